@@ -1,0 +1,329 @@
+package vfs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// OpenDir opens a directory. Symbolic links in path are followed; names looked
+// up in the Dir are not.
+//
+// Dir, Reader and Writer hold bare descriptors, which nothing but Close frees.
+// Close must not run beside another method.
+func OpenDir(path string) (Dir, error) {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return nil, pathError("open", path, err)
+	}
+	return &linuxDir{linuxFile{fd: fd, name: path}}, nil
+}
+
+// A linuxFile is an open descriptor, -1 once it is closed.
+type linuxFile struct {
+	fd   int
+	name string // for errors
+}
+
+func (f *linuxFile) Stat(st *Stat) error {
+	var sys unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(f.fd, &sys) }); err != nil {
+		return pathError("stat", f.name, err)
+	}
+	fillStat(st, &sys)
+	return nil
+}
+
+func (f *linuxFile) Sync() error {
+	if err := retry(func() error { return unix.Fsync(f.fd) }); err != nil {
+		return pathError("fsync", f.name, err)
+	}
+	return nil
+}
+
+// Close is not retried when a signal interrupts it: the descriptor is free by
+// then, and may be another file's already.
+func (f *linuxFile) Close() error {
+	err := unix.Close(f.fd)
+	f.fd = -1
+	if err != nil {
+		return pathError("close", f.name, err)
+	}
+	return nil
+}
+
+// Chmod sets the permission bits and leaves set-user-id, set-group-id and
+// sticky as they are.
+func (f *linuxFile) Chmod(perm uint16) error {
+	var sys unix.Stat_t
+	err := retry(func() error { return unix.Fstat(f.fd, &sys) })
+	if err == nil {
+		mode := sys.Mode&0o7000 | uint32(perm)&0o777
+		err = retry(func() error { return unix.Fchmod(f.fd, mode) })
+	}
+	if err != nil {
+		return pathError("chmod", f.name, err)
+	}
+	return nil
+}
+
+// A linuxDir looks names up relative to its descriptor, so that nothing it
+// does depends on where the directory lies or how long its path is.
+type linuxDir struct{ linuxFile }
+
+// direntPool keeps the buffers of ReadNames: a walk of 80,000 files lists
+// thousands of directories.
+var direntPool = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+func (d *linuxDir) ReadNames(fn func(name []byte, kind Kind)) error {
+	// The descriptor remembers where the last listing ended.
+	if _, err := unix.Seek(d.fd, 0, io.SeekStart); err != nil {
+		return pathError("readdir", d.name, err)
+	}
+	buf := direntPool.Get().(*[32 << 10]byte)
+	defer direntPool.Put(buf)
+	for {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Getdents(d.fd, buf[:])
+			return err
+		})
+		if err != nil {
+			return pathError("readdir", d.name, err)
+		}
+		if n == 0 {
+			return nil
+		}
+		if !eachDirent(buf[:n], fn) {
+			return pathError("readdir", d.name, errBadDirent)
+		}
+	}
+}
+
+var errBadDirent = errors.New("malformed directory entry")
+
+// eachDirent calls fn for each struct linux_dirent64 in buf, which holds inode
+// (8 bytes), offset (8), record length (2), type (1) and the name, padded with
+// at least one NUL. It reports whether buf was well-formed.
+func eachDirent(buf []byte, fn func(name []byte, kind Kind)) bool {
+	const lenAt, typeAt, nameAt = 16, 18, 19
+	for len(buf) > 0 {
+		if len(buf) <= nameAt {
+			return false
+		}
+		n := int(binary.NativeEndian.Uint16(buf[lenAt:]))
+		if n <= nameAt || n > len(buf) {
+			return false
+		}
+		name := buf[nameAt:n]
+		end := bytes.IndexByte(name, 0)
+		if end < 0 {
+			return false
+		}
+		name = name[:end]
+		if s := string(name); s != "." && s != ".." {
+			fn(name, direntKind(buf[typeAt]))
+		}
+		buf = buf[n:]
+	}
+	return true
+}
+
+func direntKind(typ byte) Kind {
+	switch typ {
+	case unix.DT_REG:
+		return Regular
+	case unix.DT_DIR:
+		return Directory
+	case unix.DT_LNK:
+		return Symlink
+	case unix.DT_UNKNOWN:
+		return 0
+	}
+	return Special
+}
+
+func (d *linuxDir) Lstat(name string, st *Stat) error {
+	if err := checkName("lstat", name); err != nil {
+		return err
+	}
+	var sys unix.Stat_t
+	if err := lstatat(d.fd, name, &sys); err != nil {
+		return pathError("lstat", name, err)
+	}
+	fillStat(st, &sys)
+	return nil
+}
+
+func (d *linuxDir) OpenDir(name string) (Dir, error) {
+	if err := checkName("open", name); err != nil {
+		return nil, err
+	}
+	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return &linuxDir{linuxFile{fd: fd, name: name}}, nil
+}
+
+func (d *linuxDir) Open(name string) (Reader, error) {
+	if err := checkName("open", name); err != nil {
+		return nil, err
+	}
+	// O_NONBLOCK keeps the open of a fifo from waiting for a writer and that
+	// of most devices from doing anything. What was opened is known only now.
+	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, err := openat(d.fd, name, flags, 0)
+	switch err {
+	case nil:
+	case unix.ELOOP, unix.ENXIO, unix.ENODEV: // a link; a socket or a device; a device
+		return nil, pathError("open", name, ErrNotRegular)
+	default:
+		return nil, pathError("open", name, err)
+	}
+	var sys unix.Stat_t
+	err = retry(func() error { return unix.Fstat(fd, &sys) })
+	if err == nil && sys.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = ErrNotRegular
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, pathError("open", name, err)
+	}
+	return &linuxReader{linuxFile{fd: fd, name: name}}, nil
+}
+
+func (d *linuxDir) Readlink(name string) (string, error) {
+	if err := checkName("readlink", name); err != nil {
+		return "", err
+	}
+	// The size of a link is 0 on some file systems, so ask until it fits.
+	for buf := make([]byte, 256); ; buf = make([]byte, 2*len(buf)) {
+		var n int
+		err := retry(func() (err error) {
+			n, err = unix.Readlinkat(d.fd, name, buf)
+			return err
+		})
+		if err != nil {
+			return "", pathError("readlink", name, err)
+		}
+		if n < len(buf) {
+			return string(buf[:n]), nil
+		}
+	}
+}
+
+func (d *linuxDir) Mkdir(name string, perm uint16) error {
+	if err := checkName("mkdir", name); err != nil {
+		return err
+	}
+	if err := retry(func() error { return unix.Mkdirat(d.fd, name, 0o700) }); err != nil {
+		return pathError("mkdir", name, err)
+	}
+	// Through a descriptor, because fchmodat would follow a link that took
+	// the place of the new directory.
+	sub, err := d.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(sub.Chmod(perm), sub.Close())
+}
+
+func (d *linuxDir) Create(name string) (Writer, error) {
+	if err := checkName("create", name); err != nil {
+		return nil, err
+	}
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := openat(d.fd, name, flags, 0o600)
+	if err != nil {
+		return nil, pathError("create", name, err)
+	}
+	return &linuxWriter{linuxFile{fd: fd, name: name}}, nil
+}
+
+func (d *linuxDir) Symlink(target, name string) error {
+	if err := checkName("symlink", name); err != nil {
+		return err
+	}
+	if err := retry(func() error { return unix.Symlinkat(target, d.fd, name) }); err != nil {
+		return pathError("symlink", name, err)
+	}
+	return nil
+}
+
+type linuxReader struct{ linuxFile }
+
+func (r *linuxReader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		n, err := unix.Read(r.fd, p)
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return 0, pathError("read", r.name, err)
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
+
+type linuxWriter struct{ linuxFile }
+
+func (w *linuxWriter) Write(p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		n, err := unix.Write(w.fd, p[done:])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err != nil:
+			return done, pathError("write", w.name, err)
+		case n == 0:
+			return done, pathError("write", w.name, io.ErrShortWrite)
+		}
+		done += n
+	}
+	return done, nil
+}
+
+func fillStat(st *Stat, sys *unix.Stat_t) {
+	*st = Stat{
+		Size:  sys.Size,
+		Mtime: sys.Mtim.Nano(),
+		Ctime: sys.Ctim.Nano(),
+		Ino:   sys.Ino,
+		Dev:   uint64(sys.Dev),
+		Perm:  uint16(sys.Mode & 0o777),
+	}
+	switch sys.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		st.Kind = Regular
+	case unix.S_IFDIR:
+		st.Kind = Directory
+	case unix.S_IFLNK:
+		st.Kind = Symlink
+	default:
+		st.Kind = Special
+	}
+}
+
+// pathError returns err with what was done to what.
+func pathError(op, name string, err error) error {
+	if err == unix.EBADF { // the -1 of a closed linuxFile
+		err = fs.ErrClosed
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}

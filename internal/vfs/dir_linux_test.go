@@ -1,0 +1,118 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestLstatAllocs(t *testing.T) {
+	d := mustOpen(t, OpenDir, t.TempDir())
+	write(t, d, "file", "hello")
+	var st Stat
+	allocs := testing.AllocsPerRun(100, func() {
+		if err := d.Lstat("file", &st); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs != 0 {
+		t.Errorf("Lstat allocates %v times", allocs)
+	}
+	// Open allocates the Reader that it returns.
+	allocs = testing.AllocsPerRun(100, func() {
+		r, err := d.Open("file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+	})
+	if allocs > 1 {
+		t.Errorf("Open allocates %v times", allocs)
+	}
+}
+
+func TestDirClosed(t *testing.T) {
+	d, err := OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Must not reach the working directory, nor another file's descriptor.
+	calls := namedCalls(d, "file")
+	calls["Stat"] = d.Stat(new(Stat))
+	calls["ReadNames"] = d.ReadNames(func([]byte, Kind) {})
+	calls["Chmod"] = d.Chmod(0o700)
+	calls["Sync"] = d.Sync()
+	calls["Close"] = d.Close()
+	for call, err := range calls {
+		if !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("%s of a closed Dir: %v, want %v", call, err, fs.ErrClosed)
+		}
+	}
+}
+
+func TestEachDirent(t *testing.T) {
+	// inode 1, offset 2, record length 24, type, name, padding
+	record := func(typ byte, name string) string {
+		return "\x01\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00\x00\x00\x00\x00" + "\x18\x00" + string(typ) + name
+	}
+	for _, test := range []struct {
+		name, buf, want string
+		ok              bool
+	}{
+		{"empty", "", "", true},
+		{"dots left out", record(4, ".\x00\x00\x00\x00") + record(4, "..\x00\x00\x00"), "", true},
+		{"kinds", record(8, "a\x00\x00\x00\x00") + record(0, "bcde\x00") + record(1, "...\x00\x00"), "a1 bcde0 ...4 ", true},
+		{"no NUL", record(8, "abcde"), "", false},
+		{"cut", record(8, "a\x00\x00\x00\x00") + record(8, "b"), "a1 ", false},
+		{"header alone", record(8, ""), "", false},
+		{"zero length", string(make([]byte, 24)), "", false},
+	} {
+		got := ""
+		ok := eachDirent([]byte(test.buf), func(name []byte, kind Kind) {
+			got += fmt.Sprintf("%s%d ", name, kind)
+		})
+		if got != test.want || ok != test.ok {
+			t.Errorf("%s: %q, %v; want %q, %v", test.name, got, ok, test.want, test.ok)
+		}
+	}
+}
+
+func BenchmarkLstat(b *testing.B) {
+	path := b.TempDir()
+	if err := os.WriteFile(filepath.Join(path, "file.go"), nil, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	d := mustOpen(b, OpenDir, path)
+	var st Stat
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := d.Lstat("file.go", &st); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReadNames(b *testing.B) {
+	const files = 1000
+	path := b.TempDir()
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(path, fmt.Sprintf("file-%d.go", i)), nil, 0o600); err != nil {
+			b.Fatal(err)
+		}
+	}
+	d := mustOpen(b, OpenDir, path)
+	b.ReportAllocs()
+	for b.Loop() {
+		n := 0
+		if err := d.ReadNames(func([]byte, Kind) { n++ }); err != nil || n != files {
+			b.Fatal(n, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*files), "ns/name")
+}

@@ -1,0 +1,191 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// openRootDir opens a directory with nothing but package os. It is OpenDir
+// where there is no better one, and compiled everywhere to be tested.
+func openRootDir(path string) (Dir, error) {
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return &rootDir{root}, nil
+}
+
+type rootDir struct{ root *os.Root }
+
+// errSwapped is returned where a name was replaced between the look at it and
+// its opening.
+var errSwapped = errors.New("replaced while being opened")
+
+func (d *rootDir) Stat(st *Stat) error {
+	fi, err := d.root.Lstat(".")
+	if err != nil {
+		return err
+	}
+	*st = statOf(fi)
+	return nil
+}
+
+func (d *rootDir) ReadNames(fn func(name []byte, kind Kind)) error {
+	f, err := d.root.Open(".") // anew, so each listing starts at the beginning
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for {
+		entries, err := f.ReadDir(1024)
+		for _, e := range entries {
+			fn([]byte(e.Name()), kindOf(e.Type()))
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (d *rootDir) Lstat(name string, st *Stat) error {
+	if err := checkName("lstat", name); err != nil {
+		return err
+	}
+	fi, err := d.root.Lstat(name)
+	if err != nil {
+		return err
+	}
+	*st = statOf(fi)
+	return nil
+}
+
+func (d *rootDir) OpenDir(name string) (Dir, error) {
+	if err := checkName("open", name); err != nil {
+		return nil, err
+	}
+	seen, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !seen.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
+	sub, err := d.root.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	got, err := sub.Lstat(".")
+	if err == nil && !os.SameFile(seen, got) {
+		err = &fs.PathError{Op: "open", Path: name, Err: errSwapped}
+	}
+	if err != nil {
+		sub.Close()
+		return nil, err
+	}
+	return &rootDir{sub}, nil
+}
+
+func (d *rootDir) Open(name string) (Reader, error) {
+	if err := checkName("open", name); err != nil {
+		return nil, err
+	}
+	seen, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !seen.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
+	}
+	f, err := d.root.OpenFile(name, os.O_RDONLY|openNonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	got, err := f.Stat()
+	if err == nil && !os.SameFile(seen, got) {
+		err = &fs.PathError{Op: "open", Path: name, Err: errSwapped}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &rootReader{f}, nil
+}
+
+func (d *rootDir) Readlink(name string) (string, error) {
+	if err := checkName("readlink", name); err != nil {
+		return "", err
+	}
+	return d.root.Readlink(name)
+}
+
+func (d *rootDir) Mkdir(name string, perm uint16) error {
+	if err := checkName("mkdir", name); err != nil {
+		return err
+	}
+	if err := d.root.Mkdir(name, 0o700); err != nil {
+		return err
+	}
+	sub, err := d.OpenDir(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(sub.Chmod(perm), sub.Close())
+}
+
+func (d *rootDir) Create(name string) (Writer, error) {
+	if err := checkName("create", name); err != nil {
+		return nil, err
+	}
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &rootWriter{f}, nil
+}
+
+func (d *rootDir) Symlink(target, name string) error {
+	if err := checkName("symlink", name); err != nil {
+		return err
+	}
+	return d.root.Symlink(target, name)
+}
+
+func (d *rootDir) Chmod(perm uint16) error {
+	fi, err := d.root.Lstat(".")
+	if err != nil {
+		return err
+	}
+	special := fi.Mode() & (fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
+	return d.root.Chmod(".", special|fs.FileMode(perm)&fs.ModePerm)
+}
+
+func (d *rootDir) Sync() error {
+	return syncRoot(d.root)
+}
+
+func (d *rootDir) Close() error {
+	return d.root.Close()
+}
+
+type rootReader struct{ *os.File }
+
+func (r *rootReader) Stat(st *Stat) error {
+	fi, err := r.File.Stat()
+	if err != nil {
+		return err
+	}
+	*st = statOf(fi)
+	return nil
+}
+
+type rootWriter struct{ *os.File }
+
+func (w *rootWriter) Chmod(perm uint16) error {
+	return w.File.Chmod(fs.FileMode(perm) & fs.ModePerm)
+}

@@ -1,0 +1,252 @@
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A dirOpener is OpenDir or another maker of Dirs that keeps its contract.
+type dirOpener func(path string) (Dir, error)
+
+func TestDir(t *testing.T)     { testDir(t, OpenDir) }
+func TestRootDir(t *testing.T) { testDir(t, openRootDir) }
+
+// TestFaultDir checks that a fault that never fires is not noticed.
+func TestFaultDir(t *testing.T) {
+	testDir(t, func(path string) (Dir, error) {
+		d, err := OpenDir(path)
+		if err != nil {
+			return nil, err
+		}
+		return WithFaultDir(d, &Fault{At: -1}), nil
+	})
+}
+
+// testDir checks the contract of Dir.
+func testDir(t *testing.T, open dirOpener) {
+	t.Run("ReadWrite", func(t *testing.T) { testDirReadWrite(t, open) })
+	t.Run("ReadNames", func(t *testing.T) { testDirReadNames(t, open) })
+	t.Run("Lstat", func(t *testing.T) { testDirLstat(t, open) })
+	t.Run("BadNames", func(t *testing.T) { testDirBadNames(t, open) })
+	t.Run("Missing", func(t *testing.T) { testDirMissing(t, open) })
+	testDirUnix(t, open)
+}
+
+// mustOpen opens the directory at path for the time of the test.
+func mustOpen(t testing.TB, open dirOpener, path string) Dir {
+	t.Helper()
+	d, err := open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// listing returns what ReadNames calls its function with, sorted.
+func listing(t testing.TB, d Dir) []string {
+	t.Helper()
+	var names []string
+	err := d.ReadNames(func(name []byte, kind Kind) {
+		names = append(names, fmt.Sprintf("%q %d", name, kind))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// readAll returns the content that d has under name.
+func readAll(t *testing.T, d Dir, name string) string {
+	t.Helper()
+	r, err := d.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(r)
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// write creates a file.
+func write(t *testing.T, d Dir, name, content string) {
+	t.Helper()
+	w, err := d.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := io.WriteString(w, content)
+	if n != len(content) {
+		t.Errorf("Write(%d bytes) = %d", len(content), n)
+	}
+	if err := errors.Join(err, w.Sync(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testDirReadWrite(t *testing.T, open dirOpener) {
+	d := mustOpen(t, open, t.TempDir())
+	if err := d.Mkdir("sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	sub, err := d.OpenDir("sub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	write(t, sub, "file", "hello")
+	if err := errors.Join(sub.Sync(), d.Sync()); err != nil {
+		t.Error(err)
+	}
+	if got := readAll(t, sub, "file"); got != "hello" {
+		t.Errorf("content = %q, want %q", got, "hello")
+	}
+
+	if _, err := sub.Create("file"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Create of a file that exists: %v", err)
+	}
+	if err := d.Mkdir("sub", 0o755); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Mkdir of a directory that exists: %v", err)
+	}
+	if _, err := d.Open("sub"); !errors.Is(err, ErrNotRegular) {
+		t.Errorf("Open of a directory: %v", err)
+	}
+	if _, err := sub.OpenDir("file"); err == nil {
+		t.Error("OpenDir of a file succeeded")
+	}
+}
+
+func testDirReadNames(t *testing.T, open dirOpener) {
+	path := t.TempDir()
+	var want []string
+	for i := range 3000 { // more than one buffer
+		name := fmt.Sprintf("file-%04d", i)
+		if err := os.WriteFile(filepath.Join(path, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprintf("%q %d", name, Regular))
+	}
+	if err := os.Mkdir(filepath.Join(path, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, fmt.Sprintf("%q %d", "sub", Directory))
+
+	d := mustOpen(t, open, path)
+	for range 2 { // each listing starts at the beginning
+		if diff := cmp.Diff(want, listing(t, d)); diff != "" {
+			t.Errorf("ReadNames (-want +got):\n%s", diff)
+		}
+	}
+	if got := listing(t, mustOpen(t, open, t.TempDir())); got != nil {
+		t.Errorf("ReadNames of an empty directory: %q", got)
+	}
+}
+
+func testDirLstat(t *testing.T, open dirOpener) {
+	path := t.TempDir()
+	file := filepath.Join(path, "file")
+	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fi, err := os.Lstat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := statOf(fi)
+	if want.Size != 5 || want.Mtime == 0 || want.Ctime == 0 || want.Kind != Regular {
+		t.Errorf("statOf a file of 5 bytes = %+v", want)
+	}
+
+	d := mustOpen(t, open, path)
+	var got Stat
+	if err := d.Lstat("file", &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Lstat (-want +got):\n%s", diff)
+	}
+	r, err := d.Open("file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	got = Stat{}
+	if err := r.Stat(&got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Stat of the Reader (-want +got):\n%s", diff)
+	}
+
+	if fi, err = os.Lstat(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Stat(&got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(statOf(fi), got); diff != "" {
+		t.Errorf("Stat of the Dir (-want +got):\n%s", diff)
+	}
+}
+
+// namedCalls calls every method that takes a name.
+func namedCalls(d Dir, name string) map[string]error {
+	calls := make(map[string]error)
+	calls["Lstat"] = d.Lstat(name, new(Stat))
+	_, calls["OpenDir"] = d.OpenDir(name)
+	_, calls["Open"] = d.Open(name)
+	_, calls["Readlink"] = d.Readlink(name)
+	calls["Mkdir"] = d.Mkdir(name, 0o700)
+	_, calls["Create"] = d.Create(name)
+	calls["Symlink"] = d.Symlink("target", name)
+	return calls
+}
+
+func testDirBadNames(t *testing.T, open dirOpener) {
+	path := t.TempDir()
+	if err := os.Mkdir(filepath.Join(path, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := mustOpen(t, open, path)
+	for _, name := range []string{"", ".", "..", "/", "sub/", "/sub", "sub/x", "../x", "x\x00", "\x00"} {
+		for call, err := range namedCalls(d, name) {
+			if !errors.Is(err, fs.ErrInvalid) {
+				t.Errorf("%s(%q): %v, want %v", call, name, err, fs.ErrInvalid)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{`"sub" 2`}, listing(t, d)); diff != "" {
+		t.Errorf("afterwards (-want +got):\n%s", diff)
+	}
+}
+
+func testDirMissing(t *testing.T, open dirOpener) {
+	if _, err := open(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("opening a missing directory: %v", err)
+	}
+	d := mustOpen(t, open, t.TempDir())
+	calls := map[string]error{"Lstat": d.Lstat("missing", new(Stat))}
+	_, calls["OpenDir"] = d.OpenDir("missing")
+	_, calls["Open"] = d.Open("missing")
+	_, calls["Readlink"] = d.Readlink("missing")
+	for call, err := range calls {
+		if !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s of a missing name: %v", call, err)
+		}
+	}
+}

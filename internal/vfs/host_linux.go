@@ -1,0 +1,45 @@
+package vfs
+
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// CoarseTime returns the clock that the kernel stamps files with, in
+// nanoseconds since 1970: what is written from now on gets no earlier stamp.
+// (Since 6.13 a stamp may be finer and so later than this clock, never
+// earlier.)
+func CoarseTime() int64 {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &ts); err != nil {
+		return 0 // then nothing is old enough to be trusted
+	}
+	return ts.Nano()
+}
+
+// Local reports whether the file system under a directory is one that stamps
+// files and directories with this machine's clock at each change. Elsewhere
+// stamps may come from another clock, or late.
+func Local(path string) bool {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return false
+	}
+	switch uint32(st.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC,
+		unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
+// BootID identifies the running boot of the machine; "" if unknown.
+func BootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,61 @@
+//go:build unix
+
+package vfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// retry runs fn until a signal no longer interrupts it.
+func retry(fn func() error) error {
+	for {
+		if err := fn(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+func tryLock(f *os.File, mode LockMode) (bool, error) {
+	how := unix.LOCK_SH
+	if mode == Exclusive {
+		how = unix.LOCK_EX
+	}
+	err := control(f, "lock", func(fd uintptr) error {
+		return retry(func() error { return unix.Flock(int(fd), how|unix.LOCK_NB) })
+	})
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func unlock(f *os.File) error {
+	return control(f, "unlock", func(fd uintptr) error {
+		return retry(func() error { return unix.Flock(int(fd), unix.LOCK_UN) })
+	})
+}
+
+func syncDir(path string) error {
+	d, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer d.Close() // nothing was written through it
+	return d.Sync()
+}
+
+// openNonblock keeps the open of a fifo from waiting, and that of a terminal
+// from making it ours.
+const openNonblock = unix.O_NONBLOCK | unix.O_NOCTTY
+
+func syncRoot(r *os.Root) error {
+	d, err := r.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close() // nothing was written through it
+	return d.Sync()
+}

@@ -1,0 +1,57 @@
+package vfs
+
+import (
+	"errors"
+	"math"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// lockRange returns where the one locked byte lies: far beyond any content,
+// because a lock of Windows also keeps others from reading what it covers.
+func lockRange() *windows.Overlapped {
+	return &windows.Overlapped{OffsetHigh: math.MaxInt32}
+}
+
+func tryLock(f *os.File, mode LockMode) (bool, error) {
+	// A lock here does not change its mode: the old one goes first.
+	if err := unlock(f); err != nil {
+		return false, err
+	}
+	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
+	if mode == Exclusive {
+		flags |= windows.LOCKFILE_EXCLUSIVE_LOCK
+	}
+	err := control(f, "lock", func(fd uintptr) error {
+		return windows.LockFileEx(windows.Handle(fd), flags, 0, 1, 0, lockRange())
+	})
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func unlock(f *os.File) error {
+	err := control(f, "unlock", func(fd uintptr) error {
+		return windows.UnlockFileEx(windows.Handle(fd), 0, 1, 0, lockRange())
+	})
+	if errors.Is(err, windows.ERROR_NOT_LOCKED) {
+		return nil
+	}
+	return err
+}
+
+// syncDir does nothing: Windows has no sync of a directory, and NTFS keeps
+// names in its own journal.
+func syncDir(string) error {
+	return nil
+}
+
+// openNonblock is empty: a directory of Windows holds no fifo.
+const openNonblock = 0
+
+// syncRoot does nothing, as syncDir.
+func syncRoot(*os.Root) error {
+	return nil
+}
