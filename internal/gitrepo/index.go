@@ -1,0 +1,397 @@
+package gitrepo
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// An Index is the set of paths that git tracks. Paths are relative to the
+// root of the working tree and raw bytes, compared exactly: core.ignoreCase
+// plays no part.
+//
+// The index of a sparse checkout may hold a directory in the place of all
+// that is tracked below it. Every path there counts as tracked: we do not read
+// trees, and capturing a file too many is the safe side.
+//
+// The zero value tracks nothing. An Index is immutable.
+type Index struct {
+	parts []names // two for a split index, else one
+	dirs  bool    // some names are directories and end in a slash
+}
+
+// names are sorted names in one buffer.
+type names struct {
+	buf  []byte
+	span []span
+}
+
+type span struct{ lo, hi int }
+
+func (n names) at(i int) []byte { return n.buf[n.span[i].lo:n.span[i].hi] }
+
+// search returns the place of the first name that is not less than path.
+func (n names) search(path string) int {
+	i, _ := slices.BinarySearchFunc(n.span, path, func(s span, path string) int {
+		name := n.buf[s.lo:s.hi]
+		switch {
+		case string(name) < path:
+			return -1
+		case string(name) > path:
+			return 1
+		}
+		return 0
+	})
+	return i
+}
+
+// Tracked reports whether the index has path.
+func (x *Index) Tracked(path string) bool {
+	for _, n := range x.parts {
+		if i := n.search(path); i < len(n.span) && string(n.at(i)) == path {
+			return true
+		}
+	}
+	return x.dirs && x.inDir(path)
+}
+
+// TrackedUnder reports whether the index has a path below the directory dir;
+// "" is the root.
+func (x *Index) TrackedUnder(dir string) bool {
+	prefix := dir + "/"
+	if dir == "" {
+		prefix = ""
+	}
+	for _, n := range x.parts {
+		if i := n.search(prefix); i < len(n.span) && bytes.HasPrefix(n.at(i), []byte(prefix)) {
+			return true
+		}
+	}
+	return x.dirs && x.inDir(dir)
+}
+
+// inDir reports whether path lies below a directory that stands in the index
+// as a whole.
+func (x *Index) inDir(path string) bool {
+	for i := range len(path) {
+		if path[i] != '/' {
+			continue
+		}
+		for _, n := range x.parts {
+			if j := n.search(path[:i+1]); j < len(n.span) && string(n.at(j)) == path[:i+1] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Len returns how many names the index has. Unmerged paths count up to three
+// times.
+func (x *Index) Len() int {
+	n := 0
+	for _, p := range x.parts {
+		n += len(p.span)
+	}
+	return n
+}
+
+// Index reads the index of the working tree. A missing one is empty.
+func (r *Repo) Index() (*Index, error) {
+	hashSize, err := r.hashSize()
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(r.GitDir, "index")
+	data, err := readFile(file, maxIndex)
+	if len(data) == 0 {
+		if ignoreMissing(err) != nil {
+			return nil, err
+		}
+		return &Index{}, nil
+	}
+	x, err := parseIndex(data, hashSize, func(id []byte) ([]byte, error) {
+		return readFile(filepath.Join(r.GitDir, "sharedindex."+hex.EncodeToString(id)), maxIndex)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("index %q: %w", file, err)
+	}
+	return x, nil
+}
+
+// hashSize returns the length of the repository's object ids.
+func (r *Repo) hashSize() (int, error) {
+	c := configReader{}
+	if err := c.file(filepath.Join(r.CommonDir, "config")); err != nil {
+		return 0, err
+	}
+	switch s, _ := c.last("extensions", "objectformat"); s.value {
+	case "", "sha1":
+		return sha1.Size, nil
+	case "sha256":
+		return sha256.Size, nil
+	default:
+		return 0, fmt.Errorf("repository %q: unknown object format %.80q", r.CommonDir, s.value)
+	}
+}
+
+// An IndexStamp tells two states of the index apart: size, mtime and the last
+// bytes, which are git's checksum of it. A split index names its shared part
+// by content, so the stamp covers that too. The zero value stands for a missing
+// index.
+type IndexStamp [48]byte
+
+// IndexStamp costs a stat and a read of 32 bytes: who has an Index with the
+// same stamp need not read it again.
+func (r *Repo) IndexStamp() (IndexStamp, error) {
+	var stamp IndexStamp
+	f, size, err := openFile(filepath.Join(r.GitDir, "index"))
+	if f == nil || err != nil {
+		return stamp, ignoreMissing(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return stamp, err
+	}
+	binary.BigEndian.PutUint64(stamp[0:], uint64(size))
+	binary.BigEndian.PutUint64(stamp[8:], uint64(st.ModTime().UnixNano()))
+	if size > 32 {
+		if _, err := f.ReadAt(stamp[16:], size-32); err != nil {
+			return IndexStamp{}, err
+		}
+	}
+	return stamp, nil
+}
+
+var errShort = errors.New("ends too early")
+
+// parseIndex reads an index file: gitformat-index of git's documentation.
+// shared returns the content of a sharedindex file. data is kept.
+func parseIndex(data []byte, hashSize int, shared func(id []byte) ([]byte, error)) (*Index, error) {
+	own, dirs, extensions, err := parseEntries(data, hashSize)
+	if err != nil {
+		return nil, err
+	}
+	x := &Index{dirs: dirs}
+	link, err := findLink(extensions)
+	if err != nil {
+		return nil, err
+	}
+	if link != nil && len(link) < hashSize {
+		return nil, fmt.Errorf("link extension: %w", errShort)
+	}
+	// Entries that only replace the content of a shared one have no name,
+	// and are none where nothing is shared.
+	named := 0
+	for named < len(own.span) && own.span[named].lo == own.span[named].hi {
+		named++
+	}
+	own.span = own.span[named:]
+	x.parts = []names{own}
+	if link == nil || bytes.Count(link[:hashSize], []byte{0}) == hashSize {
+		if named > 0 {
+			return nil, errors.New("entry without a name")
+		}
+		return x, nil
+	}
+	id := link[:hashSize]
+	baseData, err := shared(id)
+	if err != nil {
+		return nil, err
+	}
+	base, dirs, _, err := parseEntries(baseData, hashSize)
+	if err != nil {
+		return nil, fmt.Errorf("sharedindex %x: %w", id, err)
+	}
+	if len(link) > hashSize {
+		if base.span, err = dropBits(base.span, link[hashSize:]); err != nil {
+			return nil, fmt.Errorf("link extension: %w", err)
+		}
+	}
+	x.dirs = x.dirs || dirs
+	x.parts = append(x.parts, base)
+	return x, nil
+}
+
+// parseEntries reads the header and the entries, and returns what follows
+// them without the checksum.
+func parseEntries(data []byte, hashSize int) (n names, dirs bool, extensions []byte, err error) {
+	const headerSize = 12
+	statSize := 40 // times, device, inode, mode, owner, size
+	if len(data) < headerSize+hashSize {
+		return n, false, nil, errShort
+	}
+	version := binary.BigEndian.Uint32(data[4:])
+	if string(data[:4]) != "DIRC" || version < 2 || version > 4 {
+		return n, false, nil, errors.New("not an index of version 2, 3 or 4")
+	}
+	count := int64(binary.BigEndian.Uint32(data[8:]))
+	end := len(data) - hashSize
+	fixed := statSize + hashSize + 2 // the last are the flags
+	if count*int64(fixed) > int64(end-headerSize) {
+		return n, false, nil, fmt.Errorf("%d entries: %w", count, errShort)
+	}
+	n.buf = data
+	if version == 4 {
+		n.buf = make([]byte, 0, len(data))
+	}
+	n.span = make([]span, 0, count)
+	var prev []byte
+	off := headerSize
+	for i := range count {
+		fail := func(err error) (names, bool, []byte, error) {
+			return names{}, false, nil, fmt.Errorf("entry %d at offset %d: %w", i, off, err)
+		}
+		if end-off < fixed {
+			return fail(errShort)
+		}
+		entry := data[off:end]
+		mode := binary.BigEndian.Uint32(entry[24:])
+		flags := binary.BigEndian.Uint16(entry[fixed-2:])
+		head := fixed
+		if flags&0x4000 != 0 { // extended
+			if version < 3 {
+				return fail(errors.New("extended flags in version 2"))
+			}
+			head += 2
+		}
+		var s span
+		if version == 4 {
+			strip, size := uvarint(entry[min(head, len(entry)):])
+			if size <= 0 || strip > uint64(len(prev)) {
+				return fail(errors.New("bad name prefix"))
+			}
+			head += size
+			length := bytes.IndexByte(entry[head:], 0)
+			if length < 0 {
+				return fail(errShort)
+			}
+			keep := len(prev) - int(strip)
+			if len(n.buf)+keep+length > maxPrefix*len(data) {
+				return fail(errors.New("names are too long"))
+			}
+			s.lo = len(n.buf)
+			n.buf = append(n.buf, prev[:keep]...)
+			n.buf = append(n.buf, entry[head:head+length]...)
+			s.hi = len(n.buf)
+			off += head + length + 1
+		} else {
+			length := int(flags & 0xfff)
+			if length == 0xfff { // or longer
+				length = bytes.IndexByte(entry[min(head, len(entry)):], 0)
+			}
+			// One to eight zero bytes pad the entry.
+			next := (head + length + 8) &^ 7
+			if length < 0 || next > len(entry) {
+				return fail(errShort)
+			}
+			s = span{off + head, off + head + length}
+			off += next
+		}
+		name := n.buf[s.lo:s.hi]
+		if bytes.Compare(prev, name) > 0 {
+			return fail(fmt.Errorf("%q comes after %q", name, prev))
+		}
+		dirs = dirs || mode == 0o040000
+		n.span = append(n.span, s)
+		prev = name
+	}
+	return n, dirs, data[off:end], nil
+}
+
+// uvarint reads a number as git packs offsets: seven bits a byte, the high
+// ones first, plus one for each further byte. size is 0 if there is none.
+func uvarint(b []byte) (v uint64, size int) {
+	for i, c := range b {
+		if i > 0 {
+			v++
+		}
+		if v > 1<<32 {
+			return 0, 0
+		}
+		v = v<<7 | uint64(c&0x7f)
+		if c&0x80 == 0 {
+			return v, i + 1
+		}
+	}
+	return 0, 0
+}
+
+// findLink returns the extension that makes an index a split one, nil if it
+// has none.
+func findLink(extensions []byte) (link []byte, err error) {
+	for len(extensions) > 0 {
+		if len(extensions) < 8 {
+			return nil, fmt.Errorf("extension: %w", errShort)
+		}
+		name := extensions[:4]
+		size := int64(binary.BigEndian.Uint32(extensions[4:]))
+		extensions = extensions[8:]
+		if size > int64(len(extensions)) {
+			return nil, fmt.Errorf("extension %q: %w", name, errShort)
+		}
+		switch {
+		case string(name) == "link":
+			link = extensions[:size:size]
+		case string(name) == "sdir": // some entries are directories, which we see from their mode
+		case name[0] < 'A' || name[0] > 'Z':
+			// A capital says that it may be ignored.
+			return nil, fmt.Errorf("extension %q is unknown", name)
+		}
+		extensions = extensions[size:]
+	}
+	return link, nil
+}
+
+// dropBits returns the spans whose bit is not set in an EWAH bitmap: words of
+// 64 bits, of which a marker word says how often a word of all zeros or all
+// ones repeats, and how many literal words follow.
+func dropBits(spans []span, ewah []byte) ([]span, error) {
+	if len(ewah) < 8 {
+		return nil, errShort
+	}
+	words := int64(binary.BigEndian.Uint32(ewah[4:]))
+	if words*8 > int64(len(ewah)-8) {
+		return nil, errShort
+	}
+	rest := ewah[8 : 8+words*8]
+	next := func() uint64 {
+		word := binary.BigEndian.Uint64(rest)
+		rest = rest[8:]
+		return word
+	}
+	kept := spans[:0]
+	take := func(drop uint64) {
+		for bit := 0; bit < 64 && len(spans) > 0; bit++ {
+			if drop>>bit&1 == 0 {
+				kept = append(kept, spans[0])
+			}
+			spans = spans[1:]
+		}
+	}
+	for len(rest) > 0 {
+		marker := next()
+		fill := -(marker & 1) // all zeros or all ones
+		for range marker >> 1 & 0xffffffff {
+			if len(spans) == 0 {
+				break
+			}
+			take(fill)
+		}
+		literals := marker >> 33
+		if literals > uint64(len(rest)/8) {
+			return nil, errShort
+		}
+		for range literals {
+			take(next())
+		}
+	}
+	return append(kept, spans...), nil
+}
