@@ -1,0 +1,256 @@
+package patch
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A File is one side of a diff. The zero File is an absent one.
+type File struct {
+	Name    string // path in bytes, separated by slashes; an absent file takes the other side's
+	Content []byte // what a regular file holds, or where a symbolic link points
+	Mode    uint32 // as git writes it: 0o100644, 0o100755, 0o120000; 0 if the file is absent
+}
+
+// UnifiedOptions says how AppendUnified writes.
+type UnifiedOptions struct {
+	Context int // unchanged lines around each edit; negative for none; default 3
+
+	// Plain leaves out all that is git's: the "diff --git" line, modes and the
+	// prefixes "a/" and "b/". What remains is for patch -p0 and can say nothing of
+	// modes, links and files that are created or deleted empty. Default false.
+	Plain bool
+}
+
+// AppendUnified appends to dst the diff that turns old into new, in git's
+// extended unified format, and returns the result: dst itself if the files do
+// not differ. nil options are the default.
+//
+// git apply and patch -p1 make new from old byte for byte, unless a side is
+// binary ([IsBinary]): that is said and its bytes are left out. With Context
+// negative git apply needs --unidiff-zero. A change of kind, as from file to
+// link, is a deletion followed by a creation, as in git. Sides of different
+// names are a rename.
+func AppendUnified(dst []byte, old, new File, opts *UnifiedOptions) []byte {
+	if opts == nil {
+		opts = &UnifiedOptions{}
+	}
+	if old.Mode != 0 && new.Mode != 0 && kind(old) != kind(new) {
+		dst = AppendUnified(dst, old, File{}, opts)
+		return AppendUnified(dst, File{}, new, opts)
+	}
+	if old.Mode == 0 {
+		old.Name, old.Content = new.Name, nil
+	}
+	if new.Mode == 0 {
+		new.Name, new.Content = old.Name, nil
+	}
+	oldPrefix, newPrefix := "a/", "b/"
+	if opts.Plain {
+		oldPrefix, newPrefix = "", ""
+	} else {
+		dst = appendGitHeader(dst, old, new)
+	}
+	if bytes.Equal(old.Content, new.Content) {
+		return dst
+	}
+	oldLabel, newLabel := label(oldPrefix, old), label(newPrefix, new)
+	if IsBinary(old.Content) || IsBinary(new.Content) {
+		return fmt.Appendf(dst, "Binary files %s and %s differ\n", oldLabel, newLabel)
+	}
+	dst = fmt.Appendf(dst, "--- %s%s\n+++ %s%s\n", oldLabel, tab(oldLabel), newLabel, tab(newLabel))
+
+	context := max(opts.Context, 0)
+	if opts.Context == 0 {
+		context = 3
+	}
+	return appendHunks(dst, splitLines(old.Content), splitLines(new.Content), context)
+}
+
+// kind returns the bits of f's mode that tell a regular file from a link.
+func kind(f File) uint32 { return f.Mode &^ 0o7777 }
+
+// appendGitHeader appends what stands before the "---" line; nothing if the
+// files do not differ.
+func appendGitHeader(dst []byte, old, new File) []byte {
+	same := bytes.Equal(old.Content, new.Content)
+	if same && old.Mode == new.Mode && old.Name == new.Name {
+		return dst
+	}
+	oldName, newName := quoteEnds("a/"+old.Name), quoteEnds("b/"+new.Name)
+	if same && strings.Contains(old.Name+new.Name, " ") {
+		// No "---" line follows to say where the name ends. git guesses well, GNU
+		// patch 2.7.6 does not find the file; both take a quoted name.
+		oldName, newName = quoted("a/"+old.Name), quoted("b/"+new.Name)
+	}
+	dst = fmt.Appendf(dst, "diff --git %s %s\n", oldName, newName)
+	switch {
+	case old.Mode == 0:
+		dst = fmt.Appendf(dst, "new file mode %06o\n", new.Mode)
+	case new.Mode == 0:
+		dst = fmt.Appendf(dst, "deleted file mode %06o\n", old.Mode)
+	case old.Mode != new.Mode:
+		dst = fmt.Appendf(dst, "old mode %06o\nnew mode %06o\n", old.Mode, new.Mode)
+	}
+	if old.Name != new.Name {
+		dst = fmt.Appendf(dst, "rename from %s\nrename to %s\n", Quote(old.Name), Quote(new.Name))
+	}
+	if same && old.Mode != 0 && new.Mode != 0 {
+		return dst
+	}
+	// GNU patch 2.7.6 needs the index line, to delete an empty file and to change
+	// where a link points. With the names that git would give the contents, git
+	// apply --3way works too.
+	dst = fmt.Appendf(dst, "index %s..%s", blobName(old), blobName(new))
+	if old.Mode == new.Mode {
+		dst = fmt.Appendf(dst, " %06o", new.Mode)
+	}
+	return append(dst, '\n')
+}
+
+// blobName returns the first digits of git's name for the content of f, as
+// many as git prints at least.
+func blobName(f File) string {
+	if f.Mode == 0 {
+		return "0000000"
+	}
+	h := sha1.New()
+	fmt.Fprintf(h, "blob %d\x00", len(f.Content))
+	h.Write(f.Content)
+	return fmt.Sprintf("%x", h.Sum(nil))[:7]
+}
+
+// label returns the name of f as the "---" and "+++" lines have it.
+func label(prefix string, f File) string {
+	if f.Mode == 0 {
+		return "/dev/null"
+	}
+	return quoteEnds(prefix + f.Name)
+}
+
+// quoteEnds is Quote but quotes a name with a space at either end too: git does
+// not, and GNU patch 2.7.6 loses the space.
+func quoteEnds(name string) string {
+	if strings.Trim(name, " ") != name {
+		return quoted(name)
+	}
+	return Quote(name)
+}
+
+// tab returns what git puts after a label with a space in it: readers would
+// otherwise take the space for the one before a time stamp.
+func tab(label string) string {
+	if strings.Contains(label, " ") {
+		return "\t"
+	}
+	return ""
+}
+
+func appendHunks(dst []byte, a, b []string, context int) []byte {
+	context = min(context, len(a)) // so that twice as much does not overflow
+	list := edits(a, b)
+	for len(list) > 0 {
+		n := 1
+		for n < len(list) && list[n].OldStart-list[n-1].OldEnd <= 2*context {
+			n++
+		}
+		dst = appendHunk(dst, a, b, list[:n], context)
+		list = list[n:]
+	}
+	return dst
+}
+
+// appendHunk appends list as one hunk.
+func appendHunk(dst []byte, a, b []string, list []Edit, context int) []byte {
+	first, last := list[0], list[len(list)-1]
+	before := min(context, first.OldStart)
+	after := min(context, len(a)-last.OldEnd)
+	dst = append(dst, "@@ -"...)
+	dst = appendRange(dst, first.OldStart-before, last.OldEnd+after)
+	dst = append(dst, " +"...)
+	dst = appendRange(dst, first.NewStart-before, last.NewEnd+after)
+	dst = append(dst, " @@\n"...)
+
+	at := first.OldStart - before
+	for _, e := range list {
+		dst = appendLines(dst, ' ', a[at:e.OldStart])
+		dst = appendLines(dst, '-', a[e.OldStart:e.OldEnd])
+		dst = appendLines(dst, '+', b[e.NewStart:e.NewEnd])
+		at = e.OldEnd
+	}
+	return appendLines(dst, ' ', a[at:at+after])
+}
+
+// appendRange appends the range [start, end) of lines as a hunk's header has
+// it: the first line from 1 and their number, which 1 may leave out. An empty
+// range is named by the line before it.
+func appendRange(dst []byte, start, end int) []byte {
+	n := end - start
+	if n > 0 {
+		start++
+	}
+	dst = strconv.AppendInt(dst, int64(start), 10)
+	if n != 1 {
+		dst = append(dst, ',')
+		dst = strconv.AppendInt(dst, int64(n), 10)
+	}
+	return dst
+}
+
+func appendLines(dst []byte, mark byte, lines []string) []byte {
+	for _, line := range lines {
+		dst = append(dst, mark)
+		dst = append(dst, line...)
+		if !strings.HasSuffix(line, "\n") {
+			dst = append(dst, "\n\\ No newline at end of file\n"...)
+		}
+	}
+	return dst
+}
+
+// Quote returns name as git prints it with core.quotePath at its default: in
+// double quotes with C's escapes if it holds a control byte, a double quote, a
+// backslash or a byte from 0x80 on, else unchanged.
+func Quote(name string) string {
+	for i := range len(name) {
+		if escape(name[i]) != 0 {
+			return quoted(name)
+		}
+	}
+	return name
+}
+
+func quoted(name string) string {
+	q := []byte{'"'}
+	for i := range len(name) {
+		switch c := name[i]; escape(c) {
+		case 0:
+			q = append(q, c)
+		case octal:
+			q = fmt.Appendf(q, `\%03o`, c)
+		default:
+			q = append(q, '\\', escape(c))
+		}
+	}
+	return string(append(q, '"'))
+}
+
+// octal is what escape returns for bytes that have no letter.
+const octal = 'o'
+
+// escape returns what follows the backslash in place of c, or 0 if c stands
+// for itself.
+func escape(c byte) byte {
+	switch {
+	case '\a' <= c && c <= '\r':
+		return "abtnvfr"[c-'\a']
+	case c == '"' || c == '\\':
+		return c
+	case c < ' ' || c >= 0x7f:
+		return octal
+	}
+	return 0
+}

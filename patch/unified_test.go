@@ -1,0 +1,409 @@
+package patch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const (
+	regular = 0o100644
+	program = 0o100755
+	link    = 0o120000
+)
+
+// A pair is one diff to make, named by what is special about it.
+type pair struct {
+	name     string
+	old, new File
+}
+
+func text(s string) File { return File{"x", []byte(s), regular} }
+
+func edgeCases() []pair {
+	const seven = "1\n2\n3\n4\n5\n6\n7\n"
+	list := []pair{
+		{"changed line", text(seven), text("1\n2\n3\nfour\n5\n6\n7\n")},
+		{"first and last line", text(seven), text("one\n2\n3\n4\n5\n6\nseven\n")},
+		{"two hunks", text(seven + seven), text("0\n" + seven + seven + "8\n")},
+		{"hunks that just merge", text("-\n1\n2\n3\n4\n5\n6\n-\n"), text("+\n1\n2\n3\n4\n5\n6\n+\n")},
+		{"hunks that just do not", text("-\n1\n2\n3\n4\n5\n6\n7\n-\n"), text("+\n1\n2\n3\n4\n5\n6\n7\n+\n")},
+		{"no final newline, old", text("1\n2"), text("1\n2\n")},
+		{"no final newline, new", text("1\n2\n"), text("1\n2")},
+		{"no final newline, both, in context", text("1\n2"), text("0\n2")},
+		{"no final newline, both, changed", text("1\n2"), text("1\n3")},
+		{"no final newline, line moves up", text("1\n2\n3"), text("1\n2")},
+		{"only line without newline", text("1"), text("2")},
+		{"CRLF", text("1\r\n2\r\n3\r\n"), text("1\r\n2\n3\r\n")},
+		{"CRLF throughout", text("1\r\n2\r\n"), text("1\r\n3\r\n")},
+		{"CRLF to LF", text("1\r\n2\r\n"), text("1\n2\n")},
+		{"CR at the end", text("1\n2\r"), text("1\n2\r\n")},
+		{"lone CR", text("1\r2\r3\n"), text("1\r2\r\r\n")},
+		{"not UTF-8", text("\xff\xfe\n1\n"), text("\xff\xfd\n1\n")},
+		{"form feed and vertical tab", text("1\f2\v\n"), text("1\f3\v\n")},
+		{"lines like diff syntax", text("-- a\n++ b\n@@ -1 +1 @@\n\\ No newline at end of file\ndiff --git a/x b/x\n"),
+			text("-- a/y\n++ b/y\n@@ -1 +1 @@\n\\ No newline\ndiff --git a/y b/x\n")},
+		{"blank lines", text("\n\n\n"), text("\n\n\n\n")},
+		{"emptied", text("1\n"), text("")},
+		{"filled", text(""), text("1")},
+		{"created", File{}, text("1\n2")},
+		{"created empty", File{}, text("")},
+		{"created program", File{}, File{"x", []byte("#!\n"), program}},
+		{"created empty program", File{}, File{"x", nil, program}},
+		{"deleted", text("1\n2\n"), File{}},
+		{"deleted without newline", text("1"), File{}},
+		{"deleted empty", text(""), File{}},
+		{"mode only", text("1\n"), File{"x", []byte("1\n"), program}},
+		{"mode only, back", File{"x", []byte("1\n"), program}, text("1\n")},
+		{"mode only, empty", text(""), File{"x", nil, program}},
+		{"mode and text", text("1\n"), File{"x", []byte("2\n"), program}},
+		{"link created", File{}, File{"x", []byte("to/there"), link}},
+		{"link deleted", File{"x", []byte("to/there"), link}, File{}},
+		{"link moved", File{"x", []byte("to/there"), link}, File{"x", []byte("elsewhere"), link}},
+		{"file to link", text("1\n"), File{"x", []byte("1"), link}},
+		{"link to file", File{"x", []byte("1"), link}, File{"x", []byte("1\n"), program}},
+		{"link to file of the same bytes", File{"x", []byte("1"), link}, text("1")},
+		{"in a directory", File{"d/e/x", []byte("1\n"), regular}, File{"d/e/x", []byte("2\n"), regular}},
+	}
+	for _, name := range []string{
+		"a b", " a", "a ", "a  b/ c", "tab\there", "new\nline", "\r", `quo"te`, `back\slash`, "caf\u00e9", "\xff\xfe",
+		"\x01\x02\a\b\v\f\x1b\x7f", "all \"of\"\n\x80 it", "-x", "a -> b", "'", "dev/null", "b", "a/x b/x", "1\\061", "x.orig",
+	} {
+		one, two := File{name, []byte("1\n"), regular}, File{name, []byte("2\n"), regular}
+		exec, empty := File{name, []byte("1\n"), program}, File{name, nil, regular}
+		list = append(list,
+			pair{fmt.Sprintf("name %q, changed", name), one, two},
+			pair{fmt.Sprintf("name %q, created", name), File{}, one},
+			pair{fmt.Sprintf("name %q, deleted", name), one, File{}},
+			pair{fmt.Sprintf("name %q, mode", name), one, exec},
+			pair{fmt.Sprintf("name %q, created empty", name), File{}, empty},
+			pair{fmt.Sprintf("name %q, deleted empty", name), empty, File{}})
+	}
+	return list
+}
+
+var (
+	gitApply = []string{"git", "apply", "--whitespace=nowarn"}
+	gnuPatch = []string{"patch", "-p1", "--batch"}
+)
+
+// apply runs tool with diff in dir, and returns its output if it failed.
+func apply(dir string, diff []byte, tool ...string) error {
+	cmd := exec.Command(tool[0], tool[1:]...)
+	cmd.Dir = dir
+	cmd.Env = toolEnv()
+	cmd.Stdin = bytes.NewReader(diff)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %s", err, out)
+	}
+	return nil
+}
+
+// checkFile reports how dir differs from holding f, or nothing at name.
+func checkFile(dir, name string, f File) error {
+	path := filepath.Join(dir, name)
+	info, err := os.Lstat(path)
+	if f.Mode == 0 {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return fmt.Errorf("%q is there (%v)", name, err)
+	}
+	if err != nil {
+		return err
+	}
+	got, mode := []byte(nil), uint32(regular)
+	if info.Mode()&fs.ModeSymlink != 0 {
+		target, _ := os.Readlink(path)
+		got, mode = []byte(target), link
+	} else {
+		got, err = os.ReadFile(path)
+		if info.Mode()&0o100 != 0 {
+			mode = program
+		}
+	}
+	if err != nil || mode != f.Mode || !bytes.Equal(got, f.Content) {
+		return fmt.Errorf("%q is %o %q (%v), want %o %q", name, mode, got, err, f.Mode, f.Content)
+	}
+	return nil
+}
+
+func TestUnifiedApplies(t *testing.T) {
+	for _, tool := range [][]string{gitApply, gnuPatch} {
+		t.Run(tool[0], func(t *testing.T) {
+			needTool(t, tool[0])
+			for _, p := range edgeCases() {
+				dir := t.TempDir()
+				writeFile(t, dir, p.old)
+				diff := AppendUnified(nil, p.old, p.new, nil)
+				if err := apply(dir, diff, tool...); err != nil {
+					t.Errorf("%s: %v\n%s", p.name, err, diff)
+				} else if err := checkFile(dir, p.old.Name+strings.TrimPrefix(p.new.Name, p.old.Name), p.new); err != nil {
+					t.Errorf("%s: after %s: %v\n%s", p.name, tool[0], err, diff)
+				}
+			}
+		})
+	}
+}
+
+// Both tools, many files in one diff, every size of context.
+func TestUnifiedAppliesRandom(t *testing.T) {
+	rnd := newRand(t)
+	for context := -1; context <= 4; context++ {
+		var diff []byte
+		var pairs []pair
+		for n := range 100 {
+			name := fmt.Sprintf("%03d", n)
+			old := randomText(rnd, 40, 1+rnd.IntN(30))
+			new := mutate(rnd, old, 6)
+			p := pair{name, File{name, old, regular}, File{name, new, regular}}
+			pairs = append(pairs, p)
+			d := AppendUnified(nil, p.old, p.new, &UnifiedOptions{Context: context})
+			if got := applyHunks(t, old, d); !bytes.Equal(got, new) {
+				t.Fatalf("context %d: %q to %q: diff rebuilds %q:\n%s", context, old, new, got, d)
+			}
+			diff = append(diff, d...)
+		}
+		// Without context neither tool can place a change among repeated lines
+		// with certainty, so it is for applyHunks alone, which trusts the numbers.
+		if context < 0 {
+			continue
+		}
+		for _, tool := range [][]string{gitApply, gnuPatch} {
+			if _, err := exec.LookPath(tool[0]); err != nil {
+				t.Logf("NOT CHECKED against %s: %v", tool[0], err)
+				continue
+			}
+			dir := t.TempDir()
+			for _, p := range pairs {
+				writeFile(t, dir, p.old)
+			}
+			if err := apply(dir, diff, tool...); err != nil {
+				t.Fatalf("context %d: %s: %v", context, tool[0], err)
+			}
+			for _, p := range pairs {
+				if err := checkFile(dir, p.name, p.new); err != nil {
+					t.Errorf("context %d: after %s: %v", context, tool[0], err)
+				}
+			}
+		}
+	}
+}
+
+// applyHunks trusts the numbers in diff and checks that they hold.
+func applyHunks(t *testing.T, old, diff []byte) []byte {
+	t.Helper()
+	lines := splitLines(diff)
+	a := splitLines(old)
+	var b []string
+	at := 0
+	for n := 0; n < len(lines); n++ {
+		var oldStart, newStart int
+		oldCount, newCount := 1, 1
+		if !strings.HasPrefix(lines[n], "@@ ") {
+			continue
+		}
+		fields := strings.Fields(lines[n])
+		fmt.Sscanf(fields[1], "-%d,%d", &oldStart, &oldCount)
+		fmt.Sscanf(fields[2], "+%d,%d", &newStart, &newCount)
+		if oldCount > 0 {
+			oldStart--
+		}
+		if newCount > 0 {
+			newStart--
+		}
+		b = append(b, a[at:oldStart]...)
+		at = oldStart
+		if len(b) != newStart {
+			t.Fatalf("hunk %q starts at line %d of new", lines[n], len(b))
+		}
+		for oldCount > 0 || newCount > 0 {
+			n++
+			mark, line := lines[n][0], lines[n][1:]
+			if n+1 < len(lines) && strings.HasPrefix(lines[n+1], `\`) {
+				line = strings.TrimSuffix(line, "\n")
+			}
+			if mark != '+' {
+				if a[at] != line {
+					t.Fatalf("line %d is %q, diff has %q", at, a[at], line)
+				}
+				at++
+				oldCount--
+			}
+			if mark != '-' {
+				b = append(b, line)
+				newCount--
+			}
+			if n+1 < len(lines) && strings.HasPrefix(lines[n+1], `\`) {
+				n++
+			}
+		}
+	}
+	return []byte(strings.Join(append(b, a[at:]...), ""))
+}
+
+var unquote = strings.NewReplacer(`"`, "", "\t\n", "\n")
+
+// The diff is what git writes, byte for byte. Lines of the cases begin with no
+// letter: git would put those into its hunk headers as the name of the function.
+func TestUnifiedIsWhatGitWrites(t *testing.T) {
+	needTool(t, "git")
+	git := func(dir string, args ...string) []byte {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		cmd.Env = toolEnv()
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+		return out
+	}
+	binary := []byte("1\x00\n")
+	cases := append(edgeCases(),
+		pair{"binary", File{"a b", binary, regular}, File{"a b", nil, regular}},
+		pair{"binary created", File{}, File{"x", binary, regular}},
+		pair{"binary deleted", File{"\n", binary, regular}, File{}},
+		pair{"binary mode", File{"x", binary, regular}, File{"x", binary, program}})
+	dir := t.TempDir()
+	git(dir, "init", "-q")
+	in := func(n int, f File) File { // each case has a directory of its own
+		f.Name = fmt.Sprintf("%03d/%s", n, f.Name)
+		return f
+	}
+	for n, p := range cases {
+		writeFile(t, dir, in(n, p.old))
+	}
+	git(dir, "add", "-A")
+	git(dir, "-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "-m", "old")
+	for n, p := range cases {
+		if p.old.Mode != 0 {
+			if err := os.Remove(filepath.Join(dir, in(n, p.old).Name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writeFile(t, dir, in(n, p.new))
+	}
+	git(dir, "add", "-A")
+	for n, p := range cases {
+		want := string(git(dir, "diff", "--cached", "--no-renames", "--", fmt.Sprintf("%03d", n)))
+		got := string(AppendUnified(nil, in(n, p.old), in(n, p.new), nil))
+		name := p.old.Name + p.new.Name
+		// Where only quotes and the tab that they make needless differ, it is for
+		// GNU patch's sake; TestUnifiedApplies holds git to read it the same.
+		if strings.Contains(name, " ") && Quote(name) == name {
+			want, got = unquote.Replace(want), unquote.Replace(got)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-git +got):\n%s", p.name, diff)
+		}
+	}
+}
+
+func TestUnifiedForms(t *testing.T) {
+	same := File{"x", []byte("1\n"), regular}
+	tests := []struct {
+		name     string
+		old, new File
+		opts     *UnifiedOptions
+		want     string
+	}{
+		{"equal", same, same, nil, ""},
+		{"both absent", File{}, File{}, nil, ""},
+		{"plain", text("original content\n"), text("modified content\n"), &UnifiedOptions{Plain: true},
+			"--- x\n+++ x\n@@ -1 +1 @@\n-original content\n+modified content\n"},
+		{"plain created", File{}, text("1\n"), &UnifiedOptions{Plain: true}, "--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
+		{"plain deleted", text("1\n"), File{}, &UnifiedOptions{Plain: true}, "--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
+		{"plain mode", same, File{"x", []byte("1\n"), program}, &UnifiedOptions{Plain: true}, ""},
+		{"plain binary", text("\x00"), text("1"), &UnifiedOptions{Plain: true}, "Binary files x and x differ\n"},
+		{"absent side's content counts for nothing", File{"y", []byte("old"), 0}, text("1\n"), &UnifiedOptions{Plain: true},
+			"--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
+		{"one line of context", text("1\n2\n3\n4\n5\n"), text("1\n2\nx\n4\n5\n"), &UnifiedOptions{Plain: true, Context: 1},
+			"--- x\n+++ x\n@@ -2,3 +2,3 @@\n 2\n-3\n+x\n 4\n"},
+		{"no context", text("1\n2\n3\n"), text("1\n2\nx\n3\n"), &UnifiedOptions{Plain: true, Context: -1},
+			"--- x\n+++ x\n@@ -2,0 +3 @@\n+x\n"},
+		{"absent new side's content counts for nothing", text("1\n"), File{"y", []byte("new"), 0}, &UnifiedOptions{Plain: true},
+			"--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
+		{"more context than there is", text("1\n2\n3\n"), text("2\n"), &UnifiedOptions{Plain: true, Context: math.MaxInt},
+			"--- x\n+++ x\n@@ -1,3 +1 @@\n-1\n 2\n-3\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := string(AppendUnified([]byte("kept\n"), tt.old, tt.new, tt.opts))
+			if diff := cmp.Diff("kept\n"+tt.want, got); diff != "" {
+				t.Errorf("AppendUnified (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRenameApplies(t *testing.T) {
+	for _, tool := range [][]string{gitApply, gnuPatch} {
+		t.Run(tool[0], func(t *testing.T) {
+			needTool(t, tool[0])
+			for _, names := range [][2]string{{"x", "y"}, {"a b", "c d"}, {"x", "c d"}, {"x", "c "}, {" a", "b"}, {"a b", "y"}, {"\n", "\t\xff"}} {
+				for _, content := range []string{"1\n", "2\n"} {
+					for _, mode := range []uint32{regular, program} {
+						old, new := File{names[0], []byte("1\n"), regular}, File{names[1], []byte(content), mode}
+						dir := t.TempDir()
+						writeFile(t, dir, old)
+						diff := AppendUnified(nil, old, new, nil)
+						if err := apply(dir, diff, tool...); err != nil {
+							t.Errorf("%v\n%s", err, diff)
+						} else if err := errors.Join(checkFile(dir, new.Name, new), checkFile(dir, old.Name, File{})); err != nil {
+							t.Errorf("after %s: %v\n%s", tool[0], err, diff)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestPlainApplies(t *testing.T) {
+	needTool(t, "patch")
+	for _, p := range edgeCases() {
+		diff := AppendUnified(nil, p.old, p.new, &UnifiedOptions{Plain: true})
+		if p.old.Mode == link || p.new.Mode == link || len(diff) == 0 {
+			continue // what the plain form cannot say
+		}
+		if p.old.Mode != 0 && p.new.Mode != 0 {
+			p.new.Mode = p.old.Mode
+		} else if p.new.Mode != 0 {
+			p.new.Mode = regular
+		}
+		dir := t.TempDir()
+		writeFile(t, dir, p.old)
+		if err := apply(dir, diff, "patch", "-p0", "--batch"); err != nil {
+			t.Errorf("%s: %v\n%s", p.name, err, diff)
+		} else if err := checkFile(dir, p.old.Name+strings.TrimPrefix(p.new.Name, p.old.Name), p.new); err != nil {
+			t.Errorf("%s: %v\n%s", p.name, err, diff)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	tests := []struct{ name, want string }{
+		{"plain/name.go", "plain/name.go"},
+		{"with space", "with space"},
+		{"a\tb\nc", `"a\tb\nc"`},
+		{"\a\b\v\f\r", `"\a\b\v\f\r"`},
+		{`"\`, `"\"\\"`},
+		{"\x00\x01\x1f\x7f\x80\xff", `"\000\001\037\177\200\377"`},
+		{"café", `"caf\303\251"`},
+		{"~!@#$%^&*()'", "~!@#$%^&*()'"},
+	}
+	for _, tt := range tests {
+		if got := Quote(tt.name); got != tt.want {
+			t.Errorf("Quote(%q) = %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
