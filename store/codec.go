@@ -1,0 +1,117 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Two encoders and a decoder serve all goroutines through EncodeAll and
+// DecodeAll. The window need not exceed the largest chunk. The frame's own
+// checksum is off: the record has a CRC of the stored bytes, and the ID
+// vouches for the plain ones.
+//
+// On Linux 6.1 with two cores the default level alone takes 2.6 s to make
+// 260.4 MB, the better level for objects of 32 KiB and more 3.2 s and
+// 252.9 MB, and for all 3.5 s and 249.2 MB.
+var (
+	encoder       = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
+	betterEncoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedBetterCompression) })
+)
+
+// betterFrom is the size from which on objects get the better level.
+const betterFrom = 32 << 10
+
+func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
+	e, err := zstd.NewWriter(nil,
+		zstd.WithEncoderLevel(level),
+		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
+		zstd.WithWindowSize(maxChunk),
+		zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic("store: internal error: zstd encoder: " + err.Error())
+	}
+	return e
+}
+
+var decoder = sync.OnceValue(func() *zstd.Decoder {
+	d, err := zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(0),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(MaxObject),
+		// The buffer handed in has the recorded length: a frame that
+		// unpacks to more is an error, not an allocation.
+		zstd.WithDecodeAllCapLimit(true))
+	if err != nil {
+		panic("store: internal error: zstd decoder: " + err.Error())
+	}
+	return d
+})
+
+// minCompress is the size below which an object is stored raw: a zstd frame
+// costs 9 bytes or more before it saves any.
+const minCompress = 100
+
+// compress returns the stored form of src and its codec. The result is src
+// itself or lies in scratch, which may grow.
+func compress(src []byte, scratch *[]byte) (codec uint8, stored []byte, err error) {
+	if len(src) < minCompress {
+		return codecRaw, src, nil
+	}
+	e := encoder
+	if len(src) >= betterFrom {
+		e = betterEncoder
+	}
+	z := e().EncodeAll(src, (*scratch)[:0])
+	*scratch = z
+	if len(z) > len(src)-len(src)/20 { // saves less than 5 %: not worth decoding
+		return codecRaw, src, nil
+	}
+	return codecZstd, z, nil
+}
+
+var errBomb = errors.New("payload does not decode to its recorded length")
+
+// decompress returns the object that a payload holds. Its length is bounded
+// by h.raw whatever the payload says. For raw objects the result is payload
+// itself.
+func decompress(h *recordHeader, payload []byte) ([]byte, error) {
+	switch h.codec {
+	case codecRaw:
+		if h.raw != h.stored {
+			return nil, errBomb
+		}
+		return payload, nil
+	case codecZstd:
+		out, err := decoder().DecodeAll(payload, make([]byte, 0, h.raw))
+		if err != nil {
+			return nil, fmt.Errorf("decompress: %w", err)
+		}
+		if len(out) != int(h.raw) {
+			return nil, errBomb
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("%w: codec %d", ErrFormat, h.codec)
+}
+
+// verifyCompressed checks that stored decodes to src again. Compressor bugs
+// have made unreadable stores elsewhere (restic#4523); here such an object
+// never gets written.
+func verifyCompressed(codec uint8, stored, src []byte, scratch *[]byte) error {
+	if codec == codecRaw {
+		return nil
+	}
+	if cap(*scratch) < len(src) {
+		*scratch = make([]byte, 0, len(src))
+	}
+	out, err := decoder().DecodeAll(stored, (*scratch)[:0:len(src)])
+	if err != nil || !bytes.Equal(out, src) {
+		return fmt.Errorf("compressed object does not decode to itself: %w", errors.Join(err, ErrCorrupt))
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors to match with errors.Is, here and in the packages above.
+var (
+	// ErrNotFound: there is no such object or snapshot.
+	ErrNotFound = errors.New("not found")
+	// ErrCorrupt: bytes in the store are not what was written. The error
+	// is a [*CorruptError], which says where.
+	ErrCorrupt = errors.New("corrupt")
+	// ErrFormat: the directory is not a store, or one of a format that
+	// this version does not know.
+	ErrFormat = errors.New("unknown store format")
+	// ErrNoLocks: the file system under the store has no working locks.
+	ErrNoLocks = errors.New("file locks do not work here")
+	// ErrMoved: the snapshot that a commit builds on is not the newest of
+	// its session any more.
+	ErrMoved = errors.New("session has moved on")
+	// ErrClosed: the store or the writer is closed.
+	ErrClosed = errors.New("closed")
+	// ErrLost: a write failed elsewhere in this process, and objects that
+	// this writer may have counted on are gone with it. Capture again.
+	ErrLost = errors.New("objects lost by a failed write")
+)
+
+// A CorruptError locates damage in a file of the store.
+type CorruptError struct {
+	Path string // file, relative to the store
+	Off  int64  // offset of the damaged structure in the file
+	Err  error  // what is wrong with it
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s at offset %d: %v", e.Path, e.Off, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Is reports that the error is ErrCorrupt.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }

@@ -1,0 +1,499 @@
+package store
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// segmentSize is where a journal segment ends and the next begins. Opening a
+// store reads the newest segment whole: 1 MiB is some 4,000 snapshots and
+// costs less than a millisecond.
+const segmentSize = 1 << 20
+
+// A journal is the append-only record of all snapshots, and the only commit
+// point of the store: what no whole frame names does not exist.
+//
+// Appending is done under the lock on locks/journal. Reading takes no lock:
+// an incomplete frame at the end is taken as absent.
+//
+// The methods are not safe for concurrent use; Store.jmu guards the journal.
+type journal struct {
+	fsys  vfs.FS
+	store [16]byte
+
+	seg    uint64   // number of the newest segment, from 1; 0: none yet
+	f      vfs.File // that segment
+	end    int64    // where its last whole frame ends
+	synced int64    // up to where this process knows it durable
+	broken string   // why nothing may be appended to this segment; "" if it may
+
+	seq    uint64             // number of the last record
+	epoch  uint64             // changes when a prune or a repair has completed
+	packs  map[[16]byte]int64 // durable length of each unsealed pack
+	heads  map[headKey]*Snapshot
+	damage []*CorruptError
+}
+
+// A headKey names a line of snapshots: one conversation in one directory.
+type headKey struct{ worktree, session string }
+
+func segmentName(seg uint64) string { return fmt.Sprintf("journal/%08d.log", seg) }
+
+// segments returns the numbers of all segments, ascending.
+func (j *journal) segments() ([]uint64, error) {
+	names, err := j.fsys.ReadDir("journal")
+	if err != nil {
+		return nil, err
+	}
+	var segs []uint64
+	for _, name := range names {
+		base, ok := strings.CutSuffix(name, ".log")
+		if n, err := strconv.ParseUint(base, 10, 64); ok && err == nil {
+			segs = append(segs, n)
+		}
+	}
+	slices.Sort(segs)
+	return segs, nil
+}
+
+// refresh reads what was appended since the last time, by anyone.
+func (j *journal) refresh() error {
+	segs, err := j.segments()
+	if err != nil {
+		return err
+	}
+	if len(segs) > 0 && segs[len(segs)-1] != j.seg {
+		if err := j.openSegment(segs[len(segs)-1]); err != nil {
+			return err
+		}
+	}
+	if j.f == nil {
+		return nil
+	}
+	frames, err := j.scan(j.f, segmentName(j.seg), j.end)
+	if err != nil {
+		return err
+	}
+	for _, f := range frames.list {
+		if err := j.apply(f.frame); err != nil {
+			return fmt.Errorf("%s: %w", segmentName(j.seg), err)
+		}
+	}
+	j.end = frames.end
+	if len(frames.damage) > 0 {
+		// The segment is closed and kept as it is; what it still says
+		// is restated at the start of the next.
+		j.broken = "damaged"
+		j.damage = append(j.damage, frames.damage...)
+	}
+	return nil
+}
+
+// openSegment turns to another segment. Its first frame restates what holds
+// from before, so earlier ones need not be read.
+func (j *journal) openSegment(seg uint64) error {
+	name := segmentName(seg)
+	f, err := j.fsys.OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		f, err = j.fsys.OpenFile(name, os.O_RDONLY, 0)
+	}
+	if err != nil {
+		return err
+	}
+	var b [fileHeaderSize]byte
+	if _, err := f.ReadAt(b[:], 0); err != nil && err != io.EOF {
+		f.Close()
+		return err
+	}
+	j.broken = ""
+	if _, err := parseFileHeader(b[:], journalMagic, j.store); err != nil {
+		if errors.Is(err, ErrFormat) {
+			f.Close()
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		j.broken = "damaged"
+		j.damage = append(j.damage, &CorruptError{Path: name, Err: err})
+	}
+	if j.f != nil {
+		j.f.Close()
+	}
+	j.f, j.seg, j.end, j.synced = f, seg, fileHeaderSize, 0
+	clear(j.heads) // the segment left behind may have grown unseen
+	return nil
+}
+
+// A placedFrame is a frame and its offset in the segment.
+type placedFrame struct {
+	frame
+	off int64
+}
+
+// frames is what a scan of a segment finds.
+type frames struct {
+	list   []placedFrame
+	end    int64 // end of the last whole frame
+	damage []*CorruptError
+}
+
+// scan reads the frames of a segment from an offset on. Bytes that are no
+// frame are damage if a later frame promises that they had been durable, and
+// the torn end of an interrupted append if none does.
+func (j *journal) scan(f vfs.File, name string, from int64) (frames, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return frames{}, err
+	}
+	out := frames{end: from}
+	if st.Size <= from {
+		return out, nil
+	}
+	b := make([]byte, st.Size-from)
+	n, err := f.ReadAt(b, from)
+	if err != nil && err != io.EOF {
+		return frames{}, err
+	}
+	b = b[:n]
+
+	for pos := 0; pos < len(b); {
+		f, ok := parseFrame(b[pos:])
+		if ok {
+			out.list = append(out.list, placedFrame{f, from + int64(pos)})
+			pos += int(f.size())
+			out.end = from + int64(pos)
+			continue
+		}
+		next, promise := nextFrame(b, pos+1)
+		if promise <= uint64(from)+uint64(pos) {
+			break // torn end
+		}
+		out.damage = append(out.damage, &CorruptError{
+			Path: name, Off: from + int64(pos),
+			Err: fmt.Errorf("%d bytes are not a journal record", next-pos),
+		})
+		pos = next
+	}
+	return out, nil
+}
+
+// nextFrame finds the first whole frame in b from pos on, and the highest
+// promise that it or a later one makes.
+func nextFrame(b []byte, pos int) (next int, promise uint64) {
+	next = len(b)
+	for pos+frameHeaderSize <= len(b) {
+		f, ok := parseFrame(b[pos:])
+		if !ok {
+			pos++
+			continue
+		}
+		next = min(next, pos)
+		promise = max(promise, f.durable)
+		pos += int(f.size())
+	}
+	return next, promise
+}
+
+// apply takes a frame into the state.
+func (j *journal) apply(f frame) error {
+	j.seq = max(j.seq, f.seq)
+	packs, epoch, err := parsePacks(f.body)
+	if err != nil {
+		return err
+	}
+	for _, p := range packs {
+		j.packs[p.pack] = max(j.packs[p.pack], p.end)
+	}
+	switch f.kind {
+	case frameState:
+		j.epoch = epoch
+	case frameSnapshot:
+		s, err := parseSnapshot(f)
+		if err != nil {
+			return err
+		}
+		j.noteHead(s)
+	case framePacks:
+	default:
+		return fmt.Errorf("%w: journal record of kind %d", ErrFormat, f.kind)
+	}
+	return nil
+}
+
+func (j *journal) noteHead(s *Snapshot) {
+	key := headKey{s.Worktree, s.Session}
+	if old := j.heads[key]; old == nil || old.Seq < s.Seq {
+		j.heads[key] = s
+	}
+}
+
+// head returns the newest snapshot of a line, nil if there is none.
+func (j *journal) head(key headKey) (*Snapshot, error) {
+	if s, ok := j.heads[key]; ok {
+		return s, nil
+	}
+	// Not in the newest segment: look through the older ones, newest
+	// first, and remember the answer.
+	for s, err := range j.snapshots(j.seg) {
+		if err != nil {
+			return nil, err
+		}
+		if (headKey{s.Worktree, s.Session}) == key {
+			j.heads[key] = s
+			return s, nil
+		}
+	}
+	j.heads[key] = nil
+	return nil, nil
+}
+
+// snapshots yields the snapshots in all segments below the given number,
+// newest first.
+func (j *journal) snapshots(below uint64) func(yield func(*Snapshot, error) bool) {
+	return func(yield func(*Snapshot, error) bool) {
+		segs, err := j.segments()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, seg := range slices.Backward(segs) {
+			if seg >= below {
+				continue
+			}
+			list, err := j.segmentSnapshots(seg)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, s := range slices.Backward(list) {
+				if !yield(s, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// segmentSnapshots reads the snapshots of one segment, ascending. A record
+// that is restated in it counts once.
+func (j *journal) segmentSnapshots(seg uint64) ([]*Snapshot, error) {
+	f, err := j.fsys.OpenFile(segmentName(seg), os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	found, err := j.scan(f, segmentName(seg), fileHeaderSize)
+	if err != nil {
+		return nil, err
+	}
+	var list []*Snapshot
+	for _, f := range found.list {
+		if f.kind != frameSnapshot {
+			continue
+		}
+		s, err := parseSnapshot(f.frame)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", segmentName(seg), err)
+		}
+		list = append(list, s)
+	}
+	slices.SortStableFunc(list, func(a, b *Snapshot) int { return cmp.Compare(a.Seq, b.Seq) })
+	return slices.CompactFunc(list, func(a, b *Snapshot) bool { return a.Seq == b.Seq }), nil
+}
+
+// A record is what a frame to be appended says.
+type record struct {
+	kind uint8
+	body []byte
+}
+
+// append writes records and makes them durable, all or none. The caller
+// holds the lock on locks/journal and has refreshed under it. It returns
+// the number of the first record.
+func (j *journal) append(records []record) (first uint64, err error) {
+	if err := j.writable(); err != nil {
+		return 0, err
+	}
+	first = j.seq + 1
+	var b []byte
+	var list []frame
+	for i, r := range records {
+		f := frame{kind: r.kind, seq: first + uint64(i), durable: uint64(j.synced), body: r.body}
+		list = append(list, f)
+		b = f.append(b)
+	}
+	if _, err := j.f.WriteAt(b, j.end); err != nil {
+		return 0, err // the torn end is cut by the next append
+	}
+	if err := j.f.Sync(); err != nil {
+		// A sync that failed is not tried again: the kernel may have
+		// marked the pages clean. The segment ends here.
+		j.broken = "not synced"
+		return 0, err
+	}
+	j.end += int64(len(b))
+	j.synced = j.end
+	for _, f := range list {
+		if err := j.apply(f); err != nil {
+			return 0, err
+		}
+	}
+	return first, nil
+}
+
+// writable brings the newest segment into a state where a frame may follow
+// its last, which is durable then; if need be by starting a new segment.
+func (j *journal) writable() error {
+	if j.seg == 0 || j.broken != "" || j.end >= segmentSize {
+		return j.rotate()
+	}
+	st, err := j.f.Stat()
+	if err != nil {
+		return err
+	}
+	if st.Size > j.end {
+		if err := j.cutTail(st.Size); err != nil {
+			return err
+		}
+	}
+	// Every frame promises that all before it was durable when it was
+	// written. What others appended is only known to be so after a sync.
+	if j.synced < j.end {
+		if err := j.f.Sync(); err != nil {
+			j.broken = "not synced"
+			return err
+		}
+		j.synced = j.end
+	}
+	return nil
+}
+
+// cutTail removes the torn end of an append that did not finish. The bytes
+// go to quarantine first.
+func (j *journal) cutTail(size int64) error {
+	tail := make([]byte, size-j.end)
+	if _, err := j.f.ReadAt(tail, j.end); err != nil && err != io.EOF {
+		return err
+	}
+	name := fmt.Sprintf("quarantine/journal-%08d-%d-%s", j.seg, j.end, randomName())
+	if err := writeFile(j.fsys, name, tail); err != nil {
+		return err
+	}
+	if err := j.f.Truncate(j.end); err != nil {
+		return err
+	}
+	return j.f.Sync()
+}
+
+// rotate starts a new segment. It is complete and durable before it gets
+// its name, so a segment with a name has a header and a state.
+func (j *journal) rotate() error {
+	state := frame{kind: frameState, seq: j.seq, durable: fileHeaderSize, body: j.stateBody()}
+	b := fileHeader{magic: journalMagic, store: j.store, name: segmentID(j.seg + 1),
+		a: uint64(time.Now().UnixNano())}.append(nil)
+	b = state.append(b)
+	if j.broken != "" && j.seg > 0 {
+		// What the old segment says after its last promise may not be
+		// on the disk: say it again.
+		old, err := j.scan(j.f, segmentName(j.seg), fileHeaderSize)
+		if err != nil {
+			return err
+		}
+		var promise uint64
+		for _, f := range old.list {
+			promise = max(promise, f.durable)
+		}
+		for _, f := range old.list {
+			if f.kind != frameState && uint64(f.off) >= promise && f.off < j.end {
+				f.durable = fileHeaderSize
+				b = f.append(b)
+			}
+		}
+	}
+	seg := j.seg + 1
+	if err := writeFile(j.fsys, segmentName(seg), b); err != nil {
+		return err
+	}
+	if err := j.openSegment(seg); err != nil {
+		return err
+	}
+	if err := j.refresh(); err != nil {
+		return err
+	}
+	j.synced = j.end
+	return nil
+}
+
+func segmentID(seg uint64) (id [16]byte) {
+	le.PutUint64(id[:], seg)
+	return id
+}
+
+// stateBody restates what a reader of the next segment must know.
+func (j *journal) stateBody() []byte {
+	var packs []packLen
+	for id, end := range j.packs {
+		if _, err := j.fsys.Stat(indexName(id)); err == nil {
+			continue // sealed: its index vouches for all of it
+		}
+		packs = append(packs, packLen{id, end})
+	}
+	slices.SortFunc(packs, func(a, b packLen) int { return slices.Compare(a.pack[:], b.pack[:]) })
+	b := appendPacks(nil, packs)
+	return appendField(b, tagEpoch, le.AppendUint64(nil, j.epoch))
+}
+
+func (j *journal) close() error {
+	if j.f == nil {
+		return nil
+	}
+	return j.f.Close()
+}
+
+// writeFile creates a file durably: it is whole and synced under another
+// name before it gets its own, and the name is synced before writeFile
+// returns. An existing file is replaced.
+func writeFile(fsys vfs.FS, name string, content []byte) error {
+	tmp := "tmp/" + randomName()
+	f, err := fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(content, 0)
+	if err == nil {
+		// Sync before rename: the new name may reach the disk before the
+		// bytes that it names.
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		fsys.Remove(tmp)
+		return err
+	}
+	if err := fsys.Rename(tmp, name); err != nil {
+		fsys.Remove(tmp)
+		return err
+	}
+	return fsys.SyncDir(path.Dir(name))
+}
+
+func randomName() string {
+	id := randomID()
+	return hex.EncodeToString(id[:8])
+}
+
+func randomID() (id [16]byte) {
+	rand.Read(id[:]) // never fails (crypto/rand)
+	return id
+}

@@ -1,0 +1,313 @@
+package store
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+const (
+	// sealSizeMax is where a pack is sealed in the middle of a capture.
+	sealSizeMax = 64 << 20
+	// sealSizeIdle is the size above which a pack is sealed when a commit
+	// is done with it. What stays unsealed is scanned by each process that
+	// looks an object up: 8 MiB take about a millisecond.
+	sealSizeIdle = 8 << 20
+	// appendBuffer is how much is collected before it is written.
+	appendBuffer = 1 << 20
+)
+
+// A pack is one file of many objects, open for reading.
+type pack struct {
+	id [16]byte
+	f  vfs.File
+}
+
+// openPack opens a pack and checks that its header belongs to the store.
+func openPack(fsys vfs.FS, store, id [16]byte, flag int) (*pack, error) {
+	name := packName(id)
+	f, err := fsys.OpenFile(name, flag, 0)
+	if err != nil {
+		return nil, err
+	}
+	var b [fileHeaderSize]byte
+	if _, err := f.ReadAt(b[:], 0); err != nil && err != io.EOF {
+		f.Close()
+		return nil, err
+	}
+	h, err := parseFileHeader(b[:], packMagic, store)
+	if err == nil && h.name != id {
+		err = fmt.Errorf("header names pack %x", h.name)
+	}
+	if err != nil {
+		f.Close()
+		return nil, &CorruptError{Path: name, Err: err}
+	}
+	return &pack{id: id, f: f}, nil
+}
+
+func (p *pack) name() string { return packName(p.id) }
+
+// read returns the header and the payload of the record at loc, both
+// checked. It does not look into the payload.
+func (p *pack) read(loc location) (recordHeader, []byte, error) {
+	b := make([]byte, recordHeaderSize+int(loc.stored))
+	if _, err := p.f.ReadAt(b, loc.off); err != nil {
+		if err == io.EOF {
+			err = &CorruptError{Path: p.name(), Off: loc.off, Err: io.ErrUnexpectedEOF}
+		}
+		return recordHeader{}, nil, err
+	}
+	h, err := parseRecordHeader(b)
+	if err == nil && h.stored != loc.stored {
+		err = errRecord
+	}
+	payload := b[recordHeaderSize:]
+	if err == nil && checksum(payload) != h.crc {
+		err = errors.New("payload does not match its checksum")
+	}
+	if err != nil {
+		return recordHeader{}, nil, &CorruptError{Path: p.name(), Off: loc.off, Err: err}
+	}
+	return h, payload, nil
+}
+
+// sealedAt reports whether the pack ends in a seal, and where its body ends.
+func (p *pack) sealedAt() (bodyEnd int64, sealed bool, err error) {
+	st, err := p.f.Stat()
+	if err != nil || st.Size < fileHeaderSize+sealSize {
+		return 0, false, err
+	}
+	var b [sealSize]byte
+	if _, err := p.f.ReadAt(b[:], st.Size-sealSize); err != nil {
+		return 0, false, err
+	}
+	bodyEnd, sealed = parseSeal(b[:])
+	return bodyEnd, sealed, nil
+}
+
+// scan finds the records between two offsets. It reads headers
+// only. Bytes that are no record are reported as damage, and the scan goes on
+// at the next header that is whole.
+func (p *pack) scan(from, end int64, fn func(indexEntry)) (damage []*CorruptError, err error) {
+	r := &windowReader{f: p.f, end: end}
+	for off := from; off < end; {
+		b, err := r.at(off, recordHeaderSize)
+		if err != nil {
+			return damage, err
+		}
+		h, err := parseRecordHeader(b)
+		if err == nil && off+h.size() <= end {
+			fn(indexEntry{h.id, location{p, off, h.stored}})
+			off += h.size()
+			continue
+		}
+		bad := off
+		for off++; off < end; off++ {
+			b, err := r.at(off, recordHeaderSize)
+			if err != nil {
+				return damage, err
+			}
+			if h, err := parseRecordHeader(b); err == nil && off+h.size() <= end {
+				break
+			}
+		}
+		damage = append(damage, &CorruptError{Path: p.name(), Off: bad,
+			Err: fmt.Errorf("%d bytes are not a record", off-bad)})
+	}
+	return damage, nil
+}
+
+// A windowReader reads a file in larger pieces than it is asked for.
+type windowReader struct {
+	f   vfs.File
+	end int64
+	off int64
+	buf []byte
+}
+
+const scanWindow = 64 << 10
+
+// at returns up to n bytes at off, fewer at the end.
+func (r *windowReader) at(off int64, n int) ([]byte, error) {
+	n = int(min(int64(n), r.end-off))
+	if off < r.off || off+int64(n) > r.off+int64(len(r.buf)) {
+		if cap(r.buf) < scanWindow {
+			r.buf = make([]byte, scanWindow)
+		}
+		got, err := r.f.ReadAt(r.buf[:min(scanWindow, r.end-off)], off)
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		r.buf, r.off = r.buf[:got], off
+		n = min(n, got)
+	}
+	return r.buf[off-r.off:][:n], nil
+}
+
+// A packWriter appends to the one pack that this process holds the lock of.
+//
+// Store.wmu guards it.
+type packWriter struct {
+	*pack
+	buf     []byte // appended and not yet written
+	written int64  // length of the file
+	synced  int64  // durable up to here
+	entries []indexEntry
+}
+
+// end is the offset that the next record gets.
+func (w *packWriter) end() int64 { return w.written + int64(len(w.buf)) }
+
+// append adds a record. It is readable after flush.
+func (w *packWriter) append(h recordHeader, payload []byte) (location, error) {
+	loc := location{w.pack, w.end(), h.stored}
+	w.buf = h.append(w.buf)
+	w.buf = append(w.buf, payload...)
+	w.entries = append(w.entries, indexEntry{h.id, loc})
+	if len(w.buf) >= appendBuffer {
+		return loc, w.flush()
+	}
+	return loc, nil
+}
+
+// flush writes what was collected.
+func (w *packWriter) flush() error {
+	if len(w.buf) == 0 {
+		return nil
+	}
+	if _, err := w.f.WriteAt(w.buf, w.written); err != nil {
+		return err
+	}
+	w.written += int64(len(w.buf))
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// sync makes all that was appended durable.
+func (w *packWriter) sync() error {
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if w.synced == w.written {
+		return nil
+	}
+	if err := w.f.Sync(); err != nil {
+		return err
+	}
+	w.synced = w.written
+	return nil
+}
+
+// seal ends the pack: from now on it is immutable and has an index. All of
+// its body is durable. The index vouches for that, so it comes last.
+func (w *packWriter) seal(fsys vfs.FS, store [16]byte) error {
+	bodyEnd := w.end()
+	w.buf = appendSeal(w.buf, bodyEnd)
+	if err := w.sync(); err != nil {
+		return err
+	}
+	return writeFile(fsys, indexName(w.id), encodeIndex(store, w.id, bodyEnd, w.entries))
+}
+
+// createPack starts a new pack, locked. Like a segment of the journal it is
+// whole and durable before it has a name.
+func createPack(fsys vfs.FS, store [16]byte) (*packWriter, error) {
+	for {
+		id := randomID()
+		header := fileHeader{magic: packMagic, store: store, name: id, a: uint64(time.Now().UnixNano())}
+		if err := writeFile(fsys, packName(id), header.append(nil)); err != nil {
+			return nil, err
+		}
+		w, err := adoptPack(fsys, store, id, func() (int64, error) { return fileHeaderSize, nil })
+		if w != nil || err != nil {
+			return w, err
+		}
+		// Another process took it up already: good for that one.
+	}
+}
+
+// adoptPack takes up an unsealed pack of a process that is gone. durable is
+// asked for its durable length once the lock is held. It returns nil if the
+// pack is in use, or cannot be added to; in the latter case it is sealed, so
+// that nobody tries again.
+func adoptPack(fsys vfs.FS, store, id [16]byte, durable func() (int64, error)) (*packWriter, error) {
+	p, err := openPack(fsys, store, id, os.O_RDWR)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
+		return nil, nil // gone meanwhile, or damaged: check reports it
+	}
+	if err != nil {
+		return nil, err
+	}
+	w, err := tryAdopt(fsys, store, p, durable)
+	if w == nil {
+		p.f.Close()
+	}
+	return w, err
+}
+
+func tryAdopt(fsys vfs.FS, store [16]byte, p *pack, durable func() (int64, error)) (*packWriter, error) {
+	if ok, err := p.f.TryLock(vfs.Exclusive); !ok || err != nil {
+		return nil, err
+	}
+	if same, err := sameFile(fsys, p.name(), p.f); !same || err != nil {
+		return nil, err
+	}
+	if _, sealed, err := p.sealedAt(); sealed || err != nil {
+		return nil, err
+	}
+	end, err := durable()
+	if err != nil {
+		return nil, err
+	}
+	st, err := p.f.Stat()
+	if err != nil || st.Size < end {
+		return nil, err // shorter than it was: damage, for check to report
+	}
+	w := &packWriter{pack: p, written: end, synced: end}
+	damage, err := p.scan(fileHeaderSize, end, func(e indexEntry) { w.entries = append(w.entries, e) })
+	if err != nil || len(damage) > 0 {
+		return nil, err
+	}
+	if st.Size == end {
+		return w, nil
+	}
+	// Behind the durable end lies what a process wrote that was killed
+	// before it could commit, or whose sync failed: the pages may look
+	// clean without being on the disk, so nothing may ever count on them.
+	// The seal says that the body ends before.
+	w.written = st.Size
+	w.synced = st.Size
+	w.buf = appendSeal(nil, end)
+	if err := w.sync(); err != nil {
+		return nil, err
+	}
+	return nil, writeFile(fsys, indexName(p.id), encodeIndex(store, p.id, end, w.entries))
+}
+
+// sameFile reports whether a name still is the open file.
+func sameFile(fsys vfs.FS, name string, f vfs.File) (bool, error) {
+	a, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	b, err := fsys.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return a.Ino == b.Ino && a.Dev == b.Dev, err
+}
+
+func parsePackID(name, suffix string) (id [16]byte, ok bool) {
+	if len(name) != 32+len(suffix) || name[32:] != suffix {
+		return id, false
+	}
+	n, err := hex.Decode(id[:], []byte(name[:32]))
+	return id, n == 16 && err == nil
+}

@@ -1,0 +1,343 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// Has reports whether an object is there. Objects that other processes have
+// stored since this one looked last may go unseen; storing them again is
+// harmless.
+func (s *Store) Has(id ID) (bool, error) {
+	_, ok, err := s.find(id)
+	return ok, err
+}
+
+// find looks an object up in what is known of the packs.
+func (s *Store) find(id ID) (location, bool, error) {
+	s.mu.RLock()
+	loaded := s.loaded
+	loc, ok := s.objects[id]
+	indexes := s.indexes
+	s.mu.RUnlock()
+	if ok {
+		return loc, true, nil
+	}
+	if !loaded {
+		if err := s.load(); err != nil {
+			return location{}, false, err
+		}
+		return s.find(id)
+	}
+	for _, x := range indexes {
+		loc, ok, err := x.find(id)
+		if err != nil {
+			if err := s.rescan(x, err); err != nil {
+				return location{}, false, err
+			}
+			return s.find(id)
+		}
+		if ok {
+			return loc, true, nil
+		}
+	}
+	return location{}, false, nil
+}
+
+// locate is find for an object that should be there: it looks again at what
+// other processes have done before it gives up.
+func (s *Store) locate(id ID) (location, error) {
+	loc, ok, err := s.find(id)
+	if err != nil || ok {
+		return loc, err
+	}
+	if err := s.load(); err != nil {
+		return location{}, err
+	}
+	loc, ok, err = s.find(id)
+	if err == nil && !ok {
+		err = ErrNotFound
+	}
+	return loc, err
+}
+
+// load takes in the packs and the objects that it does not know yet.
+func (s *Store) load() error {
+	s.jmu.Lock()
+	err := s.j.refresh()
+	durable := make(map[[16]byte]int64, len(s.j.packs))
+	for id, end := range s.j.packs {
+		durable[id] = end
+	}
+	s.jmu.Unlock()
+	if err != nil {
+		return err
+	}
+	ids, err := s.PackIDs()
+	if err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.packs == nil {
+		return ErrClosed
+	}
+	for _, id := range ids {
+		if err := s.loadPack(id, durable[id]); err != nil {
+			return err
+		}
+	}
+	s.loaded = true
+	return nil
+}
+
+// loadPack takes in one pack. durable is its length according to the
+// journal, 0 if that does not name it. Store.mu is held.
+func (s *Store) loadPack(id [16]byte, durable int64) error {
+	known, unsealed := s.scanned[id]
+	p := s.packs[id]
+	if p != nil && !unsealed {
+		return nil // sealed, or written by this process
+	}
+	if p == nil {
+		var err error
+		p, err = openPack(s.fsys, s.id, id, os.O_RDONLY)
+		var corrupt *CorruptError
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // taken away since we listed it
+		}
+		if errors.As(err, &corrupt) {
+			s.log.Warn("pack damaged", "path", corrupt.Path, "off", corrupt.Off, "err", corrupt.Err)
+			return nil // its objects are not found; check says why
+		}
+		if err != nil {
+			return err
+		}
+		s.packs[id] = p
+		known = fileHeaderSize
+	}
+	x, err := openIndex(s.fsys, s.id, p)
+	if err == nil {
+		s.indexes = append(slices.Clip(s.indexes), x)
+		delete(s.scanned, id)
+		return nil
+	}
+	bodyEnd, sealed, sealErr := p.sealedAt()
+	if sealErr != nil {
+		return sealErr
+	}
+	if sealed {
+		// Unless somebody is sealing it right now, the index is lost.
+		idle, lockErr := p.f.TryLock(vfs.Shared)
+		if lockErr != nil {
+			return lockErr
+		}
+		if idle {
+			s.log.Warn("index rebuilt", "path", indexName(id), "err", err)
+			delete(s.scanned, id)
+			return errors.Join(s.rebuildIndex(p, bodyEnd), p.f.Unlock())
+		}
+	}
+	s.scanned[id] = max(known, durable)
+	return s.scanInto(p, known, durable)
+}
+
+// scanInto adds the objects between two offsets of a pack to those known.
+// Store.mu is held.
+func (s *Store) scanInto(p *pack, from, to int64) error {
+	damage, err := p.scan(from, to, func(e indexEntry) { s.objects[e.id] = e.location })
+	for _, d := range damage {
+		s.log.Warn("pack damaged", "path", d.Path, "off", d.Off, "err", d.Err)
+	}
+	return err
+}
+
+// rebuildIndex scans a sealed pack whose index is missing or damaged, and
+// writes the index again where it can. Store.mu is held.
+func (s *Store) rebuildIndex(p *pack, bodyEnd int64) error {
+	var entries []indexEntry
+	damage, err := p.scan(fileHeaderSize, bodyEnd, func(e indexEntry) { entries = append(entries, e) })
+	if err != nil {
+		return err
+	}
+	for _, d := range damage {
+		s.log.Warn("pack damaged", "path", d.Path, "off", d.Off, "err", d.Err)
+	}
+	for _, e := range entries {
+		s.objects[e.id] = e.location
+	}
+	if !s.readOnly {
+		// The index will vouch for the pack, which may not be durable: its
+		// writer may have been killed between the seal and the sync.
+		if err := p.f.Sync(); err != nil {
+			return err
+		}
+		// Derived data: without it the next process scans again.
+		if err := writeFile(s.fsys, indexName(p.id), encodeIndex(s.id, p.id, bodyEnd, entries)); err != nil {
+			s.log.Warn("index not written", "path", indexName(p.id), "err", err)
+		}
+	}
+	return nil
+}
+
+// rescan replaces an index that turned out to be damaged.
+func (s *Store) rescan(x *indexFile, cause error) error {
+	s.log.Warn("index rebuilt", "path", indexName(x.pack.id), "err", cause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.indexes, x)
+	if i < 0 {
+		return nil // another goroutine was faster
+	}
+	if err := s.rebuildIndex(x.pack, x.bodyEnd); err != nil {
+		return err
+	}
+	s.indexes = slices.Concat(s.indexes[:i], s.indexes[i+1:])
+	return nil
+}
+
+// Get returns the content of an object, verified against its ID. The slice
+// is the caller's to keep and change. A large blob is better read by
+// [Store.CopyBlob].
+//
+// The error matches [ErrNotFound] if there is no such object, and is a
+// [*CorruptError] if its bytes are no longer what was stored.
+func (s *Store) Get(ctx context.Context, kind Kind, id ID) ([]byte, error) {
+	h, data, loc, err := s.object(id)
+	switch {
+	case err != nil:
+	case h.kind == uint8(kind) && h.kind != recChunked:
+		if Hash(kind, data) != id {
+			err = corrupt(loc, "content does not hash to %s", id.Short())
+		}
+	case h.kind == recChunked && kind == Blob:
+		var b appendWriter
+		if err = s.copyChunks(ctx, &b, id, data, loc); err == nil {
+			data = b
+		}
+	default:
+		err = corrupt(loc, "is of kind %d, not a %s", h.kind, kind)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", kind, id.Short(), err)
+	}
+	return data, nil
+}
+
+// CopyBlob writes the content of a blob to w and returns its length. What
+// is written before an error may be a part of the content; each chunk is
+// verified before it is written, the whole at the end.
+func (s *Store) CopyBlob(ctx context.Context, w io.Writer, id ID) (int64, error) {
+	h, data, loc, err := s.object(id)
+	if err == nil && h.kind == recChunked {
+		var n countWriter
+		err = s.copyChunks(ctx, io.MultiWriter(w, &n), id, data, loc)
+		if err == nil {
+			return int64(n), nil
+		}
+	} else if err == nil {
+		if h.kind != uint8(Blob) || Hash(Blob, data) != id {
+			err = corrupt(loc, "content does not hash to %s", id.Short())
+		} else {
+			n, err := w.Write(data)
+			return int64(n), err
+		}
+	}
+	return 0, fmt.Errorf("blob %s: %w", id.Short(), err)
+}
+
+// object reads and unpacks a record. It does not check the ID.
+func (s *Store) object(id ID) (recordHeader, []byte, location, error) {
+	loc, err := s.locate(id)
+	if err != nil {
+		return recordHeader{}, nil, loc, err
+	}
+	h, data, err := s.readAt(id, loc)
+	return h, data, loc, err
+}
+
+func (s *Store) readAt(id ID, loc location) (recordHeader, []byte, error) {
+	if err := s.flushFor(loc); err != nil {
+		return recordHeader{}, nil, err
+	}
+	h, payload, err := loc.pack.read(loc)
+	if err != nil {
+		return h, nil, err
+	}
+	if h.id != id {
+		return h, nil, corrupt(loc, "holds object %s, not %s", h.id.Short(), id.Short())
+	}
+	data, err := decompress(&h, payload)
+	if err != nil {
+		return h, nil, corrupt(loc, "%w", err)
+	}
+	return h, data, nil
+}
+
+func corrupt(loc location, format string, args ...any) *CorruptError {
+	return &CorruptError{Path: loc.pack.name(), Off: loc.off, Err: fmt.Errorf(format, args...)}
+}
+
+// A chunk list is the object of a chunked blob: for each chunk its ID and
+// length (docs/format.md §3.5).
+const chunkRefSize = 36
+
+func appendChunkRef(b []byte, id ID, n int) []byte {
+	return le.AppendUint32(append(b, id[:]...), uint32(n))
+}
+
+// copyChunks writes the chunks of a list to w and checks the whole.
+func (s *Store) copyChunks(ctx context.Context, w io.Writer, id ID, list []byte, loc location) error {
+	if len(list) == 0 || len(list)%chunkRefSize != 0 {
+		return corrupt(loc, "chunk list of %d bytes", len(list))
+	}
+	whole := blobHashers.Get().(*blake3.Hasher)
+	defer blobHashers.Put(whole)
+	whole.Reset()
+	for ; len(list) > 0; list = list[chunkRefSize:] {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		chunk, n := ID(list[:32]), le.Uint32(list[32:])
+		h, data, at, err := s.object(chunk)
+		if err != nil {
+			return fmt.Errorf("chunk %s: %w", chunk.Short(), err)
+		}
+		if h.kind != uint8(Blob) || len(data) != int(n) || Hash(Blob, data) != chunk {
+			return corrupt(at, "is not the chunk %s of %d bytes", chunk.Short(), n)
+		}
+		whole.Write(data)
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	var got ID
+	if whole.Sum(got[:0]); got != id {
+		return corrupt(loc, "chunks hash to %s", got.Short())
+	}
+	return nil
+}
+
+type appendWriter []byte
+
+func (w *appendWriter) Write(b []byte) (int, error) {
+	*w = append(*w, b...)
+	return len(b), nil
+}
+
+type countWriter int64
+
+func (w *countWriter) Write(b []byte) (int, error) {
+	*w += countWriter(len(b))
+	return len(b), nil
+}

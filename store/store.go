@@ -1,0 +1,358 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// Options are the choices at [Open]. The zero value is the default.
+type Options struct {
+	Root         string       // path of the project, written down when the store is created
+	ReadOnly     bool         // never write; a store that does not exist is an error
+	SingleWriter bool         // go on where file locks do not work: the caller sees to it that nobody else writes
+	Logger       *slog.Logger // what goes on; nil: nothing is logged
+}
+
+// A Store keeps objects and the record of snapshots in one directory. Many
+// processes may have it open, and many goroutines may use one Store.
+type Store struct {
+	fsys     vfs.FS
+	id       [16]byte
+	readOnly bool
+	log      *slog.Logger
+
+	jmu sync.Mutex // guards j
+	j   *journal
+
+	mu      sync.RWMutex // guards the rest of this block
+	loaded  bool
+	packs   map[[16]byte]*pack
+	scanned map[[16]byte]int64 // unsealed packs: up to where their objects are known
+	objects map[ID]location    // of unsealed packs, and all that this process wrote
+	indexes []*indexFile       // of sealed packs
+	pending map[ID]struct{}    // being compressed or appended right now
+	retired []*pack            // packs of failed writes: closed with the store
+
+	wmu        sync.Mutex // guards the rest of this block
+	active     *packWriter
+	generation int        // counts failed writes
+	failed     error      // the last of them
+	sealing    []*sealing // packs being sealed in the background
+
+	commits groupCommit
+}
+
+// format is the file FORMAT (docs/format.md §2).
+type format struct {
+	Format   int       `json:"format"`
+	ID       string    `json:"id"`   // 32 hex digits
+	Hash     string    `json:"hash"` // "blake3"
+	Features features  `json:"features"`
+	Root     []byte    `json:"root"` // path of the project, base64 of the raw bytes
+	Created  time.Time `json:"created"`
+}
+
+// features are names that a program must know to do one of three things.
+type features struct {
+	Read  []string `json:"read"`
+	Write []string `json:"write"`
+	Prune []string `json:"prune"`
+}
+
+const formatName = "FORMAT"
+
+// Open opens the store in a directory, creating it if it does not exist.
+//
+// The error matches [ErrFormat] for a store of a newer format or a directory
+// that holds something else, and [ErrNoLocks] where the file system cannot
+// keep two writers apart. Damage is not an error of Open: see [Store.Check].
+func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if !opts.ReadOnly {
+		if err := makeDir(dir); err != nil {
+			return nil, fmt.Errorf("create store: %w", err)
+		}
+	}
+	s, err := OpenFS(ctx, vfs.OS(dir), opts)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// makeDir creates a directory and its missing parents, 0700, durably.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return vfs.OS(parent).SyncDir(".")
+}
+
+// OpenFS is Open on any file system; opts must not be nil.
+func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
+	s := &Store{
+		fsys:     fsys,
+		readOnly: opts.ReadOnly,
+		log:      opts.Logger,
+		packs:    make(map[[16]byte]*pack),
+		scanned:  make(map[[16]byte]int64),
+		objects:  make(map[ID]location),
+		pending:  make(map[ID]struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	f, err := readFormat(fsys)
+	if errors.Is(err, fs.ErrNotExist) && !opts.ReadOnly {
+		f, err = create(ctx, fsys, opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := f.check(opts.ReadOnly); err != nil {
+		return nil, err
+	}
+	if _, err := hex.Decode(s.id[:], []byte(f.ID)); err != nil || len(f.ID) != 32 {
+		return nil, &CorruptError{Path: formatName, Err: fmt.Errorf("store id %q", f.ID)}
+	}
+	if !opts.ReadOnly && !opts.SingleWriter {
+		if err := probeLocks(fsys); err != nil {
+			return nil, err
+		}
+	}
+	s.j = &journal{fsys: fsys, store: s.id, packs: make(map[[16]byte]int64), heads: make(map[headKey]*Snapshot)}
+	if err := s.j.refresh(); err != nil {
+		return nil, err
+	}
+	for _, d := range s.j.damage {
+		s.log.Warn("journal damaged", "path", d.Path, "off", d.Off, "err", d.Err)
+	}
+	return s, nil
+}
+
+var storeDirs = []string{"packs", "journal", "worktrees", "locks", "trash", "quarantine", "tmp"}
+
+// create makes an empty store. Many processes may try at once: all make the
+// same directories, and the lock decides who writes FORMAT.
+func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
+	names, err := fsys.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if !slices.Contains(storeDirs, name) && name != formatName {
+			return nil, fmt.Errorf("%w: no FORMAT, but a file %q: not a store", ErrFormat, name)
+		}
+	}
+	for _, dir := range storeDirs {
+		if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	// Names of directories before anything in them is relied on.
+	if err := fsys.SyncDir("."); err != nil {
+		return nil, err
+	}
+	var f *format
+	err = withLock(ctx, fsys, journalLock, func() error {
+		f, err = readFormat(fsys)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		id := randomID()
+		f = &format{Format: formatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3",
+			Features: features{[]string{}, []string{}, []string{}},
+			Root:     []byte(opts.Root), Created: time.Now().UTC()}
+		b, err := json.MarshalIndent(f, "", "  ")
+		if err != nil {
+			return err
+		}
+		return writeFile(fsys, formatName, append(b, '\n'))
+	})
+	return f, err
+}
+
+func readFormat(fsys vfs.FS) (*format, error) {
+	b, err := readFile(fsys, formatName)
+	if err != nil {
+		return nil, err
+	}
+	f := new(format)
+	if err := json.Unmarshal(b, f); err != nil {
+		return nil, &CorruptError{Path: formatName, Err: err}
+	}
+	return f, nil
+}
+
+// check refuses what this version cannot do, by name.
+func (f *format) check(readOnly bool) error {
+	if f.Format != formatVersion || f.Hash != "blake3" {
+		return fmt.Errorf("%w: version %d with hash %q, this program knows version %d with \"blake3\"",
+			ErrFormat, f.Format, f.Hash, formatVersion)
+	}
+	if len(f.Features.Read) > 0 {
+		return fmt.Errorf("%w: reading needs %q", ErrFormat, f.Features.Read)
+	}
+	if len(f.Features.Write) > 0 && !readOnly {
+		return fmt.Errorf("%w: writing needs %q", ErrFormat, f.Features.Write)
+	}
+	return nil
+}
+
+func readFile(fsys vfs.FS, name string) ([]byte, error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, st.Size)
+	n, err := f.ReadAt(b, 0)
+	if n == len(b) {
+		err = nil
+	}
+	return b, err
+}
+
+// ID returns the store's identity, 32 hex digits.
+func (s *Store) ID() string { return hex.EncodeToString(s.id[:]) }
+
+// FS returns the directory of the store, for the files beside the objects:
+// packages above keep theirs under worktrees/.
+func (s *Store) FS() vfs.FS { return s.fsys }
+
+// Epoch returns a number that changes when a prune or a repair has completed:
+// objects known to be there at one epoch are there as long as it lasts.
+func (s *Store) Epoch() (uint64, error) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.refresh(); err != nil {
+		return 0, err
+	}
+	return s.j.epoch, nil
+}
+
+// PackIDs returns the ids of the packs that exist, sorted. Whoever remembers
+// that an object exists should remember with it which packs did: one that is
+// missing now was taken away from outside.
+func (s *Store) PackIDs() ([][16]byte, error) {
+	names, err := s.fsys.ReadDir("packs")
+	if err != nil {
+		return nil, err
+	}
+	var ids [][16]byte
+	for _, name := range names {
+		if id, ok := parsePackID(name, ".pack"); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// Newest returns the newest snapshot of a session in a worktree. The error
+// matches [ErrNotFound] if there is none.
+func (s *Store) Newest(ctx context.Context, worktree, session string) (*Snapshot, error) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.refresh(); err != nil {
+		return nil, err
+	}
+	snap, err := s.j.head(headKey{worktree, session})
+	if err != nil {
+		return nil, err
+	}
+	if snap == nil {
+		return nil, fmt.Errorf("snapshot of session %q: %w", session, ErrNotFound)
+	}
+	found := *snap
+	return &found, nil
+}
+
+// Snapshots returns all snapshots, newest first. Each pair is a snapshot and
+// nil, or nil and the error that ends the sequence.
+func (s *Store) Snapshots(ctx context.Context) iter.Seq2[*Snapshot, error] {
+	return func(yield func(*Snapshot, error) bool) {
+		s.jmu.Lock()
+		err := s.j.refresh()
+		// Segments are only ever added to: a copy of where we are is
+		// enough to read them without the lock.
+		j := &journal{fsys: s.fsys, store: s.id, seg: s.j.seg}
+		s.jmu.Unlock()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for snap, err := range j.snapshots(j.seg + 1) {
+			if err == nil {
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(snap, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Close frees what the store holds. Objects that no commit named may be
+// gone with the next process.
+func (s *Store) Close() error {
+	s.wmu.Lock()
+	s.active = nil // its file is closed with the other packs
+	s.generation++
+	s.failed = ErrClosed
+	seals := s.sealing
+	s.wmu.Unlock()
+	waitSealed(seals)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for _, x := range s.indexes {
+		errs = append(errs, x.f.Close())
+	}
+	for _, p := range s.packs {
+		errs = append(errs, p.f.Close())
+	}
+	for _, p := range s.retired {
+		errs = append(errs, p.f.Close())
+	}
+	s.indexes, s.packs, s.retired = nil, nil, nil
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	return errors.Join(append(errs, s.j.close())...)
+}
+
+// isReadOnly reports whether an error says that the medium cannot be written.
+func isReadOnly(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}

@@ -1,0 +1,596 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// A Writer puts objects into the store and commits them. Objects of a writer
+// that never commits are not lost at once, but nothing may count on them.
+//
+// Put and PutReader may be called from several goroutines. Every Writer must
+// be closed.
+type Writer struct {
+	s          *Store
+	epoch      vfs.File // held shared: nothing that we find is taken away
+	generation int
+
+	mu      sync.Mutex // guards the rest
+	stats   WriteStats
+	settled bool // nothing was appended since the last commit
+	closed  bool
+}
+
+// WriteStats count what a writer added to the store.
+type WriteStats struct {
+	Objects int   // objects that were not there before
+	Bytes   int64 // their length
+	Stored  int64 // their length in the packs, headers included
+}
+
+// Begin starts a writer. From here on until the commit the writer may count
+// on every object that it finds.
+func (s *Store) Begin(ctx context.Context) (*Writer, error) {
+	if s.readOnly {
+		return nil, errors.New("begin writing: store is open read-only")
+	}
+	epoch, err := s.enterEpoch(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("begin writing: %w", err)
+	}
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if errors.Is(s.failed, ErrClosed) {
+		epoch.Close()
+		return nil, ErrClosed
+	}
+	return &Writer{s: s, epoch: epoch, generation: s.generation, settled: true}, nil
+}
+
+// enterEpoch takes the current epoch's lock shared. A prune announces a new
+// epoch and waits for those in the old ones to leave.
+func (s *Store) enterEpoch(ctx context.Context) (vfs.File, error) {
+	for {
+		n, err := s.Epoch()
+		if err != nil {
+			return nil, err
+		}
+		f, err := openLock(s.fsys, epochLock(n))
+		if err != nil {
+			return nil, err
+		}
+		if err := lock(ctx, f, vfs.Shared); err != nil {
+			f.Close()
+			return nil, err
+		}
+		if now, err := s.Epoch(); err == nil && now == n {
+			return f, nil
+		} else if err != nil {
+			f.Close()
+			return nil, err
+		}
+		f.Close() // it changed while we waited
+	}
+}
+
+// Has reports whether an object is there. It stays until the writer closes.
+func (w *Writer) Has(id ID) (bool, error) { return w.s.Has(id) }
+
+// Stats returns what the writer has added so far.
+func (w *Writer) Stats() WriteStats {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stats
+}
+
+// Put stores an object, unless it is there, and returns its ID. It keeps no
+// reference to data.
+func (w *Writer) Put(kind Kind, data []byte) (ID, error) {
+	id := Hash(kind, data)
+	return id, w.put(uint8(kind), id, data)
+}
+
+// buffers for compressing and for verifying what was compressed.
+type scratch struct{ packed, plain []byte }
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func (w *Writer) put(kind uint8, id ID, data []byte) error {
+	if len(data) > MaxObject {
+		return fmt.Errorf("put object of %d bytes: the limit is %d", len(data), MaxObject)
+	}
+	reserved, err := w.s.reserve(id)
+	if err != nil || !reserved {
+		return err
+	}
+	buf := scratches.Get().(*scratch)
+	defer scratches.Put(buf)
+	codec, stored, err := compress(data, &buf.packed)
+	if err == nil {
+		err = verifyCompressed(codec, stored, data, &buf.plain)
+	}
+	h := recordHeader{kind: kind, codec: codec, raw: uint32(len(data)), stored: uint32(len(stored)),
+		id: id, crc: checksum(stored)}
+	if err == nil {
+		err = w.s.append(w.generation, h, stored)
+	}
+	if err != nil {
+		w.s.release(id)
+		return fmt.Errorf("put object %s: %w", id.Short(), err)
+	}
+	w.mu.Lock()
+	w.stats.Objects++
+	w.stats.Bytes += int64(len(data))
+	w.stats.Stored += h.size()
+	w.settled = false
+	w.mu.Unlock()
+	return nil
+}
+
+// PutReader stores what r gives as a blob and returns its ID and length. It
+// holds no more than a few chunks in memory.
+func (w *Writer) PutReader(r io.Reader) (ID, int64, error) {
+	whole := blobHashers.Get().(*blake3.Hasher)
+	defer blobHashers.Put(whole)
+	whole.Reset()
+	var (
+		buf  = make([]byte, 0, 2*maxChunk)
+		list []byte
+		size int64
+		eof  bool
+	)
+	for {
+		for !eof && len(buf) < maxChunk {
+			n, err := r.Read(buf[len(buf):cap(buf)])
+			buf = buf[:len(buf)+n]
+			if err == io.EOF {
+				eof = true
+			} else if err != nil {
+				return ID{}, size, err
+			}
+		}
+		if len(buf) == 0 && len(list) > 0 {
+			break
+		}
+		n := cutPoint(buf)
+		if size == 0 && eof && len(buf) < minChunked {
+			n = len(buf)
+		}
+		whole.Write(buf[:n])
+		id, err := w.Put(Blob, buf[:n])
+		if err != nil {
+			return ID{}, size, err
+		}
+		list = appendChunkRef(list, id, n)
+		size += int64(n)
+		buf = buf[:copy(buf[:cap(buf)], buf[n:])]
+	}
+	var id ID
+	whole.Sum(id[:0])
+	if len(list) == chunkRefSize {
+		return id, size, nil // one chunk: it is the blob
+	}
+	return id, size, w.put(recChunked, id, list)
+}
+
+// reserve reports whether the caller is the one to store an object. It is
+// not if the object is there, or another goroutine is storing it: should
+// that fail, every writer of the process does.
+func (s *Store) reserve(id ID) (bool, error) {
+	if ok, err := s.Has(id); ok || err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.objects[id]; ok {
+		return false, nil
+	}
+	if _, ok := s.pending[id]; ok {
+		return false, nil
+	}
+	s.pending[id] = struct{}{}
+	return true, nil
+}
+
+// release gives up a reservation whose object was not stored. Others may
+// have skipped the object because of it, so they fail too.
+func (s *Store) release(id ID) {
+	s.mu.Lock()
+	delete(s.pending, id)
+	s.mu.Unlock()
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.fail(ErrLost)
+}
+
+// append writes a record to the active pack.
+func (s *Store) append(generation int, h recordHeader, payload []byte) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if generation != s.generation {
+		return s.failed
+	}
+	if s.active == nil {
+		if err := s.openActive(); err != nil {
+			s.fail(err)
+			return err
+		}
+	}
+	loc, err := s.active.append(h, payload)
+	if err != nil {
+		s.fail(err)
+		return err
+	}
+	s.mu.Lock()
+	s.objects[h.id] = loc
+	delete(s.pending, h.id)
+	s.mu.Unlock()
+	if s.active.end() >= sealSizeMax {
+		s.sealActive()
+	}
+	return nil
+}
+
+// openActive takes up a pack to append to: an unsealed one that no process
+// uses, or a new one. Store.wmu is held.
+func (s *Store) openActive() error {
+	ids, err := s.PackIDs()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if _, err := s.fsys.Stat(indexName(id)); err == nil {
+			continue
+		}
+		w, err := adoptPack(s.fsys, s.id, id, func() (int64, error) { return s.durable(id) })
+		if err != nil {
+			return err
+		}
+		if w != nil {
+			s.use(w)
+			return nil
+		}
+	}
+	w, err := createPack(s.fsys, s.id)
+	if err != nil {
+		return err
+	}
+	s.use(w)
+	return nil
+}
+
+// use makes a pack the active one, with all that it holds.
+func (s *Store) use(w *packWriter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old := s.packs[w.id]; old != nil {
+		s.retired = append(s.retired, old) // others may be reading it
+	}
+	s.packs[w.id] = w.pack
+	delete(s.scanned, w.id) // from now on we know what is in it
+	for _, e := range w.entries {
+		s.objects[e.id] = e.location
+	}
+	s.active = w
+}
+
+// durable returns up to where the journal says that a pack is durable.
+func (s *Store) durable(id [16]byte) (int64, error) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.refresh(); err != nil {
+		return 0, err
+	}
+	return max(s.j.packs[id], fileHeaderSize), nil
+}
+
+// A sealing is a pack that is being sealed.
+type sealing struct {
+	done chan struct{} // closed at the end, however it ended
+}
+
+func waitSealed(seals []*sealing) {
+	for _, seal := range seals {
+		<-seal.done
+	}
+}
+
+// sealActive ends the active pack in the background, where its sync keeps
+// nobody waiting but the next commit. Store.wmu is held.
+func (s *Store) sealActive() {
+	w := s.active
+	s.active = nil
+	seal := &sealing{done: make(chan struct{})}
+	s.sealing = append(s.sealing, seal)
+	go func() {
+		defer close(seal.done)
+		err := w.seal(s.fsys, s.id)
+		if err == nil {
+			err = w.f.Unlock()
+		}
+		s.wmu.Lock()
+		defer s.wmu.Unlock()
+		if err != nil {
+			s.fail(fmt.Errorf("seal %s: %w", w.name(), err))
+		}
+		i := slices.Index(s.sealing, seal)
+		s.sealing = slices.Concat(s.sealing[:i], s.sealing[i+1:])
+	}()
+}
+
+// fail ends all writers of the process: what was appended and not committed
+// may not be on the disk, and any of them may count on it. Nothing more is
+// appended to the pack. Store.wmu is held.
+func (s *Store) fail(err error) {
+	if errors.Is(s.failed, ErrClosed) {
+		return
+	}
+	s.generation++
+	s.failed = fmt.Errorf("%w: %v", ErrLost, err)
+	s.active = nil
+
+	// Forget all objects: those that a commit has named are found again by
+	// the next look into the packs. Open packs are closed with the store,
+	// since others may be reading them right now.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.objects)
+	clear(s.pending)
+	clear(s.scanned)
+	for id := range s.packs {
+		s.retired = append(s.retired, s.packs[id])
+		delete(s.packs, id)
+	}
+	s.indexes = nil
+	s.loaded = false
+}
+
+// flushFor makes sure that the record at loc can be read from its file.
+func (s *Store) flushFor(loc location) error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if s.active == nil || s.active.pack != loc.pack || loc.off < s.active.written {
+		return nil
+	}
+	if err := s.active.flush(); err != nil {
+		s.fail(err)
+		return err
+	}
+	return nil
+}
+
+// Commit makes all objects put so far durable and then records the snapshot,
+// setting its Seq. When it returns nil, both survive a power cut.
+//
+// newest is the Seq of the newest snapshot of the same worktree and session
+// as the caller knows it, 0 for none: if there is a newer one the error
+// matches [ErrMoved] and nothing is recorded.
+func (w *Writer) Commit(ctx context.Context, snap *Snapshot, newest uint64) error {
+	req := &commitRequest{generation: w.generation, snap: snap, newest: newest}
+	if err := w.commit(ctx, req); err != nil {
+		return fmt.Errorf("commit snapshot: %w", err)
+	}
+	return nil
+}
+
+func (w *Writer) commit(ctx context.Context, req *commitRequest) error {
+	w.mu.Lock()
+	closed := w.closed
+	w.mu.Unlock()
+	if closed {
+		return ErrClosed
+	}
+	if err := w.s.commit(ctx, req); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.settled = true
+	w.mu.Unlock()
+	return nil
+}
+
+// closeTimeout bounds the wait for a lock in Close.
+const closeTimeout = 10 * time.Second
+
+// Close ends the writer. Objects that were put and not committed are made
+// durable and known to all, so that the next try finds them: an error means
+// only that it may not.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	closed, settled := w.closed, w.settled
+	w.mu.Unlock()
+	if closed {
+		return nil
+	}
+	var err error
+	if !settled {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		err = w.commit(ctx, &commitRequest{generation: w.generation})
+	}
+	w.mu.Lock()
+	w.closed = true
+	w.mu.Unlock()
+	return errors.Join(err, w.epoch.Close())
+}
+
+// A commitRequest waits for its turn in a group commit.
+type commitRequest struct {
+	generation int
+	snap       *Snapshot // nil: objects only
+	newest     uint64
+	done       bool // set, like err, by the leader
+	err        error
+}
+
+// A groupCommit lets concurrent commits of a process share their syncs: who
+// gets the leader's lock commits all that wait.
+type groupCommit struct {
+	leader sync.Mutex
+
+	mu    sync.Mutex // guards queue
+	queue []*commitRequest
+}
+
+func (s *Store) commit(ctx context.Context, req *commitRequest) error {
+	g := &s.commits
+	g.mu.Lock()
+	g.queue = append(g.queue, req)
+	g.mu.Unlock()
+
+	g.leader.Lock()
+	defer g.leader.Unlock()
+	if req.done {
+		return req.err // an earlier leader took it along
+	}
+	g.mu.Lock()
+	batch := g.queue
+	g.queue = nil
+	g.mu.Unlock()
+
+	// The leader's patience is not the others': if ctx ends, they try again.
+	err := s.commitBatch(ctx, batch)
+	if err != nil && ctx.Err() != nil {
+		g.mu.Lock()
+		for _, r := range batch {
+			if r != req {
+				g.queue = append(g.queue, r)
+			}
+		}
+		g.mu.Unlock()
+		return err
+	}
+	for _, r := range batch {
+		if err != nil {
+			r.err = err
+		}
+		r.done = true
+	}
+	return req.err
+}
+
+// commitBatch makes the objects durable, then the records. A failure of one
+// request alone is left in its err; an error of commitBatch is everyone's.
+//
+// The order is the design: each step may count on those before it having
+// reached the disk.
+func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
+	// 1. Objects: all packs that this process appended to.
+	packs, err := s.syncPacks()
+	if err != nil {
+		return err
+	}
+	return withLock(ctx, s.fsys, journalLock, func() error {
+		s.jmu.Lock()
+		defer s.jmu.Unlock()
+		if err := s.j.refresh(); err != nil {
+			return err
+		}
+		// 2. Their record. The lock is held until it is durable, so that
+		// no later record can be there without it.
+		var records []record
+		var snaps []*Snapshot
+		taken := make(map[headKey]bool)
+		for _, r := range batch {
+			if r.err = s.admit(r, taken); r.err != nil {
+				continue
+			}
+			kind, body := uint8(framePacks), appendPacks(nil, packs)
+			if r.snap != nil {
+				kind, body = frameSnapshot, r.snap.appendBody(nil, packs)
+			}
+			records = append(records, record{kind, body})
+			snaps = append(snaps, r.snap)
+		}
+		if len(records) == 0 {
+			return nil
+		}
+		first, err := s.j.append(records)
+		if err != nil {
+			return err
+		}
+		for i, snap := range snaps {
+			if snap != nil {
+				snap.Seq = first + uint64(i)
+			}
+		}
+		// 3. Only now may the pack be closed for good, and the caller hear
+		// of it.
+		s.wmu.Lock()
+		if s.active != nil && s.active.synced >= sealSizeIdle {
+			s.sealActive()
+		}
+		s.wmu.Unlock()
+		return nil
+	})
+}
+
+// admit decides whether a request may be recorded. The journal is locked and
+// fresh; taken holds the sessions that this batch already moves.
+func (s *Store) admit(r *commitRequest, taken map[headKey]bool) error {
+	s.wmu.Lock()
+	lost := r.generation != s.generation
+	err := s.failed
+	s.wmu.Unlock()
+	if lost {
+		return err
+	}
+	if r.snap == nil {
+		return nil
+	}
+	key := headKey{r.snap.Worktree, r.snap.Session}
+	head, err := s.j.head(key)
+	if err != nil {
+		return err
+	}
+	if taken[key] || head != nil && head.Seq != r.newest || head == nil && r.newest != 0 {
+		return fmt.Errorf("session %q: %w", r.snap.Session, ErrMoved)
+	}
+	taken[key] = true
+	return nil
+}
+
+// syncPacks makes durable what this process has appended, and returns the
+// length of its unsealed pack. Sealed ones need no mention: their index
+// vouches for them.
+func (s *Store) syncPacks() ([]packLen, error) {
+	s.wmu.Lock()
+	seals := s.sealing
+	w := s.active
+	var end int64
+	var clean bool
+	var err error
+	if w != nil {
+		err = w.flush()
+		end, clean = w.written, w.synced == w.written
+	}
+	if err != nil {
+		s.fail(err)
+	}
+	s.wmu.Unlock()
+
+	if err == nil && w != nil && !clean {
+		// Without the lock, so that others can append meanwhile.
+		err = w.f.Sync()
+		s.wmu.Lock()
+		if err != nil {
+			s.fail(err)
+		}
+		w.synced = max(w.synced, end)
+		s.wmu.Unlock()
+	}
+	waitSealed(seals) // one that failed has ended our generation
+	if err != nil || w == nil {
+		return nil, err
+	}
+	return []packLen{{w.id, end}}, nil
+}
