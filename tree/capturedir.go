@@ -1,0 +1,946 @@
+package tree
+
+import (
+	"errors"
+	"slices"
+	"sort"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/boocode/filestore/internal/ignore"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// A dirJob captures one directory. It goes through three steps, each perhaps
+// on another worker: start opens the directory and visits its names (visit
+// may be spread over many tasks), visited sends off the subdirectories, and
+// finish, after the last of these has finished, makes the tree.
+//
+// As long as everything is as the stat cache has it, there are no slots, and
+// the directory's old tree is the result.
+type dirJob struct {
+	c      *capture
+	parent *dirJob
+	at     int    // index of this directory in the parent's slots
+	name   string // in the parent; "" for the root
+	depth  int
+	number uint32 // in the stat cache
+	forced bool   // a rule ignores this directory: only what git tracks is captured
+	weight *weight
+
+	dir      vfs.Dir
+	st       vfs.Stat
+	old      block         // what the cache knows; nil: nothing
+	rules    *ignore.Rules // the parent's until start, then those in force here; nil if forced
+	rulesID  [16]byte
+	patterns [2][]byte // content of .gitignore and .booignore, nil: no such file
+
+	slots []slot
+	kids  []*dirJob
+
+	users   atomic.Int32 // who may still need dir: this job's visits, and subdirectories not opened yet
+	ranges  atomic.Int32 // visits not done
+	pending atomic.Int32 // subdirectories not finished
+
+	// The result.
+	gone   bool   // not there any more
+	reason Reason // why it was not captured; 0: it was
+	tree   store.ID
+	cover  store.ID
+}
+
+// A slot is one name in a directory that is not just as it was.
+type slot struct {
+	name    string
+	kind    vfs.Kind // 0: not known yet
+	old     int      // index in the old block; -1: not there
+	gone    bool
+	matched bool   // an ignore rule matches
+	reason  Reason // why it was not captured; 0: it was
+	racy    bool   // must be read again next time
+	st      vfs.Stat
+	id      store.ID
+	kid     *dirJob // a captured directory
+}
+
+// batchSize is the number of names that one task visits. A directory with
+// more, all of which may have to be read, keeps several workers busy.
+const batchSize = 512
+
+// start opens the directory and looks at its names.
+func (j *dirJob) start(w *worker) {
+	c := j.c
+	j.users.Store(1)
+	if !j.open() {
+		j.finish()
+		return
+	}
+	switch {
+	case c.queue.isStopped():
+	case c.ws.isStore(&j.st):
+		j.reason = OwnStore
+	case j.parent != nil && (c.late() || c.isOver() && c.partial):
+		j.reason = OverBudget
+		c.unfinished.Store(true)
+	default:
+		j.weigh()
+		j.look(w)
+		return
+	}
+	j.release()
+	j.finish()
+}
+
+// open opens the directory unless it is the root, which is open.
+func (j *dirJob) open() bool {
+	var err error
+	if j.parent != nil {
+		j.dir, err = j.parent.dir.OpenDir(j.name)
+		j.parent.release()
+	}
+	if err == nil {
+		err = j.dir.Stat(&j.st)
+		if err != nil {
+			j.dir.Close()
+		}
+	}
+	switch {
+	case err == nil:
+		return true
+	case isFatal(err):
+		j.c.fail(err)
+	case isGone(err):
+		j.gone = true
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP):
+		j.reason = Unstable // it was a directory a moment ago
+	default:
+		j.reason = Unreadable
+	}
+	return false
+}
+
+// release gives up one claim to the open directory.
+func (j *dirJob) release() {
+	if j.users.Add(-1) == 0 {
+		j.dir.Close() // opened for reading: nothing can get lost
+	}
+}
+
+// weigh finds who sums up what has to be read here.
+func (j *dirJob) weigh() {
+	const deepest = 2
+	if j.depth > deepest {
+		j.weight = j.parent.weight
+		return
+	}
+	j.weight = &weight{path: j.path()}
+	if j.weight.path == "" {
+		j.weight.path = "."
+	}
+	j.c.mu.Lock()
+	j.c.weights = append(j.c.weights, j.weight)
+	j.c.mu.Unlock()
+}
+
+// path returns where the directory is, relative to the root.
+func (j *dirJob) path() string {
+	if j.parent == nil {
+		return ""
+	}
+	return join(j.parent.path(), j.name)
+}
+
+// look finds out the names and visits those that may have changed.
+func (j *dirJob) look(w *worker) {
+	known := j.old != nil && j.unchanged()
+	if !known {
+		if err := j.list(); err != nil {
+			j.unreadable(err)
+			return
+		}
+	}
+	if err := j.readPatterns(w); err != nil {
+		j.unreadable(err)
+		return
+	}
+	if known && j.old.rules() == j.rulesID && j.old.count() <= batchSize {
+		doubtful := j.verify(w)
+		if len(doubtful) > 0 {
+			j.takeOld()
+			for _, i := range doubtful {
+				j.visit(w, &j.slots[i])
+			}
+		}
+		j.visited()
+		return
+	}
+	if known {
+		j.takeOld()
+	}
+	n := max(1, (len(j.slots)+batchSize-1)/batchSize)
+	j.ranges.Store(int32(n))
+	tasks := make([]task, 0, n)
+	for lo := 0; lo < len(j.slots) || lo == 0; lo += batchSize {
+		tasks = append(tasks, task{job: j, lo: lo, hi: min(lo+batchSize, len(j.slots))})
+	}
+	if n == 1 {
+		j.visitRange(w, 0, len(j.slots))
+		j.visited()
+		return
+	}
+	j.c.queue.push(tasks...)
+}
+
+// unreadable ends the job because the directory cannot be read.
+func (j *dirJob) unreadable(err error) {
+	if isFatal(err) {
+		j.c.fail(err)
+	}
+	j.slots = nil
+	j.reason = Unreadable
+	j.release()
+	j.finish()
+}
+
+// unchanged reports whether the directory holds the names that it held.
+func (j *dirJob) unchanged() bool {
+	o := j.old
+	return o.flags()&listingRacy == 0 && o.ctime() < j.c.reliable &&
+		o.ctime() == j.st.Ctime && o.mtime() == j.st.Mtime && o.ino() == j.st.Ino && o.dev() == j.st.Dev
+}
+
+// list reads the names and finds them in the old block.
+func (j *dirJob) list() error {
+	err := j.dir.ReadNames(func(name []byte, kind vfs.Kind) {
+		j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(j.slots, func(a, b slot) int {
+		if a.name < b.name {
+			return -1
+		}
+		return 1
+	})
+	if j.old == nil {
+		return nil
+	}
+	k := 0
+	for i := range j.slots {
+		for k < j.old.count() && j.old.name(k) < j.slots[i].name {
+			k++
+		}
+		if k < j.old.count() && j.old.name(k) == j.slots[i].name {
+			j.slots[i].old = k
+		}
+	}
+	return nil
+}
+
+// takeOld makes slots of the old block, as if all had been visited.
+func (j *dirJob) takeOld() {
+	j.slots = make([]slot, j.old.count())
+	for i := range j.slots {
+		e := j.old.entry(i)
+		j.slots[i] = slot{
+			name: j.old.name(i), kind: e.kind(), old: i, id: e.id(),
+			matched: e.flags()&flagMatched != 0, reason: e.reason(), racy: e.flags()&flagRacy != 0,
+			st: vfs.Stat{Size: e.fileSize(), Mtime: e.mtime(), Ctime: e.ctime(), Ino: e.ino(),
+				Dev: j.old.dev(), Perm: e.perm(), Kind: e.kind()},
+		}
+	}
+}
+
+// verify compares the names with the old block and returns those that have
+// to be visited. It sets kids.
+func (j *dirJob) verify(w *worker) (doubtful []int) {
+	c := j.c
+	var files, links, bytes int64
+	for i := range j.old.count() {
+		e := j.old.entry(i)
+		switch {
+		case e.reason() == VCS || e.reason() == NotFile:
+		case e.reason() == Ignored && c.asked:
+		case e.reason() != 0, e.flags()&flagMatched != 0 && !c.asked:
+			doubtful = append(doubtful, i)
+		case e.kind() == vfs.Directory:
+		case e.flags()&flagRacy != 0 || j.dir.Lstat(j.old.name(i), &w.st) != nil || !j.reusable(e, &w.st):
+			doubtful = append(doubtful, i)
+		case e.kind() == vfs.Symlink:
+			links++
+		default:
+			files++
+			bytes += e.fileSize()
+		}
+	}
+	c.count(files, links, bytes)
+	return doubtful
+}
+
+// reusable reports whether what the cache knows of a file is still true.
+func (j *dirJob) reusable(e entry, st *vfs.Stat) bool {
+	c := j.c
+	if e.reason() != 0 || e.flags()&flagRacy != 0 || !e.same(st, j.st.Dev) || e.ctime() >= c.reliable ||
+		st.Kind == vfs.Regular && st.Size > c.limits.FileSize {
+		return false
+	}
+	return c.has(e.id())
+}
+
+// has reports whether an id from the cache is in the store.
+func (c *capture) has(id store.ID) bool {
+	if !c.lookup {
+		return true
+	}
+	ok, err := c.sink.Has(id)
+	if err != nil {
+		c.fail(err)
+	}
+	return ok
+}
+
+// count adds what was captured.
+func (c *capture) count(files, links, bytes int64) {
+	c.files.Add(files)
+	c.links.Add(links)
+	c.bytes.Add(bytes)
+	if c.progress.Files.Add(files+links) > c.limits.Files {
+		c.overBudget("files", c.limits.Files)
+	}
+}
+
+func (j *dirJob) visitRange(w *worker, lo, hi int) {
+	for i := lo; i < hi && !j.c.queue.isStopped(); i++ {
+		j.visit(w, &j.slots[i])
+	}
+}
+
+// visit finds out what a name stands for, and captures a file or a link.
+func (j *dirJob) visit(w *worker, s *slot) {
+	for range maxTries {
+		if j.visitOnce(w, s) {
+			if s.reason == 0 && !s.gone {
+				switch s.kind {
+				case vfs.Regular:
+					j.c.count(1, 0, s.st.Size)
+				case vfs.Symlink:
+					j.c.count(0, 1, 0)
+				}
+			}
+			return
+		}
+		s.kind = 0 // it is changing under our hands: look again
+	}
+	s.reason = Unstable
+	s.kind = w.st.Kind
+}
+
+// visitOnce reports whether it came to a conclusion.
+func (j *dirJob) visitOnce(w *worker, s *slot) bool {
+	s.reason = 0
+	if s.kind == 0 {
+		if !j.lstat(w, s) {
+			return true
+		}
+		s.kind = w.st.Kind
+	}
+	switch {
+	case isVCS(s.name, s.kind):
+		s.reason = VCS
+		return true
+	case j.ignored(s):
+		s.reason = Ignored
+		s.st = vfs.Stat{}
+		return true
+	case s.kind == vfs.Special:
+		s.reason = NotFile
+		return true
+	case s.kind == vfs.Directory:
+		return true // its identity is found out when it is opened
+	}
+	if !j.lstat(w, s) {
+		return true
+	}
+	if w.st.Kind != s.kind {
+		return false
+	}
+	s.st = w.st
+	if s.old >= 0 {
+		if e := j.old.entry(s.old); j.reusable(e, &w.st) {
+			s.id = e.id()
+			s.racy = false
+			return true
+		}
+	}
+	var err error
+	if s.kind == vfs.Symlink {
+		s.id, err = w.readLink(j.dir, s)
+	} else {
+		err = j.readFile(w, s)
+	}
+	s.racy = j.c.isRacy(&s.st) || s.st.Dev != j.st.Dev
+	return j.settle(s, err)
+}
+
+// lstat describes a name in w.st. If it cannot, the slot says why.
+func (j *dirJob) lstat(w *worker, s *slot) bool {
+	err := j.dir.Lstat(s.name, &w.st)
+	if err == nil {
+		return true
+	}
+	j.settle(s, sourceError{err})
+	return false
+}
+
+// readFile captures a regular file within the budget.
+func (j *dirJob) readFile(w *worker, s *slot) (err error) {
+	c := j.c
+	size := s.st.Size
+	j.weight.files.Add(1)
+	if size > c.limits.FileSize {
+		return errTooLarge
+	}
+	j.weight.bytes.Add(size)
+	if c.newBytes.Add(size) > c.limits.NewBytes {
+		c.overBudget("new bytes", c.limits.NewBytes)
+	}
+	if c.isOver() || c.late() {
+		return errOverBudget // what is over is only counted
+	}
+	s.id, err = w.readFile(j.dir, s.name)
+	s.st = w.st
+	if err == nil {
+		c.progress.ReadFiles.Add(1)
+		c.progress.ReadBytes.Add(size)
+	}
+	return err
+}
+
+var errOverBudget = errors.New("over budget")
+
+// readLink captures the target of a symbolic link.
+func (w *worker) readLink(dir vfs.Dir, s *slot) (store.ID, error) {
+	target, err := dir.Readlink(s.name)
+	if errors.Is(err, syscall.EINVAL) {
+		return store.ID{}, errChanged // not a link any more
+	}
+	if err != nil {
+		return store.ID{}, sourceError{err}
+	}
+	s.st.Size = int64(len(target))
+	return w.c.sink.Put(store.Blob, []byte(target))
+}
+
+// settle notes how a visit ended, and reports whether that is the end of it.
+func (j *dirJob) settle(s *slot, err error) bool {
+	var source sourceError
+	switch {
+	case err == nil:
+	case err == errTooLarge:
+		s.reason = TooLarge
+	case err == errOverBudget:
+		s.reason = OverBudget
+	case err == errChanged, errors.Is(err, vfs.ErrNotRegular):
+		return false
+	case !errors.As(err, &source) || isFatal(err):
+		j.c.fail(err)
+	case isGone(err):
+		s.gone = true
+	default:
+		s.reason = Unreadable
+	}
+	return true
+}
+
+// isRacy reports whether a file may change again without its identity
+// showing it.
+func (c *capture) isRacy(st *vfs.Stat) bool { return st.Ctime >= c.racyFrom }
+
+func (c *capture) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over != nil
+}
+
+// isVCS reports whether a name holds the insides of a version control
+// system. A .git may be a file; the others are only known as directories.
+func isVCS(name string, kind vfs.Kind) bool {
+	switch name {
+	case ".git":
+		return true
+	case ".hg", ".svn", ".jj":
+		return kind == vfs.Directory
+	}
+	return false
+}
+
+// ignored reports whether a name is to be left out by the rules. What git
+// tracks is captured all the same.
+func (j *dirJob) ignored(s *slot) bool {
+	isDir := s.kind == vfs.Directory
+	var e entry
+	if s.old >= 0 && j.old.rules() == j.rulesID {
+		if old := j.old.entry(s.old); isDir == (old.kind() == vfs.Directory) {
+			e = old
+		}
+	}
+	if e != nil {
+		s.matched = e.flags()&flagMatched != 0
+	} else {
+		s.matched = j.forced || j.rules.Match(s.name, isDir)
+	}
+	if !s.matched {
+		return false
+	}
+	if e != nil && j.c.asked {
+		return e.reason() == Ignored
+	}
+	return !j.c.tracked(join(j.path(), s.name), isDir)
+}
+
+// tracked reports whether git tracks a path, or anything below it.
+func (c *capture) tracked(path string, isDir bool) bool {
+	index, err := c.index()
+	if err != nil || index == nil {
+		return false // Workspace.gitIndex has logged the error
+	}
+	path = join(c.ws.prefix, path)
+	if isDir {
+		return index.TrackedUnder(path)
+	}
+	return index.Tracked(path)
+}
+
+var patternFiles = [2]string{".gitignore", ".booignore"}
+
+// readPatterns reads the pattern files of the directory and sets its rules.
+func (j *dirJob) readPatterns(w *worker) error {
+	if j.forced {
+		j.rules, j.rulesID = nil, forcedRules
+		return nil
+	}
+	var old [2][]byte
+	if j.old != nil {
+		old[0], old[1] = j.old.files()
+	}
+	found := false
+	for i, name := range patternFiles {
+		at, ok := j.findName(name)
+		if !ok {
+			continue
+		}
+		if err := j.dir.Lstat(name, &w.st); err != nil || w.st.Kind != vfs.Regular {
+			continue // git does not follow a link here, either
+		}
+		if e := j.oldEntry(at); e != nil && old[i] != nil && e.flags()&flagRacy == 0 &&
+			e.same(&w.st, j.st.Dev) && e.ctime() < j.c.reliable {
+			j.patterns[i] = old[i]
+		} else {
+			content, err := w.readPatternFile(j.dir, name)
+			if err != nil {
+				continue // the name itself is recorded as unreadable
+			}
+			j.patterns[i] = content
+		}
+		found = true
+	}
+	if found {
+		j.rules = j.rules.WithFiles(j.patterns[0], j.patterns[1])
+	}
+	j.rulesID = j.rules.ID()
+	return nil
+}
+
+// forcedRules is the id of the rule that everything is ignored.
+var forcedRules = [16]byte{'f', 'o', 'r', 'c', 'e', 'd'}
+
+// findName finds a name among the slots, or in the old block if there are
+// none yet.
+func (j *dirJob) findName(name string) (int, bool) {
+	if j.slots != nil {
+		i := sort.Search(len(j.slots), func(i int) bool { return j.slots[i].name >= name })
+		return i, i < len(j.slots) && j.slots[i].name == name
+	}
+	if j.old == nil {
+		return 0, false
+	}
+	i := sort.Search(j.old.count(), func(i int) bool { return j.old.name(i) >= name })
+	return i, i < j.old.count() && j.old.name(i) == name
+}
+
+// oldEntry returns what the cache knows of the name that findName found.
+func (j *dirJob) oldEntry(at int) entry {
+	if j.slots != nil {
+		if at = j.slots[at].old; at < 0 {
+			return nil
+		}
+	}
+	return j.old.entry(at)
+}
+
+// maxPatternFile is git's own limit (dir.c, PATTERN_MAX_FILE_SIZE).
+const maxPatternFile = 100 << 20
+
+func (w *worker) readPatternFile(dir vfs.Dir, name string) ([]byte, error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var st vfs.Stat
+	if err := f.Stat(&st); err != nil {
+		return nil, err
+	}
+	if st.Size > maxPatternFile {
+		return nil, errTooLarge
+	}
+	b := make([]byte, 0, st.Size+1)
+	for len(b) < cap(b) {
+		n, err := f.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err != nil || n == 0 {
+			break
+		}
+	}
+	return b, nil
+}
+
+// visited sends off the subdirectories.
+func (j *dirJob) visited() {
+	c := j.c
+	if j.slots == nil && j.old != nil {
+		for i := range j.old.count() {
+			if e := j.old.entry(i); e.kind() == vfs.Directory && e.reason() == 0 {
+				j.addKid(i, j.old.name(i), e.flags()&flagMatched != 0, e.child())
+			}
+		}
+	}
+	for i := range j.slots {
+		s := &j.slots[i]
+		if s.kind == vfs.Directory && s.reason == 0 && !s.gone {
+			var number uint32
+			if s.old >= 0 {
+				number = j.old.entry(s.old).child()
+			}
+			s.kid = j.addKid(i, s.name, s.matched, number)
+		}
+	}
+	if len(j.kids) == 0 {
+		j.release()
+		j.finish()
+		return
+	}
+	j.users.Add(int32(len(j.kids)))
+	j.pending.Store(int32(len(j.kids)))
+	j.release()
+	tasks := make([]task, len(j.kids))
+	for i, k := range j.kids {
+		tasks[len(tasks)-1-i] = task{job: k, lo: startDir} // the first is done first
+	}
+	c.queue.push(tasks...)
+}
+
+func (j *dirJob) addKid(at int, name string, forced bool, number uint32) *dirJob {
+	k := &dirJob{c: j.c, parent: j, at: at, name: name, depth: j.depth + 1, forced: forced, number: number}
+	if !forced {
+		k.rules = j.rules.Sub(name)
+	}
+	if number != 0 {
+		k.old = j.c.cache.block(number)
+	} else {
+		k.number = j.c.newDir.Add(1) - 1
+	}
+	j.kids = append(j.kids, k)
+	return k
+}
+
+// finish makes the result and hands it to the parent, which may finish in
+// turn.
+func (j *dirJob) finish() {
+	for {
+		if !j.c.queue.isStopped() && j.reason == 0 && !j.gone {
+			if err := j.make(); err != nil {
+				j.c.fail(err)
+			}
+		}
+		j.slots, j.kids = nil, nil
+		p := j.parent
+		if p == nil || p.pending.Add(-1) > 0 {
+			return
+		}
+		j = p
+	}
+}
+
+// make sets tree and cover, and notes what the cache has to learn.
+func (j *dirJob) make() error {
+	j.c.dirs.Add(1)
+	if j.slots == nil && j.old != nil {
+		if !slices.ContainsFunc(j.kids, (*dirJob).differs) && j.c.has(j.old.tree()) &&
+			(j.old.cover().IsZero() || j.c.has(j.old.cover())) {
+			j.tree, j.cover = j.old.tree(), j.old.cover()
+			j.c.omitted.Add(j.countOmitted())
+			if j.st.Perm != j.old.perm() {
+				b := slices.Clone(j.old)
+				le.PutUint32(b[20:], uint32(j.st.Perm))
+				j.c.learn(j.number, b)
+			}
+			return nil
+		}
+		j.takeOld()
+	}
+	for _, k := range j.kids {
+		s := &j.slots[k.at]
+		s.kid = k
+		s.gone, s.reason, s.st, s.id = k.gone, k.reason, k.st, k.tree
+	}
+	j.slots = slices.DeleteFunc(j.slots, func(s slot) bool { return s.gone })
+	cuts, leaves, err := j.putTree()
+	if err != nil {
+		return err
+	}
+	if err := j.putCoverage(); err != nil {
+		return err
+	}
+	j.c.learn(j.number, j.encode(cuts, leaves))
+	return nil
+}
+
+// differs reports whether a directory came out other than it was.
+func (j *dirJob) differs() bool {
+	return j.gone || j.reason != 0 || j.old == nil ||
+		j.tree != j.old.tree() || j.cover != j.old.cover() || j.st.Perm != j.old.perm()
+}
+
+func (j *dirJob) countOmitted() (n int64) {
+	for i := range j.old.count() {
+		if j.old.entry(i).reason() != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *capture) learn(number uint32, b block) {
+	c.mu.Lock()
+	c.changed[number] = b
+	c.mu.Unlock()
+}
+
+// A blockLeaf is a page as the cache knows it.
+type blockLeaf struct {
+	end   int // index behind its last name in the block
+	count int // entries in it
+	id    store.ID
+}
+
+// putTree stores the pages of the directory. Pages that are as they were are
+// not made again. cuts tells before which slots a large directory is cut.
+func (j *dirJob) putTree() (cuts []bool, leaves []blockLeaf, err error) {
+	captured := make([]int, 0, len(j.slots)) // indexes of slots
+	for i := range j.slots {
+		if j.slots[i].reason == 0 {
+			captured = append(captured, i)
+		}
+	}
+	cuts = make([]bool, len(j.slots))
+	if len(captured) > maxSingle {
+		for _, i := range captured {
+			cuts[i] = j.isCut(&j.slots[i])
+		}
+	}
+	ends := cut(len(captured), func(i int) bool { return cuts[captured[i]] })
+	pages := make([]leaf, len(ends))
+	start := 0
+	for i, end := range ends {
+		part := captured[start:end]
+		id, ok := j.oldLeaf(part)
+		if !ok {
+			items := make([]item, len(part))
+			for k, at := range part {
+				items[k] = j.slots[at].item()
+			}
+			if id, err = j.c.sink.Put(store.Tree, appendPage(nil, 0, items)); err != nil {
+				return nil, nil, err
+			}
+		}
+		pages[i] = leaf{end, id}
+		last := 0
+		if end > 0 {
+			last = captured[end-1] + 1
+		}
+		leaves = append(leaves, blockLeaf{last, end - start, id})
+		start = end
+	}
+	j.tree, err = putPages(j.c.sink, store.Tree, pages, func(i int) string {
+		if i == 0 {
+			return j.slots[captured[0]].name
+		}
+		return j.slots[captured[pages[i-1].end]].name
+	})
+	return cuts, leaves, err
+}
+
+// isCut reports whether a large directory is cut before a name. The cache
+// knows it of the names that it has seen in one.
+func (j *dirJob) isCut(s *slot) bool {
+	if s.old >= 0 && j.old.leaves() > 1 && j.old.entry(s.old).reason() == 0 {
+		return j.old.entry(s.old).flags()&flagBoundary != 0
+	}
+	return boundary(s.name, 0)
+}
+
+// oldLeaf finds the page that some entries, all there are between two cuts,
+// make up if none of them has changed.
+func (j *dirJob) oldLeaf(part []int) (id store.ID, ok bool) {
+	if j.old == nil || j.old.leaves() < 2 || len(part) == 0 {
+		return id, false
+	}
+	for _, at := range part {
+		if !j.slots[at].sameEntry(j.old) {
+			return id, false
+		}
+	}
+	first, last := j.slots[part[0]].old, j.slots[part[len(part)-1]].old
+	n := sort.Search(j.old.leaves(), func(i int) bool {
+		end, _, _ := j.old.leaf(i)
+		return end > first
+	})
+	if n == j.old.leaves() {
+		return id, false
+	}
+	end, count, id := j.old.leaf(n)
+	// All of them are from this page, and it has no others.
+	return id, last < end && count == len(part) && j.c.has(id)
+}
+
+// sameEntry reports whether the tree's entry is what it was.
+func (s *slot) sameEntry(old block) bool {
+	if s.old < 0 {
+		return false
+	}
+	e := old.entry(s.old)
+	if e.reason() != 0 || e.kind() != s.kind || e.perm() != s.st.Perm {
+		return false
+	}
+	if s.kid != nil {
+		return s.kid.old != nil && s.kid.old.tree() == s.id && s.kid.old.perm() == s.st.Perm
+	}
+	return e.id() == s.id && e.fileSize() == s.st.Size
+}
+
+// item returns the tree's entry for a captured slot.
+func (s *slot) item() item {
+	it := item{name: s.name, attr: uint16(modeOf(&s.st)), id: s.id}
+	if s.kid == nil {
+		it.size = uint64(s.st.Size)
+	}
+	return it
+}
+
+// putCoverage stores what was left out.
+func (j *dirJob) putCoverage() error {
+	var items []item
+	for i := range j.slots {
+		s := &j.slots[i]
+		switch {
+		case s.reason != 0:
+			it := item{name: s.name, attr: coverageAttr(s.kind, s.reason)}
+			if s.kind == vfs.Regular && s.reason != Ignored {
+				it.size = uint64(s.st.Size)
+			}
+			items = append(items, it)
+			j.c.omitted.Add(1)
+		case s.kid != nil && !s.kid.cover.IsZero():
+			items = append(items, item{name: s.name, attr: coverageAttr(vfs.Directory, 0), id: s.kid.cover})
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	var err error
+	j.cover, err = putItems(j.c.sink, store.Coverage, items)
+	return err
+}
+
+// encode makes the block of the directory.
+func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
+	c := j.c
+	names := 0
+	for i := range j.slots {
+		names += len(j.slots[i].name)
+	}
+	size := blockHeaderSize + len(j.slots)*blockEntrySize + len(leaves)*blockLeafSize + names +
+		len(j.patterns[0]) + len(j.patterns[1])
+	b := make(block, 0, size)
+	var flags uint32
+	if c.isRacy(&j.st) || !c.local || j.st.Dev != c.rootDev {
+		flags = listingRacy
+	}
+	b = le.AppendUint32(b, uint32(size))
+	b = le.AppendUint32(b, j.number)
+	b = le.AppendUint32(b, uint32(len(j.slots)))
+	b = le.AppendUint32(b, uint32(len(leaves)))
+	b = le.AppendUint32(b, flags)
+	b = le.AppendUint32(b, uint32(j.st.Perm))
+	b = le.AppendUint64(b, j.st.Ino)
+	b = le.AppendUint64(b, j.st.Dev)
+	b = le.AppendUint64(b, uint64(j.st.Mtime))
+	b = le.AppendUint64(b, uint64(j.st.Ctime))
+	b = append(b, j.rulesID[:]...)
+	b = append(b, j.tree[:]...)
+	b = append(b, j.cover[:]...)
+	for _, p := range j.patterns {
+		n := noFile
+		if p != nil {
+			n = uint32(len(p))
+		}
+		b = le.AppendUint32(b, n)
+	}
+	b = le.AppendUint32(b, uint32(names))
+	b = le.AppendUint32(b, 0)
+
+	off := 0
+	for i := range j.slots {
+		b = j.slots[i].appendEntry(b, cuts[i], off)
+		off += len(j.slots[i].name)
+	}
+	for _, l := range leaves {
+		b = le.AppendUint32(b, uint32(l.end))
+		b = le.AppendUint32(b, uint32(l.count))
+		b = append(b, l.id[:]...)
+	}
+	for i := range j.slots {
+		b = append(b, j.slots[i].name...)
+	}
+	b = append(b, j.patterns[0]...)
+	return append(b, j.patterns[1]...)
+}
+
+func (s *slot) appendEntry(b block, isCut bool, nameOff int) block {
+	var flags, child uint32
+	if s.racy {
+		flags |= flagRacy
+	}
+	if isCut {
+		flags |= flagBoundary
+	}
+	if s.matched {
+		flags |= flagMatched
+	}
+	if s.kid != nil && s.reason == 0 {
+		child = s.kid.number
+	}
+	b = le.AppendUint64(b, uint64(s.st.Size))
+	b = le.AppendUint64(b, uint64(s.st.Mtime))
+	b = le.AppendUint64(b, uint64(s.st.Ctime))
+	b = le.AppendUint64(b, s.st.Ino)
+	b = append(b, s.id[:]...)
+	b = le.AppendUint16(b, s.st.Perm)
+	b = append(b, byte(s.kind), byte(s.reason))
+	b = le.AppendUint32(b, flags)
+	b = le.AppendUint32(b, uint32(nameOff))
+	return le.AppendUint32(b, child)
+}

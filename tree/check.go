@@ -1,0 +1,102 @@
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/boocode/filestore/store"
+)
+
+// A Checker verifies that trees are complete. What several trees share is
+// looked at once.
+type Checker struct {
+	s     *store.Store
+	done  map[store.ID]bool
+	trees pageReader
+	cover pageReader
+}
+
+// NewChecker returns a Checker for the trees of a store.
+func NewChecker(s *store.Store) *Checker {
+	return &Checker{s: s, done: make(map[store.ID]bool),
+		trees: trees(s), cover: pageReader{s, store.Coverage, validOmission}}
+}
+
+// A Problem is a path of a snapshot that cannot be restored as it was.
+type Problem struct {
+	Path string
+	Err  error // matches store.ErrNotFound or store.ErrCorrupt
+}
+
+// Snapshot reads all directories of a snapshot and makes sure that every
+// blob is there; contents are the business of [store.Store.Check]. An error
+// means that the check could not be done.
+func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) (problems []Problem, err error) {
+	report := func(path string, err error) error {
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage) {
+			problems = append(problems, Problem{path, err})
+			return nil
+		}
+		return err
+	}
+	err = c.dir(ctx, "", snap.Tree, report)
+	if err == nil && !snap.Coverage.IsZero() {
+		err = c.coverage(ctx, "", snap.Coverage, report)
+	}
+	return problems, err
+}
+
+func (c *Checker) dir(ctx context.Context, path string, id store.ID, report func(string, error) error) error {
+	if c.done[id] {
+		return nil
+	}
+	c.done[id] = true
+	for it, err := range c.trees.items(ctx, id) {
+		if err != nil {
+			return report(path, err)
+		}
+		e := itemEntry(&it)
+		if e.Mode.IsDir() {
+			err = c.dir(ctx, join(path, e.Name), e.ID, report)
+		} else {
+			err = c.blob(e.ID)
+		}
+		if err != nil {
+			if err := report(join(path, e.Name), err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Checker) blob(id store.ID) error {
+	if c.done[id] {
+		return nil
+	}
+	ok, err := c.s.Has(id)
+	if err == nil && !ok {
+		return fmt.Errorf("blob %s: %w", id.Short(), store.ErrNotFound)
+	}
+	c.done[id] = true
+	return err
+}
+
+func (c *Checker) coverage(ctx context.Context, path string, id store.ID, report func(string, error) error) error {
+	if c.done[id] {
+		return nil
+	}
+	c.done[id] = true
+	for it, err := range c.cover.items(ctx, id) {
+		if err != nil {
+			return report(path, err)
+		}
+		if it.attr&0xff == 0 {
+			if err := c.coverage(ctx, join(path, it.name), it.id, report); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

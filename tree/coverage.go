@@ -1,0 +1,102 @@
+package tree
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// A Reason says why something that was present was not captured. The
+// numbers are part of the format.
+type Reason uint8
+
+const (
+	Ignored    Reason = iota + 1 // an ignore rule matches, and git does not track it
+	TooLarge                     // above the size limit for one file
+	Unreadable                   // permission denied or an I/O error
+	Unstable                     // changed each time it was read
+	NotFile                      // socket, fifo or device
+	VCS                          // the insides of a version control system, e.g. a .git
+	OwnStore                     // the directory that we store to
+	OverBudget                   // the capture had to stop before
+	maxReason  = OverBudget
+)
+
+var reasonNames = [...]string{
+	Ignored: "ignored", TooLarge: "too-large", Unreadable: "unreadable", Unstable: "unstable",
+	NotFile: "special", VCS: "vcs", OwnStore: "store", OverBudget: "budget",
+}
+
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) && reasonNames[r] != "" {
+		return reasonNames[r]
+	}
+	return fmt.Sprintf("reason %d", uint8(r))
+}
+
+// MarshalText writes the reason's word.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// An Omission is something that was present when a snapshot was taken and is
+// not in its tree. What lies in an omitted directory is omitted with it and
+// not listed.
+type Omission struct {
+	Path   string // slash-separated, relative to the root
+	Kind   Mode   // ModeFile, ModeDir, ModeSymlink; 0 for anything else
+	Size   int64  // of a file in bytes; 0 for ignored ones, which nobody measured
+	Reason Reason
+}
+
+// In a coverage page an item's attr is the reason and the kind: the number
+// of vfs.Kind, in the upper byte. A directory with reason 0 was captured,
+// and its id names what is missing in it.
+func coverageAttr(kind vfs.Kind, r Reason) uint16 { return uint16(kind)<<8 | uint16(r) }
+
+func validOmission(it *item) bool {
+	kind, r := vfs.Kind(it.attr>>8), Reason(it.attr&0xff)
+	if kind > vfs.Special || r > maxReason || it.size >= 1<<62 {
+		return false
+	}
+	if r == 0 {
+		return kind == vfs.Directory && it.size == 0 && !it.id.IsZero()
+	}
+	return it.id.IsZero()
+}
+
+var kindModes = [...]Mode{vfs.Regular: ModeFile, vfs.Directory: ModeDir, vfs.Symlink: ModeSymlink, vfs.Special: 0}
+
+// Coverage yields what a capture left out, in order of path. A zero ID means
+// nothing. Each pair is an omission and nil, or a zero one and the error that
+// ends the sequence.
+func Coverage(ctx context.Context, g Getter, root store.ID) iter.Seq2[Omission, error] {
+	return func(yield func(Omission, error) bool) {
+		coverage(ctx, pageReader{g, store.Coverage, validOmission}, root, "", yield)
+	}
+}
+
+func coverage(ctx context.Context, r pageReader, id store.ID, prefix string, yield func(Omission, error) bool) bool {
+	if id.IsZero() {
+		return true
+	}
+	for it, err := range r.items(ctx, id) {
+		if err != nil {
+			yield(Omission{}, fmt.Errorf("coverage of %q: %w", prefix, err))
+			return false
+		}
+		path := join(prefix, it.name)
+		reason := Reason(it.attr & 0xff)
+		if reason == 0 {
+			if !coverage(ctx, r, it.id, path, yield) {
+				return false
+			}
+			continue
+		}
+		if !yield(Omission{path, kindModes[it.attr>>8], int64(it.size), reason}, nil) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,382 @@
+package tree
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/store"
+)
+
+// A directory is stored as pages (docs/format.md §6). Its entries, sorted by
+// name, are one page if there are at most maxSingle of them. Otherwise they
+// are cut before each name whose hash says so, and the list of the pages is
+// paged in the same way, up to one page, the root. Where a list is cut
+// depends on names only: adding, changing or removing an entry touches its
+// own page and those above it, whatever the size of the directory.
+
+// maxSingle is the number of items that a page holds without being cut.
+const maxSingle = 64
+
+// boundaryBits bits of a name's hash are zero where its level is cut, so a
+// page has 32 items on average.
+const boundaryBits = 5
+
+// maxNameLen bounds a name: 255 bytes on Linux, 255 UTF-16 units elsewhere,
+// which are 765 bytes of UTF-8 at most.
+const maxNameLen = 1023
+
+// An item is one line of a page: an entry, an omission, or in the pages
+// above level 0 another page, called by the first name in it.
+type item struct {
+	name string
+	attr uint16 // tree: mode; coverage: kind and reason; page: 0
+	size uint64 // tree and coverage: size; page: number of items below it at level 0
+	id   store.ID
+}
+
+// boundary reports whether a list of this level is cut before a name.
+func boundary(name string, level int) bool {
+	shift := boundaryBits * (level + 1)
+	if shift > 60 {
+		return false // 2^60 names would have to be there
+	}
+	return nameHash(name)&(1<<shift-1) == 0
+}
+
+func nameHash(name string) uint64 {
+	sum := blake3.Sum256([]byte(name))
+	return binary.LittleEndian.Uint64(sum[:])
+}
+
+const pageVersion = 1
+
+const pageHeaderSize = 8
+
+// appendPage appends the one encoding of a page: a header and five columns,
+// which compress better and faster than rows.
+func appendPage(b []byte, level int, items []item) []byte {
+	names := 0
+	for i := range items {
+		names += len(items[i].name)
+	}
+	b = slices.Grow(b, pageHeaderSize+names+len(items)*(2+2+8+32))
+	b = append(b, pageVersion, byte(level), 0, 0)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(items)))
+	for i := range items {
+		b = binary.LittleEndian.AppendUint16(b, uint16(len(items[i].name)))
+	}
+	for i := range items {
+		b = binary.LittleEndian.AppendUint16(b, items[i].attr)
+	}
+	for i := range items {
+		b = append(b, items[i].name...)
+	}
+	for i := range items {
+		b = binary.LittleEndian.AppendUint64(b, items[i].size)
+	}
+	for i := range items {
+		b = append(b, items[i].id[:]...)
+	}
+	return b
+}
+
+var errPage = errors.New("not a directory page")
+
+// parsePage decodes a page and refuses what appendPage would not write.
+// valid checks an item of level 0.
+func parsePage(b []byte, valid func(*item) bool) (level int, items []item, err error) {
+	if len(b) < pageHeaderSize || b[2] != 0 || b[3] != 0 {
+		return 0, nil, errPage
+	}
+	if b[0] != pageVersion {
+		return 0, nil, fmt.Errorf("%w: directory page of version %d", store.ErrFormat, b[0])
+	}
+	level = int(b[1])
+	n := int(binary.LittleEndian.Uint32(b[4:]))
+	b = b[pageHeaderSize:]
+	if n > len(b)/(2+2+1+8+32) || n == 0 && level > 0 {
+		return 0, nil, errPage
+	}
+	lens, attrs, b := b[:2*n], b[2*n:4*n], b[4*n:]
+	fixed := n * (8 + 32)
+	names := string(b[:len(b)-fixed])
+	sizes, ids := b[len(names):len(names)+8*n], b[len(names)+8*n:]
+
+	items = make([]item, n)
+	for i := range items {
+		l := int(binary.LittleEndian.Uint16(lens[2*i:]))
+		if l > len(names) {
+			return 0, nil, errPage
+		}
+		it := &items[i]
+		it.name, names = names[:l], names[l:]
+		it.attr = binary.LittleEndian.Uint16(attrs[2*i:])
+		it.size = binary.LittleEndian.Uint64(sizes[8*i:])
+		it.id = store.ID(ids[32*i:])
+		switch {
+		case !validName(it.name),
+			i > 0 && items[i-1].name >= it.name,
+			level == 0 && !valid(it),
+			level > 0 && (it.attr != 0 || it.size == 0 || it.id.IsZero()),
+			n > maxSingle && i > 0 && boundary(it.name, level):
+			return 0, nil, fmt.Errorf("%w: item %d %q", errPage, i, it.name)
+		}
+	}
+	if names != "" {
+		return 0, nil, errPage
+	}
+	return level, items, nil
+}
+
+// validName reports whether a name can be one path component.
+func validName(name string) bool {
+	return name != "" && len(name) <= maxNameLen && name != "." && name != ".." &&
+		strings.IndexByte(name, '/') < 0 && strings.IndexByte(name, 0) < 0
+}
+
+// A leaf is a page of level 0 in a directory that is being written.
+type leaf struct {
+	end int // number of items up to and with this leaf
+	id  store.ID
+}
+
+// cut returns where a sorted list of names is cut: the ends of its pages.
+// isBoundary is asked for the names but the first.
+func cut(n int, isBoundary func(i int) bool) []int {
+	var ends []int
+	if n > maxSingle {
+		for i := 1; i < n; i++ {
+			if isBoundary(i) {
+				ends = append(ends, i)
+			}
+		}
+	}
+	return append(ends, n)
+}
+
+// putPages stores the pages above the leaves of a directory and returns the
+// root. first returns the first name of a leaf.
+func putPages(p Putter, kind store.Kind, leaves []leaf, first func(i int) string) (store.ID, error) {
+	if len(leaves) == 1 {
+		return leaves[0].id, nil
+	}
+	items := make([]item, len(leaves))
+	start := 0
+	for i, l := range leaves {
+		items[i] = item{name: first(i), size: uint64(l.end - start), id: l.id}
+		start = l.end
+	}
+	for level := 1; ; level++ {
+		ends := cut(len(items), func(i int) bool { return boundary(items[i].name, level) })
+		pages := make([]item, 0, len(ends))
+		start := 0
+		for _, end := range ends {
+			id, err := p.Put(kind, appendPage(nil, level, items[start:end]))
+			if err != nil {
+				return store.ID{}, err
+			}
+			page := item{name: items[start].name, id: id}
+			for _, it := range items[start:end] {
+				page.size += it.size
+			}
+			pages = append(pages, page)
+			start = end
+		}
+		if len(pages) == 1 {
+			return pages[0].id, nil
+		}
+		items = pages
+	}
+}
+
+// putItems stores a whole directory.
+func putItems(p Putter, kind store.Kind, items []item) (store.ID, error) {
+	ends := cut(len(items), func(i int) bool { return boundary(items[i].name, 0) })
+	leaves := make([]leaf, len(ends))
+	start := 0
+	for i, end := range ends {
+		id, err := p.Put(kind, appendPage(nil, 0, items[start:end]))
+		if err != nil {
+			return store.ID{}, err
+		}
+		leaves[i] = leaf{end, id}
+		start = end
+	}
+	return putPages(p, kind, leaves, func(i int) string {
+		if i == 0 {
+			return items[0].name
+		}
+		return items[leaves[i-1].end].name
+	})
+}
+
+// A pageReader reads directories of one kind.
+type pageReader struct {
+	g     Getter
+	kind  store.Kind
+	valid func(*item) bool
+}
+
+// page reads one page. above is the item that led to it, nil for a root.
+func (r pageReader) page(ctx context.Context, id store.ID, above *item, levelAbove int) (int, []item, error) {
+	b, err := r.g.Get(ctx, r.kind, id)
+	if err != nil {
+		return 0, nil, err
+	}
+	level, items, err := parsePage(b, r.valid)
+	if err == nil && above != nil &&
+		(level != levelAbove-1 || len(items) == 0 || items[0].name != above.name || count(level, items) != above.size) {
+		err = fmt.Errorf("%w: it is not the page %q of its directory", errPage, above.name)
+	}
+	for i := 1; err == nil && above != nil && i < len(items); i++ {
+		if boundary(items[i].name, level) {
+			err = fmt.Errorf("%w: not cut before %q", errPage, items[i].name)
+		}
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s %s: %w", r.kind, id.Short(), err)
+	}
+	return level, items, nil
+}
+
+// count returns the number of items at level 0.
+func count(level int, items []item) uint64 {
+	if level == 0 {
+		return uint64(len(items))
+	}
+	var n uint64
+	for i := range items {
+		n += items[i].size
+	}
+	return n
+}
+
+// items yields the items of a directory in order of name.
+func (r pageReader) items(ctx context.Context, root store.ID) iter.Seq2[item, error] {
+	return func(yield func(item, error) bool) {
+		c := newCursor(r, root)
+		for {
+			ok, err := c.load(ctx)
+			if err != nil {
+				yield(item{}, err)
+				return
+			}
+			if !ok {
+				return
+			}
+			it := c.item()
+			if c.level() > 0 {
+				c.descend()
+				continue
+			}
+			if !yield(*it, nil) {
+				return
+			}
+			c.next()
+		}
+	}
+}
+
+// find looks up one name.
+func (r pageReader) find(ctx context.Context, root store.ID, name string) (it item, ok bool, err error) {
+	id, levelAbove := root, 0
+	var above *item
+	for {
+		level, items, err := r.page(ctx, id, above, levelAbove)
+		if err != nil {
+			return item{}, false, err
+		}
+		i, found := slices.BinarySearchFunc(items, name, func(it item, name string) int {
+			return strings.Compare(it.name, name)
+		})
+		if level == 0 {
+			if !found {
+				return item{}, false, nil
+			}
+			return items[i], true, nil
+		}
+		if !found {
+			i-- // the page that begins before the name
+		}
+		if i < 0 {
+			return item{}, false, nil
+		}
+		above, levelAbove, id = &items[i], level, items[i].id
+	}
+}
+
+// A cursor walks the items of a directory in order. It can stand on a page
+// that it has not read yet, so that equal pages of two directories are
+// passed over unread.
+type cursor struct {
+	r     pageReader
+	root  store.ID
+	stack []cursorPage // the last is the one whose items we walk
+	begun bool
+	into  bool // the current item is a page to be entered
+}
+
+type cursorPage struct {
+	level int
+	items []item
+	i     int
+}
+
+func newCursor(r pageReader, root store.ID) *cursor { return &cursor{r: r, root: root} }
+
+// load makes item and level valid. It reports false at the end.
+func (c *cursor) load(ctx context.Context) (bool, error) {
+	if !c.begun {
+		c.begun = true
+		level, items, err := c.r.page(ctx, c.root, nil, 0)
+		if err != nil {
+			return false, err
+		}
+		c.stack = append(c.stack, cursorPage{level: level, items: items})
+	}
+	if c.into {
+		c.into = false
+		top := &c.stack[len(c.stack)-1]
+		above := &top.items[top.i]
+		top.i++
+		level, items, err := c.r.page(ctx, above.id, above, top.level)
+		if err != nil {
+			return false, err
+		}
+		if !sorted(above, items, top) {
+			return false, fmt.Errorf("%s %s: %w: names out of order", c.r.kind, above.id.Short(), errPage)
+		}
+		c.stack = append(c.stack, cursorPage{level: level, items: items})
+	}
+	for len(c.stack) > 0 {
+		top := &c.stack[len(c.stack)-1]
+		if top.i < len(top.items) {
+			return true, nil
+		}
+		c.stack = c.stack[:len(c.stack)-1]
+	}
+	return false, nil
+}
+
+// sorted reports whether a page ends before the next begins.
+func sorted(above *item, items []item, parent *cursorPage) bool {
+	return parent.i >= len(parent.items) || items[len(items)-1].name < parent.items[parent.i].name
+}
+
+func (c *cursor) item() *item {
+	top := &c.stack[len(c.stack)-1]
+	return &top.items[top.i]
+}
+
+// level is that of the page that holds the item: above 0 the item is a page.
+func (c *cursor) level() int { return c.stack[len(c.stack)-1].level }
+
+func (c *cursor) next()    { c.stack[len(c.stack)-1].i++ }
+func (c *cursor) descend() { c.into = true }

@@ -1,0 +1,473 @@
+package tree
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// The stat cache (docs/format.md §8) remembers, for each directory of a
+// worktree, what the last capture saw: the identity of every name in it and
+// the objects that came of it. A file whose identity is unchanged is not read
+// again, and a directory whose identity is unchanged is not listed.
+//
+// It is derived data: a cache that is missing, damaged, stale or lost to a
+// race costs time, never truth. So nothing here is synced.
+//
+// The file is a sequence of batches. The first holds a block for every
+// directory, the later ones those blocks that changed. It is read whole.
+
+// A statCache is a loaded cache file. It is not changed once loaded.
+type statCache struct {
+	fsys   vfs.FS
+	dir    string // worktrees/<id>
+	batch  batchHeader
+	first  int64 // length of the first batch
+	size   int64 // length of all whole batches
+	blocks []block
+}
+
+// A batchHeader precedes the blocks of a batch.
+type batchHeader struct {
+	store      [16]byte
+	generation uint64   // random: one value per first batch
+	time       int64    // Unix ns, when the batch was written
+	boot       [16]byte // boot of the machine, zero if unknown
+	epoch      uint64   // of the store: the ids in the cache were there then
+	stamp      [16]byte // of git's index: what is tracked was asked then; zero if it was not asked everywhere
+	nextDir    uint32   // number of the next new directory
+	packs      [][16]byte
+}
+
+const (
+	batchMagic      = "boostat\n"
+	batchVersion    = 1
+	batchHeaderSize = 128
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+var le = binary.LittleEndian
+
+// appendTo appends a whole batch that will stand at an offset of the file.
+func (h *batchHeader) appendTo(b []byte, offset int64, blocks []block) []byte {
+	start := len(b)
+	b = append(b, batchMagic...)
+	b = le.AppendUint32(b, batchVersion)
+	b = append(b, make([]byte, 12)...) // checksum and length: see below
+	b = le.AppendUint64(b, uint64(offset))
+	b = le.AppendUint64(b, h.generation)
+	b = le.AppendUint64(b, uint64(h.time))
+	b = append(b, h.boot[:]...)
+	b = le.AppendUint64(b, h.epoch)
+	b = append(b, h.stamp[:]...)
+	b = append(b, h.store[:]...)
+	b = le.AppendUint32(b, h.nextDir)
+	b = le.AppendUint32(b, uint32(len(h.packs)))
+	b = append(b, make([]byte, batchHeaderSize-(len(b)-start))...)
+	for _, p := range h.packs {
+		b = append(b, p[:]...)
+	}
+	for _, blk := range blocks {
+		b = append(b, blk...)
+	}
+	le.PutUint64(b[start+16:], uint64(len(b)-start))
+	le.PutUint32(b[start+12:], crc32.Checksum(b[start+16:], castagnoli))
+	return b
+}
+
+// parseBatch decodes the batch at the start of b, which is at an offset of
+// the file.
+func parseBatch(b []byte, offset int64) (h batchHeader, blocks []byte, size int64, ok bool) {
+	if len(b) < batchHeaderSize || string(b[:8]) != batchMagic || le.Uint32(b[8:]) != batchVersion {
+		return h, nil, 0, false
+	}
+	n := le.Uint64(b[16:])
+	if n < batchHeaderSize || n > uint64(len(b)) || int64(le.Uint64(b[24:])) != offset ||
+		le.Uint32(b[12:]) != crc32.Checksum(b[16:n], castagnoli) {
+		return h, nil, 0, false
+	}
+	h.generation = le.Uint64(b[32:])
+	h.time = int64(le.Uint64(b[40:]))
+	h.boot = [16]byte(b[48:])
+	h.epoch = le.Uint64(b[64:])
+	h.stamp = [16]byte(b[72:])
+	h.store = [16]byte(b[88:])
+	h.nextDir = le.Uint32(b[104:])
+	packs := int64(le.Uint32(b[108:]))
+	body := b[batchHeaderSize:n]
+	if packs*16 > int64(len(body)) {
+		return h, nil, 0, false
+	}
+	for range packs {
+		h.packs = append(h.packs, [16]byte(body))
+		body = body[16:]
+	}
+	return h, body, int64(n), true
+}
+
+// A block is what is known of one directory: a header, its names in order,
+// the pages of its tree, and the pattern files that lie in it.
+type block []byte
+
+const (
+	blockHeaderSize = 152
+	blockEntrySize  = 80
+	blockLeafSize   = 40
+
+	noFile = ^uint32(0) // length of a pattern file that does not exist
+)
+
+// Flags of a block.
+const listingRacy = 1 // names may have changed without a trace: list again
+
+// Flags of an entry in a block.
+const (
+	flagRacy     = 1 << iota // content may have changed without a trace: read again
+	flagBoundary             // a large directory is cut before this name
+	flagMatched              // an ignore rule matches (and git tracks it, if it was captured)
+)
+
+func (b block) size() uint32    { return le.Uint32(b) }
+func (b block) dir() uint32     { return le.Uint32(b[4:]) }
+func (b block) count() int      { return int(le.Uint32(b[8:])) }
+func (b block) leaves() int     { return int(le.Uint32(b[12:])) }
+func (b block) flags() uint32   { return le.Uint32(b[16:]) }
+func (b block) perm() uint16    { return uint16(le.Uint32(b[20:])) }
+func (b block) ino() uint64     { return le.Uint64(b[24:]) }
+func (b block) dev() uint64     { return le.Uint64(b[32:]) }
+func (b block) mtime() int64    { return int64(le.Uint64(b[40:])) }
+func (b block) ctime() int64    { return int64(le.Uint64(b[48:])) }
+func (b block) rules() [16]byte { return [16]byte(b[56:]) }
+func (b block) tree() store.ID  { return store.ID(b[72:]) }
+func (b block) cover() store.ID { return store.ID(b[104:]) }
+func (b block) namesLen() int   { return int(le.Uint32(b[144:])) }
+func (b block) leafStart() int  { return blockHeaderSize + b.count()*blockEntrySize }
+func (b block) nameStart() int  { return b.leafStart() + b.leaves()*blockLeafSize }
+func (b block) entry(i int) entry {
+	return entry(b[blockHeaderSize+i*blockEntrySize:][:blockEntrySize])
+}
+
+// leaf returns a page: the end of its entries, how many of them it holds,
+// and its id.
+func (b block) leaf(i int) (end, count int, id store.ID) {
+	l := b[b.leafStart()+i*blockLeafSize:]
+	return int(le.Uint32(l)), int(le.Uint32(l[4:])), store.ID(l[8:])
+}
+
+// name returns the name of entry i without copying it: blocks do not change.
+func (b block) name(i int) string {
+	start := int(b.entry(i).nameOff())
+	end := b.namesLen()
+	if i+1 < b.count() {
+		end = int(b.entry(i + 1).nameOff())
+	}
+	names := b[b.nameStart():]
+	return unsafe.String(unsafe.SliceData(names[start:end]), end-start)
+}
+
+// files returns the content of .gitignore and .booignore, nil where there is
+// no such file.
+func (b block) files() (gitignore, booignore []byte) {
+	rest := b[b.nameStart()+b.namesLen():]
+	take := func(n uint32) []byte {
+		if n == noFile {
+			return nil
+		}
+		f := rest[:n:n]
+		rest = rest[n:]
+		return f
+	}
+	gitignore = take(le.Uint32(b[136:]))
+	booignore = take(le.Uint32(b[140:]))
+	return gitignore, booignore
+}
+
+// valid checks that all offsets stay inside. The batch has a checksum, so
+// what fails here was written wrong.
+func (b block) valid() bool {
+	if len(b) < blockHeaderSize || b.nameStart()+b.namesLen() > len(b) {
+		return false
+	}
+	end := uint32(b.namesLen())
+	for i := b.count() - 1; i >= 0; i-- {
+		off := b.entry(i).nameOff()
+		if off >= end {
+			return false
+		}
+		end = off
+	}
+	files := len(b) - b.nameStart() - b.namesLen()
+	for _, n := range []uint32{le.Uint32(b[136:]), le.Uint32(b[140:])} {
+		if n != noFile {
+			files -= int(n)
+		}
+	}
+	return files == 0
+}
+
+// An entry is one name in a block.
+type entry []byte
+
+func (e entry) fileSize() int64 { return int64(le.Uint64(e)) }
+func (e entry) mtime() int64    { return int64(le.Uint64(e[8:])) }
+func (e entry) ctime() int64    { return int64(le.Uint64(e[16:])) }
+func (e entry) ino() uint64     { return le.Uint64(e[24:]) }
+func (e entry) id() store.ID    { return store.ID(e[32:]) }
+func (e entry) perm() uint16    { return le.Uint16(e[64:]) }
+func (e entry) kind() vfs.Kind  { return vfs.Kind(e[66]) }
+func (e entry) reason() Reason  { return Reason(e[67]) }
+func (e entry) flags() uint32   { return le.Uint32(e[68:]) }
+func (e entry) nameOff() uint32 { return le.Uint32(e[72:]) }
+func (e entry) child() uint32   { return le.Uint32(e[76:]) } // number of a captured directory
+
+// same reports whether a file still has the identity that it had.
+func (e entry) same(st *vfs.Stat, dev uint64) bool {
+	return e.ctime() == st.Ctime && e.mtime() == st.Mtime && e.fileSize() == st.Size &&
+		e.ino() == st.Ino && dev == st.Dev && e.perm() == st.Perm && e.kind() == st.Kind
+}
+
+const cacheName = "statcache"
+
+// loadStatCache reads the cache of a worktree. Whatever is wrong with it
+// makes an empty cache.
+func loadStatCache(fsys vfs.FS, storeID [16]byte, worktree string) *statCache {
+	c := &statCache{fsys: fsys, dir: "worktrees/" + worktree}
+	b, err := readAll(fsys, c.dir+"/"+cacheName)
+	if err != nil {
+		return c
+	}
+	for {
+		h, body, n, ok := parseBatch(b[c.size:], c.size)
+		if !ok || h.store != storeID || c.size > 0 && h.generation != c.batch.generation {
+			return c
+		}
+		if !c.take(body, h.nextDir) {
+			return &statCache{fsys: fsys, dir: c.dir}
+		}
+		if c.size == 0 {
+			c.first = n
+		}
+		c.batch = h
+		c.size += n
+	}
+}
+
+func readAll(fsys vfs.FS, name string) ([]byte, error) {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, st.Size)
+	n, err := f.ReadAt(b, 0)
+	if err == io.EOF {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// take adds the blocks of a batch.
+func (c *statCache) take(b []byte, nextDir uint32) bool {
+	// Every directory has had a block of its own at some time, so the
+	// number of directories is bounded by what was read.
+	if nextDir > 1<<26 {
+		return false
+	}
+	c.blocks = slices.Grow(c.blocks, int(nextDir)-min(len(c.blocks), int(nextDir)))
+	for int(nextDir) > len(c.blocks) {
+		c.blocks = append(c.blocks, nil)
+	}
+	for len(b) > 0 {
+		if len(b) < blockHeaderSize || block(b).size() < blockHeaderSize || int64(block(b).size()) > int64(len(b)) {
+			return false
+		}
+		blk := block(b[:block(b).size()])
+		if !blk.valid() || int(blk.dir()) >= len(c.blocks) {
+			return false
+		}
+		c.blocks[blk.dir()] = blk
+		b = b[len(blk):]
+	}
+	return true
+}
+
+// block returns what is known of a directory, nil if nothing is.
+func (c *statCache) block(dir uint32) block {
+	if int(dir) >= len(c.blocks) {
+		return nil
+	}
+	return c.blocks[dir]
+}
+
+// errCacheMoved: another process has written the cache meanwhile.
+var errCacheMoved = errors.New("stat cache has moved on")
+
+// save writes what a capture found: changed blocks by number of directory.
+// Directories are numbered by whoever adds them, so a batch is appended only
+// to the very state that the capture has read; otherwise it is dropped.
+func (c *statCache) save(h batchHeader, changed map[uint32]block) error {
+	if err := c.fsys.Mkdir(c.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	lock, err := c.fsys.OpenFile(c.dir+"/lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if ok, err := lock.TryLock(vfs.Exclusive); !ok || err != nil {
+		return errors.Join(err, errCacheMoved)
+	}
+	h.time = time.Now().UnixNano()
+	var added int64
+	for _, b := range changed {
+		added += int64(len(b))
+	}
+	if c.size == 0 || c.size+added > c.first+c.first/4 {
+		return c.rewrite(h, changed)
+	}
+	return c.append(h, changed)
+}
+
+// append adds a batch behind those that were read.
+func (c *statCache) append(h batchHeader, changed map[uint32]block) error {
+	f, err := c.fsys.OpenFile(c.dir+"/"+cacheName, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	now := make([]byte, batchHeaderSize)
+	if _, err := f.ReadAt(now, 0); err != nil {
+		return err
+	}
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	// A torn batch at the end is no batch; anything else is news.
+	if le.Uint64(now[32:]) != c.batch.generation || st.Size > c.size && wholeBatchAt(f, c.size, st.Size) {
+		return errCacheMoved
+	}
+	h.generation = c.batch.generation
+	blocks := make([]block, 0, len(changed))
+	for _, b := range changed {
+		blocks = append(blocks, b)
+	}
+	_, err = f.WriteAt(h.appendTo(nil, c.size, blocks), c.size)
+	return err
+}
+
+func wholeBatchAt(f vfs.File, off, end int64) bool {
+	b := make([]byte, end-off)
+	if _, err := f.ReadAt(b, off); err != nil && err != io.EOF {
+		return true // we cannot tell
+	}
+	_, _, _, ok := parseBatch(b, off)
+	return ok
+}
+
+// rewrite replaces the file by one batch of all directories that the root,
+// number 0, leads to, numbered afresh.
+func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) error {
+	// The state that we have read must still be the newest, except that a
+	// file which we could not read is no loss.
+	if now := loadStatCache(c.fsys, h.store, c.dir[len("worktrees/"):]); now.size > 0 &&
+		(now.batch.generation != c.batch.generation || now.size != c.size) {
+		return errCacheMoved
+	}
+	blocks := []block{nil}
+	todo := []uint32{0}
+	for i := 0; i < len(todo); i++ {
+		old := changed[todo[i]]
+		if old == nil {
+			old = c.block(todo[i])
+		}
+		if old == nil {
+			continue // never finished: it will be captured from scratch
+		}
+		b := slices.Clone(old)
+		le.PutUint32(b[4:], uint32(i))
+		for k := range b.count() {
+			e := b.entry(k)
+			if e.kind() == vfs.Directory && e.reason() == 0 {
+				le.PutUint32(e[76:], uint32(len(todo)))
+				todo = append(todo, old.entry(k).child())
+			}
+		}
+		blocks = append(blocks, b)
+	}
+	var gen [8]byte
+	rand.Read(gen[:])
+	h.generation = le.Uint64(gen[:])
+	h.nextDir = uint32(len(todo))
+
+	tmp := "tmp/" + hex.EncodeToString(gen[:])
+	f, err := c.fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(h.appendTo(nil, 0, blocks), 0)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = c.fsys.Rename(tmp, c.dir+"/"+cacheName)
+	}
+	if err != nil {
+		c.fsys.Remove(tmp)
+	}
+	return err
+}
+
+// unreliable returns the time from which on entries are not trusted because
+// the machine may have lost power since they were seen: a new boot can bring
+// back old metadata with lost content.
+func (c *statCache) unreliable(boot [16]byte) int64 {
+	const window = 60 * time.Second
+	if c.batch.boot == boot && boot != [16]byte{} {
+		return 1<<63 - 1
+	}
+	return c.batch.time - int64(window)
+}
+
+// idsUsable reports whether the ids in the cache are known to be in the
+// store: nothing was pruned since, and no pack was taken away.
+func (c *statCache) idsUsable(ctx context.Context, s *store.Store) (bool, error) {
+	epoch, err := s.Epoch()
+	if err != nil || epoch != c.batch.epoch {
+		return false, err
+	}
+	packs, err := s.PackIDs()
+	if err != nil {
+		return false, err
+	}
+	for _, p := range c.batch.packs {
+		if !slices.Contains(packs, p) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// bootID identifies the running boot of the machine; zero where the system
+// does not tell.
+func bootID() (id [16]byte) {
+	if boot := vfs.BootID(); boot != "" {
+		sum := store.Hash(store.Blob, []byte(boot))
+		copy(id[:], sum[:])
+	}
+	return id
+}

@@ -1,0 +1,302 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+func blobID(content string) store.ID { return store.Hash(store.Blob, []byte(content)) }
+
+// entries makes a directory of n files whose content is their name.
+func entries(n int) []Entry {
+	list := make([]Entry, n)
+	for i := range list {
+		name := fmt.Sprintf("file-%06d", i)
+		list[i] = Entry{name, ModeFile | 0o644, int64(len(name)), blobID(name)}
+	}
+	return list
+}
+
+func put(t testing.TB, p Putter, list []Entry) store.ID {
+	t.Helper()
+	id, err := Put(p, list)
+	if err != nil {
+		t.Fatalf("Put: %v", err)
+	}
+	return id
+}
+
+func TestPages(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 63, 64, 65, 66, 100, 1000, 10_000} {
+		o := NewOverlay(nil)
+		list := entries(n)
+		id := put(t, o, list)
+		var got []Entry
+		for e, err := range Entries(t.Context(), o, id) {
+			if err != nil {
+				t.Fatalf("%d entries: %v", n, err)
+			}
+			got = append(got, e)
+		}
+		if !slices.Equal(got, list) {
+			t.Errorf("%d entries: read %d other ones", n, len(got))
+		}
+		for _, e := range list {
+			if got, err := Lookup(t.Context(), o, id, e.Name); err != nil || got != e {
+				t.Fatalf("%d entries: Lookup(%q) = %+v, %v", n, e.Name, got, err)
+			}
+		}
+		for _, name := range []string{"a", "file-", "file-000000x", "zzz", "file-000000/x"} {
+			if _, err := Lookup(t.Context(), o, id, name); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("%d entries: Lookup(%q): %v", n, name, err)
+			}
+		}
+	}
+	if id := put(t, NewOverlay(nil), nil); id != Empty {
+		t.Errorf("tree of nothing = %s, want Empty", id)
+	}
+}
+
+// TestPageLocality: a change in a large directory makes few new pages.
+func TestPageLocality(t *testing.T) {
+	o := NewOverlay(nil)
+	list := entries(100_000)
+	put(t, o, list)
+	before := len(o.pages)
+	list[50_000].ID = blobID("edited")
+	put(t, o, list)
+	if n := len(o.pages) - before; n > 5 {
+		t.Errorf("an edit made %d new pages of %d", n, before)
+	}
+	before = len(o.pages)
+	list = slices.Insert(list, 70_000, Entry{list[69_999].Name + "x", ModeFile, 0, blobID("")})
+	put(t, o, list)
+	if n := len(o.pages) - before; n > 8 {
+		t.Errorf("an insertion made %d new pages of %d", n, before)
+	}
+}
+
+func TestPutRefuses(t *testing.T) {
+	id := blobID("x")
+	for _, list := range [][]Entry{
+		{{"", ModeFile, 0, id}},
+		{{".", ModeFile, 0, id}},
+		{{"..", ModeFile, 0, id}},
+		{{"a/b", ModeFile, 0, id}},
+		{{"a\x00b", ModeFile, 0, id}},
+		{{strings.Repeat("n", 1024), ModeFile, 0, id}},
+		{{"a", 0o600, 0, id}},
+		{{"a", ModeFile | 0o4755, 0, id}},
+		{{"a", ModeSymlink | 0o755, 0, id}},
+		{{"a", ModeDir | 0o755, 1, id}},
+		{{"a", ModeFile, -1, id}},
+		{{"a", ModeFile, 0, store.ID{}}},
+		{{"b", ModeFile, 0, id}, {"a", ModeFile, 0, id}},
+		{{"a", ModeFile, 0, id}, {"a", ModeFile, 0, id}},
+	} {
+		if got, err := Put(NewOverlay(nil), list); err == nil {
+			t.Errorf("Put(%+v) = %s, want an error", list, got.Short())
+		}
+	}
+}
+
+// FuzzPage: what parses is what appendPage writes.
+func FuzzPage(f *testing.F) {
+	items := []item{{"a", uint16(ModeFile | 0o644), 3, blobID("a")}, {"b", uint16(ModeDir | 0o755), 0, Empty}}
+	good := appendPage(nil, 0, items)
+	f.Add(good)
+	f.Add(appendPage(nil, 0, nil))
+	f.Add(appendPage(nil, 1, []item{{"a", 0, 40, blobID("p")}, {"m", 0, 33, blobID("q")}}))
+	// Near misses: each breaks one rule.
+	f.Add(appendPage(nil, 0, []item{items[1], items[0]}))
+	f.Add(appendPage(nil, 0, []item{items[0], items[0]}))
+	f.Add(appendPage(nil, 0, []item{{"a/b", items[0].attr, 3, blobID("a")}}))
+	f.Add(appendPage(nil, 0, []item{{"..", items[0].attr, 3, blobID("a")}}))
+	f.Add(appendPage(nil, 0, []item{{"a", 0o107777 & 0xffff, 3, blobID("a")}}))
+	f.Add(appendPage(nil, 1, []item{{"a", 1, 40, blobID("p")}}))
+	f.Add(appendPage(nil, 1, nil))
+	f.Add(append(slices.Clone(good), 0))
+	f.Add(good[:len(good)-1])
+	var uncut []item
+	for _, e := range entries(65) {
+		uncut = append(uncut, entryItem(&e))
+	}
+	f.Add(appendPage(nil, 0, uncut))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		level, items, err := parsePage(b, validEntry)
+		if err != nil {
+			return
+		}
+		if again := appendPage(nil, level, items); !bytes.Equal(again, b) {
+			t.Errorf("two encodings of one page:\n%x\n%x", b, again)
+		}
+	})
+}
+
+// randomTree makes a tree of files and directories and lists it.
+func randomTree(t *testing.T, r *rand.Rand, p Putter, depth int) (store.ID, map[string]Entry) {
+	t.Helper()
+	all := make(map[string]Entry)
+	n := r.IntN(6)
+	if depth < 2 && r.IntN(10) == 0 {
+		n = 50 + r.IntN(200)
+	}
+	var list []Entry
+	for range n {
+		e := Entry{Name: fmt.Sprintf("n%03d", r.IntN(300)), Mode: ModeFile | 0o644, Size: 1, ID: blobID(fmt.Sprint(r.IntN(3)))}
+		if depth > 0 && r.IntN(4) == 0 {
+			id, below := randomTree(t, r, p, depth-1)
+			e = Entry{Name: e.Name, Mode: ModeDir | 0o755, ID: id}
+			if _, ok := all[e.Name]; !ok {
+				for path, x := range below {
+					all[e.Name+"/"+path] = x
+				}
+			}
+		}
+		if _, ok := all[e.Name]; !ok {
+			all[e.Name] = e
+			list = append(list, e)
+		}
+	}
+	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return put(t, p, list), all
+}
+
+// TestDiff compares Diff with a comparison of full listings.
+func TestDiff(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	o := NewOverlay(nil)
+	for range 300 {
+		a, left := randomTree(t, r, o, 3)
+		b, right := randomTree(t, r, o, 3)
+		want := make(map[string][2]Entry)
+		for path, x := range left {
+			if y := right[path]; x != y && !(x.Mode.IsDir() && x.Mode == y.Mode) {
+				want[path] = [2]Entry{x, y}
+			}
+		}
+		for path, y := range right {
+			if x := left[path]; x != y && !(x.Mode.IsDir() && x.Mode == y.Mode) {
+				want[path] = [2]Entry{x, y}
+			}
+		}
+		got := make(map[string][2]Entry)
+		last := ""
+		for c, err := range Diff(t.Context(), o, a, b) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			var pair [2]Entry
+			if c.Old != nil {
+				pair[0] = *c.Old
+			}
+			if c.New != nil {
+				pair[1] = *c.New
+			}
+			if _, ok := got[c.Path]; ok {
+				t.Fatalf("%q twice", c.Path)
+			}
+			got[c.Path] = pair
+			if strings.ReplaceAll(last, "/", "\x00") > strings.ReplaceAll(c.Path, "/", "\x00") {
+				t.Fatalf("%q after %q", c.Path, last)
+			}
+			last = c.Path
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("diff of %v and %v (-want +got):\n%s", left, right, diff)
+		}
+	}
+}
+
+// A countingGetter counts what is read through it.
+type countingGetter struct {
+	Getter
+	n int
+}
+
+func (g *countingGetter) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+	g.n++
+	return g.Getter.Get(ctx, kind, id)
+}
+
+// TestDiffCost: the cost of a diff follows the difference, not the size.
+func TestDiffCost(t *testing.T) {
+	o := NewOverlay(nil)
+	list := entries(100_000)
+	a := put(t, o, list)
+	list[31_415].ID = blobID("edited")
+	list = slices.Delete(list, 271, 272)
+	b := put(t, o, list)
+	g := &countingGetter{Getter: o}
+	n := 0
+	for _, err := range Diff(t.Context(), g, a, b) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 2 || g.n > 30 {
+		t.Errorf("%d changes found by reading %d pages; want 2 and at most 30", n, g.n)
+	}
+}
+
+func TestFS(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "a/b/c.txt"), "c")
+	write(t, filepath.Join(root, "empty"), "")
+	write(t, filepath.Join(root, "bad\xff/inside"), "x")
+	write(t, filepath.Join(root, "ok/bad\xfe"), "x")
+	os.Mkdir(filepath.Join(root, "emptydir"), 0o755)
+	for name, target := range map[string]string{
+		"a/link": "b/c.txt", "up": "a/../empty", "dirlink": "a/b", "out": "../x", "abs": "/etc/passwd",
+		"loop": "loop", "dangling": "nowhere",
+	} {
+		if err := os.Symlink(target, filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openStore(t, vfs.NewMem())
+	r := snapshot(t, s, openWorkspace(t, s, root), nil)
+	view := NewFS(t.Context(), s, r.Tree)
+	left, err := view.LeftOut()
+	if diff := cmp.Diff([]string{"bad\xff", "ok/bad\xfe"}, left); diff != "" || err != nil {
+		t.Errorf("LeftOut (-want +got), %v:\n%s", err, diff)
+	}
+	for name, want := range map[string]string{
+		"a/b/c.txt": "c", "empty": "", "a/link": "c", "up": "", "dirlink/c.txt": "c",
+	} {
+		if b, err := fs.ReadFile(view, name); err != nil || string(b) != want {
+			t.Errorf("ReadFile(%q) = %q, %v; want %q", name, b, err, want)
+		}
+	}
+	for _, name := range []string{"out", "abs", "loop", "dangling", "nope", "empty/x", "a/b/c.txt/x"} {
+		if _, err := view.Open(name); err == nil {
+			t.Errorf("Open(%q): no error", name)
+		}
+	}
+	// TestFS opens every file that it lists, so it wants no broken links.
+	for _, name := range []string{"out", "abs", "loop", "dangling"} {
+		if err := os.Remove(filepath.Join(root, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r = snapshot(t, s, openWorkspace(t, s, root), nil)
+	if err := fstest.TestFS(NewFS(t.Context(), s, r.Tree), "a/b/c.txt", "a/link", "empty", "emptydir"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,319 @@
+package tree
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/boocode/filestore/internal/gitrepo"
+	"github.com/boocode/filestore/internal/ignore"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// A Project says where a directory belongs.
+type Project struct {
+	Root string // real path of the directory that is captured
+	Main string // real path of what it belongs to: the main working tree of its git repository, or Root
+
+	repo *gitrepo.Repo // nil outside of git
+}
+
+// FindProject looks at a directory and for the git repository around it.
+// Nothing is read but what says where things are.
+func FindProject(root string) (*Project, error) {
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return nil, err
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return nil, err
+	}
+	st, err := os.Stat(real)
+	if err != nil {
+		return nil, err
+	}
+	if !st.IsDir() {
+		return nil, fmt.Errorf("%q: not a directory", root)
+	}
+	p := &Project{Root: real, Main: real}
+	repo, ok, err := gitrepo.Find(real)
+	if err != nil {
+		return nil, fmt.Errorf("git repository around %q: %w", real, err)
+	}
+	if ok {
+		p.repo, p.Main = repo, repo.MainRoot
+	}
+	return p, nil
+}
+
+// DefaultRoot returns the root of the git repository around a directory, or
+// the directory itself.
+func DefaultRoot(dir string) (string, error) {
+	p, err := FindProject(dir)
+	if err != nil || p.repo == nil {
+		return dir, err
+	}
+	return p.repo.Root, nil
+}
+
+// Hash names the project's store: half a BLAKE3 hash of the main path, as 32
+// hex digits. All linked worktrees of a repository share it.
+func (p *Project) Hash() string { return pathHash(p.Main) }
+
+// Worktree is the identity of the captured directory, 32 hex digits.
+func (p *Project) Worktree() string { return pathHash(p.Root) }
+
+func pathHash(path string) string {
+	id := store.Hash(store.Blob, []byte(path))
+	return hex.EncodeToString(id[:16])
+}
+
+// Head returns the commit that the project's git repository is at; "" if
+// there is none, or it has no commit yet.
+func (p *Project) Head() (string, error) {
+	if p.repo == nil {
+		return "", nil
+	}
+	head, err := p.repo.Head()
+	return head.Commit, err
+}
+
+// TooBroad says why a directory is too broad to be captured without being
+// asked for: it is a whole disk, or the user's home or holds it, or is where
+// everything is put. home is the path of the home directory, "" if unknown.
+// The result is "" for any other directory.
+func (p *Project) TooBroad(home string) string {
+	if filepath.Dir(p.Root) == p.Root {
+		return "the root of a file system"
+	}
+	if home == "" {
+		return ""
+	}
+	if real, err := filepath.EvalSymlinks(home); err == nil {
+		home = real
+	}
+	switch {
+	case p.Root == home:
+		return "your home directory"
+	case strings.HasPrefix(home, p.Root+string(filepath.Separator)):
+		return "around your home directory"
+	case p.Root == filepath.Join(home, "Desktop"), p.Root == filepath.Join(home, "Downloads"):
+		return "a place where everything is put"
+	}
+	return ""
+}
+
+// GitEnv says where git's configuration beside the repository's own is. An
+// empty path is not read.
+type GitEnv struct {
+	Home          string // ~
+	XDGConfigHome string // default Home/.config
+	SystemConfig  string // e.g. /etc/gitconfig
+}
+
+// WorkspaceOptions are the choices at [Project.Open]. The zero value is the
+// default.
+type WorkspaceOptions struct {
+	Store    *store.Store // keeps the stat cache; nil: every capture reads everything
+	StoreDir string       // directory of the store, left out wherever it lies; also its parents that hold other stores
+	Git      GitEnv
+	Logger   *slog.Logger // nil: nothing is logged
+}
+
+// A Workspace is a project's directory, ready to be captured. It is for one
+// goroutine at a time.
+type Workspace struct {
+	*Project
+
+	store              *store.Store
+	storeDev, storeIno uint64
+	rules              *ignore.Rules // at the root, before its own pattern files
+	prefix             string        // of Root in the repository
+	log                *slog.Logger
+	openDir            func(path string) (vfs.Dir, error)
+	pending            *cacheUpdate
+}
+
+// outsideGit is ignored where no git repository says what to ignore.
+const outsideGit = "node_modules/\n.pi/\n"
+
+// Open prepares a project for being captured.
+func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
+	if opts == nil {
+		opts = &WorkspaceOptions{}
+	}
+	ws := &Workspace{Project: p, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
+	if ws.log == nil {
+		ws.log = slog.New(slog.DiscardHandler)
+	}
+	if opts.StoreDir != "" {
+		if err := ws.findStore(opts.StoreDir); err != nil {
+			return nil, err
+		}
+	}
+	if err := ws.findRules(opts.Git); err != nil {
+		return nil, fmt.Errorf("ignore rules of %q: %w", p.Root, err)
+	}
+	return ws, nil
+}
+
+func (ws *Workspace) findStore(dir string) error {
+	d, err := vfs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	var st vfs.Stat
+	if err := d.Stat(&st); err != nil {
+		return err
+	}
+	ws.storeDev, ws.storeIno = st.Dev, st.Ino
+	return nil
+}
+
+// isStore reports whether a directory is the store.
+func (ws *Workspace) isStore(st *vfs.Stat) bool {
+	return ws.storeIno != 0 && st.Ino == ws.storeIno && st.Dev == ws.storeDev
+}
+
+// findRules makes the rules that hold at the root of the workspace, which
+// may lie below the root of the repository.
+func (ws *Workspace) findRules(env GitEnv) error {
+	if ws.repo == nil {
+		ws.rules = ignore.Root(ignore.Options{Defaults: []byte(outsideGit)})
+		return nil
+	}
+	opts, err := ws.repo.IgnoreOptions(gitrepo.Env{
+		Home: env.Home, XDGConfigHome: env.XDGConfigHome, SystemConfig: env.SystemConfig,
+	})
+	if err != nil {
+		return err
+	}
+	ws.rules = ignore.Root(opts)
+	rel, err := filepath.Rel(ws.repo.Root, ws.Root)
+	if err != nil {
+		return err
+	}
+	if rel == "." {
+		return nil
+	}
+	ws.prefix = filepath.ToSlash(rel)
+	dir := ws.repo.Root
+	for name := range strings.SplitSeq(ws.prefix, "/") {
+		ws.rules = ws.rules.WithFiles(patternFilesIn(dir)).Sub(name)
+		dir = filepath.Join(dir, name)
+	}
+	return nil
+}
+
+// patternFilesIn reads the pattern files of a directory above the root.
+func patternFilesIn(dir string) (gitignore, booignore []byte) {
+	d, err := vfs.OpenDir(dir)
+	if err != nil {
+		return nil, nil
+	}
+	defer d.Close()
+	var w worker
+	gitignore, _ = w.readPatternFile(d, patternFiles[0]) // as git does: one that cannot be read
+	booignore, _ = w.readPatternFile(d, patternFiles[1]) // has no patterns
+	return gitignore, booignore
+}
+
+// gitIndex reads what git tracks; nil outside of git.
+func (ws *Workspace) gitIndex() (*gitrepo.Index, error) {
+	if ws.repo == nil {
+		return nil, nil
+	}
+	index, err := ws.repo.Index()
+	if err != nil {
+		// Ignored files that are tracked cannot be told from others: they
+		// are listed as ignored.
+		ws.log.Warn("git's index cannot be read", "path", ws.repo.GitDir, "err", err)
+	}
+	return index, err
+}
+
+// indexStamp identifies the state of git's index.
+func (ws *Workspace) indexStamp() (stamp [16]byte, err error) {
+	if ws.repo == nil {
+		return [16]byte{'n', 'o', ' ', 'g', 'i', 't'}, nil
+	}
+	s, err := ws.repo.IndexStamp()
+	if err != nil {
+		ws.log.Warn("git's index cannot be read", "path", ws.repo.GitDir, "err", err)
+		return stamp, nil // what is tracked is asked each time
+	}
+	id := store.Hash(store.Blob, s[:])
+	copy(stamp[:], id[:])
+	return stamp, nil
+}
+
+// loadCache reads the stat cache, which is empty without a store.
+func (ws *Workspace) loadCache(ctx context.Context) (*statCache, error) {
+	if ws.store == nil {
+		return &statCache{}, nil
+	}
+	id, err := hex.DecodeString(ws.store.ID())
+	if err != nil {
+		return nil, err
+	}
+	return loadStatCache(ws.store.FS(), [16]byte(id), ws.Worktree()), nil
+}
+
+// A cacheUpdate is what a capture has found out.
+type cacheUpdate struct {
+	c   *capture
+	err error // of the capture
+}
+
+// SaveCache writes down what the last capture saw, so that the next one is
+// quick. Call it when all that the capture put is durable: after Commit, or
+// after Close, of its [store.Writer]. An error costs nothing but time.
+func (ws *Workspace) SaveCache(ctx context.Context) error {
+	u := ws.pending
+	ws.pending = nil
+	if u == nil || ws.store == nil {
+		return nil
+	}
+	c := u.c
+	h := c.cache.batch
+	var err error
+	if h.epoch, err = ws.store.Epoch(); err != nil {
+		return err
+	}
+	if h.packs, err = ws.store.PackIDs(); err != nil {
+		return err
+	}
+	h.boot = bootID()
+	h.nextDir = c.newDir.Load()
+	h.stamp = c.stamp
+	if u.err != nil || c.unfinished.Load() {
+		h.stamp = [16]byte{} // not every ignored name was asked for
+		if c.lookup {
+			return nil // nor every id
+		}
+	}
+	id, err := hex.DecodeString(ws.store.ID())
+	if err != nil {
+		return err
+	}
+	h.store = [16]byte(id)
+	maps.DeleteFunc(c.changed, func(number uint32, b block) bool {
+		return string(b) == string(c.cache.block(number))
+	})
+	if len(c.changed) == 0 && h.stamp == c.cache.batch.stamp && h.epoch == c.cache.batch.epoch &&
+		c.cache.batch.boot == h.boot {
+		return nil
+	}
+	if err := c.cache.save(h, c.changed); err != nil && !errors.Is(err, errCacheMoved) {
+		return fmt.Errorf("save stat cache: %w", err)
+	}
+	return nil
+}
