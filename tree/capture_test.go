@@ -194,7 +194,7 @@ func TestChanges(t *testing.T) {
 	s := openStore(t, disk)
 	for round := range 40 {
 		for range r.IntN(6) {
-			mutate(t, r, root)
+			mutate(t, r, root, ".gitignore", ".booignore")
 		}
 		if r.IntN(3) == 0 {
 			settle() // sometimes the cache may trust what was written
@@ -219,11 +219,14 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// mutate changes something below root.
-func mutate(t *testing.T, r *rand.Rand, root string) {
+// mutate changes something below root, but nothing of git's.
+func mutate(t *testing.T, r *rand.Rand, root string, patternFiles ...string) {
 	t.Helper()
 	var all []string
-	filepath.WalkDir(root, func(p string, _ os.DirEntry, err error) error {
+	filepath.WalkDir(root, func(p string, d os.DirEntry, err error) error {
+		if d.Name() == ".git" {
+			return filepath.SkipDir
+		}
 		if p != root {
 			all = append(all, p)
 		}
@@ -271,7 +274,7 @@ func mutate(t *testing.T, r *rand.Rand, root string) {
 			write(t, filepath.Join(p, "in"), "side")
 		}
 	case 11:
-		write(t, filepath.Join(dir, []string{".gitignore", ".booignore"}[r.IntN(2)]),
+		write(t, filepath.Join(dir, patternFiles[r.IntN(len(patternFiles))]),
 			[]string{"n*\n", "*1\n!*11\n", "d*/\n", "!n*\n", "/s2\n", ""}[r.IntN(6)])
 	}
 }

@@ -12,19 +12,31 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// openStore opens a store on a file system, checks it after the test, and
-// closes it.
+// openStore opens a store on a file system, and checks and closes it after
+// the test.
 func openStore(t testing.TB, fsys vfs.FS) *store.Store {
+	t.Helper()
+	s := reopenStore(t, fsys)
+	t.Cleanup(func() { closeStore(t, s) })
+	return s
+}
+
+// reopenStore is openStore for a store that the test closes with closeStore.
+func reopenStore(t testing.TB, fsys vfs.FS) *store.Store {
 	t.Helper()
 	s, err := store.OpenFS(t.Context(), fsys, &store.Options{})
 	if err != nil {
 		t.Fatalf("open store: %v", err)
 	}
-	t.Cleanup(func() {
-		checkStore(t, s)
-		s.Close()
-	})
 	return s
+}
+
+func closeStore(t testing.TB, s *store.Store) {
+	t.Helper()
+	checkStore(t, s)
+	if err := s.Close(); err != nil {
+		t.Errorf("close store: %v", err)
+	}
 }
 
 // checkStore requires that nothing in a store is damaged and that all its

@@ -22,7 +22,8 @@ type Project struct {
 	Root string // real path of the directory that is captured
 	Main string // real path of what it belongs to: the main working tree of its git repository, or Root
 
-	repo *gitrepo.Repo // nil outside of git
+	repo    *gitrepo.Repo // nil outside of git
+	repoErr error         // why the repository cannot be read, if there seems to be one
 }
 
 // FindProject looks at a directory and for the git repository around it.
@@ -43,11 +44,11 @@ func FindProject(root string) (*Project, error) {
 		return nil, fmt.Errorf("%q: not a directory", root)
 	}
 	p := &Project{Root: real, Main: real}
+	// A repository that is broken, say a .git file that points nowhere, is
+	// no reason to leave the user without snapshots.
 	repo, ok, err := gitrepo.Find(real)
-	if err != nil {
-		return nil, fmt.Errorf("git repository around %q: %w", real, err)
-	}
-	if ok {
+	p.repoErr = err
+	if ok && err == nil {
 		p.repo, p.Main = repo, repo.MainRoot
 	}
 	return p, nil
@@ -153,6 +154,9 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 	if ws.log == nil {
 		ws.log = slog.New(slog.DiscardHandler)
 	}
+	if p.repoErr != nil {
+		ws.log.Warn("git repository cannot be read", "root", p.Root, "err", p.repoErr)
+	}
 	if opts.StoreDir != "" {
 		if err := ws.findStore(opts.StoreDir); err != nil {
 			return nil, err
@@ -194,7 +198,11 @@ func (ws *Workspace) findRules(env GitEnv) error {
 		Home: env.Home, XDGConfigHome: env.XDGConfigHome, SystemConfig: env.SystemConfig,
 	})
 	if err != nil {
-		return err
+		// As git does, go on with what the repository itself says.
+		ws.log.Warn("git configuration cannot be read", "root", ws.Root, "err", err)
+		if opts, err = ws.repo.IgnoreOptions(gitrepo.Env{}); err != nil {
+			opts = ignore.Options{}
+		}
 	}
 	ws.rules = ignore.Root(opts)
 	rel, err := filepath.Rel(ws.repo.Root, ws.Root)
