@@ -1,0 +1,50 @@
+# What can be made here. Without a target the list is printed.
+
+T ?= 30s
+TREE ?= $(HOME)/trees/linux
+ROUNDS ?= 200
+STATICCHECK = go tool -modfile=internal/tools/go.mod staticcheck
+
+.PHONY: help
+help: ## list targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+.PHONY: build
+build: ## the command, in ./snapctl
+	go build -o snapctl ./cmd/snapctl
+
+.PHONY: test
+test: ## all tests
+	go test ./...
+
+.PHONY: race
+race: ## all tests under the race detector, in random order
+	go test -race -shuffle=on -short ./...
+
+.PHONY: lint
+lint: ## gofmt, vet on three systems, staticcheck
+	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
+	go vet ./...
+	GOOS=darwin go vet ./...
+	GOOS=windows go vet ./...
+	$(STATICCHECK) ./...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for T=30s
+	@for pkg in $$(go list ./...); do \
+	  for f in $$(go test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
+	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(T) $$pkg || exit 1; \
+	  done; \
+	done
+
+.PHONY: crash
+crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
+	go test -timeout 60m -run 'Kill|Crash|Many' ./store ./cmd/snapctl -crash.rounds $(ROUNDS)
+
+.PHONY: trees
+trees: ## the trees to measure on, in TREES=~/trees
+	bench/trees.sh $(or $(TREES),$(HOME)/trees)
+
+.PHONY: bench
+bench: build ## snapctl beside git and the floors on TREE=~/trees/linux
+	go run ./bench/compare -tree $(TREE) -snapctl ./snapctl -runs 5

@@ -1,0 +1,30 @@
+// Package filestore is the root of a snapshot store engine for coding agents.
+// It holds no code; this is a tour of the packages in reading order.
+//
+// An agent changes a user's files turn by turn. The engine records what the
+// whole directory was after each turn, shows what changed, and gives any
+// state back, byte for byte. It starts no process and writes nothing inside
+// any .git.
+//
+//   - [github.com/boocode/filestore/store] knows bytes: immutable objects
+//     under the BLAKE3 hash of their content, in packs, and a journal of
+//     snapshots. Start at Store.Begin and Writer.Commit: the order of writes
+//     in there is what everything else stands on.
+//   - [github.com/boocode/filestore/tree] knows directories: it turns a
+//     directory on disk into objects (Workspace.Capture) and back (Export),
+//     and says where two of them differ (Diff).
+//   - [github.com/boocode/filestore/patch] knows text: it finds the lines in
+//     which two contents differ and writes diffs that apply.
+//   - cmd/snapctl knows people: flags, output, exit codes.
+//
+// Below them:
+//
+//   - internal/vfs is the file system as the others use it, with an
+//     implementation in memory that loses its power on request.
+//   - internal/ignore says what git would ignore; internal/gitrepo reads what
+//     a git repository says about itself, and never writes.
+//
+// bench measures all this beside git and beside what the machine can do at
+// best. docs/design.md says why things are as they are, docs/format.md what
+// is on the disk, docs/concurrency.md which step may count on which.
+package filestore
