@@ -276,7 +276,9 @@ func mutate(t *testing.T, r *rand.Rand, root string, patternFiles ...string) {
 			write(t, filepath.Join(p, "in"), "side")
 		}
 	case 11:
-		write(t, filepath.Join(dir, patternFiles[r.IntN(len(patternFiles))]),
+		name := filepath.Join(dir, patternFiles[r.IntN(len(patternFiles))])
+		os.RemoveAll(name)
+		write(t, name,
 			[]string{"n*\n", "*1\n!*11\n", "d*/\n", "!n*\n", "/s2\n", ""}[r.IntN(6)])
 	}
 }

@@ -75,7 +75,12 @@ func TestGitOracle(t *testing.T) {
 				mutate(t, r, root, ".gitignore")
 			}
 			if r.IntN(2) == 0 {
-				write(t, filepath.Join(root, fmt.Sprintf("d%d/.gitignore", r.IntN(4))),
+				name := filepath.Join(root, fmt.Sprintf("d%d/.gitignore", r.IntN(4)))
+				os.RemoveAll(name) // it may have become a directory
+				if st, err := os.Lstat(filepath.Dir(name)); err == nil && !st.IsDir() {
+					os.Remove(filepath.Dir(name))
+				}
+				write(t, name,
 					[]string{"*.o\n", "s1/\n!s1/\n", "*\n!*.c\n!s*/\n", "/s2/*\n!/s2/f2*\n"}[r.IntN(4)])
 			}
 			switch r.IntN(4) {
