@@ -175,6 +175,23 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
+// TestEmptied: a directory that has lost all its names is empty, not as it
+// was.
+func TestEmptied(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "d/only"), "x")
+	s := openStore(t, vfs.NewMem())
+	settle()
+	snapshot(t, s, openWorkspace(t, s, root), nil)
+	if err := os.Remove(filepath.Join(root, "d/only")); err != nil {
+		t.Fatal(err)
+	}
+	r := snapshot(t, s, openWorkspace(t, s, root), nil)
+	if got := paths(t, s, r.Tree); !slices.Equal(got, []string{"d"}) {
+		t.Errorf("tree holds %q, want only d", got)
+	}
+}
+
 // settle waits until the time stamps of what was just written are old enough
 // to be trusted.
 func settle() { time.Sleep(20 * time.Millisecond) }
@@ -182,9 +199,7 @@ func settle() { time.Sleep(20 * time.Millisecond) }
 // TestChanges makes random changes and requires that a capture with the stat
 // cache gives the tree that one without does.
 func TestChanges(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := random(t)
 	root := t.TempDir()
 	for i := range 200 {
 		write(t, filepath.Join(root, fmt.Sprintf("d%d/s%d/f%d", i%5, i%7, i)), fmt.Sprint(i))

@@ -212,6 +212,7 @@ func (j *dirJob) unchanged() bool {
 
 // list reads the names and finds them in the old block.
 func (j *dirJob) list() error {
+	j.slots = []slot{} // not nil, which would mean that all is as it was
 	err := j.dir.ReadNames(func(name []byte, kind vfs.Kind) {
 		j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
 	})

@@ -4,14 +4,12 @@ package tree
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -60,9 +58,7 @@ func gitFiles(t testing.TB, root string) []string {
 // or would add, through changes of rules, files and index.
 func TestGitOracle(t *testing.T) {
 	needGit(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := random(t)
 	s := openStore(t, vfs.NewMem())
 	for range 12 {
 		root := t.TempDir()
