@@ -1,0 +1,107 @@
+package filestore
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/boocode/filestore"
+
+// mayImport says which packages of ours each may import, tests aside. It is
+// the picture in docs/design.md: arrows may skip layers, never turn back.
+var mayImport = map[string][]string{
+	".":                {},
+	"internal/vfs":     {},
+	"internal/ignore":  {},
+	"internal/gitrepo": {"internal/ignore"},
+	"patch":            {},
+	"store":            {"internal/vfs"},
+	"tree":             {"store", "internal/vfs", "internal/ignore", "internal/gitrepo"},
+	"cmd/snapctl":      {"tree", "store", "patch", "internal/vfs"},
+	"bench/compare":    {},
+}
+
+// only lists who may use a module that embedders should not have to take.
+var only = map[string][]string{
+	"github.com/spf13/cobra":           {"cmd/snapctl"},
+	"github.com/rogpeppe/go-internal":  {"cmd/snapctl"},
+	"github.com/klauspost/compress":    {"store", "bench/compare"},
+	"github.com/sabhiram/go-gitignore": {"internal/ignore"},
+	"github.com/pmezard/go-difflib":    {"patch"},
+	"github.com/google/go-cmp":         {}, // tests
+	"os/exec":                          {"bench/compare"},
+	"net":                              {},
+	"net/http":                         {},
+	"flag":                             {"bench/compare"},
+}
+
+// TestLayering parses the sources in this process: a child process's answer
+// would be cached by go test past changes of the sources.
+func TestLayering(t *testing.T) {
+	seen := make(map[string]bool)
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != ".") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		pkg := path.Dir(filepath.ToSlash(name))
+		seen[pkg] = true
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		isTest := strings.HasSuffix(name, "_test.go")
+		for _, imp := range f.Imports {
+			to, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				return err
+			}
+			checkImport(t, name, pkg, to, isTest)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg := range seen {
+		if _, ok := mayImport[pkg]; !ok {
+			t.Errorf("package %s is not in the picture: add it to mayImport and to docs/design.md", pkg)
+		}
+	}
+	for pkg := range mayImport {
+		if !seen[pkg] {
+			t.Errorf("package %s is in the picture and does not exist", pkg)
+		}
+	}
+}
+
+func checkImport(t *testing.T, file, pkg, to string, isTest bool) {
+	t.Helper()
+	if ours, ok := strings.CutPrefix(to, module+"/"); ok && ours != pkg && !isTest {
+		if !slices.Contains(mayImport[pkg], ours) {
+			t.Errorf("%s imports %s: not an arrow of the picture", file, ours)
+		}
+	}
+	for prefix, users := range only {
+		if (to == prefix || strings.HasPrefix(to, prefix+"/")) && !isTest && !slices.Contains(users, pkg) {
+			t.Errorf("%s imports %s, which only %v may", file, to, users)
+		}
+	}
+}
