@@ -67,8 +67,11 @@ func (s *Store) checkJournal(r *Report) error {
 		return err
 	}
 	r.Segments = len(segs)
-	for _, seg := range segs {
+	for i, seg := range segs {
 		name := segmentName(seg)
+		if i > 0 && seg != segs[i-1]+1 {
+			r.Damage = append(r.Damage, &CorruptError{Path: segmentName(seg - 1), Err: errors.New("segment is missing")})
+		}
 		f, err := s.fsys.OpenFile(name, os.O_RDONLY, 0)
 		if err != nil {
 			return err
@@ -127,7 +130,17 @@ func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable i
 	if err != nil {
 		return err
 	}
-	if !sealed {
+	x, indexErr := openIndex(s.fsys, s.id, p)
+	if indexErr == nil {
+		defer x.f.Close()
+	}
+	switch {
+	case sealed:
+	case indexErr == nil:
+		end = x.bodyEnd
+		r.Damage = append(r.Damage, &CorruptError{Path: p.name(), Off: end,
+			Err: errors.New("no seal at the end, though there is an index")})
+	default:
 		// What no record of the journal names is no one's.
 		end = max(durable, fileHeaderSize)
 	}
@@ -150,10 +163,14 @@ func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable i
 		return err
 	}
 	r.Damage = append(r.Damage, damage...)
-	if sealed {
-		if err := s.checkIndex(r, p, found); err != nil {
-			return err
-		}
+	switch {
+	case indexErr == nil:
+		indexErr = checkIndex(x, found)
+	case errors.Is(indexErr, fs.ErrNotExist):
+		indexErr = nil // it is derived
+	}
+	if indexErr != nil {
+		r.Damage = append(r.Damage, &CorruptError{Path: indexName(id), Err: indexErr})
 	}
 	if !readData {
 		return nil
@@ -171,34 +188,23 @@ func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable i
 	return nil
 }
 
-// checkIndex compares an index with its pack. That there is none is no
-// damage: it is derived.
-func (s *Store) checkIndex(r *Report, p *pack, found map[ID]location) error {
-	x, err := openIndex(s.fsys, s.id, p)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// checkIndex compares an index with what was found in its pack.
+func checkIndex(x *indexFile, found map[ID]location) error {
+	n, wrong := 0, 0
+	byPrefix := make(map[[prefixSize]byte]location, len(found))
+	for id, loc := range found {
+		byPrefix[[prefixSize]byte(id[:])] = loc
 	}
-	if err == nil {
-		defer x.f.Close()
-		n, wrong := 0, 0
-		byPrefix := make(map[[prefixSize]byte]location, len(found))
-		for id, loc := range found {
-			byPrefix[[prefixSize]byte(id[:])] = loc
+	err := x.all(func(prefix [prefixSize]byte, loc location) {
+		n++
+		if byPrefix[prefix] != loc {
+			wrong++
 		}
-		err = x.all(func(prefix [prefixSize]byte, loc location) {
-			n++
-			if byPrefix[prefix] != loc {
-				wrong++
-			}
-		})
-		if err == nil && (wrong > 0 || n != len(found)) {
-			err = fmt.Errorf("%w: %d objects, %d of them elsewhere; the pack has %d", errIndex, n, wrong, len(found))
-		}
+	})
+	if err == nil && (wrong > 0 || n != len(found)) {
+		err = fmt.Errorf("%w: %d objects, %d of them elsewhere; the pack has %d", errIndex, n, wrong, len(found))
 	}
-	if err != nil {
-		r.Damage = append(r.Damage, &CorruptError{Path: indexName(p.id), Err: err})
-	}
-	return nil
+	return err
 }
 
 // checkObject verifies one record. A chunk list is verified with its chunks.
@@ -211,12 +217,19 @@ func (s *Store) checkObject(ctx context.Context, id ID, loc location) error {
 	if err != nil {
 		return corrupt(loc, "%w", err)
 	}
-	if h.kind == recChunked {
+	switch h.kind {
+	case uint8(Blob), uint8(Tree), uint8(Coverage):
+		if Hash(Kind(h.kind), data) != id {
+			return corrupt(loc, "content does not hash to %s", id.Short())
+		}
+		return nil
+	case recChunked:
 		var n countWriter
-		return s.copyChunks(ctx, &n, id, data, loc)
+		err := s.copyChunks(ctx, &n, id, data, loc)
+		if errors.Is(err, ErrNotFound) {
+			return corrupt(loc, "%w", err)
+		}
+		return err
 	}
-	if Hash(Kind(h.kind), data) != id {
-		return corrupt(loc, "content does not hash to %s", id.Short())
-	}
-	return nil
+	return corrupt(loc, "%w: record of kind %d", ErrFormat, h.kind)
 }

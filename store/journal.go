@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -22,7 +23,9 @@ import (
 // segmentSize is where a journal segment ends and the next begins. Opening a
 // store reads the newest segment whole: 1 MiB is some 4,000 snapshots and
 // costs less than a millisecond.
-const segmentSize = 1 << 20
+//
+// A variable, so that tests reach it sooner.
+var segmentSize int64 = 1 << 20
 
 // A journal is the append-only record of all snapshots, and the only commit
 // point of the store: what no whole frame names does not exist.
@@ -40,6 +43,7 @@ type journal struct {
 	end    int64    // where its last whole frame ends
 	synced int64    // up to where this process knows it durable
 	broken string   // why nothing may be appended to this segment; "" if it may
+	closed bool
 
 	seq    uint64             // number of the last record
 	epoch  uint64             // changes when a prune or a repair has completed
@@ -72,6 +76,9 @@ func (j *journal) segments() ([]uint64, error) {
 
 // refresh reads what was appended since the last time, by anyone.
 func (j *journal) refresh() error {
+	if j.closed {
+		return ErrClosed
+	}
 	segs, err := j.segments()
 	if err != nil {
 		return err
@@ -88,6 +95,12 @@ func (j *journal) refresh() error {
 	if err != nil {
 		return err
 	}
+	if j.end == fileHeaderSize && len(frames.damage) > 0 {
+		// What holds from before may be what is damaged.
+		if err := j.readEarlier(segs[:len(segs)-1]); err != nil {
+			return err
+		}
+	}
 	for _, f := range frames.list {
 		if err := j.apply(f.frame); err != nil {
 			return fmt.Errorf("%s: %w", segmentName(j.seg), err)
@@ -99,6 +112,22 @@ func (j *journal) refresh() error {
 		// is restated at the start of the next.
 		j.broken = "damaged"
 		j.damage = append(j.damage, frames.damage...)
+	}
+	return nil
+}
+
+// readEarlier takes in all that segments say that others have followed.
+func (j *journal) readEarlier(segs []uint64) error {
+	for _, seg := range segs {
+		found, err := j.readSegment(seg)
+		if err != nil {
+			return err
+		}
+		for _, f := range found.list {
+			if err := j.apply(f.frame); err != nil {
+				return fmt.Errorf("%s: %w", segmentName(seg), err)
+			}
+		}
 	}
 	return nil
 }
@@ -151,13 +180,18 @@ type frames struct {
 
 // scan reads the frames of a segment from an offset on. Bytes that are no
 // frame are damage if a later frame promises that they had been durable, and
-// the torn end of an interrupted append if none does.
+// the torn end of an interrupted append if none does. The first frame was
+// durable before the segment had its name: it is never torn.
 func (j *journal) scan(f vfs.File, name string, from int64) (frames, error) {
 	st, err := f.Stat()
 	if err != nil {
 		return frames{}, err
 	}
 	out := frames{end: from}
+	if st.Size <= fileHeaderSize {
+		out.damage = []*CorruptError{{Path: name, Off: st.Size, Err: io.ErrUnexpectedEOF}}
+		return out, nil
+	}
 	if st.Size <= from {
 		return out, nil
 	}
@@ -177,14 +211,16 @@ func (j *journal) scan(f vfs.File, name string, from int64) (frames, error) {
 			continue
 		}
 		next, promise := nextFrame(b, pos+1)
-		if promise <= uint64(from)+uint64(pos) {
+		off := from + int64(pos)
+		if promise <= uint64(off) && off > fileHeaderSize {
 			break // torn end
 		}
 		out.damage = append(out.damage, &CorruptError{
-			Path: name, Off: from + int64(pos),
+			Path: name, Off: off,
 			Err: fmt.Errorf("%d bytes are not a journal record", next-pos),
 		})
 		pos = next
+		out.end = from + int64(pos)
 	}
 	return out, nil
 }
@@ -209,7 +245,7 @@ func nextFrame(b []byte, pos int) (next int, promise uint64) {
 // apply takes a frame into the state.
 func (j *journal) apply(f frame) error {
 	j.seq = max(j.seq, f.seq)
-	packs, epoch, err := parsePacks(f.body)
+	packs, epoch, err := parsePacks(f)
 	if err != nil {
 		return err
 	}
@@ -260,9 +296,10 @@ func (j *journal) head(key headKey) (*Snapshot, error) {
 }
 
 // snapshots yields the snapshots in all segments below the given number,
-// newest first.
+// newest first. A record that a later segment restates counts once.
 func (j *journal) snapshots(below uint64) func(yield func(*Snapshot, error) bool) {
 	return func(yield func(*Snapshot, error) bool) {
+		last := uint64(math.MaxUint64)
 		segs, err := j.segments()
 		if err != nil {
 			yield(nil, err)
@@ -278,6 +315,10 @@ func (j *journal) snapshots(below uint64) func(yield func(*Snapshot, error) bool
 				return
 			}
 			for _, s := range slices.Backward(list) {
+				if s.Seq >= last {
+					continue
+				}
+				last = s.Seq
 				if !yield(s, nil) {
 					return
 				}
@@ -286,15 +327,19 @@ func (j *journal) snapshots(below uint64) func(yield func(*Snapshot, error) bool
 	}
 }
 
+func (j *journal) readSegment(seg uint64) (frames, error) {
+	f, err := j.fsys.OpenFile(segmentName(seg), os.O_RDONLY, 0)
+	if err != nil {
+		return frames{}, err
+	}
+	defer f.Close()
+	return j.scan(f, segmentName(seg), fileHeaderSize)
+}
+
 // segmentSnapshots reads the snapshots of one segment, ascending. A record
 // that is restated in it counts once.
 func (j *journal) segmentSnapshots(seg uint64) ([]*Snapshot, error) {
-	f, err := j.fsys.OpenFile(segmentName(seg), os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	found, err := j.scan(f, segmentName(seg), fileHeaderSize)
+	found, err := j.readSegment(seg)
 	if err != nil {
 		return nil, err
 	}
@@ -323,6 +368,11 @@ type record struct {
 // holds the lock on locks/journal and has refreshed under it. It returns
 // the number of the first record.
 func (j *journal) append(records []record) (first uint64, err error) {
+	for _, r := range records {
+		if len(r.body) > maxFrameBody {
+			return 0, fmt.Errorf("journal record of %d bytes: the limit is %d", len(r.body), maxFrameBody)
+		}
+	}
 	if err := j.writable(); err != nil {
 		return 0, err
 	}
@@ -337,10 +387,7 @@ func (j *journal) append(records []record) (first uint64, err error) {
 	if _, err := j.f.WriteAt(b, j.end); err != nil {
 		return 0, err // the torn end is cut by the next append
 	}
-	if err := j.f.Sync(); err != nil {
-		// A sync that failed is not tried again: the kernel may have
-		// marked the pages clean. The segment ends here.
-		j.broken = "not synced"
+	if err := j.sync(); err != nil {
 		return 0, err
 	}
 	j.end += int64(len(b))
@@ -353,10 +400,20 @@ func (j *journal) append(records []record) (first uint64, err error) {
 	return first, nil
 }
 
+// sync makes the segment durable. A sync that failed is not tried again: the
+// kernel may have marked the pages clean. The segment ends there.
+func (j *journal) sync() error {
+	err := j.f.Sync()
+	if err != nil {
+		j.broken = "not synced"
+	}
+	return err
+}
+
 // writable brings the newest segment into a state where a frame may follow
 // its last, which is durable then; if need be by starting a new segment.
 func (j *journal) writable() error {
-	if j.seg == 0 || j.broken != "" || j.end >= segmentSize {
+	if j.seg == 0 || j.broken != "" {
 		return j.rotate()
 	}
 	st, err := j.f.Stat()
@@ -371,11 +428,18 @@ func (j *journal) writable() error {
 	// Every frame promises that all before it was durable when it was
 	// written. What others appended is only known to be so after a sync.
 	if j.synced < j.end {
-		if err := j.f.Sync(); err != nil {
-			j.broken = "not synced"
+		if err := j.sync(); err != nil {
+			return err
+		}
+		// Whoever made the segment may be gone since before it had synced
+		// the name.
+		if err := j.fsys.SyncDir("journal"); err != nil {
 			return err
 		}
 		j.synced = j.end
+	}
+	if j.end >= segmentSize {
+		return j.rotate()
 	}
 	return nil
 }
@@ -394,7 +458,7 @@ func (j *journal) cutTail(size int64) error {
 	if err := j.f.Truncate(j.end); err != nil {
 		return err
 	}
-	return j.f.Sync()
+	return j.sync()
 }
 
 // rotate starts a new segment. It is complete and durable before it gets
@@ -450,15 +514,17 @@ func (j *journal) stateBody() []byte {
 		}
 		packs = append(packs, packLen{id, end})
 	}
-	slices.SortFunc(packs, func(a, b packLen) int { return slices.Compare(a.pack[:], b.pack[:]) })
+	sortPacks(packs)
 	b := appendPacks(nil, packs)
 	return appendField(b, tagEpoch, le.AppendUint64(nil, j.epoch))
 }
 
 func (j *journal) close() error {
-	if j.f == nil {
+	if j.closed || j.f == nil {
+		j.closed = true
 		return nil
 	}
+	j.closed = true
 	return j.f.Close()
 }
 

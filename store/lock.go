@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
 )
@@ -23,22 +22,6 @@ func openLock(fsys vfs.FS, name string) (vfs.File, error) {
 	return fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 }
 
-// lock waits for the lock on f until ctx ends. It polls, since a flock that
-// waits in the kernel cannot be called off; holders keep it for a sync or two.
-func lock(ctx context.Context, f vfs.File, mode vfs.LockMode) error {
-	for wait := 50 * time.Microsecond; ; wait = min(wait*2, 5*time.Millisecond) {
-		ok, err := f.TryLock(mode)
-		if ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for a lock: %w", context.Cause(ctx))
-		case <-time.After(wait):
-		}
-	}
-}
-
 // withLock runs fn while it holds the lock on a lock file.
 func withLock(ctx context.Context, fsys vfs.FS, name string, fn func() error) error {
 	f, err := openLock(fsys, name)
@@ -46,7 +29,7 @@ func withLock(ctx context.Context, fsys vfs.FS, name string, fn func() error) er
 		return err
 	}
 	defer f.Close()
-	if err := lock(ctx, f, vfs.Exclusive); err != nil {
+	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return fn()

@@ -7,21 +7,24 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
 )
 
-const (
+// Variables, so that tests reach them sooner.
+var (
 	// sealSizeMax is where a pack is sealed in the middle of a capture.
-	sealSizeMax = 64 << 20
+	sealSizeMax int64 = 64 << 20
 	// sealSizeIdle is the size above which a pack is sealed when a commit
 	// is done with it. What stays unsealed is scanned by each process that
 	// looks an object up: 8 MiB take about a millisecond.
-	sealSizeIdle = 8 << 20
-	// appendBuffer is how much is collected before it is written.
-	appendBuffer = 1 << 20
+	sealSizeIdle int64 = 8 << 20
 )
+
+// appendBuffer is how much is collected before it is written.
+const appendBuffer = 1 << 20
 
 // A pack is one file of many objects, open for reading.
 type pack struct {
@@ -153,13 +156,16 @@ func (r *windowReader) at(off int64, n int) ([]byte, error) {
 
 // A packWriter appends to the one pack that this process holds the lock of.
 //
-// Store.wmu guards it.
+// Store.wmu guards it while it is the active pack. Then it is its sealing's.
 type packWriter struct {
 	*pack
 	buf     []byte // appended and not yet written
 	written int64  // length of the file
-	synced  int64  // durable up to here
 	entries []indexEntry
+
+	smu    sync.Mutex // held while syncing; guards the rest
+	synced int64      // durable up to here
+	failed error      // of the first sync that failed
 }
 
 // end is the offset that the next record gets.
@@ -190,27 +196,34 @@ func (w *packWriter) flush() error {
 	return nil
 }
 
-// sync makes all that was appended durable.
-func (w *packWriter) sync() error {
+// sync makes durable what was written up to an offset. One that failed fails
+// ever after: the kernel may have marked the pages clean.
+func (w *packWriter) sync(end int64) error {
+	w.smu.Lock()
+	defer w.smu.Unlock()
+	if w.failed != nil || w.synced >= end {
+		return w.failed
+	}
+	if w.failed = w.f.Sync(); w.failed == nil {
+		w.synced = end
+	}
+	return w.failed
+}
+
+// seal ends the pack behind a body that is written: from now on it is
+// immutable and has an index.
+func (w *packWriter) seal(fsys vfs.FS, store [16]byte, bodyEnd int64) error {
+	// The body before the seal: a power cut may keep the later write and
+	// lose the earlier, and who finds a seal counts on all of the body.
+	if err := w.sync(bodyEnd); err != nil {
+		return err
+	}
+	w.buf = appendSeal(w.buf, bodyEnd)
 	if err := w.flush(); err != nil {
 		return err
 	}
-	if w.synced == w.written {
-		return nil
-	}
-	if err := w.f.Sync(); err != nil {
-		return err
-	}
-	w.synced = w.written
-	return nil
-}
-
-// seal ends the pack: from now on it is immutable and has an index. All of
-// its body is durable. The index vouches for that, so it comes last.
-func (w *packWriter) seal(fsys vfs.FS, store [16]byte) error {
-	bodyEnd := w.end()
-	w.buf = appendSeal(w.buf, bodyEnd)
-	if err := w.sync(); err != nil {
+	// The seal before the index: a pack with an index is never added to.
+	if err := w.sync(w.written); err != nil {
 		return err
 	}
 	return writeFile(fsys, indexName(w.id), encodeIndex(store, w.id, bodyEnd, w.entries))
@@ -276,6 +289,10 @@ func tryAdopt(fsys vfs.FS, store [16]byte, p *pack, durable func() (int64, error
 		return nil, err
 	}
 	if st.Size == end {
+		// Its creator may be gone since before it had synced the name.
+		if err := fsys.SyncDir("packs"); err != nil {
+			return nil, err
+		}
 		return w, nil
 	}
 	// Behind the durable end lies what a process wrote that was killed
@@ -283,12 +300,7 @@ func tryAdopt(fsys vfs.FS, store [16]byte, p *pack, durable func() (int64, error
 	// clean without being on the disk, so nothing may ever count on them.
 	// The seal says that the body ends before.
 	w.written = st.Size
-	w.synced = st.Size
-	w.buf = appendSeal(nil, end)
-	if err := w.sync(); err != nil {
-		return nil, err
-	}
-	return nil, writeFile(fsys, indexName(p.id), encodeIndex(store, p.id, end, w.entries))
+	return nil, w.seal(fsys, store, end)
 }
 
 // sameFile reports whether a name still is the open file.

@@ -124,7 +124,9 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 			return err
 		}
 		s.packs[id] = p
+		// Until it is taken in, so that a failure below is not for good.
 		known = fileHeaderSize
+		s.scanned[id] = known
 	}
 	x, err := openIndex(s.fsys, s.id, p)
 	if err == nil {
@@ -144,12 +146,18 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 		}
 		if idle {
 			s.log.Warn("index rebuilt", "path", indexName(id), "err", err)
-			delete(s.scanned, id)
-			return errors.Join(s.rebuildIndex(p, bodyEnd), p.f.Unlock())
+			err := s.rebuildIndex(p, bodyEnd)
+			if err == nil {
+				delete(s.scanned, id)
+			}
+			return errors.Join(err, p.f.Unlock())
 		}
 	}
-	s.scanned[id] = max(known, durable)
-	return s.scanInto(p, known, durable)
+	err = s.scanInto(p, known, durable)
+	if err == nil {
+		s.scanned[id] = max(known, durable)
+	}
+	return err
 }
 
 // scanInto adds the objects between two offsets of a pack to those known.
@@ -177,13 +185,13 @@ func (s *Store) rebuildIndex(p *pack, bodyEnd int64) error {
 		s.objects[e.id] = e.location
 	}
 	if !s.readOnly {
-		// The index will vouch for the pack, which may not be durable: its
-		// writer may have been killed between the seal and the sync.
-		if err := p.f.Sync(); err != nil {
-			return err
+		// The seal before the index, as ever: its writer may have been
+		// killed before it had synced it.
+		err := p.f.Sync()
+		if err == nil {
+			err = writeFile(s.fsys, indexName(p.id), encodeIndex(s.id, p.id, bodyEnd, entries))
 		}
-		// Derived data: without it the next process scans again.
-		if err := writeFile(s.fsys, indexName(p.id), encodeIndex(s.id, p.id, bodyEnd, entries)); err != nil {
+		if err != nil { // derived data: without it the next process scans again
 			s.log.Warn("index not written", "path", indexName(p.id), "err", err)
 		}
 	}
@@ -203,6 +211,7 @@ func (s *Store) rescan(x *indexFile, cause error) error {
 		return err
 	}
 	s.indexes = slices.Concat(s.indexes[:i], s.indexes[i+1:])
+	s.retired = append(s.retired, x.f) // others may be reading it
 	return nil
 }
 
@@ -313,8 +322,11 @@ func (s *Store) copyChunks(ctx context.Context, w io.Writer, id ID, list []byte,
 		if err != nil {
 			return fmt.Errorf("chunk %s: %w", chunk.Short(), err)
 		}
-		if h.kind != uint8(Blob) || len(data) != int(n) || Hash(Blob, data) != chunk {
-			return corrupt(at, "is not the chunk %s of %d bytes", chunk.Short(), n)
+		if h.kind != uint8(Blob) || len(data) != int(n) {
+			return corrupt(loc, "names as a chunk of %d bytes %s, which has %d and is of kind %d", n, chunk.Short(), len(data), h.kind)
+		}
+		if Hash(Blob, data) != chunk {
+			return corrupt(at, "content does not hash to %s", chunk.Short())
 		}
 		whole.Write(data)
 		if _, err := w.Write(data); err != nil {

@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -68,6 +70,10 @@ func appendField(b []byte, tag uint8, v []byte) []byte {
 	return append(b, v...)
 }
 
+func sortPacks(packs []packLen) {
+	slices.SortFunc(packs, func(a, b packLen) int { return bytes.Compare(a.pack[:], b.pack[:]) })
+}
+
 func appendPacks(b []byte, packs []packLen) []byte {
 	for _, p := range packs {
 		b = appendField(b, tagPack, le.AppendUint64(p.pack[:len(p.pack):len(p.pack)], uint64(p.end)))
@@ -82,7 +88,9 @@ func (s *Snapshot) appendBody(b []byte, packs []packLen) []byte {
 	if !s.Coverage.IsZero() {
 		b = appendField(b, tagCoverage, s.Coverage[:])
 	}
-	b = appendField(b, tagTime, le.AppendUint64(nil, uint64(s.Time.UnixNano())))
+	if !s.Time.IsZero() {
+		b = appendField(b, tagTime, le.AppendUint64(nil, uint64(s.Time.UnixNano())))
+	}
 	str := func(tag uint8, v string) {
 		if v != "" {
 			b = appendField(b, tag, []byte(v))
@@ -129,9 +137,9 @@ func unknownField(tag uint8) error {
 	return fmt.Errorf("%w: journal field %d", ErrFormat, tag)
 }
 
-// parsePacks returns the pack lengths in any frame's body.
-func parsePacks(body []byte) (packs []packLen, epoch uint64, err error) {
-	err = fields(body, func(tag uint8, v []byte) error {
+// parsePacks returns the pack lengths in a frame of any kind, and the epoch.
+func parsePacks(f frame) (packs []packLen, epoch uint64, err error) {
+	err = fields(f.body, func(tag uint8, v []byte) error {
 		switch {
 		case tag == tagPack && len(v) == 24:
 			packs = append(packs, packLen{[16]byte(v), int64(le.Uint64(v[16:]))})
@@ -139,6 +147,8 @@ func parsePacks(body []byte) (packs []packLen, epoch uint64, err error) {
 			epoch = le.Uint64(v)
 		case tag == tagPack || tag == tagEpoch:
 			return errBody
+		case f.kind != frameSnapshot:
+			return unknownField(tag)
 		}
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -13,7 +14,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
@@ -41,11 +41,11 @@ type Store struct {
 	mu      sync.RWMutex // guards the rest of this block
 	loaded  bool
 	packs   map[[16]byte]*pack
-	scanned map[[16]byte]int64 // unsealed packs: up to where their objects are known
-	objects map[ID]location    // of unsealed packs, and all that this process wrote
-	indexes []*indexFile       // of sealed packs
-	pending map[ID]struct{}    // being compressed or appended right now
-	retired []*pack            // packs of failed writes: closed with the store
+	scanned map[[16]byte]int64   // unsealed packs: up to where their objects are known
+	objects map[ID]location      // of unsealed packs, and all that this process wrote
+	indexes []*indexFile         // of sealed packs
+	pending map[ID]chan struct{} // being compressed or appended right now; closed when done
+	retired []io.Closer          // files no longer used that others may be reading: closed with the store
 
 	wmu        sync.Mutex // guards the rest of this block
 	active     *packWriter
@@ -120,7 +120,7 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 		packs:    make(map[[16]byte]*pack),
 		scanned:  make(map[[16]byte]int64),
 		objects:  make(map[ID]location),
-		pending:  make(map[ID]struct{}),
+		pending:  make(map[ID]chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -146,6 +146,13 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 	s.j = &journal{fsys: fsys, store: s.id, packs: make(map[[16]byte]int64), heads: make(map[headKey]*Snapshot)}
 	if err := s.j.refresh(); err != nil {
 		return nil, err
+	}
+	if s.j.seg == 0 && !opts.ReadOnly {
+		// Nobody has committed yet, and whoever wrote FORMAT may be gone
+		// since before it had synced the name.
+		if err := fsys.SyncDir("."); err != nil {
+			return nil, err
+		}
 	}
 	for _, d := range s.j.damage {
 		s.log.Warn("journal damaged", "path", d.Path, "off", d.Off, "err", d.Err)
@@ -181,6 +188,14 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 		f, err = readFormat(fsys)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return err
+		}
+		// A new identity would disown what is there.
+		for _, dir := range []string{"packs", "journal"} {
+			if names, err := fsys.ReadDir(dir); err != nil {
+				return err
+			} else if len(names) > 0 {
+				return &CorruptError{Path: formatName, Err: fmt.Errorf("missing, and there is %s/%s", dir, names[0])}
+			}
 		}
 		id := randomID()
 		f = &format{Format: formatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3",
@@ -335,7 +350,6 @@ func (s *Store) Close() error {
 	waitSealed(seals)
 
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	var errs []error
 	for _, x := range s.indexes {
 		errs = append(errs, x.f.Close())
@@ -343,16 +357,13 @@ func (s *Store) Close() error {
 	for _, p := range s.packs {
 		errs = append(errs, p.f.Close())
 	}
-	for _, p := range s.retired {
-		errs = append(errs, p.f.Close())
+	for _, c := range s.retired {
+		errs = append(errs, c.Close())
 	}
 	s.indexes, s.packs, s.retired = nil, nil, nil
+	s.mu.Unlock()
+
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
 	return errors.Join(append(errs, s.j.close())...)
-}
-
-// isReadOnly reports whether an error says that the medium cannot be written.
-func isReadOnly(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

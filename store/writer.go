@@ -28,6 +28,7 @@ type Writer struct {
 	stats   WriteStats
 	settled bool // nothing was appended since the last commit
 	closed  bool
+	held    []io.Closer
 }
 
 // WriteStats count what a writer added to the store.
@@ -68,7 +69,7 @@ func (s *Store) enterEpoch(ctx context.Context) (vfs.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := lock(ctx, f, vfs.Shared); err != nil {
+		if err := vfs.Lock(ctx, f, vfs.Shared); err != nil {
 			f.Close()
 			return nil, err
 		}
@@ -84,6 +85,14 @@ func (s *Store) enterEpoch(ctx context.Context) (vfs.File, error) {
 
 // Has reports whether an object is there. It stays until the writer closes.
 func (w *Writer) Has(id ID) (bool, error) { return w.s.Has(id) }
+
+// Hold keeps something, say a lock, until the writer is closed, and closes it
+// then.
+func (w *Writer) Hold(c io.Closer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = append(w.held, c)
+}
 
 // Stats returns what the writer has added so far.
 func (w *Writer) Stats() WriteStats {
@@ -112,6 +121,7 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	if err != nil || !reserved {
 		return err
 	}
+	defer w.s.release(id)
 	buf := scratches.Get().(*scratch)
 	defer scratches.Put(buf)
 	codec, stored, err := compress(data, &buf.packed)
@@ -124,7 +134,6 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 		err = w.s.append(w.generation, h, stored)
 	}
 	if err != nil {
-		w.s.release(id)
 		return fmt.Errorf("put object %s: %w", id.Short(), err)
 	}
 	w.mu.Lock()
@@ -182,34 +191,35 @@ func (w *Writer) PutReader(r io.Reader) (ID, int64, error) {
 	return id, size, w.put(recChunked, id, list)
 }
 
-// reserve reports whether the caller is the one to store an object. It is
-// not if the object is there, or another goroutine is storing it: should
-// that fail, every writer of the process does.
+// reserve reports whether the caller is the one to store an object, and must
+// release it. It is not if the object is there. While another goroutine is
+// storing it, reserve waits: a commit must not overtake an object that its
+// writer counts on.
 func (s *Store) reserve(id ID) (bool, error) {
-	if ok, err := s.Has(id); ok || err != nil {
-		return false, err
+	for {
+		if ok, err := s.Has(id); ok || err != nil {
+			return false, err
+		}
+		s.mu.Lock()
+		_, stored := s.objects[id]
+		done := s.pending[id]
+		if !stored && done == nil {
+			s.pending[id] = make(chan struct{})
+		}
+		s.mu.Unlock()
+		if stored || done == nil {
+			return !stored, nil
+		}
+		<-done // it may have failed: look again
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.objects[id]; ok {
-		return false, nil
-	}
-	if _, ok := s.pending[id]; ok {
-		return false, nil
-	}
-	s.pending[id] = struct{}{}
-	return true, nil
 }
 
-// release gives up a reservation whose object was not stored. Others may
-// have skipped the object because of it, so they fail too.
+// release ends a reservation.
 func (s *Store) release(id ID) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.pending[id])
 	delete(s.pending, id)
-	s.mu.Unlock()
-	s.wmu.Lock()
-	defer s.wmu.Unlock()
-	s.fail(ErrLost)
 }
 
 // append writes a record to the active pack.
@@ -232,7 +242,6 @@ func (s *Store) append(generation int, h recordHeader, payload []byte) error {
 	}
 	s.mu.Lock()
 	s.objects[h.id] = loc
-	delete(s.pending, h.id)
 	s.mu.Unlock()
 	if s.active.end() >= sealSizeMax {
 		s.sealActive()
@@ -273,7 +282,7 @@ func (s *Store) use(w *packWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.packs[w.id]; old != nil {
-		s.retired = append(s.retired, old) // others may be reading it
+		s.retired = append(s.retired, old.f) // others may be reading it
 	}
 	s.packs[w.id] = w.pack
 	delete(s.scanned, w.id) // from now on we know what is in it
@@ -308,12 +317,18 @@ func waitSealed(seals []*sealing) {
 // nobody waiting but the next commit. Store.wmu is held.
 func (s *Store) sealActive() {
 	w := s.active
+	// Flushed while it is the active one: its objects are read from the file
+	// from here on.
+	if err := w.flush(); err != nil {
+		s.fail(err)
+		return
+	}
 	s.active = nil
 	seal := &sealing{done: make(chan struct{})}
 	s.sealing = append(s.sealing, seal)
 	go func() {
 		defer close(seal.done)
-		err := w.seal(s.fsys, s.id)
+		err := w.seal(s.fsys, s.id, w.written)
 		if err == nil {
 			err = w.f.Unlock()
 		}
@@ -344,11 +359,13 @@ func (s *Store) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.objects)
-	clear(s.pending)
 	clear(s.scanned)
-	for id := range s.packs {
-		s.retired = append(s.retired, s.packs[id])
+	for id, p := range s.packs {
+		s.retired = append(s.retired, p.f)
 		delete(s.packs, id)
+	}
+	for _, x := range s.indexes {
+		s.retired = append(s.retired, x.f)
 	}
 	s.indexes = nil
 	s.loaded = false
@@ -419,8 +436,13 @@ func (w *Writer) Close() error {
 	}
 	w.mu.Lock()
 	w.closed = true
+	held := append(w.held, w.epoch)
 	w.mu.Unlock()
-	return errors.Join(err, w.epoch.Close())
+	errs := []error{err}
+	for _, c := range held {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // A commitRequest waits for its turn in a group commit.
@@ -489,108 +511,127 @@ func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
 	if err != nil {
 		return err
 	}
-	return withLock(ctx, s.fsys, journalLock, func() error {
+	batch = s.intact(batch)
+	// 2. Their record. The lock is held until it is durable, so that no
+	// later record can be there without it.
+	err = withLock(ctx, s.fsys, journalLock, func() error {
 		s.jmu.Lock()
 		defer s.jmu.Unlock()
-		if err := s.j.refresh(); err != nil {
-			return err
-		}
-		// 2. Their record. The lock is held until it is durable, so that
-		// no later record can be there without it.
-		var records []record
-		var snaps []*Snapshot
-		taken := make(map[headKey]bool)
-		for _, r := range batch {
-			if r.err = s.admit(r, taken); r.err != nil {
-				continue
-			}
-			kind, body := uint8(framePacks), appendPacks(nil, packs)
-			if r.snap != nil {
-				kind, body = frameSnapshot, r.snap.appendBody(nil, packs)
-			}
-			records = append(records, record{kind, body})
-			snaps = append(snaps, r.snap)
-		}
-		if len(records) == 0 {
-			return nil
-		}
-		first, err := s.j.append(records)
-		if err != nil {
-			return err
-		}
-		for i, snap := range snaps {
-			if snap != nil {
-				snap.Seq = first + uint64(i)
-			}
-		}
-		// 3. Only now may the pack be closed for good, and the caller hear
-		// of it.
-		s.wmu.Lock()
-		if s.active != nil && s.active.synced >= sealSizeIdle {
-			s.sealActive()
-		}
-		s.wmu.Unlock()
-		return nil
+		return s.appendRecords(batch, packs)
 	})
-}
-
-// admit decides whether a request may be recorded. The journal is locked and
-// fresh; taken holds the sessions that this batch already moves.
-func (s *Store) admit(r *commitRequest, taken map[headKey]bool) error {
-	s.wmu.Lock()
-	lost := r.generation != s.generation
-	err := s.failed
-	s.wmu.Unlock()
-	if lost {
-		return err
-	}
-	if r.snap == nil {
-		return nil
-	}
-	key := headKey{r.snap.Worktree, r.snap.Session}
-	head, err := s.j.head(key)
 	if err != nil {
 		return err
 	}
-	if taken[key] || head != nil && head.Seq != r.newest || head == nil && r.newest != 0 {
-		return fmt.Errorf("session %q: %w", r.snap.Session, ErrMoved)
+	// 3. Only now may the pack be closed for good, and the caller hear of it.
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if s.active != nil && s.active.written >= sealSizeIdle {
+		s.sealActive()
 	}
-	taken[key] = true
+	return nil
+}
+
+// intact returns those requests whose objects are all there, and ends the
+// others. A failure from here on cannot touch what is durable by now.
+func (s *Store) intact(batch []*commitRequest) []*commitRequest {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	var rest []*commitRequest
+	for _, r := range batch {
+		r.err = nil // of a leader that gave up
+		if r.generation != s.generation {
+			r.err = s.failed
+			continue
+		}
+		rest = append(rest, r)
+	}
+	return rest
+}
+
+// appendRecords puts the requests into the journal, which is locked.
+func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
+	if err := s.j.refresh(); err != nil {
+		return err
+	}
+	var records []record
+	var snaps []*Snapshot
+	taken := make(map[headKey]bool) // sessions that this batch moves
+	for _, r := range batch {
+		if r.snap == nil {
+			records = append(records, record{framePacks, appendPacks(nil, packs)})
+			snaps = append(snaps, nil)
+			continue
+		}
+		key := headKey{r.snap.Worktree, r.snap.Session}
+		head, err := s.j.head(key)
+		if err != nil {
+			return err
+		}
+		if taken[key] || head != nil && head.Seq != r.newest || head == nil && r.newest != 0 {
+			r.err = fmt.Errorf("session %q: %w", r.snap.Session, ErrMoved)
+			continue
+		}
+		taken[key] = true
+		records = append(records, record{frameSnapshot, r.snap.appendBody(nil, packs)})
+		snaps = append(snaps, r.snap)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	first, err := s.j.append(records)
+	if err != nil {
+		return err
+	}
+	for i, snap := range snaps {
+		if snap != nil {
+			snap.Seq = first + uint64(i)
+		}
+	}
 	return nil
 }
 
 // syncPacks makes durable what this process has appended, and returns the
-// length of its unsealed pack. Sealed ones need no mention: their index
-// vouches for them.
+// durable lengths of the unsealed packs that its writers may count on, its
+// own and those of others: damage to the record that named one first must not
+// take its objects from the records after it. Sealed packs need no mention:
+// their index vouches for them.
 func (s *Store) syncPacks() ([]packLen, error) {
 	s.wmu.Lock()
 	seals := s.sealing
 	w := s.active
 	var end int64
-	var clean bool
 	var err error
 	if w != nil {
-		err = w.flush()
-		end, clean = w.written, w.synced == w.written
-	}
-	if err != nil {
-		s.fail(err)
+		if err = w.flush(); err != nil {
+			s.fail(err)
+		}
+		end = w.written
 	}
 	s.wmu.Unlock()
 
-	if err == nil && w != nil && !clean {
+	if err == nil && w != nil {
 		// Without the lock, so that others can append meanwhile.
-		err = w.f.Sync()
-		s.wmu.Lock()
-		if err != nil {
+		if err = w.sync(end); err != nil {
+			s.wmu.Lock()
 			s.fail(err)
+			s.wmu.Unlock()
 		}
-		w.synced = max(w.synced, end)
-		s.wmu.Unlock()
 	}
 	waitSealed(seals) // one that failed has ended our generation
-	if err != nil || w == nil {
+	if err != nil {
 		return nil, err
 	}
-	return []packLen{{w.id, end}}, nil
+	var packs []packLen
+	if w != nil {
+		packs = append(packs, packLen{w.id, end})
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for id, end := range s.scanned {
+		if end > fileHeaderSize {
+			packs = append(packs, packLen{id, end})
+		}
+	}
+	sortPacks(packs)
+	return packs, nil
 }

@@ -158,12 +158,19 @@ type weight struct {
 // is in the sink when Capture returns without an error; whether it is durable
 // is the sink's affair. With an error there is no id.
 //
+// A capture into a [store.Writer] waits while another process captures the
+// same worktree, and keeps others waiting until the writer is closed.
+//
 // What cannot be captured is left out and listed in the coverage. Errors are
 // those of the sink, a context that ends, a root that cannot be read, a
 // [*BudgetError], and the want of file descriptors or memory.
 func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOptions) (*Result, error) {
 	if opts == nil {
 		opts = &CaptureOptions{}
+	}
+	w, keeps := sink.(*store.Writer)
+	if keeps && ws.store != nil {
+		ws.takeTurn(ctx, w)
 	}
 	c, err := ws.newCapture(ctx, sink, opts)
 	if err != nil {
@@ -172,7 +179,7 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOption
 	root, err := c.run(ctx, opts.Workers)
 	// Even a capture that failed has found out something: the next one
 	// goes on from there.
-	if _, keeps := sink.(*store.Writer); keeps {
+	if keeps {
 		ws.pending = &cacheUpdate{c: c, err: err}
 	}
 	if err != nil {

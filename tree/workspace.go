@@ -5,11 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/boocode/filestore/internal/gitrepo"
 	"github.com/boocode/filestore/internal/ignore"
@@ -140,6 +142,7 @@ type Workspace struct {
 	log                *slog.Logger
 	openDir            func(path string) (vfs.Dir, error)
 	pending            *cacheUpdate
+	turn               *store.Writer // the last writer that holds our turn to capture
 }
 
 // outsideGit is ignored where no git repository says what to ignore.
@@ -273,6 +276,36 @@ func (ws *Workspace) loadCache(ctx context.Context) (*statCache, error) {
 		return nil, err
 	}
 	return loadStatCache(ws.store.FS(), [16]byte(id), ws.Worktree()), nil
+}
+
+// patience is how long a capture waits for another of the same worktree. By
+// then the other is stuck, or so large that doing its work twice costs less
+// than waiting on.
+const patience = 30 * time.Second
+
+// takeTurn waits while another process captures the same worktree: what it
+// stores need not be stored again, and its stat cache makes ours quick. The
+// turn lasts until the writer is closed. It saves work and nothing else, so a
+// capture goes on without it, too.
+func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer) {
+	if ws.turn == w {
+		return
+	}
+	ws.turn = w
+	fsys, dir := ws.store.FS(), "worktrees/"+ws.Worktree()
+	if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return
+	}
+	f, err := fsys.OpenFile(dir+"/turn", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return
+	}
+	w.Hold(f)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
+		ws.log.Warn("another process is capturing the same worktree", "root", ws.Root, "err", err)
+	}
 }
 
 // A cacheUpdate is what a capture has found out.

@@ -1,0 +1,287 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// A tracer records the operations that change a disk or make it durable.
+type tracer struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+var hexName = regexp.MustCompile(`[0-9a-f]{16,}`)
+
+func (tr *tracer) trace(op, name string) {
+	switch op {
+	case "WriteAt", "Sync", "SyncDir", "Rename", "TryLock", "Truncate":
+		tr.mu.Lock()
+		defer tr.mu.Unlock()
+		tr.lines = append(tr.lines, op+" "+hexName.ReplaceAllString(name, "*"))
+	}
+}
+
+func (tr *tracer) take() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	lines := tr.lines
+	tr.lines = nil
+	return strings.Join(lines, "\n")
+}
+
+// The order of writes is the design: objects, pack synced, record under the
+// lock, journal synced. What begins a file comes before the first use of it.
+func TestOrderOfOperations(t *testing.T) {
+	setLimits(t, never, 4<<10, 600)
+	disk := vfs.NewMem()
+	tr := new(tracer)
+	s, err := OpenFS(t.Context(), vfs.WithFault(disk, &vfs.Fault{At: -1, Trace: tr.trace}), &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := func(name, want string) {
+		t.Helper()
+		if d := cmp.Diff(strings.TrimSpace(want), tr.take()); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+	step("create", `
+SyncDir .
+TryLock locks/journal
+WriteAt tmp/*
+Sync tmp/*
+Rename tmp/* -> FORMAT
+SyncDir .
+TryLock locks/probe
+TryLock locks/probe
+SyncDir .`)
+	commit(t, s, "", small)
+	step("first commit: a pack, and with it a segment", `
+TryLock locks/epoch-0
+WriteAt tmp/*
+Sync tmp/*
+Rename tmp/* -> packs/*.pack
+SyncDir packs
+TryLock packs/*.pack
+SyncDir packs
+WriteAt packs/*.pack
+Sync packs/*.pack
+TryLock locks/journal
+WriteAt tmp/*
+Sync tmp/*
+Rename tmp/* -> journal/00000001.log
+SyncDir journal
+WriteAt journal/00000001.log
+Sync journal/00000001.log`)
+	commit(t, s, "", []byte("second"))
+	step("second commit: two syncs", `
+TryLock locks/epoch-0
+WriteAt packs/*.pack
+Sync packs/*.pack
+TryLock locks/journal
+WriteAt journal/00000001.log
+Sync journal/00000001.log`)
+	commit(t, s, "", small)
+	step("a commit that adds no object: one sync", `
+TryLock locks/epoch-0
+TryLock locks/journal
+WriteAt journal/00000001.log
+Sync journal/00000001.log`)
+	commit(t, s, "", large)
+	waitForSeals(s)
+	step("a commit that fills the pack: sealed behind it", `
+TryLock locks/epoch-0
+WriteAt packs/*.pack
+Sync packs/*.pack
+TryLock locks/journal
+WriteAt journal/00000001.log
+Sync journal/00000001.log
+WriteAt packs/*.pack
+Sync packs/*.pack
+WriteAt tmp/*
+Sync tmp/*
+Rename tmp/* -> packs/*.idx
+SyncDir packs`)
+	commit(t, s, "", small)
+	step("a commit that fills the segment", `
+TryLock locks/epoch-0
+TryLock locks/journal
+WriteAt journal/00000001.log
+Sync journal/00000001.log`)
+	commit(t, s, "", small)
+	step("a commit that begins a segment", `
+TryLock locks/epoch-0
+TryLock locks/journal
+WriteAt tmp/*
+Sync tmp/*
+Rename tmp/* -> journal/00000002.log
+SyncDir journal
+WriteAt journal/00000002.log
+Sync journal/00000002.log`)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tr.take()
+	s, err = OpenFS(t.Context(), vfs.WithFault(disk, &vfs.Fault{At: -1, Trace: tr.trace}), &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step("open: nothing is written", `
+TryLock locks/probe
+TryLock locks/probe`)
+	commit(t, s, "", small)
+	step("first commit of a process: it syncs what others wrote, before it promises", `
+TryLock locks/epoch-0
+TryLock locks/journal
+Sync journal/00000002.log
+SyncDir journal
+WriteAt journal/00000002.log
+Sync journal/00000002.log`)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	verify(t, disk.AfterCrash(nil), nil, 0)
+}
+
+func waitForSeals(s *Store) {
+	s.wmu.Lock()
+	seals := s.sealing
+	s.wmu.Unlock()
+	waitSealed(seals)
+}
+
+// Commits that wait for one another share the syncs.
+func TestGroupCommit(t *testing.T) {
+	disk := vfs.NewMem()
+	tr := new(tracer)
+	s := openMem(t, vfs.WithFault(disk, &vfs.Fault{At: -1, Trace: tr.trace}))
+	commit(t, s, "", small)
+	tr.take()
+
+	// One leads and waits for the journal, the others queue behind it.
+	held, err := openLock(disk, journalLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := held.TryLock(vfs.Exclusive); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	const others = 20
+	results := make(chan acked, others+1)
+	start := func(i int) {
+		a, err := tryCommit(t.Context(), s, fmt.Sprint(i), fmt.Append(nil, "content ", i))
+		if err != nil {
+			t.Error(err)
+		}
+		results <- a
+	}
+	go start(0)
+	waitFor(func() bool { return strings.Contains(tr.peek(), "TryLock locks/journal") })
+	for i := range others {
+		go start(i + 1)
+	}
+	waitFor(func() bool {
+		s.commits.mu.Lock()
+		defer s.commits.mu.Unlock()
+		return len(s.commits.queue) == others
+	})
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var acks []acked
+	for range others + 1 {
+		acks = append(acks, <-results)
+	}
+	trace := tr.take()
+	for _, name := range []string{"Sync packs/*.pack", "WriteAt journal/00000001.log", "Sync journal/00000001.log"} {
+		if n := strings.Count("\n"+trace+"\n", "\n"+name+"\n"); n != 2 {
+			t.Errorf("%d × %q for %d commits, want 2", n, name, others+1)
+		}
+	}
+	verify(t, disk.AfterCrash(nil), acks, 0)
+}
+
+func (tr *tracer) peek() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return strings.Join(tr.lines, "\n")
+}
+
+// waitFor waits until a condition holds that another goroutine brings about.
+func waitFor(cond func() bool) {
+	for !cond() {
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// Of commits to one session that share a sync, one is recorded.
+func TestGroupCommitOfOneSession(t *testing.T) {
+	disk := vfs.NewMem()
+	s := openMem(t, disk)
+	var batch []*commitRequest
+	for range 3 {
+		batch = append(batch, &commitRequest{snap: &Snapshot{Session: "s"}})
+	}
+	batch = append(batch, &commitRequest{snap: &Snapshot{Session: "other"}})
+	if err := s.commitBatch(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []uint64{1, 0, 0, 2} {
+		if r := batch[i]; r.snap.Seq != want || (r.err == nil) != (want != 0) {
+			t.Errorf("request %d: Seq %d, %v; want Seq %d", i, r.snap.Seq, r.err, want)
+		}
+	}
+}
+
+// A leader whose patience ends does not take the others with it.
+func TestGroupCommitLeaderGivesUp(t *testing.T) {
+	disk := vfs.NewMem()
+	s := openMem(t, disk)
+	held, err := openLock(disk, journalLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := held.TryLock(vfs.Exclusive); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	queued := func(n int) func() bool {
+		return func() bool {
+			s.commits.mu.Lock()
+			defer s.commits.mu.Unlock()
+			return len(s.commits.queue) == n
+		}
+	}
+	led, followed := make(chan error), make(chan error)
+	s.commits.leader.Lock()
+	go func() { led <- s.commit(ctx, &commitRequest{snap: &Snapshot{Session: "leader"}}) }()
+	waitFor(queued(1))
+	go func() { followed <- s.commit(t.Context(), &commitRequest{snap: &Snapshot{Session: "follower"}}) }()
+	waitFor(queued(2))
+	s.commits.leader.Unlock() // to the one that waits longest, who takes both along
+	waitFor(queued(0))
+	cancel()
+	if err := <-led; err == nil {
+		t.Error("commit succeeded without the lock")
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-followed; err != nil {
+		t.Errorf("commit behind a leader that gave up: %v", err)
+	}
+	all := snapshotsOf(t, s)
+	if len(all) != 1 || all[1] == nil || all[1].Session != "follower" {
+		t.Errorf("snapshots %v, want one of the follower", all)
+	}
+}
