@@ -128,7 +128,7 @@ func scenarios() []scenario {
 				return errors.Join(err, w.Close())
 			})
 		}},
-		{name: "seal after commit", seal: 4 << 10, setup: prepare, run: commits(two), acks: 1},
+		{name: "seal after commit", seal: 4 << 10, setup: prepare, run: commits(two), acks: 1, best: seals},
 		{name: "seal between commits", seal: 4 << 10, setup: prepare, run: commits(two, [][]byte{[]byte("second")}), acks: 2, best: seals},
 		{name: "seal during capture", sealMax: 4 << 10, setup: prepare,
 			run: commits([][]byte{large, small, random(5<<10, 4), []byte("last")}), acks: 1},

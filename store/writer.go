@@ -28,7 +28,7 @@ type Writer struct {
 	stats   WriteStats
 	settled bool // nothing was appended since the last commit
 	closed  bool
-	held    []io.Closer
+	onClose []func(durable bool)
 }
 
 // WriteStats count what a writer added to the store.
@@ -86,12 +86,12 @@ func (s *Store) enterEpoch(ctx context.Context) (vfs.File, error) {
 // Has reports whether an object is there. It stays until the writer closes.
 func (w *Writer) Has(id ID) (bool, error) { return w.s.Has(id) }
 
-// Hold keeps something, say a lock, until the writer is closed, and closes it
-// then.
-func (w *Writer) Hold(c io.Closer) {
+// OnClose has fn called when the writer is closed, the last one first. durable
+// tells whether all that was put is on the disk by then.
+func (w *Writer) OnClose(fn func(durable bool)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.held = append(w.held, c)
+	w.onClose = append(w.onClose, fn)
 }
 
 // Stats returns what the writer has added so far.
@@ -436,13 +436,12 @@ func (w *Writer) Close() error {
 	}
 	w.mu.Lock()
 	w.closed = true
-	held := append(w.held, w.epoch)
+	onClose := w.onClose
 	w.mu.Unlock()
-	errs := []error{err}
-	for _, c := range held {
-		errs = append(errs, c.Close())
+	for _, fn := range slices.Backward(onClose) {
+		fn(err == nil)
 	}
-	return errors.Join(errs...)
+	return errors.Join(err, w.epoch.Close())
 }
 
 // A commitRequest waits for its turn in a group commit.

@@ -159,7 +159,8 @@ type weight struct {
 // is the sink's affair. With an error there is no id.
 //
 // A capture into a [store.Writer] waits while another process captures the
-// same worktree, and keeps others waiting until the writer is closed.
+// same worktree, and keeps others waiting until the writer is closed. Then,
+// if all that it put is durable, the stat cache is saved.
 //
 // What cannot be captured is left out and listed in the coverage. Errors are
 // those of the sink, a context that ends, a root that cannot be read, a
@@ -177,10 +178,17 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOption
 		return nil, fmt.Errorf("capture %q: %w", ws.Root, err)
 	}
 	root, err := c.run(ctx, opts.Workers)
-	// Even a capture that failed has found out something: the next one
-	// goes on from there.
-	if keeps {
-		ws.pending = &cacheUpdate{c: c, err: err}
+	if keeps && ws.store != nil {
+		// Even a capture that failed has found out something: the next one
+		// goes on from there.
+		w.OnClose(func(durable bool) {
+			if !durable {
+				return
+			}
+			if err := c.saveCache(err); err != nil {
+				ws.log.Warn("stat cache not saved", "root", ws.Root, "err", err)
+			}
+		})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("capture %q: %w", ws.Root, err)

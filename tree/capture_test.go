@@ -331,9 +331,6 @@ func TestLargeDirectory(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := ws.SaveCache(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		if st := w.Stats(); st.Stored > 24<<10 {
 			t.Errorf("change %d stored %d bytes in %d objects", i, st.Stored, st.Objects)
 		}

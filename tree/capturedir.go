@@ -2,6 +2,7 @@ package tree
 
 import (
 	"errors"
+	"io"
 	"slices"
 	"sort"
 	"sync/atomic"
@@ -34,7 +35,7 @@ type dirJob struct {
 	old      block         // what the cache knows; nil: nothing
 	rules    *ignore.Rules // the parent's until start, then those in force here; nil if forced
 	rulesID  [16]byte
-	patterns [2][]byte // content of .gitignore and .booignore, nil: no such file
+	patterns [2]patternFile // .gitignore and .booignore
 
 	slots []slot
 	kids  []*dirJob
@@ -48,6 +49,12 @@ type dirJob struct {
 	reason Reason // why it was not captured; 0: it was
 	tree   store.ID
 	cover  store.ID
+}
+
+// A patternFile is what the rules of a directory were made from.
+type patternFile struct {
+	content []byte   // nil: no such file, or it cannot be read
+	st      vfs.Stat // that the content belongs to
 }
 
 // A slot is one name in a directory that is not just as it was.
@@ -537,18 +544,18 @@ func (j *dirJob) readPatterns(w *worker) error {
 		}
 		if e := j.oldEntry(at); e != nil && old[i] != nil && e.flags()&flagRacy == 0 &&
 			e.same(&w.st, j.st.Dev) && e.ctime() < j.c.reliable {
-			j.patterns[i] = old[i]
+			j.patterns[i] = patternFile{old[i], w.st}
 		} else {
-			content, err := w.readPatternFile(j.dir, name)
+			p, err := readPatternFile(j.dir, name)
 			if err != nil {
-				continue // the name itself is recorded as unreadable
+				continue // as in git; the name itself is recorded as unreadable
 			}
-			j.patterns[i] = content
+			j.patterns[i] = p
 		}
 		found = true
 	}
 	if found {
-		j.rules = j.rules.WithFiles(j.patterns[0], j.patterns[1])
+		j.rules = j.rules.WithFiles(j.patterns[0].content, j.patterns[1].content)
 	}
 	j.rulesID = j.rules.ID()
 	return nil
@@ -584,28 +591,22 @@ func (j *dirJob) oldEntry(at int) entry {
 // maxPatternFile is git's own limit (dir.c, PATTERN_MAX_FILE_SIZE).
 const maxPatternFile = 100 << 20
 
-func (w *worker) readPatternFile(dir vfs.Dir, name string) ([]byte, error) {
+func readPatternFile(dir vfs.Dir, name string) (p patternFile, err error) {
 	f, err := dir.Open(name)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	defer f.Close()
-	var st vfs.Stat
-	if err := f.Stat(&st); err != nil {
-		return nil, err
+	if err := f.Stat(&p.st); err != nil {
+		return p, err
 	}
-	if st.Size > maxPatternFile {
-		return nil, errTooLarge
+	if p.st.Size > maxPatternFile {
+		return p, errTooLarge
 	}
-	b := make([]byte, 0, st.Size+1)
-	for len(b) < cap(b) {
-		n, err := f.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if err != nil || n == 0 {
-			break
-		}
+	if p.content, err = io.ReadAll(io.LimitReader(f, maxPatternFile)); err != nil {
+		return patternFile{}, err
 	}
-	return b, nil
+	return p, nil
 }
 
 // visited sends off the subdirectories.
@@ -874,7 +875,7 @@ func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 		names += len(j.slots[i].name)
 	}
 	size := blockHeaderSize + len(j.slots)*blockEntrySize + len(leaves)*blockLeafSize + names +
-		len(j.patterns[0]) + len(j.patterns[1])
+		len(j.patterns[0].content) + len(j.patterns[1].content)
 	b := make(block, 0, size)
 	var flags uint32
 	if c.isRacy(&j.st) || !c.local || j.st.Dev != c.rootDev {
@@ -895,8 +896,8 @@ func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 	b = append(b, j.cover[:]...)
 	for _, p := range j.patterns {
 		n := noFile
-		if p != nil {
-			n = uint32(len(p))
+		if p.content != nil {
+			n = uint32(len(p.content))
 		}
 		b = le.AppendUint32(b, n)
 	}
@@ -905,6 +906,11 @@ func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 
 	off := 0
 	for i := range j.slots {
+		for k, name := range patternFiles {
+			if s := &j.slots[i]; s.name == name && s.st != j.patterns[k].st {
+				s.racy = true // it has changed since the rules were made from it
+			}
+		}
 		b = j.slots[i].appendEntry(b, cuts[i], off)
 		off += len(j.slots[i].name)
 	}
@@ -916,8 +922,8 @@ func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 	for i := range j.slots {
 		b = append(b, j.slots[i].name...)
 	}
-	b = append(b, j.patterns[0]...)
-	return append(b, j.patterns[1]...)
+	b = append(b, j.patterns[0].content...)
+	return append(b, j.patterns[1].content...)
 }
 
 func (s *slot) appendEntry(b block, isCut bool, nameOff int) block {

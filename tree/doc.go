@@ -4,8 +4,7 @@
 //
 // [FindProject] says where a directory belongs, [Project.Open] prepares it, and
 // [Workspace.Capture] stores what is in it and returns the ID of its tree. A
-// capture reads only what has changed since the last one that was kept with
-// [Workspace.SaveCache].
+// capture reads only what has changed since the last one.
 //
 // [Diff] yields where two trees differ, at a cost that follows the difference.
 // [Walk], [Entries] and [Lookup] read trees, [NewFS] shows one as an io/fs

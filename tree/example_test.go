@@ -36,7 +36,7 @@ func takeSnapshot(ctx context.Context, s *store.Store, ws *tree.Workspace) (*sto
 	if err := w.Commit(ctx, snap, snap.Parent); err != nil {
 		return nil, err
 	}
-	return snap, ws.SaveCache(ctx) // the next capture reads only what changes
+	return snap, nil
 }
 
 // Two snapshots of a directory, what is between them, and the first one back.

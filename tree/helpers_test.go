@@ -125,7 +125,7 @@ func trySnapshot(ctx context.Context, s *store.Store, ws *Workspace, opts *Captu
 	if err := w.Commit(ctx, snap, newest); err != nil {
 		return nil, err
 	}
-	return r, ws.SaveCache(ctx)
+	return r, nil
 }
 
 // write creates a file with its directories.

@@ -141,7 +141,6 @@ type Workspace struct {
 	prefix             string        // of Root in the repository
 	log                *slog.Logger
 	openDir            func(path string) (vfs.Dir, error)
-	pending            *cacheUpdate
 	turn               *store.Writer // the last writer that holds our turn to capture
 }
 
@@ -231,10 +230,10 @@ func patternFilesIn(dir string) (gitignore, booignore []byte) {
 		return nil, nil
 	}
 	defer d.Close()
-	var w worker
-	gitignore, _ = w.readPatternFile(d, patternFiles[0]) // as git does: one that cannot be read
-	booignore, _ = w.readPatternFile(d, patternFiles[1]) // has no patterns
-	return gitignore, booignore
+	// As in git, one that cannot be read has no patterns.
+	git, _ := readPatternFile(d, patternFiles[0])
+	boo, _ := readPatternFile(d, patternFiles[1])
+	return git.content, boo.content
 }
 
 // gitIndex reads what git tracks; nil outside of git.
@@ -300,7 +299,7 @@ func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer) {
 	if err != nil {
 		return
 	}
-	w.Hold(f)
+	w.OnClose(func(bool) { f.Close() })
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
@@ -308,40 +307,28 @@ func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer) {
 	}
 }
 
-// A cacheUpdate is what a capture has found out.
-type cacheUpdate struct {
-	c   *capture
-	err error // of the capture
-}
-
-// SaveCache writes down what the last capture saw, so that the next one is
-// quick. Call it when all that the capture put is durable: after Commit, or
-// after Close, of its [store.Writer]. An error costs nothing but time.
-func (ws *Workspace) SaveCache(ctx context.Context) error {
-	u := ws.pending
-	ws.pending = nil
-	if u == nil || ws.store == nil {
-		return nil
-	}
-	c := u.c
+// saveCache writes down what a capture saw, so that the next one is quick. All
+// that the capture put is durable. captureErr is how it ended.
+func (c *capture) saveCache(captureErr error) error {
+	s := c.ws.store
 	h := c.cache.batch
 	var err error
-	if h.epoch, err = ws.store.Epoch(); err != nil {
+	if h.epoch, err = s.Epoch(); err != nil {
 		return err
 	}
-	if h.packs, err = ws.store.PackIDs(); err != nil {
+	if h.packs, err = s.PackIDs(); err != nil {
 		return err
 	}
 	h.boot = bootID()
 	h.nextDir = c.newDir.Load()
 	h.stamp = c.stamp
-	if u.err != nil || c.unfinished.Load() {
+	if captureErr != nil || c.unfinished.Load() {
 		h.stamp = [16]byte{} // not every ignored name was asked for
 		if c.lookup {
 			return nil // nor every id
 		}
 	}
-	id, err := hex.DecodeString(ws.store.ID())
+	id, err := hex.DecodeString(s.ID())
 	if err != nil {
 		return err
 	}
@@ -353,8 +340,8 @@ func (ws *Workspace) SaveCache(ctx context.Context) error {
 		c.cache.batch.boot == h.boot {
 		return nil
 	}
-	if err := c.cache.save(h, c.changed); err != nil && !errors.Is(err, errCacheMoved) {
-		return fmt.Errorf("save stat cache: %w", err)
+	if err := c.cache.save(h, c.changed); !errors.Is(err, errCacheMoved) {
+		return err
 	}
 	return nil
 }
