@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func (a *app) catCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "cat REV PATH",
+		Short:   "Print the content of a file in a snapshot",
+		Long:    catHelp,
+		Example: catExamples,
+		Args:    args(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.cat(cmd, args[0], args[1])
+		},
+	}
+}
+
+func (a *app) cat(cmd *cobra.Command, text, arg string) error {
+	if a.flags.json {
+		return usageError(cmd, "cat: prints bytes, not JSON")
+	}
+	ctx := cmd.Context()
+	p, err := a.openToRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	path, err := p.treePath(cmd, arg)
+	if err != nil {
+		return err
+	}
+	r, err := p.resolve(ctx, text)
+	if err != nil {
+		return err
+	}
+	e, err := p.lookup(ctx, text, r.tree, path)
+	if err != nil {
+		return err
+	}
+	if e.Mode.IsDir() {
+		return refuse("'snapctl ls' lists it", "path %q in %s: is a directory", arg, text)
+	}
+	_, err = p.objects.CopyBlob(ctx, a.out, e.ID)
+	return err
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/tree"
+)
+
+func (a *app) coverageCommand() *cobra.Command {
+	nul := false
+	c := &cobra.Command{
+		Use:     "coverage [REV]",
+		Short:   "List what was there and is not in a snapshot, and why",
+		Long:    coverageHelp,
+		Example: coverageExamples,
+		Args:    args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text := "@"
+			if len(args) > 0 {
+				text = args[0]
+			}
+			return a.coverage(cmd.Context(), text, nul)
+		},
+	}
+	c.Flags().BoolVarP(&nul, "null", "z", false, "end lines with NUL and print paths as they are")
+	return c
+}
+
+// A jsonOmission is a line of coverage in JSON.
+type jsonOmission struct {
+	jsonPath
+	Kind   string      `json:"kind"`
+	Size   *int64      `json:"size"` // null: not measured
+	Reason tree.Reason `json:"reason"`
+}
+
+func (a *app) coverage(ctx context.Context, text string, nul bool) error {
+	p, err := a.openToRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	snap, err := p.resolveSnapshot(ctx, text)
+	if err != nil {
+		return err
+	}
+	total := newLeftOut()
+	for o, err := range tree.Coverage(ctx, p.objects, snap.Coverage) {
+		if err != nil {
+			return err
+		}
+		total.add(&o)
+		if err := a.printOmission(&o, nul); err != nil {
+			return err
+		}
+	}
+	if err := a.out.Flush(); err != nil { // before what goes to stderr
+		return err
+	}
+	if a.flags.json {
+		return nil
+	}
+	if s := total.String(); s != "" {
+		a.note("not captured in %s: %s", snap.Entry, s)
+	} else {
+		a.note("everything was captured in %s", snap.Entry)
+	}
+	return nil
+}
+
+func (a *app) printOmission(o *tree.Omission, nul bool) error {
+	// Nobody measures what is ignored, and directories have no size.
+	measured := o.Kind.IsFile() && o.Reason != tree.Ignored
+	if a.flags.json {
+		j := &jsonOmission{jsonPath: newJSONPath(o.Path), Kind: kindWord(o.Kind), Reason: o.Reason}
+		if measured {
+			j.Size = &o.Size
+		}
+		return a.printJSON(j)
+	}
+	size := "-"
+	if measured {
+		size = strconv.FormatInt(o.Size, 10)
+	}
+	path, end := shown(o.Path, o.Kind), "\n"
+	if nul {
+		path, end = withSlash(o.Path, o.Kind), "\x00"
+	}
+	fmt.Fprintf(a.out, "%-10s %-7s %9s\t%s%s", o.Reason, kindWord(o.Kind), size, path, end)
+	return nil
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+type diffFlags struct {
+	patch, stat, numstat, nameStatus, nameOnly bool
+
+	nul, exitCode bool
+	context       int
+	limits        limitFlags
+}
+
+func (a *app) diffCommand() *cobra.Command {
+	var f diffFlags
+	c := &cobra.Command{
+		Use:     "diff [flags] [REV [REV]] [-- PATH...]",
+		Short:   "Show what differs between snapshots, or a snapshot and the disk",
+		Long:    diffHelp,
+		Example: diffExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.diff(cmd, args, &f)
+		},
+	}
+	flags := c.Flags()
+	flags.BoolVarP(&f.patch, "patch", "p", false, "print a patch that git apply takes (default)")
+	flags.BoolVar(&f.stat, "stat", false, "print how many lines changed in each file, as a chart")
+	flags.BoolVar(&f.numstat, "numstat", false, "print lines added TAB lines deleted TAB path")
+	flags.BoolVar(&f.nameStatus, "name-status", false, "print A, M, T, D, a or d TAB path")
+	flags.BoolVar(&f.nameOnly, "name-only", false, "print paths")
+	flags.BoolVarP(&f.nul, "null", "z", false, "end fields with NUL and print paths as they are")
+	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something differs")
+	flags.IntVarP(&f.context, "unified", "U", 3, "print `N` lines around each change of a patch")
+	f.limits.addFileSize(flags)
+	return c
+}
+
+// check refuses flags that do not go together.
+func (f *diffFlags) check(cmd *cobra.Command, json bool) error {
+	n := 0
+	for _, set := range []bool{f.patch, f.stat, f.numstat, f.nameStatus, f.nameOnly} {
+		if set {
+			n++
+		}
+	}
+	switch {
+	case n > 1:
+		return usageError(cmd, "diff: more than one of --patch, --stat, --numstat, --name-status and --name-only")
+	case f.nul && (json || !f.numstat && !f.nameStatus && !f.nameOnly):
+		return usageError(cmd, "diff: -z goes with --numstat, --name-status or --name-only")
+	case f.context < 0:
+		return usageError(cmd, "diff: -U %d: want 0 or more", f.context)
+	}
+	f.patch = f.patch || n == 0 && !json
+	return nil
+}
+
+// revsAndPaths splits arguments at "--".
+func revsAndPaths(cmd *cobra.Command, args []string) (revs, paths []string) {
+	if n := cmd.ArgsLenAtDash(); n >= 0 {
+		return args[:n], args[n:]
+	}
+	return args, nil
+}
+
+// diskRev is what stands for the disk.
+const diskRev = "disk"
+
+// ends finds what is to be compared.
+func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (old, new rev, err error) {
+	switch {
+	case len(args) > 2:
+		return old, new, usageError(cmd, "diff: more than two revisions: paths come after --")
+	case len(args) == 0:
+		args = []string{"@", diskRev}
+	case len(args) == 1:
+		args = []string{args[0], diskRev}
+	}
+	if args[0] == diskRev && args[1] == diskRev {
+		return old, new, usageError(cmd, "diff: nothing to compare the disk with")
+	}
+	for i, r := range []*rev{&old, &new} {
+		if args[i] == diskRev {
+			r.disk = true
+			continue
+		}
+		if *r, err = p.resolve(ctx, args[i]); err == nil {
+			continue
+		}
+		if _, statErr := os.Lstat(args[i]); statErr == nil && explain(err).code == exitRefused {
+			err = refuse("paths come after --: 'snapctl diff -- PATH'", "%w", err)
+		}
+		return old, new, err
+	}
+	return old, new, nil
+}
+
+func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
+	if err := f.check(cmd, a.flags.json); err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	p, err := a.openToRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	revs, paths := revsAndPaths(cmd, args)
+	only, err := p.filter(cmd, paths)
+	if err != nil {
+		return err
+	}
+	old, new, err := p.ends(ctx, cmd, revs)
+	if err != nil {
+		return err
+	}
+	d := &differ{app: a, flags: f, root: p.project.Root, g: p.objects}
+	if old.disk || new.disk {
+		disk, g, err := p.captureDisk(ctx, f.limits.limits())
+		if err != nil {
+			return err
+		}
+		if d.left, err = readLeftOut(ctx, g, disk.Coverage); err != nil {
+			return err
+		}
+		d.g = g
+		for _, r := range []*rev{&old, &new} {
+			if r.disk {
+				r.tree, r.coverage = disk.Tree, disk.Coverage
+			}
+		}
+	}
+	d.old, d.new = old, new
+	return d.run(ctx, only)
+}

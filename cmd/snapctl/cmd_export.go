@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/tree"
+)
+
+func (a *app) exportCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "export REV DIR",
+		Short:   "Write a snapshot into an empty directory",
+		Long:    exportHelp,
+		Example: exportExamples,
+		Args:    args(2, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.export(cmd.Context(), args[0], args[1])
+		},
+	}
+}
+
+// An exportAnswer is what export prints as JSON.
+type exportAnswer struct {
+	TreeHash string `json:"treeHash"`
+	Files    int64  `json:"files"`
+	Dirs     int64  `json:"dirs"`
+	Symlinks int64  `json:"symlinks"`
+	Bytes    int64  `json:"bytes"`
+}
+
+func (a *app) export(ctx context.Context, text, dir string) error {
+	p, err := a.openToRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	r, err := p.resolve(ctx, text)
+	if err != nil {
+		return err
+	}
+	if err := mustBeEmpty(dir); err != nil {
+		return err
+	}
+	progress := new(tree.Progress)
+	stop := a.showProgress(progress, "written")
+	result, err := tree.Export(ctx, p.objects, r.tree, dir, &tree.ExportOptions{Progress: progress})
+	stop()
+	if errors.Is(err, context.Canceled) {
+		return &failure{exitInterrupted, fmt.Errorf("export: interrupted, %q is not complete", dir), ""}
+	}
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(&exportAnswer{r.tree.String(), result.Files, result.Dirs, result.Symlinks, result.Bytes})
+	}
+	if !a.flags.quiet {
+		fmt.Fprintf(a.out, "%s: %s, %s, %s, %s\n", patch.Quote(dir), count(result.Files, "file"),
+			count(result.Dirs, "directory"), count(result.Symlinks, "link"), size(result.Bytes))
+	}
+	return nil
+}
+
+// mustBeEmpty refuses a place to export to before anything is written.
+func mustBeEmpty(dir string) error {
+	names, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err == nil && len(names) > 0:
+		err = fmt.Errorf("not empty: it holds %q", names[0].Name())
+	}
+	if err != nil {
+		return refuse("name a directory that is empty or does not exist", "export to %q: %w", dir, err)
+	}
+	return nil
+}

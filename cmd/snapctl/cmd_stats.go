@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/patch"
+)
+
+func (a *app) statsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "stats",
+		Short:   "Say how much the store holds",
+		Long:    statsHelp,
+		Example: statsExamples,
+		Args:    args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.stats(cmd.Context())
+		},
+	}
+}
+
+// A statsAnswer is what stats prints as JSON.
+type statsAnswer struct {
+	jsonPath
+	StoreID        string `json:"storeId"`
+	Snapshots      int    `json:"snapshots"`
+	Segments       int    `json:"segments"`
+	Packs          int    `json:"packs"`
+	Objects        int    `json:"objects"`
+	Bytes          int64  `json:"bytes"`
+	TotalBytes     int64  `json:"totalBytes"`
+	WorktreeCaches int    `json:"worktreeCaches"`
+	CacheBytes     int64  `json:"cacheBytes"`
+}
+
+func (a *app) stats(ctx context.Context) error {
+	p, err := a.openToRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	report, err := p.store.Check(ctx, false)
+	if err != nil {
+		return err
+	}
+	j := &statsAnswer{jsonPath: newJSONPath(p.dir), StoreID: p.store.ID(), Snapshots: report.Snapshots,
+		Segments: report.Segments, Packs: report.Packs, Objects: report.Objects, Bytes: report.Bytes}
+	if _, j.TotalBytes, err = usage(p.dir); err != nil {
+		return err
+	}
+	if j.WorktreeCaches, j.CacheBytes, err = usage(filepath.Join(p.dir, "worktrees")); err != nil {
+		return err
+	}
+	if err := a.printStats(j, p.dir); err != nil {
+		return err
+	}
+	if len(report.Damage) > 0 {
+		return &failure{exitDamage, fmt.Errorf("%s in the store", count(len(report.Damage), "damaged place")), hintCheck}
+	}
+	return nil
+}
+
+func (a *app) printStats(j *statsAnswer, dir string) error {
+	if a.flags.json {
+		return a.printJSON(j)
+	}
+	line := func(name, value string) { fmt.Fprintf(a.out, "%-12s%s\n", name+":", value) }
+	line("store", patch.Quote(dir))
+	line("snapshots", comma(j.Snapshots))
+	line("objects", comma(j.Objects))
+	line("packs", fmt.Sprintf("%s, %s", comma(j.Packs), size(j.Bytes)))
+	line("journal", count(j.Segments, "segment"))
+	line("stat cache", fmt.Sprintf("%s, %s", count(j.WorktreeCaches, "working tree"), size(j.CacheBytes)))
+	line("total", size(j.TotalBytes))
+	return nil
+}
+
+// usage returns how many directories are in one, and the length of all files
+// below it.
+func usage(dir string) (dirs int, bytes int64, err error) {
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // replaced or taken away meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if filepath.Dir(path) == dir {
+				dirs++
+			}
+			return nil
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			bytes += info.Size()
+		}
+		return err
+	})
+	return dirs, bytes, err
+}

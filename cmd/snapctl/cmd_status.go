@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/store"
+)
+
+type statusFlags struct {
+	exitCode, nul bool
+	limits        limitFlags
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	var f statusFlags
+	c := &cobra.Command{
+		Use:     "status [flags] [-- PATH...]",
+		Short:   "Show what changed since the newest snapshot",
+		Long:    statusHelp,
+		Example: statusExamples,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.status(cmd, args, &f)
+		},
+	}
+	c.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something changed")
+	c.Flags().BoolVarP(&f.nul, "null", "z", false, "end lines with NUL and print paths as they are")
+	f.limits.addFileSize(c.Flags())
+	return c
+}
+
+// A statusAnswer is what status prints as JSON.
+type statusAnswer struct {
+	SnapshotTreeHash store.ID     `json:"snapshotTreeHash"`
+	EntryID          string       `json:"entryId"`
+	DiskTreeHash     store.ID     `json:"diskTreeHash"`
+	Diff             *changeList  `json:"diff"` // null: nothing changed
+	NotCaptured      reasonCounts `json:"notCaptured"`
+}
+
+func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
+	ctx := cmd.Context()
+	p, err := a.openToRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	only, err := p.filter(cmd, args)
+	if err != nil {
+		return err
+	}
+	r, err := p.resolve(ctx, "@")
+	if err != nil {
+		return err
+	}
+	disk, g, err := p.captureDisk(ctx, f.limits.limits())
+	if err != nil {
+		return err
+	}
+	left, err := readLeftOut(ctx, g, disk.Coverage)
+	if err != nil {
+		return err
+	}
+	list := newChangeList()
+	for c, err := range changes(ctx, g, sideOf(r.snap), &side{tree: disk.Tree, coverage: disk.Coverage}) {
+		if err != nil {
+			return err
+		}
+		if !only.keeps(c.path) {
+			continue
+		}
+		list.add(&c)
+		if !a.flags.json {
+			a.printStatus(&c, f.nul)
+		}
+	}
+	if err := a.endStatus(r.snap, disk.Tree, list, left); err != nil {
+		return err
+	}
+	switch {
+	case left.isPart():
+		return &failure{code: exitPart}
+	case f.exitCode && list.len() > 0:
+		return &failure{code: exitRefused}
+	}
+	return nil
+}
+
+// printStatus prints the line of a changed path.
+func (a *app) printStatus(c *change, nul bool) {
+	if nul {
+		fmt.Fprintf(a.out, "%c %s\x00", c.status, withSlash(c.path, c.mode()))
+		return
+	}
+	fmt.Fprintf(a.out, "%s %s\n", a.paint(statusColours[c.status], string(c.status)), shown(c.path, c.mode()))
+}
+
+var statusColours = map[status]string{
+	added: green, modified: yellow, retyped: yellow, deleted: red, captured: cyan, uncaptured: cyan,
+}
+
+func (a *app) endStatus(snap *store.Snapshot, disk store.ID, list *changeList, left *leftOut) error {
+	if a.flags.json {
+		j := &statusAnswer{SnapshotTreeHash: snap.Tree, EntryID: snap.Entry, DiskTreeHash: disk, NotCaptured: left.counts}
+		if list.len() > 0 {
+			j.Diff = list
+		}
+		if err := a.printJSON(j); err != nil {
+			return err
+		}
+	}
+	if err := a.out.Flush(); err != nil { // before what goes to stderr
+		return err
+	}
+	if !a.flags.json {
+		a.note("%s since %s (%s)", list, snap.Entry, clock(snap.Time))
+	}
+	left.warn(a)
+	return nil
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// storeFormat is the version of the store's format that this program writes.
+const storeFormat = 1
+
+func (a *app) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of snapctl and of the store's format",
+		Example: "  snapctl version\n  snapctl version --json",
+		Args:    args(0, 0),
+		RunE:    func(*cobra.Command, []string) error { return a.version() },
+	}
+}
+
+// A versionAnswer is what version prints as JSON.
+type versionAnswer struct {
+	Version     string `json:"version"`
+	GoVersion   string `json:"goVersion"`
+	StoreFormat int    `json:"storeFormat"`
+}
+
+func (a *app) version() error {
+	j := &versionAnswer{Version: "unknown", GoVersion: runtime.Version(), StoreFormat: storeFormat}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		j.Version = info.Main.Version
+	}
+	if a.flags.json {
+		return a.printJSON(j)
+	}
+	fmt.Fprintf(a.out, "snapctl %s, %s, store format %d\n", j.Version, j.GoVersion, j.StoreFormat)
+	return nil
+}

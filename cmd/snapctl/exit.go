@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// Exit codes (docs/cli.md).
+const (
+	exitDone        = 0
+	exitRefused     = 1   // or differences found, with --exit-code
+	exitUsage       = 2   // the command line makes no sense
+	exitPart        = 3   // something was skipped, and is listed
+	exitDamage      = 4   // the store is not what was written
+	exitBudget      = 5   // over budget, or too broad a root
+	exitEnvironment = 6   // I/O, locks, a newer format
+	exitInterrupted = 130 // as a shell has it for SIGINT
+)
+
+const hintCheck = "'snapctl check' lists all that is damaged"
+
+// A failure is an error together with what the user is to make of it.
+type failure struct {
+	code int
+	err  error  // nil: what there is to say was said
+	hint string // what to do about it, if anything
+}
+
+func (f *failure) Error() string {
+	if f.err == nil {
+		return fmt.Sprintf("exit code %d", f.code)
+	}
+	return f.err.Error()
+}
+
+func (f *failure) Unwrap() error { return f.err }
+
+// refuse returns the error of a command that did nothing.
+func refuse(hint, format string, args ...any) error {
+	return &failure{exitRefused, fmt.Errorf(format, args...), hint}
+}
+
+// usageError returns the error of a command line that makes no sense.
+func usageError(cmd *cobra.Command, format string, args ...any) error {
+	return &failure{exitUsage, fmt.Errorf(format, args...), fmt.Sprintf("see '%s --help'", cmd.CommandPath())}
+}
+
+// report says what went wrong and returns the exit code.
+func (a *app) report(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	f := explain(err)
+	if f.err != nil {
+		fmt.Fprintf(a.stderr, "snapctl: %v\n", f.err)
+	}
+	if f.hint != "" {
+		fmt.Fprintf(a.stderr, "hint: %s\n", f.hint)
+	}
+	return f.code
+}
+
+// explain finds the exit code and a hint for any error.
+func explain(err error) *failure {
+	if f, ok := errors.AsType[*failure](err); ok {
+		if f.err == nil {
+			return f
+		}
+		return &failure{f.code, err, f.hint}
+	}
+	if over, ok := errors.AsType[*tree.BudgetError](err); ok {
+		return overBudget(over)
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return &failure{code: exitInterrupted, err: errors.New("interrupted")}
+	case errors.Is(err, store.ErrCorrupt):
+		return &failure{exitDamage, err, hintCheck}
+	case errors.Is(err, store.ErrFormat):
+		return &failure{exitEnvironment, err, "it was made by a newer snapctl, or is no store: nothing was changed"}
+	case errors.Is(err, store.ErrNoLocks):
+		return &failure{exitEnvironment, err, "put the store on a local disk with --store DIR"}
+	}
+	return &failure{code: exitEnvironment, err: err}
+}

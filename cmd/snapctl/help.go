@@ -1,0 +1,220 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Help is written as it is read: plain text, lines of up to 80 columns.
+
+const rootHelp = `snapctl takes snapshots of a directory: all of it, whether git tracks it or
+not, without touching git, and quickly. It shows what changed between any two
+of them, and gives back what they hold.
+
+Snapshots are kept outside of the directory, in ~/.boo/file-store. All working
+trees of a git repository share one store.
+
+  snapctl snapshot           record the state of the directory
+  snapctl status             what changed since
+  snapctl diff @~1 @         what changed with the newest snapshot
+  snapctl cat @ main.go      a file as it was
+
+'snapctl help revs' says how snapshots are named, 'snapctl help exit' what the
+exit codes mean.`
+
+const snapshotHelp = `Snapshot records what is in the directory: tracked, untracked and generated
+files, links, empty directories, nested repositories, permission bits. If
+nothing changed since the newest snapshot of the session, nothing is recorded,
+unless there is a --label.
+
+Left out, and listed by 'snapctl coverage', are: what .gitignore and the like
+ignore (unless git tracks it) and what .booignore does; the insides of .git,
+.hg, .svn and .jj; sockets, fifos and devices; files above --max-file-size;
+what cannot be read, and what changes while it is read. Outside of git
+node_modules and .pi are ignored.
+
+A .booignore file has the syntax of a .gitignore and comes after it: it may
+ignore more, or bring back what that ignores ("!.env").
+
+A home directory, a whole disk and the like are refused (exit code 5), and so
+is a capture that would go over a limit; the largest directories are then
+named. What was read until then is kept for the next try. With --partial a
+snapshot is made of what fits.
+
+The exit code is 3 if something was left out that should not have been: what
+was unreadable, unstable, or over a limit with --partial. Files above
+--max-file-size are named too, but that is as was asked for.
+
+If no session is named, the newest of the directory goes on; snapctl refuses to
+guess if several were active in the last 24 hours. The first is "default".`
+
+const snapshotExamples = `  snapctl snapshot
+  snapctl snapshot --label "before the refactoring"
+  snapctl snapshot --max-file-size 2GiB
+  snapctl snapshot --session 7f3a --json`
+
+const statusHelp = `Status looks at the directory and prints a line for each path that is not as in
+the newest snapshot of the session. Nothing is stored.
+
+  A  added            a  captured: it was there, but a rule or limit kept it out
+  M  modified         d  left out now by a rule or limit, but still there
+  T  file became a link, or a link a file
+  D  deleted
+
+Paths are relative to the root of the directory. A directory is listed only if
+it comes or goes empty, or its permission bits changed. Control characters and
+what is not ASCII are escaped as git does; with -z nothing is. A count goes to
+stderr.
+
+PATH is a file or a directory: relative to the current directory if that is in
+the project, else to its root.`
+
+const statusExamples = `  snapctl status
+  snapctl status -- src docs/cli.md
+  snapctl status --exit-code -q || snapctl snapshot`
+
+const diffHelp = `Diff compares two snapshots, or a snapshot with what is on the disk now. Without
+REV it compares @ with the disk, with one REV that with the disk. "disk" stands
+for the disk on either side.
+
+A patch is what 'git apply' and 'patch -p1' take. It names binary files, and
+text of more than 10 MiB, without their content; it cannot hold directories.
+What came or went only because a rule or limit changed (a and d in
+--name-status) is in no patch and no count.
+
+Letters are those of 'snapctl status', numbers of --numstat those of git: lines
+added, lines deleted, or "-" for binary files. Files on the disk are read as
+they are shown; one that changes meanwhile is an error.
+
+PATH is a file or a directory: relative to the current directory if that is in
+the project, else to its root.`
+
+const diffExamples = `  snapctl diff
+  snapctl diff @~1 @
+  snapctl diff start disk --stat
+  snapctl diff a1b2c3d4 -- src | git apply -R
+  snapctl diff @~3 @ --name-status -z -- docs`
+
+const logHelp = `Log lists the snapshots of the session, newest first: entry id, tree, time and
+label. With --json each line is an object.`
+
+const logExamples = `  snapctl log --limit 10
+  snapctl log --session 7f3a
+  snapctl log --all --json | jq -r .entryId`
+
+const showHelp = `Show prints what is known of a snapshot, and the paths that changed since the
+snapshot before it in the session. The first snapshot of a session has nothing
+to be compared with: 'snapctl ls -r' lists it.`
+
+const showExamples = `  snapctl show @
+  snapctl show a1b2c3d4 --json`
+
+const lsHelp = `Ls lists a directory of a snapshot, its root if there is no PATH, or a single
+file: permission bits, hash, size and path, in order of name. Paths are relative
+to the root.`
+
+const lsExamples = `  snapctl ls @
+  snapctl ls @~2 src
+  snapctl ls -r --name-only start`
+
+const catHelp = `Cat writes the content of a file in a snapshot, byte for byte. Of a symbolic
+link it writes the target.`
+
+const catExamples = `  snapctl cat @~1 main.go > main.go.before
+  snapctl cat start logo.png | sha256sum`
+
+const exportHelp = `Export writes all that a snapshot holds into DIR, which must be empty or not
+exist: names, content, permission bits and links as they were. Times are not
+recorded, so all files are new.`
+
+const exportExamples = `  snapctl export @ /tmp/before
+  snapctl export start ../original`
+
+const coverageHelp = `Coverage lists what was in the directory when the snapshot was taken and is not
+in it, with the reason. An ignored directory is one line, not its content.
+
+  ignored     a rule in .gitignore, .booignore and the like
+  too-large   above --max-file-size
+  unreadable  no permission, or an error of the disk
+  unstable    changed each time it was read
+  special     socket, fifo or device
+  vcs         the insides of a version control system
+  store       the store itself
+  budget      over a limit, with --partial
+
+REV is @ by default. Sizes are those of files, where they were measured.`
+
+const coverageExamples = `  snapctl coverage
+  snapctl coverage @~1 --json | jq -r 'select(.reason == "too-large") | .path'`
+
+const checkHelp = `Check reads the structure of the store: the journal, the headers of all objects,
+indexes, and that every snapshot finds all that it needs. With --read-data it
+also reads all content and verifies it. Nothing is written.
+
+Damage is listed, one place or path a line, and the exit code is 4. What several
+snapshots share is listed once, with the newest of them.`
+
+const checkExamples = `  snapctl check
+  snapctl check --read-data`
+
+const statsHelp = `Stats prints where the store is and how much it holds. It reads the headers of
+all objects to count them.`
+
+const statsExamples = `  snapctl stats
+  snapctl stats --json`
+
+const revsHelp = `A REV names a snapshot, or a tree:
+
+  @             the newest snapshot of the session
+  @~N           the Nth before it; @~ is @~1
+  start         the first snapshot of the session
+  a1b2c3d4      an entry id, as 'snapctl log' lists it
+  994d5109a3aa  the hash of a snapshot's tree: all 64 digits, or at least the
+                first 4 if no other snapshot's tree begins with them
+  disk          what is on the disk now; in diff only
+
+The session is that of --session or BOO_SESSION, else the newest of this
+directory. Entry ids and trees are looked for in all sessions, and in all
+working trees that share the store; this directory's come first. Digits that are
+an entry id are not taken for a tree: give more of them.
+
+All 64 digits may also name the tree of a directory inside a snapshot, as
+'snapctl ls --json' shows it, where a tree will do: in diff, ls, cat and export.`
+
+const exitHelp = `  0    done
+  1    refused: no such snapshot or path, an ambiguous name, no snapshot yet, a
+       directory that should be empty; or differences found, with --exit-code
+  2    the command line makes no sense
+  3    done in part: something was left out or skipped, and is listed
+  4    the store is damaged
+  5    over a limit, or too broad a root
+  6    something else does not work: disk, permissions, locks, a store that a
+       newer version made
+  130  interrupted
+
+Messages go to stderr; the first line of an error begins with "snapctl:". Unless
+the code is 0, 1 with --exit-code, or 3, nothing was recorded.`
+
+// helpCommand is cobra's, but for what it does not find.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND|TOPIC]",
+		Short: "Explain a command or a topic",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError(cmd.Root(), "no help on %q", strings.Join(args, " "))
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
+}
+
+func helpTopics() []*cobra.Command {
+	return []*cobra.Command{
+		{Use: "revs", Short: "How snapshots are named", Long: revsHelp},
+		{Use: "exit", Short: "What the exit codes mean", Long: exitHelp},
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// reasonCounts is how much was left out, by reason.
+type reasonCounts map[tree.Reason]int
+
+// A leftOut sums up a coverage.
+type leftOut struct {
+	counts reasonCounts
+	paths  map[tree.Reason][]string // the first few of the reasons that a user should know of
+}
+
+// maxCalledOut is how many paths a warning names.
+const maxCalledOut = 5
+
+// worries are the reasons that nobody asked for.
+var worries = []tree.Reason{tree.Unreadable, tree.Unstable, tree.TooLarge, tree.OverBudget}
+
+func newLeftOut() *leftOut {
+	return &leftOut{make(reasonCounts), make(map[tree.Reason][]string)}
+}
+
+// readLeftOut sums up a coverage.
+func readLeftOut(ctx context.Context, g tree.Getter, coverage store.ID) (*leftOut, error) {
+	l := newLeftOut()
+	for o, err := range tree.Coverage(ctx, g, coverage) {
+		if err != nil {
+			return nil, err
+		}
+		l.add(&o)
+	}
+	return l, nil
+}
+
+func (l *leftOut) add(o *tree.Omission) {
+	l.counts[o.Reason]++
+	if len(l.paths[o.Reason]) < maxCalledOut {
+		l.paths[o.Reason] = append(l.paths[o.Reason], shown(o.Path, o.Kind))
+	}
+}
+
+// isPart reports whether something is missing that was meant to be captured.
+func (l *leftOut) isPart() bool {
+	return l.counts[tree.Unreadable]+l.counts[tree.Unstable]+l.counts[tree.OverBudget] > 0
+}
+
+// String lists the reasons: 320 ignored, 1 vcs.
+func (l *leftOut) String() string {
+	var amounts []amount
+	for r := tree.Ignored; r <= tree.OverBudget; r++ {
+		amounts = append(amounts, amount{l.counts[r], r.String()})
+	}
+	return nonZero(amounts)
+}
+
+// warn names what a user should know to be missing. What was asked for by a
+// limit is no more than a note.
+func (l *leftOut) warn(a *app) {
+	for _, r := range worries {
+		n := l.counts[r]
+		if n == 0 || r == tree.TooLarge && a.flags.quiet {
+			continue
+		}
+		more := ""
+		if n > maxCalledOut {
+			more = fmt.Sprintf(" and %s more", comma(n-maxCalledOut))
+		}
+		fmt.Fprintf(a.stderr, "warning: %s not captured: %s%s\n", r, strings.Join(l.paths[r], ", "), more)
+	}
+}

@@ -1,0 +1,163 @@
+// Command snapctl takes snapshots of a directory and shows what is in them.
+//
+// It is thin: a command parses its arguments, makes a few calls to the
+// packages below and prints. Whatever those may not know is read here: flags,
+// environment, home directory, terminal. What it promises to its users is in
+// docs/cli.md.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"regexp"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Getenv))
+}
+
+// run executes one command line and returns its exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
+	a := &app{out: bufio.NewWriterSize(stdout, 64<<10), stdout: stdout, stderr: stderr, getenv: getenv}
+	root := a.rootCommand()
+	root.SetArgs(args)
+	root.SetOut(a.out)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if _, ok := errors.AsType[*failure](err); err != nil && !ok && !a.prepared {
+		err = usageError(root, "%w", err) // cobra's own: no command has run
+	}
+	if flushErr := a.out.Flush(); err == nil && flushErr != nil {
+		err = fmt.Errorf("write output: %w", flushErr)
+	}
+	return a.report(err)
+}
+
+// An app is what all commands share.
+type app struct {
+	out            *bufio.Writer // over stdout
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	log            *slog.Logger
+	colour         bool // on stdout
+	prepared       bool // a command has begun to run
+
+	flags struct {
+		store, root, session, color string
+		json, quiet                 bool
+	}
+}
+
+func (a *app) rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "snapctl",
+		Short:         "Snapshots of a directory, whatever is in it",
+		Long:          rootHelp,
+		Args:          a.noCommand,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return a.prepare()
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.flags.store, "store", "", "keep stores in `DIR` (default $BOO_STORE or ~/.boo/file-store)")
+	f.StringVar(&a.flags.root, "root", "", "work on `DIR` (default: the git repository around here, or this directory)")
+	f.StringVar(&a.flags.session, "session", "", "conversation `ID` that snapshots belong to (default $BOO_SESSION or the newest)")
+	f.StringVar(&a.flags.color, "color", "auto", "colour the output: `WHEN` is auto, always or never")
+	f.BoolVar(&a.flags.json, "json", false, "print JSON")
+	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print results and errors only")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError(cmd, "%v", err)
+	})
+	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "look", Title: "Look:"},
+		&cobra.Group{ID: "care", Title: "Care:"})
+	root.SetHelpCommandGroupID("care")
+	root.SetCompletionCommandGroupID("care")
+	for _, group := range []struct {
+		id       string
+		commands []*cobra.Command
+	}{
+		{"take", []*cobra.Command{a.snapshotCommand(), a.exportCommand()}},
+		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
+			a.lsCommand(), a.catCommand(), a.coverageCommand()}},
+		{"care", []*cobra.Command{a.checkCommand(), a.statsCommand(), a.versionCommand()}},
+	} {
+		for _, c := range group.commands {
+			c.GroupID = group.id
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommand(helpCommand())
+	root.AddCommand(helpTopics()...)
+	return root
+}
+
+// args requires a number of arguments.
+func args(min, max int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < min:
+			return usageError(cmd, "%s: too few arguments", cmd.Name())
+		case len(args) > max:
+			return usageError(cmd, "%s: too many arguments: %q", cmd.Name(), args[max])
+		}
+		return nil
+	}
+}
+
+// noCommand is reached with arguments only if the first is no command.
+func (a *app) noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	err := &failure{exitUsage, fmt.Errorf("unknown command %q", args[0]), "see 'snapctl --help'"}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		err.hint = fmt.Sprintf("did you mean '%s'?", strings.Join(near, "' or '"))
+	}
+	return err
+}
+
+// prepare reads the environment once the flags are known.
+func (a *app) prepare() error {
+	a.prepared = true
+	if a.flags.store == "" {
+		a.flags.store = a.getenv("BOO_STORE")
+	}
+	if a.flags.session == "" {
+		a.flags.session = a.getenv("BOO_SESSION")
+	}
+	if s := a.flags.session; s != "" && !sessionID.MatchString(s) {
+		return &failure{code: exitUsage, err: fmt.Errorf("session %q: want 1 to 128 letters, digits, dots, dashes and underscores", s)}
+	}
+	switch a.flags.color {
+	case "auto":
+		a.colour = isTerminal(a.stdout) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
+	case "always":
+		a.colour = true
+	case "never":
+	default:
+		return &failure{code: exitUsage, err: fmt.Errorf("--color %q: want auto, always or never", a.flags.color)}
+	}
+	a.log = slog.New(slog.DiscardHandler)
+	if a.getenv("SNAPCTL_DEBUG") != "" {
+		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return nil
+}
+
+var sessionID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// treePath returns what a PATH argument names in a tree, "" for its root. As
+// with git it is relative to the current directory where that is in the
+// project, else to the project's root.
+func (p *place) treePath(cmd *cobra.Command, arg string) (string, error) {
+	root := p.project.Root
+	full := filepath.Join(root, arg)
+	switch cwd, err := os.Getwd(); {
+	case filepath.IsAbs(arg):
+		full = filepath.Clean(arg)
+	case err == nil:
+		if cwd, err := filepath.EvalSymlinks(cwd); err == nil && isBelow(cwd, root) {
+			full = filepath.Join(cwd, arg)
+		}
+	}
+	if !isBelow(full, root) {
+		return "", usageError(cmd, "path %q: outside of %q", arg, root)
+	}
+	rel, err := filepath.Rel(root, full)
+	if rel == "." {
+		rel = ""
+	}
+	return filepath.ToSlash(rel), err
+}
+
+// isBelow reports whether a clean path is that of a directory or below it.
+func isBelow(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+}
+
+// A filter keeps paths that are, or lie below, one of those listed. An empty
+// one keeps all.
+type filter []string
+
+func (p *place) filter(cmd *cobra.Command, args []string) (filter, error) {
+	var f filter
+	for _, arg := range args {
+		path, err := p.treePath(cmd, arg)
+		if err != nil {
+			return nil, err
+		}
+		f = append(f, path)
+	}
+	return f, nil
+}
+
+func (f filter) keeps(path string) bool {
+	for _, top := range f {
+		if top == "" || path == top || strings.HasPrefix(path, top+"/") {
+			return true
+		}
+	}
+	return len(f) == 0
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/boocode/filestore/tree"
+)
+
+// When progress is shown: not for work that is done at once.
+const (
+	progressAfter = 300 * time.Millisecond
+	progressEvery = 100 * time.Millisecond
+)
+
+// showProgress prints how far a capture or an export is, on one line of a
+// terminal, until stop is called. verb says what is done with the bytes.
+func (a *app) showProgress(p *tree.Progress, verb string) (stop func()) {
+	if a.flags.quiet || a.flags.json || !isTerminal(a.stderr) {
+		return func() {}
+	}
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTimer(progressAfter)
+		defer tick.Stop()
+		for shown := false; ; shown = true {
+			select {
+			case <-done:
+				if shown {
+					fmt.Fprint(a.stderr, "\r\x1b[K")
+				}
+				return
+			case <-tick.C:
+				fmt.Fprintf(a.stderr, "\r\x1b[K%s files, %s %s", comma(p.Files.Load()), size(p.ReadBytes.Load()), verb)
+				tick.Reset(progressEvery)
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-stopped
+	}
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// note tells the user something beside the result.
+func (a *app) note(format string, args ...any) {
+	if !a.flags.quiet {
+		fmt.Fprintf(a.stderr, format+"\n", args...)
+	}
+}
+
+// Colours, as terminals number them.
+const (
+	bold   = "1"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	cyan   = "36"
+)
+
+// paint colours a text if colours are on.
+func (a *app) paint(colour, text string) string {
+	if !a.colour {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[m"
+}
+
+// isTerminal reports whether somebody may be looking at w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}
+
+// printJSON prints a value as one line.
+func (a *app) printJSON(v any) error {
+	b, err := marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.out.Write(append(b, '\n'))
+	return err
+}
+
+// marshal returns a value as JSON in which paths are easy to read.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// A jsonPath is a path in JSON. JSON has no bytes: those of a path that is not
+// UTF-8 come beside it.
+type jsonPath struct {
+	Path  string `json:"path"` // with U+FFFD for what is not UTF-8
+	Bytes []byte `json:"pathBytes,omitempty"`
+}
+
+func newJSONPath(path string) jsonPath {
+	p := jsonPath{Path: path}
+	if !utf8.ValidString(path) {
+		p.Bytes = []byte(path)
+	}
+	return p
+}
+
+// orNull returns what JSON shows for a string, null if it is empty.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// A jsonSnapshot is a snapshot in JSON.
+type jsonSnapshot struct {
+	EntryID          string    `json:"entryId"`
+	SnapshotTreeHash store.ID  `json:"snapshotTreeHash"`
+	Time             time.Time `json:"time"`
+	Session          string    `json:"session"`
+	Kind             string    `json:"kind"`
+	Label            *string   `json:"label"`
+	Head             *string   `json:"head"`
+	Root             string    `json:"root"`
+	RootBytes        []byte    `json:"rootBytes,omitempty"` // as jsonPath has it
+	Worktree         string    `json:"worktree"`
+	Seq              uint64    `json:"seq"`
+	Parent           *uint64   `json:"parent"`
+}
+
+func newJSONSnapshot(s *store.Snapshot) jsonSnapshot {
+	root := newJSONPath(s.Root)
+	j := jsonSnapshot{EntryID: s.Entry, SnapshotTreeHash: s.Tree, Time: s.Time.UTC(), Session: s.Session, Kind: s.Kind,
+		Label: orNull(s.Label), Head: orNull(s.Head), Root: root.Path, RootBytes: root.Bytes, Worktree: s.Worktree, Seq: s.Seq}
+	if s.Parent != 0 {
+		j.Parent = &s.Parent
+	}
+	return j
+}
+
+// withSlash returns a path, that of a directory with a slash at its end.
+func withSlash(path string, mode tree.Mode) string {
+	if mode.IsDir() {
+		return path + "/"
+	}
+	return path
+}
+
+// shown returns a path as people see it, in one line.
+func shown(path string, mode tree.Mode) string { return patch.Quote(withSlash(path, mode)) }
+
+// comma writes a number with commas between thousands.
+func comma[T int | int64](n T) string {
+	s := strconv.FormatInt(int64(n), 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// count writes a number of things: 1 file, 2 files.
+func count[T int | int64](n T, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "y"):
+		thing = thing[:len(thing)-1] + "ies"
+	default:
+		thing += "s"
+	}
+	return comma(n) + " " + thing
+}
+
+// size writes a number of bytes in two or three digits: 41 KB, 1.3 GB.
+func size(n int64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f := float64(n)
+	for _, unit := range []string{"KB", "MB", "GB", "TB", "PB", "EB"} {
+		f /= 1000
+		switch {
+		case f < 9.95:
+			return fmt.Sprintf("%.1f %s", f, unit)
+		case f < 999.5:
+			return fmt.Sprintf("%.0f %s", f, unit)
+		}
+	}
+	return strconv.FormatInt(n, 10) + " B"
+}
+
+// clock writes a time for people, in their zone.
+func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
