@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/boocode/filestore/internal/vfs"
 )
@@ -470,44 +472,86 @@ func TestFailedPackSync(t *testing.T) {
 // A writer that finds an object being stored by another waits for it: else
 // its commit could be durable before the object is.
 func TestPutWaitsForTheOther(t *testing.T) {
-	disk := vfs.NewMem()
-	s := openMem(t, disk)
-	id := Hash(Blob, large)
-	if ok, err := s.reserve(id); !ok || err != nil { // the other writer, while it compresses
-		t.Fatal(ok, err)
+	// The encoder is everyone's, and not the bubble's.
+	var buf []byte
+	codec, stored, err := compress(large, &buf)
+	if err := errors.Join(err, verifyCompressed(codec, stored, large, &buf)); err != nil {
+		t.Fatal(err)
 	}
-	done := make(chan acked)
-	go func() {
-		a, err := tryCommit(t.Context(), s, "", large)
-		if err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		disk := vfs.NewMem()
+		s := openMem(t, disk)
+		id := Hash(Blob, large)
+		if ok, err := s.reserve(id); !ok || err != nil { // the other writer, while it compresses
+			t.Fatal(ok, err)
 		}
-		done <- a
-	}()
-	select {
-	case a := <-done:
-		t.Errorf("commit %d overtook its object", a.seq)
-		return
-	case <-t.Context().Done():
-	case <-blocked(t, s):
-	}
-	s.release(id) // the other one failed
-	a := <-done
-	verify(t, disk.AfterCrash(nil), []acked{a}, 0)
-}
-
-// blocked is ready some time after all commits in progress had theirs.
-func blocked(t *testing.T, s *Store) <-chan struct{} {
-	ready := make(chan struct{})
-	go func() {
-		defer close(ready)
-		for i := range 20 {
-			if _, err := tryCommit(t.Context(), s, fmt.Sprint("other ", i), small); err != nil {
+		done := make(chan acked, 1)
+		go func() {
+			a, err := tryCommit(t.Context(), s, "", large)
+			if err != nil {
 				t.Error(err)
 			}
+			done <- a
+		}()
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Error("a commit overtook its object")
 		}
-	}()
-	return ready
+		s.release(id) // the other one failed
+		a := <-done
+		verify(t, disk.AfterCrash(nil), []acked{a}, 0)
+	})
+}
+
+// A pack whose sync failed once is never synced again as if it were clean.
+func TestFailedSyncIsForGood(t *testing.T) {
+	disk := vfs.NewMem()
+	fault := &vfs.Fault{At: -1, Err: syscall.EIO}
+	s, err := OpenFS(t.Context(), vfs.WithFault(disk, fault), &Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	commit(t, s, "", small)
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	w := s.active
+	w.buf = append(w.buf, rawRecord(uint8(Blob), large)...)
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	fault.At = fault.Count()
+	for range 2 {
+		if err := w.sync(w.written); !errors.Is(err, syscall.EIO) {
+			t.Errorf("sync = %v, want EIO", err)
+		}
+	}
+	if err := w.seal(s.fsys, s.id, w.written); !errors.Is(err, syscall.EIO) {
+		t.Errorf("seal = %v, want EIO", err)
+	}
+	if idx := names(t, disk, "packs", ".idx"); len(idx) > 0 {
+		t.Errorf("%s vouches for what was not synced", idx)
+	}
+}
+
+// A pack with a dead tail is sealed in front of it, and its bytes stay.
+func TestDeadTailIsSealed(t *testing.T) {
+	disk := vfs.NewMem()
+	acks := prepare(t, disk)
+	name := only(t, disk, "packs", ".pack")
+	appendTo(t, disk, name, rawRecord(uint8(Blob), large))
+	before := readAll(t, disk, name)
+	var more []acked
+	if err := commits([][]byte{large})(t.Context(), disk, func(a acked) { more = append(more, a) }); err != nil {
+		t.Fatal(err)
+	}
+	if after := readAll(t, disk, name); !bytes.HasPrefix(after, before) || len(after) != len(before)+sealSize {
+		t.Errorf("%s has %d bytes, was %d: want a seal behind them", name, len(after), len(before))
+	}
+	if len(names(t, disk, "packs", ".pack")) != 2 || only(t, disk, "packs", ".idx") != strings.TrimSuffix(name, ".pack")+".idx" {
+		t.Errorf("packs are %q", names(t, disk, "packs", ""))
+	}
+	verify(t, disk.AfterCrash(nil), append(acks, more...), 0)
 }
 
 // What lies in a pack between the write and the sync of its seal can be read,

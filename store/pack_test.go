@@ -194,6 +194,7 @@ func TestDamagedIndex(t *testing.T) {
 		"no entries":   func(b []byte) []byte { return b[:fileHeaderSize+bucketsSize] },
 		"a byte short": func(b []byte) []byte { return b[:len(b)-1] },
 		"a byte more":  func(b []byte) []byte { return append(b, 0) },
+		"other pack":   func(b []byte) []byte { return withSum(flip(28)(b), 60) },
 	}
 	for at := range good {
 		if at > fileHeaderSize && at < fileHeaderSize+bucketsSize-8 && at%13 != 0 {
@@ -326,6 +327,10 @@ func TestCraftedRecords(t *testing.T) {
 		return append(h.append(nil), b...)
 	}
 	smallID := Hash(Blob, small)
+	// What it unpacks to is the object, but not as long as the header says.
+	packed := encoder().EncodeAll(data, nil)
+	short := recordHeader{kind: uint8(Blob), codec: codecZstd, raw: 300, stored: uint32(len(packed)), id: id, crc: checksum(packed)}
+	shortZstd := append(short.append(nil), packed...)
 	for name, record := range map[string][]byte{
 		"raw above the limit":    change(func(h *recordHeader) { h.raw = MaxObject + 1 }),
 		"stored above raw":       change(func(h *recordHeader) { h.raw = 199 }),
@@ -335,6 +340,7 @@ func TestCraftedRecords(t *testing.T) {
 		"a tree":                 change(func(h *recordHeader) { h.kind = uint8(Tree) }),
 		"a chunk list":           change(func(h *recordHeader) { h.kind = recChunked }),
 		"reserved codec":         change(func(h *recordHeader) { h.codec = 2 }),
+		"zstd of less than raw":  shortZstd,
 		"not zstd":               change(func(h *recordHeader) { h.codec = codecZstd }),
 		"other content":          change(func(h *recordHeader) { h.id[0] ^= 1; id = good.id }),
 		"other checksum":         change(func(h *recordHeader) { h.crc++ }),
