@@ -1,0 +1,172 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+var crashRounds = flag.Int("crash.rounds", 20, "how often a command is killed")
+
+// A runner runs the command as a process, in a project and a home of its own.
+type runner struct {
+	t       *testing.T
+	home    string
+	project string
+}
+
+func newRunner(t *testing.T) *runner {
+	r := &runner{t, t.TempDir(), filepath.Join(t.TempDir(), "p")}
+	for i := range 120 {
+		name := filepath.Join(r.project, fmt.Sprintf("d%d/f%d", i%9, i))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(strings.Repeat(fmt.Sprintln(i), 50)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+func (r *runner) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("snapctl", append([]string{"--root", r.project}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+r.home, "BOO_STORE=", "BOO_SESSION=")
+	return cmd
+}
+
+// must runs a command that has to succeed.
+func (r *runner) must(args ...string) string {
+	r.t.Helper()
+	var stderr bytes.Buffer
+	cmd := r.command(args...)
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		r.t.Fatalf("snapctl %q: %v\n%s", args, err, stderr.Bytes())
+	}
+	return string(out)
+}
+
+// state is everything in the project.
+func (r *runner) state(dir string) string {
+	r.t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(p)
+		fmt.Fprintf(&b, "%s %q\n", strings.TrimPrefix(p, dir), content)
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestKill kills the command at random points. Every snapshot that it had
+// acknowledged comes back, nothing is damaged, and no lock is left.
+func TestKill(t *testing.T) {
+	r := newRunner(t)
+	acked := make(map[string]string) // tree → state
+	for i := range *crashRounds {
+		for range 1 + rand.IntN(5) {
+			name := filepath.Join(r.project, fmt.Sprintf("d%d/f%d", rand.IntN(9), rand.IntN(200)))
+			if err := os.WriteFile(name, fmt.Appendf(nil, "%d %d", i, rand.Uint64()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := r.command("snapshot", "--json")
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(rand.IntN(40_000))*time.Microsecond, func() { cmd.Process.Kill() })
+		cmd.Wait()
+		timer.Stop()
+		var answer snapshotAnswer
+		if json.Unmarshal(out.Bytes(), &answer) == nil {
+			acked[answer.SnapshotTreeHash.String()] = r.state(r.project)
+		}
+	}
+	r.must("snapshot") // at once: nobody holds a lock
+	r.must("check", "--read-data")
+	for tree, want := range acked {
+		dir := filepath.Join(t.TempDir(), "out")
+		r.must("export", tree, dir)
+		if got := r.state(dir); got != want {
+			t.Errorf("snapshot %s comes back as\n%s\nwas\n%s", tree, got, want)
+		}
+	}
+	t.Logf("%d of %d snapshots acknowledged", len(acked), *crashRounds)
+}
+
+// TestAtOnce: ten processes that snapshot one project at once agree, and
+// store it once.
+func TestAtOnce(t *testing.T) {
+	r := newRunner(t)
+	const n = 10
+	answers := make([]snapshotAnswer, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			out, err := r.command("snapshot", "--json").Output()
+			if err == nil {
+				err = json.Unmarshal(out, &answers[i])
+			}
+			if err != nil {
+				t.Errorf("process %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	stored := 0
+	for _, a := range answers {
+		if a.SnapshotTreeHash != answers[0].SnapshotTreeHash {
+			t.Errorf("trees %s and %s of one directory", a.SnapshotTreeHash, answers[0].SnapshotTreeHash)
+		}
+		if a.Counts.NewObjects > 0 {
+			stored++
+		}
+	}
+	if stored != 1 {
+		t.Errorf("%d processes stored something, want 1", stored)
+	}
+	if lines := strings.Count(r.must("log"), "\n"); lines != 1 {
+		t.Errorf("%d snapshots, want 1", lines)
+	}
+	r.must("check", "--read-data")
+}
+
+// TestManyRuns: many runs that each change a file leave few packs.
+func TestManyRuns(t *testing.T) {
+	r := newRunner(t)
+	runs := 10 * *crashRounds
+	for i := range runs {
+		if err := os.WriteFile(filepath.Join(r.project, "d0/f0"), fmt.Append(nil, i), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r.must("snapshot", "-q")
+	}
+	packs, err := filepath.Glob(filepath.Join(r.home, ".boo/file-store/*/packs/*.pack"))
+	if err != nil || len(packs) > 3 {
+		t.Errorf("%d packs after %d runs (%v), want a few", len(packs), runs, err)
+	}
+	if lines := strings.Count(r.must("log", "--limit", fmt.Sprint(runs+1)), "\n"); lines != runs {
+		t.Errorf("%d snapshots after %d runs", lines, runs)
+	}
+}
