@@ -41,7 +41,7 @@ func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids, err := s.PackIDs()
+	ids, err := s.packIDs()
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -218,45 +219,44 @@ func faultAt(t *testing.T, sc scenario, at int64, sticky bool, cause error) bool
 	if sc.setup != nil {
 		acks = sc.setup(t, disk)
 	}
-	var n, done int
-	var op, name string // what failed
+	var (
+		mu       sync.Mutex // guards the rest: packs are sealed in the background
+		started  int64
+		done     int    // commits reported done
+		before   int    // those before the fault
+		op, name string // what failed
+	)
 	fault := &vfs.Fault{At: at, Sticky: sticky, Err: cause}
-	trace := make(chan struct{}, 1)
-	trace <- struct{}{}
-	started := int64(0)
-	doneAtFault := 0
 	fault.Trace = func(o, f string) {
-		<-trace
+		mu.Lock()
+		defer mu.Unlock()
 		if started == at {
-			op, name, doneAtFault = o, f, n
+			op, name, before = o, f, done
 		}
 		started++
-		trace <- struct{}{}
 	}
 	err := sc.run(t.Context(), vfs.WithFault(disk, fault), func(a acked) {
-		<-trace
-		n++
-		trace <- struct{}{}
+		mu.Lock()
+		defer mu.Unlock()
+		done++
 		acks = append(acks, a)
 	})
-	done = n
 	label := fmt.Sprintf("%s %s (operation %d, sticky=%v, %v)", op, name, at, sticky, cause)
 	switch {
 	case !fault.Fired():
 		if err != nil || done != sc.acks {
 			t.Errorf("without a fault: %d commits, want %d, %v", done, sc.acks, err)
 		}
-	case err == nil && !quiet(op, name) && (sc.best == nil || !sc.best(op, name)) && doneAtFault < sc.acks:
+	case err == nil && !quiet(op, name) && (sc.best == nil || !sc.best(op, name)) && before < sc.acks:
 		// Once all is reported done, what fails is the seal in the
 		// background: it leaves the pack to the next process.
 		t.Errorf("%s: not reported", label)
 	case err == nil && done != sc.acks:
 		t.Errorf("%s: %d commits, want %d, and no error", label, done, sc.acks)
 	}
-	seed := uint64(at)
 	crashed := []*vfs.Mem{disk.AfterCrash(nil)}
-	for range 3 {
-		crashed = append(crashed, disk.AfterCrash(rand.New(rand.NewPCG(seed, uint64(len(crashed))))))
+	for i := range uint64(3) {
+		crashed = append(crashed, disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), i))))
 	}
 	for _, left := range append(crashed, disk) {
 		verify(t, left, acks, sc.damage)
@@ -593,7 +593,7 @@ func TestReadWhileSealing(t *testing.T) {
 }
 
 // A seal that a power cut kept must not vouch for a body that it did not.
-func TestSealIsNotBeforeItsBody(t *testing.T) {
+func TestCrashDuringSeal(t *testing.T) {
 	setLimits(t, 4<<10, never, never)
 	for seed := range uint64(*crashRounds) {
 		disk := vfs.NewMem()

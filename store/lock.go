@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
 )
@@ -22,6 +23,10 @@ func openLock(fsys vfs.FS, name string) (vfs.File, error) {
 	return fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 }
 
+// maxWait bounds the wait for a lock that is held for a sync or two: by then
+// its holder has been stopped, or its disk has.
+const maxWait = 30 * time.Second
+
 // withLock runs fn while it holds the lock on a lock file.
 func withLock(ctx context.Context, fsys vfs.FS, name string, fn func() error) error {
 	f, err := openLock(fsys, name)
@@ -29,7 +34,9 @@ func withLock(ctx context.Context, fsys vfs.FS, name string, fn func() error) er
 		return err
 	}
 	defer f.Close()
-	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
+	wait, cancel := context.WithTimeoutCause(ctx, maxWait, fmt.Errorf("another process has held it for %v", maxWait))
+	defer cancel()
+	if err := vfs.Lock(wait, f, vfs.Exclusive); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return fn()

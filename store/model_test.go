@@ -12,7 +12,7 @@ import (
 
 // Random operations of several processes, with crashes, against the list of
 // what was reported done.
-func TestModel(t *testing.T) {
+func TestCrashesAtRandom(t *testing.T) {
 	start := uint64(time.Now().UnixNano())
 	for round := range uint64(*crashRounds) {
 		seed := start + round

@@ -92,6 +92,9 @@ func (p *pack) sealedAt() (bodyEnd int64, sealed bool, err error) {
 		return 0, false, err
 	}
 	bodyEnd, sealed = parseSeal(b[:])
+	if bodyEnd < fileHeaderSize || bodyEnd > st.Size-sealSize {
+		return 0, false, nil
+	}
 	return bodyEnd, sealed, nil
 }
 
@@ -99,6 +102,15 @@ func (p *pack) sealedAt() (bodyEnd int64, sealed bool, err error) {
 // only. Bytes that are no record are reported as damage, and the scan goes on
 // at the next header that is whole.
 func (p *pack) scan(from, end int64, fn func(indexEntry)) (damage []*CorruptError, err error) {
+	st, err := p.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if missing := end - st.Size; missing > 0 {
+		damage = append(damage, &CorruptError{Path: p.name(), Off: st.Size,
+			Err: fmt.Errorf("%d bytes are missing at the end", missing)})
+		end = st.Size
+	}
 	r := &windowReader{f: p.f, end: end}
 	for off := from; off < end; {
 		b, err := r.at(off, recordHeaderSize)
@@ -162,6 +174,8 @@ type packWriter struct {
 	buf     []byte // appended and not yet written
 	written int64  // length of the file
 	entries []indexEntry
+
+	committed int64 // a record of the journal vouches for what is below
 
 	smu    sync.Mutex // held while syncing; guards the rest
 	synced int64      // durable up to here
@@ -283,7 +297,7 @@ func tryAdopt(fsys vfs.FS, store [16]byte, p *pack, durable func() (int64, error
 	if err != nil || st.Size < end {
 		return nil, err // shorter than it was: damage, for check to report
 	}
-	w := &packWriter{pack: p, written: end, synced: end}
+	w := &packWriter{pack: p, written: end, committed: end, synced: end}
 	damage, err := p.scan(fileHeaderSize, end, func(e indexEntry) { w.entries = append(w.entries, e) })
 	if err != nil || len(damage) > 0 {
 		return nil, err

@@ -82,7 +82,7 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	ids, err := s.PackIDs()
+	ids, err := s.packIDs()
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"iter"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -273,10 +274,33 @@ func (s *Store) Epoch() (uint64, error) {
 	return s.j.epoch, nil
 }
 
-// PackIDs returns the ids of the packs that exist, sorted. Whoever remembers
-// that an object exists should remember with it which packs did: one that is
-// missing now was taken away from outside.
-func (s *Store) PackIDs() ([][16]byte, error) {
+// PackLengths returns, for each pack that exists, up to where its objects can
+// be counted on: the length that the journal has for it, [math.MaxInt64] if it
+// is sealed. Whoever remembers that an object exists should remember with it
+// the lengths at that time: if one is less by now, or missing, something was
+// taken away, or put back from a copy.
+func (s *Store) PackLengths() (map[[16]byte]int64, error) {
+	ids, err := s.packIDs()
+	if err != nil {
+		return nil, err
+	}
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.refresh(); err != nil {
+		return nil, err
+	}
+	lengths := make(map[[16]byte]int64, len(ids))
+	for _, id := range ids {
+		lengths[id] = s.j.packs[id]
+		if _, err := s.fsys.Stat(indexName(id)); err == nil {
+			lengths[id] = math.MaxInt64
+		}
+	}
+	return lengths, nil
+}
+
+// packIDs returns the ids of the packs that exist, sorted.
+func (s *Store) packIDs() ([][16]byte, error) {
 	names, err := s.fsys.ReadDir("packs")
 	if err != nil {
 		return nil, err

@@ -365,6 +365,9 @@ func TestPutReaderOfOddReaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
+	if _, _, err := w.PutReader(bytes.NewReader(big[:maxChunk])); err != nil {
+		t.Fatal(err)
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, odd := range map[string]func(io.Reader) io.Reader{
 		"half":        iotest.HalfReader,

@@ -48,6 +48,10 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("begin writing: %w", err)
 	}
+	if err := s.noticeVanished(); err != nil {
+		epoch.Close()
+		return nil, fmt.Errorf("begin writing: %w", err)
+	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if errors.Is(s.failed, ErrClosed) {
@@ -55,6 +59,46 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 		return nil, ErrClosed
 	}
 	return &Writer{s: s, epoch: epoch, generation: s.generation, settled: true}, nil
+}
+
+// noticeVanished forgets what was in packs that somebody has taken away. They
+// are still open here and can be read, but nobody else will find them.
+func (s *Store) noticeVanished() error {
+	there, err := s.packIDs()
+	if err != nil {
+		return err
+	}
+	var gone [][16]byte
+	s.mu.RLock()
+	for id := range s.packs {
+		if !slices.Contains(there, id) {
+			gone = append(gone, id)
+		}
+	}
+	s.mu.RUnlock()
+	if len(gone) == 0 {
+		return nil
+	}
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.fail(fmt.Errorf("%s was taken away", packName(gone[0])))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range gone {
+		if p := s.packs[id]; p != nil {
+			s.retired = append(s.retired, p.f)
+		}
+		delete(s.packs, id)
+		delete(s.scanned, id)
+	}
+	s.indexes = slices.DeleteFunc(slices.Clone(s.indexes), func(x *indexFile) bool {
+		if !slices.Contains(gone, x.pack.id) {
+			return false
+		}
+		s.retired = append(s.retired, x.f)
+		return true
+	})
+	return nil
 }
 
 // enterEpoch takes the current epoch's lock shared. A prune announces a new
@@ -88,10 +132,18 @@ func (w *Writer) Has(id ID) (bool, error) { return w.s.Has(id) }
 
 // OnClose has fn called when the writer is closed, the last one first. durable
 // tells whether all that was put is on the disk by then.
+//
+// On a writer that is closed already it is called at once.
 func (w *Writer) OnClose(fn func(durable bool)) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.onClose = append(w.onClose, fn)
+	closed := w.closed
+	if !closed {
+		w.onClose = append(w.onClose, fn)
+	}
+	w.mu.Unlock()
+	if closed {
+		fn(false)
+	}
 }
 
 // Stats returns what the writer has added so far.
@@ -116,6 +168,12 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	if len(data) > MaxObject {
 		return fmt.Errorf("put object of %d bytes: the limit is %d", len(data), MaxObject)
+	}
+	w.mu.Lock()
+	closed := w.closed
+	w.mu.Unlock()
+	if closed {
+		return ErrClosed
 	}
 	reserved, err := w.s.reserve(id)
 	if err != nil || !reserved {
@@ -252,7 +310,7 @@ func (s *Store) append(generation int, h recordHeader, payload []byte) error {
 // openActive takes up a pack to append to: an unsealed one that no process
 // uses, or a new one. Store.wmu is held.
 func (s *Store) openActive() error {
-	ids, err := s.PackIDs()
+	ids, err := s.packIDs()
 	if err != nil {
 		return err
 	}
@@ -304,7 +362,8 @@ func (s *Store) durable(id [16]byte) (int64, error) {
 
 // A sealing is a pack that is being sealed.
 type sealing struct {
-	done chan struct{} // closed at the end, however it ended
+	done      chan struct{} // closed at the end, however it ended
+	committed bool          // a commit had followed all of it before
 }
 
 func waitSealed(seals []*sealing) {
@@ -324,7 +383,7 @@ func (s *Store) sealActive() {
 		return
 	}
 	s.active = nil
-	seal := &sealing{done: make(chan struct{})}
+	seal := &sealing{done: make(chan struct{}), committed: w.written == w.committed}
 	s.sealing = append(s.sealing, seal)
 	go func() {
 		defer close(seal.done)
@@ -351,23 +410,22 @@ func (s *Store) fail(err error) {
 	}
 	s.generation++
 	s.failed = fmt.Errorf("%w: %v", ErrLost, err)
-	s.active = nil
+	if s.active != nil {
+		s.active.f.Unlock() // it never fails on a file that is open
+		s.active = nil
+	}
 
-	// Forget all objects: those that a commit has named are found again by
-	// the next look into the packs. Open packs are closed with the store,
-	// since others may be reading them right now.
+	// Forget all objects but those in indexes, which vouch for them. Those
+	// that a commit has named are found again by the next look into the packs.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.objects)
-	clear(s.scanned)
-	for id, p := range s.packs {
-		s.retired = append(s.retired, p.f)
-		delete(s.packs, id)
+	for id := range s.packs {
+		s.scanned[id] = fileHeaderSize
 	}
 	for _, x := range s.indexes {
-		s.retired = append(s.retired, x.f)
+		delete(s.scanned, x.pack.id)
 	}
-	s.indexes = nil
 	s.loaded = false
 }
 
@@ -424,24 +482,41 @@ const closeTimeout = 10 * time.Second
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	closed, settled := w.closed, w.settled
+	w.closed = true
 	w.mu.Unlock()
 	if closed {
 		return nil
 	}
+	intact, committed := w.s.state(w.generation)
+	durable := intact
 	var err error
-	if !settled {
+	if !settled || intact && !committed {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
-		err = w.commit(ctx, &commitRequest{generation: w.generation})
+		err = w.s.commit(ctx, &commitRequest{generation: w.generation})
+		durable = err == nil
 	}
 	w.mu.Lock()
-	w.closed = true
 	onClose := w.onClose
+	w.onClose = nil
 	w.mu.Unlock()
 	for _, fn := range slices.Backward(onClose) {
-		fn(err == nil)
+		fn(durable)
 	}
 	return errors.Join(err, w.epoch.Close())
+}
+
+// state reports whether no write has failed since a writer began, and whether
+// a commit has followed everything that this process appended: a writer may
+// count on what another one put.
+func (s *Store) state(generation int) (intact, committed bool) {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	committed = s.active == nil || s.active.end() == s.active.committed
+	for _, seal := range s.sealing {
+		committed = committed && seal.committed
+	}
+	return generation == s.generation, committed
 }
 
 // A commitRequest waits for its turn in a group commit.
@@ -524,6 +599,13 @@ func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
 	// 3. Only now may the pack be closed for good, and the caller hear of it.
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
+	if s.active != nil {
+		for _, p := range packs {
+			if p.pack == s.active.id {
+				s.active.committed = max(s.active.committed, p.end)
+			}
+		}
+	}
 	if s.active != nil && s.active.written >= sealSizeIdle {
 		s.sealActive()
 	}
@@ -570,8 +652,13 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
 			r.err = fmt.Errorf("session %q: %w", r.snap.Session, ErrMoved)
 			continue
 		}
+		body := r.snap.appendBody(nil, packs)
+		if len(body) > maxFrameBody {
+			r.err = fmt.Errorf("record of %d bytes: the limit is %d", len(body), maxFrameBody)
+			continue
+		}
 		taken[key] = true
-		records = append(records, record{frameSnapshot, r.snap.appendBody(nil, packs)})
+		records = append(records, record{frameSnapshot, body})
 		snaps = append(snaps, r.snap)
 	}
 	if len(records) == 0 {

@@ -41,7 +41,7 @@ const (
 type Limits struct {
 	FileSize int64         // a larger file is left out; default DefaultFileSize bytes
 	NewBytes int64         // content to be read; default DefaultNewBytes bytes
-	Files    int64         // files, links and directories in the tree; default DefaultFiles
+	Files    int64         // files and links in the tree; default DefaultFiles
 	Time     time.Duration // default none
 }
 
@@ -71,7 +71,7 @@ type CaptureOptions struct {
 
 // Progress may be read while a capture runs.
 type Progress struct {
-	Files     atomic.Int64 // files, links and directories seen
+	Files     atomic.Int64 // files and links seen
 	ReadFiles atomic.Int64 // files read, because they were new or changed
 	ReadBytes atomic.Int64
 }
@@ -127,18 +127,22 @@ type capture struct {
 	lookup   bool  // ids in the cache must be looked up in the store
 	racyFrom int64 // what changed at this time or later may change again unseen
 	reliable int64 // entries with a later ctime are not trusted
-	local    bool  // the root's file system stamps directories, too
-	rootDev  uint64
-	deadline time.Time // zero: none
-	stamp    [16]byte  // of git's index
-	asked    bool      // what the cache says of tracked files still holds
+
+	foreignFrom int64 // racyFrom for what lies on another file system
+	local       bool  // the root's file system stamps directories, too
+	rootDev     uint64
+	deadline    time.Time // zero: none
+	stamp       [16]byte  // of git's index
+	asked       bool      // what the cache says of tracked files still holds
 
 	index  func() (*gitrepo.Index, error)
 	queue  queue
 	newDir atomic.Uint32
 
 	files, dirs, links, bytes, omitted atomic.Int64
-	newBytes                           atomic.Int64
+	seen, newBytes                     atomic.Int64
+	readFiles, readBytes               atomic.Int64
+	unasked                            atomic.Bool // git's index could not be read
 	unfinished                         atomic.Bool // some directory was not visited in full
 
 	mu      sync.Mutex // guards the rest
@@ -171,7 +175,7 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOption
 	}
 	w, keeps := sink.(*store.Writer)
 	if keeps && ws.store != nil {
-		ws.takeTurn(ctx, w)
+		ws.takeTurn(ctx, w, opts.Limits.Time)
 	}
 	c, err := ws.newCapture(ctx, sink, opts)
 	if err != nil {
@@ -196,8 +200,8 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOption
 	return &Result{
 		Tree: root.tree, Coverage: root.cover,
 		Files: c.files.Load(), Dirs: c.dirs.Load(), Symlinks: c.links.Load(), Bytes: c.bytes.Load(),
-		ReadFiles: c.progress.ReadFiles.Load(), ReadBytes: c.progress.ReadBytes.Load(),
-		Omitted: c.omitted.Load(), Partial: c.over != nil,
+		ReadFiles: c.readFiles.Load(), ReadBytes: c.readBytes.Load(),
+		Omitted: c.omitted.Load(), Partial: c.unfinished.Load(),
 	}, nil
 }
 
@@ -215,9 +219,10 @@ func (ws *Workspace) newCapture(ctx context.Context, sink Sink, opts *CaptureOpt
 	if c.limits.Time > 0 {
 		c.deadline = time.Now().Add(c.limits.Time)
 	}
+	const foreignClock = 3 * time.Second
+	c.foreignFrom = time.Now().Add(-foreignClock).UnixNano()
 	if c.local = vfs.Local(ws.Root); !c.local {
-		const foreignClock = 3 * time.Second
-		c.racyFrom = time.Now().Add(-foreignClock).UnixNano()
+		c.racyFrom = c.foreignFrom
 	}
 	c.index = sync.OnceValues(ws.gitIndex)
 	var err error
@@ -229,7 +234,7 @@ func (ws *Workspace) newCapture(ctx context.Context, sink Sink, opts *CaptureOpt
 	}
 	c.reliable = c.cache.unreliable(bootID())
 	if ws.store != nil && c.cache.size > 0 {
-		usable, err := c.cache.idsUsable(ctx, ws.store)
+		usable, err := c.cache.idsUsable(ws.store)
 		if err != nil {
 			return nil, err
 		}
@@ -286,6 +291,8 @@ func (c *capture) run(ctx context.Context, workers int) (*dirJob, error) {
 	case c.over != nil && !c.partial:
 		c.over.Largest = c.offenders()
 		return nil, c.over
+	case root.gone:
+		return nil, errors.New("the root is gone")
 	case root.reason != 0:
 		return nil, fmt.Errorf("the root is %s", root.reason)
 	}
@@ -473,7 +480,7 @@ func (w *worker) readFile(dir vfs.Dir, name string) (store.ID, error) {
 		id, err = w.readSmall(f)
 	} else {
 		var n int64
-		id, n, err = w.c.sink.PutReader(&sourceReader{r: f, left: w.st.Size + 1})
+		id, n, err = w.c.sink.PutReader(&sourceReader{c: w.c, r: f, left: w.st.Size + 1})
 		if err == nil && n != w.st.Size {
 			err = errChanged
 		}
@@ -491,7 +498,10 @@ func (w *worker) readFile(dir vfs.Dir, name string) (store.ID, error) {
 	return id, nil
 }
 
-var errTooLarge = errors.New("too large")
+var (
+	errTooLarge = errors.New("too large")
+	errStopped  = errors.New("capture has ended")
+)
 
 // readSmall stores the content of a file of w.st.Size bytes.
 func (w *worker) readSmall(f vfs.Reader) (store.ID, error) {
@@ -523,8 +533,10 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// A sourceReader marks the errors of the file, and ends after left bytes.
+// A sourceReader marks the errors of the file, ends after left bytes, and
+// fails when the capture has.
 type sourceReader struct {
+	c    *capture
 	r    io.Reader
 	left int64
 }
@@ -532,6 +544,9 @@ type sourceReader struct {
 func (r *sourceReader) Read(b []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, io.EOF
+	}
+	if r.c.queue.isStopped() {
+		return 0, errStopped
 	}
 	n, err := r.r.Read(b[:min(int64(len(b)), r.left)])
 	r.left -= int64(n)

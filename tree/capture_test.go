@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -423,18 +424,156 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// A cancellingDir ends a context when the capture comes to an operation.
+type cancellingDir struct {
+	vfs.Dir
+	left   *atomic.Int64
+	cancel context.CancelFunc
+}
+
+func (d cancellingDir) count() {
+	if d.left.Add(-1) == 0 {
+		d.cancel()
+	}
+}
+
+func (d cancellingDir) Lstat(name string, st *vfs.Stat) error {
+	d.count()
+	return d.Dir.Lstat(name, st)
+}
+
+func (d cancellingDir) OpenDir(name string) (vfs.Dir, error) {
+	d.count()
+	sub, err := d.Dir.OpenDir(name)
+	return cancellingDir{sub, d.left, d.cancel}, err
+}
+
+// TestCancel ends a capture at every operation. There is no result, and the
+// next capture is what one without a cache is.
 func TestCancel(t *testing.T) {
 	root := t.TempDir()
-	write(t, filepath.Join(root, "f"), "x")
+	for i := range 12 {
+		write(t, filepath.Join(root, fmt.Sprintf("d%d/e/f%d", i%4, i)), "x")
+	}
 	s := openStore(t, vfs.NewMem())
-	ctx, cancel := context.WithCancel(t.Context())
-	w, err := s.Begin(ctx)
-	if err != nil {
+	settle()
+	snapshot(t, s, openWorkspace(t, s, root), nil)
+	for at := int64(1); ; at++ {
+		for i := range 4 {
+			write(t, filepath.Join(root, fmt.Sprintf("d%d/e/f%d", i, i)), fmt.Sprint(at))
+		}
+		settle()
+		ctx, cancel := context.WithCancel(t.Context())
+		var left atomic.Int64
+		left.Store(at)
+		ws := openWorkspace(t, s, root)
+		ws.openDir = func(path string) (vfs.Dir, error) {
+			d, err := vfs.OpenDir(path)
+			return cancellingDir{d, &left, cancel}, err
+		}
+		w, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := ws.Capture(ctx, w, &CaptureOptions{Workers: 1})
+		if (err == nil) != (r != nil) || err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled at %d: %+v, %v", at, r, err)
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		next := snapshot(t, s, openWorkspace(t, s, root), nil)
+		bare := openWorkspace(t, s, root)
+		bare.store = nil
+		plain, err := bare.Capture(t.Context(), NewOverlay(s), nil)
+		if err != nil || next.Tree != plain.Tree {
+			t.Fatalf("cancelled at %d: the next capture says %s, one without a cache %s (%v)",
+				at, next.Tree.Short(), plain.Tree.Short(), err)
+		}
+		if left.Load() > 0 {
+			return
+		}
+	}
+}
+
+// TestLostRecord: a snapshot whose record is lost is not counted on by the
+// cache that was written after it.
+func TestLostRecord(t *testing.T) {
+	for _, lose := range []string{"last record", "journal"} {
+		root := t.TempDir()
+		faultTree(t, root)
+		disk := vfs.NewMem()
+		s := reopenStore(t, disk)
+		settle()
+		snapshot(t, s, openWorkspace(t, s, root), nil)
+		write(t, filepath.Join(root, "a/one"), "edited")
+		settle()
+		snapshot(t, s, openWorkspace(t, s, root), nil)
+		closeStore(t, s)
+		name := "journal/00000001.log"
+		if lose == "journal" {
+			if err := disk.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			f, err := disk.OpenFile(name, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			st, err := f.Stat()
+			if err == nil {
+				err = f.Truncate(st.Size - 1)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+		s = reopenStore(t, disk)
+		write(t, filepath.Join(root, "more"), "more")
+		r := snapshot(t, s, openWorkspace(t, s, root), nil)
+		if got := exported(t, s, r.Tree); !equalMaps(got, listing(t, root, []string{"x.tmp"})) {
+			t.Errorf("%s lost: comes back as %q", lose, got)
+		}
+		closeStore(t, s)
+	}
+}
+
+// TestTakenPackOfMany: when one pack of several is gone, every page is looked
+// for, also those of large and of unchanged directories.
+func TestTakenPackOfMany(t *testing.T) {
+	root := t.TempDir()
+	for i := range 300 {
+		write(t, filepath.Join(root, fmt.Sprintf("d%03d/f", i)), fmt.Sprint(i))
+	}
+	disk := vfs.NewMem()
+	s := reopenStore(t, disk)
+	settle()
+	snapshot(t, s, openWorkspace(t, s, root), nil)
+	names, err := disk.ReadDir("packs")
+	if err != nil || len(names) != 1 {
+		t.Fatalf("packs %q, %v", names, err)
+	}
+	// Another process adds to a pack of its own.
+	other := reopenStore(t, disk)
+	write(t, filepath.Join(root, "d150/f"), "edited")
+	settle()
+	snapshot(t, other, openWorkspace(t, other, root), nil)
+	closeStore(t, other)
+	if err := disk.Remove("packs/" + names[0]); err != nil {
 		t.Fatal(err)
 	}
-	defer w.Close()
-	cancel()
-	if r, err := openWorkspace(t, s, root).Capture(ctx, w, nil); !errors.Is(err, context.Canceled) || r != nil {
-		t.Errorf("Capture = %+v, %v", r, err)
+	// Both the process that has the pack open and a new one notice.
+	for i, s := range []*store.Store{s, reopenStore(t, disk)} {
+		write(t, filepath.Join(root, "d151/f"), fmt.Sprint("edited ", i))
+		settle()
+		r := snapshot(t, s, openWorkspace(t, s, root), nil)
+		fresh := reopenStore(t, disk)
+		if got := exported(t, fresh, r.Tree); !equalMaps(got, listing(t, root, nil)) {
+			t.Errorf("store %d: the snapshot does not come back", i)
+		}
+		fresh.Close()
+		s.Close()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"sort"
+	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -37,8 +38,9 @@ type dirJob struct {
 	rulesID  [16]byte
 	patterns [2]patternFile // .gitignore and .booignore
 
-	slots []slot
-	kids  []*dirJob
+	slots    []slot
+	kids     []*dirJob
+	shifting bool // it changed each time it was listed
 
 	users   atomic.Int32 // who may still need dir: this job's visits, and subdirectories not opened yet
 	ranges  atomic.Int32 // visits not done
@@ -220,18 +222,27 @@ func (j *dirJob) unchanged() bool {
 // list reads the names and finds them in the old block.
 func (j *dirJob) list() error {
 	j.slots = []slot{} // not nil, which would mean that all is as it was
-	err := j.dir.ReadNames(func(name []byte, kind vfs.Kind) {
-		j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
-	})
-	if err != nil {
-		return err
+	// A name that is replaced while a directory is listed may be missed, so a
+	// directory that changes is listed again. What any listing had is looked
+	// at: what is gone by then says so itself.
+	j.shifting = true
+	for try := 0; try < maxTries && j.shifting; try++ {
+		err := j.dir.ReadNames(func(name []byte, kind vfs.Kind) {
+			j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
+		})
+		if err != nil {
+			return err
+		}
+		before := j.st
+		if err := j.dir.Stat(&j.st); err != nil {
+			return err
+		}
+		j.shifting = j.st != before
 	}
 	slices.SortFunc(j.slots, func(a, b slot) int {
-		if a.name < b.name {
-			return -1
-		}
-		return 1
+		return strings.Compare(a.name, b.name)
 	})
+	j.slots = slices.CompactFunc(j.slots, func(a, b slot) bool { return a.name == b.name })
 	if j.old == nil {
 		return nil
 	}
@@ -314,7 +325,8 @@ func (c *capture) count(files, links, bytes int64) {
 	c.files.Add(files)
 	c.links.Add(links)
 	c.bytes.Add(bytes)
-	if c.progress.Files.Add(files+links) > c.limits.Files {
+	c.progress.Files.Add(files + links)
+	if c.seen.Add(files+links) > c.limits.Files {
 		c.overBudget("files", c.limits.Files)
 	}
 }
@@ -420,6 +432,8 @@ func (j *dirJob) readFile(w *worker, s *slot) (err error) {
 	s.id, err = w.readFile(j.dir, s.name)
 	s.st = w.st
 	if err == nil {
+		c.readFiles.Add(1)
+		c.readBytes.Add(size)
 		c.progress.ReadFiles.Add(1)
 		c.progress.ReadBytes.Add(size)
 	}
@@ -464,7 +478,12 @@ func (j *dirJob) settle(s *slot, err error) bool {
 
 // isRacy reports whether a file may change again without its identity
 // showing it.
-func (c *capture) isRacy(st *vfs.Stat) bool { return st.Ctime >= c.racyFrom }
+func (c *capture) isRacy(st *vfs.Stat) bool {
+	if st.Dev != c.rootDev {
+		return st.Ctime >= c.foreignFrom
+	}
+	return st.Ctime >= c.racyFrom
+}
 
 func (c *capture) isOver() bool {
 	c.mu.Lock()
@@ -511,8 +530,14 @@ func (j *dirJob) ignored(s *slot) bool {
 // tracked reports whether git tracks a path, or anything below it.
 func (c *capture) tracked(path string, isDir bool) bool {
 	index, err := c.index()
-	if err != nil || index == nil {
-		return false // Workspace.gitIndex has logged the error
+	if err != nil {
+		if isFatal(err) {
+			c.fail(err)
+		}
+		c.unasked.Store(true) // Workspace.gitIndex has logged the error
+	}
+	if index == nil {
+		return false
 	}
 	path = join(c.ws.prefix, path)
 	if isDir {
@@ -680,15 +705,10 @@ func (j *dirJob) finish() {
 func (j *dirJob) make() error {
 	j.c.dirs.Add(1)
 	if j.slots == nil && j.old != nil {
-		if !slices.ContainsFunc(j.kids, (*dirJob).differs) && j.c.has(j.old.tree()) &&
-			(j.old.cover().IsZero() || j.c.has(j.old.cover())) {
+		// Where ids have to be looked up, every page has: make them again.
+		if !j.c.lookup && !slices.ContainsFunc(j.kids, (*dirJob).differs) {
 			j.tree, j.cover = j.old.tree(), j.old.cover()
 			j.c.omitted.Add(j.countOmitted())
-			if j.st.Perm != j.old.perm() {
-				b := slices.Clone(j.old)
-				le.PutUint32(b[20:], uint32(j.st.Perm))
-				j.c.learn(j.number, b)
-			}
 			return nil
 		}
 		j.takeOld()
@@ -710,10 +730,12 @@ func (j *dirJob) make() error {
 	return nil
 }
 
-// differs reports whether a directory came out other than it was.
+// differs reports whether a directory came out other than its parent's tree
+// has it.
 func (j *dirJob) differs() bool {
+	e := j.parent.old.entry(j.at)
 	return j.gone || j.reason != 0 || j.old == nil ||
-		j.tree != j.old.tree() || j.cover != j.old.cover() || j.st.Perm != j.old.perm()
+		j.tree != e.id() || j.st.Perm != e.perm() || j.cover != j.old.cover()
 }
 
 func (j *dirJob) countOmitted() (n int64) {
@@ -827,10 +849,7 @@ func (s *slot) sameEntry(old block) bool {
 	if e.reason() != 0 || e.kind() != s.kind || e.perm() != s.st.Perm {
 		return false
 	}
-	if s.kid != nil {
-		return s.kid.old != nil && s.kid.old.tree() == s.id && s.kid.old.perm() == s.st.Perm
-	}
-	return e.id() == s.id && e.fileSize() == s.st.Size
+	return e.id() == s.id && (s.kid != nil || e.fileSize() == s.st.Size)
 }
 
 // item returns the tree's entry for a captured slot.
@@ -878,7 +897,7 @@ func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 		len(j.patterns[0].content) + len(j.patterns[1].content)
 	b := make(block, 0, size)
 	var flags uint32
-	if c.isRacy(&j.st) || !c.local || j.st.Dev != c.rootDev {
+	if j.shifting || c.isRacy(&j.st) || !c.local || j.st.Dev != c.rootDev {
 		flags = listingRacy
 	}
 	b = le.AppendUint32(b, uint32(size))

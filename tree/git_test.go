@@ -88,7 +88,7 @@ func TestGitOracle(t *testing.T) {
 					git(t, root, "add", "-f", "--", ignored[r.IntN(len(ignored)-1)])
 				}
 			case 1:
-				git(t, root, "rm", "-rq", "--cached", "--ignore-unmatch", "--", fmt.Sprintf("d%d", r.IntN(4)))
+				git(t, root, "rm", "-rqf", "--cached", "--ignore-unmatch", "--", fmt.Sprintf("d%d", r.IntN(4)))
 			case 2:
 				write(t, filepath.Join(root, ".git/info/exclude"), []string{"f1*\n", "", "*.txt\n"}[r.IntN(3)])
 			}

@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -42,13 +41,13 @@ type statCache struct {
 // A batchHeader precedes the blocks of a batch.
 type batchHeader struct {
 	store      [16]byte
-	generation uint64   // random: one value per first batch
-	time       int64    // Unix ns, when the batch was written
-	boot       [16]byte // boot of the machine, zero if unknown
-	epoch      uint64   // of the store: the ids in the cache were there then
-	stamp      [16]byte // of git's index: what is tracked was asked then; zero if it was not asked everywhere
-	nextDir    uint32   // number of the next new directory
-	packs      [][16]byte
+	generation uint64             // random: one value per first batch
+	time       int64              // Unix ns, when the batch was written
+	boot       [16]byte           // boot of the machine, zero if unknown
+	epoch      uint64             // of the store: the ids in the cache were there then
+	stamp      [16]byte           // of git's index: what is tracked was asked then; zero if it was not asked everywhere
+	nextDir    uint32             // number of the next new directory
+	packs      map[[16]byte]int64 // that were there, and their lengths
 }
 
 const (
@@ -77,8 +76,9 @@ func (h *batchHeader) appendTo(b []byte, offset int64, blocks []block) []byte {
 	b = le.AppendUint32(b, h.nextDir)
 	b = le.AppendUint32(b, uint32(len(h.packs)))
 	b = append(b, make([]byte, batchHeaderSize-(len(b)-start))...)
-	for _, p := range h.packs {
-		b = append(b, p[:]...)
+	for id, length := range h.packs {
+		b = append(b, id[:]...)
+		b = le.AppendUint64(b, uint64(length))
 	}
 	for _, blk := range blocks {
 		b = append(b, blk...)
@@ -108,12 +108,13 @@ func parseBatch(b []byte, offset int64) (h batchHeader, blocks []byte, size int6
 	h.nextDir = le.Uint32(b[104:])
 	packs := int64(le.Uint32(b[108:]))
 	body := b[batchHeaderSize:n]
-	if packs*16 > int64(len(body)) {
+	if packs*24 > int64(len(body)) {
 		return h, nil, 0, false
 	}
+	h.packs = make(map[[16]byte]int64, packs)
 	for range packs {
-		h.packs = append(h.packs, [16]byte(body))
-		body = body[16:]
+		h.packs[[16]byte(body)] = int64(le.Uint64(body[16:]))
+		body = body[24:]
 	}
 	return h, body, int64(n), true
 }
@@ -394,6 +395,9 @@ func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) error {
 	blocks := []block{nil}
 	todo := []uint32{0}
 	for i := 0; i < len(todo); i++ {
+		if len(todo) > int(h.nextDir) {
+			return errors.New("stat cache: directories lead in a circle")
+		}
 		old := changed[todo[i]]
 		if old == nil {
 			old = c.block(todo[i])
@@ -432,34 +436,38 @@ func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) error {
 	return err
 }
 
+const alwaysReliable = 1<<63 - 1
+
 // unreliable returns the time from which on entries are not trusted because
 // the machine may have lost power since they were seen: a new boot can bring
 // back old metadata with lost content.
 func (c *statCache) unreliable(boot [16]byte) int64 {
 	const window = 60 * time.Second
-	if c.batch.boot == boot && boot != [16]byte{} {
-		return 1<<63 - 1
+	if c.batch.boot == boot && boot != [16]byte{} || c.size == 0 {
+		return alwaysReliable
 	}
 	return c.batch.time - int64(window)
 }
 
 // idsUsable reports whether the ids in the cache are known to be in the
-// store: nothing was pruned since, and no pack was taken away.
-func (c *statCache) idsUsable(ctx context.Context, s *store.Store) (bool, error) {
+// store: nothing was pruned since, no pack was taken away or put back from a
+// copy, and the journal vouches for what it vouched for then.
+func (c *statCache) idsUsable(s *store.Store) (bool, error) {
 	epoch, err := s.Epoch()
 	if err != nil || epoch != c.batch.epoch {
 		return false, err
 	}
-	packs, err := s.PackIDs()
-	if err != nil {
-		return false, err
-	}
-	for _, p := range c.batch.packs {
-		if !slices.Contains(packs, p) {
-			return false, nil
+	now, err := s.PackLengths()
+	return err == nil && c.batch.stillThere(now), err
+}
+
+func (h *batchHeader) stillThere(now map[[16]byte]int64) bool {
+	for id, length := range h.packs {
+		if is, ok := now[id]; !ok || is < length {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 // bootID identifies the running boot of the machine; zero where the system

@@ -125,7 +125,7 @@ type GitEnv struct {
 // default.
 type WorkspaceOptions struct {
 	Store    *store.Store // keeps the stat cache; nil: every capture reads everything
-	StoreDir string       // directory of the store, left out wherever it lies; also its parents that hold other stores
+	StoreDir string       // directory of the store, or one above that holds other stores: left out wherever it lies
 	Git      GitEnv
 	Logger   *slog.Logger // nil: nothing is logged
 }
@@ -286,7 +286,7 @@ const patience = 30 * time.Second
 // stores need not be stored again, and its stat cache makes ours quick. The
 // turn lasts until the writer is closed. It saves work and nothing else, so a
 // capture goes on without it, too.
-func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer) {
+func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer, limit time.Duration) {
 	if ws.turn == w {
 		return
 	}
@@ -300,7 +300,11 @@ func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer) {
 		return
 	}
 	w.OnClose(func(bool) { f.Close() })
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	wait := patience
+	if limit > 0 {
+		wait = min(wait, limit)
+	}
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
 		ws.log.Warn("another process is capturing the same worktree", "root", ws.Root, "err", err)
@@ -310,22 +314,34 @@ func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer) {
 // saveCache writes down what a capture saw, so that the next one is quick. All
 // that the capture put is durable. captureErr is how it ended.
 func (c *capture) saveCache(captureErr error) error {
+	var budget *BudgetError
+	if captureErr != nil && !errors.As(captureErr, &budget) {
+		// It stopped anywhere: some directories were finished, and those
+		// above them were not.
+		return nil
+	}
 	s := c.ws.store
 	h := c.cache.batch
 	var err error
 	if h.epoch, err = s.Epoch(); err != nil {
 		return err
 	}
-	if h.packs, err = s.PackIDs(); err != nil {
+	if h.packs, err = s.PackLengths(); err != nil {
 		return err
+	}
+	if !c.lookup && !c.cache.batch.stillThere(h.packs) {
+		return nil // the ids were taken on trust, which goes with the packs
 	}
 	h.boot = bootID()
 	h.nextDir = c.newDir.Load()
 	h.stamp = c.stamp
+	if c.unasked.Load() {
+		h.stamp = [16]byte{}
+	}
 	if captureErr != nil || c.unfinished.Load() {
 		h.stamp = [16]byte{} // not every ignored name was asked for
-		if c.lookup {
-			return nil // nor every id
+		if c.lookup || c.reliable != alwaysReliable {
+			return nil // nor every id, or every entry from before the boot
 		}
 	}
 	id, err := hex.DecodeString(s.ID())

@@ -154,6 +154,9 @@ func TestAtOnce(t *testing.T) {
 
 // TestManyRuns: many runs that each change a file leave few packs.
 func TestManyRuns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes thousands of runs")
+	}
 	r := newRunner(t)
 	runs := 10 * *crashRounds
 	for i := range runs {

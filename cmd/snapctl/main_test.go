@@ -49,6 +49,7 @@ func TestScript(t *testing.T) {
 			env.Cd = project
 			env.Setenv("HOME", home)
 			env.Setenv("TZ", "UTC")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else 1 s for each command
 			for _, who := range []string{"AUTHOR", "COMMITTER"} {
 				env.Setenv("GIT_"+who+"_NAME", "A")
 				env.Setenv("GIT_"+who+"_EMAIL", "a@example.com")
