@@ -202,7 +202,11 @@ func (a *app) printSnapshot(t *taken, session string, took time.Duration) error 
 		fmt.Fprintf(a.out, "%s  %s, %s, %s stored (%s)\n", a.paint(yellow, t.snap.Entry),
 			count(r.Files, "file"), t.diff.brief(), size(t.stats.Stored), seconds(took))
 	}
-	if s := t.left.String(); s != "" {
+	switch s := t.left.String(); {
+	case s == "":
+	case t.snap == nil: // the coverage on record is that of the snapshot before
+		fmt.Fprintf(a.out, "not captured: %s\n", s)
+	default:
 		fmt.Fprintf(a.out, "not captured: %s: see 'snapctl coverage'\n", s)
 	}
 	return nil

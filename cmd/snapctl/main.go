@@ -153,7 +153,7 @@ func (a *app) prepare() error {
 	default:
 		return &failure{code: exitUsage, err: fmt.Errorf("--color %q: want auto, always or never", a.flags.color)}
 	}
-	a.log = slog.New(slog.DiscardHandler)
+	a.log = slog.New(warner{a.stderr})
 	if a.getenv("SNAPCTL_DEBUG") != "" {
 		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
