@@ -58,9 +58,9 @@ const minCompress = 100
 
 // compress returns the stored form of src and its codec. The result is src
 // itself or lies in scratch, which may grow.
-func compress(src []byte, scratch *[]byte) (codec uint8, stored []byte, err error) {
+func compress(src []byte, scratch *[]byte) (codec uint8, stored []byte) {
 	if len(src) < minCompress {
-		return codecRaw, src, nil
+		return codecRaw, src
 	}
 	e := encoder
 	if len(src) >= betterFrom {
@@ -69,9 +69,9 @@ func compress(src []byte, scratch *[]byte) (codec uint8, stored []byte, err erro
 	z := e().EncodeAll(src, (*scratch)[:0])
 	*scratch = z
 	if len(z) > len(src)-len(src)/20 { // saves less than 5 %: not worth decoding
-		return codecRaw, src, nil
+		return codecRaw, src
 	}
-	return codecZstd, z, nil
+	return codecZstd, z
 }
 
 var errBomb = errors.New("payload does not decode to its recorded length")

@@ -182,10 +182,8 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	defer w.s.release(id)
 	buf := scratches.Get().(*scratch)
 	defer scratches.Put(buf)
-	codec, stored, err := compress(data, &buf.packed)
-	if err == nil {
-		err = verifyCompressed(codec, stored, data, &buf.plain)
-	}
+	codec, stored := compress(data, &buf.packed)
+	err = verifyCompressed(codec, stored, data, &buf.plain)
 	h := recordHeader{kind: kind, codec: codec, raw: uint32(len(data)), stored: uint32(len(stored)),
 		id: id, crc: checksum(stored)}
 	if err == nil {

@@ -169,10 +169,7 @@ func (j *dirJob) look(w *worker) {
 			return
 		}
 	}
-	if err := j.readPatterns(w); err != nil {
-		j.unreadable(err)
-		return
-	}
+	j.readPatterns(w)
 	if known && j.old.rules() == j.rulesID && j.old.count() <= batchSize {
 		doubtful := j.verify(w)
 		if len(doubtful) > 0 {
@@ -549,10 +546,10 @@ func (c *capture) tracked(path string, isDir bool) bool {
 var patternFiles = [2]string{".gitignore", ".booignore"}
 
 // readPatterns reads the pattern files of the directory and sets its rules.
-func (j *dirJob) readPatterns(w *worker) error {
+func (j *dirJob) readPatterns(w *worker) {
 	if j.forced {
 		j.rules, j.rulesID = nil, forcedRules
-		return nil
+		return
 	}
 	var old [2][]byte
 	if j.old != nil {
@@ -583,7 +580,6 @@ func (j *dirJob) readPatterns(w *worker) error {
 		j.rules = j.rules.WithFiles(j.patterns[0].content, j.patterns[1].content)
 	}
 	j.rulesID = j.rules.ID()
-	return nil
 }
 
 // forcedRules is the id of the rule that everything is ignored.

@@ -77,9 +77,6 @@ func (f *FS) find(op, name string, follow bool) (Entry, error) {
 		return Entry{}, &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
 	e, err := f.resolve(name, follow)
-	if errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrCorrupt) {
-		err = fs.ErrNotExist
-	}
 	if err != nil {
 		return Entry{}, &fs.PathError{Op: op, Path: name, Err: err}
 	}
@@ -120,7 +117,7 @@ func (f *FS) walk(name string, follow bool) (e Entry, link, rest string, err err
 	parts := strings.Split(name, "/")
 	for i, part := range parts {
 		if !e.Mode.IsDir() {
-			return e, "", "", store.ErrNotFound
+			return e, "", "", fs.ErrNotExist
 		}
 		if e, err = Lookup(f.ctx, f.g, e.ID, part); err != nil {
 			return e, "", "", err

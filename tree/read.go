@@ -3,6 +3,7 @@ package tree
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"iter"
 	"strings"
 
@@ -57,8 +58,8 @@ func Entries(ctx context.Context, g Getter, id store.ID) iter.Seq2[Entry, error]
 }
 
 // Lookup returns the entry at a slash-separated path below a tree; "." and
-// "" are the tree itself. The error matches [store.ErrNotFound] if there is
-// none. It reads a page or a few per directory, whatever their size.
+// "" are the tree itself. The error matches [fs.ErrNotExist] if there is none;
+// [store.ErrNotFound] would mean that a part of the tree is lost. It reads a page or a few per directory, whatever their size.
 func Lookup(ctx context.Context, g Getter, root store.ID, path string) (Entry, error) {
 	e := Entry{Name: ".", Mode: ModeDir | 0o755, ID: root}
 	if path == "." || path == "" {
@@ -66,11 +67,11 @@ func Lookup(ctx context.Context, g Getter, root store.ID, path string) (Entry, e
 	}
 	for name := range strings.SplitSeq(path, "/") {
 		if !e.Mode.IsDir() {
-			return Entry{}, fmt.Errorf("%q: %w", path, store.ErrNotFound)
+			return Entry{}, fmt.Errorf("%q: %w", path, fs.ErrNotExist)
 		}
 		it, ok, err := trees(g).find(ctx, e.ID, name)
 		if err == nil && !ok {
-			err = fmt.Errorf("%q: %w", path, store.ErrNotFound)
+			err = fmt.Errorf("%q: %w", path, fs.ErrNotExist)
 		}
 		if err != nil {
 			return Entry{}, err

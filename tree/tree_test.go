@@ -62,7 +62,7 @@ func TestPages(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"a", "file-", "file-000000x", "zzz", "file-000000/x"} {
-			if _, err := Lookup(t.Context(), o, id, name); !errors.Is(err, store.ErrNotFound) {
+			if _, err := Lookup(t.Context(), o, id, name); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("%d entries: Lookup(%q): %v", n, name, err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ func (a *app) ls(cmd *cobra.Command, args []string, f *lsFlags) error {
 // lookup finds a path in the tree of a REV.
 func (p *place) lookup(ctx context.Context, text string, root store.ID, path string) (tree.Entry, error) {
 	e, err := tree.Lookup(ctx, p.objects, root, path)
-	if errors.Is(err, store.ErrNotFound) {
+	if errors.Is(err, fs.ErrNotExist) {
 		err = refuse(fmt.Sprintf("'snapctl ls -r %s' lists all paths, 'snapctl coverage %s' those left out", text, text),
 			"path %q in %s: %w", path, text, store.ErrNotFound)
 	}
