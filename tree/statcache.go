@@ -146,7 +146,6 @@ func (b block) dir() uint32     { return le.Uint32(b[4:]) }
 func (b block) count() int      { return int(le.Uint32(b[8:])) }
 func (b block) leaves() int     { return int(le.Uint32(b[12:])) }
 func (b block) flags() uint32   { return le.Uint32(b[16:]) }
-func (b block) perm() uint16    { return uint16(le.Uint32(b[20:])) }
 func (b block) ino() uint64     { return le.Uint64(b[24:]) }
 func (b block) dev() uint64     { return le.Uint64(b[32:]) }
 func (b block) mtime() int64    { return int64(le.Uint64(b[40:])) }
