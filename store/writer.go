@@ -27,6 +27,7 @@ type Writer struct {
 	mu      sync.Mutex // guards the rest
 	stats   WriteStats
 	settled bool // nothing was appended since the last commit
+	vouched bool // nothing was put at all since the last commit
 	closed  bool
 	onClose []func(durable bool)
 }
@@ -171,6 +172,7 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	}
 	w.mu.Lock()
 	closed := w.closed
+	w.vouched = false
 	w.mu.Unlock()
 	if closed {
 		return ErrClosed
@@ -466,7 +468,7 @@ func (w *Writer) commit(ctx context.Context, req *commitRequest) error {
 		return err
 	}
 	w.mu.Lock()
-	w.settled = true
+	w.settled, w.vouched = true, true
 	w.mu.Unlock()
 	return nil
 }
@@ -479,7 +481,7 @@ const closeTimeout = 10 * time.Second
 // only that it may not.
 func (w *Writer) Close() error {
 	w.mu.Lock()
-	closed, settled := w.closed, w.settled
+	closed, settled, vouched := w.closed, w.settled, w.vouched
 	w.closed = true
 	w.mu.Unlock()
 	if closed {
@@ -488,7 +490,7 @@ func (w *Writer) Close() error {
 	intact, committed := w.s.state(w.generation)
 	durable := intact
 	var err error
-	if !settled || intact && !committed {
+	if !settled || intact && !vouched && !committed {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		err = w.s.commit(ctx, &commitRequest{generation: w.generation})
