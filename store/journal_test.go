@@ -49,7 +49,7 @@ func frameOffsets(t *testing.T, disk *vfs.Mem, seg uint64) []int {
 func TestTornTail(t *testing.T) {
 	disk, acks, offs := journalOf(t, 3)
 	last, end := offs[len(offs)-2], offs[len(offs)-1]
-	whole, err := readFile(disk, segmentName(1))
+	whole, err := vfs.ReadFile(disk, segmentName(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestTornTail(t *testing.T) {
 		} {
 			torn := disk.AfterCrash(nil)
 			edit(t, torn, segmentName(1), tear)
-			tail, err := readFile(torn, segmentName(1))
+			tail, err := vfs.ReadFile(torn, segmentName(1))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +76,7 @@ func TestTornTail(t *testing.T) {
 			if len(kept) != 1 {
 				t.Fatalf("%s at %d: quarantine has %q, want one file", name, cut-last, kept)
 			}
-			if b, err := readFile(torn, kept[0]); err != nil || !bytes.Equal(b, tail) {
+			if b, err := vfs.ReadFile(torn, kept[0]); err != nil || !bytes.Equal(b, tail) {
 				t.Errorf("%s at %d: quarantine has %d bytes, want %d, %v", name, cut-last, len(b), len(tail), err)
 			}
 			if n := len(names(t, torn, "journal", ".log")); n != 1 {

@@ -54,7 +54,7 @@ func openNamed(t *testing.T, s *Store, name string) *pack {
 
 func readAll(t *testing.T, disk *vfs.Mem, name string) []byte {
 	t.Helper()
-	b, err := readFile(disk, name)
+	b, err := vfs.ReadFile(disk, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,7 +212,7 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 }
 
 func readFormat(fsys vfs.FS) (*format, error) {
-	b, err := readFile(fsys, formatName)
+	b, err := vfs.ReadFile(fsys, formatName)
 	if err != nil {
 		return nil, err
 	}
@@ -236,24 +236,6 @@ func (f *format) check(readOnly bool) error {
 		return fmt.Errorf("%w: writing needs %q", ErrFormat, f.Features.Write)
 	}
 	return nil
-}
-
-func readFile(fsys vfs.FS, name string) ([]byte, error) {
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, st.Size)
-	n, err := f.ReadAt(b, 0)
-	if n == len(b) {
-		err = nil
-	}
-	return b, err
 }
 
 // ID returns the store's identity, 32 hex digits.

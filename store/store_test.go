@@ -267,7 +267,7 @@ func only(t *testing.T, fsys vfs.FS, dir, suffix string) string {
 // edit replaces the content of a file by what fn makes of it.
 func edit(t *testing.T, fsys vfs.FS, name string, fn func([]byte) []byte) {
 	t.Helper()
-	b, err := readFile(fsys, name)
+	b, err := vfs.ReadFile(fsys, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -573,7 +573,7 @@ func TestOpenWithoutFormat(t *testing.T) {
 	s := openMem(t, fsys)
 	a := commit(t, s, "", small)
 	lost := fsys.AfterCrash(nil)
-	text, err := readFile(lost, formatName)
+	text, err := vfs.ReadFile(lost, formatName)
 	if err != nil {
 		t.Fatal(err)
 	}

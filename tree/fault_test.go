@@ -267,7 +267,7 @@ func TestDamagedCache(t *testing.T) {
 	ws := openWorkspace(t, s, root)
 	want := snapshot(t, s, ws, nil)
 	name := "worktrees/" + ws.Worktree() + "/" + cacheName
-	good, err := readAll(disk, name)
+	good, err := vfs.ReadFile(disk, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -245,7 +245,7 @@ const cacheName = "statcache"
 // makes an empty cache.
 func loadStatCache(fsys vfs.FS, storeID [16]byte, worktree string) *statCache {
 	c := &statCache{fsys: fsys, dir: "worktrees/" + worktree}
-	b, err := readAll(fsys, c.dir+"/"+cacheName)
+	b, err := vfs.ReadFile(fsys, c.dir+"/"+cacheName)
 	if err != nil {
 		return c
 	}
@@ -263,24 +263,6 @@ func loadStatCache(fsys vfs.FS, storeID [16]byte, worktree string) *statCache {
 		c.batch = h
 		c.size += n
 	}
-}
-
-func readAll(fsys vfs.FS, name string) ([]byte, error) {
-	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, st.Size)
-	n, err := f.ReadAt(b, 0)
-	if err == io.EOF {
-		err = nil
-	}
-	return b[:n], err
 }
 
 // take adds the blocks of a batch.
