@@ -12,6 +12,7 @@ import (
 
 var (
 	le         = binary.LittleEndian
+	be         = binary.BigEndian // where the order of numbers is to be that of bytes
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"reflect"
 	"testing"
 
 	"github.com/boocode/filestore/internal/vfs"
@@ -114,7 +115,7 @@ func FuzzSnapshot(f *testing.F) {
 			t.Errorf("%d bytes become %d", len(body), len(fr.body))
 		}
 		again, err := parseSnapshot(fr)
-		if err != nil || *again != *s {
+		if err != nil || !reflect.DeepEqual(again, s) {
 			t.Errorf("parse, encode, parse: %+v, %v; was %+v", again, err, s)
 		}
 		if b := again.appendBody(nil, packs); !bytes.Equal(b, fr.body) {
@@ -269,7 +270,7 @@ func FuzzSegment(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frames []byte) {
 		h := fileHeader{magic: journalMagic, store: v1Store, name: segmentID(1)}
 		disk := fuzzDisk(t, segmentName(1), append(h.append(nil), frames...))
-		j := &journal{fsys: disk, store: v1Store, packs: make(map[[16]byte]int64), heads: make(map[headKey]*Snapshot)}
+		j := newJournal(disk, v1Store)
 		if err := j.refresh(); err != nil {
 			if !errors.Is(err, ErrFormat) && !errors.Is(err, errBody) {
 				t.Errorf("refresh: %v", err)
@@ -277,13 +278,12 @@ func FuzzSegment(f *testing.F) {
 			return
 		}
 		before := j.seq
-		first, err := j.append([]record{{framePacks, nil}})
-		if err != nil || first != before+1 {
-			t.Fatalf("append after record %d = %d, %v", before, first, err)
+		if err := errors.Join(j.writable(), j.append([]record{{framePacks, nil}})); err != nil || j.seq != before+1 {
+			t.Fatalf("append after record %d: %v, record %d", before, err, j.seq)
 		}
-		again := &journal{fsys: disk, store: v1Store, packs: make(map[[16]byte]int64), heads: make(map[headKey]*Snapshot)}
-		if err := again.refresh(); err != nil || again.seq != first || again.broken != "" {
-			t.Errorf("refresh after append: record %d, want %d, %q, %v", again.seq, first, again.broken, err)
+		again := newJournal(disk, v1Store)
+		if err := again.refresh(); err != nil || again.seq != j.seq || again.broken != "" {
+			t.Errorf("refresh after append: record %d, want %d, %q, %v", again.seq, j.seq, again.broken, err)
 		}
 	})
 }

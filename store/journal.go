@@ -50,6 +50,15 @@ type journal struct {
 	packs  map[[16]byte]int64 // durable length of each unsealed pack
 	heads  map[headKey]*Snapshot
 	damage []*CorruptError
+
+	recent   []*Snapshot               // of the newest segment, by Seq
+	older    map[uint64]*closedSegment // what was needed of the others
+	inMemory []uint64                  // those of them whose content is kept, in the order of reading
+}
+
+func newJournal(fsys vfs.FS, store [16]byte) *journal {
+	return &journal{fsys: fsys, store: store, packs: make(map[[16]byte]int64),
+		heads: make(map[headKey]*Snapshot), older: make(map[uint64]*closedSegment)}
 }
 
 // A headKey names a line of snapshots: one conversation in one directory.
@@ -102,9 +111,11 @@ func (j *journal) refresh() error {
 		}
 	}
 	for _, f := range frames.list {
-		if err := j.apply(f.frame); err != nil {
+		s, err := j.apply(f.frame)
+		if err != nil {
 			return fmt.Errorf("%s: %w", segmentName(j.seg), err)
 		}
+		j.noteRecent(s)
 	}
 	j.end = frames.end
 	if len(frames.damage) > 0 {
@@ -124,7 +135,7 @@ func (j *journal) readEarlier(segs []uint64) error {
 			return err
 		}
 		for _, f := range found.list {
-			if err := j.apply(f.frame); err != nil {
+			if _, err := j.apply(f.frame); err != nil {
 				return fmt.Errorf("%s: %w", segmentName(seg), err)
 			}
 		}
@@ -161,7 +172,9 @@ func (j *journal) openSegment(seg uint64) error {
 		j.f.Close()
 	}
 	j.f, j.seg, j.end, j.synced = f, seg, fileHeaderSize, 0
-	clear(j.heads) // the segment left behind may have grown unseen
+	// The segment left behind may have grown unseen.
+	clear(j.heads)
+	j.recent = nil
 	return nil
 }
 
@@ -242,12 +255,12 @@ func nextFrame(b []byte, pos int) (next int, promise uint64) {
 	return next, promise
 }
 
-// apply takes a frame into the state.
-func (j *journal) apply(f frame) error {
+// apply takes a frame into the state, and returns its snapshot if it is one.
+func (j *journal) apply(f frame) (*Snapshot, error) {
 	j.seq = max(j.seq, f.seq)
 	packs, epoch, err := parsePacks(f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, p := range packs {
 		j.packs[p.pack] = max(j.packs[p.pack], p.end)
@@ -258,14 +271,27 @@ func (j *journal) apply(f frame) error {
 	case frameSnapshot:
 		s, err := parseSnapshot(f)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		j.noteHead(s)
+		return s, nil
 	case framePacks:
 	default:
-		return fmt.Errorf("%w: journal record of kind %d", ErrFormat, f.kind)
+		return nil, fmt.Errorf("%w: journal record of kind %d", ErrFormat, f.kind)
 	}
-	return nil
+	return nil, nil
+}
+
+// noteRecent takes up a snapshot of the newest segment, if there is one.
+// They come in order, but for what a segment restates.
+func (j *journal) noteRecent(s *Snapshot) {
+	if s == nil {
+		return
+	}
+	i, ok := slices.BinarySearchFunc(j.recent, s.Seq, func(s *Snapshot, seq uint64) int { return cmp.Compare(s.Seq, seq) })
+	if !ok {
+		j.recent = slices.Insert(j.recent, i, s)
+	}
 }
 
 func (j *journal) noteHead(s *Snapshot) {
@@ -280,16 +306,14 @@ func (j *journal) head(key headKey) (*Snapshot, error) {
 	if s, ok := j.heads[key]; ok {
 		return s, nil
 	}
-	// Not in the newest segment: look through the older ones, newest
-	// first, and remember the answer.
-	for s, err := range j.snapshots(j.seg) {
+	// Not in the newest segment: ask the older ones, and remember the answer.
+	fits := func(s *Snapshot) bool { return headKey{s.Worktree, s.Session} == key }
+	for s, err := range j.find(fits, func(sum *summary) ([]keyRef, uint64, uint64) { return sum.lines, key.sum(), key.sum() }) {
 		if err != nil {
 			return nil, err
 		}
-		if (headKey{s.Worktree, s.Session}) == key {
-			j.heads[key] = s
-			return s, nil
-		}
+		j.heads[key] = s
+		return s, nil
 	}
 	j.heads[key] = nil
 	return nil, nil
@@ -364,19 +388,11 @@ type record struct {
 	body []byte
 }
 
-// append writes records and makes them durable, all or none. The caller
-// holds the lock on locks/journal and has refreshed under it. It returns
-// the number of the first record.
-func (j *journal) append(records []record) (first uint64, err error) {
-	for _, r := range records {
-		if len(r.body) > maxFrameBody {
-			return 0, fmt.Errorf("journal record of %d bytes: the limit is %d", len(r.body), maxFrameBody)
-		}
-	}
-	if err := j.writable(); err != nil {
-		return 0, err
-	}
-	first = j.seq + 1
+// append writes records and makes them durable, all or none. They get the
+// numbers from j.seq+1 on. The caller holds the lock on locks/journal, has
+// refreshed under it and called writable.
+func (j *journal) append(records []record) error {
+	first := j.seq + 1
 	var b []byte
 	var list []frame
 	for i, r := range records {
@@ -385,19 +401,21 @@ func (j *journal) append(records []record) (first uint64, err error) {
 		b = f.append(b)
 	}
 	if _, err := j.f.WriteAt(b, j.end); err != nil {
-		return 0, err // the torn end is cut by the next append
+		return err // the torn end is cut by the next append
 	}
 	if err := j.sync(); err != nil {
-		return 0, err
+		return err
 	}
 	j.end += int64(len(b))
 	j.synced = j.end
 	for _, f := range list {
-		if err := j.apply(f); err != nil {
-			return 0, err
+		s, err := j.apply(f)
+		if err != nil {
+			return err
 		}
+		j.noteRecent(s)
 	}
-	return first, nil
+	return nil
 }
 
 // sync makes the segment durable. A sync that failed is not tried again: the
@@ -468,13 +486,17 @@ func (j *journal) rotate() error {
 	b := fileHeader{magic: journalMagic, store: j.store, name: segmentID(j.seg + 1),
 		a: uint64(time.Now().UnixNano())}.append(nil)
 	b = state.append(b)
-	if j.broken != "" && j.seg > 0 {
-		// What the old segment says after its last promise may not be
-		// on the disk: say it again.
-		old, err := j.scan(j.f, segmentName(j.seg), fileHeaderSize)
-		if err != nil {
+	var old frames
+	oldEnd := j.end
+	if j.seg > 0 {
+		var err error
+		if old, err = j.scan(j.f, segmentName(j.seg), fileHeaderSize); err != nil {
 			return err
 		}
+	}
+	if j.broken != "" {
+		// What the old segment says after its last promise may not be
+		// on the disk: say it again.
 		var promise uint64
 		for _, f := range old.list {
 			promise = max(promise, f.durable)
@@ -489,6 +511,9 @@ func (j *journal) rotate() error {
 	seg := j.seg + 1
 	if err := writeFile(j.fsys, segmentName(seg), b); err != nil {
 		return err
+	}
+	if seg > 1 {
+		j.saveSummary(seg-1, old.list, oldEnd)
 	}
 	if err := j.openSegment(seg); err != nil {
 		return err

@@ -32,7 +32,7 @@ func journalOf(t *testing.T, n int) (disk *vfs.Mem, acks []acked, offs []int) {
 
 func frameOffsets(t *testing.T, disk *vfs.Mem, seg uint64) []int {
 	t.Helper()
-	j := &journal{fsys: disk}
+	j := newJournal(disk, [16]byte{})
 	found, err := j.readSegment(seg)
 	if err != nil || len(found.damage) > 0 {
 		t.Fatal(found.damage, err)
@@ -248,7 +248,7 @@ func TestUnknownRecords(t *testing.T) {
 	}{
 		"kind 4":                     {4, body, false},
 		"kind 255":                   {255, nil, false},
-		"field 14 of a snapshot":     {frameSnapshot, appendField(body, 14, nil), false},
+		"field 17 of a snapshot":     {frameSnapshot, appendField(body, 17, nil), false},
 		"field 66 of a snapshot":     {frameSnapshot, appendField(body, 66, []byte("x")), false},
 		"field 127 of a snapshot":    {frameSnapshot, appendField(body, 127, nil), false},
 		"field 128 of a snapshot":    {frameSnapshot, appendField(body, 128, []byte("x")), true},

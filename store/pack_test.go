@@ -271,8 +271,10 @@ func addRecord(t *testing.T, disk *vfs.Mem, crafted []byte) {
 		}
 		s.jmu.Lock()
 		defer s.jmu.Unlock()
-		_, err := s.j.append([]record{{framePacks, appendPacks(nil, []packLen{{s.active.id, s.active.written}})}})
-		return err
+		if err := s.j.writable(); err != nil {
+			return err
+		}
+		return s.j.append([]record{{framePacks, appendPacks(nil, []packLen{{s.active.id, s.active.written}})}})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,24 @@ type Snapshot struct {
 	Above   string `json:"above"`   // parent of that entry
 	Log     string `json:"log"`     // file of the session's entries
 	Label   string `json:"label"`   // name given by the user
+
+	Base State   `json:"base"` // what the directory was before; zero: not known
+	Also []State `json:"also"` // more that is to be kept as long as this snapshot
+	Data []byte  `json:"-"`    // what the package above remembers with it
 }
+
+// A State is a root tree and what was left out of it. The zero State is none:
+// an empty directory has a tree.
+type State struct {
+	Tree     ID `json:"tree"`
+	Coverage ID `json:"coverage"` // zero: nothing was left out
+}
+
+// IsZero reports whether s is no state.
+func (s State) IsZero() bool { return s == State{} }
+
+// State returns the snapshot's tree and coverage.
+func (s *Snapshot) State() State { return State{s.Tree, s.Coverage} }
 
 // A packLen says up to where a pack is durable.
 type packLen struct {
@@ -53,6 +70,9 @@ const (
 	tagAbove    = 11
 	tagLog      = 12
 	tagLabel    = 13
+	tagBase     = 14
+	tagAlso     = 15 // repeated
+	tagData     = 16
 	tagPack     = 64 // repeated
 	tagEpoch    = 65
 )
@@ -108,7 +128,18 @@ func (s *Snapshot) appendBody(b []byte, packs []packLen) []byte {
 	str(tagAbove, s.Above)
 	str(tagLog, s.Log)
 	str(tagLabel, s.Label)
+	if !s.Base.IsZero() {
+		b = appendState(b, tagBase, s.Base)
+	}
+	for _, also := range s.Also {
+		b = appendState(b, tagAlso, also)
+	}
+	str(tagData, string(s.Data))
 	return appendPacks(b, packs)
+}
+
+func appendState(b []byte, tag uint8, s State) []byte {
+	return appendField(b, tag, append(s.Tree[:len(s.Tree):len(s.Tree)], s.Coverage[:]...))
 }
 
 var errBody = errors.New("bad journal record")
@@ -173,6 +204,13 @@ func parseSnapshot(f frame) (*Snapshot, error) {
 			*dst = le.Uint64(v)
 			return nil
 		}
+		state := func(dst *State) error {
+			if len(v) != 2*len(dst.Tree) {
+				return errBody
+			}
+			dst.Tree, dst.Coverage = ID(v[:len(dst.Tree)]), ID(v[len(dst.Tree):])
+			return nil
+		}
 		switch tag {
 		case tagTree:
 			return id(&s.Tree)
@@ -203,6 +241,15 @@ func parseSnapshot(f frame) (*Snapshot, error) {
 			s.Log = string(v)
 		case tagLabel:
 			s.Label = string(v)
+		case tagBase:
+			return state(&s.Base)
+		case tagAlso:
+			var also State
+			err := state(&also)
+			s.Also = append(s.Also, also)
+			return err
+		case tagData:
+			s.Data = bytes.Clone(v)
 		case tagPack:
 		default:
 			return unknownField(tag)

@@ -144,7 +144,7 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	s.j = &journal{fsys: fsys, store: s.id, packs: make(map[[16]byte]int64), heads: make(map[headKey]*Snapshot)}
+	s.j = newJournal(fsys, s.id)
 	if err := s.j.refresh(); err != nil {
 		return nil, err
 	}
@@ -311,8 +311,7 @@ func (s *Store) Newest(ctx context.Context, worktree, session string) (*Snapshot
 	if snap == nil {
 		return nil, fmt.Errorf("snapshot of session %q: %w", session, ErrNotFound)
 	}
-	found := *snap
-	return &found, nil
+	return clone(snap), nil
 }
 
 // Snapshots returns all snapshots, newest first. Each pair is a snapshot and

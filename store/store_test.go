@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -345,7 +346,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%s: CopyBlob of a tree: %v, want ErrCorrupt", name, err)
 		}
 		got, err := s.Newest(t.Context(), "w", "")
-		if err != nil || *got != *want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: Newest = %+v, %v; want %+v", name, got, err, want)
 		}
 		if _, err := s.Newest(t.Context(), "other", ""); !errors.Is(err, ErrNotFound) {

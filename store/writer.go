@@ -450,7 +450,14 @@ func (s *Store) flushFor(loc location) error {
 // as the caller knows it, 0 for none: if there is a newer one the error
 // matches [ErrMoved] and nothing is recorded.
 func (w *Writer) Commit(ctx context.Context, snap *Snapshot, newest uint64) error {
-	req := &commitRequest{generation: w.generation, snap: snap, newest: newest}
+	return w.CommitAll(ctx, []*Snapshot{snap}, newest)
+}
+
+// CommitAll is Commit for several snapshots of one worktree and session: all
+// are recorded or none. The first keeps its Parent, each is the Parent of the
+// next.
+func (w *Writer) CommitAll(ctx context.Context, snaps []*Snapshot, newest uint64) error {
+	req := &commitRequest{generation: w.generation, snaps: snaps, newest: newest}
 	if err := w.commit(ctx, req); err != nil {
 		return fmt.Errorf("commit snapshot: %w", err)
 	}
@@ -522,7 +529,7 @@ func (s *Store) state(generation int) (intact, committed bool) {
 // A commitRequest waits for its turn in a group commit.
 type commitRequest struct {
 	generation int
-	snap       *Snapshot // nil: objects only
+	snaps      []*Snapshot // of one session; none: objects only
 	newest     uint64
 	done       bool // set, like err, by the leader
 	err        error
@@ -634,46 +641,62 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
 	if err := s.j.refresh(); err != nil {
 		return err
 	}
+	if err := s.j.writable(); err != nil { // before numbers are given out
+		return err
+	}
 	var records []record
-	var snaps []*Snapshot
 	taken := make(map[headKey]bool) // sessions that this batch moves
+	var numbered []*Snapshot
 	for _, r := range batch {
-		if r.snap == nil {
+		if len(r.snaps) == 0 {
 			records = append(records, record{framePacks, appendPacks(nil, packs)})
-			snaps = append(snaps, nil)
 			continue
 		}
-		key := headKey{r.snap.Worktree, r.snap.Session}
+		key := headKey{r.snaps[0].Worktree, r.snaps[0].Session}
 		head, err := s.j.head(key)
 		if err != nil {
 			return err
 		}
 		if taken[key] || head != nil && head.Seq != r.newest || head == nil && r.newest != 0 {
-			r.err = fmt.Errorf("session %q: %w", r.snap.Session, ErrMoved)
+			r.err = fmt.Errorf("session %q: %w", r.snaps[0].Session, ErrMoved)
 			continue
 		}
-		body := r.snap.appendBody(nil, packs)
-		if len(body) > maxFrameBody {
-			r.err = fmt.Errorf("record of %d bytes: the limit is %d", len(body), maxFrameBody)
+		list, err := r.records(s.j.seq+1+uint64(len(records)), packs)
+		if err != nil {
+			r.err = err
 			continue
 		}
 		taken[key] = true
-		records = append(records, record{frameSnapshot, body})
-		snaps = append(snaps, r.snap)
+		records = append(records, list...)
+		numbered = append(numbered, r.snaps...)
 	}
 	if len(records) == 0 {
 		return nil
 	}
-	first, err := s.j.append(records)
-	if err != nil {
+	if err := s.j.append(records); err != nil {
+		for _, snap := range numbered {
+			snap.Seq = 0
+		}
 		return err
 	}
-	for i, snap := range snaps {
-		if snap != nil {
-			snap.Seq = first + uint64(i)
-		}
-	}
 	return nil
+}
+
+// records numbers the snapshots of a request and encodes them.
+func (r *commitRequest) records(first uint64, packs []packLen) ([]record, error) {
+	var records []record
+	for i, snap := range r.snaps {
+		snap.Seq = first + uint64(i)
+		if i > 0 {
+			snap.Parent = snap.Seq - 1
+		}
+		body := snap.appendBody(nil, packs)
+		if len(body) > maxFrameBody {
+			return nil, fmt.Errorf("record of %d bytes: the limit is %d", len(body), maxFrameBody)
+		}
+		records = append(records, record{frameSnapshot, body})
+	}
+	return records, nil
 }
 
 // syncPacks makes durable what this process has appended, and returns the

@@ -1,0 +1,284 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// Every way to find a snapshot agrees with a list of all, whatever became of
+// the summaries.
+func TestFindSnapshots(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, disk *vfs.Mem){
+		"summaries": func(t *testing.T, disk *vfs.Mem) {
+			if len(names(t, disk, "journal", ".sum")) < 3 {
+				t.Fatal("no summaries to test")
+			}
+		},
+		"without": func(t *testing.T, disk *vfs.Mem) {
+			for _, name := range names(t, disk, "journal", ".sum") {
+				if err := disk.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"damaged": func(t *testing.T, disk *vfs.Mem) {
+			for i, name := range names(t, disk, "journal", ".sum") {
+				edit(t, disk, name, func(b []byte) []byte { return flip((10 + i*37) % len(b))(b) })
+			}
+		},
+		"torn": func(t *testing.T, disk *vfs.Mem) {
+			for i, name := range names(t, disk, "journal", ".sum") {
+				edit(t, disk, name, func(b []byte) []byte { return b[:min(len(b), i*41)] })
+			}
+		},
+		"of other segments": func(t *testing.T, disk *vfs.Mem) {
+			list := names(t, disk, "journal", ".sum")
+			for i, name := range list[1:] {
+				other, err := vfs.ReadFile(disk, list[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				edit(t, disk, name, func([]byte) []byte { return other })
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			setLimits(t, never, never, 700)
+			disk := vfs.NewMem()
+			all := manySnapshots(t, disk, 200)
+			spoil(t, disk)
+			checkFind(t, openMem(t, disk), all)
+		})
+	}
+}
+
+// manySnapshots commits snapshots of several sessions, whose entries and trees
+// recur and share prefixes, in several processes.
+func manySnapshots(t *testing.T, disk *vfs.Mem, n int) []*Snapshot {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(7, 1))
+	var all []*Snapshot
+	newest := make(map[headKey]uint64)
+	for len(all) < n {
+		err := session(t.Context(), disk, func(s *Store) error {
+			w, err := s.Begin(t.Context())
+			if err != nil {
+				return err
+			}
+			defer w.Close()
+			for range 1 + rng.IntN(20) {
+				key := headKey{fmt.Sprint("w", rng.IntN(2)), fmt.Sprint("s", rng.IntN(5))}
+				id, err := w.Put(Tree, []byte(fmt.Sprint("tree ", rng.IntN(50))))
+				if err != nil {
+					return err
+				}
+				var batch []*Snapshot
+				for range 1 + rng.IntN(3) {
+					snap := &Snapshot{Tree: id, Worktree: key.worktree, Session: key.session, Parent: newest[key],
+						Base: State{Tree: id}, Also: []State{{id, id}, {Tree: id}}, Data: []byte{0, 1, byte(rng.IntN(256))}}
+					if rng.IntN(4) > 0 {
+						snap.Entry = fmt.Sprintf("entry%05d", rng.IntN(n))[rng.IntN(5):]
+					}
+					batch = append(batch, snap)
+				}
+				if err := w.CommitAll(t.Context(), batch, newest[key]); err != nil {
+					return err
+				}
+				newest[key] = batch[len(batch)-1].Seq
+				all = append(all, batch...)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func checkFind(t *testing.T, s *Store, all []*Snapshot) {
+	t.Helper()
+	ctx := t.Context()
+	for _, want := range all {
+		if got, err := s.Snapshot(ctx, want.Seq); err != nil || cmp.Diff(want, got) != "" {
+			t.Fatalf("Snapshot(%d): %v\n%s", want.Seq, err, cmp.Diff(want, got))
+		}
+	}
+	for _, seq := range []uint64{0, all[len(all)-1].Seq + 1, 1 << 60} {
+		if _, err := s.Snapshot(ctx, seq); !errors.Is(err, ErrNotFound) {
+			t.Errorf("Snapshot(%d): %v, want ErrNotFound", seq, err)
+		}
+	}
+	filter := func(fits func(*Snapshot) bool) (seqs []uint64) {
+		for i := len(all) - 1; i >= 0; i-- {
+			if fits(all[i]) {
+				seqs = append(seqs, all[i].Seq)
+			}
+		}
+		return seqs
+	}
+	for _, prefix := range []string{"entry", "entry0", "entry00012", "ry001", "y", "entry00012x", "nothing"} {
+		want := filter(func(s *Snapshot) bool { return strings.HasPrefix(s.Entry, prefix) })
+		if diff := cmp.Diff(want, seqsOf(t, s.ByEntry(ctx, prefix))); diff != "" {
+			t.Errorf("ByEntry(%q) (-want +got):\n%s", prefix, diff)
+		}
+	}
+	for _, snap := range all[:20] {
+		for _, n := range []int{0, 1, 2, 5, 16, 17, 64} {
+			prefix := snap.Tree.String()[:n]
+			want := filter(func(s *Snapshot) bool { return strings.HasPrefix(s.Tree.String(), prefix) })
+			if diff := cmp.Diff(want, seqsOf(t, s.ByTree(ctx, prefix))); diff != "" {
+				t.Errorf("ByTree(%q) (-want +got):\n%s", prefix, diff)
+			}
+		}
+	}
+	for _, bad := range []string{"xyz", strings.Repeat("0", 65), "ABCD"} {
+		if got := seqsOf(t, s.ByTree(ctx, bad)); got != nil {
+			t.Errorf("ByTree(%q) = %v, want none", bad, got)
+		}
+	}
+	seen := make(map[headKey]bool)
+	want := filter(func(s *Snapshot) bool {
+		key := headKey{s.Worktree, s.Session}
+		defer func() { seen[key] = true }()
+		return !seen[key]
+	})
+	if diff := cmp.Diff(want, seqsOf(t, s.Sessions(ctx))); diff != "" {
+		t.Errorf("Sessions (-want +got):\n%s", diff)
+	}
+	for key := range seen {
+		want := filter(func(s *Snapshot) bool { return key == headKey{s.Worktree, s.Session} })[0]
+		if got, err := s.Newest(ctx, key.worktree, key.session); err != nil || got.Seq != want {
+			t.Errorf("Newest(%v) = %v, %v; want %d", key, got, err, want)
+		}
+	}
+	if _, err := s.Newest(ctx, "w0", "nobody"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("Newest of no session: %v, want ErrNotFound", err)
+	}
+}
+
+func seqsOf(t *testing.T, list iter.Seq2[*Snapshot, error]) (seqs []uint64) {
+	t.Helper()
+	for s, err := range list {
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		seqs = append(seqs, s.Seq)
+	}
+	return seqs
+}
+
+// What is said again after damage is found once, and what is damaged is
+// missed without an error: the journal's check tells.
+func TestFindAfterDamage(t *testing.T) {
+	setLimits(t, never, never, 4000)
+	disk := vfs.NewMem()
+	all := manySnapshots(t, disk, 60)
+	seg := names(t, disk, "journal", ".log")
+	gone := uint64(0)
+	edit(t, disk, seg[len(seg)-1], func(b []byte) []byte {
+		for at := fileHeaderSize; at < len(b); {
+			f, ok := parseFrame(b[at:])
+			if ok && f.kind == frameSnapshot {
+				gone = f.seq
+				b[at+frameHeaderSize+3] ^= 1
+				break
+			}
+			at += int(f.size())
+		}
+		return b
+	})
+	err := session(t.Context(), disk, func(s *Store) error { // closes the segment
+		snap := &Snapshot{Tree: all[0].Tree, Worktree: "other"}
+		w, err := s.Begin(context.Background())
+		if err != nil {
+			return err
+		}
+		err = w.Commit(t.Context(), snap, 0)
+		all = append(all, snap)
+		return errors.Join(err, w.Close())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := openDamaged(t, disk)
+	for _, snap := range all {
+		got, err := s.Snapshot(t.Context(), snap.Seq)
+		if snap.Seq == gone {
+			if !errors.Is(err, ErrNotFound) {
+				t.Errorf("damaged snapshot %d: %v, want ErrNotFound", gone, err)
+			}
+			continue
+		}
+		if err != nil || got.Seq != snap.Seq {
+			t.Errorf("Snapshot(%d): %v", snap.Seq, err)
+		}
+	}
+	want := len(all) - 1
+	if got := len(seqsOf(t, s.ByTree(t.Context(), ""))); got != want {
+		t.Errorf("ByTree finds %d snapshots, want %d", got, want)
+	}
+}
+
+// Finding one snapshot reads little, however many there are.
+func TestFindReadsLittle(t *testing.T) {
+	setLimits(t, never, never, 2000)
+	disk := vfs.NewMem()
+	all := manySnapshots(t, disk, 2000)
+	s := openMem(t, disk)
+	var reads int
+	s.fsys = vfs.WithFault(disk, &vfs.Fault{At: -1, Trace: func(op, name string) {
+		if op == "ReadAt" {
+			reads++
+		}
+	}})
+	s.j.fsys = s.fsys
+	if _, err := s.Snapshot(t.Context(), all[10].Seq); err != nil {
+		t.Fatal(err)
+	}
+	if limit := 24; reads > limit { // summaries of a binary search, and a segment
+		t.Errorf("finding an old snapshot among %d segments took %d reads, want at most %d",
+			len(names(t, disk, "journal", ".log")), reads, limit)
+	}
+}
+
+// FuzzSummary checks that a summary is read as it was written or not at all.
+func FuzzSummary(f *testing.F) {
+	sum := &summary{last: 9, recs: []recordRef{{3, 64}, {9, 200}},
+		entries: []keyRef{{7, 1}}, trees: []keyRef{{1, 0}, {2, 1}}, lines: []keyRef{{5, 1}}}
+	good := sum.append(nil, v1Store, 4, 1000)
+	f.Add(good)
+	f.Add((&summary{}).append(nil, v1Store, 4, 1000))
+	for i := range good {
+		f.Add(flip(i)(append([]byte(nil), good...)))
+		f.Add(good[:i])
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		// The checksum is mended, so that what is behind it is reached.
+		if len(b) > fileHeaderSize+4 {
+			b = le.AppendUint32(b[:len(b)-4:len(b)-4], checksum(b[:len(b)-4]))
+		}
+		got, err := parseSummary(b, v1Store, 4, 1000)
+		if err != nil {
+			return
+		}
+		again := got.append(nil, v1Store, 4, 1000)
+		if string(again) != string(b) {
+			t.Errorf("two encodings of one summary:\n%x\n%x", b, again)
+		}
+		for _, refs := range [][]keyRef{got.entries, got.trees, got.lines} {
+			for range got.between(refs, 0, ^uint64(0)) {
+			}
+		}
+	})
+}
