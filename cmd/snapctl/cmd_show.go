@@ -8,6 +8,7 @@ import (
 
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -54,7 +55,7 @@ func (a *app) show(ctx context.Context, text string) error {
 		j := &showAnswer{jsonSnapshot: newJSONSnapshot(snap), FirstSnapshot: before == nil, NotCaptured: left.counts}
 		if before != nil {
 			j.BaselineTreeHash = &before.Tree
-			list, err := listChanges(ctx, p.objects, sideOf(before), sideOf(snap))
+			list, err := listChanges(ctx, p.objects, before.State(), snap.State())
 			if err != nil {
 				return err
 			}
@@ -69,7 +70,7 @@ func (a *app) show(ctx context.Context, text string) error {
 		return nil
 	}
 	fmt.Fprintln(a.out)
-	for c, err := range changes(ctx, p.objects, sideOf(before), sideOf(snap)) {
+	for c, err := range tree.Compare(ctx, p.objects, before.State(), snap.State()) {
 		if err != nil {
 			return err
 		}

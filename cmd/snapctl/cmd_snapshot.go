@@ -161,7 +161,7 @@ func (p *place) captureAndCommit(ctx context.Context, ws *tree.Workspace, w *sto
 		}
 		if t.before != nil {
 			snap.Parent = t.before.Seq
-			if t.diff, err = listChanges(ctx, p.objects, sideOf(t.before), sideOf(snap)); err != nil {
+			if t.diff, err = listChanges(ctx, p.objects, t.before.State(), snap.State()); err != nil {
 				return nil, err
 			}
 		}

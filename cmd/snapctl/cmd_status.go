@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 type statusFlags struct {
@@ -63,11 +64,11 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 		return err
 	}
 	list := newChangeList()
-	for c, err := range changes(ctx, g, sideOf(r.snap), &side{tree: disk.Tree, coverage: disk.Coverage}) {
+	for c, err := range tree.Compare(ctx, g, r.snap.State(), store.State{Tree: disk.Tree, Coverage: disk.Coverage}) {
 		if err != nil {
 			return err
 		}
-		if !only.keeps(c.path) {
+		if !only.keeps(c.Path) {
 			continue
 		}
 		list.add(&c)
@@ -88,16 +89,16 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 }
 
 // printStatus prints the line of a changed path.
-func (a *app) printStatus(c *change, nul bool) {
+func (a *app) printStatus(c *tree.Difference, nul bool) {
 	if nul {
-		fmt.Fprintf(a.out, "%c %s\x00", c.status, withSlash(c.path, c.mode()))
+		fmt.Fprintf(a.out, "%c %s\x00", c.Status, withSlash(c.Path, c.Mode()))
 		return
 	}
-	fmt.Fprintf(a.out, "%s %s\n", a.paint(statusColours[c.status], string(c.status)), shown(c.path, c.mode()))
+	fmt.Fprintf(a.out, "%s %s\n", a.paint(statusColours[c.Status], string(c.Status)), shown(c.Path, c.Mode()))
 }
 
-var statusColours = map[status]string{
-	added: green, modified: yellow, retyped: yellow, deleted: red, captured: cyan, uncaptured: cyan,
+var statusColours = map[tree.Status]string{
+	tree.Added: green, tree.Modified: yellow, tree.Retyped: yellow, tree.Deleted: red, tree.Captured: cyan, tree.Uncaptured: cyan,
 }
 
 func (a *app) endStatus(snap *store.Snapshot, disk store.ID, list *changeList, left *leftOut) error {

@@ -30,11 +30,11 @@ func (d *differ) run(ctx context.Context, only filter) error {
 	if err := d.begin(); err != nil {
 		return err
 	}
-	for c, err := range changes(ctx, d.g, d.old.side(), d.new.side()) {
+	for c, err := range tree.Compare(ctx, d.g, d.old.state(), d.new.state()) {
 		if err != nil {
 			return err
 		}
-		if !only.keeps(c.path) {
+		if !only.keeps(c.Path) {
 			continue
 		}
 		if err := d.print(ctx, &c); err != nil {
@@ -62,11 +62,11 @@ func (d *differ) run(ctx context.Context, only filter) error {
 }
 
 // print prints one change in the format that was asked for.
-func (d *differ) print(ctx context.Context, c *change) error {
+func (d *differ) print(ctx context.Context, c *tree.Difference) error {
 	out, end := d.app.out, "\n"
-	path := shown(c.path, c.mode())
+	path := shown(c.Path, c.Mode())
 	if d.flags.nul {
-		end, path = "\x00", withSlash(c.path, c.mode())
+		end, path = "\x00", withSlash(c.Path, c.Mode())
 	}
 	switch {
 	case d.app.flags.json:
@@ -74,10 +74,10 @@ func (d *differ) print(ctx context.Context, c *change) error {
 	case d.flags.nameOnly:
 		fmt.Fprintf(out, "%s%s", path, end)
 	case d.flags.nameStatus && d.flags.nul:
-		fmt.Fprintf(out, "%c\x00%s\x00", c.status, path)
+		fmt.Fprintf(out, "%c\x00%s\x00", c.Status, path)
 	case d.flags.nameStatus:
-		fmt.Fprintf(out, "%s\t%s\n", d.app.paint(statusColours[c.status], string(c.status)), path)
-	case c.status == captured || c.status == uncaptured:
+		fmt.Fprintf(out, "%s\t%s\n", d.app.paint(statusColours[c.Status], string(c.Status)), path)
+	case c.Status == tree.Captured || c.Status == tree.Uncaptured:
 		d.silent++
 	case d.flags.patch:
 		return d.printPatch(ctx, c)
@@ -100,8 +100,8 @@ func (d *differ) print(ctx context.Context, c *change) error {
 // are not compared, and it is not read.
 const maxText = 10 << 20
 
-func isLarge(c *change) bool {
-	return c.old != nil && c.old.Size > maxText || c.new != nil && c.new.Size > maxText
+func isLarge(c *tree.Difference) bool {
+	return c.Old != nil && c.Old.Size > maxText || c.New != nil && c.New.Size > maxText
 }
 
 // content returns the bytes of one side of a change, nil if it is absent or a
@@ -117,21 +117,21 @@ func (d *differ) content(ctx context.Context, r *rev, path string, e *tree.Entry
 }
 
 // contents returns both sides of a change, each the bytes of a file.
-func (d *differ) contents(ctx context.Context, c *change) (old, new []byte, err error) {
-	if old, err = d.content(ctx, &d.old, c.path, c.old); err != nil {
+func (d *differ) contents(ctx context.Context, c *tree.Difference) (old, new []byte, err error) {
+	if old, err = d.content(ctx, &d.old, c.Path, c.Old); err != nil {
 		return nil, nil, err
 	}
-	if c.old != nil && c.new != nil && c.old.ID == c.new.ID {
+	if c.Old != nil && c.New != nil && c.Old.ID == c.New.ID {
 		return old, old, nil
 	}
-	new, err = d.content(ctx, &d.new, c.path, c.new)
+	new, err = d.content(ctx, &d.new, c.Path, c.New)
 	return old, new, err
 }
 
 // unified returns the patch of one change, none for a directory, which
 // patches do not know.
-func (d *differ) unified(ctx context.Context, c *change) ([]byte, error) {
-	if c.mode().IsDir() {
+func (d *differ) unified(ctx context.Context, c *tree.Difference) ([]byte, error) {
+	if c.Mode().IsDir() {
 		return nil, nil
 	}
 	if isLarge(c) {
@@ -145,7 +145,7 @@ func (d *differ) unified(ctx context.Context, c *change) ([]byte, error) {
 	if lines == 0 {
 		lines = -1 // 0 is the default there
 	}
-	return patch.AppendUnified(nil, patchFile(c.path, c.old, old), patchFile(c.path, c.new, new),
+	return patch.AppendUnified(nil, patchFile(c.Path, c.Old, old), patchFile(c.Path, c.New, new),
 		&patch.UnifiedOptions{Context: lines}), nil
 }
 
@@ -165,24 +165,24 @@ func gitMode(m tree.Mode) uint32 {
 }
 
 // largePatch says that files differ which are too large to be compared.
-func largePatch(c *change) []byte {
-	a, b := patch.Quote("a/"+c.path), patch.Quote("b/"+c.path)
+func largePatch(c *tree.Difference) []byte {
+	a, b := patch.Quote("a/"+c.Path), patch.Quote("b/"+c.Path)
 	text := fmt.Appendf(nil, "diff --git %s %s\n", a, b)
 	switch {
-	case c.old == nil:
-		a, text = "/dev/null", fmt.Appendf(text, "new file mode %06o\n", gitMode(c.new.Mode))
-	case c.new == nil:
-		b, text = "/dev/null", fmt.Appendf(text, "deleted file mode %06o\n", gitMode(c.old.Mode))
-	case c.old.Mode != c.new.Mode:
-		text = fmt.Appendf(text, "old mode %06o\nnew mode %06o\n", gitMode(c.old.Mode), gitMode(c.new.Mode))
+	case c.Old == nil:
+		a, text = "/dev/null", fmt.Appendf(text, "new file mode %06o\n", gitMode(c.New.Mode))
+	case c.New == nil:
+		b, text = "/dev/null", fmt.Appendf(text, "deleted file mode %06o\n", gitMode(c.Old.Mode))
+	case c.Old.Mode != c.New.Mode:
+		text = fmt.Appendf(text, "old mode %06o\nnew mode %06o\n", gitMode(c.Old.Mode), gitMode(c.New.Mode))
 	}
-	if c.old != nil && c.new != nil && c.old.ID == c.new.ID {
+	if c.Old != nil && c.New != nil && c.Old.ID == c.New.ID {
 		return text
 	}
 	return fmt.Appendf(text, "Binary files %s and %s differ\n", a, b)
 }
 
-func (d *differ) printPatch(ctx context.Context, c *change) error {
+func (d *differ) printPatch(ctx context.Context, c *tree.Difference) error {
 	text, err := d.unified(ctx, c)
 	if err != nil {
 		return err
@@ -224,15 +224,15 @@ type fileStat struct {
 	newSize        int64
 }
 
-func (d *differ) stat(ctx context.Context, c *change) (s fileStat, err error) {
-	if c.old != nil {
-		s.oldSize = c.old.Size
+func (d *differ) stat(ctx context.Context, c *tree.Difference) (s fileStat, err error) {
+	if c.Old != nil {
+		s.oldSize = c.Old.Size
 	}
-	if c.new != nil {
-		s.newSize = c.new.Size
+	if c.New != nil {
+		s.newSize = c.New.Size
 	}
 	switch {
-	case c.old != nil && c.new != nil && c.old.ID == c.new.ID: // mode only
+	case c.Old != nil && c.New != nil && c.Old.ID == c.New.ID: // mode only
 	case isLarge(c):
 		s.binary = true
 	default:
@@ -340,18 +340,18 @@ type jsonChange struct {
 	UnifiedDiffBytes []byte  `json:"unifiedDiffBytes,omitempty"`
 }
 
-func newJSONChange(c *change) *jsonChange {
-	j := &jsonChange{jsonPath: newJSONPath(c.path), Status: statusWords[c.status]}
-	if c.old != nil {
-		j.OldMode, j.OldSize, j.OldHash = new(c.old.Mode.String()), &c.old.Size, &c.old.ID
+func newJSONChange(c *tree.Difference) *jsonChange {
+	j := &jsonChange{jsonPath: newJSONPath(c.Path), Status: c.Status.String()}
+	if c.Old != nil {
+		j.OldMode, j.OldSize, j.OldHash = new(c.Old.Mode.String()), &c.Old.Size, &c.Old.ID
 	}
-	if c.new != nil {
-		j.NewMode, j.NewSize, j.NewHash = new(c.new.Mode.String()), &c.new.Size, &c.new.ID
+	if c.New != nil {
+		j.NewMode, j.NewSize, j.NewHash = new(c.New.Mode.String()), &c.New.Size, &c.New.ID
 	}
 	return j
 }
 
-func (d *differ) printJSON(ctx context.Context, c *change) error {
+func (d *differ) printJSON(ctx context.Context, c *tree.Difference) error {
 	j := newJSONChange(c)
 	if d.flags.stat || d.flags.numstat {
 		s, err := d.stat(ctx, c)

@@ -22,8 +22,7 @@ type rev struct {
 
 func revOf(s *store.Snapshot) rev { return rev{tree: s.Tree, coverage: s.Coverage, snap: s} }
 
-// side returns the rev as one to compare.
-func (r *rev) side() *side { return &side{tree: r.tree, coverage: r.coverage} }
+func (r *rev) state() store.State { return store.State{Tree: r.tree, Coverage: r.coverage} }
 
 // resolve finds what a REV stands for.
 func (p *place) resolve(ctx context.Context, text string) (rev, error) {

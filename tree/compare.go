@@ -1,0 +1,155 @@
+package tree
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/boocode/filestore/store"
+)
+
+// A Status says what became of a path. Its value is the letter that people
+// see.
+type Status byte
+
+const (
+	Added      Status = 'A'
+	Modified   Status = 'M' // content or permission bits
+	Retyped    Status = 'T' // from file to link or back
+	Deleted    Status = 'D'
+	Captured   Status = 'a' // was there before, but left out
+	Uncaptured Status = 'd' // still there, but left out now
+)
+
+// String returns the status as a word; Retyped is "modified", too.
+func (s Status) String() string {
+	switch s {
+	case Added:
+		return "added"
+	case Modified, Retyped:
+		return "modified"
+	case Deleted:
+		return "deleted"
+	case Captured:
+		return "captured"
+	case Uncaptured:
+		return "uncaptured"
+	}
+	return "unknown"
+}
+
+// A Difference is a path that is not the same in two states. A directory is
+// one only if its permission bits differ or if it comes or goes empty: what a
+// directory holds speaks for it.
+type Difference struct {
+	Status   Status
+	Path     string
+	Old, New *Entry // nil: absent
+}
+
+// Mode returns that of the side that is there, the new one if both are.
+func (d *Difference) Mode() Mode {
+	if d.New != nil {
+		return d.New.Mode
+	}
+	return d.Old.Mode
+}
+
+// Compare yields what became of the paths from one state to another, in order
+// of path. Unlike [Diff] it tells what came or went on the disk from what only
+// a rule or a limit let in or kept out. Each pair is a difference and nil, or a
+// zero one and the error that ends the sequence.
+func Compare(ctx context.Context, g Getter, old, new store.State) iter.Seq2[Difference, error] {
+	return func(yield func(Difference, error) bool) {
+		before, after := omissions{state: old}, omissions{state: new}
+		for c, err := range Diff(ctx, g, old.Tree, new.Tree) {
+			if err != nil {
+				yield(Difference{}, err)
+				return
+			}
+			for _, d := range differences(c) {
+				if err := d.classify(ctx, g, &before, &after); err != nil {
+					yield(Difference{}, err)
+					return
+				}
+				if !yield(d, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// differences returns what to say of one change: nothing, one difference, or
+// for a directory that replaces something or is replaced, up to two.
+func differences(c Change) []Difference {
+	if c.Old != nil && c.New != nil && c.Old.Mode.IsDir() == c.New.Mode.IsDir() {
+		s := Modified
+		if c.Old.Mode.Kind() != c.New.Mode.Kind() {
+			s = Retyped
+		}
+		return []Difference{{s, c.Path, c.Old, c.New}}
+	}
+	var list []Difference
+	if c.Old != nil && isShown(c.Old) {
+		list = append(list, Difference{Deleted, c.Path, c.Old, nil})
+	}
+	if c.New != nil && isShown(c.New) {
+		list = append(list, Difference{Added, c.Path, nil, c.New})
+	}
+	return list
+}
+
+// isShown reports whether an entry that comes or goes is a difference of its
+// own.
+func isShown(e *Entry) bool { return !e.Mode.IsDir() || e.ID == Empty }
+
+func (d *Difference) classify(ctx context.Context, g Getter, before, after *omissions) error {
+	switch d.Status {
+	case Added:
+		out, err := before.have(ctx, g, d.Path)
+		if out {
+			d.Status = Captured
+		}
+		return err
+	case Deleted:
+		out, err := after.have(ctx, g, d.Path)
+		if out {
+			d.Status = Uncaptured
+		}
+		return err
+	}
+	return nil
+}
+
+// omissions are what was left out of a state, read when they are needed.
+type omissions struct {
+	state store.State
+	paths map[string]bool // true: a directory
+}
+
+// have reports whether a path, or a directory above it, was there and left
+// out.
+func (o *omissions) have(ctx context.Context, g Getter, path string) (bool, error) {
+	if o.paths == nil {
+		o.paths = make(map[string]bool)
+		for om, err := range Coverage(ctx, g, o.state.Coverage) {
+			if err != nil {
+				return false, err
+			}
+			// What is no file now is gone as one.
+			if om.Reason != NotFile {
+				o.paths[om.Path] = om.Kind.IsDir()
+			}
+		}
+	}
+	if _, ok := o.paths[path]; ok {
+		return true, nil
+	}
+	for i := strings.LastIndexByte(path, '/'); i >= 0; i = strings.LastIndexByte(path[:i], '/') {
+		if o.paths[path[:i]] {
+			return true, nil
+		}
+	}
+	return false, nil
+}
