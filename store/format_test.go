@@ -234,16 +234,18 @@ func vectors() []vector {
 		frame{frameSnapshot, 2, 300, snaps[1].appendBody(nil, lens[:1])}, decodedFrame{Packs: fmt.Sprint(lens[:1]), Snapshot: snaps[1]})
 	states := &Snapshot{Seq: 3, Tree: Hash(Tree, v1Tree), Base: State{Tree: Hash(Tree, v1Tree)},
 		Also: []State{{Hash(Tree, v1Tree), Hash(Coverage, v1Left)}, {Tree: Hash(Tree, v1Tree)}}, Data: []byte(`{"v":1}`)}
-	stateNotes := func(name string) []note { return []note{{1, "tag: " + name}, {1, "length"}, {32, "tree"}, {32, "coverage"}} }
+	stateNotes := func(name string) []note {
+		return []note{{1, "tag: " + name}, {1, "length"}, {32, "tree"}, {32, "coverage"}}
+	}
 	addFrame("frame-snapshot-states", notes(frameNotes, fieldNotes("tree", 32), stateNotes("base"), stateNotes("also"), stateNotes("also"),
 		fieldNotes("data", 7)), frame{frameSnapshot, 3, 300, states.appendBody(nil, nil)}, decodedFrame{Packs: "[]", Snapshot: states})
 
-	sum := &summary{last: 10, recs: []recordRef{{3, 64}, {9, 200}}, entries: []keyRef{{prefixKey("entry"), 1}},
+	sum := &summary{base: 2, last: 10, recs: []recordRef{{3, 64}, {9, 200}}, entries: []keyRef{{prefixKey("entry"), 1}},
 		trees: []keyRef{{1, 0}, {2, 1}}, lines: []keyRef{{headKey{"worktree", "session"}.sum(), 1}}}
 	record := []note{{8, "number of the record"}, {4, "offset of its frame"}}
 	key := func(name string) []note { return []note{{8, name}, {4, "which record"}} }
 	add("summary", notes(headerNotes, []note{{16, "number of the segment"}, {8, "its length"}, {4, "0"}, {4, "0"},
-		{4, "CRC-32C of the 60 bytes above"}, {8, "number of the last record"}, {4, "records"}, {4, "entries"}, {4, "trees"}, {4, "sessions"}},
+		{4, "CRC-32C of the 60 bytes above"}, {8, "number of the last record before"}, {8, "number of the last record"}, {4, "records"}, {4, "entries"}, {4, "trees"}, {4, "sessions"}},
 		record, record, key("entry"), key("start of the tree's ID"), key("start of the tree's ID"), key("hash of worktree and session"),
 		[]note{{4, "CRC-32C of all above"}}),
 		*sum, func() []byte { return sum.append(nil, v1Store, 4, 1000) },

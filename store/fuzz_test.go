@@ -278,7 +278,7 @@ func FuzzSegment(f *testing.F) {
 			return
 		}
 		before := j.seq
-		if err := errors.Join(j.writable(), j.append([]record{{framePacks, nil}})); err != nil || j.seq != before+1 {
+		if err := errors.Join(j.writable(), j.append([]record{{kind: framePacks}})); err != nil || j.seq != before+1 {
 			t.Fatalf("append after record %d: %v, record %d", before, err, j.seq)
 		}
 		again := newJournal(disk, v1Store)

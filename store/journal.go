@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path"
 	"slices"
@@ -51,6 +50,7 @@ type journal struct {
 	heads  map[headKey]*Snapshot
 	damage []*CorruptError
 
+	base     uint64                    // number of the last record before the newest segment
 	recent   []*Snapshot               // of the newest segment, by Seq
 	older    map[uint64]*closedSegment // what was needed of the others
 	inMemory []uint64                  // those of them whose content is kept, in the order of reading
@@ -63,6 +63,10 @@ func newJournal(fsys vfs.FS, store [16]byte) *journal {
 
 // A headKey names a line of snapshots: one conversation in one directory.
 type headKey struct{ worktree, session string }
+
+// AnySession asks [Store.Newest] for a worktree's newest snapshot, whosever it
+// is. No session has this name.
+const AnySession = "\x00"
 
 func segmentName(seg uint64) string { return fmt.Sprintf("journal/%08d.log", seg) }
 
@@ -111,6 +115,9 @@ func (j *journal) refresh() error {
 		}
 	}
 	for _, f := range frames.list {
+		if f.off == fileHeaderSize {
+			j.base = f.seq
+		}
 		s, err := j.apply(f.frame)
 		if err != nil {
 			return fmt.Errorf("%s: %w", segmentName(j.seg), err)
@@ -174,7 +181,7 @@ func (j *journal) openSegment(seg uint64) error {
 	j.f, j.seg, j.end, j.synced = f, seg, fileHeaderSize, 0
 	// The segment left behind may have grown unseen.
 	clear(j.heads)
-	j.recent = nil
+	j.recent, j.base = nil, 0
 	return nil
 }
 
@@ -283,21 +290,28 @@ func (j *journal) apply(f frame) (*Snapshot, error) {
 }
 
 // noteRecent takes up a snapshot of the newest segment, if there is one.
-// They come in order, but for what a segment restates.
+// They come in order, but for what is said again.
 func (j *journal) noteRecent(s *Snapshot) {
 	if s == nil {
 		return
 	}
 	i, ok := slices.BinarySearchFunc(j.recent, s.Seq, func(s *Snapshot, seq uint64) int { return cmp.Compare(s.Seq, seq) })
-	if !ok {
+	if ok {
+		j.recent[i] = s
+	} else {
 		j.recent = slices.Insert(j.recent, i, s)
 	}
 }
 
 func (j *journal) noteHead(s *Snapshot) {
-	key := headKey{s.Worktree, s.Session}
-	if old := j.heads[key]; old == nil || old.Seq < s.Seq {
-		j.heads[key] = s
+	for _, key := range []headKey{{s.Worktree, s.Session}, {s.Worktree, AnySession}} {
+		// What is only said again is the newest if it was: find knows.
+		old, known := j.heads[key]
+		if s.Seq > j.base && (old == nil || old.Seq <= s.Seq) {
+			j.heads[key] = s
+		} else if known && (old == nil || old.Seq <= s.Seq) {
+			delete(j.heads, key)
+		}
 	}
 }
 
@@ -307,7 +321,9 @@ func (j *journal) head(key headKey) (*Snapshot, error) {
 		return s, nil
 	}
 	// Not in the newest segment: ask the older ones, and remember the answer.
-	fits := func(s *Snapshot) bool { return headKey{s.Worktree, s.Session} == key }
+	fits := func(s *Snapshot) bool {
+		return s.Worktree == key.worktree && (s.Session == key.session || key.session == AnySession)
+	}
 	for s, err := range j.find(fits, func(sum *summary) ([]keyRef, uint64, uint64) { return sum.lines, key.sum(), key.sum() }) {
 		if err != nil {
 			return nil, err
@@ -320,10 +336,10 @@ func (j *journal) head(key headKey) (*Snapshot, error) {
 }
 
 // snapshots yields the snapshots in all segments below the given number,
-// newest first. A record that a later segment restates counts once.
+// newest first. Of a record that is said again the last one counts.
 func (j *journal) snapshots(below uint64) func(yield func(*Snapshot, error) bool) {
 	return func(yield func(*Snapshot, error) bool) {
-		last := uint64(math.MaxUint64)
+		var later said
 		segs, err := j.segments()
 		if err != nil {
 			yield(nil, err)
@@ -333,21 +349,59 @@ func (j *journal) snapshots(below uint64) func(yield func(*Snapshot, error) bool
 			if seg >= below {
 				continue
 			}
-			list, err := j.segmentSnapshots(seg)
+			list, base, err := j.segmentSnapshots(seg)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, s := range slices.Backward(list) {
-				if s.Seq >= last {
-					continue
-				}
-				last = s.Seq
+			for _, s := range later.merge(list, base) {
 				if !yield(s, nil) {
 					return
 				}
 			}
 		}
+	}
+}
+
+// said collects, from the newest segment to the oldest, what is said again in
+// a later segment than at first.
+type said struct {
+	again map[uint64]*Snapshot // to be yielded where they were said first
+	all   map[uint64]bool      // all numbers that were said again
+}
+
+// merge takes the snapshots of a segment, which begins after the record base,
+// and returns those to yield in its place, newest first.
+func (l *said) merge(list []*Snapshot, base uint64) []*Snapshot {
+	var now []*Snapshot
+	for _, s := range list {
+		switch {
+		case l.all[s.Seq]:
+		case s.Seq <= base:
+			l.note(s.Seq, s)
+		default:
+			now = append(now, s)
+		}
+	}
+	for seq, s := range l.again {
+		if seq > base {
+			now = append(now, s)
+			delete(l.again, seq)
+		}
+	}
+	slices.SortFunc(now, func(a, b *Snapshot) int { return cmp.Compare(b.Seq, a.Seq) })
+	return now
+}
+
+// note takes up that a record was said again, as s; nil if that is not looked
+// for.
+func (l *said) note(seq uint64, s *Snapshot) {
+	if l.all == nil {
+		l.again, l.all = make(map[uint64]*Snapshot), make(map[uint64]bool)
+	}
+	l.all[seq] = true
+	if s != nil {
+		l.again[seq] = s
 	}
 }
 
@@ -360,43 +414,56 @@ func (j *journal) readSegment(seg uint64) (frames, error) {
 	return j.scan(f, segmentName(seg), fileHeaderSize)
 }
 
-// segmentSnapshots reads the snapshots of one segment, ascending. A record
-// that is restated in it counts once.
-func (j *journal) segmentSnapshots(seg uint64) ([]*Snapshot, error) {
+// segmentSnapshots reads the snapshots of one segment, in no order, and the
+// number of the last record before it. Of a record that is said twice in it
+// the last one counts.
+func (j *journal) segmentSnapshots(seg uint64) (list []*Snapshot, base uint64, err error) {
 	found, err := j.readSegment(seg)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var list []*Snapshot
+	at := make(map[uint64]int)
 	for _, f := range found.list {
+		if f.off == fileHeaderSize && f.kind == frameState {
+			base = f.seq
+		}
 		if f.kind != frameSnapshot {
 			continue
 		}
 		s, err := parseSnapshot(f.frame)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", segmentName(seg), err)
+			return nil, 0, fmt.Errorf("%s: %w", segmentName(seg), err)
 		}
+		if i, ok := at[s.Seq]; ok {
+			list[i] = s
+			continue
+		}
+		at[s.Seq] = len(list)
 		list = append(list, s)
 	}
-	slices.SortStableFunc(list, func(a, b *Snapshot) int { return cmp.Compare(a.Seq, b.Seq) })
-	return slices.CompactFunc(list, func(a, b *Snapshot) bool { return a.Seq == b.Seq }), nil
+	return list, base, nil
 }
 
 // A record is what a frame to be appended says.
 type record struct {
 	kind uint8
 	body []byte
+	seq  uint64 // of the record that is said again; 0: a new one
 }
 
 // append writes records and makes them durable, all or none. They get the
 // numbers from j.seq+1 on. The caller holds the lock on locks/journal, has
 // refreshed under it and called writable.
 func (j *journal) append(records []record) error {
-	first := j.seq + 1
+	seq := j.seq
 	var b []byte
 	var list []frame
-	for i, r := range records {
-		f := frame{kind: r.kind, seq: first + uint64(i), durable: uint64(j.synced), body: r.body}
+	for _, r := range records {
+		f := frame{kind: r.kind, seq: r.seq, durable: uint64(j.synced), body: r.body}
+		if f.seq == 0 {
+			seq++
+			f.seq = seq
+		}
 		list = append(list, f)
 		b = f.append(b)
 	}

@@ -274,7 +274,7 @@ func addRecord(t *testing.T, disk *vfs.Mem, crafted []byte) {
 		if err := s.j.writable(); err != nil {
 			return err
 		}
-		return s.j.append([]record{{framePacks, appendPacks(nil, []packLen{{s.active.id, s.active.written}})}})
+		return s.j.append([]record{{kind: framePacks, body: appendPacks(nil, []packLen{{s.active.id, s.active.written}})}})
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,8 @@ import (
 // one does not cost reading them all (docs/format.md §5.5). It is derived: one
 // is written when its segment is closed, and made again where it is missing.
 type summary struct {
-	last    uint64      // number of the last record of any kind up to the end of the segment
+	base    uint64      // number of the last record before the segment, of any kind
+	last    uint64      // and up to its end
 	recs    []recordRef // by seq
 	entries []keyRef    // by the start of the session entry
 	trees   []keyRef    // by the start of the tree's ID
@@ -42,7 +43,7 @@ type keyRef struct {
 
 const (
 	summaryMagic   = "boosumm\n"
-	summaryCounts  = 24 // last, and the numbers of recs, entries, trees, lines
+	summaryCounts  = 32 // base, last, and the numbers of recs, entries, trees, lines
 	summaryRefSize = 12 // of each of these
 )
 
@@ -62,11 +63,14 @@ func (k headKey) sum() uint64 {
 
 // summarize makes the summary of a segment from its frames.
 func summarize(list []placedFrame) (*summary, error) {
-	snaps := make(map[uint64]*Snapshot) // by seq; what is restated counts once
+	snaps := make(map[uint64]*Snapshot) // by seq: of what is said twice the last counts
 	offs := make(map[uint64]uint32)
 	sum := new(summary)
 	for _, f := range list {
 		sum.last = max(sum.last, f.seq)
+		if f.off == fileHeaderSize && f.kind == frameState {
+			sum.base = f.seq
+		}
 		if f.kind != frameSnapshot {
 			continue
 		}
@@ -85,6 +89,7 @@ func summarize(list []placedFrame) (*summary, error) {
 		}
 		sum.trees = append(sum.trees, keyRef{prefixKey(s.Tree[:]), rec})
 		newest[headKey{s.Worktree, s.Session}] = rec
+		newest[headKey{s.Worktree, AnySession}] = rec
 	}
 	for key, rec := range newest {
 		sum.lines = append(sum.lines, keyRef{key.sum(), rec})
@@ -101,7 +106,7 @@ func summarize(list []placedFrame) (*summary, error) {
 func (sum *summary) append(b []byte, store [16]byte, seg uint64, length int64) []byte {
 	start := len(b)
 	b = fileHeader{magic: summaryMagic, store: store, name: segmentID(seg), a: uint64(length)}.append(b)
-	b = le.AppendUint64(b, sum.last)
+	b = le.AppendUint64(le.AppendUint64(b, sum.base), sum.last)
 	for _, n := range []int{len(sum.recs), len(sum.entries), len(sum.trees), len(sum.lines)} {
 		b = le.AppendUint32(b, uint32(n))
 	}
@@ -134,14 +139,14 @@ func parseSummary(b []byte, store [16]byte, seg uint64, length int64) (*summary,
 	var n [4]int
 	total := 0
 	for i := range n {
-		n[i] = int(le.Uint32(b[fileHeaderSize+8+4*i:]))
+		n[i] = int(le.Uint32(b[fileHeaderSize+16+4*i:]))
 		total += n[i]
 	}
 	rest := b[fileHeaderSize+summaryCounts : body]
 	if len(rest) != total*summaryRefSize {
 		return nil, errSummary
 	}
-	sum := &summary{last: le.Uint64(b[fileHeaderSize:]), recs: make([]recordRef, n[0])}
+	sum := &summary{base: le.Uint64(b[fileHeaderSize:]), last: le.Uint64(b[fileHeaderSize+8:]), recs: make([]recordRef, n[0])}
 	for i := range sum.recs {
 		sum.recs[i] = recordRef{le.Uint64(rest), le.Uint32(rest[8:])}
 		rest = rest[summaryRefSize:]
@@ -282,18 +287,29 @@ func (j *journal) bySeq(seq uint64) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, seg := range segs[i:] {
+	// What is said again counts: the segments behind may have it.
+	var found *Snapshot
+	for n, seg := range segs[i:] {
+		if found != nil && n > sayAgain {
+			break
+		}
 		c, err := j.olderSegment(seg)
 		if err != nil {
 			return nil, err
 		}
 		k, ok := slices.BinarySearchFunc(c.sum.recs, seq, func(r recordRef, seq uint64) int { return cmp.Compare(r.seq, seq) })
 		if ok {
-			return j.snapshotAt(seg, c.sum.recs[k])
+			if found, err = j.snapshotAt(seg, c.sum.recs[k]); err != nil {
+				return nil, err
+			}
 		}
 	}
-	return nil, nil
+	return found, nil
 }
+
+// sayAgain is in how many segments after its own a record is looked for that
+// was said again. It is there to bound the time: it is said again at once.
+const sayAgain = 4
 
 // closedSegments returns the segments before the newest, ascending.
 func (j *journal) closedSegments() ([]uint64, error) {
@@ -306,18 +322,19 @@ func (j *journal) closedSegments() ([]uint64, error) {
 // a summary and the range of keys in it that may fit.
 func (j *journal) find(fits func(*Snapshot) bool, refs func(*summary) ([]keyRef, uint64, uint64)) iter.Seq2[*Snapshot, error] {
 	return func(yield func(*Snapshot, error) bool) {
-		last := ^uint64(0)
-		take := func(s *Snapshot) bool {
-			if s.Seq >= last || !fits(s) {
-				return true
+		var later said
+		// segment yields what fits of a segment, and takes up what it says
+		// again, whether it fits or not.
+		segment := func(list []*Snapshot, base uint64) bool {
+			for _, s := range later.merge(list, base) {
+				if fits(s) && !yield(s, nil) {
+					return false
+				}
 			}
-			last = s.Seq
-			return yield(s, nil)
+			return true
 		}
-		for _, s := range slices.Backward(j.recent) {
-			if !take(s) {
-				return
-			}
+		if !segment(j.recent, j.base) {
+			return
 		}
 		segs, err := j.closedSegments()
 		if err != nil {
@@ -330,18 +347,62 @@ func (j *journal) find(fits func(*Snapshot) bool, refs func(*summary) ([]keyRef,
 				yield(nil, err)
 				return
 			}
+			var list []*Snapshot
 			for ref := range c.sum.between(refs(c.sum)) {
+				if later.all[ref.seq] {
+					continue
+				}
 				s, err := j.snapshotAt(seg, ref)
 				if err != nil {
 					yield(nil, err)
 					return
 				}
-				if !take(s) {
-					return
+				list = append(list, s)
+			}
+			if !segment(list, c.sum.base) {
+				return
+			}
+			for _, r := range c.sum.recs {
+				if r.seq > c.sum.base {
+					break
+				}
+				if !later.all[r.seq] {
+					later.note(r.seq, nil)
 				}
 			}
 		}
 	}
+}
+
+// Amend says a snapshot again, with other strings or data: of what a journal
+// says twice the last counts. States and numbers must be as they were. When
+// it returns nil, that is durable.
+//
+// Say it again soon: once four more segments are full, the first version is
+// what is found by its number.
+func (s *Store) Amend(ctx context.Context, snap *Snapshot) error {
+	if s.readOnly {
+		return fmt.Errorf("amend snapshot %d: store is open read-only", snap.Seq)
+	}
+	body := snap.appendBody(nil, nil)
+	if len(body) > maxFrameBody {
+		return fmt.Errorf("amend snapshot %d: record of %d bytes: the limit is %d", snap.Seq, len(body), maxFrameBody)
+	}
+	err := withLock(ctx, s.fsys, journalLock, func() error {
+		s.jmu.Lock()
+		defer s.jmu.Unlock()
+		if err := s.j.refresh(); err != nil {
+			return err
+		}
+		if err := s.j.writable(); err != nil {
+			return err
+		}
+		return s.j.append([]record{{frameSnapshot, body, snap.Seq}})
+	})
+	if err != nil {
+		return fmt.Errorf("amend snapshot %d: %w", snap.Seq, err)
+	}
+	return nil
 }
 
 // Snapshot returns the snapshot of a number. The error matches [ErrNotFound]

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,6 +96,12 @@ func manySnapshots(t *testing.T, disk *vfs.Mem, n int) []*Snapshot {
 				}
 				newest[key] = batch[len(batch)-1].Seq
 				all = append(all, batch...)
+				if again := all[max(0, len(all)-1-rng.IntN(6))]; rng.IntN(3) == 0 {
+					again.Entry = fmt.Sprintf("again%d", rng.IntN(n))
+					if err := s.Amend(t.Context(), again); err != nil {
+						return err
+					}
+				}
 			}
 			return nil
 		})
@@ -126,7 +133,7 @@ func checkFind(t *testing.T, s *Store, all []*Snapshot) {
 		}
 		return seqs
 	}
-	for _, prefix := range []string{"entry", "entry0", "entry00012", "ry001", "y", "entry00012x", "nothing"} {
+	for _, prefix := range []string{"entry", "entry0", "entry00012", "ry001", "y", "again", "again1", "entry00012x", "nothing"} {
 		want := filter(func(s *Snapshot) bool { return strings.HasPrefix(s.Entry, prefix) })
 		if diff := cmp.Diff(want, seqsOf(t, s.ByEntry(ctx, prefix))); diff != "" {
 			t.Errorf("ByEntry(%q) (-want +got):\n%s", prefix, diff)
@@ -161,6 +168,20 @@ func checkFind(t *testing.T, s *Store, all []*Snapshot) {
 			t.Errorf("Newest(%v) = %v, %v; want %d", key, got, err, want)
 		}
 	}
+	for _, worktree := range []string{"w0", "w1"} {
+		want := filter(func(s *Snapshot) bool { return s.Worktree == worktree })[0]
+		if got, err := s.Newest(ctx, worktree, AnySession); err != nil || got.Seq != want {
+			t.Errorf("Newest(%v) of any session = %v, %v; want %d", worktree, got, err, want)
+		}
+	}
+	if got := filter(func(*Snapshot) bool { return true }); cmp.Diff(got, seqsOf(t, s.Snapshots(ctx))) != "" {
+		t.Errorf("Snapshots (-want +got):\n%s", cmp.Diff(got, seqsOf(t, s.Snapshots(ctx))))
+	}
+	for snap := range s.Snapshots(ctx) {
+		if want := all[slices.IndexFunc(all, func(s *Snapshot) bool { return s.Seq == snap.Seq })]; cmp.Diff(want, snap) != "" {
+			t.Errorf("Snapshots yields (-want +got):\n%s", cmp.Diff(want, snap))
+		}
+	}
 	if _, err := s.Newest(ctx, "w0", "nobody"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("Newest of no session: %v, want ErrNotFound", err)
 	}
@@ -181,15 +202,22 @@ func seqsOf(t *testing.T, list iter.Seq2[*Snapshot, error]) (seqs []uint64) {
 // What is said again after damage is found once, and what is damaged is
 // missed without an error: the journal's check tells.
 func TestFindAfterDamage(t *testing.T) {
-	setLimits(t, never, never, 4000)
+	setLimits(t, never, never, 20000)
 	disk := vfs.NewMem()
 	all := manySnapshots(t, disk, 60)
 	seg := names(t, disk, "journal", ".log")
 	gone := uint64(0)
 	edit(t, disk, seg[len(seg)-1], func(b []byte) []byte {
+		first, _ := parseFrame(b[fileHeaderSize:])
+		said := make(map[uint64]int)
+		for at := fileHeaderSize; at < len(b); {
+			f, _ := parseFrame(b[at:])
+			said[f.seq]++
+			at += int(f.size())
+		}
 		for at := fileHeaderSize; at < len(b); {
 			f, ok := parseFrame(b[at:])
-			if ok && f.kind == frameSnapshot {
+			if ok && f.kind == frameSnapshot && f.seq > first.seq && said[f.seq] == 1 {
 				gone = f.seq
 				b[at+frameHeaderSize+3] ^= 1
 				break
@@ -254,7 +282,7 @@ func TestFindReadsLittle(t *testing.T) {
 
 // FuzzSummary checks that a summary is read as it was written or not at all.
 func FuzzSummary(f *testing.F) {
-	sum := &summary{last: 9, recs: []recordRef{{3, 64}, {9, 200}},
+	sum := &summary{base: 2, last: 9, recs: []recordRef{{3, 64}, {9, 200}},
 		entries: []keyRef{{7, 1}}, trees: []keyRef{{1, 0}, {2, 1}}, lines: []keyRef{{5, 1}}}
 	good := sum.append(nil, v1Store, 4, 1000)
 	f.Add(good)

@@ -649,7 +649,7 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
 	var numbered []*Snapshot
 	for _, r := range batch {
 		if len(r.snaps) == 0 {
-			records = append(records, record{framePacks, appendPacks(nil, packs)})
+			records = append(records, record{kind: framePacks, body: appendPacks(nil, packs)})
 			continue
 		}
 		key := headKey{r.snaps[0].Worktree, r.snaps[0].Session}
@@ -694,7 +694,7 @@ func (r *commitRequest) records(first uint64, packs []packLen) ([]record, error)
 		if len(body) > maxFrameBody {
 			return nil, fmt.Errorf("record of %d bytes: the limit is %d", len(body), maxFrameBody)
 		}
-		records = append(records, record{frameSnapshot, body})
+		records = append(records, record{kind: frameSnapshot, body: body})
 	}
 	return records, nil
 }
