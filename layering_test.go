@@ -25,7 +25,9 @@ var mayImport = map[string][]string{
 	"patch":            {},
 	"store":            {"internal/vfs"},
 	"tree":             {"store", "internal/vfs", "internal/ignore", "internal/gitrepo"},
-	"cmd/snapctl":      {"tree", "store", "patch", "internal/vfs"},
+	"session":          {"internal/vfs"},
+	"manager":          {"tree", "store", "session", "patch", "internal/vfs"},
+	"cmd/snapctl":      {"manager", "session", "tree", "store", "patch", "internal/vfs"},
 	"bench/compare":    {},
 }
 

@@ -1,0 +1,549 @@
+package session
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/google/go-cmp/cmp"
+)
+
+const headerV3 = `{"type":"session","version":3,"id":"0198f6f0-7a3b-7cc0-9d2e-1f0a5b6c7d8e","timestamp":"2026-11-21T06:15:35.123Z","cwd":"/home/u/proj","parentSession":"/x/y.jsonl"}` + "\n"
+
+// piLog is what pi 0.73 and 1.5 write, and what gets between.
+const piLog = headerV3 +
+	`{"type":"model_change","id":"00000001","parentId":null,"timestamp":"2026-11-21T06:15:36.000Z","provider":"p","modelId":"m"}` + "\n" +
+	`{"type":"message","id":"00000002","parentId":"00000001","timestamp":"2026-11-21T06:15:37.000Z","message":{"role":"user","content":"a\u2028b` + "\u2028" + `c"}}` + "\r\n" +
+	`{"type":"message","id":"00000003","parentId":"00000002","timestamp":"2026-11-21T06:15:38.000Z","message":{"role":"assistant","content":[{"type":"toolCall"}]}}` + "\n" +
+	"\n" +
+	`{"type":"mess` + "\n" +
+	`{"type":"custom","customType":"step-snapshot","data":{"turnIndex":0},"id":"00000004","parentId":"00000003","timestamp":"2026-11-21T06:15:39.000Z"}` + "\n" +
+	`{"type":"custom","customType":"theirs","data":{"x":0},"id":"00000005","parentId":"00000004","timestamp":"2026-11-21T06:15:40.000Z"}` + "\n" +
+	`[1]` + "\n" +
+	`{"type":"usage","kind":"x","id":"0198f6f0-7a3b-7cc0-9d2e-1f0a5b6c7d8f","parentId":"00000005","timestamp":"when"}` + "\n" +
+	`{"type":"label","parentId":"00000005"}` + "\n" +
+	`{"type":"branch_summary","id":"not hex","parentId":"00000002","timestamp":"2026-11-21T06:15:41.000Z","fromId":"00000005","summary":"s"}` + "\n" +
+	`{"type":"message","id":"00000006","parentId":"cut","message":{"role":"user"}}` + "\n" +
+	`{"type":"message","id":"00000006","parentId":"not hex","message":{"role":"toolResult"}}` + "\n"
+
+var piHeader = Header{
+	Version: 3, ID: "0198f6f0-7a3b-7cc0-9d2e-1f0a5b6c7d8e", Timestamp: at(35).Add(123 * time.Millisecond),
+	CWD: "/home/u/proj", ParentSession: "/x/y.jsonl",
+}
+
+func at(sec int) time.Time { return time.Date(2026, 11, 21, 6, 15, sec, 0, time.UTC) }
+
+func writeMem(t testing.TB, fsys vfs.FS, name, content string) {
+	t.Helper()
+	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte(content), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func appendMem(t testing.TB, fsys vfs.FS, name, content string) {
+	t.Helper()
+	f, err := fsys.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte(content), st.Size); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dump is all that a tree says.
+type dump struct {
+	Header   Header
+	Entries  []Entry
+	Leaf     string
+	Problems []Problem
+	Total    int
+}
+
+func dumpTree(t *Tree) dump {
+	d := dump{Header: t.Header(), Leaf: t.Leaf()}
+	for e := range t.Entries() {
+		d.Entries = append(d.Entries, *e)
+	}
+	d.Problems, d.Total = t.Problems()
+	return d
+}
+
+func lineOffset(log string, line int) int64 {
+	return int64(len(strings.Join(strings.SplitAfter(log, "\n")[:line-1], "")))
+}
+
+func TestOpenFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "s.jsonl")
+	if err := os.WriteFile(name, []byte(piLog), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := dump{
+		Header: piHeader,
+		Entries: []Entry{
+			{ID: "00000001", Type: "model_change", Timestamp: at(36)},
+			{ID: "00000002", ParentID: "00000001", Type: "message", Role: "user", Timestamp: at(37)},
+			{ID: "00000003", ParentID: "00000002", Type: "message", Role: "assistant", Timestamp: at(38)},
+			{ID: "00000004", ParentID: "00000003", Type: "custom", CustomType: StepSnapshot, Data: json.RawMessage(`{"turnIndex":0}`), Timestamp: at(39)},
+			{ID: "00000005", ParentID: "00000004", Type: "custom", CustomType: "theirs", Timestamp: at(40)},
+			{ID: "0198f6f0-7a3b-7cc0-9d2e-1f0a5b6c7d8f", ParentID: "00000005", Type: "usage"},
+			{ID: "not hex", ParentID: "00000002", Type: "branch_summary", FromID: "00000005", Summary: "s", Timestamp: at(41)},
+			{ID: "00000006", ParentID: "not hex", Type: "message", Role: "toolResult"},
+		},
+		Leaf: "00000006",
+		Problems: []Problem{
+			{6, lineOffset(piLog, 6), "not a JSON object"},
+			{9, lineOffset(piLog, 9), "not a JSON object"},
+			{11, lineOffset(piLog, 11), "no id"},
+			{14, lineOffset(piLog, 14), `entry "00000006" is there twice; the later one counts`},
+		},
+		Total: 4,
+	}
+	f, err := OpenFile(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, dumpTree(f.Tree())); diff != "" {
+		t.Errorf("tree -want +got\n%s", diff)
+	}
+}
+
+// TestBlocks reads the same log in blocks of all sizes.
+func TestBlocks(t *testing.T) {
+	fsys := vfs.NewMem()
+	writeMem(t, fsys, "s", piLog)
+	want := readAll(t, piLog)
+	defer func(n int64) { blockSize = n }(blockSize)
+	for blockSize = int64(len(headerV3)); blockSize < int64(len(piLog))+2; blockSize++ {
+		f, err := openFS(t.Context(), fsys, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, dumpTree(f.Tree())); diff != "" {
+			t.Fatalf("blocks of %d: -want +got\n%s", blockSize, diff)
+		}
+	}
+}
+
+// readAll is a plain reader of a log without an incomplete line.
+func readAll(t *testing.T, log string) dump {
+	t.Helper()
+	lines := strings.SplitAfter(log, "\n")
+	h, err := parseHeader([]byte(lines[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := NewTree(h)
+	off := int64(len(lines[0]))
+	for i, line := range lines[1 : len(lines)-1] {
+		if e, reason := parseTwin([]byte(line)); reason == "" {
+			tree.add(e, i+2, off)
+		} else if strings.TrimSpace(line) != "" {
+			tree.problem(i+2, off, reason)
+		}
+		off += int64(len(line))
+	}
+	return dumpTree(tree)
+}
+
+// TestTail appends a log byte by byte and reads after each.
+func TestTail(t *testing.T) {
+	fsys := vfs.NewMem()
+	writeMem(t, fsys, "s", headerV3)
+	f, err := openFS(t.Context(), fsys, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := f.Tree()
+	for i := len(headerV3); i < len(piLog); i++ {
+		appendMem(t, fsys, "s", piLog[i:i+1])
+		if err := f.Refresh(t.Context()); err != nil {
+			t.Fatalf("after byte %d: %v", i, err)
+		}
+		if piLog[i] == '\n' {
+			if diff := cmp.Diff(readAll(t, piLog[:i+1]), dumpTree(f.Tree())); diff != "" {
+				t.Fatalf("after byte %d: -want +got\n%s", i, diff)
+			}
+		}
+	}
+	if f.Tree() != tree {
+		t.Error("Refresh began a new Tree")
+	}
+}
+
+// TestRefreshCost counts bytes: what was read is not read again.
+func TestRefreshCost(t *testing.T) {
+	fsys := vfs.NewMem()
+	writeMem(t, fsys, "s", headerV3+string(messageLine("a", "", 100_000)))
+	counted := &countFS{FS: fsys}
+	f, err := openFS(t.Context(), counted, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := string(messageLine("b", "a", 100))
+	appendMem(t, fsys, "s", line)
+	counted.read = 0
+	if err := f.Refresh(t.Context()); err != nil || f.Tree().Leaf() != "b" {
+		t.Fatalf("Refresh = %v, leaf %q", err, f.Tree().Leaf())
+	}
+	if most := len(line) + 64; counted.read > most {
+		t.Errorf("Refresh read %d bytes, want at most %d", counted.read, most)
+	}
+}
+
+type countFS struct {
+	vfs.FS
+	read int
+}
+
+func (c *countFS) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	f, err := c.FS.OpenFile(name, flag, perm)
+	return &countFile{f, c}, err
+}
+
+type countFile struct {
+	vfs.File
+	c *countFS
+}
+
+func (f *countFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	f.c.read += n
+	return n, err
+}
+
+func TestLongLine(t *testing.T) {
+	defer func(block, line int64) { blockSize, maxLine = block, line }(blockSize, maxLine)
+	long := strings.Repeat("x", 5000)
+	for _, c := range []string{"", "\n", `{"type":"message","id":"b","parentId":"a"}` + "\n" + `{"type":"message","id":"c","parentId":"b"}` + "\n"} {
+		for blockSize = 256; blockSize < 600; blockSize++ {
+			maxLine = 2 * blockSize
+			fsys := vfs.NewMem()
+			writeMem(t, fsys, "s", headerV3+`{"type":"message","id":"a"}`+"\n"+long)
+			f, err := openFS(t.Context(), fsys, "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			// It may still be growing.
+			if got := f.Tree().Len(); got != 1 {
+				t.Fatalf("blocks of %d: %d entries before the line ends", blockSize, got)
+			}
+			appendMem(t, fsys, "s", long+"\n"+c)
+			for range 2 { // the second time finds what it remembers
+				if err := f.Refresh(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := []Problem{{3, int64(len(headerV3)) + 28, fmt.Sprintf("longer than %d bytes", maxLine)}}
+			list, _ := f.Tree().Problems()
+			if diff := cmp.Diff(want, list); diff != "" {
+				t.Fatalf("blocks of %d: -want +got\n%s", blockSize, diff)
+			}
+			if got, want := f.Tree().Len(), 1+strings.Count(c, "{"); got != want {
+				t.Fatalf("blocks of %d: %d entries, want %d", blockSize, got, want)
+			}
+		}
+	}
+}
+
+func TestFormat(t *testing.T) {
+	for _, c := range []struct{ content, want string }{
+		{"", `session file "s": empty, without a session header`},
+		{headerV3[:50], `session file "s": line 1: session header is incomplete`},
+		{"\n" + headerV3, `session file "s": line 1: not a pi session header`},
+		{"hello\n", `session file "s": line 1: not a pi session header`},
+		{strings.Repeat("x", 3<<20), `session file "s": line 1: not a pi session header`},
+		{`{"type":"message","id":"a"}` + "\n", `session file "s": line 1: not a pi session header`},
+		{`{"type":"session","version":3}` + "\n", `session file "s": line 1: not a pi session header`},
+		{`{"type":"session","version":3,"id":5}` + "\n", `session file "s": line 1: not a pi session header`},
+		{`{"type":"session","id":"a"}` + "\n", `session file "s": line 1: session of version 1: open it once in pi, which rewrites it as version 3`},
+		{`{"type":"session","version":2,"id":"a"}` + "\n", `session file "s": line 1: session of version 2: open it once in pi, which rewrites it as version 3`},
+		{`{"type":"session","version":4,"id":"a"}` + "\n", `session file "s": line 1: session of version 4: only version 3 is known`},
+	} {
+		fsys := vfs.NewMem()
+		writeMem(t, fsys, "s", c.content)
+		_, err := openFS(t.Context(), fsys, "s")
+		if err == nil || err.Error() != c.want || !errors.Is(err, ErrFormat) {
+			t.Errorf("openFS(%.40q) = %v, want %s", c.content, err, c.want)
+		}
+	}
+}
+
+// TestRewritten is about files that are not what was read any more.
+func TestRewritten(t *testing.T) {
+	other := strings.Replace(piLog, "not hex", "new hex", -1)
+	for _, c := range []struct {
+		name  string
+		spoil func(fsys vfs.FS)
+	}{
+		{"shorter", func(fsys vfs.FS) { writeMem(t, fsys, "s", headerV3) }},
+		{"empty", func(fsys vfs.FS) { writeMem(t, fsys, "s", "") }},
+		{"one byte less", func(fsys vfs.FS) { writeMem(t, fsys, "s", piLog[:len(piLog)-1]) }},
+		{"as long", func(fsys vfs.FS) { writeMem(t, fsys, "s", other) }},
+		{"longer", func(fsys vfs.FS) { writeMem(t, fsys, "s", other+other[len(headerV3):]) }},
+		{"another file with the same bytes", func(fsys vfs.FS) {
+			writeMem(t, fsys, "new", piLog)
+			if err := fsys.Rename("new", "s"); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fsys := vfs.NewMem()
+			writeMem(t, fsys, "s", piLog)
+			f, err := openFS(t.Context(), fsys, "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := dumpTree(f.Tree())
+			tree := f.Tree()
+			c.spoil(fsys)
+			err = f.Refresh(t.Context())
+			if want := `session file "s": rewritten since it was last read`; !errors.Is(err, ErrRewritten) || err.Error() != want {
+				t.Fatalf("Refresh = %v, want %s", err, want)
+			}
+			if got := f.Tree().Len(); got != 0 {
+				t.Errorf("%d entries left", got)
+			}
+			if diff := cmp.Diff(before, dumpTree(tree)); diff != "" {
+				t.Errorf("the old tree changed:\n%s", diff)
+			}
+			if c.name == "empty" {
+				if err := f.Refresh(t.Context()); !errors.Is(err, ErrFormat) {
+					t.Errorf("second Refresh = %v", err)
+				}
+				writeMem(t, fsys, "s", piLog)
+			}
+			for range 2 {
+				if err := f.Refresh(t.Context()); err != nil {
+					t.Fatalf("Refresh after that: %v", err)
+				}
+			}
+			b, err := vfs.ReadFile(fsys, "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			whole := string(b[:bytes.LastIndexByte(b, '\n')+1])
+			if diff := cmp.Diff(readAll(t, whole), dumpTree(f.Tree())); diff != "" {
+				t.Errorf("-want +got\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVanished(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "s.jsonl")
+	if err := os.WriteFile(name, []byte(piLog), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := dumpTree(f.Tree())
+	if err := os.Rename(name, name+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		err := f.Refresh(t.Context())
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), fmt.Sprintf("session file %q: ", name)) {
+			t.Errorf("Refresh = %v", err)
+		}
+		if diff := cmp.Diff(want, dumpTree(f.Tree())); diff != "" {
+			t.Errorf("-want +got\n%s", diff)
+		}
+	}
+	if err := os.Rename(name+".away", name); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Refresh(t.Context()); err != nil {
+		t.Errorf("Refresh of the file come back: %v", err)
+	}
+}
+
+func TestSymlink(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("needs symbolic links")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(piLog), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("a", link); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(t.Context(), link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("b", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Refresh(t.Context()); !errors.Is(err, ErrRewritten) {
+		t.Errorf("Refresh after the link has moved = %v", err)
+	}
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("link", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Refresh(t.Context()); err == nil {
+		t.Error("Refresh of a link to itself succeeds")
+	}
+}
+
+func TestNotRegular(t *testing.T) {
+	names := []string{t.TempDir(), os.DevNull}
+	if runtime.GOOS == "windows" {
+		names = names[:1]
+	}
+	for _, name := range names {
+		if _, err := OpenFile(t.Context(), name); !errors.Is(err, vfs.ErrNotRegular) {
+			t.Errorf("OpenFile(%q) = %v", name, err)
+		}
+	}
+	if _, err := OpenFile(t.Context(), filepath.Join(t.TempDir(), "nope")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("OpenFile of nothing = %v", err)
+	}
+}
+
+// TestInterrupted stops reading at every operation; the next Refresh goes on.
+func TestInterrupted(t *testing.T) {
+	defer func(n int64) { blockSize = n }(blockSize)
+	blockSize = int64(len(headerV3)) + 20
+	want := readAll(t, piLog)
+	for at := int64(0); ; at++ {
+		disk, fault := vfs.NewMem(), &vfs.Fault{At: -1}
+		writeMem(t, disk, "s", headerV3)
+		f, err := openFS(t.Context(), vfs.WithFault(disk, fault), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		appendMem(t, disk, "s", piLog[len(headerV3):])
+		fault.At = fault.Count() + at
+		err = f.Refresh(t.Context())
+		if !fault.Fired() {
+			break
+		}
+		// Closing a file that was only read may fail unseen.
+		if err != nil && !errors.Is(err, vfs.ErrInjected) {
+			t.Fatalf("fault at operation %d: Refresh = %v", at, err)
+		}
+		if err := f.Refresh(t.Context()); err != nil {
+			t.Fatalf("fault at operation %d: next Refresh = %v", at, err)
+		}
+		if diff := cmp.Diff(want, dumpTree(f.Tree())); diff != "" {
+			t.Fatalf("fault at operation %d: -want +got\n%s", at, diff)
+		}
+	}
+
+	fsys := vfs.NewMem()
+	writeMem(t, fsys, "s", piLog)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	reason := errors.New("enough")
+	cancel(reason)
+	if _, err := openFS(ctx, fsys, "s"); !errors.Is(err, reason) {
+		t.Errorf("openFS after the end of ctx = %v", err)
+	}
+}
+
+// BenchmarkFile reads a log of 200 MB, and one line that was added to it. The
+// floor is reading the bytes.
+func BenchmarkFile(b *testing.B) {
+	const size = 200e6
+	name := filepath.Join(b.TempDir(), "s.jsonl")
+	log := []byte(headerV3)
+	parent := ""
+	for i := 0; len(log) < size; i++ {
+		id := fmt.Sprintf("%08x", i)
+		log = append(log, messageLine(id, parent, []int{200, 1000, 8000, 50, 60_000}[i%5])...)
+		parent = id
+	}
+	if err := os.WriteFile(name, log, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	lines := bytes.Count(log, []byte("\n"))
+	log = nil
+	b.Run("open", func(b *testing.B) {
+		b.SetBytes(size)
+		var before, after runtime.MemStats
+		var kept []*File
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for b.Loop() {
+			f, err := OpenFile(b.Context(), name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			kept = append(kept[:0], f)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/1e6, "MB-kept")
+		b.ReportMetric(float64(lines), "lines")
+		runtime.KeepAlive(kept)
+	})
+	b.Run("floor", func(b *testing.B) {
+		b.SetBytes(size)
+		block := make([]byte, blockSize)
+		for b.Loop() {
+			f, err := os.Open(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for n := 1; n > 0; {
+				n, _ = f.Read(block)
+			}
+			f.Close()
+		}
+	})
+	b.Run("refresh", func(b *testing.B) {
+		f, err := OpenFile(b.Context(), name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		w, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0)
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer w.Close()
+		for i := 0; b.Loop(); i++ {
+			if _, err := w.Write(messageLine(fmt.Sprintf("x%d", i), parent, 1000)); err != nil {
+				b.Fatal(err)
+			}
+			if err := f.Refresh(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
