@@ -53,9 +53,51 @@ var inputs = []input{
 		a = few(rnd, n, 2)
 		return a, change(rnd, a, 100)
 	}},
+	// Gaps that each go to difflib, or to Myers' algorithm and in vain, for as long
+	// as there is effort left.
+	{"many-gaps-for-difflib", func(rnd *rand.Rand, n int) (a, b []string) {
+		for len(a) < n {
+			start := len(a)
+			for i := range 1400 {
+				a = append(a, fmt.Sprintf("line %d of gap %d\n", i%700, start))
+				b = append(b, a[len(a)-1])
+				if i%2 == 0 {
+					b[len(b)-1] = fmt.Sprintf("new %d\n", len(b))
+				}
+			}
+			separator := fmt.Sprintf("end of gap %d\n", start)
+			a, b = append(a, separator), append(b, separator)
+		}
+		return a, b
+	}},
+	{"many-gaps-for-myers", func(rnd *rand.Rand, n int) (a, b []string) {
+		for len(a) < n {
+			for i := range 1000 {
+				x, y := fmt.Sprintf("old %d\n", i%10), fmt.Sprintf("new %d\n", i%10)
+				if i%8 == 4 {
+					x, y = "x\n", "x\n"
+				}
+				a, b = append(a, x), append(b, y)
+			}
+			separator := fmt.Sprintf("end of gap %d\n", len(a))
+			a, b = append(a, separator), append(b, separator)
+		}
+		return a, b
+	}},
+	// Half of the diagonals run the whole length, and the few changes at both
+	// ends are more than Myers' algorithm looks for.
+	{"periodic", func(rnd *rand.Rand, n int) (a, b []string) {
+		for i := range n {
+			a = append(a, fmt.Sprintf("line %d\n", i%2))
+		}
+		b = append(b, a...)
+		for i := range 1500 {
+			a[i], b[n-1-i] = fmt.Sprintf("old %d\n", i%7), fmt.Sprintf("new %d\n", i%7)
+		}
+		return a, b
+	}},
 	// No line is unique, every second one is changed: difflib finds n/4 blocks of
-	// one line, each by a search of all that is left,
-	// unless the gap is split first.
+	// one line, each by a search of all that is left, unless the gap is split first.
 	{"twice-the-same", func(rnd *rand.Rand, n int) (a, b []string) {
 		a = distinct("line", n/2)
 		a = append(a, a...)
@@ -132,6 +174,7 @@ func BenchmarkEdits(b *testing.B) {
 				x, y := in.make(rand.New(rand.NewPCG(1, 1)), n)
 				old, new := join(x), join(y)
 				b.SetBytes(int64(len(old) + len(new)))
+				b.ReportAllocs()
 				var list []Edit
 				for b.Loop() {
 					list = Edits(old, new)
@@ -185,6 +228,32 @@ func TestEditsOfHardInputs(t *testing.T) {
 		added, deleted, _ := Stat(old, new)
 		if limit, ok := most[in.name]; ok && added+deleted > limit {
 			t.Errorf("%s: %d lines added or deleted, want at most %d", in.name, added+deleted, limit)
+		}
+	}
+}
+
+// Many gaps share one effort: it is spent, and hardly more than that.
+func TestEffortIsShared(t *testing.T) {
+	spend := map[string]func(left *effort) (spent, all float64){
+		"many-gaps-for-difflib": func(left *effort) (spent, all float64) {
+			return textEffort().difflib - left.difflib, textEffort().difflib
+		},
+		"many-gaps-for-myers": func(left *effort) (spent, all float64) {
+			return float64(textEffort().myers - left.myers), float64(textEffort().myers)
+		},
+	}
+	const n = 30_000
+	for _, in := range inputs {
+		spend, ok := spend[in.name]
+		if !ok {
+			continue
+		}
+		a, b := in.make(newRand(t), n)
+		left := textEffort()
+		edits(a, b, left)
+		// Myers' algorithm looks at what is left once a row.
+		if spent, all := spend(left); spent < all/2 || spent > all+n+myersEdits {
+			t.Errorf("%s: spent %.0f of %.0f", in.name, spent, all)
 		}
 	}
 }

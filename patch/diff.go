@@ -22,7 +22,7 @@ type Edit struct {
 // not always the fewest possible: in long and very repetitive texts that differ
 // a lot, a whole stretch becomes one edit, which keeps the time near linear.
 func Edits(old, new []byte) []Edit {
-	return edits(splitLines(old), splitLines(new))
+	return edits(splitLines(old), splitLines(new), textEffort())
 }
 
 // Stat returns how many lines [Edits] deletes from old and adds from new. If
@@ -52,8 +52,8 @@ func splitLines(b []byte) []string {
 	return slices.AppendSeq(lines, strings.Lines(string(b)))
 }
 
-func edits(a, b []string) []Edit {
-	partner := match(a, b)
+func edits(a, b []string, left *effort) []Edit {
+	partner := match(a, b, left)
 	var list []Edit
 	for i, j := 0, 0; i < len(a) || j < len(b); {
 		if i < len(a) && partner[i] == j {
@@ -88,12 +88,14 @@ func edits(a, b []string) []Edit {
 //  3. each remaining gap goes to difflib. If that might take too long, step 2
 //     is repeated within the gap, where other elements are unique;
 //  4. what is left then goes to Myers' algorithm, which pairs all or nothing.
-func match(a, b []string) []int {
+//
+// Steps 3 and 4 take what they spend from left.
+func match(a, b []string, left *effort) []int {
 	partner := make([]int, len(a))
 	for i := range partner {
 		partner[i] = -1
 	}
-	m := &matcher{partner: partner, budget: difflibBudget}
+	m := &matcher{partner: partner, left: left}
 	// The common ends are paired here, before interning, because most edits
 	// touch a few lines of a long file and hashing the rest would cost more
 	// than everything else.
@@ -121,12 +123,8 @@ func match(a, b []string) []int {
 }
 
 const (
-	// difflibBudget bounds the steps that difflib may take in one match, and
-	// difflibGap those in one gap, as matchByDifflib estimates them. A step took
-	// at most 35 ns (November 2026, text of 10,000 lines in pairs, every second
-	// one changed), so the budget is worth 0.7 s.
-	difflibBudget = 2e7
-	difflibGap    = 2e6
+	// difflibGap bounds the steps that difflib may take in one gap.
+	difflibGap = 2e6
 
 	// splitRounds bounds how often a gap is split again: a text can be made in
 	// which each round pairs a single element.
@@ -137,6 +135,19 @@ const (
 	myersEdits = 2000
 )
 
+// An effort is what a match, or several, may still spend. Without it, a text of
+// many hard gaps would cost the limit of one gap many times over.
+type effort struct {
+	difflib float64 // steps, as matchByDifflib estimates them
+	myers   int     // steps of matchByMyers
+	words   int     // that lines may be cut into
+}
+
+// textEffort is for one pair of texts. A step of difflib took at most 35 ns and
+// one of Myers' 5 ns, so that both are worth 0.3 s (AMD EPYC, November 2026,
+// BenchmarkEdits, the inputs of many gaps).
+func textEffort() *effort { return &effort{difflib: 5e6, myers: 2e7} }
+
 type matcher struct {
 	partner []int
 	a, b    []int    // number of each element; equal elements have equal numbers
@@ -144,7 +155,7 @@ type matcher struct {
 	inA     []int    // for each number, its count in the a side of a gap; zero between uses
 	inB     []int    // the same for the b side
 	lastInB []int    // for each number, where it was last seen in b
-	budget  float64  // what is left of difflibBudget
+	left    *effort
 }
 
 // A gap is a stretch of both sides, a[a0:a1] and b[b0:b1], not paired yet.
@@ -289,10 +300,10 @@ func (m *matcher) matchByDifflib(g gap) bool {
 	if cost == 0 {
 		return true
 	}
-	if cost > min(m.budget, difflibGap) {
+	if cost > min(m.left.difflib, difflibGap) {
 		return false
 	}
-	m.budget -= cost
+	m.left.difflib -= cost
 
 	tokens := func(ids []int) []string {
 		list := make([]string, len(ids))
@@ -312,8 +323,9 @@ func (m *matcher) matchByDifflib(g gap) bool {
 }
 
 // matchByMyers pairs what the fewest edits between the sides of g leave, if
-// they are at most myersEdits. It is for a few changes in a long text of few
-// distinct lines, where nothing is unique and difflib is slow.
+// they are at most myersEdits and found with the effort left. It is for a few
+// changes in a long text of few distinct lines, where nothing is unique and
+// difflib is slow.
 //
 // Paths through the grid of a and b go right (delete an element of a), down
 // (insert one of b) or, for free, along a diagonal of equal elements. rows[d][n]
@@ -323,7 +335,8 @@ func (m *matcher) matchByDifflib(g gap) bool {
 func (m *matcher) matchByMyers(g gap) {
 	a, b := m.a[g.a0:g.a1], m.b[g.b0:g.b1]
 	var rows [][]int32
-	for d := 0; d <= myersEdits; d++ {
+	for d := 0; d <= myersEdits && m.left.myers > 0; d++ {
+		m.left.myers -= d + 1
 		row := make([]int32, d+1)
 		rows = append(rows, row)
 		for n := range row {
@@ -332,10 +345,12 @@ func (m *matcher) matchByMyers(g gap) {
 				x, _ = step(rows[d-1], n)
 			}
 			y := x - (2*n - d)
+			start := x
 			for x < len(a) && y < len(b) && a[x] == b[y] {
 				x, y = x+1, y+1
 			}
 			row[n] = int32(x)
+			m.left.myers -= x - start
 			if x == len(a) && y == len(b) {
 				m.walkBack(g, rows)
 				return

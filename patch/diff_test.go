@@ -118,7 +118,7 @@ func TestEditsRebuildNew(t *testing.T) {
 func TestEachStepRebuildsNew(t *testing.T) {
 	fill := map[string]func(m *matcher, g gap){
 		"difflib": func(m *matcher, g gap) {
-			m.budget = 1e18
+			m.left.difflib = 1e18
 			if !m.matchByDifflib(g) {
 				t.Error("matchByDifflib refused a small gap")
 			}
@@ -134,7 +134,7 @@ func TestEachStepRebuildsNew(t *testing.T) {
 				a := splitLines(randomText(rnd, 30, 1+rnd.IntN(20)))
 				b := splitLines(mutate(rnd, []byte(strings.Join(a, "")), 9))
 				whole := gap{0, len(a), 0, len(b)}
-				m := &matcher{partner: make([]int, len(a))}
+				m := &matcher{partner: make([]int, len(a)), left: textEffort()}
 				for i := range m.partner {
 					m.partner[i] = -1
 				}
@@ -162,7 +162,7 @@ func TestMyersIsMinimal(t *testing.T) {
 	for range 2000 {
 		a := splitLines(randomText(rnd, 25, 1+rnd.IntN(5)))
 		b := splitLines(mutate(rnd, []byte(strings.Join(a, "")), 9))
-		m := &matcher{partner: make([]int, len(a))}
+		m := &matcher{partner: make([]int, len(a)), left: textEffort()}
 		for i := range m.partner {
 			m.partner[i] = -1
 		}
@@ -345,7 +345,7 @@ func FuzzEdits(f *testing.F) {
 			t.Errorf("Edits rebuild %q", got)
 		}
 		a, b := File{"x", old, 0o100644}, File{"x", new, 0o100644}
-		diff := AppendUnified(nil, a, b, &UnifiedOptions{Plain: true})
+		diff := AppendUnified(nil, a, b, &UnifiedOptions{NoPrefix: true})
 		if IsBinary(old) || IsBinary(new) {
 			return
 		}

@@ -3,11 +3,14 @@
 //
 // Start with [Edits], the line ranges that differ, [Stat], their number, or
 // [AppendUnified], the diff of two files. [Words] narrows a changed line down to
-// what changed in it.
+// what changed in it, [LineWords] all lines of an edit. [PairRenames] finds which
+// removed and added files are one file under another name, by their
+// [Similarity].
 //
 // The package is not a version control system and reads no disk: callers bring
-// names, modes and bytes. Texts are bytes, of any encoding or none; a line ends
-// with "\n", which belongs to it, and the last line may lack it. A carriage
-// return is a byte like any other. All functions are pure and may be called
-// from any number of goroutines.
+// names, modes and bytes, or functions that load bytes. Texts are bytes, of any
+// encoding or none; a line ends with "\n", which belongs to it, and the last line
+// may lack it. A carriage return is a byte like any other. All functions are
+// pure, but for what they are given to call, and may be called from any number
+// of goroutines.
 package patch

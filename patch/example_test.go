@@ -22,6 +22,19 @@ func ExampleAppendUnified() {
 	// +exit 0
 }
 
+// The diff for git apply -p0 and patch -p0.
+func ExampleAppendUnified_noPrefix() {
+	old := patch.File{Name: "src/foo.ts", Content: []byte("let a = 1\n"), Mode: 0o100644}
+	new := patch.File{Name: "src/foo.ts", Content: []byte("let a = 2\n"), Mode: 0o100644}
+	fmt.Printf("%s", patch.AppendUnified(nil, old, new, &patch.UnifiedOptions{NoPrefix: true}))
+	// Output:
+	// --- src/foo.ts
+	// +++ src/foo.ts
+	// @@ -1 +1 @@
+	// -let a = 1
+	// +let a = 2
+}
+
 func ExampleEdits() {
 	for _, e := range patch.Edits([]byte("one\ntwo\n"), []byte("one\n2\nthree\n")) {
 		fmt.Printf("lines %d to %d become lines %d to %d\n", e.OldStart, e.OldEnd, e.NewStart, e.NewEnd)
@@ -42,6 +55,51 @@ func ExampleWords() {
 		fmt.Printf("%q\n", new[s.Start:s.End])
 	}
 	// Output: "nil, "
+}
+
+// The lines of one edit, as a hunk has them: first those that go, then those
+// that come.
+func ExampleLineWords() {
+	removed := []string{"x := f(a)", "return x"}
+	added := []string{"x := f(a, b)", "panic(err)"}
+	_, spans := patch.LineWords(removed, added)
+	for i, line := range added {
+		at := 0
+		for _, s := range spans[i] {
+			fmt.Print(line[at:s.Start], "[", line[s.Start:s.End], "]")
+			at = s.End
+		}
+		fmt.Println(line[at:])
+	}
+	// Output:
+	// x := f(a[, b])
+	// panic(err)
+}
+
+func ExampleSimilarity() {
+	fmt.Println(patch.Similarity([]byte("one\ntwo\nthree\nfour\n"), []byte("one\ntwo\nthree\n4\n")))
+	// Output: 73
+}
+
+func ExamplePairRenames() {
+	file := func(name, content string) patch.Candidate {
+		return patch.Candidate{
+			Name: name, ID: content, Mode: 0o100644, Size: int64(len(content)),
+			Load: func() ([]byte, error) { return []byte(content), nil },
+		}
+	}
+	removed := []patch.Candidate{file("a.go", "package a\n"), file("b.go", "one\ntwo\nthree\n")}
+	added := []patch.Candidate{file("c.go", "one\ntwo\n3\n"), file("d/a.go", "package a\n")}
+	list, _, err := patch.PairRenames(removed, added, nil)
+	if err != nil {
+		fmt.Println(err)
+	}
+	for _, r := range list {
+		fmt.Printf("%s -> %s, %d %%\n", removed[r.Removed].Name, added[r.Added].Name, r.Similarity)
+	}
+	// Output:
+	// b.go -> c.go, 57 %
+	// a.go -> d/a.go, 100 %
 }
 
 func ExampleQuote() {

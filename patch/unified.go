@@ -19,10 +19,11 @@ type File struct {
 type UnifiedOptions struct {
 	Context int // unchanged lines around each edit; negative for none; default 3
 
-	// Plain leaves out all that is git's: the "diff --git" line, modes and the
-	// prefixes "a/" and "b/". What remains is for patch -p0 and can say nothing of
-	// modes, links and files that are created or deleted empty. Default false.
-	Plain bool
+	// NoPrefix writes names as they are, without "a/" and "b/", for git apply -p0
+	// and patch -p0. What is git's, such as the "diff --git" line, then comes only
+	// with what "---" and "+++" lines cannot say: modes, links, renames, binary
+	// files and files that come or go empty. Default false.
+	NoPrefix bool
 }
 
 // AppendUnified appends to dst the diff that turns old into new, in git's
@@ -34,59 +35,95 @@ type UnifiedOptions struct {
 // negative git apply needs --unidiff-zero. A change of kind, as from file to
 // link, is a deletion followed by a creation, as in git. Sides of different
 // names are a rename.
+//
+// Diffs of several files may follow one another if they are made with the same
+// NoPrefix. Of these GNU patch 2.7.6 refuses, in both forms, a path that is a
+// file or a link on one side and a directory on the other.
 func AppendUnified(dst []byte, old, new File, opts *UnifiedOptions) []byte {
 	if opts == nil {
 		opts = &UnifiedOptions{}
 	}
 	if old.Mode != 0 && new.Mode != 0 && kind(old) != kind(new) {
-		dst = AppendUnified(dst, old, File{}, opts)
-		return AppendUnified(dst, File{}, new, opts)
+		// Both have git's header: where a link was deleted, GNU patch 2.7.6 refuses
+		// to create a file without it.
+		dst = appendChange(dst, old, File{}, opts, true)
+		return appendChange(dst, File{}, new, opts, true)
 	}
+	return appendChange(dst, old, new, opts, !opts.NoPrefix || needsGit(old, new))
+}
+
+// appendChange is AppendUnified for sides that do not differ in kind. git says
+// whether the diff has git's header.
+func appendChange(dst []byte, old, new File, opts *UnifiedOptions, git bool) []byte {
 	if old.Mode == 0 {
 		old.Name, old.Content = new.Name, nil
 	}
 	if new.Mode == 0 {
 		new.Name, new.Content = old.Name, nil
 	}
-	oldPrefix, newPrefix := "a/", "b/"
-	if opts.Plain {
-		oldPrefix, newPrefix = "", ""
-	} else {
-		dst = appendGitHeader(dst, old, new)
-	}
-	if bytes.Equal(old.Content, new.Content) {
+	same := bytes.Equal(old.Content, new.Content)
+	if same && old.Mode == new.Mode && old.Name == new.Name {
 		return dst
 	}
-	oldLabel, newLabel := label(oldPrefix, old), label(newPrefix, new)
-	if IsBinary(old.Content) || IsBinary(new.Content) {
-		return fmt.Appendf(dst, "Binary files %s and %s differ\n", oldLabel, newLabel)
+	oldName, newName := "a/"+old.Name, "b/"+new.Name
+	if opts.NoPrefix {
+		oldName, newName = old.Name, new.Name
 	}
-	dst = fmt.Appendf(dst, "--- %s%s\n+++ %s%s\n", oldLabel, tab(oldLabel), newLabel, tab(newLabel))
+	binary := IsBinary(old.Content) || IsBinary(new.Content)
+	if git || binary {
+		dst = appendGitHeader(dst, old, new, oldName, newName)
+	}
+	oldLabel, newLabel := label(old, oldName), label(new, newName)
+	if !same && !binary {
+		dst = fmt.Appendf(dst, "--- %s%s\n+++ %s%s\n", oldLabel, tab(oldLabel), newLabel, tab(newLabel))
+		context := max(opts.Context, 0)
+		if opts.Context == 0 {
+			context = 3
+		}
+		return appendHunks(dst, splitLines(old.Content), splitLines(new.Content), context)
+	}
+	if !same {
+		dst = fmt.Appendf(dst, "Binary files %s and %s differ\n", oldLabel, newLabel)
+	}
+	if opts.NoPrefix {
+		dst = append(dst, endOfHeader...)
+	}
+	return dst
+}
 
-	context := max(opts.Context, 0)
-	if opts.Context == 0 {
-		context = 3
+// endOfHeader follows a git header without hunks where the next diff may be one
+// without a git header. Both tools would take the "---" line of that one for a
+// part of this header. To git apply any line that it does not know ends the
+// header; GNU patch waits for the next "diff --git", before which it skips
+// blanks. More than two words after that name no file.
+const endOfHeader = " diff --git header without hunks\n"
+
+// needsGit reports whether "---" and "+++" lines cannot say how old and new
+// differ.
+func needsGit(old, new File) bool {
+	switch {
+	case old.Mode == 0:
+		return new.Mode != 0o100644 || len(new.Content) == 0
+	case new.Mode == 0:
+		return kind(old) != 0o100000 || len(old.Content) == 0
 	}
-	return appendHunks(dst, splitLines(old.Content), splitLines(new.Content), context)
+	return old.Mode != new.Mode || old.Name != new.Name || kind(old) != 0o100000
 }
 
 // kind returns the bits of f's mode that tell a regular file from a link.
 func kind(f File) uint32 { return f.Mode &^ 0o7777 }
 
-// appendGitHeader appends what stands before the "---" line; nothing if the
-// files do not differ.
-func appendGitHeader(dst []byte, old, new File) []byte {
+// appendGitHeader appends what stands before the "---" line. The names are those
+// of old and new with their prefixes.
+func appendGitHeader(dst []byte, old, new File, oldName, newName string) []byte {
 	same := bytes.Equal(old.Content, new.Content)
-	if same && old.Mode == new.Mode && old.Name == new.Name {
-		return dst
-	}
-	oldName, newName := quoteEnds("a/"+old.Name), quoteEnds("b/"+new.Name)
-	if same && strings.Contains(old.Name+new.Name, " ") {
+	quote := quoteEnds
+	if same && strings.Contains(oldName+newName, " ") {
 		// No "---" line follows to say where the name ends. git guesses well, GNU
 		// patch 2.7.6 does not find the file; both take a quoted name.
-		oldName, newName = quoted("a/"+old.Name), quoted("b/"+new.Name)
+		quote = quoted
 	}
-	dst = fmt.Appendf(dst, "diff --git %s %s\n", oldName, newName)
+	dst = fmt.Appendf(dst, "diff --git %s %s\n", quote(oldName), quote(newName))
 	switch {
 	case old.Mode == 0:
 		dst = fmt.Appendf(dst, "new file mode %06o\n", new.Mode)
@@ -123,12 +160,13 @@ func blobName(f File) string {
 	return fmt.Sprintf("%x", h.Sum(nil))[:7]
 }
 
-// label returns the name of f as the "---" and "+++" lines have it.
-func label(prefix string, f File) string {
+// label returns name, that of f with its prefix, as the "---" and "+++" lines
+// have it.
+func label(f File, name string) string {
 	if f.Mode == 0 {
 		return "/dev/null"
 	}
-	return quoteEnds(prefix + f.Name)
+	return quoteEnds(name)
 }
 
 // quoteEnds is Quote but quotes a name with a space at either end too: git does
@@ -151,7 +189,7 @@ func tab(label string) string {
 
 func appendHunks(dst []byte, a, b []string, context int) []byte {
 	context = min(context, len(a)) // so that twice as much does not overflow
-	list := edits(a, b)
+	list := edits(a, b, textEffort())
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n].OldStart-list[n-1].OldEnd <= 2*context {

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +28,22 @@ const (
 type pair struct {
 	name     string
 	old, new File
+}
+
+// renames are pairs of different names, which git finds only if asked to.
+func renames() []pair {
+	var list []pair
+	for _, names := range [][2]string{{"x", "y"}, {"d/x", "e/f/x"}, {"a b", "c d"}, {"x", "c d"}, {"x", "c "}, {" a", "b"}, {"a b", "y"}, {"\n", "\t\xff"}} {
+		for _, content := range []string{"1\n", "2\n"} {
+			for _, mode := range []uint32{regular, program} {
+				list = append(list, pair{
+					fmt.Sprintf("rename %q to %q, mode %o, content %q", names[0], names[1], mode, content),
+					File{names[0], []byte("1\n"), regular}, File{names[1], []byte(content), mode},
+				})
+			}
+		}
+	}
+	return list
 }
 
 func text(s string) File { return File{"x", []byte(s), regular} }
@@ -91,10 +110,35 @@ func edgeCases() []pair {
 	return list
 }
 
-var (
-	gitApply = []string{"git", "apply", "--whitespace=nowarn"}
-	gnuPatch = []string{"patch", "-p1", "--batch"}
-)
+// A form is one way to write a diff, with the tools that must apply it.
+type form struct {
+	name     string
+	noPrefix bool
+	tools    [][]string
+}
+
+var forms = []form{
+	{"prefixes", false, [][]string{
+		{"git", "apply", "--whitespace=nowarn"},
+		{"patch", "-p1", "--batch", "--quiet"},
+	}},
+	{"no prefixes", true, [][]string{
+		{"git", "apply", "-p0", "--whitespace=nowarn"},
+		{"patch", "-p0", "--batch", "--quiet"},
+	}},
+}
+
+// withTools runs test as a subtest for each form and tool.
+func withTools(t *testing.T, test func(t *testing.T, f form, tool []string)) {
+	for _, f := range forms {
+		for _, tool := range f.tools {
+			t.Run(f.name+"/"+tool[0], func(t *testing.T) {
+				needTool(t, tool[0])
+				test(t, f, tool)
+			})
+		}
+	}
+}
 
 // apply runs tool with diff in dir, and returns its output if it failed.
 func apply(dir string, diff []byte, tool ...string) error {
@@ -113,7 +157,7 @@ func checkFile(dir, name string, f File) error {
 	path := filepath.Join(dir, name)
 	info, err := os.Lstat(path)
 	if f.Mode == 0 {
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return nil
 		}
 		return fmt.Errorf("%q is there (%v)", name, err)
@@ -137,66 +181,158 @@ func checkFile(dir, name string, f File) error {
 	return nil
 }
 
+// checkPair reports how dir differs from what p leaves.
+func checkPair(dir string, p pair) error {
+	switch {
+	case p.new.Mode == 0:
+		return checkFile(dir, p.old.Name, File{})
+	case p.old.Mode == 0 || p.old.Name == p.new.Name:
+		return checkFile(dir, p.new.Name, p.new)
+	}
+	return errors.Join(checkFile(dir, p.new.Name, p.new), checkFile(dir, p.old.Name, File{}))
+}
+
 func TestUnifiedApplies(t *testing.T) {
-	for _, tool := range [][]string{gitApply, gnuPatch} {
-		t.Run(tool[0], func(t *testing.T) {
-			needTool(t, tool[0])
-			for _, p := range edgeCases() {
-				dir := t.TempDir()
+	withTools(t, func(t *testing.T, f form, tool []string) {
+		for _, p := range append(edgeCases(), renames()...) {
+			dir := t.TempDir()
+			writeFile(t, dir, p.old)
+			diff := AppendUnified(nil, p.old, p.new, &UnifiedOptions{NoPrefix: f.noPrefix})
+			if err := apply(dir, diff, tool...); err != nil {
+				t.Errorf("%s: %v\n%s", p.name, err, diff)
+			} else if err := checkPair(dir, p); err != nil {
+				t.Errorf("%s: after %s: %v\n%s", p.name, tool[0], err, diff)
+			}
+		}
+	})
+}
+
+// All cases in one diff, in random order: what one of them leaves out must not
+// be taken from the next.
+func TestUnifiedAppliesTogether(t *testing.T) {
+	rnd := newRand(t)
+	withTools(t, func(t *testing.T, f form, tool []string) {
+		for range 2 {
+			pairs := append(edgeCases(), renames()...)
+			rnd.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+			checkTogether(t, pairs, f, tool, 0)
+		}
+	})
+}
+
+// checkTogether applies the diffs of all pairs at once, each in a directory of
+// its own below one scratch directory.
+func checkTogether(t *testing.T, pairs []pair, f form, tool []string, context int) {
+	t.Helper()
+	dir := t.TempDir()
+	var diff []byte
+	list := make([]pair, len(pairs))
+	for n, p := range pairs {
+		for _, side := range []*File{&p.old, &p.new} {
+			if side.Mode != 0 {
+				side.Name = fmt.Sprintf("%03d/%s", n, side.Name)
+			}
+		}
+		list[n] = p
+		writeFile(t, dir, p.old)
+		diff = AppendUnified(diff, p.old, p.new, &UnifiedOptions{NoPrefix: f.noPrefix, Context: context})
+	}
+	if err := apply(dir, diff, tool...); err != nil {
+		t.Errorf("context %d: %v", context, err)
+	}
+	for _, p := range list {
+		if err := checkPair(dir, p); err != nil {
+			t.Errorf("%s, context %d: after %s: %v\n%s", p.name, context, tool[0], err,
+				AppendUnified(nil, p.old, p.new, &UnifiedOptions{NoPrefix: f.noPrefix, Context: context}))
+		}
+	}
+}
+
+// Diffs that get in each other's way.
+func TestUnifiedAppliesInOrder(t *testing.T) {
+	file := func(name, content string) File { return File{name, []byte(content), regular} }
+	symlink := func(name string) File { return File{name, []byte("to"), link} }
+	tests := []struct {
+		name    string
+		refused bool // by GNU patch, as AppendUnified's doc says
+		pairs   []pair
+	}{
+		{"names exchanged", false, []pair{
+			{"", file("a", "1\n2\n3\n"), file("b", "1\n2\n4\n")}, {"", file("b", "5\n"), file("a", "5\n")}}},
+		{"name passed on", false, []pair{
+			{"", file("a", "1\n"), file("b", "1\n")}, {"", file("b", "2\n"), file("c", "2\n")}}},
+		{"name passed on, reverse order", false, []pair{
+			{"", file("b", "2\n"), file("c", "2\n")}, {"", file("a", "1\n"), file("b", "1\n")}}},
+		{"rename to where a link was", false, []pair{
+			{"", symlink("b"), File{}}, {"", file("a", "1\n"), file("b", "1\n")}}},
+		{"file to directory", true, []pair{{"", file("d", "1\n"), File{}}, {"", File{}, file("d/x", "1\n")}}},
+		{"link to directory", true, []pair{{"", symlink("d"), File{}}, {"", File{}, file("d/x", "1\n")}}},
+		{"directory to file", true, []pair{{"", file("d/x", "1\n"), File{}}, {"", File{}, file("d", "1\n")}}},
+		{"directory to link", true, []pair{{"", file("d/x", "1\n"), File{}}, {"", File{}, symlink("d")}}},
+	}
+	withTools(t, func(t *testing.T, f form, tool []string) {
+		for _, tt := range tests {
+			dir := t.TempDir()
+			var diff []byte
+			became := make(map[string]bool)
+			for _, p := range tt.pairs {
 				writeFile(t, dir, p.old)
-				diff := AppendUnified(nil, p.old, p.new, nil)
-				if err := apply(dir, diff, tool...); err != nil {
-					t.Errorf("%s: %v\n%s", p.name, err, diff)
-				} else if err := checkFile(dir, p.old.Name+strings.TrimPrefix(p.new.Name, p.old.Name), p.new); err != nil {
-					t.Errorf("%s: after %s: %v\n%s", p.name, tool[0], err, diff)
+				diff = AppendUnified(diff, p.old, p.new, &UnifiedOptions{NoPrefix: f.noPrefix})
+				became[p.new.Name] = p.new.Mode != 0
+				became[path.Dir(p.new.Name)] = true
+			}
+			err := apply(dir, diff, tool...)
+			if tool[0] == "patch" && tt.refused {
+				if err == nil {
+					t.Errorf("%s: GNU patch applies it now: AppendUnified's doc says it does not", tt.name)
+				}
+				continue
+			}
+			for _, p := range tt.pairs {
+				if p.new.Mode != 0 {
+					err = errors.Join(err, checkFile(dir, p.new.Name, p.new))
+				}
+				if p.old.Mode != 0 && !became[p.old.Name] {
+					err = errors.Join(err, checkFile(dir, p.old.Name, File{}))
 				}
 			}
-		})
-	}
+			if err != nil {
+				t.Errorf("%s: %v\n%s", tt.name, err, diff)
+			}
+		}
+	})
 }
 
 // Both tools, many files in one diff, every size of context.
 func TestUnifiedAppliesRandom(t *testing.T) {
 	rnd := newRand(t)
 	for context := -1; context <= 4; context++ {
-		var diff []byte
 		var pairs []pair
 		for n := range 100 {
 			name := fmt.Sprintf("%03d", n)
 			old := randomText(rnd, 40, 1+rnd.IntN(30))
 			new := mutate(rnd, old, 6)
-			p := pair{name, File{name, old, regular}, File{name, new, regular}}
+			p := pair{name, File{name, old, randomMode(rnd)}, File{name, new, randomMode(rnd)}}
 			pairs = append(pairs, p)
 			d := AppendUnified(nil, p.old, p.new, &UnifiedOptions{Context: context})
 			if got := applyHunks(t, old, d); !bytes.Equal(got, new) {
 				t.Fatalf("context %d: %q to %q: diff rebuilds %q:\n%s", context, old, new, got, d)
 			}
-			diff = append(diff, d...)
 		}
 		// Without context neither tool can place a change among repeated lines
 		// with certainty, so it is for applyHunks alone, which trusts the numbers.
 		if context < 0 {
 			continue
 		}
-		for _, tool := range [][]string{gitApply, gnuPatch} {
-			if _, err := exec.LookPath(tool[0]); err != nil {
-				t.Logf("NOT CHECKED against %s: %v", tool[0], err)
-				continue
-			}
-			dir := t.TempDir()
-			for _, p := range pairs {
-				writeFile(t, dir, p.old)
-			}
-			if err := apply(dir, diff, tool...); err != nil {
-				t.Fatalf("context %d: %s: %v", context, tool[0], err)
-			}
-			for _, p := range pairs {
-				if err := checkFile(dir, p.name, p.new); err != nil {
-					t.Errorf("context %d: after %s: %v", context, tool[0], err)
-				}
-			}
-		}
+		withTools(t, func(t *testing.T, f form, tool []string) { checkTogether(t, pairs, f, tool, context) })
 	}
+}
+
+func randomMode(rnd *rand.Rand) uint32 {
+	if rnd.IntN(4) == 0 {
+		return program
+	}
+	return regular
 }
 
 // applyHunks trusts the numbers in diff and checks that they hold.
@@ -310,6 +446,7 @@ func TestUnifiedIsWhatGitWrites(t *testing.T) {
 
 func TestUnifiedForms(t *testing.T) {
 	same := File{"x", []byte("1\n"), regular}
+	noPrefix := &UnifiedOptions{NoPrefix: true}
 	tests := []struct {
 		name     string
 		old, new File
@@ -318,21 +455,36 @@ func TestUnifiedForms(t *testing.T) {
 	}{
 		{"equal", same, same, nil, ""},
 		{"both absent", File{}, File{}, nil, ""},
-		{"plain", text("original content\n"), text("modified content\n"), &UnifiedOptions{Plain: true},
+		{"no prefix", text("original content\n"), text("modified content\n"), noPrefix,
 			"--- x\n+++ x\n@@ -1 +1 @@\n-original content\n+modified content\n"},
-		{"plain created", File{}, text("1\n"), &UnifiedOptions{Plain: true}, "--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
-		{"plain deleted", text("1\n"), File{}, &UnifiedOptions{Plain: true}, "--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
-		{"plain mode", same, File{"x", []byte("1\n"), program}, &UnifiedOptions{Plain: true}, ""},
-		{"plain binary", text("\x00"), text("1"), &UnifiedOptions{Plain: true}, "Binary files x and x differ\n"},
-		{"absent side's content counts for nothing", File{"y", []byte("old"), 0}, text("1\n"), &UnifiedOptions{Plain: true},
-			"--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
-		{"one line of context", text("1\n2\n3\n4\n5\n"), text("1\n2\nx\n4\n5\n"), &UnifiedOptions{Plain: true, Context: 1},
-			"--- x\n+++ x\n@@ -2,3 +2,3 @@\n 2\n-3\n+x\n 4\n"},
-		{"no context", text("1\n2\n3\n"), text("1\n2\nx\n3\n"), &UnifiedOptions{Plain: true, Context: -1},
-			"--- x\n+++ x\n@@ -2,0 +3 @@\n+x\n"},
-		{"absent new side's content counts for nothing", text("1\n"), File{"y", []byte("new"), 0}, &UnifiedOptions{Plain: true},
+		{"no prefix, created", File{}, text("1\n"), noPrefix, "--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
+		{"no prefix, deleted", text("1\n"), File{}, noPrefix, "--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
+		{"no prefix, deleted program", File{"x", []byte("1\n"), program}, File{}, noPrefix,
 			"--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
-		{"more context than there is", text("1\n2\n3\n"), text("2\n"), &UnifiedOptions{Plain: true, Context: math.MaxInt},
+		{"no prefix, program", File{"x", []byte("1\n"), program}, File{"x", []byte("2\n"), program}, noPrefix,
+			"--- x\n+++ x\n@@ -1 +1 @@\n-1\n+2\n"},
+		{"no prefix, created program", File{}, File{"x", []byte("1\n"), program}, noPrefix,
+			"diff --git x x\nnew file mode 100755\nindex 0000000..d00491f\n--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
+		{"no prefix, created empty", File{}, text(""), noPrefix,
+			"diff --git x x\nnew file mode 100644\nindex 0000000..e69de29\n" + endOfHeader},
+		{"no prefix, mode", same, File{"x", []byte("1\n"), program}, noPrefix,
+			"diff --git x x\nold mode 100644\nnew mode 100755\n" + endOfHeader},
+		{"no prefix, rename", same, File{"y", []byte("2\n"), regular}, noPrefix,
+			"diff --git x y\nrename from x\nrename to y\nindex d00491f..0cfbf08 100644\n--- x\n+++ y\n@@ -1 +1 @@\n-1\n+2\n"},
+		{"no prefix, link", File{"x", []byte("1"), link}, File{"x", []byte("2"), link}, noPrefix,
+			"diff --git x x\nindex 56a6051..d8263ee 120000\n--- x\n+++ x\n@@ -1 +1 @@\n" +
+				"-1\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n"},
+		{"no prefix, binary", text("\x00"), text("1"), noPrefix,
+			"diff --git x x\nindex f76dd23..56a6051 100644\nBinary files x and x differ\n" + endOfHeader},
+		{"absent side's content counts for nothing", File{"y", []byte("old"), 0}, text("1\n"), noPrefix,
+			"--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
+		{"one line of context", text("1\n2\n3\n4\n5\n"), text("1\n2\nx\n4\n5\n"), &UnifiedOptions{NoPrefix: true, Context: 1},
+			"--- x\n+++ x\n@@ -2,3 +2,3 @@\n 2\n-3\n+x\n 4\n"},
+		{"no context", text("1\n2\n3\n"), text("1\n2\nx\n3\n"), &UnifiedOptions{NoPrefix: true, Context: -1},
+			"--- x\n+++ x\n@@ -2,0 +3 @@\n+x\n"},
+		{"absent new side's content counts for nothing", text("1\n"), File{"y", []byte("new"), 0}, noPrefix,
+			"--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
+		{"more context than there is", text("1\n2\n3\n"), text("2\n"), &UnifiedOptions{NoPrefix: true, Context: math.MaxInt},
 			"--- x\n+++ x\n@@ -1,3 +1 @@\n-1\n 2\n-3\n"},
 	}
 	for _, tt := range tests {
@@ -342,51 +494,6 @@ func TestUnifiedForms(t *testing.T) {
 				t.Errorf("AppendUnified (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestRenameApplies(t *testing.T) {
-	for _, tool := range [][]string{gitApply, gnuPatch} {
-		t.Run(tool[0], func(t *testing.T) {
-			needTool(t, tool[0])
-			for _, names := range [][2]string{{"x", "y"}, {"a b", "c d"}, {"x", "c d"}, {"x", "c "}, {" a", "b"}, {"a b", "y"}, {"\n", "\t\xff"}} {
-				for _, content := range []string{"1\n", "2\n"} {
-					for _, mode := range []uint32{regular, program} {
-						old, new := File{names[0], []byte("1\n"), regular}, File{names[1], []byte(content), mode}
-						dir := t.TempDir()
-						writeFile(t, dir, old)
-						diff := AppendUnified(nil, old, new, nil)
-						if err := apply(dir, diff, tool...); err != nil {
-							t.Errorf("%v\n%s", err, diff)
-						} else if err := errors.Join(checkFile(dir, new.Name, new), checkFile(dir, old.Name, File{})); err != nil {
-							t.Errorf("after %s: %v\n%s", tool[0], err, diff)
-						}
-					}
-				}
-			}
-		})
-	}
-}
-
-func TestPlainApplies(t *testing.T) {
-	needTool(t, "patch")
-	for _, p := range edgeCases() {
-		diff := AppendUnified(nil, p.old, p.new, &UnifiedOptions{Plain: true})
-		if p.old.Mode == link || p.new.Mode == link || len(diff) == 0 {
-			continue // what the plain form cannot say
-		}
-		if p.old.Mode != 0 && p.new.Mode != 0 {
-			p.new.Mode = p.old.Mode
-		} else if p.new.Mode != 0 {
-			p.new.Mode = regular
-		}
-		dir := t.TempDir()
-		writeFile(t, dir, p.old)
-		if err := apply(dir, diff, "patch", "-p0", "--batch"); err != nil {
-			t.Errorf("%s: %v\n%s", p.name, err, diff)
-		} else if err := checkFile(dir, p.old.Name+strings.TrimPrefix(p.new.Name, p.old.Name), p.new); err != nil {
-			t.Errorf("%s: %v\n%s", p.name, err, diff)
-		}
 	}
 }
 
