@@ -2,6 +2,8 @@ package tree
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"iter"
 	"strings"
 
@@ -61,7 +63,7 @@ func (d *Difference) Mode() Mode {
 // zero one and the error that ends the sequence.
 func Compare(ctx context.Context, g Getter, old, new store.State) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
-		before, after := omissions{state: old}, omissions{state: new}
+		before, after := leftOut{state: old}, leftOut{state: new}
 		for c, err := range Diff(ctx, g, old.Tree, new.Tree) {
 			if err != nil {
 				yield(Difference{}, err)
@@ -78,6 +80,41 @@ func Compare(ctx context.Context, g Getter, old, new store.State) iter.Seq2[Diff
 			}
 		}
 	}
+}
+
+// CompareAt yields what [Compare] says of one path, at the cost of looking it
+// up in both states.
+func CompareAt(ctx context.Context, g Getter, old, new store.State, path string) iter.Seq2[Difference, error] {
+	return func(yield func(Difference, error) bool) {
+		c := Change{Path: path}
+		var err error
+		if c.Old, err = lookup(ctx, g, old.Tree, path); err == nil {
+			c.New, err = lookup(ctx, g, new.Tree, path)
+		}
+		if err != nil {
+			yield(Difference{}, err)
+			return
+		}
+		if c.Old == nil && c.New == nil || c.Old != nil && c.New != nil && c.Old.Mode == c.New.Mode && (c.Old.ID == c.New.ID || c.Old.Mode.IsDir()) {
+			return
+		}
+		before, after := leftOut{state: old}, leftOut{state: new}
+		for _, d := range differences(c) {
+			err := d.classify(ctx, g, &before, &after)
+			if !yield(d, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// lookup is Lookup that returns nil where there is nothing.
+func lookup(ctx context.Context, g Getter, root store.ID, path string) (*Entry, error) {
+	e, err := Lookup(ctx, g, root, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return &e, err
 }
 
 // differences returns what to say of one change: nothing, one difference, or
@@ -104,7 +141,7 @@ func differences(c Change) []Difference {
 // own.
 func isShown(e *Entry) bool { return !e.Mode.IsDir() || e.ID == Empty }
 
-func (d *Difference) classify(ctx context.Context, g Getter, before, after *omissions) error {
+func (d *Difference) classify(ctx context.Context, g Getter, before, after *leftOut) error {
 	switch d.Status {
 	case Added:
 		out, err := before.have(ctx, g, d.Path)
@@ -122,15 +159,15 @@ func (d *Difference) classify(ctx context.Context, g Getter, before, after *omis
 	return nil
 }
 
-// omissions are what was left out of a state, read when they are needed.
-type omissions struct {
+// leftOut is what was left out of a state, read when they are needed.
+type leftOut struct {
 	state store.State
 	paths map[string]bool // true: a directory
 }
 
 // have reports whether a path, or a directory above it, was there and left
 // out.
-func (o *omissions) have(ctx context.Context, g Getter, path string) (bool, error) {
+func (o *leftOut) have(ctx context.Context, g Getter, path string) (bool, error) {
 	if o.paths == nil {
 		o.paths = make(map[string]bool)
 		for om, err := range Coverage(ctx, g, o.state.Coverage) {

@@ -1,0 +1,221 @@
+package manager
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A stretch is what happened to the directory between two states, both of
+// which were seen.
+type stretch struct {
+	from, to  store.State
+	contested bool
+}
+
+// join merges stretches that follow one another without a gap, and drops those
+// that come to nothing.
+func join(list []stretch) []stretch {
+	var out []stretch
+	for _, s := range list {
+		if n := len(out); n > 0 && out[n-1].to.Tree == s.from.Tree && out[n-1].contested == s.contested {
+			out[n-1].to = s.to
+		} else {
+			out = append(out, s)
+		}
+	}
+	return slices.DeleteFunc(out, func(s stretch) bool { return s.from.Tree == s.to.Tree })
+}
+
+// A change is what a turn did to a path: from the state in which it found it
+// first to the one in which it left it last.
+type change struct {
+	path     string
+	status   tree.Status
+	old, new *tree.Entry // nil: absent
+	owner    Owner
+}
+
+// pathSet is a set of paths.
+type pathSet map[string]bool
+
+func newPathSet(paths [][]byte) pathSet {
+	set := make(pathSet, len(paths))
+	for _, p := range paths {
+		set[string(p)] = true
+	}
+	return set
+}
+
+// changesOf returns what stretches of a turn changed, in order of path. Claims
+// settle what is contested: those of the session for it, those of others
+// (foreign) against it, and not those of both.
+func changesOf(ctx context.Context, g tree.Getter, list []stretch, claims, foreign pathSet) ([]change, error) {
+	found := make(map[string]*change)
+	for _, s := range list {
+		for d, err := range tree.Compare(ctx, g, s.from, s.to) {
+			if err != nil {
+				return nil, err
+			}
+			owner := OwnTurn
+			switch {
+			case claims[d.Path] && !(s.contested && foreign[d.Path]):
+				owner = Claimed
+			case s.contested && foreign[d.Path] && !claims[d.Path]:
+				continue // theirs
+			case s.contested:
+				owner = Contested
+			}
+			found[d.Path] = found[d.Path].then(&d, owner)
+		}
+	}
+	var changes []change
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		c := found[path]
+		if c.settle() {
+			changes = append(changes, *c)
+		}
+	}
+	return changes, nil
+}
+
+// then adds what became of a path later. A path that a directory replaces is
+// deleted and added by one comparison.
+func (c *change) then(d *tree.Difference, owner Owner) *change {
+	if c == nil {
+		return &change{d.Path, d.Status, d.Old, d.New, owner}
+	}
+	if d.Status == tree.Captured || d.Status == tree.Uncaptured {
+		if c.status != tree.Captured && c.status != tree.Uncaptured {
+			return c // it was changed on the disk as well
+		}
+		c.status = d.Status
+	} else if c.status == tree.Captured || c.status == tree.Uncaptured {
+		c.old, c.status = d.Old, d.Status
+	}
+	c.new = d.New
+	if owner == Contested || c.owner == Contested {
+		c.owner = Contested
+	} else if owner == Claimed {
+		c.owner = Claimed
+	}
+	return c
+}
+
+// settle sets the status to what the two ends say, and reports whether they
+// differ.
+func (c *change) settle() bool {
+	if c.status == tree.Captured || c.status == tree.Uncaptured {
+		return true
+	}
+	c.status = netStatus(c.old, c.new)
+	return c.status != 0
+}
+
+// netStatus tells how two entries of a path differ; 0: they do not.
+func netStatus(old, new *tree.Entry) tree.Status {
+	switch {
+	case old == nil && new == nil:
+		return 0
+	case old == nil:
+		return tree.Added
+	case new == nil:
+		return tree.Deleted
+	case old.Mode.Kind() != new.Mode.Kind():
+		return tree.Retyped
+	case old.Mode != new.Mode || old.ID != new.ID && !old.Mode.IsDir():
+		return tree.Modified
+	}
+	return 0
+}
+
+// invert returns a status as seen from the other end.
+func invert(s tree.Status) tree.Status {
+	switch s {
+	case tree.Added:
+		return tree.Deleted
+	case tree.Deleted:
+		return tree.Added
+	case tree.Captured:
+		return tree.Uncaptured
+	case tree.Uncaptured:
+		return tree.Captured
+	}
+	return s
+}
+
+// diffsOf returns a turn's own changes and the contested ones as lists.
+func diffsOf(changes []change) (own, contested *Diff) {
+	own, contested = NewDiff(), NewDiff()
+	for _, c := range changes {
+		if c.owner == Contested {
+			contested.Add(c.path, c.status)
+		} else {
+			own.Add(c.path, c.status)
+		}
+	}
+	return own, contested
+}
+
+// isReal reports whether some change was on the disk, not only in what is
+// captured of it.
+func isReal(changes []change) bool {
+	return slices.ContainsFunc(changes, func(c change) bool { return c.status != tree.Captured && c.status != tree.Uncaptured })
+}
+
+// since yields the records of the worktree from the newest to the one after
+// seq, of all sessions. Each pair is a record and nil, or nil and the error
+// that ends the sequence.
+func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) iter.Seq2[*record, error] {
+	return func(yield func(*record, error) bool) {
+		for newest > seq {
+			r, err := m.record(ctx, newest)
+			if !yield(r, err) || err != nil {
+				return
+			}
+			newest = r.data.After
+		}
+	}
+}
+
+// stretches returns what happened in the windows of a turn after the record
+// seq of the worktree and up to newest, and what state the directory had
+// there. A turn that nobody announced has had every moment in which no other
+// turn was open.
+func (m *FileSnapshotManager) stretches(ctx context.Context, newest uint64, o *openTurn, announced bool) ([]stretch, error) {
+	var records []*record
+	last := uint64(0)
+	for r, err := range m.since(ctx, newest, o.After) {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+		last = r.data.After
+	}
+	if len(records) == 0 {
+		return nil, nil
+	}
+	state := o.Base
+	if last != 0 && last != o.After {
+		r, err := m.record(ctx, last) // damage took records: begin where they do again
+		if err != nil {
+			return nil, err
+		}
+		state = r.State()
+	}
+	var list []stretch
+	for _, r := range slices.Backward(records) {
+		windows := r.data.Windows
+		mine := slices.Contains(windows, o.Session) || !announced && len(windows) == 0
+		if mine && (o.End == 0 || r.Seq <= o.End) {
+			contested := len(windows) > 1 || len(windows) == 1 && windows[0] != o.Session
+			list = append(list, stretch{state, r.State(), contested})
+		}
+		state = r.State()
+	}
+	return join(list), nil
+}

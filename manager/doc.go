@@ -1,0 +1,44 @@
+// Package manager knows sessions and time: which turn of which conversation
+// did what to the files of a directory. It is what runtimes embed.
+//
+// [Open] returns the [FileSnapshotManager] of a session. Call Initialize when
+// the session begins or goes on, OnTurnStart and OnTurnEnd around each turn,
+// and, if the runtime can, OnToolStart and OnToolEnd around each tool and
+// Claim for each file that a tool writes. OnTurnEnd hands the data of a
+// step-snapshot entry to the runtime, which appends it to its own log of the
+// session and may say what ID it got. RebuildIndex gives such a log back.
+// A runtime without a log of its own passes no callback: then the session has
+// one of ours, in the same format.
+//
+// ModifiedFiles and FileDiff tell what changed between any two moments,
+// Timeline and Sessions list what there is, Resolve finds a moment by name.
+//
+// # Whose change it is
+//
+// A window is open while a turn runs, or, where the runtime tells of tools,
+// while one of its tools does. The directory is looked at whenever a window
+// opens or closes, so each change falls between two looks. If one session's
+// window was open then, the change is that session's. If none was, it is
+// nobody's turn: the user's, "offline". If several were, it is "contested",
+// unless one of them has claimed the file and no other has. A turn whose
+// process died is closed as interrupted when its session goes on: what it has
+// not claimed is contested.
+//
+// # Durability
+//
+// What a look finds changed is recorded in the store before the call returns:
+// so what the user had before a turn is kept when the turn overwrites it. Each
+// error of a call that looks means that nothing was recorded, but for an error
+// of the runtime's callback, which leaves the step recorded: it is offered
+// again at the end of the next turn.
+//
+// # Concurrency
+//
+// A manager is for one session of one directory, and may be used from several
+// goroutines. Sessions of one directory may run in as many processes; their
+// looks wait for each other.
+//
+// # Format
+//
+// docs/format.md §5.6 has the records, §9 the file of open turns.
+package manager

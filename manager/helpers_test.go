@@ -1,0 +1,165 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A bench is a directory with a store, and managers of its sessions.
+type bench struct {
+	*testing.T
+	dir, stores string
+	log         *session.Tree // what the runtime would write; nil: no runtime
+}
+
+func newBench(t *testing.T) *bench {
+	return &bench{T: t, dir: t.TempDir(), stores: t.TempDir()}
+}
+
+// open returns the manager of a session. The store is checked at the end.
+func (b *bench) open(id string, change ...func(*Options)) *FileSnapshotManager {
+	b.Helper()
+	opts := &Options{StoreRoot: b.stores, Session: id}
+	for _, fn := range change {
+		fn(opts)
+	}
+	m, err := Open(b.Context(), b.dir, opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		b.check(m.Store())
+		if err := m.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return m
+}
+
+// check requires that the store is sound and every snapshot in it complete.
+func (b *bench) check(s *store.Store) {
+	b.Helper()
+	ctx := context.Background()
+	report, err := s.Check(ctx, true)
+	if err != nil {
+		b.Error(err)
+		return
+	}
+	for _, d := range report.Damage {
+		b.Errorf("damage: %v", d)
+	}
+	checker := tree.NewChecker(s)
+	for snap, err := range s.Snapshots(ctx) {
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		for _, state := range append([]store.State{snap.State(), snap.Base}, snap.Also...) {
+			if state.IsZero() {
+				continue
+			}
+			problems, err := checker.Snapshot(ctx, &store.Snapshot{Tree: state.Tree, Coverage: state.Coverage})
+			if err != nil || len(problems) > 0 {
+				b.Errorf("snapshot %d: %v %v", snap.Seq, problems, err)
+			}
+		}
+	}
+}
+
+func (b *bench) write(name, content string) {
+	b.Helper()
+	p := filepath.Join(b.dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(content), 0o644)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) remove(name string) {
+	b.Helper()
+	if err := os.RemoveAll(filepath.Join(b.dir, name)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// initialize starts a session.
+func (b *bench) initialize(m *FileSnapshotManager) *Result {
+	b.Helper()
+	r, err := m.Initialize(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+// turn runs fn as a turn of the session and returns the entry of its step, ""
+// if there is none. The runtime appends it to b.log, if it has one.
+func (b *bench) turn(m *FileSnapshotManager, fn func()) string {
+	b.Helper()
+	b.start(m)
+	fn()
+	return b.end(m).EntryID
+}
+
+func (b *bench) start(m *FileSnapshotManager) *Result {
+	b.Helper()
+	r, err := m.OnTurnStart(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) end(m *FileSnapshotManager) *Result {
+	b.Helper()
+	var appendFn AppendFunc
+	if b.log != nil {
+		appendFn = func(ctx context.Context, data *StepSnapshotData) (string, error) { return b.append(data), nil }
+	}
+	r, err := m.OnTurnEnd(b.Context(), appendFn)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+// append appends a step to the runtime's log.
+func (b *bench) append(data *StepSnapshotData) string {
+	id := session.NewID(b.log)
+	b.log.Add(session.Entry{ID: id, ParentID: b.log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(data)})
+	return id
+}
+
+// message appends a message to the runtime's log.
+func (b *bench) message(role string) string {
+	id := session.NewID(b.log)
+	b.log.Add(session.Entry{ID: id, ParentID: b.log.Leaf(), Type: "message", Role: role})
+	return id
+}
+
+func (b *bench) modified(m *FileSnapshotManager, r *Range) []ModifiedFileInfo {
+	b.Helper()
+	answer, err := m.ModifiedFiles(b.Context(), r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return answer.Files
+}
+
+// brief is what a row says in short: A file (turn).
+func brief(rows []ModifiedFileInfo) map[string]string {
+	short := make(map[string]string)
+	for _, r := range rows {
+		short[r.Path] = r.Status + " " + string(r.Owner)
+		if r.NetStatus != r.Status {
+			short[r.Path] += ", net " + r.NetStatus
+		}
+	}
+	return short
+}

@@ -1,0 +1,714 @@
+package manager
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// record returns a record by its number. Records do not change, but for the
+// entry that a step gets.
+func (m *FileSnapshotManager) record(ctx context.Context, seq uint64) (*record, error) {
+	if r := m.loaded[seq]; r != nil {
+		return r, nil
+	}
+	s, err := m.store.Snapshot(ctx, seq)
+	if err != nil {
+		return nil, err
+	}
+	r, err := readRecord(s)
+	if err != nil {
+		return nil, err
+	}
+	if len(m.loaded) >= maxLoaded {
+		clear(m.loaded)
+	}
+	if r.data.Told || r.Kind != kindStep {
+		m.loaded[seq] = r
+	}
+	return r, nil
+}
+
+// maxLoaded bounds the records that are kept, of about a kilobyte each.
+const maxLoaded = 4096
+
+// back yields the step of a number and those before it, to the start of the
+// session. Each pair is a record and nil, or nil and the error that ends the
+// sequence.
+func (m *FileSnapshotManager) back(ctx context.Context, seq uint64) iter.Seq2[*record, error] {
+	return func(yield func(*record, error) bool) {
+		for seq != 0 {
+			r, err := m.record(ctx, seq)
+			if !yield(r, err) || err != nil || r.Kind == kindStart {
+				return
+			}
+			seq = r.data.Prev
+		}
+	}
+}
+
+// link gives a new step its place in the line of steps. Beside the step before
+// it each knows one further back, chosen so that any is found in a number of
+// hops that grows with the logarithm of their number (Myers, An applicative
+// random-access stack, 1983).
+func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
+	if r.data.Prev == 0 {
+		return nil
+	}
+	prev, err := m.record(ctx, r.data.Prev)
+	if err != nil {
+		return err
+	}
+	r.data.Depth, r.data.Jump = prev.data.Depth+1, prev.Seq
+	if prev.data.Jump == 0 {
+		return nil
+	}
+	jump, err := m.record(ctx, prev.data.Jump)
+	if err != nil {
+		return err
+	}
+	if jump.data.Jump == 0 {
+		return nil
+	}
+	further, err := m.record(ctx, jump.data.Jump)
+	if err != nil {
+		return err
+	}
+	if prev.data.Depth-jump.data.Depth == jump.data.Depth-further.data.Depth {
+		r.data.Jump = further.Seq
+	}
+	return nil
+}
+
+// ancestor returns the last step at or before r for which is holds, the start
+// if there is none. As soon as is holds it must hold for all before.
+func (m *FileSnapshotManager) ancestor(ctx context.Context, r *record, is func(*record) bool) (*record, error) {
+	for !is(r) && r.Kind != kindStart {
+		to := r.data.Prev
+		if r.data.Jump != 0 {
+			j, err := m.record(ctx, r.data.Jump)
+			if err != nil {
+				return nil, err
+			}
+			if !is(j) {
+				to = j.Seq
+			}
+		}
+		if to == 0 {
+			break
+		}
+		var err error
+		if r, err = m.record(ctx, to); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// A Point is a moment in a session at which the files are known.
+type Point struct {
+	State     store.State
+	EntryID   string          // session entry of the step; "": the start, or no entry is known
+	TurnIndex int             // of the step; -1: the start of the session, or a tree that is no step's
+	Snapshot  *store.Snapshot // what the store recorded of it; nil: nothing
+
+	step  *step  // nil: the start, or a tree
+	entry string // in a log: the path to the point ends here; "": before all
+}
+
+// A step is a turn that has changed something, as the store recorded it or,
+// where it has not, as a log has it.
+type step struct {
+	entry string
+	*record
+	data *StepSnapshotData // of the log, if there is no record
+}
+
+func (s *step) state() store.State {
+	if s.record != nil {
+		return s.State()
+	}
+	return store.State{Tree: s.data.SnapshotTreeHash}
+}
+
+func (s *step) turn() int {
+	if s.record != nil {
+		return s.record.data.Turn
+	}
+	return s.data.TurnIndex
+}
+
+// RebuildIndex takes up the entries of the session's log from the runtime: the
+// entries that steps were given, and the paths between them. leaf is where the
+// session stands; "" is before the first entry. The manager keeps the tree,
+// and reads from it what the runtime adds.
+//
+// Steps that another session has recorded, as after a fork, are kept for this
+// session as well, so that it does not depend on the other.
+func (m *FileSnapshotManager) RebuildIndex(ctx context.Context, entries *session.Tree) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.given, m.turn = entries, 0
+	if m.opts.ReadOnly {
+		return nil
+	}
+	if err := m.adopt(ctx, entries); err != nil {
+		return fmt.Errorf("rebuild the index of session %q: %w", m.opts.Session, err)
+	}
+	return nil
+}
+
+// entries returns the session's log, nil if there is none but the records.
+func (m *FileSnapshotManager) entries(ctx context.Context) (*session.Tree, error) {
+	if m.given != nil {
+		return m.given, nil
+	}
+	if m.file == nil {
+		return nil, nil
+	}
+	if err := m.file.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return m.file.Tree(), nil
+}
+
+// adopt names the entries of steps that the runtime did not, and pins the
+// steps of other sessions.
+func (m *FileSnapshotManager) adopt(ctx context.Context, entries *session.Tree) error {
+	path, err := entries.Path(entries.Leaf())
+	if err != nil {
+		return err
+	}
+	var foreign []*step
+	for _, e := range path {
+		s, err := m.stepOf(ctx, e)
+		if err != nil || s == nil || s.record == nil {
+			if err != nil {
+				m.log.Warn("step-snapshot not known", "entry", e.ID, "err", err)
+			}
+			continue
+		}
+		switch {
+		case s.Session != m.opts.Session || s.Worktree != m.project.Worktree():
+			foreign = append(foreign, s)
+		case s.Entry == "":
+			if err := m.bind(ctx, s.record, e.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return m.pin(ctx, foreign)
+}
+
+// pin records the states of other sessions' steps as this session's as well,
+// so that they are kept as long as either needs them.
+func (m *FileSnapshotManager) pin(ctx context.Context, steps []*step) error {
+	r := &record{Snapshot: &store.Snapshot{Kind: kindPin}}
+	for _, s := range steps {
+		r.data.Pinned = max(r.data.Pinned, s.Seq)
+		r.Also = append(append(r.Also, s.Base, s.State()), s.Also...)
+	}
+	head, err := m.newest(ctx, m.opts.Session)
+	if err != nil || len(steps) == 0 || head != nil && head.data.Pinned >= r.data.Pinned {
+		return err
+	}
+	slices.SortFunc(r.Also, func(a, b store.State) int {
+		return cmp.Or(bytes.Compare(a.Tree[:], b.Tree[:]), bytes.Compare(a.Coverage[:], b.Coverage[:]))
+	})
+	r.Also = slices.Compact(r.Also)
+	_, err = m.observe(ctx, m.turnOptions(), func(o *observation) error {
+		if err := m.begin(ctx, o); err != nil {
+			return err
+		}
+		return m.commit(ctx, o, r)
+	})
+	return err
+}
+
+// stepOf returns the step that an entry of the log stands for, nil if it is no
+// step-snapshot. The error matches [ErrUnknown] if its data is not what we
+// write.
+func (m *FileSnapshotManager) stepOf(ctx context.Context, e *session.Entry) (*step, error) {
+	if e.Type != "custom" || e.CustomType != session.StepSnapshot {
+		return nil, nil
+	}
+	d := new(StepSnapshotData)
+	if err := json.Unmarshal(e.Data, d); err != nil || d.SnapshotTreeHash.IsZero() {
+		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours: %v", e.ID, ErrUnknown, err)
+	}
+	s := &step{entry: e.ID, data: d}
+	if d.SnapshotSeq == 0 {
+		return s, nil
+	}
+	r, err := m.record(ctx, d.SnapshotSeq)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat): // an entry from elsewhere
+	case err != nil:
+		return nil, err
+	case r.Tree == d.SnapshotTreeHash && r.isStep():
+		s.record = r
+	}
+	return s, nil
+}
+
+// pointOf returns the point of a step.
+func pointOf(s *step) *Point {
+	p := &Point{State: s.state(), EntryID: s.entry, TurnIndex: s.turn(), step: s, entry: s.entry}
+	if s.record != nil {
+		p.Snapshot = s.Snapshot
+		if s.Kind == kindStart {
+			p.TurnIndex, p.step = -1, nil
+		}
+	}
+	return p
+}
+
+// Resolve finds a point of the session by what people call it: "start", "@"
+// for the newest step on the path to the leaf, "@~N" for the one N steps
+// before, "turn:N", an entry or a tree, either of which may be abbreviated.
+//
+// Errors match [ErrUnknown], [ErrAmbiguous], [ErrOtherSession], [ErrNoSession]
+// and those of package session.
+func (m *FileSnapshotManager) Resolve(ctx context.Context, rev string) (*Point, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.resolve(ctx, rev)
+}
+
+// resolve is Resolve for who holds mu.
+func (m *FileSnapshotManager) resolve(ctx context.Context, rev string) (*Point, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	log, err := m.entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if rev == "start" {
+		return m.startPoint(ctx, log)
+	}
+	if n, ok := generations(rev); ok {
+		return m.nthLast(ctx, log, n)
+	}
+	if digits, ok := strings.CutPrefix(rev, "turn:"); ok {
+		n, err := strconv.Atoi(digits)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("turn %q: %w: want a number from 0", digits, ErrUnknown)
+		}
+		return m.atTurn(ctx, log, n)
+	}
+	if log != nil {
+		e, err := log.Find(rev)
+		if err == nil {
+			return m.atEntry(ctx, log, e)
+		}
+		if !errors.Is(err, session.ErrUnknownEntry) {
+			return nil, err
+		}
+	}
+	return m.named(ctx, rev)
+}
+
+// generations reads @, @~ or @~N.
+func generations(rev string) (n int, ok bool) {
+	if rev == "@" {
+		return 0, true
+	}
+	digits, ok := strings.CutPrefix(rev, "@~")
+	if !ok || digits == "" {
+		return 1, ok
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil && n >= 0
+}
+
+// head returns the newest step of the session's line.
+func (m *FileSnapshotManager) head(ctx context.Context) (*record, error) {
+	r, err := m.newest(ctx, m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil || r.step() == 0 {
+		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+	}
+	return m.record(ctx, r.step())
+}
+
+// logSteps returns the step-snapshot entries on the path to an entry.
+func logSteps(log *session.Tree, id string) ([]*session.Entry, error) {
+	path, err := log.Path(id)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(path, func(e *session.Entry) bool {
+		return e.Type != "custom" || e.CustomType != session.StepSnapshot
+	}), nil
+}
+
+// startPoint returns the start of the session.
+func (m *FileSnapshotManager) startPoint(ctx context.Context, log *session.Tree) (*Point, error) {
+	if log != nil {
+		// A fork starts where the session started that it was forked from.
+		steps, err := logSteps(log, log.Leaf())
+		if err != nil {
+			return nil, err
+		}
+		if len(steps) > 0 {
+			return m.startOf(ctx, steps[0])
+		}
+	}
+	r, err := m.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if r, err = m.record(ctx, r.start()); err != nil {
+		return nil, err
+	}
+	p := pointOf(&step{entry: r.Entry, record: r})
+	p.entry = ""
+	return p, nil
+}
+
+// startOf returns the start of the line whose first step is e.
+func (m *FileSnapshotManager) startOf(ctx context.Context, e *session.Entry) (*Point, error) {
+	s, err := m.stepOf(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case s.record != nil && s.start() != 0:
+		r, err := m.record(ctx, s.start())
+		if err != nil {
+			return nil, err
+		}
+		return &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}, nil
+	case s.data.BaselineTreeHash != nil:
+		return &Point{State: store.State{Tree: *s.data.BaselineTreeHash}, TurnIndex: -1}, nil
+	}
+	return nil, fmt.Errorf("start of session %q: %w", m.opts.Session, ErrUnknown)
+}
+
+// nthLast returns the step n before the newest on the path to the leaf.
+func (m *FileSnapshotManager) nthLast(ctx context.Context, log *session.Tree, n int) (*Point, error) {
+	tooFar := func(have int) error {
+		return fmt.Errorf("revision @~%d: %w: session %q has %d snapshots", n, ErrUnknown, m.opts.Session, have+1)
+	}
+	if log != nil {
+		steps, err := logSteps(log, log.Leaf())
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case n < len(steps):
+			return m.stepPoint(ctx, steps[len(steps)-1-n])
+		case n == len(steps):
+			return m.startPoint(ctx, log)
+		}
+		return nil, tooFar(len(steps))
+	}
+	r, err := m.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	depth := r.data.Depth - n
+	if depth < 0 {
+		return nil, tooFar(r.data.Depth)
+	}
+	r, err = m.ancestor(ctx, r, func(r *record) bool { return r.data.Depth <= depth })
+	if err != nil {
+		return nil, err
+	}
+	return pointOf(&step{entry: r.Entry, record: r}), nil
+}
+
+func (m *FileSnapshotManager) stepPoint(ctx context.Context, e *session.Entry) (*Point, error) {
+	s, err := m.stepOf(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	return pointOf(s), nil
+}
+
+// atTurn returns the state after turn n on the path to the leaf: if the turn
+// changed nothing, the step before it.
+func (m *FileSnapshotManager) atTurn(ctx context.Context, log *session.Tree, n int) (*Point, error) {
+	var newest *Point
+	var err error
+	if newest, err = m.nthLast(ctx, log, 0); err != nil {
+		return nil, err
+	}
+	if _, turns, err := m.positionOf(ctx, log); err != nil {
+		return nil, err
+	} else if n >= turns {
+		return nil, fmt.Errorf("turn %d: %w: session %q has had %d turns", n, ErrUnknown, m.opts.Session, turns)
+	}
+	if newest.TurnIndex <= n {
+		return newest, nil
+	}
+	if log == nil {
+		r, err := m.ancestor(ctx, newest.step.record, func(r *record) bool { return r.Kind == kindStart || r.data.Turn <= n })
+		if err != nil {
+			return nil, err
+		}
+		return pointOf(&step{entry: r.Entry, record: r}), nil
+	}
+	steps, err := logSteps(log, log.Leaf())
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range slices.Backward(steps) {
+		p, err := m.stepPoint(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		if p.TurnIndex <= n {
+			return p, nil
+		}
+	}
+	return m.startPoint(ctx, log)
+}
+
+// atEntry returns the point that an entry of the log stands for. A message of
+// the agent and a result of its tools stand for the step behind them, which is
+// appended when the turn ends; anything else for what was before it.
+func (m *FileSnapshotManager) atEntry(ctx context.Context, log *session.Tree, e *session.Entry) (*Point, error) {
+	if e.Type == "message" && (e.Role == "assistant" || e.Role == "toolResult") {
+		if below := stepBelow(log, e); below != nil {
+			return m.stepPoint(ctx, below)
+		}
+	}
+	steps, err := logSteps(log, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(steps) > 0 {
+		return m.stepPoint(ctx, steps[len(steps)-1])
+	}
+	// Before all steps: where the first one below began.
+	if first := firstBelow(log, e); first != nil {
+		p, err := m.startOf(ctx, first)
+		if err == nil {
+			p.entry = e.ID
+		}
+		return p, err
+	}
+	p, err := m.startPoint(ctx, log)
+	if errors.Is(err, ErrNoSession) {
+		err = fmt.Errorf("entry %q: %w: nothing says what the files were", e.ID, ErrUnknown)
+	}
+	return p, err
+}
+
+// stepBelow returns the first step-snapshot below an entry, before the next
+// message of the agent or the user.
+func stepBelow(log *session.Tree, e *session.Entry) *session.Entry {
+	return search(log, e, func(e *session.Entry) bool {
+		return e.Type == "message" && (e.Role == "assistant" || e.Role == "user")
+	})
+}
+
+// firstBelow returns the first step-snapshot below an entry.
+func firstBelow(log *session.Tree, e *session.Entry) *session.Entry {
+	return search(log, e, func(*session.Entry) bool { return false })
+}
+
+// search looks for a step-snapshot below an entry, in the order of the file
+// and no further than where stop holds.
+func search(log *session.Tree, e *session.Entry, stop func(*session.Entry) bool) *session.Entry {
+	seen := map[string]bool{e.ID: true} // parents may form a cycle
+	queue := slices.Clone(log.Children(e.ID))
+	for len(queue) > 0 {
+		e := queue[0]
+		queue = queue[1:]
+		if seen[e.ID] || stop(e) {
+			continue
+		}
+		seen[e.ID] = true
+		if e.Type == "custom" && e.CustomType == session.StepSnapshot {
+			return e
+		}
+		queue = append(log.Children(e.ID), queue...)
+	}
+	return nil
+}
+
+// named finds a step by its entry, or a tree, in the store.
+func (m *FileSnapshotManager) named(ctx context.Context, rev string) (*Point, error) {
+	var found []*store.Snapshot
+	var other, elsewhere *store.Snapshot // of another session, of another worktree
+	for s, err := range m.store.ByEntry(ctx, rev) {
+		switch {
+		case err != nil:
+			return nil, err
+		case !m.opts.AnySession && (s.Worktree != m.project.Worktree() || s.Session != m.opts.Session):
+			if s.Entry == rev {
+				other = s
+			}
+		case s.Entry == rev && s.Worktree != m.project.Worktree():
+			if elsewhere == nil {
+				elsewhere = s
+			}
+		case s.Entry == rev:
+			return m.recordPoint(s)
+		case !slices.ContainsFunc(found, func(f *store.Snapshot) bool { return f.Entry == s.Entry }):
+			found = append(found, s)
+		}
+	}
+	if elsewhere != nil {
+		return m.recordPoint(elsewhere)
+	}
+	if other != nil {
+		return nil, fmt.Errorf("entry %q: %w: of %q in %q", rev, ErrOtherSession, other.Session, other.Root)
+	}
+	p, terr := m.namedTree(ctx, rev)
+	switch {
+	case len(found) == 0 || len(rev) < minPrefix:
+		return p, terr
+	case len(found) > 1 || p != nil:
+		var names []string
+		for _, s := range found {
+			names = append(names, s.Entry)
+		}
+		if p != nil {
+			names = append(names, "tree "+p.State.Tree.Short())
+		}
+		return nil, fmt.Errorf("revision %q: %w: %s", rev, ErrAmbiguous, strings.Join(names, ", "))
+	}
+	return m.recordPoint(found[0])
+}
+
+func (m *FileSnapshotManager) recordPoint(s *store.Snapshot) (*Point, error) {
+	r, err := readRecord(s)
+	if err != nil {
+		return nil, err
+	}
+	return pointOf(&step{entry: r.Entry, record: r}), nil
+}
+
+// minPrefix is how much of a name is enough, if it fits one only.
+const minPrefix = 4
+
+// namedTree finds a tree. One of this directory goes before those of others.
+func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point, error) {
+	prefix := strings.ToLower(rev)
+	unknown := fmt.Errorf("revision %q: %w", rev, ErrUnknown)
+	if len(prefix) < minPrefix || len(prefix) > 64 || strings.Trim(prefix, "0123456789abcdef") != "" {
+		return nil, unknown
+	}
+	found := make(map[store.ID]*store.Snapshot)
+	var names []string
+	for s, err := range m.store.ByTree(ctx, prefix) {
+		if err != nil {
+			return nil, err
+		}
+		old := found[s.Tree]
+		if old == nil {
+			names = append(names, s.Tree.Short())
+		}
+		if old == nil || old.Worktree != m.project.Worktree() && s.Worktree == m.project.Worktree() {
+			found[s.Tree] = s
+		}
+	}
+	if len(found) > 1 {
+		slices.Sort(names)
+		return nil, fmt.Errorf("revision %q: %w: %s", rev, ErrAmbiguous, strings.Join(names, ", "))
+	}
+	for _, s := range found {
+		return &Point{State: s.State(), TurnIndex: -1, Snapshot: s, EntryID: s.Entry}, nil
+	}
+	id, err := store.ParseID(prefix)
+	if err != nil {
+		return nil, unknown
+	}
+	if _, err := m.store.Get(ctx, store.Tree, id); errors.Is(err, store.ErrNotFound) {
+		return nil, unknown
+	} else if err != nil {
+		return nil, err
+	}
+	return &Point{State: store.State{Tree: id}, TurnIndex: -1}, nil
+}
+
+// position returns the step that a new turn builds on and the turn's index.
+// leaf is the entry that the runtime named; "" for where it left off.
+func (m *FileSnapshotManager) position(ctx context.Context, head *record, leaf string) (prev uint64, turn int, err error) {
+	log, err := m.entries(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if log != nil && leaf != "" {
+		if err := log.SetLeaf(leaf); err != nil {
+			return 0, 0, err
+		}
+	}
+	prev, turn, err = m.positionOf(ctx, log)
+	if err == nil && prev == 0 {
+		prev = head.step()
+	}
+	return prev, turn, err
+}
+
+// positionOf returns the newest step on the path to the leaf, and how many
+// turns have led there, also those that changed nothing, as far as somebody
+// remembers them: the manager that ran them, or the log that has the agent's
+// messages.
+func (m *FileSnapshotManager) positionOf(ctx context.Context, log *session.Tree) (prev uint64, turns int, err error) {
+	if log == nil {
+		r, err := m.head(ctx)
+		if err != nil {
+			return 0, 0, err
+		}
+		if r.Kind == kindStep {
+			turns = r.data.Turn + 1
+		}
+		if m.turnOf == r.Seq {
+			turns = max(turns, m.turn)
+		}
+		return r.Seq, turns, nil
+	}
+	path, err := log.Path(log.Leaf())
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, e := range slices.Backward(path) {
+		s, err := m.stepOf(ctx, e)
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case s != nil && s.record != nil:
+			return s.Seq, turns + s.turn() + 1, nil
+		case s != nil:
+			return 0, turns + s.turn() + 1, nil
+		case e.Type == "message" && e.Role == "assistant":
+			turns++
+		}
+	}
+	return 0, turns, nil
+}
+
+// diff lists what differs between two states.
+func (m *FileSnapshotManager) diff(ctx context.Context, old, new store.State) (*Diff, error) {
+	diff := NewDiff()
+	for d, err := range tree.Compare(ctx, m.store, old, new) {
+		if err != nil {
+			return nil, err
+		}
+		diff.Add(d.Path, d.Status)
+	}
+	return diff, nil
+}
+
+// changes returns what a step changed.
+func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]change, error) {
+	return changesOf(ctx, m.store, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
+}

@@ -1,0 +1,234 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// Options are the choices at [Open].
+type Options struct {
+	// StoreRoot is the directory that holds the stores of all projects, e.g.
+	// ~/.boo/file-store. It must be given.
+	StoreRoot string
+
+	// Session names the conversation: see [session.ValidID]. Without one,
+	// UseSession must be called before anything that concerns a session.
+	Session string
+
+	// AnySession lets Resolve find the entries of all sessions of the store.
+	// Default: another session's entry is an error.
+	AnySession bool
+
+	// SessionFile is the runtime's log of the session, in pi's format. It is
+	// only read. Default: the session's entries are those that RebuildIndex
+	// is given, or else the steps that were recorded.
+	SessionFile string
+
+	// ToolWindows says that the runtime tells of each tool by OnToolStart and
+	// OnToolEnd: what changes between tools is the user's then. Default: the
+	// whole turn is one window.
+	ToolWindows bool
+
+	// Detached says that a turn may end in another process than the one that
+	// began it. Default: a turn whose process has died counts as interrupted.
+	Detached bool
+
+	ReadOnly   bool         // queries only; a store that does not exist is an error
+	AllowBroad bool         // allow a home directory, a whole disk and the like
+	Limits     tree.Limits  // of each capture; default: as there, and 60 s for a turn
+	Home       string       // the user's home, which is too broad a directory; default unknown
+	Git        tree.GitEnv  // where git's configuration is
+	Logger     *slog.Logger // nil: nothing is logged
+}
+
+// defaultTime bounds the capture of a turn: longer, and it is captured in
+// part.
+const defaultTime = 60 * time.Second
+
+// Errors to match with errors.Is.
+var (
+	// ErrNoSession: the session has no snapshot yet.
+	ErrNoSession = errors.New("no snapshots yet")
+	// ErrUnknown: there is no such entry, turn or snapshot, or what is known
+	// of it does not say what the files were.
+	ErrUnknown = errors.New("not found")
+	// ErrAmbiguous: an abbreviation fits several.
+	ErrAmbiguous = errors.New("ambiguous")
+	// ErrOtherSession: the entry is another session's, or another worktree's.
+	ErrOtherSession = errors.New("of another session")
+	// ErrTurnOpen: a turn of the session is open in another process.
+	ErrTurnOpen = errors.New("turn is open elsewhere")
+	// ErrNoTurn: no turn of the session is open.
+	ErrNoTurn = errors.New("no turn is open")
+	// ErrTooBroad: the directory is too broad to be captured unasked.
+	ErrTooBroad = errors.New("too broad a directory")
+	// ErrOutside: a path leads out of the session's directory.
+	ErrOutside = errors.New("outside of the session's directory")
+)
+
+// A FileSnapshotManager records what the turns of one session do to the files
+// of one directory, and answers questions about it.
+//
+// It may be used from several goroutines; calls wait for each other. Managers
+// of other sessions, and of other processes, may work on the same directory.
+type FileSnapshotManager struct {
+	opts    Options
+	project *tree.Project
+	dir     string // of the store
+	store   *store.Store
+	log     *slog.Logger
+
+	mu     sync.Mutex // guards the rest
+	ws     *tree.Workspace
+	file   *session.File      // of Options.SessionFile
+	given  *session.Tree      // by RebuildIndex
+	own    *session.Log       // of a session that no runtime keeps a log of
+	held   vfs.File           // locked while a turn is open here
+	loaded map[uint64]*record // records that were read
+	turn   int                // index of the next turn, if it builds on turnOf
+	turnOf uint64
+}
+
+// Open returns the manager of a session in a directory. It creates the store
+// if there is none, and reads no file of the directory yet.
+//
+// Errors match [ErrTooBroad], [store.ErrFormat], [store.ErrNoLocks], and
+// [fs.ErrNotExist] for a directory that is not there or, read-only, has no
+// store.
+func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager, error) {
+	if opts.Session != "" && !session.ValidID(opts.Session) {
+		return nil, badSession(opts.Session)
+	}
+	st, err := os.Stat(root)
+	if err == nil && !st.IsDir() {
+		err = &fs.PathError{Op: "open", Path: root, Err: errors.New("not a directory")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	project, err := tree.FindProject(root)
+	if err != nil {
+		return nil, err
+	}
+	if why := project.TooBroad(opts.Home); why != "" && !opts.AllowBroad && !opts.ReadOnly {
+		return nil, fmt.Errorf("root %q: %w: it is %s", project.Root, ErrTooBroad, why)
+	}
+	m := &FileSnapshotManager{opts: *opts, project: project, dir: filepath.Join(opts.StoreRoot, project.Hash()),
+		log: opts.Logger, loaded: make(map[uint64]*record)}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	m.store, err = store.Open(ctx, m.dir, &store.Options{Root: project.Main, ReadOnly: opts.ReadOnly, Logger: opts.Logger})
+	if err != nil {
+		return nil, err
+	}
+	if opts.SessionFile != "" {
+		if m.file, err = session.OpenFile(ctx, opts.SessionFile); err != nil {
+			return nil, errors.Join(err, m.store.Close())
+		}
+	}
+	return m, nil
+}
+
+func badSession(id string) error {
+	return fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", id)
+}
+
+// UseSession turns to a session. No turn may be open.
+func (m *FileSnapshotManager) UseSession(id string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case !session.ValidID(id):
+		return badSession(id)
+	case m.held != nil:
+		return fmt.Errorf("turn to session %q: %w", id, ErrTurnOpen)
+	}
+	var err error
+	if m.own != nil && m.opts.Session != id {
+		err = m.own.Close()
+		m.own = nil
+	}
+	m.opts.Session, m.turn, m.turnOf = id, 0, 0
+	return err
+}
+
+// Close ends the manager. A turn that is open counts as interrupted, unless
+// the manager is Detached.
+func (m *FileSnapshotManager) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var errs []error
+	if m.held != nil {
+		errs = append(errs, m.held.Close())
+		m.held = nil
+	}
+	if m.own != nil {
+		errs = append(errs, m.own.Close())
+	}
+	return errors.Join(append(errs, m.store.Close())...)
+}
+
+// Project returns where the directory belongs.
+func (m *FileSnapshotManager) Project() *tree.Project { return m.project }
+
+// Store returns the store, which is open until the manager is closed.
+func (m *FileSnapshotManager) Store() *store.Store { return m.store }
+
+// StoreDir returns the directory of the store.
+func (m *FileSnapshotManager) StoreDir() string { return m.dir }
+
+// Session returns the name of the session.
+func (m *FileSnapshotManager) Session() string { return m.opts.Session }
+
+// workspace prepares the directory for being captured. The caller holds mu.
+func (m *FileSnapshotManager) workspace() (*tree.Workspace, error) {
+	if m.ws != nil {
+		return m.ws, nil
+	}
+	ws, err := m.project.Open(&tree.WorkspaceOptions{Store: m.store, StoreDir: m.opts.StoreRoot, Git: m.opts.Git, Logger: m.opts.Logger})
+	if err == nil {
+		m.ws = ws
+	}
+	return ws, err
+}
+
+// LogHeader returns the header of Options.SessionFile, or of the entries that
+// RebuildIndex was given.
+func (m *FileSnapshotManager) LogHeader() session.Header {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.given != nil:
+		return m.given.Header()
+	case m.file != nil:
+		return m.file.Tree().Header()
+	}
+	return session.Header{}
+}
+
+// Disk finds out what is in the directory now and stores nothing. The Getter
+// knows the trees of the result and all that the store holds.
+func (m *FileSnapshotManager) Disk(ctx context.Context, opts *tree.CaptureOptions) (*tree.Result, tree.Getter, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ws, err := m.workspace()
+	if err != nil {
+		return nil, nil, err
+	}
+	overlay := tree.NewOverlay(m.store)
+	r, err := ws.Capture(ctx, overlay, opts)
+	return r, overlay, err
+}

@@ -1,0 +1,707 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+var (
+	modelSeed  = flag.Uint64("seed", 0, "first seed of TestModel; default a new one each time")
+	modelRuns  = flag.Int("runs", 6, "histories that TestModel makes")
+	modelSteps = flag.Int("steps", 60, "events in each of them")
+)
+
+// A node is a file, link or directory as the model knows it.
+type node struct {
+	mode    tree.Mode
+	content string
+}
+
+// A world is a full copy of a directory.
+type world map[string]node
+
+func readWorld(t *testing.T, dir string) world {
+	t.Helper()
+	w := make(world)
+	err := filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || p == dir {
+			return err
+		}
+		name, _ := filepath.Rel(dir, p)
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		n := node{mode: tree.Mode(info.Mode().Perm())}
+		switch {
+		case d.IsDir():
+			n.mode |= tree.ModeDir
+		case info.Mode().IsRegular():
+			n.mode |= tree.ModeFile
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			n.content = string(b)
+		default:
+			n.mode = tree.ModeSymlink | 0o777
+			if n.content, err = os.Readlink(p); err != nil {
+				return err
+			}
+		}
+		w[name] = n
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// shown reports whether a path speaks for itself: it is no directory that
+// holds something.
+func (w world) shown(p string) bool {
+	n, ok := w[p]
+	if !ok || !n.mode.IsDir() {
+		return ok
+	}
+	for q := range w {
+		if strings.HasPrefix(q, p+"/") {
+			return false
+		}
+	}
+	return true
+}
+
+// net tells what two copies say of a path.
+func net(old, new world, p string) string {
+	a, inOld := old[p]
+	b, inNew := new[p]
+	if inOld && inNew && a.mode.IsDir() == b.mode.IsDir() {
+		if a == b {
+			return "none"
+		}
+		return "modified"
+	}
+	switch o, n := old.shown(p), new.shown(p); {
+	case o && n:
+		return "modified"
+	case o:
+		return "deleted"
+	case n:
+		return "added"
+	}
+	return "none"
+}
+
+func paths(worlds ...world) []string {
+	set := make(map[string]bool)
+	for _, w := range worlds {
+		for p := range w {
+			set[p] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// A modelStep is a step as the model knows it.
+type modelStep struct {
+	turn    int
+	after   world
+	changes map[string]modelChange
+}
+
+type modelChange struct {
+	status string
+	owner  Owner
+}
+
+// An interval is what happened between two looks at the directory.
+type interval struct {
+	from, to world
+	windows  []string
+}
+
+// A modelSession is a session as the model knows it.
+type modelSession struct {
+	id      string
+	m       *FileSnapshotManager
+	log     *session.Tree
+	start   world
+	steps   map[string]*modelStep // by entry
+	open    bool
+	since   int // intervals before the turn
+	tools   []string
+	claims  map[string]bool
+	foreign map[string]bool
+	byTools bool
+	returns string // what the append callback returns: "id" or "nothing"
+}
+
+// A model runs random events against managers and a naive model side by side.
+type model struct {
+	*bench
+	rng       *rand.Rand
+	sessions  []*modelSession
+	intervals []interval
+	last      world
+	seq       int
+}
+
+// TestModel checks what the managers of two sessions in one directory say
+// against full copies of it, for every pair of entries.
+func TestModel(t *testing.T) {
+	seed := *modelSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	for i := range uint64(*modelRuns) {
+		t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
+			md := &model{bench: newBench(t), rng: rand.New(rand.NewPCG(seed+i, 0))}
+			md.run()
+		})
+	}
+}
+
+func (md *model) run() {
+	md.edit()
+	for i, id := range []string{"one", "two"} {
+		s := &modelSession{id: id, steps: make(map[string]*modelStep), log: session.NewTree(session.Header{ID: id}),
+			byTools: i == 0 && md.rng.IntN(2) == 0, returns: []string{"id", "nothing"}[md.rng.IntN(2)]}
+		md.sessions = append(md.sessions, s)
+		md.reopen(s)
+		md.look(func() { md.initialize(s.m) })
+		s.start = md.last
+		s.log.Add(session.Entry{ID: md.name("user"), Type: "message", Role: "user"})
+	}
+	for range *modelSteps {
+		s := md.sessions[md.rng.IntN(2)]
+		switch n := md.rng.IntN(12); {
+		case n < 5:
+			md.edit()
+		case n == 5:
+			if s.open {
+				md.claim(s)
+			}
+		case n == 6 && s.open && s.byTools:
+			md.tool(s)
+		case n == 7 && !s.open:
+			md.navigate(s)
+		case n == 8 && !s.open:
+			md.reopen(s)
+		case !s.open:
+			md.begin(s)
+		default:
+			md.finish(s)
+		}
+	}
+	for _, s := range md.sessions {
+		if s.open {
+			md.finish(s)
+		}
+		md.verify(s)
+	}
+}
+
+func (md *model) name(what string) string {
+	md.seq++
+	return fmt.Sprintf("%s-%d", what, md.seq)
+}
+
+// reopen is a new process for a session.
+func (md *model) reopen(s *modelSession) {
+	s.m = md.bench.open(s.id, func(o *Options) { o.ToolWindows = s.byTools })
+	if err := s.m.RebuildIndex(md.Context(), s.log); err != nil {
+		md.Fatal(err)
+	}
+}
+
+// look calls fn, which makes a manager look at the directory.
+func (md *model) look(fn func()) {
+	now := readWorld(md.T, md.dir)
+	var windows []string
+	for _, s := range md.sessions {
+		if s.open && (!s.byTools || len(s.tools) > 0) {
+			windows = append(windows, s.id)
+		}
+	}
+	if md.last != nil && cmp.Diff(md.last, now, cmp.AllowUnexported(node{})) != "" {
+		md.intervals = append(md.intervals, interval{md.last, now, windows})
+	}
+	md.last = now
+	fn()
+}
+
+func (md *model) begin(s *modelSession) {
+	md.look(func() {
+		if _, err := s.m.OnTurnStart(md.Context(), nil); err != nil {
+			md.Fatal(err)
+		}
+	})
+	s.log.Add(session.Entry{ID: md.name("agent"), ParentID: s.log.Leaf(), Type: "message", Role: "assistant"})
+	s.open, s.since, s.tools = true, len(md.intervals), nil
+	s.claims, s.foreign = make(map[string]bool), make(map[string]bool)
+}
+
+func (md *model) tool(s *modelSession) {
+	md.look(func() {
+		var err error
+		if len(s.tools) > 0 && md.rng.IntN(2) == 0 {
+			err = s.m.OnToolEnd(md.Context(), s.tools[0])
+			s.tools = s.tools[1:]
+		} else {
+			s.tools = append(s.tools, md.name("tool"))
+			err = s.m.OnToolStart(md.Context(), s.tools[len(s.tools)-1])
+		}
+		if err != nil {
+			md.Fatal(err)
+		}
+	})
+}
+
+func (md *model) claim(s *modelSession) {
+	all := paths(md.last, readWorld(md.T, md.dir))
+	if len(all) == 0 {
+		return
+	}
+	p := all[md.rng.IntN(len(all))]
+	if err := s.m.Claim(md.Context(), p); err != nil {
+		md.Fatal(err)
+	}
+	s.claims[p] = true
+	for _, o := range md.sessions {
+		if o != s && o.open {
+			o.foreign[p] = true
+		}
+	}
+}
+
+func (md *model) finish(s *modelSession) {
+	var result *Result
+	told := ""
+	md.look(func() {
+		var err error
+		result, err = s.m.OnTurnEnd(md.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
+			told = md.name("step")
+			s.log.Add(session.Entry{ID: told, ParentID: s.log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)})
+			if s.returns == "nothing" {
+				return "", nil
+			}
+			return told, nil
+		})
+		if err != nil {
+			md.Fatal(err)
+		}
+	})
+	s.open = false
+	changes := md.changes(s)
+	if (len(changes) > 0) != (told != "") {
+		md.Errorf("session %s: a turn with %d changes (%v) has entry %q", s.id, len(changes), changes, told)
+	}
+	if told == "" {
+		return
+	}
+	turn := 0
+	path, err := s.log.Path(s.log.Leaf())
+	if err != nil {
+		md.Fatal(err)
+	}
+	for _, e := range path {
+		if e.Role == "assistant" {
+			turn++
+		}
+	}
+	s.steps[told] = &modelStep{turn: turn - 1, after: md.last, changes: changes}
+	got := make(map[string]modelChange)
+	for _, part := range []struct {
+		diff  *Diff
+		owner Owner
+	}{{result.Data.Diff, OwnTurn}, {result.Data.Contested, Contested}} {
+		if part.diff == nil {
+			continue
+		}
+		for status, list := range map[string][]string{"added": part.diff.Added, "modified": part.diff.Modified, "deleted": part.diff.Deleted} {
+			for _, p := range list {
+				owner := part.owner
+				if owner == OwnTurn && changes[p].owner == Claimed {
+					owner = Claimed // a diff does not tell
+				}
+				got[p] = modelChange{status, owner}
+			}
+		}
+	}
+	if d := cmp.Diff(changes, got, cmp.AllowUnexported(modelChange{})); d != "" {
+		md.Errorf("session %s, entry %s: diff (-want +got):\n%s", s.id, told, d)
+	}
+	if result.Data.TurnIndex != turn-1 {
+		md.Errorf("session %s, entry %s: turn %d, want %d", s.id, told, result.Data.TurnIndex, turn-1)
+	}
+}
+
+// changes tells from full copies what the turn of a session did.
+func (md *model) changes(s *modelSession) map[string]modelChange {
+	type piece struct {
+		interval
+		contested bool
+	}
+	var pieces []piece
+	joined := false
+	for _, iv := range md.intervals[s.since:] {
+		if !slices.Contains(iv.windows, s.id) {
+			joined = false
+			continue
+		}
+		contested := len(iv.windows) > 1
+		if n := len(pieces); n > 0 && pieces[n-1].contested == contested && (joined || cmp.Diff(pieces[n-1].to, iv.from, cmp.AllowUnexported(node{})) == "") {
+			pieces[n-1].to = iv.to
+		} else {
+			pieces = append(pieces, piece{iv, contested})
+		}
+		joined = true
+	}
+	first, last, owners := make(map[string]world), make(map[string]world), make(map[string]Owner)
+	for _, pc := range pieces {
+		for _, p := range paths(pc.from, pc.to) {
+			if net(pc.from, pc.to, p) == "none" {
+				continue
+			}
+			owner := OwnTurn
+			switch {
+			case s.claims[p] && !(pc.contested && s.foreign[p]):
+				owner = Claimed
+			case pc.contested && s.foreign[p] && !s.claims[p]:
+				continue
+			case pc.contested:
+				owner = Contested
+			}
+			if first[p] == nil {
+				first[p], owners[p] = pc.from, owner
+			} else if owner == Contested || owners[p] != Contested && owner == Claimed {
+				owners[p] = owner
+			}
+			last[p] = pc.to
+		}
+	}
+	changes := make(map[string]modelChange)
+	for p, owner := range owners {
+		if status := net(first[p], last[p], p); status != "none" {
+			changes[p] = modelChange{status, owner}
+		}
+	}
+	return changes
+}
+
+// navigate moves the conversation to an earlier entry; the files stay.
+func (md *model) navigate(s *modelSession) {
+	all := slices.Collect(s.log.Entries())
+	e := all[md.rng.IntN(len(all))]
+	if err := s.log.SetLeaf(e.ID); err != nil {
+		md.Fatal(err)
+	}
+	s.log.Add(session.Entry{ID: md.name("user"), ParentID: e.ID, Type: "message", Role: "user"})
+}
+
+// edit changes the directory at random.
+func (md *model) edit() {
+	for range 1 + md.rng.IntN(4) {
+		md.editOnce()
+	}
+}
+
+var modelNames = []string{"a", "b", "dir/a", "dir/b c", "dir/sub/x", "dir/sub/\xff", "e", "é\n", "other/deep/er"}
+
+func (md *model) editOnce() {
+	name := modelNames[md.rng.IntN(len(modelNames))]
+	p := filepath.Join(md.dir, name)
+	content := []string{"", "one line", "lines\n1\n2\n3\n", "crlf\r\nline\r\n", "bin\x00ary", "\xff\xfe not utf-8\n",
+		strings.Repeat("long\n", 50) + fmt.Sprint(md.rng.IntN(100)) + "\n" + strings.Repeat("tail\n", 50), fmt.Sprint(md.rng.IntN(10))}[md.rng.IntN(8)]
+	var err error
+	clear := func(p string) { // a file in the way of a directory goes
+		for q := filepath.Dir(p); q != md.dir; q = filepath.Dir(q) {
+			if st, err := os.Lstat(q); err == nil && !st.IsDir() {
+				os.Remove(q)
+			}
+		}
+		os.MkdirAll(filepath.Dir(p), 0o755)
+		os.RemoveAll(p)
+	}
+	switch md.rng.IntN(10) {
+	default:
+		clear(p)
+		err = os.WriteFile(p, []byte(content), 0o644)
+	case 0, 1:
+		err = os.RemoveAll(p)
+	case 2:
+		if _, serr := os.Lstat(p); serr == nil {
+			to := filepath.Join(md.dir, modelNames[md.rng.IntN(len(modelNames))])
+			if !strings.HasPrefix(to+"/", p+"/") && !strings.HasPrefix(p+"/", to+"/") {
+				clear(to)
+				if _, serr := os.Lstat(p); serr == nil {
+					err = os.Rename(p, to)
+				}
+			}
+		}
+	case 3:
+		if st, serr := os.Lstat(p); serr == nil && st.Mode()&fs.ModeSymlink == 0 {
+			modes := []fs.FileMode{0o644, 0o755} // all that a diff can say
+			if st.IsDir() {
+				modes = []fs.FileMode{0o755, 0o700, 0o777}
+			}
+			err = os.Chmod(p, modes[md.rng.IntN(len(modes))])
+		}
+	case 4:
+		clear(p)
+		err = os.Symlink([]string{"a", "dir", "/nowhere", "\xff"}[md.rng.IntN(4)], p)
+	case 5:
+		clear(p)
+		err = os.Mkdir(p, 0o755)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !strings.Contains(err.Error(), "not a directory") {
+		md.Fatal(err)
+	}
+}
+
+// verify compares every answer for every pair of entries.
+func (md *model) verify(s *modelSession) {
+	type point struct {
+		rev   string
+		state world
+		steps []string // on its path
+	}
+	points := []point{{"start", s.start, nil}}
+	for e := range s.log.Entries() {
+		steps, state := md.resolve(s, e)
+		points = append(points, point{e.ID, state, steps})
+	}
+	md.rng.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
+	points = points[:min(len(points), 14)]
+	var applied []diffCase
+	for _, from := range points {
+		for _, to := range points {
+			common := 0
+			for common < min(len(from.steps), len(to.steps)) && from.steps[common] == to.steps[common] {
+				common++
+			}
+			want := make(map[string]ModifiedFileInfo)
+			add := func(id string, back bool) {
+				st := s.steps[id]
+				for p, c := range st.changes {
+					row, ok := want[p]
+					if !ok {
+						row = ModifiedFileInfo{Path: p, Status: c.status, TurnIndex: st.turn, EntryID: id, Owner: c.owner, PathBytes: bytesUnlessText(p)}
+						if back {
+							row.Status = map[string]string{"added": "deleted", "deleted": "added", "modified": "modified"}[c.status]
+						}
+					}
+					row.LastTurnIndex, row.LastEntryID = st.turn, id
+					if c.owner == Contested || row.Owner == OwnTurn {
+						row.Owner = c.owner
+					}
+					row.NetStatus = net(from.state, to.state, p)
+					want[p] = row
+				}
+			}
+			for _, id := range slices.Backward(from.steps[common:]) {
+				add(id, true)
+			}
+			for _, id := range to.steps[common:] {
+				add(id, false)
+			}
+			got := make(map[string]ModifiedFileInfo)
+			cursor := ""
+			for {
+				answer, err := s.m.ModifiedFiles(md.Context(), &Range{From: from.rev, To: to.rev, All: true, Limit: md.rng.IntN(4), Cursor: cursor})
+				if err != nil {
+					md.Fatalf("ModifiedFiles(%s, %s): %v", from.rev, to.rev, err)
+				}
+				for _, row := range answer.Files {
+					got[rawPath(row)] = row
+				}
+				if cursor = answer.NextCursor; cursor == "" {
+					break
+				}
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				md.Fatalf("session %s: ModifiedFiles(%s, %s) (-want +got):\n%s", s.id, from.rev, to.rev, d)
+			}
+			all := paths(from.state, to.state)
+			for range min(3, len(all)) {
+				p := all[md.rng.IntN(len(all))]
+				if c := md.checkDiff(s, from.rev, to.rev, from.state, to.state, p); c != nil {
+					applied = append(applied, *c)
+				}
+			}
+		}
+	}
+	applyAll(md.T, applied)
+}
+
+// resolve tells which steps lead to an entry and what the files were there.
+func (md *model) resolve(s *modelSession, e *session.Entry) (steps []string, state world) {
+	at := e
+	if e.Role == "assistant" {
+		for c := range s.log.Entries() { // the step follows at once, or not at all
+			if c.ParentID == e.ID && s.steps[c.ID] != nil {
+				at = c
+				break
+			}
+		}
+	}
+	path, err := s.log.Path(at.ID)
+	if err != nil {
+		md.Fatal(err)
+	}
+	state = s.start
+	for _, e := range path {
+		if st := s.steps[e.ID]; st != nil {
+			steps, state = append(steps, e.ID), st.after
+		}
+	}
+	return steps, state
+}
+
+// checkDiff compares a FileDiff with full copies. It returns the diff if it
+// is one that can be applied.
+func (md *model) checkDiff(s *modelSession, from, to string, old, new world, p string) *diffCase {
+	got, err := s.m.FileDiff(md.Context(), &FileRange{Path: p, From: from, To: to, Bytes: true})
+	if err != nil {
+		md.Fatalf("FileDiff(%q, %s, %s): %v", p, from, to, err)
+	}
+	a, b := fileNode(old, p), fileNode(new, p)
+	if a == nil && b == nil {
+		if got != nil {
+			md.Errorf("FileDiff(%q, %s, %s) = %+v, want nil", p, from, to, got)
+		}
+		return nil
+	}
+	for _, side := range []struct {
+		want    *node
+		content *string
+		raw     []byte
+		hash    *store.ID
+		mode    *string
+	}{{a, got.OldContent, got.OldBytes, got.OldHash, got.OldMode}, {b, got.NewContent, got.NewBytes, got.NewHash, got.NewMode}} {
+		if side.want == nil {
+			if side.content != nil || side.raw != nil || side.hash != nil || side.mode != nil {
+				md.Errorf("FileDiff(%q, %s, %s) = %+v: one side is absent", p, from, to, got)
+			}
+			continue
+		}
+		content := string(side.raw)
+		if side.content != nil {
+			content = *side.content
+		}
+		if content != side.want.content || *side.hash != store.Hash(store.Blob, []byte(content)) || *side.mode != side.want.mode.String() {
+			md.Errorf("FileDiff(%q, %s, %s) = %+v, want content %q, mode %s", p, from, to, got, side.want.content, side.want.mode)
+		}
+	}
+	text := got.UnifiedDiff
+	if got.UnifiedDiffBytes != nil {
+		text = string(got.UnifiedDiffBytes)
+	}
+	same := a != nil && b != nil && *a == *b
+	if same != (text == "") {
+		md.Errorf("FileDiff(%q, %s, %s): same is %v, diff %q", p, from, to, same, text)
+	}
+	if same || got.Binary {
+		return nil
+	}
+	return &diffCase{p, a, b, text}
+}
+
+func fileNode(w world, p string) *node {
+	if n, ok := w[p]; ok && !n.mode.IsDir() {
+		return &n
+	}
+	return nil
+}
+
+// A diffCase is a diff that turns one state of a file into another.
+type diffCase struct {
+	path     string
+	old, new *node // nil: absent
+	text     string
+}
+
+// applyAll has git and patch apply diffs, each in a directory of its own.
+func applyAll(t *testing.T, cases []diffCase) {
+	t.Helper()
+	for i, c := range cases[:min(len(cases), 25)] {
+		for _, tool := range [][]string{{"git", "apply", "-p0", "-"}, {"patch", "-p0", "-s", "--no-backup-if-mismatch"}} {
+			if tool[0] == "patch" && (strings.ContainsAny(path.Base(c.path), "\n") || isLink(c.old) || isLink(c.new)) {
+				continue // GNU patch 2.7.6 refuses these: see package patch
+			}
+			if _, err := exec.LookPath(tool[0]); err != nil {
+				t.Logf("%s is not there to apply diffs", tool[0])
+				continue
+			}
+			dir := t.TempDir()
+			place(t, dir, c.path, c.old)
+			cmd := exec.Command(tool[0], tool[1:]...)
+			cmd.Dir = dir
+			cmd.Stdin = strings.NewReader(c.text)
+			cmd.Env = append(os.Environ(), "GIT_DIR=/nonexistent", "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("case %d: %v of %q: %v\n%s\n%s", i, tool, c.path, err, out, c.text)
+				continue
+			}
+			want := make(world)
+			if c.new != nil {
+				want[c.path] = *c.new
+			}
+			got := readWorld(t, dir)
+			maps.DeleteFunc(got, func(_ string, n node) bool { return n.mode.IsDir() })
+			if d := cmp.Diff(want, got, cmp.AllowUnexported(node{})); d != "" {
+				t.Errorf("case %d: %v of %q (-want +got):\n%s\n%s", i, tool, c.path, d, c.text)
+			}
+		}
+	}
+}
+
+func isLink(n *node) bool { return n != nil && n.mode.IsSymlink() }
+
+func place(t *testing.T, dir, name string, n *node) {
+	t.Helper()
+	p := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if n == nil {
+		return
+	}
+	var err error
+	if n.mode.IsSymlink() {
+		err = os.Symlink(n.content, p)
+	} else {
+		err = errors.Join(os.WriteFile(p, []byte(n.content), 0o644), os.Chmod(p, fs.FileMode(n.mode.Perm())))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rawPath(row ModifiedFileInfo) string {
+	if row.PathBytes != nil {
+		return string(row.PathBytes)
+	}
+	return row.Path
+}

@@ -1,0 +1,157 @@
+package manager
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/boocode/filestore/store"
+)
+
+// Kinds of record in the journal (docs/format.md §5.6). All but kindEntry say
+// that the directory was in a new state; which windows were open since the
+// record before tells whose doing it is.
+const (
+	kindStart = "start" // the session begins
+	kindBase  = "base"  // found at the start of a turn, or between its tools
+	kindTool  = "tool"  // found at the end of a tool
+	kindStep  = "step"  // a turn has ended and had changed something
+	kindPin   = "pin"   // steps of another session, which the session's log names, are kept for it
+)
+
+// recordVersion is the version of recordData.
+const recordVersion = 1
+
+// A recordData is what a record remembers beside what the store knows of it.
+type recordData struct {
+	Version int      `json:"v"`
+	After   uint64   `json:"after,omitempty"`   // the worktree's record before this one, of any session; 0: the first
+	Windows []string `json:"windows,omitempty"` // sessions with a window open since then
+
+	// The line of steps that lead here. Jump goes further back than Prev,
+	// so that any step of a long line is found in few hops: see jumpFrom.
+	Prev  uint64 `json:"prev,omitempty"`  // the step before this record, or the start
+	Jump  uint64 `json:"jump,omitempty"`  // of a step: one further back
+	Depth int    `json:"depth,omitempty"` // of a step: steps from the start; the start has 0
+	Start uint64 `json:"start,omitempty"` // of the session
+
+	// Of a step.
+	Turn        int      `json:"turn,omitempty"`
+	RuntimeTurn *int     `json:"runtimeTurn,omitempty"`
+	Parts       []part   `json:"parts,omitempty"`
+	Claims      [][]byte `json:"claims,omitempty"`  // paths that the session claimed
+	Foreign     [][]byte `json:"foreign,omitempty"` // paths that others claimed meanwhile
+	Interrupted bool     `json:"interrupted,omitempty"`
+	Partial     bool     `json:"partial,omitempty"`
+	Counts      [3]int   `json:"counts"` // paths added, modified, deleted
+
+	Told bool `json:"told,omitempty"` // the runtime was given the entry's data
+
+	Pinned uint64 `json:"pinned,omitempty"` // up to which record those of other sessions are pinned
+}
+
+// A part is a stretch of a turn. From and To count the states of its record:
+// 0 is Base, then those in Also, the last is the record's own.
+type part struct {
+	From      int  `json:"from"`
+	To        int  `json:"to"`
+	Contested bool `json:"contested,omitempty"`
+}
+
+// A record is a snapshot in the store with its data.
+type record struct {
+	*store.Snapshot
+	data recordData
+}
+
+func readRecord(s *store.Snapshot) (*record, error) {
+	r := &record{Snapshot: s}
+	if err := json.Unmarshal(s.Data, &r.data); err != nil {
+		return nil, fmt.Errorf("snapshot %d: data: %w", s.Seq, err)
+	}
+	if r.data.Version != recordVersion {
+		return nil, fmt.Errorf("snapshot %d: %w: version %d of its data", s.Seq, store.ErrFormat, r.data.Version)
+	}
+	states := len(s.Also) + 2
+	for _, p := range r.data.Parts {
+		if p.From < 0 || p.To < 0 || p.From >= states || p.To >= states {
+			return nil, fmt.Errorf("snapshot %d: data: %w: part of a state that it has not", s.Seq, store.ErrCorrupt)
+		}
+	}
+	return r, nil
+}
+
+// write puts the data into the snapshot.
+func (r *record) write() {
+	r.data.Version = recordVersion
+	b, err := json.Marshal(&r.data)
+	if err != nil {
+		panic("manager: internal error: " + err.Error())
+	}
+	r.Data = b
+}
+
+// state returns one of the record's states, as parts count them.
+func (r *record) state(i int) store.State {
+	switch {
+	case i == 0:
+		return r.Base
+	case i <= len(r.Also):
+		return r.Also[i-1]
+	}
+	return r.State()
+}
+
+// isStep reports whether a record is a step or the start of a session.
+func (r *record) isStep() bool { return r.Kind == kindStep || r.Kind == kindStart }
+
+// setParts puts the stretches of a turn into a record that has its Base and
+// will be of the state end.
+func (r *record) setParts(list []stretch, end store.State) {
+	index := func(s store.State) int {
+		switch s {
+		case r.Base:
+			return 0
+		case end:
+			return len(r.Also) + 1
+		}
+		return slices.Index(r.Also, s) + 1
+	}
+	for _, s := range list {
+		for _, s := range []store.State{s.from, s.to} {
+			if s != r.Base && s != end && index(s) == 0 {
+				r.Also = append(r.Also, s)
+			}
+		}
+	}
+	r.data.Parts = nil
+	for _, s := range list {
+		r.data.Parts = append(r.data.Parts, part{index(s.from), index(s.to), s.contested})
+	}
+}
+
+// stretches returns what setParts was given.
+func (r *record) stretches() []stretch {
+	var list []stretch
+	for _, p := range r.data.Parts {
+		list = append(list, stretch{r.state(p.From), r.state(p.To), p.Contested})
+	}
+	return list
+}
+
+// step returns the number of the step that a record stands on: its own if it
+// is one.
+func (r *record) step() uint64 {
+	if r.isStep() {
+		return r.Seq
+	}
+	return r.data.Prev
+}
+
+// start returns the number of the start of the record's session.
+func (r *record) start() uint64 {
+	if r.Kind == kindStart {
+		return r.Seq
+	}
+	return r.data.Start
+}

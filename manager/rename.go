@@ -1,0 +1,45 @@
+package manager
+
+import (
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/tree"
+)
+
+// A Rename pairs two of a list of differences: a file that was deleted and one
+// that was added.
+type Rename struct {
+	From, To   int // indexes in the list
+	Similarity int // in percent; 100: the same content
+}
+
+// Renames finds files that were moved: added ones with the content, or half of
+// it, of deleted ones. load returns the content of one side of a difference.
+// cut says that there were too many files to compare all: see
+// [patch.PairRenames].
+func Renames(diffs []tree.Difference, load func(*tree.Difference, *tree.Entry) ([]byte, error)) (list []Rename, cut bool, err error) {
+	var removed, added []patch.Candidate
+	var from, to []int
+	for i := range diffs {
+		d := &diffs[i]
+		switch {
+		case d.Mode().IsDir():
+		case d.Status == tree.Deleted:
+			removed, from = append(removed, candidate(d, d.Old, load)), append(from, i)
+		case d.Status == tree.Added:
+			added, to = append(added, candidate(d, d.New, load)), append(to, i)
+		}
+	}
+	pairs, cut, err := patch.PairRenames(removed, added, nil)
+	for _, p := range pairs {
+		list = append(list, Rename{from[p.Removed], to[p.Added], p.Similarity})
+	}
+	return list, cut, err
+}
+
+func candidate(d *tree.Difference, e *tree.Entry, load func(*tree.Difference, *tree.Entry) ([]byte, error)) patch.Candidate {
+	c := patch.Candidate{Name: d.Path, ID: e.ID.String(), Mode: uint32(e.Mode), Size: e.Size}
+	if e.Size <= maxText {
+		c.Load = func() ([]byte, error) { return load(d, e) }
+	}
+	return c
+}

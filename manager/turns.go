@@ -1,0 +1,207 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// turns are the turns that are open in a worktree, of all sessions: the file
+// worktrees/<wt>/turns (docs/format.md §9). It is read and replaced under the
+// lock beside it. Between two of its locks no manager captures the worktree.
+type turns struct {
+	Version int         `json:"v"`
+	Open    []*openTurn `json:"open"`
+}
+
+const turnsVersion = 1
+
+// An openTurn is a turn that has not ended, as far as is known.
+type openTurn struct {
+	Session     string      `json:"session"`
+	Turn        int         `json:"turn"`
+	RuntimeTurn *int        `json:"runtimeTurn,omitempty"`
+	After       uint64      `json:"after"` // newest record of the worktree when it began
+	Base        store.State `json:"base"`
+	Prev        uint64      `json:"prev"`            // step that it builds on
+	Above       string      `json:"above,omitempty"` // session entry that it builds on
+	ToolWindows bool        `json:"toolWindows,omitempty"`
+	Tools       []string    `json:"tools,omitempty"`   // that run
+	Claims      [][]byte    `json:"claims,omitempty"`  // paths that it wrote
+	Foreign     [][]byte    `json:"foreign,omitempty"` // paths that others wrote meanwhile
+
+	Held bool      `json:"held,omitempty"` // its process has the session's lock
+	Boot string    `json:"boot"`           // of the machine
+	Seen time.Time `json:"seen"`           // when it was last heard of
+	End  uint64    `json:"end,omitempty"`  // cut off: the newest record that may have to do with it
+}
+
+// isWindow reports whether what changes now may be the turn's doing.
+func (t *openTurn) isWindow() bool {
+	return t.End == 0 && (!t.ToolWindows || len(t.Tools) > 0)
+}
+
+// silence is after how long a turn counts as cut off that no process holds.
+const silence = 24 * time.Hour
+
+func (m *FileSnapshotManager) wtDir() string { return "worktrees/" + m.project.Worktree() }
+
+func (m *FileSnapshotManager) sessionsDir() string { return m.wtDir() + "/sessions" }
+
+// withTurns calls fn with the open turns of the worktree, and saves what fn
+// makes of them, also where fn fails. The caller holds mu.
+func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) error) error {
+	fsys := m.store.FS()
+	for _, dir := range []string{m.wtDir(), m.sessionsDir()} {
+		if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	lock, err := fsys.OpenFile(m.wtDir()+"/turns.lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
+		return fmt.Errorf("wait for other turns: %w", err)
+	}
+	t, before, err := m.readTurns()
+	if err != nil {
+		return err
+	}
+	err = fn(t)
+	after, jerr := json.Marshal(t)
+	if jerr != nil {
+		panic("manager: internal error: " + jerr.Error())
+	}
+	if string(after) == string(before) {
+		return err
+	}
+	return errors.Join(err, m.writeTurns(after))
+}
+
+// readTurns returns what the file says. One that is damaged, as a power cut
+// may leave it, is no error: which turns were open is not known then, so one
+// of nobody is made up that makes all changes until now contested.
+func (m *FileSnapshotManager) readTurns() (*turns, []byte, error) {
+	b, err := vfs.ReadFile(m.store.FS(), m.wtDir()+"/turns")
+	if errors.Is(err, fs.ErrNotExist) {
+		return &turns{Version: turnsVersion}, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	t := new(turns)
+	err = json.Unmarshal(b, t)
+	switch {
+	case err != nil:
+		m.log.Warn("open turns not known", "worktree", m.project.Worktree(), "err", err)
+		return &turns{Version: turnsVersion, Open: []*openTurn{{Session: "?"}}}, nil, nil
+	case t.Version != turnsVersion:
+		return nil, nil, fmt.Errorf("open turns: %w: version %d", store.ErrFormat, t.Version)
+	}
+	return t, b, nil
+}
+
+// writeTurns replaces the file. It is synced, so that after a power cut it is
+// known which turn was cut off.
+func (m *FileSnapshotManager) writeTurns(b []byte) error {
+	fsys := m.store.FS()
+	name := m.wtDir() + "/turns"
+	f, err := fsys.OpenFile(name+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(b, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := fsys.Rename(name+".new", name); err != nil {
+		return err
+	}
+	return fsys.SyncDir(path.Dir(name))
+}
+
+// of returns the open turn of a session, nil if there is none.
+func (t *turns) of(session string) *openTurn {
+	i := slices.IndexFunc(t.Open, func(o *openTurn) bool { return o.Session == session })
+	if i < 0 {
+		return nil
+	}
+	return t.Open[i]
+}
+
+func (t *turns) remove(o *openTurn) {
+	t.Open = slices.DeleteFunc(t.Open, func(p *openTurn) bool { return p == o })
+}
+
+// windows returns the sessions that may be the cause of what changes now.
+func (t *turns) windows() []string {
+	var list []string
+	for _, o := range t.Open {
+		if o.isWindow() {
+			list = append(list, o.Session)
+		}
+	}
+	return list
+}
+
+// bury finds the turns that were cut off since somebody looked last. Up to
+// the record seq they may have been the cause of changes; from now on they are
+// not. They stay until their session takes note.
+func (m *FileSnapshotManager) bury(t *turns, seq uint64) error {
+	for _, o := range t.Open {
+		if o.End != 0 || m.held != nil && o.Session == m.opts.Session {
+			continue
+		}
+		alive, err := m.isAlive(o)
+		if err != nil {
+			return err
+		}
+		if !alive {
+			o.End = max(seq, 1)
+		}
+	}
+	t.Open = slices.DeleteFunc(t.Open, func(o *openTurn) bool { return o.End != 0 && o.Session == "?" })
+	return nil
+}
+
+func (m *FileSnapshotManager) isAlive(o *openTurn) (bool, error) {
+	if o.Session == "?" || o.Boot != vfs.BootID() {
+		return false, nil
+	}
+	if !o.Held {
+		return time.Since(o.Seen) < silence, nil
+	}
+	f, err := m.lockSession(o.Session)
+	if err != nil || f == nil {
+		return err == nil, err
+	}
+	return false, f.Close()
+}
+
+// lockSession takes the lock of a session, which the process has that runs a
+// turn of it. It returns nil if another has it.
+func (m *FileSnapshotManager) lockSession(session string) (vfs.File, error) {
+	f, err := m.store.FS().OpenFile(m.sessionsDir()+"/"+session+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := f.TryLock(vfs.Exclusive)
+	if err != nil || !ok {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
