@@ -35,7 +35,7 @@ func (a *app) cat(cmd *cobra.Command, text, arg string) error {
 	if err != nil {
 		return err
 	}
-	e, err := p.lookup(ctx, text, r.tree, path)
+	e, err := p.lookup(ctx, text, r.State.Tree, path)
 	if err != nil {
 		return err
 	}

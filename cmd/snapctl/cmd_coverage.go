@@ -44,12 +44,12 @@ func (a *app) coverage(ctx context.Context, text string, nul bool) error {
 		return err
 	}
 	defer p.close()
-	snap, err := p.resolveSnapshot(ctx, text)
+	point, err := p.resolveSnapshot(ctx, text)
 	if err != nil {
 		return err
 	}
 	total := newLeftOut()
-	for o, err := range tree.Coverage(ctx, p.objects, snap.Coverage) {
+	for o, err := range tree.Coverage(ctx, p.objects, point.State.Coverage) {
 		if err != nil {
 			return err
 		}
@@ -65,9 +65,9 @@ func (a *app) coverage(ctx context.Context, text string, nul bool) error {
 		return nil
 	}
 	if s := total.String(); s != "" {
-		a.note("not captured in %s: %s", snap.Entry, s)
+		a.note("not captured in %s: %s", name(point), s)
 	} else {
-		a.note("everything was captured in %s", snap.Entry)
+		a.note("everything was captured in %s", name(point))
 	}
 	return nil
 }

@@ -5,6 +5,9 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
 )
 
 type diffFlags struct {
@@ -130,7 +133,7 @@ func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
 		d.g = g
 		for _, r := range []*rev{&old, &new} {
 			if r.disk {
-				r.tree, r.coverage = disk.Tree, disk.Coverage
+				r.Point = &manager.Point{State: store.State{Tree: disk.Tree, Coverage: disk.Coverage}}
 			}
 		}
 	}

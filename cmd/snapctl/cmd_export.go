@@ -50,7 +50,7 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 	}
 	progress := new(tree.Progress)
 	stop := a.showProgress(progress, "written")
-	result, err := tree.Export(ctx, p.objects, r.tree, dir, &tree.ExportOptions{Progress: progress})
+	result, err := tree.Export(ctx, p.objects, r.State.Tree, dir, &tree.ExportOptions{Progress: progress})
 	stop()
 	if errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, fmt.Errorf("export: interrupted, %q is not complete", dir), ""}
@@ -59,7 +59,7 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 		return err
 	}
 	if a.flags.json {
-		return a.printJSON(&exportAnswer{r.tree.String(), result.Files, result.Dirs, result.Symlinks, result.Bytes})
+		return a.printJSON(&exportAnswer{r.State.Tree.String(), result.Files, result.Dirs, result.Symlinks, result.Bytes})
 	}
 	if !a.flags.quiet {
 		fmt.Fprintf(a.out, "%s: %s, %s, %s, %s\n", patch.Quote(dir), count(result.Files, "file"),

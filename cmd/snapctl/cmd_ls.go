@@ -52,7 +52,7 @@ func (a *app) ls(cmd *cobra.Command, args []string, f *lsFlags) error {
 	if err != nil {
 		return err
 	}
-	top, err := p.lookup(ctx, args[0], r.tree, path)
+	top, err := p.lookup(ctx, args[0], r.State.Tree, path)
 	if err != nil {
 		return err
 	}

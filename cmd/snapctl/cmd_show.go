@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -26,11 +28,17 @@ func (a *app) showCommand() *cobra.Command {
 
 // A showAnswer is what show prints as JSON.
 type showAnswer struct {
-	jsonSnapshot
-	BaselineTreeHash *store.ID    `json:"baselineTreeHash"`
-	FirstSnapshot    bool         `json:"firstSnapshot"`
-	Diff             *changeList  `json:"diff"` // null: the first snapshot, or nothing changed
-	NotCaptured      reasonCounts `json:"notCaptured"`
+	EntryID          *string       `json:"entryId"`
+	TurnIndex        *int          `json:"turnIndex"` // null: no turn
+	Kind             string        `json:"kind"`
+	SnapshotTreeHash store.ID      `json:"snapshotTreeHash"`
+	BaselineTreeHash *store.ID     `json:"baselineTreeHash"`
+	FirstSnapshot    bool          `json:"firstSnapshot"`
+	Time             time.Time     `json:"time"`
+	Diff             *manager.Diff `json:"diff"` // null: the first snapshot, or nothing changed
+	Contested        *manager.Diff `json:"contested,omitempty"`
+	NotCaptured      reasonCounts  `json:"notCaptured"`
+	*jsonRecord
 }
 
 func (a *app) show(ctx context.Context, text string) error {
@@ -39,71 +47,68 @@ func (a *app) show(ctx context.Context, text string) error {
 		return err
 	}
 	defer p.close()
-	snap, err := p.resolveSnapshot(ctx, text)
+	point, err := p.resolveSnapshot(ctx, text)
 	if err != nil {
 		return err
 	}
-	before, err := p.parent(ctx, snap)
+	step, err := p.m.Describe(ctx, point)
 	if err != nil {
 		return err
 	}
-	left, err := readLeftOut(ctx, p.objects, snap.Coverage)
+	left, err := readLeftOut(ctx, p.objects, point.Snapshot.Coverage)
 	if err != nil {
 		return err
 	}
+	snap := point.Snapshot
 	if a.flags.json {
-		j := &showAnswer{jsonSnapshot: newJSONSnapshot(snap), FirstSnapshot: before == nil, NotCaptured: left.counts}
-		if before != nil {
-			j.BaselineTreeHash = &before.Tree
-			list, err := listChanges(ctx, p.objects, before.State(), snap.State())
-			if err != nil {
-				return err
-			}
-			if list.len() > 0 {
-				j.Diff = list
-			}
+		j := &showAnswer{EntryID: orNull(point.EntryID), Kind: snap.Kind, SnapshotTreeHash: snap.Tree, BaselineTreeHash: step.BaselineTreeHash,
+			FirstSnapshot: snap.Kind == "start", Time: snap.Time.UTC(), Diff: step.Diff, Contested: step.Contested,
+			NotCaptured: left.counts, jsonRecord: newJSONRecord(snap)}
+		if point.TurnIndex >= 0 {
+			j.TurnIndex = &point.TurnIndex
 		}
 		return a.printJSON(j)
 	}
-	a.printHeader(snap, before, left)
-	if before == nil {
+	a.printHeader(point, step, left)
+	if step.Diff == nil && step.Contested == nil {
 		return nil
 	}
 	fmt.Fprintln(a.out)
-	for c, err := range tree.Compare(ctx, p.objects, before.State(), snap.State()) {
-		if err != nil {
-			return err
-		}
-		a.printStatus(&c, false)
+	if step.Diff != nil {
+		a.printDiff(step.Diff, "", "")
+	}
+	if step.Contested != nil {
+		a.printDiff(step.Contested, "", " (contested)")
 	}
 	return nil
 }
 
-// resolveSnapshot finds the snapshot that a REV stands for.
-func (p *place) resolveSnapshot(ctx context.Context, text string) (*store.Snapshot, error) {
-	r, err := p.resolve(ctx, text)
-	if err == nil && r.snap == nil {
-		err = refuse("'snapctl ls' and 'snapctl diff' take it", "revision %q: a directory in a snapshot, not a snapshot", text)
-	}
-	return r.snap, err
-}
-
-func (a *app) printHeader(snap, before *store.Snapshot, left *leftOut) {
+func (a *app) printHeader(point *manager.Point, step *manager.StepSnapshot, left *leftOut) {
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(a.out, "%-14s%s\n", name+":", value)
 		}
 	}
-	fmt.Fprintln(a.out, a.paint(yellow, "snapshot "+snap.Entry))
+	snap := point.Snapshot
+	fmt.Fprintln(a.out, a.paint(yellow, "snapshot "+name(point)))
+	switch {
+	case point.TurnIndex >= 0:
+		line("turn", strconv.Itoa(point.TurnIndex))
+	case snap.Kind == "start":
+		line("turn", "none: the start of its session")
+	default:
+		line("turn", "none: changed offline")
+	}
+	if step.Interrupted {
+		line("interrupted", "yes: what it has not claimed is contested")
+	}
 	line("tree", snap.Tree.String())
+	if step.BaselineTreeHash != nil {
+		line("before", step.BaselineTreeHash.String())
+	}
 	line("time", snap.Time.Local().Format("2006-01-02 15:04:05 -0700"))
 	line("label", patch.Quote(snap.Label))
 	line("session", snap.Session)
-	if before == nil {
-		line("parent", "none: the first of its session")
-	} else {
-		line("parent", before.Entry)
-	}
 	line("root", patch.Quote(snap.Root))
 	line("git commit", snap.Head)
 	line("not captured", left.String())

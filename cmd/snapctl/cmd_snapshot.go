@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -11,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -52,7 +51,9 @@ type snapshotAnswer struct {
 	BaselineTreeHash *store.ID      `json:"baselineTreeHash"`
 	EntryID          *string        `json:"entryId"`
 	FirstSnapshot    bool           `json:"firstSnapshot"`
-	Diff             *changeList    `json:"diff"`
+	TurnIndex        *int           `json:"turnIndex"` // null: nothing changed, or the first snapshot
+	Diff             *manager.Diff  `json:"diff"`
+	Contested        *manager.Diff  `json:"contested,omitempty"`
 	Session          string         `json:"session"`
 	Counts           snapshotCounts `json:"counts"`
 	NotCaptured      reasonCounts   `json:"notCaptured"`
@@ -72,7 +73,9 @@ type snapshotCounts struct {
 
 func (a *app) snapshot(ctx context.Context, f *snapshotFlags) error {
 	start := time.Now()
-	p, err := a.openToWrite(ctx, f.allowBroad)
+	limits := f.limits.limits()
+	limits.Time = f.timeout
+	p, err := a.openToWrite(ctx, f.allowBroad, limits)
 	if err != nil {
 		return err
 	}
@@ -80,131 +83,54 @@ func (a *app) snapshot(ctx context.Context, f *snapshotFlags) error {
 	if err := p.chooseSessionToWrite(ctx); err != nil {
 		return err
 	}
-	t, err := p.take(ctx, f)
-	if errors.Is(err, context.Canceled) {
+	progress := new(tree.Progress)
+	stop := a.showProgress(progress, "read")
+	r, err := p.m.Snapshot(ctx, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, Progress: progress})
+	stop()
+	if r == nil && errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, errors.New("snapshot: interrupted, nothing was recorded"), ""}
 	}
+	if r == nil {
+		return err
+	}
+	if err != nil { // the snapshot is there, but not in the session's log
+		fmt.Fprintf(a.stderr, "warning: %v\n", err)
+	}
+	left, err := readLeftOut(ctx, p.objects, r.Capture.Coverage)
 	if err != nil {
 		return err
 	}
-	if err := a.printSnapshot(t, p.session, time.Since(start)); err != nil {
+	if err := a.printSnapshot(r, left, p.m.Session(), time.Since(start)); err != nil {
 		return err
 	}
-	t.left.warn(a)
-	if t.left.isPart() {
+	left.warn(a)
+	if left.isPart() {
 		return &failure{code: exitPart}
 	}
 	return nil
 }
 
-// A taken is what came of a snapshot.
-type taken struct {
-	result *tree.Result
-	left   *leftOut // of the result
-	stats  store.WriteStats
-	before *store.Snapshot // the newest before, nil if there was none
-	snap   *store.Snapshot // nil: nothing changed
-	diff   *changeList     // against before, nil if that is nil or nothing changed
-}
-
-// take captures the directory and records it, unless it is as it was.
-func (p *place) take(ctx context.Context, f *snapshotFlags) (*taken, error) {
-	ws, err := p.workspace()
-	if err != nil {
-		return nil, err
-	}
-	w, err := p.store.Begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	t, err := p.captureAndCommit(ctx, ws, w, f)
-	// What was stored on the way stays, for the next try to go on from.
-	if closeErr := w.Close(); closeErr != nil {
-		p.app.log.Debug("writer not closed cleanly", "err", closeErr)
-	}
-	return t, err
-}
-
-func (p *place) captureAndCommit(ctx context.Context, ws *tree.Workspace, w *store.Writer, f *snapshotFlags) (*taken, error) {
-	progress := new(tree.Progress)
-	stop := p.app.showProgress(progress, "read")
-	limits := f.limits.limits()
-	limits.Time = f.timeout
-	result, err := ws.Capture(ctx, w, &tree.CaptureOptions{Limits: limits, Partial: f.partial, Progress: progress})
-	stop()
-	if err != nil {
-		return nil, err
-	}
-	head, err := p.project.Head()
-	if err != nil {
-		p.app.note("warning: git commit not recorded: %v", err) // it is only for people
-	}
-	t := &taken{result: result}
-	// All that may fail comes before the commit: an error means that nothing
-	// was recorded.
-	if t.left, err = readLeftOut(ctx, p.objects, result.Coverage); err != nil {
-		return nil, err
-	}
-	for {
-		if t.before, err = p.newest(ctx); err != nil {
-			return nil, err
-		}
-		t.diff = nil
-		if t.before != nil && t.before.Tree == result.Tree && f.label == "" {
-			t.stats = w.Stats()
-			return t, nil
-		}
-		snap := &store.Snapshot{
-			Tree: result.Tree, Coverage: result.Coverage, Time: time.Now(),
-			Worktree: p.project.Worktree(), Root: p.project.Root, Head: head,
-			Session: p.session, Kind: "step", Entry: newEntry(), Label: f.label,
-		}
-		if t.before != nil {
-			snap.Parent = t.before.Seq
-			if t.diff, err = listChanges(ctx, p.objects, t.before.State(), snap.State()); err != nil {
-				return nil, err
-			}
-		}
-		err = w.Commit(ctx, snap, snap.Parent)
-		if errors.Is(err, store.ErrMoved) {
-			continue // another process was faster
-		}
-		if err != nil {
-			return nil, err
-		}
-		t.snap, t.stats = snap, w.Stats()
-		return t, nil
-	}
-}
-
-// newEntry makes up an entry id: 8 hex digits.
-func newEntry() string {
-	var b [4]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
-
-func (a *app) printSnapshot(t *taken, session string, took time.Duration) error {
+func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, took time.Duration) error {
 	if a.flags.json {
-		return a.printJSON(t.answer(session))
+		return a.printJSON(newSnapshotAnswer(r, left, session))
 	}
 	if a.flags.quiet {
 		return nil
 	}
-	r := t.result
+	c := r.Capture
 	switch {
-	case t.snap == nil:
-		fmt.Fprintf(a.out, "nothing changed since %s: %s (%s)\n", a.paint(yellow, t.before.Entry), count(r.Files, "file"), seconds(took))
-	case t.before == nil:
-		fmt.Fprintf(a.out, "%s  first snapshot, %s, %s, %s stored (%s)\n", a.paint(yellow, t.snap.Entry),
-			count(r.Files, "file"), size(r.Bytes), size(t.stats.Stored), seconds(took))
+	case r.Data == nil:
+		fmt.Fprintf(a.out, "nothing changed since %s: %s (%s)\n", a.paint(yellow, r.Since.EntryID), count(c.Files, "file"), seconds(took))
+	case r.Since == nil:
+		fmt.Fprintf(a.out, "%s  first snapshot, %s, %s, %s stored (%s)\n", a.paint(yellow, r.EntryID),
+			count(c.Files, "file"), size(c.Bytes), size(r.Written.Stored), seconds(took))
 	default:
-		fmt.Fprintf(a.out, "%s  %s, %s, %s stored (%s)\n", a.paint(yellow, t.snap.Entry),
-			count(r.Files, "file"), t.diff.brief(), size(t.stats.Stored), seconds(took))
+		fmt.Fprintf(a.out, "%s  %s, %s, %s stored (%s)\n", a.paint(yellow, r.EntryID),
+			count(c.Files, "file"), changeCount(r.Data), size(r.Written.Stored), seconds(took))
 	}
-	switch s := t.left.String(); {
+	switch s := left.String(); {
 	case s == "":
-	case t.snap == nil: // the coverage on record is that of the snapshot before
+	case r.Data == nil: // the coverage on record is that of the snapshot before
 		fmt.Fprintf(a.out, "not captured: %s\n", s)
 	default:
 		fmt.Fprintf(a.out, "not captured: %s: see 'snapctl coverage'\n", s)
@@ -212,21 +138,38 @@ func (a *app) printSnapshot(t *taken, session string, took time.Duration) error 
 	return nil
 }
 
-func (t *taken) answer(session string) *snapshotAnswer {
-	r := t.result
+// changeCount says how much a turn has changed: 3 changed, 1 contested.
+func changeCount(d *manager.StepSnapshotData) string {
+	own, contested := d.Diff, d.Contested
+	if own == nil {
+		own = manager.NewDiff()
+	}
+	if contested == nil {
+		contested = manager.NewDiff()
+	}
+	s := nonZero([]amount{{len(own.Added) + len(own.Modified) + len(own.Deleted), "changed"}, {contested.Len(), "contested"},
+		{len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
+	if s == "" {
+		return "nothing changed"
+	}
+	return s
+}
+
+func newSnapshotAnswer(r *manager.Result, left *leftOut, session string) *snapshotAnswer {
+	c := r.Capture
 	j := &snapshotAnswer{
-		SnapshotTreeHash: r.Tree, FirstSnapshot: t.before == nil, Session: session,
-		Counts: snapshotCounts{Files: r.Files, Dirs: r.Dirs, Symlinks: r.Symlinks, Bytes: r.Bytes,
-			ReadFiles: r.ReadFiles, ReadBytes: r.ReadBytes, NewObjects: t.stats.Objects, StoredBytes: t.stats.Stored},
-		NotCaptured: t.left.counts, Partial: t.left.counts[tree.OverBudget] > 0,
+		SnapshotTreeHash: r.Tree, FirstSnapshot: r.Since == nil, Session: session,
+		Counts: snapshotCounts{Files: c.Files, Dirs: c.Dirs, Symlinks: c.Symlinks, Bytes: c.Bytes,
+			ReadFiles: c.ReadFiles, ReadBytes: c.ReadBytes, NewObjects: r.Written.Objects, StoredBytes: r.Written.Stored},
+		NotCaptured: left.counts, Partial: left.counts[tree.OverBudget] > 0,
 	}
-	if t.before != nil {
-		j.BaselineTreeHash = &t.before.Tree
+	if r.Since != nil {
+		j.BaselineTreeHash = &r.Since.State.Tree
 	}
-	if t.snap != nil {
-		j.EntryID = &t.snap.Entry
-		if t.diff != nil && t.diff.len() > 0 {
-			j.Diff = t.diff
+	if d := r.Data; d != nil {
+		j.EntryID, j.Diff, j.Contested = &r.EntryID, d.Diff, d.Contested
+		if d.BaselineTreeHash != nil {
+			j.BaselineTreeHash, j.TurnIndex = d.BaselineTreeHash, &d.TurnIndex
 		}
 	}
 	return j

@@ -49,15 +49,15 @@ func (a *app) stats(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	j := &statsAnswer{jsonPath: newJSONPath(p.dir), StoreID: p.store.ID(), Snapshots: report.Snapshots,
+	j := &statsAnswer{jsonPath: newJSONPath(p.m.StoreDir()), StoreID: p.store.ID(), Snapshots: report.Snapshots,
 		Segments: report.Segments, Packs: report.Packs, Objects: report.Objects, Bytes: report.Bytes}
-	if _, j.TotalBytes, err = usage(p.dir); err != nil {
+	if _, j.TotalBytes, err = usage(p.m.StoreDir()); err != nil {
 		return err
 	}
-	if j.WorktreeCaches, j.CacheBytes, err = usage(filepath.Join(p.dir, "worktrees")); err != nil {
+	if j.WorktreeCaches, j.CacheBytes, err = usage(filepath.Join(p.m.StoreDir(), "worktrees")); err != nil {
 		return err
 	}
-	if err := a.printStats(j, p.dir); err != nil {
+	if err := a.printStats(j, p.m.StoreDir()); err != nil {
 		return err
 	}
 	if len(report.Damage) > 0 {

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -33,11 +36,13 @@ func (a *app) statusCommand() *cobra.Command {
 
 // A statusAnswer is what status prints as JSON.
 type statusAnswer struct {
-	SnapshotTreeHash store.ID     `json:"snapshotTreeHash"`
-	EntryID          string       `json:"entryId"`
-	DiskTreeHash     store.ID     `json:"diskTreeHash"`
-	Diff             *changeList  `json:"diff"` // null: nothing changed
-	NotCaptured      reasonCounts `json:"notCaptured"`
+	SnapshotTreeHash store.ID      `json:"snapshotTreeHash"`
+	EntryID          *string       `json:"entryId"`
+	DiskTreeHash     store.ID      `json:"diskTreeHash"`
+	Diff             *manager.Diff `json:"diff"` // null: nothing changed
+	Session          string        `json:"session"`
+	TurnOpen         bool          `json:"turnOpen"`
+	NotCaptured      reasonCounts  `json:"notCaptured"`
 }
 
 func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
@@ -63,26 +68,26 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 	if err != nil {
 		return err
 	}
-	list := newChangeList()
-	for c, err := range tree.Compare(ctx, g, r.snap.State(), store.State{Tree: disk.Tree, Coverage: disk.Coverage}) {
+	list := manager.NewDiff()
+	for c, err := range tree.Compare(ctx, g, r.State, store.State{Tree: disk.Tree, Coverage: disk.Coverage}) {
 		if err != nil {
 			return err
 		}
 		if !only.keeps(c.Path) {
 			continue
 		}
-		list.add(&c)
+		list.Add(c.Path, c.Status)
 		if !a.flags.json {
 			a.printStatus(&c, f.nul)
 		}
 	}
-	if err := a.endStatus(r.snap, disk.Tree, list, left); err != nil {
+	if err := p.endStatus(ctx, &r, disk.Tree, list, left); err != nil {
 		return err
 	}
 	switch {
 	case left.isPart():
 		return &failure{code: exitPart}
-	case f.exitCode && list.len() > 0:
+	case f.exitCode && list.Len() > 0:
 		return &failure{code: exitRefused}
 	}
 	return nil
@@ -97,14 +102,16 @@ func (a *app) printStatus(c *tree.Difference, nul bool) {
 	fmt.Fprintf(a.out, "%s %s\n", a.paint(statusColours[c.Status], string(c.Status)), shown(c.Path, c.Mode()))
 }
 
-var statusColours = map[tree.Status]string{
-	tree.Added: green, tree.Modified: yellow, tree.Retyped: yellow, tree.Deleted: red, tree.Captured: cyan, tree.Uncaptured: cyan,
-}
-
-func (a *app) endStatus(snap *store.Snapshot, disk store.ID, list *changeList, left *leftOut) error {
+func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *manager.Diff, left *leftOut) error {
+	a := p.app
+	open, err := p.m.OpenTurns()
+	if err != nil {
+		return err
+	}
 	if a.flags.json {
-		j := &statusAnswer{SnapshotTreeHash: snap.Tree, EntryID: snap.Entry, DiskTreeHash: disk, NotCaptured: left.counts}
-		if list.len() > 0 {
+		j := &statusAnswer{SnapshotTreeHash: r.State.Tree, EntryID: orNull(r.EntryID), DiskTreeHash: disk, Session: p.m.Session(),
+			TurnOpen: slices.Contains(open, p.m.Session()), NotCaptured: left.counts}
+		if list.Len() > 0 {
 			j.Diff = list
 		}
 		if err := a.printJSON(j); err != nil {
@@ -115,7 +122,10 @@ func (a *app) endStatus(snap *store.Snapshot, disk store.ID, list *changeList, l
 		return err
 	}
 	if !a.flags.json {
-		a.note("%s since %s (%s)", list, snap.Entry, clock(snap.Time))
+		a.note("%s since %s (%s)", countsOf(list), name(r.Point), clock(r.Snapshot.Time))
+		for _, session := range open {
+			a.note("a turn of session %s is open", session)
+		}
 	}
 	left.warn(a)
 	return nil

@@ -312,11 +312,7 @@ type jsonEnd struct {
 }
 
 func newJSONEnd(r *rev) jsonEnd {
-	j := jsonEnd{TreeHash: r.tree, Disk: r.disk}
-	if r.snap != nil {
-		j.EntryID = &r.snap.Entry
-	}
-	return j
+	return jsonEnd{TreeHash: r.State.Tree, EntryID: orNull(r.EntryID), Disk: r.disk}
 }
 
 // A jsonChange is a change in JSON.

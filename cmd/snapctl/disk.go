@@ -14,17 +14,12 @@ import (
 // captureDisk finds out what is on the disk now and stores nothing. The
 // Getter knows the trees of the result and all that the store holds.
 func (p *place) captureDisk(ctx context.Context, limits tree.Limits) (*tree.Result, tree.Getter, error) {
-	ws, err := p.workspace()
-	if err != nil {
-		return nil, nil, err
-	}
-	overlay := tree.NewOverlay(p.store)
 	limits.NewBytes, limits.Files = -1, -1 // nothing is kept of it
 	progress := new(tree.Progress)
 	stop := p.app.showProgress(progress, "read")
-	r, err := ws.Capture(ctx, overlay, &tree.CaptureOptions{Limits: limits, Progress: progress})
+	r, g, err := p.m.Disk(ctx, &tree.CaptureOptions{Limits: limits, Progress: progress})
 	stop()
-	return r, sound{overlay}, err
+	return r, sound{g}, err
 }
 
 // readDisk returns the content of a file, or the target of a link, that a

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -78,6 +80,18 @@ func explain(err error) *failure {
 		return overBudget(over)
 	}
 	switch {
+	case errors.Is(err, manager.ErrTooBroad):
+		return &failure{exitBudget, err, "name a project with --root DIR, or insist with --allow-broad"}
+	case errors.Is(err, manager.ErrNoSession):
+		return &failure{exitRefused, err, "'snapctl sessions' lists them"}
+	case isUnknown(err):
+		return &failure{exitRefused, err, "'snapctl log' lists snapshots, 'snapctl help revs' says how to name them"}
+	case errors.Is(err, manager.ErrAmbiguous) || errors.Is(err, session.ErrAmbiguous):
+		return &failure{exitRefused, err, "give more of it"}
+	case errors.Is(err, manager.ErrOtherSession):
+		return &failure{exitRefused, err, "name that session with --session ID"}
+	case errors.Is(err, session.ErrFormat) || errors.Is(err, session.ErrCycle) || errors.Is(err, session.ErrUnknownEntry):
+		return &failure{code: exitRefused, err: err}
 	case errors.Is(err, context.Canceled):
 		return &failure{code: exitInterrupted, err: errors.New("interrupted")}
 	case errors.Is(err, store.ErrCorrupt):

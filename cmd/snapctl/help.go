@@ -47,7 +47,9 @@ was unreadable, unstable, or over a limit with --partial. Files above
 --max-file-size are named too, but that is as was asked for.
 
 If no session is named, the newest of the directory goes on; snapctl refuses to
-guess if several were active in the last 24 hours. The first is "default".`
+guess if several were active in the last 24 hours. The first is "default". What
+another session's turns have done since is theirs; what may be of both is
+contested.`
 
 const snapshotExamples = `  snapctl snapshot
   snapctl snapshot --label "before the refactoring"
@@ -83,6 +85,10 @@ text of more than 10 MiB, without their content; it cannot hold directories.
 What came or went only because a rule or limit changed (a and d in
 --name-status) is in no patch and no count.
 
+With -M a file that was moved is one change, and not a file deleted and another
+added: it has the same content, or half of it. In colour, what changed within a
+line is underlined.
+
 Letters are those of 'snapctl status', numbers of --numstat those of git: lines
 added, lines deleted, or "-" for binary files. Files on the disk are read as
 they are shown; one that changes meanwhile is an error.
@@ -93,21 +99,42 @@ the project, else to its root.`
 const diffExamples = `  snapctl diff
   snapctl diff @~1 @
   snapctl diff start disk --stat
+  snapctl diff turn:3 turn:4 -M
   snapctl diff a1b2c3d4 -- src | git apply -R
   snapctl diff @~3 @ --name-status -z -- docs`
 
-const logHelp = `Log lists the snapshots of the session, newest first: entry id, tree, time and
-label. With --json each line is an object.`
+const logHelp = `Log lists what happened in the session, newest first: turns that changed
+something, what was found changed that no turn did ("offline": the user's), and
+the start. A line has the turn, the entry id, the time and how many paths were
+added, modified and deleted. 'snapctl show' tells which; --name-status lists
+them here.
+
+With PATH only turns that changed it are listed. PATH is relative to the current
+directory if that is in the project, else to its root.
+
+With --session-file the turns are those on the path to the leaf of pi's log.
+
+With --json each line is an object; what is not known is null.`
 
 const logExamples = `  snapctl log --limit 10
-  snapctl log --session 7f3a
+  snapctl log --session 7f3a --name-status
+  snapctl log -- src/main.go
+  snapctl log --session-file ~/.pi/agent/sessions/x.jsonl
   snapctl log --all --json | jq -r .entryId`
 
-const showHelp = `Show prints what is known of a snapshot, and the paths that changed since the
-snapshot before it in the session. The first snapshot of a session has nothing
-to be compared with: 'snapctl ls -r' lists it.`
+const sessionsHelp = `Sessions lists the conversations that have recorded something in this
+directory, the one that did so last first: its name, when it began, when it
+recorded something last, and how many of its turns changed something.`
+
+const sessionsExamples = `  snapctl sessions
+  snapctl sessions --all --json | jq -r .session`
+
+const showHelp = `Show prints what is known of a snapshot, and the paths that its turn changed.
+What may also have been another session's doing is marked as contested. The
+start of a session has nothing to be compared with: 'snapctl ls -r' lists it.`
 
 const showExamples = `  snapctl show @
+  snapctl show turn:3
   snapctl show a1b2c3d4 --json`
 
 const lsHelp = `Ls lists a directory of a snapshot, its root if there is no PATH, or a single
@@ -164,20 +191,26 @@ all objects to count them.`
 const statsExamples = `  snapctl stats
   snapctl stats --json`
 
-const revsHelp = `A REV names a snapshot, or a tree:
+const revsHelp = `A REV names a moment of the session, or a tree:
 
-  @             the newest snapshot of the session
-  @~N           the Nth before it; @~ is @~1
-  start         the first snapshot of the session
-  a1b2c3d4      an entry id, as 'snapctl log' lists it
+  @             the newest turn that changed something
+  @~N           the Nth such turn before it; @~ is @~1
+  turn:N        after turn N, counted from 0; one that changed nothing leaves
+                things as the one before did
+  start         the start of the session
+  a1b2c3d4      an entry, as 'snapctl log' lists it, or the first 4 or more
+                characters of it; with --session-file any entry of pi's log: a
+                message of the agent stands for what its turn left, one of the
+                user for what was there before
   994d5109a3aa  the hash of a snapshot's tree: all 64 digits, or at least the
-                first 4 if no other snapshot's tree begins with them
+                first 4
   disk          what is on the disk now; in diff only
 
-The session is that of --session or BOO_SESSION, else the newest of this
-directory. Entry ids and trees are looked for in all sessions, and in all
-working trees that share the store; this directory's come first. Digits that are
-an entry id are not taken for a tree: give more of them.
+What fits several things is refused, and they are listed.
+
+The session is that of --session, BOO_SESSION or --session-file, else the newest
+of this directory. Without these, entries and trees are looked for in all
+sessions, and in all working trees that share the store.
 
 All 64 digits may also name the tree of a directory inside a snapshot, as
 'snapctl ls --json' shows it, where a tree will do: in diff, ls, cat and export.`

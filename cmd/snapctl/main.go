@@ -15,11 +15,12 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/session"
 )
 
 func main() {
@@ -55,8 +56,8 @@ type app struct {
 	prepared       bool // a command has begun to run
 
 	flags struct {
-		store, root, session, color string
-		json, quiet                 bool
+		store, root, session, sessionFile, color string
+		json, quiet                              bool
 	}
 }
 
@@ -77,6 +78,7 @@ func (a *app) rootCommand() *cobra.Command {
 	f.StringVar(&a.flags.store, "store", "", "keep stores in `DIR` (default $BOO_STORE or ~/.boo/file-store)")
 	f.StringVar(&a.flags.root, "root", "", "work on `DIR` (default: the git repository around here, or this directory)")
 	f.StringVar(&a.flags.session, "session", "", "conversation `ID` that snapshots belong to (default $BOO_SESSION or the newest)")
+	f.StringVar(&a.flags.sessionFile, "session-file", "", "read the conversation from pi's log `FILE`")
 	f.StringVar(&a.flags.color, "color", "auto", "colour the output: `WHEN` is auto, always or never")
 	f.BoolVar(&a.flags.json, "json", false, "print JSON")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print results and errors only")
@@ -93,7 +95,7 @@ func (a *app) rootCommand() *cobra.Command {
 	}{
 		{"take", []*cobra.Command{a.snapshotCommand(), a.exportCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
-			a.lsCommand(), a.catCommand(), a.coverageCommand()}},
+			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
 		{"care", []*cobra.Command{a.checkCommand(), a.statsCommand(), a.versionCommand()}},
 	} {
 		for _, c := range group.commands {
@@ -141,7 +143,7 @@ func (a *app) prepare() error {
 	if a.flags.session == "" {
 		a.flags.session = a.getenv("BOO_SESSION")
 	}
-	if s := a.flags.session; s != "" && !sessionID.MatchString(s) {
+	if s := a.flags.session; s != "" && !session.ValidID(s) {
 		return &failure{code: exitUsage, err: fmt.Errorf("session %q: want 1 to 128 letters, digits, dots, dashes and underscores", s)}
 	}
 	switch a.flags.color {
@@ -159,5 +161,3 @@ func (a *app) prepare() error {
 	}
 	return nil
 }
-
-var sessionID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)

@@ -7,48 +7,47 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
-// A place is where a command works: a project's directory and its store.
+// A place is where a command works: a project's directory, its store and the
+// session.
 type place struct {
 	app     *app
+	m       *manager.FileSnapshotManager
 	project *tree.Project
-	dir     string // of the store
 	store   *store.Store
 	objects tree.BlobGetter // of the store, see sound
-	session string          // "" until chosen
+	chosen  bool            // the manager has a session
 }
 
-// project finds the directory to work on.
-func (a *app) project() (*tree.Project, error) {
+// root finds the directory to work on.
+func (a *app) root() (string, error) {
 	root := a.flags.root
 	if root == "" {
 		cwd, err := os.Getwd()
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		if root, err = tree.DefaultRoot(cwd); err != nil {
-			return nil, err
-		}
+		return tree.DefaultRoot(cwd)
 	}
 	st, err := os.Stat(root)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &failure{code: exitUsage, err: fmt.Errorf("root %q: no such directory", root)}
+		return "", &failure{code: exitUsage, err: fmt.Errorf("root %q: no such directory", root)}
 	case err == nil && !st.IsDir():
-		return nil, &failure{code: exitUsage, err: fmt.Errorf("root %q: not a directory", root)}
+		return "", &failure{code: exitUsage, err: fmt.Errorf("root %q: not a directory", root)}
 	}
-	return tree.FindProject(root)
+	return root, nil
 }
 
-// storeDir returns the directory of a project's store.
-func (a *app) storeDir(project *tree.Project) (string, error) {
+// storeRoot returns the directory that holds the stores.
+func (a *app) storeRoot() (string, error) {
 	base := a.flags.store
 	if base == "" {
 		home := a.getenv("HOME")
@@ -57,64 +56,59 @@ func (a *app) storeDir(project *tree.Project) (string, error) {
 		}
 		base = filepath.Join(home, ".boo", "file-store")
 	}
-	base, err := filepath.Abs(base)
-	return filepath.Join(base, project.Hash()), err
+	return filepath.Abs(base)
 }
 
 // openToRead opens the store of the project, which must exist.
 func (a *app) openToRead(ctx context.Context) (*place, error) {
-	project, err := a.project()
-	if err != nil {
-		return nil, err
+	opts := &manager.Options{ReadOnly: true, SessionFile: a.flags.sessionFile}
+	p, err := a.open(ctx, opts)
+	if errors.Is(err, fs.ErrNotExist) && opts.StoreRoot != "" {
+		root, rerr := a.root()
+		if rerr != nil {
+			return nil, rerr
+		}
+		project, perr := tree.FindProject(root)
+		if perr != nil {
+			return nil, perr
+		}
+		if _, serr := os.Stat(filepath.Join(opts.StoreRoot, project.Hash(), "FORMAT")); errors.Is(serr, fs.ErrNotExist) {
+			return nil, noSnapshots(project)
+		}
 	}
-	dir, err := a.storeDir(project)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(filepath.Join(dir, "FORMAT")); errors.Is(err, fs.ErrNotExist) {
-		return nil, noSnapshots(project)
-	}
-	return a.openPlace(ctx, project, dir, &store.Options{ReadOnly: true, Logger: a.log})
+	return p, err
 }
 
 // openToWrite opens the store of the project and creates it where there is
 // none.
-func (a *app) openToWrite(ctx context.Context, allowBroad bool) (*place, error) {
-	project, err := a.project()
+func (a *app) openToWrite(ctx context.Context, allowBroad bool, limits tree.Limits) (*place, error) {
+	if a.flags.sessionFile != "" {
+		return nil, &failure{code: exitUsage, err: errors.New("--session-file is only read: it goes with commands that look")}
+	}
+	return a.open(ctx, &manager.Options{AllowBroad: allowBroad, Limits: limits})
+}
+
+// open opens a manager with what the flags and the environment say.
+func (a *app) open(ctx context.Context, opts *manager.Options) (*place, error) {
+	root, err := a.root()
 	if err != nil {
 		return nil, err
 	}
-	if why := project.TooBroad(a.getenv("HOME")); why != "" && !allowBroad {
-		return nil, &failure{exitBudget, fmt.Errorf("root %q: refused: it is %s", project.Root, why),
-			"name a project with --root DIR, or insist with --allow-broad"}
+	if opts.StoreRoot, err = a.storeRoot(); err != nil {
+		return nil, err
 	}
-	dir, err := a.storeDir(project)
+	opts.Session, opts.AnySession = a.flags.session, a.flags.session == "" && a.flags.sessionFile == ""
+	opts.Home = a.getenv("HOME")
+	opts.Git = tree.GitEnv{Home: opts.Home, XDGConfigHome: a.getenv("XDG_CONFIG_HOME"), SystemConfig: "/etc/gitconfig"}
+	opts.Logger = a.log
+	m, err := manager.Open(ctx, root, opts)
 	if err != nil {
 		return nil, err
 	}
-	return a.openPlace(ctx, project, dir, &store.Options{Root: project.Main, Logger: a.log})
+	return &place{app: a, m: m, project: m.Project(), store: m.Store(), objects: soundStore{m.Store()}, chosen: opts.Session != ""}, nil
 }
 
-func (a *app) openPlace(ctx context.Context, project *tree.Project, dir string, opts *store.Options) (*place, error) {
-	s, err := store.Open(ctx, dir, opts)
-	if err != nil {
-		return nil, err
-	}
-	return &place{app: a, project: project, dir: dir, store: s, objects: soundStore{s}, session: a.flags.session}, nil
-}
-
-func (p *place) close() { p.store.Close() }
-
-// workspace prepares the project's directory for being captured.
-func (p *place) workspace() (*tree.Workspace, error) {
-	env := p.app.getenv
-	return p.project.Open(&tree.WorkspaceOptions{
-		Store:    p.store,
-		StoreDir: p.dir,
-		Git:      tree.GitEnv{Home: env("HOME"), XDGConfigHome: env("XDG_CONFIG_HOME"), SystemConfig: "/etc/gitconfig"},
-		Logger:   p.app.log,
-	})
-}
+func (p *place) close() { p.m.Close() }
 
 func noSnapshots(project *tree.Project) error {
 	return refuse("run 'snapctl snapshot'", "no snapshots of %q yet", project.Root)
@@ -124,23 +118,29 @@ func noSnapshots(project *tree.Project) error {
 // conversation.
 const defaultSession = "default"
 
-// chooseSession settles on a session to read: the one that was asked for, else
-// the newest of the directory.
+// chooseSession settles on a session to read: the one that was asked for, that
+// of the session file, else the newest of the directory.
 func (p *place) chooseSession(ctx context.Context) error {
-	if p.session != "" {
+	if p.chosen {
 		return nil
 	}
-	session := defaultSession
-	for snap, err := range p.snapshots(ctx) {
-		if err != nil {
-			return err
-		}
-		session = snap.Session
-		break
+	if f := p.app.flags.sessionFile; f != "" {
+		return p.use(p.m.LogHeader().ID)
 	}
-	p.session = session
-	p.sayChoice()
-	return nil
+	snap, err := p.store.Newest(ctx, p.project.Worktree(), store.AnySession)
+	if errors.Is(err, store.ErrNotFound) {
+		return noSnapshots(p.project)
+	}
+	if err != nil {
+		return err
+	}
+	p.sayChoice(snap.Session)
+	return p.use(snap.Session)
+}
+
+func (p *place) use(session string) error {
+	p.chosen = true
+	return p.m.UseSession(session)
 }
 
 // activeTime is how long a session counts as in use after a snapshot.
@@ -149,36 +149,31 @@ const activeTime = 24 * time.Hour
 // chooseSessionToWrite is chooseSession, but refuses to guess between
 // several that are in use.
 func (p *place) chooseSessionToWrite(ctx context.Context) error {
-	if p.session != "" {
+	if p.chosen {
 		return nil
 	}
-	var newest []string // sessions; all of them but the first are in use
-	for snap, err := range p.snapshots(ctx) {
-		if err != nil {
-			return err
-		}
-		inUse := time.Since(snap.Time) < activeTime
-		if (inUse || newest == nil) && !slices.Contains(newest, snap.Session) {
-			newest = append(newest, snap.Session)
-		}
-		if !inUse {
-			break
+	list, err := p.m.Sessions(ctx, false)
+	if err != nil {
+		return err
+	}
+	var inUse []string // all but the first
+	for i, s := range list {
+		if i == 0 || time.Since(s.Last) < activeTime {
+			inUse = append(inUse, s.Session)
 		}
 	}
-	switch len(newest) {
+	switch len(inUse) {
 	case 0:
-		p.session = defaultSession
+		return p.use(defaultSession)
 	case 1:
-		p.session = newest[0]
-	default:
-		return refuse("name one with --session ID", "several sessions were active in the last 24 hours: %s", strings.Join(newest, ", "))
+		p.sayChoice(inUse[0])
+		return p.use(inUse[0])
 	}
-	p.sayChoice()
-	return nil
+	return refuse("name one with --session ID", "several sessions were active in the last 24 hours: %s", strings.Join(inUse, ", "))
 }
 
-func (p *place) sayChoice() {
-	if p.session != defaultSession {
-		p.app.note("session %s, the newest here", p.session)
+func (p *place) sayChoice(session string) {
+	if session != defaultSession {
+		p.app.note("session %s, the newest here", session)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -92,30 +93,34 @@ func orNull(s string) *string {
 	return &s
 }
 
-// A jsonSnapshot is a snapshot in JSON.
-type jsonSnapshot struct {
-	EntryID          string    `json:"entryId"`
-	SnapshotTreeHash store.ID  `json:"snapshotTreeHash"`
-	Time             time.Time `json:"time"`
-	Session          string    `json:"session"`
-	Kind             string    `json:"kind"`
-	Label            *string   `json:"label"`
-	Head             *string   `json:"head"`
-	Root             string    `json:"root"`
-	RootBytes        []byte    `json:"rootBytes,omitempty"` // as jsonPath has it
-	Worktree         string    `json:"worktree"`
-	Seq              uint64    `json:"seq"`
-	Parent           *uint64   `json:"parent"`
+// A jsonRecord is what JSON shows of a snapshot beside entry, tree and time.
+type jsonRecord struct {
+	Session   string  `json:"session"`
+	Label     *string `json:"label"`
+	Head      *string `json:"head"`
+	Root      string  `json:"root"`
+	RootBytes []byte  `json:"rootBytes,omitempty"` // as jsonPath has it
+	Worktree  string  `json:"worktree"`
+	Seq       uint64  `json:"seq"`
+	Parent    *uint64 `json:"parent"`
 }
 
-func newJSONSnapshot(s *store.Snapshot) jsonSnapshot {
+func newJSONRecord(s *store.Snapshot) *jsonRecord {
 	root := newJSONPath(s.Root)
-	j := jsonSnapshot{EntryID: s.Entry, SnapshotTreeHash: s.Tree, Time: s.Time.UTC(), Session: s.Session, Kind: s.Kind,
-		Label: orNull(s.Label), Head: orNull(s.Head), Root: root.Path, RootBytes: root.Bytes, Worktree: s.Worktree, Seq: s.Seq}
+	j := &jsonRecord{Session: s.Session, Label: orNull(s.Label), Head: orNull(s.Head), Root: root.Path, RootBytes: root.Bytes,
+		Worktree: s.Worktree, Seq: s.Seq}
 	if s.Parent != 0 {
 		j.Parent = &s.Parent
 	}
 	return j
+}
+
+// name returns what people call a point: its entry, or else its tree.
+func name(p *manager.Point) string {
+	if p.EntryID != "" {
+		return p.EntryID
+	}
+	return p.State.Tree.Short()
 }
 
 // withSlash returns a path, that of a directory with a slash at its end.
