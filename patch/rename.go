@@ -19,6 +19,9 @@ import (
 // of a few bytes costs its line, or up to 64 bytes of a long one. In texts that
 // are not binary ([IsBinary]) a line that ends in CRLF equals one that ends in
 // LF.
+//
+// The time is near linear; memory is 8 bytes for each line or piece, and 16 for
+// each that is not equal to another.
 func Similarity(a, b []byte) int {
 	if bytes.Equal(a, b) {
 		return 100
@@ -123,10 +126,10 @@ type RenameOptions struct {
 // the most similar are paired first; on a tie the same base name wins, then the
 // first name. Links are paired by ID only, empty files never.
 //
-// Content is loaded only where the sizes admit enough similarity. If more files
-// than the limit are left to compare, or their content would take too much
-// memory or time, cut is true: then only files of the same base name were
-// compared, and of these too only as many as that allows.
+// Content is loaded only where the sizes admit enough similarity. Over the limit
+// only files of the same base name are compared, and of these too only as many
+// as it allows; files whose content would take too much memory or time are left
+// out. Both are said by cut.
 //
 // git diff -M does the same, except that it pairs empty files, may miss a pair
 // if a file has more than four likely partners, and may choose differently
@@ -140,7 +143,7 @@ func PairRenames(removed, added []Candidate, opts *RenameOptions) (list []Rename
 		removed: newSide(removed),
 		added:   newSide(added),
 		least:   cmp.Or(opts.Similarity, 50),
-		limit:   max(cmp.Or(opts.Limit, 1000), 0),
+		limit:   min(max(cmp.Or(opts.Limit, 1000), 0), 1<<15), // its square is an int
 		pieces:  renamePieces,
 		steps:   renameSteps,
 	}

@@ -30,8 +30,9 @@ type UnifiedOptions struct {
 // extended unified format, and returns the result: dst itself if the files do
 // not differ. nil options are the default.
 //
-// git apply and patch -p1 make new from old byte for byte, unless a side is
-// binary ([IsBinary]): that is said and its bytes are left out. With Context
+// git apply and patch -p1, or -p0 of both with NoPrefix, make new from old byte
+// for byte, unless a side is binary ([IsBinary]): that is said and its bytes are
+// left out, which git apply refuses and GNU patch passes over. With Context
 // negative git apply needs --unidiff-zero. A change of kind, as from file to
 // link, is a deletion followed by a creation, as in git. Sides of different
 // names are a rename.

@@ -19,8 +19,8 @@ import (
 // A variable, so that tests reach it sooner, as maxLine.
 var blockSize int64 = 1 << 20
 
-// maxLine is how long a line may be; a longer one is skipped. Node has no
-// longer strings, so pi has no longer entries.
+// maxLine is how long a line may be; a longer one is skipped. The strings of
+// Node end at about that, and so do the entries of pi.
 var maxLine int64 = 512 << 20
 
 // A File follows a session log that somebody else appends to. It never writes

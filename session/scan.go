@@ -16,8 +16,9 @@ const maxDepth = 10000
 // accepts, and remembers where the few values lie that an Entry is made of.
 // As in JSON.parse, the last of several equal keys counts.
 //
-// A message is often a megabyte, of which only the role is wanted: this is
-// some ten times as fast as encoding/json (BenchmarkScan).
+// Of a message, which may be megabytes, only the role is wanted: this takes an
+// eighth of the time of json.Unmarshal on source code, a third on numbers
+// (BenchmarkScan).
 type scanner struct {
 	b []byte
 	i int // next byte
