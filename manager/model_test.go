@@ -610,7 +610,7 @@ func (md *model) checkDiff(s *modelSession, from, to string, old, new world, p s
 		if side.content != nil {
 			content = *side.content
 		}
-		if content != side.want.content || *side.hash != store.Hash(store.Blob, []byte(content)) || *side.mode != side.want.mode.String() {
+		if content != side.want.content || *side.hash != store.Hash(store.Blob, []byte(content)) || *side.mode != fmt.Sprintf("%06o", side.want.mode.Git()) {
 			md.Errorf("FileDiff(%q, %s, %s) = %+v, want content %q, mode %s", p, from, to, got, side.want.content, side.want.mode)
 		}
 	}

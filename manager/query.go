@@ -388,9 +388,9 @@ type FileRange struct {
 	Context  int    // unchanged lines around each change; negative for none; default 3
 }
 
-// maxText is from which size on a file counts as binary: its lines are not
-// compared, and its content is not returned.
-const maxText = 10 << 20
+// MaxText is above which size, in bytes, a file counts as binary: its lines are
+// not compared, and its content is not returned.
+const MaxText = 10 << 20
 
 // FileDiff returns a file at two points and the difference; nil if it is at
 // neither. Directories are at neither: they have no content.
@@ -442,14 +442,14 @@ func (m *FileSnapshotManager) fileIn(ctx context.Context, s store.State, path st
 		return nil, err
 	}
 	f := &fileAt{entry: &e}
-	if e.Size <= maxText {
+	if e.Size <= MaxText {
 		f.content, err = m.store.Get(ctx, store.Blob, e.ID)
 	}
 	return f, err
 }
 
 func (f *fileAt) isBinary() bool {
-	return f.entry != nil && (f.entry.Size > maxText || patch.IsBinary(f.content))
+	return f.entry != nil && (f.entry.Size > MaxText || patch.IsBinary(f.content))
 }
 
 func (f *fileAt) show(all bool) (content *string, hash *store.ID, mode *string, raw []byte) {
@@ -457,25 +457,25 @@ func (f *fileAt) show(all bool) (content *string, hash *store.ID, mode *string, 
 		return nil, nil, nil, nil
 	}
 	text := string(f.content)
-	if bytesUnlessText(text) == nil && f.entry.Size <= maxText {
+	if bytesUnlessText(text) == nil && f.entry.Size <= MaxText {
 		content = &text
 	} else if all {
 		raw = f.content
 	}
-	return content, &f.entry.ID, new(f.entry.Mode.String()), raw
+	return content, &f.entry.ID, new(fmt.Sprintf("%06o", f.entry.Mode.Git())), raw
 }
 
-// patch returns the file as package patch takes it. One that is too large is
-// made to look binary: its hash stands for it, with a NUL behind.
+// patch returns the file as package patch takes it. The hash stands for the
+// content of one that is too large.
 func (f *fileAt) patch(path string) patch.File {
 	if f.entry == nil {
 		return patch.File{Name: path}
 	}
-	content := f.content
-	if f.entry.Size > maxText {
-		content = append(f.entry.ID[:], 0)
+	file := patch.File{Name: path, Content: f.content, Mode: f.entry.Mode.Git()}
+	if f.entry.Size > MaxText {
+		file.Content, file.Opaque = f.entry.ID[:], true
 	}
-	return patch.File{Name: path, Content: content, Mode: uint32(f.entry.Mode)}
+	return file
 }
 
 // Describe returns what is known of a snapshot that Resolve has found. Of one

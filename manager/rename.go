@@ -38,7 +38,7 @@ func Renames(diffs []tree.Difference, load func(*tree.Difference, *tree.Entry) (
 
 func candidate(d *tree.Difference, e *tree.Entry, load func(*tree.Difference, *tree.Entry) ([]byte, error)) patch.Candidate {
 	c := patch.Candidate{Name: d.Path, ID: e.ID.String(), Mode: uint32(e.Mode), Size: e.Size}
-	if e.Size <= maxText {
+	if e.Size <= MaxText {
 		c.Load = func() ([]byte, error) { return load(d, e) }
 	}
 	return c

@@ -289,8 +289,8 @@ func TestStatAgreesWithGit(t *testing.T) {
 		[2]string{"a\n", "a\r\n"}, [2]string{"a\x00", "b"}, [2]string{"a", "\x00"}, [2]string{"x\nx\n", "x\nx\nx\n"})
 	for _, c := range cases {
 		dir := t.TempDir()
-		writeFile(t, dir, File{"old", []byte(c[0]), 0o100644})
-		writeFile(t, dir, File{"new", []byte(c[1]), 0o100644})
+		writeFile(t, dir, File{Name: "old", Content: []byte(c[0]), Mode: 0o100644})
+		writeFile(t, dir, File{Name: "new", Content: []byte(c[1]), Mode: 0o100644})
 		cmd := exec.Command("git", "diff", "--no-index", "--numstat", "old", "new")
 		cmd.Dir, cmd.Env = dir, toolEnv()
 		out, _ := cmd.Output() // exit code 1 says that they differ
@@ -344,7 +344,7 @@ func FuzzEdits(f *testing.F) {
 		if got := applyEdits(t, old, new, Edits(old, new)); !bytes.Equal(got, new) {
 			t.Errorf("Edits rebuild %q", got)
 		}
-		a, b := File{"x", old, 0o100644}, File{"x", new, 0o100644}
+		a, b := File{Name: "x", Content: old, Mode: 0o100644}, File{Name: "x", Content: new, Mode: 0o100644}
 		diff := AppendUnified(nil, a, b, &UnifiedOptions{NoPrefix: true})
 		if IsBinary(old) || IsBinary(new) {
 			return

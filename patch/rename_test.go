@@ -307,7 +307,7 @@ func checkAgainstGit(t *testing.T, removed, added []Candidate, sure int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			writeFile(t, dir, File{side + "/" + c.Name, content, regular})
+			writeFile(t, dir, File{Name: side + "/" + c.Name, Content: content, Mode: regular})
 		}
 	}
 	list, cut, err := PairRenames(removed, added, nil)

@@ -78,7 +78,7 @@ func (tree *realTree) pick(t *testing.T, rnd *rand.Rand, paths []string) File {
 		if info.Mode()&0o100 != 0 {
 			mode = program
 		}
-		return File{filepath.Base(path), content, mode}
+		return File{Name: filepath.Base(path), Content: content, Mode: mode}
 	}
 	t.Fatalf("%s: no text found", tree.dir)
 	return File{}
@@ -109,7 +109,7 @@ func (tree *realTree) pair(t *testing.T, rnd *rand.Rand) pair {
 	case 9:
 		kind, new.Content = "other line ends", bytes.ReplaceAll(old.Content, []byte("\n"), []byte("\r\n"))
 	case 10:
-		kind, new = "made a link", File{old.Name, []byte("elsewhere/" + old.Name), link}
+		kind, new = "made a link", File{Name: old.Name, Content: []byte("elsewhere/" + old.Name), Mode: link}
 	case 11:
 		kind, new.Name, new.Content = "renamed and edited", "new "+old.Name, edited
 	}

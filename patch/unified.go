@@ -13,7 +13,13 @@ type File struct {
 	Name    string // path in bytes, separated by slashes; an absent file takes the other side's
 	Content []byte // what a regular file holds, or where a symbolic link points
 	Mode    uint32 // as git writes it: 0o100644, 0o100755, 0o120000; 0 if the file is absent
+
+	// Opaque says that Content is not what the file holds but stands for it,
+	// e.g. its hash: the file counts as binary. Default false.
+	Opaque bool
 }
+
+func (f File) isBinary() bool { return f.Opaque || IsBinary(f.Content) }
 
 // UnifiedOptions says how AppendUnified writes.
 type UnifiedOptions struct {
@@ -31,7 +37,7 @@ type UnifiedOptions struct {
 // not differ. nil options are the default.
 //
 // git apply and patch -p1, or -p0 of both with NoPrefix, make new from old byte
-// for byte, unless a side is binary ([IsBinary]): that is said and its bytes are
+// for byte, unless a side is binary ([IsBinary], Opaque): that is said and its bytes are
 // left out, which git apply refuses and GNU patch passes over. With Context
 // negative git apply needs --unidiff-zero. A change of kind, as from file to
 // link, is a deletion followed by a creation, as in git. Sides of different
@@ -70,7 +76,7 @@ func appendChange(dst []byte, old, new File, opts *UnifiedOptions, git bool) []b
 	if opts.NoPrefix {
 		oldName, newName = old.Name, new.Name
 	}
-	binary := IsBinary(old.Content) || IsBinary(new.Content)
+	binary := old.isBinary() || new.isBinary()
 	if git || binary {
 		dst = appendGitHeader(dst, old, new, oldName, newName)
 	}
@@ -136,7 +142,7 @@ func appendGitHeader(dst []byte, old, new File, oldName, newName string) []byte 
 	if old.Name != new.Name {
 		dst = fmt.Appendf(dst, "rename from %s\nrename to %s\n", Quote(old.Name), Quote(new.Name))
 	}
-	if same && old.Mode != 0 && new.Mode != 0 {
+	if same && old.Mode != 0 && new.Mode != 0 || old.Opaque || new.Opaque {
 		return dst
 	}
 	// GNU patch 2.7.6 needs the index line, to delete an empty file and to change

@@ -38,7 +38,7 @@ func renames() []pair {
 			for _, mode := range []uint32{regular, program} {
 				list = append(list, pair{
 					fmt.Sprintf("rename %q to %q, mode %o, content %q", names[0], names[1], mode, content),
-					File{names[0], []byte("1\n"), regular}, File{names[1], []byte(content), mode},
+					File{Name: names[0], Content: []byte("1\n"), Mode: regular}, File{Name: names[1], Content: []byte(content), Mode: mode},
 				})
 			}
 		}
@@ -46,7 +46,7 @@ func renames() []pair {
 	return list
 }
 
-func text(s string) File { return File{"x", []byte(s), regular} }
+func text(s string) File { return File{Name: "x", Content: []byte(s), Mode: regular} }
 
 func edgeCases() []pair {
 	const seven = "1\n2\n3\n4\n5\n6\n7\n"
@@ -76,29 +76,29 @@ func edgeCases() []pair {
 		{"filled", text(""), text("1")},
 		{"created", File{}, text("1\n2")},
 		{"created empty", File{}, text("")},
-		{"created program", File{}, File{"x", []byte("#!\n"), program}},
-		{"created empty program", File{}, File{"x", nil, program}},
+		{"created program", File{}, File{Name: "x", Content: []byte("#!\n"), Mode: program}},
+		{"created empty program", File{}, File{Name: "x", Content: nil, Mode: program}},
 		{"deleted", text("1\n2\n"), File{}},
 		{"deleted without newline", text("1"), File{}},
 		{"deleted empty", text(""), File{}},
-		{"mode only", text("1\n"), File{"x", []byte("1\n"), program}},
-		{"mode only, back", File{"x", []byte("1\n"), program}, text("1\n")},
-		{"mode only, empty", text(""), File{"x", nil, program}},
-		{"mode and text", text("1\n"), File{"x", []byte("2\n"), program}},
-		{"link created", File{}, File{"x", []byte("to/there"), link}},
-		{"link deleted", File{"x", []byte("to/there"), link}, File{}},
-		{"link moved", File{"x", []byte("to/there"), link}, File{"x", []byte("elsewhere"), link}},
-		{"file to link", text("1\n"), File{"x", []byte("1"), link}},
-		{"link to file", File{"x", []byte("1"), link}, File{"x", []byte("1\n"), program}},
-		{"link to file of the same bytes", File{"x", []byte("1"), link}, text("1")},
-		{"in a directory", File{"d/e/x", []byte("1\n"), regular}, File{"d/e/x", []byte("2\n"), regular}},
+		{"mode only", text("1\n"), File{Name: "x", Content: []byte("1\n"), Mode: program}},
+		{"mode only, back", File{Name: "x", Content: []byte("1\n"), Mode: program}, text("1\n")},
+		{"mode only, empty", text(""), File{Name: "x", Content: nil, Mode: program}},
+		{"mode and text", text("1\n"), File{Name: "x", Content: []byte("2\n"), Mode: program}},
+		{"link created", File{}, File{Name: "x", Content: []byte("to/there"), Mode: link}},
+		{"link deleted", File{Name: "x", Content: []byte("to/there"), Mode: link}, File{}},
+		{"link moved", File{Name: "x", Content: []byte("to/there"), Mode: link}, File{Name: "x", Content: []byte("elsewhere"), Mode: link}},
+		{"file to link", text("1\n"), File{Name: "x", Content: []byte("1"), Mode: link}},
+		{"link to file", File{Name: "x", Content: []byte("1"), Mode: link}, File{Name: "x", Content: []byte("1\n"), Mode: program}},
+		{"link to file of the same bytes", File{Name: "x", Content: []byte("1"), Mode: link}, text("1")},
+		{"in a directory", File{Name: "d/e/x", Content: []byte("1\n"), Mode: regular}, File{Name: "d/e/x", Content: []byte("2\n"), Mode: regular}},
 	}
 	for _, name := range []string{
 		"a b", " a", "a ", "a  b/ c", "tab\there", "new\nline", "\r", `quo"te`, `back\slash`, "caf\u00e9", "\xff\xfe",
 		"\x01\x02\a\b\v\f\x1b\x7f", "all \"of\"\n\x80 it", "-x", "a -> b", "'", "dev/null", "b", "a/x b/x", "1\\061", "x.orig",
 	} {
-		one, two := File{name, []byte("1\n"), regular}, File{name, []byte("2\n"), regular}
-		exec, empty := File{name, []byte("1\n"), program}, File{name, nil, regular}
+		one, two := File{Name: name, Content: []byte("1\n"), Mode: regular}, File{Name: name, Content: []byte("2\n"), Mode: regular}
+		exec, empty := File{Name: name, Content: []byte("1\n"), Mode: program}, File{Name: name, Content: nil, Mode: regular}
 		list = append(list,
 			pair{fmt.Sprintf("name %q, changed", name), one, two},
 			pair{fmt.Sprintf("name %q, created", name), File{}, one},
@@ -250,8 +250,8 @@ func checkTogether(t *testing.T, pairs []pair, f form, tool []string, context in
 
 // Diffs that get in each other's way.
 func TestUnifiedAppliesInOrder(t *testing.T) {
-	file := func(name, content string) File { return File{name, []byte(content), regular} }
-	symlink := func(name string) File { return File{name, []byte("to"), link} }
+	file := func(name, content string) File { return File{Name: name, Content: []byte(content), Mode: regular} }
+	symlink := func(name string) File { return File{Name: name, Content: []byte("to"), Mode: link} }
 	tests := []struct {
 		name    string
 		refused bool // by GNU patch, as AppendUnified's doc says
@@ -312,7 +312,7 @@ func TestUnifiedAppliesRandom(t *testing.T) {
 			name := fmt.Sprintf("%03d", n)
 			old := randomText(rnd, 40, 1+rnd.IntN(30))
 			new := mutate(rnd, old, 6)
-			p := pair{name, File{name, old, randomMode(rnd)}, File{name, new, randomMode(rnd)}}
+			p := pair{name, File{Name: name, Content: old, Mode: randomMode(rnd)}, File{Name: name, Content: new, Mode: randomMode(rnd)}}
 			pairs = append(pairs, p)
 			d := AppendUnified(nil, p.old, p.new, &UnifiedOptions{Context: context})
 			if got := applyHunks(t, old, d); !bytes.Equal(got, new) {
@@ -405,10 +405,10 @@ func TestUnifiedIsWhatGitWrites(t *testing.T) {
 	}
 	binary := []byte("1\x00\n")
 	cases := append(edgeCases(),
-		pair{"binary", File{"a b", binary, regular}, File{"a b", nil, regular}},
-		pair{"binary created", File{}, File{"x", binary, regular}},
-		pair{"binary deleted", File{"\n", binary, regular}, File{}},
-		pair{"binary mode", File{"x", binary, regular}, File{"x", binary, program}})
+		pair{"binary", File{Name: "a b", Content: binary, Mode: regular}, File{Name: "a b", Content: nil, Mode: regular}},
+		pair{"binary created", File{}, File{Name: "x", Content: binary, Mode: regular}},
+		pair{"binary deleted", File{Name: "\n", Content: binary, Mode: regular}, File{}},
+		pair{"binary mode", File{Name: "x", Content: binary, Mode: regular}, File{Name: "x", Content: binary, Mode: program}})
 	dir := t.TempDir()
 	git(dir, "init", "-q")
 	in := func(n int, f File) File { // each case has a directory of its own
@@ -445,7 +445,7 @@ func TestUnifiedIsWhatGitWrites(t *testing.T) {
 }
 
 func TestUnifiedForms(t *testing.T) {
-	same := File{"x", []byte("1\n"), regular}
+	same := File{Name: "x", Content: []byte("1\n"), Mode: regular}
 	noPrefix := &UnifiedOptions{NoPrefix: true}
 	tests := []struct {
 		name     string
@@ -459,30 +459,30 @@ func TestUnifiedForms(t *testing.T) {
 			"--- x\n+++ x\n@@ -1 +1 @@\n-original content\n+modified content\n"},
 		{"no prefix, created", File{}, text("1\n"), noPrefix, "--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
 		{"no prefix, deleted", text("1\n"), File{}, noPrefix, "--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
-		{"no prefix, deleted program", File{"x", []byte("1\n"), program}, File{}, noPrefix,
+		{"no prefix, deleted program", File{Name: "x", Content: []byte("1\n"), Mode: program}, File{}, noPrefix,
 			"--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
-		{"no prefix, program", File{"x", []byte("1\n"), program}, File{"x", []byte("2\n"), program}, noPrefix,
+		{"no prefix, program", File{Name: "x", Content: []byte("1\n"), Mode: program}, File{Name: "x", Content: []byte("2\n"), Mode: program}, noPrefix,
 			"--- x\n+++ x\n@@ -1 +1 @@\n-1\n+2\n"},
-		{"no prefix, created program", File{}, File{"x", []byte("1\n"), program}, noPrefix,
+		{"no prefix, created program", File{}, File{Name: "x", Content: []byte("1\n"), Mode: program}, noPrefix,
 			"diff --git x x\nnew file mode 100755\nindex 0000000..d00491f\n--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
 		{"no prefix, created empty", File{}, text(""), noPrefix,
 			"diff --git x x\nnew file mode 100644\nindex 0000000..e69de29\n" + endOfHeader},
-		{"no prefix, mode", same, File{"x", []byte("1\n"), program}, noPrefix,
+		{"no prefix, mode", same, File{Name: "x", Content: []byte("1\n"), Mode: program}, noPrefix,
 			"diff --git x x\nold mode 100644\nnew mode 100755\n" + endOfHeader},
-		{"no prefix, rename", same, File{"y", []byte("2\n"), regular}, noPrefix,
+		{"no prefix, rename", same, File{Name: "y", Content: []byte("2\n"), Mode: regular}, noPrefix,
 			"diff --git x y\nrename from x\nrename to y\nindex d00491f..0cfbf08 100644\n--- x\n+++ y\n@@ -1 +1 @@\n-1\n+2\n"},
-		{"no prefix, link", File{"x", []byte("1"), link}, File{"x", []byte("2"), link}, noPrefix,
+		{"no prefix, link", File{Name: "x", Content: []byte("1"), Mode: link}, File{Name: "x", Content: []byte("2"), Mode: link}, noPrefix,
 			"diff --git x x\nindex 56a6051..d8263ee 120000\n--- x\n+++ x\n@@ -1 +1 @@\n" +
 				"-1\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n"},
 		{"no prefix, binary", text("\x00"), text("1"), noPrefix,
 			"diff --git x x\nindex f76dd23..56a6051 100644\nBinary files x and x differ\n" + endOfHeader},
-		{"absent side's content counts for nothing", File{"y", []byte("old"), 0}, text("1\n"), noPrefix,
+		{"absent side's content counts for nothing", File{Name: "y", Content: []byte("old"), Mode: 0}, text("1\n"), noPrefix,
 			"--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
 		{"one line of context", text("1\n2\n3\n4\n5\n"), text("1\n2\nx\n4\n5\n"), &UnifiedOptions{NoPrefix: true, Context: 1},
 			"--- x\n+++ x\n@@ -2,3 +2,3 @@\n 2\n-3\n+x\n 4\n"},
 		{"no context", text("1\n2\n3\n"), text("1\n2\nx\n3\n"), &UnifiedOptions{NoPrefix: true, Context: -1},
 			"--- x\n+++ x\n@@ -2,0 +3 @@\n+x\n"},
-		{"absent new side's content counts for nothing", text("1\n"), File{"y", []byte("new"), 0}, noPrefix,
+		{"absent new side's content counts for nothing", text("1\n"), File{Name: "y", Content: []byte("new"), Mode: 0}, noPrefix,
 			"--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
 		{"more context than there is", text("1\n2\n3\n"), text("2\n"), &UnifiedOptions{NoPrefix: true, Context: math.MaxInt},
 			"--- x\n+++ x\n@@ -1,3 +1 @@\n-1\n 2\n-3\n"},

@@ -13,9 +13,9 @@ import (
 type diffFlags struct {
 	patch, stat, numstat, nameStatus, nameOnly bool
 
-	nul, exitCode bool
-	context       int
-	limits        limitFlags
+	nul, exitCode, renames bool
+	context                int
+	limits                 limitFlags
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -35,6 +35,7 @@ func (a *app) diffCommand() *cobra.Command {
 	flags.BoolVar(&f.numstat, "numstat", false, "print lines added TAB lines deleted TAB path")
 	flags.BoolVar(&f.nameStatus, "name-status", false, "print A, M, T, D, a or d TAB path")
 	flags.BoolVar(&f.nameOnly, "name-only", false, "print paths")
+	flags.BoolVarP(&f.renames, "find-renames", "M", false, "show a file that was moved as one change")
 	flags.BoolVarP(&f.nul, "null", "z", false, "end fields with NUL and print paths as they are")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something differs")
 	flags.IntVarP(&f.context, "unified", "U", 3, "print `N` lines around each change of a patch")

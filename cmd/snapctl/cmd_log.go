@@ -199,5 +199,5 @@ func (a *app) printDiff(d *manager.Diff, before, after string) {
 }
 
 var statusColours = map[tree.Status]string{
-	tree.Added: green, tree.Modified: yellow, tree.Retyped: yellow, tree.Deleted: red, tree.Captured: cyan, tree.Uncaptured: cyan,
+	tree.Added: green, tree.Modified: yellow, tree.Retyped: yellow, tree.Deleted: red, tree.Captured: cyan, tree.Uncaptured: cyan, renamed: yellow,
 }

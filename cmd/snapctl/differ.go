@@ -1,18 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
-// A differ prints how two trees differ.
+// A differ prints how two states differ.
 type differ struct {
 	app      *app
 	flags    *diffFlags
@@ -26,16 +27,28 @@ type differ struct {
 	stats  []fileStat // for the chart
 }
 
+// A change is a difference as it is printed.
+type change struct {
+	tree.Difference
+	from       string // where the file was; "": it was not moved
+	similarity int    // to what it was there, in percent
+}
+
+// oldPath is where the old side is.
+func (c *change) oldPath() string {
+	if c.from != "" {
+		return c.from
+	}
+	return c.Path
+}
+
 func (d *differ) run(ctx context.Context, only filter) error {
 	if err := d.begin(); err != nil {
 		return err
 	}
-	for c, err := range tree.Compare(ctx, d.g, d.old.state(), d.new.state()) {
+	for c, err := range d.changes(ctx, only) {
 		if err != nil {
 			return err
-		}
-		if !only.keeps(c.Path) {
-			continue
 		}
 		if err := d.print(ctx, &c); err != nil {
 			return err
@@ -61,12 +74,82 @@ func (d *differ) run(ctx context.Context, only filter) error {
 	return nil
 }
 
+// changes yields what is to be printed.
+func (d *differ) changes(ctx context.Context, only filter) iter.Seq2[change, error] {
+	return func(yield func(change, error) bool) {
+		var list []tree.Difference // all, where moved files are looked for
+		for c, err := range tree.Compare(ctx, d.g, d.old.state(), d.new.state()) {
+			switch {
+			case err != nil:
+				yield(change{}, err)
+				return
+			case !only.keeps(c.Path):
+			case d.flags.renames:
+				list = append(list, c)
+			case !yield(change{Difference: c}, nil):
+				return
+			}
+		}
+		moved, err := d.pair(ctx, list)
+		for _, c := range moved {
+			if err != nil || !yield(c, nil) {
+				break
+			}
+		}
+		if err != nil {
+			yield(change{}, err)
+		}
+	}
+}
+
+// pair makes one change of a file that was deleted and one that was added if
+// they are the same file, moved.
+func (d *differ) pair(ctx context.Context, list []tree.Difference) ([]change, error) {
+	renames, cut, err := manager.Renames(list, func(c *tree.Difference, e *tree.Entry) ([]byte, error) {
+		if c.Status == tree.Deleted {
+			return d.content(ctx, &d.old, c.Path, e)
+		}
+		return d.content(ctx, &d.new, c.Path, e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if cut {
+		d.app.note("too many files were added and deleted to compare all: some that were moved are not shown as such")
+	}
+	changes := make([]change, len(list))
+	for i, c := range list {
+		changes[i].Difference = c
+	}
+	gone := make(map[int]bool)
+	for _, r := range renames {
+		to, from := &changes[r.To], &list[r.From]
+		to.Old, to.from, to.similarity = from.Old, from.Path, r.Similarity
+		to.Status = renamed
+		gone[r.From] = true
+	}
+	var kept []change
+	for i, c := range changes {
+		if !gone[i] {
+			kept = append(kept, c)
+		}
+	}
+	return kept, nil
+}
+
+// renamed is the status of a file that was moved, which only diff -M knows.
+const renamed tree.Status = 'R'
+
 // print prints one change in the format that was asked for.
-func (d *differ) print(ctx context.Context, c *tree.Difference) error {
+func (d *differ) print(ctx context.Context, c *change) error {
 	out, end := d.app.out, "\n"
 	path := shown(c.Path, c.Mode())
 	if d.flags.nul {
 		end, path = "\x00", withSlash(c.Path, c.Mode())
+	}
+	status := string(byte(c.Status))
+	if c.from != "" {
+		status = fmt.Sprintf("R%03d", c.similarity)
 	}
 	switch {
 	case d.app.flags.json:
@@ -74,9 +157,15 @@ func (d *differ) print(ctx context.Context, c *tree.Difference) error {
 	case d.flags.nameOnly:
 		fmt.Fprintf(out, "%s%s", path, end)
 	case d.flags.nameStatus && d.flags.nul:
-		fmt.Fprintf(out, "%c\x00%s\x00", c.Status, path)
+		if c.from != "" {
+			path = c.from + "\x00" + path
+		}
+		fmt.Fprintf(out, "%s\x00%s\x00", status, path)
 	case d.flags.nameStatus:
-		fmt.Fprintf(out, "%s\t%s\n", d.app.paint(statusColours[c.Status], string(c.Status)), path)
+		if c.from != "" {
+			path = patch.Quote(c.from) + "\t" + path
+		}
+		fmt.Fprintf(out, "%s\t%s\n", d.app.paint(statusColours[c.Status], status), path)
 	case c.Status == tree.Captured || c.Status == tree.Uncaptured:
 		d.silent++
 	case d.flags.patch:
@@ -85,6 +174,12 @@ func (d *differ) print(ctx context.Context, c *tree.Difference) error {
 		s, err := d.stat(ctx, c)
 		if err != nil {
 			return err
+		}
+		switch {
+		case c.from != "" && d.flags.nul: // as git has it
+			path = "\x00" + c.from + "\x00" + path
+		case c.from != "":
+			path = patch.Quote(c.from) + " => " + path
 		}
 		if d.flags.stat {
 			s.name = path
@@ -96,13 +191,7 @@ func (d *differ) print(ctx context.Context, c *tree.Difference) error {
 	return nil
 }
 
-// maxText is the size from which on a file is taken for binary: its lines
-// are not compared, and it is not read.
-const maxText = 10 << 20
-
-func isLarge(c *tree.Difference) bool {
-	return c.Old != nil && c.Old.Size > maxText || c.New != nil && c.New.Size > maxText
-}
+func isLarge(e *tree.Entry) bool { return e != nil && e.Size > manager.MaxText }
 
 // content returns the bytes of one side of a change, nil if it is absent or a
 // directory.
@@ -117,8 +206,8 @@ func (d *differ) content(ctx context.Context, r *rev, path string, e *tree.Entry
 }
 
 // contents returns both sides of a change, each the bytes of a file.
-func (d *differ) contents(ctx context.Context, c *tree.Difference) (old, new []byte, err error) {
-	if old, err = d.content(ctx, &d.old, c.Path, c.Old); err != nil {
+func (d *differ) contents(ctx context.Context, c *change) (old, new []byte, err error) {
+	if old, err = d.content(ctx, &d.old, c.oldPath(), c.Old); err != nil {
 		return nil, nil, err
 	}
 	if c.Old != nil && c.New != nil && c.Old.ID == c.New.ID {
@@ -130,14 +219,15 @@ func (d *differ) contents(ctx context.Context, c *tree.Difference) (old, new []b
 
 // unified returns the patch of one change, none for a directory, which
 // patches do not know.
-func (d *differ) unified(ctx context.Context, c *tree.Difference) ([]byte, error) {
+func (d *differ) unified(ctx context.Context, c *change) ([]byte, error) {
 	if c.Mode().IsDir() {
 		return nil, nil
 	}
-	if isLarge(c) {
-		return largePatch(c), nil
+	old, err := d.patchFile(ctx, &d.old, c.oldPath(), c.Old)
+	if err != nil {
+		return nil, err
 	}
-	old, new, err := d.contents(ctx, c)
+	new, err := d.patchFile(ctx, &d.new, c.Path, c.New)
 	if err != nil {
 		return nil, err
 	}
@@ -145,74 +235,34 @@ func (d *differ) unified(ctx context.Context, c *tree.Difference) ([]byte, error
 	if lines == 0 {
 		lines = -1 // 0 is the default there
 	}
-	return patch.AppendUnified(nil, patchFile(c.Path, c.Old, old), patchFile(c.Path, c.New, new),
-		&patch.UnifiedOptions{Context: lines}), nil
+	return patch.AppendUnified(nil, old, new, &patch.UnifiedOptions{Context: lines}), nil
 }
 
-func patchFile(path string, e *tree.Entry, content []byte) patch.File {
-	if e == nil {
-		return patch.File{}
+// patchFile returns one side of a change as package patch takes it.
+func (d *differ) patchFile(ctx context.Context, r *rev, path string, e *tree.Entry) (patch.File, error) {
+	if e == nil || e.Mode.IsDir() {
+		return patch.File{}, nil
 	}
-	return patch.File{Name: path, Content: content, Mode: gitMode(e.Mode)}
+	f := patch.File{Name: path, Mode: e.Mode.Git()}
+	if isLarge(e) {
+		f.Content, f.Opaque = e.ID[:], true
+		return f, nil
+	}
+	var err error
+	f.Content, err = d.content(ctx, r, path, e)
+	return f, err
 }
 
-// gitMode returns a mode as git writes it: there, links have no permissions.
-func gitMode(m tree.Mode) uint32 {
-	if m.IsSymlink() {
-		m = tree.ModeSymlink
-	}
-	return uint32(m)
-}
-
-// largePatch says that files differ which are too large to be compared.
-func largePatch(c *tree.Difference) []byte {
-	a, b := patch.Quote("a/"+c.Path), patch.Quote("b/"+c.Path)
-	text := fmt.Appendf(nil, "diff --git %s %s\n", a, b)
-	switch {
-	case c.Old == nil:
-		a, text = "/dev/null", fmt.Appendf(text, "new file mode %06o\n", gitMode(c.New.Mode))
-	case c.New == nil:
-		b, text = "/dev/null", fmt.Appendf(text, "deleted file mode %06o\n", gitMode(c.Old.Mode))
-	case c.Old.Mode != c.New.Mode:
-		text = fmt.Appendf(text, "old mode %06o\nnew mode %06o\n", gitMode(c.Old.Mode), gitMode(c.New.Mode))
-	}
-	if c.Old != nil && c.New != nil && c.Old.ID == c.New.ID {
-		return text
-	}
-	return fmt.Appendf(text, "Binary files %s and %s differ\n", a, b)
-}
-
-func (d *differ) printPatch(ctx context.Context, c *tree.Difference) error {
+func (d *differ) printPatch(ctx context.Context, c *change) error {
 	text, err := d.unified(ctx, c)
 	if err != nil {
 		return err
 	}
-	if !d.app.colour {
-		_, err = d.app.out.Write(text)
-		return err
+	if d.app.colour {
+		text = d.app.paintPatch(text)
 	}
-	inHunk := false
-	for line := range bytes.Lines(text) {
-		s := strings.TrimSuffix(string(line), "\n")
-		colour := ""
-		switch {
-		case line[0] == '@':
-			colour, inHunk = cyan, true
-		case line[0] == 'd': // no line of a hunk begins like this
-			colour, inHunk = bold, false
-		case !inHunk:
-			colour = bold
-		case line[0] == '+':
-			colour = green
-		case line[0] == '-':
-			colour = red
-		}
-		if colour != "" {
-			s = d.app.paint(colour, s)
-		}
-		fmt.Fprintln(d.app.out, s)
-	}
-	return nil
+	_, err = d.app.out.Write(text)
+	return err
 }
 
 // A fileStat counts the changed lines of a file.
@@ -224,7 +274,7 @@ type fileStat struct {
 	newSize        int64
 }
 
-func (d *differ) stat(ctx context.Context, c *tree.Difference) (s fileStat, err error) {
+func (d *differ) stat(ctx context.Context, c *change) (s fileStat, err error) {
 	if c.Old != nil {
 		s.oldSize = c.Old.Size
 	}
@@ -233,7 +283,7 @@ func (d *differ) stat(ctx context.Context, c *tree.Difference) (s fileStat, err 
 	}
 	switch {
 	case c.Old != nil && c.New != nil && c.Old.ID == c.New.ID: // mode only
-	case isLarge(c):
+	case isLarge(c.Old) || isLarge(c.New):
 		s.binary = true
 	default:
 		old, new, err := d.contents(ctx, c)
@@ -319,6 +369,7 @@ func newJSONEnd(r *rev) jsonEnd {
 type jsonChange struct {
 	jsonPath
 	Status  string    `json:"status"`
+	From    *jsonFrom `json:"renamedFrom,omitempty"` // with -M, of a file that was moved
 	OldMode *string   `json:"oldMode"`
 	NewMode *string   `json:"newMode"`
 	OldSize *int64    `json:"oldSize"`
@@ -336,8 +387,17 @@ type jsonChange struct {
 	UnifiedDiffBytes []byte  `json:"unifiedDiffBytes,omitempty"`
 }
 
-func newJSONChange(c *tree.Difference) *jsonChange {
+// A jsonFrom is where a file was.
+type jsonFrom struct {
+	jsonPath
+	Similarity int `json:"similarity"` // in percent
+}
+
+func newJSONChange(c *change) *jsonChange {
 	j := &jsonChange{jsonPath: newJSONPath(c.Path), Status: c.Status.String()}
+	if c.from != "" {
+		j.Status, j.From = "renamed", &jsonFrom{newJSONPath(c.from), c.similarity}
+	}
 	if c.Old != nil {
 		j.OldMode, j.OldSize, j.OldHash = new(c.Old.Mode.String()), &c.Old.Size, &c.Old.ID
 	}
@@ -347,7 +407,7 @@ func newJSONChange(c *tree.Difference) *jsonChange {
 	return j
 }
 
-func (d *differ) printJSON(ctx context.Context, c *tree.Difference) error {
+func (d *differ) printJSON(ctx context.Context, c *change) error {
 	j := newJSONChange(c)
 	if d.flags.stat || d.flags.numstat {
 		s, err := d.stat(ctx, c)
