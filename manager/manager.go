@@ -125,21 +125,27 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 	if why := project.TooBroad(opts.Home); why != "" && !opts.AllowBroad && !opts.ReadOnly {
 		return nil, fmt.Errorf("root %q: %w: it is %s", project.Root, ErrTooBroad, why)
 	}
-	m := &FileSnapshotManager{opts: *opts, project: project, dir: filepath.Join(opts.StoreRoot, project.Hash()),
-		log: opts.Logger, loaded: make(map[uint64]*record)}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
-	}
-	m.store, err = store.Open(ctx, m.dir, &store.Options{Root: project.Main, ReadOnly: opts.ReadOnly, Logger: opts.Logger})
+	dir := filepath.Join(opts.StoreRoot, project.Hash())
+	s, err := store.Open(ctx, dir, &store.Options{Root: project.Main, ReadOnly: opts.ReadOnly, Logger: opts.Logger})
 	if err != nil {
 		return nil, err
 	}
+	m := newManager(project, dir, s, opts)
 	if opts.SessionFile != "" {
 		if m.file, err = session.OpenFile(ctx, opts.SessionFile); err != nil {
 			return nil, errors.Join(err, m.store.Close())
 		}
 	}
 	return m, nil
+}
+
+// newManager returns the manager of a project whose store is open.
+func newManager(project *tree.Project, dir string, s *store.Store, opts *Options) *FileSnapshotManager {
+	m := &FileSnapshotManager{opts: *opts, project: project, dir: dir, store: s, log: opts.Logger, loaded: make(map[uint64]*record)}
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
+	}
+	return m
 }
 
 func badSession(id string) error {

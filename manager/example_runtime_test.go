@@ -1,0 +1,204 @@
+package manager_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/session"
+)
+
+// A runtime is an agent loop that embeds the library.
+type runtime struct {
+	dir          string        // where the agent works
+	stores       string        // where the library keeps what it records: not below dir
+	conversation *session.Tree // a real one has it on the disk, too
+	files        *manager.FileSnapshotManager
+}
+
+// A call is what the model, which is scripted here, wants a tool to do.
+type call struct{ tool, path, content string }
+
+// start begins a process: that of a new conversation, or a later one.
+func (r *runtime) start(ctx context.Context) (err error) {
+	r.files, err = manager.Open(ctx, r.dir, &manager.Options{
+		StoreRoot:   r.stores,
+		Session:     r.conversation.Header().ID, // the same in each process
+		ToolWindows: true,                       // we call OnToolStart and OnToolEnd
+	})
+	if err != nil {
+		return err
+	}
+	// From now on the manager reads our tree, also the entries that we add and
+	// the leaf that we move.
+	err = r.files.RebuildIndex(ctx, r.conversation)
+	if err != nil {
+		return errors.Join(err, r.files.Close())
+	}
+	look, err := r.files.Initialize(ctx)
+	if err != nil {
+		return errors.Join(err, r.files.Close())
+	}
+	show("the user, while nothing ran", look.Offline)
+	return nil
+}
+
+// turn runs a turn of the agent and returns the entry of what it changed.
+func (r *runtime) turn(ctx context.Context, prompt string, calls ...call) (string, error) {
+	fmt.Println("##", prompt)
+	r.add(session.Entry{Type: "message", Role: "user"})
+
+	// The turn starts before the agent can do anything, and before its answer
+	// is in the conversation: one that is there already counts as a turn.
+	look, err := r.files.OnTurnStart(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	show("the user, since the last turn", look.Offline)
+
+	r.add(session.Entry{Type: "message", Role: "assistant"})
+	var failed error
+	for i, c := range calls {
+		if err := r.run(ctx, fmt.Sprint("call-", i), c); err != nil {
+			failed = err // the model would be told
+		}
+		r.add(session.Entry{Type: "message", Role: "toolResult"})
+	}
+
+	// A turn ends however it went. One that does not, as after a crash, is
+	// closed as interrupted by the next OnTurnStart.
+	look, err = r.files.OnTurnEnd(ctx, r.appendStep)
+	if err = errors.Join(failed, err); err != nil {
+		return "", err
+	}
+	if look.Data != nil { // else nothing changed, and nothing was appended
+		show(fmt.Sprint("the agent, in turn ", look.Data.TurnIndex), look.Data.Diff)
+	}
+	return look.EntryID, nil
+}
+
+// run lets a tool do its work. A tool starts and ends whether it succeeds or
+// not, and has an ID that no other has meanwhile.
+func (r *runtime) run(ctx context.Context, id string, c call) error {
+	if c.tool == "user" { // no tool, but an editor that saves while the agent thinks
+		return r.write(c.path, c.content)
+	}
+	if err := r.files.OnToolStart(ctx, id); err != nil {
+		return err
+	}
+	var err error
+	if c.tool == "edit" { // it knows what it writes; of a shell nobody does
+		err = r.files.Claim(ctx, c.path)
+	}
+	if err == nil {
+		err = r.write(c.path, c.content)
+	}
+	return errors.Join(err, r.files.OnToolEnd(ctx, id))
+}
+
+// appendStep is called by OnTurnEnd with what the turn did. It may not call
+// the manager.
+func (r *runtime) appendStep(_ context.Context, data *manager.StepSnapshotData) (string, error) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return "", err
+	}
+	return r.add(session.Entry{Type: "custom", CustomType: session.StepSnapshot, Data: b}), nil
+}
+
+// add appends an entry to the conversation, below its leaf.
+func (r *runtime) add(e session.Entry) string {
+	e.ID = fmt.Sprint("e", r.conversation.Len()+1) // or session.NewID(r.conversation)
+	e.ParentID, e.Timestamp = r.conversation.Leaf(), time.Now()
+	r.conversation.Add(e)
+	return e.ID
+}
+
+func (r *runtime) write(path, content string) error {
+	return os.WriteFile(filepath.Join(r.dir, path), []byte(content), 0o644)
+}
+
+// modified prints which files differ between two points, and whose doing it is.
+func (r *runtime) modified(ctx context.Context, title string, ask *manager.Range) error {
+	answer, err := r.files.ModifiedFiles(ctx, ask)
+	if err != nil {
+		return err
+	}
+	fmt.Println(title)
+	for _, f := range answer.Files {
+		fmt.Printf("  %-9s %-8s %s\n", f.Path, f.NetStatus, f.Owner)
+	}
+	return nil
+}
+
+// show prints changes, if there are any: a Diff without any is nil.
+func show(who string, d *manager.Diff) {
+	if d == nil {
+		return
+	}
+	var list []string
+	for path, status := range d.Paths() {
+		list = append(list, fmt.Sprint(path, " ", status))
+	}
+	fmt.Printf("%s: %s\n", who, strings.Join(list, ", "))
+}
+
+// An agent runtime: turns, tools and what the user does meanwhile, two
+// branches of a conversation, and a restart.
+func Example_runtime() {
+	ctx := context.Background()
+	base, err := os.MkdirTemp("", "example")
+	do(err)
+	defer os.RemoveAll(base)
+	r := &runtime{dir: filepath.Join(base, "project"), stores: filepath.Join(base, "file-store"),
+		conversation: session.NewTree(session.Header{ID: "demo"})}
+	do(os.Mkdir(r.dir, 0o755))
+	do(r.write("greet.txt", "hello\n"))
+	do(r.start(ctx))
+
+	french, err := r.turn(ctx, "Greet in French", call{"edit", "greet.txt", "bonjour\n"}, call{"shell", "build.log", "ok\n"})
+	do(err)
+	do(r.write("notes.txt", "from the user\n"))
+	shout, err := r.turn(ctx, "Shout", call{"edit", "greet.txt", "BONJOUR\n"}, call{"user", "todo.txt", "from the user\n"},
+		call{"shell", "loud.txt", "!\n"})
+	do(err)
+	do(r.modified(ctx, "the session", nil)) // from the start to where the conversation is
+	do(r.modified(ctx, "everybody", &manager.Range{Foreign: true}))
+
+	// The user goes back to before "Shout". The leaf is all that moves: the
+	// files are what they are until somebody changes them.
+	do(r.conversation.SetLeaf(french))
+	whisper, err := r.turn(ctx, "Whisper", call{"edit", "greet.txt", "psst\n"}, call{"shell", "quiet.txt", ".\n"})
+	do(err)
+
+	// From one end to the other: "Shout" is undone, "Whisper" is done. The
+	// file that "Shout" added is still there, so it does not differ.
+	ask := manager.Range{From: shout, To: whisper}
+	do(r.modified(ctx, "from Shout to Whisper", &ask))
+	diff, err := r.files.FileDiff(ctx, &manager.FileRange{Path: "greet.txt", From: ask.From, To: ask.To})
+	do(err)
+	fmt.Print(diff.UnifiedDiff)
+
+	// Another process takes the conversation up.
+	do(r.files.Close())
+	do(r.write("notes.txt", "more from the user\n"))
+	do(r.start(ctx))
+	_, err = r.turn(ctx, "Clean up", call{"edit", "build.log", ""})
+	do(err)
+	do(r.modified(ctx, "this branch", nil))
+	do(r.files.Close())
+	// Output:
+}
+
+func do(err error) {
+	if err != nil {
+		log.Fatal(err)
+	}
+}

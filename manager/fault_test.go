@@ -1,0 +1,193 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// openOn opens a manager whose store is on another disk than the files.
+func openOn(t *testing.T, dir string, disk vfs.FS) (*FileSnapshotManager, error) {
+	t.Helper()
+	elsewhere := t.TempDir()
+	project, err := tree.FindProject(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.OpenFS(t.Context(), disk, &store.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return newManager(project, elsewhere, s, &Options{StoreRoot: elsewhere, Session: "s"}), nil
+}
+
+// A day is what a session has gone through until an operation of the disk
+// failed.
+type day struct {
+	user  bool     // the turn has begun: what the user wrote before is kept
+	turns int      // that were acknowledged
+	told  []string // entries that the runtime has
+}
+
+// live runs two turns of a session and a claim.
+func (d *day) live(ctx context.Context, dir string, m *FileSnapshotManager) error {
+	write := func(name, content string) error {
+		return os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644)
+	}
+	if _, err := m.Initialize(ctx); err != nil {
+		return err
+	}
+	for i := range 2 {
+		if err := write("user.txt", strings.Repeat("user ", i+1)); err != nil {
+			return err
+		}
+		if _, err := m.OnTurnStart(ctx, nil); err != nil {
+			return err
+		}
+		d.user = true
+		if err := errors.Join(write("user.txt", "agent"), m.Claim(ctx, "user.txt"), write("own.txt", strings.Repeat("agent", i+1))); err != nil {
+			return err
+		}
+		append := func(context.Context, *StepSnapshotData) (string, error) {
+			d.told = append(d.told, []string{"first", "second", "more"}[min(len(d.told), 2)])
+			return d.told[len(d.told)-1], nil
+		}
+		if i == 1 {
+			append = nil // our own log
+		}
+		if _, err := m.OnTurnEnd(ctx, append); err != nil {
+			return err
+		}
+		d.turns++
+	}
+	return nil
+}
+
+// Each operation of the store's disk fails in turn, once or for good: what was
+// acknowledged stays, an error is said, and the session goes on.
+func TestFaults(t *testing.T) {
+	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
+		for _, sticky := range []bool{false, true} {
+			at := int64(0)
+			for faultAt(t, at, sticky, cause) && !t.Failed() {
+				at++
+				if testing.Short() {
+					at += 6
+				}
+			}
+			if at < 50 {
+				t.Errorf("only %d operations", at)
+			}
+		}
+	}
+}
+
+func faultAt(t *testing.T, at int64, sticky bool, cause error) bool {
+	t.Helper()
+	dir := t.TempDir()
+	disk := vfs.NewMem()
+	var op, name string
+	n := int64(0)
+	fault := &vfs.Fault{At: at, Sticky: sticky, Err: cause, Trace: func(o, f string) {
+		if n == at {
+			op, name = o, f
+		}
+		n++
+	}}
+	var d day
+	m, err := openOn(t, dir, vfs.WithFault(disk, fault))
+	if err == nil {
+		err = d.live(t.Context(), dir, m)
+		m.Close()
+	}
+	if !fault.Fired() {
+		if err != nil || d.turns != 2 {
+			t.Errorf("without a fault: %d turns, %v", d.turns, err)
+		}
+		return false
+	}
+	if err == nil && (matters(op, name) || d.turns != 2) {
+		t.Errorf("%s %s (operation %d, sticky=%v): not reported", op, name, at, sticky)
+	}
+	for _, after := range []*vfs.Mem{disk, disk.AfterCrash(nil)} {
+		checkDay(t, dir, after, &d, op+" "+name)
+	}
+	return true
+}
+
+// matters reports whether a failure must be said even if all that was promised
+// is there: later it may not be. Of the rest much is only there to save time,
+// and checkDay tells whether it was.
+func matters(op, name string) bool {
+	if op != "WriteAt" && op != "Sync" && op != "Rename" {
+		return false
+	}
+	return strings.HasPrefix(name, "journal/") && strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".jsonl") ||
+		strings.Contains(name, "/turns")
+}
+
+// checkDay requires that a new process finds what was acknowledged, and can go
+// on.
+func checkDay(t *testing.T, dir string, disk *vfs.Mem, d *day, label string) {
+	t.Helper()
+	m, err := openOn(t, dir, disk)
+	if err != nil {
+		t.Errorf("%s: open again: %v", label, err)
+		return
+	}
+	defer m.Close()
+	if err := os.RemoveAll(filepath.Join(dir, "next.txt")); err != nil {
+		t.Fatal(err)
+	}
+	if d.user {
+		if _, err := m.store.Get(t.Context(), store.Blob, store.Hash(store.Blob, []byte("user "))); err != nil {
+			t.Errorf("%s: what the user wrote is lost: %v", label, err)
+		}
+	}
+	if _, err := m.OnTurnStart(t.Context(), nil); err != nil {
+		t.Errorf("%s: go on: %v", label, err)
+		return
+	}
+	if err := os.WriteFile(filepath.Join(dir, "next.txt"), []byte("next"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log := session.NewTree(session.Header{ID: "s"})
+	if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
+		id := session.NewID(log)
+		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)})
+		return id, nil
+	}); err != nil {
+		t.Errorf("%s: go on: %v", label, err)
+		return
+	}
+	steps := 0
+	for mo, err := range m.Timeline(t.Context()) {
+		if err != nil {
+			t.Errorf("%s: timeline: %v", label, err)
+			return
+		}
+		if mo.Kind == kindStep {
+			steps++
+			if mo.EntryID == "" {
+				t.Errorf("%s: turn %d has no entry, and the runtime was not offered it", label, mo.TurnIndex)
+			}
+		}
+	}
+	if steps < d.turns+1 {
+		t.Errorf("%s: %d steps are there, want %d", label, steps, d.turns+1)
+	}
+	if s, err := m.SnapshotAtEntry(t.Context(), "first"); d.turns > 0 && (err != nil || s.TurnIndex != 0) {
+		t.Errorf("%s: the first turn is %+v, %v", label, s, err)
+	}
+	b := &bench{T: t}
+	b.check(m.store)
+}

@@ -1,0 +1,63 @@
+package manager
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/json from what this version writes")
+
+// The JSON of every shape is what runtimes know, byte for byte.
+func TestGoldenJSON(t *testing.T) {
+	hash := func(s string) store.ID { return store.Hash(store.Blob, []byte(s)) }
+	diff := NewDiff()
+	diff.Add("src/new-file.ts", tree.Added)
+	diff.Add("src/existing.ts", tree.Modified)
+	diff.Add("link", tree.Retyped)
+	diff.Add("src/old-file.ts", tree.Deleted)
+	full := NewDiff()
+	full.Add("<a>&b\n", tree.Added)
+	full.Add("na\xffme", tree.Added)
+	full.Add("ignored no more", tree.Captured)
+	full.Add("ignored now", tree.Uncaptured)
+	text, other := "original content\n", "modified content\n"
+	regular, program := "100644", "100755"
+	for name, value := range map[string]any{
+		"step-snapshot":       &StepSnapshotData{BaselineTreeHash: new(hash("a")), SnapshotTreeHash: hash("b"), Diff: diff, TurnIndex: 3},
+		"step-snapshot-first": &StepSnapshotData{SnapshotTreeHash: hash("a")},
+		"step-snapshot-full": &StepSnapshotData{BaselineTreeHash: new(hash("a")), SnapshotTreeHash: hash("b"), Diff: full, TurnIndex: 4,
+			RuntimeTurnIndex: new(0), SnapshotSeq: 17, Contested: diff, Interrupted: true, Partial: true},
+		"modified-files": &ModifiedFiles{Files: []ModifiedFileInfo{
+			{Path: "src/foo.ts", Status: "modified", TurnIndex: 2, EntryID: "snap123", NetStatus: "modified", LastTurnIndex: 5, LastEntryID: "snap789", Owner: OwnTurn},
+			{Path: "na\ufffdme", Status: "added", TurnIndex: 3, EntryID: "snap456", NetStatus: "none", LastTurnIndex: 3, LastEntryID: "snap456", Owner: Contested,
+				RenamedFrom: "src/bar.ts", PathBytes: []byte("na\xffme")},
+		}, NextCursor: "bmH/bWU="},
+		"modified-files-none": &ModifiedFiles{Files: []ModifiedFileInfo{}},
+		"file-diff": &FileDiffInfo{Path: "src/foo.ts", OldContent: &text, NewContent: &other, OldHash: new(hash(text)), NewHash: new(hash(other)),
+			UnifiedDiff: "--- src/foo.ts\n+++ src/foo.ts\n@@ -1 +1 @@\n-original content\n+modified content\n", OldMode: &regular, NewMode: &regular},
+		"file-diff-added-binary": &FileDiffInfo{Path: "na\ufffdme", PathBytes: []byte("na\xffme"), NewHash: new(hash("\x00")), NewMode: &program,
+			Binary: true, NewBytes: []byte{0, 0xff}, UnifiedDiff: "Binary files\n", UnifiedDiffBytes: []byte("Binary files\xff\n")},
+	} {
+		got := append(encode(value), '\n')
+		file := filepath.Join("testdata/json", name+".json")
+		if *update {
+			if err := os.WriteFile(file, got, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(string(want), string(got)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", name, d)
+		}
+	}
+}
