@@ -15,6 +15,12 @@
 //     and says where two of them differ (Diff).
 //   - [github.com/boocode/filestore/patch] knows text: it finds the lines in
 //     which two contents differ and writes diffs that apply.
+//   - [github.com/boocode/filestore/session] knows a conversation: it reads
+//     the logs of pi, writes our own in the same format, and finds paths in
+//     the tree of entries.
+//   - [github.com/boocode/filestore/manager] knows sessions and time: which
+//     turn did what, and what differs between any two moments. It is the door
+//     for runtimes; start at FileSnapshotManager.
 //   - cmd/snapctl knows people: flags, output, exit codes.
 //
 // Below them:
