@@ -232,15 +232,15 @@ func TestGroupCommitOfOneSession(t *testing.T) {
 	s := openMem(t, disk)
 	var batch []*commitRequest
 	for range 3 {
-		batch = append(batch, &commitRequest{snaps: []*Snapshot{{Session: "s"}}})
+		batch = append(batch, &commitRequest{snap: &Snapshot{Session: "s"}})
 	}
-	batch = append(batch, &commitRequest{snaps: []*Snapshot{{Session: "other"}}})
+	batch = append(batch, &commitRequest{snap: &Snapshot{Session: "other"}})
 	if err := s.commitBatch(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []uint64{1, 0, 0, 2} {
-		if r := batch[i]; r.snaps[0].Seq != want || (r.err == nil) != (want != 0) {
-			t.Errorf("request %d: Seq %d, %v; want Seq %d", i, r.snaps[0].Seq, r.err, want)
+		if r := batch[i]; r.snap.Seq != want || (r.err == nil) != (want != 0) {
+			t.Errorf("request %d: Seq %d, %v; want Seq %d", i, r.snap.Seq, r.err, want)
 		}
 	}
 }
@@ -266,9 +266,9 @@ func TestGroupCommitLeaderGivesUp(t *testing.T) {
 	}
 	led, followed := make(chan error), make(chan error)
 	s.commits.leader.Lock()
-	go func() { led <- s.commit(ctx, &commitRequest{snaps: []*Snapshot{{Session: "leader"}}}) }()
+	go func() { led <- s.commit(ctx, &commitRequest{snap: &Snapshot{Session: "leader"}}) }()
 	waitFor(queued(1))
-	go func() { followed <- s.commit(t.Context(), &commitRequest{snaps: []*Snapshot{{Session: "follower"}}}) }()
+	go func() { followed <- s.commit(t.Context(), &commitRequest{snap: &Snapshot{Session: "follower"}}) }()
 	waitFor(queued(2))
 	s.commits.leader.Unlock() // to the one that waits longest, who takes both along
 	waitFor(queued(0))

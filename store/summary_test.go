@@ -53,7 +53,7 @@ func TestFindSnapshots(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			setLimits(t, never, never, 700)
+			setLimits(t, never, never, 2000)
 			disk := vfs.NewMem()
 			all := manySnapshots(t, disk, 200)
 			spoil(t, disk)
@@ -82,20 +82,16 @@ func manySnapshots(t *testing.T, disk *vfs.Mem, n int) []*Snapshot {
 				if err != nil {
 					return err
 				}
-				var batch []*Snapshot
-				for range 1 + rng.IntN(3) {
-					snap := &Snapshot{Tree: id, Worktree: key.worktree, Session: key.session, Parent: newest[key],
-						Base: State{Tree: id}, Also: []State{{id, id}, {Tree: id}}, Data: []byte{0, 1, byte(rng.IntN(256))}}
-					if rng.IntN(4) > 0 {
-						snap.Entry = fmt.Sprintf("entry%05d", rng.IntN(n))[rng.IntN(5):]
-					}
-					batch = append(batch, snap)
+				snap := &Snapshot{Tree: id, Worktree: key.worktree, Session: key.session, Parent: newest[key],
+					Base: State{Tree: id}, Also: []State{{id, id}, {Tree: id}}, Data: []byte{0, 1, byte(rng.IntN(256))}}
+				if rng.IntN(4) > 0 {
+					snap.Entry = fmt.Sprintf("entry%05d", rng.IntN(n))[rng.IntN(5):]
 				}
-				if err := w.CommitAll(t.Context(), batch, newest[key]); err != nil {
+				if err := w.Commit(t.Context(), snap, newest[key]); err != nil {
 					return err
 				}
-				newest[key] = batch[len(batch)-1].Seq
-				all = append(all, batch...)
+				newest[key] = snap.Seq
+				all = append(all, snap)
 				if again := all[max(0, len(all)-1-rng.IntN(6))]; rng.IntN(3) == 0 {
 					again.Entry = fmt.Sprintf("again%d", rng.IntN(n))
 					if err := s.Amend(t.Context(), again); err != nil {

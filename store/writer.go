@@ -450,14 +450,7 @@ func (s *Store) flushFor(loc location) error {
 // as the caller knows it, 0 for none: if there is a newer one the error
 // matches [ErrMoved] and nothing is recorded.
 func (w *Writer) Commit(ctx context.Context, snap *Snapshot, newest uint64) error {
-	return w.CommitAll(ctx, []*Snapshot{snap}, newest)
-}
-
-// CommitAll is Commit for several snapshots of one worktree and session: all
-// are recorded or none. The first keeps its Parent, each is the Parent of the
-// next.
-func (w *Writer) CommitAll(ctx context.Context, snaps []*Snapshot, newest uint64) error {
-	req := &commitRequest{generation: w.generation, snaps: snaps, newest: newest}
+	req := &commitRequest{generation: w.generation, snap: snap, newest: newest}
 	if err := w.commit(ctx, req); err != nil {
 		return fmt.Errorf("commit snapshot: %w", err)
 	}
@@ -529,7 +522,7 @@ func (s *Store) state(generation int) (intact, committed bool) {
 // A commitRequest waits for its turn in a group commit.
 type commitRequest struct {
 	generation int
-	snaps      []*Snapshot // of one session; none: objects only
+	snap       *Snapshot // nil: objects only
 	newest     uint64
 	done       bool // set, like err, by the leader
 	err        error
@@ -648,55 +641,39 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
 	taken := make(map[headKey]bool) // sessions that this batch moves
 	var numbered []*Snapshot
 	for _, r := range batch {
-		if len(r.snaps) == 0 {
+		if r.snap == nil {
 			records = append(records, record{kind: framePacks, body: appendPacks(nil, packs)})
 			continue
 		}
-		key := headKey{r.snaps[0].Worktree, r.snaps[0].Session}
+		key := headKey{r.snap.Worktree, r.snap.Session}
 		head, err := s.j.head(key)
 		if err != nil {
 			return err
 		}
 		if taken[key] || head != nil && head.Seq != r.newest || head == nil && r.newest != 0 {
-			r.err = fmt.Errorf("session %q: %w", r.snaps[0].Session, ErrMoved)
+			r.err = fmt.Errorf("session %q: %w", r.snap.Session, ErrMoved)
 			continue
 		}
-		list, err := r.records(s.j.seq+1+uint64(len(records)), packs)
-		if err != nil {
-			r.err = err
+		body := r.snap.appendBody(nil, packs)
+		if len(body) > maxFrameBody {
+			r.err = fmt.Errorf("record of %d bytes: the limit is %d", len(body), maxFrameBody)
 			continue
 		}
+		r.snap.Seq = s.j.seq + 1 + uint64(len(records))
 		taken[key] = true
-		records = append(records, list...)
-		numbered = append(numbered, r.snaps...)
+		records = append(records, record{kind: frameSnapshot, body: body})
+		numbered = append(numbered, r.snap)
 	}
 	if len(records) == 0 {
 		return nil
 	}
-	if err := s.j.append(records); err != nil {
+	err := s.j.append(records)
+	if err != nil {
 		for _, snap := range numbered {
 			snap.Seq = 0
 		}
-		return err
 	}
-	return nil
-}
-
-// records numbers the snapshots of a request and encodes them.
-func (r *commitRequest) records(first uint64, packs []packLen) ([]record, error) {
-	var records []record
-	for i, snap := range r.snaps {
-		snap.Seq = first + uint64(i)
-		if i > 0 {
-			snap.Parent = snap.Seq - 1
-		}
-		body := snap.appendBody(nil, packs)
-		if len(body) > maxFrameBody {
-			return nil, fmt.Errorf("record of %d bytes: the limit is %d", len(body), maxFrameBody)
-		}
-		records = append(records, record{kind: frameSnapshot, body: body})
-	}
-	return records, nil
+	return err
 }
 
 // syncPacks makes durable what this process has appended, and returns the
