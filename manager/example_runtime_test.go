@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +14,8 @@ import (
 	"github.com/boocode/filestore/session"
 )
 
-// A runtime is an agent loop that embeds the library.
-type runtime struct {
+// An agent is the loop of a runtime that embeds the library.
+type agent struct {
 	dir          string        // where the agent works
 	stores       string        // where the library keeps what it records: not below dir
 	conversation *session.Tree // a real one has it on the disk, too
@@ -27,10 +26,10 @@ type runtime struct {
 type call struct{ tool, path, content string }
 
 // start begins a process: that of a new conversation, or a later one.
-func (r *runtime) start(ctx context.Context) (err error) {
-	r.files, err = manager.Open(ctx, r.dir, &manager.Options{
-		StoreRoot:   r.stores,
-		Session:     r.conversation.Header().ID, // the same in each process
+func (a *agent) start(ctx context.Context) (err error) {
+	a.files, err = manager.Open(ctx, a.dir, &manager.Options{
+		StoreRoot:   a.stores,
+		Session:     a.conversation.Header().ID, // the same in each process
 		ToolWindows: true,                       // we call OnToolStart and OnToolEnd
 	})
 	if err != nil {
@@ -38,43 +37,43 @@ func (r *runtime) start(ctx context.Context) (err error) {
 	}
 	// From now on the manager reads our tree, also the entries that we add and
 	// the leaf that we move.
-	err = r.files.RebuildIndex(ctx, r.conversation)
+	err = a.files.RebuildIndex(ctx, a.conversation)
 	if err != nil {
-		return errors.Join(err, r.files.Close())
+		return errors.Join(err, a.files.Close())
 	}
-	look, err := r.files.Initialize(ctx)
+	look, err := a.files.Initialize(ctx)
 	if err != nil {
-		return errors.Join(err, r.files.Close())
+		return errors.Join(err, a.files.Close())
 	}
 	show("the user, while nothing ran", look.Offline)
 	return nil
 }
 
 // turn runs a turn of the agent and returns the entry of what it changed.
-func (r *runtime) turn(ctx context.Context, prompt string, calls ...call) (string, error) {
+func (a *agent) turn(ctx context.Context, prompt string, calls ...call) (string, error) {
 	fmt.Println("##", prompt)
-	r.add(session.Entry{Type: "message", Role: "user"})
+	a.add(session.Entry{Type: "message", Role: "user"})
 
 	// The turn starts before the agent can do anything, and before its answer
 	// is in the conversation: one that is there already counts as a turn.
-	look, err := r.files.OnTurnStart(ctx, nil)
+	look, err := a.files.OnTurnStart(ctx, nil)
 	if err != nil {
 		return "", err
 	}
 	show("the user, since the last turn", look.Offline)
 
-	r.add(session.Entry{Type: "message", Role: "assistant"})
+	a.add(session.Entry{Type: "message", Role: "assistant"})
 	var failed error
 	for i, c := range calls {
-		if err := r.run(ctx, fmt.Sprint("call-", i), c); err != nil {
+		if err := a.run(ctx, fmt.Sprint("call-", i), c); err != nil {
 			failed = err // the model would be told
 		}
-		r.add(session.Entry{Type: "message", Role: "toolResult"})
+		a.add(session.Entry{Type: "message", Role: "toolResult"})
 	}
 
 	// A turn ends however it went. One that does not, as after a crash, is
 	// closed as interrupted by the next OnTurnStart.
-	look, err = r.files.OnTurnEnd(ctx, r.appendStep)
+	look, err = a.files.OnTurnEnd(ctx, a.appendStep)
 	if err = errors.Join(failed, err); err != nil {
 		return "", err
 	}
@@ -86,48 +85,48 @@ func (r *runtime) turn(ctx context.Context, prompt string, calls ...call) (strin
 
 // run lets a tool do its work. A tool starts and ends whether it succeeds or
 // not, and has an ID that no other has meanwhile.
-func (r *runtime) run(ctx context.Context, id string, c call) error {
+func (a *agent) run(ctx context.Context, id string, c call) error {
 	if c.tool == "user" { // no tool, but an editor that saves while the agent thinks
-		return r.write(c.path, c.content)
+		return a.write(c.path, c.content)
 	}
-	if err := r.files.OnToolStart(ctx, id); err != nil {
+	if err := a.files.OnToolStart(ctx, id); err != nil {
 		return err
 	}
 	var err error
 	if c.tool == "edit" { // it knows what it writes; of a shell nobody does
-		err = r.files.Claim(ctx, c.path)
+		err = a.files.Claim(ctx, c.path)
 	}
 	if err == nil {
-		err = r.write(c.path, c.content)
+		err = a.write(c.path, c.content)
 	}
-	return errors.Join(err, r.files.OnToolEnd(ctx, id))
+	return errors.Join(err, a.files.OnToolEnd(ctx, id))
 }
 
 // appendStep is called by OnTurnEnd with what the turn did. It may not call
 // the manager.
-func (r *runtime) appendStep(_ context.Context, data *manager.StepSnapshotData) (string, error) {
+func (a *agent) appendStep(_ context.Context, data *manager.StepSnapshotData) (string, error) {
 	b, err := json.Marshal(data)
 	if err != nil {
 		return "", err
 	}
-	return r.add(session.Entry{Type: "custom", CustomType: session.StepSnapshot, Data: b}), nil
+	return a.add(session.Entry{Type: "custom", CustomType: session.StepSnapshot, Data: b}), nil
 }
 
 // add appends an entry to the conversation, below its leaf.
-func (r *runtime) add(e session.Entry) string {
-	e.ID = fmt.Sprint("e", r.conversation.Len()+1) // or session.NewID(r.conversation)
-	e.ParentID, e.Timestamp = r.conversation.Leaf(), time.Now()
-	r.conversation.Add(e)
+func (a *agent) add(e session.Entry) string {
+	e.ID = fmt.Sprint("e", a.conversation.Len()+1) // or session.NewID(a.conversation)
+	e.ParentID, e.Timestamp = a.conversation.Leaf(), time.Now()
+	a.conversation.Add(e)
 	return e.ID
 }
 
-func (r *runtime) write(path, content string) error {
-	return os.WriteFile(filepath.Join(r.dir, path), []byte(content), 0o644)
+func (a *agent) write(path, content string) error {
+	return os.WriteFile(filepath.Join(a.dir, path), []byte(content), 0o644)
 }
 
 // modified prints which files differ between two points, and whose doing it is.
-func (r *runtime) modified(ctx context.Context, title string, ask *manager.Range) error {
-	answer, err := r.files.ModifiedFiles(ctx, ask)
+func (a *agent) modified(ctx context.Context, title string, ask *manager.Range) error {
+	answer, err := a.files.ModifiedFiles(ctx, ask)
 	if err != nil {
 		return err
 	}
@@ -157,48 +156,48 @@ func Example_runtime() {
 	base, err := os.MkdirTemp("", "example")
 	do(err)
 	defer os.RemoveAll(base)
-	r := &runtime{dir: filepath.Join(base, "project"), stores: filepath.Join(base, "file-store"),
+	a := &agent{dir: filepath.Join(base, "project"), stores: filepath.Join(base, "file-store"),
 		conversation: session.NewTree(session.Header{ID: "demo"})}
-	do(os.Mkdir(r.dir, 0o755))
-	do(r.write("greet.txt", "hello\n"))
-	do(r.start(ctx))
+	do(os.Mkdir(a.dir, 0o755))
+	do(a.write("greet.txt", "hello\n"))
+	do(a.start(ctx))
 
-	french, err := r.turn(ctx, "Greet in French", call{"edit", "greet.txt", "bonjour\n"}, call{"shell", "build.log", "ok\n"})
+	french, err := a.turn(ctx, "Greet in French", call{"edit", "greet.txt", "bonjour\n"}, call{"shell", "build.log", "ok\n"})
 	do(err)
-	do(r.write("notes.txt", "from the user\n"))
-	shout, err := r.turn(ctx, "Shout", call{"edit", "greet.txt", "BONJOUR\n"}, call{"user", "todo.txt", "from the user\n"},
+	do(a.write("notes.txt", "from the user\n"))
+	shout, err := a.turn(ctx, "Shout", call{"edit", "greet.txt", "BONJOUR\n"}, call{"user", "todo.txt", "from the user\n"},
 		call{"shell", "loud.txt", "!\n"})
 	do(err)
-	do(r.modified(ctx, "the session", nil)) // from the start to where the conversation is
-	do(r.modified(ctx, "everybody", &manager.Range{Foreign: true}))
+	do(a.modified(ctx, "the session", nil)) // from the start to where the conversation is
+	do(a.modified(ctx, "everybody", &manager.Range{Foreign: true}))
 
 	// The user goes back to before "Shout". The leaf is all that moves: the
 	// files are what they are until somebody changes them.
-	do(r.conversation.SetLeaf(french))
-	whisper, err := r.turn(ctx, "Whisper", call{"edit", "greet.txt", "psst\n"}, call{"shell", "quiet.txt", ".\n"})
+	do(a.conversation.SetLeaf(french))
+	whisper, err := a.turn(ctx, "Whisper", call{"edit", "greet.txt", "psst\n"}, call{"shell", "quiet.txt", ".\n"})
 	do(err)
 
 	// From one end to the other: "Shout" is undone, "Whisper" is done. The
 	// file that "Shout" added is still there, so it does not differ.
 	ask := manager.Range{From: shout, To: whisper}
-	do(r.modified(ctx, "from Shout to Whisper", &ask))
-	diff, err := r.files.FileDiff(ctx, &manager.FileRange{Path: "greet.txt", From: ask.From, To: ask.To})
+	do(a.modified(ctx, "from Shout to Whisper", &ask))
+	diff, err := a.files.FileDiff(ctx, &manager.FileRange{Path: "greet.txt", From: ask.From, To: ask.To})
 	do(err)
 	fmt.Print(diff.UnifiedDiff)
 
 	// Another process takes the conversation up.
-	do(r.files.Close())
-	do(r.write("notes.txt", "more from the user\n"))
-	do(r.start(ctx))
-	_, err = r.turn(ctx, "Clean up", call{"edit", "build.log", ""})
+	do(a.files.Close())
+	do(a.write("notes.txt", "more from the user\n"))
+	do(a.start(ctx))
+	_, err = a.turn(ctx, "Clean up", call{"edit", "build.log", ""})
 	do(err)
-	do(r.modified(ctx, "this branch", nil))
-	do(r.files.Close())
+	do(a.modified(ctx, "this branch", nil))
+	do(a.files.Close())
 	// Output:
 }
 
 func do(err error) {
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 }

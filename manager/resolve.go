@@ -1,13 +1,9 @@
 package manager
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,105 +12,6 @@ import (
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
-
-// record returns a record by its number. Records do not change, but for the
-// entry that a step gets.
-func (m *FileSnapshotManager) record(ctx context.Context, seq uint64) (*record, error) {
-	if r := m.loaded[seq]; r != nil {
-		return r, nil
-	}
-	s, err := m.store.Snapshot(ctx, seq)
-	if err != nil {
-		return nil, err
-	}
-	r, err := readRecord(s)
-	if err != nil {
-		return nil, err
-	}
-	if len(m.loaded) >= maxLoaded {
-		clear(m.loaded)
-	}
-	if r.data.Told || r.Kind != kindStep {
-		m.loaded[seq] = r
-	}
-	return r, nil
-}
-
-// maxLoaded bounds the records that are kept, of about a kilobyte each.
-const maxLoaded = 4096
-
-// back yields the step of a number and those before it, to the start of the
-// session. Each pair is a record and nil, or nil and the error that ends the
-// sequence.
-func (m *FileSnapshotManager) back(ctx context.Context, seq uint64) iter.Seq2[*record, error] {
-	return func(yield func(*record, error) bool) {
-		for seq != 0 {
-			r, err := m.record(ctx, seq)
-			if !yield(r, err) || err != nil || r.Kind == kindStart {
-				return
-			}
-			seq = r.data.Prev
-		}
-	}
-}
-
-// link gives a new step its place in the line of steps. Beside the step before
-// it each knows one further back, chosen so that any is found in a number of
-// hops that grows with the logarithm of their number (Myers, An applicative
-// random-access stack, 1983).
-func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
-	if r.data.Prev == 0 {
-		return nil
-	}
-	prev, err := m.record(ctx, r.data.Prev)
-	if err != nil {
-		return err
-	}
-	r.data.Depth, r.data.Jump = prev.data.Depth+1, prev.Seq
-	if prev.data.Jump == 0 {
-		return nil
-	}
-	jump, err := m.record(ctx, prev.data.Jump)
-	if err != nil {
-		return err
-	}
-	if jump.data.Jump == 0 {
-		return nil
-	}
-	further, err := m.record(ctx, jump.data.Jump)
-	if err != nil {
-		return err
-	}
-	if prev.data.Depth-jump.data.Depth == jump.data.Depth-further.data.Depth {
-		r.data.Jump = further.Seq
-	}
-	return nil
-}
-
-// ancestor returns the last step at or before r for which is holds, the start
-// if there is none. As soon as is holds it must hold for all before.
-func (m *FileSnapshotManager) ancestor(ctx context.Context, r *record, is func(*record) bool) (*record, error) {
-	for !is(r) && r.Kind != kindStart {
-		to := r.data.Prev
-		if r.data.Jump != 0 {
-			j, err := m.record(ctx, r.data.Jump)
-			if err != nil {
-				return nil, err
-			}
-			if !is(j) {
-				to = j.Seq
-			}
-		}
-		if to == 0 {
-			break
-		}
-		var err error
-		if r, err = m.record(ctx, to); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
 
 // A Point is a moment in a session at which the files are known.
 type Point struct {
@@ -147,119 +44,6 @@ func (s *step) turn() int {
 		return s.record.data.Turn
 	}
 	return s.data.TurnIndex
-}
-
-// RebuildIndex takes up the entries of the session's log from the runtime: the
-// entries that steps were given, and the paths between them. leaf is where the
-// session stands; "" is before the first entry. The manager keeps the tree,
-// and reads from it what the runtime adds.
-//
-// Steps that another session has recorded, as after a fork, are kept for this
-// session as well, so that it does not depend on the other.
-func (m *FileSnapshotManager) RebuildIndex(ctx context.Context, entries *session.Tree) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.given, m.turn = entries, 0
-	if m.opts.ReadOnly {
-		return nil
-	}
-	if err := m.adopt(ctx, entries); err != nil {
-		return fmt.Errorf("rebuild the index of session %q: %w", m.opts.Session, err)
-	}
-	return nil
-}
-
-// entries returns the session's log, nil if there is none but the records.
-func (m *FileSnapshotManager) entries(ctx context.Context) (*session.Tree, error) {
-	if m.given != nil {
-		return m.given, nil
-	}
-	if m.file == nil {
-		return nil, nil
-	}
-	if err := m.file.Refresh(ctx); err != nil {
-		return nil, err
-	}
-	return m.file.Tree(), nil
-}
-
-// adopt names the entries of steps that the runtime did not, and pins the
-// steps of other sessions.
-func (m *FileSnapshotManager) adopt(ctx context.Context, entries *session.Tree) error {
-	path, err := entries.Path(entries.Leaf())
-	if err != nil {
-		return err
-	}
-	var foreign []*step
-	for _, e := range path {
-		s, err := m.stepOf(ctx, e)
-		if err != nil || s == nil || s.record == nil {
-			if err != nil {
-				m.log.Warn("step-snapshot not known", "entry", e.ID, "err", err)
-			}
-			continue
-		}
-		switch {
-		case s.Session != m.opts.Session || s.Worktree != m.project.Worktree():
-			foreign = append(foreign, s)
-		case s.Entry == "":
-			if err := m.bind(ctx, s.record, e.ID); err != nil {
-				return err
-			}
-		}
-	}
-	return m.pin(ctx, foreign)
-}
-
-// pin records the states of other sessions' steps as this session's as well,
-// so that they are kept as long as either needs them.
-func (m *FileSnapshotManager) pin(ctx context.Context, steps []*step) error {
-	r := &record{Snapshot: &store.Snapshot{Kind: kindPin}}
-	for _, s := range steps {
-		r.data.Pinned = max(r.data.Pinned, s.Seq)
-		r.Also = append(append(r.Also, s.Base, s.State()), s.Also...)
-	}
-	head, err := m.newest(ctx, m.opts.Session)
-	if err != nil || len(steps) == 0 || head != nil && head.data.Pinned >= r.data.Pinned {
-		return err
-	}
-	slices.SortFunc(r.Also, func(a, b store.State) int {
-		return cmp.Or(bytes.Compare(a.Tree[:], b.Tree[:]), bytes.Compare(a.Coverage[:], b.Coverage[:]))
-	})
-	r.Also = slices.Compact(r.Also)
-	_, err = m.observe(ctx, m.turnOptions(), func(o *observation) error {
-		if err := m.begin(ctx, o); err != nil {
-			return err
-		}
-		return m.commit(ctx, o, r)
-	})
-	return err
-}
-
-// stepOf returns the step that an entry of the log stands for, nil if it is no
-// step-snapshot. The error matches [ErrUnknown] if its data is not what we
-// write.
-func (m *FileSnapshotManager) stepOf(ctx context.Context, e *session.Entry) (*step, error) {
-	if e.Type != "custom" || e.CustomType != session.StepSnapshot {
-		return nil, nil
-	}
-	d := new(StepSnapshotData)
-	if err := json.Unmarshal(e.Data, d); err != nil || d.SnapshotTreeHash.IsZero() {
-		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours: %v", e.ID, ErrUnknown, err)
-	}
-	s := &step{entry: e.ID, data: d}
-	if d.SnapshotSeq == 0 {
-		return s, nil
-	}
-	r, err := m.record(ctx, d.SnapshotSeq)
-	switch {
-	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat): // an entry from elsewhere
-	case err != nil:
-		return nil, err
-	case r.Tree == d.SnapshotTreeHash && r.isStep():
-		s.record = r
-	}
-	return s, nil
 }
 
 // pointOf returns the point of a step.
@@ -331,29 +115,6 @@ func generations(rev string) (n int, ok bool) {
 	}
 	n, err := strconv.Atoi(digits)
 	return n, err == nil && n >= 0
-}
-
-// head returns the newest step of the session's line.
-func (m *FileSnapshotManager) head(ctx context.Context) (*record, error) {
-	r, err := m.newest(ctx, m.opts.Session)
-	if err != nil {
-		return nil, err
-	}
-	if r == nil || r.step() == 0 {
-		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
-	}
-	return m.record(ctx, r.step())
-}
-
-// logSteps returns the step-snapshot entries on the path to an entry.
-func logSteps(log *session.Tree, id string) ([]*session.Entry, error) {
-	path, err := log.Path(id)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(path, func(e *session.Entry) bool {
-		return e.Type != "custom" || e.CustomType != session.StepSnapshot
-	}), nil
 }
 
 // startPoint returns the start of the session.
@@ -508,39 +269,6 @@ func (m *FileSnapshotManager) atEntry(ctx context.Context, log *session.Tree, e 
 		err = fmt.Errorf("entry %q: %w: nothing says what the files were", e.ID, ErrUnknown)
 	}
 	return p, err
-}
-
-// stepBelow returns the first step-snapshot below an entry, before the next
-// message of the agent or the user.
-func stepBelow(log *session.Tree, e *session.Entry) *session.Entry {
-	return search(log, e, func(e *session.Entry) bool {
-		return e.Type == "message" && (e.Role == "assistant" || e.Role == "user")
-	})
-}
-
-// firstBelow returns the first step-snapshot below an entry.
-func firstBelow(log *session.Tree, e *session.Entry) *session.Entry {
-	return search(log, e, func(*session.Entry) bool { return false })
-}
-
-// search looks for a step-snapshot below an entry, in the order of the file
-// and no further than where stop holds.
-func search(log *session.Tree, e *session.Entry, stop func(*session.Entry) bool) *session.Entry {
-	seen := map[string]bool{e.ID: true} // parents may form a cycle
-	queue := slices.Clone(log.Children(e.ID))
-	for len(queue) > 0 {
-		e := queue[0]
-		queue = queue[1:]
-		if seen[e.ID] || stop(e) {
-			continue
-		}
-		seen[e.ID] = true
-		if e.Type == "custom" && e.CustomType == session.StepSnapshot {
-			return e
-		}
-		queue = append(log.Children(e.ID), queue...)
-	}
-	return nil
 }
 
 // named finds a step by its entry, or a tree, in the store.

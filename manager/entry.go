@@ -1,0 +1,165 @@
+package manager
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+)
+
+// An AppendFunc appends the data of a step to the runtime's session log, as
+// that of a custom entry of type step-snapshot, and returns the entry's ID. A
+// runtime that does not know the ID returns "": RebuildIndex finds it later.
+// It is called by the goroutine that called OnTurnEnd, and may not call the
+// manager. An error leaves the step recorded, and it is offered again at the
+// end of the next turn.
+type AppendFunc func(ctx context.Context, data *StepSnapshotData) (entryID string, err error)
+
+// newEntryID returns an ID that no entry in the store has: 8 hex digits, as pi
+// has them.
+func (m *FileSnapshotManager) newEntryID(ctx context.Context) (string, error) {
+	for {
+		var b [4]byte
+		rand.Read(b[:]) // never fails (crypto/rand)
+		id := hex.EncodeToString(b[:])
+		used := false
+		for _, err := range m.store.ByEntry(ctx, id) {
+			if err != nil {
+				return "", err
+			}
+			used = true
+		}
+		if !used {
+			return id, nil
+		}
+	}
+}
+
+// dataOf returns the data of a step's entry.
+func (m *FileSnapshotManager) dataOf(r *record, changes []change) *StepSnapshotData {
+	own, contested := diffsOf(changes)
+	d := &StepSnapshotData{SnapshotTreeHash: r.Tree, Diff: own.orNil(), Contested: contested.orNil(), TurnIndex: r.data.Turn,
+		RuntimeTurnIndex: r.data.RuntimeTurn, SnapshotSeq: r.Seq, Interrupted: r.data.Interrupted, Partial: r.data.Partial}
+	if r.Kind == kindStep {
+		d.BaselineTreeHash = &r.Base.Tree
+	}
+	return d
+}
+
+// tell gives the runtime the steps that it has not heard of, oldest first.
+func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append AppendFunc) error {
+	untold, err := m.untold(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range slices.Backward(untold) {
+		data := result.Data
+		if data == nil || data.SnapshotSeq != r.Seq {
+			changes, err := m.changes(ctx, r)
+			if err != nil {
+				return err
+			}
+			data = m.dataOf(r, changes)
+		}
+		id, err := append(ctx, data)
+		if err != nil {
+			return err
+		}
+		if err := m.bind(ctx, r, id); err != nil {
+			return err
+		}
+		if data == result.Data {
+			result.EntryID = id
+		}
+		if m.given == nil || id == "" {
+			continue
+		}
+		if _, ok := m.given.Entry(id); !ok { // the runtime does not keep the tree up to date
+			m.given.Add(session.Entry{ID: id, ParentID: m.given.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(data)})
+		}
+	}
+	return nil
+}
+
+// untold returns the steps that no log has an entry for, newest first.
+func (m *FileSnapshotManager) untold(ctx context.Context) ([]*record, error) {
+	head, err := m.newest(ctx, m.opts.Session)
+	if err != nil || head == nil {
+		return nil, err
+	}
+	var list []*record
+	for r, err := range m.back(ctx, head.step()) {
+		if err != nil {
+			return nil, err
+		}
+		if r.data.Told || r.Kind == kindStart {
+			break
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
+// bind records which entry of the runtime's log a step has.
+func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string) error {
+	amended := &record{new(store.Snapshot), r.data}
+	*amended.Snapshot = *r.Snapshot
+	amended.Entry, amended.data.Told = entry, true
+	amended.write()
+	if err := m.store.Amend(ctx, amended.Snapshot); err != nil {
+		return err
+	}
+	m.loaded[r.Seq] = amended
+	return nil
+}
+
+// appendOwn writes the steps that our own log of the session lacks.
+func (m *FileSnapshotManager) appendOwn(ctx context.Context) error {
+	if m.own == nil {
+		log, err := session.OpenLog(ctx, m.store.FS(), m.sessionsDir()+"/"+m.opts.Session+".jsonl",
+			&session.Header{ID: m.opts.Session, CWD: m.project.Root})
+		if err != nil {
+			return err
+		}
+		m.own = log
+	}
+	head, err := m.newest(ctx, m.opts.Session)
+	if err != nil || head == nil {
+		return err
+	}
+	if err := m.own.Refresh(ctx); err != nil {
+		return err
+	}
+	var missing []*record
+	parent := ""
+	for r, err := range m.back(ctx, head.step()) {
+		if err != nil {
+			return err
+		}
+		if r.Entry == "" {
+			continue // a start, or a step that the runtime has told nobody the entry of
+		}
+		if _, ok := m.own.Tree().Entry(r.Entry); ok {
+			parent = r.Entry
+			break
+		}
+		missing = append(missing, r)
+	}
+	var entries []session.Entry
+	for _, r := range slices.Backward(missing) {
+		changes, err := m.changes(ctx, r)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, session.Entry{ID: r.Entry, ParentID: parent, Type: "custom", CustomType: session.StepSnapshot,
+			Timestamp: r.Time, Data: encode(m.dataOf(r, changes))})
+		parent = r.Entry
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	return m.own.Append(ctx, entries...)
+}

@@ -1,0 +1,178 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A Result is what came of looking at the directory.
+type Result struct {
+	EntryID string            // session entry of the step; "": none, or the runtime did not say
+	Data    *StepSnapshotData // of the step; nil: the turn changed nothing
+	Offline *Diff             // what was found changed that is no turn's doing; nil: nothing
+
+	Tree     store.ID         // of the directory
+	Since    *Point           // where the session stood before; nil: this is its start
+	Snapshot *store.Snapshot  // what was recorded last; nil: nothing changed
+	Capture  *tree.Result     // what was found, and what was left out
+	Written  store.WriteStats // what it added to the store
+}
+
+// A look is a capture under the lock on the worktree's turns.
+type look struct {
+	turns   *turns
+	w       *store.Writer
+	capture *tree.Result
+	state   store.State // of the directory now
+	last    *record     // newest record of the worktree, of any session; nil: none
+	head    *record     // newest of this session; nil: none
+	windows []string    // open until now
+	changed bool        // the tree is not that of last
+	result  *Result
+}
+
+// look captures the directory and calls fn to record what was found. The
+// caller holds mu.
+func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (*Result, error) {
+	ws, err := m.workspace()
+	if err != nil {
+		return nil, err
+	}
+	o := &look{result: new(Result)}
+	err = m.withTurns(ctx, func(t *turns) (err error) {
+		o.turns = t
+		if o.w, err = m.store.Begin(ctx); err != nil {
+			return err
+		}
+		defer func() {
+			o.result.Written = o.w.Stats()
+			// What was put and not committed stays, for the next try.
+			if cerr := o.w.Close(); cerr != nil {
+				m.log.Debug("writer not closed cleanly", "err", cerr)
+			}
+		}()
+		if o.capture, err = ws.Capture(ctx, o.w, opts); err != nil {
+			return err
+		}
+		o.state = store.State{Tree: o.capture.Tree, Coverage: o.capture.Coverage}
+		if o.last, err = m.newest(ctx, store.AnySession); err != nil {
+			return err
+		}
+		if o.head, err = m.newest(ctx, m.opts.Session); err != nil {
+			return err
+		}
+		if o.head != nil && o.head.step() != 0 {
+			r, err := m.record(ctx, o.head.step())
+			if err != nil {
+				return err
+			}
+			o.result.Since = pointOf(&step{entry: r.Entry, record: r})
+		}
+		o.windows = t.windows()
+		o.changed = o.last == nil || o.last.Tree != o.state.Tree
+		if err := fn(o); err != nil {
+			return err
+		}
+		return m.bury(t, o.newestSeq())
+	})
+	if err != nil {
+		return nil, err
+	}
+	o.result.Tree, o.result.Capture = o.state.Tree, o.capture
+	return o.result, nil
+}
+
+// turnOptions are those of a capture that belongs to a turn: over a limit, it
+// takes what fits.
+func (m *FileSnapshotManager) turnOptions() *tree.CaptureOptions {
+	limits := m.opts.Limits
+	if limits.Time == 0 {
+		limits.Time = defaultTime
+	}
+	return &tree.CaptureOptions{Limits: limits, Partial: true}
+}
+
+// newest returns the newest record of a session in the worktree, nil if there
+// is none.
+func (m *FileSnapshotManager) newest(ctx context.Context, session string) (*record, error) {
+	s, err := m.store.Newest(ctx, m.project.Worktree(), session)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readRecord(s)
+}
+
+// newestSeq returns the number of the worktree's newest record.
+func (o *look) newestSeq() uint64 {
+	if o.last == nil {
+		return 0
+	}
+	return o.last.Seq
+}
+
+// found records that the directory has changed since the last record, unless
+// it has not. The record is of the given kind and becomes o.last.
+func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) error {
+	if !o.changed {
+		return nil
+	}
+	if len(o.windows) == 0 && o.last != nil {
+		diff, err := m.diff(ctx, o.last.State(), o.state)
+		if err != nil {
+			return err
+		}
+		o.result.Offline = diff.orNil()
+	}
+	r := &record{Snapshot: &store.Snapshot{Kind: kind}}
+	r.data.Windows = o.windows
+	if d := o.result.Offline; d != nil {
+		r.data.Counts = d.counts()
+	}
+	if o.last != nil {
+		r.Base = o.last.State()
+	}
+	return m.commit(ctx, o, r)
+}
+
+// commit records the state that was seen. The record brings its kind and
+// what is special to it.
+func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) error {
+	r.Tree, r.Coverage, r.Time = o.state.Tree, o.state.Coverage, time.Now()
+	r.Worktree, r.Root, r.Session = m.project.Worktree(), m.project.Root, m.opts.Session
+	head, err := m.project.Head()
+	if err != nil { // it is only for people
+		m.log.Warn("git commit not recorded", "root", m.project.Root, "err", err)
+	}
+	r.Head = head
+	r.data.After = o.newestSeq()
+	if r.data.Partial = o.capture.Partial; o.head != nil {
+		r.Parent = o.head.Seq
+		r.data.Pinned = max(r.data.Pinned, o.head.data.Pinned)
+		if r.data.Prev == 0 {
+			r.data.Prev = o.head.step()
+		}
+		prev, err := m.record(ctx, r.data.Prev)
+		if err != nil {
+			return err
+		}
+		r.data.Start = prev.start()
+	}
+	if r.Kind == kindStep {
+		if err := m.link(ctx, r); err != nil {
+			return err
+		}
+	}
+	r.write()
+	if err := o.w.Commit(ctx, r.Snapshot, r.Parent); err != nil {
+		return err
+	}
+	o.last, o.head, o.changed, o.result.Snapshot = r, r, false, r.Snapshot
+	return nil
+}
