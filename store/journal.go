@@ -50,10 +50,11 @@ type journal struct {
 	heads  map[headKey]*Snapshot
 	damage []*CorruptError
 
-	base     uint64                    // number of the last record before the newest segment
-	recent   []*Snapshot               // of the newest segment, by Seq
-	older    map[uint64]*closedSegment // what was needed of the others
-	inMemory []uint64                  // those of them whose content is kept, in the order of reading
+	base       uint64                    // number of the last record before the newest segment
+	closedSegs []uint64                  // the segments before the newest, as of the last refresh, ascending
+	recent     []*Snapshot               // of the newest segment, by Seq
+	older      map[uint64]*closedSegment // what was needed of the others
+	inMemory   []uint64                  // those of them whose content is kept, in the order of reading
 }
 
 func newJournal(fsys vfs.FS, store [16]byte) *journal {
@@ -96,6 +97,7 @@ func (j *journal) refresh() error {
 	if err != nil {
 		return err
 	}
+	j.closedSegs = segs[:max(len(segs)-1, 0)]
 	if len(segs) > 0 && segs[len(segs)-1] != j.seg {
 		if err := j.openSegment(segs[len(segs)-1]); err != nil {
 			return err

@@ -270,13 +270,10 @@ func (j *journal) bySeq(seq uint64) (*Snapshot, error) {
 	if i, ok := slices.BinarySearchFunc(j.recent, seq, func(s *Snapshot, seq uint64) int { return cmp.Compare(s.Seq, seq) }); ok {
 		return j.recent[i], nil
 	}
-	segs, err := j.closedSegments()
-	if err != nil {
-		return nil, err
-	}
 	// Records are numbered in the order of segments. One that was said again
 	// after damage is in a later segment, too.
-	i, _ := slices.BinarySearchFunc(segs, seq, func(seg, seq uint64) int {
+	var err error
+	i, _ := slices.BinarySearchFunc(j.closedSegs, seq, func(seg, seq uint64) int {
 		c, cerr := j.olderSegment(seg)
 		if cerr != nil {
 			err = cerr
@@ -289,7 +286,7 @@ func (j *journal) bySeq(seq uint64) (*Snapshot, error) {
 	}
 	// What is said again counts: the segments behind may have it.
 	var found *Snapshot
-	for n, seg := range segs[i:] {
+	for n, seg := range j.closedSegs[i:] {
 		if found != nil && n > sayAgain {
 			break
 		}
@@ -311,13 +308,6 @@ func (j *journal) bySeq(seq uint64) (*Snapshot, error) {
 // was said again. It is there to bound the time: it is said again at once.
 const sayAgain = 4
 
-// closedSegments returns the segments before the newest, ascending.
-func (j *journal) closedSegments() ([]uint64, error) {
-	segs, err := j.segments()
-	i, _ := slices.BinarySearch(segs, j.seg)
-	return segs[:i], err
-}
-
 // find yields the snapshots that fit, newest first. refs chooses the table of
 // a summary and the range of keys in it that may fit.
 func (j *journal) find(fits func(*Snapshot) bool, refs func(*summary) ([]keyRef, uint64, uint64)) iter.Seq2[*Snapshot, error] {
@@ -336,12 +326,7 @@ func (j *journal) find(fits func(*Snapshot) bool, refs func(*summary) ([]keyRef,
 		if !segment(j.recent, j.base) {
 			return
 		}
-		segs, err := j.closedSegments()
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		for _, seg := range slices.Backward(segs) {
+		for _, seg := range slices.Backward(j.closedSegs) {
 			c, err := j.olderSegment(seg)
 			if err != nil {
 				yield(nil, err)
