@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -162,4 +163,9 @@ func brief(rows []ModifiedFileInfo) map[string]string {
 		}
 	}
 	return short
+}
+
+// testContext is for code that runs outside of a test.
+func testContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), time.Minute)
 }
