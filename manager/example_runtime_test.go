@@ -169,7 +169,7 @@ func Example_runtime() {
 		call{"shell", "loud.txt", "!\n"})
 	do(err)
 	do(a.modified(ctx, "the session", nil)) // from the start to where the conversation is
-	do(a.modified(ctx, "everybody", &manager.Range{Foreign: true}))
+	do(a.modified(ctx, "everybody", &manager.Range{Foreign: true})) // also what was saved between two tools
 
 	// The user goes back to before "Shout". The leaf is all that moves: the
 	// files are what they are until somebody changes them.
@@ -191,9 +191,42 @@ func Example_runtime() {
 	do(a.start(ctx))
 	_, err = a.turn(ctx, "Clean up", call{"edit", "build.log", ""})
 	do(err)
+	// What was written on the other branch is not this one's: no loud.txt.
 	do(a.modified(ctx, "this branch", nil))
 	do(a.files.Close())
 	// Output:
+	// ## Greet in French
+	// the agent, in turn 0: build.log added, greet.txt modified
+	// ## Shout
+	// the user, since the last turn: notes.txt added
+	// the agent, in turn 1: greet.txt modified, loud.txt added
+	// the session
+	//   build.log added    turn
+	//   greet.txt modified claimed
+	//   loud.txt  added    turn
+	// everybody
+	//   build.log added    turn
+	//   greet.txt modified claimed
+	//   loud.txt  added    turn
+	//   notes.txt added    offline
+	//   todo.txt  added    offline
+	// ## Whisper
+	// the agent, in turn 1: greet.txt modified, quiet.txt added
+	// from Shout to Whisper
+	//   greet.txt modified claimed
+	//   quiet.txt added    turn
+	// --- greet.txt
+	// +++ greet.txt
+	// @@ -1 +1 @@
+	// -BONJOUR
+	// +psst
+	// the user, while nothing ran: notes.txt modified
+	// ## Clean up
+	// the agent, in turn 2: build.log modified
+	// this branch
+	//   build.log added    claimed
+	//   greet.txt modified claimed
+	//   quiet.txt added    turn
 }
 
 func do(err error) {

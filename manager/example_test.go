@@ -120,7 +120,7 @@ func ExampleFileSnapshotManager_Claim() {
 	must(bob.OnTurnStart(ctx, nil))
 	check(alice.Claim(ctx, "a.txt"))
 	p.write("a.txt", "from alice\n")
-	check(bob.Claim(ctx, filepath.Join(p.dir, "b.txt")))
+	check(bob.Claim(ctx, "b.txt"))
 	p.write("b.txt", "from bob\n")
 	p.write("build.log", "from either\n") // nobody says who wrote it
 

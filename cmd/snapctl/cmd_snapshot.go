@@ -120,7 +120,7 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 	c := r.Capture
 	switch {
 	case r.Data == nil:
-		fmt.Fprintf(a.out, "nothing changed since %s: %s (%s)\n", a.paint(yellow, r.Since.EntryID), count(c.Files, "file"), seconds(took))
+		fmt.Fprintf(a.out, "nothing changed since %s: %s (%s)\n", a.paint(yellow, name(r.Since)), count(c.Files, "file"), seconds(took))
 	case r.Since == nil:
 		fmt.Fprintf(a.out, "%s  first snapshot, %s, %s, %s stored (%s)\n", a.paint(yellow, r.EntryID),
 			count(c.Files, "file"), size(c.Bytes), size(r.Written.Stored), seconds(took))
