@@ -168,7 +168,7 @@ func Example_runtime() {
 	shout, err := a.turn(ctx, "Shout", call{"edit", "greet.txt", "BONJOUR\n"}, call{"user", "todo.txt", "from the user\n"},
 		call{"shell", "loud.txt", "!\n"})
 	do(err)
-	do(a.modified(ctx, "the session", nil)) // from the start to where the conversation is
+	do(a.modified(ctx, "the session", nil))                         // from the start to where the conversation is
 	do(a.modified(ctx, "everybody", &manager.Range{Foreign: true})) // also what was saved between two tools
 
 	// The user goes back to before "Shout". The leaf is all that moves: the

@@ -666,3 +666,31 @@ func TestSpoiltTurns(t *testing.T) {
 		t.Errorf("turn (-want +got):\n%s%+v", d, r.Data.Contested)
 	}
 }
+
+// A process that dies between the record of a step and that of the turn's end
+// has ended the turn.
+func TestTurnEndedTwice(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.start(m)
+	b.write("a", "1")
+	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns")
+	open, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := b.end(m).EntryID
+	if err := os.WriteFile(name, open, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := b.open("s")
+	b.turn(again, func() { b.write("b", "2") })
+	want := map[string]string{"a": "added turn", "b": "added turn"}
+	if d := cmp.Diff(want, brief(b.modified(again, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if p, err := again.Resolve(t.Context(), "@~1"); err != nil || p.EntryID != id {
+		t.Errorf("the step before the last is %+v, %v; want %s", p, err, id)
+	}
+}

@@ -105,6 +105,14 @@ func (m *FileSnapshotManager) hold() (err error) {
 // interrupt closes a turn that was cut off. What is on the disk now is
 // recorded.
 func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *openTurn) error {
+	last, err := m.record(ctx, o.head.step())
+	if err != nil {
+		return err
+	}
+	if last.Seq > t.After && last.data.Turn == t.Turn && last.data.Prev == t.Prev {
+		o.turns.remove(t) // cut off when its step was recorded already
+		return nil
+	}
 	if t.End == 0 {
 		t.End = max(o.newestSeq(), 1)
 	}
