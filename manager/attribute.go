@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -38,10 +39,26 @@ type change struct {
 	status   tree.Status
 	old, new *tree.Entry // nil: absent
 	owner    Owner
+	mixed    bool // somebody else has changed it in between
 }
 
 // pathSet is a set of paths.
 type pathSet map[string]bool
+
+// has reports whether a path, or a directory above it, is in the set.
+func (s pathSet) has(path string) bool {
+	for len(s) > 0 {
+		if s[path] {
+			return true
+		}
+		i := strings.LastIndexByte(path, '/')
+		if i < 0 {
+			return false
+		}
+		path = path[:i]
+	}
+	return false
+}
 
 func newPathSet(paths [][]byte) pathSet {
 	set := make(pathSet, len(paths))
@@ -62,11 +79,12 @@ func changesOf(ctx context.Context, g tree.Getter, list []stretch, claims, forei
 				return nil, err
 			}
 			owner := OwnTurn
+			mine, theirs := claims.has(d.Path), s.contested && foreign.has(d.Path)
 			switch {
-			case claims[d.Path] && !(s.contested && foreign[d.Path]):
+			case mine && !theirs:
 				owner = Claimed
-			case s.contested && foreign[d.Path] && !claims[d.Path]:
-				continue // theirs
+			case theirs && !mine:
+				continue
 			case s.contested:
 				owner = Contested
 			}
@@ -87,8 +105,9 @@ func changesOf(ctx context.Context, g tree.Getter, list []stretch, claims, forei
 // deleted and added by one comparison.
 func (c *change) then(d *tree.Difference, owner Owner) *change {
 	if c == nil {
-		return &change{d.Path, d.Status, d.Old, d.New, owner}
+		return &change{d.Path, d.Status, d.Old, d.New, owner, false}
 	}
+	c.mixed = c.mixed || netStatus(c.new, d.Old) != 0
 	if d.Status == tree.Captured || d.Status == tree.Uncaptured {
 		if c.status != tree.Captured && c.status != tree.Uncaptured {
 			return c // it was changed on the disk as well
@@ -106,13 +125,15 @@ func (c *change) then(d *tree.Difference, owner Owner) *change {
 	return c
 }
 
-// settle sets the status to what the two ends say, and reports whether they
-// differ.
+// settle sets the status to what the two ends say, and reports whether there
+// is something to say: they differ, or what somebody did in between is gone.
 func (c *change) settle() bool {
 	if c.status == tree.Captured || c.status == tree.Uncaptured {
 		return true
 	}
-	c.status = netStatus(c.old, c.new)
+	if c.status = netStatus(c.old, c.new); c.status == 0 && c.mixed {
+		c.status = tree.Modified
+	}
 	return c.status != 0
 }
 

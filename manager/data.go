@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -26,6 +27,11 @@ type StepSnapshotData struct {
 	Contested        *Diff  `json:"contested,omitempty"`        // what this turn or another session's may have changed
 	Interrupted      bool   `json:"interrupted,omitempty"`      // the turn never ended: its process did
 	Partial          bool   `json:"partial,omitempty"`          // a limit was reached: see the coverage
+}
+
+// Entry returns the step-snapshot entry that has this data.
+func (d *StepSnapshotData) Entry(id, parent string) session.Entry {
+	return session.Entry{ID: id, ParentID: parent, Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)}
 }
 
 // A Diff lists the paths that differ between two states, each list in order.
@@ -105,10 +111,13 @@ const (
 	Contested Owner = "contested" // made while turns of several sessions ran, or after one was cut off
 	Offline   Owner = "offline"   // made while no turn ran: the user's
 	Other     Owner = "other"     // another session's
+	Branch    Owner = "branch"    // made by a turn of the session that is not on the way between the points
 )
 
 // A ModifiedFileInfo is a path that turns have changed. Status, TurnIndex and
-// EntryID are those of the first change in the range that was asked for.
+// EntryID are those of the first change in the range that was asked for. Owner
+// is Contested if it is so for one of its turns, else Claimed if one of them
+// has claimed it.
 type ModifiedFileInfo struct {
 	Path      string `json:"path"` // slash-separated, relative to the session's directory
 	Status    string `json:"status"`
@@ -119,6 +128,7 @@ type ModifiedFileInfo struct {
 	LastTurnIndex int    `json:"lastTurnIndex"`
 	LastEntryID   string `json:"lastEntryId"`
 	Owner         Owner  `json:"owner"`
+	Mixed         bool   `json:"mixed,omitempty"` // somebody else has changed it, too; known if Foreign was asked for
 	RenamedFrom   string `json:"renamedFrom,omitempty"`
 	PathBytes     []byte `json:"pathBytes,omitempty"` // the path, if it is not UTF-8
 }
@@ -161,7 +171,7 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Paths yields all paths of the lists, sorted, with their status.
+// Paths yields all paths of the lists, raw and sorted, with their status.
 func (d *Diff) Paths() iter.Seq2[string, tree.Status] {
 	return func(yield func(string, tree.Status) bool) {
 		type item struct {
@@ -174,7 +184,10 @@ func (d *Diff) Paths() iter.Seq2[string, tree.Status] {
 			status tree.Status
 		}{{d.Added, tree.Added}, {d.Modified, tree.Modified}, {d.Deleted, tree.Deleted},
 			{d.Captured, tree.Captured}, {d.Uncaptured, tree.Uncaptured}} {
-			for _, p := range list.paths {
+			for i, p := range list.paths {
+				if raw, ok := d.PathBytes[list.status.String()][i]; ok {
+					p = string(raw)
+				}
 				all = append(all, item{p, list.status})
 			}
 		}

@@ -4,7 +4,7 @@
 // [Open] returns the [FileSnapshotManager] of a session. Call Initialize when
 // the session begins or goes on, OnTurnStart and OnTurnEnd around each turn,
 // and, if the runtime can, OnToolStart and OnToolEnd around each tool and
-// Claim for each file that a tool writes. OnTurnEnd hands the data of a
+// Claim for each file that a tool is about to write. OnTurnEnd hands the data of a
 // step-snapshot entry to the runtime, which appends it to its own log of the
 // session and may say what ID it got. RebuildIndex gives such a log back.
 // A runtime without a log of its own passes no callback: then the session has
@@ -24,13 +24,16 @@
 // process died is closed as interrupted when its session goes on: what it has
 // not claimed is contested.
 //
+// Two looks see no more than what is there: a file that the agent and the user
+// both wrote between them is one change.
+//
 // # Durability
 //
 // What a look finds changed is recorded in the store before the call returns:
-// so what the user had before a turn is kept when the turn overwrites it. Each
-// error of a call that looks means that nothing was recorded, but for an error
-// of the runtime's callback, which leaves the step recorded: it is offered
-// again at the end of the next turn.
+// so what the user had before a turn is kept when the turn overwrites it. After
+// an error what was found may be on record, and the turn is as open as it was:
+// make the call again. An error of the runtime's callback leaves the step
+// recorded and the turn ended: the step is offered again at the end of the next.
 //
 // # Concurrency
 //

@@ -14,8 +14,11 @@ import (
 // that of a custom entry of type step-snapshot, and returns the entry's ID. A
 // runtime that does not know the ID returns "": RebuildIndex finds it later.
 // It is called by the goroutine that called OnTurnEnd, and may not call the
-// manager. An error leaves the step recorded, and it is offered again at the
-// end of the next turn.
+// manager.
+//
+// An error leaves the step recorded, and it is offered again at the end of the
+// next turn. So a turn's end may call it several times: first for older steps,
+// and for turns that were cut off.
 type AppendFunc func(ctx context.Context, data *StepSnapshotData) (entryID string, err error)
 
 // newEntryID returns an ID that no entry in the store has: 8 hex digits, as pi
@@ -51,11 +54,15 @@ func (m *FileSnapshotManager) dataOf(r *record, changes []change) *StepSnapshotD
 
 // tell gives the runtime the steps that it has not heard of, oldest first.
 func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append AppendFunc) error {
-	untold, err := m.untold(ctx)
+	head, err := m.newest(ctx, m.opts.Session)
 	if err != nil {
 		return err
 	}
-	for _, r := range slices.Backward(untold) {
+	untold, err := m.untold(ctx, head)
+	if err != nil {
+		return err
+	}
+	for _, r := range untold {
 		data := result.Data
 		if data == nil || data.SnapshotSeq != r.Seq {
 			changes, err := m.changes(ctx, r)
@@ -78,27 +85,27 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 			continue
 		}
 		if _, ok := m.given.Entry(id); !ok { // the runtime does not keep the tree up to date
-			m.given.Add(session.Entry{ID: id, ParentID: m.given.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(data)})
+			m.given.Add(data.Entry(id, m.given.Leaf()))
 		}
 	}
 	return nil
 }
 
-// untold returns the steps that no log has an entry for, newest first.
-func (m *FileSnapshotManager) untold(ctx context.Context) ([]*record, error) {
-	head, err := m.newest(ctx, m.opts.Session)
-	if err != nil || head == nil {
-		return nil, err
+// untold returns the steps that no log has been given, oldest first. head is
+// the session's newest record, or nil.
+func (m *FileSnapshotManager) untold(ctx context.Context, head *record) ([]*record, error) {
+	if head == nil {
+		return nil, nil
 	}
 	var list []*record
-	for r, err := range m.back(ctx, head.step()) {
+	for _, seq := range append(slices.Clone(head.data.Untold), head.Seq) {
+		r, err := m.record(ctx, seq)
 		if err != nil {
 			return nil, err
 		}
-		if r.data.Told || r.Kind == kindStart {
-			break
+		if r.Kind == kindStep && !r.data.Told {
+			list = append(list, r)
 		}
-		list = append(list, r)
 	}
 	return list, nil
 }
@@ -130,6 +137,19 @@ func (m *FileSnapshotManager) appendOwn(ctx context.Context) error {
 	if err != nil || head == nil {
 		return err
 	}
+	untold, err := m.untold(ctx, head)
+	if err != nil {
+		return err
+	}
+	for _, r := range untold { // turns that were cut off
+		id, err := m.newEntryID(ctx)
+		if err == nil {
+			err = m.bind(ctx, r, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if err := m.own.Refresh(ctx); err != nil {
 		return err
 	}
@@ -154,8 +174,9 @@ func (m *FileSnapshotManager) appendOwn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		entries = append(entries, session.Entry{ID: r.Entry, ParentID: parent, Type: "custom", CustomType: session.StepSnapshot,
-			Timestamp: r.Time, Data: encode(m.dataOf(r, changes))})
+		e := m.dataOf(r, changes).Entry(r.Entry, parent)
+		e.Timestamp = r.Time
+		entries = append(entries, e)
 		parent = r.Entry
 	}
 	if len(entries) == 0 {

@@ -89,7 +89,7 @@ func (a *agent) run(ctx context.Context, id string, c call) error {
 	if c.tool == "user" { // no tool, but an editor that saves while the agent thinks
 		return a.write(c.path, c.content)
 	}
-	if err := a.files.OnToolStart(ctx, id); err != nil {
+	if _, err := a.files.OnToolStart(ctx, id); err != nil {
 		return err
 	}
 	var err error
@@ -99,7 +99,8 @@ func (a *agent) run(ctx context.Context, id string, c call) error {
 	if err == nil {
 		err = a.write(c.path, c.content)
 	}
-	return errors.Join(err, a.files.OnToolEnd(ctx, id))
+	_, endErr := a.files.OnToolEnd(ctx, id)
+	return errors.Join(err, endErr)
 }
 
 // appendStep is called by OnTurnEnd with what the turn did. It may not call

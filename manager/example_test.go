@@ -92,15 +92,15 @@ func ExampleFileSnapshotManager_OnToolStart() {
 	must(m.Initialize(ctx))
 	must(m.OnTurnStart(ctx, nil))
 
-	check(m.OnToolStart(ctx, "call-1"))
+	must(m.OnToolStart(ctx, "call-1"))
 	p.write("agent.txt", "from a tool\n")
-	check(m.OnToolEnd(ctx, "call-1"))
+	must(m.OnToolEnd(ctx, "call-1"))
 
 	p.write("user.txt", "from an editor\n") // no tool runs
 
-	check(m.OnToolStart(ctx, "call-2"))
+	must(m.OnToolStart(ctx, "call-2"))
 	p.write("agent.txt", "from another tool\n")
-	check(m.OnToolEnd(ctx, "call-2"))
+	must(m.OnToolEnd(ctx, "call-2"))
 
 	r := must(m.OnTurnEnd(ctx, nil))
 	fmt.Println(r.Data.Diff.Added)

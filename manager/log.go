@@ -14,16 +14,24 @@ import (
 )
 
 // RebuildIndex takes up the entries of the session's log from the runtime: the
-// entries that steps were given, and the paths between them. leaf is where the
-// session stands; "" is before the first entry. The manager keeps the tree,
-// and reads from it what the runtime adds.
+// entries that steps were given, and the paths between them. The session stands
+// at the leaf of the tree. Call it before Initialize, with an empty tree for a
+// new session if its conversation may have branches.
+//
+// The manager keeps the tree. It reads from it what the runtime adds, adds the
+// entry of a step itself if the runtime has told its ID and not added it, and
+// moves the leaf to where [Turn] says that a turn begins.
 //
 // Steps that another session has recorded, as after a fork, are kept for this
 // session as well, so that it does not depend on the other.
 func (m *FileSnapshotManager) RebuildIndex(ctx context.Context, entries *session.Tree) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.given, m.turn = entries, 0
+	if entries == nil {
+		return fmt.Errorf("rebuild the index of session %q: no tree of entries", m.opts.Session)
+	}
+	m.given, m.turnOf = entries, 0
+	clear(m.parsed)
 	if m.opts.ReadOnly {
 		return nil
 	}
@@ -50,20 +58,17 @@ func (m *FileSnapshotManager) entries(ctx context.Context) (*session.Tree, error
 // adopt names the entries of steps that the runtime did not, and pins the
 // steps of other sessions.
 func (m *FileSnapshotManager) adopt(ctx context.Context, entries *session.Tree) error {
-	path, err := entries.Path(entries.Leaf())
+	steps, err := m.logSteps(entries, entries.Leaf())
 	if err != nil {
 		return err
 	}
 	var foreign []*step
-	for _, e := range path {
+	for _, e := range steps {
 		s, err := m.stepOf(ctx, e)
-		if err != nil || s == nil || s.record == nil {
-			if err != nil {
-				m.log.Warn("step-snapshot not known", "entry", e.ID, "err", err)
-			}
-			continue
-		}
 		switch {
+		case err != nil:
+			return err
+		case s.record == nil:
 		case s.Session != m.opts.Session || s.Worktree != m.project.Worktree():
 			foreign = append(foreign, s)
 		case s.Entry == "":
@@ -100,16 +105,36 @@ func (m *FileSnapshotManager) pin(ctx context.Context, steps []*step) error {
 	return err
 }
 
-// stepOf returns the step that an entry of the log stands for, nil if it is no
-// step-snapshot. The error matches [ErrUnknown] if its data is not what we
-// write.
-func (m *FileSnapshotManager) stepOf(ctx context.Context, e *session.Entry) (*step, error) {
+// data returns the data of a step-snapshot entry, nil if the entry is none or
+// another program's: a log may have been written by several.
+func (m *FileSnapshotManager) data(e *session.Entry) *StepSnapshotData {
 	if e.Type != "custom" || e.CustomType != session.StepSnapshot {
-		return nil, nil
+		return nil
 	}
-	d := new(StepSnapshotData)
-	if err := json.Unmarshal(e.Data, d); err != nil || d.SnapshotTreeHash.IsZero() {
-		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours: %v", e.ID, ErrUnknown, err)
+	d, ok := m.parsed[e]
+	if !ok {
+		d = new(StepSnapshotData)
+		if err := json.Unmarshal(e.Data, d); err != nil || d.SnapshotTreeHash.IsZero() || d.TurnIndex < 0 || d.TurnIndex > maxTurn {
+			d = nil
+			m.log.Warn("step-snapshot is not ours", "entry", e.ID, "err", err)
+		}
+		if len(m.parsed) >= maxLoaded {
+			clear(m.parsed)
+		}
+		m.parsed[e] = d
+	}
+	return d
+}
+
+// maxTurn is above any turn that a session can have had.
+const maxTurn = 1 << 31
+
+// stepOf returns the step that an entry of the log stands for. The error
+// matches [ErrUnknown] if it is none, or another program's.
+func (m *FileSnapshotManager) stepOf(ctx context.Context, e *session.Entry) (*step, error) {
+	d := m.data(e)
+	if d == nil {
+		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours", e.ID, ErrUnknown)
 	}
 	s := &step{entry: e.ID, data: d}
 	if d.SnapshotSeq == 0 {
@@ -126,33 +151,31 @@ func (m *FileSnapshotManager) stepOf(ctx context.Context, e *session.Entry) (*st
 	return s, nil
 }
 
-// logSteps returns the step-snapshot entries on the path to an entry.
-func logSteps(log *session.Tree, id string) ([]*session.Entry, error) {
+// logSteps returns our step-snapshot entries on the path to an entry.
+func (m *FileSnapshotManager) logSteps(log *session.Tree, id string) ([]*session.Entry, error) {
 	path, err := log.Path(id)
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(path, func(e *session.Entry) bool {
-		return e.Type != "custom" || e.CustomType != session.StepSnapshot
-	}), nil
+	return slices.DeleteFunc(path, func(e *session.Entry) bool { return m.data(e) == nil }), nil
 }
 
 // stepBelow returns the first step-snapshot below an entry, before the next
 // message of the agent or the user.
-func stepBelow(log *session.Tree, e *session.Entry) *session.Entry {
-	return search(log, e, func(e *session.Entry) bool {
+func (m *FileSnapshotManager) stepBelow(log *session.Tree, e *session.Entry) *session.Entry {
+	return m.search(log, e, func(e *session.Entry) bool {
 		return e.Type == "message" && (e.Role == "assistant" || e.Role == "user")
 	})
 }
 
 // firstBelow returns the first step-snapshot below an entry.
-func firstBelow(log *session.Tree, e *session.Entry) *session.Entry {
-	return search(log, e, func(*session.Entry) bool { return false })
+func (m *FileSnapshotManager) firstBelow(log *session.Tree, e *session.Entry) *session.Entry {
+	return m.search(log, e, func(*session.Entry) bool { return false })
 }
 
 // search looks for a step-snapshot below an entry, in the order of the file
 // and no further than where stop holds.
-func search(log *session.Tree, e *session.Entry, stop func(*session.Entry) bool) *session.Entry {
+func (m *FileSnapshotManager) search(log *session.Tree, e *session.Entry, stop func(*session.Entry) bool) *session.Entry {
 	seen := map[string]bool{e.ID: true} // parents may form a cycle
 	queue := slices.Clone(log.Children(e.ID))
 	for len(queue) > 0 {
@@ -162,10 +185,21 @@ func search(log *session.Tree, e *session.Entry, stop func(*session.Entry) bool)
 			continue
 		}
 		seen[e.ID] = true
-		if e.Type == "custom" && e.CustomType == session.StepSnapshot {
+		if m.data(e) != nil {
 			return e
 		}
 		queue = append(log.Children(e.ID), queue...)
 	}
 	return nil
+}
+
+// knowsLeaf reports as an error that the log has no entry by the name of a
+// turn's leaf.
+func (m *FileSnapshotManager) knowsLeaf(ctx context.Context, leaf string) error {
+	log, err := m.entries(ctx)
+	if err != nil || log == nil || leaf == "" {
+		return err
+	}
+	_, err = log.Path(leaf)
+	return err
 }

@@ -12,11 +12,11 @@ import (
 // A Result is what came of looking at the directory.
 type Result struct {
 	EntryID string            // session entry of the step; "": none, or the runtime did not say
-	Data    *StepSnapshotData // of the step; nil: the turn changed nothing
-	Offline *Diff             // what was found changed that is no turn's doing; nil: nothing
+	Data    *StepSnapshotData // of the step; nil: the turn changed nothing, or it was the first look at the session
+	Offline *Diff             // what this look found changed that is no turn's doing; nil: nothing
 
 	Tree     store.ID         // of the directory
-	Since    *Point           // where the session stood before; nil: this is its start
+	Since    *Point           // the session's newest step before; nil: this is its start
 	Snapshot *store.Snapshot  // what was recorded last; nil: nothing changed
 	Capture  *tree.Result     // what was found, and what was left out
 	Written  store.WriteStats // what it added to the store
@@ -38,6 +38,9 @@ type look struct {
 // look captures the directory and calls fn to record what was found. The
 // caller holds mu.
 func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (*Result, error) {
+	if m.opts.Session == "" {
+		return nil, errors.New("no session is named: see UseSession")
+	}
 	ws, err := m.workspace()
 	if err != nil {
 		return nil, err
@@ -71,6 +74,9 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 				return err
 			}
 			o.result.Since = pointOf(&step{entry: r.Entry, record: r})
+		}
+		if own := t.of(m.opts.Session); own != nil && m.isOurs(own) {
+			own.End, own.Seen = 0, time.Now()
 		}
 		o.windows = t.windows()
 		o.changed = o.last == nil || o.last.Tree != o.state.Tree
@@ -163,6 +169,13 @@ func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) er
 			return err
 		}
 		r.data.Start = prev.start()
+		untold, err := m.untold(ctx, o.head)
+		if err != nil {
+			return err
+		}
+		for _, u := range untold {
+			r.data.Untold = append(r.data.Untold, u.Seq)
+		}
 	}
 	if r.Kind == kindStep {
 		if err := m.link(ctx, r); err != nil {

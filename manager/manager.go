@@ -92,12 +92,13 @@ type FileSnapshotManager struct {
 
 	mu     sync.Mutex // guards the rest
 	ws     *tree.Workspace
-	file   *session.File      // of Options.SessionFile
-	given  *session.Tree      // by RebuildIndex
-	own    *session.Log       // of a session that no runtime keeps a log of
-	held   vfs.File           // locked while a turn is open here
-	loaded map[uint64]*record // records that were read
-	turn   int                // index of the next turn, if it builds on turnOf
+	file   *session.File                        // of Options.SessionFile
+	given  *session.Tree                        // by RebuildIndex
+	own    *session.Log                         // of a session that no runtime keeps a log of
+	held   vfs.File                             // locked while a turn is open here
+	loaded map[uint64]*record                   // records that were read
+	parsed map[*session.Entry]*StepSnapshotData // entries of the log that were read; nil: not ours
+	turn   int                                  // index of the next turn, if it builds on turnOf
 	turnOf uint64
 }
 
@@ -108,6 +109,9 @@ type FileSnapshotManager struct {
 // [fs.ErrNotExist] for a directory that is not there or, read-only, has no
 // store.
 func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager, error) {
+	if opts == nil || opts.StoreRoot == "" {
+		return nil, errors.New("open manager: no StoreRoot: where are stores to be kept?")
+	}
 	if opts.Session != "" && !session.ValidID(opts.Session) {
 		return nil, badSession(opts.Session)
 	}
@@ -141,7 +145,8 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 
 // newManager returns the manager of a project whose store is open.
 func newManager(project *tree.Project, dir string, s *store.Store, opts *Options) *FileSnapshotManager {
-	m := &FileSnapshotManager{opts: *opts, project: project, dir: dir, store: s, log: opts.Logger, loaded: make(map[uint64]*record)}
+	m := &FileSnapshotManager{opts: *opts, project: project, dir: dir, store: s, log: opts.Logger, loaded: make(map[uint64]*record),
+		parsed: make(map[*session.Entry]*StepSnapshotData)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -152,7 +157,8 @@ func badSession(id string) error {
 	return fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", id)
 }
 
-// UseSession turns to a session. No turn may be open.
+// UseSession turns to a session. No turn may be open. The entries that
+// RebuildIndex was given for another one are forgotten.
 func (m *FileSnapshotManager) UseSession(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,6 +172,9 @@ func (m *FileSnapshotManager) UseSession(id string) error {
 	if m.own != nil && m.opts.Session != id {
 		err = m.own.Close()
 		m.own = nil
+	}
+	if m.opts.Session != id {
+		m.given = nil
 	}
 	m.opts.Session, m.turn, m.turnOf = id, 0, 0
 	return err

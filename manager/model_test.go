@@ -154,6 +154,10 @@ type modelSession struct {
 	claims  map[string]bool
 	foreign map[string]bool
 	byTools bool
+	on      string // step that the open turn builds on; "": the start
+	turn    int    // index of the open turn
+	lastOn  string // what the manager remembers: turns that changed nothing since this step
+	next    int
 	returns string // what the append callback returns: "id" or "nothing"
 }
 
@@ -233,6 +237,7 @@ func (md *model) reopen(s *modelSession) {
 	if err := s.m.RebuildIndex(md.Context(), s.log); err != nil {
 		md.Fatal(err)
 	}
+	s.lastOn, s.next = "", 0
 }
 
 // look calls fn, which makes a manager look at the directory.
@@ -260,17 +265,31 @@ func (md *model) begin(s *modelSession) {
 	s.log.Add(session.Entry{ID: md.name("agent"), ParentID: s.log.Leaf(), Type: "message", Role: "assistant"})
 	s.open, s.since, s.tools = true, len(md.intervals), nil
 	s.claims, s.foreign = make(map[string]bool), make(map[string]bool)
+	for _, o := range md.sessions {
+		if o != s && o.open {
+			maps.Copy(s.foreign, o.claims)
+		}
+	}
+	steps, _ := md.resolve(s, &session.Entry{ID: s.log.Leaf()})
+	s.on, s.turn = "", 0
+	if len(steps) > 0 {
+		s.on = steps[len(steps)-1]
+		s.turn = s.steps[s.on].turn + 1
+	}
+	if s.lastOn == s.on {
+		s.turn = max(s.turn, s.next)
+	}
 }
 
 func (md *model) tool(s *modelSession) {
 	md.look(func() {
 		var err error
 		if len(s.tools) > 0 && md.rng.IntN(2) == 0 {
-			err = s.m.OnToolEnd(md.Context(), s.tools[0])
+			_, err = s.m.OnToolEnd(md.Context(), s.tools[0])
 			s.tools = s.tools[1:]
 		} else {
 			s.tools = append(s.tools, md.name("tool"))
-			err = s.m.OnToolStart(md.Context(), s.tools[len(s.tools)-1])
+			_, err = s.m.OnToolStart(md.Context(), s.tools[len(s.tools)-1])
 		}
 		if err != nil {
 			md.Fatal(err)
@@ -317,20 +336,11 @@ func (md *model) finish(s *modelSession) {
 	if (len(changes) > 0) != (told != "") {
 		md.Errorf("session %s: a turn with %d changes (%v) has entry %q", s.id, len(changes), changes, told)
 	}
-	if told == "" {
+	if s.lastOn, s.next = s.on, s.turn+1; told == "" {
 		return
 	}
-	turn := 0
-	path, err := s.log.Path(s.log.Leaf())
-	if err != nil {
-		md.Fatal(err)
-	}
-	for _, e := range path {
-		if e.Role == "assistant" {
-			turn++
-		}
-	}
-	s.steps[told] = &modelStep{turn: turn - 1, after: md.last, changes: changes}
+	s.lastOn = told
+	s.steps[told] = &modelStep{turn: s.turn, after: md.last, changes: changes}
 	got := make(map[string]modelChange)
 	for _, part := range []struct {
 		diff  *Diff
@@ -352,8 +362,8 @@ func (md *model) finish(s *modelSession) {
 	if d := cmp.Diff(changes, got, cmp.AllowUnexported(modelChange{})); d != "" {
 		md.Errorf("session %s, entry %s: diff (-want +got):\n%s", s.id, told, d)
 	}
-	if result.Data.TurnIndex != turn-1 {
-		md.Errorf("session %s, entry %s: turn %d, want %d", s.id, told, result.Data.TurnIndex, turn-1)
+	if result.Data.TurnIndex != s.turn {
+		md.Errorf("session %s, entry %s: turn %d, want %d", s.id, told, result.Data.TurnIndex, s.turn)
 	}
 }
 
@@ -379,23 +389,25 @@ func (md *model) changes(s *modelSession) map[string]modelChange {
 		joined = true
 	}
 	first, last, owners := make(map[string]world), make(map[string]world), make(map[string]Owner)
+	mixed := make(map[string]bool)
 	for _, pc := range pieces {
 		for _, p := range paths(pc.from, pc.to) {
 			if net(pc.from, pc.to, p) == "none" {
 				continue
 			}
 			owner := OwnTurn
+			mine, theirs := has(s.claims, p), pc.contested && has(s.foreign, p)
 			switch {
-			case s.claims[p] && !(pc.contested && s.foreign[p]):
+			case mine && !theirs:
 				owner = Claimed
-			case pc.contested && s.foreign[p] && !s.claims[p]:
+			case theirs && !mine:
 				continue
 			case pc.contested:
 				owner = Contested
 			}
 			if first[p] == nil {
 				first[p], owners[p] = pc.from, owner
-			} else if owner == Contested || owners[p] != Contested && owner == Claimed {
+			} else if mixed[p] = mixed[p] || net(last[p], pc.from, p) != "none"; owner == Contested || owners[p] != Contested && owner == Claimed {
 				owners[p] = owner
 			}
 			last[p] = pc.to
@@ -403,11 +415,25 @@ func (md *model) changes(s *modelSession) map[string]modelChange {
 	}
 	changes := make(map[string]modelChange)
 	for p, owner := range owners {
-		if status := net(first[p], last[p], p); status != "none" {
+		status := net(first[p], last[p], p)
+		if status == "none" && mixed[p] {
+			status = "modified"
+		}
+		if status != "none" {
 			changes[p] = modelChange{status, owner}
 		}
 	}
 	return changes
+}
+
+// has reports whether a path or a directory above it was claimed.
+func has(set map[string]bool, p string) bool {
+	for ; p != "."; p = path.Dir(p) {
+		if set[p] {
+			return true
+		}
+	}
+	return false
 }
 
 // navigate moves the conversation to an earlier entry; the files stay.

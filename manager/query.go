@@ -21,7 +21,8 @@ type StepSnapshot struct {
 // SnapshotAtTurn returns the snapshot of turn n on the path to the leaf. A
 // turn that changed nothing has that of the one before, and at last that of
 // the start of the session. The error matches [ErrUnknown] if there was no
-// such turn.
+// such turn, or nobody remembers it: turns behind the last step that changed
+// nothing are known to the manager that ran them.
 func (m *FileSnapshotManager) SnapshotAtTurn(ctx context.Context, n int) (*StepSnapshot, error) {
 	return m.snapshotAt(ctx, fmt.Sprint("turn:", n))
 }
@@ -35,7 +36,9 @@ func (m *FileSnapshotManager) SnapshotAtEntry(ctx context.Context, entry string)
 }
 
 // LatestSnapshotOnPath returns the newest snapshot on the path to a leaf; ""
-// is where the session stands.
+// is where the session stands. Errors are those of
+// [FileSnapshotManager.Resolve]; an unknown leaf matches
+// [session.ErrUnknownEntry].
 func (m *FileSnapshotManager) LatestSnapshotOnPath(ctx context.Context, leaf string) (*StepSnapshot, error) {
 	if leaf == "" {
 		leaf = "@"
@@ -49,7 +52,7 @@ func (m *FileSnapshotManager) LatestSnapshotOnPath(ctx context.Context, leaf str
 	if leaf == "@" || log == nil {
 		return m.snapshotOf(ctx, leaf)
 	}
-	steps, err := logSteps(log, leaf)
+	steps, err := m.logSteps(log, leaf)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +103,7 @@ type Range struct {
 	To   string // default "@"
 
 	All     bool // rows that come to nothing, too, and those whose path is not on the disk but in what is captured of it
-	Foreign bool // rows of changes that are not the session's, too: the user's and other sessions'
+	Foreign bool // rows of changes that are not of turns between the points, too: the user's, other sessions', other branches'
 	Renames bool // say of added files where they came from
 
 	Limit  int    // rows at most; default all
@@ -237,15 +240,24 @@ func (m *FileSnapshotManager) rows(ctx context.Context, from, to *Point) (map[st
 }
 
 // stepChanges returns what a step changed, as the store recorded it or, where
-// it has not, as its two trees tell.
+// it has not, as the log says.
 func (m *FileSnapshotManager) stepChanges(ctx context.Context, s *step) ([]change, error) {
 	if s.record != nil {
 		return m.changes(ctx, s.record)
 	}
-	if s.data.BaselineTreeHash == nil {
-		return nil, nil
+	var changes []change
+	for _, part := range []struct {
+		diff  *Diff
+		owner Owner
+	}{{s.data.Diff, OwnTurn}, {s.data.Contested, Contested}} {
+		if part.diff == nil {
+			continue
+		}
+		for path, status := range part.diff.Paths() {
+			changes = append(changes, change{path: path, status: status, owner: part.owner})
+		}
 	}
-	return changesOf(ctx, m.store, []stretch{{from: store.State{Tree: *s.data.BaselineTreeHash}, to: s.state()}}, nil, nil)
+	return changes, nil
 }
 
 // way returns the steps that lead from one point to another: those to undo,
@@ -255,14 +267,14 @@ func (m *FileSnapshotManager) way(ctx context.Context, from, to *Point) (back, f
 	if err != nil {
 		return nil, nil, err
 	}
-	if log == nil || from.entry == "" && from.step != nil || to.entry == "" && to.step != nil {
+	if log == nil || !isIn(log, from) || !isIn(log, to) {
 		return m.wayByRecords(ctx, from, to)
 	}
-	a, err := logSteps(log, from.entry)
+	a, err := m.logSteps(log, from.entry)
 	if err != nil {
 		return nil, nil, err
 	}
-	b, err := logSteps(log, to.entry)
+	b, err := m.logSteps(log, to.entry)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -286,6 +298,15 @@ func (m *FileSnapshotManager) way(ctx context.Context, from, to *Point) (back, f
 	slices.Reverse(back)
 	forth, err = steps(b[common:])
 	return back, forth, err
+}
+
+// isIn reports whether a log has the way to a point.
+func isIn(log *session.Tree, p *Point) bool {
+	if p.entry == "" { // before all entries, or a state between two
+		return p.step == nil && (p.Snapshot == nil && p.isStart || p.Snapshot != nil && p.Snapshot.Kind == kindStart)
+	}
+	_, ok := log.Entry(p.entry)
+	return ok
 }
 
 // wayByRecords is way where there is no log but the records.
@@ -350,29 +371,47 @@ func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*M
 		return fmt.Errorf("changes of others: %w: a point was not recorded", ErrUnknown)
 	}
 	low, high := from.Snapshot.Seq, to.Snapshot.Seq
+	seen := func(status tree.Status) tree.Status { return status }
 	if low > high {
-		low, high = high, low
+		low, high, seen = high, low, invert
 	}
 	var newer *record
 	for r, err := range m.since(ctx, high, low-1) {
 		if err != nil {
 			return err
 		}
-		if newer != nil && !slices.Contains(newer.data.Windows, m.opts.Session) {
-			for d, err := range tree.Compare(ctx, m.store, r.State(), newer.State()) {
-				if err != nil {
-					return err
-				}
-				if row := rows[d.Path]; row == nil || row.Owner == Offline || row.Owner == Other {
-					row = &ModifiedFileInfo{Status: d.Status.String(), TurnIndex: -1, LastTurnIndex: -1, Owner: Offline}
-					if len(newer.data.Windows) > 0 {
-						row.Owner = Other
-					}
-					rows[d.Path] = row
-				}
+		if newer != nil {
+			if err := m.addStretch(ctx, rows, r, newer, seen); err != nil {
+				return err
 			}
 		}
 		newer = r
+	}
+	return nil
+}
+
+// addStretch adds rows for what changed between two records that follow one
+// another.
+func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*ModifiedFileInfo, r, newer *record, seen func(tree.Status) tree.Status) error {
+	mine := slices.Contains(newer.data.Windows, m.opts.Session)
+	owner := Offline
+	switch {
+	case mine && len(newer.data.Windows) == 1:
+		owner = Branch
+	case len(newer.data.Windows) > 0:
+		owner = Other
+	}
+	for d, err := range tree.Compare(ctx, m.store, r.State(), newer.State()) {
+		if err != nil {
+			return err
+		}
+		row := rows[d.Path]
+		switch {
+		case row == nil || row.TurnIndex < 0:
+			rows[d.Path] = &ModifiedFileInfo{Status: seen(d.Status).String(), TurnIndex: -1, LastTurnIndex: -1, Owner: owner}
+		case !mine:
+			row.Mixed = true
+		}
 	}
 	return nil
 }

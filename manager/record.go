@@ -45,9 +45,10 @@ type recordData struct {
 	Partial     bool     `json:"partial,omitempty"`
 	Counts      [3]int   `json:"counts"` // paths added, modified, deleted
 
-	Told bool `json:"told,omitempty"` // the runtime was given the entry's data
+	Told bool `json:"told,omitempty"` // a log has been given the entry's data
 
-	Pinned uint64 `json:"pinned,omitempty"` // up to which record those of other sessions are pinned
+	Untold []uint64 `json:"untold,omitempty"` // steps before this record that no log had been given then
+	Pinned uint64   `json:"pinned,omitempty"` // up to which record those of other sessions are pinned
 }
 
 // A part is a stretch of a turn. From and To count the states of its record:

@@ -22,7 +22,7 @@ func Renames(diffs []tree.Difference, load func(*tree.Difference, *tree.Entry) (
 	for i := range diffs {
 		d := &diffs[i]
 		switch {
-		case d.Mode().IsDir():
+		case d.Status == 0 || d.Mode().IsDir():
 		case d.Status == tree.Deleted:
 			removed, from = append(removed, candidate(d, d.Old, load)), append(from, i)
 		case d.Status == tree.Added:

@@ -20,8 +20,9 @@ type Point struct {
 	TurnIndex int             // of the step; -1: the start of the session, or a tree that is no step's
 	Snapshot  *store.Snapshot // what the store recorded of it; nil: nothing
 
-	step  *step  // nil: the start, or a tree
-	entry string // in a log: the path to the point ends here; "": before all
+	step    *step  // nil: the start, or a tree
+	isStart bool   // the start of the session, if Snapshot does not say so
+	entry   string // in a log: the path to the point ends here; "": before all
 }
 
 // A step is a turn that has changed something, as the store recorded it or,
@@ -60,7 +61,8 @@ func pointOf(s *step) *Point {
 
 // Resolve finds a point of the session by what people call it: "start", "@"
 // for the newest step on the path to the leaf, "@~N" for the one N steps
-// before, "turn:N", an entry or a tree, either of which may be abbreviated.
+// before, "turn:N", an entry, or a tree. Entries and trees may be abbreviated to
+// 4 characters or more, if that fits only one.
 //
 // Errors match [ErrUnknown], [ErrAmbiguous], [ErrOtherSession], [ErrNoSession]
 // and those of package session.
@@ -92,16 +94,26 @@ func (m *FileSnapshotManager) resolve(ctx context.Context, rev string) (*Point, 
 		}
 		return m.atTurn(ctx, log, n)
 	}
-	if log != nil {
-		e, err := log.Find(rev)
-		if err == nil {
-			return m.atEntry(ctx, log, e)
-		}
-		if !errors.Is(err, session.ErrUnknownEntry) {
-			return nil, err
-		}
+	if log == nil {
+		return m.named(ctx, rev)
 	}
-	return m.named(ctx, rev)
+	if e, ok := log.Entry(rev); ok {
+		return m.atEntry(ctx, log, e)
+	}
+	if len(rev) < minPrefix {
+		return nil, fmt.Errorf("revision %q: %w", rev, ErrUnknown)
+	}
+	p, perr := m.named(ctx, rev)
+	e, err := log.Find(rev)
+	switch {
+	case errors.Is(err, session.ErrUnknownEntry):
+		return p, perr
+	case err != nil:
+		return nil, err
+	case perr == nil && p.EntryID != e.ID:
+		return nil, fmt.Errorf("revision %q: %w: entry %s, tree %s", rev, ErrAmbiguous, e.ID, p.State.Tree.Short())
+	}
+	return m.atEntry(ctx, log, e)
 }
 
 // generations reads @, @~ or @~N.
@@ -121,7 +133,7 @@ func generations(rev string) (n int, ok bool) {
 func (m *FileSnapshotManager) startPoint(ctx context.Context, log *session.Tree) (*Point, error) {
 	if log != nil {
 		// A fork starts where the session started that it was forked from.
-		steps, err := logSteps(log, log.Leaf())
+		steps, err := m.logSteps(log, log.Leaf())
 		if err != nil {
 			return nil, err
 		}
@@ -155,7 +167,10 @@ func (m *FileSnapshotManager) startOf(ctx context.Context, e *session.Entry) (*P
 		}
 		return &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}, nil
 	case s.data.BaselineTreeHash != nil:
-		return &Point{State: store.State{Tree: *s.data.BaselineTreeHash}, TurnIndex: -1}, nil
+		if err := m.hasTree(*s.data.BaselineTreeHash, e.ID); err != nil {
+			return nil, err
+		}
+		return &Point{State: store.State{Tree: *s.data.BaselineTreeHash}, TurnIndex: -1, isStart: true}, nil
 	}
 	return nil, fmt.Errorf("start of session %q: %w", m.opts.Session, ErrUnknown)
 }
@@ -166,7 +181,7 @@ func (m *FileSnapshotManager) nthLast(ctx context.Context, log *session.Tree, n 
 		return fmt.Errorf("revision @~%d: %w: session %q has %d snapshots", n, ErrUnknown, m.opts.Session, have+1)
 	}
 	if log != nil {
-		steps, err := logSteps(log, log.Leaf())
+		steps, err := m.logSteps(log, log.Leaf())
 		if err != nil {
 			return nil, err
 		}
@@ -195,10 +210,23 @@ func (m *FileSnapshotManager) nthLast(ctx context.Context, log *session.Tree, n 
 
 func (m *FileSnapshotManager) stepPoint(ctx context.Context, e *session.Entry) (*Point, error) {
 	s, err := m.stepOf(ctx, e)
+	if err == nil && s.record == nil {
+		err = m.hasTree(s.data.SnapshotTreeHash, e.ID)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return pointOf(s), nil
+}
+
+// hasTree reports as an error that the tree of a step is not in the store: the
+// log comes from elsewhere.
+func (m *FileSnapshotManager) hasTree(id store.ID, entry string) error {
+	ok, err := m.store.Has(id)
+	if err == nil && !ok {
+		err = fmt.Errorf("step-snapshot %q: tree %s: %w in this store", entry, id.Short(), ErrUnknown)
+	}
+	return err
 }
 
 // atTurn returns the state after turn n on the path to the leaf: if the turn
@@ -209,7 +237,11 @@ func (m *FileSnapshotManager) atTurn(ctx context.Context, log *session.Tree, n i
 	if newest, err = m.nthLast(ctx, log, 0); err != nil {
 		return nil, err
 	}
-	if _, turns, err := m.positionOf(ctx, log); err != nil {
+	head, err := m.newest(ctx, m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	if _, turns, err := m.positionOf(ctx, log, head); err != nil {
 		return nil, err
 	} else if n >= turns {
 		return nil, fmt.Errorf("turn %d: %w: session %q has had %d turns", n, ErrUnknown, m.opts.Session, turns)
@@ -224,7 +256,7 @@ func (m *FileSnapshotManager) atTurn(ctx context.Context, log *session.Tree, n i
 		}
 		return pointOf(&step{entry: r.Entry, record: r}), nil
 	}
-	steps, err := logSteps(log, log.Leaf())
+	steps, err := m.logSteps(log, log.Leaf())
 	if err != nil {
 		return nil, err
 	}
@@ -244,12 +276,16 @@ func (m *FileSnapshotManager) atTurn(ctx context.Context, log *session.Tree, n i
 // the agent and a result of its tools stand for the step behind them, which is
 // appended when the turn ends; anything else for what was before it.
 func (m *FileSnapshotManager) atEntry(ctx context.Context, log *session.Tree, e *session.Entry) (*Point, error) {
+	if e.CustomType == session.StepSnapshot && m.data(e) == nil {
+		_, err := m.stepOf(ctx, e)
+		return nil, err
+	}
 	if e.Type == "message" && (e.Role == "assistant" || e.Role == "toolResult") {
-		if below := stepBelow(log, e); below != nil {
+		if below := m.stepBelow(log, e); below != nil {
 			return m.stepPoint(ctx, below)
 		}
 	}
-	steps, err := logSteps(log, e.ID)
+	steps, err := m.logSteps(log, e.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +293,7 @@ func (m *FileSnapshotManager) atEntry(ctx context.Context, log *session.Tree, e 
 		return m.stepPoint(ctx, steps[len(steps)-1])
 	}
 	// Before all steps: where the first one below began.
-	if first := firstBelow(log, e); first != nil {
+	if first := m.firstBelow(log, e); first != nil {
 		p, err := m.startOf(ctx, first)
 		if err == nil {
 			p.entry = e.ID
@@ -321,6 +357,9 @@ func (m *FileSnapshotManager) recordPoint(s *store.Snapshot) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !r.isStep() {
+		return &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}, nil
+	}
 	return pointOf(&step{entry: r.Entry, record: r}), nil
 }
 
@@ -353,7 +392,7 @@ func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point
 		return nil, fmt.Errorf("revision %q: %w: %s", rev, ErrAmbiguous, strings.Join(names, ", "))
 	}
 	for _, s := range found {
-		return &Point{State: s.State(), TurnIndex: -1, Snapshot: s, EntryID: s.Entry}, nil
+		return m.recordPoint(s)
 	}
 	id, err := store.ParseID(prefix)
 	if err != nil {
@@ -379,46 +418,60 @@ func (m *FileSnapshotManager) position(ctx context.Context, head *record, leaf s
 			return 0, 0, err
 		}
 	}
-	prev, turn, err = m.positionOf(ctx, log)
-	if err == nil && prev == 0 {
-		prev = head.step()
-	}
-	return prev, turn, err
+	return m.positionOf(ctx, log, head)
 }
 
-// positionOf returns the newest step on the path to the leaf, and how many
-// turns have led there, also those that changed nothing, as far as somebody
-// remembers them: the manager that ran them, or the log that has the agent's
-// messages.
-func (m *FileSnapshotManager) positionOf(ctx context.Context, log *session.Tree) (prev uint64, turns int, err error) {
+// positionOf returns the newest step on the path to the leaf, or the start,
+// and how many turns have led there. Of those that changed nothing only this
+// manager knows, as long as it lives. head is the session's newest record.
+func (m *FileSnapshotManager) positionOf(ctx context.Context, log *session.Tree, head *record) (prev uint64, turns int, err error) {
 	if log == nil {
-		r, err := m.head(ctx)
+		r, err := m.record(ctx, head.step())
 		if err != nil {
 			return 0, 0, err
 		}
-		if r.Kind == kindStep {
+		if prev = r.Seq; r.Kind == kindStep {
 			turns = r.data.Turn + 1
 		}
-		if m.turnOf == r.Seq {
-			turns = max(turns, m.turn)
+	} else {
+		if prev, turns, err = m.positionIn(ctx, log); err != nil {
+			return 0, 0, err
 		}
-		return r.Seq, turns, nil
+		if prev == 0 && head != nil {
+			prev = head.start()
+		}
+		// Steps that the log has not been given yet come behind.
+		untold, err := m.untold(ctx, head)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, r := range untold {
+			if r.data.Prev == prev {
+				prev, turns = r.Seq, max(turns, r.data.Turn+1)
+			}
+		}
 	}
-	path, err := log.Path(log.Leaf())
+	if m.turnOf == prev {
+		turns = max(turns, m.turn)
+	}
+	return prev, turns, nil
+}
+
+// positionIn returns the newest recorded step on the path to a log's leaf, 0
+// if there is none, and how many turns the log says have led there.
+func (m *FileSnapshotManager) positionIn(ctx context.Context, log *session.Tree) (prev uint64, turns int, err error) {
+	steps, err := m.logSteps(log, log.Leaf())
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, e := range slices.Backward(path) {
+	for _, e := range slices.Backward(steps) {
 		s, err := m.stepOf(ctx, e)
-		switch {
-		case err != nil:
+		if err != nil {
 			return 0, 0, err
-		case s != nil && s.record != nil:
-			return s.Seq, turns + s.turn() + 1, nil
-		case s != nil:
-			return 0, turns + s.turn() + 1, nil
-		case e.Type == "message" && e.Role == "assistant":
-			turns++
+		}
+		turns = max(turns, s.turn()+1)
+		if s.record != nil {
+			return s.Seq, turns, nil
 		}
 	}
 	return 0, turns, nil

@@ -85,18 +85,18 @@ func TestToolWindows(t *testing.T) {
 	m := b.open("s", func(o *Options) { o.ToolWindows = true })
 	b.initialize(m)
 	ctx := t.Context()
-	if err := m.OnToolStart(ctx, "early"); !errors.Is(err, ErrNoTurn) {
+	if _, err := m.OnToolStart(ctx, "early"); !errors.Is(err, ErrNoTurn) {
 		t.Errorf("OnToolStart outside of a turn: %v, want ErrNoTurn", err)
 	}
 	b.start(m)
 	b.write("thinking.txt", "the user's")
 	tool := func(name string, fn func()) {
 		t.Helper()
-		if err := m.OnToolStart(ctx, name); err != nil {
+		if _, err := m.OnToolStart(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 		fn()
-		if err := m.OnToolEnd(ctx, name); err != nil {
+		if _, err := m.OnToolEnd(ctx, name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestToolWindows(t *testing.T) {
 		tool("3", func() { b.write("b.txt", "agent") })
 		b.write("c.txt", "agent")
 	})
-	if err := m.OnToolEnd(ctx, "2"); err == nil {
+	if _, err := m.OnToolEnd(ctx, "2"); err == nil {
 		t.Error("a tool ended twice")
 	}
 	b.write("late.txt", "the user's")
@@ -223,11 +223,11 @@ func TestDetached(t *testing.T) {
 	detached := func(o *Options) { o.Detached, o.ToolWindows = true, true }
 	b.initialize(b.open("s", detached))
 	b.start(b.open("s", detached))
-	if err := b.open("s", detached).OnToolStart(t.Context(), "bash"); err != nil {
+	if _, err := b.open("s", detached).OnToolStart(t.Context(), "bash"); err != nil {
 		t.Fatal(err)
 	}
 	b.write("a.txt", "agent")
-	if err := b.open("s", detached).OnToolEnd(t.Context(), "bash"); err != nil {
+	if _, err := b.open("s", detached).OnToolEnd(t.Context(), "bash"); err != nil {
 		t.Fatal(err)
 	}
 	if r := b.end(b.open("s", detached)); r.Data == nil || len(r.Data.Diff.Added) != 1 {

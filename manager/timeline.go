@@ -23,6 +23,7 @@ type Moment struct {
 	Deleted     int
 	Interrupted bool            // the turn was cut off
 	Partial     bool            // a limit was reached
+	Tree        store.ID        // what the files were then
 	Snapshot    *store.Snapshot // nil: the log has it, the store has not
 
 	changes func(context.Context) ([]change, error)
@@ -40,20 +41,25 @@ func (mo *Moment) Changes(ctx context.Context) (own, contested *Diff, err error)
 
 // Timeline yields what happened on the path to where the session stands,
 // newest first. Each pair is a moment and nil, or nil and the error that ends
-// the sequence. The manager must not be asked something else meanwhile.
+// the sequence.
 func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, error] {
 	return func(yield func(*Moment, error) bool) {
+		// The caller may ask the manager between two moments.
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		unlocked := func(mo *Moment, err error) bool {
+			m.mu.Unlock()
+			defer m.mu.Lock()
+			return yield(mo, err)
+		}
 		log, err := m.entries(ctx)
-		err = errors.Join(err, context.Cause(ctx))
-		switch {
+		switch err = errors.Join(err, context.Cause(ctx)); {
 		case err != nil:
-			yield(nil, err)
+			unlocked(nil, err)
 		case log != nil:
-			m.timelineOf(ctx, log, yield)
+			m.timelineOf(ctx, log, unlocked)
 		default:
-			m.timeline(ctx, yield)
+			m.timeline(ctx, unlocked)
 		}
 	}
 }
@@ -75,10 +81,8 @@ func (m *FileSnapshotManager) timeline(ctx context.Context, yield func(*Moment, 
 		if onLine {
 			next = r.data.Prev
 		}
-		if onLine || r.Kind == kindBase && len(r.data.Windows) == 0 && r.data.Counts != [3]int{} {
-			if !yield(m.momentOf(r), nil) {
-				return
-			}
+		if (onLine || r.isOffline()) && !yield(m.momentOf(r), nil) {
+			return
 		}
 		if r.Parent == 0 {
 			return
@@ -91,19 +95,30 @@ func (m *FileSnapshotManager) timeline(ctx context.Context, yield func(*Moment, 
 	}
 }
 
+// isOffline reports whether a record is of changes that no turn made.
+func (r *record) isOffline() bool {
+	return r.Kind == kindBase && len(r.data.Windows) == 0 && r.data.Counts != [3]int{}
+}
+
 func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 	mo := &Moment{EntryID: r.Entry, TurnIndex: -1, Kind: r.Kind, Added: r.data.Counts[0], Modified: r.data.Counts[1],
-		Deleted: r.data.Counts[2], Interrupted: r.data.Interrupted, Partial: r.data.Partial, Snapshot: r.Snapshot}
+		Deleted: r.data.Counts[2], Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree, Snapshot: r.Snapshot}
 	if r.Kind == kindStep {
 		mo.TurnIndex = r.data.Turn
-		mo.changes = func(ctx context.Context) ([]change, error) { return m.changes(ctx, r) }
+		mo.changes = func(ctx context.Context) ([]change, error) { return m.lockedChanges(ctx, &step{record: r}) }
 	}
 	return mo
 }
 
-// timelineOf yields the steps on the path to the leaf of a log.
+// timelineOf yields the steps on the path to the leaf of a log, and what this
+// session found between them.
 func (m *FileSnapshotManager) timelineOf(ctx context.Context, log *session.Tree, yield func(*Moment, error) bool) {
-	steps, err := logSteps(log, log.Leaf())
+	steps, err := m.logSteps(log, log.Leaf())
+	if err != nil {
+		yield(nil, err)
+		return
+	}
+	newer, err := m.newest(ctx, m.opts.Session)
 	if err != nil {
 		yield(nil, err)
 		return
@@ -114,28 +129,69 @@ func (m *FileSnapshotManager) timelineOf(ctx context.Context, log *session.Tree,
 			yield(nil, err)
 			return
 		}
-		mo := &Moment{TurnIndex: s.turn(), Kind: kindStep}
-		mo.changes = func(ctx context.Context) ([]change, error) { return m.stepChanges(ctx, s) }
 		if s.record != nil {
-			mo = m.momentOf(s.record)
-		} else if d := s.data.Diff; d != nil {
-			mo.Added, mo.Modified, mo.Deleted = len(d.Added), len(d.Modified), len(d.Deleted)
+			if !m.offlineBetween(ctx, s.record, newer, yield) {
+				return
+			}
+			newer = s.record
 		}
-		mo.EntryID = e.ID
-		if !yield(mo, nil) {
+		if !yield(m.momentAt(s), nil) {
 			return
 		}
 	}
 	p, err := m.startPoint(ctx, log)
+	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrNoSession) {
+		return // nothing says
+	}
 	if err != nil {
-		if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrNoSession) {
-			yield(nil, err)
-		}
+		yield(nil, err)
 		return
 	}
 	if p.Snapshot != nil {
-		yield(&Moment{EntryID: p.EntryID, TurnIndex: -1, Kind: kindStart, Snapshot: p.Snapshot}, nil)
+		yield(&Moment{EntryID: p.EntryID, TurnIndex: -1, Kind: kindStart, Tree: p.State.Tree, Snapshot: p.Snapshot}, nil)
+		return
 	}
+	yield(&Moment{TurnIndex: -1, Kind: kindStart, Tree: p.State.Tree}, nil)
+}
+
+// offlineBetween yields what the session found changed after a record that no
+// turn did, down from a newer one. It reports whether to go on.
+func (m *FileSnapshotManager) offlineBetween(ctx context.Context, after, r *record, yield func(*Moment, error) bool) bool {
+	for r != nil && r.Seq > after.Seq && r.Session == after.Session {
+		if r.isOffline() && !yield(m.momentOf(r), nil) {
+			return false
+		}
+		if r.Parent == 0 {
+			break
+		}
+		var err error
+		if r, err = m.record(ctx, r.Parent); err != nil {
+			yield(nil, err)
+			return false
+		}
+	}
+	return true
+}
+
+// momentAt returns the moment of a step of the log.
+func (m *FileSnapshotManager) momentAt(s *step) *Moment {
+	if s.record != nil {
+		mo := m.momentOf(s.record)
+		mo.EntryID = s.entry
+		return mo
+	}
+	mo := &Moment{EntryID: s.entry, TurnIndex: s.turn(), Kind: kindStep, Tree: s.data.SnapshotTreeHash}
+	mo.changes = func(ctx context.Context) ([]change, error) { return m.lockedChanges(ctx, s) }
+	if d := s.data.Diff; d != nil {
+		mo.Added, mo.Modified, mo.Deleted = len(d.Added), len(d.Modified), len(d.Deleted)
+	}
+	return mo
+}
+
+func (m *FileSnapshotManager) lockedChanges(ctx context.Context, s *step) ([]change, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stepChanges(ctx, s)
 }
 
 // A SessionInfo is a session that has recorded something in the store.
@@ -171,7 +227,9 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 		}
 		info := SessionInfo{Session: s.Session, Worktree: s.Worktree, Root: s.Root, Last: s.Time}
 		if t := open.of(s.Session); mine && t != nil {
-			info.Open = t.End == 0
+			if info.Open, err = m.isOpen(t); err != nil {
+				return nil, err
+			}
 		}
 		r, err := readRecord(s)
 		if err != nil {
@@ -203,9 +261,19 @@ func (m *FileSnapshotManager) OpenTurns() ([]string, error) {
 	}
 	var list []string
 	for _, o := range t.Open {
-		if o.End == 0 {
+		if open, err := m.isOpen(o); err != nil {
+			return nil, err
+		} else if open {
 			list = append(list, o.Session)
 		}
 	}
 	return list, nil
+}
+
+// isOpen reports whether a turn may still go on.
+func (m *FileSnapshotManager) isOpen(t *openTurn) (bool, error) {
+	if t.End != 0 || t.Session == m.opts.Session && m.isOurs(t) {
+		return t.End == 0, nil
+	}
+	return m.isAlive(t)
 }

@@ -17,12 +17,21 @@ import (
 
 // Initialize looks at the directory at the start of a session, or when it is
 // taken up again. What has changed since the session's newest snapshot is
-// nobody's turn: Result.Offline has it.
+// nobody's turn: Result.Offline has it. A turn that was cut off is closed as
+// interrupted. Where the runtime has a log of the session, RebuildIndex goes
+// first.
 func (m *FileSnapshotManager) Initialize(ctx context.Context) (*Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
-		return m.begin(ctx, o)
+		if err := m.begin(ctx, o); err != nil {
+			return err
+		}
+		_, err := m.openTurn(ctx, o)
+		if errors.Is(err, ErrTurnOpen) {
+			return nil // its process will end it
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("initialize session %q: %w", m.opts.Session, err)
@@ -35,6 +44,11 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 	if o.head != nil {
 		return m.found(ctx, o, kindBase)
 	}
+	return m.commit(ctx, o, m.startRecord(o))
+}
+
+// startRecord returns the record of a session's start, to be committed.
+func (m *FileSnapshotManager) startRecord(o *look) *record {
 	r := &record{Snapshot: &store.Snapshot{Kind: kindStart}}
 	if o.changed {
 		r.data.Windows = o.windows
@@ -42,7 +56,28 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 	if o.last != nil {
 		r.Base = o.last.State()
 	}
-	return m.commit(ctx, o, r)
+	return r
+}
+
+// openTurn returns the session's open turn, nil if there is none. One that was
+// cut off is closed first; what was found changed must have been recorded. The
+// error matches [ErrTurnOpen] if it is another process's.
+func (m *FileSnapshotManager) openTurn(ctx context.Context, o *look) (*openTurn, error) {
+	t := o.turns.of(m.opts.Session)
+	if t == nil || m.isOurs(t) {
+		return t, nil
+	}
+	alive := t.End == 0
+	if alive {
+		var err error
+		if alive, err = m.isAlive(t); err != nil {
+			return nil, err
+		}
+	}
+	if alive {
+		return nil, ErrTurnOpen
+	}
+	return nil, m.interrupt(ctx, o, t)
 }
 
 // A Turn is what a runtime may say of a turn that begins.
@@ -63,8 +98,11 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 	if turn == nil {
 		turn = new(Turn)
 	}
+	if err := m.knowsLeaf(ctx, turn.Leaf); err != nil {
+		return nil, fmt.Errorf("start a turn of session %q: %w", m.opts.Session, err)
+	}
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
-		if err := m.hold(); err != nil {
+		if err := m.hold(ctx); err != nil {
 			return err
 		}
 		if err := m.begin(ctx, o); err != nil {
@@ -77,6 +115,9 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 		}
 		next := &openTurn{Session: m.opts.Session, RuntimeTurn: turn.RuntimeIndex, After: o.newestSeq(), Base: o.state,
 			Above: turn.Leaf, ToolWindows: m.opts.ToolWindows, Held: m.held != nil, Boot: vfs.BootID(), Seen: time.Now()}
+		for _, other := range o.turns.Open {
+			next.Foreign = addPaths(next.Foreign, other.Claims)
+		}
 		var err error
 		if next.Prev, next.Turn, err = m.position(ctx, o.head, turn.Leaf); err != nil {
 			return err
@@ -85,32 +126,21 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 		return nil
 	})
 	if err != nil {
+		m.release()
 		return nil, fmt.Errorf("start a turn of session %q: %w", m.opts.Session, err)
 	}
 	return result, nil
 }
 
-// hold takes the session's lock for a turn, unless the turn may end in another
-// process.
-func (m *FileSnapshotManager) hold() (err error) {
-	if m.opts.Detached || m.held != nil {
-		return nil
-	}
-	if m.held, err = m.lockSession(m.opts.Session); err == nil && m.held == nil {
-		err = ErrTurnOpen
-	}
-	return err
-}
-
 // interrupt closes a turn that was cut off. What is on the disk now is
 // recorded.
 func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *openTurn) error {
-	last, err := m.record(ctx, o.head.step())
+	recorded, err := m.isRecorded(ctx, o, t)
 	if err != nil {
 		return err
 	}
-	if last.Seq > t.After && last.data.Turn == t.Turn && last.data.Prev == t.Prev {
-		o.turns.remove(t) // cut off when its step was recorded already
+	if recorded {
+		o.turns.remove(t)
 		return nil
 	}
 	if t.End == 0 {
@@ -128,6 +158,16 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *openTur
 		o.turns.remove(t)
 	}
 	return err
+}
+
+// isRecorded reports whether the step of an open turn is there: whoever
+// recorded it did not get to saying that the turn has ended.
+func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *openTurn) (bool, error) {
+	last, err := m.record(ctx, o.head.step())
+	if err != nil {
+		return false, err
+	}
+	return last.Kind == kindStep && last.Seq > t.After && last.data.Turn == t.Turn && last.data.Prev == t.Prev, nil
 }
 
 // step records a turn, unless it has changed nothing and need not be recorded.
@@ -149,8 +189,11 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, li
 
 // OnToolStart says that a tool of the turn begins; what it is called is the
 // runtime's business, but no two may run under one name. Only where
-// [Options.ToolWindows] is set.
-func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) error {
+// [Options.ToolWindows] is set. What it finds changed since the last look, while
+// no window was open, is in Result.Offline.
+//
+// The error matches [ErrNoTurn] if no turn is open.
+func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Result, error) {
 	return m.onTool(ctx, "start", tool, kindBase, func(t *openTurn) error {
 		if slices.Contains(t.Tools, tool) {
 			return errors.New("it runs already")
@@ -160,8 +203,9 @@ func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) erro
 	})
 }
 
-// OnToolEnd says that a tool has ended.
-func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) error {
+// OnToolEnd says that a tool has ended, well or not. A tool that still runs
+// when its turn ends has ended with it. Errors are those of OnToolStart.
+func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Result, error) {
 	return m.onTool(ctx, "end", tool, kindTool, func(t *openTurn) error {
 		i := slices.Index(t.Tools, tool)
 		if i < 0 {
@@ -172,34 +216,37 @@ func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) error 
 	})
 }
 
-func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool, kind string, fn func(*openTurn) error) error {
+func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool, kind string, fn func(*openTurn) error) (*Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, err := m.look(ctx, m.turnOptions(), func(o *look) error {
+	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
 		t := o.turns.of(m.opts.Session)
 		switch {
 		case t == nil:
 			return ErrNoTurn
+		case !m.isOurs(t):
+			return ErrTurnOpen
 		case !t.ToolWindows:
 			return errors.New("the turn was opened without tool windows")
 		}
 		if err := m.found(ctx, o, kind); err != nil {
 			return err
 		}
-		t.Seen = time.Now()
 		return fn(t)
 	})
 	if err != nil {
-		return fmt.Errorf("%s tool %q: %w", what, tool, err)
+		return nil, fmt.Errorf("%s tool %q: %w", what, tool, err)
 	}
-	return nil
+	return result, nil
 }
 
 // Claim says that the turn that is open writes these files, or has written
-// them: they are its own, whoever else is at work. Paths are relative to the
-// session's directory, or absolute.
+// them: they are its own, whoever else is at work. A directory stands for all
+// that is in it. Paths are relative to the session's directory, or absolute.
+// Best is to claim before writing: a turn of another session that has ended by
+// then has booked as contested what it could not know.
 //
-// Errors match [ErrNoTurn] and [ErrOutside].
+// Errors match [ErrNoTurn], [ErrTurnOpen] and [ErrOutside].
 func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -213,10 +260,13 @@ func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error 
 	}
 	err := m.withTurns(ctx, func(t *turns) error {
 		mine := t.of(m.opts.Session)
-		if mine == nil {
+		switch {
+		case mine == nil:
 			return ErrNoTurn
+		case !m.isOurs(mine):
+			return ErrTurnOpen
 		}
-		mine.Seen = time.Now()
+		mine.End, mine.Seen = 0, time.Now()
 		mine.Claims = addPaths(mine.Claims, list)
 		for _, o := range t.Open {
 			if o != mine {
@@ -244,17 +294,36 @@ func addPaths(set, paths [][]byte) [][]byte {
 func (m *FileSnapshotManager) relative(p string) (string, error) {
 	rel := filepath.ToSlash(p)
 	if filepath.IsAbs(p) {
-		r, err := filepath.Rel(m.project.Root, p)
-		if err != nil {
+		below := func(p string) bool {
+			r, err := filepath.Rel(m.project.Root, p)
+			rel = filepath.ToSlash(r)
+			return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+		}
+		if !below(p) && !below(realPath(p)) {
 			return "", fmt.Errorf("path %q: %w", p, ErrOutside)
 		}
-		rel = filepath.ToSlash(r)
 	}
 	rel = path.Clean(rel)
 	if rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", fmt.Errorf("path %q: %w", p, ErrOutside)
 	}
 	return rel, nil
+}
+
+// realPath resolves the symbolic links in the directories above a path, as far
+// as they exist.
+func realPath(p string) string {
+	dir, rest := filepath.Dir(p), filepath.Base(p)
+	for {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return p
+		}
+		dir, rest = up, filepath.Join(filepath.Base(dir), rest)
+	}
 }
 
 // OnTurnEnd looks at the directory, records what the turn has changed and has
@@ -264,8 +333,9 @@ func (m *FileSnapshotManager) relative(p string) (string, error) {
 //
 // With a nil append the step goes to our own log of the session.
 //
-// An error of append is returned together with a Result; with any other error
-// there is none, the turn is still open and nothing was recorded.
+// An error of append is returned together with a Result. With any other error
+// there is none, and the turn is still open: end it again. The error matches
+// [ErrTurnOpen] if the turn belongs to another process.
 func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) (*Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -293,8 +363,10 @@ type SnapshotOptions struct {
 }
 
 // Snapshot records the directory for people who work without a runtime: what
-// has changed since the session's newest snapshot is a turn. It goes to our
-// own log of the session. opts may be nil.
+// has changed since the session's newest snapshot, and in no other session's
+// turn, is a turn. It goes to our own log of the session. opts may be nil.
+//
+// The error matches [ErrTurnOpen] if a turn of the session is open.
 func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOptions) (*Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -327,27 +399,29 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 			}
 			return r
 		}
-		t := o.turns.of(m.opts.Session)
-		announced := t != nil
-		switch {
-		case o.head == nil: // the first of all
-			r := newEntry(&record{Snapshot: &store.Snapshot{Kind: kindStart}})
-			r.data.Windows = o.windows
-			if o.last != nil {
-				r.Base = o.last.State()
-			}
+		if o.head == nil { // the first look at the session
+			r := newEntry(m.startRecord(o))
 			if err := m.commit(ctx, o, r); err != nil {
 				return err
 			}
-			o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, nil)
+			if ours {
+				o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, nil)
+			}
 			return nil
-		case !announced:
+		}
+		t, err := m.turnToEnd(ctx, o)
+		if err != nil {
+			return err
+		}
+		announced := t != nil
+		if !announced {
 			t = &openTurn{Session: m.opts.Session, After: o.head.Seq, Base: o.head.State()}
-			var err error
 			if t.Prev, t.Turn, err = m.position(ctx, o.head, ""); err != nil {
 				return err
 			}
-			o.windows = append(o.windows, m.opts.Session)
+			if len(o.windows) == 0 {
+				o.windows = []string{m.opts.Session}
+			}
 		}
 		list, err := m.stretches(ctx, o.newestSeq(), t, announced)
 		if err != nil {
@@ -373,12 +447,39 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		if announced {
 			o.turns.remove(t)
 		}
-		m.turn, m.turnOf = t.Turn+1, o.head.step()
+		if m.turn, m.turnOf = t.Turn+1, r.Seq; r.Seq == 0 {
+			m.turnOf = t.Prev
+		}
 		return nil
 	})
-	if err == nil && m.held != nil {
-		m.held.Close() // it never fails on a lock
-		m.held = nil
+	if err == nil {
+		m.release()
 	}
 	return result, err
+}
+
+// turnToEnd returns the open turn that is to end now, nil if there is none.
+func (m *FileSnapshotManager) turnToEnd(ctx context.Context, o *look) (*openTurn, error) {
+	t := o.turns.of(m.opts.Session)
+	if t == nil {
+		return nil, nil
+	}
+	if m.isOurs(t) {
+		recorded, err := m.isRecorded(ctx, o, t)
+		if recorded { // but the end could not be written
+			o.turns.remove(t)
+			t = nil
+		}
+		return t, err
+	}
+	if t.End == 0 {
+		if alive, err := m.isAlive(t); err != nil || alive {
+			return nil, errors.Join(err, ErrTurnOpen)
+		}
+	}
+	if err := m.found(ctx, o, kindBase); err != nil {
+		return nil, err
+	}
+	_, err := m.openTurn(ctx, o)
+	return nil, err
 }

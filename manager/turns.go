@@ -100,14 +100,19 @@ func (m *FileSnapshotManager) readTurns() (*turns, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	var v struct {
+		Version int `json:"v"`
+	}
+	if err = json.Unmarshal(b, &v); err == nil && v.Version > turnsVersion {
+		return nil, nil, fmt.Errorf("open turns: %w: version %d", store.ErrFormat, v.Version)
+	}
 	t := new(turns)
-	err = json.Unmarshal(b, t)
-	switch {
-	case err != nil:
-		m.log.Warn("open turns not known", "worktree", m.project.Worktree(), "err", err)
-		return &turns{Version: turnsVersion, Open: []*openTurn{{Session: "?"}}}, nil, nil
-	case t.Version != turnsVersion:
-		return nil, nil, fmt.Errorf("open turns: %w: version %d", store.ErrFormat, t.Version)
+	if err == nil {
+		err = json.Unmarshal(b, t)
+	}
+	if err != nil || t.Version != turnsVersion || slices.Contains(t.Open, nil) {
+		m.log.Warn("it is not known which turns are open", "worktree", m.project.Worktree(), "err", err)
+		return &turns{Version: turnsVersion, Open: []*openTurn{{Session: nobody}}}, nil, nil
 	}
 	return t, b, nil
 }
@@ -133,6 +138,10 @@ func (m *FileSnapshotManager) writeTurns(b []byte) error {
 	}
 	return fsys.SyncDir(path.Dir(name))
 }
+
+// nobody is the session of a turn that is made up where it is not known which
+// are open. No session has this name.
+const nobody = "?"
 
 // of returns the open turn of a session, nil if there is none.
 func (t *turns) of(session string) *openTurn {
@@ -163,7 +172,11 @@ func (t *turns) windows() []string {
 // not. They stay until their session takes note.
 func (m *FileSnapshotManager) bury(t *turns, seq uint64) error {
 	for _, o := range t.Open {
-		if o.End != 0 || m.held != nil && o.Session == m.opts.Session {
+		if o.Session == m.opts.Session && m.isOurs(o) {
+			o.End = 0 // whoever thought it dead was wrong
+			continue
+		}
+		if o.End != 0 {
 			continue
 		}
 		alive, err := m.isAlive(o)
@@ -174,34 +187,65 @@ func (m *FileSnapshotManager) bury(t *turns, seq uint64) error {
 			o.End = max(seq, 1)
 		}
 	}
-	t.Open = slices.DeleteFunc(t.Open, func(o *openTurn) bool { return o.End != 0 && o.Session == "?" })
+	t.Open = slices.DeleteFunc(t.Open, func(o *openTurn) bool { return o.End != 0 && o.Session == nobody })
 	return nil
 }
 
 func (m *FileSnapshotManager) isAlive(o *openTurn) (bool, error) {
-	if o.Session == "?" || o.Boot != vfs.BootID() {
+	if o.Session == nobody || o.Boot != vfs.BootID() {
 		return false, nil
 	}
 	if !o.Held {
 		return time.Since(o.Seen) < silence, nil
 	}
-	f, err := m.lockSession(o.Session)
-	if err != nil || f == nil {
-		return err == nil, err
+	// Whoever takes the lock meanwhile tries again: see hold.
+	f, err := m.store.FS().OpenFile(m.lockName(o.Session), os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return false, f.Close()
+	if err != nil {
+		return false, err
+	}
+	free, err := f.TryLock(vfs.Shared)
+	return !free, errors.Join(err, f.Close())
 }
 
-// lockSession takes the lock of a session, which the process has that runs a
-// turn of it. It returns nil if another has it.
-func (m *FileSnapshotManager) lockSession(session string) (vfs.File, error) {
-	f, err := m.store.FS().OpenFile(m.sessionsDir()+"/"+session+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+func (m *FileSnapshotManager) lockName(session string) string {
+	return m.sessionsDir() + "/" + session + ".lock"
+}
+
+// hold takes the session's lock for a turn, which tells others that it is
+// alive, unless the turn may end in another process.
+func (m *FileSnapshotManager) hold(ctx context.Context) error {
+	if m.opts.Detached || m.held != nil {
+		return nil
+	}
+	f, err := m.store.FS().OpenFile(m.lockName(m.opts.Session), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ok, err := f.TryLock(vfs.Exclusive)
-	if err != nil || !ok {
-		return nil, errors.Join(err, f.Close())
+	// Somebody may have it for a moment, to see whether it is free.
+	patience, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	if err := vfs.Lock(patience, f, vfs.Exclusive); err != nil {
+		if patience.Err() != nil && ctx.Err() == nil {
+			err = ErrTurnOpen
+		}
+		return errors.Join(err, f.Close())
 	}
-	return f, nil
+	m.held = f
+	return nil
+}
+
+// release gives the session's lock back.
+func (m *FileSnapshotManager) release() {
+	if m.held != nil {
+		m.held.Close() // it never fails on a lock
+		m.held = nil
+	}
+}
+
+// isOurs reports whether the session's open turn may be ended by this manager.
+func (m *FileSnapshotManager) isOurs(t *openTurn) bool {
+	return m.held != nil || m.opts.Detached && !t.Held
 }

@@ -28,7 +28,7 @@ func (a *app) logCommand() *cobra.Command {
 		Example: logExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case f.limit < 0:
+			case f.limit < 0 || f.limit == 0 && cmd.Flags().Changed("limit"):
 				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
 			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
 				return usageError(cmd, "log: %q: paths come after --", args[0])
@@ -84,7 +84,11 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 	return func(yield func(*logLine, error) bool) {
 		if f.all {
 			for s, err := range p.store.Snapshots(ctx) {
-				if !yield(&logLine{Moment: &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Snapshot: s}}, err) || err != nil {
+				line := new(logLine)
+				if err == nil {
+					line.Moment = &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Tree: s.Tree, Snapshot: s}
+				}
+				if !yield(line, err) || err != nil {
 					return
 				}
 			}
@@ -124,7 +128,7 @@ type jsonMoment struct {
 	EntryID          *string       `json:"entryId"`
 	TurnIndex        *int          `json:"turnIndex"`
 	Kind             string        `json:"kind"`
-	SnapshotTreeHash *store.ID     `json:"snapshotTreeHash"`
+	SnapshotTreeHash store.ID      `json:"snapshotTreeHash"`
 	Time             *time.Time    `json:"time"`
 	Counts           *jsonCounts   `json:"counts"` // of paths
 	Diff             *manager.Diff `json:"diff,omitempty"`
@@ -142,7 +146,7 @@ type jsonCounts struct {
 
 func (a *app) printLogLine(l *logLine, f *logFlags) error {
 	if a.flags.json {
-		j := &jsonMoment{EntryID: orNull(l.EntryID), Kind: l.Kind, Interrupted: l.Interrupted, Partial: l.Partial}
+		j := &jsonMoment{EntryID: orNull(l.EntryID), Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial}
 		if l.TurnIndex >= 0 {
 			j.TurnIndex = &l.TurnIndex
 		}
@@ -153,7 +157,7 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 			j.Diff, j.Contested = l.own, l.contested
 		}
 		if s := l.Snapshot; s != nil {
-			j.SnapshotTreeHash, j.Time, j.jsonRecord = &s.Tree, new(s.Time.UTC()), newJSONRecord(s)
+			j.Time, j.jsonRecord = new(s.Time.UTC()), newJSONRecord(s)
 		}
 		return a.printJSON(j)
 	}
@@ -179,6 +183,9 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 	}
 	if l.Interrupted {
 		fmt.Fprintf(a.out, "  %s", a.paint(red, "interrupted"))
+	}
+	if l.Partial {
+		fmt.Fprintf(a.out, "  %s", a.paint(red, "in part"))
 	}
 	if s := l.Snapshot; s != nil && s.Label != "" {
 		fmt.Fprintf(a.out, "  %s", patch.Quote(s.Label))

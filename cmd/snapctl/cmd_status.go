@@ -122,7 +122,11 @@ func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *mana
 		return err
 	}
 	if !a.flags.json {
-		a.note("%s since %s (%s)", countsOf(list), name(r.Point), clock(r.Snapshot.Time))
+		when := ""
+		if r.Snapshot != nil {
+			when = " (" + clock(r.Snapshot.Time) + ")"
+		}
+		a.note("%s since %s%s", countsOf(list), name(r.Point), when)
 		for _, session := range open {
 			a.note("a turn of session %s is open", session)
 		}

@@ -83,11 +83,13 @@ func explain(err error) *failure {
 	case errors.Is(err, manager.ErrTooBroad):
 		return &failure{exitBudget, err, "name a project with --root DIR, or insist with --allow-broad"}
 	case errors.Is(err, manager.ErrNoSession):
-		return &failure{exitRefused, err, "'snapctl sessions' lists them"}
+		return &failure{exitRefused, err, "'snapctl sessions --all' lists sessions"}
 	case isUnknown(err):
 		return &failure{exitRefused, err, "'snapctl log' lists snapshots, 'snapctl help revs' says how to name them"}
 	case errors.Is(err, manager.ErrAmbiguous) || errors.Is(err, session.ErrAmbiguous):
 		return &failure{exitRefused, err, "give more of it"}
+	case errors.Is(err, manager.ErrTurnOpen):
+		return &failure{exitRefused, err, "wait for the turn to end, or name another session with --session ID"}
 	case errors.Is(err, manager.ErrOtherSession):
 		return &failure{exitRefused, err, "name that session with --session ID"}
 	case errors.Is(err, session.ErrFormat) || errors.Is(err, session.ErrCycle) || errors.Is(err, session.ErrUnknownEntry):

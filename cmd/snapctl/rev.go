@@ -34,7 +34,7 @@ func (p *place) resolve(ctx context.Context, text string) (rev, error) {
 func (p *place) resolveSnapshot(ctx context.Context, text string) (*manager.Point, error) {
 	r, err := p.resolve(ctx, text)
 	if err == nil && r.Snapshot == nil {
-		err = refuse("'snapctl ls' and 'snapctl diff' take it", "revision %q: a tree, not a snapshot in this store", text)
+		err = refuse("'snapctl ls' and 'snapctl diff' take it", "revision %q: only its tree is in this store, not the snapshot", text)
 	}
 	return r.Point, err
 }

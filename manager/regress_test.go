@@ -1,0 +1,564 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+)
+
+// reopen is a new process that has the runtime's log.
+func (b *bench) reopen(id string, change ...func(*Options)) *FileSnapshotManager {
+	b.Helper()
+	m := b.open(id, change...)
+	if b.log != nil {
+		if err := m.RebuildIndex(b.Context(), b.log); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return m
+}
+
+// die opens a session, calls fn and leaves its turn open, as a killed process
+// does.
+func (b *bench) die(id string, fn func(m *FileSnapshotManager)) {
+	b.Helper()
+	m, err := Open(b.Context(), b.dir, &Options{StoreRoot: b.stores, Session: id})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if b.log != nil {
+		if err := m.RebuildIndex(b.Context(), b.log); err != nil {
+			b.Fatal(err)
+		}
+	}
+	fn(m)
+	if err := m.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A step that the log was never given comes behind those that it was, and is
+// given to it.
+func TestUntoldStepsWithLog(t *testing.T) {
+	for name, lose := range map[string]func(b *bench, m *FileSnapshotManager){
+		"killed": func(b *bench, m *FileSnapshotManager) {
+			b.start(m)
+			b.write("g", "1")
+		},
+		"callback failed": func(b *bench, m *FileSnapshotManager) {
+			b.start(m)
+			b.write("g", "1")
+			_, err := m.OnTurnEnd(b.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") })
+			if err == nil {
+				b.Error("no error")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.log = session.NewTree(session.Header{ID: "s"})
+			b.die("s", func(m *FileSnapshotManager) {
+				b.initialize(m)
+				b.message("user")
+				b.turn(m, func() { b.write("f", "1") })
+			})
+			b.die("s", func(m *FileSnapshotManager) { lose(b, m) })
+			again := b.reopen("s")
+			b.turn(again, func() { b.write("h", "1") })
+			var paths []string
+			for _, row := range b.modified(again, nil) {
+				paths = append(paths, row.Path)
+			}
+			if d := cmp.Diff([]string{"f", "g", "h"}, paths); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+			var turns []int
+			for mo, err := range b.open("s").Timeline(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				turns = append(turns, mo.TurnIndex)
+			}
+			if d := cmp.Diff([]int{2, 1, 0, -1}, turns); d != "" {
+				t.Errorf("turns by the records (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// A turn that is open belongs to the process that opened it.
+func TestNobodyElseEndsATurn(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.start(m)
+	b.write("f", "1")
+	other := b.open("s")
+	tell := func(context.Context, *StepSnapshotData) (string, error) { return "x", nil }
+	for name, err := range map[string]error{
+		"OnTurnEnd": second(other.OnTurnEnd(t.Context(), tell)),
+		"Snapshot":  second(other.Snapshot(t.Context(), nil)),
+		"Claim":     other.Claim(t.Context(), "f"),
+	} {
+		if !errors.Is(err, ErrTurnOpen) {
+			t.Errorf("%s by another process: %v, want ErrTurnOpen", name, err)
+		}
+	}
+	// Somebody who only looks takes nothing from it.
+	if _, err := b.open("mine").Snapshot(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	b.write("g", "1")
+	if _, err := b.open("mine").Snapshot(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Claim(t.Context(), "g"); err != nil {
+		t.Fatal(err)
+	}
+	b.end(m)
+	want := map[string]string{"f": "added turn", "g": "added claimed"}
+	if d := cmp.Diff(want, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	mine := b.open("mine")
+	if rows := b.modified(mine, nil); len(rows) != 0 {
+		t.Errorf("who only looked has changed %+v", rows)
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// After a turn was cut off, no end of a turn takes it for its own.
+func TestCutOffThenEnded(t *testing.T) {
+	for name, end := range map[string]func(b *bench, m *FileSnapshotManager){
+		"by OnTurnEnd": func(b *bench, m *FileSnapshotManager) { b.end(m) },
+		"by Snapshot": func(b *bench, m *FileSnapshotManager) {
+			if _, err := m.Snapshot(b.Context(), nil); err != nil {
+				b.Error(err)
+			}
+		},
+		"after Initialize": func(b *bench, m *FileSnapshotManager) { b.initialize(m); b.end(m) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.die("s", func(m *FileSnapshotManager) {
+				b.initialize(m)
+				b.start(m)
+				b.write("f", "1")
+			})
+			b.initialize(b.open("other")) // finds it dead
+			b.write("mine.txt", "the user's")
+			m := b.open("s")
+			end(b, m)
+			rows := brief(b.modified(m, nil))
+			if rows["f"] != "added contested" {
+				t.Errorf("f is %q, want contested", rows["f"])
+			}
+			interrupted := 0
+			for mo, err := range m.Timeline(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if mo.Interrupted {
+					interrupted++
+				}
+				if mo.Kind == kindStep && mo.EntryID == "" {
+					t.Errorf("turn %d is in no log", mo.TurnIndex)
+				}
+			}
+			if interrupted != 1 {
+				t.Errorf("%d turns are interrupted, want 1", interrupted)
+			}
+		})
+	}
+}
+
+// A detached turn that was silent for long is its session's again at the first
+// sign of life.
+func TestDetachedWakesUp(t *testing.T) {
+	b := newBench(t)
+	detached := func(o *Options) { o.Detached, o.ToolWindows = true, true }
+	b.initialize(b.open("s", detached))
+	b.start(b.open("s", detached))
+	m := b.open("other")
+	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns")
+	var open turns
+	text, err := os.ReadFile(name)
+	if err != nil || json.Unmarshal(text, &open) != nil {
+		t.Fatal(err)
+	}
+	open.Open[0].Seen = time.Now().Add(-25 * time.Hour)
+	if err := os.WriteFile(name, encode(&open), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.initialize(m) // takes it for dead
+	if _, err := b.open("s", detached).OnToolStart(t.Context(), "edit"); err != nil {
+		t.Fatal(err)
+	}
+	b.write("f", "1")
+	if _, err := b.open("s", detached).OnToolEnd(t.Context(), "edit"); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.end(b.open("s", detached)); r.Data == nil || len(r.Data.Diff.Added) != 1 {
+		t.Errorf("OnTurnEnd = %+v", r)
+	}
+}
+
+// A tree is as good a name for a step as its entry.
+func TestTreesAsEnds(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	var trees []string
+	for _, content := range []string{"1", "2", "3"} {
+		b.turn(m, func() { b.write("f", content) })
+		s, err := m.SnapshotAtTurn(t.Context(), len(trees))
+		if err != nil {
+			t.Fatal(err)
+		}
+		trees = append(trees, s.SnapshotTreeHash.String())
+	}
+	for _, test := range [][2]*Range{
+		{{To: trees[1]}, {To: "turn:1"}},
+		{{From: trees[1]}, {From: "turn:1"}},
+		{{From: trees[2], To: trees[0]}, {From: "turn:2", To: "turn:0"}},
+	} {
+		if d := cmp.Diff(b.modified(m, test[1]), b.modified(m, test[0])); d != "" {
+			t.Errorf("ModifiedFiles(%+v) (-by turn +by tree):\n%s", test[0], d)
+		}
+	}
+}
+
+// With those of others, everything that differs has a row.
+func TestForeignIsComplete(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "x"})
+	x := b.reopen("x")
+	b.initialize(x)
+	fork := b.message("user")
+	b.turn(x, func() { b.write("left", "1") })
+	if err := b.log.SetLeaf(fork); err != nil {
+		t.Fatal(err)
+	}
+	b.message("user")
+	y := b.open("y")
+	b.initialize(y)
+	b.start(x)
+	if _, err := y.OnTurnStart(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := y.Claim(t.Context(), "claimed"); err != nil {
+		t.Fatal(err)
+	}
+	b.write("claimed", "1")
+	b.write("g", "1")
+	b.end(x)
+	if _, err := y.OnTurnEnd(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	b.write("user", "1")
+	b.turn(x, func() { b.write("h", "1") })
+	want := map[string]string{"claimed": "added other", "left": "added branch", "user": "added offline", "g": "added contested", "h": "added turn"}
+	if d := cmp.Diff(want, brief(b.modified(x, &Range{Foreign: true}))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	for path, row := range brief(b.modified(x, &Range{From: "@", To: "start", Foreign: true})) {
+		if !strings.HasPrefix(row, "deleted ") || strings.Contains(row, "net") {
+			t.Errorf("back: %s is %q, want deleted", path, row)
+		}
+	}
+}
+
+// Step-snapshots of other programs do not keep ours from working.
+func TestForeignStepSnapshots(t *testing.T) {
+	for _, data := range []string{`{"baselineTreeHash":null,"snapshotTreeHash":"e5f6a7b8","diff":null,"turnIndex":0}`, `null`, `{}`, `[]`, `"x"`,
+		`{"snapshotTreeHash":"` + strings.Repeat("ab", 32) + `","turnIndex":1e30}`, `{"snapshotTreeHash":"` + strings.Repeat("ab", 32) + `","turnIndex":-7}`} {
+		b := newBench(t)
+		b.log = session.NewTree(session.Header{ID: "s"})
+		b.log.Add(session.Entry{ID: "foreign", Type: "custom", CustomType: session.StepSnapshot, Data: json.RawMessage(data)})
+		m := b.reopen("s")
+		b.initialize(m)
+		id := b.turn(m, func() { b.write("f", "1") })
+		if rows := b.modified(m, nil); len(rows) != 1 || rows[0].TurnIndex != 0 {
+			t.Errorf("%s: ModifiedFiles = %+v", data, rows)
+		}
+		if s, err := m.LatestSnapshotOnPath(t.Context(), ""); err != nil || s.EntryID != id {
+			t.Errorf("%s: LatestSnapshotOnPath = %+v, %v", data, s, err)
+		}
+		if _, err := m.Resolve(t.Context(), "foreign"); !errors.Is(err, ErrUnknown) || strings.Contains(err.Error(), "nil") {
+			t.Errorf("%s: Resolve of it: %v, want ErrUnknown", data, err)
+		}
+	}
+}
+
+// A log that comes from another machine names trees that are not here.
+func TestLogFromElsewhere(t *testing.T) {
+	b := newBench(t)
+	gone, before := store.Hash(store.Tree, []byte("gone")), store.Hash(store.Tree, []byte("before"))
+	d := &StepSnapshotData{BaselineTreeHash: &before, SnapshotTreeHash: gone, TurnIndex: 4, SnapshotSeq: 1,
+		Diff: &Diff{Added: []string{"far.txt"}, Modified: []string{}, Deleted: []string{}}}
+	b.log = session.NewTree(session.Header{ID: "s"}, d.Entry("far", ""))
+	m := b.reopen("s")
+	b.initialize(m)
+	for _, rev := range []string{"far", "@", "start"} {
+		if _, err := m.Resolve(t.Context(), rev); !errors.Is(err, ErrUnknown) {
+			t.Errorf("Resolve(%q): %v, want ErrUnknown", rev, err)
+		}
+	}
+	id := b.turn(m, func() { b.write("f", "1") })
+	s, err := m.SnapshotAtEntry(t.Context(), id)
+	if err != nil || s.TurnIndex != 5 {
+		t.Errorf("the first turn here is %+v, %v; want turn 5", s, err)
+	}
+	if _, err := m.ModifiedFiles(t.Context(), nil); !errors.Is(err, ErrUnknown) {
+		t.Errorf("ModifiedFiles from an unknown start: %v, want ErrUnknown", err)
+	}
+	for mo, err := range m.Timeline(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, _, err := mo.Changes(t.Context())
+		if err != nil || mo.EntryID == "far" && len(own.Added) != 1 {
+			t.Errorf("moment %+v changed %+v, %v", mo, own, err)
+		}
+	}
+}
+
+// A failed start of a turn leaves nothing behind.
+func TestFailedTurnStart(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	before := snapshotCount(t, m.Store())
+	b.write("f", "1")
+	if _, err := m.OnTurnStart(t.Context(), &Turn{Leaf: "nope"}); !errors.Is(err, session.ErrUnknownEntry) {
+		t.Errorf("OnTurnStart at no entry: %v", err)
+	}
+	if n := snapshotCount(t, m.Store()); n != before {
+		t.Errorf("%d records became %d", before, n)
+	}
+	other := b.open("s")
+	b.start(other)
+	if _, err := other.OnTurnEnd(t.Context(), nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where the end of a turn could not be written, it is not recorded twice.
+func TestTurnEndsAgain(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.start(m)
+	b.write("f", "1")
+	in := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns.new")
+	if err := os.MkdirAll(filepath.Join(in, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tell := func(context.Context, *StepSnapshotData) (string, error) { return "first", nil }
+	for range 2 {
+		if _, err := m.OnTurnEnd(t.Context(), tell); err == nil {
+			t.Fatal("no error")
+		}
+	}
+	if err := os.RemoveAll(in); err != nil {
+		t.Fatal(err)
+	}
+	b.write("g", "1")
+	if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
+		return "e" + d.SnapshotTreeHash.Short(), nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"f": "added turn", "g": "added turn"}
+	if d := cmp.Diff(want, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	steps := 0
+	for s, err := range m.Store().Snapshots(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Kind == kindStep {
+			steps++
+		}
+	}
+	if steps != 2 {
+		t.Errorf("%d steps, want 2", steps)
+	}
+}
+
+// What the user wrote between two tools and the agent took back is told.
+func TestTakenBack(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "A")
+	m := b.open("s", func(o *Options) { o.ToolWindows = true })
+	b.initialize(m)
+	b.start(m)
+	for i, content := range []string{"B", "A"} {
+		if i == 1 {
+			b.write("f", "the user's")
+		}
+		if _, err := m.OnToolStart(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+		b.write("f", content)
+		if _, err := m.OnToolEnd(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := b.end(m); r.Data == nil {
+		t.Fatal("the turn has no step")
+	}
+	rows := b.modified(m, &Range{All: true, Foreign: true})
+	if len(rows) != 1 || !rows[0].Mixed || rows[0].Status != "modified" || rows[0].NetStatus != "none" {
+		t.Errorf("rows = %+v", rows)
+	}
+	if _, err := m.ModifiedFiles(t.Context(), &Range{All: true, Renames: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Claims count for turns that begin later.
+func TestClaimBeforeTheOther(t *testing.T) {
+	b := newBench(t)
+	x, y := b.open("x"), b.open("y")
+	b.initialize(x)
+	b.initialize(y)
+	b.start(y)
+	if err := y.Claim(t.Context(), "dir"); err != nil {
+		t.Fatal(err)
+	}
+	b.start(x)
+	b.write("dir/f", "1")
+	b.end(x)
+	b.end(y)
+	if rows := b.modified(x, nil); len(rows) != 0 {
+		t.Errorf("x has %+v", rows)
+	}
+	if d := cmp.Diff(map[string]string{"dir/f": "added claimed"}, brief(b.modified(y, nil))); d != "" {
+		t.Errorf("y (-want +got):\n%s", d)
+	}
+}
+
+// Paths may go through the link that the directory was named by.
+func TestPathsThroughALink(t *testing.T) {
+	b := newBench(t)
+	real := b.dir
+	b.dir = filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(real, b.dir); err != nil {
+		t.Fatal(err)
+	}
+	m := b.open("s")
+	b.initialize(m)
+	b.start(m)
+	if err := m.Claim(t.Context(), filepath.Join(b.dir, "not/there/yet")); err != nil {
+		t.Error(err)
+	}
+	b.write("f", "1")
+	b.end(m)
+	if d, err := m.FileDiff(t.Context(), &FileRange{Path: filepath.Join(b.dir, "f")}); err != nil || d == nil {
+		t.Errorf("FileDiff = %+v, %v", d, err)
+	}
+}
+
+// The file of open turns is read with care.
+func TestTurnsFile(t *testing.T) {
+	for text, refused := range map[string]bool{
+		`{"v":2,"open":{"a":1}}`: true, `{"v":2,"open":[]}`: true,
+		`{"v":1,"open":[null]}`: false, `null`: false, ``: false, `{}`: false, `{"v":1}`: false, `[1]`: false,
+	} {
+		b := newBench(t)
+		m := b.open("s")
+		b.initialize(m)
+		name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns")
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		open, err := m.OpenTurns()
+		if refused != errors.Is(err, store.ErrFormat) || len(open) > 0 {
+			t.Errorf("%q: OpenTurns = %v, %v", text, open, err)
+		}
+		_, err = m.OnTurnStart(t.Context(), nil)
+		after, rerr := os.ReadFile(name)
+		if rerr != nil {
+			t.Fatal(rerr)
+		}
+		if refused != (err != nil) || refused != (string(after) == text) {
+			t.Errorf("%q: OnTurnStart: %v; the file is %q", text, err, after)
+		}
+	}
+}
+
+// A moment's changes may be asked for while the timeline is read.
+func TestAskWithinTimeline(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("f", "1") })
+	b.write("user", "1")
+	b.turn(m, func() { b.write("f", "2") })
+	var kinds []string
+	for mo, err := range m.Timeline(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		kinds = append(kinds, mo.Kind)
+		if _, err := m.FileDiff(t.Context(), &FileRange{Path: "f"}); err != nil {
+			t.Error(err)
+		}
+	}
+	if d := cmp.Diff([]string{"step", "base", "step", "start"}, kinds); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A runtime goes back to before the first step.
+func TestBackToTheStart(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("undone", "1") })
+	if err := b.log.SetLeaf(""); err != nil {
+		t.Fatal(err)
+	}
+	b.turn(m, func() { b.write("kept", "1") })
+	want := map[string]string{"kept": "added turn"}
+	if d := cmp.Diff(want, brief(b.modified(b.open("s"), nil))); d != "" {
+		t.Errorf("by the records (-want +got):\n%s", d)
+	}
+	if err := m.UseSession("other"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Resolve(t.Context(), "@"); !errors.Is(err, ErrNoSession) {
+		t.Errorf("another session without records: %v, want ErrNoSession", err)
+	}
+}
+
+func TestMissingOptions(t *testing.T) {
+	b := newBench(t)
+	for name, err := range map[string]error{
+		"nil options":  second(Open(t.Context(), b.dir, nil)),
+		"no StoreRoot": second(Open(t.Context(), b.dir, &Options{Session: "s"})),
+		"no session":   second(b.open("").Initialize(t.Context())),
+		"no entries":   b.open("s").RebuildIndex(t.Context(), nil),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
