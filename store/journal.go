@@ -601,7 +601,11 @@ func segmentID(seg uint64) (id [16]byte) {
 
 // stateBody restates what a reader of the next segment must know.
 func (j *journal) stateBody() []byte {
-	var packs []packLen
+	return appendField(appendPacks(nil, j.unsealedPacks()), tagEpoch, le.AppendUint64(nil, j.epoch))
+}
+
+// unsealedPacks returns the durable lengths of the packs that need it.
+func (j *journal) unsealedPacks() (packs []packLen) {
 	for id, end := range j.packs {
 		if _, err := j.fsys.Stat(indexName(id)); err == nil {
 			continue // sealed: its index vouches for all of it
@@ -609,8 +613,7 @@ func (j *journal) stateBody() []byte {
 		packs = append(packs, packLen{id, end})
 	}
 	sortPacks(packs)
-	b := appendPacks(nil, packs)
-	return appendField(b, tagEpoch, le.AppendUint64(nil, j.epoch))
+	return packs
 }
 
 func (j *journal) close() error {

@@ -241,7 +241,27 @@ func (j *journal) snapshotAt(seg uint64, ref recordRef) (*Snapshot, error) {
 			return parseSnapshot(f)
 		}
 	}
-	return nil, &CorruptError{Path: segmentName(seg), Off: int64(ref.off), Err: fmt.Errorf("not the record of snapshot %d", ref.seq)}
+	return nil, errStale
+}
+
+// errStale: a summary names a record that is not there. The segment was
+// damaged since, or the summary is not its own.
+var errStale = errors.New("summary is out of date")
+
+// distrust makes the summary of a segment anew. What is damaged is not in it:
+// a summary may not change what is found.
+func (j *journal) distrust(seg uint64) error {
+	found, err := j.readSegment(seg)
+	if err != nil {
+		return err
+	}
+	j.damage = append(j.damage, found.damage...)
+	sum, err := summarize(found.list)
+	if err != nil {
+		return fmt.Errorf("%s: %w", segmentName(seg), err)
+	}
+	j.older[seg].sum = sum
+	return nil
 }
 
 // saveSummary writes the summary of a segment that is complete. It is there
@@ -267,12 +287,25 @@ func (j *journal) saveSummary(seg uint64, list []placedFrame, length int64) {
 
 // bySeq returns the snapshot of a number, nil if there is none.
 func (j *journal) bySeq(seq uint64) (*Snapshot, error) {
+	for {
+		s, seg, err := j.lookUp(seq)
+		if !errors.Is(err, errStale) {
+			return s, err
+		}
+		if err := j.distrust(seg); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lookUp is bySeq, trusting summaries. With errStale it returns the segment
+// whose summary is wrong.
+func (j *journal) lookUp(seq uint64) (found *Snapshot, in uint64, err error) {
 	if i, ok := slices.BinarySearchFunc(j.recent, seq, func(s *Snapshot, seq uint64) int { return cmp.Compare(s.Seq, seq) }); ok {
-		return j.recent[i], nil
+		return j.recent[i], 0, nil
 	}
 	// Records are numbered in the order of segments. One that was said again
 	// after damage is in a later segment, too.
-	var err error
 	i, _ := slices.BinarySearchFunc(j.closedSegs, seq, func(seg, seq uint64) int {
 		c, cerr := j.olderSegment(seg)
 		if cerr != nil {
@@ -282,26 +315,25 @@ func (j *journal) bySeq(seq uint64) (*Snapshot, error) {
 		return cmp.Compare(c.sum.last, seq)
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	// What is said again counts: the segments behind may have it.
-	var found *Snapshot
 	for n, seg := range j.closedSegs[i:] {
 		if found != nil && n > sayAgain {
 			break
 		}
 		c, err := j.olderSegment(seg)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		k, ok := slices.BinarySearchFunc(c.sum.recs, seq, func(r recordRef, seq uint64) int { return cmp.Compare(r.seq, seq) })
 		if ok {
 			if found, err = j.snapshotAt(seg, c.sum.recs[k]); err != nil {
-				return nil, err
+				return nil, seg, err
 			}
 		}
 	}
-	return found, nil
+	return found, 0, nil
 }
 
 // sayAgain is in how many segments after its own a record is looked for that
@@ -332,17 +364,15 @@ func (j *journal) find(fits func(*Snapshot) bool, refs func(*summary) ([]keyRef,
 				yield(nil, err)
 				return
 			}
-			var list []*Snapshot
-			for ref := range c.sum.between(refs(c.sum)) {
-				if later.all[ref.seq] {
-					continue
+			list, err := j.candidates(seg, c, &later, refs)
+			if errors.Is(err, errStale) {
+				if err = j.distrust(seg); err == nil {
+					list, err = j.candidates(seg, c, &later, refs)
 				}
-				s, err := j.snapshotAt(seg, ref)
-				if err != nil {
-					yield(nil, err)
-					return
-				}
-				list = append(list, s)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
 			}
 			if !segment(list, c.sum.base) {
 				return
@@ -359,9 +389,27 @@ func (j *journal) find(fits func(*Snapshot) bool, refs func(*summary) ([]keyRef,
 	}
 }
 
-// Amend says a snapshot again, with other strings or data: of what a journal
-// says twice the last counts. States and numbers must be as they were. When
-// it returns nil, that is durable.
+// candidates reads the records of a closed segment that may fit, but for those
+// that a later one says again.
+func (j *journal) candidates(seg uint64, c *closedSegment, later *said, refs func(*summary) ([]keyRef, uint64, uint64)) ([]*Snapshot, error) {
+	var list []*Snapshot
+	for ref := range c.sum.between(refs(c.sum)) {
+		if later.all[ref.seq] {
+			continue
+		}
+		s, err := j.snapshotAt(seg, ref)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// Amend says a snapshot again, with another session entry, the one above it,
+// log, label or data: of what a journal says twice the last counts. Anything
+// else that is not as it was is an error, and so is a snapshot that is not
+// there. When it returns nil, that is durable.
 //
 // Say it again soon: once four more segments are full, the first version is
 // what is found by its number.
@@ -369,15 +417,26 @@ func (s *Store) Amend(ctx context.Context, snap *Snapshot) error {
 	if s.readOnly {
 		return fmt.Errorf("amend snapshot %d: store is open read-only", snap.Seq)
 	}
-	body := snap.appendBody(nil, nil)
-	if len(body) > maxFrameBody {
-		return fmt.Errorf("amend snapshot %d: record of %d bytes: the limit is %d", snap.Seq, len(body), maxFrameBody)
-	}
 	err := withLock(ctx, s.fsys, journalLock, func() error {
 		s.jmu.Lock()
 		defer s.jmu.Unlock()
 		if err := s.j.refresh(); err != nil {
 			return err
+		}
+		old, err := s.j.bySeq(snap.Seq)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return ErrNotFound
+		}
+		if !sameFacts(old, snap) {
+			return errors.New("says something else than what happened")
+		}
+		// As of any record, the objects must not hang on one that may be lost.
+		body := snap.appendBody(nil, s.j.unsealedPacks())
+		if len(body) > maxFrameBody {
+			return fmt.Errorf("record of %d bytes: the limit is %d", len(body), maxFrameBody)
 		}
 		if err := s.j.writable(); err != nil {
 			return err
@@ -390,8 +449,16 @@ func (s *Store) Amend(ctx context.Context, snap *Snapshot) error {
 	return nil
 }
 
+// sameFacts reports whether two versions of a snapshot say that the same
+// happened.
+func sameFacts(a, b *Snapshot) bool {
+	return a.Tree == b.Tree && a.Coverage == b.Coverage && a.Time.Equal(b.Time) && a.Worktree == b.Worktree && a.Root == b.Root &&
+		a.Head == b.Head && a.Session == b.Session && a.Parent == b.Parent && a.Kind == b.Kind && a.Base == b.Base && slices.Equal(a.Also, b.Also)
+}
+
 // Snapshot returns the snapshot of a number. The error matches [ErrNotFound]
-// if there is none.
+// if there is none, or it is damaged. What another process has said again since
+// Newest or a search was called last may go unseen.
 func (s *Store) Snapshot(ctx context.Context, seq uint64) (*Snapshot, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()

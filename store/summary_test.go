@@ -306,3 +306,100 @@ func FuzzSummary(f *testing.F) {
 		}
 	})
 }
+
+// A summary that no longer fits its segment does not change what is found: the
+// newest record that is whole.
+func TestSummaryOfDamage(t *testing.T) {
+	setLimits(t, never, never, 700)
+	disk := vfs.NewMem()
+	all := manySnapshots(t, disk, 40)
+	segs := names(t, disk, "journal", ".log")
+	seg := segs[len(segs)/2]
+	var gone []uint64
+	edit(t, disk, seg, func(b []byte) []byte {
+		for at := fileHeaderSize; at < len(b); {
+			f, _ := parseFrame(b[at:])
+			if f.kind == frameSnapshot {
+				gone = append(gone, f.seq)
+				b[at+frameHeaderSize+5] ^= 1
+			}
+			at += int(f.size())
+		}
+		return b
+	})
+	for _, with := range []bool{true, false} {
+		if !with {
+			for _, name := range names(t, disk, "journal", ".sum") {
+				if err := disk.Remove(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s := openDamaged(t, disk)
+		found := len(seqsOf(t, s.ByTree(t.Context(), "")))
+		if found >= len(all) || found < len(all)-len(gone) {
+			t.Errorf("with summaries %v: ByTree finds %d of %d, %d are damaged", with, found, len(all), len(gone))
+		}
+		seqsOf(t, s.Sessions(t.Context()))
+		for _, snap := range all {
+			if _, err := s.Newest(t.Context(), snap.Worktree, snap.Session); err != nil && !errors.Is(err, ErrNotFound) {
+				t.Errorf("with summaries %v: Newest: %v", with, err)
+			}
+			if _, err := s.Snapshot(t.Context(), snap.Seq); err != nil && !errors.Is(err, ErrNotFound) {
+				t.Errorf("with summaries %v: Snapshot(%d): %v", with, snap.Seq, err)
+			}
+		}
+	}
+}
+
+// What is said again must be what happened, and its objects hang on no record
+// but its own.
+func TestAmend(t *testing.T) {
+	disk := vfs.NewMem()
+	s := openDamaged(t, disk)
+	a := commit(t, s, "", []byte("content"))
+	snap, err := s.Snapshot(t.Context(), a.seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(*Snapshot){
+		"no number":      func(s *Snapshot) { s.Seq = 0 },
+		"a later number": func(s *Snapshot) { s.Seq = 1000 },
+		"another tree":   func(s *Snapshot) { s.Tree[0]++ },
+		"session":        func(s *Snapshot) { s.Session = "other" },
+		"more states":    func(s *Snapshot) { s.Also = append(s.Also, State{}) },
+	} {
+		other := *snap
+		change(&other)
+		if err := s.Amend(t.Context(), &other); err == nil {
+			t.Errorf("%s: Amend says nothing", name)
+		}
+	}
+	snap.Entry = "entry"
+	if err := s.Amend(t.Context(), snap); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, "other", []byte("more"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, disk, segmentName(1), func(b []byte) []byte { // the first version
+		for at := fileHeaderSize; at < len(b); {
+			f, _ := parseFrame(b[at:])
+			if f.kind == frameSnapshot {
+				b[at+frameHeaderSize+5] ^= 1
+				break
+			}
+			at += int(f.size())
+		}
+		return b
+	})
+	s = openDamaged(t, disk)
+	got, err := s.Newest(t.Context(), "", a.session)
+	if err != nil || got.Entry != "entry" {
+		t.Fatalf("Newest = %+v, %v", got, err)
+	}
+	if _, err := s.Get(t.Context(), Blob, a.ids[0]); err != nil {
+		t.Errorf("its object: %v", err)
+	}
+}
