@@ -194,7 +194,10 @@ func isReal(changes []change) bool {
 func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) iter.Seq2[*record, error] {
 	return func(yield func(*record, error) bool) {
 		for newest > seq {
-			r, err := m.record(ctx, newest)
+			r, err := m.recordOrBefore(ctx, newest, func(*store.Snapshot) bool { return true })
+			if r == nil && err == nil || r != nil && r.Seq <= seq {
+				return
+			}
 			if !yield(r, err) || err != nil {
 				return
 			}
@@ -209,34 +212,25 @@ func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) ite
 // turn was open.
 func (m *FileSnapshotManager) stretches(ctx context.Context, newest uint64, o *openTurn, announced bool) ([]stretch, error) {
 	var records []*record
-	last := uint64(0)
 	for r, err := range m.since(ctx, newest, o.After) {
 		if err != nil {
 			return nil, err
 		}
 		records = append(records, r)
-		last = r.data.After
-	}
-	if len(records) == 0 {
-		return nil, nil
-	}
-	state := o.Base
-	if last != 0 && last != o.After {
-		r, err := m.record(ctx, last) // damage took records: begin where they do again
-		if err != nil {
-			return nil, err
-		}
-		state = r.State()
 	}
 	var list []stretch
+	state, seq := o.Base, o.After
 	for _, r := range slices.Backward(records) {
 		windows := r.data.Windows
 		mine := slices.Contains(windows, o.Session) || !announced && len(windows) == 0
+		contested := len(windows) > 1 || len(windows) == 1 && windows[0] != o.Session
+		if r.data.After != seq {
+			mine, contested = true, true // a record in between is lost
+		}
 		if mine && (o.End == 0 || r.Seq <= o.End) {
-			contested := len(windows) > 1 || len(windows) == 1 && windows[0] != o.Session
 			list = append(list, stretch{state, r.State(), contested})
 		}
-		state = r.State()
+		state, seq = r.State(), r.Seq
 	}
 	return join(list), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"slices"
 
 	"github.com/boocode/filestore/session"
@@ -70,6 +71,7 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 				return err
 			}
 			data = m.dataOf(r, changes)
+			data.AboveEntryID = r.Above
 		}
 		id, err := append(ctx, data)
 		if err != nil {
@@ -85,7 +87,7 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 			continue
 		}
 		if _, ok := m.given.Entry(id); !ok { // the runtime does not keep the tree up to date
-			m.given.Add(data.Entry(id, m.given.Leaf()))
+			m.given.Add(data.Entry(id, m.leaf(m.given)))
 		}
 	}
 	return nil
@@ -100,6 +102,9 @@ func (m *FileSnapshotManager) untold(ctx context.Context, head *record) ([]*reco
 	var list []*record
 	for _, seq := range append(slices.Clone(head.data.Untold), head.Seq) {
 		r, err := m.record(ctx, seq)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // lost by damage
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -144,6 +149,7 @@ func (m *FileSnapshotManager) appendOwn(ctx context.Context) error {
 	for _, r := range untold { // turns that were cut off
 		id, err := m.newEntryID(ctx)
 		if err == nil {
+			r.data.Own = true
 			err = m.bind(ctx, r, id)
 		}
 		if err != nil {
@@ -159,8 +165,8 @@ func (m *FileSnapshotManager) appendOwn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r.Entry == "" {
-			continue // a start, or a step that the runtime has told nobody the entry of
+		if !r.data.Own {
+			continue // a start without an entry, or a step that a runtime's log has
 		}
 		if _, ok := m.own.Tree().Entry(r.Entry); ok {
 			parent = r.Entry

@@ -26,7 +26,8 @@ const MaxText = 10 << 20
 // FileDiff returns a file at two points and the difference; nil if it is at
 // neither. Directories are at neither: they have no content.
 //
-// Errors are those of [FileSnapshotManager.Resolve], and [ErrOutside].
+// Errors are those of [FileSnapshotManager.Resolve], and [ErrOutside]. A file
+// that was there and left out, by a rule or a limit, matches [ErrUnknown].
 func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*FileDiffInfo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -67,7 +68,11 @@ type fileAt struct {
 func (m *FileSnapshotManager) fileIn(ctx context.Context, s store.State, path string) (*fileAt, error) {
 	e, err := tree.Lookup(ctx, m.store, s.Tree, path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Mode.IsDir() {
-		return new(fileAt), nil
+		out, err := tree.IsOmitted(ctx, m.store, s.Coverage, path)
+		if out {
+			err = fmt.Errorf("%q: %w: it was there, but not captured", path, ErrUnknown)
+		}
+		return new(fileAt), err
 	}
 	if err != nil {
 		return nil, err

@@ -2,8 +2,11 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+
+	"github.com/boocode/filestore/store"
 )
 
 // record returns a record by its number. Records do not change, but for the
@@ -23,10 +26,43 @@ func (m *FileSnapshotManager) record(ctx context.Context, seq uint64) (*record, 
 	if len(m.loaded) >= maxLoaded {
 		clear(m.loaded)
 	}
-	if r.data.Told || r.Kind != kindStep {
+	if r.Entry != "" || r.Kind != kindStep {
 		m.loaded[seq] = r
 	}
 	return r, nil
+}
+
+// stepAt returns the step, or the start, of a number that a record has named.
+// If damage took it, it is the one before it of the session: what is lost costs
+// itself, not what comes after. If there is none, it is a start of which
+// nothing else is known.
+func (m *FileSnapshotManager) stepAt(ctx context.Context, seq uint64) (*record, error) {
+	r, err := m.recordOrBefore(ctx, seq, func(s *store.Snapshot) bool {
+		return s.Session == m.opts.Session && (s.Kind == kindStep || s.Kind == kindStart)
+	})
+	if r == nil && err == nil {
+		r = &record{Snapshot: &store.Snapshot{Seq: seq, Kind: kindStart, Session: m.opts.Session, Worktree: m.project.Worktree()}}
+	}
+	return r, err
+}
+
+// recordOrBefore returns the record of a number or, if it is lost, the newest
+// one before it in the worktree that fits; nil if there is none.
+func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64, fits func(*store.Snapshot) bool) (*record, error) {
+	r, err := m.record(ctx, seq)
+	if !errors.Is(err, store.ErrNotFound) {
+		return r, err
+	}
+	m.log.Warn("record is lost: see the store's check", "seq", seq)
+	for s, err := range m.store.Snapshots(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if s.Seq < seq && s.Worktree == m.project.Worktree() && fits(s) {
+			return readRecord(s)
+		}
+	}
+	return nil, nil
 }
 
 // maxLoaded bounds the records that are kept, of about a kilobyte each.
@@ -38,7 +74,7 @@ const maxLoaded = 4096
 func (m *FileSnapshotManager) back(ctx context.Context, seq uint64) iter.Seq2[*record, error] {
 	return func(yield func(*record, error) bool) {
 		for seq != 0 {
-			r, err := m.record(ctx, seq)
+			r, err := m.stepAt(ctx, seq)
 			if !yield(r, err) || err != nil || r.Kind == kindStart {
 				return
 			}
@@ -55,7 +91,7 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if r.data.Prev == 0 {
 		return nil
 	}
-	prev, err := m.record(ctx, r.data.Prev)
+	prev, err := m.stepAt(ctx, r.data.Prev)
 	if err != nil {
 		return err
 	}
@@ -63,14 +99,14 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if prev.data.Jump == 0 {
 		return nil
 	}
-	jump, err := m.record(ctx, prev.data.Jump)
+	jump, err := m.stepAt(ctx, prev.data.Jump)
 	if err != nil {
 		return err
 	}
 	if jump.data.Jump == 0 {
 		return nil
 	}
-	further, err := m.record(ctx, jump.data.Jump)
+	further, err := m.stepAt(ctx, jump.data.Jump)
 	if err != nil {
 		return err
 	}
@@ -86,7 +122,7 @@ func (m *FileSnapshotManager) ancestor(ctx context.Context, r *record, is func(*
 	for !is(r) && r.Kind != kindStart {
 		to := r.data.Prev
 		if r.data.Jump != 0 {
-			j, err := m.record(ctx, r.data.Jump)
+			j, err := m.stepAt(ctx, r.data.Jump)
 			if err != nil {
 				return nil, err
 			}
@@ -98,7 +134,7 @@ func (m *FileSnapshotManager) ancestor(ctx context.Context, r *record, is func(*
 			break
 		}
 		var err error
-		if r, err = m.record(ctx, to); err != nil {
+		if r, err = m.stepAt(ctx, to); err != nil {
 			return nil, err
 		}
 	}
@@ -114,5 +150,5 @@ func (m *FileSnapshotManager) head(ctx context.Context) (*record, error) {
 	if r == nil || r.step() == 0 {
 		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 	}
-	return m.record(ctx, r.step())
+	return m.stepAt(ctx, r.step())
 }

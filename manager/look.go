@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/boocode/filestore/store"
@@ -69,7 +70,7 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 			return err
 		}
 		if o.head != nil && o.head.step() != 0 {
-			r, err := m.record(ctx, o.head.step())
+			r, err := m.stepAt(ctx, o.head.step())
 			if err != nil {
 				return err
 			}
@@ -147,6 +148,10 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 	return m.commit(ctx, o, r)
 }
 
+// maxUntold bounds how many steps a runtime is offered that its log never took.
+// Older ones stay on record.
+const maxUntold = 64
+
 // commit records the state that was seen. The record brings its kind and
 // what is special to it.
 func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) error {
@@ -160,20 +165,22 @@ func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) er
 	r.data.After = o.newestSeq()
 	if r.data.Partial = o.capture.Partial; o.head != nil {
 		r.Parent = o.head.Seq
-		r.data.Pinned = max(r.data.Pinned, o.head.data.Pinned)
+		if r.data.Pins = o.head.data.Pins; o.head.Kind == kindPin {
+			r.data.Pins = append(slices.Clone(r.data.Pins), o.head.Seq)
+		}
 		if r.data.Prev == 0 {
 			r.data.Prev = o.head.step()
 		}
-		prev, err := m.record(ctx, r.data.Prev)
+		prev, err := m.stepAt(ctx, r.data.Prev)
 		if err != nil {
 			return err
 		}
-		r.data.Start = prev.start()
+		r.data.Prev, r.data.Start = prev.Seq, prev.start()
 		untold, err := m.untold(ctx, o.head)
 		if err != nil {
 			return err
 		}
-		for _, u := range untold {
+		for _, u := range untold[max(len(untold)-maxUntold, 0):] {
 			r.data.Untold = append(r.data.Untold, u.Seq)
 		}
 	}

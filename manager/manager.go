@@ -32,7 +32,7 @@ type Options struct {
 	AnySession bool
 
 	// SessionFile is the runtime's log of the session, in pi's format. It is
-	// only read. Default: the session's entries are those that RebuildIndex
+	// only read, and may not be there yet unless the manager is ReadOnly. Default: the session's entries are those that RebuildIndex
 	// is given, or else the steps that were recorded.
 	SessionFile string
 
@@ -100,6 +100,13 @@ type FileSnapshotManager struct {
 	parsed map[*session.Entry]*StepSnapshotData // entries of the log that were read; nil: not ours
 	turn   int                                  // index of the next turn, if it builds on turnOf
 	turnOf uint64
+
+	turnLeaf, turnLeafAt string   // where a turn was said to begin, and the log's leaf then
+	late                 struct { // steps that a log was given late
+		log   *session.Tree
+		n     int // entries that the log had
+		steps []*session.Entry
+	}
 }
 
 // Open returns the manager of a session in a directory. It creates the store
@@ -135,10 +142,8 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 		return nil, err
 	}
 	m := newManager(project, dir, s, opts)
-	if opts.SessionFile != "" {
-		if m.file, err = session.OpenFile(ctx, opts.SessionFile); err != nil {
-			return nil, errors.Join(err, m.store.Close())
-		}
+	if _, err := m.entries(ctx); err != nil {
+		return nil, errors.Join(err, m.store.Close())
 	}
 	return m, nil
 }

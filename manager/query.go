@@ -323,17 +323,17 @@ func (m *FileSnapshotManager) wayByRecords(ctx context.Context, from, to *Point)
 		if err != nil {
 			return nil, nil, err
 		}
-		if *end.r, err = m.record(ctx, r.step()); err != nil {
+		if *end.r, err = m.stepAt(ctx, r.step()); err != nil {
 			return nil, nil, err
 		}
 	}
-	prev := func(r *record) (*record, error) { return m.record(ctx, r.data.Prev) }
+	prev := func(r *record) (*record, error) { return m.stepAt(ctx, r.data.Prev) }
 	stepOf := func(r *record) *step { return &step{entry: r.Entry, record: r} }
 	for a.Seq != b.Seq {
 		if a.Kind == kindStart && b.Kind == kindStart {
 			break // of two sessions
 		}
-		if a.data.Depth >= b.data.Depth && a.Kind != kindStart {
+		if a.Kind != kindStart && (a.data.Depth >= b.data.Depth || b.Kind == kindStart) {
 			back = append(back, stepOf(a))
 			if a, err = prev(a); err != nil {
 				return nil, nil, err

@@ -47,8 +47,9 @@ type recordData struct {
 
 	Told bool `json:"told,omitempty"` // a log has been given the entry's data
 
+	Own    bool     `json:"own,omitempty"`    // the entry is one of our own log
 	Untold []uint64 `json:"untold,omitempty"` // steps before this record that no log had been given then
-	Pinned uint64   `json:"pinned,omitempty"` // up to which record those of other sessions are pinned
+	Pins   []uint64 `json:"pins,omitempty"`   // the session's records of kind pin before this one
 }
 
 // A part is a stretch of a turn. From and To count the states of its record:
@@ -72,6 +73,11 @@ func readRecord(s *store.Snapshot) (*record, error) {
 	}
 	if r.data.Version != recordVersion {
 		return nil, fmt.Errorf("snapshot %d: %w: version %d of its data", s.Seq, store.ErrFormat, r.data.Version)
+	}
+	switch s.Kind {
+	case kindStart, kindBase, kindTool, kindStep, kindPin:
+	default:
+		return nil, fmt.Errorf("snapshot %d: %w: kind %q", s.Seq, store.ErrFormat, s.Kind)
 	}
 	states := len(s.Also) + 2
 	for _, p := range r.data.Parts {

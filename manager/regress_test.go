@@ -562,3 +562,299 @@ func TestMissingOptions(t *testing.T) {
 		}
 	}
 }
+
+// Damage to one record costs what it said, not the session.
+func TestLostRecords(t *testing.T) {
+	for lost := range 5 { // the start, three steps, and what the user did between
+		b := newBench(t)
+		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.initialize(m)
+		b.turn(m, func() { b.write("a", "1") })
+		b.turn(m, func() { b.write("b", "2") })
+		b.write("user", "1")
+		b.turn(m, func() { b.write("c", "3") })
+		var snaps []*store.Snapshot
+		for s, err := range m.Store().Snapshots(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			snaps = append([]*store.Snapshot{s}, snaps...)
+		}
+		if len(snaps) != 5 {
+			t.Fatalf("%d records", len(snaps))
+		}
+		dir := m.StoreDir()
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join(dir, "journal", "00000001.log")
+		journal, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := strings.Index(string(journal), string(snaps[lost].Tree[:]))
+		journal[at] ^= 1
+		if err := os.WriteFile(name, journal, 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		m, err = Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"}) // without the check at the end
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if lost == 4 {
+			continue // the last record: a torn end, which nothing has promised
+		}
+		b.initialize(m)
+		b.turn(m, func() { b.write("d", "4") })
+		if _, err := m.Snapshot(t.Context(), nil); err != nil {
+			t.Errorf("record %d lost: Snapshot: %v", lost, err)
+		}
+		if _, err := m.Sessions(t.Context(), false); err != nil {
+			t.Errorf("record %d lost: Sessions: %v", lost, err)
+		}
+		steps := 0
+		for mo, err := range m.Timeline(t.Context()) {
+			if err != nil {
+				t.Errorf("record %d lost: Timeline: %v", lost, err)
+				break
+			}
+			if mo.Kind == kindStep {
+				steps++
+			}
+		}
+		if want := map[int]int{0: 4, 1: 3, 2: 3, 3: 4}[lost]; steps != want {
+			t.Errorf("record %d lost: %d steps, want %d", lost, steps, want)
+		}
+		_, err = m.ModifiedFiles(t.Context(), nil)
+		if lost == 0 && !errors.Is(err, ErrUnknown) || lost > 0 && err != nil {
+			t.Errorf("record %d lost: ModifiedFiles: %v", lost, err)
+		}
+		if rows := b.modified(m, &Range{From: "@~1"}); len(rows) != 1 {
+			t.Errorf("record %d lost: the last turn has %+v", lost, rows)
+		}
+	}
+}
+
+// A step that the log is given late belongs where its turn ended.
+func TestLateSteps(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	fail := func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") }
+	b.message("user")
+	b.start(m)
+	a1 := b.message("assistant")
+	b.write("f", "1")
+	if _, err := m.OnTurnEnd(t.Context(), fail); err == nil {
+		t.Fatal("no error")
+	}
+	u2 := b.message("user")
+	b.start(m)
+	a2 := b.message("assistant")
+	b.write("f", "2")
+	b.end(m)
+	for entry, want := range map[string]string{a1: "1", u2: "1", a2: "2", "turn:0": "1", "@~1": "1", "@": "2"} {
+		if d, err := m.FileDiff(t.Context(), &FileRange{Path: "f", To: entry}); err != nil || *d.NewContent != want {
+			t.Errorf("at %s f is %+v, %v; want %s", entry, d, err, want)
+		}
+	}
+	rows := b.modified(m, &Range{From: a1, To: a2})
+	if len(rows) != 1 || rows[0].TurnIndex != 1 {
+		t.Errorf("the second turn has %+v", rows)
+	}
+}
+
+// Nor does it come to lie on the branch that the runtime has gone to since.
+func TestLateStepOfAnotherBranch(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	user := b.message("user")
+	b.start(m)
+	a := b.message("assistant")
+	b.write("left", "1")
+	if _, err := m.OnTurnEnd(t.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") }); err == nil {
+		t.Fatal("no error")
+	}
+	if err := b.log.SetLeaf(user); err != nil {
+		t.Fatal(err)
+	}
+	b.message("user")
+	b.start(m)
+	b.message("assistant")
+	b.write("right", "1")
+	b.end(m)
+	if d := cmp.Diff(map[string]string{"right": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("this branch (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"left": "added turn"}, brief(b.modified(m, &Range{To: a}))); d != "" {
+		t.Errorf("the other (-want +got):\n%s", d)
+	}
+}
+
+// A fork needs the start of its parent, and what later branches of its log
+// name.
+func TestPins(t *testing.T) {
+	b := newBench(t)
+	b.write("start", "1")
+	b.log = session.NewTree(session.Header{ID: "parent"})
+	parent := b.reopen("parent")
+	start := b.initialize(parent).Tree
+	user := b.message("user")
+	first := b.turn(parent, func() { b.write("a", "1") })
+	if err := b.log.SetLeaf(user); err != nil {
+		t.Fatal(err)
+	}
+	second := b.turn(parent, func() { b.write("b", "1") })
+	fork := b.reopen("fork") // the whole log was copied
+	pinned := func() map[store.ID]bool {
+		set := make(map[store.ID]bool)
+		for s, err := range fork.Store().Snapshots(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Session == "fork" {
+				for _, state := range append(s.Also, s.State()) {
+					set[state.Tree] = true
+				}
+			}
+		}
+		return set
+	}
+	have := pinned()
+	for name, id := range map[string]store.ID{"start": start, "first": treeAt(t, parent, first), "second": treeAt(t, parent, second)} {
+		if !have[id] {
+			t.Errorf("%s is not pinned", name)
+		}
+	}
+	n := snapshotCount(t, fork.Store())
+	b.reopen("fork")
+	if now := snapshotCount(t, fork.Store()); now != n {
+		t.Errorf("pinned again: %d records became %d", n, now)
+	}
+}
+
+func treeAt(t *testing.T, m *FileSnapshotManager, rev string) store.ID {
+	t.Helper()
+	p, err := m.Resolve(t.Context(), rev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.State.Tree
+}
+
+// A file that was left out is not one that was not there.
+func TestFileDiffOfWhatWasLeftOut(t *testing.T) {
+	b := newBench(t)
+	b.write("f.log", "1")
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write(".booignore", "*.log\n") })
+	if d, err := m.FileDiff(t.Context(), &FileRange{Path: "f.log"}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("FileDiff of a file that is ignored now = %+v, %v; want ErrUnknown", d, err)
+	}
+	if rows := b.modified(m, nil); len(rows) != 1 || rows[0].Path != ".booignore" {
+		t.Errorf("rows = %+v", rows)
+	}
+}
+
+// pi writes its log with the first answer.
+func TestSessionFileNotThereYet(t *testing.T) {
+	b := newBench(t)
+	file := filepath.Join(t.TempDir(), "session.jsonl")
+	m := b.open("s", func(o *Options) { o.SessionFile = file })
+	b.initialize(m)
+	b.start(m)
+	b.write("f", "1")
+	var line []byte
+	r, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
+		line = encode(map[string]any{"type": "custom", "customType": session.StepSnapshot, "data": d, "id": "step", "parentId": nil})
+		return "step", nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := `{"type":"session","version":3,"id":"s","timestamp":"2026-11-21T00:00:00.000Z","cwd":"/x"}` + "\n" + string(line) + "\n"
+	if err := os.WriteFile(file, []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := m.SnapshotAtEntry(t.Context(), "step"); err != nil || s.SnapshotTreeHash != r.Tree {
+		t.Errorf("SnapshotAtEntry = %+v, %v", s, err)
+	}
+	b.turn(m, func() { b.write("g", "1") })
+	if p, err := m.Resolve(t.Context(), "@"); err != nil || p.EntryID != "step" {
+		t.Errorf("@ is %+v, %v; want what the log has", p, err)
+	}
+}
+
+// What happened since a session looked last is offline for it, whoever found
+// it; names of sessions do not get in each other's way; a manager that only
+// reads does.
+func TestSmallThings(t *testing.T) {
+	b := newBench(t)
+	one, two := b.open("one"), b.open("two")
+	b.initialize(one)
+	b.initialize(two)
+	b.write("user", "1")
+	b.initialize(one)
+	if r := b.initialize(two); r.Offline == nil || len(r.Offline.Added) != 1 {
+		t.Errorf("the second session finds %+v offline", r.Offline)
+	}
+
+	tricky := b.open("one.jsonl")
+	b.initialize(tricky)
+	b.start(tricky)
+	if _, err := one.Snapshot(t.Context(), &SnapshotOptions{Label: "x"}); err != nil {
+		t.Error(err)
+	}
+	b.end(tricky)
+
+	fresh := newBench(t)
+	fresh.initialize(fresh.open("s"))
+	reader := fresh.open("s", func(o *Options) { o.ReadOnly = true })
+	before, err := os.ReadDir(filepath.Join(reader.StoreDir(), "worktrees", reader.Project().Worktree()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := reader.Claim(t.Context(), "x"); err == nil {
+		t.Error("Claim of a manager that only reads: no error")
+	}
+	if _, err := reader.OnTurnStart(t.Context(), nil); err == nil {
+		t.Error("OnTurnStart of a manager that only reads: no error")
+	}
+	if after, err := os.ReadDir(filepath.Join(reader.StoreDir(), "worktrees", reader.Project().Worktree())); err != nil || len(after) != len(before) {
+		t.Errorf("%v became %v, %v", before, after, err)
+	}
+}
+
+// The runtime's leaf is the runtime's.
+func TestLeafIsNotMoved(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	user := b.message("user")
+	b.turn(m, func() { b.write("left", "1") })
+	leaf := b.log.Leaf()
+	if _, err := m.OnTurnStart(t.Context(), &Turn{Leaf: user}); err != nil {
+		t.Fatal(err)
+	}
+	if b.log.Leaf() != leaf {
+		t.Errorf("the leaf moved from %s to %s", leaf, b.log.Leaf())
+	}
+	b.write("right", "1")
+	r, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) { return "right-step", nil })
+	if err != nil || r.Data.TurnIndex != 0 {
+		t.Fatal(r, err)
+	}
+	if d := cmp.Diff(map[string]string{"right": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

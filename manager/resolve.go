@@ -74,6 +74,18 @@ func (m *FileSnapshotManager) Resolve(ctx context.Context, rev string) (*Point, 
 
 // resolve is Resolve for who holds mu.
 func (m *FileSnapshotManager) resolve(ctx context.Context, rev string) (*Point, error) {
+	p, err := m.find(ctx, rev)
+	if err == nil && p.State.IsZero() {
+		err = fmt.Errorf("revision %q: %w: its record is lost", rev, ErrUnknown)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// find is resolve, but what it finds may be a start that is lost.
+func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -133,7 +145,7 @@ func generations(rev string) (n int, ok bool) {
 func (m *FileSnapshotManager) startPoint(ctx context.Context, log *session.Tree) (*Point, error) {
 	if log != nil {
 		// A fork starts where the session started that it was forked from.
-		steps, err := m.logSteps(log, log.Leaf())
+		steps, err := m.logSteps(log, m.leaf(log))
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +157,7 @@ func (m *FileSnapshotManager) startPoint(ctx context.Context, log *session.Tree)
 	if err != nil {
 		return nil, err
 	}
-	if r, err = m.record(ctx, r.start()); err != nil {
+	if r, err = m.stepAt(ctx, r.start()); err != nil {
 		return nil, err
 	}
 	p := pointOf(&step{entry: r.Entry, record: r})
@@ -161,13 +173,13 @@ func (m *FileSnapshotManager) startOf(ctx context.Context, e *session.Entry) (*P
 	}
 	switch {
 	case s.record != nil && s.start() != 0:
-		r, err := m.record(ctx, s.start())
+		r, err := m.stepAt(ctx, s.start())
 		if err != nil {
 			return nil, err
 		}
 		return &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}, nil
 	case s.data.BaselineTreeHash != nil:
-		if err := m.hasTree(*s.data.BaselineTreeHash, e.ID); err != nil {
+		if err := m.hasTree(ctx, *s.data.BaselineTreeHash, e.ID); err != nil {
 			return nil, err
 		}
 		return &Point{State: store.State{Tree: *s.data.BaselineTreeHash}, TurnIndex: -1, isStart: true}, nil
@@ -181,7 +193,7 @@ func (m *FileSnapshotManager) nthLast(ctx context.Context, log *session.Tree, n 
 		return fmt.Errorf("revision @~%d: %w: session %q has %d snapshots", n, ErrUnknown, m.opts.Session, have+1)
 	}
 	if log != nil {
-		steps, err := m.logSteps(log, log.Leaf())
+		steps, err := m.logSteps(log, m.leaf(log))
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +223,7 @@ func (m *FileSnapshotManager) nthLast(ctx context.Context, log *session.Tree, n 
 func (m *FileSnapshotManager) stepPoint(ctx context.Context, e *session.Entry) (*Point, error) {
 	s, err := m.stepOf(ctx, e)
 	if err == nil && s.record == nil {
-		err = m.hasTree(s.data.SnapshotTreeHash, e.ID)
+		err = m.hasTree(ctx, s.data.SnapshotTreeHash, e.ID)
 	}
 	if err != nil {
 		return nil, err
@@ -221,9 +233,9 @@ func (m *FileSnapshotManager) stepPoint(ctx context.Context, e *session.Entry) (
 
 // hasTree reports as an error that the tree of a step is not in the store: the
 // log comes from elsewhere.
-func (m *FileSnapshotManager) hasTree(id store.ID, entry string) error {
-	ok, err := m.store.Has(id)
-	if err == nil && !ok {
+func (m *FileSnapshotManager) hasTree(ctx context.Context, id store.ID, entry string) error {
+	_, err := m.store.Get(ctx, store.Tree, id)
+	if errors.Is(err, store.ErrNotFound) {
 		err = fmt.Errorf("step-snapshot %q: tree %s: %w in this store", entry, id.Short(), ErrUnknown)
 	}
 	return err
@@ -256,7 +268,7 @@ func (m *FileSnapshotManager) atTurn(ctx context.Context, log *session.Tree, n i
 		}
 		return pointOf(&step{entry: r.Entry, record: r}), nil
 	}
-	steps, err := m.logSteps(log, log.Leaf())
+	steps, err := m.logSteps(log, m.leaf(log))
 	if err != nil {
 		return nil, err
 	}
@@ -276,9 +288,8 @@ func (m *FileSnapshotManager) atTurn(ctx context.Context, log *session.Tree, n i
 // the agent and a result of its tools stand for the step behind them, which is
 // appended when the turn ends; anything else for what was before it.
 func (m *FileSnapshotManager) atEntry(ctx context.Context, log *session.Tree, e *session.Entry) (*Point, error) {
-	if e.CustomType == session.StepSnapshot && m.data(e) == nil {
-		_, err := m.stepOf(ctx, e)
-		return nil, err
+	if e.Type == "custom" && e.CustomType == session.StepSnapshot {
+		return m.stepPoint(ctx, e)
 	}
 	if e.Type == "message" && (e.Role == "assistant" || e.Role == "toolResult") {
 		if below := m.stepBelow(log, e); below != nil {
@@ -414,9 +425,7 @@ func (m *FileSnapshotManager) position(ctx context.Context, head *record, leaf s
 		return 0, 0, err
 	}
 	if log != nil && leaf != "" {
-		if err := log.SetLeaf(leaf); err != nil {
-			return 0, 0, err
-		}
+		m.turnLeaf, m.turnLeafAt = leaf, log.Leaf()
 	}
 	return m.positionOf(ctx, log, head)
 }
@@ -426,7 +435,7 @@ func (m *FileSnapshotManager) position(ctx context.Context, head *record, leaf s
 // manager knows, as long as it lives. head is the session's newest record.
 func (m *FileSnapshotManager) positionOf(ctx context.Context, log *session.Tree, head *record) (prev uint64, turns int, err error) {
 	if log == nil {
-		r, err := m.record(ctx, head.step())
+		r, err := m.stepAt(ctx, head.step())
 		if err != nil {
 			return 0, 0, err
 		}
@@ -460,7 +469,7 @@ func (m *FileSnapshotManager) positionOf(ctx context.Context, log *session.Tree,
 // positionIn returns the newest recorded step on the path to a log's leaf, 0
 // if there is none, and how many turns the log says have led there.
 func (m *FileSnapshotManager) positionIn(ctx context.Context, log *session.Tree) (prev uint64, turns int, err error) {
-	steps, err := m.logSteps(log, log.Leaf())
+	steps, err := m.logSteps(log, m.leaf(log))
 	if err != nil {
 		return 0, 0, err
 	}

@@ -87,12 +87,28 @@ func (m *FileSnapshotManager) timeline(ctx context.Context, yield func(*Moment, 
 		if r.Parent == 0 {
 			return
 		}
-		r, err = m.record(ctx, r.Parent)
+		above := r
+		r, err = m.before(ctx, r)
 		if err = errors.Join(err, context.Cause(ctx)); err != nil {
 			yield(nil, err)
 			return
 		}
+		if r == nil {
+			return // the rest is lost
+		}
+		if r.Seq < next && next < above.Seq { // and so is the step that was to come
+			if r.isStep() {
+				next = r.Seq
+			} else {
+				next = r.data.Prev
+			}
+		}
 	}
+}
+
+// before returns the session's record before another; nil if all are lost.
+func (m *FileSnapshotManager) before(ctx context.Context, r *record) (*record, error) {
+	return m.recordOrBefore(ctx, r.Parent, func(s *store.Snapshot) bool { return s.Session == r.Session })
 }
 
 // isOffline reports whether a record is of changes that no turn made.
@@ -113,7 +129,7 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 // timelineOf yields the steps on the path to the leaf of a log, and what this
 // session found between them.
 func (m *FileSnapshotManager) timelineOf(ctx context.Context, log *session.Tree, yield func(*Moment, error) bool) {
-	steps, err := m.logSteps(log, log.Leaf())
+	steps, err := m.logSteps(log, m.leaf(log))
 	if err != nil {
 		yield(nil, err)
 		return
@@ -165,7 +181,7 @@ func (m *FileSnapshotManager) offlineBetween(ctx context.Context, after, r *reco
 			break
 		}
 		var err error
-		if r, err = m.record(ctx, r.Parent); err != nil {
+		if r, err = m.before(ctx, r); err != nil {
 			yield(nil, err)
 			return false
 		}
@@ -235,14 +251,14 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 		if err != nil {
 			return nil, err
 		}
-		if r, err = m.record(ctx, r.step()); err != nil {
+		if r, err = m.stepAt(ctx, r.step()); err != nil {
 			return nil, err
 		}
 		info.Steps, info.EntryID = r.data.Depth, r.Entry
 		if r.Kind == kindStep {
 			info.Turns = r.data.Turn + 1
 		}
-		if r, err = m.record(ctx, r.start()); err != nil {
+		if r, err = m.stepAt(ctx, r.start()); err != nil {
 			return nil, err
 		}
 		info.Began = r.Time

@@ -40,9 +40,22 @@ func (m *FileSnapshotManager) Initialize(ctx context.Context) (*Result, error) {
 }
 
 // begin records how the directory was found; for a new session, as its start.
+// What has changed since the session looked last, in nobody's turn, is offline,
+// whoever found it.
 func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
-	if o.head != nil {
-		return m.found(ctx, o, kindBase)
+	if head := o.head; head != nil {
+		if err := m.found(ctx, o, kindBase); err != nil {
+			return err
+		}
+		since := &openTurn{Session: m.opts.Session, After: head.Seq, Base: head.State()}
+		list, err := m.stretches(ctx, o.newestSeq(), since, false)
+		if err != nil {
+			return err
+		}
+		changes, err := changesOf(ctx, m.store, slices.DeleteFunc(list, func(s stretch) bool { return s.contested }), nil, nil)
+		own, _ := diffsOf(changes)
+		o.result.Offline = own.orNil()
+		return err
 	}
 	return m.commit(ctx, o, m.startRecord(o))
 }
@@ -114,7 +127,7 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 			}
 		}
 		next := &openTurn{Session: m.opts.Session, RuntimeTurn: turn.RuntimeIndex, After: o.newestSeq(), Base: o.state,
-			Above: turn.Leaf, ToolWindows: m.opts.ToolWindows, Held: m.held != nil, Boot: vfs.BootID(), Seen: time.Now()}
+			ToolWindows: m.opts.ToolWindows, Held: m.held != nil, Boot: vfs.BootID(), Seen: time.Now()}
 		for _, other := range o.turns.Open {
 			next.Foreign = addPaths(next.Foreign, other.Claims)
 		}
@@ -163,7 +176,7 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *openTur
 // isRecorded reports whether the step of an open turn is there: whoever
 // recorded it did not get to saying that the turn has ended.
 func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *openTurn) (bool, error) {
-	last, err := m.record(ctx, o.head.step())
+	last, err := m.stepAt(ctx, o.head.step())
 	if err != nil {
 		return false, err
 	}
@@ -183,7 +196,13 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, li
 	r.data.Counts = own.counts()
 	r.data.Turn, r.data.RuntimeTurn, r.data.Prev = t.Turn, t.RuntimeTurn, t.Prev
 	r.data.Claims, r.data.Foreign = t.Claims, t.Foreign
-	r.Above = t.Above
+	log, err := m.entries(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if log != nil {
+		r.Above = m.leaf(log)
+	}
 	return changes, m.commit(ctx, o, r)
 }
 
@@ -385,9 +404,12 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 // log is ours. A snapshot that somebody asked for is recorded whenever the
 // directory is not as it was, whoever changed it.
 func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOptions, ours bool, asked *SnapshotOptions) (*Result, error) {
-	entry, err := m.newEntryID(ctx)
-	if err != nil {
-		return nil, err
+	entry := ""
+	if ours {
+		var err error
+		if entry, err = m.newEntryID(ctx); err != nil {
+			return nil, err
+		}
 	}
 	result, err := m.look(ctx, opts, func(o *look) error {
 		newEntry := func(r *record) *record {
@@ -395,7 +417,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 				r.Label = asked.Label
 			}
 			if ours {
-				r.Entry, r.data.Told = entry, true
+				r.Entry, r.data.Told, r.data.Own = entry, true, true
 			}
 			return r
 		}

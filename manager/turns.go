@@ -32,8 +32,7 @@ type openTurn struct {
 	RuntimeTurn *int        `json:"runtimeTurn,omitempty"`
 	After       uint64      `json:"after"` // newest record of the worktree when it began
 	Base        store.State `json:"base"`
-	Prev        uint64      `json:"prev"`            // step that it builds on
-	Above       string      `json:"above,omitempty"` // session entry that it builds on
+	Prev        uint64      `json:"prev"` // step that it builds on
 	ToolWindows bool        `json:"toolWindows,omitempty"`
 	Tools       []string    `json:"tools,omitempty"`   // that run
 	Claims      [][]byte    `json:"claims,omitempty"`  // paths that it wrote
@@ -60,6 +59,9 @@ func (m *FileSnapshotManager) sessionsDir() string { return m.wtDir() + "/sessio
 // withTurns calls fn with the open turns of the worktree, and saves what fn
 // makes of them, also where fn fails. The caller holds mu.
 func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) error) error {
+	if m.opts.ReadOnly {
+		return errors.New("manager is open read-only")
+	}
 	fsys := m.store.FS()
 	for _, dir := range []string{m.wtDir(), m.sessionsDir()} {
 		if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -211,7 +213,7 @@ func (m *FileSnapshotManager) isAlive(o *openTurn) (bool, error) {
 }
 
 func (m *FileSnapshotManager) lockName(session string) string {
-	return m.sessionsDir() + "/" + session + ".lock"
+	return m.sessionsDir() + "/" + session + ".turn"
 }
 
 // hold takes the session's lock for a turn, which tells others that it is

@@ -159,6 +159,13 @@ func (d *Difference) classify(ctx context.Context, g Getter, before, after *left
 	return nil
 }
 
+// IsOmitted reports whether a path, or a directory above it, was there and was
+// left out.
+func IsOmitted(ctx context.Context, g Getter, coverage store.ID, path string) (bool, error) {
+	o := leftOut{state: store.State{Coverage: coverage}}
+	return o.have(ctx, g, path)
+}
+
 // leftOut is what was left out of a state, read when they are needed.
 type leftOut struct {
 	state store.State
