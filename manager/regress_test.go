@@ -858,3 +858,36 @@ func TestLeafIsNotMoved(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
+
+// A store of before there were turns is gone on with.
+func TestSnapshotsWithoutData(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "1")
+	m := b.open("s")
+	id := b.initialize(b.open("maker")).Tree
+	var seq uint64
+	for range 2 {
+		w, err := m.Store().Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap := &store.Snapshot{Tree: id, Worktree: m.Project().Worktree(), Session: "s", Kind: "step", Entry: "old", Parent: seq}
+		if err := errors.Join(w.Commit(t.Context(), snap, seq), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		seq = snap.Seq
+	}
+	b.write("f", "2")
+	if _, err := m.Snapshot(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"f": "modified turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if p, err := m.Resolve(t.Context(), "@~1"); err != nil || p.EntryID != "old" {
+		t.Errorf("@~1 is %+v, %v", p, err)
+	}
+	if _, err := m.Sessions(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+}
