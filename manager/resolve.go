@@ -256,7 +256,7 @@ func (m *FileSnapshotManager) atTurn(ctx context.Context, log *session.Tree, n i
 	if _, turns, err := m.positionOf(ctx, log, head); err != nil {
 		return nil, err
 	} else if n >= turns {
-		return nil, fmt.Errorf("turn %d: %w: session %q has had %d turns", n, ErrUnknown, m.opts.Session, turns)
+		return nil, fmt.Errorf("turn %d: %w: session %q has had %d so far", n, ErrUnknown, m.opts.Session, turns)
 	}
 	if newest.TurnIndex <= n {
 		return newest, nil

@@ -529,7 +529,7 @@ func TestBadInput(t *testing.T) {
 		"path outside":               {func() error { _, err := m.FileDiff(t.Context(), &FileRange{Path: "../x"}); return err }, ErrOutside, `"../x"`},
 		"absolute path outside":      {func() error { return m.Claim(t.Context(), "/etc/passwd") }, ErrOutside, "/etc/passwd"},
 		"claim without a turn":       {func() error { return m.Claim(t.Context(), "a") }, ErrNoTurn, ""},
-		"turn that never was":        {func() error { _, err := m.SnapshotAtTurn(t.Context(), 1); return err }, ErrUnknown, "1 turn"},
+		"turn that never was":        {func() error { _, err := m.SnapshotAtTurn(t.Context(), 1); return err }, ErrUnknown, "1 so far"},
 		"cursor of nobody":           {func() error { _, err := m.ModifiedFiles(t.Context(), &Range{Cursor: "?"}); return err }, nil, `"?"`},
 		"a session's name is a path": {func() error { return m.UseSession("../x") }, nil, `"../x"`},
 	} {
