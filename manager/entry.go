@@ -77,7 +77,8 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 		if err != nil {
 			return err
 		}
-		if err := m.bind(ctx, r, id); err != nil {
+		// The runtime has it by now: that must not be forgotten.
+		if err := m.bind(context.WithoutCancel(ctx), r, id); err != nil {
 			return err
 		}
 		if data == result.Data {
@@ -156,6 +157,15 @@ func (m *FileSnapshotManager) appendOwn(ctx context.Context) error {
 			return err
 		}
 	}
+	err = m.completeOwn(ctx, head)
+	if errors.Is(err, session.ErrEntryExists) { // another process was faster
+		err = m.completeOwn(ctx, head)
+	}
+	return err
+}
+
+// completeOwn appends what our own log lacks of the line up to head.
+func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) error {
 	if err := m.own.Refresh(ctx); err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ const maxUntold = 64
 // what is special to it.
 func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) error {
 	r.Tree, r.Coverage, r.Time = o.state.Tree, o.state.Coverage, time.Now()
-	r.Worktree, r.Root, r.Session = m.project.Worktree(), m.project.Root, m.opts.Session
+	r.Worktree, r.Root, r.Session, r.Log = m.project.Worktree(), m.project.Root, m.opts.Session, m.opts.SessionFile
 	head, err := m.project.Head()
 	if err != nil { // it is only for people
 		m.log.Warn("git commit not recorded", "root", m.project.Root, "err", err)

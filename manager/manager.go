@@ -239,6 +239,21 @@ func (m *FileSnapshotManager) LogHeader() session.Header {
 	return session.Header{}
 }
 
+// LogProblems returns what is wrong with the log of which LogHeader is the
+// header, at most 100 problems, and how many there are: lines that were skipped
+// and the like.
+func (m *FileSnapshotManager) LogProblems() (list []session.Problem, total int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.given != nil:
+		return m.given.Problems()
+	case m.file != nil:
+		return m.file.Tree().Problems()
+	}
+	return nil, 0
+}
+
 // Disk finds out what is in the directory now and stores nothing. The Getter
 // knows the trees of the result and all that the store holds.
 func (m *FileSnapshotManager) Disk(ctx context.Context, opts *tree.CaptureOptions) (*tree.Result, tree.Getter, error) {

@@ -125,6 +125,9 @@ func (p *place) chooseSession(ctx context.Context) error {
 		return nil
 	}
 	if f := p.app.flags.sessionFile; f != "" {
+		if list, n := p.m.LogProblems(); n > 0 {
+			p.app.note("warning: session file %q: %s, the first in line %d: %s", f, count(n, "problem"), list[0].Line, list[0].Reason)
+		}
 		return p.use(p.m.LogHeader().ID)
 	}
 	snap, err := p.store.Newest(ctx, p.project.Worktree(), store.AnySession)
