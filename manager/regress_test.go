@@ -891,3 +891,24 @@ func TestSnapshotsWithoutData(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A turn that is open stays so when the next one cannot begin.
+func TestOpenTurnOutlivesAFailedStart(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.start(m)
+	b.write("f", "1")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.OnTurnStart(cancelled, nil); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := b.open("s").OnTurnEnd(t.Context(), nil); !errors.Is(err, ErrTurnOpen) {
+		t.Errorf("OnTurnEnd by another process: %v, want ErrTurnOpen", err)
+	}
+	b.end(m)
+	if d := cmp.Diff(map[string]string{"f": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

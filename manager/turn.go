@@ -114,6 +114,7 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 	if err := m.knowsLeaf(ctx, turn.Leaf); err != nil {
 		return nil, fmt.Errorf("start a turn of session %q: %w", m.opts.Session, err)
 	}
+	held := m.held != nil // by a turn that is open
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
 		if err := m.hold(ctx); err != nil {
 			return err
@@ -139,7 +140,9 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 		return nil
 	})
 	if err != nil {
-		m.release()
+		if !held {
+			m.release()
+		}
 		return nil, fmt.Errorf("start a turn of session %q: %w", m.opts.Session, err)
 	}
 	return result, nil
