@@ -128,6 +128,10 @@ type modelStep struct {
 	turn    int
 	after   world
 	changes map[string]modelChange
+	on      *modelStep // that it builds on; nil: the start
+	above   string     // leaf of the log when its turn ended
+	late    bool       // the log was given it later
+	order   int        // in which it was recorded
 }
 
 type modelChange struct {
@@ -154,9 +158,11 @@ type modelSession struct {
 	claims  map[string]bool
 	foreign map[string]bool
 	byTools bool
-	on      string // step that the open turn builds on; "": the start
-	turn    int    // index of the open turn
-	lastOn  string // what the manager remembers: turns that changed nothing since this step
+	on      *modelStep   // that the open turn builds on; nil: the start
+	untold  []*modelStep // that the log was not given yet
+	turn    int          // index of the open turn
+	knows   bool         // the manager remembers turns that changed nothing
+	lastOn  *modelStep   // since this step
 	next    int
 	returns string // what the append callback returns: "id" or "nothing"
 }
@@ -237,7 +243,7 @@ func (md *model) reopen(s *modelSession) {
 	if err := s.m.RebuildIndex(md.Context(), s.log); err != nil {
 		md.Fatal(err)
 	}
-	s.lastOn, s.next = "", 0
+	s.knows = false
 }
 
 // look calls fn, which makes a manager look at the directory.
@@ -271,12 +277,19 @@ func (md *model) begin(s *modelSession) {
 		}
 	}
 	steps, _ := md.resolve(s, &session.Entry{ID: s.log.Leaf()})
-	s.on, s.turn = "", 0
+	s.on, s.turn = nil, 0
 	if len(steps) > 0 {
-		s.on = steps[len(steps)-1]
-		s.turn = s.steps[s.on].turn + 1
+		s.on = s.steps[steps[len(steps)-1]]
 	}
-	if s.lastOn == s.on {
+	for _, u := range s.untold {
+		if u.on == s.on {
+			s.on = u
+		}
+	}
+	if s.on != nil {
+		s.turn = s.on.turn + 1
+	}
+	if s.knows && s.lastOn == s.on {
 		s.turn = max(s.turn, s.next)
 	}
 }
@@ -316,31 +329,54 @@ func (md *model) claim(s *modelSession) {
 
 func (md *model) finish(s *modelSession) {
 	var result *Result
-	told := ""
+	var changes map[string]modelChange
+	var own *modelStep
+	full := errors.New("the log is full")
 	md.look(func() {
+		changes = md.changes(s)
+		queue := slices.Clone(s.untold)
+		if len(changes) > 0 {
+			md.seq++
+			own = &modelStep{turn: s.turn, after: md.last, changes: changes, on: s.on, above: s.log.Leaf(), order: md.seq}
+			queue = append(queue, own)
+		}
+		calls, failed := 0, false
 		var err error
 		result, err = s.m.OnTurnEnd(md.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
-			told = md.name("step")
-			s.log.Add(session.Entry{ID: told, ParentID: s.log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)})
+			if calls == len(queue) {
+				md.Fatalf("session %s: the runtime is told of %+v, too", s.id, d)
+			}
+			step := queue[calls]
+			if md.rng.IntN(5) == 0 {
+				failed = true
+				return "", full
+			}
+			calls++
+			if step.late = step != own; step.late != (d.AboveEntryID != "") || step.late && d.AboveEntryID != step.above || d.TurnIndex != step.turn {
+				md.Errorf("session %s: told of turn %d above %q, want turn %d above %q", s.id, d.TurnIndex, d.AboveEntryID, step.turn, step.above)
+			}
+			id := md.name("step")
+			s.steps[id] = step
+			s.log.Add(session.Entry{ID: id, ParentID: s.log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)})
 			if s.returns == "nothing" {
 				return "", nil
 			}
-			return told, nil
+			return id, nil
 		})
-		if err != nil {
-			md.Fatal(err)
+		if failed != errors.Is(err, full) || result == nil || !failed && calls != len(queue) {
+			md.Fatalf("session %s: told of %d of %d steps, %v", s.id, calls, len(queue), err)
 		}
+		s.untold = queue[calls:]
 	})
 	s.open = false
-	changes := md.changes(s)
-	if (len(changes) > 0) != (told != "") {
-		md.Errorf("session %s: a turn with %d changes (%v) has entry %q", s.id, len(changes), changes, told)
+	s.knows, s.lastOn, s.next = true, s.on, s.turn+1
+	if (own != nil) != (result.Data != nil) {
+		md.Errorf("session %s: a turn with %d changes (%v) has data %+v", s.id, len(changes), changes, result.Data)
 	}
-	if s.lastOn, s.next = s.on, s.turn+1; told == "" {
+	if own == nil || result.Data == nil {
 		return
 	}
-	s.lastOn = told
-	s.steps[told] = &modelStep{turn: s.turn, after: md.last, changes: changes}
+	s.lastOn = own
 	got := make(map[string]modelChange)
 	for _, part := range []struct {
 		diff  *Diff
@@ -360,10 +396,10 @@ func (md *model) finish(s *modelSession) {
 		}
 	}
 	if d := cmp.Diff(changes, got, cmp.AllowUnexported(modelChange{})); d != "" {
-		md.Errorf("session %s, entry %s: diff (-want +got):\n%s", s.id, told, d)
+		md.Errorf("session %s, turn %d: diff (-want +got):\n%s", s.id, s.turn, d)
 	}
 	if result.Data.TurnIndex != s.turn {
-		md.Errorf("session %s, entry %s: turn %d, want %d", s.id, told, result.Data.TurnIndex, s.turn)
+		md.Errorf("session %s: turn %d, want %d", s.id, result.Data.TurnIndex, s.turn)
 	}
 }
 
@@ -583,26 +619,56 @@ func (md *model) verify(s *modelSession) {
 
 // resolve tells which steps lead to an entry and what the files were there.
 func (md *model) resolve(s *modelSession, e *session.Entry) (steps []string, state world) {
-	at := e
+	at := e.ID
 	if e.Role == "assistant" {
-		for c := range s.log.Entries() { // the step follows at once, or not at all
-			if c.ParentID == e.ID && s.steps[c.ID] != nil {
-				at = c
-				break
-			}
-		}
+		at = md.stepOf(s, e.ID)
 	}
-	path, err := s.log.Path(at.ID)
+	if st := s.steps[at]; st != nil && st.late {
+		at = st.above
+	}
+	path, err := s.log.Path(at)
 	if err != nil {
 		md.Fatal(err)
 	}
-	state = s.start
+	on := make(map[string]bool)
 	for _, e := range path {
-		if st := s.steps[e.ID]; st != nil {
-			steps, state = append(steps, e.ID), st.after
+		on[e.ID] = true
+	}
+	for id, st := range s.steps {
+		if st.late && on[st.above] || !st.late && on[id] {
+			steps = append(steps, id)
 		}
 	}
+	slices.SortFunc(steps, func(a, b string) int { return s.steps[a].order - s.steps[b].order })
+	state = s.start
+	if len(steps) > 0 {
+		state = s.steps[steps[len(steps)-1]].after
+	}
 	return steps, state
+}
+
+// stepOf returns the step of the turn that a message of the agent begins: it
+// follows, perhaps behind others that are told late, or comes late itself.
+func (md *model) stepOf(s *modelSession, agent string) string {
+	for id, st := range s.steps {
+		if st.late && st.above == agent {
+			return id
+		}
+		if st.late {
+			continue
+		}
+		parent := id
+		for e, ok := s.log.Entry(parent); ok && (s.steps[e.ID] != nil); e, ok = s.log.Entry(parent) {
+			parent = e.ParentID
+			if e.ID != id && !s.steps[e.ID].late {
+				parent = ""
+			}
+		}
+		if parent == agent {
+			return id
+		}
+	}
+	return agent
 }
 
 // checkDiff compares a FileDiff with full copies. It returns the diff if it
