@@ -32,8 +32,9 @@ type Options struct {
 	AnySession bool
 
 	// SessionFile is the runtime's log of the session, in pi's format. It is
-	// only read, and may not be there yet unless the manager is ReadOnly. Default: the session's entries are those that RebuildIndex
-	// is given, or else the steps that were recorded.
+	// only read, and may not be there yet unless the manager is ReadOnly.
+	// Default: the session's entries are those that RebuildIndex is given, or
+	// else the steps that were recorded.
 	SessionFile string
 
 	// ToolWindows says that the runtime tells of each tool by OnToolStart and
@@ -211,7 +212,11 @@ func (m *FileSnapshotManager) Store() *store.Store { return m.store }
 func (m *FileSnapshotManager) StoreDir() string { return m.dir }
 
 // Session returns the name of the session.
-func (m *FileSnapshotManager) Session() string { return m.opts.Session }
+func (m *FileSnapshotManager) Session() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.opts.Session
+}
 
 // workspace prepares the directory for being captured. The caller holds mu.
 func (m *FileSnapshotManager) workspace() (*tree.Workspace, error) {
