@@ -211,9 +211,6 @@ func (m *FileSnapshotManager) stepOf(ctx context.Context, e *session.Entry) (*st
 // logSteps returns our step-snapshot entries on the path to an entry. One that
 // the log was given late counts where it belongs, not where it stands.
 func (m *FileSnapshotManager) logSteps(log *session.Tree, id string) ([]*session.Entry, error) {
-	if e, ok := log.Entry(id); ok && m.isLate(e) {
-		id = m.data(e).AboveEntryID
-	}
 	path, err := log.Path(id)
 	if err != nil {
 		return nil, err
@@ -301,4 +298,17 @@ func (m *FileSnapshotManager) knowsLeaf(ctx context.Context, leaf string) error 
 	}
 	_, err = log.Path(leaf)
 	return err
+}
+
+// endOfTurn returns the last entry of the turn that began behind an entry:
+// the last one below it that comes before what the user said next.
+func endOfTurn(log *session.Tree, leaf string) string {
+	last := leaf
+	below := map[string]bool{leaf: true}
+	for e := range log.Entries() {
+		if below[e.ParentID] && (e.Type != "message" || e.Role != "user") {
+			below[e.ID], last = true, e.ID
+		}
+	}
+	return last
 }

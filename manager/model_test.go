@@ -281,8 +281,12 @@ func (md *model) begin(s *modelSession) {
 	if len(steps) > 0 {
 		s.on = s.steps[steps[len(steps)-1]]
 	}
+	path, err := s.log.Path(s.log.Leaf())
+	if err != nil {
+		md.Fatal(err)
+	}
 	for _, u := range s.untold {
-		if u.on == s.on {
+		if u.on == s.on && slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == u.above }) {
 			s.on = u
 		}
 	}

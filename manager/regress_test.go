@@ -912,3 +912,42 @@ func TestOpenTurnOutlivesAFailedStart(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
+
+// A turn that was cut off belongs to the branch that it was on, wherever the
+// session has gone since.
+func TestCutOffOnAnotherBranch(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	user, agent := "", ""
+	b.die("s", func(m *FileSnapshotManager) {
+		b.initialize(m)
+		user = b.message("user")
+		b.start(m)
+		agent = b.message("assistant")
+		b.message("toolResult")
+		b.write("left", "1")
+	})
+	if err := b.log.SetLeaf(user); err != nil {
+		t.Fatal(err)
+	}
+	other := b.message("user")
+	m := b.reopen("s")
+	b.start(m)
+	b.message("assistant")
+	b.write("right", "1")
+	b.end(m)
+	if d := cmp.Diff(map[string]string{"right": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("where the session is (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"left": "added contested"}, brief(b.modified(m, &Range{To: agent}))); d != "" {
+		t.Errorf("where the turn was cut off (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"right": "added turn"}, brief(b.modified(b.open("s"), nil))); d != "" {
+		t.Errorf("by the records (-want +got):\n%s", d)
+	}
+	for _, entry := range []string{user, other} {
+		if rows := b.modified(m, &Range{To: entry}); len(rows) != 0 {
+			t.Errorf("before the turns: %+v", rows)
+		}
+	}
+}

@@ -228,7 +228,11 @@ func (m *FileSnapshotManager) stepPoint(ctx context.Context, e *session.Entry) (
 	if err != nil {
 		return nil, err
 	}
-	return pointOf(s), nil
+	p := pointOf(s)
+	if m.isLate(e) {
+		p.entry = m.data(e).AboveEntryID
+	}
+	return p, nil
 }
 
 // hasTree reports as an error that the tree of a step is not in the store: the
@@ -454,8 +458,15 @@ func (m *FileSnapshotManager) positionOf(ctx context.Context, log *session.Tree,
 		if err != nil {
 			return 0, 0, err
 		}
+		path, err := log.Path(m.leaf(log))
+		if err != nil {
+			return 0, 0, err
+		}
+		onPath := func(id string) bool {
+			return id == "" || slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == id })
+		}
 		for _, r := range untold {
-			if r.data.Prev == prev {
+			if r.data.Prev == prev && onPath(r.Above) {
 				prev, turns = r.Seq, max(turns, r.data.Turn+1)
 			}
 		}

@@ -136,6 +136,13 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 		if next.Prev, next.Turn, err = m.position(ctx, o.head, turn.Leaf); err != nil {
 			return err
 		}
+		log, err := m.entries(ctx)
+		if err != nil {
+			return err
+		}
+		if log != nil {
+			next.Leaf = m.leaf(log)
+		}
 		o.turns.Open = append(o.turns.Open, next)
 		return nil
 	})
@@ -200,10 +207,12 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, li
 	r.data.Turn, r.data.RuntimeTurn, r.data.Prev = t.Turn, t.RuntimeTurn, t.Prev
 	r.data.Claims, r.data.Foreign = t.Claims, t.Foreign
 	log, err := m.entries(ctx)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if log != nil {
+	case log != nil && r.data.Interrupted: // the session may have gone elsewhere since
+		r.Above = endOfTurn(log, t.Leaf)
+	case log != nil:
 		r.Above = m.leaf(log)
 	}
 	return changes, m.commit(ctx, o, r)

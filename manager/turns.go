@@ -32,7 +32,8 @@ type openTurn struct {
 	RuntimeTurn *int        `json:"runtimeTurn,omitempty"`
 	After       uint64      `json:"after"` // newest record of the worktree when it began
 	Base        store.State `json:"base"`
-	Prev        uint64      `json:"prev"` // step that it builds on
+	Prev        uint64      `json:"prev"`           // step that it builds on
+	Leaf        string      `json:"leaf,omitempty"` // of the log when it began
 	ToolWindows bool        `json:"toolWindows,omitempty"`
 	Tools       []string    `json:"tools,omitempty"`   // that run
 	Claims      [][]byte    `json:"claims,omitempty"`  // paths that it wrote
