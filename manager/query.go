@@ -396,6 +396,8 @@ func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*M
 	mine := slices.Contains(newer.data.Windows, m.opts.Session)
 	owner := Offline
 	switch {
+	case newer.data.After != r.Seq: // a record in between is lost
+		owner = Contested
 	case mine && len(newer.data.Windows) == 1:
 		owner = Branch
 	case len(newer.data.Windows) > 0:

@@ -951,3 +951,53 @@ func TestCutOffOnAnotherBranch(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot that finds a turn cut off, and nothing else, records that turn
+// only.
+func TestSnapshotAfterCutOff(t *testing.T) {
+	b := newBench(t)
+	b.die("s", func(m *FileSnapshotManager) {
+		b.initialize(m)
+		b.start(m)
+		b.write("f", "1")
+	})
+	m := b.open("s")
+	if _, err := m.Snapshot(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	for mo, err := range m.Timeline(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mo.Kind == kindStep {
+			steps++
+		}
+	}
+	if steps != 1 {
+		t.Errorf("%d steps, want the one that was cut off", steps)
+	}
+}
+
+// A start that fails does not move the session.
+func TestFailedStartKeepsTheLeaf(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	user := b.message("user")
+	id := b.turn(m, func() { b.write("f", "1") })
+	in := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns.new")
+	if err := os.MkdirAll(filepath.Join(in, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.OnTurnStart(t.Context(), &Turn{Leaf: user}); err == nil {
+		t.Fatal("no error")
+	}
+	if err := os.RemoveAll(in); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := m.Resolve(t.Context(), "@"); err != nil || p.EntryID != id {
+		t.Errorf("@ is %+v, %v; want %s", p, err, id)
+	}
+}

@@ -115,6 +115,7 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 		return nil, fmt.Errorf("start a turn of session %q: %w", m.opts.Session, err)
 	}
 	held := m.held != nil // by a turn that is open
+	turnLeaf, turnLeafAt := m.turnLeaf, m.turnLeafAt
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
 		if err := m.hold(ctx); err != nil {
 			return err
@@ -150,6 +151,7 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 		if !held {
 			m.release()
 		}
+		m.turnLeaf, m.turnLeafAt = turnLeaf, turnLeafAt
 		return nil, fmt.Errorf("start a turn of session %q: %w", m.opts.Session, err)
 	}
 	return result, nil
@@ -469,7 +471,11 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		} else if err := m.found(ctx, o, kindBase); err != nil {
 			return err
 		}
-		always := asked != nil && (asked.Label != "" || o.state.Tree != o.result.Since.State.Tree)
+		newest, err := m.stepAt(ctx, o.head.step())
+		if err != nil {
+			return err
+		}
+		always := asked != nil && (asked.Label != "" || o.state.Tree != newest.Tree)
 		if changes, err = m.step(ctx, o, t, list, r, always); err != nil {
 			return err
 		}
