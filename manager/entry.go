@@ -84,6 +84,9 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 		if data == result.Data {
 			result.EntryID = id
 		}
+		if m.given != nil && id == "" && !m.hasStep(m.given, r.Seq) {
+			m.given = nil // it falls behind: the records lead until it is given again
+		}
 		if m.given == nil || id == "" {
 			continue
 		}
@@ -92,6 +95,16 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 		}
 	}
 	return nil
+}
+
+// hasStep reports whether a log has an entry of a step.
+func (m *FileSnapshotManager) hasStep(log *session.Tree, seq uint64) bool {
+	for e := range log.Entries() {
+		if d := m.data(e); d != nil && d.SnapshotSeq == seq {
+			return true
+		}
+	}
+	return false
 }
 
 // untold returns the steps that no log has been given, oldest first. head is

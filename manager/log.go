@@ -21,7 +21,9 @@ import (
 // new session if its conversation may have branches.
 //
 // The manager keeps the tree. It reads from it what the runtime adds, adds the
-// entry of a step itself if the runtime has told its ID and not added it.
+// entry of a step itself if the runtime has told its ID and not added it. If it
+// has done neither, the tree falls behind: it is forgotten, and the records lead
+// until RebuildIndex is called again.
 //
 // Steps that another session has recorded, as after a fork, are kept for this
 // session as well, so that it does not depend on the other.

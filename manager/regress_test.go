@@ -1001,3 +1001,46 @@ func TestFailedStartKeepsTheLeaf(t *testing.T) {
 		t.Errorf("@ is %+v, %v; want %s", p, err, id)
 	}
 }
+
+// A runtime that names no entries and does not keep the tree up to date is led
+// by the records.
+func TestUnnamedEntries(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	if err := m.RebuildIndex(t.Context(), session.NewTree(session.Header{ID: "s"})); err != nil {
+		t.Fatal(err)
+	}
+	b.initialize(m)
+	for i, name := range []string{"a", "b", "c"} {
+		b.start(m)
+		b.write(name, "1")
+		r, err := m.OnTurnEnd(t.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", nil })
+		if err != nil || r.Data.TurnIndex != i {
+			t.Fatalf("turn %d: %+v, %v", i, r.Data, err)
+		}
+	}
+	if rows := b.modified(m, nil); len(rows) != 3 {
+		t.Errorf("ModifiedFiles = %+v", rows)
+	}
+}
+
+// What a turn that was cut off has changed is not offline, and a detached
+// manager takes no turn from a process that is alive.
+func TestNotOffline(t *testing.T) {
+	b := newBench(t)
+	b.die("s", func(m *FileSnapshotManager) {
+		b.initialize(m)
+		b.start(m)
+		b.write("f", "1")
+	})
+	m := b.open("s")
+	if r := b.initialize(m); r.Offline != nil {
+		t.Errorf("offline: %+v", r.Offline)
+	}
+	b.start(m)
+	other := b.open("s", func(o *Options) { o.Detached = true })
+	if _, err := other.OnTurnStart(t.Context(), nil); !errors.Is(err, ErrTurnOpen) {
+		t.Errorf("OnTurnStart of a detached manager: %v, want ErrTurnOpen", err)
+	}
+	b.end(m)
+}

@@ -47,7 +47,7 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 		if err := m.found(ctx, o, kindBase); err != nil {
 			return err
 		}
-		since := &openTurn{Session: m.opts.Session, After: head.Seq, Base: head.State()}
+		since := &openTurn{After: head.Seq, Base: head.State()} // of no session: while nobody's window was open
 		list, err := m.stretches(ctx, o.newestSeq(), since, false)
 		if err != nil {
 			return err
@@ -124,6 +124,11 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 			return err
 		}
 		if old := o.turns.of(m.opts.Session); old != nil {
+			if m.opts.Detached && old.Held && old.End == 0 {
+				if alive, err := m.isAlive(old); err != nil || alive {
+					return errors.Join(err, ErrTurnOpen)
+				}
+			}
 			if err := m.interrupt(ctx, o, old); err != nil {
 				return err
 			}
