@@ -142,8 +142,9 @@ func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string)
 	return nil
 }
 
-// appendOwn writes the steps that our own log of the session lacks.
-func (m *FileSnapshotManager) appendOwn(ctx context.Context) error {
+// appendOwn writes the steps that our own log of the session lacks. ours says
+// that no runtime keeps a log of it, so that what none was given is for ours.
+func (m *FileSnapshotManager) appendOwn(ctx context.Context, ours bool) error {
 	if m.own == nil {
 		log, err := session.OpenLog(ctx, m.store.FS(), m.sessionsDir()+"/"+m.opts.Session+".jsonl",
 			&session.Header{ID: m.opts.Session, CWD: m.project.Root})
@@ -159,6 +160,9 @@ func (m *FileSnapshotManager) appendOwn(ctx context.Context) error {
 	untold, err := m.untold(ctx, head)
 	if err != nil {
 		return err
+	}
+	if !ours {
+		untold = nil // a runtime's, which will ask for them
 	}
 	for _, r := range untold { // turns that were cut off
 		id, err := m.newEntryID(ctx)

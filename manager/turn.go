@@ -382,7 +382,7 @@ func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) 
 		return nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
 	}
 	if append == nil {
-		err = m.appendOwn(ctx)
+		err = m.appendOwn(ctx, true)
 	} else {
 		err = m.tell(ctx, result, append)
 	}
@@ -416,7 +416,7 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 	if err != nil {
 		return nil, err
 	}
-	return result, m.appendOwn(ctx)
+	return result, m.appendOwn(ctx, false)
 }
 
 // endTurn records the end of a turn. The step gets an entry ID of ours if the
