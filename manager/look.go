@@ -150,7 +150,7 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 
 // maxUntold bounds how many steps a runtime is offered that its log never took.
 // Older ones stay on record.
-const maxUntold = 64
+const maxUntold = 1024
 
 // commit records the state that was seen. The record brings its kind and
 // what is special to it.
