@@ -107,7 +107,7 @@ const logHelp = `Log lists what happened in the session, newest first: turns tha
 something, what was found changed that no turn did ("offline": the user's), and
 the start. A line has the turn, the entry id, the time and how many paths were
 added, modified and deleted. 'snapctl show' tells which; --name-status lists
-them here.
+those of turns here.
 
 With PATH only turns that changed it are listed. PATH is relative to the current
 directory if that is in the project, else to its root.
