@@ -224,8 +224,8 @@ func (m *FileSnapshotManager) stretches(ctx context.Context, newest uint64, o *o
 		windows := r.data.Windows
 		mine := slices.Contains(windows, o.Session) || !announced && len(windows) == 0
 		contested := len(windows) > 1 || len(windows) == 1 && windows[0] != o.Session
-		if r.data.After != seq {
-			mine, contested = true, true // a record in between is lost
+		if r.isAfterGap(seq) {
+			mine, contested = true, true
 		}
 		if mine && (o.End == 0 || r.Seq <= o.End) {
 			list = append(list, stretch{state, r.State(), contested})

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/boocode/filestore/session"
@@ -63,7 +64,19 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 	if err != nil {
 		return err
 	}
+	l, err := m.line(ctx)
+	if err != nil {
+		return err
+	}
 	for _, r := range untold {
+		if l.log != nil {
+			if e := l.entryOf(r); e != nil { // the log has it, but we were not told so
+				if err := m.bind(ctx, r, e.ID); err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		data := result.Data
 		if data == nil || data.SnapshotSeq != r.Seq {
 			changes, err := m.changes(ctx, r)
@@ -84,7 +97,7 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 		if data == result.Data {
 			result.EntryID = id
 		}
-		if m.given != nil && id == "" && !m.hasStep(m.given, r.Seq) {
+		if m.given != nil && id == "" && l.entryOf(r) == nil {
 			m.given = nil // it falls behind: the records lead until it is given again
 		}
 		if m.given == nil || id == "" {
@@ -97,41 +110,58 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 	return nil
 }
 
-// hasStep reports whether a log has an entry of a step.
-func (m *FileSnapshotManager) hasStep(log *session.Tree, seq uint64) bool {
-	for e := range log.Entries() {
-		if d := m.data(e); d != nil && d.SnapshotSeq == seq {
-			return true
-		}
-	}
-	return false
-}
-
 // untold returns the steps that no log has been given, oldest first. head is
 // the session's newest record, or nil.
 func (m *FileSnapshotManager) untold(ctx context.Context, head *record) ([]*record, error) {
-	if head == nil {
-		return nil, nil
-	}
 	var list []*record
-	for _, seq := range append(slices.Clone(head.data.Untold), head.Seq) {
-		r, err := m.record(ctx, seq)
-		if errors.Is(err, store.ErrNotFound) {
-			continue // lost by damage
-		}
+	for r, err := range m.untoldBack(ctx, head) {
 		if err != nil {
 			return nil, err
 		}
-		if r.Kind == kindStep && !r.data.Told {
-			list = append(list, r)
-		}
+		list = append(list, r)
 	}
+	slices.Reverse(list)
 	return list, nil
 }
 
+// newestUntold returns the number of the newest step that no log has been
+// given, 0 if there is none.
+func (m *FileSnapshotManager) newestUntold(ctx context.Context, head *record) (uint64, error) {
+	for r, err := range m.untoldBack(ctx, head) {
+		if err != nil {
+			return 0, err
+		}
+		return r.Seq, nil
+	}
+	return 0, nil
+}
+
+// untoldBack yields the steps that no log has been given, newest first. Each
+// record knows the one that was the newest when it was made; some of those may
+// have been told since. A pair is a record and nil, or nil and the error that
+// ends the sequence.
+func (m *FileSnapshotManager) untoldBack(ctx context.Context, head *record) iter.Seq2[*record, error] {
+	return func(yield func(*record, error) bool) {
+		for r := head; r != nil; {
+			if r.isUntold() && !yield(r, nil) || r.data.Untold == 0 {
+				return
+			}
+			var err error
+			r, err = m.recordOrBefore(ctx, r.data.Untold, func(s *store.Snapshot) bool { return s.Session == head.Session })
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// isUntold reports whether a record is a step that no log has been given.
+func (r *record) isUntold() bool { return r.Kind == kindStep && !r.data.Told }
+
 // bind records which entry of the runtime's log a step has.
 func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string) error {
-	amended := &record{new(store.Snapshot), r.data}
+	amended := &record{Snapshot: new(store.Snapshot), data: r.data}
 	*amended.Snapshot = *r.Snapshot
 	amended.Entry, amended.data.Told = entry, true
 	amended.write()
@@ -188,7 +218,9 @@ func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) err
 	}
 	var missing []*record
 	parent := ""
-	for r, err := range m.back(ctx, head.step()) {
+	records := &line{m, nil}
+	r, err := m.stepAt(ctx, head.step(), head.Session)
+	for ; r != nil || err != nil; r, err = records.prev(ctx, r) {
 		if err != nil {
 			return err
 		}

@@ -13,11 +13,12 @@ func FuzzRecord(f *testing.F) {
 	good := &record{Snapshot: &store.Snapshot{Kind: kindStep, Base: store.State{Tree: store.ID{1}}, Also: make([]store.State, 2)}}
 	good.setParts([]stretch{{store.State{Tree: store.ID{1}}, store.State{Tree: store.ID{2}}, false},
 		{store.State{Tree: store.ID{3}}, store.State{Tree: store.ID{4}}, true}}, store.State{Tree: store.ID{4}})
-	good.data.Untold, good.data.Pins = []uint64{1, 2}, []uint64{3}
+	good.data.Untold, good.data.Pins = 2, []uint64{3}
 	good.write()
 	f.Add(good.Data, uint8(2), kindStep)
 	for _, data := range []string{`{"v":1,"parts":[{"from":0,"to":4}]}`, `{"v":1,"parts":[{"from":-1,"to":0}]}`, `{"v":1,"parts":[{"from":3,"to":3}]}`,
-		`{"v":2}`, `{"v":1}`, ``, `null`, `[]`, `{"v":1,"windows":[null],"claims":[null,""]}`, `{"v":1,"parts":[null]}`, `{"v":1,"turn":1e99}`} {
+		`{"v":2}`, `{"v":1}`, ``, `null`, `[]`, `{"v":1,"windows":[null],"claims":[null,""]}`, `{"v":1,"parts":[null]}`, `{"v":1,"turn":1e99}`,
+		`{"v":1,"prev":6,"jump":6,"after":6,"start":6,"untold":6}`, `{"v":1,"prev":7}`, `{"v":1,"jump":7}`, `{"v":1,"untold":7}`} {
 		f.Add([]byte(data), uint8(2), kindStep)
 	}
 	f.Add([]byte(`{"v":1}`), uint8(0), "of the future")
@@ -50,7 +51,7 @@ func FuzzStepData(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := newManager(nil, "", nil, &Options{Session: "s"})
 		e := &session.Entry{ID: "e", Type: "custom", CustomType: session.StepSnapshot, Data: data}
-		got := m.data(e)
+		got := parseStep(e)
 		if got == nil {
 			return
 		}
@@ -60,11 +61,11 @@ func FuzzStepData(f *testing.F) {
 		if got.SnapshotSeq != 0 {
 			return // a record is looked up
 		}
-		s, err := m.stepOf(context.Background(), e)
+		r, err := (&line{m, nil}).stepOf(context.Background(), e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.stepChanges(context.Background(), s); err != nil {
+		if _, err := m.changes(context.Background(), r); err != nil {
 			t.Error(err)
 		}
 	})

@@ -1,11 +1,13 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
+	"slices"
 
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
 
@@ -32,16 +34,19 @@ func (m *FileSnapshotManager) record(ctx context.Context, seq uint64) (*record, 
 	return r, nil
 }
 
-// stepAt returns the step, or the start, of a number that a record has named.
-// If damage took it, it is the one before it of the session: what is lost costs
-// itself, not what comes after. If there is none, it is a start of which
-// nothing else is known.
-func (m *FileSnapshotManager) stepAt(ctx context.Context, seq uint64) (*record, error) {
+// maxLoaded bounds the records that are kept, of about a kilobyte each.
+const maxLoaded = 4096
+
+// stepAt returns the step, or the start, of a number that a record of a session
+// has named. If damage took it, it is the one before it of that session: what
+// is lost costs itself, not what comes after. If there is none, it is a start
+// of which nothing else is known.
+func (m *FileSnapshotManager) stepAt(ctx context.Context, seq uint64, session string) (*record, error) {
 	r, err := m.recordOrBefore(ctx, seq, func(s *store.Snapshot) bool {
-		return s.Session == m.opts.Session && (s.Kind == kindStep || s.Kind == kindStart)
+		return s.Session == session && (s.Kind == kindStep || s.Kind == kindStart)
 	})
 	if r == nil && err == nil {
-		r = &record{Snapshot: &store.Snapshot{Seq: seq, Kind: kindStart, Session: m.opts.Session, Worktree: m.project.Worktree()}}
+		r = &record{Snapshot: &store.Snapshot{Seq: seq, Kind: kindStart, Session: session, Worktree: m.project.Worktree()}}
 	}
 	return r, err
 }
@@ -65,24 +70,6 @@ func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64, fi
 	return nil, nil
 }
 
-// maxLoaded bounds the records that are kept, of about a kilobyte each.
-const maxLoaded = 4096
-
-// back yields the step of a number and those before it, to the start of the
-// session. Each pair is a record and nil, or nil and the error that ends the
-// sequence.
-func (m *FileSnapshotManager) back(ctx context.Context, seq uint64) iter.Seq2[*record, error] {
-	return func(yield func(*record, error) bool) {
-		for seq != 0 {
-			r, err := m.stepAt(ctx, seq)
-			if !yield(r, err) || err != nil || r.Kind == kindStart {
-				return
-			}
-			seq = r.data.Prev
-		}
-	}
-}
-
 // link gives a new step its place in the line of steps. Beside the step before
 // it each knows one further back, chosen so that any is found in a number of
 // hops that grows with the logarithm of their number (Myers, An applicative
@@ -91,7 +78,7 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if r.data.Prev == 0 {
 		return nil
 	}
-	prev, err := m.stepAt(ctx, r.data.Prev)
+	prev, err := m.stepAt(ctx, r.data.Prev, r.Session)
 	if err != nil {
 		return err
 	}
@@ -99,14 +86,14 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if prev.data.Jump == 0 {
 		return nil
 	}
-	jump, err := m.stepAt(ctx, prev.data.Jump)
+	jump, err := m.stepAt(ctx, prev.data.Jump, prev.Session)
 	if err != nil {
 		return err
 	}
 	if jump.data.Jump == 0 {
 		return nil
 	}
-	further, err := m.stepAt(ctx, jump.data.Jump)
+	further, err := m.stepAt(ctx, jump.data.Jump, jump.Session)
 	if err != nil {
 		return err
 	}
@@ -116,39 +103,365 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	return nil
 }
 
-// ancestor returns the last step at or before r for which is holds, the start
-// if there is none. As soon as is holds it must hold for all before.
-func (m *FileSnapshotManager) ancestor(ctx context.Context, r *record, is func(*record) bool) (*record, error) {
-	for !is(r) && r.Kind != kindStart {
-		to := r.data.Prev
-		if r.data.Jump != 0 {
-			j, err := m.stepAt(ctx, r.data.Jump)
+// A line tells which steps lead to a place in the session. The records know:
+// each step names the one before it. A log, where there is one, says where its
+// entries are on the line, and has steps that were recorded elsewhere.
+type line struct {
+	m   *FileSnapshotManager
+	log *session.Tree // nil: there is none
+}
+
+// line returns the session's line.
+func (m *FileSnapshotManager) line(ctx context.Context) (*line, error) {
+	log, err := m.entries(ctx)
+	return &line{m, log}, err
+}
+
+// tip returns the step or the start at which the session stands, nil if
+// nothing is known of any.
+func (l *line) tip(ctx context.Context) (*record, error) {
+	if l.log != nil {
+		r, err := l.at(ctx, l.m.leaf(l.log))
+		if r != nil || err != nil {
+			return r, err
+		}
+	}
+	head, err := l.m.newest(ctx, l.m.opts.Session)
+	if err != nil || head == nil || head.step() == 0 {
+		return nil, err
+	}
+	if l.log != nil { // before all steps
+		return l.m.stepAt(ctx, head.start(), head.Session)
+	}
+	return l.m.stepAt(ctx, head.step(), head.Session)
+}
+
+// at returns the newest step on the path to an entry of the log, nil if there
+// is none. The error is that of [session.Tree.Path].
+func (l *line) at(ctx context.Context, id string) (*record, error) {
+	path, err := l.log.Path(id)
+	if err != nil {
+		return nil, err
+	}
+	var tip *record
+	for _, e := range slices.Backward(path) {
+		if tip, err = l.standing(ctx, e); err != nil {
+			return nil, err
+		}
+		if tip != nil {
+			break
+		}
+	}
+	// Behind it come steps that the log was given late, or not yet.
+	behind, err := l.recorded(ctx, tip)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := l.waiting(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range waiting {
+		on := r.data.Prev
+		if on > behind { // and perhaps it is lost
+			prev, err := l.m.stepAt(ctx, on, r.Session)
 			if err != nil {
 				return nil, err
 			}
-			if !is(j) {
-				to = j.Seq
+			on = prev.Seq
+		}
+		if on == behind {
+			tip, behind = r, r.Seq
+		}
+	}
+	return tip, nil
+}
+
+// recorded returns the number of the newest step at or before tip that is on
+// record, or of the session's start; 0: there is none.
+func (l *line) recorded(ctx context.Context, tip *record) (uint64, error) {
+	var err error
+	for tip != nil && tip.Seq == 0 {
+		if tip, err = l.prev(ctx, tip); err != nil {
+			return 0, err
+		}
+	}
+	if tip != nil {
+		return tip.Seq, nil
+	}
+	head, err := l.m.newest(ctx, l.m.opts.Session)
+	if err != nil || head == nil {
+		return 0, err
+	}
+	return head.start(), nil
+}
+
+// waiting returns the steps that belong to a path of the log, but do not stand
+// there: it was given them late, or not yet. They are in order.
+func (l *line) waiting(ctx context.Context, path []*session.Entry) ([]*record, error) {
+	on := make(map[string]bool, len(path))
+	for _, e := range path {
+		on[e.ID] = true
+	}
+	id := ""
+	if len(path) > 0 {
+		id = path[len(path)-1].ID
+	}
+	head, err := l.m.newest(ctx, l.m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	untold, err := l.m.untold(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	list := slices.DeleteFunc(untold, func(r *record) bool { return r.Above != "" && !on[r.Above] })
+	for _, e := range path {
+		for _, late := range l.index().late[e.ID] {
+			if !on[late.ID] && l.elsewhere(late, e.ID, id) {
+				continue
+			}
+			r, err := l.stepOf(ctx, late)
+			if err != nil {
+				return nil, err
+			}
+			if r.Seq != 0 {
+				list = append(list, r)
 			}
 		}
-		if to == 0 {
-			break
-		}
-		var err error
-		if r, err = m.stepAt(ctx, to); err != nil {
+	}
+	slices.SortFunc(list, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
+	return list, nil
+}
+
+// elsewhere reports whether a step that was told late went down another branch
+// from the entry above it than the one on which id is: the log has it there.
+func (l *line) elsewhere(late *session.Entry, above, id string) bool {
+	path, err := l.log.Path(late.ID)
+	has := func(id string) bool {
+		return slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == id })
+	}
+	return err == nil && has(above) && !has(id)
+}
+
+// standing returns the step that an entry stands for where it is in the log;
+// nil if it is none, or was told late.
+func (l *line) standing(ctx context.Context, e *session.Entry) (*record, error) {
+	if s := l.m.stepIn(e); s == nil || s.above != "" {
+		return nil, nil
+	}
+	return l.stepOf(ctx, e)
+}
+
+// stepOf returns the step that an entry of the log stands for. The error
+// matches [ErrUnknown] if it is none, or another program's.
+func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
+	s := l.m.stepIn(e)
+	if s == nil {
+		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours", e.ID, ErrUnknown)
+	}
+	if s.seq != 0 {
+		r, err := l.m.record(ctx, s.seq)
+		switch {
+		case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat): // an entry from elsewhere
+		case err != nil:
 			return nil, err
+		case r.Tree == s.tree && r.isStep():
+			return r.withEntry(e.ID), nil
 		}
+	}
+	d := parseStep(e)
+	r := &record{Snapshot: &store.Snapshot{Kind: kindStep, Tree: d.SnapshotTreeHash, Entry: e.ID}, data: recordData{Turn: d.TurnIndex}, logged: d}
+	if d.Diff != nil {
+		r.data.Counts = d.Diff.counts()
+	}
+	if d.BaselineTreeHash != nil {
+		r.Base.Tree = *d.BaselineTreeHash
 	}
 	return r, nil
 }
 
-// head returns the newest step of the session's line.
-func (m *FileSnapshotManager) head(ctx context.Context) (*record, error) {
-	r, err := m.newest(ctx, m.opts.Session)
+// prev returns the step, or the start, before a step; nil before a start. It is
+// the one that the record names, unless the log has one between them.
+func (l *line) prev(ctx context.Context, r *record) (*record, error) {
+	switch {
+	case r.Kind == kindStart:
+		return nil, nil
+	case r.Seq == 0:
+		e, _ := l.log.Entry(r.Entry)
+		prev, err := l.above(ctx, e.ParentID)
+		if prev == nil && err == nil {
+			prev = madeUpStart(r)
+		}
+		return prev, err
+	case r.data.Prev == 0:
+		return nil, nil
+	}
+	prev, err := l.m.stepAt(ctx, r.data.Prev, r.Session)
+	if err != nil || l.log == nil {
+		return prev, err
+	}
+	if e := l.entryOf(prev); e != nil {
+		prev = prev.withEntry(e.ID)
+	}
+	if prev.Kind == kindStep && !l.stands(prev) {
+		return prev, nil
+	}
+	place := r.Above
+	if e, ok := l.log.Entry(r.Entry); ok && l.stands(r) {
+		place = e.ParentID
+	}
+	above, err := l.above(ctx, place)
+	if above != nil && above.Seq == 0 {
+		prev = above
+	}
+	return prev, err
+}
+
+// above returns the step that stands nearest above an entry of the log, or on
+// it; nil if there is none.
+func (l *line) above(ctx context.Context, id string) (*record, error) {
+	for range l.log.Len() { // parents may form a cycle
+		e, ok := l.log.Entry(id)
+		if !ok {
+			break
+		}
+		if r, err := l.standing(ctx, e); r != nil || err != nil {
+			return r, err
+		}
+		id = e.ParentID
+	}
+	return nil, nil
+}
+
+// stands reports whether the log has a step where it belongs.
+func (l *line) stands(r *record) bool {
+	e, ok := l.log.Entry(r.Entry)
+	if !ok {
+		return false
+	}
+	s := l.m.stepIn(e)
+	return s != nil && s.above == ""
+}
+
+// madeUpStart returns the start of a line whose first step only a log has.
+func madeUpStart(first *record) *record {
+	return &record{Snapshot: &store.Snapshot{Kind: kindStart, Tree: first.Base.Tree, Coverage: first.Base.Coverage}}
+}
+
+// entryOf returns the entry that the log has of a step, nil if it has none.
+func (l *line) entryOf(r *record) *session.Entry {
+	e := l.index().bySeq[r.Seq]
+	if e == nil || l.m.stepIn(e).tree != r.Tree {
+		return nil
+	}
+	return e
+}
+
+// start returns where the session began; after a fork, where the session did
+// that it was forked from.
+func (l *line) start(ctx context.Context) (*record, error) {
+	if l.log != nil {
+		path, err := l.log.Path(l.m.leaf(l.log))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range path {
+			r, err := l.standing(ctx, e)
+			if err != nil {
+				return nil, err
+			}
+			if r != nil {
+				return l.startOf(ctx, r)
+			}
+		}
+	}
+	tip, err := l.tip(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if r == nil || r.step() == 0 {
-		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+	if tip == nil {
+		return nil, fmt.Errorf("session %q: %w", l.m.opts.Session, ErrNoSession)
 	}
-	return m.stepAt(ctx, r.step())
+	return l.startOf(ctx, tip)
+}
+
+// startOf returns the start of the line whose first step is r, or on which r
+// is if no log has steps before it.
+func (l *line) startOf(ctx context.Context, r *record) (*record, error) {
+	if r.Seq != 0 && r.start() != 0 {
+		return l.m.stepAt(ctx, r.start(), r.Session)
+	}
+	if r.Base.IsZero() {
+		return nil, fmt.Errorf("start of session %q: %w", l.m.opts.Session, ErrUnknown)
+	}
+	if err := l.m.hasTree(ctx, r.Base.Tree, r.Entry); err != nil {
+		return nil, err
+	}
+	return madeUpStart(r), nil
+}
+
+// ancestor returns the last step at or before r for which is holds, the start
+// if there is none. As soon as is holds it must hold for all before.
+func (l *line) ancestor(ctx context.Context, r *record, is func(*record) bool) (*record, error) {
+	for !is(r) && r.Kind != kindStart {
+		if l.log == nil && r.data.Jump != 0 {
+			jump, err := l.m.stepAt(ctx, r.data.Jump, r.Session)
+			if err != nil {
+				return nil, err
+			}
+			if !is(jump) {
+				r = jump
+				continue
+			}
+		}
+		prev, err := l.prev(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if prev == nil {
+			break
+		}
+		r = prev
+	}
+	return r, nil
+}
+
+// way returns the steps that lead from one step to another: those to undo,
+// newest first, and those to do then, oldest first.
+func (l *line) way(ctx context.Context, from, to *record) (back, forth []*record, err error) {
+	type key struct { // numbers for what is on record, entries for the rest
+		seq   uint64
+		entry string
+	}
+	keyOf := func(r *record) key {
+		if r.Seq != 0 {
+			return key{seq: r.Seq}
+		}
+		return key{entry: r.Entry}
+	}
+	at := [2]*record{from, to}
+	var steps [2][]*record
+	seen := [2]map[key]int{make(map[key]int), make(map[key]int)}
+	for met := false; !met && (at[0] != nil || at[1] != nil); {
+		for side, r := range at {
+			if r == nil {
+				continue
+			}
+			if i, ok := seen[1-side][keyOf(r)]; ok {
+				steps[1-side], met = steps[1-side][:i], true
+				break
+			}
+			seen[side][keyOf(r)] = len(steps[side])
+			steps[side] = append(steps[side], r)
+			if at[side], err = l.prev(ctx, r); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for i := range steps {
+		steps[i] = slices.DeleteFunc(steps[i], func(r *record) bool { return r.Kind == kindStart })
+	}
+	slices.Reverse(steps[1])
+	return steps[0], steps[1], nil
 }

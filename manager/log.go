@@ -33,8 +33,8 @@ func (m *FileSnapshotManager) RebuildIndex(ctx context.Context, entries *session
 	if entries == nil {
 		return fmt.Errorf("rebuild the index of session %q: no tree of entries", m.opts.Session)
 	}
-	m.given, m.turnOf, m.turnLeaf = entries, 0, ""
-	clear(m.parsed)
+	m.forget()
+	m.given = entries
 	if m.opts.ReadOnly {
 		return nil
 	}
@@ -73,26 +73,39 @@ func (m *FileSnapshotManager) leaf(log *session.Tree) string {
 	return m.turnLeaf
 }
 
+// adoptFile is adopt for a log that is a file.
+func (m *FileSnapshotManager) adoptFile(ctx context.Context) error {
+	if m.given != nil || m.opts.SessionFile == "" || m.opts.Session == "" {
+		return nil
+	}
+	log, err := m.entries(ctx)
+	if err != nil {
+		return err
+	}
+	return m.adopt(ctx, log)
+}
+
 // adopt names the entries of steps that the runtime did not, and pins what the
 // log names and this session has no records of its own for.
 func (m *FileSnapshotManager) adopt(ctx context.Context, entries *session.Tree) error {
+	l := &line{m, entries}
 	if _, err := entries.Path(m.leaf(entries)); err != nil {
 		return err
 	}
 	want := make(map[store.State]bool)
 	for e := range entries.Entries() {
-		if m.data(e) == nil {
+		if m.stepIn(e) == nil {
 			continue
 		}
-		s, err := m.stepOf(ctx, e)
+		r, err := l.stepOf(ctx, e)
 		if err != nil {
 			return err
 		}
-		if err := m.needs(ctx, s, want); err != nil {
+		if err := m.needs(ctx, r, want); err != nil {
 			return err
 		}
-		if s.record != nil && s.Session == m.opts.Session && s.Worktree == m.project.Worktree() && s.Entry == "" {
-			if err := m.bind(ctx, s.record, e.ID); err != nil {
+		if r.Seq != 0 && r.Session == m.opts.Session && r.Worktree == m.project.Worktree() {
+			if err := m.adoptEntry(ctx, r); err != nil {
 				return err
 			}
 		}
@@ -100,28 +113,37 @@ func (m *FileSnapshotManager) adopt(ctx context.Context, entries *session.Tree) 
 	return m.pin(ctx, want)
 }
 
+// adoptEntry records the entry that a log has for a step, if none is on record.
+func (m *FileSnapshotManager) adoptEntry(ctx context.Context, r *record) error {
+	old, err := m.record(ctx, r.Seq)
+	if err != nil || old.Entry != "" {
+		return err
+	}
+	return m.bind(ctx, old, r.Entry)
+}
+
 // needs adds the states of a step that is not this session's to a set.
-func (m *FileSnapshotManager) needs(ctx context.Context, s *step, want map[store.State]bool) error {
-	if s.record == nil { // the log is all that knows it
-		for _, id := range []*store.ID{&s.data.SnapshotTreeHash, s.data.BaselineTreeHash} {
-			if id == nil {
+func (m *FileSnapshotManager) needs(ctx context.Context, r *record, want map[store.State]bool) error {
+	if r.Seq == 0 { // the log is all that knows it
+		for _, state := range []store.State{r.Base, r.State()} {
+			if state.IsZero() {
 				continue
 			}
-			if err := m.hasTree(ctx, *id, s.entry); err == nil {
-				want[store.State{Tree: *id}] = true
+			if err := m.hasTree(ctx, state.Tree, r.Entry); err == nil {
+				want[state] = true
 			} else if !errors.Is(err, ErrUnknown) {
 				return err
 			}
 		}
 		return nil
 	}
-	if s.Session == m.opts.Session && s.Worktree == m.project.Worktree() {
+	if r.Session == m.opts.Session && r.Worktree == m.project.Worktree() {
 		return nil
 	}
-	for _, state := range append([]store.State{s.Base, s.State()}, s.Also...) {
+	for _, state := range append([]store.State{r.Base, r.State()}, r.Also...) {
 		want[state] = true
 	}
-	start, err := m.stepAt(ctx, s.start())
+	start, err := m.stepAt(ctx, r.start(), r.Session)
 	if err == nil {
 		want[start.State()] = true
 	}
@@ -164,23 +186,36 @@ func (m *FileSnapshotManager) pin(ctx context.Context, want map[store.State]bool
 	return err
 }
 
-// data returns the data of a step-snapshot entry, nil if the entry is none or
-// another program's: a log may have been written by several.
-func (m *FileSnapshotManager) data(e *session.Entry) *StepSnapshotData {
+// A stepEntry is what is kept in mind of a step-snapshot entry.
+type stepEntry struct {
+	seq   uint64   // number of its record; 0: none is known
+	tree  store.ID // that the turn left
+	above string   // of a step that the log was given late: the entry that it belongs behind
+}
+
+// stepIn returns what a step-snapshot entry says in short, nil if the entry is
+// none or another program's: a log may have been written by several.
+func (m *FileSnapshotManager) stepIn(e *session.Entry) *stepEntry {
 	if e.Type != "custom" || e.CustomType != session.StepSnapshot {
 		return nil
 	}
-	d, ok := m.parsed[e]
+	s, ok := m.steps[e]
 	if !ok {
-		d = new(StepSnapshotData)
-		if err := json.Unmarshal(e.Data, d); err != nil || d.SnapshotTreeHash.IsZero() || d.TurnIndex < 0 || d.TurnIndex > maxTurn {
-			d = nil
-			m.log.Warn("step-snapshot is not ours", "entry", e.ID, "err", err)
+		if d := parseStep(e); d != nil {
+			s = &stepEntry{d.SnapshotSeq, d.SnapshotTreeHash, d.AboveEntryID}
+		} else {
+			m.log.Warn("step-snapshot is not ours", "entry", e.ID)
 		}
-		if len(m.parsed) >= maxLoaded {
-			clear(m.parsed)
-		}
-		m.parsed[e] = d
+		m.steps[e] = s
+	}
+	return s
+}
+
+// parseStep returns the data of a step-snapshot entry, nil if it is not ours.
+func parseStep(e *session.Entry) *StepSnapshotData {
+	d := new(StepSnapshotData)
+	if err := json.Unmarshal(e.Data, d); err != nil || d.SnapshotTreeHash.IsZero() || d.TurnIndex < 0 || d.TurnIndex > maxTurn {
+		return nil
 	}
 	return d
 }
@@ -188,89 +223,55 @@ func (m *FileSnapshotManager) data(e *session.Entry) *StepSnapshotData {
 // maxTurn is above any turn that a session can have had.
 const maxTurn = 1 << 31
 
-// stepOf returns the step that an entry of the log stands for. The error
-// matches [ErrUnknown] if it is none, or another program's.
-func (m *FileSnapshotManager) stepOf(ctx context.Context, e *session.Entry) (*step, error) {
-	d := m.data(e)
-	if d == nil {
-		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours", e.ID, ErrUnknown)
-	}
-	s := &step{entry: e.ID, data: d}
-	if d.SnapshotSeq == 0 {
-		return s, nil
-	}
-	r, err := m.record(ctx, d.SnapshotSeq)
-	switch {
-	case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat): // an entry from elsewhere
-	case err != nil:
-		return nil, err
-	case r.Tree == d.SnapshotTreeHash && r.isStep():
-		s.record = r
-	}
-	return s, nil
+// A logIndex finds the steps of a log.
+type logIndex struct {
+	log   *session.Tree
+	n     int                         // entries of the log that it has seen
+	bySeq map[uint64]*session.Entry   // the first one of each record
+	late  map[string][]*session.Entry // those that were told late, by the entry that they belong behind
 }
 
-// logSteps returns our step-snapshot entries on the path to an entry. One that
-// the log was given late counts where it belongs, not where it stands.
-func (m *FileSnapshotManager) logSteps(log *session.Tree, id string) ([]*session.Entry, error) {
-	path, err := log.Path(id)
-	if err != nil {
-		return nil, err
-	}
-	on := make(map[string]bool, len(path))
-	for _, e := range path {
-		on[e.ID] = true
-	}
-	steps := slices.DeleteFunc(path, func(e *session.Entry) bool { return m.data(e) == nil || m.isLate(e) })
-	for _, e := range m.lateSteps(log) {
-		if d := m.data(e); on[d.AboveEntryID] {
-			i := slices.IndexFunc(steps, func(s *session.Entry) bool { return m.data(s).SnapshotSeq > d.SnapshotSeq })
-			if i < 0 {
-				i = len(steps)
+// index returns the index of the line's log.
+func (l *line) index() *logIndex {
+	m := l.m
+	n := l.log.Len()
+	if m.index == nil || m.index.log != l.log || m.index.n != n {
+		ix := &logIndex{l.log, n, make(map[uint64]*session.Entry), make(map[string][]*session.Entry)}
+		for e := range l.log.Entries() {
+			s := m.stepIn(e)
+			if s == nil {
+				continue
 			}
-			steps = slices.Insert(steps, i, e)
-		}
-	}
-	return steps, nil
-}
-
-// isLate reports whether an entry is a step that the log was given late.
-func (m *FileSnapshotManager) isLate(e *session.Entry) bool {
-	d := m.data(e)
-	return d != nil && d.AboveEntryID != ""
-}
-
-// lateSteps returns the steps that a log was given late.
-func (m *FileSnapshotManager) lateSteps(log *session.Tree) []*session.Entry {
-	if n := log.Len(); m.late.log != log || m.late.n != n {
-		m.late.log, m.late.n, m.late.steps = log, n, nil
-		for e := range log.Entries() {
-			if m.isLate(e) {
-				m.late.steps = append(m.late.steps, e)
+			if s.seq != 0 && ix.bySeq[s.seq] == nil {
+				ix.bySeq[s.seq] = e
+			}
+			if s.above != "" {
+				ix.late[s.above] = append(ix.late[s.above], e)
 			}
 		}
+		m.index = ix
 	}
-	return m.late.steps
+	return m.index
 }
 
 // stepBelow returns the first step below an entry, before the next message of
-// the agent or the user.
-func (m *FileSnapshotManager) stepBelow(log *session.Tree, e *session.Entry) *session.Entry {
-	return m.search(log, e, func(e *session.Entry) bool {
+// the agent or the user; nil if there is none.
+func (l *line) stepBelow(ctx context.Context, e *session.Entry) (*record, error) {
+	return l.search(ctx, e, func(e *session.Entry) bool {
 		return e.Type == "message" && (e.Role == "assistant" || e.Role == "user")
 	})
 }
 
-// firstBelow returns the first step below an entry.
-func (m *FileSnapshotManager) firstBelow(log *session.Tree, e *session.Entry) *session.Entry {
-	return m.search(log, e, func(*session.Entry) bool { return false })
+// firstBelow returns the first step below an entry, nil if there is none.
+func (l *line) firstBelow(ctx context.Context, e *session.Entry) (*record, error) {
+	return l.search(ctx, e, func(*session.Entry) bool { return false })
 }
 
 // search looks for a step below an entry, in the order of the file and no
 // further than where stop holds.
-func (m *FileSnapshotManager) search(log *session.Tree, e *session.Entry, stop func(*session.Entry) bool) *session.Entry {
+func (l *line) search(ctx context.Context, e *session.Entry, stop func(*session.Entry) bool) (*record, error) {
 	seen := map[string]bool{e.ID: true} // parents may form a cycle
-	queue := slices.Clone(log.Children(e.ID))
+	queue := slices.Clone(l.log.Children(e.ID))
 	for len(queue) > 0 {
 		e := queue[0]
 		queue = queue[1:]
@@ -278,17 +279,37 @@ func (m *FileSnapshotManager) search(log *session.Tree, e *session.Entry, stop f
 			continue
 		}
 		seen[e.ID] = true
-		if m.data(e) != nil && !m.isLate(e) {
-			return e
+		if r, err := l.standing(ctx, e); r != nil || err != nil {
+			return r, err
 		}
-		queue = append(log.Children(e.ID), queue...)
+		queue = append(l.log.Children(e.ID), queue...)
 	}
-	for _, late := range m.lateSteps(log) {
-		if seen[m.data(late).AboveEntryID] {
-			return late
+	var first *record // of those that were told late, or not yet
+	head, err := l.m.newest(ctx, l.m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	untold, err := l.m.untold(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range untold {
+		if seen[r.Above] && first == nil {
+			first = r
 		}
 	}
-	return nil
+	for above := range seen {
+		for _, e := range l.index().late[above] {
+			r, err := l.stepOf(ctx, e)
+			if err != nil {
+				return nil, err
+			}
+			if first == nil || r.Seq < first.Seq {
+				first = r
+			}
+		}
+	}
+	return first, nil
 }
 
 // knowsLeaf reports as an error that the log has no entry by the name of a
@@ -302,15 +323,23 @@ func (m *FileSnapshotManager) knowsLeaf(ctx context.Context, leaf string) error 
 	return err
 }
 
-// endOfTurn returns the last entry of the turn that began behind an entry:
-// the last one below it that comes before what the user said next.
+// endOfTurn returns the last entry of the turn that began behind an entry: the
+// last one below it that comes before what the user said next. The turn's own
+// message of the user may be there already, or come first below it.
 func endOfTurn(log *session.Tree, leaf string) string {
-	last := leaf
+	last, asked := leaf, false
+	if e, ok := log.Entry(leaf); ok {
+		asked = isUser(e)
+	}
 	below := map[string]bool{leaf: true}
 	for e := range log.Entries() {
-		if below[e.ParentID] && (e.Type != "message" || e.Role != "user") {
-			below[e.ID], last = true, e.ID
+		if !below[e.ParentID] || isUser(e) && asked {
+			continue
 		}
+		asked = asked || isUser(e) || e.Type == "message"
+		below[e.ID], last = true, e.ID
 	}
 	return last
 }
+
+func isUser(e *session.Entry) bool { return e.Type == "message" && e.Role == "user" }

@@ -70,20 +70,25 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 			return err
 		}
 		if o.head != nil && o.head.step() != 0 {
-			r, err := m.stepAt(ctx, o.head.step())
+			r, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
 			if err != nil {
 				return err
 			}
-			o.result.Since = pointOf(&step{entry: r.Entry, record: r})
+			o.result.Since = pointOf(r)
 		}
 		if own := t.of(m.opts.Session); own != nil && m.isOurs(own) {
 			own.End, own.Seen = 0, time.Now()
 		}
 		o.windows = t.windows()
+		if t.Last > o.newestSeq() { // damage took what was recorded last
+			m.log.Warn("record is lost: see the store's check", "seq", t.Last)
+			o.windows = append(o.windows, nobody)
+		}
 		o.changed = o.last == nil || o.last.Tree != o.state.Tree
 		if err := fn(o); err != nil {
 			return err
 		}
+		t.Last = o.newestSeq()
 		return m.bury(t, o.newestSeq())
 	})
 	if err != nil {
@@ -148,10 +153,6 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 	return m.commit(ctx, o, r)
 }
 
-// maxUntold bounds how many steps a runtime is offered that its log never took.
-// Older ones stay on record.
-const maxUntold = 1024
-
 // commit records the state that was seen. The record brings its kind and
 // what is special to it.
 func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) error {
@@ -171,17 +172,13 @@ func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) er
 		if r.data.Prev == 0 {
 			r.data.Prev = o.head.step()
 		}
-		prev, err := m.stepAt(ctx, r.data.Prev)
+		prev, err := m.stepAt(ctx, r.data.Prev, m.opts.Session)
 		if err != nil {
 			return err
 		}
 		r.data.Prev, r.data.Start = prev.Seq, prev.start()
-		untold, err := m.untold(ctx, o.head)
-		if err != nil {
+		if r.data.Untold, err = m.newestUntold(ctx, o.head); err != nil {
 			return err
-		}
-		for _, u := range untold[max(len(untold)-maxUntold, 0):] {
-			r.data.Untold = append(r.data.Untold, u.Seq)
 		}
 	}
 	if r.Kind == kindStep {

@@ -93,21 +93,17 @@ type FileSnapshotManager struct {
 
 	mu     sync.Mutex // guards the rest
 	ws     *tree.Workspace
-	file   *session.File                        // of Options.SessionFile
-	given  *session.Tree                        // by RebuildIndex
-	own    *session.Log                         // of a session that no runtime keeps a log of
-	held   vfs.File                             // locked while a turn is open here
-	loaded map[uint64]*record                   // records that were read
-	parsed map[*session.Entry]*StepSnapshotData // entries of the log that were read; nil: not ours
-	turn   int                                  // index of the next turn, if it builds on turnOf
+	file   *session.File                 // of Options.SessionFile
+	given  *session.Tree                 // by RebuildIndex
+	own    *session.Log                  // of a session that no runtime keeps a log of
+	held   vfs.File                      // locked while a turn is open here
+	loaded map[uint64]*record            // records that were read
+	steps  map[*session.Entry]*stepEntry // step-snapshots of the log that were read; nil: not ours
+	index  *logIndex
+	turn   int // index of the next turn, if it builds on turnOf
 	turnOf uint64
 
-	turnLeaf, turnLeafAt string   // where a turn was said to begin, and the log's leaf then
-	late                 struct { // steps that a log was given late
-		log   *session.Tree
-		n     int // entries that the log had
-		steps []*session.Entry
-	}
+	turnLeaf, turnLeafAt string // where a turn was said to begin, and the log's leaf then
 }
 
 // Open returns the manager of a session in a directory. It creates the store
@@ -152,7 +148,7 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 // newManager returns the manager of a project whose store is open.
 func newManager(project *tree.Project, dir string, s *store.Store, opts *Options) *FileSnapshotManager {
 	m := &FileSnapshotManager{opts: *opts, project: project, dir: dir, store: s, log: opts.Logger, loaded: make(map[uint64]*record),
-		parsed: make(map[*session.Entry]*StepSnapshotData)}
+		steps: make(map[*session.Entry]*stepEntry)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
 	}
@@ -182,8 +178,15 @@ func (m *FileSnapshotManager) UseSession(id string) error {
 	if m.opts.Session != id {
 		m.given = nil
 	}
-	m.opts.Session, m.turn, m.turnOf = id, 0, 0
+	m.forget()
+	m.opts.Session = id
 	return err
+}
+
+// forget drops what the manager remembers of where the session stands.
+func (m *FileSnapshotManager) forget() {
+	m.turn, m.turnOf, m.turnLeaf, m.turnLeafAt, m.index = 0, 0, "", "", nil
+	clear(m.steps)
 }
 
 // Close ends the manager. A turn that is open counts as interrupted, unless

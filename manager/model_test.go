@@ -130,6 +130,7 @@ type modelStep struct {
 	changes map[string]modelChange
 	on      *modelStep // that it builds on; nil: the start
 	above   string     // leaf of the log when its turn ended
+	entry   string     // "": the log was not given it yet
 	late    bool       // the log was given it later
 	order   int        // in which it was recorded
 }
@@ -279,16 +280,7 @@ func (md *model) begin(s *modelSession) {
 	steps, _ := md.resolve(s, &session.Entry{ID: s.log.Leaf()})
 	s.on, s.turn = nil, 0
 	if len(steps) > 0 {
-		s.on = s.steps[steps[len(steps)-1]]
-	}
-	path, err := s.log.Path(s.log.Leaf())
-	if err != nil {
-		md.Fatal(err)
-	}
-	for _, u := range s.untold {
-		if u.on == s.on && slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == u.above }) {
-			s.on = u
-		}
+		s.on = steps[len(steps)-1]
 	}
 	if s.on != nil {
 		s.turn = s.on.turn + 1
@@ -360,7 +352,7 @@ func (md *model) finish(s *modelSession) {
 				md.Errorf("session %s: told of turn %d above %q, want turn %d above %q", s.id, d.TurnIndex, d.AboveEntryID, step.turn, step.above)
 			}
 			id := md.name("step")
-			s.steps[id] = step
+			s.steps[id], step.entry = step, id
 			s.log.Add(session.Entry{ID: id, ParentID: s.log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)})
 			if s.returns == "nothing" {
 				return "", nil
@@ -551,7 +543,7 @@ func (md *model) verify(s *modelSession) {
 	type point struct {
 		rev   string
 		state world
-		steps []string // on its path
+		steps []*modelStep // that lead there
 	}
 	points := []point{{"start", s.start, nil}}
 	for e := range s.log.Entries() {
@@ -568,17 +560,16 @@ func (md *model) verify(s *modelSession) {
 				common++
 			}
 			want := make(map[string]ModifiedFileInfo)
-			add := func(id string, back bool) {
-				st := s.steps[id]
+			add := func(st *modelStep, back bool) {
 				for p, c := range st.changes {
 					row, ok := want[p]
 					if !ok {
-						row = ModifiedFileInfo{Path: p, Status: c.status, TurnIndex: st.turn, EntryID: id, Owner: c.owner, PathBytes: bytesUnlessText(p)}
+						row = ModifiedFileInfo{Path: p, Status: c.status, TurnIndex: st.turn, EntryID: st.entry, Owner: c.owner, PathBytes: bytesUnlessText(p)}
 						if back {
 							row.Status = map[string]string{"added": "deleted", "deleted": "added", "modified": "modified"}[c.status]
 						}
 					}
-					row.LastTurnIndex, row.LastEntryID = st.turn, id
+					row.LastTurnIndex, row.LastEntryID = st.turn, st.entry
 					if c.owner == Contested || row.Owner == OwnTurn {
 						row.Owner = c.owner
 					}
@@ -586,11 +577,11 @@ func (md *model) verify(s *modelSession) {
 					want[p] = row
 				}
 			}
-			for _, id := range slices.Backward(from.steps[common:]) {
-				add(id, true)
+			for _, st := range slices.Backward(from.steps[common:]) {
+				add(st, true)
 			}
-			for _, id := range to.steps[common:] {
-				add(id, false)
+			for _, st := range to.steps[common:] {
+				add(st, false)
 			}
 			got := make(map[string]ModifiedFileInfo)
 			cursor := ""
@@ -622,15 +613,57 @@ func (md *model) verify(s *modelSession) {
 }
 
 // resolve tells which steps lead to an entry and what the files were there.
-func (md *model) resolve(s *modelSession, e *session.Entry) (steps []string, state world) {
-	at := e.ID
+func (md *model) resolve(s *modelSession, e *session.Entry) (steps []*modelStep, state world) {
+	tip := s.steps[e.ID]
 	if e.Role == "assistant" {
-		at = md.stepOf(s, e.ID)
+		tip = md.stepOf(s, e.ID)
 	}
-	if st := s.steps[at]; st != nil && st.late {
-		at = st.above
+	if tip == nil {
+		tip = md.tip(s, e.ID)
 	}
-	path, err := s.log.Path(at)
+	state = s.start
+	if tip != nil {
+		state = tip.after
+	}
+	for ; tip != nil; tip = tip.on {
+		steps = append(steps, tip)
+	}
+	slices.Reverse(steps)
+	return steps, state
+}
+
+// tip returns the step at which the session was at an entry, nil for the start.
+func (md *model) tip(s *modelSession, id string) *modelStep {
+	on := md.above(s, id)
+	var tip *modelStep
+	var waiting []*modelStep
+	for entry, st := range s.steps {
+		switch {
+		case st.late && on[st.above]:
+			if there := md.above(s, entry); on[entry] || !there[st.above] || there[id] {
+				waiting = append(waiting, st)
+			}
+		case !st.late && on[entry] && (tip == nil || st.order > tip.order):
+			tip = st
+		}
+	}
+	for _, st := range s.untold {
+		if on[st.above] {
+			waiting = append(waiting, st)
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *modelStep) int { return a.order - b.order })
+	for _, st := range waiting {
+		if st.on == tip {
+			tip = st
+		}
+	}
+	return tip
+}
+
+// above returns the entries on the path to one.
+func (md *model) above(s *modelSession, id string) map[string]bool {
+	path, err := s.log.Path(id)
 	if err != nil {
 		md.Fatal(err)
 	}
@@ -638,26 +671,14 @@ func (md *model) resolve(s *modelSession, e *session.Entry) (steps []string, sta
 	for _, e := range path {
 		on[e.ID] = true
 	}
-	for id, st := range s.steps {
-		if st.late && on[st.above] || !st.late && on[id] {
-			steps = append(steps, id)
-		}
-	}
-	slices.SortFunc(steps, func(a, b string) int { return s.steps[a].order - s.steps[b].order })
-	state = s.start
-	if len(steps) > 0 {
-		state = s.steps[steps[len(steps)-1]].after
-	}
-	return steps, state
+	return on
 }
 
 // stepOf returns the step of the turn that a message of the agent begins: it
-// follows, perhaps behind others that are told late, or comes late itself.
-func (md *model) stepOf(s *modelSession, agent string) string {
+// follows, perhaps behind others that are told late, or comes late itself; nil
+// if there is none.
+func (md *model) stepOf(s *modelSession, agent string) *modelStep {
 	for id, st := range s.steps {
-		if st.late && st.above == agent {
-			return id
-		}
 		if st.late {
 			continue
 		}
@@ -669,10 +690,16 @@ func (md *model) stepOf(s *modelSession, agent string) string {
 			}
 		}
 		if parent == agent {
-			return id
+			return st
 		}
 	}
-	return agent
+	var first *modelStep // of those that do not stand there
+	for _, st := range append(slices.Collect(maps.Values(s.steps)), s.untold...) {
+		if (st.late || st.entry == "") && st.above == agent && (first == nil || st.order < first.order) {
+			first = st
+		}
+	}
+	return first
 }
 
 // checkDiff compares a FileDiff with full copies. It returns the diff if it

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -45,21 +44,25 @@ func (m *FileSnapshotManager) LatestSnapshotOnPath(ctx context.Context, leaf str
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	log, err := m.entries(ctx)
+	l, err := m.line(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if leaf == "@" || log == nil {
+	if leaf == "@" || l.log == nil {
 		return m.snapshotOf(ctx, leaf)
 	}
-	steps, err := m.logSteps(log, leaf)
+	r, err := l.at(ctx, leaf)
 	if err != nil {
 		return nil, err
 	}
-	if len(steps) == 0 {
+	if r == nil {
 		return m.snapshotOf(ctx, "start")
 	}
-	return m.snapshotOf(ctx, steps[len(steps)-1].ID)
+	p, err := l.stepPoint(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return m.stepSnapshot(ctx, p)
 }
 
 func (m *FileSnapshotManager) snapshotAt(ctx context.Context, rev string) (*StepSnapshot, error) {
@@ -78,20 +81,20 @@ func (m *FileSnapshotManager) snapshotOf(ctx context.Context, rev string) (*Step
 
 func (m *FileSnapshotManager) stepSnapshot(ctx context.Context, p *Point) (*StepSnapshot, error) {
 	s := &StepSnapshot{EntryID: p.EntryID}
-	switch {
-	case p.step == nil:
+	switch r := p.step(); {
+	case r == nil:
 		s.SnapshotTreeHash = p.State.Tree
 		if p.Snapshot != nil {
 			s.SnapshotSeq = p.Snapshot.Seq
 		}
-	case p.step.record == nil:
-		s.StepSnapshotData = *p.step.data
+	case r.logged != nil:
+		s.StepSnapshotData = *r.logged
 	default:
-		changes, err := m.changes(ctx, p.step.record)
+		changes, err := m.changes(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		s.StepSnapshotData = *m.dataOf(p.step.record, changes)
+		s.StepSnapshotData = *m.dataOf(r, changes)
 	}
 	return s, nil
 }
@@ -203,23 +206,35 @@ func (m *FileSnapshotManager) ends(ctx context.Context, from, to string) (a, b *
 
 // rows collects what the turns on the way changed, without NetStatus.
 func (m *FileSnapshotManager) rows(ctx context.Context, from, to *Point) (map[string]*ModifiedFileInfo, error) {
-	back, forth, err := m.way(ctx, from, to)
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := m.stepOn(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.stepOn(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	back, forth, err := l.way(ctx, a, b)
 	if err != nil {
 		return nil, err
 	}
 	rows := make(map[string]*ModifiedFileInfo)
-	add := func(s *step, seen func(tree.Status) tree.Status) error {
-		changes, err := m.stepChanges(ctx, s)
+	add := func(s *record, seen func(tree.Status) tree.Status) error {
+		changes, err := m.changes(ctx, s)
 		if err != nil {
 			return fmt.Errorf("turn %d: %w", s.turn(), err)
 		}
 		for _, c := range changes {
 			row := rows[c.path]
 			if row == nil {
-				row = &ModifiedFileInfo{Status: seen(c.status).String(), TurnIndex: s.turn(), EntryID: s.entry, Owner: c.owner}
+				row = &ModifiedFileInfo{Status: seen(c.status).String(), TurnIndex: s.turn(), EntryID: s.Entry, Owner: c.owner}
 				rows[c.path] = row
 			}
-			row.LastTurnIndex, row.LastEntryID = s.turn(), s.entry
+			row.LastTurnIndex, row.LastEntryID = s.turn(), s.Entry
 			if c.owner == Contested || row.Owner == OwnTurn {
 				row.Owner = c.owner
 			}
@@ -239,114 +254,19 @@ func (m *FileSnapshotManager) rows(ctx context.Context, from, to *Point) (map[st
 	return rows, nil
 }
 
-// stepChanges returns what a step changed, as the store recorded it or, where
-// it has not, as the log says.
-func (m *FileSnapshotManager) stepChanges(ctx context.Context, s *step) ([]change, error) {
-	if s.record != nil {
-		return m.changes(ctx, s.record)
+// stepOn returns the step, or the start, on which a point of the session is.
+func (m *FileSnapshotManager) stepOn(ctx context.Context, p *Point) (*record, error) {
+	if p.on != nil {
+		return p.on, nil
 	}
-	var changes []change
-	for _, part := range []struct {
-		diff  *Diff
-		owner Owner
-	}{{s.data.Diff, OwnTurn}, {s.data.Contested, Contested}} {
-		if part.diff == nil {
-			continue
-		}
-		for path, status := range part.diff.Paths() {
-			changes = append(changes, change{path: path, status: status, owner: part.owner})
-		}
+	if p.Snapshot == nil {
+		return nil, fmt.Errorf("tree %s: %w: not a snapshot of the session", p.State.Tree.Short(), ErrUnknown)
 	}
-	return changes, nil
-}
-
-// way returns the steps that lead from one point to another: those to undo,
-// newest first, and those to do then, oldest first.
-func (m *FileSnapshotManager) way(ctx context.Context, from, to *Point) (back, forth []*step, err error) {
-	log, err := m.entries(ctx)
+	r, err := m.record(ctx, p.Snapshot.Seq)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if log == nil || !isIn(log, from) || !isIn(log, to) {
-		return m.wayByRecords(ctx, from, to)
-	}
-	a, err := m.logSteps(log, from.entry)
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := m.logSteps(log, to.entry)
-	if err != nil {
-		return nil, nil, err
-	}
-	common := 0
-	for common < min(len(a), len(b)) && a[common].ID == b[common].ID {
-		common++
-	}
-	steps := func(entries []*session.Entry) (list []*step, err error) {
-		for _, e := range entries {
-			s, err := m.stepOf(ctx, e)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, s)
-		}
-		return list, nil
-	}
-	if back, err = steps(a[common:]); err != nil {
-		return nil, nil, err
-	}
-	slices.Reverse(back)
-	forth, err = steps(b[common:])
-	return back, forth, err
-}
-
-// isIn reports whether a log has the way to a point.
-func isIn(log *session.Tree, p *Point) bool {
-	if p.entry == "" { // before all entries, or a state between two
-		return p.step == nil && (p.Snapshot == nil && p.isStart || p.Snapshot != nil && p.Snapshot.Kind == kindStart)
-	}
-	_, ok := log.Entry(p.entry)
-	return ok
-}
-
-// wayByRecords is way where there is no log but the records.
-func (m *FileSnapshotManager) wayByRecords(ctx context.Context, from, to *Point) (back, forth []*step, err error) {
-	var a, b *record
-	for _, end := range []struct {
-		p *Point
-		r **record
-	}{{from, &a}, {to, &b}} {
-		if end.p.Snapshot == nil {
-			return nil, nil, fmt.Errorf("tree %s: %w: not a snapshot of the session", end.p.State.Tree.Short(), ErrUnknown)
-		}
-		r, err := m.record(ctx, end.p.Snapshot.Seq)
-		if err != nil {
-			return nil, nil, err
-		}
-		if *end.r, err = m.stepAt(ctx, r.step()); err != nil {
-			return nil, nil, err
-		}
-	}
-	prev := func(r *record) (*record, error) { return m.stepAt(ctx, r.data.Prev) }
-	stepOf := func(r *record) *step { return &step{entry: r.Entry, record: r} }
-	for a.Seq != b.Seq {
-		if a.Kind == kindStart && b.Kind == kindStart {
-			break // of two sessions
-		}
-		if a.Kind != kindStart && (a.data.Depth >= b.data.Depth || b.Kind == kindStart) {
-			back = append(back, stepOf(a))
-			if a, err = prev(a); err != nil {
-				return nil, nil, err
-			}
-			continue
-		}
-		forth = append(forth, stepOf(b))
-		if b, err = prev(b); err != nil {
-			return nil, nil, err
-		}
-	}
-	slices.Reverse(forth)
-	return back, forth, nil
+	return m.stepAt(ctx, r.step(), r.Session)
 }
 
 // net tells what two states say of a path; a zero Status: it is the same.
@@ -371,9 +291,9 @@ func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*M
 		return fmt.Errorf("changes of others: %w: a point was not recorded", ErrUnknown)
 	}
 	low, high := from.Snapshot.Seq, to.Snapshot.Seq
-	seen := func(status tree.Status) tree.Status { return status }
-	if low > high {
-		low, high, seen = high, low, invert
+	back := low > high
+	if back {
+		low, high = high, low
 	}
 	var newer *record
 	for r, err := range m.since(ctx, high, low-1) {
@@ -381,7 +301,7 @@ func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*M
 			return err
 		}
 		if newer != nil {
-			if err := m.addStretch(ctx, rows, r, newer, seen); err != nil {
+			if err := m.addStretch(ctx, rows, r, newer, back); err != nil {
 				return err
 			}
 		}
@@ -391,12 +311,12 @@ func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*M
 }
 
 // addStretch adds rows for what changed between two records that follow one
-// another.
-func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*ModifiedFileInfo, r, newer *record, seen func(tree.Status) tree.Status) error {
+// another. The records come newest first; back says that so do the changes.
+func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*ModifiedFileInfo, r, newer *record, back bool) error {
 	mine := slices.Contains(newer.data.Windows, m.opts.Session)
 	owner := Offline
 	switch {
-	case newer.data.After != r.Seq: // a record in between is lost
+	case newer.isAfterGap(r.Seq):
 		owner = Contested
 	case mine && len(newer.data.Windows) == 1:
 		owner = Branch
@@ -407,11 +327,15 @@ func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*M
 		if err != nil {
 			return err
 		}
+		status := d.Status
+		if back {
+			status = invert(status)
+		}
 		row := rows[d.Path]
 		switch {
-		case row == nil || row.TurnIndex < 0:
-			rows[d.Path] = &ModifiedFileInfo{Status: seen(d.Status).String(), TurnIndex: -1, LastTurnIndex: -1, Owner: owner}
-		case !mine:
+		case row == nil || row.TurnIndex < 0 && !back:
+			rows[d.Path] = &ModifiedFileInfo{Status: status.String(), TurnIndex: -1, LastTurnIndex: -1, Owner: owner}
+		case row.TurnIndex >= 0 && !mine:
 			row.Mixed = true
 		}
 	}
@@ -425,7 +349,7 @@ func (m *FileSnapshotManager) Describe(ctx context.Context, p *Point) (*StepSnap
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.stepSnapshot(ctx, p)
-	if err != nil || p.step != nil || p.Snapshot == nil || p.Snapshot.Kind == kindStart || p.Snapshot.Base.IsZero() {
+	if err != nil || p.step() != nil || p.Snapshot == nil || p.Snapshot.Kind == kindStart || p.Snapshot.Base.IsZero() {
 		return s, err
 	}
 	diff, err := m.diff(ctx, p.Snapshot.Base, p.State)

@@ -48,7 +48,7 @@ type recordData struct {
 	Told bool `json:"told,omitempty"` // a log has been given the entry's data
 
 	Own    bool     `json:"own,omitempty"`    // the entry is one of our own log
-	Untold []uint64 `json:"untold,omitempty"` // steps before this record that no log had been given then
+	Untold uint64   `json:"untold,omitempty"` // newest step before this record that no log had been given then
 	Pins   []uint64 `json:"pins,omitempty"`   // the session's records of kind pin before this one
 }
 
@@ -60,10 +60,12 @@ type part struct {
 	Contested bool `json:"contested,omitempty"`
 }
 
-// A record is a snapshot in the store with its data.
+// A record is a snapshot in the store with its data. For a step, or a start,
+// that only a log knows one is made up, with the number 0.
 type record struct {
 	*store.Snapshot
-	data recordData
+	data   recordData
+	logged *StepSnapshotData // of a step that only a log knows
 }
 
 func readRecord(s *store.Snapshot) (*record, error) {
@@ -83,6 +85,9 @@ func readRecord(s *store.Snapshot) (*record, error) {
 	case kindStart, kindBase, kindTool, kindStep, kindPin:
 	default:
 		return nil, fmt.Errorf("snapshot %d: %w: kind %q", s.Seq, store.ErrFormat, s.Kind)
+	}
+	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Untold) >= s.Seq {
+		return nil, fmt.Errorf("snapshot %d: data: %w: it names one after it", s.Seq, store.ErrCorrupt)
 	}
 	states := len(s.Also) + 2
 	for _, p := range r.data.Parts {
@@ -149,6 +154,32 @@ func (r *record) stretches() []stretch {
 		list = append(list, stretch{r.state(p.From), r.state(p.To), p.Contested})
 	}
 	return list
+}
+
+// turn returns the index of the turn that a step is; -1 of all others.
+func (r *record) turn() int {
+	if r.Kind == kindStep {
+		return r.data.Turn
+	}
+	return -1
+}
+
+// withEntry returns the record with the entry that a log has for it.
+func (r *record) withEntry(id string) *record {
+	if r.Entry == id {
+		return r
+	}
+	named := *r
+	named.Snapshot = new(store.Snapshot)
+	*named.Snapshot = *r.Snapshot
+	named.Entry = id
+	return &named
+}
+
+// isAfterGap reports whether it is not known who was at work between a record
+// and the one before it, which has the number seq.
+func (r *record) isAfterGap(seq uint64) bool {
+	return r.data.After != seq || slices.Contains(r.data.Windows, nobody)
 }
 
 // step returns the number of the step that a record stands on: its own if it

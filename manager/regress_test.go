@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -606,11 +608,16 @@ func TestLostRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		if lost == 4 {
-			continue // the last record: a torn end, which nothing has promised
+		if r := b.initialize(m); lost == 4 && r.Offline != nil {
+			t.Errorf("the last record lost: what it had is said to be the user's: %+v", r.Offline)
 		}
-		b.initialize(m)
 		b.turn(m, func() { b.write("d", "4") })
+		if lost == 4 {
+			want := map[string]string{"a": "added turn", "b": "added turn", "c": "added contested", "d": "added turn", "user": "added offline"}
+			if d := cmp.Diff(want, brief(b.modified(m, &Range{Foreign: true}))); d != "" {
+				t.Errorf("the last record lost (-want +got):\n%s", d)
+			}
+		}
 		if _, err := m.Snapshot(t.Context(), nil); err != nil {
 			t.Errorf("record %d lost: Snapshot: %v", lost, err)
 		}
@@ -627,7 +634,7 @@ func TestLostRecords(t *testing.T) {
 				steps++
 			}
 		}
-		if want := map[int]int{0: 4, 1: 3, 2: 3, 3: 4}[lost]; steps != want {
+		if want := map[int]int{0: 4, 1: 3, 2: 3, 3: 4, 4: 3}[lost]; steps != want {
 			t.Errorf("record %d lost: %d steps, want %d", lost, steps, want)
 		}
 		_, err = m.ModifiedFiles(t.Context(), nil)
@@ -1043,4 +1050,311 @@ func TestNotOffline(t *testing.T) {
 		t.Errorf("OnTurnStart of a detached manager: %v, want ErrTurnOpen", err)
 	}
 	b.end(m)
+}
+
+// timeline tells a timeline in short: kind/turn/entry, newest first.
+func (b *bench) timeline(m *FileSnapshotManager) (list []string) {
+	b.Helper()
+	for mo, err := range m.Timeline(b.Context()) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		list = append(list, fmt.Sprint(mo.Kind, "/", mo.TurnIndex, "/", mo.EntryID))
+	}
+	return list
+}
+
+// failing is a turn whose step the runtime's log does not take.
+func (b *bench) failing(m *FileSnapshotManager, fn func()) {
+	b.Helper()
+	b.start(m)
+	fn()
+	_, err := m.OnTurnEnd(b.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") })
+	if err == nil {
+		b.Error("no error")
+	}
+}
+
+// However many steps a log did not take, the line goes on behind them, also if
+// the record of one is lost.
+func TestManyUntoldSteps(t *testing.T) {
+	for _, lose := range []bool{false, true} {
+		b := newBench(t)
+		b.log = session.NewTree(session.Header{ID: "s"})
+		var lost store.ID
+		var dir string
+		b.die("s", func(m *FileSnapshotManager) {
+			dir = m.StoreDir()
+			b.initialize(m)
+			b.message("user")
+			for i := range 40 {
+				b.failing(m, func() { b.write(fmt.Sprint("f", i), "1") })
+				if i == 20 {
+					r, err := m.newest(t.Context(), "s")
+					if err != nil {
+						t.Fatal(err)
+					}
+					lost = r.Tree
+				}
+			}
+		})
+		if lose {
+			flipFirst(t, filepath.Join(dir, "journal", "00000001.log"), lost[:])
+		}
+		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"}) // without the check at the end
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if err := m.RebuildIndex(t.Context(), b.log); err != nil {
+			t.Fatal(err)
+		}
+		b.initialize(m)
+		b.start(m)
+		b.write("last", "1")
+		if r := b.end(m); r.Data.TurnIndex != 40 {
+			t.Errorf("lose %v: the last turn is turn %d, want 40", lose, r.Data.TurnIndex)
+		}
+		want := 41
+		if lose {
+			want-- // the step itself
+		}
+		if got := len(b.modified(m, nil)); got != want {
+			t.Errorf("lose %v: %d files modified, want %d", lose, got, want)
+		}
+	}
+}
+
+// flipFirst damages the first place in a file that has these bytes.
+func flipFirst(t *testing.T, name string, content []byte) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(data, content)
+	if at < 0 {
+		t.Fatalf("%x is not in %s", content, name)
+	}
+	data[at] ^= 1
+	if err := os.WriteFile(name, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A step that the log got late stays on its branch where the branches part at
+// the entry that it belongs behind.
+func TestLateStepAtFork(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	root := b.message("user")
+	b.message("assistant")
+	first := b.turn(m, func() { b.write("b", "1") })
+	if err := b.log.SetLeaf(root); err != nil {
+		t.Fatal(err)
+	}
+	b.failing(m, func() { b.write("c", "1") }) // nothing of its turn is logged yet
+	b.message("assistant")
+	b.start(m)
+	b.end(m) // changes nothing, but the log is told of c
+	if d := cmp.Diff(map[string]string{"c": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("the new branch (-want +got):\n%s", d)
+	}
+	if err := b.log.SetLeaf(first); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]string{"b": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("the old branch (-want +got):\n%s", d)
+	}
+	if err := b.log.SetLeaf(root); err != nil {
+		t.Fatal(err)
+	}
+	b.message("user")
+	if rows := b.modified(m, nil); len(rows) != 0 {
+		t.Errorf("a third branch has %v", brief(rows))
+	}
+}
+
+// A turn that was cut off stays on its branch, also where the log got its
+// message of the user only after it had begun.
+func TestCutOffTurnLoggedAfterStart(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.message("user")
+	b.message("assistant")
+	fork := b.turn(m, func() { b.write("before", "1") })
+	b.start(m)
+	b.message("user")
+	b.message("assistant")
+	b.write("cut", "1") // and it never ends
+	if err := b.log.SetLeaf(fork); err != nil {
+		t.Fatal(err)
+	}
+	b.start(m)
+	b.message("user")
+	b.message("assistant")
+	b.write("after", "1")
+	b.end(m)
+	want := map[string]string{"before": "added turn", "after": "added turn"}
+	if d := cmp.Diff(want, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A step that is in the session file is not appended again, whatever the
+// callback said.
+func TestStepIsInFileAlready(t *testing.T) {
+	b := newBench(t)
+	file := filepath.Join(t.TempDir(), "s.jsonl")
+	leaf := "m0"
+	log := func(line string) {
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.WriteString(line + "\n")
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	log(`{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z","cwd":"/x"}`)
+	log(`{"type":"message","id":"m0","parentId":null,"timestamp":"2026-01-01T00:00:00Z","message":{"role":"user","content":"x"}}`)
+	calls := 0
+	tell := func(_ context.Context, d *StepSnapshotData) (string, error) {
+		calls++
+		id := fmt.Sprint("step", calls)
+		log(fmt.Sprintf(`{"type":"custom","customType":"step-snapshot","id":%q,"parentId":%q,"timestamp":"2026-01-01T00:00:00Z","data":%s}`, id, leaf, encode(d)))
+		leaf = id
+		return id, nil
+	}
+	withFile := func(o *Options) { o.SessionFile = file }
+	m := b.open("s", withFile)
+	b.initialize(m)
+	b.start(m)
+	b.write("f", "1")
+	if _, err := m.OnTurnEnd(t.Context(), func(ctx context.Context, d *StepSnapshotData) (string, error) {
+		tell(ctx, d)
+		return "", errors.New("not synced")
+	}); err == nil {
+		t.Error("no error")
+	}
+	again := b.open("s", withFile)
+	b.start(again)
+	b.write("g", "1")
+	if _, err := again.OnTurnEnd(t.Context(), tell); err != nil {
+		t.Fatal(err)
+	}
+	if calls != 2 {
+		t.Errorf("%d entries for 2 steps", calls)
+	}
+	want := []string{"step/1/step2", "step/0/step1", "start/-1/"}
+	if d := cmp.Diff(want, b.timeline(again)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A log and the records tell the same story, with what the user did.
+func TestTimelineByLog(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.write("user", "1")
+	b.initialize(m)
+	b.message("user")
+	b.turn(m, func() { b.write("f", "1") })
+	b.write("user", "2")
+	b.initialize(m)
+	got := b.timeline(m)
+	if d := cmp.Diff(b.timeline(b.open("s")), got); d != "" {
+		t.Errorf("(-records +log):\n%s", d)
+	}
+	if len(got) != 4 {
+		t.Errorf("timeline is %q", got)
+	}
+	for mo, err := range m.Timeline(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if own, _, err := mo.Changes(t.Context()); mo.Kind == kindBase && (err != nil || own.Len() != 1) {
+			t.Errorf("an offline change is %+v, %v", own, err)
+		}
+	}
+}
+
+// Our own log of a session is one that can be named as its file.
+func TestOwnLogAsSessionFile(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	if _, err := m.Snapshot(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(m.StoreDir(), m.sessionsDir(), "s.jsonl")
+	byFile := b.open("s", func(o *Options) { o.SessionFile = file })
+	b.write("f", "1")
+	r, err := byFile.Snapshot(t.Context(), nil)
+	if err != nil || r.Data.TurnIndex != 0 {
+		t.Errorf("the first turn is %+v, %v", r, err)
+	}
+	if d := cmp.Diff(b.timeline(m), b.timeline(byFile)); d != "" {
+		t.Errorf("(-records +file):\n%s", d)
+	}
+	if p, err := byFile.Resolve(t.Context(), "@~2"); err == nil {
+		t.Errorf("there is a snapshot before the start: %+v", p)
+	}
+}
+
+// A manager that takes up a session whose turn was cut off says so, and what
+// was cut off is one turn.
+func TestAfterACutOffTurn(t *testing.T) {
+	for name, fn := range map[string]func(m *FileSnapshotManager) error{
+		"Claim":       func(m *FileSnapshotManager) error { return m.Claim(t.Context(), "f") },
+		"OnToolStart": func(m *FileSnapshotManager) error { return second(m.OnToolStart(t.Context(), "x")) },
+		"OnTurnEnd":   func(m *FileSnapshotManager) error { return second(m.OnTurnEnd(t.Context(), nil)) },
+		"Snapshot":    func(m *FileSnapshotManager) error { return second(m.Snapshot(t.Context(), nil)) },
+	} {
+		b := newBench(t)
+		b.die("s", func(m *FileSnapshotManager) {
+			b.initialize(m)
+			b.start(m)
+			b.write("f", "1")
+		})
+		m := b.open("s")
+		var want error
+		if name == "Claim" || name == "OnToolStart" {
+			want = ErrNoTurn
+		}
+		if err := fn(m); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+		b.start(m)
+		b.write("g", "1")
+		if r := b.end(m); r.Data.TurnIndex != 1 {
+			t.Errorf("%s: the next turn is turn %d, want 1", name, r.Data.TurnIndex)
+		}
+	}
+}
+
+// On the way back the newest change to a file is the first.
+func TestForeignBackwards(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("x", "1") })
+	b.write("u", "1")
+	b.initialize(m)
+	b.write("u", "2")
+	b.turn(m, func() { b.write("x", "2") })
+	for r, want := range map[Range]string{
+		{Foreign: true, All: true}:                          "added offline",
+		{Foreign: true, All: true, From: "@", To: "turn:0"}: "modified offline, net deleted",
+	} {
+		if got := brief(b.modified(m, &r))["u"]; got != want {
+			t.Errorf("%+v: u is %q, want %q", r, got, want)
+		}
+	}
 }

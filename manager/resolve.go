@@ -20,41 +20,22 @@ type Point struct {
 	TurnIndex int             // of the step; -1: the start of the session, or a tree that is no step's
 	Snapshot  *store.Snapshot // what the store recorded of it; nil: nothing
 
-	step    *step  // nil: the start, or a tree
-	isStart bool   // the start of the session, if Snapshot does not say so
-	entry   string // in a log: the path to the point ends here; "": before all
+	on *record // the step, or the start; nil: what Snapshot stands on, or a tree
 }
 
-// A step is a turn that has changed something, as the store recorded it or,
-// where it has not, as a log has it.
-type step struct {
-	entry string
-	*record
-	data *StepSnapshotData // of the log, if there is no record
-}
-
-func (s *step) state() store.State {
-	if s.record != nil {
-		return s.State()
+// step returns the step that the point is, nil if it is none.
+func (p *Point) step() *record {
+	if p.on == nil || p.on.Kind != kindStep {
+		return nil
 	}
-	return store.State{Tree: s.data.SnapshotTreeHash}
+	return p.on
 }
 
-func (s *step) turn() int {
-	if s.record != nil {
-		return s.record.data.Turn
-	}
-	return s.data.TurnIndex
-}
-
-// pointOf returns the point of a step.
-func pointOf(s *step) *Point {
-	p := &Point{State: s.state(), EntryID: s.entry, TurnIndex: s.turn(), step: s, entry: s.entry}
-	if s.record != nil {
-		p.Snapshot = s.Snapshot
-		if s.Kind == kindStart {
-			p.TurnIndex, p.step = -1, nil
-		}
+// pointOf returns the point of a step, or of a start.
+func pointOf(r *record) *Point {
+	p := &Point{State: r.State(), EntryID: r.Entry, TurnIndex: r.turn(), on: r}
+	if r.Seq != 0 {
+		p.Snapshot = r.Snapshot
 	}
 	return p
 }
@@ -89,34 +70,34 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	log, err := m.entries(ctx)
+	l, err := m.line(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if rev == "start" {
-		return m.startPoint(ctx, log)
+		return l.startPoint(ctx)
 	}
 	if n, ok := generations(rev); ok {
-		return m.nthLast(ctx, log, n)
+		return l.nthLast(ctx, n)
 	}
 	if digits, ok := strings.CutPrefix(rev, "turn:"); ok {
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 0 {
 			return nil, fmt.Errorf("turn %q: %w: want a number from 0", digits, ErrUnknown)
 		}
-		return m.atTurn(ctx, log, n)
+		return l.atTurn(ctx, n)
 	}
-	if log == nil {
+	if l.log == nil {
 		return m.named(ctx, rev)
 	}
-	if e, ok := log.Entry(rev); ok {
-		return m.atEntry(ctx, log, e)
+	if e, ok := l.log.Entry(rev); ok {
+		return l.atEntry(ctx, e)
 	}
 	if len(rev) < minPrefix {
 		return nil, fmt.Errorf("revision %q: %w", rev, ErrUnknown)
 	}
 	p, perr := m.named(ctx, rev)
-	e, err := log.Find(rev)
+	e, err := l.log.Find(rev)
 	switch {
 	case errors.Is(err, session.ErrUnknownEntry):
 		return p, perr
@@ -125,7 +106,7 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 	case perr == nil && p.EntryID != e.ID:
 		return nil, fmt.Errorf("revision %q: %w: entry %s, tree %s", rev, ErrAmbiguous, e.ID, p.State.Tree.Short())
 	}
-	return m.atEntry(ctx, log, e)
+	return l.atEntry(ctx, e)
 }
 
 // generations reads @, @~ or @~N.
@@ -142,97 +123,59 @@ func generations(rev string) (n int, ok bool) {
 }
 
 // startPoint returns the start of the session.
-func (m *FileSnapshotManager) startPoint(ctx context.Context, log *session.Tree) (*Point, error) {
-	if log != nil {
-		// A fork starts where the session started that it was forked from.
-		steps, err := m.logSteps(log, m.leaf(log))
-		if err != nil {
-			return nil, err
-		}
-		if len(steps) > 0 {
-			return m.startOf(ctx, steps[0])
-		}
-	}
-	r, err := m.head(ctx)
+func (l *line) startPoint(ctx context.Context) (*Point, error) {
+	r, err := l.start(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if r, err = m.stepAt(ctx, r.start()); err != nil {
-		return nil, err
-	}
-	p := pointOf(&step{entry: r.Entry, record: r})
-	p.entry = ""
-	return p, nil
+	return pointOf(r), nil
 }
 
-// startOf returns the start of the line whose first step is e.
-func (m *FileSnapshotManager) startOf(ctx context.Context, e *session.Entry) (*Point, error) {
-	s, err := m.stepOf(ctx, e)
-	if err != nil {
-		return nil, err
+// newest is tip, but it is an error if there is none.
+func (l *line) newest(ctx context.Context) (*record, error) {
+	r, err := l.tip(ctx)
+	if r == nil && err == nil {
+		err = fmt.Errorf("session %q: %w", l.m.opts.Session, ErrNoSession)
 	}
-	switch {
-	case s.record != nil && s.start() != 0:
-		r, err := m.stepAt(ctx, s.start())
-		if err != nil {
-			return nil, err
-		}
-		return &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}, nil
-	case s.data.BaselineTreeHash != nil:
-		if err := m.hasTree(ctx, *s.data.BaselineTreeHash, e.ID); err != nil {
-			return nil, err
-		}
-		return &Point{State: store.State{Tree: *s.data.BaselineTreeHash}, TurnIndex: -1, isStart: true}, nil
-	}
-	return nil, fmt.Errorf("start of session %q: %w", m.opts.Session, ErrUnknown)
+	return r, err
 }
 
 // nthLast returns the step n before the newest on the path to the leaf.
-func (m *FileSnapshotManager) nthLast(ctx context.Context, log *session.Tree, n int) (*Point, error) {
-	tooFar := func(have int) error {
-		return fmt.Errorf("revision @~%d: %w: session %q has %d snapshots", n, ErrUnknown, m.opts.Session, have+1)
-	}
-	if log != nil {
-		steps, err := m.logSteps(log, m.leaf(log))
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case n < len(steps):
-			return m.stepPoint(ctx, steps[len(steps)-1-n])
-		case n == len(steps):
-			return m.startPoint(ctx, log)
-		}
-		return nil, tooFar(len(steps))
-	}
-	r, err := m.head(ctx)
+func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
+	r, err := l.newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	depth := r.data.Depth - n
-	if depth < 0 {
-		return nil, tooFar(r.data.Depth)
-	}
-	r, err = m.ancestor(ctx, r, func(r *record) bool { return r.data.Depth <= depth })
+	depth := r.data.Depth // of the records; a log may have more
+	have := 0
+	r, err = l.ancestor(ctx, r, func(r *record) bool {
+		if l.log == nil {
+			have = depth - r.data.Depth
+			return have >= n
+		}
+		have++
+		return have > n
+	})
 	if err != nil {
 		return nil, err
 	}
-	return pointOf(&step{entry: r.Entry, record: r}), nil
+	if l.log != nil {
+		have--
+	}
+	if have < n {
+		return nil, fmt.Errorf("revision @~%d: %w: session %q has %d snapshots", n, ErrUnknown, l.m.opts.Session, have+1)
+	}
+	return l.stepPoint(ctx, r)
 }
 
-func (m *FileSnapshotManager) stepPoint(ctx context.Context, e *session.Entry) (*Point, error) {
-	s, err := m.stepOf(ctx, e)
-	if err == nil && s.record == nil {
-		err = m.hasTree(ctx, s.data.SnapshotTreeHash, e.ID)
+// stepPoint returns the point of a step whose tree is in the store.
+func (l *line) stepPoint(ctx context.Context, r *record) (*Point, error) {
+	if r.Seq == 0 {
+		if err := l.m.hasTree(ctx, r.Tree, r.Entry); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	p := pointOf(s)
-	if m.isLate(e) {
-		p.entry = m.data(e).AboveEntryID
-	}
-	return p, nil
+	return pointOf(r), nil
 }
 
 // hasTree reports as an error that the tree of a step is not in the store: the
@@ -247,79 +190,69 @@ func (m *FileSnapshotManager) hasTree(ctx context.Context, id store.ID, entry st
 
 // atTurn returns the state after turn n on the path to the leaf: if the turn
 // changed nothing, the step before it.
-func (m *FileSnapshotManager) atTurn(ctx context.Context, log *session.Tree, n int) (*Point, error) {
-	var newest *Point
-	var err error
-	if newest, err = m.nthLast(ctx, log, 0); err != nil {
-		return nil, err
-	}
-	head, err := m.newest(ctx, m.opts.Session)
+func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
+	tip, err := l.newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, turns, err := m.positionOf(ctx, log, head); err != nil {
-		return nil, err
-	} else if n >= turns {
-		return nil, fmt.Errorf("turn %d: %w: session %q has had %d so far", n, ErrUnknown, m.opts.Session, turns)
-	}
-	if newest.TurnIndex <= n {
-		return newest, nil
-	}
-	if log == nil {
-		r, err := m.ancestor(ctx, newest.step.record, func(r *record) bool { return r.Kind == kindStart || r.data.Turn <= n })
-		if err != nil {
-			return nil, err
-		}
-		return pointOf(&step{entry: r.Entry, record: r}), nil
-	}
-	steps, err := m.logSteps(log, m.leaf(log))
+	_, turns, err := l.position(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range slices.Backward(steps) {
-		p, err := m.stepPoint(ctx, e)
-		if err != nil {
-			return nil, err
-		}
-		if p.TurnIndex <= n {
-			return p, nil
-		}
+	if n >= turns {
+		return nil, fmt.Errorf("turn %d: %w: session %q has had %d so far", n, ErrUnknown, l.m.opts.Session, turns)
 	}
-	return m.startPoint(ctx, log)
+	r, err := l.ancestor(ctx, tip, func(r *record) bool { return r.turn() <= n })
+	if err != nil {
+		return nil, err
+	}
+	return l.stepPoint(ctx, r)
 }
 
 // atEntry returns the point that an entry of the log stands for. A message of
 // the agent and a result of its tools stand for the step behind them, which is
 // appended when the turn ends; anything else for what was before it.
-func (m *FileSnapshotManager) atEntry(ctx context.Context, log *session.Tree, e *session.Entry) (*Point, error) {
+func (l *line) atEntry(ctx context.Context, e *session.Entry) (*Point, error) {
 	if e.Type == "custom" && e.CustomType == session.StepSnapshot {
-		return m.stepPoint(ctx, e)
+		r, err := l.stepOf(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		return l.stepPoint(ctx, r)
 	}
 	if e.Type == "message" && (e.Role == "assistant" || e.Role == "toolResult") {
-		if below := m.stepBelow(log, e); below != nil {
-			return m.stepPoint(ctx, below)
+		r, err := l.stepBelow(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil {
+			return l.stepPoint(ctx, r)
 		}
 	}
-	steps, err := m.logSteps(log, e.ID)
+	r, err := l.at(ctx, e.ID)
 	if err != nil {
 		return nil, err
 	}
-	if len(steps) > 0 {
-		return m.stepPoint(ctx, steps[len(steps)-1])
+	if r != nil {
+		return l.stepPoint(ctx, r)
 	}
 	// Before all steps: where the first one below began.
-	if first := m.firstBelow(log, e); first != nil {
-		p, err := m.startOf(ctx, first)
-		if err == nil {
-			p.entry = e.ID
+	first, err := l.firstBelow(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	if first == nil {
+		p, err := l.startPoint(ctx)
+		if errors.Is(err, ErrNoSession) {
+			err = fmt.Errorf("entry %q: %w: nothing says what the files were", e.ID, ErrUnknown)
 		}
 		return p, err
 	}
-	p, err := m.startPoint(ctx, log)
-	if errors.Is(err, ErrNoSession) {
-		err = fmt.Errorf("entry %q: %w: nothing says what the files were", e.ID, ErrUnknown)
+	r, err = l.startOf(ctx, first)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	return pointOf(r), nil
 }
 
 // named finds a step by its entry, or a tree, in the store.
@@ -375,7 +308,7 @@ func (m *FileSnapshotManager) recordPoint(s *store.Snapshot) (*Point, error) {
 	if !r.isStep() {
 		return &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}, nil
 	}
-	return pointOf(&step{entry: r.Entry, record: r}), nil
+	return pointOf(r), nil
 }
 
 // minPrefix is how much of a name is enough, if it fits one only.
@@ -421,80 +354,24 @@ func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point
 	return &Point{State: store.State{Tree: id}, TurnIndex: -1}, nil
 }
 
-// position returns the step that a new turn builds on and the turn's index.
-// leaf is the entry that the runtime named; "" for where it left off.
-func (m *FileSnapshotManager) position(ctx context.Context, head *record, leaf string) (prev uint64, turn int, err error) {
-	log, err := m.entries(ctx)
+// position returns the number of the step that a turn would build on, or of
+// the start, and how many turns have led there. Of those that changed nothing
+// only this manager knows, as long as it lives.
+func (l *line) position(ctx context.Context) (prev uint64, turns int, err error) {
+	tip, err := l.tip(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
-	if log != nil && leaf != "" {
-		m.turnLeaf, m.turnLeafAt = leaf, log.Leaf()
+	if tip != nil {
+		turns = tip.turn() + 1
 	}
-	return m.positionOf(ctx, log, head)
-}
-
-// positionOf returns the newest step on the path to the leaf, or the start,
-// and how many turns have led there. Of those that changed nothing only this
-// manager knows, as long as it lives. head is the session's newest record.
-func (m *FileSnapshotManager) positionOf(ctx context.Context, log *session.Tree, head *record) (prev uint64, turns int, err error) {
-	if log == nil {
-		r, err := m.stepAt(ctx, head.step())
-		if err != nil {
-			return 0, 0, err
-		}
-		if prev = r.Seq; r.Kind == kindStep {
-			turns = r.data.Turn + 1
-		}
-	} else {
-		if prev, turns, err = m.positionIn(ctx, log); err != nil {
-			return 0, 0, err
-		}
-		if prev == 0 && head != nil {
-			prev = head.start()
-		}
-		// Steps that the log has not been given yet come behind.
-		untold, err := m.untold(ctx, head)
-		if err != nil {
-			return 0, 0, err
-		}
-		path, err := log.Path(m.leaf(log))
-		if err != nil {
-			return 0, 0, err
-		}
-		onPath := func(id string) bool {
-			return id == "" || slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == id })
-		}
-		for _, r := range untold {
-			if r.data.Prev == prev && onPath(r.Above) {
-				prev, turns = r.Seq, max(turns, r.data.Turn+1)
-			}
-		}
+	if prev, err = l.recorded(ctx, tip); err != nil {
+		return 0, 0, err
 	}
-	if m.turnOf == prev {
-		turns = max(turns, m.turn)
+	if l.m.turnOf == prev {
+		turns = max(turns, l.m.turn)
 	}
 	return prev, turns, nil
-}
-
-// positionIn returns the newest recorded step on the path to a log's leaf, 0
-// if there is none, and how many turns the log says have led there.
-func (m *FileSnapshotManager) positionIn(ctx context.Context, log *session.Tree) (prev uint64, turns int, err error) {
-	steps, err := m.logSteps(log, m.leaf(log))
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, e := range slices.Backward(steps) {
-		s, err := m.stepOf(ctx, e)
-		if err != nil {
-			return 0, 0, err
-		}
-		turns = max(turns, s.turn()+1)
-		if s.record != nil {
-			return s.Seq, turns, nil
-		}
-	}
-	return 0, turns, nil
 }
 
 // diff lists what differs between two states.
@@ -509,7 +386,23 @@ func (m *FileSnapshotManager) diff(ctx context.Context, old, new store.State) (*
 	return diff, nil
 }
 
-// changes returns what a step changed.
+// changes returns what a step changed, as the store recorded it or, where it
+// has not, as the log says.
 func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]change, error) {
-	return changesOf(ctx, m.store, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
+	if r.logged == nil {
+		return changesOf(ctx, m.store, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
+	}
+	var changes []change
+	for _, part := range []struct {
+		diff  *Diff
+		owner Owner
+	}{{r.logged.Diff, OwnTurn}, {r.logged.Contested, Contested}} {
+		if part.diff == nil {
+			continue
+		}
+		for path, status := range part.diff.Paths() {
+			changes = append(changes, change{path: path, status: status, owner: part.owner})
+		}
+	}
+	return changes, nil
 }

@@ -3,12 +3,9 @@ package manager
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"slices"
 	"time"
 
-	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
 
@@ -26,17 +23,15 @@ type Moment struct {
 	Tree        store.ID        // what the files were then
 	Snapshot    *store.Snapshot // nil: the log has it, the store has not
 
-	changes func(context.Context) ([]change, error)
+	changes func(context.Context) (own, contested *Diff, err error)
 }
 
-// Changes lists what a turn did, with whose it is.
+// Changes lists what a turn did, or what was found changed that none did.
 func (mo *Moment) Changes(ctx context.Context) (own, contested *Diff, err error) {
 	if mo.changes == nil {
 		return NewDiff(), NewDiff(), nil
 	}
-	changes, err := mo.changes(ctx)
-	own, contested = diffsOf(changes)
-	return own, contested, err
+	return mo.changes(ctx)
 }
 
 // Timeline yields what happened on the path to where the session stands,
@@ -52,56 +47,40 @@ func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, e
 			defer m.mu.Lock()
 			return yield(mo, err)
 		}
-		log, err := m.entries(ctx)
-		switch err = errors.Join(err, context.Cause(ctx)); {
-		case err != nil:
+		l, err := m.line(ctx)
+		if err = errors.Join(err, context.Cause(ctx)); err != nil {
 			unlocked(nil, err)
-		case log != nil:
-			m.timelineOf(ctx, log, unlocked)
-		default:
-			m.timeline(ctx, unlocked)
+			return
 		}
+		l.timeline(ctx, unlocked)
 	}
 }
 
-// timeline yields the records of the session that are on its line of steps,
-// and what was found between them.
-func (m *FileSnapshotManager) timeline(ctx context.Context, yield func(*Moment, error) bool) {
-	head, err := m.newest(ctx, m.opts.Session)
-	if err == nil && head == nil {
-		err = fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
-	}
+// timeline yields the steps that have led to where the session stands, and
+// what it found between them.
+func (l *line) timeline(ctx context.Context, yield func(*Moment, error) bool) {
+	newer, err := l.m.newest(ctx, l.m.opts.Session)
 	if err != nil {
 		yield(nil, err)
 		return
 	}
-	next := head.step()
-	for r := head; ; {
-		onLine := r.isStep() && r.Seq == next
-		if onLine {
-			next = r.data.Prev
-		}
-		if (onLine || r.isOffline()) && !yield(m.momentOf(r), nil) {
-			return
-		}
-		if r.Parent == 0 {
-			return
-		}
-		above := r
-		r, err = m.before(ctx, r)
+	r, err := l.newest(ctx)
+	if l.log != nil && errors.Is(err, ErrNoSession) {
+		return // nothing has happened yet
+	}
+	for ; r != nil || err != nil; r, err = l.prev(ctx, r) {
 		if err = errors.Join(err, context.Cause(ctx)); err != nil {
 			yield(nil, err)
 			return
 		}
-		if r == nil {
-			return // the rest is lost
-		}
-		if r.Seq < next && next < above.Seq { // and so is the step that was to come
-			if r.isStep() {
-				next = r.Seq
-			} else {
-				next = r.data.Prev
+		if r.Seq != 0 {
+			if !l.m.offlineBetween(ctx, r, newer, yield) {
+				return
 			}
+			newer = r
+		}
+		if !r.State().IsZero() && !yield(l.m.momentOf(r), nil) { // a start may be lost
+			return
 		}
 	}
 }
@@ -117,63 +96,31 @@ func (r *record) isOffline() bool {
 }
 
 func (m *FileSnapshotManager) momentOf(r *record) *Moment {
-	mo := &Moment{EntryID: r.Entry, TurnIndex: -1, Kind: r.Kind, Added: r.data.Counts[0], Modified: r.data.Counts[1],
-		Deleted: r.data.Counts[2], Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree, Snapshot: r.Snapshot}
-	if r.Kind == kindStep {
-		mo.TurnIndex = r.data.Turn
-		mo.changes = func(ctx context.Context) ([]change, error) { return m.lockedChanges(ctx, &step{record: r}) }
+	mo := &Moment{EntryID: r.Entry, TurnIndex: r.turn(), Kind: r.Kind, Added: r.data.Counts[0], Modified: r.data.Counts[1],
+		Deleted: r.data.Counts[2], Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
+	if r.Seq != 0 {
+		mo.Snapshot = r.Snapshot
+	}
+	if r.Kind != kindStart {
+		mo.changes = func(ctx context.Context) (own, contested *Diff, err error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if r.Kind != kindStep {
+				own, err = m.diff(ctx, r.Base, r.State())
+				return own, NewDiff(), err
+			}
+			changes, err := m.changes(ctx, r)
+			own, contested = diffsOf(changes)
+			return own, contested, err
+		}
 	}
 	return mo
 }
 
-// timelineOf yields the steps on the path to the leaf of a log, and what this
-// session found between them.
-func (m *FileSnapshotManager) timelineOf(ctx context.Context, log *session.Tree, yield func(*Moment, error) bool) {
-	steps, err := m.logSteps(log, m.leaf(log))
-	if err != nil {
-		yield(nil, err)
-		return
-	}
-	newer, err := m.newest(ctx, m.opts.Session)
-	if err != nil {
-		yield(nil, err)
-		return
-	}
-	for _, e := range slices.Backward(steps) {
-		s, err := m.stepOf(ctx, e)
-		if err != nil {
-			yield(nil, err)
-			return
-		}
-		if s.record != nil {
-			if !m.offlineBetween(ctx, s.record, newer, yield) {
-				return
-			}
-			newer = s.record
-		}
-		if !yield(m.momentAt(s), nil) {
-			return
-		}
-	}
-	p, err := m.startPoint(ctx, log)
-	if errors.Is(err, ErrUnknown) || errors.Is(err, ErrNoSession) {
-		return // nothing says
-	}
-	if err != nil {
-		yield(nil, err)
-		return
-	}
-	if p.Snapshot != nil {
-		yield(&Moment{EntryID: p.EntryID, TurnIndex: -1, Kind: kindStart, Tree: p.State.Tree, Snapshot: p.Snapshot}, nil)
-		return
-	}
-	yield(&Moment{TurnIndex: -1, Kind: kindStart, Tree: p.State.Tree}, nil)
-}
-
-// offlineBetween yields what the session found changed after a record that no
-// turn did, down from a newer one. It reports whether to go on.
+// offlineBetween yields what the session of r found changed after a step that
+// no turn did, down from r. It reports whether to go on.
 func (m *FileSnapshotManager) offlineBetween(ctx context.Context, after, r *record, yield func(*Moment, error) bool) bool {
-	for r != nil && r.Seq > after.Seq && r.Session == after.Session {
+	for r != nil && r.Seq > after.Seq {
 		if r.isOffline() && !yield(m.momentOf(r), nil) {
 			return false
 		}
@@ -187,27 +134,6 @@ func (m *FileSnapshotManager) offlineBetween(ctx context.Context, after, r *reco
 		}
 	}
 	return true
-}
-
-// momentAt returns the moment of a step of the log.
-func (m *FileSnapshotManager) momentAt(s *step) *Moment {
-	if s.record != nil {
-		mo := m.momentOf(s.record)
-		mo.EntryID = s.entry
-		return mo
-	}
-	mo := &Moment{EntryID: s.entry, TurnIndex: s.turn(), Kind: kindStep, Tree: s.data.SnapshotTreeHash}
-	mo.changes = func(ctx context.Context) ([]change, error) { return m.lockedChanges(ctx, s) }
-	if d := s.data.Diff; d != nil {
-		mo.Added, mo.Modified, mo.Deleted = len(d.Added), len(d.Modified), len(d.Deleted)
-	}
-	return mo
-}
-
-func (m *FileSnapshotManager) lockedChanges(ctx context.Context, s *step) ([]change, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.stepChanges(ctx, s)
 }
 
 // A SessionInfo is a session that has recorded something in the store.
@@ -251,14 +177,14 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 		if err != nil {
 			return nil, err
 		}
-		if r, err = m.stepAt(ctx, r.step()); err != nil {
+		if r, err = m.stepAt(ctx, r.step(), s.Session); err != nil {
 			return nil, err
 		}
 		info.Steps, info.EntryID = r.data.Depth, r.Entry
 		if r.Kind == kindStep {
 			info.Turns = r.data.Turn + 1
 		}
-		if r, err = m.stepAt(ctx, r.start()); err != nil {
+		if r, err = m.stepAt(ctx, r.start(), s.Session); err != nil {
 			return nil, err
 		}
 		info.Began = r.Time

@@ -23,6 +23,9 @@ import (
 func (m *FileSnapshotManager) Initialize(ctx context.Context) (*Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if err := m.adoptFile(ctx); err != nil {
+		return nil, fmt.Errorf("initialize session %q: %w", m.opts.Session, err)
+	}
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
 		if err := m.begin(ctx, o); err != nil {
 			return err
@@ -80,15 +83,8 @@ func (m *FileSnapshotManager) openTurn(ctx context.Context, o *look) (*openTurn,
 	if t == nil || m.isOurs(t) {
 		return t, nil
 	}
-	alive := t.End == 0
-	if alive {
-		var err error
-		if alive, err = m.isAlive(t); err != nil {
-			return nil, err
-		}
-	}
-	if alive {
-		return nil, ErrTurnOpen
+	if err := m.notOurs(t); !errors.Is(err, ErrNoTurn) {
+		return nil, err
 	}
 	return nil, m.interrupt(ctx, o, t)
 }
@@ -138,16 +134,18 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 		for _, other := range o.turns.Open {
 			next.Foreign = addPaths(next.Foreign, other.Claims)
 		}
-		var err error
-		if next.Prev, next.Turn, err = m.position(ctx, o.head, turn.Leaf); err != nil {
-			return err
-		}
-		log, err := m.entries(ctx)
+		l, err := m.line(ctx)
 		if err != nil {
 			return err
 		}
-		if log != nil {
-			next.Leaf = m.leaf(log)
+		if l.log != nil {
+			if turn.Leaf != "" {
+				m.turnLeaf, m.turnLeafAt = turn.Leaf, l.log.Leaf()
+			}
+			next.Leaf = m.leaf(l.log)
+		}
+		if next.Prev, next.Turn, err = l.position(ctx); err != nil {
+			return err
 		}
 		o.turns.Open = append(o.turns.Open, next)
 		return nil
@@ -193,7 +191,7 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *openTur
 // isRecorded reports whether the step of an open turn is there: whoever
 // recorded it did not get to saying that the turn has ended.
 func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *openTurn) (bool, error) {
-	last, err := m.stepAt(ctx, o.head.step())
+	last, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
 	if err != nil {
 		return false, err
 	}
@@ -259,11 +257,12 @@ func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool, kind strin
 	defer m.mu.Unlock()
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
 		t := o.turns.of(m.opts.Session)
+		if t != nil && !m.isOurs(t) {
+			return m.notOurs(t)
+		}
 		switch {
 		case t == nil:
 			return ErrNoTurn
-		case !m.isOurs(t):
-			return ErrTurnOpen
 		case !t.ToolWindows:
 			return errors.New("the turn was opened without tool windows")
 		}
@@ -302,7 +301,7 @@ func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error 
 		case mine == nil:
 			return ErrNoTurn
 		case !m.isOurs(mine):
-			return ErrTurnOpen
+			return m.notOurs(mine)
 		}
 		mine.End, mine.Seen = 0, time.Now()
 		mine.Claims = addPaths(mine.Claims, list)
@@ -317,6 +316,22 @@ func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error 
 		return fmt.Errorf("claim: %w", err)
 	}
 	return nil
+}
+
+// notOurs returns the error of who would go on with a turn that is not this
+// manager's. One that was cut off is closed by the next look that may.
+func (m *FileSnapshotManager) notOurs(t *openTurn) error {
+	alive := t.End == 0
+	if alive {
+		var err error
+		if alive, err = m.isAlive(t); err != nil {
+			return err
+		}
+	}
+	if !alive {
+		return fmt.Errorf("%w: it was cut off", ErrNoTurn)
+	}
+	return ErrTurnOpen
 }
 
 func addPaths(set, paths [][]byte) [][]byte {
@@ -450,14 +465,19 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 			}
 			return nil
 		}
+		open := o.turns.of(m.opts.Session)
 		t, err := m.turnToEnd(ctx, o)
 		if err != nil {
 			return err
 		}
-		announced := t != nil
+		announced, wasCutOff := t != nil, t == nil && open != nil
 		if !announced {
 			t = &openTurn{Session: m.opts.Session, After: o.head.Seq, Base: o.head.State()}
-			if t.Prev, t.Turn, err = m.position(ctx, o.head, ""); err != nil {
+			l, err := m.line(ctx)
+			if err != nil {
+				return err
+			}
+			if t.Prev, t.Turn, err = l.position(ctx); err != nil {
 				return err
 			}
 			if len(o.windows) == 0 {
@@ -476,7 +496,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		} else if err := m.found(ctx, o, kindBase); err != nil {
 			return err
 		}
-		newest, err := m.stepAt(ctx, o.head.step())
+		newest, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
 		if err != nil {
 			return err
 		}
@@ -492,8 +512,11 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		if announced {
 			o.turns.remove(t)
 		}
-		if m.turn, m.turnOf = t.Turn+1, r.Seq; r.Seq == 0 {
-			m.turnOf = t.Prev
+		switch {
+		case r.Seq != 0:
+			m.turn, m.turnOf = t.Turn+1, r.Seq
+		case asked == nil && !wasCutOff: // a turn that changed nothing
+			m.turn, m.turnOf = t.Turn+1, t.Prev
 		}
 		return nil
 	})
@@ -517,10 +540,8 @@ func (m *FileSnapshotManager) turnToEnd(ctx context.Context, o *look) (*openTurn
 		}
 		return t, err
 	}
-	if t.End == 0 {
-		if alive, err := m.isAlive(t); err != nil || alive {
-			return nil, errors.Join(err, ErrTurnOpen)
-		}
+	if err := m.notOurs(t); !errors.Is(err, ErrNoTurn) {
+		return nil, err
 	}
 	if err := m.found(ctx, o, kindBase); err != nil {
 		return nil, err

@@ -21,6 +21,7 @@ import (
 type turns struct {
 	Version int         `json:"v"`
 	Open    []*openTurn `json:"open"`
+	Last    uint64      `json:"last,omitempty"` // the worktree's newest record: if the store has it no more, damage took it
 }
 
 const turnsVersion = 1
