@@ -260,6 +260,39 @@ func (d *linuxDir) Symlink(target, name string) error {
 	return nil
 }
 
+func (d *linuxDir) Rename(name string, to Dir, newname string, mode RenameMode) error {
+	if err := errors.Join(checkName("rename", name), checkName("rename", newname)); err != nil {
+		return err
+	}
+	dir, ok := to.(*linuxDir)
+	if !ok {
+		return pathError("rename", name, errors.ErrUnsupported)
+	}
+	flags := map[RenameMode]uint{NoReplace: unix.RENAME_NOREPLACE, Exchange: unix.RENAME_EXCHANGE}[mode]
+	err := retry(func() error { return unix.Renameat2(d.fd, name, dir.fd, newname, flags) })
+	if flags != 0 && (err == unix.EINVAL || err == unix.ENOSYS) { // of the file system, of the kernel
+		err = errors.ErrUnsupported
+	}
+	if err != nil {
+		return pathError("rename", name, err)
+	}
+	return nil
+}
+
+func (d *linuxDir) Remove(name string) error {
+	if err := checkName("remove", name); err != nil {
+		return err
+	}
+	err := retry(func() error { return unix.Unlinkat(d.fd, name, 0) })
+	if err == unix.EISDIR {
+		err = retry(func() error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) })
+	}
+	if err != nil {
+		return pathError("remove", name, err)
+	}
+	return nil
+}
+
 type linuxReader struct{ linuxFile }
 
 func (r *linuxReader) Read(p []byte) (int, error) {
@@ -297,6 +330,69 @@ func (w *linuxWriter) Write(p []byte) (int, error) {
 		done += n
 	}
 	return done, nil
+}
+
+func (w *linuxWriter) Inherit(from Reader) (names int, err error) {
+	r, ok := from.(*linuxReader)
+	if !ok {
+		return 0, pathError("inherit", w.name, errors.ErrUnsupported)
+	}
+	var old, own unix.Stat_t
+	err = errors.Join(retry(func() error { return unix.Fstat(r.fd, &old) }), retry(func() error { return unix.Fstat(w.fd, &own) }))
+	if err == nil && (old.Uid != own.Uid || old.Gid != own.Gid) {
+		err = allowed(retry(func() error { return unix.Fchown(w.fd, int(old.Uid), int(old.Gid)) }))
+	}
+	if err == nil {
+		err = copyAttributes(r.fd, w.fd)
+	}
+	if special := old.Mode & 0o7000; err == nil && special != 0 { // chown drops them: last
+		err = allowed(retry(func() error { return unix.Fchmod(w.fd, own.Mode&0o777|special) }))
+	}
+	if err != nil {
+		return 0, pathError("inherit", w.name, err)
+	}
+	return int(old.Nlink), nil
+}
+
+// copyAttributes copies the extended attributes of a file, without those that
+// this process may not set.
+func copyAttributes(from, to int) error {
+	var names []byte
+	for size := 1024; names == nil; size *= 2 {
+		buf := make([]byte, size)
+		n, err := unix.Flistxattr(from, buf)
+		switch {
+		case err == unix.ERANGE:
+		case err != nil:
+			return allowed(err)
+		default:
+			names = buf[:n]
+		}
+	}
+	for name := range bytes.SplitSeq(names, []byte{0}) {
+		if len(name) == 0 {
+			continue
+		}
+		value := make([]byte, 64<<10) // the kernel's limit
+		n, err := unix.Fgetxattr(from, string(name), value)
+		if err == nil {
+			err = unix.Fsetxattr(to, string(name), value[:n], 0)
+		}
+		if err := allowed(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allowed drops an error that says that this process may not do a thing, or
+// that the file system has none.
+func allowed(err error) error {
+	switch err {
+	case unix.EPERM, unix.EACCES, unix.ENOTSUP, unix.ENODATA:
+		return nil
+	}
+	return err
 }
 
 func fillStat(st *Stat, sys *unix.Stat_t) {

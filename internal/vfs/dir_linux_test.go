@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestLstatAllocs(t *testing.T) {
@@ -117,4 +119,52 @@ func BenchmarkReadNames(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*files), "ns/name")
+}
+
+// TestInherit checks that a file takes over what another has beside its
+// content and permission bits.
+func TestInherit(t *testing.T) {
+	path := t.TempDir()
+	d := mustOpen(t, OpenDir, path)
+	write(t, d, "old", "x")
+	old := filepath.Join(path, "old")
+	if err := os.Link(old, filepath.Join(path, "second")); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setxattr(old, "user.comment", []byte("kept"), 0); err != nil {
+		t.Skip("no extended attributes here:", err)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.Chown(old, 1234, 1235); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Chmod(old, 0o4750); err != nil {
+		t.Fatal(err)
+	}
+	r, err := d.Open("old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	w, err := d.Create("new")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := w.Inherit(r)
+	if err := errors.Join(err, w.Chmod(0o711), w.Close()); err != nil || names != 2 {
+		t.Errorf("%d names, %v; want 2", names, err)
+	}
+	var was, is unix.Stat_t
+	if err := errors.Join(unix.Stat(old, &was), unix.Stat(filepath.Join(path, "new"), &is)); err != nil {
+		t.Fatal(err)
+	}
+	if is.Mode != unix.S_IFREG|0o4711 || is.Uid != was.Uid || is.Gid != was.Gid {
+		t.Errorf("mode %o, owner %d:%d; want 4711, %d:%d", is.Mode, is.Uid, is.Gid, was.Uid, was.Gid)
+	}
+	value := make([]byte, 100)
+	n, err := unix.Getxattr(filepath.Join(path, "new"), "user.comment", value)
+	if err != nil || string(value[:n]) != "kept" {
+		t.Errorf("attribute is %q, %v", value[:max(n, 0)], err)
+	}
 }

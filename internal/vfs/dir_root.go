@@ -156,6 +156,23 @@ func (d *rootDir) Symlink(target, name string) error {
 	return d.root.Symlink(target, name)
 }
 
+func (d *rootDir) Rename(name string, to Dir, newname string, mode RenameMode) error {
+	if err := errors.Join(checkName("rename", name), checkName("rename", newname)); err != nil {
+		return err
+	}
+	if to != Dir(d) || mode != Replace {
+		return &fs.PathError{Op: "rename", Path: name, Err: errors.ErrUnsupported}
+	}
+	return d.root.Rename(name, newname)
+}
+
+func (d *rootDir) Remove(name string) error {
+	if err := checkName("remove", name); err != nil {
+		return err
+	}
+	return d.root.Remove(name)
+}
+
 func (d *rootDir) Chmod(perm uint16) error {
 	fi, err := d.root.Lstat(".")
 	if err != nil {
@@ -185,6 +202,9 @@ func (r *rootReader) Stat(st *Stat) error {
 }
 
 type rootWriter struct{ *os.File }
+
+// Inherit does nothing: package os knows of no more than a file's mode.
+func (w *rootWriter) Inherit(Reader) (int, error) { return 0, nil }
 
 func (w *rootWriter) Chmod(perm uint16) error {
 	return w.File.Chmod(fs.FileMode(perm) & fs.ModePerm)

@@ -37,6 +37,8 @@ func testDir(t *testing.T, open dirOpener) {
 	t.Run("Lstat", func(t *testing.T) { testDirLstat(t, open) })
 	t.Run("BadNames", func(t *testing.T) { testDirBadNames(t, open) })
 	t.Run("Missing", func(t *testing.T) { testDirMissing(t, open) })
+	t.Run("Rename", func(t *testing.T) { testDirRename(t, open) })
+	t.Run("Remove", func(t *testing.T) { testDirRemove(t, open) })
 	testDirUnix(t, open)
 }
 
@@ -214,6 +216,8 @@ func namedCalls(d Dir, name string) map[string]error {
 	calls["Mkdir"] = d.Mkdir(name, 0o700)
 	_, calls["Create"] = d.Create(name)
 	calls["Symlink"] = d.Symlink("target", name)
+	calls["Rename"] = d.Rename(name, d, "other", Replace)
+	calls["Remove"] = d.Remove(name)
 	return calls
 }
 
@@ -248,5 +252,88 @@ func testDirMissing(t *testing.T, open dirOpener) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s of a missing name: %v", call, err)
 		}
+	}
+}
+
+// testDirRename checks the modes of Rename, as far as a Dir has them.
+func testDirRename(t *testing.T, open dirOpener) {
+	for _, mode := range []RenameMode{Replace, NoReplace, Exchange} {
+		for _, across := range []bool{false, true} {
+			path := t.TempDir()
+			if err := os.Mkdir(filepath.Join(path, "sub"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			d := mustOpen(t, open, path)
+			to := d
+			if across {
+				sub, err := d.OpenDir("sub")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer sub.Close()
+				to = sub
+			}
+			write(t, d, "a", "a")
+			write(t, to, "b", "b")
+			err := d.Rename("a", to, "b", mode)
+			if errors.Is(err, errors.ErrUnsupported) && (across || mode != Replace) {
+				t.Logf("mode %d, across %v: %v", mode, across, err)
+				continue
+			}
+			wantA, wantB := "", "a"
+			switch mode {
+			case NoReplace:
+				wantA, wantB = "a", "b"
+				if !errors.Is(err, fs.ErrExist) {
+					t.Errorf("NoReplace of a file: %v, want %v", err, fs.ErrExist)
+				}
+				if err := d.Rename("a", to, "c", mode); err != nil || readAll(t, to, "c") != "a" {
+					t.Errorf("NoReplace of nothing: %v", err)
+				}
+				wantA = ""
+			case Exchange:
+				wantA = "b"
+				fallthrough
+			default:
+				if err != nil {
+					t.Fatalf("mode %d, across %v: %v", mode, across, err)
+				}
+			}
+			if got := readAll(t, to, "b"); got != wantB {
+				t.Errorf("mode %d, across %v: b holds %q, want %q", mode, across, got, wantB)
+			}
+			if wantA == "" {
+				if err := d.Lstat("a", new(Stat)); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("mode %d, across %v: a is still there: %v", mode, across, err)
+				}
+			} else if got := readAll(t, d, "a"); got != wantA {
+				t.Errorf("mode %d, across %v: a holds %q, want %q", mode, across, got, wantA)
+			}
+		}
+	}
+	d := mustOpen(t, open, t.TempDir())
+	write(t, d, "a", "a")
+	for _, bad := range []string{"", "..", "x/y", "x\x00"} {
+		if err := d.Rename("a", d, bad, Replace); !errors.Is(err, fs.ErrInvalid) {
+			t.Errorf("Rename to %q: %v, want %v", bad, err, fs.ErrInvalid)
+		}
+	}
+}
+
+func testDirRemove(t *testing.T, open dirOpener) {
+	path := t.TempDir()
+	d := mustOpen(t, open, path)
+	if err := errors.Join(os.MkdirAll(filepath.Join(path, "full", "x"), 0o700), os.Mkdir(filepath.Join(path, "empty"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, d, "file", "x")
+	if err := errors.Join(d.Remove("file"), d.Remove("empty")); err != nil {
+		t.Error(err)
+	}
+	if err := d.Remove("full"); err == nil {
+		t.Error("a directory that is not empty was removed")
+	}
+	if diff := cmp.Diff([]string{`"full" 2`}, listing(t, d)); diff != "" {
+		t.Errorf("afterwards (-want +got):\n%s", diff)
 	}
 }

@@ -283,6 +283,24 @@ func (v *faultDir) Symlink(target, name string) error {
 	return v.dir.Symlink(target, name)
 }
 
+func (v *faultDir) Rename(name string, to Dir, newname string, mode RenameMode) error {
+	dir, path := to, newname
+	if f, ok := to.(*faultDir); ok {
+		dir, path = f.dir, f.join(newname)
+	}
+	if err := v.fault.next("Rename", v.join(name)+" -> "+path); err != nil {
+		return err
+	}
+	return v.dir.Rename(name, dir, newname, mode)
+}
+
+func (v *faultDir) Remove(name string) error {
+	if err := v.fault.next("Remove", v.join(name)); err != nil {
+		return err
+	}
+	return v.dir.Remove(name)
+}
+
 func (v *faultDir) Chmod(perm uint16) error {
 	if err := v.fault.next("Chmod", v.path); err != nil {
 		return err
@@ -339,6 +357,16 @@ func (v *faultWriter) Write(p []byte) (int, error) {
 		return n, err
 	}
 	return v.w.Write(p)
+}
+
+func (v *faultWriter) Inherit(from Reader) (int, error) {
+	if err := v.fault.next("Inherit", v.path); err != nil {
+		return 0, err
+	}
+	if f, ok := from.(*faultReader); ok {
+		from = f.r
+	}
+	return v.w.Inherit(from)
 }
 
 func (v *faultWriter) Chmod(perm uint16) error {

@@ -123,6 +123,13 @@ type Dir interface {
 	Create(name string) (Writer, error)
 	// Symlink creates a symbolic link called name that holds target.
 	Symlink(target, name string) error
+	// Rename moves a name of any kind to newname in the directory to, which is
+	// of the same kind of Dir. It is atomic. The error matches
+	// errors.ErrUnsupported where the system cannot do it in this mode, or
+	// between these two directories.
+	Rename(name string, to Dir, newname string, mode RenameMode) error
+	// Remove deletes a file, a link or an empty directory.
+	Remove(name string) error
 	// Chmod sets the permission bits of the directory itself.
 	Chmod(perm uint16) error
 	// Sync makes the names in the directory durable.
@@ -130,10 +137,24 @@ type Dir interface {
 	Close() error
 }
 
+// A RenameMode says what becomes of a file that has the new name already.
+type RenameMode int
+
+const (
+	Replace   RenameMode = iota // it goes
+	NoReplace                   // it stays: that is an error that matches fs.ErrExist
+	Exchange                    // it gets the old name
+)
+
 // A Writer is a regular file being written into the user's tree.
 type Writer interface {
 	io.Writer
 	io.Closer
+	// Inherit gives the file the owner, the extended attributes, access
+	// control lists among them, and the set-id and sticky bits of an open
+	// file, as far as the system lets it. It returns how many names that file
+	// has; 0 if the system does not say. Write first: writing may drop bits.
+	Inherit(from Reader) (names int, err error)
 	Chmod(perm uint16) error
 	Sync() error
 }
