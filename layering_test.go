@@ -26,7 +26,8 @@ var mayImport = map[string][]string{
 	"store":            {"internal/vfs"},
 	"tree":             {"store", "internal/vfs", "internal/ignore", "internal/gitrepo"},
 	"session":          {"internal/vfs"},
-	"manager":          {"tree", "store", "session", "patch", "internal/vfs"},
+	"rollback":         {"tree", "store", "internal/vfs"},
+	"manager":          {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
 	"cmd/snapctl":      {"manager", "session", "tree", "store", "patch", "internal/vfs"},
 	"bench/compare":    {},
 }

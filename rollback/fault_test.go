@@ -1,0 +1,239 @@
+package rollback
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+var (
+	faultBefore = world{"a": "file 644 a2", "made": "file 644 made", "kind": "dir 755", "kind/x": "file 644 x", "dir": "file 644 now a file",
+		"moved": "dir 755", "moved/m": "file 644 m", "moved/n": "file 644 n", "link": "link two", "made dir": "dir 755", "made dir/y": "file 644 y"}
+	faultAfter = world{"a": "file 644 a1", "kind": "file 600 kind", "dir": "dir 700", "dir/z": "file 644 z", "lib": "dir 755", "lib/m": "file 644 m",
+		"lib/n": "file 644 n", "link": "link one", "gone": "dir 755", "gone/deep": "dir 755", "gone/deep/g": "file 755 g"}
+)
+
+// TestFaults makes each operation on the directory fail, once or from then on.
+// Whatever happens, each path is as it was or as it is wanted, and a second
+// try brings the rest.
+func TestFaults(t *testing.T) {
+	for _, sticky := range []bool{false, true} {
+		for _, cause := range []error{errors.New("some error"), syscall.ENOSPC} {
+			done := false
+			for at := int64(0); !done; at++ {
+				b := newBench(t)
+				faultBefore.write(t, b.dir)
+				wants := b.wants(faultBefore, faultAfter)
+				p := b.plan(wants, Skip)
+				r := b.root()
+				if err := p.Save(t.Context(), r, b.w); err != nil {
+					t.Fatal(err)
+				}
+				f := &vfs.Fault{At: at, Sticky: sticky, Err: cause}
+				real := r.dir
+				r.dir = vfs.WithFaultDir(real, f)
+				if err := r.fresh(); err != nil {
+					t.Fatal(err)
+				}
+				err := p.Apply(t.Context(), r, b.store, "testtest")
+				r.dir = real
+				where := fmt.Sprintf("%v, sticky %v, operation %d", cause, sticky, at)
+				if done = !f.Fired(); done {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				checkEither(t, where, b.dir, p)
+				if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+					t.Fatalf("%s: %v", where, err)
+				}
+				again, err := NewPlan(t.Context(), b.root(), wants, Skip)
+				if err != nil {
+					t.Fatalf("%s: %v", where, err)
+				}
+				if err := again.Apply(t.Context(), b.root(), b.store, "testtest"); err != nil {
+					t.Fatalf("%s: again: %v", where, err)
+				}
+				if d := cmp.Diff(faultAfter, readWorld(t, b.dir)); d != "" {
+					t.Fatalf("%s: after the second try (-want +got):\n%s\n%v", where, d, outcome(again))
+				}
+			}
+		}
+	}
+}
+
+// checkEither requires that each file is as it was or as it is wanted, and that
+// a plan does not claim more than it did.
+func checkEither(t *testing.T, where, dir string, p *Plan) {
+	t.Helper()
+	got := readWorld(t, dir)
+	for path, what := range got {
+		if strings.Contains(path, ".boo-") {
+			continue
+		}
+		if what != faultBefore[path] && what != faultAfter[path] && !strings.HasPrefix(what, "dir") {
+			t.Errorf("%s: %s is %q", where, path, what)
+		}
+	}
+	for path, what := range faultBefore {
+		if faultAfter[path] != "" && got[path] == "" && !strings.HasPrefix(what, "dir") && !strings.HasPrefix(faultAfter[path], "dir") {
+			t.Errorf("%s: %s is gone", where, path)
+		}
+	}
+}
+
+// A device that is full stops a restore before it has changed anything.
+func TestFull(t *testing.T) {
+	b := newBench(t)
+	faultBefore.write(t, b.dir)
+	p := b.plan(b.wants(faultBefore, faultAfter), Skip)
+	r := b.root()
+	if err := p.Save(t.Context(), r, b.w); err != nil {
+		t.Fatal(err)
+	}
+	writes := 0
+	f := &vfs.Fault{At: -1, Err: syscall.ENOSPC}
+	var mu sync.Mutex
+	f.Trace = func(op, _ string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if op == "Write" {
+			if writes++; writes == 3 {
+				f.At = f.Count() // this one
+			}
+		}
+	}
+	r.dir = vfs.WithFaultDir(r.dir, f)
+	if err := p.Apply(t.Context(), r, b.store, "testtest"); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("error is %v", err)
+	}
+	b.expect(faultBefore)
+}
+
+// What somebody writes at the last moment is never lost: it stays.
+func TestRacingEditor(t *testing.T) {
+	for round := range 60 {
+		b := newBench(t)
+		left := world{"f": "file 644 agent", "g": "file 644 agent", "h": "file 644 agent"}
+		left.write(t, b.dir)
+		p := b.plan(b.wants(left, world{"f": "file 644 old", "h": "file 755 old"}), Skip)
+		r := b.root()
+		if err := p.Save(t.Context(), r, b.w); err != nil {
+			t.Fatal(err)
+		}
+		start := make(chan bool)
+		var wg sync.WaitGroup
+		for _, name := range []string{"f", "g", "h"} {
+			wg.Add(1)
+			go func() { // saves as editors do
+				defer wg.Done()
+				<-start
+				for range round % 7 * 300 { // wait a little
+					os.Getpid()
+				}
+				tmp := filepath.Join(b.dir, name+"~")
+				if err := errors.Join(os.WriteFile(tmp, []byte("user"), 0o644), os.Rename(tmp, filepath.Join(b.dir, name))); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		close(start)
+		if err := p.Apply(t.Context(), r, b.store, "testtest"); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		b.expect(world{"f": "file 644 user", "g": "file 644 user", "h": "file 644 user"})
+		if t.Failed() {
+			t.Fatalf("round %d: %v", round, outcome(p))
+		}
+	}
+}
+
+// A reader finds the old content or the new one.
+func TestConcurrentReader(t *testing.T) {
+	b := newBench(t)
+	contents := []string{strings.Repeat("one ", 50_000), strings.Repeat("other ", 60_000)}
+	worlds := []world{{"f": "file 644 " + contents[0]}, {"f": "file 644 " + contents[1]}}
+	worlds[0].write(t, b.dir)
+	stop := make(chan bool)
+	var wg sync.WaitGroup
+	wg.Add(1)
+	go func() {
+		defer wg.Done()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			got, err := os.ReadFile(filepath.Join(b.dir, "f"))
+			if err != nil || string(got) != contents[0] && string(got) != contents[1] {
+				t.Errorf("read %d bytes, %v", len(got), err)
+				return
+			}
+		}
+	}()
+	for i := range 100 {
+		b.apply(b.plan(b.wants(worlds[i%2], worlds[1-i%2]), Skip))
+	}
+	close(stop)
+	wg.Wait()
+}
+
+// A symbolic link that takes the place of a directory, before or while a
+// restore runs, leads nowhere.
+func TestSwappedLink(t *testing.T) {
+	outside := t.TempDir()
+	kept := world{"a": "file 644 outside", "b": "file 644 outside", "new": "dir 755", "new/c": "file 644 outside"}
+	kept.write(t, outside)
+	for round := range 40 {
+		b := newBench(t)
+		left := world{"dir": "dir 755", "dir/a": "file 644 2", "dir/b": "file 644 made"}
+		left.write(t, b.dir)
+		dir, aside := filepath.Join(b.dir, "dir"), filepath.Join(b.dir, "aside")
+		link := filepath.Join(b.dir, "link")
+		swap := func() error {
+			return errors.Join(os.Symlink(outside, link), os.Rename(dir, aside), os.Rename(link, dir))
+		}
+		wants := b.wants(left, world{"dir": "dir 755", "dir/a": "file 644 1", "dir/new": "dir 755", "dir/new/c": "file 644 c"})
+		if round == 0 { // before
+			if err := swap(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := b.plan(wants, Overwrite)
+		r := b.root()
+		if err := p.Save(t.Context(), r, b.w); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		if round > 0 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				for range round * 50 {
+					os.Getpid()
+				}
+				if err := swap(); err != nil {
+					t.Error(err)
+				}
+			}()
+		}
+		if err := p.Apply(t.Context(), r, b.store, "testtest"); err != nil {
+			t.Log(err)
+		}
+		wg.Wait()
+		if d := cmp.Diff(kept, readWorld(t, outside)); d != "" {
+			t.Fatalf("round %d: outside (-want +got):\n%s", round, d)
+		}
+	}
+}

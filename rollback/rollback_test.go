@@ -1,0 +1,300 @@
+package rollback
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestKinds takes every kind of path to every other.
+func TestKinds(t *testing.T) {
+	kinds := map[string]world{
+		"nothing":    {},
+		"file":       {"x": "file 644 one"},
+		"other file": {"x": "file 644 two"},
+		"executable": {"x": "file 755 one"},
+		"link":       {"x": "link target"},
+		"other link": {"x": "link elsewhere"},
+		"empty dir":  {"x": "dir 755"},
+		"closed dir": {"x": "dir 500"},
+		"dir":        {"x": "dir 755", "x/a": "file 644 a", "x/sub": "dir 700", "x/sub/b": "file 600 b", "x/l": "link a"},
+		"other dir":  {"x": "dir 750", "x/a": "dir 755", "x/a/a": "file 644 a", "x/sub": "link a"},
+	}
+	for from, before := range kinds {
+		for to, after := range kinds {
+			t.Run(from+" to "+to, func(t *testing.T) {
+				b := newBench(t)
+				before.write(t, b.dir)
+				p := b.plan(b.wants(before, after), Skip)
+				b.apply(p)
+				b.expect(after)
+				for path, what := range outcome(p) {
+					if what != string(Restore) && what != string(Delete) {
+						t.Errorf("%s is %s", path, what)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What somebody has changed stays, unless it is to be overwritten.
+func TestDirty(t *testing.T) {
+	left := world{"changed": "file 644 agent", "gone": "file 644 agent", "mode": "file 644 agent", "kind": "file 644 agent",
+		"made": "file 644 agent", "clean": "file 644 agent", "dir": "dir 755", "dir/a": "file 644 agent"}
+	wanted := world{"changed": "file 644 old", "gone": "file 644 old", "mode": "file 644 old", "kind": "file 644 old",
+		"clean": "file 644 old", "new": "file 644 old", "dir": "file 644 old"}
+	disk := world{"changed": "file 644 user", "mode": "file 755 agent", "kind": "link user", "made": "file 644 user",
+		"clean": "file 644 agent", "new": "file 644 user", "dir": "dir 755", "dir/a": "file 644 agent", "dir/user": "file 644 user"}
+	for policy, want := range map[Policy]world{
+		Skip: {"changed": "file 644 user", "mode": "file 755 agent", "kind": "link user", "made": "file 644 user", "clean": "file 644 old",
+			"new": "file 644 user", "dir": "dir 755", "dir/user": "file 644 user"},
+		Overwrite: {"changed": "file 644 old", "gone": "file 644 old", "mode": "file 644 old", "kind": "file 644 old", "clean": "file 644 old",
+			"new": "file 644 old", "dir": "dir 755", "dir/user": "file 644 user"},
+		Abort: disk,
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			b := newBench(t)
+			disk.write(t, b.dir)
+			p := b.plan(b.wants(left, wanted), policy)
+			if p.Aborted != (policy == Abort) {
+				t.Errorf("Aborted is %v", p.Aborted)
+			}
+			preview := outcome(p)
+			b.apply(p)
+			b.expect(want)
+			if d := cmp.Diff(preview, outcome(p)); d != "" {
+				t.Errorf("the plan and what was done (-plan +done):\n%s", d)
+			}
+			for _, it := range p.Items {
+				if dirty := it.Path != "clean" && it.Path != "dir/a"; it.Dirty != dirty {
+					t.Errorf("%s: dirty is %v: %s", it.Path, it.Dirty, it.Why)
+				}
+			}
+		})
+	}
+}
+
+// What may not be deleted, or is doubtful, stays and is named.
+func TestKept(t *testing.T) {
+	b := newBench(t)
+	disk := world{"not ours": "file 644 x", "covered": "file 644 x", "doubtful": "file 644 x", "full": "dir 755", "full/user": "file 644 x"}
+	disk.write(t, b.dir)
+	p := b.plan([]Want{
+		{Path: "not ours", Old: b.entry(disk, "not ours")},
+		{Path: "covered", Old: b.entry(disk, "covered"), Created: true, Keep: "it was there and not captured"},
+		{Path: "doubtful", Old: b.entry(disk, "doubtful"), Created: true, Doubt: "contested"},
+		{Path: "full", Old: b.entry(disk, "full"), Created: true},
+		{Path: "missing/x", Old: b.entry(disk, "full"), Created: true},
+		{Path: "unneeded", New: b.entry(disk, "full"), Parent: true},
+	}, Skip)
+	b.apply(p)
+	b.expect(disk)
+	want := map[string]string{
+		"not ours":  "kept: it is not one that was made since",
+		"covered":   "kept: it was there and not captured",
+		"doubtful":  "skipped: contested",
+		"full":      `kept: it is not empty: it holds "user"`,
+		"missing/x": "unchanged",
+		"unneeded":  "unchanged",
+	}
+	if d := cmp.Diff(want, outcome(p)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A directory that was moved goes back with what is not known of it.
+func TestMoved(t *testing.T) {
+	before := world{"lib": "dir 755", "lib/a": "file 644 a", "lib/b": "file 644 b", "lib/sub": "dir 755", "lib/sub/c": "file 644 c"}
+	unknown := world{"ignored": "dir 755", "ignored/x": "file 644 big", "sub/repo": "dir 755", "sub/repo/.git": "dir 755", "sub/repo/.git/HEAD": "file 644 ref"}
+	for name, c := range map[string]struct {
+		to    string // where it was moved
+		edit  world  // what else the turn did there
+		user  world  // what the user did then
+		fails bool
+	}{
+		"moved":            {to: "vendor"},
+		"moved deeper":     {to: "third/party/lib"},
+		"moved and edited": {to: "vendor", edit: world{"a": "file 644 edited", "new": "file 644 new"}},
+		"edited by user":   {to: "vendor", user: world{"a": "file 644 user"}, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			after := make(world)
+			for up := c.to; up != ""; up, _ = split(up) {
+				after[up] = "dir 755"
+			}
+			for p, what := range before {
+				if p != "lib" {
+					after[c.to+strings.TrimPrefix(p, "lib")] = what
+				}
+			}
+			for p, what := range c.edit {
+				after[c.to+"/"+p] = what
+			}
+			disk := make(world)
+			for p, what := range after {
+				disk[p] = what
+			}
+			for _, more := range []world{unknown, c.user} {
+				for p, what := range more {
+					disk[c.to+"/"+p] = what
+				}
+			}
+			disk.write(t, b.dir)
+			p := b.plan(b.wants(after, before), Skip)
+			b.apply(p)
+			if c.fails {
+				b.expect(disk)
+				if p.Count(Failed) == 0 {
+					t.Error("nothing has failed")
+				}
+				return
+			}
+			want := make(world)
+			for p, what := range before {
+				want[p] = what
+			}
+			for p, what := range unknown {
+				want["lib/"+p] = what
+			}
+			b.expect(want)
+			if len(p.Moves) != 1 {
+				t.Errorf("moves: %v", p.Moves)
+			}
+		})
+	}
+}
+
+// An object that is lost costs its own path.
+func TestLostObject(t *testing.T) {
+	b := newBench(t)
+	left := world{"a": "file 644 a2", "b": "file 644 b2", "c": "file 644 c2"}
+	left.write(t, b.dir)
+	wants := b.wants(left, world{"a": "file 644 a1", "c": "file 644 c1"})
+	for i := range wants {
+		if wants[i].Path == "a" {
+			wants[i].New.ID[0] ^= 1
+		}
+	}
+	p := b.plan(wants, Skip)
+	b.apply(p)
+	b.expect(world{"a": "file 644 a2", "c": "file 644 c1"})
+	if got := outcome(p)["a"]; !strings.HasPrefix(got, "failed: ") {
+		t.Errorf("a is %q", got)
+	}
+}
+
+// What is not in the plan is not touched.
+func TestUntouched(t *testing.T) {
+	b := newBench(t)
+	left := world{"dir": "dir 755", "dir/a": "file 644 2", "dir/same": "file 644 x", "other": "file 644 y", "dir/sub": "dir 755", "dir/sub/z": "file 644 z"}
+	left.write(t, b.dir)
+	long := time.Now().Add(-time.Hour)
+	for p := range left {
+		if err := os.Chtimes(filepath.Join(b.dir, p), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := append(b.wants(left, world{"dir": "dir 755", "dir/a": "file 644 1", "dir/same": "file 644 x", "other": "file 644 y", "dir/sub": "dir 755", "dir/sub/z": "file 644 z"}),
+		Want{Path: "dir/same", Old: b.entry(left, "dir/same"), New: b.entry(left, "dir/same")})
+	b.apply(b.plan(wants, Skip))
+	for p := range left {
+		fi, err := os.Stat(filepath.Join(b.dir, p))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if changed := !fi.ModTime().Equal(long); changed != (p == "dir/a" || p == "dir") {
+			t.Errorf("%s: touched is %v", p, changed)
+		}
+	}
+}
+
+// randomWorld makes a directory of up to n paths.
+func randomWorld(rng *rand.Rand, n int) world {
+	w := make(world)
+	names := []string{"a", "b", "c", "d\xff"}
+	for range rng.IntN(n) + 1 {
+		p := names[rng.IntN(len(names))]
+		for range rng.IntN(3) {
+			if what, ok := w[p]; ok && !strings.HasPrefix(what, "dir") {
+				break
+			}
+			w[p] = "dir 755"
+			p += "/" + names[rng.IntN(len(names))]
+		}
+		if _, ok := w[p]; ok {
+			continue
+		}
+		switch rng.IntN(6) {
+		case 0:
+			w[p] = []string{"dir 755", "dir 700"}[rng.IntN(2)]
+		case 1:
+			w[p] = fmt.Sprint("link ", rng.IntN(3))
+		case 2:
+			w[p] = fmt.Sprint("file 755 ", rng.IntN(3))
+		default:
+			w[p] = fmt.Sprint("file 644 ", rng.IntN(3))
+		}
+	}
+	return w
+}
+
+// TestModel checks random restores of random directories that a user has
+// changed: clean paths become what is wanted, and all others stay.
+func TestModel(t *testing.T) {
+	for seed := range uint64(400) {
+		rng := rand.New(rand.NewPCG(seed, 7))
+		b := newBench(t)
+		left, wanted := randomWorld(rng, 8), randomWorld(rng, 8)
+		disk := make(world)
+		for p, what := range left {
+			disk[p] = what
+		}
+		if rng.IntN(2) == 0 { // the user's edits
+			for p, what := range disk {
+				if strings.HasPrefix(what, "file") && rng.IntN(4) == 0 {
+					disk[p] = "file 644 user"
+				}
+			}
+			disk["user"] = "file 644 user"
+		}
+		disk.write(t, b.dir)
+		p := b.plan(b.wants(left, wanted), Skip)
+		b.apply(p)
+		got := readWorld(t, b.dir)
+		done := outcome(p)
+		for path, what := range disk {
+			switch {
+			case strings.HasPrefix(what, "file 644 user") && got[path] != what:
+				t.Errorf("seed %d: the user's %s is %q: %s", seed, path, got[path], done[path])
+			case done[path] == "" && got[path] != what:
+				t.Errorf("seed %d: %s is not in the plan and was %q, is %q", seed, path, what, got[path])
+			}
+		}
+		for path, what := range done {
+			switch {
+			case what == string(Restore) && got[path] != wanted[path]:
+				t.Errorf("seed %d: %s is %q, want %q", seed, path, got[path], wanted[path])
+			case what == string(Delete) && got[path] != "":
+				t.Errorf("seed %d: %s is %q, want it gone", seed, path, got[path])
+			case what == string(Nothing) && got[path] != wanted[path]:
+				t.Errorf("seed %d: %s is %q and unchanged, want %q", seed, path, got[path], wanted[path])
+			}
+		}
+		if cmp.Equal(disk, left) {
+			if d := cmp.Diff(wanted, got); d != "" {
+				t.Errorf("seed %d: nobody has changed anything (-want +got):\n%s\n%v", seed, d, done)
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d: left %q, wanted %q, disk %q", seed, left, wanted, disk)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package rollback
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// Names of what lies beside a path while it is restored.
+
+// prefix is how all names of a restore begin.
+func prefix(id string) string { return ".boo-" + id + "-" }
+
+// newName is the name of new content before it is in place.
+func newName(id, path string) string {
+	return prefix(id) + store.Hash(store.Blob, []byte(path)).Short() + ".new"
+}
+
+// oldName is the name of what was at a path, until it was looked at.
+func oldName(id, path string) string {
+	return prefix(id) + store.Hash(store.Blob, []byte(path)).Short() + ".old"
+}
+
+// Sweep puts a directory in order in which a restore was cut off by a crash or
+// an error: with the same wants and the same id as that had, files that lie
+// beside their paths go, or go back to where they were. After it NewPlan finds
+// each path as it was or as it is wanted.
+func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
+	s := &sweeper{ctx, root, id, tree.NewOverlay(nil), make(map[string][]string)}
+	var errs []error
+	for _, w := range wants {
+		errs = append(errs, s.path(w.Path, w.Old, w.New))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clear up after a restore: %w", err)
+	}
+	return nil
+}
+
+type sweeper struct {
+	ctx  context.Context
+	root *Root
+	id   string
+	hash Sink
+	ours map[string][]string // names of this restore in the directories that were looked at
+}
+
+// path puts in order what lies beside a path that was old and is to become
+// new.
+func (s *sweeper) path(path string, old, new *tree.Entry) error {
+	up, name := split(path)
+	for at := up; ; at, _ = split(at) {
+		names, err := s.names(at)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(names, newName(s.id, path)) {
+			dir, err := s.root.enter(at)
+			if err == nil {
+				err = dir.Remove(newName(s.id, path))
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if at == up && slices.Contains(names, oldName(s.id, path)) {
+			dir, err := s.root.enter(at)
+			if err == nil {
+				err = s.aside(dir, path, name, old, new)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if at == "" {
+			return nil
+		}
+	}
+}
+
+// aside puts in order what was put aside from a name. Nothing that somebody
+// wrote at the last moment is deleted.
+func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) error {
+	asideName := oldName(s.id, path)
+	aside, err := entryIn(s.ctx, dir, asideName, s.hash)
+	if err != nil || aside == nil {
+		return err
+	}
+	now, err := entryIn(s.ctx, dir, name, s.hash)
+	switch {
+	case err != nil:
+		return err
+	case now == nil:
+		return dir.Rename(asideName, dir, name, vfs.Replace)
+	case same(aside, old), same(aside, new): // the store has both
+		return dir.Remove(asideName)
+	case same(now, new):
+		if err := dir.Rename(asideName, dir, name, vfs.Exchange); err != nil {
+			return err
+		}
+		return dir.Remove(asideName)
+	}
+	return fmt.Errorf("%q: what it held lies beside it in %q", path, asideName)
+}
+
+// names returns the names of this restore in a directory; none if it is not
+// there.
+func (s *sweeper) names(path string) ([]string, error) {
+	if names, ok := s.ours[path]; ok {
+		return names, nil
+	}
+	var names []string
+	dir, err := s.root.enter(path)
+	if err == nil {
+		err = dir.ReadNames(func(name []byte, _ vfs.Kind) {
+			if strings.HasPrefix(string(name), prefix(s.id)) {
+				names = append(names, string(name))
+			}
+		})
+	}
+	var notDir *notDirError
+	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) {
+		err = nil
+	}
+	if err == nil {
+		s.ours[path] = names
+	}
+	return names, err
+}

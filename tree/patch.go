@@ -1,0 +1,139 @@
+package tree
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/boocode/filestore/store"
+)
+
+// An Edit says what becomes of a path.
+type Edit struct {
+	Path string
+	New  *Entry // nil: it goes, a directory with all in it. Of a directory only the mode counts: what is in it stays
+}
+
+// Patch stores the tree that edits make of another one and returns its ID. A
+// directory that an edit needs and that is not there gets the mode 0755. The
+// cost follows the edits and the size of the directories in which they are.
+// Nothing may be said twice of a path, nor of what is below a path that becomes
+// a file. A zero root stands for an empty directory.
+func Patch(ctx context.Context, g Getter, p Putter, root store.ID, edits []Edit) (store.ID, error) {
+	edits = slices.Clone(edits)
+	slices.SortFunc(edits, func(a, b Edit) int { return comparePaths(a.Path, b.Path) })
+	for i := range edits {
+		if i > 0 && edits[i-1].Path == edits[i].Path {
+			return store.ID{}, fmt.Errorf("patch tree: %q: edited twice", edits[i].Path)
+		}
+	}
+	id, err := (&patcher{ctx, g, p}).dir(root, edits, 0)
+	if err != nil {
+		return store.ID{}, fmt.Errorf("patch tree: %w", err)
+	}
+	return id, nil
+}
+
+// comparePaths orders paths name by name, so that a directory comes right
+// before what is in it.
+func comparePaths(a, b string) int {
+	for {
+		nameA, restA, inA := strings.Cut(a, "/")
+		nameB, restB, inB := strings.Cut(b, "/")
+		switch {
+		case nameA != nameB:
+			return cmp.Compare(nameA, nameB)
+		case !inA && !inB:
+			return 0
+		case !inA:
+			return -1
+		case !inB:
+			return 1
+		}
+		a, b = restA, restB
+	}
+}
+
+type patcher struct {
+	ctx context.Context
+	g   Getter
+	p   Putter
+}
+
+// dir stores what becomes of a directory, zero if it was none. The edits are
+// of what is in it; skip is the length of its path with the slash.
+func (x *patcher) dir(id store.ID, edits []Edit, skip int) (store.ID, error) {
+	var list []Entry
+	if !id.IsZero() {
+		for e, err := range Entries(x.ctx, x.g, id) {
+			if err != nil {
+				return store.ID{}, err
+			}
+			list = append(list, e)
+		}
+	}
+	for len(edits) > 0 {
+		name, _, _ := strings.Cut(edits[0].Path[skip:], "/")
+		n := 0
+		for n < len(edits) && (edits[n].Path[skip:] == name || strings.HasPrefix(edits[n].Path[skip:], name+"/")) {
+			n++
+		}
+		at, found := slices.BinarySearchFunc(list, name, func(e Entry, name string) int { return cmp.Compare(e.Name, name) })
+		var old *Entry
+		if found {
+			old = &list[at]
+		}
+		e, err := x.name(old, name, edits[:n], skip)
+		if err != nil {
+			return store.ID{}, err
+		}
+		switch {
+		case e == nil && found:
+			list = slices.Delete(list, at, at+1)
+		case e != nil && found:
+			list[at] = *e
+		case e != nil:
+			list = slices.Insert(list, at, *e)
+		}
+		edits = edits[n:]
+	}
+	return Put(x.p, list)
+}
+
+// name returns what becomes of a name, nil if it goes. The edits are of it and
+// of what is below.
+func (x *patcher) name(old *Entry, name string, edits []Edit, skip int) (*Entry, error) {
+	own := edits[0].Path[skip:] == name
+	below := edits
+	if own {
+		below = edits[1:]
+	}
+	keeps := slices.ContainsFunc(below, func(e Edit) bool { return e.New != nil })
+	switch {
+	case own && edits[0].New == nil && !keeps:
+		return nil, nil
+	case own && edits[0].New == nil:
+		old = nil
+	case own && !edits[0].New.Mode.IsDir():
+		if keeps {
+			return nil, fmt.Errorf("%q: a file with something below it", edits[0].Path)
+		}
+		e := *edits[0].New
+		e.Name = name
+		return &e, nil
+	case !own && !keeps && (old == nil || !old.Mode.IsDir()):
+		return old, nil // what goes is not there
+	}
+	e := Entry{Name: name, Mode: ModeDir | 0o755}
+	if old != nil && old.Mode.IsDir() {
+		e = *old
+	}
+	if own && edits[0].New != nil {
+		e.Mode = edits[0].New.Mode
+	}
+	id, err := x.dir(e.ID, below, skip+len(name)+1)
+	e.ID = id
+	return &e, err
+}
