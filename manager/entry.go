@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -90,6 +91,9 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 		if err != nil {
 			return err
 		}
+		if err := m.isFree(ctx, id, r); err != nil {
+			return err
+		}
 		// The runtime has it by now: that must not be forgotten.
 		if err := m.bind(context.WithoutCancel(ctx), r, id); err != nil {
 			return err
@@ -105,6 +109,23 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 		}
 		if _, ok := m.given.Entry(id); !ok { // the runtime does not keep the tree up to date
 			m.given.Add(data.Entry(id, m.leaf(m.given)))
+		}
+	}
+	return nil
+}
+
+// isFree reports as an error that a runtime has given a step an ID that is
+// another one's.
+func (m *FileSnapshotManager) isFree(ctx context.Context, id string, r *record) error {
+	if id == "" {
+		return nil
+	}
+	for s, err := range m.store.ByEntry(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if s.Entry == id && s.Session == m.opts.Session && s.Worktree == m.project.Worktree() && s.Seq != r.Seq {
+			return fmt.Errorf("entry %q: %w: turn %d has the same", id, session.ErrEntryExists, r.data.Turn)
 		}
 	}
 	return nil
@@ -218,7 +239,7 @@ func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) err
 	}
 	var missing []*record
 	parent := ""
-	records := &line{m, nil}
+	records := &line{m: m}
 	r, err := m.stepAt(ctx, head.step(), head.Session)
 	for ; r != nil || err != nil; r, err = records.prev(ctx, r) {
 		if err != nil {

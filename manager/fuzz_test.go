@@ -61,7 +61,7 @@ func FuzzStepData(f *testing.F) {
 		if got.SnapshotSeq != 0 {
 			return // a record is looked up
 		}
-		r, err := (&line{m, nil}).stepOf(context.Background(), e)
+		r, err := (&line{m: m}).stepOf(context.Background(), e)
 		if err != nil {
 			t.Fatal(err)
 		}

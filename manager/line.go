@@ -107,21 +107,37 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 // each step names the one before it. A log, where there is one, says where its
 // entries are on the line, and has steps that were recorded elsewhere.
 type line struct {
-	m   *FileSnapshotManager
-	log *session.Tree // nil: there is none
+	m          *FileSnapshotManager
+	log        *session.Tree // nil: there is none
+	hasWaiting bool          // there are steps that do not stand where they belong in the log
 }
 
 // line returns the session's line.
 func (m *FileSnapshotManager) line(ctx context.Context) (*line, error) {
 	log, err := m.entries(ctx)
-	return &line{m, log}, err
+	if err != nil || log == nil {
+		return &line{m: m}, err
+	}
+	return m.lineOf(ctx, log)
+}
+
+// lineOf returns the session's line by a log.
+func (m *FileSnapshotManager) lineOf(ctx context.Context, log *session.Tree) (*line, error) {
+	l := &line{m: m, log: log}
+	head, err := m.newest(ctx, m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	untold, err := m.newestUntold(ctx, head)
+	l.hasWaiting = untold != 0 || len(l.index().late) > 0
+	return l, err
 }
 
 // tip returns the step or the start at which the session stands, nil if
 // nothing is known of any.
 func (l *line) tip(ctx context.Context) (*record, error) {
 	if l.log != nil {
-		r, err := l.at(ctx, l.m.leaf(l.log))
+		r, err := l.at(ctx, l.m.leaf(l.log), true)
 		if r != nil || err != nil {
 			return r, err
 		}
@@ -131,37 +147,43 @@ func (l *line) tip(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	if l.log != nil { // before all steps
-		return l.m.stepAt(ctx, head.start(), head.Session)
+		return l.m.stepAt(ctx, head.begin(), head.Session)
 	}
 	return l.m.stepAt(ctx, head.step(), head.Session)
 }
 
 // at returns the newest step on the path to an entry of the log, nil if there
-// is none. The error is that of [session.Tree.Path].
-func (l *line) at(ctx context.Context, id string) (*record, error) {
+// is none. after says to count what was done behind the last entry, too. The
+// error is that of [session.Tree.Path].
+func (l *line) at(ctx context.Context, id string, after bool) (*record, error) {
 	path, err := l.log.Path(id)
 	if err != nil {
 		return nil, err
 	}
 	var tip *record
-	for _, e := range slices.Backward(path) {
+	standing := -1 // where on the path
+	for i, e := range slices.Backward(path) {
 		if tip, err = l.standing(ctx, e); err != nil {
 			return nil, err
 		}
 		if tip != nil {
+			standing = i
 			break
 		}
 	}
 	// Behind it come steps that the log was given late, or not yet.
+	waiting, err := l.waiting(ctx, path, after)
+	if err != nil || len(waiting) == 0 {
+		return tip, err
+	}
 	behind, err := l.recorded(ctx, tip)
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := l.waiting(ctx, path)
-	if err != nil {
-		return nil, err
-	}
 	for _, r := range waiting {
+		if tip != nil && tip.Seq == 0 && slices.IndexFunc(path, func(e *session.Entry) bool { return e.ID == r.Above }) < standing {
+			continue // it comes before what only the log has
+		}
 		on := r.data.Prev
 		if on > behind { // and perhaps it is lost
 			prev, err := l.m.stepAt(ctx, on, r.Session)
@@ -193,12 +215,13 @@ func (l *line) recorded(ctx context.Context, tip *record) (uint64, error) {
 	if err != nil || head == nil {
 		return 0, err
 	}
-	return head.start(), nil
+	return head.begin(), nil
 }
 
 // waiting returns the steps that belong to a path of the log, but do not stand
-// there: it was given them late, or not yet. They are in order.
-func (l *line) waiting(ctx context.Context, path []*session.Entry) ([]*record, error) {
+// there: it was given them late, or not yet. They are in order. after says to
+// count those behind the last entry of the path, too.
+func (l *line) waiting(ctx context.Context, path []*session.Entry, after bool) ([]*record, error) {
 	on := make(map[string]bool, len(path))
 	for _, e := range path {
 		on[e.ID] = true
@@ -215,10 +238,14 @@ func (l *line) waiting(ctx context.Context, path []*session.Entry) ([]*record, e
 	if err != nil {
 		return nil, err
 	}
+	if !after {
+		path = path[:max(len(path)-1, 0)]
+		delete(on, id)
+	}
 	list := slices.DeleteFunc(untold, func(r *record) bool { return r.Above != "" && !on[r.Above] })
 	for _, e := range path {
 		for _, late := range l.index().late[e.ID] {
-			if !on[late.ID] && l.elsewhere(late, e.ID, id) {
+			if late.ID != id && !on[late.ID] && l.elsewhere(late, e.ID, id) {
 				continue
 			}
 			r, err := l.stepOf(ctx, late)
@@ -266,7 +293,7 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 		case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat): // an entry from elsewhere
 		case err != nil:
 			return nil, err
-		case r.Tree == s.tree && r.isStep():
+		case s.isOf(r):
 			return r.withEntry(e.ID), nil
 		}
 	}
@@ -290,6 +317,9 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 	case r.Seq == 0:
 		e, _ := l.log.Entry(r.Entry)
 		prev, err := l.above(ctx, e.ParentID)
+		if err == nil && l.hasWaiting {
+			prev, err = l.at(ctx, e.ParentID, true)
+		}
 		if prev == nil && err == nil {
 			prev = madeUpStart(r)
 		}
@@ -304,18 +334,23 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 	if e := l.entryOf(prev); e != nil {
 		prev = prev.withEntry(e.ID)
 	}
-	if prev.Kind == kindStep && !l.stands(prev) {
-		return prev, nil
-	}
 	place := r.Above
 	if e, ok := l.log.Entry(r.Entry); ok && l.stands(r) {
 		place = e.ParentID
 	}
 	above, err := l.above(ctx, place)
-	if above != nil && above.Seq == 0 {
-		prev = above
+	if err != nil || above == nil || above.Seq != 0 {
+		return prev, err
 	}
-	return prev, err
+	// The log has one of its own there.
+	path, err := l.log.Path(above.Entry)
+	if err != nil {
+		return nil, err
+	}
+	if prev.Kind == kindStep && !l.stands(prev) && !slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == prev.Above }) {
+		return prev, nil // which comes behind it
+	}
+	return above, nil
 }
 
 // above returns the step that stands nearest above an entry of the log, or on
@@ -352,7 +387,7 @@ func madeUpStart(first *record) *record {
 // entryOf returns the entry that the log has of a step, nil if it has none.
 func (l *line) entryOf(r *record) *session.Entry {
 	e := l.index().bySeq[r.Seq]
-	if e == nil || l.m.stepIn(e).tree != r.Tree {
+	if e == nil || !l.m.stepIn(e).isOf(r) {
 		return nil
 	}
 	return e
@@ -416,7 +451,7 @@ func (l *line) ancestor(ctx context.Context, r *record, is func(*record) bool) (
 			}
 		}
 		prev, err := l.prev(ctx, r)
-		if err != nil {
+		if err = errors.Join(err, context.Cause(ctx)); err != nil {
 			return nil, err
 		}
 		if prev == nil {
@@ -454,7 +489,8 @@ func (l *line) way(ctx context.Context, from, to *record) (back, forth []*record
 			}
 			seen[side][keyOf(r)] = len(steps[side])
 			steps[side] = append(steps[side], r)
-			if at[side], err = l.prev(ctx, r); err != nil {
+			at[side], err = l.prev(ctx, r)
+			if err = errors.Join(err, context.Cause(ctx)); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -464,4 +500,14 @@ func (l *line) way(ctx context.Context, from, to *record) (back, forth []*record
 	}
 	slices.Reverse(steps[1])
 	return steps[0], steps[1], nil
+}
+
+// isBelow reports whether the session stands at an entry of the log or below
+// it. Where there is no log it does.
+func (l *line) isBelow(id string) (bool, error) {
+	if l.log == nil || id == "" {
+		return true, nil
+	}
+	path, err := l.log.Path(l.m.leaf(l.log))
+	return slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == id }), err
 }

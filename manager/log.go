@@ -88,8 +88,11 @@ func (m *FileSnapshotManager) adoptFile(ctx context.Context) error {
 // adopt names the entries of steps that the runtime did not, and pins what the
 // log names and this session has no records of its own for.
 func (m *FileSnapshotManager) adopt(ctx context.Context, entries *session.Tree) error {
-	l := &line{m, entries}
 	if _, err := entries.Path(m.leaf(entries)); err != nil {
+		return err
+	}
+	l, err := m.lineOf(ctx, entries)
+	if err != nil {
 		return err
 	}
 	want := make(map[store.State]bool)
@@ -189,8 +192,22 @@ func (m *FileSnapshotManager) pin(ctx context.Context, want map[store.State]bool
 // A stepEntry is what is kept in mind of a step-snapshot entry.
 type stepEntry struct {
 	seq   uint64   // number of its record; 0: none is known
-	tree  store.ID // that the turn left
+	turn  int      // index
+	base  store.ID // at its start; zero: not known
+	tree  store.ID // that it left
 	above string   // of a step that the log was given late: the entry that it belongs behind
+}
+
+// isOf reports whether an entry is that of a record, which has the same number:
+// one that was made in another store may have it, too.
+func (s *stepEntry) isOf(r *record) bool {
+	switch {
+	case !r.isStep() || r.Tree != s.tree:
+		return false
+	case r.Kind == kindStart:
+		return s.base.IsZero() && s.turn == 0
+	}
+	return r.Base.Tree == s.base && r.data.Turn == s.turn
 }
 
 // stepIn returns what a step-snapshot entry says in short, nil if the entry is
@@ -202,7 +219,10 @@ func (m *FileSnapshotManager) stepIn(e *session.Entry) *stepEntry {
 	s, ok := m.steps[e]
 	if !ok {
 		if d := parseStep(e); d != nil {
-			s = &stepEntry{d.SnapshotSeq, d.SnapshotTreeHash, d.AboveEntryID}
+			s = &stepEntry{d.SnapshotSeq, d.TurnIndex, store.ID{}, d.SnapshotTreeHash, d.AboveEntryID}
+			if d.BaselineTreeHash != nil {
+				s.base = *d.BaselineTreeHash
+			}
 		} else {
 			m.log.Warn("step-snapshot is not ours", "entry", e.ID)
 		}

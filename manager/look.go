@@ -176,7 +176,7 @@ func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) er
 		if err != nil {
 			return err
 		}
-		r.data.Prev, r.data.Start = prev.Seq, prev.start()
+		r.data.Prev, r.data.Start, r.data.Begin = prev.Seq, prev.start(), o.head.begin()
 		if r.data.Untold, err = m.newestUntold(ctx, o.head); err != nil {
 			return err
 		}

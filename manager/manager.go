@@ -100,8 +100,12 @@ type FileSnapshotManager struct {
 	loaded map[uint64]*record            // records that were read
 	steps  map[*session.Entry]*stepEntry // step-snapshots of the log that were read; nil: not ours
 	index  *logIndex
-	turn   int // index of the next turn, if it builds on turnOf
-	turnOf uint64
+
+	// Index of the next turn, if it builds on this step and the log has gone on
+	// from this leaf.
+	turn       int
+	turnOf     uint64
+	turnLeafOf string
 
 	turnLeaf, turnLeafAt string // where a turn was said to begin, and the log's leaf then
 }
@@ -139,6 +143,9 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 		return nil, err
 	}
 	m := newManager(project, dir, s, opts)
+	if m.isOwnLog(opts.SessionFile) {
+		m.opts.SessionFile = "" // it follows from the records
+	}
 	if _, err := m.entries(ctx); err != nil {
 		return nil, errors.Join(err, m.store.Close())
 	}
@@ -153,6 +160,19 @@ func newManager(project *tree.Project, dir string, s *store.Store, opts *Options
 		m.log = slog.New(slog.DiscardHandler)
 	}
 	return m
+}
+
+// isOwnLog reports whether a file is our own log of the session.
+func (m *FileSnapshotManager) isOwnLog(name string) bool {
+	if name == "" || m.opts.Session == "" {
+		return false
+	}
+	given, err := os.Stat(name)
+	if err != nil {
+		return false
+	}
+	own, err := os.Stat(filepath.Join(m.dir, m.sessionsDir(), m.opts.Session+".jsonl"))
+	return err == nil && os.SameFile(given, own)
 }
 
 func badSession(id string) error {
@@ -185,7 +205,7 @@ func (m *FileSnapshotManager) UseSession(id string) error {
 
 // forget drops what the manager remembers of where the session stands.
 func (m *FileSnapshotManager) forget() {
-	m.turn, m.turnOf, m.turnLeaf, m.turnLeafAt, m.index = 0, 0, "", "", nil
+	m.turn, m.turnOf, m.turnLeafOf, m.turnLeaf, m.turnLeafAt, m.index = 0, 0, "", "", "", nil
 	clear(m.steps)
 }
 

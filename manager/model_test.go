@@ -164,8 +164,10 @@ type modelSession struct {
 	turn    int          // index of the open turn
 	knows   bool         // the manager remembers turns that changed nothing
 	lastOn  *modelStep   // since this step
-	next    int
-	returns string // what the append callback returns: "id" or "nothing"
+
+	lastLeaf string // and this leaf of the log; "": wherever it is
+	next     int
+	returns  string // what the append callback returns: "id" or "nothing"
 }
 
 // A model runs random events against managers and a naive model side by side.
@@ -277,15 +279,11 @@ func (md *model) begin(s *modelSession) {
 			maps.Copy(s.foreign, o.claims)
 		}
 	}
-	steps, _ := md.resolve(s, &session.Entry{ID: s.log.Leaf()})
-	s.on, s.turn = nil, 0
-	if len(steps) > 0 {
-		s.on = steps[len(steps)-1]
-	}
+	s.on, s.turn = md.tip(s, s.log.Leaf(), true), 0
 	if s.on != nil {
 		s.turn = s.on.turn + 1
 	}
-	if s.knows && s.lastOn == s.on {
+	if s.knows && s.lastOn == s.on && (s.lastLeaf == "" || md.above(s, s.log.Leaf())[s.lastLeaf]) {
 		s.turn = max(s.turn, s.next)
 	}
 }
@@ -328,6 +326,7 @@ func (md *model) finish(s *modelSession) {
 	var changes map[string]modelChange
 	var own *modelStep
 	full := errors.New("the log is full")
+	leaf := s.log.Leaf()
 	md.look(func() {
 		changes = md.changes(s)
 		queue := slices.Clone(s.untold)
@@ -365,14 +364,14 @@ func (md *model) finish(s *modelSession) {
 		s.untold = queue[calls:]
 	})
 	s.open = false
-	s.knows, s.lastOn, s.next = true, s.on, s.turn+1
+	s.knows, s.lastOn, s.lastLeaf, s.next = true, s.on, leaf, s.turn+1
 	if (own != nil) != (result.Data != nil) {
 		md.Errorf("session %s: a turn with %d changes (%v) has data %+v", s.id, len(changes), changes, result.Data)
 	}
 	if own == nil || result.Data == nil {
 		return
 	}
-	s.lastOn = own
+	s.lastOn, s.lastLeaf = own, ""
 	got := make(map[string]modelChange)
 	for _, part := range []struct {
 		diff  *Diff
@@ -619,7 +618,7 @@ func (md *model) resolve(s *modelSession, e *session.Entry) (steps []*modelStep,
 		tip = md.stepOf(s, e.ID)
 	}
 	if tip == nil {
-		tip = md.tip(s, e.ID)
+		tip = md.tip(s, e.ID, false)
 	}
 	state = s.start
 	if tip != nil {
@@ -633,13 +632,18 @@ func (md *model) resolve(s *modelSession, e *session.Entry) (steps []*modelStep,
 }
 
 // tip returns the step at which the session was at an entry, nil for the start.
-func (md *model) tip(s *modelSession, id string) *modelStep {
+// after says to count what was done behind the entry, too.
+func (md *model) tip(s *modelSession, id string, after bool) *modelStep {
 	on := md.above(s, id)
+	behind := maps.Clone(on)
+	if !after {
+		delete(behind, id)
+	}
 	var tip *modelStep
 	var waiting []*modelStep
 	for entry, st := range s.steps {
 		switch {
-		case st.late && on[st.above]:
+		case st.late && behind[st.above]:
 			if there := md.above(s, entry); on[entry] || !there[st.above] || there[id] {
 				waiting = append(waiting, st)
 			}
@@ -648,7 +652,7 @@ func (md *model) tip(s *modelSession, id string) *modelStep {
 		}
 	}
 	for _, st := range s.untold {
-		if on[st.above] {
+		if behind[st.above] {
 			waiting = append(waiting, st)
 		}
 	}

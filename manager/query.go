@@ -51,7 +51,7 @@ func (m *FileSnapshotManager) LatestSnapshotOnPath(ctx context.Context, leaf str
 	if leaf == "@" || l.log == nil {
 		return m.snapshotOf(ctx, leaf)
 	}
-	r, err := l.at(ctx, leaf)
+	r, err := l.at(ctx, leaf, false)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,8 @@ type recordData struct {
 	Prev  uint64 `json:"prev,omitempty"`  // the step before this record, or the start
 	Jump  uint64 `json:"jump,omitempty"`  // of a step: one further back
 	Depth int    `json:"depth,omitempty"` // of a step: steps from the start; the start has 0
-	Start uint64 `json:"start,omitempty"` // of the session
+	Start uint64 `json:"start,omitempty"` // of the line; after a fork, of the session that it was forked from
+	Begin uint64 `json:"begin,omitempty"` // start of the session itself
 
 	// Of a step.
 	Turn        int      `json:"turn,omitempty"`
@@ -86,7 +87,7 @@ func readRecord(s *store.Snapshot) (*record, error) {
 	default:
 		return nil, fmt.Errorf("snapshot %d: %w: kind %q", s.Seq, store.ErrFormat, s.Kind)
 	}
-	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Untold) >= s.Seq {
+	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Begin, d.Untold) >= s.Seq {
 		return nil, fmt.Errorf("snapshot %d: data: %w: it names one after it", s.Seq, store.ErrCorrupt)
 	}
 	states := len(s.Also) + 2
@@ -191,7 +192,15 @@ func (r *record) step() uint64 {
 	return r.data.Prev
 }
 
-// start returns the number of the start of the record's session.
+// begin returns the number of the start of the record's session.
+func (r *record) begin() uint64 {
+	if r.Kind == kindStart {
+		return r.Seq
+	}
+	return r.data.Begin
+}
+
+// start returns the number of the start of the line that a record is on.
 func (r *record) start() uint64 {
 	if r.Kind == kindStart {
 		return r.Seq

@@ -1358,3 +1358,232 @@ func TestForeignBackwards(t *testing.T) {
 		}
 	}
 }
+
+// A message of the user stands for what was before its turn, also where the
+// turn's step was never logged.
+func TestUserMessageOfUnloggedTurn(t *testing.T) {
+	for _, told := range []bool{false, true} {
+		b := newBench(t)
+		b.log = session.NewTree(session.Header{ID: "s"})
+		m := b.reopen("s")
+		b.initialize(m)
+		b.message("user")
+		b.message("assistant")
+		b.turn(m, func() { b.write("f", "1") })
+		u := b.message("user")
+		b.failing(m, func() { b.write("g", "1") })
+		if told {
+			b.message("assistant")
+			b.turn(m, func() { b.write("h", "1") })
+		}
+		p, err := m.Resolve(t.Context(), u)
+		if err != nil || p.TurnIndex != 0 {
+			t.Errorf("told %v: the message is at turn %d, %v; want 0", told, p.TurnIndex, err)
+		}
+		if rows := b.modified(m, &Range{To: u}); len(rows) != 1 {
+			t.Errorf("told %v: before the message: %v", told, brief(rows))
+		}
+	}
+}
+
+// A log that was in another store meanwhile keeps the steps of both.
+func TestLogFromElsewhereAndBack(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.message("user")
+	b.turn(m, func() { b.write("f", "1") })
+	b.failing(m, func() { b.write("g", "1") })
+	far := newBench(t)
+	far.log = b.log
+	o := far.reopen("s")
+	far.initialize(o)
+	far.message("user")
+	far.turn(o, func() { far.write("far", "1") })
+	m = b.reopen("s")
+	b.turn(m, func() { b.write("h", "1") })
+	var got []string
+	for mo, err := range m.Timeline(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mo.Kind == kindStep {
+			own, _, err := mo.Changes(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, own.Added...)
+		}
+	}
+	if d := cmp.Diff([]string{"h", "far", "g", "f"}, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// Parents that form a cycle are an error wherever they are.
+func TestCycleOffThePath(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	base := b.initialize(m).Tree
+	for _, e := range [][2]string{{"self", "self"}, {"a", "b"}, {"b", "a"}} {
+		d := &StepSnapshotData{BaselineTreeHash: &base, SnapshotTreeHash: base, SnapshotSeq: 999}
+		b.log.Add(d.Entry(e[0], e[1]))
+	}
+	b.log.Add(session.Entry{ID: "root", Type: "message", Role: "user"})
+	m = b.reopen("s")
+	b.turn(m, func() { b.write("f", "1") })
+	for _, rev := range []string{"self", "a", "b"} {
+		if _, err := m.ModifiedFiles(t.Context(), &Range{From: rev}); !errors.Is(err, session.ErrCycle) {
+			t.Errorf("from %s: %v, want %v", rev, err, session.ErrCycle)
+		}
+	}
+}
+
+// A turn that ends in another process is on the branch on which it began.
+func TestDetachedTurnOnBranch(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	detached := func(o *Options) { o.Detached = true }
+	m := b.reopen("s", detached)
+	b.initialize(m)
+	root := b.message("user")
+	left := b.turn(m, func() { b.write("left", "1") })
+	m = b.reopen("s", detached)
+	if _, err := m.OnTurnStart(t.Context(), &Turn{Leaf: root}); err != nil {
+		t.Fatal(err)
+	}
+	m = b.reopen("s", detached)
+	b.write("right", "1")
+	if _, err := m.OnTurnEnd(t.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") }); err == nil {
+		t.Error("no error")
+	}
+	for leaf, want := range map[string]string{root: "right", left: "left"} {
+		if err := b.log.SetLeaf(leaf); err != nil {
+			t.Fatal(err)
+		}
+		b.message("user")
+		m = b.reopen("s", detached)
+		if got := brief(b.modified(m, nil)); len(got) != 1 || got[want] == "" {
+			t.Errorf("below %s: %v, want %s", leaf, got, want)
+		}
+	}
+}
+
+// A snapshot that somebody takes in a runtime's session waits for the
+// runtime's log like a step of its own.
+func TestSnapshotInRuntimesSession(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.message("user")
+	b.turn(m, func() { b.write("f", "1") })
+	b.write("mine", "1")
+	if _, err := m.Snapshot(t.Context(), &SnapshotOptions{Label: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	b.start(m)
+	b.write("g", "1")
+	if r := b.end(m); r.Data.TurnIndex != 2 {
+		t.Errorf("the next turn is turn %d, want 2", r.Data.TurnIndex)
+	}
+	for name, m := range map[string]*FileSnapshotManager{"log": m, "records": b.open("s")} {
+		if got := len(b.timeline(m)); got != 4 {
+			t.Errorf("by the %s the timeline has %d moments, want 4", name, got)
+		}
+	}
+}
+
+// A fork keeps the steps that its log did not take behind a place before the
+// copied ones.
+func TestForkWithUnloggedStep(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "a"})
+	a := b.reopen("a")
+	b.initialize(a)
+	u := b.message("user")
+	first := b.turn(a, func() { b.write("f", "1") })
+	m := b.reopen("b")
+	b.initialize(m)
+	at := func(leaf string) {
+		if err := b.log.SetLeaf(leaf); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at(u)
+	b.failing(m, func() { b.write("g", "1") })
+	at(first)
+	b.turn(m, func() { b.write("h", "1") })
+	at(u)
+	if got := brief(b.modified(m, nil)); len(got) != 1 || got["g"] == "" {
+		t.Errorf("before the copied step: %v, want g", got)
+	}
+}
+
+// An entry from another store is not taken for a record that has its number
+// and its tree by chance.
+func TestEntryOfAnotherStore(t *testing.T) {
+	far := newBench(t)
+	far.log = session.NewTree(session.Header{ID: "s"})
+	o := far.reopen("s")
+	far.write("f", "0")
+	far.initialize(o)
+	for _, content := range []string{"1", "2"} {
+		far.turn(o, func() { far.write("f", content) })
+	}
+	b := newBench(t)
+	other := b.open("other")
+	b.write("f", "x")
+	b.initialize(other)
+	for _, content := range []string{"y", "2"} {
+		b.turn(other, func() { b.write("f", content) })
+	}
+	b.log = far.log
+	m := b.reopen("s")
+	var want, got []string
+	for _, line := range far.timeline(o) {
+		want = append(want, line)
+	}
+	if got = b.timeline(m); !cmp.Equal(want[:2], got[:min(2, len(got))]) {
+		t.Errorf("timeline is %q, want %q", got, want)
+	}
+}
+
+// Two steps cannot have one entry.
+func TestSameEntryTwice(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	same := func(context.Context, *StepSnapshotData) (string, error) { return "same", nil }
+	for i, want := range []error{nil, session.ErrEntryExists} {
+		b.start(m)
+		b.write("f", fmt.Sprint(i))
+		if _, err := m.OnTurnEnd(t.Context(), same); !errors.Is(err, want) {
+			t.Errorf("turn %d: %v, want %v", i, err, want)
+		}
+	}
+}
+
+// Turns that changed nothing count on their own branch.
+func TestEmptyTurnsOnBranch(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.message("user")
+	first := b.turn(m, func() { b.write("f", "1") })
+	b.message("user")
+	b.turn(m, func() {})
+	b.turn(m, func() {})
+	if err := b.log.SetLeaf(first); err != nil {
+		t.Fatal(err)
+	}
+	b.message("user")
+	b.start(m)
+	b.write("g", "1")
+	if r := b.end(m); r.Data.TurnIndex != 1 {
+		t.Errorf("turn %d, want 1", r.Data.TurnIndex)
+	}
+}

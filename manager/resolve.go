@@ -81,8 +81,8 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 		return l.nthLast(ctx, n)
 	}
 	if digits, ok := strings.CutPrefix(rev, "turn:"); ok {
-		n, err := strconv.Atoi(digits)
-		if err != nil || n < 0 {
+		n, err := parseNumber(digits)
+		if err != nil {
 			return nil, fmt.Errorf("turn %q: %w: want a number from 0", digits, ErrUnknown)
 		}
 		return l.atTurn(ctx, n)
@@ -118,8 +118,14 @@ func generations(rev string) (n int, ok bool) {
 	if !ok || digits == "" {
 		return 1, ok
 	}
-	n, err := strconv.Atoi(digits)
-	return n, err == nil && n >= 0
+	n, err := parseNumber(digits)
+	return n, err == nil
+}
+
+// parseNumber reads a number that is not negative, without a sign.
+func parseNumber(digits string) (int, error) {
+	n, err := strconv.ParseUint(digits, 10, 31)
+	return int(n), err
 }
 
 // startPoint returns the start of the session.
@@ -213,6 +219,9 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 // the agent and a result of its tools stand for the step behind them, which is
 // appended when the turn ends; anything else for what was before it.
 func (l *line) atEntry(ctx context.Context, e *session.Entry) (*Point, error) {
+	if _, err := l.log.Path(e.ID); err != nil {
+		return nil, err
+	}
 	if e.Type == "custom" && e.CustomType == session.StepSnapshot {
 		r, err := l.stepOf(ctx, e)
 		if err != nil {
@@ -229,7 +238,7 @@ func (l *line) atEntry(ctx context.Context, e *session.Entry) (*Point, error) {
 			return l.stepPoint(ctx, r)
 		}
 	}
-	r, err := l.at(ctx, e.ID)
+	r, err := l.at(ctx, e.ID, false)
 	if err != nil {
 		return nil, err
 	}
@@ -369,7 +378,13 @@ func (l *line) position(ctx context.Context) (prev uint64, turns int, err error)
 		return 0, 0, err
 	}
 	if l.m.turnOf == prev {
-		turns = max(turns, l.m.turn)
+		here, err := l.isBelow(l.m.turnLeafOf)
+		if err != nil {
+			return 0, 0, err
+		}
+		if here {
+			turns = max(turns, l.m.turn)
+		}
 	}
 	return prev, turns, nil
 }

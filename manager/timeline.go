@@ -78,6 +78,8 @@ func (l *line) timeline(ctx context.Context, yield func(*Moment, error) bool) {
 				return
 			}
 			newer = r
+		} else if r.Kind == kindStart && !l.m.offlineBetween(ctx, r, newer, yield) {
+			return
 		}
 		if !r.State().IsZero() && !yield(l.m.momentOf(r), nil) { // a start may be lost
 			return

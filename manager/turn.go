@@ -142,7 +142,7 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 			if turn.Leaf != "" {
 				m.turnLeaf, m.turnLeafAt = turn.Leaf, l.log.Leaf()
 			}
-			next.Leaf = m.leaf(l.log)
+			next.Leaf, next.LeafAt = m.leaf(l.log), l.log.Leaf()
 		}
 		if next.Prev, next.Turn, err = l.position(ctx); err != nil {
 			return err
@@ -438,6 +438,13 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 // log is ours. A snapshot that somebody asked for is recorded whenever the
 // directory is not as it was, whoever changed it.
 func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOptions, ours bool, asked *SnapshotOptions) (*Result, error) {
+	if asked != nil { // where a runtime keeps a log, the step waits for it
+		log, err := m.entries(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ours = log == nil
+	}
 	entry := ""
 	if ours {
 		var err error
@@ -460,7 +467,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 			if err := m.commit(ctx, o, r); err != nil {
 				return err
 			}
-			if ours {
+			if asked != nil || ours {
 				o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, nil)
 			}
 			return nil
@@ -514,9 +521,12 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		}
 		switch {
 		case r.Seq != 0:
-			m.turn, m.turnOf = t.Turn+1, r.Seq
+			m.turn, m.turnOf, m.turnLeafOf = t.Turn+1, r.Seq, ""
 		case asked == nil && !wasCutOff: // a turn that changed nothing
-			m.turn, m.turnOf = t.Turn+1, t.Prev
+			m.turn, m.turnOf, m.turnLeafOf = t.Turn+1, t.Prev, ""
+			if log, err := m.entries(ctx); err == nil && log != nil {
+				m.turnLeafOf = m.leaf(log)
+			}
 		}
 		return nil
 	})
@@ -533,6 +543,9 @@ func (m *FileSnapshotManager) turnToEnd(ctx context.Context, o *look) (*openTurn
 		return nil, nil
 	}
 	if m.isOurs(t) {
+		if m.turnLeaf == "" && t.Leaf != t.LeafAt { // another process was told so
+			m.turnLeaf, m.turnLeafAt = t.Leaf, t.LeafAt
+		}
 		recorded, err := m.isRecorded(ctx, o, t)
 		if recorded { // but the end could not be written
 			o.turns.remove(t)

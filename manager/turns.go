@@ -33,8 +33,9 @@ type openTurn struct {
 	RuntimeTurn *int        `json:"runtimeTurn,omitempty"`
 	After       uint64      `json:"after"` // newest record of the worktree when it began
 	Base        store.State `json:"base"`
-	Prev        uint64      `json:"prev"`           // step that it builds on
-	Leaf        string      `json:"leaf,omitempty"` // of the log when it began
+	Prev        uint64      `json:"prev"`             // step that it builds on
+	Leaf        string      `json:"leaf,omitempty"`   // of the log, where it began
+	LeafAt      string      `json:"leafAt,omitempty"` // the log's own leaf then
 	ToolWindows bool        `json:"toolWindows,omitempty"`
 	Tools       []string    `json:"tools,omitempty"`   // that run
 	Claims      [][]byte    `json:"claims,omitempty"`  // paths that it wrote
