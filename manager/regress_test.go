@@ -1542,11 +1542,8 @@ func TestEntryOfAnotherStore(t *testing.T) {
 	}
 	b.log = far.log
 	m := b.reopen("s")
-	var want, got []string
-	for _, line := range far.timeline(o) {
-		want = append(want, line)
-	}
-	if got = b.timeline(m); !cmp.Equal(want[:2], got[:min(2, len(got))]) {
+	want, got := far.timeline(o), b.timeline(m)
+	if !cmp.Equal(want[:2], got[:min(2, len(got))]) {
 		t.Errorf("timeline is %q, want %q", got, want)
 	}
 }
