@@ -221,6 +221,10 @@ func (m *FileSnapshotManager) stretches(ctx context.Context, newest uint64, o *o
 	var list []stretch
 	state, seq := o.Base, o.After
 	for _, r := range slices.Backward(records) {
+		if r.Kind == kindRestore { // whose changes are nobody's turn
+			state, seq = r.State(), r.Seq
+			continue
+		}
 		windows := r.data.Windows
 		mine := slices.Contains(windows, o.Session) || !announced && len(windows) == 0
 		contested := len(windows) > 1 || len(windows) == 1 && windows[0] != o.Session

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -232,13 +233,17 @@ func (m *FileSnapshotManager) appendOwn(ctx context.Context, ours bool) error {
 	return err
 }
 
-// completeOwn appends what our own log lacks of the line up to head.
+// completeOwn appends what our own log lacks of the line up to head, and of the
+// restores.
 func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) error {
 	if err := m.own.Refresh(ctx); err != nil {
 		return err
 	}
+	has := func(r *record) bool {
+		_, ok := m.own.Tree().Entry(r.Entry)
+		return ok
+	}
 	var missing []*record
-	parent := ""
 	records := &line{m: m}
 	r, err := m.stepAt(ctx, head.step(), head.Session)
 	for ; r != nil || err != nil; r, err = records.prev(ctx, r) {
@@ -248,25 +253,65 @@ func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) err
 		if !r.data.Own {
 			continue // a start without an entry, or a step that a runtime's log has
 		}
-		if _, ok := m.own.Tree().Entry(r.Entry); ok {
-			parent = r.Entry
+		if has(r) {
 			break
 		}
 		missing = append(missing, r)
 	}
-	var entries []session.Entry
-	for _, r := range slices.Backward(missing) {
-		changes, err := m.changes(ctx, r)
+	r, err = m.lastRestore(ctx, head)
+	for ; r != nil || err != nil; r, err = m.restoreBefore(ctx, r) {
 		if err != nil {
 			return err
 		}
-		e := m.dataOf(r, changes).Entry(r.Entry, parent)
-		e.Timestamp = r.Time
-		entries = append(entries, e)
-		parent = r.Entry
+		if r.data.Own && has(r) {
+			break
+		}
+		if r.data.Own {
+			missing = append(missing, r)
+		}
+	}
+	slices.SortFunc(missing, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
+	var entries []session.Entry
+	for _, r := range missing {
+		e, err := m.ownEntry(ctx, r)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, *e)
 	}
 	if len(entries) == 0 {
 		return nil
 	}
 	return m.own.Append(ctx, entries...)
+}
+
+// ownEntry returns the entry of a step, or of a restore, in our own log.
+func (m *FileSnapshotManager) ownEntry(ctx context.Context, r *record) (*session.Entry, error) {
+	parent := ""
+	for seq := r.data.Prev; seq != 0 && parent == ""; { // the nearest that has one
+		up, err := m.stepAt(ctx, seq, r.Session)
+		if err != nil {
+			return nil, err
+		}
+		if seq = up.data.Prev; up.data.Own {
+			parent = up.Entry
+		}
+	}
+	var e *session.Entry
+	if r.Kind == kindRestore {
+		d, err := m.unrevertPoint(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		e = d.entry(r.Entry, parent)
+	} else {
+		changes, err := m.changes(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		step := m.dataOf(r, changes).Entry(r.Entry, parent)
+		e = &step
+	}
+	e.Timestamp = r.Time
+	return e, nil
 }

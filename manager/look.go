@@ -30,6 +30,7 @@ type look struct {
 	capture *tree.Result
 	state   store.State // of the directory now
 	last    *record     // newest record of the worktree, of any session; nil: none
+	session string      // that records
 	head    *record     // newest of this session; nil: none
 	windows []string    // open until now
 	changed bool        // the tree is not that of last
@@ -46,29 +47,19 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 	if err != nil {
 		return nil, err
 	}
-	o := &look{result: new(Result)}
+	var o *look
 	err = m.withTurns(ctx, func(t *turns) (err error) {
-		o.turns = t
-		if o.w, err = m.store.Begin(ctx); err != nil {
+		if o, err = m.under(ctx, t); err != nil {
 			return err
 		}
-		defer func() {
-			o.result.Written = o.w.Stats()
-			// What was put and not committed stays, for the next try.
-			if cerr := o.w.Close(); cerr != nil {
-				m.log.Debug("writer not closed cleanly", "err", cerr)
-			}
-		}()
+		defer o.close(m)
+		if _, err := m.recover(ctx, o, true); err != nil {
+			return err
+		}
 		if o.capture, err = ws.Capture(ctx, o.w, opts); err != nil {
 			return err
 		}
 		o.state = store.State{Tree: o.capture.Tree, Coverage: o.capture.Coverage}
-		if o.last, err = m.newest(ctx, store.AnySession); err != nil {
-			return err
-		}
-		if o.head, err = m.newest(ctx, m.opts.Session); err != nil {
-			return err
-		}
 		if o.head != nil && o.head.step() != 0 {
 			r, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
 			if err != nil {
@@ -78,17 +69,12 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 		}
 		if own := t.of(m.opts.Session); own != nil && m.isOurs(own) {
 			own.End, own.Seen = 0, time.Now()
-		}
-		o.windows = t.windows()
-		if t.Last > o.newestSeq() { // damage took what was recorded last
-			m.log.Warn("record is lost: see the store's check", "seq", t.Last)
-			o.windows = append(o.windows, nobody)
+			o.windows = o.who()
 		}
 		o.changed = o.last == nil || o.last.Tree != o.state.Tree
 		if err := fn(o); err != nil {
 			return err
 		}
-		t.Last = o.newestSeq()
 		return m.bury(t, o.newestSeq())
 	})
 	if err != nil {
@@ -96,6 +82,45 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 	}
 	o.result.Tree, o.result.Capture = o.state.Tree, o.capture
 	return o.result, nil
+}
+
+// under begins a look under the lock on the worktree's turns, without a
+// capture. Close it.
+func (m *FileSnapshotManager) under(ctx context.Context, t *turns) (*look, error) {
+	o := &look{turns: t, session: m.opts.Session, result: new(Result)}
+	var err error
+	if o.w, err = m.store.Begin(ctx); err != nil {
+		return nil, err
+	}
+	if o.last, err = m.newest(ctx, store.AnySession); err == nil {
+		o.head, err = m.newest(ctx, m.opts.Session)
+	}
+	if err != nil {
+		o.close(m)
+		return nil, err
+	}
+	o.windows = o.who()
+	return o, nil
+}
+
+// close ends a look, and says what it added to the store.
+func (o *look) close(m *FileSnapshotManager) {
+	o.turns.Last = max(o.turns.Last, o.newestSeq())
+	o.result.Written = o.w.Stats()
+	// What was put and not committed stays, for the next try.
+	if err := o.w.Close(); err != nil {
+		m.log.Debug("writer not closed cleanly", "err", err)
+	}
+}
+
+// who returns the sessions that may be the cause of what has changed since the
+// last record.
+func (o *look) who() []string {
+	windows := o.turns.windows()
+	if o.turns.Last > o.newestSeq() { // damage took what was recorded last
+		windows = append(windows, nobody)
+	}
+	return windows
 }
 
 // turnOptions are those of a capture that belongs to a turn: over a limit, it
@@ -156,15 +181,23 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 // commit records the state that was seen. The record brings its kind and
 // what is special to it.
 func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) error {
-	r.Tree, r.Coverage, r.Time = o.state.Tree, o.state.Coverage, time.Now()
-	r.Worktree, r.Root, r.Session, r.Log = m.project.Worktree(), m.project.Root, m.opts.Session, m.opts.SessionFile
+	r.data.Partial = o.capture.Partial
+	err := m.commitAt(ctx, o, r, o.state)
+	o.changed = o.changed && err != nil
+	return err
+}
+
+// commitAt records a state of the directory.
+func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, s store.State) error {
+	r.Tree, r.Coverage, r.Time = s.Tree, s.Coverage, time.Now()
+	r.Worktree, r.Root, r.Session, r.Log = m.project.Worktree(), m.project.Root, o.session, m.opts.SessionFile
 	head, err := m.project.Head()
 	if err != nil { // it is only for people
 		m.log.Warn("git commit not recorded", "root", m.project.Root, "err", err)
 	}
 	r.Head = head
 	r.data.After = o.newestSeq()
-	if r.data.Partial = o.capture.Partial; o.head != nil {
+	if o.head != nil {
 		r.Parent = o.head.Seq
 		if r.data.Pins = o.head.data.Pins; o.head.Kind == kindPin {
 			r.data.Pins = append(slices.Clone(r.data.Pins), o.head.Seq)
@@ -172,13 +205,16 @@ func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) er
 		if r.data.Prev == 0 {
 			r.data.Prev = o.head.step()
 		}
-		prev, err := m.stepAt(ctx, r.data.Prev, m.opts.Session)
+		prev, err := m.stepAt(ctx, r.data.Prev, o.session)
 		if err != nil {
 			return err
 		}
 		r.data.Prev, r.data.Start, r.data.Begin = prev.Seq, prev.start(), o.head.begin()
 		if r.data.Untold, err = m.newestUntold(ctx, o.head); err != nil {
 			return err
+		}
+		if r.data.Restored = o.head.data.Restored; o.head.Kind == kindRestore {
+			r.data.Restored = o.head.Seq
 		}
 	}
 	if r.Kind == kindStep {
@@ -190,6 +226,6 @@ func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) er
 	if err := o.w.Commit(ctx, r.Snapshot, r.Parent); err != nil {
 		return err
 	}
-	o.last, o.head, o.changed, o.result.Snapshot = r, r, false, r.Snapshot
+	o.last, o.head, o.result.Snapshot = r, r, r.Snapshot
 	return nil
 }

@@ -300,7 +300,7 @@ func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*M
 		if err != nil {
 			return err
 		}
-		if newer != nil {
+		if newer != nil && newer.Kind != kindRestore {
 			if err := m.addStretch(ctx, rows, r, newer, back); err != nil {
 				return err
 			}

@@ -17,6 +17,9 @@ const (
 	kindTool  = "tool"  // found at the end of a tool
 	kindStep  = "step"  // a turn has ended and had changed something
 	kindPin   = "pin"   // steps of another session, which the session's log names, are kept for it
+
+	kindIntent  = "intent"  // a restore is about to begin
+	kindRestore = "restore" // a restore has ended
 )
 
 // recordVersion is the version of recordData.
@@ -51,6 +54,24 @@ type recordData struct {
 	Own    bool     `json:"own,omitempty"`    // the entry is one of our own log
 	Untold uint64   `json:"untold,omitempty"` // newest step before this record that no log had been given then
 	Pins   []uint64 `json:"pins,omitempty"`   // the session's records of kind pin before this one
+
+	Restored uint64 `json:"restored,omitempty"` // the session's newest record of kind restore before this one
+
+	// Of a restore and its intent. Prev is where it leads, which is where the
+	// session's files stand from then on.
+	ID     string `json:"id,omitempty"`     // in the names of files that lie beside others meanwhile
+	From   uint64 `json:"from,omitempty"`   // where the files stood before
+	At     uint64 `json:"at,omitempty"`     // where the log stood, if there was one
+	Undoes uint64 `json:"undoes,omitempty"` // the restore that it takes back
+
+	// The lists of undo and redo, as they are after it: the restore that comes
+	// next in each, and what comes next after this one in the list that it
+	// is in. A number of its own is not known yet when it is written: 0 there
+	// and Tops says so.
+	Undo  uint64 `json:"undo,omitempty"`
+	Redo  uint64 `json:"redo,omitempty"`
+	Below uint64 `json:"below,omitempty"`
+	Tops  string `json:"tops,omitempty"` // "undo" or "redo": this restore comes next in that list; or "none"
 }
 
 // A part is a stretch of a turn. From and To count the states of its record:
@@ -83,11 +104,15 @@ func readRecord(s *store.Snapshot) (*record, error) {
 		return nil, fmt.Errorf("snapshot %d: %w: version %d of its data", s.Seq, store.ErrFormat, r.data.Version)
 	}
 	switch s.Kind {
-	case kindStart, kindBase, kindTool, kindStep, kindPin:
+	case kindStart, kindBase, kindTool, kindStep, kindPin, kindRestore:
+	case kindIntent:
+		if len(s.Also) != 1 {
+			return nil, fmt.Errorf("snapshot %d: data: %w: an intent without what it leads to", s.Seq, store.ErrCorrupt)
+		}
 	default:
 		return nil, fmt.Errorf("snapshot %d: %w: kind %q", s.Seq, store.ErrFormat, s.Kind)
 	}
-	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Begin, d.Untold) >= s.Seq {
+	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Begin, d.Untold, d.Restored, d.From, d.At, d.Undoes, d.Undo, d.Redo, d.Below) >= s.Seq {
 		return nil, fmt.Errorf("snapshot %d: data: %w: it names one after it", s.Seq, store.ErrCorrupt)
 	}
 	states := len(s.Also) + 2
@@ -182,6 +207,29 @@ func (r *record) withEntry(id string) *record {
 func (r *record) isAfterGap(seq uint64) bool {
 	return r.data.After != seq || slices.Contains(r.data.Windows, nobody)
 }
+
+// undo returns the restore that is taken back next after a record of one; 0:
+// none.
+func (r *record) undo() uint64 {
+	if r.data.Tops == topsUndo {
+		return r.Seq
+	}
+	return r.data.Undo
+}
+
+// redo is undo for redo.
+func (r *record) redo() uint64 {
+	if r.data.Tops == topsRedo {
+		return r.Seq
+	}
+	return r.data.Redo
+}
+
+const (
+	topsUndo = "undo"
+	topsRedo = "redo"
+	topsNone = "none"
+)
 
 // step returns the number of the step that a record stands on: its own if it
 // is one.

@@ -377,6 +377,18 @@ func (l *line) position(ctx context.Context) (prev uint64, turns int, err error)
 	if prev, err = l.recorded(ctx, tip); err != nil {
 		return 0, 0, err
 	}
+	// A restore may have left the log where it stood.
+	if head, err := l.m.newest(ctx, l.m.opts.Session); err != nil {
+		return 0, 0, err
+	} else if head != nil && l.log != nil {
+		last, err := l.m.lastRestore(ctx, head)
+		if err != nil {
+			return 0, 0, err
+		}
+		if last != nil && last.Seq > prev && last.data.At == prev {
+			return last.data.Prev, turns, nil
+		}
+	}
 	if l.m.turnOf == prev {
 		here, err := l.isBelow(l.m.turnLeafOf)
 		if err != nil {

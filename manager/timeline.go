@@ -94,7 +94,7 @@ func (m *FileSnapshotManager) before(ctx context.Context, r *record) (*record, e
 
 // isOffline reports whether a record is of changes that no turn made.
 func (r *record) isOffline() bool {
-	return r.Kind == kindBase && len(r.data.Windows) == 0 && r.data.Counts != [3]int{}
+	return (r.Kind == kindBase || r.Kind == kindIntent) && len(r.data.Windows) == 0 && r.data.Counts != [3]int{}
 }
 
 func (m *FileSnapshotManager) momentOf(r *record) *Moment {

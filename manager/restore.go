@@ -1,0 +1,858 @@
+package manager
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// RestoreOptions are the choices at [FileSnapshotManager.RestoreFiles].
+type RestoreOptions struct {
+	Target string // the moment to go to, as [FileSnapshotManager.Resolve] takes it
+
+	// Paths are files, directories and globs that are to be as they were at
+	// the target, whoever changed them. Default: what the session's turns have
+	// changed between the target and now, and that only as far as they did.
+	Paths []string
+
+	// Exact restores all that differs from the target, whoever changed it.
+	Exact bool
+
+	// OnDirty says what becomes of files that are not as the session left
+	// them last. Default: [rollback.Skip]; with Exact, which means the files
+	// of others too, [rollback.Overwrite].
+	OnDirty rollback.Policy
+
+	Preview    bool // say what would be done, and do nothing
+	Force      bool // also while a turn is open in the directory
+	AcrossHead bool // also where the user's repository has another commit checked out than at the target
+
+	// Append appends the unrevert-point to the runtime's session log.
+	// Default: it goes to our own log of the session.
+	Append EntryFunc
+}
+
+// An EntryFunc appends an entry to the runtime's session log, as a child of its
+// leaf, and returns the ID that the entry got; "" if the runtime does not know.
+// It may not call the manager.
+type EntryFunc func(ctx context.Context, e *session.Entry) (entryID string, err error)
+
+// UnrevertPointData is the data of an unrevert-point entry in a session log:
+// what a restore did, so that it can be taken back.
+type UnrevertPointData struct {
+	PreRollbackTreeHash store.ID `json:"preRollbackTreeHash"` // the files that it changed are in there as they were
+	RolledBackToLeaf    *string  `json:"rolledBackToLeaf"`    // entry of the target; null: the start of the session
+	RestoredFiles       []string `json:"restoredFiles"`
+
+	DeletedFiles []string `json:"deletedFiles"`
+	TreeHash     store.ID `json:"treeHash"`            // of the directory afterwards, as far as is known
+	SnapshotSeq  uint64   `json:"snapshotSeq"`         // number of the record in the store
+	Undoes       uint64   `json:"undoesSeq,omitempty"` // number of the restore that it takes back
+
+	// The bytes of paths that are not UTF-8, by list and by index in it.
+	PathBytes map[string]map[int][]byte `json:"pathBytes,omitempty"`
+}
+
+// A RestoreResult says what a restore has done, or would do. The lists are in
+// order of path.
+type RestoreResult struct {
+	Restored []string `json:"restored"` // written, or made again
+	Deleted  []string `json:"deleted"`
+	Skipped  []string `json:"skipped"` // dirty, and so left as they are
+	Dirty    []string `json:"dirty"`   // not as the session left them, whatever became of them
+
+	Kept        []string `json:"kept,omitempty"`        // would have to be deleted, and may not be
+	Failed      []string `json:"failed,omitempty"`      // could not be done
+	NotCaptured []string `json:"notCaptured,omitempty"` // changed only in whether they are captured: their content is not known
+
+	Items []rollback.Item `json:"items"` // of every path: what was done and why
+	Moves []rollback.Move `json:"moves,omitempty"`
+
+	EntryID             string          `json:"entryId,omitempty"`            // of the unrevert-point; "": none, or the runtime did not say
+	PreRollbackTreeHash store.ID        `json:"preRollbackTreeHash,omitzero"` // zero: nothing was changed
+	Preview             bool            `json:"preview,omitempty"`
+	Aborted             bool            `json:"aborted,omitempty"`     // something is dirty, and the policy is to do nothing then
+	Differing           int             `json:"differing,omitempty"`   // nothing to do, but so many files differ from the target: others changed them
+	HeadChanged         bool            `json:"headChanged,omitempty"` // another commit is checked out than at the target
+	Snapshot            *store.Snapshot `json:"-"`                     // what was recorded; nil: nothing
+}
+
+func newRestoreResult() *RestoreResult {
+	return &RestoreResult{Restored: []string{}, Deleted: []string{}, Skipped: []string{}, Dirty: []string{}, Items: []rollback.Item{}}
+}
+
+// IsComplete reports whether all that was wanted has been done.
+func (r *RestoreResult) IsComplete() bool {
+	return !r.Aborted && len(r.Skipped)+len(r.Failed)+len(r.Kept)+len(r.NotCaptured) == 0
+}
+
+// Errors of restores, to match with errors.Is.
+var (
+	// ErrHeadChanged: the user's repository has another commit checked out
+	// than at the target.
+	ErrHeadChanged = errors.New("another commit is checked out since")
+	// ErrNothing: there is nothing to undo, or to redo.
+	ErrNothing = errors.New("nothing to take back")
+)
+
+// RestoreFiles brings files of the directory back to what they were at a
+// moment of the session. What it overwrites or deletes is in the store before,
+// so that Undo brings it back. Files that are not named and that no turn of the
+// session has changed are not touched.
+//
+// Errors are those of [FileSnapshotManager.Resolve], [ErrTurnOpen] while a turn
+// is open in the directory, [ErrHeadChanged], and those of reading and writing.
+// After one of writing the files that were changed have been changed back, as
+// far as that could be done; the error says if not. An error of Append is
+// returned together with a result.
+func (m *FileSnapshotManager) RestoreFiles(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	result, err := m.restoreFiles(ctx, opts)
+	if err != nil {
+		err = fmt.Errorf("restore %q: %w", opts.Target, err)
+	}
+	return result, err
+}
+
+func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
+	policy := opts.OnDirty
+	switch policy {
+	case "":
+		if policy = rollback.Skip; opts.Exact {
+			policy = rollback.Overwrite
+		}
+	case rollback.Skip, rollback.Overwrite, rollback.Abort:
+	default:
+		return nil, fmt.Errorf("policy %q: want skip, overwrite or abort", policy)
+	}
+	match, err := m.matcher(opts.Paths)
+	if err != nil {
+		return nil, err
+	}
+	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append}
+	return x.run(ctx, func() error {
+		if x.target, err = m.resolve(ctx, opts.Target); err != nil {
+			return err
+		}
+		if x.target.Snapshot != nil && x.target.Snapshot.Worktree != m.project.Worktree() {
+			return fmt.Errorf("%w: it is of %q", ErrOtherSession, x.target.Snapshot.Root)
+		}
+		if err := x.checkHead(opts.AcrossHead || opts.Preview); err != nil {
+			return err
+		}
+		l, err := m.line(ctx)
+		if err != nil {
+			return err
+		}
+		head, err := m.newest(ctx, m.opts.Session)
+		if err != nil {
+			return err
+		}
+		if head == nil || head.step() == 0 {
+			return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+		}
+		tip, err := m.stepAt(ctx, head.step(), m.opts.Session)
+		if err != nil {
+			return err
+		}
+		last, err := m.lastRestore(ctx, head)
+		if err != nil {
+			return err
+		}
+		if last != nil {
+			x.undo = last.undo()
+		}
+		x.from, x.to = tip.Seq, tip.Seq
+		ws := &wants{m: m, ctx: ctx, line: l, tip: tip, target: x.target, paths: make(map[string]*want), notCaptured: make(map[string]bool)}
+		switch {
+		case len(opts.Paths) > 0:
+			err = x.named(ctx, ws, opts.Paths, match)
+		case opts.Exact:
+			err = x.exact(ctx, ws, func(string) bool { return true }, opts.OnDirty)
+		default:
+			err = ws.byTurns()
+		}
+		if err != nil {
+			return err
+		}
+		if len(opts.Paths) == 0 {
+			if x.to, err = x.position(ctx, l); err != nil {
+				return err
+			}
+			if len(ws.paths) == 0 && !opts.Exact {
+				if x.result.Differing, err = x.differing(ctx); err != nil {
+					return err
+				}
+			}
+		}
+		if err := errors.Join(ws.expect(), ws.addDirs(), ws.keep()); err != nil {
+			return err
+		}
+		for p := range ws.notCaptured {
+			if ws.paths[p] == nil {
+				x.result.NotCaptured = append(x.result.NotCaptured, p)
+			}
+		}
+		slices.Sort(x.result.NotCaptured)
+		x.wants = ws.list()
+		return nil
+	})
+}
+
+// A restore is one while it runs.
+type restore struct {
+	m       *FileSnapshotManager
+	policy  rollback.Policy
+	preview bool
+	force   bool
+	append  EntryFunc
+	own     bool // the unrevert-point goes to our own log
+
+	target   *Point // nil: of an undo
+	from, to uint64 // where the files stand before it and after it
+	at       uint64 // where the log stands
+	wants    []rollback.Want
+	undoes   *record // that it takes back
+	list     string  // in which it comes next then: topsUndo or topsRedo
+	undo     uint64  // the lists after it, without itself
+	redo     uint64
+	always   bool // it is recorded even if it changes nothing
+	result   *RestoreResult
+}
+
+// run runs a restore: prepare finds out what it is to do, under the lock on the
+// worktree's turns.
+func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult, error) {
+	m := x.m
+	if m.opts.Session == "" {
+		return nil, errors.New("no session is named: see UseSession")
+	}
+	x.result = newRestoreResult()
+	x.result.Preview = x.preview
+	x.own = x.append == nil
+	var done *record
+	err := m.withTurns(ctx, func(t *turns) error {
+		o, err := m.under(ctx, t)
+		if err != nil {
+			return err
+		}
+		defer o.close(m)
+		if x.at, err = x.logTip(ctx); err != nil {
+			return err
+		}
+		if _, err := m.recover(ctx, o, true); err != nil && !x.preview {
+			return err
+		}
+		if err := x.checkTurns(t); err != nil {
+			return err
+		}
+		if err := prepare(); err != nil {
+			return err
+		}
+		done, err = x.apply(ctx, o)
+		return err
+	})
+	if err != nil || done == nil {
+		if err == nil {
+			return x.result, nil
+		}
+		return nil, err
+	}
+	x.result.Snapshot = done.Snapshot
+	return x.result, x.log(ctx, done)
+}
+
+// logTip returns the number of the step at which the log stands, 0 if there is
+// no log.
+func (x *restore) logTip(ctx context.Context) (uint64, error) {
+	l, err := x.m.line(ctx)
+	if err != nil || l.log == nil {
+		return 0, err
+	}
+	tip, err := l.tip(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return l.recorded(ctx, tip)
+}
+
+// checkTurns refuses a restore while a turn is open in the directory.
+func (x *restore) checkTurns(t *turns) error {
+	if x.force || x.preview {
+		return nil
+	}
+	for _, o := range t.Open {
+		open, err := x.m.isOpen(o)
+		if err != nil {
+			return err
+		}
+		if open {
+			return fmt.Errorf("%w: of session %q", ErrTurnOpen, o.Session)
+		}
+	}
+	return nil
+}
+
+// checkHead refuses a restore across a change of the commit that is checked
+// out, unless that is wanted.
+func (x *restore) checkHead(wanted bool) error {
+	s := x.target.Snapshot
+	if s == nil {
+		return nil
+	}
+	head, err := x.m.project.Head()
+	if err != nil {
+		return err
+	}
+	if x.result.HeadChanged = s.Head != head; s.Head != head && !wanted {
+		return fmt.Errorf("%w: %s then, %s now", ErrHeadChanged, shortHead(s.Head), shortHead(head))
+	}
+	return nil
+}
+
+func shortHead(h string) string {
+	if h == "" {
+		return "none"
+	}
+	return h[:min(len(h), 12)]
+}
+
+// position returns where the files stand after going to the target.
+func (x *restore) position(ctx context.Context, l *line) (uint64, error) {
+	r, err := x.m.stepOn(ctx, x.target)
+	if errors.Is(err, ErrUnknown) { // a tree: the session stands where it stood
+		return x.from, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return l.recorded(ctx, r)
+}
+
+// disk finds out what is in the directory.
+func (x *restore) disk(ctx context.Context) (store.State, tree.Getter, error) {
+	ws, err := x.m.workspace()
+	if err != nil {
+		return store.State{}, nil, err
+	}
+	overlay := tree.NewOverlay(x.m.store)
+	r, err := ws.Capture(ctx, overlay, &tree.CaptureOptions{Limits: x.m.opts.Limits, Partial: true})
+	if err != nil {
+		return store.State{}, nil, err
+	}
+	return store.State{Tree: r.Tree, Coverage: r.Coverage}, overlay, nil
+}
+
+// differing counts what differs between the target and the disk.
+func (x *restore) differing(ctx context.Context) (n int, err error) {
+	disk, g, err := x.disk(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for d, err := range tree.Compare(ctx, g, x.target.State, disk) {
+		if err != nil {
+			return 0, err
+		}
+		if d.Status != tree.Captured && d.Status != tree.Uncaptured {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// exact wants all that differs to be as at the target. What is there is
+// expected, unless dirty files are to be looked at.
+func (x *restore) exact(ctx context.Context, ws *wants, match func(string) bool, onDirty rollback.Policy) error {
+	disk, g, err := x.disk(ctx)
+	if err != nil {
+		return err
+	}
+	if err := ws.exactly(disk, g, match); err != nil {
+		return err
+	}
+	if onDirty == rollback.Skip || onDirty == rollback.Abort {
+		for _, w := range ws.paths {
+			w.known, w.Old = false, nil
+		}
+	}
+	return nil
+}
+
+// named wants what patterns stand for to be as at the target.
+func (x *restore) named(ctx context.Context, ws *wants, patterns []string, match func(string) bool) error {
+	var missing []string
+	for _, p := range patterns {
+		rel, err := x.m.relative(p)
+		if err != nil || isGlob(p) {
+			return x.exact(ctx, ws, match, rollback.Skip)
+		}
+		e, err := ws.entry(x.target.State, rel, false)
+		if err != nil {
+			return err
+		}
+		now, err := x.entryOnDisk(ctx, rel)
+		if err != nil {
+			return err
+		}
+		if e != nil && e.Mode.IsDir() || now != nil && now.Mode.IsDir() {
+			return x.exact(ctx, ws, match, rollback.Skip)
+		}
+		if e == nil && now == nil {
+			missing = append(missing, rel)
+		}
+		w, _ := ws.path(rel)
+		w.New, w.at, w.Created = e, x.target.State, true
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("path %q: %w, neither at the target nor in the directory", missing[0], ErrUnknown)
+	}
+	return nil
+}
+
+func (x *restore) entryOnDisk(ctx context.Context, rel string) (*tree.Entry, error) {
+	root, err := rollback.OpenRoot(x.m.project.Root)
+	if err != nil {
+		return nil, err
+	}
+	e, err := root.Entry(ctx, rel, tree.NewOverlay(nil))
+	return e, errors.Join(err, root.Close())
+}
+
+// apply plans, records what it is about to do, does it, and records what it
+// did. It returns that record, nil if nothing was to be done.
+func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
+	root, err := rollback.OpenRoot(x.m.project.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	plan, err := rollback.NewPlan(ctx, root, x.wants, x.policy)
+	if err != nil {
+		return nil, err
+	}
+	defer x.fill(plan)
+	if x.preview || plan.Aborted {
+		x.result.Aborted = plan.Aborted
+		return nil, nil
+	}
+	if plan.Changes() {
+		if err := plan.Save(ctx, root, o.w); err != nil {
+			return nil, err
+		}
+	}
+	if !plan.Changes() {
+		if !x.always || !isDone(plan) {
+			return nil, nil
+		}
+		r, err := x.record(ctx, kindRestore, o.last.State())
+		if err != nil {
+			return nil, err
+		}
+		return r, x.m.commitAt(ctx, o, r, o.last.State())
+	}
+	before, err := x.patched(ctx, o, o.last.State(), plan, func(it *rollback.Item) *tree.Entry { return it.Now })
+	if err != nil {
+		return nil, err
+	}
+	after, err := x.patched(ctx, o, before, plan, func(it *rollback.Item) *tree.Entry { return it.New })
+	if err != nil {
+		return nil, err
+	}
+	intent, err := x.record(ctx, kindIntent, o.last.State())
+	if err != nil {
+		return nil, err
+	}
+	intent.data.ID = newRestoreID()
+	intent.Also = []store.State{after}
+	if len(o.windows) == 0 {
+		diff, err := x.m.diff(ctx, o.last.State(), before)
+		if err != nil {
+			return nil, err
+		}
+		intent.data.Counts = diff.counts()
+	}
+	intent.data.Windows = o.windows
+	if err := x.m.commitAt(ctx, o, intent, before); err != nil {
+		return nil, err
+	}
+	if err := plan.Apply(ctx, root, x.m.store, intent.data.ID); err != nil {
+		return nil, x.giveUp(ctx, o, intent, err)
+	}
+	after, err = x.patched(ctx, o, before, plan, func(it *rollback.Item) *tree.Entry { return it.New })
+	if err != nil {
+		return nil, err
+	}
+	r, err := x.record(ctx, kindRestore, before)
+	if err != nil {
+		return nil, err
+	}
+	r.data.ID = intent.data.ID
+	x.result.PreRollbackTreeHash = before.Tree
+	return r, x.m.commitAt(context.WithoutCancel(ctx), o, r, after)
+}
+
+func newRestoreID() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// isDone reports whether all that a plan is about is as it is wanted.
+func isDone(plan *rollback.Plan) bool {
+	return !slices.ContainsFunc(plan.Items, func(it rollback.Item) bool { return it.Do != rollback.Nothing })
+}
+
+// patched stores a state with what a plan changes in it.
+func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rollback.Plan, entry func(*rollback.Item) *tree.Entry) (store.State, error) {
+	var edits []tree.Edit
+	for i := range plan.Items {
+		it := &plan.Items[i]
+		if it.Do == rollback.Restore || it.Do == rollback.Delete {
+			edits = append(edits, tree.Edit{Path: it.Path, New: entry(it)})
+		}
+	}
+	id, err := tree.Patch(ctx, x.m.store, o.w, s.Tree, edits)
+	return store.State{Tree: id, Coverage: s.Coverage}, err
+}
+
+// record returns a record of the restore that builds on a state.
+func (x *restore) record(ctx context.Context, kind string, base store.State) (*record, error) {
+	r := &record{Snapshot: &store.Snapshot{Kind: kind, Base: base}}
+	r.data.From, r.data.Prev, r.data.At, r.data.Own = x.from, x.to, x.at, x.own
+	if x.own && kind == kindRestore {
+		var err error
+		if r.Entry, err = x.m.newEntryID(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if x.undoes != nil {
+		r.data.Undoes = x.undoes.Seq
+	}
+	r.data.Undo, r.data.Redo, r.data.Tops = x.undo, x.redo, x.list
+	if x.list == "" {
+		r.data.Tops = topsUndo
+	}
+	if r.data.Tops == topsUndo {
+		r.data.Below = r.data.Undo
+	} else {
+		r.data.Below = r.data.Redo
+	}
+	return r, nil
+}
+
+// fill puts what a plan says into the result.
+func (x *restore) fill(plan *rollback.Plan) {
+	x.result.Moves = plan.Moves
+	for _, it := range plan.Items {
+		if it.Parent && it.Do != rollback.Failed && it.Do != rollback.Skipped {
+			continue
+		}
+		if it.Dirty {
+			x.result.Dirty = append(x.result.Dirty, it.Path)
+		}
+		var list *[]string
+		switch it.Do {
+		case rollback.Restore:
+			list = &x.result.Restored
+		case rollback.Delete:
+			list = &x.result.Deleted
+		case rollback.Skipped:
+			list = &x.result.Skipped
+		case rollback.Kept:
+			list = &x.result.Kept
+		case rollback.Failed:
+			list = &x.result.Failed
+		default:
+			continue
+		}
+		*list = append(*list, it.Path)
+		x.result.Items = append(x.result.Items, it)
+	}
+}
+
+// giveUp changes back what a restore has changed that cannot go on.
+func (x *restore) giveUp(ctx context.Context, o *look, intent *record, cause error) error {
+	ctx = context.WithoutCancel(ctx)
+	if _, err := x.m.finish(ctx, o, intent, false); err != nil {
+		return fmt.Errorf("%w; and it could not be changed back: %w; restore --continue or --abort goes on", cause, err)
+	}
+	return fmt.Errorf("%w; nothing was changed", cause)
+}
+
+// finish ends a restore that was cut off: forward, or back to what was before.
+// What has been changed meanwhile by somebody else stays.
+func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *record, forward bool) (*rollback.Plan, error) {
+	root, err := rollback.OpenRoot(m.project.Root)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	before, after := intent.State(), intent.Also[0]
+	var done, wants []rollback.Want
+	for c, err := range tree.Diff(ctx, m.store, before.Tree, after.Tree) {
+		if err != nil {
+			return nil, err
+		}
+		done = append(done, rollback.Want{Path: c.Path, Old: c.Old, New: c.New, Created: true})
+		wants = append(wants, rollback.Want{Path: c.Path, Old: c.New, New: c.Old, Created: true})
+	}
+	if err := rollback.Sweep(ctx, root, done, intent.data.ID); err != nil {
+		return nil, err
+	}
+	if forward {
+		wants = done
+	}
+	plan, err := rollback.NewPlan(ctx, root, wants, rollback.Skip)
+	if err == nil {
+		err = plan.Save(ctx, root, o.w)
+	}
+	if err == nil {
+		err = plan.Apply(ctx, root, m.store, intent.data.ID)
+	}
+	if err != nil {
+		return nil, err
+	}
+	// Whatever somebody did meanwhile is found by the next look.
+	var edits []tree.Edit
+	for _, it := range plan.Items {
+		if it.Do == rollback.Restore || it.Do == rollback.Delete || it.Do == rollback.Nothing {
+			edits = append(edits, tree.Edit{Path: it.Path, New: it.New})
+		}
+	}
+	id, err := tree.Patch(ctx, m.store, o.w, before.Tree, edits)
+	if err != nil {
+		return nil, err
+	}
+	r := &record{Snapshot: &store.Snapshot{Kind: kindRestore, Base: before}, data: intent.data}
+	r.data.Windows, r.data.Counts = nil, [3]int{}
+	if !forward {
+		last, err := m.lastRestore(ctx, intent)
+		if err != nil {
+			return nil, err
+		}
+		r.data.Prev, r.data.Undoes, r.data.Tops, r.data.Below, r.data.Undo, r.data.Redo = r.data.From, 0, topsNone, 0, 0, 0
+		if last != nil {
+			r.data.Undo, r.data.Redo = last.undo(), last.redo()
+		}
+	}
+	if r.data.Own {
+		if r.Entry, err = m.newEntryID(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return plan, m.commitAt(ctx, o, r, store.State{Tree: id, Coverage: before.Coverage})
+}
+
+// recover brings a restore to its end that was cut off, of whatever session;
+// nil if there is none.
+func (m *FileSnapshotManager) recover(ctx context.Context, o *look, forward bool) (*rollback.Plan, error) {
+	if o.last == nil || o.last.Kind != kindIntent {
+		return nil, nil
+	}
+	intent := o.last
+	theirs := *o
+	theirs.session, theirs.head = intent.Session, intent
+	plan, err := m.finish(ctx, &theirs, intent, forward)
+	if err != nil {
+		return nil, fmt.Errorf("a restore of session %q was cut off, and cannot be finished: %w", intent.Session, err)
+	}
+	m.log.Warn("a restore that was cut off was finished", "session", intent.Session, "forward", forward)
+	o.last = theirs.last
+	if o.session == intent.Session {
+		o.head = theirs.head
+	}
+	return plan, nil
+}
+
+// FinishRestore brings a restore to its end that was cut off in the directory,
+// by a crash or an error: forward to what was wanted or, with abort, back to
+// what was before. Whoever records a turn does the former by itself. The error
+// matches [ErrNothing] if there is none.
+func (m *FileSnapshotManager) FinishRestore(ctx context.Context, abort bool) (*RestoreResult, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	x := &restore{m: m, result: newRestoreResult()}
+	err := m.withTurns(ctx, func(t *turns) error {
+		o, err := m.under(ctx, t)
+		if err != nil {
+			return err
+		}
+		defer o.close(m)
+		plan, err := m.recover(ctx, o, !abort)
+		if err != nil {
+			return err
+		}
+		if plan == nil {
+			return fmt.Errorf("%w: no restore was cut off", ErrNothing)
+		}
+		x.fill(plan)
+		x.result.Snapshot = o.last.Snapshot
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("finish a restore: %w", err)
+	}
+	return x.result, nil
+}
+
+// lastRestore returns the session's newest restore, nil if there is none.
+func (m *FileSnapshotManager) lastRestore(ctx context.Context, head *record) (*record, error) {
+	if head == nil || head.Kind == kindRestore {
+		return head, nil
+	}
+	return m.restoreBefore(ctx, head)
+}
+
+// restoreBefore returns the session's newest restore before a record, nil if
+// there is none.
+func (m *FileSnapshotManager) restoreBefore(ctx context.Context, head *record) (*record, error) {
+	if head.data.Restored == 0 {
+		return nil, nil
+	}
+	return m.recordOrBefore(ctx, head.data.Restored, func(s *store.Snapshot) bool {
+		return s.Session == m.opts.Session && s.Kind == kindRestore
+	})
+}
+
+// log appends the unrevert-point of a restore to the session's log.
+func (x *restore) log(ctx context.Context, r *record) error {
+	if x.own {
+		x.result.EntryID = r.Entry
+		return x.m.appendOwn(ctx, false)
+	}
+	d, err := x.m.unrevertPoint(ctx, r)
+	if err != nil {
+		return err
+	}
+	id, err := x.append(ctx, d.entry("", ""))
+	if err != nil {
+		return fmt.Errorf("log the restore: %w", err)
+	}
+	x.result.EntryID = id
+	return x.m.bind(context.WithoutCancel(ctx), r, id)
+}
+
+// unrevertPoint returns what a session's log is told of a restore.
+func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*UnrevertPointData, error) {
+	d := &UnrevertPointData{PreRollbackTreeHash: r.Base.Tree, RestoredFiles: []string{}, DeletedFiles: []string{}, TreeHash: r.Tree,
+		SnapshotSeq: r.Seq, Undoes: r.data.Undoes}
+	to, err := m.stepAt(ctx, r.data.Prev, r.Session)
+	if err != nil {
+		return nil, err
+	}
+	if to.Entry != "" {
+		d.RolledBackToLeaf = &to.Entry
+	}
+	for c, err := range tree.Diff(ctx, m.store, r.Base.Tree, r.Tree) {
+		switch {
+		case err != nil:
+			return nil, err
+		case c.New != nil && !c.New.Mode.IsDir():
+			d.add("restoredFiles", &d.RestoredFiles, c.Path)
+		case c.New == nil && !c.Old.Mode.IsDir():
+			d.add("deletedFiles", &d.DeletedFiles, c.Path)
+		}
+	}
+	return d, nil
+}
+
+func (d *UnrevertPointData) add(word string, list *[]string, path string) {
+	if b := bytesUnlessText(path); b != nil {
+		if d.PathBytes == nil {
+			d.PathBytes = make(map[string]map[int][]byte)
+		}
+		if d.PathBytes[word] == nil {
+			d.PathBytes[word] = make(map[int][]byte)
+		}
+		d.PathBytes[word][len(*list)] = b
+	}
+	*list = append(*list, path)
+}
+
+// entry returns the unrevert-point entry that has this data.
+func (d *UnrevertPointData) entry(id, parent string) *session.Entry {
+	return &session.Entry{ID: id, ParentID: parent, Type: "custom", CustomType: session.UnrevertPoint, Data: encode(d)}
+}
+
+// Undo takes back the session's newest restore that was not taken back yet: the
+// files that it changed are again as they were before it. The options Target,
+// Paths and Exact say nothing here; opts may be nil. The error matches
+// [ErrNothing] if there is none.
+func (m *FileSnapshotManager) Undo(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
+	result, err := m.takeBack(ctx, opts, topsRedo)
+	if err != nil {
+		err = fmt.Errorf("undo: %w", err)
+	}
+	return result, err
+}
+
+// Redo takes back the newest Undo after which nothing was restored. The rest
+// is as with Undo.
+func (m *FileSnapshotManager) Redo(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
+	result, err := m.takeBack(ctx, opts, topsUndo)
+	if err != nil {
+		err = fmt.Errorf("redo: %w", err)
+	}
+	return result, err
+}
+
+// takeBack takes back the restore that comes next in one list. The new one
+// comes next in the other.
+func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions, to string) (*RestoreResult, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if opts == nil {
+		opts = new(RestoreOptions)
+	}
+	policy := opts.OnDirty
+	if policy == "" {
+		policy = rollback.Skip
+	}
+	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append, list: to, always: true}
+	return x.run(ctx, func() error {
+		head, err := m.newest(ctx, m.opts.Session)
+		if err != nil {
+			return err
+		}
+		last, err := m.lastRestore(ctx, head)
+		if err != nil {
+			return err
+		}
+		if last == nil {
+			return ErrNothing
+		}
+		seq := last.undo()
+		if to == topsUndo {
+			seq = last.redo()
+		}
+		if seq == 0 {
+			return ErrNothing
+		}
+		r, err := m.record(ctx, seq)
+		if err != nil {
+			return err
+		}
+		x.undoes, x.from, x.to = r, head.step(), r.data.From
+		if to == topsRedo {
+			x.undo, x.redo = r.data.Below, last.redo()
+		} else {
+			x.undo, x.redo = last.undo(), r.data.Below
+		}
+		for c, err := range tree.Diff(ctx, m.store, r.Tree, r.Base.Tree) {
+			if err != nil {
+				return err
+			}
+			x.wants = append(x.wants, rollback.Want{Path: c.Path, Old: c.Old, New: c.New, Created: true})
+		}
+		return nil
+	})
+}

@@ -1,0 +1,392 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/session"
+)
+
+// restore restores, and requires that there is no error.
+func (b *bench) restore(m *FileSnapshotManager, opts *RestoreOptions) *RestoreResult {
+	b.Helper()
+	r, err := m.RestoreFiles(b.Context(), opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) undo(m *FileSnapshotManager) *RestoreResult {
+	b.Helper()
+	r, err := m.Undo(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) redo(m *FileSnapshotManager) *RestoreResult {
+	b.Helper()
+	r, err := m.Redo(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+// files returns the contents of the directory by path.
+func (b *bench) files() map[string]string {
+	b.Helper()
+	got := make(map[string]string)
+	for p, n := range readWorld(b.T, b.dir) {
+		if !n.mode.IsDir() {
+			got[p] = n.content
+		}
+	}
+	return got
+}
+
+func (b *bench) expectFiles(want map[string]string) {
+	b.Helper()
+	if d := cmp.Diff(want, b.files()); d != "" {
+		b.Errorf("the directory (-want +got):\n%s", d)
+	}
+}
+
+type files = map[string]string
+
+// TestRestoreFiles is the table of the seed's design, §8.4.
+func TestRestoreFiles(t *testing.T) {
+	setup := func(t *testing.T) (*bench, *FileSnapshotManager) {
+		b := newBench(t)
+		b.write("a", "start")
+		b.write("user", "mine")
+		m := b.open("s")
+		b.initialize(m)
+		b.turn(m, func() { b.write("a", "one"); b.write("made", "one") })
+		b.turn(m, func() { b.write("a", "two"); b.write("made", "two"); b.write("later", "two") })
+		return b, m
+	}
+	now := files{"a": "two", "made": "two", "later": "two", "user": "mine"}
+	t.Run("restores modified files", func(t *testing.T) {
+		b, m := setup(t)
+		r := b.restore(m, &RestoreOptions{Target: "turn:0"})
+		b.expectFiles(files{"a": "one", "made": "one", "user": "mine"})
+		if d := cmp.Diff([]string{"a", "made"}, r.Restored); d != "" {
+			t.Errorf("restored (-want +got):\n%s", d)
+		}
+	})
+	t.Run("deletes files not in target", func(t *testing.T) {
+		b, m := setup(t)
+		r := b.restore(m, &RestoreOptions{Target: "start"})
+		b.expectFiles(files{"a": "start", "user": "mine"})
+		if d := cmp.Diff([]string{"later", "made"}, r.Deleted); d != "" {
+			t.Errorf("deleted (-want +got):\n%s", d)
+		}
+	})
+	t.Run("preview mode returns plan without writing", func(t *testing.T) {
+		b, m := setup(t)
+		preview := b.restore(m, &RestoreOptions{Target: "start", Preview: true})
+		b.expectFiles(now)
+		real := b.restore(m, &RestoreOptions{Target: "start"})
+		if d := cmp.Diff(preview.Items, real.Items); d != "" {
+			t.Errorf("the preview and the real thing (-preview +real):\n%s", d)
+		}
+	})
+	t.Run("selective restore with files filter", func(t *testing.T) {
+		b, m := setup(t)
+		b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"a"}})
+		b.expectFiles(files{"a": "start", "made": "two", "later": "two", "user": "mine"})
+		b.restore(m, &RestoreOptions{Target: "turn:0", Paths: []string{"m*", "late?"}})
+		b.expectFiles(files{"a": "start", "made": "one", "user": "mine"})
+	})
+	t.Run("conflict detection marks dirty files", func(t *testing.T) {
+		b, m := setup(t)
+		b.write("a", "edited")
+		r := b.restore(m, &RestoreOptions{Target: "start"})
+		b.expectFiles(files{"a": "edited", "user": "mine"})
+		if d := cmp.Diff([][]string{{"a"}, {"a"}}, [][]string{r.Dirty, r.Skipped}); d != "" {
+			t.Errorf("dirty, skipped (-want +got):\n%s", d)
+		}
+	})
+	t.Run("appends unrevert-point entry", func(t *testing.T) {
+		b, m := setup(t)
+		var got *session.Entry
+		r := b.restore(m, &RestoreOptions{Target: "start", Append: func(_ context.Context, e *session.Entry) (string, error) {
+			got = e
+			return "urv1", nil
+		}})
+		if got == nil || got.CustomType != session.UnrevertPoint || r.EntryID != "urv1" {
+			t.Fatalf("appended %+v, result %+v", got, r)
+		}
+		before := b.open("s")
+		p, err := before.Resolve(t.Context(), r.PreRollbackTreeHash.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := before.fileIn(t.Context(), p.State, "later")
+		if err != nil || string(at.content) != "two" {
+			t.Errorf("the state before has later %q, %v", at.content, err)
+		}
+	})
+	t.Run("no-op when snapshots identical", func(t *testing.T) {
+		b, m := setup(t)
+		records := b.records(m)
+		r := b.restore(m, &RestoreOptions{Target: "@"})
+		b.expectFiles(now)
+		if len(r.Items) > 0 || r.Snapshot != nil || b.records(m) != records {
+			t.Errorf("result %+v, %d records", r, b.records(m)-records)
+		}
+	})
+}
+
+// records returns how many records the store has.
+func (b *bench) records(m *FileSnapshotManager) (n int) {
+	b.Helper()
+	for _, err := range m.Store().Snapshots(b.Context()) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
+// Undo and redo walk over restores, across restarts.
+func TestUndoRedo(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	var states []files
+	states = append(states, b.files())
+	for i := range 4 {
+		b.turn(m, func() { b.write("f", fmt.Sprint(i)); b.write(fmt.Sprint("made", i), "x") })
+		states = append(states, b.files())
+	}
+	steps := []string{"turn:2", "start", "turn:1", "turn:3"}
+	at := []int{3, 0, 2, 4}
+	line := []files{states[4]}
+	for i, target := range steps {
+		m = b.open("s")
+		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: b.entryOf(m, at[i]-1)}); err != nil {
+			t.Fatalf("%s: %v", target, err)
+		}
+		b.expectFiles(states[at[i]])
+		line = append(line, states[at[i]])
+	}
+	for range 3 {
+		for i := len(line) - 2; i >= 0; i-- {
+			b.undo(b.open("s"))
+			b.expectFiles(line[i])
+		}
+		if _, err := m.Undo(t.Context(), nil); !errors.Is(err, ErrNothing) {
+			t.Errorf("undo at the end: %v, want %v", err, ErrNothing)
+		}
+		for i := 1; i < len(line); i++ {
+			b.redo(b.open("s"))
+			b.expectFiles(line[i])
+		}
+		if _, err := m.Redo(t.Context(), nil); !errors.Is(err, ErrNothing) {
+			t.Errorf("redo at the end: %v, want %v", err, ErrNothing)
+		}
+	}
+	// A new restore after an undo ends the list of redo.
+	b.undo(m)
+	b.restore(m, &RestoreOptions{Target: b.entryOf(m, 0)})
+	if _, err := m.Redo(t.Context(), nil); !errors.Is(err, ErrNothing) {
+		t.Errorf("redo after a new restore: %v, want %v", err, ErrNothing)
+	}
+	b.expectFiles(states[1])
+}
+
+// entryOf returns the entry of a turn's step, wherever the session stands; of
+// turn -1 the start.
+func (b *bench) entryOf(m *FileSnapshotManager, turn int) string {
+	b.Helper()
+	if turn < 0 {
+		return "start"
+	}
+	for s, err := range m.Store().Snapshots(b.Context()) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if r, err := readRecord(s); err == nil && r.Kind == kindStep && r.data.Turn == turn {
+			return r.Entry
+		}
+	}
+	b.Fatalf("no turn %d", turn)
+	return ""
+}
+
+// What the user and others did between the turns stays, by default.
+func TestRestoreLeavesOthersAlone(t *testing.T) {
+	b := newBench(t)
+	b.write("shared", "0")
+	b.write("user", "0")
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("agent", "1"); b.write("shared", "agent 1") })
+	b.write("user", "edited")
+	b.write("shared", "user between")
+	b.turn(m, func() { b.write("agent", "2"); b.write("shared", "agent 2") })
+	b.write("late", "user")
+
+	r := b.restore(m, &RestoreOptions{Target: "turn:0"})
+	b.expectFiles(files{"agent": "1", "shared": "user between", "user": "edited", "late": "user"})
+	if !r.IsComplete() {
+		t.Errorf("result %+v", r)
+	}
+	// Both turns: what the user did between them makes the file mixed.
+	b.undo(m)
+	b.expectFiles(files{"agent": "2", "shared": "agent 2", "user": "edited", "late": "user"})
+	r = b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{"shared": "agent 2", "user": "edited", "late": "user"})
+	if d := cmp.Diff([]string{"shared"}, r.Dirty); d != "" {
+		t.Errorf("dirty (-want +got):\n%s", d)
+	}
+	b.undo(m)
+	// Exactly as it was, and back.
+	b.restore(m, &RestoreOptions{Target: "start", Exact: true})
+	b.expectFiles(files{"shared": "0", "user": "0"})
+	b.undo(m)
+	b.expectFiles(files{"agent": "2", "shared": "agent 2", "user": "edited", "late": "user"})
+}
+
+// A user's edit of an agent's file survives, or is in the store.
+func TestRestorePolicies(t *testing.T) {
+	for policy, want := range map[rollback.Policy]files{
+		rollback.Skip:      {"a": "user"},
+		rollback.Abort:     {"a": "user", "b": "agent"},
+		rollback.Overwrite: {"a": "old"},
+	} {
+		b := newBench(t)
+		b.write("a", "old")
+		m := b.open("s")
+		b.initialize(m)
+		b.turn(m, func() { b.write("a", "agent"); b.write("b", "agent") })
+		b.write("a", "user")
+		r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: policy})
+		b.expectFiles(want)
+		if r.IsComplete() != (policy == rollback.Overwrite) || r.Aborted != (policy == rollback.Abort) {
+			t.Errorf("%s: %+v", policy, r)
+		}
+		if policy == rollback.Overwrite {
+			b.undo(m)
+			b.expectFiles(files{"a": "user", "b": "agent"})
+		}
+	}
+}
+
+// After a restore, the next turn is one that follows the target.
+func TestTurnAfterRestore(t *testing.T) {
+	for _, logged := range []bool{false, true} {
+		b := newBench(t)
+		if logged {
+			b.log = session.NewTree(session.Header{ID: "s"})
+		}
+		m := b.reopen("s")
+		b.initialize(m)
+		b.turn(m, func() { b.write("a", "1") })
+		b.turn(m, func() { b.write("b", "1") })
+		b.turn(m, func() { b.write("c", "1") })
+		opts := &RestoreOptions{Target: "turn:0"}
+		if logged {
+			opts.Append = func(_ context.Context, e *session.Entry) (string, error) {
+				id := session.NewID(b.log)
+				e.ID, e.ParentID = id, b.log.Leaf()
+				b.log.Add(*e)
+				return id, nil
+			}
+		}
+		b.restore(m, opts)
+		b.turn(m, func() { b.write("d", "1") })
+		if d := cmp.Diff(map[string]string{"a": "added turn", "d": "added turn"}, brief(b.modified(m, nil))); d != "" {
+			t.Errorf("logged %v (-want +got):\n%s", logged, d)
+		}
+		b.restore(m, &RestoreOptions{Target: "start", Append: opts.Append})
+		b.expectFiles(files{})
+		// The restore's own writes are nobody's change.
+		if r := b.initialize(m); r.Offline != nil {
+			t.Errorf("offline: %+v", r.Offline)
+		}
+		b.undo(m)
+		b.expectFiles(files{"a": "1", "d": "1"})
+	}
+}
+
+// While a turn is open nothing is restored, unless that is forced.
+func TestRestoreInTurn(t *testing.T) {
+	b := newBench(t)
+	m, o := b.open("s"), b.open("o")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "1") })
+	b.start(o)
+	if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"}); !errors.Is(err, ErrTurnOpen) {
+		t.Errorf("error is %v, want %v", err, ErrTurnOpen)
+	}
+	b.expectFiles(files{"a": "1"})
+	b.write("o", "1")
+	b.restore(m, &RestoreOptions{Target: "start", Force: true})
+	b.end(o)
+	if d := cmp.Diff(map[string]string{"o": "added turn"}, brief(b.modified(o, nil))); d != "" {
+		t.Errorf("the other's turn (-want +got):\n%s", d)
+	}
+}
+
+// A contested file is not restored without being named.
+func TestRestoreContested(t *testing.T) {
+	b := newBench(t)
+	m, o := b.open("s"), b.open("o")
+	b.initialize(m)
+	b.initialize(o)
+	b.start(m)
+	b.start(o)
+	b.write("either", "1")
+	b.end(m)
+	b.end(o)
+	r := b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{"either": "1"})
+	if d := cmp.Diff([]string{"either"}, r.Skipped); d != "" {
+		t.Errorf("skipped (-want +got):\n%s", d)
+	}
+	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"either"}})
+	b.expectFiles(files{})
+	b.undo(m)
+	b.expectFiles(files{"either": "1"})
+}
+
+// A directory that a shell command moved goes back whole.
+func TestRestoreMovedDirectory(t *testing.T) {
+	b := newBench(t)
+	b.write(".gitignore", "cache/\n")
+	if err := os.Mkdir(filepath.Join(b.dir, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.write(".git/HEAD", "ref: refs/heads/main\n")
+	b.write("lib/a", "a")
+	b.write("lib/cache/x", "ignored")
+	b.write("lib/sub/.git/HEAD", "ref: refs/heads/main\n")
+	b.write("lib/sub/y", "y")
+	m := b.open("s")
+	b.initialize(m)
+	before := b.files()
+	b.turn(m, func() {
+		b.write("lib/a", "changed")
+		if err := os.Rename(filepath.Join(b.dir, "lib"), filepath.Join(b.dir, "vendor")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	after := b.files()
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(before)
+	b.undo(m)
+	b.expectFiles(after)
+}

@@ -1,0 +1,444 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// wants are what the paths of a restore are to become.
+type wants struct {
+	m      *FileSnapshotManager
+	ctx    context.Context
+	line   *line
+	tip    *record // where the files stand
+	target *Point
+
+	paths       map[string]*want
+	notCaptured map[string]bool // paths that changed only in what was captured of them
+}
+
+type want struct {
+	rollback.Want
+	at    store.State // in which Path was as it is wanted
+	left  store.State // in which Old was seen last, for the directories above
+	known bool        // Old is what is expected
+}
+
+// path returns the want of a path.
+func (ws *wants) path(p string) (w *want, isNew bool) {
+	w, ok := ws.paths[p]
+	if !ok {
+		w = &want{Want: rollback.Want{Path: p}}
+		ws.paths[p] = w
+	}
+	return w, !ok
+}
+
+// byTurns collects the paths that turns changed between where the files stand
+// and the target. Those that are undone go to what they were before the first
+// of them, those that are done again to what the last of them left.
+func (ws *wants) byTurns() error {
+	to, err := ws.m.stepOn(ws.ctx, ws.target)
+	if err != nil {
+		return fmt.Errorf("%w; name files, or ask for all of it", err)
+	}
+	back, forth, err := ws.line.way(ws.ctx, ws.tip, to)
+	if err != nil {
+		return err
+	}
+	var newer *record // of the step before in the list
+	for _, r := range back {
+		err := ws.eachChange(r, func(c *change) error {
+			w, isNew := ws.path(c.path)
+			if !isNew && !same(c.new, w.New) {
+				mine, err := ws.restoredBetween(r, newer, c.path, w.New)
+				if err != nil {
+					return err
+				}
+				if !mine && w.Doubt == "" {
+					w.Doubt = "mixed: somebody else has changed it between two of the turns"
+				}
+			}
+			w.New, w.at = c.old, r.Base
+			w.doubt(c)
+			w.Created = c.old == nil
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		newer = r
+	}
+	for _, r := range forth {
+		err := ws.eachChange(r, func(c *change) error {
+			w, _ := ws.path(c.path)
+			w.New, w.at = c.new, r.State()
+			w.doubt(c)
+			w.Created = c.new == nil
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *want) doubt(c *change) {
+	switch {
+	case w.Doubt != "":
+	case c.owner == Contested:
+		w.Doubt = "contested: it may have been another session, or the user"
+	case c.mixed:
+		w.Doubt = "mixed: somebody else has changed it during the turn"
+	}
+}
+
+// same reports whether two entries are the same; nil is nothing.
+func same(a, b *tree.Entry) bool { return netStatus(a, b) == 0 }
+
+// eachChange calls fn for what a step did on the disk. A directory that took
+// the place of a file is seen as such, and a file that took one's.
+func (ws *wants) eachChange(r *record, fn func(*change) error) error {
+	changes, err := ws.m.changes(ws.ctx, r)
+	if err != nil {
+		return fmt.Errorf("turn %d: %w", r.turn(), err)
+	}
+	for i := range changes {
+		c := &changes[i]
+		if c.status == tree.Captured || c.status == tree.Uncaptured {
+			ws.notCaptured[c.path] = true
+			continue
+		}
+		if c.old == nil {
+			if c.old, err = ws.entry(r.Base, c.path, r.logged == nil); err != nil {
+				return err
+			}
+		}
+		if c.new == nil {
+			if c.new, err = ws.entry(r.State(), c.path, r.logged == nil); err != nil {
+				return err
+			}
+		}
+		if err := fn(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry returns what a state has at a path, nil for nothing. With dirsOnly what
+// is no directory counts as nothing.
+func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
+	if s.Tree.IsZero() {
+		return nil, nil
+	}
+	e, err := tree.Lookup(ws.ctx, ws.m.store, s.Tree, p)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && dirsOnly && !e.Mode.IsDir() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// restoredBetween reports whether a restore of the session, between two of its
+// steps, left a path as the newer one found it: then it was nobody else.
+func (ws *wants) restoredBetween(older, newer *record, p string, found *tree.Entry) (bool, error) {
+	head, err := ws.m.newest(ws.ctx, ws.m.opts.Session)
+	if err != nil || head == nil || newer == nil {
+		return false, err
+	}
+	for r, err := range ws.m.ownBack(ws.ctx, head) {
+		if err != nil || r.Seq <= older.Seq {
+			return false, err
+		}
+		if r.Kind != kindRestore || r.Seq >= newer.Seq {
+			continue
+		}
+		left, err := ws.entry(r.State(), p, false)
+		if err != nil {
+			return false, err
+		}
+		if same(left, found) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ownBack yields the records of a session, newest first.
+func (m *FileSnapshotManager) ownBack(ctx context.Context, head *record) func(func(*record, error) bool) {
+	return func(yield func(*record, error) bool) {
+		for r := head; r != nil; {
+			if !yield(r, nil) || r.Parent == 0 {
+				return
+			}
+			var err error
+			if r, err = m.before(ctx, r); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// exactly collects all paths that differ between the target and the disk.
+func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) bool) error {
+	for d, err := range tree.Compare(ws.ctx, g, ws.target.State, disk) {
+		if err != nil {
+			return err
+		}
+		switch {
+		case !match(d.Path):
+		case d.Status == tree.Captured || d.Status == tree.Uncaptured:
+			ws.notCaptured[d.Path] = true
+		default:
+			w, isNew := ws.path(d.Path)
+			if isNew { // of a path that a directory replaces there are two
+				w.New, w.Old = d.Old, d.New
+			} else {
+				w.New, w.Old = cmpOr(w.New, d.Old), cmpOr(w.Old, d.New)
+			}
+			w.at, w.left, w.known, w.Created = ws.target.State, disk, true, true
+		}
+	}
+	return nil
+}
+
+func cmpOr(a, b *tree.Entry) *tree.Entry {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// expect fills in what is expected to be at each path: what the session's
+// newest turn or restore that changed it has left there; if none has, what was
+// there when the session began.
+func (ws *wants) expect() error {
+	open := make(map[string]*want)
+	for p, w := range ws.paths {
+		if !w.known {
+			open[p] = w
+		}
+	}
+	head, err := ws.m.newest(ws.ctx, ws.m.opts.Session)
+	if err != nil {
+		return err
+	}
+	var start *record
+	seen := func(r *record) error {
+		if r.Kind == kindStart && start == nil {
+			start = r
+		}
+		return ws.left(r, open)
+	}
+	for r, err := range ws.m.ownBack(ws.ctx, head) {
+		if err == nil {
+			err = seen(r)
+		}
+		if err != nil {
+			return err
+		}
+		if len(open) == 0 {
+			return nil
+		}
+	}
+	// What was before is of the session that this one was forked from.
+	first := start
+	r := ws.tip
+	if first != nil && r.start() == first.Seq {
+		r = nil // it is the whole story
+	}
+	for r != nil {
+		if first == nil || r.Seq != 0 && r.Seq < first.Seq || r.Seq == 0 {
+			if err := seen(r); err != nil {
+				return err
+			}
+		}
+		if r.Kind == kindStart {
+			start = r
+		}
+		if r, err = ws.line.prev(ws.ctx, r); err != nil {
+			return err
+		}
+	}
+	for p, w := range open {
+		w.known = true
+		if start == nil || start.Tree.IsZero() {
+			w.Doubt = unknownDoubt
+			continue
+		}
+		if w.Old, err = ws.entry(start.State(), p, false); err != nil {
+			return err
+		}
+		w.left = start.State()
+		out, err := tree.IsOmitted(ws.ctx, ws.m.store, start.Coverage, p)
+		if err != nil {
+			return err
+		}
+		if out && w.Old == nil {
+			w.Doubt = unknownDoubt
+		}
+	}
+	return nil
+}
+
+const unknownDoubt = "unknown: nothing says what it was"
+
+// left settles what a step or a restore has left at paths that are still open.
+func (ws *wants) left(r *record, open map[string]*want) error {
+	settle := func(p string, e *tree.Entry) error {
+		w := open[p]
+		if w == nil {
+			return nil
+		}
+		if e == nil { // or a directory that is not empty
+			var err error
+			if e, err = ws.entry(r.State(), p, true); err != nil {
+				return err
+			}
+		}
+		w.Old, w.left, w.known = e, r.State(), true
+		delete(open, p)
+		return nil
+	}
+	switch r.Kind {
+	case kindStep:
+		return ws.eachChange(r, func(c *change) error { return settle(c.path, c.new) })
+	case kindRestore:
+		for c, err := range tree.Diff(ws.ctx, ws.m.store, r.Base.Tree, r.Tree) {
+			if err == nil {
+				err = settle(c.Path, c.New)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// addDirs adds the directories above the paths: those that are to be there
+// again, and those that go with what is in them.
+func (ws *wants) addDirs() error {
+	for _, p := range slices.Sorted(maps.Keys(ws.paths)) {
+		w := ws.paths[p]
+		for up := path.Dir(p); up != "."; up = path.Dir(up) {
+			if ws.paths[up] != nil {
+				continue
+			}
+			wanted, err := ws.entry(w.at, up, true)
+			if err != nil {
+				return err
+			}
+			d := &want{Want: rollback.Want{Path: up, New: wanted}, at: w.at, left: w.left, known: true}
+			switch {
+			case wanted != nil && w.New != nil:
+				d.Parent = true
+			case wanted != nil:
+				continue // it stays
+			default:
+				if d.Old, err = ws.entry(w.left, up, true); err != nil {
+					return err
+				}
+				if d.Created = true; d.Old == nil {
+					continue
+				}
+			}
+			ws.paths[up] = d
+		}
+	}
+	return nil
+}
+
+// keep marks what the target knew to be there and had not captured.
+func (ws *wants) keep() error {
+	for p, w := range ws.paths {
+		out, err := tree.IsOmitted(ws.ctx, ws.m.store, ws.target.State.Coverage, p)
+		if err != nil {
+			return err
+		}
+		if out && w.New == nil {
+			w.Keep = "it was there at the target, but not captured"
+		}
+	}
+	return nil
+}
+
+// list returns the wants for package rollback.
+func (ws *wants) list() []rollback.Want {
+	var list []rollback.Want
+	for _, w := range ws.paths {
+		list = append(list, w.Want)
+	}
+	return list
+}
+
+// matcher returns which paths patterns stand for: a path, all below a
+// directory, or a glob as path.Match has it, in which ** stands for any number
+// of names.
+func (m *FileSnapshotManager) matcher(patterns []string) (func(string) bool, error) {
+	var clean []string
+	for _, p := range patterns {
+		if p == "" {
+			return nil, fmt.Errorf("path %q: it is empty", p)
+		}
+		if path.Clean(p) == "." {
+			return func(string) bool { return true }, nil
+		}
+		rel, err := m.relative(p)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := path.Match(rel, ""); err != nil {
+			return nil, fmt.Errorf("path %q: %w", p, err)
+		}
+		clean = append(clean, rel)
+	}
+	return func(name string) bool {
+		for _, p := range clean {
+			if name == p || strings.HasPrefix(name, p+"/") || matchGlob(strings.Split(p, "/"), strings.Split(name, "/")) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// matchGlob matches names with patterns, one by one. What is below a match
+// matches, too.
+func matchGlob(pattern, names []string) bool {
+	for len(pattern) > 0 {
+		if pattern[0] == "**" {
+			for i := range len(names) + 1 {
+				if matchGlob(pattern[1:], names[i:]) {
+					return true
+				}
+			}
+			return false
+		}
+		if len(names) == 0 {
+			return false
+		}
+		if ok, err := path.Match(pattern[0], names[0]); err != nil || !ok {
+			return false
+		}
+		pattern, names = pattern[1:], names[1:]
+	}
+	return true
+}
+
+func isGlob(p string) bool { return strings.ContainsAny(p, "*?[\\") }
