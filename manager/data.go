@@ -24,7 +24,8 @@ type StepSnapshotData struct {
 
 	RuntimeTurnIndex *int   `json:"runtimeTurnIndex,omitempty"` // the runtime's own count
 	SnapshotSeq      uint64 `json:"snapshotSeq,omitempty"`      // number of the record in the store
-	AboveEntryID     string `json:"aboveEntryId,omitempty"`     // of a step that the log is given late: the entry that it belongs behind
+	Late             bool   `json:"late,omitempty"`             // the log is given it late, so that it does not stand where it belongs
+	AboveEntryID     string `json:"aboveEntryId,omitempty"`     // the entry that it belongs behind then; "": it comes before all
 	Contested        *Diff  `json:"contested,omitempty"`        // what this turn or another session's may have changed
 	Interrupted      bool   `json:"interrupted,omitempty"`      // the turn never ended: its process did
 	Partial          bool   `json:"partial,omitempty"`          // a limit was reached: see the coverage

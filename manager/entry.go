@@ -86,7 +86,7 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 				return err
 			}
 			data = m.dataOf(r, changes)
-			data.AboveEntryID = r.Above
+			data.Late, data.AboveEntryID = true, r.Above
 		}
 		id, err := append(ctx, data)
 		if err != nil {

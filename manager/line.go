@@ -238,14 +238,22 @@ func (l *line) waiting(ctx context.Context, path []*session.Entry, after bool) (
 	if err != nil {
 		return nil, err
 	}
+	full := path
 	if !after {
 		path = path[:max(len(path)-1, 0)]
 		delete(on, id)
 	}
 	list := slices.DeleteFunc(untold, func(r *record) bool { return r.Above != "" && !on[r.Above] })
-	for _, e := range path {
-		for _, late := range l.index().late[e.ID] {
-			if late.ID != id && !on[late.ID] && l.elsewhere(late, e.ID, id) {
+	for i := range len(path) + 1 { // behind nothing, or behind an entry
+		above, next := "", ""
+		if i > 0 {
+			above = path[i-1].ID
+		}
+		if i < len(full) {
+			next = full[i].ID
+		}
+		for _, late := range l.index().late[above] {
+			if l.elsewhere(late, above, next) {
 				continue
 			}
 			r, err := l.stepOf(ctx, late)
@@ -262,19 +270,26 @@ func (l *line) waiting(ctx context.Context, path []*session.Entry, after bool) (
 }
 
 // elsewhere reports whether a step that was told late went down another branch
-// from the entry above it than the one on which id is: the log has it there.
-func (l *line) elsewhere(late *session.Entry, above, id string) bool {
+// from the entry above it than the one that goes on with next: the log has it
+// there.
+func (l *line) elsewhere(late *session.Entry, above, next string) bool {
 	path, err := l.log.Path(late.ID)
-	has := func(id string) bool {
-		return slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == id })
+	if err != nil || next == "" || late.ID == next {
+		return false
 	}
-	return err == nil && has(above) && !has(id)
+	at := 0
+	if above != "" {
+		if at = slices.IndexFunc(path, func(e *session.Entry) bool { return e.ID == above }) + 1; at == 0 {
+			return false
+		}
+	}
+	return path[at].ID != next
 }
 
 // standing returns the step that an entry stands for where it is in the log;
 // nil if it is none, or was told late.
 func (l *line) standing(ctx context.Context, e *session.Entry) (*record, error) {
-	if s := l.m.stepIn(e); s == nil || s.above != "" {
+	if s := l.m.stepIn(e); s == nil || s.late {
 		return nil, nil
 	}
 	return l.stepOf(ctx, e)
@@ -376,7 +391,7 @@ func (l *line) stands(r *record) bool {
 		return false
 	}
 	s := l.m.stepIn(e)
-	return s != nil && s.above == ""
+	return s != nil && !s.late
 }
 
 // madeUpStart returns the start of a line whose first step only a log has.

@@ -195,7 +195,8 @@ type stepEntry struct {
 	turn  int      // index
 	base  store.ID // at its start; zero: not known
 	tree  store.ID // that it left
-	above string   // of a step that the log was given late: the entry that it belongs behind
+	late  bool     // the log was given it late
+	above string   // the entry that it belongs behind then; "": it comes before all
 }
 
 // isOf reports whether an entry is that of a record, which has the same number:
@@ -219,7 +220,7 @@ func (m *FileSnapshotManager) stepIn(e *session.Entry) *stepEntry {
 	s, ok := m.steps[e]
 	if !ok {
 		if d := parseStep(e); d != nil {
-			s = &stepEntry{d.SnapshotSeq, d.TurnIndex, store.ID{}, d.SnapshotTreeHash, d.AboveEntryID}
+			s = &stepEntry{d.SnapshotSeq, d.TurnIndex, store.ID{}, d.SnapshotTreeHash, d.Late, d.AboveEntryID}
 			if d.BaselineTreeHash != nil {
 				s.base = *d.BaselineTreeHash
 			}
@@ -246,7 +247,7 @@ const maxTurn = 1 << 31
 // A logIndex finds the steps of a log.
 type logIndex struct {
 	log   *session.Tree
-	n     int                         // entries of the log that it has seen
+	n     int                         // changes of the log that it has seen
 	bySeq map[uint64]*session.Entry   // the first one of each record
 	late  map[string][]*session.Entry // those that were told late, by the entry that they belong behind
 }
@@ -254,7 +255,7 @@ type logIndex struct {
 // index returns the index of the line's log.
 func (l *line) index() *logIndex {
 	m := l.m
-	n := l.log.Len()
+	n := l.log.Changes()
 	if m.index == nil || m.index.log != l.log || m.index.n != n {
 		ix := &logIndex{l.log, n, make(map[uint64]*session.Entry), make(map[string][]*session.Entry)}
 		for e := range l.log.Entries() {
@@ -265,7 +266,7 @@ func (l *line) index() *logIndex {
 			if s.seq != 0 && ix.bySeq[s.seq] == nil {
 				ix.bySeq[s.seq] = e
 			}
-			if s.above != "" {
+			if s.late {
 				ix.late[s.above] = append(ix.late[s.above], e)
 			}
 		}
@@ -345,19 +346,30 @@ func (m *FileSnapshotManager) knowsLeaf(ctx context.Context, leaf string) error 
 
 // endOfTurn returns the last entry of the turn that began behind an entry: the
 // last one below it that comes before what the user said next. The turn's own
-// message of the user may be there already, or come first below it.
+// message of the user may be there already, or come first below it. Of several
+// branches it is the one that has a message first.
 func endOfTurn(log *session.Tree, leaf string) string {
-	last, asked := leaf, false
+	last, asked, talks := leaf, false, false
 	if e, ok := log.Entry(leaf); ok {
 		asked = isUser(e)
 	}
-	below := map[string]bool{leaf: true}
-	for e := range log.Entries() {
-		if !below[e.ParentID] || isUser(e) && asked {
-			continue
+	for range log.Len() {
+		var next *session.Entry
+		for _, e := range log.Children(last) {
+			if isUser(e) && asked {
+				continue
+			}
+			if next == nil || next.Type != "message" && e.Type == "message" {
+				next = e
+			}
 		}
-		asked = asked || isUser(e) || e.Type == "message"
-		below[e.ID], last = true, e.ID
+		if next == nil {
+			break
+		}
+		asked, talks, last = asked || next.Type == "message", talks || next.Type == "message", next.ID
+	}
+	if !talks { // what lies there may be another branch's
+		return leaf
 	}
 	return last
 }

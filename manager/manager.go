@@ -90,6 +90,7 @@ type FileSnapshotManager struct {
 	dir     string // of the store
 	store   *store.Store
 	log     *slog.Logger
+	openDir func(path string) (vfs.Dir, error) // of the session, for restores
 
 	mu     sync.Mutex // guards the rest
 	ws     *tree.Workspace
@@ -154,7 +155,7 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 
 // newManager returns the manager of a project whose store is open.
 func newManager(project *tree.Project, dir string, s *store.Store, opts *Options) *FileSnapshotManager {
-	m := &FileSnapshotManager{opts: *opts, project: project, dir: dir, store: s, log: opts.Logger, loaded: make(map[uint64]*record),
+	m := &FileSnapshotManager{opts: *opts, project: project, dir: dir, store: s, log: opts.Logger, openDir: vfs.OpenDir, loaded: make(map[uint64]*record),
 		steps: make(map[*session.Entry]*stepEntry)}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -180,7 +181,7 @@ func badSession(id string) error {
 }
 
 // UseSession turns to a session. No turn may be open. The entries that
-// RebuildIndex was given for another one are forgotten.
+// RebuildIndex was given for another one are forgotten, and its file.
 func (m *FileSnapshotManager) UseSession(id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,6 +198,9 @@ func (m *FileSnapshotManager) UseSession(id string) error {
 	}
 	if m.opts.Session != id {
 		m.given = nil
+		if m.opts.Session != "" {
+			m.file, m.opts.SessionFile = nil, "" // of the other one
+		}
 	}
 	m.forget()
 	m.opts.Session = id

@@ -347,7 +347,7 @@ func (md *model) finish(s *modelSession) {
 				return "", full
 			}
 			calls++
-			if step.late = step != own; step.late != (d.AboveEntryID != "") || step.late && d.AboveEntryID != step.above || d.TurnIndex != step.turn {
+			if step.late = step != own; step.late != d.Late || step.late && d.AboveEntryID != step.above || d.TurnIndex != step.turn {
 				md.Errorf("session %s: told of turn %d above %q, want turn %d above %q", s.id, d.TurnIndex, d.AboveEntryID, step.turn, step.above)
 			}
 			id := md.name("step")
@@ -644,7 +644,7 @@ func (md *model) tip(s *modelSession, id string, after bool) *modelStep {
 	for entry, st := range s.steps {
 		switch {
 		case st.late && behind[st.above]:
-			if there := md.above(s, entry); on[entry] || !there[st.above] || there[id] {
+			if !md.parts(s, entry, id, st.above) {
 				waiting = append(waiting, st)
 			}
 		case !st.late && on[entry] && (tip == nil || st.order > tip.order):
@@ -663,6 +663,25 @@ func (md *model) tip(s *modelSession, id string, after bool) *modelStep {
 		}
 	}
 	return tip
+}
+
+// parts reports whether the ways from an entry to two others part right below
+// it.
+func (md *model) parts(s *modelSession, a, b, from string) bool {
+	next := func(id string) string {
+		path, err := s.log.Path(id)
+		if err != nil {
+			md.Fatal(err)
+		}
+		for i, e := range path {
+			if e.ID == from && i+1 < len(path) {
+				return path[i+1].ID
+			}
+		}
+		return ""
+	}
+	x, y := next(a), next(b)
+	return x != "" && y != "" && x != y
 }
 
 // above returns the entries on the path to one.

@@ -8,9 +8,9 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// Kinds of record in the journal (docs/format.md §5.6). All but kindEntry say
-// that the directory was in a new state; which windows were open since the
-// record before tells whose doing it is.
+// Kinds of record in the journal (docs/format.md §5.6). Each says in what state
+// the directory was; which windows were open since the record before tells
+// whose doing it is.
 const (
 	kindStart = "start" // the session begins
 	kindBase  = "base"  // found at the start of a turn, or between its tools
@@ -32,7 +32,7 @@ type recordData struct {
 	Windows []string `json:"windows,omitempty"` // sessions with a window open since then
 
 	// The line of steps that lead here. Jump goes further back than Prev,
-	// so that any step of a long line is found in few hops: see jumpFrom.
+	// so that any step of a long line is found in few hops: see link.
 	Prev  uint64 `json:"prev,omitempty"`  // the step before this record, or the start
 	Jump  uint64 `json:"jump,omitempty"`  // of a step: one further back
 	Depth int    `json:"depth,omitempty"` // of a step: steps from the start; the start has 0

@@ -1584,3 +1584,114 @@ func TestEmptyTurnsOnBranch(t *testing.T) {
 		t.Errorf("turn %d, want 1", r.Data.TurnIndex)
 	}
 }
+
+// A late step counts on every branch that leaves its own below it.
+func TestLateStepAboveFork(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.message("user")
+	b.message("assistant")
+	b.turn(m, func() { b.write("f", "1") })
+	b.message("user")
+	b.message("assistant")
+	b.failing(m, func() { b.write("g", "1") })
+	fork := b.message("user")
+	b.message("assistant")
+	b.turn(m, func() { b.write("h", "1") }) // and g is told, on this branch
+	if err := b.log.SetLeaf(fork); err != nil {
+		t.Fatal(err)
+	}
+	b.message("assistant")
+	b.message("user")
+	if d := cmp.Diff(map[string]string{"f": "added turn", "g": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A turn that another process has open, and that is alive, is not taken from
+// it.
+func TestTurnOfDetachedManager(t *testing.T) {
+	b := newBench(t)
+	d := b.open("s", func(o *Options) { o.Detached = true })
+	b.initialize(d)
+	b.start(d)
+	b.write("f", "1")
+	if _, err := b.open("s").OnTurnStart(t.Context(), nil); !errors.Is(err, ErrTurnOpen) {
+		t.Errorf("OnTurnStart: %v, want %v", err, ErrTurnOpen)
+	}
+	if r := b.end(d); r.Data == nil || r.Data.Interrupted {
+		t.Errorf("the turn: %+v", r.Data)
+	}
+}
+
+// A turn that was cut off is on the branch of its messages, whatever else the
+// runtime notes below the place where it began.
+func TestCutOffTurnBesideNotes(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.message("user")
+	leaf := b.turn(m, func() { b.write("f", "1") })
+	b.start(m)
+	b.message("user")
+	cut := b.message("assistant")
+	b.write("g", "1")
+	if err := b.log.SetLeaf(leaf); err != nil {
+		t.Fatal(err)
+	}
+	b.log.Add(session.Entry{ID: "note", ParentID: leaf, Type: "model_change"})
+	b.message("user")
+	b.start(m)
+	if got := brief(b.modified(m, nil)); got["g"] != "" {
+		t.Errorf("the new branch has %v", got)
+	}
+	b.end(m)
+	if err := b.log.SetLeaf(cut); err != nil {
+		t.Fatal(err)
+	}
+	if got := brief(b.modified(m, nil)); got["g"] == "" {
+		t.Errorf("the branch of the turn has %v", got)
+	}
+}
+
+// A step that was recorded before the log had any entry comes before all.
+func TestLateStepBeforeAll(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree(session.Header{ID: "s"})
+	m := b.reopen("s")
+	b.initialize(m)
+	b.failing(m, func() { b.write("f", "1") })
+	user := b.message("user")
+	agent := b.message("assistant")
+	b.turn(m, func() { b.write("g", "1") })
+	for entry, want := range map[string]int{user: 0, agent: 1} {
+		p, err := m.Resolve(t.Context(), entry)
+		if err != nil || p.TurnIndex != want {
+			t.Errorf("entry %s is at turn %d, %v; want %d", entry, p.TurnIndex, err, want)
+		}
+	}
+}
+
+// An entry that is replaced counts as what it is then.
+func TestReplacedEntry(t *testing.T) {
+	b := newBench(t)
+	log := session.NewTree(session.Header{ID: "s"})
+	b.log = log
+	m := b.reopen("s")
+	b.initialize(m)
+	b.start(m)
+	b.write("f", "1")
+	log.Add(session.Entry{ID: "step", Type: "custom", CustomType: session.StepSnapshot, Data: json.RawMessage(`{}`)})
+	if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
+		log.Add(d.Entry("step", ""))
+		return "", nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if m.given == nil {
+		t.Error("the log was forgotten, although it has the step")
+	}
+}

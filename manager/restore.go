@@ -172,7 +172,7 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 			x.undo = last.undo()
 		}
 		x.from, x.to = tip.Seq, tip.Seq
-		ws := &wants{m: m, ctx: ctx, line: l, tip: tip, target: x.target, paths: make(map[string]*want), notCaptured: make(map[string]bool)}
+		ws := &wants{m: m, ctx: ctx, line: l, tip: tip, target: x.target, g: m.store, paths: make(map[string]*want), notCaptured: make(map[string]bool)}
 		switch {
 		case len(opts.Paths) > 0:
 			err = x.named(ctx, ws, opts.Paths, match)
@@ -239,6 +239,9 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 	x.result = newRestoreResult()
 	x.result.Preview = x.preview
 	x.own = x.append == nil
+	if err := x.closeCutOff(ctx); err != nil {
+		return nil, err
+	}
 	var done *record
 	err := m.withTurns(ctx, func(t *turns) error {
 		o, err := m.under(ctx, t)
@@ -258,8 +261,10 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		if err := prepare(); err != nil {
 			return err
 		}
-		done, err = x.apply(ctx, o)
-		return err
+		if done, err = x.apply(ctx, o); err != nil {
+			return err
+		}
+		return m.bury(t, o.newestSeq())
 	})
 	if err != nil || done == nil {
 		if err == nil {
@@ -283,6 +288,26 @@ func (x *restore) logTip(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	return l.recorded(ctx, tip)
+}
+
+// closeCutOff closes a turn of the session that was cut off: it is a step, from
+// which the restore goes back.
+func (x *restore) closeCutOff(ctx context.Context) error {
+	m := x.m
+	t, _, err := m.readTurns()
+	if err != nil || x.preview {
+		return err
+	}
+	if own := t.of(m.opts.Session); own == nil || m.isOurs(own) || !errors.Is(m.notOurs(own), ErrNoTurn) {
+		return nil
+	}
+	_, err = m.look(ctx, m.turnOptions(), func(o *look) error {
+		if err := m.begin(ctx, o); err != nil {
+			return err
+		}
+		return m.closeCutOff(ctx, o)
+	})
+	return err
 }
 
 // checkTurns refuses a restore while a turn is open in the directory.
@@ -419,7 +444,7 @@ func (x *restore) named(ctx context.Context, ws *wants, patterns []string, match
 }
 
 func (x *restore) entryOnDisk(ctx context.Context, rel string) (*tree.Entry, error) {
-	root, err := rollback.OpenRoot(x.m.project.Root)
+	root, err := x.m.openRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -430,7 +455,7 @@ func (x *restore) entryOnDisk(ctx context.Context, rel string) (*tree.Entry, err
 // apply plans, records what it is about to do, does it, and records what it
 // did. It returns that record, nil if nothing was to be done.
 func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
-	root, err := rollback.OpenRoot(x.m.project.Root)
+	root, err := x.m.openRoot()
 	if err != nil {
 		return nil, err
 	}
@@ -500,6 +525,15 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 	return r, x.m.commitAt(context.WithoutCancel(ctx), o, r, after)
 }
 
+// openRoot opens the session's directory for a restore.
+func (m *FileSnapshotManager) openRoot() (*rollback.Root, error) {
+	dir, err := m.openDir(m.project.Root)
+	if err != nil {
+		return nil, err
+	}
+	return rollback.NewRoot(dir), nil
+}
+
 func newRestoreID() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
@@ -517,7 +551,10 @@ func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rol
 	for i := range plan.Items {
 		it := &plan.Items[i]
 		if it.Do == rollback.Restore || it.Do == rollback.Delete {
-			edits = append(edits, tree.Edit{Path: it.Path, New: entry(it)})
+			e := entry(it)
+			// A directory that goes holds nothing but what the plan knows.
+			goes := e == it.Now && (it.New == nil || !it.New.Mode.IsDir())
+			edits = append(edits, tree.Edit{Path: it.Path, New: e, Bare: goes})
 		}
 	}
 	id, err := tree.Patch(ctx, x.m.store, o.w, s.Tree, edits)
@@ -591,7 +628,7 @@ func (x *restore) giveUp(ctx context.Context, o *look, intent *record, cause err
 // finish ends a restore that was cut off: forward, or back to what was before.
 // What has been changed meanwhile by somebody else stays.
 func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *record, forward bool) (*rollback.Plan, error) {
-	root, err := rollback.OpenRoot(m.project.Root)
+	root, err := m.openRoot()
 	if err != nil {
 		return nil, err
 	}

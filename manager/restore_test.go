@@ -390,3 +390,41 @@ func TestRestoreMovedDirectory(t *testing.T) {
 	b.undo(m)
 	b.expectFiles(after)
 }
+
+// A turn that was cut off is a step, from which a restore goes back.
+func TestRestoreAfterCutOffTurn(t *testing.T) {
+	b := newBench(t)
+	b.die("s", func(m *FileSnapshotManager) {
+		b.initialize(m)
+		b.turn(m, func() { b.write("f", "1") })
+		b.turn(m, func() { b.write("g", "1") })
+		b.start(m)
+		b.write("h", "1")
+	})
+	m := b.open("s")
+	b.restore(m, &RestoreOptions{Target: "turn:0"})
+	b.expectFiles(files{"f": "1", "h": "1"}) // which may be the user's
+	b.initialize(m)
+	if d := cmp.Diff(map[string]string{"f": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// A snapshot after a restore records what has changed since, and nothing else.
+func TestSnapshotAfterRestore(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("f", "1") })
+	b.write("user", "1")
+	b.turn(m, func() { b.write("g", "1") })
+	b.restore(m, &RestoreOptions{Target: "turn:0"})
+	r, err := m.Snapshot(t.Context(), nil)
+	if err != nil || r.Data != nil {
+		t.Errorf("a snapshot of nothing: %+v, %v", r.Data, err)
+	}
+	b.write("h", "1")
+	if r, err = m.Snapshot(t.Context(), nil); err != nil || r.Data == nil || !cmp.Equal(r.Data.Diff.Added, []string{"h"}) {
+		t.Errorf("a snapshot of h: %+v, %v", r.Data, err)
+	}
+}

@@ -35,7 +35,8 @@ func (mo *Moment) Changes(ctx context.Context) (own, contested *Diff, err error)
 }
 
 // Timeline yields what happened on the path to where the session stands,
-// newest first. Each pair is a moment and nil, or nil and the error that ends
+// newest first, with what was found between that no turn did, wherever the
+// session stood then. Each pair is a moment and nil, or nil and the error that ends
 // the sequence.
 func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, error] {
 	return func(yield func(*Moment, error) bool) {
@@ -175,24 +176,29 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 				return nil, err
 			}
 		}
-		r, err := readRecord(s)
-		if err != nil {
+		if err := m.fillInfo(ctx, &info, s); err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrFormat) {
 			return nil, err
 		}
-		if r, err = m.stepAt(ctx, r.step(), s.Session); err != nil {
-			return nil, err
-		}
-		info.Steps, info.EntryID = r.data.Depth, r.Entry
-		if r.Kind == kindStep {
-			info.Turns = r.data.Turn + 1
-		}
-		if r, err = m.stepAt(ctx, r.start(), s.Session); err != nil {
-			return nil, err
-		}
-		info.Began = r.Time
 		list = append(list, info)
 	}
 	return list, nil
+}
+
+// fillInfo fills in what the records say of a session whose newest is s.
+func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s *store.Snapshot) error {
+	r, err := readRecord(s)
+	if err != nil {
+		return err
+	}
+	if r, err = m.record(ctx, r.step()); err != nil {
+		return err
+	}
+	info.Steps, info.EntryID, info.Turns = r.data.Depth, r.Entry, r.turn()+1
+	if r, err = m.record(ctx, r.start()); err != nil {
+		return err
+	}
+	info.Began = r.Time
+	return nil
 }
 
 // OpenTurns lists the sessions that have a turn open in the directory.

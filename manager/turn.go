@@ -30,7 +30,7 @@ func (m *FileSnapshotManager) Initialize(ctx context.Context) (*Result, error) {
 		if err := m.begin(ctx, o); err != nil {
 			return err
 		}
-		_, err := m.openTurn(ctx, o)
+		err := m.closeCutOff(ctx, o)
 		if errors.Is(err, ErrTurnOpen) {
 			return nil // its process will end it
 		}
@@ -75,18 +75,18 @@ func (m *FileSnapshotManager) startRecord(o *look) *record {
 	return r
 }
 
-// openTurn returns the session's open turn, nil if there is none. One that was
-// cut off is closed first; what was found changed must have been recorded. The
-// error matches [ErrTurnOpen] if it is another process's.
-func (m *FileSnapshotManager) openTurn(ctx context.Context, o *look) (*openTurn, error) {
+// closeCutOff closes the session's open turn if it was cut off; what was found
+// changed must have been recorded. The error matches [ErrTurnOpen] if it is
+// another process's, which is alive.
+func (m *FileSnapshotManager) closeCutOff(ctx context.Context, o *look) error {
 	t := o.turns.of(m.opts.Session)
 	if t == nil || m.isOurs(t) {
-		return t, nil
+		return nil
 	}
 	if err := m.notOurs(t); !errors.Is(err, ErrNoTurn) {
-		return nil, err
+		return err
 	}
-	return nil, m.interrupt(ctx, o, t)
+	return m.interrupt(ctx, o, t)
 }
 
 // A Turn is what a runtime may say of a turn that begins.
@@ -113,6 +113,11 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 	held := m.held != nil // by a turn that is open
 	turnLeaf, turnLeafAt := m.turnLeaf, m.turnLeafAt
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
+		if old := o.turns.of(m.opts.Session); old != nil && !m.isOurs(old) {
+			if err := m.notOurs(old); !errors.Is(err, ErrNoTurn) {
+				return err
+			}
+		}
 		if err := m.hold(ctx); err != nil {
 			return err
 		}
@@ -120,11 +125,6 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 			return err
 		}
 		if old := o.turns.of(m.opts.Session); old != nil {
-			if m.opts.Detached && old.Held && old.End == 0 {
-				if alive, err := m.isAlive(old); err != nil || alive {
-					return errors.Join(err, ErrTurnOpen)
-				}
-			}
 			if err := m.interrupt(ctx, o, old); err != nil {
 				return err
 			}
@@ -507,6 +507,11 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		if err != nil {
 			return err
 		}
+		if last, err := m.lastRestore(ctx, o.head); err != nil {
+			return err
+		} else if last != nil && last.Seq > newest.Seq {
+			newest = last
+		}
 		always := asked != nil && (asked.Label != "" || o.state.Tree != newest.Tree)
 		if changes, err = m.step(ctx, o, t, list, r, always); err != nil {
 			return err
@@ -559,6 +564,5 @@ func (m *FileSnapshotManager) turnToEnd(ctx context.Context, o *look) (*openTurn
 	if err := m.found(ctx, o, kindBase); err != nil {
 		return nil, err
 	}
-	_, err := m.openTurn(ctx, o)
-	return nil, err
+	return nil, m.closeCutOff(ctx, o)
 }

@@ -22,6 +22,7 @@ type wants struct {
 	line   *line
 	tip    *record // where the files stand
 	target *Point
+	g      tree.Getter // of trees, also of those of the disk
 
 	paths       map[string]*want
 	notCaptured map[string]bool // paths that changed only in what was captured of them
@@ -31,6 +32,7 @@ type want struct {
 	rollback.Want
 	at    store.State // in which Path was as it is wanted
 	left  store.State // in which Old was seen last, for the directories above
+	by    *record     // step that found New
 	known bool        // Old is what is expected
 }
 
@@ -56,12 +58,11 @@ func (ws *wants) byTurns() error {
 	if err != nil {
 		return err
 	}
-	var newer *record // of the step before in the list
 	for _, r := range back {
 		err := ws.eachChange(r, func(c *change) error {
 			w, isNew := ws.path(c.path)
 			if !isNew && !same(c.new, w.New) {
-				mine, err := ws.restoredBetween(r, newer, c.path, w.New)
+				mine, err := ws.restoredBetween(r, w.by, c.path, w.New)
 				if err != nil {
 					return err
 				}
@@ -69,7 +70,7 @@ func (ws *wants) byTurns() error {
 					w.Doubt = "mixed: somebody else has changed it between two of the turns"
 				}
 			}
-			w.New, w.at = c.old, r.Base
+			w.New, w.at, w.by = c.old, r.Base, r
 			w.doubt(c)
 			w.Created = c.old == nil
 			return nil
@@ -77,7 +78,6 @@ func (ws *wants) byTurns() error {
 		if err != nil {
 			return err
 		}
-		newer = r
 	}
 	for _, r := range forth {
 		err := ws.eachChange(r, func(c *change) error {
@@ -143,7 +143,7 @@ func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, err
 	if s.Tree.IsZero() {
 		return nil, nil
 	}
-	e, err := tree.Lookup(ws.ctx, ws.m.store, s.Tree, p)
+	e, err := tree.Lookup(ws.ctx, ws.g, s.Tree, p)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && dirsOnly && !e.Mode.IsDir() {
 		return nil, nil
 	}
@@ -157,7 +157,7 @@ func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, err
 // steps, left a path as the newer one found it: then it was nobody else.
 func (ws *wants) restoredBetween(older, newer *record, p string, found *tree.Entry) (bool, error) {
 	head, err := ws.m.newest(ws.ctx, ws.m.opts.Session)
-	if err != nil || head == nil || newer == nil {
+	if err != nil || head == nil {
 		return false, err
 	}
 	for r, err := range ws.m.ownBack(ws.ctx, head) {
@@ -167,11 +167,15 @@ func (ws *wants) restoredBetween(older, newer *record, p string, found *tree.Ent
 		if r.Kind != kindRestore || r.Seq >= newer.Seq {
 			continue
 		}
+		before, err := ws.entry(r.Base, p, false)
+		if err != nil {
+			return false, err
+		}
 		left, err := ws.entry(r.State(), p, false)
 		if err != nil {
 			return false, err
 		}
-		if same(left, found) {
+		if same(left, found) && !same(before, left) {
 			return true, nil
 		}
 	}
@@ -196,6 +200,7 @@ func (m *FileSnapshotManager) ownBack(ctx context.Context, head *record) func(fu
 
 // exactly collects all paths that differ between the target and the disk.
 func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) bool) error {
+	ws.g = g
 	for d, err := range tree.Compare(ws.ctx, g, ws.target.State, disk) {
 		if err != nil {
 			return err

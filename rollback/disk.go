@@ -35,8 +35,11 @@ func OpenRoot(path string) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Root{dir: dir}, nil
+	return NewRoot(dir), nil
 }
+
+// NewRoot returns the Root of an open directory, which it closes.
+func NewRoot(dir vfs.Dir) *Root { return &Root{dir: dir} }
 
 // Close closes the directory.
 func (r *Root) Close() error {

@@ -118,9 +118,9 @@ func (pl *planner) plan(wants []Want) (*Plan, error) {
 		}
 		pl.wants[w.Path] = w
 	}
-	for i := range wants {
+	for _, path := range pl.sorted() {
 		var err error
-		if pl.byPath[wants[i].Path], err = pl.item(&wants[i]); err != nil {
+		if pl.byPath[path], err = pl.item(pl.wants[path]); err != nil {
 			return nil, err
 		}
 	}

@@ -111,6 +111,13 @@ func (t *Tree) Len() int {
 	return len(t.byID)
 }
 
+// Changes returns how often an entry was added or replaced.
+func (t *Tree) Changes() int {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return len(t.order)
+}
+
 // Entry returns the entry with an ID.
 func (t *Tree) Entry(id string) (*Entry, bool) {
 	t.mu.RLock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/boocode/filestore/store"
 )
@@ -60,7 +61,7 @@ func (c *Checker) dir(ctx context.Context, path string, id store.ID, report func
 		if e.Mode.IsDir() {
 			err = c.dir(ctx, join(path, e.Name), e.ID, report)
 		} else {
-			err = c.blob(e.ID)
+			err = c.blob(ctx, e.ID)
 		}
 		if err != nil {
 			if err := report(join(path, e.Name), err); err != nil {
@@ -71,12 +72,15 @@ func (c *Checker) dir(ctx context.Context, path string, id store.ID, report func
 	return nil
 }
 
-func (c *Checker) blob(id store.ID) error {
+func (c *Checker) blob(ctx context.Context, id store.ID) error {
 	if c.done[id] {
 		return nil
 	}
 	ok, err := c.s.Has(id)
-	if err == nil && !ok {
+	if err == nil && !ok { // unless somebody has stored it since we looked
+		_, err = c.s.CopyBlob(ctx, io.Discard, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("blob %s: %w", id.Short(), store.ErrNotFound)
 	}
 	c.done[id] = true

@@ -14,6 +14,7 @@ import (
 type Edit struct {
 	Path string
 	New  *Entry // nil: it goes, a directory with all in it. Of a directory only the mode counts: what is in it stays
+	Bare bool   // of a directory: what is in it goes, but for what other edits put there
 }
 
 // Patch stores the tree that edits make of another one and returns its ID. A
@@ -114,7 +115,7 @@ func (x *patcher) name(old *Entry, name string, edits []Edit, skip int) (*Entry,
 	switch {
 	case own && edits[0].New == nil && !keeps:
 		return nil, nil
-	case own && edits[0].New == nil:
+	case own && (edits[0].New == nil || edits[0].Bare && edits[0].New.Mode.IsDir()):
 		old = nil
 	case own && !edits[0].New.Mode.IsDir():
 		if keeps {

@@ -114,20 +114,27 @@ func TestPatchKinds(t *testing.T) {
 	o := NewOverlay(nil)
 	file := &Entry{Mode: ModeFile | 0o644, Size: 1, ID: blobID("x")}
 	dir := &Entry{Mode: ModeDir | 0o700, ID: Empty}
-	root, err := Patch(t.Context(), o, o, store.ID{}, []Edit{{"a", file}, {"b", dir}, {"b/x", file}, {"b/y", file}})
+	root, err := Patch(t.Context(), o, o, store.ID{}, []Edit{{Path: "a", New: file}, {Path: "b", New: dir}, {Path: "b/x", New: file}, {Path: "b/y", New: file}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err = Patch(t.Context(), o, o, root, []Edit{{"b/y", nil}, {"a/z", file}, {"a", dir}, {"b", file}, {"b/x", nil}})
+	root, err = Patch(t.Context(), o, o, root, []Edit{{Path: "b/y"}, {Path: "a/z", New: file}, {Path: "a", New: dir}, {Path: "b", New: file}, {Path: "b/x"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := NewOverlay(nil)
-	id, err := Patch(t.Context(), want, want, store.ID{}, []Edit{{"a", dir}, {"a/z", file}, {"b", file}})
+	id, err := Patch(t.Context(), want, want, store.ID{}, []Edit{{Path: "a", New: dir}, {Path: "a/z", New: file}, {Path: "b", New: file}})
 	if err != nil || root != id {
 		t.Errorf("%s, %v, want %s", root, err, id)
 	}
-	for _, bad := range [][]Edit{{{"a", file}, {"a", nil}}, {{"b", file}, {"b/c", file}}, {{"", file}}, {{"a//b", file}}, {{"../x", file}}} {
+	bare, err := Patch(t.Context(), o, o, root, []Edit{{Path: "a", New: dir, Bare: true}, {Path: "a/only", New: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, err = Patch(t.Context(), o, o, store.ID{}, []Edit{{Path: "a", New: dir}, {Path: "a/only", New: file}, {Path: "b", New: file}}); err != nil || bare != id {
+		t.Errorf("bare: %s, %v, want %s", bare, err, id)
+	}
+	for _, bad := range [][]Edit{{{Path: "a", New: file}, {Path: "a"}}, {{Path: "b", New: file}, {Path: "b/c", New: file}}, {{Path: "", New: file}}, {{Path: "a//b", New: file}}, {{Path: "../x", New: file}}} {
 		if _, err := Patch(t.Context(), o, o, root, bad); err == nil {
 			t.Errorf("no error for %v", bad)
 		}

@@ -1,0 +1,254 @@
+package manager
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// restoreDay is a session with something of each kind to be restored.
+func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after map[string]string) {
+	t.Helper()
+	do := func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write := func(name, content string) {
+		t.Helper()
+		p := filepath.Join(dir, name)
+		do(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(content), 0o644))
+	}
+	b := &bench{T: t, dir: dir}
+	write("changed", "old")
+	write("removed/deep/file", "old")
+	write("kind/file", "old")
+	write("moved/one", "1")
+	write("moved/two", "2")
+	write("user", "0")
+	write("exec", "old")
+	do(second(m.Initialize(t.Context())))
+	before = b.files()
+	before["user"] = "edited"
+	do(second(m.OnTurnStart(t.Context(), nil)))
+	write("changed", "agent")
+	write("made/by/agent", "agent")
+	do(os.RemoveAll(filepath.Join(dir, "removed")), os.RemoveAll(filepath.Join(dir, "kind")))
+	write("kind", "now a file")
+	do(os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "elsewhere")), os.Chmod(filepath.Join(dir, "exec"), 0o755))
+	do(second(m.OnTurnEnd(t.Context(), nil)))
+	write("user", "edited")
+	return before, b.files()
+}
+
+// Each operation of a restore fails in turn, in the store or in the directory,
+// once or for good as when the process dies. Each file is as it was or as it is
+// wanted; the next who looks ends it one way or the other, and says what is
+// there; nothing is lost.
+func TestRestoreFaults(t *testing.T) {
+	for _, sticky := range []bool{true, false} {
+		at := int64(0)
+		for restoreFaultAt(t, at, sticky) && !t.Failed() {
+			if at++; testing.Short() {
+				at += 4
+			}
+		}
+		if at < 100 && !t.Failed() {
+			t.Errorf("only %d operations", at)
+		}
+	}
+}
+
+func restoreFaultAt(t *testing.T, at int64, sticky bool) bool {
+	t.Helper()
+	dir := t.TempDir()
+	b := &bench{T: t, dir: dir}
+	disk := vfs.NewMem()
+	m, err := openOn(t, dir, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := restoreDay(t, dir, m)
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	fault := &vfs.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
+	var acked bool
+	var left []string // that the result says were not restored
+	m, err = openOn(t, dir, vfs.WithFault(disk, fault))
+	if err == nil {
+		m.openDir = func(path string) (vfs.Dir, error) {
+			d, err := vfs.OpenDir(path)
+			if err != nil {
+				return nil, err
+			}
+			return vfs.WithFaultDir(d, fault), nil
+		}
+		r, rerr := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"})
+		acked = rerr == nil && r.IsComplete()
+		if rerr == nil {
+			left = slices.Concat(r.Failed, r.Skipped, r.Kept)
+		}
+		m.Close()
+	}
+	where := fmt.Sprintf("operation %d, sticky %v", at, sticky)
+	for p, content := range b.files() {
+		if !strings.Contains(p, ".boo-") && content != before[p] && content != after[p] {
+			t.Errorf("%s: %s holds %q", where, p, content)
+		}
+	}
+	m, err = openOn(t, dir, disk)
+	if err != nil {
+		t.Fatalf("%s: open again: %v", where, err)
+	}
+	defer func() {
+		b.check(m.Store())
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := m.Initialize(t.Context())
+	if err != nil {
+		t.Fatalf("%s: go on: %v", where, err)
+	}
+	got := b.files()
+	if len(left) > 0 {
+		for _, files := range []map[string]string{before, after} {
+			for p := range files {
+				if got[p] != before[p] && !slices.ContainsFunc(left, func(l string) bool { return l == p || strings.HasPrefix(p, l+"/") }) {
+					t.Errorf("%s: %s is %q, and the result says that only %q was left", where, p, got[p], left)
+				}
+			}
+		}
+		return fault.Fired()
+	}
+	if !maps.Equal(got, before) && !maps.Equal(got, after) || acked && !maps.Equal(got, before) {
+		t.Errorf("%s: acknowledged %v, then (-wanted +got):\n%s", where, acked, cmp.Diff(before, got))
+	}
+	if r.Offline != nil && !slices.Equal(r.Offline.Modified, []string{"user"}) {
+		t.Errorf("%s: the restore is said to be the user's: %+v", where, r.Offline)
+	}
+	if maps.Equal(got, before) { // and back
+		if r, err := m.Undo(t.Context(), nil); err != nil || !r.IsComplete() {
+			t.Errorf("%s: undo: %+v, %v", where, r, err)
+		}
+		b.expectFiles(after)
+	}
+	return fault.Fired()
+}
+
+// A restore that was cut off can be finished by name, either way.
+func TestFinishRestore(t *testing.T) {
+	for _, abort := range []bool{false, true} {
+		dir := t.TempDir()
+		b := &bench{T: t, dir: dir}
+		disk := vfs.NewMem()
+		m, err := openOn(t, dir, disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := restoreDay(t, dir, m)
+		fault := &vfs.Fault{At: -1, Sticky: true}
+		fault.Trace = func(op, name string) {
+			if op == "Rename" && strings.HasSuffix(name, "-> changed") && fault.At < 0 {
+				fault.At = fault.Count()
+			}
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if m, err = openOn(t, dir, vfs.WithFault(disk, fault)); err != nil {
+			t.Fatal(err)
+		}
+		m.openDir = func(path string) (vfs.Dir, error) {
+			d, err := vfs.OpenDir(path)
+			return vfs.WithFaultDir(d, fault), err
+		}
+		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"}); err == nil {
+			t.Fatal("no error")
+		}
+		m.Close()
+		if m, err = openOn(t, dir, disk); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.FinishRestore(t.Context(), abort); err != nil {
+			t.Fatal(err)
+		}
+		want := before
+		if abort {
+			want = after
+		}
+		b.expectFiles(want)
+		if _, err := m.FinishRestore(t.Context(), abort); err == nil {
+			t.Error("there is another one")
+		}
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A lost or damaged object costs its own file.
+func TestRestoreLostObject(t *testing.T) {
+	b := newBench(t)
+	m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := strings.Repeat("the old content of a file ", 10)
+	b.write("lost", content)
+	b.write("kept", "old")
+	b.initialize(m)
+	b.turn(m, func() { b.write("lost", "agent"); b.write("kept", "agent"); b.write("made", "agent") })
+	dir := m.StoreDir()
+	p, err := m.Resolve(t.Context(), "start")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := m.fileIn(t.Context(), p.State, "lost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	packs, err := filepath.Glob(filepath.Join(dir, "packs", "*"))
+	if err != nil || len(packs) == 0 {
+		t.Fatal(packs, err)
+	}
+	for _, pack := range packs {
+		data, err := os.ReadFile(pack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i := strings.Index(string(data), string(at.entry.ID[:])); i >= 0 {
+			data[i+40] ^= 1
+			if err := os.WriteFile(pack, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m, err = Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r := b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{"lost": "agent", "kept": "old"})
+	if d := cmp.Diff([]string{"lost"}, r.Failed); d != "" {
+		t.Errorf("failed (-want +got):\n%s\n%+v", d, r)
+	}
+}

@@ -1,0 +1,561 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/tree"
+)
+
+// A rmStep is a turn that changed something, as full copies tell.
+type rmStep struct {
+	on      *rmStep // that it builds on; nil: the start
+	changes map[string]rmChange
+	after   files
+	order   int
+	entry   string
+}
+
+type rmChange struct {
+	old, new string // "": absent
+	mixed    bool
+}
+
+// A rmRestore is a restore that was recorded.
+type rmRestore struct {
+	changes  map[string][2]string // from, to
+	from, to *rmStep
+	order    int
+}
+
+// A restoreModel runs random restores against a manager and plain rules over
+// full copies of the directory.
+type restoreModel struct {
+	*bench
+	rng      *rand.Rand
+	disk     vfs.FS // of the store
+	m        *FileSnapshotManager
+	byTools  bool
+	start    files
+	at       *rmStep
+	steps    []*rmStep
+	restores []*rmRestore
+	undo     []*rmRestore
+	redo     []*rmRestore
+	order    int
+	crashes  int
+}
+
+// TestRestoreModel restores at random: what turns did, named files, exactly,
+// undo and redo, on branches, with the user's edits in between, and with
+// crashes at random operations.
+func TestRestoreModel(t *testing.T) {
+	seed := *modelSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	for i := range uint64(*modelRuns) {
+		t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
+			rm := &restoreModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(seed+i, 1)), disk: vfs.NewMem()}
+			rm.run()
+		})
+	}
+}
+
+func (rm *restoreModel) run() {
+	rm.byTools = rm.rng.IntN(3) == 0
+	rm.edit()
+	rm.reopen(nil)
+	rm.start = rm.look()
+	rm.initialize(rm.m)
+	for range *modelSteps {
+		switch n := rm.rng.IntN(14); {
+		case n < 3:
+			rm.edit()
+		case n < 7:
+			rm.turn()
+		case n < 8:
+			rm.reopen(nil)
+			rm.initialize(rm.m)
+		case n < 11:
+			rm.restoreRandom()
+		case n < 13:
+			rm.takeBack(true)
+		default:
+			rm.takeBack(false)
+		}
+		if rm.Failed() {
+			rm.FailNow()
+		}
+	}
+	rm.recoverable()
+	rm.check(rm.m.Store())
+	if err := rm.m.Close(); err != nil {
+		rm.Error(err)
+	}
+}
+
+// reopen is a new process, whose operations may fail.
+func (rm *restoreModel) reopen(fault *vfs.Fault) {
+	if rm.m != nil {
+		rm.m.Close()
+	}
+	disk := rm.disk
+	if fault != nil {
+		disk = vfs.WithFault(disk, fault)
+	}
+	m, err := openOn(rm.T, rm.dir, disk)
+	if err != nil {
+		rm.Fatal(err)
+	}
+	m.opts.ToolWindows = rm.byTools
+	if fault != nil {
+		m.openDir = func(path string) (vfs.Dir, error) {
+			d, err := vfs.OpenDir(path)
+			if err != nil {
+				return nil, err
+			}
+			return vfs.WithFaultDir(d, fault), nil
+		}
+	}
+	rm.m = m
+}
+
+// look returns what the files are now.
+func (rm *restoreModel) look() files {
+	got := make(files)
+	for p, n := range readWorld(rm.T, rm.dir) {
+		if !n.mode.IsDir() {
+			got[p] = fmt.Sprintf("%v %s", n.mode, n.content)
+		}
+	}
+	return got
+}
+
+var rmNames = []string{"a", "b", "c", "dir/a", "dir/b", "dir/sub/x", "other/y\xff"}
+
+// edit changes files at random.
+func (rm *restoreModel) edit() {
+	for range 1 + rm.rng.IntN(3) {
+		name := rmNames[rm.rng.IntN(len(rmNames))]
+		p := filepath.Join(rm.dir, name)
+		var err error
+		switch rm.rng.IntN(7) {
+		case 0, 1:
+			if err = os.Remove(p); err == nil && strings.Contains(name, "/") && rm.rng.IntN(2) == 0 {
+				os.Remove(filepath.Dir(p)) // if it is empty
+			}
+		case 2:
+			os.Remove(p)
+			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.Symlink(fmt.Sprint("to ", rm.rng.IntN(2)), p))
+		case 3:
+			if st, serr := os.Lstat(p); serr == nil && st.Mode().IsRegular() {
+				err = os.Chmod(p, []fs.FileMode{0o644, 0o755}[rm.rng.IntN(2)])
+			}
+		default:
+			os.Remove(p)
+			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(fmt.Sprint(rm.rng.IntN(4))), 0o644))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			rm.Fatal(err)
+		}
+	}
+}
+
+// turn is a turn of the session. With tools, what is edited between them is
+// the user's.
+func (rm *restoreModel) turn() {
+	bench := rm.bench
+	bench.start(rm.m)
+	type piece struct{ from, to files }
+	var pieces []piece
+	if !rm.byTools {
+		before := rm.look()
+		rm.edit()
+		pieces = append(pieces, piece{before, rm.look()})
+	} else {
+		for i := range rm.rng.IntN(4) {
+			if rm.rng.IntN(2) == 0 {
+				rm.edit()
+			}
+			before := rm.look()
+			if _, err := rm.m.OnToolStart(rm.Context(), fmt.Sprint(i)); err != nil {
+				rm.Fatal(err)
+			}
+			rm.edit()
+			if _, err := rm.m.OnToolEnd(rm.Context(), fmt.Sprint(i)); err != nil {
+				rm.Fatal(err)
+			}
+			pieces = append(pieces, piece{before, rm.look()})
+		}
+		if rm.rng.IntN(2) == 0 {
+			rm.edit()
+		}
+	}
+	changes := make(map[string]rmChange)
+	for _, pc := range pieces {
+		for _, p := range rmNames {
+			from, to := pc.from[p], pc.to[p]
+			if from == to {
+				continue
+			}
+			c, ok := changes[p]
+			if !ok {
+				c.old = from
+			}
+			c.mixed = c.mixed || ok && c.new != from
+			c.new = to
+			changes[p] = c
+		}
+	}
+	maps.DeleteFunc(changes, func(_ string, c rmChange) bool { return c.old == c.new && !c.mixed })
+	now := rm.look()
+	r := rm.end(rm.m)
+	if len(changes) == 0 {
+		// A directory may have come or gone.
+		if r.Data == nil {
+			return
+		}
+	}
+	if r.Data == nil {
+		rm.Fatalf("a turn with the changes %v left no step", changes)
+	}
+	rm.order++
+	s := &rmStep{on: rm.at, changes: changes, after: now, order: rm.order, entry: r.EntryID}
+	rm.steps, rm.at = append(rm.steps, s), s
+}
+
+func (rm *restoreModel) path(s *rmStep) (path []*rmStep) {
+	for ; s != nil; s = s.on {
+		path = append(path, s)
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// expected is what should be at a path: what the session's newest turn or
+// restore that changed it has left there.
+func (rm *restoreModel) expected(p string) string {
+	left, order := rm.start[p], 0
+	for _, s := range rm.steps {
+		if c, ok := s.changes[p]; ok && s.order > order {
+			left, order = c.new, s.order
+		}
+	}
+	for _, r := range rm.restores {
+		if c, ok := r.changes[p]; ok && r.order > order {
+			left, order = c[1], r.order
+		}
+	}
+	return left
+}
+
+// A rmWant is what a path is to become.
+type rmWant struct {
+	new, old string
+	doubt    bool
+	by       *rmStep // that found new
+}
+
+// wants tells what a restore of what turns did is about.
+func (rm *restoreModel) wants(target *rmStep) map[string]rmWant {
+	wants := make(map[string]rmWant)
+	from, to := rm.path(rm.at), rm.path(target)
+	common := 0
+	for common < min(len(from), len(to)) && from[common] == to[common] {
+		common++
+	}
+	for _, s := range slices.Backward(from[common:]) {
+		for p, c := range s.changes {
+			w, ok := wants[p]
+			if ok && c.new != w.new && !slices.ContainsFunc(rm.restores, func(r *rmRestore) bool {
+				return r.order > s.order && r.order < w.by.order && rm.leftBy(r, p) == w.new
+			}) {
+				w.doubt = true
+			}
+			w.doubt = w.doubt || c.mixed
+			w.new, w.by = c.old, s
+			wants[p] = w
+		}
+	}
+	for _, s := range to[common:] {
+		for p, c := range s.changes {
+			w := wants[p]
+			w.new, w.doubt = c.new, w.doubt || c.mixed
+			wants[p] = w
+		}
+	}
+	for p, w := range wants {
+		w.old = rm.expected(p)
+		wants[p] = w
+	}
+	return wants
+}
+
+// leftBy tells what a restore had at a path when it was done, whether or not
+// it changed it.
+func (rm *restoreModel) leftBy(r *rmRestore, p string) string {
+	if c, ok := r.changes[p]; ok {
+		return c[1]
+	}
+	return "not known"
+}
+
+// restoreRandom restores to a random moment, in a random way.
+func (rm *restoreModel) restoreRandom() {
+	opts := &RestoreOptions{Target: "start", OnDirty: []rollback.Policy{"", rollback.Skip, rollback.Overwrite, rollback.Abort}[rm.rng.IntN(4)]}
+	var target *rmStep
+	world := rm.start
+	if n := rm.rng.IntN(len(rm.steps) + 1); n < len(rm.steps) {
+		target = rm.steps[n]
+		opts.Target, world = target.entry, target.after
+	}
+	now := rm.look()
+	var wants map[string]rmWant
+	to := target
+	policy := opts.OnDirty
+	switch rm.rng.IntN(4) {
+	case 0: // named
+		p := rmNames[rm.rng.IntN(len(rmNames))]
+		opts.Paths = []string{p}
+		if world[p] == "" && now[p] == "" {
+			return
+		}
+		wants = map[string]rmWant{p: {new: world[p], old: rm.expected(p)}}
+		to = rm.at
+	case 1:
+		opts.Exact = true
+		wants = make(map[string]rmWant)
+		for _, p := range rmNames {
+			if world[p] != now[p] {
+				w := rmWant{new: world[p], old: now[p]}
+				if policy == rollback.Skip || policy == rollback.Abort {
+					w.old = rm.expected(p)
+				}
+				wants[p] = w
+			}
+		}
+		if policy == "" {
+			policy = rollback.Overwrite
+		}
+	default:
+		wants = rm.wants(target)
+	}
+	rm.try(fmt.Sprintf("restore %+v", *opts), wants, policy, now, func() (*RestoreResult, error) {
+		return rm.m.RestoreFiles(rm.Context(), opts)
+	}, func(changes map[string][2]string, changed bool) {
+		if !changed {
+			return
+		}
+		r := rm.record(changes, to)
+		rm.undo, rm.redo = append(rm.undo, r), nil
+	})
+}
+
+// record remembers a restore.
+func (rm *restoreModel) record(changes map[string][2]string, to *rmStep) *rmRestore {
+	rm.order++
+	r := &rmRestore{changes: changes, from: rm.at, to: to, order: rm.order}
+	rm.restores = append(rm.restores, r)
+	rm.at = to
+	return r
+}
+
+// takeBack undoes or redoes.
+func (rm *restoreModel) takeBack(undo bool) {
+	list, other, fn := &rm.undo, &rm.redo, rm.m.Undo
+	if !undo {
+		list, other = &rm.redo, &rm.undo
+		fn = nil
+	}
+	do := func() (*RestoreResult, error) {
+		if fn = rm.m.Undo; !undo {
+			fn = rm.m.Redo
+		}
+		return fn(rm.Context(), nil)
+	}
+	if len(*list) == 0 {
+		if _, err := do(); !errors.Is(err, ErrNothing) {
+			rm.Errorf("undo %v of nothing: %v", undo, err)
+		}
+		return
+	}
+	x := (*list)[len(*list)-1]
+	wants := make(map[string]rmWant)
+	for p, c := range x.changes {
+		wants[p] = rmWant{new: c[0], old: c[1]}
+	}
+	now := rm.look()
+	rm.try(fmt.Sprintf("undo %v", undo), wants, rollback.Skip, now, do, func(changes map[string][2]string, changed bool) {
+		if !changed { // it counts if all was as wanted already
+			for p, w := range wants {
+				if now[p] != w.new {
+					return
+				}
+			}
+		}
+		r := rm.record(changes, x.from)
+		*list = (*list)[:len(*list)-1]
+		*other = append(*other, r)
+	})
+}
+
+// try has a restore done, perhaps by a process that dies meanwhile, and checks
+// what has come of it. done is called with what was changed.
+func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollback.Policy, now files, do func() (*RestoreResult, error), done func(map[string][2]string, bool)) {
+	want := maps.Clone(now)
+	changes := make(map[string][2]string)
+	var dirty []string
+	for p, w := range wants {
+		switch {
+		case now[p] == w.new:
+		case (w.doubt || now[p] != w.old) && policy != rollback.Overwrite:
+			dirty = append(dirty, p)
+		default:
+			changes[p] = [2]string{now[p], w.new}
+		}
+	}
+	if policy == rollback.Abort && len(dirty) > 0 {
+		clear(changes)
+	}
+	for p, c := range changes {
+		if c[1] == "" {
+			delete(want, p)
+		} else {
+			want[p] = c[1]
+		}
+	}
+	crash := rm.rng.IntN(4) == 0 && policy != rollback.Abort
+	if crash {
+		rm.reopen(nil)
+		fault := &vfs.Fault{At: int64(20 + rm.rng.IntN(200)), Sticky: true, Err: syscall.EIO}
+		rm.reopen(fault)
+		_, err := do()
+		crash = fault.Fired()
+		if !crash && err != nil {
+			rm.Fatalf("%s: %v", what, err)
+		}
+		rm.reopen(nil)
+		rm.initialize(rm.m)
+		got := rm.look()
+		switch {
+		case maps.Equal(want, now):
+			// Whether it was recorded does not show. Undo and redo without a
+			// change are recorded.
+			head, err := rm.m.newest(rm.Context(), "s")
+			if err != nil {
+				rm.Fatal(err)
+			}
+			last, err := rm.m.lastRestore(rm.Context(), head)
+			if err != nil {
+				rm.Fatal(err)
+			}
+			if n := rm.count(last); n > len(rm.restores) {
+				done(changes, true)
+			}
+		case maps.Equal(got, want):
+			done(changes, true)
+		case maps.Equal(got, now): // as if it had not been
+			rm.syncAborted()
+		default:
+			rm.Errorf("%s, cut off: neither as it was nor as wanted (-wanted +got):\n%s(was %q)", what, cmp.Diff(want, got), now)
+		}
+		rm.crashes++
+		return
+	}
+	r, err := do()
+	if err != nil {
+		rm.Fatalf("%s: %v", what, err)
+	}
+	if r.Aborted && len(dirty) == 0 && slices.ContainsFunc(r.Dirty, func(p string) bool { return !slices.Contains(rmNames, p) }) {
+		want = now // for a directory that the user has removed or made
+		clear(changes)
+	}
+	if d := cmp.Diff(want, rm.look()); d != "" {
+		rm.Errorf("%s (-want +got):\n%s\nwas %q, wants %+v, result %+v", what, d, now, wants, r)
+		return
+	}
+	if got := r.Dirty; len(got) < len(dirty) {
+		rm.Errorf("%s: dirty %q, want %q", what, got, dirty)
+	}
+	// A directory may have come or gone, alone.
+	done(changes, len(changes) > 0 || r.Snapshot != nil)
+	if n := rm.count(r.recordOr(rm)); n != len(rm.restores) {
+		rm.Errorf("%s: %d restores on record, want %d", what, n, len(rm.restores))
+	}
+}
+
+// recordOr returns the session's newest restore.
+func (r *RestoreResult) recordOr(rm *restoreModel) *record {
+	head, err := rm.m.newest(rm.Context(), "s")
+	if err != nil {
+		rm.Fatal(err)
+	}
+	last, err := rm.m.lastRestore(rm.Context(), head)
+	if err != nil {
+		rm.Fatal(err)
+	}
+	return last
+}
+
+// count counts the restores on record that were not given up.
+func (rm *restoreModel) count(last *record) (n int) {
+	for r := last; r != nil; {
+		if r.data.Tops != topsNone {
+			n++
+		}
+		var err error
+		if r, err = rm.m.restoreBefore(rm.Context(), r); err != nil {
+			rm.Fatal(err)
+		}
+	}
+	return n
+}
+
+// syncAborted takes note of a restore that was done and changed back.
+func (rm *restoreModel) syncAborted() {
+	if n := rm.count((&RestoreResult{}).recordOr(rm)); n != len(rm.restores) {
+		rm.Errorf("a restore that came to nothing is on record: %d, want %d", n, len(rm.restores))
+	}
+}
+
+// recoverable requires that all that ever was at a step is in the store.
+func (rm *restoreModel) recoverable() {
+	for _, s := range rm.steps {
+		p, err := rm.m.Resolve(rm.Context(), s.entry)
+		if err != nil {
+			rm.Fatal(err)
+		}
+		got := make(files)
+		for e, err := range tree.Walk(rm.Context(), rm.m.store, p.State.Tree) {
+			if err != nil {
+				rm.Fatal(err)
+			}
+			if e.Mode.IsDir() {
+				continue
+			}
+			at, err := rm.m.fileIn(rm.Context(), p.State, e.Path)
+			if err != nil {
+				rm.Fatal(err)
+			}
+			got[e.Path] = fmt.Sprintf("%v %s", e.Mode, at.content)
+		}
+		if d := cmp.Diff(s.after, got); d != "" {
+			rm.Errorf("step %s (-want +got):\n%s", s.entry, d)
+		}
+	}
+}
