@@ -213,6 +213,9 @@ func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, 
 		if r.data.Untold, err = m.newestUntold(ctx, o.head); err != nil {
 			return err
 		}
+		if r.Kind == kindBase || r.Kind == kindTool || r.Kind == kindPin {
+			r.data.Pos = o.head.data.Pos
+		}
 		if r.data.Restored = o.head.data.Restored; o.head.Kind == kindRestore {
 			r.data.Restored = o.head.Seq
 		}

@@ -56,6 +56,7 @@ type recordData struct {
 	Pins   []uint64 `json:"pins,omitempty"`   // the session's records of kind pin before this one
 
 	Restored uint64 `json:"restored,omitempty"` // the session's newest record of kind restore before this one
+	Pos      uint64 `json:"pos,omitempty"`      // where the files stand, if that is not at Prev: the conversation has moved alone
 
 	// Of a restore and its intent. Prev is where it leads, which is where the
 	// session's files stand from then on.
@@ -63,6 +64,10 @@ type recordData struct {
 	From   uint64 `json:"from,omitempty"`   // where the files stood before
 	At     uint64 `json:"at,omitempty"`     // where the log stood, if there was one
 	Undoes uint64 `json:"undoes,omitempty"` // the restore that it takes back
+
+	// Of a navigation: the leaf of the log before it and after it.
+	OldLeaf *string `json:"oldLeaf,omitempty"`
+	NewLeaf *string `json:"newLeaf,omitempty"`
 
 	// The lists of undo and redo, as they are after it: the restore that comes
 	// next in each, and what comes next after this one in the list that it
@@ -112,7 +117,7 @@ func readRecord(s *store.Snapshot) (*record, error) {
 	default:
 		return nil, fmt.Errorf("snapshot %d: %w: kind %q", s.Seq, store.ErrFormat, s.Kind)
 	}
-	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Begin, d.Untold, d.Restored, d.From, d.At, d.Undoes, d.Undo, d.Redo, d.Below) >= s.Seq {
+	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Begin, d.Untold, d.Restored, d.Pos, d.From, d.At, d.Undoes, d.Undo, d.Redo, d.Below) >= s.Seq {
 		return nil, fmt.Errorf("snapshot %d: data: %w: it names one after it", s.Seq, store.ErrCorrupt)
 	}
 	states := len(s.Also) + 2
@@ -188,6 +193,15 @@ func (r *record) turn() int {
 		return r.data.Turn
 	}
 	return -1
+}
+
+// position returns the number of the step, or the start, at which the session's
+// files stand after a record.
+func (r *record) position() uint64 {
+	if r.data.Pos != 0 {
+		return r.data.Pos
+	}
+	return r.step()
 }
 
 // withEntry returns the record with the entry that a log has for it.

@@ -116,14 +116,16 @@ var (
 func (m *FileSnapshotManager) RestoreFiles(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	result, err := m.restoreFiles(ctx, opts)
+	result, err := m.restoreFiles(ctx, opts, nil)
 	if err != nil {
 		err = fmt.Errorf("restore %q: %w", opts.Target, err)
 	}
 	return result, err
 }
 
-func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
+// restoreFiles is RestoreFiles for who holds mu. nav is the navigation that it
+// is part of, nil if it is none.
+func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOptions, nav *navigation) (*RestoreResult, error) {
 	policy := opts.OnDirty
 	switch policy {
 	case "":
@@ -139,6 +141,9 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 		return nil, err
 	}
 	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append}
+	if nav != nil {
+		x.label, x.oldLeaf, x.newLeaf, x.always = nav.Label, &nav.old, &nav.new, true
+	}
 	return x.run(ctx, func() error {
 		if x.target, err = m.resolve(ctx, opts.Target); err != nil {
 			return err
@@ -160,7 +165,7 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 		if head == nil || head.step() == 0 {
 			return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 		}
-		tip, err := m.stepAt(ctx, head.step(), m.opts.Session)
+		tip, err := m.stepAt(ctx, head.position(), m.opts.Session)
 		if err != nil {
 			return err
 		}
@@ -226,6 +231,9 @@ type restore struct {
 	undo     uint64  // the lists after it, without itself
 	redo     uint64
 	always   bool // it is recorded even if it changes nothing
+	label    string
+	oldLeaf  *string // of the log, if the conversation goes along; nil: it does not
+	newLeaf  *string
 	result   *RestoreResult
 }
 
@@ -273,6 +281,12 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		return nil, err
 	}
 	x.result.Snapshot = done.Snapshot
+	if x.newLeaf != nil && m.given != nil {
+		if err := m.given.SetLeaf(*x.newLeaf); err != nil {
+			return x.result, err
+		}
+		m.turnLeaf = ""
+	}
 	return x.result, x.log(ctx, done)
 }
 
@@ -475,7 +489,7 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		}
 	}
 	if !plan.Changes() {
-		if !x.always || !isDone(plan) {
+		if !x.always || x.newLeaf == nil && !isDone(plan) {
 			return nil, nil
 		}
 		r, err := x.record(ctx, kindRestore, o.last.State())
@@ -564,7 +578,9 @@ func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rol
 // record returns a record of the restore that builds on a state.
 func (x *restore) record(ctx context.Context, kind string, base store.State) (*record, error) {
 	r := &record{Snapshot: &store.Snapshot{Kind: kind, Base: base}}
+	r.Label = x.label
 	r.data.From, r.data.Prev, r.data.At, r.data.Own = x.from, x.to, x.at, x.own
+	r.data.OldLeaf, r.data.NewLeaf = x.oldLeaf, x.newLeaf
 	if x.own && kind == kindRestore {
 		var err error
 		if r.Entry, err = x.m.newEntryID(ctx); err != nil {
@@ -878,7 +894,12 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 		if err != nil {
 			return err
 		}
-		x.undoes, x.from, x.to = r, head.step(), r.data.From
+		// A navigation is taken back with the conversation, unless that has
+		// gone on since.
+		if r.data.NewLeaf != nil && head.Seq == last.Seq {
+			x.oldLeaf, x.newLeaf = r.data.NewLeaf, r.data.OldLeaf
+		}
+		x.undoes, x.from, x.to = r, head.position(), r.data.From
 		if to == topsRedo {
 			x.undo, x.redo = r.data.Below, last.redo()
 		} else {
