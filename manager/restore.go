@@ -535,6 +535,7 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		return nil, err
 	}
 	r.data.ID = intent.data.ID
+	r.data.Counts = countsOf(plan)
 	x.result.PreRollbackTreeHash = before.Tree
 	return r, x.m.commitAt(context.WithoutCancel(ctx), o, r, after)
 }
@@ -552,6 +553,22 @@ func newRestoreID() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
 	return hex.EncodeToString(b[:])
+}
+
+// countsOf returns how many paths a plan adds, modifies and deletes.
+func countsOf(plan *rollback.Plan) (n [3]int) {
+	for _, it := range plan.Items {
+		switch {
+		case it.Parent:
+		case it.Do == rollback.Restore && it.Now == nil:
+			n[0]++
+		case it.Do == rollback.Restore:
+			n[1]++
+		case it.Do == rollback.Delete:
+			n[2]++
+		}
+	}
+	return n
 }
 
 // isDone reports whether all that a plan is about is as it is wanted.
@@ -655,8 +672,8 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		if err != nil {
 			return nil, err
 		}
-		done = append(done, rollback.Want{Path: c.Path, Old: c.Old, New: c.New, Created: true})
-		wants = append(wants, rollback.Want{Path: c.Path, Old: c.New, New: c.Old, Created: true})
+		back := tree.Change{Path: c.Path, Old: c.New, New: c.Old}
+		done, wants = append(done, wantOf(&c)), append(wants, wantOf(&back))
 	}
 	if err := rollback.Sweep(ctx, root, done, intent.data.ID); err != nil {
 		return nil, err
@@ -686,7 +703,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		return nil, err
 	}
 	r := &record{Snapshot: &store.Snapshot{Kind: kindRestore, Base: before}, data: intent.data}
-	r.data.Windows, r.data.Counts = nil, [3]int{}
+	r.data.Windows, r.data.Counts = nil, countsOf(plan)
 	if !forward {
 		last, err := m.lastRestore(ctx, intent)
 		if err != nil {
@@ -909,8 +926,15 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 			if err != nil {
 				return err
 			}
-			x.wants = append(x.wants, rollback.Want{Path: c.Path, Old: c.Old, New: c.New, Created: true})
+			x.wants = append(x.wants, wantOf(&c))
 		}
 		return nil
 	})
+}
+
+// wantOf returns what brings about a change. A directory that comes with
+// something in it is there only for that.
+func wantOf(c *tree.Change) rollback.Want {
+	parent := c.Old == nil && c.New.Mode.IsDir() && c.New.ID != tree.Empty
+	return rollback.Want{Path: c.Path, Old: c.Old, New: c.New, Created: true, Parent: parent}
 }

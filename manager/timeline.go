@@ -10,11 +10,12 @@ import (
 )
 
 // A Moment is a line of a session's timeline: a turn that changed something,
-// the start of the session, or what was found changed that no turn did.
+// the start of the session, a restore, or what was found changed that no turn
+// did.
 type Moment struct {
 	EntryID     string // of a turn or a start; "": not known
 	TurnIndex   int    // of a turn; -1 of the others
-	Kind        string // "step", "start", or "base" for what no turn did
+	Kind        string // "step", "start", "restore", "undo", "redo", or "base" for what no turn did
 	Added       int    // paths that it added
 	Modified    int    // and so on
 	Deleted     int
@@ -75,11 +76,11 @@ func (l *line) timeline(ctx context.Context, yield func(*Moment, error) bool) {
 			return
 		}
 		if r.Seq != 0 {
-			if !l.m.offlineBetween(ctx, r, newer, yield) {
+			if !l.m.between(ctx, r, newer, yield) {
 				return
 			}
 			newer = r
-		} else if r.Kind == kindStart && !l.m.offlineBetween(ctx, r, newer, yield) {
+		} else if r.Kind == kindStart && !l.m.between(ctx, r, newer, yield) {
 			return
 		}
 		if !r.State().IsZero() && !yield(l.m.momentOf(r), nil) { // a start may be lost
@@ -99,7 +100,16 @@ func (r *record) isOffline() bool {
 }
 
 func (m *FileSnapshotManager) momentOf(r *record) *Moment {
-	mo := &Moment{EntryID: r.Entry, TurnIndex: r.turn(), Kind: r.Kind, Added: r.data.Counts[0], Modified: r.data.Counts[1],
+	kind := r.Kind
+	switch {
+	case kind == kindIntent: // what it found
+		kind = kindBase
+	case kind == kindRestore && r.data.Undoes != 0:
+		if kind = "redo"; r.data.Tops == topsRedo {
+			kind = "undo"
+		}
+	}
+	mo := &Moment{EntryID: r.Entry, TurnIndex: r.turn(), Kind: kind, Added: r.data.Counts[0], Modified: r.data.Counts[1],
 		Deleted: r.data.Counts[2], Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
 	if r.Seq != 0 {
 		mo.Snapshot = r.Snapshot
@@ -120,11 +130,11 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 	return mo
 }
 
-// offlineBetween yields what the session of r found changed after a step that
-// no turn did, down from r. It reports whether to go on.
-func (m *FileSnapshotManager) offlineBetween(ctx context.Context, after, r *record, yield func(*Moment, error) bool) bool {
+// between yields what the session of r found changed after a step that no turn
+// did, and what it restored, down from r. It reports whether to go on.
+func (m *FileSnapshotManager) between(ctx context.Context, after, r *record, yield func(*Moment, error) bool) bool {
 	for r != nil && r.Seq > after.Seq {
-		if r.isOffline() && !yield(m.momentOf(r), nil) {
+		if (r.isOffline() || r.Kind == kindRestore && r.data.Counts != [3]int{}) && !yield(m.momentOf(r), nil) {
 			return false
 		}
 		if r.Parent == 0 {

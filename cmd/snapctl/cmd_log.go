@@ -161,7 +161,10 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 		}
 		return a.printJSON(j)
 	}
-	turn := map[string]string{"start": "start", "base": "offline"}[l.Kind]
+	turn := l.Kind
+	if turn == "base" {
+		turn = "offline"
+	}
 	if l.TurnIndex >= 0 {
 		turn = fmt.Sprintf("turn %d", l.TurnIndex)
 	}

@@ -90,6 +90,10 @@ func explain(err error) *failure {
 		return &failure{exitRefused, err, "give more of it"}
 	case errors.Is(err, manager.ErrTurnOpen):
 		return &failure{exitRefused, err, "wait for the turn to end, or name another session with --session ID"}
+	case errors.Is(err, manager.ErrHeadChanged):
+		return &failure{exitRefused, err, "'snapctl restore -n' shows what would be done, -y does it all the same"}
+	case errors.Is(err, manager.ErrNothing):
+		return &failure{exitRefused, err, "'snapctl restore @~1' takes back the newest turn"}
 	case errors.Is(err, manager.ErrOtherSession):
 		return &failure{exitRefused, err, "name that session with --session ID"}
 	case errors.Is(err, session.ErrFormat) || errors.Is(err, session.ErrCycle) || errors.Is(err, session.ErrUnknownEntry):

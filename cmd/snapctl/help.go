@@ -18,7 +18,8 @@ trees of a git repository share one store.
   snapctl snapshot           record the state of the directory
   snapctl status             what changed since
   snapctl diff @~1 @         what changed with the newest snapshot
-  snapctl cat @ main.go      a file as it was
+  snapctl restore @~1        take back what it did
+  snapctl undo               and again
 
 'snapctl help revs' says how snapshots are named, 'snapctl help exit' what the
 exit codes mean.`
@@ -55,6 +56,55 @@ const snapshotExamples = `  snapctl snapshot
   snapctl snapshot --label "before the refactoring"
   snapctl snapshot --max-file-size 2GiB
   snapctl snapshot --session 7f3a --json`
+
+const restoreHelp = `Restore brings files back to what they were at REV: by default those that turns
+of the session changed since, and only as far as they did. What the user changed
+in between, or another session, stays. With REV on another branch, what its
+turns did is done again.
+
+With PATHs these files, all in these directories, and what these globs stand for
+(** is any number of directories) are as at REV afterwards, whoever changed
+them; with --exact all that differs is.
+
+A file that is not as the session left it is dirty: somebody has changed it
+since. It is skipped, and named, unless --on-dirty says overwrite; with abort
+nothing is done at all if one file is dirty. --exact overwrites unless told not
+to. A file that may have been another session's doing is dirty unless it is
+named. Only what turns have made since is deleted.
+
+What is overwritten or deleted is in the store before: 'snapctl undo' brings it
+back. A restore that was cut off, by a crash, is brought to its end by the next
+snapshot, or with --continue; --abort changes back what it did.
+
+On a terminal it asks before it deletes, unless there is -y. It refuses while a
+turn is open, and if another commit is checked out than at REV, without -y. The
+exit code is 3 if something was not done, and each line says why.`
+
+const restoreExamples = `  snapctl restore @~1
+  snapctl restore -n start
+  snapctl restore turn:3 src/main.go 'docs/**/*.md'
+  snapctl restore start --exact
+  snapctl restore @~2 --on-dirty overwrite`
+
+const undoHelp = `Undo takes back the newest restore that was not taken back yet: the files that it
+changed are as they were before it. As many restores can be taken back as there
+were, also in a later session of work. Files that were changed since are
+skipped, as with restore.`
+
+const undoExamples = `  snapctl undo
+  snapctl undo -n`
+
+const redoHelp = `Redo takes back the newest undo. A new restore ends the list of what can be done
+again; every state stays within reach of 'snapctl restore'.`
+
+const redoExamples = `  snapctl redo`
+
+const navigateHelp = `Navigate moves the conversation to an entry, and the files to what they were
+there; with --skip-files only the former. The session goes on from there: turns
+that were left are on another branch, and 'snapctl restore ENTRY' reaches them.`
+
+const navigateExamples = `  snapctl navigate a1b2c3d4
+  snapctl navigate a1b2c3d4 --skip-files`
 
 const statusHelp = `Status looks at the directory and prints a line for each path that is not as in
 the newest snapshot of the session. Nothing is stored.
@@ -104,8 +154,8 @@ const diffExamples = `  snapctl diff
   snapctl diff @~3 @ --name-status -z -- docs`
 
 const logHelp = `Log lists what happened in the session, newest first: turns that changed
-something, what was found changed that no turn did ("offline": the user's), and
-the start. A line has the turn, the entry id, the time and how many paths were
+something, restores, what was found changed that no turn did ("offline": the
+user's), and the start. A line has the turn, the entry id, the time and how many paths were
 added, modified and deleted. 'snapctl show' tells which; --name-status lists
 those of turns here.
 

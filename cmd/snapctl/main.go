@@ -26,12 +26,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C kills
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr, os.Getenv))
+	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }
 
 // run executes one command line and returns its exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv func(string) string) int {
-	a := &app{out: bufio.NewWriterSize(stdout, 64<<10), stdout: stdout, stderr: stderr, getenv: getenv}
+func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.Writer, getenv func(string) string) int {
+	a := &app{out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv}
 	root := a.rootCommand()
 	root.SetArgs(args)
 	root.SetOut(a.out)
@@ -49,6 +49,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer, getenv fu
 // An app is what all commands share.
 type app struct {
 	out            *bufio.Writer // over stdout
+	stdin          *os.File      // answers questions if it is a terminal
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	log            *slog.Logger
@@ -85,7 +86,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(cmd, "%v", err)
 	})
-	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "look", Title: "Look:"},
+	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"}, &cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "care", Title: "Care:"})
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
@@ -94,6 +95,7 @@ func (a *app) rootCommand() *cobra.Command {
 		commands []*cobra.Command
 	}{
 		{"take", []*cobra.Command{a.snapshotCommand(), a.exportCommand()}},
+		{"back", []*cobra.Command{a.restoreCommand(), a.undoCommand(), a.redoCommand(), a.navigateCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
 		{"care", []*cobra.Command{a.checkCommand(), a.statsCommand(), a.versionCommand()}},

@@ -298,7 +298,7 @@ func TestCancelled(t *testing.T) {
 	base := t.TempDir()
 	var out, stderr bytes.Buffer
 	none := func(string) string { return "" }
-	code := run(ctx, []string{"--store", base, "--root", dir, "snapshot", "--json"}, &out, &stderr, none)
+	code := run(ctx, []string{"--store", base, "--root", dir, "snapshot", "--json"}, nil, &out, &stderr, none)
 	if code != exitInterrupted || out.Len() > 0 {
 		t.Errorf("cancelled snapshot: exit code %d, output %q", code, &out)
 	}
@@ -306,18 +306,18 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("cancelled snapshot says %q, want %q", &stderr, want)
 	}
 	ctx = t.Context()
-	if code := run(ctx, []string{"--store", base, "--root", dir, "log"}, &out, &stderr, none); code != exitRefused {
+	if code := run(ctx, []string{"--store", base, "--root", dir, "log"}, nil, &out, &stderr, none); code != exitRefused {
 		t.Errorf("log after a cancelled snapshot: exit code %d, output %q", code, &out)
 	}
 
-	if code := run(ctx, []string{"--store", base, "--root", dir, "snapshot"}, &out, &stderr, none); code != exitDone {
+	if code := run(ctx, []string{"--store", base, "--root", dir, "snapshot"}, nil, &out, &stderr, none); code != exitDone {
 		t.Fatalf("snapshot: exit code %d: %s", code, &stderr)
 	}
 	ctx, cancel = context.WithCancel(ctx)
 	cancel()
 	for _, command := range []string{"status", "log", "diff", "coverage"} {
 		stderr.Reset()
-		code := run(ctx, []string{"--store", base, "--root", dir, command}, &out, &stderr, none)
+		code := run(ctx, []string{"--store", base, "--root", dir, command}, nil, &out, &stderr, none)
 		if want := "snapctl: interrupted\n"; code != exitInterrupted || stderr.String() != want {
 			t.Errorf("cancelled %s: exit code %d, says %q, want %q", command, code, &stderr, want)
 		}
