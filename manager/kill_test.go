@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +16,22 @@ import (
 
 var crashRounds = flag.Int("crash.rounds", 5, "how often TestKilled kills a session's process")
 
-// TestMain runs a session instead of the tests if it is told to: see
-// TestKilled.
+// TestMain runs a session or a restore instead of the tests if it is told to:
+// see TestKilled and TestIncidentKilled.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("SESSION_DIR"); dir != "" {
 		if err := runSession(dir, os.Getenv("SESSION_STORES")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if dir := os.Getenv("RESTORE_DIR"); dir != "" {
+		at, err := strconv.ParseInt(os.Getenv("RESTORE_KILL"), 10, 64)
+		if err == nil {
+			err = runRestore(dir, os.Getenv("SESSION_STORES"), at)
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
