@@ -13,6 +13,8 @@
 //   - [github.com/boocode/filestore/tree] knows directories: it turns a
 //     directory on disk into objects (Workspace.Capture) and back (Export),
 //     and says where two of them differ (Diff).
+//   - [github.com/boocode/filestore/rollback] knows the difference between what
+//     is wanted of a live directory and what is there: NewPlan and Apply.
 //   - [github.com/boocode/filestore/patch] knows text: it finds the lines in
 //     which two contents differ and writes diffs that apply.
 //   - [github.com/boocode/filestore/session] knows a conversation: it reads

@@ -2,9 +2,13 @@ package manager
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/tree"
@@ -118,6 +122,71 @@ func BenchmarkTurn(b *testing.B) {
 		for b.Loop() {
 			if _, _, err := m.Disk(b.Context(), nil); err != nil {
 				b.Fatal(err)
+			}
+		}
+	})
+}
+
+var benchFiles = flag.Int("bench.files", 80_000, "how many files the directory of BenchmarkRestore has")
+
+// BenchmarkRestore restores 10 files of a large directory, back and forth. The
+// floor is to write 10 files under another name, sync and rename them.
+func BenchmarkRestore(b *testing.B) {
+	dir := b.TempDir()
+	write := func(i int, content string) {
+		p := filepath.Join(dir, fmt.Sprint("d", i%100), fmt.Sprint("d", i/100%40), fmt.Sprint("file", i))
+		err := os.WriteFile(p, []byte(content), 0o644)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(content), 0o644))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	text := strings.Repeat("a line of a file that is restored\n", 100)
+	for i := range *benchFiles {
+		write(i, fmt.Sprint(i))
+	}
+	m, err := Open(b.Context(), dir, &Options{StoreRoot: b.TempDir(), Session: "s"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { m.Close() })
+	ten := func(content string) {
+		for i := range 10 {
+			write(i*7901%*benchFiles, content+text)
+		}
+	}
+	ten("old ")
+	if _, err := m.Initialize(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	ten("new ")
+	r, err := m.OnTurnEnd(b.Context(), benchAppend)
+	if err != nil {
+		b.Fatal(err)
+	}
+	targets := []string{"start", r.EntryID}
+	b.Run(fmt.Sprintf("10 of %d", *benchFiles), func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			r, err := m.RestoreFiles(b.Context(), &RestoreOptions{Target: targets[i%2]})
+			if err != nil || len(r.Restored) != 10 && i > 0 {
+				b.Fatal(r, err)
+			}
+		}
+	})
+	b.Run("floor/write and sync 10", func(b *testing.B) {
+		for b.Loop() {
+			for i := range 10 {
+				p := filepath.Join(dir, fmt.Sprint("d", i), "by hand")
+				f, err := os.Create(p + "~")
+				if err == nil {
+					_, err = f.WriteString(text)
+					err = errors.Join(err, f.Sync(), f.Close(), os.Rename(p+"~", p))
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
 			}
 		}
 	})

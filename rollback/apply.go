@@ -630,20 +630,23 @@ func (a *applier) setModes() error {
 
 // sync makes the names durable.
 func (a *applier) sync() error {
+	var group errgroup.Group
+	group.SetLimit(workers)
 	for path := range a.dirs {
-		dir, err := a.root.enter(path)
-		var notDir *notDirError
-		if errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) {
-			continue // gone since
-		}
-		if err == nil {
-			err = dir.Sync()
-		}
-		if err != nil {
-			return err
-		}
+		group.Go(func() error {
+			root := &Root{dir: a.root.dir}
+			dir, err := root.enter(path)
+			if err == nil {
+				err = dir.Sync()
+			}
+			var notDir *notDirError
+			if errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) {
+				err = nil // gone since
+			}
+			return errors.Join(err, root.leave(0))
+		})
 	}
-	return nil
+	return group.Wait()
 }
 
 // verify looks whether all paths are as they were wanted.
