@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"session":          {"internal/vfs"},
 	"rollback":         {"tree", "store", "internal/vfs"},
 	"manager":          {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
-	"cmd/snapctl":      {"manager", "session", "tree", "store", "patch", "internal/vfs"},
+	"cmd/snapctl":      {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
 	"bench/compare":    {},
 }
 
