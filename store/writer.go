@@ -203,14 +203,22 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	return nil
 }
 
+// chunkBuffers are what PutReader reads into: most files are much smaller.
+var chunkBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, 2*maxChunk)
+	return &b
+}}
+
 // PutReader stores what r gives as a blob and returns its ID and length. It
 // holds no more than a few chunks in memory.
 func (w *Writer) PutReader(r io.Reader) (ID, int64, error) {
 	whole := blobHashers.Get().(*blake3.Hasher)
 	defer blobHashers.Put(whole)
 	whole.Reset()
+	pooled := chunkBuffers.Get().(*[]byte)
+	defer chunkBuffers.Put(pooled)
 	var (
-		buf  = make([]byte, 0, 2*maxChunk)
+		buf  = (*pooled)[:0]
 		list []byte
 		size int64
 		eof  bool
