@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -251,4 +252,37 @@ func TestRestoreLostObject(t *testing.T) {
 	if d := cmp.Diff([]string{"lost"}, r.Failed); d != "" {
 		t.Errorf("failed (-want +got):\n%s\n%+v", d, r)
 	}
+}
+
+// A restore looks at its own paths and the directories above them, however
+// large the tree is, and lists no directory.
+func TestRestoreReadsItsPathsOnly(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	for i := range 300 {
+		b.write(fmt.Sprint("d", i%10, "/e", i%3, "/f", i), "1")
+	}
+	b.initialize(m)
+	b.turn(m, func() { b.write("d1/e1/f1", "2"); b.write("d2/new", "2"); b.remove("d3/e0/f3") })
+	allowed := map[string]bool{".": true, "d1": true, "d1/e1": true, "d1/e1/f1": true, "d2": true, "d2/new": true, "d3": true, "d3/e0": true, "d3/e0/f3": true}
+	var mu sync.Mutex
+	fault := &vfs.Fault{At: -1, Trace: func(op, name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for p := range strings.SplitSeq(name, " -> ") {
+			if !allowed[p] && !strings.Contains(p, ".boo-") || op == "ReadNames" {
+				t.Errorf("%s %s", op, name)
+			}
+		}
+	}}
+	m.openDir = func(path string) (vfs.Dir, error) {
+		d, err := vfs.OpenDir(path)
+		if err != nil {
+			return nil, err
+		}
+		return vfs.WithFaultDir(d, fault), nil
+	}
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.undo(m)
+	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"d1/e1/f1"}})
 }

@@ -88,8 +88,9 @@ type applier struct {
 	id   string
 	hash Sink
 
-	ready []prepared      // new content, by item
-	dirs  map[string]bool // directories in which names have changed
+	ready   []prepared      // new content, by item
+	touched []bool          // something may lie beside the item's path
+	dirs    map[string]bool // directories in which names have changed
 }
 
 // prepared says where the new content of an item lies until it gets its name.
@@ -103,7 +104,7 @@ func (a *applier) newName(i int) string { return newName(a.id, a.plan.Items[i].P
 func (a *applier) oldName(i int) string { return oldName(a.id, a.plan.Items[i].Path) }
 
 func (a *applier) apply() error {
-	a.ready = make([]prepared, len(a.plan.Items))
+	a.ready, a.touched = make([]prepared, len(a.plan.Items)), make([]bool, len(a.plan.Items))
 	if err := a.move(); err != nil {
 		return err
 	}
@@ -255,6 +256,7 @@ func (a *applier) prepare() error {
 		if it.Do != Restore || !hasContent(it.New) || same(a.expected(it), it.New) {
 			continue
 		}
+		a.touched[i] = true
 		group.Go(func() error {
 			root := &Root{dir: a.root.dir}
 			var err error
@@ -404,6 +406,7 @@ func (a *applier) restoreDir(i int) error {
 	case now.Mode.IsDir():
 		return nil
 	}
+	a.touched[i] = true
 	if err := dir.Mkdir(a.newName(i), it.New.Mode.Perm()|0o700); err != nil {
 		return err
 	}
@@ -439,6 +442,7 @@ func (a *applier) restoreFile(i int) error {
 		return a.swap(i, dir, name)
 	}
 	err = dir.Rename(a.newName(i), dir, name, vfs.NoReplace)
+	a.touched[i] = err != nil
 	if errors.Is(err, errors.ErrUnsupported) {
 		var st vfs.Stat
 		if err = dir.Lstat(name, &st); errors.Is(err, fs.ErrNotExist) {
@@ -482,6 +486,7 @@ func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 		}
 		if same(old, expected) {
 			err := dir.Remove(a.oldName(i))
+			a.touched[i] = err != nil
 			if err == nil || old == nil || !old.Mode.IsDir() {
 				return err
 			}
@@ -563,6 +568,7 @@ func (a *applier) tryDelete(i int) error {
 	if st.Kind == vfs.Directory {
 		return a.removeDir(it, dir, name)
 	}
+	a.touched[i] = true
 	err = dir.Rename(name, dir, a.oldName(i), vfs.NoReplace)
 	if errors.Is(err, errors.ErrUnsupported) {
 		err = dir.Rename(name, dir, a.oldName(i), vfs.Replace)
@@ -572,7 +578,9 @@ func (a *applier) tryDelete(i int) error {
 	}
 	old, err := entryIn(a.ctx, dir, a.oldName(i), a.hash)
 	if err == nil && same(old, a.expected(it)) {
-		return dir.Remove(a.oldName(i))
+		err = dir.Remove(a.oldName(i))
+		a.touched[i] = err != nil
+		return err
 	}
 	if err == nil {
 		a.skip(it, old)
@@ -675,11 +683,12 @@ func (a *applier) verify() error {
 
 // sweep removes what was prepared and not used.
 func (a *applier) sweep() error {
-	s := &sweeper{context.WithoutCancel(a.ctx), a.root, a.id, a.hash, make(map[string][]string)}
+	s := &sweeper{context.WithoutCancel(a.ctx), a.root, a.id, a.hash}
 	var errs []error
 	for i := range a.plan.Items {
-		it := &a.plan.Items[i]
-		errs = append(errs, s.path(it.Path, a.expected(it), it.New))
+		if it := &a.plan.Items[i]; a.touched[i] {
+			errs = append(errs, s.path(it.Path, a.expected(it), it.New))
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
-	"strings"
 
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -33,7 +31,7 @@ func oldName(id, path string) string {
 // beside their paths go, or go back to where they were. After it NewPlan finds
 // each path as it was or as it is wanted.
 func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
-	s := &sweeper{ctx, root, id, tree.NewOverlay(nil), make(map[string][]string)}
+	s := &sweeper{ctx, root, id, tree.NewOverlay(nil)}
 	var errs []error
 	for _, w := range wants {
 		errs = append(errs, s.path(w.Path, w.Old, w.New))
@@ -49,34 +47,27 @@ type sweeper struct {
 	root *Root
 	id   string
 	hash Sink
-	ours map[string][]string // names of this restore in the directories that were looked at
 }
 
 // path puts in order what lies beside a path that was old and is to become
 // new.
 func (s *sweeper) path(path string, old, new *tree.Entry) error {
 	up, name := split(path)
-	for at := up; ; at, _ = split(at) {
-		names, err := s.names(at)
-		if err != nil {
+	for at := up; ; at, _ = split(at) { // new content may lie further up
+		dir, err := s.root.enter(at)
+		var notDir *notDirError
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir):
+		case err != nil:
 			return err
-		}
-		if slices.Contains(names, newName(s.id, path)) {
-			dir, err := s.root.enter(at)
-			if err == nil {
-				err = dir.Remove(newName(s.id, path))
-			}
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		default:
+			if err := dir.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
-		}
-		if at == up && slices.Contains(names, oldName(s.id, path)) {
-			dir, err := s.root.enter(at)
-			if err == nil {
-				err = s.aside(dir, path, name, old, new)
-			}
-			if err != nil {
-				return err
+			if at == up {
+				if err := s.aside(dir, path, name, old, new); err != nil {
+					return err
+				}
 			}
 		}
 		if at == "" {
@@ -108,29 +99,4 @@ func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) er
 		return dir.Remove(asideName)
 	}
 	return fmt.Errorf("%q: what it held lies beside it in %q", path, asideName)
-}
-
-// names returns the names of this restore in a directory; none if it is not
-// there.
-func (s *sweeper) names(path string) ([]string, error) {
-	if names, ok := s.ours[path]; ok {
-		return names, nil
-	}
-	var names []string
-	dir, err := s.root.enter(path)
-	if err == nil {
-		err = dir.ReadNames(func(name []byte, _ vfs.Kind) {
-			if strings.HasPrefix(string(name), prefix(s.id)) {
-				names = append(names, string(name))
-			}
-		})
-	}
-	var notDir *notDirError
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) {
-		err = nil
-	}
-	if err == nil {
-		s.ours[path] = names
-	}
-	return names, err
 }
