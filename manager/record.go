@@ -60,10 +60,16 @@ type recordData struct {
 
 	// Of a restore and its intent. Prev is where it leads, which is where the
 	// session's files stand from then on.
-	ID     string `json:"id,omitempty"`     // in the names of files that lie beside others meanwhile
-	From   uint64 `json:"from,omitempty"`   // where the files stood before
-	At     uint64 `json:"at,omitempty"`     // where the log stood, if there was one
-	Undoes uint64 `json:"undoes,omitempty"` // the restore that it takes back
+	ID     string      `json:"id,omitempty"`     // in the names of files that lie beside others meanwhile
+	Moves  [][2][]byte `json:"moves,omitempty"`  // directories that are moved, from and to
+	From   uint64      `json:"from,omitempty"`   // where the files stood before
+	At     uint64      `json:"at,omitempty"`     // where the log stood, if there was one
+	Undoes uint64      `json:"undoes,omitempty"` // the restore that it takes back
+
+	// What a restore did not get done: it is tried again by the next one that
+	// goes back to the same place or further.
+	Left     [][]byte `json:"left,omitempty"`
+	LeftFrom uint64   `json:"leftFrom,omitempty"` // where the files stood before
 
 	// Of a navigation: the leaf of the log before it and after it.
 	OldLeaf *string `json:"oldLeaf,omitempty"`
@@ -117,7 +123,7 @@ func readRecord(s *store.Snapshot) (*record, error) {
 	default:
 		return nil, fmt.Errorf("snapshot %d: %w: kind %q", s.Seq, store.ErrFormat, s.Kind)
 	}
-	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Begin, d.Untold, d.Restored, d.Pos, d.From, d.At, d.Undoes, d.Undo, d.Redo, d.Below) >= s.Seq {
+	if d := &r.data; max(d.After, d.Prev, d.Jump, d.Start, d.Begin, d.Untold, d.Restored, d.Pos, d.LeftFrom, d.From, d.At, d.Undoes, d.Undo, d.Redo, d.Below) >= s.Seq {
 		return nil, fmt.Errorf("snapshot %d: data: %w: it names one after it", s.Seq, store.ErrCorrupt)
 	}
 	states := len(s.Also) + 2

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -136,15 +137,12 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 	default:
 		return nil, fmt.Errorf("policy %q: want skip, overwrite or abort", policy)
 	}
-	match, err := m.matcher(opts.Paths)
-	if err != nil {
-		return nil, err
-	}
 	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append}
 	if nav != nil {
 		x.label, x.oldLeaf, x.newLeaf, x.always = nav.Label, &nav.old, &nav.new, true
 	}
 	return x.run(ctx, func() error {
+		var err error
 		if x.target, err = m.resolve(ctx, opts.Target); err != nil {
 			return err
 		}
@@ -173,18 +171,20 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 		if err != nil {
 			return err
 		}
-		if last != nil {
-			x.undo = last.undo()
+		if x.leftFrom = tip.Seq; last != nil {
+			if x.undo = last.undo(); len(last.data.Left) > 0 && last.data.Prev == tip.Seq {
+				x.leftFrom = last.data.LeftFrom
+			}
 		}
 		x.from, x.to = tip.Seq, tip.Seq
 		ws := &wants{m: m, ctx: ctx, line: l, tip: tip, target: x.target, g: m.store, paths: make(map[string]*want), notCaptured: make(map[string]bool)}
 		switch {
 		case len(opts.Paths) > 0:
-			err = x.named(ctx, ws, opts.Paths, match)
+			err = x.named(ctx, ws, opts.Paths)
 		case opts.Exact:
 			err = x.exact(ctx, ws, func(string) bool { return true }, opts.OnDirty)
 		default:
-			err = ws.byTurns()
+			err = ws.withLeft(last)
 		}
 		if err != nil {
 			return err
@@ -225,6 +225,7 @@ type restore struct {
 	target   *Point // nil: of an undo
 	from, to uint64 // where the files stand before it and after it
 	at       uint64 // where the log stands
+	leftFrom uint64 // where the files stood before the first restore that did not get all done
 	wants    []rollback.Want
 	undoes   *record // that it takes back
 	list     string  // in which it comes next then: topsUndo or topsRedo
@@ -260,7 +261,10 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		if x.at, err = x.logTip(ctx); err != nil {
 			return err
 		}
-		if _, err := m.recover(ctx, o, true); err != nil && !x.preview {
+		if x.preview && o.last != nil && o.last.Kind == kindIntent {
+			return errors.New("a restore was cut off: bring it to its end first")
+		}
+		if _, err := m.recover(ctx, o, true); err != nil {
 			return err
 		}
 		if err := x.checkTurns(t); err != nil {
@@ -427,34 +431,40 @@ func (x *restore) exact(ctx context.Context, ws *wants, match func(string) bool,
 }
 
 // named wants what patterns stand for to be as at the target.
-func (x *restore) named(ctx context.Context, ws *wants, patterns []string, match func(string) bool) error {
-	var missing []string
-	for _, p := range patterns {
-		rel, err := x.m.relative(p)
-		if err != nil || isGlob(p) {
-			return x.exact(ctx, ws, match, rollback.Skip)
-		}
-		e, err := ws.entry(x.target.State, rel, false)
+func (x *restore) named(ctx context.Context, ws *wants, patterns []string) error {
+	files, missing := true, ""
+	look := func(rel string) (bool, error) {
+		then, err := ws.entry(x.target.State, rel, false)
 		if err != nil {
-			return err
+			return false, err
 		}
 		now, err := x.entryOnDisk(ctx, rel)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if e != nil && e.Mode.IsDir() || now != nil && now.Mode.IsDir() {
-			return x.exact(ctx, ws, match, rollback.Skip)
-		}
-		if e == nil && now == nil {
-			missing = append(missing, rel)
+		switch there := then != nil || now != nil; {
+		case !there && !isGlob(rel):
+			missing = rel
+			return false, nil
+		case !there || then != nil && then.Mode.IsDir() || now != nil && now.Mode.IsDir():
+			files = false
+			return there, nil
 		}
 		w, _ := ws.path(rel)
-		w.New, w.at, w.Created = e, x.target.State, true
+		w.New, w.at, w.Created = then, x.target.State, true
+		return true, nil
 	}
-	if len(missing) > 0 {
-		return fmt.Errorf("path %q: %w, neither at the target nor in the directory", missing[0], ErrUnknown)
+	match, err := x.m.matcher(patterns, look)
+	switch {
+	case err != nil:
+		return err
+	case missing != "":
+		return fmt.Errorf("path %q: %w, neither at the target nor in the directory", missing, ErrUnknown)
+	case files && len(ws.paths) > 0:
+		return nil
 	}
-	return nil
+	clear(ws.paths)
+	return x.exact(ctx, ws, match, rollback.Skip)
 }
 
 func (x *restore) entryOnDisk(ctx context.Context, rel string) (*tree.Entry, error) {
@@ -512,6 +522,9 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 	}
 	intent.data.ID = newRestoreID()
 	intent.Also = []store.State{after}
+	for _, mv := range plan.Moves {
+		intent.data.Moves = append(intent.data.Moves, [2][]byte{[]byte(mv.From), []byte(mv.To)})
+	}
 	if len(o.windows) == 0 {
 		diff, err := x.m.diff(ctx, o.last.State(), before)
 		if err != nil {
@@ -535,6 +548,11 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		return nil, err
 	}
 	r.data.ID = intent.data.ID
+	for _, it := range plan.Items {
+		if x.leftFrom != 0 && (it.Do == rollback.Skipped || it.Do == rollback.Failed || it.Do == rollback.Kept) {
+			r.data.Left, r.data.LeftFrom = append(r.data.Left, []byte(it.Path)), x.leftFrom
+		}
+	}
 	r.data.Counts = countsOf(plan)
 	x.result.PreRollbackTreeHash = before.Tree
 	return r, x.m.commitAt(context.WithoutCancel(ctx), o, r, after)
@@ -583,6 +601,9 @@ func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rol
 		it := &plan.Items[i]
 		if it.Do == rollback.Restore || it.Do == rollback.Delete {
 			e := entry(it)
+			if it.Do == rollback.Delete && e != it.Now {
+				e = nil
+			}
 			// A directory that goes holds nothing but what the plan knows.
 			goes := e == it.Now && (it.New == nil || !it.New.Mode.IsDir())
 			edits = append(edits, tree.Edit{Path: it.Path, New: e, Bare: goes})
@@ -667,19 +688,17 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	}
 	defer root.Close()
 	before, after := intent.State(), intent.Also[0]
-	var done, wants []rollback.Want
-	for c, err := range tree.Diff(ctx, m.store, before.Tree, after.Tree) {
-		if err != nil {
-			return nil, err
-		}
-		back := tree.Change{Path: c.Path, Old: c.New, New: c.Old}
-		done, wants = append(done, wantOf(&c)), append(wants, wantOf(&back))
-	}
-	if err := rollback.Sweep(ctx, root, done, intent.data.ID); err != nil {
+	wants, err := m.unfinished(ctx, root, intent)
+	if err != nil {
 		return nil, err
 	}
-	if forward {
-		wants = done
+	if err := rollback.Sweep(ctx, root, wants, intent.data.ID); err != nil {
+		m.log.Warn("something of a restore that was cut off is left", "err", err)
+	}
+	if !forward {
+		if wants, err = m.backward(ctx, root, intent, wants); err != nil {
+			return nil, err
+		}
 	}
 	plan, err := rollback.NewPlan(ctx, root, wants, rollback.Skip)
 	if err == nil {
@@ -694,11 +713,17 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	// Whatever somebody did meanwhile is found by the next look.
 	var edits []tree.Edit
 	for _, it := range plan.Items {
-		if it.Do == rollback.Restore || it.Do == rollback.Delete || it.Do == rollback.Nothing {
-			edits = append(edits, tree.Edit{Path: it.Path, New: it.New})
+		e := it.New
+		if it.Do != rollback.Restore && it.Do != rollback.Delete && it.Do != rollback.Nothing {
+			e = it.Now
 		}
+		edits = append(edits, tree.Edit{Path: it.Path, New: e})
 	}
-	id, err := tree.Patch(ctx, m.store, o.w, before.Tree, edits)
+	base := before.Tree
+	if forward {
+		base = after.Tree
+	}
+	id, err := tree.Patch(ctx, m.store, o.w, base, edits)
 	if err != nil {
 		return nil, err
 	}
@@ -720,6 +745,107 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		}
 	}
 	return plan, m.commitAt(ctx, o, r, store.State{Tree: id, Coverage: before.Coverage})
+}
+
+// unfinished returns what a restore that was cut off wanted, as the disk is
+// now: directories may have been moved already.
+func (m *FileSnapshotManager) unfinished(ctx context.Context, root *rollback.Root, intent *record) ([]rollback.Want, error) {
+	before, after := intent.State(), intent.Also[0]
+	moves, err := m.movedAlready(ctx, root, intent)
+	if err != nil {
+		return nil, err
+	}
+	var wants []rollback.Want
+	there := make(map[string]bool)
+	was := make(map[string]*tree.Entry) // what a move has put at a path
+	for c, err := range tree.Diff(ctx, m.store, before.Tree, after.Tree) {
+		if err != nil {
+			return nil, err
+		}
+		w := wantOf(&c)
+		for _, mv := range moves {
+			if rest, ok := below(c.Path, mv.From); ok {
+				was[mv.To+rest], w.Old = c.Old, nil
+			}
+		}
+		wants, there[c.Path] = append(wants, w), true
+	}
+	for i := range wants {
+		if old, ok := was[wants[i].Path]; ok {
+			wants[i].Old = old
+		}
+	}
+	for path, old := range was {
+		if !there[path] {
+			wants = append(wants, rollback.Want{Path: path, Old: old, Created: true})
+		}
+	}
+	return wants, nil
+}
+
+// movedAlready returns the moves of a restore that were done before it was cut
+// off.
+func (m *FileSnapshotManager) movedAlready(ctx context.Context, root *rollback.Root, intent *record) (moves []rollback.Move, err error) {
+	for _, mv := range intent.data.Moves {
+		from, err := root.Entry(ctx, string(mv[0]), tree.NewOverlay(nil))
+		if err != nil {
+			return nil, err
+		}
+		to, err := root.Entry(ctx, string(mv[1]), tree.NewOverlay(nil))
+		if err != nil {
+			return nil, err
+		}
+		if from == nil && to != nil {
+			moves = append(moves, rollback.Move{From: string(mv[0]), To: string(mv[1])})
+		}
+	}
+	return moves, nil
+}
+
+// backward moves directories back, and returns what leads back from where a
+// restore was cut off.
+func (m *FileSnapshotManager) backward(ctx context.Context, root *rollback.Root, intent *record, forward []rollback.Want) ([]rollback.Want, error) {
+	moves, err := m.movedAlready(ctx, root, intent)
+	if err != nil {
+		return nil, err
+	}
+	for _, mv := range slices.Backward(moves) {
+		if err := root.Move(mv.To, mv.From); err != nil {
+			return nil, err
+		}
+	}
+	wanted := make(map[string]*tree.Entry) // what may be at a path by now
+	for _, w := range forward {
+		for _, mv := range moves {
+			if rest, ok := below(w.Path, mv.To); ok {
+				wanted[mv.From+rest] = w.New
+			}
+		}
+	}
+	var wants []rollback.Want
+	for c, err := range tree.Diff(ctx, m.store, intent.Tree, intent.Also[0].Tree) {
+		if err != nil {
+			return nil, err
+		}
+		back := wantOf(&tree.Change{Path: c.Path, Old: c.New, New: c.Old})
+		if new, ok := wanted[c.Path]; ok {
+			back.Old = new
+		}
+		for _, mv := range moves {
+			if _, ok := below(c.Path, mv.To); ok {
+				back.Old = nil
+			}
+		}
+		wants = append(wants, back)
+	}
+	return wants, nil
+}
+
+// below reports whether a path is a directory or in it, and returns the rest of
+// the path with its slash.
+func below(path, dir string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, dir)
+	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
 // recover brings a restore to its end that was cut off, of whatever session;

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -38,6 +39,8 @@ func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after
 	write("kind/file", "old")
 	write("moved/one", "1")
 	write("moved/two", "2")
+	write("moved/sub/three", "3")
+	write("moved/sub/four", "4")
 	write("user", "0")
 	write("exec", "old")
 	do(second(m.Initialize(t.Context())))
@@ -49,6 +52,8 @@ func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after
 	do(os.RemoveAll(filepath.Join(dir, "removed")), os.RemoveAll(filepath.Join(dir, "kind")))
 	write("kind", "now a file")
 	do(os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "elsewhere")), os.Chmod(filepath.Join(dir, "exec"), 0o755))
+	write("elsewhere/one", "edited")
+	write("elsewhere/new", "agent")
 	do(second(m.OnTurnEnd(t.Context(), nil)))
 	write("user", "edited")
 	return before, b.files()
@@ -59,11 +64,14 @@ func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after
 // wanted; the next who looks ends it one way or the other, and says what is
 // there; nothing is lost.
 func TestRestoreFaults(t *testing.T) {
-	for _, sticky := range []bool{true, false} {
+	for _, c := range []struct {
+		sticky bool
+		how    string // what is done then
+	}{{true, "look"}, {true, "continue"}, {true, "abort"}, {false, "look"}} {
 		at := int64(0)
-		for restoreFaultAt(t, at, sticky) && !t.Failed() {
+		for restoreFaultAt(t, at, c.sticky, c.how) && !t.Failed() {
 			if at++; testing.Short() {
-				at += 4
+				at += 6
 			}
 		}
 		if at < 100 && !t.Failed() {
@@ -72,7 +80,7 @@ func TestRestoreFaults(t *testing.T) {
 	}
 }
 
-func restoreFaultAt(t *testing.T, at int64, sticky bool) bool {
+func restoreFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bench{T: t, dir: dir}
@@ -105,9 +113,9 @@ func restoreFaultAt(t *testing.T, at int64, sticky bool) bool {
 		}
 		m.Close()
 	}
-	where := fmt.Sprintf("operation %d, sticky %v", at, sticky)
+	where := fmt.Sprintf("operation %d, sticky %v, then %s", at, sticky, how)
 	for p, content := range b.files() {
-		if !strings.Contains(p, ".boo-") && content != before[p] && content != after[p] {
+		if !strings.Contains(p, ".boo-") && !strings.HasPrefix(p, "moved/") && content != before[p] && content != after[p] {
 			t.Errorf("%s: %s holds %q", where, p, content)
 		}
 	}
@@ -121,11 +129,21 @@ func restoreFaultAt(t *testing.T, at int64, sticky bool) bool {
 			t.Error(err)
 		}
 	}()
+	if how != "look" {
+		if _, err := m.FinishRestore(t.Context(), how == "abort"); err != nil && !errors.Is(err, ErrNothing) {
+			t.Fatalf("%s: %v", where, err)
+		}
+	}
 	r, err := m.Initialize(t.Context())
 	if err != nil {
 		t.Fatalf("%s: go on: %v", where, err)
 	}
 	got := b.files()
+	for p := range got {
+		if strings.Contains(p, ".boo-") {
+			t.Errorf("%s: %s is left", where, p)
+		}
+	}
 	if len(left) > 0 {
 		for _, files := range []map[string]string{before, after} {
 			for p := range files {

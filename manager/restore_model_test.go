@@ -58,6 +58,11 @@ type restoreModel struct {
 	redo     []*rmRestore
 	order    int
 	crashes  int
+
+	dirty    []string        // of the restore that was tried
+	left     map[string]bool // what the newest restore by turns did not get done
+	leftFrom *rmStep         // where the files stood before
+	leftAt   *rmStep         // and after
 }
 
 // TestRestoreModel restores at random: what turns did, named files, exactly,
@@ -354,6 +359,16 @@ func (rm *restoreModel) restoreRandom() {
 		}
 	default:
 		wants = rm.wants(target)
+		if rm.leftAt == rm.at {
+			at := rm.at
+			rm.at = rm.leftFrom
+			for p, w := range rm.wants(target) {
+				if _, ok := wants[p]; !ok && rm.left[p] {
+					wants[p] = w
+				}
+			}
+			rm.at = at
+		}
 	}
 	rm.try(fmt.Sprintf("restore %+v", *opts), wants, policy, now, func() (*RestoreResult, error) {
 		return rm.m.RestoreFiles(rm.Context(), opts)
@@ -361,7 +376,15 @@ func (rm *restoreModel) restoreRandom() {
 		if !changed {
 			return
 		}
+		from := rm.at
+		if len(rm.left) > 0 && rm.leftAt == rm.at {
+			from = rm.leftFrom
+		}
 		r := rm.record(changes, to)
+		rm.left, rm.leftFrom, rm.leftAt = make(map[string]bool), from, rm.at
+		for _, p := range rm.dirty {
+			rm.left[p] = true
+		}
 		rm.undo, rm.redo = append(rm.undo, r), nil
 	})
 }
@@ -371,7 +394,7 @@ func (rm *restoreModel) record(changes map[string][2]string, to *rmStep) *rmRest
 	rm.order++
 	r := &rmRestore{changes: changes, from: rm.at, to: to, order: rm.order}
 	rm.restores = append(rm.restores, r)
-	rm.at = to
+	rm.at, rm.left = to, nil
 	return r
 }
 
@@ -439,6 +462,7 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 			want[p] = c[1]
 		}
 	}
+	rm.dirty = dirty
 	crash := rm.rng.IntN(4) == 0 && policy != rollback.Abort
 	if crash {
 		rm.reopen(nil)
@@ -475,6 +499,9 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 			rm.Errorf("%s, cut off: neither as it was nor as wanted (-wanted +got):\n%s(was %q)", what, cmp.Diff(want, got), now)
 		}
 		rm.crashes++
+		if last := (&RestoreResult{}).recordOr(rm); last != nil && len(last.data.Left) == 0 {
+			rm.left = nil
+		}
 		return
 	}
 	r, err := do()

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/tree"
 )
 
 // restore restores, and requires that there is no error.
@@ -427,4 +429,119 @@ func TestSnapshotAfterRestore(t *testing.T) {
 	if r, err = m.Snapshot(t.Context(), nil); err != nil || r.Data == nil || !cmp.Equal(r.Data.Diff.Added, []string{"h"}) {
 		t.Errorf("a snapshot of h: %+v, %v", r.Data, err)
 	}
+}
+
+// A directory that a turn moved stays where it is if somebody else has put
+// something into it that the restore is about.
+func TestRestoreMovedDirectoryWithUsersFile(t *testing.T) {
+	for _, last := range []string{"agent's change", ""} {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("old/a", "aaa")
+		b.write("old/b", "bbb")
+		b.initialize(m)
+		b.turn(m, func() {
+			if err := os.Rename(filepath.Join(b.dir, "old"), filepath.Join(b.dir, "new")); err != nil {
+				t.Fatal(err)
+			}
+		})
+		b.write("new/user", "user's work")
+		b.turn(m, func() {
+			if b.remove("new/user"); last != "" {
+				b.write("new/user", last)
+			}
+		})
+		now := b.files()
+		b.restore(m, &RestoreOptions{Target: "start"})
+		b.expectFiles(files{"old/a": "aaa", "old/b": "bbb", "new/user": "user's work"})
+		b.undo(m)
+		b.expectFiles(now)
+	}
+}
+
+// What was a directory at the target is one again, whatever has taken its
+// place.
+func TestRestoreDirectoryExactly(t *testing.T) {
+	for _, opts := range []RestoreOptions{{Exact: true}, {Paths: []string{"d"}, OnDirty: rollback.Overwrite}} {
+		for _, link := range []bool{false, true} {
+			b := newBench(t)
+			m := b.open("s")
+			b.write("d/x", "x")
+			b.initialize(m)
+			b.remove("d")
+			if b.write("d", "file"); link {
+				b.remove("d")
+				if err := os.Symlink("/etc", filepath.Join(b.dir, "d")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			now := b.files()
+			opts.Target = "start"
+			if r := b.restore(m, &opts); !r.IsComplete() {
+				t.Errorf("%+v", r)
+			}
+			b.expectFiles(files{"d/x": "x"})
+			b.undo(m)
+			b.expectFiles(now)
+		}
+	}
+}
+
+// A path that is there is no glob, and the insides of a repository are not
+// ours to restore.
+func TestRestorePaths(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("[id]/p", "1")
+	b.write("i/p", "1")
+	b.write("sub/.git/HEAD", "x")
+	b.initialize(m)
+	b.turn(m, func() { b.write("[id]/p", "2"); b.write("i/p", "2") })
+	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"[id]/p"}})
+	b.expectFiles(files{"[id]/p": "1", "i/p": "2", "sub/.git/HEAD": "x"})
+	for _, p := range []string{"sub/.git", "sub/.git/HEAD", ".git"} {
+		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", Paths: []string{p}, OnDirty: rollback.Overwrite}); !errors.Is(err, ErrOutside) {
+			t.Errorf("%s: %v, want %v", p, err, ErrOutside)
+		}
+	}
+	b.expectFiles(files{"[id]/p": "1", "i/p": "2", "sub/.git/HEAD": "x"})
+}
+
+// What the target held and was not captured is not made up.
+func TestRestoreUncapturedTarget(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) { o.Limits = tree.Limits{FileSize: 100} })
+	b.write("f", strings.Repeat("large ", 100))
+	b.initialize(m)
+	b.turn(m, func() { b.write("f", "small") })
+	b.turn(m, func() { b.write("f", "small, too") })
+	r := b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{"f": "small, too"})
+	if d := cmp.Diff([]string{"f"}, r.NotCaptured); d != "" || r.IsComplete() {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// What a restore did not get done is done by the next one.
+func TestRestoreAgain(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "old")
+	b.write("b", "old")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "agent"); b.write("b", "agent"); b.write("c", "agent") })
+	b.write("a", "user")
+	b.write("c", "user")
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{"a": "user", "b": "old", "c": "user"})
+	if r := b.restore(b.open("s"), &RestoreOptions{Target: "start"}); len(r.Skipped) != 2 || r.IsComplete() {
+		t.Errorf("again: %+v", r)
+	}
+	if r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Overwrite}); !r.IsComplete() {
+		t.Errorf("with overwrite: %+v", r)
+	}
+	b.expectFiles(files{"a": "old", "b": "old"})
+	b.undo(m)
+	b.undo(m)
+	b.expectFiles(files{"a": "user", "b": "agent", "c": "user"})
 }

@@ -30,10 +30,12 @@ type wants struct {
 
 type want struct {
 	rollback.Want
-	at    store.State // in which Path was as it is wanted
-	left  store.State // in which Old was seen last, for the directories above
-	by    *record     // step that found New
-	known bool        // Old is what is expected
+	at   store.State // in which Path was as it is wanted
+	left store.State // in which Old was seen last, for the directories above
+	by   *record     // step that found New
+
+	unknown bool // New is not known: it was not captured
+	known   bool // Old is what is expected
 }
 
 // path returns the want of a path.
@@ -44,6 +46,29 @@ func (ws *wants) path(p string) (w *want, isNew bool) {
 		ws.paths[p] = w
 	}
 	return w, !ok
+}
+
+// withLeft is byTurns, with what the newest restore, which led to where the files
+// stand, did not get done.
+func (ws *wants) withLeft(last *record) error {
+	err := ws.byTurns()
+	if err != nil || last == nil || len(last.data.Left) == 0 || last.data.Prev != ws.tip.Seq {
+		return err
+	}
+	before := *ws
+	before.paths, before.notCaptured = make(map[string]*want), make(map[string]bool)
+	if before.tip, err = ws.m.stepAt(ws.ctx, last.data.LeftFrom, last.Session); err != nil {
+		return err
+	}
+	if err := before.byTurns(); err != nil {
+		return err
+	}
+	for _, p := range last.data.Left {
+		if w := before.paths[string(p)]; w != nil && ws.paths[string(p)] == nil {
+			ws.paths[string(p)] = w
+		}
+	}
+	return nil
 }
 
 // byTurns collects the paths that turns changed between where the files stand
@@ -61,7 +86,11 @@ func (ws *wants) byTurns() error {
 	for _, r := range back {
 		err := ws.eachChange(r, func(c *change) error {
 			w, isNew := ws.path(c.path)
-			if !isNew && !same(c.new, w.New) {
+			if c.status == tree.Captured { // what it was before is not known
+				w.New, w.at, w.by, w.unknown = nil, r.Base, r, true
+				return nil
+			}
+			if !isNew && !w.unknown && c.status != tree.Uncaptured && !same(c.new, w.New) {
 				mine, err := ws.restoredBetween(r, w.by, c.path, w.New)
 				if err != nil {
 					return err
@@ -70,7 +99,7 @@ func (ws *wants) byTurns() error {
 					w.Doubt = "mixed: somebody else has changed it between two of the turns"
 				}
 			}
-			w.New, w.at, w.by = c.old, r.Base, r
+			w.New, w.at, w.by, w.unknown = c.old, r.Base, r, false
 			w.doubt(c)
 			w.Created = c.old == nil
 			return nil
@@ -82,13 +111,23 @@ func (ws *wants) byTurns() error {
 	for _, r := range forth {
 		err := ws.eachChange(r, func(c *change) error {
 			w, _ := ws.path(c.path)
-			w.New, w.at = c.new, r.State()
+			if c.status == tree.Uncaptured { // what it became is not known
+				w.New, w.at, w.unknown = nil, r.State(), true
+				return nil
+			}
+			w.New, w.at, w.unknown = c.new, r.State(), false
 			w.doubt(c)
 			w.Created = c.new == nil
 			return nil
 		})
 		if err != nil {
 			return err
+		}
+	}
+	for p, w := range ws.paths {
+		if w.unknown {
+			ws.notCaptured[p] = true
+			delete(ws.paths, p)
 		}
 	}
 	return nil
@@ -116,10 +155,6 @@ func (ws *wants) eachChange(r *record, fn func(*change) error) error {
 	}
 	for i := range changes {
 		c := &changes[i]
-		if c.status == tree.Captured || c.status == tree.Uncaptured {
-			ws.notCaptured[c.path] = true
-			continue
-		}
 		if c.old == nil {
 			if c.old, err = ws.entry(r.Base, c.path, r.logged == nil); err != nil {
 				return err
@@ -215,6 +250,17 @@ func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) boo
 				w.New, w.Old = d.Old, d.New
 			} else {
 				w.New, w.Old = cmpOr(w.New, d.Old), cmpOr(w.Old, d.New)
+			}
+			// A directory that is not empty is not listed.
+			if w.New == nil {
+				if w.New, err = ws.entry(ws.target.State, d.Path, true); err != nil {
+					return err
+				}
+			}
+			if w.Old == nil {
+				if w.Old, err = ws.entry(disk, d.Path, true); err != nil {
+					return err
+				}
 			}
 			w.at, w.left, w.known, w.Created = ws.target.State, disk, true, true
 		}
@@ -322,7 +368,13 @@ func (ws *wants) left(r *record, open map[string]*want) error {
 	}
 	switch r.Kind {
 	case kindStep:
-		return ws.eachChange(r, func(c *change) error { return settle(c.path, c.new) })
+		return ws.eachChange(r, func(c *change) error {
+			if w := open[c.path]; w != nil && c.status == tree.Uncaptured {
+				w.Doubt, w.known = unknownDoubt, true
+				delete(open, c.path)
+			}
+			return settle(c.path, c.new)
+		})
 	case kindRestore:
 		for c, err := range tree.Diff(ws.ctx, ws.m.store, r.Base.Tree, r.Tree) {
 			if err == nil {
@@ -376,8 +428,13 @@ func (ws *wants) keep() error {
 		if err != nil {
 			return err
 		}
-		if out && w.New == nil {
+		switch {
+		case !out:
+		case w.New == nil:
 			w.Keep = "it was there at the target, but not captured"
+		case !w.New.Mode.IsDir():
+			ws.notCaptured[p] = true
+			delete(ws.paths, p)
 		}
 	}
 	return nil
@@ -394,9 +451,9 @@ func (ws *wants) list() []rollback.Want {
 
 // matcher returns which paths patterns stand for: a path, all below a
 // directory, or a glob as path.Match has it, in which ** stands for any number
-// of names.
-func (m *FileSnapshotManager) matcher(patterns []string) (func(string) bool, error) {
-	var clean []string
+// of names. A path that is there is no glob.
+func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (bool, error)) (func(string) bool, error) {
+	var clean, globs []string
 	for _, p := range patterns {
 		if p == "" {
 			return nil, fmt.Errorf("path %q: it is empty", p)
@@ -408,18 +465,29 @@ func (m *FileSnapshotManager) matcher(patterns []string) (func(string) bool, err
 		if err != nil {
 			return nil, err
 		}
-		if _, err := path.Match(rel, ""); err != nil {
-			return nil, fmt.Errorf("path %q: %w", p, err)
+		for name := range strings.SplitSeq(rel, "/") {
+			if slices.Contains([]string{".git", ".hg", ".svn", ".jj"}, name) {
+				return nil, fmt.Errorf("path %q: %w: the insides of a repository are its own", p, ErrOutside)
+			}
 		}
-		clean = append(clean, rel)
+		there, err := isThere(rel)
+		if err != nil {
+			return nil, err
+		}
+		if clean = append(clean, rel); !there && isGlob(rel) {
+			if _, err := path.Match(rel, ""); err != nil {
+				return nil, fmt.Errorf("path %q: %w", p, err)
+			}
+			globs = append(globs, rel)
+		}
 	}
 	return func(name string) bool {
 		for _, p := range clean {
-			if name == p || strings.HasPrefix(name, p+"/") || matchGlob(strings.Split(p, "/"), strings.Split(name, "/")) {
+			if name == p || strings.HasPrefix(name, p+"/") {
 				return true
 			}
 		}
-		return false
+		return slices.ContainsFunc(globs, func(g string) bool { return matchGlob(strings.Split(g, "/"), strings.Split(name, "/")) })
 	}, nil
 }
 

@@ -187,17 +187,25 @@ func (a *applier) moveBack() error {
 
 // rename moves a directory to a name that is free.
 func (a *applier) rename(from, to string) error {
-	upFrom, nameFrom := split(from)
-	upTo, nameTo := split(to)
+	upFrom, _ := split(from)
+	upTo, _ := split(to)
 	if err := a.mkdirAll(upTo); err != nil {
 		return err
 	}
-	other := &Root{dir: a.root.dir} // both directories are open at once
+	a.dirs[upFrom], a.dirs[upTo] = true, true
+	return a.root.Move(from, to)
+}
+
+// Move moves a directory to a name that is free, in a directory that is there.
+func (r *Root) Move(from, to string) error {
+	upFrom, nameFrom := split(from)
+	upTo, nameTo := split(to)
+	other := &Root{dir: r.dir} // both directories are open at once
 	dirFrom, err := other.enter(upFrom)
 	if err != nil {
 		return errors.Join(err, other.leave(0))
 	}
-	dirTo, err := a.root.enter(upTo)
+	dirTo, err := r.enter(upTo)
 	if err == nil {
 		err = dirFrom.Rename(nameFrom, dirTo, nameTo, vfs.NoReplace)
 	}
@@ -209,10 +217,7 @@ func (a *applier) rename(from, to string) error {
 			err = fs.ErrExist
 		}
 	}
-	if err == nil {
-		a.dirs[upFrom], a.dirs[upTo] = true, true
-	}
-	return errors.Join(err, other.leave(0), a.root.fresh())
+	return errors.Join(err, other.leave(0), r.fresh())
 }
 
 // mkdirAll makes the directories of a path that are not there, with the modes

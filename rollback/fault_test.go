@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -91,6 +92,44 @@ func checkEither(t *testing.T, where, dir string, p *Plan) {
 	}
 }
 
+// A fullDir takes some writes and then no more.
+type fullDir struct {
+	vfs.Dir
+	left *atomic.Int64
+}
+
+func (d *fullDir) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.Dir.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &fullDir{sub, d.left}, nil
+}
+
+func (d *fullDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
+	return d.Dir.Rename(name, to.(*fullDir).Dir, newname, mode)
+}
+
+func (d *fullDir) Create(name string) (vfs.Writer, error) {
+	w, err := d.Dir.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return &fullWriter{w, d.left}, nil
+}
+
+type fullWriter struct {
+	vfs.Writer
+	left *atomic.Int64
+}
+
+func (w *fullWriter) Write(p []byte) (int, error) {
+	if w.left.Add(-1) < 0 {
+		return 0, syscall.ENOSPC
+	}
+	return w.Writer.Write(p)
+}
+
 // A device that is full stops a restore before it has changed anything.
 func TestFull(t *testing.T) {
 	b := newBench(t)
@@ -100,19 +139,9 @@ func TestFull(t *testing.T) {
 	if err := p.Save(t.Context(), r, b.w); err != nil {
 		t.Fatal(err)
 	}
-	writes := 0
-	f := &vfs.Fault{At: -1, Err: syscall.ENOSPC}
-	var mu sync.Mutex
-	f.Trace = func(op, _ string) {
-		mu.Lock()
-		defer mu.Unlock()
-		if op == "Write" {
-			if writes++; writes == 3 {
-				f.At = f.Count() // this one
-			}
-		}
-	}
-	r.dir = vfs.WithFaultDir(r.dir, f)
+	left := new(atomic.Int64)
+	left.Store(2) // writes
+	r.dir = &fullDir{r.dir, left}
 	if err := p.Apply(t.Context(), r, b.store, "testtest"); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("error is %v", err)
 	}

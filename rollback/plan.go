@@ -136,10 +136,28 @@ func (pl *planner) plan(wants []Want) (*Plan, error) {
 		plan.Items = append(plan.Items, *it)
 	}
 	pl.dropParents(plan)
+	plan.keepInside()
 	if policyStops := pl.policy == Abort && slices.ContainsFunc(plan.Items, func(i Item) bool { return i.Dirty }); policyStops {
 		plan.stop("something else is dirty, and then nothing is to be done")
 	}
 	return plan, nil
+}
+
+// keepInside keeps what is in a directory that was to become something else
+// and stays.
+func (p *Plan) keepInside() {
+	var stays []string
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Do != Restore && it.Now != nil && it.Now.Mode.IsDir() && hasContent(it.New) {
+			stays = append(stays, it.Path)
+		}
+		for _, dir := range stays {
+			if _, in := below(it.Path, dir); in && it.Do == Delete {
+				it.Do, it.Why = Kept, fmt.Sprintf("%q stays a directory", dir)
+			}
+		}
+	}
 }
 
 // stop makes a plan do nothing.
@@ -207,21 +225,20 @@ func (pl *planner) judge(it *Item) error {
 // change says what is to be done to a path that is not as it is wanted.
 func (pl *planner) change(it *Item, w *Want, now, old *tree.Entry) error {
 	why := w.Doubt
-	switch {
-	case why != "":
-	case !same(now, old):
+	if why == "" && !same(now, old) {
 		why = describe(old, now)
-	case now != nil && now.Mode.IsDir() && it.New != nil && !it.New.Mode.IsDir():
-		var err error
-		if why, err = pl.unknownBelow(it.Path); err != nil {
+	}
+	it.Dirty = why != ""
+	if now != nil && now.Mode.IsDir() && hasContent(it.New) {
+		holds, err := pl.unknownBelow(it.Path)
+		if err != nil {
 			return err
 		}
-		if why != "" { // whatever the policy
-			it.Do, it.Why, it.Dirty = Skipped, why, true
+		if holds != "" { // whatever the policy
+			it.Do, it.Why, it.Dirty = Skipped, holds, true
 			return nil
 		}
 	}
-	it.Dirty = why != ""
 	switch {
 	case it.Dirty && pl.policy != Overwrite:
 		it.Do, it.Why = Skipped, why
@@ -465,6 +482,10 @@ func (pl *planner) unmovable(mv Move) (why string, err error) {
 			return w.Doubt, nil
 		case w.Keep != "":
 			return w.Keep, nil
+		case w.New != nil:
+			return fmt.Sprintf("%q is to stay there", path), nil
+		case !w.Created && it.Now != nil:
+			return fmt.Sprintf("%q was not made by what is taken back", path), nil
 		case !same(it.Now, w.Old):
 			return fmt.Sprintf("%q: %s", path, describe(w.Old, it.Now)), nil
 		}

@@ -54,9 +54,9 @@ func TestDirty(t *testing.T) {
 		"clean": "file 644 agent", "new": "file 644 user", "dir": "dir 755", "dir/a": "file 644 agent", "dir/user": "file 644 user"}
 	for policy, want := range map[Policy]world{
 		Skip: {"changed": "file 644 user", "mode": "file 755 agent", "kind": "link user", "made": "file 644 user", "clean": "file 644 old",
-			"new": "file 644 user", "dir": "dir 755", "dir/user": "file 644 user"},
+			"new": "file 644 user", "dir": "dir 755", "dir/a": "file 644 agent", "dir/user": "file 644 user"},
 		Overwrite: {"changed": "file 644 old", "gone": "file 644 old", "mode": "file 644 old", "kind": "file 644 old", "clean": "file 644 old",
-			"new": "file 644 old", "dir": "dir 755", "dir/user": "file 644 user"},
+			"new": "file 644 old", "dir": "dir 755", "dir/a": "file 644 agent", "dir/user": "file 644 user"},
 		Abort: disk,
 	} {
 		t.Run(string(policy), func(t *testing.T) {

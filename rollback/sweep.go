@@ -57,7 +57,7 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 		dir, err := s.root.enter(at)
 		var notDir *notDirError
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir):
+		case errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) || errors.Is(err, fs.ErrPermission): // nothing was put there
 		case err != nil:
 			return err
 		default:
@@ -95,6 +95,9 @@ func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) er
 	case same(now, new):
 		if err := dir.Rename(asideName, dir, name, vfs.Exchange); err != nil {
 			return err
+		}
+		if out, err := entryIn(s.ctx, dir, asideName, s.hash); err != nil || !same(out, new) {
+			return errors.Join(err, fmt.Errorf("%q: another version of it lies beside it in %q", path, asideName))
 		}
 		return dir.Remove(asideName)
 	}
