@@ -399,6 +399,10 @@ func (p *project) write(name, content string) {
 	check(os.WriteFile(filepath.Join(p.dir, name), []byte(content), 0o644))
 }
 
+func (p *project) read(name string) string {
+	return string(must(os.ReadFile(filepath.Join(p.dir, name))))
+}
+
 func (p *project) remove(name string) { check(os.Remove(filepath.Join(p.dir, name))) }
 
 // open returns the manager of a session in the directory.
@@ -425,4 +429,89 @@ func check(err error) {
 	if err != nil {
 		panic(err)
 	}
+}
+
+// What the agent did is taken back; what the user did stays.
+func ExampleFileSnapshotManager_RestoreFiles() {
+	ctx := context.Background()
+	p := newProject()
+	defer p.close()
+	p.write("main.go", "package main\n")
+	m := p.open("demo")
+	defer m.Close()
+	must(m.Initialize(ctx))
+
+	must(m.OnTurnStart(ctx, nil))
+	p.write("main.go", "package broken\n")
+	p.write("junk.go", "package junk\n")
+	must(m.OnTurnEnd(ctx, nil))
+	p.write("notes.txt", "the user's\n")
+
+	r := must(m.RestoreFiles(ctx, &manager.RestoreOptions{Target: "start"}))
+	fmt.Println("restored:", r.Restored, "deleted:", r.Deleted, "complete:", r.IsComplete())
+	fmt.Print(p.read("main.go"), p.read("notes.txt"))
+	// Output:
+	// restored: [main.go] deleted: [junk.go] complete: true
+	// package main
+	// the user's
+}
+
+// A restore can be taken back, and done again, without limit.
+func ExampleFileSnapshotManager_Undo() {
+	ctx := context.Background()
+	p := newProject()
+	defer p.close()
+	p.write("a.txt", "one\n")
+	m := p.open("demo")
+	defer m.Close()
+	must(m.Initialize(ctx))
+	must(m.OnTurnStart(ctx, nil))
+	p.write("a.txt", "two\n")
+	must(m.OnTurnEnd(ctx, nil))
+
+	must(m.RestoreFiles(ctx, &manager.RestoreOptions{Target: "start"}))
+	fmt.Print(p.read("a.txt"))
+	must(m.Undo(ctx, nil))
+	fmt.Print(p.read("a.txt"))
+	must(m.Redo(ctx, nil))
+	fmt.Print(p.read("a.txt"))
+	_, err := m.Redo(ctx, nil)
+	fmt.Println(errors.Is(err, manager.ErrNothing))
+	// Output:
+	// one
+	// two
+	// one
+	// true
+}
+
+// The conversation goes back to before a message of the user, and the files
+// along.
+func ExampleFileSnapshotManager_NavigateTree() {
+	ctx := context.Background()
+	p := newProject()
+	defer p.close()
+	log := session.NewTree(session.Header{ID: "demo"})
+	add := func(e session.Entry) string {
+		e.ID, e.ParentID = session.NewID(log), log.Leaf()
+		log.Add(e)
+		return e.ID
+	}
+	m := p.open("demo")
+	defer m.Close()
+	check(m.RebuildIndex(ctx, log))
+	must(m.Initialize(ctx))
+
+	message := add(session.Entry{Type: "message", Role: "user"})
+	must(m.OnTurnStart(ctx, nil))
+	add(session.Entry{Type: "message", Role: "assistant"})
+	p.write("a.txt", "by the agent\n")
+	must(m.OnTurnEnd(ctx, func(_ context.Context, d *manager.StepSnapshotData) (string, error) {
+		return add(d.Entry("", "")), nil
+	}))
+
+	r := must(m.NavigateTree(ctx, message, &manager.NavigateOptions{
+		Append: func(_ context.Context, e *session.Entry) (string, error) { return add(*e), nil },
+	}))
+	fmt.Println("deleted:", r.Restore.Deleted, "before all entries:", r.NewLeafID == nil)
+	// Output: deleted: [a.txt] before all entries: true
 }

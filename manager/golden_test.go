@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -44,6 +45,16 @@ func TestGoldenJSON(t *testing.T) {
 			UnifiedDiff: "--- src/foo.ts\n+++ src/foo.ts\n@@ -1 +1 @@\n-original content\n+modified content\n", OldMode: &regular, NewMode: &regular},
 		"file-diff-added-binary": &FileDiffInfo{Path: "na\ufffdme", PathBytes: []byte("na\xffme"), NewHash: new(hash("\x00")), NewMode: &program,
 			Binary: true, NewBytes: []byte{0, 0xff}, UnifiedDiff: "Binary files\n", UnifiedDiffBytes: []byte("Binary files\xff\n")},
+		"unrevert-point": &UnrevertPointData{PreRollbackTreeHash: hash("a"), RolledBackToLeaf: &text, RestoredFiles: []string{"src/foo.ts", "src/bar.ts"},
+			DeletedFiles: []string{}, TreeHash: hash("b"), SnapshotSeq: 18},
+		"unrevert-point-full": &UnrevertPointData{PreRollbackTreeHash: hash("a"), RestoredFiles: []string{}, DeletedFiles: []string{"na\ufffdme"}, TreeHash: hash("b"),
+			SnapshotSeq: 19, Undoes: 18, PathBytes: map[string]map[int][]byte{"deletedFiles": {0: []byte("na\xffme")}}},
+		"restore-result": &RestoreResult{Restored: []string{"a"}, Deleted: []string{}, Skipped: []string{"b"}, Dirty: []string{"b"},
+			Items: []rollback.Item{{Path: "a", Do: rollback.Restore}, {Path: "b", Do: rollback.Skipped, Why: "it was changed meanwhile"}}, PreRollbackTreeHash: hash("a"), EntryID: "urv1"},
+		"restore-result-full": &RestoreResult{Restored: []string{}, Deleted: []string{"na\xffme"}, Skipped: []string{}, Dirty: []string{}, Kept: []string{"k"}, Failed: []string{"f"},
+			NotCaptured: []string{"n"}, Items: []rollback.Item{{Path: "na\xffme", Do: rollback.Delete, Note: "it had 2 names"}}, Moves: []rollback.Move{{From: "x", To: "y"}},
+			Preview: true, Aborted: true, Differing: 3, HeadChanged: true},
+		"navigate-result": &NavigateResult{NewLeafID: &text, SummaryID: "sum1"},
 	} {
 		got := append(encode(value), '\n')
 		file := filepath.Join("testdata/json", name+".json")

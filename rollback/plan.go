@@ -78,7 +78,10 @@ func (i Item) MarshalJSON() ([]byte, error) {
 
 // A Move is a directory that is moved back whole, with what is not known of
 // it. Its content is in the items, too, which say what differs then.
-type Move struct{ From, To string }
+type Move struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+}
 
 // A Plan says what a restore does, path by path. It is plain data: Apply does
 // what it says and nothing else.
