@@ -186,18 +186,21 @@ func (rm *restoreModel) edit() {
 func (rm *restoreModel) turn() {
 	bench := rm.bench
 	bench.start(rm.m)
-	type piece struct{ from, to files }
+	type piece struct {
+		from, to   files
+		begin, end world // with directories
+	}
 	var pieces []piece
 	if !rm.byTools {
-		before := rm.look()
+		before, begin := rm.look(), readWorld(rm.T, rm.dir)
 		rm.edit()
-		pieces = append(pieces, piece{before, rm.look()})
+		pieces = append(pieces, piece{before, rm.look(), begin, readWorld(rm.T, rm.dir)})
 	} else {
 		for i := range rm.rng.IntN(4) {
 			if rm.rng.IntN(2) == 0 {
 				rm.edit()
 			}
-			before := rm.look()
+			before, begin := rm.look(), readWorld(rm.T, rm.dir)
 			if _, err := rm.m.OnToolStart(rm.Context(), fmt.Sprint(i)); err != nil {
 				rm.Fatal(err)
 			}
@@ -205,8 +208,14 @@ func (rm *restoreModel) turn() {
 			if _, err := rm.m.OnToolEnd(rm.Context(), fmt.Sprint(i)); err != nil {
 				rm.Fatal(err)
 			}
-			pieces = append(pieces, piece{before, rm.look()})
+			pc := piece{before, rm.look(), begin, readWorld(rm.T, rm.dir)}
+			if n := len(pieces); n > 0 && maps.Equal(pieces[n-1].end, begin) { // nobody was there in between
+				pc.from, pc.begin = pieces[n-1].from, pieces[n-1].begin
+				pieces = pieces[:n-1]
+			}
+			pieces = append(pieces, pc)
 		}
+		pieces = slices.DeleteFunc(pieces, func(pc piece) bool { return maps.Equal(pc.begin, pc.end) })
 		if rm.rng.IntN(2) == 0 {
 			rm.edit()
 		}
