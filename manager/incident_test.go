@@ -86,7 +86,7 @@ func (b *bench) onlyChanged(before trace, paths ...string) {
 // gitDir makes a directory look like a repository to us.
 func (b *bench) gitDir(dir string) {
 	b.Helper()
-	for name, content := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tbare = false\n", "refs/heads/main": strings.Repeat("1", 40) + "\n"} {
+	for name, content := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tbare = false\n", "refs/heads/main": strings.Repeat("1", 40) + "\n", "objects/info/packs": "\n"} {
 		b.write(filepath.Join(dir, ".git", name), content)
 	}
 }

@@ -506,6 +506,7 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		if err != nil {
 			return nil, err
 		}
+		x.noteLeft(r, plan)
 		return r, x.m.commitAt(ctx, o, r, o.last.State())
 	}
 	before, err := x.patched(ctx, o, o.last.State(), plan, func(it *rollback.Item) *tree.Entry { return it.Now })
@@ -548,11 +549,7 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		return nil, err
 	}
 	r.data.ID = intent.data.ID
-	for _, it := range plan.Items {
-		if x.leftFrom != 0 && (it.Do == rollback.Skipped || it.Do == rollback.Failed || it.Do == rollback.Kept) {
-			r.data.Left, r.data.LeftFrom = append(r.data.Left, []byte(it.Path)), x.leftFrom
-		}
-	}
+	x.noteLeft(r, plan)
 	r.data.Counts = countsOf(plan)
 	x.result.PreRollbackTreeHash = before.Tree
 	return r, x.m.commitAt(context.WithoutCancel(ctx), o, r, after)
@@ -565,6 +562,15 @@ func (m *FileSnapshotManager) openRoot() (*rollback.Root, error) {
 		return nil, err
 	}
 	return rollback.NewRoot(dir), nil
+}
+
+// noteLeft puts into a record what a plan did not get done.
+func (x *restore) noteLeft(r *record, plan *rollback.Plan) {
+	for _, it := range plan.Items {
+		if x.leftFrom != 0 && (it.Do == rollback.Skipped || it.Do == rollback.Failed || it.Do == rollback.Kept) {
+			r.data.Left, r.data.LeftFrom = append(r.data.Left, []byte(it.Path)), x.leftFrom
+		}
+	}
 }
 
 func newRestoreID() string {

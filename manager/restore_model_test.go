@@ -51,7 +51,8 @@ type restoreModel struct {
 	m        *FileSnapshotManager
 	byTools  bool
 	start    files
-	at       *rmStep
+	at       *rmStep // where the files stand
+	leaf     *rmStep // and the conversation
 	steps    []*rmStep
 	restores []*rmRestore
 	undo     []*rmRestore
@@ -88,7 +89,7 @@ func (rm *restoreModel) run() {
 	rm.start = rm.look()
 	rm.initialize(rm.m)
 	for range *modelSteps {
-		switch n := rm.rng.IntN(14); {
+		switch n := rm.rng.IntN(15); {
 		case n < 3:
 			rm.edit()
 		case n < 7:
@@ -98,6 +99,8 @@ func (rm *restoreModel) run() {
 			rm.initialize(rm.m)
 		case n < 11:
 			rm.restoreRandom()
+		case n == 13:
+			rm.navigate()
 		case n < 13:
 			rm.takeBack(true)
 		default:
@@ -249,8 +252,8 @@ func (rm *restoreModel) turn() {
 		rm.Fatalf("a turn with the changes %v left no step", changes)
 	}
 	rm.order++
-	s := &rmStep{on: rm.at, changes: changes, after: now, order: rm.order, entry: r.EntryID}
-	rm.steps, rm.at = append(rm.steps, s), s
+	s := &rmStep{on: rm.leaf, changes: changes, after: now, order: rm.order, entry: r.EntryID}
+	rm.steps, rm.at, rm.leaf = append(rm.steps, s), s, s
 }
 
 func (rm *restoreModel) path(s *rmStep) (path []*rmStep) {
@@ -368,16 +371,7 @@ func (rm *restoreModel) restoreRandom() {
 		}
 	default:
 		wants = rm.wants(target)
-		if rm.leftAt == rm.at {
-			at := rm.at
-			rm.at = rm.leftFrom
-			for p, w := range rm.wants(target) {
-				if _, ok := wants[p]; !ok && rm.left[p] {
-					wants[p] = w
-				}
-			}
-			rm.at = at
-		}
+		rm.addLeft(wants, target)
 	}
 	rm.try(fmt.Sprintf("restore %+v", *opts), wants, policy, now, func() (*RestoreResult, error) {
 		return rm.m.RestoreFiles(rm.Context(), opts)
@@ -385,17 +379,67 @@ func (rm *restoreModel) restoreRandom() {
 		if !changed {
 			return
 		}
-		from := rm.at
-		if len(rm.left) > 0 && rm.leftAt == rm.at {
-			from = rm.leftFrom
-		}
-		r := rm.record(changes, to)
-		rm.left, rm.leftFrom, rm.leftAt = make(map[string]bool), from, rm.at
-		for _, p := range rm.dirty {
-			rm.left[p] = true
-		}
-		rm.undo, rm.redo = append(rm.undo, r), nil
+		rm.done(changes, to)
 	})
+}
+
+// navigate moves the conversation to a random step, with the files or without.
+func (rm *restoreModel) navigate() {
+	target, entry := (*rmStep)(nil), "start"
+	if n := rm.rng.IntN(len(rm.steps) + 1); n < len(rm.steps) {
+		target, entry = rm.steps[n], rm.steps[n].entry
+	}
+	if rm.rng.IntN(2) == 0 {
+		now := rm.look()
+		if _, err := rm.m.NavigateTree(rm.Context(), entry, &NavigateOptions{SkipFiles: true}); err != nil {
+			rm.Fatal(err)
+		}
+		if d := cmp.Diff(now, rm.look()); d != "" {
+			rm.Errorf("navigate without files (-before +after):\n%s", d)
+		}
+		rm.leaf, rm.left = target, nil
+		return
+	}
+	wants := rm.wants(target)
+	rm.addLeft(wants, target)
+	rm.try("navigate to "+entry, wants, rollback.Skip, rm.look(), func() (*RestoreResult, error) {
+		r, err := rm.m.NavigateTree(rm.Context(), entry, nil)
+		if r == nil {
+			return nil, err
+		}
+		return r.Restore, err
+	}, func(changes map[string][2]string, changed bool) {
+		rm.done(changes, target)
+	})
+}
+
+// addLeft adds what the restore before did not get done.
+func (rm *restoreModel) addLeft(wants map[string]rmWant, target *rmStep) {
+	if rm.leftAt != rm.at {
+		return
+	}
+	at := rm.at
+	rm.at = rm.leftFrom
+	for p, w := range rm.wants(target) {
+		if _, ok := wants[p]; !ok && rm.left[p] {
+			wants[p] = w
+		}
+	}
+	rm.at = at
+}
+
+// done takes note of a restore that was recorded.
+func (rm *restoreModel) done(changes map[string][2]string, to *rmStep) {
+	from := rm.at
+	if len(rm.left) > 0 && rm.leftAt == rm.at {
+		from = rm.leftFrom
+	}
+	r := rm.record(changes, to)
+	rm.left, rm.leftFrom, rm.leftAt = make(map[string]bool), from, rm.at
+	for _, p := range rm.dirty {
+		rm.left[p] = true
+	}
+	rm.undo, rm.redo = append(rm.undo, r), nil
 }
 
 // record remembers a restore.
@@ -403,7 +447,7 @@ func (rm *restoreModel) record(changes map[string][2]string, to *rmStep) *rmRest
 	rm.order++
 	r := &rmRestore{changes: changes, from: rm.at, to: to, order: rm.order}
 	rm.restores = append(rm.restores, r)
-	rm.at, rm.left = to, nil
+	rm.at, rm.leaf, rm.left = to, to, nil
 	return r
 }
 

@@ -545,3 +545,85 @@ func TestRestoreAgain(t *testing.T) {
 	b.undo(m)
 	b.expectFiles(files{"a": "user", "b": "agent", "c": "user"})
 }
+
+// What a git pull brought between two turns survives the undo of both.
+func TestRestoreAcrossPull(t *testing.T) {
+	b := newBench(t)
+	b.gitDir("")
+	b.write("upstream", "1")
+	b.write("both", "line 1\n")
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("agent", "1") })
+	b.write(".git/refs/heads/main", strings.Repeat("2", 40)+"\n")
+	b.write("upstream", "2")
+	b.write("pulled", "new")
+	b.turn(m, func() { b.write("agent", "2"); b.write("later", "1") })
+	if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"}); !errors.Is(err, ErrHeadChanged) {
+		t.Errorf("without a yes: %v, want %v", err, ErrHeadChanged)
+	}
+	if r := b.restore(m, &RestoreOptions{Target: "start", Preview: true}); !r.HeadChanged {
+		t.Errorf("preview: %+v", r)
+	}
+	r := b.restore(m, &RestoreOptions{Target: "start", AcrossHead: true})
+	got := b.files()
+	if got["upstream"] != "2" || got["pulled"] != "new" || got["agent"] != "" || got["later"] != "" || !r.IsComplete() {
+		t.Errorf("%v, %+v", got, r)
+	}
+}
+
+// An editor that saves while the model thinks keeps its save.
+func TestRestoreKeepsEditorsSave(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) { o.ToolWindows = true })
+	b.write("notes", "1")
+	b.write("both", "1")
+	b.initialize(m)
+	b.start(m)
+	tool := func(fn func()) {
+		if _, err := m.OnToolStart(t.Context(), "edit"); err != nil {
+			t.Fatal(err)
+		}
+		fn()
+		if _, err := m.OnToolEnd(t.Context(), "edit"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool(func() { b.write("code", "agent"); b.write("both", "agent") })
+	b.write("notes", "saved")
+	b.write("both", "saved over the agent's")
+	tool(func() { b.write("code", "agent again") })
+	b.end(m)
+	r := b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{"notes": "saved", "both": "saved over the agent's"})
+	if d := cmp.Diff([]string{"both"}, r.Skipped); d != "" {
+		t.Errorf("skipped (-want +got):\n%s", d)
+	}
+}
+
+// A file that is replaced keeps what a snapshot does not hold; owner and
+// attributes are tested in package vfs.
+func TestRestoreKeepsSpecialBits(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("tool", "1")
+	name := filepath.Join(b.dir, "tool")
+	if err := os.Chmod(name, 0o755|os.ModeSetgid); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := os.Stat(name); err != nil || st.Mode()&os.ModeSetgid == 0 {
+		t.Skip("no set-id bits here", err)
+	}
+	b.initialize(m)
+	b.turn(m, func() {
+		b.write("tool", "2") // by somebody who may: the bits stay
+		if err := os.Chmod(name, 0o755|os.ModeSetgid); err != nil {
+			t.Fatal(err)
+		}
+	})
+	b.restore(m, &RestoreOptions{Target: "start"})
+	st, err := os.Stat(name)
+	if err != nil || st.Mode()&os.ModeSetgid == 0 {
+		t.Errorf("mode is %v, %v", st.Mode(), err)
+	}
+}
