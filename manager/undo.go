@@ -1,0 +1,108 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// Undo takes back the session's newest restore that was not taken back yet: the
+// files that it changed are again as they were before it. The options Target,
+// Paths and Exact say nothing here; opts may be nil. The error matches
+// [ErrNothing] if there is none.
+func (m *FileSnapshotManager) Undo(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
+	result, err := m.takeBack(ctx, opts, topsRedo)
+	if err != nil {
+		err = fmt.Errorf("undo: %w", err)
+	}
+	return result, err
+}
+
+// Redo takes back the newest Undo after which nothing was restored. The rest
+// is as with Undo.
+func (m *FileSnapshotManager) Redo(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
+	result, err := m.takeBack(ctx, opts, topsUndo)
+	if err != nil {
+		err = fmt.Errorf("redo: %w", err)
+	}
+	return result, err
+}
+
+// takeBack takes back the restore that comes next in one list. The new one
+// comes next in the other.
+func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions, to string) (*RestoreResult, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if opts == nil {
+		opts = new(RestoreOptions)
+	}
+	policy := opts.OnDirty
+	if policy == "" {
+		policy = rollback.Skip
+	}
+	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append, list: to, always: true}
+	return x.run(ctx, func() error {
+		head, err := m.newest(ctx, m.opts.Session)
+		if err != nil {
+			return err
+		}
+		last, err := m.lastRestore(ctx, head)
+		if err != nil {
+			return err
+		}
+		if last == nil {
+			return ErrNothing
+		}
+		seq := last.undo()
+		if to == topsUndo {
+			seq = last.redo()
+		}
+		if seq == 0 {
+			return ErrNothing
+		}
+		r, err := m.record(ctx, seq)
+		if err != nil {
+			return err
+		}
+		// A navigation is taken back with the conversation, unless that has
+		// gone on since.
+		if r.data.NewLeaf != nil && head.Seq == last.Seq {
+			x.oldLeaf, x.newLeaf = r.data.NewLeaf, r.data.OldLeaf
+		}
+		x.undoes, x.from, x.to = r, head.position(), r.data.From
+		if to == topsRedo {
+			x.undo, x.redo = r.data.Below, last.redo()
+		} else {
+			x.undo, x.redo = last.undo(), r.data.Below
+		}
+		for c, err := range tree.Diff(ctx, m.store, r.Tree, r.Base.Tree) {
+			if err != nil {
+				return err
+			}
+			x.wants = append(x.wants, wantOf(&c))
+		}
+		return nil
+	})
+}
+
+// lastRestore returns the session's newest restore, nil if there is none.
+func (m *FileSnapshotManager) lastRestore(ctx context.Context, head *record) (*record, error) {
+	if head == nil || head.Kind == kindRestore {
+		return head, nil
+	}
+	return m.restoreBefore(ctx, head)
+}
+
+// restoreBefore returns the session's newest restore before a record, nil if
+// there is none.
+func (m *FileSnapshotManager) restoreBefore(ctx context.Context, head *record) (*record, error) {
+	if head.data.Restored == 0 {
+		return nil, nil
+	}
+	return m.recordOrBefore(ctx, head.data.Restored, func(s *store.Snapshot) bool {
+		return s.Session == m.opts.Session && s.Kind == kindRestore
+	})
+}

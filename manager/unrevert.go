@@ -1,0 +1,86 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// UnrevertPointData is the data of an unrevert-point entry in a session log:
+// what a restore did, so that it can be taken back.
+type UnrevertPointData struct {
+	PreRollbackTreeHash store.ID `json:"preRollbackTreeHash"` // the files that it changed are in there as they were
+	RolledBackToLeaf    *string  `json:"rolledBackToLeaf"`    // entry of the target; null: the start of the session
+	RestoredFiles       []string `json:"restoredFiles"`
+
+	DeletedFiles []string `json:"deletedFiles"`
+	TreeHash     store.ID `json:"treeHash"`            // of the directory afterwards, as far as is known
+	SnapshotSeq  uint64   `json:"snapshotSeq"`         // number of the record in the store
+	Undoes       uint64   `json:"undoesSeq,omitempty"` // number of the restore that it takes back
+
+	// The bytes of paths that are not UTF-8, by list and by index in it.
+	PathBytes map[string]map[int][]byte `json:"pathBytes,omitempty"`
+}
+
+// log appends the unrevert-point of a restore to the session's log.
+func (x *restore) log(ctx context.Context, r *record) error {
+	if x.own {
+		x.result.EntryID = r.Entry
+		return x.m.appendOwn(ctx, false)
+	}
+	d, err := x.m.unrevertPoint(ctx, r)
+	if err != nil {
+		return err
+	}
+	id, err := x.append(ctx, d.entry("", ""))
+	if err != nil {
+		return fmt.Errorf("log the restore: %w", err)
+	}
+	x.result.EntryID = id
+	return x.m.bind(context.WithoutCancel(ctx), r, id)
+}
+
+// unrevertPoint returns what a session's log is told of a restore.
+func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*UnrevertPointData, error) {
+	d := &UnrevertPointData{PreRollbackTreeHash: r.Base.Tree, RestoredFiles: []string{}, DeletedFiles: []string{}, TreeHash: r.Tree,
+		SnapshotSeq: r.Seq, Undoes: r.data.Undoes}
+	to, err := m.stepAt(ctx, r.data.Prev, r.Session)
+	if err != nil {
+		return nil, err
+	}
+	if to.Entry != "" {
+		d.RolledBackToLeaf = &to.Entry
+	}
+	for c, err := range tree.Diff(ctx, m.store, r.Base.Tree, r.Tree) {
+		switch {
+		case err != nil:
+			return nil, err
+		case c.New != nil && !c.New.Mode.IsDir():
+			d.add("restoredFiles", &d.RestoredFiles, c.Path)
+		case c.New == nil && !c.Old.Mode.IsDir():
+			d.add("deletedFiles", &d.DeletedFiles, c.Path)
+		}
+	}
+	return d, nil
+}
+
+func (d *UnrevertPointData) add(word string, list *[]string, path string) {
+	if b := bytesUnlessText(path); b != nil {
+		if d.PathBytes == nil {
+			d.PathBytes = make(map[string]map[int][]byte)
+		}
+		if d.PathBytes[word] == nil {
+			d.PathBytes[word] = make(map[int][]byte)
+		}
+		d.PathBytes[word][len(*list)] = b
+	}
+	*list = append(*list, path)
+}
+
+// entry returns the unrevert-point entry that has this data.
+func (d *UnrevertPointData) entry(id, parent string) *session.Entry {
+	return &session.Entry{ID: id, ParentID: parent, Type: "custom", CustomType: session.UnrevertPoint, Data: encode(d)}
+}
