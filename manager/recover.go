@@ -59,7 +59,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	if err != nil {
 		return nil, err
 	}
-	r := &record{Snapshot: &store.Snapshot{Kind: kindRestore, Base: before}, data: intent.data}
+	r := &record{Snapshot: &store.Snapshot{Kind: kindRestore, Base: before, Label: intent.Label}, data: intent.data}
 	r.data.Windows, r.data.Counts = nil, countsOf(plan)
 	if !forward {
 		last, err := m.lastRestore(ctx, intent)

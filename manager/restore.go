@@ -256,10 +256,8 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		if err := prepare(); err != nil {
 			return err
 		}
-		if done, err = x.apply(ctx, o); err != nil {
-			return err
-		}
-		return m.bury(t, o.newestSeq())
+		done, err = x.apply(ctx, o)
+		return err
 	})
 	if err != nil || done == nil {
 		if err == nil {
@@ -482,7 +480,7 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		}
 	}
 	if !plan.Changes() {
-		if !x.always || x.newLeaf == nil && !isDone(plan) {
+		if !x.always || x.newLeaf == nil && plan.Count(rollback.Skipped)+plan.Count(rollback.Failed) > 0 {
 			return nil, nil
 		}
 		r, err := x.record(ctx, kindRestore, o.last.State())
@@ -491,6 +489,13 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		}
 		x.noteLeft(r, plan)
 		return r, x.m.commitAt(ctx, o, r, o.last.State())
+	}
+	if x.undoes != nil && x.policy != rollback.Overwrite && plan.Count(rollback.Skipped) > 0 { // it stays on its list
+		if x.list == topsRedo {
+			x.undo = x.undoes.Seq
+		} else {
+			x.redo = x.undoes.Seq
+		}
 	}
 	before, err := x.patched(ctx, o, o.last.State(), plan, func(it *rollback.Item) *tree.Entry { return it.Now })
 	if err != nil {
@@ -517,6 +522,7 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		intent.data.Counts = diff.counts()
 	}
 	intent.data.Windows = o.windows
+	x.noteLeft(intent, plan)
 	if err := x.m.commitAt(ctx, o, intent, before); err != nil {
 		return nil, err
 	}
@@ -547,10 +553,15 @@ func (m *FileSnapshotManager) openRoot() (*rollback.Root, error) {
 	return rollback.NewRoot(dir), nil
 }
 
+// isLeft reports whether an item is not done.
+func isLeft(it rollback.Item) bool {
+	return it.Do == rollback.Skipped || it.Do == rollback.Failed || it.Do == rollback.Kept
+}
+
 // noteLeft puts into a record what a plan did not get done.
 func (x *restore) noteLeft(r *record, plan *rollback.Plan) {
 	for _, it := range plan.Items {
-		if x.leftFrom != 0 && (it.Do == rollback.Skipped || it.Do == rollback.Failed || it.Do == rollback.Kept) {
+		if x.leftFrom != 0 && isLeft(it) {
 			r.data.Left, r.data.LeftFrom = append(r.data.Left, []byte(it.Path)), x.leftFrom
 		}
 	}
@@ -576,11 +587,6 @@ func countsOf(plan *rollback.Plan) (n [3]int) {
 		}
 	}
 	return n
-}
-
-// isDone reports whether all that a plan is about is as it is wanted.
-func isDone(plan *rollback.Plan) bool {
-	return !slices.ContainsFunc(plan.Items, func(it rollback.Item) bool { return it.Do != rollback.Nothing })
 }
 
 // patched stores a state with what a plan changes in it.
@@ -662,8 +668,14 @@ func (x *restore) fill(plan *rollback.Plan) {
 // giveUp changes back what a restore has changed that cannot go on.
 func (x *restore) giveUp(ctx context.Context, o *look, intent *record, cause error) error {
 	ctx = context.WithoutCancel(ctx)
-	if _, err := x.m.finish(ctx, o, intent, false); err != nil {
+	plan, err := x.m.finish(ctx, o, intent, false)
+	if err != nil {
 		return fmt.Errorf("%w; and it could not be changed back: %w; restore --continue or --abort goes on", cause, err)
+	}
+	for _, it := range plan.Items {
+		if isLeft(it) {
+			return fmt.Errorf("%w; all was changed back but %q (%s)", cause, it.Path, it.Why)
+		}
 	}
 	return fmt.Errorf("%w; nothing was changed", cause)
 }

@@ -485,7 +485,9 @@ func (rm *restoreModel) takeBack(undo bool) {
 			}
 		}
 		r := rm.record(changes, x.from)
-		*list = (*list)[:len(*list)-1]
+		if len(rm.dirty) == 0 {
+			*list = (*list)[:len(*list)-1]
+		}
 		*other = append(*other, r)
 	})
 }

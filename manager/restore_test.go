@@ -627,3 +627,74 @@ func TestRestoreKeepsSpecialBits(t *testing.T) {
 		t.Errorf("mode is %v, %v", st.Mode(), err)
 	}
 }
+
+// In a fork, what is expected is what the fork found, not what the session it
+// was forked from had left or found.
+func TestRestoreInFork(t *testing.T) {
+	b, m := newConversation(t)
+	b.write("f", "0")
+	b.initialize(m)
+	u, _ := b.say(m, func() { b.write("f", "1"); b.write("g", "1") })
+	agent := b.log.Leaf()
+	old := b.log
+	b.log = session.NewTree(session.Header{ID: "k"})
+	for e := range old.Entries() {
+		b.log.Add(*e)
+	}
+	fork := b.reopen("k")
+	b.initialize(fork)
+	b.write("f", "0")
+	b.remove("g") // the user takes both back by hand
+	b.navigate(fork, u, nil)
+	r := b.navigate(fork, agent, nil).Restore
+	b.expectFiles(files{"f": "0"})
+	if d := cmp.Diff([]string{"f", "g"}, r.Skipped); d != "" {
+		t.Errorf("skipped (-want +got):\n%s", d)
+	}
+}
+
+// What an undo skipped stays to be undone.
+func TestUndoInParts(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "old")
+	b.write("b", "old")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "agent"); b.write("b", "agent") })
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.write("a", "user")
+	if r := b.undo(m); len(r.Skipped) != 1 {
+		t.Errorf("%+v", r)
+	}
+	b.expectFiles(files{"a": "user", "b": "agent"})
+	if _, err := m.Undo(t.Context(), &RestoreOptions{OnDirty: rollback.Overwrite}); err != nil {
+		t.Fatal(err)
+	}
+	b.expectFiles(files{"a": "agent", "b": "agent"})
+	b.redo(m)
+	b.expectFiles(files{"a": "user", "b": "agent"})
+	if _, err := m.Undo(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	b.expectFiles(files{"a": "agent", "b": "agent"})
+}
+
+// What an agent wrote that was killed is not the user's after a restore, nor
+// after a preview of one.
+func TestRestoreAfterKill(t *testing.T) {
+	b := newBench(t)
+	b.die("s", func(m *FileSnapshotManager) {
+		b.initialize(m)
+		b.turn(m, func() { b.write("f", "1") })
+		b.start(m)
+		b.write("a", "agent")
+	})
+	other := b.open("o")
+	b.initialize(other)
+	m := b.open("s")
+	b.restore(m, &RestoreOptions{Target: "turn:0", Preview: true})
+	r := b.restore(m, &RestoreOptions{Target: "start"})
+	if d := cmp.Diff([]string{"a"}, r.Skipped); d != "" {
+		t.Errorf("skipped (-want +got):\n%s", d)
+	}
+}

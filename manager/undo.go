@@ -69,7 +69,7 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 		}
 		// A navigation is taken back with the conversation, unless that has
 		// gone on since.
-		if r.data.NewLeaf != nil && head.Seq == last.Seq {
+		if r.data.NewLeaf != nil && m.standsAt(r) {
 			x.oldLeaf, x.newLeaf = r.data.NewLeaf, r.data.OldLeaf
 		}
 		x.undoes, x.from, x.to = r, head.position(), r.data.From
@@ -86,6 +86,16 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 		}
 		return nil
 	})
+}
+
+// standsAt reports whether the conversation is where a navigation has led, or at
+// the entry that says so.
+func (m *FileSnapshotManager) standsAt(r *record) bool {
+	if m.given == nil {
+		return false
+	}
+	leaf := m.leaf(m.given)
+	return leaf == *r.data.NewLeaf || r.Entry != "" && leaf == r.Entry
 }
 
 // lastRestore returns the session's newest restore, nil if there is none.

@@ -290,40 +290,18 @@ func (ws *wants) expect() error {
 		return err
 	}
 	var start *record
-	seen := func(r *record) error {
-		if r.Kind == kindStart && start == nil {
-			start = r
-		}
-		return ws.left(r, open)
-	}
 	for r, err := range ws.m.ownBack(ws.ctx, head) {
 		if err == nil {
-			err = seen(r)
+			err = ws.left(r, open)
 		}
 		if err != nil {
 			return err
 		}
-		if len(open) == 0 {
-			return nil
-		}
-	}
-	// What was before is of the session that this one was forked from.
-	first := start
-	r := ws.tip
-	if first != nil && r.start() == first.Seq {
-		r = nil // it is the whole story
-	}
-	for r != nil {
-		if first == nil || r.Seq != 0 && r.Seq < first.Seq || r.Seq == 0 {
-			if err := seen(r); err != nil {
-				return err
-			}
-		}
 		if r.Kind == kindStart {
 			start = r
 		}
-		if r, err = ws.line.prev(ws.ctx, r); err != nil {
-			return err
+		if len(open) == 0 {
+			return nil
 		}
 	}
 	for p, w := range open {
@@ -391,6 +369,12 @@ func (ws *wants) left(r *record, open map[string]*want) error {
 // addDirs adds the directories above the paths: those that are to be there
 // again, and those that go with what is in them.
 func (ws *wants) addDirs() error {
+	holds := make(map[string]bool) // directories in which something is wanted
+	for p, w := range ws.paths {
+		for up := path.Dir(p); w.New != nil && up != "." && !holds[up]; up = path.Dir(up) {
+			holds[up] = true
+		}
+	}
 	for _, p := range slices.Sorted(maps.Keys(ws.paths)) {
 		w := ws.paths[p]
 		for up := path.Dir(p); up != "."; up = path.Dir(up) {
@@ -405,7 +389,7 @@ func (ws *wants) addDirs() error {
 			switch {
 			case wanted != nil && w.New != nil:
 				d.Parent = true
-			case wanted != nil:
+			case wanted != nil || holds[up]:
 				continue // it stays
 			default:
 				if d.Old, err = ws.entry(w.left, up, true); err != nil {

@@ -18,8 +18,25 @@ import (
 // Save puts what a plan will overwrite or delete into the sink. What is not as
 // the plan has it any more, or cannot be read, is not to be changed then, and
 // the plan says so from now on.
+//
+// A directory that was to be moved and in which something is not so any more is
+// an error.
 func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
-	return p.check(ctx, root, to)
+	planned := make(map[string]bool)
+	for _, it := range p.Items {
+		planned[it.Path] = it.Do == Restore || it.Do == Delete
+	}
+	if err := p.check(ctx, root, to); err != nil {
+		return err
+	}
+	for _, mv := range p.Moves {
+		for _, it := range p.Items {
+			if _, in := below(it.Path, mv.From); in && planned[it.Path] && it.Do != Restore && it.Do != Delete {
+				return fmt.Errorf("%q: %s, while a restore was about to move %q", it.Path, it.Why, mv.From)
+			}
+		}
+	}
+	return nil
 }
 
 // check looks whether all that is to be changed is as the plan has it.
@@ -111,13 +128,13 @@ func (a *applier) apply() error {
 	if err := a.prepare(); err != nil {
 		return errors.Join(err, a.sweep(), a.moveBack())
 	}
-	steps := []func() error{a.clearWay, a.restore, a.remove, a.setModes, a.sync, a.verify}
+	steps := []func() error{a.clearWay, a.restore, a.remove, a.setModes, a.sweep, a.sync, a.verify}
 	for _, step := range steps {
 		if err := errors.Join(a.root.fresh(), step()); err != nil {
 			return errors.Join(err, a.sweep())
 		}
 	}
-	return a.sweep()
+	return nil
 }
 
 // fail records that an item cannot be done. The error is returned if it is one
@@ -216,6 +233,9 @@ func (r *Root) Move(from, to string) error {
 		} else if err == nil {
 			err = fs.ErrExist
 		}
+	}
+	if err == nil {
+		err = errors.Join(dirTo.Sync(), dirFrom.Sync())
 	}
 	return errors.Join(err, other.leave(0), r.fresh())
 }
@@ -480,6 +500,10 @@ func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 	if errors.Is(err, errors.ErrUnsupported) {
 		return a.replace(i, dir, name)
 	}
+	if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
+		a.skip(it, nil)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -630,6 +654,7 @@ func (a *applier) setModes() error {
 			err = dir.Stat(&st)
 		}
 		if err == nil && st.Perm != it.New.Mode.Perm() {
+			a.dirs[it.Path] = true
 			err = dir.Chmod(it.New.Mode.Perm())
 		}
 		if err != nil {

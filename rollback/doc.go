@@ -12,8 +12,7 @@
 //
 // A file is replaced in one step and is then looked at once more: if it was not
 // what the plan found, it goes back. A process that is killed leaves each file
-// old or new, and files named .boo-… beside them, which the next Apply with the
-// same id removes. Nothing is written through a symbolic link.
+// old or new, and files named .boo-… beside them, which [Sweep] puts in order. Nothing is written through a symbolic link.
 //
 // A plan that has moved directories does that first. What it deletes goes last,
 // but for what is in a directory that becomes a file.

@@ -249,6 +249,14 @@ func (pl *planner) change(it *Item, w *Want, now, old *tree.Entry) error {
 		it.Do = Restore
 	case !w.Created:
 		it.Do, it.Why = Kept, "it is not one that was made since"
+	case now != nil && now.Mode.IsDir() && it.Now != nil:
+		holds, err := pl.unknownBelow(it.Path)
+		if err != nil {
+			return err
+		}
+		if it.Do = Delete; holds != "" {
+			it.Do, it.Why = Kept, holds
+		}
 	default:
 		it.Do = Delete
 	}
@@ -279,6 +287,9 @@ func (pl *planner) unknownBelow(path string) (why string, err error) {
 	}
 	for _, name := range names {
 		p := path + "/" + name
+		if slices.ContainsFunc(pl.moves, func(mv Move) bool { return mv.From == p }) {
+			continue // it will be elsewhere
+		}
 		w := pl.wants[p]
 		if w == nil || w.New != nil {
 			return fmt.Sprintf("it holds %q, which is to stay", p), nil
@@ -329,6 +340,7 @@ func below(path, dir string) (rest string, ok bool) {
 func (pl *planner) findMoves() error {
 	gone := make(map[string][]string) // paths of files that are to come back, by content
 	files := make(map[string]int)     // how many are to come back into a directory
+	made := make(map[string]int)      // how many were made in one
 	for _, path := range pl.sorted() {
 		w := pl.wants[path]
 		if !hasContent(w.New) || pl.byPath[path].Now != nil {
@@ -346,8 +358,15 @@ func (pl *planner) findMoves() error {
 		if w.New != nil || !hasContent(w.Old) {
 			continue
 		}
+		for up, _ := split(path); up != ""; up, _ = split(up) {
+			made[up]++
+		}
 		_, name := split(path)
-		for _, old := range gone[key(w.Old)] {
+		same := gone[key(w.Old)]
+		if len(same) > 16 { // it does not tell which of them it was
+			continue
+		}
+		for _, old := range same {
 			if _, oldName := split(old); oldName != name {
 				continue
 			}
@@ -358,17 +377,19 @@ func (pl *planner) findMoves() error {
 	}
 	pairs := make([]Move, 0, len(votes))
 	for p, n := range votes {
-		if 2*n >= files[p.To] {
+		if 2*n >= files[p.To] && 2*n >= made[p.From] {
 			pairs = append(pairs, p)
 		}
 	}
 	slices.SortFunc(pairs, func(a, b Move) int {
 		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
 	})
+	var settled []Move // what is in them is not to be moved to somewhere else
 	for _, p := range pairs {
-		if slices.ContainsFunc(pl.moves, func(m Move) bool { return overlap(m, p) }) {
+		if slices.ContainsFunc(settled, func(m Move) bool { return overlap(m, p) }) {
 			continue
 		}
+		settled = append(settled, p)
 		why, err := pl.unmovable(p)
 		if err != nil {
 			return err

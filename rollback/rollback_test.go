@@ -100,7 +100,7 @@ func TestKept(t *testing.T) {
 		"not ours":  "kept: it is not one that was made since",
 		"covered":   "kept: it was there and not captured",
 		"doubtful":  "skipped: contested",
-		"full":      `kept: it is not empty: it holds "user"`,
+		"full":      `kept: it holds "full/user", which is to stay`,
 		"missing/x": "unchanged",
 		"unneeded":  "unchanged",
 	}
@@ -296,5 +296,58 @@ func TestModel(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("seed %d: left %q, wanted %q, disk %q", seed, left, wanted, disk)
 		}
+	}
+}
+
+// Directories that look alike are not taken for one another.
+func TestMovedAlike(t *testing.T) {
+	b := newBench(t)
+	left, wanted, disk := make(world), make(world), make(world)
+	for i := range 3 {
+		for dir, w := range map[string]world{"lib": wanted, "vendor": left} {
+			p := fmt.Sprint(dir, "/p", i)
+			w[dir], w[p], w[p+"/__init__.py"], w[p+"/m.py"] = "dir 755", "dir 755", "file 644 same", fmt.Sprint("file 644 ", i)
+		}
+	}
+	for p, what := range left {
+		disk[p] = what
+	}
+	for i := range 3 {
+		disk[fmt.Sprint("vendor/p", i, "/.env")] = fmt.Sprint("file 600 secret of ", i)
+	}
+	disk["vendor/p0/m.py"] = "file 644 user"
+	disk.write(t, b.dir)
+	p := b.plan(b.wants(left, wanted), Skip)
+	b.apply(p)
+	for path, what := range readWorld(t, b.dir) {
+		if strings.HasSuffix(path, ".env") && what != disk[path] && !strings.HasSuffix(path, strings.TrimPrefix(what, "file 600 secret of ")+"/.env") {
+			t.Errorf("%s holds the %s", path, what)
+		}
+	}
+	// Nothing was moved: one file of several is the same.
+	b = newBench(t)
+	left = world{"fresh": "dir 755", "fresh/LICENSE": "file 644 MIT", "fresh/1": "file 644 1", "fresh/2": "file 644 2", "fresh/3": "file 644 3"}
+	wanted = world{"old": "dir 755", "old/LICENSE": "file 644 MIT", "old/index": "file 644 x"}
+	left.write(t, b.dir)
+	world{"fresh/.env": "file 600 secret"}.add(t, b.dir)
+	p = b.plan(b.wants(left, wanted), Skip)
+	b.apply(p)
+	if got := readWorld(t, b.dir); got["fresh/.env"] == "" || len(p.Moves) > 0 {
+		t.Errorf("moves %v, %v", p.Moves, got)
+	}
+}
+
+// A plan says beforehand that a directory stays that somebody has put a file
+// into.
+func TestPlanKeepsFullDirectory(t *testing.T) {
+	b := newBench(t)
+	left := world{"out": "dir 755", "out/a": "file 644 a"}
+	left.write(t, b.dir)
+	world{"out/user": "file 644 u"}.add(t, b.dir)
+	p := b.plan(b.wants(left, world{}), Skip)
+	preview := outcome(p)
+	b.apply(p)
+	if d := cmp.Diff(preview, outcome(p)); d != "" || p.Count(Kept) != 1 {
+		t.Errorf("(-plan +done):\n%s%v", d, preview)
 	}
 }

@@ -88,10 +88,10 @@ func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) er
 	switch {
 	case err != nil:
 		return err
+	case same(aside, new), same(aside, old) && now != nil: // the store has both
+		return errors.Join(dir.Remove(asideName), dir.Sync())
 	case now == nil:
-		return dir.Rename(asideName, dir, name, vfs.Replace)
-	case same(aside, old), same(aside, new): // the store has both
-		return dir.Remove(asideName)
+		return errors.Join(dir.Rename(asideName, dir, name, vfs.Replace), dir.Sync())
 	case same(now, new):
 		if err := dir.Rename(asideName, dir, name, vfs.Exchange); err != nil {
 			return err
@@ -99,7 +99,7 @@ func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) er
 		if out, err := entryIn(s.ctx, dir, asideName, s.hash); err != nil || !same(out, new) {
 			return errors.Join(err, fmt.Errorf("%q: another version of it lies beside it in %q", path, asideName))
 		}
-		return dir.Remove(asideName)
+		return errors.Join(dir.Remove(asideName), dir.Sync())
 	}
 	return fmt.Errorf("%q: what it held lies beside it in %q", path, asideName)
 }
