@@ -495,6 +495,16 @@ func (pl *planner) unmovable(mv Move) (why string, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", err
 	}
+	above, _ := split(mv.From)
+	var devices [3]uint64
+	for i, dir := range []string{mv.From, above, up} {
+		if devices[i], err = pl.device(dir); err != nil {
+			return "", err
+		}
+	}
+	if devices[0] != devices[1] || devices[0] != devices[2] {
+		return "another file system", nil
+	}
 	for path, w := range pl.wants {
 		if _, in := below(path, mv.From); !in {
 			continue
@@ -515,6 +525,23 @@ func (pl *planner) unmovable(mv Move) (why string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// device returns on which device a directory is, or the nearest one above it
+// that is there.
+func (pl *planner) device(path string) (uint64, error) {
+	for {
+		dir, err := pl.root.enter(path)
+		if err == nil {
+			var st vfs.Stat
+			err = dir.Stat(&st)
+			return st.Dev, err
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		path, _ = split(path)
+	}
 }
 
 // repositoryBelow returns a git repository in a directory, "" if there is none.
