@@ -89,7 +89,7 @@ func (p *Plan) Count(do Action) int {
 // An error leaves files that were replaced and others that were not, as a crash
 // does: see [Sweep].
 func (p *Plan) Apply(ctx context.Context, root *Root, g tree.BlobGetter, id string) error {
-	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool), hash: tree.NewOverlay(nil)}
+	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool), made: make(map[string]bool), hash: tree.NewOverlay(nil)}
 	err := a.apply()
 	if err != nil {
 		err = fmt.Errorf("restore: %w", err)
@@ -108,6 +108,7 @@ type applier struct {
 	ready   []prepared      // new content, by item
 	touched []bool          // something may lie beside the item's path
 	dirs    map[string]bool // directories in which names have changed
+	made    map[string]bool // directories that this restore has made
 }
 
 // prepared says where the new content of an item lies until it gets its name.
@@ -262,7 +263,7 @@ func (a *applier) mkdirAll(path string) error {
 	if i, ok := a.plan.find(path); ok && a.plan.Items[i].New != nil {
 		perm = a.plan.Items[i].New.Mode.Perm()
 	}
-	a.dirs[up] = true
+	a.dirs[up], a.made[path] = true, true
 	// Until it is full it must be writable.
 	return parent.Mkdir(name, perm|0o700)
 }
@@ -421,8 +422,12 @@ func (a *applier) restoreDir(i int) error {
 	if err != nil {
 		return err
 	}
-	if !same(now, a.expected(it)) && !(now != nil && now.Mode.IsDir()) {
-		a.skip(it, now)
+	if isDir := now != nil && now.Mode.IsDir(); !same(now, a.expected(it)) && !a.made[it.Path] {
+		if it.Parent && isDir { // somebody else has made it: that will do
+			it.Do = Nothing
+		} else {
+			a.skip(it, now)
+		}
 		return nil
 	}
 	switch {
