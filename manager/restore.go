@@ -415,6 +415,10 @@ func (x *restore) exact(ctx context.Context, ws *wants, match func(string) bool,
 func (x *restore) named(ctx context.Context, ws *wants, patterns []string) error {
 	files, missing := true, ""
 	look := func(rel string) (bool, error) {
+		if rel == "." {
+			files = false
+			return true, nil
+		}
 		then, err := ws.entry(x.target.State, rel, false)
 		if err != nil {
 			return false, err

@@ -499,6 +499,11 @@ func TestRestorePaths(t *testing.T) {
 	b.turn(m, func() { b.write("[id]/p", "2"); b.write("i/p", "2") })
 	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"[id]/p"}})
 	b.expectFiles(files{"[id]/p": "1", "i/p": "2", "sub/.git/HEAD": "x"})
+	b.undo(m)
+	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"i/p", "."}})
+	b.expectFiles(files{"[id]/p": "1", "i/p": "1", "sub/.git/HEAD": "x"})
+	b.undo(m)
+	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"[id]/p"}})
 	for _, p := range []string{"sub/.git", "sub/.git/HEAD", ".git"} {
 		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", Paths: []string{p}, OnDirty: rollback.Overwrite}); !errors.Is(err, ErrOutside) {
 			t.Errorf("%s: %v, want %v", p, err, ErrOutside)

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -249,7 +250,7 @@ func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) boo
 			if isNew { // of a path that a directory replaces there are two
 				w.New, w.Old = d.Old, d.New
 			} else {
-				w.New, w.Old = cmpOr(w.New, d.Old), cmpOr(w.Old, d.New)
+				w.New, w.Old = cmp.Or(w.New, d.Old), cmp.Or(w.Old, d.New)
 			}
 			// A directory that is not empty is not listed.
 			if w.New == nil {
@@ -266,13 +267,6 @@ func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) boo
 		}
 	}
 	return nil
-}
-
-func cmpOr(a, b *tree.Entry) *tree.Entry {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // expect fills in what is expected to be at each path: what the session's
@@ -443,7 +437,8 @@ func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (b
 			return nil, fmt.Errorf("path %q: it is empty", p)
 		}
 		if path.Clean(p) == "." {
-			return func(string) bool { return true }, nil
+			_, err := isThere(".")
+			return func(string) bool { return true }, err
 		}
 		rel, err := m.relative(p)
 		if err != nil {

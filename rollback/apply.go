@@ -114,7 +114,6 @@ type applier struct {
 // prepared says where the new content of an item lies until it gets its name.
 type prepared struct {
 	dir  string // in which directory
-	is   bool   // it is there
 	note string
 }
 
@@ -225,20 +224,30 @@ func (r *Root) Move(from, to string) error {
 	}
 	dirTo, err := r.enter(upTo)
 	if err == nil {
-		err = dirFrom.Rename(nameFrom, dirTo, nameTo, vfs.NoReplace)
-	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		var st vfs.Stat
-		if err = dirTo.Lstat(nameTo, &st); errors.Is(err, fs.ErrNotExist) {
-			err = dirFrom.Rename(nameFrom, dirTo, nameTo, vfs.Replace)
-		} else if err == nil {
-			err = fs.ErrExist
-		}
+		err = renameFree(dirFrom, nameFrom, dirTo, nameTo)
 	}
 	if err == nil {
 		err = errors.Join(dirTo.Sync(), dirFrom.Sync())
 	}
 	return errors.Join(err, other.leave(0), r.fresh())
+}
+
+// renameFree moves a name to one that is free; otherwise the error matches
+// fs.ErrExist. Where the system cannot do that in one step, somebody may take
+// the name between the look at it and the move.
+func renameFree(from vfs.Dir, name string, to vfs.Dir, newname string) error {
+	err := from.Rename(name, to, newname, vfs.NoReplace)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	var st vfs.Stat
+	switch err := to.Lstat(newname, &st); {
+	case err == nil:
+		return &fs.PathError{Op: "rename", Path: newname, Err: fs.ErrExist}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return from.Rename(name, to, newname, vfs.Replace)
 }
 
 // mkdirAll makes the directories of a path that are not there, with the modes
@@ -319,7 +328,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 	if err != nil {
 		return prepared{}, err
 	}
-	ready := prepared{dir: at, is: true}
+	ready := prepared{dir: at}
 	if it.New.Mode.IsSymlink() {
 		target, err := a.g.Get(ctx, store.Blob, it.New.ID)
 		if err != nil {
@@ -440,7 +449,7 @@ func (a *applier) restoreDir(i int) error {
 	if err := dir.Mkdir(a.newName(i), it.New.Mode.Perm()|0o700); err != nil {
 		return err
 	}
-	a.ready[i] = prepared{dir: up, is: true}
+	a.ready[i] = prepared{dir: up}
 	return a.swap(i, dir, name)
 }
 
@@ -471,16 +480,8 @@ func (a *applier) restoreFile(i int) error {
 	if a.expected(it) != nil {
 		return a.swap(i, dir, name)
 	}
-	err = dir.Rename(a.newName(i), dir, name, vfs.NoReplace)
+	err = renameFree(dir, a.newName(i), dir, name)
 	a.touched[i] = err != nil
-	if errors.Is(err, errors.ErrUnsupported) {
-		var st vfs.Stat
-		if err = dir.Lstat(name, &st); errors.Is(err, fs.ErrNotExist) {
-			err = dir.Rename(a.newName(i), dir, name, vfs.Replace)
-		} else if err == nil {
-			err = fs.ErrExist
-		}
-	}
 	if errors.Is(err, fs.ErrExist) {
 		now, err := entryIn(a.ctx, dir, name, a.hash)
 		if err != nil {
@@ -603,11 +604,7 @@ func (a *applier) tryDelete(i int) error {
 		return a.removeDir(it, dir, name)
 	}
 	a.touched[i] = true
-	err = dir.Rename(name, dir, a.oldName(i), vfs.NoReplace)
-	if errors.Is(err, errors.ErrUnsupported) {
-		err = dir.Rename(name, dir, a.oldName(i), vfs.Replace)
-	}
-	if err != nil {
+	if err := renameFree(dir, name, dir, a.oldName(i)); err != nil {
 		return err
 	}
 	old, err := entryIn(a.ctx, dir, a.oldName(i), a.hash)
@@ -619,11 +616,7 @@ func (a *applier) tryDelete(i int) error {
 	if err == nil {
 		a.skip(it, old)
 	}
-	back := dir.Rename(a.oldName(i), dir, name, vfs.NoReplace)
-	if errors.Is(back, errors.ErrUnsupported) {
-		back = dir.Rename(a.oldName(i), dir, name, vfs.Replace)
-	}
-	return errors.Join(err, back)
+	return errors.Join(err, renameFree(dir, a.oldName(i), dir, name))
 }
 
 // removeDir deletes a directory if it is empty.

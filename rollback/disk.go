@@ -67,7 +67,7 @@ func split(path string) (dir, name string) {
 }
 
 // enter opens the directory at a path; "" is the root. It stays open until
-// another is entered. The error matches [fs.ErrNotExist], or errNotDir if the
+// another is entered. The error matches [fs.ErrNotExist], or is a notDirError if the
 // path leads through something else than directories.
 func (r *Root) enter(path string) (vfs.Dir, error) {
 	var names []string

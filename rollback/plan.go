@@ -140,7 +140,7 @@ func (pl *planner) plan(wants []Want) (*Plan, error) {
 	}
 	pl.dropParents(plan)
 	plan.keepInside()
-	if policyStops := pl.policy == Abort && slices.ContainsFunc(plan.Items, func(i Item) bool { return i.Dirty }); policyStops {
+	if pl.policy == Abort && slices.ContainsFunc(plan.Items, func(i Item) bool { return i.Dirty }) {
 		plan.stop("something else is dirty, and then nothing is to be done")
 	}
 	return plan, nil

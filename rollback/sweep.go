@@ -91,7 +91,7 @@ func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) er
 	case same(aside, new), same(aside, old) && now != nil: // the store has both
 		return errors.Join(dir.Remove(asideName), dir.Sync())
 	case now == nil:
-		return errors.Join(dir.Rename(asideName, dir, name, vfs.Replace), dir.Sync())
+		return errors.Join(renameFree(dir, asideName, dir, name), dir.Sync())
 	case same(now, new):
 		if err := dir.Rename(asideName, dir, name, vfs.Exchange); err != nil {
 			return err
