@@ -66,41 +66,39 @@ type patcher struct {
 // dir stores what becomes of a directory, zero if it was none. The edits are
 // of what is in it; skip is the length of its path with the slash.
 func (x *patcher) dir(id store.ID, edits []Edit, skip int) (store.ID, error) {
-	var list []Entry
+	var old []Entry
 	if !id.IsZero() {
 		for e, err := range Entries(x.ctx, x.g, id) {
 			if err != nil {
 				return store.ID{}, err
 			}
-			list = append(list, e)
+			old = append(old, e)
 		}
 	}
+	var list []Entry // merged from both, which are sorted
 	for len(edits) > 0 {
 		name, _, _ := strings.Cut(edits[0].Path[skip:], "/")
 		n := 0
 		for n < len(edits) && (edits[n].Path[skip:] == name || strings.HasPrefix(edits[n].Path[skip:], name+"/")) {
 			n++
 		}
-		at, found := slices.BinarySearchFunc(list, name, func(e Entry, name string) int { return cmp.Compare(e.Name, name) })
-		var old *Entry
-		if found {
-			old = &list[at]
+		for len(old) > 0 && old[0].Name < name {
+			list, old = append(list, old[0]), old[1:]
 		}
-		e, err := x.name(old, name, edits[:n], skip)
+		var was *Entry
+		if len(old) > 0 && old[0].Name == name {
+			was, old = &old[0], old[1:]
+		}
+		e, err := x.name(was, name, edits[:n], skip)
 		if err != nil {
 			return store.ID{}, err
 		}
-		switch {
-		case e == nil && found:
-			list = slices.Delete(list, at, at+1)
-		case e != nil && found:
-			list[at] = *e
-		case e != nil:
-			list = slices.Insert(list, at, *e)
+		if e != nil {
+			list = append(list, *e)
 		}
 		edits = edits[n:]
 	}
-	return Put(x.p, list)
+	return Put(x.p, append(list, old...))
 }
 
 // name returns what becomes of a name, nil if it goes. The edits are of it and
