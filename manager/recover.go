@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -32,12 +33,19 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 			return nil, err
 		}
 	}
-	plan, err := rollback.NewPlan(ctx, root, wants, rollback.Skip)
-	if err == nil {
-		err = plan.Save(ctx, root, o.w)
-	}
-	if err == nil {
-		err = plan.Apply(ctx, root, m.store, intent.data.ID)
+	var plan *rollback.Plan
+	for {
+		plan, err = rollback.NewPlan(ctx, root, wants, rollback.Skip)
+		if err == nil {
+			err = plan.Save(ctx, root, o.w)
+		}
+		if err == nil {
+			err = plan.Apply(ctx, root, m.store, intent.data.ID)
+		}
+		if !errors.Is(err, rollback.ErrMove) || root.NoMoves {
+			break
+		}
+		root.NoMoves = true // and once more
 	}
 	if err != nil {
 		return nil, err

@@ -204,6 +204,7 @@ type restore struct {
 	force   bool
 	append  EntryFunc
 	own     bool // the unrevert-point goes to our own log
+	noMoves bool // a directory could not be moved back
 
 	target   *Point // nil: of an undo
 	from, to uint64 // where the files stand before it and after it
@@ -469,11 +470,16 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		return nil, err
 	}
 	defer root.Close()
+	root.NoMoves = x.noMoves
 	plan, err := rollback.NewPlan(ctx, root, x.wants, x.policy)
 	if err != nil {
 		return nil, err
 	}
-	defer x.fill(plan)
+	defer func() {
+		if plan != nil {
+			x.fill(plan)
+		}
+	}()
 	if x.preview || plan.Aborted {
 		x.result.Aborted = plan.Aborted
 		return nil, nil
@@ -531,6 +537,12 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		return nil, err
 	}
 	if err := plan.Apply(ctx, root, x.m.store, intent.data.ID); err != nil {
+		if errors.Is(err, rollback.ErrMove) && !x.noMoves {
+			if _, ferr := x.m.finish(ctx, o, intent, false); ferr == nil {
+				plan, x.noMoves = nil, true
+				return x.apply(ctx, o)
+			}
+		}
 		return nil, x.giveUp(ctx, o, intent, err)
 	}
 	after, err = x.patched(ctx, o, before, plan, func(it *rollback.Item) *tree.Entry { return it.New })

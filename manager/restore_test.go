@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/tree"
@@ -702,4 +703,44 @@ func TestRestoreAfterKill(t *testing.T) {
 	if d := cmp.Diff([]string{"a"}, r.Skipped); d != "" {
 		t.Errorf("skipped (-want +got):\n%s", d)
 	}
+}
+
+// A directory that cannot be moved back goes file by file.
+func TestRestoreWhereMovesFail(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("old/a", "aaa")
+	b.write("old/b", "bbb")
+	b.initialize(m)
+	b.turn(m, func() {
+		if err := os.Rename(filepath.Join(b.dir, "old"), filepath.Join(b.dir, "new")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	m.openDir = func(path string) (vfs.Dir, error) {
+		d, err := vfs.OpenDir(path)
+		return &noMoveDir{d}, err
+	}
+	if r := b.restore(m, &RestoreOptions{Target: "start"}); !r.IsComplete() || len(r.Moves) > 0 {
+		t.Errorf("%+v", r)
+	}
+	b.expectFiles(files{"old/a": "aaa", "old/b": "bbb"})
+	b.undo(m)
+	b.expectFiles(files{"new/a": "aaa", "new/b": "bbb"})
+}
+
+// A noMoveDir moves no directory.
+type noMoveDir struct{ vfs.Dir }
+
+func (d *noMoveDir) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.Dir.OpenDir(name)
+	return &noMoveDir{sub}, err
+}
+
+func (d *noMoveDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
+	var st vfs.Stat
+	if d.Lstat(name, &st) == nil && st.Kind == vfs.Directory {
+		return errors.New("no directory is moved here")
+	}
+	return d.Dir.Rename(name, to.(*noMoveDir).Dir, newname, mode)
 }

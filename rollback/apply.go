@@ -180,6 +180,10 @@ func (p *Plan) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(p.Items, path, func(it Item, path string) int { return comparePaths(it.Path, path) })
 }
 
+// ErrMove: a directory cannot be moved back. Nothing was changed; a plan for a
+// Root without moves goes file by file.
+var ErrMove = errors.New("a directory cannot be moved back")
+
 // move moves directories back. One that cannot be is an error: what the plan
 // says of its content is not so then.
 func (a *applier) move() error {
@@ -187,7 +191,7 @@ func (a *applier) move() error {
 		err := a.rename(mv.From, mv.To)
 		if err != nil {
 			a.plan.Moves = a.plan.Moves[:i]
-			return errors.Join(fmt.Errorf("move %q back to %q: %w", mv.From, mv.To, err), a.moveBack())
+			return errors.Join(fmt.Errorf("%w: %q to %q: %w", ErrMove, mv.From, mv.To, err), a.moveBack())
 		}
 	}
 	return nil
@@ -470,6 +474,14 @@ func (a *applier) restoreFile(i int) error {
 		from, err := other.enter(a.ready[i].dir)
 		if err == nil {
 			err = from.Rename(a.newName(i), dir, a.newName(i), vfs.NoReplace)
+		}
+		if errors.Is(err, errors.ErrUnsupported) { // between two directories: it is written anew
+			if err = from.Remove(a.newName(i)); err == nil {
+				a.ready[i], err = a.write(a.ctx, a.root, i)
+			}
+			if err == nil {
+				dir, err = a.root.enter(up)
+			}
 		}
 		if err := errors.Join(err, other.leave(0)); err != nil {
 			return err

@@ -24,6 +24,8 @@ type Sink interface {
 // relative to it, slash-separated and raw, and are looked up name by name: no
 // symbolic link is followed. It is for one goroutine.
 type Root struct {
+	NoMoves bool // directories are not moved back, but restored file by file
+
 	dir  vfs.Dir
 	path string    // of the directories that are open
 	open []vfs.Dir // one for each name in path

@@ -127,8 +127,10 @@ func (pl *planner) plan(wants []Want) (*Plan, error) {
 			return nil, err
 		}
 	}
-	if err := pl.findMoves(); err != nil {
-		return nil, err
+	if !pl.root.NoMoves {
+		if err := pl.findMoves(); err != nil {
+			return nil, err
+		}
 	}
 	plan := &Plan{Moves: pl.moves}
 	for _, path := range pl.sorted() {
