@@ -23,7 +23,7 @@ type stretch struct {
 func join(list []stretch) []stretch {
 	var out []stretch
 	for _, s := range list {
-		if n := len(out); n > 0 && out[n-1].to.Tree == s.from.Tree && out[n-1].contested == s.contested {
+		if n := len(out); n > 0 && out[n-1].to == s.from && out[n-1].contested == s.contested {
 			out[n-1].to = s.to
 		} else {
 			out = append(out, s)

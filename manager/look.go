@@ -33,7 +33,6 @@ type look struct {
 	session string      // that records
 	head    *record     // newest of this session; nil: none
 	windows []string    // open until now
-	changed bool        // the tree is not that of last
 	result  *Result
 }
 
@@ -71,7 +70,6 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 			own.End, own.Seen = 0, time.Now()
 			o.windows = o.who()
 		}
-		o.changed = o.last == nil || o.last.Tree != o.state.Tree
 		if err := fn(o); err != nil {
 			return err
 		}
@@ -154,10 +152,14 @@ func (o *look) newestSeq() uint64 {
 	return o.last.Seq
 }
 
+// hasChanged reports whether the tree is not that of the last record.
+func (o *look) hasChanged() bool { return o.last == nil || o.last.Tree != o.state.Tree }
+
 // found records that the directory has changed since the last record, unless
-// it has not. The record is of the given kind and becomes o.last.
+// it has not. What was left out counts: who sees it captured later must know
+// that it was there. The record is of the given kind and becomes o.last.
 func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) error {
-	if !o.changed {
+	if o.last != nil && o.last.State() == o.state {
 		return nil
 	}
 	if len(o.windows) == 0 && o.last != nil {
@@ -182,9 +184,7 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 // what is special to it.
 func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) error {
 	r.data.Partial = o.capture.Partial
-	err := m.commitAt(ctx, o, r, o.state)
-	o.changed = o.changed && err != nil
-	return err
+	return m.commitAt(ctx, o, r, o.state)
 }
 
 // commitAt records a state of the directory.

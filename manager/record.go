@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 )
 
@@ -60,11 +61,11 @@ type recordData struct {
 
 	// Of a restore and its intent. Prev is where it leads, which is where the
 	// session's files stand from then on.
-	ID     string      `json:"id,omitempty"`     // in the names of files that lie beside others meanwhile
-	Moves  [][2][]byte `json:"moves,omitempty"`  // directories that are moved, from and to
-	From   uint64      `json:"from,omitempty"`   // where the files stood before
-	At     uint64      `json:"at,omitempty"`     // where the log stood, if there was one
-	Undoes uint64      `json:"undoes,omitempty"` // the restore that it takes back
+	ID     string `json:"id,omitempty"`     // in the names of files that lie beside others meanwhile
+	Moves  []move `json:"moves,omitempty"`  // what goes along with directories that were moved
+	From   uint64 `json:"from,omitempty"`   // where the files stood before
+	At     uint64 `json:"at,omitempty"`     // where the log stood, if there was one
+	Undoes uint64 `json:"undoes,omitempty"` // the restore that it takes back
 
 	// What a restore did not get done: it is tried again by the next one that
 	// goes back to the same place or further.
@@ -91,6 +92,39 @@ type part struct {
 	From      int  `json:"from"`
 	To        int  `json:"to"`
 	Contested bool `json:"contested,omitempty"`
+}
+
+// A move is a [rollback.Move] in a record.
+type move struct {
+	From  []byte `json:"from"`
+	To    []byte `json:"to"`
+	Inode uint64 `json:"inode"`
+}
+
+// movesOf returns the moves of a plan that were done, or are to be done.
+func movesOf(plan *rollback.Plan) (moves []move) {
+	for _, mv := range plan.Moves {
+		if mv.Why == "" {
+			moves = append(moves, move{[]byte(mv.From), []byte(mv.To), mv.Inode})
+		}
+	}
+	return moves
+}
+
+// moves returns the moves of a restore.
+func (r *record) moves() (moves []rollback.Move) {
+	for _, mv := range r.data.Moves {
+		moves = append(moves, rollback.Move{From: string(mv.From), To: string(mv.To), Inode: mv.Inode})
+	}
+	return moves
+}
+
+// movesBack returns what takes back the moves of a restore.
+func (r *record) movesBack() (moves []rollback.Move) {
+	for _, mv := range slices.Backward(r.data.Moves) {
+		moves = append(moves, rollback.Move{From: string(mv.To), To: string(mv.From), Inode: mv.Inode})
+	}
+	return moves
 }
 
 // A record is a snapshot in the store with its data. For a step, or a start,

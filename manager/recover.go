@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"io/fs"
 
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -21,65 +20,70 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	}
 	defer root.Close()
 	before, after := intent.State(), intent.Also[0]
-	wants, err := m.unfinished(ctx, root, intent)
+	wants, err := m.unfinished(ctx, root, before, after)
 	if err != nil {
 		return nil, err
 	}
-	if err := rollback.Sweep(ctx, root, wants, intent.data.ID); err != nil {
+	if err := rollback.Sweep(ctx, root, wants, intent.data.ID); errors.Is(err, rollback.ErrAside) {
 		m.log.Warn("something of a restore that was cut off is left", "err", err)
+	} else if err != nil {
+		return nil, err
 	}
+	moves, from, base := intent.moves(), before.Tree, after.Tree
 	if !forward {
-		if wants, err = m.backward(ctx, root, intent, wants); err != nil {
+		if wants, err = m.unfinished(ctx, root, after, before); err != nil {
 			return nil, err
 		}
+		moves, from, base = intent.movesBack(), after.Tree, before.Tree
 	}
-	var plan *rollback.Plan
-	for {
-		plan, err = rollback.NewPlan(ctx, root, wants, rollback.Skip)
-		if err == nil {
-			err = plan.Save(ctx, root, o.w)
-		}
-		if err == nil {
-			err = plan.Apply(ctx, root, m.store, intent.data.ID)
-		}
-		if !errors.Is(err, rollback.ErrMove) || root.NoMoves {
-			break
-		}
-		root.NoMoves = true // and once more
+	plan, err := rollback.NewPlan(ctx, root, wants, &rollback.Options{Moves: moves})
+	if err == nil {
+		err = plan.Save(ctx, root, o.w)
+	}
+	if err == nil {
+		err = plan.Apply(ctx, root, m.store, intent.data.ID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	// Whatever somebody did meanwhile is found by the next look.
+	// What was not done is as it was. Whatever somebody did meanwhile is found
+	// by the next look.
 	var edits []tree.Edit
 	for _, it := range plan.Items {
 		e := it.New
-		if it.Do != rollback.Restore && it.Do != rollback.Delete && it.Do != rollback.Nothing {
-			e = it.Now
+		if isLeft(it) {
+			was, err := tree.Lookup(ctx, m.store, from, it.Path)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, err
+			}
+			if e = &was; err != nil {
+				e = nil
+			}
 		}
 		edits = append(edits, tree.Edit{Path: it.Path, New: e})
-	}
-	base := before.Tree
-	if forward {
-		base = after.Tree
 	}
 	id, err := tree.Patch(ctx, m.store, o.w, base, edits)
 	if err != nil {
 		return nil, err
 	}
 	r := &record{Snapshot: &store.Snapshot{Kind: kindRestore, Base: before, Label: intent.Label}, data: intent.data}
-	r.data.Windows, r.data.Counts = nil, countsOf(plan)
+	d := &r.data
+	d.Windows, d.Counts = nil, countsOf(plan)
 	if !forward {
 		last, err := m.lastRestore(ctx, intent)
 		if err != nil {
 			return nil, err
 		}
-		r.data.Prev, r.data.Undoes, r.data.Tops, r.data.Below, r.data.Undo, r.data.Redo = r.data.From, 0, topsNone, 0, 0, 0
+		d.Prev, d.Undoes, d.Tops, d.Below, d.Undo, d.Redo = d.From, 0, topsNone, 0, 0, 0
+		d.Moves, d.OldLeaf, d.NewLeaf, d.Left, d.LeftFrom = nil, nil, nil, nil, 0
 		if last != nil {
-			r.data.Undo, r.data.Redo = last.undo(), last.redo()
+			d.Undo, d.Redo = last.undo(), last.redo()
+			if last.data.Prev == d.Prev {
+				d.Left, d.LeftFrom = last.data.Left, last.data.LeftFrom
+			}
 		}
 	}
-	if r.data.Own {
+	if d.Own {
 		if r.Entry, err = m.newEntryID(ctx); err != nil {
 			return nil, err
 		}
@@ -87,105 +91,32 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	return plan, m.commitAt(ctx, o, r, store.State{Tree: id, Coverage: before.Coverage})
 }
 
-// unfinished returns what a restore that was cut off wanted, as the disk is
-// now: directories may have been moved already.
-func (m *FileSnapshotManager) unfinished(ctx context.Context, root *rollback.Root, intent *record) ([]rollback.Want, error) {
-	before, after := intent.State(), intent.Also[0]
-	moves, err := m.movedAlready(ctx, root, intent)
-	if err != nil {
-		return nil, err
-	}
+// unfinished returns what leads from one state to another, in a directory that
+// a restore between them may have changed already.
+func (m *FileSnapshotManager) unfinished(ctx context.Context, root *rollback.Root, from, to store.State) ([]rollback.Want, error) {
 	var wants []rollback.Want
-	there := make(map[string]bool)
-	was := make(map[string]*tree.Entry) // what a move has put at a path
-	for c, err := range tree.Diff(ctx, m.store, before.Tree, after.Tree) {
+	for c, err := range tree.Diff(ctx, m.store, from.Tree, to.Tree) {
 		if err != nil {
 			return nil, err
 		}
 		w := wantOf(&c)
-		for _, mv := range moves {
-			if rest, ok := below(c.Path, mv.From); ok {
-				was[mv.To+rest], w.Old = c.Old, nil
+		if made := w.New; w.Old == nil || w.New == nil {
+			if made == nil {
+				made = w.Old
+			}
+			if made.Mode.IsDir() { // until it is full it has another mode
+				now, err := root.Entry(ctx, w.Path, tree.NewOverlay(nil))
+				if err != nil {
+					return nil, err
+				}
+				if now != nil && (now.Mode == made.Mode|0o700 || now.Mode == tree.ModeDir|0o700) {
+					w.Old, w.Parent = now, false
+				}
 			}
 		}
-		wants, there[c.Path] = append(wants, w), true
-	}
-	for i := range wants {
-		if old, ok := was[wants[i].Path]; ok {
-			wants[i].Old = old
-		}
-	}
-	for path, old := range was {
-		if !there[path] {
-			wants = append(wants, rollback.Want{Path: path, Old: old, Created: true})
-		}
+		wants = append(wants, w)
 	}
 	return wants, nil
-}
-
-// movedAlready returns the moves of a restore that were done before it was cut
-// off.
-func (m *FileSnapshotManager) movedAlready(ctx context.Context, root *rollback.Root, intent *record) (moves []rollback.Move, err error) {
-	for _, mv := range intent.data.Moves {
-		from, err := root.Entry(ctx, string(mv[0]), tree.NewOverlay(nil))
-		if err != nil {
-			return nil, err
-		}
-		to, err := root.Entry(ctx, string(mv[1]), tree.NewOverlay(nil))
-		if err != nil {
-			return nil, err
-		}
-		if from == nil && to != nil {
-			moves = append(moves, rollback.Move{From: string(mv[0]), To: string(mv[1])})
-		}
-	}
-	return moves, nil
-}
-
-// backward moves directories back, and returns what leads back from where a
-// restore was cut off.
-func (m *FileSnapshotManager) backward(ctx context.Context, root *rollback.Root, intent *record, forward []rollback.Want) ([]rollback.Want, error) {
-	moves, err := m.movedAlready(ctx, root, intent)
-	if err != nil {
-		return nil, err
-	}
-	for _, mv := range slices.Backward(moves) {
-		if err := root.Move(mv.To, mv.From); err != nil {
-			return nil, err
-		}
-	}
-	wanted := make(map[string]*tree.Entry) // what may be at a path by now
-	for _, w := range forward {
-		for _, mv := range moves {
-			if rest, ok := below(w.Path, mv.To); ok {
-				wanted[mv.From+rest] = w.New
-			}
-		}
-	}
-	var wants []rollback.Want
-	for c, err := range tree.Diff(ctx, m.store, intent.Tree, intent.Also[0].Tree) {
-		if err != nil {
-			return nil, err
-		}
-		back := wantOf(&tree.Change{Path: c.Path, Old: c.New, New: c.Old})
-		if new, ok := wanted[c.Path]; ok {
-			back.Old = new
-		}
-		for _, mv := range moves {
-			if _, ok := below(c.Path, mv.To); ok {
-				back.Old = nil
-			}
-		}
-		wants = append(wants, back)
-	}
-	return wants, nil
-}
-
-// below reports whether a path is a directory or in it, and returns the rest of
-// the path with its slash.
-func below(path, dir string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(path, dir)
-	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
 // recover brings a restore to its end that was cut off, of whatever session;

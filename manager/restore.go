@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/boocode/filestore/rollback"
@@ -75,7 +76,8 @@ func newRestoreResult() *RestoreResult {
 
 // IsComplete reports whether all that was wanted has been done.
 func (r *RestoreResult) IsComplete() bool {
-	return !r.Aborted && len(r.Skipped)+len(r.Failed)+len(r.Kept)+len(r.NotCaptured) == 0
+	return !r.Aborted && len(r.Skipped)+len(r.Failed)+len(r.Kept)+len(r.NotCaptured) == 0 &&
+		!slices.ContainsFunc(r.Moves, func(mv rollback.Move) bool { return mv.Why != "" })
 }
 
 // Errors of restores, to match with errors.Is.
@@ -157,6 +159,9 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 		if x.leftFrom = tip.Seq; last != nil {
 			if x.undo = last.undo(); len(last.data.Left) > 0 && last.data.Prev == tip.Seq {
 				x.leftFrom = last.data.LeftFrom
+				if len(opts.Paths) > 0 {
+					x.left = last.data.Left
+				}
 			}
 		}
 		x.from, x.to = tip.Seq, tip.Seq
@@ -204,16 +209,17 @@ type restore struct {
 	force   bool
 	append  EntryFunc
 	own     bool // the unrevert-point goes to our own log
-	noMoves bool // a directory could not be moved back
 
-	target   *Point // nil: of an undo
-	from, to uint64 // where the files stand before it and after it
-	at       uint64 // where the log stands
-	leftFrom uint64 // where the files stood before the first restore that did not get all done
+	target   *Point   // nil: of an undo
+	from, to uint64   // where the files stand before it and after it
+	at       uint64   // where the log stands
+	left     [][]byte // what restores before did not get done, and this one is not about
+	leftFrom uint64   // where the files stood before the first restore that did not get all done
 	wants    []rollback.Want
-	undoes   *record // that it takes back
-	list     string  // in which it comes next then: topsUndo or topsRedo
-	undo     uint64  // the lists after it, without itself
+	moves    []rollback.Move // that are known
+	undoes   *record         // that it takes back
+	list     string          // in which it comes next then: topsUndo or topsRedo
+	undo     uint64          // the lists after it, without itself
 	redo     uint64
 	always   bool // it is recorded even if it changes nothing
 	label    string
@@ -470,16 +476,11 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		return nil, err
 	}
 	defer root.Close()
-	root.NoMoves = x.noMoves
-	plan, err := rollback.NewPlan(ctx, root, x.wants, x.policy)
+	plan, err := rollback.NewPlan(ctx, root, x.wants, &rollback.Options{Policy: x.policy, Moves: x.moves, Loose: x.loose(ctx, o)})
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if plan != nil {
-			x.fill(plan)
-		}
-	}()
+	defer func() { x.fill(plan) }()
 	if x.preview || plan.Aborted {
 		x.result.Aborted = plan.Aborted
 		return nil, nil
@@ -493,19 +494,11 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		if !x.always || x.newLeaf == nil && plan.Count(rollback.Skipped)+plan.Count(rollback.Failed) > 0 {
 			return nil, nil
 		}
-		r, err := x.record(ctx, kindRestore, o.last.State())
+		r, err := x.record(ctx, kindRestore, o.last.State(), plan)
 		if err != nil {
 			return nil, err
 		}
-		x.noteLeft(r, plan)
 		return r, x.m.commitAt(ctx, o, r, o.last.State())
-	}
-	if x.undoes != nil && x.policy != rollback.Overwrite && plan.Count(rollback.Skipped) > 0 { // it stays on its list
-		if x.list == topsRedo {
-			x.undo = x.undoes.Seq
-		} else {
-			x.redo = x.undoes.Seq
-		}
 	}
 	before, err := x.patched(ctx, o, o.last.State(), plan, func(it *rollback.Item) *tree.Entry { return it.Now })
 	if err != nil {
@@ -515,15 +508,12 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	intent, err := x.record(ctx, kindIntent, o.last.State())
+	intent, err := x.record(ctx, kindIntent, o.last.State(), plan)
 	if err != nil {
 		return nil, err
 	}
 	intent.data.ID = newRestoreID()
 	intent.Also = []store.State{after}
-	for _, mv := range plan.Moves {
-		intent.data.Moves = append(intent.data.Moves, [2][]byte{[]byte(mv.From), []byte(mv.To)})
-	}
 	if len(o.windows) == 0 {
 		diff, err := x.m.diff(ctx, o.last.State(), before)
 		if err != nil {
@@ -532,29 +522,21 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		intent.data.Counts = diff.counts()
 	}
 	intent.data.Windows = o.windows
-	x.noteLeft(intent, plan)
 	if err := x.m.commitAt(ctx, o, intent, before); err != nil {
 		return nil, err
 	}
 	if err := plan.Apply(ctx, root, x.m.store, intent.data.ID); err != nil {
-		if errors.Is(err, rollback.ErrMove) && !x.noMoves {
-			if _, ferr := x.m.finish(ctx, o, intent, false); ferr == nil {
-				plan, x.noMoves = nil, true
-				return x.apply(ctx, o)
-			}
-		}
 		return nil, x.giveUp(ctx, o, intent, err)
 	}
 	after, err = x.patched(ctx, o, before, plan, func(it *rollback.Item) *tree.Entry { return it.New })
 	if err != nil {
 		return nil, err
 	}
-	r, err := x.record(ctx, kindRestore, before)
+	r, err := x.record(ctx, kindRestore, before, plan)
 	if err != nil {
 		return nil, err
 	}
 	r.data.ID = intent.data.ID
-	x.noteLeft(r, plan)
 	r.data.Counts = countsOf(plan)
 	x.result.PreRollbackTreeHash = before.Tree
 	return r, x.m.commitAt(context.WithoutCancel(ctx), o, r, after)
@@ -576,9 +558,35 @@ func isLeft(it rollback.Item) bool {
 
 // noteLeft puts into a record what a plan did not get done.
 func (x *restore) noteLeft(r *record, plan *rollback.Plan) {
-	for _, it := range plan.Items {
-		if x.leftFrom != 0 && isLeft(it) {
-			r.data.Left, r.data.LeftFrom = append(r.data.Left, []byte(it.Path)), x.leftFrom
+	if x.leftFrom == 0 {
+		return
+	}
+	r.data.Left = slices.Clone(x.left)
+	if x.undoes == nil {
+		planned := make(map[string]bool)
+		for _, it := range plan.Items {
+			planned[it.Path] = true
+		}
+		r.data.Left = slices.DeleteFunc(r.data.Left, func(p []byte) bool { return planned[string(p)] })
+		for _, it := range plan.Items {
+			if isLeft(it) {
+				r.data.Left = append(r.data.Left, []byte(it.Path))
+			}
+		}
+	}
+	if len(r.data.Left) > 0 {
+		r.data.LeftFrom = x.leftFrom
+	}
+}
+
+// loose yields what was there and was left out when the directory was looked
+// at last.
+func (x *restore) loose(ctx context.Context, o *look) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for om, err := range tree.Coverage(ctx, x.m.store, o.last.Coverage) {
+			if !yield(om.Path, err) || err != nil {
+				return
+			}
 		}
 	}
 }
@@ -610,7 +618,10 @@ func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rol
 	var edits []tree.Edit
 	for i := range plan.Items {
 		it := &plan.Items[i]
-		if it.Do == rollback.Restore || it.Do == rollback.Delete {
+		switch {
+		case it.Do == rollback.Nothing && it.Now != nil && it.Now.Mode.IsDir(): // also where it is ignored
+			edits = append(edits, tree.Edit{Path: it.Path, New: it.Now})
+		case it.Do == rollback.Restore || it.Do == rollback.Delete:
 			e := entry(it)
 			if it.Do == rollback.Delete && e != it.Now {
 				e = nil
@@ -625,11 +636,13 @@ func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rol
 }
 
 // record returns a record of the restore that builds on a state.
-func (x *restore) record(ctx context.Context, kind string, base store.State) (*record, error) {
+func (x *restore) record(ctx context.Context, kind string, base store.State, plan *rollback.Plan) (*record, error) {
 	r := &record{Snapshot: &store.Snapshot{Kind: kind, Base: base}}
 	r.Label = x.label
 	r.data.From, r.data.Prev, r.data.At, r.data.Own = x.from, x.to, x.at, x.own
 	r.data.OldLeaf, r.data.NewLeaf = x.oldLeaf, x.newLeaf
+	r.data.Moves = movesOf(plan)
+	x.noteLeft(r, plan)
 	if x.own && kind == kindRestore {
 		var err error
 		if r.Entry, err = x.m.newEntryID(ctx); err != nil {
@@ -640,6 +653,13 @@ func (x *restore) record(ctx context.Context, kind string, base store.State) (*r
 		r.data.Undoes = x.undoes.Seq
 	}
 	r.data.Undo, r.data.Redo, r.data.Tops = x.undo, x.redo, x.list
+	if n := plan.Count(rollback.Skipped) + plan.Count(rollback.Failed); n > 0 && x.undoes != nil && x.policy != rollback.Overwrite { // that stays on its list
+		if x.list == topsRedo {
+			r.data.Undo = x.undoes.Seq
+		} else {
+			r.data.Redo = x.undoes.Seq
+		}
+	}
 	if x.list == "" {
 		r.data.Tops = topsUndo
 	}

@@ -705,10 +705,16 @@ func TestRestoreAfterKill(t *testing.T) {
 	}
 }
 
-// A directory that cannot be moved back goes file by file.
+// What cannot be moved along with its directory stays, and the restore says so.
 func TestRestoreWhereMovesFail(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
+	if err := os.Mkdir(filepath.Join(b.dir, ".git"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.write(".git/HEAD", "ref: refs/heads/main\n")
+	b.write(".gitignore", "cache/\n")
+	b.write("old/cache/x", "ignored")
 	b.write("old/a", "aaa")
 	b.write("old/b", "bbb")
 	b.initialize(m)
@@ -721,12 +727,12 @@ func TestRestoreWhereMovesFail(t *testing.T) {
 		d, err := vfs.OpenDir(path)
 		return &noMoveDir{d}, err
 	}
-	if r := b.restore(m, &RestoreOptions{Target: "start"}); !r.IsComplete() || len(r.Moves) > 0 {
+	if r := b.restore(m, &RestoreOptions{Target: "start"}); r.IsComplete() || len(r.Moves) != 1 || r.Moves[0].Why == "" {
 		t.Errorf("%+v", r)
 	}
-	b.expectFiles(files{"old/a": "aaa", "old/b": "bbb"})
+	b.expectFiles(files{".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "cache/\n", "old/a": "aaa", "old/b": "bbb", "new/cache/x": "ignored"})
 	b.undo(m)
-	b.expectFiles(files{"new/a": "aaa", "new/b": "bbb"})
+	b.expectFiles(files{".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "cache/\n", "new/a": "aaa", "new/b": "bbb", "new/cache/x": "ignored"})
 }
 
 // A noMoveDir moves no directory.

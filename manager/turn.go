@@ -66,7 +66,7 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 // startRecord returns the record of a session's start, to be committed.
 func (m *FileSnapshotManager) startRecord(o *look) *record {
 	r := &record{Snapshot: &store.Snapshot{Kind: kindStart}}
-	if o.changed {
+	if o.hasChanged() {
 		r.data.Windows = o.windows
 	}
 	if o.last != nil {
@@ -497,7 +497,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		}
 		var changes []change
 		r := newEntry(&record{Snapshot: new(store.Snapshot)})
-		if mine := slices.Contains(o.windows, m.opts.Session); o.changed && mine {
+		if mine := slices.Contains(o.windows, m.opts.Session); o.hasChanged() && mine {
 			list = join(append(list, stretch{o.last.State(), o.state, len(o.windows) > 1}))
 			r.data.Windows = o.windows
 		} else if err := m.found(ctx, o, kindBase); err != nil {

@@ -78,6 +78,14 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 		} else {
 			x.undo, x.redo = last.undo(), r.data.Below
 		}
+		x.moves = r.movesBack()
+		before, err := m.restoreBefore(ctx, r)
+		if err != nil {
+			return err
+		}
+		if before != nil && before.data.Prev == x.to {
+			x.left, x.leftFrom = before.data.Left, before.data.LeftFrom
+		}
 		for c, err := range tree.Diff(ctx, m.store, r.Tree, r.Base.Tree) {
 			if err != nil {
 				return err
@@ -113,6 +121,6 @@ func (m *FileSnapshotManager) restoreBefore(ctx context.Context, head *record) (
 		return nil, nil
 	}
 	return m.recordOrBefore(ctx, head.data.Restored, func(s *store.Snapshot) bool {
-		return s.Session == m.opts.Session && s.Kind == kindRestore
+		return s.Session == head.Session && s.Kind == kindRestore
 	})
 }

@@ -35,8 +35,10 @@ type want struct {
 	left store.State // in which Old was seen last, for the directories above
 	by   *record     // step that found New
 
-	unknown bool // New is not known: it was not captured
-	known   bool // Old is what is expected
+	unknown bool        // New is not known: it was not captured
+	seen    *tree.Entry // what it was when it was captured again
+	real    bool        // it was changed, and not only captured or left out
+	known   bool        // Old is what is expected
 }
 
 // path returns the want of a path.
@@ -87,12 +89,20 @@ func (ws *wants) byTurns() error {
 	for _, r := range back {
 		err := ws.eachChange(r, func(c *change) error {
 			w, isNew := ws.path(c.path)
+			w.real = w.real || c.status != tree.Captured && (isNew || c.status != tree.Uncaptured)
 			if c.status == tree.Captured { // what it was before is not known
-				w.New, w.at, w.by, w.unknown = nil, r.Base, r, true
+				w.New, w.at, w.by, w.unknown, w.seen = nil, r.Base, r, true, c.new
 				return nil
 			}
-			if !isNew && !w.unknown && c.status != tree.Uncaptured && !same(c.new, w.New) {
-				mine, err := ws.restoredBetween(r, w.by, c.path, w.New)
+			left, found := c.new, w.New
+			if c.status == tree.Uncaptured {
+				left = c.old
+			}
+			if w.unknown {
+				found = w.seen
+			}
+			if !isNew && !same(left, found) {
+				mine, err := ws.restoredBetween(r, w.by, c.path, found)
 				if err != nil {
 					return err
 				}
@@ -112,6 +122,7 @@ func (ws *wants) byTurns() error {
 	for _, r := range forth {
 		err := ws.eachChange(r, func(c *change) error {
 			w, _ := ws.path(c.path)
+			w.real = true
 			if c.status == tree.Uncaptured { // what it became is not known
 				w.New, w.at, w.unknown = nil, r.State(), true
 				return nil
@@ -126,8 +137,11 @@ func (ws *wants) byTurns() error {
 		}
 	}
 	for p, w := range ws.paths {
-		if w.unknown {
+		switch {
+		case w.unknown:
 			ws.notCaptured[p] = true
+			delete(ws.paths, p)
+		case !w.real && w.Doubt == "": // it was left out, and then captured as it had been
 			delete(ws.paths, p)
 		}
 	}
@@ -372,12 +386,17 @@ func (ws *wants) addDirs() error {
 	for _, p := range slices.Sorted(maps.Keys(ws.paths)) {
 		w := ws.paths[p]
 		for up := path.Dir(p); up != "."; up = path.Dir(up) {
-			if ws.paths[up] != nil {
+			known := ws.paths[up]
+			if known != nil && (known.New != nil || w.New == nil) {
 				continue
 			}
 			wanted, err := ws.entry(w.at, up, true)
 			if err != nil {
 				return err
+			}
+			if known != nil { // it would go, if nothing were wanted in it
+				known.New, known.Parent, known.Created = wanted, true, false
+				continue
 			}
 			d := &want{Want: rollback.Want{Path: up, New: wanted}, at: w.at, left: w.left, known: true}
 			switch {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"os"
 	"slices"
 	"syscall"
 
@@ -18,29 +20,7 @@ import (
 // Save puts what a plan will overwrite or delete into the sink. What is not as
 // the plan has it any more, or cannot be read, is not to be changed then, and
 // the plan says so from now on.
-//
-// A directory that was to be moved and in which something is not so any more is
-// an error.
 func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
-	planned := make(map[string]bool)
-	for _, it := range p.Items {
-		planned[it.Path] = it.Do == Restore || it.Do == Delete
-	}
-	if err := p.check(ctx, root, to); err != nil {
-		return err
-	}
-	for _, mv := range p.Moves {
-		for _, it := range p.Items {
-			if _, in := below(it.Path, mv.From); in && planned[it.Path] && it.Do != Restore && it.Do != Delete {
-				return fmt.Errorf("%q: %s, while a restore was about to move %q", it.Path, it.Why, mv.From)
-			}
-		}
-	}
-	return nil
-}
-
-// check looks whether all that is to be changed is as the plan has it.
-func (p *Plan) check(ctx context.Context, root *Root, to Sink) error {
 	for i := range p.Items {
 		it := &p.Items[i]
 		if it.Do != Restore && it.Do != Delete {
@@ -51,6 +31,8 @@ func (p *Plan) check(ctx context.Context, root *Root, to Sink) error {
 			return cause
 		}
 		switch {
+		case isFatal(err):
+			return fmt.Errorf("save %q: %w", it.Path, err)
 		case err != nil:
 			it.Do, it.Why = Failed, err.Error()
 		case !same(now, it.Now):
@@ -58,6 +40,13 @@ func (p *Plan) check(ctx context.Context, root *Root, to Sink) error {
 		}
 	}
 	return nil
+}
+
+// isFatal reports whether an error is not of a file, but of the disk.
+func isFatal(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS}, func(fatal error) bool {
+		return errors.Is(err, fatal)
+	})
 }
 
 // Changes reports whether a plan changes anything.
@@ -89,7 +78,7 @@ func (p *Plan) Count(do Action) int {
 // An error leaves files that were replaced and others that were not, as a crash
 // does: see [Sweep].
 func (p *Plan) Apply(ctx context.Context, root *Root, g tree.BlobGetter, id string) error {
-	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool), made: make(map[string]bool), hash: tree.NewOverlay(nil)}
+	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool), opened: make(map[string]uint16), made: make(map[string]bool), hash: tree.NewOverlay(nil)}
 	err := a.apply()
 	if err != nil {
 		err = fmt.Errorf("restore: %w", err)
@@ -105,10 +94,11 @@ type applier struct {
 	id   string
 	hash Sink
 
-	ready   []prepared      // new content, by item
-	touched []bool          // something may lie beside the item's path
-	dirs    map[string]bool // directories in which names have changed
-	made    map[string]bool // directories that this restore has made
+	ready   []prepared        // new content, by item
+	touched []bool            // something may lie beside the item's path
+	dirs    map[string]bool   // directories in which names have changed
+	opened  map[string]uint16 // modes of directories that were made writable
+	made    map[string]bool   // directories that this restore has made
 }
 
 // prepared says where the new content of an item lies until it gets its name.
@@ -122,16 +112,16 @@ func (a *applier) oldName(i int) string { return oldName(a.id, a.plan.Items[i].P
 
 func (a *applier) apply() error {
 	a.ready, a.touched = make([]prepared, len(a.plan.Items)), make([]bool, len(a.plan.Items))
-	if err := a.move(); err != nil {
-		return err
-	}
-	if err := a.prepare(); err != nil {
-		return errors.Join(err, a.sweep(), a.moveBack())
-	}
-	steps := []func() error{a.clearWay, a.restore, a.remove, a.setModes, a.sweep, a.sync, a.verify}
-	for _, step := range steps {
+	// What is in the way of something may have to be moved first, and what is
+	// moved into a directory that is in the place of a file, afterwards.
+	for _, step := range []func() error{a.open, a.prepare, a.move, a.clearWay, a.restore, a.move, a.remove} {
 		if err := errors.Join(a.root.fresh(), step()); err != nil {
-			return errors.Join(err, a.sweep())
+			return errors.Join(err, a.sweep(), a.setModes())
+		}
+	}
+	for _, step := range []func() error{a.sweep, a.setModes, a.sync, a.verify} {
+		if err := errors.Join(a.root.fresh(), step()); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -143,10 +133,8 @@ func (a *applier) fail(it *Item, err error) error {
 	if cause := context.Cause(a.ctx); cause != nil {
 		return cause
 	}
-	for _, fatal := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS} {
-		if errors.Is(err, fatal) {
-			return fmt.Errorf("%q: %w", it.Path, err)
-		}
+	if isFatal(err) {
+		return fmt.Errorf("%q: %w", it.Path, err)
 	}
 	it.Do, it.Why = Failed, err.Error()
 	return nil
@@ -154,86 +142,53 @@ func (a *applier) fail(it *Item, err error) error {
 
 // skip records that an item stays, since it is not as it was found.
 func (a *applier) skip(it *Item, now *tree.Entry) {
-	it.Do, it.Why, it.Dirty = Skipped, describe(a.expected(it), now), true
-}
-
-// expected returns what an item should find where it is: what the plan found,
-// or what a move has put there.
-func (a *applier) expected(it *Item) *tree.Entry {
-	for _, mv := range a.plan.Moves {
-		if rest, ok := below(it.Path, mv.To); ok {
-			i, found := a.plan.find(mv.From + rest)
-			if !found {
-				return nil
-			}
-			return a.plan.Items[i].Now
-		}
-		if _, ok := below(it.Path, mv.From); ok {
-			return nil
-		}
-	}
-	return it.Now
+	it.Do, it.Why, it.Dirty = Skipped, describe(it.Now, now), true
 }
 
 // find returns the index of a path's item.
 func (p *Plan) find(path string) (int, bool) {
-	return slices.BinarySearchFunc(p.Items, path, func(it Item, path string) int { return comparePaths(it.Path, path) })
+	return slices.BinarySearchFunc(p.Items, path, func(it Item, path string) int { return tree.ComparePaths(it.Path, path) })
 }
 
-// ErrMove: a directory cannot be moved back. Nothing was changed; a plan for a
-// Root without moves goes file by file.
-var ErrMove = errors.New("a directory cannot be moved back")
-
-// move moves directories back. One that cannot be is an error: what the plan
-// says of its content is not so then.
+// move moves what goes along with directories, as far as that can be done.
 func (a *applier) move() error {
-	for i, mv := range a.plan.Moves {
-		err := a.rename(mv.From, mv.To)
-		if err != nil {
-			a.plan.Moves = a.plan.Moves[:i]
-			return errors.Join(fmt.Errorf("%w: %q to %q: %w", ErrMove, mv.From, mv.To, err), a.moveBack())
+	for i := range a.plan.Moves {
+		mv := &a.plan.Moves[i]
+		err := a.moveOne(mv)
+		if cause := context.Cause(a.ctx); cause != nil {
+			return cause
+		}
+		if isFatal(err) {
+			return fmt.Errorf("move %q to %q: %w", mv.From, mv.To, err)
+		}
+		if mv.Why = ""; err != nil {
+			mv.Why = err.Error()
 		}
 	}
 	return nil
 }
 
-// moveBack undoes move.
-func (a *applier) moveBack() error {
-	var errs []error
-	for _, mv := range slices.Backward(a.plan.Moves) {
-		errs = append(errs, a.rename(mv.To, mv.From))
+// moveOne moves something to a name that is free, unless that is done already.
+func (a *applier) moveOne(mv *Move) error {
+	upFrom, nameFrom := split(mv.From)
+	upTo, nameTo := split(mv.To)
+	if to, err := a.root.inode(mv.To); err != nil || to == mv.Inode {
+		return err
 	}
-	return errors.Join(errs...)
-}
-
-// rename moves a directory to a name that is free.
-func (a *applier) rename(from, to string) error {
-	upFrom, _ := split(from)
-	upTo, _ := split(to)
 	if err := a.mkdirAll(upTo); err != nil {
 		return err
 	}
-	a.dirs[upFrom], a.dirs[upTo] = true, true
-	return a.root.Move(from, to)
-}
-
-// Move moves a directory to a name that is free, in a directory that is there.
-func (r *Root) Move(from, to string) error {
-	upFrom, nameFrom := split(from)
-	upTo, nameTo := split(to)
-	other := &Root{dir: r.dir} // both directories are open at once
-	dirFrom, err := other.enter(upFrom)
+	other := &Root{dir: a.root.dir} // both directories are open at once
+	from, err := other.enter(upFrom)
 	if err != nil {
 		return errors.Join(err, other.leave(0))
 	}
-	dirTo, err := r.enter(upTo)
+	to, err := a.root.enter(upTo)
 	if err == nil {
-		err = renameFree(dirFrom, nameFrom, dirTo, nameTo)
+		a.dirs[upFrom], a.dirs[upTo] = true, true
+		err = renameFree(from, nameFrom, to, nameTo)
 	}
-	if err == nil {
-		err = errors.Join(dirTo.Sync(), dirFrom.Sync())
-	}
-	return errors.Join(err, other.leave(0), r.fresh())
+	return errors.Join(err, other.leave(0))
 }
 
 // renameFree moves a name to one that is free; otherwise the error matches
@@ -260,8 +215,7 @@ func (a *applier) mkdirAll(path string) error {
 	if path == "" {
 		return nil
 	}
-	dir, err := a.root.enter(path)
-	if dir != nil || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := a.root.enter(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	up, name := split(path)
@@ -276,9 +230,41 @@ func (a *applier) mkdirAll(path string) error {
 	if i, ok := a.plan.find(path); ok && a.plan.Items[i].New != nil {
 		perm = a.plan.Items[i].New.Mode.Perm()
 	}
-	a.dirs[up], a.made[path] = true, true
 	// Until it is full it must be writable.
-	return parent.Mkdir(name, perm|0o700)
+	err = parent.Mkdir(name, perm|0o700)
+	switch {
+	case err == nil:
+		a.dirs[up], a.made[path] = true, true
+	case errors.Is(err, fs.ErrExist): // somebody else was faster
+		_, err = a.root.enter(path)
+	}
+	return err
+}
+
+// open makes directories writable in which names are to change, where this
+// process may do that. setModes takes it back.
+func (a *applier) open() error {
+	if os.Geteuid() == 0 {
+		return nil // for which modes mean nothing
+	}
+	seen := make(map[string]bool)
+	for i := range a.plan.Items {
+		it := &a.plan.Items[i]
+		up, _ := split(it.Path)
+		if it.Do != Restore && it.Do != Delete || seen[up] {
+			continue
+		}
+		seen[up] = true
+		dir, err := a.root.enter(up)
+		var st vfs.Stat
+		if err == nil {
+			err = dir.Stat(&st)
+		}
+		if err == nil && up != "" && st.Perm&0o300 != 0o300 && dir.Chmod(st.Perm|0o700) == nil {
+			a.opened[up] = st.Perm
+		}
+	}
+	return nil
 }
 
 // workers is how many files are written at once: syncs wait for the disk, not
@@ -289,32 +275,22 @@ const workers = 8
 func (a *applier) prepare() error {
 	group, ctx := errgroup.WithContext(a.ctx)
 	group.SetLimit(workers)
-	errs := make([]error, len(a.plan.Items))
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
-		if it.Do != Restore || !hasContent(it.New) || same(a.expected(it), it.New) {
+		if it.Do != Restore || !hasContent(it.New) {
 			continue
 		}
-		a.touched[i] = true
 		group.Go(func() error {
 			root := &Root{dir: a.root.dir}
 			var err error
 			a.ready[i], err = a.write(ctx, root, i)
-			errs[i] = errors.Join(err, root.leave(0))
+			if err := errors.Join(err, root.leave(0)); err != nil {
+				return a.fail(it, err)
+			}
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	for i, err := range errs {
-		if err != nil {
-			if err := a.fail(&a.plan.Items[i], err); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return group.Wait()
 }
 
 // write writes the new content of an item, in the directory where it belongs
@@ -323,8 +299,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 	it := &a.plan.Items[i]
 	at, name := split(it.Path)
 	dir, err := root.enter(at)
-	var notDir *notDirError
-	for errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) {
+	for isGone(err) && at != "" {
 		at, _ = split(at)
 		name = ""
 		dir, err = root.enter(at)
@@ -338,14 +313,17 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 		if err != nil {
 			return prepared{}, err
 		}
-		return ready, dir.Symlink(string(target), a.newName(i))
+		err = dir.Symlink(string(target), a.newName(i))
+		a.touched[i] = err == nil
+		return ready, err
 	}
 	w, err := dir.Create(a.newName(i))
 	if err != nil {
 		return prepared{}, err
 	}
+	a.touched[i] = true
 	_, err = a.g.CopyBlob(ctx, w, it.New.ID)
-	if old := a.expected(it); err == nil && name != "" && old != nil && old.Mode.IsFile() {
+	if err == nil && name != "" && it.Now != nil && it.Now.Mode.IsFile() {
 		ready.note, err = inherit(dir, name, w)
 	}
 	if err == nil {
@@ -373,26 +351,24 @@ func inherit(dir vfs.Dir, name string, w vfs.Writer) (note string, err error) {
 
 // replaces reports whether an item makes something else of a directory.
 func (a *applier) replaces(it *Item) bool {
-	old := a.expected(it)
-	return it.Do == Restore && old != nil && old.Mode.IsDir() && hasContent(it.New)
+	return it.Do == Restore && it.Now != nil && it.Now.Mode.IsDir() && hasContent(it.New)
 }
 
 // clearWay deletes what is in directories that become something else.
 func (a *applier) clearWay() error {
+	var replaced []string
+	for i := range a.plan.Items {
+		if it := &a.plan.Items[i]; a.replaces(it) {
+			replaced = append(replaced, it.Path)
+		}
+	}
 	for i := range slices.Backward(a.plan.Items) {
 		it := &a.plan.Items[i]
-		if it.Do != Delete {
+		if it.Do != Delete || !slices.ContainsFunc(replaced, func(dir string) bool { _, in := tree.Below(it.Path, dir); return in }) {
 			continue
 		}
-		for up, _ := split(it.Path); up != ""; up, _ = split(up) {
-			j, ok := a.plan.find(up)
-			if !ok || !a.replaces(&a.plan.Items[j]) {
-				continue
-			}
-			if err := a.delete(i); err != nil {
-				return err
-			}
-			break
+		if err := a.delete(i); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -402,7 +378,7 @@ func (a *applier) clearWay() error {
 func (a *applier) restore() error {
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
-		if it.Do != Restore || same(a.expected(it), it.New) {
+		if it.Do != Restore {
 			continue
 		}
 		var err error
@@ -435,7 +411,7 @@ func (a *applier) restoreDir(i int) error {
 	if err != nil {
 		return err
 	}
-	if isDir := now != nil && now.Mode.IsDir(); !same(now, a.expected(it)) && !a.made[it.Path] {
+	if isDir := now != nil && now.Mode.IsDir(); !same(now, it.Now) && !a.made[it.Path] {
 		if it.Parent && isDir { // somebody else has made it: that will do
 			it.Do = Nothing
 		} else {
@@ -489,7 +465,7 @@ func (a *applier) restoreFile(i int) error {
 		a.ready[i].dir = up
 	}
 	a.dirs[up] = true
-	if a.expected(it) != nil {
+	if it.Now != nil {
 		return a.swap(i, dir, name)
 	}
 	err = renameFree(dir, a.newName(i), dir, name)
@@ -511,7 +487,7 @@ func (a *applier) restoreFile(i int) error {
 func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 	it := &a.plan.Items[i]
 	a.dirs[a.ready[i].dir] = true
-	if err := dir.Rename(a.newName(i), dir, a.oldName(i), vfs.Replace); err != nil {
+	if err := renameFree(dir, a.newName(i), dir, a.oldName(i)); err != nil {
 		return err
 	}
 	err := dir.Rename(a.oldName(i), dir, name, vfs.Exchange)
@@ -525,7 +501,7 @@ func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 	if err != nil {
 		return err
 	}
-	put, expected := it.New, a.expected(it) // by us into its place, and what that should have been
+	put, expected := it.New, it.Now // by us into its place, and what that should have been
 	for range 10 {
 		old, err := entryIn(a.ctx, dir, a.oldName(i), a.hash)
 		if err != nil {
@@ -559,7 +535,7 @@ func (a *applier) replace(i int, dir vfs.Dir, name string) error {
 	switch {
 	case err != nil:
 		return err
-	case !same(old, a.expected(it)):
+	case !same(old, it.Now):
 		a.skip(it, old)
 		return nil
 	case old.Mode.IsDir() || it.New.Mode.IsDir():
@@ -573,7 +549,7 @@ func (a *applier) replace(i int, dir vfs.Dir, name string) error {
 // remove deletes what is to go, what is in a directory before it.
 func (a *applier) remove() error {
 	for i := range slices.Backward(a.plan.Items) {
-		if it := &a.plan.Items[i]; it.Do == Delete && a.expected(it) != nil {
+		if it := &a.plan.Items[i]; it.Do == Delete {
 			if err := a.delete(i); err != nil {
 				return err
 			}
@@ -597,8 +573,7 @@ func (a *applier) tryDelete(i int) error {
 	it := &a.plan.Items[i]
 	up, name := split(it.Path)
 	dir, err := a.root.enter(up)
-	var notDir *notDirError
-	if errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) {
+	if isGone(err) {
 		return nil // gone with what it was in
 	}
 	if err != nil {
@@ -620,7 +595,7 @@ func (a *applier) tryDelete(i int) error {
 		return err
 	}
 	old, err := entryIn(a.ctx, dir, a.oldName(i), a.hash)
-	if err == nil && same(old, a.expected(it)) {
+	if err == nil && same(old, it.Now) {
 		err = dir.Remove(a.oldName(i))
 		a.touched[i] = err != nil
 		return err
@@ -633,7 +608,7 @@ func (a *applier) tryDelete(i int) error {
 
 // removeDir deletes a directory if it is empty.
 func (a *applier) removeDir(it *Item, dir vfs.Dir, name string) error {
-	if old := a.expected(it); old == nil || !old.Mode.IsDir() {
+	if !it.Now.Mode.IsDir() {
 		a.skip(it, &tree.Entry{Mode: tree.ModeDir})
 		return nil
 	}
@@ -655,25 +630,40 @@ func (a *applier) removeDir(it *Item, dir vfs.Dir, name string) error {
 func (a *applier) setModes() error {
 	for i := range slices.Backward(a.plan.Items) {
 		it := &a.plan.Items[i]
-		if it.Do != Restore || !it.New.Mode.IsDir() {
+		perm, opened := a.opened[it.Path]
+		delete(a.opened, it.Path)
+		switch {
+		case it.Do == Restore && it.New.Mode.IsDir():
+			perm = it.New.Mode.Perm()
+		case !opened:
 			continue
 		}
-		dir, err := a.root.enter(it.Path)
-		var st vfs.Stat
-		if err == nil {
-			err = dir.Stat(&st)
-		}
-		if err == nil && st.Perm != it.New.Mode.Perm() {
-			a.dirs[it.Path] = true
-			err = dir.Chmod(it.New.Mode.Perm())
-		}
-		if err != nil {
+		if err := a.setMode(it.Path, perm); err != nil && !(it.Do == Delete && isGone(err)) {
 			if err := a.fail(it, err); err != nil {
 				return err
 			}
 		}
 	}
+	for _, path := range slices.Backward(slices.SortedFunc(maps.Keys(a.opened), tree.ComparePaths)) {
+		if err := a.setMode(path, a.opened[path]); err != nil && !isGone(err) {
+			return err
+		}
+	}
 	return nil
+}
+
+// setMode gives a directory its permission bits, if it is there.
+func (a *applier) setMode(path string, perm uint16) error {
+	dir, err := a.root.enter(path)
+	var st vfs.Stat
+	if err == nil {
+		err = dir.Stat(&st)
+	}
+	if err == nil && st.Perm != perm {
+		a.dirs[path] = true
+		err = dir.Chmod(perm)
+	}
+	return err
 }
 
 // sync makes the names durable.
@@ -687,8 +677,7 @@ func (a *applier) sync() error {
 			if err == nil {
 				err = dir.Sync()
 			}
-			var notDir *notDirError
-			if errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) {
+			if isGone(err) {
 				err = nil // gone since
 			}
 			return errors.Join(err, root.leave(0))
@@ -726,8 +715,15 @@ func (a *applier) sweep() error {
 	s := &sweeper{context.WithoutCancel(a.ctx), a.root, a.id, a.hash}
 	var errs []error
 	for i := range a.plan.Items {
-		if it := &a.plan.Items[i]; a.touched[i] {
-			errs = append(errs, s.path(it.Path, a.expected(it), it.New))
+		it := &a.plan.Items[i]
+		if !a.touched[i] {
+			continue
+		}
+		err := s.path(it.Path, it.Now, it.New)
+		if errors.Is(err, ErrAside) {
+			it.Do, it.Why = Failed, err.Error()
+		} else {
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

@@ -24,8 +24,6 @@ type Sink interface {
 // relative to it, slash-separated and raw, and are looked up name by name: no
 // symbolic link is followed. It is for one goroutine.
 type Root struct {
-	NoMoves bool // directories are not moved back, but restored file by file
-
 	dir  vfs.Dir
 	path string    // of the directories that are open
 	open []vfs.Dir // one for each name in path
@@ -147,13 +145,19 @@ var errSpecial = errors.New("a device, a socket or a pipe")
 // a directory the ID is that of an empty one. What is below something that is
 // no directory is nothing.
 func (r *Root) Entry(ctx context.Context, path string, to Sink) (*tree.Entry, error) {
+	e, err := r.entry(ctx, path, to)
+	if isGone(err) {
+		err = nil
+	}
+	return e, err
+}
+
+// entry is Entry for who must know why there is nothing, which is an error
+// here, or none if it is only the name that is not there.
+func (r *Root) entry(ctx context.Context, path string, to Sink) (*tree.Entry, error) {
 	up, name := split(path)
 	dir, err := r.enter(up)
-	var notDir *notDirError
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir):
-		return nil, nil
-	case err != nil:
+	if err != nil {
 		return nil, err
 	}
 	return entryIn(ctx, dir, name, to)
@@ -213,6 +217,27 @@ func fileIn(dir vfs.Dir, e *tree.Entry, to Sink) error {
 	}
 	e.Mode = tree.ModeFile | tree.Mode(after.Perm)
 	return err
+}
+
+// inode returns the number of what is at a path, 0 if there is nothing.
+func (r *Root) inode(path string) (uint64, error) {
+	up, name := split(path)
+	dir, err := r.enter(up)
+	var st vfs.Stat
+	if err == nil {
+		err = dir.Lstat(name, &st)
+	}
+	if isGone(err) {
+		err = nil
+	}
+	return st.Ino, err
+}
+
+// isGone reports whether an error says that there is nothing at a path: its
+// name, or a directory above it, is not there or is something else.
+func isGone(err error) bool {
+	var notDir *notDirError
+	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir)
 }
 
 // list returns the names in a directory.

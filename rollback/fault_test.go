@@ -57,7 +57,7 @@ func TestFaults(t *testing.T) {
 				if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
 					t.Fatalf("%s: %v", where, err)
 				}
-				again, err := NewPlan(t.Context(), b.root(), wants, Skip)
+				again, err := NewPlan(t.Context(), b.root(), wants, &Options{Policy: Skip})
 				if err != nil {
 					t.Fatalf("%s: %v", where, err)
 				}

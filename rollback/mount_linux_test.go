@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A directory that was moved to another file system goes back file by file.
+// A directory that was moved to another file system goes back, but for what is
+// not known of it.
 func TestMovedAcrossDevices(t *testing.T) {
 	b := newBench(t)
 	disk := filepath.Join(b.dir, "disk")
@@ -21,7 +22,12 @@ func TestMovedAcrossDevices(t *testing.T) {
 	left := world{"disk/lib": "dir 755", "disk/lib/a": "file 644 a", "disk/lib/b": "file 644 b"}
 	wanted := world{"lib": "dir 755", "lib/a": "file 644 a", "lib/b": "file 644 b"}
 	left.add(t, b.dir)
-	b.apply(b.plan(b.wants(left, wanted), Skip))
-	wanted["disk"] = "dir 755"
+	world{"disk/lib/loose": "file 644 x"}.add(t, b.dir)
+	p := b.plan(b.wants(left, wanted), Skip, "disk/lib/loose")
+	b.apply(p)
+	if len(p.Moves) != 1 || p.Moves[0].Why == "" {
+		t.Errorf("moves %v", p.Moves)
+	}
+	wanted["disk"], wanted["disk/lib"], wanted["disk/lib/loose"] = "dir 755", "dir 755", "file 644 x"
 	b.expect(wanted)
 }

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
+	"maps"
 	"slices"
-	"strings"
+	"unicode/utf8"
 
-	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -70,17 +72,38 @@ func (i Item) MarshalJSON() ([]byte, error) {
 		Reason    string `json:"reason,omitempty"`
 		Note      string `json:"note,omitempty"`
 	}{Path: i.Path, Action: i.Do, Reason: i.Why, Note: i.Note}
-	if strings.ToValidUTF8(i.Path, "") != i.Path {
+	if !utf8.ValidString(i.Path) {
 		v.PathBytes = []byte(i.Path)
 	}
 	return json.Marshal(v)
 }
 
-// A Move is a directory that is moved back whole, with what is not known of
-// it. Its content is in the items, too, which say what differs then.
+// A Move is something whose content is not known, since it was not captured,
+// and that goes along with the directory in which it is: that was moved, and is
+// restored file by file.
 type Move struct {
-	From string `json:"from"`
-	To   string `json:"to"`
+	From  string
+	To    string
+	Inode uint64 // of what is at From; 0: whatever is there
+	Why   string // why it was not moved; "": it was
+}
+
+// MarshalJSON gives the paths, and their bytes if they are not UTF-8.
+func (m Move) MarshalJSON() ([]byte, error) {
+	v := struct {
+		From      string `json:"from"`
+		FromBytes []byte `json:"fromBytes,omitempty"`
+		To        string `json:"to"`
+		ToBytes   []byte `json:"toBytes,omitempty"`
+		Reason    string `json:"reason,omitempty"`
+	}{From: m.From, To: m.To, Reason: m.Why}
+	if !utf8.ValidString(m.From) {
+		v.FromBytes = []byte(m.From)
+	}
+	if !utf8.ValidString(m.To) {
+		v.ToBytes = []byte(m.To)
+	}
+	return json.Marshal(v)
 }
 
 // A Plan says what a restore does, path by path. It is plain data: Apply does
@@ -91,10 +114,25 @@ type Plan struct {
 	Aborted bool // something is dirty, and the policy is to do nothing then
 }
 
+// Options are the choices at [NewPlan]. The zero value is the default.
+type Options struct {
+	Policy Policy // default [Skip]
+
+	// Loose are paths whose content is not known, since they were not captured.
+	// They go along with a directory that was moved. Whatever else is not
+	// wanted stays where it is, and so does the directory. It is read only if
+	// there is such a directory.
+	Loose iter.Seq2[string, error]
+
+	// Moves are moves that are known, of a restore that is taken back or goes
+	// on. Those that are done, or cannot be any more, are left out of the plan.
+	Moves []Move
+}
+
 // NewPlan compares what is wanted with the disk. It changes nothing.
-func NewPlan(ctx context.Context, root *Root, wants []Want, policy Policy) (*Plan, error) {
-	pl := &planner{ctx: ctx, root: root, policy: policy, hash: tree.NewOverlay(nil), byPath: make(map[string]*Item)}
-	plan, err := pl.plan(wants)
+func NewPlan(ctx context.Context, root *Root, wants []Want, opts *Options) (*Plan, error) {
+	pl := &planner{ctx: ctx, root: root, policy: opts.Policy, hash: tree.NewOverlay(nil)}
+	plan, err := pl.plan(wants, opts)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
@@ -106,41 +144,61 @@ type planner struct {
 	root   *Root
 	policy Policy
 	hash   Sink
-	wants  map[string]*Want
-	byPath map[string]*Item
-	moves  []Move
+
+	wants   []Want               // in order of path
+	items   []Item               // of each of them
+	byPath  map[string]int       // the index of a path
+	blocked map[int]*notDirError // items above which something is no directory
+	known   map[string]Move      // moves that were given, by From
+	moves   map[string]Move      // all of them
 }
 
-func (pl *planner) plan(wants []Want) (*Plan, error) {
-	wants = slices.Clone(wants)
-	pl.wants = make(map[string]*Want, len(wants))
-	for i := range wants {
-		w := &wants[i]
-		if pl.wants[w.Path] != nil {
+func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
+	pl.wants = slices.SortedFunc(slices.Values(wants), func(a, b Want) int { return tree.ComparePaths(a.Path, b.Path) })
+	pl.items = make([]Item, len(wants))
+	pl.byPath = make(map[string]int, len(wants))
+	pl.blocked = make(map[int]*notDirError)
+	for i := range pl.wants {
+		w := &pl.wants[i]
+		if _, twice := pl.byPath[w.Path]; twice {
 			return nil, fmt.Errorf("%q: wanted twice", w.Path)
 		}
-		pl.wants[w.Path] = w
-	}
-	for _, path := range pl.sorted() {
-		var err error
-		if pl.byPath[path], err = pl.item(pl.wants[path]); err != nil {
+		pl.byPath[w.Path] = i
+		if err := pl.look(i); err != nil {
 			return nil, err
 		}
 	}
-	if !pl.root.NoMoves {
-		if err := pl.findMoves(); err != nil {
+	pl.moves = make(map[string]Move)
+	for _, mv := range opts.Moves {
+		if err := pl.addMove(mv); err != nil {
 			return nil, err
 		}
 	}
-	plan := &Plan{Moves: pl.moves}
-	for _, path := range pl.sorted() {
-		it := pl.byPath[path]
-		if err := pl.judge(it); err != nil {
+	pl.known = pl.moves
+	pairs := pl.movedDirs()
+	for {
+		if err := pl.carry(pairs, opts.Loose); err != nil {
 			return nil, err
 		}
-		plan.Items = append(plan.Items, *it)
+		for i := range slices.Backward(pl.items) { // what is in a directory before it
+			if err := pl.judge(i); err != nil {
+				return nil, err
+			}
+		}
+		pl.block()
+		pl.settleParents()
+		stays := len(pairs)
+		pairs = slices.DeleteFunc(pairs, func(p Move) bool {
+			return pl.items[pl.byPath[p.From]].Do != Delete || pl.items[pl.byPath[p.To]].Do != Restore
+		})
+		if len(pairs) == stays {
+			break
+		}
 	}
-	pl.dropParents(plan)
+	plan := &Plan{Items: pl.items}
+	for _, from := range slices.Sorted(maps.Keys(pl.moves)) {
+		plan.Moves = append(plan.Moves, pl.moves[from])
+	}
 	plan.keepInside()
 	if pl.policy == Abort && slices.ContainsFunc(plan.Items, func(i Item) bool { return i.Dirty }) {
 		plan.stop("something else is dirty, and then nothing is to be done")
@@ -151,16 +209,15 @@ func (pl *planner) plan(wants []Want) (*Plan, error) {
 // keepInside keeps what is in a directory that was to become something else
 // and stays.
 func (p *Plan) keepInside() {
-	var stays []string
+	stays := ""
 	for i := range p.Items {
 		it := &p.Items[i]
-		if it.Do != Restore && it.Now != nil && it.Now.Mode.IsDir() && hasContent(it.New) {
-			stays = append(stays, it.Path)
-		}
-		for _, dir := range stays {
-			if _, in := below(it.Path, dir); in && it.Do == Delete {
-				it.Do, it.Why = Kept, fmt.Sprintf("%q stays a directory", dir)
+		if _, in := tree.Below(it.Path, stays); stays != "" && in {
+			if it.Do == Delete {
+				it.Do, it.Why = Kept, fmt.Sprintf("%q stays a directory", stays)
 			}
+		} else if it.Do != Restore && it.Now != nil && it.Now.Mode.IsDir() && hasContent(it.New) {
+			stays = it.Path
 		}
 	}
 }
@@ -175,90 +232,67 @@ func (p *Plan) stop(why string) {
 	}
 }
 
-// comparePaths orders paths name by name, so that a directory comes right
-// before what is in it.
-func comparePaths(a, b string) int {
-	return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/"))
-}
-
-// item looks at what is at a path.
-func (pl *planner) item(w *Want) (*Item, error) {
-	it := &Item{Path: w.Path, New: w.New, Parent: w.Parent}
+// look looks at what is at a path.
+func (pl *planner) look(i int) error {
+	w := &pl.wants[i]
+	it := &pl.items[i]
+	*it = Item{Path: w.Path, New: w.New, Parent: w.Parent}
 	var err error
-	it.Now, err = pl.root.Entry(pl.ctx, w.Path, pl.hash)
-	if context.Cause(pl.ctx) != nil {
-		return nil, err
-	}
-	if err != nil { // of this path alone
-		it.Do, it.Why, it.Dirty = Failed, err.Error(), true
-	}
-	return it, nil
-}
-
-// judge says what is to be done to a path, by itself.
-func (pl *planner) judge(it *Item) error {
-	w := pl.wants[it.Path]
-	now, old := it.Now, w.Old
-	for _, mv := range pl.moves { // what will be there once it is moved
-		if rest, ok := below(it.Path, mv.To); ok {
-			now, old = nil, nil
-			if from := pl.byPath[mv.From+rest]; from != nil {
-				now, old = from.Now, pl.wants[mv.From+rest].Old
-			}
-		} else if _, ok := below(it.Path, mv.From); ok {
-			it.Do = Delete // by the move
-			return nil
-		}
-	}
+	it.Now, err = pl.root.entry(pl.ctx, w.Path, pl.hash)
+	var notDir *notDirError
 	switch {
-	case it.Do == Failed:
-	case same(now, it.New):
-		it.Do = Nothing
-		if !same(it.Now, it.New) {
-			it.Do = Restore // by a move
-		}
-	case w.Parent && now != nil && now.Mode.IsDir():
-		it.Do = Nothing
-	case w.Keep != "":
-		it.Do, it.Why = Kept, w.Keep
-	default:
-		return pl.change(it, w, now, old)
+	case context.Cause(pl.ctx) != nil:
+		return err
+	case errors.As(err, &notDir):
+		pl.blocked[i] = notDir
+	case err != nil && !errors.Is(err, fs.ErrNotExist): // of this path alone
+		it.Do, it.Why, it.Dirty = Failed, err.Error(), true
 	}
 	return nil
 }
 
-// change says what is to be done to a path that is not as it is wanted.
-func (pl *planner) change(it *Item, w *Want, now, old *tree.Entry) error {
+// judge says what is to be done to a path. What is in it has been judged.
+func (pl *planner) judge(i int) error {
+	w, it := &pl.wants[i], &pl.items[i]
+	if it.Do == Failed {
+		return nil
+	}
+	it.Why, it.Dirty = "", false
+	isDir := it.Now != nil && it.Now.Mode.IsDir()
+	switch {
+	case same(it.Now, it.New):
+		it.Do = Nothing
+		return nil
+	case w.Parent && isDir && !same(it.Now, w.Old):
+		it.Do = Nothing
+		return nil
+	case w.Keep != "":
+		it.Do, it.Why = Kept, w.Keep
+		return nil
+	}
 	why := w.Doubt
-	if why == "" && !same(now, old) {
-		why = describe(old, now)
+	if why == "" && !same(it.Now, w.Old) {
+		why = describe(w.Old, it.Now)
 	}
 	it.Dirty = why != ""
-	if now != nil && now.Mode.IsDir() && hasContent(it.New) {
-		holds, err := pl.unknownBelow(it.Path)
-		if err != nil {
+	holds := ""
+	if isDir && (it.New == nil || hasContent(it.New)) {
+		var err error
+		if holds, err = pl.holds(it.Path); err != nil {
 			return err
-		}
-		if holds != "" { // whatever the policy
-			it.Do, it.Why, it.Dirty = Skipped, holds, true
-			return nil
 		}
 	}
 	switch {
+	case holds != "" && it.New != nil: // whatever the policy
+		it.Do, it.Why, it.Dirty = Skipped, holds, true
 	case it.Dirty && pl.policy != Overwrite:
 		it.Do, it.Why = Skipped, why
 	case it.New != nil:
 		it.Do = Restore
 	case !w.Created:
 		it.Do, it.Why = Kept, "it is not one that was made since"
-	case now != nil && now.Mode.IsDir() && it.Now != nil:
-		holds, err := pl.unknownBelow(it.Path)
-		if err != nil {
-			return err
-		}
-		if it.Do = Delete; holds != "" {
-			it.Do, it.Why = Kept, holds
-		}
+	case holds != "":
+		it.Do, it.Why = Kept, holds
 	default:
 		it.Do = Delete
 	}
@@ -280,180 +314,144 @@ func describe(old, now *tree.Entry) string {
 	return "it was changed meanwhile"
 }
 
-// unknownBelow returns what hinders a directory from being replaced: something
-// in it stays. "" is nothing.
-func (pl *planner) unknownBelow(path string) (why string, err error) {
+// holds returns what hinders a directory from being replaced: something in it
+// stays. "" is nothing.
+func (pl *planner) holds(path string) (why string, err error) {
 	names, err := pl.root.list(path)
-	if err != nil {
-		return "", err
+	if cause := context.Cause(pl.ctx); cause != nil {
+		return "", cause
 	}
+	if err != nil {
+		return err.Error(), nil
+	}
+	slices.Sort(names)
 	for _, name := range names {
 		p := path + "/" + name
-		if slices.ContainsFunc(pl.moves, func(mv Move) bool { return mv.From == p }) {
-			continue // it will be elsewhere
+		if _, goes := pl.moves[p]; goes {
+			continue
 		}
-		w := pl.wants[p]
-		if w == nil || w.New != nil {
+		i, wanted := pl.byPath[p]
+		switch {
+		case !wanted || pl.wants[i].New != nil:
 			return fmt.Sprintf("it holds %q, which is to stay", p), nil
-		}
-		it := *pl.byPath[p]
-		if err := pl.judge(&it); err != nil {
-			return "", err
-		}
-		if it.Do != Delete {
-			return fmt.Sprintf("it holds %q: %s", p, it.Why), nil
-		}
-		if it.Now != nil && it.Now.Mode.IsDir() {
-			if why, err := pl.unknownBelow(p); why != "" || err != nil {
-				return why, err
-			}
+		case pl.items[i].Do != Delete:
+			return fmt.Sprintf("it holds %q: %s", p, pl.items[i].Why), nil
 		}
 	}
 	return "", nil
 }
 
-// dropParents leaves directories alone that were wanted for what they would
-// hold, where nothing is to be put into them.
-func (pl *planner) dropParents(plan *Plan) {
+// block leaves out what cannot be put where it belongs: something above it is
+// no directory, and stays.
+func (pl *planner) block() {
+	for i, by := range pl.blocked {
+		it := &pl.items[i]
+		if it.Do != Restore {
+			continue
+		}
+		if j, ok := pl.byPath[by.path]; !ok || pl.items[j].Do != Restore && pl.items[j].Do != Delete {
+			it.Do, it.Why, it.Dirty = Skipped, by.Error(), true
+		}
+	}
+}
+
+// settleParents leaves directories alone that are wanted for what they would
+// hold, where nothing is to be put into them. Others are made, whoever removed
+// them.
+func (pl *planner) settleParents() {
 	needed := make(map[string]bool)
-	for _, it := range plan.Items {
-		if it.Do == Restore && !it.Parent {
-			for up, _ := split(it.Path); up != ""; up, _ = split(up) {
+	for i := range pl.items {
+		if it := &pl.items[i]; it.Do == Restore && !it.Parent {
+			for up, _ := split(it.Path); up != "" && !needed[up]; up, _ = split(up) {
 				needed[up] = true
 			}
 		}
 	}
-	for i := range plan.Items {
-		if it := &plan.Items[i]; it.Parent && !needed[it.Path] {
+	for i := range pl.items {
+		switch it := &pl.items[i]; {
+		case it.Parent && !needed[it.Path]:
 			it.Do, it.Why, it.Dirty = Nothing, "", false
+		case it.Do == Skipped && it.Now == nil && it.New.Mode.IsDir() && needed[it.Path]:
+			it.Do, it.Why, it.Dirty = Restore, "", false
 		}
 	}
 }
 
-// below reports whether a path is a directory or in it, and returns the rest of
-// the path with its slash.
-func below(path, dir string) (rest string, ok bool) {
-	rest, ok = strings.CutPrefix(path, dir)
-	return rest, ok && (rest == "" || rest[0] == '/')
-}
-
-// findMoves finds directories that were moved, with what is not known of them,
-// and can be moved back.
-func (pl *planner) findMoves() error {
-	gone := make(map[string][]string) // paths of files that are to come back, by content
-	files := make(map[string]int)     // how many are to come back into a directory
-	made := make(map[string]int)      // how many were made in one
-	for _, path := range pl.sorted() {
-		w := pl.wants[path]
-		if !hasContent(w.New) || pl.byPath[path].Now != nil {
-			continue
-		}
-		key := key(w.New)
-		gone[key] = append(gone[key], path)
-		for up, _ := split(path); up != ""; up, _ = split(up) {
-			files[up]++
+// movedDirs finds directories that were moved: the names and the content of at
+// least half of the files of both agree.
+func (pl *planner) movedDirs() []Move {
+	type file struct {
+		name    string
+		kind    tree.Mode
+		content store.ID
+	}
+	fileOf := func(path string, e *tree.Entry) file {
+		_, name := split(path)
+		return file{name, e.Mode.Kind(), e.ID}
+	}
+	gone := make(map[file][]string) // paths of files that are to come back
+	files := make(map[string]int)   // how many are to come back into a directory
+	made := make(map[string]int)    // how many were made in one
+	for i := range pl.wants {
+		if w := &pl.wants[i]; hasContent(w.New) && pl.items[i].Now == nil {
+			f := fileOf(w.Path, w.New)
+			gone[f] = append(gone[f], w.Path)
+			countUp(files, w.Path)
 		}
 	}
 	votes := make(map[Move]int)
-	for _, path := range pl.sorted() {
-		w := pl.wants[path]
+	for i := range pl.wants {
+		w := &pl.wants[i]
 		if w.New != nil || !hasContent(w.Old) {
 			continue
 		}
-		for up, _ := split(path); up != ""; up, _ = split(up) {
-			made[up]++
-		}
-		_, name := split(path)
-		same := gone[key(w.Old)]
-		if len(same) > 16 { // it does not tell which of them it was
+		countUp(made, w.Path)
+		olds := gone[fileOf(w.Path, w.Old)]
+		if len(olds) > 16 { // it does not tell which of them it was
 			continue
 		}
-		for _, old := range same {
-			if _, oldName := split(old); oldName != name {
-				continue
-			}
-			if from, to, ok := pl.movedDir(path, old); ok {
-				votes[Move{from, to}]++
+		for _, old := range olds {
+			if from, to, ok := pl.movedDir(w.Path, old); ok {
+				votes[Move{From: from, To: to}]++
 			}
 		}
 	}
-	pairs := make([]Move, 0, len(votes))
-	for p, n := range votes {
-		if 2*n >= files[p.To] && 2*n >= made[p.From] {
-			pairs = append(pairs, p)
-		}
-	}
-	slices.SortFunc(pairs, func(a, b Move) int {
+	pairs := slices.SortedFunc(maps.Keys(votes), func(a, b Move) int {
 		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
 	})
-	var settled []Move // what is in them is not to be moved to somewhere else
-	for _, p := range pairs {
-		if slices.ContainsFunc(settled, func(m Move) bool { return overlap(m, p) }) {
-			continue
+	// What is in a pair, or holds one, is in no other.
+	taken, above := make(map[string]bool), make(map[string]bool)
+	isFree := func(dir string) bool {
+		if above[dir] {
+			return false
 		}
-		settled = append(settled, p)
-		why, err := pl.unmovable(p)
-		if err != nil {
-			return err
-		}
-		if why == "" {
-			pl.move(p)
-			continue
-		}
-		repository, err := pl.repositoryBelow(p.From)
-		if err != nil {
-			return err
-		}
-		if repository == "" {
-			continue // file by file, then
-		}
-		for path, it := range pl.byPath {
-			_, a := below(path, p.From)
-			_, b := below(path, p.To)
-			if a || b {
-				it.Do, it.Why = Failed, fmt.Sprintf("%q cannot be moved back to %q, for %s; and it holds the repository %q", p.From, p.To, why, repository)
+		for ; dir != ""; dir, _ = split(dir) {
+			if taken[dir] {
+				return false
 			}
 		}
+		return true
 	}
-	return nil
-}
-
-// move decides that a directory is moved back. What was made in it goes then
-// from where it will be.
-func (pl *planner) move(mv Move) {
-	pl.moves = append(pl.moves, mv)
-	for _, path := range pl.sorted() {
-		rest, in := below(path, mv.From)
-		if to := mv.To + rest; in && pl.wants[to] == nil {
-			pl.wants[to] = &Want{Path: to, Created: true}
-			pl.byPath[to] = &Item{Path: to}
+	return slices.DeleteFunc(pairs, func(p Move) bool {
+		_, in := tree.Below(p.To, p.From)
+		if in || 2*votes[p] < files[p.To] || 2*votes[p] < made[p.From] || !isFree(p.From) || !isFree(p.To) {
+			return true
 		}
-	}
-}
-
-// sorted returns the paths that are wanted to be something.
-func (pl *planner) sorted() []string {
-	paths := make([]string, 0, len(pl.wants))
-	for p := range pl.wants {
-		paths = append(paths, p)
-	}
-	slices.SortFunc(paths, comparePaths)
-	return paths
-}
-
-func key(e *tree.Entry) string { return fmt.Sprint(e.Mode.Kind(), e.ID) }
-
-func overlap(a, b Move) bool {
-	for _, p := range []string{a.From, a.To} {
-		for _, q := range []string{b.From, b.To} {
-			_, in := below(p, q)
-			_, holds := below(q, p)
-			if in || holds {
-				return true
+		for _, dir := range []string{p.From, p.To} {
+			taken[dir] = true
+			for up, _ := split(dir); up != ""; up, _ = split(up) {
+				above[up] = true
 			}
 		}
+		return false
+	})
+}
+
+// countUp counts a file in all directories above it.
+func countUp(counts map[string]int, path string) {
+	for up, _ := split(path); up != ""; up, _ = split(up) {
+		counts[up]++
 	}
-	return false
 }
 
 // movedDir returns the directories of a move that would have taken a file from
@@ -472,108 +470,64 @@ func (pl *planner) movedDir(path, old string) (from, to string, ok bool) {
 
 // isMade reports whether a directory is to go with what made it.
 func (pl *planner) isMade(path string) bool {
-	w := pl.wants[path]
-	return w != nil && w.New == nil && w.Created && w.Old != nil && w.Old.Mode.IsDir()
+	i, ok := pl.byPath[path]
+	if !ok {
+		return false
+	}
+	w := &pl.wants[i]
+	return w.New == nil && w.Created && w.Old != nil && w.Old.Mode.IsDir()
 }
 
 // isGone reports whether a directory is to come back.
 func (pl *planner) isGone(path string) bool {
-	w := pl.wants[path]
-	return w != nil && w.New != nil && w.New.Mode.IsDir() && pl.byPath[path].Now == nil
+	i, ok := pl.byPath[path]
+	return ok && pl.items[i].Now == nil && pl.wants[i].New != nil && pl.wants[i].New.Mode.IsDir()
 }
 
-// unmovable returns why a directory cannot be moved back whole: its place is
-// taken, or something in it is not as it was left. "" is nothing.
-func (pl *planner) unmovable(mv Move) (why string, err error) {
-	if _, in := below(mv.To, mv.From); in {
-		return "it is in its own way", nil
+// carry finds out what goes along with directories that were moved.
+func (pl *planner) carry(pairs []Move, loose iter.Seq2[string, error]) error {
+	pl.moves = maps.Clone(pl.known)
+	if len(pairs) == 0 || loose == nil {
+		return nil
 	}
-	up, _ := split(mv.To)
-	_, err = pl.root.enter(up)
-	var notDir *notDirError
-	switch {
-	case errors.As(err, &notDir):
-		return err.Error(), nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", err
+	to := make(map[string]string)
+	for _, p := range pairs {
+		to[p.From] = p.To
 	}
-	above, _ := split(mv.From)
-	var devices [3]uint64
-	for i, dir := range []string{mv.From, above, up} {
-		if devices[i], err = pl.device(dir); err != nil {
-			return "", err
-		}
-	}
-	if devices[0] != devices[1] || devices[0] != devices[2] {
-		return "another file system", nil
-	}
-	for path, w := range pl.wants {
-		if _, in := below(path, mv.From); !in {
-			continue
-		}
-		switch it := pl.byPath[path]; {
-		case it.Do == Failed:
-			return it.Why, nil
-		case w.Doubt != "":
-			return w.Doubt, nil
-		case w.Keep != "":
-			return w.Keep, nil
-		case w.New != nil:
-			return fmt.Sprintf("%q is to stay there", path), nil
-		case !w.Created && it.Now != nil:
-			return fmt.Sprintf("%q was not made by what is taken back", path), nil
-		case !same(it.Now, w.Old):
-			return fmt.Sprintf("%q: %s", path, describe(w.Old, it.Now)), nil
-		}
-	}
-	return "", nil
-}
-
-// device returns on which device a directory is, or the nearest one above it
-// that is there.
-func (pl *planner) device(path string) (uint64, error) {
-	for {
-		dir, err := pl.root.enter(path)
-		if err == nil {
-			var st vfs.Stat
-			err = dir.Stat(&st)
-			return st.Dev, err
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return 0, err
-		}
-		path, _ = split(path)
-	}
-}
-
-// repositoryBelow returns a git repository in a directory, "" if there is none.
-func (pl *planner) repositoryBelow(dir string) (string, error) {
-	names, err := pl.root.list(dir)
-	var notDir *notDirError
-	if errors.As(err, &notDir) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	if slices.Contains(names, ".git") {
-		return dir, nil
-	}
-	for _, name := range names {
-		d, err := pl.root.enter(dir)
+	for path, err := range loose {
 		if err != nil {
-			return "", err
+			return err
 		}
-		var st vfs.Stat
-		if err := d.Lstat(name, &st); err != nil {
-			return "", err
-		}
-		if st.Kind != vfs.Directory {
-			continue
-		}
-		if found, err := pl.repositoryBelow(dir + "/" + name); found != "" || err != nil {
-			return found, err
+		for dir, _ := split(path); dir != ""; dir, _ = split(dir) {
+			if to[dir] == "" {
+				continue
+			}
+			if err := pl.addMove(Move{From: path, To: to[dir] + path[len(dir):]}); err != nil {
+				return err
+			}
+			break
 		}
 	}
-	return "", nil
+	return nil
+}
+
+// addMove adds a move to the plan if it can be done: what is to be moved is
+// there and its place is free, and nothing else is wanted of either.
+func (pl *planner) addMove(mv Move) error {
+	if _, wanted := pl.byPath[mv.From]; wanted {
+		return nil
+	}
+	if _, wanted := pl.byPath[mv.To]; wanted {
+		return nil
+	}
+	from, err := pl.root.inode(mv.From)
+	if err != nil || from == 0 || mv.Inode != 0 && mv.Inode != from {
+		return err
+	}
+	if to, err := pl.root.inode(mv.To); err != nil || to != 0 {
+		return err
+	}
+	mv.Inode = from
+	pl.moves[mv.From] = mv
+	return nil
 }

@@ -2,6 +2,7 @@ package rollback
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -117,12 +118,12 @@ func TestMoved(t *testing.T) {
 		to    string // where it was moved
 		edit  world  // what else the turn did there
 		user  world  // what the user did then
-		fails bool
+		stays bool   // what is not known
 	}{
 		"moved":            {to: "vendor"},
 		"moved deeper":     {to: "third/party/lib"},
 		"moved and edited": {to: "vendor", edit: world{"a": "file 644 edited", "new": "file 644 new"}},
-		"edited by user":   {to: "vendor", user: world{"a": "file 644 user"}, fails: true},
+		"edited by user":   {to: "vendor", user: world{"a": "file 644 user"}, stays: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -148,25 +149,23 @@ func TestMoved(t *testing.T) {
 				}
 			}
 			disk.write(t, b.dir)
-			p := b.plan(b.wants(after, before), Skip)
+			p := b.plan(b.wants(after, before), Skip, c.to+"/ignored", c.to+"/sub/repo", c.to+"/gone")
+			preview := outcome(p)
 			b.apply(p)
-			if c.fails {
-				b.expect(disk)
-				if p.Count(Failed) == 0 {
-					t.Error("nothing has failed")
-				}
-				return
-			}
-			want := make(world)
-			for p, what := range before {
-				want[p] = what
-			}
+			want := maps.Clone(before)
 			for p, what := range unknown {
-				want["lib/"+p] = what
+				if c.stays {
+					want[c.to+"/"+p] = what
+				} else {
+					want["lib/"+p] = what
+				}
+			}
+			if c.stays {
+				want[c.to], want[c.to+"/a"], want[c.to+"/sub"] = "dir 755", "file 644 user", "dir 755"
 			}
 			b.expect(want)
-			if len(p.Moves) != 1 {
-				t.Errorf("moves: %v", p.Moves)
+			if d := cmp.Diff(preview, outcome(p)); d != "" || len(p.Moves) != 2 && !c.stays {
+				t.Errorf("moves %v, (-plan +done):\n%s", p.Moves, d)
 			}
 		})
 	}
@@ -317,8 +316,7 @@ func TestMovedAlike(t *testing.T) {
 	}
 	disk["vendor/p0/m.py"] = "file 644 user"
 	disk.write(t, b.dir)
-	p := b.plan(b.wants(left, wanted), Skip)
-	b.apply(p)
+	b.apply(b.plan(b.wants(left, wanted), Skip, "vendor/p0/.env", "vendor/p1/.env", "vendor/p2/.env"))
 	for path, what := range readWorld(t, b.dir) {
 		if strings.HasSuffix(path, ".env") && what != disk[path] && !strings.HasSuffix(path, strings.TrimPrefix(what, "file 600 secret of ")+"/.env") {
 			t.Errorf("%s holds the %s", path, what)
@@ -330,7 +328,7 @@ func TestMovedAlike(t *testing.T) {
 	wanted = world{"old": "dir 755", "old/LICENSE": "file 644 MIT", "old/index": "file 644 x"}
 	left.write(t, b.dir)
 	world{"fresh/.env": "file 600 secret"}.add(t, b.dir)
-	p = b.plan(b.wants(left, wanted), Skip)
+	p := b.plan(b.wants(left, wanted), Skip, "fresh/.env")
 	b.apply(p)
 	if got := readWorld(t, b.dir); got["fresh/.env"] == "" || len(p.Moves) > 0 {
 		t.Errorf("moves %v, %v", p.Moves, got)

@@ -26,15 +26,26 @@ func oldName(id, path string) string {
 	return prefix(id) + store.Hash(store.Blob, []byte(path)).Short() + ".old"
 }
 
+// ErrAside: somebody else's content, or a name of a restore, lies beside a path
+// and was left alone.
+var ErrAside = errors.New("left beside its path")
+
 // Sweep puts a directory in order in which a restore was cut off by a crash or
 // an error: with the same wants and the same id as that had, files that lie
 // beside their paths go, or go back to where they were. After it NewPlan finds
-// each path as it was or as it is wanted.
+// each path as it was or as it is wanted. An error matches [ErrAside] if nothing
+// else went wrong.
 func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
 	s := &sweeper{ctx, root, id, tree.NewOverlay(nil)}
 	var errs []error
 	for _, w := range wants {
 		errs = append(errs, s.path(w.Path, w.Old, w.New))
+	}
+	// An error of the disk is told alone, so that it does not pass for the other.
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, ErrAside) {
+			return fmt.Errorf("clear up after a restore: %w", err)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("clear up after a restore: %w", err)
@@ -55,9 +66,10 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 	up, name := split(path)
 	for at := up; ; at, _ = split(at) { // new content may lie further up
 		dir, err := s.root.enter(at)
-		var notDir *notDirError
 		switch {
-		case errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir) || errors.Is(err, fs.ErrPermission): // nothing was put there
+		case isGone(err): // nothing was put there
+		case errors.Is(err, fs.ErrPermission):
+			return fmt.Errorf("%q: what may be %w: %w", path, ErrAside, err)
 		case err != nil:
 			return err
 		default:
@@ -88,18 +100,18 @@ func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) er
 	switch {
 	case err != nil:
 		return err
-	case same(aside, new), same(aside, old) && now != nil: // the store has both
-		return errors.Join(dir.Remove(asideName), dir.Sync())
 	case now == nil:
 		return errors.Join(renameFree(dir, asideName, dir, name), dir.Sync())
+	case same(aside, new), same(aside, old): // the store has both
+		return errors.Join(dir.Remove(asideName), dir.Sync())
 	case same(now, new):
 		if err := dir.Rename(asideName, dir, name, vfs.Exchange); err != nil {
 			return err
 		}
 		if out, err := entryIn(s.ctx, dir, asideName, s.hash); err != nil || !same(out, new) {
-			return errors.Join(err, fmt.Errorf("%q: another version of it lies beside it in %q", path, asideName))
+			return errors.Join(err, fmt.Errorf("%q: another version is %w in %q", path, ErrAside, asideName))
 		}
 		return errors.Join(dir.Remove(asideName), dir.Sync())
 	}
-	return fmt.Errorf("%q: what it held lies beside it in %q", path, asideName)
+	return fmt.Errorf("%q: what it held is %w in %q", path, ErrAside, asideName)
 }

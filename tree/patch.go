@@ -24,7 +24,7 @@ type Edit struct {
 // a file. A zero root stands for an empty directory.
 func Patch(ctx context.Context, g Getter, p Putter, root store.ID, edits []Edit) (store.ID, error) {
 	edits = slices.Clone(edits)
-	slices.SortFunc(edits, func(a, b Edit) int { return comparePaths(a.Path, b.Path) })
+	slices.SortFunc(edits, func(a, b Edit) int { return ComparePaths(a.Path, b.Path) })
 	for i := range edits {
 		if i > 0 && edits[i-1].Path == edits[i].Path {
 			return store.ID{}, fmt.Errorf("patch tree: %q: edited twice", edits[i].Path)
@@ -37,9 +37,9 @@ func Patch(ctx context.Context, g Getter, p Putter, root store.ID, edits []Edit)
 	return id, nil
 }
 
-// comparePaths orders paths name by name, so that a directory comes right
+// ComparePaths orders paths name by name, so that a directory comes right
 // before what is in it.
-func comparePaths(a, b string) int {
+func ComparePaths(a, b string) int {
 	for {
 		nameA, restA, inA := strings.Cut(a, "/")
 		nameB, restB, inB := strings.Cut(b, "/")
@@ -55,6 +55,13 @@ func comparePaths(a, b string) int {
 		}
 		a, b = restA, restB
 	}
+}
+
+// Below reports whether a path is a directory or in it, and returns the rest of
+// the path with its slash.
+func Below(path, dir string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(path, dir)
+	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
 type patcher struct {

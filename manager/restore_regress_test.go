@@ -1,0 +1,213 @@
+package manager
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/rollback"
+)
+
+// crash makes a restore to the start die at a directory operation, and reports
+// whether it got so far that it could not be changed back.
+func (b *bench) crash(at int64) bool {
+	b.Helper()
+	m, err := Open(b.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer m.Close()
+	b.breakDir(m, at)
+	_, err = m.RestoreFiles(b.Context(), &RestoreOptions{Target: "start"})
+	return err != nil && strings.Contains(err.Error(), "could not be changed back")
+}
+
+// breakDir lets the directory's operations fail from one on.
+func (b *bench) breakDir(m *FileSnapshotManager, at int64) {
+	fault := &vfs.Fault{At: at, Sticky: true, Err: syscall.EIO}
+	m.openDir = func(path string) (vfs.Dir, error) {
+		d, err := vfs.OpenDir(path)
+		if err != nil {
+			return nil, err
+		}
+		return vfs.WithFaultDir(d, fault), nil
+	}
+}
+
+// A restore that went back to before a directory was moved is cut off, and what
+// goes on is cut off as well: it ends old or new, and nothing is lost.
+func TestCutOffTwice(t *testing.T) {
+	cuts := 0
+	for at := int64(0); at < 160; at += 1 + at%3 {
+		for again := int64(0); again < 60; again += 7 {
+			b := &bench{T: t, dir: t.TempDir(), stores: t.TempDir()}
+			m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Mkdir(filepath.Join(b.dir, ".git"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			b.write(".git/HEAD", "ref: refs/heads/main\n")
+			b.write(".gitignore", "cache/\n")
+			b.write("old/a", "aaa")
+			b.write("old/b", "bbb")
+			b.write("old/cache/x", "ignored")
+			if err := os.Chmod(filepath.Join(b.dir, "old"), 0o555); err != nil {
+				t.Fatal(err)
+			}
+			b.initialize(m)
+			before := readWorld(t, b.dir)
+			b.turn(m, func() {
+				if err := os.Rename(filepath.Join(b.dir, "old"), filepath.Join(b.dir, "new")); err != nil {
+					t.Fatal(err)
+				}
+				b.write("new/a", "edited")
+			})
+			after := readWorld(t, b.dir)
+			m.Close()
+			if !b.crash(at) {
+				break
+			}
+			cuts++
+			abort := again%2 == 0
+			if m, err = Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"}); err != nil {
+				t.Fatal(err)
+			}
+			b.breakDir(m, again)
+			_, first := m.FinishRestore(t.Context(), abort)
+			m.openDir = vfs.OpenDir
+			if first != nil {
+				if _, err := m.FinishRestore(t.Context(), !abort); err != nil {
+					t.Fatal(err)
+				}
+				abort = !abort
+			}
+			want := before
+			if abort {
+				want = after
+			}
+			if d := cmp.Diff(want, readWorld(t, b.dir), cmp.AllowUnexported(node{})); d != "" {
+				t.Fatalf("cut off at %d and %d (%v), abort %v (-want +got):\n%s", at, again, first, abort, d)
+			}
+			m.Close()
+			if first == nil {
+				break
+			}
+		}
+	}
+	if cuts == 0 {
+		t.Error("nothing was cut off")
+	}
+}
+
+// What the user has done since a restore was cut off is theirs.
+func TestFinishLeavesUsersFiles(t *testing.T) {
+	for at := int64(0); at < 160; at += 4 {
+		for _, abort := range []bool{false, true} {
+			b := &bench{T: t, dir: t.TempDir(), stores: t.TempDir()}
+			m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.write("old/a", "aaa")
+			b.write("old/b", "bbb")
+			b.initialize(m)
+			b.turn(m, func() {
+				if err := os.Rename(filepath.Join(b.dir, "old"), filepath.Join(b.dir, "new")); err != nil {
+					t.Fatal(err)
+				}
+			})
+			m.Close()
+			if !b.crash(at) {
+				continue
+			}
+			b.remove("new")
+			b.remove("old")
+			b.write("old/mine", "user's")
+			if err := os.Symlink("elsewhere", filepath.Join(b.dir, "new")); err != nil {
+				t.Fatal(err)
+			}
+			m = b.open("s")
+			if _, err := m.FinishRestore(t.Context(), abort); err != nil {
+				t.Fatal(err)
+			}
+			got := readWorld(t, b.dir)
+			if got["old/mine"].content != "user's" || got["new"].content != "elsewhere" {
+				t.Errorf("at %d, abort %v: %v", at, abort, got)
+			}
+		}
+	}
+}
+
+// An undo of which something failed is still to be done.
+func TestUndoFailed(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "old")
+	b.write("b", "old")
+	b.initialize(m)
+	b.turn(m, func() {
+		b.write("a", "agent")
+		b.write("b", "agent")
+	})
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.remove("a")
+	if err := syscall.Mkfifo(filepath.Join(b.dir, "a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := m.Undo(t.Context(), nil)
+	if err != nil || !cmp.Equal(r.Failed, []string{"a"}) || !cmp.Equal(r.Restored, []string{"b"}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	b.remove("a")
+	b.write("a", "old")
+	b.undo(m)
+	b.expectFiles(files{"a": "agent", "b": "agent"})
+}
+
+// What a restore left is still left after another one was done and undone.
+func TestLeftAfterUndo(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "1")
+	b.write("b", "1")
+	b.initialize(m)
+	b.turn(m, func() {
+		b.write("a", "2")
+		b.write("b", "2")
+	})
+	b.write("a", "user")
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{"a": "user", "b": "1"})
+	b.write("c", "1")
+	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"c"}})
+	b.restore(m, &RestoreOptions{Target: "start", Exact: true})
+	b.expectFiles(files{"a": "1", "b": "1"})
+	b.undo(m)
+	b.expectFiles(files{"a": "user", "b": "1", "c": "1"})
+	b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Overwrite})
+	b.expectFiles(files{"a": "1", "b": "1", "c": "1"})
+}
+
+// A file that was there, and ignored, when a turn let it be captured is not one
+// that the turn made.
+func TestRestoreKeepsWhatRulesHid(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write(".gitignore", "dir/\n")
+	b.write("f", "1")
+	b.initialize(m)
+	b.write("dir/secret", "user's") // which changes only what is left out
+	b.turn(m, func() {
+		b.write(".gitignore", "")
+		b.write("f", "2")
+	})
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{".gitignore": "dir/\n", "f": "1", "dir/secret": "user's"})
+}
