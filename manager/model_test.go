@@ -93,7 +93,7 @@ func (w world) shown(p string) bool {
 }
 
 // net tells what two copies say of a path.
-func net(old, new world, p string) string {
+func netChange(old, new world, p string) string {
 	a, inOld := old[p]
 	b, inNew := new[p]
 	if inOld && inNew && a.mode.IsDir() == b.mode.IsDir() {
@@ -423,7 +423,7 @@ func (md *model) changes(s *modelSession) map[string]modelChange {
 	mixed := make(map[string]bool)
 	for _, pc := range pieces {
 		for _, p := range paths(pc.from, pc.to) {
-			if net(pc.from, pc.to, p) == "none" {
+			if netChange(pc.from, pc.to, p) == "none" {
 				continue
 			}
 			owner := OwnTurn
@@ -438,7 +438,7 @@ func (md *model) changes(s *modelSession) map[string]modelChange {
 			}
 			if first[p] == nil {
 				first[p], owners[p] = pc.from, owner
-			} else if mixed[p] = mixed[p] || net(last[p], pc.from, p) != "none"; owner == Contested || owners[p] != Contested && owner == Claimed {
+			} else if mixed[p] = mixed[p] || netChange(last[p], pc.from, p) != "none"; owner == Contested || owners[p] != Contested && owner == Claimed {
 				owners[p] = owner
 			}
 			last[p] = pc.to
@@ -446,7 +446,7 @@ func (md *model) changes(s *modelSession) map[string]modelChange {
 	}
 	changes := make(map[string]modelChange)
 	for p, owner := range owners {
-		status := net(first[p], last[p], p)
+		status := netChange(first[p], last[p], p)
 		if status == "none" && mixed[p] {
 			status = "modified"
 		}
@@ -572,7 +572,7 @@ func (md *model) verify(s *modelSession) {
 					if c.owner == Contested || row.Owner == OwnTurn {
 						row.Owner = c.owner
 					}
-					row.NetStatus = net(from.state, to.state, p)
+					row.NetStatus = netChange(from.state, to.state, p)
 					want[p] = row
 				}
 			}

@@ -210,10 +210,10 @@ func testPiSession(t *testing.T, name string) {
 			for _, id := range slices.Concat(from.path[common:], to.path[common:]) {
 				before, after := worlds[*steps[id].BaselineTreeHash], states[id]
 				for _, p := range paths(before, after) {
-					if net(before, after, p) == "none" {
+					if netChange(before, after, p) == "none" {
 						continue
 					}
-					if status := net(from.state, to.state, p); status != "none" {
+					if status := netChange(from.state, to.state, p); status != "none" {
 						want[p] = status
 					}
 				}

@@ -140,6 +140,15 @@ func (m *FileSnapshotManager) recover(ctx context.Context, o *look, forward bool
 	return plan, nil
 }
 
+// IsCutOff reports whether a restore was cut off in the directory: files may be
+// half of each state. See [FileSnapshotManager.FinishRestore].
+func (m *FileSnapshotManager) IsCutOff(ctx context.Context) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, err := m.newest(ctx, store.AnySession)
+	return last != nil && last.Kind == kindIntent, err
+}
+
 // FinishRestore brings a restore to its end that was cut off in the directory,
 // by a crash or an error: forward to what was wanted or, with abort, back to
 // what was before. Whoever records a turn does the former by itself. The error

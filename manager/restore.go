@@ -85,6 +85,9 @@ var (
 	// ErrHeadChanged: the user's repository has another commit checked out
 	// than at the target.
 	ErrHeadChanged = errors.New("another commit is checked out since")
+	// ErrCutOff: a restore was cut off in the directory, and a preview does not
+	// bring it to its end.
+	ErrCutOff = errors.New("a restore was cut off")
 	// ErrNothing: there is nothing to undo, or to redo.
 	ErrNothing = errors.New("nothing to take back")
 )
@@ -95,7 +98,7 @@ var (
 // session has changed are not touched.
 //
 // Errors are those of [FileSnapshotManager.Resolve], [ErrTurnOpen] while a turn
-// is open in the directory, [ErrHeadChanged], and those of reading and writing.
+// is open in the directory, [ErrHeadChanged], [ErrCutOff], and those of reading and writing.
 // After one of writing the files that were changed have been changed back, as
 // far as that could be done; the error says if not. An error of Append is
 // returned together with a result.
@@ -252,7 +255,7 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 			return err
 		}
 		if x.preview && o.last != nil && o.last.Kind == kindIntent {
-			return errors.New("a restore was cut off: bring it to its end first")
+			return ErrCutOff
 		}
 		if _, err := m.recover(ctx, o, true); err != nil {
 			return err

@@ -40,6 +40,9 @@ type rmRestore struct {
 	changes  map[string][2]string // from, to
 	from, to *rmStep
 	order    int
+
+	left     map[string]bool // by the one before it, of the same place
+	leftFrom *rmStep
 }
 
 // A restoreModel runs random restores against a manager and plain rules over
@@ -61,6 +64,7 @@ type restoreModel struct {
 	crashes  int
 
 	dirty    []string        // of the restore that was tried
+	named    string          // the path that it was about; "": it was about all
 	left     map[string]bool // what the newest restore by turns did not get done
 	leftFrom *rmStep         // where the files stood before
 	leftAt   *rmStep         // and after
@@ -345,6 +349,7 @@ func (rm *restoreModel) restoreRandom() {
 	var wants map[string]rmWant
 	to := target
 	policy := opts.OnDirty
+	rm.named = ""
 	switch rm.rng.IntN(4) {
 	case 0: // named
 		p := rmNames[rm.rng.IntN(len(rmNames))]
@@ -353,7 +358,7 @@ func (rm *restoreModel) restoreRandom() {
 			return
 		}
 		wants = map[string]rmWant{p: {new: world[p], old: rm.expected(p)}}
-		to = rm.at
+		to, rm.named = rm.at, p
 	case 1:
 		opts.Exact = true
 		wants = make(map[string]rmWant)
@@ -400,6 +405,7 @@ func (rm *restoreModel) navigate() {
 		rm.leaf, rm.left = target, nil
 		return
 	}
+	rm.named = ""
 	wants := rm.wants(target)
 	rm.addLeft(wants, target)
 	rm.try("navigate to "+entry, wants, rollback.Skip, rm.look(), func() (*RestoreResult, error) {
@@ -434,8 +440,16 @@ func (rm *restoreModel) done(changes map[string][2]string, to *rmStep) {
 	if len(rm.left) > 0 && rm.leftAt == rm.at {
 		from = rm.leftFrom
 	}
+	left := make(map[string]bool)
+	if rm.named != "" && rm.leftAt == rm.at {
+		left = maps.Clone(rm.left)
+		delete(left, rm.named)
+	}
 	r := rm.record(changes, to)
-	rm.left, rm.leftFrom, rm.leftAt = make(map[string]bool), from, rm.at
+	if left == nil {
+		left = make(map[string]bool)
+	}
+	rm.left, rm.leftFrom, rm.leftAt = left, from, rm.at
 	for _, p := range rm.dirty {
 		rm.left[p] = true
 	}
@@ -446,6 +460,9 @@ func (rm *restoreModel) done(changes map[string][2]string, to *rmStep) {
 func (rm *restoreModel) record(changes map[string][2]string, to *rmStep) *rmRestore {
 	rm.order++
 	r := &rmRestore{changes: changes, from: rm.at, to: to, order: rm.order}
+	if rm.leftAt == rm.at {
+		r.left, r.leftFrom = rm.left, rm.leftFrom
+	}
 	rm.restores = append(rm.restores, r)
 	rm.at, rm.leaf, rm.left = to, to, nil
 	return r
@@ -485,6 +502,7 @@ func (rm *restoreModel) takeBack(undo bool) {
 			}
 		}
 		r := rm.record(changes, x.from)
+		rm.left, rm.leftFrom, rm.leftAt = maps.Clone(x.left), x.leftFrom, rm.at
 		if len(rm.dirty) == 0 {
 			*list = (*list)[:len(*list)-1]
 		}

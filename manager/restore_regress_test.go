@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -158,13 +159,15 @@ func TestUndoFailed(t *testing.T) {
 	})
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.remove("a")
-	if err := syscall.Mkfifo(filepath.Join(b.dir, "a"), 0o644); err != nil {
+	socket, err := net.Listen("unix", filepath.Join(b.dir, "a"))
+	if err != nil {
 		t.Fatal(err)
 	}
 	r, err := m.Undo(t.Context(), nil)
 	if err != nil || !cmp.Equal(r.Failed, []string{"a"}) || !cmp.Equal(r.Restored, []string{"b"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
+	socket.Close()
 	b.remove("a")
 	b.write("a", "old")
 	b.undo(m)

@@ -411,6 +411,9 @@ func (a *applier) restoreDir(i int) error {
 	if err != nil {
 		return err
 	}
+	if perm, opened := a.opened[it.Path]; opened && now != nil && now.Mode.IsDir() {
+		now.Mode = tree.ModeDir | tree.Mode(perm) // as it was
+	}
 	if isDir := now != nil && now.Mode.IsDir(); !same(now, it.Now) && !a.made[it.Path] {
 		if it.Parent && isDir { // somebody else has made it: that will do
 			it.Do = Nothing

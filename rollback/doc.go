@@ -12,8 +12,10 @@
 //
 // A file is replaced in one step and is then looked at once more: if it was not
 // what the plan found, it goes back. A process that is killed leaves each file
-// old or new, and files named .boo-… beside them, which [Sweep] puts in order. Nothing is written through a symbolic link.
+// old or new, and files named .boo-… beside them, which [Sweep] puts in order.
+// Nothing is written through a symbolic link.
 //
-// A plan that has moved directories does that first. What it deletes goes last,
-// but for what is in a directory that becomes a file.
+// What a plan deletes goes last, but for what is in a directory that becomes a
+// file. A directory that was moved is restored like others; what is not known
+// of it, since it was never captured, is moved along.
 package rollback

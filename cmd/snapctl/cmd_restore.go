@@ -118,8 +118,12 @@ func (a *app) navigateCommand() *cobra.Command {
 
 // restoring opens the store to restore, and settles on the session.
 func (a *app) restoring(ctx context.Context) (*place, error) {
-	p, err := a.openToWrite(ctx, false, manager.Options{}.Limits)
+	p, err := a.openToRead(ctx) // which makes no store
 	if err != nil {
+		return nil, err
+	}
+	p.close()
+	if p, err = a.openToWrite(ctx, false, manager.Options{}.Limits); err != nil {
 		return nil, err
 	}
 	if err := p.chooseSessionToWrite(ctx); err != nil {
@@ -220,14 +224,18 @@ func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) 
 			return err
 		}
 		if n := len(preview.Deleted); n > 0 || preview.HeadChanged {
-			a.printItems(preview, true)
+			a.printItems(preview, func(rollback.Item) bool { return true })
+			question := "go on?"
+			if n > 0 {
+				question = "go on and delete " + count(n, "file") + "?"
+			}
 			if preview.HeadChanged {
 				a.note("another commit is checked out than at the time")
 			}
-			if !a.ask("go on and delete %s?", count(n, "file")) {
+			if !a.ask("%s", question) {
 				return refuse("", "nothing was changed")
 			}
-			f.yes = true
+			f.yes = preview.HeadChanged
 		}
 	}
 	r, err := run(f.dryRun)
@@ -246,8 +254,12 @@ func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) 
 }
 
 func (a *app) finishRestore(ctx context.Context, abort bool) error {
-	p, err := a.open(ctx, &manager.Options{})
+	p, err := a.openToRead(ctx) // which makes no store
 	if err != nil {
+		return err
+	}
+	p.close()
+	if p, err = a.openToWrite(ctx, false, manager.Options{}.Limits); err != nil {
 		return err
 	}
 	defer p.close()
@@ -285,14 +297,30 @@ var actionColours = map[rollback.Action]string{
 	rollback.Restore: green, rollback.Delete: red, rollback.Skipped: yellow, rollback.Kept: yellow, rollback.Failed: red,
 }
 
-// printItems prints a line for each path.
-func (a *app) printItems(r *manager.RestoreResult, preview bool) {
+// isProblem reports whether an item is one that exit code 3 stands for.
+func isProblem(it rollback.Item) bool { return it.Do != rollback.Restore && it.Do != rollback.Delete }
+
+// printItems prints a line for each path that is to be shown, and for what was
+// moved along.
+func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool) {
 	for _, mv := range r.Moves {
-		fmt.Fprintf(a.out, "moved back %s to %s\n", patch.Quote(mv.From), patch.Quote(mv.To))
+		from, to := patch.Quote(mv.From), patch.Quote(mv.To)
+		switch {
+		case mv.Why != "":
+			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(red, "failed"), from, to, mv.Why)
+		case a.flags.quiet:
+		case r.Preview:
+			fmt.Fprintf(a.out, "would move %s to %s\n", from, to)
+		default:
+			fmt.Fprintf(a.out, "moved %s to %s\n", from, to)
+		}
 	}
 	for _, it := range r.Items {
+		if !show(it) {
+			continue
+		}
 		word := words[it.Do][0]
-		if preview {
+		if r.Preview {
 			word = words[it.Do][1]
 		}
 		var mode tree.Mode
@@ -318,8 +346,8 @@ func (a *app) printRestore(r *manager.RestoreResult, back string) error {
 		if err := a.printJSON(r); err != nil {
 			return err
 		}
-	} else if !a.flags.quiet {
-		a.printItems(r, r.Preview)
+	} else {
+		a.printItems(r, func(it rollback.Item) bool { return !a.flags.quiet || isProblem(it) })
 		if err := a.out.Flush(); err != nil {
 			return err
 		}

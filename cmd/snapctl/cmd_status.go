@@ -42,6 +42,7 @@ type statusAnswer struct {
 	Diff             *manager.Diff `json:"diff"` // null: nothing changed
 	Session          string        `json:"session"`
 	TurnOpen         bool          `json:"turnOpen"`
+	RestoreCutOff    bool          `json:"restoreCutOff"`
 	NotCaptured      reasonCounts  `json:"notCaptured"`
 }
 
@@ -81,7 +82,11 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 			a.printStatus(&c, f.nul)
 		}
 	}
-	if err := p.endStatus(ctx, &r, disk.Tree, list, left); err != nil {
+	cutOff, err := p.m.IsCutOff(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.endStatus(ctx, &r, disk.Tree, list, left, cutOff); err != nil {
 		return err
 	}
 	switch {
@@ -102,7 +107,7 @@ func (a *app) printStatus(c *tree.Difference, nul bool) {
 	fmt.Fprintf(a.out, "%s %s\n", a.paint(statusColours[c.Status], string(c.Status)), shown(c.Path, c.Mode()))
 }
 
-func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *manager.Diff, left *leftOut) error {
+func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *manager.Diff, left *leftOut, cutOff bool) error {
 	a := p.app
 	open, err := p.m.OpenTurns()
 	if err != nil {
@@ -110,7 +115,7 @@ func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *mana
 	}
 	if a.flags.json {
 		j := &statusAnswer{SnapshotTreeHash: r.State.Tree, EntryID: orNull(r.EntryID), DiskTreeHash: disk, Session: p.m.Session(),
-			TurnOpen: slices.Contains(open, p.m.Session()), NotCaptured: left.counts}
+			TurnOpen: slices.Contains(open, p.m.Session()), RestoreCutOff: cutOff, NotCaptured: left.counts}
 		if list.Len() > 0 {
 			j.Diff = list
 		}
@@ -130,6 +135,9 @@ func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *mana
 		for _, session := range open {
 			a.note("a turn of session %s is open", session)
 		}
+	}
+	if cutOff {
+		fmt.Fprintf(a.stderr, "warning: %v; %s\n", manager.ErrCutOff, hintCutOff)
 	}
 	left.warn(a)
 	return nil

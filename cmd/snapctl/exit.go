@@ -25,6 +25,8 @@ const (
 	exitInterrupted = 130 // as a shell has it for SIGINT
 )
 
+const hintCutOff = "'snapctl restore --continue' brings it to its end, --abort takes it back"
+
 const hintCheck = "'snapctl check' lists all that is damaged"
 
 // A failure is an error together with what the user is to make of it.
@@ -92,6 +94,10 @@ func explain(err error) *failure {
 		return &failure{exitRefused, err, "wait for the turn to end, or name another session with --session ID"}
 	case errors.Is(err, manager.ErrHeadChanged):
 		return &failure{exitRefused, err, "'snapctl restore -n' shows what would be done, -y does it all the same"}
+	case errors.Is(err, manager.ErrCutOff):
+		return &failure{exitRefused, err, hintCutOff}
+	case errors.Is(err, manager.ErrOutside):
+		return &failure{code: exitUsage, err: err}
 	case errors.Is(err, manager.ErrNothing):
 		return &failure{exitRefused, err, "'snapctl restore @~1' takes back the newest turn"}
 	case errors.Is(err, manager.ErrOtherSession):

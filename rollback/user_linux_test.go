@@ -1,0 +1,80 @@
+package rollback
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+const nobody = 65534
+
+// asUser runs a test again as a user for whom modes mean something, and reports
+// whether this is that run.
+func asUser(t *testing.T) bool {
+	if os.Geteuid() != 0 {
+		return true
+	}
+	dir, err := os.MkdirTemp("", "rollback-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "test")
+	for _, err := range []error{os.WriteFile(binary, self, 0o755), os.Chown(dir, nobody, nobody)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(binary, "-test.run=^"+t.Name()+"$", "-test.v")
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "TMPDIR="+dir, "HOME="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("as another user: %v\n%s", err, out)
+	}
+	return false
+}
+
+// What is in a directory that forbids to write is restored by who may change
+// its mode, and it has its mode again.
+func TestReadOnlyDirectory(t *testing.T) {
+	if !asUser(t) {
+		return
+	}
+	left := world{"d": "dir 755", "d/f": "file 644 mine", "d/made": "file 644 m", "x": "dir 555", "x/f": "file 644 1"}
+	wanted := world{"d": "dir 555", "d/f": "file 644 1"}
+	for _, back := range []bool{false, true} {
+		from, to := left, wanted
+		if back {
+			from, to = wanted, left
+		}
+		b := newBench(t)
+		writable := maps.Clone(from)
+		for p, what := range from {
+			if what == "dir 555" {
+				writable[p] = "dir 755"
+			}
+		}
+		writable.write(t, b.dir)
+		for p, what := range from {
+			if what == "dir 555" {
+				if err := os.Chmod(filepath.Join(b.dir, p), 0o555); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Cleanup(func() { exec.Command("chmod", "-R", "u+w", b.dir).Run() })
+		p := b.plan(b.wants(from, to), Skip)
+		b.apply(p)
+		b.expect(to)
+		if p.Count(Failed)+p.Count(Kept) > 0 {
+			t.Errorf("%v", outcome(p))
+		}
+	}
+}
