@@ -6,7 +6,10 @@ import (
 )
 
 // A Span is the bytes [Start, End) of a string.
-type Span struct{ Start, End int }
+type Span struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
 
 // Words returns the spans of old and of new that differ, in order, for showing
 // what changed within a line. Words, runs of white space and single other

@@ -1,0 +1,168 @@
+package patch
+
+import (
+	"bytes"
+	"hash/maphash"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A lined is a text as lines. A line ends with LF or CRLF; a lone CR, a form
+// feed and the line separators of Unicode are text. There is no line after the
+// last line end, and a byte order mark is in none.
+type lined struct {
+	bytes []byte
+	lines []line
+
+	hashes [numFolds][]uint64 // of the lines, when they are needed
+}
+
+// A line is one without its end.
+type line struct {
+	start, end int // in the text
+	content    []byte
+}
+
+func newLined(b []byte) *lined {
+	t := &lined{bytes: b, lines: make([]line, 0, 1+bytes.Count(b, lf))}
+	for at := len(b) - len(trimBOM(b)); at < len(b); {
+		end, next := len(b), len(b)
+		if n := bytes.IndexByte(b[at:], '\n'); n >= 0 {
+			end, next = at+n, at+n+1
+			if end > at && b[end-1] == '\r' {
+				end--
+			}
+		}
+		t.lines = append(t.lines, line{at, end, b[at:end]})
+		at = next
+	}
+	return t
+}
+
+// dropBlankEnds drops blank lines at both ends. It returns how many.
+func (t *lined) dropBlankEnds() (before, after int) {
+	for len(t.lines) > 0 && isBlank(t.lines[0].content) {
+		t.lines = t.lines[1:]
+		before++
+	}
+	for n := len(t.lines); n > 0 && isBlank(t.lines[n-1].content); n-- {
+		t.lines = t.lines[:n-1]
+		after++
+	}
+	return before, after
+}
+
+func isBlank(b []byte) bool { return len(bytes.TrimSpace(b)) == 0 }
+
+// span returns the bytes of the lines [i, j), without the end of the last.
+func (t *lined) span(i, j int) Span { return Span{t.lines[i].start, t.lines[j-1].end} }
+
+// A fold is what of a line is compared.
+type fold int
+
+const (
+	foldEnds   fold = iota // without blanks at the end
+	foldBlanks             // without blanks at both ends
+	foldPlain              // so, with plain quotes, dashes and spaces
+	numFolds
+)
+
+// of returns a line in a form.
+func (f fold) of(b []byte) []byte {
+	if f == foldPlain {
+		b = canonical(b)
+	}
+	if n := len(b); n > 0 && (b[n-1] <= ' ' || b[n-1] >= utf8.RuneSelf) { // most lines have none
+		b = bytes.TrimRightFunc(b, unicode.IsSpace)
+	}
+	if f != foldEnds && len(b) > 0 && (b[0] <= ' ' || b[0] >= utf8.RuneSelf) {
+		b = bytes.TrimLeftFunc(b, unicode.IsSpace)
+	}
+	return b
+}
+
+var seed = maphash.MakeSeed()
+
+// hash returns the hashes of the lines in a form.
+func (t *lined) hash(f fold) []uint64 {
+	if t.hashes[f] == nil {
+		t.hashes[f] = make([]uint64, len(t.lines))
+		for i, l := range t.lines {
+			t.hashes[f][i] = maphash.Bytes(seed, f.of(l.content))
+		}
+	}
+	return t.hashes[f]
+}
+
+// plainRunes are characters that models write for plain ones, and the other way
+// round.
+var plainRunes = func() map[rune]byte {
+	m := make(map[rune]byte)
+	for plain, runes := range map[byte]string{
+		'\'': "\u2018\u2019\u201a\u201b",
+		'"':  "\u201c\u201d\u201e\u201f\u00ab\u00bb",
+		'-':  "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
+		' ':  "\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
+	} {
+		for _, r := range runes {
+			m[r] = plain
+		}
+	}
+	return m
+}()
+
+// canonical returns a text with plain quotes, dashes and spaces. It is the text
+// itself if it has no others.
+func canonical(b []byte) []byte {
+	if !hasFancy(b) {
+		return b
+	}
+	out := make([]byte, 0, len(b))
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if c, ok := plainRunes[r]; ok {
+			out = append(out, c)
+		} else {
+			out = append(out, b[i:i+n]...)
+		}
+		i += n
+	}
+	return out
+}
+
+// hasFancy reports whether canonical changes a text.
+func hasFancy(b []byte) bool {
+	for i := 0; i < len(b); {
+		if b[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(b[i:])
+		if _, ok := plainRunes[r]; ok {
+			return true
+		}
+		i += n
+	}
+	return false
+}
+
+// isElision reports whether a line stands for lines that were left out, like
+// "..." or "// ... existing code ...".
+func isElision(l line) bool {
+	s := strings.TrimSpace(string(l.content))
+	for _, mark := range []string{"//", "#", "--", "/*", "<!--", ";", "{/*"} {
+		if rest, ok := strings.CutPrefix(s, mark); ok {
+			s = rest
+			break
+		}
+	}
+	for _, mark := range []string{"*/}", "*/", "-->"} {
+		s = strings.TrimSuffix(s, mark)
+	}
+	s = strings.ReplaceAll(strings.TrimSpace(s), "\u2026", "...")
+	if strings.Trim(s, ".") == "" {
+		return len(s) >= len("...")
+	}
+	return strings.HasPrefix(s, "... ") && strings.HasSuffix(s, " ...")
+}

@@ -1,0 +1,288 @@
+package patch
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+)
+
+// A Stage is a rung of the ladder that [Locate] climbs, from the strictest to
+// the loosest.
+type Stage string
+
+const (
+	Exact       Stage = "exact"        // the same bytes, or the same but for CRLF and LF
+	Whitespace  Stage = "whitespace"   // the same lines but for blanks at their ends, then at both ends
+	Unicode     Stage = "unicode"      // so, with quotes, dashes and spaces in their plain form
+	BlockAnchor Stage = "block_anchor" // first and last line the same, those between similar
+	Levenshtein Stage = "levenshtein"  // similar as a whole
+)
+
+// stages is the ladder.
+var stages = []Stage{Exact, Whitespace, Unicode, BlockAnchor, Levenshtein}
+
+// A Kind says how a search ended.
+type Kind string
+
+const (
+	IsExact     Kind = "exact"
+	IsFuzzy     Kind = "fuzzy"
+	IsAmbiguous Kind = "ambiguous" // several places are as good, or not as many as expected
+	IsNotFound  Kind = "not_found"
+	IsInvalid   Kind = "invalid" // the question makes no sense
+)
+
+// A Reason says why a search was refused, for programs.
+type Reason string
+
+const (
+	ReasonEmpty       Reason = "empty"            // the old text is empty
+	ReasonNoChange    Reason = "no_change"        // old and new are the same
+	ReasonOptions     Reason = "options"          // an option is out of range
+	ReasonFuzzyOne    Reason = "fuzzy_one"        // not found exactly, and other than one replacement is only exact
+	ReasonSeveral     Reason = "several"          // it is there several times
+	ReasonCount       Reason = "count"            // it is not there as often as expected
+	ReasonBlank       Reason = "blank"            // the old text has no line that is not blank
+	ReasonNone        Reason = "none"             // nothing is similar enough
+	ReasonShort       Reason = "short"            // too short to be looked for by similarity
+	ReasonElision     Reason = "elision"          // the old text leaves lines out, as in "..."
+	ReasonDisparate   Reason = "disproportionate" // what was found is far longer than the old text
+	ReasonMarkers     Reason = "markers"          // the new text holds a marker of a patch format, or line numbers
+	ReasonCandidates  Reason = "too_many_candidates"
+	ReasonBudget      Reason = "budget"          // the search took too long
+	ReasonApplied     Reason = "already_applied" // the new text is there, the old one is not
+	ReasonBothChanged Reason = "both_changed"    // with Merge: a line that the new text changes differs from the old one
+	ReasonIndent      Reason = "indent"          // with RefuseUnsureIndent: no single rule leads from one indentation to the other
+)
+
+// All as [Options.Replacements] replaces all occurrences.
+const All = -1
+
+// Options are the choices at [Locate] and [Replace]. The zero value is the
+// default: one replacement, all stages.
+type Options struct {
+	Stages       []Stage // that are tried, in the order of the ladder; default all
+	ExactOnly    bool    // only Exact is tried
+	Replacements int     // how often old must be there, exactly, if not once; or All; default 1
+
+	LevenshteinMin float64 // least similarity at Levenshtein; default 0.66
+	AnchorMin      float64 // similarity that one at BlockAnchor must exceed; default 0.6
+	MinSimilarity  float64 // least similarity at either; default 0
+	TieMargin      float64 // similarities that differ by so much are the same; default 0
+	MaxGrowth      float64 // how much longer or shorter than old a block may be, at least a line; default 0.25
+	MinChars       int     // an old text with fewer characters, blanks not counted, is not looked for by similarity; default 0
+	LineHint       int     // among places as good, the one whose first line is nearest to this one, from 1, if it is within 200 lines; default none
+	WholeLines     bool    // Unicode does not look within lines
+	Budget         int64   // units of work, of about 8 ns; default 100 million
+
+	Reindent           Reindent // of what replaces a fuzzy match; default none
+	RefuseUnsureIndent bool     // refuse where Reindent finds no single rule
+	Merge              bool     // lines that old and new have in common keep the file's bytes
+}
+
+// A Match says where a text was found, or why not.
+type Match struct {
+	Kind   Kind
+	Stage  Stage  // that decided; "": none did
+	Reason Reason // of a refusal
+
+	Start, End         int     // bytes; of the first place if there are several; neither cuts a character or a CRLF
+	StartLine, EndLine int     // first and last line, from 1
+	Similarity         float64 // 0 to 1
+	Count              int     // places found; more than maxCount are not counted
+	Spans              []Span  // all places to be replaced, if there are several
+	EOLDiffers         bool    // exact but for CRLF and LF
+
+	Near []Near // of a refusal: the best places, at most 5, in order of similarity
+}
+
+// Found reports whether there is something to be replaced.
+func (m *Match) Found() bool { return m.Kind == IsExact || m.Kind == IsFuzzy }
+
+// spans returns all places to be replaced.
+func (m *Match) spans() []Span {
+	if len(m.Spans) > 0 {
+		return m.Spans
+	}
+	return []Span{{m.Start, m.End}}
+}
+
+// A Near is a place that is similar to what was looked for.
+type Near struct {
+	StartLine  int     `json:"startLine"` // from 1
+	EndLine    int     `json:"endLine"`
+	Similarity float64 `json:"similarity"`
+
+	// The first line that differs, and both forms of it. 0: none does.
+	Line int    `json:"line,omitempty"`
+	Want string `json:"want,omitempty"`
+	Got  string `json:"got,omitempty"`
+}
+
+// maxCount is how many places are counted at most.
+const maxCount = 1000
+
+// Locate finds the one place in content that is old, or that is what somebody
+// meant by old. The first stage at which some place qualifies decides: if there
+// are several it refuses, and tries no looser one.
+//
+// It is a function of its arguments alone, of any bytes. The time is near linear
+// in the content and bounded by the budget, the memory linear. Options may be
+// nil.
+func Locate(content, old []byte, opts *Options) *Match {
+	return newSearch(content, old, opts).run(nil, false)
+}
+
+// A search is one while it runs.
+type search struct {
+	Options
+	content, old []byte
+	file, needle *lined
+	elided       bool // old leaves lines out
+	left         int64
+	cut          bool // the budget was spent
+}
+
+func newSearch(content, old []byte, opts *Options) *search {
+	s := &search{content: content, old: old}
+	if opts != nil {
+		s.Options = *opts
+	}
+	s.Replacements = cmp.Or(s.Replacements, 1)
+	s.LevenshteinMin = cmp.Or(s.LevenshteinMin, 0.66)
+	s.AnchorMin = cmp.Or(s.AnchorMin, 0.6)
+	s.MaxGrowth = cmp.Or(s.MaxGrowth, 0.25)
+	s.left = cmp.Or(s.Budget, 100e6)
+	return s
+}
+
+// run runs a search. new is what is to replace old, if that is known.
+func (s *search) run(new []byte, replacing bool) *Match {
+	switch {
+	case len(s.old) == 0:
+		return &Match{Kind: IsInvalid, Reason: ReasonEmpty}
+	case replacing && bytes.Equal(s.old, new):
+		return &Match{Kind: IsInvalid, Reason: ReasonNoChange}
+	case s.Replacements < All || !s.inRange():
+		return &Match{Kind: IsInvalid, Reason: ReasonOptions}
+	}
+	if s.has(Exact) {
+		if m := s.exact(); m != nil {
+			return m
+		}
+	}
+	if s.Replacements != 1 {
+		if s.ExactOnly || !slices.ContainsFunc(stages[1:], s.has) {
+			return s.notFound(ReasonNone)
+		}
+		return &Match{Kind: IsInvalid, Reason: ReasonFuzzyOne}
+	}
+	s.prepare()
+	if len(s.needle.lines) == 0 {
+		return &Match{Kind: IsNotFound, Reason: ReasonBlank}
+	}
+	if s.has(Whitespace) {
+		if m := s.whitespace(); m != nil {
+			return m
+		}
+	}
+	if s.has(Unicode) {
+		if m := s.unicode(); m != nil {
+			return m
+		}
+	}
+	return s.similar(new, replacing)
+}
+
+// has reports whether a stage is to be tried.
+func (s *search) has(stage Stage) bool {
+	if s.ExactOnly && stage != Exact {
+		return false
+	}
+	return s.Stages == nil || slices.Contains(s.Stages, stage)
+}
+
+func (s *search) inRange() bool {
+	for _, v := range []float64{s.LevenshteinMin, s.AnchorMin, s.MinSimilarity, s.TieMargin} {
+		if !(v >= 0 && v <= 1) {
+			return false
+		}
+	}
+	for _, stage := range s.Stages {
+		if !slices.Contains(stages, stage) {
+			return false
+		}
+	}
+	return s.MaxGrowth >= 0 && s.Budget >= 0 && s.LevenshteinMin > 0
+}
+
+// prepare splits both texts into lines.
+func (s *search) prepare() {
+	s.file = newLined(s.content)
+	s.needle = newLined(s.old)
+	s.needle.dropBlankEnds()
+	s.elided = slices.ContainsFunc(s.needle.lines, isElision)
+}
+
+// found is a match at one of several places that are as good as one another.
+// The line hint may choose.
+func (s *search) found(kind Kind, stage Stage, places []Span, count int, similarity float64) *Match {
+	i := 0
+	if count > 1 {
+		if i = s.hinted(s.lineOf(places)); i < 0 {
+			m := s.refused(IsAmbiguous, stage, ReasonSeveral, places, similarity)
+			m.Count = count
+			return m
+		}
+	}
+	line := s.lineOf(places[i : i+1])[0]
+	return &Match{Kind: kind, Stage: stage, Similarity: similarity, Count: 1,
+		Start: places[i].Start, End: places[i].End, StartLine: line[0], EndLine: line[1]}
+}
+
+// maxNear is how many places a refusal names at most.
+const maxNear = 5
+
+// refused is a refusal that names the places that it is about.
+func (s *search) refused(kind Kind, stage Stage, reason Reason, places []Span, similarity float64) *Match {
+	m := &Match{Kind: kind, Stage: stage, Reason: reason, Similarity: similarity}
+	for _, l := range s.lineOf(places[:min(len(places), maxNear)]) {
+		m.Near = append(m.Near, Near{StartLine: l[0], EndLine: l[1], Similarity: similarity})
+	}
+	return m
+}
+
+// hintReach is how far from the hint a place may be.
+const hintReach = 200
+
+// hinted returns which of some places the line hint chooses, -1 if none.
+func (s *search) hinted(lines [][2]int) int {
+	if s.LineHint <= 0 {
+		return -1
+	}
+	best, distance := -1, hintReach+1
+	for i, l := range lines {
+		switch d := max(l[0]-s.LineHint, s.LineHint-l[0]); {
+		case d < distance:
+			best, distance = i, d
+		case d == distance:
+			best = -1
+		}
+	}
+	return best
+}
+
+// lineOf returns the first and the last line of each place, from 1. They are in
+// order of place.
+func (s *search) lineOf(places []Span) [][2]int {
+	lines := make([][2]int, 0, len(places))
+	line, at := 1, 0
+	for _, p := range places {
+		line += bytes.Count(s.content[at:p.Start], []byte("\n"))
+		at = p.Start
+		// The line end that ends a place is of its last line.
+		end := line + bytes.Count(s.content[p.Start:max(p.Start, p.End-1)], []byte("\n"))
+		lines = append(lines, [2]int{line, end})
+	}
+	return lines
+}

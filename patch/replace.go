@@ -1,0 +1,261 @@
+package patch
+
+import (
+	"bytes"
+	"slices"
+)
+
+// A Reindent says what becomes of the indentation of what replaces a fuzzy
+// match.
+type Reindent string
+
+const (
+	ReindentNone Reindent = ""     // it stays as it is given
+	ReindentAuto Reindent = "auto" // what leads from old's indentation to the file's is done to the new text, if it is one thing
+)
+
+// A Warning says what somebody may want to know of a replacement.
+type Warning string
+
+const (
+	IndentUnsure Warning = "indent_unsure" // no single rule leads from old's indentation to the file's: the new text is as given
+	WordsDiffer  Warning = "words_differ"  // what was replaced differs from old in more than blanks
+	MergeUnsure  Warning = "merge_unsure"  // the lines of old and of what was found do not pair up: nothing was merged
+)
+
+// A Result is what [Replace] did.
+type Result struct {
+	Match
+	Content  []byte // with the replacement; nil if there was none
+	Warnings []Warning
+}
+
+// Replace finds old in content as [Locate] does and puts new in its place.
+//
+// An exact match is replaced byte for byte. Of others the matched lines are
+// replaced, without the end of the last: a final newline of old and one of new
+// cancel, and so do the blank lines at their ends. A LF in new becomes the line
+// end that the matched bytes have or, if they have none, most of the content;
+// not where new has CRLF itself at an exact match, or changes nothing else.
+// Bytes outside of the match stay as they are.
+func Replace(content, old, new []byte, opts *Options) *Result {
+	s := newSearch(content, old, opts)
+	r := &Result{Match: *s.run(new, true)}
+	if r.Kind == IsNotFound && isApplied(content, new) {
+		r.Reason = ReasonApplied
+	}
+	if !r.Found() {
+		return r
+	}
+	var out []byte
+	at := 0
+	for _, span := range r.spans() {
+		found := content[span.Start:span.End]
+		text, end := new, span.End
+		if r.Kind == IsFuzzy {
+			s.prepare()
+			if text = s.fitted(r, found, new); !r.Found() {
+				return r
+			}
+			if len(new) == 0 && bytes.HasSuffix(old, lf) {
+				end += lineEndAt(content, end)
+			}
+		}
+		out = append(out, content[at:span.Start]...)
+		out = append(out, withLineEnds(text, old, found, content, r.Kind == IsExact && !r.EOLDiffers)...)
+		at = end
+	}
+	r.Content = append(out, content[at:]...)
+	return r
+}
+
+// isApplied reports whether a text with a line that is not blank is in content.
+func isApplied(content, new []byte) bool {
+	return !isBlank(new) && Locate(content, new, &Options{ExactOnly: true, Replacements: All}).Found()
+}
+
+// lineEndAt returns the length of the line end at an offset, 0 if there is
+// none.
+func lineEndAt(b []byte, i int) int {
+	switch {
+	case bytes.HasPrefix(b[i:], crlf):
+		return 2
+	case bytes.HasPrefix(b[i:], lf):
+		return 1
+	}
+	return 0
+}
+
+// withLineEnds gives a new text the line ends of what it replaces.
+func withLineEnds(new, old, found, content []byte, literal bool) []byte {
+	if !bytes.Contains(new, lf) {
+		return new
+	}
+	if literal && (bytes.Contains(new, crlf) || bytes.Equal(toLF(old), toLF(new))) {
+		return new
+	}
+	for _, like := range [][]byte{found, content} {
+		lines := bytes.Count(like, lf)
+		if lines == 0 {
+			continue
+		}
+		if new = toLF(new); 2*bytes.Count(like, crlf) > lines {
+			new = bytes.ReplaceAll(new, lf, crlf)
+		}
+		return new
+	}
+	return new
+}
+
+func toLF(b []byte) []byte { return bytes.ReplaceAll(b, crlf, lf) }
+
+// fitted returns what replaces a fuzzy match.
+func (s *search) fitted(r *Result, found, new []byte) []byte {
+	whole := newLined(s.old)
+	before, after := whole.dropBlankEnds()
+	t := newLined(new)
+	// What old has beyond its lines, new has, too.
+	for ; before > 0 && len(t.lines) > 0 && isBlank(t.lines[0].content); before-- {
+		t.lines = t.lines[1:]
+	}
+	for n := len(t.lines); after > 0 && n > 0 && isBlank(t.lines[n-1].content); after-- {
+		n--
+		t.lines = t.lines[:n]
+	}
+	ended := bytes.HasSuffix(new, lf) && !bytes.HasSuffix(s.old, lf)
+	file := newLined(found)
+	if s.isWhole(r.Start, r.End) {
+		s.warn(r, file)
+		switch {
+		case s.Merge:
+			t = s.merged(r, file, t)
+		case s.Reindent == ReindentAuto:
+			t = s.reindented(r, file, t)
+		}
+	}
+	if !r.Found() {
+		return nil
+	}
+	text := t.joined()
+	if ended && len(t.lines) > 0 {
+		text = append(text, '\n')
+	}
+	return text
+}
+
+// isWhole reports whether a span of the content is of whole lines.
+func (s *search) isWhole(start, end int) bool {
+	begins := start == len(s.content)-len(trimBOM(s.content)) || start > 0 && s.content[start-1] == '\n'
+	return begins && (end == len(s.content) || lineEndAt(s.content, end) > 0)
+}
+
+// warn warns of what was found that differs from old in more than blanks.
+func (s *search) warn(r *Result, file *lined) {
+	same := func(a, b line) bool { return bytes.Equal(foldPlain.of(a.content), foldPlain.of(b.content)) }
+	if !slices.EqualFunc(s.needle.lines, file.lines, same) {
+		r.Warnings = append(r.Warnings, WordsDiffer)
+	}
+}
+
+// refuse turns a match into a refusal.
+func (r *Result) refuse(reason Reason) {
+	r.Kind, r.Reason = IsNotFound, reason
+}
+
+// merged returns the new text in which lines that old has, too, are as the file
+// has them.
+func (s *search) merged(r *Result, file, new *lined) *lined {
+	if len(file.lines) != len(s.needle.lines) {
+		r.Warnings = append(r.Warnings, MergeUnsure)
+		return new
+	}
+	folded := func(t *lined) []string {
+		list := make([]string, len(t.lines))
+		for i, l := range t.lines {
+			list[i] = string(foldPlain.of(l.content))
+		}
+		return list
+	}
+	out := &lined{}
+	at := 0 // in old, and so in the file
+	for _, e := range edits(folded(s.needle), folded(new), textEffort()) {
+		out.lines = append(out.lines, file.lines[at:e.OldStart]...)
+		for i := e.OldStart; i < e.OldEnd; i++ {
+			if !bytes.Equal(foldPlain.of(file.lines[i].content), foldPlain.of(s.needle.lines[i].content)) {
+				r.refuse(ReasonBothChanged)
+				return nil
+			}
+		}
+		out.lines = append(out.lines, new.lines[e.NewStart:e.NewEnd]...)
+		at = e.OldEnd
+	}
+	out.lines = append(out.lines, file.lines[at:]...)
+	if s.Reindent == ReindentAuto {
+		return s.reindentedNew(r, file, new, out)
+	}
+	return out
+}
+
+// reindented returns the new text with what leads from old's indentation to the
+// file's done to it.
+func (s *search) reindented(r *Result, file, new *lined) *lined {
+	rule, ok := s.indentRule(file)
+	if !ok {
+		if s.RefuseUnsureIndent {
+			r.refuse(ReasonIndent)
+			return nil
+		}
+		r.Warnings = append(r.Warnings, IndentUnsure)
+		return new
+	}
+	out := &lined{lines: slices.Clone(new.lines)}
+	for i, l := range out.lines {
+		if isBlank(l.content) {
+			continue
+		}
+		lead := leadOf(l.content)
+		fresh, ok := rule(lead, i)
+		if !ok {
+			if s.RefuseUnsureIndent {
+				r.refuse(ReasonIndent)
+				return nil
+			}
+			r.Warnings = append(r.Warnings, IndentUnsure)
+			return new
+		}
+		out.lines[i].content = append([]byte(fresh), l.content[len(lead):]...)
+	}
+	return out
+}
+
+// reindentedNew is reindented for those lines of a merged text that are new.
+func (s *search) reindentedNew(r *Result, file, new, merged *lined) *lined {
+	out := s.reindented(r, file, new)
+	if out == nil {
+		return nil
+	}
+	// Lines are new if their bytes are.
+	byStart := make(map[*byte][]byte)
+	for i, l := range new.lines {
+		if len(l.content) > 0 {
+			byStart[&l.content[0]] = out.lines[i].content
+		}
+	}
+	for i, l := range merged.lines {
+		if len(l.content) > 0 {
+			if fresh, ok := byStart[&l.content[0]]; ok {
+				merged.lines[i].content = fresh
+			}
+		}
+	}
+	return merged
+}
+
+// leadOf returns the blanks at the start of a line.
+func leadOf(b []byte) string {
+	n := 0
+	for n < len(b) && (b[n] == ' ' || b[n] == '\t') {
+		n++
+	}
+	return string(b[:n])
+}

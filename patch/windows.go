@@ -1,0 +1,158 @@
+package patch
+
+import (
+	"bytes"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// whitespace looks for lines that are the same but for blanks at their ends, and
+// if there are none, at both ends.
+func (s *search) whitespace() *Match {
+	if m := s.windows(Whitespace, foldEnds); m != nil {
+		return m
+	}
+	return s.windows(Whitespace, foldBlanks)
+}
+
+// unicode looks for lines that are the same in plain form, then within lines.
+func (s *search) unicode() *Match {
+	if !hasFancy(s.content) && !hasFancy(s.old) {
+		return nil // it has been looked for so
+	}
+	if m := s.windows(Unicode, foldPlain); m != nil {
+		return m
+	}
+	if s.WholeLines {
+		return nil
+	}
+	return s.within()
+}
+
+// windows finds as many lines as old has that are the same in a form; nil:
+// there are none. The lines are found by their hashes (Knuth, Morris, Pratt)
+// and then compared.
+func (s *search) windows(stage Stage, f fold) *Match {
+	file, needle := s.file.hash(f), s.needle.hash(f)
+	k := len(needle)
+	if k > len(file) {
+		return nil
+	}
+	border := make([]int, k+1) // of each beginning of the needle, the length of the longest that also ends it
+	border[0] = -1
+	for i, j := 0, -1; i < k; {
+		for j >= 0 && needle[i] != needle[j] {
+			j = border[j]
+		}
+		i, j = i+1, j+1
+		border[i] = j
+	}
+	var places []Span
+	for i, j := 0, 0; i < len(file) && len(places) < maxCount; i++ {
+		for j >= 0 && file[i] != needle[j] {
+			j = border[j]
+		}
+		if j++; j == k {
+			if start := i - k + 1; s.sameLines(start, f) {
+				places = append(places, s.file.span(start, i+1))
+			}
+			j = border[j]
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	return s.found(IsFuzzy, stage, places, len(places), 1)
+}
+
+// sameLines reports whether the file has the needle's lines from one on.
+func (s *search) sameLines(start int, f fold) bool {
+	for i, l := range s.needle.lines {
+		if !bytes.Equal(f.of(s.file.lines[start+i].content), f.of(l.content)) {
+			return false
+		}
+	}
+	return true
+}
+
+// minWithin is how many characters that are no blanks a text must have to be
+// looked for within lines.
+const minWithin = 8
+
+// within finds old within lines, in plain form and whatever the line ends; nil:
+// it is not there.
+func (s *search) within() *Match {
+	first, last := s.needle.lines[0], s.needle.lines[len(s.needle.lines)-1]
+	old, _ := plainForm(s.old[first.start:last.end], 0)
+	if chars(old) < minWithin {
+		return nil
+	}
+	skip := len(s.content) - len(trimBOM(s.content))
+	content, at := plainForm(s.content[skip:], skip)
+	var places []Span
+	for i := 0; len(places) < maxCount; i++ {
+		n := bytes.Index(content[i:], old)
+		if n < 0 {
+			break
+		}
+		i += n
+		if p := (Span{at[i], at[i+len(old)]}); !cuts(s.content, p.Start) && !cuts(s.content, p.End) {
+			places = append(places, p)
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
+	return s.found(IsFuzzy, Unicode, places, len(places), 1)
+}
+
+// plainForm returns a text in plain form with LF for CRLF, and for each of its
+// bytes, and its end, where it was. Offsets begin with first.
+func plainForm(b []byte, first int) (text []byte, at []int) {
+	text, at = make([]byte, 0, len(b)), make([]int, 0, len(b)+1)
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		c, fancy := plainRunes[r]
+		switch {
+		case r == '\r' && i+1 < len(b) && b[i+1] == '\n':
+			text, at = append(text, '\n'), append(at, first+i)
+			n = 2
+		case fancy:
+			text, at = append(text, c), append(at, first+i)
+		default:
+			for j := range n {
+				text, at = append(text, b[i+j]), append(at, first+i+j)
+			}
+		}
+		i += n
+	}
+	return text, append(at, first+len(b))
+}
+
+// chars counts the characters of a text that are no blanks.
+func chars(b []byte) (n int) {
+	for i := 0; i < len(b); {
+		r, size := utf8.DecodeRune(b[i:])
+		if !unicode.IsSpace(r) {
+			n++
+		}
+		i += size
+	}
+	return n
+}
+
+// An elision in new stands for the same lines as the one in old.
+func (t *lined) elisions() (list []string) {
+	for _, l := range t.lines {
+		if isElision(l) {
+			list = append(list, string(foldBlanks.of(l.content)))
+		}
+	}
+	return list
+}
+
+// keepsElisions reports whether a new text has the same elisions as the old one.
+func (s *search) keepsElisions(new []byte) bool {
+	return slices.Equal(s.needle.elisions(), newLined(new).elisions())
+}
