@@ -95,22 +95,24 @@ func (t *lined) hash(f fold) []uint64 {
 	return t.hashes[f]
 }
 
-// plainRunes are characters that models write for plain ones, and the other way
-// round.
-var plainRunes = func() map[rune]byte {
-	m := make(map[rune]byte)
-	for plain, runes := range map[byte]string{
-		'\'': "\u2018\u2019\u201a\u201b",
-		'"':  "\u201c\u201d\u201e\u201f\u00ab\u00bb",
-		'-':  "\u2010\u2011\u2012\u2013\u2014\u2015\u2212",
-		' ':  "\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
-	} {
-		for _, r := range runes {
-			m[r] = plain
-		}
+// plainOf returns the plain form of a character that models write for a plain
+// one, and the other way round; 0: it is plain.
+func plainOf(r rune) byte {
+	switch r {
+	case '\u2018', '\u2019', '\u201a', '\u201b':
+		return '\''
+	case '\u201c', '\u201d', '\u201e', '\u201f', '\u00ab', '\u00bb':
+		return '"'
+	case '\u2010', '\u2011', '\u2012', '\u2013', '\u2014', '\u2015', '\u2212':
+		return '-'
+	case '\u00a0', '\u202f', '\u205f', '\u3000':
+		return ' '
 	}
-	return m
-}()
+	if r >= '\u2002' && r <= '\u200a' {
+		return ' '
+	}
+	return 0
+}
 
 // canonical returns a text with plain quotes, dashes and spaces. It is the text
 // itself if it has no others.
@@ -120,8 +122,13 @@ func canonical(b []byte) []byte {
 	}
 	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); {
+		if n := asciiLen(b[i:]); n > 0 {
+			out = append(out, b[i:i+n]...)
+			i += n
+			continue
+		}
 		r, n := utf8.DecodeRune(b[i:])
-		if c, ok := plainRunes[r]; ok {
+		if c := plainOf(r); c != 0 {
 			out = append(out, c)
 		} else {
 			out = append(out, b[i:i+n]...)
@@ -133,18 +140,24 @@ func canonical(b []byte) []byte {
 
 // hasFancy reports whether canonical changes a text.
 func hasFancy(b []byte) bool {
-	for i := 0; i < len(b); {
-		if b[i] < utf8.RuneSelf {
-			i++
-			continue
-		}
+	for i := asciiLen(b); i < len(b); i += asciiLen(b[i:]) {
 		r, n := utf8.DecodeRune(b[i:])
-		if _, ok := plainRunes[r]; ok {
+		if plainOf(r) != 0 {
 			return true
 		}
 		i += n
 	}
 	return false
+}
+
+// asciiLen returns how many bytes at the start of a text are ASCII.
+func asciiLen(b []byte) int {
+	for i, c := range b {
+		if c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return len(b)
 }
 
 // isElision reports whether a line stands for lines that were left out, like

@@ -1,6 +1,9 @@
 package patch
 
-import "unicode/utf8"
+import (
+	"math/bits"
+	"unicode/utf8"
+)
 
 // A pattern is a text that others are compared with, character by character, in
 // bit-parallel form: G. Myers, "A fast bit-vector algorithm for approximate
@@ -84,30 +87,45 @@ func (p *pattern) encode(dst []int32, b []byte) []int32 {
 // them, and where one less.
 type block struct{ pv, mv uint64 }
 
-// step advances a block by a character. hin is by how much the row above it
-// grows.
-func (b *block) step(eq uint64, hin int) (ph, mh uint64) {
-	xv := eq | b.mv
-	if hin < 0 {
-		eq |= 1
+// advance advances a column by a character, whose places in the pattern are eq.
+// The row above it grows by up less down, of which one is 0. It returns where
+// the rows of the last block grow, and where they shrink.
+func advance(column []block, eq []uint64, up, down uint64) (ph, mh uint64) {
+	eq = eq[:len(column)]
+	for i := range column {
+		b := &column[i]
+		xv := eq[i] | b.mv
+		e := eq[i] | down
+		xh := (((e & b.pv) + b.pv) ^ b.pv) | e
+		ph, mh = b.mv|^(xh|b.pv), b.pv&xh
+		p, m := ph<<1|up, mh<<1|down
+		b.pv, b.mv = m|^(xv|p), p&xv
+		up, down = ph>>63, mh>>63
 	}
-	xh := (((eq & b.pv) + b.pv) ^ b.pv) | eq
-	ph, mh = b.mv|^(xh|b.pv), b.pv&xh
-	up, down := ph<<1, mh<<1
-	if hin < 0 {
-		down |= 1
-	} else if hin > 0 {
-		up |= 1
-	}
-	b.pv, b.mv = down|^(xv|up), up&xv
 	return ph, mh
 }
 
-// delta returns by how much a row grows, of what step returns.
+// delta returns by how much a row grows, of what advance returns.
 func delta(ph, mh uint64, row int) int { return int(ph>>row&1) - int(mh>>row&1) }
+
+// rise returns how much more the last of some rows of a block is than the row
+// above the block.
+func (b *block) rise(rows int) int {
+	mask := ^uint64(0) >> (64 - rows)
+	return bits.OnesCount64(b.pv&mask) - bits.OnesCount64(b.mv&mask)
+}
 
 // rows returns how many rows a block has.
 func (p *pattern) rows(b int) int { return min(64, p.length-64*b) }
+
+// column returns the first n blocks before the first character.
+func (p *pattern) column(n int) []block {
+	c := make([]block, n, p.blocks)
+	for i := range c {
+		c[i].pv = ^uint64(0)
+	}
+	return c
+}
 
 // distance returns the Levenshtein distance of a text, or more than most if it
 // is more. It reports whether the budget sufficed.
@@ -118,21 +136,12 @@ func (p *pattern) distance(text []int32, most int, left *int64) (d int, ok bool)
 	if *left -= int64(len(text)*p.blocks) + 1; *left < 0 {
 		return 0, false
 	}
-	column := make([]block, p.blocks)
-	for i := range column {
-		column[i].pv = ^uint64(0)
-	}
+	column := p.column(p.blocks)
+	lowest := p.rows(p.blocks-1) - 1
 	d = p.length
-	bottom := p.blocks - 1
 	for i, c := range text {
-		eq := p.eq[int(c)*p.blocks:][:p.blocks]
-		hin := 1
-		for b := range bottom {
-			ph, mh := column[b].step(eq[b], hin)
-			hin = delta(ph, mh, 63)
-		}
-		ph, mh := column[bottom].step(eq[bottom], hin)
-		d += delta(ph, mh, p.rows(bottom)-1)
+		ph, mh := advance(column, p.eq[int(c)*p.blocks:], 1, 0)
+		d += delta(ph, mh, lowest)
 		if rest := len(text) - i - 1; d-rest > most {
 			return most + 1, true
 		}
@@ -143,41 +152,47 @@ func (p *pattern) distance(text []int32, most int, left *int64) (d int, ok bool)
 // ends calls fn for each end of a piece of text that is within most of the
 // pattern, with the distance of the best such piece. It reports whether the
 // budget sufficed.
+//
+// Only those blocks of a column are advanced in which some row is within most.
 func (p *pattern) ends(text []int32, most int, left *int64, fn func(at, d int)) (ok bool) {
 	if p.length == 0 {
 		return true
 	}
-	column := make([]block, p.blocks)
-	scores := make([]int, p.blocks) // of the lowest row of each block
-	last := min(p.blocks, (most+1+63)/64) - 1
-	last = max(last, 0)
-	for b := range last + 1 {
-		column[b].pv = ^uint64(0)
-		scores[b] = 64*b + p.rows(b)
-	}
+	column := p.column(max(1, min(p.blocks, (most+64)/64)))
+	last := len(column) - 1
+	rows := p.rows(last)
+	score := 64*last + rows // of the lowest row of the column
 	for i, c := range text {
 		if *left -= int64(last) + 2; *left < 0 {
 			return false
 		}
 		eq := p.eq[int(c)*p.blocks:][:p.blocks]
-		hin := 0
-		for b := range last + 1 {
-			ph, mh := column[b].step(eq[b], hin)
-			hin = delta(ph, mh, p.rows(b)-1)
-			scores[b] += hin
-		}
-		if last+1 < p.blocks && scores[last]-hin <= most && (eq[last+1]&1 != 0 || hin < 0) {
+		ph, mh := advance(column, eq, 0, 0)
+		grown := delta(ph, mh, rows-1)
+		score += grown
+		if last+1 < p.blocks && score-grown <= most && (eq[last+1]&1 != 0 || grown < 0) {
 			last++
-			column[last] = block{pv: ^uint64(0)}
-			ph, mh := column[last].step(eq[last], hin)
-			scores[last] = scores[last-1] - hin + p.rows(last) + delta(ph, mh, p.rows(last)-1)
+			rows = p.rows(last)
+			column = append(column, block{pv: ^uint64(0)})
+			score += rows - grown
+			up, down := uint64(0), uint64(0)
+			if grown > 0 {
+				up = 1
+			} else if grown < 0 {
+				down = 1
+			}
+			ph, mh := advance(column[last:], eq[last:], up, down)
+			score += delta(ph, mh, rows-1)
 		} else {
-			for last > 0 && scores[last] >= most+p.rows(last) {
+			for last > 0 && score >= most+rows {
+				score -= column[last].rise(rows)
 				last--
+				rows = 64
+				column = column[:last+1]
 			}
 		}
-		if last == p.blocks-1 && scores[last] <= most {
-			fn(i+1, scores[last])
+		if last == p.blocks-1 && score <= most {
+			fn(i+1, score)
 		}
 	}
 	return true

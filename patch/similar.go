@@ -322,23 +322,14 @@ func (w *windowed) measure(line int) {
 
 // rest measures all windows that may matter.
 func (w *windowed) rest() {
-	// What is too long or too short does not; a pass over the others, run by
-	// run of lines, says which of them do.
-	last := len(w.starts) - w.k
+	// A window that is too long or too short does not. A pass over the others,
+	// stretch by stretch of the file, says which of them do.
 	type end struct{ line, bound int }
 	var ends []end
-	for from := 0; from <= last && !w.cut; {
-		if !w.fits(from) {
-			from++
-			continue
-		}
-		to := from
-		for to < last && w.fits(to+1) {
-			to++
-		}
+	pass := func(from, to int) {
 		begin := w.starts[from]
-		// The longest distance that matters: the more of a window is too much,
-		// the longer it may be.
+		// The longest distance that matters: the longer a window is than old,
+		// the farther it may be.
 		bar := w.bar()
 		cutoff := int(float64(w.pattern.length)*(1-bar)/bar) + 1
 		line := from
@@ -346,12 +337,27 @@ func (w *windowed) rest() {
 			for line <= to && w.ends[line+w.k-1]-begin < at {
 				line++
 			}
-			if line <= to && w.ends[line+w.k-1]-begin == at {
+			if line <= to && w.ends[line+w.k-1]-begin == at && w.fits(line) {
 				ends = append(ends, end{line, bound})
 			}
 		})
 		w.cut = w.cut || !ok
-		from = to + 1
+	}
+	from, to := -1, -1 // the stretch: first and last window
+	for line := 0; line+w.k <= len(w.starts) && !w.cut; line++ {
+		if !w.fits(line) {
+			continue
+		}
+		if from >= 0 && line > to+w.k {
+			pass(from, to)
+			from = -1
+		}
+		if to = line; from < 0 {
+			from = line
+		}
+	}
+	if from >= 0 && !w.cut {
+		pass(from, to)
 	}
 	slices.SortStableFunc(ends, func(a, b end) int { return cmp.Compare(a.bound, b.bound) })
 	for _, e := range ends {

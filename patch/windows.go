@@ -113,12 +113,12 @@ func plainForm(b []byte, first int) (text []byte, at []int) {
 	text, at = make([]byte, 0, len(b)), make([]int, 0, len(b)+1)
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
-		c, fancy := plainRunes[r]
+		c := plainOf(r)
 		switch {
 		case r == '\r' && i+1 < len(b) && b[i+1] == '\n':
 			text, at = append(text, '\n'), append(at, first+i)
 			n = 2
-		case fancy:
+		case c != 0:
 			text, at = append(text, c), append(at, first+i)
 		default:
 			for j := range n {
