@@ -52,6 +52,9 @@ const (
 	ReasonBudget      Reason = "budget"          // the search took too long
 	ReasonApplied     Reason = "already_applied" // the new text is there, the old one is not
 	ReasonBothChanged Reason = "both_changed"    // with Merge: a line that the new text changes differs from the old one
+	ReasonOverlap     Reason = "overlap"         // two of a patch overlap
+	ReasonExists      Reason = "exists"          // there is no old text, and the file is there
+	ReasonContext     Reason = "context"         // of V4A: a line after which it is to be is not there, or several times
 	ReasonIndent      Reason = "indent"          // with RefuseUnsureIndent: no single rule leads from one indentation to the other
 )
 

@@ -39,39 +39,47 @@ type Result struct {
 // not where new has CRLF itself at an exact match, or changes nothing else.
 // Bytes outside of the match stay as they are.
 func Replace(content, old, new []byte, opts *Options) *Result {
-	s := newSearch(content, old, opts)
-	r := &Result{Match: *s.run(new, true)}
-	if r.Kind == IsNotFound && isApplied(content, new) {
-		r.Reason = ReasonApplied
+	puts, r := newSearch(content, old, opts).replace(new)
+	if r.Found() {
+		r.Content = putAll(content, puts)
 	}
-	if !r.Found() {
-		return r
-	}
-	var out []byte
-	at := 0
-	for _, span := range r.spans() {
-		found := content[span.Start:span.End]
-		text, end := new, span.End
-		if r.Kind == IsFuzzy {
-			s.prepare()
-			if text = s.fitted(r, found, new); !r.Found() {
-				return r
-			}
-			if len(new) == 0 && bytes.HasSuffix(old, lf) {
-				end += lineEndAt(content, end)
-			}
-		}
-		out = append(out, content[at:span.Start]...)
-		out = append(out, withLineEnds(text, old, found, content, r.Kind == IsExact && !r.EOLDiffers)...)
-		at = end
-	}
-	r.Content = append(out, content[at:]...)
 	return r
 }
 
-// isApplied reports whether a text with a line that is not blank is in content.
+// replace finds out what is to be put where. There is no content in the result.
+func (s *search) replace(new []byte) ([]put, *Result) {
+	r := &Result{Match: *s.run(new, true)}
+	if r.Kind == IsNotFound && isApplied(s.content, new) {
+		r.Reason = ReasonApplied
+	}
+	if !r.Found() {
+		return nil, r
+	}
+	var puts []put
+	for _, span := range r.spans() {
+		found := s.content[span.Start:span.End]
+		text := new
+		if r.Kind == IsFuzzy {
+			if text = s.fitted(r, found, new); !r.Found() {
+				return nil, r
+			}
+			if len(new) == 0 && bytes.HasSuffix(s.old, lf) {
+				span.End += lineEndAt(s.content, span.End)
+			}
+		}
+		text = withLineEnds(text, s.old, found, s.content, r.Kind == IsExact && !r.EOLDiffers)
+		puts = append(puts, put{Span: span, new: text})
+	}
+	return puts, r
+}
+
+// minApplied is how many characters that are no blanks a text must have to be
+// taken for what was applied already.
+const minApplied = 5
+
+// isApplied reports whether a new text is in content.
 func isApplied(content, new []byte) bool {
-	return !isBlank(new) && Locate(content, new, &Options{ExactOnly: true, Replacements: All}).Found()
+	return chars(new) >= minApplied && Locate(content, new, &Options{ExactOnly: true, Replacements: All}).Found()
 }
 
 // lineEndAt returns the length of the line end at an offset, 0 if there is
@@ -94,17 +102,10 @@ func withLineEnds(new, old, found, content []byte, literal bool) []byte {
 	if literal && (bytes.Contains(new, crlf) || bytes.Equal(toLF(old), toLF(new))) {
 		return new
 	}
-	for _, like := range [][]byte{found, content} {
-		lines := bytes.Count(like, lf)
-		if lines == 0 {
-			continue
-		}
-		if new = toLF(new); 2*bytes.Count(like, crlf) > lines {
-			new = bytes.ReplaceAll(new, lf, crlf)
-		}
+	if !bytes.Contains(content, lf) {
 		return new
 	}
-	return new
+	return bytes.ReplaceAll(toLF(new), lf, lineEnd(found, content))
 }
 
 func toLF(b []byte) []byte { return bytes.ReplaceAll(b, crlf, lf) }

@@ -445,7 +445,9 @@ func (s *search) notFound(reason Reason) *Match {
 		}
 		m.Near = append(m.Near, near)
 	}
-	slices.SortStableFunc(m.Near, func(a, b Near) int { return cmp.Compare(b.Similarity, a.Similarity) })
+	slices.SortStableFunc(m.Near, func(a, b Near) int { // the later the first difference, the better
+		return cmp.Or(cmp.Compare(b.Similarity, a.Similarity), cmp.Compare(b.Line-b.StartLine, a.Line-a.StartLine))
+	})
 	return m
 }
 

@@ -1,0 +1,374 @@
+package patch
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// A Format is one in which patches are written.
+type Format string
+
+const (
+	SearchReplace Format = "search-replace" // blocks of <<<<<<< SEARCH, ======= and >>>>>>> REPLACE
+	V4A           Format = "v4a"            // *** Begin Patch
+	Unified       Format = "udiff"          // --- and +++
+	EditList      Format = "edits"          // JSON
+)
+
+// A Patch is what is to be done to files.
+type Patch struct {
+	Format Format
+	Files  []FilePatch // each path once
+}
+
+// An Op is what a patch does to a file.
+type Op string
+
+const (
+	Create Op = "create"
+	Update Op = "update"
+	Delete Op = "delete"
+)
+
+// A FilePatch is what is to be done to one file.
+type FilePatch struct {
+	Op    Op
+	Path  string // relative, slash-separated
+	To    string // where it moves; "": it stays
+	Hunks []Hunk // of Update; of Create one whose New is the content
+}
+
+// A Hunk replaces a piece of a file.
+type Hunk struct {
+	Line int // of the patch where it begins, from 1; of an edit list its number
+
+	// Of blocks and edit lists.
+	Old, New []byte
+	Options  *Options // instead of those given to Apply; nil: those
+
+	// Of V4A and unified diffs.
+	Context []string // lines after which it is, in this order (V4A)
+	Lines   []HunkLine
+	AtEnd   bool // it ends the file (V4A)
+	Stated  int  // line of the file where it says that it begins, from 1; 0: it says none
+
+	OldNoEnd, NewNoEnd bool // the last old line, or new one, has no line end (unified diff)
+}
+
+// A HunkLine is a line of a hunk, without its mark and its end.
+type HunkLine struct {
+	Mark byte // ' ', '-' or '+'
+	Text []byte
+}
+
+// A ParseError says why a patch makes no sense. Nothing of it is applied.
+type ParseError struct {
+	Line   int // of the patch, from 1; 0: of all of it
+	Reason string
+}
+
+func (e *ParseError) Error() string {
+	if e.Line == 0 {
+		return "patch: " + e.Reason
+	}
+	return fmt.Sprintf("patch: line %d: %s", e.Line, e.Reason)
+}
+
+// Parse reads a patch. path is the file that blocks are for that name none; it
+// may be "". Any error is a [*ParseError].
+func Parse(format Format, input []byte, path string) (*Patch, error) {
+	var files []FilePatch
+	var err error
+	switch format {
+	case SearchReplace:
+		files, err = parseBlocks(input, path)
+	case V4A:
+		files, err = parseV4A(input)
+	case Unified:
+		files, err = parseUnified(input)
+	case EditList:
+		files, err = parseEdits(input, path)
+	default:
+		return nil, &ParseError{Reason: fmt.Sprintf("format %q: want search-replace, v4a, udiff or edits", format)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := &Patch{Format: format}
+	index := make(map[string]int)
+	for _, f := range files {
+		i, seen := index[f.Path]
+		switch {
+		case !seen:
+			index[f.Path] = len(p.Files)
+			p.Files = append(p.Files, f)
+		case p.Files[i].Op == Update && f.Op == Update && p.Files[i].To == "" && f.To == "":
+			p.Files[i].Hunks = append(p.Files[i].Hunks, f.Hunks...)
+		default:
+			return nil, &ParseError{Reason: fmt.Sprintf("%q is patched twice", f.Path)}
+		}
+	}
+	if len(p.Files) == 0 {
+		return nil, &ParseError{Reason: "there is nothing to do"}
+	}
+	return p, nil
+}
+
+// ApplyOptions are the choices at [Patch.Apply]. The zero value is the default.
+type ApplyOptions struct {
+	Options    Options // of blocks and edit lists, and of V4A the stages; default of V4A: Exact, Whitespace and Unicode
+	Sequential bool    // each hunk is looked for in what the one before it left, and not in the file as it was
+	Fuzz       *int    // how many lines of context a hunk of a unified diff may lose at each end; default 2
+}
+
+// A FileResult is what a patch makes of a file.
+type FileResult struct {
+	Op      Op
+	Path    string
+	To      string
+	Before  []byte // nil with Create
+	Content []byte // nil with Delete
+	Hunks   []HunkResult
+}
+
+// A HunkResult says where a hunk was put.
+type HunkResult struct {
+	Line     int // of the patch
+	Match    Match
+	Warnings []Warning
+}
+
+// A HunkError says why a hunk, or a file as a whole, is refused.
+type HunkError struct {
+	Path  string
+	Line  int   // of the patch; 0: of the file as a whole
+	Match Match // why it was not found
+	Err   error // why else; nil: see Match
+}
+
+func (e *HunkError) Error() string {
+	what := fmt.Sprintf("%q", e.Path)
+	if e.Line > 0 {
+		what += fmt.Sprintf(", line %d of the patch", e.Line)
+	}
+	if e.Err != nil {
+		return what + ": " + e.Err.Error()
+	}
+	return what + ": " + e.Match.Explain()
+}
+
+func (e *HunkError) Unwrap() error { return e.Err }
+
+// Apply applies a patch in memory: read returns the content of a file, or an
+// error that matches [fs.ErrNotExist]. It is all or nothing: with any refusal
+// there is no result but the refusals, all of them.
+func (p *Patch) Apply(read func(path string) ([]byte, error), opts *ApplyOptions) ([]FileResult, []*HunkError) {
+	if opts == nil {
+		opts = new(ApplyOptions)
+	}
+	var results []FileResult
+	var errs []*HunkError
+	for i := range p.Files {
+		f := &p.Files[i]
+		r, ferrs := p.applyFile(f, read, opts)
+		results, errs = append(results, r), append(errs, ferrs...)
+	}
+	// What is made must not be there, unless it goes in the same patch.
+	gone := make(map[string]bool)
+	for _, r := range results {
+		if r.Op == Delete || r.To != "" {
+			gone[r.Path] = true
+		}
+	}
+	made := make(map[string]bool)
+	for _, r := range results {
+		target := cmp.Or(r.To, r.Path)
+		if r.Op == Delete || r.Op == Update && r.To == "" {
+			continue
+		}
+		_, err := read(target)
+		switch {
+		case made[target]:
+			errs = append(errs, &HunkError{Path: target, Err: errors.New("it is made twice")})
+		case err == nil && !gone[target]:
+			errs = append(errs, &HunkError{Path: target, Err: fmt.Errorf("%w: it is to be made", fs.ErrExist)})
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			errs = append(errs, &HunkError{Path: target, Err: err})
+		}
+		made[target] = true
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return results, nil
+}
+
+func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts *ApplyOptions) (FileResult, []*HunkError) {
+	r := FileResult{Op: f.Op, Path: f.Path, To: f.To}
+	if f.Op == Create {
+		if r.Content = []byte{}; len(f.Hunks) > 0 {
+			r.Content = f.Hunks[0].New
+		}
+		return r, nil
+	}
+	content, err := read(f.Path)
+	if errors.Is(err, fs.ErrNotExist) && f.creates() {
+		r.Op, r.Content = Create, f.Hunks[0].New
+		return r, nil
+	}
+	if err != nil {
+		return r, []*HunkError{{Path: f.Path, Err: err}}
+	}
+	r.Before, r.Content = content, content
+	var errs []*HunkError
+	refuse := func(h *Hunk, m Match) { errs = append(errs, &HunkError{Path: f.Path, Line: h.Line, Match: m}) }
+	at := &position{}
+	var puts []put
+	for i := range f.Hunks {
+		h := &f.Hunks[i]
+		if opts.Sequential {
+			*at = position{}
+		}
+		list, m, warnings := h.locate(r.Content, p.Format, opts, at)
+		if !m.Found() {
+			refuse(h, m)
+			continue
+		}
+		r.Hunks = append(r.Hunks, HunkResult{h.Line, m, warnings})
+		for j := range list {
+			list[j].hunk = h
+		}
+		if opts.Sequential {
+			r.Content = putAll(r.Content, list)
+		} else {
+			puts = append(puts, list...)
+		}
+	}
+	slices.SortStableFunc(puts, func(a, b put) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	for i := 1; i < len(puts); i++ {
+		if a, b := puts[i-1], puts[i]; b.Start < a.End {
+			refuse(b.hunk, Match{Kind: IsAmbiguous, Reason: ReasonOverlap})
+		}
+	}
+	if len(errs) > 0 {
+		return r, errs
+	}
+	if r.Content = putAll(r.Content, puts); f.Op == Delete {
+		r.Content = nil
+	}
+	return r, nil
+}
+
+// creates reports whether all that is to be done is to make the file.
+func (f *FilePatch) creates() bool {
+	return f.Op == Update && len(f.Hunks) == 1 && len(f.Hunks[0].Old) == 0 && f.Hunks[0].Lines == nil && len(f.Hunks[0].Context) == 0
+}
+
+// A put puts bytes in the place of a span.
+type put struct {
+	Span
+	new  []byte
+	hunk *Hunk
+}
+
+// putAll does puts, which are in order and do not overlap.
+func putAll(content []byte, puts []put) []byte {
+	var out []byte
+	at := 0
+	for _, p := range puts {
+		out = append(append(out, content[at:p.Start]...), p.new...)
+		at = p.End
+	}
+	return append(out, content[at:]...)
+}
+
+// locate finds where a hunk belongs.
+func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
+	switch format {
+	case V4A:
+		return h.locateV4A(content, opts, at)
+	case Unified:
+		return h.locateUnified(content, opts, at)
+	}
+	o := opts.Options
+	if h.Options != nil {
+		o = *h.Options
+	}
+	if len(h.Old) == 0 && len(content) > 0 {
+		return nil, Match{Kind: IsInvalid, Reason: ReasonExists}, nil
+	}
+	if len(h.Old) == 0 {
+		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1, StartLine: 1, EndLine: 1}, nil
+	}
+	s := newSearch(content, h.Old, &o)
+	puts, r := s.replace(h.New)
+	return puts, r.Match, r.Warnings
+}
+
+// Explain says in words why something was refused, what was there instead, and
+// what to do about it.
+func (m *Match) Explain() string {
+	var b strings.Builder
+	b.WriteString(explanations[m.Reason])
+	if m.Reason == ReasonCount || m.Reason == ReasonSeveral {
+		fmt.Fprintf(&b, " (%d times)", m.Count)
+	}
+	for _, n := range m.Near {
+		fmt.Fprintf(&b, "\n  lines %d-%d", n.StartLine, n.EndLine)
+		if n.Similarity < 1 {
+			fmt.Fprintf(&b, ", %.0f%% similar", 100*n.Similarity)
+		}
+		if n.Line > 0 {
+			fmt.Fprintf(&b, "; line %d is not as given:\n    given: %s\n    there: %s", n.Line, visible(n.Want), visible(n.Got))
+		}
+	}
+	return b.String()
+}
+
+// explanations say what to do.
+var explanations = map[Reason]string{
+	ReasonEmpty:       "the old text is empty: say what is to be replaced",
+	ReasonNoChange:    "the old and the new text are the same",
+	ReasonOptions:     "an option is out of range",
+	ReasonFuzzyOne:    "not there as given, and what is only similar is replaced once at most: give the text as it is",
+	ReasonSeveral:     "it is there several times: give more lines around it, or how often it is to be replaced",
+	ReasonCount:       "it is not there as often as expected: say how often it is to be replaced",
+	ReasonBlank:       "the old text has no line that is not blank: give lines around it",
+	ReasonNone:        "not found: read the file again and give the text as it is",
+	ReasonShort:       "not found as given, and too short to be looked for by similarity: give lines around it",
+	ReasonElision:     "not found as given, and it leaves lines out: give all of them",
+	ReasonDisparate:   "what is similar is far longer: give all lines that are to be replaced",
+	ReasonMarkers:     "the new text holds marks of a patch, or line numbers: leave them out",
+	ReasonCandidates:  "not found as given, and too much is similar: give more lines around it",
+	ReasonBudget:      "not found as given, and to look for what is similar takes too long: give the text as it is",
+	ReasonApplied:     "the new text is there already, and the old one is not",
+	ReasonBothChanged: "a line that is to be changed is not as given: read the file again",
+	ReasonIndent:      "the indentation is not as given, and no single rule leads to what it is: give it as it is",
+	ReasonOverlap:     "it overlaps with another one of the same patch: join them",
+	ReasonExists:      "there is no old text, and the file is there: say what is to be replaced",
+	ReasonContext:     "a line that it is to follow is not there, or several times",
+}
+
+// visible shows white space.
+func visible(s string) string {
+	return strings.NewReplacer("\t", "\u2192", "\u00a0", "\u237d", "\r", "\u240d").Replace(s)
+}
+
+// lineEnd returns the line end that most lines of a text have, of those near
+// first and then of all.
+func lineEnd(near, all []byte) []byte {
+	for _, b := range [][]byte{near, all} {
+		if n := bytes.Count(b, lf); n > 0 {
+			if 2*bytes.Count(b, crlf) > n {
+				return crlf
+			}
+			return lf
+		}
+	}
+	return lf
+}
