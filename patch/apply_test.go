@@ -1,0 +1,188 @@
+package patch
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// applied applies a patch to files and returns what they are then.
+func applied(p *Patch, files map[string]string, opts *ApplyOptions) (map[string]string, []*HunkError) {
+	results, errs := p.Apply(func(path string) ([]byte, error) {
+		content, ok := files[path]
+		if !ok {
+			return nil, fs.ErrNotExist
+		}
+		return []byte(content), nil
+	}, opts)
+	after := make(map[string]string)
+	maps.Copy(after, files)
+	for _, r := range results {
+		if delete(after, r.Path); r.Op == Delete {
+			continue
+		}
+	}
+	for _, r := range results {
+		if r.Op != Delete {
+			to := r.To
+			if to == "" {
+				to = r.Path
+			}
+			after[to] = string(r.Content)
+		}
+	}
+	return after, errs
+}
+
+func TestApply(t *testing.T) {
+	five := "1\n2\n3\n4\n5\n"
+	for name, c := range map[string]struct {
+		format Format
+		input  string
+		path   string
+		opts   ApplyOptions
+		before map[string]string
+		want   map[string]string
+		errs   []Reason // instead, by hunk
+		bad    string   // the patch itself is refused
+	}{
+		"block":                 {format: SearchReplace, input: "a.go\n```go\n<<<<<<< SEARCH\n2\n3\n=======\ntwo\n>>>>>>> REPLACE\n```\n", before: map[string]string{"a.go": five}, want: map[string]string{"a.go": "1\ntwo\n4\n5\n"}},
+		"block, fence before":   {format: SearchReplace, input: "```\na.go\n<<<<<<< SEARCH\n2\n=======\ntwo\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n5\n=======\nfive\n>>>>>>> REPLACE\n```\n", before: map[string]string{"a.go": five}, want: map[string]string{"a.go": "1\ntwo\n3\n4\nfive\n"}},
+		"blocks in any order":   {format: SearchReplace, path: "a", input: "------- SEARCH\n4\n=======\nfour\n+++++++ REPLACE\n------- SEARCH\n1\n=======\none\n+++++++ REPLACE\n", before: map[string]string{"a": five}, want: map[string]string{"a": "one\n2\n3\nfour\n5\n"}},
+		"block with a line":     {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n:start_line:3\n-------\nx\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": "x\nb\nx\n"}, want: map[string]string{"a": "x\nb\ny\n"}},
+		"block with escapes":    {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n\\=======\n=======\n\\>>>>>>> REPLACE\n>>>>>>> REPLACE\n", before: map[string]string{"a": "x\n=======\n"}, want: map[string]string{"a": "x\n>>>>>>> REPLACE\n"}},
+		"block that creates":    {format: SearchReplace, input: "new/file\n<<<<<<< SEARCH\n=======\nhello\n>>>>>>> REPLACE\n", want: map[string]string{"new/file": "hello\n"}},
+		"block over a file":     {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n=======\nhello\n>>>>>>> REPLACE\n", before: map[string]string{"a": "x"}, errs: []Reason{ReasonExists}},
+		"block without an end":  {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n=======\n2\n", bad: "line 4: a block without an end"},
+		"block without divider": {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n>>>>>>> REPLACE\n", bad: "line 3: a block without a line of ======="},
+		"block within a block":  {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n<<<<<<< SEARCH\n", bad: "line 3: a block within a block"},
+		"block without path":    {format: SearchReplace, input: "<<<<<<< SEARCH\n1\n=======\n>>>>>>> REPLACE\n", bad: "line 1: a block, and no path before it"},
+		"all failures are told": {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nnothing like it\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n1\n=======\none\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nnor this one here\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, errs: []Reason{ReasonNone, ReasonNone}},
+		"blocks that overlap":   {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n2\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n2\n3\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, errs: []Reason{ReasonOverlap}},
+		"blocks that touch":     {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n2\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n3\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, want: map[string]string{"a": "1\nx\ny\n4\n5\n"}},
+		"one after the other":   {format: SearchReplace, path: "a", opts: ApplyOptions{Sequential: true}, input: "<<<<<<< SEARCH\n2\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nx\n3\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, want: map[string]string{"a": "1\ny\n4\n5\n"}},
+		"two files, one bad":    {format: SearchReplace, input: "a\n<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\nb\n<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\n", before: map[string]string{"a": five, "b": "zzz\n"}, errs: []Reason{ReasonNone}},
+		"an absent file":        {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\n", errs: []Reason{""}},
+		"nothing":               {format: SearchReplace, path: "a", input: "hello\n", bad: "nothing to do"},
+
+		"edits":          {format: EditList, input: `{"path":"a","edits":[{"oldText":"1","newText":"one"},{"old_str":"5","new_str":"five"}]}`, before: map[string]string{"a": five}, want: map[string]string{"a": "one\n2\n3\n4\nfive\n"}},
+		"edits of files": {format: EditList, input: `[{"file_path":"a","old_string":"x","new_string":"y","replace_all":true},{"path":"b","old":"","new":"made"}]`, before: map[string]string{"a": "x x"}, want: map[string]string{"a": "y y", "b": "made"}},
+		"edits, a count": {format: EditList, input: `[{"path":"a","old":"x","new":"y","expected_replacements":3}]`, before: map[string]string{"a": "x x"}, errs: []Reason{ReasonCount}},
+		"edits, no new":  {format: EditList, input: `[{"path":"a","old":"x"}]`, bad: "without old or new"},
+		"edits, no JSON": {format: EditList, input: `[{`, bad: "edit list"},
+		"edits, no path": {format: EditList, input: `[{"old":"x","new":"y"}]`, bad: "without a path"},
+		"unknown format": {format: "magic", bad: "want search-replace"},
+
+		"v4a":                    {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n 2\n-3\n+three\n 4\n*** End Patch\n", before: map[string]string{"a": five}, want: map[string]string{"a": "1\n2\nthree\n4\n5\n"}},
+		"v4a of three":           {format: V4A, input: "cat <<EOF\n*** Begin Patch\n*** Add File: n\n+hello\n+there\n*** Delete File: d\n*** Update File: a\n*** Move to: m\n@@\n-1\n+one\n*** End Patch\nEOF\n", before: map[string]string{"a": five, "d": "x"}, want: map[string]string{"m": "one\n2\n3\n4\n5\n", "n": "hello\nthere\n"}},
+		"v4a moves only":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n*** Move to: m\n*** End Patch\n", before: map[string]string{"a": five}, want: map[string]string{"m": five}},
+		"v4a context":            {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ class B\n@@ def f\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "class A\ndef f\nx\nclass B\ndef f\nx\n"}, want: map[string]string{"a": "class A\ndef f\nx\nclass B\ndef f\ny\n"}},
+		"v4a keeps the file":     {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n if x:\n-  y()\n+  z()\n*** End Patch\n", before: map[string]string{"a": "\tif x:  \r\n\t\ty()\r\nend"}, want: map[string]string{"a": "\tif x:  \r\n  z()\r\nend"}},
+		"v4a twice":              {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "x\nx\n"}, errs: []Reason{ReasonSeveral}},
+		"v4a at the end":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End of File\n*** End Patch\n", before: map[string]string{"a": "x\nb\nx\n"}, want: map[string]string{"a": "x\nb\ny\n"}},
+		"v4a not at the end":     {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End of File\n*** End Patch\n", before: map[string]string{"a": "x\nb\n"}, want: map[string]string{"a": "y\nb\n"}},
+		"v4a adds at the end":    {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n+z\n*** End Patch\n", before: map[string]string{"a": "x\ny"}, want: map[string]string{"a": "x\ny\nz"}},
+		"v4a adds after":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ x\n+z\n*** End Patch\n", before: map[string]string{"a": "x\ny\n"}, want: map[string]string{"a": "x\nz\ny\n"}},
+		"v4a bare line":          {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n 1\n\n-2\n+two\n\n*** End Patch\n", before: map[string]string{"a": "1\n\n2\n3\n"}, want: map[string]string{"a": "1\n\ntwo\n3\n"}},
+		"v4a in order":           {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-b\n+B\n@@\n-a\n+A\n*** End Patch\n", before: map[string]string{"a": "a\nb\n"}, errs: []Reason{ReasonNone}},
+		"v4a no context":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ nowhere\n-b\n+B\n*** End Patch\n", before: map[string]string{"a": "a\nb\n"}, errs: []Reason{ReasonContext}},
+		"v4a similar, not asked": {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-hello wrld\n+bye\n*** End Patch\n", before: map[string]string{"a": "hello world\n"}, errs: []Reason{ReasonNone}},
+		"v4a similar, asked":     {format: V4A, opts: ApplyOptions{Options: Options{Stages: stages}}, input: "*** Begin Patch\n*** Update File: a\n@@\n a line that stays\n-this goes\n+bye\n*** End Patch\n", before: map[string]string{"a": "a line that stys\nthis goes\n"}, want: map[string]string{"a": "a line that stys\nbye\n"}},
+		"v4a over a file":        {format: V4A, input: "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\n", before: map[string]string{"a": five}, errs: []Reason{""}},
+		"v4a no end":             {format: V4A, input: "*** Begin Patch\n*** Add File: a\n+x\n", bad: "no line *** End Patch"},
+		"v4a no begin":           {format: V4A, input: "hello\n", bad: "no line *** Begin Patch"},
+		"v4a garbage":            {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\nhello\n*** End Patch\n", bad: "changes nothing"},
+
+		"udiff":                  {format: Unified, input: "--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n 2\n-3\n+three\n 4\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nthree\n4\n5\n"}},
+		"udiff elsewhere":        {format: Unified, input: "--- a/f\n+++ b/f\n@@ -90,2 +90,2 @@\n 2\n-3\n+three\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nthree\n4\n5\n"}},
+		"udiff no numbers":       {format: Unified, input: "--- f\n+++ f\n@@ ... @@\n-3\n+three\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nthree\n4\n5\n"}},
+		"udiff wrong counts":     {format: Unified, input: "--- f\n+++ f\n@@ -3,9 +3,1 @@\n-3\n+three\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nthree\n4\n5\n"}},
+		"udiff nearest":          {format: Unified, input: "--- f\n+++ f\n@@ -4 +4 @@\n-x\n+y\n", before: map[string]string{"f": "x\n2\n3\n4\nx\n"}, want: map[string]string{"f": "x\n2\n3\n4\ny\n"}},
+		"udiff tie":              {format: Unified, input: "--- f\n+++ f\n@@ -3 +3 @@\n-x\n+y\n", before: map[string]string{"f": "x\n2\n3\n4\nx\n"}, errs: []Reason{ReasonSeveral}},
+		"udiff fuzz":             {format: Unified, input: "--- f\n+++ f\n@@ -1,5 +1,5 @@\n ONE\n 2\n-3\n+three\n 4\n FIVE\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nthree\n4\n5\n"}},
+		"udiff fuzz 0":           {format: Unified, opts: ApplyOptions{Fuzz: new(int)}, input: "--- f\n+++ f\n@@ -1,5 +1,5 @@\n ONE\n 2\n-3\n+three\n 4\n", before: map[string]string{"f": five}, errs: []Reason{ReasonNone}},
+		"udiff never drops -":    {format: Unified, input: "--- f\n+++ f\n@@ -1,3 +1,2 @@\n-ONE\n-2\n 3\n", before: map[string]string{"f": five}, errs: []Reason{ReasonNone}},
+		"udiff creates":          {format: Unified, input: "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n", want: map[string]string{"n": "a\nb"}},
+		"udiff creates empty":    {format: Unified, input: "diff --git a/n b/n\nnew file mode 100644\nindex 0000000..e69de29\n", want: map[string]string{"n": ""}},
+		"udiff deletes":          {format: Unified, input: "--- a/f\n+++ /dev/null\n@@ -1,5 +0,0 @@\n-1\n-2\n-3\n-4\n-5\n", before: map[string]string{"f": five}, want: map[string]string{}},
+		"udiff renames":          {format: Unified, input: "diff --git a/f b/g\nsimilarity index 80%\nrename from f\nrename to g\n--- a/f\n+++ b/g\n@@ -1 +1 @@\n-1\n+one\n", before: map[string]string{"f": five}, want: map[string]string{"g": "one\n2\n3\n4\n5\n"}},
+		"udiff gains an end":     {format: Unified, input: "--- f\n+++ f\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+b\n", before: map[string]string{"f": "a\nb"}, want: map[string]string{"f": "a\nb\n"}},
+		"udiff loses an end":     {format: Unified, input: "--- f\n+++ f\n@@ -1,2 +1,2 @@\n a\n-b\n+b\n\\ No newline at end of file\n", before: map[string]string{"f": "a\nb\n"}, want: map[string]string{"f": "a\nb"}},
+		"udiff two hunks":        {format: Unified, input: "--- f\n+++ f\n@@ -1 +1,2 @@\n 1\n+x\n@@ -5 +6 @@\n-5\n+five\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\nx\n2\n3\n4\nfive\n"}},
+		"udiff inserts at":       {format: Unified, input: "--- f\n+++ f\n@@ -2,0 +3 @@\n+x\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nx\n3\n4\n5\n"}},
+		"udiff a line of dashes": {format: Unified, input: "--- f\n+++ f\n@@ -1,2 +1 @@\n--- x\n keep\n", before: map[string]string{"f": "-- x\nkeep\n"}, want: map[string]string{"f": "keep\n"}},
+		"udiff binary":           {format: Unified, input: "diff --git a/f b/f\nGIT binary patch\n", bad: "binary"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Parse(c.format, []byte(c.input), c.path)
+			if c.bad != "" {
+				var perr *ParseError
+				if !errors.As(err, &perr) || !strings.Contains(err.Error(), c.bad) {
+					t.Errorf("Parse: %v, want %q", err, c.bad)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			after, errs := applied(p, c.before, &c.opts)
+			var reasons []Reason
+			for _, err := range errs {
+				reasons = append(reasons, err.Match.Reason)
+				if err.Error() == "" {
+					t.Error("no text")
+				}
+			}
+			if !slices.Equal(reasons, c.errs) {
+				t.Errorf("refused: %v, want %v", errs, c.errs)
+			}
+			want := c.want
+			if c.errs != nil {
+				want = c.before
+			}
+			if d := cmp.Diff(want, after); d != "" && len(want)+len(after) > 0 {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// A diff that we write is one that we apply.
+func TestApplyOwnDiffs(t *testing.T) {
+	for _, c := range [][2]string{{"", "a\n"}, {"a\n", ""}, {"a", "a\n"}, {"a\n", "a"}, {"1\n2\n3\n", "1\ntwo\n3\nfour"}, {"x\r\ny\r\n", "x\r\nz\r\n"}, {"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", "A\nb\nc\nd\ne\nf\ng\nh\ni\nJ\n"}} {
+		d := AppendUnified(nil, File{Name: "f", Mode: 0o100644, Content: []byte(c[0])}, File{Name: "f", Mode: 0o100644, Content: []byte(c[1])}, nil)
+		p, err := Parse(Unified, d, "")
+		if err != nil {
+			t.Fatalf("%q to %q: %v\n%s", c[0], c[1], err, d)
+		}
+		after, errs := applied(p, map[string]string{"f": c[0]}, nil)
+		if len(errs) > 0 || after["f"] != c[1] {
+			t.Errorf("%q to %q: %q, %v\n%s", c[0], c[1], after["f"], errs, d)
+		}
+	}
+}
+
+// FuzzParse parses and applies anything.
+func FuzzParse(f *testing.F) {
+	f.Add("a\n<<<<<<< SEARCH\n1\n=======\n2\n>>>>>>> REPLACE\n", "1\n")
+	f.Add("*** Begin Patch\n*** Update File: a\n@@ x\n 1\n-2\n+3\n*** End of File\n*** End Patch\n", "x\n1\n2\n")
+	f.Add("--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n+3\n\\ No newline at end of file\n", "1\n2\n")
+	f.Add(`[{"path":"a","old":"1","new":"2"}]`, "1")
+	f.Fuzz(func(t *testing.T, input, content string) {
+		for _, format := range []Format{SearchReplace, V4A, Unified, EditList} {
+			p, err := Parse(format, []byte(input), "a")
+			if err != nil {
+				continue
+			}
+			results, errs := p.Apply(func(string) ([]byte, error) { return []byte(content), nil }, &ApplyOptions{Options: Options{Budget: 1e6}})
+			if len(errs) > 0 == (results != nil) {
+				t.Errorf("%s: %d results and %v", format, len(results), errs)
+			}
+		}
+	})
+}
