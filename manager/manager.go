@@ -108,6 +108,8 @@ type FileSnapshotManager struct {
 	turnOf     uint64
 	turnLeafOf string
 
+	reads map[string]string // hashes of files that were read to be edited
+
 	turnLeaf, turnLeafAt string // where a turn was said to begin, and the log's leaf then
 }
 

@@ -120,8 +120,11 @@ func (m *FileSnapshotManager) unfinished(ctx context.Context, root *rollback.Roo
 }
 
 // recover brings a restore to its end that was cut off, of whatever session;
-// nil if there is none.
+// nil if there is none. An edit that was cut off it takes back.
 func (m *FileSnapshotManager) recover(ctx context.Context, o *look, forward bool) (*rollback.Plan, error) {
+	if err := m.recoverEdit(ctx); err != nil {
+		return nil, err
+	}
 	if o.last == nil || o.last.Kind != kindIntent {
 		return nil, nil
 	}

@@ -336,6 +336,9 @@ func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point
 		if err != nil {
 			return nil, err
 		}
+		if IsEdit(s) {
+			continue
+		}
 		old := found[s.Tree]
 		if old == nil {
 			names = append(names, s.Tree.Short())

@@ -177,7 +177,7 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 			return nil, err
 		}
 		mine := s.Worktree == m.project.Worktree()
-		if !all && !mine {
+		if !all && !mine || IsEdit(s) {
 			continue
 		}
 		info := SessionInfo{Session: s.Session, Worktree: s.Worktree, Root: s.Root, Last: s.Time}

@@ -464,7 +464,7 @@ func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (b
 			return nil, err
 		}
 		for name := range strings.SplitSeq(rel, "/") {
-			if slices.Contains([]string{".git", ".hg", ".svn", ".jj"}, name) {
+			if slices.Contains(vcsNames, name) {
 				return nil, fmt.Errorf("path %q: %w: the insides of a repository are its own", p, ErrOutside)
 			}
 		}
@@ -488,6 +488,9 @@ func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (b
 		return slices.ContainsFunc(globs, func(g string) bool { return matchGlob(strings.Split(g, "/"), strings.Split(name, "/")) })
 	}, nil
 }
+
+// vcsNames are directories that version control systems keep as their own.
+var vcsNames = []string{".git", ".hg", ".svn", ".jj"}
 
 // matchGlob matches names with patterns, one by one. What is below a match
 // matches, too.

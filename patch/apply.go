@@ -49,7 +49,7 @@ type Hunk struct {
 
 	// Of blocks and edit lists.
 	Old, New []byte
-	Options  *Options // instead of those given to Apply; nil: those
+	Options  OptionsJSON // in place of those given to Apply
 
 	// Of V4A and unified diffs.
 	Context []string // lines after which it is, in this order (V4A)
@@ -295,10 +295,7 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 	case Unified:
 		return h.locateUnified(content, opts, at)
 	}
-	o := opts.Options
-	if h.Options != nil {
-		o = *h.Options
-	}
+	o := h.Options.over(opts.Options)
 	if len(h.Old) == 0 && len(content) > 0 {
 		return nil, Match{Kind: IsInvalid, Reason: ReasonExists}, nil
 	}

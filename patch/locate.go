@@ -18,6 +18,9 @@ const (
 	Levenshtein Stage = "levenshtein"  // similar as a whole
 )
 
+// Stages returns all stages, the strictest first.
+func Stages() []Stage { return slices.Clone(stages) }
+
 // stages is the ladder.
 var stages = []Stage{Exact, Whitespace, Unicode, BlockAnchor, Levenshtein}
 
@@ -215,6 +218,9 @@ func (s *search) inRange() bool {
 		if !slices.Contains(stages, stage) {
 			return false
 		}
+	}
+	if s.Reindent != ReindentNone && s.Reindent != ReindentAuto {
+		return false
 	}
 	return s.MaxGrowth >= 0 && s.Budget >= 0 && s.LevenshteinMin > 0
 }

@@ -83,22 +83,18 @@ func pathIn(l string) string {
 func (r *reader) block() (h Hunk, err error) {
 	h.Line = r.at + 1
 	var old, new []byte
-	opts := Options{}
 	r.at++
 	for ; !r.done(); r.at++ {
 		m := startLine.FindStringSubmatch(r.peek())
 		if m == nil {
 			break
 		}
-		if opts.LineHint == 0 && m[1] == "start_line" {
-			opts.LineHint, _ = strconv.Atoi(m[2])
+		if h.Options.LineHint == 0 && m[1] == "start_line" {
+			h.Options.LineHint, _ = strconv.Atoi(m[2])
 		}
 	}
-	if opts.LineHint > 0 {
-		h.Options = &opts
-		if !r.done() && ruleLine.MatchString(r.peek()) {
-			r.at++
-		}
+	if h.Options.LineHint > 0 && !r.done() && ruleLine.MatchString(r.peek()) {
+		r.at++
 	}
 	inNew := false
 	for ; !r.done(); r.at++ {
@@ -402,16 +398,16 @@ type OptionsJSON struct {
 	LineHint             int      `json:"line_hint,omitempty"`
 }
 
-// isSet reports whether any option is there.
-func (o *OptionsJSON) isSet() bool {
-	return o.Stages != nil || o.ExpectedReplacements != nil || o.Fuzzy != nil || o.MinSimilarity != 0 || o.Reindent != "" || o.Merge || o.LineHint != 0
-}
-
 // Options returns the options for [Locate].
 func (o *OptionsJSON) Options() *Options {
-	opts := &Options{Stages: o.Stages, MinSimilarity: o.MinSimilarity, Reindent: o.Reindent, Merge: o.Merge, LineHint: o.LineHint}
-	if o.Reindent == "none" {
-		opts.Reindent = ReindentNone
+	opts := o.over(Options{})
+	return &opts
+}
+
+// over returns options with those that are set in place of the given ones.
+func (o *OptionsJSON) over(opts Options) Options {
+	if o.Stages != nil {
+		opts.Stages = o.Stages
 	}
 	if n := o.ExpectedReplacements; n != nil {
 		switch opts.Replacements = *n; {
@@ -421,7 +417,23 @@ func (o *OptionsJSON) Options() *Options {
 			opts.Replacements = All - 1 // out of range
 		}
 	}
-	opts.ExactOnly = o.Fuzzy != nil && !*o.Fuzzy
+	if o.Fuzzy != nil {
+		opts.ExactOnly = !*o.Fuzzy
+	}
+	if o.MinSimilarity != 0 {
+		opts.MinSimilarity = o.MinSimilarity
+	}
+	switch o.Reindent {
+	case "":
+	case "none":
+		opts.Reindent = ReindentNone
+	default:
+		opts.Reindent = o.Reindent
+	}
+	if o.LineHint != 0 {
+		opts.LineHint = o.LineHint
+	}
+	opts.Merge = opts.Merge || o.Merge
 	return opts
 }
 
@@ -459,9 +471,7 @@ func parseEdits(input []byte, path string) (files []FilePatch, err error) {
 		if e.ReplaceAll {
 			e.ExpectedReplacements = new(int)
 		}
-		if e.isSet() {
-			h.Options = e.Options()
-		}
+		h.Options = e.OptionsJSON
 		p := path
 		for _, own := range []string{e.FilePath, e.Path} {
 			if own != "" {

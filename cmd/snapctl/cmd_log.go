@@ -84,6 +84,9 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 	return func(yield func(*logLine, error) bool) {
 		if f.all {
 			for s, err := range p.store.Snapshots(ctx) {
+				if err == nil && manager.IsEdit(s) {
+					continue
+				}
 				line := new(logLine)
 				if err == nil {
 					line.Moment = &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Tree: s.Tree, Snapshot: s}

@@ -1,0 +1,831 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// Errors of edits, to match with errors.Is.
+var (
+	// ErrStale: a file is not what it was when it was read, or when it was
+	// edited.
+	ErrStale = errors.New("changed since")
+	// ErrNotText: a file cannot be edited as text.
+	ErrNotText = errors.New("not a text file")
+	// ErrReadOnly: a file's mode says that it is not to be written.
+	ErrReadOnly = errors.New("read-only file")
+)
+
+// An EditRequest is what is to be done to files. Either Patch is set, or Path,
+// Old and New.
+type EditRequest struct {
+	Patch *patch.Patch
+
+	Path     string // relative to the session's directory, or absolute; an absent file is made if Old is empty
+	Old, New []byte
+
+	// Fuzzy also takes what is only similar for the old text, from a
+	// similarity of 0.92 on, or Options.MinSimilarity.
+	Fuzzy      bool
+	Options    patch.Options
+	Sequential bool // each piece of a patch is looked for in what the one before it left
+	Fuzz       *int // of a unified diff; see patch.ApplyOptions
+
+	// Expected are the BLAKE3 or SHA-256 hashes, in hexadecimal, that files
+	// must have, by path as in the request. For others that is the hash that
+	// NoteRead has seen, if it has been called for the file.
+	Expected map[string]string
+
+	Preview bool // find out what would be done, and do nothing
+}
+
+// defaultMinSimilarity is how similar a text must be that is edited unseen.
+const defaultMinSimilarity = 0.92
+
+// An EditResult says what an edit has done, or would do.
+type EditResult struct {
+	UndoID  string       `json:"undoId,omitempty"` // for UndoEdit; "": nothing was written
+	Undoes  string       `json:"undoes,omitempty"` // the edit that it takes back
+	Session string       `json:"session,omitempty"`
+	Turn    *int         `json:"turnIndex,omitempty"` // that was open
+	Time    time.Time    `json:"time"`
+	Files   []EditedFile `json:"files"`
+	Preview bool         `json:"preview,omitempty"`
+}
+
+// An EditedFile is a file before and after an edit. Hashes are empty where
+// there is no file.
+type EditedFile struct {
+	Path   string   `json:"path"`
+	To     string   `json:"to,omitempty"` // where it was moved
+	Op     patch.Op `json:"op"`
+	Unread bool     `json:"unread,omitempty"` // nobody had said which content it should have
+
+	BeforeHash   string `json:"beforeHash,omitempty"` // BLAKE3
+	AfterHash    string `json:"afterHash,omitempty"`
+	BeforeSHA256 string `json:"beforeSha256,omitempty"`
+	AfterSHA256  string `json:"afterSha256,omitempty"`
+
+	Mode         patch.Kind  `json:"mode,omitempty"`  // exact, or fuzzy if any piece was
+	Stage        patch.Stage `json:"stage,omitempty"` // the loosest
+	Similarity   float64     `json:"similarity,omitempty"`
+	Replacements int         `json:"replacements,omitempty"`
+
+	Warnings []patch.Warning `json:"warnings,omitempty"`
+	Diff     string          `json:"diff,omitempty"` // not on record
+}
+
+// An EditError says why an edit was refused: all pieces that could not be put.
+// Nothing was written.
+type EditError struct {
+	Refused []*patch.HunkError
+}
+
+func (e *EditError) Error() string {
+	list := make([]string, 0, len(e.Refused))
+	for _, r := range e.Refused {
+		list = append(list, r.Error())
+	}
+	return strings.Join(list, "\n")
+}
+
+func (e *EditError) Unwrap() (errs []error) {
+	for _, r := range e.Refused {
+		errs = append(errs, r)
+	}
+	return errs
+}
+
+// ApplyEdits edits files: all pieces of a request, or none. What the files held
+// is in the store before the first of them is written, and each is replaced in
+// one step if it still holds what was edited. The files are claimed for the turn
+// of the session that is open.
+//
+// An error is an [*EditError] if a piece could not be put, or matches [ErrStale],
+// [ErrNotText], [ErrReadOnly] or [ErrOutside].
+func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) (*EditResult, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := req.Patch
+	if p == nil {
+		p = &patch.Patch{Format: patch.EditList, Files: []patch.FilePatch{{Op: patch.Update, Path: req.Path, Hunks: []patch.Hunk{{Old: req.Old, New: req.New}}}}}
+	}
+	opts := &patch.ApplyOptions{Options: req.Options, Sequential: req.Sequential, Fuzz: req.Fuzz}
+	switch {
+	case req.Fuzzy:
+		opts.Options.MinSimilarity = cmp.Or(opts.Options.MinSimilarity, defaultMinSimilarity)
+		if opts.Options.Stages == nil {
+			opts.Options.Stages = patch.Stages()
+		}
+	case p.Format != patch.V4A:
+		opts.Options.ExactOnly = true
+	}
+	e := &editing{m: m, ctx: ctx, preview: req.Preview}
+	err := e.run(func() ([]patch.FileResult, error) {
+		read := func(path string) ([]byte, error) { return e.read(path, req.Expected) }
+		results, refused := p.Apply(read, opts)
+		if len(refused) > 0 {
+			return nil, &EditError{refused}
+		}
+		return results, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("edit: %w", err)
+	}
+	return e.result, nil
+}
+
+// UndoEditOptions are the choices at [FileSnapshotManager.UndoEdit]. The zero
+// value is the default.
+type UndoEditOptions struct {
+	Force   bool // also where a file is not what the edit left: it is what it was before the edit, then
+	Reverse bool // where a file is not what the edit left, take back only what the edit changed, wherever that is now
+	Preview bool
+}
+
+// UndoEdit takes back an edit, or an undo of one, by its UndoID. It is an edit
+// of its own. opts may be nil.
+//
+// The error matches [ErrStale] if a file is not what the edit left, [ErrUnknown]
+// if there is no such edit, and is an [*EditError] if what it changed is not
+// found.
+func (m *FileSnapshotManager) UndoEdit(ctx context.Context, id string, opts *UndoEditOptions) (*EditResult, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if opts == nil {
+		opts = new(UndoEditOptions)
+	}
+	e := &editing{m: m, ctx: ctx, preview: opts.Preview, undoes: id, anew: true}
+	err := e.run(func() ([]patch.FileResult, error) {
+		r, err := m.editByID(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return e.undo(r, opts)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("undo edit %q: %w", id, err)
+	}
+	return e.result, nil
+}
+
+// NoteRead remembers what a file holds now, so that an edit that builds on it is
+// refused if somebody has changed it meanwhile. It returns the BLAKE3 hash. What
+// is remembered is so for this manager alone.
+func (m *FileSnapshotManager) NoteRead(ctx context.Context, path string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := &editing{m: m, ctx: ctx, anew: true}
+	root, err := m.openRoot()
+	if err != nil {
+		return "", fmt.Errorf("note read: %w", err)
+	}
+	e.root = root
+	_, err = e.read(path, nil)
+	if err = errors.Join(err, root.Close()); err != nil {
+		return "", fmt.Errorf("note read: %w", err)
+	}
+	f := e.files[0]
+	if m.reads == nil {
+		m.reads = make(map[string]string)
+	}
+	m.reads[f.path] = f.hash()
+	return f.hash(), nil
+}
+
+// Edits yields the edits of the worktree that are on record, newest first. Each
+// pair is an edit and nil, or nil and the error that ends the sequence.
+func (m *FileSnapshotManager) Edits(ctx context.Context) iter.Seq2[*EditResult, error] {
+	return func(yield func(*EditResult, error) bool) {
+		for r, err := range m.editRecords(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !r.data.Aborted && r.Kind == kindEdit && !yield(&r.data.EditResult, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Kinds of record of edits. They are in a line of their own, of all sessions of
+// a worktree: they say of a few files what they were, and nothing of the others.
+const (
+	kindEditIntent = "edit-intent" // an edit is about to be written: with a crash it is taken back
+	kindEdit       = "edit"
+)
+
+// editSession is the session of that line; others have no such name.
+const editSession = "edits"
+
+func (m *FileSnapshotManager) editWorktree() string { return m.project.Worktree() + "/edits" }
+
+// IsEdit reports whether a snapshot is of an edit, and so of a few files only.
+func IsEdit(s *store.Snapshot) bool { return s.Kind == kindEdit || s.Kind == kindEditIntent }
+
+// editData is what a record of an edit holds. Of contents it has hashes; the
+// store has them as blobs of its two trees.
+type editData struct {
+	Version int  `json:"v"`
+	Aborted bool `json:"aborted,omitempty"` // it was cut off, and taken back
+	EditResult
+	Raw [][2][]byte `json:"raw"` // paths and where they were moved, as bytes
+}
+
+type editRecord struct {
+	*store.Snapshot
+	data editData
+}
+
+func readEditRecord(s *store.Snapshot) (*editRecord, error) {
+	r := &editRecord{Snapshot: s}
+	if err := json.Unmarshal(s.Data, &r.data); err != nil {
+		return nil, fmt.Errorf("snapshot %d: data: %w", s.Seq, err)
+	}
+	if r.data.Version != recordVersion || len(r.data.Raw) != len(r.data.Files) {
+		return nil, fmt.Errorf("snapshot %d: %w: data of an edit", s.Seq, store.ErrFormat)
+	}
+	for i := range r.data.Files {
+		f := &r.data.Files[i]
+		f.Path, f.To = string(r.data.Raw[i][0]), string(r.data.Raw[i][1])
+	}
+	return r, nil
+}
+
+// newestEdit returns the newest record of an edit, nil if there is none.
+func (m *FileSnapshotManager) newestEdit(ctx context.Context) (*editRecord, error) {
+	s, err := m.store.Newest(ctx, m.editWorktree(), editSession)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readEditRecord(s)
+}
+
+// editRecords yields the records of edits, newest first.
+func (m *FileSnapshotManager) editRecords(ctx context.Context) iter.Seq2[*editRecord, error] {
+	return func(yield func(*editRecord, error) bool) {
+		r, err := m.newestEdit(ctx)
+		for r != nil || err != nil {
+			if !yield(r, err) || err != nil || r.Parent == 0 {
+				return
+			}
+			var s *store.Snapshot
+			if s, err = m.store.Snapshot(ctx, r.Parent); err == nil {
+				r, err = readEditRecord(s)
+			}
+		}
+	}
+}
+
+// editByID finds an edit.
+func (m *FileSnapshotManager) editByID(ctx context.Context, id string) (*editRecord, error) {
+	for r, err := range m.editRecords(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if r.Kind == kindEdit && !r.data.Aborted && r.data.UndoID == id {
+			return r, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: there is no such edit", ErrUnknown)
+}
+
+// An editing is an edit while it runs.
+type editing struct {
+	m       *FileSnapshotManager
+	ctx     context.Context
+	preview bool
+	undoes  string
+	anew    bool // files are read whatever they held before
+
+	root   *rollback.Root
+	files  []*editFile
+	result *EditResult
+}
+
+// An editFile is a file as it was read.
+type editFile struct {
+	asked, path string // as it was asked for, and where it is
+	entry       *tree.Entry
+	content     []byte
+	unread      bool
+}
+
+func (f *editFile) hash() string {
+	if f.entry == nil {
+		return ""
+	}
+	return f.entry.ID.String()
+}
+
+// run runs an edit. prepare reads files and says what becomes of them.
+func (e *editing) run(prepare func() ([]patch.FileResult, error)) error {
+	m := e.m
+	root, err := m.openRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	e.root = root
+	return m.withTurns(e.ctx, func(t *turns) error {
+		if err := m.recoverEdit(e.ctx); err != nil {
+			return err
+		}
+		results, err := prepare()
+		if err != nil {
+			return err
+		}
+		e.result = &EditResult{Undoes: e.undoes, Session: m.opts.Session, Time: time.Now(), Files: []EditedFile{}, Preview: e.preview}
+		if own := t.of(m.opts.Session); own != nil && own.isWindow() {
+			e.result.Turn = &own.Turn
+		}
+		return e.write(t, results)
+	})
+}
+
+// path returns where a path is: within the directory, through links that stay
+// in it, and not in a repository.
+func (e *editing) path(p string) (string, error) {
+	m := e.m
+	rel, err := m.relative(p)
+	if err != nil {
+		return "", err
+	}
+	full := filepath.Join(m.project.Root, filepath.FromSlash(rel))
+	real := realPath(full)
+	if st, err := os.Lstat(real); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		if real, err = filepath.EvalSymlinks(full); err != nil {
+			return "", err
+		}
+	}
+	root, err := filepath.EvalSymlinks(m.project.Root)
+	if err != nil {
+		return "", err
+	}
+	back, err := filepath.Rel(root, real)
+	if back = filepath.ToSlash(back); err != nil || back == ".." || strings.HasPrefix(back, "../") || back == "." {
+		return "", fmt.Errorf("path %q: %w", p, ErrOutside)
+	}
+	for name := range strings.SplitSeq(back, "/") {
+		if slices.Contains(vcsNames, name) {
+			return "", fmt.Errorf("path %q: %w: the insides of a repository are its own", p, ErrOutside)
+		}
+	}
+	return back, nil
+}
+
+// read reads a file that is to be edited, once. expected are hashes.
+func (e *editing) read(asked string, expected map[string]string) ([]byte, error) {
+	for _, f := range e.files {
+		if f.asked == asked {
+			return f.content, f.absent()
+		}
+	}
+	path, err := e.path(asked)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range e.files {
+		if f.path == path {
+			return nil, fmt.Errorf("it is %q, too: patch it under one name", f.asked)
+		}
+	}
+	f := &editFile{asked: asked, path: path}
+	limit := cmp.Or(e.m.opts.Limits.FileSize, tree.DefaultFileSize)
+	sink := &memory{limit: limit}
+	if f.entry, err = e.root.Entry(e.ctx, path, sink); err != nil {
+		return nil, err
+	}
+	f.content = sink.content
+	want, known := expected[asked]
+	if !known {
+		want, known = e.m.reads[path]
+	}
+	f.unread = !known
+	switch {
+	case known && !e.anew && want != f.hash() && !strings.EqualFold(want, sha(f)):
+		return nil, fmt.Errorf("%w it was read: read it again", ErrStale)
+	case f.entry == nil:
+	case !f.entry.Mode.IsFile():
+		return nil, fmt.Errorf("%w, but %s", ErrNotText, kindWord(f.entry.Mode))
+	case patch.IsBinary(f.content):
+		return nil, fmt.Errorf("%w: it holds NUL bytes", ErrNotText)
+	case f.entry.Mode.Perm()&0o200 == 0:
+		return nil, fmt.Errorf("%w: mode %04o", ErrReadOnly, f.entry.Mode.Perm())
+	}
+	e.files = append(e.files, f)
+	return f.content, f.absent()
+}
+
+func kindWord(mode tree.Mode) string {
+	if mode.IsDir() {
+		return "a directory"
+	}
+	return "a symbolic link"
+}
+
+func (f *editFile) absent() error {
+	if f.entry == nil {
+		return fs.ErrNotExist
+	}
+	return nil
+}
+
+// sha returns a file's SHA-256, "" if it is not there.
+func sha(f *editFile) string {
+	if f.entry == nil {
+		return ""
+	}
+	return shaOf(f.content)
+}
+
+func shaOf(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// memory is a sink that keeps one content in memory.
+type memory struct {
+	content []byte
+	limit   int64
+}
+
+func (s *memory) Put(kind store.Kind, content []byte) (store.ID, error) {
+	s.content = content
+	return store.Hash(kind, content), nil
+}
+
+func (s *memory) PutReader(r io.Reader) (store.ID, int64, error) {
+	b, err := io.ReadAll(io.LimitReader(r, s.limit+1))
+	if err == nil && int64(len(b)) > s.limit {
+		err = fmt.Errorf("%w: it has more than %d bytes", ErrNotText, s.limit)
+	}
+	s.content = b
+	return store.Hash(store.Blob, b), int64(len(b)), err
+}
+
+// file returns a file that was read, or one to be made.
+func (e *editing) file(asked string) (*editFile, error) {
+	_, err := e.read(asked, nil)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	i := slices.IndexFunc(e.files, func(f *editFile) bool { return f.asked == asked })
+	return e.files[i], nil
+}
+
+// defaultFileMode is that of files that an edit makes.
+const defaultFileMode = tree.ModeFile | 0o644
+
+// write writes what becomes of files.
+func (e *editing) write(t *turns, results []patch.FileResult) error {
+	m := e.m
+	w, err := m.store.Begin(e.ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	var wants []rollback.Want
+	put := func(f *editFile, content []byte, mode tree.Mode) (*tree.Entry, error) {
+		entry := &tree.Entry{Name: filepath.Base(f.path), Mode: mode, Size: int64(len(content))}
+		var err error
+		entry.ID, err = w.Put(store.Blob, content)
+		return entry, err
+	}
+	var raw [][2][]byte
+	for i := range results {
+		r := &results[i]
+		f, err := e.file(r.Path)
+		if err != nil {
+			return err
+		}
+		edited := EditedFile{Path: f.path, Op: r.Op, Unread: f.unread && f.entry != nil, BeforeHash: f.hash(), BeforeSHA256: sha(f)}
+		want := rollback.Want{Path: f.path, Old: f.entry, Created: true}
+		mode := defaultFileMode
+		if f.entry != nil {
+			mode = f.entry.Mode
+		}
+		if r.Op != patch.Delete {
+			to := f
+			if r.To != "" {
+				wants = append(wants, want)
+				if to, err = e.file(r.To); err != nil {
+					return err
+				}
+				edited.To, want = to.path, rollback.Want{Path: to.path, Old: to.entry, Created: true}
+			}
+			if want.New, err = put(to, r.Content, mode); err != nil {
+				return err
+			}
+			edited.AfterHash, edited.AfterSHA256 = want.New.ID.String(), shaOf(r.Content)
+		}
+		wants = append(wants, want)
+		edited.note(r)
+		edited.Diff = string(patch.AppendUnified(nil, patchFile(f.path, f.entry, r.Before), patchFile(cmp.Or(edited.To, f.path), want.New, r.Content), nil))
+		e.result.Files = append(e.result.Files, edited)
+		raw = append(raw, [2][]byte{[]byte(f.path), []byte(edited.To)})
+	}
+	if e.preview {
+		return nil
+	}
+	return e.commit(t, w, wants, raw)
+}
+
+func patchFile(path string, e *tree.Entry, content []byte) patch.File {
+	f := patch.File{Name: path, Content: content}
+	if e != nil {
+		f.Mode = uint32(e.Mode)
+	}
+	return f
+}
+
+// note says how the pieces of a file were put.
+func (f *EditedFile) note(r *patch.FileResult) {
+	if len(r.Hunks) == 0 {
+		return
+	}
+	f.Mode, f.Similarity = patch.IsExact, 1
+	for _, h := range r.Hunks {
+		f.Replacements += h.Match.Count
+		f.Similarity = min(f.Similarity, h.Match.Similarity)
+		if h.Match.Kind == patch.IsFuzzy {
+			f.Mode = patch.IsFuzzy
+		}
+		if order := patch.Stages(); slices.Index(order, h.Match.Stage) > slices.Index(order, f.Stage) {
+			f.Stage = h.Match.Stage
+		}
+		f.Warnings = append(f.Warnings, h.Warnings...)
+	}
+}
+
+// commit writes the files, between two records.
+func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [][2][]byte) error {
+	m := e.m
+	plan, err := rollback.NewPlan(e.ctx, e.root, wants, &rollback.Options{})
+	if err == nil {
+		err = plan.Save(e.ctx, e.root, w)
+	}
+	if err != nil {
+		return err
+	}
+	if err := notWritten(plan); err != nil {
+		return err
+	}
+	if !plan.Changes() {
+		return nil
+	}
+	states, err := statesOf(e.ctx, m.store, w, wants)
+	if err != nil {
+		return err
+	}
+	newest, err := m.newestEdit(e.ctx)
+	if err != nil {
+		return err
+	}
+	e.result.UndoID = newRestoreID()
+	data := editData{Version: recordVersion, EditResult: *e.result, Raw: raw}
+	data.Files = slices.Clone(data.Files)
+	for i := range data.Files {
+		data.Files[i].Diff = "" // of contents there are only hashes
+	}
+	intent, err := m.commitEdit(e.ctx, w, newest, kindEditIntent, states, &data)
+	if err != nil {
+		return err
+	}
+	var list [][]byte
+	for _, want := range wants {
+		list = append(list, []byte(want.Path))
+	}
+	for _, o := range t.Open {
+		switch {
+		case o.Session != m.opts.Session:
+			o.Foreign = addPaths(o.Foreign, list)
+		case o.isWindow():
+			o.Claims = addPaths(o.Claims, list)
+		}
+	}
+	ctx := context.WithoutCancel(e.ctx)
+	err = plan.Apply(e.ctx, e.root, m.store, e.result.UndoID)
+	if err == nil {
+		err = notWritten(plan)
+	}
+	if err != nil {
+		if berr := m.takeBackEdit(ctx, intent); berr != nil {
+			return fmt.Errorf("%w; and it could not be taken back, which the next edit tries again: %w", err, berr)
+		}
+		return err
+	}
+	if _, err = m.commitEdit(ctx, w, intent, kindEdit, states, &data); err != nil {
+		return err
+	}
+	for _, want := range wants {
+		if m.reads == nil {
+			m.reads = make(map[string]string)
+		}
+		if m.reads[want.Path] = ""; want.New != nil {
+			m.reads[want.Path] = want.New.ID.String()
+		}
+	}
+	return nil
+}
+
+// notWritten returns an error for the first path that a plan leaves out.
+func notWritten(plan *rollback.Plan) error {
+	for _, it := range plan.Items {
+		switch it.Do {
+		case rollback.Skipped, rollback.Kept:
+			return fmt.Errorf("%q: %w it was read (%s): nothing was written", it.Path, ErrStale, it.Why)
+		case rollback.Failed:
+			return fmt.Errorf("%q: %s: nothing was written", it.Path, it.Why)
+		}
+	}
+	return nil
+}
+
+// statesOf stores two trees with nothing but some files, before and after.
+func statesOf(ctx context.Context, g tree.Getter, w *store.Writer, wants []rollback.Want) (states [2]store.ID, err error) {
+	var before, after []tree.Edit
+	for _, want := range wants {
+		before = append(before, tree.Edit{Path: want.Path, New: want.Old})
+		after = append(after, tree.Edit{Path: want.Path, New: want.New})
+	}
+	for i, edits := range [][]tree.Edit{before, after} {
+		if states[i], err = tree.Patch(ctx, g, w, store.ID{}, edits); err != nil {
+			return states, err
+		}
+	}
+	return states, nil
+}
+
+// commitEdit commits a record of an edit.
+func (m *FileSnapshotManager) commitEdit(ctx context.Context, w *store.Writer, newest *editRecord, kind string, states [2]store.ID, data *editData) (*editRecord, error) {
+	b, err := json.Marshal(data)
+	if err != nil {
+		return nil, err
+	}
+	r := &editRecord{data: *data, Snapshot: &store.Snapshot{Kind: kind, Worktree: m.editWorktree(), Root: m.project.Root, Session: editSession,
+		Time: time.Now(), Base: store.State{Tree: states[0]}, Tree: states[1], Data: b}}
+	if newest != nil {
+		r.Parent = newest.Seq
+	}
+	return r, w.Commit(ctx, r.Snapshot, r.Parent)
+}
+
+// recoverEdit takes back an edit that was cut off, if there is one.
+func (m *FileSnapshotManager) recoverEdit(ctx context.Context) error {
+	r, err := m.newestEdit(ctx)
+	if err != nil || r == nil || r.Kind != kindEditIntent {
+		return err
+	}
+	if err := m.takeBackEdit(ctx, r); err != nil {
+		return fmt.Errorf("an edit was cut off, and cannot be taken back: %w", err)
+	}
+	m.log.Warn("an edit that was cut off was taken back", "undoId", r.data.UndoID)
+	return nil
+}
+
+// takeBackEdit changes back what an edit has written that was cut off. What
+// somebody else has written since stays.
+func (m *FileSnapshotManager) takeBackEdit(ctx context.Context, intent *editRecord) error {
+	root, err := m.openRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	var forward, back []rollback.Want
+	for c, err := range tree.Diff(ctx, m.store, intent.Base.Tree, intent.Tree) {
+		if err != nil {
+			return err
+		}
+		forward = append(forward, wantOf(&c))
+		back = append(back, wantOf(&tree.Change{Path: c.Path, Old: c.New, New: c.Old}))
+	}
+	if err := rollback.Sweep(ctx, root, forward, intent.data.UndoID); err != nil && !errors.Is(err, rollback.ErrAside) {
+		return err
+	}
+	w, err := m.store.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	plan, err := rollback.NewPlan(ctx, root, back, &rollback.Options{})
+	if err == nil {
+		err = plan.Save(ctx, root, w)
+	}
+	if err == nil {
+		err = plan.Apply(ctx, root, m.store, intent.data.UndoID)
+	}
+	if err != nil {
+		return err
+	}
+	data := intent.data
+	data.Aborted = true
+	_, err = m.commitEdit(ctx, w, intent, kindEdit, [2]store.ID{intent.Base.Tree, intent.Base.Tree}, &data)
+	return err
+}
+
+// undo says what becomes of the files of an edit when it is taken back.
+func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.FileResult, err error) {
+	for i := range r.data.Files {
+		f := &r.data.Files[i]
+		now, err := e.file(cmp.Or(f.To, f.Path))
+		if err != nil {
+			return nil, err
+		}
+		now.unread = false
+		before, after, err := e.contents(r, f)
+		if err != nil {
+			return nil, err
+		}
+		res := patch.FileResult{Op: patch.Update, Path: now.path, Before: now.content, Content: before}
+		if f.To != "" {
+			res.To = f.Path
+		}
+		if now.hash() != f.AfterHash {
+			switch {
+			case opts.Force:
+			case opts.Reverse && f.AfterHash != "" && f.BeforeHash != "" && now.entry != nil:
+				if res.Content, res.Hunks, err = reversed(f.Path, now.content, before, after); err != nil {
+					return nil, err
+				}
+			default:
+				return nil, fmt.Errorf("%q: %w it was edited: see Force and Reverse", now.path, ErrStale)
+			}
+		}
+		switch {
+		case f.BeforeHash == "" && now.entry == nil:
+			continue // gone already
+		case f.BeforeHash == "":
+			res.Op, res.Content = patch.Delete, nil
+		case now.entry == nil:
+			res.Op, res.Before = patch.Create, nil
+			if res.To != "" {
+				res.Path, res.To = res.To, ""
+			}
+		}
+		results = append(results, res)
+	}
+	return results, nil
+}
+
+// contents returns what a file held before and after an edit.
+func (e *editing) contents(r *editRecord, f *EditedFile) (before, after []byte, err error) {
+	get := func(hash string) ([]byte, error) {
+		if hash == "" {
+			return nil, nil
+		}
+		id, err := store.ParseID(hash)
+		if err != nil {
+			return nil, err
+		}
+		return e.m.store.Get(e.ctx, store.Blob, id)
+	}
+	if before, err = get(f.BeforeHash); err == nil {
+		after, err = get(f.AfterHash)
+	}
+	return before, after, err
+}
+
+// reversed takes what an edit changed back out of what a file holds now: where
+// the lines that it wrote are, the lines before them and after them.
+func reversed(path string, now, before, after []byte) ([]byte, []patch.HunkResult, error) {
+	diff := patch.AppendUnified(nil, patch.File{Name: "f", Mode: 0o100644, Content: after}, patch.File{Name: "f", Mode: 0o100644, Content: before}, nil)
+	p, err := patch.Parse(patch.Unified, diff, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	read := func(string) ([]byte, error) { return now, nil }
+	for _, p.Format = range []patch.Format{patch.Unified, patch.V4A} {
+		results, refused := p.Apply(read, nil)
+		if len(refused) == 0 {
+			return results[0].Content, results[0].Hunks, nil
+		}
+		for _, r := range refused {
+			r.Path = path
+		}
+		err = &EditError{refused}
+	}
+	return nil, nil, err
+}

@@ -1,0 +1,359 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/patch"
+)
+
+func (b *bench) edit(m *FileSnapshotManager, req *EditRequest) *EditResult {
+	b.Helper()
+	r, err := m.ApplyEdits(b.Context(), req)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) undoEdit(m *FileSnapshotManager, id string, opts *UndoEditOptions) *EditResult {
+	b.Helper()
+	r, err := m.UndoEdit(b.Context(), id, opts)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func parsePatch(t *testing.T, format patch.Format, input string) *patch.Patch {
+	t.Helper()
+	p, err := patch.Parse(format, []byte(input), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// An edit, its undo, and the undo of that.
+func TestApplyEdits(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\ntwo\nthree\n")
+	if err := os.Chmod(filepath.Join(b.dir, "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := b.open("s")
+	r := b.edit(m, &EditRequest{Path: "a", Old: []byte("two\n"), New: []byte("2\n")})
+	b.expectFiles(files{"a": "one\n2\nthree\n"})
+	if st, err := os.Stat(filepath.Join(b.dir, "a")); err != nil || st.Mode().Perm() != 0o755 {
+		t.Errorf("mode %v, %v", st.Mode(), err)
+	}
+	f := r.Files[0]
+	if f.Mode != patch.IsExact || f.Stage != patch.Exact || f.Replacements != 1 || f.Similarity != 1 || f.BeforeHash == "" || f.AfterHash == f.BeforeHash || len(f.AfterSHA256) != 64 || !f.Unread {
+		t.Errorf("%+v", f)
+	}
+	if !strings.Contains(f.Diff, "-two\n+2\n") {
+		t.Errorf("diff %q", f.Diff)
+	}
+	undo := b.undoEdit(m, r.UndoID, nil)
+	b.expectFiles(files{"a": "one\ntwo\nthree\n"})
+	b.undoEdit(m, undo.UndoID, nil)
+	b.expectFiles(files{"a": "one\n2\nthree\n"})
+	var list []string
+	for e, err := range m.Edits(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e.Undoes)
+		if e.Files[0].Diff != "" || e.Files[0].BeforeHash == "" {
+			t.Errorf("on record: %+v", e.Files[0])
+		}
+	}
+	if d := cmp.Diff([]string{undo.UndoID, r.UndoID, ""}, list); d != "" {
+		t.Errorf("undoes (-want +got):\n%s", d)
+	}
+	if _, err := m.UndoEdit(t.Context(), "nothing", nil); !errors.Is(err, ErrUnknown) {
+		t.Errorf("undo of nothing: %v", err)
+	}
+	if s, err := m.Sessions(t.Context(), true); err != nil || len(s) > 0 {
+		t.Errorf("sessions %v, %v", s, err)
+	}
+	preview := b.edit(m, &EditRequest{Path: "a", Old: []byte("one"), New: []byte("1"), Preview: true})
+	if b.expectFiles(files{"a": "one\n2\nthree\n"}); preview.UndoID != "" || preview.Files[0].Diff == "" {
+		t.Errorf("preview: %+v", preview)
+	}
+}
+
+// What is only similar is taken where that is asked for, from 0.92 on.
+func TestApplyEditsFuzzy(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "\tthe quick brown fox jumps over the lazy dog\n")
+	near := []byte("the quick brown fox jumps over the lazy dig\n")
+	far := []byte("the quick brown cat leaps over the lazy dig\n")
+	for _, req := range []*EditRequest{{Path: "a", Old: near, New: []byte("x\n")}, {Path: "a", Old: far, New: []byte("x\n"), Fuzzy: true}} {
+		_, err := m.ApplyEdits(t.Context(), req)
+		var refused *EditError
+		if !errors.As(err, &refused) || refused.Refused[0].Match.Reason != patch.ReasonNone {
+			t.Errorf("%q: %v", req.Old, err)
+		}
+	}
+	r := b.edit(m, &EditRequest{Path: "a", Old: near, New: []byte("x\n"), Fuzzy: true})
+	b.expectFiles(files{"a": "x\n"})
+	if f := r.Files[0]; f.Mode != patch.IsFuzzy || f.Stage != patch.Levenshtein || f.Similarity < 0.92 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A file that somebody has changed is not edited, and not undone, unasked.
+func TestStaleEdit(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "1\n2\n3\n4\n5\n6\n7\n8\n9\n")
+	hash, err := m.NoteRead(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("a", "1\n2\n3\n4\n5\n6\n7\n8\nnine\n")
+	req := &EditRequest{Path: "a", Old: []byte("2\n"), New: []byte("two\n")}
+	if _, err := m.ApplyEdits(t.Context(), req); !errors.Is(err, ErrStale) {
+		t.Errorf("stale: %v", err)
+	}
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: req.Old, New: req.New, Expected: map[string]string{"a": hash}}); !errors.Is(err, ErrStale) {
+		t.Errorf("not as expected: %v", err)
+	}
+	if hash, err = m.NoteRead(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	r := b.edit(m, &EditRequest{Path: "a", Old: req.Old, New: req.New, Expected: map[string]string{"a": hash}})
+	if r.Files[0].Unread {
+		t.Error("it was read")
+	}
+	b.edit(m, &EditRequest{Path: "a", Old: []byte("1\n"), New: []byte("one\n")}) // what it left is known
+	b.write("a", "zero\none\ntwo\n3\n4\n5\n6\n7\n8\nnine\n")
+	if _, err := m.UndoEdit(t.Context(), r.UndoID, nil); !errors.Is(err, ErrStale) {
+		t.Errorf("undo: %v", err)
+	}
+	b.undoEdit(m, r.UndoID, &UndoEditOptions{Reverse: true})
+	b.expectFiles(files{"a": "zero\none\n2\n3\n4\n5\n6\n7\n8\nnine\n"})
+	b.undoEdit(m, r.UndoID, &UndoEditOptions{Force: true})
+	b.expectFiles(files{"a": "1\n2\n3\n4\n5\n6\n7\n8\nnine\n"})
+	if _, err := m.UndoEdit(t.Context(), r.UndoID, &UndoEditOptions{Reverse: true}); err == nil {
+		t.Error("what was taken back is taken back again")
+	}
+}
+
+const severalFiles = `*** Begin Patch
+*** Update File: a
+@@
+-1
++one
+*** Update File: dir/b
+*** Move to: other/c
+@@
+-2
++two
+*** Delete File: gone
+*** Add File: deep/new/file
++made
+*** End Patch
+`
+
+// Several files change together, and back.
+func TestEditSeveralFiles(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "1\n")
+	b.write("dir/b", "2\n")
+	b.write("gone", "3\n")
+	before := b.files()
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, severalFiles)})
+	after := files{"a": "one\n", "other/c": "two\n", "deep/new/file": "made\n"}
+	b.expectFiles(after)
+	undo := b.undoEdit(m, r.UndoID, nil)
+	b.expectFiles(before)
+	b.undoEdit(m, undo.UndoID, nil)
+	b.expectFiles(after)
+	// One that cannot be put keeps all from being put.
+	b.undoEdit(m, r.UndoID, &UndoEditOptions{Force: true})
+	b.write("dir/b", "changed\n")
+	now := b.files()
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, severalFiles)}); err == nil {
+		t.Error("a piece that is not there was put")
+	}
+	b.expectFiles(now)
+}
+
+// What is no text file of the directory is refused, and nothing changes.
+func TestEditRefused(t *testing.T) {
+	b := newBench(t)
+	outside := t.TempDir()
+	m := b.open("s", func(o *Options) { o.Limits.FileSize = 100 })
+	do := func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := func(name string) string { return filepath.Join(b.dir, name) }
+	b.write("dir/x", "x")
+	b.write("binary", "x\x00")
+	b.write("readonly", "x")
+	b.write("big", strings.Repeat("x", 200))
+	b.write(".git/config", "x")
+	b.write("real", "x")
+	do(os.Chmod(p("readonly"), 0o444), os.WriteFile(filepath.Join(outside, "f"), []byte("x"), 0o644),
+		os.Symlink(outside, p("out")), os.Symlink(filepath.Join(outside, "f"), p("link")), os.Symlink("real", p("inside")), os.Symlink("nowhere", p("dangling")))
+	before := readWorld(t, b.dir)
+	socket, err := net.Listen("unix", p("device"))
+	do(err)
+	for path, want := range map[string]error{"../x": ErrOutside, "/etc/passwd": ErrOutside, "out/f": ErrOutside, "link": ErrOutside, ".git/config": ErrOutside, "dir/../../x": ErrOutside,
+		"dir": ErrNotText, "binary": ErrNotText, "big": ErrNotText, "readonly": ErrReadOnly, "device": nil, "absent": fs.ErrNotExist, "dangling": fs.ErrNotExist, "": ErrOutside} {
+		_, err := m.ApplyEdits(t.Context(), &EditRequest{Path: path, Old: []byte("x"), New: []byte("y")})
+		if err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("%q: %v, want %v", path, err, want)
+		}
+	}
+	do(socket.Close())
+	if d := cmp.Diff(before, readWorld(t, b.dir), cmp.AllowUnexported(node{})); d != "" {
+		t.Errorf("(-before +after):\n%s", d)
+	}
+	if got, err := os.ReadFile(filepath.Join(outside, "f")); err != nil || string(got) != "x" {
+		t.Errorf("outside: %q, %v", got, err)
+	}
+	b.edit(m, &EditRequest{Path: "inside", Old: []byte("x"), New: []byte("y")}) // the file that it leads to
+	if got, err := os.ReadFile(p("real")); err != nil || string(got) != "y" {
+		t.Errorf("through a link: %q, %v", got, err)
+	}
+	if target, err := os.Readlink(p("inside")); err != nil || target != "real" {
+		t.Errorf("the link: %q, %v", target, err)
+	}
+}
+
+// An edit within a turn is the turn's own, whoever else is at work.
+func TestEditIsClaimed(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "1")
+	b.write("b", "1")
+	m, other := b.open("s"), b.open("t")
+	b.initialize(m)
+	b.initialize(other)
+	b.start(m)
+	b.start(other)
+	r := b.edit(m, &EditRequest{Path: "a", Old: []byte("1"), New: []byte("2")})
+	b.write("b", "2")
+	if r.Turn == nil || *r.Turn != 0 {
+		t.Errorf("turn %v", r.Turn)
+	}
+	b.end(m)
+	if d := cmp.Diff(map[string]string{"a": "modified claimed", "b": "modified contested"}, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	b.end(other)
+	if d := cmp.Diff(map[string]string{"b": "modified contested"}, brief(b.modified(other, nil))); d != "" {
+		t.Errorf("the other session's (-want +got):\n%s", d)
+	}
+}
+
+// An edit that dies at any operation is whole or is taken back.
+func TestEditFaults(t *testing.T) {
+	for at := int64(0); ; at++ {
+		if at%7 != 0 && testing.Short() {
+			continue
+		}
+		b := newBench(t)
+		b.write("a", "1\n")
+		b.write("dir/b", "2\n")
+		b.write("gone", "3\n")
+		before := b.files()
+		disk := vfs.NewMem()
+		m, err := openOn(t, b.dir, disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Close()
+		fault := &vfs.Fault{At: at, Sticky: true, Err: syscall.EIO}
+		if m, err = openOn(t, b.dir, vfs.WithFault(disk, fault)); err == nil {
+			m.openDir = func(path string) (vfs.Dir, error) {
+				d, err := vfs.OpenDir(path)
+				if err != nil {
+					return nil, err
+				}
+				return vfs.WithFaultDir(d, fault), nil
+			}
+			_, err = m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, severalFiles)})
+			m.Close()
+		}
+		if !fault.Fired() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if m, err = openOn(t, b.dir, disk); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.withTurns(t.Context(), func(*turns) error { return m.recoverEdit(t.Context()) }); err != nil {
+			t.Fatal(err)
+		}
+		after := files{"a": "one\n", "other/c": "two\n", "deep/new/file": "made\n"}
+		if got := b.files(); !cmp.Equal(got, before) && !cmp.Equal(got, after) {
+			t.Fatalf("cut off at %d (%v): %q", at, err, got)
+		}
+		m.Close()
+	}
+}
+
+// Processes that edit one file at once: each edit lands, or is refused.
+func TestEditTogether(t *testing.T) {
+	b := newBench(t)
+	const workers, rounds = 4, 12
+	var lines strings.Builder
+	for i := range workers {
+		fmt.Fprintf(&lines, "worker %d: 0\n", i)
+	}
+	b.write("a", lines.String())
+	var wg sync.WaitGroup
+	for i := range workers {
+		wg.Go(func() {
+			m, err := Open(context.Background(), b.dir, &Options{StoreRoot: b.stores, Session: fmt.Sprint("s", i)})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer m.Close()
+			for n := 0; n < rounds; {
+				// An editor that reads, thinks and writes.
+				hash, err := m.NoteRead(context.Background(), "a")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = m.ApplyEdits(context.Background(), &EditRequest{Path: "a", Old: fmt.Appendf(nil, "worker %d: %d\n", i, n), New: fmt.Appendf(nil, "worker %d: %d\n", i, n+1), Expected: map[string]string{"a": hash}})
+				switch {
+				case err == nil:
+					n++
+				case !errors.Is(err, ErrStale):
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	want := strings.ReplaceAll(lines.String(), ": 0", fmt.Sprint(": ", rounds))
+	b.expectFiles(files{"a": want})
+}
