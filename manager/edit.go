@@ -322,6 +322,7 @@ type editing struct {
 
 	root   *rollback.Root
 	files  []*editFile
+	made   []string // directories that the edit made that is taken back
 	result *EditResult
 }
 
@@ -583,6 +584,10 @@ func (f *EditedFile) note(r *patch.FileResult) {
 // commit writes the files, between two records.
 func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [][2][]byte) error {
 	m := e.m
+	stay, wants, err := e.dirs(wants)
+	if err != nil {
+		return err
+	}
 	plan, err := rollback.NewPlan(e.ctx, e.root, wants, &rollback.Options{})
 	if err == nil {
 		err = plan.Save(e.ctx, e.root, w)
@@ -596,7 +601,7 @@ func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [
 	if !plan.Changes() {
 		return nil
 	}
-	states, err := statesOf(e.ctx, m.store, w, wants)
+	states, err := statesOf(e.ctx, m.store, w, wants, stay)
 	if err != nil {
 		return err
 	}
@@ -616,7 +621,9 @@ func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [
 	}
 	var list [][]byte
 	for _, want := range wants {
-		list = append(list, []byte(want.Path))
+		if want.New == nil || !want.New.Mode.IsDir() {
+			list = append(list, []byte(want.Path))
+		}
 	}
 	for _, o := range t.Open {
 		switch {
@@ -655,7 +662,12 @@ func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [
 func notWritten(plan *rollback.Plan) error {
 	for _, it := range plan.Items {
 		switch it.Do {
-		case rollback.Skipped, rollback.Kept:
+		case rollback.Kept:
+			if it.Now.Mode.IsDir() {
+				continue // somebody has put something into it
+			}
+			return fmt.Errorf("%q: %s: nothing was written", it.Path, it.Why)
+		case rollback.Skipped:
 			return fmt.Errorf("%q: %w it was read (%s): nothing was written", it.Path, ErrStale, it.Why)
 		case rollback.Failed:
 			return fmt.Errorf("%q: %s: nothing was written", it.Path, it.Why)
@@ -664,9 +676,46 @@ func notWritten(plan *rollback.Plan) error {
 	return nil
 }
 
-// statesOf stores two trees with nothing but some files, before and after.
-func statesOf(ctx context.Context, g tree.Getter, w *store.Writer, wants []rollback.Want) (states [2]store.ID, err error) {
-	var before, after []tree.Edit
+// dirs returns the directories above files, which stay, and the wants with those
+// that are not there yet, or go with the edit that is taken back.
+func (e *editing) dirs(wants []rollback.Want) (stay []tree.Edit, all []rollback.Want, err error) {
+	all = wants
+	seen := make(map[string]bool)
+	for _, path := range e.made {
+		seen[path] = true
+		now, err := e.root.Entry(e.ctx, path, &memory{})
+		if err != nil {
+			return nil, nil, err
+		}
+		if now != nil && now.Mode.IsDir() {
+			all = append(all, rollback.Want{Path: path, Old: now, Created: true})
+		}
+	}
+	for _, want := range wants {
+		for i := strings.LastIndexByte(want.Path, '/'); i >= 0; i = strings.LastIndexByte(want.Path[:i], '/') {
+			path := want.Path[:i]
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			now, err := e.root.Entry(e.ctx, path, &memory{})
+			switch {
+			case err != nil:
+				return nil, nil, err
+			case now != nil:
+				stay = append(stay, tree.Edit{Path: path, New: now})
+			case want.New != nil:
+				all = append(all, rollback.Want{Path: path, New: &tree.Entry{Name: filepath.Base(path), Mode: tree.ModeDir | 0o755, ID: tree.Empty}, Created: true, Parent: true})
+			}
+		}
+	}
+	return stay, all, nil
+}
+
+// statesOf stores two trees with nothing but some files, before and after, and
+// directories that stay.
+func statesOf(ctx context.Context, g tree.Getter, w *store.Writer, wants []rollback.Want, stay []tree.Edit) (states [2]store.ID, err error) {
+	before, after := slices.Clone(stay), slices.Clone(stay)
 	for _, want := range wants {
 		before = append(before, tree.Edit{Path: want.Path, New: want.Old})
 		after = append(after, tree.Edit{Path: want.Path, New: want.New})
@@ -748,6 +797,14 @@ func (m *FileSnapshotManager) takeBackEdit(ctx context.Context, intent *editReco
 
 // undo says what becomes of the files of an edit when it is taken back.
 func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.FileResult, err error) {
+	for c, err := range tree.Diff(e.ctx, e.m.store, r.Base.Tree, r.Tree) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Old == nil && c.New.Mode.IsDir() {
+			e.made = append(e.made, c.Path)
+		}
+	}
 	for i := range r.data.Files {
 		f := &r.data.Files[i]
 		now, err := e.file(cmp.Or(f.To, f.Path))

@@ -183,6 +183,9 @@ func TestEditSeveralFiles(t *testing.T) {
 	b.expectFiles(after)
 	undo := b.undoEdit(m, r.UndoID, nil)
 	b.expectFiles(before)
+	if _, err := os.Lstat(filepath.Join(b.dir, "deep")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory is left: %v", err)
+	}
 	b.undoEdit(m, undo.UndoID, nil)
 	b.expectFiles(after)
 	// One that cannot be put keeps all from being put.

@@ -81,6 +81,9 @@ func explain(err error) *failure {
 	if over, ok := errors.AsType[*tree.BudgetError](err); ok {
 		return overBudget(over)
 	}
+	if refused, ok := errors.AsType[*manager.EditError](err); ok && !errors.Is(err, manager.ErrOutside) {
+		return &failure{exitRefused, refused, "nothing was changed"}
+	}
 	switch {
 	case errors.Is(err, manager.ErrTooBroad):
 		return &failure{exitBudget, err, "name a project with --root DIR, or insist with --allow-broad"}
@@ -98,6 +101,10 @@ func explain(err error) *failure {
 		return &failure{exitRefused, err, hintCutOff}
 	case errors.Is(err, manager.ErrOutside):
 		return &failure{code: exitUsage, err: err}
+	case errors.Is(err, manager.ErrStale):
+		return &failure{exitRefused, err, "read it again; 'snapctl patch undo' has --reverse and --force"}
+	case errors.Is(err, manager.ErrNotText) || errors.Is(err, manager.ErrReadOnly):
+		return &failure{code: exitRefused, err: err}
 	case errors.Is(err, manager.ErrNothing):
 		return &failure{exitRefused, err, "'snapctl restore @~1' takes back the newest turn"}
 	case errors.Is(err, manager.ErrOtherSession):

@@ -57,6 +57,54 @@ const snapshotExamples = `  snapctl snapshot
   snapctl snapshot --max-file-size 2GiB
   snapctl snapshot --session 7f3a --json`
 
+const patchHelp = `Patch edits text files by what they hold, and not by line numbers: an old text is
+found and a new one put in its place. What is not there exactly as given may be
+found by what it is like; what is there several times, or only roughly so, is
+refused, with the places that are nearest. All pieces of a patch are put, or
+none is.
+
+What a file held is in the store before it is written, so each edit can be taken
+back by its ID.`
+
+const patchExamples = `  snapctl patch apply --path main.go --old 'x := 1' --new 'x := 2'
+  snapctl patch apply --fuzzy changes.diff
+  snapctl patch undo 61d8bb24c9868fed
+  snapctl patch log`
+
+const patchLocateHelp = `Locate says where a text is in FILE (- is stdin), and how sure that is. The first
+of these stages at which something is found decides:
+
+  exact         the same bytes, or the same but for CRLF and LF
+  whitespace    the same lines but for blanks at their ends, then at both ends
+  unicode       so, with quotes, dashes and spaces in their plain form
+  block_anchor  first and last line the same, those between similar (over 0.6)
+  levenshtein   similar as a whole (0.66 or more)
+
+If several places are as good it is refused (exit code 1), and no later stage is
+tried. With --jsonl requests come on stdin and answers go to stdout, a JSON object
+a line; see the manual.`
+
+const patchApplyHelp = `Apply edits the files that a patch names. PATCH is a file, or stdin: blocks of
+SEARCH and REPLACE, *** Begin Patch (V4A), a unified diff, or a JSON list of edits;
+with --old and --new it is a text in the file that --path names.
+
+Texts must be there exactly, and once; --fuzzy also takes what is similar, from
+0.92 on, and --expect N so many. A file that is binary, read-only, or leads out
+of the directory is refused. The edit belongs to the turn of the session that is
+open, if there is one.`
+
+const patchApplyExamples = `  snapctl patch apply changes.diff
+  snapctl patch apply -n < answer.txt
+  snapctl patch apply --path main.go --old-file old.txt --new-file new.txt --fuzzy`
+
+const patchUndoHelp = `Undo takes back an edit, or an undo of one. If a file is not what the edit left,
+it is refused: --reverse takes back only what the edit changed, wherever that is
+now; --force makes the file what it was before the edit.`
+
+const patchLogHelp = `Log lists the edits of the directory, newest first: ID, time, session, and each
+file with how its text was found. With --json the hashes of the files before and
+after are there, too; contents are not.`
+
 const restoreHelp = `Restore brings files back to what they were at REV: by default those that turns
 of the session changed since, and only as far as they did. What the user changed
 in between, or another session, stays. With REV on another branch, what its

@@ -86,7 +86,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(cmd, "%v", err)
 	})
-	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"}, &cobra.Group{ID: "look", Title: "Look:"},
+	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"}, &cobra.Group{ID: "edit", Title: "Edit:"}, &cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "care", Title: "Care:"})
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
@@ -96,6 +96,7 @@ func (a *app) rootCommand() *cobra.Command {
 	}{
 		{"take", []*cobra.Command{a.snapshotCommand(), a.exportCommand()}},
 		{"back", []*cobra.Command{a.restoreCommand(), a.undoCommand(), a.redoCommand(), a.navigateCommand()}},
+		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
 		{"care", []*cobra.Command{a.checkCommand(), a.statsCommand(), a.versionCommand()}},

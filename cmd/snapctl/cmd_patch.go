@@ -1,0 +1,590 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+)
+
+// matchFlags say how an old text is looked for.
+type matchFlags struct {
+	old, oldFile, new, newFile string
+	expect                     int
+	stages                     []string
+	minSimilarity              float64
+	lineHint                   int
+	reindent                   string
+	merge                      bool
+}
+
+func (f *matchFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.old, "old", "", "the `TEXT` that is to be replaced")
+	flags.StringVar(&f.oldFile, "old-file", "", "`FILE` that holds it; - is stdin")
+	flags.StringVar(&f.new, "new", "", "the `TEXT` that replaces it")
+	flags.StringVar(&f.newFile, "new-file", "", "`FILE` that holds it; - is stdin")
+	flags.IntVar(&f.expect, "expect", 1, "how `OFTEN` it must be there, exactly; 0: all are replaced")
+	flags.StringSliceVar(&f.stages, "stages", nil, "`STAGES` to try: exact, whitespace, unicode, block_anchor, levenshtein")
+	flags.Float64Var(&f.minSimilarity, "min-similarity", 0, "least `SIMILARITY` of what is only similar, 0 to 1")
+	flags.IntVar(&f.lineHint, "line", 0, "of places as good, the one nearest to this `LINE`")
+	flags.StringVar(&f.reindent, "reindent", "none", "auto: fit the new text to the file's indentation; none")
+	flags.BoolVar(&f.merge, "merge", false, "lines that old and new have in common keep the file's bytes")
+}
+
+// options returns the options for package patch.
+func (f *matchFlags) options(fuzzy bool) *patch.Options {
+	o := patch.OptionsJSON{ExpectedReplacements: &f.expect, Fuzzy: &fuzzy, MinSimilarity: f.minSimilarity, Reindent: patch.Reindent(f.reindent), Merge: f.merge, LineHint: f.lineHint}
+	for _, s := range f.stages {
+		o.Stages = append(o.Stages, patch.Stage(s))
+	}
+	return o.Options()
+}
+
+// texts returns the old and the new text, and whether there is a new one.
+func (f *matchFlags) texts(cmd *cobra.Command, a *app) (old, new []byte, hasNew bool, err error) {
+	read := func(name string) ([]byte, bool, error) {
+		text, file := cmd.Flags().Lookup(name), cmd.Flags().Lookup(name+"-file")
+		switch {
+		case text.Changed && file.Changed:
+			return nil, false, usageError(cmd, "--%s and --%s-file", name, name)
+		case file.Changed:
+			b, err := a.readInput(file.Value.String())
+			return b, true, err
+		}
+		return []byte(text.Value.String()), text.Changed, nil
+	}
+	old, hasOld, err := read("old")
+	if err == nil && !hasOld {
+		err = usageError(cmd, "patch %s: no --old", cmd.Name())
+	}
+	if err == nil {
+		new, hasNew, err = read("new")
+	}
+	return old, new, hasNew, err
+}
+
+// readInput reads a file, or stdin for -.
+func (a *app) readInput(name string) ([]byte, error) {
+	if name != "-" {
+		return os.ReadFile(name)
+	}
+	if a.stdin == nil {
+		return nil, errors.New("no stdin")
+	}
+	return io.ReadAll(a.stdin)
+}
+
+func (a *app) patchCommand() *cobra.Command {
+	c := &cobra.Command{Use: "patch", Short: "Edit files by what they hold, and take that back", Long: patchHelp, Example: patchExamples,
+		Args: args(0, 0), RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(a.patchLocateCommand(), a.patchApplyCommand(), a.patchUndoCommand(), a.patchLogCommand())
+	return c
+}
+
+func (a *app) patchLocateCommand() *cobra.Command {
+	var f matchFlags
+	var lines, exact bool
+	c := &cobra.Command{Use: "locate [flags] FILE\n  snapctl patch locate --jsonl", Short: "Say where a text is, and change nothing", Long: patchLocateHelp, Args: args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case lines && len(args) > 0:
+				return usageError(cmd, "patch locate: --jsonl takes no FILE")
+			case lines:
+				return a.patchLines(answerLocate)
+			case len(args) == 0:
+				return usageError(cmd, "patch locate: no FILE")
+			}
+			return a.patchLocate(cmd, args[0], &f, !exact)
+		}}
+	f.add(c.Flags())
+	c.Flags().BoolVar(&exact, "exact", false, "only what is exactly so")
+	c.Flags().BoolVar(&lines, "jsonl", false, "answer requests on stdin, a JSON object a line")
+	return c
+}
+
+func (a *app) patchLocate(cmd *cobra.Command, name string, f *matchFlags, fuzzy bool) error {
+	old, new, hasNew, err := f.texts(cmd, a)
+	if err != nil {
+		return err
+	}
+	content, err := a.readInput(name)
+	if err != nil {
+		return err
+	}
+	answer, m := locateAnswer(content, old, new, hasNew, f.options(fuzzy))
+	if a.flags.json {
+		if err := a.printJSON(answer); err != nil {
+			return err
+		}
+	} else if m.Found() {
+		fmt.Fprintf(a.out, "%s: lines %d-%d, bytes %d-%d, stage %s, similarity %.3f, %s\n", m.Kind, m.StartLine, m.EndLine, m.Start, m.End, m.Stage, m.Similarity, count(m.Count, "place"))
+	}
+	if !m.Found() {
+		return refuse("", "%s: %s", m.Kind, m.Explain())
+	}
+	return nil
+}
+
+// A locateRequest is a line for patch locate --jsonl.
+type locateRequest struct {
+	ID      json.RawMessage   `json:"id"`
+	Content string            `json:"content"`
+	Old     string            `json:"old"`
+	New     *string           `json:"new"`
+	Options patch.OptionsJSON `json:"options"`
+}
+
+// A locateResponse is the answer.
+type locateResponse struct {
+	ID         json.RawMessage `json:"id,omitempty"`
+	Kind       patch.Kind      `json:"kind"`
+	Stage      *patch.Stage    `json:"stage"` // null: none decided
+	Start      *int            `json:"start"` // null: nothing was found
+	End        *int            `json:"end"`
+	Count      int             `json:"count"`
+	Spans      []patch.Span    `json:"spans,omitempty"` // of several
+	Similarity float64         `json:"similarity"`
+	Result     *string         `json:"result,omitempty"` // only where something was replaced
+	Reason     patch.Reason    `json:"reason,omitempty"`
+
+	StartLine int             `json:"startLine,omitempty"`
+	EndLine   int             `json:"endLine,omitempty"`
+	Near      []patch.Near    `json:"near,omitempty"`
+	Warnings  []patch.Warning `json:"warnings,omitempty"`
+	Message   string          `json:"message,omitempty"` // of a refusal
+}
+
+func locateAnswer(content, old, new []byte, hasNew bool, opts *patch.Options) (*locateResponse, *patch.Match) {
+	var r *patch.Result
+	if hasNew {
+		r = patch.Replace(content, old, new, opts)
+	} else {
+		r = &patch.Result{Match: *patch.Locate(content, old, opts)}
+	}
+	m := &r.Match
+	answer := &locateResponse{Kind: m.Kind, Count: m.Count, Spans: m.Spans, Similarity: m.Similarity, Reason: m.Reason, StartLine: m.StartLine, EndLine: m.EndLine, Near: m.Near, Warnings: r.Warnings}
+	if m.Stage != "" {
+		answer.Stage = &m.Stage
+	}
+	if !m.Found() {
+		answer.Message = m.Explain()
+		return answer, m
+	}
+	answer.Start, answer.End = &m.Start, &m.End
+	if hasNew {
+		text := string(r.Content)
+		answer.Result = &text
+	}
+	return answer, m
+}
+
+func answerLocate(line []byte) (any, error) {
+	var q locateRequest
+	if err := json.Unmarshal(line, &q); err != nil {
+		return nil, err
+	}
+	replacement := ""
+	if q.New != nil {
+		replacement = *q.New
+	}
+	answer, _ := locateAnswer([]byte(q.Content), []byte(q.Old), []byte(replacement), q.New != nil, q.Options.Options())
+	answer.ID = q.ID
+	return answer, nil
+}
+
+// patchLines answers requests from stdin, line by line.
+func (a *app) patchLines(answer func(line []byte) (any, error)) error {
+	if a.stdin == nil {
+		return errors.New("no stdin")
+	}
+	in := bufio.NewReader(a.stdin)
+	bad := 0
+	for n := 1; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if len(bytes.TrimSpace(line)) > 0 {
+			v, err := answer(line)
+			if err != nil {
+				bad++
+				v = map[string]any{"id": nil, "kind": patch.IsInvalid, "reason": "request", "message": fmt.Sprintf("line %d: %v", n, err)}
+			}
+			if err := a.printJSON(v); err != nil {
+				return err
+			}
+			if in.Buffered() == 0 { // who waits for it gets it
+				if err := a.out.Flush(); err != nil {
+					return err
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if bad > 0 {
+		return &failure{code: exitUsage, err: fmt.Errorf("%s could not be read", count(bad, "request"))}
+	}
+	return nil
+}
+
+// An applyRequest is a line for patch apply --jsonl.
+type applyRequest struct {
+	ID      json.RawMessage   `json:"id"`
+	Format  patch.Format      `json:"format"`
+	Files   map[string]string `json:"files"`
+	Path    string            `json:"path"` // of blocks and edits that name none
+	Input   string            `json:"input"`
+	Options struct {
+		patch.OptionsJSON
+		Sequential bool `json:"sequential"`
+		Fuzz       *int `json:"fuzz"`
+	} `json:"options"`
+}
+
+// An applyResponse is the answer: all files afterwards, or all that was refused.
+type applyResponse struct {
+	ID     json.RawMessage   `json:"id,omitempty"`
+	OK     bool              `json:"ok"`
+	Files  map[string]string `json:"files,omitempty"`
+	Errors []hunkError       `json:"errors,omitempty"`
+}
+
+type hunkError struct {
+	Path    string       `json:"path,omitempty"`
+	Line    int          `json:"line,omitempty"` // of the patch
+	Reason  patch.Reason `json:"reason,omitempty"`
+	Message string       `json:"message"`
+	Near    []patch.Near `json:"near,omitempty"`
+}
+
+func hunkErrors(list []*patch.HunkError) (out []hunkError) {
+	for _, e := range list {
+		out = append(out, hunkError{e.Path, e.Line, e.Match.Reason, e.Error(), e.Match.Near})
+	}
+	return out
+}
+
+func answerApply(line []byte) (any, error) {
+	var q applyRequest
+	if err := json.Unmarshal(line, &q); err != nil {
+		return nil, err
+	}
+	answer := &applyResponse{ID: q.ID}
+	p, err := patch.Parse(q.Format, []byte(q.Input), q.Path)
+	if err != nil {
+		e := hunkError{Message: err.Error()}
+		if bad, ok := errors.AsType[*patch.ParseError](err); ok {
+			e.Line = bad.Line
+		}
+		answer.Errors = []hunkError{e}
+		return answer, nil
+	}
+	read := func(path string) ([]byte, error) {
+		content, ok := q.Files[path]
+		if !ok {
+			return nil, fs.ErrNotExist
+		}
+		return []byte(content), nil
+	}
+	results, refused := p.Apply(read, &patch.ApplyOptions{Options: *q.Options.Options(), Sequential: q.Options.Sequential, Fuzz: q.Options.Fuzz})
+	if answer.Errors = hunkErrors(refused); len(refused) > 0 {
+		return answer, nil
+	}
+	answer.OK, answer.Files = true, make(map[string]string)
+	for path, content := range q.Files {
+		answer.Files[path] = content
+	}
+	for _, r := range results {
+		delete(answer.Files, r.Path)
+	}
+	for _, r := range results {
+		if r.Op != patch.Delete {
+			answer.Files[cmp.Or(r.To, r.Path)] = string(r.Content)
+		}
+	}
+	return answer, nil
+}
+
+func (a *app) patchApplyCommand() *cobra.Command {
+	var f matchFlags
+	var x struct {
+		format, path string
+		dryRun       bool
+		fuzzy, lines bool
+		sequential   bool
+		fuzz         int
+		expectedHash string
+	}
+	c := &cobra.Command{Use: "apply [flags] [PATCH]\n  snapctl patch apply --path FILE --old TEXT --new TEXT\n  snapctl patch apply --jsonl", Short: "Edit files", Long: patchApplyHelp, Example: patchApplyExamples, Args: args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if x.lines {
+				return a.patchLines(answerApply)
+			}
+			flags := cmd.Flags()
+			req := &manager.EditRequest{Fuzzy: x.fuzzy, Options: *f.options(true), Sequential: x.sequential, Preview: x.dryRun}
+			if !flags.Changed("expect") {
+				req.Options.Replacements = 0 // which edit lists may say
+			}
+			if flags.Changed("fuzz") {
+				req.Fuzz = &x.fuzz
+			}
+			one := flags.Changed("old") || flags.Changed("old-file")
+			switch {
+			case one && x.path == "":
+				return usageError(cmd, "patch apply: --old, and no --path")
+			case one && len(args) > 0:
+				return usageError(cmd, "patch apply: --old and a PATCH")
+			case one:
+				var err error
+				if req.Old, req.New, _, err = f.texts(cmd, a); err != nil {
+					return err
+				}
+			default:
+				name := "-"
+				if len(args) > 0 {
+					name = args[0]
+				}
+				input, err := a.readInput(name)
+				if err != nil {
+					return err
+				}
+				format := patch.Format(x.format)
+				if format == "" {
+					format = formatOf(input)
+				}
+				if req.Patch, err = patch.Parse(format, input, x.path); err != nil {
+					return &failure{code: exitUsage, err: err}
+				}
+			}
+			return a.patchApply(cmd, req, x.path, x.expectedHash)
+		}}
+	flags := c.Flags()
+	f.add(flags)
+	flags.StringVar(&x.format, "format", "", "`FORMAT` of the patch: search-replace, v4a, udiff or edits (default: by its look)")
+	flags.StringVar(&x.path, "path", "", "the `FILE` to edit, where the patch names none")
+	flags.BoolVarP(&x.dryRun, "dry-run", "n", false, "print what would be changed, and do nothing")
+	flags.BoolVar(&x.fuzzy, "fuzzy", false, "also edit what is only similar, from 0.92 on")
+	flags.BoolVar(&x.sequential, "sequential", false, "look for each piece in what the one before it left")
+	flags.IntVar(&x.fuzz, "fuzz", 2, "how many `LINES` of context a hunk of a diff may lose at each end")
+	flags.StringVar(&x.expectedHash, "expected-hash", "", "`HASH` that the file must have, BLAKE3 or SHA-256")
+	flags.BoolVar(&x.lines, "jsonl", false, "answer requests on stdin, a JSON object a line, in memory")
+	return c
+}
+
+// formatOf tells a patch's format by its look.
+func formatOf(input []byte) patch.Format {
+	text := strings.TrimSpace(string(input))
+	switch {
+	case strings.HasPrefix(text, "{") || strings.HasPrefix(text, "["):
+		return patch.EditList
+	case strings.Contains(text, "*** Begin Patch"):
+		return patch.V4A
+	case strings.Contains(text, "< SEARCH") || strings.Contains(text, "- SEARCH"):
+		return patch.SearchReplace
+	}
+	return patch.Unified
+}
+
+// openToEdit opens the store to edit, and settles on the session if there is
+// only one.
+func (a *app) openToEdit(ctx context.Context) (*place, error) {
+	p, err := a.openToWrite(ctx, false, manager.Options{}.Limits)
+	if err != nil || p.chosen {
+		return p, err
+	}
+	list, err := p.m.Sessions(ctx, false)
+	if err == nil && len(list) == 1 {
+		err = p.use(list[0].Session)
+	}
+	if err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, hash string) error {
+	p, err := a.openToEdit(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if path != "" && req.Patch == nil {
+		if req.Path, err = p.treePath(cmd, path); err != nil {
+			return err
+		}
+	}
+	if req.Patch != nil {
+		for i := range req.Patch.Files {
+			f := &req.Patch.Files[i]
+			if f.Path, err = p.treePath(cmd, f.Path); err != nil {
+				return err
+			}
+			if f.To != "" {
+				if f.To, err = p.treePath(cmd, f.To); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if hash != "" {
+		if req.Patch != nil && len(req.Patch.Files) > 1 {
+			return usageError(cmd, "--expected-hash, and several files")
+		}
+		name := req.Path
+		if req.Patch != nil {
+			name = req.Patch.Files[0].Path
+		}
+		req.Expected = map[string]string{name: hash}
+	}
+	r, err := p.m.ApplyEdits(cmd.Context(), req)
+	if refused, ok := errors.AsType[*manager.EditError](err); ok && a.flags.json {
+		if err := a.printJSON(map[string]any{"refused": hunkErrors(refused.Refused)}); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return a.printEdit(r)
+}
+
+// printEdit prints what an edit did.
+func (a *app) printEdit(r *manager.EditResult) error {
+	if a.flags.json {
+		return a.printJSON(r)
+	}
+	done := map[patch.Op]string{patch.Create: "made", patch.Update: "edited", patch.Delete: "deleted"}
+	if r.Preview {
+		done = map[patch.Op]string{patch.Create: "would make", patch.Update: "would edit", patch.Delete: "would delete"}
+	}
+	for _, f := range r.Files {
+		if a.flags.quiet {
+			break
+		}
+		fmt.Fprintf(a.out, "%s %s", done[f.Op], patch.Quote(f.Path))
+		if f.To != "" {
+			fmt.Fprintf(a.out, " as %s", patch.Quote(f.To))
+		}
+		if f.Mode == patch.IsFuzzy {
+			fmt.Fprintf(a.out, ": similar, stage %s, %.0f%%", f.Stage, 100*f.Similarity)
+		}
+		for _, w := range f.Warnings {
+			fmt.Fprintf(a.out, ", %s", w)
+		}
+		fmt.Fprintln(a.out)
+		if r.Preview {
+			fmt.Fprint(a.out, f.Diff)
+		}
+	}
+	if err := a.out.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case r.Preview:
+		a.note("nothing was done yet")
+	case r.UndoID == "":
+		a.note("nothing to do: all is so already")
+	default:
+		a.note("'snapctl patch undo %s' takes it back", r.UndoID)
+	}
+	return nil
+}
+
+func (a *app) patchUndoCommand() *cobra.Command {
+	var opts manager.UndoEditOptions
+	c := &cobra.Command{Use: "undo [flags] ID", Short: "Take back an edit", Long: patchUndoHelp, Args: args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if opts.Force && opts.Reverse {
+				return usageError(cmd, "patch undo: --force and --reverse")
+			}
+			p, err := a.openToRead(cmd.Context()) // which makes no store
+			if err != nil {
+				return err
+			}
+			p.close()
+			if p, err = a.openToEdit(cmd.Context()); err != nil {
+				return err
+			}
+			defer p.close()
+			r, err := p.m.UndoEdit(cmd.Context(), args[0], &opts)
+			if err != nil {
+				return err
+			}
+			return a.printEdit(r)
+		}}
+	c.Flags().BoolVar(&opts.Force, "force", false, "also where the file was changed since: it is what it was before the edit, then")
+	c.Flags().BoolVar(&opts.Reverse, "reverse", false, "take back only what the edit changed, wherever that is now")
+	c.Flags().BoolVarP(&opts.Preview, "dry-run", "n", false, "print what would be changed, and do nothing")
+	return c
+}
+
+func (a *app) patchLogCommand() *cobra.Command {
+	var limit int
+	c := &cobra.Command{Use: "log [flags]", Short: "List edits, newest first", Long: patchLogHelp, Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := a.openToRead(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer p.close()
+			n := 0
+			for e, err := range p.m.Edits(cmd.Context()) {
+				if err != nil {
+					return err
+				}
+				if n++; limit > 0 && n > limit {
+					break
+				}
+				if a.flags.json {
+					err = a.printJSON(e)
+				} else {
+					err = a.printEditLine(e)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	c.Flags().IntVarP(&limit, "limit", "n", 0, "list at most `N`")
+	return c
+}
+
+func (a *app) printEditLine(e *manager.EditResult) error {
+	what := "edit"
+	if e.Undoes != "" {
+		what = "undo of " + e.Undoes
+	}
+	fmt.Fprintf(a.out, "%s  %s  %s", e.UndoID, clock(e.Time), what)
+	if e.Session != "" {
+		fmt.Fprintf(a.out, "  session %s", e.Session)
+	}
+	if e.Turn != nil {
+		fmt.Fprintf(a.out, ", turn %d", *e.Turn)
+	}
+	fmt.Fprintln(a.out)
+	for _, f := range e.Files {
+		fmt.Fprintf(a.out, "    %s %s", f.Op, patch.Quote(cmp.Or(f.To, f.Path)))
+		if f.Mode != "" {
+			fmt.Fprintf(a.out, ": %s, %s", f.Mode, f.Stage)
+		}
+		fmt.Fprintln(a.out)
+	}
+	return nil
+}
