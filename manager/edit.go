@@ -201,7 +201,7 @@ func (m *FileSnapshotManager) NoteRead(ctx context.Context, path string) (string
 	e.root = root
 	_, err = e.read(path, nil)
 	if err = errors.Join(err, root.Close()); err != nil {
-		return "", fmt.Errorf("note read: %w", err)
+		return "", fmt.Errorf("note read of %q: %w", path, err)
 	}
 	f := e.files[0]
 	if m.reads == nil {
@@ -372,7 +372,7 @@ func (e *editing) path(p string) (string, error) {
 	m := e.m
 	rel, err := m.relative(p)
 	if err != nil {
-		return "", err
+		return "", ErrOutside // who asks names the path
 	}
 	full := filepath.Join(m.project.Root, filepath.FromSlash(rel))
 	real := realPath(full)
@@ -387,11 +387,11 @@ func (e *editing) path(p string) (string, error) {
 	}
 	back, err := filepath.Rel(root, real)
 	if back = filepath.ToSlash(back); err != nil || back == ".." || strings.HasPrefix(back, "../") || back == "." {
-		return "", fmt.Errorf("path %q: %w", p, ErrOutside)
+		return "", ErrOutside
 	}
 	for name := range strings.SplitSeq(back, "/") {
 		if slices.Contains(vcsNames, name) {
-			return "", fmt.Errorf("path %q: %w: the insides of a repository are its own", p, ErrOutside)
+			return "", fmt.Errorf("%w: the insides of a repository are its own", ErrOutside)
 		}
 	}
 	return back, nil

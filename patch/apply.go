@@ -196,7 +196,7 @@ func (p *Patch) Apply(read func(path string) ([]byte, error), opts *ApplyOptions
 		case made[target]:
 			errs = append(errs, &HunkError{Path: target, Err: errors.New("it is made twice")})
 		case err == nil && !gone[target]:
-			errs = append(errs, &HunkError{Path: target, Err: fmt.Errorf("%w: it is to be made", fs.ErrExist)})
+			errs = append(errs, &HunkError{Path: target, Err: fmt.Errorf("it is to be made: %w", fs.ErrExist)})
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			errs = append(errs, &HunkError{Path: target, Err: err})
 		}
@@ -316,7 +316,10 @@ func (m *Match) Explain() string {
 		fmt.Fprintf(&b, " (%d times)", m.Count)
 	}
 	for _, n := range m.Near {
-		fmt.Fprintf(&b, "\n  lines %d-%d", n.StartLine, n.EndLine)
+		fmt.Fprintf(&b, "\n  line %d", n.StartLine)
+		if n.EndLine > n.StartLine {
+			fmt.Fprintf(&b, " to %d", n.EndLine)
+		}
 		if n.Similarity < 1 {
 			fmt.Fprintf(&b, ", %.0f%% similar", 100*n.Similarity)
 		}
@@ -353,7 +356,7 @@ var explanations = map[Reason]string{
 
 // visible shows white space.
 func visible(s string) string {
-	return strings.NewReplacer("\t", "\u2192", "\u00a0", "\u237d", "\r", "\u240d").Replace(s)
+	return strings.NewReplacer("\t", "\u2192", " ", "\u00b7", "\u00a0", "\u237d", "\r", "\u240d").Replace(s)
 }
 
 // lineEnd returns the line end that most lines of a text have, of those near

@@ -16,9 +16,9 @@ func (at *position) lines(content []byte) []line {
 	return at.file.lines
 }
 
-// sameLines reports whether lines are the same in a fold; -1 is byte by byte.
+// sameLine reports whether two lines are the same in a fold.
 func sameLine(a, b []byte, f fold) bool {
-	if f < 0 {
+	if f == literal {
 		return bytes.Equal(a, b)
 	}
 	return bytes.Equal(f.of(a), f.of(b))

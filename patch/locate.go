@@ -255,7 +255,8 @@ const maxNear = 5
 // refused is a refusal that names the places that it is about.
 func (s *search) refused(kind Kind, stage Stage, reason Reason, places []Span, similarity float64) *Match {
 	m := &Match{Kind: kind, Stage: stage, Reason: reason, Similarity: similarity}
-	for _, l := range s.lineOf(places[:min(len(places), maxNear)]) {
+	lines := slices.Compact(s.lineOf(places))
+	for _, l := range lines[:min(len(lines), maxNear)] {
 		m.Near = append(m.Near, Near{StartLine: l[0], EndLine: l[1], Similarity: similarity})
 	}
 	return m

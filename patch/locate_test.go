@@ -145,7 +145,7 @@ func TestNear(t *testing.T) {
 	if m.Kind != IsNotFound || len(m.Near) == 0 || m.Near[0].StartLine != 2 || m.Near[0].Line != 3 || m.Near[0].Got != "\tcount := 1" {
 		t.Errorf("%+v", m)
 	}
-	if text := m.Explain(); !strings.Contains(text, "lines 2-6") || !strings.Contains(text, "there: \u2192count := 1") {
+	if text := m.Explain(); !strings.Contains(text, "line 2 to 6") || !strings.Contains(text, "there: \u2192count\u00b7:=\u00b71") {
 		t.Errorf("Explain: %s", text)
 	}
 }

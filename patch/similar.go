@@ -437,10 +437,11 @@ func (s *search) notFound(reason Reason) *Match {
 				near.Similarity = 1 - float64(d)/float64(longest)
 			}
 		}
-		for i, l := range s.needle.lines {
-			if got := window.lines[i].content; !bytes.Equal(foldBlanks.of(l.content), foldBlanks.of(got)) {
-				near.Line, near.Want, near.Got = v.line+i+1, shortened(l.content), shortened(got)
-				break
+		for _, f := range []fold{foldBlanks, literal} { // if they differ only in blanks, where
+			for i, l := range s.needle.lines {
+				if got := window.lines[i].content; near.Line == 0 && !sameLine(l.content, got, f) {
+					near.Line, near.Want, near.Got = v.line+i+1, shortened(l.content), shortened(got)
+				}
 			}
 		}
 		m.Near = append(m.Near, near)
