@@ -7,6 +7,11 @@
 // removed and added files are one file under another name, by their
 // [Similarity].
 //
+// [Locate] finds the one place in a text that somebody means who gives it only
+// roughly, as models do; [Replace] puts another text there. [Parse] reads a whole
+// patch in one of four formats, and [Patch.Apply] does what it says, in memory,
+// all of it or nothing.
+//
 // The package is not a version control system and reads no disk: callers bring
 // names, modes and bytes, or functions that load bytes. Texts are bytes, of any
 // encoding or none; a line ends with "\n", which belongs to it, and the last line
