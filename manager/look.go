@@ -191,6 +191,9 @@ func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) er
 func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, s store.State) error {
 	r.Tree, r.Coverage, r.Time = s.Tree, s.Coverage, time.Now()
 	r.Worktree, r.Root, r.Session, r.Log = m.project.Worktree(), m.project.Root, o.session, m.opts.SessionFile
+	if o.session != m.opts.Session && o.head != nil { // a restore of theirs is brought to its end
+		r.Log = o.head.Log
+	}
 	head, err := m.project.Head()
 	if err != nil { // it is only for people
 		m.log.Warn("git commit not recorded", "root", m.project.Root, "err", err)

@@ -88,8 +88,13 @@ var seed = maphash.MakeSeed()
 func (t *lined) hash(f fold) []uint64 {
 	if t.hashes[f] == nil {
 		t.hashes[f] = make([]uint64, len(t.lines))
+		blanks := t.hashes[foldBlanks]
 		for i, l := range t.lines {
-			t.hashes[f][i] = maphash.Bytes(seed, f.of(l.content))
+			if f == foldPlain && blanks != nil && !hasFancy(l.content) {
+				t.hashes[f][i] = blanks[i]
+			} else {
+				t.hashes[f][i] = maphash.Bytes(seed, f.of(l.content))
+			}
 		}
 	}
 	return t.hashes[f]

@@ -2,6 +2,7 @@ package patch
 
 import (
 	"bytes"
+	"iter"
 	"slices"
 	"unicode"
 	"unicode/utf8"
@@ -10,10 +11,24 @@ import (
 // whitespace looks for lines that are the same but for blanks at their ends, and
 // if there are none, at both ends.
 func (s *search) whitespace() *Match {
-	if m := s.windows(Whitespace, foldEnds); m != nil {
-		return m
+	var ends, both []Span // of each at most maxCount
+	for start := range s.windows(foldBlanks) {
+		place := s.file.span(start, start+len(s.needle.lines))
+		if len(both) < maxCount {
+			both = append(both, place)
+		}
+		if s.sameLines(start, foldEnds) {
+			if ends = append(ends, place); len(ends) == maxCount {
+				break
+			}
+		}
 	}
-	return s.windows(Whitespace, foldBlanks)
+	for _, places := range [][]Span{ends, both} {
+		if len(places) > 0 {
+			return s.found(IsFuzzy, Whitespace, places, len(places), 1)
+		}
+	}
+	return nil
 }
 
 // unicode looks for lines that are the same in plain form, then within lines.
@@ -21,49 +36,52 @@ func (s *search) unicode() *Match {
 	if !hasFancy(s.content) && !hasFancy(s.old) {
 		return nil // it has been looked for so
 	}
-	if m := s.windows(Unicode, foldPlain); m != nil {
-		return m
+	var places []Span
+	for start := range s.windows(foldPlain) {
+		if places = append(places, s.file.span(start, start+len(s.needle.lines))); len(places) == maxCount {
+			break
+		}
 	}
-	if s.WholeLines {
+	switch {
+	case len(places) > 0:
+		return s.found(IsFuzzy, Unicode, places, len(places), 1)
+	case s.WholeLines:
 		return nil
 	}
 	return s.within()
 }
 
-// windows finds as many lines as old has that are the same in a form; nil:
-// there are none. The lines are found by their hashes (Knuth, Morris, Pratt)
-// and then compared.
-func (s *search) windows(stage Stage, f fold) *Match {
-	file, needle := s.file.hash(f), s.needle.hash(f)
-	k := len(needle)
-	if k > len(file) {
-		return nil
-	}
-	border := make([]int, k+1) // of each beginning of the needle, the length of the longest that also ends it
-	border[0] = -1
-	for i, j := 0, -1; i < k; {
-		for j >= 0 && needle[i] != needle[j] {
-			j = border[j]
+// windows yields the lines at which as many lines as old has begin that are the
+// same in a fold. They are found by their hashes (Knuth, Morris, Pratt) and then
+// compared.
+func (s *search) windows(f fold) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		file, needle := s.file.hash(f), s.needle.hash(f)
+		k := len(needle)
+		if k > len(file) {
+			return
 		}
-		i, j = i+1, j+1
-		border[i] = j
-	}
-	var places []Span
-	for i, j := 0, 0; i < len(file) && len(places) < maxCount; i++ {
-		for j >= 0 && file[i] != needle[j] {
-			j = border[j]
-		}
-		if j++; j == k {
-			if start := i - k + 1; s.sameLines(start, f) {
-				places = append(places, s.file.span(start, i+1))
+		border := make([]int, k+1) // of each beginning of the needle, the length of the longest that also ends it
+		border[0] = -1
+		for i, j := 0, -1; i < k; {
+			for j >= 0 && needle[i] != needle[j] {
+				j = border[j]
 			}
-			j = border[j]
+			i, j = i+1, j+1
+			border[i] = j
+		}
+		for i, j := 0, 0; i < len(file); i++ {
+			for j >= 0 && file[i] != needle[j] {
+				j = border[j]
+			}
+			if j++; j == k {
+				if start := i - k + 1; s.sameLines(start, f) && !yield(start) {
+					return
+				}
+				j = border[j]
+			}
 		}
 	}
-	if len(places) == 0 {
-		return nil
-	}
-	return s.found(IsFuzzy, stage, places, len(places), 1)
 }
 
 // sameLines reports whether the file has the needle's lines from one on.

@@ -73,8 +73,10 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 		case err != nil:
 			return err
 		default:
-			if err := dir.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
+			if new != nil {
+				if err := dir.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
 			}
 			if at == up {
 				if err := s.aside(dir, path, name, old, new); err != nil {
@@ -82,7 +84,7 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 				}
 			}
 		}
-		if at == "" {
+		if at == "" || new == nil {
 			return nil
 		}
 	}
