@@ -152,6 +152,88 @@ func TestAtOnce(t *testing.T) {
 	r.must("check", "--read-data")
 }
 
+// TestPatchAtOnce: four processes that edit one file at once lose no edit.
+func TestPatchAtOnce(t *testing.T) {
+	r := newRunner(t)
+	const n, rounds = 4, 5
+	path := filepath.Join(r.project, "shared")
+	if err := os.WriteFile(path, []byte("a 0\nb 0\nc 0\nd 0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			for round := range rounds {
+				old, new := fmt.Sprintf("%c %d\n", 'a'+i, round), fmt.Sprintf("%c %d\n", 'a'+i, round+1)
+				if out, err := r.command("patch", "apply", "--path", "shared", "--old", old, "--new", new).CombinedOutput(); err != nil {
+					t.Errorf("%s: %v\n%s", old, err, out)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got, err := os.ReadFile(path); err != nil || string(got) != "a 5\nb 5\nc 5\nd 5\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if lines := strings.Count(r.must("patch", "log", "--json"), "\n"); lines != n*rounds {
+		t.Errorf("%d edits, want %d", lines, n*rounds)
+	}
+	r.must("check", "--read-data")
+}
+
+// TestPatchKilled: an edit of many files that is killed is whole, or is taken
+// back by the next command that writes.
+func TestPatchKilled(t *testing.T) {
+	r := newRunner(t)
+	const files = 200
+	var input strings.Builder
+	input.WriteString("*** Begin Patch\n")
+	for i := range files {
+		if err := os.WriteFile(filepath.Join(r.project, fmt.Sprint("edited", i)), []byte("before\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&input, "*** Update File: edited%d\n@@\n-before\n+after\n", i)
+	}
+	input.WriteString("*** End Patch\n")
+	state := func() (n int) {
+		for i := range files {
+			b, err := os.ReadFile(filepath.Join(r.project, fmt.Sprint("edited", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(b) == "after\n" {
+				n++
+			}
+		}
+		return n
+	}
+	killed := 0
+	for range *crashRounds {
+		cmd := r.command("patch", "apply")
+		cmd.Stdin = strings.NewReader(input.String())
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(rand.IntN(250)) * time.Millisecond)
+		cmd.Process.Kill()
+		err := cmd.Wait()
+		half := state()
+		r.must("snapshot")
+		n := state()
+		if n != 0 && n != files {
+			t.Fatalf("killed (%v): %d of %d files are edited, after the next command %d", err, half, files, n)
+		}
+		if half != n {
+			killed++
+		}
+		if n == files {
+			r.must("patch", "undo", strings.Fields(r.must("patch", "log", "-n", "1"))[0])
+		}
+	}
+	t.Logf("%d of %d edits were taken back", killed, *crashRounds)
+	r.must("check", "--read-data")
+}
+
 // TestManyRuns: many runs that each change a file leave few packs.
 func TestManyRuns(t *testing.T) {
 	if testing.Short() {
