@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -359,4 +361,49 @@ func TestEditTogether(t *testing.T) {
 	wg.Wait()
 	want := strings.ReplaceAll(lines.String(), ": 0", fmt.Sprint(": ", rounds))
 	b.expectFiles(files{"a": want})
+}
+
+// Edits and then their undos, in turn, leave the file as it was, whatever is in
+// it. The text that an edit was similar to is what comes back, not the one that
+// was given.
+func TestEditUndoIsIdentity(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	rng := rand.New(rand.NewPCG(5, 5))
+	pieces := []string{"one", "  two", "\t", "\u201cquoted\u201d", "\xff\xfe", "caf\u00e9", "x := 1", "\r", ""}
+	for range 60 {
+		var content strings.Builder
+		for range rng.IntN(12) {
+			content.WriteString(pieces[rng.IntN(len(pieces))] + pieces[rng.IntN(len(pieces))] + []string{"\n", "\r\n", "\n\n"}[rng.IntN(3)])
+		}
+		before := content.String()
+		b.write("f", before)
+		var ids []string
+		for range 4 {
+			now, err := os.ReadFile(filepath.Join(b.dir, "f"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.SplitAfter(string(now), "\n")
+			old := lines[rng.IntN(len(lines))]
+			if rng.IntN(2) == 0 {
+				old = " " + strings.TrimSpace(old) + " "
+			}
+			r, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "f", Old: []byte(old), New: fmt.Appendf(nil, "line %d\n", rng.IntN(100)), Fuzzy: true})
+			var refused *EditError
+			if errors.As(err, &refused) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, r.UndoID)
+		}
+		for _, id := range slices.Backward(ids) {
+			if id != "" {
+				b.undoEdit(m, id, nil)
+			}
+		}
+		b.expectFiles(files{"f": before})
+	}
 }

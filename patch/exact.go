@@ -2,13 +2,14 @@ package patch
 
 import (
 	"bytes"
+	"slices"
 	"unicode/utf8"
 )
 
 // exact looks for the same bytes, then for the same but for line ends. nil: it
 // is not there.
 func (s *search) exact() *Match {
-	if m := s.occurrences(s.content, s.old, nil); m != nil {
+	if m := s.occurrences(s.content, s.old, new(offsets)); m != nil {
 		return m
 	}
 	if !bytes.Contains(s.content, crlf) && !bytes.Contains(s.old, crlf) {
@@ -34,29 +35,52 @@ var (
 
 func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, bom) }
 
-// withoutCR returns a text with LF for CRLF, and for each of its bytes, and its
-// end, where it was. A line end was at its CR. Offsets begin with first.
-func withoutCR(b []byte, first int) (text []byte, at []int) {
-	text, at = make([]byte, 0, len(b)), make([]int, 0, len(b)+1)
-	for i := 0; i < len(b); i++ {
-		at = append(at, first+i)
-		if b[i] == '\r' && i+1 < len(b) && b[i+1] == '\n' {
-			i++
-		}
-		text = append(text, b[i])
-	}
-	return text, append(at, first+len(b))
+// An offsets tells where the bytes of a text that was made shorter were before.
+type offsets struct {
+	first int      // offset of the first byte
+	at    []int    // bytes of the short text that stand for several
+	more  []int    // how many more the long one has up to there
+	outer *offsets // of the long text, if that was made shorter itself
 }
 
-// occurrences finds old in content, whose bytes are at at in the file; nil: in
-// their own place. nil is returned if it is not there.
-func (s *search) occurrences(content, old []byte, at []int) *Match {
-	place := func(i int) Span {
-		if at == nil {
-			return Span{i, i + len(old)}
-		}
-		return Span{at[i], at[i+len(old)]}
+// shorten takes note that the byte at an offset stands for 1+more.
+func (o *offsets) shorten(at, more int) {
+	if n := len(o.more); n > 0 {
+		more += o.more[n-1]
 	}
+	o.at, o.more = append(o.at, at), append(o.more, more)
+}
+
+// before returns where a byte was, or the end.
+func (o *offsets) before(i int) int {
+	if n, _ := slices.BinarySearch(o.at, i); n > 0 {
+		i += o.more[n-1]
+	}
+	if i += o.first; o.outer != nil {
+		i = o.outer.before(i)
+	}
+	return i
+}
+
+// withoutCR returns a text with LF for CRLF, and where its bytes were. A line
+// end was at its CR. Offsets begin with first.
+func withoutCR(b []byte, first int) ([]byte, *offsets) {
+	text, at := make([]byte, 0, len(b)), &offsets{first: first}
+	for {
+		n := bytes.Index(b, crlf)
+		if n < 0 {
+			return append(text, b...), at
+		}
+		text = append(text, b[:n]...)
+		at.shorten(len(text), 1)
+		text = append(text, '\n')
+		b = b[n+2:]
+	}
+}
+
+// occurrences finds old in content; nil: it is not there.
+func (s *search) occurrences(content, old []byte, at *offsets) *Match {
+	place := func(i int) Span { return Span{at.before(i), at.before(i + len(old))} }
 	// They may overlap: then it is not clear which is meant.
 	var places []Span
 	next := 0 // where the one after the last that is replaced may begin

@@ -115,7 +115,7 @@ func (s *search) within() *Match {
 			break
 		}
 		i += n
-		if p := (Span{at[i], at[i+len(old)]}); !cuts(s.content, p.Start) && !cuts(s.content, p.End) {
+		if p := (Span{at.before(i), at.before(i + len(old))}); !cuts(s.content, p.Start) && !cuts(s.content, p.End) {
 			places = append(places, p)
 		}
 	}
@@ -125,27 +125,28 @@ func (s *search) within() *Match {
 	return s.found(IsFuzzy, Unicode, places, len(places), 1)
 }
 
-// plainForm returns a text in plain form with LF for CRLF, and for each of its
-// bytes, and its end, where it was. Offsets begin with first.
-func plainForm(b []byte, first int) (text []byte, at []int) {
-	text, at = make([]byte, 0, len(b)), make([]int, 0, len(b)+1)
+// plainForm returns a text in plain form with LF for CRLF, and where its bytes
+// were. Offsets begin with first.
+func plainForm(b []byte, first int) ([]byte, *offsets) {
+	b, crs := withoutCR(b, first)
+	text, at := make([]byte, 0, len(b)), new(offsets)
 	for i := 0; i < len(b); {
+		if n := asciiLen(b[i:]); n > 0 {
+			text = append(text, b[i:i+n]...)
+			i += n
+			continue
+		}
 		r, n := utf8.DecodeRune(b[i:])
-		c := plainOf(r)
-		switch {
-		case r == '\r' && i+1 < len(b) && b[i+1] == '\n':
-			text, at = append(text, '\n'), append(at, first+i)
-			n = 2
-		case c != 0:
-			text, at = append(text, c), append(at, first+i)
-		default:
-			for j := range n {
-				text, at = append(text, b[i+j]), append(at, first+i+j)
-			}
+		if c := plainOf(r); c != 0 {
+			at.shorten(len(text), n-1)
+			text = append(text, c)
+		} else {
+			text = append(text, b[i:i+n]...)
 		}
 		i += n
 	}
-	return text, append(at, first+len(b))
+	at.outer = crs
+	return text, at
 }
 
 // chars counts the characters of a text that are no blanks.
