@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -130,7 +131,7 @@ func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) 
 	}
 	opts := &patch.ApplyOptions{Options: req.Options, Sequential: req.Sequential, Fuzz: req.Fuzz}
 	switch {
-	case req.Fuzzy:
+	case req.Fuzzy: // a patch may ask for less than that, and not for more
 		opts.Options.MinSimilarity = cmp.Or(opts.Options.MinSimilarity, defaultMinSimilarity)
 		if opts.Options.Stages == nil {
 			opts.Options.Stages = patch.Stages()
@@ -138,12 +139,23 @@ func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) 
 	case p.Format != patch.V4A:
 		opts.Options.ExactOnly = true
 	}
-	e := &editing{m: m, ctx: ctx, preview: req.Preview}
+	e := &editing{m: m, ctx: ctx, preview: req.Preview, expected: make(map[string]string)}
 	err := e.run(func() ([]patch.FileResult, error) {
-		read := func(path string) ([]byte, error) { return e.read(path, req.Expected) }
-		results, refused := p.Apply(read, opts)
+		for name, hash := range req.Expected {
+			path, err := e.path(name)
+			if err != nil {
+				return nil, fmt.Errorf("expected hash of %q: %w", name, err)
+			}
+			e.expected[path] = hash
+		}
+		results, refused := p.Apply(e.read, opts)
 		if len(refused) > 0 {
 			return nil, &EditError{refused}
+		}
+		for name := range req.Expected {
+			if path, err := e.path(name); err != nil || !slices.ContainsFunc(e.files, func(f *editFile) bool { return f.path == path }) {
+				return nil, fmt.Errorf("expected hash of %q: the edit is not about it", name)
+			}
 		}
 		return results, nil
 	})
@@ -173,7 +185,7 @@ func (m *FileSnapshotManager) UndoEdit(ctx context.Context, id string, opts *Und
 	if opts == nil {
 		opts = new(UndoEditOptions)
 	}
-	e := &editing{m: m, ctx: ctx, preview: opts.Preview, undoes: id, anew: true}
+	e := &editing{m: m, ctx: ctx, preview: opts.Preview, undoes: id, anew: true, modes: make(map[string]tree.Mode)}
 	err := e.run(func() ([]patch.FileResult, error) {
 		r, err := m.editByID(ctx, id)
 		if err != nil {
@@ -199,7 +211,10 @@ func (m *FileSnapshotManager) NoteRead(ctx context.Context, path string) (string
 		return "", fmt.Errorf("note read: %w", err)
 	}
 	e.root = root
-	_, err = e.read(path, nil)
+	_, err = e.read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
 	if err = errors.Join(err, root.Close()); err != nil {
 		return "", fmt.Errorf("note read of %q: %w", path, err)
 	}
@@ -318,11 +333,14 @@ type editing struct {
 	ctx     context.Context
 	preview bool
 	undoes  string
-	anew    bool // files are read whatever they held before
+	anew    bool // files are read whatever they held before, and whatever they are
+
+	expected map[string]string // hashes, by path
 
 	root   *rollback.Root
 	files  []*editFile
-	made   []string // directories that the edit made that is taken back
+	made   []string             // directories that the edit made that is taken back
+	modes  map[string]tree.Mode // that files had before it
 	result *EditResult
 }
 
@@ -332,6 +350,7 @@ type editFile struct {
 	entry       *tree.Entry
 	content     []byte
 	unread      bool
+	linked      bool // asked is a symbolic link to it
 }
 
 func (f *editFile) hash() string {
@@ -351,6 +370,9 @@ func (e *editing) run(prepare func() ([]patch.FileResult, error)) error {
 	defer root.Close()
 	e.root = root
 	return m.withTurns(e.ctx, func(t *turns) error {
+		if r, err := m.newestEdit(e.ctx); err == nil && e.preview && r != nil && r.Kind == kindEditIntent {
+			return ErrCutOff
+		}
 		if err := m.recoverEdit(e.ctx); err != nil {
 			return err
 		}
@@ -378,7 +400,7 @@ func (e *editing) path(p string) (string, error) {
 	real := realPath(full)
 	if st, err := os.Lstat(real); err == nil && st.Mode()&fs.ModeSymlink != 0 {
 		if real, err = filepath.EvalSymlinks(full); err != nil {
-			return "", err
+			return "", fmt.Errorf("%w, but a symbolic link that leads nowhere", ErrNotText)
 		}
 	}
 	root, err := filepath.EvalSymlinks(m.project.Root)
@@ -390,15 +412,15 @@ func (e *editing) path(p string) (string, error) {
 		return "", ErrOutside
 	}
 	for name := range strings.SplitSeq(back, "/") {
-		if slices.Contains(vcsNames, name) {
+		if slices.ContainsFunc(vcsNames, func(vcs string) bool { return strings.EqualFold(vcs, name) }) {
 			return "", fmt.Errorf("%w: the insides of a repository are its own", ErrOutside)
 		}
 	}
 	return back, nil
 }
 
-// read reads a file that is to be edited, once. expected are hashes.
-func (e *editing) read(asked string, expected map[string]string) ([]byte, error) {
+// read reads a file that is to be edited, once.
+func (e *editing) read(asked string) ([]byte, error) {
 	for _, f := range e.files {
 		if f.asked == asked {
 			return f.content, f.absent()
@@ -414,23 +436,26 @@ func (e *editing) read(asked string, expected map[string]string) ([]byte, error)
 		}
 	}
 	f := &editFile{asked: asked, path: path}
-	limit := cmp.Or(e.m.opts.Limits.FileSize, tree.DefaultFileSize)
-	sink := &memory{limit: limit}
+	if st, err := os.Lstat(filepath.Join(e.m.project.Root, filepath.FromSlash(asked))); err == nil {
+		f.linked = st.Mode()&fs.ModeSymlink != 0
+	}
+	sink := e.sink()
 	if f.entry, err = e.root.Entry(e.ctx, path, sink); err != nil {
 		return nil, err
 	}
 	f.content = sink.content
-	want, known := expected[asked]
+	want, known := e.expected[path]
 	if !known {
 		want, known = e.m.reads[path]
 	}
 	f.unread = !known
 	switch {
-	case known && !e.anew && want != f.hash() && !strings.EqualFold(want, sha(f)):
+	case known && !e.anew && !strings.EqualFold(want, f.hash()) && !strings.EqualFold(want, sha(f)):
 		return nil, fmt.Errorf("%w it was read: read it again", ErrStale)
 	case f.entry == nil:
 	case !f.entry.Mode.IsFile():
 		return nil, fmt.Errorf("%w, but %s", ErrNotText, kindWord(f.entry.Mode))
+	case e.anew:
 	case patch.IsBinary(f.content):
 		return nil, fmt.Errorf("%w: it holds NUL bytes", ErrNotText)
 	case f.entry.Mode.Perm()&0o200 == 0:
@@ -438,6 +463,11 @@ func (e *editing) read(asked string, expected map[string]string) ([]byte, error)
 	}
 	e.files = append(e.files, f)
 	return f.content, f.absent()
+}
+
+// sink returns one that keeps a content as far as the limit allows.
+func (e *editing) sink() *memory {
+	return &memory{limit: cmp.Or(e.m.opts.Limits.FileSize, tree.DefaultFileSize)}
 }
 
 func kindWord(mode tree.Mode) string {
@@ -489,7 +519,7 @@ func (s *memory) PutReader(r io.Reader) (store.ID, int64, error) {
 
 // file returns a file that was read, or one to be made.
 func (e *editing) file(asked string) (*editFile, error) {
-	_, err := e.read(asked, nil)
+	_, err := e.read(asked)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -497,8 +527,27 @@ func (e *editing) file(asked string) (*editFile, error) {
 	return e.files[i], nil
 }
 
-// defaultFileMode is that of files that an edit makes.
-const defaultFileMode = tree.ModeFile | 0o644
+// modeOf returns the mode of a file that an edit makes: as open as its
+// directory, or the nearest one above it that is there.
+func (e *editing) modeOf(path string) (tree.Mode, error) {
+	perm, err := e.dirPerm(path)
+	return tree.ModeFile | perm&0o666 | 0o600, err
+}
+
+// dirPerm returns the permission bits of the nearest directory above a path
+// that is there. That of the root is not looked at.
+func (e *editing) dirPerm(path string) (tree.Mode, error) {
+	for i := strings.LastIndexByte(path, '/'); i >= 0; i = strings.LastIndexByte(path[:i], '/') {
+		now, err := e.root.Entry(e.ctx, path[:i], e.sink())
+		if err != nil {
+			return 0, err
+		}
+		if now != nil {
+			return now.Mode & 0o777 &^ 0o022, nil
+		}
+	}
+	return 0o755, nil
+}
 
 // write writes what becomes of files.
 func (e *editing) write(t *turns, results []patch.FileResult) error {
@@ -509,6 +558,14 @@ func (e *editing) write(t *turns, results []patch.FileResult) error {
 	}
 	defer w.Close()
 	var wants []rollback.Want
+	want := func(path string, old, new *tree.Entry) { // of a path that one file leaves and another takes, one
+		i := slices.IndexFunc(wants, func(w rollback.Want) bool { return w.Path == path })
+		if i < 0 {
+			wants = append(wants, rollback.Want{Path: path, Old: old, New: new, Created: true})
+		} else if new != nil {
+			wants[i].New = new
+		}
+	}
 	put := func(f *editFile, content []byte, mode tree.Mode) (*tree.Entry, error) {
 		entry := &tree.Entry{Name: filepath.Base(f.path), Mode: mode, Size: int64(len(content))}
 		var err error
@@ -523,28 +580,43 @@ func (e *editing) write(t *turns, results []patch.FileResult) error {
 			return err
 		}
 		edited := EditedFile{Path: f.path, Op: r.Op, Unread: f.unread && f.entry != nil, BeforeHash: f.hash(), BeforeSHA256: sha(f)}
-		want := rollback.Want{Path: f.path, Old: f.entry, Created: true}
-		mode := defaultFileMode
-		if f.entry != nil {
-			mode = f.entry.Mode
+		if f.linked && (r.Op == patch.Delete || r.To != "") {
+			return fmt.Errorf("%q: %w, but a symbolic link", f.asked, ErrNotText)
 		}
-		if r.Op != patch.Delete {
+		var entry *tree.Entry
+		if r.Op == patch.Delete {
+			want(f.path, f.entry, nil)
+		} else {
 			to := f
 			if r.To != "" {
-				wants = append(wants, want)
+				want(f.path, f.entry, nil)
 				if to, err = e.file(r.To); err != nil {
 					return err
 				}
-				edited.To, want = to.path, rollback.Want{Path: to.path, Old: to.entry, Created: true}
+				edited.To = to.path
 			}
-			if want.New, err = put(to, r.Content, mode); err != nil {
+			if !e.anew && patch.IsBinary(r.Content) {
+				return fmt.Errorf("%q: %w: the new text holds NUL bytes", f.asked, ErrNotText)
+			}
+			mode, err := e.modeOf(to.path)
+			switch {
+			case err != nil:
+				return err
+			case f.entry != nil:
+				mode = f.entry.Mode
+			case e.modes[f.path] != 0:
+				mode = e.modes[f.path]
+			case r.Executable:
+				mode |= 0o100 | mode>>2&0o011
+			}
+			if entry, err = put(to, r.Content, mode); err != nil {
 				return err
 			}
-			edited.AfterHash, edited.AfterSHA256 = want.New.ID.String(), shaOf(r.Content)
+			want(to.path, to.entry, entry)
+			edited.AfterHash, edited.AfterSHA256 = entry.ID.String(), shaOf(r.Content)
 		}
-		wants = append(wants, want)
 		edited.note(r)
-		edited.Diff = string(patch.AppendUnified(nil, patchFile(f.path, f.entry, r.Before), patchFile(cmp.Or(edited.To, f.path), want.New, r.Content), nil))
+		edited.Diff = string(patch.AppendUnified(nil, patchFile(f.path, f.entry, r.Before), patchFile(cmp.Or(edited.To, f.path), entry, r.Content), nil))
 		e.result.Files = append(e.result.Files, edited)
 		raw = append(raw, [2][]byte{[]byte(f.path), []byte(edited.To)})
 	}
@@ -619,10 +691,30 @@ func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [
 	if err != nil {
 		return err
 	}
+	ctx := context.WithoutCancel(e.ctx)
+	err = plan.Apply(e.ctx, e.root, m.store, e.result.UndoID)
+	if err == nil {
+		err = notWritten(plan)
+	}
+	if err == nil {
+		_, err = m.commitEdit(ctx, w, intent, kindEdit, states, &data)
+	}
+	if err != nil {
+		if berr := m.takeBackEdit(ctx, intent); berr != nil {
+			return fmt.Errorf("%w; and it could not be taken back, which the next edit tries again: %w", err, berr)
+		}
+		return err
+	}
 	var list [][]byte
 	for _, want := range wants {
-		if want.New == nil || !want.New.Mode.IsDir() {
-			list = append(list, []byte(want.Path))
+		if want.New != nil && want.New.Mode.IsDir() {
+			continue
+		}
+		list = append(list, []byte(want.Path))
+		if _, known := m.reads[want.Path]; known {
+			if m.reads[want.Path] = ""; want.New != nil {
+				m.reads[want.Path] = want.New.ID.String()
+			}
 		}
 	}
 	for _, o := range t.Open {
@@ -631,28 +723,6 @@ func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [
 			o.Foreign = addPaths(o.Foreign, list)
 		case o.isWindow():
 			o.Claims = addPaths(o.Claims, list)
-		}
-	}
-	ctx := context.WithoutCancel(e.ctx)
-	err = plan.Apply(e.ctx, e.root, m.store, e.result.UndoID)
-	if err == nil {
-		err = notWritten(plan)
-	}
-	if err != nil {
-		if berr := m.takeBackEdit(ctx, intent); berr != nil {
-			return fmt.Errorf("%w; and it could not be taken back, which the next edit tries again: %w", err, berr)
-		}
-		return err
-	}
-	if _, err = m.commitEdit(ctx, w, intent, kindEdit, states, &data); err != nil {
-		return err
-	}
-	for _, want := range wants {
-		if m.reads == nil {
-			m.reads = make(map[string]string)
-		}
-		if m.reads[want.Path] = ""; want.New != nil {
-			m.reads[want.Path] = want.New.ID.String()
 		}
 	}
 	return nil
@@ -683,7 +753,7 @@ func (e *editing) dirs(wants []rollback.Want) (stay []tree.Edit, all []rollback.
 	seen := make(map[string]bool)
 	for _, path := range e.made {
 		seen[path] = true
-		now, err := e.root.Entry(e.ctx, path, &memory{})
+		now, err := e.root.Entry(e.ctx, path, e.sink())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -698,14 +768,20 @@ func (e *editing) dirs(wants []rollback.Want) (stay []tree.Edit, all []rollback.
 				continue
 			}
 			seen[path] = true
-			now, err := e.root.Entry(e.ctx, path, &memory{})
+			now, err := e.root.Entry(e.ctx, path, e.sink())
 			switch {
 			case err != nil:
 				return nil, nil, err
+			case now != nil && !now.Mode.IsDir():
+				return nil, nil, fmt.Errorf("%q: %q is no directory", want.Path, path)
 			case now != nil:
 				stay = append(stay, tree.Edit{Path: path, New: now})
 			case want.New != nil:
-				all = append(all, rollback.Want{Path: path, New: &tree.Entry{Name: filepath.Base(path), Mode: tree.ModeDir | 0o755, ID: tree.Empty}, Created: true, Parent: true})
+				perm, err := e.dirPerm(path)
+				if err != nil {
+					return nil, nil, err
+				}
+				all = append(all, rollback.Want{Path: path, New: &tree.Entry{Name: filepath.Base(path), Mode: tree.ModeDir | perm, ID: tree.Empty}, Created: true, Parent: true})
 			}
 		}
 	}
@@ -763,15 +839,17 @@ func (m *FileSnapshotManager) takeBackEdit(ctx context.Context, intent *editReco
 		return err
 	}
 	defer root.Close()
-	var forward, back []rollback.Want
-	for c, err := range tree.Diff(ctx, m.store, intent.Base.Tree, intent.Tree) {
-		if err != nil {
-			return err
-		}
-		forward = append(forward, wantOf(&c))
-		back = append(back, wantOf(&tree.Change{Path: c.Path, Old: c.New, New: c.Old}))
+	forward, err := m.wantsBetween(ctx, intent.Base.Tree, intent.Tree)
+	if err != nil {
+		return err
 	}
-	if err := rollback.Sweep(ctx, root, forward, intent.data.UndoID); err != nil && !errors.Is(err, rollback.ErrAside) {
+	back, err := m.wantsBetween(ctx, intent.Tree, intent.Base.Tree)
+	if err != nil {
+		return err
+	}
+	if err := rollback.Sweep(ctx, root, forward, intent.data.UndoID); errors.Is(err, rollback.ErrAside) {
+		m.log.Warn("something of an edit that was cut off is left", "err", err)
+	} else if err != nil {
 		return err
 	}
 	w, err := m.store.Begin(ctx)
@@ -788,6 +866,11 @@ func (m *FileSnapshotManager) takeBackEdit(ctx context.Context, intent *editReco
 	}
 	if err != nil {
 		return err
+	}
+	for _, it := range plan.Items {
+		if it.Do == rollback.Failed {
+			return fmt.Errorf("%q: %s", it.Path, it.Why)
+		}
 	}
 	data := intent.data
 	data.Aborted = true
@@ -812,6 +895,16 @@ func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.Fi
 			return nil, err
 		}
 		now.unread = false
+		if f.To != "" && !opts.Force {
+			if there, err := e.file(f.Path); err != nil {
+				return nil, err
+			} else if there.entry != nil {
+				return nil, fmt.Errorf("%q: %w it was moved: see Force", f.Path, ErrStale)
+			}
+		}
+		if old, err := tree.Lookup(e.ctx, e.m.store, r.Base.Tree, f.Path); err == nil && old.Mode.IsFile() {
+			e.modes[f.Path] = old.Mode
+		}
 		before, after, err := e.contents(r, f)
 		if err != nil {
 			return nil, err
@@ -865,24 +958,41 @@ func (e *editing) contents(r *editRecord, f *EditedFile) (before, after []byte, 
 	return before, after, err
 }
 
-// reversed takes what an edit changed back out of what a file holds now: where
-// the lines that it wrote are, the lines before them and after them.
+// reversed takes what an edit changed back out of what a file holds now: each
+// piece that it wrote is looked for with the lines around it, and if it is more
+// than a few characters with fewer, and at last alone. It must be there once.
 func reversed(path string, now, before, after []byte) ([]byte, []patch.HunkResult, error) {
-	diff := patch.AppendUnified(nil, patch.File{Name: "f", Mode: 0o100644, Content: after}, patch.File{Name: "f", Mode: 0o100644, Content: before}, nil)
-	p, err := patch.Parse(patch.Unified, diff, "")
-	if err != nil {
-		return nil, nil, err
-	}
-	read := func(string) ([]byte, error) { return now, nil }
-	for _, p.Format = range []patch.Format{patch.Unified, patch.V4A} {
-		results, refused := p.Apply(read, nil)
-		if len(refused) == 0 {
-			return results[0].Content, results[0].Hunks, nil
+	opts := patch.Options{Stages: []patch.Stage{patch.Exact, patch.Whitespace, patch.Unicode}}
+	f := patch.FilePatch{Op: patch.Update, Path: path}
+	was, is := bytes.SplitAfter(before, []byte("\n")), bytes.SplitAfter(after, []byte("\n"))
+	for i, e := range patch.Edits(after, before) {
+		with := func(context int) patch.Hunk {
+			from, to := max(0, e.OldStart-context), min(len(is), e.OldEnd+context)
+			return patch.Hunk{Line: i + 1, Old: bytes.Join(is[from:to], nil),
+				New: slices.Concat(bytes.Join(is[from:e.OldStart], nil), bytes.Join(was[e.NewStart:e.NewEnd], nil), bytes.Join(is[e.OldEnd:to], nil))}
 		}
-		for _, r := range refused {
-			r.Path = path
+		h := with(3)
+		own := bytes.TrimSpace(bytes.Join(is[e.OldStart:e.OldEnd], nil))
+		for _, context := range []int{3, 1, 0} {
+			if context < 3 && len(own) < minAlone {
+				break // the lines around it may be anywhere
+			}
+			less := with(context)
+			if patch.Locate(now, less.Old, &opts).Found() {
+				h = less
+				break
+			}
 		}
-		err = &EditError{refused}
+		f.Hunks = append(f.Hunks, h)
 	}
-	return nil, nil, err
+	p := &patch.Patch{Format: patch.SearchReplace, Files: []patch.FilePatch{f}}
+	results, refused := p.Apply(func(string) ([]byte, error) { return now, nil }, &patch.ApplyOptions{Options: opts})
+	if len(refused) > 0 {
+		return nil, nil, &EditError{refused}
+	}
+	return results[0].Content, results[0].Hunks, nil
 }
+
+// minAlone is how many bytes a piece must have to be looked for with fewer lines
+// around it.
+const minAlone = 8

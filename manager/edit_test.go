@@ -143,12 +143,12 @@ func TestStaleEdit(t *testing.T) {
 		t.Error("it was read")
 	}
 	b.edit(m, &EditRequest{Path: "a", Old: []byte("1\n"), New: []byte("one\n")}) // what it left is known
-	b.write("a", "zero\none\ntwo\n3\n4\n5\n6\n7\n8\nnine\n")
+	b.write("a", "zero\n1\ntwo\n3\n4\n5\n6\n7\n8\nnine\n")
 	if _, err := m.UndoEdit(t.Context(), r.UndoID, nil); !errors.Is(err, ErrStale) {
 		t.Errorf("undo: %v", err)
 	}
 	b.undoEdit(m, r.UndoID, &UndoEditOptions{Reverse: true})
-	b.expectFiles(files{"a": "zero\none\n2\n3\n4\n5\n6\n7\n8\nnine\n"})
+	b.expectFiles(files{"a": "zero\n1\n2\n3\n4\n5\n6\n7\n8\nnine\n"})
 	b.undoEdit(m, r.UndoID, &UndoEditOptions{Force: true})
 	b.expectFiles(files{"a": "1\n2\n3\n4\n5\n6\n7\n8\nnine\n"})
 	if _, err := m.UndoEdit(t.Context(), r.UndoID, &UndoEditOptions{Reverse: true}); err == nil {
@@ -226,7 +226,7 @@ func TestEditRefused(t *testing.T) {
 	socket, err := net.Listen("unix", p("device"))
 	do(err)
 	for path, want := range map[string]error{"../x": ErrOutside, "/etc/passwd": ErrOutside, "out/f": ErrOutside, "link": ErrOutside, ".git/config": ErrOutside, "dir/../../x": ErrOutside,
-		"dir": ErrNotText, "binary": ErrNotText, "big": ErrNotText, "readonly": ErrReadOnly, "device": nil, "absent": fs.ErrNotExist, "dangling": fs.ErrNotExist, "": ErrOutside} {
+		"dir": ErrNotText, "binary": ErrNotText, "big": ErrNotText, "readonly": ErrReadOnly, "device": nil, "absent": fs.ErrNotExist, "dangling": ErrNotText, "": ErrOutside} {
 		_, err := m.ApplyEdits(t.Context(), &EditRequest{Path: path, Old: []byte("x"), New: []byte("y")})
 		if err == nil || want != nil && !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", path, err, want)
@@ -406,4 +406,75 @@ func TestEditUndoIsIdentity(t *testing.T) {
 		}
 		b.expectFiles(files{"f": before})
 	}
+}
+
+// An undo of a move leaves alone what somebody has put in the old place.
+func TestUndoMoveLeavesUsersFile(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "1\n")
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
+	b.write("a", "user's")
+	if _, err := m.UndoEdit(t.Context(), r.UndoID, nil); !errors.Is(err, ErrStale) {
+		t.Errorf("undo: %v", err)
+	}
+	b.expectFiles(files{"a": "user's", "b": "1\n"})
+}
+
+// Files change places, and a mode comes back with its file.
+func TestEditSwap(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "1\n")
+	b.write("b", "2\n")
+	b.write("sh", "run\n")
+	if err := os.Chmod(filepath.Join(b.dir, "sh"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := readWorld(t, b.dir)
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: sh\n*** Update File: a\n*** Move to: b\n*** Update File: b\n*** Move to: a\n*** End Patch\n")})
+	b.expectFiles(files{"a": "2\n", "b": "1\n"})
+	b.undoEdit(m, r.UndoID, &UndoEditOptions{Force: true})
+	if d := cmp.Diff(before, readWorld(t, b.dir), cmp.AllowUnexported(node{})); d != "" {
+		t.Errorf("(-before +after):\n%s", d)
+	}
+}
+
+// A piece that is gone is not put back beside something that only looks alike.
+func TestReverseElsewhere(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("f", "func a() {\n\tlock()\n\twork()\n\tunlock()\n\tdone()\n}\n")
+	r := b.edit(m, &EditRequest{Path: "f", Old: []byte("\tunlock()\n"), New: nil})
+	now := "func a() { rewritten() }\n\nfunc other() {\n\twork()\n\tdone()\n}\n"
+	b.write("f", now)
+	var refused *EditError
+	if _, err := m.UndoEdit(t.Context(), r.UndoID, &UndoEditOptions{Reverse: true}); !errors.As(err, &refused) {
+		t.Errorf("reverse: %v", err)
+	}
+	b.expectFiles(files{"f": now})
+}
+
+// What a patch says for itself narrows what was asked for, and what was expected
+// of a file is looked at under any name.
+func TestEditAsksForLess(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "the quick brown fox jumps over the lazy dog\n")
+	before := b.files()
+	list := parsePatch(t, patch.EditList, `[{"path":"a","old":"the quick brown fox jumps over the lazy dig\\n","new":"x","fuzzy":true}]`)
+	var refused *EditError
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: list}); !errors.As(err, &refused) {
+		t.Errorf("fuzzy unasked: %v", err)
+	}
+	for name, want := range map[string]error{"./a": ErrStale, "other": nil} {
+		_, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("fox"), New: []byte("cat"), Expected: map[string]string{name: "00"}})
+		if err == nil || want != nil && !errors.Is(err, want) {
+			t.Errorf("expected of %q: %v", name, err)
+		}
+	}
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("fox"), New: []byte("a\x00b")}); !errors.Is(err, ErrNotText) {
+		t.Errorf("NUL: %v", err)
+	}
+	b.expectFiles(before)
 }

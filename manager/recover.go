@@ -20,7 +20,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	}
 	defer root.Close()
 	before, after := intent.State(), intent.Also[0]
-	wants, err := m.unfinished(ctx, root, before, after)
+	wants, err := m.wantsBetween(ctx, before.Tree, after.Tree)
 	if err != nil {
 		return nil, err
 	}
@@ -29,12 +29,15 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	} else if err != nil {
 		return nil, err
 	}
-	moves, from, base := intent.moves(), before.Tree, after.Tree
+	from, to, moves := before, after, intent.moves()
 	if !forward {
-		if wants, err = m.unfinished(ctx, root, after, before); err != nil {
-			return nil, err
-		}
-		moves, from, base = intent.movesBack(), after.Tree, before.Tree
+		from, to, moves = after, before, intent.movesBack()
+	}
+	if wants, err = m.wantsBetween(ctx, from.Tree, to.Tree); err == nil {
+		err = acceptHalfMade(ctx, root, wants)
+	}
+	if err != nil {
+		return nil, err
 	}
 	plan, err := rollback.NewPlan(ctx, root, wants, &rollback.Options{Moves: moves})
 	if err == nil {
@@ -52,7 +55,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	for _, it := range plan.Items {
 		e := it.New
 		if isLeft(it) {
-			was, err := tree.Lookup(ctx, m.store, from, it.Path)
+			was, err := tree.Lookup(ctx, m.store, from.Tree, it.Path)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -62,7 +65,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		}
 		edits = append(edits, tree.Edit{Path: it.Path, New: e})
 	}
-	id, err := tree.Patch(ctx, m.store, o.w, base, edits)
+	id, err := tree.Patch(ctx, m.store, o.w, to.Tree, edits)
 	if err != nil {
 		return nil, err
 	}
@@ -91,39 +94,46 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	return plan, m.commitAt(ctx, o, r, store.State{Tree: id, Coverage: before.Coverage})
 }
 
-// unfinished returns what leads from one state to another, in a directory that
-// a restore between them may have changed already.
-func (m *FileSnapshotManager) unfinished(ctx context.Context, root *rollback.Root, from, to store.State) ([]rollback.Want, error) {
+// wantsBetween returns what leads from one state to another.
+func (m *FileSnapshotManager) wantsBetween(ctx context.Context, from, to store.ID) ([]rollback.Want, error) {
 	var wants []rollback.Want
-	for c, err := range tree.Diff(ctx, m.store, from.Tree, to.Tree) {
+	for c, err := range tree.Diff(ctx, m.store, from, to) {
 		if err != nil {
 			return nil, err
 		}
-		w := wantOf(&c)
-		if made := w.New; w.Old == nil || w.New == nil {
-			if made == nil {
-				made = w.Old
-			}
-			if made.Mode.IsDir() { // until it is full it has another mode
-				now, err := root.Entry(ctx, w.Path, tree.NewOverlay(nil))
-				if err != nil {
-					return nil, err
-				}
-				if now != nil && (now.Mode == made.Mode|0o700 || now.Mode == tree.ModeDir|0o700) {
-					w.Old, w.Parent = now, false
-				}
-			}
-		}
-		wants = append(wants, w)
+		wants = append(wants, wantOf(&c))
 	}
 	return wants, nil
+}
+
+// acceptHalfMade takes directories for as they should be that a restore has made
+// or opened and not got round to give their modes.
+func acceptHalfMade(ctx context.Context, root *rollback.Root, wants []rollback.Want) error {
+	for i := range wants {
+		w := &wants[i]
+		made := w.New
+		if made == nil || !made.Mode.IsDir() {
+			made = w.Old
+		}
+		if made == nil || !made.Mode.IsDir() {
+			continue
+		}
+		now, err := root.Entry(ctx, w.Path, tree.NewOverlay(nil))
+		if err != nil {
+			return err
+		}
+		if now != nil && (now.Mode == made.Mode|0o700 || now.Mode == tree.ModeDir|0o700) {
+			w.Old, w.Parent = now, false
+		}
+	}
+	return nil
 }
 
 // recover brings a restore to its end that was cut off, of whatever session;
 // nil if there is none. An edit that was cut off it takes back.
 func (m *FileSnapshotManager) recover(ctx context.Context, o *look, forward bool) (*rollback.Plan, error) {
-	if err := m.recoverEdit(ctx); err != nil {
-		return nil, err
+	if err := m.recoverEdit(ctx); err != nil { // the next edit refuses; a turn need not wait for it
+		m.log.Warn("an edit is half done", "err", err)
 	}
 	if o.last == nil || o.last.Kind != kindIntent {
 		return nil, nil
@@ -143,13 +153,18 @@ func (m *FileSnapshotManager) recover(ctx context.Context, o *look, forward bool
 	return plan, nil
 }
 
-// IsCutOff reports whether a restore was cut off in the directory: files may be
-// half of each state. See [FileSnapshotManager.FinishRestore].
-func (m *FileSnapshotManager) IsCutOff(ctx context.Context) (bool, error) {
+// CutOff says whether something was cut off in the directory, so that files may
+// be half of each state: a restore, which [FileSnapshotManager.FinishRestore]
+// brings to its end, or an edit, which the next edit or turn takes back.
+func (m *FileSnapshotManager) CutOff(ctx context.Context) (restore, edit bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last, err := m.newest(ctx, store.AnySession)
-	return last != nil && last.Kind == kindIntent, err
+	if err != nil {
+		return false, false, err
+	}
+	e, err := m.newestEdit(ctx)
+	return last != nil && last.Kind == kindIntent, e != nil && e.Kind == kindEditIntent, err
 }
 
 // FinishRestore brings a restore to its end that was cut off in the directory,

@@ -40,7 +40,10 @@ type FilePatch struct {
 	Op    Op
 	Path  string // relative, slash-separated
 	To    string // where it moves; "": it stays
-	Hunks []Hunk // of Update; of Create one whose New is the content
+	Other string // another name that a unified diff has for it, if there is none at Path
+
+	Executable bool   // of Create
+	Hunks      []Hunk // of Update; of Create one whose New is the content
 }
 
 // A Hunk replaces a piece of a file.
@@ -55,7 +58,7 @@ type Hunk struct {
 	Context []string // lines after which it is, in this order (V4A)
 	Lines   []HunkLine
 	AtEnd   bool // it ends the file (V4A)
-	Stated  int  // line of the file where it says that it begins, from 1; 0: it says none
+	Stated  int  // line of the file where it says that it begins, from 1, or after which it is if it has no old lines; -1: it does not say
 
 	OldNoEnd, NewNoEnd bool // the last old line, or new one, has no line end (unified diff)
 }
@@ -64,6 +67,7 @@ type Hunk struct {
 type HunkLine struct {
 	Mark byte // ' ', '-' or '+'
 	Text []byte
+	CR   bool // it ends with CRLF (unified diff)
 }
 
 // A ParseError says why a patch makes no sense. Nothing of it is applied.
@@ -133,7 +137,9 @@ type FileResult struct {
 	To      string
 	Before  []byte // nil with Create
 	Content []byte // nil with Delete
-	Hunks   []HunkResult
+
+	Executable bool // with Create
+	Hunks      []HunkResult
 }
 
 // A HunkResult says where a hunk was put.
@@ -209,7 +215,7 @@ func (p *Patch) Apply(read func(path string) ([]byte, error), opts *ApplyOptions
 }
 
 func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts *ApplyOptions) (FileResult, []*HunkError) {
-	r := FileResult{Op: f.Op, Path: f.Path, To: f.To}
+	r := FileResult{Op: f.Op, Path: f.Path, To: f.To, Executable: f.Executable}
 	if f.Op == Create {
 		if r.Content = []byte{}; len(f.Hunks) > 0 {
 			r.Content = f.Hunks[0].New
@@ -217,6 +223,11 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 		return r, nil
 	}
 	content, err := read(f.Path)
+	if errors.Is(err, fs.ErrNotExist) && f.Other != "" {
+		if content, err = read(f.Other); err == nil {
+			r.Path = f.Other
+		}
+	}
 	if errors.Is(err, fs.ErrNotExist) && f.creates() {
 		r.Op, r.Content = Create, f.Hunks[0].New
 		return r, nil
@@ -228,12 +239,11 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 	var errs []*HunkError
 	refuse := func(h *Hunk, m Match) { errs = append(errs, &HunkError{Path: f.Path, Line: h.Line, Match: m}) }
 	at := &position{}
+	// Hunks with a cursor are one after the other as it is.
+	sequential := opts.Sequential && p.Format != V4A && p.Format != Unified
 	var puts []put
 	for i := range f.Hunks {
 		h := &f.Hunks[i]
-		if opts.Sequential {
-			*at = position{}
-		}
 		list, m, warnings := h.locate(r.Content, p.Format, opts, at)
 		if !m.Found() {
 			refuse(h, m)
@@ -243,7 +253,7 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 		for j := range list {
 			list[j].hunk = h
 		}
-		if opts.Sequential {
+		if sequential {
 			r.Content = putAll(r.Content, list)
 		} else {
 			puts = append(puts, list...)
@@ -259,6 +269,9 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 		return r, errs
 	}
 	if r.Content = putAll(r.Content, puts); f.Op == Delete {
+		if len(f.Hunks) > 0 && len(bytes.TrimSpace(r.Content)) > 0 {
+			return r, []*HunkError{{Path: f.Path, Line: f.Hunks[0].Line, Err: errors.New("the file holds more than what is to be deleted")}}
+		}
 		r.Content = nil
 	}
 	return r, nil
@@ -278,7 +291,11 @@ type put struct {
 
 // putAll does puts, which are in order and do not overlap.
 func putAll(content []byte, puts []put) []byte {
-	var out []byte
+	size := len(content)
+	for _, p := range puts {
+		size += len(p.new) - (p.End - p.Start)
+	}
+	out := make([]byte, 0, size)
 	at := 0
 	for _, p := range puts {
 		out = append(append(out, content[at:p.Start]...), p.new...)
@@ -303,7 +320,13 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1, StartLine: 1, EndLine: 1}, nil
 	}
 	s := newSearch(content, h.Old, &o)
+	s.lineStarts = format == SearchReplace
 	puts, r := s.replace(h.New)
+	if bare := bytes.TrimSuffix(h.Old, lf); format == SearchReplace && r.Kind == IsNotFound && len(bare) > 0 && bytes.HasSuffix(content, bare) {
+		s = newSearch(content, bare, &o) // the last line has no end
+		s.lineStarts = true
+		puts, r = s.replace(bytes.TrimSuffix(h.New, lf))
+	}
 	return puts, r.Match, r.Warnings
 }
 
@@ -313,7 +336,11 @@ func (m *Match) Explain() string {
 	var b strings.Builder
 	b.WriteString(explanations[m.Reason])
 	if m.Reason == ReasonCount || m.Reason == ReasonSeveral {
-		fmt.Fprintf(&b, " (%d times)", m.Count)
+		more := ""
+		if m.Count >= maxCount {
+			more = " or more"
+		}
+		fmt.Fprintf(&b, " (%d%s times)", m.Count, more)
 	}
 	for _, n := range m.Near {
 		fmt.Fprintf(&b, "\n  line %d", n.StartLine)

@@ -9,10 +9,15 @@ import (
 // exact looks for the same bytes, then for the same but for line ends. nil: it
 // is not there.
 func (s *search) exact() *Match {
-	if m := s.occurrences(s.content, s.old, new(offsets)); m != nil {
-		return m
+	// Where old begins or ends within a line end there may be places that only
+	// the second way finds, and it finds the others, too.
+	hasCRLF := bytes.Contains(s.content, crlf)
+	if within := s.old[0] == '\n' || s.old[len(s.old)-1] == '\r'; !within || !hasCRLF {
+		if m := s.occurrences(s.content, s.old, new(offsets)); m != nil {
+			return m
+		}
 	}
-	if !bytes.Contains(s.content, crlf) && !bytes.Contains(s.old, crlf) {
+	if !hasCRLF && !bytes.Contains(s.old, crlf) {
 		return nil
 	}
 	content, at := withoutCR(trimBOM(s.content), len(s.content)-len(trimBOM(s.content)))
@@ -22,7 +27,7 @@ func (s *search) exact() *Match {
 	}
 	m := s.occurrences(content, old, at)
 	if m != nil {
-		m.EOLDiffers = true
+		m.EOLDiffers = !m.Found() || !bytes.Equal(s.content[m.Start:m.End], s.old)
 	}
 	return m
 }
@@ -96,7 +101,10 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 		if cuts(s.content, p.Start) || cuts(s.content, p.End) {
 			continue
 		}
-		if len(places) < maxCount {
+		if s.lineStarts && p.Start > s.bomLen() && s.content[p.Start-1] != '\n' {
+			continue
+		}
+		if len(places) < s.maxPlaces() {
 			places = append(places, p)
 		}
 		if i >= next {
@@ -104,7 +112,7 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 			apart++
 			all = append(all, p)
 		}
-		if s.Replacements == 1 && len(places) == maxCount {
+		if s.Replacements == 1 && len(places) == s.maxPlaces() {
 			break
 		}
 		if s.Replacements != 1 {
@@ -127,6 +135,8 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 	}
 	return m
 }
+
+func (s *search) bomLen() int { return len(s.content) - len(trimBOM(s.content)) }
 
 // cuts reports whether an offset is within a character or a CRLF.
 func cuts(b []byte, i int) bool {

@@ -1,6 +1,9 @@
 package patch
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // A position is how far the hunks of a file have got.
 type position struct {
@@ -9,46 +12,57 @@ type position struct {
 	offset int // of a unified diff: how far the hunk before was from where it said
 }
 
-func (at *position) lines(content []byte) []line {
+func (at *position) lines(content []byte) *lined {
 	if at.file == nil {
 		at.file = newLined(content)
 	}
-	return at.file.lines
-}
-
-// sameLine reports whether two lines are the same in a fold.
-func sameLine(a, b []byte, f fold) bool {
-	if f == literal {
-		return bytes.Equal(a, b)
-	}
-	return bytes.Equal(f.of(a), f.of(b))
+	return at.file
 }
 
 // olds returns the lines that are to be there.
-func (h *Hunk) olds() (list [][]byte) {
+func (h *Hunk) olds() *lined {
+	t := new(lined)
 	for _, l := range h.Lines {
 		if l.Mark != '+' {
-			list = append(list, l.Text)
+			t.lines = append(t.lines, line{content: l.Text})
+		}
+	}
+	return t
+}
+
+// places returns the lines of a file, from one on, at which a hunk's old lines
+// are in a fold. With CR the ends of lines are the same, too.
+func (h *Hunk) places(file *lined, from int, f fold, cr bool) (list []int) {
+	olds := h.olds()
+	for at := range file.find(olds, f) {
+		end := at + len(olds.lines)
+		if at < from || h.OldNoEnd && (end < len(file.lines) || bytes.HasSuffix(file.bytes, lf)) || cr && !h.sameEnds(file, at) {
+			continue
+		}
+		if list = append(list, at); len(list) == maxCount {
+			break
 		}
 	}
 	return list
 }
 
-// isAt reports whether a file has some lines from one on.
-func isAt(file []line, olds [][]byte, from int, f fold) bool {
-	if from < 0 || from+len(olds) > len(file) {
-		return false
-	}
-	for i, old := range olds {
-		if !sameLine(file[from+i].content, old, f) {
+// sameEnds reports whether the lines of a file from one on have a CR where the
+// hunk's old lines have.
+func (h *Hunk) sameEnds(file *lined, at int) bool {
+	for _, l := range h.Lines {
+		if l.Mark == '+' {
+			continue
+		}
+		if at == len(file.lines)-1 && !bytes.HasSuffix(file.bytes, lf) {
+			return true // it has no end
+		}
+		if l.CR != (lineEndAt(file.bytes, file.lines[at].end) == len(crlf)) {
 			return false
 		}
+		at++
 	}
 	return true
 }
-
-// literal is the fold of lines that are compared as they are.
-const literal fold = -1
 
 // folds returns how lines may be compared, by stage.
 func folds(o *Options) (list []fold) {
@@ -84,43 +98,51 @@ func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]pu
 	for _, context := range h.Context {
 		i, ok := after(file, context, at.line, list)
 		if !ok {
-			return nil, Match{Kind: IsNotFound, Reason: ReasonContext, Near: []Near{{StartLine: at.line + 1, EndLine: len(file), Line: at.line + 1, Want: context}}}, nil
+			return nil, Match{Kind: IsNotFound, Reason: ReasonContext, Near: []Near{{StartLine: at.line + 1, EndLine: max(at.line+1, len(file.lines)), Line: at.line + 1, Want: context}}}, nil
 		}
 		at.line = i + 1
 	}
-	olds := h.olds()
-	if len(olds) == 0 {
+	olds := len(h.olds().lines)
+	if olds == 0 {
 		from := at.line
 		if len(h.Context) == 0 || h.AtEnd {
-			from = len(file)
+			from = len(file.lines)
 		}
-		return h.put(content, file, from, IsExact, Exact, at)
+		return h.put(content, from, IsExact, Exact, false, at)
 	}
-	for _, f := range list {
-		if last := len(file) - len(olds); h.AtEnd && last >= at.line && isAt(file, olds, last, f) {
-			return h.put(content, file, last, kindOf(f), f.stage(), at)
-		}
-	}
-	for _, f := range list {
-		var places []Span
-		found := 0
-		for from := at.line; from+len(olds) <= len(file); from++ {
-			if isAt(file, olds, from, f) {
-				if found = from; len(places) < maxCount {
-					places = append(places, at.file.span(from, from+len(olds)))
-				}
+	if h.AtEnd {
+		for _, f := range list {
+			if last := len(file.lines) - olds; last >= at.line && file.hasAt(last, h.olds(), f) {
+				return h.put(content, last, kindOf(f), f.stage(), false, at)
 			}
 		}
-		switch {
-		case len(places) == 1:
-			return h.put(content, file, found, kindOf(f), f.stage(), at)
-		case len(places) > 1:
-			m := newSearch(content, nil, nil).refused(IsAmbiguous, f.stage(), ReasonSeveral, places, 1)
-			m.Count = len(places)
-			return nil, *m, nil
+	}
+	for _, f := range list {
+		switch places := h.places(file, at.line, f, false); len(places) {
+		case 0:
+		case 1:
+			return h.put(content, places[0], kindOf(f), f.stage(), false, at)
+		default:
+			return nil, *h.several(file, places, f), nil
 		}
 	}
-	return h.locateSimilar(content, opts)
+	puts, m, warnings := h.locateSimilar(content, opts)
+	if m.Found() && m.StartLine <= at.line {
+		return nil, Match{Kind: IsNotFound, Reason: ReasonNone}, nil // before the hunk before
+	}
+	if m.Found() {
+		at.line = m.EndLine
+	}
+	return puts, m, warnings
+}
+
+// several is the refusal of a hunk that could be put at several places.
+func (h *Hunk) several(file *lined, places []int, f fold) *Match {
+	m := &Match{Kind: IsAmbiguous, Stage: f.stage(), Reason: ReasonSeveral, Similarity: 1, Count: len(places)}
+	for _, at := range places[:min(len(places), maxNear)] {
+		m.Near = append(m.Near, Near{StartLine: at + 1, EndLine: at + len(h.olds().lines), Similarity: 1})
+	}
+	return m
 }
 
 func kindOf(f fold) Kind {
@@ -130,14 +152,20 @@ func kindOf(f fold) Kind {
 	return IsFuzzy
 }
 
-// after finds the first line from one on that is a context line. A stricter
-// comparison comes first.
-func after(file []line, context string, from int, list []fold) (int, bool) {
+// after finds the one line from one on that is a context line. The strictest
+// comparison by which any is decides.
+func after(file *lined, context string, from int, list []fold) (place int, ok bool) {
+	want := &lined{lines: []line{{content: []byte(context)}}}
 	for _, f := range list {
-		for i := from; i < len(file); i++ {
-			if sameLine(file[i].content, []byte(context), f) {
-				return i, true
+		n := 0
+		for at := range file.find(want, f) {
+			if at >= from {
+				place = at
+				n++
 			}
+		}
+		if n > 0 {
+			return place, n == 1
 		}
 	}
 	return 0, false
@@ -181,9 +209,11 @@ func (h *Hunk) text(mark byte) []byte {
 }
 
 // put puts a hunk's lines in the place of the file's from one on. Lines that
-// stay keep their bytes.
-func (h *Hunk) put(content []byte, file []line, from int, kind Kind, stage Stage, at *position) ([]put, Match, []Warning) {
-	olds := len(h.olds())
+// stay keep their bytes; others end as the hunk says if its old lines do, too
+// (ends), and else as those around them.
+func (h *Hunk) put(content []byte, from int, kind Kind, stage Stage, ends bool, at *position) ([]put, Match, []Warning) {
+	file := at.file.lines
+	olds := len(h.olds().lines)
 	m := Match{Kind: kind, Stage: stage, Similarity: 1, Count: 1, StartLine: from + 1, EndLine: max(from+1, from+olds)}
 	start, end := len(content), len(content)
 	if from < len(file) {
@@ -196,8 +226,8 @@ func (h *Hunk) put(content []byte, file []line, from int, kind Kind, stage Stage
 	var b []byte
 	// An end that is missing before the first line is supplied, one that is
 	// missing at the end of the file stays missing.
-	endsOpen := end == len(content) && len(content) > 0 && content[len(content)-1] != '\n'
-	if start == len(content) && endsOpen {
+	open := end == len(content) && len(content) > 0 && content[len(content)-1] != '\n'
+	if start == len(content) && open {
 		b = append(b, eol...)
 	}
 	i := from
@@ -209,29 +239,30 @@ func (h *Hunk) put(content []byte, file []line, from int, kind Kind, stage Stage
 			continue
 		case ' ':
 			b = append(b, file[i].content...)
-			ending := content[file[i].end:]
-			if n := lineEndAt(ending, 0); n > 0 {
-				b = append(b, ending[:n]...)
+			if n := lineEndAt(content, file[i].end); n > 0 {
+				b = append(b, content[file[i].end:file[i].end+n]...)
 			} else {
 				b = append(b, eol...)
 			}
 			i++
 		case '+':
-			b = append(append(b, l.Text...), eol...)
+			b = append(b, l.Text...)
+			switch {
+			case !ends:
+				b = append(b, eol...)
+			case l.CR:
+				b = append(b, crlf...)
+			default:
+				b = append(b, lf...)
+			}
 		}
 		wrote = true
 	}
-	if end == len(content) {
-		open := endsOpen
-		if h.OldNoEnd || h.NewNoEnd { // it says so
-			open = h.NewNoEnd
-		}
-		if open && wrote {
-			b = b[:len(b)-len(eolOf(b))]
-		}
-		if open && !wrote && start == end {
-			b = nil
-		}
+	if h.OldNoEnd || h.NewNoEnd { // it says so
+		open = h.NewNoEnd
+	}
+	if end == len(content) && open && wrote {
+		b = bytes.TrimSuffix(b, eolOf(b))
 	}
 	at.line = from + olds
 	m.Start, m.End = start, end
@@ -261,58 +292,55 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 	if opts.Fuzz != nil {
 		fuzz = *opts.Fuzz
 	}
-	before, after := h.contextLines()
-	for dropped := 0; dropped <= fuzz; dropped++ {
-		head, tail := min(dropped, before), min(dropped, after)
-		if dropped > 0 && head < dropped && tail < dropped {
-			break
+	if len(h.olds().lines) == 0 { // all it says is where
+		from := len(file.lines)
+		if h.Stated >= 0 {
+			from = h.Stated + at.offset
 		}
+		if from < at.line || from > len(file.lines) {
+			return nil, Match{Kind: IsNotFound, Reason: ReasonNone}, nil
+		}
+		return h.put(content, from, IsExact, Exact, true, at)
+	}
+	// Where there is less context at one end, the hunk was near that end of the
+	// file, and so less of it is dropped there.
+	before, after := h.contextLines()
+	context := max(before, after)
+	for dropped := 0; dropped <= min(fuzz, context); dropped++ {
+		head, tail := max(0, dropped-context+before), max(0, dropped-context+after)
 		part := *h
 		part.Lines = h.Lines[head : len(h.Lines)-tail]
-		olds := part.olds()
-		if len(olds) == 0 && len(h.olds()) > 0 {
+		if part.OldNoEnd = h.OldNoEnd && tail == 0; len(part.olds().lines) == 0 {
 			break // nothing is left to go by
-		}
-		if len(olds) == 0 { // all it says is where
-			from := len(file)
-			if h.Stated > 0 || len(file) == 0 {
-				from = h.Stated + at.offset
-			}
-			if from < at.line || from > len(file) {
-				return nil, Match{Kind: IsNotFound, Reason: ReasonNone}, nil
-			}
-			return part.put(content, file, from, IsExact, Exact, at)
-		}
-		var places []int
-		for from := at.line; from+len(olds) <= len(file); from++ {
-			if isAt(file, olds, from, literal) {
-				places = append(places, from)
-			}
-		}
-		if len(places) == 0 {
-			continue
 		}
 		kind := IsExact
 		if dropped > 0 {
 			kind = IsFuzzy
 		}
-		from := places[0]
-		if len(places) > 1 {
-			var ok bool
-			if from, ok = nearest(places, h.Stated-1+head+at.offset); !ok || h.Stated == 0 {
-				var spans []Span
-				for _, p := range places[:min(len(places), maxNear)] {
-					spans = append(spans, at.file.span(p, p+len(olds)))
-				}
-				m := newSearch(content, nil, nil).refused(IsAmbiguous, Exact, ReasonSeveral, spans, 1)
-				m.Count = len(places)
-				return nil, *m, nil
+		// Line ends that are as the hunk has them come first.
+		for _, ends := range []bool{true, false} {
+			places := part.places(file, at.line, literal, ends)
+			if dropped > 0 && before < context && h.Stated <= 1 {
+				places = slices.DeleteFunc(places, func(p int) bool { return p > 0 })
 			}
+			if dropped > 0 && after < context {
+				places = slices.DeleteFunc(places, func(p int) bool { return p+len(part.olds().lines) < len(file.lines) })
+			}
+			if len(places) == 0 {
+				continue
+			}
+			from, ok := places[0], len(places) == 1
+			if !ok && h.Stated >= 0 {
+				from, ok = nearest(places, h.Stated-1+head+at.offset)
+			}
+			if !ok {
+				return nil, *part.several(file, places, literal), nil
+			}
+			if h.Stated >= 0 {
+				at.offset = from - (h.Stated - 1 + head)
+			}
+			return part.put(content, from, kind, Exact, ends, at)
 		}
-		if h.Stated > 0 {
-			at.offset = from - (h.Stated - 1 + head)
-		}
-		return part.put(content, file, from, kind, Exact, at)
 	}
 	return h.locateSimilar(content, &ApplyOptions{})
 }

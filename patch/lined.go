@@ -22,6 +22,7 @@ type lined struct {
 type line struct {
 	start, end int // in the text
 	content    []byte
+	fresh      int // of a merged text: its number in the new one, from 1; 0: it is the file's
 }
 
 func newLined(b []byte) *lined {
@@ -34,7 +35,7 @@ func newLined(b []byte) *lined {
 				end--
 			}
 		}
-		t.lines = append(t.lines, line{at, end, b[at:end]})
+		t.lines = append(t.lines, line{start: at, end: end, content: b[at:end]})
 		at = next
 	}
 	return t
@@ -62,7 +63,8 @@ func (t *lined) span(i, j int) Span { return Span{t.lines[i].start, t.lines[j-1]
 type fold int
 
 const (
-	foldEnds   fold = iota // without blanks at the end
+	literal    fold = iota // all of it
+	foldEnds               // without blanks at the end
 	foldBlanks             // without blanks at both ends
 	foldPlain              // so, with plain quotes, dashes and spaces
 	numFolds
@@ -70,7 +72,10 @@ const (
 
 // of returns a line in a form.
 func (f fold) of(b []byte) []byte {
-	if f == foldPlain {
+	switch f {
+	case literal:
+		return b
+	case foldPlain:
 		b = canonical(b)
 	}
 	if n := len(b); n > 0 && (b[n-1] <= ' ' || b[n-1] >= utf8.RuneSelf) { // most lines have none

@@ -3,6 +3,7 @@ package patch
 import (
 	"bytes"
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -128,6 +129,14 @@ type Near struct {
 // maxCount is how many places are counted at most.
 const maxCount = 1000
 
+// maxPlaces is how many places are looked at: all, if a hint is to choose.
+func (s *search) maxPlaces() int {
+	if s.LineHint > 0 {
+		return math.MaxInt
+	}
+	return maxCount
+}
+
 // Locate finds the one place in content that is old, or that is what somebody
 // meant by old. The first stage at which some place qualifies decides: if there
 // are several it refuses, and tries no looser one.
@@ -144,6 +153,7 @@ type search struct {
 	Options
 	content, old []byte
 	file, needle *lined
+	lineStarts   bool // old is of whole lines
 	elided       bool // old leaves lines out
 	left         int64
 	cut          bool // the budget was spent

@@ -31,11 +31,14 @@ func (o *oracle) locate() *Match {
 	}
 	var starts []Span
 	for i := 0; i+len(o.old) <= len(o.content); i++ {
-		if o.content[i:i+len(o.old)] == o.old && !o.isInside(i) && !o.isInside(i+len(o.old)) {
+		switch {
+		case o.content[i:i+len(o.old)] != o.old:
+		case o.isInside(i) || o.isInside(i+len(o.old)):
+		default:
 			starts = append(starts, Span{i, i + len(o.old)})
 		}
 	}
-	if len(starts) == 0 {
+	if within := strings.HasPrefix(o.old, "\n") || strings.HasSuffix(o.old, "\r"); len(starts) == 0 || within && strings.Contains(o.content, "\r\n") {
 		starts = o.withoutLineEnds()
 	}
 	if len(starts) > 0 {
@@ -184,9 +187,6 @@ func (o *oracle) plain(s string) string {
 }
 
 func (o *oracle) within(needle []oracleLine) *Match {
-	if o.plain(o.content) == o.content && o.plain(o.old) == o.old {
-		return nil
-	}
 	old := o.old[needle[0].start:needle[len(needle)-1].end]
 	old = o.plain(strings.ReplaceAll(old, "\r\n", "\n"))
 	if utf8.RuneCountInString(strings.Join(strings.Fields(old), "")) < 8 {
@@ -234,11 +234,11 @@ func (o *oracle) anchors(file, needle []oracleLine) *Match {
 			score := sum / float64(max(1, k-2, size-2))
 			place := Span{file[i].start, file[i+size-1].end}
 			switch {
-			case !(score > 0.6):
-			case score > best:
+			case !(score > 0.6+1e-9):
+			case score > best+1e-9:
 				places, best = []Span{place}, score
-			case score == best:
-				places = append(places, place)
+			case score > best-1e-9:
+				places, best = append(places, place), max(best, score)
 			}
 		}
 	}

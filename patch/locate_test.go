@@ -44,7 +44,7 @@ func TestReplace(t *testing.T) {
 		"BOM stays":                     {content: "\ufeffa\nb\n", old: "a \n", new: "c\n", kind: IsFuzzy, stage: Whitespace, want: "\ufeffc\nb\n"},
 		"already applied":               {content: "x\nnew line\n", old: "old line", new: "new line", kind: IsNotFound, reason: ReasonApplied},
 		"fuzzy off":                     {content: " a\n", old: "a ", new: "b", opts: Options{ExactOnly: true}, kind: IsNotFound, reason: ReasonNone},
-		"stage left out":                {content: "\ta x\n", old: "  a x\n", new: "b", opts: Options{Stages: []Stage{Exact, Unicode}}, kind: IsNotFound, reason: ReasonNone},
+		"stage left out":                {content: "\ta x\n", old: "  a x\n", new: "b", opts: Options{Stages: []Stage{Exact, BlockAnchor}}, kind: IsNotFound, reason: ReasonNone},
 		"unknown stage":                 {content: "a", old: "a", new: "b", opts: Options{Stages: []Stage{"magic"}}, kind: IsInvalid, reason: ReasonOptions},
 		"line hint chooses":             {content: "a\nb\na\n", old: "a", new: "x", opts: Options{LineHint: 3}, kind: IsExact, stage: Exact, want: "a\nb\nx\n"},
 		"line hint between two":         {content: "a\nb\na\n", old: "a", new: "x", opts: Options{LineHint: 2}, kind: IsAmbiguous, stage: Exact, reason: ReasonSeveral},
@@ -104,13 +104,17 @@ func TestReplace(t *testing.T) {
 		"threshold is obeyed": {content: "abcdefghij\n", old: "abcdefghxx\n", new: "x\n", opts: Options{LevenshteinMin: 0.9}, kind: IsNotFound, reason: ReasonNone},
 
 		// guards
-		"far longer":           {content: "begin\nx" + long + "\nend\n", old: "begin\nx\nend\n", new: "y", opts: Options{Stages: []Stage{BlockAnchor}, AnchorMin: 0.0001}, kind: IsNotFound, reason: ReasonDisparate},
-		"elision":              {content: "begin of it all\nfoo bar\nthe end of it all\n", old: "begin of it all\n// ... existing code ...\nthe end of it all!\n", new: "x", kind: IsNotFound, reason: ReasonElision},
-		"elision kept":         {content: "begin of it all\n// ... existing code ...\nthe end of it all\n", old: "begin of it all\n// ... existing code ...\nthe end of it all!\n", new: "x\n// ... existing code ...\n", kind: IsFuzzy, stage: Levenshtein, want: "x\n// ... existing code ...\n"},
-		"spread is no elision": {content: "f(...args, another)\n", old: "f(...args, anothr)\n", new: "x\n", kind: IsFuzzy, stage: Levenshtein, want: "x\n"},
-		"marks in new":         {content: "the quick brown fox\n", old: "the quick brown fix\n", new: "a\n=======\nb\n", kind: IsInvalid, reason: ReasonMarkers, stage: Levenshtein},
-		"numbers in new":       {content: "the quick brown fox\n", old: "the quick brown fix\n", new: "12\ta\n13\tb\n", kind: IsInvalid, reason: ReasonMarkers, stage: Levenshtein},
-		"budget":               {content: strings.Repeat("some line of code\n", 2000), old: "some line of kode\n", new: "x\n", opts: Options{Budget: 1000}, kind: IsNotFound, reason: ReasonBudget},
+		"far longer":                 {content: "begin\nx" + long + "\nend\n", old: "begin\nx\nend\n", new: "y", opts: Options{Stages: []Stage{BlockAnchor}, AnchorMin: 0.0001}, kind: IsNotFound, reason: ReasonDisparate},
+		"elision":                    {content: "begin of it all\nfoo bar\nthe end of it all\n", old: "begin of it all\n// ... existing code ...\nthe end of it all!\n", new: "x", kind: IsNotFound, reason: ReasonElision},
+		"elision kept":               {content: "begin of it all\n// ... existing code ...\nthe end of it all\n", old: "begin of it all\n// ... existing code ...\nthe end of it all!\n", new: "x\n// ... existing code ...\n", kind: IsFuzzy, stage: Levenshtein, want: "x\n// ... existing code ...\n"},
+		"elision for lines":          {content: "begin of it all\nfoo()\nthe end of it all\n", old: "begin of it all\n// ... existing code ...\nthe end of it all\n", new: "x\n// ... existing code ...\n", opts: Options{AnchorMin: 0.0001}, kind: IsNotFound, reason: ReasonElision},
+		"anchors tie however summed": {content: "BEGIN\nXaaaaaaaaa\nXXbbbbbbbb\nXXXccccccc\nEND\nBEGIN\nXXXaaaaaaa\nXXbbbbbbbb\nXccccccccc\nEND\n", old: "BEGIN\naaaaaaaaaa\nbbbbbbbbbb\ncccccccccc\nEND\n", new: "x", kind: IsAmbiguous, stage: BlockAnchor, reason: ReasonSeveral},
+		"hint far down":              {content: strings.Repeat("x\n", 3000), old: "x\n", new: "y\n", opts: Options{LineHint: 2500}, kind: IsExact, stage: Exact, want: strings.Repeat("x\n", 2499) + "y\n" + strings.Repeat("x\n", 500)},
+		"merge of a longer block":    {content: "x\nA line\nB line\nC line\nD line\n", old: "A line\nB line\nC line\nD line\ne line\n", new: "A line\nB line\nNEW\nC line\nD line\ne line\n", opts: Options{Merge: true}, kind: IsFuzzy, want: "x\nA line\nB line\nNEW\nC line\nD line\n"},
+		"spread is no elision":       {content: "f(...args, another)\n", old: "f(...args, anothr)\n", new: "x\n", kind: IsFuzzy, stage: Levenshtein, want: "x\n"},
+		"marks in new":               {content: "the quick brown fox\n", old: "the quick brown fix\n", new: "a\n=======\nb\n", kind: IsInvalid, reason: ReasonMarkers, stage: Levenshtein},
+		"numbers in new":             {content: "the quick brown fox\n", old: "the quick brown fix\n", new: "12\ta\n13\tb\n", kind: IsInvalid, reason: ReasonMarkers, stage: Levenshtein},
+		"budget":                     {content: strings.Repeat("some line of code\n", 2000), old: "some line of kode\n", new: "x\n", opts: Options{Budget: 1000}, kind: IsNotFound, reason: ReasonBudget},
 
 		// indentation
 		"reindent adds":         {content: "\t\tif x {\n\t\t\ty()\n\t\t}\n", old: "if x {\n\ty()\n}\n", new: "if z {\n\tw()\n\n}\n", opts: Options{Reindent: ReindentAuto}, kind: IsFuzzy, stage: Whitespace, want: "\t\tif z {\n\t\t\tw()\n\n\t\t}\n"},

@@ -22,7 +22,9 @@ type pattern struct {
 	eq     []uint64 // for each character of the alphabet, where it is: blocks words
 }
 
-func newPattern(b []byte) *pattern {
+// newPattern returns the pattern of a text; nil if the budget does not suffice
+// for its table, of which each different character needs a row.
+func newPattern(b []byte, left *int64) *pattern {
 	p := &pattern{other: make(map[rune]int32)}
 	n := int32(0)
 	var chars []int32
@@ -40,12 +42,18 @@ func newPattern(b []byte) *pattern {
 	})
 	p.length = len(chars)
 	p.blocks = max(1, (p.length+63)/64)
+	if *left -= (int64(n) + 1) * int64(p.blocks); *left < 0 || (int64(n)+1)*int64(p.blocks) > maxTable {
+		return nil
+	}
 	p.eq = make([]uint64, (int(n)+1)*p.blocks)
 	for i, id := range chars {
 		p.eq[int(id)*p.blocks+i/64] |= 1 << (i % 64)
 	}
 	return p
 }
+
+// maxTable is how many words a pattern's table may have: 32 MiB.
+const maxTable = 4 << 20
 
 // eachChar calls fn for each character.
 func eachChar(b []byte, fn func(rune)) {

@@ -30,11 +30,11 @@ func TestMyers(t *testing.T) {
 				b = append(b[:at], append(random(rng.IntN(3), letters), b[at:]...)...)
 			}
 		}
-		p := newPattern(a)
+		budget := int64(1e9)
+		p := newPattern(a, &budget)
 		text := p.encode(nil, b)
 		want := distance(runes(string(a)), runes(string(b)))
 		most := rng.IntN(max(len(a), len(b)) + 2)
-		budget := int64(1e9)
 		got, ok := p.distance(text, most, &budget)
 		if !ok || want <= most && got != want || want > most && got <= most {
 			t.Fatalf("distance(%q, %q, %d) = %d, %v, want %d", a, b, most, got, ok, want)

@@ -11,11 +11,12 @@ import (
 
 // A reader goes through the lines of a patch.
 type reader struct {
+	input []byte
 	lines []line
 	at    int // from 0
 }
 
-func newReader(input []byte) *reader { return &reader{lines: newLined(input).lines} }
+func newReader(input []byte) *reader { return &reader{input: input, lines: newLined(input).lines} }
 
 func (r *reader) done() bool { return r.at >= len(r.lines) }
 
@@ -61,22 +62,29 @@ func parseBlocks(input []byte, path string) (files []FilePatch, err error) {
 		case replaceMark.MatchString(l) || dividerMark.MatchString(l) && len(files) > 0:
 			return nil, r.fail("%q outside of a block", l)
 		case fenceLine.MatchString(l) || strings.TrimSpace(l) == "":
+		case isMark(strings.TrimSpace(l)):
+			return nil, r.fail("%q is indented", l)
 		default:
-			named = pathIn(l)
+			if own := pathIn(l); own != "" {
+				named = own
+			}
 		}
 	}
 	return files, nil
 }
 
+// isMark reports whether a line begins or ends a block.
+func isMark(l string) bool { return searchMark.MatchString(l) || replaceMark.MatchString(l) }
+
 // pathIn returns the path that a line holds, without what chats put around it.
 func pathIn(l string) string {
 	l = strings.TrimSpace(l)
-	l = strings.TrimPrefix(l, "File: ")
-	l = strings.Trim(l, "*`#: ")
-	if l == "" || strings.ContainsAny(l, "\t") || strings.Contains(l, " ") && !strings.ContainsAny(l, "/.") {
-		return ""
+	bare := strings.Trim(strings.TrimPrefix(l, "File: "), "*`#: ")
+	marked := strings.HasPrefix(l, "File: ") || strings.HasPrefix(l, "`") && strings.HasSuffix(l, "`")
+	if strings.ContainsAny(bare, " \t") && !marked || strings.HasPrefix(bare, "<") {
+		return "" // a sentence
 	}
-	return l
+	return bare
 }
 
 // block reads a block whose first mark comes next, and stops at its last.
@@ -107,6 +115,8 @@ func (r *reader) block() (h Hunk, err error) {
 		case !inNew && dividerMark.MatchString(l):
 			inNew = true
 			continue
+		case inNew && dividerMark.MatchString(l):
+			return h, r.fail("a second line of =======: put a \\ before those that are text")
 		case inNew && replaceMark.MatchString(l):
 			h.Old, h.New = old, new
 			return h, nil
@@ -139,8 +149,15 @@ func parseV4A(input []byte) (files []FilePatch, err error) {
 		kind, path, _ := strings.Cut(strings.TrimPrefix(l, "*** "), ": ")
 		path = strings.TrimSpace(path)
 		switch {
-		case l == "*** End Patch":
-			return files, nil
+		case l == "*** End Patch": // there may be another
+			for r.at++; !r.done() && strings.TrimSpace(r.peek()) != "*** Begin Patch"; {
+				r.at++
+			}
+			if r.done() {
+				return files, nil
+			}
+			r.at++
+			continue
 		case l == "":
 			r.at++
 			continue
@@ -183,6 +200,10 @@ func parseV4A(input []byte) (files []FilePatch, err error) {
 // hunksV4A reads the hunks of an update.
 func (r *reader) hunksV4A() (hunks []Hunk, err error) {
 	for !r.done() && (!strings.HasPrefix(r.peek(), "*** ") || strings.TrimSpace(r.peek()) == "*** End of File") {
+		if strings.TrimSpace(r.peek()) == "" && (r.at+1 == len(r.lines) || strings.HasPrefix(string(r.lines[r.at+1].content), "*** ")) {
+			r.at++ // it stands between
+			continue
+		}
 		h := Hunk{Line: r.at + 1}
 		for ; !r.done() && strings.HasPrefix(r.peek(), "@@"); r.at++ {
 			if context := strings.TrimPrefix(strings.TrimPrefix(r.peek(), "@@"), " "); strings.TrimSpace(context) != "" {
@@ -192,13 +213,13 @@ func (r *reader) hunksV4A() (hunks []Hunk, err error) {
 		for ; !r.done(); r.at++ {
 			l := r.lines[r.at].content
 			if len(l) == 0 {
-				h.Lines = append(h.Lines, HunkLine{' ', l})
+				h.Lines = append(h.Lines, HunkLine{Mark: ' '})
 				continue
 			}
 			if l[0] != ' ' && l[0] != '-' && l[0] != '+' {
 				break
 			}
-			h.Lines = append(h.Lines, HunkLine{l[0], l[1:]})
+			h.Lines = append(h.Lines, HunkLine{Mark: l[0], Text: l[1:]})
 		}
 		for i := r.at - 1; len(h.Lines) > 0 && len(r.lines[i].content) == 0; i-- { // between hunks
 			h.Lines = h.Lines[:len(h.Lines)-1]
@@ -228,7 +249,7 @@ func (h *Hunk) changes() bool {
 	return false
 }
 
-var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@`)
+var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
 
 // parseUnified reads a unified diff, git's or another's.
 func parseUnified(input []byte) (files []FilePatch, err error) {
@@ -248,11 +269,15 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 		case strings.HasPrefix(l, "diff "):
 			flush()
 			from, to, named = "", "", ""
-			if _, b, ok := strings.Cut(l, " b/"); ok && strings.HasPrefix(l, "diff --git a/") {
-				named = b
-			}
+			named = gitPath(l)
 		case strings.HasPrefix(l, "new file mode ") && named != "":
-			f = &FilePatch{Op: Create, Path: named}
+			mode := strings.TrimSpace(l[len("new file mode "):])
+			if mode != "100644" && mode != "100755" {
+				return nil, r.fail("a file of mode %s, which is no regular file", mode)
+			}
+			f = &FilePatch{Op: Create, Path: named, Executable: mode == "100755"}
+		case strings.HasPrefix(l, "copy from ") || strings.HasPrefix(l, "old mode "):
+			return nil, r.fail("%q: a patch may change what files hold and where they are, and no more", l)
 		case strings.HasPrefix(l, "deleted file mode ") && named != "":
 			f = &FilePatch{Op: Delete, Path: named}
 		case strings.HasPrefix(l, "rename from "):
@@ -277,7 +302,7 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 			case new == "":
 				f = &FilePatch{Op: Delete, Path: old}
 			case old != new:
-				f = &FilePatch{Op: Update, Path: old, To: new}
+				f = &FilePatch{Op: Update, Path: new, Other: old}
 			default:
 				f = &FilePatch{Op: Update, Path: old}
 			}
@@ -293,6 +318,8 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 			continue
 		case strings.HasPrefix(l, "GIT binary patch") || strings.HasPrefix(l, "Binary files "):
 			return nil, r.fail("a binary patch")
+		case strings.TrimSpace(l) != "" && f != nil && len(f.Hunks) > 0:
+			flush() // what comes is of another file
 		}
 		r.at++
 	}
@@ -316,17 +343,32 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 // hunkUnified reads a hunk whose head comes next. Its counts are not believed.
 func (r *reader) hunkUnified() (h Hunk, err error) {
 	h.Line = r.at + 1
+	h.Stated = -1
+	counts := [2]int{-1, -1} // of old lines and new ones that are still to come
 	if m := hunkHead.FindStringSubmatch(r.peek()); m != nil {
 		h.Stated, _ = strconv.Atoi(m[1])
+		counts = [2]int{1, 1}
+		for i, s := range m[2:] {
+			if s != "" {
+				counts[i], _ = strconv.Atoi(s)
+			}
+		}
 	}
 	for r.at++; !r.done(); r.at++ {
 		l := r.lines[r.at].content
+		full := counts[0] == 0 && counts[1] == 0
+		if full && string(l) == "-- " { // of a mail
+			r.at = len(r.lines)
+			break
+		}
 		if len(l) == 0 {
 			// A blank that an editor has taken away, unless it ends the hunk.
-			if next := r.at + 1; next >= len(r.lines) || bytes.HasPrefix(r.lines[next].content, []byte("diff ")) {
+			if full || r.endsHunk(r.at+1) {
 				break
 			}
-			h.Lines = append(h.Lines, HunkLine{' ', l})
+			h.Lines = append(h.Lines, HunkLine{Mark: ' '})
+			counts[0]--
+			counts[1]--
 			continue
 		}
 		if l[0] == '\\' {
@@ -337,16 +379,63 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 			}
 			continue
 		}
-		head := bytes.HasPrefix(l, []byte("--- ")) && r.at+1 < len(r.lines) && bytes.HasPrefix(r.lines[r.at+1].content, []byte("+++ "))
-		if head || l[0] != ' ' && l[0] != '-' && l[0] != '+' {
+		if counts[0] <= 0 && r.isHeader(r.at) || l[0] != ' ' && l[0] != '-' && l[0] != '+' {
 			break
 		}
-		h.Lines = append(h.Lines, HunkLine{l[0], l[1:]})
+		h.Lines = append(h.Lines, HunkLine{l[0], bytes.TrimPrefix(l[1:], bom), lineEndAt(r.input, r.lines[r.at].end) == len(crlf)})
+		if l[0] != '+' {
+			counts[0]--
+		}
+		if l[0] != '-' {
+			counts[1]--
+		}
+	}
+	if !r.done() && !r.endsHunk(r.at) && len(r.lines[r.at].content) > 0 {
+		return h, r.fail("%q: want a line that begins with a blank, - or +", r.peek())
 	}
 	if !h.changes() {
 		return h, r.fail("a hunk that changes nothing")
 	}
 	return h, nil
+}
+
+// gitPath returns the path in git's line about a file that keeps it, "" if it is
+// not clear.
+func gitPath(l string) string {
+	l = strings.TrimPrefix(l, "diff --git ")
+	if strings.HasPrefix(l, `"`) {
+		if i := strings.Index(l[1:], `" "`); i >= 0 {
+			return strings.TrimPrefix(unquoted(l[i+3:]), "b/")
+		}
+		return ""
+	}
+	half := len(l) / 2
+	if len(l)%2 == 1 && strings.HasPrefix(l, "a/") && strings.HasPrefix(l[half:], " b/") && l[2:half] == l[half+3:] {
+		return l[2:half]
+	}
+	return ""
+}
+
+// isHeader reports whether a line and the one after it name a file.
+func (r *reader) isHeader(at int) bool {
+	return at+1 < len(r.lines) && bytes.HasPrefix(r.lines[at].content, []byte("--- ")) && bytes.HasPrefix(r.lines[at+1].content, []byte("+++ "))
+}
+
+// endsHunk reports whether a line is one that comes after a hunk, or there is
+// none. Blank ones before it do not count.
+func (r *reader) endsHunk(at int) bool {
+	for at < len(r.lines) && len(r.lines[at].content) == 0 {
+		at++
+	}
+	if at >= len(r.lines) || r.isHeader(at) {
+		return true
+	}
+	for _, head := range []string{"@@", "diff ", "Index: ", "-- ", "```", "Only in "} {
+		if bytes.HasPrefix(r.lines[at].content, []byte(head)) {
+			return true
+		}
+	}
+	return false
 }
 
 // headerPath returns the path in a header, without the prefix of git and the
@@ -417,12 +506,9 @@ func (o *OptionsJSON) over(opts Options) Options {
 			opts.Replacements = All - 1 // out of range
 		}
 	}
-	if o.Fuzzy != nil {
-		opts.ExactOnly = !*o.Fuzzy
-	}
-	if o.MinSimilarity != 0 {
-		opts.MinSimilarity = o.MinSimilarity
-	}
+	// Both may only ask for more than what is given.
+	opts.ExactOnly = opts.ExactOnly || o.Fuzzy != nil && !*o.Fuzzy
+	opts.MinSimilarity = max(opts.MinSimilarity, o.MinSimilarity)
 	switch o.Reindent {
 	case "":
 	case "none":
@@ -453,8 +539,10 @@ func parseEdits(input []byte, path string) (files []FilePatch, err error) {
 			if list = object.Edits; list == nil {
 				list = []edit{object.edit}
 			}
-			if object.Path != "" {
-				path = object.Path
+			for _, own := range []string{object.FilePath, object.Path} {
+				if own != "" {
+					path = own
+				}
 			}
 		}
 	}

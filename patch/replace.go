@@ -20,7 +20,6 @@ type Warning string
 const (
 	IndentUnsure Warning = "indent_unsure" // no single rule leads from old's indentation to the file's: the new text is as given
 	WordsDiffer  Warning = "words_differ"  // what was replaced differs from old in more than blanks
-	MergeUnsure  Warning = "merge_unsure"  // the lines of old and of what was found do not pair up: nothing was merged
 )
 
 // A Result is what [Replace] did.
@@ -66,6 +65,9 @@ func (s *search) replace(new []byte) ([]put, *Result) {
 			if len(new) == 0 && bytes.HasSuffix(s.old, lf) {
 				span.End += lineEndAt(s.content, span.End)
 			}
+		}
+		if r.Kind == IsFuzzy && bytes.Contains(new, crlf) && !bytes.Contains(s.content, lf) {
+			text = bytes.ReplaceAll(text, lf, crlf) // as given
 		}
 		text = withLineEnds(text, s.old, found, s.content, r.Kind == IsExact && !r.EOLDiffers)
 		puts = append(puts, put{Span: span, new: text})
@@ -163,38 +165,73 @@ func (r *Result) refuse(reason Reason) {
 	r.Kind, r.Reason = IsNotFound, reason
 }
 
-// merged returns the new text in which lines that old has, too, are as the file
-// has them.
-func (s *search) merged(r *Result, file, new *lined) *lined {
-	if len(file.lines) != len(s.needle.lines) {
-		r.Warnings = append(r.Warnings, MergeUnsure)
-		return new
-	}
-	folded := func(t *lined) []string {
-		list := make([]string, len(t.lines))
-		for i, l := range t.lines {
-			list[i] = string(foldPlain.of(l.content))
+// merged returns what was found with what old and new differ in: lines that they
+// have in common, and lines that old has not, stay as the file has them. A line
+// that is to be changed, and what stands beside one that is to be added, must be
+// as in old.
+func (s *search) merged(r *Result, file, fresh *lined) *lined {
+	old := s.needle
+	at := make([]int, len(old.lines)) // where each line of old is in the file, from 1; 0: it is not
+	i, j := 0, 0
+	for _, e := range append(edits(old.folded(), file.folded(), textEffort()), Edit{len(old.lines), len(old.lines), len(file.lines), len(file.lines)}) {
+		for ; i < e.OldStart; i, j = i+1, j+1 {
+			at[i] = j + 1
 		}
-		return list
+		i, j = e.OldEnd, e.NewEnd
 	}
 	out := &lined{}
-	at := 0 // in old, and so in the file
-	for _, e := range edits(folded(s.needle), folded(new), textEffort()) {
-		out.lines = append(out.lines, file.lines[at:e.OldStart]...)
-		for i := e.OldStart; i < e.OldEnd; i++ {
-			if !bytes.Equal(foldPlain.of(file.lines[i].content), foldPlain.of(s.needle.lines[i].content)) {
-				r.refuse(ReasonBothChanged)
-				return nil
-			}
+	next := 0 // in the file
+	for _, e := range edits(old.folded(), fresh.folded(), textEffort()) {
+		start := s.mergePlace(at, e, len(file.lines))
+		if start < next {
+			r.refuse(ReasonBothChanged)
+			return nil
 		}
-		out.lines = append(out.lines, new.lines[e.NewStart:e.NewEnd]...)
-		at = e.OldEnd
+		out.lines = append(out.lines, file.lines[next:start]...)
+		for n := e.NewStart; n < e.NewEnd; n++ {
+			l := fresh.lines[n]
+			l.fresh = n + 1
+			out.lines = append(out.lines, l)
+		}
+		next = start + e.OldEnd - e.OldStart
 	}
-	out.lines = append(out.lines, file.lines[at:]...)
+	out.lines = append(out.lines, file.lines[next:]...)
 	if s.Reindent == ReindentAuto {
-		return s.reindentedNew(r, file, new, out)
+		return s.reindentedNew(r, file, fresh, out)
 	}
 	return out
+}
+
+// mergePlace returns the line of the file at which an edit of old belongs, -1 if
+// that is not clear.
+func (s *search) mergePlace(at []int, e Edit, end int) int {
+	for i := e.OldStart; i < e.OldEnd; i++ {
+		if at[i] == 0 || at[i] != at[e.OldStart]+i-e.OldStart {
+			return -1
+		}
+	}
+	switch {
+	case e.OldStart < e.OldEnd:
+		return at[e.OldStart] - 1
+	case e.OldStart == 0:
+		return 0
+	case e.OldStart == len(at):
+		return end
+	case at[e.OldStart-1] > 0 && (at[e.OldStart] == 0 || at[e.OldStart] == at[e.OldStart-1]+1):
+		return at[e.OldStart-1]
+	case at[e.OldStart-1] == 0 && at[e.OldStart] > 0:
+		return at[e.OldStart] - 1
+	}
+	return -1
+}
+
+// folded returns the lines in plain form.
+func (t *lined) folded() []string {
+	list := make([]string, len(t.lines))
+	for i, l := range t.lines {
+		list[i] = string(foldPlain.of(l.content))
+	}
+	return list
 }
 
 // reindented returns the new text with what leads from old's indentation to the
@@ -235,18 +272,9 @@ func (s *search) reindentedNew(r *Result, file, new, merged *lined) *lined {
 	if out == nil {
 		return nil
 	}
-	// Lines are new if their bytes are.
-	byStart := make(map[*byte][]byte)
-	for i, l := range new.lines {
-		if len(l.content) > 0 {
-			byStart[&l.content[0]] = out.lines[i].content
-		}
-	}
 	for i, l := range merged.lines {
-		if len(l.content) > 0 {
-			if fresh, ok := byStart[&l.content[0]]; ok {
-				merged.lines[i].content = fresh
-			}
+		if l.fresh > 0 {
+			merged.lines[i].content = out.lines[l.fresh-1].content
 		}
 	}
 	return merged

@@ -36,6 +36,8 @@ func (s *search) similar(new []byte, replacing bool) *Match {
 		return m
 	case s.isDisparate(m):
 		return s.notFound(ReasonDisparate)
+	case s.elided && !slices.Equal(s.needle.elisions(), newLined(s.content[m.Start:m.End]).elisions()):
+		return s.notFound(ReasonElision) // they stand for lines of the file
 	case replacing && s.hasMarkers(new, m):
 		m.Kind, m.Reason = IsInvalid, ReasonMarkers
 	}
@@ -86,6 +88,9 @@ func (t *lined) isNumbered() bool {
 	return len(t.lines) >= 2
 }
 
+// epsilon is how much two sums of the same fractions may differ.
+const epsilon = 1e-9
+
 // maxPairs is how many places are scored at BlockAnchor.
 const maxPairs = 10000
 
@@ -99,14 +104,19 @@ func (s *search) blockAnchor() *Match {
 	}
 	middle := make([]*pattern, 0, k-2)
 	for _, l := range s.needle.lines[1 : k-1] {
-		middle = append(middle, newPattern(foldBlanks.of(l.content)))
+		p := newPattern(foldBlanks.of(l.content), &s.left)
+		if p == nil {
+			s.cut = true
+			return nil
+		}
+		middle = append(middle, p)
 	}
-	grow := max(1, int(float64(k)*s.MaxGrowth))
+	grow := max(1, int(min(float64(k)*s.MaxGrowth, float64(len(s.file.lines)))))
 	if m, done := s.anchored(middle, []int{k}); done {
 		return m
 	}
 	var sizes []int
-	for size := max(2, k-grow); size <= k+grow; size++ {
+	for size := max(2, k-grow); size <= min(k+grow, len(s.file.lines)); size++ {
 		if size != k {
 			sizes = append(sizes, size)
 		}
@@ -126,6 +136,10 @@ func (s *search) anchored(middle []*pattern, sizes []int) (m *Match, done bool) 
 		if h != first {
 			continue
 		}
+		if s.left -= int64(len(sizes)); s.left < 0 {
+			s.cut = true
+			return nil, true
+		}
 		for _, size := range sizes {
 			j := i + size - 1
 			if j >= len(file) || file[j] != last {
@@ -138,7 +152,7 @@ func (s *search) anchored(middle []*pattern, sizes []int) (m *Match, done bool) 
 			if s.cut {
 				return nil, true
 			}
-			if score > s.AnchorMin && score >= s.MinSimilarity {
+			if score > s.AnchorMin+epsilon && score >= s.MinSimilarity-epsilon {
 				places, scores = append(places, s.file.span(i, j+1)), append(scores, score)
 			}
 		}
@@ -177,7 +191,7 @@ func (s *search) best(stage Stage, places []Span, scores []float64) *Match {
 	top := slices.Max(scores)
 	var best []Span
 	for i, p := range places {
-		if scores[i] >= top-s.TieMargin {
+		if scores[i] >= top-s.TieMargin-epsilon {
 			best = append(best, p)
 		}
 	}
@@ -212,7 +226,11 @@ func (s *search) levenshtein() *Match {
 	if k > len(lines) {
 		return nil
 	}
-	w := &windowed{search: s, k: k, pattern: newPattern(s.needle.joined()), done: make(map[int]bool)}
+	w := &windowed{search: s, k: k, pattern: newPattern(s.needle.joined(), &s.left), done: make(map[int]bool)}
+	if w.pattern == nil {
+		s.cut = true
+		return nil
+	}
 	w.text = make([]int32, 0, len(s.content))
 	w.starts, w.ends = make([]int, len(lines)), make([]int, len(lines))
 	newline := w.pattern.encode(nil, lf)
@@ -424,13 +442,13 @@ func (s *search) notFound(reason Reason) *Match {
 	if k == 0 {
 		return m
 	}
-	needle := newPattern(s.needle.joined())
 	budget := int64(20e6)
+	needle := newPattern(s.needle.joined(), &budget)
 	for _, v := range s.votes(maxNear) {
 		near := Near{StartLine: v.line + 1, EndLine: v.line + k, Similarity: float64(v.votes) / float64(k)}
 		span := s.file.span(v.line, v.line+k)
 		window := lined{lines: s.file.lines[v.line : v.line+k]}
-		if span.End-span.Start < 4*len(s.old)+1000 {
+		if needle != nil && span.End-span.Start < 4*len(s.old)+1000 {
 			t := needle.encode(nil, window.joined())
 			longest := max(len(t), needle.length)
 			if d, ok := needle.distance(t, longest, &budget); ok && longest > 0 {
@@ -439,7 +457,7 @@ func (s *search) notFound(reason Reason) *Match {
 		}
 		for _, f := range []fold{foldBlanks, literal} { // if they differ only in blanks, where
 			for i, l := range s.needle.lines {
-				if got := window.lines[i].content; near.Line == 0 && !sameLine(l.content, got, f) {
+				if got := window.lines[i].content; near.Line == 0 && !bytes.Equal(f.of(l.content), f.of(got)) {
 					near.Line, near.Want, near.Got = v.line+i+1, shortened(l.content), shortened(got)
 				}
 			}

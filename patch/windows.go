@@ -11,14 +11,14 @@ import (
 // whitespace looks for lines that are the same but for blanks at their ends, and
 // if there are none, at both ends.
 func (s *search) whitespace() *Match {
-	var ends, both []Span // of each at most maxCount
+	var ends, both []Span
 	for start := range s.windows(foldBlanks) {
 		place := s.file.span(start, start+len(s.needle.lines))
-		if len(both) < maxCount {
+		if len(both) < s.maxPlaces() {
 			both = append(both, place)
 		}
-		if s.sameLines(start, foldEnds) {
-			if ends = append(ends, place); len(ends) == maxCount {
+		if s.file.hasAt(start, s.needle, foldEnds) {
+			if ends = append(ends, place); len(ends) == s.maxPlaces() {
 				break
 			}
 		}
@@ -33,12 +33,9 @@ func (s *search) whitespace() *Match {
 
 // unicode looks for lines that are the same in plain form, then within lines.
 func (s *search) unicode() *Match {
-	if !hasFancy(s.content) && !hasFancy(s.old) {
-		return nil // it has been looked for so
-	}
 	var places []Span
 	for start := range s.windows(foldPlain) {
-		if places = append(places, s.file.span(start, start+len(s.needle.lines))); len(places) == maxCount {
+		if places = append(places, s.file.span(start, start+len(s.needle.lines))); len(places) == s.maxPlaces() {
 			break
 		}
 	}
@@ -54,10 +51,16 @@ func (s *search) unicode() *Match {
 // windows yields the lines at which as many lines as old has begin that are the
 // same in a fold. They are found by their hashes (Knuth, Morris, Pratt) and then
 // compared.
-func (s *search) windows(f fold) iter.Seq[int] {
+func (s *search) windows(f fold) iter.Seq[int] { return s.file.find(s.needle, f) }
+
+// find is windows for any lines.
+func (t *lined) find(lines *lined, f fold) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		file, needle := s.file.hash(f), s.needle.hash(f)
+		file, needle := t.hash(f), lines.hash(f)
 		k := len(needle)
+		if k == 0 {
+			return
+		}
 		if k > len(file) {
 			return
 		}
@@ -75,7 +78,7 @@ func (s *search) windows(f fold) iter.Seq[int] {
 				j = border[j]
 			}
 			if j++; j == k {
-				if start := i - k + 1; s.sameLines(start, f) && !yield(start) {
+				if start := i - k + 1; t.hasAt(start, lines, f) && !yield(start) {
 					return
 				}
 				j = border[j]
@@ -84,10 +87,13 @@ func (s *search) windows(f fold) iter.Seq[int] {
 	}
 }
 
-// sameLines reports whether the file has the needle's lines from one on.
-func (s *search) sameLines(start int, f fold) bool {
-	for i, l := range s.needle.lines {
-		if !bytes.Equal(f.of(s.file.lines[start+i].content), f.of(l.content)) {
+// hasAt reports whether a text has some lines from one on.
+func (t *lined) hasAt(start int, lines *lined, f fold) bool {
+	if start < 0 || start+len(lines.lines) > len(t.lines) {
+		return false
+	}
+	for i, l := range lines.lines {
+		if !bytes.Equal(f.of(t.lines[start+i].content), f.of(l.content)) {
 			return false
 		}
 	}
@@ -109,13 +115,14 @@ func (s *search) within() *Match {
 	skip := len(s.content) - len(trimBOM(s.content))
 	content, at := plainForm(s.content[skip:], skip)
 	var places []Span
-	for i := 0; len(places) < maxCount; i++ {
+	for i := 0; len(places) < s.maxPlaces(); i++ {
 		n := bytes.Index(content[i:], old)
 		if n < 0 {
 			break
 		}
 		i += n
-		if p := (Span{at.before(i), at.before(i + len(old))}); !cuts(s.content, p.Start) && !cuts(s.content, p.End) {
+		p := Span{at.before(i), at.before(i + len(old))}
+		if !cuts(s.content, p.Start) && !cuts(s.content, p.End) {
 			places = append(places, p)
 		}
 	}
@@ -161,7 +168,7 @@ func chars(b []byte) (n int) {
 	return n
 }
 
-// An elision in new stands for the same lines as the one in old.
+// elisions returns the lines that stand for others.
 func (t *lined) elisions() (list []string) {
 	for _, l := range t.lines {
 		if isElision(l) {

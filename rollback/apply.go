@@ -183,6 +183,13 @@ func (a *applier) moveOne(mv *Move) error {
 	if err != nil {
 		return errors.Join(err, other.leave(0))
 	}
+	var st vfs.Stat
+	if err = from.Lstat(nameFrom, &st); err == nil && st.Ino != mv.Inode {
+		err = errors.New("it was replaced meanwhile")
+	}
+	if err != nil {
+		return errors.Join(err, other.leave(0))
+	}
 	to, err := a.root.enter(upTo)
 	if err == nil {
 		a.dirs[upFrom], a.dirs[upTo] = true, true

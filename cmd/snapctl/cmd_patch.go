@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -332,6 +331,9 @@ func (a *app) patchApplyCommand() *cobra.Command {
 	}
 	c := &cobra.Command{Use: "apply [flags] [PATCH]\n  snapctl patch apply --path FILE --old TEXT --new TEXT\n  snapctl patch apply --jsonl", Short: "Edit files", Long: patchApplyHelp, Example: patchApplyExamples, Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if x.lines && len(args) > 0 {
+				return usageError(cmd, "patch apply: --jsonl takes no PATCH")
+			}
 			if x.lines {
 				return a.patchLines(answerApply)
 			}
@@ -343,6 +345,11 @@ func (a *app) patchApplyCommand() *cobra.Command {
 			if flags.Changed("fuzz") {
 				req.Fuzz = &x.fuzz
 			}
+			for _, name := range []string{"stages", "min-similarity", "reindent", "merge"} {
+				if flags.Changed(name) && !x.fuzzy {
+					return usageError(cmd, "patch apply: --%s says nothing without --fuzzy", name)
+				}
+			}
 			one := flags.Changed("old") || flags.Changed("old-file")
 			switch {
 			case one && x.path == "":
@@ -350,9 +357,13 @@ func (a *app) patchApplyCommand() *cobra.Command {
 			case one && len(args) > 0:
 				return usageError(cmd, "patch apply: --old and a PATCH")
 			case one:
+				var hasNew bool
 				var err error
-				if req.Old, req.New, _, err = f.texts(cmd, a); err != nil {
+				if req.Old, req.New, hasNew, err = f.texts(cmd, a); err != nil {
 					return err
+				}
+				if !hasNew {
+					return usageError(cmd, "patch apply: --old, and no --new")
 				}
 			default:
 				name := "-"
@@ -386,16 +397,22 @@ func (a *app) patchApplyCommand() *cobra.Command {
 	return c
 }
 
-// formatOf tells a patch's format by its look.
+// formatOf tells a patch's format by its look: by the first line that only one of
+// them has.
 func formatOf(input []byte) patch.Format {
-	text := strings.TrimSpace(string(input))
-	switch {
-	case strings.HasPrefix(text, "{") || strings.HasPrefix(text, "["):
+	if text := bytes.TrimSpace(input); bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("[")) {
 		return patch.EditList
-	case strings.Contains(text, "*** Begin Patch"):
-		return patch.V4A
-	case strings.Contains(text, "< SEARCH") || strings.Contains(text, "- SEARCH"):
-		return patch.SearchReplace
+	}
+	for l := range bytes.Lines(input) {
+		l = bytes.TrimRight(l, "\r\n >")
+		switch {
+		case string(bytes.TrimSpace(l)) == "*** Begin Patch":
+			return patch.V4A
+		case bytes.HasSuffix(l, []byte(" SEARCH")) && (bytes.HasPrefix(l, []byte("<<<<<")) || bytes.HasPrefix(l, []byte("-----"))):
+			return patch.SearchReplace
+		case bytes.HasPrefix(l, []byte("diff ")) || bytes.HasPrefix(l, []byte("--- ")) || bytes.HasPrefix(l, []byte("@@ ")):
+			return patch.Unified
+		}
 	}
 	return patch.Unified
 }

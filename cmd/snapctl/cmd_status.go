@@ -82,12 +82,15 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 			a.printStatus(&c, f.nul)
 		}
 	}
-	cutOff, err := p.m.IsCutOff(ctx)
+	cutOff, half, err := p.m.CutOff(ctx)
 	if err != nil {
 		return err
 	}
 	if err := p.endStatus(ctx, &r, disk.Tree, list, left, cutOff); err != nil {
 		return err
+	}
+	if half {
+		fmt.Fprintln(a.stderr, "warning: an edit was cut off; the next edit or snapshot takes it back")
 	}
 	switch {
 	case left.isPart():
