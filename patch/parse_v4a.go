@@ -1,0 +1,110 @@
+package patch
+
+import (
+	"strings"
+)
+
+// parseV4A reads what stands between *** Begin Patch and *** End Patch.
+func parseV4A(input []byte) (files []FilePatch, err error) {
+	r := newReader(input)
+	for !r.done() && strings.TrimSpace(r.peek()) != "*** Begin Patch" {
+		r.at++ // a shell's heredoc, a fence, or blanks
+	}
+	if r.done() {
+		return nil, &ParseError{Line: 1, Reason: "no line *** Begin Patch"}
+	}
+	r.at++
+	for !r.done() {
+		l := strings.TrimRight(r.peek(), " \t")
+		kind, path, _ := strings.Cut(strings.TrimPrefix(l, "*** "), ": ")
+		path = strings.TrimSpace(path)
+		switch {
+		case l == "*** End Patch": // there may be another
+			for r.at++; !r.done() && strings.TrimSpace(r.peek()) != "*** Begin Patch"; {
+				r.at++
+			}
+			if r.done() {
+				return files, nil
+			}
+			r.at++
+			continue
+		case l == "":
+			r.at++
+			continue
+		case path == "" || !strings.HasPrefix(l, "*** "):
+			return nil, r.fail("%q: want *** Add File, Update File or Delete File, with a path", l)
+		}
+		f := FilePatch{Path: path}
+		switch kind {
+		case "Delete File":
+			f.Op = Delete
+			r.at++
+		case "Add File":
+			f.Op = Create
+			h := Hunk{Line: r.at + 1, New: []byte{}}
+			for r.at++; !r.done() && strings.HasPrefix(r.peek(), "+"); r.at++ {
+				h.New = append(append(h.New, r.lines[r.at].content[1:]...), '\n')
+			}
+			f.Hunks = []Hunk{h}
+		case "Update File":
+			f.Op = Update
+			r.at++
+			if !r.done() && strings.HasPrefix(r.peek(), "*** Move to: ") {
+				f.To = strings.TrimSpace(strings.TrimPrefix(r.peek(), "*** Move to: "))
+				r.at++
+			}
+			if f.Hunks, err = r.hunksV4A(); err != nil {
+				return nil, err
+			}
+			if len(f.Hunks) == 0 && f.To == "" {
+				return nil, r.fail("an update of %q that changes nothing", path)
+			}
+		default:
+			return nil, r.fail("%q: want Add File, Update File or Delete File", kind)
+		}
+		files = append(files, f)
+	}
+	return nil, r.fail("no line *** End Patch")
+}
+
+// hunksV4A reads the hunks of an update.
+func (r *reader) hunksV4A() (hunks []Hunk, err error) {
+	for !r.done() && (!strings.HasPrefix(r.peek(), "*** ") || strings.TrimSpace(r.peek()) == "*** End of File") {
+		if strings.TrimSpace(r.peek()) == "" && (r.at+1 == len(r.lines) || strings.HasPrefix(string(r.lines[r.at+1].content), "*** ")) {
+			r.at++ // it stands between
+			continue
+		}
+		h := Hunk{Line: r.at + 1}
+		for ; !r.done() && strings.HasPrefix(r.peek(), "@@"); r.at++ {
+			if context := strings.TrimPrefix(strings.TrimPrefix(r.peek(), "@@"), " "); strings.TrimSpace(context) != "" {
+				h.Context = append(h.Context, context)
+			}
+		}
+		for ; !r.done(); r.at++ {
+			l := r.lines[r.at].content
+			if len(l) == 0 {
+				h.Lines = append(h.Lines, HunkLine{Mark: ' '})
+				continue
+			}
+			if l[0] != ' ' && l[0] != '-' && l[0] != '+' {
+				break
+			}
+			h.Lines = append(h.Lines, HunkLine{Mark: l[0], Text: l[1:]})
+		}
+		for i := r.at - 1; len(h.Lines) > 0 && len(r.lines[i].content) == 0; i-- { // between hunks
+			h.Lines = h.Lines[:len(h.Lines)-1]
+		}
+		if !r.done() && strings.TrimSpace(r.peek()) == "*** End of File" {
+			h.AtEnd = true
+			r.at++
+		}
+		if !h.changes() {
+			return nil, r.fail("a hunk that changes nothing")
+		}
+		if !r.done() && !strings.HasPrefix(r.peek(), "@@") && !strings.HasPrefix(r.peek(), "*** ") {
+			return nil, r.fail("%q: want a line that begins with a blank, - or +", r.peek())
+		}
+		hunks = append(hunks, h)
+	}
+	return hunks, nil
+}
