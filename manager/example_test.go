@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/session"
 )
 
@@ -514,4 +515,26 @@ func ExampleFileSnapshotManager_NavigateTree() {
 	}))
 	fmt.Println("deleted:", r.Restore.Deleted, "before all entries:", r.NewLeafID == nil)
 	// Output: deleted: [a.txt] before all entries: true
+}
+
+// An edit of a text that is nearly as the agent gave it, and its undo.
+func ExampleFileSnapshotManager_ApplyEdits() {
+	ctx := context.Background()
+	p := newProject()
+	defer p.close()
+	p.write("a.txt", "one\n\ttwo\nthree\n")
+
+	m := p.open("demo")
+	defer m.Close()
+	must(m.NoteRead(ctx, "a.txt"))
+	r := must(m.ApplyEdits(ctx, &manager.EditRequest{Path: "a.txt", Old: []byte("  two\n"), New: []byte("  2\n"), Fuzzy: true, Options: patch.Options{Reindent: patch.ReindentAuto}}))
+	f := r.Files[0]
+	fmt.Println(f.Op, f.Path, f.Mode, f.Stage)
+	fmt.Printf("%q\n", must(os.ReadFile(filepath.Join(p.dir, "a.txt"))))
+	must(m.UndoEdit(ctx, r.UndoID, nil))
+	fmt.Printf("%q\n", must(os.ReadFile(filepath.Join(p.dir, "a.txt"))))
+	// Output:
+	// update a.txt fuzzy whitespace
+	// "one\n\t2\nthree\n"
+	// "one\n\ttwo\nthree\n"
 }

@@ -15,7 +15,8 @@
 // The package is not a version control system and reads no disk: callers bring
 // names, modes and bytes, or functions that load bytes. Texts are bytes, of any
 // encoding or none; a line ends with "\n", which belongs to it, and the last line
-// may lack it. A carriage return is a byte like any other. All functions are
-// pure, but for what they are given to call, and may be called from any number
+// may lack it. In diffs a carriage return is a byte like any other; where text is
+// looked for, CRLF is a line end, too. All functions are pure,
+// but for what they are given to call, and may be called from any number
 // of goroutines.
 package patch

@@ -66,14 +66,13 @@ func (h *Hunk) sameEnds(file *lined, at int) bool {
 
 // folds returns how lines may be compared, by stage.
 func folds(o *Options) (list []fold) {
-	has := func(stage Stage) bool { return (&search{Options: *o}).has(stage) }
-	if has(Exact) {
+	if o.has(Exact) {
 		list = append(list, literal)
 	}
-	if has(Whitespace) {
+	if o.has(Whitespace) {
 		list = append(list, foldEnds, foldBlanks)
 	}
-	if has(Unicode) {
+	if o.has(Unicode) {
 		list = append(list, foldPlain)
 	}
 	return list

@@ -211,11 +211,11 @@ func (s *search) run(new []byte, replacing bool) *Match {
 }
 
 // has reports whether a stage is to be tried.
-func (s *search) has(stage Stage) bool {
-	if s.ExactOnly && stage != Exact {
+func (o *Options) has(stage Stage) bool {
+	if o.ExactOnly && stage != Exact {
 		return false
 	}
-	return s.Stages == nil || slices.Contains(s.Stages, stage)
+	return o.Stages == nil || slices.Contains(o.Stages, stage)
 }
 
 func (s *search) inRange() bool {

@@ -39,7 +39,7 @@ func (s *search) similar(new []byte, replacing bool) *Match {
 	case s.elided && !slices.Equal(s.needle.elisions(), newLined(s.content[m.Start:m.End]).elisions()):
 		return s.notFound(ReasonElision) // they stand for lines of the file
 	case replacing && s.hasMarkers(new, m):
-		m.Kind, m.Reason = IsInvalid, ReasonMarkers
+		return &Match{Kind: IsInvalid, Stage: m.Stage, Reason: ReasonMarkers}
 	}
 	return m
 }
