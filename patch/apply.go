@@ -179,9 +179,10 @@ func (p *Patch) Apply(read func(path string) ([]byte, error), opts *ApplyOptions
 	}
 	var results []FileResult
 	var errs []*HunkError
+	left := cmp.Or(opts.Options.Budget, defaultBudget)
 	for i := range p.Files {
 		f := &p.Files[i]
-		r, ferrs := p.applyFile(f, read, opts)
+		r, ferrs := p.applyFile(f, read, opts, &left)
 		results, errs = append(results, r), append(errs, ferrs...)
 	}
 	// What is made must not be there, unless it goes in the same patch.
@@ -214,7 +215,7 @@ func (p *Patch) Apply(read func(path string) ([]byte, error), opts *ApplyOptions
 	return results, nil
 }
 
-func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts *ApplyOptions) (FileResult, []*HunkError) {
+func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts *ApplyOptions, left *int64) (FileResult, []*HunkError) {
 	r := FileResult{Op: f.Op, Path: f.Path, To: f.To, Executable: f.Executable}
 	if f.Op == Create {
 		if r.Content = []byte{}; len(f.Hunks) > 0 {
@@ -238,7 +239,7 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 	r.Before, r.Content = content, content
 	var errs []*HunkError
 	refuse := func(h *Hunk, m Match) { errs = append(errs, &HunkError{Path: f.Path, Line: h.Line, Match: m}) }
-	at := &position{}
+	at := &position{left: left}
 	// Hunks with a cursor are one after the other as it is.
 	sequential := opts.Sequential && p.Format != V4A && p.Format != Unified
 	var puts []put
@@ -320,8 +321,9 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1, StartLine: 1, EndLine: 1}, nil
 	}
 	s := newSearch(content, h.Old, &o)
-	s.lineStarts = format == SearchReplace
+	s.left, s.lineStarts = *at.left, format == SearchReplace
 	puts, r := s.replace(h.New)
+	*at.left = s.left
 	if bare := bytes.TrimSuffix(h.Old, lf); format == SearchReplace && r.Kind == IsNotFound && len(bare) > 0 && bytes.HasSuffix(content, bare) {
 		s = newSearch(content, bare, &o) // the last line has no end
 		s.lineStarts = true

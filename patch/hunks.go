@@ -8,8 +8,9 @@ import (
 // A position is how far the hunks of a file have got.
 type position struct {
 	file   *lined
-	line   int // after the hunk before
-	offset int // of a unified diff: how far the hunk before was from where it said
+	line   int    // after the hunk before
+	left   *int64 // budget of the whole patch
+	offset int    // of a unified diff: how far the hunk before was from where it said
 }
 
 func (at *position) lines(content []byte) *lined {

@@ -80,7 +80,7 @@ type Options struct {
 	MinChars       int     // an old text with fewer characters, blanks not counted, is not looked for by similarity; default 0
 	LineHint       int     // among places as good, the one whose first line is nearest to this one, from 1, if it is within 200 lines; default none
 	WholeLines     bool    // Unicode does not look within lines
-	Budget         int64   // units of work, of about 8 ns; default 100 million
+	Budget         int64   // units of work, of about 8 ns, of a search or of all searches of a patch; default 100 million
 
 	Reindent           Reindent // of what replaces a fuzzy match; default none
 	RefuseUnsureIndent bool     // refuse where Reindent finds no single rule
@@ -148,6 +148,8 @@ func Locate(content, old []byte, opts *Options) *Match {
 	return newSearch(content, old, opts).run(nil, false)
 }
 
+const defaultBudget = 100e6
+
 // A search is one while it runs.
 type search struct {
 	Options
@@ -168,7 +170,7 @@ func newSearch(content, old []byte, opts *Options) *search {
 	s.LevenshteinMin = cmp.Or(s.LevenshteinMin, 0.66)
 	s.AnchorMin = cmp.Or(s.AnchorMin, 0.6)
 	s.MaxGrowth = cmp.Or(s.MaxGrowth, 0.25)
-	s.left = cmp.Or(s.Budget, 100e6)
+	s.left = cmp.Or(s.Budget, defaultBudget)
 	return s
 }
 
