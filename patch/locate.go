@@ -129,12 +129,13 @@ type Near struct {
 // maxCount is how many places are counted at most.
 const maxCount = 1000
 
-// maxPlaces is how many places are looked at: all, if a hint is to choose.
+// maxPlaces is how many places are looked at: all, if a hint is to choose, and
+// else fewer of a text of megabytes.
 func (s *search) maxPlaces() int {
 	if s.LineHint > 0 {
 		return math.MaxInt
 	}
-	return maxCount
+	return min(maxCount, max(2, 20<<20/len(s.old)))
 }
 
 // Locate finds the one place in content that is old, or that is what somebody

@@ -381,6 +381,9 @@ var oracleCases = flag.Int("cases", 10_000, "cases that TestLocateOracle tries")
 func TestLocateOracle(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	n := *oracleCases
+	if testing.Short() {
+		n /= 4
+	}
 	rng := rand.New(rand.NewPCG(seed, 3))
 	stages := make(map[string]int)
 	for range n {

@@ -191,6 +191,10 @@ func scenarios() []scenario {
 // as the process left it and as a power cut would leave it. For good is also
 // what a power cut at that operation is.
 func TestFaults(t *testing.T) {
+	step := int64(1)
+	if testing.Short() { // all of them are tried without the race detector
+		step = 3
+	}
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			setLimits(t, limit(sc.sealMax), limit(sc.seal), limit(sc.segment))
@@ -199,7 +203,7 @@ func TestFaults(t *testing.T) {
 					if sc.name == "chunks" && (cause == syscall.EIO) == sticky {
 						continue // a megabyte at a time: half of the variants do
 					}
-					for at := int64(0); faultAt(t, sc, at, sticky, cause) && !t.Failed(); at++ {
+					for at := int64(0); faultAt(t, sc, at, sticky, cause) && !t.Failed(); at += step {
 					}
 				}
 			}
@@ -274,7 +278,11 @@ func faultAt(t *testing.T, sc scenario, at int64, sticky bool, cause error) bool
 func TestFaultsAtReopening(t *testing.T) {
 	setLimits(t, never, 4<<10, 300)
 	work := commits([][]byte{large}, [][]byte{small, random(5<<10, 5)}, [][]byte{[]byte("third")})
-	for crashAt := int64(0); ; crashAt += 3 {
+	step := int64(3)
+	if testing.Short() {
+		step = 9
+	}
+	for crashAt := int64(0); ; crashAt += step {
 		disk := vfs.NewMem()
 		var acks []acked
 		crash := &vfs.Fault{At: crashAt, Sticky: true}
