@@ -22,6 +22,9 @@ var (
 	ErrStale = errors.New("changed since")
 	// ErrNotText: a file cannot be edited as text.
 	ErrNotText = errors.New("not a text file")
+	// ErrEditCutOff: an edit was cut off in the directory, and a preview does
+	// not take it back, as the next edit does.
+	ErrEditCutOff = errors.New("an edit was cut off")
 	// ErrReadOnly: a file's mode says that it is not to be written.
 	ErrReadOnly = errors.New("read-only file")
 )

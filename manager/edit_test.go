@@ -415,8 +415,10 @@ func TestUndoMoveLeavesUsersFile(t *testing.T) {
 	b.write("a", "1\n")
 	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
 	b.write("a", "user's")
-	if _, err := m.UndoEdit(t.Context(), r.UndoID, nil); !errors.Is(err, ErrStale) {
-		t.Errorf("undo: %v", err)
+	for _, force := range []bool{false, true} {
+		if _, err := m.UndoEdit(t.Context(), r.UndoID, &UndoEditOptions{Force: force}); !errors.Is(err, ErrStale) {
+			t.Errorf("undo, force %v: %v", force, err)
+		}
 	}
 	b.expectFiles(files{"a": "user's", "b": "1\n"})
 }
@@ -434,7 +436,7 @@ func TestEditSwap(t *testing.T) {
 	before := readWorld(t, b.dir)
 	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: sh\n*** Update File: a\n*** Move to: b\n*** Update File: b\n*** Move to: a\n*** End Patch\n")})
 	b.expectFiles(files{"a": "2\n", "b": "1\n"})
-	b.undoEdit(m, r.UndoID, &UndoEditOptions{Force: true})
+	b.undoEdit(m, r.UndoID, nil)
 	if d := cmp.Diff(before, readWorld(t, b.dir), cmp.AllowUnexported(node{})); d != "" {
 		t.Errorf("(-before +after):\n%s", d)
 	}
@@ -477,4 +479,20 @@ func TestEditAsksForLess(t *testing.T) {
 		t.Errorf("NUL: %v", err)
 	}
 	b.expectFiles(before)
+}
+
+// A file takes the place of one that goes in the same edit, and both come back.
+func TestEditReplacesDeleted(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "1\n")
+	b.write("b", "2\n")
+	before := b.files()
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: b\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
+	after := files{"b": "1\n"}
+	b.expectFiles(after)
+	undo := b.undoEdit(m, r.UndoID, nil)
+	b.expectFiles(before)
+	b.undoEdit(m, undo.UndoID, nil)
+	b.expectFiles(after)
 }

@@ -66,7 +66,7 @@ func (e *editing) run(prepare func() ([]patch.FileResult, error)) error {
 	e.root = root
 	return m.withTurns(e.ctx, func(t *turns) error {
 		if r, err := m.newestEdit(e.ctx); err == nil && e.preview && r != nil && r.Kind == kindEditIntent {
-			return ErrCutOff
+			return ErrEditCutOff
 		}
 		if err := m.recoverEdit(e.ctx); err != nil {
 			return err

@@ -21,6 +21,12 @@ func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.Fi
 			e.made = append(e.made, c.Path)
 		}
 	}
+	left := make(map[string]string) // hashes of what the edit left, by path
+	for _, f := range r.data.Files {
+		if f.AfterHash != "" {
+			left[cmp.Or(f.To, f.Path)] = f.AfterHash
+		}
+	}
 	for i := range r.data.Files {
 		f := &r.data.Files[i]
 		now, err := e.file(cmp.Or(f.To, f.Path))
@@ -28,11 +34,12 @@ func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.Fi
 			return nil, err
 		}
 		now.unread = false
-		if f.To != "" && !opts.Force {
-			if there, err := e.file(f.Path); err != nil {
+		if f.To != "" {
+			switch there, err := e.file(f.Path); {
+			case err != nil:
 				return nil, err
-			} else if there.entry != nil {
-				return nil, fmt.Errorf("%q: %w it was moved: see Force", f.Path, ErrStale)
+			case there.entry != nil && left[f.Path] == "":
+				return nil, fmt.Errorf("%q: %w the file there was moved: something else is in its place", f.Path, ErrStale)
 			}
 		}
 		if old, err := tree.Lookup(e.ctx, e.m.store, r.Base.Tree, f.Path); err == nil && old.Mode.IsFile() {
@@ -46,7 +53,7 @@ func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.Fi
 		if f.To != "" {
 			res.To = f.Path
 		}
-		if now.hash() != f.AfterHash {
+		if now.hash() != left[now.path] {
 			switch {
 			case opts.Force:
 			case opts.Reverse && f.AfterHash != "" && f.BeforeHash != "" && now.entry != nil:

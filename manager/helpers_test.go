@@ -89,6 +89,13 @@ func (b *bench) remove(name string) {
 	}
 }
 
+// git makes the directory a git repository with rules.
+func (b *bench) git(rules string) {
+	b.Helper()
+	b.write(".git/HEAD", "ref: refs/heads/main\n")
+	b.write(".gitignore", rules)
+}
+
 // initialize starts a session.
 func (b *bench) initialize(m *FileSnapshotManager) *Result {
 	b.Helper()

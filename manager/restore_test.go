@@ -369,11 +369,7 @@ func TestRestoreContested(t *testing.T) {
 // A directory that a shell command moved goes back whole.
 func TestRestoreMovedDirectory(t *testing.T) {
 	b := newBench(t)
-	b.write(".gitignore", "cache/\n")
-	if err := os.Mkdir(filepath.Join(b.dir, ".git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	b.write(".git/HEAD", "ref: refs/heads/main\n")
+	b.git("cache/\n")
 	b.write("lib/a", "a")
 	b.write("lib/cache/x", "ignored")
 	b.write("lib/sub/.git/HEAD", "ref: refs/heads/main\n")
@@ -709,11 +705,7 @@ func TestRestoreAfterKill(t *testing.T) {
 func TestRestoreWhereMovesFail(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
-	if err := os.Mkdir(filepath.Join(b.dir, ".git"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	b.write(".git/HEAD", "ref: refs/heads/main\n")
-	b.write(".gitignore", "cache/\n")
+	b.git("cache/\n")
 	b.write("old/cache/x", "ignored")
 	b.write("old/a", "aaa")
 	b.write("old/b", "bbb")

@@ -320,14 +320,18 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 	if len(h.Old) == 0 {
 		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1, StartLine: 1, EndLine: 1}, nil
 	}
-	s := newSearch(content, h.Old, &o)
-	s.left, s.lineStarts = *at.left, format == SearchReplace
-	puts, r := s.replace(h.New)
-	*at.left = s.left
-	if bare := bytes.TrimSuffix(h.Old, lf); format == SearchReplace && r.Kind == IsNotFound && len(bare) > 0 && bytes.HasSuffix(content, bare) {
-		s = newSearch(content, bare, &o) // the last line has no end
-		s.lineStarts = true
-		puts, r = s.replace(bytes.TrimSuffix(h.New, lf))
+	blocks := format == SearchReplace // which are of lines
+	o.WholeLines = o.WholeLines || blocks
+	find := func(old, fresh []byte) ([]put, *Result) {
+		s := newSearch(content, old, &o)
+		s.left, s.lines = *at.left, blocks
+		puts, r := s.replace(fresh)
+		*at.left = s.left
+		return puts, r
+	}
+	puts, r := find(h.Old, h.New)
+	if bare := bytes.TrimSuffix(h.Old, lf); blocks && r.Kind == IsNotFound && len(bare) > 0 && bytes.HasSuffix(content, bare) {
+		puts, r = find(bare, bytes.TrimSuffix(h.New, lf)) // the last line has no end
 	}
 	return puts, r.Match, r.Warnings
 }

@@ -101,7 +101,7 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 		if cuts(s.content, p.Start) || cuts(s.content, p.End) {
 			continue
 		}
-		if s.lineStarts && p.Start > s.bomLen() && s.content[p.Start-1] != '\n' {
+		if s.lines && !s.isWhole(p.Start, p.End) {
 			continue
 		}
 		if len(places) < s.maxPlaces() {
@@ -135,8 +135,6 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 	}
 	return m
 }
-
-func (s *search) bomLen() int { return len(s.content) - len(trimBOM(s.content)) }
 
 // cuts reports whether an offset is within a character or a CRLF.
 func cuts(b []byte, i int) bool {

@@ -156,7 +156,7 @@ type search struct {
 	Options
 	content, old []byte
 	file, needle *lined
-	lineStarts   bool // old is of whole lines
+	lines        bool // old is of whole lines, and found as such
 	elided       bool // old leaves lines out
 	left         int64
 	cut          bool // the budget was spent

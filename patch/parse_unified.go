@@ -36,8 +36,7 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 		switch {
 		case strings.HasPrefix(l, "diff "):
 			flush()
-			from, to, named = "", "", ""
-			named = gitPath(l)
+			from, to, named = "", "", gitPath(l)
 		case strings.HasPrefix(l, "new file mode ") && named != "":
 			mode := strings.TrimSpace(l[len("new file mode "):])
 			if mode != "100644" && mode != "100755" {
@@ -108,7 +107,8 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 	return files, nil
 }
 
-// hunkUnified reads a hunk whose head comes next. Its counts are not believed.
+// hunkUnified reads a hunk whose head comes next. Its lines are believed, and not
+// its counts: those only tell where it ends if it could go on.
 func (r *reader) hunkUnified() (h Hunk, err error) {
 	h.Line = r.at + 1
 	h.Stated = -1
@@ -125,9 +125,8 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 	for r.at++; !r.done(); r.at++ {
 		l := r.lines[r.at].content
 		full := counts[0] == 0 && counts[1] == 0
-		if full && string(l) == "-- " { // of a mail
-			r.at = len(r.lines)
-			break
+		if full && string(l) == "-- " {
+			break // the signature of a mail, after which another may come
 		}
 		if len(l) == 0 {
 			// A blank that an editor has taken away, unless it ends the hunk.

@@ -146,10 +146,11 @@ func (s *search) fitted(r *Result, found, new []byte) []byte {
 	return text
 }
 
-// isWhole reports whether a span of the content is of whole lines.
+// isWhole reports whether a span of the content is of whole lines, with the end
+// of the last or without.
 func (s *search) isWhole(start, end int) bool {
 	begins := start == len(s.content)-len(trimBOM(s.content)) || start > 0 && s.content[start-1] == '\n'
-	return begins && (end == len(s.content) || lineEndAt(s.content, end) > 0)
+	return begins && (end == len(s.content) || lineEndAt(s.content, end) > 0 || end > start && s.content[end-1] == '\n')
 }
 
 // warn warns of what was found that differs from old in more than blanks.

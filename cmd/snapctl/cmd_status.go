@@ -90,7 +90,7 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 		return err
 	}
 	if half {
-		fmt.Fprintln(a.stderr, "warning: an edit was cut off; the next edit or snapshot takes it back")
+		fmt.Fprintf(a.stderr, "warning: %v; %s\n", manager.ErrEditCutOff, hintEditCutOff)
 	}
 	switch {
 	case left.isPart():

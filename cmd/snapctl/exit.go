@@ -25,6 +25,8 @@ const (
 	exitInterrupted = 130 // as a shell has it for SIGINT
 )
 
+const hintEditCutOff = "the next edit or snapshot takes it back"
+
 const hintCutOff = "'snapctl restore --continue' brings it to its end, --abort takes it back"
 
 const hintCheck = "'snapctl check' lists all that is damaged"
@@ -97,6 +99,8 @@ func explain(err error) *failure {
 		return &failure{exitRefused, err, "wait for the turn to end, or name another session with --session ID"}
 	case errors.Is(err, manager.ErrHeadChanged):
 		return &failure{exitRefused, err, "'snapctl restore -n' shows what would be done, -y does it all the same"}
+	case errors.Is(err, manager.ErrEditCutOff):
+		return &failure{exitRefused, err, hintEditCutOff}
 	case errors.Is(err, manager.ErrCutOff):
 		return &failure{exitRefused, err, hintCutOff}
 	case errors.Is(err, manager.ErrOutside):
