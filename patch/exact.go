@@ -92,7 +92,7 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 	apart := 0
 	var all []Span
 	for i := 0; ; i++ {
-		n := bytes.Index(content[i:], old)
+		n := index(content[i:], old)
 		if n < 0 {
 			break
 		}
@@ -134,6 +134,31 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 		m.Spans = all
 	}
 	return m
+}
+
+// index is bytes.Index, which looks for more than 63 bytes by a rolling hash, at
+// a third of the speed: a piece is looked for first, until it misleads too often.
+func index(content, old []byte) int {
+	const size = 32
+	if len(old) < 2*size {
+		return bytes.Index(content, old)
+	}
+	skip := (len(old) - size) / 2
+	piece := old[skip : skip+size]
+	for i, misled := 0, 0; misled < 16; misled++ {
+		if i+len(old) > len(content) {
+			return -1
+		}
+		n := bytes.Index(content[i+skip:len(content)-len(old)+skip+size], piece)
+		if n < 0 {
+			return -1
+		}
+		if i += n; bytes.HasPrefix(content[i:], old) {
+			return i
+		}
+		i++
+	}
+	return bytes.Index(content, old)
 }
 
 // cuts reports whether an offset is within a character or a CRLF.

@@ -2,7 +2,9 @@ package patch
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/maphash"
+	"math/bits"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -78,14 +80,26 @@ func (f fold) of(b []byte) []byte {
 	case foldPlain:
 		b = canonical(b)
 	}
-	if n := len(b); n > 0 && (b[n-1] <= ' ' || b[n-1] >= utf8.RuneSelf) { // most lines have none
+	// Most blanks are ASCII: 2 ns for each, and 8 ns by unicode.IsSpace.
+	for n := len(b); n > 0 && isBlankASCII(b[n-1]); n-- {
+		b = b[:n-1]
+	}
+	if n := len(b); n > 0 && b[n-1] >= utf8.RuneSelf {
 		b = bytes.TrimRightFunc(b, unicode.IsSpace)
 	}
-	if f != foldEnds && len(b) > 0 && (b[0] <= ' ' || b[0] >= utf8.RuneSelf) {
+	if f == foldEnds {
+		return b
+	}
+	for len(b) > 0 && isBlankASCII(b[0]) {
+		b = b[1:]
+	}
+	if len(b) > 0 && b[0] >= utf8.RuneSelf {
 		b = bytes.TrimLeftFunc(b, unicode.IsSpace)
 	}
 	return b
 }
+
+func isBlankASCII(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 var seed = maphash.MakeSeed()
 
@@ -162,12 +176,15 @@ func hasFancy(b []byte) bool {
 
 // asciiLen returns how many bytes at the start of a text are ASCII.
 func asciiLen(b []byte) int {
-	for i, c := range b {
-		if c >= utf8.RuneSelf {
-			return i
+	i := 0
+	for ; i+8 <= len(b); i += 8 {
+		if high := binary.LittleEndian.Uint64(b[i:]) & 0x8080808080808080; high != 0 {
+			return i + bits.TrailingZeros64(high)/8
 		}
 	}
-	return len(b)
+	for ; i < len(b) && b[i] < utf8.RuneSelf; i++ {
+	}
+	return i
 }
 
 // isElision reports whether a line stands for lines that were left out, like

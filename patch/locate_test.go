@@ -2,6 +2,7 @@ package patch
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -194,4 +195,24 @@ func FuzzReplace(f *testing.F) {
 			}
 		}
 	})
+}
+
+// index agrees with bytes.Index, also where the piece that it looks for misleads.
+func TestIndex(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 3000 {
+		old := bytes.Repeat([]byte("abcdefg "), 8+rng.IntN(8))
+		old[rng.IntN(len(old))] = '!'
+		var content []byte
+		for range rng.IntN(30) {
+			part := bytes.Clone(old)
+			if rng.IntN(10) > 0 {
+				part[rng.IntN(len(part))] = '?'
+			}
+			content = append(content, part[rng.IntN(len(part)/8):]...)
+		}
+		if got, want := index(content, old), bytes.Index(content, old); got != want {
+			t.Fatalf("index(%q, %q) = %d, want %d", content, old, got, want)
+		}
+	}
 }

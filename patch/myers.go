@@ -17,22 +17,22 @@ import (
 type pattern struct {
 	length int
 	blocks int
-	ascii  [utf8.RuneSelf]int32
-	other  map[rune]int32
+	ascii  [utf8.RuneSelf]uint16
+	other  map[rune]uint16
 	eq     []uint64 // for each character of the alphabet, where it is: blocks words
 }
 
 // newPattern returns the pattern of a text; nil if the budget does not suffice
 // for its table, of which each different character needs a row.
 func newPattern(b []byte, left *int64) *pattern {
-	p := &pattern{other: make(map[rune]int32)}
-	n := int32(0)
-	var chars []int32
+	p := &pattern{other: make(map[rune]uint16)}
+	n := 0
+	var chars []uint16
 	eachChar(b, func(r rune) {
 		id := p.id(r)
 		if id == 0 {
 			n++
-			if id = n; r < utf8.RuneSelf {
+			if id = uint16(n); r < utf8.RuneSelf {
 				p.ascii[r] = id
 			} else {
 				p.other[r] = id
@@ -42,10 +42,10 @@ func newPattern(b []byte, left *int64) *pattern {
 	})
 	p.length = len(chars)
 	p.blocks = max(1, (p.length+63)/64)
-	if *left -= (int64(n) + 1) * int64(p.blocks); *left < 0 || (int64(n)+1)*int64(p.blocks) > maxTable {
+	if *left -= int64(n+1) * int64(p.blocks); *left < 0 || int64(n+1)*int64(p.blocks) > maxTable {
 		return nil
 	}
-	p.eq = make([]uint64, (int(n)+1)*p.blocks)
+	p.eq = make([]uint64, (n+1)*p.blocks)
 	for i, id := range chars {
 		p.eq[int(id)*p.blocks+i/64] |= 1 << (i % 64)
 	}
@@ -53,7 +53,7 @@ func newPattern(b []byte, left *int64) *pattern {
 }
 
 // maxTable is how many words a pattern's table may have: 32 MiB.
-const maxTable = 4 << 20
+const maxTable = 4 << 20 // which has room for 16,384 different characters
 
 // eachChar calls fn for each character.
 func eachChar(b []byte, fn func(rune)) {
@@ -78,7 +78,7 @@ func runeLen(b []byte) (n int) {
 }
 
 // id returns the number of a character, 0 if the pattern has none such.
-func (p *pattern) id(r rune) int32 {
+func (p *pattern) id(r rune) uint16 {
 	if r < utf8.RuneSelf {
 		return p.ascii[r]
 	}
@@ -86,8 +86,12 @@ func (p *pattern) id(r rune) int32 {
 }
 
 // encode appends a text as numbers of characters.
-func (p *pattern) encode(dst []int32, b []byte) []int32 {
-	eachChar(b, func(r rune) { dst = append(dst, p.id(r)) })
+func (p *pattern) encode(dst []uint16, b []byte) []uint16 {
+	n := asciiLen(b)
+	for _, c := range b[:n] {
+		dst = append(dst, p.ascii[c&(utf8.RuneSelf-1)])
+	}
+	eachChar(b[n:], func(r rune) { dst = append(dst, p.id(r)) })
 	return dst
 }
 
@@ -137,7 +141,7 @@ func (p *pattern) column(n int) []block {
 
 // distance returns the Levenshtein distance of a text, or more than most if it
 // is more. It reports whether the budget sufficed.
-func (p *pattern) distance(text []int32, most int, left *int64) (d int, ok bool) {
+func (p *pattern) distance(text []uint16, most int, left *int64) (d int, ok bool) {
 	if p.length == 0 {
 		return len(text), true
 	}
@@ -162,7 +166,7 @@ func (p *pattern) distance(text []int32, most int, left *int64) (d int, ok bool)
 // budget sufficed.
 //
 // Only those blocks of a column are advanced in which some row is within most.
-func (p *pattern) ends(text []int32, most int, left *int64, fn func(at, d int)) (ok bool) {
+func (p *pattern) ends(text []uint16, most int, left *int64, fn func(at, d int)) (ok bool) {
 	if p.length == 0 {
 		return true
 	}

@@ -231,7 +231,7 @@ func (s *search) levenshtein() *Match {
 		s.cut = true
 		return nil
 	}
-	w.text = make([]int32, 0, len(s.content))
+	w.text = make([]uint16, 0, len(s.content))
 	w.starts, w.ends = make([]int, len(lines)), make([]int, len(lines))
 	newline := w.pattern.encode(nil, lf)
 	for i, l := range lines {
@@ -283,9 +283,9 @@ type windowed struct {
 	*search
 	k            int
 	pattern      *pattern
-	text         []int32 // of the file, encoded for the pattern
-	starts, ends []int   // of its lines in there
-	least        float64 // similarity that a window must have
+	text         []uint16 // of the file, encoded for the pattern
+	starts, ends []int    // of its lines in there
+	least        float64  // similarity that a window must have
 	best         scored
 	found        []scored // that have it
 	done         map[int]bool

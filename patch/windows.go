@@ -116,7 +116,7 @@ func (s *search) within() *Match {
 	content, at := plainForm(s.content[skip:], skip)
 	var places []Span
 	for i := 0; len(places) < s.maxPlaces(); i++ {
-		n := bytes.Index(content[i:], old)
+		n := index(content[i:], old)
 		if n < 0 {
 			break
 		}
