@@ -125,13 +125,15 @@ func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) 
 	}
 	opts := &patch.ApplyOptions{Options: req.Options, Sequential: req.Sequential, Fuzz: req.Fuzz}
 	switch {
-	case req.Fuzzy: // a patch may ask for less than that, and not for more
+	case req.Fuzzy:
 		opts.Options.MinSimilarity = cmp.Or(opts.Options.MinSimilarity, defaultMinSimilarity)
 		if opts.Options.Stages == nil {
 			opts.Options.Stages = patch.Stages()
 		}
 	case p.Format != patch.V4A:
 		opts.Options.ExactOnly = true
+	case opts.Options.Stages != nil: // by similarity only with Fuzzy
+		opts.Options.Stages = slices.DeleteFunc(slices.Clone(opts.Options.Stages), func(s patch.Stage) bool { return s == patch.BlockAnchor || s == patch.Levenshtein })
 	}
 	e := &editing{m: m, ctx: ctx, preview: req.Preview, expected: make(map[string]string)}
 	err := e.run(func() ([]patch.FileResult, error) {

@@ -496,3 +496,78 @@ func TestEditReplacesDeleted(t *testing.T) {
 	b.undoEdit(m, undo.UndoID, nil)
 	b.expectFiles(after)
 }
+
+// What an edit replaced by another file has its own mode again, and so has the
+// directory that has gone with it.
+func TestUndoEditModes(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	for name, mode := range map[string]os.FileMode{"a": 0o755, "b": 0o600, "d/f": 0o640} {
+		b.write(name, name+"\n")
+		if err := os.Chmod(filepath.Join(b.dir, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(filepath.Join(b.dir, "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	before := readWorld(t, b.dir)
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: b\n*** Delete File: d/f\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
+	b.remove("d")
+	b.undoEdit(m, r.UndoID, nil)
+	if d := cmp.Diff(before, readWorld(t, b.dir), cmp.AllowUnexported(node{})); d != "" {
+		t.Errorf("(-before +after):\n%s", d)
+	}
+}
+
+// A link is not deleted for what it leads to, by whatever name.
+func TestEditDeletesNoLink(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("other", "1\n")
+	if err := os.Symlink("other", filepath.Join(b.dir, "l")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"l", filepath.Join(b.dir, "l")} {
+		if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: "+name+"\n*** End Patch\n")}); !errors.Is(err, ErrNotText) {
+			t.Errorf("delete %q: %v", name, err)
+		}
+	}
+}
+
+// A reversed edit leaves what the user has made of the lines around it, and its
+// pieces may be near one another.
+func TestReverseLeavesContext(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "func a() {\nx := 1\nold line here\ny := 2\nz := 3\nanother old line\n}\n")
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.EditList, `{"path":"a","edits":[{"old":"old line here","new":"new line here"},{"old":"another old line","new":"another new line"}]}`)})
+	b.write("a", "func a() {\n\tx := 1\n\tnew line here\n\ty := 2\n\tz := 3\n\tanother new line\n}\n")
+	b.undoEdit(m, r.UndoID, &UndoEditOptions{Reverse: true})
+	b.expectFiles(files{"a": "func a() {\n\tx := 1\nold line here\n\ty := 2\n\tz := 3\nanother old line\n}\n"})
+}
+
+// Nothing is made or deleted where the directory's mode says so, and without
+// being asked nothing by similarity.
+func TestEditRefuses(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("ro/f", "1\n")
+	b.write("a", "some text that\nis far from that\nin the patch\n")
+	if err := os.Chmod(filepath.Join(b.dir, "ro"), 0o555); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Chmod(filepath.Join(b.dir, "ro"), 0o755) })
+	for _, p := range []string{"*** Add File: ro/new\n+x\n", "*** Delete File: ro/f\n"} {
+		if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n"+p+"*** End Patch\n")}); !errors.Is(err, ErrReadOnly) {
+			t.Errorf("%q: %v", p, err)
+		}
+	}
+	similar := "*** Begin Patch\n*** Update File: a\n@@\n some text that\n-is far fron that\n+x\n in the patch\n*** End Patch\n"
+	if r, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, similar), Options: patch.Options{Stages: patch.Stages()}}); err == nil {
+		t.Errorf("by similarity unasked: %+v", r)
+	}
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a/", Old: []byte("text"), New: []byte("x")}); !errors.Is(err, ErrNotText) {
+		t.Errorf("a/: %v", err)
+	}
+}

@@ -35,7 +35,7 @@ type editing struct {
 	root   *rollback.Root
 	files  []*editFile
 	made   []string             // directories that the edit made that is taken back
-	modes  map[string]tree.Mode // that files had before it
+	modes  map[string]tree.Mode // that files and directories have again which are not there, or have become others
 	result *EditResult
 }
 
@@ -88,8 +88,11 @@ func (e *editing) run(prepare func() ([]patch.FileResult, error)) error {
 func (e *editing) path(p string) (string, error) {
 	m := e.m
 	rel, err := m.relative(p)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", ErrOutside // who asks names the path
+	case strings.HasSuffix(p, "/"):
+		return "", fmt.Errorf("%w, but a directory by its name", ErrNotText)
 	}
 	full := filepath.Join(m.project.Root, filepath.FromSlash(rel))
 	real := realPath(full)
@@ -131,8 +134,9 @@ func (e *editing) read(asked string) ([]byte, error) {
 		}
 	}
 	f := &editFile{asked: asked, path: path}
-	if st, err := os.Lstat(filepath.Join(e.m.project.Root, filepath.FromSlash(asked))); err == nil {
-		f.linked = st.Mode()&fs.ModeSymlink != 0
+	if rel, err := e.m.relative(asked); err == nil {
+		st, err := os.Lstat(filepath.Join(e.m.project.Root, filepath.FromSlash(rel)))
+		f.linked = err == nil && st.Mode()&fs.ModeSymlink != 0
 	}
 	sink := e.sink()
 	if f.entry, err = e.root.Entry(e.ctx, path, sink); err != nil {
@@ -297,10 +301,10 @@ func (e *editing) write(t *turns, results []patch.FileResult) error {
 			switch {
 			case err != nil:
 				return err
+			case e.modes[to.path] != 0:
+				mode = e.modes[to.path]
 			case f.entry != nil:
 				mode = f.entry.Mode
-			case e.modes[f.path] != 0:
-				mode = e.modes[f.path]
 			case r.Executable:
 				mode |= 0o100 | mode>>2&0o011
 			}
@@ -468,13 +472,18 @@ func (e *editing) dirs(wants []rollback.Want) (stay []tree.Edit, all []rollback.
 			case err != nil:
 				return nil, nil, err
 			case now != nil && !now.Mode.IsDir():
-				return nil, nil, fmt.Errorf("%q: %q is no directory", want.Path, path)
+				return nil, nil, fmt.Errorf("%q: %w: %q is no directory", want.Path, ErrNotText, path)
+			case now != nil && !e.anew && now.Mode.Perm()&0o200 == 0 && path == want.Path[:max(0, strings.LastIndexByte(want.Path, '/'))] && (want.Old == nil || want.New == nil):
+				return nil, nil, fmt.Errorf("%q: %w: directory %q has mode %04o", want.Path, ErrReadOnly, path, now.Mode.Perm())
 			case now != nil:
 				stay = append(stay, tree.Edit{Path: path, New: now})
 			case want.New != nil:
 				perm, err := e.dirPerm(path)
 				if err != nil {
 					return nil, nil, err
+				}
+				if mode := e.modes[path]; mode.IsDir() {
+					perm = mode & 0o777
 				}
 				all = append(all, rollback.Want{Path: path, New: &tree.Entry{Name: filepath.Base(path), Mode: tree.ModeDir | perm, ID: tree.Empty}, Created: true, Parent: true})
 			}

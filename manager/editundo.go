@@ -3,7 +3,10 @@ package manager
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
+	pathpkg "path"
 	"slices"
 
 	"github.com/boocode/filestore/patch"
@@ -42,8 +45,10 @@ func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.Fi
 				return nil, fmt.Errorf("%q: %w the file there was moved: something else is in its place", f.Path, ErrStale)
 			}
 		}
-		if old, err := tree.Lookup(e.ctx, e.m.store, r.Base.Tree, f.Path); err == nil && old.Mode.IsFile() {
-			e.modes[f.Path] = old.Mode
+		if f.AfterHash == "" || now.entry == nil { // what is there now, if anything, is another file
+			if err := e.takeModes(r.Base.Tree, f.Path); err != nil {
+				return nil, err
+			}
 		}
 		before, after, err := e.contents(r, f)
 		if err != nil {
@@ -80,6 +85,21 @@ func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.Fi
 	return results, nil
 }
 
+// takeModes takes note of the modes that a file had, and the directories above
+// it.
+func (e *editing) takeModes(before store.ID, path string) error {
+	for p := path; p != "."; p = pathpkg.Dir(p) {
+		old, err := tree.Lookup(e.ctx, e.m.store, before, p)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil && (p != path || old.Mode.IsFile()) {
+			e.modes[p] = old.Mode
+		}
+	}
+	return nil
+}
+
 // contents returns what a file held before and after an edit.
 func (e *editing) contents(r *editRecord, f *EditedFile) (before, after []byte, err error) {
 	get := func(hash string) ([]byte, error) {
@@ -99,38 +119,40 @@ func (e *editing) contents(r *editRecord, f *EditedFile) (before, after []byte, 
 }
 
 // reversed takes what an edit changed back out of what a file holds now: each
-// piece that it wrote is looked for with the lines around it, and if it is more
-// than a few characters with fewer, and at last alone. It must be there once.
+// piece that it wrote is looked for with the lines around it and, if all pieces
+// are more than a few characters, with fewer and at last alone. It must be there
+// once. The lines around it stay as they are now.
 func reversed(path string, now, before, after []byte) ([]byte, []patch.HunkResult, error) {
-	opts := patch.Options{Stages: []patch.Stage{patch.Exact, patch.Whitespace, patch.Unicode}}
-	f := patch.FilePatch{Op: patch.Update, Path: path}
-	was, is := bytes.SplitAfter(before, []byte("\n")), bytes.SplitAfter(after, []byte("\n"))
-	for i, e := range patch.Edits(after, before) {
-		with := func(context int) patch.Hunk {
-			from, to := max(0, e.OldStart-context), min(len(is), e.OldEnd+context)
-			return patch.Hunk{Line: i + 1, Old: bytes.Join(is[from:to], nil),
-				New: slices.Concat(bytes.Join(is[from:e.OldStart], nil), bytes.Join(was[e.NewStart:e.NewEnd], nil), bytes.Join(is[e.OldEnd:to], nil))}
-		}
-		h := with(3)
-		own := bytes.TrimSpace(bytes.Join(is[e.OldStart:e.OldEnd], nil))
-		for _, context := range []int{3, 1, 0} {
-			if context < 3 && len(own) < minAlone {
-				break // the lines around it may be anywhere
-			}
-			less := with(context)
-			if patch.Locate(now, less.Old, &opts).Found() {
-				h = less
-				break
-			}
-		}
-		f.Hunks = append(f.Hunks, h)
+	if len(after) == 0 {
+		return nil, nil, fmt.Errorf("%q: %w it was edited, which had left it empty", path, ErrStale)
 	}
-	p := &patch.Patch{Format: patch.SearchReplace, Files: []patch.FilePatch{f}}
-	results, refused := p.Apply(func(string) ([]byte, error) { return now, nil }, &patch.ApplyOptions{Options: opts})
-	if len(refused) > 0 {
-		return nil, nil, &EditError{refused}
+	contexts := []int{0} // the default
+	if !slices.ContainsFunc(patch.Edits(after, before), func(e patch.Edit) bool {
+		own := bytes.Join(bytes.SplitAfter(after, []byte("\n"))[e.OldStart:e.OldEnd], nil)
+		return len(bytes.TrimSpace(own)) < minAlone
+	}) {
+		contexts = append(contexts, 1, -1)
 	}
-	return results[0].Content, results[0].Hunks, nil
+	var first []*patch.HunkError
+	for _, context := range contexts {
+		from, to := patch.File{Name: path, Mode: 0o100644, Content: after}, patch.File{Name: path, Mode: 0o100644, Content: before}
+		p, err := patch.Parse(patch.Unified, patch.AppendUnified(nil, from, to, &patch.UnifiedOptions{Context: context}), "")
+		if err != nil {
+			return nil, nil, err
+		}
+		p.Format = patch.V4A // found by what they say alone
+		results, refused := p.Apply(func(string) ([]byte, error) { return now, nil }, nil)
+		if len(refused) == 0 && !bytes.Equal(results[0].Content, now) {
+			return results[0].Content, results[0].Hunks, nil
+		}
+		if first == nil {
+			first = refused
+		}
+	}
+	if len(first) == 0 { // the end of the file's last line, say
+		return nil, nil, fmt.Errorf("%q: %w it was edited, and what the edit changed cannot be told apart", path, ErrStale)
+	}
+	return nil, nil, &EditError{first}
 }
 
 // minAlone is how many bytes a piece must have to be looked for with fewer lines

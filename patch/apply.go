@@ -61,6 +61,7 @@ type Hunk struct {
 	Stated  int  // line of the file where it says that it begins, from 1, or after which it is if it has no old lines; -1: it does not say
 
 	OldNoEnd, NewNoEnd bool // the last old line, or new one, has no line end (unified diff)
+	Short              bool // the patch ends before the lines that it promises (unified diff)
 }
 
 // A HunkLine is a line of a hunk, without its mark and its end.
@@ -179,10 +180,10 @@ func (p *Patch) Apply(read func(path string) ([]byte, error), opts *ApplyOptions
 	}
 	var results []FileResult
 	var errs []*HunkError
-	left := cmp.Or(opts.Options.Budget, defaultBudget)
+	shared := &budget{left: cmp.Or(opts.Options.Budget, defaultBudget)}
 	for i := range p.Files {
 		f := &p.Files[i]
-		r, ferrs := p.applyFile(f, read, opts, &left)
+		r, ferrs := p.applyFile(f, read, opts, shared)
 		results, errs = append(results, r), append(errs, ferrs...)
 	}
 	// What is made must not be there, unless it goes in the same patch.
@@ -215,7 +216,7 @@ func (p *Patch) Apply(read func(path string) ([]byte, error), opts *ApplyOptions
 	return results, nil
 }
 
-func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts *ApplyOptions, left *int64) (FileResult, []*HunkError) {
+func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts *ApplyOptions, shared *budget) (FileResult, []*HunkError) {
 	r := FileResult{Op: f.Op, Path: f.Path, To: f.To, Executable: f.Executable}
 	if f.Op == Create {
 		if r.Content = []byte{}; len(f.Hunks) > 0 {
@@ -238,8 +239,14 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 	}
 	r.Before, r.Content = content, content
 	var errs []*HunkError
-	refuse := func(h *Hunk, m Match) { errs = append(errs, &HunkError{Path: f.Path, Line: h.Line, Match: m}) }
-	at := &position{left: left}
+	refused := make(map[*Hunk]bool)
+	refuse := func(h *Hunk, m Match) {
+		if !refused[h] {
+			errs = append(errs, &HunkError{Path: f.Path, Line: h.Line, Match: m})
+		}
+		refused[h] = true
+	}
+	at := &position{budget: shared}
 	// Hunks with a cursor are one after the other as it is.
 	sequential := opts.Sequential && p.Format != V4A && p.Format != Unified
 	var puts []put
@@ -247,15 +254,19 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 		h := &f.Hunks[i]
 		list, m, warnings := h.locate(r.Content, p.Format, opts, at)
 		if !m.Found() {
+			shared.refusals++
 			refuse(h, m)
 			continue
+		}
+		if h.Short {
+			warnings = append(warnings, HunkShort)
 		}
 		r.Hunks = append(r.Hunks, HunkResult{h.Line, m, warnings})
 		for j := range list {
 			list[j].hunk = h
 		}
 		if sequential {
-			r.Content = putAll(r.Content, list)
+			r.Content, at.file = putAll(r.Content, list), nil
 		} else {
 			puts = append(puts, list...)
 		}
@@ -270,8 +281,8 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 		return r, errs
 	}
 	if r.Content = putAll(r.Content, puts); f.Op == Delete {
-		if len(f.Hunks) > 0 && len(bytes.TrimSpace(r.Content)) > 0 {
-			return r, []*HunkError{{Path: f.Path, Line: f.Hunks[0].Line, Err: errors.New("the file holds more than what is to be deleted")}}
+		if p.Format == Unified && len(r.Content) > 0 {
+			return r, []*HunkError{{Path: f.Path, Err: errors.New("the file holds more than what is to be deleted")}}
 		}
 		r.Content = nil
 	}
@@ -286,6 +297,7 @@ func (f *FilePatch) creates() bool {
 // A put puts bytes in the place of a span.
 type put struct {
 	Span
+	lead []byte // before new, if what precedes it has no line end
 	new  []byte
 	hunk *Hunk
 }
@@ -299,7 +311,11 @@ func putAll(content []byte, puts []put) []byte {
 	out := make([]byte, 0, size)
 	at := 0
 	for _, p := range puts {
-		out = append(append(out, content[at:p.Start]...), p.new...)
+		out = append(out, content[at:p.Start]...)
+		if n := len(out); n > 0 && out[n-1] != '\n' {
+			out = append(out, p.lead...)
+		}
+		out = append(out, p.new...)
 		at = p.End
 	}
 	return append(out, content[at:]...)
@@ -320,19 +336,25 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 	if len(h.Old) == 0 {
 		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1, StartLine: 1, EndLine: 1}, nil
 	}
-	blocks := format == SearchReplace // which are of lines
-	o.WholeLines = o.WholeLines || blocks
-	find := func(old, fresh []byte) ([]put, *Result) {
-		s := newSearch(content, old, &o)
-		s.left, s.lines = *at.left, blocks
-		puts, r := s.replace(fresh)
-		*at.left = s.left
-		return puts, r
+	s := newSearch(content, h.Old, &o)
+	s.budget, s.file = at.budget, at.file
+	if format == SearchReplace { // which is of lines
+		s.lines, s.WholeLines = true, true
+		if !bytes.HasSuffix(content, lf) && bytes.HasSuffix(h.Old, lf) { // the last one, too
+			s.content, s.file = append(bytes.Clone(content), lineEnd(nil, content)...), nil
+		}
 	}
-	puts, r := find(h.Old, h.New)
-	if bare := bytes.TrimSuffix(h.Old, lf); blocks && r.Kind == IsNotFound && len(bare) > 0 && bytes.HasSuffix(content, bare) {
-		puts, r = find(bare, bytes.TrimSuffix(h.New, lf)) // the last line has no end
+	puts, r := s.replace(h.New)
+	if len(s.content) == len(content) {
+		at.file = s.file
 	}
+	for i := range puts {
+		if p := &puts[i]; p.End > len(content) {
+			p.new = bytes.TrimSuffix(p.new, lineEnd(nil, content))
+			p.End = len(content)
+		}
+	}
+	r.End = min(r.End, len(content))
 	return puts, r.Match, r.Warnings
 }
 

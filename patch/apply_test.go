@@ -1,9 +1,11 @@
 package patch
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -139,6 +141,19 @@ func TestApply(t *testing.T) {
 		"block with two dividers":   {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nTitle\n=====\ntext\n=======\nnew\n>>>>>>> REPLACE\n", before: map[string]string{"a": "Title\n=====\ntext\n"}, bad: "a second line of ======="},
 		"block at line starts":      {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "max = 1\nx = 1\n"}, want: map[string]string{"a": "max = 1\nx = 2\n"}},
 		"block at the end":          {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nb\n=======\nc\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "a\nb"}, want: map[string]string{"a": "a\nc"}},
+		"block at both ends":        {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\ny\n=======\nz\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "y\nmid\ny"}, errs: []Reason{ReasonSeveral}},
+		"udiff, nearest of many":    {format: Unified, input: "--- a/f\n+++ b/f\n@@ -8999 +8999 @@\n-b\n+B\n", before: map[string]string{"f": strings.Repeat("a\nb\nc\n", 3000)}, want: map[string]string{"f": strings.Repeat("a\nb\nc\n", 2999) + "a\nB\nc\n"}},
+		"udiff, two mails, a file":  {format: Unified, input: "From 0123456789012345678901234567890123456789 Mon\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-1\n+one\n-- \n2.43.0\n\nFrom 0123456789012345678901234567890123456789 Mon\n--- a/f\n+++ b/f\n@@ -2 +2 @@\n-2\n+two\n", bad: "is in two mails"},
+		"udiff deletes too much":    {format: Unified, input: "diff --git a/f b/f\ndeleted file mode 100644\nindex e69de29..0000000\n", before: map[string]string{"f": "precious\n"}, errs: []Reason{""}},
+		"udiff, no prefix":          {format: Unified, input: "diff --git f f\n--- f\n+++ f\n@@ -1 +1 @@\n-1\n+one\ndiff --git sub/e sub/e\nnew file mode 100644\nindex 0000000..e69de29\n", before: map[string]string{"f": "1\n"}, want: map[string]string{"f": "one\n", "sub/e": ""}},
+		"udiff, mnemonic prefixes":  {format: Unified, input: "diff --git c/f i/f\n--- c/f\n+++ i/f\n@@ -1 +1 @@\n-1\n+one\ndiff --git c/new i/new\nnew file mode 100644\n--- /dev/null\n+++ i/new\n@@ -0,0 +1 @@\n+new\n", before: map[string]string{"f": "1\n"}, want: map[string]string{"f": "one\n", "new": "new\n"}},
+		"udiff, mode of what":       {format: Unified, input: "diff --git a/f c/g\nnew file mode 100644\n", bad: "not clear of which file"},
+		"udiff, name with a blank":  {format: Unified, input: "diff --git a/n  b/n \n--- a/n \t\n+++ b/n \t\n@@ -1 +1 @@\n-1\n+one\n", before: map[string]string{"n ": "1\n", "n": "1\n"}, want: map[string]string{"n ": "one\n", "n": "1\n"}},
+		"udiff, end in dropped":     {format: Unified, input: "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n x\n\\ No newline at end of file\n", before: map[string]string{"f": "a\nb\nc\n"}, want: map[string]string{"f": "a\nB\nc\n"}},
+		"v4a, last line goes":       {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-b\n@@\n+y\n*** End Patch\n", before: map[string]string{"a": "a\nb"}, want: map[string]string{"a": "a\ny"}},
+		"v4a, move to itself":       {format: V4A, input: "*** Begin Patch\n*** Update File: a\n*** Move to: a\n*** End Patch\n", bad: "is there already"},
+		"edits, common options":     {format: EditList, input: `{"path":"a","replace_all":true,"edits":[{"old":"1","new":"x"},{"old":"2","new":"y","replace_all":false,"expected_replacements":1}]}`, before: map[string]string{"a": "1 1 2\n"}, want: map[string]string{"a": "x x y\n"}},
+		"edits ask for more":        {format: EditList, input: `[{"path":"a","old":"some lime of text\n","new":"x","stages":["levenshtein"]}]`, opts: ApplyOptions{Options: Options{Stages: []Stage{Exact}}}, before: map[string]string{"a": "some line of text\n"}, errs: []Reason{ReasonNone}},
 		"block at no line":          {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "x = 10\nmax = 1"}, errs: []Reason{ReasonNone}},
 		"udiff of two mails":        {format: Unified, input: "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-1\n+one\n-- \n2.43.0\n\nFrom 00 Mon\n---\n g | 2 +-\n\ndiff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-1\n+eins\n-- \n2.43.0\n", before: map[string]string{"f": five, "g": "1\n"}, want: map[string]string{"f": "one\n2\n3\n4\n5\n", "g": "eins\n"}},
 		"block after a sentence":    {format: SearchReplace, path: "a", input: "I'll add the file v1.2 now.\n<<<<<<< SEARCH\n1\n=======\none\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, want: map[string]string{"a": "one\n2\n3\n4\n5\n"}},
@@ -180,17 +195,55 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// A diff that we write is one that we apply.
+// A diff that we write is one that we apply, to the byte.
 func TestApplyOwnDiffs(t *testing.T) {
-	for _, c := range [][2]string{{"", "a\n"}, {"a\n", ""}, {"a", "a\n"}, {"a\n", "a"}, {"1\n2\n3\n", "1\ntwo\n3\nfour"}, {"x\r\ny\r\n", "x\r\nz\r\n"}, {"a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", "A\nb\nc\nd\ne\nf\ng\nh\ni\nJ\n"}} {
-		d := AppendUnified(nil, File{Name: "f", Mode: 0o100644, Content: []byte(c[0])}, File{Name: "f", Mode: 0o100644, Content: []byte(c[1])}, nil)
+	rng := rand.New(rand.NewPCG(5, 5))
+	text := func() (b []byte) {
+		for range rng.IntN(12) {
+			b = append(b, []string{"a", "b", "c", "\ufeffa", "", "- ", "\u00e9"}[rng.IntN(7)]...)
+			b = append(b, []string{"\n", "\n", "\n", "\r\n", "\r\r\n"}[rng.IntN(5)]...)
+		}
+		return append(b, []string{"", "", "end", "end\r", "\ufeff"}[rng.IntN(5)]...)
+	}
+	for range *oracleCases {
+		name := []string{"f", "b/i", "a/f", "n ", "two words", "\u00e9\t"}[rng.IntN(6)]
+		old, new := File{Name: name, Mode: 0o100644, Content: text()}, File{Name: name, Mode: 0o100644, Content: text()}
+		if rng.IntN(2) == 0 { // an edit, not another text
+			lines := bytes.SplitAfter(old.Content, []byte("\n"))
+			i := rng.IntN(len(lines))
+			new.Content = slices.Concat(bytes.Join(lines[:i], nil), []byte("new\n"), bytes.Join(lines[min(len(lines), i+rng.IntN(3)):], nil))
+		}
+		opts := &UnifiedOptions{NoPrefix: rng.IntN(3) == 0}
+		switch rng.IntN(8) {
+		case 0:
+			old = File{}
+		case 1:
+			new = File{}
+		}
+		if opts.NoPrefix && (old.Mode == 0 || new.Mode == 0) && strings.Contains(name, "/") {
+			continue // it does not say whether that is a prefix
+		}
+		d := AppendUnified(nil, old, new, opts)
+		if len(d) == 0 {
+			continue
+		}
+		before, want := map[string]string{}, map[string]string{}
+		if old.Mode != 0 {
+			before[name] = string(old.Content)
+		}
+		if new.Mode != 0 {
+			want[name] = string(new.Content)
+		}
 		p, err := Parse(Unified, d, "")
 		if err != nil {
-			t.Fatalf("%q to %q: %v\n%s", c[0], c[1], err, d)
+			t.Fatalf("%v\n%q", err, d)
 		}
-		after, errs := applied(p, map[string]string{"f": c[0]}, nil)
-		if len(errs) > 0 || after["f"] != c[1] {
-			t.Errorf("%q to %q: %q, %v\n%s", c[0], c[1], after["f"], errs, d)
+		after, errs := applied(p, before, nil)
+		if len(errs) > 0 {
+			t.Fatalf("%v\n%q to %q\n%q", errs, old.Content, new.Content, d)
+		}
+		if diff := cmp.Diff(want, after); diff != "" {
+			t.Fatalf("(-want +got):\n%s%q", diff, d)
 		}
 	}
 }

@@ -96,7 +96,9 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 		if n < 0 {
 			break
 		}
-		i += n
+		if i += n; !s.spend(1 + len(old)/8) {
+			return nil
+		}
 		p := place(i)
 		if cuts(s.content, p.Start) || cuts(s.content, p.End) {
 			continue

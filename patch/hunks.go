@@ -7,10 +7,16 @@ import (
 
 // A position is how far the hunks of a file have got.
 type position struct {
+	*budget
 	file   *lined
-	line   int    // after the hunk before
-	left   *int64 // budget of the whole patch
-	offset int    // of a unified diff: how far the hunk before was from where it said
+	line   int // after the hunk before
+	offset int // of a unified diff: how far the hunk before was from where it said
+}
+
+// A budget is what a search, or all those of a patch, may still cost.
+type budget struct {
+	left     int64
+	refusals int // so far
 }
 
 func (at *position) lines(content []byte) *lined {
@@ -40,9 +46,7 @@ func (h *Hunk) places(file *lined, from int, f fold, cr bool) (list []int) {
 		if at < from || h.OldNoEnd && (end < len(file.lines) || bytes.HasSuffix(file.bytes, lf)) || cr && !h.sameEnds(file, at) {
 			continue
 		}
-		if list = append(list, at); len(list) == maxCount {
-			break
-		}
+		list = append(list, at)
 	}
 	return list
 }
@@ -108,12 +112,12 @@ func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]pu
 		if len(h.Context) == 0 || h.AtEnd {
 			from = len(file.lines)
 		}
-		return h.put(content, from, IsExact, Exact, false, at)
+		return h.put(content, file, from, IsExact, Exact, false, at)
 	}
 	if h.AtEnd {
 		for _, f := range list {
 			if last := len(file.lines) - olds; last >= at.line && file.hasAt(last, h.olds(), f) {
-				return h.put(content, last, kindOf(f), f.stage(), false, at)
+				return h.put(content, file, last, kindOf(f), f.stage(), false, at)
 			}
 		}
 	}
@@ -121,12 +125,12 @@ func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]pu
 		switch places := h.places(file, at.line, f, false); len(places) {
 		case 0:
 		case 1:
-			return h.put(content, places[0], kindOf(f), f.stage(), false, at)
+			return h.put(content, file, places[0], kindOf(f), f.stage(), false, at)
 		default:
 			return nil, *h.several(file, places, f), nil
 		}
 	}
-	puts, m, warnings := h.locateSimilar(content, opts)
+	puts, m, warnings := h.locateSimilar(content, opts, at)
 	if m.Found() && m.StartLine <= at.line {
 		return nil, Match{Kind: IsNotFound, Reason: ReasonNone}, nil // before the hunk before
 	}
@@ -173,7 +177,7 @@ func after(file *lined, context string, from int, list []fold) (place int, ok bo
 
 // locateSimilar finds a hunk by similarity, if that is allowed, and says what is
 // nearest if not.
-func (h *Hunk) locateSimilar(content []byte, opts *ApplyOptions) ([]put, Match, []Warning) {
+func (h *Hunk) locateSimilar(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
 	o := opts.Options
 	var stages []Stage
 	for _, stage := range o.Stages {
@@ -184,8 +188,8 @@ func (h *Hunk) locateSimilar(content []byte, opts *ApplyOptions) ([]put, Match, 
 	o.Merge = true // what was not to be changed stays
 	old, new := h.text('-'), h.text('+')
 	s := newSearch(content, old, &o)
+	s.budget, s.file = at.budget, at.file
 	if stages == nil {
-		s.prepare()
 		m := s.notFound(ReasonNone)
 		if isApplied(content, new) {
 			m.Reason = ReasonApplied
@@ -211,8 +215,8 @@ func (h *Hunk) text(mark byte) []byte {
 // put puts a hunk's lines in the place of the file's from one on. Lines that
 // stay keep their bytes; others end as the hunk says if its old lines do, too
 // (ends), and else as those around them.
-func (h *Hunk) put(content []byte, from int, kind Kind, stage Stage, ends bool, at *position) ([]put, Match, []Warning) {
-	file := at.file.lines
+func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stage, ends bool, at *position) ([]put, Match, []Warning) {
+	file := lines.lines
 	olds := len(h.olds().lines)
 	m := Match{Kind: kind, Stage: stage, Similarity: 1, Count: 1, StartLine: from + 1, EndLine: max(from+1, from+olds)}
 	start, end := len(content), len(content)
@@ -223,61 +227,47 @@ func (h *Hunk) put(content []byte, from int, kind Kind, stage Stage, ends bool, 
 		end = file[to].start
 	}
 	eol := lineEnd(content[start:end], content)
-	var b []byte
+	var b, lead []byte
 	// An end that is missing before the first line is supplied, one that is
 	// missing at the end of the file stays missing.
 	open := end == len(content) && len(content) > 0 && content[len(content)-1] != '\n'
 	if start == len(content) && open {
-		b = append(b, eol...)
+		lead = eol
 	}
 	i := from
-	wrote := false
+	var last []byte // line end
 	for _, l := range h.Lines {
-		switch l.Mark {
-		case '-':
+		if l.Mark == '-' {
 			i++
 			continue
+		}
+		last = eol
+		switch l.Mark {
 		case ' ':
 			b = append(b, file[i].content...)
 			if n := lineEndAt(content, file[i].end); n > 0 {
-				b = append(b, content[file[i].end:file[i].end+n]...)
-			} else {
-				b = append(b, eol...)
+				last = content[file[i].end : file[i].end+n]
 			}
 			i++
 		case '+':
 			b = append(b, l.Text...)
-			switch {
-			case !ends:
-				b = append(b, eol...)
-			case l.CR:
-				b = append(b, crlf...)
-			default:
-				b = append(b, lf...)
+			if ends && l.CR {
+				last = crlf
+			} else if ends {
+				last = lf
 			}
 		}
-		wrote = true
+		b = append(b, last...)
 	}
 	if h.OldNoEnd || h.NewNoEnd { // it says so
 		open = h.NewNoEnd
 	}
-	if end == len(content) && open && wrote {
-		b = bytes.TrimSuffix(b, eolOf(b))
+	if end == len(content) && open {
+		b = b[:max(0, len(b)-len(last))]
 	}
 	at.line = from + olds
 	m.Start, m.End = start, end
-	return []put{{Span: Span{start, end}, new: b}}, m, nil
-}
-
-// eolOf returns the line end that a text has at its end.
-func eolOf(b []byte) []byte {
-	switch {
-	case bytes.HasSuffix(b, crlf):
-		return crlf
-	case bytes.HasSuffix(b, lf):
-		return lf
-	}
-	return nil
+	return []put{{Span: Span{start, end}, lead: lead, new: b}}, m, nil
 }
 
 // defaultFuzz is GNU patch's.
@@ -288,6 +278,9 @@ const defaultFuzz = 2
 // can be.
 func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
 	file := at.lines(content)
+	if h.hasBOM() {
+		file = file.withBOM()
+	}
 	fuzz := defaultFuzz
 	if opts.Fuzz != nil {
 		fuzz = *opts.Fuzz
@@ -300,7 +293,7 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 		if from < at.line || from > len(file.lines) {
 			return nil, Match{Kind: IsNotFound, Reason: ReasonNone}, nil
 		}
-		return h.put(content, from, IsExact, Exact, true, at)
+		return h.put(content, file, from, IsExact, Exact, true, at)
 	}
 	// Where there is less context at one end, the hunk was near that end of the
 	// file, and so less of it is dropped there.
@@ -310,12 +303,14 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 		head, tail := max(0, dropped-context+before), max(0, dropped-context+after)
 		part := *h
 		part.Lines = h.Lines[head : len(h.Lines)-tail]
-		if part.OldNoEnd = h.OldNoEnd && tail == 0; len(part.olds().lines) == 0 {
+		part.OldNoEnd, part.NewNoEnd = h.OldNoEnd && tail == 0, h.NewNoEnd && tail == 0
+		if len(part.olds().lines) == 0 {
 			break // nothing is left to go by
 		}
 		kind := IsExact
+		var warnings []Warning
 		if dropped > 0 {
-			kind = IsFuzzy
+			kind, warnings = IsFuzzy, []Warning{ContextDropped}
 		}
 		// Line ends that are as the hunk has them come first.
 		for _, ends := range []bool{true, false} {
@@ -339,10 +334,17 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 			if h.Stated >= 0 {
 				at.offset = from - (h.Stated - 1 + head)
 			}
-			return part.put(content, from, kind, Exact, ends, at)
+			puts, m, _ := part.put(content, file, from, kind, Exact, ends, at)
+			return puts, m, warnings
 		}
 	}
-	return h.locateSimilar(content, &ApplyOptions{})
+	return h.locateSimilar(content, &ApplyOptions{}, at)
+}
+
+// hasBOM reports whether a byte order mark is at the start of a line: then it is
+// of the text.
+func (h *Hunk) hasBOM() bool {
+	return slices.ContainsFunc(h.Lines, func(l HunkLine) bool { return bytes.HasPrefix(l.Text, bom) })
 }
 
 // contextLines counts the lines at both ends of a hunk that stay.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,6 +42,21 @@ func newLined(b []byte) *lined {
 		at = next
 	}
 	return t
+}
+
+// withBOM returns the text with its byte order mark, if it has one, in the first
+// line.
+func (t *lined) withBOM() *lined {
+	skip := len(t.bytes) - len(trimBOM(t.bytes))
+	if skip == 0 {
+		return t
+	}
+	c := &lined{bytes: t.bytes, lines: slices.Clone(t.lines)}
+	if len(c.lines) == 0 {
+		c.lines = []line{{end: skip}}
+	}
+	c.lines[0].start, c.lines[0].content = 0, t.bytes[:c.lines[0].end]
+	return c
 }
 
 // dropBlankEnds drops blank lines at both ends. It returns how many.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 )
 
 // A Stage is a rung of the ladder that [Locate] climbs, from the strictest to
@@ -158,8 +159,16 @@ type search struct {
 	file, needle *lined
 	lines        bool // old is of whole lines, and found as such
 	elided       bool // old leaves lines out
-	left         int64
 	cut          bool // the budget was spent
+
+	*budget
+}
+
+// spend takes n units of the budget, and reports whether they are there.
+func (s *search) spend(n int) bool {
+	s.left -= int64(n)
+	s.cut = s.cut || s.left < 0
+	return !s.cut
 }
 
 func newSearch(content, old []byte, opts *Options) *search {
@@ -171,7 +180,7 @@ func newSearch(content, old []byte, opts *Options) *search {
 	s.LevenshteinMin = cmp.Or(s.LevenshteinMin, 0.66)
 	s.AnchorMin = cmp.Or(s.AnchorMin, 0.6)
 	s.MaxGrowth = cmp.Or(s.MaxGrowth, 0.25)
-	s.left = cmp.Or(s.Budget, defaultBudget)
+	s.budget = &budget{left: cmp.Or(s.Budget, defaultBudget)}
 	return s
 }
 
@@ -188,6 +197,9 @@ func (s *search) run(new []byte, replacing bool) *Match {
 	if s.has(Exact) {
 		if m := s.exact(); m != nil {
 			return m
+		}
+		if s.cut {
+			return s.notFound(ReasonBudget)
 		}
 	}
 	if s.Replacements != 1 {
@@ -240,7 +252,9 @@ func (s *search) inRange() bool {
 
 // prepare splits both texts into lines.
 func (s *search) prepare() {
-	s.file = newLined(s.content)
+	if s.file == nil {
+		s.file = newLined(s.content)
+	}
 	s.needle = newLined(s.old)
 	s.needle.dropBlankEnds()
 	s.elided = slices.ContainsFunc(s.needle.lines, isElision)
@@ -298,14 +312,19 @@ func (s *search) hinted(lines [][2]int) int {
 // lineOf returns the first and the last line of each place, from 1. They are in
 // order of place.
 func (s *search) lineOf(places []Span) [][2]int {
+	if len(places) > 1 && s.file == nil {
+		s.file = newLined(s.content)
+	}
+	line := func(at int) int {
+		if s.file == nil {
+			return 1 + bytes.Count(s.content[:at], lf)
+		}
+		return max(1, sort.Search(len(s.file.lines), func(i int) bool { return s.file.lines[i].start > at }))
+	}
 	lines := make([][2]int, 0, len(places))
-	line, at := 1, 0
 	for _, p := range places {
-		line += bytes.Count(s.content[at:p.Start], []byte("\n"))
-		at = p.Start
 		// The line end that ends a place is of its last line.
-		end := line + bytes.Count(s.content[p.Start:max(p.Start, p.End-1)], []byte("\n"))
-		lines = append(lines, [2]int{line, end})
+		lines = append(lines, [2]int{line(p.Start), line(max(p.Start, p.End-1))})
 	}
 	return lines
 }

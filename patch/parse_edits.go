@@ -3,6 +3,7 @@ package patch
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // An edit is one of an edit list, under any of the names in use.
@@ -23,7 +24,8 @@ type edit struct {
 	OptionsJSON
 }
 
-// OptionsJSON are [Options] as programs write them.
+// OptionsJSON are [Options] as programs write them. A patch that has them may
+// ask for less than who applies it allows, and not for more.
 type OptionsJSON struct {
 	Stages               []Stage  `json:"stages,omitempty"`
 	ExpectedReplacements *int     `json:"expected_replacements,omitempty"` // 0: all
@@ -42,8 +44,12 @@ func (o *OptionsJSON) Options() *Options {
 
 // over returns options with those that are set in place of the given ones.
 func (o *OptionsJSON) over(opts Options) Options {
-	if o.Stages != nil {
+	switch {
+	case o.Stages == nil:
+	case opts.Stages == nil:
 		opts.Stages = o.Stages
+	default: // what both allow
+		opts.Stages = slices.DeleteFunc(slices.Clone(opts.Stages), func(s Stage) bool { return !slices.Contains(o.Stages, s) })
 	}
 	if n := o.ExpectedReplacements; n != nil {
 		switch opts.Replacements = *n; {
@@ -53,7 +59,7 @@ func (o *OptionsJSON) over(opts Options) Options {
 			opts.Replacements = All - 1 // out of range
 		}
 	}
-	// Both may only ask for more than what is given.
+	// These, too, may only ask for more than what is given.
 	opts.ExactOnly = opts.ExactOnly || o.Fuzzy != nil && !*o.Fuzzy
 	opts.MinSimilarity = max(opts.MinSimilarity, o.MinSimilarity)
 	switch o.Reindent {
@@ -71,32 +77,32 @@ func (o *OptionsJSON) over(opts Options) Options {
 }
 
 // parseEdits reads an edit list: a JSON array of edits, or an object with one,
-// named edits, and perhaps their path.
+// named edits, and perhaps what they have in common.
 func parseEdits(input []byte, path string) (files []FilePatch, err error) {
-	var list []edit
+	var list []json.RawMessage
+	var common edit
 	if trimmed := bytes.TrimSpace(input); bytes.HasPrefix(trimmed, []byte("[")) {
 		err = json.Unmarshal(input, &list)
 	} else {
 		var object struct {
-			Path  string `json:"path"`
-			Edits []edit `json:"edits"`
-			edit
+			Edits []json.RawMessage `json:"edits"`
 		}
 		if err = json.Unmarshal(input, &object); err == nil {
 			if list = object.Edits; list == nil {
-				list = []edit{object.edit}
-			}
-			for _, own := range []string{object.FilePath, object.Path} {
-				if own != "" {
-					path = own
-				}
+				list = []json.RawMessage{input}
+			} else {
+				err = json.Unmarshal(input, &common)
 			}
 		}
 	}
 	if err != nil {
 		return nil, &ParseError{Reason: "edit list: " + err.Error()}
 	}
-	for i, e := range list {
+	for i, raw := range list {
+		e := common
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return nil, &ParseError{Line: i + 1, Reason: "edit list: " + err.Error()}
+		}
 		h := Hunk{Line: i + 1}
 		was, is := first(e.Old, e.OldText, e.OldStr, e.OldString), first(e.New, e.NewText, e.NewStr, e.NewString)
 		if was == nil || is == nil {

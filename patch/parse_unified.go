@@ -23,21 +23,40 @@ var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
 func parseUnified(input []byte) (files []FilePatch, err error) {
 	r := newReader(input)
 	var f *FilePatch
-	from, to := "", "" // of a rename
-	named := ""        // path in git's line
-	flush := func() {
+	from := ""             // of a rename
+	named := ""            // path in git's line
+	cut := defaultPrefixes // from the names in headers
+	mail, mailOf := 0, make(map[string]int)
+	flush := func() error {
 		if f != nil && (len(f.Hunks) > 0 || f.To != "" || f.Op != Update) {
+			for _, name := range []string{f.Path, f.To, f.Other} {
+				if was, seen := mailOf[name]; seen && was != mail && name != "" {
+					return r.fail("%q is in two mails, and the lines of the second count on the first: apply one after the other", name)
+				}
+				mailOf[name] = mail
+			}
 			files = append(files, *f)
 		}
 		f = nil
+		return nil
 	}
 	for !r.done() {
 		l := r.peek()
 		switch {
 		case strings.HasPrefix(l, "diff "):
-			flush()
-			from, to, named = "", "", gitPath(l)
-		case strings.HasPrefix(l, "new file mode ") && named != "":
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			from = ""
+			named, cut = gitPath(l)
+		case mailStart.MatchString(l), l == mailEnd:
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			mail++
+		case named == "" && (strings.HasPrefix(l, "new file mode ") || strings.HasPrefix(l, "deleted file mode ")):
+			return nil, r.fail("%q, and it is not clear of which file", l)
+		case strings.HasPrefix(l, "new file mode "):
 			mode := strings.TrimSpace(l[len("new file mode "):])
 			if mode != "100644" && mode != "100755" {
 				return nil, r.fail("a file of mode %s, which is no regular file", mode)
@@ -45,22 +64,24 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 			f = &FilePatch{Op: Create, Path: named, Executable: mode == "100755"}
 		case strings.HasPrefix(l, "copy from ") || strings.HasPrefix(l, "old mode "):
 			return nil, r.fail("%q: a patch may change what files hold and where they are, and no more", l)
-		case strings.HasPrefix(l, "deleted file mode ") && named != "":
+		case strings.HasPrefix(l, "deleted file mode "):
 			f = &FilePatch{Op: Delete, Path: named}
 		case strings.HasPrefix(l, "rename from "):
 			from = unquoted(strings.TrimPrefix(l, "rename from "))
 		case strings.HasPrefix(l, "rename to "):
-			to = unquoted(strings.TrimPrefix(l, "rename to "))
-			flush()
-			f = &FilePatch{Op: Update, Path: from, To: to}
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			f = &FilePatch{Op: Update, Path: from, To: unquoted(strings.TrimPrefix(l, "rename to "))}
 		case strings.HasPrefix(l, "--- ") && r.at+1 < len(r.lines) && bytes.HasPrefix(r.lines[r.at+1].content, []byte("+++ ")):
-			old := headerPath(l[len("--- "):], "a/")
 			r.at++
-			new := headerPath(r.peek()[len("+++ "):], "b/")
+			old, new := cut.from(headerPath(l[len("--- "):]), headerPath(r.peek()[len("+++ "):]))
 			if f != nil && len(f.Hunks) == 0 && (f.To != "" || f.Op != Update) { // git has said so
 				break
 			}
-			flush()
+			if err := flush(); err != nil {
+				return nil, err
+			}
 			switch {
 			case old == "" && new == "":
 				return nil, r.fail("no path")
@@ -86,25 +107,49 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 		case strings.HasPrefix(l, "GIT binary patch") || strings.HasPrefix(l, "Binary files "):
 			return nil, r.fail("a binary patch")
 		case strings.TrimSpace(l) != "" && f != nil && len(f.Hunks) > 0:
-			flush() // what comes is of another file
+			if err := flush(); err != nil { // what comes is of another file
+				return nil, err
+			}
 		}
 		r.at++
 	}
-	flush()
+	if err := flush(); err != nil {
+		return nil, err
+	}
 	for i := range files {
-		f := &files[i]
-		if f.Op == Create {
+		if f := &files[i]; f.Op == Create {
 			var text []byte
 			for _, h := range f.Hunks {
-				text = append(text, h.text('+')...)
-				if h.NewNoEnd {
-					text = bytes.TrimSuffix(text, lf)
-				}
+				text = append(text, h.created()...)
 			}
 			f.Hunks = []Hunk{{New: text}}
 		}
 	}
 	return files, nil
+}
+
+// Lines that begin and end the mails of git format-patch.
+var mailStart = regexp.MustCompile(`^From [0-9a-f]{40} `)
+
+const mailEnd = "-- "
+
+// created returns the content of a file that a hunk makes.
+func (h *Hunk) created() []byte {
+	var b []byte
+	for _, l := range h.Lines {
+		if l.Mark == '-' {
+			continue
+		}
+		b = append(b, l.Text...)
+		if l.CR {
+			b = append(b, '\r')
+		}
+		b = append(b, '\n')
+	}
+	if h.NewNoEnd {
+		b = bytes.TrimSuffix(b, lf)
+	}
+	return b
 }
 
 // hunkUnified reads a hunk whose head comes next. Its lines are believed, and not
@@ -125,8 +170,8 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 	for r.at++; !r.done(); r.at++ {
 		l := r.lines[r.at].content
 		full := counts[0] == 0 && counts[1] == 0
-		if full && string(l) == "-- " {
-			break // the signature of a mail, after which another may come
+		if full && string(l) == mailEnd {
+			break
 		}
 		if len(l) == 0 {
 			// A blank that an editor has taken away, unless it ends the hunk.
@@ -140,16 +185,19 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 		}
 		if l[0] == '\\' {
 			if len(h.Lines) > 0 {
-				mark := h.Lines[len(h.Lines)-1].Mark
-				h.OldNoEnd = h.OldNoEnd || mark != '+'
-				h.NewNoEnd = h.NewNoEnd || mark != '-'
+				last := &h.Lines[len(h.Lines)-1]
+				h.OldNoEnd = h.OldNoEnd || last.Mark != '+'
+				h.NewNoEnd = h.NewNoEnd || last.Mark != '-'
+				if last.CR && !r.isCRLF(r.at) { // a CR, and no line end
+					last.Text, last.CR = append(bytes.Clone(last.Text), '\r'), false
+				}
 			}
 			continue
 		}
 		if counts[0] <= 0 && r.isHeader(r.at) || l[0] != ' ' && l[0] != '-' && l[0] != '+' {
 			break
 		}
-		h.Lines = append(h.Lines, HunkLine{l[0], bytes.TrimPrefix(l[1:], bom), lineEndAt(r.input, r.lines[r.at].end) == len(crlf)})
+		h.Lines = append(h.Lines, HunkLine{l[0], l[1:], r.isCRLF(r.at)})
 		if l[0] != '+' {
 			counts[0]--
 		}
@@ -163,24 +211,42 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 	if !h.changes() {
 		return h, r.fail("a hunk that changes nothing")
 	}
+	h.Short = r.done() && (counts[0] > 0 || counts[1] > 0)
 	return h, nil
 }
 
-// gitPath returns the path in git's line about a file that keeps it, "" if it is
-// not clear.
-func gitPath(l string) string {
+// isCRLF reports whether a line of the patch ends with CRLF.
+func (r *reader) isCRLF(at int) bool { return lineEndAt(r.input, r.lines[at].end) == len(crlf) }
+
+// prefixes precede the names of a file before and after in headers.
+type prefixes struct{ old, new string }
+
+var defaultPrefixes = prefixes{"a/", "b/"}
+
+// from returns names without prefixes, if all there are have theirs.
+func (p prefixes) from(old, new string) (string, string) {
+	if (old == "" || strings.HasPrefix(old, p.old)) && (new == "" || strings.HasPrefix(new, p.new)) {
+		return strings.TrimPrefix(old, p.old), strings.TrimPrefix(new, p.new)
+	}
+	return old, new
+}
+
+// gitPath returns the path in git's line about a file that keeps it, and what
+// precedes it there; "" if it is not clear.
+func gitPath(l string) (path string, cut prefixes) {
 	l = strings.TrimPrefix(l, "diff --git ")
-	if strings.HasPrefix(l, `"`) {
-		if i := strings.Index(l[1:], `" "`); i >= 0 {
-			return strings.TrimPrefix(unquoted(l[i+3:]), "b/")
-		}
-		return ""
-	}
 	half := len(l) / 2
-	if len(l)%2 == 1 && strings.HasPrefix(l, "a/") && strings.HasPrefix(l[half:], " b/") && l[2:half] == l[half+3:] {
-		return l[2:half]
+	if len(l)%2 == 0 || l[half] != ' ' {
+		return "", defaultPrefixes
 	}
-	return ""
+	old, new := unquoted(l[:half]), unquoted(l[half+1:])
+	switch {
+	case old == new: // --no-prefix
+		return old, prefixes{}
+	case len(old) > 2 && len(new) > 2 && old[1] == '/' && new[1] == '/' && old[2:] == new[2:]: // a/ b/, or i/ w/ and the like
+		return old[2:], prefixes{old[:2], new[:2]}
+	}
+	return "", defaultPrefixes
 }
 
 // isHeader reports whether a line and the one after it name a file.
@@ -197,7 +263,7 @@ func (r *reader) endsHunk(at int) bool {
 	if at >= len(r.lines) || r.isHeader(at) {
 		return true
 	}
-	for _, head := range []string{"@@", "diff ", "Index: ", "-- ", "```", "Only in "} {
+	for _, head := range []string{"@@", "diff ", "Index: ", mailEnd, "```", "Only in "} {
 		if bytes.HasPrefix(r.lines[at].content, []byte(head)) {
 			return true
 		}
@@ -205,14 +271,16 @@ func (r *reader) endsHunk(at int) bool {
 	return false
 }
 
-// headerPath returns the path in a header, without the prefix of git and the
-// time of diff; "" is none.
-func headerPath(s, prefix string) string {
-	s, _, _ = strings.Cut(s, "\t")
-	if s = unquoted(strings.TrimRight(s, " ")); s == "/dev/null" {
+// headerPath returns the path in a header, without the time of diff; "" is none.
+func headerPath(s string) string {
+	s, _, tab := strings.Cut(s, "\t") // where a name ends in a blank there is one
+	if !tab {
+		s = strings.TrimRight(s, " ")
+	}
+	if s = unquoted(s); s == "/dev/null" {
 		return ""
 	}
-	return strings.TrimPrefix(s, prefix)
+	return s
 }
 
 // unquoted returns a name without git's quotes.

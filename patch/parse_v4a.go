@@ -50,7 +50,9 @@ func parseV4A(input []byte) (files []FilePatch, err error) {
 			f.Op = Update
 			r.at++
 			if !r.done() && strings.HasPrefix(r.peek(), "*** Move to: ") {
-				f.To = strings.TrimSpace(strings.TrimPrefix(r.peek(), "*** Move to: "))
+				if f.To = strings.TrimSpace(strings.TrimPrefix(r.peek(), "*** Move to: ")); f.To == path {
+					return nil, r.fail("%q is there already", path)
+				}
 				r.at++
 			}
 			if f.Hunks, err = r.hunksV4A(); err != nil {

@@ -20,6 +20,9 @@ type Warning string
 const (
 	IndentUnsure Warning = "indent_unsure" // no single rule leads from old's indentation to the file's: the new text is as given
 	WordsDiffer  Warning = "words_differ"  // what was replaced differs from old in more than blanks
+
+	ContextDropped Warning = "context_dropped" // lines around the change are not as a unified diff has them
+	HunkShort      Warning = "hunk_short"      // a unified diff ends before the lines that it promises: was it cut off?
 )
 
 // A Result is what [Replace] did.
@@ -57,9 +60,9 @@ func (s *search) replace(new []byte) ([]put, *Result) {
 	var puts []put
 	for _, span := range r.spans() {
 		found := s.content[span.Start:span.End]
-		text := new
+		text, merged := new, false
 		if r.Kind == IsFuzzy {
-			if text = s.fitted(r, found, new); !r.Found() {
+			if text, merged = s.fitted(r, found, new); !r.Found() {
 				return nil, r
 			}
 			if len(new) == 0 && bytes.HasSuffix(s.old, lf) {
@@ -69,7 +72,9 @@ func (s *search) replace(new []byte) ([]put, *Result) {
 		if r.Kind == IsFuzzy && bytes.Contains(new, crlf) && !bytes.Contains(s.content, lf) {
 			text = bytes.ReplaceAll(text, lf, crlf) // as given
 		}
-		text = withLineEnds(text, s.old, found, s.content, r.Kind == IsExact && !r.EOLDiffers)
+		if !merged {
+			text = withLineEnds(text, s.old, found, s.content, r.Kind == IsExact && !r.EOLDiffers)
+		}
 		puts = append(puts, put{Span: span, new: text})
 	}
 	return puts, r
@@ -81,7 +86,7 @@ const minApplied = 5
 
 // isApplied reports whether a new text is in content.
 func isApplied(content, new []byte) bool {
-	return chars(new) >= minApplied && Locate(content, new, &Options{ExactOnly: true, Replacements: All}).Found()
+	return chars(new) >= minApplied && newSearch(content, new, &Options{Replacements: All}).exact() != nil
 }
 
 // lineEndAt returns the length of the line end at an offset, 0 if there is
@@ -112,8 +117,9 @@ func withLineEnds(new, old, found, content []byte, literal bool) []byte {
 
 func toLF(b []byte) []byte { return bytes.ReplaceAll(b, crlf, lf) }
 
-// fitted returns what replaces a fuzzy match.
-func (s *search) fitted(r *Result, found, new []byte) []byte {
+// fitted returns what replaces a fuzzy match. If it is merged with what was
+// found, it has its line ends.
+func (s *search) fitted(r *Result, found, new []byte) (text []byte, merged bool) {
 	whole := newLined(s.old)
 	before, after := whole.dropBlankEnds()
 	t := newLined(new)
@@ -131,19 +137,39 @@ func (s *search) fitted(r *Result, found, new []byte) []byte {
 		s.warn(r, file)
 		switch {
 		case s.Merge:
-			t = s.merged(r, file, t)
+			if t, merged = s.merged(r, file, t), true; r.Found() {
+				t.end(found, lineEnd(found, s.content))
+			}
 		case s.Reindent == ReindentAuto:
 			t = s.reindented(r, file, t)
 		}
 	}
 	if !r.Found() {
-		return nil
+		return nil, false
 	}
-	text := t.joined()
-	if ended && len(t.lines) > 0 {
+	text = t.joined()
+	switch {
+	case !ended || len(t.lines) == 0:
+	case merged:
+		text = append(text, lineEnd(found, s.content)...)
+	default:
 		text = append(text, '\n')
 	}
-	return text
+	return text, merged
+}
+
+// end gives the lines of a merged text, of which joined adds the LF, the line
+// ends that the file's have, and eol to the others.
+func (t *lined) end(file, eol []byte) {
+	for i, l := range t.lines[:max(0, len(t.lines)-1)] {
+		n := len(eol)
+		if l.fresh == 0 && l.end < len(file) {
+			n = lineEndAt(file, l.end)
+		}
+		if n == len(crlf) {
+			t.lines[i].content = append(bytes.Clone(l.content), '\r')
+		}
+	}
 }
 
 // isWhole reports whether a span of the content is of whole lines, with the end
@@ -215,9 +241,11 @@ func (s *search) mergePlace(at []int, e Edit, end int) int {
 	case e.OldStart < e.OldEnd:
 		return at[e.OldStart] - 1
 	case e.OldStart == 0:
-		return 0
+		return at[0] - 1
+	case e.OldStart == len(at) && at[len(at)-1] > 0:
+		return at[len(at)-1]
 	case e.OldStart == len(at):
-		return end
+		return -1
 	case at[e.OldStart-1] > 0 && (at[e.OldStart] == 0 || at[e.OldStart] == at[e.OldStart-1]+1):
 		return at[e.OldStart-1]
 	case at[e.OldStart-1] == 0 && at[e.OldStart] > 0:

@@ -52,15 +52,15 @@ func (s *search) isDisparate(m *Match) bool {
 	return lines >= max(k+3, 2*k) || found > max(old+500, 4*old)
 }
 
-// markers begin lines of formats in which patches are written.
-var markers = []string{"<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE", "------- SEARCH", "+++++++ REPLACE"}
-
 // hasMarkers reports whether a new text has lines that are a format's, or that
 // all have a number before them, while what was found has not.
 func (s *search) hasMarkers(new []byte, m *Match) bool {
 	old := newLined(s.content[m.Start:m.End])
 	t := newLined(new)
-	isMarker := func(l line) bool { return slices.Contains(markers, string(foldBlanks.of(l.content))) }
+	isMarker := func(l line) bool {
+		text := string(foldBlanks.of(l.content))
+		return text == "=======" || isMark(text)
+	}
 	if slices.ContainsFunc(t.lines, isMarker) && !slices.ContainsFunc(old.lines, isMarker) {
 		return true
 	}
@@ -429,13 +429,19 @@ func (s *search) votes(n int) []vote {
 	return list[:min(len(list), n)]
 }
 
+// maxExplained is how many refusals of a patch say what is nearest.
+const maxExplained = 10
+
 // maxShown is how much of a line a refusal shows, in bytes.
 const maxShown = 200
 
 // notFound is a refusal that says where old nearly is.
 func (s *search) notFound(reason Reason) *Match {
 	m := &Match{Kind: IsNotFound, Reason: reason}
-	if s.file == nil {
+	if s.refusals >= maxExplained {
+		return m
+	}
+	if s.needle == nil {
 		s.prepare()
 	}
 	k := len(s.needle.lines)

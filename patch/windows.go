@@ -11,35 +11,20 @@ import (
 // whitespace looks for lines that are the same but for blanks at their ends, and
 // if there are none, at both ends.
 func (s *search) whitespace() *Match {
-	var ends, both []Span
-	for start := range s.windows(foldBlanks) {
-		place := s.file.span(start, start+len(s.needle.lines))
-		if len(both) < s.maxPlaces() {
-			both = append(both, place)
-		}
-		if s.file.hasAt(start, s.needle, foldEnds) {
-			if ends = append(ends, place); len(ends) == s.maxPlaces() {
-				break
-			}
-		}
+	both := s.windows(foldBlanks)
+	if len(both) == 0 {
+		return nil
 	}
-	for _, places := range [][]Span{ends, both} {
-		if len(places) > 0 {
-			return s.found(IsFuzzy, Whitespace, places, len(places), 1)
-		}
+	places := s.windows(foldEnds)
+	if len(places) == 0 {
+		places = both
 	}
-	return nil
+	return s.found(IsFuzzy, Whitespace, places, len(places), 1)
 }
 
 // unicode looks for lines that are the same in plain form, then within lines.
 func (s *search) unicode() *Match {
-	var places []Span
-	for start := range s.windows(foldPlain) {
-		if places = append(places, s.file.span(start, start+len(s.needle.lines))); len(places) == s.maxPlaces() {
-			break
-		}
-	}
-	switch {
+	switch places := s.windows(foldPlain); {
 	case len(places) > 0:
 		return s.found(IsFuzzy, Unicode, places, len(places), 1)
 	case s.WholeLines:
@@ -48,20 +33,25 @@ func (s *search) unicode() *Match {
 	return s.within()
 }
 
-// windows yields the lines at which as many lines as old has begin that are the
-// same in a fold. They are found by their hashes (Knuth, Morris, Pratt) and then
-// compared.
-func (s *search) windows(f fold) iter.Seq[int] { return s.file.find(s.needle, f) }
+// windows returns the places of as many lines as old has that are the same in a
+// fold.
+func (s *search) windows(f fold) (places []Span) {
+	for start := range s.file.find(s.needle, f) {
+		if places = append(places, s.file.span(start, start+len(s.needle.lines))); len(places) == s.maxPlaces() {
+			break
+		}
+	}
+	return places
+}
 
-// find is windows for any lines.
+// find yields the lines from which on a text has some lines, in a fold. They are
+// found by their hashes (Knuth, Morris, Pratt), of 64 bits under a seed that no
+// text can know.
 func (t *lined) find(lines *lined, f fold) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		file, needle := t.hash(f), lines.hash(f)
 		k := len(needle)
-		if k == 0 {
-			return
-		}
-		if k > len(file) {
+		if k == 0 || k > len(file) {
 			return
 		}
 		border := make([]int, k+1) // of each beginning of the needle, the length of the longest that also ends it
@@ -78,7 +68,7 @@ func (t *lined) find(lines *lined, f fold) iter.Seq[int] {
 				j = border[j]
 			}
 			if j++; j == k {
-				if start := i - k + 1; t.hasAt(start, lines, f) && !yield(start) {
+				if !yield(i - k + 1) {
 					return
 				}
 				j = border[j]
@@ -120,7 +110,9 @@ func (s *search) within() *Match {
 		if n < 0 {
 			break
 		}
-		i += n
+		if i += n; !s.spend(1 + len(old)/8) {
+			return nil
+		}
 		p := Span{at.before(i), at.before(i + len(old))}
 		if !cuts(s.content, p.Start) && !cuts(s.content, p.End) {
 			places = append(places, p)

@@ -264,11 +264,11 @@ func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, has
 	if req.Patch != nil {
 		for i := range req.Patch.Files {
 			f := &req.Patch.Files[i]
-			if f.Path, err = p.treePath(cmd, f.Path); err != nil {
-				return err
-			}
-			if f.To != "" {
-				if f.To, err = p.treePath(cmd, f.To); err != nil {
+			for _, name := range []*string{&f.Path, &f.To, &f.Other} {
+				if *name == "" {
+					continue
+				}
+				if *name, err = p.treePath(cmd, *name); err != nil {
 					return err
 				}
 			}
@@ -306,7 +306,7 @@ func (a *app) printEdit(r *manager.EditResult) error {
 		done = map[patch.Op]string{patch.Create: "would make", patch.Update: "would edit", patch.Delete: "would delete"}
 	}
 	for _, f := range r.Files {
-		if a.flags.quiet {
+		if a.flags.quiet || r.UndoID == "" && !r.Preview {
 			break
 		}
 		fmt.Fprintf(a.out, "%s %s", done[f.Op], patch.Quote(f.Path))
@@ -355,6 +355,9 @@ func (a *app) patchUndoCommand() *cobra.Command {
 			}
 			defer p.close()
 			r, err := p.m.UndoEdit(cmd.Context(), args[0], &opts)
+			if errors.Is(err, manager.ErrUnknown) {
+				return &failure{exitRefused, err, "'snapctl patch log' lists the edits"}
+			}
 			if err != nil {
 				return err
 			}
