@@ -16,6 +16,7 @@ import (
 
 	"github.com/boocode/filestore/internal/gitrepo"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/watch"
 	"github.com/boocode/filestore/store"
 )
 
@@ -135,20 +136,25 @@ type capture struct {
 	stamp       [16]byte  // of git's index
 	asked       bool      // what the cache says of tracked files still holds
 
+	after   int            // captures that the cache had learned from
+	changes *watch.Changes // what may have changed since the last of them
+	skip    bool           // and nothing else has
+
 	index  func() (*gitrepo.Index, error)
 	queue  queue
 	newDir atomic.Uint32
 
-	files, dirs, links, bytes, omitted atomic.Int64
-	seen, newBytes                     atomic.Int64
-	readFiles, readBytes               atomic.Int64
-	unasked                            atomic.Bool // git's index could not be read
-	unfinished                         atomic.Bool // some directory was not visited in full
+	seen, newBytes       atomic.Int64
+	readFiles, readBytes atomic.Int64
+	unasked              atomic.Bool // git's index could not be read
+	unfinished           atomic.Bool // some directory was not visited in full
 
 	mu      sync.Mutex // guards the rest
 	err     error      // the first that ends the capture
 	over    *BudgetError
 	changed map[uint32]block
+	edits   map[uint32]*blockEdit
+	sums    map[uint32]dirSum
 	weights []*weight
 }
 
@@ -177,11 +183,10 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOption
 	if keeps && ws.store != nil {
 		ws.takeTurn(ctx, w, opts.Limits.Time)
 	}
-	c, err := ws.newCapture(ctx, sink, opts)
-	if err != nil {
+	c, root, err := ws.capture(ctx, sink, opts)
+	if c == nil {
 		return nil, fmt.Errorf("capture %q: %w", ws.Root, err)
 	}
-	root, err := c.run(ctx, opts.Workers)
 	if keeps && ws.store != nil {
 		// Even a capture that failed has found out something: the next one
 		// goes on from there.
@@ -197,18 +202,45 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOption
 	if err != nil {
 		return nil, fmt.Errorf("capture %q: %w", ws.Root, err)
 	}
+	n := &root.sum.all
 	return &Result{
 		Tree: root.tree, Coverage: root.cover,
-		Files: c.files.Load(), Dirs: c.dirs.Load(), Symlinks: c.links.Load(), Bytes: c.bytes.Load(),
+		Files: n.files, Dirs: n.dirs, Symlinks: n.links, Bytes: n.bytes,
 		ReadFiles: c.readFiles.Load(), ReadBytes: c.readBytes.Load(),
-		Omitted: c.omitted.Load(), Partial: c.unfinished.Load(),
+		Omitted: n.omitted, Partial: c.unfinished.Load(),
 	}, nil
 }
 
-func (ws *Workspace) newCapture(ctx context.Context, sink Sink, opts *CaptureOptions) (*capture, error) {
+// capture runs a capture when no other does. A capture that is nil could not
+// begin.
+func (ws *Workspace) capture(ctx context.Context, sink Sink, opts *CaptureOptions) (*capture, *dirJob, error) {
+	select {
+	case ws.lock <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, context.Cause(ctx)
+	}
+	defer func() { <-ws.lock }()
+	c, err := ws.newCapture(sink, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	root, err := c.run(ctx, opts.Workers)
+	ws.captures++
+	if !c.skip {
+		ws.full++
+	}
+	return c, root, err
+}
+
+func (ws *Workspace) newCapture(sink Sink, opts *CaptureOptions) (*capture, error) {
+	if ws.resident && ws.captures > 0 { // they may have changed
+		if err := ws.findRules(ws.git); err != nil {
+			return nil, fmt.Errorf("ignore rules: %w", err)
+		}
+	}
 	c := &capture{
-		ws: ws, sink: sink, limits: opts.Limits.withDefaults(), partial: opts.Partial,
-		progress: opts.Progress, changed: make(map[uint32]block),
+		ws: ws, sink: sink, limits: opts.Limits.withDefaults(), partial: opts.Partial, after: ws.adopted,
+		progress: opts.Progress, changed: make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
 		// Read before the walk: what changes from now on gets this time
 		// or a later one.
 		racyFrom: vfs.CoarseTime(),
@@ -229,11 +261,11 @@ func (ws *Workspace) newCapture(ctx context.Context, sink Sink, opts *CaptureOpt
 	if c.stamp, err = ws.indexStamp(); err != nil {
 		return nil, err
 	}
-	if c.cache, err = ws.loadCache(ctx); err != nil {
+	if c.cache, err = ws.loadCache(); err != nil {
 		return nil, err
 	}
 	c.reliable = c.cache.unreliable(bootID())
-	if ws.store != nil && c.cache.size > 0 {
+	if ws.store != nil && c.cache.block(0) != nil {
 		usable, err := c.cache.idsUsable(ws.store)
 		if err != nil {
 			return nil, err
@@ -251,13 +283,22 @@ func (c *capture) run(ctx context.Context, workers int) (*dirJob, error) {
 	if err != nil {
 		return nil, err
 	}
+	root := &dirJob{c: c, dir: dir, old: c.cache.block(0), rules: c.ws.rules, whole: true}
+	root.enter()
 	var st vfs.Stat
 	if err := dir.Stat(&st); err != nil {
 		dir.Close()
 		return nil, err
 	}
 	c.rootDev = st.Dev
-	root := &dirJob{c: c, dir: dir, old: c.cache.block(0), rules: c.ws.rules}
+	if c.ws.watcher != nil {
+		c.takeChanges()
+		root.changes, root.whole = c.changes, !c.skip
+	}
+	if c.skip {
+		n := c.cache.sum(0).all
+		c.seen.Store(n.files + n.links)
+	}
 	c.queue.init()
 	c.queue.push(task{job: root, lo: startDir})
 

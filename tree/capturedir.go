@@ -11,6 +11,7 @@ import (
 
 	"github.com/boocode/filestore/internal/ignore"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/watch"
 	"github.com/boocode/filestore/store"
 )
 
@@ -31,6 +32,11 @@ type dirJob struct {
 	forced bool   // a rule ignores this directory: only what git tracks is captured
 	weight *weight
 
+	changes   *watch.Changes // what may have changed here and below
+	whole     bool           // or anything
+	touched   bool           // only names in changes are looked at
+	unwatched bool           // changes may come unseen
+
 	dir      vfs.Dir
 	st       vfs.Stat
 	old      block         // what the cache knows; nil: nothing
@@ -39,8 +45,10 @@ type dirJob struct {
 	patterns [2]patternFile // .gitignore and .booignore
 
 	slots    []slot
+	edits    map[int]slot // of touched names that stay: what they are now
 	kids     []*dirJob
-	shifting bool // it changed each time it was listed
+	shifting bool        // it changed each time it was listed
+	linked   atomic.Bool // a file has other names
 
 	users   atomic.Int32 // who may still need dir: this job's visits, and subdirectories not opened yet
 	ranges  atomic.Int32 // visits not done
@@ -51,6 +59,10 @@ type dirJob struct {
 	reason Reason // why it was not captured; 0: it was
 	tree   store.ID
 	cover  store.ID
+	sum    dirSum
+
+	below      counts // in subdirectories that were skipped
+	belowMarks marks
 }
 
 // A patternFile is what the rules of a directory were made from.
@@ -70,7 +82,8 @@ type slot struct {
 	racy    bool   // must be read again next time
 	st      vfs.Stat
 	id      store.ID
-	kid     *dirJob // a captured directory
+	kid     *dirJob // a captured directory; nil: it was skipped
+	child   uint32  // its number in the stat cache, if it was skipped
 }
 
 // batchSize is the number of names that one task visits. A directory with
@@ -109,8 +122,10 @@ func (j *dirJob) open() bool {
 		j.parent.release()
 	}
 	if err == nil {
-		err = j.dir.Stat(&j.st)
-		if err != nil {
+		if j.parent != nil { // whose directory the capture has opened and watched
+			j.enter()
+		}
+		if err = j.dir.Stat(&j.st); err != nil {
 			j.dir.Close()
 		}
 	}
@@ -162,7 +177,8 @@ func (j *dirJob) path() string {
 
 // look finds out the names and visits those that may have changed.
 func (j *dirJob) look(w *worker) {
-	known := j.old != nil && j.unchanged()
+	j.touched = j.onlyTouched()
+	known := j.touched || j.old != nil && j.unchanged()
 	if !known {
 		if err := j.list(); err != nil {
 			j.unreadable(err)
@@ -170,6 +186,21 @@ func (j *dirJob) look(w *worker) {
 		}
 	}
 	j.readPatterns(w)
+	if j.old == nil || j.st.Ino != j.old.ino() || j.st.Dev != j.old.dev() || j.old.rules() != j.rulesID {
+		j.whole = true
+		if j.touched = false; known && !j.unchanged() {
+			known = false
+			if err := j.list(); err != nil {
+				j.unreadable(err)
+				return
+			}
+		}
+	}
+	if j.touched {
+		j.visitTouched(w)
+		j.visited()
+		return
+	}
 	if known && j.old.rules() == j.rulesID && j.old.count() <= batchSize {
 		doubtful := j.verify(w)
 		if len(doubtful) > 0 {
@@ -262,10 +293,12 @@ func (j *dirJob) takeOld() {
 		e := j.old.entry(i)
 		j.slots[i] = slot{
 			name: j.old.name(i), kind: e.kind(), old: i, id: e.id(),
-			matched: e.flags()&flagMatched != 0, reason: e.reason(), racy: e.flags()&flagRacy != 0,
-			st: vfs.Stat{Size: e.fileSize(), Mtime: e.mtime(), Ctime: e.ctime(), Ino: e.ino(),
-				Dev: j.old.dev(), Perm: e.perm(), Kind: e.kind()},
+			matched: e.flags()&flagMatched != 0, reason: e.reason(), racy: e.flags()&flagRacy != 0, child: e.child(),
+			st: e.stat(j.old.dev()),
 		}
+	}
+	for i, s := range j.edits {
+		j.slots[i] = s
 	}
 }
 
@@ -273,7 +306,7 @@ func (j *dirJob) takeOld() {
 // to be visited. It sets kids.
 func (j *dirJob) verify(w *worker) (doubtful []int) {
 	c := j.c
-	var files, links, bytes int64
+	n := int64(0)
 	for i := range j.old.count() {
 		e := j.old.entry(i)
 		switch {
@@ -284,14 +317,14 @@ func (j *dirJob) verify(w *worker) (doubtful []int) {
 		case e.kind() == vfs.Directory:
 		case e.flags()&flagRacy != 0 || j.dir.Lstat(j.old.name(i), &w.st) != nil || !j.reusable(e, &w.st):
 			doubtful = append(doubtful, i)
-		case e.kind() == vfs.Symlink:
-			links++
 		default:
-			files++
-			bytes += e.fileSize()
+			n++
+			if w.st.Linked {
+				j.linked.Store(true)
+			}
 		}
 	}
-	c.count(files, links, bytes)
+	c.count(n)
 	return doubtful
 }
 
@@ -317,13 +350,10 @@ func (c *capture) has(id store.ID) bool {
 	return ok
 }
 
-// count adds what was captured.
-func (c *capture) count(files, links, bytes int64) {
-	c.files.Add(files)
-	c.links.Add(links)
-	c.bytes.Add(bytes)
-	c.progress.Files.Add(files + links)
-	if c.seen.Add(files+links) > c.limits.Files {
+// count adds files and links that were captured.
+func (c *capture) count(n int64) {
+	c.progress.Files.Add(n)
+	if c.seen.Add(n) > c.limits.Files {
 		c.overBudget("files", c.limits.Files)
 	}
 }
@@ -338,12 +368,10 @@ func (j *dirJob) visitRange(w *worker, lo, hi int) {
 func (j *dirJob) visit(w *worker, s *slot) {
 	for range maxTries {
 		if j.visitOnce(w, s) {
-			if s.reason == 0 && !s.gone {
-				switch s.kind {
-				case vfs.Regular:
-					j.c.count(1, 0, s.st.Size)
-				case vfs.Symlink:
-					j.c.count(0, 1, 0)
+			if s.reason == 0 && !s.gone && s.kind != vfs.Directory {
+				j.c.count(1)
+				if s.st.Linked {
+					j.linked.Store(true)
 				}
 			}
 			return
@@ -633,22 +661,44 @@ func readPatternFile(dir vfs.Dir, name string) (p patternFile, err error) {
 // visited sends off the subdirectories.
 func (j *dirJob) visited() {
 	c := j.c
-	if j.slots == nil && j.old != nil {
+	switch sum := c.cache.sum(j.number); {
+	case j.slots == nil && j.touched && j.isLarge() && sum.allMarks&c.stops() == 0:
+		// Only where names are touched is there something to do.
+		j.below, j.belowMarks = sum.all, sum.allMarks
+		j.below.sub(sum.own)
+		if j.changes == nil {
+			break
+		}
+		for name := range j.changes.Names {
+			if i, ok := j.findName(name); ok {
+				if e := j.old.entry(i); e.kind() == vfs.Directory && e.reason() == 0 {
+					j.below.sub(c.cache.sum(e.child()).all)
+					j.addKid(i, name, e.flags()&flagMatched != 0, e.child())
+				}
+			}
+		}
+	case j.slots == nil && j.old != nil:
 		for i := range j.old.count() {
-			if e := j.old.entry(i); e.kind() == vfs.Directory && e.reason() == 0 {
+			if e := j.old.entry(i); e.kind() == vfs.Directory && e.reason() == 0 && !j.skipped(j.old.name(i), e.child()) {
 				j.addKid(i, j.old.name(i), e.flags()&flagMatched != 0, e.child())
 			}
 		}
 	}
 	for i := range j.slots {
 		s := &j.slots[i]
-		if s.kind == vfs.Directory && s.reason == 0 && !s.gone {
-			var number uint32
-			if s.old >= 0 {
-				number = j.old.entry(s.old).child()
-			}
-			s.kid = j.addKid(i, s.name, s.matched, number)
+		if s.kind != vfs.Directory || s.reason != 0 || s.gone {
+			continue
 		}
+		e := j.oldEntryOf(s)
+		if e == nil || e.kind() != vfs.Directory || e.reason() != 0 {
+			s.kid = j.addKid(i, s.name, s.matched, 0)
+			continue
+		}
+		if j.skipped(s.name, e.child()) {
+			s.id, s.child, s.st = e.id(), e.child(), e.stat(j.old.dev())
+			continue
+		}
+		s.kid = j.addKid(i, s.name, s.matched, e.child())
 	}
 	if len(j.kids) == 0 {
 		j.release()
@@ -665,8 +715,21 @@ func (j *dirJob) visited() {
 	c.queue.push(tasks...)
 }
 
+// skipped reports whether a subdirectory need not be looked at, and adds what is
+// in it.
+func (j *dirJob) skipped(name string, number uint32) bool {
+	if !j.skips(name, number) {
+		return false
+	}
+	sum := j.c.cache.sum(number)
+	j.below.add(sum.all)
+	j.belowMarks |= sum.allMarks
+	return true
+}
+
 func (j *dirJob) addKid(at int, name string, forced bool, number uint32) *dirJob {
-	k := &dirJob{c: j.c, parent: j, at: at, name: name, depth: j.depth + 1, forced: forced, number: number}
+	k := &dirJob{c: j.c, parent: j, at: at, name: name, depth: j.depth + 1, forced: forced, number: number, changes: j.changes.Of(name)}
+	k.whole = j.whole || k.changes != nil && k.changes.Whole
 	if !forced {
 		k.rules = j.rules.Sub(name)
 	}
@@ -699,13 +762,22 @@ func (j *dirJob) finish() {
 
 // make sets tree and cover, and notes what the cache has to learn.
 func (j *dirJob) make() error {
-	j.c.dirs.Add(1)
 	if j.slots == nil && j.old != nil {
 		// Where ids have to be looked up, every page has: make them again.
-		if !j.c.lookup && !slices.ContainsFunc(j.kids, (*dirJob).differs) {
+		var differ []*dirJob
+		for _, k := range j.kids {
+			if k.differs() {
+				differ = append(differ, k)
+			}
+		}
+		if !j.c.lookup && len(differ) == 0 && len(j.edits) == 0 {
 			j.tree, j.cover = j.old.tree(), j.old.cover()
-			j.c.omitted.Add(j.countOmitted())
+			j.sumUp()
 			return nil
+		}
+		if j.canEdit(differ) {
+			j.sumUp()
+			return j.edit(differ)
 		}
 		j.takeOld()
 	}
@@ -715,6 +787,7 @@ func (j *dirJob) make() error {
 		s.gone, s.reason, s.st, s.id = k.gone, k.reason, k.st, k.tree
 	}
 	j.slots = slices.DeleteFunc(j.slots, func(s slot) bool { return s.gone })
+	j.sumUp()
 	cuts, leaves, err := j.putTree()
 	if err != nil {
 		return err
@@ -734,15 +807,6 @@ func (j *dirJob) differs() bool {
 		j.tree != e.id() || j.st.Perm != e.perm() || j.cover != j.old.cover()
 }
 
-func (j *dirJob) countOmitted() (n int64) {
-	for i := range j.old.count() {
-		if j.old.entry(i).reason() != 0 {
-			n++
-		}
-	}
-	return n
-}
-
 func (c *capture) learn(number uint32, b block) {
 	c.mu.Lock()
 	c.changed[number] = b
@@ -754,6 +818,13 @@ type blockLeaf struct {
 	end   int // index behind its last name in the block
 	count int // entries in it
 	id    store.ID
+}
+
+// put writes the page into a block.
+func (l *blockLeaf) put(b []byte) {
+	le.PutUint32(b, uint32(l.end))
+	le.PutUint32(b[4:], uint32(l.count))
+	copy(b[8:blockLeafSize], l.id[:])
 }
 
 // putTree stores the pages of the directory. Pages that are as they were are
@@ -845,13 +916,13 @@ func (s *slot) sameEntry(old block) bool {
 	if e.reason() != 0 || e.kind() != s.kind || e.perm() != s.st.Perm {
 		return false
 	}
-	return e.id() == s.id && (s.kid != nil || e.fileSize() == s.st.Size)
+	return e.id() == s.id && (s.kind == vfs.Directory || e.fileSize() == s.st.Size)
 }
 
 // item returns the tree's entry for a captured slot.
 func (s *slot) item() item {
 	it := item{name: s.name, attr: uint16(modeOf(&s.st)), id: s.id}
-	if s.kid == nil {
+	if s.kind != vfs.Directory {
 		it.size = uint64(s.st.Size)
 	}
 	return it
@@ -869,9 +940,17 @@ func (j *dirJob) putCoverage() error {
 				it.size = uint64(s.st.Size)
 			}
 			items = append(items, it)
-			j.c.omitted.Add(1)
-		case s.kid != nil && !s.kid.cover.IsZero():
-			items = append(items, item{name: s.name, attr: coverageAttr(vfs.Directory, 0), id: s.kid.cover})
+		case s.kind == vfs.Directory:
+			var cover store.ID
+			switch {
+			case s.kid != nil:
+				cover = s.kid.cover
+			default:
+				cover = j.c.cache.block(s.child).cover()
+			}
+			if !cover.IsZero() {
+				items = append(items, item{name: s.name, attr: coverageAttr(vfs.Directory, 0), id: cover})
+			}
 		}
 	}
 	if len(items) == 0 {
@@ -894,6 +973,9 @@ func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 	b := make(block, 0, size)
 	var flags uint32
 	if j.shifting || c.isRacy(&j.st) || !c.local || j.st.Dev != c.rootDev {
+		flags = listingRacy
+	}
+	if j.touched && !j.unchanged() { // it was not listed
 		flags = listingRacy
 	}
 	b = le.AppendUint32(b, uint32(size))
@@ -930,9 +1012,8 @@ func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 		off += len(j.slots[i].name)
 	}
 	for _, l := range leaves {
-		b = le.AppendUint32(b, uint32(l.end))
-		b = le.AppendUint32(b, uint32(l.count))
-		b = append(b, l.id[:]...)
+		b = append(b, make([]byte, blockLeafSize)...)
+		l.put(b[len(b)-blockLeafSize:])
 	}
 	for i := range j.slots {
 		b = append(b, j.slots[i].name...)
@@ -952,8 +1033,12 @@ func (s *slot) appendEntry(b block, isCut bool, nameOff int) block {
 	if s.matched {
 		flags |= flagMatched
 	}
-	if s.kid != nil && s.reason == 0 {
+	switch {
+	case s.reason != 0:
+	case s.kid != nil:
 		child = s.kid.number
+	case s.kind == vfs.Directory:
+		child = s.child
 	}
 	b = le.AppendUint64(b, uint64(s.st.Size))
 	b = le.AppendUint64(b, uint64(s.st.Mtime))

@@ -28,7 +28,8 @@ import (
 // The file is a sequence of batches. The first holds a block for every
 // directory, the later ones those blocks that changed. It is read whole.
 
-// A statCache is a loaded cache file. It is not changed once loaded.
+// A statCache is a loaded cache file. It is not changed once loaded, but by
+// adopt.
 type statCache struct {
 	fsys   vfs.FS
 	dir    string // worktrees/<id>
@@ -36,6 +37,7 @@ type statCache struct {
 	first  int64 // length of the first batch
 	size   int64 // length of all whole batches
 	blocks []block
+	sums   []dirSum // of a cache that is kept in memory
 }
 
 // A batchHeader precedes the blocks of a batch.
@@ -167,6 +169,9 @@ func (b block) leaf(i int) (end, count int, id store.ID) {
 	return int(le.Uint32(l)), int(le.Uint32(l[4:])), store.ID(l[8:])
 }
 
+// leafEnd returns where the entries of a page end.
+func (b block) leafEnd(i int) int { return int(le.Uint32(b[b.leafStart()+i*blockLeafSize:])) }
+
 // name returns the name of entry i without copying it: blocks do not change.
 func (b block) name(i int) string {
 	start := int(b.entry(i).nameOff())
@@ -239,6 +244,11 @@ func (e entry) same(st *vfs.Stat, dev uint64) bool {
 		e.ino() == st.Ino && dev == st.Dev && e.perm() == st.Perm && e.kind() == st.Kind
 }
 
+// stat returns the identity that a name had.
+func (e entry) stat(dev uint64) vfs.Stat {
+	return vfs.Stat{Size: e.fileSize(), Mtime: e.mtime(), Ctime: e.ctime(), Ino: e.ino(), Dev: dev, Perm: e.perm(), Kind: e.kind()}
+}
+
 const cacheName = "statcache"
 
 // loadStatCache reads the cache of a worktree. Whatever is wrong with it
@@ -305,6 +315,28 @@ var errCacheMoved = errors.New("stat cache has moved on")
 // Directories are numbered by whoever adds them, so a batch is appended only
 // to the very state that the capture has read; otherwise it is dropped.
 func (c *statCache) save(h batchHeader, changed map[uint32]block) error {
+	return c.locked(func() error {
+		h.time = time.Now().UnixNano()
+		var added int64
+		for _, b := range changed {
+			added += int64(len(b))
+		}
+		if c.size > 0 && c.size+added <= c.first+c.first/4 {
+			return c.append(h, changed)
+		}
+		// The state that we have read must still be the newest, except that a
+		// file which we could not read is no loss.
+		if now := loadStatCache(c.fsys, h.store, c.dir[len("worktrees/"):]); now.size > 0 &&
+			(now.batch.generation != c.batch.generation || now.size != c.size) {
+			return errCacheMoved
+		}
+		_, err := c.rewrite(h, changed)
+		return err
+	})
+}
+
+// locked calls fn under the lock on the cache file.
+func (c *statCache) locked(fn func() error) error {
 	if err := c.fsys.Mkdir(c.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -316,15 +348,7 @@ func (c *statCache) save(h batchHeader, changed map[uint32]block) error {
 	if ok, err := lock.TryLock(vfs.Exclusive); !ok || err != nil {
 		return errors.Join(err, errCacheMoved)
 	}
-	h.time = time.Now().UnixNano()
-	var added int64
-	for _, b := range changed {
-		added += int64(len(b))
-	}
-	if c.size == 0 || c.size+added > c.first+c.first/4 {
-		return c.rewrite(h, changed)
-	}
-	return c.append(h, changed)
+	return fn()
 }
 
 // append adds a batch behind those that were read.
@@ -365,19 +389,13 @@ func wholeBatchAt(f vfs.File, off, end int64) bool {
 }
 
 // rewrite replaces the file by one batch of all directories that the root,
-// number 0, leads to, numbered afresh.
-func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) error {
-	// The state that we have read must still be the newest, except that a
-	// file which we could not read is no loss.
-	if now := loadStatCache(c.fsys, h.store, c.dir[len("worktrees/"):]); now.size > 0 &&
-		(now.batch.generation != c.batch.generation || now.size != c.size) {
-		return errCacheMoved
-	}
-	blocks := []block{nil}
+// number 0, leads to, numbered afresh. It returns how many there are.
+func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) (dirs int, err error) {
+	var blocks []block
 	todo := []uint32{0}
 	for i := 0; i < len(todo); i++ {
 		if len(todo) > int(h.nextDir) {
-			return errors.New("stat cache: directories lead in a circle")
+			return 0, errors.New("stat cache: directories lead in a circle")
 		}
 		old := changed[todo[i]]
 		if old == nil {
@@ -405,7 +423,7 @@ func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) error {
 	tmp := "tmp/" + hex.EncodeToString(gen[:])
 	f, err := c.fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	_, err = f.WriteAt(h.appendTo(nil, 0, blocks), 0)
 	if err = errors.Join(err, f.Close()); err == nil {
@@ -414,7 +432,19 @@ func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) error {
 	if err != nil {
 		c.fsys.Remove(tmp)
 	}
-	return err
+	return len(todo), err
+}
+
+// replace writes a cache that is kept in memory over whatever is there, which
+// was true once, and so is this. It returns how many directories it has.
+func (c *statCache) replace() (dirs int, err error) {
+	err = c.locked(func() error {
+		h := c.batch
+		h.time = time.Now().UnixNano()
+		dirs, err = c.rewrite(h, nil)
+		return err
+	})
+	return dirs, err
 }
 
 const alwaysReliable = 1<<63 - 1

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/gitrepo"
 	"github.com/boocode/filestore/internal/ignore"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/watch"
 	"github.com/boocode/filestore/store"
 )
 
@@ -128,13 +128,29 @@ type WorkspaceOptions struct {
 	StoreDir string       // directory of the store, or one above that holds other stores: left out wherever it lies
 	Git      GitEnv
 	Logger   *slog.Logger // nil: nothing is logged
+
+	// Resident keeps the stat cache in memory and watches the directory, where
+	// the system can do that, so that a capture costs what has changed. It is
+	// for processes that stay: see [Workspace.Close].
+	Resident bool
 }
 
-// A Workspace is a project's directory, ready to be captured. It is for one
-// goroutine at a time.
+// A Workspace is a project's directory, ready to be captured. Captures of several
+// goroutines wait for each other.
 type Workspace struct {
 	*Project
 
+	lock           chan struct{} // holds one while somebody uses the rest
+	resident       bool
+	watcher        *watch.Watcher // nil: nothing is watched
+	cache          *statCache     // in memory; nil: none, or not loaded yet
+	unsaved        bool           // it is not as the file has it
+	limits         Limits         // under which it was made
+	adopted        int            // captures that it has learned from
+	pending        *watch.Changes // that a capture was told of which was not adopted
+	captures, full int64
+
+	git                GitEnv
 	store              *store.Store
 	storeDev, storeIno uint64
 	rules              *ignore.Rules // at the root, before its own pattern files
@@ -152,7 +168,7 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 	if opts == nil {
 		opts = &WorkspaceOptions{}
 	}
-	ws := &Workspace{Project: p, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
+	ws := &Workspace{Project: p, lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
 	if ws.log == nil {
 		ws.log = slog.New(slog.DiscardHandler)
 	}
@@ -164,8 +180,11 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 			return nil, err
 		}
 	}
-	if err := ws.findRules(opts.Git); err != nil {
+	if err := ws.findRules(ws.git); err != nil {
 		return nil, fmt.Errorf("ignore rules of %q: %w", p.Root, err)
+	}
+	if ws.resident {
+		ws.watch()
 	}
 	return ws, nil
 }
@@ -265,8 +284,11 @@ func (ws *Workspace) indexStamp() (stamp [16]byte, err error) {
 	return stamp, nil
 }
 
-// loadCache reads the stat cache, which is empty without a store.
-func (ws *Workspace) loadCache(ctx context.Context) (*statCache, error) {
+// loadCache returns the stat cache, which is empty without a store.
+func (ws *Workspace) loadCache() (*statCache, error) {
+	if ws.cache != nil {
+		return ws.cache, nil
+	}
 	if ws.store == nil {
 		return &statCache{}, nil
 	}
@@ -274,7 +296,11 @@ func (ws *Workspace) loadCache(ctx context.Context) (*statCache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return loadStatCache(ws.store.FS(), [16]byte(id), ws.Worktree()), nil
+	c := loadStatCache(ws.store.FS(), [16]byte(id), ws.Worktree())
+	if ws.resident {
+		ws.cache = c
+	}
+	return c, nil
 }
 
 // patience is how long a capture waits for another of the same worktree. By
@@ -349,9 +375,11 @@ func (c *capture) saveCache(captureErr error) error {
 		return err
 	}
 	h.store = [16]byte(id)
-	maps.DeleteFunc(c.changed, func(number uint32, b block) bool {
-		return string(b) == string(c.cache.block(number))
-	})
+	if c.ws.resident {
+		c.remember(h)
+		return nil
+	}
+	c.unchangedBlocks()
 	if len(c.changed) == 0 && h.stamp == c.cache.batch.stamp && h.epoch == c.cache.batch.epoch &&
 		c.cache.batch.boot == h.boot {
 		return nil

@@ -80,6 +80,9 @@ func (f *linuxFile) Chmod(perm uint16) error {
 // does depends on where the directory lies or how long its path is.
 type linuxDir struct{ linuxFile }
 
+// Fd returns the descriptor, which is the directory's until it is closed.
+func (d *linuxDir) Fd() int { return d.fd }
+
 // direntPool keeps the buffers of ReadNames: a walk of 80,000 files lists
 // thousands of directories.
 var direntPool = sync.Pool{New: func() any { return new([32 << 10]byte) }}
@@ -406,7 +409,7 @@ func fillStat(st *Stat, sys *unix.Stat_t) {
 	}
 	switch sys.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
-		st.Kind = Regular
+		st.Kind, st.Linked = Regular, sys.Nlink > 1
 	case unix.S_IFDIR:
 		st.Kind = Directory
 	case unix.S_IFLNK:

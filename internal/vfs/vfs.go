@@ -90,6 +90,8 @@ type Stat struct {
 	Dev   uint64
 	Perm  uint16 // permission bits, 0o777
 	Kind  Kind
+
+	Linked bool // a regular file that has other names; false where the system does not say
 }
 
 // A Dir is an open directory of the user's tree. No method follows a

@@ -1,0 +1,465 @@
+package tree
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/watch"
+	"github.com/boocode/filestore/store"
+)
+
+// Where a process stays, the stat cache is kept in memory and the directories of
+// the tree are watched. A capture goes only where something may have changed
+// since the one before, and what it has learned is put into the cache.
+//
+// A directory is skipped if nothing has happened in it or below, by the watcher,
+// since it was captured, and it holds nothing of which the watcher would not
+// tell; see doubt. Where names are touched and no others, only those are looked
+// at.
+
+// Counts are what there is in a directory, or in all of a tree.
+type counts struct{ files, dirs, links, bytes, omitted int64 }
+
+func (n *counts) add(m counts) { n.addTimes(m, 1) }
+
+func (n *counts) sub(m counts) { n.addTimes(m, -1) }
+
+func (n *counts) addTimes(m counts, times int64) {
+	n.files += times * m.files
+	n.dirs += times * m.dirs
+	n.links += times * m.links
+	n.bytes += times * m.bytes
+	n.omitted += times * m.omitted
+}
+
+// A dirSum is what must be known of a directory that is skipped.
+type dirSum struct {
+	known    bool
+	own, all counts // of itself, and with all below
+	marks    marks  // of itself
+	allMarks marks  // with all below
+}
+
+// Marks say why a directory may not be skipped.
+type marks uint8
+
+const (
+	// doubt: a change might not be told. The directory is not watched, or lies
+	// on another file system; a file has other names, through which it may be
+	// written; or something could not be captured, for a reason that may pass.
+	doubt marks = 1 << iota
+	// matched: a rule matches a name. Whether git tracks it must be asked again
+	// when git's index has changed.
+	matched
+)
+
+// sum returns what is known of a directory.
+func (c *statCache) sum(dir uint32) dirSum {
+	if int(dir) >= len(c.sums) {
+		return dirSum{}
+	}
+	return c.sums[dir]
+}
+
+// A blockEdit changes entries of a block and the pages of its tree.
+type blockEdit struct {
+	tree    store.ID
+	entries map[int]block // as appendEntry makes them
+	leaves  []blockLeaf
+}
+
+// apply changes a block, which is nobody else's.
+func (e *blockEdit) apply(b block) {
+	copy(b[72:], e.tree[:])
+	for i, entry := range e.entries {
+		copy(b.entry(i), entry)
+	}
+	for i, l := range e.leaves {
+		l.put(b[b.leafStart()+i*blockLeafSize:])
+	}
+}
+
+// adopt puts what a capture has found into the cache.
+func (c *statCache) adopt(from *capture, h batchHeader) {
+	c.batch = h
+	for len(c.blocks) < int(h.nextDir) {
+		c.blocks = append(c.blocks, nil)
+	}
+	for len(c.sums) < int(h.nextDir) {
+		c.sums = append(c.sums, dirSum{})
+	}
+	for dir, b := range from.changed {
+		c.blocks[dir] = b
+	}
+	for dir, e := range from.edits {
+		e.apply(c.blocks[dir])
+	}
+	for dir, s := range from.sums {
+		c.sums[dir] = s
+	}
+}
+
+// watch begins to watch the tree, if that is asked for and can be done.
+func (ws *Workspace) watch() {
+	if !vfs.Local(ws.Root) {
+		ws.log.Debug("not watched: the file system does not tell of all changes", "root", ws.Root)
+		return
+	}
+	w, err := watch.New(ws.Root)
+	if err != nil {
+		ws.log.Warn("not watched: each capture looks at all files", "root", ws.Root, "err", err)
+		return
+	}
+	ws.watcher = w
+}
+
+// WatchStats counts what the watcher of a workspace has been through, and the
+// captures.
+type WatchStats struct {
+	watch.Stats
+	Captures int64 `json:"captures"`
+	Full     int64 `json:"full"` // captures that looked at all files
+}
+
+// WatchStats returns what was counted so far; zero if nothing is watched.
+func (ws *Workspace) WatchStats() WatchStats {
+	ws.lock <- struct{}{}
+	defer func() { <-ws.lock }()
+	s := WatchStats{Captures: ws.captures, Full: ws.full}
+	if ws.watcher != nil {
+		s.Stats = ws.watcher.Stats()
+	}
+	return s
+}
+
+// News is sent to when something may have changed since the last capture,
+// perhaps once for many changes; nil if nothing is watched.
+func (ws *Workspace) News() <-chan struct{} {
+	if ws.watcher == nil {
+		return nil
+	}
+	return ws.watcher.News()
+}
+
+// Doubt makes the next capture look at all files, as if nothing had been
+// watched.
+func (ws *Workspace) Doubt() {
+	if ws.watcher != nil {
+		ws.watcher.Doubt()
+	}
+}
+
+// Close ends the watch, and saves the stat cache for whoever comes next. No
+// capture may run.
+func (ws *Workspace) Close() error {
+	var err error
+	if ws.watcher != nil {
+		err = ws.watcher.Close()
+	}
+	return errors.Join(err, ws.SaveCache())
+}
+
+// SaveCache writes the stat cache that is kept in memory, if it has changed since
+// it was written last.
+func (ws *Workspace) SaveCache() error {
+	ws.lock <- struct{}{}
+	defer func() { <-ws.lock }()
+	if ws.cache == nil || !ws.unsaved {
+		return nil
+	}
+	dirs, err := ws.cache.replace()
+	if err != nil {
+		return err
+	}
+	ws.unsaved = false
+	const spare = 1000
+	if len(ws.cache.blocks) > 2*dirs+spare { // directories that have gone
+		ws.cache = nil
+	}
+	return nil
+}
+
+// takeChanges begins a capture: it is told what may have changed since the one
+// that was adopted last, and may skip the rest.
+func (c *capture) takeChanges() {
+	ws := c.ws
+	ws.watcher.Return(ws.pending)
+	ws.pending = ws.watcher.Take()
+	c.changes = ws.pending
+	c.skip = c.cache.sum(0).known && !c.lookup && c.reliable == alwaysReliable && c.limits == ws.limits &&
+		(c.changes == nil || !c.changes.Whole)
+}
+
+// remember puts what a capture found into the cache in memory. All that it put is
+// durable.
+func (c *capture) remember(h batchHeader) {
+	ws := c.ws
+	ws.lock <- struct{}{}
+	defer func() { <-ws.lock }()
+	if ws.cache != nil && ws.cache != c.cache || ws.adopted != c.after {
+		return // another capture was faster
+	}
+	c.cache.adopt(c, h)
+	ws.cache, ws.limits = c.cache, c.limits
+	ws.adopted++
+	ws.unsaved = true
+	if ws.pending == c.changes { // nobody was told of more
+		ws.pending = nil
+	}
+}
+
+// enter watches the directory, before anything of it is looked at: what changes
+// from now on is told.
+func (j *dirJob) enter() {
+	w := j.c.ws.watcher
+	if w == nil {
+		return
+	}
+	d, ok := j.dir.(interface{ Fd() int })
+	j.unwatched = !ok || w.Add(j.path(), d.Fd()) != nil
+}
+
+// skips reports whether a subdirectory need not be looked at.
+func (j *dirJob) skips(name string, number uint32) bool {
+	if j.whole || number == 0 || j.changes.Of(name) != nil {
+		return false
+	}
+	s := j.c.cache.sum(number)
+	return s.known && s.allMarks&j.c.stops() == 0
+}
+
+// stops returns the marks of directories that must be looked at.
+func (c *capture) stops() marks {
+	if c.asked {
+		return doubt
+	}
+	return doubt | matched
+}
+
+// onlyTouched reports whether only the names that are touched must be looked at.
+func (j *dirJob) onlyTouched() bool {
+	if j.whole || j.old == nil || j.st.Ino != j.old.ino() || j.st.Dev != j.old.dev() {
+		return false
+	}
+	for _, name := range patternFiles {
+		if j.changes.Of(name) != nil {
+			return false
+		}
+	}
+	s := j.c.cache.sum(j.number)
+	return s.known && s.marks&j.c.stops() == 0
+}
+
+// visitTouched visits the names that are touched.
+func (j *dirJob) visitTouched(w *worker) {
+	if j.changes == nil {
+		return
+	}
+	var others []slot // made, gone, or become something else
+	edits := make(map[int]slot)
+	for name, c := range j.changes.Names {
+		if !c.Touched {
+			continue
+		}
+		s := slot{name: name, old: -1}
+		if i, ok := j.findName(name); ok {
+			s.old = i
+			if e := j.old.entry(i); e.reason() == 0 && e.kind() != vfs.Directory {
+				j.c.seen.Add(-1) // it is counted again
+			}
+		}
+		j.visit(w, &s)
+		switch e := j.oldEntryOf(&s); {
+		case e == nil && s.gone:
+		case e == nil || s.gone || s.kind != e.kind() || s.reason != e.reason() || s.matched != (e.flags()&flagMatched != 0) || s.reason != 0 && s.reason != Ignored:
+			others = append(others, s)
+		case s.kind == vfs.Directory || s.reason == Ignored:
+		case s.racy != (e.flags()&flagRacy != 0) || s.id != e.id() || !e.same(&s.st, j.st.Dev):
+			edits[s.old] = s
+		}
+	}
+	if j.edits = edits; len(others) == 0 && j.isLarge() {
+		return
+	}
+	if len(others)+len(edits) == 0 {
+		return
+	}
+	j.takeOld()
+	for _, s := range others {
+		if s.old >= 0 {
+			j.slots[s.old] = s
+		} else {
+			j.slots = append(j.slots, s)
+		}
+	}
+	slices.SortFunc(j.slots, func(a, b slot) int { return strings.Compare(a.name, b.name) })
+}
+
+// isLarge reports whether to make slots of all names costs more than to change
+// some entries in place.
+func (j *dirJob) isLarge() bool { return j.old.count() > batchSize }
+
+// oldEntryOf returns what the cache knows of a slot, nil if nothing.
+func (j *dirJob) oldEntryOf(s *slot) entry {
+	if s.old < 0 {
+		return nil
+	}
+	return j.old.entry(s.old)
+}
+
+// canEdit reports whether a directory's tree can be made by changing some
+// entries, which are j.edits and those of subdirectories.
+func (j *dirJob) canEdit(kids []*dirJob) bool {
+	return j.touched && j.isLarge() && !slices.ContainsFunc(kids, func(k *dirJob) bool {
+		return k.gone || k.reason != 0 || k.old == nil || k.cover != k.old.cover()
+	})
+}
+
+// edit makes the tree of a large directory of which some entries have changed.
+func (j *dirJob) edit(kids []*dirJob) error {
+	if j.edits == nil {
+		j.edits = make(map[int]slot)
+	}
+	for _, k := range kids {
+		e := j.old.entry(k.at)
+		j.edits[k.at] = slot{name: k.name, kind: vfs.Directory, old: k.at, matched: e.flags()&flagMatched != 0, st: k.st, id: k.tree, kid: k}
+	}
+	edit := &blockEdit{entries: make(map[int]block)}
+	pages := make(map[int]bool) // that change
+	for i, s := range j.edits {
+		e := j.old.entry(i)
+		edit.entries[i] = s.appendEntry(nil, e.flags()&flagBoundary != 0, int(e.nameOff()))
+		if e.reason() == 0 && !s.sameEntry(j.old) {
+			pages[sort.Search(j.old.leaves(), func(n int) bool { return j.old.leafEnd(n) > i })] = true
+		}
+	}
+	leaves := make([]leaf, j.old.leaves())
+	firsts := make([]string, len(leaves))
+	start, captured := 0, 0
+	for n := range leaves {
+		end, count, id := j.old.leaf(n)
+		if pages[n] {
+			var items []item
+			for i := start; i < end; i++ {
+				if s, ok := j.edits[i]; ok {
+					items = append(items, s.item())
+				} else if e := j.old.entry(i); e.reason() == 0 {
+					items = append(items, e.item(j.old.name(i)))
+				}
+			}
+			var err error
+			if id, err = j.c.sink.Put(store.Tree, appendPage(nil, 0, items)); err != nil {
+				return err
+			}
+		}
+		for start < end && j.old.entry(start).reason() != 0 {
+			start++
+		}
+		if start < end {
+			firsts[n] = j.old.name(start)
+		}
+		captured += count
+		leaves[n] = leaf{captured, id}
+		edit.leaves = append(edit.leaves, blockLeaf{end, count, id})
+		start = end
+	}
+	var err error
+	if j.tree, err = putPages(j.c.sink, store.Tree, leaves, func(i int) string { return firsts[i] }); err != nil {
+		return err
+	}
+	j.cover, edit.tree = j.old.cover(), j.tree
+	j.c.mu.Lock()
+	j.c.edits[j.number] = edit
+	j.c.mu.Unlock()
+	return nil
+}
+
+// item returns the tree's entry of a captured name.
+func (e entry) item(name string) item {
+	st := vfs.Stat{Perm: e.perm(), Kind: e.kind()}
+	it := item{name: name, attr: uint16(modeOf(&st)), id: e.id()}
+	if e.kind() != vfs.Directory {
+		it.size = uint64(e.fileSize())
+	}
+	return it
+}
+
+// sumUp adds up what there is in the directory and below.
+func (j *dirJob) sumUp() {
+	s := &j.sum
+	s.known = true
+	s.own = counts{dirs: 1}
+	if j.unwatched || j.shifting || j.linked.Load() || !j.c.local || j.st.Dev != j.c.rootDev {
+		s.marks |= doubt
+	}
+	switch was := j.c.cache.sum(j.number); {
+	case j.slots != nil || j.old == nil:
+		for i := range j.slots {
+			s.addSlot(&j.slots[i])
+		}
+	case j.touched:
+		s.own = was.own
+		s.marks |= was.marks
+		for i, e := range j.edits {
+			s.own.bytes += e.st.Size*b2i(e.kind == vfs.Regular) - j.old.entry(i).fileSize()*b2i(e.kind == vfs.Regular)
+		}
+	default:
+		for i := range j.old.count() {
+			e := j.old.entry(i)
+			s.addSlot(&slot{kind: e.kind(), reason: e.reason(), matched: e.flags()&flagMatched != 0, st: vfs.Stat{Size: e.fileSize()}})
+		}
+	}
+	s.all, s.allMarks = j.below, s.marks|j.belowMarks
+	s.all.add(s.own)
+	for _, k := range j.kids {
+		if !k.gone && k.reason == 0 {
+			s.all.add(k.sum.all)
+			s.allMarks |= k.sum.allMarks
+		}
+	}
+	if j.c.ws.watcher != nil {
+		j.c.mu.Lock()
+		j.c.sums[j.number] = *s
+		j.c.mu.Unlock()
+	}
+}
+
+func b2i(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// addSlot adds a name that is not a captured directory.
+func (s *dirSum) addSlot(t *slot) {
+	if t.gone {
+		return
+	}
+	if t.matched {
+		s.marks |= matched
+	}
+	switch {
+	case t.reason == Unstable || t.reason == Unreadable || t.reason == TooLarge || t.reason == OverBudget:
+		s.own.omitted++
+		s.marks |= doubt
+	case t.reason != 0:
+		s.own.omitted++
+	case t.kind == vfs.Regular:
+		s.own.files++
+		s.own.bytes += t.st.Size
+	case t.kind == vfs.Symlink:
+		s.own.links++
+	}
+}
+
+// unchangedBlocks drops what is in the cache already.
+func (c *capture) unchangedBlocks() {
+	maps.DeleteFunc(c.changed, func(number uint32, b block) bool {
+		return string(b) == string(c.cache.block(number))
+	})
+}

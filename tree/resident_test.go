@@ -1,0 +1,216 @@
+package tree
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// openResident prepares a directory for being captured by a process that stays.
+func openResident(t testing.TB, s *store.Store, root string) *Workspace {
+	t.Helper()
+	p, err := FindProject(root)
+	if err != nil {
+		t.Fatalf("find project: %v", err)
+	}
+	ws, err := p.Open(&WorkspaceOptions{Store: s, Resident: true})
+	if err != nil {
+		t.Fatalf("open workspace: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := ws.Close(); err != nil {
+			t.Errorf("close workspace: %v", err)
+		}
+	})
+	return ws
+}
+
+// scratch captures a directory without a cache.
+func scratch(t testing.TB, s *store.Store, root string) (*Result, Getter) {
+	t.Helper()
+	bare := openWorkspace(t, s, root)
+	bare.store = nil
+	o := NewOverlay(s)
+	r, err := bare.Capture(t.Context(), o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, o
+}
+
+// sameResult compares what two captures found.
+func sameResult(t testing.TB, what string, g Getter, got, want *Result) {
+	t.Helper()
+	if got.Tree != want.Tree || got.Coverage != want.Coverage {
+		for c, err := range Diff(t.Context(), g, got.Tree, want.Tree) {
+			t.Logf("%q: got %+v, want %+v (%v)", c.Path, c.Old, c.New, err)
+		}
+		t.Fatalf("%s: tree %s coverage %s, from scratch %s %s", what, got.Tree.Short(), got.Coverage.Short(), want.Tree.Short(), want.Coverage.Short())
+	}
+	if got.Files != want.Files || got.Dirs != want.Dirs || got.Bytes != want.Bytes || got.Omitted != want.Omitted || got.Symlinks != want.Symlinks {
+		t.Fatalf("%s: counts %+v, from scratch %+v", what, got, want)
+	}
+}
+
+var wildTime = flag.Duration("wild", 2*time.Second, "how long TestResidentWild goes on")
+
+// TestResidentWild changes a tree at random, also while it is captured, and
+// requires that a resident capture in each quiet moment is as one from scratch.
+func TestResidentWild(t *testing.T) {
+	for _, large := range []int{100, 700} {
+		t.Run(fmt.Sprint(large), func(t *testing.T) { wild(t, large) })
+	}
+}
+
+func wild(t *testing.T, large int) {
+	r := random(t)
+	root := t.TempDir()
+	outside := t.TempDir()
+	for i := range 200 {
+		write(t, filepath.Join(root, fmt.Sprintf("d%d/s%d/f%d", i%5, i%7, i)), fmt.Sprint(i))
+	}
+	for i := range large {
+		write(t, filepath.Join(root, fmt.Sprintf("large/%d", i)), fmt.Sprint(i))
+		if i%50 == 0 {
+			write(t, filepath.Join(root, fmt.Sprintf("large/sub%d/f", i)), fmt.Sprint(i))
+		}
+	}
+	write(t, filepath.Join(root, ".git/HEAD"), "ref: refs/heads/main\n")
+	write(t, filepath.Join(root, ".git/info/exclude"), "")
+	s := openStore(t, vfs.NewMem())
+	ws := openResident(t, s, root)
+	skipped := int64(0)
+	for until, round := time.Now().Add(*wildTime), 0; time.Now().Before(until); round++ {
+		switch r.IntN(8) {
+		case 0: // changes while it is captured
+			ctx, cancel := context.WithCancel(t.Context())
+			var changes sync.WaitGroup
+			seed := r.Uint64()
+			changes.Go(func() {
+				mine := rand.New(rand.NewPCG(seed, seed))
+				for ctx.Err() == nil {
+					busy(mine, root)
+				}
+			})
+			for range 3 {
+				if _, err := trySnapshot(t.Context(), s, ws, &CaptureOptions{Partial: true}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cancel()
+			changes.Wait()
+		case 1: // one that fails, and one that keeps nothing
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(r.IntN(1000))*time.Microsecond)
+			trySnapshot(ctx, s, ws, nil)
+			cancel()
+			for range r.IntN(3) {
+				mutate(t, r, root, ".gitignore", ".booignore")
+			}
+			if _, err := ws.Capture(t.Context(), NewOverlay(s), nil); err != nil {
+				t.Fatal(err)
+			}
+		case 2:
+			write(t, filepath.Join(root, ".git/info/exclude"), []string{"", "f1*\n", "s3/\n"}[r.IntN(3)])
+		case 3: // through another name, which nobody watches
+			other := filepath.Join(outside, fmt.Sprint(round))
+			write(t, other, "by one name")
+			if os.Link(other, filepath.Join(root, fmt.Sprint("large/link", round))) == nil {
+				if _, err := trySnapshot(t.Context(), s, ws, nil); err != nil {
+					t.Fatal(err)
+				}
+				write(t, other, fmt.Sprint("by another name ", round))
+			}
+			// A name that is made outside is not told of: the next look at all
+			// files finds it.
+			if os.Link(filepath.Join(root, fmt.Sprintf("large/%d", r.IntN(large))), other+"b") == nil {
+				write(t, other+"b", fmt.Sprint("by a name outside ", round))
+				ws.Doubt()
+			}
+		case 4: // back in time
+			name := filepath.Join(root, fmt.Sprintf("large/%d", r.IntN(large)))
+			if st, err := os.Lstat(name); err == nil && st.Mode().IsRegular() {
+				write(t, name, "x"+string(make([]byte, max(0, st.Size()-1))))
+				os.Chtimes(name, st.ModTime(), st.ModTime())
+			}
+		case 5: // out of the tree and into it
+			os.Rename(filepath.Join(root, "d1"), filepath.Join(outside, fmt.Sprint("d", round)))
+			write(t, filepath.Join(outside, fmt.Sprint("in", round), "a/b/c"), "new")
+			os.Rename(filepath.Join(outside, fmt.Sprint("in", round)), filepath.Join(root, fmt.Sprintf("d%d", r.IntN(8))))
+		}
+		for range r.IntN(6) {
+			mutate(t, r, root, ".gitignore", ".booignore")
+		}
+		got := snapshot(t, s, ws, nil)
+		want, g := scratch(t, s, root)
+		sameResult(t, fmt.Sprint("round ", round), g, got, want)
+		st := ws.WatchStats()
+		skipped = st.Captures - st.Full
+	}
+	st := ws.WatchStats()
+	t.Logf("%+v", st)
+	if st.Directories > 0 && skipped == 0 {
+		t.Error("no capture skipped anything")
+	}
+}
+
+// busy changes something below root, like mutate, but others may do so, too.
+func busy(r *rand.Rand, root string) {
+	dir := filepath.Join(root, []string{"large", "d2", "d2/s3", "d3/s1", "."}[r.IntN(5)])
+	name := filepath.Join(dir, fmt.Sprint("busy", r.IntN(20)))
+	switch r.IntN(5) {
+	case 0:
+		os.WriteFile(name, []byte(fmt.Sprint(r.Uint64())), 0o644)
+	case 1:
+		os.RemoveAll(name)
+	case 2:
+		os.Mkdir(name, 0o755)
+		os.WriteFile(filepath.Join(name, "in"), []byte(fmt.Sprint(r.Uint64())), 0o644)
+	case 3:
+		os.Rename(name, filepath.Join(dir, fmt.Sprint("busy", r.IntN(20))))
+	case 4:
+		os.WriteFile(filepath.Join(dir, fmt.Sprint(r.IntN(100))), []byte(fmt.Sprint(r.Uint64())), 0o644)
+	}
+}
+
+// The cache that a resident process leaves behind is of use to others, and true.
+func TestResidentSavesCache(t *testing.T) {
+	root := t.TempDir()
+	for i := range 600 {
+		write(t, filepath.Join(root, fmt.Sprintf("d/%d", i)), fmt.Sprint(i))
+		write(t, filepath.Join(root, fmt.Sprintf("e/%d/f", i%40)), fmt.Sprint(i))
+	}
+	s := openStore(t, vfs.NewMem())
+	settle()
+	ws := openResident(t, s, root)
+	snapshot(t, s, ws, nil)
+	for round := range 3 {
+		write(t, filepath.Join(root, "d/7"), fmt.Sprint("edit", round))
+		write(t, filepath.Join(root, "d/tmp"), "gone at once")
+		os.Remove(filepath.Join(root, "d/tmp"))
+		write(t, filepath.Join(root, fmt.Sprint("e/new", round)), "new")
+		settle()
+		got := snapshot(t, s, ws, nil)
+		if err := ws.SaveCache(); err != nil {
+			t.Fatal(err)
+		}
+		other, err := openWorkspace(t, s, root).Capture(t.Context(), NewOverlay(s), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, g := scratch(t, s, root)
+		sameResult(t, "resident", g, got, want)
+		sameResult(t, "another process", g, other, want)
+		if other.ReadFiles > 3 {
+			t.Errorf("round %d: another process read %d files", round, other.ReadFiles)
+		}
+	}
+}
