@@ -117,8 +117,11 @@ func (e *EditError) Unwrap() (errs []error) {
 // An error is an [*EditError] if a piece could not be put, or matches [ErrStale],
 // [ErrNotText], [ErrReadOnly] or [ErrOutside].
 func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) (*EditResult, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	p := req.Patch
 	if p == nil {
 		p = &patch.Patch{Format: patch.EditList, Files: []patch.FilePatch{{Op: patch.Update, Path: req.Path, Hunks: []patch.Hunk{{Old: req.Old, New: req.New}}}}}
@@ -136,7 +139,7 @@ func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) 
 		opts.Options.Stages = slices.DeleteFunc(slices.Clone(opts.Options.Stages), func(s patch.Stage) bool { return s == patch.BlockAnchor || s == patch.Levenshtein })
 	}
 	e := &editing{m: m, ctx: ctx, preview: req.Preview, expected: make(map[string]string)}
-	err := e.run(func() ([]patch.FileResult, error) {
+	err = e.run(func() ([]patch.FileResult, error) {
 		for name, hash := range req.Expected {
 			path, err := e.path(name)
 			if err != nil {
@@ -176,13 +179,16 @@ type UndoEditOptions struct {
 // if there is no such edit, and is an [*EditError] if what it changed is not
 // found.
 func (m *FileSnapshotManager) UndoEdit(ctx context.Context, id string, opts *UndoEditOptions) (*EditResult, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if opts == nil {
 		opts = new(UndoEditOptions)
 	}
 	e := &editing{m: m, ctx: ctx, preview: opts.Preview, undoes: id, anew: true, modes: make(map[string]tree.Mode)}
-	err := e.run(func() ([]patch.FileResult, error) {
+	err = e.run(func() ([]patch.FileResult, error) {
 		r, err := m.editByID(ctx, id)
 		if err != nil {
 			return nil, err

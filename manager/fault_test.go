@@ -27,7 +27,10 @@ func openOn(t *testing.T, dir string, disk vfs.FS) (*FileSnapshotManager, error)
 	if err != nil {
 		return nil, err
 	}
-	return newManager(project, elsewhere, s, &Options{StoreRoot: elsewhere, Session: "s"}), nil
+	e := newEngine(&EngineOptions{StoreRoot: elsewhere})
+	wt := newWorktree(project, elsewhere, s)
+	e.trees[project.Root] = wt
+	return newManager(e, wt, &Options{StoreRoot: elsewhere, Session: "s"}), nil
 }
 
 // A day is what a session has gone through until an operation of the disk

@@ -28,8 +28,11 @@ import (
 // Steps that another session has recorded, as after a fork, are kept for this
 // session as well, so that it does not depend on the other.
 func (m *FileSnapshotManager) RebuildIndex(ctx context.Context, entries *session.Tree) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	if entries == nil {
 		return fmt.Errorf("rebuild the index of session %q: no tree of entries", m.opts.Session)
 	}

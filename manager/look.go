@@ -42,7 +42,7 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 	if m.opts.Session == "" {
 		return nil, errors.New("no session is named: see UseSession")
 	}
-	ws, err := m.workspace()
+	ws, err := m.engine.workspace(m.tree)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,11 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 		if _, err := m.recover(ctx, o, true); err != nil {
 			return err
 		}
-		if o.capture, err = ws.Capture(ctx, o.w, opts); err != nil {
+		m.tree.hurry(opts.Limits)
+		m.mu.Unlock() // queries need not wait, and nobody else changes the worktree
+		o.capture, err = ws.Capture(ctx, o.w, opts)
+		m.mu.Lock()
+		if err != nil {
 			return err
 		}
 		o.state = store.State{Tree: o.capture.Tree, Coverage: o.capture.Coverage}
@@ -67,7 +71,7 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 			o.result.Since = pointOf(r)
 		}
 		if own := t.of(m.opts.Session); own != nil && m.isOurs(own) {
-			own.End, own.Seen = 0, time.Now()
+			own.hear()
 			o.windows = o.who()
 		}
 		if err := fn(o); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +18,10 @@ import (
 
 // Options are the choices at [Open].
 type Options struct {
+	// Engine shares what is open with other managers; StoreRoot, Home, Git and
+	// Logger are its own then. Default: nothing is shared.
+	Engine *Engine
+
 	// StoreRoot is the directory that holds the stores of all projects, e.g.
 	// ~/.boo/file-store. It must be given.
 	StoreRoot string
@@ -82,18 +85,21 @@ var (
 // A FileSnapshotManager records what the turns of one session do to the files
 // of one directory, and answers questions about it.
 //
-// It may be used from several goroutines; calls wait for each other. Managers
-// of other sessions, and of other processes, may work on the same directory.
+// It may be used from several goroutines. What changes something waits for what
+// does so, too; queries wait for less, and not for a capture. Managers of other
+// sessions, and of other processes, may work on the same directory.
 type FileSnapshotManager struct {
 	opts    Options
+	engine  *Engine
+	tree    *worktree
 	project *tree.Project
-	dir     string // of the store
 	store   *store.Store
 	log     *slog.Logger
 	openDir func(path string) (vfs.Dir, error) // of the session, for restores
 
+	busy chan struct{} // holds one while something is being changed, which then has mu, too, but during a capture
+
 	mu     sync.Mutex // guards the rest
-	ws     *tree.Workspace
 	file   *session.File                 // of Options.SessionFile
 	given  *session.Tree                 // by RebuildIndex
 	own    *session.Log                  // of a session that no runtime keeps a log of
@@ -120,49 +126,59 @@ type FileSnapshotManager struct {
 // [fs.ErrNotExist] for a directory that is not there or, read-only, has no
 // store.
 func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager, error) {
-	if opts == nil || opts.StoreRoot == "" {
-		return nil, errors.New("open manager: no StoreRoot: where are stores to be kept?")
+	if opts == nil {
+		opts = new(Options)
+	}
+	if opts.Engine == nil && opts.StoreRoot == "" {
+		return nil, fmt.Errorf("open manager: %w", errNoStoreRoot)
 	}
 	if opts.Session != "" && !session.ValidID(opts.Session) {
 		return nil, badSession(opts.Session)
 	}
-	st, err := os.Stat(root)
-	if err == nil && !st.IsDir() {
-		err = &fs.PathError{Op: "open", Path: root, Err: errors.New("not a directory")}
+	e := opts.Engine
+	if e == nil {
+		e = newEngine(&EngineOptions{StoreRoot: opts.StoreRoot, Home: opts.Home, Git: opts.Git, Logger: opts.Logger})
 	}
+	wt, err := e.open(ctx, root, opts)
 	if err != nil {
 		return nil, err
 	}
-	project, err := tree.FindProject(root)
-	if err != nil {
-		return nil, err
-	}
-	if why := project.TooBroad(opts.Home); why != "" && !opts.AllowBroad && !opts.ReadOnly {
-		return nil, fmt.Errorf("root %q: %w: it is %s", project.Root, ErrTooBroad, why)
-	}
-	dir := filepath.Join(opts.StoreRoot, project.Hash())
-	s, err := store.Open(ctx, dir, &store.Options{Root: project.Main, ReadOnly: opts.ReadOnly, Logger: opts.Logger})
-	if err != nil {
-		return nil, err
-	}
-	m := newManager(project, dir, s, opts)
+	m := newManager(e, wt, opts)
 	if m.isOwnLog(opts.SessionFile) {
 		m.opts.SessionFile = "" // it follows from the records
 	}
 	if _, err := m.entries(ctx); err != nil {
-		return nil, errors.Join(err, m.store.Close())
+		return nil, errors.Join(err, m.closeOwn())
 	}
 	return m, nil
 }
 
-// newManager returns the manager of a project whose store is open.
-func newManager(project *tree.Project, dir string, s *store.Store, opts *Options) *FileSnapshotManager {
-	m := &FileSnapshotManager{opts: *opts, project: project, dir: dir, store: s, log: opts.Logger, openDir: vfs.OpenDir, loaded: make(map[uint64]*record),
-		steps: make(map[*session.Entry]*stepEntry)}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
+// newManager returns the manager of a worktree that an engine has open.
+func newManager(e *Engine, wt *worktree, opts *Options) *FileSnapshotManager {
+	return &FileSnapshotManager{opts: *opts, engine: e, tree: wt, project: wt.project, store: wt.store, log: e.opts.Logger, openDir: vfs.OpenDir,
+		busy: make(chan struct{}, 1), loaded: make(map[uint64]*record), steps: make(map[*session.Entry]*stepEntry)}
+}
+
+// closeOwn closes what no other manager has.
+func (m *FileSnapshotManager) closeOwn() error {
+	if m.engine == m.opts.Engine {
+		return nil
 	}
-	return m
+	return m.engine.Close()
+}
+
+// lock waits until nothing else is being changed, and locks mu.
+func (m *FileSnapshotManager) lock(ctx context.Context) (unlock func(), err error) {
+	select {
+	case m.busy <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	m.mu.Lock()
+	return func() {
+		m.mu.Unlock()
+		<-m.busy
+	}, nil
 }
 
 // isOwnLog reports whether a file is our own log of the session.
@@ -174,7 +190,7 @@ func (m *FileSnapshotManager) isOwnLog(name string) bool {
 	if err != nil {
 		return false
 	}
-	own, err := os.Stat(filepath.Join(m.dir, m.sessionsDir(), m.opts.Session+".jsonl"))
+	own, err := os.Stat(filepath.Join(m.StoreDir(), m.sessionsDir(), m.opts.Session+".jsonl"))
 	return err == nil && os.SameFile(given, own)
 }
 
@@ -185,15 +201,17 @@ func badSession(id string) error {
 // UseSession turns to a session. No turn may be open. The entries that
 // RebuildIndex was given for another one are forgotten, and its file.
 func (m *FileSnapshotManager) UseSession(id string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(context.Background())
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	switch {
 	case !session.ValidID(id):
 		return badSession(id)
 	case m.held != nil:
 		return fmt.Errorf("turn to session %q: %w", id, ErrTurnOpen)
 	}
-	var err error
 	if m.own != nil && m.opts.Session != id {
 		err = m.own.Close()
 		m.own = nil
@@ -218,8 +236,11 @@ func (m *FileSnapshotManager) forget() {
 // Close ends the manager. A turn that is open counts as interrupted, unless
 // the manager is Detached.
 func (m *FileSnapshotManager) Close() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(context.Background())
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	var errs []error
 	if m.held != nil {
 		errs = append(errs, m.held.Close())
@@ -228,7 +249,7 @@ func (m *FileSnapshotManager) Close() error {
 	if m.own != nil {
 		errs = append(errs, m.own.Close())
 	}
-	return errors.Join(append(errs, m.store.Close())...)
+	return errors.Join(append(errs, m.closeOwn())...)
 }
 
 // Project returns where the directory belongs.
@@ -238,25 +259,13 @@ func (m *FileSnapshotManager) Project() *tree.Project { return m.project }
 func (m *FileSnapshotManager) Store() *store.Store { return m.store }
 
 // StoreDir returns the directory of the store.
-func (m *FileSnapshotManager) StoreDir() string { return m.dir }
+func (m *FileSnapshotManager) StoreDir() string { return m.tree.dir }
 
 // Session returns the name of the session.
 func (m *FileSnapshotManager) Session() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.opts.Session
-}
-
-// workspace prepares the directory for being captured. The caller holds mu.
-func (m *FileSnapshotManager) workspace() (*tree.Workspace, error) {
-	if m.ws != nil {
-		return m.ws, nil
-	}
-	ws, err := m.project.Open(&tree.WorkspaceOptions{Store: m.store, StoreDir: m.opts.StoreRoot, Git: m.opts.Git, Logger: m.opts.Logger})
-	if err == nil {
-		m.ws = ws
-	}
-	return ws, err
 }
 
 // LogHeader returns the header of Options.SessionFile, or of the entries that
@@ -291,9 +300,7 @@ func (m *FileSnapshotManager) LogProblems() (list []session.Problem, total int) 
 // Disk finds out what is in the directory now and stores nothing. The Getter
 // knows the trees of the result and all that the store holds.
 func (m *FileSnapshotManager) Disk(ctx context.Context, opts *tree.CaptureOptions) (*tree.Result, tree.Getter, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ws, err := m.workspace()
+	ws, err := m.engine.workspace(m.tree)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -50,8 +50,11 @@ type navigation struct {
 //
 // Errors are those of RestoreFiles and [session.Tree.Target].
 func (m *FileSnapshotManager) NavigateTree(ctx context.Context, target string, opts *NavigateOptions) (*NavigateResult, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if opts == nil {
 		opts = new(NavigateOptions)
 	}

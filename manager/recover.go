@@ -172,10 +172,13 @@ func (m *FileSnapshotManager) CutOff(ctx context.Context) (restore, edit bool, e
 // what was before. Whoever records a turn does the former by itself. The error
 // matches [ErrNothing] if there is none.
 func (m *FileSnapshotManager) FinishRestore(ctx context.Context, abort bool) (*RestoreResult, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	x := &restore{m: m, result: newRestoreResult()}
-	err := m.withTurns(ctx, func(t *turns) error {
+	err = m.withTurns(ctx, func(t *turns) error {
 		o, err := m.under(ctx, t)
 		if err != nil {
 			return err

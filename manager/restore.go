@@ -103,8 +103,14 @@ var (
 // far as that could be done; the error says if not. An error of Append is
 // returned together with a result.
 func (m *FileSnapshotManager) RestoreFiles(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if opts == nil {
+		opts = new(RestoreOptions)
+	}
 	result, err := m.restoreFiles(ctx, opts, nil)
 	if err != nil {
 		err = fmt.Errorf("restore %q: %w", opts.Target, err)
@@ -374,7 +380,7 @@ func (x *restore) position(ctx context.Context, l *line) (uint64, error) {
 
 // disk finds out what is in the directory.
 func (x *restore) disk(ctx context.Context) (store.State, tree.Getter, error) {
-	ws, err := x.m.workspace()
+	ws, err := x.m.engine.workspace(x.m.tree)
 	if err != nil {
 		return store.State{}, nil, err
 	}

@@ -21,8 +21,11 @@ import (
 // interrupted. Where the runtime has a log of the session, RebuildIndex goes
 // first.
 func (m *FileSnapshotManager) Initialize(ctx context.Context) (*Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := m.adoptFile(ctx); err != nil {
 		return nil, fmt.Errorf("initialize session %q: %w", m.opts.Session, err)
 	}
@@ -102,8 +105,11 @@ type Turn struct {
 // The error matches [ErrTurnOpen] if the turn that is open belongs to another
 // process, which is alive.
 func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if turn == nil {
 		turn = new(Turn)
 	}
@@ -253,8 +259,11 @@ func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Resu
 }
 
 func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool, kind string, fn func(*openTurn) error) (*Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
 		t := o.turns.of(m.opts.Session)
 		if t != nil && !m.isOurs(t) {
@@ -285,8 +294,11 @@ func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool, kind strin
 //
 // Errors match [ErrNoTurn], [ErrTurnOpen] and [ErrOutside].
 func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	var list [][]byte
 	for _, p := range paths {
 		rel, err := m.relative(p)
@@ -295,7 +307,7 @@ func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error 
 		}
 		list = append(list, []byte(rel))
 	}
-	err := m.withTurns(ctx, func(t *turns) error {
+	err = m.withTurns(ctx, func(t *turns) error {
 		mine := t.of(m.opts.Session)
 		switch {
 		case mine == nil:
@@ -303,7 +315,7 @@ func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error 
 		case !m.isOurs(mine):
 			return m.notOurs(mine)
 		}
-		mine.End, mine.Seen = 0, time.Now()
+		mine.hear()
 		mine.Claims = addPaths(mine.Claims, list)
 		for _, o := range t.Open {
 			if o != mine {
@@ -390,8 +402,11 @@ func realPath(p string) string {
 // there is none, and the turn is still open: end it again. The error matches
 // [ErrTurnOpen] if the turn belongs to another process.
 func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) (*Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	result, err := m.endTurn(ctx, m.turnOptions(), append == nil, nil)
 	if err != nil {
 		return nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
@@ -421,8 +436,11 @@ type SnapshotOptions struct {
 //
 // The error matches [ErrTurnOpen] if a turn of the session is open.
 func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOptions) (*Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if opts == nil {
 		opts = new(SnapshotOptions)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"reflect"
 	"slices"
 	"time"
 
@@ -52,6 +53,15 @@ func (t *openTurn) isWindow() bool {
 	return t.End == 0 && (!t.ToolWindows || len(t.Tools) > 0)
 }
 
+// hear notes that the turn is alive. Where its process holds a lock, that says
+// so.
+func (t *openTurn) hear() {
+	t.End = 0
+	if !t.Held && time.Since(t.Seen) > time.Minute {
+		t.Seen = time.Now()
+	}
+}
+
 // silence is after how long a turn counts as cut off that no process holds.
 const silence = 24 * time.Hour
 
@@ -65,6 +75,12 @@ func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) err
 	if m.opts.ReadOnly {
 		return errors.New("manager is open read-only")
 	}
+	select {
+	case m.tree.turns <- struct{}{}: // in turn, which a lock on a file is not
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other turns: %w", context.Cause(ctx))
+	}
+	defer func() { <-m.tree.turns }()
 	fsys := m.store.FS()
 	for _, dir := range []string{m.wtDir(), m.sessionsDir()} {
 		if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -91,7 +107,24 @@ func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) err
 	if string(after) == string(before) {
 		return err
 	}
-	return errors.Join(err, m.writeTurns(after))
+	return errors.Join(err, m.writeTurns(after, t.hasNews(before)))
+}
+
+// hasNews reports whether there is an open turn of which a file does not say what
+// is known now. That a turn has ended is no news: its step says so.
+func (t *turns) hasNews(file []byte) bool {
+	before := new(turns)
+	if len(t.Open) > 0 && json.Unmarshal(file, before) != nil {
+		return true
+	}
+	same := func(a, b *openTurn) bool {
+		x, y := *a, *b
+		x.Seen, y.Seen = time.Time{}, time.Time{}
+		return reflect.DeepEqual(x, y)
+	}
+	return slices.ContainsFunc(t.Open, func(o *openTurn) bool {
+		return !slices.ContainsFunc(before.Open, func(b *openTurn) bool { return same(o, b) })
+	})
 }
 
 // readTurns returns what the file says. One that is damaged, as a power cut
@@ -122,9 +155,9 @@ func (m *FileSnapshotManager) readTurns() (*turns, []byte, error) {
 	return t, b, nil
 }
 
-// writeTurns replaces the file. It is synced, so that after a power cut it is
-// known which turn was cut off.
-func (m *FileSnapshotManager) writeTurns(b []byte) error {
+// writeTurns replaces the file. With news it is synced, so that after a power cut
+// it is known which turn was cut off.
+func (m *FileSnapshotManager) writeTurns(b []byte, news bool) error {
 	fsys := m.store.FS()
 	name := m.wtDir() + "/turns"
 	f, err := fsys.OpenFile(name+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -132,7 +165,7 @@ func (m *FileSnapshotManager) writeTurns(b []byte) error {
 		return err
 	}
 	_, err = f.WriteAt(b, 0)
-	if err == nil {
+	if err == nil && news {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
@@ -140,6 +173,9 @@ func (m *FileSnapshotManager) writeTurns(b []byte) error {
 	}
 	if err := fsys.Rename(name+".new", name); err != nil {
 		return err
+	}
+	if !news {
+		return nil
 	}
 	return fsys.SyncDir(path.Dir(name))
 }

@@ -34,8 +34,11 @@ func (m *FileSnapshotManager) Redo(ctx context.Context, opts *RestoreOptions) (*
 // takeBack takes back the restore that comes next in one list. The new one
 // comes next in the other.
 func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions, to string) (*RestoreResult, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if opts == nil {
 		opts = new(RestoreOptions)
 	}

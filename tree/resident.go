@@ -190,7 +190,7 @@ func (c *capture) takeChanges() {
 	ws.watcher.Return(ws.pending)
 	ws.pending = ws.watcher.Take()
 	c.changes = ws.pending
-	c.skip = c.cache.sum(0).known && !c.lookup && c.reliable == alwaysReliable && c.limits == ws.limits &&
+	c.skip = c.cache.sum(0).known && !c.lookup && c.reliable == alwaysReliable && c.limits.FileSize == ws.fileSize &&
 		(c.changes == nil || !c.changes.Whole)
 }
 
@@ -204,7 +204,7 @@ func (c *capture) remember(h batchHeader) {
 		return // another capture was faster
 	}
 	c.cache.adopt(c, h)
-	ws.cache, ws.limits = c.cache, c.limits
+	ws.cache, ws.fileSize = c.cache, c.limits.FileSize
 	ws.adopted++
 	ws.unsaved = true
 	if ws.pending == c.changes { // nobody was told of more

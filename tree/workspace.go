@@ -145,7 +145,7 @@ type Workspace struct {
 	watcher        *watch.Watcher // nil: nothing is watched
 	cache          *statCache     // in memory; nil: none, or not loaded yet
 	unsaved        bool           // it is not as the file has it
-	limits         Limits         // under which it was made
+	fileSize       int64          // limit under which it was made
 	adopted        int            // captures that it has learned from
 	pending        *watch.Changes // that a capture was told of which was not adopted
 	captures, full int64
