@@ -29,7 +29,9 @@ var mayImport = map[string][]string{
 	"session":          {"internal/vfs"},
 	"rollback":         {"tree", "store", "internal/vfs"},
 	"manager":          {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
-	"cmd/snapctl":      {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"cmd/snapctl":      {"client", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"internal/rpc":     {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"client":           {"internal/rpc", "manager"},
 	"bench/compare":    {},
 }
 
@@ -40,9 +42,9 @@ var only = map[string][]string{
 	"github.com/klauspost/compress":    {"store", "bench/compare"},
 	"github.com/sabhiram/go-gitignore": {"internal/ignore"},
 	"github.com/pmezard/go-difflib":    {"patch"},
-	"github.com/google/go-cmp":         {}, // tests
-	"os/exec":                          {"bench/compare"},
-	"net":                              {},
+	"github.com/google/go-cmp":         {},                               // tests
+	"os/exec":                          {"bench/compare", "cmd/snapctl"}, // which starts itself
+	"net":                              {"internal/rpc"},
 	"net/http":                         {},
 	"flag":                             {"bench/compare"},
 }

@@ -56,38 +56,92 @@ func (m *FileSnapshotManager) dataOf(r *record, changes []change) *StepSnapshotD
 	return d
 }
 
+// An offer is a step that the runtime has not heard of.
+type offer struct {
+	r    *record
+	data *StepSnapshotData
+}
+
+// offers yields the steps that the runtime has not heard of, oldest first. Those
+// that its log has are bound to their entries.
+func (m *FileSnapshotManager) offers(ctx context.Context, l *line, result *Result) iter.Seq2[offer, error] {
+	return func(yield func(offer, error) bool) {
+		head, err := m.newest(ctx, m.opts.Session)
+		var untold []*record
+		if err == nil {
+			untold, err = m.untold(ctx, head)
+		}
+		if err != nil {
+			yield(offer{}, err)
+			return
+		}
+		for _, r := range untold {
+			if l.log != nil {
+				if e := l.entryOf(r); e != nil { // but we were not told so
+					if err := m.bind(ctx, r, e.ID); err != nil {
+						yield(offer{}, err)
+						return
+					}
+					continue
+				}
+			}
+			data := result.Data
+			if data == nil || data.SnapshotSeq != r.Seq {
+				changes, err := m.changes(ctx, r)
+				if err != nil {
+					yield(offer{}, err)
+					return
+				}
+				data = m.dataOf(r, changes)
+				data.Late, data.AboveEntryID = true, r.Above
+			}
+			if !yield(offer{r, data}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Told says that the runtime's log has an entry for what was recorded under a
+// number: a step that EndTurn has offered, or a restore. An entry that another
+// step has matches [session.ErrEntryExists], a number that the session has not
+// [ErrUnknown].
+func (m *FileSnapshotManager) Told(ctx context.Context, seq uint64, entryID string) error {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := m.record(ctx, seq)
+	if err == nil && (r.Session != m.opts.Session || r.Worktree != m.project.Worktree() || r.Kind != kindStep && r.Kind != kindRestore) {
+		err = fmt.Errorf("%w: it is none of the session's", ErrUnknown)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		err = ErrUnknown
+	}
+	if err == nil {
+		err = m.isFree(ctx, entryID, r)
+	}
+	if err == nil {
+		err = m.bind(context.WithoutCancel(ctx), r, entryID)
+	}
+	if err != nil {
+		return fmt.Errorf("entry of record %d: %w", seq, err)
+	}
+	return nil
+}
+
 // tell gives the runtime the steps that it has not heard of, oldest first.
 func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append AppendFunc) error {
-	head, err := m.newest(ctx, m.opts.Session)
-	if err != nil {
-		return err
-	}
-	untold, err := m.untold(ctx, head)
-	if err != nil {
-		return err
-	}
 	l, err := m.line(ctx)
 	if err != nil {
 		return err
 	}
-	for _, r := range untold {
-		if l.log != nil {
-			if e := l.entryOf(r); e != nil { // the log has it, but we were not told so
-				if err := m.bind(ctx, r, e.ID); err != nil {
-					return err
-				}
-				continue
-			}
+	for o, err := range m.offers(ctx, l, result) {
+		if err != nil {
+			return err
 		}
-		data := result.Data
-		if data == nil || data.SnapshotSeq != r.Seq {
-			changes, err := m.changes(ctx, r)
-			if err != nil {
-				return err
-			}
-			data = m.dataOf(r, changes)
-			data.Late, data.AboveEntryID = true, r.Above
-		}
+		r, data := o.r, o.data
 		id, err := append(ctx, data)
 		if err != nil {
 			return err

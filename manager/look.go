@@ -132,7 +132,7 @@ func (m *FileSnapshotManager) turnOptions() *tree.CaptureOptions {
 	if limits.Time == 0 {
 		limits.Time = defaultTime
 	}
-	return &tree.CaptureOptions{Limits: limits, Partial: true}
+	return &tree.CaptureOptions{Limits: limits, Partial: true, Progress: &m.progress}
 }
 
 // newest returns the newest record of a session in the worktree, nil if there

@@ -97,9 +97,11 @@ type FileSnapshotManager struct {
 	log     *slog.Logger
 	openDir func(path string) (vfs.Dir, error) // of the session, for restores
 
+	progress tree.Progress // of captures that belong to turns
+
 	busy chan struct{} // holds one while something is being changed, which then has mu, too, but during a capture
 
-	mu     sync.Mutex // guards the rest
+	mu     sync.Mutex                    // guards the rest
 	file   *session.File                 // of Options.SessionFile
 	given  *session.Tree                 // by RebuildIndex
 	own    *session.Log                  // of a session that no runtime keeps a log of
@@ -251,6 +253,9 @@ func (m *FileSnapshotManager) Close() error {
 	}
 	return errors.Join(append(errs, m.closeOwn())...)
 }
+
+// Progress counts up during the captures of turns.
+func (m *FileSnapshotManager) Progress() *tree.Progress { return &m.progress }
 
 // Project returns where the directory belongs.
 func (m *FileSnapshotManager) Project() *tree.Project { return m.project }

@@ -422,6 +422,35 @@ func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) 
 	return result, nil
 }
 
+// EndTurn is OnTurnEnd for a runtime that appends to its log by itself: it
+// returns the steps that it has not heard of, oldest first, which are offered
+// again until Told says that the log has them, or the log itself does.
+func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnapshotData, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer unlock()
+	result, err := m.endTurn(ctx, m.turnOptions(), false, nil)
+	if err != nil {
+		return nil, nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
+	}
+	var list []*StepSnapshotData
+	l, err := m.line(ctx)
+	if err == nil {
+		for o, oerr := range m.offers(ctx, l, result) {
+			if err = oerr; err != nil {
+				break
+			}
+			list = append(list, o.data)
+		}
+	}
+	if err != nil {
+		return result, list, fmt.Errorf("steps for the log of session %q: %w", m.opts.Session, err)
+	}
+	return result, list, nil
+}
+
 // SnapshotOptions are the choices at [FileSnapshotManager.Snapshot]. The zero
 // value is the default.
 type SnapshotOptions struct {

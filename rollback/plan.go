@@ -62,20 +62,44 @@ type Item struct {
 	Parent bool // a directory that is there only for what is in it
 }
 
-// MarshalJSON gives the path, its bytes if they are not UTF-8, and what is
-// done to it why.
+// An itemJSON is an Item in JSON: the path, its bytes if they are not UTF-8, and
+// what is done to it why.
+type itemJSON struct {
+	Path      string `json:"path"`
+	PathBytes []byte `json:"pathBytes,omitempty"`
+	Action    Action `json:"action"`
+	Reason    string `json:"reason,omitempty"`
+	Dirty     bool   `json:"dirty,omitempty"`
+	Note      string `json:"note,omitempty"`
+}
+
+// MarshalJSON leaves out what is there and what is wanted.
 func (i Item) MarshalJSON() ([]byte, error) {
-	v := struct {
-		Path      string `json:"path"`
-		PathBytes []byte `json:"pathBytes,omitempty"`
-		Action    Action `json:"action"`
-		Reason    string `json:"reason,omitempty"`
-		Note      string `json:"note,omitempty"`
-	}{Path: i.Path, Action: i.Do, Reason: i.Why, Note: i.Note}
-	if !utf8.ValidString(i.Path) {
-		v.PathBytes = []byte(i.Path)
+	return json.Marshal(itemJSON{i.Path, bytesUnlessText(i.Path), i.Do, i.Why, i.Dirty, i.Note})
+}
+
+// UnmarshalJSON is the reverse of MarshalJSON.
+func (i *Item) UnmarshalJSON(b []byte) error {
+	var v itemJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
 	}
-	return json.Marshal(v)
+	*i = Item{Path: textOrBytes(v.Path, v.PathBytes), Do: v.Action, Why: v.Reason, Dirty: v.Dirty, Note: v.Note}
+	return nil
+}
+
+func bytesUnlessText(s string) []byte {
+	if utf8.ValidString(s) {
+		return nil
+	}
+	return []byte(s)
+}
+
+func textOrBytes(s string, b []byte) string {
+	if b != nil {
+		return string(b)
+	}
+	return s
 }
 
 // A Move is something whose content is not known, since it was not captured,
@@ -88,22 +112,28 @@ type Move struct {
 	Why   string // why it was not moved; "": it was
 }
 
-// MarshalJSON gives the paths, and their bytes if they are not UTF-8.
+// A moveJSON is a Move in JSON: the paths, and their bytes if they are not UTF-8.
+type moveJSON struct {
+	From      string `json:"from"`
+	FromBytes []byte `json:"fromBytes,omitempty"`
+	To        string `json:"to"`
+	ToBytes   []byte `json:"toBytes,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// MarshalJSON leaves out the inode.
 func (m Move) MarshalJSON() ([]byte, error) {
-	v := struct {
-		From      string `json:"from"`
-		FromBytes []byte `json:"fromBytes,omitempty"`
-		To        string `json:"to"`
-		ToBytes   []byte `json:"toBytes,omitempty"`
-		Reason    string `json:"reason,omitempty"`
-	}{From: m.From, To: m.To, Reason: m.Why}
-	if !utf8.ValidString(m.From) {
-		v.FromBytes = []byte(m.From)
+	return json.Marshal(moveJSON{m.From, bytesUnlessText(m.From), m.To, bytesUnlessText(m.To), m.Why})
+}
+
+// UnmarshalJSON is the reverse of MarshalJSON.
+func (m *Move) UnmarshalJSON(b []byte) error {
+	var v moveJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
 	}
-	if !utf8.ValidString(m.To) {
-		v.ToBytes = []byte(m.To)
-	}
-	return json.Marshal(v)
+	*m = Move{From: textOrBytes(v.From, v.FromBytes), To: textOrBytes(v.To, v.ToBytes), Why: v.Reason}
+	return nil
 }
 
 // A Plan says what a restore does, path by path. It is plain data: Apply does

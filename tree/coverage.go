@@ -40,6 +40,17 @@ func (r Reason) String() string {
 // MarshalText writes the reason's word.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
+// UnmarshalText reads what MarshalText writes.
+func (r *Reason) UnmarshalText(b []byte) error {
+	for i, name := range reasonNames {
+		if name != "" && name == string(b) {
+			*r = Reason(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("reason %q is not known", b)
+}
+
 // An Omission is something that was present when a snapshot was taken and is
 // not in its tree. What lies in an omitted directory is omitted with it and
 // not listed.

@@ -25,9 +25,9 @@ func (a *app) diffCommand() *cobra.Command {
 		Short:   "Show what differs between snapshots, or a snapshot and the disk",
 		Long:    diffHelp,
 		Example: diffExamples,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.resident(func(cmd *cobra.Command, args []string) error {
 			return a.diff(cmd, args, &f)
-		},
+		}),
 	}
 	flags := c.Flags()
 	flags.BoolVarP(&f.patch, "patch", "p", false, "print a patch that git apply takes (default)")
@@ -95,7 +95,7 @@ func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (ol
 		if *r, err = p.resolve(ctx, args[i]); err == nil {
 			continue
 		}
-		if _, statErr := os.Lstat(args[i]); statErr == nil && explain(err).code == exitRefused {
+		if _, statErr := os.Lstat(p.app.path(args[i])); statErr == nil && explain(err).code == exitRefused {
 			err = refuse("paths come after --: 'snapctl diff -- PATH'", "%w", err)
 		}
 		return old, new, err

@@ -31,9 +31,9 @@ func (a *app) snapshotCommand() *cobra.Command {
 		Long:    snapshotHelp,
 		Example: snapshotExamples,
 		Args:    args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: a.resident(func(cmd *cobra.Command, _ []string) error {
 			return a.snapshot(cmd.Context(), &f)
-		},
+		}),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.label, "label", "", "name the snapshot `TEXT`; it is recorded even if nothing changed")

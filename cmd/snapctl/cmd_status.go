@@ -24,9 +24,9 @@ func (a *app) statusCommand() *cobra.Command {
 		Short:   "Show what changed since the newest snapshot",
 		Long:    statusHelp,
 		Example: statusExamples,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.resident(func(cmd *cobra.Command, args []string) error {
 			return a.status(cmd, args, &f)
-		},
+		}),
 	}
 	c.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something changed")
 	c.Flags().BoolVarP(&f.nul, "null", "z", false, "end lines with NUL and print paths as they are")

@@ -28,11 +28,16 @@ type versionAnswer struct {
 	StoreFormat int    `json:"storeFormat"`
 }
 
-func (a *app) version() error {
-	j := &versionAnswer{Version: "unknown", GoVersion: runtime.Version(), StoreFormat: storeFormat}
+// version returns the version of this program.
+func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
-		j.Version = info.Main.Version
+		return info.Main.Version
 	}
+	return "unknown"
+}
+
+func (a *app) version() error {
+	j := &versionAnswer{Version: version(), GoVersion: runtime.Version(), StoreFormat: storeFormat}
 	if a.flags.json {
 		return a.printJSON(j)
 	}

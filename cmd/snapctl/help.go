@@ -283,6 +283,18 @@ snapshots share is listed once, with the newest of them.`
 const checkExamples = `  snapctl check
   snapctl check --read-data`
 
+const rpcHelp = `Rpc answers requests on stdin, one JSON object a line, on stdout, for runtimes in
+other languages. It watches the directories of the sessions that it is told of,
+so that the end of a turn costs what has changed. docs/rpc.md has the commands;
+{"id":1,"type":"ping"} is one. It ends with its input, when all is answered.`
+
+const serveHelp = `Serve does what rpc does for all who connect to a socket in the store, and stays.
+snapshot, status and diff are quick while it runs: they go to it by themselves,
+and print the same without it. Only this user can connect.`
+
+const serveExamples = `  snapctl serve --detach
+  snapctl serve --stop`
+
 const statsHelp = `Stats prints where the store is and how much it holds. It reads the headers of
 all objects to count them.`
 

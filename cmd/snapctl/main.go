@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/session"
 )
 
@@ -31,11 +32,16 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.Writer, getenv func(string) string) int {
-	a := &app{out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv}
+	a := &app{args: args, out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv}
+	return a.run(ctx)
+}
+
+// run executes the command line.
+func (a *app) run(ctx context.Context) int {
 	root := a.rootCommand()
-	root.SetArgs(args)
+	root.SetArgs(a.args)
 	root.SetOut(a.out)
-	root.SetErr(stderr)
+	root.SetErr(a.stderr)
 	err := root.ExecuteContext(ctx)
 	if _, ok := errors.AsType[*failure](err); err != nil && !ok && !a.prepared {
 		err = usageError(root, "%w", err) // cobra's own: no command has run
@@ -48,8 +54,11 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.W
 
 // An app is what all commands share.
 type app struct {
-	out            *bufio.Writer // over stdout
-	stdin          *os.File      // answers questions if it is a terminal
+	args           []string
+	cwd            string          // that paths are relative to; default: this process's
+	engine         *manager.Engine // that this process has, if it stays
+	out            *bufio.Writer   // over stdout
+	stdin          *os.File        // answers questions if it is a terminal
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	log            *slog.Logger
@@ -87,7 +96,7 @@ func (a *app) rootCommand() *cobra.Command {
 		return usageError(cmd, "%v", err)
 	})
 	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"}, &cobra.Group{ID: "edit", Title: "Edit:"}, &cobra.Group{ID: "look", Title: "Look:"},
-		&cobra.Group{ID: "care", Title: "Care:"})
+		&cobra.Group{ID: "serve", Title: "Serve:"}, &cobra.Group{ID: "care", Title: "Care:"})
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
 	for _, group := range []struct {
@@ -99,6 +108,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
+		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand()}},
 		{"care", []*cobra.Command{a.checkCommand(), a.statsCommand(), a.versionCommand()}},
 	} {
 		for _, c := range group.commands {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 func (p *place) treePath(cmd *cobra.Command, arg string) (string, error) {
 	root := p.project.Root
 	full := filepath.Join(root, arg)
-	switch cwd, err := os.Getwd(); {
+	switch cwd, err := p.app.getwd(); {
 	case filepath.IsAbs(arg):
 		full = filepath.Clean(arg)
 	case err == nil:

@@ -30,12 +30,13 @@ type place struct {
 func (a *app) root() (string, error) {
 	root := a.flags.root
 	if root == "" {
-		cwd, err := os.Getwd()
+		cwd, err := a.getwd()
 		if err != nil {
 			return "", err
 		}
 		return tree.DefaultRoot(cwd)
 	}
+	root = a.path(root)
 	st, err := os.Stat(root)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -56,7 +57,46 @@ func (a *app) storeRoot() (string, error) {
 		}
 		base = filepath.Join(home, ".boo", "file-store")
 	}
-	return filepath.Abs(base)
+	return filepath.Abs(a.path(base))
+}
+
+// storeDir returns the directory of the project's store, which may not be there.
+func (a *app) storeDir() (string, error) {
+	root, err := a.root()
+	if err != nil {
+		return "", err
+	}
+	base, err := a.storeRoot()
+	if err != nil {
+		return "", err
+	}
+	project, err := tree.FindProject(root)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(base, project.Hash()), nil
+}
+
+// getwd returns the directory in which the user is.
+func (a *app) getwd() (string, error) {
+	if a.cwd != "" {
+		return a.cwd, nil
+	}
+	return os.Getwd()
+}
+
+// path returns a path of the user's as this process finds it.
+func (a *app) path(p string) string {
+	if a.cwd == "" || filepath.IsAbs(p) {
+		return p
+	}
+	return filepath.Join(a.cwd, p)
+}
+
+// home returns the user's home, and where git's configuration is.
+func (a *app) home() (string, tree.GitEnv) {
+	home := a.getenv("HOME")
+	return home, tree.GitEnv{Home: home, XDGConfigHome: a.getenv("XDG_CONFIG_HOME"), SystemConfig: "/etc/gitconfig"}
 }
 
 // openToRead opens the store of the project, which must exist.
@@ -98,9 +138,9 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (*place, error) {
 		return nil, err
 	}
 	opts.Session, opts.AnySession = a.flags.session, a.flags.session == "" && a.flags.sessionFile == ""
-	opts.Home = a.getenv("HOME")
-	opts.Git = tree.GitEnv{Home: opts.Home, XDGConfigHome: a.getenv("XDG_CONFIG_HOME"), SystemConfig: "/etc/gitconfig"}
+	opts.Home, opts.Git = a.home()
 	opts.Logger = a.log
+	opts.Engine = a.engine
 	m, err := manager.Open(ctx, root, opts)
 	if err != nil {
 		return nil, err

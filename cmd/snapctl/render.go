@@ -43,6 +43,9 @@ func (a *app) paint(colour, text string) string {
 
 // isTerminal reports whether somebody may be looking at w.
 func isTerminal(w io.Writer) bool {
+	if t, ok := w.(interface{ IsTerminal() bool }); ok {
+		return t.IsTerminal()
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

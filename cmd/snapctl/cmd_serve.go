@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+)
+
+func (a *app) rpcCommand() *cobra.Command {
+	return &cobra.Command{Use: "rpc", Short: "Answer a runtime's requests on stdin, as JSON lines", Long: rpcHelp, Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if a.stdin == nil {
+				return errors.New("no stdin")
+			}
+			e, err := a.newEngine()
+			if err != nil {
+				return err
+			}
+			s := &rpc.Server{Engine: e, Version: version(), Logger: a.log, FinishAtEOF: true}
+			ctx := cmd.Context()
+			stop := context.AfterFunc(ctx, func() { a.stdin.Close() }) // a signal ends it as the end of input does
+			defer stop()
+			err = s.Serve(ctx, a.stdin, a.stdout)
+			if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
+				err = nil
+			}
+			return errors.Join(err, e.Close())
+		}}
+}
+
+// newEngine returns an engine with what the flags and the environment say.
+func (a *app) newEngine() (*manager.Engine, error) {
+	root, err := a.storeRoot()
+	if err != nil {
+		return nil, err
+	}
+	home, git := a.home()
+	return manager.NewEngine(&manager.EngineOptions{StoreRoot: root, Home: home, Git: git, Logger: a.log})
+}
+
+type serveFlags struct {
+	idle         time.Duration
+	detach, stop bool
+}
+
+func (a *app) serveCommand() *cobra.Command {
+	var f serveFlags
+	c := &cobra.Command{Use: "serve", Short: "Stay, watch the directory and answer quickly", Long: serveHelp, Example: serveExamples, Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case f.detach && f.stop:
+				return usageError(cmd, "serve: --detach and --stop")
+			case f.stop:
+				return a.stopServing(cmd.Context())
+			case f.detach:
+				return a.serveDetached(cmd.Context(), &f)
+			}
+			return a.serve(cmd.Context(), &f)
+		}}
+	c.Flags().DurationVar(&f.idle, "idle", 30*time.Minute, "end after `TIME` without a client; 0: never")
+	c.Flags().BoolVar(&f.detach, "detach", false, "go on in the background, and return when it serves; no error if it does already")
+	c.Flags().BoolVar(&f.stop, "stop", false, "end the one that serves")
+	return c
+}
+
+func (a *app) serve(ctx context.Context, f *serveFlags) error {
+	e, err := a.newEngine()
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	root, err := a.root()
+	if err != nil {
+		return err
+	}
+	m, err := manager.Open(ctx, root, &manager.Options{Engine: e})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	l, err := rpc.Listen(m.StoreDir())
+	if errors.Is(err, rpc.ErrServed) {
+		return &failure{exitRefused, err, "'snapctl serve --stop' ends who does"}
+	}
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	s := &rpc.Server{Engine: e, Version: version(), Logger: a.log}
+	s.Extra = map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
+		"cli": func(ctx context.Context, q json.RawMessage, emit func(any) error) (any, error) {
+			return runFor(ctx, e, q, emit)
+		},
+		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) { stop(); return struct{}{}, nil },
+	}
+	a.note("serving %s", patch.Quote(m.StoreDir()))
+	err = s.ServeAll(ctx, l, f.idle)
+	return errors.Join(err, l.Close())
+}
+
+// serveDetached starts a process that serves, unless there is one, and waits
+// until it does.
+func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
+	dir, err := a.storeDir()
+	if err != nil {
+		return err
+	}
+	if c, err := rpc.Dial(ctx, dir); err == nil {
+		return c.Close()
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	root, err := a.root()
+	if err != nil {
+		return err
+	}
+	base, err := a.storeRoot()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self, "serve", "--root", root, "--store", base, "--idle", f.idle.String(), "--quiet")
+	cmd.SysProcAttr = detached()
+	failed, err := os.CreateTemp("", "snapctl-serve-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(failed.Name())
+	defer failed.Close()
+	cmd.Stderr = failed
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		if c, err := rpc.Dial(ctx, dir); err == nil {
+			a.note("serving %s, process %d", patch.Quote(dir), cmd.Process.Pid)
+			return c.Close()
+		}
+		select {
+		case err := <-ended:
+			if c, derr := rpc.Dial(ctx, dir); derr == nil { // another was faster
+				return c.Close()
+			}
+			why, _ := os.ReadFile(failed.Name())
+			return fmt.Errorf("serve: %w\n%s", err, why)
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+func (a *app) stopServing(ctx context.Context) error {
+	dir, err := a.storeDir()
+	if err != nil {
+		return err
+	}
+	c, err := client.Dial(ctx, dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return refuse("", "nobody serves %q", dir)
+	}
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.Call(ctx, "shutdown", nil, nil); err != nil {
+		return err
+	}
+	for { // until others may serve
+		if _, err := os.Lstat(filepath.Join(dir, rpc.SocketName)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/manager"
+)
+
+// Commands that look at all files are run by the process that serves the store,
+// if there is one: the very same code, with an engine that knows what has
+// changed. What it prints comes back and is printed here.
+
+// A cliRequest asks a resident engine to run a command line.
+type cliRequest struct {
+	ID     int               `json:"id"`
+	Type   string            `json:"type"`
+	Build  string            `json:"build"` // of this program: another may print other things
+	Args   []string          `json:"args"`
+	CWD    string            `json:"cwd"`
+	Env    map[string]string `json:"env"`
+	Stdout bool              `json:"stdoutIsTerminal"`
+	Stderr bool              `json:"stderrIsTerminal"`
+}
+
+// A cliEvent is what the command prints, or the response.
+type cliEvent struct {
+	ID     int             `json:"id,omitempty"`
+	Type   string          `json:"type"` // "output", or "response"
+	Stream int             `json:"stream,omitempty"`
+	Data   json.RawMessage `json:"data"` // bytes, or a cliEnd
+	Error  string          `json:"error,omitempty"`
+}
+
+type cliEnd struct {
+	ExitCode int `json:"exitCode"`
+}
+
+// build identifies this program.
+func build() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(info.String()))
+	return hex.EncodeToString(sum[:8])
+}
+
+// environment is what commands read of it.
+var environment = []string{"HOME", "XDG_CONFIG_HOME", "BOO_STORE", "BOO_SESSION", "NO_COLOR", "TERM", "SNAPCTL_DEBUG"}
+
+// resident runs a command by the resident engine if there is one, and else here.
+func (a *app) resident(fn func(cmd *cobra.Command, args []string) error) func(cmd *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		code, done, err := a.runThere(cmd.Context())
+		switch {
+		case err != nil:
+			return err
+		case done && code == 0:
+			return nil
+		case done:
+			return &failure{code: code}
+		}
+		return fn(cmd, args)
+	}
+}
+
+// runThere has the command line run by the resident engine. Not done: there is
+// none, or none that could.
+func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
+	if a.engine != nil {
+		return 0, false, nil
+	}
+	dir, err := a.storeDir()
+	if err != nil {
+		return 0, false, nil // which the command says better
+	}
+	conn, err := rpc.Dial(ctx, dir)
+	if err != nil {
+		return 0, false, nil
+	}
+	defer conn.Close()
+	q := &cliRequest{ID: 1, Type: "cli", Build: build(), Args: a.args, Env: make(map[string]string), Stdout: isTerminal(a.stdout), Stderr: isTerminal(a.stderr)}
+	if q.CWD, err = os.Getwd(); err != nil {
+		return 0, false, nil
+	}
+	for _, name := range environment {
+		if v := a.getenv(name); v != "" {
+			q.Env[name] = v
+		}
+	}
+	line, err := json.Marshal(q)
+	if err != nil {
+		return 0, false, err
+	}
+	if _, err := conn.Write(append(line, '\n')); err != nil {
+		return 0, false, nil
+	}
+	stop := context.AfterFunc(ctx, func() { fmt.Fprintln(conn, `{"id":2,"type":"cancel","requestId":1}`) })
+	defer stop()
+	in := bufio.NewReader(conn)
+	printed := false
+	for {
+		line, err := in.ReadBytes('\n')
+		var e cliEvent
+		if err == nil {
+			err = json.Unmarshal(line, &e)
+		}
+		switch {
+		case err != nil && printed:
+			return 0, false, fmt.Errorf("the resident engine has died meanwhile: run the command again (%w)", err)
+		case err != nil:
+			return 0, false, nil
+		case e.ID != 1:
+		case e.Type == "output":
+			var b []byte
+			if err := json.Unmarshal(e.Data, &b); err != nil {
+				return 0, false, err
+			}
+			printed = true
+			w := a.stdout
+			if e.Stream == 2 {
+				w = a.stderr
+			}
+			if _, err := w.Write(b); err != nil {
+				return 0, false, fmt.Errorf("write output: %w", err)
+			}
+		case e.Error != "": // it is of another version, say
+			return 0, false, nil
+		default:
+			var end cliEnd
+			err := json.Unmarshal(e.Data, &end)
+			return end.ExitCode, err == nil, err
+		}
+	}
+}
+
+// A cliWriter sends what is printed to the client.
+type cliWriter struct {
+	emit     func(any) error
+	id       int
+	stream   int
+	terminal bool
+}
+
+func (w *cliWriter) Write(b []byte) (int, error) {
+	data, err := json.Marshal(b)
+	if err == nil {
+		err = w.emit(&cliEvent{ID: w.id, Type: "output", Stream: w.stream, Data: data})
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// IsTerminal says whether the client prints to one.
+func (w *cliWriter) IsTerminal() bool { return w.terminal }
+
+// runFor runs a client's command line.
+func runFor(ctx context.Context, e *manager.Engine, line json.RawMessage, emit func(any) error) (any, error) {
+	var q cliRequest
+	if err := json.Unmarshal(line, &q); err != nil {
+		return nil, err
+	}
+	if q.Build != build() {
+		return nil, errors.New("another build of snapctl")
+	}
+	a := &app{args: q.Args, cwd: q.CWD, engine: e, getenv: func(name string) string { return q.Env[name] }}
+	a.stdout = &cliWriter{emit, q.ID, 1, q.Stdout}
+	a.stderr = &cliWriter{emit, q.ID, 2, q.Stderr}
+	a.out = bufio.NewWriterSize(a.stdout, 64<<10)
+	return &cliEnd{a.run(ctx)}, nil
+}

@@ -1,0 +1,151 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// ErrServed: another process serves the store.
+var ErrServed = errors.New("it is served already")
+
+const (
+	// SocketName is the socket in the directory of a store that is served.
+	SocketName = "serve.sock"
+
+	lockName = "locks/serve"
+)
+
+// A Listener accepts connections about one store.
+type Listener struct {
+	l    *net.UnixListener
+	lock vfs.File
+	name string
+}
+
+// Listen begins to serve a store, which must be there. Whoever served it and died
+// is no obstacle. The error matches [ErrServed].
+func Listen(storeDir string) (*Listener, error) {
+	lock, err := vfs.OS(storeDir).OpenFile(lockName, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if ok, err := lock.TryLock(vfs.Exclusive); err != nil || !ok {
+		lock.Close()
+		if err == nil {
+			err = fmt.Errorf("store %q: %w", storeDir, ErrServed)
+		}
+		return nil, err
+	}
+	l := &Listener{lock: lock, name: filepath.Join(storeDir, SocketName)}
+	if err = os.Remove(l.name); errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err == nil {
+		err = withPath(storeDir, func(path string) error {
+			l.l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+			return err
+		})
+	}
+	if err == nil {
+		l.l.SetUnlinkOnClose(false) // by a path that is gone by then
+		err = os.Chmod(l.name, 0o600)
+	}
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("listen in %q: %w", storeDir, err)
+	}
+	return l, nil
+}
+
+// Close ends it. Connections go on.
+func (l *Listener) Close() error {
+	return errors.Join(os.Remove(l.name), l.l.Close(), l.lock.Close())
+}
+
+// Dial connects to whoever serves a store. The error matches [fs.ErrNotExist] or
+// is the system's if nobody does.
+func Dial(ctx context.Context, storeDir string) (net.Conn, error) {
+	var c net.Conn
+	err := withPath(storeDir, func(path string) (err error) {
+		c, err = new(net.Dialer).DialContext(ctx, "unix", path)
+		return err
+	})
+	return c, err
+}
+
+// withPath calls fn with a path of the socket that is short enough: a socket's
+// may have some 100 bytes only.
+func withPath(storeDir string, fn func(path string) error) error {
+	const maxPath = 100
+	path := filepath.Join(storeDir, SocketName)
+	if len(path) <= maxPath {
+		return fn(path)
+	}
+	dir, err := os.Open(storeDir)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return fn(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName))
+}
+
+// ServeAll answers all who connect, until ctx ends or, if idle is not 0, nobody
+// has been connected for so long.
+func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) error {
+	var mu sync.Mutex // guards the rest
+	open := make(map[net.Conn]bool)
+	var conns sync.WaitGroup
+	var timer *time.Timer
+	if idle > 0 {
+		timer = time.AfterFunc(idle, func() { l.l.Close() })
+	}
+	stop := context.AfterFunc(ctx, func() { l.l.Close() })
+	defer stop()
+	for {
+		c, err := l.l.AcceptUnix()
+		if err != nil {
+			mu.Lock()
+			for c := range open {
+				c.Close()
+			}
+			mu.Unlock()
+			conns.Wait()
+			if errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			return err
+		}
+		if err := checkPeer(c); err != nil {
+			s.log().Warn("connection refused", "err", err)
+			c.Close()
+			continue
+		}
+		mu.Lock()
+		open[c] = true
+		if timer != nil {
+			timer.Stop()
+		}
+		mu.Unlock()
+		conns.Go(func() {
+			if err := s.Serve(ctx, c, c); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				s.log().Debug("connection ended", "err", err)
+			}
+			c.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			if delete(open, c); len(open) == 0 && timer != nil {
+				timer.Reset(idle)
+			}
+		})
+	}
+}
