@@ -109,7 +109,7 @@ func (ws *Workspace) watch() {
 		ws.log.Debug("not watched: the file system does not tell of all changes", "root", ws.Root)
 		return
 	}
-	w, err := watch.New(ws.Root)
+	w, err := watch.New(ws.Root, ws.maxWatches)
 	if err != nil {
 		ws.log.Warn("not watched: each capture looks at all files", "root", ws.Root, "err", err)
 		return

@@ -18,13 +18,13 @@ import (
 )
 
 // openResident prepares a directory for being captured by a process that stays.
-func openResident(t testing.TB, s *store.Store, root string) *Workspace {
+func openResident(t testing.TB, s *store.Store, root string, watches int) *Workspace {
 	t.Helper()
 	p, err := FindProject(root)
 	if err != nil {
 		t.Fatalf("find project: %v", err)
 	}
-	ws, err := p.Open(&WorkspaceOptions{Store: s, Resident: true})
+	ws, err := p.Open(&WorkspaceOptions{Store: s, Resident: true, MaxWatches: watches})
 	if err != nil {
 		t.Fatalf("open workspace: %v", err)
 	}
@@ -68,12 +68,12 @@ var wildTime = flag.Duration("wild", 2*time.Second, "how long TestResidentWild g
 // TestResidentWild changes a tree at random, also while it is captured, and
 // requires that a resident capture in each quiet moment is as one from scratch.
 func TestResidentWild(t *testing.T) {
-	for _, large := range []int{100, 700} {
-		t.Run(fmt.Sprint(large), func(t *testing.T) { wild(t, large) })
+	for _, c := range []struct{ large, watches int }{{100, 0}, {700, 0}, {100, 20}} {
+		t.Run(fmt.Sprintf("%d files, %d watches", c.large, c.watches), func(t *testing.T) { wild(t, c.large, c.watches) })
 	}
 }
 
-func wild(t *testing.T, large int) {
+func wild(t *testing.T, large, watches int) {
 	r := random(t)
 	root := t.TempDir()
 	outside := t.TempDir()
@@ -89,7 +89,7 @@ func wild(t *testing.T, large int) {
 	write(t, filepath.Join(root, ".git/HEAD"), "ref: refs/heads/main\n")
 	write(t, filepath.Join(root, ".git/info/exclude"), "")
 	s := openStore(t, vfs.NewMem())
-	ws := openResident(t, s, root)
+	ws := openResident(t, s, root, watches)
 	skipped := int64(0)
 	for until, round := time.Now().Add(*wildTime), 0; time.Now().Before(until); round++ {
 		switch r.IntN(8) {
@@ -192,7 +192,7 @@ func TestResidentSavesCache(t *testing.T) {
 	}
 	s := openStore(t, vfs.NewMem())
 	settle()
-	ws := openResident(t, s, root)
+	ws := openResident(t, s, root, 0)
 	snapshot(t, s, ws, nil)
 	for round := range 3 {
 		write(t, filepath.Join(root, "d/7"), fmt.Sprint("edit", round))

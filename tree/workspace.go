@@ -132,7 +132,8 @@ type WorkspaceOptions struct {
 	// Resident keeps the stat cache in memory and watches the directory, where
 	// the system can do that, so that a capture costs what has changed. It is
 	// for processes that stay: see [Workspace.Close].
-	Resident bool
+	Resident   bool
+	MaxWatches int // directories that are watched at most, which leaves some to other programs; default: all that the system allows
 }
 
 // A Workspace is a project's directory, ready to be captured. Captures of several
@@ -142,6 +143,7 @@ type Workspace struct {
 
 	lock           chan struct{} // holds one while somebody uses the rest
 	resident       bool
+	maxWatches     int
 	watcher        *watch.Watcher // nil: nothing is watched
 	cache          *statCache     // in memory; nil: none, or not loaded yet
 	unsaved        bool           // it is not as the file has it
@@ -168,7 +170,7 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 	if opts == nil {
 		opts = &WorkspaceOptions{}
 	}
-	ws := &Workspace{Project: p, lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
+	ws := &Workspace{Project: p, lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
 	if ws.log == nil {
 		ws.log = slog.New(slog.DiscardHandler)
 	}

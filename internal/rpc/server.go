@@ -174,6 +174,9 @@ func (c *conn) take(ctx context.Context, line []byte) error {
 	if err := json.Unmarshal(line, &q); err != nil {
 		return c.refuse(nil, "", badRequest("not a request: "+err.Error()))
 	}
+	if string(q.ID) == "null" {
+		q.ID = nil
+	}
 	if q.ID != nil && !isID(q.ID) {
 		return c.refuse(nil, q.Type, badRequest("id: want a text or a number"))
 	}

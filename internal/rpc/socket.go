@@ -69,7 +69,11 @@ func Listen(storeDir string) (*Listener, error) {
 
 // Close ends it. Connections go on.
 func (l *Listener) Close() error {
-	return errors.Join(os.Remove(l.name), l.l.Close(), l.lock.Close())
+	err := l.l.Close()
+	if errors.Is(err, net.ErrClosed) { // ServeAll has ended
+		err = nil
+	}
+	return errors.Join(os.Remove(l.name), err, l.lock.Close())
 }
 
 // Dial connects to whoever serves a store. The error matches [fs.ErrNotExist] or

@@ -32,6 +32,7 @@ type Watcher struct {
 	mounts  *os.File // poll tells that the mounts have changed
 	mounted string   // those below the root
 
+	limit int  // directories that are watched at most; 0: no limit
 	root  *dir // nil: not watched yet
 	byID  map[int32]*dir
 	stats Stats
@@ -48,13 +49,14 @@ type dir struct {
 }
 
 // New returns a watcher for the tree at a real path, of which no directory is
-// watched yet. The error is the system's, e.g. because it allows no more watchers.
-func New(root string) (*Watcher, error) {
+// watched yet. It watches at most so many as limit says, if that is not 0. The
+// error is the system's, e.g. because it allows no more watchers.
+func New(root string, limit int) (*Watcher, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
-	w := &Watcher{fd: fd, file: os.NewFile(uintptr(fd), "inotify"), news: make(chan struct{}, 1), byID: make(map[int32]*dir), done: make(chan struct{})}
+	w := &Watcher{limit: limit, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), news: make(chan struct{}, 1), byID: make(map[int32]*dir), done: make(chan struct{})}
 	w.below = strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(strings.TrimSuffix(root, "/")) + "/"
 	if w.raw, err = w.file.SyscallConn(); err == nil {
 		w.mounts, err = os.Open("/proc/self/mountinfo")
@@ -87,6 +89,10 @@ func (w *Watcher) Add(path string, fd int) error {
 	id, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), events)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err == nil && w.limit > 0 && len(w.byID) >= w.limit && w.byID[int32(id)] == nil {
+		unix.InotifyRmWatch(w.fd, uint32(id))
+		err = fmt.Errorf("%d directories are watched already", w.limit)
+	}
 	if err != nil {
 		w.stats.Refused++
 		return fmt.Errorf("watch %q: %w", path, err)

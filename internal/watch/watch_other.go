@@ -8,7 +8,7 @@ import "errors"
 type Watcher struct{}
 
 // New returns an error that matches [errors.ErrUnsupported].
-func New(root string) (*Watcher, error) { return nil, errors.ErrUnsupported }
+func New(root string, limit int) (*Watcher, error) { return nil, errors.ErrUnsupported }
 
 func (w *Watcher) Close() error                  { return nil }
 func (w *Watcher) News() <-chan struct{}         { return nil }

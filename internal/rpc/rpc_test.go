@@ -1,0 +1,614 @@
+package rpc
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A bench is a project, an engine and connections to it.
+type bench struct {
+	*testing.T
+	dir    string
+	server *Server
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	e, err := manager.NewEngine(&manager.EngineOptions{StoreRoot: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Errorf("close engine: %v", err)
+		}
+	})
+	return &bench{T: t, dir: t.TempDir(), server: &Server{Engine: e, Version: "test"}}
+}
+
+func (b *bench) write(name, content string) {
+	b.Helper()
+	name = filepath.Join(b.dir, name)
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		b.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// A link is a connection.
+type link struct {
+	*bench
+	net.Conn
+	answers map[string]map[string]any // by ID
+	in      *bufio.Reader
+}
+
+func (b *bench) connect() *link {
+	b.Helper()
+	ours, theirs := net.Pipe()
+	done := make(chan error)
+	go func() { done <- b.server.Serve(context.Background(), theirs, theirs) }()
+	b.Cleanup(func() {
+		ours.Close()
+		if err := <-done; err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.ErrClosedPipe) {
+			b.Errorf("serve: %v", err)
+		}
+	})
+	return &link{bench: b, Conn: ours, answers: make(map[string]map[string]any), in: bufio.NewReader(ours)}
+}
+
+// send sends a line.
+func (l *link) send(format string, args ...any) {
+	l.Helper()
+	if _, err := fmt.Fprintf(l.Conn, format+"\n", args...); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// answer waits for the answer to a request.
+func (l *link) answer(id string) map[string]any {
+	l.Helper()
+	for l.answers[id] == nil {
+		l.SetReadDeadline(time.Now().Add(20 * time.Second))
+		line, err := l.in.ReadBytes('\n')
+		if err != nil {
+			l.Fatalf("wait for %s: %v", id, err)
+		}
+		var a map[string]any
+		if err := json.Unmarshal(line, &a); err != nil {
+			l.Fatalf("%s: %v", line, err)
+		}
+		if a["type"] == "response" {
+			key, _ := json.Marshal(a["id"])
+			l.answers[string(key)] = a
+		}
+	}
+	a := l.answers[id]
+	delete(l.answers, id)
+	return a
+}
+
+// ask sends a request and returns the data of its answer, which must be good.
+func (l *link) ask(id, rest string) map[string]any {
+	l.Helper()
+	l.send(`{"id":%s,%s}`, id, rest)
+	a := l.answer(id)
+	if a["success"] != true || a["status"] != "complete" {
+		l.Fatalf("%s: %v", rest, a)
+	}
+	data, _ := a["data"].(map[string]any)
+	return data
+}
+
+// refused sends a request that must be refused with a code.
+func (l *link) refused(id, rest, code string) map[string]any {
+	l.Helper()
+	l.send(`{"id":%s,%s}`, id, rest)
+	a := l.answer(id)
+	if a["success"] != false || a["code"] != code || a["error"] == "" {
+		l.Errorf("%s: %v, want %s", rest, a, code)
+	}
+	return a
+}
+
+// TestSession is what a runtime does in a session.
+func TestSession(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\n")
+	l := b.connect()
+	if v := l.ask("1", `"type":"ping"`); v["version"] != "test" {
+		t.Errorf("ping: %v", v)
+	}
+	l.refused("2", `"type":"turn_start","sessionId":"s"`, "no_session")
+	l.refused("3", `"type":"initialize","cwd":"","sessionId":"s"`, "bad_request")
+	l.refused("3", `"type":"initialize","cwd":"/no/such/directory","sessionId":"s"`, "not_exist")
+	init := l.ask(`"x"`, fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"s"`, b.dir))
+	if init["files"] != 1.0 || init["sessionId"] != "s" {
+		t.Errorf("initialize: %v", init)
+	}
+	l.ask("4", `"type":"turn_start","sessionId":"s","runtimeTurnIndex":7`)
+	b.write("a", "two\n")
+	b.write("new", "new\n")
+	end := l.ask("5", `"type":"turn_end","sessionId":"s"`)
+	entries := end["entries"].([]any)
+	if len(entries) != 1 || end["data"] == nil {
+		t.Fatalf("turn_end: %v", end)
+	}
+	if again := l.ask("6", `"type":"turn_end","sessionId":"s"`); len(again["entries"].([]any)) != 1 {
+		t.Errorf("a step that the log was not told to have is offered once: %v", again)
+	}
+	seq := entries[0].(map[string]any)["snapshotSeq"]
+	l.ask("7", fmt.Sprintf(`"type":"told","sessionId":"s","snapshotSeq":%v,"entryId":"e1"`, seq))
+	if again := l.ask("8", `"type":"turn_end","sessionId":"s"`); len(again["entries"].([]any)) != 0 {
+		t.Errorf("told, and offered: %v", again)
+	}
+	l.refused("9", `"type":"told","sessionId":"s","snapshotSeq":999,"entryId":"e1"`, "unknown")
+	files := l.ask("10", `"type":"get_modified_files","sessionId":"s"`)["files"].([]any)
+	if len(files) != 2 || files[0].(map[string]any)["entryId"] != "e1" {
+		t.Errorf("modified: %v", files)
+	}
+	if d := l.ask("11", `"type":"get_file_diff","sessionId":"s","path":"a"`)["file"].(map[string]any); d["newContent"] != "two\n" {
+		t.Errorf("diff: %v", d)
+	}
+	if p := l.ask("12", `"type":"restore_preview","sessionId":"s","target":"start"`); len(p["deleted"].([]any)) != 1 {
+		t.Errorf("preview: %v", p)
+	}
+	r := l.ask("13", `"type":"restore","sessionId":"s","target":"start"`)
+	if r["complete"] != true || len(r["entries"].([]any)) != 1 {
+		t.Errorf("restore: %v", r)
+	}
+	l.ask("14", fmt.Sprintf(`"type":"told","sessionId":"s","snapshotSeq":%v,"entryId":"u1"`, r["snapshotSeq"]))
+	if got, _ := os.ReadFile(filepath.Join(b.dir, "a")); string(got) != "one\n" {
+		t.Errorf("a holds %q", got)
+	}
+	l.ask("15", `"type":"undo","sessionId":"s"`)
+	if got, _ := os.ReadFile(filepath.Join(b.dir, "a")); string(got) != "two\n" {
+		t.Errorf("a holds %q", got)
+	}
+	l.ask("16", `"type":"redo","sessionId":"s"`)
+	l.refused("17", `"type":"redo","sessionId":"s"`, "nothing")
+	list := l.ask("18", `"type":"get_snapshots","sessionId":"s","limit":1`)
+	if list["nextCursor"] == "" || list["snapshots"].([]any)[0].(map[string]any)["kind"] != "start" {
+		t.Errorf("snapshots: %v", list)
+	}
+	edit := l.ask("19", `"type":"apply_patch","sessionId":"s","path":"a","old":"one","new":"1"`)
+	l.ask("20", fmt.Sprintf(`"type":"undo_patch","sessionId":"s","undoId":%q`, edit["undoId"]))
+	no := l.refused("21", `"type":"apply_patch","sessionId":"s","path":"a","old":"nowhere","new":"1"`, "refused")
+	if no["data"].(map[string]any)["refusals"] == nil {
+		t.Errorf("refused: %v", no)
+	}
+	l.refused("22", `"type":"apply_patch","sessionId":"s","format":"v4a","patch":"nonsense"`, "bad_patch")
+	if v := l.ask("23", `"type":"locate","content":"a b","old":"b","new":"c"`); v["result"] != "a c" {
+		t.Errorf("locate: %v", v)
+	}
+	if v := l.ask("24", `"type":"get_coverage","sessionId":"s"`); len(v["omissions"].([]any)) != 0 {
+		t.Errorf("coverage: %v", v)
+	}
+	st := l.ask("25", `"type":"stats"`)
+	if len(st["watches"].(map[string]any)) != 1 {
+		t.Errorf("stats: %v", st)
+	}
+}
+
+// TestPipelined: what changes something is done in order of arrival, without
+// waiting for answers.
+func TestPipelined(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "0")
+	l := b.connect()
+	go func() {
+		fmt.Fprintf(l.Conn, `{"id":0,"type":"initialize","cwd":%q,"sessionId":"s","ownLog":true}`+"\n", b.dir)
+		for i := range 40 {
+			fmt.Fprintf(l.Conn, `{"id":%d,"type":"apply_patch","sessionId":"s","path":"a","old":"%d","new":"%d"}`+"\n", i+1, i, i+1)
+		}
+	}()
+	for i := range 41 {
+		if a := l.answer(fmt.Sprint(i)); a["success"] != true {
+			t.Errorf("request %d: %v", i, a)
+		}
+	}
+}
+
+// TestGarbage: one client's nonsense is answered, and no harm to another.
+func TestGarbage(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\n")
+	other := b.connect()
+	other.ask("1", fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"other"`, b.dir))
+	l := b.connect()
+	for _, c := range []struct{ line, code string }{
+		{"nonsense", "bad_request"},
+		{`"text"`, "bad_request"},
+		{`{"id":{},"type":"ping"}`, "bad_request"},
+		{`{"id":null,"type":"no such"}`, "bad_command"},
+		{`{"type":"claim","sessionId":7}`, "bad_request"},
+		{"[" + strings.Repeat("[", 100_000), "bad_request"},
+		{strings.Repeat("x", MaxLine+10), "too_long"},
+		{"\xff\xfe", "bad_request"},
+	} {
+		l.send("%s", c.line)
+		if a := l.answer("null"); a["code"] != c.code || a["success"] != false {
+			t.Errorf("%.40q: %v, want %s", c.line, a, c.code)
+		}
+	}
+	l.send("")
+	l.ask("1", `"type":"ping"`)
+	other.ask("2", `"type":"turn_end","sessionId":"other"`)
+	fmt.Fprint(l.Conn, `{"id":2,"type":"initialize","cwd":"`)
+	l.Close()
+	other.ask("3", `"type":"turn_end","sessionId":"other"`)
+}
+
+// TestDuplicateID: a request under the ID of one that is being answered.
+func TestDuplicateID(t *testing.T) {
+	b := newBench(t)
+	block := make(chan struct{})
+	b.server.Extra = map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
+		"block": func(ctx context.Context, _ json.RawMessage, _ func(any) error) (any, error) {
+			select {
+			case <-block:
+				return "late", nil
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		},
+		"panic": func(context.Context, json.RawMessage, func(any) error) (any, error) { panic("as asked") },
+	}
+	l := b.connect()
+	l.send(`{"id":1,"type":"block"}`)
+	l.refused("1", `"type":"ping"`, "duplicate_id")
+	l.send(`{"id":2,"type":"cancel","requestId":1}`)
+	if a := l.answer("1"); a["status"] != "cancelled" || a["code"] != "cancelled" || a["success"] != false {
+		t.Errorf("cancelled: %v", a)
+	}
+	if a := l.answer("2"); a["data"].(map[string]any)["outcome"] != "cancelled" {
+		t.Errorf("cancel: %v", a)
+	}
+	for range 2 { // after the end, again and again
+		if a := l.ask("3", `"type":"cancel","requestId":1`); a["outcome"] != "unknown" {
+			t.Errorf("cancel: %v", a)
+		}
+	}
+	l.refused("4", `"type":"block","timeoutMs":5`, "timed_out")
+	l.refused("5", `"type":"panic"`, "internal")
+	l.send(`{"id":6,"type":"block"}`)
+	close(block)
+	if a := l.answer("6"); a["data"] != "late" {
+		t.Errorf("block: %v", a)
+	}
+	for i := range maxRequests + 10 {
+		go fmt.Fprintf(l.Conn, `{"id":%d,"type":"ping"}`+"\n", 100+i)
+	}
+	for i := range maxRequests + 10 {
+		if a := l.answer(fmt.Sprint(100 + i)); a["success"] != true && a["code"] != "too_many" {
+			t.Errorf("ping: %v", a)
+		}
+	}
+}
+
+// TestDisconnect: the requests of a client that goes are cancelled, and its turn
+// is over.
+func TestDisconnect(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\n")
+	gone := make(chan error, 1)
+	b.server.Extra = map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
+		"block": func(ctx context.Context, _ json.RawMessage, _ func(any) error) (any, error) {
+			<-ctx.Done()
+			gone <- context.Cause(ctx)
+			return nil, ctx.Err()
+		},
+	}
+	l := b.connect()
+	l.ask("1", fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"s"`, b.dir))
+	l.ask("2", `"type":"turn_start","sessionId":"s"`)
+	l.send(`{"id":3,"type":"block"}`)
+	time.Sleep(10 * time.Millisecond)
+	l.Close()
+	if err := <-gone; err != errGone {
+		t.Errorf("cause: %v", err)
+	}
+	again := b.connect()
+	for { // the other connection closes its sessions
+		again.send(`{"id":1,"type":"initialize","cwd":%q,"sessionId":"s"}`, b.dir)
+		if a := again.answer("1"); a["success"] != true {
+			t.Fatalf("initialize: %v", a)
+		}
+		again.send(`{"id":2,"type":"turn_start","sessionId":"s"}`)
+		if a := again.answer("2"); a["success"] == true {
+			break
+		} else if a["code"] != "turn_open" {
+			t.Fatalf("turn_start: %v", a)
+		}
+	}
+}
+
+// TestTenSessions: two clients, ten sessions, one directory.
+func TestTenSessions(t *testing.T) {
+	b := newBench(t)
+	b.write("shared", "0")
+	var all sync.WaitGroup
+	for c := range 2 {
+		l := b.connect()
+		for s := range 5 {
+			l.ask("0", fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"s%d-%d","ownLog":true`, b.dir, c, s))
+		}
+		all.Go(func() {
+			for turn := range 5 {
+				for s := range 5 {
+					l.send(`{"id":%d,"type":"turn_start","sessionId":"s%d-%d"}`, s, c, s)
+				}
+				for s := range 5 {
+					l.answer(fmt.Sprint(s))
+					b.write(fmt.Sprintf("f%d-%d", c, s), fmt.Sprint(turn))
+					l.send(`{"id":%d,"type":"claim","sessionId":"s%d-%d","paths":["f%d-%d"]}`, 10+s, c, s, c, s)
+					l.send(`{"id":%d,"type":"turn_end","sessionId":"s%d-%d"}`, 20+s, c, s)
+				}
+				for s := range 5 {
+					l.answer(fmt.Sprint(10 + s))
+					if a := l.answer(fmt.Sprint(20 + s)); a["success"] != true {
+						t.Errorf("turn end: %v", a)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	l := b.connect()
+	for c := range 2 {
+		for s := range 5 {
+			id := fmt.Sprintf("s%d-%d", c, s)
+			l.ask("0", fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":%q`, b.dir, id))
+			rows := l.ask("1", fmt.Sprintf(`"type":"get_modified_files","sessionId":%q`, id))["files"].([]any)
+			found := slices.ContainsFunc(rows, func(r any) bool {
+				row := r.(map[string]any)
+				return row["path"] == fmt.Sprintf("f%d-%d", c, s) && row["owner"] == "claimed"
+			})
+			if !found {
+				t.Errorf("session %s: %v", id, rows)
+			}
+		}
+	}
+}
+
+// TestCancelRestore: a restore that is cancelled either was done or was not.
+func TestCancelRestore(t *testing.T) {
+	b := newBench(t)
+	const files = 300
+	for i := range files {
+		b.write(fmt.Sprintf("d%d/f%d", i%10, i), "one\n")
+	}
+	l := b.connect()
+	l.ask("1", fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"s","ownLog":true`, b.dir))
+	for round := range 12 {
+		content := fmt.Sprint("round ", round)
+		for i := range files {
+			b.write(fmt.Sprintf("d%d/f%d", i%10, i), content)
+		}
+		l.ask("2", `"type":"turn_end","sessionId":"s"`)
+		l.send(`{"id":3,"type":"restore","sessionId":"s","target":"start"}`)
+		time.Sleep(time.Duration(round*3) * time.Millisecond)
+		l.send(`{"id":4,"type":"cancel","requestId":3}`)
+		a, cancel := l.answer("3"), l.answer("4")
+		outcome := cancel["data"].(map[string]any)["outcome"]
+		if outcome != "unknown" && outcome != a["status"] {
+			t.Errorf("cancel says %v, the request %v", outcome, a["status"])
+		}
+		want := content
+		if a["status"] == "complete" {
+			want = "one\n"
+		}
+		for i := range files {
+			got, err := os.ReadFile(filepath.Join(b.dir, fmt.Sprintf("d%d/f%d", i%10, i)))
+			if err != nil || string(got) != want {
+				t.Fatalf("round %d, %v: file %d holds %q, %v", round, a["status"], i, got, err)
+			}
+		}
+	}
+}
+
+// TestFinishAtEOF: requests that were piped in are answered.
+func TestFinishAtEOF(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\n")
+	b.server.FinishAtEOF = true
+	var out bytes.Buffer
+	in := fmt.Sprintf("{\"id\":1,\"type\":\"initialize\",\"cwd\":%q,\"sessionId\":\"s\",\"ownLog\":true}\n{\"id\":2,\"type\":\"turn_end\",\"sessionId\":\"s\"}\n", b.dir)
+	if err := b.server.Serve(t.Context(), strings.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(out.String(), `"success":true`); n != 2 {
+		t.Errorf("%d answers:\n%s", n, &out)
+	}
+}
+
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte("{\"id\":1,\"type\":\"ping\"}\n\n{}\nhalf"))
+	f.Add([]byte("{\"id\":1,\"type\":\"cancel\",\"requestId\":1}\r\n{\"id\":\"1\"}\n"))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		e, err := manager.NewEngine(&manager.EngineOptions{StoreRoot: "/nowhere"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		var out bytes.Buffer
+		s := &Server{Engine: e, FinishAtEOF: true}
+		s.Serve(t.Context(), bytes.NewReader(input), &out)
+		lines := 0
+		for line := range bytes.Lines(out.Bytes()) {
+			var a map[string]any
+			if err := json.Unmarshal(line, &a); err != nil || a["type"] != "response" {
+				t.Errorf("%q: %v", line, err)
+			}
+			lines++
+		}
+		whole := 0
+		for line := range bytes.Lines(input) {
+			if bytes.HasSuffix(line, []byte("\n")) && len(bytes.TrimSpace(line)) > 0 {
+				whole++
+			}
+		}
+		if lines != whole {
+			t.Errorf("%d answers to %d requests", lines, whole)
+		}
+	})
+}
+
+func TestLineReader(t *testing.T) {
+	in := "short\n" + strings.Repeat("x", 100) + "\n" + strings.Repeat("y", 50) + "\nlast"
+	l := &lineReader{r: bufio.NewReaderSize(strings.NewReader(in), 16), max: 60}
+	var got []string
+	for {
+		line, err := l.next()
+		if err == io.ErrUnexpectedEOF {
+			break
+		}
+		if err != nil && err != errLong {
+			t.Fatal(err)
+		}
+		if err == errLong {
+			line = []byte("(long)")
+		}
+		got = append(got, string(line))
+	}
+	if want := []string{"short", "(long)", strings.Repeat("y", 50)}; !slices.Equal(got, want) {
+		t.Errorf("lines %q, want %q", got, want)
+	}
+}
+
+// TestSocket: a served store is found, a second server is refused, and what a
+// dead one leaves behind is no obstacle.
+func TestSocket(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\n")
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 30), "store")
+	s, err := store.Open(t.Context(), dir, &store.Options{Root: b.dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, SocketName), nil, 0o600); err != nil { // stale
+		t.Fatal(err)
+	}
+	if _, err := Dial(t.Context(), dir); err == nil {
+		t.Error("dialed, and nobody serves")
+	}
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), ErrServed.Error()) {
+		t.Errorf("listen twice: %v", err)
+	}
+	st, err := os.Stat(filepath.Join(dir, SocketName))
+	if err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("socket: %v, %v", st.Mode(), err)
+	}
+	done := make(chan error)
+	go func() { done <- b.server.ServeAll(t.Context(), l, 50*time.Millisecond) }()
+	c, err := Dial(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(80 * time.Millisecond) // longer than idle
+	fmt.Fprintln(c, `{"id":1,"type":"ping"}`)
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, `"protocol":1`) {
+		t.Errorf("%q, %v", line, err)
+	}
+	c.Close()
+	if err := <-done; err != nil {
+		t.Errorf("serve: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if l, err = Listen(dir); err != nil {
+		t.Fatalf("listen again: %v", err)
+	}
+	l.Close()
+}
+
+var update = flag.Bool("update", false, "rewrite docs/rpc.schema.json")
+
+// TestSchema: the schema that is checked in is what the Go types say, and
+// docs/rpc.md has all commands and codes.
+func TestSchema(t *testing.T) {
+	texts := map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[store.ID]():        {Type: "string", Pattern: "^[0-9a-f]{64}$"},
+		reflect.TypeFor[tree.Reason]():     {Type: "string"},
+		reflect.TypeFor[json.RawMessage](): {},
+		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
+	}
+	schemaOf := func(typ reflect.Type) *jsonschema.Schema {
+		s, err := jsonschema.ForType(typ, &jsonschema.ForOptions{TypeSchemas: texts, IgnoreInvalidTypes: true})
+		if err != nil {
+			t.Fatalf("%v: %v", typ, err)
+		}
+		return s
+	}
+	type command struct {
+		Text   string             `json:"description"`
+		Params *jsonschema.Schema `json:"params"`
+		Result *jsonschema.Schema `json:"result"`
+	}
+	all := make(map[string]command)
+	for name, c := range Commands() {
+		all[name] = command{c.Text, schemaOf(c.Params), schemaOf(c.Result)}
+	}
+	got, err := json.MarshalIndent(map[string]any{"protocol": Protocol, "commands": all}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = append(got, '\n')
+	const name = "../../docs/rpc.schema.json"
+	if *update {
+		if err := os.WriteFile(name, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what the types say (%v): go test ./internal/rpc -run Schema -update", name, err)
+	}
+	doc, err := os.ReadFile("../../docs/rpc.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := slices.Sorted(maps.Keys(Commands()))
+	for _, c := range codes {
+		words = append(words, string(c.Code))
+	}
+	for _, c := range []Code{BadRequest, BadCommand, DuplicateID, TooMany, TooLong, NoSession, Cancelled, TimedOut, Stalled, Refused, Internal, "budget", "bad_patch"} {
+		words = append(words, string(c))
+	}
+	for _, w := range words {
+		if !strings.Contains(string(doc), "`"+w+"`") {
+			t.Errorf("docs/rpc.md lacks %s", w)
+		}
+	}
+}
