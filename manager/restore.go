@@ -288,7 +288,7 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		}
 		m.turnLeaf = ""
 	}
-	return x.result, x.log(ctx, done)
+	return x.result, x.log(context.WithoutCancel(ctx), done)
 }
 
 // logTip returns the number of the step at which the log stands, 0 if there is

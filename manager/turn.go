@@ -411,6 +411,7 @@ func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) 
 	if err != nil {
 		return nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
 	}
+	ctx = context.WithoutCancel(ctx) // it is recorded
 	if append == nil {
 		err = m.appendOwn(ctx, true)
 	} else {
@@ -435,6 +436,7 @@ func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnap
 	if err != nil {
 		return nil, nil, fmt.Errorf("end a turn of session %q: %w", m.opts.Session, err)
 	}
+	ctx = context.WithoutCancel(ctx) // it is recorded
 	var list []*StepSnapshotData
 	l, err := m.line(ctx)
 	if err == nil {
@@ -478,7 +480,7 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 	if err != nil {
 		return nil, err
 	}
-	return result, m.appendOwn(ctx, false)
+	return result, m.appendOwn(context.WithoutCancel(ctx), false)
 }
 
 // endTurn records the end of a turn. The step gets an entry ID of ours if the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -181,7 +182,7 @@ func (a *app) stopServing(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	if err := c.Call(ctx, "shutdown", nil, nil); err != nil {
+	if err := c.Call(ctx, "shutdown", nil, nil); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // it may be faster than its answer
 		return err
 	}
 	for { // until others may serve

@@ -9,7 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) statsCommand() *cobra.Command {
@@ -37,6 +39,8 @@ type statsAnswer struct {
 	TotalBytes     int64  `json:"totalBytes"`
 	WorktreeCaches int    `json:"worktreeCaches"`
 	CacheBytes     int64  `json:"cacheBytes"`
+
+	Engine map[string]tree.WatchStats `json:"engine,omitempty"` // what is watched, by directory, if somebody serves the store
 }
 
 func (a *app) stats(ctx context.Context) error {
@@ -56,6 +60,12 @@ func (a *app) stats(ctx context.Context) error {
 	}
 	if j.WorktreeCaches, j.CacheBytes, err = usage(filepath.Join(p.m.StoreDir(), "worktrees")); err != nil {
 		return err
+	}
+	if c, err := client.Dial(ctx, p.m.StoreDir()); err == nil {
+		if st, err := c.Stats(ctx); err == nil {
+			j.Engine = st.Watches
+		}
+		c.Close()
 	}
 	if err := a.printStats(j, p.m.StoreDir()); err != nil {
 		return err
@@ -77,6 +87,19 @@ func (a *app) printStats(j *statsAnswer, dir string) error {
 	line("packs", fmt.Sprintf("%s, %s", comma(j.Packs), size(j.Bytes)))
 	line("journal", count(j.Segments, "segment"))
 	line("stat cache", fmt.Sprintf("%s, %s", count(j.WorktreeCaches, "working tree"), size(j.CacheBytes)))
+	if j.Engine != nil {
+		var all tree.WatchStats
+		for _, s := range j.Engine {
+			all.Directories += s.Directories
+			all.Captures += s.Captures
+			all.Full += s.Full
+		}
+		dirs := "directories"
+		if len(j.Engine) == 1 {
+			dirs = "directory"
+		}
+		line("engine", fmt.Sprintf("%d %s, %s watches, %s, %s of them looked at all files", len(j.Engine), dirs, comma(all.Directories), count(all.Captures, "capture"), comma(all.Full)))
+	}
 	line("total", size(j.TotalBytes))
 	return nil
 }

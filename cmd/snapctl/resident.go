@@ -78,7 +78,7 @@ func (a *app) resident(fn func(cmd *cobra.Command, args []string) error) func(cm
 // runThere has the command line run by the resident engine. Not done: there is
 // none, or none that could.
 func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
-	if a.engine != nil {
+	if a.engine != nil || a.getenv("BOO_ENGINE") == "off" {
 		return 0, false, nil
 	}
 	dir, err := a.storeDir()

@@ -46,6 +46,14 @@ func Listen(storeDir string) (*Listener, error) {
 		}
 		return nil, err
 	}
+	// For people; the lock is what counts.
+	if pid := fmt.Appendf(nil, "%-20d\n", os.Getpid()); err == nil {
+		_, err = lock.WriteAt(pid, 0)
+	}
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
 	l := &Listener{lock: lock, name: filepath.Join(storeDir, SocketName)}
 	if err = os.Remove(l.name); errors.Is(err, fs.ErrNotExist) {
 		err = nil
