@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -139,6 +140,7 @@ type capture struct {
 	after   int            // captures that the cache had learned from
 	changes *watch.Changes // what may have changed since the last of them
 	skip    bool           // and nothing else has
+	unsure  atomic.Bool    // but for what nobody was told of
 
 	index  func() (*gitrepo.Index, error)
 	queue  queue
@@ -220,22 +222,28 @@ func (ws *Workspace) capture(ctx context.Context, sink Sink, opts *CaptureOption
 		return nil, nil, context.Cause(ctx)
 	}
 	defer func() { <-ws.lock }()
-	c, err := ws.newCapture(sink, opts)
-	if err != nil {
-		return nil, nil, err
+	for {
+		c, err := ws.newCapture(sink, opts)
+		if err != nil {
+			return nil, nil, err
+		}
+		root, err := c.run(ctx, opts.Workers)
+		ws.captures.Add(1)
+		if !c.skip {
+			ws.full.Add(1)
+		}
+		if err == nil && c.skip && c.unsure.Load() {
+			ws.watcher.Doubt() // again, and all of it
+			continue
+		}
+		return c, root, err
 	}
-	root, err := c.run(ctx, opts.Workers)
-	ws.captures++
-	if !c.skip {
-		ws.full++
-	}
-	return c, root, err
 }
 
 func (ws *Workspace) newCapture(sink Sink, opts *CaptureOptions) (*capture, error) {
-	if ws.resident && ws.captures > 0 { // they may have changed
-		if err := ws.findRules(ws.git); err != nil {
-			return nil, fmt.Errorf("ignore rules: %w", err)
+	if ws.resident && ws.captures.Load() > 0 { // they may have changed
+		if err := ws.refresh(); err != nil {
+			return nil, err
 		}
 	}
 	c := &capture{
@@ -295,10 +303,6 @@ func (c *capture) run(ctx context.Context, workers int) (*dirJob, error) {
 		c.takeChanges()
 		root.changes, root.whole = c.changes, !c.skip
 	}
-	if c.skip {
-		n := c.cache.sum(0).all
-		c.seen.Store(n.files + n.links)
-	}
 	c.queue.init()
 	c.queue.push(task{job: root, lo: startDir})
 
@@ -310,6 +314,12 @@ func (c *capture) run(ctx context.Context, workers int) (*dirJob, error) {
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
+			defer func() {
+				if p := recover(); p != nil { // no harm to others in a process that stays
+					c.fail(fmt.Errorf("internal error: %v\n%s", p, debug.Stack()))
+					c.queue.abandon()
+				}
+			}()
 			w := &worker{c: c}
 			for {
 				t, ok := c.queue.pop()
@@ -445,6 +455,14 @@ func (q *queue) finished() {
 	if idle {
 		q.cond.Broadcast()
 	}
+}
+
+// abandon ends the queue: somebody will not finish a task.
+func (q *queue) abandon() {
+	q.mu.Lock()
+	q.stopped, q.left, q.tasks = true, 0, nil
+	q.mu.Unlock()
+	q.cond.Broadcast()
 }
 
 func (q *queue) stop() {

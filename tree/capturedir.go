@@ -197,6 +197,8 @@ func (j *dirJob) look(w *worker) {
 		}
 	}
 	if j.touched {
+		own := j.c.cache.sum(j.number).own
+		j.c.count(own.files + own.links)
 		j.visitTouched(w)
 		j.visited()
 		return
@@ -320,7 +322,7 @@ func (j *dirJob) verify(w *worker) (doubtful []int) {
 		default:
 			n++
 			if w.st.Linked {
-				j.linked.Store(true)
+				j.sawLinked(false)
 			}
 		}
 	}
@@ -371,7 +373,7 @@ func (j *dirJob) visit(w *worker, s *slot) {
 			if s.reason == 0 && !s.gone && s.kind != vfs.Directory {
 				j.c.count(1)
 				if s.st.Linked {
-					j.linked.Store(true)
+					j.sawLinked(s.old < 0)
 				}
 			}
 			return
@@ -666,17 +668,22 @@ func (j *dirJob) visited() {
 		// Only where names are touched is there something to do.
 		j.below, j.belowMarks = sum.all, sum.allMarks
 		j.below.sub(sum.own)
-		if j.changes == nil {
-			break
+		skipped := sum.all.files + sum.all.links - sum.own.files - sum.own.links
+		var names map[string]*watch.Changes
+		if j.changes != nil {
+			names = j.changes.Names
 		}
-		for name := range j.changes.Names {
+		for name := range names {
 			if i, ok := j.findName(name); ok {
 				if e := j.old.entry(i); e.kind() == vfs.Directory && e.reason() == 0 {
-					j.below.sub(c.cache.sum(e.child()).all)
+					below := c.cache.sum(e.child()).all
+					j.below.sub(below)
+					skipped -= below.files + below.links
 					j.addKid(i, name, e.flags()&flagMatched != 0, e.child())
 				}
 			}
 		}
+		c.count(skipped)
 	case j.slots == nil && j.old != nil:
 		for i := range j.old.count() {
 			if e := j.old.entry(i); e.kind() == vfs.Directory && e.reason() == 0 && !j.skipped(j.old.name(i), e.child()) {
@@ -722,6 +729,7 @@ func (j *dirJob) skipped(name string, number uint32) bool {
 		return false
 	}
 	sum := j.c.cache.sum(number)
+	j.c.count(sum.all.files + sum.all.links)
 	j.below.add(sum.all)
 	j.belowMarks |= sum.allMarks
 	return true

@@ -127,9 +127,7 @@ type WatchStats struct {
 
 // WatchStats returns what was counted so far; zero if nothing is watched.
 func (ws *Workspace) WatchStats() WatchStats {
-	ws.lock <- struct{}{}
-	defer func() { <-ws.lock }()
-	s := WatchStats{Captures: ws.captures, Full: ws.full}
+	s := WatchStats{Captures: ws.captures.Load(), Full: ws.full.Load()}
 	if ws.watcher != nil {
 		s.Stats = ws.watcher.Stats()
 	}
@@ -254,6 +252,15 @@ func (j *dirJob) onlyTouched() bool {
 	return s.known && s.marks&j.c.stops() == 0
 }
 
+// sawLinked notes that a file has other names. Where that is news, so it may be
+// to the directories that have those.
+func (j *dirJob) sawLinked(isNew bool) {
+	j.linked.Store(true)
+	if isNew || j.c.cache.sum(j.number).marks&doubt == 0 {
+		j.c.unsure.Store(true)
+	}
+}
+
 // visitTouched visits the names that are touched.
 func (j *dirJob) visitTouched(w *worker) {
 	if j.changes == nil {
@@ -275,6 +282,9 @@ func (j *dirJob) visitTouched(w *worker) {
 		j.visit(w, &s)
 		switch e := j.oldEntryOf(&s); {
 		case e == nil && s.gone:
+			if !c.Named { // somebody writes to a file that has another name by now
+				j.c.unsure.Store(true)
+			}
 		case e == nil || s.gone || s.kind != e.kind() || s.reason != e.reason() || s.matched != (e.flags()&flagMatched != 0) || s.reason != 0 && s.reason != Ignored:
 			others = append(others, s)
 		case s.kind == vfs.Directory || s.reason == Ignored:

@@ -92,7 +92,11 @@ func wild(t *testing.T, large, watches int) {
 	ws := openResident(t, s, root, watches)
 	skipped := int64(0)
 	for until, round := time.Now().Add(*wildTime), 0; time.Now().Before(until); round++ {
-		switch r.IntN(8) {
+		switch r.IntN(9) {
+		case 8: // git comes and goes
+			if os.Rename(filepath.Join(root, ".git"), filepath.Join(root, ".git-away")) != nil {
+				os.Rename(filepath.Join(root, ".git-away"), filepath.Join(root, ".git"))
+			}
 		case 0: // changes while it is captured
 			ctx, cancel := context.WithCancel(t.Context())
 			var changes sync.WaitGroup
@@ -121,6 +125,7 @@ func wild(t *testing.T, large, watches int) {
 				t.Fatal(err)
 			}
 		case 2:
+			os.MkdirAll(filepath.Join(root, ".git/info"), 0o755)
 			write(t, filepath.Join(root, ".git/info/exclude"), []string{"", "f1*\n", "s3/\n"}[r.IntN(3)])
 		case 3: // through another name, which nobody watches
 			other := filepath.Join(outside, fmt.Sprint(round))
@@ -136,6 +141,16 @@ func wild(t *testing.T, large, watches int) {
 			if os.Link(filepath.Join(root, fmt.Sprintf("large/%d", r.IntN(large))), other+"b") == nil {
 				write(t, other+"b", fmt.Sprint("by a name outside ", round))
 				ws.Doubt()
+			}
+			// One that is made inside is: both names are looked at from now on.
+			inside := filepath.Join(root, fmt.Sprint("d2/link", round))
+			if name := filepath.Join(root, fmt.Sprintf("large/%d", r.IntN(large))); os.Link(name, inside) == nil {
+				if _, err := trySnapshot(t.Context(), s, ws, nil); err != nil {
+					t.Fatal(err)
+				}
+				if st, err := os.Lstat(inside); err == nil && st.Mode().IsRegular() {
+					write(t, inside, fmt.Sprint("by a name inside ", round))
+				}
 			}
 		case 4: // back in time
 			name := filepath.Join(root, fmt.Sprintf("large/%d", r.IntN(large)))
@@ -215,4 +230,83 @@ func TestResidentSavesCache(t *testing.T) {
 			t.Errorf("round %d: another process read %d files", round, other.ReadFiles)
 		}
 	}
+}
+
+// A file that was written under a name that is gone by now has changed all the
+// same.
+func TestResidentOtherName(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "d/other"), "other")
+	s := openStore(t, vfs.NewMem())
+	ws := openResident(t, s, root, 0)
+	snapshot(t, s, ws, nil)
+	tmp, final := filepath.Join(root, "tmp"), filepath.Join(root, "d/final")
+	f, err := os.Create(tmp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, err := range []error{os.Link(tmp, final), os.Remove(tmp)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	snapshot(t, s, ws, nil)
+	if _, err := f.WriteString("late"); err != nil {
+		t.Fatal(err)
+	}
+	got := snapshot(t, s, ws, nil)
+	want, g := scratch(t, s, root)
+	sameResult(t, "a late write", g, got, want)
+}
+
+// The limit on files holds for those that are skipped, and for no more.
+func TestResidentFilesLimit(t *testing.T) {
+	root := t.TempDir()
+	for i := range 11 {
+		write(t, filepath.Join(root, fmt.Sprintf("d%d/f", i%3), fmt.Sprint(i)), "x")
+	}
+	s := openStore(t, vfs.NewMem())
+	ws := openResident(t, s, root, 0)
+	snapshot(t, s, ws, nil)
+	if _, err := trySnapshot(t.Context(), s, ws, &CaptureOptions{Limits: Limits{Files: 5}}); err == nil {
+		t.Error("11 files, and a limit of 5")
+	}
+	for i := range 3 {
+		write(t, filepath.Join(root, ".booignore"), fmt.Sprint("none", i))
+		write(t, filepath.Join(root, "d1/f/1"), fmt.Sprint(i))
+		if _, err := trySnapshot(t.Context(), s, ws, &CaptureOptions{Limits: Limits{Files: 12}}); err != nil {
+			t.Errorf("12 files, and a limit of 12: %v", err)
+		}
+	}
+}
+
+// Several goroutines may capture at once.
+func TestResidentAtOnce(t *testing.T) {
+	root := t.TempDir()
+	for i := range 100 {
+		write(t, filepath.Join(root, fmt.Sprintf("d%d/%d", i%7, i)), "x")
+	}
+	s := openStore(t, vfs.NewMem())
+	ws := openResident(t, s, root, 0)
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			for i := range 20 {
+				os.WriteFile(filepath.Join(root, fmt.Sprintf("d%d/%d", g, g)), []byte(fmt.Sprint(i)), 0o644)
+				w, err := s.Begin(t.Context())
+				if err == nil {
+					_, err = ws.Capture(t.Context(), w, nil)
+					w.Close()
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := snapshot(t, s, ws, nil)
+	want, g := scratch(t, s, root)
+	sameResult(t, "after all", g, got, want)
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/boocode/filestore/internal/gitrepo"
@@ -24,8 +26,8 @@ type Project struct {
 	Root string // real path of the directory that is captured
 	Main string // real path of what it belongs to: the main working tree of its git repository, or Root
 
-	repo    *gitrepo.Repo // nil outside of git
-	repoErr error         // why the repository cannot be read, if there seems to be one
+	repo    atomic.Pointer[gitrepo.Repo] // nil outside of git
+	repoErr error                        // why the repository cannot be read, if there seems to be one
 }
 
 // FindProject looks at a directory and for the git repository around it.
@@ -51,7 +53,8 @@ func FindProject(root string) (*Project, error) {
 	repo, ok, err := gitrepo.Find(real)
 	p.repoErr = err
 	if ok && err == nil {
-		p.repo, p.Main = repo, repo.MainRoot
+		p.Main = repo.MainRoot
+		p.repo.Store(repo)
 	}
 	return p, nil
 }
@@ -60,10 +63,10 @@ func FindProject(root string) (*Project, error) {
 // the directory itself.
 func DefaultRoot(dir string) (string, error) {
 	p, err := FindProject(dir)
-	if err != nil || p.repo == nil {
+	if err != nil || p.repo.Load() == nil {
 		return dir, err
 	}
-	return p.repo.Root, nil
+	return p.repo.Load().Root, nil
 }
 
 // Hash names the project's store: half a BLAKE3 hash of the main path, as 32
@@ -81,10 +84,10 @@ func pathHash(path string) string {
 // Head returns the commit that the project's git repository is at; "" if
 // there is none, or it has no commit yet.
 func (p *Project) Head() (string, error) {
-	if p.repo == nil {
+	if p.repo.Load() == nil {
 		return "", nil
 	}
-	head, err := p.repo.Head()
+	head, err := p.repo.Load().Head()
 	return head.Commit, err
 }
 
@@ -150,7 +153,7 @@ type Workspace struct {
 	fileSize       int64          // limit under which it was made
 	adopted        int            // captures that it has learned from
 	pending        *watch.Changes // that a capture was told of which was not adopted
-	captures, full int64
+	captures, full atomic.Int64
 
 	git                GitEnv
 	store              *store.Store
@@ -159,7 +162,9 @@ type Workspace struct {
 	prefix             string        // of Root in the repository
 	log                *slog.Logger
 	openDir            func(path string) (vfs.Dir, error)
-	turn               *store.Writer // the last writer that holds our turn to capture
+
+	turnMu sync.Mutex             // guards turns
+	turns  map[*store.Writer]bool // writers that hold our turn to capture
 }
 
 // outsideGit is ignored where no git repository says what to ignore.
@@ -170,7 +175,7 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 	if opts == nil {
 		opts = &WorkspaceOptions{}
 	}
-	ws := &Workspace{Project: p, lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
+	ws := &Workspace{Project: p, turns: make(map[*store.Writer]bool), lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
 	if ws.log == nil {
 		ws.log = slog.New(slog.DiscardHandler)
 	}
@@ -210,25 +215,40 @@ func (ws *Workspace) isStore(st *vfs.Stat) bool {
 	return ws.storeIno != 0 && st.Ino == ws.storeIno && st.Dev == ws.storeDev
 }
 
+// refresh finds the repository and its rules again: both may have changed. The
+// store stays where it is.
+func (ws *Workspace) refresh() error {
+	now, err := FindProject(ws.Root)
+	if err != nil {
+		return err
+	}
+	ws.repo.Store(now.repo.Load())
+	ws.prefix = ""
+	if err := ws.findRules(ws.git); err != nil {
+		return fmt.Errorf("ignore rules: %w", err)
+	}
+	return nil
+}
+
 // findRules makes the rules that hold at the root of the workspace, which
 // may lie below the root of the repository.
 func (ws *Workspace) findRules(env GitEnv) error {
-	if ws.repo == nil {
+	if ws.repo.Load() == nil {
 		ws.rules = ignore.Root(ignore.Options{Defaults: []byte(outsideGit)})
 		return nil
 	}
-	opts, err := ws.repo.IgnoreOptions(gitrepo.Env{
+	opts, err := ws.repo.Load().IgnoreOptions(gitrepo.Env{
 		Home: env.Home, XDGConfigHome: env.XDGConfigHome, SystemConfig: env.SystemConfig,
 	})
 	if err != nil {
 		// As git does, go on with what the repository itself says.
 		ws.log.Warn("git configuration cannot be read", "root", ws.Root, "err", err)
-		if opts, err = ws.repo.IgnoreOptions(gitrepo.Env{}); err != nil {
+		if opts, err = ws.repo.Load().IgnoreOptions(gitrepo.Env{}); err != nil {
 			opts = ignore.Options{}
 		}
 	}
 	ws.rules = ignore.Root(opts)
-	rel, err := filepath.Rel(ws.repo.Root, ws.Root)
+	rel, err := filepath.Rel(ws.repo.Load().Root, ws.Root)
 	if err != nil {
 		return err
 	}
@@ -236,7 +256,7 @@ func (ws *Workspace) findRules(env GitEnv) error {
 		return nil
 	}
 	ws.prefix = filepath.ToSlash(rel)
-	dir := ws.repo.Root
+	dir := ws.repo.Load().Root
 	for name := range strings.SplitSeq(ws.prefix, "/") {
 		ws.rules = ws.rules.WithFiles(patternFilesIn(dir)).Sub(name)
 		dir = filepath.Join(dir, name)
@@ -259,26 +279,26 @@ func patternFilesIn(dir string) (gitignore, booignore []byte) {
 
 // gitIndex reads what git tracks; nil outside of git.
 func (ws *Workspace) gitIndex() (*gitrepo.Index, error) {
-	if ws.repo == nil {
+	if ws.repo.Load() == nil {
 		return nil, nil
 	}
-	index, err := ws.repo.Index()
+	index, err := ws.repo.Load().Index()
 	if err != nil {
 		// Ignored files that are tracked cannot be told from others: they
 		// are listed as ignored.
-		ws.log.Warn("git's index cannot be read", "path", ws.repo.GitDir, "err", err)
+		ws.log.Warn("git's index cannot be read", "path", ws.repo.Load().GitDir, "err", err)
 	}
 	return index, err
 }
 
 // indexStamp identifies the state of git's index.
 func (ws *Workspace) indexStamp() (stamp [16]byte, err error) {
-	if ws.repo == nil {
+	if ws.repo.Load() == nil {
 		return [16]byte{'n', 'o', ' ', 'g', 'i', 't'}, nil
 	}
-	s, err := ws.repo.IndexStamp()
+	s, err := ws.repo.Load().IndexStamp()
 	if err != nil {
-		ws.log.Warn("git's index cannot be read", "path", ws.repo.GitDir, "err", err)
+		ws.log.Warn("git's index cannot be read", "path", ws.repo.Load().GitDir, "err", err)
 		return stamp, nil // what is tracked is asked each time
 	}
 	id := store.Hash(store.Blob, s[:])
@@ -315,10 +335,18 @@ const patience = 30 * time.Second
 // turn lasts until the writer is closed. It saves work and nothing else, so a
 // capture goes on without it, too.
 func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer, limit time.Duration) {
-	if ws.turn == w {
+	ws.turnMu.Lock()
+	has := ws.turns[w]
+	ws.turns[w] = true
+	ws.turnMu.Unlock()
+	if has {
 		return
 	}
-	ws.turn = w
+	w.OnClose(func(bool) {
+		ws.turnMu.Lock()
+		defer ws.turnMu.Unlock()
+		delete(ws.turns, w)
+	})
 	fsys, dir := ws.store.FS(), "worktrees/"+ws.Worktree()
 	if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return

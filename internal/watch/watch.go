@@ -10,6 +10,7 @@ import "sync"
 // or gone, as a tree. The nil *Changes has none.
 type Changes struct {
 	Touched bool                // the name itself: what is in the file, or its attributes; for a directory, its attributes
+	Named   bool                // the name came or went
 	Whole   bool                // the directory and all that is below it
 	Names   map[string]*Changes // names in the directory that are touched, or lead to others; nil if Whole
 }
@@ -77,6 +78,17 @@ func (s *set) mark(path []string, whole bool) {
 	}
 }
 
+// named notes that a name that is marked came or went. The caller holds mu.
+func (s *set) named(path []string) {
+	c := s.root
+	for _, name := range path {
+		if c = c.Of(name); c == nil {
+			return
+		}
+	}
+	c.Named = true
+}
+
 // add notes what another set has. The caller holds mu.
 func (s *set) add(path []string, c *Changes) {
 	if c.Empty() {
@@ -84,6 +96,9 @@ func (s *set) add(path []string, c *Changes) {
 	}
 	if c.Touched || c.Whole {
 		s.mark(path, c.Whole)
+	}
+	if c.Named {
+		s.named(path)
 	}
 	for name, below := range c.Names {
 		s.add(append(path[:len(path):len(path)], name), below)

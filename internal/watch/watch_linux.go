@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -28,9 +27,9 @@ type Watcher struct {
 	raw  syscall.RawConn
 	news chan struct{}
 
-	below   string   // the root, as mountinfo writes it
-	mounts  *os.File // poll tells that the mounts have changed
-	mounted string   // those below the root
+	below   string // the root, as mountinfo writes it
+	mounts  int    // descriptor of mountinfo: poll tells that it has changed
+	mounted string // mounts below the root
 
 	limit int  // directories that are watched at most; 0: no limit
 	root  *dir // nil: not watched yet
@@ -59,13 +58,15 @@ func New(root string, limit int) (*Watcher, error) {
 	w := &Watcher{limit: limit, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), news: make(chan struct{}, 1), byID: make(map[int32]*dir), done: make(chan struct{})}
 	w.below = strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(strings.TrimSuffix(root, "/")) + "/"
 	if w.raw, err = w.file.SyscallConn(); err == nil {
-		w.mounts, err = os.Open("/proc/self/mountinfo")
+		// Not by os.Open: the runtime's poller would take what poll is to tell.
+		w.mounts, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	}
 	if err == nil {
 		w.mounted, err = w.mountsBelow()
 	}
 	if err != nil {
-		return nil, errors.Join(err, w.mounts.Close(), w.file.Close())
+		unix.Close(w.mounts)
+		return nil, errors.Join(err, w.file.Close())
 	}
 	go w.read()
 	return w, nil
@@ -75,7 +76,7 @@ func New(root string, limit int) (*Watcher, error) {
 func (w *Watcher) Close() error {
 	err := w.file.Close() // ends read
 	<-w.done
-	w.mounts.Close() // opened for reading: nothing can get lost
+	unix.Close(w.mounts) // opened for reading: nothing can get lost
 	return err
 }
 
@@ -86,9 +87,9 @@ func (w *Watcher) News() <-chan struct{} { return w.news }
 // Add watches an open directory, from now on. path is where it is below the
 // root, slash-separated; "" is the root.
 func (w *Watcher) Add(path string, fd int) error {
-	id, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), events)
-	w.mu.Lock()
+	w.mu.Lock() // or an event could end the watch before it is known
 	defer w.mu.Unlock()
+	id, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), events)
 	if err == nil && w.limit > 0 && len(w.byID) >= w.limit && w.byID[int32(id)] == nil {
 		unix.InotifyRmWatch(w.fd, uint32(id))
 		err = fmt.Errorf("%d directories are watched already", w.limit)
@@ -106,6 +107,7 @@ func (w *Watcher) Add(path string, fd int) error {
 	}
 	if d.id >= 0 { // another directory was here
 		delete(w.byID, d.id)
+		unix.InotifyRmWatch(w.fd, uint32(d.id)) // it may have gone by itself
 		if d.up == nil {
 			w.doubt()
 		}
@@ -143,13 +145,16 @@ func (w *Watcher) Take() *Changes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.drain()
-	poll := []unix.PollFd{{Fd: int32(w.mounts.Fd()), Events: unix.POLLPRI}}
+	poll := []unix.PollFd{{Fd: int32(w.mounts), Events: unix.POLLPRI}}
 	if n, err := unix.Poll(poll, 0); n > 0 || err != nil && err != unix.EINTR {
 		now, err := w.mountsBelow()
 		if err != nil || now != w.mounted {
 			w.doubt()
 		}
 		w.mounted = now
+	}
+	if w.mounted != "" { // what is mounted can be changed at another place, too
+		w.whole()
 	}
 	c := w.set.root
 	w.set.root, w.names = nil, 0
@@ -158,10 +163,15 @@ func (w *Watcher) Take() *Changes {
 
 // mountsBelow returns the lines of the mounts below the root.
 func (w *Watcher) mountsBelow() (string, error) {
-	if _, err := w.mounts.Seek(0, io.SeekStart); err != nil {
-		return "", err
+	var b []byte
+	var err error
+	for buf := make([]byte, 32<<10); ; {
+		var n int
+		if n, err = unix.Pread(w.mounts, buf, int64(len(b))); n <= 0 || err != nil {
+			break
+		}
+		b = append(b, buf[:n]...)
 	}
-	b, err := io.ReadAll(w.mounts)
 	var list strings.Builder
 	for l := range strings.Lines(string(b)) {
 		if f := strings.Fields(l); len(f) > 4 && strings.HasPrefix(f[4]+"/", w.below) {
@@ -255,6 +265,7 @@ func (w *Watcher) event(id int32, mask uint32, name string) {
 	case mask&unix.IN_IGNORED != 0:
 		delete(w.byID, id)
 		d.id = -1
+		w.mark(d.path(), true)
 	case mask&unix.IN_UNMOUNT != 0:
 		w.doubt()
 	case mask&(unix.IN_DELETE_SELF|unix.IN_MOVE_SELF) != 0:
@@ -268,7 +279,11 @@ func (w *Watcher) event(id int32, mask uint32, name string) {
 		w.mark(d.path(), false)
 	default:
 		isDir := mask&unix.IN_ISDIR != 0
-		w.mark(append(d.path(), name), isDir && mask&(unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_MOVED_FROM|unix.IN_DELETE) != 0)
+		names := uint32(unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE)
+		w.mark(append(d.path(), name), isDir && mask&names != 0)
+		if mask&names != 0 {
+			w.named(append(d.path(), name))
+		}
 		if isDir && mask&(unix.IN_MOVED_FROM|unix.IN_DELETE) != 0 {
 			w.forget(d, name)
 		}
