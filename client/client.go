@@ -115,6 +115,7 @@ func (c *Client) read() {
 			ch <- a
 		}
 	}
+	c.conn.Close() // nobody reads what comes
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("engine: the connection has ended: %w", io.ErrUnexpectedEOF)
 	}
@@ -156,7 +157,11 @@ func (c *Client) send(command string, params any) (id string, ch chan *answer, e
 	}
 	c.write.Lock()
 	defer c.write.Unlock()
-	_, err = c.conn.Write(append(line, '\n'))
+	if _, err = c.conn.Write(append(line, '\n')); err != nil {
+		c.mu.Lock()
+		delete(c.waiting, id)
+		c.mu.Unlock()
+	}
 	return id, ch, err
 }
 

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,9 +39,6 @@ type Engine struct {
 	mu     sync.Mutex // guards the rest
 	trees  map[string]*worktree
 	closed bool
-	stop   context.CancelFunc
-	ctx    context.Context
-	tasks  sync.WaitGroup
 }
 
 // A worktree is a directory with what is open of it.
@@ -49,10 +48,16 @@ type worktree struct {
 	store   *store.Store
 	turns   chan struct{} // holds one while a manager has the lock on the turns
 
-	mu     sync.Mutex // guards the rest
-	ws     *tree.Workspace
-	limits tree.Limits        // of the last capture that somebody asked for
-	yield  context.CancelFunc // ends one that nobody did
+	mu      sync.Mutex // guards the rest
+	ws      *tree.Workspace
+	stop    context.CancelFunc // ends settle
+	settled chan struct{}      // closed when it has ended
+	limits  tree.Limits        // of the last capture that somebody asked for
+	waiting int                // captures that somebody asked for
+	yield   context.CancelFunc // ends one that nobody did
+
+	managers int       // that have it open; guarded by the engine's mu
+	idle     time.Time // since when there is none
 }
 
 // NewEngine returns an engine with nothing open. Close it.
@@ -72,23 +77,18 @@ func newEngine(opts *EngineOptions) *Engine {
 	if e.opts.Logger == nil {
 		e.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	e.ctx, e.stop = context.WithCancel(context.Background())
 	return e
 }
 
 // Close closes all that is open. The managers must be closed.
 func (e *Engine) Close() error {
-	e.stop()
-	e.tasks.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
 	var errs []error
 	stores := make(map[*store.Store]bool)
 	for _, wt := range e.trees {
-		if wt.ws != nil {
-			errs = append(errs, wt.ws.Close())
-		}
+		errs = append(errs, wt.close())
 		stores[wt.store] = true
 	}
 	for s := range stores {
@@ -120,8 +120,15 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 		return nil, fs.ErrClosed
 	}
 	if wt := e.trees[project.Root]; wt != nil && wt.project.Main == project.Main {
+		wt.managers++
 		return wt, nil
 	}
+	if old := e.trees[project.Root]; old != nil && old.managers > 0 {
+		return nil, fmt.Errorf("root %q: %w: its repository has become another, and a session has it open", project.Root, ErrTurnOpen)
+	} else if old != nil {
+		e.drop(old)
+	}
+	e.dropIdle(maxIdle - 1)
 	wt := newWorktree(project, filepath.Join(e.opts.StoreRoot, project.Hash()), nil)
 	for _, other := range e.trees {
 		if other.dir == wt.dir {
@@ -142,7 +149,69 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 		}
 	}
 	e.trees[project.Root] = wt
+	wt.managers = 1
 	return wt, nil
+}
+
+const (
+	// keepIdle is how long a directory stays open that no manager has, and
+	// maxIdle how many do.
+	keepIdle = 10 * time.Minute
+	maxIdle  = 8
+)
+
+// release says that a manager is done with a worktree.
+func (e *Engine) release(wt *worktree) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if wt.managers--; wt.managers == 0 {
+		wt.idle = time.Now()
+		e.dropIdle(maxIdle)
+	}
+}
+
+// dropIdle closes worktrees that no manager has, until there are only so many,
+// and those that nobody has had for long. The caller holds mu.
+func (e *Engine) dropIdle(keep int) {
+	var idle []*worktree
+	for _, wt := range e.trees {
+		if wt.managers == 0 {
+			idle = append(idle, wt)
+		}
+	}
+	slices.SortFunc(idle, func(a, b *worktree) int { return b.idle.Compare(a.idle) })
+	for i, wt := range idle {
+		if i >= keep || time.Since(wt.idle) > keepIdle {
+			e.drop(wt)
+		}
+	}
+}
+
+// drop closes a worktree that no manager has. The caller holds mu.
+func (e *Engine) drop(wt *worktree) {
+	delete(e.trees, wt.project.Root)
+	err := wt.close()
+	if !slices.ContainsFunc(slices.Collect(maps.Values(e.trees)), func(other *worktree) bool { return other.store == wt.store }) {
+		err = errors.Join(err, wt.store.Close())
+	}
+	if err != nil {
+		e.opts.Logger.Warn("directory not closed cleanly", "root", wt.project.Root, "err", err)
+	}
+}
+
+// close ends what goes on in a worktree.
+func (wt *worktree) close() error {
+	wt.mu.Lock()
+	ws, stop, settled := wt.ws, wt.stop, wt.settled
+	wt.mu.Unlock()
+	if stop != nil {
+		stop()
+		<-settled
+	}
+	if ws == nil {
+		return nil
+	}
+	return ws.Close()
 }
 
 func newWorktree(project *tree.Project, dir string, s *store.Store) *worktree {
@@ -162,33 +231,55 @@ func (e *Engine) workspace(wt *worktree) (*tree.Workspace, error) {
 	}
 	wt.ws = ws
 	if news := ws.News(); news != nil {
-		e.tasks.Go(func() { e.settle(wt, ws, news) })
+		var ctx context.Context
+		ctx, wt.stop = context.WithCancel(context.Background())
+		wt.settled = make(chan struct{})
+		go func() {
+			defer close(wt.settled)
+			e.settle(ctx, wt, ws, news)
+		}()
 	}
 	return ws, nil
 }
 
-// hurry makes way for a capture that somebody waits for.
-func (wt *worktree) hurry(limits tree.Limits) {
+// capture captures the worktree for somebody who waits: what is stored unasked
+// makes way.
+func (e *Engine) capture(ctx context.Context, wt *worktree, sink tree.Sink, opts *tree.CaptureOptions) (*tree.Result, error) {
+	ws, err := e.workspace(wt)
+	if err != nil {
+		return nil, err
+	}
 	wt.mu.Lock()
-	defer wt.mu.Unlock()
-	wt.limits = limits
+	if opts != nil {
+		wt.limits = opts.Limits
+	}
+	wt.waiting++
 	if wt.yield != nil {
 		wt.yield()
 	}
+	wt.mu.Unlock()
+	defer func() {
+		wt.mu.Lock()
+		wt.waiting--
+		wt.mu.Unlock()
+	}()
+	return ws.Capture(ctx, sink, opts)
 }
 
 // WatchStats returns what the watch on each directory has been through, by real
 // path.
 func (e *Engine) WatchStats() map[string]tree.WatchStats {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	trees := maps.Clone(e.trees)
+	e.mu.Unlock()
 	stats := make(map[string]tree.WatchStats)
-	for root, wt := range e.trees {
+	for root, wt := range trees {
 		wt.mu.Lock()
-		if wt.ws != nil {
-			stats[root] = wt.ws.WatchStats()
-		}
+		ws := wt.ws
 		wt.mu.Unlock()
+		if ws != nil {
+			stats[root] = ws.WatchStats()
+		}
 	}
 	return stats
 }
@@ -210,17 +301,17 @@ const (
 
 // settle stores what changes in a directory once it has settled, until the
 // engine is closed.
-func (e *Engine) settle(wt *worktree, ws *tree.Workspace, news <-chan struct{}) {
+func (e *Engine) settle(ctx context.Context, wt *worktree, ws *tree.Workspace, news <-chan struct{}) {
 	doubt, save := time.NewTicker(doubtEvery), time.NewTicker(saveEvery)
 	defer doubt.Stop()
 	defer save.Stop()
-	for e.ctx.Err() == nil {
+	for {
 		select {
-		case <-e.ctx.Done():
+		case <-ctx.Done():
 			return
 		case <-doubt.C:
 			ws.Doubt()
-			if err := e.store(wt, ws); err != nil && e.ctx.Err() == nil {
+			if err := e.store(ctx, wt, ws); err != nil && ctx.Err() == nil {
 				e.opts.Logger.Debug("not looked at all files", "root", wt.project.Root, "err", err)
 			}
 		case <-save.C:
@@ -228,17 +319,17 @@ func (e *Engine) settle(wt *worktree, ws *tree.Workspace, news <-chan struct{}) 
 				e.opts.Logger.Warn("stat cache not saved", "root", wt.project.Root, "err", err)
 			}
 		case <-news:
-			e.wait(calm, news)
-			if err := e.store(wt, ws); err != nil && e.ctx.Err() == nil {
+			wait(ctx, calm, news)
+			if err := e.store(ctx, wt, ws); err != nil && ctx.Err() == nil {
 				e.opts.Logger.Debug("not stored ahead", "root", wt.project.Root, "err", err)
 			}
-			e.wait(settleEvery, nil)
+			wait(ctx, settleEvery, nil)
 		}
 	}
 }
 
 // wait waits until nothing has been heard for some time, but not for ever.
-func (e *Engine) wait(quiet time.Duration, news <-chan struct{}) {
+func wait(ctx context.Context, quiet time.Duration, news <-chan struct{}) {
 	t := time.NewTimer(quiet)
 	defer t.Stop()
 	for range 10 {
@@ -247,7 +338,7 @@ func (e *Engine) wait(quiet time.Duration, news <-chan struct{}) {
 			t.Reset(quiet)
 		case <-t.C:
 			return
-		case <-e.ctx.Done():
+		case <-ctx.Done():
 			return
 		}
 	}
@@ -255,13 +346,16 @@ func (e *Engine) wait(quiet time.Duration, news <-chan struct{}) {
 
 // store captures a directory and records nothing: whoever does finds that most
 // is there.
-func (e *Engine) store(wt *worktree, ws *tree.Workspace) error {
-	ctx, cancel := context.WithCancel(e.ctx)
+func (e *Engine) store(ctx context.Context, wt *worktree, ws *tree.Workspace) error {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wt.mu.Lock()
-	limits := wt.limits
+	limits, busy := wt.limits, wt.waiting > 0
 	wt.yield = cancel
 	wt.mu.Unlock()
+	if busy { // who waits will see to it
+		return nil
+	}
 	w, err := wt.store.Begin(ctx)
 	if err != nil {
 		return err

@@ -42,12 +42,8 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 	if m.opts.Session == "" {
 		return nil, errors.New("no session is named: see UseSession")
 	}
-	ws, err := m.engine.workspace(m.tree)
-	if err != nil {
-		return nil, err
-	}
 	var o *look
-	err = m.withTurns(ctx, func(t *turns) (err error) {
+	err := m.withTurns(ctx, func(t *turns) (err error) {
 		if o, err = m.under(ctx, t); err != nil {
 			return err
 		}
@@ -55,11 +51,7 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 		if _, err := m.recover(ctx, o, true); err != nil {
 			return err
 		}
-		m.tree.hurry(opts.Limits)
-		m.mu.Unlock() // queries need not wait, and nobody else changes the worktree
-		o.capture, err = ws.Capture(ctx, o.w, opts)
-		m.mu.Lock()
-		if err != nil {
+		if o.capture, err = m.captureUnlocked(ctx, o.w, opts); err != nil {
 			return err
 		}
 		o.state = store.State{Tree: o.capture.Tree, Coverage: o.capture.Coverage}
@@ -84,6 +76,16 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 	}
 	o.result.Tree, o.result.Capture = o.state.Tree, o.capture
 	return o.result, nil
+}
+
+// captureUnlocked captures the directory without mu, which the caller holds:
+// queries need not wait, and nobody else changes the worktree.
+func (m *FileSnapshotManager) captureUnlocked(ctx context.Context, w *store.Writer, opts *tree.CaptureOptions) (*tree.Result, error) {
+	m.mu.Unlock()
+	defer m.mu.Lock()
+	m.capturing.Store(true)
+	defer m.capturing.Store(false)
+	return m.engine.capture(ctx, m.tree, w, opts)
 }
 
 // under begins a look under the lock on the worktree's turns, without a

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
@@ -97,7 +98,9 @@ type FileSnapshotManager struct {
 	log     *slog.Logger
 	openDir func(path string) (vfs.Dir, error) // of the session, for restores
 
-	progress tree.Progress // of captures that belong to turns
+	closed    bool
+	capturing atomic.Bool
+	progress  tree.Progress // of captures that belong to turns
 
 	busy chan struct{} // holds one while something is being changed, which then has mu, too, but during a capture
 
@@ -163,7 +166,12 @@ func newManager(e *Engine, wt *worktree, opts *Options) *FileSnapshotManager {
 
 // closeOwn closes what no other manager has.
 func (m *FileSnapshotManager) closeOwn() error {
+	if m.closed {
+		return nil
+	}
+	m.closed = true
 	if m.engine == m.opts.Engine {
+		m.engine.release(m.tree)
 		return nil
 	}
 	return m.engine.Close()
@@ -257,6 +265,9 @@ func (m *FileSnapshotManager) Close() error {
 // Progress counts up during the captures of turns.
 func (m *FileSnapshotManager) Progress() *tree.Progress { return &m.progress }
 
+// Capturing reports whether a capture is under way, which Progress counts.
+func (m *FileSnapshotManager) Capturing() bool { return m.capturing.Load() }
+
 // Project returns where the directory belongs.
 func (m *FileSnapshotManager) Project() *tree.Project { return m.project }
 
@@ -305,11 +316,7 @@ func (m *FileSnapshotManager) LogProblems() (list []session.Problem, total int) 
 // Disk finds out what is in the directory now and stores nothing. The Getter
 // knows the trees of the result and all that the store holds.
 func (m *FileSnapshotManager) Disk(ctx context.Context, opts *tree.CaptureOptions) (*tree.Result, tree.Getter, error) {
-	ws, err := m.engine.workspace(m.tree)
-	if err != nil {
-		return nil, nil, err
-	}
 	overlay := tree.NewOverlay(m.store)
-	r, err := ws.Capture(ctx, overlay, opts)
+	r, err := m.engine.capture(ctx, m.tree, overlay, opts)
 	return r, overlay, err
 }

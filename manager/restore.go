@@ -380,12 +380,8 @@ func (x *restore) position(ctx context.Context, l *line) (uint64, error) {
 
 // disk finds out what is in the directory.
 func (x *restore) disk(ctx context.Context) (store.State, tree.Getter, error) {
-	ws, err := x.m.engine.workspace(x.m.tree)
-	if err != nil {
-		return store.State{}, nil, err
-	}
 	overlay := tree.NewOverlay(x.m.store)
-	r, err := ws.Capture(ctx, overlay, &tree.CaptureOptions{Limits: x.m.opts.Limits, Partial: true})
+	r, err := x.m.engine.capture(ctx, x.m.tree, overlay, &tree.CaptureOptions{Limits: x.m.opts.Limits, Partial: true})
 	if err != nil {
 		return store.State{}, nil, err
 	}

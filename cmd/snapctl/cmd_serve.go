@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -63,6 +62,8 @@ func (a *app) serveCommand() *cobra.Command {
 	c := &cobra.Command{Use: "serve", Short: "Stay, watch the directory and answer quickly", Long: serveHelp, Example: serveExamples, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
+			case f.idle < 0:
+				return usageError(cmd, "serve: --idle %v", f.idle)
 			case f.detach && f.stop:
 				return usageError(cmd, "serve: --detach and --stop")
 			case f.stop:
@@ -105,7 +106,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	s := &rpc.Server{Engine: e, Version: version(), Logger: a.log}
 	s.Extra = map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
 		"cli": func(ctx context.Context, q json.RawMessage, emit func(any) error) (any, error) {
-			return runFor(ctx, e, q, emit)
+			return a.runFor(ctx, e, q, emit)
 		},
 		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) { stop(); return struct{}{}, nil },
 	}
@@ -185,13 +186,19 @@ func (a *app) stopServing(ctx context.Context) error {
 	if err := c.Call(ctx, "shutdown", nil, nil); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // it may be faster than its answer
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
 	for { // until others may serve
-		if _, err := os.Lstat(filepath.Join(dir, rpc.SocketName)); errors.Is(err, fs.ErrNotExist) {
+		c, err := rpc.Dial(ctx, dir)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 			return nil
+		}
+		if err == nil {
+			c.Close()
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("serve: it does not end: %w", ctx.Err())
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

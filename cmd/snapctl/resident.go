@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -56,8 +57,16 @@ func build() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// environment is what commands read of it.
-var environment = []string{"HOME", "XDG_CONFIG_HOME", "BOO_STORE", "BOO_SESSION", "NO_COLOR", "TERM", "SNAPCTL_DEBUG"}
+// environment is what commands read of it, and sameEnvironment what the engine
+// has read by then: where that is another the command runs here.
+var (
+	environment     = []string{"HOME", "XDG_CONFIG_HOME", "TZ", "BOO_STORE", "BOO_SESSION", "NO_COLOR", "TERM", "SNAPCTL_DEBUG"}
+	sameEnvironment = []string{"HOME", "XDG_CONFIG_HOME", "TZ"}
+)
+
+// lastWord is how long an interrupted command waits for the engine to say that it
+// has ended.
+const lastWord = 3 * time.Second
 
 // resident runs a command by the resident engine if there is one, and else here.
 func (a *app) resident(fn func(cmd *cobra.Command, args []string) error) func(cmd *cobra.Command, args []string) error {
@@ -106,7 +115,10 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 	if _, err := conn.Write(append(line, '\n')); err != nil {
 		return 0, false, nil
 	}
-	stop := context.AfterFunc(ctx, func() { fmt.Fprintln(conn, `{"id":2,"type":"cancel","requestId":1}`) })
+	stop := context.AfterFunc(ctx, func() {
+		fmt.Fprintln(conn, `{"id":2,"type":"cancel","requestId":1}`)
+		conn.SetReadDeadline(time.Now().Add(lastWord))
+	})
 	defer stop()
 	in := bufio.NewReader(conn)
 	printed := false
@@ -117,6 +129,8 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 			err = json.Unmarshal(line, &e)
 		}
 		switch {
+		case err != nil && ctx.Err() != nil:
+			return 0, false, context.Canceled
 		case err != nil && printed:
 			return 0, false, fmt.Errorf("the resident engine has died meanwhile: run the command again (%w)", err)
 		case err != nil:
@@ -135,6 +149,8 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 			if _, err := w.Write(b); err != nil {
 				return 0, false, fmt.Errorf("write output: %w", err)
 			}
+		case e.Error != "" && printed:
+			return 0, false, fmt.Errorf("resident engine: %s", e.Error)
 		case e.Error != "": // it is of another version, say
 			return 0, false, nil
 		default:
@@ -168,7 +184,7 @@ func (w *cliWriter) Write(b []byte) (int, error) {
 func (w *cliWriter) IsTerminal() bool { return w.terminal }
 
 // runFor runs a client's command line.
-func runFor(ctx context.Context, e *manager.Engine, line json.RawMessage, emit func(any) error) (any, error) {
+func (a *app) runFor(ctx context.Context, e *manager.Engine, line json.RawMessage, emit func(any) error) (any, error) {
 	var q cliRequest
 	if err := json.Unmarshal(line, &q); err != nil {
 		return nil, err
@@ -176,9 +192,14 @@ func runFor(ctx context.Context, e *manager.Engine, line json.RawMessage, emit f
 	if q.Build != build() {
 		return nil, errors.New("another build of snapctl")
 	}
-	a := &app{args: q.Args, cwd: q.CWD, engine: e, getenv: func(name string) string { return q.Env[name] }}
-	a.stdout = &cliWriter{emit, q.ID, 1, q.Stdout}
-	a.stderr = &cliWriter{emit, q.ID, 2, q.Stderr}
-	a.out = bufio.NewWriterSize(a.stdout, 64<<10)
-	return &cliEnd{a.run(ctx)}, nil
+	for _, name := range sameEnvironment {
+		if a.getenv(name) != q.Env[name] {
+			return nil, fmt.Errorf("another %s", name)
+		}
+	}
+	c := &app{args: q.Args, cwd: q.CWD, engine: e, getenv: func(name string) string { return q.Env[name] }}
+	c.stdout = &cliWriter{emit, q.ID, 1, q.Stdout}
+	c.stderr = &cliWriter{emit, q.ID, 2, q.Stderr}
+	c.out = bufio.NewWriterSize(c.stdout, 64<<10)
+	return &cliEnd{c.run(ctx)}, nil
 }

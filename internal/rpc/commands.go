@@ -24,7 +24,7 @@ type Command struct {
 	Params, Result reflect.Type // structures
 	Changes        bool         // it waits for those that arrived for the session before it
 	Text           string       // what it does
-	prepare        func(c *conn, line, id json.RawMessage) (do func(context.Context) (any, error), err error)
+	prepare        func(c *conn, q *request, line json.RawMessage) (do func(context.Context) (any, error), err error)
 }
 
 // Commands returns all commands by name.
@@ -45,7 +45,7 @@ func add[P any, Q interface {
 	session() string
 }, R any](name string, changes bool, text string, fn func(ctx context.Context, s *served, p *P) (*R, error)) {
 	cmd := &Command{Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](), Changes: changes, Text: text}
-	cmd.prepare = func(c *conn, line, id json.RawMessage) (func(context.Context) (any, error), error) {
+	cmd.prepare = func(c *conn, q *request, line json.RawMessage) (func(context.Context) (any, error), error) {
 		p := Q(new(P))
 		if err := json.Unmarshal(line, p); err != nil {
 			return nil, badRequest(name + ": " + err.Error())
@@ -60,10 +60,6 @@ func add[P any, Q interface {
 		if changes {
 			wait, done = s.inOrder()
 		}
-		var head request
-		if err := json.Unmarshal(line, &head); err != nil {
-			return nil, badRequest(err.Error())
-		}
 		return func(ctx context.Context) (any, error) {
 			defer done()
 			if err := wait(ctx); err != nil {
@@ -72,7 +68,7 @@ func add[P any, Q interface {
 			if err := s.wait(ctx); err != nil {
 				return nil, err
 			}
-			return c.watched(ctx, s, id, head.Progress, func(ctx context.Context) (any, error) {
+			return c.watched(ctx, s, q, func(ctx context.Context) (any, error) {
 				r, err := fn(ctx, s, (*P)(p))
 				if r == nil {
 					return nil, err
@@ -87,7 +83,7 @@ func add[P any, Q interface {
 // addFree adds a command about no session.
 func addFree[P, R any](name, text string, fn func(ctx context.Context, c *conn, p *P) (*R, error)) {
 	commands[name] = &Command{Params: reflect.TypeFor[P](), Result: reflect.TypeFor[R](), Text: text,
-		prepare: func(c *conn, line, id json.RawMessage) (func(context.Context) (any, error), error) {
+		prepare: func(c *conn, q *request, line json.RawMessage) (func(context.Context) (any, error), error) {
 			p := new(P)
 			if err := json.Unmarshal(line, p); err != nil {
 				return nil, badRequest(name + ": " + err.Error())
@@ -157,6 +153,16 @@ func newLook(r *manager.Result) *Look {
 	return l
 }
 
+// opened says that it is known whether the session is open.
+func (s *served) opened() {
+	s.once.Do(func() {
+		if s.m == nil && s.err == nil {
+			s.err = errors.New("the session could not be opened")
+		}
+		close(s.ready)
+	})
+}
+
 // wait waits until the session is open.
 func (s *served) wait(ctx context.Context) error {
 	select {
@@ -172,10 +178,9 @@ func init() {
 		Text: "begins with a session, or takes it up again; before any other command about it", prepare: prepareInitialize}
 }
 
-func prepareInitialize(c *conn, line, id json.RawMessage) (func(context.Context) (any, error), error) {
+func prepareInitialize(c *conn, q *request, line json.RawMessage) (func(context.Context) (any, error), error) {
 	var p Initialize
-	var head request
-	if err := errors.Join(json.Unmarshal(line, &p), json.Unmarshal(line, &head)); err != nil {
+	if err := json.Unmarshal(line, &p); err != nil {
 		return nil, badRequest("initialize: " + err.Error())
 	}
 	if p.CWD == "" || !session.ValidID(p.SessionID) {
@@ -187,14 +192,18 @@ func prepareInitialize(c *conn, line, id json.RawMessage) (func(context.Context)
 	if fresh {
 		first := make(chan struct{})
 		close(first)
-		s = &served{ready: make(chan struct{}), last: first, logs: !p.OwnLog}
+		s = &served{asked: p, ready: make(chan struct{}), last: first, logs: !p.OwnLog}
 		c.sessions[p.SessionID] = s
 	}
 	c.mu.Unlock()
+	if !fresh && s.asked != p {
+		return nil, badRequest(fmt.Sprintf("initialize: session %q is open on this connection, and with other parameters", p.SessionID))
+	}
 	wait, done := s.inOrder()
 	return func(ctx context.Context) (any, error) {
 		defer done()
 		if fresh {
+			defer s.opened()
 			s.m, s.err = manager.Open(ctx, p.CWD, &manager.Options{Engine: c.server.Engine, Session: p.SessionID, SessionFile: p.SessionFile,
 				ToolWindows: p.ToolWindows, Detached: p.Detached, AllowBroad: p.AllowBroad, Limits: p.Limits.tree()})
 			if s.err != nil { // it may be tried again
@@ -202,7 +211,7 @@ func prepareInitialize(c *conn, line, id json.RawMessage) (func(context.Context)
 				delete(c.sessions, p.SessionID)
 				c.mu.Unlock()
 			}
-			close(s.ready)
+			s.opened()
 		}
 		if err := wait(ctx); err != nil {
 			return nil, err
@@ -210,7 +219,7 @@ func prepareInitialize(c *conn, line, id json.RawMessage) (func(context.Context)
 		if err := s.wait(ctx); err != nil {
 			return nil, err
 		}
-		return c.watched(ctx, s, id, head.Progress, func(ctx context.Context) (any, error) {
+		return c.watched(ctx, s, q, func(ctx context.Context) (any, error) {
 			r, err := s.m.Initialize(ctx)
 			if err != nil {
 				return nil, err

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 
 	"github.com/boocode/filestore/manager"
@@ -68,8 +69,8 @@ var codes = []struct {
 
 // Causes of a context that ends.
 var (
-	errCancelled = errors.New("cancelled")
-	errGone      = errors.New("cancelled: the connection has ended")
+	errCancelled = fmt.Errorf("by request: %w", context.Canceled)
+	errGone      = fmt.Errorf("the connection has ended: %w", context.Canceled)
 	errStalled   = errors.New("no progress for too long")
 )
 
@@ -84,7 +85,7 @@ func codeOf(err error) Code {
 		return e.Code
 	case errors.Is(err, errStalled):
 		return Stalled
-	case errors.Is(err, errCancelled), errors.Is(err, errGone), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled):
 		return Cancelled
 	case errors.Is(err, context.DeadlineExceeded):
 		return TimedOut

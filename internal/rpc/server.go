@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/boocode/filestore/manager"
 )
@@ -89,7 +90,8 @@ type conn struct {
 
 	mu       sync.Mutex // guards the rest
 	running  map[string]*running
-	bytes    int // of requests under way
+	requests int // that are not answered
+	bytes    int // of them
 	sessions map[string]*served
 }
 
@@ -102,6 +104,8 @@ type running struct {
 
 // A served session answers what changes something in order of arrival.
 type served struct {
+	asked Initialize
+	once  sync.Once     // closes ready
 	ready chan struct{} // closed when the rest is known
 	m     *manager.FileSnapshotManager
 	err   error // why there is none
@@ -178,9 +182,9 @@ func (c *conn) take(ctx context.Context, line []byte) error {
 		q.ID = nil
 	}
 	if q.ID != nil && !isID(q.ID) {
-		return c.refuse(nil, q.Type, badRequest("id: want a text or a number"))
+		return c.refuse(nil, q.Type, badRequest("id: want a text, in UTF-8, or a number"))
 	}
-	handle, ok := c.handler(q.Type, bytes.Clone(line), q.ID)
+	handle, ok := c.handler(&q, bytes.Clone(line))
 	if !ok {
 		return c.refuse(q.ID, q.Type, &Error{BadCommand, fmt.Sprintf("no command %q", q.Type)})
 	}
@@ -189,12 +193,13 @@ func (c *conn) take(ctx context.Context, line []byte) error {
 	c.mu.Lock()
 	key := string(q.ID)
 	_, twice := c.running[key]
-	full := len(c.running) >= maxRequests || c.bytes+len(line) > maxBytes
+	full := c.requests >= maxRequests || c.bytes+len(line) > maxBytes
 	if q.ID == nil {
 		key, twice = fmt.Sprintf("%p", run), false
 	}
 	if !twice && !full {
 		c.running[key] = run
+		c.requests++
 		c.bytes += len(line)
 	}
 	c.mu.Unlock()
@@ -215,14 +220,19 @@ func (c *conn) take(ctx context.Context, line []byte) error {
 		defer cancel(nil)
 		if q.TimeoutMs > 0 {
 			var stop context.CancelFunc
-			ctx, stop = context.WithTimeout(ctx, time.Duration(q.TimeoutMs)*time.Millisecond)
+			ctx, stop = context.WithTimeout(ctx, time.Duration(min(q.TimeoutMs, 1e9))*time.Millisecond)
 			defer stop()
 		}
 		data, err := c.guarded(ctx, q.Type, do)
 		c.mu.Lock()
-		delete(c.running, key)
-		c.bytes -= size
+		delete(c.running, key) // its ID is free, its place only once it has been answered
 		c.mu.Unlock()
+		defer func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.requests--
+			c.bytes -= size
+		}()
 		r := &Response{ID: q.ID, Type: "response", Command: q.Type, Success: err == nil, Status: Complete, Data: data}
 		if err != nil {
 			r.Status, r.Error, r.Code = HasFailed, err.Error(), codeOf(err)
@@ -255,22 +265,22 @@ func (c *conn) guarded(ctx context.Context, command string, do func(context.Cont
 
 // isID reports whether a JSON value is a text or a number.
 func isID(b json.RawMessage) bool {
-	return len(b) > 0 && (b[0] == '"' || b[0] == '-' || b[0] >= '0' && b[0] <= '9')
+	return len(b) > 0 && utf8.Valid(b) && (b[0] == '"' || b[0] == '-' || b[0] >= '0' && b[0] <= '9')
 }
 
 // handler returns what answers a request; not ok: there is no such command.
 // Calling it queues the request with its session.
-func (c *conn) handler(command string, line json.RawMessage, id json.RawMessage) (handle func() (do func(context.Context) (any, error), err error), ok bool) {
-	if extra, ok := c.server.Extra[command]; ok {
+func (c *conn) handler(q *request, line json.RawMessage) (handle func() (do func(context.Context) (any, error), err error), ok bool) {
+	if extra, ok := c.server.Extra[q.Type]; ok {
 		return func() (func(context.Context) (any, error), error) {
 			return func(ctx context.Context) (any, error) { return extra(ctx, line, c.out.write) }, nil
 		}, true
 	}
-	cmd, ok := commands[command]
+	cmd, ok := commands[q.Type]
 	if !ok {
 		return nil, false
 	}
-	return func() (func(context.Context) (any, error), error) { return cmd.prepare(c, line, id) }, true
+	return func() (func(context.Context) (any, error), error) { return cmd.prepare(c, q, line) }, true
 }
 
 // inOrder waits until all that has arrived for the session before is done.
@@ -292,14 +302,14 @@ func (s *served) inOrder() (wait func(ctx context.Context) error, done func()) {
 		}
 }
 
-// watched calls fn with a context that ends if the session makes no progress, and
-// tells the client of progress if it asked for that.
-func (c *conn) watched(ctx context.Context, s *served, id json.RawMessage, tell bool, fn func(ctx context.Context) (any, error)) (any, error) {
+// watched calls fn with a context that ends if it looks at files and gets stuck,
+// and tells the client of progress if it asked for that.
+func (c *conn) watched(ctx context.Context, s *served, q *request, fn func(ctx context.Context) (any, error)) (any, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	p := s.m.Progress()
 	count := func() Event {
-		return Event{ID: id, Type: "progress", Files: p.Files.Load(), ReadFiles: p.ReadFiles.Load(), ReadBytes: p.ReadBytes.Load()}
+		return Event{ID: q.ID, Type: "progress", Files: p.Files.Load(), ReadFiles: p.ReadFiles.Load(), ReadBytes: p.ReadBytes.Load()}
 	}
 	first := count()
 	stop := make(chan struct{})
@@ -307,7 +317,7 @@ func (c *conn) watched(ctx context.Context, s *served, id json.RawMessage, tell 
 	watch.Go(func() {
 		tick := time.NewTicker(progressEvery)
 		defer tick.Stop()
-		last, since := first, time.Now()
+		last, since := first, time.Time{} // of progress; before the first it may wait for others
 		for {
 			select {
 			case <-stop:
@@ -319,7 +329,7 @@ func (c *conn) watched(ctx context.Context, s *served, id json.RawMessage, tell 
 			now := count()
 			if now.Files != last.Files || now.ReadBytes != last.ReadBytes {
 				last, since = now, time.Now()
-				if tell {
+				if q.Progress {
 					now.Files -= first.Files
 					now.ReadFiles -= first.ReadFiles
 					now.ReadBytes -= first.ReadBytes
@@ -327,7 +337,7 @@ func (c *conn) watched(ctx context.Context, s *served, id json.RawMessage, tell 
 						return
 					}
 				}
-			} else if time.Since(since) > stallAfter {
+			} else if !since.IsZero() && time.Since(since) > stallAfter && s.m.Capturing() {
 				cancel(errStalled)
 				return
 			}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
@@ -30,6 +31,7 @@ type Listener struct {
 	l    *net.UnixListener
 	lock vfs.File
 	name string
+	own  os.FileInfo // of the socket
 }
 
 // Listen begins to serve a store, which must be there. Whoever served it and died
@@ -68,7 +70,13 @@ func Listen(storeDir string) (*Listener, error) {
 		l.l.SetUnlinkOnClose(false) // by a path that is gone by then
 		err = os.Chmod(l.name, 0o600)
 	}
+	if err == nil {
+		l.own, err = os.Lstat(l.name)
+	}
 	if err != nil {
+		if l.l != nil {
+			l.l.Close()
+		}
 		lock.Close()
 		return nil, fmt.Errorf("listen in %q: %w", storeDir, err)
 	}
@@ -81,7 +89,17 @@ func (l *Listener) Close() error {
 	if errors.Is(err, net.ErrClosed) { // ServeAll has ended
 		err = nil
 	}
-	return errors.Join(os.Remove(l.name), err, l.lock.Close())
+	if l.isOwn() {
+		err = errors.Join(err, os.Remove(l.name))
+	}
+	return errors.Join(err, l.lock.Close())
+}
+
+// isOwn reports whether the socket is still there: a store that was deleted may
+// have been made again, and be served by another.
+func (l *Listener) isOwn() bool {
+	now, err := os.Lstat(l.name)
+	return err == nil && os.SameFile(l.own, now)
 }
 
 // Dial connects to whoever serves a store. The error matches [fs.ErrNotExist] or
@@ -111,11 +129,25 @@ func withPath(storeDir string, fn func(path string) error) error {
 	return fn(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), SocketName))
 }
 
+const (
+	// maxConns is how many may be connected.
+	maxConns = 128
+	// ownEvery is how often a server looks whether the store is still its.
+	ownEvery = 5 * time.Second
+	// lastWrite is how long a server that ends waits for clients to read.
+	lastWrite = 2 * time.Second
+)
+
+// isPassing reports whether accepting failed for a reason that may pass.
+func isPassing(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ECONNABORTED) || errors.Is(err, syscall.ENOMEM)
+}
+
 // ServeAll answers all who connect, until ctx ends or, if idle is not 0, nobody
 // has been connected for so long.
 func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) error {
 	var mu sync.Mutex // guards the rest
-	open := make(map[net.Conn]bool)
+	open := make(map[*net.UnixConn]bool)
 	var conns sync.WaitGroup
 	var timer *time.Timer
 	if idle > 0 {
@@ -123,12 +155,39 @@ func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) 
 	}
 	stop := context.AfterFunc(ctx, func() { l.l.Close() })
 	defer stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		tick := time.NewTicker(ownEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+			if !l.isOwn() {
+				s.log().Warn("the store was taken away")
+				l.l.Close()
+				return
+			}
+		}
+	}()
 	for {
 		c, err := l.l.AcceptUnix()
+		if isPassing(err) {
+			s.log().Warn("connection not accepted", "err", err)
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			continue
+		}
 		if err != nil {
 			mu.Lock()
-			for c := range open {
-				c.Close()
+			for c := range open { // which ends its requests; answers are still written
+				c.CloseRead()
+				c.SetWriteDeadline(time.Now().Add(lastWrite))
 			}
 			mu.Unlock()
 			conns.Wait()
@@ -137,12 +196,17 @@ func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) 
 			}
 			return err
 		}
-		if err := checkPeer(c); err != nil {
+		mu.Lock()
+		err = checkPeer(c)
+		if err == nil && len(open) >= maxConns {
+			err = fmt.Errorf("%d are open", maxConns)
+		}
+		if err != nil {
+			mu.Unlock()
 			s.log().Warn("connection refused", "err", err)
 			c.Close()
 			continue
 		}
-		mu.Lock()
 		open[c] = true
 		if timer != nil {
 			timer.Stop()

@@ -1,0 +1,123 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/tree"
+)
+
+// TestServeKilled kills a resident engine at random points, while two clients
+// record turns and restore. Every turn that it had acknowledged comes back, a
+// file holds what it held before a restore or after it, and the CLI goes on.
+func TestServeKilled(t *testing.T) {
+	r := newRunner(t)
+	project, err := tree.FindProject(r.project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storeDir := filepath.Join(r.home, ".boo", "file-store", project.Hash())
+	acked := make(map[string]string) // tree → state of the session's files
+	var mu sync.Mutex                // guards acked
+	for round := range *crashRounds {
+		serve := r.command("serve", "--quiet")
+		var dead atomic.Bool
+		if err := serve.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var clients sync.WaitGroup
+		for c := range 2 {
+			clients.Go(func() {
+				for {
+					conn, err := client.Dial(t.Context(), storeDir)
+					if err == nil {
+						r.session(conn, fmt.Sprint("s", c), round, func(hash, state string) {
+							mu.Lock()
+							defer mu.Unlock()
+							acked[hash] = state
+						})
+						conn.Close()
+						return
+					}
+					if dead.Load() {
+						return
+					}
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(time.Duration(60+rand.IntN(200)) * time.Millisecond)
+		serve.Process.Kill()
+		dead.Store(true)
+		clients.Wait()
+		serve.Wait()
+		if rand.IntN(2) == 0 {
+			r.must("--session", "s0", "snapshot") // finishes what was cut off
+		}
+	}
+	r.must("--session", "s0", "snapshot")
+	r.must("check", "--read-data")
+	for hash, want := range acked {
+		dir := filepath.Join(t.TempDir(), "out")
+		r.must("export", hash, dir)
+		name := want[:2]
+		if got := name + r.state(filepath.Join(dir, name)); got != want {
+			t.Errorf("turn %s comes back as\n%s\nwas\n%s", hash, got, want)
+		}
+	}
+	if len(acked) == 0 {
+		t.Error("no turn was acknowledged")
+	}
+	t.Logf("%d turns acknowledged in %d lives", len(acked), *crashRounds)
+}
+
+// session records turns of one session, in a directory of its own, until the
+// engine dies.
+func (r *runner) session(c *client.Client, id string, round int, ack func(hash, state string)) {
+	ctx := context.Background()
+	s, _, err := c.Open(ctx, &client.Initialize{CWD: r.project, SessionID: id, OwnLog: true})
+	if err != nil {
+		return
+	}
+	dir := filepath.Join(r.project, id)
+	os.MkdirAll(dir, 0o755)
+	for turn := 0; ; turn++ {
+		if _, err := s.OnTurnStart(ctx, nil); err != nil {
+			return
+		}
+		for i := range 5 {
+			name := filepath.Join(dir, fmt.Sprint("f", i))
+			if err := os.WriteFile(name, fmt.Appendf(nil, "%d %d %d", round, turn, i), 0o644); err != nil {
+				r.t.Error(err)
+			}
+		}
+		if s.Claim(ctx, id) != nil {
+			return
+		}
+		end, err := s.OnTurnEnd(ctx, nil)
+		if err != nil {
+			return
+		}
+		ack(end.SnapshotTreeHash.String(), id+r.state(dir))
+		if turn%5 == 4 {
+			if _, err := s.RestoreFiles(ctx, &client.Restore{Target: "@~2", Force: true}); err != nil {
+				if _, ok := err.(*client.Error); ok {
+					b, _ := json.Marshal(err)
+					r.t.Errorf("restore: %v %s", err, b)
+				}
+				return
+			}
+		}
+	}
+}
