@@ -39,6 +39,8 @@ type Store struct {
 	jmu sync.Mutex // guards j
 	j   *journal
 
+	recent recent
+
 	mu      sync.RWMutex // guards the rest of this block
 	loaded  bool
 	packs   map[[16]byte]*pack

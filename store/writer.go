@@ -194,6 +194,9 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("put object %s: %w", id.Short(), err)
 	}
+	if kind == uint8(Tree) {
+		w.s.recent.add(id, data)
+	}
 	w.mu.Lock()
 	w.stats.Objects++
 	w.stats.Bytes += int64(len(data))
@@ -423,6 +426,7 @@ func (s *Store) fail(err error) {
 		s.active = nil
 	}
 
+	s.recent.forget()
 	// Forget all objects but those in indexes, which vouch for them. Those
 	// that a commit has named are found again by the next look into the packs.
 	s.mu.Lock()

@@ -873,7 +873,7 @@ func (j *dirJob) putTree() (cuts []bool, leaves []blockLeaf, err error) {
 		leaves = append(leaves, blockLeaf{last, end - start, id})
 		start = end
 	}
-	j.tree, err = putPages(j.c.sink, store.Tree, pages, func(i int) string {
+	j.tree, err = putPages(j.c.sink, store.Tree, pages, nil, func(i int) string {
 		if i == 0 {
 			return j.slots[captured[0]].name
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -42,13 +43,11 @@ type item struct {
 }
 
 // boundary reports whether a list of this level is cut before a name.
-func boundary(name string, level int) bool {
-	shift := boundaryBits * (level + 1)
-	if shift > 60 {
-		return false // 2^60 names would have to be there
-	}
-	return nameHash(name)&(1<<shift-1) == 0
-}
+func boundary(name string, level int) bool { return height(name) > level }
+
+// height returns how many levels are cut before a name: all from 0 on. More than
+// 11 would take 2^60 names.
+func height(name string) int { return min(bits.TrailingZeros64(nameHash(name)), 60) / boundaryBits }
 
 func nameHash(name string) uint64 {
 	sum := blake3.Sum256([]byte(name))
@@ -162,8 +161,9 @@ func cut(n int, isBoundary func(i int) bool) []int {
 }
 
 // putPages stores the pages above the leaves of a directory and returns the
-// root. first returns the first name of a leaf.
-func putPages(p Putter, kind store.Kind, leaves []leaf, first func(i int) string) (store.ID, error) {
+// root. first returns the first name of a leaf. heights are those of these names;
+// nil: they are not known.
+func putPages(p Putter, kind store.Kind, leaves []leaf, heights []uint8, first func(i int) string) (store.ID, error) {
 	if len(leaves) == 1 {
 		return leaves[0].id, nil
 	}
@@ -173,9 +173,15 @@ func putPages(p Putter, kind store.Kind, leaves []leaf, first func(i int) string
 		items[i] = item{name: first(i), size: uint64(l.end - start), id: l.id}
 		start = l.end
 	}
+	if heights == nil {
+		heights = make([]uint8, len(items))
+		for i := range items {
+			heights[i] = uint8(height(items[i].name))
+		}
+	}
 	for level := 1; ; level++ {
-		ends := cut(len(items), func(i int) bool { return boundary(items[i].name, level) })
-		pages := make([]item, 0, len(ends))
+		ends := cut(len(items), func(i int) bool { return int(heights[i]) > level })
+		pages, tops := make([]item, 0, len(ends)), make([]uint8, 0, len(ends))
 		start := 0
 		for _, end := range ends {
 			id, err := p.Put(kind, appendPage(nil, level, items[start:end]))
@@ -186,13 +192,13 @@ func putPages(p Putter, kind store.Kind, leaves []leaf, first func(i int) string
 			for _, it := range items[start:end] {
 				page.size += it.size
 			}
-			pages = append(pages, page)
+			pages, tops = append(pages, page), append(tops, heights[start])
 			start = end
 		}
 		if len(pages) == 1 {
 			return pages[0].id, nil
 		}
-		items = pages
+		items, heights = pages, tops
 	}
 }
 
@@ -209,7 +215,7 @@ func putItems(p Putter, kind store.Kind, items []item) (store.ID, error) {
 		leaves[i] = leaf{end, id}
 		start = end
 	}
-	return putPages(p, kind, leaves, func(i int) string {
+	return putPages(p, kind, leaves, nil, func(i int) string {
 		if i == 0 {
 			return items[0].name
 		}

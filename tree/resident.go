@@ -70,6 +70,7 @@ type blockEdit struct {
 	tree    store.ID
 	entries map[int]block // as appendEntry makes them
 	leaves  []blockLeaf
+	heights []uint8 // of the pages' first names, which stay
 }
 
 // apply changes a block, which is nobody else's.
@@ -92,11 +93,16 @@ func (c *statCache) adopt(from *capture, h batchHeader) {
 	for len(c.sums) < int(h.nextDir) {
 		c.sums = append(c.sums, dirSum{})
 	}
+	if c.heights == nil {
+		c.heights = make(map[uint32][]uint8)
+	}
 	for dir, b := range from.changed {
 		c.blocks[dir] = b
+		delete(c.heights, dir)
 	}
 	for dir, e := range from.edits {
 		e.apply(c.blocks[dir])
+		c.heights[dir] = e.heights
 	}
 	for dir, s := range from.sums {
 		c.sums[dir] = s
@@ -378,7 +384,14 @@ func (j *dirJob) edit(kids []*dirJob) error {
 		start = end
 	}
 	var err error
-	if j.tree, err = putPages(j.c.sink, store.Tree, leaves, func(i int) string { return firsts[i] }); err != nil {
+	edit.heights = j.c.cache.heights[j.number]
+	if edit.heights == nil { // to hash thousands of names takes milliseconds
+		edit.heights = make([]uint8, len(firsts))
+		for i, name := range firsts {
+			edit.heights[i] = uint8(height(name))
+		}
+	}
+	if j.tree, err = putPages(j.c.sink, store.Tree, leaves, edit.heights, func(i int) string { return firsts[i] }); err != nil {
 		return err
 	}
 	j.cover, edit.tree = j.old.cover(), j.tree

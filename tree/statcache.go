@@ -29,7 +29,8 @@ import (
 // directory, the later ones those blocks that changed. It is read whole.
 
 // A statCache is a loaded cache file. It is not changed once loaded, but by
-// adopt.
+// adopt, which replaces blocks, and changes entries and pages of them in place:
+// all but their names.
 type statCache struct {
 	fsys   vfs.FS
 	dir    string // worktrees/<id>
@@ -37,7 +38,10 @@ type statCache struct {
 	first  int64 // length of the first batch
 	size   int64 // length of all whole batches
 	blocks []block
-	sums   []dirSum // of a cache that is kept in memory
+
+	// Of a cache that is kept in memory.
+	sums    []dirSum
+	heights map[uint32][]uint8 // of the pages of large directories, as far as they were needed
 }
 
 // A batchHeader precedes the blocks of a batch.
