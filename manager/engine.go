@@ -288,7 +288,7 @@ const (
 	// calm is how long nothing must have changed before it is stored unasked,
 	// and settleEvery how often that is done at most.
 	calm        = 300 * time.Millisecond
-	settleEvery = 2 * time.Second
+	settleEvery = 200 * time.Millisecond
 	// doubtEvery is after how long all files are looked at, whatever the watcher
 	// says: it hears nothing of writes through a mapping, or through a name that
 	// a file was given outside.

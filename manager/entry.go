@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"github.com/boocode/filestore/session"
@@ -63,8 +64,9 @@ type offer struct {
 }
 
 // offers yields the steps that the runtime has not heard of, oldest first. Those
-// that its log has are bound to their entries.
-func (m *FileSnapshotManager) offers(ctx context.Context, l *line, result *Result) iter.Seq2[offer, error] {
+// that its log has are bound to their entries. Of those that are not of the turn
+// that ends it yields at most so many as limit says.
+func (m *FileSnapshotManager) offers(ctx context.Context, l *line, result *Result, limit int) iter.Seq2[offer, error] {
 	return func(yield func(offer, error) bool) {
 		head, err := m.newest(ctx, m.opts.Session)
 		var untold []*record
@@ -87,6 +89,9 @@ func (m *FileSnapshotManager) offers(ctx context.Context, l *line, result *Resul
 			}
 			data := result.Data
 			if data == nil || data.SnapshotSeq != r.Seq {
+				if limit--; limit < 0 {
+					continue
+				}
 				changes, err := m.changes(ctx, r)
 				if err != nil {
 					yield(offer{}, err)
@@ -137,7 +142,7 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 	if err != nil {
 		return err
 	}
-	for o, err := range m.offers(ctx, l, result) {
+	for o, err := range m.offers(ctx, l, result, math.MaxInt) {
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package manager
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func benchResident(b *testing.B, path func(i int) string, n int) {
 		b.Fatal(err)
 	}
 	turn := 0
-	report := func(b *testing.B, name string, fn func()) {
+	report := func(b *testing.B, name string, rest time.Duration, fn func()) {
 		b.Run(name, func(b *testing.B) {
 			var all []time.Duration
 			for b.Loop() {
@@ -67,6 +68,7 @@ func benchResident(b *testing.B, path func(i int) string, n int) {
 				for i := range 10 {
 					write((i*7901+turn)%n, fmt.Sprint(turn, text))
 				}
+				time.Sleep(rest)
 				start := time.Now()
 				b.StartTimer()
 				fn()
@@ -77,12 +79,15 @@ func benchResident(b *testing.B, path func(i int) string, n int) {
 			b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "p99-us")
 		})
 	}
-	report(b, "turn end", func() {
-		r, err := m.OnTurnEnd(b.Context(), benchAppend)
-		if err != nil || r.Data == nil || len(r.Data.Diff.Modified) != 10 {
-			b.Fatal(r, err)
+	end := func() {
+		r, list, err := m.EndTurn(b.Context())
+		if err != nil || r.Data == nil || len(r.Data.Diff.Modified) != 10 || len(list) > 2 {
+			b.Fatal(r, list, err)
 		}
-	})
+		go m.Told(b.Context(), r.Snapshot.Seq, fmt.Sprint("e", turn)) // as a runtime does, later
+	}
+	report(b, "turn end", 0, end)
+	report(b, "turn end a second later", time.Second, end)
 	other, err := Open(b.Context(), dir, &Options{StoreRoot: b.TempDir(), Session: "other"})
 	if err != nil {
 		b.Fatal(err)
@@ -91,11 +96,26 @@ func benchResident(b *testing.B, path func(i int) string, n int) {
 	if _, err := other.Initialize(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	report(b, "floor/not resident", func() {
+	report(b, "floor/not resident", 0, func() {
 		if _, err := other.OnTurnEnd(b.Context(), benchAppend); err != nil {
 			b.Fatal(err)
 		}
 	})
+	if _, err := exec.LookPath("git"); err == nil {
+		git := func(args ...string) {
+			cmd := exec.Command("git", args...)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				b.Fatalf("git %q: %v\n%s", args, err, out)
+			}
+		}
+		git("init", "-q")
+		git("add", "-A")
+		report(b, "floor/git add and write-tree", 0, func() {
+			git("add", "-A")
+			git("write-tree")
+		})
+	}
 	files := [2]*os.File{}
 	for i := range files {
 		if files[i], err = os.Create(filepath.Join(b.TempDir(), "f")); err != nil {
@@ -103,7 +123,7 @@ func benchResident(b *testing.B, path func(i int) string, n int) {
 		}
 		defer files[i].Close()
 	}
-	report(b, "floor/two syncs", func() {
+	report(b, "floor/two syncs", 0, func() {
 		for _, f := range files {
 			if _, err := f.Write(make([]byte, 4<<10)); err != nil {
 				b.Fatal(err)

@@ -423,9 +423,13 @@ func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) 
 	return result, nil
 }
 
+// maxOffers is how many older steps EndTurn offers at a time.
+const maxOffers = 20
+
 // EndTurn is OnTurnEnd for a runtime that appends to its log by itself: it
 // returns the steps that it has not heard of, oldest first, which are offered
-// again until Told says that the log has them, or the log itself does.
+// again until Told says that the log has them, or the log itself does. There are
+// at most 20 beside the turn's own.
 func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnapshotData, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -440,7 +444,7 @@ func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnap
 	var list []*StepSnapshotData
 	l, err := m.line(ctx)
 	if err == nil {
-		for o, oerr := range m.offers(ctx, l, result) {
+		for o, oerr := range m.offers(ctx, l, result, maxOffers) {
 			if err = oerr; err != nil {
 				break
 			}
