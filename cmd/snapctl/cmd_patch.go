@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 )
@@ -120,9 +121,15 @@ func (a *app) patchLocate(cmd *cobra.Command, name string, f *matchFlags, fuzzy 
 	if err != nil {
 		return err
 	}
-	answer, m := locateAnswer(content, old, new, hasNew, f.options(fuzzy))
+	r := &patch.Result{}
+	if hasNew {
+		r = patch.Replace(content, old, new, f.options(fuzzy))
+	} else {
+		r.Match = *patch.Locate(content, old, f.options(fuzzy))
+	}
+	m := &r.Match
 	if a.flags.json {
-		if err := a.printJSON(answer); err != nil {
+		if err := a.printJSON(rpc.NewLocated(r)); err != nil {
 			return err
 		}
 	} else if m.Found() {
@@ -286,7 +293,7 @@ func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, has
 	}
 	r, err := p.m.ApplyEdits(cmd.Context(), req)
 	if refused, ok := errors.AsType[*manager.EditError](err); ok && a.flags.json {
-		if err := a.printJSON(map[string]any{"refused": hunkErrors(refused.Refused)}); err != nil {
+		if err := a.printJSON(map[string]any{"refused": rpc.Refusals(refused.Refused)}); err != nil {
 			return err
 		}
 	}

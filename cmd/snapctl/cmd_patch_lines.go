@@ -10,74 +10,23 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/patch"
 )
 
-// A locateRequest is a line for patch locate --jsonl.
-type locateRequest struct {
-	ID      json.RawMessage   `json:"id"`
-	Content string            `json:"content"`
-	Old     string            `json:"old"`
-	New     *string           `json:"new"`
-	Options patch.OptionsJSON `json:"options"`
-}
-
-// A locateResponse is the answer.
-type locateResponse struct {
-	ID         json.RawMessage `json:"id,omitempty"`
-	Kind       patch.Kind      `json:"kind"`
-	Stage      *patch.Stage    `json:"stage"` // null: none decided
-	Start      *int            `json:"start"` // null: nothing was found
-	End        *int            `json:"end"`
-	Count      int             `json:"count"`
-	Spans      []patch.Span    `json:"spans,omitempty"` // of several
-	Similarity float64         `json:"similarity"`
-	Result     *string         `json:"result,omitempty"` // only where something was replaced
-	Reason     patch.Reason    `json:"reason,omitempty"`
-
-	StartLine int             `json:"startLine,omitempty"`
-	EndLine   int             `json:"endLine,omitempty"`
-	Near      []patch.Near    `json:"near,omitempty"`
-	Warnings  []patch.Warning `json:"warnings,omitempty"`
-	Message   string          `json:"message,omitempty"` // of a refusal
-}
-
-func locateAnswer(content, old, new []byte, hasNew bool, opts *patch.Options) (*locateResponse, *patch.Match) {
-	var r *patch.Result
-	if hasNew {
-		r = patch.Replace(content, old, new, opts)
-	} else {
-		r = &patch.Result{Match: *patch.Locate(content, old, opts)}
-	}
-	m := &r.Match
-	answer := &locateResponse{Kind: m.Kind, Count: m.Count, Spans: m.Spans, Similarity: m.Similarity, Reason: m.Reason, StartLine: m.StartLine, EndLine: m.EndLine, Near: m.Near, Warnings: r.Warnings}
-	if m.Stage != "" {
-		answer.Stage = &m.Stage
-	}
-	if !m.Found() {
-		answer.Message = m.Explain()
-		return answer, m
-	}
-	answer.Start, answer.End = &m.Start, &m.End
-	if hasNew {
-		text := string(r.Content)
-		answer.Result = &text
-	}
-	return answer, m
-}
-
+// answerLocate answers a line for patch locate --jsonl.
 func answerLocate(line []byte) (any, error) {
-	var q locateRequest
+	var q struct {
+		ID json.RawMessage `json:"id"`
+		rpc.Locate
+	}
 	if err := json.Unmarshal(line, &q); err != nil {
 		return nil, err
 	}
-	replacement := ""
-	if q.New != nil {
-		replacement = *q.New
-	}
-	answer, _ := locateAnswer([]byte(q.Content), []byte(q.Old), []byte(replacement), q.New != nil, q.Options.Options())
-	answer.ID = q.ID
-	return answer, nil
+	return &struct {
+		ID json.RawMessage `json:"id,omitempty"`
+		*rpc.Located
+	}{q.ID, q.Answer()}, nil
 }
 
 // patchLines answers requests from stdin, line by line.
@@ -136,22 +85,7 @@ type applyResponse struct {
 	ID     json.RawMessage   `json:"id,omitempty"`
 	OK     bool              `json:"ok"`
 	Files  map[string]string `json:"files,omitempty"`
-	Errors []hunkError       `json:"errors,omitempty"`
-}
-
-type hunkError struct {
-	Path    string       `json:"path,omitempty"`
-	Line    int          `json:"line,omitempty"` // of the patch
-	Reason  patch.Reason `json:"reason,omitempty"`
-	Message string       `json:"message"`
-	Near    []patch.Near `json:"near,omitempty"`
-}
-
-func hunkErrors(list []*patch.HunkError) (out []hunkError) {
-	for _, e := range list {
-		out = append(out, hunkError{e.Path, e.Line, e.Match.Reason, e.Error(), e.Match.Near})
-	}
-	return out
+	Errors []rpc.Refusal     `json:"errors,omitempty"`
 }
 
 func answerApply(line []byte) (any, error) {
@@ -162,11 +96,11 @@ func answerApply(line []byte) (any, error) {
 	answer := &applyResponse{ID: q.ID}
 	p, err := patch.Parse(q.Format, []byte(q.Input), q.Path)
 	if err != nil {
-		e := hunkError{Message: err.Error()}
+		e := rpc.Refusal{Message: err.Error()}
 		if bad, ok := errors.AsType[*patch.ParseError](err); ok {
 			e.Line = bad.Line
 		}
-		answer.Errors = []hunkError{e}
+		answer.Errors = []rpc.Refusal{e}
 		return answer, nil
 	}
 	read := func(path string) ([]byte, error) {
@@ -177,7 +111,7 @@ func answerApply(line []byte) (any, error) {
 		return []byte(content), nil
 	}
 	results, refused := p.Apply(read, &patch.ApplyOptions{Options: *q.Options.Options(), Sequential: q.Options.Sequential, Fuzz: q.Options.Fuzz})
-	if answer.Errors = hunkErrors(refused); len(refused) > 0 {
+	if answer.Errors = rpc.Refusals(refused); len(refused) > 0 {
 		return answer, nil
 	}
 	answer.OK, answer.Files = true, make(map[string]string)

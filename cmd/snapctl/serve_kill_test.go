@@ -30,7 +30,11 @@ func TestServeKilled(t *testing.T) {
 	storeDir := filepath.Join(r.home, ".boo", "file-store", project.Hash())
 	acked := make(map[string]string) // tree → state of the session's files
 	var mu sync.Mutex                // guards acked
-	for round := range *crashRounds {
+	rounds := *crashRounds
+	if testing.Short() {
+		rounds = 5
+	}
+	for round := range rounds {
 		serve := r.command("serve", "--quiet")
 		var dead atomic.Bool
 		if err := serve.Start(); err != nil {
@@ -79,7 +83,7 @@ func TestServeKilled(t *testing.T) {
 	if len(acked) == 0 {
 		t.Error("no turn was acknowledged")
 	}
-	t.Logf("%d turns acknowledged in %d lives", len(acked), *crashRounds)
+	t.Logf("%d turns acknowledged in %d lives", len(acked), rounds)
 }
 
 // session records turns of one session, in a directory of its own, until the

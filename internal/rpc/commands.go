@@ -649,7 +649,7 @@ type Edited struct {
 
 // A Refusal says why a piece of a patch was refused.
 type Refusal struct {
-	Path    string       `json:"path"`
+	Path    string       `json:"path,omitempty"`
 	Line    int          `json:"line,omitempty"` // of the patch
 	Reason  patch.Reason `json:"reason,omitempty"`
 	Message string       `json:"message"`
@@ -660,13 +660,7 @@ type Refusal struct {
 func Refusals(list []*patch.HunkError) []Refusal {
 	var refusals []Refusal
 	for _, e := range list {
-		r := Refusal{Path: e.Path, Line: e.Line, Reason: e.Match.Reason, Near: e.Match.Near}
-		if e.Err != nil {
-			r.Message = e.Err.Error()
-		} else {
-			r.Message = e.Match.Explain()
-		}
-		refusals = append(refusals, r)
+		refusals = append(refusals, Refusal{e.Path, e.Line, e.Match.Reason, e.Error(), e.Match.Near})
 	}
 	return refusals
 }
