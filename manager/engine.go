@@ -26,6 +26,8 @@ type EngineOptions struct {
 	Home   string       // the user's home, which is too broad a directory; default unknown
 	Git    tree.GitEnv  // where git's configuration is
 	Logger *slog.Logger // nil: nothing is logged
+
+	MaxWatches int // directories that are watched at most, in each tree; default: all that the system allows
 }
 
 // An Engine keeps open what managers in one process that stays have in common:
@@ -167,6 +169,11 @@ func (e *Engine) release(wt *worktree) {
 	if wt.managers--; wt.managers == 0 {
 		wt.idle = time.Now()
 		e.dropIdle(maxIdle)
+		time.AfterFunc(keepIdle, func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.dropIdle(maxIdle)
+		})
 	}
 }
 
@@ -181,7 +188,7 @@ func (e *Engine) dropIdle(keep int) {
 	}
 	slices.SortFunc(idle, func(a, b *worktree) int { return b.idle.Compare(a.idle) })
 	for i, wt := range idle {
-		if i >= keep || time.Since(wt.idle) > keepIdle {
+		if i >= keep || time.Since(wt.idle) >= keepIdle {
 			e.drop(wt)
 		}
 	}
@@ -225,7 +232,7 @@ func (e *Engine) workspace(wt *worktree) (*tree.Workspace, error) {
 	if wt.ws != nil {
 		return wt.ws, nil
 	}
-	ws, err := wt.project.Open(&tree.WorkspaceOptions{Store: wt.store, StoreDir: e.opts.StoreRoot, Git: e.opts.Git, Logger: e.opts.Logger, Resident: e.resident})
+	ws, err := wt.project.Open(&tree.WorkspaceOptions{Store: wt.store, StoreDir: e.opts.StoreRoot, Git: e.opts.Git, Logger: e.opts.Logger, Resident: e.resident, MaxWatches: e.opts.MaxWatches})
 	if err != nil {
 		return nil, err
 	}

@@ -138,8 +138,9 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 	return m
 }
 
-// index is bytes.Index, which looks for more than 63 bytes by a rolling hash, at
-// a third of the speed: a piece is looked for first, until it misleads too often.
+// index is bytes.Index, which looks for more than 63 bytes by a rolling hash, and
+// for fewer by vector instructions: a piece is looked for first, until it misleads
+// too often.
 func index(content, old []byte) int {
 	const size = 32
 	if len(old) < 2*size {

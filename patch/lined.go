@@ -96,7 +96,7 @@ func (f fold) of(b []byte) []byte {
 	case foldPlain:
 		b = canonical(b)
 	}
-	// Most blanks are ASCII: 2 ns for each, and 8 ns by unicode.IsSpace.
+	// Most blanks are ASCII, and unicode.IsSpace is a call for each.
 	for n := len(b); n > 0 && isBlankASCII(b[n-1]); n-- {
 		b = b[:n-1]
 	}

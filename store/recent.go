@@ -6,8 +6,7 @@ import "sync"
 const maxRecent = 2 << 20
 
 // recent remembers the newest trees that this process put. Who records a turn
-// reads them at once, to tell what has changed: 30 µs each from the pack. The zero
-// value is empty.
+// reads them at once, to tell what has changed. The zero value is empty.
 type recent struct {
 	mu    sync.Mutex // guards the rest
 	data  map[ID][]byte

@@ -308,25 +308,33 @@ func (j *dirJob) takeOld() {
 // to be visited. It sets kids.
 func (j *dirJob) verify(w *worker) (doubtful []int) {
 	c := j.c
-	n := int64(0)
+	sum := &j.sum // of what is as it was
 	for i := range j.old.count() {
 		e := j.old.entry(i)
+		if e.flags()&flagMatched != 0 {
+			sum.marks |= matched
+		}
 		switch {
-		case e.reason() == VCS || e.reason() == NotFile:
-		case e.reason() == Ignored && c.asked:
+		case e.reason() == VCS || e.reason() == NotFile, e.reason() == Ignored && c.asked:
+			sum.own.omitted++
 		case e.reason() != 0, e.flags()&flagMatched != 0 && !c.asked:
 			doubtful = append(doubtful, i)
 		case e.kind() == vfs.Directory:
 		case e.flags()&flagRacy != 0 || j.dir.Lstat(j.old.name(i), &w.st) != nil || !j.reusable(e, &w.st):
 			doubtful = append(doubtful, i)
 		default:
-			n++
+			if e.kind() == vfs.Symlink {
+				sum.own.links++
+			} else {
+				sum.own.files++
+				sum.own.bytes += e.fileSize()
+			}
 			if w.st.Linked {
 				j.sawLinked(false)
 			}
 		}
 	}
-	c.count(n)
+	c.count(sum.own.files + sum.own.links)
 	return doubtful
 }
 

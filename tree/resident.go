@@ -385,7 +385,7 @@ func (j *dirJob) edit(kids []*dirJob) error {
 	}
 	var err error
 	edit.heights = j.c.cache.heights[j.number]
-	if edit.heights == nil { // to hash thousands of names takes milliseconds
+	if edit.heights == nil { // thousands of names would be hashed each time
 		edit.heights = make([]uint8, len(firsts))
 		for i, name := range firsts {
 			edit.heights[i] = uint8(height(name))
@@ -413,14 +413,14 @@ func (e entry) item(name string) item {
 
 // sumUp adds up what there is in the directory and below.
 func (j *dirJob) sumUp() {
-	s := &j.sum
+	s := &j.sum // which verify has begun
 	s.known = true
-	s.own = counts{dirs: 1}
 	if j.unwatched || j.shifting || j.linked.Load() || !j.c.local || j.st.Dev != j.c.rootDev {
 		s.marks |= doubt
 	}
 	switch was := j.c.cache.sum(j.number); {
 	case j.slots != nil || j.old == nil:
+		s.own, s.marks = counts{}, s.marks&doubt
 		for i := range j.slots {
 			s.addSlot(&j.slots[i])
 		}
@@ -428,14 +428,12 @@ func (j *dirJob) sumUp() {
 		s.own = was.own
 		s.marks |= was.marks
 		for i, e := range j.edits {
-			s.own.bytes += e.st.Size*b2i(e.kind == vfs.Regular) - j.old.entry(i).fileSize()*b2i(e.kind == vfs.Regular)
-		}
-	default:
-		for i := range j.old.count() {
-			e := j.old.entry(i)
-			s.addSlot(&slot{kind: e.kind(), reason: e.reason(), matched: e.flags()&flagMatched != 0, st: vfs.Stat{Size: e.fileSize()}})
+			if e.kind == vfs.Regular {
+				s.own.bytes += e.st.Size - j.old.entry(i).fileSize()
+			}
 		}
 	}
+	s.own.dirs = 1
 	s.all, s.allMarks = j.below, s.marks|j.belowMarks
 	s.all.add(s.own)
 	for _, k := range j.kids {
@@ -449,13 +447,6 @@ func (j *dirJob) sumUp() {
 		j.c.sums[j.number] = *s
 		j.c.mu.Unlock()
 	}
-}
-
-func b2i(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // addSlot adds a name that is not a captured directory.

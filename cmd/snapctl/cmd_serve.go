@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -31,10 +32,16 @@ func (a *app) rpcCommand() *cobra.Command {
 				return err
 			}
 			s := &rpc.Server{Engine: e, Version: version(), Logger: a.log, FinishAtEOF: true}
+			// A signal ends it, and a read of stdin that waits cannot be ended.
 			ctx := cmd.Context()
-			stop := context.AfterFunc(ctx, func() { a.stdin.Close() }) // a signal ends it as the end of input does
+			in, pump := io.Pipe()
+			go func() {
+				_, err := io.Copy(pump, a.stdin)
+				pump.CloseWithError(err)
+			}()
+			stop := context.AfterFunc(ctx, func() { pump.Close() })
 			defer stop()
-			err = s.Serve(ctx, a.stdin, a.stdout)
+			err = s.Serve(ctx, in, a.stdout)
 			if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
 				err = nil
 			}
@@ -130,6 +137,9 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	root, err := a.root()
+	if err == nil {
+		root, err = filepath.Abs(root)
+	}
 	if err != nil {
 		return err
 	}
@@ -138,6 +148,7 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 		return err
 	}
 	cmd := exec.Command(self, "serve", "--root", root, "--store", base, "--idle", f.idle.String(), "--quiet")
+	cmd.Dir = string(filepath.Separator) // and not the user's, which it would keep busy
 	cmd.SysProcAttr = detached()
 	failed, err := os.CreateTemp("", "snapctl-serve-")
 	if err != nil {

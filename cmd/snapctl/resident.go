@@ -27,8 +27,8 @@ type cliRequest struct {
 	ID     int               `json:"id"`
 	Type   string            `json:"type"`
 	Build  string            `json:"build"` // of this program: another may print other things
-	Args   []string          `json:"args"`
-	CWD    string            `json:"cwd"`
+	Args   [][]byte          `json:"args"`  // which need not be UTF-8
+	CWD    []byte            `json:"cwd"`
 	Env    map[string]string `json:"env"`
 	Stdout bool              `json:"stdoutIsTerminal"`
 	Stderr bool              `json:"stderrIsTerminal"`
@@ -99,9 +99,14 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 		return 0, false, nil
 	}
 	defer conn.Close()
-	q := &cliRequest{ID: 1, Type: "cli", Build: build(), Args: a.args, Env: make(map[string]string), Stdout: isTerminal(a.stdout), Stderr: isTerminal(a.stderr)}
-	if q.CWD, err = os.Getwd(); err != nil {
+	q := &cliRequest{ID: 1, Type: "cli", Build: build(), Env: make(map[string]string), Stdout: isTerminal(a.stdout), Stderr: isTerminal(a.stderr)}
+	cwd, err := os.Getwd()
+	if err != nil {
 		return 0, false, nil
+	}
+	q.CWD = []byte(cwd)
+	for _, arg := range a.args {
+		q.Args = append(q.Args, []byte(arg))
 	}
 	for _, name := range environment {
 		if v := a.getenv(name); v != "" {
@@ -197,7 +202,10 @@ func (a *app) runFor(ctx context.Context, e *manager.Engine, line json.RawMessag
 			return nil, fmt.Errorf("another %s", name)
 		}
 	}
-	c := &app{args: q.Args, cwd: q.CWD, engine: e, getenv: func(name string) string { return q.Env[name] }}
+	c := &app{cwd: string(q.CWD), engine: e, getenv: func(name string) string { return q.Env[name] }}
+	for _, arg := range q.Args {
+		c.args = append(c.args, string(arg))
+	}
 	c.stdout = &cliWriter{emit, q.ID, 1, q.Stdout}
 	c.stderr = &cliWriter{emit, q.ID, 2, q.Stderr}
 	c.out = bufio.NewWriterSize(c.stdout, 64<<10)
