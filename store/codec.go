@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Two encoders and a decoder serve all goroutines through EncodeAll and
+// Three encoders and a decoder serve all goroutines through EncodeAll and
 // DecodeAll. The window need not exceed the largest chunk. The frame's own
 // checksum is off: the record has a CRC of the stored bytes, and the ID
 // vouches for the plain ones.
@@ -18,7 +18,12 @@ import (
 // On Linux 6.1 with two cores the default level alone takes 2.6 s to make
 // 260.4 MB, the better level for objects of 32 KiB and more 3.2 s and
 // 252.9 MB, and for all 3.5 s and 249.2 MB.
+//
+// Trees are hashes for the most part, which entropy coding cannot shorten. The
+// 993 KB of trees of the Go source tree become 794 KB without it, in a quarter of
+// the time, and 785 KB with it.
 var (
+	treeEncoder   = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedFastest, zstd.WithNoEntropyCompression(true)) })
 	encoder       = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
 	betterEncoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedBetterCompression) })
 )
@@ -26,12 +31,12 @@ var (
 // betterFrom is the size from which on objects get the better level.
 const betterFrom = 32 << 10
 
-func newEncoder(level zstd.EncoderLevel) *zstd.Encoder {
-	e, err := zstd.NewWriter(nil,
+func newEncoder(level zstd.EncoderLevel, more ...zstd.EOption) *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, append(more,
 		zstd.WithEncoderLevel(level),
 		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
 		zstd.WithWindowSize(maxChunk),
-		zstd.WithEncoderCRC(false))
+		zstd.WithEncoderCRC(false))...)
 	if err != nil {
 		panic("store: internal error: zstd encoder: " + err.Error())
 	}
@@ -56,14 +61,17 @@ var decoder = sync.OnceValue(func() *zstd.Decoder {
 // costs 9 bytes or more before it saves any.
 const minCompress = 100
 
-// compress returns the stored form of src and its codec. The result is src
+// compress returns the stored form of an object and its codec. The result is src
 // itself or lies in scratch, which may grow.
-func compress(src []byte, scratch *[]byte) (codec uint8, stored []byte) {
+func compress(kind uint8, src []byte, scratch *[]byte) (codec uint8, stored []byte) {
 	if len(src) < minCompress {
 		return codecRaw, src
 	}
 	e := encoder
-	if len(src) >= betterFrom {
+	switch {
+	case kind == uint8(Tree):
+		e = treeEncoder
+	case len(src) >= betterFrom:
 		e = betterEncoder
 	}
 	z := e().EncodeAll(src, (*scratch)[:0])

@@ -485,7 +485,7 @@ func TestFailedPackSync(t *testing.T) {
 func TestPutWaitsForTheOther(t *testing.T) {
 	// The encoder is everyone's, and not the bubble's.
 	var buf []byte
-	codec, stored := compress(large, &buf)
+	codec, stored := compress(uint8(Blob), large, &buf)
 	if err := verifyCompressed(codec, stored, large, &buf); err != nil {
 		t.Fatal(err)
 	}

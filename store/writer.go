@@ -184,7 +184,7 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	defer w.s.release(id)
 	buf := scratches.Get().(*scratch)
 	defer scratches.Put(buf)
-	codec, stored := compress(data, &buf.packed)
+	codec, stored := compress(kind, data, &buf.packed)
 	err = verifyCompressed(codec, stored, data, &buf.plain)
 	h := recordHeader{kind: kind, codec: codec, raw: uint32(len(data)), stored: uint32(len(stored)),
 		id: id, crc: checksum(stored)}
