@@ -3,6 +3,7 @@ package vfs
 import (
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,10 +37,10 @@ func Local(path string) bool {
 }
 
 // BootID identifies the running boot of the machine; "" if unknown.
-func BootID() string {
+var BootID = sync.OnceValue(func() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
 	return strings.TrimSpace(string(b))
-}
+})
