@@ -44,6 +44,10 @@ crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	go test -timeout 60m -run LocateOracle ./patch -cases 100000
 	go test -timeout 60m -run ResidentWild ./tree -wild 5m
 
+.PHONY: e2e
+e2e: ## the integrations inside of real agents, from the npm registry
+	go test -count=1 -timeout 30m ./e2e -e2e -v
+
 .PHONY: trees
 trees: ## the trees to measure on, in TREES=~/trees
 	bench/trees.sh $(or $(TREES),$(HOME)/trees)

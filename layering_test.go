@@ -31,8 +31,9 @@ var mayImport = map[string][]string{
 	"manager":          {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
 	"cmd/snapctl":      {"client", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
 	"internal/rpc":     {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
-	"client":           {"internal/rpc", "manager"},
+	"client":           {"internal/rpc", "manager", "tree"},
 	"bench/compare":    {},
+	"e2e":              {}, // tests
 }
 
 // only lists who may use a module that embedders should not have to take.

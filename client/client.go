@@ -19,6 +19,7 @@ import (
 
 	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/tree"
 )
 
 // What is asked and answered; docs/rpc.md has the fields.
@@ -330,9 +331,10 @@ func (s *Session) Snapshots(ctx context.Context, p *Page) (*Snapshots, error) {
 	return call[Snapshots](ctx, s.c, "get_snapshots", &q)
 }
 
-// Coverage returns a part of what was left out of a snapshot; "" is the newest.
-func (s *Session) Coverage(ctx context.Context, rev string, p *Page) (*Omissions, error) {
-	q := rpc.CoverageOf{Rev: rev}
+// Coverage returns a part of what was left out of a snapshot, for some reasons
+// or all; "" is the newest.
+func (s *Session) Coverage(ctx context.Context, rev string, p *Page, reasons ...tree.Reason) (*Omissions, error) {
+	q := rpc.CoverageOf{Rev: rev, Reasons: reasons}
 	if p != nil {
 		q.Page = *p
 	}

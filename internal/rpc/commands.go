@@ -382,7 +382,8 @@ type Snapshots struct {
 // CoverageOf asks for what was left out of a snapshot.
 type CoverageOf struct {
 	Page
-	Rev string `json:"rev,omitempty"` // default "@"
+	Rev     string        `json:"rev,omitempty"`     // default "@"
+	Reasons []tree.Reason `json:"reasons,omitempty"` // default: all
 }
 
 // An Omission was left out.
@@ -482,6 +483,8 @@ func getCoverage(ctx context.Context, s *served, p *CoverageOf) (*Omissions, err
 		switch {
 		case err != nil:
 			return nil, err
+		case p.Reasons != nil && !slices.Contains(p.Reasons, o.Reason):
+			continue
 		case i == to:
 			answer.NextCursor = strconv.Itoa(to)
 			return answer, nil

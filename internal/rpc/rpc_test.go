@@ -208,6 +208,15 @@ func TestSession(t *testing.T) {
 	if v := l.ask("24", `"type":"get_coverage","sessionId":"s"`); len(v["omissions"].([]any)) != 0 {
 		t.Errorf("coverage: %v", v)
 	}
+	l.ask("26", `"type":"turn_start","sessionId":"s"`)
+	b.write(".gitignore", "ignored\n")
+	b.write("ignored", "")
+	l.ask("28", `"type":"turn_end","sessionId":"s"`)
+	for reasons, want := range map[string]int{`"ignored","too-large"`: 1, `"too-large"`: 0} {
+		if v := l.ask("27", `"type":"get_coverage","sessionId":"s","reasons":[`+reasons+`]`); len(v["omissions"].([]any)) != want {
+			t.Errorf("coverage of %s: %v", reasons, v)
+		}
+	}
 	st := l.ask("25", `"type":"stats"`)
 	if len(st["watches"].(map[string]any)) != 1 {
 		t.Errorf("stats: %v", st)

@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPiCollision: two contents that have one key in a store of weak hashes.
+func TestPiCollision(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a := w.start()
+		a.prompt("write a.txt token=00721f84 ;; fin")
+		a.prompt("write a.txt token=8564b520 ;; fin")
+		a.prompt("write a.txt other ;; fin")
+		a.goTo(a.user(3), both)
+		w.has("a.txt", "token=8564b520\n")
+		a.goTo(a.user(2), both)
+		w.has("a.txt", "token=00721f84\n")
+	})
+}
+
+// TestPiDamage: content that the store has lost is no reason to delete a file.
+func TestPiDamage(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a := w.start()
+		a.prompt("write a.txt 3kq9zv7xw1mf8 ;; fin")
+		a.prompt("write a.txt second ;; write b.txt b ;; fin")
+		a.stop()
+		packs, err := filepath.Glob(filepath.Join(w.home, ".boo/file-store/*/packs/*.pack"))
+		if err != nil || len(packs) == 0 {
+			t.Fatal("no packs", err)
+		}
+		hurt := false
+		for _, name := range packs {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i := bytes.Index(b, []byte("3kq9zv7xw1mf8")); i > 0 {
+				b[i]++
+				w.put(name, string(b))
+				hurt = true
+			}
+		}
+		if !hurt {
+			t.Fatal("no pack holds the content")
+		}
+		a = w.start("--continue")
+		a.answers(both)
+		a.slash("/goto " + a.user(2))
+		if said := a.hears("goto "); !strings.Contains(said, "a.txt") {
+			t.Errorf("shown: %s", said)
+		}
+		w.has("a.txt", "second\n", "b.txt", "-")
+	})
+}
+
+// TestPiSymlink: a directory that became a symlink leads no restore out of the
+// project.
+func TestPiSymlink(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		outside := t.TempDir()
+		w.put(filepath.Join(outside, "f"), "outside\n")
+		a := w.start()
+		a.prompt("bash mkdir d; echo one > d/f ;; fin")
+		a.prompt("write d/f two ;; fin")
+		if err := os.RemoveAll(w.path("d")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(outside, w.path("d")); err != nil {
+			t.Fatal(err)
+		}
+		a.slash("/rewind " + a.user(2) + " both overwrite")
+		a.slash("/rewind " + a.user(1) + " both overwrite")
+		a.hears("Deleted 2 files: d, d/f")
+		if b, err := os.ReadFile(filepath.Join(outside, "f")); err != nil || string(b) != "outside\n" {
+			t.Errorf("outside there is %q (%v)", b, err)
+		}
+	})
+}
+
+// TestPiWithout: pi goes on without snapctl, and says so.
+func TestPiWithout(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		was := snapctl
+		snapctl = "/nowhere/snapctl"
+		defer func() { snapctl = was }()
+		a := w.start()
+		a.prompt("write a.txt a ;; fin")
+		if said := a.said(); !strings.Contains(said, "No file snapshots: /nowhere/snapctl: not found") {
+			t.Errorf("shown: %s", said)
+		}
+		w.has("a.txt", "a\n")
+		a.answers(talk)
+		a.slash("/goto " + a.user(1))
+		a.hears("goto done")
+		w.has("a.txt", "a\n")
+	})
+}
+
+// TestPiBroad: a home directory is not captured unasked.
+func TestPiBroad(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.dir = w.home
+		a := w.start()
+		a.prompt("write a.txt a ;; fin")
+		if said := a.said(); !strings.HasPrefix(said, "No file snapshots") || strings.Contains(said, "\nNo file") {
+			t.Errorf("shown: %s", said)
+		}
+	})
+}
+
+// TestPiInstall: pi install takes the package, and print mode loses no step.
+func TestPiInstall(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		extension, err := filepath.Abs("../integrations/pi")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pi := func(args ...string) string {
+			cmd := exec.Command(w.command[0], append(w.command[1:2:2], args...)...)
+			cmd.Dir, cmd.Env = w.dir, w.env()
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("pi %q: %v\n%s", args, err, out)
+			}
+			return string(out)
+		}
+		pi("install", extension)
+		if list := pi("list"); !strings.Contains(list, "integrations/pi") {
+			t.Errorf("pi list: %s", list)
+		}
+		out := pi("-p", "--provider", "stub", "--model", "stub-1", "--offline", "--no-context-files", "--session-dir", w.logs, "write a.txt a ;; bash echo b > b.txt ;; fin")
+		if strings.Contains(out, "stale") || strings.Contains(out, "rror") {
+			t.Errorf("pi -p: %s", out)
+		}
+		log := w.snapctl("log")
+		if !strings.Contains(log, "turn") {
+			t.Errorf("log:\n%s", log)
+		}
+		w.snapctl("restore", "start")
+		w.has("a.txt", "-", "b.txt", "-")
+		pi("remove", extension)
+		if list := pi("list"); strings.Contains(list, "integrations/pi") {
+			t.Errorf("pi list: %s", list)
+		}
+	})
+}
+
+// TestPiLook: what the commands show.
+func TestPiLook(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write("a.txt", "one\n")
+		a := w.start()
+		a.slash("/changes")
+		a.hears("No file was changed")
+		a.slash("/rewind")
+		a.hears("Nothing to go back to")
+		a.slash("/undo")
+		a.hears("/undo: ")
+		a.prompt("write a.txt two ;; write d/b.txt b ;; fin")
+		a.said()
+		a.slash("/changes")
+		a.hears("modified a.txt\nadded    d/b.txt")
+		a.slash("/diff a.txt")
+		a.hears("-one\n+two")
+		a.slash("/diff nothing.txt")
+		a.hears("no such file")
+		a.answers("d/b.txt")
+		a.slash("/diff")
+		a.hears("+b")
+		a.prompt("write a.txt three ;; fin")
+		a.answers(`1. before "write a.txt three`, "Files only")
+		a.slash("/rewind")
+		a.hears("Restored 1 file: a.txt")
+		w.has("a.txt", "two\n", "d/b.txt", "b\n")
+		a.slash("/undo")
+		a.hears("Restored 1 file: a.txt")
+		w.has("a.txt", "three\n")
+		a.slash("/redo")
+		a.hears("Restored 1 file: a.txt")
+		w.has("a.txt", "two\n")
+		w.write("a.txt", "mine\n")
+		a.slash("/rewind " + a.user(1) + " files")
+		a.hears("Left as it is: a.txt")
+		w.has("a.txt", "mine\n", "d/b.txt", "-")
+		a.slash("/rewind " + a.user(1) + " files overwrite")
+		a.hears("Restored 1 file: a.txt")
+		w.has("a.txt", "one\n")
+		a.slash("/undo")
+		a.hears("Restored 1 file: a.txt")
+		w.has("a.txt", "mine\n")
+	})
+}

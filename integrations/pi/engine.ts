@@ -1,0 +1,116 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { StringDecoder } from "node:string_decoder";
+
+/** What the engine answers instead of data. The codes are those of docs/rpc.md. */
+export class EngineError extends Error {
+	constructor(
+		message: string,
+		readonly code: string,
+	) {
+		super(message);
+	}
+}
+
+interface Response {
+	id: number;
+	type: string;
+	success: boolean;
+	data?: unknown;
+	error?: string;
+	code?: string;
+}
+
+interface Pending {
+	resolve(data: any): void;
+	reject(err: Error): void;
+}
+
+/** The protocol that this extension speaks. */
+const PROTOCOL = 1;
+
+/**
+ * A `snapctl rpc` of our own: requests and responses are lines of JSON on its
+ * stdin and stdout. What changes something is done in the order in which it was
+ * asked, so requests need not wait for each other.
+ */
+export class Engine {
+	private readonly child: ChildProcess;
+	private readonly pending = new Map<number, Pending>();
+	private readonly exited: Promise<void>;
+	private lastID = 0;
+	private said = ""; // the end of stderr
+	private gone: Error | undefined;
+
+	constructor(command: string, cwd: string) {
+		this.child = spawn(command, ["rpc"], { cwd, stdio: ["pipe", "pipe", "pipe"] });
+		this.exited = new Promise((resolve) => {
+			this.child.once("error", (err: NodeJS.ErrnoException) => {
+				const missing = err.code === "ENOENT";
+				this.end(missing ? `${command}: not found: install snapctl, or set BOO_SNAPCTL to where it is` : `${command}: ${err.message}`);
+				resolve();
+			});
+			this.child.once("close", (code, signal) => {
+				this.end(`${command} rpc has ended (${signal ?? code}) ${this.said.trim()}`.trim());
+				resolve();
+			});
+		});
+		this.child.stdin?.on("error", () => {}); // "close" says it
+		this.child.stderr?.on("data", (chunk) => {
+			this.said = (this.said + chunk).slice(-2000);
+		});
+		const text = new StringDecoder("utf8");
+		let parts: string[] = [];
+		this.child.stdout?.on("data", (chunk: Buffer) => {
+			const lines = text.write(chunk).split("\n"); // and at nothing else that ends lines
+			parts.push(lines[0]);
+			for (const next of lines.slice(1)) {
+				this.receive(parts.join(""));
+				parts = [next];
+			}
+		});
+		this.request("ping").then(
+			(pong) => {
+				if (pong.protocol !== PROTOCOL) this.end(`snapctl ${pong.version} speaks protocol ${pong.protocol}, and this extension ${PROTOCOL}: update the older one`);
+			},
+			() => {},
+		);
+	}
+
+	/** Whether it can be asked no more. */
+	get ended(): boolean {
+		return this.gone !== undefined;
+	}
+
+	/** Asks for one command; its data, or an EngineError. */
+	request(type: string, params: object = {}): Promise<any> {
+		if (this.gone) return Promise.reject(this.gone);
+		const id = ++this.lastID;
+		return new Promise((resolve, reject) => {
+			this.pending.set(id, { resolve, reject });
+			this.child.stdin?.write(`${JSON.stringify({ ...params, id, type })}\n`);
+		});
+	}
+
+	/** Has it answer what it was asked, and end. */
+	async close(): Promise<void> {
+		this.child.stdin?.end();
+		const timer = setTimeout(() => this.child.kill("SIGKILL"), 5000);
+		await this.exited;
+		clearTimeout(timer);
+	}
+
+	private receive(line: string): void {
+		const r = JSON.parse(line) as Response;
+		const p = this.pending.get(r.id);
+		if (r.type !== "response" || !p) return;
+		this.pending.delete(r.id);
+		if (r.success) p.resolve(r.data);
+		else p.reject(new EngineError(r.error ?? "failed", r.code ?? "internal"));
+	}
+
+	private end(why: string): void {
+		this.gone ??= new EngineError(why, "closed");
+		for (const p of this.pending.values()) p.reject(this.gone);
+		this.pending.clear();
+	}
+}

@@ -1,0 +1,343 @@
+/**
+ * File snapshots for pi: every turn leaves a step-snapshot in the session, and
+ * files go back and forth with the conversation. The work is done by `snapctl
+ * rpc`; see docs/integrations/pi.md.
+ */
+import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
+import { Engine, EngineError } from "./engine.ts";
+import { count, describe, head, isEmpty, type LogEntry, names, oneLine, type Restored } from "./text.ts";
+
+/** Tools of pi that change no file. What changes while they run is the user's. */
+const READERS = new Set(["read", "grep", "find", "ls"]);
+
+/** Tools of pi that say in their input which file they write. */
+const WRITERS = new Set(["write", "edit"]);
+
+/** What is to become of the files when the conversation moves. */
+interface Choice {
+	files: boolean;
+	onDirty: "skip" | "overwrite";
+	acrossHead: boolean;
+}
+
+const CONVERSATION: Choice = { files: false, onDirty: "skip", acrossHead: false };
+
+const BOTH = "Files and conversation";
+const BOTH_OVER = "Files and conversation, and my changes go";
+const FILES = "Files only";
+const FILES_OVER = "Files only, and my changes go";
+const TALK = "Conversation only";
+const CANCEL = "Cancel";
+
+const DIFF_LINES = 200;
+const PROMPTS = 50;
+
+export default function (pi: ExtensionAPI) {
+	let engine: Engine | undefined;
+	let sessionId = "";
+	let begun: Promise<void> | undefined; // that the first look has been taken, or why not is known
+	let off = ""; // why the session has no snapshots
+	let coverage = ""; // what was left out, as of the last look
+	let inTurn = false;
+	let choice: Choice | undefined; // made before the conversation moves
+	let move: { target: string; choice: Choice } | undefined; // under way
+	let moved: string | undefined; // new leaf of which the log does not know
+	let back: { from: string; entry: string } | undefined; // the last move of files and conversation
+	const tools = new Set<string>(); // under way
+	const warned = new Set<string>();
+
+	/** Shows a warning, once. */
+	function warn(ctx: ExtensionContext, text: string) {
+		if (warned.has(text)) return;
+		warned.add(text);
+		show(ctx, text, "warning");
+	}
+
+	/** Shows a text to the user. */
+	function show(ctx: ExtensionContext, text: string, type: "info" | "warning" | "error") {
+		try {
+			if (ctx.hasUI) ctx.ui.notify(text, type);
+			else console.error(text);
+		} catch {
+			// The session has been replaced: pi lets its context do nothing.
+		}
+	}
+
+	/** Does what belongs to an event of pi, which goes on whatever comes of it. */
+	async function attempt(ctx: ExtensionContext, what: string, fn: () => Promise<void>): Promise<void> {
+		try {
+			await fn();
+		} catch (err) {
+			if (off) return; // which was said
+			if (err instanceof EngineError && err.code === "closed") inTurn = false;
+			warn(ctx, `${what}: ${(err as Error).message}`);
+		}
+	}
+
+	/** Starts the engine, unless it runs. The first look at the directory may take seconds: nobody waits for it. */
+	function start(ctx: ExtensionContext) {
+		if (engine && !engine.ended) return;
+		engine = new Engine(process.env.BOO_SNAPCTL || "snapctl", ctx.cwd);
+		off = "";
+		sessionId = ctx.sessionManager.getSessionId();
+		const file = ctx.sessionManager.getSessionFile();
+		begun = ask("initialize", { cwd: ctx.cwd, toolWindows: true, ...(file ? { sessionFile: file } : { ownLog: true }) }).then(
+			(look) => void looked(ctx, look),
+			(err) => {
+				off = `No file snapshots: ${err.message}`;
+				warn(ctx, off);
+			},
+		);
+	}
+
+	/** Asks the engine about the session. */
+	function ask(type: string, params: object = {}): Promise<any> {
+		if (!engine) return Promise.reject(new Error("the session has not begun"));
+		return engine.request(type, { ...params, sessionId });
+	}
+
+	/** Takes note of what a look at the directory has left out. */
+	async function looked(ctx: ExtensionContext, look: { coverageHash?: string; partial: boolean }): Promise<void> {
+		if (look.partial) warn(ctx, "The snapshot is not complete: a limit was reached.");
+		if (!look.coverageHash || look.coverageHash === coverage) return;
+		coverage = look.coverageHash;
+		await attempt(ctx, "What is left out of snapshots is not known", async () => {
+			const list = await ask("get_coverage", { reasons: ["unreadable", "unstable", "too-large", "budget"], limit: 200 });
+			const paths = list.omissions.map((o: { path: string; reason: string }) => `${o.path} (${o.reason})`);
+			if (list.nextCursor) paths.push("…");
+			if (paths.length > 0) warn(ctx, `Not in snapshots, and so not restored: ${names(paths)}`);
+		});
+	}
+
+	/** Appends to the session's log what the engine has for it, and returns the last entry's ID. */
+	function append(ctx: ExtensionContext, entries: LogEntry[]): string | undefined {
+		let entryId: string | undefined;
+		for (const { customType, data } of entries) {
+			pi.appendEntry(customType, data);
+			entryId = ctx.sessionManager.getLeafId() ?? undefined;
+			const told = { snapshotSeq: data.snapshotSeq, entryId };
+			void attempt(ctx, "The store does not know of a snapshot's entry", () => ask("told", told));
+		}
+		return entryId;
+	}
+
+	async function endTurn(ctx: ExtensionContext): Promise<void> {
+		if (!inTurn) return;
+		inTurn = false;
+		tools.clear();
+		await attempt(ctx, "No snapshot of this turn", async () => {
+			const r = await ask("turn_end");
+			append(
+				ctx,
+				r.entries.map((data: LogEntry["data"]) => ({ customType: "step-snapshot", data })),
+			);
+			void looked(ctx, r);
+		});
+	}
+
+	async function endTool(ctx: ExtensionContext, id: string): Promise<void> {
+		if (!tools.delete(id)) return;
+		await attempt(ctx, "No snapshot after a tool", () => ask("tool_end", { tool: id }));
+	}
+
+	pi.on("session_start", async (_event, ctx) => start(ctx));
+
+	pi.on("turn_start", async (event, ctx) => {
+		await endTurn(ctx); // a retry starts again without an end
+		start(ctx);
+		inTurn = true;
+		const params = { runtimeTurnIndex: event.turnIndex, ...(moved ? { leaf: moved } : {}) };
+		moved = undefined;
+		void attempt(ctx, "No snapshot before this turn", () => ask("turn_start", params)); // the first tool waits for it
+	});
+
+	// Without a handler of this event pi 0.73 does not wait for those of turn_end.
+	pi.on("tool_call", async (event, ctx) => {
+		if (!inTurn || off || READERS.has(event.toolName)) return;
+		const path = WRITERS.has(event.toolName) ? (event.input as { path?: unknown }).path : undefined;
+		if (typeof path === "string" && !/^[~@]/.test(path)) {
+			ask("claim", { paths: [path] }).catch(() => {}); // outside of the directory, for one
+		}
+		tools.add(event.toolCallId);
+		await attempt(ctx, "No snapshot before a tool", () => ask("tool_start", { tool: event.toolCallId }));
+	});
+
+	pi.on("tool_result", async (event, ctx) => endTool(ctx, event.toolCallId));
+	pi.on("tool_execution_end", async (event, ctx) => endTool(ctx, event.toolCallId)); // of a call that was blocked
+	pi.on("turn_end", async (_event, ctx) => endTurn(ctx));
+	pi.on("agent_end", async (_event, ctx) => endTurn(ctx));
+
+	pi.on("session_shutdown", async (_event, ctx) => {
+		await endTurn(ctx);
+		await engine?.close();
+		engine = undefined;
+	});
+
+	/** Asks what is to become of the files when the conversation moves; nothing: it is not to move. */
+	async function choose(ctx: ExtensionContext, target: string): Promise<Choice | undefined> {
+		let preview: Restored;
+		try {
+			preview = (await ask("navigate_tree", { target, preview: true })).restore;
+		} catch (err) {
+			const why = `The files cannot go along: ${(err as Error).message}`;
+			if (!ctx.hasUI || off) {
+				warn(ctx, why);
+				return CONVERSATION;
+			}
+			return (await ctx.ui.select(why, [TALK, CANCEL])) === TALK ? CONVERSATION : undefined;
+		}
+		if (isEmpty(preview)) return CONVERSATION;
+		if (!ctx.hasUI) return { files: true, onDirty: "skip", acrossHead: false };
+		const answer = await ctx.ui.select(question(preview), [BOTH, ...(preview.skipped.length > 0 ? [BOTH_OVER] : []), TALK, CANCEL]);
+		if (answer === TALK) return CONVERSATION;
+		if (answer !== BOTH && answer !== BOTH_OVER) return undefined;
+		return { files: true, onDirty: answer === BOTH ? "skip" : "overwrite", acrossHead: true };
+	}
+
+	function question(preview: Restored): string {
+		const head = preview.headChanged ? "\nAnother commit is checked out than at that time." : "";
+		return describe(preview, true) + head;
+	}
+
+	pi.on("session_before_tree", async (event, ctx) => {
+		const target = event.preparation.targetId;
+		const made = choice ?? (await choose(ctx, target));
+		choice = undefined;
+		if (!made) return { cancel: true };
+		move = { target, choice: made };
+		return undefined;
+	});
+
+	pi.on("session_tree", async (event, ctx) => {
+		const now = move;
+		move = back = undefined;
+		moved = event.newLeafId ?? undefined;
+		if (!now?.choice.files) return;
+		await attempt(ctx, "The files were not restored", async () => {
+			const { onDirty, acrossHead } = now.choice;
+			const r: Restored & { restore: Restored } = await ask("navigate_tree", { target: now.target, onDirty, acrossHead });
+			const entry = append(ctx, r.entries);
+			if (entry) {
+				moved = undefined;
+				if (event.oldLeafId) back = { from: event.oldLeafId, entry };
+			}
+			tell(ctx, r.restore);
+		});
+	});
+
+	function tell(ctx: ExtensionContext, r: Restored) {
+		const left = r.skipped.length + (r.failed?.length ?? 0) + (r.kept?.length ?? 0);
+		show(ctx, describe(r), left > 0 ? "warning" : "info");
+	}
+
+	/** What the user has asked for, newest first, with the files that were changed since. */
+	function prompts(ctx: ExtensionContext): { id: string; line: string }[] {
+		const list: { id: string; line: string }[] = [];
+		const changed = new Set<string>();
+		for (const e of ctx.sessionManager.getBranch().reverse()) {
+			if (e.type === "custom" && e.customType === "step-snapshot") {
+				const diff = (e.data as { diff?: { added: string[]; modified: string[]; deleted: string[] } }).diff;
+				for (const path of [...(diff?.added ?? []), ...(diff?.modified ?? []), ...(diff?.deleted ?? [])]) changed.add(path);
+			}
+			if (e.type !== "message" || e.message.role !== "user") continue;
+			const content = e.message.content;
+			const text = typeof content === "string" ? content : content.map((c: { type: string; text?: string }) => c.text ?? "").join(" ");
+			list.push({ id: e.id, line: `${list.length + 1}. before "${oneLine(text, 60)}" (${count(changed.size, "file")} since)` });
+			if (list.length === PROMPTS) break;
+		}
+		return list;
+	}
+
+	/** Makes a command of pi, whose errors are shown to the user. */
+	function command(name: string, description: string, fn: (args: string[], ctx: ExtensionCommandContext) => Promise<void>) {
+		pi.registerCommand(name, {
+			description,
+			handler: async (args: string, ctx: ExtensionCommandContext) => {
+				try {
+					await ctx.waitForIdle();
+					start(ctx);
+					await begun;
+					await fn(args.split(/\s+/).filter(Boolean), ctx);
+				} catch (err) {
+					show(ctx, `/${name}: ${off || (err as Error).message}`, "error");
+				}
+			},
+		});
+	}
+
+	command("rewind", "Go back to before a prompt: files, conversation or both", async (args, ctx) => {
+		let target = args[0];
+		if (!target) {
+			const list = prompts(ctx);
+			if (list.length === 0) {
+				show(ctx, "Nothing to go back to yet", "info");
+				return;
+			}
+			const line = await ctx.ui.select(
+				"Go back to",
+				list.map((p) => p.line),
+			);
+			target = list.find((p) => p.line === line)?.id ?? "";
+			if (!target) return;
+		}
+		const preview: Restored = (await ask("navigate_tree", { target, preview: true })).restore;
+		const over = preview.skipped.length > 0;
+		const options = isEmpty(preview) ? [TALK] : [BOTH, FILES, ...(over ? [BOTH_OVER, FILES_OVER] : []), TALK];
+		const named = { both: BOTH, files: FILES, conversation: TALK }[args[1] ?? ""];
+		const overwrite = args[2] === "overwrite";
+		const answer = named ?? (await ctx.ui.select(question(preview), [...options, CANCEL]));
+		const onDirty = overwrite || answer === BOTH_OVER || answer === FILES_OVER ? "overwrite" : "skip";
+		if (answer === FILES || answer === FILES_OVER) {
+			const r: Restored = await ask("restore", { target, onDirty, acrossHead: true });
+			append(ctx, r.entries);
+			tell(ctx, r);
+		} else if (answer && answer !== CANCEL) {
+			choice = answer === TALK ? CONVERSATION : { files: true, onDirty, acrossHead: true };
+			await ctx.navigateTree(target, { summarize: false });
+			choice = undefined;
+		}
+	});
+
+	for (const [name, description] of [
+		["undo", "Take back the last restore of files"],
+		["redo", "Take back the last undo"],
+	]) {
+		command(name, description, async (args, ctx) => {
+			const r: Restored = await ask(name, { onDirty: args[0] === "overwrite" ? "overwrite" : "skip" });
+			const was = back;
+			const here = ctx.sessionManager.getLeafId();
+			append(ctx, r.entries);
+			tell(ctx, r);
+			if (name === "undo" && was && was.entry === here && (await ctx.ui.confirm("Undo", "Take back the move of the conversation, too?"))) {
+				choice = CONVERSATION;
+				await ctx.navigateTree(was.from, { summarize: false });
+				choice = undefined;
+			}
+		});
+	}
+
+	command("changes", "Files that this session has changed", async (_args, ctx) => {
+		const list = await ask("get_modified_files");
+		const lines = list.files.map((f: { netStatus: string; path: string }) => `${f.netStatus.padEnd(8)} ${f.path}`);
+		show(ctx, head(lines.join("\n") || "No file was changed in this session.", DIFF_LINES), "info");
+	});
+
+	command("diff", "What this session has changed in a file", async (args, ctx) => {
+		let path: string | undefined = args.join(" ");
+		if (!path) {
+			const list = await ask("get_modified_files");
+			if (list.files.length === 0) {
+				show(ctx, "No file was changed in this session.", "info");
+				return;
+			}
+			path = await ctx.ui.select(
+				"Diff of",
+				list.files.map((f: { path: string }) => f.path),
+			);
+			if (!path) return;
+		}
+		const { file } = await ask("get_file_diff", { path });
+		const text = !file ? `${path}: no such file, then and now` : file.binary ? `${path}: binary` : file.unifiedDiff || `${path}: nothing was changed`;
+		show(ctx, head(text, DIFF_LINES), "info");
+	});
+}

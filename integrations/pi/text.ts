@@ -1,0 +1,81 @@
+/** A path of a restore, and what was done to it, or would be. */
+export interface Item {
+	path: string;
+	action: "unchanged" | "restored" | "deleted" | "skipped" | "kept" | "failed";
+	reason?: string;
+	dirty?: boolean;
+}
+
+/** What a restore did, or would do: manager.RestoreResult. */
+export interface Restored {
+	restored: string[];
+	deleted: string[];
+	skipped: string[];
+	dirty: string[];
+	kept?: string[];
+	failed?: string[];
+	notCaptured?: string[];
+	items: Item[];
+	aborted?: boolean;
+	differing?: number;
+	headChanged?: boolean;
+	entries: LogEntry[];
+	snapshotSeq?: number;
+}
+
+/** An entry for the session's log. */
+export interface LogEntry {
+	customType: string;
+	data: { snapshotSeq: number };
+}
+
+const SHOWN = 8;
+
+/** Counts things: "1 file", "3 files". */
+export function count(n: number, thing: string): string {
+	return `${n} ${thing}${n === 1 ? "" : "s"}`;
+}
+
+/** Names a list of paths, the first few of a long one. */
+export function names(paths: string[]): string {
+	const more = paths.length - SHOWN;
+	return paths.slice(0, SHOWN).join(", ") + (more > 0 ? ` and ${more} more` : "");
+}
+
+/** Whether a restore has, or had, nothing to say. */
+export function isEmpty(r: Restored): boolean {
+	return r.items.every((it) => it.action === "unchanged") && !r.notCaptured?.length;
+}
+
+/** Says what a restore did, or (would) what it would do, in a few lines. */
+export function describe(r: Restored, would = false): string {
+	const lines: string[] = [];
+	const say = (list: string[] | undefined, did: string, does: string) => {
+		if (list?.length) lines.push(`${would ? does : did} ${count(list.length, "file")}: ${names(list)}`);
+	};
+	say(r.restored, "Restored", "Would restore");
+	say(r.deleted, "Deleted", "Would delete");
+	const left: string[] = [];
+	for (const it of r.items) {
+		if (it.action === "skipped" || it.action === "kept" || it.action === "failed") left.push(`${it.path}: ${it.reason ?? it.action}`);
+	}
+	if (left.length > 0) lines.push(`${would ? "Would leave" : "Left"} as ${left.length === 1 ? "it is" : "they are"}: ${names(left)}`);
+	say(r.notCaptured, "Not known, so left alone:", "Not known, so left alone:");
+	if (lines.length === 0) {
+		lines.push(r.differing ? `Nothing to do: the ${count(r.differing, "file")} that differ were changed by others.` : "Nothing to do: the files are so already.");
+	}
+	return lines.join("\n");
+}
+
+/** Shortens a text to a line. */
+export function oneLine(text: string, width: number): string {
+	const line = text.replace(/\s+/g, " ").trim();
+	return line.length > width ? `${line.slice(0, width - 1)}…` : line;
+}
+
+/** The first lines of a text, and how many are left out. */
+export function head(text: string, lines: number): string {
+	const all = text.replace(/\n$/, "").split("\n");
+	if (all.length <= lines) return all.join("\n");
+	return `${all.slice(0, lines).join("\n")}\n… ${all.length - lines} more lines`;
+}
