@@ -196,3 +196,18 @@ func TestPiLook(t *testing.T) {
 		w.has("a.txt", "mine\n")
 	})
 }
+
+// TestPiNoSession: without a session file there is still a record.
+func TestPiNoSession(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write("a.txt", "one\n")
+		a := w.start("--no-session")
+		a.prompt("write a.txt two ;; fin")
+		if said := a.hears("modified a.txt"); strings.Contains(said, "No ") {
+			t.Errorf("shown: %s", said)
+		}
+		a.stop()
+		w.snapctl("restore", "start")
+		w.has("a.txt", "one\n")
+	})
+}
