@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestPiCollision: two contents that have one key in a store of weak hashes.
@@ -209,5 +211,58 @@ func TestPiNoSession(t *testing.T) {
 		a.stop()
 		w.snapctl("restore", "start")
 		w.has("a.txt", "one\n")
+	})
+}
+
+// TestPiHanging: an engine that never answers keeps a tool waiting until the
+// user stops the agent, and pi from ending for some seconds.
+func TestPiHanging(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		was := snapctl
+		snapctl = filepath.Join(t.TempDir(), "hanging")
+		defer func() { snapctl = was }()
+		if err := os.WriteFile(snapctl, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		a := w.start()
+		a.begin("write a.txt a ;; fin")
+		time.Sleep(time.Second)
+		w.has("a.txt", "-")
+		a.do("abort", nil) // which is answered when pi is idle
+		a.stop()
+	})
+}
+
+// TestPiTypes: the extension fits pi's types.
+func TestPiTypes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		if w.release.name != "0.73.1" {
+			t.Skip("the other release comes without the types that its own refer to")
+		}
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		tsc := filepath.Join(cache, "filestore-e2e", "typescript")
+		if _, err := os.Stat(filepath.Join(tsc, "node_modules/typescript")); err != nil {
+			if err := os.MkdirAll(tsc, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := run(tsc, "npm", "install", "typescript@5.9.3", "@types/node@22", "--no-audit", "--no-fund", "--prefix", tsc); err != nil {
+				t.Fatal(err)
+			}
+		}
+		repository, err := filepath.Abs("..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := filepath.Join(w.dir, "tsconfig.json")
+		w.put(config, fmt.Sprintf(`{"compilerOptions": {"strict": true, "noEmit": true, "module": "nodenext", "target": "es2023", "allowImportingTsExtensions": true,
+			"skipLibCheck": true, "noUnusedLocals": true, "noUnusedParameters": true, "types": ["node"], "typeRoots": [%q], "paths": {"@earendil-works/pi-coding-agent": [%q]}},
+			"files": [%q, %q]}`, filepath.Join(tsc, "node_modules/@types"), filepath.Join(cache, "filestore-e2e/pi-0.73.1/node_modules/@mariozechner/pi-coding-agent/dist/index.d.ts"),
+			filepath.Join(repository, "integrations/pi/index.ts"), filepath.Join(repository, "e2e/testdata/goto.ts")))
+		if err := run(w.dir, "node", filepath.Join(tsc, "node_modules/typescript/bin/tsc"), "-p", config); err != nil {
+			t.Error(err)
+		}
 	})
 }

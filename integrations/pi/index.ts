@@ -4,7 +4,7 @@
  * rpc`; see docs/integrations/pi.md.
  */
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
-import { Engine, EngineError } from "./engine.ts";
+import { Engine } from "./engine.ts";
 import { count, describe, head, isEmpty, type LogEntry, names, oneLine, type Restored } from "./text.ts";
 
 /** Tools of pi that change no file. What changes while they run is the user's. */
@@ -28,6 +28,9 @@ const FILES = "Files only";
 const FILES_OVER = "Files only, and my changes go";
 const TALK = "Conversation only";
 const CANCEL = "Cancel";
+
+/** How long the end of a turn is waited for that the user has stopped. */
+const STOPPED_MS = 5000;
 
 const DIFF_LINES = 200;
 const PROMPTS = 50;
@@ -63,14 +66,44 @@ export default function (pi: ExtensionAPI) {
 		}
 	}
 
-	/** Does what belongs to an event of pi, which goes on whatever comes of it. */
-	async function attempt(ctx: ExtensionContext, what: string, fn: () => Promise<void>): Promise<void> {
+	/** Says in pi's footer how the snapshots are; nothing: as they should be. */
+	function status(ctx: ExtensionContext, text?: string) {
+		try {
+			ctx.ui.setStatus("filestore", text);
+		} catch {
+			// as above
+		}
+	}
+
+	/** Does what belongs to an event of pi, which goes on whatever comes of it. It says whether it was done. */
+	async function attempt(ctx: ExtensionContext, what: string, fn: () => Promise<unknown>): Promise<boolean> {
 		try {
 			await fn();
+			return true;
 		} catch (err) {
-			if (off) return; // which was said
-			if (err instanceof EngineError && err.code === "closed") inTurn = false;
-			warn(ctx, `${what}: ${(err as Error).message}`);
+			if (!off) warn(ctx, `${what}: ${(err as Error).message}`); // else it was said
+			return false;
+		}
+	}
+
+	/** Waits for something, but when the user stops the agent no longer than so many ms. */
+	async function unlessStopped<T>(ctx: ExtensionContext, p: Promise<T>, grace = 0): Promise<T> {
+		const { signal } = ctx;
+		if (!signal) return p;
+		let timer: NodeJS.Timeout | undefined;
+		let stop = () => {};
+		const stopped = new Promise<never>((_, reject) => {
+			stop = () => {
+				timer = setTimeout(() => reject(new Error("the agent was stopped, and nobody waited")), grace);
+			};
+			if (signal.aborted) stop();
+			else signal.addEventListener("abort", stop, { once: true });
+		});
+		try {
+			return await Promise.race([p, stopped]);
+		} finally {
+			signal.removeEventListener("abort", stop);
+			clearTimeout(timer);
 		}
 	}
 
@@ -79,13 +112,18 @@ export default function (pi: ExtensionAPI) {
 		if (engine && !engine.ended) return;
 		engine = new Engine(process.env.BOO_SNAPCTL || "snapctl", ctx.cwd);
 		off = "";
+		status(ctx, "first file snapshot…");
 		sessionId = ctx.sessionManager.getSessionId();
 		const file = ctx.sessionManager.getSessionFile();
 		begun = ask("initialize", { cwd: ctx.cwd, toolWindows: true, ...(file ? { sessionFile: file } : { ownLog: true }) }).then(
-			(look) => void looked(ctx, look),
+			(look) => {
+				status(ctx);
+				void looked(ctx, look);
+			},
 			(err) => {
 				off = `No file snapshots: ${err.message}`;
 				warn(ctx, off);
+				status(ctx, "no file snapshots");
 			},
 		);
 	}
@@ -125,19 +163,20 @@ export default function (pi: ExtensionAPI) {
 		if (!inTurn) return;
 		inTurn = false;
 		tools.clear();
-		await attempt(ctx, "No snapshot of this turn", async () => {
-			const r = await ask("turn_end");
+		const done = await attempt(ctx, "No snapshot of this turn", async () => {
+			const r = await unlessStopped(ctx, ask("turn_end"), STOPPED_MS);
 			append(
 				ctx,
 				r.entries.map((data: LogEntry["data"]) => ({ customType: "step-snapshot", data })),
 			);
 			void looked(ctx, r);
 		});
+		if (!off) status(ctx, done ? undefined : "no file snapshot of the last turn");
 	}
 
 	async function endTool(ctx: ExtensionContext, id: string): Promise<void> {
 		if (!tools.delete(id)) return;
-		await attempt(ctx, "No snapshot after a tool", () => ask("tool_end", { tool: id }));
+		await attempt(ctx, "No snapshot after a tool", () => unlessStopped(ctx, ask("tool_end", { tool: id })));
 	}
 
 	pi.on("session_start", async (_event, ctx) => start(ctx));
@@ -148,7 +187,9 @@ export default function (pi: ExtensionAPI) {
 		inTurn = true;
 		const params = { runtimeTurnIndex: event.turnIndex, ...(moved ? { leaf: moved } : {}) };
 		moved = undefined;
-		void attempt(ctx, "No snapshot before this turn", () => ask("turn_start", params)); // the first tool waits for it
+		void attempt(ctx, "No snapshot before this turn", () => ask("turn_start", params)).then((done) => {
+			if (!done) inTurn = false;
+		}); // the first tool waits for it
 	});
 
 	// Without a handler of this event pi 0.73 does not wait for those of turn_end.
@@ -159,7 +200,7 @@ export default function (pi: ExtensionAPI) {
 			ask("claim", { paths: [path] }).catch(() => {}); // outside of the directory, for one
 		}
 		tools.add(event.toolCallId);
-		await attempt(ctx, "No snapshot before a tool", () => ask("tool_start", { tool: event.toolCallId }));
+		await attempt(ctx, "No snapshot before a tool", () => unlessStopped(ctx, ask("tool_start", { tool: event.toolCallId })));
 	});
 
 	pi.on("tool_result", async (event, ctx) => endTool(ctx, event.toolCallId));
