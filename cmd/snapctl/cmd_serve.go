@@ -59,6 +59,9 @@ func (a *app) newEngine() (*manager.Engine, error) {
 	return manager.NewEngine(&manager.EngineOptions{StoreRoot: root, Home: home, Git: git, Logger: a.log})
 }
 
+// serveIdle is after how long an engine ends that nobody asks for anything.
+const serveIdle = 30 * time.Minute
+
 type serveFlags struct {
 	idle         time.Duration
 	detach, stop bool
@@ -80,7 +83,7 @@ func (a *app) serveCommand() *cobra.Command {
 			}
 			return a.serve(cmd.Context(), &f)
 		}}
-	c.Flags().DurationVar(&f.idle, "idle", 30*time.Minute, "end after `TIME` without a client; 0: never")
+	c.Flags().DurationVar(&f.idle, "idle", serveIdle, "end after `TIME` without a client; 0: never")
 	c.Flags().BoolVar(&f.detach, "detach", false, "go on in the background, and return when it serves; no error if it does already")
 	c.Flags().BoolVar(&f.stop, "stop", false, "end the one that serves")
 	return c
@@ -110,15 +113,20 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	h := &hooks{app: a, engine: e, log: a.newHookLog(), last: make(map[hookSession]<-chan any)}
 	s := &rpc.Server{Engine: e, Version: version(), Logger: a.log}
 	s.Extra = map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
 		"cli": func(ctx context.Context, q json.RawMessage, emit func(any) error) (any, error) {
 			return a.runFor(ctx, e, q, emit)
 		},
+		"hook": func(client context.Context, q json.RawMessage, emit func(any) error) (any, error) {
+			return h.serve(ctx, client, q, emit)
+		},
 		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) { stop(); return struct{}{}, nil },
 	}
 	a.note("serving %s", patch.Quote(m.StoreDir()))
 	err = s.ServeAll(ctx, l, f.idle)
+	h.all.Wait()
 	return errors.Join(err, l.Close())
 }
 

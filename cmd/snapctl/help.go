@@ -295,6 +295,30 @@ and print the same without it. Only this user can connect.`
 const serveExamples = `  snapctl serve --detach
   snapctl serve --stop`
 
+const hookHelp = `Hook records what an agent does to the files, as its hooks tell. It is written
+into the agent's settings by 'snapctl setup', and not meant to be typed.`
+
+const hookClaudeHelp = `Claude reads an event of a Claude Code hook on stdin and records it: a turn from
+prompt to stop, and within it what its tools changed, be it by the shell. The
+rest is the user's. 'snapctl setup claude' has Claude Code call it.
+
+It prints nothing and exits with 0 whatever happens, so that it never stops the
+agent. Why something was not recorded is in hook.log beside the stores, in
+~/.boo/file-store, and on stderr if SNAPCTL_DEBUG is set.`
+
+const setupHelp = `Setup writes hooks into the settings of Claude Code, so that each turn is recorded,
+and takes them out again with --remove. It shows the change and asks. All else
+in the file stays as it is.
+
+The file is .claude/settings.local.json of the project, which is yours alone;
+with --project .claude/settings.json, which is everybody's who works on it, and
+with --user ~/.claude/settings.json, for all projects. Claude Code reads it when
+it starts.`
+
+const setupExamples = `  snapctl setup claude
+  snapctl setup claude --user --yes
+  snapctl setup claude --remove`
+
 const statsHelp = `Stats prints where the store is and how much it holds. It reads the headers of
 all objects to count them.`
 

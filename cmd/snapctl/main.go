@@ -42,12 +42,18 @@ func (a *app) run(ctx context.Context) int {
 	root.SetArgs(a.args)
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if _, ok := errors.AsType[*failure](err); err != nil && !ok && !a.prepared {
 		err = usageError(root, "%w", err) // cobra's own: no command has run
 	}
 	if flushErr := a.out.Flush(); err == nil && flushErr != nil {
 		err = fmt.Errorf("write output: %w", flushErr)
+	}
+	if isHook(c) {
+		if err != nil && a.getenv("SNAPCTL_DEBUG") != "" {
+			a.report(err)
+		}
+		return exitDone
 	}
 	return a.report(err)
 }
@@ -108,8 +114,8 @@ func (a *app) rootCommand() *cobra.Command {
 		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
-		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand()}},
-		{"care", []*cobra.Command{a.checkCommand(), a.statsCommand(), a.versionCommand()}},
+		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.hookCommand()}},
+		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.statsCommand(), a.versionCommand()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/tree"
+)
+
+// A hook fails open: whatever goes wrong, the agent goes on, and is told nothing.
+// Exit code 2 of a hook would forbid a tool, and what it prints goes to the model.
+
+// hookCommandName is that of the command below which nothing is reported.
+const hookCommandName = "hook"
+
+const (
+	// hookWait bounds a hook, and toolWait one that comes before a tool: the tool
+	// must wait until it is known what the files are. setup writes a timeout that
+	// is longer.
+	hookWait = 10 * time.Second
+	toolWait = 25 * time.Second
+	// startWait is how long Claude waits at a session's or a turn's start for the
+	// look at the directory, which goes on in the engine.
+	startWait = 30 * time.Millisecond
+	// engineWait is how long an engine may take to start.
+	engineWait = 5 * time.Second
+)
+
+func (a *app) hookCommand() *cobra.Command {
+	c := &cobra.Command{Use: hookCommandName, Short: "Record what an agent does, told by its hooks", Long: hookHelp, Args: args(0, 0),
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.prepare() // BOO_SESSION, say, is no concern of an event, which names its own
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(&cobra.Command{Use: "claude", Short: "Record an event of Claude Code, which comes on stdin", Long: hookClaudeHelp, Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.hookClaude(cmd.Context())
+			return nil
+		}})
+	return c
+}
+
+// isHook reports whether a command is hook or one below.
+func isHook(c *cobra.Command) bool {
+	for ; c != nil; c = c.Parent() {
+		if c.Name() == hookCommandName && c.HasParent() && !c.Parent().HasParent() {
+			return true
+		}
+	}
+	return false
+}
+
+// hookClaude records the event on stdin.
+func (a *app) hookClaude(ctx context.Context) {
+	var e *claude.Event
+	log := a.newHookLog()
+	fail := func(err error) {
+		a.log.Error("event not recorded", "err", err)
+		log.add(e, err)
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			fail(fmt.Errorf("internal error: %v", p))
+		}
+	}()
+	a.flags.quiet = true
+	a.log = slog.New(slog.DiscardHandler)
+	if a.getenv("SNAPCTL_DEBUG") != "" {
+		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	begun := time.Now()
+	e, err := a.readEvent(hookWait)
+	if err != nil {
+		fail(err)
+		return
+	}
+	if e == nil {
+		return
+	}
+	if !session.ValidID(e.Session) {
+		fail(fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", e.Session))
+		return
+	}
+	if a.flags.root, err = a.hookRoot(e); err != nil {
+		fail(err)
+		return
+	}
+	if !e.Begins() && !a.hasStore() { // nothing has begun
+		return
+	}
+	wait := hookWait
+	if e.Name == claude.ToolStart {
+		wait = toolWait
+	}
+	ctx, cancel := context.WithDeadline(ctx, begun.Add(wait))
+	defer cancel()
+	taken, err := a.hookThere(ctx, e)
+	switch {
+	case taken && err == nil:
+		return
+	case taken && errors.Is(err, os.ErrDeadlineExceeded):
+		fail(fmt.Errorf("the resident engine has not answered after %v: %w", wait, err))
+		return
+	case taken: // and its log says why not
+		a.log.Error("event not recorded", "err", err)
+		return
+	}
+	if err != nil {
+		a.log.Debug("no resident engine", "err", err)
+	}
+	h := &hooks{app: a, log: log, last: make(map[hookSession]<-chan any)}
+	select {
+	case err := <-h.take(ctx, a.flags.root, e):
+		if err != nil {
+			a.log.Error("event not recorded", "err", err)
+		}
+	case <-time.After(time.Until(begun.Add(wait + time.Second))): // it does not even end when it is told to
+		fail(fmt.Errorf("not done after %v", wait))
+	}
+}
+
+// readEvent reads the event on stdin, for so long.
+func (a *app) readEvent(patience time.Duration) (*claude.Event, error) {
+	if a.stdin == nil {
+		return nil, errors.New("no stdin")
+	}
+	type result struct {
+		e   *claude.Event
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		e, err := claude.Read(a.stdin)
+		done <- result{e, err}
+	}()
+	select {
+	case r := <-done:
+		return r.e, r.err
+	case <-time.After(patience):
+		return nil, fmt.Errorf("stdin has not ended after %v", patience)
+	}
+}
+
+// hookRoot finds the directory that an event is about.
+func (a *app) hookRoot(e *claude.Event) (string, error) {
+	if a.flags.root != "" {
+		return a.root()
+	}
+	if dir := a.getenv("CLAUDE_PROJECT_DIR"); dir != "" {
+		if st, err := os.Stat(dir); err == nil && st.IsDir() {
+			return dir, nil
+		}
+	}
+	if e.CWD == "" {
+		return "", fmt.Errorf("event %s: no cwd", e.Name)
+	}
+	return tree.DefaultRoot(e.CWD)
+}
+
+// hookThere has the event recorded by the resident engine, which is started if
+// there is none. Not taken: it could not be.
+func (a *app) hookThere(ctx context.Context, e *claude.Event) (taken bool, err error) {
+	if a.getenv("BOO_ENGINE") == "off" {
+		return false, nil
+	}
+	dir, err := a.storeDir()
+	if err != nil {
+		return false, err
+	}
+	conn, err := rpc.Dial(ctx, dir)
+	if err != nil {
+		if why, err := a.tooBroad(); err != nil || why != "" {
+			return false, err // which is said in time
+		}
+		start, cancel := context.WithTimeout(ctx, engineWait)
+		defer cancel()
+		if err := a.serveDetached(start, &serveFlags{idle: serveIdle}); err != nil {
+			return false, err
+		}
+		if conn, err = rpc.Dial(ctx, dir); err != nil {
+			return false, err
+		}
+	}
+	defer conn.Close()
+	return a.hookAsk(ctx, conn, e)
+}
+
+// hasStore reports whether there may be a store.
+func (a *app) hasStore() bool {
+	dir, err := a.storeDir()
+	if err != nil {
+		return true // which is said elsewhere
+	}
+	_, err = os.Stat(dir)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// tooBroad says why the directory would be refused.
+func (a *app) tooBroad() (string, error) {
+	project, err := tree.FindProject(a.flags.root)
+	if err != nil {
+		return "", err
+	}
+	home, _ := a.home()
+	return project.TooBroad(home), nil
+}
+
+// hookAsk sends the event and waits for what came of it, at a start only for a
+// moment.
+func (a *app) hookAsk(ctx context.Context, conn net.Conn, e *claude.Event) (taken bool, err error) {
+	q := &hookRequest{ID: 1, Type: "hook", Env: make(map[string]string), Root: []byte(a.flags.root), Event: e}
+	for _, name := range sameEnvironment {
+		if v := a.getenv(name); v != "" {
+			q.Env[name] = v
+		}
+	}
+	line, err := json.Marshal(q)
+	if err != nil {
+		return false, err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
+	defer stop()
+	if _, err := conn.Write(append(line, '\n')); err != nil {
+		return false, err
+	}
+	in := bufio.NewReader(conn)
+	mayLeave := e.Name == claude.SessionStart || e.Name == claude.Prompt
+	for {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			if taken && mayLeave && ctx.Err() == nil {
+				return true, nil
+			}
+			return true, err // whether it was taken or not: it has the directory's locks
+		}
+		if err != nil { // it has died; what it had done by then can be done again
+			return false, err
+		}
+		var answer hookAnswer
+		if err := json.Unmarshal(line, &answer); err != nil {
+			return false, err
+		}
+		switch {
+		case answer.Type == "queued":
+			taken = true
+			if mayLeave {
+				conn.SetDeadline(time.Now().Add(startWait))
+			}
+		case answer.Error != "" && !taken: // of another version, say
+			return false, errors.New(answer.Error)
+		case answer.Error != "":
+			return true, errors.New(answer.Error)
+		default:
+			return true, nil
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/patch"
+)
+
+type setupFlags struct {
+	user, project, remove, yes, dryRun bool
+}
+
+func (a *app) setupCommand() *cobra.Command {
+	c := &cobra.Command{Use: "setup", Short: "Have an agent record its turns", Long: setupHelp, Example: setupExamples, Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	var f setupFlags
+	sub := &cobra.Command{Use: "claude", Short: "Write hooks into the settings of Claude Code", Long: setupHelp, Example: setupExamples, Args: args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.user && f.project {
+				return usageError(cmd, "setup claude: --user and --project")
+			}
+			return a.setupClaude(&f)
+		}}
+	sub.Flags().BoolVar(&f.user, "user", false, "in ~/.claude/settings.json: for all projects")
+	sub.Flags().BoolVar(&f.project, "project", false, "in .claude/settings.json: for all who work on the project")
+	sub.Flags().BoolVar(&f.remove, "remove", false, "take the hooks out again")
+	sub.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	sub.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "show the change only")
+	c.AddCommand(sub)
+	return c
+}
+
+// A setupAnswer is what setup prints as JSON.
+type setupAnswer struct {
+	jsonPath
+	UnifiedDiff string `json:"unifiedDiff"` // "": nothing is to do
+	Written     bool   `json:"written"`
+}
+
+func (a *app) setupClaude(f *setupFlags) error {
+	name, err := a.claudeSettings(f)
+	if err != nil {
+		return err
+	}
+	old, mode, err := readSettings(name)
+	if err != nil {
+		return err
+	}
+	command, err := hookCommandLine()
+	if err != nil {
+		return err
+	}
+	edit := func(b []byte) ([]byte, error) { return claude.AddHooks(b, command) }
+	if f.remove {
+		edit = claude.RemoveHooks
+	}
+	text, err := edit(old)
+	if err != nil {
+		return refuse("nothing was changed", "%q: %w", name, err)
+	}
+	diff := patch.AppendUnified(nil, settingsFile(name, old, mode), settingsFile(name, text, mode), nil)
+	answer := &setupAnswer{jsonPath: newJSONPath(name), UnifiedDiff: string(diff)}
+	finish := func(err error) error {
+		if a.flags.json {
+			return errors.Join(a.printJSON(answer), err)
+		}
+		return err
+	}
+	if len(diff) == 0 {
+		a.note("nothing to do in %s", patch.Quote(name))
+		return finish(nil)
+	}
+	if !a.flags.json {
+		a.out.Write(diff)
+	}
+	switch {
+	case f.dryRun:
+		return finish(nil)
+	case f.yes:
+	case !a.canAsk():
+		return finish(refuse("--yes writes it", "nothing was written"))
+	case !a.ask("Write %s?", patch.Quote(name)):
+		return finish(refuse("", "nothing was written"))
+	}
+	if err := writeSettings(name, old, text, mode); err != nil {
+		return err
+	}
+	answer.Written = true
+	if f.remove {
+		a.note("Claude Code records nothing from its next start on")
+	} else {
+		a.note("Claude Code records its turns from its next start on; 'snapctl log' lists them")
+	}
+	return finish(nil)
+}
+
+// claudeSettings returns the file of settings that is to be changed.
+func (a *app) claudeSettings(f *setupFlags) (string, error) {
+	if f.user {
+		home, _ := a.home()
+		if home == "" {
+			return "", &failure{code: exitUsage, err: errors.New("no place for settings: HOME is not set")}
+		}
+		return filepath.Join(home, ".claude", "settings.json"), nil
+	}
+	root, err := a.root()
+	if err == nil {
+		root, err = filepath.Abs(root)
+	}
+	if err != nil {
+		return "", err
+	}
+	base := "settings.local.json"
+	if f.project {
+		base = "settings.json"
+	}
+	return filepath.Join(root, ".claude", base), nil
+}
+
+// readSettings reads a file of settings; nil and its mode to be if it does not
+// exist.
+func readSettings(name string) ([]byte, fs.FileMode, error) {
+	st, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, lerr := os.Lstat(name); lerr == nil { // a link that leads nowhere
+			return nil, 0, err
+		}
+		return nil, 0o644, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, 0, refuse("", "%q: not a file", name)
+	}
+	b, err := os.ReadFile(name)
+	if b == nil {
+		b = []byte{}
+	}
+	return b, st.Mode().Perm(), err
+}
+
+// settingsFile returns a side of the diff.
+func settingsFile(name string, text []byte, mode fs.FileMode) patch.File {
+	f := patch.File{Name: strings.TrimPrefix(filepath.ToSlash(name), "/"), Content: text}
+	if text != nil {
+		f.Mode = 0o100000 | uint32(mode)
+	}
+	return f
+}
+
+// writeSettings puts text in the place of a file, nil removes it. It refuses if
+// the file is not as it was. Where the name is a link, the file that it leads to
+// is replaced.
+func writeSettings(name string, old, text []byte, mode fs.FileMode) error {
+	now, _, err := readSettings(name)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(now, old) || (now == nil) != (old == nil) {
+		return refuse("look at it, and try again", "%q was changed meanwhile: nothing was written", name)
+	}
+	if now != nil {
+		if name, err = filepath.EvalSymlinks(name); err != nil {
+			return err
+		}
+	}
+	if text == nil {
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+		os.Remove(filepath.Dir(name)) // if nothing else is in it
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".snapctl-*.tmp")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // which is gone if it was renamed
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// hookCommandLine returns what a shell is to run for a hook: this program, by its
+// name if that is enough.
+func hookCommandLine() (string, error) {
+	const rest = " hook claude"
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if found, err := exec.LookPath("snapctl"); err == nil && isSameFile(found, self) {
+		return "snapctl" + rest, nil
+	}
+	command := shellWord(self) + rest
+	if !claude.IsOurs(command) {
+		return "", refuse("", "this program is %q: it must be called snapctl to be found again", self)
+	}
+	return command, nil
+}
+
+func isSameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+var plainWord = regexp.MustCompile(`^[\w./:@%+-]+$`)
+
+// shellWord quotes a path for a shell.
+func shellWord(path string) string {
+	if runtime.GOOS == "windows" { // where hooks are run by a shell of Unix, too
+		return `"` + filepath.ToSlash(path) + `"`
+	}
+	if plainWord.MatchString(path) {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/manager"
+)
+
+// A hookRequest asks a resident engine to record an event. Whoever sends it may
+// go once it is queued.
+type hookRequest struct {
+	ID    int               `json:"id"`
+	Type  string            `json:"type"`
+	Env   map[string]string `json:"env"` // of sameEnvironment
+	Root  []byte            `json:"root"`
+	Event *claude.Event     `json:"event"`
+}
+
+// hooks records events, those of a session in the order in which they came.
+type hooks struct {
+	app    *app
+	engine *manager.Engine // nil: nothing is shared
+	log    *hookLog
+	all    sync.WaitGroup // events
+
+	mu   sync.Mutex                 // guards the rest
+	last map[hookSession]<-chan any // closed when the last event that came is recorded
+}
+
+type hookSession struct{ root, session string }
+
+// maxHook is how long recording an event may take. The first look at a directory
+// is captured in part then.
+const maxHook = 2 * time.Minute
+
+// take queues an event. What came of it is sent to done; ctx ends it, and not who
+// asked for it.
+func (h *hooks) take(ctx context.Context, root string, e *claude.Event) (done <-chan error) {
+	result, mine := make(chan error, 1), make(chan any)
+	key := hookSession{root, e.Session}
+	h.mu.Lock()
+	before := h.last[key]
+	h.last[key] = mine
+	h.mu.Unlock()
+	h.all.Go(func() {
+		if before != nil {
+			<-before
+		}
+		ctx, cancel := context.WithTimeout(ctx, maxHook)
+		defer cancel()
+		err := h.guarded(ctx, root, e)
+		if err != nil {
+			h.log.add(e, err)
+		}
+		h.mu.Lock()
+		if h.last[key] == mine {
+			delete(h.last, key)
+		}
+		h.mu.Unlock()
+		close(mine)
+		result <- err
+	})
+	return result
+}
+
+// guarded records an event. What goes wrong with one is no harm to others.
+func (h *hooks) guarded(ctx context.Context, root string, e *claude.Event) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("internal error: %v", p)
+		}
+	}()
+	return h.record(ctx, root, e)
+}
+
+// record records an event. Each has a manager of its own, as in a process of its
+// own: what others do with the session meanwhile is seen.
+func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err error) {
+	opts := &manager.Options{Engine: h.engine, Session: e.Session, ToolWindows: true, Detached: true}
+	if h.engine == nil {
+		if opts.StoreRoot, err = h.app.storeRoot(); err != nil {
+			return err
+		}
+		opts.Home, opts.Git = h.app.home()
+		opts.Logger = h.app.log
+	}
+	m, err := manager.Open(ctx, root, opts)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	list, err := m.OpenTurns()
+	if err != nil {
+		return err
+	}
+	open := slices.Contains(list, e.Session)
+	switch e.Name {
+	case claude.SessionStart:
+		if open && e.Source != "compact" { // Claude Code was killed in it
+			if _, err := m.OnTurnEnd(ctx, nil); err != nil {
+				return err
+			}
+		}
+		_, err = m.Initialize(ctx)
+		return err
+	case claude.Prompt:
+		if open { // Stop does not come where the user has stopped it
+			if _, err := m.OnTurnEnd(ctx, nil); err != nil {
+				return err
+			}
+		}
+		_, err = m.OnTurnStart(ctx, nil)
+		return err
+	case claude.ToolStart:
+		if !open { // the prompt was missed, or it is what a subagent does after Stop
+			if _, err := m.OnTurnStart(ctx, nil); err != nil {
+				return err
+			}
+		}
+		_, err = m.OnToolStart(ctx, e.Tool)
+		return err
+	}
+	if !open { // what was not seen to begin does not end: nobody knows whose changes these are
+		return nil
+	}
+	switch e.Name {
+	case claude.ToolEnd, claude.ToolFailed:
+		for _, p := range e.Wrote {
+			if err := m.Claim(ctx, p); err != nil && !errors.Is(err, manager.ErrOutside) {
+				return err
+			}
+		}
+		_, err = m.OnToolEnd(ctx, e.Tool)
+	case claude.Stop, claude.SessionEnd:
+		_, err = m.OnTurnEnd(ctx, nil)
+	}
+	return err
+}
+
+// serve answers a hookRequest: at once that the event is queued, then what came
+// of it. all ends the work.
+func (h *hooks) serve(all, ctx context.Context, line json.RawMessage, emit func(any) error) (any, error) {
+	var q hookRequest
+	if err := json.Unmarshal(line, &q); err != nil {
+		return nil, err
+	}
+	for _, name := range sameEnvironment {
+		if h.app.getenv(name) != q.Env[name] {
+			return nil, fmt.Errorf("another %s", name)
+		}
+	}
+	done := h.take(all, string(q.Root), q.Event)
+	if err := emit(&hookAnswer{ID: q.ID, Type: "queued"}); err != nil {
+		return nil, err
+	}
+	select {
+	case err := <-done:
+		return struct{}{}, err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// A hookAnswer says that the event is queued, or is the response.
+type hookAnswer struct {
+	ID    int    `json:"id"`
+	Type  string `json:"type"`
+	Error string `json:"error,omitempty"`
+}
+
+// A hookLog is the file that says why events were not recorded.
+type hookLog struct {
+	name string // "": nowhere
+	mu   sync.Mutex
+}
+
+const (
+	hookLogName = "hook.log"
+	// maxHookLog is how long it gets, in bytes, before it begins anew; the one
+	// before is kept.
+	maxHookLog = 64 << 10
+)
+
+// newHookLog returns that of the stores in a directory.
+func (a *app) newHookLog() *hookLog {
+	base, err := a.storeRoot()
+	if err != nil {
+		return &hookLog{}
+	}
+	return &hookLog{name: filepath.Join(base, hookLogName)}
+}
+
+// add adds a line. That it cannot is nobody's concern.
+func (l *hookLog) add(e *claude.Event, why error) {
+	if l.name == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if st, err := os.Stat(l.name); err == nil && st.Size() > maxHookLog {
+		os.Rename(l.name, l.name+".old")
+	}
+	os.MkdirAll(filepath.Dir(l.name), 0o700)
+	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	what := "-"
+	if e != nil {
+		what = fmt.Sprintf("%s session %q tool %q", e.Name, e.Session, e.Tool)
+	}
+	const most = 1000 // bytes of a reason
+	text := fmt.Sprintf("%q", why)
+	fmt.Fprintf(f, "%s %s: %s\n", time.Now().Format(time.RFC3339), what, text[:min(len(text), most)])
+}

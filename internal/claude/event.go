@@ -1,0 +1,122 @@
+// Package claude knows Claude Code's side of snapshots: the events that its hooks
+// bring on stdin, and the file of settings that names hooks. It reads and writes
+// no file. Nothing here knows of stores or sessions.
+package claude
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Names of events that concern snapshots.
+const (
+	SessionStart = "SessionStart"
+	Prompt       = "UserPromptSubmit"
+	ToolStart    = "PreToolUse"
+	ToolEnd      = "PostToolUse"
+	ToolFailed   = "PostToolUseFailure"
+	Stop         = "Stop"
+	SessionEnd   = "SessionEnd"
+)
+
+// Events returns the names of all events that concern snapshots.
+func Events() []string {
+	return []string{SessionStart, Prompt, ToolStart, ToolEnd, ToolFailed, Stop, SessionEnd}
+}
+
+// An Event is what a hook is told, as far as it concerns snapshots.
+type Event struct {
+	Name    string   `json:"name"`
+	Session string   `json:"session"`
+	CWD     string   `json:"cwd,omitempty"`
+	Source  string   `json:"source,omitempty"` // of SessionStart: startup, resume, compact and others
+	Tool    string   `json:"tool,omitempty"`   // identifies the call of a tool
+	Wrote   []string `json:"wrote,omitempty"`  // by a tool that has ended well and names its files
+}
+
+// Begins reports whether a session, a turn or a tool begins.
+func (e *Event) Begins() bool {
+	return e.Name == SessionStart || e.Name == Prompt || e.Name == ToolStart
+}
+
+// MaxEvent is how long an event may be: it brings along whole files, and what
+// tools have printed.
+const MaxEvent = 64 << 20
+
+// ErrLong: the event is longer than MaxEvent.
+var ErrLong = errors.New("event is too long")
+
+// readers are tools that change no files. All others may, those of MCP servers,
+// too: a look too many costs milliseconds, a change that was not seen is lost.
+var readers = []string{"Read", "Glob", "Grep", "LS", "NotebookRead", "WebFetch", "WebSearch", "TodoRead", "TodoWrite",
+	"TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "ToolSearch", "AskUserQuestion", "EnterPlanMode", "ExitPlanMode",
+	"BashOutput", "TaskOutput", "ListMcpResourcesTool", "ReadMcpResourceTool",
+	"Task", "Agent"} // a subagent's tools are told of one by one
+
+// writers name the file that they write.
+var writers = []string{"Write", "Edit", "MultiEdit", "NotebookEdit"}
+
+// Read reads an event. It is nil if it does not concern snapshots. What an event
+// has beside what is needed is passed over, whatever it is.
+func Read(r io.Reader) (*Event, error) {
+	in := &io.LimitedReader{R: r, N: MaxEvent + 1}
+	b, err := io.ReadAll(in)
+	if err == nil && in.N == 0 {
+		err = ErrLong
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read event: %w", err)
+	}
+	var e struct {
+		Name    string          `json:"hook_event_name"`
+		Session string          `json:"session_id"`
+		CWD     string          `json:"cwd"`
+		Source  string          `json:"source"`
+		Tool    string          `json:"tool_name"`
+		ID      string          `json:"tool_use_id"`
+		Input   json.RawMessage `json:"tool_input"`
+	}
+	err = json.Unmarshal(b, &e)
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !ok { // a field of another type is as if it were not there
+		return nil, fmt.Errorf("read event: %w", err)
+	}
+	if !slices.Contains(Events(), e.Name) {
+		return nil, nil
+	}
+	if e.Session == "" {
+		return nil, fmt.Errorf("event %s: no session_id", e.Name)
+	}
+	event := &Event{Name: e.Name, Session: e.Session, CWD: e.CWD}
+	switch e.Name {
+	case SessionStart:
+		event.Source = e.Source
+	case ToolStart, ToolEnd, ToolFailed:
+		if slices.Contains(readers, e.Tool) {
+			return nil, nil
+		}
+		if event.Tool = e.ID; e.ID == "" { // as old versions have it
+			event.Tool = e.Tool
+		}
+		if event.Tool == "" {
+			return nil, fmt.Errorf("event %s: neither tool_use_id nor tool_name", e.Name)
+		}
+		if e.Name == ToolEnd && slices.Contains(writers, e.Tool) {
+			event.Wrote = paths(e.Input)
+		}
+	}
+	return event, nil
+}
+
+// paths returns the files that the input of a tool names.
+func paths(input json.RawMessage) []string {
+	var in struct {
+		File     string `json:"file_path"`
+		Notebook string `json:"notebook_path"`
+	}
+	json.Unmarshal(input, &in) // what is not a path is not there
+	return slices.DeleteFunc([]string{in.File, in.Notebook}, func(p string) bool { return p == "" || strings.ContainsRune(p, 0) })
+}
