@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"os"
 	"time"
 
@@ -219,9 +219,15 @@ func (a *app) tooBroad() (string, error) {
 	return project.TooBroad(home), nil
 }
 
+// A wire is a connection to the engine.
+type wire interface {
+	io.ReadWriter
+	SetDeadline(time.Time) error
+}
+
 // hookAsk sends the event and waits for what came of it, at a start only for a
 // moment.
-func (a *app) hookAsk(ctx context.Context, conn net.Conn, e *claude.Event) (taken bool, err error) {
+func (a *app) hookAsk(ctx context.Context, conn wire, e *claude.Event) (taken bool, err error) {
 	q := &hookRequest{ID: 1, Type: "hook", Env: make(map[string]string), Root: []byte(a.flags.root), Event: e}
 	for _, name := range sameEnvironment {
 		if v := a.getenv(name); v != "" {

@@ -83,8 +83,9 @@ func TestScript(t *testing.T) {
 
 // checkStores requires that no store below a directory has damage.
 func checkStores(t *testing.T, base string) {
-	dirs, _ := filepath.Glob(filepath.Join(base, "*"))
-	for _, dir := range dirs {
+	names, _ := filepath.Glob(filepath.Join(base, "*", "FORMAT"))
+	for _, name := range names {
+		dir := filepath.Dir(name)
 		s, err := store.Open(context.Background(), dir, &store.Options{ReadOnly: true})
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

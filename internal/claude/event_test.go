@@ -1,0 +1,96 @@
+package claude
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestRead reads events as Claude Code sends them, and as it should not. Files
+// that are in no table here are an error.
+func TestRead(t *testing.T) {
+	const id, cwd = "4f1d2c3b-0000-4a7e-9c11-aa00bb11cc22", "/home/u/p"
+	want := map[string]*Event{
+		"session_start":         {Name: SessionStart, Session: id, CWD: cwd, Source: "startup"},
+		"session_start_compact": {Name: SessionStart, Session: id, CWD: cwd, Source: "compact"},
+		"prompt":                {Name: Prompt, Session: id, CWD: cwd},
+		"tool_bash":             {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01A"},
+		"tool_mcp":              {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01M"},
+		"tool_subagent":         {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01S"},
+		"tool_old":              {Name: ToolStart, Session: id, CWD: cwd, Tool: "Bash"},
+		"end_write":             {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01W", Wrote: []string{"/home/u/p/x"}},
+		"end_notebook":          {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01N", Wrote: []string{"/home/u/p/n.ipynb"}},
+		"end_bash":              {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01A"},
+		"end_failed":            {Name: ToolFailed, Session: id, CWD: cwd, Tool: "toolu_01E"},
+		"end_odd_input":         {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01O", Wrote: []string{}},
+		"end_odd_path":          {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01P", Wrote: []string{}},
+		"stop":                  {Name: Stop, Session: id, CWD: cwd},
+		"session_end":           {Name: SessionEnd, Session: id, CWD: cwd},
+		"unknown_fields":        {Name: Stop, Session: "s.1_-"},
+		// of no concern
+		"tool_read": nil, "tool_agent": nil, "subagent_stop": nil, "notification": nil, "unknown_event": nil, "no_event": nil, "odd_event": nil, "null": nil, "list": nil,
+	}
+	wrong := map[string]string{
+		"no_session": "no session_id", "odd_session": "no session_id", "no_tool": "neither tool_use_id nor tool_name",
+		"empty": "unexpected end", "blank": "unexpected end", "garbage": "invalid character", "truncated": "unexpected end", "two": "after top-level value",
+	}
+	files, err := filepath.Glob("testdata/events/*.json")
+	if err != nil || len(files) != len(want)+len(wrong) {
+		t.Fatalf("testdata has %d events, want %d: %v", len(files), len(want)+len(wrong), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		f, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Read(f)
+		f.Close()
+		if text, ok := wrong[name]; ok {
+			if err == nil || !strings.Contains(err.Error(), text) || got != nil {
+				t.Errorf("Read(%s) = %+v, %v, want an error with %q", name, got, err, text)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want[name], got); err != nil || diff != "" {
+			t.Errorf("Read(%s): %v, differs (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+// endless yields no end.
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = ' '
+	}
+	return len(b), nil
+}
+
+func TestReadLong(t *testing.T) {
+	if e, err := Read(endless{}); e != nil || !errors.Is(err, ErrLong) {
+		t.Errorf("Read of an endless event = %v, %v, want ErrLong", e, err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	files, _ := filepath.Glob("testdata/events/*.json")
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(b))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		e, err := Read(strings.NewReader(text))
+		if e != nil && (err != nil || e.Session == "") {
+			t.Errorf("Read = %+v, %v", e, err)
+		}
+	})
+}
