@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -98,6 +99,16 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	// Others may record events of the session meanwhile, an engine and processes
+	// that did not find it.
+	lock, err := vfs.OS(m.StoreDir()).OpenFile("locks/hook-"+m.Project().Worktree(), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
+		return fmt.Errorf("wait for other events: %w", err)
+	}
 	list, err := m.OpenTurns()
 	if err != nil {
 		return err

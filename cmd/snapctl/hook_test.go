@@ -1,0 +1,191 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/tree"
+)
+
+// hook runs a hook as Claude Code does. It must succeed and print nothing.
+func (r *runner) hook(env []string, event, tool, id string, more ...string) {
+	r.t.Helper()
+	text, _ := json.Marshal(map[string]any{"session_id": "s", "cwd": r.project, "hook_event_name": event, "tool_name": tool, "tool_use_id": id,
+		"tool_input": map[string]string{"command": strings.Join(more, " ")}})
+	cmd := exec.Command("snapctl", "hook", "claude")
+	cmd.Env = append(r.command().Env, env...)
+	cmd.Stdin = bytes.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		r.t.Errorf("hook %s %s: %v, says %q", event, id, err, out)
+	}
+}
+
+// hookLog returns what the log of hooks says.
+func (r *runner) hookLog() string {
+	b, _ := os.ReadFile(filepath.Join(r.home, ".boo", "file-store", hookLogName))
+	return string(b)
+}
+
+// stopServing ends the engine and removes the stores, to which it writes until it
+// has ended.
+func (r *runner) stopServing() {
+	r.must("serve", "--stop")
+	for range 500 {
+		if os.RemoveAll(r.home) == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.t.Error("the engine goes on")
+}
+
+// write writes a file of the project.
+func (r *runner) write(name, text string) {
+	if err := os.WriteFile(filepath.Join(r.project, name), []byte(text), 0o644); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// TestHooksAtOnce: ten tools that run at once are one turn's, whether an engine
+// has to be started by all of them or each works for itself.
+func TestHooksAtOnce(t *testing.T) {
+	for _, engine := range []string{"", "off"} {
+		t.Run("BOO_ENGINE="+engine, func(t *testing.T) {
+			r, env := newRunner(t), []string{"BOO_ENGINE=" + engine}
+			if engine == "" {
+				t.Cleanup(r.stopServing)
+			}
+			var tools sync.WaitGroup
+			for i := range 10 {
+				tools.Go(func() {
+					id := fmt.Sprint("t", i)
+					r.hook(env, claude.ToolStart, "Bash", id)
+					r.write("new"+id, id)
+					r.hook(env, claude.ToolEnd, "Bash", id)
+				})
+			}
+			tools.Wait()
+			r.hook(env, claude.Stop, "", "")
+			var info struct {
+				Diff struct{ Added, Modified []string }
+			}
+			if err := json.Unmarshal([]byte(r.must("log", "--json", "--name-status", "--limit", "1")), &info); err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Diff; len(got.Added) != 10 || len(got.Modified) != 0 {
+				t.Errorf("the turn has changed %+v, want 10 files added", got)
+			}
+			if log := r.hookLog(); log != "" {
+				t.Errorf("hook.log: %s", log)
+			}
+			r.must("check", "--read-data")
+		})
+	}
+}
+
+// TestHookBaseline: who starts a session is not kept waiting for the first look at
+// the directory, and the first tool waits until it is known what the files were.
+func TestHookBaseline(t *testing.T) {
+	r := newRunner(t)
+	t.Cleanup(r.stopServing)
+	const n = 40
+	for i := range n { // what cannot be compressed takes its time
+		b := make([]byte, 2<<20)
+		rand.NewChaCha8([32]byte{byte(i)}).Read(b)
+		r.write(fmt.Sprint("large", i), string(b))
+	}
+	r.hook(nil, claude.SessionStart, "", "")
+	r.hook(nil, claude.Prompt, "", "")
+	r.hook(nil, claude.ToolStart, "Bash", "t1")
+	for i := range n {
+		r.write(fmt.Sprint("large", i), "changed")
+	}
+	r.hook(nil, claude.ToolEnd, "Bash", "t1")
+	r.hook(nil, claude.Stop, "", "")
+	var info struct{ Diff struct{ Modified []string } }
+	if err := json.Unmarshal([]byte(r.must("log", "--json", "--name-status", "--limit", "1")), &info); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(info.Diff.Modified); got != n {
+		t.Errorf("the turn has changed %d files, want %d", got, n)
+	}
+	if log := r.hookLog(); log != "" {
+		t.Errorf("hook.log: %s", log)
+	}
+}
+
+// TestHookEngineSilent: an engine that does not answer holds nobody up for ever.
+func TestHookEngineSilent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 10 s")
+	}
+	t.Parallel()
+	r := newRunner(t)
+	r.must("snapshot")
+	project, err := tree.FindProject(r.project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := rpc.Listen(filepath.Join(r.home, ".boo", "file-store", project.Hash()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	begun := time.Now()
+	r.hook(nil, claude.Prompt, "", "")
+	if d := time.Since(begun); d < hookWait || d > hookWait+5*time.Second {
+		t.Errorf("the hook has taken %v, want %v", d, hookWait)
+	}
+	if log := r.hookLog(); !strings.Contains(log, "has not answered after 10s") {
+		t.Errorf("hook.log: %q", log)
+	}
+}
+
+// TestHookStdinOpen: so does who calls it and sends nothing.
+func TestHookStdinOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes 10 s")
+	}
+	t.Parallel()
+	r := newRunner(t)
+	cmd := exec.Command("snapctl", "hook", "claude")
+	cmd.Env = r.command().Env
+	if _, err := cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil || out.Len() > 0 {
+		t.Errorf("hook without input: %v, says %q", err, &out)
+	}
+	if log := r.hookLog(); !strings.Contains(log, "stdin has not ended after 10s") {
+		t.Errorf("hook.log: %q", log)
+	}
+}
+
+func TestHookLog(t *testing.T) {
+	l := &hookLog{name: filepath.Join(t.TempDir(), "base", hookLogName)}
+	for range 1000 {
+		l.add(&claude.Event{Name: claude.Stop, Session: "s"}, fmt.Errorf("two\nlines, and %s", strings.Repeat("more", 1000)))
+	}
+	b, err := os.ReadFile(l.name)
+	if err != nil || len(b) == 0 || len(b) > maxHookLog+2000 {
+		t.Errorf("hook.log has %d bytes, %v, want about %d", len(b), err, maxHookLog)
+	}
+	if n := bytes.Count(b, []byte("\n")); n != bytes.Count(b, []byte("Stop session")) {
+		t.Errorf("hook.log has %d lines, which are not one for each event", n)
+	}
+}
