@@ -65,12 +65,7 @@ func TestRead(t *testing.T) {
 // endless yields no end.
 type endless struct{}
 
-func (endless) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = ' '
-	}
-	return len(b), nil
-}
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 func TestReadLong(t *testing.T) {
 	if e, err := Read(endless{}); e != nil || !errors.Is(err, ErrLong) {
