@@ -144,8 +144,14 @@ func (a *app) readEvent(patience time.Duration) (*claude.Event, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		e, err := claude.Read(a.stdin)
-		done <- result{e, err}
+		var r result
+		defer func() {
+			if p := recover(); p != nil {
+				r = result{err: fmt.Errorf("internal error: %v", p)}
+			}
+			done <- r
+		}()
+		r.e, r.err = claude.Read(a.stdin)
 	}()
 	select {
 	case r := <-done:

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -56,6 +57,45 @@ func (r *runner) stopServing() {
 func (r *runner) write(name, text string) {
 	if err := os.WriteFile(filepath.Join(r.project, name), []byte(text), 0o644); err != nil {
 		r.t.Error(err)
+	}
+}
+
+// TestHookEvents: of all events that are kept in testdata, alone and first, those
+// with which something begins are recorded, and nothing is made for others.
+func TestHookEvents(t *testing.T) {
+	begins := []string{"session_start", "session_start_compact", "prompt", "tool_bash", "tool_mcp", "tool_subagent", "tool_old"}
+	files, err := filepath.Glob("../../internal/claude/testdata/events/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no events: %v", err)
+	}
+	r := newRunner(t)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		in, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := filepath.Join(t.TempDir(), "stores")
+		cmd := exec.Command("snapctl", "hook", "claude")
+		cmd.Env = append(r.command().Env, "BOO_ENGINE=off", "BOO_STORE="+base, "CLAUDE_PROJECT_DIR="+r.project)
+		cmd.Stdin = in
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v, says %q", name, err, out)
+		}
+		in.Close()
+		stores, _ := filepath.Glob(filepath.Join(base, "*", "FORMAT"))
+		want := 0
+		if slices.Contains(begins, name) {
+			want = 1
+			log := r.must("--store", base, "--session", "4f1d2c3b-0000-4a7e-9c11-aa00bb11cc22", "log")
+			open := r.must("--store", base, "sessions", "--json")
+			if !strings.HasPrefix(log, "start ") || strings.Contains(open, `"turnOpen":true`) == strings.HasPrefix(name, "session") {
+				t.Errorf("%s: log %q, session %s", name, log, open)
+			}
+		}
+		if len(stores) != want {
+			t.Errorf("%s: %d stores, want %d", name, len(stores), want)
+		}
 	}
 }
 
