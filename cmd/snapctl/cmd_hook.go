@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,7 +96,11 @@ func (a *app) hookClaude(ctx context.Context) {
 		fail(fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", e.Session))
 		return
 	}
-	if a.flags.root, err = a.hookRoot(e); err != nil {
+	root, err := a.hookRoot(e)
+	if err == nil {
+		a.flags.root, err = filepath.Abs(root) // the engine is elsewhere
+	}
+	if err != nil {
 		fail(err)
 		return
 	}
