@@ -306,9 +306,9 @@ It prints nothing and exits with 0 whatever happens, so that it never stops the
 agent. Why something was not recorded is in hook.log beside the stores, in
 ~/.boo/file-store, and on stderr if SNAPCTL_DEBUG is set.`
 
-const setupHelp = `Setup writes hooks into the settings of Claude Code, so that each turn is recorded,
-and takes them out again with --remove. It shows the change and asks. All else
-in the file stays as it is.
+const setupHelp = `Setup writes hooks into the settings of Claude Code, so that each turn is
+recorded, and takes them out again with --remove. It shows the change and asks.
+All else in the file stays as it is.
 
 The file is .claude/settings.local.json of the project, which is yours alone;
 with --project .claude/settings.json, which is everybody's who works on it, and

@@ -42,7 +42,7 @@ func newRunner(t *testing.T) *runner {
 
 func (r *runner) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("snapctl", append([]string{"--root", r.project}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+r.home, "BOO_STORE=", "BOO_SESSION=")
+	cmd.Env = append(os.Environ(), "HOME="+r.home, "BOO_STORE=", "BOO_SESSION=", "GORACE=atexit_sleep_ms=0")
 	return cmd
 }
 
