@@ -312,11 +312,3 @@ func (m *FileSnapshotManager) LogProblems() (list []session.Problem, total int) 
 	}
 	return nil, 0
 }
-
-// Disk finds out what is in the directory now and stores nothing. The Getter
-// knows the trees of the result and all that the store holds.
-func (m *FileSnapshotManager) Disk(ctx context.Context, opts *tree.CaptureOptions) (*tree.Result, tree.Getter, error) {
-	overlay := tree.NewOverlay(m.store)
-	r, err := m.engine.capture(ctx, m.tree, overlay, opts)
-	return r, overlay, err
-}

@@ -122,7 +122,7 @@ func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
-	d := &differ{app: a, flags: f, root: p.project.Root, g: p.objects}
+	d := &differ{app: a, flags: f, m: p.m, g: p.objects}
 	if old.disk || new.disk {
 		disk, g, err := p.captureDisk(ctx, f.limits.limits())
 		if err != nil {

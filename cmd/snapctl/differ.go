@@ -17,8 +17,8 @@ import (
 type differ struct {
 	app      *app
 	flags    *diffFlags
-	root     string      // of the disk
-	g        tree.Getter // of both sides' trees, and of what the store holds
+	m        *manager.FileSnapshotManager // who reads the disk
+	g        tree.Getter                  // of both sides' trees, and of what the store holds
 	old, new rev
 	left     *leftOut // of the disk; nil if it takes no part
 
@@ -200,7 +200,7 @@ func (d *differ) content(ctx context.Context, r *rev, path string, e *tree.Entry
 	case e == nil || e.Mode.IsDir():
 		return nil, nil
 	case r.disk:
-		return readDisk(d.root, path, e)
+		return readDisk(d.m, path, e)
 	}
 	return d.g.Get(ctx, store.Blob, e.ID)
 }

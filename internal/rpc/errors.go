@@ -74,8 +74,8 @@ var (
 	errStalled   = errors.New("no progress for too long")
 )
 
-// codeOf returns the code of an error.
-func codeOf(err error) Code {
+// CodeOf returns the code of an error, Internal if it has none.
+func CodeOf(err error) Code {
 	var e *Error
 	var budget *tree.BudgetError
 	var refused *manager.EditError

@@ -169,7 +169,7 @@ func (c *conn) read(ctx context.Context, in *lineReader) error {
 
 // refuse answers a request that is not begun.
 func (c *conn) refuse(id json.RawMessage, command string, err error) error {
-	return c.out.write(&Response{ID: id, Type: "response", Command: command, Status: HasFailed, Error: err.Error(), Code: codeOf(err)})
+	return c.out.write(&Response{ID: id, Type: "response", Command: command, Status: HasFailed, Error: err.Error(), Code: CodeOf(err)})
 }
 
 // take begins to answer a request.
@@ -235,7 +235,7 @@ func (c *conn) take(ctx context.Context, line []byte) error {
 		}()
 		r := &Response{ID: q.ID, Type: "response", Command: q.Type, Success: err == nil, Status: Complete, Data: data}
 		if err != nil {
-			r.Status, r.Error, r.Code = HasFailed, err.Error(), codeOf(err)
+			r.Status, r.Error, r.Code = HasFailed, err.Error(), CodeOf(err)
 			if r.Code == Cancelled {
 				r.Status = WasCancelled
 			}
