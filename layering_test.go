@@ -30,8 +30,9 @@ var mayImport = map[string][]string{
 	"rollback":         {"tree", "store", "internal/vfs"},
 	"manager":          {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
 	"internal/claude":  {},
-	"cmd/snapctl":      {"client", "internal/claude", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"cmd/snapctl":      {"client", "internal/claude", "internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
 	"internal/rpc":     {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"internal/mcp":     {"internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
 	"client":           {"internal/rpc", "manager", "tree"},
 	"bench/compare":    {},
 	"e2e":              {}, // tests
@@ -39,16 +40,18 @@ var mayImport = map[string][]string{
 
 // only lists who may use a module that embedders should not have to take.
 var only = map[string][]string{
-	"github.com/spf13/cobra":           {"cmd/snapctl"},
-	"github.com/rogpeppe/go-internal":  {"cmd/snapctl"},
-	"github.com/klauspost/compress":    {"store", "bench/compare"},
-	"github.com/sabhiram/go-gitignore": {"internal/ignore"},
-	"github.com/pmezard/go-difflib":    {"patch"},
-	"github.com/google/go-cmp":         {},                               // tests
-	"os/exec":                          {"bench/compare", "cmd/snapctl"}, // which starts itself
-	"net":                              {"internal/rpc"},
-	"net/http":                         {},
-	"flag":                             {"bench/compare"},
+	"github.com/spf13/cobra":                 {"cmd/snapctl"},
+	"github.com/rogpeppe/go-internal":        {"cmd/snapctl"},
+	"github.com/klauspost/compress":          {"store", "bench/compare"},
+	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
+	"github.com/pmezard/go-difflib":          {"patch"},
+	"github.com/google/go-cmp":               {},                               // tests
+	"os/exec":                                {"bench/compare", "cmd/snapctl"}, // which starts itself
+	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
+	"github.com/google/jsonschema-go":        {"internal/mcp"},
+	"net":                                    {"internal/rpc"},
+	"net/http":                               {},
+	"flag":                                   {"bench/compare"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer

@@ -319,6 +319,16 @@ const setupExamples = `  snapctl setup claude
   snapctl setup claude --user --yes
   snapctl setup claude --remove`
 
+const mcpHelp = `Mcp serves the directory to a model: it is a server of the Model Context Protocol on
+stdin and stdout, for a client that starts it. Its tools take snapshots, compare
+them, bring files back and edit them. It ends with its input.
+
+Snapshots belong to the session "mcp", or to that of --session: two that serve
+one directory at once should have one each. Messages go to stderr.`
+
+const mcpExamples = `  snapctl mcp --root ~/project
+  claude mcp add snapctl -- snapctl mcp`
+
 const statsHelp = `Stats prints where the store is and how much it holds. It reads the headers of
 all objects to count them.`
 

@@ -1,0 +1,445 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+const revisions = "start, @ (newest step), @~N (N steps before it), turn:N, an entry id, or a tree hash; 4 characters of the last two are enough"
+
+func (x *tools) addDiffs() {
+	add(x, "snapshot_diff", "Compare snapshots", looks, "Compare two revisions, or a revision with the files as they are now (disk): a unified diff that git apply takes, with lines added and deleted in each file. "+
+		"Revisions: "+revisions+", disk. Long diffs come in pages.", snapshotDiff)
+	add(x, "files_modified", "List modified files", looks, "List the files that this session's steps changed between two revisions, with what each comes to in all (netStatus). "+
+		"Changes that were not recorded yet are not among them: see snapshot_diff.", filesModified)
+	add(x, "file_diff", "Compare one file", looks, "Show one file at two revisions: the unified diff, or all of the old or the new content. For the file as it is now, use snapshot_diff with paths.", fileDiff)
+}
+
+// DiffArgs are the arguments of snapshot_diff.
+type DiffArgs struct {
+	From     string   `json:"from,omitempty" jsonschema:"revision of the old side; default @, the newest step"`
+	To       string   `json:"to,omitempty" jsonschema:"revision of the new side; default disk, the files as they are now"`
+	Paths    []string `json:"paths,omitempty" jsonschema:"only these files and directories, relative to the root"`
+	StatOnly bool     `json:"statOnly,omitempty" jsonschema:"only which files differ and by how many lines, without the diff"`
+	Cursor   string   `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
+}
+
+// A Diff is a page of a comparison.
+type Diff struct {
+	From         string     `json:"from" jsonschema:"tree hash of the old side"`
+	To           string     `json:"to" jsonschema:"tree hash of the new side"`
+	FilesChanged int        `json:"filesChanged" jsonschema:"on all pages"`
+	Files        []FileStat `json:"files" jsonschema:"those whose diff begins on this page"`
+	UnifiedDiff  string     `json:"unifiedDiff" jsonschema:"of this page; pages put together are the whole"`
+	DiffBytes    string     `json:"unifiedDiffBytes,omitempty" jsonschema:"the same in base64, if it is not UTF-8"`
+	NextCursor   string     `json:"nextCursor,omitempty" jsonschema:"there is more: call again with it as cursor"`
+
+	statOnly bool
+}
+
+// A FileStat says how much of a file changed.
+type FileStat struct {
+	FilePath
+	Status  string `json:"status" jsonschema:"added, modified or deleted; captured or uncaptured if only a rule or a limit changed"`
+	Added   int    `json:"added" jsonschema:"lines"`
+	Deleted int    `json:"deleted" jsonschema:"lines"`
+	Binary  bool   `json:"binary,omitempty" jsonschema:"not text: its content is not shown"`
+}
+
+// A side is one of two that are compared.
+type side struct {
+	state store.State
+	disk  bool
+}
+
+func snapshotDiff(ctx context.Context, m *manager.FileSnapshotManager, p *DiffArgs) (*Diff, error) {
+	if p.From == "" {
+		p.From = "@"
+	}
+	if p.To == "" {
+		p.To = diskRev
+	}
+	if p.From == diskRev && p.To == diskRev {
+		return nil, badArgument("from and to are both disk: there is nothing to compare it with")
+	}
+	paths, err := treePaths(m, p.Paths)
+	if err != nil {
+		return nil, err
+	}
+	d := &differ{ctx: ctx, m: m, g: m.Store()}
+	if d.old, err = d.resolve(p.From); err != nil {
+		return nil, err
+	}
+	if d.new, err = d.resolve(p.To); err != nil {
+		return nil, err
+	}
+	c, err := parseCursor(p.Cursor, digest(d.old.state, d.new.state, paths, p.StatOnly))
+	if err != nil {
+		return nil, err
+	}
+	r := &Diff{From: d.old.state.Tree.String(), To: d.new.state.Tree.String(), Files: []FileStat{}, statOnly: p.StatOnly}
+	return r, d.page(r, c, paths)
+}
+
+// diskRev is what stands for the disk.
+const diskRev = "disk"
+
+// A differ compares two states.
+type differ struct {
+	ctx      context.Context
+	m        *manager.FileSnapshotManager
+	g        tree.Getter // of both sides' trees, and of what the store holds
+	old, new side
+}
+
+// resolve finds the state that a revision stands for.
+func (d *differ) resolve(rev string) (side, error) {
+	if rev != diskRev {
+		point, err := d.m.Resolve(d.ctx, rev)
+		if err != nil {
+			return side{}, err
+		}
+		return side{state: point.State}, nil
+	}
+	disk, g, err := d.m.Disk(d.ctx, &tree.CaptureOptions{Limits: tree.Limits{NewBytes: -1, Files: -1}}) // nothing is kept of it
+	if err != nil {
+		return side{}, err
+	}
+	d.g = g
+	return side{store.State{Tree: disk.Tree, Coverage: disk.Coverage}, true}, nil
+}
+
+// page fills in what the page has that begins at c.
+func (d *differ) page(r *Diff, c cursor, paths []string) error {
+	left, full := room, false
+	var text strings.Builder
+	for change, err := range tree.Compare(d.ctx, d.g, d.old.state, d.new.state) {
+		if err != nil {
+			return err
+		}
+		if !isBelow(change.Path, paths) {
+			continue
+		}
+		i := r.FilesChanged
+		r.FilesChanged++
+		if full || i < c.item {
+			continue
+		}
+		from := 0
+		if i == c.item {
+			from = c.offset
+		}
+		next, err := d.add(r, &text, &change, from, &left)
+		if err != nil {
+			return err
+		}
+		if next >= 0 {
+			full = true
+			r.NextCursor = cursor{c.of, i, next}.String()
+		}
+	}
+	r.UnifiedDiff = text.String()
+	r.DiffBytes = bytesUnlessText(r.UnifiedDiff)
+	return nil
+}
+
+// add adds a file's numbers and as much of its diff, from an offset, as fits. It
+// returns the offset at which the next page goes on, -1 if all is there.
+func (d *differ) add(r *Diff, text *strings.Builder, change *tree.Difference, from int, left *int) (next int, err error) {
+	old, err := d.file(&d.old, change.Path, change.Old)
+	if err != nil {
+		return 0, err
+	}
+	new, err := d.file(&d.new, change.Path, change.New)
+	if err != nil {
+		return 0, err
+	}
+	var unified string
+	if !r.statOnly && !change.Mode().IsDir() && change.Status != tree.Captured && change.Status != tree.Uncaptured {
+		unified = string(patch.AppendUnified(nil, old, new, nil))
+	}
+	if from > len(unified) {
+		return 0, badArgument("cursor: no such place in the diff of %q", change.Path)
+	}
+	if from == 0 {
+		stat := FileStat{FilePath: newPath(change.Path), Status: change.Status.String()}
+		if old.Opaque || new.Opaque {
+			stat.Binary = true
+		} else {
+			stat.Added, stat.Deleted, stat.Binary = patch.Stat(old.Content, new.Content)
+		}
+		if fit([]FileStat{stat}, left) == 0 {
+			return 0, nil
+		}
+		r.Files = append(r.Files, stat)
+	}
+	unified = unified[from:]
+	have := cut(unified, left)
+	if text.WriteString(have); len(have) < len(unified) {
+		return from + len(have), nil
+	}
+	return -1, nil
+}
+
+// file returns a file of one side as package patch takes it. The hash stands for
+// the content of one that is too large.
+func (d *differ) file(s *side, path string, e *tree.Entry) (patch.File, error) {
+	if e == nil || e.Mode.IsDir() {
+		return patch.File{}, nil
+	}
+	f := patch.File{Name: path, Mode: e.Mode.Git()}
+	var err error
+	switch {
+	case e.Size > manager.MaxText:
+		f.Content, f.Opaque = e.ID[:], true
+	case s.disk:
+		f.Content, err = d.m.DiskContent(path, e)
+	default:
+		f.Content, err = d.g.Get(d.ctx, store.Blob, e.ID)
+	}
+	return f, err
+}
+
+func (r *Diff) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s from tree %s to tree %s.", count(r.FilesChanged, "path")+differs(r.FilesChanged), r.From[:12], r.To[:12])
+	for _, f := range r.Files {
+		fmt.Fprintf(&b, "\n%s %s", f.Status, &f.FilePath)
+		switch {
+		case f.Binary:
+			b.WriteString(" (binary)")
+		case f.Added+f.Deleted > 0:
+			fmt.Fprintf(&b, " +%d -%d", f.Added, f.Deleted)
+		}
+	}
+	if r.UnifiedDiff != "" {
+		fmt.Fprintf(&b, "\n\n%s", strings.ToValidUTF8(r.UnifiedDiff, "\uFFFD"))
+	}
+	if r.DiffBytes != "" {
+		b.WriteString("\nNot all of it is UTF-8: what is not is shown as \uFFFD.")
+	}
+	return b.String() + more(r.NextCursor)
+}
+
+func differs(n int) string {
+	if n == 1 {
+		return " differs"
+	}
+	return " differ"
+}
+
+// treePaths returns arguments as trees have paths, "." for the root.
+func treePaths(m *manager.FileSnapshotManager, args []string) ([]string, error) {
+	var list []string
+	for _, arg := range args {
+		p := filepath.ToSlash(arg)
+		if filepath.IsAbs(arg) {
+			rel, err := filepath.Rel(m.Project().Root, arg)
+			if err != nil {
+				return nil, fmt.Errorf("path %q: %w", arg, manager.ErrOutside)
+			}
+			p = filepath.ToSlash(rel)
+		}
+		if p == "" {
+			return nil, badArgument("a path is empty: \".\" is all of the directory")
+		}
+		if p = path.Clean(p); p == ".." || strings.HasPrefix(p, "../") {
+			return nil, fmt.Errorf("path %q: %w", arg, manager.ErrOutside)
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}
+
+// isBelow reports whether a path is, or lies below, one of those listed; so it
+// is if none are.
+func isBelow(p string, list []string) bool {
+	for _, top := range list {
+		if top == "." || p == top || strings.HasPrefix(p, top+"/") {
+			return true
+		}
+	}
+	return len(list) == 0
+}
+
+// ModifiedArgs are the arguments of files_modified.
+type ModifiedArgs struct {
+	From   string `json:"from,omitempty" jsonschema:"revision to begin at; default start"`
+	To     string `json:"to,omitempty" jsonschema:"revision to end at; default @, the newest step"`
+	All    bool   `json:"all,omitempty" jsonschema:"also files that come to nothing: changed and changed back"`
+	Others bool   `json:"others,omitempty" jsonschema:"also what the user or another session changed"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"files at most; default 50, at most 200"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
+}
+
+// A ModifiedFile is one that steps changed.
+type ModifiedFile struct {
+	FilePath
+	Status        string `json:"status" jsonschema:"of its first change: added, modified or deleted"`
+	NetStatus     string `json:"netStatus" jsonschema:"of all changes together; none: it is as it was"`
+	Owner         string `json:"owner" jsonschema:"whose change: turn or claimed for this session's, contested, offline for the user's, other for another session's"`
+	TurnIndex     int    `json:"turnIndex"`
+	EntryID       string `json:"entryId"`
+	LastTurnIndex int    `json:"lastTurnIndex"`
+	LastEntryID   string `json:"lastEntryId"`
+}
+
+// Modified is a page of files.
+type Modified struct {
+	Files      []ModifiedFile `json:"files" jsonschema:"in order of path"`
+	NextCursor string         `json:"nextCursor,omitempty" jsonschema:"there is more: call again with it as cursor"`
+}
+
+func filesModified(ctx context.Context, m *manager.FileSnapshotManager, p *ModifiedArgs) (*Modified, error) {
+	files, err := m.ModifiedFiles(ctx, &manager.Range{From: p.From, To: p.To, All: p.All, Foreign: p.Others})
+	if err != nil {
+		return nil, err
+	}
+	c, err := parseCursor(p.Cursor, digest(p.From, p.To, files))
+	if err != nil {
+		return nil, err
+	}
+	r := &Modified{Files: []ModifiedFile{}}
+	all := files.Files
+	for _, f := range all[min(c.item, len(all)):min(c.item+pageLimit(p.Limit), len(all))] {
+		r.Files = append(r.Files, ModifiedFile{newPath(f.Path), f.Status, f.NetStatus, string(f.Owner), f.TurnIndex, f.EntryID, f.LastTurnIndex, f.LastEntryID})
+	}
+	left := room
+	r.Files = r.Files[:fit(r.Files, &left)]
+	if c.item += len(r.Files); c.item < len(all) {
+		r.NextCursor = c.String()
+	}
+	return r, nil
+}
+
+func (r *Modified) text() string {
+	var b strings.Builder
+	if len(r.Files) == 0 {
+		return "No step changed a file there. Changes that are not recorded yet are in snapshot_diff."
+	}
+	fmt.Fprintf(&b, "%s:", count(len(r.Files), "file"))
+	for _, f := range r.Files {
+		fmt.Fprintf(&b, "\n%s %s", f.NetStatus, &f.FilePath)
+		if f.TurnIndex >= 0 {
+			fmt.Fprintf(&b, " (turn:%d", f.TurnIndex)
+			if f.LastTurnIndex != f.TurnIndex {
+				fmt.Fprintf(&b, " to turn:%d", f.LastTurnIndex)
+			}
+			b.WriteString(")")
+		}
+		if f.Owner != string(manager.OwnTurn) {
+			fmt.Fprintf(&b, " %s", f.Owner)
+		}
+	}
+	return b.String() + more(r.NextCursor)
+}
+
+// FileDiffArgs are the arguments of file_diff.
+type FileDiffArgs struct {
+	Path   string `json:"path" jsonschema:"the file, relative to the root"`
+	From   string `json:"from,omitempty" jsonschema:"revision of the old side; default start"`
+	To     string `json:"to,omitempty" jsonschema:"revision of the new side; default @, the newest step"`
+	Show   string `json:"show,omitempty" jsonschema:"what content has: diff (default), or all of the old or the new file"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
+}
+
+// A FileDiff is a file at two revisions.
+type FileDiff struct {
+	FilePath
+	OldHash      string `json:"oldHash,omitempty" jsonschema:"BLAKE3 of the content; none: the file was not there"`
+	NewHash      string `json:"newHash,omitempty"`
+	OldMode      string `json:"oldMode,omitempty" jsonschema:"as git has it"`
+	NewMode      string `json:"newMode,omitempty"`
+	Binary       bool   `json:"binary,omitempty" jsonschema:"not text: its content is not shown"`
+	Content      string `json:"content" jsonschema:"the diff, or the content asked for; of this page"`
+	ContentBytes string `json:"contentBytes,omitempty" jsonschema:"the same in base64, if it is not UTF-8"`
+	NextCursor   string `json:"nextCursor,omitempty" jsonschema:"there is more: call again with it as cursor"`
+}
+
+func fileDiff(ctx context.Context, m *manager.FileSnapshotManager, p *FileDiffArgs) (*FileDiff, error) {
+	if p.From == diskRev || p.To == diskRev {
+		return nil, &hintError{badArgument("disk is not a revision here"), fmt.Sprintf("Call snapshot_diff with paths [%q].", p.Path)}
+	}
+	info, err := m.FileDiff(ctx, &manager.FileRange{Path: p.Path, From: p.From, To: p.To, Bytes: true})
+	if err != nil {
+		return nil, err
+	}
+	if info == nil {
+		return nil, fmt.Errorf("file %q: %w at either revision, or a directory", p.Path, manager.ErrUnknown)
+	}
+	r := &FileDiff{FilePath: newPath(info.Path), Binary: info.Binary}
+	for text, value := range map[*string]*store.ID{&r.OldHash: info.OldHash, &r.NewHash: info.NewHash} {
+		if value != nil {
+			*text = value.String()
+		}
+	}
+	for text, value := range map[*string]*string{&r.OldMode: info.OldMode, &r.NewMode: info.NewMode} {
+		if value != nil {
+			*text = *value
+		}
+	}
+	text := info.UnifiedDiff
+	switch {
+	case p.Show == "" || p.Show == "diff":
+	case info.Binary:
+		text = ""
+	case p.Show == "old":
+		text = contentOf(info.OldContent, info.OldBytes)
+	default:
+		text = contentOf(info.NewContent, info.NewBytes)
+	}
+	c, err := parseCursor(p.Cursor, digest(r, p.Show))
+	if err != nil {
+		return nil, err
+	}
+	if c.offset > len(text) {
+		return nil, badArgument("cursor: no such place in %q", p.Path)
+	}
+	left := room
+	r.Content = cut(text[c.offset:], &left)
+	r.ContentBytes = bytesUnlessText(r.Content)
+	if c.offset += len(r.Content); c.offset < len(text) {
+		r.NextCursor = c.String()
+	}
+	return r, nil
+}
+
+func contentOf(text *string, raw []byte) string {
+	if text != nil {
+		return *text
+	}
+	return string(raw)
+}
+
+func (r *FileDiff) text() string {
+	var b strings.Builder
+	b.WriteString(r.FilePath.String())
+	switch {
+	case r.OldHash == "":
+		b.WriteString(": added")
+	case r.NewHash == "":
+		b.WriteString(": deleted")
+	case r.OldHash == r.NewHash && r.OldMode == r.NewMode:
+		b.WriteString(": the same at both revisions")
+	default:
+		b.WriteString(": modified")
+	}
+	if r.Binary {
+		b.WriteString(" (binary: its content is not shown)")
+	}
+	if r.Content != "" {
+		fmt.Fprintf(&b, "\n\n%s", strings.ToValidUTF8(r.Content, "\uFFFD"))
+	}
+	if r.ContentBytes != "" {
+		b.WriteString("\nNot all of it is UTF-8: what is not is shown as \uFFFD.")
+	}
+	return b.String() + more(r.NextCursor)
+}

@@ -1,0 +1,107 @@
+package mcp
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/manager"
+)
+
+// hints say what to do about an error, by its code. Codes are those of package
+// rpc.
+var hints = map[rpc.Code]string{
+	rpc.BadRequest:  "Correct the arguments and call again.",
+	rpc.Cancelled:   "The call was cancelled: nothing is reported as done. Call snapshot_list to see what is on record.",
+	rpc.TimedOut:    "Call again: what was read until then is kept.",
+	rpc.Refused:     "No file was changed. Read the places named above and call patch_apply again with the text that is there, exactly; fuzzy: true also takes what is only similar.",
+	changed:         "Call again without cursor.",
+	"too_broad":     "This server was started on a directory that is not one project. Ask the user to start it with --root DIR, or with --allow-broad.",
+	"budget":        "Nothing was recorded. Call again with partial: true to take what fits, or list directories that are not worth keeping in .booignore.",
+	"no_snapshots":  "Call snapshot_create first.",
+	"unknown":       "Call snapshot_list: it has the revisions. Paths are relative to the root; snapshot_diff lists those that differ.",
+	"ambiguous":     "Give more characters of it; snapshot_list has the entries in full.",
+	"other_session": "This server works on one session. Take a revision that snapshot_list has.",
+	"turn_open":     "Somebody else is at work in the directory. Wait and call again, or pass force: true to a restore, undo or redo if the user agrees.",
+	"outside":       "Give a path inside the directory, relative to its root.",
+	"head_changed":  "Call restore_preview to see what would be done, then restore with acrossHead: true if that is wanted.",
+	"cut_off":       "A restore was cut off by a crash. The next call that changes something brings it to its end: call snapshot_create, then this again.",
+	"edit_cut_off":  "An edit was cut off by a crash. The next patch_apply without preview, or snapshot_create, takes it back.",
+	"stale":         "Read the file again and base the edit on what is there now. patch_undo has reverse: true, which takes back only what the edit changed, and force: true.",
+	"not_text":      "Only text files can be edited by patches.",
+	"read_only":     "The file's mode forbids writing: ask the user before changing that.",
+	"bad_patch":     "No file was changed. Correct the patch, or give path, old and new.",
+	"not_exist":     "The path does not exist: see snapshot_diff, or create the file with patch_apply and an empty old.",
+	"exists":        "Something is in the way: see what is there first.",
+	"permission":    "The operating system refuses: ask the user.",
+	"corrupt":       "The store is damaged: ask the user to run 'snapctl check'.",
+	"not_found":     "The store lacks what it needs: ask the user to run 'snapctl check'.",
+	"format":        "The store was made by a newer snapctl: ask the user to update.",
+	"no_locks":      "The store is on a file system without locks: ask the user to start the server with --store DIR on a local disk.",
+}
+
+// toolHints are hints of one tool, which go before the others.
+var toolHints = map[string]string{
+	"undo nothing":        "No restore is left to undo. To take back what the newest step changed, call restore with target \"@~1\".",
+	"redo nothing":        "No undo is left to redo. Every state is still in reach: snapshot_list has the revisions for restore.",
+	"patch_undo unknown":  "Take the undoId from the answer of patch_apply.",
+	"snapshot_diff stale": "A file was changed while it was read: call again.",
+}
+
+// maxError is how many characters of an error are told. It names what is wrong
+// first.
+const maxError = 8_000
+
+// failed returns the error of a tool as a model is told it: what went wrong, and
+// what to do. It makes a result of the tool, and is none of the protocol.
+func failed(tool string, err error) error {
+	code := rpc.CodeOf(err)
+	message := err.Error()
+	if refused, ok := errors.AsType[*manager.EditError](err); ok {
+		message = refusals(refused)
+		if cause := refused.Refused[0].Err; cause != nil && hints[rpc.CodeOf(cause)] != "" {
+			code = rpc.CodeOf(cause)
+		}
+	}
+	hint := hints[code]
+	if h := toolHints[fmt.Sprint(tool, " ", code)]; h != "" {
+		hint = h
+	}
+	if len(message) > maxError {
+		message = strings.ToValidUTF8(message[:maxError], "") + fmt.Sprintf(" ... and %d characters more", len(err.Error())-maxError)
+	}
+	if hinted, ok := errors.AsType[*hintError](err); ok {
+		hint = hinted.hint
+	}
+	text := fmt.Sprintf("%s failed [%s]: %s", tool, code, message)
+	if hint != "" {
+		text += "\nWhat to do: " + hint
+	}
+	return errors.New(text)
+}
+
+// A hintError is an error with what to do about it.
+type hintError struct {
+	error
+	hint string
+}
+
+func (e *hintError) Unwrap() error { return e.error }
+
+// refusals says why the pieces of a patch were refused, with the places that
+// are nearest.
+func refusals(e *manager.EditError) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s refused, and so all", count(len(e.Refused), "piece"))
+	for _, r := range rpc.Refusals(e.Refused) {
+		fmt.Fprintf(&b, "\n- %s", r.Message)
+		for _, n := range r.Near {
+			fmt.Fprintf(&b, "\n  nearest: lines %d-%d, similarity %.2f", n.StartLine, n.EndLine, n.Similarity)
+			if n.Line > 0 {
+				fmt.Fprintf(&b, "; line %d is %q, not %q", n.Line, n.Got, n.Want)
+			}
+		}
+	}
+	return b.String()
+}

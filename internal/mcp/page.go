@@ -1,0 +1,162 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/store"
+)
+
+const (
+	// maxChars bounds each form of a result, the text and the JSON: clients cut
+	// what is longer, and models lose what they had in mind.
+	maxChars = 25_000
+	// room is what lists and texts may take of it; the rest is for what stands
+	// around them.
+	room = 21_000
+	// maxLabel is how many characters the label of a snapshot may have.
+	maxLabel = 200
+
+	pageSize    = 50
+	maxPageSize = 200
+)
+
+// A cursor says where a result goes on: from which item, and where in its text.
+// It goes with what the result was made of, and is refused with anything else.
+type cursor struct {
+	of     string
+	item   int
+	offset int
+}
+
+func (c cursor) String() string { return fmt.Sprintf("%s.%d.%d", c.of, c.item, c.offset) }
+
+// digest returns what identifies the parts of a result.
+func digest(parts ...any) string {
+	b, err := json.Marshal(parts)
+	if err != nil {
+		panic("mcp: internal error: " + err.Error())
+	}
+	return store.Hash(store.Blob, b).Short()
+}
+
+// parseCursor reads the cursor of a call whose result is made of the same parts
+// as before, or else says so.
+func parseCursor(text, of string) (cursor, error) {
+	c := cursor{of: of}
+	if text == "" {
+		return c, nil
+	}
+	was, numbers, _ := strings.Cut(text, ".")
+	if n, err := fmt.Sscanf(numbers, "%d.%d", &c.item, &c.offset); err != nil || n != 2 || c.item < 0 || c.offset < 0 || (cursor{was, c.item, c.offset}).String() != text {
+		return c, badArgument("cursor %q: want the nextCursor of an answer of this tool", text)
+	}
+	if was != of {
+		return c, &rpc.Error{Code: changed, Message: "cursor: what it goes on with is no longer the same: the files have changed since the page before, or the other arguments have"}
+	}
+	return c, nil
+}
+
+// changed is the code of a cursor whose list has become another.
+const changed rpc.Code = "changed"
+
+func badArgument(format string, args ...any) error {
+	return &rpc.Error{Code: rpc.BadRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+// size returns how many characters a value takes as JSON.
+func size(v any) int {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("mcp: internal error: " + err.Error())
+	}
+	return len(b)
+}
+
+// fit returns how many items of a list fit into what is left of a result, and
+// takes that off; at least one if there is one and nothing was taken yet.
+func fit[T any](list []T, left *int) int {
+	for i := range list {
+		n := size(list[i]) + 1
+		if n > *left && (i > 0 || *left < room) {
+			return i
+		}
+		*left -= n
+	}
+	return len(list)
+}
+
+// cut returns as much of a text as fits into what is left of a result as JSON,
+// up to the end of a line if there is one, and takes that off. Some of it always
+// fits, so that a page leads on.
+func cut(text string, left *int) string {
+	have := cutAt(text, max(*left, 200))
+	if len(have) < len(text) {
+		if i := strings.LastIndexByte(have, '\n'); i >= 0 {
+			have = have[:i+1]
+		}
+	}
+	*left -= textSize(have)
+	return have
+}
+
+// textSize returns what a text takes as JSON, with its bytes if it is not UTF-8.
+func textSize(text string) int {
+	n := size(text)
+	if !utf8.ValidString(text) {
+		n += base64.StdEncoding.EncodedLen(len(text))
+	}
+	return n
+}
+
+// cutAt returns the longest start of a text that fits, and splits no character.
+func cutAt(text string, left int) string {
+	end := min(len(text), left)
+	for end > 0 && textSize(text[:end]) > left {
+		end = end * 9 / 10
+	}
+	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) && utf8.ValidString(text) {
+		end--
+	}
+	return text[:end]
+}
+
+// bytesUnlessText returns the bytes, in base64, of a text that is not UTF-8, ""
+// for one that is.
+func bytesUnlessText(s string) string {
+	if utf8.ValidString(s) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(s))
+}
+
+// A FilePath is one in the directory.
+type FilePath struct {
+	Path      string `json:"path" jsonschema:"relative to the root"`
+	PathBytes string `json:"pathBytes,omitempty" jsonschema:"its bytes in base64, if it is not UTF-8"`
+}
+
+func newPath(p string) FilePath { return FilePath{p, bytesUnlessText(p)} }
+
+// String returns the path, quoted if a model could misread it.
+func (p *FilePath) String() string { return quote(p.Path) }
+
+func quote(path string) string {
+	if q := strconv.Quote(path); q != `"`+path+`"` || strings.Contains(path, " ") {
+		return q
+	}
+	return path
+}
+
+// count writes a number of things.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -1,0 +1,245 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
+)
+
+func (x *tools) addRestores() {
+	const what = "By default only what this session's steps changed since is restored, and only as far as they did; with paths these files are, whoever changed them; with exact all that differs is. " +
+		"Files that are not as the session left them are dirty: they are skipped and listed, unless onDirty says otherwise. "
+	add(x, "restore_preview", "Preview a restore", looks, "Say what restore would do with the same arguments, and change nothing. "+what, preview)
+	add(x, "restore", "Restore files", rewrites, "Bring files back to what they were at a revision: "+revisions+". "+what+
+		"What is overwritten or deleted is kept first: undo brings it back. Call restore_preview first.", restore)
+	add(x, "undo", "Undo a restore", rewrites, "Take back the newest restore that was not taken back yet: the files that it changed are as they were before it. It does not take back edits: see restore and patch_undo.",
+		takeBack("undo", (*manager.FileSnapshotManager).Undo))
+	add(x, "redo", "Redo a restore", rewrites, "Take back the newest undo.", takeBack("redo", (*manager.FileSnapshotManager).Redo))
+}
+
+// RestoreArgs are the arguments of restore.
+type RestoreArgs struct {
+	Target     string   `json:"target" jsonschema:"revision to go back to: start, @, @~1 to take back the newest step, turn:N, an entry id, a tree hash"`
+	Paths      []string `json:"paths,omitempty" jsonschema:"only these files, directories and globs (** is any number of directories), relative to the root, and these whoever changed them"`
+	Exact      bool     `json:"exact,omitempty" jsonschema:"restore all that differs from the target, also what the user changed; dirty files are overwritten then unless onDirty says otherwise"`
+	OnDirty    string   `json:"onDirty,omitempty" jsonschema:"what to do with files that were changed since the session left them: skip (default), overwrite, or abort to do nothing at all"`
+	AcrossHead bool     `json:"acrossHead,omitempty" jsonschema:"also if another git commit is checked out than at the target"`
+	Force      bool     `json:"force,omitempty" jsonschema:"also while another session is at work in the directory"`
+}
+
+// PreviewArgs are the arguments of restore_preview.
+type PreviewArgs struct {
+	RestoreArgs
+	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
+}
+
+// TakeBackArgs are the arguments of undo and redo.
+type TakeBackArgs struct {
+	Preview bool   `json:"preview,omitempty" jsonschema:"say what would be done, and change nothing"`
+	OnDirty string `json:"onDirty,omitempty" jsonschema:"what to do with files that were changed since: skip (default), overwrite, or abort to do nothing at all"`
+	Force   bool   `json:"force,omitempty" jsonschema:"also while another session is at work in the directory"`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"of a preview: nextCursor of the page before"`
+}
+
+// Restored is what a restore did, or would do.
+type Restored struct {
+	Preview     bool   `json:"preview" jsonschema:"true: nothing was done"`
+	Complete    bool   `json:"complete" jsonschema:"all that was wanted was done, or would be"`
+	Aborted     bool   `json:"aborted,omitempty" jsonschema:"a file is dirty and onDirty is abort: nothing was done"`
+	HeadChanged bool   `json:"headChanged,omitempty" jsonschema:"another git commit is checked out than at the target: restore needs acrossHead"`
+	Restored    int    `json:"restored" jsonschema:"files written"`
+	Deleted     int    `json:"deleted"`
+	Skipped     int    `json:"skipped" jsonschema:"dirty files, left as they are"`
+	NotDone     int    `json:"notDone" jsonschema:"left as they are for another reason"`
+	Items       []Item `json:"items" jsonschema:"what is done to each path; what is not done comes first, but in a preview the order is that of paths"`
+	EntryID     string `json:"entryId,omitempty" jsonschema:"of the record of this restore"`
+	TreeBefore  string `json:"treeBefore,omitempty" jsonschema:"tree hash of the state before: a revision"`
+	TreeAfter   string `json:"treeAfter,omitempty" jsonschema:"tree hash of the state after"`
+	Unlisted    int    `json:"unlisted,omitempty" jsonschema:"paths more than listed: snapshot_diff from treeBefore to treeAfter has what was changed, restore_preview what was not"`
+	NextCursor  string `json:"nextCursor,omitempty" jsonschema:"of a preview: there is more, call again with it as cursor"`
+
+	back string // the tool that takes it back
+}
+
+// An Item is what is done to a path.
+type Item struct {
+	FilePath
+	Action string `json:"action" jsonschema:"restored, deleted, skipped (dirty), kept (may not be deleted), failed, moved, or notCaptured (its content is not known)"`
+	To     string `json:"to,omitempty" jsonschema:"of what is moved"`
+	Reason string `json:"reason,omitempty"`
+	Dirty  bool   `json:"dirty,omitempty" jsonschema:"it is not as the session left it"`
+}
+
+const (
+	moved       = "moved"
+	notCaptured = "notCaptured"
+)
+
+func (i *Item) isDone() bool {
+	return i.Action == string(rollback.Restore) || i.Action == string(rollback.Delete) || i.Action == moved
+}
+
+func (p *RestoreArgs) options(m *manager.FileSnapshotManager) (*manager.RestoreOptions, error) {
+	if p.Target == diskRev {
+		return nil, badArgument("target disk: want the revision to go back to")
+	}
+	if p.Exact && len(p.Paths) > 0 {
+		return nil, badArgument("exact is for all files: paths are restored exactly as it is")
+	}
+	paths, err := treePaths(m, p.Paths)
+	return &manager.RestoreOptions{Target: p.Target, Paths: paths, Exact: p.Exact, OnDirty: rollback.Policy(p.OnDirty), Force: p.Force, AcrossHead: p.AcrossHead}, err
+}
+
+func preview(ctx context.Context, m *manager.FileSnapshotManager, p *PreviewArgs) (*Restored, error) {
+	opts, err := p.options(m)
+	if err != nil {
+		return nil, err
+	}
+	opts.Preview = true
+	return restoreTo(ctx, m, opts, p.Cursor)
+}
+
+func restore(ctx context.Context, m *manager.FileSnapshotManager, p *RestoreArgs) (*Restored, error) {
+	opts, err := p.options(m)
+	if err != nil {
+		return nil, err
+	}
+	return restoreTo(ctx, m, opts, "")
+}
+
+func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manager.RestoreOptions, cursor string) (*Restored, error) {
+	r, err := m.RestoreFiles(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	if r.Differing > 0 && len(r.Items) == 0 {
+		return nil, &hintError{badArgument("restore %q: nothing was changed: no step between here and there changed a file, but %s: changes of the user, or not recorded yet",
+			opts.Target, count(r.Differing, "path")+differs(r.Differing)),
+			"If they are your own changes since the newest snapshot, call snapshot_create, then this again (what was @ is @~1 by then). " +
+				"snapshot_diff shows them; name them in paths to restore them whoever changed them, or pass exact: true for all."}
+	}
+	return restored(r, "undo", cursor)
+}
+
+func takeBack(back string, fn func(*manager.FileSnapshotManager, context.Context, *manager.RestoreOptions) (*manager.RestoreResult, error)) func(context.Context, *manager.FileSnapshotManager, *TakeBackArgs) (*Restored, error) {
+	back = map[string]string{"undo": "redo", "redo": "undo"}[back]
+	return func(ctx context.Context, m *manager.FileSnapshotManager, p *TakeBackArgs) (*Restored, error) {
+		if p.Cursor != "" && !p.Preview {
+			return nil, badArgument("cursor goes with preview: true")
+		}
+		r, err := fn(m, ctx, &manager.RestoreOptions{OnDirty: rollback.Policy(p.OnDirty), Force: p.Force, Preview: p.Preview})
+		if err != nil {
+			return nil, err
+		}
+		return restored(r, back, p.Cursor)
+	}
+}
+
+// restored says what a restore did, on one page.
+func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, error) {
+	a := &Restored{Preview: r.Preview, Complete: r.IsComplete(), Aborted: r.Aborted, HeadChanged: r.HeadChanged, EntryID: r.EntryID,
+		Restored: len(r.Restored), Deleted: len(r.Deleted), Skipped: len(r.Skipped), Items: []Item{}, back: back}
+	if r.Snapshot != nil {
+		a.TreeBefore, a.TreeAfter = r.PreRollbackTreeHash.String(), r.Snapshot.Tree.String()
+	}
+	all := items(r)
+	for i := range all {
+		if !all[i].isDone() && all[i].Action != string(rollback.Skipped) {
+			a.NotDone++
+		}
+	}
+	if !r.Preview {
+		slices.SortStableFunc(all, func(x, y Item) int {
+			switch {
+			case x.isDone() == y.isDone():
+				return 0
+			case y.isDone():
+				return -1
+			}
+			return 1
+		})
+	}
+	c, err := parseCursor(cursorText, digest(all))
+	if err != nil {
+		return nil, err
+	}
+	left := room
+	rest := all[min(c.item, len(all)):]
+	a.Items = append(a.Items, rest[:fit(rest, &left)]...)
+	if n := len(rest) - len(a.Items); n > 0 && r.Preview {
+		c.item += len(a.Items)
+		a.NextCursor = c.String()
+	} else {
+		a.Unlisted = n
+	}
+	return a, nil
+}
+
+// items lists what is done to each path.
+func items(r *manager.RestoreResult) []Item {
+	var all []Item
+	for _, mv := range r.Moves {
+		it := Item{FilePath: newPath(mv.From), To: mv.To, Action: moved}
+		if mv.Why != "" {
+			it.Action, it.Reason = string(rollback.Failed), mv.Why
+		}
+		all = append(all, it)
+	}
+	for _, i := range r.Items {
+		why := i.Why
+		if why == "" {
+			why = i.Note
+		}
+		all = append(all, Item{FilePath: newPath(i.Path), Action: string(i.Do), Reason: why, Dirty: i.Dirty})
+	}
+	for _, p := range r.NotCaptured {
+		all = append(all, Item{FilePath: newPath(p), Action: notCaptured, Reason: "its content was not captured, and it stays as it is"})
+	}
+	return all
+}
+
+// would are the words of a preview.
+var would = map[string]string{"restored": "would restore", "deleted": "would delete", "skipped": "would skip", "kept": "would keep", "failed": "would fail", moved: "would move", notCaptured: "would leave"}
+
+func (r *Restored) text() string {
+	var b strings.Builder
+	switch {
+	case r.Aborted:
+		b.WriteString("Nothing was changed: files are dirty, and onDirty is abort. ")
+	case r.Preview:
+		b.WriteString("Preview, nothing was changed. ")
+	case r.TreeAfter == "" && len(r.Items) == 0:
+		return "Nothing to do: all is as it was."
+	}
+	fmt.Fprintf(&b, "%d restored, %d deleted, %d skipped, %d not done.", r.Restored, r.Deleted, r.Skipped, r.NotDone)
+	if r.HeadChanged && r.Preview {
+		b.WriteString(" Another git commit is checked out than at the target: restore needs acrossHead: true.")
+	}
+	for _, i := range r.Items {
+		word := i.Action
+		if r.Preview {
+			word = would[i.Action]
+		}
+		fmt.Fprintf(&b, "\n%s %s", word, &i.FilePath)
+		if i.To != "" {
+			fmt.Fprintf(&b, " to %s", quote(i.To))
+		}
+		if i.Reason != "" {
+			fmt.Fprintf(&b, ": %s", i.Reason)
+		}
+	}
+	if r.Unlisted > 0 {
+		fmt.Fprintf(&b, "\nand %d more.", r.Unlisted)
+	}
+	if r.Skipped > 0 {
+		b.WriteString("\nSkipped files were changed since, or by others. onDirty: \"overwrite\" restores them, too; what they hold now is kept for undo.")
+	}
+	if r.TreeAfter != "" {
+		fmt.Fprintf(&b, "\n%s takes it back. All changes: snapshot_diff from %s to %s.", r.back, r.TreeBefore, r.TreeAfter)
+	}
+	return b.String() + more(r.NextCursor)
+}

@@ -1,0 +1,198 @@
+// Package mcp serves one directory to a model: as a server of the Model Context
+// Protocol, whose tools take snapshots, compare them, go back and edit files.
+//
+// It is thin: a tool decodes its arguments, makes a few calls of package manager
+// and says what came of them, as text for a model and as JSON for a program.
+// What goes wrong is told as the result of the tool, with what to do about it.
+//
+// A [Server] has one manager of one session. Tools may be called at once, and
+// are run as they come: the manager lets those wait that change something. No
+// goroutine outlives Serve.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/tree"
+)
+
+// A Server serves a directory.
+type Server struct {
+	Engine     *manager.Engine // must be given
+	Root       string          // the directory
+	Session    string          // that steps belong to
+	Version    string          // of the program
+	AllowBroad bool            // also a home directory and the like
+	Limits     tree.Limits     // of captures
+	Logger     *slog.Logger    // nil: nothing is logged
+}
+
+// instructions tell a model which tool is for what.
+const instructions = `Snapshots of the files of one directory, all of them: also untracked, generated and binary ones.
+
+- Call snapshot_create when you have finished a piece of work, and before a risky one: what changed since the snapshot before becomes a step that restore can take back. The state that was found when this server started is revision "start" of a new session.
+- snapshot_diff shows what you have changed since the newest snapshot; files_modified what the steps changed; file_diff one file.
+- To go back, call restore_preview, then restore with the same arguments. By default only what this session's steps changed is restored: changes of the user are left alone. Changes since the newest snapshot belong to no step yet: record them with snapshot_create first.
+- undo takes back a restore, redo takes back an undo. What a restore overwrites is kept first, so nothing is lost.
+- patch_apply edits files all or nothing; patch_undo takes back one edit.
+
+Wait for the answer to a call that changes something before the next one.`
+
+// Serve serves one client until it hangs up, or ctx ends. Calls under way are
+// cancelled if ctx ends, and answered if the client has only ended its input.
+func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	log := s.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	o := &opener{open: func() (*manager.FileSnapshotManager, error) { return s.open(ctx) }}
+	x := &tools{open: o, log: log, sdk: sdk.NewServer(&sdk.Implementation{Name: "snapctl", Title: "Snapshots", Version: s.Version},
+		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
+	x.addAll()
+	x.sdk.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(call context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			call, done := context.WithCancelCause(call)
+			defer done(nil)
+			stop := context.AfterFunc(ctx, func() { done(context.Cause(ctx)) })
+			defer stop()
+			return next(call, method, req)
+		}
+	})
+	client, err := x.sdk.Connect(ctx, t, nil)
+	if err != nil {
+		return fmt.Errorf("serve mcp: %w", err)
+	}
+	stop := context.AfterFunc(ctx, func() { client.Close() })
+	defer stop()
+	o.attempt() // so that the first call need not wait for all of it
+	err = client.Wait()
+	cancel(errGone)
+	return errors.Join(err, o.close())
+}
+
+var errGone = fmt.Errorf("the client has gone: %w", context.Canceled)
+
+// An opener opens the session in the background: the handshake does not wait
+// for the first look at the directory, calls do.
+type opener struct {
+	open func() (*manager.FileSnapshotManager, error)
+	all  sync.WaitGroup // attempts
+
+	mu   sync.Mutex // guards last
+	last *attempt
+}
+
+// An attempt to open the session.
+type attempt struct {
+	done chan struct{} // closed when the rest is known
+	m    *manager.FileSnapshotManager
+	err  error
+}
+
+// attempt returns the attempt to wait for: the one under way or that has come
+// off, else a new one.
+func (o *opener) attempt() *attempt {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if a := o.last; a != nil {
+		select {
+		case <-a.done:
+			if a.err == nil {
+				return a
+			}
+		default:
+			return a
+		}
+	}
+	a := &attempt{done: make(chan struct{})}
+	o.last = a
+	o.all.Go(func() {
+		defer close(a.done)
+		a.m, a.err = o.open()
+	})
+	return a
+}
+
+// wait returns the manager when the first look is over.
+func (o *opener) wait(ctx context.Context) (*manager.FileSnapshotManager, error) {
+	a := o.attempt()
+	select {
+	case <-a.done:
+		return a.m, a.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the first look at the directory: %w", context.Cause(ctx))
+	}
+}
+
+func (o *opener) close() error {
+	o.all.Wait()
+	if o.last.m == nil {
+		return nil
+	}
+	return o.last.m.Close()
+}
+
+// open opens the session and looks at the directory: what was changed while
+// nobody served is recorded as no step's doing.
+func (s *Server) open(ctx context.Context) (*manager.FileSnapshotManager, error) {
+	m, err := manager.Open(ctx, s.Root, &manager.Options{Engine: s.Engine, Session: s.Session, AllowBroad: s.AllowBroad, Limits: s.Limits})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.Initialize(ctx); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	return m, nil
+}
+
+// tools are those of a server.
+type tools struct {
+	sdk  *sdk.Server
+	open *opener
+	log  *slog.Logger
+}
+
+// An answer is what a tool returns: JSON for programs, and text for models.
+type answer interface{ text() string }
+
+// A kind says what a tool does to files; clients ask their users by it.
+type kind int
+
+const (
+	looks    kind = iota // changes nothing
+	records              // adds a snapshot
+	rewrites             // changes files
+)
+
+// add adds a tool.
+func add[P any, R answer](x *tools, name, title string, k kind, text string, fn func(ctx context.Context, m *manager.FileSnapshotManager, p *P) (R, error)) {
+	no, changes := false, k == rewrites
+	notes := &sdk.ToolAnnotations{Title: title, OpenWorldHint: &no, ReadOnlyHint: k == looks, IdempotentHint: k == looks, DestructiveHint: &changes}
+	t := &sdk.Tool{Name: name, Title: title, Description: text, Annotations: notes, InputSchema: inputSchema[P]()}
+	sdk.AddTool(x.sdk, t, func(ctx context.Context, _ *sdk.CallToolRequest, p P) (result *sdk.CallToolResult, r R, err error) {
+		defer func() {
+			if p := recover(); p != nil { // no harm to other calls
+				x.log.Error("internal error", "tool", name, "panic", p, "stack", string(debug.Stack()))
+				err = failed(name, fmt.Errorf("internal error: %v", p))
+			}
+		}()
+		m, err := x.open.wait(ctx)
+		if err == nil {
+			r, err = fn(ctx, m, &p)
+		}
+		if err != nil {
+			return nil, r, failed(name, err)
+		}
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: r.text()}}}, r, nil
+	})
+}
