@@ -68,14 +68,16 @@ func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 			return next(call, method, req)
 		}
 	})
-	client, err := x.sdk.Connect(ctx, t, nil)
+	client, err := x.sdk.Connect(ctx, finisher{t}, nil)
 	if err != nil {
 		return fmt.Errorf("serve mcp: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { client.Close() })
 	defer stop()
 	o.attempt() // so that the first call need not wait for all of it
-	err = client.Wait()
+	if err = client.Wait(); err != nil {
+		err = fmt.Errorf("serve mcp: %w", err)
+	}
 	cancel(errGone)
 	return errors.Join(err, o.close())
 }
