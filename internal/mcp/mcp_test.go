@@ -1,0 +1,216 @@
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// connect returns a client of a server on a directory with a file.
+func connect(t *testing.T) (*sdk.ClientSession, *Server) {
+	t.Helper()
+	e, err := manager.NewEngine(&manager.EngineOptions{StoreRoot: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Engine: e, Root: t.TempDir(), Session: "mcp", Version: "test"}
+	if err := os.WriteFile(filepath.Join(s.Root, "a"), []byte("1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := sdk.NewInMemoryTransports()
+	done := make(chan error)
+	go func() { done <- s.Serve(context.Background(), theirs) }()
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), ours, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Close()
+		if err := <-done; err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("serve: %v", err)
+		}
+		if err := e.Close(); err != nil {
+			t.Errorf("close engine: %v", err)
+		}
+	})
+	return c, s
+}
+
+// TestTools reads what a client is told of the tools.
+func TestTools(t *testing.T) {
+	c, _ := connect(t)
+	if c.InitializeResult().Instructions == "" {
+		t.Error("there are no instructions")
+	}
+	list, err := c.ListTools(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := map[string]kind{"snapshot_create": records, "snapshot_list": looks, "snapshot_diff": looks, "files_modified": looks, "file_diff": looks,
+		"restore_preview": looks, "restore": rewrites, "undo": rewrites, "redo": rewrites, "patch_apply": rewrites, "patch_undo": rewrites}
+	for _, tool := range list.Tools {
+		k, ok := kinds[tool.Name]
+		delete(kinds, tool.Name)
+		if !ok || !regexp.MustCompile(`^[a-z0-9_]{1,30}$`).MatchString(tool.Name) {
+			t.Errorf("tool %q is not known", tool.Name)
+		}
+		a := tool.Annotations
+		if a.ReadOnlyHint != (k == looks) || *a.DestructiveHint != (k == rewrites) || *a.OpenWorldHint || a.Title == "" || tool.Description == "" {
+			t.Errorf("%s: annotations %+v, description %q", tool.Name, a, tool.Description)
+		}
+		var schema struct {
+			Additional any `json:"additionalProperties"`
+			Properties map[string]struct{ Description string }
+		}
+		b, err := json.Marshal(tool.InputSchema)
+		if err == nil {
+			err = json.Unmarshal(b, &schema)
+		}
+		if err != nil || schema.Additional == nil || tool.OutputSchema == nil {
+			t.Errorf("%s: schemas %s, %v, %v", tool.Name, b, tool.OutputSchema, err)
+		}
+		for name, p := range schema.Properties {
+			if p.Description == "" {
+				t.Errorf("%s: argument %s is not described", tool.Name, name)
+			}
+		}
+	}
+	for name := range kinds {
+		t.Errorf("tool %s is missing", name)
+	}
+}
+
+// TestCancelled calls what changes something with a context that has ended:
+// nothing is recorded, and the error says so.
+func TestCancelled(t *testing.T) {
+	c, s := connect(t)
+	if _, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "snapshot_list"}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := s.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := create(ctx, m, &CreateArgs{Label: "x"}); err == nil || !strings.Contains(failed("snapshot_create", err).Error(), "[cancelled]") {
+		t.Errorf("cancelled snapshot_create: %v", err)
+	}
+	r, err := list(t.Context(), m, &ListArgs{})
+	if err != nil || r.Total != 1 {
+		t.Errorf("after a cancelled call there are %+v, %v", r, err)
+	}
+}
+
+// TestOpener: a call waits for the attempt that is under way, an attempt that
+// failed is made again, and a caller that leaves does not end it.
+func TestOpener(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan error)
+		o := &opener{open: func() (*manager.FileSnapshotManager, error) {
+			err := <-answers
+			if err != nil {
+				return nil, err
+			}
+			return new(manager.FileSnapshotManager), nil
+		}}
+		o.attempt()
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error)
+		go func() {
+			_, err := o.wait(ctx)
+			left <- err
+		}()
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that leaves gets %v", err)
+		}
+		answers <- errors.New("first")
+		synctest.Wait()
+		for _, want := range []error{errors.New("second"), nil} {
+			go func() { answers <- want }()
+			if _, err := o.wait(t.Context()); fmt.Sprint(err) != fmt.Sprint(want) {
+				t.Errorf("wait returns %v, want %v", err, want)
+			}
+		}
+		if m, err := o.wait(t.Context()); m == nil || err != nil {
+			t.Errorf("wait when it is open returns %v, %v", m, err)
+		}
+	})
+}
+
+// TestFailed: every kind of error says what to do, and none is too long.
+func TestFailed(t *testing.T) {
+	for _, err := range []error{manager.ErrTooBroad, manager.ErrNoSession, manager.ErrEditCutOff, manager.ErrCutOff, manager.ErrUnknown, manager.ErrAmbiguous,
+		session.ErrAmbiguous, manager.ErrOtherSession, manager.ErrTurnOpen, manager.ErrOutside, manager.ErrHeadChanged, manager.ErrStale, manager.ErrNotText,
+		manager.ErrReadOnly, store.ErrCorrupt, store.ErrNotFound, store.ErrFormat, store.ErrNoLocks, fs.ErrNotExist, fs.ErrExist, fs.ErrPermission,
+		context.Canceled, context.DeadlineExceeded, &tree.BudgetError{Limit: "files"}, &patch.ParseError{Reason: "x"}, badArgument("x"),
+		&manager.EditError{Refused: []*patch.HunkError{{Path: "a", Err: manager.ErrOutside}}}} {
+		text := failed("restore", fmt.Errorf("restore %q: %w", "x", err)).Error()
+		if !strings.Contains(text, "What to do: ") || strings.Contains(text, "[internal]") {
+			t.Errorf("%v is told as %s", err, text)
+		}
+	}
+	for _, tool := range []string{"undo", "redo"} {
+		if text := failed(tool, manager.ErrNothing).Error(); !strings.Contains(text, "What to do: ") {
+			t.Errorf("%s: nothing is told as %s", tool, text)
+		}
+	}
+	if n := len(failed("restore", errors.New(strings.Repeat("é", 20_000))).Error()); n > maxChars {
+		t.Errorf("a long error takes %d characters", n)
+	}
+}
+
+// TestCut: what is cut off is what comes next, characters stay whole, and there
+// is always some of it.
+func TestCut(t *testing.T) {
+	for _, text := range []string{"", "a\nb\n", strings.Repeat("é", 5_000), strings.Repeat("<line>\n", 2_000), strings.Repeat("\xff", 3_000), strings.Repeat("\x01", 3_000)} {
+		for _, left := range []int{-5, 0, 1000, room} {
+			var whole strings.Builder
+			for rest := text; rest != ""; {
+				have, l := "", left
+				if have = cut(rest, &l); have == "" || textSize(have) > max(left, 200) {
+					t.Fatalf("cut of %.10q... to %d has %d bytes, %d as JSON", rest, left, len(have), textSize(have))
+				}
+				if strings.ToValidUTF8(text, "") == text && strings.ToValidUTF8(have, "") != have {
+					t.Fatalf("cut of %.10q... to %d splits a character", rest, left)
+				}
+				whole.WriteString(have)
+				rest = rest[len(have):]
+			}
+			if whole.String() != text {
+				t.Errorf("the parts of %.10q... put together are not the whole", text)
+			}
+		}
+	}
+}
+
+func TestCursor(t *testing.T) {
+	c := cursor{digest("x"), 3, 4}
+	if got, err := parseCursor(c.String(), c.of); got != c || err != nil {
+		t.Errorf("parseCursor(%q) = %v, %v", c, got, err)
+	}
+	for _, bad := range []string{"x", c.of, c.of + ".1", c.of + ".-1.0", c.of + ".1.2.3", c.of + ".1.2x", c.of + ".01.2", "other.1.2"} {
+		if got, err := parseCursor(bad, c.of); err == nil {
+			t.Errorf("parseCursor(%q) = %v; want an error", bad, got)
+		}
+	}
+}
