@@ -251,6 +251,9 @@ func TestMCPRestore(t *testing.T) {
 		t.Errorf("restore_preview says\n%s", text)
 	}
 	text = m.call("restore", arguments{"target": "start"}, &got)
+	if got.Items[0].FilePath.Path != "dirty" {
+		t.Errorf("restore lists first %v; want what was not done", got.Items[0])
+	}
 	byPath := func(x, y mcp.Item) int { return strings.Compare(x.FilePath.Path, y.FilePath.Path) }
 	slices.SortFunc(got.Items, byPath)
 	if diff := cmp.Diff(want.Items, got.Items); diff != "" || !want.Preview || got.Preview || got.Complete {
@@ -525,7 +528,8 @@ func TestMCPCancel(t *testing.T) {
 	w := startWire(r)
 	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"snapshot_create","arguments":{"label":"x"}}}`)
 	w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
-	if got := w.read(); !strings.Contains(got, `"isError":true`) || !strings.Contains(got, "[cancelled]") {
+	// The SDK answers itself if the call had not begun.
+	if got := w.read(); !strings.Contains(got, "cancel") || strings.Contains(got, "structuredContent") {
 		t.Errorf("a cancelled call was answered %s", got)
 	}
 	w.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"snapshot_list","arguments":{}}}`)
