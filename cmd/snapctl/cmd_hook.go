@@ -230,15 +230,15 @@ func (a *app) tooBroad() (string, error) {
 	return project.TooBroad(home), nil
 }
 
-// A wire is a connection to the engine.
-type wire interface {
+// An engineConn is a connection to the engine.
+type engineConn interface {
 	io.ReadWriter
 	SetDeadline(time.Time) error
 }
 
 // hookAsk sends the event and waits for what came of it, at a start only for a
 // moment.
-func (a *app) hookAsk(ctx context.Context, conn wire, e *claude.Event) (taken bool, err error) {
+func (a *app) hookAsk(ctx context.Context, conn engineConn, e *claude.Event) (taken bool, err error) {
 	q := &hookRequest{ID: 1, Type: "hook", Env: make(map[string]string), Root: []byte(a.flags.root), Event: e}
 	for _, name := range sameEnvironment {
 		if v := a.getenv(name); v != "" {
