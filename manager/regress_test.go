@@ -366,7 +366,7 @@ func TestTurnEndsAgain(t *testing.T) {
 	b.start(m)
 	b.write("f", "1")
 	in := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns.new")
-	if err := os.MkdirAll(filepath.Join(in, "x"), 0o700); err != nil {
+	if err := errors.Join(os.RemoveAll(in), os.MkdirAll(filepath.Join(in, "x"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	tell := func(context.Context, *StepSnapshotData) (string, error) { return "first", nil }
@@ -995,7 +995,7 @@ func TestFailedStartKeepsTheLeaf(t *testing.T) {
 	user := b.message("user")
 	id := b.turn(m, func() { b.write("f", "1") })
 	in := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns.new")
-	if err := os.MkdirAll(filepath.Join(in, "x"), 0o700); err != nil {
+	if err := errors.Join(os.RemoveAll(in), os.MkdirAll(filepath.Join(in, "x"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.OnTurnStart(t.Context(), &Turn{Leaf: user}); err == nil {

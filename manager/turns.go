@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"reflect"
 	"slices"
 	"time"
 
@@ -110,20 +109,19 @@ func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) err
 	return errors.Join(err, m.writeTurns(after, t.hasNews(before)))
 }
 
-// hasNews reports whether there is an open turn of which a file does not say what
-// is known now. That a turn has ended is no news: its step says so.
+// hasNews reports whether a turn is open that a file does not have. What else is
+// known of open turns, as which tools run and what they claim, a power cut may
+// take: what it leaves undecided is nobody's then. That a turn has ended is no
+// news, either: its step says so.
 func (t *turns) hasNews(file []byte) bool {
 	before := new(turns)
 	if len(t.Open) > 0 && json.Unmarshal(file, before) != nil {
 		return true
 	}
-	same := func(a, b *openTurn) bool {
-		x, y := *a, *b
-		x.Seen, y.Seen = time.Time{}, time.Time{}
-		return reflect.DeepEqual(x, y)
-	}
 	return slices.ContainsFunc(t.Open, func(o *openTurn) bool {
-		return !slices.ContainsFunc(before.Open, func(b *openTurn) bool { return same(o, b) })
+		return !slices.ContainsFunc(before.Open, func(b *openTurn) bool {
+			return b.Session == o.Session && b.After == o.After && b.Boot == o.Boot
+		})
 	})
 }
 
@@ -156,22 +154,28 @@ func (m *FileSnapshotManager) readTurns() (*turns, []byte, error) {
 }
 
 // writeTurns replaces the file. With news it is synced, so that after a power cut
-// it is known which turn was cut off.
+// it is known that a turn was cut off.
 func (m *FileSnapshotManager) writeTurns(b []byte, news bool) error {
 	fsys := m.store.FS()
 	name := m.wtDir() + "/turns"
-	f, err := fsys.OpenFile(name+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := fsys.OpenFile(name+".new", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteAt(b, 0)
+	if _, err = f.WriteAt(b, 0); err == nil {
+		err = f.Truncate(int64(len(b)))
+	}
 	if err == nil && news {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := fsys.Rename(name+".new", name); err != nil {
+	err = fsys.Exchange(name+".new", name)
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
+		err = fsys.Rename(name+".new", name)
+	}
+	if err != nil {
 		return err
 	}
 	if !news {

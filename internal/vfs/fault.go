@@ -91,6 +91,13 @@ func (v *faultFS) Rename(oldname, newname string) error {
 	return v.fsys.Rename(oldname, newname)
 }
 
+func (v *faultFS) Exchange(a, b string) error {
+	if err := v.fault.next("Exchange", a+" <-> "+b); err != nil {
+		return err
+	}
+	return v.fsys.Exchange(a, b)
+}
+
 func (v *faultFS) Remove(name string) error {
 	if err := v.fault.next("Remove", name); err != nil {
 		return err

@@ -197,6 +197,7 @@ func TestFaultFSEffects(t *testing.T) {
 	_, calls["Stat"] = fsys.Stat("file")
 	calls["Mkdir"] = fsys.Mkdir("dir", 0o700)
 	calls["Rename"] = fsys.Rename("file", "other")
+	calls["Exchange"] = fsys.Exchange("file", "other")
 	calls["Remove"] = fsys.Remove("file")
 	calls["SyncDir"] = fsys.SyncDir(".")
 	for call, err := range calls {

@@ -36,6 +36,7 @@ func testFS(t *testing.T, empty func(t *testing.T) FS) {
 		{"Names", testFSNames},
 		{"BadNames", testFSBadNames},
 		{"Rename", testFSRename},
+		{"Exchange", testFSExchange},
 		{"Removed", testFSRemoved},
 		{"Stat", testFSStat},
 		{"Lock", testFSLock},
@@ -312,6 +313,8 @@ func testFSBadNames(t *testing.T, fsys FS) {
 		calls["Mkdir"] = fsys.Mkdir(name, 0o700)
 		calls["Rename from"] = fsys.Rename(name, "new")
 		calls["Rename to"] = fsys.Rename("file", name)
+		calls["Exchange"] = fsys.Exchange(name, "file")
+		calls["Exchange with"] = fsys.Exchange("file", name)
 		calls["Remove"] = fsys.Remove(name)
 		_, calls["ReadDir"] = fsys.ReadDir(name)
 		_, calls["Stat"] = fsys.Stat(name)
@@ -364,6 +367,31 @@ func testFSRename(t *testing.T, fsys FS) {
 		if _, ok := errors.AsType[*fs.PathError](err); !ok {
 			t.Errorf("Rename(%q, %q): %T, want a PathError", test.from, test.to, err)
 		}
+	}
+}
+
+func testFSExchange(t *testing.T, fsys FS) {
+	if err := fsys.Mkdir("dir", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	put(t, fsys, "a", "content of a")
+	put(t, fsys, "dir/b", "content of b")
+	if err := fsys.Exchange("a", "dir/b"); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := get(t, fsys, "a"), get(t, fsys, "dir/b"); a != "content of b" || b != "content of a" {
+		t.Errorf("a holds %q, b %q", a, b)
+	}
+	for _, pair := range [][2]string{{"a", "missing"}, {"missing", "a"}, {"a", "missing/b"}} {
+		err := fsys.Exchange(pair[0], pair[1])
+		if _, ok := errors.AsType[*fs.PathError](err); !ok || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("Exchange(%q): %v", pair, err)
+		}
+	}
+	if got := get(t, fsys, "a"); got != "content of b" {
+		t.Errorf("a holds %q", got)
 	}
 }
 

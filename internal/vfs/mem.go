@@ -209,6 +209,35 @@ func (m *Mem) Rename(oldname, newname string) error {
 	})
 }
 
+// Exchange implements FS.
+func (m *Mem) Exchange(a, b string) error {
+	if err := checkPath("exchange", b); err != nil {
+		return err
+	}
+	return m.do("exchange", a, func() error {
+		dirA, baseA, err := m.findParent(a)
+		if err != nil {
+			return err
+		}
+		dirB, baseB, err := m.findParent(b)
+		if err != nil {
+			return fmt.Errorf("with %s: %w", b, err)
+		}
+		na, nb := dirA.names[baseA], dirB.names[baseB]
+		switch {
+		case na == nil || nb == nil:
+			return fs.ErrNotExist
+		case na.mode.IsDir() || nb.mode.IsDir():
+			return ErrNotRegular
+		}
+		dirA.names[baseA], dirB.names[baseB] = nb, na
+		m.changed(dirA)
+		m.changed(dirB)
+		na.ctime, nb.ctime = m.clock, m.clock
+		return nil
+	})
+}
+
 // Remove implements FS.
 func (m *Mem) Remove(name string) error {
 	return m.do("remove", name, func() error {

@@ -75,6 +75,21 @@ func (o osFS) Rename(oldname, newname string) error {
 	return err
 }
 
+func (o osFS) Exchange(a, b string) error {
+	from, err := o.path("exchange", a)
+	if err != nil {
+		return err
+	}
+	to, err := o.path("exchange", b)
+	if err != nil {
+		return err
+	}
+	if err := exchange(from, to); err != nil {
+		return &fs.PathError{Op: "exchange", Path: from, Err: fmt.Errorf("with %s: %w", to, err)}
+	}
+	return nil
+}
+
 func (o osFS) Remove(name string) error {
 	path, err := o.path("remove", name)
 	if err != nil {

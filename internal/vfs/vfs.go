@@ -31,6 +31,10 @@ type FS interface {
 	Mkdir(name string, perm fs.FileMode) error
 	// Rename moves a file, replacing newname if it is a file.
 	Rename(oldname, newname string) error
+	// Exchange gives two files each other's name. Where the system cannot, the
+	// error matches errors.ErrUnsupported. Unlike Rename it does not make ext4
+	// write out what replaces a file, which takes a millisecond.
+	Exchange(a, b string) error
 	// Remove deletes a file or an empty directory.
 	Remove(name string) error
 	// ReadDir returns the names in a directory, sorted.
