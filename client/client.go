@@ -249,7 +249,12 @@ func (s *Session) OnToolStart(ctx context.Context, tool string) (*Look, error) {
 
 // OnToolEnd says that a tool has ended.
 func (s *Session) OnToolEnd(ctx context.Context, tool string) (*Look, error) {
-	return call[Look](ctx, s.c, "tool_end", &rpc.Tool{Of: s.of, Tool: tool})
+	return call[Look](ctx, s.c, "tool_end", &rpc.ToolEnd{Tool: rpc.Tool{Of: s.of, Tool: tool}})
+}
+
+// OnToolRefused says that a tool that was said to begin has not been run.
+func (s *Session) OnToolRefused(ctx context.Context, tool string) (*Look, error) {
+	return call[Look](ctx, s.c, "tool_end", &rpc.ToolEnd{Tool: rpc.Tool{Of: s.of, Tool: tool}, Refused: true})
 }
 
 // EndTurn records what the turn changed. The entries are for the runtime's log;

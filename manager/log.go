@@ -54,7 +54,7 @@ func (m *FileSnapshotManager) entries(ctx context.Context) (*session.Tree, error
 	}
 	if m.file == nil {
 		file, err := session.OpenFile(ctx, m.opts.SessionFile)
-		if errors.Is(err, fs.ErrNotExist) && !m.opts.ReadOnly {
+		if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrNotBegun)) && !m.opts.ReadOnly {
 			return session.NewTree(session.Header{}), nil // pi writes it with the first answer
 		}
 		if err != nil {

@@ -236,7 +236,10 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, li
 //
 // The error matches [ErrNoTurn] if no turn is open.
 func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Result, error) {
-	return m.onTool(ctx, "start", tool, kindBase, func(t *openTurn) error {
+	return m.onTool(ctx, "start", tool, func(o *look, t *openTurn) error {
+		if err := m.found(ctx, o, kindBase); err != nil {
+			return err
+		}
 		if slices.Contains(t.Tools, tool) {
 			return errors.New("it runs already")
 		}
@@ -248,17 +251,38 @@ func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Re
 // OnToolEnd says that a tool has ended, well or not. A tool that still runs
 // when its turn ends has ended with it. Errors are those of OnToolStart.
 func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Result, error) {
-	return m.onTool(ctx, "end", tool, kindTool, func(t *openTurn) error {
-		i := slices.Index(t.Tools, tool)
-		if i < 0 {
-			return errors.New("it does not run")
+	return m.onTool(ctx, "end", tool, func(o *look, t *openTurn) error {
+		if err := m.found(ctx, o, kindTool); err != nil {
+			return err
 		}
-		t.Tools = slices.Delete(t.Tools, i, i+1)
-		return nil
+		return t.removeTool(tool)
 	})
 }
 
-func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool, kind string, fn func(*openTurn) error) (*Result, error) {
+// OnToolRefused says that a tool that was said to start has not been run after
+// all: what has changed since is not its doing. Errors are those of OnToolStart.
+func (m *FileSnapshotManager) OnToolRefused(ctx context.Context, tool string) (*Result, error) {
+	return m.onTool(ctx, "refuse", tool, func(o *look, t *openTurn) error {
+		if err := t.removeTool(tool); err != nil {
+			return err
+		}
+		o.windows = o.who()
+		return m.found(ctx, o, kindBase)
+	})
+}
+
+func (t *openTurn) removeTool(tool string) error {
+	i := slices.Index(t.Tools, tool)
+	if i < 0 {
+		return errors.New("it does not run")
+	}
+	t.Tools = slices.Delete(t.Tools, i, i+1)
+	return nil
+}
+
+// onTool looks at the directory for something that has happened to a tool of the
+// turn that is open.
+func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool string, fn func(*look, *openTurn) error) (*Result, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
@@ -275,10 +299,7 @@ func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool, kind strin
 		case !t.ToolWindows:
 			return errors.New("the turn was opened without tool windows")
 		}
-		if err := m.found(ctx, o, kind); err != nil {
-			return err
-		}
-		return fn(t)
+		return fn(o, t)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s tool %q: %w", what, tool, err)

@@ -170,9 +170,9 @@ func (r *reader) read(ctx context.Context, f vfs.File) (size int64, err error) {
 	}
 	if r.tree == nil {
 		if st.Size == 0 {
-			return 0, formatError("empty, without a session header")
+			return 0, notBegunError{"empty, without a session header"}
 		}
-		return 0, formatError("line 1: session header is incomplete")
+		return 0, notBegunError{"line 1: session header is incomplete"}
 	}
 	return st.Size, nil
 }

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { StringDecoder } from "node:string_decoder";
 
 /** What the engine answers instead of data. The codes are those of docs/rpc.md. */
@@ -45,7 +46,7 @@ export class Engine {
 		this.child = spawn(command, ["rpc"], { cwd, stdio: ["pipe", "pipe", "pipe"] });
 		this.exited = new Promise((resolve) => {
 			this.child.once("error", (err: NodeJS.ErrnoException) => {
-				const missing = err.code === "ENOENT";
+				const missing = err.code === "ENOENT" && existsSync(cwd);
 				this.end(missing ? `${command}: not found: install snapctl, or set BOO_SNAPCTL to where it is` : `${command}: ${err.message}`);
 				resolve();
 			});
@@ -70,9 +71,9 @@ export class Engine {
 		});
 		this.request("ping").then(
 			(pong) => {
-				if (pong.protocol !== PROTOCOL) this.end(`snapctl ${pong.version} speaks protocol ${pong.protocol}, and this extension ${PROTOCOL}: update the older one`);
+				if (pong?.protocol !== PROTOCOL) this.refuse(`${command} ${pong?.version} speaks protocol ${pong?.protocol}, and this extension ${PROTOCOL}: update the older one`);
 			},
-			() => {},
+			() => {}, // it is said elsewhere why it has ended
 		);
 	}
 
@@ -100,12 +101,24 @@ export class Engine {
 	}
 
 	private receive(line: string): void {
-		const r = JSON.parse(line) as Response;
-		const p = this.pending.get(r.id);
-		if (r.type !== "response" || !p) return;
+		let r: Response | null;
+		try {
+			r = JSON.parse(line);
+		} catch {
+			this.refuse(`it does not speak the protocol of snapctl: ${line.slice(0, 200)}`);
+			return;
+		}
+		const p = r?.type === "response" ? this.pending.get(r.id) : undefined;
+		if (!r || !p) return;
 		this.pending.delete(r.id);
 		if (r.success) p.resolve(r.data);
 		else p.reject(new EngineError(r.error ?? "failed", r.code ?? "internal"));
+	}
+
+	/** Ends what cannot be spoken to. */
+	private refuse(why: string): void {
+		this.end(why);
+		this.child.kill("SIGKILL");
 	}
 
 	private end(why: string): void {

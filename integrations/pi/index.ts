@@ -5,7 +5,7 @@
  */
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { Engine } from "./engine.ts";
-import { count, describe, head, isEmpty, type LogEntry, names, oneLine, type Restored } from "./text.ts";
+import { count, describe, head, isEmpty, type LogEntry, names, oneLine, plain, type Restored } from "./text.ts";
 
 /** Tools of pi that change no file. What changes while they run is the user's. */
 const READERS = new Set(["read", "grep", "find", "ls"]);
@@ -20,6 +20,12 @@ interface Choice {
 	acrossHead: boolean;
 }
 
+/** A move of the conversation to an entry. */
+interface Move {
+	target: string;
+	choice: Choice;
+}
+
 const CONVERSATION: Choice = { files: false, onDirty: "skip", acrossHead: false };
 
 const BOTH = "Files and conversation";
@@ -29,8 +35,20 @@ const FILES_OVER = "Files only, and my changes go";
 const TALK = "Conversation only";
 const CANCEL = "Cancel";
 
-/** How long the end of a turn is waited for that the user has stopped. */
+/** What /rewind calls them where it is not to ask. */
+const NAMED = new Map([
+	["both", BOTH],
+	["files", FILES],
+	["conversation", TALK],
+]);
+
+const BUSY = "the agent is at work: try again when it is idle";
+
+/** How long the end of a turn is waited for that the user has stopped, or when pi ends. */
 const STOPPED_MS = 5000;
+
+/** How long a question waits for what it is about. */
+const PREVIEW_MS = 30_000;
 
 const DIFF_LINES = 200;
 const PROMPTS = 50;
@@ -41,13 +59,16 @@ export default function (pi: ExtensionAPI) {
 	let begun: Promise<void> | undefined; // that the first look has been taken, or why not is known
 	let off = ""; // why the session has no snapshots
 	let coverage = ""; // what was left out, as of the last look
+	let turns = 0; // begun
 	let inTurn = false;
-	let choice: Choice | undefined; // made before the conversation moves
-	let move: { target: string; choice: Choice } | undefined; // under way
+	let atWork = false; // the agent; what pi calls idle differs between releases
+	let made: Move | undefined; // a choice, before the conversation moves
+	let move: Move | undefined; // under way
 	let moved: string | undefined; // new leaf of which the log does not know
 	let back: { from: string; entry: string } | undefined; // the last move of files and conversation
-	const tools = new Set<string>(); // under way
+	const tools = new Map<string, string | undefined>(); // under way, and what they write
 	const warned = new Set<string>();
+	const failing = new Set<string>(); // what has failed since a turn was recorded
 
 	/** Shows a warning, once. */
 	function warn(ctx: ExtensionContext, text: string) {
@@ -81,14 +102,14 @@ export default function (pi: ExtensionAPI) {
 			await fn();
 			return true;
 		} catch (err) {
-			if (!off) warn(ctx, `${what}: ${(err as Error).message}`); // else it was said
+			if (!off && !failing.has(what)) show(ctx, `${what}: ${(err as Error).message}`, "warning");
+			failing.add(what);
 			return false;
 		}
 	}
 
-	/** Waits for something, but when the user stops the agent no longer than so many ms. */
-	async function unlessStopped<T>(ctx: ExtensionContext, p: Promise<T>, grace = 0): Promise<T> {
-		const { signal } = ctx;
+	/** Waits for something, but when a signal says stop no longer than so many ms. */
+	async function unlessStopped<T>(signal: AbortSignal | undefined, p: Promise<T>, grace = 0): Promise<T> {
 		if (!signal) return p;
 		let timer: NodeJS.Timeout | undefined;
 		let stop = () => {};
@@ -107,10 +128,29 @@ export default function (pi: ExtensionAPI) {
 		}
 	}
 
-	/** Starts the engine, unless it runs. The first look at the directory may take seconds: nobody waits for it. */
+	/** Waits for something, but no longer than so many ms. */
+	async function within<T>(ms: number, p: Promise<T>): Promise<T> {
+		let timer: NodeJS.Timeout | undefined;
+		const late = new Promise<never>((_, reject) => {
+			timer = setTimeout(() => reject(new Error(`nothing was heard for ${ms / 1000} s`)), ms);
+		});
+		try {
+			return await Promise.race([p, late]);
+		} finally {
+			clearTimeout(timer);
+		}
+	}
+
+	/** Starts the engine and the session, unless they run. The first look at the directory may take seconds: nobody waits for it. */
 	function start(ctx: ExtensionContext) {
-		if (engine && !engine.ended) return;
-		engine = new Engine(process.env.BOO_SNAPCTL || "snapctl", ctx.cwd);
+		if (engine && !engine.ended && !off) return;
+		try {
+			if (!engine || engine.ended) engine = new Engine(process.env.BOO_SNAPCTL || "snapctl", ctx.cwd);
+		} catch (err) {
+			off = `No file snapshots: ${(err as Error).message}`;
+			warn(ctx, off);
+			return;
+		}
 		off = "";
 		status(ctx, "first file snapshot…");
 		sessionId = ctx.sessionManager.getSessionId();
@@ -135,9 +175,9 @@ export default function (pi: ExtensionAPI) {
 	}
 
 	/** Takes note of what a look at the directory has left out. */
-	async function looked(ctx: ExtensionContext, look: { coverageHash?: string; partial: boolean }): Promise<void> {
-		if (look.partial) warn(ctx, "The snapshot is not complete: a limit was reached.");
-		if (!look.coverageHash || look.coverageHash === coverage) return;
+	async function looked(ctx: ExtensionContext, look?: { coverageHash?: string; partial: boolean }): Promise<void> {
+		if (look?.partial) warn(ctx, "The snapshot is not complete: a limit was reached.");
+		if (!look?.coverageHash || look.coverageHash === coverage) return;
 		coverage = look.coverageHash;
 		await attempt(ctx, "What is left out of snapshots is not known", async () => {
 			const list = await ask("get_coverage", { reasons: ["unreadable", "unstable", "too-large", "budget"], limit: 200 });
@@ -145,6 +185,11 @@ export default function (pi: ExtensionAPI) {
 			if (list.nextCursor) paths.push("…");
 			if (paths.length > 0) warn(ctx, `Not in snapshots, and so not restored: ${names(paths)}`);
 		});
+	}
+
+	/** Whether a step belongs where the conversation stands. One that is late may be of a branch that was left. */
+	function isHere(ctx: ExtensionContext, step: LogEntry["data"]): boolean {
+		return !step.late || !step.aboveEntryId || ctx.sessionManager.getBranch().some((e) => e.id === step.aboveEntryId);
 	}
 
 	/** Appends to the session's log what the engine has for it, and returns the last entry's ID. */
@@ -164,31 +209,43 @@ export default function (pi: ExtensionAPI) {
 		inTurn = false;
 		tools.clear();
 		const done = await attempt(ctx, "No snapshot of this turn", async () => {
-			const r = await unlessStopped(ctx, ask("turn_end"), STOPPED_MS);
+			const r = await unlessStopped(ctx.signal, ask("turn_end"), STOPPED_MS);
+			const steps = r.entries.filter((data: LogEntry["data"]) => isHere(ctx, data));
 			append(
 				ctx,
-				r.entries.map((data: LogEntry["data"]) => ({ customType: "step-snapshot", data })),
+				steps.map((data: LogEntry["data"]) => ({ customType: "step-snapshot", data })),
 			);
 			void looked(ctx, r);
 		});
+		if (done) failing.clear();
 		if (!off) status(ctx, done ? undefined : "no file snapshot of the last turn");
 	}
 
-	async function endTool(ctx: ExtensionContext, id: string): Promise<void> {
-		if (!tools.delete(id)) return;
-		await attempt(ctx, "No snapshot after a tool", () => unlessStopped(ctx, ask("tool_end", { tool: id })));
+	async function endTool(ctx: ExtensionContext, id: string, how: { refused?: boolean; isError?: boolean }): Promise<void> {
+		if (!tools.has(id)) return;
+		const path = tools.get(id);
+		tools.delete(id);
+		if (path && !how.refused && !how.isError) {
+			ask("claim", { paths: [path] }).catch(() => {}); // outside of the directory, for one
+		}
+		await attempt(ctx, "No snapshot after a tool", () => unlessStopped(ctx.signal, ask("tool_end", { tool: id, refused: how.refused })));
 	}
 
 	pi.on("session_start", async (_event, ctx) => start(ctx));
+
+	pi.on("agent_start", async () => {
+		atWork = true;
+	});
 
 	pi.on("turn_start", async (event, ctx) => {
 		await endTurn(ctx); // a retry starts again without an end
 		start(ctx);
 		inTurn = true;
+		const turn = ++turns;
 		const params = { runtimeTurnIndex: event.turnIndex, ...(moved ? { leaf: moved } : {}) };
 		moved = undefined;
 		void attempt(ctx, "No snapshot before this turn", () => ask("turn_start", params)).then((done) => {
-			if (!done) inTurn = false;
+			if (!done && turn === turns) inTurn = false;
 		}); // the first tool waits for it
 	});
 
@@ -196,29 +253,32 @@ export default function (pi: ExtensionAPI) {
 	pi.on("tool_call", async (event, ctx) => {
 		if (!inTurn || off || READERS.has(event.toolName)) return;
 		const path = WRITERS.has(event.toolName) ? (event.input as { path?: unknown }).path : undefined;
-		if (typeof path === "string" && !/^[~@]/.test(path)) {
-			ask("claim", { paths: [path] }).catch(() => {}); // outside of the directory, for one
-		}
-		tools.add(event.toolCallId);
-		await attempt(ctx, "No snapshot before a tool", () => unlessStopped(ctx, ask("tool_start", { tool: event.toolCallId })));
+		tools.set(event.toolCallId, typeof path === "string" && !/^[~@]/.test(path) ? path : undefined);
+		await attempt(ctx, "No snapshot before a tool", () => unlessStopped(ctx.signal, ask("tool_start", { tool: event.toolCallId })));
 	});
 
-	pi.on("tool_result", async (event, ctx) => endTool(ctx, event.toolCallId));
-	pi.on("tool_execution_end", async (event, ctx) => endTool(ctx, event.toolCallId)); // of a call that was blocked
+	pi.on("tool_result", async (event, ctx) => endTool(ctx, event.toolCallId, event));
+	// A call that another extension has blocked, after asking the user perhaps, ends without a result.
+	pi.on("tool_execution_end", async (event, ctx) => endTool(ctx, event.toolCallId, { refused: true }));
 	pi.on("turn_end", async (_event, ctx) => endTurn(ctx));
-	pi.on("agent_end", async (_event, ctx) => endTurn(ctx));
+	pi.on("agent_end", async (_event, ctx) => {
+		await endTurn(ctx);
+		atWork = false;
+	});
 
 	pi.on("session_shutdown", async (_event, ctx) => {
-		await endTurn(ctx);
+		await within(STOPPED_MS, endTurn(ctx)).catch(() => {});
 		await engine?.close();
 		engine = undefined;
 	});
 
 	/** Asks what is to become of the files when the conversation moves; nothing: it is not to move. */
-	async function choose(ctx: ExtensionContext, target: string): Promise<Choice | undefined> {
+	async function choose(ctx: ExtensionContext, target: string, signal: AbortSignal): Promise<Choice | undefined> {
 		let preview: Restored;
 		try {
-			preview = (await ask("navigate_tree", { target, preview: true })).restore;
+			start(ctx);
+			const asked = ask("navigate_tree", { target, preview: true });
+			preview = (await unlessStopped(signal, within(PREVIEW_MS, asked))).restore;
 		} catch (err) {
 			const why = `The files cannot go along: ${(err as Error).message}`;
 			if (!ctx.hasUI || off) {
@@ -242,10 +302,13 @@ export default function (pi: ExtensionAPI) {
 
 	pi.on("session_before_tree", async (event, ctx) => {
 		const target = event.preparation.targetId;
-		const made = choice ?? (await choose(ctx, target));
-		choice = undefined;
-		if (!made) return { cancel: true };
-		move = { target, choice: made };
+		const choice = made?.target === target ? made.choice : await choose(ctx, target, event.signal);
+		if (!choice) return { cancel: true };
+		if (atWork) {
+			show(ctx, BUSY, "error");
+			return { cancel: true };
+		}
+		move = { target, choice };
 		return undefined;
 	});
 
@@ -289,8 +352,18 @@ export default function (pi: ExtensionAPI) {
 		return list;
 	}
 
+	/** Moves the conversation, and the files as was chosen. */
+	async function moveTo(ctx: ExtensionCommandContext, target: string, choice: Choice): Promise<void> {
+		made = { target, choice };
+		try {
+			await ctx.navigateTree(target, { summarize: false });
+		} finally {
+			made = undefined;
+		}
+	}
+
 	/** Makes a command of pi, whose errors are shown to the user. */
-	function command(name: string, description: string, fn: (args: string[], ctx: ExtensionCommandContext) => Promise<void>) {
+	function command(name: string, description: string, fn: (args: string[], ctx: ExtensionCommandContext, line: string) => Promise<void>) {
 		pi.registerCommand(name, {
 			description,
 			handler: async (args: string, ctx: ExtensionCommandContext) => {
@@ -298,7 +371,7 @@ export default function (pi: ExtensionAPI) {
 					await ctx.waitForIdle();
 					start(ctx);
 					await begun;
-					await fn(args.split(/\s+/).filter(Boolean), ctx);
+					await fn(args.split(/\s+/).filter(Boolean), ctx, args.trim());
 				} catch (err) {
 					show(ctx, `/${name}: ${off || (err as Error).message}`, "error");
 				}
@@ -324,18 +397,17 @@ export default function (pi: ExtensionAPI) {
 		const preview: Restored = (await ask("navigate_tree", { target, preview: true })).restore;
 		const over = preview.skipped.length > 0;
 		const options = isEmpty(preview) ? [TALK] : [BOTH, FILES, ...(over ? [BOTH_OVER, FILES_OVER] : []), TALK];
-		const named = { both: BOTH, files: FILES, conversation: TALK }[args[1] ?? ""];
+		const named = NAMED.get(args[1] ?? "");
 		const overwrite = args[2] === "overwrite";
 		const answer = named ?? (await ctx.ui.select(question(preview), [...options, CANCEL]));
 		const onDirty = overwrite || answer === BOTH_OVER || answer === FILES_OVER ? "overwrite" : "skip";
+		if (atWork) throw new Error(BUSY);
 		if (answer === FILES || answer === FILES_OVER) {
 			const r: Restored = await ask("restore", { target, onDirty, acrossHead: true });
 			append(ctx, r.entries);
 			tell(ctx, r);
 		} else if (answer && answer !== CANCEL) {
-			choice = answer === TALK ? CONVERSATION : { files: true, onDirty, acrossHead: true };
-			await ctx.navigateTree(target, { summarize: false });
-			choice = undefined;
+			await moveTo(ctx, target, answer === TALK ? CONVERSATION : { files: true, onDirty, acrossHead: true });
 		}
 	});
 
@@ -350,21 +422,19 @@ export default function (pi: ExtensionAPI) {
 			append(ctx, r.entries);
 			tell(ctx, r);
 			if (name === "undo" && was && was.entry === here && (await ctx.ui.confirm("Undo", "Take back the move of the conversation, too?"))) {
-				choice = CONVERSATION;
-				await ctx.navigateTree(was.from, { summarize: false });
-				choice = undefined;
+				await moveTo(ctx, was.from, CONVERSATION);
 			}
 		});
 	}
 
 	command("changes", "Files that this session has changed", async (_args, ctx) => {
 		const list = await ask("get_modified_files");
-		const lines = list.files.map((f: { netStatus: string; path: string }) => `${f.netStatus.padEnd(8)} ${f.path}`);
+		const lines = list.files.map((f: { netStatus: string; path: string }) => `${f.netStatus.padEnd(8)} ${plain(f.path)}`);
 		show(ctx, head(lines.join("\n") || "No file was changed in this session.", DIFF_LINES), "info");
 	});
 
-	command("diff", "What this session has changed in a file", async (args, ctx) => {
-		let path: string | undefined = args.join(" ");
+	command("diff", "What this session has changed in a file", async (_args, ctx, line) => {
+		let path: string | undefined = line;
 		if (!path) {
 			const list = await ask("get_modified_files");
 			if (list.files.length === 0) {

@@ -26,7 +26,7 @@ export interface Restored {
 /** An entry for the session's log. */
 export interface LogEntry {
 	customType: string;
-	data: { snapshotSeq: number };
+	data: { snapshotSeq: number; late?: boolean; aboveEntryId?: string };
 }
 
 const SHOWN = 8;
@@ -36,10 +36,15 @@ export function count(n: number, thing: string): string {
 	return `${n} ${thing}${n === 1 ? "" : "s"}`;
 }
 
+/** A text without what would act on a terminal, or look like a line of ours. */
+export function plain(text: string): string {
+	return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
 /** Names a list of paths, the first few of a long one. */
 export function names(paths: string[]): string {
 	const more = paths.length - SHOWN;
-	return paths.slice(0, SHOWN).join(", ") + (more > 0 ? ` and ${more} more` : "");
+	return paths.slice(0, SHOWN).map(plain).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
 /** Whether a restore has, or had, nothing to say. */
@@ -57,7 +62,7 @@ export function describe(r: Restored, would = false): string {
 	say(r.deleted, "Deleted", "Would delete");
 	const left: string[] = [];
 	for (const it of r.items) {
-		if (it.action === "skipped" || it.action === "kept" || it.action === "failed") left.push(`${it.path}: ${it.reason ?? it.action}`);
+		if (it.action === "skipped" || it.action === "kept" || it.action === "failed") left.push(`${plain(it.path)}: ${it.reason ?? it.action}`);
 	}
 	if (left.length > 0) lines.push(`${would ? "Would leave" : "Left"} as ${left.length === 1 ? "it is" : "they are"}: ${names(left)}`);
 	say(r.notCaptured, "Not known, so left alone:", "Not known, so left alone:");

@@ -236,10 +236,16 @@ type TurnStart struct {
 	RuntimeTurnIndex *int   `json:"runtimeTurnIndex,omitempty"` // the runtime's own number for it
 }
 
-// Tool begins or ends.
+// Tool begins.
 type Tool struct {
 	Of
 	Tool string `json:"tool"` // its name; no two may run under one
+}
+
+// ToolEnd says that a tool has ended.
+type ToolEnd struct {
+	Tool
+	Refused bool `json:"refused,omitempty"` // it has not been run after all
 }
 
 // TurnEnded is a Look at the end of a turn.
@@ -283,17 +289,24 @@ func init() {
 		}
 		return newLook(r), nil
 	})
-	tool := func(fn func(m *manager.FileSnapshotManager, ctx context.Context, tool string) (*manager.Result, error)) func(context.Context, *served, *Tool) (*Look, error) {
-		return func(ctx context.Context, s *served, p *Tool) (*Look, error) {
-			r, err := fn(s.m, ctx, p.Tool)
-			if err != nil {
-				return nil, err
-			}
-			return newLook(r), nil
+	add("tool_start", true, "says that a tool of the turn begins", func(ctx context.Context, s *served, p *Tool) (*Look, error) {
+		r, err := s.m.OnToolStart(ctx, p.Tool)
+		if err != nil {
+			return nil, err
 		}
-	}
-	add("tool_start", true, "says that a tool of the turn begins", tool((*manager.FileSnapshotManager).OnToolStart))
-	add("tool_end", true, "says that it has ended", tool((*manager.FileSnapshotManager).OnToolEnd))
+		return newLook(r), nil
+	})
+	add("tool_end", true, "says that it has ended", func(ctx context.Context, s *served, p *ToolEnd) (*Look, error) {
+		end := s.m.OnToolEnd
+		if p.Refused {
+			end = s.m.OnToolRefused
+		}
+		r, err := end(ctx, p.Tool.Tool)
+		if err != nil {
+			return nil, err
+		}
+		return newLook(r), nil
+	})
 	add("turn_end", true, "looks at the directory and records what the turn changed", func(ctx context.Context, s *served, p *Of) (*TurnEnded, error) {
 		if !s.logs {
 			r, err := s.m.OnTurnEnd(ctx, nil)
