@@ -266,3 +266,18 @@ func TestPiTypes(t *testing.T) {
 		}
 	})
 }
+
+// TestPiNotCovered: what snapshots leave out unasked is shown, once.
+func TestPiNotCovered(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write(".gitignore", "ignored\n")
+		w.write("ignored", "")
+		a := w.start()
+		a.prompt("bash truncate -s 2G large ;; fin")
+		a.prompt("write a.txt a ;; fin")
+		said := a.hears("Not in snapshots, and so not restored: large (too-large)")
+		if strings.Count(said, "Not in snapshots") != 1 || strings.Contains(said, "ignored") {
+			t.Errorf("shown: %s", said)
+		}
+	})
+}

@@ -180,7 +180,7 @@ export default function (pi: ExtensionAPI) {
 		if (!look?.coverageHash || look.coverageHash === coverage) return;
 		coverage = look.coverageHash;
 		await attempt(ctx, "What is left out of snapshots is not known", async () => {
-			const list = await ask("get_coverage", { reasons: ["unreadable", "unstable", "too-large", "budget"], limit: 200 });
+			const list = await ask("get_coverage", { coverageHash: coverage, reasons: ["unreadable", "unstable", "too-large", "budget"], limit: 200 });
 			const paths = list.omissions.map((o: { path: string; reason: string }) => `${o.path} (${o.reason})`);
 			if (list.nextCursor) paths.push("…");
 			if (paths.length > 0) warn(ctx, `Not in snapshots, and so not restored: ${names(paths)}`);

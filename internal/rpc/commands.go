@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -395,8 +396,9 @@ type Snapshots struct {
 // CoverageOf asks for what was left out of a snapshot.
 type CoverageOf struct {
 	Page
-	Rev     string        `json:"rev,omitempty"`     // default "@"
-	Reasons []tree.Reason `json:"reasons,omitempty"` // default: all
+	Rev          string        `json:"rev,omitempty"`         // default "@"
+	CoverageHash store.ID      `json:"coverageHash,omitzero"` // instead of Rev: as a look has it
+	Reasons      []tree.Reason `json:"reasons,omitempty"`     // default: all
 }
 
 // An Omission was left out.
@@ -482,17 +484,17 @@ func getCoverage(ctx context.Context, s *served, p *CoverageOf) (*Omissions, err
 	if err != nil {
 		return nil, err
 	}
-	rev := p.Rev
-	if rev == "" {
-		rev = "@"
-	}
-	point, err := s.m.Resolve(ctx, rev)
-	if err != nil {
-		return nil, err
+	coverage := p.CoverageHash
+	if coverage.IsZero() {
+		point, err := s.m.Resolve(ctx, cmp.Or(p.Rev, "@"))
+		if err != nil {
+			return nil, err
+		}
+		coverage = point.State.Coverage
 	}
 	answer := &Omissions{Omissions: []Omission{}}
 	i := 0
-	for o, err := range tree.Coverage(ctx, s.m.Store(), point.State.Coverage) {
+	for o, err := range tree.Coverage(ctx, s.m.Store(), coverage) {
 		switch {
 		case err != nil:
 			return nil, err
