@@ -19,6 +19,7 @@ import (
 
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
 )
 
 func (b *bench) edit(m *FileSnapshotManager, req *EditRequest) *EditResult {
@@ -94,6 +95,13 @@ func TestApplyEdits(t *testing.T) {
 	preview := b.edit(m, &EditRequest{Path: "a", Old: []byte("one"), New: []byte("1"), Preview: true})
 	if b.expectFiles(files{"a": "one\n2\nthree\n"}); preview.UndoID != "" || preview.Files[0].Diff == "" {
 		t.Errorf("preview: %+v", preview)
+	}
+	id, err := store.ParseID(preview.Files[0].AfterHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there, err := m.Store().Has(id); there || err != nil {
+		t.Errorf("a preview left its text in the store: %v, %v", there, err)
 	}
 }
 
@@ -569,5 +577,23 @@ func TestEditRefuses(t *testing.T) {
 	}
 	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a/", Old: []byte("text"), New: []byte("x")}); !errors.Is(err, ErrNotText) {
 		t.Errorf("a/: %v", err)
+	}
+}
+
+// TestTreePath: a path may be absolute, also through a link to the directory.
+func TestTreePath(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	link := filepath.Join(t.TempDir(), "link")
+	for _, err := range []error{os.Symlink(b.dir, link), os.Symlink(".", filepath.Join(b.dir, "self"))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for p, want := range map[string]string{".": ".", "a/./b/": "a/b", b.dir: ".", link: ".", filepath.Join(b.dir, "a"): "a", filepath.Join(link, "d", "a"): "d/a",
+		filepath.Join(b.dir, "self"): "self", "a/../../x": "", filepath.Dir(b.dir): "", filepath.Join(link, "..", "x"): ""} {
+		if got, err := m.TreePath(p); got != want || want == "" && !errors.Is(err, ErrOutside) {
+			t.Errorf("TreePath(%q) = %q, %v; want %q", p, got, err, want)
+		}
 	}
 }

@@ -251,11 +251,16 @@ func (e *editing) dirPerm(path string) (tree.Mode, error) {
 // write writes what becomes of files.
 func (e *editing) write(t *turns, results []patch.FileResult) error {
 	m := e.m
-	w, err := m.store.Begin(e.ctx)
-	if err != nil {
-		return err
+	var w *store.Writer
+	var dst tree.Putter = e.sink() // a preview keeps nothing
+	if !e.preview {
+		var err error
+		if w, err = m.store.Begin(e.ctx); err != nil {
+			return err
+		}
+		defer w.Close()
+		dst = w
 	}
-	defer w.Close()
 	var wants []rollback.Want
 	want := func(path string, old, new *tree.Entry) { // of a path that one file leaves and another takes, one
 		i := slices.IndexFunc(wants, func(w rollback.Want) bool { return w.Path == path })
@@ -268,7 +273,7 @@ func (e *editing) write(t *turns, results []patch.FileResult) error {
 	put := func(f *editFile, content []byte, mode tree.Mode) (*tree.Entry, error) {
 		entry := &tree.Entry{Name: filepath.Base(f.path), Mode: mode, Size: int64(len(content))}
 		var err error
-		entry.ID, err = w.Put(store.Blob, content)
+		entry.ID, err = dst.Put(store.Blob, content)
 		return entry, err
 	}
 	var raw [][2][]byte

@@ -376,8 +376,10 @@ func addPaths(set, paths [][]byte) [][]byte {
 	return set
 }
 
-// relative returns a path as trees have it.
-func (m *FileSnapshotManager) relative(p string) (string, error) {
+// TreePath returns a path as trees have it, "." for the session's directory. The
+// path is relative to that directory, or absolute; the error matches
+// [ErrOutside] if it leads out.
+func (m *FileSnapshotManager) TreePath(p string) (string, error) {
 	rel := filepath.ToSlash(p)
 	if filepath.IsAbs(p) {
 		below := func(p string) bool {
@@ -386,14 +388,25 @@ func (m *FileSnapshotManager) relative(p string) (string, error) {
 			return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 		}
 		if !below(p) && !below(realPath(p)) {
+			if real, err := filepath.EvalSymlinks(p); err == nil && real == m.project.Root {
+				return ".", nil
+			}
 			return "", fmt.Errorf("path %q: %w", p, ErrOutside)
 		}
 	}
-	rel = path.Clean(rel)
-	if rel == "." || rel == ".." || strings.HasPrefix(rel, "../") {
+	if rel = path.Clean(rel); rel == ".." || strings.HasPrefix(rel, "../") {
 		return "", fmt.Errorf("path %q: %w", p, ErrOutside)
 	}
 	return rel, nil
+}
+
+// relative returns the path of something in the directory as trees have it.
+func (m *FileSnapshotManager) relative(p string) (string, error) {
+	rel, err := m.TreePath(p)
+	if err == nil && rel == "." {
+		err = fmt.Errorf("path %q: %w", p, ErrOutside)
+	}
+	return rel, err
 }
 
 // realPath resolves the symbolic links in the directories above a path, as far

@@ -455,13 +455,13 @@ func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (b
 		if p == "" {
 			return nil, fmt.Errorf("path %q: it is empty", p)
 		}
-		if path.Clean(p) == "." {
-			_, err := isThere(".")
-			return func(string) bool { return true }, err
-		}
-		rel, err := m.relative(p)
+		rel, err := m.TreePath(p)
 		if err != nil {
 			return nil, err
+		}
+		if rel == "." {
+			_, err := isThere(".")
+			return func(string) bool { return true }, err
 		}
 		for name := range strings.SplitSeq(rel, "/") {
 			if slices.Contains(vcsNames, name) {
