@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os/signal"
 	"syscall"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/mcp"
+	"github.com/boocode/filestore/internal/rpc"
 )
 
 // mcpSession is what snapshots belong to that models take, unless a session is
@@ -43,8 +45,9 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags)
 	if err != nil {
 		return err
 	}
+	signal.Ignore(syscall.SIGPIPE) // a client that does not read is an error of writing: a restore under way is ended properly
 	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version(), AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
-	err = s.Serve(ctx, &sdk.IOTransport{Reader: a.stdin, Writer: keepOpen{a.stdout}})
+	err = s.Serve(ctx, &sdk.IOTransport{Reader: a.stdin, Writer: keepOpen{a.stdout}, MaxLineLength: rpc.MaxLine})
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
 		err = nil
 	}

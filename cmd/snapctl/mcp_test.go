@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -353,7 +354,8 @@ func TestMCPErrors(t *testing.T) {
 	m.fails("restore", arguments{"target": "@", "what": 1}, `what`)
 	m.fails("restore", arguments{"target": "@", "onDirty": "maybe"}, `onDirty`, `overwrite`)
 	m.fails("snapshot_list", arguments{"limit": "x"}, `limit`)
-	m.fails("snapshot_list", arguments{"limit": 0}, `limit`)
+	m.fails("snapshot_list", arguments{"limit": -1}, `limit`)
+	m.call("snapshot_list", arguments{"limit": 0}, nil) // the default
 	m.fails("snapshot_create", arguments{"label": strings.Repeat("x", 201)}, `label`)
 
 	m.fails("restore", arguments{"target": "nope"}, "[unknown]", `"nope"`, "snapshot_list")
@@ -362,6 +364,9 @@ func TestMCPErrors(t *testing.T) {
 	m.fails("restore", arguments{"target": "@~1", "paths": []string{"../up"}}, "[outside]", "../up")
 	m.fails("restore", arguments{"target": "@~1", "paths": []string{"/etc/passwd"}}, "[outside]")
 	m.fails("snapshot_diff", arguments{"paths": []string{"a/../../x"}}, "[outside]")
+	m.fails("snapshot_diff", arguments{"paths": []string{"a", "A.tx"}}, "[unknown]", `"A.tx"`, "neither side")
+	m.fails("restore_preview", arguments{"target": "start", "paths": []string{"a\x00b"}}, "[bad_request]")
+	m.fails("restore_preview", arguments{"target": "start", "paths": []string{strings.Repeat("x", 300)}}, "[bad_request]")
 	m.fails("snapshot_diff", arguments{"from": "disk"}, "[bad_request]")
 	m.fails("file_diff", arguments{"path": "../x"}, "[outside]")
 	m.fails("file_diff", arguments{"path": "a", "to": "disk"}, "snapshot_diff")
@@ -415,6 +420,9 @@ func TestMCPLimits(t *testing.T) {
 	m.fails("snapshot_list", nil, "[too_broad]")
 }
 
+// maxPages is more than a test needs.
+const maxPages = 500
+
 // TestMCPPages reads a long history and a large diff page by page.
 func TestMCPPages(t *testing.T) {
 	m := newModel(t, map[string]string{"a": "0\n"})
@@ -423,7 +431,7 @@ func TestMCPPages(t *testing.T) {
 	}
 	var seen []mcp.Snapshot
 	pages := 0
-	for args := (arguments{"limit": 200}); ; pages++ {
+	for args := (arguments{"limit": 200}); pages < maxPages; pages++ {
 		var r mcp.Snapshots
 		text := m.call("snapshot_list", args, &r)
 		seen = append(seen, r.Snapshots...)
@@ -451,7 +459,7 @@ func TestMCPPages(t *testing.T) {
 	var diff strings.Builder
 	files := make(map[string]int)
 	args := arguments{}
-	for pages = 0; ; pages++ {
+	for pages = 0; pages < maxPages; pages++ {
 		var r mcp.Diff
 		m.call("snapshot_diff", args, &r)
 		diff.WriteString(r.UnifiedDiff)
@@ -486,7 +494,8 @@ func TestMCPPages(t *testing.T) {
 		t.Errorf("snapshot_create lists %d and leaves out %d, of %d and %d", len(c.Changes), c.Unlisted, c.Added, c.Modified)
 	}
 	var items []mcp.Item
-	for args := (arguments{"target": "@~1"}); ; {
+	args = arguments{"target": "@~1"}
+	for range maxPages {
 		var r mcp.Restored
 		m.call("restore_preview", args, &r)
 		items = append(items, r.Items...)
@@ -502,7 +511,8 @@ func TestMCPPages(t *testing.T) {
 	}
 	var f mcp.FileDiff
 	var content strings.Builder
-	for args := (arguments{"path": "long", "show": "new", "to": c.EntryID}); ; {
+	args = arguments{"path": "long", "show": "new", "to": c.EntryID}
+	for range maxPages {
 		f = mcp.FileDiff{}
 		m.call("file_diff", args, &f)
 		content.WriteString(f.Content)
@@ -513,6 +523,213 @@ func TestMCPPages(t *testing.T) {
 	}
 	if content.String() != long.String() {
 		t.Error("the pages of a file put together are not the file")
+	}
+}
+
+// TestMCPBounds makes results as long as they get: raw checks each.
+func TestMCPBounds(t *testing.T) {
+	files := map[string]string{"latin": strings.Repeat("caf\xe9\n", 200)}
+	for i := range 60 {
+		files[fmt.Sprintf("f%02d", i)] = strings.Repeat("line\n", 60)
+	}
+	m := newModel(t, files)
+	m.step()
+	var want, got strings.Builder
+	for name := range files {
+		m.write(name, files[name]+strings.Repeat("more\n", 55))
+	}
+	m.write("latin", strings.Repeat("th\xe9\n", 200))
+	m.write("more", strings.Repeat("text\n", 3000))
+	want.WriteString(m.must("diff", "--session", "mcp"))
+	seen := make(map[string]int)
+	args := arguments{}
+	for range maxPages {
+		var d mcp.Diff
+		m.call("snapshot_diff", args, &d)
+		for _, f := range d.Files {
+			seen[f.FilePath.Path]++
+		}
+		b := []byte(d.UnifiedDiff)
+		if d.DiffBytes != "" {
+			b, _ = base64.StdEncoding.DecodeString(d.DiffBytes)
+		}
+		got.Write(b)
+		if d.NextCursor == "" {
+			break
+		}
+		args["cursor"] = d.NextCursor
+	}
+	if got.String() != want.String() || len(seen) != 62 {
+		t.Errorf("the pages put together are %d bytes, want %d; %d files", got.Len(), want.Len(), len(seen))
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is listed %d times", name, n)
+		}
+	}
+
+	var edits strings.Builder
+	for i := range 60 {
+		fmt.Fprintf(&edits, "f%02d\n<<<<<<< SEARCH\nmore\nmore\nmore\n=======\n%s>>>>>>> REPLACE\n", i, strings.Repeat("<patched> & so on\n", 20))
+	}
+	var e mcp.Edited
+	m.call("patch_apply", arguments{"format": "search-replace", "patch": edits.String(), "replacements": 0, "preview": true}, &e)
+	left := 0
+	for _, f := range e.Files {
+		if f.DiffLeft > 0 {
+			left++
+		}
+	}
+	if e.Files[0].Diff == "" || left < 30 {
+		t.Errorf("an edit of many files shows %q, and %d of %d with something left", e.Files[0].Diff, left, len(e.Files))
+	}
+
+	long := strings.Repeat("q", 50_000)
+	m.fails("restore", arguments{"target": long}, "[unknown]", "What to do")
+	m.fails("restore", arguments{"target": "@", "onDirty": long}, "bytes more")
+	m.fails("restore", arguments{"target": "@", long: 1}, "bytes more")
+	m.fails("file_diff", arguments{"path": long, "to": "disk"}, "bytes more")
+	if _, err := m.client.CallTool(t.Context(), &sdk.CallToolParams{Name: long}); err == nil || len(err.Error()) > 25_000 {
+		t.Errorf("a tool that does not exist: %.100v", err)
+	}
+	m.call("snapshot_list", nil, nil) // the server is well
+}
+
+// TestMCPStaleList goes on with a list after a restore has made it another one.
+func TestMCPStaleList(t *testing.T) {
+	m := newModel(t, map[string]string{"a": "0\n"})
+	m.step()
+	for i := range 4 {
+		m.write("a", fmt.Sprintln(i+1))
+		m.step()
+	}
+	var r mcp.Snapshots
+	m.call("snapshot_list", arguments{"limit": 3}, &r)
+	args := arguments{"cursor": r.NextCursor}
+	m.write("a", "more\n")
+	m.step()
+	r = mcp.Snapshots{}
+	if m.call("snapshot_list", args, &r); len(r.Snapshots) != 3 || r.NextCursor != "" {
+		t.Errorf("the rest of a list that has grown is %+v", r)
+	}
+	m.call("restore", arguments{"target": "start"}, nil)
+	for i := range 4 {
+		m.write("a", fmt.Sprintln(i+10))
+		m.step()
+	}
+	m.fails("snapshot_list", args, "[changed]", "without cursor")
+}
+
+// TestMCPLink names the root through a link, and so a path.
+func TestMCPLink(t *testing.T) {
+	m := newModel(t, map[string]string{"a": "1\n"})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(m.project, link); err != nil {
+		t.Fatal(err)
+	}
+	m.client.Close()
+	m.connect("--root", link)
+	m.step()
+	m.write("a", "2\n")
+	for _, p := range []string{link, filepath.Join(link, "a"), filepath.Join(m.project, "a")} {
+		var d mcp.Diff
+		if m.call("snapshot_diff", arguments{"paths": []string{p}}, &d); d.FilesChanged != 1 {
+			t.Errorf("snapshot_diff of %s: %+v", p, d)
+		}
+	}
+}
+
+// TestMCPOthers takes a snapshot when nothing is to be recorded, but the user has
+// changed something.
+func TestMCPOthers(t *testing.T) {
+	m := newModel(t, map[string]string{"a": "0\n", "u": "0\n"})
+	m.step()
+	m.write("a", "1\n")
+	m.step()
+	m.write("u", "user\n")
+	m.call("restore", arguments{"target": "@~1"}, nil)
+	m.step()
+	m.call("undo", nil, nil)
+	if text := m.call("snapshot_create", nil, nil); !strings.Contains(text, "Nothing of this session's changed") || !strings.Contains(text, "modified u (other)") {
+		t.Errorf("snapshot_create says\n%s", text)
+	}
+}
+
+// manyFiles writes files of which a restore takes a while.
+func manyFiles(m *model, content string) {
+	for i := range 800 {
+		m.write(fmt.Sprintf("f%03d", i), content)
+	}
+}
+
+// restoring sends a restore of many files to the start, and waits until it has
+// begun to write.
+func (w *wire) restoring(m *model) {
+	w.t.Helper()
+	w.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"restore","arguments":{"target":"start"}}}`)
+	for range 100_000 {
+		if b, _ := os.ReadFile(filepath.Join(m.project, "f000")); string(b) == "old\n" {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+	w.t.Fatal("the restore did not begin")
+}
+
+// TestMCPKilled kills a server in the middle of a restore. The next one brings
+// it to its end, and says so once.
+func TestMCPKilled(t *testing.T) {
+	m := newModel(t, nil)
+	m.client.Close()
+	manyFiles(m, "old\n")
+	w := startWire(m.runner)
+	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"snapshot_list","arguments":{}}}`)
+	w.read()
+	manyFiles(m, "new\n")
+	w.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"snapshot_create","arguments":{}}}`)
+	w.read()
+	w.restoring(m)
+	w.cmd.Process.Kill()
+	w.cmd.Wait()
+	m.connect()
+	var r mcp.Snapshots
+	text := m.call("snapshot_list", nil, &r)
+	if b, _ := os.ReadFile(filepath.Join(m.project, "f799")); string(b) != "old\n" {
+		t.Errorf("f799 holds %q", b)
+	}
+	if !strings.HasPrefix(text, r.News) || !strings.Contains(r.News, "cut off") || !strings.Contains(r.News, "undo takes it back") {
+		t.Errorf("the first answer is %q\n%s", r.News, text)
+	}
+	r = mcp.Snapshots{}
+	if m.call("snapshot_list", nil, &r); r.News != "" {
+		t.Errorf("the second answer has news: %s", r.News)
+	}
+	m.call("undo", nil, nil)
+	m.want("f000", "new\n")
+}
+
+// TestMCPDeaf closes the server's stdout in the middle of a restore: it is taken
+// back, and the server ends by itself.
+func TestMCPDeaf(t *testing.T) {
+	m := newModel(t, nil)
+	m.client.Close()
+	manyFiles(m, "old\n")
+	w := startWire(m.runner)
+	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"snapshot_list","arguments":{}}}`)
+	w.read()
+	manyFiles(m, "new\n")
+	w.send(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"snapshot_create","arguments":{}}}`)
+	w.read()
+	w.restoring(m)
+	w.pipe.Close()
+	w.send(`{"jsonrpc":"2.0","id":8,"method":"ping"}`)
+	if err := w.cmd.Wait(); err != nil {
+		t.Errorf("a server without stdout ends with %v", err)
+	}
+	m.connect()
+	var r mcp.Snapshots
+	if m.call("snapshot_list", nil, &r); r.News != "" {
+		t.Errorf("the restore was left half done: %s", r.News)
 	}
 }
 
@@ -557,6 +774,7 @@ type wire struct {
 	*runner
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
+	pipe   io.Closer // stdout
 	stdout *bufio.Reader
 }
 
@@ -570,7 +788,7 @@ func startWire(r *runner) *wire {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	w.stdout = bufio.NewReader(out)
+	w.pipe, w.stdout = out, bufio.NewReader(out)
 	if err := w.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}

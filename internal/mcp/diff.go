@@ -2,9 +2,10 @@ package mcp
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path"
-	"path/filepath"
+	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/boocode/filestore/manager"
@@ -34,6 +35,7 @@ type DiffArgs struct {
 
 // A Diff is a page of a comparison.
 type Diff struct {
+	Told
 	From         string     `json:"from" jsonschema:"tree hash of the old side"`
 	To           string     `json:"to" jsonschema:"tree hash of the new side"`
 	FilesChanged int        `json:"filesChanged" jsonschema:"on all pages"`
@@ -119,6 +121,7 @@ func (d *differ) resolve(rev string) (side, error) {
 
 // page fills in what the page has that begins at c.
 func (d *differ) page(r *Diff, c cursor, paths []string) error {
+	same := slices.Clone(paths) // those that have no difference
 	left, full := room, false
 	var text strings.Builder
 	for change, err := range tree.Compare(d.ctx, d.g, d.old.state, d.new.state) {
@@ -128,6 +131,7 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 		if !isBelow(change.Path, paths) {
 			continue
 		}
+		same = slices.DeleteFunc(same, func(p string) bool { return isBelow(change.Path, []string{p}) })
 		i := r.FilesChanged
 		r.FilesChanged++
 		if full || i < c.item {
@@ -146,9 +150,24 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 			r.NextCursor = cursor{c.of, i, next}.String()
 		}
 	}
+	for _, p := range same {
+		if err := d.hasPath(p); err != nil {
+			return err
+		}
+	}
 	r.UnifiedDiff = text.String()
 	r.DiffBytes = bytesUnlessText(r.UnifiedDiff)
 	return nil
+}
+
+// hasPath returns an error for a path that neither side has.
+func (d *differ) hasPath(p string) error {
+	for _, s := range []*side{&d.old, &d.new} {
+		if _, err := tree.Lookup(d.ctx, d.g, s.state.Tree, p); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return fmt.Errorf("path %q: %w: neither side has it, or it is not captured", p, manager.ErrUnknown)
 }
 
 // add adds a file's numbers and as much of its diff, from an offset, as fits. It
@@ -169,20 +188,28 @@ func (d *differ) add(r *Diff, text *strings.Builder, change *tree.Difference, fr
 	if from > len(unified) {
 		return 0, badArgument("cursor: no such place in the diff of %q", change.Path)
 	}
+	var stat FileStat
+	spare := *left
 	if from == 0 {
-		stat := FileStat{FilePath: newPath(change.Path), Status: change.Status.String()}
+		stat = FileStat{FilePath: newPath(change.Path), Status: change.Status.String()}
 		if old.Opaque || new.Opaque {
 			stat.Binary = true
 		} else {
 			stat.Added, stat.Deleted, stat.Binary = patch.Stat(old.Content, new.Content)
 		}
-		if fit([]FileStat{stat}, left) == 0 {
+		if fit([]FileStat{stat}, &spare) == 0 {
 			return 0, nil
 		}
-		r.Files = append(r.Files, stat)
 	}
 	unified = unified[from:]
-	have := cut(unified, left)
+	have := cut(text.String(), unified, &spare)
+	if have == "" && unified != "" { // all of the file is for the next page
+		return from, nil
+	}
+	*left = spare
+	if from == 0 {
+		r.Files = append(r.Files, stat)
+	}
 	if text.WriteString(have); len(have) < len(unified) {
 		return from + len(have), nil
 	}
@@ -240,19 +267,12 @@ func differs(n int) string {
 func treePaths(m *manager.FileSnapshotManager, args []string) ([]string, error) {
 	var list []string
 	for _, arg := range args {
-		p := filepath.ToSlash(arg)
-		if filepath.IsAbs(arg) {
-			rel, err := filepath.Rel(m.Project().Root, arg)
-			if err != nil {
-				return nil, fmt.Errorf("path %q: %w", arg, manager.ErrOutside)
-			}
-			p = filepath.ToSlash(rel)
-		}
-		if p == "" {
+		if arg == "" {
 			return nil, badArgument("a path is empty: \".\" is all of the directory")
 		}
-		if p = path.Clean(p); p == ".." || strings.HasPrefix(p, "../") {
-			return nil, fmt.Errorf("path %q: %w", arg, manager.ErrOutside)
+		p, err := m.TreePath(arg)
+		if err != nil {
+			return nil, err
 		}
 		list = append(list, p)
 	}
@@ -276,7 +296,7 @@ type ModifiedArgs struct {
 	To     string `json:"to,omitempty" jsonschema:"revision to end at; default @, the newest step"`
 	All    bool   `json:"all,omitempty" jsonschema:"also files that come to nothing: changed and changed back"`
 	Others bool   `json:"others,omitempty" jsonschema:"also what the user or another session changed"`
-	Limit  int    `json:"limit,omitempty" jsonschema:"files at most; default 50, at most 200"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"files at most; 0 for the default of 50, at most 200"`
 	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
 }
 
@@ -294,6 +314,7 @@ type ModifiedFile struct {
 
 // Modified is a page of files.
 type Modified struct {
+	Told
 	Files      []ModifiedFile `json:"files" jsonschema:"in order of path"`
 	NextCursor string         `json:"nextCursor,omitempty" jsonschema:"there is more: call again with it as cursor"`
 }
@@ -353,6 +374,7 @@ type FileDiffArgs struct {
 
 // A FileDiff is a file at two revisions.
 type FileDiff struct {
+	Told
 	FilePath
 	OldHash      string `json:"oldHash,omitempty" jsonschema:"BLAKE3 of the content; none: the file was not there"`
 	NewHash      string `json:"newHash,omitempty"`
@@ -404,7 +426,7 @@ func fileDiff(ctx context.Context, m *manager.FileSnapshotManager, p *FileDiffAr
 		return nil, badArgument("cursor: no such place in %q", p.Path)
 	}
 	left := room
-	r.Content = cut(text[c.offset:], &left)
+	r.Content = cut("", text[c.offset:], &left)
 	r.ContentBytes = bytesUnlessText(r.Content)
 	if c.offset += len(r.Content); c.offset < len(text) {
 		r.NextCursor = c.String()

@@ -40,6 +40,7 @@ type UndoArgs struct {
 
 // Edited is what an edit did.
 type Edited struct {
+	Told
 	Preview  bool         `json:"preview" jsonschema:"true: nothing was done"`
 	UndoID   string       `json:"undoId,omitempty" jsonschema:"for patch_undo"`
 	Files    []EditedFile `json:"files"`
@@ -103,10 +104,12 @@ func edited(r *manager.EditResult, err error) (*Edited, error) {
 	left := room
 	n := fit(a.Files, &left)
 	a.Files, a.Unlisted = append([]EditedFile{}, a.Files[:n]...), len(a.Files)-n
+	var shown string // of all files: only the first is sure of some
 	for i := range a.Files {
 		f := &a.Files[i]
 		diff := strings.ToValidUTF8(r.Files[i].Diff, "\uFFFD")
-		f.Diff = cut(diff, &left)
+		f.Diff = cut(shown, diff, &left)
+		shown += f.Diff
 		f.DiffLeft = len(diff) - len(f.Diff)
 	}
 	return a, nil

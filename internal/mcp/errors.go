@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/manager"
@@ -26,7 +29,7 @@ var hints = map[rpc.Code]string{
 	"turn_open":     "Somebody else is at work in the directory. Wait and call again, or pass force: true to a restore, undo or redo if the user agrees.",
 	"outside":       "Give a path inside the directory, relative to its root.",
 	"head_changed":  "Call restore_preview to see what would be done, then restore with acrossHead: true if that is wanted.",
-	"cut_off":       "A restore was cut off by a crash. The next call that changes something brings it to its end: call snapshot_create, then this again.",
+	"cut_off":       "A restore of another program was cut off since this server started: files may be half of each state. snapshot_create, restore, undo and redo bring it to its end first: call snapshot_create, then this again.",
 	"edit_cut_off":  "An edit was cut off by a crash. The next patch_apply without preview, or snapshot_create, takes it back.",
 	"stale":         "Read the file again and base the edit on what is there now. patch_undo has reverse: true, which takes back only what the edit changed, and force: true.",
 	"not_text":      "Only text files can be edited by patches.",
@@ -49,9 +52,33 @@ var toolHints = map[string]string{
 	"snapshot_diff stale": "A file was changed while it was read: call again.",
 }
 
-// maxError is how many characters of an error are told. It names what is wrong
-// first.
-const maxError = 8_000
+const (
+	// maxError is how many bytes of an error are told. It names what is wrong
+	// first.
+	maxError = 8_000
+	// maxErrorText is how many are told with what to do, and of errors of the
+	// SDK, which repeat arguments.
+	maxErrorText = 12_000
+)
+
+// bounded returns as much of the text of an error as is told.
+func bounded(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return fmt.Sprintf("%s ... and %d bytes more", strings.ToValidUTF8(text[:most], ""), len(text)-most)
+}
+
+// boundErrors bounds the texts of a result that is an error.
+func boundErrors(r sdk.Result) {
+	if call, ok := r.(*sdk.CallToolResult); ok && call.IsError {
+		for _, c := range call.Content {
+			if c, ok := c.(*sdk.TextContent); ok {
+				c.Text = bounded(c.Text, maxErrorText)
+			}
+		}
+	}
+}
 
 // failed returns the error of a tool as a model is told it: what went wrong, and
 // what to do. It makes a result of the tool, and is none of the protocol.
@@ -64,17 +91,17 @@ func failed(tool string, err error) error {
 			code = rpc.CodeOf(cause)
 		}
 	}
+	if errors.Is(err, syscall.ENAMETOOLONG) || strings.Contains(message, "\x00") {
+		code = rpc.BadRequest // a path that no file can have
+	}
 	hint := hints[code]
 	if h := toolHints[fmt.Sprint(tool, " ", code)]; h != "" {
 		hint = h
 	}
-	if len(message) > maxError {
-		message = strings.ToValidUTF8(message[:maxError], "") + fmt.Sprintf(" ... and %d characters more", len(err.Error())-maxError)
-	}
 	if hinted, ok := errors.AsType[*hintError](err); ok {
 		hint = hinted.hint
 	}
-	text := fmt.Sprintf("%s failed [%s]: %s", tool, code, message)
+	text := fmt.Sprintf("%s failed [%s]: %s", tool, code, bounded(message, maxError))
 	if hint != "" {
 		text += "\nWhat to do: " + hint
 	}

@@ -63,9 +63,18 @@ func (c *finishing) wait(ctx context.Context) {
 	}
 }
 
+// Write writes a message. Errors of the protocol repeat names: it bounds them.
 func (c *finishing) Write(ctx context.Context, msg jsonrpc.Message) error {
+	r, isAnswer := msg.(*jsonrpc.Response)
+	if isAnswer && r.Error != nil && len(r.Error.Error()) > maxErrorText {
+		short := &jsonrpc.Error{Message: bounded(r.Error.Error(), maxErrorText)}
+		if e, ok := errors.AsType[*jsonrpc.Error](r.Error); ok {
+			short.Code, short.Data = e.Code, e.Data
+		}
+		msg = &jsonrpc.Response{ID: r.ID, Error: short}
+	}
 	err := c.Connection.Write(ctx, msg)
-	if r, ok := msg.(*jsonrpc.Response); ok {
+	if isAnswer {
 		c.mu.Lock()
 		if delete(c.calls, r.ID); len(c.calls) == 0 && c.idle != nil {
 			close(c.idle)

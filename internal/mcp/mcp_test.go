@@ -104,7 +104,7 @@ func TestCancelled(t *testing.T) {
 	if _, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "snapshot_list"}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := s.open(t.Context())
+	m, _, err := s.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +125,12 @@ func TestCancelled(t *testing.T) {
 func TestOpener(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := make(chan error)
-		o := &opener{open: func() (*manager.FileSnapshotManager, error) {
+		o := &opener{open: func() (*manager.FileSnapshotManager, string, error) {
 			err := <-answers
 			if err != nil {
-				return nil, err
+				return nil, "", err
 			}
-			return new(manager.FileSnapshotManager), nil
+			return new(manager.FileSnapshotManager), "", nil
 		}}
 		o.attempt()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -154,6 +154,10 @@ func TestOpener(t *testing.T) {
 		if m, err := o.wait(t.Context()); m == nil || err != nil {
 			t.Errorf("wait when it is open returns %v, %v", m, err)
 		}
+		late := &opener{closed: true}
+		if _, err := late.wait(t.Context()); !errors.Is(err, errGone) {
+			t.Errorf("wait when it is closed returns %v", err)
+		}
 	})
 }
 
@@ -174,6 +178,14 @@ func TestFailed(t *testing.T) {
 			t.Errorf("%s: nothing is told as %s", tool, text)
 		}
 	}
+	refused := &manager.EditError{}
+	for range 200 {
+		refused.Refused = append(refused.Refused, &patch.HunkError{Path: strings.Repeat("p", 100), Err: manager.ErrOutside})
+	}
+	told := failed("patch_apply", refused).Error()
+	if want := fmt.Sprintf(" ... and %d bytes more", len(refusals(refused))-maxError); !strings.Contains(told, want) {
+		t.Errorf("what is left of many refusals is not %q:\n%s", want, told[len(told)-200:])
+	}
 	if n := len(failed("restore", errors.New(strings.Repeat("é", 20_000))).Error()); n > maxChars {
 		t.Errorf("a long error takes %d characters", n)
 	}
@@ -187,7 +199,7 @@ func TestCut(t *testing.T) {
 			var whole strings.Builder
 			for rest := text; rest != ""; {
 				have, l := "", left
-				if have = cut(rest, &l); have == "" || textSize(have) > max(left, 200) {
+				if have = cut("", rest, &l); have == "" || textSize(have) > max(left, 200)+2 {
 					t.Fatalf("cut of %.10q... to %d has %d bytes, %d as JSON", rest, left, len(have), textSize(have))
 				}
 				if strings.ToValidUTF8(text, "") == text && strings.ToValidUTF8(have, "") != have {

@@ -48,16 +48,22 @@ func digest(parts ...any) string {
 // parseCursor reads the cursor of a call whose result is made of the same parts
 // as before, or else says so.
 func parseCursor(text, of string) (cursor, error) {
-	c := cursor{of: of}
+	return parseCursorOf(text, func(int) string { return of })
+}
+
+// parseCursorOf reads the cursor of a list that grows: it goes with what comes
+// before the item.
+func parseCursorOf(text string, of func(item int) string) (cursor, error) {
 	if text == "" {
-		return c, nil
+		return cursor{of: of(0)}, nil
 	}
+	var c cursor
 	was, numbers, _ := strings.Cut(text, ".")
 	if n, err := fmt.Sscanf(numbers, "%d.%d", &c.item, &c.offset); err != nil || n != 2 || c.item < 0 || c.offset < 0 || (cursor{was, c.item, c.offset}).String() != text {
 		return c, badArgument("cursor %q: want the nextCursor of an answer of this tool", text)
 	}
-	if was != of {
-		return c, &rpc.Error{Code: changed, Message: "cursor: what it goes on with is no longer the same: the files have changed since the page before, or the other arguments have"}
+	if c.of = of(c.item); was != c.of {
+		return c, &rpc.Error{Code: changed, Message: "cursor: what it goes on with is no longer the same: the files or the history have changed since the page before, or the other arguments have"}
 	}
 	return c, nil
 }
@@ -91,17 +97,21 @@ func fit[T any](list []T, left *int) int {
 	return len(list)
 }
 
-// cut returns as much of a text as fits into what is left of a result as JSON,
-// up to the end of a line if there is one, and takes that off. Some of it always
-// fits, so that a page leads on.
-func cut(text string, left *int) string {
-	have := cutAt(text, max(*left, 200))
+// cut returns as much of a text as fits, behind what a page has before it, into
+// what is left of a result as JSON, up to the end of a line if there is one, and
+// takes that off. Some of the first always fits, so that a page leads on.
+func cut(before, text string, left *int) string {
+	most := *left
+	if before == "" {
+		most = max(most, 200)
+	}
+	have := cutAt(before, text, most)
 	if len(have) < len(text) {
 		if i := strings.LastIndexByte(have, '\n'); i >= 0 {
 			have = have[:i+1]
 		}
 	}
-	*left -= textSize(have)
+	*left -= textSize(before+have) - textSize(before)
 	return have
 }
 
@@ -114,10 +124,12 @@ func textSize(text string) int {
 	return n
 }
 
-// cutAt returns the longest start of a text that fits, and splits no character.
-func cutAt(text string, left int) string {
-	end := min(len(text), left)
-	for end > 0 && textSize(text[:end]) > left {
+// cutAt returns a start of a text that fits behind another, and splits no
+// character.
+func cutAt(before, text string, left int) string {
+	end := max(0, min(len(text), left))
+	left += textSize(before)
+	for end > 0 && textSize(before+text[:end]) > left {
 		end = end * 9 / 10
 	}
 	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) && utf8.ValidString(text) {

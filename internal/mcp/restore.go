@@ -17,8 +17,8 @@ func (x *tools) addRestores() {
 	add(x, "restore", "Restore files", rewrites, "Bring files back to what they were at a revision: "+revisions+". "+what+
 		"What is overwritten or deleted is kept first: undo brings it back. Call restore_preview first.", restore)
 	add(x, "undo", "Undo a restore", rewrites, "Take back the newest restore that was not taken back yet: the files that it changed are as they were before it. It does not take back edits: see restore and patch_undo.",
-		takeBack("undo", (*manager.FileSnapshotManager).Undo))
-	add(x, "redo", "Redo a restore", rewrites, "Take back the newest undo.", takeBack("redo", (*manager.FileSnapshotManager).Redo))
+		takeBack((*manager.FileSnapshotManager).Undo, "redo"))
+	add(x, "redo", "Redo a restore", rewrites, "Take back the newest undo.", takeBack((*manager.FileSnapshotManager).Redo, "undo"))
 }
 
 // RestoreArgs are the arguments of restore.
@@ -47,6 +47,7 @@ type TakeBackArgs struct {
 
 // Restored is what a restore did, or would do.
 type Restored struct {
+	Told
 	Preview     bool   `json:"preview" jsonschema:"true: nothing was done"`
 	Complete    bool   `json:"complete" jsonschema:"all that was wanted was done, or would be"`
 	Aborted     bool   `json:"aborted,omitempty" jsonschema:"a file is dirty and onDirty is abort: nothing was done"`
@@ -125,8 +126,8 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 	return restored(r, "undo", cursor)
 }
 
-func takeBack(back string, fn func(*manager.FileSnapshotManager, context.Context, *manager.RestoreOptions) (*manager.RestoreResult, error)) func(context.Context, *manager.FileSnapshotManager, *TakeBackArgs) (*Restored, error) {
-	back = map[string]string{"undo": "redo", "redo": "undo"}[back]
+// takeBack returns a tool that takes back a restore, and is taken back by another.
+func takeBack(fn func(*manager.FileSnapshotManager, context.Context, *manager.RestoreOptions) (*manager.RestoreResult, error), back string) func(context.Context, *manager.FileSnapshotManager, *TakeBackArgs) (*Restored, error) {
 	return func(ctx context.Context, m *manager.FileSnapshotManager, p *TakeBackArgs) (*Restored, error) {
 		if p.Cursor != "" && !p.Preview {
 			return nil, badArgument("cursor goes with preview: true")

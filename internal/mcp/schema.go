@@ -22,7 +22,7 @@ func inputSchema[P any]() *jsonschema.Schema {
 		p.Enum = choices[name]
 		switch name {
 		case "limit":
-			p.Minimum = new(1.0)
+			p.Minimum = new(0.0)
 		case "label":
 			p.MaxLength = new(maxLabel)
 		}

@@ -16,7 +16,9 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -55,7 +57,7 @@ func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	o := &opener{open: func() (*manager.FileSnapshotManager, error) { return s.open(ctx) }}
+	o := &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(ctx) }}
 	x := &tools{open: o, log: log, sdk: sdk.NewServer(&sdk.Implementation{Name: "snapctl", Title: "Snapshots", Version: s.Version},
 		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
 	x.addAll()
@@ -65,7 +67,11 @@ func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 			defer done(nil)
 			stop := context.AfterFunc(ctx, func() { done(context.Cause(ctx)) })
 			defer stop()
-			return next(call, method, req)
+			r, err := next(call, method, req)
+			if err == nil {
+				boundErrors(r)
+			}
+			return r, err
 		}
 	})
 	client, err := x.sdk.Connect(ctx, finisher{t}, nil)
@@ -87,11 +93,13 @@ var errGone = fmt.Errorf("the client has gone: %w", context.Canceled)
 // An opener opens the session in the background: the handshake does not wait
 // for the first look at the directory, calls do.
 type opener struct {
-	open func() (*manager.FileSnapshotManager, error)
-	all  sync.WaitGroup // attempts
+	open func() (m *manager.FileSnapshotManager, news string, err error)
+	all  sync.WaitGroup         // attempts
+	news atomic.Pointer[string] // what the model is to be told; nil: nothing
 
-	mu   sync.Mutex // guards last
-	last *attempt
+	mu     sync.Mutex // guards the rest
+	last   *attempt
+	closed bool
 }
 
 // An attempt to open the session.
@@ -116,11 +124,18 @@ func (o *opener) attempt() *attempt {
 			return a
 		}
 	}
-	a := &attempt{done: make(chan struct{})}
+	a := &attempt{done: make(chan struct{}), err: errGone}
+	if o.closed {
+		close(a.done)
+		return a
+	}
 	o.last = a
 	o.all.Go(func() {
 		defer close(a.done)
-		a.m, a.err = o.open()
+		var news string
+		if a.m, news, a.err = o.open(); news != "" {
+			o.news.Store(&news)
+		}
 	})
 	return a
 }
@@ -137,24 +152,58 @@ func (o *opener) wait(ctx context.Context) (*manager.FileSnapshotManager, error)
 }
 
 func (o *opener) close() error {
+	o.mu.Lock()
+	o.closed = true
+	last := o.last
+	o.mu.Unlock()
 	o.all.Wait()
-	if o.last.m == nil {
+	if last == nil || last.m == nil {
 		return nil
 	}
-	return o.last.m.Close()
+	return last.m.Close()
 }
 
 // open opens the session and looks at the directory: what was changed while
 // nobody served is recorded as no step's doing.
-func (s *Server) open(ctx context.Context) (*manager.FileSnapshotManager, error) {
-	m, err := manager.Open(ctx, s.Root, &manager.Options{Engine: s.Engine, Session: s.Session, AllowBroad: s.AllowBroad, Limits: s.Limits})
+func (s *Server) open(ctx context.Context) (m *manager.FileSnapshotManager, news string, err error) {
+	m, err = manager.Open(ctx, s.Root, &manager.Options{Engine: s.Engine, Session: s.Session, AllowBroad: s.AllowBroad, Limits: s.Limits})
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	if _, err := m.Initialize(ctx); err != nil {
-		return nil, errors.Join(err, m.Close())
+	if news, err = begin(ctx, m); err != nil {
+		return nil, news, errors.Join(err, m.Close())
 	}
-	return m, nil
+	return m, news, nil
+}
+
+// begin looks at the directory. What was cut off there it brings to an end, and
+// says so.
+func begin(ctx context.Context, m *manager.FileSnapshotManager) (news string, err error) {
+	restore, edit, err := m.CutOff(ctx)
+	if err != nil {
+		return "", err
+	}
+	if restore {
+		r, err := m.FinishRestore(ctx, false)
+		switch {
+		case errors.Is(err, manager.ErrNothing): // somebody was faster
+		case err != nil:
+			return "", err
+		default:
+			news = fmt.Sprintf("A restore of session %q had been cut off before this server started. It was brought to its end: %d restored, %d deleted, %d left as they are.",
+				bounded(r.Snapshot.Session, maxLabel), len(r.Restored), len(r.Deleted), len(r.Skipped)+len(r.Kept)+len(r.Failed))
+			if r.Snapshot.Session == m.Session() {
+				news += " undo takes it back."
+			}
+		}
+	}
+	if _, err := m.Initialize(ctx); err != nil || !edit {
+		return news, err
+	}
+	if _, edit, err = m.CutOff(ctx); edit {
+		return news + " An edit had been cut off before this server started, and cannot be taken back: patch_apply says why.", err
+	}
+	return news + " An edit had been cut off before this server started. It was taken back.", err
 }
 
 // tools are those of a server.
@@ -164,8 +213,19 @@ type tools struct {
 	log  *slog.Logger
 }
 
-// An answer is what a tool returns: JSON for programs, and text for models.
-type answer interface{ text() string }
+// An answer is what a tool returns: JSON for programs, and text for models. It
+// has Told.
+type answer interface {
+	text() string
+	tell(news string)
+}
+
+// Told is what every answer may have.
+type Told struct {
+	News string `json:"news,omitempty" jsonschema:"of the first answer: a restore or an edit had been cut off, and what became of it"`
+}
+
+func (t *Told) tell(news string) { t.News = news }
 
 // A kind says what a tool does to files; clients ask their users by it.
 type kind int
@@ -183,18 +243,25 @@ func add[P any, R answer](x *tools, name, title string, k kind, text string, fn 
 	t := &sdk.Tool{Name: name, Title: title, Description: text, Annotations: notes, InputSchema: inputSchema[P]()}
 	sdk.AddTool(x.sdk, t, func(ctx context.Context, _ *sdk.CallToolRequest, p P) (result *sdk.CallToolResult, r R, err error) {
 		defer func() {
-			if p := recover(); p != nil { // no harm to other calls
-				x.log.Error("internal error", "tool", name, "panic", p, "stack", string(debug.Stack()))
-				err = failed(name, fmt.Errorf("internal error: %v", p))
+			if why := recover(); why != nil { // no harm to other calls
+				x.log.Error("internal error", "tool", name, "panic", why, "stack", string(debug.Stack()))
+				err = failed(name, fmt.Errorf("internal error: %v", why))
 			}
 		}()
 		m, err := x.open.wait(ctx)
 		if err == nil {
 			r, err = fn(ctx, m, &p)
 		}
-		if err != nil {
-			return nil, r, failed(name, err)
+		text := ""
+		if ctx.Err() == nil { // somebody reads it
+			if news := x.open.news.Swap(nil); news != nil {
+				text = strings.TrimSpace(*news) + "\n\n"
+			}
 		}
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: r.text()}}}, r, nil
+		if err != nil {
+			return nil, r, fmt.Errorf("%s%w", text, failed(name, err))
+		}
+		r.tell(strings.TrimSpace(text))
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text + r.text()}}}, r, nil
 	})
 }

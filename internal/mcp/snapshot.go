@@ -30,6 +30,7 @@ type CreateArgs struct {
 
 // Created is what snapshot_create did.
 type Created struct {
+	Told
 	Recorded    bool           `json:"recorded" jsonschema:"false: nothing has changed and no label was given"`
 	EntryID     string         `json:"entryId,omitempty" jsonschema:"revision of the new snapshot"`
 	TreeHash    string         `json:"treeHash" jsonschema:"hash of the state of all files; a revision, too"`
@@ -163,7 +164,11 @@ func (c *Created) text() string {
 		if c.start {
 			since = "the start of the session"
 		}
-		fmt.Fprintf(&b, "Nothing changed since %s: nothing was recorded (tree %s, %s).", since, c.TreeHash, count(int(c.Files), "file"))
+		what := "Nothing"
+		if len(c.Changes) > 0 {
+			what = "Nothing of this session's"
+		}
+		fmt.Fprintf(&b, "%s changed since %s: nothing was recorded (tree %s, %s).", what, since, c.TreeHash, count(int(c.Files), "file"))
 	case c.Since == "":
 		fmt.Fprintf(&b, "Recorded %s, the first snapshot of the session (tree %s, %s).", c.EntryID, c.TreeHash, count(int(c.Files), "file"))
 	default:
@@ -194,7 +199,7 @@ func (c *Created) text() string {
 
 // ListArgs are the arguments of snapshot_list.
 type ListArgs struct {
-	Limit  int    `json:"limit,omitempty" jsonschema:"entries at most; default 50, at most 200"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"entries at most; 0 for the default of 50, at most 200"`
 	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
 }
 
@@ -215,26 +220,18 @@ type Snapshot struct {
 
 // Snapshots are a page of the history.
 type Snapshots struct {
+	Told
 	Snapshots  []Snapshot `json:"snapshots"`
 	Total      int        `json:"total" jsonschema:"entries on all pages"`
 	NextCursor string     `json:"nextCursor,omitempty" jsonschema:"there is more: call again with it as cursor"`
 }
 
 func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Snapshots, error) {
-	var all []*manager.Moment
+	var all []Snapshot
 	for mo, err := range m.Timeline(ctx) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, mo)
-	}
-	slices.Reverse(all)
-	c, err := parseCursor(p.Cursor, digest("list"))
-	if err != nil {
-		return nil, err
-	}
-	r := &Snapshots{Snapshots: []Snapshot{}, Total: len(all)}
-	for _, mo := range all[min(c.item, len(all)):min(c.item+pageLimit(p.Limit), len(all))] {
 		line := Snapshot{EntryID: mo.EntryID, Kind: mo.Kind, TreeHash: mo.Tree.String(), Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
 			Interrupted: mo.Interrupted, Partial: mo.Partial}
 		if mo.TurnIndex >= 0 {
@@ -243,12 +240,20 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 		if s := mo.Snapshot; s != nil {
 			line.Time, line.Label = s.Time.Format(timeFormat), shorten(s.Label)
 		}
-		r.Snapshots = append(r.Snapshots, line)
+		all = append(all, line)
 	}
+	slices.Reverse(all)
+	before := func(item int) string { return digest("list", all[:min(item, len(all))]) } // what comes after may grow
+	c, err := parseCursorOf(p.Cursor, before)
+	if err != nil {
+		return nil, err
+	}
+	r := &Snapshots{Snapshots: []Snapshot{}, Total: len(all)}
+	rest := all[min(c.item, len(all)):min(c.item+pageLimit(p.Limit), len(all))]
 	left := room
-	r.Snapshots = r.Snapshots[:fit(r.Snapshots, &left)]
+	r.Snapshots = append(r.Snapshots, rest[:fit(rest, &left)]...)
 	if c.item += len(r.Snapshots); c.item < len(all) {
-		r.NextCursor = c.String()
+		r.NextCursor = cursor{of: before(c.item), item: c.item}.String()
 	}
 	return r, nil
 }
