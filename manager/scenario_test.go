@@ -127,6 +127,53 @@ func TestToolWindows(t *testing.T) {
 	}
 }
 
+// What changes while tools are announced that never run is the user's, unless
+// another runs.
+func TestToolsRefused(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) { o.ToolWindows = true })
+	b.initialize(m)
+	ctx := t.Context()
+	if _, err := m.OnToolsRefused(ctx, "early"); !errors.Is(err, ErrNoTurn) {
+		t.Errorf("OnToolsRefused outside of a turn: %v, want ErrNoTurn", err)
+	}
+	b.start(m)
+	start := func(tools ...string) {
+		t.Helper()
+		for _, name := range tools {
+			if _, err := m.OnToolStart(ctx, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	refuse := func(left int, tools ...string) {
+		t.Helper()
+		if _, err := m.OnToolsRefused(ctx, tools...); err != nil {
+			t.Fatal(err)
+		}
+		if open, err := m.OpenTools(); err != nil || len(open) != left {
+			t.Errorf("OpenTools = %q, %v, want %d", open, err, left)
+		}
+	}
+	start("1", "2")
+	b.write("mine.txt", "the user's")
+	refuse(0, "1", "2", "3")
+	start("4", "5")
+	b.write("agent.txt", "agent")
+	refuse(1, "4")
+	if _, err := m.OnToolEnd(ctx, "5"); err != nil {
+		t.Fatal(err)
+	}
+	r := b.end(m)
+	want := &Diff{Added: []string{"agent.txt"}, Modified: []string{}, Deleted: []string{}}
+	if d := cmp.Diff(want, r.Data.Diff); d != "" {
+		t.Errorf("diff (-want +got):\n%s", d)
+	}
+	if rows := brief(b.modified(m, &Range{Foreign: true})); rows["mine.txt"] != "added offline" {
+		t.Errorf("mine.txt is %q, want added offline", rows["mine.txt"])
+	}
+}
+
 // What changes while a session is not there is the user's, and kept before a
 // turn overwrites it.
 func TestOffline(t *testing.T) {

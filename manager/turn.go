@@ -236,7 +236,7 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, li
 //
 // The error matches [ErrNoTurn] if no turn is open.
 func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Result, error) {
-	return m.onTool(ctx, "start", tool, func(o *look, t *openTurn) error {
+	result, err := m.lookInTurn(ctx, func(o *look, t *openTurn) error {
 		if err := m.found(ctx, o, kindBase); err != nil {
 			return err
 		}
@@ -246,49 +246,56 @@ func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Re
 		t.Tools = append(t.Tools, tool)
 		return nil
 	})
+	if err != nil {
+		return nil, fmt.Errorf("start tool %q: %w", tool, err)
+	}
+	return result, nil
 }
 
 // OnToolEnd says that a tool has ended, well or not. A tool that still runs
 // when its turn ends has ended with it. Errors are those of OnToolStart.
 func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Result, error) {
-	return m.onTool(ctx, "end", tool, func(o *look, t *openTurn) error {
+	result, err := m.lookInTurn(ctx, func(o *look, t *openTurn) error {
 		if err := m.found(ctx, o, kindTool); err != nil {
 			return err
 		}
-		return t.removeTool(tool)
+		i := slices.Index(t.Tools, tool)
+		if i < 0 {
+			return errors.New("it does not run")
+		}
+		t.Tools = slices.Delete(t.Tools, i, i+1)
+		return nil
 	})
+	if err != nil {
+		return nil, fmt.Errorf("end tool %q: %w", tool, err)
+	}
+	return result, nil
 }
 
-// OnToolRefused says that a tool that was said to start has not been run after
-// all: what has changed since is not its doing. Errors are those of OnToolStart.
-func (m *FileSnapshotManager) OnToolRefused(ctx context.Context, tool string) (*Result, error) {
-	return m.onTool(ctx, "refuse", tool, func(o *look, t *openTurn) error {
-		if err := t.removeTool(tool); err != nil {
-			return err
-		}
+// OnToolsRefused says that tools that were said to start have not been run, and
+// will not be: what has changed since the last look is not their doing. Those that
+// do not run are passed over. Other errors are those of OnToolStart.
+func (m *FileSnapshotManager) OnToolsRefused(ctx context.Context, tools ...string) (*Result, error) {
+	result, err := m.lookInTurn(ctx, func(o *look, t *openTurn) error {
+		t.Tools = slices.DeleteFunc(t.Tools, func(tool string) bool { return slices.Contains(tools, tool) })
 		o.windows = o.who()
 		return m.found(ctx, o, kindBase)
 	})
-}
-
-func (t *openTurn) removeTool(tool string) error {
-	i := slices.Index(t.Tools, tool)
-	if i < 0 {
-		return errors.New("it does not run")
+	if err != nil {
+		return nil, fmt.Errorf("refuse tools %q: %w", tools, err)
 	}
-	t.Tools = slices.Delete(t.Tools, i, i+1)
-	return nil
+	return result, nil
 }
 
-// onTool looks at the directory for something that has happened to a tool of the
-// turn that is open.
-func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool string, fn func(*look, *openTurn) error) (*Result, error) {
+// lookInTurn looks at the directory for the turn that is open, which has tool
+// windows.
+func (m *FileSnapshotManager) lookInTurn(ctx context.Context, fn func(*look, *openTurn) error) (*Result, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
+	return m.look(ctx, m.turnOptions(), func(o *look) error {
 		t := o.turns.of(m.opts.Session)
 		if t != nil && !m.isOurs(t) {
 			return m.notOurs(t)
@@ -301,10 +308,6 @@ func (m *FileSnapshotManager) onTool(ctx context.Context, what, tool string, fn 
 		}
 		return fn(o, t)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%s tool %q: %w", what, tool, err)
-	}
-	return result, nil
 }
 
 // Claim says that the turn that is open writes these files, or has written

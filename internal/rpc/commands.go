@@ -298,11 +298,13 @@ func init() {
 		return newLook(r), nil
 	})
 	add("tool_end", true, "says that it has ended", func(ctx context.Context, s *served, p *ToolEnd) (*Look, error) {
-		end := s.m.OnToolEnd
+		var r *manager.Result
+		var err error
 		if p.Refused {
-			end = s.m.OnToolRefused
+			r, err = s.m.OnToolsRefused(ctx, p.Tool.Tool)
+		} else {
+			r, err = s.m.OnToolEnd(ctx, p.Tool.Tool)
 		}
-		r, err := end(ctx, p.Tool.Tool)
 		if err != nil {
 			return nil, err
 		}
