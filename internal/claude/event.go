@@ -4,6 +4,7 @@
 package claude
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,13 +20,15 @@ const (
 	ToolStart    = "PreToolUse"
 	ToolEnd      = "PostToolUse"
 	ToolFailed   = "PostToolUseFailure"
+	ToolRefused  = "PermissionDenied" // by Claude Code itself; not if the user or a hook does it
+	BatchEnd     = "PostToolBatch"    // all tools that the model called at once have ended, or never run
 	Stop         = "Stop"
 	SessionEnd   = "SessionEnd"
 )
 
 // Events returns the names of all events that concern snapshots.
 func Events() []string {
-	return []string{SessionStart, Prompt, ToolStart, ToolEnd, ToolFailed, Stop, SessionEnd}
+	return []string{SessionStart, Prompt, ToolStart, ToolEnd, ToolFailed, ToolRefused, BatchEnd, Stop, SessionEnd}
 }
 
 // An Event is what a hook is told, as far as it concerns snapshots.
@@ -35,6 +38,7 @@ type Event struct {
 	CWD     string   `json:"cwd,omitempty"`
 	Source  string   `json:"source,omitempty"` // of SessionStart: startup, resume, compact and others
 	Tool    string   `json:"tool,omitempty"`   // identifies the call of a tool
+	Tools   []string `json:"tools,omitempty"`  // of BatchEnd: those calls
 	Wrote   []string `json:"wrote,omitempty"`  // by a tool that has ended well and names its files
 }
 
@@ -47,7 +51,10 @@ func (e *Event) Begins() bool {
 // tools have printed.
 const MaxEvent = 64 << 20
 
-// ErrLong: the event is longer than MaxEvent.
+// maxID is how long the name of a session or a tool may be, in bytes.
+const maxID = 256
+
+// ErrLong: the event is longer than MaxEvent, or a name in it than 256 bytes.
 var ErrLong = errors.New("event is too long")
 
 // readers are tools that change no files. All others may, those of MCP servers,
@@ -72,13 +79,13 @@ func Read(r io.Reader) (*Event, error) {
 		return nil, fmt.Errorf("read event: %w", err)
 	}
 	var e struct {
-		Name    string          `json:"hook_event_name"`
-		Session string          `json:"session_id"`
-		CWD     string          `json:"cwd"`
-		Source  string          `json:"source"`
-		Tool    string          `json:"tool_name"`
-		ID      string          `json:"tool_use_id"`
-		Input   json.RawMessage `json:"tool_input"`
+		Name    string `json:"hook_event_name"`
+		Session string `json:"session_id"`
+		CWD     string `json:"cwd"`
+		Source  string `json:"source"`
+		call
+		Input json.RawMessage `json:"tool_input"`
+		Calls []call          `json:"tool_calls"`
 	}
 	err = json.Unmarshal(b, &e)
 	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !ok { // a field of another type is as if it were not there
@@ -90,25 +97,58 @@ func Read(r io.Reader) (*Event, error) {
 	if e.Session == "" {
 		return nil, fmt.Errorf("event %s: no session_id", e.Name)
 	}
+	if len(e.Session) > maxID {
+		return nil, fmt.Errorf("event %s: session_id of %d bytes: %w", e.Name, len(e.Session), ErrLong)
+	}
 	event := &Event{Name: e.Name, Session: e.Session, CWD: e.CWD}
 	switch e.Name {
 	case SessionStart:
 		event.Source = e.Source
-	case ToolStart, ToolEnd, ToolFailed:
+	case ToolStart, ToolEnd, ToolFailed, ToolRefused:
 		if slices.Contains(readers, e.Tool) {
 			return nil, nil
 		}
-		if event.Tool = e.ID; e.ID == "" { // as old versions have it
-			event.Tool = e.Tool
-		}
-		if event.Tool == "" {
-			return nil, fmt.Errorf("event %s: neither tool_use_id nor tool_name", e.Name)
+		if event.Tool, err = e.name(); err != nil {
+			return nil, fmt.Errorf("event %s: %w", e.Name, err)
 		}
 		if e.Name == ToolEnd && slices.Contains(writers, e.Tool) {
 			event.Wrote = paths(e.Input)
 		}
+	case BatchEnd:
+		for _, c := range e.Calls {
+			if slices.Contains(readers, c.Tool) {
+				continue
+			}
+			name, err := c.name()
+			if err != nil {
+				return nil, fmt.Errorf("event %s: %w", e.Name, err)
+			}
+			event.Tools = append(event.Tools, name)
+		}
+		if event.Tools == nil {
+			return nil, nil
+		}
 	}
 	return event, nil
+}
+
+// A call is that of a tool.
+type call struct {
+	Tool string `json:"tool_name"`
+	ID   string `json:"tool_use_id"`
+}
+
+// name returns what identifies the call: its ID, or the tool where there is none,
+// as in old versions.
+func (c call) name() (string, error) {
+	name := cmp.Or(c.ID, c.Tool)
+	switch {
+	case name == "":
+		return "", errors.New("neither tool_use_id nor tool_name")
+	case len(name) > maxID:
+		return "", fmt.Errorf("tool_use_id of %d bytes: %w", len(name), ErrLong)
+	}
+	return name, nil
 }
 
 // paths returns the files that the input of a tool names.

@@ -28,15 +28,18 @@ func TestRead(t *testing.T) {
 		"end_failed":            {Name: ToolFailed, Session: id, CWD: cwd, Tool: "toolu_01E"},
 		"end_odd_input":         {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01O", Wrote: []string{}},
 		"end_odd_path":          {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01P", Wrote: []string{}},
+		"refused":               {Name: ToolRefused, Session: id, CWD: cwd, Tool: "toolu_01D"},
+		"batch":                 {Name: BatchEnd, Session: id, CWD: cwd, Tools: []string{"toolu_01D", "toolu_01E"}},
 		"stop":                  {Name: Stop, Session: id, CWD: cwd},
 		"session_end":           {Name: SessionEnd, Session: id, CWD: cwd},
 		"unknown_fields":        {Name: Stop, Session: "s.1_-"},
 		// of no concern
-		"tool_read": nil, "tool_agent": nil, "subagent_stop": nil, "notification": nil, "unknown_event": nil, "no_event": nil, "odd_event": nil, "null": nil, "list": nil,
+		"tool_read": nil, "batch_readers": nil, "batch_odd": nil, "tool_agent": nil, "subagent_stop": nil, "notification": nil, "unknown_event": nil, "no_event": nil, "odd_event": nil, "null": nil, "list": nil,
 	}
 	wrong := map[string]string{
 		"no_session": "no session_id", "odd_session": "no session_id", "no_tool": "neither tool_use_id nor tool_name",
-		"empty": "unexpected end", "blank": "unexpected end", "garbage": "invalid character", "truncated": "unexpected end", "two": "after top-level value",
+		"long_session": "session_id of 257 bytes: event is too long", "long_tool": "tool_use_id of 257 bytes: event is too long", "batch_long": "tool_use_id of 257 bytes",
+		"batch_no_tool": "neither tool_use_id", "empty": "unexpected end", "blank": "unexpected end", "garbage": "invalid character", "truncated": "unexpected end", "two": "after top-level value",
 	}
 	files, err := filepath.Glob("testdata/events/*.json")
 	if err != nil || len(files) != len(want)+len(wrong) {
