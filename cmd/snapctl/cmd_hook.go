@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,8 +56,12 @@ func (a *app) hookCommand() *cobra.Command {
 	return c
 }
 
-// isHook reports whether a command is hook or one below.
-func isHook(c *cobra.Command) bool {
+// isHook reports whether a command is hook or one below, or was to be one: behind
+// flags that are wrong the command is not found.
+func isHook(c *cobra.Command, args []string) bool {
+	if i := slices.Index(args, hookCommandName); !c.HasParent() && i >= 0 && slices.Contains(args[i:], "claude") {
+		return true
+	}
 	for ; c != nil; c = c.Parent() {
 		if c.Name() == hookCommandName && c.HasParent() && !c.Parent().HasParent() {
 			return true
@@ -117,7 +122,10 @@ func (a *app) hookClaude(ctx context.Context) {
 	switch {
 	case taken && err == nil:
 		return
-	case taken && errors.Is(err, os.ErrDeadlineExceeded):
+	case taken && errors.Is(err, context.Canceled):
+		fail(errors.New("a signal has come before the resident engine has answered"))
+		return
+	case taken && errors.Is(err, context.DeadlineExceeded):
 		fail(fmt.Errorf("the resident engine has not answered after %v: %w", wait, err))
 		return
 	case taken: // and its log says why not
@@ -259,10 +267,7 @@ func (a *app) hookAsk(ctx context.Context, conn engineConn, e *claude.Event) (ta
 	for {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			if taken && mayLeave && ctx.Err() == nil {
-				return true, nil
-			}
-			return true, err // whether it was taken or not: it has the directory's locks
+			return true, ctx.Err() // whether it was taken or not: it has the directory's locks
 		}
 		if err != nil { // it has died; what it had done by then can be done again
 			return false, err

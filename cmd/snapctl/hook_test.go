@@ -3,10 +3,14 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -194,6 +198,30 @@ func TestHookEngineSilent(t *testing.T) {
 	}
 }
 
+// TestHookSignal: a hook that a signal ends does not say that it has waited.
+func TestHookSignal(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	conn, engine := net.Pipe()
+	defer engine.Close()
+	go func() {
+		bufio.NewReader(engine).ReadBytes('\n')
+		cancel()
+	}()
+	a := &app{getenv: func(string) string { return "" }}
+	taken, err := a.hookAsk(ctx, conn, &claude.Event{Name: claude.ToolStart, Session: "s", Tool: "t"})
+	if !taken || !errors.Is(err, context.Canceled) {
+		t.Errorf("hookAsk = %v, %v, want context.Canceled", taken, err)
+	}
+}
+
+// TestHookRequest: an engine that is asked nonsense says so.
+func TestHookRequest(t *testing.T) {
+	h := &hooks{app: &app{getenv: func(string) string { return "" }}}
+	if _, err := h.serve(t.Context(), t.Context(), []byte(`{"id": 1, "type": "hook", "event": null}`), nil); err == nil || err.Error() != "no event" {
+		t.Errorf("serve without an event: %v", err)
+	}
+}
+
 // TestHookStdinOpen: so does who calls it and sends nothing.
 func TestHookStdinOpen(t *testing.T) {
 	if testing.Short() {
@@ -224,6 +252,10 @@ func TestHookLog(t *testing.T) {
 	b, err := os.ReadFile(l.name)
 	if err != nil || len(b) == 0 || len(b) > maxHookLog+2000 {
 		t.Errorf("hook.log has %d bytes, %v, want about %d", len(b), err, maxHookLog)
+	}
+	l.add(&claude.Event{Name: claude.Stop, Session: strings.Repeat("\x01", 1<<20), Tool: strings.Repeat("x", 1<<20)}, errors.New("long"))
+	if st, err := os.Stat(l.name); err != nil || st.Size() > maxHookLog+4000 {
+		t.Errorf("hook.log has %d bytes, %v, want about %d", st.Size(), err, maxHookLog)
 	}
 	if n := bytes.Count(b, []byte("\n")); n != bytes.Count(b, []byte("Stop session")) {
 		t.Errorf("hook.log has %d lines, which are not one for each event", n)

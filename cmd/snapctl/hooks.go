@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -114,20 +115,39 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		return err
 	}
 	open := slices.Contains(list, e.Session)
+	var tools []string // that run
+	if open {
+		if tools, err = m.OpenTools(); err != nil {
+			return err
+		}
+	}
+	// cutOff ends a turn that Stop did not end. A tool whose end was not told has
+	// been refused, or was running when the user stopped it: nobody knows whose
+	// the changes are.
+	cutOff := func() error {
+		if !open {
+			return nil
+		}
+		if len(tools) > 0 {
+			if _, err := m.OnToolsRefused(ctx, tools...); err != nil {
+				return err
+			}
+		}
+		_, err := m.OnTurnEnd(ctx, nil)
+		return err
+	}
 	switch e.Name {
 	case claude.SessionStart:
-		if open && e.Source != "compact" { // Claude Code was killed in it
-			if _, err := m.OnTurnEnd(ctx, nil); err != nil {
+		if e.Source != "compact" { // otherwise Claude Code was killed in it
+			if err := cutOff(); err != nil {
 				return err
 			}
 		}
 		_, err = m.Initialize(ctx)
 		return err
 	case claude.Prompt:
-		if open { // Stop does not come where the user has stopped it
-			if _, err := m.OnTurnEnd(ctx, nil); err != nil {
-				return err
-			}
+		if err := cutOff(); err != nil { // Stop does not come where the user has stopped it
+			return err
 		}
 		_, err = m.OnTurnStart(ctx, nil)
 		return err
@@ -136,6 +156,9 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 			if _, err := m.OnTurnStart(ctx, nil); err != nil {
 				return err
 			}
+		}
+		if slices.Contains(tools, e.Tool) { // it was recorded, and whoever did so died before it said so
+			return nil
 		}
 		_, err = m.OnToolStart(ctx, e.Tool)
 		return err
@@ -146,13 +169,23 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 	switch e.Name {
 	case claude.ToolEnd, claude.ToolFailed:
 		for _, p := range e.Wrote {
-			if err := m.Claim(ctx, p); err != nil && !errors.Is(err, manager.ErrOutside) {
-				return err
+			if cerr := m.Claim(ctx, p); !errors.Is(cerr, manager.ErrOutside) {
+				err = errors.Join(err, cerr)
 			}
 		}
-		_, err = m.OnToolEnd(ctx, e.Tool)
-	case claude.Stop, claude.SessionEnd:
+		if slices.Contains(tools, e.Tool) {
+			_, terr := m.OnToolEnd(ctx, e.Tool)
+			err = errors.Join(err, terr)
+		}
+	case claude.ToolRefused, claude.BatchEnd:
+		refused := slices.DeleteFunc(tools, func(tool string) bool { return tool != e.Tool && !slices.Contains(e.Tools, tool) })
+		if len(refused) > 0 {
+			_, err = m.OnToolsRefused(ctx, refused...)
+		}
+	case claude.Stop: // what runs is in the background
 		_, err = m.OnTurnEnd(ctx, nil)
+	case claude.SessionEnd:
+		err = cutOff()
 	}
 	return err
 }
@@ -168,6 +201,9 @@ func (h *hooks) serve(all, ctx context.Context, line json.RawMessage, emit func(
 		if h.app.getenv(name) != q.Env[name] {
 			return nil, fmt.Errorf("another %s", name)
 		}
+	}
+	if q.Event == nil {
+		return nil, errors.New("no event")
 	}
 	done := h.take(all, string(q.Root), q.Event)
 	if err := emit(&hookAnswer{ID: q.ID, Type: "queued"}); err != nil {
@@ -228,9 +264,12 @@ func (l *hookLog) add(e *claude.Event, why error) {
 	defer f.Close()
 	what := "-"
 	if e != nil {
-		what = fmt.Sprintf("%s session %q tool %q", e.Name, e.Session, e.Tool)
+		what = fmt.Sprintf("%.100s session %s tool %s", e.Name, quoted(e.Session, 300), quoted(e.Tool, 300))
 	}
-	const most = 1000 // bytes of a reason
-	text := fmt.Sprintf("%q", why)
-	fmt.Fprintf(f, "%s %s: %s\n", time.Now().Format(time.RFC3339), what, text[:min(len(text), most)])
+	fmt.Fprintf(f, "%s %s: %s\n", time.Now().Format(time.RFC3339), what, quoted(why.Error(), 1000))
+}
+
+// quoted quotes a text, of which it takes so many bytes.
+func quoted(text string, most int) string {
+	return strconv.Quote(text[:min(len(text), most)])
 }

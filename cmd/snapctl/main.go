@@ -49,7 +49,7 @@ func (a *app) run(ctx context.Context) int {
 	if flushErr := a.out.Flush(); err == nil && flushErr != nil {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
-	if isHook(c) {
+	if isHook(c, a.args) {
 		if err != nil && a.getenv("SNAPCTL_DEBUG") != "" {
 			a.report(err)
 		}
