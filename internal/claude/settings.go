@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,19 +21,10 @@ var ErrSettings = errors.New("not settings in JSON")
 // Timeout is what settings say of how long a hook may take, in seconds.
 const Timeout = 30
 
-// ours matches the command of a hook that records events, whatever its path.
-var ours = regexp.MustCompile(`(^|[/\\\s])snapctl[\w.-]*["']?\s+hook\s+claude(\s|$)`)
-
-// plain matches one without variables and redirections of the user's.
-var plain = regexp.MustCompile(`^(snapctl|[^\s"'<>|&;=]*/[^\s"'<>|&;=]*|'[^']*'|"[^"$]*")\s+hook\s+claude$`)
-
-// IsOurs reports whether the command of a hook is one of ours.
-func IsOurs(command string) bool { return ours.MatchString(command) }
-
 // AddHooks returns settings with our command in the hooks of all events. Where a
-// hook of ours has another path it gets this one. nil settings are a file that
-// does not exist. The result is equal to the settings if nothing is to do. Errors
-// match [ErrSettings].
+// hook of ours has another path it gets this one, where it is among others (see
+// [Mixed]) none is added. nil settings are a file that does not exist. The result
+// is equal to the settings if nothing is to do. Errors match [ErrSettings].
 func AddHooks(settings []byte, command string) ([]byte, error) {
 	s, err := parse(settings)
 	if err != nil {
@@ -50,8 +41,8 @@ func AddHooks(settings []byte, command string) ([]byte, error) {
 	return s.text, nil
 }
 
-// RemoveHooks returns settings without hooks of ours. The result is nil if the
-// file is ours alone. Errors match [ErrSettings].
+// RemoveHooks returns settings without hooks that are ours and nothing else. The
+// result is nil if the file is ours alone. Errors match [ErrSettings].
 func RemoveHooks(settings []byte) ([]byte, error) {
 	s, err := parse(settings)
 	if err != nil {
@@ -72,6 +63,38 @@ func RemoveHooks(settings []byte) ([]byte, error) {
 			return s.text, nil
 		}
 	}
+}
+
+// Mixed returns the commands of hooks that seem to run ours among others, or with
+// redirections, say. They are the user's: neither changed nor removed.
+func Mixed(settings []byte) []string {
+	s, err := parse(settings)
+	if err != nil || s.isBlank() {
+		return nil
+	}
+	all, err := s.at('{', "hooks")
+	if err != nil || all == nil {
+		return nil
+	}
+	var list []string
+	for _, event := range s.members(*all) {
+		for _, c := range s.commandsIn(*event.value) {
+			if isMixed(c.key) && !slices.Contains(list, c.key) {
+				list = append(list, c.key)
+			}
+		}
+	}
+	return list
+}
+
+// Disabled reports whether settings say that no hook is to run.
+func Disabled(settings []byte) bool {
+	s, err := parse(settings)
+	if err != nil || s.isBlank() {
+		return false
+	}
+	v := s.member(s.value(s.start), "disableAllHooks")
+	return v != nil && string(s.text[v.from:v.to]) == "true"
 }
 
 // settings are a text, and how it is laid out.
@@ -215,7 +238,7 @@ func quote(text string) string {
 func group(event, command string) string {
 	matcher := ""
 	switch event {
-	case ToolStart, ToolEnd, ToolFailed:
+	case ToolStart, ToolEnd, ToolFailed, ToolRefused:
 		matcher = `"matcher": "*", `
 	}
 	return fmt.Sprintf(`{%s"hooks": [{"type": "command", "command": %s, "timeout": %d}]}`, matcher, quote(command), Timeout)
@@ -255,11 +278,12 @@ func (s *settings) create(command string) []byte {
 // add adds our command to an event, unless it is there.
 func (s *settings) add(event, command string) error {
 	for _, c := range s.commands(event) {
-		if !IsOurs(c.key) {
+		have, ok := parseCommand(c.key)
+		if !ok && !isMixed(c.key) {
 			continue
 		}
-		if c.key != command && plain.MatchString(c.key) {
-			s.replace(c.value.from, c.value.to, quote(command))
+		if want, _ := parseCommand(command); ok && have.with(want) != have {
+			s.replace(c.value.from, c.value.to, quote(have.with(want).String()))
 		}
 		return nil
 	}
@@ -304,7 +328,15 @@ func (s *settings) commands(event string) (list []span) {
 	if err != nil || groups == nil {
 		return nil
 	}
-	for _, g := range s.members(*groups) {
+	return s.commandsIn(*groups)
+}
+
+// commandsIn returns those of a list of groups.
+func (s *settings) commandsIn(groups span) (list []span) {
+	if s.text[groups.from] != '[' {
+		return nil
+	}
+	for _, g := range s.members(groups) {
 		list = append(list, s.commandsOf(g)...)
 	}
 	return list

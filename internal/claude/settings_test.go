@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-const command = "snapctl hook claude"
+const hookCommand = "snapctl hook claude || true"
 
 // odd are settings as people have them.
 var odd = map[string]string{
@@ -40,12 +42,12 @@ var odd = map[string]string{
 func TestSettings(t *testing.T) {
 	for name, text := range odd {
 		t.Run(name, func(t *testing.T) {
-			added, err := AddHooks([]byte(text), command)
+			added, err := AddHooks([]byte(text), hookCommand)
 			if err != nil {
 				t.Fatal(err)
 			}
 			checkHooks(t, added)
-			if again, err := AddHooks(added, command); err != nil || !bytes.Equal(again, added) {
+			if again, err := AddHooks(added, hookCommand); err != nil || !bytes.Equal(again, added) {
 				t.Errorf("AddHooks again = %v, changed:\n%s", err, cmp.Diff(string(added), string(again)))
 			}
 			removed, err := RemoveHooks(added)
@@ -75,7 +77,7 @@ func checkHooks(t *testing.T, text []byte) {
 	for _, event := range Events() {
 		n := 0
 		for _, g := range s.Hooks[event] {
-			n += strings.Count(string(g), command)
+			n += strings.Count(string(g), hookCommand)
 		}
 		if n != 1 {
 			t.Errorf("event %s has %d hooks of ours, want 1:\n%s", event, n, text)
@@ -85,7 +87,7 @@ func checkHooks(t *testing.T, text []byte) {
 
 // TestSettingsNew: a file that is ours alone is not left behind.
 func TestSettingsNew(t *testing.T) {
-	added, err := AddHooks(nil, command)
+	added, err := AddHooks(nil, hookCommand)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +110,14 @@ func TestSettingsMixed(t *testing.T) {
 		t.Errorf("RemoveHooks = %s, %v, want %s", got, err, want)
 	}
 	first := `{"hooks": {"Stop": [{"hooks": [{"command": "X=1 snapctl hook claude 2>>/tmp/log"}, {"command": "b"}]}]}}`
-	want = `{"hooks": {"Stop": [{"hooks": [{"command": "b"}]}]}}`
-	if got, err := RemoveHooks([]byte(first)); err != nil || string(got) != want {
-		t.Errorf("RemoveHooks = %s, %v, want %s", got, err, want)
+	if got, err := RemoveHooks([]byte(first)); err != nil || string(got) != first {
+		t.Errorf("RemoveHooks = %s, %v, want %s", got, err, first)
+	}
+	if got := Mixed([]byte(first)); !slices.Equal(got, []string{"X=1 snapctl hook claude 2>>/tmp/log"}) {
+		t.Errorf("Mixed = %q", got)
+	}
+	if got, err := AddHooks([]byte(first), hookCommand); err != nil || bytes.Count(got, []byte("hook claude")) != len(Events()) {
+		t.Errorf("AddHooks = %s, %v, want no other hook of Stop", got, err)
 	}
 	foreign := `{"hooks": {"Stop": [{"hooks": [{"command": "mysnapctl hook claude"}, {"command": "echo snapctl hook claudette"}]}]}}`
 	if got, err := RemoveHooks([]byte(foreign)); err != nil || string(got) != foreign {
@@ -121,19 +128,21 @@ func TestSettingsMixed(t *testing.T) {
 // TestSettingsMoved: another path of this program is put in the place of the old
 // one, a command that the user has changed stays.
 func TestSettingsMoved(t *testing.T) {
-	old, err := AddHooks([]byte("{}"), "/old/snapctl hook claude")
+	want, err := AddHooks([]byte("{}"), hookCommand)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := AddHooks([]byte("{}"), command)
-	if err != nil {
-		t.Fatal(err)
+	for _, was := range []string{"/old/snapctl hook claude", `'/o'\''b/snapctl' hook claude`, "snapctl hook claude", "snapctl hook claude || true"} {
+		old, err := AddHooks([]byte("{}"), was)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := AddHooks(old, hookCommand); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("AddHooks = %v:\n%s", err, cmp.Diff(string(want), string(got)))
+		}
 	}
-	if got, err := AddHooks(old, command); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("AddHooks = %v:\n%s", err, cmp.Diff(string(want), string(got)))
-	}
-	mine := bytes.Replace(want, []byte(command), []byte("SNAPCTL_DEBUG=1 snapctl hook claude 2>>/tmp/log"), 1)
-	if got, err := AddHooks(mine, command); err != nil || !bytes.Equal(got, mine) {
+	mine := bytes.Replace(want, []byte(hookCommand), []byte("SNAPCTL_DEBUG=1 snapctl hook claude 2>>/tmp/log"), 1)
+	if got, err := AddHooks(mine, hookCommand); err != nil || !bytes.Equal(got, mine) {
 		t.Errorf("AddHooks = %v:\n%s", err, cmp.Diff(string(mine), string(got)))
 	}
 }
@@ -142,7 +151,7 @@ func TestSettingsMoved(t *testing.T) {
 func TestSettingsRefused(t *testing.T) {
 	for _, text := range []string{"{", "[]", "null", "// a\n{}", "{\"a\":1,}", "{} {}", "\"\xff\"", "{\"a\": \"\xff\"}",
 		`{"hooks": []}`, `{"hooks": null}`, `{"hooks": {"Stop": {}}}`} {
-		if got, err := AddHooks([]byte(text), command); !errors.Is(err, ErrSettings) || got != nil {
+		if got, err := AddHooks([]byte(text), hookCommand); !errors.Is(err, ErrSettings) || got != nil {
 			t.Errorf("AddHooks(%q) = %q, %v, want ErrSettings", text, got, err)
 		}
 	}
@@ -152,17 +161,45 @@ func FuzzSettings(f *testing.F) {
 	for _, text := range odd {
 		f.Add([]byte(text))
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if bytes.Contains(text, []byte("snapctl")) || bytes.Contains(text, []byte("\\u")) {
-			return
+	for _, was := range []string{hookCommand, "/old/snapctl --store /x hook claude", "snapctl hook claude 2>/dev/null", "lint"} {
+		for _, text := range []string{`{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": %s}]}]}}`,
+			`{"hooks": {"Stop": [ ], "PreToolUse": [{"matcher": "*", "hooks": [{"command": %s} ]} ] }, "h\u006foks": {"\u0053top": [{"hooks": [{"command": "\u0073napctl hook claude"}]}]} }`} {
+			f.Add(fmt.Appendf(nil, text, quote(was)))
 		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
 		text = append([]byte{}, text...)
-		added, err := AddHooks(text, command)
+		before, err := RemoveHooks(text)
 		if err != nil {
 			return
 		}
-		if removed, err := RemoveHooks(added); err != nil || !bytes.Equal(removed, text) {
-			t.Errorf("RemoveHooks = %q, %v, want %q", removed, err, text)
+		added, err := AddHooks(text, hookCommand)
+		if err != nil {
+			return
+		}
+		if again, err := AddHooks(added, hookCommand); err != nil || !bytes.Equal(again, added) {
+			t.Errorf("AddHooks again = %q, %v, want %q", again, err, added)
+		}
+		removed, err := RemoveHooks(added)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Equal(before, text) && before != nil { // no hook of ours was there
+			if !bytes.Equal(removed, text) {
+				t.Errorf("RemoveHooks = %q, want %q", removed, text)
+			}
+			return
+		}
+		if again, err := RemoveHooks(removed); removed != nil && (err != nil || !bytes.Equal(again, removed)) {
+			t.Errorf("RemoveHooks again = %q, %v, want %q", again, err, removed)
 		}
 	})
+}
+
+func TestDisabled(t *testing.T) {
+	for text, want := range map[string]bool{`{"disableAllHooks": true}`: true, `{"disableAllHooks": false}`: false, `{"a": {"disableAllHooks": true}}`: false, "": false, "{": false} {
+		if got := Disabled([]byte(text)); got != want {
+			t.Errorf("Disabled(%s) = %v", text, got)
+		}
+	}
 }

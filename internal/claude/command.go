@@ -1,0 +1,71 @@
+package claude
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A command is what a hook has a shell run, if that is this program and nothing
+// else.
+type command struct {
+	program string // as the shell has it, in quotes say
+	args    string // "hook claude" with flags, and the blanks in front
+	end     string // "|| true" or nothing
+}
+
+// wordPattern matches a word of a shell: no redirection, no other command. Paths
+// of Windows have backslashes.
+const wordPattern = `(?:[^\s'"\\<>|&;()` + "`" + `]|\\.|'[^']*'|"(?:[^"$` + "`" + `]|\$[^("` + "`" + `])*")+`
+
+var (
+	word        = regexp.MustCompile(wordPattern)
+	commandLine = regexp.MustCompile(`^[ \t]*(` + wordPattern + `)((?:[ \t]+` + wordPattern + `)+)([ \t]*\|\|[ \t]*true)?[ \t]*$`)
+	programName = regexp.MustCompile(`^(.*[/\\])?snapctl[\w.-]*$`)
+	assignment  = regexp.MustCompile(`^\w+=`)
+	mention     = regexp.MustCompile(`(^|[^\w.-])snapctl[\w.-]*["']?\s(.*\s)?hook\s(.*\s)?claude($|[^\w-])`)
+)
+
+// parseCommand reports with ok whether it is one.
+func parseCommand(text string) (c command, ok bool) {
+	m := commandLine.FindStringSubmatch(text)
+	if m == nil || assignment.MatchString(m[1]) || !programName.MatchString(strings.NewReplacer(`'`, "", `"`, "").Replace(m[1])) {
+		return c, false
+	}
+	var names []string
+	for args := word.FindAllString(m[2], -1); len(args) > 0; args = args[1:] {
+		if !strings.HasPrefix(args[0], "-") {
+			names = append(names, args[0])
+		} else if len(args) > 1 && !strings.Contains(args[0], "=") && isValue(args[1]) {
+			args = args[1:]
+		}
+	}
+	return command{m[1], m[2], m[3]}, slices.Equal(names, []string{"hook", "claude"})
+}
+
+// isValue reports whether what is behind a flag may be its value.
+func isValue(arg string) bool {
+	return !strings.HasPrefix(arg, "-") && arg != "hook" && arg != "claude"
+}
+
+func (c command) String() string { return c.program + c.args + c.end }
+
+// with returns the command of a hook as another would be: of the program at its
+// place, which is found by variables if the user has it so, with its flags.
+func (c command) with(want command) command {
+	if !strings.ContainsAny(c.program, "$~") {
+		c.program = want.program
+	}
+	c.end = cmp.Or(c.end, want.end)
+	return c
+}
+
+// IsOurs reports whether the command of a hook is this program's and nothing else.
+func IsOurs(text string) bool {
+	_, ok := parseCommand(text)
+	return ok
+}
+
+// isMixed reports whether a command may run ours among others.
+func isMixed(text string) bool { return !IsOurs(text) && mention.MatchString(text) }
