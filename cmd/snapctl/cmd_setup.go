@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,7 @@ func (a *app) setupCommand() *cobra.Command {
 			}
 			return a.setupClaude(&f)
 		}}
-	sub.Flags().BoolVar(&f.user, "user", false, "in ~/.claude/settings.json: for all projects")
+	sub.Flags().BoolVar(&f.user, "user", false, "in ~/.claude/settings.json, or $CLAUDE_CONFIG_DIR: for all projects")
 	sub.Flags().BoolVar(&f.project, "project", false, "in .claude/settings.json: for all who work on the project")
 	sub.Flags().BoolVar(&f.remove, "remove", false, "take the hooks out again")
 	sub.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
@@ -69,6 +71,15 @@ func (a *app) setupClaude(f *setupFlags) error {
 	if err != nil {
 		return refuse("nothing was changed", "%q: %w", name, err)
 	}
+	if text == nil && old != nil && isLinked(name) { // what the link leads to is somebody's
+		text = []byte("{}\n")
+	}
+	for _, c := range claude.Mixed(text) {
+		a.note("left as it is: the command %s in %s", strconv.Quote(c), patch.Quote(name))
+	}
+	if !f.remove && claude.Disabled(text) {
+		a.note("no hook runs: %s has disableAllHooks", patch.Quote(name))
+	}
 	diff := patch.AppendUnified(nil, settingsFile(name, old, mode), settingsFile(name, text, mode), nil)
 	answer := &setupAnswer{jsonPath: newJSONPath(name), UnifiedDiff: string(diff)}
 	finish := func(err error) error {
@@ -87,6 +98,8 @@ func (a *app) setupClaude(f *setupFlags) error {
 	switch {
 	case f.dryRun:
 		return finish(nil)
+	case mode&0o200 == 0:
+		return finish(refuse("nothing was written", "%q is read-only", name))
 	case f.yes:
 	case !a.canAsk():
 		return finish(refuse("--yes writes it", "nothing was written"))
@@ -109,10 +122,20 @@ func (a *app) setupClaude(f *setupFlags) error {
 func (a *app) claudeSettings(f *setupFlags) (string, error) {
 	if f.user {
 		home, _ := a.home()
+		dir, from := filepath.Join(home, ".claude"), "HOME"
 		if home == "" {
-			return "", &failure{code: exitUsage, err: errors.New("no place for settings: HOME is not set")}
+			dir = ""
 		}
-		return filepath.Join(home, ".claude", "settings.json"), nil
+		if d := a.getenv("CLAUDE_CONFIG_DIR"); d != "" {
+			dir, from = d, "CLAUDE_CONFIG_DIR"
+		}
+		switch {
+		case dir == "":
+			return "", &failure{code: exitUsage, err: errors.New("no place for settings: HOME is not set")}
+		case !filepath.IsAbs(dir):
+			return "", &failure{code: exitUsage, err: fmt.Errorf("no place for settings: %s is not absolute: %q", from, a.getenv(from))}
+		}
+		return filepath.Join(dir, "settings.json"), nil
 	}
 	root, err := a.root()
 	if err == nil {
@@ -151,6 +174,17 @@ func readSettings(name string) ([]byte, fs.FileMode, error) {
 	return b, st.Mode().Perm(), err
 }
 
+// isLinked reports whether the file, or the directory that it is in, is a symbolic
+// link.
+func isLinked(name string) bool {
+	for _, p := range []string{name, filepath.Dir(name)} {
+		if st, err := os.Lstat(p); err == nil && st.Mode()&fs.ModeSymlink != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // settingsFile returns a side of the diff.
 func settingsFile(name string, text []byte, mode fs.FileMode) patch.File {
 	f := patch.File{Name: strings.TrimPrefix(filepath.ToSlash(name), "/"), Content: text}
@@ -177,11 +211,7 @@ func writeSettings(name string, old, text []byte, mode fs.FileMode) error {
 		}
 	}
 	if text == nil {
-		if err := os.Remove(name); err != nil {
-			return err
-		}
-		os.Remove(filepath.Dir(name)) // if nothing else is in it
-		return nil
+		return os.Remove(name)
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
@@ -200,9 +230,14 @@ func writeSettings(name string, old, text []byte, mode fs.FileMode) error {
 }
 
 // hookCommandLine returns what a shell is to run for a hook: this program, by its
-// name if that is enough.
+// name if that is enough. A hook that ends with 2 forbids the tool, and so ends Go's
+// runtime where there is no memory, say. On Windows the shell may be one that does
+// not know "||" or "true", and would never run the hook.
 func hookCommandLine() (string, error) {
-	const rest = " hook claude"
+	rest := " hook claude || true"
+	if runtime.GOOS == "windows" {
+		rest = " hook claude"
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
