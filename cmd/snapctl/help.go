@@ -312,8 +312,8 @@ All else in the file stays as it is.
 
 The file is .claude/settings.local.json of the project, which is yours alone;
 with --project .claude/settings.json, which is everybody's who works on it, and
-with --user ~/.claude/settings.json, for all projects. Claude Code reads it when
-it starts.`
+with --user ~/.claude/settings.json or that in $CLAUDE_CONFIG_DIR, for all
+projects. Claude Code reads it when it starts.`
 
 const setupExamples = `  snapctl setup claude
   snapctl setup claude --user --yes
