@@ -161,13 +161,32 @@ func (s *settings) blank(i int) int {
 
 // value returns the value at i or behind blanks there. The text is valid.
 func (s *settings) value(i int) span {
-	i = s.blank(i)
-	d := json.NewDecoder(bytes.NewReader(s.text[i:]))
-	var raw json.RawMessage
-	if err := d.Decode(&raw); err != nil {
-		panic("claude: internal error: " + err.Error())
+	from := s.blank(i)
+	i = from
+	for depth := 0; ; {
+		switch s.text[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		case '"':
+			for i++; s.text[i] != '"'; i++ {
+				if s.text[i] == '\\' {
+					i++
+				}
+			}
+		default:
+			if depth == 0 { // a number or a name
+				for i < len(s.text) && strings.IndexByte(" \t\r\n,:]}", s.text[i]) < 0 {
+					i++
+				}
+				return span{from: from, to: i}
+			}
+		}
+		if i++; depth == 0 {
+			return span{from: from, to: i}
+		}
 	}
-	return span{from: i, to: i + int(d.InputOffset())}
 }
 
 // members returns what an object or a list holds.
