@@ -34,4 +34,6 @@ func (e formatError) Is(target error) bool { return target == ErrFormat }
 type notBegunError struct{ formatError }
 
 // Is reports that the error is ErrNotBegun, and ErrFormat.
-func (e notBegunError) Is(target error) bool { return target == ErrNotBegun || e.formatError.Is(target) }
+func (e notBegunError) Is(target error) bool {
+	return target == ErrNotBegun || e.formatError.Is(target)
+}
