@@ -47,6 +47,9 @@ const BUSY = "the agent is at work: try again when it is idle";
 /** How long the end of a turn is waited for that the user has stopped, or when pi ends. */
 const STOPPED_MS = 5000;
 
+/** How long pi may take to draw the conversation after a move. */
+const REDRAWN_MS = 100;
+
 /** How long a question waits for what it is about. */
 const PREVIEW_MS = 30_000;
 
@@ -325,7 +328,7 @@ export default function (pi: ExtensionAPI) {
 				moved = undefined;
 				if (event.oldLeafId) back = { from: event.oldLeafId, entry };
 			}
-			tell(ctx, r.restore);
+			setTimeout(() => tell(ctx, r.restore), REDRAWN_MS); // pi draws the conversation anew first
 		});
 	});
 
