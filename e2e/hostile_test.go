@@ -116,7 +116,7 @@ func TestPiStaleChoice(t *testing.T) {
 	})
 }
 
-// TestPiNames: names of files do not act on the terminal.
+// TestPiNames: names of files, and what is in them, do not act on the terminal.
 func TestPiNames(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		a := w.start()
@@ -125,9 +125,14 @@ func TestPiNames(t *testing.T) {
 		if strings.Contains(said, "\nDeleted") || strings.Contains(said, "\x1b") {
 			t.Errorf("shown: %q", said)
 		}
+		a.prompt(`bash printf '\033[31mred' > esc ;; fin`)
+		a.slash("/diff esc")
+		if said := a.hears("+\\u001b"); strings.Contains(said, "\x1b") {
+			t.Errorf("shown: %q", said)
+		}
 		a.answers("Conv") // no choice goes by this name
 		a.slash("/rewind " + a.user(1) + " constructor")
-		if entries, err := os.ReadDir(w.dir); err != nil || len(entries) != 2 {
+		if entries, err := os.ReadDir(w.dir); err != nil || len(entries) != 3 {
 			t.Errorf("%d files are left, %v", len(entries), err)
 		}
 	})

@@ -59,13 +59,13 @@ func (a *app) setupClaude(f *setupFlags) error {
 	if err != nil {
 		return err
 	}
-	command, err := hookCommandLine()
-	if err != nil {
-		return err
-	}
-	edit := func(b []byte) ([]byte, error) { return claude.AddHooks(b, command) }
-	if f.remove {
-		edit = claude.RemoveHooks
+	edit := claude.RemoveHooks
+	if !f.remove {
+		command, err := hookCommandLine()
+		if err != nil {
+			return err
+		}
+		edit = func(b []byte) ([]byte, error) { return claude.AddHooks(b, command) }
 	}
 	text, err := edit(old)
 	if err != nil {
@@ -244,6 +244,9 @@ func hookCommandLine() (string, error) {
 	}
 	if found, err := exec.LookPath("snapctl"); err == nil && isSameFile(found, self) {
 		return "snapctl" + rest, nil
+	}
+	if strings.Contains(filepath.ToSlash(self), "/go-build") { // of go run, which throws it away
+		return "", refuse("go install ./cmd/snapctl", "this program is not installed: %q may be gone when a hook is to run", self)
 	}
 	command := shellWord(self) + rest
 	if !claude.IsOurs(command) {

@@ -299,8 +299,8 @@ export default function (pi: ExtensionAPI) {
 	}
 
 	function question(preview: Restored): string {
-		const head = preview.headChanged ? "\nAnother commit is checked out than at that time." : "";
-		return describe(preview, true) + head;
+		const more = preview.headChanged ? "\nAnother commit is checked out than at that time." : "";
+		return describe(preview, true) + more;
 	}
 
 	pi.on("session_before_tree", async (event, ctx) => {
@@ -452,6 +452,6 @@ export default function (pi: ExtensionAPI) {
 		}
 		const { file } = await ask("get_file_diff", { path });
 		const text = !file ? `${path}: no such file, then and now` : file.binary ? `${path}: binary` : file.unifiedDiff || `${path}: nothing was changed`;
-		show(ctx, head(text, DIFF_LINES), "info");
+		show(ctx, head(text.split("\n").map(plain).join("\n"), DIFF_LINES), "info");
 	});
 }

@@ -3,24 +3,20 @@ export interface Item {
 	path: string;
 	action: "unchanged" | "restored" | "deleted" | "skipped" | "kept" | "failed";
 	reason?: string;
-	dirty?: boolean;
 }
 
-/** What a restore did, or would do: manager.RestoreResult. */
+/** What a restore did, or would do: of manager.RestoreResult what is shown. */
 export interface Restored {
 	restored: string[];
 	deleted: string[];
 	skipped: string[];
-	dirty: string[];
 	kept?: string[];
 	failed?: string[];
 	notCaptured?: string[];
 	items: Item[];
-	aborted?: boolean;
 	differing?: number;
 	headChanged?: boolean;
 	entries: LogEntry[];
-	snapshotSeq?: number;
 }
 
 /** An entry for the session's log. */
@@ -38,7 +34,7 @@ export function count(n: number, thing: string): string {
 
 /** A text without what would act on a terminal, or look like a line of ours. */
 export function plain(text: string): string {
-	return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
+	return text.replace(/[\u0000-\u0008\u000a-\u001f\u007f-\u009f\u2028\u2029]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 /** Names a list of paths, the first few of a long one. */
