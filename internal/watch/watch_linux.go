@@ -45,6 +45,10 @@ type dir struct {
 	name string
 	dirs map[string]*dir
 	id   int32 // of the watch, -1: none
+
+	// Which directory is watched, and how often events had been lost by then.
+	dev, ino uint64
+	lost     int64
 }
 
 // New returns a watcher for the tree at a real path, of which no directory is
@@ -89,6 +93,14 @@ func (w *Watcher) News() <-chan struct{} { return w.news }
 func (w *Watcher) Add(path string, fd int) error {
 	w.mu.Lock() // or an event could end the watch before it is known
 	defer w.mu.Unlock()
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("watch %q: %w", path, err)
+	}
+	d := w.at(path)
+	if d.id >= 0 && d.dev == uint64(st.Dev) && d.ino == st.Ino && d.lost == w.stats.Lost {
+		return nil // if it is another of the same number, the event of that is still to be read
+	}
 	id, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), events)
 	if err == nil && w.limit > 0 && len(w.byID) >= w.limit && w.byID[int32(id)] == nil {
 		unix.InotifyRmWatch(w.fd, uint32(id))
@@ -98,7 +110,7 @@ func (w *Watcher) Add(path string, fd int) error {
 		w.stats.Refused++
 		return fmt.Errorf("watch %q: %w", path, err)
 	}
-	d := w.at(path)
+	d.dev, d.ino, d.lost = uint64(st.Dev), st.Ino, w.stats.Lost
 	if d.id == int32(id) {
 		return nil
 	}
