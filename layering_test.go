@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"session":          {"internal/vfs"},
 	"rollback":         {"tree", "store", "internal/vfs"},
 	"manager":          {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
+	"checkpoint":       {"manager", "rollback", "store"},
 	"internal/claude":  {},
 	"cmd/snapctl":      {"client", "internal/claude", "internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
 	"internal/rpc":     {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
@@ -49,6 +50,9 @@ var only = map[string][]string{
 	"os/exec":                                {"bench/compare", "cmd/snapctl"}, // which starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
+	"database/sql":                           {"checkpoint"},
+	"github.com/jackc/pgx":                   {},
+	"modernc.org/sqlite":                     {},
 	"net":                                    {"internal/rpc"},
 	"net/http":                               {},
 	"flag":                                   {"bench/compare"},

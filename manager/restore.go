@@ -36,6 +36,8 @@ type RestoreOptions struct {
 	Force      bool // also while a turn is open in the directory
 	AcrossHead bool // also where the user's repository has another commit checked out than at the target
 
+	Label string // of the record
+
 	// Append appends the unrevert-point to the runtime's session log.
 	// Default: it goes to our own log of the session.
 	Append EntryFunc
@@ -131,7 +133,7 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 	default:
 		return nil, fmt.Errorf("policy %q: want skip, overwrite or abort", policy)
 	}
-	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append}
+	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append, label: opts.Label}
 	if nav != nil {
 		x.label, x.oldLeaf, x.newLeaf, x.always = nav.Label, &nav.old, &nav.new, true
 	}

@@ -109,6 +109,33 @@ func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) err
 	return errors.Join(err, m.writeTurns(after, t.hasNews(before)))
 }
 
+// ErrLocked: another process, or another manager, holds the lock.
+var ErrLocked = errors.New("locked by another")
+
+// TryLock takes a lock on the directory for something of the runtime's own, if
+// nobody has it: what manager does waits for none of them. name is a few letters
+// of ASCII. The system frees the lock when the process dies. The error matches
+// [ErrLocked].
+func (m *FileSnapshotManager) TryLock(name string) (unlock func() error, err error) {
+	fsys := m.store.FS()
+	if err := fsys.Mkdir(m.wtDir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	f, err := fsys.OpenFile(m.wtDir()+"/"+name+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	ok, err := f.TryLock(vfs.Exclusive)
+	if err == nil && !ok {
+		err = fmt.Errorf("lock %s of %q: %w", name, m.project.Root, ErrLocked)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f.Close, nil
+}
+
 // hasNews reports whether a turn is open that a file does not have. What else is
 // known of open turns, as which tools run and what they claim, a power cut may
 // take: what it leaves undecided is nobody's then. That a turn has ended is no

@@ -46,7 +46,7 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 	if policy == "" {
 		policy = rollback.Skip
 	}
-	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append, list: to, always: true}
+	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append, list: to, always: true, label: opts.Label}
 	return x.run(ctx, func() error {
 		head, err := m.newest(ctx, m.opts.Session)
 		if err != nil {
@@ -97,6 +97,39 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 		}
 		return nil
 	})
+}
+
+// Restores returns the records of the restores of the session that Undo and
+// Redo would take back, and of one that was cut off in the directory, of
+// whatever session; nil where there is none.
+func (m *FileSnapshotManager) Restores(ctx context.Context) (undo, redo, cutOff *store.Snapshot, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, err := m.newest(ctx, store.AnySession)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if last != nil && last.Kind == kindIntent {
+		cutOff = last.Snapshot
+	}
+	head, err := m.newest(ctx, m.opts.Session)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if last, err = m.lastRestore(ctx, head); err != nil || last == nil {
+		return nil, nil, cutOff, err
+	}
+	for seq, s := range map[uint64]**store.Snapshot{last.undo(): &undo, last.redo(): &redo} {
+		if seq == 0 {
+			continue
+		}
+		r, err := m.record(ctx, seq)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		*s = r.Snapshot
+	}
+	return undo, redo, cutOff, nil
 }
 
 // standsAt reports whether the conversation is where a navigation has led, or at

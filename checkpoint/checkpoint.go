@@ -1,0 +1,248 @@
+package checkpoint
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
+)
+
+// A Checkpoint stands before a turn of an agent.
+type Checkpoint struct {
+	ID         string    `json:"id"`
+	ChatID     string    `json:"chat_id"`
+	SessionID  string    `json:"session_id"`
+	WorktreeID string    `json:"worktree_id"` // "": it is gone
+	MessageID  string    `json:"message_id"`  // its anchor: the message that the turn was going to write
+	CommitSHA  string    `json:"commit_sha"`  // the hash of the files' tree before the turn
+	Label      string    `json:"label"`
+	CreatedAt  time.Time `json:"created_at"`
+
+	seq    int64  // order of creation
+	anchor *int64 // place of the anchor in its chat; nil: a table of the runtime's own did not say
+	point  string // of the manager: the newest step before the turn
+}
+
+// An Anchor says before what a checkpoint is to stand.
+type Anchor struct {
+	ChatID     string
+	SessionID  string
+	WorktreeID string // "": the turn runs in none, and gets no checkpoint
+	MessageID  string // the message that the turn is going to write, which is there already
+	Label      string
+
+	// Tree is that of the files, as OnTurnStart of the chat's manager has it in
+	// its result.
+	Tree store.ID
+}
+
+// BeforeTurn opens a turn, as [manager.FileSnapshotManager.OnTurnStart] does, and
+// makes a checkpoint of what is before it. at.Tree is set. A checkpoint that cannot
+// be made is logged, and nil: the turn goes on. The error is that of OnTurnStart,
+// or matches [ErrBusy] while a restore runs in the worktree.
+func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, turn *manager.Turn, at *Anchor) (*Checkpoint, *manager.Result, error) {
+	if at.WorktreeID != "" {
+		unlock, err := m.TryLock(lockName)
+		if errors.Is(err, manager.ErrLocked) {
+			err = fmt.Errorf("begin a turn of chat %q: %w", at.ChatID, ErrBusy)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		defer unlock()
+		if err := d.settleAll(ctx, &workplace{m: m}, at.WorktreeID, at.ChatID); err != nil {
+			d.log.Warn("a restore that was cut off is not settled yet", "worktree", at.WorktreeID, "err", err)
+		}
+	}
+	result, err := m.OnTurnStart(ctx, turn)
+	if err != nil {
+		return nil, nil, err
+	}
+	at.Tree = result.Tree
+	c, err := d.Create(ctx, m, at)
+	switch {
+	case errors.Is(err, ErrNoWorktree) && at.WorktreeID == "":
+		// It runs in the user's own directory.
+	case err != nil:
+		d.log.Warn("no checkpoint for this turn", "session", at.SessionID, "chat", at.ChatID, "err", err)
+	}
+	return c, result, nil
+}
+
+// Create makes a checkpoint of a turn that OnTurnStart of m, the manager of the
+// chat in the worktree, has begun. A runtime logs the error and goes on with the
+// turn. It matches [ErrNoWorktree], and [ErrAnchor] if the chat has no such message.
+func (d *DB) Create(ctx context.Context, m *manager.FileSnapshotManager, at *Anchor) (*Checkpoint, error) {
+	c, err := d.create(ctx, m, at)
+	if err != nil {
+		return nil, fmt.Errorf("create a checkpoint of chat %q: %w", at.ChatID, err)
+	}
+	return c, nil
+}
+
+func (d *DB) create(ctx context.Context, m *manager.FileSnapshotManager, at *Anchor) (*Checkpoint, error) {
+	if at.WorktreeID == "" {
+		return nil, ErrNoWorktree
+	}
+	path, err := d.worktree(ctx, at.WorktreeID)
+	if err != nil {
+		return nil, err
+	}
+	if real, err := filepath.EvalSymlinks(path); err != nil {
+		return nil, err
+	} else if real != m.Project().Root {
+		return nil, fmt.Errorf("worktree %q is in %q, and the manager's directory is %q", at.WorktreeID, real, m.Project().Root)
+	}
+	if m.Session() != at.ChatID {
+		return nil, fmt.Errorf("the manager is that of session %q", m.Session())
+	}
+	if _, err := m.Resolve(ctx, at.Tree.String()); err != nil {
+		return nil, err
+	}
+	point, err := m.Resolve(ctx, "@")
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{ID: newID(), ChatID: at.ChatID, SessionID: at.SessionID, WorktreeID: at.WorktreeID, MessageID: at.MessageID,
+		CommitSHA: at.Tree.String(), Label: at.Label, point: point.EntryID}
+	if point.EntryID == "" {
+		c.point = "start"
+	}
+	place, err := d.place(ctx, d.db, at.ChatID, at.MessageID)
+	if err != nil {
+		return nil, err
+	}
+	c.anchor = &place
+	var made timestamp
+	err = d.queryRow(ctx, d.db, `INSERT INTO checkpoints (id, chat_id, session_id, worktree_id, message_id, commit_sha, label, anchor_order, point)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq, created_at`,
+		c.ID, c.ChatID, c.SessionID, c.WorktreeID, c.MessageID, c.CommitSHA, c.Label, place, c.point).Scan(&c.seq, &made)
+	if err != nil {
+		return nil, err
+	}
+	c.CreatedAt = made.Time
+	return c, nil
+}
+
+// worktree returns where a worktree is. The error matches ErrNoWorktree if there
+// is no such worktree.
+func (d *DB) worktree(ctx context.Context, id string) (path string, err error) {
+	s := &d.schema
+	err = d.queryRow(ctx, d.db, `SELECT `+quote(s.WorktreePath)+` FROM `+quote(s.Worktrees)+` WHERE `+quote(s.WorktreeID)+` = ?`, id).Scan(&path)
+	if errors.Is(err, sql.ErrNoRows) || isNoID(err) {
+		err = ErrNoWorktree
+	}
+	if err != nil {
+		return "", fmt.Errorf("worktree %q: %w", id, err)
+	}
+	return path, nil
+}
+
+// place returns where in its chat a message is. The error matches ErrAnchor if
+// the chat has no such message.
+func (d *DB) place(ctx context.Context, q querier, chat, message string) (n int64, err error) {
+	s := &d.schema
+	err = d.queryRow(ctx, q, `SELECT `+quote(s.MessageOrder)+` FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageID)+` = ? AND `+quote(s.MessageChat)+` = ?`,
+		message, chat).Scan(&n)
+	if errors.Is(err, sql.ErrNoRows) || isNoID(err) {
+		err = fmt.Errorf("message %q: %w", message, ErrAnchor)
+	}
+	return n, err
+}
+
+const checkpointColumns = `seq, id, chat_id, session_id, worktree_id, message_id, commit_sha, label, created_at, anchor_order, point`
+
+func scanCheckpoint(row interface{ Scan(...any) error }) (*Checkpoint, error) {
+	var c Checkpoint
+	var session, worktree, message, label, point sql.NullString
+	var made timestamp
+	if err := row.Scan(&c.seq, &c.ID, &c.ChatID, &session, &worktree, &message, &c.CommitSHA, &label, &made, &c.anchor, &point); err != nil {
+		return nil, err
+	}
+	c.SessionID, c.WorktreeID, c.MessageID, c.Label, c.point, c.CreatedAt =
+		session.String, worktree.String, message.String, label.String, point.String, made.Time
+	return &c, nil
+}
+
+// checkpoint returns a checkpoint of a session.
+func (d *DB) checkpoint(ctx context.Context, q querier, session, id string) (*Checkpoint, error) {
+	c, err := scanCheckpoint(d.queryRow(ctx, q, `SELECT `+checkpointColumns+` FROM checkpoints WHERE id = ? AND session_id = ?`, id, session))
+	if errors.Is(err, sql.ErrNoRows) || isNoID(err) {
+		return nil, fmt.Errorf("checkpoint %q of session %q: %w", id, session, ErrNotFound)
+	}
+	return c, err
+}
+
+const (
+	defaultLimit = 50
+	maxLimit     = 200
+)
+
+// ListOptions are the choices at List.
+type ListOptions struct {
+	ChatID string // default: of all chats of the session
+	Limit  int    // at most so many; default 50, at most 200
+	Cursor string // NextCursor of the page before
+}
+
+// A List is a page of checkpoints, oldest first.
+type List struct {
+	Checkpoints []*Checkpoint `json:"checkpoints"`
+	NextCursor  string        `json:"next_cursor,omitempty"` // there are more: ask with this
+}
+
+// List lists the checkpoints of a session. opts may be nil.
+func (d *DB) List(ctx context.Context, sessionID string, opts *ListOptions) (*List, error) {
+	if opts == nil {
+		opts = new(ListOptions)
+	}
+	limit := opts.Limit
+	if limit <= 0 {
+		limit = defaultLimit
+	}
+	limit = min(limit, maxLimit)
+	var after int64
+	if opts.Cursor != "" {
+		var err error
+		if after, err = strconv.ParseInt(opts.Cursor, 10, 64); err != nil {
+			return nil, fmt.Errorf("list checkpoints: cursor %q: %w", opts.Cursor, ErrNotFound)
+		}
+	}
+	query, args := `SELECT `+checkpointColumns+` FROM checkpoints WHERE session_id = ? AND seq > ?`, []any{sessionID, after}
+	if opts.ChatID != "" {
+		query += ` AND chat_id = ?`
+		args = append(args, opts.ChatID)
+	}
+	rows, err := d.db.QueryContext(ctx, d.bind(query+` ORDER BY seq LIMIT ?`), append(args, limit+1)...)
+	l := &List{Checkpoints: []*Checkpoint{}}
+	if isNoID(err) {
+		return l, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		c, err := scanCheckpoint(rows)
+		if err != nil {
+			return nil, fmt.Errorf("list checkpoints: %w", err)
+		}
+		l.Checkpoints = append(l.Checkpoints, c)
+	}
+	if err := rows.Err(); isNoID(err) {
+		return l, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("list checkpoints: %w", err)
+	}
+	if len(l.Checkpoints) > limit {
+		l.Checkpoints = l.Checkpoints[:limit]
+		l.NextCursor = strconv.FormatInt(l.Checkpoints[limit-1].seq, 10)
+	}
+	return l, nil
+}

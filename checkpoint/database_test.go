@@ -1,0 +1,150 @@
+package checkpoint
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+)
+
+// A database is an empty one, to be opened as often as a test likes.
+type database struct {
+	dialect Dialect
+	driver  string
+	dsn     string
+}
+
+func (d *database) open(t testing.TB) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(d.driver, d.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// onBoth runs a test on both databases.
+func onBoth(t *testing.T, fn func(t *testing.T, d *database)) {
+	t.Run("sqlite", func(t *testing.T) { fn(t, newSQLite(t)) })
+	t.Run("postgres", func(t *testing.T) { fn(t, newPostgreSQL(t)) })
+}
+
+func newSQLite(t testing.TB) *database {
+	return &database{SQLite, "sqlite", "file:" + filepath.Join(t.TempDir(), "chats.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"}
+}
+
+var databases atomic.Int64
+
+func newPostgreSQL(t testing.TB) *database {
+	t.Helper()
+	server, err := postgres()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skipf("NOT TESTED ON POSTGRESQL: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := sql.Open("pgx", server+"postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	name := fmt.Sprintf("t%d", databases.Add(1))
+	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
+		t.Fatal(err)
+	}
+	return &database{PostgreSQL, "pgx", server + name}
+}
+
+var stopPostgres = func() {}
+
+// postgres starts a server for this process and returns how to reach it, but for
+// the name of the database.
+var postgres = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "postgres")
+	if err != nil {
+		return "", err
+	}
+	stopPostgres = func() { os.RemoveAll(dir) }
+	initdb, err := program("initdb")
+	if err != nil {
+		return "", err
+	}
+	pgctl, err := program("pg_ctl")
+	if err != nil {
+		return "", err
+	}
+	data := filepath.Join(dir, "data")
+	run := func(args ...string) error {
+		if os.Getuid() == 0 { // with which the server does not run
+			args = append([]string{"runuser", "-u", "postgres", "--"}, args...)
+		}
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = dir
+		log, err := os.Create(filepath.Join(dir, "log"))
+		if err != nil {
+			return err
+		}
+		defer log.Close()
+		cmd.Stdout, cmd.Stderr = log, log // not pipes, which the server would keep open
+		if err := cmd.Run(); err != nil {
+			b, _ := os.ReadFile(log.Name())
+			return fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, b)
+		}
+		return nil
+	}
+	if os.Getuid() == 0 {
+		if out, err := exec.Command("chown", "postgres", dir).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("chown: %w: %s", err, out)
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	if err := run(initdb, "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"); err != nil {
+		return "", err
+	}
+	options := fmt.Sprintf("-c listen_addresses=127.0.0.1 -p %d -c unix_socket_directories=%s -c fsync=off", port, dir)
+	if err := run(pgctl, "-D", data, "-o", options, "-l", filepath.Join(dir, "server.log"), "-w", "start"); err != nil {
+		return "", err
+	}
+	stopPostgres = func() {
+		if err := run(pgctl, "-D", data, "-m", "immediate", "stop"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.RemoveAll(dir)
+	}
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/", port), nil
+})
+
+// program finds a program of PostgreSQL, which Debian keeps out of the path.
+func program(name string) (string, error) {
+	if path, err := exec.LookPath(name); err == nil {
+		return path, nil
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
+		return "", fmt.Errorf("%s: %w: install postgresql", name, exec.ErrNotFound)
+	}
+	return found[len(found)-1], nil
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	stopPostgres()
+	os.Exit(code)
+}

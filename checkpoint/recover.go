@@ -1,0 +1,171 @@
+package checkpoint
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
+)
+
+// settleTime bounds how long a restore waits for the database to say whether it
+// was done.
+const settleTime = 30 * time.Second
+
+// A Recovered says what became of a restore, or of the undo of one, that was cut off.
+type Recovered struct {
+	RestoreID    string `json:"restore_id"`
+	CheckpointID string `json:"checkpoint_id"`
+	ChatID       string `json:"chat_id"`
+	Done         bool   `json:"done"` // the new state holds; else the old one
+}
+
+// Recover settles all restores that were cut off by a crash or a lost connection,
+// but for those that run now. A runtime calls it when it starts. With an error
+// the list is of those that could be settled.
+func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
+	open, err := d.unsettled(ctx, "")
+	if err != nil {
+		return nil, fmt.Errorf("recover: %w", err)
+	}
+	var list []Recovered
+	var errs []error
+	for _, r := range open {
+		w, err := d.open(ctx, r.worktree, r.chat)
+		if errors.Is(err, ErrBusy) {
+			continue
+		}
+		done := false
+		if err == nil {
+			done, err = d.settle(ctx, w.m, r)
+			w.leave()
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("restore %q in worktree %q: %w", r.id, r.worktree, err))
+			continue
+		}
+		list = append(list, Recovered{RestoreID: r.id, CheckpointID: r.checkpoint, ChatID: r.chat, Done: done})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return list, fmt.Errorf("recover: %w", err)
+	}
+	return list, nil
+}
+
+// unsettled lists the restores that have begun and not come to an end, in a
+// worktree, or in all if it is "".
+func (d *DB) unsettled(ctx context.Context, worktree string) (list []*restore, err error) {
+	rows, err := d.db.QueryContext(ctx, d.bind(`SELECT `+restoreColumns+` FROM checkpoint_restores
+		WHERE state IN ('`+stateBegun+`', '`+stateTakingBack+`') AND (worktree_id = ? OR ? = '') ORDER BY seq`), worktree, worktree)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r, err := scanRestore(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
+
+// settleAll settles what was cut off in a worktree. w is that of a chat in it.
+func (d *DB) settleAll(ctx context.Context, w *workplace, worktree, chat string) error {
+	list, err := d.unsettled(ctx, worktree)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		m := w.m
+		if r.chat != chat {
+			path, err := d.worktree(ctx, worktree)
+			if err != nil {
+				return err
+			}
+			other, release, err := d.opts.Manager(ctx, path, r.chat)
+			if err != nil {
+				return err
+			}
+			defer release() // it has written nothing that is not durable
+			m = other
+		}
+		if _, err := d.settle(ctx, m, r); err != nil {
+			return fmt.Errorf("%w: restore %q was cut off: %w", ErrUndecided, r.id, err)
+		}
+	}
+	return nil
+}
+
+// settle brings a restore to its end that has begun. If its transaction has
+// committed it is done, else it is taken back. The caller has the worktree's lock.
+func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *restore) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	if err := d.step("settle"); err != nil {
+		return false, err
+	}
+	// A transaction of which nobody knows whether it has committed holds the row
+	// until that is decided: this waits for it, and no other can follow.
+	if _, err := d.exec(ctx, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateTakingBack, r.id, stateBegun); err != nil {
+		return false, err
+	}
+	var state string
+	err = d.queryRow(ctx, d.db, `SELECT state FROM checkpoint_restores WHERE id = ?`, r.id).Scan(&state)
+	switch {
+	case errors.Is(err, sql.ErrNoRows): // it has not even begun
+		return false, nil
+	case err != nil:
+		return false, err
+	case state == stateDone || state == stateUndone:
+		return true, nil
+	}
+	if err := d.filesBack(ctx, m, r); err != nil {
+		return false, fmt.Errorf("take the files back: %w", err)
+	}
+	if err := d.step("settled"); err != nil {
+		return false, err
+	}
+	_, err = d.exec(ctx, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateTakenBack, r.id, stateTakingBack)
+	return false, err
+}
+
+// filesBack takes back what a restore has done to the files. What somebody has
+// changed since stays as it is.
+func (d *DB) filesBack(ctx context.Context, m *manager.FileSnapshotManager, r *restore) error {
+	undo, redo, cutOff, err := m.Restores(ctx)
+	if err != nil {
+		return err
+	}
+	if cutOff != nil {
+		if _, err := m.FinishRestore(ctx, cutOff.Label == r.id); err != nil {
+			return err
+		}
+		if undo, redo, _, err = m.Restores(ctx); err != nil {
+			return err
+		}
+	}
+	var result *manager.RestoreResult
+	switch {
+	case r.undoes == "" && undo != nil && undo.Label == r.id:
+		result, err = m.Undo(ctx, &manager.RestoreOptions{OnDirty: rollback.Skip, Label: r.id})
+	case r.undoes != "" && redo != nil && redo.Label == r.id:
+		result, err = m.Redo(ctx, &manager.RestoreOptions{OnDirty: rollback.Skip, Label: r.undoes})
+	default:
+		return nil // it had not come so far
+	}
+	if err != nil {
+		return err
+	}
+	if len(result.Failed) > 0 {
+		return &FilesError{ErrFiles, result}
+	}
+	if len(result.Skipped) > 0 {
+		d.log.Warn("files that were changed meanwhile stay as they are", "restore", r.id, "files", result.Skipped)
+	}
+	return nil
+}

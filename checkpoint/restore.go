@@ -1,0 +1,501 @@
+package checkpoint
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
+)
+
+// RestoreOptions are the choices at Restore and Undo.
+type RestoreOptions struct {
+	// OnDirty says what becomes of files that somebody else has changed. Default:
+	// [rollback.Abort], with ErrDirty.
+	OnDirty rollback.Policy
+
+	Exact      bool // all files are to be as they were, whoever changed them; not for Undo
+	AcrossHead bool // also where the repository has another commit checked out
+	Preview    bool // say what would be done, and do nothing
+}
+
+// A Result says what a restore, or the undo of one, has done or would do.
+type Result struct {
+	CheckpointID     string `json:"checkpoint_id"`
+	MessagesDeleted  int64  `json:"messages_deleted"`
+	MessagesRestored int64  `json:"messages_restored,omitempty"` // by an undo
+	WorktreeReset    bool   `json:"worktree_reset"`              // files have been changed
+	BackendReset     bool   `json:"backend_reset"`               // an agent has forgotten something
+
+	RestoreID string                 `json:"restore_id,omitempty"` // for Undo; "": of a preview
+	Undoes    string                 `json:"undoes,omitempty"`     // the restore that was taken back
+	Preview   bool                   `json:"preview,omitempty"`
+	Files     *manager.RestoreResult `json:"files"`
+}
+
+// States of a restore in the table checkpoint_restores.
+const (
+	stateBegun      = "begun"       // the files may be those of either state
+	stateTakingBack = "taking back" // it will not be done; the files may be those of either state
+	stateTakenBack  = "taken back"  // nothing is done
+	stateDone       = "done"
+	stateUndone     = "undone" // it was done, and undone
+)
+
+// A restore is a row of checkpoint_restores: the intent, and then the record, of
+// a restore or of the undo of one.
+type restore struct {
+	seq            int64
+	id, checkpoint string
+	chat, session  string
+	worktree       string
+	undoes         string // the restore that this one takes back; "": it is a restore
+	state          string
+	anchor         int64 // messages from here on go, or come back
+	newest         int64 // the newest message of the chat; noMessage
+	files          bool  // it has changed files
+}
+
+// noMessage is before all messages.
+const noMessage = -1
+
+const restoreColumns = `seq, id, checkpoint_id, chat_id, session_id, worktree_id, undoes, state, anchor_order, newest_order, files`
+
+func scanRestore(row interface{ Scan(...any) error }) (*restore, error) {
+	var r restore
+	var undoes sql.NullString
+	err := row.Scan(&r.seq, &r.id, &r.checkpoint, &r.chat, &r.session, &r.worktree, &undoes, &r.state, &r.anchor, &r.newest, &r.files)
+	r.undoes = undoes.String
+	return &r, err
+}
+
+// Restore takes a session's chat back to a checkpoint: the files, the transcript,
+// and what the agents know. opts may be nil. With an error that does not match
+// [ErrUndecided] nothing has been done, or it has been taken back.
+//
+// Errors match those of this package, [manager.ErrTurnOpen] and
+// [manager.ErrHeadChanged], and are those of the Backend and of both stores.
+func (d *DB) Restore(ctx context.Context, sessionID, checkpointID string, opts *RestoreOptions) (*Result, error) {
+	result, err := d.restore(ctx, sessionID, checkpointID, opts)
+	if err != nil {
+		return nil, fmt.Errorf("restore: %w", err)
+	}
+	return result, nil
+}
+
+func (d *DB) restore(ctx context.Context, sessionID, checkpointID string, opts *RestoreOptions) (*Result, error) {
+	if opts == nil {
+		opts = new(RestoreOptions)
+	}
+	c, err := d.checkpoint(ctx, d.db, sessionID, checkpointID)
+	if err != nil {
+		return nil, err
+	}
+	w, err := d.enter(ctx, c.WorktreeID, c.ChatID)
+	if err != nil {
+		return nil, err
+	}
+	defer w.leave()
+	// Whoever was there before may have removed it.
+	if c, err = d.checkpoint(ctx, d.db, sessionID, checkpointID); err != nil {
+		return nil, err
+	}
+	x := &run{DB: d, w: w, preview: opts.Preview, files: w.m.RestoreFiles, rows: d.removeRows}
+	x.r = &restore{id: newID(), checkpoint: c.ID, chat: c.ChatID, session: sessionID, worktree: c.WorktreeID}
+	if x.r.anchor, err = d.anchor(ctx, c); err != nil {
+		return nil, err
+	}
+	target := c.point
+	if opts.Exact || target == "" {
+		target = c.CommitSHA
+	}
+	return x.do(ctx, &manager.RestoreOptions{Target: target, Exact: opts.Exact, OnDirty: opts.OnDirty, AcrossHead: opts.AcrossHead})
+}
+
+// anchor returns where a checkpoint stands in its chat. A message that somebody
+// has deleted still has had its place.
+func (d *DB) anchor(ctx context.Context, c *Checkpoint) (int64, error) {
+	n, err := d.place(ctx, d.db, c.ChatID, c.MessageID)
+	if errors.Is(err, ErrAnchor) && c.anchor != nil {
+		return *c.anchor, nil
+	}
+	return n, err
+}
+
+// Undo takes back a restore that was done last in its chat, and after which
+// nobody has written a message: the transcript, the later checkpoints and the
+// files are again what they were. What agents remembered is not. opts may be nil.
+// Errors are those of Restore and [ErrFollowed].
+func (d *DB) Undo(ctx context.Context, sessionID, restoreID string, opts *RestoreOptions) (*Result, error) {
+	result, err := d.undo(ctx, sessionID, restoreID, opts)
+	if err != nil {
+		return nil, fmt.Errorf("undo restore: %w", err)
+	}
+	return result, nil
+}
+
+func (d *DB) undo(ctx context.Context, sessionID, restoreID string, opts *RestoreOptions) (*Result, error) {
+	if opts == nil {
+		opts = new(RestoreOptions)
+	}
+	old, err := d.done(ctx, sessionID, restoreID)
+	if err != nil {
+		return nil, err
+	}
+	w, err := d.enter(ctx, old.worktree, old.chat)
+	if err != nil {
+		return nil, err
+	}
+	defer w.leave()
+	if old, err = d.done(ctx, sessionID, restoreID); err != nil {
+		return nil, err
+	}
+	if err := d.checkLast(ctx, d.db, old); err != nil {
+		return nil, err
+	}
+	x := &run{DB: d, w: w, preview: opts.Preview, files: w.m.Undo, rows: d.bringRowsBack}
+	if !old.files {
+		x.files = nil
+	} else if last, _, _, err := w.m.Restores(ctx); err != nil {
+		return nil, err
+	} else if last == nil || last.Label != old.id {
+		return nil, fmt.Errorf("%w: files were restored by others since", ErrFollowed)
+	}
+	x.r = &restore{id: newID(), checkpoint: old.checkpoint, chat: old.chat, session: sessionID, worktree: old.worktree, undoes: old.id, anchor: old.anchor}
+	return x.do(ctx, &manager.RestoreOptions{OnDirty: opts.OnDirty})
+}
+
+// done returns a restore of a session that was done and not undone.
+func (d *DB) done(ctx context.Context, session, id string) (*restore, error) {
+	r, err := scanRestore(d.queryRow(ctx, d.db, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ? AND session_id = ?`, id, session))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("restore %q of session %q: %w", id, session, ErrNotFound)
+	}
+	if err == nil && (r.undoes != "" || r.state != stateDone) {
+		err = fmt.Errorf("restore %q: %w: it is %s", id, ErrNotFound, r.state)
+	}
+	return r, err
+}
+
+// checkLast says so if something has followed a restore.
+func (d *DB) checkLast(ctx context.Context, q querier, r *restore) error {
+	newest, err := d.newest(ctx, q, r.chat)
+	if err != nil {
+		return err
+	}
+	if newest >= r.anchor {
+		return fmt.Errorf("%w: there are new messages", ErrFollowed)
+	}
+	n := 0
+	err = d.queryRow(ctx, q, `SELECT count(*) FROM checkpoint_restores WHERE chat_id = ? AND seq > ? AND undoes IS NULL AND state = ?`,
+		r.chat, r.seq, stateDone).Scan(&n)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("%w: another restore, which would have to be undone first", ErrFollowed)
+	}
+	return err
+}
+
+// newest returns the place of the newest message of a chat.
+func (d *DB) newest(ctx context.Context, q querier, chat string) (n int64, err error) {
+	s := &d.schema
+	err = d.queryRow(ctx, q, `SELECT coalesce(max(`+quote(s.MessageOrder)+`), ?) FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageChat)+` = ?`, noMessage, chat).Scan(&n)
+	return n, err
+}
+
+// A workplace is a worktree while a restore has it for itself.
+type workplace struct {
+	m     *manager.FileSnapshotManager
+	leave func()
+}
+
+// lockName is the lock of a worktree that a restore holds.
+const lockName = "checkpoint"
+
+// enter goes to a worktree, and settles what was cut off there.
+func (d *DB) enter(ctx context.Context, worktree, chat string) (*workplace, error) {
+	w, err := d.open(ctx, worktree, chat)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.settleAll(ctx, w, worktree, chat), d.makeArchives(ctx)); err != nil {
+		w.leave()
+		return nil, err
+	}
+	return w, nil
+}
+
+// open opens a worktree and locks it.
+func (d *DB) open(ctx context.Context, worktree, chat string) (*workplace, error) {
+	if worktree == "" {
+		return nil, fmt.Errorf("%w: it is gone", ErrNoWorktree)
+	}
+	path, err := d.worktree(ctx, worktree)
+	if err != nil {
+		return nil, err
+	}
+	m, release, err := d.opts.Manager(ctx, path, chat)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrNoWorktree, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := m.TryLock(lockName)
+	if err != nil {
+		if errors.Is(err, manager.ErrLocked) {
+			err = fmt.Errorf("worktree %q: %w", path, ErrBusy)
+		}
+		return nil, errors.Join(err, release())
+	}
+	return &workplace{m, func() {
+		if err := errors.Join(unlock(), release()); err != nil {
+			d.log.Warn("leave a worktree", "worktree", worktree, "err", err)
+		}
+	}}, nil
+}
+
+// A run is a restore, or the undo of one, while it runs.
+type run struct {
+	*DB
+	w       *workplace
+	r       *restore
+	preview bool
+	files   func(ctx context.Context, opts *manager.RestoreOptions) (*manager.RestoreResult, error) // nil: no files are to be changed
+	rows    func(ctx context.Context, q querier, r *restore) (int64, error)
+}
+
+// do does it: files, backend, database, which decides.
+func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, error) {
+	if opts.OnDirty == "" {
+		opts.OnDirty = rollback.Abort
+	}
+	opts.Label = x.r.id
+	if err := x.checkIdle(ctx, x.db, x.r.chat); err != nil {
+		return nil, err
+	}
+	result := &Result{CheckpointID: x.r.checkpoint, Undoes: x.r.undoes, Preview: x.preview}
+	// What stands against it is better found before anything is written.
+	looked := *opts
+	looked.Preview = true
+	var err error
+	if result.Files, err = x.changeFiles(ctx, &looked); err != nil {
+		return nil, err
+	}
+	if x.preview {
+		return result, x.count(ctx, result)
+	}
+	if err := x.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := x.change(ctx, opts, result); err != nil {
+		done, serr := x.settle(context.WithoutCancel(ctx), x.w.m, x.r)
+		switch {
+		case serr != nil:
+			return nil, fmt.Errorf("%w: %w: %w", ErrUndecided, err, serr)
+		case !done:
+			return nil, err
+		}
+		x.log.Warn("a restore was done, and the database did not say so at first", "restore", x.r.id, "err", err)
+	}
+	result.RestoreID = x.r.id
+	if x.opts.Notifier != nil {
+		x.opts.Notifier.Restored(ctx, &Event{SessionID: x.r.session, ChatID: x.r.chat, Result: result})
+	}
+	return result, nil
+}
+
+// changeFiles changes the files, or says what stands against it.
+func (x *run) changeFiles(ctx context.Context, opts *manager.RestoreOptions) (*manager.RestoreResult, error) {
+	if x.files == nil {
+		return &manager.RestoreResult{Preview: opts.Preview}, nil
+	}
+	files, err := x.files(ctx, opts)
+	if errors.Is(err, manager.ErrTurnOpen) {
+		err = fmt.Errorf("%w: %w", ErrRunning, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if files.Aborted {
+		return nil, &FilesError{ErrDirty, files}
+	}
+	if len(files.Failed) > 0 {
+		return nil, &FilesError{ErrFiles, files}
+	}
+	return files, nil
+}
+
+// count says in the result of a preview what would be done to the transcript.
+func (x *run) count(ctx context.Context, result *Result) error {
+	s := &x.schema
+	if x.r.undoes != "" {
+		return x.queryRow(ctx, x.db, `SELECT count(*) FROM `+quote(archiveOf(s.Messages))+` WHERE `+quote(ofRestore)+` = ?`, x.r.undoes).Scan(&result.MessagesRestored)
+	}
+	return x.queryRow(ctx, x.db, `SELECT count(*) FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageChat)+` = ? AND `+quote(s.MessageOrder)+` >= ?`,
+		x.r.chat, x.r.anchor).Scan(&result.MessagesDeleted)
+}
+
+// begin writes down that the restore has begun.
+func (x *run) begin(ctx context.Context) (err error) {
+	r := x.r
+	if err := x.step("begin"); err != nil {
+		return err
+	}
+	if r.newest, err = x.newest(ctx, x.db, r.chat); err != nil {
+		return err
+	}
+	undoes := sql.NullString{String: r.undoes, Valid: r.undoes != ""}
+	_, err = x.exec(ctx, x.db, `INSERT INTO checkpoint_restores (id, checkpoint_id, chat_id, session_id, worktree_id, undoes, state, anchor_order, newest_order)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.id, r.checkpoint, r.chat, r.session, r.worktree, undoes, stateBegun, r.anchor, r.newest)
+	return err // even if it is there: whoever comes next finds that nothing was done
+}
+
+// change does what a restore is about.
+func (x *run) change(ctx context.Context, opts *manager.RestoreOptions, result *Result) (err error) {
+	if err := x.step("files"); err != nil {
+		return err
+	}
+	if result.Files, err = x.changeFiles(ctx, opts); err != nil {
+		return err
+	}
+	result.WorktreeReset = result.Files.Snapshot != nil
+	if err := x.step("backend"); err != nil {
+		return err
+	}
+	if x.opts.Backend != nil {
+		if result.BackendReset, err = x.opts.Backend.Reset(ctx, x.r.chat); err != nil {
+			return fmt.Errorf("reset the backend: %w", err)
+		}
+	}
+	if err := x.step("rows"); err != nil {
+		return err
+	}
+	err = x.tx(ctx, func(q querier) error {
+		n, err := x.rows(ctx, q, x.r)
+		if err != nil {
+			return err
+		}
+		if result.MessagesDeleted = n; x.r.undoes != "" {
+			result.MessagesDeleted, result.MessagesRestored = 0, n
+		}
+		if err := x.crash(ctx, q, x.r.chat); err != nil {
+			return err
+		}
+		b, err := json.Marshal(result)
+		if err != nil {
+			return err
+		}
+		n, err = x.exec(ctx, q, `UPDATE checkpoint_restores SET state = ?, files = ?, result = ? WHERE id = ? AND state = ?`,
+			stateDone, result.WorktreeReset, string(b), x.r.id, stateBegun)
+		if err == nil && n != 1 {
+			err = errors.New("somebody else has taken it back")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return x.step("done")
+}
+
+// crash marks the agents of a chat: they begin anew.
+func (d *DB) crash(ctx context.Context, q querier, chat string) error {
+	s := &d.schema
+	if s.AgentSessions == None {
+		return nil
+	}
+	_, err := d.exec(ctx, q, `UPDATE `+quote(s.AgentSessions)+` SET `+quote(s.AgentStatus)+` = ? WHERE `+quote(s.AgentChat)+` = ?`, s.Crashed, chat)
+	return err
+}
+
+// checkIdle says so if an agent of the chat is at work.
+func (d *DB) checkIdle(ctx context.Context, q querier, chat string) error {
+	s := &d.schema
+	if s.AgentSessions == None {
+		return nil
+	}
+	n := 0
+	err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(s.AgentSessions)+` WHERE `+quote(s.AgentChat)+` = ? AND `+quote(s.AgentStatus)+` = ?`, chat, s.Running).Scan(&n)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("chat %q: %w", chat, ErrRunning)
+	}
+	return err
+}
+
+// lockChat keeps others from adding messages to a chat, where a message refers
+// to it, and finds out whether they have.
+func (d *DB) lockChat(ctx context.Context, q querier, r *restore) error {
+	s := &d.schema
+	if d.dialect == PostgreSQL && s.Chats != None {
+		var id string
+		if err := d.queryRow(ctx, q, `SELECT CAST(`+quote(s.ChatID)+` AS TEXT) FROM `+quote(s.Chats)+` WHERE `+quote(s.ChatID)+` = ? FOR UPDATE`, r.chat).Scan(&id); err != nil {
+			return fmt.Errorf("chat %q: %w", r.chat, err)
+		}
+	}
+	newest, err := d.newest(ctx, q, r.chat)
+	if err == nil && newest != r.newest {
+		err = fmt.Errorf("chat %q: %w", r.chat, ErrChanged)
+	}
+	if err != nil {
+		return err
+	}
+	return d.checkIdle(ctx, q, r.chat)
+}
+
+// removeRows moves what comes at and after a checkpoint to the archive. It
+// returns the number of messages.
+func (d *DB) removeRows(ctx context.Context, q querier, r *restore) (int64, error) {
+	if err := d.lockChat(ctx, q, r); err != nil {
+		return 0, err
+	}
+	c, err := d.checkpoint(ctx, q, r.session, r.checkpoint)
+	if err != nil {
+		return 0, err
+	}
+	s := &d.schema
+	after := quote(s.MessageChat) + ` = ? AND ` + quote(s.MessageOrder) + ` >= ?`
+	for _, p := range s.Parts {
+		where := `t.` + quote(p.Message) + ` IN (SELECT ` + quote(s.MessageID) + ` FROM ` + quote(s.Messages) + ` WHERE ` + after + `)`
+		if _, err := d.remove(ctx, q, r.id, p.Table, where, r.chat, r.anchor); err != nil {
+			return 0, err
+		}
+	}
+	n, err := d.remove(ctx, q, r.id, s.Messages, after, r.chat, r.anchor)
+	if err != nil {
+		return 0, err
+	}
+	_, err = d.remove(ctx, q, r.id, "checkpoints", `chat_id = ? AND seq > ?`, r.chat, c.seq)
+	return n, err
+}
+
+// bringRowsBack is removeRows for the undo of a restore.
+func (d *DB) bringRowsBack(ctx context.Context, q querier, r *restore) (n int64, err error) {
+	if err := d.lockChat(ctx, q, r); err != nil {
+		return 0, err
+	}
+	old, err := scanRestore(d.queryRow(ctx, q, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ?`, r.undoes))
+	if err == nil {
+		err = d.checkLast(ctx, q, old)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, table := range d.archived() {
+		back, err := d.bringBack(ctx, q, r.undoes, table)
+		if err != nil {
+			return 0, err
+		}
+		if table == d.schema.Messages {
+			n = back
+		}
+	}
+	changed, err := d.exec(ctx, q, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateUndone, r.undoes, stateDone)
+	if err == nil && changed != 1 {
+		err = fmt.Errorf("restore %q: %w: it is not done any more", r.undoes, ErrNotFound)
+	}
+	return n, err
+}

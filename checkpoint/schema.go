@@ -1,0 +1,405 @@
+package checkpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// A Dialect is the SQL that a database speaks.
+type Dialect string
+
+const (
+	SQLite     Dialect = "sqlite"
+	PostgreSQL Dialect = "postgres" // from 13 on
+)
+
+// None as the name of a table says that the runtime has none.
+const None = "-"
+
+// A Schema names what a restore touches of the runtime's tables. The zero Schema
+// is that of Options.Runtime; each empty name is its default. Names are taken to
+// the letter, and may be "schema.table" in PostgreSQL.
+type Schema struct {
+	Chats  string // default chats; None: checkpoints are not deleted with their chat
+	ChatID string // default id
+
+	Messages    string // default messages
+	MessageID   string // default id
+	MessageChat string // default chat_id
+	// MessageOrder is an integer that grows from message to message of a chat, as
+	// an identity does: times may be the same, and go back. Default seq. In SQLite
+	// "rowid" will do.
+	MessageOrder string
+
+	// Parts are the tables with rows that belong to messages. Default: the table
+	// message_parts, by message_id. A table that a restore would change unseen,
+	// because deleting a message does so, is an error.
+	Parts []Part
+
+	Worktrees    string // default worktrees
+	WorktreeID   string // default id
+	WorktreePath string // default path
+
+	AgentSessions string // default agent_sessions; None: there are none
+	AgentChat     string // default chat_id
+	AgentStatus   string // default status
+	Crashed       string // status of an agent whose backend was reset; default crashed
+	Running       string // status of an agent at work, which refuses a restore; default running
+
+	IDType string // of IDs, in columns that Open makes; default UUID in PostgreSQL, TEXT in SQLite
+}
+
+// A Part is a table with rows that belong to messages.
+type Part struct {
+	Table   string
+	Message string // the column with the message's ID; default message_id
+}
+
+// withDefaults returns the schema with all names.
+func (s Schema) withDefaults(d Dialect) Schema {
+	for _, f := range []struct {
+		name *string
+		def  string
+	}{
+		{&s.Chats, "chats"}, {&s.ChatID, "id"},
+		{&s.Messages, "messages"}, {&s.MessageID, "id"}, {&s.MessageChat, "chat_id"}, {&s.MessageOrder, "seq"},
+		{&s.Worktrees, "worktrees"}, {&s.WorktreeID, "id"}, {&s.WorktreePath, "path"},
+		{&s.AgentSessions, "agent_sessions"}, {&s.AgentChat, "chat_id"}, {&s.AgentStatus, "status"},
+		{&s.Crashed, "crashed"}, {&s.Running, "running"},
+	} {
+		if *f.name == "" {
+			*f.name = f.def
+		}
+	}
+	if s.Parts == nil {
+		s.Parts = []Part{{Table: "message_parts"}}
+	}
+	parts := make([]Part, len(s.Parts))
+	for i, p := range s.Parts {
+		if p.Message == "" {
+			p.Message = "message_id"
+		}
+		parts[i] = p
+	}
+	s.Parts = parts
+	if s.IDType == "" {
+		s.IDType = map[Dialect]string{PostgreSQL: "UUID"}[d]
+	}
+	if s.IDType == "" {
+		s.IDType = "TEXT"
+	}
+	return s
+}
+
+var (
+	validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
+	validType = regexp.MustCompile(`^[A-Za-z]+(\([0-9]+\))?$`)
+)
+
+// check refuses names that are none: they become part of statements.
+func (s *Schema) check() error {
+	names := []string{s.ChatID, s.Messages, s.MessageID, s.MessageChat, s.MessageOrder, s.Worktrees, s.WorktreeID, s.WorktreePath, s.AgentChat, s.AgentStatus}
+	for _, table := range []string{s.Chats, s.AgentSessions} {
+		if table != None {
+			names = append(names, table)
+		}
+	}
+	for _, p := range s.Parts {
+		names = append(names, p.Table, p.Message)
+	}
+	for _, n := range names {
+		if !validName.MatchString(n) {
+			return fmt.Errorf("schema: %q is no name of a table or column", n)
+		}
+	}
+	if !validType.MatchString(s.IDType) {
+		return fmt.Errorf("schema: %q is no type of IDs", s.IDType)
+	}
+	return nil
+}
+
+// quote returns a name as statements have it.
+func quote(name string) string {
+	return `"` + strings.ReplaceAll(name, ".", `"."`) + `"`
+}
+
+// A column is one of a table.
+type column struct{ name, typ string }
+
+// columns returns the columns of a table that can be written; none if there is
+// no such table.
+func (d *DB) columns(ctx context.Context, q querier, table string) ([]column, error) {
+	query := `SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`
+	arg := table
+	if d.dialect == PostgreSQL {
+		query = `SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+			WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum`
+		arg = quote(table)
+	}
+	rows, err := q.QueryContext(ctx, d.bind(query), arg)
+	if err != nil {
+		return nil, fmt.Errorf("columns of %s: %w", table, err)
+	}
+	defer rows.Close()
+	var list []column
+	for rows.Next() {
+		var c column
+		if err := rows.Scan(&c.name, &c.typ); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, rows.Err()
+}
+
+// checkTables finds out whether the runtime's tables are there with the columns
+// that a restore needs, and whether deleting messages would change others.
+func (d *DB) checkTables(ctx context.Context, q querier) error {
+	s := &d.schema
+	need := map[string][]string{
+		s.Messages:      {s.MessageID, s.MessageChat, s.MessageOrder},
+		s.Worktrees:     {s.WorktreeID, s.WorktreePath},
+		s.Chats:         {s.ChatID},
+		s.AgentSessions: {s.AgentChat, s.AgentStatus},
+	}
+	for _, p := range s.Parts {
+		need[p.Table] = []string{p.Message}
+	}
+	delete(need, None)
+	for table, names := range need {
+		columns, err := d.columns(ctx, q, table)
+		if err != nil {
+			return err
+		}
+		if len(columns) == 0 {
+			return fmt.Errorf("table %s: there is none: see Schema and Options.Runtime", table)
+		}
+		has := make(map[string]bool)
+		for _, c := range columns {
+			has[c.name] = true
+		}
+		for _, n := range names {
+			if !has[n] && !(d.dialect == SQLite && n == "rowid") {
+				return fmt.Errorf("table %s: there is no column %s: see Schema", table, n)
+			}
+		}
+	}
+	return d.checkReferences(ctx, q)
+}
+
+// checkReferences refuses tables that the deletion of a message would change
+// beside those that are known: nobody would bring that back.
+func (d *DB) checkReferences(ctx context.Context, q querier) error {
+	known := []string{d.schema.Messages}
+	for _, p := range d.schema.Parts {
+		known = append(known, p.Table)
+	}
+	query := `SELECT m.name, f.on_delete FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
+		WHERE m.type = 'table' AND lower(f."table") = lower(?) AND f.on_delete NOT IN ('NO ACTION', 'RESTRICT')`
+	if d.dialect == PostgreSQL {
+		query = `SELECT conrelid::regclass::text, confdeltype::text FROM pg_constraint
+			WHERE contype = 'f' AND confrelid = to_regclass(?) AND confdeltype IN ('c', 'n', 'd')`
+	}
+	for _, table := range known {
+		arg := table
+		if d.dialect == PostgreSQL {
+			arg = quote(table)
+		}
+		refs, err := stringPairs(ctx, q, d.bind(query), arg)
+		if err != nil {
+			return fmt.Errorf("references to %s: %w", table, err)
+		}
+		for _, ref := range refs {
+			if !d.isOneOf(ref[0], known) {
+				return fmt.Errorf("table %s: its rows change when one of %s is deleted (%s), and nothing would bring them back: name it in Schema.Parts, or let the reference be without action",
+					ref[0], table, ref[1])
+			}
+		}
+	}
+	return nil
+}
+
+// isOneOf reports whether a table, as the database names it, is among some.
+func (d *DB) isOneOf(table string, names []string) bool {
+	bare := func(s string) string { return s[strings.LastIndex(s, ".")+1:] }
+	table = strings.ReplaceAll(table, `"`, "")
+	for _, n := range names {
+		if strings.EqualFold(table, n) || strings.EqualFold(bare(table), bare(n)) {
+			return true
+		}
+	}
+	return false
+}
+
+func stringPairs(ctx context.Context, q querier, query string, args ...any) (list [][2]string, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p [2]string
+		if err := rows.Scan(&p[0], &p[1]); err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, rows.Err()
+}
+
+// migrate brings our tables, and with runtime those that the runtime has none
+// of, to what this version needs. Each may be there.
+func (d *DB) migrate(ctx context.Context, runtime bool) error {
+	identity, now, when := "BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY", "clock_timestamp()", "TIMESTAMPTZ"
+	if d.dialect == SQLite {
+		identity, now, when = "INTEGER PRIMARY KEY AUTOINCREMENT", "(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))", "TEXT"
+	}
+	s := &d.schema
+	words := strings.NewReplacer("$identity", identity, "$now", now, "$when", when, "$id", s.IDType)
+	return d.tx(ctx, func(q querier) error {
+		if d.dialect == PostgreSQL { // or two that begin at once stand in each other's way
+			if _, err := q.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtext('checkpoint.migrate'))`); err != nil {
+				return err
+			}
+		}
+		var statements []string
+		if runtime {
+			statements = append(statements, runtimeTables(s)...)
+		}
+		for _, st := range statements {
+			if _, err := q.ExecContext(ctx, words.Replace(st)); err != nil {
+				return fmt.Errorf("%s: %w", firstLine(st), err)
+			}
+		}
+		if err := d.checkTables(ctx, q); err != nil {
+			return err
+		}
+		for _, st := range ownTables(s) {
+			if _, err := q.ExecContext(ctx, words.Replace(st)); err != nil {
+				return fmt.Errorf("%s: %w", firstLine(st), err)
+			}
+		}
+		return d.addColumns(ctx, q)
+	})
+}
+
+// addColumns adds to a table checkpoints of the runtime's own what it lacks.
+func (d *DB) addColumns(ctx context.Context, q querier) error {
+	columns, err := d.columns(ctx, q, "checkpoints")
+	if err != nil {
+		return err
+	}
+	has := make(map[string]bool)
+	for _, c := range columns {
+		has[c.name] = true
+	}
+	for _, c := range []column{{"seq", "BIGINT GENERATED BY DEFAULT AS IDENTITY"}, {"anchor_order", "BIGINT"}, {"point", "TEXT"}} {
+		if has[c.name] {
+			continue
+		}
+		if c.name == "seq" && d.dialect == SQLite {
+			return errors.New("table checkpoints: there is one without a column seq INTEGER PRIMARY KEY AUTOINCREMENT")
+		}
+		if _, err := q.ExecContext(ctx, "ALTER TABLE checkpoints ADD COLUMN "+c.name+" "+c.typ); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+// ownTables are the statements that make our tables.
+func ownTables(s *Schema) []string {
+	chat := ""
+	if s.Chats != None {
+		chat = fmt.Sprintf(" REFERENCES %s(%s) ON DELETE CASCADE", quote(s.Chats), quote(s.ChatID))
+	}
+	worktree := fmt.Sprintf(" REFERENCES %s(%s) ON DELETE SET NULL", quote(s.Worktrees), quote(s.WorktreeID))
+	return []string{
+		`CREATE TABLE IF NOT EXISTS checkpoints (
+			seq $identity,
+			id $id NOT NULL UNIQUE,
+			chat_id $id NOT NULL` + chat + `,
+			session_id $id,
+			worktree_id $id` + worktree + `,
+			message_id $id,
+			commit_sha TEXT NOT NULL,
+			label TEXT,
+			created_at $when NOT NULL DEFAULT $now,
+			anchor_order BIGINT,
+			point TEXT
+		)`,
+		`CREATE INDEX IF NOT EXISTS checkpoints_chat_created_idx ON checkpoints(chat_id, created_at)`,
+		`CREATE TABLE IF NOT EXISTS checkpoint_restores (
+			seq $identity,
+			id TEXT NOT NULL UNIQUE,
+			checkpoint_id TEXT NOT NULL,
+			chat_id TEXT NOT NULL,
+			session_id TEXT NOT NULL,
+			worktree_id TEXT NOT NULL,
+			undoes TEXT,
+			state TEXT NOT NULL,
+			anchor_order BIGINT NOT NULL,
+			newest_order BIGINT NOT NULL,
+			files BOOLEAN NOT NULL DEFAULT FALSE,
+			result TEXT,
+			created_at $when NOT NULL DEFAULT $now
+		)`,
+		`CREATE UNIQUE INDEX IF NOT EXISTS checkpoint_restores_begun_idx ON checkpoint_restores(worktree_id) WHERE state IN ('begun', 'taking back')`,
+	}
+}
+
+// runtimeTables are the statements that make the runtime's tables, as far as a
+// restore touches them.
+func runtimeTables(s *Schema) []string {
+	r := strings.NewReplacer("@chats", quote(s.Chats), "@chatID", quote(s.ChatID),
+		"@messages", quote(s.Messages), "@messageID", quote(s.MessageID), "@messageChat", quote(s.MessageChat), "@order", quote(s.MessageOrder),
+		"@worktrees", quote(s.Worktrees), "@worktreeID", quote(s.WorktreeID), "@path", quote(s.WorktreePath),
+		"@agents", quote(s.AgentSessions), "@agentChat", quote(s.AgentChat), "@status", quote(s.AgentStatus))
+	list := []string{
+		`CREATE TABLE IF NOT EXISTS @chats (
+			@chatID $id PRIMARY KEY,
+			title TEXT,
+			created_at $when NOT NULL DEFAULT $now
+		)`,
+		`CREATE TABLE IF NOT EXISTS @messages (
+			@order $identity,
+			@messageID $id NOT NULL UNIQUE,
+			@messageChat $id NOT NULL REFERENCES @chats(@chatID) ON DELETE CASCADE,
+			role TEXT NOT NULL,
+			status TEXT NOT NULL DEFAULT 'complete',
+			created_at $when NOT NULL DEFAULT $now
+		)`,
+		`CREATE TABLE IF NOT EXISTS @worktrees (
+			@worktreeID $id PRIMARY KEY,
+			session_id $id,
+			@path TEXT NOT NULL
+		)`,
+		`CREATE TABLE IF NOT EXISTS @agents (
+			id $id PRIMARY KEY,
+			@agentChat $id NOT NULL REFERENCES @chats(@chatID) ON DELETE CASCADE,
+			agent TEXT NOT NULL,
+			@status TEXT NOT NULL
+		)`,
+	}
+	for _, p := range s.Parts {
+		list = append(list, fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %s (
+			id $id PRIMARY KEY,
+			%s $id NOT NULL REFERENCES @messages(@messageID) ON DELETE CASCADE,
+			position INTEGER NOT NULL DEFAULT 0,
+			type TEXT NOT NULL,
+			content TEXT NOT NULL
+		)`, quote(p.Table), quote(p.Message)))
+	}
+	for i := range list {
+		list[i] = r.Replace(list[i])
+	}
+	return list
+}
