@@ -88,9 +88,21 @@ var (
 	// followed it.
 	ErrFollowed = errors.New("something has followed the restore")
 	// ErrUndecided: whether the old state or the new one holds is not known
-	// before the database answers, or the files can be written. Recover decides.
+	// before the database answers, or the files can be written. The error is an
+	// *UndecidedError, and Outcome tells then.
 	ErrUndecided = errors.New("it is not decided whether the restore was done")
 )
+
+// An UndecidedError is about a restore, or an undo, that may have been done. It
+// matches [ErrUndecided].
+type UndecidedError struct {
+	RestoreID string // for Outcome
+	Err       error
+}
+
+func (e *UndecidedError) Error() string { return ErrUndecided.Error() + ": " + e.Err.Error() }
+
+func (e *UndecidedError) Unwrap() []error { return []error{ErrUndecided, e.Err} }
 
 // A FilesError says which files stand against a restore. It matches [ErrDirty]
 // or [ErrFiles].

@@ -55,6 +55,30 @@ func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
 	return list, nil
 }
 
+// Outcome says whether a restore of a session, or the undo of one, was done: else
+// the old state holds. One that was cut off it settles. The error matches
+// [ErrBusy] while it runs.
+func (d *DB) Outcome(ctx context.Context, sessionID, restoreID string) (done bool, err error) {
+	r, err := scanRestore(d.queryRow(ctx, d.db, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ? AND session_id = ?`, restoreID, sessionID))
+	switch {
+	case errors.Is(err, sql.ErrNoRows): // not even that it begins was written down
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("outcome of restore %q: %w", restoreID, err)
+	case r.state != stateBegun && r.state != stateTakingBack:
+		return r.state != stateTakenBack, nil
+	}
+	w, err := d.open(ctx, r.worktree, r.chat)
+	if err == nil {
+		defer w.leave()
+		done, err = d.settle(ctx, w.m, r)
+	}
+	if err != nil {
+		err = fmt.Errorf("outcome of restore %q: %w", restoreID, err)
+	}
+	return done, err
+}
+
 // unsettled lists the restores that have begun and not come to an end, in a
 // worktree, or in all if it is "".
 func (d *DB) unsettled(ctx context.Context, worktree string) (list []*restore, err error) {
@@ -95,7 +119,7 @@ func (d *DB) settleAll(ctx context.Context, w *workplace, worktree, chat string)
 			m = other
 		}
 		if _, err := d.settle(ctx, m, r); err != nil {
-			return fmt.Errorf("%w: restore %q was cut off: %w", ErrUndecided, r.id, err)
+			return &UndecidedError{r.id, fmt.Errorf("restore %q was cut off: %w", r.id, err)}
 		}
 	}
 	return nil

@@ -295,7 +295,7 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 		done, serr := x.settle(context.WithoutCancel(ctx), x.w.m, x.r)
 		switch {
 		case serr != nil:
-			return nil, fmt.Errorf("%w: %w: %w", ErrUndecided, err, serr)
+			return nil, &UndecidedError{x.r.id, fmt.Errorf("%w; %w", err, serr)}
 		case !done:
 			return nil, err
 		}
