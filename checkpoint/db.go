@@ -39,7 +39,7 @@ type Options struct {
 	Backend  Backend      // nil: agents keep nothing in memory
 	Notifier Notifier     // nil: nobody is told
 	Schema   Schema       // the runtime's tables
-	Runtime  bool         // make those of them that are missing
+	Runtime  bool         // make those of them that are missing, and in PostgreSQL the order of messages
 	Logger   *slog.Logger // nil: nothing is logged
 }
 

@@ -327,6 +327,14 @@ func (s *seesaw) settled(what string, undo bool, err error, nobody bool) {
 	}
 }
 
+// stride returns how many statements a test goes on at a time.
+func stride() int {
+	if testing.Short() {
+		return 9
+	}
+	return 1
+}
+
 func TestFaults(t *testing.T) {
 	onBoth(t, func(t *testing.T, name *database) {
 		s := newSeesaw(t, name)
@@ -337,7 +345,7 @@ func TestFaults(t *testing.T) {
 		}
 		for _, mode := range []string{refused, lost, unanswered, cut} {
 			for _, undo := range []bool{false, true} {
-				for n := 0; ; n++ {
+				for n := 0; ; n += stride() {
 					s.goTo(undo)
 					f.mode, f.left, f.off, f.query = mode, n, false, ""
 					err := s.run(faulty, undo)
@@ -466,15 +474,11 @@ func (s *seesaw) spawn(undo bool, mode string, n int) (*exec.Cmd, *bytes.Buffer)
 }
 
 func TestKilled(t *testing.T) {
-	stride := 1
-	if testing.Short() {
-		stride = 7
-	}
 	onBoth(t, func(t *testing.T, name *database) {
 		s := newSeesaw(t, name)
 		for _, mode := range []string{killStep, killBefore, killAfter} {
 			for _, undo := range []bool{false, true} {
-				step := stride
+				step := stride()
 				if mode == killStep {
 					step = 1
 				}
