@@ -859,7 +859,7 @@ func (j *dirJob) putTree() (cuts []bool, leaves []blockLeaf, err error) {
 		}
 	}
 	ends := cut(len(captured), func(i int) bool { return cuts[captured[i]] })
-	pages := make([]leaf, len(ends))
+	pages := make([]item, len(ends))
 	start := 0
 	for i, end := range ends {
 		part := captured[start:end]
@@ -873,20 +873,15 @@ func (j *dirJob) putTree() (cuts []bool, leaves []blockLeaf, err error) {
 				return nil, nil, err
 			}
 		}
-		pages[i] = leaf{end, id}
+		pages[i] = item{size: uint64(end - start), id: id}
 		last := 0
 		if end > 0 {
-			last = captured[end-1] + 1
+			pages[i].name, last = j.slots[part[0]].name, captured[end-1]+1
 		}
 		leaves = append(leaves, blockLeaf{last, end - start, id})
 		start = end
 	}
-	j.tree, err = putPages(j.c.sink, store.Tree, pages, nil, func(i int) string {
-		if i == 0 {
-			return j.slots[captured[0]].name
-		}
-		return j.slots[captured[pages[i-1].end]].name
-	})
+	j.tree, _, err = putPages(j.c.sink, store.Tree, pages)
 	return cuts, leaves, err
 }
 

@@ -140,10 +140,11 @@ func validName(name string) bool {
 		strings.IndexByte(name, '/') < 0 && strings.IndexByte(name, 0) < 0
 }
 
-// A leaf is a page of level 0 in a directory that is being written.
-type leaf struct {
-	end int // number of items up to and with this leaf
-	id  store.ID
+// A pageList is the pages of one level of a directory, and where those of the
+// next level end in it.
+type pageList struct {
+	pages []item // as the pages above have them
+	ends  []int
 }
 
 // cut returns where a sorted list of names is cut: the ends of its pages.
@@ -161,32 +162,26 @@ func cut(n int, isBoundary func(i int) bool) []int {
 }
 
 // putPages stores the pages above the leaves of a directory and returns the
-// root. first returns the first name of a leaf. heights are those of these names;
-// nil: they are not known.
-func putPages(p Putter, kind store.Kind, leaves []leaf, heights []uint8, first func(i int) string) (store.ID, error) {
+// root, and the lists of pages, the leaves first: none if one leaf is all.
+func putPages(p Putter, kind store.Kind, leaves []item) (store.ID, []pageList, error) {
 	if len(leaves) == 1 {
-		return leaves[0].id, nil
+		return leaves[0].id, nil, nil
 	}
-	items := make([]item, len(leaves))
-	start := 0
-	for i, l := range leaves {
-		items[i] = item{name: first(i), size: uint64(l.end - start), id: l.id}
-		start = l.end
+	heights := make([]int, len(leaves))
+	for i := range leaves {
+		heights[i] = height(leaves[i].name)
 	}
-	if heights == nil {
-		heights = make([]uint8, len(items))
-		for i := range items {
-			heights[i] = uint8(height(items[i].name))
-		}
-	}
-	for level := 1; ; level++ {
-		ends := cut(len(items), func(i int) bool { return int(heights[i]) > level })
-		pages, tops := make([]item, 0, len(ends)), make([]uint8, 0, len(ends))
+	var lists []pageList
+	for items := leaves; ; {
+		level := len(lists) + 1
+		ends := cut(len(items), func(i int) bool { return heights[i] > level })
+		lists = append(lists, pageList{items, ends})
+		pages, tops := make([]item, 0, len(ends)), make([]int, 0, len(ends))
 		start := 0
 		for _, end := range ends {
 			id, err := p.Put(kind, appendPage(nil, level, items[start:end]))
 			if err != nil {
-				return store.ID{}, err
+				return store.ID{}, nil, err
 			}
 			page := item{name: items[start].name, id: id}
 			for _, it := range items[start:end] {
@@ -196,31 +191,64 @@ func putPages(p Putter, kind store.Kind, leaves []leaf, heights []uint8, first f
 			start = end
 		}
 		if len(pages) == 1 {
-			return pages[0].id, nil
+			return pages[0].id, lists, nil
 		}
 		items, heights = pages, tops
 	}
 }
 
+// putChanged stores the pages above leaves that have got other ids, but not
+// those above no such leaf. It returns the new ids, for each list by place in
+// it, and at last that of the root.
+func putChanged(p Putter, kind store.Kind, lists []pageList, leaves map[int]store.ID) ([]map[int]store.ID, error) {
+	changed := []map[int]store.ID{leaves}
+	for l, list := range lists {
+		pages := make(map[int][]item) // that change, by number
+		for i, id := range changed[l] {
+			n, _ := slices.BinarySearch(list.ends, i+1)
+			if pages[n] == nil {
+				pages[n] = slices.Clone(list.pages[list.start(n):list.ends[n]])
+			}
+			pages[n][i-list.start(n)].id = id
+		}
+		ids := make(map[int]store.ID, len(pages))
+		for n, items := range pages {
+			var err error
+			if ids[n], err = p.Put(kind, appendPage(nil, l+1, items)); err != nil {
+				return nil, err
+			}
+		}
+		changed = append(changed, ids)
+	}
+	return changed, nil
+}
+
+// start returns where page n of the next level begins in the list.
+func (l *pageList) start(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return l.ends[n-1]
+}
+
 // putItems stores a whole directory.
 func putItems(p Putter, kind store.Kind, items []item) (store.ID, error) {
 	ends := cut(len(items), func(i int) bool { return boundary(items[i].name, 0) })
-	leaves := make([]leaf, len(ends))
+	leaves := make([]item, len(ends))
 	start := 0
 	for i, end := range ends {
 		id, err := p.Put(kind, appendPage(nil, 0, items[start:end]))
 		if err != nil {
 			return store.ID{}, err
 		}
-		leaves[i] = leaf{end, id}
+		leaves[i] = item{size: uint64(end - start), id: id}
+		if start < end {
+			leaves[i].name = items[start].name
+		}
 		start = end
 	}
-	return putPages(p, kind, leaves, nil, func(i int) string {
-		if i == 0 {
-			return items[0].name
-		}
-		return items[leaves[i-1].end].name
-	})
+	root, _, err := putPages(p, kind, leaves)
+	return root, err
 }
 
 // A pageReader reads directories of one kind.

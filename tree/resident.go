@@ -67,20 +67,25 @@ func (c *statCache) sum(dir uint32) dirSum {
 
 // A blockEdit changes entries of a block and the pages of its tree.
 type blockEdit struct {
-	tree    store.ID
 	entries map[int]block // as appendEntry makes them
-	leaves  []blockLeaf
-	heights []uint8 // of the pages' first names, which stay
+	lists   []pageList    // of the pages as they are
+	pages   []map[int]store.ID
+	tree    store.ID
 }
 
-// apply changes a block, which is nobody else's.
+// apply changes a block and the lists of its pages, which are nobody else's.
 func (e *blockEdit) apply(b block) {
 	copy(b[72:], e.tree[:])
 	for i, entry := range e.entries {
 		copy(b.entry(i), entry)
 	}
-	for i, l := range e.leaves {
-		l.put(b[b.leafStart()+i*blockLeafSize:])
+	for n, id := range e.pages[0] {
+		copy(b[b.leafStart()+n*blockLeafSize+8:], id[:])
+	}
+	for l, list := range e.lists {
+		for i, id := range e.pages[l] {
+			list.pages[i].id = id
+		}
 	}
 }
 
@@ -93,16 +98,16 @@ func (c *statCache) adopt(from *capture, h batchHeader) {
 	for len(c.sums) < int(h.nextDir) {
 		c.sums = append(c.sums, dirSum{})
 	}
-	if c.heights == nil {
-		c.heights = make(map[uint32][]uint8)
+	if c.lists == nil {
+		c.lists = make(map[uint32][]pageList)
 	}
 	for dir, b := range from.changed {
 		c.blocks[dir] = b
-		delete(c.heights, dir)
+		delete(c.lists, dir)
 	}
 	for dir, e := range from.edits {
 		e.apply(c.blocks[dir])
-		c.heights[dir] = e.heights
+		c.lists[dir] = e.lists
 	}
 	for dir, s := range from.sums {
 		c.sums[dir] = s
@@ -344,61 +349,65 @@ func (j *dirJob) edit(kids []*dirJob) error {
 		e := j.old.entry(k.at)
 		j.edits[k.at] = slot{name: k.name, kind: vfs.Directory, old: k.at, matched: e.flags()&flagMatched != 0, st: k.st, id: k.tree, kid: k}
 	}
-	edit := &blockEdit{entries: make(map[int]block)}
-	pages := make(map[int]bool) // that change
+	edit := &blockEdit{entries: make(map[int]block), tree: j.old.tree()}
+	leaves := make(map[int]store.ID) // that change
 	for i, s := range j.edits {
 		e := j.old.entry(i)
 		edit.entries[i] = s.appendEntry(nil, e.flags()&flagBoundary != 0, int(e.nameOff()))
 		if e.reason() == 0 && !s.sameEntry(j.old) {
-			pages[sort.Search(j.old.leaves(), func(n int) bool { return j.old.leafEnd(n) > i })] = true
+			leaves[sort.Search(j.old.leaves(), func(n int) bool { return j.old.leafEnd(n) > i })] = store.ID{}
 		}
 	}
-	leaves := make([]leaf, j.old.leaves())
-	firsts := make([]string, len(leaves))
-	start, captured := 0, 0
 	for n := range leaves {
-		end, count, id := j.old.leaf(n)
-		if pages[n] {
-			var items []item
-			for i := start; i < end; i++ {
-				if s, ok := j.edits[i]; ok {
-					items = append(items, s.item())
-				} else if e := j.old.entry(i); e.reason() == 0 {
-					items = append(items, e.item(j.old.name(i)))
-				}
-			}
-			var err error
-			if id, err = j.c.sink.Put(store.Tree, appendPage(nil, 0, items)); err != nil {
-				return err
+		var items []item
+		for i := j.old.leafBegin(n); i < j.old.leafEnd(n); i++ {
+			if s, ok := j.edits[i]; ok {
+				items = append(items, s.item())
+			} else if e := j.old.entry(i); e.reason() == 0 {
+				items = append(items, e.item(j.old.name(i)))
 			}
 		}
-		for start < end && j.old.entry(start).reason() != 0 {
-			start++
+		var err error
+		if leaves[n], err = j.c.sink.Put(store.Tree, appendPage(nil, 0, items)); err != nil {
+			return err
 		}
-		if start < end {
-			firsts[n] = j.old.name(start)
-		}
-		captured += count
-		leaves[n] = leaf{captured, id}
-		edit.leaves = append(edit.leaves, blockLeaf{end, count, id})
-		start = end
 	}
 	var err error
-	edit.heights = j.c.cache.heights[j.number]
-	if edit.heights == nil { // thousands of names would be hashed each time
-		edit.heights = make([]uint8, len(firsts))
-		for i, name := range firsts {
-			edit.heights[i] = uint8(height(name))
-		}
-	}
-	if j.tree, err = putPages(j.c.sink, store.Tree, leaves, edit.heights, func(i int) string { return firsts[i] }); err != nil {
+	if edit.lists, err = j.oldLists(); err != nil {
 		return err
 	}
-	j.cover, edit.tree = j.old.cover(), j.tree
+	if edit.pages, err = putChanged(j.c.sink, store.Tree, edit.lists, leaves); err != nil {
+		return err
+	}
+	if root, ok := edit.pages[len(edit.lists)][0]; ok {
+		edit.tree = root
+	}
+	j.tree, j.cover = edit.tree, j.old.cover()
 	j.c.mu.Lock()
 	j.c.edits[j.number] = edit
 	j.c.mu.Unlock()
 	return nil
+}
+
+// oldLists returns the pages that the directory has had. They are made once: the
+// names of thousands of pages would be hashed each time.
+func (j *dirJob) oldLists() ([]pageList, error) {
+	if lists, ok := j.c.cache.lists[j.number]; ok {
+		return lists, nil
+	}
+	leaves := make([]item, j.old.leaves())
+	for n := range leaves {
+		_, count, id := j.old.leaf(n)
+		leaves[n] = item{size: uint64(count), id: id}
+		for i := j.old.leafBegin(n); i < j.old.leafEnd(n); i++ {
+			if j.old.entry(i).reason() == 0 {
+				leaves[n].name = j.old.name(i)
+				break
+			}
+		}
+	}
+	_, lists, err := putPages(j.c.sink, store.Tree, leaves)
+	return lists, err
 }
 
 // item returns the tree's entry of a captured name.

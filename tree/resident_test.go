@@ -260,6 +260,31 @@ func TestResidentOtherName(t *testing.T) {
 	sameResult(t, "a late write", g, got, want)
 }
 
+// A directory with several levels of pages comes out as from scratch, change
+// after change.
+func TestResidentLarge(t *testing.T) {
+	r := random(t)
+	root := t.TempDir()
+	const n = 4000
+	for i := range n {
+		write(t, filepath.Join(root, fmt.Sprint("d/", i)), "x")
+	}
+	s := openStore(t, vfs.NewMem())
+	ws := openResident(t, s, root, 0)
+	snapshot(t, s, ws, nil)
+	for round := range 20 {
+		for range r.IntN(4) {
+			write(t, filepath.Join(root, fmt.Sprint("d/", r.IntN(n))), fmt.Sprint(round))
+		}
+		if round%7 == 3 { // the pages change as such
+			write(t, filepath.Join(root, fmt.Sprint("d/new", round)), "new")
+		}
+		got := snapshot(t, s, ws, nil)
+		want, g := scratch(t, s, root)
+		sameResult(t, fmt.Sprint("round ", round), g, got, want)
+	}
+}
+
 // The limit on files holds for those that are skipped, and for no more.
 func TestResidentFilesLimit(t *testing.T) {
 	root := t.TempDir()

@@ -40,8 +40,8 @@ type statCache struct {
 	blocks []block
 
 	// Of a cache that is kept in memory.
-	sums    []dirSum
-	heights map[uint32][]uint8 // of the pages of large directories, as far as they were needed
+	sums  []dirSum
+	lists map[uint32][]pageList // of large directories, as far as they were needed; names are those of the blocks
 }
 
 // A batchHeader precedes the blocks of a batch.
@@ -171,6 +171,15 @@ func (b block) entry(i int) entry {
 func (b block) leaf(i int) (end, count int, id store.ID) {
 	l := b[b.leafStart()+i*blockLeafSize:]
 	return int(le.Uint32(l)), int(le.Uint32(l[4:])), store.ID(l[8:])
+}
+
+// leafBegin returns where the entries of a page begin, with what is left out
+// before the first.
+func (b block) leafBegin(i int) int {
+	if i == 0 {
+		return 0
+	}
+	return b.leafEnd(i - 1)
 }
 
 // leafEnd returns where the entries of a page end.

@@ -91,6 +91,52 @@ func TestPageLocality(t *testing.T) {
 	}
 }
 
+// TestPutChanged: where leaves have changed, the pages above them are those of
+// the whole directory put again, and no other is put.
+func TestPutChanged(t *testing.T) {
+	r := random(t)
+	var names []string // that leaves begin with
+	for i := 0; len(names) < 3000; i++ {
+		if name := fmt.Sprintf("file-%06d", i); boundary(name, 0) {
+			names = append(names, name)
+		}
+	}
+	for _, n := range []int{1, 2, 64, 65, 100, 3000} {
+		leaves := make([]item, n)
+		for i := range leaves {
+			leaves[i] = item{name: names[i], size: 32, id: blobID(fmt.Sprint(i))}
+		}
+		_, lists, err := putPages(NewOverlay(nil), store.Tree, slices.Clone(leaves))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := make(map[int]store.ID)
+		for k := range 10 {
+			i := r.IntN(n)
+			if k == 0 && n > 64 {
+				i = lists[0].ends[0] // a page begins with it
+			}
+			ids[i] = blobID(fmt.Sprint("changed", r.Uint64()))
+			leaves[i].id = ids[i]
+		}
+		few, all := NewOverlay(nil), NewOverlay(nil)
+		got, err := putChanged(few, store.Tree, lists, ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _, err := putPages(all, store.Tree, leaves)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got[len(lists)][0] != want {
+			t.Errorf("%d leaves, of which %d have changed: root %s, want %s", n, len(ids), got[len(lists)][0].Short(), want.Short())
+		}
+		if n == 3000 && len(few.pages) > 4*len(ids) {
+			t.Errorf("%d leaves have changed: %d pages put of %d", len(ids), len(few.pages), len(all.pages))
+		}
+	}
+}
+
 func TestPutRefuses(t *testing.T) {
 	id := blobID("x")
 	for _, list := range [][]Entry{
