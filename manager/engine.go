@@ -48,6 +48,7 @@ type worktree struct {
 	project *tree.Project
 	dir     string // of the store
 	store   *store.Store
+	pages   *tree.Pages   // of the store, for who compares the newest trees
 	turns   chan struct{} // holds one while a manager has the lock on the turns
 
 	mu      sync.Mutex // guards the rest
@@ -131,25 +132,27 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 		e.drop(old)
 	}
 	e.dropIdle(maxIdle - 1)
-	wt := newWorktree(project, filepath.Join(e.opts.StoreRoot, project.Hash()), nil)
+	dir := filepath.Join(e.opts.StoreRoot, project.Hash())
+	var s *store.Store
 	for _, other := range e.trees {
-		if other.dir == wt.dir {
-			wt.store = other.store
+		if other.dir == dir {
+			s = other.store
 		}
 	}
 	readOnly := opts.ReadOnly
 	if e.resident && readOnly { // others may write
-		if _, err := os.Stat(filepath.Join(wt.dir, "FORMAT")); err != nil {
+		if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil {
 			return nil, err
 		}
 		readOnly = false
 	}
-	if wt.store == nil {
-		wt.store, err = store.Open(ctx, wt.dir, &store.Options{Root: project.Main, ReadOnly: readOnly, Logger: e.opts.Logger})
+	if s == nil {
+		s, err = store.Open(ctx, dir, &store.Options{Root: project.Main, ReadOnly: readOnly, Logger: e.opts.Logger})
 		if err != nil {
 			return nil, err
 		}
 	}
+	wt := newWorktree(project, dir, s)
 	e.trees[project.Root] = wt
 	wt.managers = 1
 	return wt, nil
@@ -222,7 +225,7 @@ func (wt *worktree) close() error {
 }
 
 func newWorktree(project *tree.Project, dir string, s *store.Store) *worktree {
-	return &worktree{project: project, dir: dir, store: s, turns: make(chan struct{}, 1)}
+	return &worktree{project: project, dir: dir, store: s, pages: tree.NewPages(s), turns: make(chan struct{}, 1)}
 }
 
 // workspace prepares the directory for being captured.
@@ -232,7 +235,7 @@ func (e *Engine) workspace(wt *worktree) (*tree.Workspace, error) {
 	if wt.ws != nil {
 		return wt.ws, nil
 	}
-	ws, err := wt.project.Open(&tree.WorkspaceOptions{Store: wt.store, StoreDir: e.opts.StoreRoot, Git: e.opts.Git, Logger: e.opts.Logger, Resident: e.resident, MaxWatches: e.opts.MaxWatches})
+	ws, err := wt.project.Open(&tree.WorkspaceOptions{Store: wt.store, StoreDir: e.opts.StoreRoot, Git: e.opts.Git, Logger: e.opts.Logger, Resident: e.resident, MaxWatches: e.opts.MaxWatches, Pages: wt.pages})
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 		if err != nil {
 			return err
 		}
-		changes, err := changesOf(ctx, m.store, slices.DeleteFunc(list, func(s stretch) bool { return s.contested }), nil, nil)
+		changes, err := changesOf(ctx, m.tree.pages, slices.DeleteFunc(list, func(s stretch) bool { return s.contested }), nil, nil)
 		own, _ := diffsOf(changes)
 		o.result.Offline = own.orNil()
 		return err
@@ -207,7 +207,7 @@ func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *openTu
 // step records a turn, unless it has changed nothing and need not be recorded.
 func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, list []stretch, r *record, always bool) ([]change, error) {
 	claims, foreign := newPathSet(t.Claims), newPathSet(t.Foreign)
-	changes, err := changesOf(ctx, m.store, list, claims, foreign)
+	changes, err := changesOf(ctx, m.tree.pages, list, claims, foreign)
 	if err != nil || !isReal(changes) && !always {
 		return nil, err
 	}

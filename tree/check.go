@@ -21,7 +21,7 @@ type Checker struct {
 // NewChecker returns a Checker for the trees of a store.
 func NewChecker(s *store.Store) *Checker {
 	return &Checker{s: s, done: make(map[store.ID]bool),
-		trees: trees(s), cover: pageReader{s, store.Coverage, validOmission}}
+		trees: trees(s), cover: pageReader{s, store.Coverage, validOmission, nil}}
 }
 
 // A Problem is a path of a snapshot that cannot be restored as it was.

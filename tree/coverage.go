@@ -84,7 +84,7 @@ var kindModes = [...]Mode{vfs.Regular: ModeFile, vfs.Directory: ModeDir, vfs.Sym
 // ends the sequence.
 func Coverage(ctx context.Context, g Getter, root store.ID) iter.Seq2[Omission, error] {
 	return func(yield func(Omission, error) bool) {
-		coverage(ctx, pageReader{g, store.Coverage, validOmission}, root, "", yield)
+		coverage(ctx, pageReader{g, store.Coverage, validOmission, nil}, root, "", yield)
 	}
 }
 

@@ -199,8 +199,8 @@ func putPages(p Putter, kind store.Kind, leaves []item) (store.ID, []pageList, e
 
 // putChanged stores the pages above leaves that have got other ids, but not
 // those above no such leaf. It returns the new ids, for each list by place in
-// it, and at last that of the root.
-func putChanged(p Putter, kind store.Kind, lists []pageList, leaves map[int]store.ID) ([]map[int]store.ID, error) {
+// it, and at last that of the root. The pages are made known.
+func putChanged(p Putter, kind store.Kind, lists []pageList, leaves map[int]store.ID, known *Pages) ([]map[int]store.ID, error) {
 	changed := []map[int]store.ID{leaves}
 	for l, list := range lists {
 		pages := make(map[int][]item) // that change, by number
@@ -217,6 +217,7 @@ func putChanged(p Putter, kind store.Kind, lists []pageList, leaves map[int]stor
 			if ids[n], err = p.Put(kind, appendPage(nil, l+1, items)); err != nil {
 				return nil, err
 			}
+			known.add(pageKey{ids[n], l+1 == len(lists)}, page{l + 1, items})
 		}
 		changed = append(changed, ids)
 	}
@@ -256,28 +257,37 @@ type pageReader struct {
 	g     Getter
 	kind  store.Kind
 	valid func(*item) bool
+	known *Pages // nil: none
 }
 
 // page reads one page. above is the item that led to it, nil for a root.
 func (r pageReader) page(ctx context.Context, id store.ID, above *item, levelAbove int) (int, []item, error) {
-	b, err := r.g.Get(ctx, r.kind, id)
-	if err != nil {
-		return 0, nil, err
+	key := pageKey{id, above == nil}
+	pg, known := r.known.get(key)
+	var err error
+	if !known {
+		var b []byte
+		if b, err = r.g.Get(ctx, r.kind, id); err != nil {
+			return 0, nil, err
+		}
+		pg.level, pg.items, err = parsePage(b, r.valid)
 	}
-	level, items, err := parsePage(b, r.valid)
 	if err == nil && above != nil &&
-		(level != levelAbove-1 || len(items) == 0 || items[0].name != above.name || count(level, items) != above.size) {
+		(pg.level != levelAbove-1 || len(pg.items) == 0 || pg.items[0].name != above.name || count(pg.level, pg.items) != above.size) {
 		err = fmt.Errorf("%w: it is not the page %q of its directory", errPage, above.name)
 	}
-	for i := 1; err == nil && above != nil && i < len(items); i++ {
-		if boundary(items[i].name, level) {
-			err = fmt.Errorf("%w: not cut before %q", errPage, items[i].name)
+	for i := 1; err == nil && !known && above != nil && i < len(pg.items); i++ {
+		if boundary(pg.items[i].name, pg.level) {
+			err = fmt.Errorf("%w: not cut before %q", errPage, pg.items[i].name)
 		}
 	}
 	if err != nil {
 		return 0, nil, fmt.Errorf("%s %s: %w", r.kind, id.Short(), err)
 	}
-	return level, items, nil
+	if !known {
+		r.known.add(key, pg)
+	}
+	return pg.level, pg.items, nil
 }
 
 // count returns the number of items at level 0.

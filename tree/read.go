@@ -23,7 +23,10 @@ func validEntry(it *item) bool {
 	return m.valid() && !it.id.IsZero() && it.size < 1<<62 && (!m.IsDir() || it.size == 0)
 }
 
-func trees(g Getter) pageReader { return pageReader{g, store.Tree, validEntry} }
+func trees(g Getter) pageReader {
+	known, _ := g.(*Pages)
+	return pageReader{g, store.Tree, validEntry, known}
+}
 
 // Put stores a directory and returns its tree. The entries must be sorted by
 // name, without two of one name.

@@ -371,12 +371,13 @@ func (j *dirJob) edit(kids []*dirJob) error {
 		if leaves[n], err = j.c.sink.Put(store.Tree, appendPage(nil, 0, items)); err != nil {
 			return err
 		}
+		j.c.ws.pages.add(pageKey{leaves[n], j.old.leaves() == 1}, page{0, items})
 	}
 	var err error
 	if edit.lists, err = j.oldLists(); err != nil {
 		return err
 	}
-	if edit.pages, err = putChanged(j.c.sink, store.Tree, edit.lists, leaves); err != nil {
+	if edit.pages, err = putChanged(j.c.sink, store.Tree, edit.lists, leaves, j.c.ws.pages); err != nil {
 		return err
 	}
 	if root, ok := edit.pages[len(edit.lists)][0]; ok {

@@ -261,7 +261,7 @@ func TestResidentOtherName(t *testing.T) {
 }
 
 // A directory with several levels of pages comes out as from scratch, change
-// after change.
+// after change, and its new pages are known.
 func TestResidentLarge(t *testing.T) {
 	r := random(t)
 	root := t.TempDir()
@@ -271,7 +271,9 @@ func TestResidentLarge(t *testing.T) {
 	}
 	s := openStore(t, vfs.NewMem())
 	ws := openResident(t, s, root, 0)
-	snapshot(t, s, ws, nil)
+	reads := &countingGetter{Getter: s}
+	ws.pages = NewPages(reads)
+	last := snapshot(t, s, ws, nil)
 	for round := range 20 {
 		for range r.IntN(4) {
 			write(t, filepath.Join(root, fmt.Sprint("d/", r.IntN(n))), fmt.Sprint(round))
@@ -282,7 +284,29 @@ func TestResidentLarge(t *testing.T) {
 		got := snapshot(t, s, ws, nil)
 		want, g := scratch(t, s, root)
 		sameResult(t, fmt.Sprint("round ", round), g, got, want)
+		reads.n = 0
+		known := diffOf(t, ws.pages, last.Tree, got.Tree)
+		few := reads.n
+		if all := diffOf(t, reads, last.Tree, got.Tree); known != all {
+			t.Fatalf("round %d: with the pages that are known %s; without %s", round, known, all)
+		}
+		// Of the new side, only the root of the tree was not made known.
+		if most := 1 + (reads.n-few)/2; round%7 != 3 && last.Tree != got.Tree && few > most {
+			t.Errorf("round %d: %d pages read, want at most %d", round, few, most)
+		}
+		last = got
 	}
+}
+
+// diffOf lists how two trees differ.
+func diffOf(t testing.TB, g Getter, old, new store.ID) (list string) {
+	for c, err := range Diff(t.Context(), g, old, new) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list += fmt.Sprintf("%q: %+v %+v\n", c.Path, c.Old, c.New)
+	}
+	return list
 }
 
 // The limit on files holds for those that are skipped, and for no more.

@@ -120,7 +120,7 @@ func TestPutChanged(t *testing.T) {
 			leaves[i].id = ids[i]
 		}
 		few, all := NewOverlay(nil), NewOverlay(nil)
-		got, err := putChanged(few, store.Tree, lists, ids)
+		got, err := putChanged(few, store.Tree, lists, ids, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -137,6 +137,8 @@ type WorkspaceOptions struct {
 	// for processes that stay: see [Workspace.Close].
 	Resident   bool
 	MaxWatches int // directories that are watched at most, which leaves some to other programs; default: all that the system allows
+
+	Pages *Pages // is told of the pages that change in large directories; default none
 }
 
 // A Workspace is a project's directory, ready to be captured. Captures of several
@@ -154,6 +156,7 @@ type Workspace struct {
 	adopted        int            // captures that it has learned from
 	pending        *watch.Changes // that a capture was told of which was not adopted
 	captures, full atomic.Int64
+	pages          *Pages // nil: none
 
 	git                GitEnv
 	store              *store.Store
@@ -175,7 +178,7 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 	if opts == nil {
 		opts = &WorkspaceOptions{}
 	}
-	ws := &Workspace{Project: p, turns: make(map[*store.Writer]bool), lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
+	ws := &Workspace{Project: p, turns: make(map[*store.Writer]bool), lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, pages: opts.Pages, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
 	if ws.log == nil {
 		ws.log = slog.New(slog.DiscardHandler)
 	}

@@ -1,0 +1,89 @@
+package tree
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/boocode/filestore/store"
+)
+
+// maxPages bounds what Pages remembers, in bytes.
+const maxPages = 4 << 20
+
+// Pages is a [Getter] that remembers pages of trees: those that were read through
+// it, and those that the captures of a workspace made which has it as an option.
+// They are not read, decoded and checked again, so that [Diff] and [Compare] of
+// trees with large directories cost less each time. What it remembers is right,
+// but need not be in the store: it may have come of a capture that was not kept.
+//
+// It may be used from several goroutines.
+type Pages struct {
+	Getter
+
+	mu    sync.Mutex // guards the rest
+	pages map[pageKey]page
+	order []pageKey // oldest first
+	size  int
+}
+
+// A pageKey names a page and what is known of it: one that is not the root of its
+// directory is cut before every name that says so, however few it has.
+type pageKey struct {
+	id   store.ID
+	root bool
+}
+
+// A page is what parsePage returns.
+type page struct {
+	level int
+	items []item
+}
+
+// NewPages returns a Getter that remembers pages, none so far, and has the rest
+// from g.
+func NewPages(g Getter) *Pages { return &Pages{Getter: g, pages: make(map[pageKey]page)} }
+
+// get returns a page, of which nothing may be changed. A nil p knows none.
+func (p *Pages) get(key pageKey) (page, bool) {
+	if p == nil {
+		return page{}, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pg, ok := p.pages[key]
+	return pg, ok
+}
+
+// add remembers a copy of a page that is right. A nil p does not.
+func (p *Pages) add(key pageKey, pg page) {
+	if p == nil {
+		return
+	}
+	pg.items = slices.Clone(pg.items)
+	for i := range pg.items {
+		pg.items[i].name = strings.Clone(pg.items[i].name)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.pages[key]; ok {
+		return
+	}
+	p.pages[key] = pg
+	p.order = append(p.order, key)
+	for p.size += pg.size(); p.size > maxPages; {
+		p.size -= p.pages[p.order[0]].size()
+		delete(p.pages, p.order[0])
+		p.order = p.order[1:]
+	}
+}
+
+// size returns about how much memory a page takes.
+func (pg page) size() int {
+	const itemSize = 64 + 16 // with what its name takes beside its bytes
+	n := 200
+	for i := range pg.items {
+		n += itemSize + len(pg.items[i].name)
+	}
+	return n
+}
