@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -212,7 +213,8 @@ func putChanged(p Putter, kind store.Kind, lists []pageList, leaves map[int]stor
 			pages[n][i-list.start(n)].id = id
 		}
 		ids := make(map[int]store.ID, len(pages))
-		for n, items := range pages {
+		for _, n := range slices.Sorted(maps.Keys(pages)) { // a pack is the same each time
+			items := pages[n]
 			var err error
 			if ids[n], err = p.Put(kind, appendPage(nil, l+1, items)); err != nil {
 				return nil, err

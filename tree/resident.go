@@ -358,7 +358,7 @@ func (j *dirJob) edit(kids []*dirJob) error {
 			leaves[sort.Search(j.old.leaves(), func(n int) bool { return j.old.leafEnd(n) > i })] = store.ID{}
 		}
 	}
-	for n := range leaves {
+	for _, n := range slices.Sorted(maps.Keys(leaves)) {
 		var items []item
 		for i := j.old.leafBegin(n); i < j.old.leafEnd(n); i++ {
 			if s, ok := j.edits[i]; ok {
