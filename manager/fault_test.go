@@ -84,7 +84,7 @@ func TestFaults(t *testing.T) {
 			for faultAt(t, at, sticky, cause) && !t.Failed() {
 				at++
 				if testing.Short() {
-					at += 6
+					at += 18
 				}
 			}
 			if at < 50 {

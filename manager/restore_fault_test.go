@@ -71,7 +71,7 @@ func TestRestoreFaults(t *testing.T) {
 		at := int64(0)
 		for restoreFaultAt(t, at, c.sticky, c.how) && !t.Failed() {
 			if at++; testing.Short() {
-				at += 6
+				at += 18
 			}
 		}
 		if at < 100 && !t.Failed() {

@@ -193,7 +193,7 @@ func scenarios() []scenario {
 func TestFaults(t *testing.T) {
 	step := int64(1)
 	if testing.Short() { // all of them are tried without the race detector
-		step = 3
+		step = 11
 	}
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
@@ -280,7 +280,7 @@ func TestFaultsAtReopening(t *testing.T) {
 	work := commits([][]byte{large}, [][]byte{small, random(5<<10, 5)}, [][]byte{[]byte("third")})
 	step := int64(3)
 	if testing.Short() {
-		step = 9
+		step = 25
 	}
 	for crashAt := int64(0); ; crashAt += step {
 		disk := vfs.NewMem()

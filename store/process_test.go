@@ -238,6 +238,9 @@ func TestKill(t *testing.T) {
 func TestManyProcessesFewPacks(t *testing.T) {
 	dir := t.TempDir()
 	n := min(100**crashRounds, 10_000)
+	if testing.Short() {
+		n = 300
+	}
 	for i := range n {
 		s, err := Open(t.Context(), dir, nil)
 		if err != nil {
