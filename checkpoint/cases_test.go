@@ -562,3 +562,59 @@ func TestEditedAfterCrash(t *testing.T) {
 		s.expect("files", []string{"file edited: by the user", "file kept: by nobody", "file mine: ", "file new/2: made", "file new/3: made"}, s.files())
 	})
 }
+
+func TestForget(t *testing.T) {
+	onBoth(t, func(t *testing.T, name *database) {
+		s := newSeesaw(t, name)
+		s.goTo(true)
+		kept := func() int { return s.count(`SELECT count(*) FROM ` + archiveOf("messages")) }
+		if n, err := s.Forget(t.Context(), time.Now().Add(-time.Hour)); n != 0 || err != nil || kept() != 3 {
+			t.Errorf("of an hour ago: %d, %v, %d messages in the archive", n, err, kept())
+		}
+		if n, err := s.Forget(t.Context(), time.Now().Add(time.Hour)); n != 3 || err != nil || kept() != 0 {
+			t.Errorf("of now: %d, %v, %d messages in the archive", n, err, kept())
+		}
+		if err := s.run(s.DB, true); !errors.Is(err, ErrNotFound) {
+			t.Errorf("undo of what is forgotten: %v", err)
+		}
+		s.turn(func() {})
+		s.goneChat()
+	})
+}
+
+// goneChat has a chat that is deleted after a restore.
+func (s *seesaw) goneChat() {
+	s.Helper()
+	if _, err := s.Restore(s.Context(), s.session, s.checkpoint, nil); err != nil {
+		s.Fatal(err)
+	}
+	for _, st := range []string{`DELETE FROM message_parts`, `DELETE FROM messages`, `DELETE FROM checkpoints`, `DELETE FROM agent_sessions`, `DELETE FROM chats`} {
+		s.exec(st)
+	}
+	n, err := s.Forget(s.Context(), time.Time{})
+	if left := s.count(`SELECT count(*) FROM ` + archiveOf("messages")); n != 1 || err != nil || left != 0 {
+		s.Errorf("of a chat that is gone: %d, %v, %d messages in the archive", n, err, left)
+	}
+}
+
+// TestLaterParent has a message that would take an earlier one along.
+func TestLaterParent(t *testing.T) {
+	onBoth(t, func(t *testing.T, name *database) {
+		rt := newRuntime(t, name)
+		list := rt.threeTurns()
+		before := rt.all()
+		kind := map[Dialect]string{SQLite: "TEXT", PostgreSQL: "UUID"}[name.dialect]
+		rt.exec(`ALTER TABLE messages ADD COLUMN parent ` + kind + ` REFERENCES messages(id) ON DELETE CASCADE`)
+		rt.exec(`UPDATE messages SET parent = ? WHERE id = ?`, list[2].MessageID, list[0].MessageID)
+		if name.dialect == SQLite {
+			rt.exec(`PRAGMA foreign_keys = ON`) // for the connection that comes next
+			rt.db.SetMaxOpenConns(1)
+		}
+		if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil || !strings.Contains(err.Error(), "refer to later") {
+			t.Errorf("a message before the checkpoint goes: %v", err)
+		}
+		if files := rt.files(); len(files) != 4 {
+			t.Errorf("files: %v, before %v", files, before)
+		}
+	})
+}

@@ -79,6 +79,38 @@ func (d *DB) Outcome(ctx context.Context, sessionID, restoreID string) (done boo
 	return done, err
 }
 
+// Forget deletes for good what restores have deleted: of those that were done
+// before a time, and of chats that are gone. They cannot be undone any more. It
+// returns how many restores it has forgotten. What they have done to the files
+// stays in the store.
+func (d *DB) Forget(ctx context.Context, before time.Time) (n int64, err error) {
+	if err := d.makeArchives(ctx); err != nil {
+		return 0, fmt.Errorf("forget restores: %w", err)
+	}
+	var at any = before.UTC()
+	if d.dialect == SQLite {
+		at = before.UTC().Format("2006-01-02T15:04:05.000Z")
+	}
+	gone := `state NOT IN ('` + stateBegun + `', '` + stateTakingBack + `') AND (created_at < ?`
+	if s := &d.schema; s.Chats != None {
+		gone += ` OR chat_id NOT IN (SELECT CAST(` + quote(s.ChatID) + ` AS TEXT) FROM ` + quote(s.Chats) + `)`
+	}
+	gone += `)`
+	err = d.tx(ctx, func(q querier) error {
+		for _, table := range d.archived() {
+			if _, err := d.exec(ctx, q, `DELETE FROM `+quote(archiveOf(table))+` WHERE `+quote(ofRestore)+` IN (SELECT id FROM checkpoint_restores WHERE `+gone+`)`, at); err != nil {
+				return err
+			}
+		}
+		n, err = d.exec(ctx, q, `DELETE FROM checkpoint_restores WHERE `+gone, at)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("forget restores: %w", err)
+	}
+	return n, nil
+}
+
 // unsettled lists the restores that have begun and not come to an end, in a
 // worktree, or in all if it is "".
 func (d *DB) unsettled(ctx context.Context, worktree string) (list []*restore, err error) {

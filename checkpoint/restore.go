@@ -464,9 +464,24 @@ func (d *DB) removeRows(ctx context.Context, q querier, r *restore) (int64, erro
 			return 0, err
 		}
 	}
+	count := func() (n int64, err error) {
+		err = d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageChat)+` = ?`, r.chat).Scan(&n)
+		return n, err
+	}
+	all, err := count()
+	if err != nil {
+		return 0, err
+	}
 	n, err := d.remove(ctx, q, r.id, s.Messages, after, r.chat, r.anchor)
 	if err != nil {
 		return 0, err
+	}
+	left, err := count()
+	if err != nil {
+		return 0, err
+	}
+	if left != all-n {
+		return 0, fmt.Errorf("chat %q: %d messages before the checkpoint would go, too: do they refer to later ones?", r.chat, all-n-left)
 	}
 	_, err = d.remove(ctx, q, r.id, "checkpoints", `chat_id = ? AND seq > ?`, r.chat, c.seq)
 	return n, err
