@@ -118,7 +118,7 @@ var postgres = sync.OnceValues(func() (string, error) {
 	if err := run(initdb, "-D", data, "-A", "trust", "-U", "postgres", "--no-sync"); err != nil {
 		return "", err
 	}
-	options := fmt.Sprintf("-c listen_addresses=127.0.0.1 -p %d -c unix_socket_directories=%s -c fsync=off", port, dir)
+	options := fmt.Sprintf("-c listen_addresses=127.0.0.1 -p %d -c unix_socket_directories=%s", port, dir)
 	if err := run(pgctl, "-D", data, "-o", options, "-l", filepath.Join(dir, "server.log"), "-w", "start"); err != nil {
 		return "", err
 	}
