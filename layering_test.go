@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"internal/mcp":     {"internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
 	"client":           {"internal/rpc", "manager", "tree"},
 	"bench/compare":    {},
+	"examples/runtime": {"checkpoint", "manager", "rollback"},
 	"e2e":              {}, // tests
 }
 
@@ -47,15 +48,15 @@ var only = map[string][]string{
 	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
 	"github.com/pmezard/go-difflib":          {"patch"},
 	"github.com/google/go-cmp":               {},                               // tests
-	"os/exec":                                {"bench/compare", "cmd/snapctl"}, // which starts itself
+	"os/exec":                                {"bench/compare", "cmd/snapctl", "examples/runtime"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
-	"database/sql":                           {"checkpoint"},
+	"database/sql":                           {"checkpoint", "examples/runtime"},
 	"github.com/jackc/pgx":                   {},
-	"modernc.org/sqlite":                     {},
+	"modernc.org/sqlite":                     {"examples/runtime"},
 	"net":                                    {"internal/rpc"},
 	"net/http":                               {},
-	"flag":                                   {"bench/compare"},
+	"flag":                                   {"bench/compare", "examples/runtime"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer
