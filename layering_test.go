@@ -47,7 +47,7 @@ var only = map[string][]string{
 	"github.com/klauspost/compress":          {"store", "bench/compare"},
 	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
 	"github.com/pmezard/go-difflib":          {"patch"},
-	"github.com/google/go-cmp":               {},                               // tests
+	"github.com/google/go-cmp":               {},                                                   // tests
 	"os/exec":                                {"bench/compare", "cmd/snapctl", "examples/runtime"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},

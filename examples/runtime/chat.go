@@ -60,10 +60,27 @@ func (c *chat) setAgent(ctx context.Context, status string) error {
 	return c.exec(ctx, `UPDATE agent_sessions SET status = ? WHERE chat_id = ?`, status, c.id)
 }
 
-// add adds a message without parts.
-func (c *chat) add(ctx context.Context, role, status string) (id string, err error) {
+// ask adds a message of the user.
+func (c *chat) ask(ctx context.Context, text string) error {
+	tx, err := c.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	id := rand.Text()
+	if _, err := tx.ExecContext(ctx, `INSERT INTO messages (id, chat_id, role) VALUES (?, ?, 'user')`, id, c.id); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO message_parts (id, message_id, type, content) VALUES (?, ?, 'text', ?)`, rand.Text(), id, text); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// answer adds the message of an agent that is about to speak.
+func (c *chat) answer(ctx context.Context) (id string, err error) {
 	id = rand.Text()
-	return id, c.exec(ctx, `INSERT INTO messages (id, chat_id, role, status) VALUES (?, ?, ?, ?)`, id, c.id, role, status)
+	return id, c.exec(ctx, `INSERT INTO messages (id, chat_id, role, status) VALUES (?, ?, 'assistant', 'streaming')`, id, c.id)
 }
 
 func (c *chat) addPart(ctx context.Context, message, typ, content string) (id string, err error) {

@@ -38,6 +38,9 @@ type runtime struct {
 // open takes the session up, or begins it. All that is kept is below state. The
 // caller closes it, even after an error.
 func (rt *runtime) open(ctx context.Context, state, from string, log *slog.Logger) error {
+	if !filepath.IsLocal(rt.session) {
+		return fmt.Errorf("session %q: it is to be the name of a directory", rt.session)
+	}
 	state, err := filepath.Abs(state)
 	if err != nil {
 		return err
@@ -160,11 +163,7 @@ func (rt *runtime) Restored(_ context.Context, e *checkpoint.Event) {
 func (rt *runtime) turn(ctx context.Context, text string) (err error) {
 	end := context.WithoutCancel(ctx) // a turn ends however it went
 	if text != "" {
-		asked, err := rt.chat.add(ctx, "user", "complete")
-		if err != nil {
-			return err
-		}
-		if _, err := rt.chat.addPart(ctx, asked, "text", text); err != nil {
+		if err := rt.chat.ask(ctx, text); err != nil {
 			return err
 		}
 	}
@@ -182,7 +181,7 @@ func (rt *runtime) turn(ctx context.Context, text string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, rt.chat.setAgent(end, "idle")) }()
-	answer, err := rt.chat.add(ctx, "assistant", "streaming")
+	answer, err := rt.chat.answer(ctx)
 	if err != nil {
 		return err
 	}
