@@ -55,9 +55,19 @@ func TestRefused(t *testing.T) {
 		if ferr, ok := errors.AsType[*FilesError](err); !ok || len(ferr.Files.Dirty) != 1 || ferr.Files.Dirty[0] != "edited" {
 			t.Errorf("dirty: %v", err)
 		}
+		preview, err := rt.Restore(t.Context(), rt.session, c.ID, &RestoreOptions{Preview: true})
+		if err != nil || !preview.Files.Aborted || len(preview.Files.Dirty) != 1 || preview.MessagesDeleted != 3 {
+			t.Errorf("preview: %+v, %v", preview, err)
+		}
+		if id, err := rt.LastRestore(t.Context(), rt.session, rt.chat); !errors.Is(err, ErrNotFound) {
+			t.Errorf("last restore: %q, %v", id, err)
+		}
 		result, err := rt.Restore(t.Context(), rt.session, c.ID, &RestoreOptions{OnDirty: rollback.Skip})
 		if err != nil || len(result.Files.Skipped) != 1 || result.MessagesDeleted != 3 {
 			t.Errorf("with skip: %+v, %v", result, err)
+		}
+		if id, err := rt.LastRestore(t.Context(), rt.session, rt.chat); err != nil || id != result.RestoreID {
+			t.Errorf("last restore: %q, %v, want %q", id, err, result.RestoreID)
 		}
 		rt.expect("with skip", []string{"file edited: by the user", "file kept: by nobody", "file new/1: made"}, rt.files())
 
@@ -549,6 +559,14 @@ func TestEditedAfterCrash(t *testing.T) {
 		}
 		if err := s.run(s.DB, false); !errors.Is(err, ErrUndecided) {
 			t.Fatal(err)
+		}
+		m, release, err := s.manager(t.Context(), s.dir, s.chat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
+		if _, _, err := s.BeforeTurn(t.Context(), m, nil, &Anchor{ChatID: s.chat, SessionID: s.session, WorktreeID: s.worktree}); !errors.Is(err, ErrUndecided) {
+			t.Errorf("a turn on files that may be of either state: %v", err)
 		}
 		s.step = func(string) error { return nil }
 		s.write("edited", "by the user")

@@ -34,7 +34,7 @@ type Anchor struct {
 	ChatID     string
 	SessionID  string
 	WorktreeID string // "": the turn runs in none, and gets no checkpoint
-	MessageID  string // the message that the turn is going to write, which is there already
+	MessageID  string // the first message that a restore deletes: the answer that the turn is going to write, or the question before it; it is there already
 	Label      string
 
 	// Tree is that of the files, as OnTurnStart of the chat's manager has it in
@@ -43,9 +43,15 @@ type Anchor struct {
 }
 
 // BeforeTurn opens a turn, as [manager.FileSnapshotManager.OnTurnStart] does, and
-// makes a checkpoint of what is before it. at.Tree is set. A checkpoint that cannot
-// be made is logged, and nil: the turn goes on. The error is that of OnTurnStart,
-// or matches [ErrBusy] while a restore runs in the worktree.
+// makes a checkpoint of what is before it; at.Tree is not looked at. A checkpoint
+// that cannot be made is logged, and nil: the turn goes on. The error is that of
+// OnTurnStart, or matches [ErrBusy] while a restore runs in the worktree, or
+// [ErrUndecided] if one was cut off and cannot be settled: its files may be those
+// of either state, and no agent should build on them.
+//
+// A runtime that marks its agents as running does so before, and takes the mark
+// away when the turn ends, and when it starts itself: as long as it is there no
+// restore is done.
 func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, turn *manager.Turn, at *Anchor) (*Checkpoint, *manager.Result, error) {
 	if at.WorktreeID != "" {
 		unlock, err := m.TryLock(lockName)
@@ -56,16 +62,21 @@ func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, tur
 			return nil, nil, err
 		}
 		defer unlock()
-		if err := d.settleAll(ctx, &workplace{m: m}, at.WorktreeID, at.ChatID); err != nil {
-			d.log.Warn("a restore that was cut off is not settled yet", "worktree", at.WorktreeID, "err", err)
+		err = d.settleAll(ctx, &workplace{m: m}, at.WorktreeID, at.ChatID)
+		if errors.Is(err, ErrUndecided) {
+			return nil, nil, fmt.Errorf("begin a turn of chat %q: %w", at.ChatID, err)
+		}
+		if err != nil { // where the database does not answer there is no checkpoint either
+			d.log.Warn("whether a restore was cut off is not known", "worktree", at.WorktreeID, "err", err)
 		}
 	}
 	result, err := m.OnTurnStart(ctx, turn)
 	if err != nil {
 		return nil, nil, err
 	}
-	at.Tree = result.Tree
-	c, err := d.Create(ctx, m, at)
+	here := *at
+	here.Tree = result.Tree
+	c, err := d.Create(ctx, m, &here)
 	switch {
 	case errors.Is(err, ErrNoWorktree) && at.WorktreeID == "":
 		// It runs in the user's own directory.
@@ -197,7 +208,9 @@ type List struct {
 	NextCursor  string        `json:"next_cursor,omitempty"` // there are more: ask with this
 }
 
-// List lists the checkpoints of a session. opts may be nil.
+// List lists the checkpoints of a session. opts may be nil. After a restore its
+// checkpoint is still there, and leads to the same place, though the message that
+// it names is in the archive; the next turn adds one beside it.
 func (d *DB) List(ctx context.Context, sessionID string, opts *ListOptions) (*List, error) {
 	if opts == nil {
 		opts = new(ListOptions)

@@ -32,14 +32,16 @@ type DB struct {
 // Options are the choices at Open.
 type Options struct {
 	// Manager returns the manager of the session of that name in a directory, and
-	// what to call when it is not needed any more: a chat is a session. It must be
-	// given. An error that matches [fs.ErrNotExist] says that the directory is gone.
+	// what to call when it is not needed any more, or nil: a chat is a session. It
+	// must be given. An error that matches [fs.ErrNotExist] says that the directory
+	// is gone. Of the manager's own locks this package uses "checkpoint".
 	Manager func(ctx context.Context, path, chat string) (m *manager.FileSnapshotManager, release func() error, err error)
 
 	Backend  Backend      // nil: agents keep nothing in memory
 	Notifier Notifier     // nil: nobody is told
 	Schema   Schema       // the runtime's tables
 	Runtime  bool         // make those of them that are missing, and in PostgreSQL the order of messages
+	Tables   []string     // statements that make more tables of the runtime, before Schema is held against what is there
 	Logger   *slog.Logger // nil: nothing is logged
 }
 
@@ -146,7 +148,7 @@ func Open(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) (*DB,
 	}
 	err := d.schema.check()
 	if err == nil {
-		err = d.migrate(ctx, opts.Runtime)
+		err = d.migrate(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open checkpoints: %w", err)

@@ -147,7 +147,9 @@ func (d *DB) settleAll(ctx context.Context, w *workplace, worktree, chat string)
 			if err != nil {
 				return err
 			}
-			defer release() // it has written nothing that is not durable
+			if release != nil {
+				defer release() // what it has written is durable
+			}
 			m = other
 		}
 		if _, err := d.settle(ctx, m, r); err != nil {

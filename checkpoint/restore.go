@@ -20,7 +20,7 @@ type RestoreOptions struct {
 
 	Exact      bool // all files are to be as they were, whoever changed them; not for Undo
 	AcrossHead bool // also where the repository has another commit checked out
-	Preview    bool // say what would be done, and do nothing
+	Preview    bool // say what would be done, and do nothing; Files.Aborted and Files.Failed say what stands against it
 }
 
 // A Result says what a restore, or the undo of one, has done or would do.
@@ -169,6 +169,20 @@ func (d *DB) undo(ctx context.Context, sessionID, restoreID string, opts *Restor
 	return x.do(ctx, &manager.RestoreOptions{OnDirty: opts.OnDirty})
 }
 
+// LastRestore returns the ID of the restore of a chat that Undo may take back next.
+// The error matches [ErrNotFound] if there is none.
+func (d *DB) LastRestore(ctx context.Context, sessionID, chatID string) (restoreID string, err error) {
+	err = d.queryRow(ctx, d.db, `SELECT id FROM checkpoint_restores WHERE session_id = ? AND chat_id = ? AND undoes IS NULL AND state = ? ORDER BY seq DESC LIMIT 1`,
+		sessionID, chatID, stateDone).Scan(&restoreID)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		err = fmt.Errorf("last restore of chat %q: %w", chatID, err)
+	}
+	return restoreID, err
+}
+
 // done returns a restore of a session that was done and not undone.
 func (d *DB) done(ctx context.Context, session, id string) (*restore, error) {
 	r, err := scanRestore(d.queryRow(ctx, d.db, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ? AND session_id = ?`, id, session))
@@ -244,6 +258,9 @@ func (d *DB) open(ctx context.Context, worktree, chat string) (*workplace, error
 	if err != nil {
 		return nil, err
 	}
+	if release == nil {
+		release = func() error { return nil }
+	}
 	unlock, err := m.TryLock(lockName)
 	if err != nil {
 		if errors.Is(err, manager.ErrLocked) {
@@ -282,11 +299,12 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 	looked := *opts
 	looked.Preview = true
 	var err error
-	if result.Files, err = x.changeFiles(ctx, &looked); err != nil {
-		return nil, err
-	}
-	if x.preview {
+	result.Files, err = x.changeFiles(ctx, &looked)
+	if x.preview && result.Files != nil {
 		return result, x.count(ctx, result)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := x.begin(ctx); err != nil {
 		return nil, err
@@ -308,7 +326,8 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 	return result, nil
 }
 
-// changeFiles changes the files, or says what stands against it.
+// changeFiles changes the files, or says what stands against it. Where that is
+// files there is a result, too.
 func (x *run) changeFiles(ctx context.Context, opts *manager.RestoreOptions) (*manager.RestoreResult, error) {
 	if x.files == nil {
 		return &manager.RestoreResult{Preview: opts.Preview}, nil
@@ -321,10 +340,10 @@ func (x *run) changeFiles(ctx context.Context, opts *manager.RestoreOptions) (*m
 		return nil, err
 	}
 	if files.Aborted {
-		return nil, &FilesError{ErrDirty, files}
+		return files, &FilesError{ErrDirty, files}
 	}
 	if len(files.Failed) > 0 {
-		return nil, &FilesError{ErrFiles, files}
+		return files, &FilesError{ErrFiles, files}
 	}
 	return files, nil
 }

@@ -20,7 +20,7 @@ type chat struct {
 // turnsTable has what each answer did to the files, as the manager names it.
 // Package checkpoint makes the rest of the tables. A row goes with its message,
 // so a restore has to know the table, or Undo could not bring the row back: see
-// schema. SQLite does not mind that there is no table messages yet.
+// schema.
 const turnsTable = `CREATE TABLE IF NOT EXISTS turns (
 	message_id TEXT PRIMARY KEY REFERENCES messages(id) ON DELETE CASCADE,
 	since TEXT NOT NULL,
@@ -29,15 +29,8 @@ const turnsTable = `CREATE TABLE IF NOT EXISTS turns (
 
 var schema = checkpoint.Schema{Parts: []checkpoint.Part{{Table: "message_parts"}, {Table: "turns"}}}
 
-func openDatabase(ctx context.Context, path string) (*sql.DB, error) {
-	db, err := sql.Open("sqlite", path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)")
-	if err != nil {
-		return nil, err
-	}
-	if _, err := db.ExecContext(ctx, turnsTable); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return db, nil
+func openDatabase(path string) (*sql.DB, error) {
+	return sql.Open("sqlite", path+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)")
 }
 
 // begin makes the rows of a session that is new, and says of what an earlier
@@ -111,17 +104,6 @@ func (c *chat) lastTurn(ctx context.Context) (since, step string, err error) {
 		err = nil
 	}
 	return since, step, err
-}
-
-// lastRestore returns the restore that Undo takes back; "" if there is none.
-// Package checkpoint has no call for it, but keeps them in this table.
-func (c *chat) lastRestore(ctx context.Context) (id string, err error) {
-	err = c.db.QueryRowContext(ctx, `SELECT id FROM checkpoint_restores
-		WHERE chat_id = ? AND state = 'done' AND undoes IS NULL ORDER BY seq DESC LIMIT 1`, c.id).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return id, err
 }
 
 // A message is one of the transcript.

@@ -283,12 +283,12 @@ func (rt *runtime) restore(ctx context.Context, args string, preview bool) error
 }
 
 func (rt *runtime) undo(ctx context.Context) error {
-	id, err := rt.chat.lastRestore(ctx)
+	id, err := rt.checkpoints.LastRestore(ctx, rt.session, rt.chat.id)
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		return errors.New("nothing was restored")
+	}
 	if err != nil {
 		return err
-	}
-	if id == "" {
-		return errors.New("nothing was restored")
 	}
 	result, err := rt.checkpoints.Undo(ctx, rt.session, id, nil)
 	return rt.report(result, err)
@@ -307,6 +307,10 @@ func (rt *runtime) report(result *checkpoint.Result, err error) error {
 	if result.Preview {
 		would = "would be "
 		fmt.Fprintf(rt.out, "%d messages would be deleted\n", result.MessagesDeleted)
+	}
+	if result.Files.Aborted { // of a preview
+		rt.showPaths("is not as the agent left it", result.Files.Dirty)
+		return nil
 	}
 	rt.showPaths(would+"restored", result.Files.Restored)
 	rt.showPaths(would+"deleted", result.Files.Deleted)

@@ -53,7 +53,7 @@ func (rt *runtime) open(ctx context.Context, state, from string, log *slog.Logge
 		return err
 	}
 	rt.onClose(rt.root.Close)
-	db, err := openDatabase(ctx, filepath.Join(state, "chats.db"))
+	db, err := openDatabase(filepath.Join(state, "chats.db"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (rt *runtime) open(ctx context.Context, state, from string, log *slog.Logge
 	rt.onClose(unlock)
 
 	rt.checkpoints, err = checkpoint.Open(ctx, db, checkpoint.SQLite, &checkpoint.Options{
-		Manager: rt.manager, Backend: rt.agent, Notifier: rt, Schema: schema, Runtime: true, Logger: log})
+		Manager: rt.manager, Backend: rt.agent, Notifier: rt, Schema: schema, Runtime: true, Tables: []string{turnsTable}, Logger: log})
 	if err != nil {
 		return err
 	}
