@@ -18,26 +18,27 @@ const module = "github.com/boocode/filestore"
 // mayImport says which packages of ours each may import, tests aside. It is
 // the picture in docs/design.md: arrows may skip layers, never turn back.
 var mayImport = map[string][]string{
-	".":                {},
-	"internal/vfs":     {},
-	"internal/ignore":  {},
-	"internal/gitrepo": {"internal/ignore"},
-	"patch":            {},
-	"store":            {"internal/vfs"},
-	"internal/watch":   {},
-	"tree":             {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},
-	"session":          {"internal/vfs"},
-	"rollback":         {"tree", "store", "internal/vfs"},
-	"manager":          {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
-	"checkpoint":       {"manager", "rollback", "store"},
-	"internal/claude":  {},
-	"cmd/snapctl":      {"client", "internal/claude", "internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
-	"internal/rpc":     {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
-	"internal/mcp":     {"internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
-	"client":           {"internal/rpc", "manager", "tree"},
-	"bench/compare":    {},
-	"examples/runtime": {"checkpoint", "manager", "rollback"},
-	"e2e":              {}, // tests
+	".":                  {},
+	"internal/vfs":       {},
+	"internal/ignore":    {},
+	"internal/gitrepo":   {"internal/ignore"},
+	"patch":              {},
+	"store":              {"internal/vfs"},
+	"internal/watch":     {},
+	"tree":               {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},
+	"session":            {"internal/vfs"},
+	"rollback":           {"tree", "store", "internal/vfs"},
+	"manager":            {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
+	"checkpoint":         {"manager", "rollback", "store"},
+	"checkpoint/httpapi": {"checkpoint", "manager", "rollback", "store"},
+	"internal/claude":    {},
+	"cmd/snapctl":        {"checkpoint", "checkpoint/httpapi", "client", "internal/claude", "internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"internal/rpc":       {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"internal/mcp":       {"internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
+	"client":             {"internal/rpc", "manager", "tree"},
+	"bench/compare":      {},
+	"examples/runtime":   {"checkpoint", "manager", "rollback"},
+	"e2e":                {}, // tests
 }
 
 // only lists who may use a module that embedders should not have to take.
@@ -51,11 +52,11 @@ var only = map[string][]string{
 	"os/exec":                                {"bench/compare", "cmd/snapctl", "examples/runtime"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
-	"database/sql":                           {"checkpoint", "examples/runtime"},
-	"github.com/jackc/pgx":                   {},
-	"modernc.org/sqlite":                     {"examples/runtime"},
-	"net":                                    {"internal/rpc"},
-	"net/http":                               {},
+	"database/sql":                           {"checkpoint", "cmd/snapctl", "examples/runtime"},
+	"github.com/jackc/pgx":                   {"cmd/snapctl"},
+	"modernc.org/sqlite":                     {"cmd/snapctl", "examples/runtime"},
+	"net":                                    {"internal/rpc", "checkpoint/httpapi", "cmd/snapctl"},
+	"net/http":                               {"checkpoint/httpapi", "cmd/snapctl"},
 	"flag":                                   {"bench/compare", "examples/runtime"},
 }
 

@@ -23,39 +23,39 @@ const None = "-"
 // is that of Options.Runtime; each empty name is its default. Names are taken to
 // the letter, and may be "schema.table" in PostgreSQL.
 type Schema struct {
-	Chats  string // default chats; None: checkpoints are not deleted with their chat
-	ChatID string // default id
+	Chats  string `json:"chats"`   // default chats; None: checkpoints are not deleted with their chat
+	ChatID string `json:"chat_id"` // default id
 
-	Messages    string // default messages
-	MessageID   string // default id
-	MessageChat string // default chat_id
+	Messages    string `json:"messages"`     // default messages
+	MessageID   string `json:"message_id"`   // default id
+	MessageChat string `json:"message_chat"` // default chat_id
 	// MessageOrder is an integer that grows from message to message of a chat, as
 	// an identity does: times may be the same, and go back. Default seq. In SQLite
 	// "rowid" will do.
-	MessageOrder string
+	MessageOrder string `json:"message_order"`
 
 	// Parts are the tables with rows that belong to messages. Default: the table
 	// message_parts, by message_id. A table that a restore would change unseen,
 	// because deleting a message does so, is an error.
-	Parts []Part
+	Parts []Part `json:"parts"`
 
-	Worktrees    string // default worktrees
-	WorktreeID   string // default id
-	WorktreePath string // default path
+	Worktrees    string `json:"worktrees"`     // default worktrees
+	WorktreeID   string `json:"worktree_id"`   // default id
+	WorktreePath string `json:"worktree_path"` // default path
 
-	AgentSessions string // default agent_sessions; None: there are none
-	AgentChat     string // default chat_id
-	AgentStatus   string // default status
-	Crashed       string // status of an agent whose backend was reset; default crashed
-	Running       string // status of an agent at work, which refuses a restore; default running
+	AgentSessions string `json:"agent_sessions"` // default agent_sessions; None: there are none
+	AgentChat     string `json:"agent_chat"`     // default chat_id
+	AgentStatus   string `json:"agent_status"`   // default status
+	Crashed       string `json:"crashed"`        // status of an agent whose backend was reset; default crashed
+	Running       string `json:"running"`        // status of an agent at work, which refuses a restore; default running
 
-	IDType string // of IDs, in columns that Open makes; default UUID in PostgreSQL, TEXT in SQLite
+	IDType string `json:"id_type"` // of IDs, in columns that Open makes; default UUID in PostgreSQL, TEXT in SQLite
 }
 
 // A Part is a table with rows that belong to messages.
 type Part struct {
-	Table   string
-	Message string // the column with the message's ID; default message_id
+	Table   string `json:"table"`
+	Message string `json:"message"` // the column with the message's ID; default message_id
 }
 
 const defaultParts = "message_parts"

@@ -1,0 +1,58 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/boocode/filestore/checkpoint"
+	"github.com/boocode/filestore/manager"
+)
+
+// codes are those of errors of the packages below. The first that matches
+// counts: what is undecided has a cause, which is not the answer.
+var codes = []struct {
+	err    error
+	status int
+	code   string
+}{
+	{checkpoint.ErrUndecided, http.StatusServiceUnavailable, "undecided"},
+	{checkpoint.ErrNotFound, http.StatusNotFound, "not_found"},
+	{checkpoint.ErrDirty, http.StatusConflict, "dirty"},
+	{checkpoint.ErrFiles, http.StatusConflict, "files"},
+	{checkpoint.ErrBusy, http.StatusConflict, "busy"},
+	{checkpoint.ErrRunning, http.StatusConflict, "running"},
+	{manager.ErrTurnOpen, http.StatusConflict, "running"},
+	{checkpoint.ErrChanged, http.StatusConflict, "changed"},
+	{checkpoint.ErrFollowed, http.StatusConflict, "followed"},
+	{manager.ErrHeadChanged, http.StatusConflict, "head_changed"},
+	{checkpoint.ErrNoWorktree, http.StatusConflict, "no_worktree"},
+	{checkpoint.ErrAnchor, http.StatusConflict, "anchor"},
+	{manager.ErrCutOff, http.StatusConflict, "cut_off"},
+	{manager.ErrUnknown, http.StatusConflict, "unknown"},
+	{manager.ErrNoSession, http.StatusConflict, "unknown"},
+	{context.Canceled, http.StatusServiceUnavailable, "cancelled"},
+}
+
+// explain finds status and code for any error.
+func explain(err error) *refusal {
+	if e, ok := errors.AsType[*refusal](err); ok {
+		return e
+	}
+	e := &refusal{status: http.StatusInternalServerError, Code: "internal", Message: err.Error()}
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			e.status, e.Code = c.status, c.code
+			break
+		}
+	}
+	if files, ok := errors.AsType[*checkpoint.FilesError](err); ok {
+		switch e.Code {
+		case "dirty":
+			e.Files = files.Files.Dirty
+		case "files":
+			e.Files = files.Files.Failed
+		}
+	}
+	return e
+}

@@ -1,0 +1,338 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/boocode/filestore/checkpoint"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
+)
+
+// Options are the choices at New.
+type Options struct {
+	Token   string       // that each request must carry; "": all are refused
+	Hosts   []string     // names of the server in the header Host, without a port; default localhost, 127.0.0.1, [::1]
+	Origins []string     // of pages that may send requests, as "http://localhost:3000"; default none
+	Logger  *slog.Logger // nil: nothing is logged
+}
+
+// maxBody is how many bytes of a body are read.
+const maxBody = 64 << 10
+
+type server struct {
+	db      *checkpoint.DB
+	token   [sha256.Size]byte
+	closed  bool // there is no token
+	hosts   []string
+	origins []string
+	log     *slog.Logger
+}
+
+// New returns a handler for the checkpoints of a database. opts may be nil, and
+// then all is refused: there is no token.
+func New(db *checkpoint.DB, opts *Options) http.Handler {
+	if opts == nil {
+		opts = new(Options)
+	}
+	s := &server{db: db, token: sha256.Sum256([]byte(opts.Token)), closed: opts.Token == "", origins: opts.Origins, log: opts.Logger}
+	hosts := opts.Hosts
+	if hosts == nil {
+		hosts = []string{"localhost", "127.0.0.1", "[::1]"}
+	}
+	for _, h := range hosts {
+		s.hosts = append(s.hosts, hostname(h))
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	mux := http.NewServeMux()
+	const checkpoints = "/api/sessions/{sessionId}/checkpoints"
+	s.route(mux, checkpoints, map[string]handler{"GET": s.list, "POST": s.create})
+	s.route(mux, checkpoints+"/{checkpointId}/restore", map[string]handler{"POST": s.restore})
+	s.route(mux, "/api/sessions/{sessionId}/restores/{restoreId}/undo", map[string]handler{"POST": s.undo})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		s.fail(w, r, refuse(http.StatusNotFound, "not_found", "there is no %q", r.URL.Path))
+	})
+	return s.guard(mux)
+}
+
+// A handler answers a request, with a status and what becomes JSON.
+type handler func(r *http.Request) (status int, answer any, err error)
+
+// route has the methods of a path answered.
+func (s *server) route(mux *http.ServeMux, path string, methods map[string]handler) {
+	var allow []string
+	for method, h := range methods {
+		allow = append(allow, method)
+		mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			status, answer, err := h(r)
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+			s.answer(w, r, status, answer)
+		})
+	}
+	slices.Sort(allow)
+	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { // with any other method
+		w.Header().Set("Allow", strings.Join(allow, ", "))
+		s.fail(w, r, refuse(http.StatusMethodNotAllowed, "method", "%s: want %s", r.Method, strings.Join(allow, " or ")))
+	})
+}
+
+// guard lets requests through that may be answered.
+func (s *server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if err := s.check(r); err != nil {
+			if err.status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// check says what is wrong with a request before anything is done about it.
+func (s *server) check(r *http.Request) *refusal {
+	// A page whose name has been made to mean this machine sends that name.
+	if !slices.Contains(s.hosts, hostname(r.Host)) {
+		return refuse(http.StatusForbidden, "forbidden", "host %q is not this server", r.Host)
+	}
+	for _, origin := range r.Header.Values("Origin") {
+		if !slices.Contains(s.origins, origin) {
+			return refuse(http.StatusForbidden, "forbidden", "origin %q may not", origin)
+		}
+	}
+	if !s.isAuthorized(r.Header.Values("Authorization")) {
+		return refuse(http.StatusUnauthorized, "unauthorized", "want Authorization: Bearer TOKEN")
+	}
+	// Before the mux, which would clean it, and tell of another path.
+	for part := range strings.SplitSeq(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/") {
+		if !isID(part) {
+			return refuse(http.StatusBadRequest, "bad_request", "path %q: want parts of %s", r.URL.EscapedPath(), idForm)
+		}
+	}
+	return nil
+}
+
+// hostname returns the name in a Host header, without the port.
+func hostname(host string) string {
+	return strings.ToLower((&url.URL{Host: host}).Hostname())
+}
+
+// isAuthorized reports whether a request carries the token. Hashes are compared,
+// so that the time it takes says nothing about the token, not even its length.
+func (s *server) isAuthorized(header []string) bool {
+	if len(header) != 1 || s.closed {
+		return false
+	}
+	scheme, token, _ := strings.Cut(header[0], " ")
+	sum := sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
+}
+
+var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+
+const idForm = "1 to 128 letters, digits and ._-"
+
+// isID reports whether an ID, or a part of a path, is one.
+func isID(s string) bool { return validID.MatchString(s) && s != "." && s != ".." }
+
+func (s *server) list(r *http.Request) (int, any, error) {
+	opts, err := listOptions(r.URL.RawQuery)
+	if err != nil {
+		return 0, nil, err
+	}
+	list, err := s.db.List(r.Context(), r.PathValue("sessionId"), opts)
+	if errors.Is(err, checkpoint.ErrNotFound) {
+		err = refuse(http.StatusBadRequest, "bad_request", "cursor %q is none", opts.Cursor)
+	}
+	return http.StatusOK, list, err
+}
+
+func listOptions(query string) (*checkpoint.ListOptions, error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "bad_request", "query: %v", err)
+	}
+	opts := new(checkpoint.ListOptions)
+	for name, list := range values {
+		value, ok := list[0], len(list) == 1
+		switch name {
+		case "chat":
+			opts.ChatID, ok = value, ok && isID(value)
+		case "cursor":
+			opts.Cursor, ok = value, ok && isID(value)
+		case "limit":
+			n, err := strconv.Atoi(value)
+			opts.Limit, ok = n, ok && err == nil && n > 0
+		default:
+			ok = false
+		}
+		if !ok {
+			return nil, refuse(http.StatusBadRequest, "bad_request", "query: %s=%q: want chat=ID, limit=N and cursor=NEXT, each once", name, value)
+		}
+	}
+	return opts, nil
+}
+
+// A createRequest asks for a checkpoint of a turn that has begun.
+type createRequest struct {
+	ChatID     string   `json:"chat_id"`
+	WorktreeID string   `json:"worktree_id"`
+	MessageID  string   `json:"message_id"`
+	Label      string   `json:"label"`
+	TreeHash   store.ID `json:"tree_hash"` // snapshotTreeHash of turn_start
+}
+
+func (s *server) create(r *http.Request) (int, any, error) {
+	var q createRequest
+	if err := readBody(r, &q, false); err != nil {
+		return 0, nil, err
+	}
+	for name, id := range map[string]string{"chat_id": q.ChatID, "worktree_id": q.WorktreeID, "message_id": q.MessageID} {
+		if !isID(id) {
+			return 0, nil, refuse(http.StatusBadRequest, "bad_request", "%s %q: want %s", name, id, idForm)
+		}
+	}
+	if q.TreeHash == (store.ID{}) {
+		return 0, nil, refuse(http.StatusBadRequest, "bad_request", "tree_hash: want snapshotTreeHash of the turn's start")
+	}
+	if strings.ContainsRune(q.Label, 0) { // PostgreSQL has no such text
+		return 0, nil, refuse(http.StatusBadRequest, "bad_request", "label: it contains NUL")
+	}
+	c, err := s.db.CreateAt(r.Context(), &checkpoint.Anchor{ChatID: q.ChatID, SessionID: r.PathValue("sessionId"),
+		WorktreeID: q.WorktreeID, MessageID: q.MessageID, Label: q.Label, Tree: q.TreeHash})
+	return http.StatusCreated, c, err
+}
+
+// A restoreRequest has the choices at a restore, or at the undo of one.
+type restoreRequest struct {
+	OnDirty    rollback.Policy `json:"on_dirty"`
+	Exact      bool            `json:"exact"`       // not for an undo
+	AcrossHead bool            `json:"across_head"` // not for an undo
+	Preview    bool            `json:"preview"`
+}
+
+func (s *server) restore(r *http.Request) (int, any, error) {
+	var q restoreRequest
+	if err := readRestore(r, &q); err != nil {
+		return 0, nil, err
+	}
+	result, err := s.db.Restore(r.Context(), r.PathValue("sessionId"), r.PathValue("checkpointId"), q.options())
+	return http.StatusOK, result, err
+}
+
+func (s *server) undo(r *http.Request) (int, any, error) {
+	var q restoreRequest
+	if err := readRestore(r, &q); err != nil {
+		return 0, nil, err
+	}
+	if q.Exact || q.AcrossHead {
+		return 0, nil, refuse(http.StatusBadRequest, "bad_request", "an undo brings back what was there: exact and across_head have no meaning")
+	}
+	result, err := s.db.Undo(r.Context(), r.PathValue("sessionId"), r.PathValue("restoreId"), q.options())
+	return http.StatusOK, result, err
+}
+
+func (q *restoreRequest) options() *checkpoint.RestoreOptions {
+	return &checkpoint.RestoreOptions{OnDirty: q.OnDirty, Exact: q.Exact, AcrossHead: q.AcrossHead, Preview: q.Preview}
+}
+
+func readRestore(r *http.Request, q *restoreRequest) error {
+	if err := readBody(r, q, true); err != nil {
+		return err
+	}
+	switch q.OnDirty {
+	case "", rollback.Abort, rollback.Skip, rollback.Overwrite:
+		return nil
+	}
+	return refuse(http.StatusBadRequest, "bad_request", "on_dirty %q: want abort, skip or overwrite", q.OnDirty)
+}
+
+// readBody decodes a body, which is one JSON object with known fields.
+func readBody(r *http.Request, v any, optional bool) error {
+	if optional && r.ContentLength == 0 {
+		return nil
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return refuse(http.StatusUnsupportedMediaType, "content_type", "want Content-Type: application/json")
+	}
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	err := d.Decode(v)
+	if err == nil {
+		if _, more := d.Token(); more == nil {
+			err = errors.New("there is more after the object")
+		} else if more != io.EOF {
+			err = more
+		}
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "body: more than %d bytes", maxBody)
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, "bad_request", "body: %v", err)
+	}
+	return nil
+}
+
+// answer writes an answer.
+func (s *server) answer(w http.ResponseWriter, r *http.Request, status int, v any) {
+	b, err := json.Marshal(v)
+	if err != nil { // our own types: it is a mistake
+		s.log.Error("answer not encoded", "path", r.URL.Path, "err", err)
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	w.Write(append(b, '\n')) // an error says that the client is gone
+}
+
+// fail answers a request that was not done. The text of any error is in the
+// answer, with paths and the words of the database: who has the token is the
+// user, or acts for them.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		s.log.Debug("the client went away", "method", r.Method, "path", r.URL.Path, "err", err)
+	}
+	e := explain(err)
+	if e.status == http.StatusInternalServerError {
+		s.log.Error("request not done", "method", r.Method, "path", r.URL.Path, "err", err)
+	}
+	s.answer(w, r, e.status, map[string]*refusal{"error": e})
+}
+
+// A refusal is an error as clients see it.
+type refusal struct {
+	status  int
+	Code    string   `json:"code"`
+	Message string   `json:"message"`
+	Files   []string `json:"files,omitempty"` // that stand against it
+}
+
+func (e *refusal) Error() string { return e.Message }
+
+func refuse(status int, code, format string, args ...any) *refusal {
+	return &refusal{status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
