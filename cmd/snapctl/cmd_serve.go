@@ -65,12 +65,16 @@ const serveIdle = 30 * time.Minute
 type serveFlags struct {
 	idle         time.Duration
 	detach, stop bool
+	http         httpFlags
 }
 
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{Use: "serve", Short: "Stay, watch the directory and answer quickly", Long: serveHelp, Example: serveExamples, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.http.check(cmd, &f); err != nil {
+				return err
+			}
 			switch {
 			case f.idle < 0:
 				return usageError(cmd, "serve: --idle %v", f.idle)
@@ -86,6 +90,7 @@ func (a *app) serveCommand() *cobra.Command {
 	c.Flags().DurationVar(&f.idle, "idle", serveIdle, "end after `TIME` without a client; 0: never")
 	c.Flags().BoolVar(&f.detach, "detach", false, "go on in the background, and return when it serves; no error if it does already")
 	c.Flags().BoolVar(&f.stop, "stop", false, "end the one that serves")
+	f.http.add(c)
 	return c
 }
 
@@ -124,10 +129,22 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		},
 		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) { stop(); return struct{}{}, nil },
 	}
+	idle, endHTTP := f.idle, func() error { return nil }
+	if f.http.addr != "" {
+		web, err := a.serveHTTP(ctx, e, m.StoreDir(), &f.http)
+		if err != nil {
+			return errors.Join(err, l.Close())
+		}
+		go func() { // neither is of use without the other
+			<-web.ended
+			stop()
+		}()
+		idle, endHTTP = 0, web.end
+	}
 	a.note("serving %s", patch.Quote(m.StoreDir()))
-	err = s.ServeAll(ctx, l, f.idle)
+	err = s.ServeAll(ctx, l, idle)
 	h.all.Wait()
-	return errors.Join(err, l.Close())
+	return errors.Join(err, endHTTP(), l.Close()) // whoever comes next has a token of its own
 }
 
 // serveDetached starts a process that serves, unless there is one, and waits

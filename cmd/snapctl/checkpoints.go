@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	_ "github.com/jackc/pgx/v5/stdlib"
+	_ "modernc.org/sqlite"
+
+	"github.com/boocode/filestore/checkpoint"
+	"github.com/boocode/filestore/manager"
+)
+
+// defaultDB is the database, beside the stores, of a runtime that has none.
+const defaultDB = "checkpoints.db"
+
+// openCheckpoints opens the checkpoints in the runtime's database, and settles
+// what was cut off. What is to be closed is added to close.
+func (a *app) openCheckpoints(ctx context.Context, e *manager.Engine, f *httpFlags, token string, closers *[]func() error) (*checkpoint.DB, error) {
+	opts := &checkpoint.Options{Logger: a.log, Runtime: f.createTables || f.db == "",
+		Manager: func(ctx context.Context, path, chat string) (*manager.FileSnapshotManager, func() error, error) {
+			m, err := manager.Open(ctx, path, &manager.Options{Engine: e, Session: chat})
+			if err != nil {
+				return nil, nil, err
+			}
+			return m, m.Close, nil
+		}}
+	if f.schema != "" {
+		if err := readSchema(a.path(f.schema), &opts.Schema); err != nil {
+			return nil, err
+		}
+	}
+	if f.hook != "" {
+		h := newRuntimeHook(f.hook, token, a.log)
+		opts.Backend, opts.Notifier = h, h
+	}
+	db, dialect, err := a.openDB(f.db, opts.Runtime)
+	if err != nil {
+		return nil, err
+	}
+	*closers = append(*closers, db.Close)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, fmt.Errorf("database: %w", err)
+	}
+	d, err := checkpoint.Open(ctx, db, dialect, opts)
+	if err != nil {
+		return nil, &failure{exitEnvironment, err, "--schema FILE says how the runtime's tables are called, --create-tables makes those that are missing"}
+	}
+	settled, err := d.Recover(ctx)
+	for _, r := range settled {
+		became := "taken back"
+		if r.Done {
+			became = "done"
+		}
+		a.note("a restore of chat %s was cut off: it is %s (%s)", r.ChatID, became, r.RestoreID)
+	}
+	if err != nil { // each restore tries again
+		a.log.Warn("a restore that was cut off is not settled yet", "err", err)
+	}
+	return d, nil
+}
+
+// openDB opens a database by its name, without connecting to it. A file of SQLite
+// is made if it is not there, where that is asked for.
+func (a *app) openDB(dsn string, create bool) (*sql.DB, checkpoint.Dialect, error) {
+	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
+		db, err := sql.Open("pgx", dsn)
+		return db, checkpoint.PostgreSQL, err
+	}
+	file := a.path(strings.TrimPrefix(dsn, "sqlite:"))
+	if dsn == "" {
+		root, err := a.storeRoot()
+		if err != nil {
+			return nil, "", err
+		}
+		file = filepath.Join(root, defaultDB)
+	}
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return nil, "", err
+	}
+	flag := os.O_RDWR
+	if create {
+		flag |= os.O_CREATE
+	}
+	f, err := os.OpenFile(file, flag, 0o600) // SQLite would let others read it
+	if errors.Is(err, fs.ErrNotExist) && !create {
+		return nil, "", &failure{exitUsage, fmt.Errorf("database %q: not found", file), "--create-tables makes it"}
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	if err := f.Close(); err != nil {
+		return nil, "", err
+	}
+	name := filepath.ToSlash(file)
+	if !strings.HasPrefix(name, "/") { // C:/…
+		name = "/" + name
+	}
+	// The mode of its journal is the runtime's choice. References hold here as they
+	// do there.
+	uri := &url.URL{Scheme: "file", Path: name, RawQuery: "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"}
+	db, err := sql.Open("sqlite", uri.String())
+	return db, checkpoint.SQLite, err
+}
+
+// readSchema reads the names of the runtime's tables.
+func readSchema(file string, s *checkpoint.Schema) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err = d.Decode(s); err == nil {
+		if _, more := d.Token(); more != io.EOF {
+			err = errors.New("there is more after the object")
+		}
+	}
+	if err != nil {
+		return &failure{exitUsage, fmt.Errorf("schema %q: %w", file, err), ""}
+	}
+	return nil
+}
