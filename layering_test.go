@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"rollback":           {"tree", "store", "internal/vfs"},
 	"manager":            {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
 	"checkpoint":         {"manager", "rollback", "store"},
-	"checkpoint/httpapi": {"checkpoint", "manager", "rollback", "store"},
+	"checkpoint/httpapi": {"checkpoint", "manager", "rollback", "session", "store"},
 	"internal/claude":    {},
 	"cmd/snapctl":        {"checkpoint", "checkpoint/httpapi", "client", "internal/claude", "internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
 	"internal/rpc":       {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},

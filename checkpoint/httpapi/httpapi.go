@@ -12,13 +12,13 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/boocode/filestore/checkpoint"
 	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
 
@@ -127,7 +127,7 @@ func (s *server) check(r *http.Request) *refusal {
 	}
 	// Before the mux, which would clean it, and tell of another path.
 	for part := range strings.SplitSeq(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/") {
-		if !isID(part) {
+		if !session.ValidID(part) {
 			return refuse(http.StatusBadRequest, "bad_request", "path %q: want parts of %s", r.URL.EscapedPath(), idForm)
 		}
 	}
@@ -150,12 +150,8 @@ func (s *server) isAuthorized(header []string) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
 }
 
-var validID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
-
+// idForm is that of an ID, which [session.ValidID] checks, and of a part of a path.
 const idForm = "1 to 128 letters, digits and ._-"
-
-// isID reports whether an ID, or a part of a path, is one.
-func isID(s string) bool { return validID.MatchString(s) && s != "." && s != ".." }
 
 func (s *server) list(r *http.Request) (int, any, error) {
 	opts, err := listOptions(r.URL.RawQuery)
@@ -179,9 +175,9 @@ func listOptions(query string) (*checkpoint.ListOptions, error) {
 		value, ok := list[0], len(list) == 1
 		switch name {
 		case "chat":
-			opts.ChatID, ok = value, ok && isID(value)
+			opts.ChatID, ok = value, ok && session.ValidID(value)
 		case "cursor":
-			opts.Cursor, ok = value, ok && isID(value)
+			opts.Cursor, ok = value, ok && session.ValidID(value)
 		case "limit":
 			n, err := strconv.Atoi(value)
 			opts.Limit, ok = n, ok && err == nil && n > 0
@@ -210,7 +206,7 @@ func (s *server) create(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	for name, id := range map[string]string{"chat_id": q.ChatID, "worktree_id": q.WorktreeID, "message_id": q.MessageID} {
-		if !isID(id) {
+		if !session.ValidID(id) {
 			return 0, nil, refuse(http.StatusBadRequest, "bad_request", "%s %q: want %s", name, id, idForm)
 		}
 	}
