@@ -23,6 +23,9 @@
 //   - [github.com/boocode/filestore/manager] knows sessions and time: which
 //     turn did what, and what differs between any two moments. It is the door
 //     for runtimes; start at FileSnapshotManager.
+//   - [github.com/boocode/filestore/checkpoint] knows a runtime's database: a
+//     chat goes back with its files and its transcript, or not at all;
+//     checkpoint/httpapi serves that.
 //   - cmd/snapctl knows people: flags, output, exit codes; internal/rpc,
 //     internal/mcp and internal/claude know the runtimes, models and agents
 //     that it serves. integrations has what runs inside of agents.

@@ -290,10 +290,16 @@ so that the end of a turn costs what has changed. docs/rpc.md has the commands;
 
 const serveHelp = `Serve does what rpc does for all who connect to a socket in the store, and stays.
 snapshot, status and diff are quick while it runs: they go to it by themselves,
-and print the same without it. Only this user can connect.`
+and print the same without it. Only this user can connect.
+
+With --http it also takes chats back for a runtime with a database: the files, the
+transcript, and what the agents remember. It prints its address, and stays until
+it is ended. Each request carries the token; the manual, docs/http.md, has them.`
 
 const serveExamples = `  snapctl serve --detach
-  snapctl serve --stop`
+  snapctl serve --stop
+  snapctl serve --http 127.0.0.1:8200 --db postgres://127.0.0.1/runtime
+  snapctl serve --http 127.0.0.1:0 --json`
 
 const hookHelp = `Hook records what an agent does to the files, as its hooks tell. It is written
 into the agent's settings by 'snapctl setup', and not meant to be typed.`

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/checkpoint/httpapi"
+	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 )
@@ -114,7 +115,7 @@ func (a *app) serveHTTP(ctx context.Context, e *manager.Engine, storeDir string,
 		defer close(s.ended)
 		s.err = s.Serve(s.listener)
 	}()
-	if err := a.sayHTTP("http://"+s.listener.Addr().String(), s.tokenFile); err != nil {
+	if err := a.sayHTTP("http://"+s.listener.Addr().String(), filepath.Join(storeDir, rpc.SocketName), s.tokenFile); err != nil {
 		return nil, errors.Join(err, s.end())
 	}
 	return s, nil
@@ -161,7 +162,7 @@ func (s *httpServer) open(ctx context.Context, a *app, e *manager.Engine, storeD
 }
 
 // sayHTTP prints where checkpoints are served, for whoever has started it.
-func (a *app) sayHTTP(url, tokenFile string) error {
+func (a *app) sayHTTP(url, socket, tokenFile string) error {
 	if tokenFile != "" {
 		a.note("the token is in %s", patch.Quote(tokenFile))
 	}
@@ -170,7 +171,8 @@ func (a *app) sayHTTP(url, tokenFile string) error {
 		err = a.printJSON(struct {
 			URL       string `json:"url"`
 			TokenFile string `json:"tokenFile,omitempty"`
-		}{url, tokenFile})
+			Socket    string `json:"socket"`
+		}{url, tokenFile, socket})
 	} else {
 		_, err = fmt.Fprintln(a.out, url)
 	}
