@@ -598,3 +598,40 @@ func TestGone(t *testing.T) {
 		t.Errorf("the file is %q", got)
 	}
 }
+
+// TestExplain: each error has its status, however it is wrapped, and what is
+// undecided is nothing else.
+func TestExplain(t *testing.T) {
+	files := &manager.RestoreResult{Dirty: []string{"d"}, Failed: []string{"f"}}
+	for _, tt := range []struct {
+		err    error
+		status int
+		code   string
+		files  []string
+	}{
+		{checkpoint.ErrNotFound, 404, "not_found", nil},
+		{&checkpoint.FilesError{Err: checkpoint.ErrDirty, Files: files}, 409, "dirty", []string{"d"}},
+		{&checkpoint.FilesError{Err: checkpoint.ErrFiles, Files: files}, 409, "files", []string{"f"}},
+		{checkpoint.ErrBusy, 409, "busy", nil},
+		{fmt.Errorf("%w: %w", checkpoint.ErrRunning, manager.ErrTurnOpen), 409, "running", nil},
+		{manager.ErrTurnOpen, 409, "running", nil},
+		{checkpoint.ErrChanged, 409, "changed", nil},
+		{checkpoint.ErrFollowed, 409, "followed", nil},
+		{manager.ErrHeadChanged, 409, "head_changed", nil},
+		{checkpoint.ErrNoWorktree, 409, "no_worktree", nil},
+		{checkpoint.ErrAnchor, 409, "anchor", nil},
+		{manager.ErrCutOff, 409, "cut_off", nil},
+		{manager.ErrUnknown, 409, "unknown", nil},
+		{manager.ErrNoSession, 409, "unknown", nil},
+		{context.Canceled, 503, "cancelled", nil},
+		{checkpoint.ErrUndecided, 503, "undecided", nil},
+		{fmt.Errorf("%w: %w: %w", checkpoint.ErrUndecided, context.Canceled, checkpoint.ErrBusy), 503, "undecided", nil},
+		{fmt.Errorf("%w: %w", checkpoint.ErrUndecided, &checkpoint.FilesError{Err: checkpoint.ErrFiles, Files: files}), 503, "undecided", nil},
+		{io.ErrUnexpectedEOF, 500, "internal", nil},
+	} {
+		e := explain(fmt.Errorf("restore: %w", tt.err))
+		if e.status != tt.status || e.Code != tt.code || !slices.Equal(e.Files, tt.files) || !strings.Contains(e.Message, tt.err.Error()) {
+			t.Errorf("%v: %d %+v, want %d %q %q", tt.err, e.status, e, tt.status, tt.code, tt.files)
+		}
+	}
+}

@@ -275,7 +275,7 @@ func TestServeHTTP(t *testing.T) {
 	}
 	r.must("check", "--read-data")
 
-	// Another time, with tables and a token of the runtime's own choice.
+	// Another time, with a token that stays.
 	tokenFile := filepath.Join(t.TempDir(), "token")
 	s = r.serveHTTP("--token-file", tokenFile)
 	if s.said.TokenFile != tokenFile || len(s.token) < 26 {
@@ -290,9 +290,20 @@ func TestServeHTTP(t *testing.T) {
 	s.stop()
 }
 
-// TestServeHTTPKilled: what a server that is killed has begun is taken back by the
-// next one, which says so.
-func TestServeHTTPKilled(t *testing.T) {
+// TestServeHTTPCutOff: a restore that waits for a runtime which does not answer is
+// taken back: by the server if it is ended, after some time, and by the next one,
+// which says so, if it is killed.
+func TestServeHTTPCutOff(t *testing.T) {
+	t.Run("killed", func(t *testing.T) { testServeHTTPCutOff(t, syscall.SIGKILL) })
+	t.Run("ended", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("SKIPPED: it takes 10 s")
+		}
+		testServeHTTPCutOff(t, syscall.SIGTERM)
+	})
+}
+
+func testServeHTTPCutOff(t *testing.T, signal syscall.Signal) {
 	r := newRunner(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -348,14 +359,19 @@ func TestServeHTTPKilled(t *testing.T) {
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the file is still there when the backend is reset")
 	}
-	s.process.Kill()
-	<-s.ended
+	s.process.Signal(signal)
+	if err := <-s.ended; (err == nil) != (signal == syscall.SIGTERM) {
+		t.Errorf("%v: it ended: %v", signal, err)
+	}
+	if b, err := os.ReadFile(file); signal == syscall.SIGTERM && string(b) != "made" {
+		t.Errorf("the file is %q, %v when the server has ended", b, err)
+	}
 	s = r.serveHTTP()
 	if b, err := os.ReadFile(file); string(b) != "made" {
 		t.Errorf("the file is %q, %v", b, err)
 	}
 	s.stop()
-	if !strings.Contains(s.stderr.String(), "a restore of chat c was cut off: it is taken back") {
+	if got := strings.Contains(s.stderr.String(), "a restore of chat c was cut off: it is taken back"); got != (signal == syscall.SIGKILL) {
 		t.Errorf("stderr: %s", &s.stderr)
 	}
 }
