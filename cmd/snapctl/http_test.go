@@ -225,11 +225,12 @@ func TestServeHTTP(t *testing.T) {
 	}
 
 	// A runtime that does not reset its backend has not been restored.
+	elsewhere := newHookServer(t)
 	for name, answer := range map[string]func(w http.ResponseWriter){
-		"an error":   func(w http.ResponseWriter) { http.Error(w, "it is busy", 500) },
+		"an error":   func(w http.ResponseWriter) { http.Error(w, `{"reset":true}`, 500) },
 		"no answer":  func(w http.ResponseWriter) { w.WriteHeader(204) },
 		"another":    func(w http.ResponseWriter) { io.WriteString(w, `{"ok":true}`) },
-		"a redirect": func(w http.ResponseWriter) { w.Header().Set("Location", hook.URL); w.WriteHeader(307) },
+		"a redirect": func(w http.ResponseWriter) { w.Header().Set("Location", elsewhere.URL); w.WriteHeader(307) },
 	} {
 		hook.answer = answer
 		var failed struct {
@@ -243,6 +244,9 @@ func TestServeHTTP(t *testing.T) {
 		}
 	}
 	hook.answer = nil
+	if len(elsewhere.events) > 0 {
+		t.Errorf("somebody else was told: %q, with %v", elsewhere.events, elsewhere.tokens)
+	}
 
 	// The session on the socket knows what became of its files.
 	if status := s.post(restore, struct{}{}, &result); status != 200 {
