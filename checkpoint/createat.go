@@ -40,9 +40,12 @@ func (d *DB) createAt(ctx context.Context, at *Anchor) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := d.create(ctx, m, at)
-	if rerr := release(); rerr != nil {
-		d.log.Warn("leave a worktree", "worktree", at.WorktreeID, "err", rerr)
+	if release != nil {
+		defer func() {
+			if err := release(); err != nil {
+				d.log.Warn("leave a worktree", "worktree", at.WorktreeID, "err", err)
+			}
+		}()
 	}
-	return c, err
+	return d.create(ctx, m, at)
 }

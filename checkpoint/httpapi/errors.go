@@ -46,6 +46,9 @@ func explain(err error) *refusal {
 			break
 		}
 	}
+	if u, ok := errors.AsType[*checkpoint.UndecidedError](err); ok {
+		e.RestoreID = u.RestoreID
+	}
 	if files, ok := errors.AsType[*checkpoint.FilesError](err); ok {
 		switch e.Code {
 		case "dirty":

@@ -63,7 +63,9 @@ func New(db *checkpoint.DB, opts *Options) http.Handler {
 	const checkpoints = "/api/sessions/{sessionId}/checkpoints"
 	s.route(mux, checkpoints, map[string]handler{"GET": s.list, "POST": s.create})
 	s.route(mux, checkpoints+"/{checkpointId}/restore", map[string]handler{"POST": s.restore})
-	s.route(mux, "/api/sessions/{sessionId}/restores/{restoreId}/undo", map[string]handler{"POST": s.undo})
+	const restore = "/api/sessions/{sessionId}/restores/{restoreId}"
+	s.route(mux, restore, map[string]handler{"GET": s.outcome})
+	s.route(mux, restore+"/undo", map[string]handler{"POST": s.undo})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(http.StatusNotFound, "not_found", "there is no %q", r.URL.Path))
 	})
@@ -250,6 +252,18 @@ func (s *server) undo(r *http.Request) (int, any, error) {
 	return http.StatusOK, result, err
 }
 
+// An outcome says whether a restore, or an undo, was done: else the old state holds.
+type outcome struct {
+	RestoreID string `json:"restore_id"`
+	Done      bool   `json:"done"`
+}
+
+func (s *server) outcome(r *http.Request) (int, any, error) {
+	id := r.PathValue("restoreId")
+	done, err := s.db.Outcome(r.Context(), r.PathValue("sessionId"), id)
+	return http.StatusOK, &outcome{id, done}, err
+}
+
 func (q *restoreRequest) options() *checkpoint.RestoreOptions {
 	return &checkpoint.RestoreOptions{OnDirty: q.OnDirty, Exact: q.Exact, AcrossHead: q.AcrossHead, Preview: q.Preview}
 }
@@ -321,10 +335,11 @@ func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // A refusal is an error as clients see it.
 type refusal struct {
-	status  int
-	Code    string   `json:"code"`
-	Message string   `json:"message"`
-	Files   []string `json:"files,omitempty"` // that stand against it
+	status    int
+	Code      string   `json:"code"`
+	Message   string   `json:"message"`
+	Files     []string `json:"files,omitempty"`      // that stand against it
+	RestoreID string   `json:"restore_id,omitempty"` // that is not decided
 }
 
 func (e *refusal) Error() string { return e.Message }

@@ -466,7 +466,7 @@ func TestRestore(t *testing.T) {
 	restore := "/api/sessions/session/checkpoints/" + ids[1] + "/restore"
 	var result checkpoint.Result
 	rt.want(200, "", &result, "POST", restore, map[string]any{"preview": true})
-	if !result.Preview || result.MessagesDeleted != 2 || rt.read("file") != "three" {
+	if !result.Preview || result.Files.Aborted || result.MessagesDeleted != 2 || rt.read("file") != "three" {
 		t.Errorf("preview: %+v, the file is %q", result, rt.read("file"))
 	}
 
@@ -478,6 +478,10 @@ func TestRestore(t *testing.T) {
 	}
 
 	rt.write("file", "by the user")
+	rt.want(200, "", &result, "POST", restore, map[string]any{"preview": true})
+	if !result.Files.Aborted || !slices.Equal(result.Files.Dirty, []string{"file"}) {
+		t.Errorf("preview: %+v", result.Files)
+	}
 	e := rt.want(409, "dirty", nil, "POST", restore, nil)
 	if !slices.Equal(e.Files, []string{"file"}) || rt.read("file") != "by the user" {
 		t.Errorf("dirty: %q, the file is %q", e.Files, rt.read("file"))
@@ -491,6 +495,18 @@ func TestRestore(t *testing.T) {
 	}
 	if got := rt.read("file"); got != "one" {
 		t.Errorf("after the restore: %q", got)
+	}
+
+	for path, want := range map[string]bool{
+		fmt.Sprintf("/api/sessions/session/restores/%v", answer["restore_id"]): true,
+		fmt.Sprintf("/api/sessions/another/restores/%v", answer["restore_id"]): false, // as one that never was
+		"/api/sessions/session/restores/x":                                     false,
+	} {
+		var o outcome
+		rt.want(200, "", &o, "GET", path, nil)
+		if o.Done != want || !strings.HasSuffix(path, "/"+o.RestoreID) {
+			t.Errorf("GET %s: %+v", path, o)
+		}
 	}
 
 	undo := fmt.Sprintf("/api/sessions/session/restores/%v/undo", answer["restore_id"])
@@ -627,11 +643,15 @@ func TestExplain(t *testing.T) {
 		{checkpoint.ErrUndecided, 503, "undecided", nil},
 		{fmt.Errorf("%w: %w: %w", checkpoint.ErrUndecided, context.Canceled, checkpoint.ErrBusy), 503, "undecided", nil},
 		{fmt.Errorf("%w: %w", checkpoint.ErrUndecided, &checkpoint.FilesError{Err: checkpoint.ErrFiles, Files: files}), 503, "undecided", nil},
+		{&checkpoint.UndecidedError{RestoreID: "r", Err: checkpoint.ErrNotFound}, 503, "undecided", nil},
 		{io.ErrUnexpectedEOF, 500, "internal", nil},
 	} {
 		e := explain(fmt.Errorf("restore: %w", tt.err))
 		if e.status != tt.status || e.Code != tt.code || !slices.Equal(e.Files, tt.files) || !strings.Contains(e.Message, tt.err.Error()) {
 			t.Errorf("%v: %d %+v, want %d %q %q", tt.err, e.status, e, tt.status, tt.code, tt.files)
+		}
+		if u, ok := errors.AsType[*checkpoint.UndecidedError](tt.err); ok && e.RestoreID != u.RestoreID {
+			t.Errorf("%v: restore %q", tt.err, e.RestoreID)
 		}
 	}
 }
