@@ -54,16 +54,8 @@ type Anchor struct {
 // restore is done.
 func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, turn *manager.Turn, at *Anchor) (*Checkpoint, *manager.Result, error) {
 	if at.WorktreeID != "" {
-		unlock, err := m.TryLock(lockName)
-		if errors.Is(err, manager.ErrLocked) {
-			err = fmt.Errorf("begin a turn of chat %q: %w", at.ChatID, ErrBusy)
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		defer unlock()
-		err = d.settleAll(ctx, &workplace{m: m}, at.WorktreeID, at.ChatID)
-		if errors.Is(err, ErrUndecided) {
+		err := d.settleFirst(ctx, m, at)
+		if errors.Is(err, ErrUndecided) || errors.Is(err, ErrBusy) {
 			return nil, nil, fmt.Errorf("begin a turn of chat %q: %w", at.ChatID, err)
 		}
 		if err != nil { // where the database does not answer there is no checkpoint either
@@ -71,6 +63,9 @@ func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, tur
 		}
 	}
 	result, err := m.OnTurnStart(ctx, turn)
+	if errors.Is(err, manager.ErrLocked) {
+		err = fmt.Errorf("%w: %w", ErrBusy, err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -84,6 +79,19 @@ func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, tur
 		d.log.Warn("no checkpoint for this turn", "session", at.SessionID, "chat", at.ChatID, "err", err)
 	}
 	return c, result, nil
+}
+
+// settleFirst settles what was cut off in the worktree of a turn that is to begin.
+func (d *DB) settleFirst(ctx context.Context, m *manager.FileSnapshotManager, at *Anchor) error {
+	list, err := d.unsettled(ctx, at.WorktreeID)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	unlock, err := lock(m)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.settleAll(ctx, &workplace{m: m}, at.WorktreeID, at.ChatID), unlock())
 }
 
 // Create makes a checkpoint of a turn that OnTurnStart of m, the manager of the

@@ -34,7 +34,7 @@ type Options struct {
 	// Manager returns the manager of the session of that name in a directory, and
 	// what to call when it is not needed any more, or nil: a chat is a session. It
 	// must be given. An error that matches [fs.ErrNotExist] says that the directory
-	// is gone. Of the manager's own locks this package uses "checkpoint".
+	// is gone.
 	Manager func(ctx context.Context, path, chat string) (m *manager.FileSnapshotManager, release func() error, err error)
 
 	Backend  Backend      // nil: agents keep nothing in memory

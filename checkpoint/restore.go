@@ -226,9 +226,6 @@ type workplace struct {
 	leave func()
 }
 
-// lockName is the lock of a worktree that a restore holds.
-const lockName = "checkpoint"
-
 // enter goes to a worktree, and settles what was cut off there.
 func (d *DB) enter(ctx context.Context, worktree, chat string) (*workplace, error) {
 	w, err := d.open(ctx, worktree, chat)
@@ -261,11 +258,8 @@ func (d *DB) open(ctx context.Context, worktree, chat string) (*workplace, error
 	if release == nil {
 		release = func() error { return nil }
 	}
-	unlock, err := m.TryLock(lockName)
+	unlock, err := lock(m)
 	if err != nil {
-		if errors.Is(err, manager.ErrLocked) {
-			err = fmt.Errorf("worktree %q: %w", path, ErrBusy)
-		}
 		return nil, errors.Join(err, release())
 	}
 	return &workplace{m, func() {
@@ -273,6 +267,16 @@ func (d *DB) open(ctx context.Context, worktree, chat string) (*workplace, error
 			d.log.Warn("leave a worktree", "worktree", worktree, "err", err)
 		}
 	}}, nil
+}
+
+// lock takes a worktree for a restore: no other is done meanwhile, and no turn
+// begins.
+func lock(m *manager.FileSnapshotManager) (unlock func() error, err error) {
+	unlock, err = m.TryLock(manager.NoTurns)
+	if errors.Is(err, manager.ErrLocked) {
+		err = fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return unlock, err
 }
 
 // A run is a restore, or the undo of one, while it runs.
@@ -293,6 +297,11 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 	opts.Label = x.r.id
 	if err := x.checkIdle(ctx, x.db, x.r.chat); err != nil {
 		return nil, err
+	}
+	if open, err := x.w.m.OpenTurns(); err != nil {
+		return nil, err
+	} else if len(open) > 0 {
+		return nil, fmt.Errorf("%w: a turn of %q is open", ErrRunning, open[0])
 	}
 	result := &Result{CheckpointID: x.r.checkpoint, Undoes: x.r.undoes, Preview: x.preview}
 	// What stands against it is better found before anything is written.

@@ -1695,3 +1695,30 @@ func TestReplacedEntry(t *testing.T) {
 		t.Error("the log was forgotten, although it has the step")
 	}
 }
+
+// A turn does not begin while somebody restores more than files, whichever its
+// session, and does so afterwards.
+func TestNoTurns(t *testing.T) {
+	b := newBench(t)
+	one, other := b.open("one"), b.open("other")
+	unlock, err := one.TryLock(NoTurns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.TryLock(NoTurns); !errors.Is(err, ErrLocked) {
+		t.Errorf("the lock twice: %v, want ErrLocked", err)
+	}
+	for _, m := range []*FileSnapshotManager{one, other} {
+		if _, err := m.OnTurnStart(t.Context(), nil); !errors.Is(err, ErrLocked) {
+			t.Errorf("a turn: %v, want ErrLocked", err)
+		}
+	}
+	if err := unlock(); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*FileSnapshotManager{one, other} {
+		if _, err := m.OnTurnStart(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+}

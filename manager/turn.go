@@ -103,7 +103,7 @@ type Turn struct {
 // claim is contested. turn may be nil.
 //
 // The error matches [ErrTurnOpen] if the turn that is open belongs to another
-// process, which is alive.
+// process, which is alive, and [ErrLocked] if no turn may begin: see [NoTurns].
 func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Result, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -119,6 +119,9 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 	held := m.held != nil // by a turn that is open
 	turnLeaf, turnLeafAt := m.turnLeaf, m.turnLeafAt
 	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
+		if err := m.checkNoTurns(); err != nil {
+			return err
+		}
 		if old := o.turns.of(m.opts.Session); old != nil && !m.isOurs(old) {
 			if err := m.notOurs(old); !errors.Is(err, ErrNoTurn) {
 				return err

@@ -112,10 +112,15 @@ func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) err
 // ErrLocked: another process, or another manager, holds the lock.
 var ErrLocked = errors.New("locked by another")
 
-// TryLock takes a lock on the directory for something of the runtime's own, if
-// nobody has it: what manager does waits for none of them. name is a few letters
-// of ASCII. The system frees the lock when the process dies. The error matches
-// [ErrLocked].
+// NoTurns is the name of the lock under which no turn begins in the directory,
+// of whatever session: OnTurnStart returns ErrLocked. It is for who restores more
+// than files. A turn that is open already is not noticed: see OpenTurns.
+const NoTurns = "noturns"
+
+// TryLock takes a lock on the directory, if nobody has it: NoTurns, or one for
+// something of the runtime's own, which manager pays no heed to. name is a few
+// letters of ASCII. The system frees the lock when the process dies. The error
+// matches [ErrLocked].
 func (m *FileSnapshotManager) TryLock(name string) (unlock func() error, err error) {
 	fsys := m.store.FS()
 	if err := fsys.Mkdir(m.wtDir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -134,6 +139,23 @@ func (m *FileSnapshotManager) TryLock(name string) (unlock func() error, err err
 		return nil, err
 	}
 	return f.Close, nil
+}
+
+// checkNoTurns says so if no turn may begin. The caller has the lock on the turns:
+// whoever takes NoTurns later and looks for open turns then sees this one.
+func (m *FileSnapshotManager) checkNoTurns() error {
+	f, err := m.store.FS().OpenFile(m.wtDir()+"/"+NoTurns+".lock", os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	free, err := f.TryLock(vfs.Shared)
+	if err == nil && !free {
+		err = fmt.Errorf("%w: something is being restored", ErrLocked)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // hasNews reports whether a turn is open that a file does not have. What else is

@@ -46,6 +46,7 @@ var codes = []struct {
 	{"ambiguous", session.ErrAmbiguous},
 	{"other_session", manager.ErrOtherSession},
 	{"turn_open", manager.ErrTurnOpen},
+	{"locked", manager.ErrLocked},
 	{"no_turn", manager.ErrNoTurn},
 	{"outside", manager.ErrOutside},
 	{"head_changed", manager.ErrHeadChanged},
