@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strings"
 )
@@ -12,45 +13,62 @@ const ofRestore = "checkpoint_restore_id"
 // archiveOf returns the name of the table that keeps what restores delete from
 // another.
 func archiveOf(table string) string {
-	return "checkpoint_archive_" + strings.ReplaceAll(table, ".", "_")
-}
-
-// archived lists the tables of which a restore deletes rows, in the order in
-// which they come back.
-func (d *DB) archived() []string {
-	list := []string{d.schema.Messages}
-	for _, p := range d.schema.Parts {
-		list = append(list, p.Table)
+	const prefix, longest = "checkpoint_archive_", 63 // of PostgreSQL, which cuts off the rest
+	if len(prefix+table) <= longest && !strings.Contains(table, ".") {
+		return prefix + table
 	}
-	return append(list, "checkpoints")
+	sum := sha256.Sum256([]byte(table))
+	bare := table[strings.LastIndex(table, ".")+1:]
+	return fmt.Sprintf("%s%.30s_%x", prefix, bare, sum[:6])
 }
 
-// makeArchives makes the archives, and the columns that tables have got since.
+// makeArchives makes the archives, and brings them to the columns that the tables
+// have by now.
 func (d *DB) makeArchives(ctx context.Context) error {
-	return d.tx(ctx, func(q querier) error {
-		for _, table := range d.archived() {
-			archive := archiveOf(table)
-			have, err := d.columns(ctx, q, archive)
-			if err != nil {
-				return err
-			}
-			columns, err := d.rowColumns(ctx, q, table)
-			if err != nil {
-				return err
-			}
-			if len(have) == 0 {
-				if _, err := q.ExecContext(ctx, `CREATE TABLE `+quote(archive)+` (`+quote(ofRestore)+` TEXT NOT NULL)`); err != nil {
-					return err
-				}
-			}
-			for _, c := range missing(columns, have) {
-				if _, err := q.ExecContext(ctx, `ALTER TABLE `+quote(archive)+` ADD COLUMN `+quote(c.name)+` `+c.typ); err != nil {
-					return fmt.Errorf("archive of %s: %w", table, err)
-				}
+	return d.tx(ctx, d.altering(), func(q querier) error {
+		for _, table := range append(partTables(&d.schema), d.schema.Messages, ownTable) {
+			if err := d.makeArchive(ctx, q, table); err != nil {
+				return fmt.Errorf("archive of %s: %w", table, err)
 			}
 		}
 		return nil
 	})
+}
+
+func (d *DB) makeArchive(ctx context.Context, q querier, table string) error {
+	archive := quote(archiveOf(table))
+	have, err := d.columns(ctx, q, archiveOf(table))
+	if err != nil {
+		return err
+	}
+	columns, err := d.rowColumns(ctx, q, table)
+	if err != nil {
+		return err
+	}
+	var statements []string
+	if len(have) == 0 {
+		statements = append(statements, `CREATE TABLE `+archive+` (`+quote(ofRestore)+` TEXT NOT NULL)`,
+			`CREATE INDEX `+quote(archiveOf(table)+"_x")+` ON `+archive+`(`+quote(ofRestore)+`)`)
+	}
+	for _, c := range missing(columns, have) {
+		statements = append(statements, `ALTER TABLE `+archive+` ADD COLUMN `+quote(c.name)+` `+c.typ)
+		if len(have) > 0 && c.def.Valid { // as the table's own rows have got it
+			statements = append(statements, `UPDATE `+archive+` SET `+quote(c.name)+` = `+c.def.String)
+		}
+	}
+	for _, c := range columns {
+		for _, old := range have {
+			if d.dialect == PostgreSQL && c.name == old.name && c.typ != old.typ {
+				statements = append(statements, `ALTER TABLE `+archive+` ALTER COLUMN `+quote(c.name)+` TYPE `+c.typ+` USING `+quote(c.name)+`::`+c.typ)
+			}
+		}
+	}
+	for _, st := range statements {
+		if _, err := q.ExecContext(ctx, st); err != nil {
+			return fmt.Errorf("%s: %w", st, err)
+		}
+	}
+	return nil
 }
 
 // rowColumns returns the columns that make up a row. In SQLite they have no type
@@ -62,10 +80,6 @@ func (d *DB) rowColumns(ctx context.Context, q querier, table string) ([]column,
 	}
 	for i := range columns {
 		columns[i].typ = ""
-	}
-	order := column{name: d.schema.MessageOrder}
-	if table == d.schema.Messages && len(missing([]column{order}, columns)) > 0 { // rowid
-		columns = append(columns, order)
 	}
 	return columns, nil
 }
@@ -84,31 +98,34 @@ func missing(of, list []column) (names []column) {
 	return names
 }
 
-// remove moves rows of a table to its archive and returns how many. In the
-// condition t is the table.
-func (d *DB) remove(ctx context.Context, q querier, restore, table, where string, args ...any) (int64, error) {
-	columns, err := d.rowColumns(ctx, q, table)
+// archive copies the rows of a removal and returns how many there are.
+func (d *DB) archive(ctx context.Context, q querier, restore string, r *removal) (int64, error) {
+	columns, err := d.rowColumns(ctx, q, r.table)
 	if err != nil {
 		return 0, err
 	}
-	n, err := d.exec(ctx, q, `INSERT INTO `+quote(archiveOf(table))+` (`+quote(ofRestore)+names("", columns)+`)
-		SELECT CAST(? AS TEXT)`+names("t.", columns)+` FROM `+quote(table)+` AS t WHERE `+where, append([]any{restore}, args...)...)
+	n, err := d.exec(ctx, q, `INSERT INTO `+quote(archiveOf(r.table))+` (`+quote(ofRestore)+names("", columns)+`)
+		SELECT CAST(? AS TEXT)`+names("t.", columns)+` FROM `+quote(r.table)+` AS t WHERE `+r.of("t"), append([]any{restore}, r.args...)...)
 	if err != nil {
-		return 0, fmt.Errorf("archive rows of %s: %w", table, err)
-	}
-	// Rows of the same table that refer to each other may take others along: how
-	// many this deletes says nothing.
-	if _, err := d.exec(ctx, q, `DELETE FROM `+quote(table)+` AS t WHERE `+where, args...); err != nil {
-		return 0, fmt.Errorf("delete rows of %s: %w", table, err)
-	}
-	left := 0
-	if err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(table)+` AS t WHERE `+where, args...).Scan(&left); err != nil {
-		return 0, err
-	}
-	if left > 0 {
-		return 0, fmt.Errorf("delete rows of %s: %d are still there: does a trigger keep them?", table, left)
+		return 0, fmt.Errorf("archive rows of %s: %w", r.table, err)
 	}
 	return n, nil
+}
+
+// delete deletes the rows of a removal. How many it says it has deleted means
+// nothing: rows that refer to each other take others along.
+func (d *DB) delete(ctx context.Context, q querier, r *removal) error {
+	if _, err := d.exec(ctx, q, `DELETE FROM `+quote(r.table)+` AS t WHERE `+r.of("t"), r.args...); err != nil {
+		return fmt.Errorf("delete rows of %s: %w", r.table, err)
+	}
+	left := 0
+	if err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(r.table)+` AS t WHERE `+r.of("t"), r.args...).Scan(&left); err != nil {
+		return err
+	}
+	if left > 0 {
+		return fmt.Errorf("delete rows of %s: %d are still there: does a trigger keep them?", r.table, left)
+	}
+	return nil
 }
 
 // bringBack moves the rows that a restore removed from a table back to it.
@@ -127,12 +144,14 @@ func (d *DB) bringBack(ctx context.Context, q querier, restore, table string) (i
 	if d.dialect == PostgreSQL {
 		identity = " OVERRIDING SYSTEM VALUE"
 	}
-	order := ""
-	if table == d.schema.Messages { // one may refer to another before it
-		order = ` ORDER BY ` + quote(d.schema.MessageOrder)
-	}
 	archive := quote(archiveOf(table))
-	n, err := d.exec(ctx, q, `INSERT INTO `+quote(table)+` (`+list+`)`+identity+` SELECT `+list+` FROM `+archive+` WHERE `+quote(ofRestore)+` = ?`+order, restore)
+	if table == ownTable { // as it would have become there
+		if _, err := d.exec(ctx, q, `UPDATE `+archive+` SET worktree_id = NULL WHERE `+quote(ofRestore)+` = ? AND worktree_id NOT IN
+			(SELECT `+quote(d.schema.WorktreeID)+` FROM `+quote(d.schema.Worktrees)+`)`, restore); err != nil {
+			return 0, err
+		}
+	}
+	n, err := d.exec(ctx, q, `INSERT INTO `+quote(table)+` (`+list+`)`+identity+` SELECT `+list+` FROM `+archive+` WHERE `+quote(ofRestore)+` = ?`, restore)
 	if err != nil {
 		return 0, fmt.Errorf("bring back rows of %s: %w", table, err)
 	}

@@ -379,7 +379,7 @@ func TestOwnTables(t *testing.T) {
 		kinds := `extra BYTEA, n NUMERIC, at TIMESTAMPTZ, j JSON, jb JSONB, list TEXT[], f DOUBLE PRECISION`
 		order := "BIGINT GENERATED ALWAYS AS IDENTITY"
 		if name.dialect == SQLite {
-			kinds, order = `extra BLOB, n, at TEXT, j, jb, list, f REAL, g TEXT GENERATED ALWAYS AS (lower(id)) VIRTUAL`, "INTEGER PRIMARY KEY"
+			kinds, order = `extra BLOB, n, at TEXT, j, jb, list, f REAL, g TEXT GENERATED ALWAYS AS (lower(id)) VIRTUAL`, "INTEGER PRIMARY KEY AUTOINCREMENT"
 		}
 		rt.exec(`CREATE TABLE lines (number ` + order + `, id TEXT UNIQUE, talk TEXT, ` + kinds + `)`)
 		rt.exec(`CREATE TABLE pieces (line TEXT, body TEXT)`)
@@ -628,7 +628,7 @@ func TestLaterParent(t *testing.T) {
 			rt.exec(`PRAGMA foreign_keys = ON`) // for the connection that comes next
 			rt.db.SetMaxOpenConns(1)
 		}
-		if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil || !strings.Contains(err.Error(), "refer to later") {
+		if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil || !strings.Contains(err.Error(), "that stay refer to") {
 			t.Errorf("a message before the checkpoint goes: %v", err)
 		}
 		if files := rt.files(); len(files) != 4 {

@@ -47,7 +47,8 @@ type Anchor struct {
 // that cannot be made is logged, and nil: the turn goes on. The error is that of
 // OnTurnStart, or matches [ErrBusy] while a restore runs in the worktree, or
 // [ErrUndecided] if one was cut off and cannot be settled: its files may be those
-// of either state, and no agent should build on them.
+// of either state, and no agent should build on them. While the database does not
+// answer only what this DB has seen is known.
 //
 // A runtime that marks its agents as running does so before, and takes the mark
 // away when the turn ends, and when it starts itself: as long as it is there no
@@ -83,15 +84,43 @@ func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, tur
 
 // settleFirst settles what was cut off in the worktree of a turn that is to begin.
 func (d *DB) settleFirst(ctx context.Context, m *manager.FileSnapshotManager, at *Anchor) error {
-	list, err := d.unsettled(ctx, at.WorktreeID)
-	if err != nil || len(list) == 0 {
+	list, err := d.unsettled(ctx, at.WorktreeID, m.Project().Root)
+	if err != nil {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if id := d.unsure[m.Project().Root]; id != "" {
+			err = &UndecidedError{id, err}
+		}
 		return err
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	if err := d.checkPlace(ctx, m, at); err != nil {
+		return &UndecidedError{list[0].id, err}
 	}
 	unlock, err := lock(m)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.settleAll(ctx, &workplace{m: m}, at.WorktreeID, at.ChatID), unlock())
+	return errors.Join(d.settleAll(ctx, m, at.WorktreeID), unlock())
+}
+
+// checkPlace says so if a manager is not that of an anchor's chat in its worktree.
+func (d *DB) checkPlace(ctx context.Context, m *manager.FileSnapshotManager, at *Anchor) error {
+	path, err := d.worktree(ctx, at.WorktreeID)
+	if err != nil {
+		return err
+	}
+	if real, err := filepath.EvalSymlinks(path); err != nil {
+		return err
+	} else if real != m.Project().Root {
+		return fmt.Errorf("worktree %q is in %q, and the manager's directory is %q", at.WorktreeID, real, m.Project().Root)
+	}
+	if m.Session() != at.ChatID {
+		return fmt.Errorf("the manager is that of session %q", m.Session())
+	}
+	return nil
 }
 
 // Create makes a checkpoint of a turn that OnTurnStart of m, the manager of the
@@ -109,17 +138,8 @@ func (d *DB) create(ctx context.Context, m *manager.FileSnapshotManager, at *Anc
 	if at.WorktreeID == "" {
 		return nil, ErrNoWorktree
 	}
-	path, err := d.worktree(ctx, at.WorktreeID)
-	if err != nil {
+	if err := d.checkPlace(ctx, m, at); err != nil {
 		return nil, err
-	}
-	if real, err := filepath.EvalSymlinks(path); err != nil {
-		return nil, err
-	} else if real != m.Project().Root {
-		return nil, fmt.Errorf("worktree %q is in %q, and the manager's directory is %q", at.WorktreeID, real, m.Project().Root)
-	}
-	if m.Session() != at.ChatID {
-		return nil, fmt.Errorf("the manager is that of session %q", m.Session())
 	}
 	if _, err := m.Resolve(ctx, at.Tree.String()); err != nil {
 		return nil, err

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/boocode/filestore/manager"
@@ -23,6 +25,9 @@ type DB struct {
 	schema  Schema
 	opts    Options
 	log     *slog.Logger
+
+	mu     sync.Mutex        // guards unsure
+	unsure map[string]string // the restore that is not settled, by worktree, as far as this process knows
 
 	// step is called between the steps of a restore, by name: an error is one of
 	// that step. For tests.
@@ -142,7 +147,7 @@ func Open(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) (*DB,
 	if dialect != SQLite && dialect != PostgreSQL {
 		return nil, fmt.Errorf("open checkpoints: dialect %q: want %q or %q", dialect, SQLite, PostgreSQL)
 	}
-	d := &DB{db: db, dialect: dialect, schema: opts.Schema.withDefaults(dialect), opts: *opts, log: opts.Logger, step: func(string) error { return nil }}
+	d := &DB{db: db, dialect: dialect, schema: opts.Schema.withDefaults(dialect), opts: *opts, log: opts.Logger, unsure: make(map[string]string), step: func(string) error { return nil }}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -197,55 +202,111 @@ type commitError struct{ error }
 
 func (e *commitError) Unwrap() error { return e.error }
 
-// maxTries is how often a transaction is tried that others stand in the way of.
-const maxTries = 5
+// maxTries is how often a transaction is tried that others stand in the way of,
+// and tryAgain how long it waits between.
+const (
+	maxTries = 20
+	tryAgain = 20 * time.Millisecond
+)
 
-// tx runs fn in a transaction that sees one state of the database. In SQLite it
-// is the only one that writes; PostgreSQL lets it fail where another has written
-// what it writes, and it is tried again. After a *commitError it may have been
-// done.
-func (d *DB) tx(ctx context.Context, fn func(q querier) error) error {
+// reading begins a transaction that sees one state of the database; in SQLite it
+// is the only one that writes.
+func (d *DB) reading() []string {
+	if d.dialect == SQLite {
+		return []string{"BEGIN IMMEDIATE"}
+	}
+	return []string{"BEGIN ISOLATION LEVEL REPEATABLE READ"}
+}
+
+// moving begins one in which nobody else changes the tables of which rows are
+// moved: not in a transaction that has begun before either, whose rows could not
+// be seen. It gives up sooner than PostgreSQL looks for deadlocks, 1 s, so that
+// the runtime's transaction is never the one to go.
+func (d *DB) moving() []string {
+	if d.dialect == SQLite {
+		return d.reading()
+	}
+	tables := append([]string{d.schema.Messages}, partTables(&d.schema)...)
+	if d.schema.AgentSessions != None {
+		tables = append(tables, d.schema.AgentSessions)
+	}
+	for i := range tables {
+		tables[i] = quote(tables[i])
+	}
+	return append(d.reading(), "SET LOCAL lock_timeout = '500ms'", "LOCK TABLE "+strings.Join(tables, ", ")+" IN SHARE ROW EXCLUSIVE MODE")
+}
+
+// altering begins one that makes tables, or changes them: one at a time, which sees
+// what the one before has made.
+func (d *DB) altering() []string {
+	if d.dialect == SQLite {
+		return d.reading()
+	}
+	return []string{"BEGIN ISOLATION LEVEL READ COMMITTED", "SELECT pg_advisory_xact_lock(hashtext('checkpoint'))"}
+}
+
+// tx runs fn in a transaction. Where another is in the way it is tried again.
+// After a *commitError it may have been done.
+func (d *DB) tx(ctx context.Context, begin []string, fn func(q querier) error) error {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	for try := 1; ; try++ {
-		err := d.txOnce(ctx, conn, fn)
+		err := txOnce(ctx, conn, begin, fn)
 		if err == nil || !isConflict(err) || try == maxTries {
 			return err
 		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(tryAgain):
+		}
 	}
 }
 
-func (d *DB) txOnce(ctx context.Context, conn *sql.Conn, fn func(q querier) error) error {
-	begin := "BEGIN IMMEDIATE"
-	if d.dialect == PostgreSQL {
-		begin = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+func txOnce(ctx context.Context, conn *sql.Conn, begin []string, fn func(q querier) error) (err error) {
+	done := false
+	defer func() {
+		if !done { // also after an error of BEGIN, which may have been done, and after a panic
+			rollBack(ctx, conn)
+		}
+	}()
+	for _, st := range begin {
+		if _, err := conn.ExecContext(ctx, st); err != nil {
+			return err
+		}
 	}
-	if _, err := conn.ExecContext(ctx, begin); err != nil {
+	if err := fn(conn); err != nil {
 		return err
 	}
-	err := fn(conn)
-	if err == nil {
-		if _, err = conn.ExecContext(ctx, "COMMIT"); err == nil {
-			return nil
-		}
+	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
 		if !isConflict(err) {
 			err = &commitError{err}
 		}
+		return err
 	}
-	if _, rerr := conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK"); rerr != nil {
-		conn.Raw(func(any) error { return driver.ErrBadConn }) // the pool drops it, which rolls back
+	done = true
+	return nil
+}
+
+// rollBack ends a transaction, if there is one. A connection that cannot do so is
+// dropped by the pool, which ends it, too.
+func rollBack(ctx context.Context, conn *sql.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	defer cancel()
+	_, err := conn.ExecContext(ctx, "ROLLBACK")
+	if err != nil && !strings.Contains(err.Error(), "no transaction is active") { // of SQLite, which may have ended it itself
+		conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
-	return err
 }
 
 // isConflict reports whether a transaction of PostgreSQL failed because of
-// another: serialization_failure and deadlock_detected.
+// another: serialization_failure, deadlock_detected, lock_not_available.
 func isConflict(err error) bool {
 	var state interface{ SQLState() string }
-	return errors.As(err, &state) && (state.SQLState() == "40001" || state.SQLState() == "40P01")
+	return errors.As(err, &state) && slices.Contains([]string{"40001", "40P01", "55P03"}, state.SQLState())
 }
 
 // isNoID reports whether an ID is none of the type that the database has.

@@ -21,13 +21,17 @@ type Recovered struct {
 	CheckpointID string `json:"checkpoint_id"`
 	ChatID       string `json:"chat_id"`
 	Done         bool   `json:"done"` // the new state holds; else the old one
+
+	// FilesStay says that the files are those of neither: somebody has restored
+	// them by other means since.
+	FilesStay bool `json:"files_stay,omitempty"`
 }
 
 // Recover settles all restores that were cut off by a crash or a lost connection,
 // but for those that run now. A runtime calls it when it starts. With an error
 // the list is of those that could be settled.
 func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
-	open, err := d.unsettled(ctx, "")
+	open, err := d.unsettled(ctx, "", "")
 	if err != nil {
 		return nil, fmt.Errorf("recover: %w", err)
 	}
@@ -38,16 +42,21 @@ func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
 		if errors.Is(err, ErrBusy) {
 			continue
 		}
-		done := false
+		done, was := false, false
 		if err == nil {
-			done, err = d.settle(ctx, w.m, r)
+			if was, err = d.isSettled(ctx, r.id); err == nil && !was {
+				done, err = d.settle(ctx, w.m, r)
+			}
 			w.leave()
+		}
+		if was { // by whoever had the lock
+			continue
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("restore %q in worktree %q: %w", r.id, r.worktree, err))
 			continue
 		}
-		list = append(list, Recovered{RestoreID: r.id, CheckpointID: r.checkpoint, ChatID: r.chat, Done: done})
+		list = append(list, Recovered{RestoreID: r.id, CheckpointID: r.checkpoint, ChatID: r.chat, Done: done, FilesStay: r.buried})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return list, fmt.Errorf("recover: %w", err)
@@ -57,12 +66,12 @@ func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
 
 // Outcome says whether a restore of a session, or the undo of one, was done: else
 // the old state holds. One that was cut off it settles. The error matches
-// [ErrBusy] while it runs.
+// [ErrBusy] while it runs, and [ErrNotFound] if there is none, as after Forget.
 func (d *DB) Outcome(ctx context.Context, sessionID, restoreID string) (done bool, err error) {
 	r, err := scanRestore(d.queryRow(ctx, d.db, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ? AND session_id = ?`, restoreID, sessionID))
 	switch {
-	case errors.Is(err, sql.ErrNoRows): // not even that it begins was written down
-		return false, nil
+	case errors.Is(err, sql.ErrNoRows):
+		return false, fmt.Errorf("restore %q of session %q: %w", restoreID, sessionID, ErrNotFound)
 	case err != nil:
 		return false, fmt.Errorf("outcome of restore %q: %w", restoreID, err)
 	case r.state != stateBegun && r.state != stateTakingBack:
@@ -96,8 +105,8 @@ func (d *DB) Forget(ctx context.Context, before time.Time) (n int64, err error) 
 		gone += ` OR chat_id NOT IN (SELECT CAST(` + quote(s.ChatID) + ` AS TEXT) FROM ` + quote(s.Chats) + `)`
 	}
 	gone += `)`
-	err = d.tx(ctx, func(q querier) error {
-		for _, table := range d.archived() {
+	err = d.tx(ctx, d.reading(), func(q querier) error {
+		for _, table := range append(partTables(&d.schema), d.schema.Messages, ownTable) {
 			if _, err := d.exec(ctx, q, `DELETE FROM `+quote(archiveOf(table))+` WHERE `+quote(ofRestore)+` IN (SELECT id FROM checkpoint_restores WHERE `+gone+`)`, at); err != nil {
 				return err
 			}
@@ -111,11 +120,18 @@ func (d *DB) Forget(ctx context.Context, before time.Time) (n int64, err error) 
 	return n, nil
 }
 
+// isSettled reports whether a restore has come to its end.
+func (d *DB) isSettled(ctx context.Context, id string) (bool, error) {
+	var state string
+	err := d.queryRow(ctx, d.db, `SELECT state FROM checkpoint_restores WHERE id = ?`, id).Scan(&state)
+	return state != stateBegun && state != stateTakingBack, err
+}
+
 // unsettled lists the restores that have begun and not come to an end, in a
-// worktree, or in all if it is "".
-func (d *DB) unsettled(ctx context.Context, worktree string) (list []*restore, err error) {
+// worktree, or in whatever was in its directory; all of them without a worktree.
+func (d *DB) unsettled(ctx context.Context, worktree, directory string) (list []*restore, err error) {
 	rows, err := d.db.QueryContext(ctx, d.bind(`SELECT `+restoreColumns+` FROM checkpoint_restores
-		WHERE state IN ('`+stateBegun+`', '`+stateTakingBack+`') AND (worktree_id = ? OR ? = '') ORDER BY seq`), worktree, worktree)
+		WHERE state IN ('`+stateBegun+`', '`+stateTakingBack+`') AND (worktree_id = ? OR directory = ? OR ? = '') ORDER BY seq`), worktree, directory, worktree)
 	if err != nil {
 		return nil, err
 	}
@@ -130,38 +146,53 @@ func (d *DB) unsettled(ctx context.Context, worktree string) (list []*restore, e
 	return list, rows.Err()
 }
 
-// settleAll settles what was cut off in a worktree. w is that of a chat in it.
-func (d *DB) settleAll(ctx context.Context, w *workplace, worktree, chat string) error {
-	list, err := d.unsettled(ctx, worktree)
+// settleAll settles what was cut off in a worktree. m is the manager of a chat in
+// it. The caller has its lock.
+func (d *DB) settleAll(ctx context.Context, m *manager.FileSnapshotManager, worktree string) error {
+	list, err := d.unsettled(ctx, worktree, m.Project().Root)
 	if err != nil {
 		return err
 	}
 	for _, r := range list {
-		m := w.m
-		if r.chat != chat {
-			path, err := d.worktree(ctx, worktree)
-			if err != nil {
-				return err
-			}
-			other, release, err := d.opts.Manager(ctx, path, r.chat)
-			if err != nil {
-				return err
-			}
-			if release != nil {
-				defer release() // what it has written is durable
-			}
-			m = other
-		}
-		if _, err := d.settle(ctx, m, r); err != nil {
+		if err := d.settleIn(ctx, m, r); err != nil {
 			return &UndecidedError{r.id, fmt.Errorf("restore %q was cut off: %w", r.id, err)}
 		}
 	}
 	return nil
 }
 
+// settleIn settles a restore in the directory of a manager, of whichever chat.
+func (d *DB) settleIn(ctx context.Context, m *manager.FileSnapshotManager, r *restore) error {
+	if r.chat != m.Session() {
+		other, release, err := d.opts.Manager(ctx, m.Project().Root, r.chat)
+		if err != nil {
+			return err
+		}
+		if release != nil {
+			defer release() // what it has written is durable
+		}
+		m = other
+	}
+	_, err := d.settle(ctx, m, r)
+	return err
+}
+
+// sure notes whether a worktree's restore is settled, for when the database does
+// not answer.
+func (d *DB) sure(r *restore, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		delete(d.unsure, r.directory)
+	} else {
+		d.unsure[r.directory] = r.id
+	}
+}
+
 // settle brings a restore to its end that has begun. If its transaction has
 // committed it is done, else it is taken back. The caller has the worktree's lock.
 func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *restore) (done bool, err error) {
+	defer func() { d.sure(r, err) }()
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	if err := d.step("settle"); err != nil {
@@ -181,6 +212,9 @@ func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *rest
 		return false, err
 	case state == stateDone || state == stateUndone:
 		return true, nil
+	}
+	if root := m.Project().Root; root != r.directory {
+		return false, fmt.Errorf("its files are in %q, and the worktree is %q now", r.directory, root)
 	}
 	if err := d.filesBack(ctx, m, r); err != nil {
 		return false, fmt.Errorf("take the files back: %w", err)
@@ -214,7 +248,7 @@ func (d *DB) filesBack(ctx context.Context, m *manager.FileSnapshotManager, r *r
 	case r.undoes != "" && redo != nil && redo.Label == r.id:
 		result, err = m.Redo(ctx, &manager.RestoreOptions{OnDirty: rollback.Skip, Label: r.undoes})
 	default:
-		return nil // it had not come so far
+		return d.checkBuried(ctx, m, r)
 	}
 	if err != nil {
 		return err
@@ -224,6 +258,26 @@ func (d *DB) filesBack(ctx context.Context, m *manager.FileSnapshotManager, r *r
 	}
 	if len(result.Skipped) > 0 {
 		d.log.Warn("files that were changed meanwhile stay as they are", "restore", r.id, "files", result.Skipped)
+	}
+	return nil
+}
+
+// checkBuried notes it if a restore has changed files, and something else was
+// restored on top of that: then whoever did so has said what is to be there. Else
+// it had not come so far.
+func (d *DB) checkBuried(ctx context.Context, m *manager.FileSnapshotManager, r *restore) error {
+	for moment, err := range m.Timeline(ctx) {
+		if errors.Is(err, manager.ErrNoSession) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if moment.Snapshot != nil && moment.Snapshot.Label == r.id {
+			d.log.Warn("files were restored by other means since a restore that was cut off, and stay", "restore", r.id)
+			r.buried = true
+			return nil
+		}
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
@@ -20,6 +22,7 @@ type RestoreOptions struct {
 
 	Exact      bool // all files are to be as they were, whoever changed them; not for Undo
 	AcrossHead bool // also where the repository has another commit checked out
+	SkipFiles  bool // leave the files as they are: the transcript alone goes back
 	Preview    bool // say what would be done, and do nothing; Files.Aborted and Files.Failed say what stands against it
 }
 
@@ -53,22 +56,24 @@ type restore struct {
 	id, checkpoint string
 	chat, session  string
 	worktree       string
+	directory      string // real path of the worktree, then
 	undoes         string // the restore that this one takes back; "": it is a restore
 	state          string
 	anchor         int64 // messages from here on go, or come back
 	newest         int64 // the newest message of the chat; noMessage
 	files          bool  // it has changed files
+	buried         bool  // on top of which others have restored: see checkBuried
 }
 
 // noMessage is before all messages.
 const noMessage = -1
 
-const restoreColumns = `seq, id, checkpoint_id, chat_id, session_id, worktree_id, undoes, state, anchor_order, newest_order, files`
+const restoreColumns = `seq, id, checkpoint_id, chat_id, session_id, worktree_id, directory, undoes, state, anchor_order, newest_order, files`
 
 func scanRestore(row interface{ Scan(...any) error }) (*restore, error) {
 	var r restore
 	var undoes sql.NullString
-	err := row.Scan(&r.seq, &r.id, &r.checkpoint, &r.chat, &r.session, &r.worktree, &undoes, &r.state, &r.anchor, &r.newest, &r.files)
+	err := row.Scan(&r.seq, &r.id, &r.checkpoint, &r.chat, &r.session, &r.worktree, &r.directory, &undoes, &r.state, &r.anchor, &r.newest, &r.files)
 	r.undoes = undoes.String
 	return &r, err
 }
@@ -105,7 +110,10 @@ func (d *DB) restore(ctx context.Context, sessionID, checkpointID string, opts *
 		return nil, err
 	}
 	x := &run{DB: d, w: w, preview: opts.Preview, files: w.m.RestoreFiles, rows: d.removeRows}
-	x.r = &restore{id: newID(), checkpoint: c.ID, chat: c.ChatID, session: sessionID, worktree: c.WorktreeID}
+	if opts.SkipFiles {
+		x.files = nil
+	}
+	x.r = &restore{id: newID(), checkpoint: c.ID, chat: c.ChatID, session: c.SessionID, worktree: c.WorktreeID, directory: w.m.Project().Root}
 	if x.r.anchor, err = d.anchor(ctx, c); err != nil {
 		return nil, err
 	}
@@ -158,14 +166,14 @@ func (d *DB) undo(ctx context.Context, sessionID, restoreID string, opts *Restor
 		return nil, err
 	}
 	x := &run{DB: d, w: w, preview: opts.Preview, files: w.m.Undo, rows: d.bringRowsBack}
-	if !old.files {
+	if !old.files || opts.SkipFiles {
 		x.files = nil
 	} else if last, _, _, err := w.m.Restores(ctx); err != nil {
 		return nil, err
 	} else if last == nil || last.Label != old.id {
-		return nil, fmt.Errorf("%w: files were restored by others since", ErrFollowed)
+		return nil, fmt.Errorf("%w: files were restored by other means since; with SkipFiles the transcript comes back without them", ErrFollowed)
 	}
-	x.r = &restore{id: newID(), checkpoint: old.checkpoint, chat: old.chat, session: sessionID, worktree: old.worktree, undoes: old.id, anchor: old.anchor}
+	x.r = &restore{id: newID(), checkpoint: old.checkpoint, chat: old.chat, session: old.session, worktree: old.worktree, directory: w.m.Project().Root, undoes: old.id, anchor: old.anchor}
 	return x.do(ctx, &manager.RestoreOptions{OnDirty: opts.OnDirty})
 }
 
@@ -232,7 +240,7 @@ func (d *DB) enter(ctx context.Context, worktree, chat string) (*workplace, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(d.settleAll(ctx, w, worktree, chat), d.makeArchives(ctx)); err != nil {
+	if err := errors.Join(d.settleAll(ctx, w.m, worktree), d.makeArchives(ctx)); err != nil {
 		w.leave()
 		return nil, err
 	}
@@ -318,7 +326,15 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 	if err := x.begin(ctx); err != nil {
 		return nil, err
 	}
-	if err := x.change(ctx, opts, result); err != nil {
+	settled := false
+	defer func() {
+		if !settled { // the backend panics
+			x.settle(context.WithoutCancel(ctx), x.w.m, x.r) // Recover does it if this fails
+		}
+	}()
+	err = x.change(ctx, opts, result)
+	settled = true
+	if err != nil {
 		done, serr := x.settle(context.WithoutCancel(ctx), x.w.m, x.r)
 		switch {
 		case serr != nil:
@@ -377,8 +393,8 @@ func (x *run) begin(ctx context.Context) (err error) {
 		return err
 	}
 	undoes := sql.NullString{String: r.undoes, Valid: r.undoes != ""}
-	_, err = x.exec(ctx, x.db, `INSERT INTO checkpoint_restores (id, checkpoint_id, chat_id, session_id, worktree_id, undoes, state, anchor_order, newest_order)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.id, r.checkpoint, r.chat, r.session, r.worktree, undoes, stateBegun, r.anchor, r.newest)
+	_, err = x.exec(ctx, x.db, `INSERT INTO checkpoint_restores (id, checkpoint_id, chat_id, session_id, worktree_id, directory, undoes, state, anchor_order, newest_order)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, r.id, r.checkpoint, r.chat, r.session, r.worktree, r.directory, undoes, stateBegun, r.anchor, r.newest)
 	return err // even if it is there: whoever comes next finds that nothing was done
 }
 
@@ -402,7 +418,7 @@ func (x *run) change(ctx context.Context, opts *manager.RestoreOptions, result *
 	if err := x.step("rows"); err != nil {
 		return err
 	}
-	err = x.tx(ctx, func(q querier) error {
+	err = x.tx(ctx, x.moving(), func(q querier) error {
 		n, err := x.rows(ctx, q, x.r)
 		if err != nil {
 			return err
@@ -454,16 +470,8 @@ func (d *DB) checkIdle(ctx context.Context, q querier, chat string) error {
 	return err
 }
 
-// lockChat keeps others from adding messages to a chat, where a message refers
-// to it, and finds out whether they have.
-func (d *DB) lockChat(ctx context.Context, q querier, r *restore) error {
-	s := &d.schema
-	if d.dialect == PostgreSQL && s.Chats != None {
-		var id string
-		if err := d.queryRow(ctx, q, `SELECT CAST(`+quote(s.ChatID)+` AS TEXT) FROM `+quote(s.Chats)+` WHERE `+quote(s.ChatID)+` = ? FOR UPDATE`, r.chat).Scan(&id); err != nil {
-			return fmt.Errorf("chat %q: %w", r.chat, err)
-		}
-	}
+// checkUnchanged says so if something has come to a chat, or an agent has begun.
+func (d *DB) checkUnchanged(ctx context.Context, q querier, r *restore) error {
 	newest, err := d.newest(ctx, q, r.chat)
 	if err == nil && newest != r.newest {
 		err = fmt.Errorf("chat %q: %w", r.chat, ErrChanged)
@@ -474,50 +482,59 @@ func (d *DB) lockChat(ctx context.Context, q querier, r *restore) error {
 	return d.checkIdle(ctx, q, r.chat)
 }
 
+// removals returns what a restore deletes, by table.
+func (d *DB) removals(r *restore, c *Checkpoint) map[string]*removal {
+	s := &d.schema
+	after := quote(s.MessageChat) + ` = ? AND @.` + quote(s.MessageOrder) + ` >= ?`
+	all := map[string]*removal{
+		s.Messages: {s.Messages, `@.` + after, []any{r.chat, r.anchor}},
+		ownTable:   {ownTable, `@.chat_id = ? AND @.seq > ?`, []any{r.chat, c.seq}},
+	}
+	for _, p := range s.Parts {
+		all[p.Table] = &removal{p.Table, `@.` + quote(p.Message) + ` IN (SELECT m.` + quote(s.MessageID) + ` FROM ` + quote(s.Messages) +
+			` AS m WHERE m.` + strings.ReplaceAll(after, "@", "m") + `)`, []any{r.chat, r.anchor}}
+	}
+	return all
+}
+
 // removeRows moves what comes at and after a checkpoint to the archive. It
 // returns the number of messages.
-func (d *DB) removeRows(ctx context.Context, q querier, r *restore) (int64, error) {
-	if err := d.lockChat(ctx, q, r); err != nil {
+func (d *DB) removeRows(ctx context.Context, q querier, r *restore) (n int64, err error) {
+	if err := d.checkUnchanged(ctx, q, r); err != nil {
 		return 0, err
 	}
 	c, err := d.checkpoint(ctx, q, r.session, r.checkpoint)
 	if err != nil {
 		return 0, err
 	}
-	s := &d.schema
-	after := quote(s.MessageChat) + ` = ? AND ` + quote(s.MessageOrder) + ` >= ?`
-	for _, p := range s.Parts {
-		where := `t.` + quote(p.Message) + ` IN (SELECT ` + quote(s.MessageID) + ` FROM ` + quote(s.Messages) + ` WHERE ` + after + `)`
-		if _, err := d.remove(ctx, q, r.id, p.Table, where, r.chat, r.anchor); err != nil {
+	refs, tables, err := d.checkMovable(ctx, q) // the runtime may have changed its tables since
+	if err != nil {
+		return 0, err
+	}
+	removals := d.removals(r, c)
+	if err := d.checkStaying(ctx, q, refs, removals); err != nil {
+		return 0, err
+	}
+	for _, table := range tables {
+		moved, err := d.archive(ctx, q, r.id, removals[table])
+		if err != nil {
+			return 0, err
+		}
+		if table == d.schema.Messages {
+			n = moved
+		}
+	}
+	for _, table := range slices.Backward(tables) {
+		if err := d.delete(ctx, q, removals[table]); err != nil {
 			return 0, err
 		}
 	}
-	count := func() (n int64, err error) {
-		err = d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageChat)+` = ?`, r.chat).Scan(&n)
-		return n, err
-	}
-	all, err := count()
-	if err != nil {
-		return 0, err
-	}
-	n, err := d.remove(ctx, q, r.id, s.Messages, after, r.chat, r.anchor)
-	if err != nil {
-		return 0, err
-	}
-	left, err := count()
-	if err != nil {
-		return 0, err
-	}
-	if left != all-n {
-		return 0, fmt.Errorf("chat %q: %d messages before the checkpoint would go, too: do they refer to later ones?", r.chat, all-n-left)
-	}
-	_, err = d.remove(ctx, q, r.id, "checkpoints", `chat_id = ? AND seq > ?`, r.chat, c.seq)
-	return n, err
+	return n, nil
 }
 
 // bringRowsBack is removeRows for the undo of a restore.
 func (d *DB) bringRowsBack(ctx context.Context, q querier, r *restore) (n int64, err error) {
-	if err := d.lockChat(ctx, q, r); err != nil {
+	if err := d.checkUnchanged(ctx, q, r); err != nil {
 		return 0, err
 	}
 	old, err := scanRestore(d.queryRow(ctx, q, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ?`, r.undoes))
@@ -527,7 +544,11 @@ func (d *DB) bringRowsBack(ctx context.Context, q querier, r *restore) (n int64,
 	if err != nil {
 		return 0, err
 	}
-	for _, table := range d.archived() {
+	_, tables, err := d.checkMovable(ctx, q)
+	if err != nil {
+		return 0, err
+	}
+	for _, table := range tables {
 		back, err := d.bringBack(ctx, q, r.undoes, table)
 		if err != nil {
 			return 0, err

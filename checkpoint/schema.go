@@ -2,9 +2,11 @@ package checkpoint
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -30,14 +32,20 @@ type Schema struct {
 	MessageID   string `json:"message_id"`   // default id
 	MessageChat string `json:"message_chat"` // default chat_id
 	// MessageOrder is an integer that grows from message to message of a chat, as
-	// an identity does: times may be the same, and go back. Default seq. In SQLite
-	// "rowid" will do.
+	// an identity does: times may be the same, and go back. In SQLite a primary key
+	// must be AUTOINCREMENT, or its numbers come again. Default seq.
 	MessageOrder string `json:"message_order"`
 
 	// Parts are the tables with rows that belong to messages. Default: the table
 	// message_parts, by message_id. A table that a restore would change unseen,
-	// because deleting a message does so, is an error.
+	// because deleting a message does so, is an error. Each wants an index on the
+	// message's ID: deleting is slow without it.
 	Parts []Part `json:"parts"`
+
+	// Triggers are those of the tables above that may run when rows are deleted and
+	// inserted, because they change nothing that an undo would have to bring back.
+	// Others are an error.
+	Triggers []string `json:"triggers"`
 
 	Worktrees    string `json:"worktrees"`     // default worktrees
 	WorktreeID   string `json:"worktree_id"`   // default id
@@ -117,6 +125,15 @@ func (s *Schema) check() error {
 			return fmt.Errorf("schema: %q is no name of a table or column", n)
 		}
 	}
+	tables := []string{ownTable, s.Messages, s.Worktrees, s.Chats, s.AgentSessions}
+	for _, p := range s.Parts {
+		tables = append(tables, p.Table)
+	}
+	tables = slices.DeleteFunc(tables, func(t string) bool { return t == None })
+	slices.Sort(tables)
+	if len(slices.Compact(slices.Clone(tables))) < len(tables) {
+		return fmt.Errorf("schema: a table is named twice: %s", strings.Join(tables, ", "))
+	}
 	if !validType.MatchString(s.IDType) {
 		return fmt.Errorf("schema: %q is no type of IDs", s.IDType)
 	}
@@ -129,15 +146,19 @@ func quote(name string) string {
 }
 
 // A column is one of a table.
-type column struct{ name, typ string }
+type column struct {
+	name, typ string
+	def       sql.NullString // its default, as an expression
+}
 
 // columns returns the columns of a table that can be written; none if there is
 // no such table.
 func (d *DB) columns(ctx context.Context, q querier, table string) ([]column, error) {
-	query := `SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`
+	query := `SELECT name, type, dflt_value FROM pragma_table_xinfo(?) WHERE hidden = 0 ORDER BY cid`
 	arg := table
 	if d.dialect == PostgreSQL {
-		query = `SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute
+		query = `SELECT attname, format_type(atttypid, atttypmod), pg_get_expr(adbin, adrelid)
+			FROM pg_attribute LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
 			WHERE attrelid = to_regclass(?) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum`
 		arg = quote(table)
 	}
@@ -149,7 +170,7 @@ func (d *DB) columns(ctx context.Context, q querier, table string) ([]column, er
 	var list []column
 	for rows.Next() {
 		var c column
-		if err := rows.Scan(&c.name, &c.typ); err != nil {
+		if err := rows.Scan(&c.name, &c.typ, &c.def); err != nil {
 			return nil, err
 		}
 		list = append(list, c)
@@ -158,7 +179,7 @@ func (d *DB) columns(ctx context.Context, q querier, table string) ([]column, er
 }
 
 // checkTables finds out whether the runtime's tables are there with the columns
-// that a restore needs, and whether deleting messages would change others.
+// that a restore needs.
 func (d *DB) checkTables(ctx context.Context, q querier) error {
 	s := &d.schema
 	need := map[string][]string{
@@ -183,73 +204,32 @@ func (d *DB) checkTables(ctx context.Context, q querier) error {
 		for _, c := range columns {
 			has[c.name] = true
 		}
+		if has[ofRestore] {
+			return fmt.Errorf("table %s: it has a column %s, which archives need", table, ofRestore)
+		}
 		for _, n := range names {
-			if !has[n] && !(d.dialect == SQLite && n == "rowid") {
+			if !has[n] {
 				return fmt.Errorf("table %s: there is no column %s: see Schema", table, n)
 			}
 		}
 	}
-	return d.checkReferences(ctx, q)
-}
-
-// checkReferences refuses tables that the deletion of a message would change
-// beside those that are known: nobody would bring that back.
-func (d *DB) checkReferences(ctx context.Context, q querier) error {
-	known := []string{d.schema.Messages}
-	for _, p := range d.schema.Parts {
-		known = append(known, p.Table)
-	}
-	query := `SELECT m.name, f.on_delete FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
-		WHERE m.type = 'table' AND lower(f."table") = lower(?) AND f.on_delete NOT IN ('NO ACTION', 'RESTRICT')`
 	if d.dialect == PostgreSQL {
-		query = `SELECT conrelid::regclass::text, confdeltype::text FROM pg_constraint
-			WHERE contype = 'f' AND confrelid = to_regclass(?) AND confdeltype IN ('c', 'n', 'd')`
+		return nil
 	}
-	for _, table := range known {
-		arg := table
-		if d.dialect == PostgreSQL {
-			arg = quote(table)
-		}
-		refs, err := stringPairs(ctx, q, d.bind(query), arg)
-		if err != nil {
-			return fmt.Errorf("references to %s: %w", table, err)
-		}
-		for _, ref := range refs {
-			if !d.isOneOf(ref[0], known) {
-				return fmt.Errorf("table %s: its rows change when one of %s is deleted (%s), and nothing would bring them back: name it in Schema.Parts, or let the reference be without action",
-					ref[0], table, ref[1])
-			}
-		}
+	again := 0 // whether numbers come again
+	err := d.queryRow(ctx, q, `SELECT count(*) FROM pragma_table_info(?) i, sqlite_schema m WHERE lower(m.name) = lower(?) AND m.type = 'table'
+		AND i.name = ? AND i.pk = 1 AND upper(i.type) = 'INTEGER' AND upper(m.sql) NOT LIKE '%AUTOINCREMENT%'`, s.Messages, s.Messages, s.MessageOrder).Scan(&again)
+	if err == nil && again > 0 {
+		err = fmt.Errorf("table %s: column %s is not AUTOINCREMENT: numbers of messages that a restore has deleted would come again", s.Messages, s.MessageOrder)
 	}
-	return nil
+	return err
 }
 
-// isOneOf reports whether a table, as the database names it, is among some.
-func (d *DB) isOneOf(table string, names []string) bool {
-	bare := func(s string) string { return s[strings.LastIndex(s, ".")+1:] }
-	table = strings.ReplaceAll(table, `"`, "")
-	for _, n := range names {
-		if strings.EqualFold(table, n) || strings.EqualFold(bare(table), bare(n)) {
-			return true
-		}
+func partTables(s *Schema) (list []string) {
+	for _, p := range s.Parts {
+		list = append(list, p.Table)
 	}
-	return false
-}
-
-func stringPairs(ctx context.Context, q querier, query string, args ...any) (list [][2]string, err error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var p [2]string
-		if err := rows.Scan(&p[0], &p[1]); err != nil {
-			return nil, err
-		}
-		list = append(list, p)
-	}
-	return list, rows.Err()
+	return list
 }
 
 // migrate brings our tables, and if asked for those that the runtime has none of,
@@ -260,13 +240,12 @@ func (d *DB) migrate(ctx context.Context) error {
 		identity, now, when = "INTEGER PRIMARY KEY AUTOINCREMENT", "(strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))", "TEXT"
 	}
 	s := &d.schema
-	words := strings.NewReplacer("$identity", identity, "$now", now, "$when", when, "$id", s.IDType)
-	return d.tx(ctx, func(q querier) error {
-		if d.dialect == PostgreSQL { // or two that begin at once stand in each other's way
-			if _, err := q.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtext('checkpoint.migrate'))`); err != nil {
-				return err
-			}
-		}
+	own := "TEXT" // of the IDs that we make
+	if strings.EqualFold(s.IDType, "UUID") {
+		own = s.IDType
+	}
+	words := strings.NewReplacer("$identity", identity, "$now", now, "$when", when, "$id", s.IDType, "$own", own)
+	return d.tx(ctx, d.altering(), func(q querier) error {
 		var statements []string
 		if d.opts.Runtime {
 			statements = runtimeTables(s)
@@ -289,7 +268,14 @@ func (d *DB) migrate(ctx context.Context) error {
 				return fmt.Errorf("%s: %w", firstLine(st), err)
 			}
 		}
-		return d.addColumns(ctx, q)
+		if err := d.addColumns(ctx, q); err != nil {
+			return err
+		}
+		if _, _, err := d.checkMovable(ctx, q); err != nil || !d.opts.Runtime {
+			return err
+		}
+		_, err := q.ExecContext(ctx, `CREATE INDEX IF NOT EXISTS messages_chat_idx ON `+quote(s.Messages)+`(`+quote(s.MessageChat)+`, `+quote(s.MessageOrder)+`)`)
+		return err
 	})
 }
 
@@ -301,7 +287,7 @@ func (d *DB) addOrder(ctx context.Context, q querier) error {
 		return err
 	}
 	order := []column{{name: s.MessageOrder}}
-	if len(missing(order, columns)) == 0 || len(missing([]column{{name: "created_at"}}, columns)) > 0 {
+	if len(columns) == 0 || len(missing(order, columns)) == 0 || len(missing([]column{{name: "created_at"}}, columns)) > 0 {
 		return nil
 	}
 	words := strings.NewReplacer("@messages", quote(s.Messages), "@order", quote(s.MessageOrder), "@id", quote(s.MessageID))
@@ -328,7 +314,7 @@ func (d *DB) addColumns(ctx context.Context, q querier) error {
 	for _, c := range columns {
 		has[c.name] = true
 	}
-	for _, c := range []column{{"seq", "BIGINT GENERATED BY DEFAULT AS IDENTITY"}, {"anchor_order", "BIGINT"}, {"point", "TEXT"}} {
+	for _, c := range []column{{name: "seq", typ: "BIGINT GENERATED BY DEFAULT AS IDENTITY"}, {name: "anchor_order", typ: "BIGINT"}, {name: "point", typ: "TEXT"}} {
 		if has[c.name] {
 			continue
 		}
@@ -357,7 +343,7 @@ func ownTables(s *Schema) []string {
 	return []string{
 		`CREATE TABLE IF NOT EXISTS checkpoints (
 			seq $identity,
-			id $id NOT NULL UNIQUE,
+			id $own NOT NULL UNIQUE,
 			chat_id $id NOT NULL` + chat + `,
 			session_id $id,
 			worktree_id $id` + worktree + `,
@@ -369,6 +355,7 @@ func ownTables(s *Schema) []string {
 			point TEXT
 		)`,
 		`CREATE INDEX IF NOT EXISTS checkpoints_chat_created_idx ON checkpoints(chat_id, created_at)`,
+		`CREATE INDEX IF NOT EXISTS checkpoints_session_idx ON checkpoints(session_id)`,
 		`CREATE TABLE IF NOT EXISTS checkpoint_restores (
 			seq $identity,
 			id TEXT NOT NULL UNIQUE,
@@ -376,6 +363,7 @@ func ownTables(s *Schema) []string {
 			chat_id TEXT NOT NULL,
 			session_id TEXT NOT NULL,
 			worktree_id TEXT NOT NULL,
+			directory TEXT NOT NULL,
 			undoes TEXT,
 			state TEXT NOT NULL,
 			anchor_order BIGINT NOT NULL,
@@ -384,7 +372,8 @@ func ownTables(s *Schema) []string {
 			result TEXT,
 			created_at $when NOT NULL DEFAULT $now
 		)`,
-		`CREATE UNIQUE INDEX IF NOT EXISTS checkpoint_restores_begun_idx ON checkpoint_restores(worktree_id) WHERE state IN ('begun', 'taking back')`,
+		`CREATE UNIQUE INDEX IF NOT EXISTS checkpoint_restores_begun_idx ON checkpoint_restores(directory) WHERE state IN ('begun', 'taking back')`,
+		`CREATE INDEX IF NOT EXISTS checkpoint_restores_chat_idx ON checkpoint_restores(chat_id)`,
 	}
 }
 
@@ -431,7 +420,8 @@ func runtimeTables(s *Schema) []string {
 			position INTEGER NOT NULL DEFAULT 0,
 			type TEXT NOT NULL,
 			content TEXT NOT NULL
-		)`, quote(p.Table), quote(p.Message)))
+		)`, quote(p.Table), quote(p.Message)),
+			fmt.Sprintf(`CREATE INDEX IF NOT EXISTS message_parts_message_idx ON %s(%s)`, quote(p.Table), quote(p.Message)))
 	}
 	for i := range list {
 		list[i] = r.Replace(list[i])

@@ -228,6 +228,7 @@ type restoreRequest struct {
 	OnDirty    rollback.Policy `json:"on_dirty"`
 	Exact      bool            `json:"exact"`       // not for an undo
 	AcrossHead bool            `json:"across_head"` // not for an undo
+	SkipFiles  bool            `json:"skip_files"`
 	Preview    bool            `json:"preview"`
 }
 
@@ -265,7 +266,7 @@ func (s *server) outcome(r *http.Request) (int, any, error) {
 }
 
 func (q *restoreRequest) options() *checkpoint.RestoreOptions {
-	return &checkpoint.RestoreOptions{OnDirty: q.OnDirty, Exact: q.Exact, AcrossHead: q.AcrossHead, Preview: q.Preview}
+	return &checkpoint.RestoreOptions{OnDirty: q.OnDirty, Exact: q.Exact, AcrossHead: q.AcrossHead, SkipFiles: q.SkipFiles, Preview: q.Preview}
 }
 
 func readRestore(r *http.Request, q *restoreRequest) error {

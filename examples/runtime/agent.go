@@ -45,7 +45,7 @@ func (a *agent) catchUp(chatID string, transcript []message) (m *memory, news in
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	m = a.memory[chatID]
-	if m == nil {
+	if m == nil || m.read > len(transcript) { // another process has restored the chat
 		m = new(memory)
 		a.memory[chatID] = m
 	}
