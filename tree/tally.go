@@ -1,0 +1,414 @@
+package tree
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/boocode/filestore/store"
+)
+
+// A Tally counts what trees take in a store. It reads a page of a directory
+// once, however many trees have it, and of a file's content only what is in the
+// header of its record; then it knows which object leads to which, and answers
+// from memory. That takes about 150 bytes for each object and 4 for each entry
+// of a page.
+//
+// It is for one goroutine.
+type Tally struct {
+	s        *store.Store
+	progress *Progress // never nil
+	trees    pageReader
+	cover    pageReader
+
+	numbers  map[store.ID]uint32 // of objects
+	objects  []tallied
+	leads    []uint32 // numbers of the objects that objects lead to
+	round    uint32   // see each
+	problems []Problem
+}
+
+// A tallied is an object. None is above [store.MaxObject], which has room in 32
+// bits.
+type tallied struct {
+	stored, size uint32
+	first, n     uint32 // where in leads it has its own
+	round        uint32 // in which it was visited last
+}
+
+// An Amount is what some objects take, each counted once.
+type Amount struct {
+	Objects int
+	Stored  int64 // bytes of their records, compressed
+	Bytes   int64 // of their content
+}
+
+func (a *Amount) add(o *tallied) {
+	a.Objects++
+	a.Stored += int64(o.stored)
+	a.Bytes += int64(o.size)
+}
+
+// Add adds what another Amount has.
+func (a *Amount) Add(b Amount) {
+	a.Objects += b.Objects
+	a.Stored += b.Stored
+	a.Bytes += b.Bytes
+}
+
+// A Root is an object that a Tally was given.
+type Root uint32
+
+// NewTally returns a Tally of what is in a store. progress, if it is not nil,
+// counts the contents that were looked at and what they take, for other
+// goroutines to see.
+func NewTally(s *store.Store, progress *Progress) *Tally {
+	if progress == nil {
+		progress = new(Progress)
+	}
+	return &Tally{s: s, progress: progress, numbers: make(map[store.ID]uint32),
+		trees: trees(s), cover: pageReader{s, store.Coverage, validOmission, nil}}
+}
+
+// Add takes up all that a state needs, and returns the roots of it. What is
+// missing or damaged is no error: it counts as nothing, and is listed in
+// [Tally.Problems].
+func (t *Tally) Add(ctx context.Context, state store.State) ([]Root, error) {
+	var roots []Root
+	for _, top := range []struct {
+		r  pageReader
+		id store.ID
+	}{{t.trees, state.Tree}, {t.cover, state.Coverage}} {
+		if top.id.IsZero() {
+			continue
+		}
+		n, err := t.page(ctx, top.r, top.id, nil, 0, "")
+		if err != nil {
+			return nil, err
+		}
+		roots = append(roots, Root(n))
+	}
+	return roots, nil
+}
+
+// Problems lists what was missing or damaged, with the path where it was met
+// first.
+func (t *Tally) Problems() []Problem { return t.problems }
+
+// All returns what all that was added takes.
+func (t *Tally) All() Amount {
+	var a Amount
+	for i := range t.objects {
+		a.add(&t.objects[i])
+	}
+	return a
+}
+
+// Firsts returns for each group of roots what it needs and no group before it.
+func (t *Tally) Firsts(groups [][]Root) []Amount {
+	list := make([]Amount, len(groups))
+	t.round++
+	for i, roots := range groups {
+		t.each(roots, func(n uint32) { list[i].add(&t.objects[n]) })
+	}
+	return list
+}
+
+// Shares returns for each group of roots what it needs, and what of that no
+// other group does; and what several need.
+func (t *Tally) Shares(groups [][]Root) (needs, alone []Amount, shared Amount) {
+	needs, alone = make([]Amount, len(groups)), make([]Amount, len(groups))
+	const nobody, several = 0, math.MaxUint32
+	owners := make([]uint32, len(t.objects)) // a group's number and 1
+	for i, roots := range groups {
+		t.round++
+		t.each(roots, func(n uint32) {
+			needs[i].add(&t.objects[n])
+			if owners[n] == nobody {
+				owners[n] = uint32(i + 1)
+			} else {
+				owners[n] = several
+			}
+		})
+	}
+	for n, owner := range owners {
+		switch owner {
+		case nobody:
+		case several:
+			shared.add(&t.objects[n])
+		default:
+			alone[owner-1].add(&t.objects[n])
+		}
+	}
+	return needs, alone, shared
+}
+
+// each calls fn for all objects that roots lead to and no call in this round
+// has come by. Whoever begins a round counts t.round up.
+func (t *Tally) each(roots []Root, fn func(n uint32)) {
+	var next []uint32
+	visit := func(n uint32) {
+		if o := &t.objects[n]; o.round != t.round {
+			o.round = t.round
+			fn(n)
+			next = append(next, n)
+		}
+	}
+	for _, root := range roots {
+		visit(uint32(root))
+		for len(next) > 0 {
+			o := &t.objects[next[len(next)-1]]
+			next = next[:len(next)-1]
+			for _, n := range t.leads[o.first:][:o.n] {
+				visit(n)
+			}
+		}
+	}
+}
+
+// number returns the number of an object, and whether it is new: then it has
+// what the header of its record says.
+func (t *Tally) number(kind store.Kind, id store.ID, path string) (n uint32, o store.Stored, isNew bool, err error) {
+	if n, ok := t.numbers[id]; ok {
+		return n, o, false, nil
+	}
+	n = uint32(len(t.objects))
+	t.numbers[id] = n
+	o, err = t.s.Stored(kind, id)
+	t.objects = append(t.objects, tallied{stored: uint32(o.Bytes), size: uint32(o.Size)})
+	return n, o, true, t.lost(path, err)
+}
+
+// lost makes a note of what is missing or damaged. Other errors it returns.
+func (t *Tally) lost(path string, err error) error {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage) {
+		t.problems = append(t.problems, Problem{path, err})
+		return nil
+	}
+	return err
+}
+
+// lead says to which objects one leads.
+func (t *Tally) lead(n uint32, to []uint32) {
+	t.objects[n].first, t.objects[n].n = uint32(len(t.leads)), uint32(len(to))
+	t.leads = append(t.leads, to...)
+}
+
+// page takes up a page and all below it. above is as in [pageReader.page].
+func (t *Tally) page(ctx context.Context, r pageReader, id store.ID, above *item, level int, path string) (uint32, error) {
+	n, o, isNew, err := t.number(r.kind, id, path)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil || !isNew || o.Size == 0 { // no page is empty: it is lost
+		return n, err
+	}
+	level, items, err := r.page(ctx, id, above, level)
+	if err != nil {
+		return n, t.lost(path, err)
+	}
+	to := make([]uint32, 0, len(items))
+	for i := range items {
+		it := &items[i]
+		var below uint32
+		switch {
+		case level > 0:
+			below, err = t.page(ctx, r, it.id, it, level, path)
+		case r.kind == store.Coverage && Reason(it.attr&0xff) != 0:
+			continue // it was left out whole
+		case r.kind == store.Coverage || Mode(it.attr).IsDir():
+			below, err = t.page(ctx, r, it.id, nil, 0, join(path, it.name))
+		default:
+			below, err = t.blob(it.id, join(path, it.name))
+		}
+		if err != nil {
+			return n, err
+		}
+		to = append(to, below)
+	}
+	t.lead(n, to)
+	return n, nil
+}
+
+// blob takes up a file's content and its chunks.
+func (t *Tally) blob(id store.ID, path string) (uint32, error) {
+	n, o, isNew, err := t.number(store.Blob, id, path)
+	if err != nil || !isNew {
+		return n, err
+	}
+	t.progress.Files.Add(1)
+	t.progress.ReadBytes.Add(o.Bytes)
+	var to []uint32
+	for _, chunk := range o.Chunks {
+		c, o, isNew, err := t.number(store.Blob, chunk, path)
+		if err != nil {
+			return n, err
+		}
+		if isNew {
+			t.progress.ReadBytes.Add(o.Bytes)
+		}
+		to = append(to, c)
+	}
+	t.lead(n, to)
+	return n, nil
+}
+
+// A PathAmount is what a path has taken in several trees.
+type PathAmount struct {
+	Path     string
+	IsDir    bool  // all files below it together
+	Versions int   // different contents
+	Size     int64 // of the newest
+	Amount         // of the contents, each once: other paths may have them, too
+}
+
+// Paths returns what files and links take at each path of some trees, newest
+// first, the most first. With a depth above 0, paths of more names are counted
+// as the directory of so many names that they are in. Directories themselves
+// count as nothing.
+//
+// A page is read once for each path at which it is.
+func (t *Tally) Paths(ctx context.Context, roots []store.ID, depth int) ([]PathAmount, error) {
+	p := &pathTally{t: t, ctx: ctx, depth: depth}
+	if err := p.dir("", 0, roots, true, nil); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(p.rows, func(a, b PathAmount) int {
+		return cmp.Or(cmp.Compare(b.Stored, a.Stored), strings.Compare(a.Path, b.Path))
+	})
+	return p.rows, nil
+}
+
+type pathTally struct {
+	t     *Tally
+	ctx   context.Context
+	depth int
+	rows  []PathAmount
+}
+
+// versions are what a name has been in a directory, newest first. Newest says
+// that the directory's newest tree has it.
+type versions struct {
+	files      []store.ID
+	size       int64 // of the first
+	dirs       []store.ID
+	newestFile bool
+	newestDir  bool
+}
+
+// dir counts what was below a path, of which it had the trees ids. newest says
+// that the first of them is that of row's newest. row is where to count it; nil:
+// in rows of its own. names is how many names the path has.
+func (p *pathTally) dir(path string, names int, ids []store.ID, newest bool, row *PathAmount) error {
+	found := make(map[string]*versions)
+	if err := p.read(path, ids, found); err != nil {
+		return err
+	}
+	for name, v := range found {
+		path := join(path, name)
+		if len(v.files) > 0 {
+			if err := p.files(path, v, newest, row); err != nil {
+				return err
+			}
+		}
+		if len(v.dirs) == 0 {
+			continue
+		}
+		below, newest := row, newest && v.newestDir
+		if row == nil && names+1 == p.depth {
+			p.t.round++
+			below, newest = &PathAmount{Path: path, IsDir: true}, true
+		}
+		if err := p.dir(path, names+1, v.dirs, newest, below); err != nil {
+			return err
+		}
+		if row == nil && below != nil {
+			p.rows = append(p.rows, *below)
+		}
+	}
+	return nil
+}
+
+// read collects the names in the trees of a directory.
+func (p *pathTally) read(path string, ids []store.ID, found map[string]*versions) error {
+	type named struct {
+		name string
+		id   store.ID
+	}
+	pages, seen := make(map[store.ID]bool), make(map[named]bool)
+	first := true
+	var read func(id store.ID, above *item, level int) error
+	read = func(id store.ID, above *item, level int) error {
+		if err := context.Cause(p.ctx); err != nil || pages[id] {
+			return err
+		}
+		pages[id] = true
+		level, items, err := p.t.trees.page(p.ctx, id, above, level)
+		if err != nil {
+			return p.t.lost(path, err)
+		}
+		for i := range items {
+			it := &items[i]
+			if level > 0 {
+				if err := read(it.id, it, level); err != nil {
+					return err
+				}
+				continue
+			}
+			if seen[named{it.name, it.id}] {
+				continue
+			}
+			seen[named{it.name, it.id}] = true
+			v := found[it.name]
+			if v == nil {
+				v = new(versions)
+				found[it.name] = v
+			}
+			if Mode(it.attr).IsDir() {
+				v.dirs = append(v.dirs, it.id)
+				v.newestDir = v.newestDir || first
+				continue
+			}
+			if v.files = append(v.files, it.id); len(v.files) == 1 {
+				v.size, v.newestFile = int64(it.size), first
+			}
+		}
+		return nil
+	}
+	for _, id := range ids {
+		if err := read(id, nil, 0); err != nil {
+			return err
+		}
+		first = false
+	}
+	return nil
+}
+
+// files counts the versions of a file.
+func (p *pathTally) files(path string, v *versions, newest bool, row *PathAmount) error {
+	mine := row
+	if mine == nil {
+		p.t.round++
+		mine = &PathAmount{Path: path}
+	}
+	for _, id := range v.files {
+		n, err := p.t.blob(id, path)
+		if err != nil {
+			return err
+		}
+		if p.t.objects[n].round != p.t.round {
+			mine.Versions++
+		}
+		p.t.each([]Root{Root(n)}, func(n uint32) { mine.add(&p.t.objects[n]) })
+	}
+	if row == nil {
+		mine.Size, mine.Versions = v.size, len(v.files)
+		p.rows = append(p.rows, *mine)
+	} else if newest && v.newestFile {
+		mine.Size += v.size
+	}
+	return nil
+}
