@@ -164,6 +164,16 @@ func TestUsageDamage(t *testing.T) {
 		t.Errorf("Stored of nothing = %+v, %v; want ErrNotFound", o, err)
 	}
 
+	loc, err := s.locate(e.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := Hash(Blob, []byte("led astray"))
+	s.objects[other] = loc
+	if o, err := s.Stored(Blob, other); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Stored of what is another object = %+v, %v; want ErrCorrupt", o, err)
+	}
+
 	hurt = disk.AfterCrash(nil)
 	edit(t, hurt, only(t, hurt, "journal", ".log"), flip(fileHeaderSize+40))
 	if damage, err := openDamaged(t, hurt).JournalDamage(); err != nil || len(damage) == 0 {

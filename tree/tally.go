@@ -14,7 +14,8 @@ import (
 // A Tally counts what trees take in a store. It reads a page of a directory
 // once, however many trees have it, and of a file's content only what is in the
 // header of its record; then it knows which object leads to which, and answers
-// from memory. That takes about 150 bytes for each object and 4 for each entry
+// from memory. That takes about 100 bytes for each object (77 were measured with
+// 414,000, maps that have just grown take twice that) and 4 for each entry
 // of a page.
 //
 // It is for one goroutine.
