@@ -164,13 +164,7 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 		}
 		return a.printJSON(j)
 	}
-	turn := l.Kind
-	if turn == "base" {
-		turn = "offline"
-	}
-	if l.TurnIndex >= 0 {
-		turn = fmt.Sprintf("turn %d", l.TurnIndex)
-	}
+	turn := turnName(l.Kind, l.TurnIndex)
 	if f.all {
 		turn = l.Kind
 	}
@@ -202,6 +196,17 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 		a.printDiff(l.contested, "  ", " (contested)")
 	}
 	return nil
+}
+
+// turnName returns what people call a moment of a session.
+func turnName(kind string, turn int) string {
+	switch {
+	case turn >= 0:
+		return fmt.Sprintf("turn %d", turn)
+	case kind == "base":
+		return "offline"
+	}
+	return kind
 }
 
 // printDiff prints a line for each path.

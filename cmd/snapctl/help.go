@@ -341,6 +341,25 @@ all objects to count them.`
 const statsExamples = `  snapctl stats
   snapctl stats --json`
 
+const duHelp = `Du says what takes the bytes of the store, for whoever wants to know what to
+delete: for each session of all working trees what would go if only its
+snapshots were gone, of how much that they need; what several sessions share;
+what is in no snapshot; and what is no content.
+
+With --turns it lists what each turn added that nothing before it had, newest
+first; with --session only that session's. With --paths it lists what the
+versions of each file take, the most first; --depth N sums directories up. Other
+paths and other sessions may hold the same content: what is shared is in each
+line.
+
+Sizes are what is on the disk, compressed. Damaged and missing objects are
+listed, and the exit code is 4.`
+
+const duExamples = `  snapctl du
+  snapctl du --turns --session 7f3a
+  snapctl du --paths -n 20
+  snapctl du --paths --depth 1`
+
 const revsHelp = `A REV names a moment of the session, or a tree:
 
   @             the newest turn that changed something

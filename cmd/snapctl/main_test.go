@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -71,6 +72,7 @@ func TestScript(t *testing.T) {
 			"large":  cmdLarge,
 			"fifo":   cmdFifo,
 			"await":  cmdAwait,
+			"sum":    cmdSum,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -237,6 +239,27 @@ func cmdFifo(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o644))
 }
 
+// cmdSum requires that the last output, of du --json, adds up to what is in a
+// directory: sum DIR.
+func cmdSum(ts *testscript.TestScript, _ bool, args []string) {
+	var u duAnswer
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &u))
+	sum := u.Shared.Stored + u.Unnamed.Stored + u.Copies.Stored + u.PackBytes + u.IndexBytes + u.JournalBytes + u.WorktreeBytes + u.TrashBytes + u.QuarantineBytes + u.OtherBytes
+	for _, s := range u.Sessions {
+		sum += s.Alone.Stored
+	}
+	dirs, err := filepath.Glob(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if len(dirs) != 1 {
+		ts.Fatalf("%s matches %q", args[0], dirs)
+	}
+	_, disk, err := usage(dirs[0])
+	ts.Check(err)
+	if sum != disk || u.TotalBytes != disk {
+		ts.Fatalf("the sum is %d, the total %d, the disk has %d", sum, u.TotalBytes, disk)
+	}
+}
+
 // cmdAwait waits until a pattern matches a file.
 func cmdAwait(ts *testscript.TestScript, _ bool, args []string) {
 	for range 1000 {
@@ -316,7 +339,7 @@ func TestCancelled(t *testing.T) {
 	}
 	ctx, cancel = context.WithCancel(ctx)
 	cancel()
-	for _, command := range []string{"status", "log", "diff", "coverage"} {
+	for _, command := range []string{"status", "log", "diff", "coverage", "du"} {
 		stderr.Reset()
 		code := run(ctx, []string{"--store", base, "--root", dir, command}, nil, &out, &stderr, none)
 		if want := "snapctl: interrupted\n"; code != exitInterrupted || stderr.String() != want {

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/tree"
+)
+
+type duFlags struct {
+	turns, paths bool
+	depth, limit int
+}
+
+func (a *app) duCommand() *cobra.Command {
+	var f duFlags
+	c := &cobra.Command{
+		Use:     "du [--turns | --paths]",
+		Short:   "Say what takes the bytes of the store",
+		Long:    duHelp,
+		Example: duExamples,
+		Args:    args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			set := cmd.Flags().Changed
+			switch {
+			case f.turns && f.paths:
+				return usageError(cmd, "du: --turns and --paths: want one of them")
+			case set("depth") && !f.paths:
+				return usageError(cmd, "du: --depth goes with --paths")
+			case set("limit") && !f.paths && !f.turns:
+				return usageError(cmd, "du: --limit goes with --turns and --paths")
+			case f.depth < 0 || f.depth == 0 && set("depth"):
+				return usageError(cmd, "du: --depth %d: want 1 or more", f.depth)
+			case f.limit < 0 || f.limit == 0 && set("limit"):
+				return usageError(cmd, "du: --limit %d: want 1 or more", f.limit)
+			}
+			return a.du(cmd.Context(), &f)
+		},
+	}
+	c.Flags().BoolVar(&f.turns, "turns", false, "list what each turn added, newest first")
+	c.Flags().BoolVar(&f.paths, "paths", false, "list what each path takes in all snapshots, the most first")
+	c.Flags().IntVar(&f.depth, "depth", 0, "with --paths, sum up directories that are `N` names deep")
+	c.Flags().IntVarP(&f.limit, "limit", "n", 0, "list at most `N` of them (default all)")
+	return c
+}
+
+// du prints what takes the bytes. What is damaged is listed on stderr, and has
+// the exit code of damage: the numbers are too small then.
+func (a *app) du(ctx context.Context, f *duFlags) error {
+	p, err := a.openToRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	damage, err := p.store.JournalDamage()
+	if err != nil {
+		return err
+	}
+	progress := new(tree.Progress)
+	stop := a.showProgress(progress, "counted")
+	var problems []tree.Problem
+	var show func() error
+	switch {
+	case f.turns:
+		var list []manager.TurnUsage
+		list, problems, err = p.m.TurnUsage(ctx, p.namedSession(), progress)
+		show = func() error { return a.printTurnUsage(list, f.limit) }
+	case f.paths:
+		var list []tree.PathAmount
+		list, problems, err = p.m.PathUsage(ctx, f.depth, progress)
+		show = func() error { return a.printPathUsage(list, f.limit) }
+	default:
+		var u *manager.Usage
+		if u, err = p.m.Usage(ctx, progress); err == nil {
+			problems = u.Problems
+		}
+		show = func() error { return a.printUsage(u, p.m.StoreDir()) }
+	}
+	stop()
+	if err != nil {
+		return err
+	}
+	if err := show(); err != nil {
+		return err
+	}
+	for _, d := range damage {
+		fmt.Fprintf(a.stderr, "%s\n", d)
+	}
+	for _, problem := range problems {
+		fmt.Fprintf(a.stderr, "%s: %s\n", patch.Quote(cmp.Or(problem.Path, ".")), problem.Err)
+	}
+	if n := len(damage) + len(problems); n > 0 {
+		return &failure{exitDamage, fmt.Errorf("%s in the store: there is more than was counted", count(n, "damaged place")), hintCheck}
+	}
+	return nil
+}
+
+// namedSession returns the session that the user has named, "" for none.
+func (p *place) namedSession() string {
+	if p.app.flags.sessionFile != "" {
+		return p.m.LogHeader().ID
+	}
+	return p.app.flags.session
+}
+
+// A jsonAmount is an amount in JSON.
+type jsonAmount struct {
+	Objects int   `json:"objects"`
+	Stored  int64 `json:"storedBytes"`
+	Bytes   int64 `json:"bytes"`
+}
+
+// A jsonBytes is an amount of which the content is not known.
+type jsonBytes struct {
+	Objects int   `json:"objects"`
+	Stored  int64 `json:"storedBytes"`
+}
+
+// A duAnswer is what du prints as JSON.
+type duAnswer struct {
+	jsonPath
+	Sessions  []jsonSessionUsage `json:"sessions"`
+	Shared    jsonAmount         `json:"shared"`
+	Unnamed   jsonBytes          `json:"unnamed"`
+	Copies    jsonBytes          `json:"copies"`
+	PackBytes int64              `json:"packBytes"`
+
+	IndexBytes      int64 `json:"indexBytes"`
+	JournalBytes    int64 `json:"journalBytes"`
+	WorktreeBytes   int64 `json:"worktreeBytes"`
+	TrashBytes      int64 `json:"trashBytes"`
+	QuarantineBytes int64 `json:"quarantineBytes"`
+	OtherBytes      int64 `json:"otherBytes"`
+	TotalBytes      int64 `json:"totalBytes"`
+}
+
+type jsonSessionUsage struct {
+	Session   string     `json:"session"`
+	Root      string     `json:"root"`
+	RootBytes []byte     `json:"rootBytes,omitempty"`
+	Worktree  string     `json:"worktree"`
+	Snapshots int        `json:"snapshots"`
+	Last      time.Time  `json:"last"`
+	Alone     jsonAmount `json:"alone"`
+	Needs     jsonAmount `json:"needs"`
+}
+
+func (a *app) printUsage(u *manager.Usage, dir string) error {
+	files := u.Files
+	if a.flags.json {
+		j := &duAnswer{jsonPath: newJSONPath(dir), Sessions: []jsonSessionUsage{}, Shared: jsonAmount(u.Shared),
+			Unnamed: jsonBytes{u.Unnamed.Objects, u.Unnamed.Stored}, Copies: jsonBytes{files.Copies, files.CopyBytes}, PackBytes: files.PackBytes,
+			IndexBytes: files.Indexes, JournalBytes: files.Journal, WorktreeBytes: files.Worktrees, TrashBytes: files.Trash,
+			QuarantineBytes: files.Quarantine, OtherBytes: files.Other, TotalBytes: files.Total()}
+		for _, s := range u.Sessions {
+			root := newJSONPath(s.Root)
+			j.Sessions = append(j.Sessions, jsonSessionUsage{s.Session, root.Path, root.Bytes, s.Worktree, s.Snapshots, s.Last.UTC(),
+				jsonAmount(s.Alone), jsonAmount(s.Needs)})
+		}
+		return a.printJSON(j)
+	}
+	for _, s := range u.Sessions {
+		fmt.Fprintf(a.out, "%7s  of %7s  %s  %s  %s  %s\n", size(s.Alone.Stored), size(s.Needs.Stored), clock(s.Last), a.paint(yellow, s.Session),
+			count(s.Snapshots, "snapshot"), patch.Quote(s.Root))
+	}
+	for _, line := range []struct {
+		bytes int64
+		what  string
+	}{
+		{u.Shared.Stored, "shared by several sessions"}, {u.Unnamed.Stored, "in no snapshot"}, {files.CopyBytes, "stored twice"},
+		{files.PackBytes, "packs beside objects"}, {files.Indexes, "indexes"}, {files.Journal, "journal"}, {files.Worktrees, "stat caches, logs of sessions"},
+		{files.Trash, "trash"}, {files.Quarantine, "quarantine"}, {files.Other, "other files"},
+	} {
+		if line.bytes != 0 {
+			fmt.Fprintf(a.out, "%7s  %s\n", size(line.bytes), line.what)
+		}
+	}
+	fmt.Fprintf(a.out, "%7s  total\n", size(files.Total()))
+	return nil
+}
+
+// A jsonTurnUsage is a line of du --turns in JSON.
+type jsonTurnUsage struct {
+	EntryID   *string   `json:"entryId"`
+	TurnIndex *int      `json:"turnIndex"`
+	Kind      string    `json:"kind"`
+	Time      time.Time `json:"time"`
+	Session   string    `json:"session"`
+	Label     *string   `json:"label"`
+	Root      string    `json:"root"`
+	RootBytes []byte    `json:"rootBytes,omitempty"`
+	Worktree  string    `json:"worktree"`
+	Seq       uint64    `json:"seq"`
+	jsonAmount
+}
+
+func (a *app) printTurnUsage(list []manager.TurnUsage, limit int) error {
+	for i := range first(list, limit) {
+		t := &list[i]
+		if a.flags.json {
+			root := newJSONPath(t.Root)
+			j := &jsonTurnUsage{orNull(t.EntryID), nil, t.Kind, t.Time.UTC(), t.Session, orNull(t.Label), root.Path, root.Bytes,
+				t.Worktree, t.Seq, jsonAmount(t.Added)}
+			if t.TurnIndex >= 0 {
+				j.TurnIndex = &t.TurnIndex
+			}
+			if err := a.printJSON(j); err != nil {
+				return err
+			}
+			continue
+		}
+		fmt.Fprintf(a.out, "%7s  %-13s  %-8s  %s  %s  %s", size(t.Added.Stored), count(t.Added.Objects, "object"), turnName(t.Kind, t.TurnIndex),
+			a.paint(yellow, fmt.Sprintf("%-8s", cmp.Or(t.EntryID, "-"))), clock(t.Time), t.Session)
+		if t.Label != "" {
+			fmt.Fprintf(a.out, "  %s", patch.Quote(t.Label))
+		}
+		fmt.Fprintln(a.out)
+	}
+	return nil
+}
+
+// first returns the first limit of a list, all for 0.
+func first[T any](list []T, limit int) []T {
+	if limit == 0 {
+		return list
+	}
+	return list[:min(limit, len(list))]
+}
+
+// A jsonPathUsage is a line of du --paths in JSON.
+type jsonPathUsage struct {
+	jsonPath
+	Kind     string `json:"kind"`
+	Versions int    `json:"versions"`
+	Size     int64  `json:"size"`
+	jsonAmount
+}
+
+func (a *app) printPathUsage(list []tree.PathAmount, limit int) error {
+	for _, p := range first(list, limit) {
+		mode, kind := tree.ModeFile, "file"
+		if p.IsDir {
+			mode, kind = tree.ModeDir, "dir"
+		}
+		if a.flags.json {
+			if err := a.printJSON(&jsonPathUsage{newJSONPath(p.Path), kind, p.Versions, p.Size, jsonAmount(p.Amount)}); err != nil {
+				return err
+			}
+			continue
+		}
+		versions := count(p.Versions, "version")
+		if p.IsDir {
+			versions = count(p.Versions, "content")
+		}
+		fmt.Fprintf(a.out, "%7s  %-14s  newest %7s  %s\n", size(p.Stored), versions, size(p.Size), shown(p.Path, mode))
+	}
+	return nil
+}
