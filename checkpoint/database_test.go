@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,7 +42,8 @@ func onBoth(t *testing.T, fn func(t *testing.T, d *database)) {
 }
 
 func newSQLite(t testing.TB) *database {
-	return &database{SQLite, "sqlite", "file:" + filepath.Join(t.TempDir(), "chats.db") + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"}
+	path := url.URL{Path: filepath.Join(t.TempDir(), "chats.db")} // names of tests may have a #
+	return &database{SQLite, "sqlite", "file:" + path.EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"}
 }
 
 var databases atomic.Int64

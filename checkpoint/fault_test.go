@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -332,11 +333,16 @@ func (s *seesaw) settled(what string, undo bool, err error, nobody bool) {
 
 // stride returns how many statements a test goes on at a time.
 func stride() int {
-	if testing.Short() {
-		return 9
+	switch {
+	case *all:
+		return 1
+	case testing.Short():
+		return 11
 	}
-	return 1
+	return 5
 }
+
+var all = flag.Bool("all", false, "let every statement fail, and the process die at each")
 
 func TestFaults(t *testing.T) {
 	onBoth(t, func(t *testing.T, name *database) {
