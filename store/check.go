@@ -109,77 +109,34 @@ func (s *Store) checkSegment(f vfs.File, name string) ([]*CorruptError, error) {
 // checkPack reads one pack. durable is its length according to the journal,
 // 0 if that does not name it.
 func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable int64, readData bool) error {
-	p, err := openPack(s.fsys, s.id, id, os.O_RDONLY)
-	var corruptErr *CorruptError
+	x, err := s.examine(id, durable)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // moved away by a prune that runs now
 	}
-	if errors.As(err, &corruptErr) {
-		r.Damage = append(r.Damage, corruptErr)
+	if err != nil {
+		return err
+	}
+	defer x.pack.f.Close()
+	if x.header != nil {
+		r.Damage = append(r.Damage, x.header)
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	defer p.f.Close()
-	st, err := p.f.Stat()
-	if err != nil {
-		return err
-	}
-	end, sealed, err := p.sealedAt()
-	if err != nil {
-		return err
-	}
-	x, indexErr := openIndex(s.fsys, s.id, p)
-	if indexErr == nil {
-		defer x.f.Close()
-	}
-	switch {
-	case sealed:
-	case indexErr == nil:
-		end = x.bodyEnd
-		r.Damage = append(r.Damage, &CorruptError{Path: p.name(), Off: end,
-			Err: errors.New("no seal at the end, though there is an index")})
-	default:
-		// What no record of the journal names is no one's.
-		end = max(durable, fileHeaderSize)
-	}
-	if end > st.Size {
-		r.Damage = append(r.Damage, &CorruptError{Path: p.name(), Off: st.Size,
-			Err: fmt.Errorf("%d bytes are missing at the end", end-st.Size)})
-		end = st.Size
-	}
 	r.Packs++
-	r.Bytes += st.Size
-
-	found := make(map[ID]location)
-	damage, err := p.scan(fileHeaderSize, end, func(e indexEntry) {
-		r.Objects++
-		if _, ok := found[e.id]; !ok {
-			found[e.id] = e.location
-		}
-	})
-	if err != nil {
-		return err
-	}
-	r.Damage = append(r.Damage, damage...)
-	switch {
-	case indexErr == nil:
-		indexErr = checkIndex(x, found)
-	case errors.Is(indexErr, fs.ErrNotExist):
-		indexErr = nil // it is derived
-	}
-	if indexErr != nil {
-		r.Damage = append(r.Damage, &CorruptError{Path: indexName(id), Err: indexErr})
+	r.Bytes += x.size
+	r.Objects += len(x.records)
+	r.Damage = append(r.Damage, x.damage...)
+	if x.index != nil && !errors.Is(x.index, fs.ErrNotExist) { // it is derived
+		r.Damage = append(r.Damage, &CorruptError{Path: indexName(id), Err: x.index})
 	}
 	if !readData {
 		return nil
 	}
-	for id, loc := range found {
+	var corruptErr *CorruptError
+	for _, e := range x.records {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if err := s.checkObject(ctx, id, loc); errors.As(err, &corruptErr) {
+		if err := s.checkObject(ctx, e); errors.As(err, &corruptErr) {
 			r.Damage = append(r.Damage, corruptErr)
 		} else if err != nil {
 			return err
@@ -188,16 +145,87 @@ func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable i
 	return nil
 }
 
-// checkIndex compares an index with what was found in its pack.
-func checkIndex(x *indexFile, found map[ID]location) error {
+// An examined pack is what there is of one. Its file is open.
+type examined struct {
+	pack    *pack
+	size    int64
+	end     int64        // up to where its records count
+	sealed  bool         // it says so itself
+	records []indexEntry // in order; what they hold is not known
+	foreign bool         // it belongs to another store
+	header  *CorruptError
+	damage  []*CorruptError // beside that
+	index   error           // what is wrong with its index; matches fs.ErrNotExist if it has none
+}
+
+// examine finds the records of a pack, and what is damaged but for what they
+// hold. durable is its length according to the journal, 0 if that does not
+// name it.
+func (s *Store) examine(id [16]byte, durable int64) (*examined, error) {
+	f, err := s.fsys.OpenFile(packName(id), os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	x := &examined{pack: &pack{id: id, f: f}}
+	if err := s.examineOpen(x, durable); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (s *Store) examineOpen(x *examined, durable int64) error {
+	p := x.pack
+	var err error
+	if x.foreign, err = p.checkHeader(s.id); err != nil && !errors.As(err, &x.header) {
+		return err
+	}
+	st, err := p.f.Stat()
+	if err != nil {
+		return err
+	}
+	x.size = st.Size
+	if x.end, x.sealed, err = p.sealedAt(); err != nil {
+		return err
+	}
+	index, err := openIndex(s.fsys, s.id, p)
+	x.index = err
+	if err == nil {
+		defer index.f.Close()
+	}
+	switch {
+	case x.sealed:
+	case x.index == nil:
+		x.end = index.bodyEnd
+		x.damage = append(x.damage, &CorruptError{Path: p.name(), Off: x.end,
+			Err: errors.New("no seal at the end, though there is an index")})
+	default:
+		// What no record of the journal names is no one's.
+		x.end = max(durable, fileHeaderSize)
+	}
+	damage, err := p.scan(fileHeaderSize, x.end, func(e indexEntry) { x.records = append(x.records, e) })
+	if err != nil {
+		return err
+	}
+	x.damage = append(x.damage, damage...)
+	if x.index == nil {
+		x.index = checkIndex(index, x.records)
+	}
+	return nil
+}
+
+// checkIndex compares an index with the records of its pack.
+func checkIndex(x *indexFile, records []indexEntry) error {
 	n, wrong := 0, 0
-	byPrefix := make(map[[prefixSize]byte]location, len(found))
-	for id, loc := range found {
-		byPrefix[[prefixSize]byte(id[:])] = loc
+	found := make(map[[prefixSize]byte]location, len(records)) // the first of each ID
+	for _, e := range records {
+		if prefix := [prefixSize]byte(e.id[:]); found[prefix].pack == nil {
+			found[prefix] = e.location
+		}
 	}
 	err := x.all(func(prefix [prefixSize]byte, loc location) {
 		n++
-		if byPrefix[prefix] != loc {
+		if found[prefix] != loc {
 			wrong++
 		}
 	})
@@ -208,28 +236,38 @@ func checkIndex(x *indexFile, found map[ID]location) error {
 }
 
 // checkObject verifies one record. A chunk list is verified with its chunks.
-func (s *Store) checkObject(ctx context.Context, id ID, loc location) error {
-	h, payload, err := loc.pack.read(loc)
-	if err != nil {
+func (s *Store) checkObject(ctx context.Context, e indexEntry) error {
+	h, data, err := readRecord(e)
+	if err != nil || h.kind != recChunked {
 		return err
+	}
+	var n countWriter
+	err = s.copyChunks(ctx, &n, e.id, data, e.location)
+	if errors.Is(err, ErrNotFound) {
+		return corrupt(e.location, "%w", err)
+	}
+	return err
+}
+
+// readRecord returns what a record holds, verified but for a chunk list, whose
+// ID is that of what its chunks hold.
+func readRecord(e indexEntry) (recordHeader, []byte, error) {
+	h, payload, err := e.pack.read(e.location)
+	if err != nil {
+		return h, nil, err
 	}
 	data, err := decompress(&h, payload)
 	if err != nil {
-		return corrupt(loc, "%w", err)
+		return h, nil, corrupt(e.location, "%w", err)
 	}
 	switch h.kind {
 	case uint8(Blob), uint8(Tree), uint8(Coverage):
-		if Hash(Kind(h.kind), data) != id {
-			return corrupt(loc, "content does not hash to %s", id.Short())
+		if Hash(Kind(h.kind), data) != e.id {
+			return h, nil, corrupt(e.location, "content does not hash to %s", e.id.Short())
 		}
-		return nil
 	case recChunked:
-		var n countWriter
-		err := s.copyChunks(ctx, &n, id, data, loc)
-		if errors.Is(err, ErrNotFound) {
-			return corrupt(loc, "%w", err)
-		}
-		return err
+	default:
+		return h, nil, corrupt(e.location, "%w: record of kind %d", ErrFormat, h.kind)
 	}
-	return corrupt(loc, "%w: record of kind %d", ErrFormat, h.kind)
+	return h, data, nil
 }

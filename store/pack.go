@@ -39,20 +39,29 @@ func openPack(fsys vfs.FS, store, id [16]byte, flag int) (*pack, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b [fileHeaderSize]byte
-	if _, err := f.ReadAt(b[:], 0); err != nil && err != io.EOF {
+	p := &pack{id: id, f: f}
+	if _, err := p.checkHeader(store); err != nil {
 		f.Close()
 		return nil, err
 	}
+	return p, nil
+}
+
+// checkHeader checks that the header of a pack is whole and its own. foreign
+// says that it is another store's.
+func (p *pack) checkHeader(store [16]byte) (foreign bool, err error) {
+	var b [fileHeaderSize]byte
+	if _, err := p.f.ReadAt(b[:], 0); err != nil && err != io.EOF {
+		return false, err
+	}
 	h, err := parseFileHeader(b[:], packMagic, store)
-	if err == nil && h.name != id {
+	if err == nil && h.name != p.id {
 		err = fmt.Errorf("header names pack %x", h.name)
 	}
 	if err != nil {
-		f.Close()
-		return nil, &CorruptError{Path: name, Err: err}
+		return h.store != [16]byte{} && h.store != store, &CorruptError{Path: p.name(), Err: err}
 	}
-	return &pack{id: id, f: f}, nil
+	return false, nil
 }
 
 func (p *pack) name() string { return packName(p.id) }
