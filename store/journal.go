@@ -46,7 +46,7 @@ type journal struct {
 	closed bool
 
 	seq    uint64             // number of the last record
-	epoch  uint64             // changes when a prune or a repair has completed
+	epoch  uint64             // changes when a prune or a repair has taken packs away
 	packs  map[[16]byte]int64 // durable length of each unsealed pack
 	heads  map[headKey]*Snapshot
 	damage []*CorruptError
@@ -127,6 +127,9 @@ func (j *journal) refresh() error {
 	for _, f := range frames.list {
 		if f.off == fileHeaderSize {
 			j.base = f.seq
+			if f.kind == frameState {
+				clear(j.packs) // it names all that count
+			}
 		}
 		s, err := j.apply(f.frame)
 		if err != nil {
@@ -573,8 +576,11 @@ func (j *journal) cutTail(size int64) error {
 
 // rotate starts a new segment. It is complete and durable before it gets
 // its name, so a segment with a name has a header and a state.
-func (j *journal) rotate() error {
-	state := frame{kind: frameState, seq: j.seq, durable: fileHeaderSize, body: j.stateBody()}
+func (j *journal) rotate() error { return j.rotateTo(j.epoch, j.unsealedPacks()) }
+
+// rotateTo is rotate with what is to hold from there on.
+func (j *journal) rotateTo(epoch uint64, packs []packLen) error {
+	state := frame{kind: frameState, seq: j.seq, durable: fileHeaderSize, body: stateBody(epoch, packs)}
 	b := fileHeader{magic: journalMagic, store: j.store, name: segmentID(j.seg + 1),
 		a: uint64(time.Now().UnixNano())}.append(nil)
 	b = state.append(b)
@@ -622,9 +628,9 @@ func segmentID(seg uint64) (id [16]byte) {
 	return id
 }
 
-// stateBody restates what a reader of the next segment must know.
-func (j *journal) stateBody() []byte {
-	return appendField(appendPacks(nil, j.unsealedPacks()), tagEpoch, le.AppendUint64(nil, j.epoch))
+// stateBody says what a reader of the next segment must know.
+func stateBody(epoch uint64, packs []packLen) []byte {
+	return appendField(appendPacks(nil, packs), tagEpoch, le.AppendUint64(nil, epoch))
 }
 
 // unsealedPacks returns the durable lengths of the packs that need it.

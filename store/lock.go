@@ -10,8 +10,10 @@ import (
 )
 
 // Lock files are never deleted: deleting one lets two processes hold "the"
-// lock on two inodes. Order, for whoever takes several: epoch, pack, journal.
+// lock on two inodes. Order, for whoever takes several: repair, epoch, pack,
+// journal.
 const (
+	repairLock  = "locks/repair"
 	journalLock = "locks/journal"
 	probeLock   = "locks/probe"
 )

@@ -53,6 +53,23 @@ func (s *Store) find(id ID) (location, bool, error) {
 	return location{}, false, nil
 }
 
+// copies returns all places that are known to have an object.
+func (s *Store) copies(id ID) (list []location) {
+	s.mu.RLock()
+	loc, ok := s.objects[id]
+	indexes := s.indexes
+	s.mu.RUnlock()
+	if ok {
+		list = append(list, loc)
+	}
+	for _, x := range indexes {
+		if loc, ok, err := x.find(id); ok && err == nil {
+			list = append(list, loc)
+		}
+	}
+	return list
+}
+
 // locate is find for an object that should be there: it looks again at what
 // other processes have done before it gives up.
 func (s *Store) locate(id ID) (location, error) {
@@ -185,17 +202,21 @@ func (s *Store) rebuildIndex(p *pack, bodyEnd int64) error {
 		s.objects[e.id] = e.location
 	}
 	if !s.readOnly {
-		// The seal before the index, as ever: its writer may have been
-		// killed before it had synced it.
-		err := p.f.Sync()
-		if err == nil {
-			err = writeFile(s.fsys, indexName(p.id), encodeIndex(s.id, p.id, bodyEnd, entries))
-		}
-		if err != nil { // derived data: without it the next process scans again
+		if err := s.writeIndex(p, bodyEnd, entries); err != nil { // derived data: without it the next process scans again
 			s.log.Warn("index not written", "path", indexName(p.id), "err", err)
 		}
 	}
 	return nil
+}
+
+// writeIndex makes the index of a sealed pack again.
+func (s *Store) writeIndex(p *pack, bodyEnd int64, entries []indexEntry) error {
+	// The seal before the index, as ever: its writer may have been killed
+	// before it had synced it.
+	if err := p.f.Sync(); err != nil {
+		return err
+	}
+	return writeFile(s.fsys, indexName(p.id), encodeIndex(s.id, p.id, bodyEnd, entries))
 }
 
 // rescan replaces an index that turned out to be damaged.
@@ -277,6 +298,18 @@ func (s *Store) object(id ID) (recordHeader, []byte, location, error) {
 		return recordHeader{}, nil, loc, err
 	}
 	h, data, err := s.readAt(id, loc)
+	if errors.Is(err, ErrCorrupt) && s.noticeVanished() == nil && s.load() == nil {
+		// There may be an intact copy, by a repair or because two processes
+		// have stored it at once.
+		for _, other := range s.copies(id) {
+			if other == loc {
+				continue
+			}
+			if h, data, oerr := s.readAt(id, other); oerr == nil {
+				return h, data, other, nil
+			}
+		}
+	}
 	return h, data, loc, err
 }
 

@@ -52,9 +52,10 @@ type Store struct {
 
 	wmu        sync.Mutex // guards the rest of this block
 	active     *packWriter
-	generation int        // counts failed writes
-	failed     error      // the last of them
-	sealing    []*sealing // packs being sealed in the background
+	condemned  map[[16]byte]bool // packs that a repair is about to take away: nothing is appended to them
+	generation int               // counts failed writes
+	failed     error             // the last of them
+	sealing    []*sealing        // packs being sealed in the background
 
 	commits groupCommit
 }
@@ -247,8 +248,8 @@ func (s *Store) ID() string { return hex.EncodeToString(s.id[:]) }
 // packages above keep theirs under worktrees/.
 func (s *Store) FS() vfs.FS { return s.fsys }
 
-// Epoch returns a number that changes when a prune or a repair has completed:
-// objects known to be there at one epoch are there as long as it lasts.
+// Epoch returns a number that changes when a prune or a repair has taken packs
+// away: objects known to be there at one epoch are there as long as it lasts.
 func (s *Store) Epoch() (uint64, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()

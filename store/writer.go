@@ -102,8 +102,8 @@ func (s *Store) noticeVanished() error {
 	return nil
 }
 
-// enterEpoch takes the current epoch's lock shared. A prune announces a new
-// epoch and waits for those in the old ones to leave.
+// enterEpoch takes the current epoch's lock shared. Who is about to take packs
+// away waits for all to leave, and ends the epoch before he lets go.
 func (s *Store) enterEpoch(ctx context.Context) (vfs.File, error) {
 	for {
 		n, err := s.Epoch()
@@ -326,7 +326,7 @@ func (s *Store) openActive() error {
 		return err
 	}
 	for _, id := range ids {
-		if _, err := s.fsys.Stat(indexName(id)); err == nil {
+		if _, err := s.fsys.Stat(indexName(id)); err == nil || s.condemned[id] {
 			continue
 		}
 		w, err := adoptPack(s.fsys, s.id, id, func() (int64, error) { return s.durable(id) })

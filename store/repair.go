@@ -1,0 +1,634 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// A RepairPlan is what [Store.Repair] will do, and what it cannot. It is plain
+// data.
+type RepairPlan struct {
+	Damage     []*CorruptError // all that was found
+	Stays      []*CorruptError // the part of it that cannot be mended: in the journal, and in what is of a newer format
+	Packs      []PackRepair    // to be replaced
+	Gone       []string        // packs that the journal counts on, and that are not there: it is told so
+	Indexes    []string        // of packs, to be made again
+	Summaries  []string        // of segments, to be made again
+	EndSegment bool            // the newest segment is damaged: the next begins
+
+	replace, gone [][16]byte
+	indexes       [][16]byte
+	summaries     []uint64
+	intact        map[ID][16]byte // a pack that has it; one that stays, if there is one
+	lost          map[ID]bool     // chunked blobs that lack a chunk
+}
+
+// A PackRepair is a pack with damaged records. What is intact goes into another
+// pack, unless it is in one already, and the file into quarantine.
+type PackRepair struct {
+	Pack    string `json:"pack"`    // its file
+	Intact  int    `json:"intact"`  // records
+	Damaged int    `json:"damaged"` // records, as far as it can be seen
+}
+
+// Empty reports whether there is nothing to do.
+func (p *RepairPlan) Empty() bool {
+	return len(p.Packs) == 0 && len(p.Gone) == 0 && len(p.Indexes) == 0 && len(p.Summaries) == 0 && !p.EndSegment
+}
+
+// Keeps reports whether an object will be there, whole, when the plan is done.
+func (p *RepairPlan) Keeps(id ID) bool {
+	_, ok := p.intact[id]
+	return ok
+}
+
+// PlanRepair reads the whole store, all content included, and says what there
+// is to mend. It writes nothing.
+//
+// It knows objects, not what they are for: which snapshots are hurt, and what
+// of that can be found elsewhere, is the business of package tree.
+func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
+	p := &RepairPlan{intact: make(map[ID][16]byte), lost: make(map[ID]bool)}
+	journal := new(Report)
+	s.jmu.Lock()
+	err := s.checkJournal(journal)
+	if err == nil {
+		p.summaries, err = s.j.wrongSummaries()
+		p.EndSegment = s.j.broken != ""
+	}
+	durable := s.j.durable()
+	s.jmu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	p.Damage, p.Stays = journal.Damage, journal.Damage[:len(journal.Damage):len(journal.Damage)]
+	for _, seg := range p.summaries {
+		p.Summaries = append(p.Summaries, summaryName(seg))
+	}
+
+	ids, err := s.packIDs()
+	if err != nil {
+		return nil, err
+	}
+	v := &survey{s: s, blobs: make(map[ID]location)}
+	defer v.close()
+	for _, id := range ids {
+		if err := v.add(ctx, id, durable[id]); err != nil {
+			return nil, err
+		}
+		delete(durable, id)
+	}
+	if err := v.checkLists(ctx); err != nil {
+		return nil, err
+	}
+	v.plan(p)
+	for id := range durable {
+		p.gone = append(p.gone, id)
+		p.Gone = append(p.Gone, packName(id))
+		p.Damage = append(p.Damage, &CorruptError{Path: packName(id), Err: errors.New("pack is missing")})
+	}
+	return p, nil
+}
+
+// A survey is a look at all packs.
+type survey struct {
+	s     *Store
+	packs []*surveyed
+	blobs map[ID]location // intact, and whole in one record
+}
+
+type surveyed struct {
+	*examined
+	intact []indexEntry
+	lists  []chunkList // not in intact until their chunks are found
+	bad    int         // records
+}
+
+type chunkList struct {
+	indexEntry
+	data []byte
+}
+
+func (v *survey) close() {
+	for _, p := range v.packs {
+		p.pack.f.Close()
+	}
+}
+
+// add looks at one pack.
+func (v *survey) add(ctx context.Context, id [16]byte, durable int64) error {
+	x, err := v.s.examine(id, durable)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // taken away since it was listed
+	}
+	if err != nil {
+		return err
+	}
+	p := &surveyed{examined: x}
+	v.packs = append(v.packs, p)
+	if x.untouchable() {
+		return nil
+	}
+	return p.verify(ctx, func(e indexEntry, kind uint8) {
+		if kind == uint8(Blob) {
+			v.blobs[e.id] = e.location
+		}
+	})
+}
+
+// untouchable reports whether a pack is of a format that we do not know.
+func (x *examined) untouchable() bool { return x.header != nil && errors.Is(x.header, ErrFormat) }
+
+// verify reads all records, and calls fn for those that are intact.
+func (p *surveyed) verify(ctx context.Context, fn func(e indexEntry, kind uint8)) error {
+	for _, e := range p.records {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		h, data, err := readRecord(e)
+		var corruptErr *CorruptError
+		switch {
+		case errors.As(err, &corruptErr):
+			p.damage = append(p.damage, corruptErr)
+			p.bad++
+		case err != nil:
+			return err
+		case h.kind == recChunked:
+			p.lists = append(p.lists, chunkList{e, data})
+		default:
+			p.intact = append(p.intact, e)
+			fn(e, h.kind)
+		}
+	}
+	return nil
+}
+
+// checkLists looks for the chunks of chunked blobs. One that lacks any is
+// damaged as a whole: then no writer takes it for there, and the next that has
+// the content stores it again.
+func (v *survey) checkLists(ctx context.Context) error {
+	for _, p := range v.packs {
+		for _, l := range p.lists {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			err := v.checkList(l)
+			if err == nil {
+				p.intact = append(p.intact, l.indexEntry)
+				continue
+			}
+			var corruptErr *CorruptError
+			if !errors.As(err, &corruptErr) {
+				return err
+			}
+			p.damage = append(p.damage, corruptErr)
+			p.bad++
+		}
+	}
+	return nil
+}
+
+func (v *survey) checkList(l chunkList) error {
+	if len(l.data) == 0 || len(l.data)%chunkRefSize != 0 {
+		return corrupt(l.location, "chunk list of %d bytes", len(l.data))
+	}
+	whole := blobHashers.Get().(*blake3.Hasher)
+	defer blobHashers.Put(whole)
+	whole.Reset()
+	for list := l.data; len(list) > 0; list = list[chunkRefSize:] {
+		chunk := ID(list[:32])
+		at, ok := v.blobs[chunk]
+		if !ok {
+			return corrupt(l.location, "chunk %s: %w", chunk.Short(), ErrNotFound)
+		}
+		_, data, err := readRecord(indexEntry{chunk, at})
+		if err != nil {
+			return err
+		}
+		if len(data) != int(le.Uint32(list[32:])) {
+			return corrupt(l.location, "names as a chunk of %d bytes %s, which has %d", le.Uint32(list[32:]), chunk.Short(), len(data))
+		}
+		whole.Write(data)
+	}
+	var got ID
+	if whole.Sum(got[:0]); got != l.id {
+		return corrupt(l.location, "chunks hash to %s", got.Short())
+	}
+	return nil
+}
+
+// plan says what becomes of the packs.
+func (v *survey) plan(plan *RepairPlan) {
+	for _, p := range v.packs {
+		name, id := p.pack.name(), p.pack.id
+		if p.untouchable() {
+			plan.Damage, plan.Stays = append(plan.Damage, p.header), append(plan.Stays, p.header)
+			continue
+		}
+		if p.header != nil {
+			plan.Damage = append(plan.Damage, p.header)
+		}
+		plan.Damage = append(plan.Damage, p.damage...)
+		if p.header != nil || len(p.damage) > 0 {
+			r := PackRepair{Pack: name, Intact: len(p.intact), Damaged: p.bad}
+			if p.foreign {
+				r.Intact = 0
+			}
+			plan.Packs, plan.replace = append(plan.Packs, r), append(plan.replace, id)
+			continue
+		}
+		for _, e := range p.intact {
+			plan.intact[e.id] = id
+		}
+		if p.index == nil || !p.sealed || errors.Is(p.index, ErrFormat) {
+			continue
+		}
+		if errors.Is(p.index, fs.ErrNotExist) {
+			if idle, err := p.pack.f.TryLock(vfs.Shared); !idle || err != nil {
+				continue // somebody is about to write it
+			}
+		} else {
+			plan.Damage = append(plan.Damage, &CorruptError{Path: indexName(id), Err: p.index})
+		}
+		plan.Indexes, plan.indexes = append(plan.Indexes, indexName(id)), append(plan.indexes, id)
+	}
+	for _, p := range v.packs {
+		for _, e := range p.intact {
+			if _, ok := plan.intact[e.id]; !ok && !p.foreign {
+				plan.intact[e.id] = p.pack.id
+			}
+		}
+	}
+	for _, p := range v.packs {
+		for _, l := range p.lists {
+			if !plan.Keeps(l.id) {
+				plan.lost[l.id] = true
+			}
+		}
+	}
+}
+
+// Repair does what a plan says. Damaged files go to quarantine, after all that
+// is intact in them is durable elsewhere; docs/concurrency.md has the order. It
+// may run beside readers and writers of other processes, but waits for all
+// writers to be closed, those of this process too.
+//
+// An error leaves the store as good as it was, and a new plan may follow.
+func (s *Store) Repair(ctx context.Context, plan *RepairPlan) error {
+	if s.readOnly {
+		return errors.New("repair: store is open read-only")
+	}
+	if plan.Empty() {
+		return nil
+	}
+	if err := s.repair(ctx, plan); err != nil {
+		return fmt.Errorf("repair: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) repair(ctx context.Context, plan *RepairPlan) error {
+	alone, err := openLock(s.fsys, repairLock)
+	if err != nil {
+		return err
+	}
+	defer alone.Close()
+	if err := vfs.Lock(ctx, alone, vfs.Exclusive); err != nil {
+		return err
+	}
+	for _, id := range plan.indexes {
+		if err := s.remakeIndex(id); err != nil {
+			return err
+		}
+	}
+	if err := s.endDamagedSegment(ctx, plan); err != nil {
+		return err
+	}
+	if len(plan.replace)+len(plan.gone) == 0 {
+		return nil
+	}
+	r := &replacement{s: s, plan: plan, ends: make(map[[16]byte]int64), copied: make(map[ID]bool)}
+	defer s.condemn(nil)
+	for {
+		s.condemn(plan.replace)
+		if err := r.copy(ctx); err != nil {
+			return err
+		}
+		done, err := r.move(ctx)
+		if err != nil {
+			return err
+		}
+		if done {
+			return s.noticeVanished()
+		}
+	}
+}
+
+// remakeIndex makes the index of a sealed pack again.
+func (s *Store) remakeIndex(id [16]byte) error {
+	x, err := s.examine(id, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer x.pack.f.Close()
+	if !x.sealed || x.index == nil || x.header != nil || len(x.damage) > 0 {
+		return nil // not what was planned
+	}
+	return s.writeIndex(x.pack, x.end, x.records)
+}
+
+// endDamagedSegment mends what there is to mend in the journal.
+func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
+	if !plan.EndSegment && len(plan.summaries) == 0 {
+		return nil
+	}
+	return withLock(ctx, s.fsys, journalLock, func() error {
+		s.jmu.Lock()
+		defer s.jmu.Unlock()
+		if err := s.j.refresh(); err != nil {
+			return err
+		}
+		if plan.EndSegment {
+			if err := s.j.writable(); err != nil {
+				return err
+			}
+		}
+		for _, seg := range plan.summaries {
+			if err := s.j.remakeSummary(seg); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// condemn names the packs that nothing may be appended to.
+func (s *Store) condemn(ids [][16]byte) {
+	s.wmu.Lock()
+	s.condemned = make(map[[16]byte]bool)
+	for _, id := range ids {
+		s.condemned[id] = true
+	}
+	if s.active != nil && s.condemned[s.active.id] {
+		s.sealActive()
+	}
+	seals := s.sealing
+	s.wmu.Unlock()
+	waitSealed(seals)
+}
+
+// A replacement is the work on damaged packs.
+type replacement struct {
+	s      *Store
+	plan   *RepairPlan
+	ends   map[[16]byte]int64 // up to where each pack was copied
+	copied map[ID]bool
+}
+
+// copy makes what is intact in the damaged packs durable in another one. What
+// was copied before is not again.
+func (r *replacement) copy(ctx context.Context) (err error) {
+	w, err := r.s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	durable, err := r.s.durableLengths()
+	if err != nil {
+		return err
+	}
+	for _, id := range r.plan.replace {
+		x, err := r.s.examine(id, durable[id])
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // by an earlier repair that did not come to its end
+		}
+		if err != nil {
+			return err
+		}
+		err = r.copyPack(ctx, w, &surveyed{examined: x})
+		x.pack.f.Close()
+		if err != nil {
+			return err
+		}
+		r.ends[id] = x.end
+	}
+	if len(r.copied) == 0 {
+		return nil
+	}
+	return w.commit(ctx, &commitRequest{generation: w.generation})
+}
+
+func (r *replacement) copyPack(ctx context.Context, w *Writer, p *surveyed) error {
+	if p.foreign {
+		return nil
+	}
+	if err := p.verify(ctx, func(indexEntry, uint8) {}); err != nil {
+		return err
+	}
+	for _, l := range p.lists {
+		if !r.plan.lost[l.id] {
+			p.intact = append(p.intact, l.indexEntry)
+		}
+	}
+	for _, e := range p.intact {
+		if r.copied[e.id] || r.elsewhere(e.id) {
+			continue
+		}
+		h, payload, err := p.pack.read(e.location)
+		if err != nil {
+			return err
+		}
+		if err := r.s.append(w.generation, h, payload); err != nil {
+			return err
+		}
+		r.copied[e.id] = true
+	}
+	return nil
+}
+
+// elsewhere reports whether a pack that stays has an object.
+func (r *replacement) elsewhere(id ID) bool {
+	pack, ok := r.plan.intact[id]
+	if !ok || r.s.isCondemned(pack) {
+		return false
+	}
+	_, err := r.s.fsys.Stat(packName(pack))
+	return err == nil
+}
+
+func (s *Store) isCondemned(id [16]byte) bool {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return s.condemned[id]
+}
+
+// move puts the damaged packs into quarantine and ends the epoch, while nobody
+// writes. It reports false if there is more to copy first.
+func (r *replacement) move(ctx context.Context) (done bool, err error) {
+	s := r.s
+	n, err := s.Epoch()
+	if err != nil {
+		return false, err
+	}
+	epoch, err := openLock(s.fsys, epochLock(n))
+	if err != nil {
+		return false, err
+	}
+	defer epoch.Close()
+	if err := vfs.Lock(ctx, epoch, vfs.Exclusive); err != nil {
+		return false, err
+	}
+	if now, err := s.Epoch(); err != nil || now != n {
+		return false, err
+	}
+	durable, err := s.durableLengths()
+	if err != nil {
+		return false, err
+	}
+	for id, end := range r.ends {
+		x, err := s.examine(id, durable[id])
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		x.pack.f.Close()
+		if x.end > end {
+			return false, nil // its writer was still at work
+		}
+	}
+	for id := range r.ends {
+		if err := s.quarantine(id); err != nil {
+			return false, err
+		}
+	}
+	if len(r.ends) > 0 {
+		// The new names first: else a power cut could leave none.
+		for _, dir := range []string{"quarantine", "packs"} {
+			if err := s.fsys.SyncDir(dir); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, withLock(ctx, s.fsys, journalLock, func() error {
+		s.jmu.Lock()
+		defer s.jmu.Unlock()
+		return s.j.endEpoch()
+	})
+}
+
+// quarantine moves a pack aside. Its index goes after it: a pack without one is
+// a pack, an index without a pack is nothing.
+func (s *Store) quarantine(id [16]byte) error {
+	to := "quarantine/" + hex.EncodeToString(id[:]) + "-" + randomName() + ".pack"
+	if err := s.fsys.Rename(packName(id), to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := s.fsys.Remove(indexName(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.log.Warn("pack moved aside", "path", packName(id), "to", to)
+	return nil
+}
+
+// endEpoch starts a segment with the next epoch, which counts on no pack that
+// is not there. The journal is locked.
+func (j *journal) endEpoch() error {
+	if err := j.refresh(); err != nil {
+		return err
+	}
+	if err := j.writable(); err != nil { // so that nothing is said again that counts on one
+		return err
+	}
+	var packs []packLen
+	for _, p := range j.unsealedPacks() {
+		_, err := j.fsys.Stat(packName(p.pack))
+		if err == nil {
+			packs = append(packs, p)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return j.rotateTo(j.epoch+1, packs)
+}
+
+// durable returns the length of each pack that the journal names.
+func (j *journal) durable() map[[16]byte]int64 {
+	durable := make(map[[16]byte]int64, len(j.packs))
+	for id, end := range j.packs {
+		durable[id] = end
+	}
+	return durable
+}
+
+// durableLengths returns the length of each pack that the journal names by now.
+func (s *Store) durableLengths() (map[[16]byte]int64, error) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.refresh(); err != nil {
+		return nil, err
+	}
+	return s.j.durable(), nil
+}
+
+// wrongSummaries returns the segments whose summaries are missing or are not
+// what they say.
+func (j *journal) wrongSummaries() ([]uint64, error) {
+	var wrong []uint64
+	for _, seg := range j.closedSegs {
+		sum, length, err := j.summaryOf(seg)
+		if err != nil {
+			return nil, err
+		}
+		is, err := vfs.ReadFile(j.fsys, summaryName(seg))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if !bytes.Equal(is, sum.append(nil, j.store, seg, length)) {
+			wrong = append(wrong, seg)
+		}
+	}
+	return wrong, nil
+}
+
+// summaryOf returns what the summary of a closed segment should be, and the
+// segment's length.
+func (j *journal) summaryOf(seg uint64) (*summary, int64, error) {
+	st, err := j.fsys.Stat(segmentName(seg))
+	if err != nil {
+		return nil, 0, err
+	}
+	found, err := j.readSegment(seg)
+	if err != nil {
+		return nil, 0, err
+	}
+	sum, err := summarize(found.list)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", segmentName(seg), err)
+	}
+	return sum, st.Size, nil
+}
+
+// remakeSummary makes the summary of a closed segment again.
+func (j *journal) remakeSummary(seg uint64) error {
+	sum, length, err := j.summaryOf(seg)
+	if err != nil {
+		return err
+	}
+	if c := j.older[seg]; c != nil {
+		c.sum = sum
+	}
+	return writeFile(j.fsys, summaryName(seg), sum.append(nil, j.store, seg, length))
+}
