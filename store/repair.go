@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/zeebo/blake3"
 
@@ -17,7 +18,7 @@ import (
 // data.
 type RepairPlan struct {
 	Damage     []*CorruptError // all that was found
-	Stays      []*CorruptError // the part of it that cannot be mended: in the journal, and in what is of a newer format
+	Stays      []*CorruptError // the part of it that is left alone: in the journal, and what is of a newer format or another store
 	Packs      []PackRepair    // to be replaced
 	Gone       []string        // packs that the journal counts on, and that are not there: it is told so
 	Indexes    []string        // of packs, to be made again
@@ -86,6 +87,9 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 		}
 		delete(durable, id)
 	}
+	if len(v.packs) > 0 && !slices.ContainsFunc(v.packs, func(p *surveyed) bool { return !p.foreign }) {
+		return nil, &CorruptError{Path: formatName, Err: errors.New("names a store that no pack belongs to")}
+	}
 	if err := v.checkLists(ctx); err != nil {
 		return nil, err
 	}
@@ -144,8 +148,11 @@ func (v *survey) add(ctx context.Context, id [16]byte, durable int64) error {
 	})
 }
 
-// untouchable reports whether a pack is of a format that we do not know.
-func (x *examined) untouchable() bool { return x.header != nil && errors.Is(x.header, ErrFormat) }
+// untouchable reports whether a pack is of a format that we do not know, or of
+// another store.
+func (x *examined) untouchable() bool {
+	return x.foreign || x.header != nil && errors.Is(x.header, ErrFormat)
+}
 
 // verify reads all records, and calls fn for those that are intact.
 func (p *surveyed) verify(ctx context.Context, fn func(e indexEntry, kind uint8)) error {
@@ -238,11 +245,8 @@ func (v *survey) plan(plan *RepairPlan) {
 		}
 		plan.Damage = append(plan.Damage, p.damage...)
 		if p.header != nil || len(p.damage) > 0 {
-			r := PackRepair{Pack: name, Intact: len(p.intact), Damaged: p.bad}
-			if p.foreign {
-				r.Intact = 0
-			}
-			plan.Packs, plan.replace = append(plan.Packs, r), append(plan.replace, id)
+			plan.Packs = append(plan.Packs, PackRepair{Pack: name, Intact: len(p.intact), Damaged: p.bad})
+			plan.replace = append(plan.replace, id)
 			continue
 		}
 		for _, e := range p.intact {
@@ -262,7 +266,7 @@ func (v *survey) plan(plan *RepairPlan) {
 	}
 	for _, p := range v.packs {
 		for _, e := range p.intact {
-			if _, ok := plan.intact[e.id]; !ok && !p.foreign {
+			if _, ok := plan.intact[e.id]; !ok {
 				plan.intact[e.id] = p.pack.id
 			}
 		}
@@ -430,7 +434,7 @@ func (r *replacement) copy(ctx context.Context) (err error) {
 }
 
 func (r *replacement) copyPack(ctx context.Context, w *Writer, p *surveyed) error {
-	if p.foreign {
+	if p.untouchable() {
 		return nil
 	}
 	if err := p.verify(ctx, func(indexEntry, uint8) {}); err != nil {

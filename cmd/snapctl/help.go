@@ -283,6 +283,18 @@ snapshots share is listed once, with the newest of them.`
 const checkExamples = `  snapctl check
   snapctl check --read-data`
 
+const repairHelp = `Repair reads the whole store and mends what can be mended. A pack with damaged
+objects goes to quarantine, and what is intact in it into another one. What is
+lost is looked for in packs, quarantine and trash, and in the files of the working
+tree, which are only read; it is put back where the content is the same to the
+byte. Indexes are made again. Nothing is deleted.
+
+What stays hurt is listed, and the exit code is 4; all the rest restores. With -n
+nothing is done, and the exit code is 1 if there is something to do.`
+
+const repairExamples = `  snapctl repair -n
+  snapctl repair && snapctl check --read-data`
+
 const rpcHelp = `Rpc answers requests on stdin, one JSON object a line, on stdout, for runtimes in
 other languages. It watches the directories of the sessions that it is told of,
 so that the end of a turn costs what has changed. docs/rpc.md has the commands;

@@ -1,0 +1,460 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"path"
+	"strings"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// A Mend is a lost object of a snapshot, and where there is another copy.
+type Mend struct {
+	ID   store.ID
+	Kind store.Kind
+
+	Spare string // file of the store that has one; "":
+	Root  string // the captured directory, and
+	Path  string // the file or link in it that has this content still
+}
+
+// A Hurt is a snapshot that cannot be restored as it was.
+type Hurt struct {
+	Snapshot *store.Snapshot
+	Problems []Problem // in its tree, and in the other states that it keeps
+}
+
+// A Mender finds out what snapshots have lost, and what of that is still
+// somewhere.
+type Mender struct {
+	s      *store.Store
+	plan   *store.RepairPlan
+	spares *store.Spares // opened when something is lost
+	found  map[store.ID]Mend
+	list   []Mend
+
+	clean map[store.ID]bool // trees that lack nothing, by now
+	tried map[triedKey]uint64
+	roots map[string]vfs.Dir // nil: cannot be opened
+}
+
+// A triedKey is a lost object in a worktree.
+type triedKey struct {
+	id       store.ID
+	worktree string
+}
+
+// NewMender returns a Mender for a store as it will be once a plan is done. It
+// must be closed.
+func NewMender(s *store.Store, plan *store.RepairPlan) *Mender {
+	return &Mender{s: s, plan: plan, found: make(map[store.ID]Mend), clean: make(map[store.ID]bool),
+		tried: make(map[triedKey]uint64), roots: make(map[string]vfs.Dir)}
+}
+
+// Close closes the files that were opened.
+func (m *Mender) Close() error {
+	var errs []error
+	for _, d := range m.roots {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
+	}
+	if m.spares != nil {
+		errs = append(errs, m.spares.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Plan reads all snapshots and returns the lost objects that can be put back.
+// A blob is looked for in the store's own files, and at its paths in the newest
+// snapshot of each worktree that has it; never through a link, and nowhere
+// else. It writes nothing.
+func (m *Mender) Plan(ctx context.Context) ([]Mend, error) {
+	for snap, err := range m.s.Snapshots(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		for _, st := range states(snap) {
+			if _, err := m.dir(ctx, snap, "", st.Tree); err != nil {
+				return nil, err
+			}
+			if st.Coverage.IsZero() {
+				continue
+			}
+			if _, err := m.coverage(ctx, st.Coverage); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m.list, nil
+}
+
+// states returns all that a snapshot keeps, its own state first.
+func states(snap *store.Snapshot) []store.State {
+	list := []store.State{snap.State()}
+	if !snap.Base.IsZero() {
+		list = append(list, snap.Base)
+	}
+	return append(list, snap.Also...)
+}
+
+// dir looks at a directory and reports whether it will lack nothing.
+func (m *Mender) dir(ctx context.Context, snap *store.Snapshot, path string, id store.ID) (whole bool, err error) {
+	if m.clean[id] {
+		return true, nil
+	}
+	key := triedKey{id, snap.Worktree}
+	if _, ok := m.tried[key]; ok {
+		return false, nil
+	}
+	whole = true
+	for it, err := range trees(m).items(ctx, id) {
+		if isLoss(err) {
+			whole = false
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+		e := itemEntry(&it)
+		var ok bool
+		if e.Mode.IsDir() {
+			ok, err = m.dir(ctx, snap, join(path, e.Name), e.ID)
+		} else {
+			ok, err = m.blob(ctx, snap, join(path, e.Name), e)
+		}
+		if err != nil {
+			return false, err
+		}
+		whole = whole && ok
+	}
+	if whole {
+		m.clean[id] = true
+	} else {
+		m.tried[key] = snap.Seq
+	}
+	return whole, nil
+}
+
+func (m *Mender) coverage(ctx context.Context, id store.ID) (whole bool, err error) {
+	if m.clean[id] {
+		return true, nil
+	}
+	m.clean[id] = true
+	for it, err := range (pageReader{m, store.Coverage, validOmission, nil}).items(ctx, id) {
+		if err != nil {
+			if isLoss(err) {
+				err = nil
+			}
+			return false, err
+		}
+		if it.attr&0xff == 0 {
+			if _, err := m.coverage(ctx, it.id); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// isLoss reports whether an error means that something is lost, not that it
+// could not be looked at.
+func isLoss(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage)
+}
+
+// has reports whether an object will be there.
+func (m *Mender) has(id store.ID) bool {
+	_, ok := m.found[id]
+	return ok || m.plan.Keeps(id)
+}
+
+// Get implements Getter: as the store will be.
+func (m *Mender) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+	if m.plan.Keeps(id) {
+		if b, err := m.s.Get(ctx, kind, id); err == nil || !isLoss(err) {
+			return b, err
+		}
+	}
+	var b bytes.Buffer
+	file, err := m.spare(ctx, &b, kind, id)
+	if err != nil {
+		return nil, err
+	}
+	if !m.has(id) {
+		m.add(Mend{ID: id, Kind: kind, Spare: file})
+	}
+	return b.Bytes(), nil
+}
+
+func (m *Mender) spare(ctx context.Context, w io.Writer, kind store.Kind, id store.ID) (file string, err error) {
+	if m.spares == nil {
+		if m.spares, err = m.s.Spares(ctx); err != nil {
+			return "", err
+		}
+	}
+	return m.spares.Find(ctx, w, kind, id)
+}
+
+func (m *Mender) add(mend Mend) {
+	m.found[mend.ID] = mend
+	m.list = append(m.list, mend)
+}
+
+// blob looks at the content of a file or link.
+func (m *Mender) blob(ctx context.Context, snap *store.Snapshot, path string, e Entry) (ok bool, err error) {
+	if m.has(e.ID) {
+		return true, nil
+	}
+	key := triedKey{e.ID, snap.Worktree}
+	seq, seen := m.tried[key]
+	if !seen {
+		file, err := m.spare(ctx, io.Discard, store.Blob, e.ID)
+		if err == nil {
+			m.add(Mend{ID: e.ID, Kind: store.Blob, Spare: file})
+			return true, nil
+		}
+		if !isLoss(err) {
+			return false, err
+		}
+		m.tried[key] = snap.Seq
+	} else if seq != snap.Seq {
+		return false, nil // not the newest that has it
+	}
+	mend := Mend{ID: e.ID, Kind: store.Blob, Root: snap.Root, Path: path}
+	r, err := m.open(&mend)
+	if err != nil {
+		return false, nil
+	}
+	defer r.Close()
+	if id, err := hashBlob(r); err != nil || id != e.ID {
+		return false, nil
+	}
+	m.add(mend)
+	return true, nil
+}
+
+// open opens a file of a working tree, or what a link holds.
+func (m *Mender) open(mend *Mend) (io.ReadCloser, error) {
+	root, known := m.roots[mend.Root]
+	if !known {
+		root, _ = vfs.OpenDir(mend.Root)
+		m.roots[mend.Root] = root
+	}
+	if root == nil {
+		return nil, store.ErrNotFound
+	}
+	dir, name := root, path.Base(mend.Path)
+	for elem := range strings.SplitSeq(mend.Path[:len(mend.Path)-len(name)], "/") {
+		if elem == "" {
+			continue
+		}
+		sub, err := dir.OpenDir(elem)
+		if dir != root {
+			dir.Close()
+		}
+		if err != nil {
+			return nil, err
+		}
+		dir = sub
+	}
+	if dir != root {
+		defer dir.Close()
+	}
+	if target, err := dir.Readlink(name); err == nil {
+		return io.NopCloser(strings.NewReader(target)), nil
+	}
+	return dir.Open(name)
+}
+
+// Restore puts back what Plan has found and returns what it did: a file may
+// have changed meanwhile. The plan for the store must be done before.
+func (m *Mender) Restore(ctx context.Context, mends []Mend) (done []Mend, err error) {
+	if len(mends) == 0 {
+		return nil, nil
+	}
+	w, err := m.s.Begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }() // which makes durable what was put
+	for _, mend := range mends {
+		ok, err := m.restore(ctx, w, &mend)
+		if err != nil {
+			return done, err
+		}
+		if ok {
+			done = append(done, mend)
+		}
+	}
+	return done, nil
+}
+
+func (m *Mender) restore(ctx context.Context, w *store.Writer, mend *Mend) (ok bool, err error) {
+	if mend.Kind != store.Blob {
+		var b bytes.Buffer
+		if _, err := m.spare(ctx, &b, mend.Kind, mend.ID); err != nil {
+			return false, err
+		}
+		_, err := w.Put(mend.Kind, b.Bytes())
+		return err == nil, err
+	}
+	if mend.Spare == "" {
+		r, err := m.open(mend)
+		if err != nil {
+			return false, nil
+		}
+		defer r.Close()
+		id, _, err := w.PutReader(r)
+		return id == mend.ID, err
+	}
+	r, pw := io.Pipe()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_, err := m.spare(ctx, pw, store.Blob, mend.ID)
+		pw.CloseWithError(err)
+	}()
+	id, _, err := w.PutReader(r)
+	r.Close()
+	<-sent
+	return id == mend.ID, err
+}
+
+// hashBlob returns the ID that what r gives has as a blob.
+func hashBlob(r io.Reader) (id store.ID, err error) {
+	h := blake3.New()
+	_, err = io.Copy(h, r)
+	h.Sum(id[:0])
+	return id, err
+}
+
+// Hurt yields the snapshots that will not be whole, newest first, with all
+// their paths that are hurt: also those that they share. Each pair is a Hurt
+// and nil, or a zero Hurt and the error that ends the sequence.
+func (m *Mender) Hurt(ctx context.Context) iter.Seq2[Hurt, error] {
+	return hurt(ctx, m.s, m, func(_ context.Context, id store.ID) error {
+		if m.has(id) {
+			return nil
+		}
+		return store.ErrNotFound
+	})
+}
+
+// Hurts is [Mender.Hurt] of a store as it is, in which objects are as they
+// should be or are not there: after a repair.
+func Hurts(ctx context.Context, s *store.Store) iter.Seq2[Hurt, error] {
+	return hurt(ctx, s, s, (&Checker{s: s, done: make(map[store.ID]bool)}).blob)
+}
+
+func hurt(ctx context.Context, s *store.Store, g Getter, blob func(context.Context, store.ID) error) iter.Seq2[Hurt, error] {
+	h := &hurtWalk{blob: blob, trees: trees(g), cover: pageReader{g, store.Coverage, validOmission, nil}, known: make(map[store.ID][]Problem)}
+	return func(yield func(Hurt, error) bool) {
+		for snap, err := range s.Snapshots(ctx) {
+			var one Hurt
+			if err == nil {
+				one, err = h.snapshot(ctx, snap)
+			}
+			if err != nil {
+				yield(Hurt{}, err)
+				return
+			}
+			if len(one.Problems) > 0 && !yield(one, nil) {
+				return
+			}
+		}
+	}
+}
+
+// A hurtWalk remembers of each tree what is wrong in it, so that it costs one
+// look however many snapshots share it.
+type hurtWalk struct {
+	blob  func(context.Context, store.ID) error
+	trees pageReader
+	cover pageReader
+	known map[store.ID][]Problem
+}
+
+func (h *hurtWalk) snapshot(ctx context.Context, snap *store.Snapshot) (Hurt, error) {
+	out := Hurt{Snapshot: snap}
+	seen := make(map[string]bool)
+	for _, st := range states(snap) {
+		list, err := h.dir(ctx, st.Tree)
+		if err == nil && !st.Coverage.IsZero() {
+			var more []Problem
+			more, err = h.coverage(ctx, st.Coverage)
+			list = append(list[:len(list):len(list)], more...)
+		}
+		if err != nil {
+			return Hurt{}, err
+		}
+		for _, p := range list {
+			if !seen[p.Path] {
+				seen[p.Path] = true
+				out.Problems = append(out.Problems, p)
+			}
+		}
+	}
+	return out, nil
+}
+
+// dir returns what is wrong in a directory, by paths relative to it.
+func (h *hurtWalk) dir(ctx context.Context, id store.ID) ([]Problem, error) {
+	return h.look(ctx, id, &h.trees, func(it *item) ([]Problem, error) {
+		e := itemEntry(it)
+		if e.Mode.IsDir() {
+			return h.dir(ctx, e.ID)
+		}
+		err := h.blob(ctx, e.ID)
+		if isLoss(err) {
+			return []Problem{{"", err}}, nil
+		}
+		return nil, err
+	})
+}
+
+func (h *hurtWalk) coverage(ctx context.Context, id store.ID) ([]Problem, error) {
+	return h.look(ctx, id, &h.cover, func(it *item) ([]Problem, error) {
+		if it.attr&0xff != 0 {
+			return nil, nil
+		}
+		return h.coverage(ctx, it.id)
+	})
+}
+
+// look collects what below finds in the items of a directory.
+func (h *hurtWalk) look(ctx context.Context, id store.ID, r *pageReader, below func(*item) ([]Problem, error)) ([]Problem, error) {
+	if list, ok := h.known[id]; ok {
+		return list, nil
+	}
+	var list []Problem
+	for it, err := range r.items(ctx, id) {
+		if isLoss(err) {
+			list = append(list, Problem{"", err})
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		found, err := below(&it)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range found {
+			full := it.name
+			if p.Path != "" {
+				full = join(it.name, p.Path)
+			}
+			list = append(list, Problem{full, p.Err})
+		}
+	}
+	h.known[id] = list
+	return list, nil
+}
