@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -135,7 +136,7 @@ func checkRepaired(t *testing.T, s *Store, acks []acked) {
 func TestRepairFaults(t *testing.T) {
 	step := int64(1)
 	if testing.Short() {
-		step = 17
+		step = 67
 	}
 	whole, acks, _ := hurtDisk(t)
 	for _, sticky := range []bool{false, true} {
@@ -144,7 +145,10 @@ func TestRepairFaults(t *testing.T) {
 			fault := &vfs.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
 			var op, name string
 			n := int64(0)
+			var mu sync.Mutex // packs are sealed in the background
 			fault.Trace = func(o, f string) {
+				mu.Lock()
+				defer mu.Unlock()
 				if n == at {
 					op, name = o, f
 				}
@@ -199,7 +203,7 @@ func planOf(t *testing.T, fsys vfs.FS) *RepairPlan {
 func TestRepairBesideWriter(t *testing.T) {
 	step := int64(1)
 	if testing.Short() {
-		step = 9
+		step = 61
 	}
 	whole, acks, _ := hurtDisk(t)
 	for at := int64(0); ; at += step {
@@ -208,7 +212,10 @@ func TestRepairBesideWriter(t *testing.T) {
 		// It takes up the damaged pack that is not sealed, and keeps it.
 		mine := []acked{commit(t, other, "other", []byte("before"))}
 		n, wrote := int64(0), false
+		var mu sync.Mutex // packs are sealed in the background
 		fault := &vfs.Fault{At: -1, Trace: func(op, name string) {
+			mu.Lock()
+			defer mu.Unlock()
 			if n++; n <= at || wrote || !free(t, disk, journalLock) {
 				return // a commit would wait for us
 			}
