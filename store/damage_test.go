@@ -226,6 +226,50 @@ func TestDamageAnywhere(t *testing.T) {
 
 var damageStep = flag.Int("damage.step", 41, "bytes between the places that TestDamageAnywhere damages")
 
+// What the directory has no more comes back from quarantine, and a file that
+// holds something else by now is not taken for what was there.
+func TestRepairFromSpares(t *testing.T) {
+	sm := newSample(t)
+	if err := os.WriteFile(filepath.Join(sm.root, "kept"), []byte("this file was changed now.."), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(sm.root, "sub", "large")); err != nil {
+		t.Fatal(err)
+	}
+	var packs []string
+	files := filesOf(t, sm.disk)
+	for name := range files {
+		if path.Ext(name) == ".pack" {
+			packs = append(packs, name)
+		}
+	}
+	for _, spare := range []bool{false, true} {
+		disk := copyDisk(t, sm.disk)
+		for i, name := range packs {
+			if err := disk.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+			if spare {
+				put(t, disk, fmt.Sprint([]string{"quarantine/", "trash/1/"}[i%2], "any"), files[name])
+			}
+		}
+		s, err := store.OpenFS(t.Context(), disk, &store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, hurt := sm.repair(t, s)
+		if spare == (left != "") {
+			t.Errorf("with spares %v: left is %q", spare, left)
+		}
+		if broken := sm.read(t, s, hurt); spare && broken > 0 {
+			t.Errorf("%d snapshots cannot be read", broken)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // try damages a file and looks at all that follows. No content: it is deleted.
 func (sm *sample) try(t *testing.T, label, name string, hurt []byte) {
 	t.Helper()

@@ -513,6 +513,12 @@ func (r *replacement) move(ctx context.Context) (done bool, err error) {
 			return false, nil // its writer was still at work
 		}
 	}
+	// Ours sync packs/ when they are done: that would make an old name's end
+	// durable before the new name is.
+	s.wmu.Lock()
+	seals := s.sealing
+	s.wmu.Unlock()
+	waitSealed(seals)
 	for id := range r.ends {
 		if err := s.quarantine(id); err != nil {
 			return false, err

@@ -171,6 +171,9 @@ func TestRepairFaults(t *testing.T) {
 					t.Errorf("repair of what is left: %v", err)
 				}
 				checkRepaired(t, s, acks)
+				if q := names(t, left, "quarantine", ".pack"); len(q) < 3 {
+					t.Errorf("quarantine has %q, want three packs", q)
+				}
 				if err := s.Close(); err != nil {
 					t.Error(err)
 				}
