@@ -13,7 +13,7 @@ const ofRestore = "checkpoint_restore_id"
 // archiveOf returns the name of the table that keeps what restores delete from
 // another.
 func archiveOf(table string) string {
-	const prefix, longest = "checkpoint_archive_", 63 // of PostgreSQL, which cuts off the rest
+	const prefix, longest = "checkpoint_archive_", 61 // PostgreSQL cuts off what is over 63, and the index has two more
 	if len(prefix+table) <= longest && !strings.Contains(table, ".") {
 		return prefix + table
 	}
@@ -26,7 +26,7 @@ func archiveOf(table string) string {
 // have by now.
 func (d *DB) makeArchives(ctx context.Context) error {
 	return d.tx(ctx, d.altering(), func(q querier) error {
-		for _, table := range append(partTables(&d.schema), d.schema.Messages, ownTable) {
+		for _, table := range d.moved() {
 			if err := d.makeArchive(ctx, q, table); err != nil {
 				return fmt.Errorf("archive of %s: %w", table, err)
 			}
@@ -85,17 +85,17 @@ func (d *DB) rowColumns(ctx context.Context, q querier, table string) ([]column,
 }
 
 // missing returns the columns that a list does not have.
-func missing(of, list []column) (names []column) {
+func missing(of, list []column) (rest []column) {
 	has := make(map[string]bool)
 	for _, c := range list {
 		has[c.name] = true
 	}
 	for _, c := range of {
 		if !has[c.name] {
-			names = append(names, c)
+			rest = append(rest, c)
 		}
 	}
-	return names
+	return rest
 }
 
 // archive copies the rows of a removal and returns how many there are.
@@ -138,6 +138,15 @@ func (d *DB) bringBack(ctx context.Context, q querier, restore, table string) (i
 	if err != nil {
 		return 0, err
 	}
+	for _, c := range missing(kept, append(columns, column{name: ofRestore})) {
+		n := 0
+		if err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(archiveOf(table))+` WHERE `+quote(ofRestore)+` = ? AND `+quote(c.name)+` IS NOT NULL`, restore).Scan(&n); err != nil {
+			return 0, err
+		}
+		if n > 0 {
+			return 0, fmt.Errorf("bring back rows of %s: it has no column %s any more, in which %d of them have something", table, c.name, n)
+		}
+	}
 	columns = missing(columns, missing(columns, kept)) // those that both have
 	list := strings.TrimPrefix(names("", columns), ", ")
 	identity := ""
@@ -155,7 +164,10 @@ func (d *DB) bringBack(ctx context.Context, q querier, restore, table string) (i
 	if err != nil {
 		return 0, fmt.Errorf("bring back rows of %s: %w", table, err)
 	}
-	_, err = d.exec(ctx, q, `DELETE FROM `+archive+` WHERE `+quote(ofRestore)+` = ?`, restore)
+	had, err := d.exec(ctx, q, `DELETE FROM `+archive+` WHERE `+quote(ofRestore)+` = ?`, restore)
+	if err == nil && had != n {
+		err = fmt.Errorf("bring back rows of %s: %d of %d have come: does a trigger keep them?", table, n, had)
+	}
 	return n, err
 }
 

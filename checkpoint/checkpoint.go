@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"time"
@@ -112,7 +113,9 @@ func (d *DB) checkPlace(ctx context.Context, m *manager.FileSnapshotManager, at 
 	if err != nil {
 		return err
 	}
-	if real, err := filepath.EvalSymlinks(path); err != nil {
+	if real, err := filepath.EvalSymlinks(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %w", ErrNoWorktree, err)
+	} else if err != nil {
 		return err
 	} else if real != m.Project().Root {
 		return fmt.Errorf("worktree %q is in %q, and the manager's directory is %q", at.WorktreeID, real, m.Project().Root)
@@ -125,7 +128,8 @@ func (d *DB) checkPlace(ctx context.Context, m *manager.FileSnapshotManager, at 
 
 // Create makes a checkpoint of a turn that OnTurnStart of m, the manager of the
 // chat in the worktree, has begun. A runtime logs the error and goes on with the
-// turn. It matches [ErrNoWorktree], and [ErrAnchor] if the chat has no such message.
+// turn. It matches [ErrNoWorktree], [ErrAnchor] if the chat has no such message, and
+// [manager.ErrUnknown] if the store has no such tree.
 func (d *DB) Create(ctx context.Context, m *manager.FileSnapshotManager, at *Anchor) (*Checkpoint, error) {
 	c, err := d.create(ctx, m, at)
 	if err != nil {
@@ -238,7 +242,8 @@ type List struct {
 
 // List lists the checkpoints of a session. opts may be nil. After a restore its
 // checkpoint is still there, and leads to the same place, though the message that
-// it names is in the archive; the next turn adds one beside it.
+// it names is in the archive; the next turn adds one beside it. A cursor that is
+// none matches [ErrNotFound].
 func (d *DB) List(ctx context.Context, sessionID string, opts *ListOptions) (*List, error) {
 	if opts == nil {
 		opts = new(ListOptions)

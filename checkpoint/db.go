@@ -27,7 +27,7 @@ type DB struct {
 	log     *slog.Logger
 
 	mu     sync.Mutex        // guards unsure
-	unsure map[string]string // the restore that is not settled, by worktree, as far as this process knows
+	unsure map[string]string // the restore that is not settled, by directory, as far as this process knows
 
 	// step is called between the steps of a restore, by name: an error is one of
 	// that step. For tests.
@@ -46,7 +46,7 @@ type Options struct {
 	Notifier Notifier     // nil: nobody is told
 	Schema   Schema       // the runtime's tables
 	Runtime  bool         // make those of them that are missing, and in PostgreSQL the order of messages
-	Tables   []string     // statements that make more tables of the runtime, before Schema is held against what is there
+	Tables   []string     // statements that make more tables of the runtime, before Schema is held against what is there; $id stands for Schema.IDType, $when for a time
 	Logger   *slog.Logger // nil: nothing is logged
 }
 
@@ -89,7 +89,8 @@ var (
 	ErrDirty = errors.New("files were changed by others")
 	// ErrFiles: some files cannot be restored. The error is a *FilesError.
 	ErrFiles = errors.New("files cannot be restored")
-	// ErrChanged: the chat has changed while it was restored.
+	// ErrChanged: the chat has changed while it was restored, or its tables were
+	// in use all the time.
 	ErrChanged = errors.New("the chat has changed meanwhile")
 	// ErrFollowed: a restore cannot be undone any more, because something has
 	// followed it.
@@ -197,11 +198,6 @@ func (d *DB) queryRow(ctx context.Context, q querier, query string, args ...any)
 	return q.QueryRowContext(ctx, d.bind(query), args...)
 }
 
-// A commitError is an error of COMMIT: the transaction may have been done.
-type commitError struct{ error }
-
-func (e *commitError) Unwrap() error { return e.error }
-
 // maxTries is how often a transaction is tried that others stand in the way of,
 // and tryAgain how long it waits between.
 const (
@@ -220,13 +216,13 @@ func (d *DB) reading() []string {
 
 // moving begins one in which nobody else changes the tables of which rows are
 // moved: not in a transaction that has begun before either, whose rows could not
-// be seen. It gives up sooner than PostgreSQL looks for deadlocks, 1 s, so that
-// the runtime's transaction is never the one to go.
+// be seen. Each lock is given up sooner than PostgreSQL looks for deadlocks, 1 s, so
+// that the runtime's transaction is hardly ever the one to go.
 func (d *DB) moving() []string {
 	if d.dialect == SQLite {
 		return d.reading()
 	}
-	tables := append([]string{d.schema.Messages}, partTables(&d.schema)...)
+	tables := d.moved()
 	if d.schema.AgentSessions != None {
 		tables = append(tables, d.schema.AgentSessions)
 	}
@@ -246,7 +242,7 @@ func (d *DB) altering() []string {
 }
 
 // tx runs fn in a transaction. Where another is in the way it is tried again.
-// After a *commitError it may have been done.
+// After an error it may have been done.
 func (d *DB) tx(ctx context.Context, begin []string, fn func(q querier) error) error {
 	conn, err := d.db.Conn(ctx)
 	if err != nil {
@@ -255,12 +251,15 @@ func (d *DB) tx(ctx context.Context, begin []string, fn func(q querier) error) e
 	defer conn.Close()
 	for try := 1; ; try++ {
 		err := txOnce(ctx, conn, begin, fn)
-		if err == nil || !isConflict(err) || try == maxTries {
+		if err == nil || !isConflict(err) {
 			return err
+		}
+		if try == maxTries {
+			return fmt.Errorf("%w: %d transactions in vain: %w", ErrChanged, try, err)
 		}
 		select {
 		case <-ctx.Done():
-			return err
+			return errors.Join(context.Cause(ctx), err)
 		case <-time.After(tryAgain):
 		}
 	}
@@ -282,10 +281,7 @@ func txOnce(ctx context.Context, conn *sql.Conn, begin []string, fn func(q queri
 		return err
 	}
 	if _, err := conn.ExecContext(ctx, "COMMIT"); err != nil {
-		if !isConflict(err) {
-			err = &commitError{err}
-		}
-		return err
+		return err // it may have been done
 	}
 	done = true
 	return nil

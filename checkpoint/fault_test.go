@@ -317,7 +317,7 @@ func (s *seesaw) settled(what string, undo bool, err error, nobody bool) {
 		s.Fatalf("%s: %v", what, rerr)
 	}
 	now := s.isNew(what)
-	if len(list) > 1 || len(list) == 1 && list[0].Done != (now != undo) {
+	if len(list) > 1 || len(list) == 1 && (list[0].Done != (now != undo) || list[0].FilesStay) {
 		s.Errorf("%s: recovered %+v, new: %v", what, list, now)
 	}
 	if isUndecided {

@@ -38,18 +38,8 @@ func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
 	var list []Recovered
 	var errs []error
 	for _, r := range open {
-		w, err := d.open(ctx, r.worktree, r.chat)
+		done, err := d.settleAlone(ctx, r)
 		if errors.Is(err, ErrBusy) {
-			continue
-		}
-		done, was := false, false
-		if err == nil {
-			if was, err = d.isSettled(ctx, r.id); err == nil && !was {
-				done, err = d.settle(ctx, w.m, r)
-			}
-			w.leave()
-		}
-		if was { // by whoever had the lock
 			continue
 		}
 		if err != nil {
@@ -77,20 +67,34 @@ func (d *DB) Outcome(ctx context.Context, sessionID, restoreID string) (done boo
 	case r.state != stateBegun && r.state != stateTakingBack:
 		return r.state != stateTakenBack, nil
 	}
-	w, err := d.open(ctx, r.worktree, r.chat)
-	if err == nil {
-		defer w.leave()
-		done, err = d.settle(ctx, w.m, r)
-	}
-	if err != nil {
+	if done, err = d.settleAlone(ctx, r); err != nil {
 		err = fmt.Errorf("outcome of restore %q: %w", restoreID, err)
 	}
 	return done, err
 }
 
-// Forget deletes for good what restores have deleted: of those that were done
-// before a time, and of chats that are gone. They cannot be undone any more. It
-// returns how many restores it has forgotten. What they have done to the files
+// settleAlone settles a restore in its directory, wherever its worktree is now.
+// The error matches ErrBusy while it runs, else it is an *UndecidedError.
+func (d *DB) settleAlone(ctx context.Context, r *restore) (done bool, err error) {
+	w, err := d.openIn(ctx, r.directory, r.chat)
+	if err == nil {
+		defer w.leave()
+		done, err = d.settle(ctx, w.m, r)
+	}
+	if errors.Is(err, ErrNoWorktree) {
+		if _, werr := d.worktree(ctx, r.worktree); errors.Is(werr, ErrNoWorktree) { // it was not moved: it is gone, files and all
+			done, err = d.settle(ctx, nil, r)
+		}
+	}
+	if err != nil && !errors.Is(err, ErrBusy) {
+		err = &UndecidedError{r.id, err}
+	}
+	return done, err
+}
+
+// Forget deletes for good what restores have deleted: of those that began before
+// a time, and of chats that are gone. They cannot be undone any more. It returns
+// how many restores, undos, and those that were taken back, it has forgotten. What they have done to the files
 // stays in the store.
 func (d *DB) Forget(ctx context.Context, before time.Time) (n int64, err error) {
 	if err := d.makeArchives(ctx); err != nil {
@@ -106,7 +110,7 @@ func (d *DB) Forget(ctx context.Context, before time.Time) (n int64, err error) 
 	}
 	gone += `)`
 	err = d.tx(ctx, d.reading(), func(q querier) error {
-		for _, table := range append(partTables(&d.schema), d.schema.Messages, ownTable) {
+		for _, table := range d.moved() {
 			if _, err := d.exec(ctx, q, `DELETE FROM `+quote(archiveOf(table))+` WHERE `+quote(ofRestore)+` IN (SELECT id FROM checkpoint_restores WHERE `+gone+`)`, at); err != nil {
 				return err
 			}
@@ -118,13 +122,6 @@ func (d *DB) Forget(ctx context.Context, before time.Time) (n int64, err error) 
 		return 0, fmt.Errorf("forget restores: %w", err)
 	}
 	return n, nil
-}
-
-// isSettled reports whether a restore has come to its end.
-func (d *DB) isSettled(ctx context.Context, id string) (bool, error) {
-	var state string
-	err := d.queryRow(ctx, d.db, `SELECT state FROM checkpoint_restores WHERE id = ?`, id).Scan(&state)
-	return state != stateBegun && state != stateTakingBack, err
 }
 
 // unsettled lists the restores that have begun and not come to an end, in a
@@ -191,20 +188,21 @@ func (d *DB) sure(r *restore, err error) {
 
 // settle brings a restore to its end that has begun. If its transaction has
 // committed it is done, else it is taken back. The caller has the worktree's lock.
+// A nil m says that there are no files any more.
 func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *restore) (done bool, err error) {
 	defer func() { d.sure(r, err) }()
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	wait, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	if err := d.step("settle"); err != nil {
 		return false, err
 	}
 	// A transaction of which nobody knows whether it has committed holds the row
 	// until that is decided: this waits for it, and no other can follow.
-	if _, err := d.exec(ctx, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateTakingBack, r.id, stateBegun); err != nil {
+	if _, err := d.exec(wait, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateTakingBack, r.id, stateBegun); err != nil {
 		return false, err
 	}
 	var state string
-	err = d.queryRow(ctx, d.db, `SELECT state FROM checkpoint_restores WHERE id = ?`, r.id).Scan(&state)
+	err = d.queryRow(wait, d.db, `SELECT state FROM checkpoint_restores WHERE id = ?`, r.id).Scan(&state)
 	switch {
 	case errors.Is(err, sql.ErrNoRows): // it has not even begun
 		return false, nil
@@ -212,12 +210,16 @@ func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *rest
 		return false, err
 	case state == stateDone || state == stateUndone:
 		return true, nil
+	case state == stateTakenBack:
+		return false, nil
 	}
-	if root := m.Project().Root; root != r.directory {
-		return false, fmt.Errorf("its files are in %q, and the worktree is %q now", r.directory, root)
-	}
-	if err := d.filesBack(ctx, m, r); err != nil {
-		return false, fmt.Errorf("take the files back: %w", err)
+	if m != nil {
+		if root := m.Project().Root; root != r.directory {
+			return false, fmt.Errorf("its files are in %q, and the worktree is %q now", r.directory, root)
+		}
+		if err := d.filesBack(ctx, m, r); err != nil {
+			return false, fmt.Errorf("take the files back: %w", err)
+		}
 	}
 	if err := d.step("settled"); err != nil {
 		return false, err
@@ -234,8 +236,13 @@ func (d *DB) filesBack(ctx context.Context, m *manager.FileSnapshotManager, r *r
 		return err
 	}
 	if cutOff != nil {
-		if _, err := m.FinishRestore(ctx, cutOff.Label == r.id); err != nil {
+		ours := cutOff.Label == r.id
+		result, err := m.FinishRestore(ctx, ours)
+		if err != nil {
 			return err
+		}
+		if ours {
+			return d.checkBack(r, result)
 		}
 		if undo, redo, _, err = m.Restores(ctx); err != nil {
 			return err
@@ -247,12 +254,19 @@ func (d *DB) filesBack(ctx context.Context, m *manager.FileSnapshotManager, r *r
 		result, err = m.Undo(ctx, &manager.RestoreOptions{OnDirty: rollback.Skip, Label: r.id})
 	case r.undoes != "" && redo != nil && redo.Label == r.id:
 		result, err = m.Redo(ctx, &manager.RestoreOptions{OnDirty: rollback.Skip, Label: r.undoes})
+	case r.undoes == "" && redo != nil && redo.Label == r.id, r.undoes != "" && undo != nil && undo.Label == r.undoes:
+		return nil // it was taken back, and nobody has written that down
 	default:
 		return d.checkBuried(ctx, m, r)
 	}
 	if err != nil {
 		return err
 	}
+	return d.checkBack(r, result)
+}
+
+// checkBack says what was not taken back of the files.
+func (d *DB) checkBack(r *restore, result *manager.RestoreResult) error {
 	if len(result.Failed) > 0 {
 		return &FilesError{ErrFiles, result}
 	}
@@ -273,7 +287,7 @@ func (d *DB) checkBuried(ctx context.Context, m *manager.FileSnapshotManager, r 
 		if err != nil {
 			return err
 		}
-		if moment.Snapshot != nil && moment.Snapshot.Label == r.id {
+		if s := moment.Snapshot; s != nil && s.Label == r.id && s.Tree != s.Base.Tree {
 			d.log.Warn("files were restored by other means since a restore that was cut off, and stay", "restore", r.id)
 			r.buried = true
 			return nil

@@ -21,11 +21,7 @@ type reference struct {
 // comes after those that it refers to: in this order rows come back, in the other
 // they go.
 func (d *DB) removable(refs []reference) ([]string, error) {
-	left := []string{d.schema.Messages}
-	for _, p := range d.schema.Parts {
-		left = append(left, p.Table)
-	}
-	left = append(left, ownTable)
+	left := d.moved()
 	var list []string
 	for len(left) > 0 {
 		i := slices.IndexFunc(left, func(table string) bool {
@@ -45,16 +41,17 @@ func (d *DB) removable(refs []reference) ([]string, error) {
 // ownTable has the checkpoints.
 const ownTable = "checkpoints"
 
+// moved lists the tables of which a restore deletes rows.
+func (d *DB) moved() []string {
+	return append(append([]string{d.schema.Messages}, partTables(&d.schema)...), ownTable)
+}
+
 // references returns all that refers to the tables of which a restore deletes
 // rows. It refuses a table that would change with them and is none: nobody would
 // bring that back.
 func (d *DB) references(ctx context.Context, q querier) ([]reference, error) {
 	known := map[string]string{}
-	tables := []string{d.schema.Messages}
-	for _, p := range d.schema.Parts {
-		tables = append(tables, p.Table)
-	}
-	tables = append(tables, ownTable)
+	tables := d.moved()
 	for _, table := range tables {
 		id, err := d.tableID(ctx, q, table)
 		if err != nil {
@@ -166,7 +163,7 @@ func (d *DB) checkStaying(ctx context.Context, q querier, refs []reference, remo
 		}
 		n := 0
 		err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(ref.from)+` AS c WHERE EXISTS (SELECT 1 FROM `+quote(ref.to)+` AS t WHERE `+strings.Join(on, " AND ")+` AND `+to.of("t")+`)
-			AND NOT (`+from.of("c")+`)`, append(slices.Clone(to.args), from.args...)...).Scan(&n)
+			AND (`+from.of("c")+`) IS NOT TRUE`, append(slices.Clone(to.args), from.args...)...).Scan(&n)
 		if err != nil {
 			return err
 		}
@@ -204,6 +201,7 @@ func (d *DB) checkKind(ctx context.Context, q querier, table string) error {
 		err = d.queryRow(ctx, q, `SELECT CASE WHEN type <> 'table' OR sql LIKE 'CREATE VIRTUAL%' THEN 'it is no table' END FROM sqlite_schema WHERE lower(name) = lower(?) AND type IN ('table', 'view')`, table).Scan(&trouble)
 	} else {
 		err = d.queryRow(ctx, q, `SELECT CASE WHEN relkind NOT IN ('r', 'p') THEN 'it is no table'
+			WHEN relhasrules THEN 'it has rules'
 			WHEN row_security_active(oid) THEN 'row security hides rows of it'
 			WHEN relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid) THEN 'other tables inherit from it' END
 			FROM pg_class c WHERE oid = to_regclass(?)`, quote(table)).Scan(&trouble)
@@ -231,7 +229,7 @@ func (d *DB) checkKind(ctx context.Context, q querier, table string) error {
 func (d *DB) triggers(ctx context.Context, q querier, table string) (list []string, err error) {
 	query, arg := `SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND lower(tbl_name) = lower(?)`, table
 	if d.dialect == PostgreSQL {
-		query, arg = `SELECT tgname, CASE WHEN tgtype & 12 <> 0 THEN 'DELETE ON' ELSE 'UPDATE ON' END FROM pg_trigger WHERE tgrelid = to_regclass(?) AND NOT tgisinternal`, quote(table)
+		query, arg = `SELECT tgname, CASE WHEN tgtype & 12 <> 0 THEN tgname || ' DELETE ON' ELSE tgname || ' UPDATE ON' END FROM pg_trigger WHERE tgrelid = to_regclass(?) AND NOT tgisinternal`, quote(table)
 	}
 	rows, err := q.QueryContext(ctx, d.bind(query), arg)
 	if err != nil {
@@ -243,6 +241,8 @@ func (d *DB) triggers(ctx context.Context, q querier, table string) (list []stri
 		if err := rows.Scan(&name, &text); err != nil {
 			return nil, err
 		}
+		// After the name, which may have any words in it, comes what it is for.
+		_, text, _ = strings.Cut(text, name)
 		for word := range strings.FieldsSeq(strings.ToUpper(text)) {
 			if word == "ON" {
 				break

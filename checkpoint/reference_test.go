@@ -192,7 +192,7 @@ func TestTablesChange(t *testing.T) {
 
 // TestLongNames has tables whose names differ where PostgreSQL does not look.
 func TestLongNames(t *testing.T) {
-	a, b := strings.Repeat("a", 50)+"_texts", strings.Repeat("a", 50)+"_files"
+	a, b := strings.Repeat("a", 50)+"_texts", strings.Repeat("a", 44)
 	onBoth(t, func(t *testing.T, name *database) {
 		rt := newRuntime(t, name)
 		for _, table := range []string{a, b} {
@@ -364,5 +364,82 @@ func TestMoved(t *testing.T) {
 	}
 	if list, err := s.Recover(t.Context()); err != nil || len(list) != 1 || list[0].Done || !list[0].FilesStay {
 		t.Errorf("recovered %+v, %v, want files that stay", list, err)
+	}
+}
+
+// TestStayingWithoutMessage has a part that belongs to no message, and would go.
+func TestStayingWithoutMessage(t *testing.T) {
+	onBoth(t, func(t *testing.T, name *database) {
+		rt := newRuntime(t, withReferences(name))
+		rt.exec(rt.words(`CREATE TABLE notes (message_id $id REFERENCES messages(id), up $id REFERENCES messages(id) ON DELETE CASCADE)`))
+		if err := rt.openWith(Schema{Parts: []Part{{Table: "message_parts"}, {Table: "notes"}}}); err != nil {
+			t.Fatal(err)
+		}
+		list := rt.threeTurns()
+		rt.exec(`INSERT INTO notes VALUES (NULL, ?)`, list[2].MessageID)
+		if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil || !strings.Contains(err.Error(), "that stay refer to") {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestRenamedColumn has a column that gets another name between a restore and its undo.
+func TestRenamedColumn(t *testing.T) {
+	onBoth(t, func(t *testing.T, name *database) {
+		rt := newRuntime(t, name)
+		list := rt.threeTurns()
+		r, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rt.exec(`ALTER TABLE messages RENAME COLUMN role TO speaker`)
+		if _, err := rt.Undo(t.Context(), rt.session, r.RestoreID, nil); err == nil {
+			t.Error("the column's content is dropped without a word")
+		}
+		rt.exec(`ALTER TABLE messages RENAME COLUMN speaker TO role`)
+		if _, err := rt.Undo(t.Context(), rt.session, r.RestoreID, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWithoutAgents makes no table for what a runtime does not have.
+func TestWithoutAgents(t *testing.T) {
+	onBoth(t, func(t *testing.T, name *database) {
+		d, err := Open(t.Context(), name.open(t), name.dialect, &Options{Runtime: true, Manager: (&runtime{}).manager, Schema: Schema{Chats: None, AgentSessions: None}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if columns, err := d.columns(t.Context(), d.db, None); err != nil || len(columns) > 0 {
+			t.Errorf("table -: %v, %v", columns, err)
+		}
+	})
+}
+
+// TestWorktreeGone has a worktree that is deleted, row and directory, after a crash:
+// there is nothing to take back.
+func TestWorktreeGone(t *testing.T) {
+	s := newSeesaw(t, newSQLite(t))
+	s.step = func(step string) error {
+		if step == "rows" || step == "settle" {
+			return errInjected
+		}
+		return nil
+	}
+	err := s.run(s.DB, false)
+	undecided, ok := errors.AsType[*UndecidedError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	if _, err := s.Outcome(t.Context(), s.session, undecided.RestoreID); !errors.Is(err, ErrUndecided) {
+		t.Errorf("outcome while it cannot be settled: %v", err)
+	}
+	s.step = func(string) error { return nil }
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`DELETE FROM worktrees`)
+	if list, err := s.Recover(t.Context()); err != nil || len(list) != 1 || list[0].Done {
+		t.Errorf("recovered %+v, %v", list, err)
 	}
 }

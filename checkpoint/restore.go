@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,9 +20,9 @@ type RestoreOptions struct {
 	OnDirty rollback.Policy
 
 	Exact      bool // all files are to be as they were, whoever changed them; not for Undo
-	AcrossHead bool // also where the repository has another commit checked out
+	AcrossHead bool // also where the repository has another commit checked out; not for Undo
 	SkipFiles  bool // leave the files as they are: the transcript alone goes back
-	Preview    bool // say what would be done, and do nothing; Files.Aborted and Files.Failed say what stands against it
+	Preview    bool // say what would be done, and do nothing; Files.Aborted, Failed and HeadChanged say what stands against it
 }
 
 // A Result says what a restore, or the undo of one, has done or would do.
@@ -240,7 +239,10 @@ func (d *DB) enter(ctx context.Context, worktree, chat string) (*workplace, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(d.settleAll(ctx, w.m, worktree), d.makeArchives(ctx)); err != nil {
+	if err = d.settleAll(ctx, w.m, worktree); err == nil {
+		err = d.makeArchives(ctx)
+	}
+	if err != nil {
 		w.leave()
 		return nil, err
 	}
@@ -256,6 +258,11 @@ func (d *DB) open(ctx context.Context, worktree, chat string) (*workplace, error
 	if err != nil {
 		return nil, err
 	}
+	return d.openIn(ctx, path, chat)
+}
+
+// openIn is open for a directory.
+func (d *DB) openIn(ctx context.Context, path, chat string) (*workplace, error) {
 	m, release, err := d.opts.Manager(ctx, path, chat)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w: %w", ErrNoWorktree, err)
@@ -272,7 +279,7 @@ func (d *DB) open(ctx context.Context, worktree, chat string) (*workplace, error
 	}
 	return &workplace{m, func() {
 		if err := errors.Join(unlock(), release()); err != nil {
-			d.log.Warn("leave a worktree", "worktree", worktree, "err", err)
+			d.log.Warn("leave a worktree", "path", path, "err", err)
 		}
 	}}, nil
 }
@@ -346,7 +353,7 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 	}
 	result.RestoreID = x.r.id
 	if x.opts.Notifier != nil {
-		x.opts.Notifier.Restored(ctx, &Event{SessionID: x.r.session, ChatID: x.r.chat, Result: result})
+		x.opts.Notifier.Restored(context.WithoutCancel(ctx), &Event{SessionID: x.r.session, ChatID: x.r.chat, Result: result})
 	}
 	return result, nil
 }
@@ -355,7 +362,7 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 // files there is a result, too.
 func (x *run) changeFiles(ctx context.Context, opts *manager.RestoreOptions) (*manager.RestoreResult, error) {
 	if x.files == nil {
-		return &manager.RestoreResult{Preview: opts.Preview}, nil
+		return &manager.RestoreResult{Restored: []string{}, Deleted: []string{}, Skipped: []string{}, Dirty: []string{}, Items: []rollback.Item{}, Preview: opts.Preview}, nil
 	}
 	files, err := x.files(ctx, opts)
 	if errors.Is(err, manager.ErrTurnOpen) {
@@ -429,12 +436,8 @@ func (x *run) change(ctx context.Context, opts *manager.RestoreOptions, result *
 		if err := x.crash(ctx, q, x.r.chat); err != nil {
 			return err
 		}
-		b, err := json.Marshal(result)
-		if err != nil {
-			return err
-		}
-		n, err = x.exec(ctx, q, `UPDATE checkpoint_restores SET state = ?, files = ?, result = ? WHERE id = ? AND state = ?`,
-			stateDone, result.WorktreeReset, string(b), x.r.id, stateBegun)
+		n, err = x.exec(ctx, q, `UPDATE checkpoint_restores SET state = ?, files = ? WHERE id = ? AND state = ?`,
+			stateDone, result.WorktreeReset, x.r.id, stateBegun)
 		if err == nil && n != 1 {
 			err = errors.New("somebody else has taken it back")
 		}
@@ -538,6 +541,9 @@ func (d *DB) bringRowsBack(ctx context.Context, q querier, r *restore) (n int64,
 		return 0, err
 	}
 	old, err := scanRestore(d.queryRow(ctx, q, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ?`, r.undoes))
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("restore %q: %w: it was forgotten", r.undoes, ErrNotFound)
+	}
 	if err == nil {
 		err = d.checkLast(ctx, q, old)
 	}

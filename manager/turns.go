@@ -118,8 +118,8 @@ var ErrLocked = errors.New("locked by another")
 const NoTurns = "noturns"
 
 // TryLock takes a lock on the directory, if nobody has it: NoTurns, or one for
-// something of the runtime's own, which manager pays no heed to. name is a few
-// letters of ASCII. The system frees the lock when the process dies. The error
+// something of the runtime's own, which manager pays no heed to; "turns" is taken.
+// name is a few letters of ASCII. The system frees the lock when the process dies. The error
 // matches [ErrLocked].
 func (m *FileSnapshotManager) TryLock(name string) (unlock func() error, err error) {
 	fsys := m.store.FS()
@@ -141,8 +141,9 @@ func (m *FileSnapshotManager) TryLock(name string) (unlock func() error, err err
 	return f.Close, nil
 }
 
-// checkNoTurns says so if no turn may begin. The caller has the lock on the turns:
-// whoever takes NoTurns later and looks for open turns then sees this one.
+// checkNoTurns says so if no turn may begin. The caller has the lock on the turns
+// until the turn is on record, so whoever takes NoTurns later and restores files
+// sees it.
 func (m *FileSnapshotManager) checkNoTurns() error {
 	f, err := m.store.FS().OpenFile(m.wtDir()+"/"+NoTurns+".lock", os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -52,7 +52,6 @@ type modelPrune struct {
 	condemned uint8
 	drain     uint8 // the epoch that is waited for next
 	live      uint8
-	liveOld   bool
 }
 
 // A modelState is what is on the disk and in each process.

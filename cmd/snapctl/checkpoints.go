@@ -62,6 +62,9 @@ func (a *app) openCheckpoints(ctx context.Context, e *manager.Engine, f *httpFla
 		if r.Done {
 			became = "done"
 		}
+		if r.FilesStay {
+			became += ", but for the files, which were restored by other means since"
+		}
 		a.note("a restore of chat %s was cut off: it is %s (%s)", r.ChatID, became, r.RestoreID)
 	}
 	if err != nil { // each restore tries again

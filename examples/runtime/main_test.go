@@ -195,9 +195,9 @@ func TestToolFails(t *testing.T) {
 func TestNoCheckpoint(t *testing.T) {
 	u := newUser(t)
 	u.types("say create a.txt one")
-	u.exec(`CREATE TRIGGER full BEFORE INSERT ON checkpoints BEGIN SELECT RAISE(ABORT, 'no room'); END`)
+	u.exec(`CREATE UNIQUE INDEX one ON checkpoints(chat_id)`) // so that a second cannot be made
 	u.has(u.types("say create b.txt two", "files"), "written", "b.txt, 4 bytes")
-	u.has(u.logs.String(), "no checkpoint for this turn", "no room")
+	u.has(u.logs.String(), "no checkpoint for this turn", "UNIQUE constraint failed")
 	u.expect("checkpoints", "1 before message 2: create a.txt one\n", u.shown("checkpoints"))
 }
 
@@ -207,8 +207,8 @@ func TestCrash(t *testing.T) {
 	u.types("say create a.txt one")
 	u.exec(`INSERT INTO messages (id, chat_id, role, status) VALUES ('m', 'chat-main', 'assistant', 'streaming')`)
 	u.exec(`UPDATE agent_sessions SET status = 'running'`)
-	u.exec(`INSERT INTO checkpoint_restores (id, checkpoint_id, chat_id, session_id, worktree_id, state, anchor_order, newest_order)
-		VALUES ('r', 'c', 'chat-main', 'main', 'main', 'begun', 1, 2)`)
+	u.exec(`INSERT INTO checkpoint_restores (id, checkpoint_id, chat_id, session_id, worktree_id, directory, state, anchor_order, newest_order)
+		VALUES ('r', 'c', 'chat-main', 'main', 'main', '` + filepath.Join(u.state, "worktrees", "main") + `', 'begun', 1, 2)`)
 	got := u.types("messages", "restore 1")
 	u.has(got, "a restore of chat-main was cut off; done: false\n", "3 assistant (interrupted):", "a.txt: deleted")
 }
