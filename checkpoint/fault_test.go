@@ -337,7 +337,7 @@ func stride() int {
 	case *all:
 		return 1
 	case testing.Short():
-		return 11
+		return 23
 	}
 	return 5
 }
@@ -514,7 +514,7 @@ func TestKilled(t *testing.T) {
 func TestKilledAnywhere(t *testing.T) {
 	rounds := 30
 	if testing.Short() {
-		rounds = 6
+		rounds = 4
 	}
 	onBoth(t, func(t *testing.T, name *database) {
 		s := newSeesaw(t, name)

@@ -82,10 +82,7 @@ func TestFaults(t *testing.T) {
 		for _, sticky := range []bool{false, true} {
 			at := int64(0)
 			for faultAt(t, at, sticky, cause) && !t.Failed() {
-				at++
-				if testing.Short() {
-					at += 18
-				}
+				at += stride(3, 29)
 			}
 			if at < 50 {
 				t.Errorf("only %d operations", at)

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -175,4 +176,18 @@ func brief(rows []ModifiedFileInfo) map[string]string {
 // testContext is for code that runs outside of a test.
 func testContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Minute)
+}
+
+var every = flag.Bool("every", false, "fail each operation in turn, not each third")
+
+// stride returns how many operations a test of faults goes on at a time: one if
+// all are asked for, else normal, or short in short mode.
+func stride(normal, short int64) int64 {
+	switch {
+	case *every:
+		return 1
+	case testing.Short():
+		return short
+	}
+	return normal
 }

@@ -70,9 +70,7 @@ func TestRestoreFaults(t *testing.T) {
 	}{{true, "look"}, {true, "continue"}, {true, "abort"}, {false, "look"}} {
 		at := int64(0)
 		for restoreFaultAt(t, at, c.sticky, c.how) && !t.Failed() {
-			if at++; testing.Short() {
-				at += 18
-			}
+			at += stride(3, 29)
 		}
 		if at < 100 && !t.Failed() {
 			t.Errorf("only %d operations", at)
