@@ -547,16 +547,19 @@ func TestOpenRefused(t *testing.T) {
 	})
 }
 
-// TestEdited has a user who edits a file after a crash: it is kept.
+// undecided is a step function: the rows are not moved, and nobody can settle it.
+func undecided(step string) error {
+	if step == "rows" || step == "settle" {
+		return errInjected
+	}
+	return nil
+}
+
+// TestEditedAfterCrash has a user who edits a file after a crash: it is kept.
 func TestEditedAfterCrash(t *testing.T) {
 	onBoth(t, func(t *testing.T, name *database) {
 		s := newSeesaw(t, name)
-		s.step = func(step string) error {
-			if step == "rows" || step == "settle" {
-				return errInjected
-			}
-			return nil
-		}
+		s.step = undecided
 		if err := s.run(s.DB, false); !errors.Is(err, ErrUndecided) {
 			t.Fatal(err)
 		}

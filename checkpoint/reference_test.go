@@ -317,12 +317,7 @@ func TestBackendPanics(t *testing.T) {
 // TestMoved moves a worktree after a crash: nobody says that it is settled.
 func TestMoved(t *testing.T) {
 	s := newSeesaw(t, newSQLite(t))
-	s.step = func(step string) error {
-		if step == "rows" || step == "settle" {
-			return errInjected
-		}
-		return nil
-	}
+	s.step = undecided
 	if err := s.run(s.DB, false); !errors.Is(err, ErrUndecided) {
 		t.Fatal(err)
 	}
@@ -344,12 +339,7 @@ func TestMoved(t *testing.T) {
 	s.settled("moved back", false, nil, true)
 
 	// Somebody restores by hand before it is settled.
-	s.step = func(step string) error {
-		if step == "rows" || step == "settle" {
-			return errInjected
-		}
-		return nil
-	}
+	s.step = undecided
 	if err := s.run(s.DB, false); !errors.Is(err, ErrUndecided) {
 		t.Fatal(err)
 	}
@@ -420,18 +410,13 @@ func TestWithoutAgents(t *testing.T) {
 // there is nothing to take back.
 func TestWorktreeGone(t *testing.T) {
 	s := newSeesaw(t, newSQLite(t))
-	s.step = func(step string) error {
-		if step == "rows" || step == "settle" {
-			return errInjected
-		}
-		return nil
-	}
+	s.step = undecided
 	err := s.run(s.DB, false)
-	undecided, ok := errors.AsType[*UndecidedError](err)
+	uerr, ok := errors.AsType[*UndecidedError](err)
 	if !ok {
 		t.Fatal(err)
 	}
-	if _, err := s.Outcome(t.Context(), s.session, undecided.RestoreID); !errors.Is(err, ErrUndecided) {
+	if _, err := s.Outcome(t.Context(), s.session, uerr.RestoreID); !errors.Is(err, ErrUndecided) {
 		t.Errorf("outcome while it cannot be settled: %v", err)
 	}
 	s.step = func(string) error { return nil }
