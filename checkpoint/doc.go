@@ -38,5 +38,7 @@
 //
 // A DB may be used from several goroutines, and by several processes on the
 // machine that has the worktrees. One restore runs in a worktree at a time;
-// another is refused with [ErrBusy].
+// another is refused with [ErrBusy], and so is a turn that would begin meanwhile.
+// In PostgreSQL the transaction keeps others from writing messages, parts,
+// checkpoints and agents' sessions, of all chats, as long as it takes.
 package checkpoint

@@ -22,7 +22,7 @@ type RestoreOptions struct {
 	Exact      bool // all files are to be as they were, whoever changed them; not for Undo
 	AcrossHead bool // also where the repository has another commit checked out; not for Undo
 	SkipFiles  bool // leave the files as they are: the transcript alone goes back
-	Preview    bool // say what would be done, and do nothing; Files.Aborted, Failed and HeadChanged say what stands against it
+	Preview    bool // say what would be done, and do nothing but settle what was cut off; Files.Aborted, Failed and HeadChanged say what stands against it
 }
 
 // A Result says what a restore, or the undo of one, has done or would do.
