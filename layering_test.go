@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"patch":              {},
 	"store":              {"internal/vfs"},
 	"internal/watch":     {},
+	"internal/nearmiss":  {}, // for tests
 	"tree":               {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},
 	"session":            {"internal/vfs"},
 	"rollback":           {"tree", "store", "internal/vfs"},
@@ -37,8 +38,11 @@ var mayImport = map[string][]string{
 	"internal/mcp":       {"internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
 	"client":             {"internal/rpc", "manager", "tree"},
 	"bench/compare":      {},
+	"bench/years":        {"manager"},
 	"examples/runtime":   {"checkpoint", "manager", "rollback"},
 	"e2e":                {}, // tests
+	"faults":             {}, // tests
+	"faults/fuse":        {}, // a module of its own
 }
 
 // only lists who may use a module that embedders should not have to take.
@@ -48,16 +52,17 @@ var only = map[string][]string{
 	"github.com/klauspost/compress":          {"store", "bench/compare"},
 	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
 	"github.com/pmezard/go-difflib":          {"patch"},
-	"github.com/google/go-cmp":               {},                                                   // tests
-	"os/exec":                                {"bench/compare", "cmd/snapctl", "examples/runtime"}, // snapctl starts itself
+	"github.com/google/go-cmp":               {},                                                                  // tests
+	"os/exec":                                {"bench/compare", "bench/years", "cmd/snapctl", "examples/runtime"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"database/sql":                           {"checkpoint", "cmd/snapctl", "examples/runtime"},
 	"github.com/jackc/pgx":                   {"cmd/snapctl"},
 	"modernc.org/sqlite":                     {"cmd/snapctl", "examples/runtime"},
+	"github.com/hanwen/go-fuse":              {"faults/fuse"},
 	"net":                                    {"internal/rpc", "checkpoint/httpapi", "cmd/snapctl"},
 	"net/http":                               {"checkpoint/httpapi", "cmd/snapctl"},
-	"flag":                                   {"bench/compare", "examples/runtime"},
+	"flag":                                   {"bench/compare", "bench/years", "examples/runtime"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/nearmiss"
 )
 
 // applied applies a patch to files and returns what they are then.
@@ -250,10 +252,18 @@ func TestApplyOwnDiffs(t *testing.T) {
 
 // FuzzParse parses and applies anything.
 func FuzzParse(f *testing.F) {
-	f.Add("a\n<<<<<<< SEARCH\n1\n=======\n2\n>>>>>>> REPLACE\n", "1\n")
-	f.Add("*** Begin Patch\n*** Update File: a\n@@ x\n 1\n-2\n+3\n*** End of File\n*** End Patch\n", "x\n1\n2\n")
-	f.Add("--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n+3\n\\ No newline at end of file\n", "1\n2\n")
-	f.Add(`[{"path":"a","old":"1","new":"2"}]`, "1")
+	for input, content := range map[string]string{
+		"a\n<<<<<<< SEARCH\n1\n=======\n2\n>>>>>>> REPLACE\n":                                                           "1\n",
+		"*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@ x\n 1\n-2\n+3\n*** End of File\n*** End Patch\n":       "x\n1\n2\n",
+		"*** Begin Patch\n*** Add File: a\n+3\n*** Delete File: b\n*** End Patch\n":                                     "1",
+		"--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n+3\n\\ No newline at end of file\n":                                     "1\n2\n",
+		"diff --git a/a b/b\nsimilarity index 90%\nrename from a\nrename to b\n--- a/a\n+++ b/b\n@@ -1 +1 @@\n-1\n+2\n": "1\n",
+		`[{"path":"a","old":"1","new":"2"}]`:                                                                            "1",
+	} {
+		for _, b := range nearmiss.Of([]byte(input)) {
+			f.Add(string(b), content)
+		}
+	}
 	f.Fuzz(func(t *testing.T, input, content string) {
 		for _, format := range []Format{SearchReplace, V4A, Unified, EditList} {
 			p, err := Parse(format, []byte(input), "a")

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/google/go-cmp/cmp"
 )
@@ -546,4 +547,63 @@ func BenchmarkFile(b *testing.B) {
 			}
 		}
 	})
+}
+
+// FuzzLog reads any bytes as a log, at once and in two parts, and adds an entry.
+func FuzzLog(f *testing.F) {
+	for at := range len(piLog) {
+		if at%7 == 0 || piLog[at] == '\n' {
+			f.Add([]byte(piLog), uint(at))
+			f.Add([]byte(piLog[:at]), uint(at/2))
+		}
+	}
+	for _, b := range nearmiss.Of([]byte(headerV3[:len(headerV3)-len(`,"parentSession":"/x/y.jsonl"}`)-1] + "}\n")) {
+		f.Add(b, uint(0))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, cut uint) {
+		disk := vfs.NewMem()
+		writeMem(t, disk, "log", string(b))
+		whole, err := OpenLog(t.Context(), disk, "log", nil)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) {
+				t.Errorf("OpenLog: %v", err)
+			}
+			return
+		}
+		parts := vfs.NewMem()
+		writeMem(t, parts, "log", string(b[:min(cut, uint(len(b)))]))
+		if growing, err := openFS(t.Context(), parts, "log"); err == nil {
+			appendMem(t, parts, "log", string(b[min(cut, uint(len(b))):]))
+			if err := growing.Refresh(t.Context()); err != nil {
+				t.Fatalf("Refresh: %v", err)
+			}
+			if d := cmp.Diff(describe(whole.Tree()), describe(growing.Tree())); d != "" {
+				t.Errorf("read at once (-) and in two parts (+):\n%s", d)
+			}
+		}
+		before := describe(whole.Tree())
+		e := Entry{ID: NewID(whole.Tree()), Type: "custom", CustomType: StepSnapshot, Data: json.RawMessage(`{}`), Timestamp: at(0)}
+		if err := whole.Append(t.Context(), e); err != nil {
+			t.Fatalf("Append: %v", err)
+		}
+		again, err := openFS(t.Context(), disk, "log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := again.Tree().Entry(e.ID); !ok || again.Tree().Leaf() != e.ID {
+			t.Errorf("the entry that was added is not the leaf")
+		}
+		if d := cmp.Diff(before, describe(again.Tree())[:len(before)]); d != "" {
+			t.Errorf("before (-) and after (+) an entry was added:\n%s", d)
+		}
+	})
+}
+
+// describe lists what a log says, but for its leaf.
+func describe(tree *Tree) []string {
+	list := []string{fmt.Sprintf("%+v", tree.Header())}
+	for e := range tree.Entries() {
+		list = append(list, fmt.Sprintf("%+v", *e))
+	}
+	return list
 }

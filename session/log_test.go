@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -441,4 +442,42 @@ func BenchmarkAppend(b *testing.B) {
 			off += int64(len(line))
 		}
 	})
+}
+
+// What version 1 wrote as the log of a session without a runtime must be read for
+// ever, and is what this version writes.
+func TestFormatLog(t *testing.T) {
+	kept, err := os.ReadFile("../testdata/format/v1/session.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &Header{Version: 3, ID: "s", Timestamp: at(0), CWD: "/home/u/proj", ParentSession: "/x/y.jsonl"}
+	entries := []Entry{
+		{ID: "00000001", Type: "custom", CustomType: StepSnapshot, Data: json.RawMessage(`{"snapshotSeq":2}`), Timestamp: at(1)},
+		{ID: "00000002", ParentID: "00000001", Type: "branch_summary", FromID: "root", Summary: "s\u2028<&>", SkipFiles: true, Details: json.RawMessage(`{"a":1}`), Timestamp: at(2)},
+	}
+	disk := vfs.NewMem()
+	l, err := OpenLog(t.Context(), disk, "log", h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Append(t.Context(), entries...); err != nil {
+		t.Fatal(err)
+	}
+	b, err := vfs.ReadFile(disk, "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(kept), string(b)); d != "" {
+		t.Errorf("it is written otherwise (-want +got):\n%s", d)
+	}
+	writeMem(t, disk, "old", string(kept))
+	old, err := OpenLog(t.Context(), disk, "old", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := NewTree(*h, entries...)
+	if d := cmp.Diff(describe(want), describe(old.Tree())); d != "" {
+		t.Errorf("it is read otherwise (-want +got):\n%s", d)
+	}
 }

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/nearmiss"
 )
 
 // TestRead reads events as Claude Code sends them, and as it should not. Files
@@ -85,10 +88,24 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(string(b))
 	}
+	for _, text := range []string{`{"hook_event_name":"PostToolUse","session_id":"s","tool_name":"Write","tool_use_id":"t","tool_input":{"file_path":"/x"}}`,
+		`{"hook_event_name":"PostToolBatch","session_id":"s","tool_calls":[{"tool_name":"Bash"},{"tool_use_id":"t"}]}`} {
+		for _, b := range nearmiss.Of([]byte(text)) {
+			f.Add(string(b))
+		}
+	}
 	f.Fuzz(func(t *testing.T, text string) {
 		e, err := Read(strings.NewReader(text))
-		if e != nil && (err != nil || e.Session == "") {
+		if e == nil {
+			return
+		}
+		if err != nil || e.Session == "" || !slices.Contains(Events(), e.Name) || slices.Contains(e.Tools, "") || slices.Contains(e.Wrote, "") {
 			t.Errorf("Read = %+v, %v", e, err)
+		}
+		for _, id := range append(e.Tools, e.Session, e.Tool) {
+			if len(id) > maxID {
+				t.Errorf("Read = %+v: %d bytes are more than the limit", e, len(id))
+			}
 		}
 	})
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/nearmiss"
 )
 
 const hookCommand = "snapctl hook claude || true"
@@ -166,6 +168,9 @@ func FuzzSettings(f *testing.F) {
 			`{"hooks": {"Stop": [ ], "PreToolUse": [{"matcher": "*", "hooks": [{"command": %s} ]} ] }, "h\u006foks": {"\u0053top": [{"hooks": [{"command": "\u0073napctl hook claude"}]}]} }`} {
 			f.Add(fmt.Appendf(nil, text, quote(was)))
 		}
+	}
+	for _, b := range nearmiss.Of([]byte(`{"hooks":{"Stop":[{"hooks":[{"command":"snapctl hook claude"},{}]}]}, "a":[1]}`)) {
+		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		text = append([]byte{}, text...)

@@ -82,7 +82,7 @@ func (p *configParser) header() (s setting, ok bool) {
 		case c == ']':
 			// "[a.b]" is an old way to write [a "b"], in lower case.
 			s.section, s.subsection, s.nested = strings.Cut(string(name), ".")
-			return s, true
+			return s, len(name) > 0
 		case isSpace(c):
 			for c != '"' {
 				if c == '\n' || !isSpace(c) {
@@ -137,6 +137,7 @@ func (p *configParser) setting(c byte) (s setting, ok bool) {
 	}
 	s.set = true
 	s.value, ok = p.value()
+	s.value, _, _ = strings.Cut(s.value, "\x00") // for git it ends there
 	return s, ok
 }
 

@@ -5,11 +5,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/boocode/filestore/internal/nearmiss"
 )
 
 // list prints settings as "git config --list -z" does.
@@ -20,7 +23,7 @@ func list(settings []setting) []string {
 		if s.nested {
 			line = s.subsection + "." + line
 		}
-		if s.section != "" {
+		if s.section != "" || s.nested {
 			line = s.section + "." + line
 		}
 		if s.set {
@@ -54,22 +57,34 @@ var configs = []string{
 func TestParseConfig(t *testing.T) {
 	dir, _ := setup(t)
 	for _, text := range configs {
-		name := filepath.Join(dir, "config")
-		write(t, name, text)
-		settings, err := parseConfig([]byte(text))
-		out, gitErr := exec.Command("git", "config", "--file", name, "--list", "-z").Output()
-		if (err != nil) != (gitErr != nil) {
-			t.Errorf("parseConfig(%q): %v, git: %v", text, err, gitErr)
-			continue
-		}
-		if err != nil {
-			continue
-		}
-		want := strings.FieldsFunc(string(out), func(c rune) bool { return c == 0 })
-		got := list(settings)
-		if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("parseConfig(%q): git (-), we (+)\n%s", text, diff)
-		}
+		checkConfig(t, dir, text)
+	}
+	for _, b := range nearmiss.Of([]byte("\xef\xbb\xbf[a]b=c;d\r\n[A \"\\\\B\"] \n D = \" e # \"\\\n f\\t\n[x.y-1]\ng\n;h\n")) {
+		checkConfig(t, dir, string(b))
+	}
+}
+
+func checkConfig(t *testing.T, dir, text string) {
+	t.Helper()
+	name := filepath.Join(dir, "config")
+	os.Remove(name) // what is written over waits for the disk
+	write(t, name, text)
+	settings, err := parseConfig([]byte(text))
+	out, gitErr := exec.Command("git", "config", "--file", name, "--list", "-z").Output()
+	if (err != nil) != (gitErr != nil) {
+		t.Errorf("parseConfig(%q): %v, git: %v", text, err, gitErr)
+	}
+	if err != nil || gitErr != nil || slices.ContainsFunc(settings, func(s setting) bool { return strings.Contains(s.subsection, "\x00") }) {
+		return // to git, the name of a setting ends at a zero byte
+	}
+	// Before 2.45, git made each blank within a value a space.
+	want := strings.FieldsFunc(strings.ReplaceAll(string(out), "\t", " "), func(c rune) bool { return c == 0 })
+	got := list(settings)
+	for i := range got {
+		got[i] = strings.ReplaceAll(got[i], "\t", " ")
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("parseConfig(%q): git (-), we (+)\n%s", text, diff)
 	}
 }
 
@@ -230,7 +245,9 @@ func TestIncludesAreBounded(t *testing.T) {
 
 func FuzzParseConfig(f *testing.F) {
 	for _, text := range configs {
-		f.Add([]byte(text))
+		for _, b := range nearmiss.Of([]byte(text)) {
+			f.Add(b)
+		}
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		settings, err := parseConfig(text)

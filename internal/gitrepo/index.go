@@ -170,7 +170,10 @@ func (r *Repo) IndexStamp() (IndexStamp, error) {
 	return stamp, nil
 }
 
-var errShort = errors.New("ends too early")
+var (
+	errShort  = errors.New("ends too early")
+	errLength = errors.New("its name is not as long as it says")
+)
 
 // parseIndex reads an index file: gitformat-index of git's documentation.
 // shared returns the content of a sharedindex file. data is kept.
@@ -282,15 +285,18 @@ func parseEntries(data []byte, hashSize int) (n names, dirs bool, extensions []b
 			n.buf = append(n.buf, entry[head:head+length]...)
 			s.hi = len(n.buf)
 			off += head + length + 1
-		} else {
-			length := int(flags & 0xfff)
-			if length == 0xfff { // or longer
-				length = bytes.IndexByte(entry[min(head, len(entry)):], 0)
+			if min(keep+length, 0xfff) != int(flags&0xfff) {
+				return fail(errLength)
 			}
+		} else {
+			length := bytes.IndexByte(entry[min(head, len(entry)):], 0)
 			// One to eight zero bytes pad the entry.
 			next := (head + length + 8) &^ 7
 			if length < 0 || next > len(entry) {
 				return fail(errShort)
+			}
+			if min(length, 0xfff) != int(flags&0xfff) {
+				return fail(errLength)
 			}
 			s = span{off + head, off + head + length}
 			off += next

@@ -2,10 +2,12 @@ package gitrepo
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/boocode/filestore/internal/nearmiss"
 )
 
 // all returns the names in x, sorted, each once.
@@ -376,15 +380,26 @@ func TestDropBits(t *testing.T) {
 func FuzzParseIndex(f *testing.F) {
 	good := []entry{{"a", 0o100644}, {"a/b", 0o100644}, {"d/", 0o040000}}
 	link := append(bytes.Repeat([]byte{7}, 20), 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0)
-	for _, version := range []uint32{2, 4} {
-		f.Add(buildIndex(version, good, nil), []byte(nil))
-		f.Add(buildIndex(version, good, extension("TREE", []byte("x"))), []byte(nil))
-		f.Add(buildIndex(version, append([]entry{{"", 0}}, good...), extension("link", link)), buildIndex(version, good, nil))
+	for _, version := range []uint32{2, 3, 4} {
+		split := buildIndex(version, append([]entry{{"", 0}}, good...), extension("link", link))
+		for _, b := range nearmiss.Of(buildIndex(version, good[:2], extension("TREE", []byte("x")))) {
+			f.Add(b, []byte(nil))
+		}
+		for _, b := range nearmiss.Of(extension("link", link)) {
+			f.Add(buildIndex(version, append([]entry{{"", 0}}, good...), b), buildIndex(version, good, nil))
+		}
+		f.Add(split, buildIndex(version, good, nil))
+		f.Add(split, split)
+		f.Add(split, buildIndex(version, []entry{good[1], good[0]}, nil))
+		f.Add(split, buildIndex(version, []entry{good[0], good[0]}, nil))
 	}
 	f.Fuzz(func(t *testing.T, data, shared []byte) {
 		x, err := parseIndex(data, 20, func([]byte) ([]byte, error) { return shared, nil })
 		if err != nil {
 			return
+		}
+		if n := len(all(x)); n > (len(data)+len(shared))/62 {
+			t.Errorf("%d names in %d and %d bytes", n, len(data), len(shared))
 		}
 		for _, name := range all(x) {
 			if !x.Tracked(name) {
@@ -395,6 +410,41 @@ func FuzzParseIndex(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestIndexNearMisses: what is nearly an index is for us what it is for git, if
+// both take it.
+func TestIndexNearMisses(t *testing.T) {
+	dir, _ := setup(t)
+	git(t, dir, "init", "-q", "-b", "main")
+	name := filepath.Join(dir, ".git", "index")
+	entries := []entry{{"a", 0o100644}, {"a/b", 0o100644}, {"c", 0o100755}}
+	taken := 0
+	for _, version := range []uint32{2, 4} {
+		good := buildIndex(version, entries, extension("TREE", nil))
+		for i, b := range nearmiss.Of(good[:len(good)-20]) {
+			if i%13 != 0 { // all agree, and take 40 s
+				continue
+			}
+			sum := sha1.Sum(b)
+			b = append(b, sum[:]...)
+			x, err := parseIndex(b, 20, noShared)
+			if werr := os.WriteFile(name, b, 0o600); werr != nil {
+				t.Fatal(werr)
+			}
+			listing, gitErr := exec.Command("git", "-C", dir, "ls-files", "-z", "--sparse").Output()
+			if gitErr != nil || err != nil { // git reads on behind the end of some
+				continue
+			}
+			want := strings.FieldsFunc(string(listing), func(c rune) bool { return c == 0 })
+			slices.Sort(want)
+			if diff := cmp.Diff(slices.Compact(want), all(x), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("git (-), we (+) of\n%x\n%s", b, diff)
+			}
+			taken++
+		}
+	}
+	t.Logf("git takes %d", taken)
 }
 
 // kernelSized are 80,000 names as in the Linux kernel's source: 20 to a

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/nearmiss"
 )
 
 // setup isolates git from the machine's configuration and returns an empty
@@ -217,4 +219,48 @@ func TestFilesTooLargeAreRefused(t *testing.T) {
 	if _, err := r.IgnoreOptions(Env{}); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("IgnoreOptions() with a large file: %v", err)
 	}
+}
+
+// FuzzHead reads any HEAD, branch and packed-refs: what comes of them is a commit
+// in a ref, or an error.
+func FuzzHead(f *testing.F) {
+	id := strings.Repeat("0123456789", 4)
+	packed := "# pack-refs with: peeled fully-peeled sorted \n" + id + " refs/heads/main\n^" + id + "\n" + id + " refs/heads/x\n"
+	for _, b := range nearmiss.Of([]byte("ref: refs/heads/main\n")) {
+		f.Add(b, []byte(id+"\n"), []byte(packed))
+	}
+	for _, b := range nearmiss.Of([]byte(id + "\n")) {
+		f.Add([]byte("ref: refs/heads/main\n"), b, []byte(nil))
+	}
+	for _, b := range nearmiss.Of([]byte(packed)) {
+		f.Add([]byte("ref: refs/heads/main\n"), []byte(nil), b)
+	}
+	f.Add([]byte("ref: refs/heads/main"), []byte("ref: refs/heads/main"), []byte("ref: refs/heads/main"))
+	dir := f.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "refs", "heads"), 0o700); err != nil {
+		f.Fatal(err)
+	}
+	r := &Repo{Root: dir, GitDir: dir, CommonDir: dir}
+	f.Fuzz(func(t *testing.T, head, branch, packed []byte) {
+		for name, b := range map[string][]byte{"HEAD": head, "refs/heads/main": branch, "packed-refs": packed} {
+			name = filepath.Join(dir, name)
+			os.Remove(name) // what is written over waits for the disk
+			if len(b) == 0 {
+				continue
+			}
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := r.Head()
+		if err != nil {
+			if got != (Head{}) {
+				t.Errorf("Head = %+v and %v", got, err)
+			}
+			return
+		}
+		if got.Commit != "" && !isID(got.Commit) || got.Ref != "" && (!strings.HasPrefix(got.Ref, "refs/") || !filepath.IsLocal(got.Ref)) {
+			t.Errorf("Head = %+v", got)
+		}
+	})
 }

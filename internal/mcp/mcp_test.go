@@ -16,6 +16,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/session"
@@ -225,4 +226,17 @@ func TestCursor(t *testing.T) {
 			t.Errorf("parseCursor(%q) = %v; want an error", bad, got)
 		}
 	}
+}
+
+// FuzzCursor: a cursor that is taken is the one that was given.
+func FuzzCursor(f *testing.F) {
+	for _, b := range nearmiss.Of([]byte(cursor{digest("x"), 12, 340}.String())) {
+		f.Add(string(b))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := parseCursor(text, digest("x"))
+		if err == nil && text != "" && c.String() != text || c.item < 0 && err == nil || c.offset < 0 && err == nil {
+			t.Errorf("parseCursor(%q) = %+v", text, c)
+		}
+	})
 }

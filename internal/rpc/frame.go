@@ -40,7 +40,7 @@ func (l *lineReader) next() ([]byte, error) {
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
-		case err == io.EOF && len(line)+len(part) > 0:
+		case err == io.EOF && (long || len(line)+len(part) > 0):
 			return nil, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err

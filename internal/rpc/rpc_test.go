@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -455,9 +457,19 @@ func TestFinishAtEOF(t *testing.T) {
 	}
 }
 
+// FuzzFrames sends anything to a server. No session can be begun, so nothing is
+// looked at or written.
 func FuzzFrames(f *testing.F) {
-	f.Add([]byte("{\"id\":1,\"type\":\"ping\"}\n\n{}\nhalf"))
+	for _, b := range nearmiss.Of([]byte("{\"id\":1,\"type\":\"ping\"}\n\n{}\nhalf")) {
+		f.Add(b)
+	}
 	f.Add([]byte("{\"id\":1,\"type\":\"cancel\",\"requestId\":1}\r\n{\"id\":\"1\"}\n"))
+	f.Add([]byte("{\"id\":\"\u0031\",\"type\":\"stats\",\"timeoutMs\":1,\"progress\":true}\n{\"id\":\"1\",\"type\":\"cancel\",\"requestId\":\"\u0031\"}\n"))
+	f.Add([]byte("{\"id\":1,\"type\":\"locate\",\"content\":\"a\\nb\\n\",\"old\":\"b\"}\n"))
+	for name := range Commands() {
+		f.Add(fmt.Appendf(nil, "{\"id\":1,\"type\":%q,\"sessionId\":\"s\"}\n", name))
+		f.Add(fmt.Appendf(nil, "{\"id\":1,\"type\":%q,\"sessionId\":1,\"timeoutMs\":-1}\n", name))
+	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		e, err := manager.NewEngine(&manager.EngineOptions{StoreRoot: "/nowhere"})
 		if err != nil {
@@ -465,16 +477,12 @@ func FuzzFrames(f *testing.F) {
 		}
 		defer e.Close()
 		var out bytes.Buffer
-		s := &Server{Engine: e, FinishAtEOF: true}
+		s := &Server{Engine: e, FinishAtEOF: true, Extra: map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
+			"initialize": func(context.Context, json.RawMessage, func(any) error) (any, error) {
+				return nil, errors.New("not here")
+			}}}
 		s.Serve(t.Context(), bytes.NewReader(input), &out)
-		lines := 0
-		for line := range bytes.Lines(out.Bytes()) {
-			var a map[string]any
-			if err := json.Unmarshal(line, &a); err != nil || a["type"] != "response" {
-				t.Errorf("%q: %v", line, err)
-			}
-			lines++
-		}
+		lines := checkAnswers(t, out.Bytes())
 		whole := 0
 		for line := range bytes.Lines(input) {
 			if bytes.HasSuffix(line, []byte("\n")) && len(bytes.TrimSpace(line)) > 0 {
@@ -483,6 +491,117 @@ func FuzzFrames(f *testing.F) {
 		}
 		if lines != whole {
 			t.Errorf("%d answers to %d requests", lines, whole)
+		}
+	})
+}
+
+// checkAnswers requires that all lines are answers, of which none tells of a panic,
+// and counts them.
+func checkAnswers(t *testing.T, out []byte) (n int) {
+	t.Helper()
+	for line := range bytes.Lines(out) {
+		var a map[string]any
+		if err := json.Unmarshal(line, &a); err != nil || a["type"] != "response" {
+			t.Errorf("%q: %v", line, err)
+		}
+		if text, _ := a["error"].(string); strings.Contains(text, "internal error") {
+			t.Errorf("%s", line)
+		}
+		n++
+	}
+	return n
+}
+
+// FuzzQueries asks a session that has a turn behind it.
+func FuzzQueries(f *testing.F) {
+	var names []string
+	for name, c := range Commands() {
+		if !c.Changes && name != "initialize" { // it might be told to change anything
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	dir := f.TempDir()
+	e, err := manager.NewEngine(&manager.EngineOptions{StoreRoot: f.TempDir()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { e.Close() })
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("one\n"), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	begin := fmt.Sprintf("{\"id\":\"begin\",\"type\":\"initialize\",\"cwd\":%q,\"sessionId\":\"s\",\"ownLog\":true}\n", dir)
+	turn := "{\"type\":\"turn_start\",\"sessionId\":\"s\"}\n"
+	serve := func(t testing.TB, in string) []byte {
+		var out bytes.Buffer
+		if err := (&Server{Engine: e, FinishAtEOF: true}).Serve(t.Context(), strings.NewReader(in), &out); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	serve(f, begin+turn)
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("two\n"), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	if out := serve(f, begin+"{\"type\":\"turn_end\",\"sessionId\":\"s\"}\n"); !bytes.Contains(out, []byte(`"success":true`)) {
+		f.Fatalf("%s", out)
+	}
+	for i := range names {
+		for _, params := range []string{`{}`, `{"path":"a"}`, `{"path":"../a","from":"start","to":"now"}`, `{"from":"turn:0","to":"turn:1","limit":-1}`,
+			`{"path":"","pathBytes":"/w==","from":"zz"}`, `{"limit":1e9,"offset":-5,"cursor":"x"}`, `{"snapshot":"now","at":"0","reasons":["x"]}`} {
+			f.Add(uint8(i), []byte(params))
+		}
+	}
+	f.Fuzz(func(t *testing.T, command uint8, params []byte) {
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(params, &fields) != nil || fields == nil {
+			return
+		}
+		fields["type"], fields["sessionId"], fields["id"] = json.RawMessage(strconv.Quote(names[int(command)%len(names)])), json.RawMessage(`"s"`), json.RawMessage(`1`)
+		delete(fields, "timeoutMs")
+		line, err := json.Marshal(fields)
+		if err != nil {
+			return
+		}
+		out := serve(t, begin+string(line)+"\n")
+		if n := checkAnswers(t, out); n != 2 {
+			t.Errorf("%d answers to 2 requests: %s", n, out)
+		}
+	})
+}
+
+// FuzzLines: what is read through a small buffer is what is split in memory.
+func FuzzLines(f *testing.F) {
+	for _, b := range nearmiss.Of([]byte("a\n\nabcdefghijklmnopqrstuvwxyz\r\n\r\nlast")) {
+		f.Add(b, uint8(20))
+	}
+	for most := range uint8(30) {
+		f.Add([]byte("abcdefghijklmnopqrstuvwxyz\nabcdefghijklmnop\r\nabc\n\nlast"), most)
+	}
+	f.Fuzz(func(t *testing.T, in []byte, most uint8) {
+		l := &lineReader{r: bufio.NewReaderSize(bytes.NewReader(in), 16), max: int(most)}
+		for {
+			whole, rest, ok := bytes.Cut(in, []byte("\n"))
+			got, err := l.next()
+			switch {
+			case !ok && len(in) == 0:
+				if err != io.EOF {
+					t.Errorf("at the end: %q, %v", got, err)
+				}
+				return
+			case !ok:
+				if err != io.ErrUnexpectedEOF {
+					t.Errorf("half a line %q: %q, %v", in, got, err)
+				}
+				return
+			case len(whole) > int(most):
+				if err != errLong {
+					t.Errorf("long line %q: %q, %v", whole, got, err)
+				}
+			case err != nil || !bytes.Equal(got, bytes.TrimSuffix(whole, []byte("\r"))):
+				t.Errorf("line %q: %q, %v", whole, got, err)
+			}
+			in = rest
 		}
 	})
 }
