@@ -14,7 +14,7 @@ import (
 // A Report is what [Store.Check] found.
 type Report struct {
 	Segments  int             `json:"segments"`  // of the journal
-	Snapshots int             `json:"snapshots"` // recorded in it
+	Snapshots int             `json:"snapshots"` // recorded in it, and not pruned
 	Packs     int             `json:"packs"`
 	Objects   int             `json:"objects"` // records in packs
 	Bytes     int64           `json:"bytes"`   // of packs
@@ -38,6 +38,9 @@ func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 		durable[id] = end
 	}
 	s.jmu.Unlock()
+	if err == nil {
+		err = s.checkForgotten(r)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -76,30 +79,48 @@ func (s *Store) checkJournal(r *Report) error {
 		if err != nil {
 			return err
 		}
-		damage, err := s.checkSegment(f, name)
+		damage, err := s.checkSegment(f, seg)
 		f.Close()
 		if err != nil {
 			return err
 		}
 		r.Damage = append(r.Damage, damage...)
 	}
-	for _, err := range s.j.snapshots(s.j.seg + 1) {
+	for snap, err := range s.j.snapshots(s.j.seg + 1) {
 		if err != nil {
 			return err
 		}
-		r.Snapshots++
+		if !s.j.pruned.has(snap.Seq) {
+			r.Snapshots++
+		}
 	}
 	return nil
 }
 
+// checkForgotten reads the list of what was forgotten.
+func (s *Store) checkForgotten(r *Report) error {
+	_, err := s.forgottenIDs()
+	var damage *CorruptError
+	if errors.As(err, &damage) {
+		r.Damage = append(r.Damage, damage)
+		return nil
+	}
+	return err
+}
+
 // checkSegment reports the damage in one segment.
-func (s *Store) checkSegment(f vfs.File, name string) ([]*CorruptError, error) {
+func (s *Store) checkSegment(f vfs.File, seg uint64) ([]*CorruptError, error) {
+	name := segmentName(seg)
 	var b [fileHeaderSize]byte
 	if _, err := f.ReadAt(b[:], 0); err != nil && err != io.EOF {
 		return nil, err
 	}
 	var damage []*CorruptError
-	if _, err := parseFileHeader(b[:], journalMagic, s.id); err != nil {
+	h, err := parseFileHeader(b[:], journalMagic, s.id)
+	if err == nil && h.name != segmentID(seg) {
+		err = fmt.Errorf("it is segment %d", le.Uint64(h.name[:]))
+	}
+	if err != nil {
 		damage = append(damage, &CorruptError{Path: name, Err: err})
 	}
 	found, err := s.j.scan(f, name, fileHeaderSize)
@@ -243,7 +264,7 @@ func (s *Store) checkObject(ctx context.Context, e indexEntry) error {
 	}
 	var n countWriter
 	err = s.copyChunks(ctx, &n, e.id, data, e.location)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrForgotten) {
 		return corrupt(e.location, "%w", err)
 	}
 	return err

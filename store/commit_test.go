@@ -57,6 +57,11 @@ func TestOrderOfOperations(t *testing.T) {
 	}
 	step("create", `
 SyncDir .
+WriteAt tmp/*
+WriteAt tmp/*
+Rename tmp/* -> tmp/*
+TryLock locks/probe
+TryLock locks/probe
 TryLock locks/journal
 WriteAt tmp/*
 Sync tmp/*

@@ -17,11 +17,22 @@ var (
 	ErrFormat = errors.New("unknown store format")
 	// ErrNoLocks: the file system under the store has no working locks.
 	ErrNoLocks = errors.New("file locks do not work here")
+	// ErrNoRename: the file system under the store does not replace a file
+	// that another is renamed to.
+	ErrNoRename = errors.New("renaming over a file does not work here")
+	// ErrOwner: the store is another user's.
+	ErrOwner = errors.New("the store is another user's")
 	// ErrMoved: the snapshot that a commit builds on is not the newest of
 	// its session any more.
 	ErrMoved = errors.New("session has moved on")
 	// ErrClosed: the store or the writer is closed.
 	ErrClosed = errors.New("closed")
+	// ErrBusy: others did not come to their end in time, and had to.
+	ErrBusy = errors.New("busy")
+	// ErrPruned: what is asked for belonged to a snapshot that was not kept.
+	ErrPruned = errors.New("was pruned")
+	// ErrForgotten: what is asked for was taken out of all snapshots on purpose.
+	ErrForgotten = errors.New("was forgotten")
 	// ErrLost: a write failed elsewhere in this process, and objects that
 	// this writer may have counted on are gone with it. Capture again.
 	ErrLost = errors.New("objects lost by a failed write")

@@ -39,6 +39,8 @@ func quiet(op, name string) bool {
 	// Closing a file that was only read, or a lock: nothing is lost by it.
 	// Files that were written are synced before.
 	return op == "Close" ||
+		// What is left in tmp/ is nobody's: a prune removes it.
+		op == "Remove" && strings.HasPrefix(name, "tmp/") ||
 		// An index that cannot be looked at is taken as missing: packs are
 		// scanned instead, or restated in the journal once too often.
 		strings.HasSuffix(name, ".idx") && (op == "Stat" || op == "OpenFile" || op == "ReadAt")

@@ -18,8 +18,15 @@ var (
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// formatVersion is the version in the header of each file.
-const formatVersion = 1
+// fileVersion is the version in the header of each file.
+const fileVersion = 1
+
+// Versions of a store as a whole, in the file FORMAT. Since 2 the first frame
+// of a segment may tell of a prune.
+const (
+	formatVersion = 2
+	oldestFormat  = 1
+)
 
 // fileHeaderSize is the size of the header that every pack, index and
 // journal segment starts with.
@@ -37,13 +44,13 @@ type fileHeader struct {
 	store [16]byte // the store that the file belongs to
 	name  [16]byte // pack: its id; index: its pack's; journal: the sequence number
 	a     uint64   // pack and journal: creation time, Unix ns; index: end of the pack's body
-	b     uint32   // index: number of entries; otherwise 0
+	b     uint32   // index and forgotten: number of entries; otherwise 0
 }
 
 func (h fileHeader) append(b []byte) []byte {
 	start := len(b)
 	b = append(b, h.magic...)
-	b = le.AppendUint32(b, formatVersion)
+	b = le.AppendUint32(b, fileVersion)
 	b = append(b, h.store[:]...)
 	b = append(b, h.name[:]...)
 	b = le.AppendUint64(b, h.a)
@@ -59,7 +66,7 @@ func parseFileHeader(b []byte, magic string, store [16]byte) (fileHeader, error)
 	if len(b) < fileHeaderSize || string(b[:8]) != magic || le.Uint32(b[60:]) != checksum(b[:60]) {
 		return h, errHeader
 	}
-	if v := le.Uint32(b[8:]); v != formatVersion {
+	if v := le.Uint32(b[8:]); v != fileVersion {
 		return h, fmt.Errorf("%w: version %d", ErrFormat, v)
 	}
 	h.store = [16]byte(b[12:28])
@@ -69,7 +76,7 @@ func parseFileHeader(b []byte, magic string, store [16]byte) (fileHeader, error)
 	if h.store != store {
 		return h, fmt.Errorf("belongs to store %x", h.store)
 	}
-	if le.Uint32(b[56:]) != 0 {
+	if le.Uint32(b[56:]) != 0 || h.b != 0 && magic != indexMagic && magic != forgottenMagic {
 		return h, errHeader
 	}
 	return h, nil

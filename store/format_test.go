@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,11 +128,14 @@ func decodeFrame(b []byte) (any, error) {
 	if !ok || f.size() != int64(len(b)) {
 		return nil, errBody
 	}
-	packs, epoch, err := parsePacks(f)
+	packs, l, err := parsePacks(f)
 	if err != nil {
 		return nil, err
 	}
-	d := decodedFrame{Kind: f.kind, Seq: f.seq, Durable: f.durable, Packs: fmt.Sprint(packs), Epoch: epoch}
+	d := decodedFrame{Kind: f.kind, Seq: f.seq, Durable: f.durable, Packs: fmt.Sprint(packs), Epoch: l.epoch}
+	if l.epoch = 0; !reflect.DeepEqual(l, ledger{}) {
+		d.Ledger = fmt.Sprint(l)
+	}
 	if f.kind == frameSnapshot {
 		d.Snapshot, err = parseSnapshot(f)
 	}
@@ -138,6 +143,7 @@ func decodeFrame(b []byte) (any, error) {
 }
 
 type decodedFrame struct {
+	Ledger       string // beside the epoch
 	Kind         uint8
 	Seq, Durable uint64
 	Packs        string
@@ -223,6 +229,22 @@ func vectors() []vector {
 	addFrame("frame-state", notes(frameNotes, packField, packField, fieldNotes("epoch", 8)),
 		frame{frameState, 7, 64, appendField(appendPacks(nil, lens), tagEpoch, le.AppendUint64(nil, 3))},
 		decodedFrame{Packs: fmt.Sprint(lens), Epoch: 3})
+	// Since version 2.
+	said := ledger{epoch: 4, completed: 3, condemned: [][16]byte{v1Sealed}, removed: [][16]byte{v1Unsealed}, pruned: seqSet{{1, 3}, {5, 300}}}
+	ledgerNotes := notes(packField, fieldNotes("epoch", 8), fieldNotes("completed", 8), fieldNotes("condemned pack", 16),
+		fieldNotes("removed pack", 16), fieldNotes("pruned: left out, more than one; twice", 5))
+	rest := said
+	rest.epoch = 0
+	addFrame("../v2/frame-ledger", notes(frameNotes, ledgerNotes), frame{frameLedger, 12, 900, said.appendBody(nil, lens[1:])},
+		decodedFrame{Packs: fmt.Sprint(lens[1:]), Epoch: 4, Ledger: fmt.Sprint(rest)})
+	addFrame("../v2/frame-state", notes(frameNotes, ledgerNotes), frame{frameState, 12, 64, said.appendBody(nil, lens[1:])},
+		decodedFrame{Packs: fmt.Sprint(lens[1:]), Epoch: 4, Ledger: fmt.Sprint(rest)})
+	gone := []ID{Hash(Blob, v1Raw), Hash(Blob, v1Text)}
+	slices.SortFunc(gone, func(a, b ID) int { return bytes.Compare(a[:], b[:]) })
+	add("../v2/forgotten", notes(headerNotes, []note{{16, "0"}, {8, "0"}, {4, "number of IDs"}, {4, "0"}, {4, "CRC-32C of the 60 bytes above"},
+		{32, "ID"}, {32, "ID"}, {4, "CRC-32C of all above"}}), gone, func() []byte { return appendForgotten(nil, v1Store, gone) },
+		func(b []byte) (any, error) { return parseForgotten(b, v1Store) })
+
 	addFrame("frame-packs", notes(frameNotes, packField), frame{framePacks, 9, 500, appendPacks(nil, lens[1:])},
 		decodedFrame{Packs: fmt.Sprint(lens[1:])})
 	snaps := v1Snapshots()
@@ -378,19 +400,24 @@ func v1Files(t *testing.T) map[string][]byte {
 	}
 	journal = append(journal, "torn"...)
 
+	return map[string][]byte{
+		formatName:           v1Format(t),
+		packName(v1Sealed):   sealed,
+		indexName(v1Sealed):  encodeIndex(v1Store, v1Sealed, bodyEnd, entries),
+		packName(v1Unsealed): unsealed,
+		segmentName(1):       journal,
+	}
+}
+
+func v1Format(t *testing.T) []byte {
+	t.Helper()
 	text, err := json.MarshalIndent(format{Format: 1, ID: hex.EncodeToString(v1Store[:]), Hash: "blake3",
 		Features: features{[]string{}, []string{}, []string{"a feature of the future"}}, Root: []byte("/root/\xff"),
 		Created: time.Unix(0, int64(v1Created)).UTC()}, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string][]byte{
-		formatName:           append(text, '\n'),
-		packName(v1Sealed):   sealed,
-		indexName(v1Sealed):  encodeIndex(v1Store, v1Sealed, bodyEnd, entries),
-		packName(v1Unsealed): unsealed,
-		segmentName(1):       journal,
-	}
+	return append(text, '\n')
 }
 
 func TestFormatStore(t *testing.T) {

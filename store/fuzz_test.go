@@ -3,27 +3,28 @@ package store
 import (
 	"bytes"
 	"errors"
-	"reflect"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/internal/vfs"
 )
 
 // Each decoder takes any bytes without a panic, and what it takes it writes
 // the same way. Chance does not hit a checksum: the targets try the bytes
-// also with one that fits.
+// also with those that fit.
 
-// nearMisses adds b as a seed, with each of its bytes off by one, and cut.
-func nearMisses(f *testing.F, b []byte) {
-	f.Add(b)
-	for i := range b {
-		c := bytes.Clone(b)
-		c[i]++
+// addSeeds adds what is nearly b.
+func addSeeds(f *testing.F, b []byte) {
+	for _, c := range nearmiss.Of(b) {
 		f.Add(c)
-		c = bytes.Clone(b)
-		c[i] = 0xff
-		f.Add(c)
-		f.Add(b[:i])
 	}
 }
 
@@ -37,11 +38,71 @@ func withSum(b []byte, n int) []byte {
 	return b
 }
 
+// mendRecords returns b with checksums that fit in whatever begins as a record.
+func mendRecords(b []byte) []byte {
+	b = bytes.Clone(b)
+	for at := 0; at+recordHeaderSize <= len(b); at++ {
+		if le.Uint32(b[at:]) != recordMagic {
+			continue
+		}
+		h := b[at : at+recordHeaderSize]
+		stored := int(le.Uint32(h[12:]))
+		whole := stored <= len(b)-at-recordHeaderSize
+		if whole {
+			le.PutUint32(h[48:], checksum(b[at+recordHeaderSize:][:stored]))
+		}
+		le.PutUint32(h[52:], checksum(h[:52]))
+		if whole {
+			at += recordHeaderSize + stored - 1
+		}
+	}
+	return b
+}
+
+// mendFrames returns b with checksums that fit in whatever begins as a frame.
+func mendFrames(b []byte) []byte {
+	b = bytes.Clone(b)
+	for at := 0; at+frameHeaderSize <= len(b); at++ {
+		if le.Uint32(b[at:]) != frameMagic {
+			continue
+		}
+		h, n := b[at:at+frameHeaderSize], int(le.Uint32(b[at+8:]))
+		if n > len(b)-at-frameHeaderSize {
+			continue
+		}
+		body := b[at+frameHeaderSize:][:n]
+		le.PutUint32(h[28:], crc32.Update(checksum(h[:28]), castagnoli, body))
+		at += frameHeaderSize + n - 1
+	}
+	return b
+}
+
+// mendIndex returns b with checksums that fit its header, its buckets and the
+// entries of each.
+func mendIndex(b []byte) []byte {
+	b = withSum(b, 60)
+	if len(b) < fileHeaderSize+bucketsSize {
+		return b
+	}
+	table, entries := b[fileHeaderSize:][:bucketCount*bucketSize], b[fileHeaderSize+bucketsSize:]
+	start := 0
+	for bucket := range slices.Chunk(table, bucketSize) {
+		end := int(le.Uint32(bucket))
+		if end < start || end*indexEntrySize > len(entries) {
+			break
+		}
+		le.PutUint32(bucket[4:], checksum(entries[start*indexEntrySize:end*indexEntrySize]))
+		start = end
+	}
+	le.PutUint32(b[fileHeaderSize+len(table):], checksum(table))
+	return b
+}
+
 func FuzzFileHeader(f *testing.F) {
-	nearMisses(f, fileHeader{magic: packMagic, store: v1Store, name: v1Sealed, a: v1Created}.append(nil))
+	addSeeds(f, fileHeader{magic: packMagic, store: v1Store, name: v1Sealed, a: v1Created}.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, withSum(b, 60)} {
-			for _, magic := range []string{packMagic, indexMagic, journalMagic} {
+			for _, magic := range []string{packMagic, indexMagic, journalMagic, summaryMagic} {
 				h, err := parseFileHeader(b, magic, v1Store)
 				if err != nil {
 					continue
@@ -56,7 +117,7 @@ func FuzzFileHeader(f *testing.F) {
 
 func FuzzRecordHeader(f *testing.F) {
 	h := recordHeader{kind: uint8(Blob), codec: codecZstd, raw: 200, stored: 100, id: Hash(Blob, small), crc: 7}
-	nearMisses(f, h.append(nil))
+	addSeeds(f, h.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, withSum(b, 52)} {
 			h, err := parseRecordHeader(b)
@@ -75,13 +136,9 @@ func FuzzRecordHeader(f *testing.F) {
 
 func FuzzFrame(f *testing.F) {
 	fr := frame{kind: framePacks, seq: 3, durable: 64, body: []byte{tagPack, 0}}
-	nearMisses(f, fr.append(nil))
+	addSeeds(f, fr.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		fit := bytes.Clone(b)
-		if len(b) >= frameHeaderSize {
-			le.PutUint32(fit[28:], checksum(append(bytes.Clone(b[:28]), b[frameHeaderSize:]...)))
-		}
-		for _, b := range [][]byte{b, fit} {
+		for _, b := range [][]byte{b, mendFrames(b)} {
 			fr, ok := parseFrame(b)
 			if !ok {
 				continue
@@ -96,8 +153,9 @@ func FuzzFrame(f *testing.F) {
 // A body may hold fields that are skipped, so only what is written again must
 // be the same for ever.
 func FuzzSnapshot(f *testing.F) {
-	nearMisses(f, v1Snapshots()[1].appendBody(nil, []packLen{{v1Sealed, 1000}}))
+	addSeeds(f, v1Snapshots()[1].appendBody(nil, []packLen{{v1Sealed, 1000}}))
 	f.Add(appendField(nil, 128, []byte("skipped")))
+	f.Add([]byte{tagData, 0})               // a field that is empty
 	f.Add([]byte{tagHead, 0x81, 0x00, 'x'}) // a length in more bytes than it needs
 	f.Add([]byte{tagHead, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -115,7 +173,7 @@ func FuzzSnapshot(f *testing.F) {
 			t.Errorf("%d bytes become %d", len(body), len(fr.body))
 		}
 		again, err := parseSnapshot(fr)
-		if err != nil || !reflect.DeepEqual(again, s) {
+		if err != nil || !cmp.Equal(again, s, cmpopts.EquateEmpty()) {
 			t.Errorf("parse, encode, parse: %+v, %v; was %+v", again, err, s)
 		}
 		if b := again.appendBody(nil, packs); !bytes.Equal(b, fr.body) {
@@ -139,33 +197,45 @@ func fuzzDisk(t *testing.T, name string, b []byte) *vfs.Mem {
 	return disk
 }
 
+// What an index finds is what it lists.
 func FuzzIndex(f *testing.F) {
-	entries := []indexEntry{{ID{1, 2}, location{nil, 64, 12}}, {ID{1, 3}, location{nil, 132, 0}}}
-	good := encodeIndex(v1Store, v1Sealed, 188, entries)
-	f.Add(good)
-	for _, i := range []int{0, 8, 12, 28, 44, 52, 56, 60, 64, 68, 72, 2104, 2112, 2116, 2140, 2144} {
-		b := bytes.Clone(good)
-		b[i] ^= 1
-		f.Add(b)
-		f.Add(b[:i])
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		fit := withSum(b, 60)
-		if len(b) > fileHeaderSize {
-			fit = append(fit[:fileHeaderSize:fileHeaderSize], withSum(b[fileHeaderSize:], bucketCount*bucketSize)...)
+	entries := []indexEntry{{ID{1, 2}, location{nil, 64, 12}}, {ID{1, 3}, location{nil, 132, 0}}, {ID{255, 1}, location{nil, 188, 7}}}
+	good := encodeIndex(v1Store, v1Sealed, 251, entries)
+	for _, part := range [][2]int{{0, fileHeaderSize}, {fileHeaderSize, fileHeaderSize + 3*bucketSize}, // the rest of the buckets is the like
+		{fileHeaderSize + 254*bucketSize, len(good)}} {
+		for _, b := range nearmiss.Of(good[part[0]:part[1]]) {
+			f.Add(slices.Concat(good[:part[0]], b, good[part[1]:]))
 		}
-		for _, b := range [][]byte{b, fit} {
+	}
+	f.Add(encodeIndex(v1Store, v1Sealed, 64, nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, b := range [][]byte{b, mendIndex(b)} {
 			x, err := openIndex(fuzzDisk(t, indexName(v1Sealed), b), v1Store, &pack{id: v1Sealed})
 			if err != nil {
 				continue
 			}
-			n := 0
-			if err := x.all(func([prefixSize]byte, location) { n++ }); err == nil && n != x.count() {
-				t.Errorf("%d entries of %d", n, x.count())
+			var listed []indexEntry
+			if err := x.all(func(prefix [prefixSize]byte, loc location) {
+				e := indexEntry{location: loc}
+				copy(e.id[:], prefix[:])
+				listed = append(listed, e)
+			}); err != nil {
+				if !errors.Is(err, errIndex) {
+					t.Errorf("all: %v", err)
+				}
+				continue
 			}
-			for _, id := range []ID{{}, {1, 2}, {1, 3}, {255}} {
-				if _, _, err := x.find(id); err != nil && !errors.Is(err, errIndex) {
-					t.Errorf("find: %v", err)
+			if len(listed) != x.count() {
+				t.Errorf("%d entries of %d", len(listed), x.count())
+			}
+			// That they are in order, each in its bucket, only Check looks at.
+			again := encodeIndex(v1Store, v1Sealed, x.bodyEnd, slices.Clone(listed))
+			ordered := bytes.Equal(again[fileHeaderSize:], b[fileHeaderSize:])
+			for _, e := range append(listed, indexEntry{}, indexEntry{id: ID{1, 2, 3}}, indexEntry{id: ID{255}}) {
+				loc, ok, err := x.find(e.id)
+				is := slices.ContainsFunc(listed, func(l indexEntry) bool { return l.id == e.id })
+				if err != nil || ok && !slices.Contains(listed, indexEntry{e.id, loc}) || ordered && ok != is {
+					t.Errorf("find %s: %v, %v, %v", e.id, loc, ok, err)
 				}
 			}
 		}
@@ -207,46 +277,59 @@ func FuzzPackScan(f *testing.F) {
 		b[i] ^= 0x80
 		f.Add(b)
 	}
+	addSeeds(f, slices.Concat(one, two[:recordHeaderSize]))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		h := fileHeader{magic: packMagic, store: v1Store, name: v1Sealed}
-		disk := fuzzDisk(t, packName(v1Sealed), append(h.append(nil), body...))
-		p, err := openPack(disk, v1Store, v1Sealed, 0)
-		if err != nil {
-			t.Fatal(err)
+		checkScan(t, body)
+		checkScan(t, mendRecords(body))
+	})
+}
+
+func checkScan(t *testing.T, body []byte) {
+	t.Helper()
+	h := fileHeader{magic: packMagic, store: v1Store, name: v1Sealed}
+	file := append(h.append(nil), body...)
+	p, err := openPack(fuzzDisk(t, packName(v1Sealed), file), v1Store, v1Sealed, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := p.sealedAt(); err != nil {
+		t.Errorf("sealedAt: %v", err)
+	}
+	// The plain way: a record where one is, or else a byte of damage.
+	var want, got []string
+	damaged := false
+	for at := fileHeaderSize; at < len(file); {
+		h, err := parseRecordHeader(file[at:])
+		if err == nil && at+int(h.size()) <= len(file) {
+			want = append(want, fmt.Sprint("record ", at, h.id, h.stored))
+			at += int(h.size())
+			damaged = false
+			continue
 		}
-		if _, _, err := p.sealedAt(); err != nil {
-			t.Errorf("sealedAt: %v", err)
+		if !damaged {
+			want = append(want, fmt.Sprint("damage ", at))
 		}
-		end := int64(fileHeaderSize + len(body))
-		at := int64(fileHeaderSize)
-		var found []indexEntry
-		damage, err := p.scan(at, end, func(e indexEntry) { found = append(found, e) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		for at < end {
-			switch {
-			case len(found) > 0 && found[0].off == at:
-				h, payload, err := p.read(found[0].location)
-				if err == nil && (h.id != found[0].id || len(payload) != int(h.stored)) {
-					t.Errorf("record at %d is %+v, was %+v", at, h, found[0])
-				}
-				at += recordHeaderSize + int64(found[0].stored)
-				found = found[1:]
-			case len(damage) > 0 && damage[0].Off == at:
-				damage = damage[1:]
-				at = end
-				if len(found) > 0 {
-					at = found[0].off
-				}
-			default:
-				t.Fatalf("byte %d is neither a record nor damage", at)
-			}
-		}
-		if at != end || len(found) > 0 || len(damage) > 0 {
-			t.Errorf("scan ends at %d of %d with %v and %v to come", at, end, found, damage)
+		damaged = true
+		at++
+	}
+	damage, err := p.scan(fileHeaderSize, int64(len(file)), func(e indexEntry) {
+		got = append(got, fmt.Sprint("record ", e.off, e.id, e.stored))
+		h, payload, err := p.read(e.location)
+		if err == nil && (h.id != e.id || len(payload) != int(h.stored)) {
+			t.Errorf("record at %d is %+v, was %+v", e.off, h, e)
 		}
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range damage {
+		got = append(got, fmt.Sprint("damage ", d.Off))
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("scan finds %q, want %q", got, want)
+	}
 }
 
 // A journal of any bytes opens, or says why not, and can be written on.
@@ -260,30 +343,113 @@ func FuzzSegment(f *testing.F) {
 		fr.durable = uint64(fileHeaderSize + min(i, 1)*len(good))
 		good = fr.append(good)
 	}
-	f.Add(good)
-	for i := range good {
-		b := bytes.Clone(good)
-		b[i] ^= 0x10
-		f.Add(b)
-		f.Add(good[:i])
-	}
+	addSeeds(f, good)
 	f.Fuzz(func(t *testing.T, frames []byte) {
-		h := fileHeader{magic: journalMagic, store: v1Store, name: segmentID(1)}
-		disk := fuzzDisk(t, segmentName(1), append(h.append(nil), frames...))
-		j := newJournal(disk, v1Store)
-		if err := j.refresh(); err != nil {
-			if !errors.Is(err, ErrFormat) && !errors.Is(err, errBody) {
-				t.Errorf("refresh: %v", err)
-			}
-			return
+		checkSegment(t, frames)
+		checkSegment(t, mendFrames(frames))
+	})
+}
+
+func checkSegment(t *testing.T, frames []byte) {
+	t.Helper()
+	h := fileHeader{magic: journalMagic, store: v1Store, name: segmentID(1)}
+	disk := fuzzDisk(t, segmentName(1), append(h.append(nil), frames...))
+	j := newJournal(disk, v1Store)
+	if err := j.refresh(); err != nil {
+		if !errors.Is(err, ErrFormat) && !errors.Is(err, errBody) {
+			t.Errorf("refresh: %v", err)
 		}
-		before := j.seq
-		if err := errors.Join(j.writable(), j.append([]record{{kind: framePacks}})); err != nil || j.seq != before+1 {
-			t.Fatalf("append after record %d: %v, record %d", before, err, j.seq)
+		return
+	}
+	before := j.seq
+	if before == math.MaxUint64 {
+		return // no number is left, and none will ever be that high
+	}
+	said := snapshotsIn(t, j)
+	if err := errors.Join(j.writable(), j.append([]record{{kind: framePacks}})); err != nil || j.seq != before+1 {
+		t.Fatalf("append after record %d: %v, record %d", before, err, j.seq)
+	}
+	again := newJournal(disk, v1Store)
+	if err := again.refresh(); err != nil || again.seq != j.seq || again.broken != "" {
+		t.Errorf("refresh after append: record %d, want %d, %q, %v", again.seq, j.seq, again.broken, err)
+	}
+	if d := cmp.Diff(said, snapshotsIn(t, again)); d != "" {
+		t.Errorf("an append changes what was said (-before +after):\n%s", d)
+	}
+}
+
+func snapshotsIn(t *testing.T, j *journal) map[uint64]*Snapshot {
+	t.Helper()
+	all := make(map[uint64]*Snapshot)
+	for s, err := range j.snapshots(math.MaxUint64) {
+		if err != nil {
+			t.Fatal(err)
 		}
-		again := newJournal(disk, v1Store)
-		if err := again.refresh(); err != nil || again.seq != j.seq || again.broken != "" {
-			t.Errorf("refresh after append: record %d, want %d, %q, %v", again.seq, j.seq, again.broken, err)
+		all[s.Seq] = s
+	}
+	return all
+}
+
+// FuzzObject puts a crafted record of a chunked blob into a pack: what is read is
+// the blob, or it is damage that a check finds, too.
+func FuzzObject(f *testing.F) {
+	list := v1List()
+	for _, b := range nearmiss.Of(list) {
+		f.Add(uint8(recChunked), uint8(codecRaw), uint32(len(b)), b)
+	}
+	f.Add(uint8(recChunked), uint8(codecRaw), uint32(36), appendChunkRef(nil, Hash(Blob, v1Whole), len(v1Whole))) // itself
+	for _, b := range nearmiss.Of(encoder().EncodeAll(v1Whole, nil)) {
+		f.Add(uint8(Blob), uint8(codecZstd), uint32(len(v1Whole)), b)
+	}
+	packed := encoder().EncodeAll(list, nil)
+	for raw := range uint32(len(list) + 2) {
+		f.Add(uint8(recChunked), uint8(codecZstd), raw, packed)
+	}
+	for kind := range uint8(6) {
+		f.Add(kind, uint8(codecRaw), uint32(len(v1Whole)), v1Whole)
+		f.Add(uint8(Blob), kind, uint32(len(v1Whole)), v1Whole)
+	}
+	f.Fuzz(func(t *testing.T, kind, codec uint8, raw uint32, payload []byte) {
+		if raw > 1<<20 || len(payload) > 1<<20 {
+			t.Skip("as large as it says, which is much for a fuzzer")
+		}
+		pack := fileHeader{magic: packMagic, store: v1Store, name: v1Sealed}.append(nil)
+		for _, c := range v1Chunks {
+			pack = append(pack, rawRecord(uint8(Blob), c)...)
+		}
+		bad := int64(len(pack))
+		id := Hash(Blob, v1Whole)
+		pack = append(pack, encodeRecord(recordHeader{kind: kind, codec: codec, raw: raw, id: id}, payload)...)
+		pack = appendSeal(pack, int64(len(pack)))
+		disk := fuzzDisk(t, packName(v1Sealed), pack)
+		if err := writeFile(disk, formatName, v1Format(t)); err != nil {
+			t.Fatal(err)
+		}
+		s, err := OpenFS(t.Context(), disk, &Options{ReadOnly: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		got, err := s.Get(t.Context(), Blob, id)
+		if err == nil && !bytes.Equal(got, v1Whole) {
+			t.Errorf("Get = %q", got)
+		}
+		if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrFormat) {
+			t.Errorf("Get: %v", err)
+		}
+		if n, cerr := s.CopyBlob(t.Context(), io.Discard, id); (cerr == nil) != (err == nil) || cerr == nil && n != int64(len(got)) {
+			t.Errorf("CopyBlob = %d, %v; Get: %v", n, cerr, err)
+		}
+		if _, serr := s.Stored(Blob, id); serr != nil && err == nil {
+			t.Errorf("Stored: %v", serr)
+		}
+		r, cerr := s.Check(t.Context(), true)
+		if cerr != nil {
+			t.Fatal(cerr)
+		}
+		found := slices.ContainsFunc(r.Damage, func(d *CorruptError) bool { return d.Path == packName(v1Sealed) && d.Off == bad })
+		if found != (err != nil) {
+			t.Errorf("Check finds %v; Get: %v", r.Damage, err)
 		}
 	})
 }

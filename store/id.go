@@ -97,6 +97,20 @@ func (id ID) Short() string { return hex.EncodeToString(id[:6]) }
 // IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }
 
+// prunedMark begins the IDs that stand for those of pruned snapshots' trees: no
+// hash does, but one in 2^64.
+var prunedMark = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+
+// Pruned returns what stands for the ID in a snapshot that was pruned.
+func (id ID) Pruned() ID {
+	if !id.IsZero() {
+		copy(id[:], prunedMark[:])
+	}
+	return id
+}
+
+func (id ID) isPruned() bool { return [8]byte(id[:8]) == prunedMark }
+
 // MarshalText writes the 64 hex digits of id.
 func (id ID) MarshalText() ([]byte, error) { return id.AppendText(nil) }
 

@@ -45,8 +45,8 @@ type journal struct {
 	broken string   // why nothing may be appended to this segment; "" if it may
 	closed bool
 
-	seq    uint64             // number of the last record
-	epoch  uint64             // changes when a prune or a repair has taken packs away
+	seq uint64 // number of the last record
+	ledger
 	packs  map[[16]byte]int64 // durable length of each unsealed pack
 	heads  map[headKey]*Snapshot
 	damage []*CorruptError
@@ -293,7 +293,7 @@ func nextFrame(b []byte, pos int) (next int, promise uint64) {
 // apply takes a frame into the state, and returns its snapshot if it is one.
 func (j *journal) apply(f frame) (*Snapshot, error) {
 	j.seq = max(j.seq, f.seq)
-	packs, epoch, err := parsePacks(f)
+	packs, l, err := parsePacks(f)
 	if err != nil {
 		return nil, err
 	}
@@ -301,8 +301,11 @@ func (j *journal) apply(f frame) (*Snapshot, error) {
 		j.packs[p.pack] = max(j.packs[p.pack], p.end)
 	}
 	switch f.kind {
-	case frameState:
-		j.epoch = epoch
+	case frameState, frameLedger:
+		j.ledger = l
+		for _, id := range l.removed { // it was sealed
+			delete(j.packs, id)
+		}
 	case frameSnapshot:
 		s, err := parseSnapshot(f)
 		if err != nil {
@@ -576,11 +579,14 @@ func (j *journal) cutTail(size int64) error {
 
 // rotate starts a new segment. It is complete and durable before it gets
 // its name, so a segment with a name has a header and a state.
-func (j *journal) rotate() error { return j.rotateTo(j.epoch, j.unsealedPacks()) }
+func (j *journal) rotate() error { return j.rotateTo(j.ledger, j.unsealedPacks()) }
 
 // rotateTo is rotate with what is to hold from there on.
-func (j *journal) rotateTo(epoch uint64, packs []packLen) error {
-	state := frame{kind: frameState, seq: j.seq, durable: fileHeaderSize, body: stateBody(epoch, packs)}
+func (j *journal) rotateTo(l ledger, packs []packLen) error {
+	state := frame{kind: frameState, seq: j.seq, durable: fileHeaderSize, body: l.appendBody(nil, packs)}
+	if len(state.body) > maxFrameBody {
+		return fmt.Errorf("state of %d bytes: the limit is %d", len(state.body), maxFrameBody)
+	}
 	b := fileHeader{magic: journalMagic, store: j.store, name: segmentID(j.seg + 1),
 		a: uint64(time.Now().UnixNano())}.append(nil)
 	b = state.append(b)
@@ -626,11 +632,6 @@ func (j *journal) rotateTo(epoch uint64, packs []packLen) error {
 func segmentID(seg uint64) (id [16]byte) {
 	le.PutUint64(id[:], seg)
 	return id
-}
-
-// stateBody says what a reader of the next segment must know.
-func stateBody(epoch uint64, packs []packLen) []byte {
-	return appendField(appendPacks(nil, packs), tagEpoch, le.AppendUint64(nil, epoch))
 }
 
 // unsealedPacks returns the durable lengths of the packs that need it.

@@ -246,7 +246,7 @@ func TestUnknownRecords(t *testing.T) {
 		body []byte
 		ok   bool
 	}{
-		"kind 4":                     {4, body, false},
+		"kind 5":                     {5, body, false},
 		"kind 255":                   {255, nil, false},
 		"field 17 of a snapshot":     {frameSnapshot, appendField(body, 17, nil), false},
 		"field 66 of a snapshot":     {frameSnapshot, appendField(body, 66, []byte("x")), false},
@@ -255,7 +255,7 @@ func TestUnknownRecords(t *testing.T) {
 		"field 255 of a snapshot":    {frameSnapshot, appendField(body, 255, nil), true},
 		"field 66 of pack lengths":   {framePacks, appendField(nil, 66, nil), false},
 		"field 128 of pack lengths":  {framePacks, appendField(nil, 128, nil), true},
-		"field 66 of a state":        {frameState, appendField(nil, 66, nil), false},
+		"field 70 of a state":        {frameState, appendField(nil, 70, nil), false},
 		"field 200 of a state":       {frameState, appendField(nil, 200, []byte("x")), true},
 		"epoch in a snapshot":        {frameSnapshot, appendField(body, tagEpoch, make([]byte, 8)), false},
 		"tree field of pack lengths": {framePacks, body, false},

@@ -9,7 +9,7 @@ import (
 	"github.com/boocode/filestore/internal/vfs"
 )
 
-// Lock files are never deleted: deleting one lets two processes hold "the"
+// Lock files are never deleted, but those of epochs that are over: deleting one lets two processes hold "the"
 // lock on two inodes. Order, for whoever takes several: repair, epoch, pack,
 // journal.
 const (
@@ -64,8 +64,12 @@ func probeLocks(fsys vfs.FS) error {
 	if !got {
 		return nil // somebody else is probing: they do exclude
 	}
-	if both, err := b.TryLock(vfs.Exclusive); both || err != nil {
-		return fmt.Errorf("%w: two holders at once (%v)", ErrNoLocks, err)
+	both, err := b.TryLock(vfs.Exclusive)
+	if err != nil {
+		return fmt.Errorf("%w: %v", ErrNoLocks, err)
+	}
+	if both {
+		return fmt.Errorf("%w: two holders at once", ErrNoLocks)
 	}
 	return nil
 }

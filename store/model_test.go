@@ -69,7 +69,7 @@ func model(t *testing.T, r *rand.Rand) {
 			}
 			if r.IntN(2) == 0 {
 				closeStore(i) // under the writer
-				w.epoch.Close()
+				w.lock.Close()
 			} else if err := w.Close(); err != nil {
 				t.Error(err)
 			}

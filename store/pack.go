@@ -69,6 +69,15 @@ func (p *pack) name() string { return packName(p.id) }
 // read returns the header and the payload of the record at loc, both
 // checked. It does not look into the payload.
 func (p *pack) read(loc location) (recordHeader, []byte, error) {
+	if loc.stored > maxChunk { // a wrong length must not take memory without limit
+		st, err := p.f.Stat()
+		if err == nil && loc.off+recordHeaderSize+int64(loc.stored) > st.Size {
+			err = &CorruptError{Path: p.name(), Off: loc.off, Err: io.ErrUnexpectedEOF}
+		}
+		if err != nil {
+			return recordHeader{}, nil, err
+		}
+	}
 	b := make([]byte, recordHeaderSize+int(loc.stored))
 	if _, err := p.f.ReadAt(b, loc.off); err != nil {
 		if err == io.EOF {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -313,6 +314,37 @@ func TestBomb(t *testing.T) {
 	}
 }
 
+// An index that is whole by its checksums and names a record that is longer than
+// its pack.
+func TestCraftedIndex(t *testing.T) {
+	disk, sealed, entries := sealedDisk(t)
+	disk = disk.AfterCrash(nil)
+	s := openDamaged(t, disk)
+	id, _ := parsePackID(strings.TrimPrefix(sealed, "packs/"), ".pack")
+	wrong := slices.Clone(entries)
+	for i := range wrong {
+		wrong[i].stored = math.MaxUint32
+	}
+	end := int64(len(readAll(t, disk, sealed)) - sealSize)
+	if err := writeFile(disk, indexName(id), encodeIndex(s.id, id, end, wrong)); err != nil {
+		t.Fatal(err)
+	}
+	s = openDamaged(t, disk)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := s.Get(t.Context(), Blob, entries[0].id)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+		t.Errorf("Get allocated %d bytes", n)
+	}
+	if !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Get: %v, want ErrCorrupt", err)
+	}
+	if found := damageOf(t, s); len(found) == 0 {
+		t.Error("Check found nothing")
+	}
+}
+
 // Records that are whole by their checksums and still say what cannot be.
 func TestCraftedRecords(t *testing.T) {
 	data := random(200, 7)
@@ -413,6 +445,15 @@ func TestFilesOfAnotherStore(t *testing.T) {
 	}
 	if err := disk.Remove(name); err != nil {
 		t.Fatal(err)
+	}
+
+	// A segment under the number of another.
+	twin := disk.AfterCrash(nil)
+	if err := writeFile(twin, segmentName(2), readAll(t, twin, segmentName(1))); err != nil {
+		t.Fatal(err)
+	}
+	if found := damageOf(t, openDamaged(t, twin)); len(found) == 0 || found[0].Path != segmentName(2) || found[0].Off != 0 {
+		t.Errorf("Check found %v, want %s", found, segmentName(2))
 	}
 
 	// A segment of another journal.

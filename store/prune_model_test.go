@@ -51,6 +51,7 @@ type modelPrune struct {
 	run       uint8
 	condemned uint8
 	drain     uint8 // the epoch that is waited for next
+	dropped   bool  // before it one had announced that the old snapshot is dropped
 	live      uint8
 }
 
@@ -87,6 +88,7 @@ const (
 	readsDropped    mistake = "restores a snapshot that is being dropped"
 	readsUnlocked   mistake = "restores without an epoch"
 	forgetsCrash    mistake = "counts a prune that crashed as completed"
+	forgetsWithdraw mistake = "counts a prune that was withdrawn as completed"
 )
 
 // An explorer tries one variant of the protocol.
@@ -302,15 +304,23 @@ func (m *explorer) runPrune(s modelState) {
 			}
 			n := s
 			n.epoch++
-			n.announced |= choice
+			n.announced = choice
 			n.dropping = true
-			n.prune.condemned, n.prune.drain, n.prune.step = choice, n.completed, 2
+			n.prune.condemned, n.prune.drain, n.prune.step, n.prune.dropped = choice, n.completed, 2, s.dropping
 			if m.mistake == drainsNewest {
 				n.prune.drain = n.epoch - 1
 			}
 			m.explore(n, fmt.Sprintf("prune %d announces epoch %d without packs %02b", p.run, n.epoch, choice))
 		}
 	case 2:
+		w := s
+		w.epoch++
+		w.announced, w.dropping = 0, p.dropped
+		if m.mistake == forgetsWithdraw {
+			w.completed = w.epoch
+		}
+		w.prune = modelPrune{run: p.run + 1}
+		m.explore(w, fmt.Sprintf("prune %d withdraws", p.run))
 		holders := append(slices.Clone(s.writers[:]), s.reader)
 		if slices.ContainsFunc(holders, func(a modelActor) bool { return a.held && a.epoch == p.drain }) {
 			return // it waits
@@ -380,7 +390,7 @@ func TestPruneMistakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine, of which the race detector has nothing to say")
 	}
-	for _, mistake := range []mistake{drainsNewest, noRecheck, noRemark, usesCondemned, removesFirst, buildsOnDropped, readsDropped, readsUnlocked, forgetsCrash} {
+	for _, mistake := range []mistake{drainsNewest, noRecheck, noRemark, usesCondemned, removesFirst, buildsOnDropped, readsDropped, readsUnlocked, forgetsCrash, forgetsWithdraw} {
 		m := explored(mistake)
 		if m.broken == "" {
 			t.Errorf("a prune or a writer that %s: nothing is lost in %d states", mistake, len(m.seen))

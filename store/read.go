@@ -53,6 +53,22 @@ func (s *Store) find(id ID) (location, bool, error) {
 	return location{}, false, nil
 }
 
+// counts reports whether an object is where a writer may count on it: not only
+// in packs that are about to be taken away.
+func (s *Store) counts(id ID) (bool, error) {
+	loc, ok, err := s.find(id)
+	if err != nil || !ok {
+		return false, err
+	}
+	s.mu.RLock()
+	absent := s.absent
+	s.mu.RUnlock()
+	if !absent[loc.pack.id] {
+		return true, nil
+	}
+	return slices.ContainsFunc(s.copies(id), func(l location) bool { return !absent[l.pack.id] }), nil
+}
+
 // copies returns all places that are known to have an object.
 func (s *Store) copies(id ID) (list []location) {
 	s.mu.RLock()
@@ -77,12 +93,15 @@ func (s *Store) locate(id ID) (location, error) {
 	if err != nil || ok {
 		return loc, err
 	}
+	if id.isPruned() {
+		return location{}, ErrPruned
+	}
 	if err := s.load(); err != nil {
 		return location{}, err
 	}
 	loc, ok, err = s.find(id)
 	if err == nil && !ok {
-		err = ErrNotFound
+		err = s.missing(id)
 	}
 	return loc, err
 }
@@ -180,11 +199,19 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 // scanInto adds the objects between two offsets of a pack to those known.
 // Store.mu is held.
 func (s *Store) scanInto(p *pack, from, to int64) error {
-	damage, err := p.scan(from, to, func(e indexEntry) { s.objects[e.id] = e.location })
+	damage, err := p.scan(from, to, s.learn)
 	for _, d := range damage {
 		s.log.Warn("pack damaged", "path", d.Path, "off", d.Off, "err", d.Err)
 	}
 	return err
+}
+
+// learn takes up where an object is, unless a place is known that lasts longer.
+// Store.mu is held.
+func (s *Store) learn(e indexEntry) {
+	if old, ok := s.objects[e.id]; !ok || s.absent[old.pack.id] {
+		s.objects[e.id] = e.location
+	}
 }
 
 // rebuildIndex scans a sealed pack whose index is missing or damaged, and
@@ -199,7 +226,7 @@ func (s *Store) rebuildIndex(p *pack, bodyEnd int64) error {
 		s.log.Warn("pack damaged", "path", d.Path, "off", d.Off, "err", d.Err)
 	}
 	for _, e := range entries {
-		s.objects[e.id] = e.location
+		s.learn(e)
 	}
 	if !s.readOnly {
 		if err := s.writeIndex(p, bodyEnd, entries); err != nil { // derived data: without it the next process scans again
@@ -263,6 +290,9 @@ func (s *Store) Get(ctx context.Context, kind Kind, id ID) ([]byte, error) {
 	default:
 		err = corrupt(loc, "is of kind %d, not a %s", h.kind, kind)
 	}
+	if errors.Is(err, ErrPruned) {
+		return nil, fmt.Errorf("%s of a snapshot that %w", kind, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", kind, id.Short(), err)
 	}
@@ -298,7 +328,7 @@ func (s *Store) object(id ID) (recordHeader, []byte, location, error) {
 		return recordHeader{}, nil, loc, err
 	}
 	h, data, err := s.readAt(id, loc)
-	if errors.Is(err, ErrCorrupt) && s.noticeVanished() == nil && s.load() == nil {
+	if errors.Is(err, ErrCorrupt) && s.see() == nil && s.load() == nil {
 		// There may be an intact copy, by a repair or because two processes
 		// have stored it at once.
 		for _, other := range s.copies(id) {

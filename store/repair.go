@@ -62,10 +62,13 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 	s.jmu.Lock()
 	err := s.checkJournal(journal)
 	if err == nil {
+		err = s.checkForgotten(journal)
+	}
+	if err == nil {
 		p.summaries, err = s.j.wrongSummaries()
 		p.EndSegment = s.j.broken != ""
 	}
-	durable := s.j.durable()
+	durable, removed := s.j.durable(), s.j.removed
 	s.jmu.Unlock()
 	if err != nil {
 		return nil, err
@@ -82,6 +85,9 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 	v := &survey{s: s, blobs: make(map[ID]location)}
 	defer v.close()
 	for _, id := range ids {
+		if slices.Contains(removed, id) {
+			continue // by a prune: the next who opens the store removes it
+		}
 		if err := v.add(ctx, id, durable[id]); err != nil {
 			return nil, err
 		}
@@ -331,7 +337,7 @@ func (s *Store) repair(ctx context.Context, plan *RepairPlan) error {
 			return err
 		}
 		if done {
-			return s.noticeVanished()
+			return s.see()
 		}
 	}
 }
@@ -380,11 +386,11 @@ func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
 // condemn names the packs that nothing may be appended to.
 func (s *Store) condemn(ids [][16]byte) {
 	s.wmu.Lock()
-	s.condemned = make(map[[16]byte]bool)
+	s.repairing = make(map[[16]byte]bool)
 	for _, id := range ids {
-		s.condemned[id] = true
+		s.repairing[id] = true
 	}
-	if s.active != nil && s.condemned[s.active.id] {
+	if s.active != nil && s.repairing[s.active.id] {
 		s.sealActive()
 	}
 	seals := s.sealing
@@ -474,7 +480,7 @@ func (r *replacement) elsewhere(id ID) bool {
 func (s *Store) isCondemned(id [16]byte) bool {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	return s.condemned[id]
+	return s.repairing[id]
 }
 
 // move puts the damaged packs into quarantine and ends the epoch, while nobody
@@ -485,14 +491,14 @@ func (r *replacement) move(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	epoch, err := openLock(s.fsys, epochLock(n))
+	s.jmu.Lock()
+	completed := s.j.completed
+	s.jmu.Unlock()
+	locks, err := s.drain(ctx, completed, n+1)
 	if err != nil {
 		return false, err
 	}
-	defer epoch.Close()
-	if err := vfs.Lock(ctx, epoch, vfs.Exclusive); err != nil {
-		return false, err
-	}
+	defer closeAll(locks)
 	if now, err := s.Epoch(); err != nil || now != n {
 		return false, err
 	}
@@ -571,7 +577,10 @@ func (j *journal) endEpoch() error {
 			return err
 		}
 	}
-	return j.rotateTo(j.epoch+1, packs)
+	l := j.ledger
+	l.epoch++
+	l.completed = l.epoch
+	return j.rotateTo(l, packs)
 }
 
 // durable returns the length of each pack that the journal names.

@@ -33,6 +33,55 @@ type Snapshot struct {
 	Base State   `json:"base"` // what the directory was before; zero: not known
 	Also []State `json:"also"` // more that is to be kept as long as this snapshot
 	Data []byte  `json:"-"`    // what the package above remembers with it
+
+	// Pruned says that the snapshot was not kept: what it says still holds, but
+	// its trees are gone. Their IDs are not those that they had, though equal
+	// where those were; who asks for one gets an error that matches [ErrPruned].
+	Pruned bool `json:"pruned,omitempty"`
+}
+
+// present returns a copy for the caller, without trees if it was pruned.
+func (s *Snapshot) present(pruned seqSet) *Snapshot {
+	c := *s
+	if !pruned.has(s.Seq) {
+		return &c
+	}
+	c.Pruned = true
+	c.Tree, c.Coverage = s.Tree.Pruned(), s.Coverage.Pruned()
+	c.Base = s.Base.pruned()
+	c.Also = slices.Clone(s.Also)
+	for i := range c.Also {
+		c.Also[i] = c.Also[i].pruned()
+	}
+	return &c
+}
+
+// usesPruned returns an error if the snapshot builds on one that was pruned.
+func (s *Snapshot) usesPruned() error {
+	for _, state := range s.States() {
+		if state.Tree.isPruned() || state.Coverage.isPruned() {
+			return fmt.Errorf("builds on a snapshot that is not kept: %w", ErrPruned)
+		}
+	}
+	return nil
+}
+
+func (s State) pruned() State { return State{s.Tree.Pruned(), s.Coverage.Pruned()} }
+
+// States returns all states that the snapshot keeps, newest first; none if it
+// was pruned.
+func (s *Snapshot) States() []State {
+	if s.Pruned {
+		return nil
+	}
+	list := []State{s.State()}
+	for _, also := range slices.Backward(s.Also) {
+		list = append(list, also)
+	}
+	if !s.Base.IsZero() {
+		list = append(list, s.Base)
+	}
+	return list
 }
 
 // A State is a root tree and what was left out of it. The zero State is none:
@@ -75,6 +124,11 @@ const (
 	tagData     = 16
 	tagPack     = 64 // repeated
 	tagEpoch    = 65
+	// Of states and ledgers, since format 2.
+	tagCompleted = 66
+	tagCondemned = 67 // repeated
+	tagRemoved   = 68 // repeated
+	tagPruned    = 69
 )
 
 // Frame kinds (§5.2).
@@ -82,6 +136,7 @@ const (
 	frameState    = 1 // first in a segment: lengths of unsealed packs, epoch
 	frameSnapshot = 2
 	framePacks    = 3 // lengths only: a capture that ended without a snapshot
+	frameLedger   = 4 // what a prune changes of a state
 )
 
 func appendField(b []byte, tag uint8, v []byte) []byte {
@@ -168,22 +223,28 @@ func unknownField(tag uint8) error {
 	return fmt.Errorf("%w: journal field %d", ErrFormat, tag)
 }
 
-// parsePacks returns the pack lengths in a frame of any kind, and the epoch.
-func parsePacks(f frame) (packs []packLen, epoch uint64, err error) {
+// parsePacks returns the pack lengths in a frame of any kind, and what a state or
+// a ledger says beside.
+func parsePacks(f frame) (packs []packLen, l ledger, err error) {
 	err = fields(f.body, func(tag uint8, v []byte) error {
-		switch {
-		case tag == tagPack && len(v) == 24:
+		if tag == tagPack {
+			if len(v) != 24 {
+				return errBody
+			}
 			packs = append(packs, packLen{[16]byte(v), int64(le.Uint64(v[16:]))})
-		case tag == tagEpoch && len(v) == 8:
-			epoch = le.Uint64(v)
-		case tag == tagPack || tag == tagEpoch:
-			return errBody
-		case f.kind != frameSnapshot:
-			return unknownField(tag)
+			return nil
 		}
-		return nil
+		if f.kind == frameSnapshot {
+			return nil
+		}
+		if f.kind == frameState || f.kind == frameLedger {
+			if ok, err := l.parseField(tag, v); ok || err != nil {
+				return err
+			}
+		}
+		return unknownField(tag)
 	})
-	return packs, epoch, err
+	return packs, l, err
 }
 
 // parseSnapshot decodes a snapshot frame.

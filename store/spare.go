@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"github.com/zeebo/blake3"
@@ -31,38 +30,11 @@ type spare struct {
 func (s *Store) Spares(ctx context.Context) (*Spares, error) {
 	x := &Spares{s: s, at: make(map[ID][]spare)}
 	for _, dir := range []string{"packs", "quarantine", "trash"} {
-		if err := x.scanDir(ctx, dir); err != nil {
+		if err := s.eachFile(ctx, dir, x.scanFile); err != nil {
 			return nil, errors.Join(err, x.Close())
 		}
 	}
 	return x, nil
-}
-
-func (x *Spares) scanDir(ctx context.Context, dir string) error {
-	names, err := x.s.fsys.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, name := range names {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		name = dir + "/" + name
-		st, err := x.s.fsys.Stat(name)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return err
-		case st.Kind == vfs.Directory:
-			err = x.scanDir(ctx, name)
-		case st.Kind == vfs.Regular:
-			err = x.scanFile(name, st.Size)
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }
 
 func (x *Spares) scanFile(name string, size int64) error {

@@ -39,20 +39,23 @@ type Store struct {
 	jmu sync.Mutex // guards j
 	j   *journal
 
-	recent recent
+	recent    recent
+	forgotten forgotten
 
 	mu      sync.RWMutex // guards the rest of this block
 	loaded  bool
 	packs   map[[16]byte]*pack
 	scanned map[[16]byte]int64   // unsealed packs: up to where their objects are known
 	objects map[ID]location      // of unsealed packs, and all that this process wrote
+	absent  map[[16]byte]bool    // packs that a prune takes away, or has; replaced, not changed
+	seen    uint64               // number of the journal's record up to which absent goes
 	indexes []*indexFile         // of sealed packs
 	pending map[ID]chan struct{} // being compressed or appended right now; closed when done
 	retired []io.Closer          // files no longer used that others may be reading: closed with the store
 
 	wmu        sync.Mutex // guards the rest of this block
 	active     *packWriter
-	condemned  map[[16]byte]bool // packs that a repair is about to take away: nothing is appended to them
+	repairing  map[[16]byte]bool // packs that a repair is about to take away: nothing is appended to them
 	generation int               // counts failed writes
 	failed     error             // the last of them
 	sealing    []*sealing        // packs being sealed in the background
@@ -82,8 +85,12 @@ const formatName = "FORMAT"
 // Open opens the store in a directory, creating it if it does not exist.
 //
 // The error matches [ErrFormat] for a store of a newer format or a directory
-// that holds something else, and [ErrNoLocks] where the file system cannot
-// keep two writers apart. Damage is not an error of Open: see [Store.Check].
+// that holds something else, [ErrNoLocks] where the file system cannot
+// keep two writers apart, and [ErrNoRename] where it cannot replace a file.
+// Damage is not an error of Open: see [Store.Check].
+//
+// To write to a store of another user is [ErrOwner], for root, too. What the
+// mode of the directory allows to others is taken from it.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -93,11 +100,39 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 			return nil, fmt.Errorf("create store: %w", err)
 		}
 	}
-	s, err := OpenFS(ctx, vfs.OS(dir), opts)
+	s, err := openDir(ctx, dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("store %s: %w", dir, err)
 	}
 	return s, nil
+}
+
+func openDir(ctx context.Context, dir string, opts *Options) (*Store, error) {
+	if opts.ReadOnly {
+		return OpenFS(ctx, vfs.OS(dir), opts)
+	}
+	log := opts.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	fresh, err := checkOwner(dir)
+	if err != nil {
+		return nil, err
+	}
+	remote := vfs.Remote(dir)
+	if fresh && remote != "" {
+		log.Warn("the store is not on a local disk: its locks, renames and syncs are as good as that is", "path", dir, "type", remote)
+	}
+	if !fresh && remote != "" { // it may be mounted in another way than when it was created
+		if err := probeRename(vfs.OS(dir)); err != nil {
+			return nil, err
+		}
+	}
+	s, err := OpenFS(ctx, vfs.OS(dir), opts)
+	if err == nil {
+		closePlace(dir, fresh, log) // now that it is known to be a store
+	}
+	return s, err
 }
 
 // makeDir creates a directory and its missing parents, 0700, durably.
@@ -158,6 +193,11 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 			return nil, err
 		}
 	}
+	if !opts.ReadOnly {
+		if err := s.removePacks(s.j.removed); err != nil { // nobody counts on them, and the next prune tries again
+			s.log.Warn("packs not removed that were pruned", "err", err)
+		}
+	}
 	for _, d := range s.j.damage {
 		s.log.Warn("journal damaged", "path", d.Path, "off", d.Off, "err", d.Err)
 	}
@@ -187,6 +227,14 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 	if err := fsys.SyncDir("."); err != nil {
 		return nil, err
 	}
+	if err := probeRename(fsys); err != nil {
+		return nil, err
+	}
+	if !opts.SingleWriter {
+		if err := probeLocks(fsys); err != nil {
+			return nil, err
+		}
+	}
 	var f *format
 	err = withLock(ctx, fsys, journalLock, func() error {
 		f, err = readFormat(fsys)
@@ -205,11 +253,7 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 		f = &format{Format: formatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3",
 			Features: features{[]string{}, []string{}, []string{}},
 			Root:     []byte(opts.Root), Created: time.Now().UTC()}
-		b, err := json.MarshalIndent(f, "", "  ")
-		if err != nil {
-			return err
-		}
-		return writeFile(fsys, formatName, append(b, '\n'))
+		return f.write(fsys)
 	})
 	return f, err
 }
@@ -226,11 +270,19 @@ func readFormat(fsys vfs.FS) (*format, error) {
 	return f, nil
 }
 
+func (f *format) write(fsys vfs.FS) error {
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return err
+	}
+	return writeFile(fsys, formatName, append(b, '\n'))
+}
+
 // check refuses what this version cannot do, by name.
 func (f *format) check(readOnly bool) error {
-	if f.Format != formatVersion || f.Hash != "blake3" {
-		return fmt.Errorf("%w: version %d with hash %q, this program knows version %d with \"blake3\"",
-			ErrFormat, f.Format, f.Hash, formatVersion)
+	if f.Format < oldestFormat || f.Format > formatVersion || f.Hash != "blake3" {
+		return fmt.Errorf("%w: version %d with hash %q, this program knows versions %d to %d with \"blake3\"",
+			ErrFormat, f.Format, f.Hash, oldestFormat, formatVersion)
 	}
 	if len(f.Features.Read) > 0 {
 		return fmt.Errorf("%w: reading needs %q", ErrFormat, f.Features.Read)
@@ -241,6 +293,17 @@ func (f *format) check(readOnly bool) error {
 	return nil
 }
 
+// upgrade makes the store one of the newest format, of which older programs
+// would read the journal wrongly. The journal is locked.
+func (s *Store) upgrade() error {
+	f, err := readFormat(s.fsys)
+	if err != nil || f.Format == formatVersion {
+		return err
+	}
+	f.Format = formatVersion
+	return f.write(s.fsys)
+}
+
 // ID returns the store's identity, 32 hex digits.
 func (s *Store) ID() string { return hex.EncodeToString(s.id[:]) }
 
@@ -248,8 +311,9 @@ func (s *Store) ID() string { return hex.EncodeToString(s.id[:]) }
 // packages above keep theirs under worktrees/.
 func (s *Store) FS() vfs.FS { return s.fsys }
 
-// Epoch returns a number that changes when a prune or a repair has taken packs
-// away: objects known to be there at one epoch are there as long as it lasts.
+// Epoch returns a number that changes when a prune or a repair is about to take
+// packs away, gives that up, or drops snapshots. What a [Writer] of an epoch finds
+// is there as long as the epoch lasts.
 func (s *Store) Epoch() (uint64, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
@@ -265,19 +329,25 @@ func (s *Store) Epoch() (uint64, error) {
 // the lengths at that time: if one is less by now, or missing, something was
 // taken away, or put back from a copy.
 func (s *Store) PackLengths() (map[[16]byte]int64, error) {
-	ids, err := s.packIDs()
-	if err != nil {
-		return nil, err
-	}
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
 	if err := s.j.refresh(); err != nil {
 		return nil, err
 	}
-	lengths := make(map[[16]byte]int64, len(ids))
-	for _, id := range ids {
-		lengths[id] = s.j.packs[id]
-		if _, err := s.fsys.Stat(indexName(id)); err == nil {
+	// After the journal: what it no longer names has an index by now.
+	names, err := s.fsys.ReadDir("packs")
+	if err != nil {
+		return nil, err
+	}
+	lengths := make(map[[16]byte]int64, len(names)/2+1)
+	for _, name := range names {
+		if id, ok := parsePackID(name, ".pack"); ok {
+			lengths[id] = s.j.packs[id]
+		}
+	}
+	for _, name := range names {
+		id, sealed := parsePackID(name, ".idx")
+		if _, ok := lengths[id]; sealed && ok {
 			lengths[id] = math.MaxInt64
 		}
 	}
@@ -314,7 +384,7 @@ func (s *Store) Newest(ctx context.Context, worktree, session string) (*Snapshot
 	if snap == nil {
 		return nil, fmt.Errorf("snapshot of session %q: %w", session, ErrNotFound)
 	}
-	return clone(snap), nil
+	return snap.present(s.j.pruned), nil
 }
 
 // Snapshots returns all snapshots, newest first. Each pair is a snapshot and
@@ -326,6 +396,7 @@ func (s *Store) Snapshots(ctx context.Context) iter.Seq2[*Snapshot, error] {
 		// Segments are only ever added to: a copy of where we are is
 		// enough to read them without the lock.
 		j := &journal{fsys: s.fsys, store: s.id, seg: s.j.seg}
+		pruned := s.j.pruned
 		s.jmu.Unlock()
 		if err != nil {
 			yield(nil, err)
@@ -339,7 +410,7 @@ func (s *Store) Snapshots(ctx context.Context) iter.Seq2[*Snapshot, error] {
 				yield(nil, err)
 				return
 			}
-			if !yield(snap, nil) {
+			if !yield(snap.present(pruned), nil) {
 				return
 			}
 		}

@@ -530,7 +530,7 @@ func TestReadOnly(t *testing.T) {
 
 func TestOpenOther(t *testing.T) {
 	for name, text := range map[string]string{
-		"newer version": `{"format":2,"hash":"blake3","id":"00000000000000000000000000000000"}`,
+		"newer version": `{"format":3,"hash":"blake3","id":"00000000000000000000000000000000"}`,
 		"other hash":    `{"format":1,"hash":"sha256","id":"00000000000000000000000000000000"}`,
 		"read feature":  `{"format":1,"hash":"blake3","id":"00000000000000000000000000000000","features":{"read":["x"]}}`,
 		"write feature": `{"format":1,"hash":"blake3","id":"00000000000000000000000000000000","features":{"write":["x"]}}`,

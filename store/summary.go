@@ -409,7 +409,7 @@ func (j *journal) candidates(seg uint64, c *closedSegment, later *said, refs fun
 // Amend says a snapshot again, with another session entry, the one above it,
 // log, label or data: of what a journal says twice the last counts. Anything
 // else that is not as it was is an error, and so is a snapshot that is not
-// there. When it returns nil, that is durable.
+// there or was pruned ([ErrPruned]). When it returns nil, that is durable.
 //
 // Say it again soon: once four more segments are full, the first version is
 // what is found by its number.
@@ -429,6 +429,9 @@ func (s *Store) Amend(ctx context.Context, snap *Snapshot) error {
 		}
 		if old == nil {
 			return ErrNotFound
+		}
+		if s.j.pruned.has(snap.Seq) {
+			return ErrPruned
 		}
 		if !sameFacts(old, snap) {
 			return errors.New("says something else than what happened")
@@ -474,12 +477,7 @@ func (s *Store) Snapshot(ctx context.Context, seq uint64) (*Snapshot, error) {
 	if found == nil {
 		return nil, fmt.Errorf("snapshot %d: %w", seq, ErrNotFound)
 	}
-	return clone(found), nil
-}
-
-func clone(s *Snapshot) *Snapshot {
-	c := *s
-	return &c
+	return found.present(s.j.pruned), nil
 }
 
 // ByEntry returns the snapshots whose session entry begins with a text,
@@ -518,12 +516,12 @@ func (s *Store) collect(ctx context.Context, fits func(*Snapshot) bool, refs fun
 				if err = errors.Join(ferr, context.Cause(ctx)); err != nil {
 					break
 				}
-				found = append(found, snap)
+				found = append(found, snap.present(s.j.pruned))
 			}
 		}
 		s.jmu.Unlock()
 		for _, snap := range found {
-			if !yield(clone(snap), nil) {
+			if !yield(snap, nil) {
 				return
 			}
 		}

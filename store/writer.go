@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
@@ -21,7 +22,8 @@ import (
 // be closed.
 type Writer struct {
 	s          *Store
-	epoch      vfs.File // held shared: nothing that we find is taken away
+	lock       vfs.File // of the epoch, held shared: nothing that we find is taken away
+	epoch      uint64
 	generation int
 
 	mu      sync.Mutex // guards the rest
@@ -45,91 +47,28 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 	if s.readOnly {
 		return nil, errors.New("begin writing: store is open read-only")
 	}
-	epoch, err := s.enterEpoch(ctx)
+	lock, epoch, err := s.enterEpoch(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("begin writing: %w", err)
 	}
-	if err := s.noticeVanished(); err != nil {
-		epoch.Close()
+	if err := s.see(); err != nil {
+		lock.Close()
 		return nil, fmt.Errorf("begin writing: %w", err)
 	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if errors.Is(s.failed, ErrClosed) {
-		epoch.Close()
+		lock.Close()
 		return nil, ErrClosed
 	}
-	return &Writer{s: s, epoch: epoch, generation: s.generation, settled: true}, nil
-}
-
-// noticeVanished forgets what was in packs that somebody has taken away. They
-// are still open here and can be read, but nobody else will find them.
-func (s *Store) noticeVanished() error {
-	there, err := s.packIDs()
-	if err != nil {
-		return err
-	}
-	var gone [][16]byte
-	s.mu.RLock()
-	for id := range s.packs {
-		if !slices.Contains(there, id) {
-			gone = append(gone, id)
-		}
-	}
-	s.mu.RUnlock()
-	if len(gone) == 0 {
-		return nil
-	}
-	s.wmu.Lock()
-	defer s.wmu.Unlock()
-	s.fail(fmt.Errorf("%s was taken away", packName(gone[0])))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, id := range gone {
-		if p := s.packs[id]; p != nil {
-			s.retired = append(s.retired, p.f)
-		}
-		delete(s.packs, id)
-		delete(s.scanned, id)
-	}
-	s.indexes = slices.DeleteFunc(slices.Clone(s.indexes), func(x *indexFile) bool {
-		if !slices.Contains(gone, x.pack.id) {
-			return false
-		}
-		s.retired = append(s.retired, x.f)
-		return true
-	})
-	return nil
-}
-
-// enterEpoch takes the current epoch's lock shared. Who is about to take packs
-// away waits for all to leave, and ends the epoch before he lets go.
-func (s *Store) enterEpoch(ctx context.Context) (vfs.File, error) {
-	for {
-		n, err := s.Epoch()
-		if err != nil {
-			return nil, err
-		}
-		f, err := openLock(s.fsys, epochLock(n))
-		if err != nil {
-			return nil, err
-		}
-		if err := vfs.Lock(ctx, f, vfs.Shared); err != nil {
-			f.Close()
-			return nil, err
-		}
-		if now, err := s.Epoch(); err == nil && now == n {
-			return f, nil
-		} else if err != nil {
-			f.Close()
-			return nil, err
-		}
-		f.Close() // it changed while we waited
-	}
+	return &Writer{s: s, lock: lock, epoch: epoch, generation: s.generation, settled: true}, nil
 }
 
 // Has reports whether an object is there. It stays until the writer closes.
-func (w *Writer) Has(id ID) (bool, error) { return w.s.Has(id) }
+func (w *Writer) Has(id ID) (bool, error) { return w.s.counts(id) }
+
+// Epoch returns the epoch that the writer is in: see [Store.Epoch].
+func (w *Writer) Epoch() uint64 { return w.epoch }
 
 // OnClose has fn called when the writer is closed, the last one first. durable
 // tells whether all that was put is on the disk by then.
@@ -266,11 +205,12 @@ func (w *Writer) PutReader(r io.Reader) (ID, int64, error) {
 // writer counts on.
 func (s *Store) reserve(id ID) (bool, error) {
 	for {
-		if ok, err := s.Has(id); ok || err != nil {
+		if ok, err := s.counts(id); ok || err != nil {
 			return false, err
 		}
 		s.mu.Lock()
-		_, stored := s.objects[id]
+		loc, stored := s.objects[id]
+		stored = stored && !s.absent[loc.pack.id]
 		done := s.pending[id]
 		if !stored && done == nil {
 			s.pending[id] = make(chan struct{})
@@ -326,7 +266,7 @@ func (s *Store) openActive() error {
 		return err
 	}
 	for _, id := range ids {
-		if _, err := s.fsys.Stat(indexName(id)); err == nil || s.condemned[id] {
+		if _, err := s.fsys.Stat(indexName(id)); err == nil || s.repairing[id] {
 			continue
 		}
 		w, err := adoptPack(s.fsys, s.id, id, func() (int64, error) { return s.durable(id) })
@@ -427,18 +367,9 @@ func (s *Store) fail(err error) {
 	}
 
 	s.recent.forget()
-	// Forget all objects but those in indexes, which vouch for them. Those
-	// that a commit has named are found again by the next look into the packs.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.objects)
-	for id := range s.packs {
-		s.scanned[id] = fileHeaderSize
-	}
-	for _, x := range s.indexes {
-		delete(s.scanned, x.pack.id)
-	}
-	s.loaded = false
+	s.forgetObjects()
 }
 
 // flushFor makes sure that the record at loc can be read from its file.
@@ -515,7 +446,7 @@ func (w *Writer) Close() error {
 	for _, fn := range slices.Backward(onClose) {
 		fn(durable)
 	}
-	return errors.Join(err, w.epoch.Close())
+	return errors.Join(err, w.lock.Close())
 }
 
 // state reports whether no write has failed since a writer began, and whether
@@ -649,12 +580,27 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
 	if err := s.j.writable(); err != nil { // before numbers are given out
 		return err
 	}
+	// What others have taken away meanwhile is not to be said again. They say so
+	// before, under the lock that we have.
+	var there []packLen
+	for _, p := range packs {
+		_, err := s.fsys.Stat(packName(p.pack))
+		if err == nil && !slices.Contains(s.j.removed, p.pack) {
+			there = append(there, p)
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	packs = there
 	var records []record
 	taken := make(map[headKey]bool) // sessions that this batch moves
 	var numbered []*Snapshot
 	for _, r := range batch {
 		if r.snap == nil {
 			records = append(records, record{kind: framePacks, body: appendPacks(nil, packs)})
+			continue
+		}
+		if r.err = r.snap.usesPruned(); r.err != nil {
 			continue
 		}
 		key := headKey{r.snap.Worktree, r.snap.Session}

@@ -36,6 +36,34 @@ func Local(path string) bool {
 	return false
 }
 
+// Space returns how many bytes a user may still write to the file system under
+// a directory, and how many it has.
+func Space(path string) (free, total int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return 0, 0, &os.PathError{Op: "statfs", Path: path, Err: err}
+	}
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+}
+
+// remote are file systems whose locks, renames and syncs are those of a server
+// or a program, or that have none.
+var remote = map[uint32]string{
+	unix.NFS_SUPER_MAGIC: "NFS", unix.SMB_SUPER_MAGIC: "SMB", unix.CIFS_SUPER_MAGIC: "CIFS", unix.SMB2_SUPER_MAGIC: "SMB",
+	unix.FUSE_SUPER_MAGIC: "FUSE", unix.V9FS_MAGIC: "9P", unix.CEPH_SUPER_MAGIC: "Ceph", unix.AFS_SUPER_MAGIC: "AFS", unix.AFS_FS_MAGIC: "AFS",
+	unix.CODA_SUPER_MAGIC: "Coda", unix.MSDOS_SUPER_MAGIC: "FAT", unix.EXFAT_SUPER_MAGIC: "exFAT",
+}
+
+// Remote returns the name of the file system under a directory if it is one
+// whose locks, renames and syncs cannot be counted on; else "".
+func Remote(path string) string {
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		return ""
+	}
+	return remote[uint32(st.Type)]
+}
+
 // BootID identifies the running boot of the machine; "" if unknown.
 var BootID = sync.OnceValue(func() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -1,0 +1,655 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// A library knows what the snapshots of a test need, by their trees.
+type library struct {
+	mu    sync.Mutex // guards needs
+	needs map[ID][][]byte
+}
+
+// commit puts blobs and commits a snapshot whose tree is the first. Like
+// [tryCommit] it may have succeeded even if it fails.
+func (l *library) commit(ctx context.Context, s *Store, session string, blobs ...[]byte) (acked, error) {
+	l.add(blobs)
+	return tryCommit(ctx, s, session, blobs...)
+}
+
+func (l *library) add(blobs [][]byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.needs == nil {
+		l.needs = make(map[ID][][]byte)
+	}
+	tree := Hash(Blob, blobs[0])
+	l.needs[tree] = append(l.needs[tree], blobs...)
+}
+
+func (l *library) mark(_ context.Context, live *Live, snap *Snapshot) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	blobs, ok := l.needs[snap.Tree]
+	if !ok {
+		return fmt.Errorf("tree %s: %w", snap.Tree.Short(), ErrNotFound)
+	}
+	for _, b := range blobs {
+		if err := live.AddBlob(Hash(Blob, b), int64(len(b))); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// prune drops the snapshots that are not to be kept.
+func (l *library) prune(ctx context.Context, s *Store, keep func(*Snapshot) bool) (*PrunePlan, *PruneResult, error) {
+	plan, err := s.PlanPrune(ctx, &PruneOptions{Mark: l.mark, Wait: 20 * time.Millisecond,
+		Drop: func(snap *Snapshot) bool { return !keep(snap) }})
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := s.Prune(ctx, plan)
+	return plan, r, err
+}
+
+func (l *library) mustCommit(t *testing.T, s *Store, session string, blobs ...[]byte) acked {
+	t.Helper()
+	a, err := l.commit(t.Context(), s, session, blobs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// checkPruned requires that a snapshot says what it was, and that its tree cannot
+// be had.
+func checkPruned(t *testing.T, s *Store, a acked) {
+	t.Helper()
+	snap, err := s.Snapshot(t.Context(), a.seq)
+	if err != nil || !snap.Pruned || snap.Session != a.session || snap.Tree == a.ids[0] || snap.Tree.IsZero() {
+		t.Errorf("snapshot %d: %+v, %v; want it pruned", a.seq, snap, err)
+		return
+	}
+	if _, err := s.Get(t.Context(), Tree, snap.Tree); !errors.Is(err, ErrPruned) {
+		t.Errorf("tree of snapshot %d: %v, want ErrPruned", a.seq, err)
+	}
+	if all := snapshotsOf(t, s)[a.seq]; !reflect.DeepEqual(all, snap) {
+		t.Errorf("Snapshots has %+v, Snapshot %+v", all, snap)
+	}
+}
+
+func TestPruneFrees(t *testing.T) {
+	setLimits(t, never, 1, never) // a pack for each commit
+	disk := vfs.NewMem()
+	lib := new(library)
+	s := openMem(t, disk)
+	big := random(minChunked+200<<10, 9)
+	old := lib.mustCommit(t, s, "old", []byte("old tree"), random(50<<10, 1), small, big)
+	again := slices.Clone(big) // another list of mostly the same chunks
+	copy(again, "changed")
+	both := lib.mustCommit(t, s, "both", []byte("second tree"), random(50<<10, 2), small, again)
+	lib.mustCommit(t, s, "old", []byte("third tree"), random(90<<10, 3))
+	waitForSeals(s)
+	before := sizeOf(t, disk, "packs")
+
+	plan, r, err := lib.prune(t.Context(), s, func(snap *Snapshot) bool { return snap.Session == "both" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan.Kept != 1 || !slices.Equal(plan.Dropped, []uint64{1, 3}) || r.Dropped != 2 || len(r.Kept) > 0 {
+		t.Errorf("plan %+v, result %+v; want snapshots 1 and 3 dropped", plan, r)
+	}
+	after := sizeOf(t, disk, "packs")
+	if freed := before - after; freed < 140<<10 || freed < r.Freed-64<<10 || freed > r.Freed+64<<10 {
+		t.Errorf("%d bytes before, %d after: %d freed, the result says %d", before, after, freed, r.Freed)
+	}
+	checkPruned(t, s, old)
+	checkAcked(t, s, []acked{both})
+	for _, id := range old.ids[:2] {
+		if ok, err := s.Has(id); ok || err != nil {
+			t.Errorf("Has(%s) = %v, %v after it was pruned", id.Short(), ok, err)
+		}
+	}
+	// What has gone can be stored again.
+	now := lib.mustCommit(t, s, "old", []byte("old tree"), random(50<<10, 1), small, big)
+	checkAcked(t, s, []acked{both, now})
+	s = openMem(t, disk)
+	checkPruned(t, s, old)
+	checkAcked(t, s, []acked{both, now})
+	checkClean(t, s)
+}
+
+func sizeOf(t *testing.T, fsys vfs.FS, dir string) (size int64) {
+	t.Helper()
+	for _, name := range names(t, fsys, dir, "") {
+		st, err := fsys.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += st.Size
+	}
+	return size
+}
+
+// A list of chunks whose chunks are gone would be taken for the blob: it goes
+// with them, or they stay with it.
+func TestPruneChunkLists(t *testing.T) {
+	for _, maxCopy := range []int64{0, 1} {
+		setLimits(t, 1, never, never) // a pack for each chunk
+		disk := vfs.NewMem()
+		lib := new(library)
+		big := random(3<<20, 9)
+		var kept acked
+		err := session(t.Context(), disk, func(s *Store) error {
+			w, err := s.Begin(t.Context())
+			if err != nil {
+				return err
+			}
+			_, _, err = w.PutReader(io.MultiReader(bytes.NewReader(big), readerFunc(func([]byte) (int, error) {
+				sealSizeMax = never // but for the last, which are with the list
+				return 0, io.EOF
+			})))
+			if err != nil {
+				return err
+			}
+			kept = lib.mustCommit(t, s, "kept", []byte("kept"), random(8<<20, 7)) // and so is this, most of the pack
+			return w.Close()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := openMem(t, disk)
+		plan, err := s.PlanPrune(t.Context(), &PruneOptions{Mark: lib.mark, MaxCopy: maxCopy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Prune(t.Context(), plan); err != nil {
+			t.Fatal(err)
+		}
+		w, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ok, err := w.Has(Hash(Blob, big))
+		if err != nil || ok != (maxCopy > 0) {
+			t.Errorf("at most %d bytes copied: Has = %v, %v", maxCopy, ok, err)
+		}
+		if ok {
+			checkBlob(t, s, Hash(Blob, big))
+		}
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		checkAcked(t, s, []acked{kept})
+		checkClean(t, s)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
+
+// A prune gives up if somebody does not leave, and then all is as it was.
+func TestPruneBusy(t *testing.T) {
+	setLimits(t, never, 1, never)
+	disk := vfs.NewMem()
+	lib := new(library)
+	s, other := openMem(t, disk), openMem(t, disk)
+	a := lib.mustCommit(t, s, "a", []byte("a"), random(50<<10, 1))
+	lib.mustCommit(t, s, "a", []byte("b"), random(50<<10, 2))
+	w, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keepB := func(snap *Snapshot) bool { return snap.Seq != a.seq }
+	if _, _, err := lib.prune(t.Context(), s, keepB); !errors.Is(err, ErrBusy) {
+		t.Fatalf("prune beside a writer: %v, want ErrBusy", err)
+	}
+	checkAcked(t, s, []acked{a})
+	// It counts on what it has found, in whatever epoch.
+	if ok, err := w.Has(a.ids[1]); !ok || err != nil {
+		t.Errorf("Has = %v, %v", ok, err)
+	}
+	lib.add([][]byte{[]byte("c"), random(50<<10, 1)})
+	if _, err := w.Put(Blob, []byte("c")); err != nil {
+		t.Error(err)
+	}
+	c := &Snapshot{Session: "c", Tree: Hash(Blob, []byte("c"))}
+	if err := w.Commit(t.Context(), c, 0); err != nil {
+		t.Error(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := lib.prune(t.Context(), s, keepB); err != nil {
+		t.Fatal(err)
+	}
+	snapshotsOf(t, other) // what others have done since
+	checkPruned(t, other, a)
+	checkAcked(t, other, []acked{{"c", c.Seq, []ID{c.Tree, a.ids[1]}}})
+	checkClean(t, other)
+}
+
+// A plan is done as it was made, or not at all.
+func TestPruneOldPlan(t *testing.T) {
+	setLimits(t, never, 1, never)
+	lib := new(library)
+	s := openMem(t, vfs.NewMem())
+	a := lib.mustCommit(t, s, "a", []byte("a"), random(50<<10, 1))
+	b := lib.mustCommit(t, s, "b", []byte("b"), random(50<<10, 2))
+	drop := func(seq uint64) *PrunePlan {
+		plan, err := s.PlanPrune(t.Context(), &PruneOptions{Mark: lib.mark, Drop: func(snap *Snapshot) bool { return snap.Seq == seq }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	first, second := drop(a.seq), drop(b.seq)
+	c := lib.mustCommit(t, s, "c", []byte("c"), random(50<<10, 1)) // what a has
+	if _, err := s.Prune(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Prune(t.Context(), second); err == nil {
+		t.Error("a plan from before another prune was done")
+	}
+	checkPruned(t, s, a)
+	checkAcked(t, s, []acked{b, c})
+	checkClean(t, s)
+}
+
+// What a pruned snapshot named cannot be built upon.
+func TestCommitOnPruned(t *testing.T) {
+	setLimits(t, never, 1, never)
+	lib := new(library)
+	s := openMem(t, vfs.NewMem())
+	a := lib.mustCommit(t, s, "a", []byte("a"), random(50<<10, 1))
+	waitForSeals(s)
+	if _, _, err := lib.prune(t.Context(), s, func(*Snapshot) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	old, err := s.Snapshot(t.Context(), a.seq)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := w.Commit(t.Context(), &Snapshot{Tree: Hash(Tree, nil), Base: old.State()}, 0); !errors.Is(err, ErrPruned) {
+		t.Errorf("Commit: %v, want ErrPruned", err)
+	}
+	old.Label = "late"
+	if err := s.Amend(t.Context(), old); !errors.Is(err, ErrPruned) {
+		t.Errorf("Amend: %v, want ErrPruned", err)
+	}
+}
+
+// Each operation of a prune fails in turn, once or for good; with the power, or
+// not. What stays is there, what goes is whole or gone, and the next prune
+// does the rest.
+func TestPruneFaults(t *testing.T) {
+	setLimits(t, never, 8<<10, 500)
+	step := int64(1)
+	if testing.Short() {
+		step = 7
+	}
+	for _, sticky := range []bool{false, true} {
+		for at := int64(0); pruneFaultAt(t, at, sticky) && !t.Failed(); at += step {
+		}
+	}
+}
+
+func pruneFaultAt(t *testing.T, at int64, sticky bool) bool {
+	t.Helper()
+	disk := vfs.NewMem()
+	lib := new(library)
+	var kept, dropped []acked
+	err := session(t.Context(), disk, func(s *Store) error {
+		for i := range 6 {
+			name := []string{"old", "kept"}[i%2]
+			a := lib.mustCommit(t, s, name, fmt.Append(nil, "tree ", i), random(3<<10, byte(i)), random(5<<10, byte(100+i/2)), small)
+			if name == "kept" {
+				kept = append(kept, a)
+			} else {
+				dropped = append(dropped, a)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := func(snap *Snapshot) bool { return snap.Session == "kept" }
+	fault := &vfs.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
+	err = session(t.Context(), vfs.WithFault(disk, fault), func(s *Store) error {
+		_, _, err := lib.prune(t.Context(), s, keep)
+		return err
+	})
+	if !fault.Fired() && err != nil {
+		t.Errorf("without a fault: %v", err)
+	}
+	if err == nil && sticky && fault.Fired() && sizeOf(t, disk, "packs") > 60<<10 {
+		t.Errorf("operation %d: no error", at)
+	}
+	for i, left := range []*vfs.Mem{disk.AfterCrash(nil), disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))), disk} {
+		s, err := OpenFS(t.Context(), left, &Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkClean(t, s)
+		checkAcked(t, s, kept)
+		for _, a := range dropped {
+			if snap, err := s.Snapshot(t.Context(), a.seq); err != nil {
+				t.Error(err)
+			} else if snap.Pruned {
+				checkPruned(t, s, a)
+			} else {
+				checkAcked(t, s, []acked{a})
+			}
+		}
+		more := lib.mustCommit(t, s, "kept", []byte("more"), random(3<<10, 0), random(5<<10, 101))
+		if _, _, err := lib.prune(t.Context(), s, keep); err != nil {
+			t.Errorf("the next prune: %v", err)
+		}
+		checkClean(t, s)
+		checkAcked(t, s, append(kept[:len(kept):len(kept)], more))
+		for _, a := range dropped {
+			checkPruned(t, s, a)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Fatalf("fault at operation %d, sticky=%v, disk %d: prune returned %v", at, sticky, i, err)
+		}
+	}
+	return fault.Fired()
+}
+
+// Several processes capture, each the same few contents again and again, while
+// one prunes.
+func TestPruneBesideWriters(t *testing.T) {
+	setLimits(t, 64<<10, 16<<10, 3000)
+	dir := t.TempDir()
+	lib := new(library)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards acks and gone
+	var acks []acked
+	gone := make(map[uint64]bool)
+	for i := range 3 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			s, err := Open(t.Context(), dir, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				blobs := [][]byte{fmt.Appendf(nil, "tree %d %d", i, n)}
+				for range 1 + r.IntN(3) {
+					seed := byte(r.IntN(30))
+					blobs = append(blobs, random(int(seed)*300+1, seed))
+				}
+				a, err := lib.commit(t.Context(), s, fmt.Sprint(i), blobs...)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				acks = append(acks, a)
+				mu.Unlock()
+				if n%20 == 0 { // some counted on long before
+					for _, id := range a.ids {
+						checkBlob(t, s, id)
+					}
+				}
+			}
+		})
+	}
+	pruner, err := Open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := 40
+	if testing.Short() {
+		rounds = 10
+	}
+	freed := int64(0)
+	for round := range rounds {
+		mu.Lock()
+		n := len(acks)
+		mu.Unlock()
+		for n < 20*(round+1) {
+			time.Sleep(time.Millisecond)
+			mu.Lock()
+			n = len(acks)
+			mu.Unlock()
+		}
+		plan, err := pruner.PlanPrune(t.Context(), &PruneOptions{Mark: lib.mark,
+			Drop: func(snap *Snapshot) bool { return snap.Seq*7%10 < 8 && round%2 == 0 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := pruner.Prune(t.Context(), plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mu.Lock()
+		for _, seq := range plan.Dropped {
+			gone[seq] = true
+		}
+		mu.Unlock()
+		freed += r.Freed
+	}
+	close(stop)
+	wg.Wait()
+	if err := pruner.Close(); err != nil {
+		t.Error(err)
+	}
+	s, err := Open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var kept []acked
+	for _, a := range acks {
+		if !gone[a.seq] {
+			kept = append(kept, a)
+		}
+	}
+	t.Logf("%d snapshots, %d pruned in %d rounds, %d bytes freed", len(acks), len(gone), rounds, freed)
+	checkAcked(t, s, kept)
+	checkClean(t, s)
+	if freed == 0 || len(gone) == 0 {
+		t.Error("nothing was pruned")
+	}
+}
+
+// A store of the first format is one of the second once it is pruned, and not
+// before.
+func TestPruneUpgrades(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(v1, "store"))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range storeDirs {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+			t.Fatal(err)
+		}
+	}
+	format := func() string {
+		b, err := os.ReadFile(filepath.Join(dir, formatName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	before := format()
+	s, err := Open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	commit(t, s, "new", []byte("new"))
+	if format() != before {
+		t.Errorf("FORMAT is %s after a commit, was %s", format(), before)
+	}
+	plan, err := s.PlanPrune(t.Context(), &PruneOptions{Drop: func(snap *Snapshot) bool { return snap.Session != "new" },
+		Mark: func(_ context.Context, live *Live, snap *Snapshot) error { live.Add(snap.Tree); return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Prune(t.Context(), plan); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := readFormat(s.fsys); err != nil || f.Format != 2 || f.ID != s.ID() {
+		t.Errorf("FORMAT is %s, %v; want version 2", format(), err)
+	}
+	checkClean(t, s)
+	checkBlob(t, s, Hash(Blob, []byte("new")))
+}
+
+func TestSeqSet(t *testing.T) {
+	var s seqSet
+	for _, seq := range []uint64{1, 2, 5, 9, 10, 12} {
+		s.add(seq, seq == 9)
+	}
+	if want := (seqSet{{1, 2}, {5, 10}, {12, 12}}); !reflect.DeepEqual(s, want) {
+		t.Fatalf("%v, want %v", s, want)
+	}
+	for seq := range uint64(14) {
+		if want := seq >= 1 && seq <= 2 || seq >= 5 && seq <= 10 || seq == 12; s.has(seq) != want {
+			t.Errorf("has(%d) = %v", seq, !want)
+		}
+	}
+	b := s.append(nil)
+	if want := []byte{0, 1, 2, 5, 1, 0}; !bytes.Equal(b, want) {
+		t.Errorf("encoded as %v, want %v", b, want)
+	}
+	for _, bad := range [][]byte{{0}, {0, 1, 0, 1}, {0x80, 0, 1}, {0, 0x80}, bytes.Repeat([]byte{0xff}, 20)} {
+		if got, err := parseSeqSet(bad); err == nil {
+			t.Errorf("parseSeqSet(%v) = %v, want an error", bad, got)
+		}
+	}
+}
+
+func FuzzSeqSet(f *testing.F) {
+	addSeeds(f, seqSet{{1, 2}, {5, 500}, {70_000, 70_000}}.append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := parseSeqSet(b)
+		if err == nil && !bytes.Equal(s.append(nil), b) {
+			t.Errorf("%v becomes %v", b, s.append(nil))
+		}
+	})
+}
+
+// Of an object that is there twice, the copy that stays may be the damaged one.
+func TestPruneDamagedCopy(t *testing.T) {
+	setLimits(t, never, 1, never)
+	disk := vfs.NewMem()
+	lib := new(library)
+	one, two := openDamaged(t, disk), openDamaged(t, disk)
+	twice := random(30<<10, 1)
+	w, err := two.Begin(t.Context()) // before the other has committed
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := two.load(); err != nil {
+		t.Fatal(err)
+	}
+	kept := lib.mustCommit(t, one, "kept", []byte("kept"), twice, random(60<<10, 2))
+	if _, err := w.Put(Blob, twice); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Put(Blob, random(60<<10, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	waitForSeals(one)
+	waitForSeals(two)
+	if packs := names(t, disk, "packs", ".pack"); len(packs) != 2 {
+		t.Fatalf("packs %q, want two", packs)
+	}
+	loc, ok, err := one.find(Hash(Blob, twice))
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	edit(t, disk, loc.pack.name(), flip(int(loc.off)+recordHeaderSize+100))
+	s := openDamaged(t, disk)
+	if _, r, err := lib.prune(t.Context(), s, func(*Snapshot) bool { return true }); err != nil || r.Packs != 1 {
+		t.Fatalf("%+v, %v; want the other pack gone", r, err)
+	}
+	checkAcked(t, s, []acked{kept})
+}
+
+// Damage to one record of the journal does not hide what a prune has copied.
+func TestPruneDamagedJournal(t *testing.T) {
+	setLimits(t, never, never, never) // what is copied stays in a pack that only the journal vouches for
+	disk := vfs.NewMem()
+	lib := new(library)
+	var kept acked
+	err := session(t.Context(), disk, func(s *Store) error {
+		lib.mustCommit(t, s, "old", []byte("old"), random(60<<10, 1))
+		kept = lib.mustCommit(t, s, "kept", []byte("kept"), random(10<<10, 2))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = session(t.Context(), disk, func(s *Store) error {
+		_, _, err := lib.prune(t.Context(), s, func(snap *Snapshot) bool { return snap.Session == "kept" })
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := only(t, disk, "journal", ".log")
+	f, err := disk.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	found, err := openDamaged(t, disk).j.scan(f, name, fileHeaderSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, frame := range found.list {
+		if frame.kind != framePacks && frame.kind != frameLedger {
+			continue
+		}
+		n++
+		hurt := disk.AfterCrash(nil)
+		edit(t, hurt, name, flip(int(frame.off)+frameHeaderSize))
+		checkAcked(t, openDamaged(t, hurt), []acked{kept})
+	}
+	if n < 4 {
+		t.Errorf("%d records damaged, want those of a prune", n)
+	}
+}
