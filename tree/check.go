@@ -30,8 +30,8 @@ type Problem struct {
 	Err  error // matches store.ErrNotFound or store.ErrCorrupt
 }
 
-// Snapshot reads all directories of a snapshot and makes sure that every
-// blob is there; contents are the business of [store.Store.Check]. An error
+// Snapshot reads all directories that a snapshot keeps and makes sure that every
+// blob is there or was forgotten; contents are the business of [store.Store.Check]. An error
 // means that the check could not be done.
 func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) (problems []Problem, err error) {
 	report := func(path string, err error) error {
@@ -41,11 +41,16 @@ func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) (problems 
 		}
 		return err
 	}
-	err = c.dir(ctx, "", snap.Tree, report)
-	if err == nil && !snap.Coverage.IsZero() {
-		err = c.coverage(ctx, "", snap.Coverage, report)
+	for _, state := range snap.States() {
+		err = c.dir(ctx, "", state.Tree, report)
+		if err == nil && !state.Coverage.IsZero() {
+			err = c.coverage(ctx, "", state.Coverage, report)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	return problems, err
+	return problems, nil
 }
 
 func (c *Checker) dir(ctx context.Context, path string, id store.ID, report func(string, error) error) error {
@@ -79,6 +84,9 @@ func (c *Checker) blob(ctx context.Context, id store.ID) error {
 	ok, err := c.s.Has(id)
 	if err == nil && !ok { // unless somebody has stored it since we looked
 		_, err = c.s.CopyBlob(ctx, io.Discard, id)
+	}
+	if errors.Is(err, store.ErrForgotten) {
+		err = nil
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("blob %s: %w", id.Short(), store.ErrNotFound)

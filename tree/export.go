@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -33,11 +35,13 @@ type ExportOptions struct {
 type ExportResult struct {
 	Files, Dirs, Symlinks int64
 	Bytes                 int64 // of files
+
+	Forgotten []string // files and links that were forgotten: they are not there, and in no count
 }
 
 // Export writes a tree into a directory that is empty, or does not exist and
 // whose parent does. Names, contents, permission bits and targets of links
-// are as they were captured. Nothing is synced: the store still has it all.
+// are as they were captured. What was forgotten is left out. Nothing is synced: the store still has it all.
 //
 // An error leaves what was written until then.
 func Export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *ExportOptions) (*ExportResult, error) {
@@ -70,11 +74,12 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *
 		x.progress = new(Progress)
 	}
 	// The root's own permission bits are not in the tree: they stay.
-	err = x.dir(&openDir{dir: d}, root)
+	err = x.dir(&openDir{dir: d}, "", root)
 	if err := errors.Join(err, group.Wait()); err != nil {
 		return nil, err
 	}
-	return &ExportResult{x.files.Load(), x.dirs.Load(), x.links.Load(), x.progress.ReadBytes.Load()}, nil
+	slices.Sort(x.forgotten)
+	return &ExportResult{x.files.Load(), x.dirs.Load(), x.links.Load(), x.progress.ReadBytes.Load(), x.forgotten}, nil
 }
 
 // emptyDir makes sure that a directory exists and is empty.
@@ -97,6 +102,9 @@ type exporter struct {
 	progress *Progress
 
 	files, dirs, links atomic.Int64
+
+	mu        sync.Mutex // guards forgotten
+	forgotten []string
 }
 
 // An openDir is a directory that is being filled. It is closed by the last
@@ -130,7 +138,7 @@ func (d *openDir) done() error {
 const exportBatch = 64
 
 // dir fills a directory. It takes over one claim to it.
-func (x *exporter) dir(d *openDir, id store.ID) (err error) {
+func (x *exporter) dir(d *openDir, path string, id store.ID) (err error) {
 	defer func() { err = errors.Join(err, d.done()) }()
 	var batch []Entry
 	for e, err := range Entries(x.ctx, x.g, id) {
@@ -139,22 +147,22 @@ func (x *exporter) dir(d *openDir, id store.ID) (err error) {
 		}
 		x.progress.Files.Add(1)
 		if e.Mode.IsDir() {
-			if err := x.subdir(d, e); err != nil {
+			if err := x.subdir(d, path, e); err != nil {
 				return err
 			}
 			continue
 		}
 		batch = append(batch, e)
 		if len(batch) == exportBatch {
-			x.spawn(d, batch)
+			x.spawn(d, path, batch)
 			batch = nil
 		}
 	}
-	x.spawn(d, batch)
+	x.spawn(d, path, batch)
 	return nil
 }
 
-func (x *exporter) subdir(d *openDir, e Entry) error {
+func (x *exporter) subdir(d *openDir, path string, e Entry) error {
 	// Until it is full it must be writable, by us only.
 	if err := d.dir.Mkdir(e.Name, 0o700); err != nil {
 		return err
@@ -165,11 +173,11 @@ func (x *exporter) subdir(d *openDir, e Entry) error {
 	}
 	x.dirs.Add(1)
 	d.users.Add(1)
-	return x.dir(&openDir{dir: dir, perm: e.Mode.Perm(), above: d}, e.ID)
+	return x.dir(&openDir{dir: dir, perm: e.Mode.Perm(), above: d}, join(path, e.Name), e.ID)
 }
 
 // spawn writes some files of a directory on another goroutine.
-func (x *exporter) spawn(d *openDir, batch []Entry) {
+func (x *exporter) spawn(d *openDir, path string, batch []Entry) {
 	if len(batch) == 0 {
 		return
 	}
@@ -180,7 +188,14 @@ func (x *exporter) spawn(d *openDir, batch []Entry) {
 			if err := context.Cause(x.ctx); err != nil {
 				return err
 			}
-			if err := x.entry(d.dir, e); err != nil {
+			err := x.entry(d.dir, e)
+			if errors.Is(err, store.ErrForgotten) {
+				x.mu.Lock()
+				x.forgotten = append(x.forgotten, join(path, e.Name))
+				x.mu.Unlock()
+				err = nil
+			}
+			if err != nil {
 				return fmt.Errorf("%q: %w", e.Name, err)
 			}
 		}
@@ -202,6 +217,9 @@ func (x *exporter) entry(dir vfs.Dir, e Entry) error {
 		return err
 	}
 	n, err := x.g.CopyBlob(x.ctx, f, e.ID)
+	if errors.Is(err, store.ErrForgotten) {
+		return errors.Join(err, f.Close(), dir.Remove(e.Name))
+	}
 	if err == nil && n != e.Size {
 		err = fmt.Errorf("blob %s has %d bytes, not %d", e.ID.Short(), n, e.Size)
 	}

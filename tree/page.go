@@ -124,7 +124,7 @@ func parsePage(b []byte, valid func(*item) bool) (level int, items []item, err e
 		case !validName(it.name),
 			i > 0 && items[i-1].name >= it.name,
 			level == 0 && !valid(it),
-			level > 0 && (it.attr != 0 || it.size == 0 || it.id.IsZero()),
+			level > 0 && (it.attr != 0 || it.size == 0 || it.id.IsZero() || i > 0 && !boundary(it.name, level-1)),
 			n > maxSingle && i > 0 && boundary(it.name, level):
 			return 0, nil, fmt.Errorf("%w: item %d %q", errPage, i, it.name)
 		}
@@ -273,6 +273,9 @@ func (r pageReader) page(ctx context.Context, id store.ID, above *item, levelAbo
 			return 0, nil, err
 		}
 		pg.level, pg.items, err = parsePage(b, r.valid)
+	}
+	if err == nil && above == nil && pg.level > 0 && (len(pg.items) == 1 || pg.level == 1 && count(1, pg.items) <= maxSingle) {
+		err = fmt.Errorf("%w: it has few entries and is cut", errPage)
 	}
 	if err == nil && above != nil &&
 		(pg.level != levelAbove-1 || len(pg.items) == 0 || pg.items[0].name != above.name || count(pg.level, pg.items) != above.size) {

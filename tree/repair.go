@@ -38,6 +38,7 @@ type Mender struct {
 	plan   *store.RepairPlan
 	spares *store.Spares // opened when something is lost
 	found  map[store.ID]Mend
+	since  map[store.ID]bool // blobs stored since the plan was made
 	list   []Mend
 
 	clean map[store.ID]bool // trees that lack nothing, by now
@@ -54,7 +55,7 @@ type triedKey struct {
 // NewMender returns a Mender for a store as it will be once a plan is done. It
 // must be closed.
 func NewMender(s *store.Store, plan *store.RepairPlan) *Mender {
-	return &Mender{s: s, plan: plan, found: make(map[store.ID]Mend), clean: make(map[store.ID]bool),
+	return &Mender{s: s, plan: plan, found: make(map[store.ID]Mend), since: make(map[store.ID]bool), clean: make(map[store.ID]bool),
 		tried: make(map[triedKey]uint64), roots: make(map[string]vfs.Dir)}
 }
 
@@ -81,7 +82,7 @@ func (m *Mender) Plan(ctx context.Context) ([]Mend, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, st := range states(snap) {
+		for _, st := range snap.States() {
 			if _, err := m.dir(ctx, snap, "", st.Tree); err != nil {
 				return nil, err
 			}
@@ -94,15 +95,6 @@ func (m *Mender) Plan(ctx context.Context) ([]Mend, error) {
 		}
 	}
 	return m.list, nil
-}
-
-// states returns all that a snapshot keeps, its own state first.
-func states(snap *store.Snapshot) []store.State {
-	list := []store.State{snap.State()}
-	if !snap.Base.IsZero() {
-		list = append(list, snap.Base)
-	}
-	return append(list, snap.Also...)
 }
 
 // dir looks at a directory and reports whether it will lack nothing.
@@ -170,25 +162,30 @@ func isLoss(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage)
 }
 
-// has reports whether an object will be there.
-func (m *Mender) has(id store.ID) bool {
-	_, ok := m.found[id]
-	return ok || m.plan.Keeps(id)
+// has reports whether an object will be there. One that the plan does not know
+// and that can be read was stored since the plan was made, by somebody else.
+func (m *Mender) has(ctx context.Context, id store.ID) bool {
+	if _, ok := m.found[id]; ok || m.plan.Keeps(id) || m.since[id] {
+		return true
+	}
+	if _, err := m.s.CopyBlob(ctx, io.Discard, id); err != nil {
+		return false
+	}
+	m.since[id] = true
+	return true
 }
 
 // Get implements Getter: as the store will be.
 func (m *Mender) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
-	if m.plan.Keeps(id) {
-		if b, err := m.s.Get(ctx, kind, id); err == nil || !isLoss(err) {
-			return b, err
-		}
+	if b, err := m.s.Get(ctx, kind, id); err == nil || !isLoss(err) {
+		return b, err
 	}
 	var b bytes.Buffer
 	file, err := m.spare(ctx, &b, kind, id)
 	if err != nil {
 		return nil, err
 	}
-	if !m.has(id) {
+	if _, ok := m.found[id]; !ok && !m.plan.Keeps(id) {
 		m.add(Mend{ID: id, Kind: kind, Spare: file})
 	}
 	return b.Bytes(), nil
@@ -210,8 +207,11 @@ func (m *Mender) add(mend Mend) {
 
 // blob looks at the content of a file or link.
 func (m *Mender) blob(ctx context.Context, snap *store.Snapshot, path string, e Entry) (ok bool, err error) {
-	if m.has(e.ID) {
+	if m.has(ctx, e.ID) {
 		return true, nil
+	}
+	if was, err := m.s.Forgotten(e.ID); was || err != nil && !isLoss(err) { // it is not to come back
+		return was, err
 	}
 	key := triedKey{e.ID, snap.Worktree}
 	seq, seen := m.tried[key]
@@ -306,6 +306,9 @@ func (m *Mender) restore(ctx context.Context, w *store.Writer, mend *Mend) (ok b
 		_, err := w.Put(mend.Kind, b.Bytes())
 		return err == nil, err
 	}
+	if was, err := m.s.Forgotten(mend.ID); was || err != nil && !isLoss(err) { // since it was planned
+		return false, err
+	}
 	if mend.Spare == "" {
 		r, err := m.open(mend)
 		if err != nil {
@@ -340,9 +343,12 @@ func hashBlob(r io.Reader) (id store.ID, err error) {
 // their paths that are hurt: also those that they share. Each pair is a Hurt
 // and nil, or a zero Hurt and the error that ends the sequence.
 func (m *Mender) Hurt(ctx context.Context) iter.Seq2[Hurt, error] {
-	return hurt(ctx, m.s, m, func(_ context.Context, id store.ID) error {
-		if m.has(id) {
+	return hurt(ctx, m.s, m, func(ctx context.Context, id store.ID) error {
+		if m.has(ctx, id) {
 			return nil
+		}
+		if was, err := m.s.Forgotten(id); was || err != nil && !isLoss(err) {
+			return err
 		}
 		return store.ErrNotFound
 	})
@@ -385,7 +391,7 @@ type hurtWalk struct {
 func (h *hurtWalk) snapshot(ctx context.Context, snap *store.Snapshot) (Hurt, error) {
 	out := Hurt{Snapshot: snap}
 	seen := make(map[string]bool)
-	for _, st := range states(snap) {
+	for _, st := range snap.States() {
 		list, err := h.dir(ctx, st.Tree)
 		if err == nil && !st.Coverage.IsZero() {
 			var more []Problem

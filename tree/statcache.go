@@ -213,19 +213,44 @@ func (b block) files() (gitignore, booignore []byte) {
 	return gitignore, booignore
 }
 
-// valid checks that all offsets stay inside. The batch has a checksum, so
-// what fails here was written wrong.
-func (b block) valid() bool {
+// valid checks that all offsets stay inside, and that the pages have the names
+// that were captured. The batch has a checksum, so what fails here was written
+// wrong.
+func (b block) valid(nextDir uint32) bool {
 	if len(b) < blockHeaderSize || b.nameStart()+b.namesLen() > len(b) {
 		return false
 	}
 	end := uint32(b.namesLen())
+	captured := 0
 	for i := b.count() - 1; i >= 0; i-- {
-		off := b.entry(i).nameOff()
-		if off >= end {
+		e := b.entry(i)
+		if e.nameOff() >= end || e.kind() > vfs.Special || e.reason() > maxReason ||
+			e.kind() == vfs.Directory && e.reason() == 0 && e.child() >= nextDir {
 			return false
 		}
-		end = off
+		end = e.nameOff()
+		if e.reason() == 0 {
+			captured++
+		}
+	}
+	i := 0
+	for n := range b.leaves() {
+		end, count, _ := b.leaf(n)
+		if end < i || end > b.count() {
+			return false
+		}
+		captured -= count
+		for ; i < end; i++ {
+			if b.entry(i).reason() == 0 {
+				count--
+			}
+		}
+		if count != 0 {
+			return false
+		}
+	}
+	if captured != 0 {
+		return false
 	}
 	files := len(b) - b.nameStart() - b.namesLen()
 	for _, n := range []uint32{le.Uint32(b[136:]), le.Uint32(b[140:])} {
@@ -277,7 +302,7 @@ func loadStatCache(fsys vfs.FS, storeID [16]byte, worktree string) *statCache {
 		if !ok || h.store != storeID || c.size > 0 && h.generation != c.batch.generation {
 			return c
 		}
-		if !c.take(body, h.nextDir) {
+		if !c.take(body, h.nextDir, int64(len(b))) {
 			return &statCache{fsys: fsys, dir: c.dir}
 		}
 		if c.size == 0 {
@@ -288,11 +313,11 @@ func loadStatCache(fsys vfs.FS, storeID [16]byte, worktree string) *statCache {
 	}
 }
 
-// take adds the blocks of a batch.
-func (c *statCache) take(b []byte, nextDir uint32) bool {
-	// Every directory has had a block of its own at some time, so the
-	// number of directories is bounded by what was read.
-	if nextDir > 1<<26 {
+// take adds the blocks of a batch of a file of some size.
+func (c *statCache) take(b []byte, nextDir uint32, fileSize int64) bool {
+	// A damaged number must not take memory without limit. There are more of
+	// them than bytes only if many directories never had a block.
+	if nextDir > 1<<26 || nextDir > 1<<20 && int64(nextDir) > fileSize {
 		return false
 	}
 	c.blocks = slices.Grow(c.blocks, int(nextDir)-min(len(c.blocks), int(nextDir)))
@@ -304,7 +329,7 @@ func (c *statCache) take(b []byte, nextDir uint32) bool {
 			return false
 		}
 		blk := block(b[:block(b).size()])
-		if !blk.valid() || int(blk.dir()) >= len(c.blocks) {
+		if !blk.valid(nextDir) || int(blk.dir()) >= len(c.blocks) {
 			return false
 		}
 		c.blocks[blk.dir()] = blk
@@ -406,10 +431,9 @@ func wholeBatchAt(f vfs.File, off, end int64) bool {
 func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) (dirs int, err error) {
 	var blocks []block
 	todo := []uint32{0}
+	seen := make([]bool, max(h.nextDir, 1))
+	seen[0] = true
 	for i := 0; i < len(todo); i++ {
-		if len(todo) > int(h.nextDir) {
-			return 0, errors.New("stat cache: directories lead in a circle")
-		}
 		old := changed[todo[i]]
 		if old == nil {
 			old = c.block(todo[i])
@@ -422,8 +446,13 @@ func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) (dirs int, 
 		for k := range b.count() {
 			e := b.entry(k)
 			if e.kind() == vfs.Directory && e.reason() == 0 {
+				child := old.entry(k).child()
+				if int(child) >= len(seen) || seen[child] {
+					return 0, errors.New("stat cache: a directory is in two")
+				}
+				seen[child] = true
 				le.PutUint32(e[76:], uint32(len(todo)))
-				todo = append(todo, old.entry(k).child())
+				todo = append(todo, child)
 			}
 		}
 		blocks = append(blocks, b)

@@ -185,6 +185,9 @@ func (t *Tally) number(kind store.Kind, id store.ID, path string) (n uint32, o s
 
 // lost makes a note of what is missing or damaged. Other errors it returns.
 func (t *Tally) lost(path string, err error) error {
+	if errors.Is(err, store.ErrForgotten) { // it takes nothing
+		return nil
+	}
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage) {
 		t.problems = append(t.problems, Problem{path, err})
 		return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -164,11 +165,18 @@ func TestPutRefuses(t *testing.T) {
 // FuzzPage: what parses is what appendPage writes.
 func FuzzPage(f *testing.F) {
 	items := []item{{"a", uint16(ModeFile | 0o644), 3, blobID("a")}, {"b", uint16(ModeDir | 0o755), 0, Empty}}
-	good := appendPage(nil, 0, items)
-	f.Add(good)
+	left := []item{{"a", coverageAttr(vfs.Regular, TooLarge), 3, store.ID{}}, {"b", coverageAttr(vfs.Directory, 0), 0, blobID("c")}}
+	above := []item{{"a", 0, 40, blobID("p")}, {cutName(0), 0, 33, blobID("q")}}
+	for level, list := range [][]item{items, above} {
+		for _, b := range nearmiss.Of(appendPage(nil, level, list)) {
+			f.Add(b)
+		}
+	}
+	for _, b := range nearmiss.Of(appendPage(nil, 0, left)) {
+		f.Add(b)
+	}
+	// Each breaks one rule.
 	f.Add(appendPage(nil, 0, nil))
-	f.Add(appendPage(nil, 1, []item{{"a", 0, 40, blobID("p")}, {"m", 0, 33, blobID("q")}}))
-	// Near misses: each breaks one rule.
 	f.Add(appendPage(nil, 0, []item{items[1], items[0]}))
 	f.Add(appendPage(nil, 0, []item{items[0], items[0]}))
 	f.Add(appendPage(nil, 0, []item{{"a/b", items[0].attr, 3, blobID("a")}}))
@@ -176,22 +184,144 @@ func FuzzPage(f *testing.F) {
 	f.Add(appendPage(nil, 0, []item{{"a", 0o107777 & 0xffff, 3, blobID("a")}}))
 	f.Add(appendPage(nil, 1, []item{{"a", 1, 40, blobID("p")}}))
 	f.Add(appendPage(nil, 1, nil))
-	f.Add(append(slices.Clone(good), 0))
-	f.Add(good[:len(good)-1])
 	var uncut []item
 	for _, e := range entries(65) {
 		uncut = append(uncut, entryItem(&e))
 	}
 	f.Add(appendPage(nil, 0, uncut))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		level, items, err := parsePage(b, validEntry)
-		if err != nil {
-			return
-		}
-		if again := appendPage(nil, level, items); !bytes.Equal(again, b) {
-			t.Errorf("two encodings of one page:\n%x\n%x", b, again)
+		for _, valid := range []func(*item) bool{validEntry, validOmission} {
+			level, items, err := parsePage(b, valid)
+			if err != nil {
+				continue
+			}
+			if again := appendPage(nil, level, items); !bytes.Equal(again, b) {
+				t.Errorf("two encodings of one page:\n%x\n%x", b, again)
+			}
 		}
 	})
+}
+
+// cutName returns a name before which a directory is cut at a level.
+func cutName(level int) string {
+	for i := 0; ; i++ {
+		if name := fmt.Sprint("n", i); boundary(name, level) {
+			return name
+		}
+	}
+}
+
+// FuzzDirectory cuts a directory into pages anywhere: it is read only if that is
+// where it is cut. changes are pairs: a place in the names, and what is done there.
+func FuzzDirectory(f *testing.F) {
+	list := entries(700) // two levels above the leaves are made of 22 pages
+	for _, n := range []uint16{0, 1, 2, 64, 65, 66, 200, 700} {
+		f.Add(n, []byte(nil))
+		for what := range byte(6) {
+			for _, at := range []byte{0, 1, 2, 5, 20, 63} {
+				f.Add(n, []byte{at, 0, what})
+				f.Add(n, []byte{at, 1, what})
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, n uint16, changes []byte) {
+		var items []item
+		for _, e := range list[:min(int(n), len(list))] {
+			items = append(items, entryItem(&e))
+		}
+		o := NewOverlay(nil)
+		want, err := putItems(o, store.Tree, items)
+		if err != nil {
+			t.Fatal(err)
+		}
+		root := putMiscut(t, o, items, changes)
+		r := pageReader{o, store.Tree, validEntry, nil}
+		var got []item
+		for it, err := range r.items(t.Context(), root) {
+			if err != nil {
+				if !errors.Is(err, errPage) {
+					t.Errorf("items: %v", err)
+				}
+				if root == want {
+					t.Errorf("items of what was put: %v", err)
+				}
+				return
+			}
+			got = append(got, it)
+		}
+		id, err := putItems(o, store.Tree, got)
+		if level, _, err := r.page(t.Context(), root, nil, 0); level > 1 && err == nil {
+			// That a list of 64 pages or fewer was cut shows when all are read.
+			return
+		}
+		if err != nil || id != root {
+			t.Errorf("%d items are read from a directory that is %s otherwise, %v", len(got), id.Short(), err)
+		}
+		for _, it := range got {
+			if found, ok, err := r.find(t.Context(), root, it.name); !ok || err != nil || found != it {
+				t.Errorf("find %q: %v, %v, %v", it.name, found, ok, err)
+			}
+		}
+	})
+}
+
+// putMiscut stores a directory as putItems does, but for changes, of three bytes
+// each: a place, a level and what is done there.
+func putMiscut(t *testing.T, o *Overlay, items []item, changes []byte) store.ID {
+	t.Helper()
+	for level := 0; ; level++ {
+		cuts := make(map[int]bool)
+		for _, end := range cut(len(items), func(i int) bool { return boundary(items[i].name, level) }) {
+			cuts[end] = true
+		}
+		again := false // one more level
+		for ch := range slices.Chunk(changes, 3) {
+			if len(ch) < 3 || int(ch[1]) != level || int(ch[0]) >= len(items) {
+				continue
+			}
+			at := int(ch[0])
+			switch it := &items[at]; ch[2] {
+			case 0:
+				cuts[at] = !cuts[at]
+			case 1: // the next cut
+				for i := at; i < len(items); i++ {
+					if cuts[i] {
+						cuts[i] = false
+						break
+					}
+				}
+			case 2:
+				it.size++
+			case 3:
+				it.name += "x"
+			case 4:
+				items[at] = items[len(items)-1]
+			case 5:
+				again = true
+			}
+		}
+		var pages []item
+		start := 0
+		for end := 0; end <= len(items); end++ {
+			if end < len(items) && (!cuts[end] || end == start) {
+				continue
+			}
+			id, err := o.Put(store.Tree, appendPage(nil, level, items[start:end]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := item{size: count(level, items[start:end]), id: id}
+			if start < end {
+				page.name = items[start].name
+			}
+			pages = append(pages, page)
+			start = end
+		}
+		if len(pages) == 1 && !again || level == 5 {
+			return pages[0].id
+		}
+		items = pages
+	}
 }
 
 // randomTree makes a tree of files and directories and lists it.

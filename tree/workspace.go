@@ -382,9 +382,7 @@ func (c *capture) saveCache(captureErr error) error {
 	s := c.ws.store
 	h := c.cache.batch
 	var err error
-	if h.epoch, err = s.Epoch(); err != nil {
-		return err
-	}
+	h.epoch = c.sink.(*store.Writer).Epoch() // in which the ids were looked up
 	if h.packs, err = s.PackLengths(); err != nil {
 		return err
 	}
