@@ -530,7 +530,7 @@ func (m *FileSnapshotManager) commitEdit(ctx context.Context, w *store.Writer, n
 // recoverEdit takes back an edit that was cut off, if there is one.
 func (m *FileSnapshotManager) recoverEdit(ctx context.Context) error {
 	r, err := m.newestEdit(ctx)
-	if err != nil || r == nil || r.Kind != kindEditIntent {
+	if err != nil || r == nil || r.Kind != kindEditIntent || r.Pruned {
 		return err
 	}
 	if err := m.takeBackEdit(ctx, r); err != nil {
@@ -577,8 +577,11 @@ func (m *FileSnapshotManager) takeBackEdit(ctx context.Context, intent *editReco
 		return err
 	}
 	for _, it := range plan.Items {
-		if it.Do == rollback.Failed {
-			return fmt.Errorf("%q: %s", it.Path, it.Why)
+		if it.Do != rollback.Failed {
+			continue
+		}
+		if was, err := m.isForgotten(it.New); !was || err != nil { // then it stays as it is, for good
+			return errors.Join(fmt.Errorf("%q: %s", it.Path, it.Why), err)
 		}
 	}
 	data := intent.data

@@ -20,7 +20,10 @@ const (
 // editSession is the session of that line; others have no such name.
 const editSession = "edits"
 
-func (m *FileSnapshotManager) editWorktree() string { return m.project.Worktree() + "/edits" }
+// editSuffix makes the line of a worktree's edits of its name.
+const editSuffix = "/edits"
+
+func (m *FileSnapshotManager) editWorktree() string { return m.project.Worktree() + editSuffix }
 
 // IsEdit reports whether a snapshot is of an edit, and so of a few files only.
 func IsEdit(s *store.Snapshot) bool { return s.Kind == kindEdit || s.Kind == kindEditIntent }

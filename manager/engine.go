@@ -37,6 +37,8 @@ type EngineOptions struct {
 type Engine struct {
 	opts     EngineOptions
 	resident bool
+	stop     context.CancelFunc // ends care
+	cared    chan struct{}      // closed when it has ended
 
 	mu     sync.Mutex // guards the rest
 	trees  map[string]*worktree
@@ -70,6 +72,13 @@ func NewEngine(opts *EngineOptions) (*Engine, error) {
 	if opts.StoreRoot == "" {
 		return nil, errNoStoreRoot
 	}
+	var ctx context.Context
+	ctx, e.stop = context.WithCancel(context.Background())
+	e.cared = make(chan struct{})
+	go func() {
+		defer close(e.cared)
+		e.care(ctx)
+	}()
 	return e, nil
 }
 
@@ -85,6 +94,10 @@ func newEngine(opts *EngineOptions) *Engine {
 
 // Close closes all that is open. The managers must be closed.
 func (e *Engine) Close() error {
+	if e.stop != nil {
+		e.stop()
+		<-e.cared
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
@@ -365,6 +378,9 @@ func (e *Engine) store(ctx context.Context, wt *worktree, ws *tree.Workspace) er
 	wt.mu.Unlock()
 	if busy { // who waits will see to it
 		return nil
+	}
+	if err := checkSpace(wt.dir, 0); err != nil {
+		return err
 	}
 	w, err := wt.store.Begin(ctx)
 	if err != nil {

@@ -237,16 +237,21 @@ func (m *FileSnapshotManager) untoldBack(ctx context.Context, head *record) iter
 	}
 }
 
-// isUntold reports whether a record is a step that no log has been given.
-func (r *record) isUntold() bool { return r.Kind == kindStep && !r.data.Told }
+// isUntold reports whether a record is a step that no log has been given, and
+// can be.
+func (r *record) isUntold() bool { return r.Kind == kindStep && !r.data.Told && !r.Pruned }
 
-// bind records which entry of the runtime's log a step has.
+// bind records which entry of the runtime's log a step has, unless it was pruned.
 func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string) error {
 	amended := &record{Snapshot: new(store.Snapshot), data: r.data}
 	*amended.Snapshot = *r.Snapshot
 	amended.Entry, amended.data.Told = entry, true
 	amended.write()
-	if err := m.store.Amend(ctx, amended.Snapshot); err != nil {
+	err := m.store.Amend(ctx, amended.Snapshot)
+	if errors.Is(err, store.ErrPruned) { // nobody asks for it again
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	m.loaded[r.Seq] = amended
@@ -312,7 +317,7 @@ func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) err
 		if !r.data.Own {
 			continue // a start without an entry, or a step that a runtime's log has
 		}
-		if has(r) {
+		if has(r) || r.Pruned {
 			break
 		}
 		missing = append(missing, r)
@@ -322,7 +327,7 @@ func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) err
 		if err != nil {
 			return err
 		}
-		if r.data.Own && has(r) {
+		if r.data.Own && has(r) || r.Pruned {
 			break
 		}
 		if r.data.Own {

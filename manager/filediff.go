@@ -27,7 +27,8 @@ const MaxText = 10 << 20
 // neither. Directories are at neither: they have no content.
 //
 // Errors are those of [FileSnapshotManager.Resolve], and [ErrOutside]. A file
-// that was there and left out, by a rule or a limit, matches [ErrUnknown].
+// that was there and left out, by a rule or a limit, matches [ErrUnknown]. One that was
+// forgotten is shown as binary, without content.
 func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*FileDiffInfo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +63,8 @@ func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*File
 // A fileAt is a file, or a link, in a state.
 type fileAt struct {
 	entry   *tree.Entry // nil: absent
-	content []byte      // nil of one that is too large
+	content []byte      // nil of one that is too large, or was forgotten
+	opaque  bool        // there is no content to show
 }
 
 func (m *FileSnapshotManager) fileIn(ctx context.Context, s store.State, path string) (*fileAt, error) {
@@ -77,15 +79,18 @@ func (m *FileSnapshotManager) fileIn(ctx context.Context, s store.State, path st
 	if err != nil {
 		return nil, err
 	}
-	f := &fileAt{entry: &e}
-	if e.Size <= MaxText {
+	f := &fileAt{entry: &e, opaque: e.Size > MaxText}
+	if !f.opaque {
 		f.content, err = m.store.Get(ctx, store.Blob, e.ID)
+	}
+	if errors.Is(err, store.ErrForgotten) {
+		f.opaque, err = true, nil
 	}
 	return f, err
 }
 
 func (f *fileAt) isBinary() bool {
-	return f.entry != nil && (f.entry.Size > MaxText || patch.IsBinary(f.content))
+	return f.entry != nil && (f.opaque || patch.IsBinary(f.content))
 }
 
 func (f *fileAt) show(all bool) (content *string, hash *store.ID, mode *string, raw []byte) {
@@ -93,7 +98,7 @@ func (f *fileAt) show(all bool) (content *string, hash *store.ID, mode *string, 
 		return nil, nil, nil, nil
 	}
 	text := string(f.content)
-	if bytesUnlessText(text) == nil && f.entry.Size <= MaxText {
+	if bytesUnlessText(text) == nil && !f.opaque {
 		content = &text
 	} else if all {
 		raw = f.content
@@ -102,13 +107,13 @@ func (f *fileAt) show(all bool) (content *string, hash *store.ID, mode *string, 
 }
 
 // patch returns the file as package patch takes it. The hash stands for the
-// content of one that is too large.
+// content of one that has none to show.
 func (f *fileAt) patch(path string) patch.File {
 	if f.entry == nil {
 		return patch.File{Name: path}
 	}
 	file := patch.File{Name: path, Content: f.content, Mode: f.entry.Mode.Git()}
-	if f.entry.Size > MaxText {
+	if f.opaque {
 		file.Content, file.Opaque = f.entry.ID[:], true
 	}
 	return file

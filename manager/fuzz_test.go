@@ -1,11 +1,22 @@
 package manager
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/boocode/filestore/internal/nearmiss"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // FuzzRecord checks that data of a record is refused or can be used.
@@ -15,7 +26,9 @@ func FuzzRecord(f *testing.F) {
 		{store.State{Tree: store.ID{3}}, store.State{Tree: store.ID{4}}, true}}, store.State{Tree: store.ID{4}})
 	good.data.Untold, good.data.Pins = 2, []uint64{3}
 	good.write()
-	f.Add(good.Data, uint8(2), kindStep)
+	for _, b := range nearmiss.Of(good.Data) {
+		f.Add(b, uint8(2), kindStep)
+	}
 	for _, data := range []string{`{"v":1,"parts":[{"from":0,"to":4}]}`, `{"v":1,"parts":[{"from":-1,"to":0}]}`, `{"v":1,"parts":[{"from":3,"to":3}]}`,
 		`{"v":2}`, `{"v":1}`, ``, `null`, `[]`, `{"v":1,"windows":[null],"claims":[null,""]}`, `{"v":1,"parts":[null]}`, `{"v":1,"turn":1e99}`,
 		`{"v":1,"prev":6,"jump":6,"after":6,"start":6,"untold":6}`, `{"v":1,"prev":7}`, `{"v":1,"jump":7}`, `{"v":1,"untold":7}`} {
@@ -44,7 +57,9 @@ func FuzzRecord(f *testing.F) {
 func FuzzStepData(f *testing.F) {
 	id := store.ID{1}
 	d := &StepSnapshotData{BaselineTreeHash: &id, SnapshotTreeHash: id, Diff: NewDiff(), TurnIndex: 3, SnapshotSeq: 1 << 60, AboveEntryID: "x"}
-	f.Add(encode(d))
+	for _, b := range nearmiss.Of(encode(d)) {
+		f.Add(b)
+	}
 	f.Add([]byte(`{"snapshotTreeHash":"e5f6a7b8"}`))
 	f.Add([]byte(`{"snapshotTreeHash":null,"turnIndex":-1}`))
 	f.Add([]byte(`{"diff":{"added":null,"pathBytes":{"added":{"-1":"AA=="}}}}`))
@@ -67,6 +82,94 @@ func FuzzStepData(f *testing.F) {
 		}
 		if _, err := m.changes(context.Background(), r); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// FuzzTurns checks that the file of open turns is refused as of a later version,
+// or can be used: what is not understood makes all that changed until now
+// contested, which is what somebody of nobody's name says.
+func FuzzTurns(f *testing.F) {
+	turn := 3
+	good := encode(&turns{Version: turnsVersion, Last: 9, Open: []*openTurn{
+		{Session: "s", Turn: 1, After: 7, Base: store.State{Tree: store.ID{1}}, Held: true, Boot: "b", Seen: time.Unix(0, 0).UTC()},
+		{Session: "t", RuntimeTurn: &turn, ToolWindows: true, Tools: []string{"x"}, Claims: [][]byte{[]byte("a")}, End: 8}}})
+	for _, b := range nearmiss.Of(good[:len(good)/2]) {
+		f.Add(slices.Concat(b, good[len(good)/2:]))
+	}
+	for _, text := range []string{``, `null`, `{}`, `{"v":0}`, `{"v":2,"open":7}`, `{"v":1,"open":[null]}`, `{"v":1,"open":[{}]}`, `{"v":1e0}`, `{"v":1,"open":{}}`,
+		`{"v":1,"open":[{"session":"s"},{"session":"s"},{"session":"?"}]}`, `{"v":1,"open":[{"session":"\ud800","seen":"0000-01-01T00:00:00+23:59"}]}`,
+		`{"v":1,"open":[{"session":"../../x","held":true}]} `, `{"V":1,"v":3}`, `{"v":1,"last":-1}`, `{"v":1}{"v":1}`} {
+		f.Add([]byte(text))
+	}
+	project, err := tree.FindProject(f.TempDir())
+	if err != nil {
+		f.Fatal(err)
+	}
+	disk := vfs.NewMem()
+	s, err := store.OpenFS(f.Context(), disk, &store.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { s.Close() })
+	m := newManager(newEngine(&EngineOptions{}), newWorktree(project, "", s), &Options{Session: "s"})
+	if err := m.withTurns(f.Context(), func(*turns) error { return nil }); err != nil { // makes the directories
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if err := m.writeTurns(b, false); err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := m.readTurns()
+		if err != nil {
+			if !errors.Is(err, store.ErrFormat) {
+				t.Errorf("readTurns: %v", err)
+			}
+			return
+		}
+		if got.Version != turnsVersion || slices.Contains(got.Open, nil) {
+			t.Errorf("readTurns = %+v", got)
+		}
+		var after []byte
+		if err := m.withTurns(t.Context(), func(open *turns) error {
+			open.windows()
+			open.of("s")
+			err := m.bury(open, 5)
+			if slices.ContainsFunc(open.windows(), func(s string) bool { return s == nobody }) {
+				t.Errorf("nobody's turn outlives the burial")
+			}
+			after = encode(open)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		again, _, err := m.readTurns()
+		if err != nil || !bytes.Equal(encode(again), after) {
+			t.Errorf("written and read again: %s, %v, was %s", encode(again), err, after)
+		}
+	})
+}
+
+// FuzzEditRecord checks that data of an edit is refused or says the same when it is
+// written again.
+func FuzzEditRecord(f *testing.F) {
+	good := editData{Version: recordVersion, EditResult: EditResult{UndoID: "0123456789abcdef", Session: "s", Time: time.Unix(0, 0).UTC(),
+		Files: []EditedFile{{Path: "a\xff", To: "b", Op: patch.Update, BeforeHash: "00"}}}, Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
+	for _, b := range nearmiss.Of(encode(&good)) {
+		f.Add(b)
+	}
+	for _, text := range []string{``, `null`, `{"v":1}`, `{"v":1,"files":[{}]}`, `{"v":1,"files":[{}],"raw":[[]]}`, `{"v":1,"files":[{}],"raw":[null]}`,
+		`{"v":1,"raw":[["YQ==","Yg==","Yw=="]],"files":[null]}`, `{"v":2}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := readEditRecord(&store.Snapshot{Seq: 7, Kind: kindEdit, Data: data})
+		if err != nil {
+			return
+		}
+		again, err := readEditRecord(&store.Snapshot{Seq: 7, Kind: kindEdit, Data: encode(&r.data)})
+		if err != nil || !cmp.Equal(again.data, r.data, cmpopts.EquateEmpty()) {
+			t.Errorf("read, written, read: %+v, %v, was %+v", again, err, r.data)
 		}
 	})
 }

@@ -63,14 +63,9 @@ func (b *bench) check(s *store.Store) {
 			b.Error(err)
 			return
 		}
-		for _, state := range append([]store.State{snap.State(), snap.Base}, snap.Also...) {
-			if state.IsZero() {
-				continue
-			}
-			problems, err := checker.Snapshot(ctx, &store.Snapshot{Tree: state.Tree, Coverage: state.Coverage})
-			if err != nil || len(problems) > 0 {
-				b.Errorf("snapshot %d: %v %v", snap.Seq, problems, err)
-			}
+		problems, err := checker.Snapshot(ctx, snap)
+		if err != nil || len(problems) > 0 {
+			b.Errorf("snapshot %d: %v %v", snap.Seq, problems, err)
 		}
 	}
 }

@@ -77,6 +77,7 @@ func TestKilled(t *testing.T) {
 	acked := make(map[string]string) // entry: tree
 	interrupted := 0
 	for round := range *crashRounds {
+		known := len(acked)
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "SESSION_DIR="+b.dir, "SESSION_STORES="+b.stores)
 		cmd.Stderr = os.Stderr
@@ -87,12 +88,23 @@ func TestKilled(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		kill := time.AfterFunc(time.Duration(10+rng.IntN(150))*time.Millisecond, func() { cmd.Process.Kill() })
+		// Every second one may be killed before it begins a turn, the others
+		// only after they ended one, however slow the machine is.
+		delay := time.Duration(10+rng.IntN(150)) * time.Millisecond
+		patience := delay
+		if round%2 == 0 {
+			patience = time.Minute
+		}
+		kill := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			entry, tree, ok := strings.Cut(lines.Text(), " ")
-			if ok && len(tree) == 64 {
-				acked[entry] = tree
+			if !ok || len(tree) != 64 {
+				continue // the last line, cut off
 			}
+			if round%2 == 0 && len(acked) == known {
+				kill.Reset(delay)
+			}
+			acked[entry] = tree
 		}
 		cmd.Wait()
 		kill.Stop()

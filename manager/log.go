@@ -13,6 +13,7 @@ import (
 
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // RebuildIndex takes up the entries of the session's log from the runtime: the
@@ -128,7 +129,8 @@ func (m *FileSnapshotManager) adoptEntry(ctx context.Context, r *record) error {
 	return m.bind(ctx, old, r.Entry)
 }
 
-// needs adds the states of a step that is not this session's to a set.
+// needs adds the states of a step that is not this session's to a set, false for
+// what only the log names.
 func (m *FileSnapshotManager) needs(ctx context.Context, r *record, want map[store.State]bool) error {
 	if r.Seq == 0 { // the log is all that knows it
 		for _, state := range []store.State{r.Base, r.State()} {
@@ -136,21 +138,23 @@ func (m *FileSnapshotManager) needs(ctx context.Context, r *record, want map[sto
 				continue
 			}
 			if err := m.hasTree(ctx, state.Tree, r.Entry); err == nil {
-				want[state] = true
+				if _, ok := want[state]; !ok { // perhaps a record has it, too
+					want[state] = false
+				}
 			} else if !errors.Is(err, ErrUnknown) {
 				return err
 			}
 		}
 		return nil
 	}
-	if r.Session == m.opts.Session && r.Worktree == m.project.Worktree() {
+	if r.Session == m.opts.Session && r.Worktree == m.project.Worktree() || r.Pruned {
 		return nil
 	}
 	for _, state := range append([]store.State{r.Base, r.State()}, r.Also...) {
 		want[state] = true
 	}
 	start, err := m.stepAt(ctx, r.start(), r.Session)
-	if err == nil {
+	if err == nil && !start.Pruned {
 		want[start.State()] = true
 	}
 	return err
@@ -180,14 +184,26 @@ func (m *FileSnapshotManager) pin(ctx context.Context, want map[store.State]bool
 	if len(want) == 0 {
 		return nil
 	}
-	r := &record{Snapshot: &store.Snapshot{Kind: kindPin, Also: slices.SortedFunc(maps.Keys(want), func(a, b store.State) int {
-		return cmp.Or(bytes.Compare(a.Tree[:], b.Tree[:]), bytes.Compare(a.Coverage[:], b.Coverage[:]))
-	})}}
-	_, err = m.look(ctx, m.turnOptions(), func(o *look) error {
+	_, err = m.lookAnyway(ctx, m.turnOptions(), func(o *look) error {
 		if err := m.begin(ctx, o); err != nil {
 			return err
 		}
-		return m.commit(ctx, o, r)
+		for state, recorded := range want {
+			if recorded {
+				continue
+			}
+			if whole, err := tree.IsWhole(ctx, m.store, o.w, state); err != nil {
+				return err
+			} else if !whole {
+				delete(want, state)
+			}
+		}
+		if len(want) == 0 {
+			return nil
+		}
+		return m.commit(ctx, o, &record{Snapshot: &store.Snapshot{Kind: kindPin, Also: slices.SortedFunc(maps.Keys(want), func(a, b store.State) int {
+			return cmp.Or(bytes.Compare(a.Tree[:], b.Tree[:]), bytes.Compare(a.Coverage[:], b.Coverage[:]))
+		})}})
 	})
 	return err
 }
@@ -205,13 +221,17 @@ type stepEntry struct {
 // isOf reports whether an entry is that of a record, which has the same number:
 // one that was made in another store may have it, too.
 func (s *stepEntry) isOf(r *record) bool {
+	tree, base := s.tree, s.base
+	if r.Pruned {
+		tree, base = tree.Pruned(), base.Pruned()
+	}
 	switch {
-	case !r.isStep() || r.Tree != s.tree:
+	case !r.isStep() || r.Tree != tree:
 		return false
 	case r.Kind == kindStart:
-		return s.base.IsZero() && s.turn == 0
+		return base.IsZero() && s.turn == 0
 	}
-	return r.Base.Tree == s.base && r.data.Turn == s.turn
+	return r.Base.Tree == base && r.data.Turn == s.turn
 }
 
 // stepIn returns what a step-snapshot entry says in short, nil if the entry is

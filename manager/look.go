@@ -30,15 +30,25 @@ type look struct {
 	capture *tree.Result
 	state   store.State // of the directory now
 	last    *record     // newest record of the worktree, of any session; nil: none
+	after   uint64      // its number, if it was pruned
+	parent  uint64      // number of the session's newest, if it was
 	session string      // that records
 	head    *record     // newest of this session; nil: none
 	windows []string    // open until now
 	result  *Result
 }
 
-// look captures the directory and calls fn to record what was found. The
-// caller holds mu.
+// look captures the directory and calls fn to record what was found, unless the
+// disk is nearly full. The caller holds mu.
 func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (*Result, error) {
+	if err := checkSpace(m.tree.dir, m.opts.MinFree); err != nil {
+		return nil, err
+	}
+	return m.lookAnyway(ctx, opts, fn)
+}
+
+// lookAnyway is look for a restore, which may take the last bytes there are.
+func (m *FileSnapshotManager) lookAnyway(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (*Result, error) {
 	if m.opts.Session == "" {
 		return nil, errors.New("no session is named: see UseSession")
 	}
@@ -103,6 +113,14 @@ func (m *FileSnapshotManager) under(ctx context.Context, t *turns) (*look, error
 		o.close(m)
 		return nil, err
 	}
+	// After a prune that has dropped all of it, a directory or a session begins
+	// anew: what it was is not known.
+	if o.last != nil && o.last.Pruned {
+		o.after, o.last = o.last.Seq, nil
+	}
+	if o.head != nil && o.head.Pruned {
+		o.parent, o.head = o.head.Seq, nil
+	}
 	o.windows = o.who()
 	return o, nil
 }
@@ -140,6 +158,14 @@ func (m *FileSnapshotManager) turnOptions() *tree.CaptureOptions {
 // newest returns the newest record of a session in the worktree, nil if there
 // is none.
 func (m *FileSnapshotManager) newest(ctx context.Context, session string) (*record, error) {
+	epoch, err := m.store.Epoch()
+	if err != nil {
+		return nil, err
+	}
+	if epoch != m.epoch { // what is remembered may have been pruned
+		clear(m.loaded)
+		m.epoch = epoch
+	}
 	s, err := m.store.Newest(ctx, m.project.Worktree(), session)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -153,7 +179,7 @@ func (m *FileSnapshotManager) newest(ctx context.Context, session string) (*reco
 // newestSeq returns the number of the worktree's newest record.
 func (o *look) newestSeq() uint64 {
 	if o.last == nil {
-		return 0
+		return o.after
 	}
 	return o.last.Seq
 }
@@ -205,7 +231,7 @@ func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, 
 		m.log.Warn("git commit not recorded", "root", m.project.Root, "err", err)
 	}
 	r.Head = head
-	r.data.After = o.newestSeq()
+	r.data.After, r.Parent = o.newestSeq(), o.parent
 	if o.head != nil {
 		r.Parent = o.head.Seq
 		if r.data.Pins = o.head.data.Pins; o.head.Kind == kindPin {

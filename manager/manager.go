@@ -56,6 +56,11 @@ type Options struct {
 	Home       string       // the user's home, which is too broad a directory; default unknown
 	Git        tree.GitEnv  // where git's configuration is
 	Logger     *slog.Logger // nil: nothing is logged
+
+	// MinFree is how many bytes must be free where the store is for a turn to be
+	// captured; restores go on. Default 256 MiB, or 2 % of a small disk;
+	// negative: no limit.
+	MinFree int64
 }
 
 // defaultTime bounds the capture of a turn: longer, and it is captured in
@@ -110,6 +115,7 @@ type FileSnapshotManager struct {
 	own    *session.Log                  // of a session that no runtime keeps a log of
 	held   vfs.File                      // locked while a turn is open here
 	loaded map[uint64]*record            // records that were read
+	epoch  uint64                        // of the store when they were
 	steps  map[*session.Entry]*stepEntry // step-snapshots of the log that were read; nil: not ours
 	index  *logIndex
 

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -155,16 +157,26 @@ func (m *FileSnapshotManager) recover(ctx context.Context, o *look, forward bool
 
 // CutOff says whether something was cut off in the directory, so that files may
 // be half of each state: a restore, which [FileSnapshotManager.FinishRestore]
-// brings to its end, or an edit, which the next edit or turn takes back.
+// brings to its end, or an edit, which the next edit or turn takes back. What is
+// being done right now is not cut off.
 func (m *FileSnapshotManager) CutOff(ctx context.Context) (restore, edit bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	lock, err := m.store.FS().OpenFile(m.wtDir()+"/turns.lock", os.O_RDONLY, 0)
+	if err == nil {
+		defer lock.Close()
+		if free, err := lock.TryLock(vfs.Shared); !free || err != nil {
+			return false, false, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return false, false, err
+	}
 	last, err := m.newest(ctx, store.AnySession)
 	if err != nil {
 		return false, false, err
 	}
 	e, err := m.newestEdit(ctx)
-	return last != nil && last.Kind == kindIntent, e != nil && e.Kind == kindEditIntent, err
+	return last != nil && last.Kind == kindIntent && !last.Pruned, e != nil && e.Kind == kindEditIntent && !e.Pruned, err
 }
 
 // FinishRestore brings a restore to its end that was cut off in the directory,

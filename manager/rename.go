@@ -1,7 +1,10 @@
 package manager
 
 import (
+	"errors"
+
 	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -39,7 +42,13 @@ func Renames(diffs []tree.Difference, load func(*tree.Difference, *tree.Entry) (
 func candidate(d *tree.Difference, e *tree.Entry, load func(*tree.Difference, *tree.Entry) ([]byte, error)) patch.Candidate {
 	c := patch.Candidate{Name: d.Path, ID: e.ID.String(), Mode: uint32(e.Mode), Size: e.Size}
 	if e.Size <= MaxText {
-		c.Load = func() ([]byte, error) { return load(d, e) }
+		c.Load = func() ([]byte, error) {
+			content, err := load(d, e)
+			if errors.Is(err, store.ErrForgotten) { // it is like nothing else
+				return nil, nil
+			}
+			return content, err
+		}
 	}
 	return c
 }

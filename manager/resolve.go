@@ -339,6 +339,10 @@ func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point
 		if IsEdit(s) {
 			continue
 		}
+		if s.Pruned { // another may have the same tree
+			unknown = fmt.Errorf("revision %q: the snapshot %w", rev, store.ErrPruned)
+			continue
+		}
 		old := found[s.Tree]
 		if old == nil {
 			names = append(names, s.Tree.Short())

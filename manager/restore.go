@@ -318,7 +318,7 @@ func (x *restore) closeCutOff(ctx context.Context) error {
 	if own := t.of(m.opts.Session); own == nil || m.isOurs(own) || !errors.Is(m.notOurs(own), ErrNoTurn) {
 		return nil
 	}
-	_, err = m.look(ctx, m.turnOptions(), func(o *look) error {
+	_, err = m.lookAnyway(ctx, m.turnOptions(), func(o *look) error {
 		if err := m.begin(ctx, o); err != nil {
 			return err
 		}
@@ -478,6 +478,9 @@ func (x *restore) entryOnDisk(ctx context.Context, rel string) (*tree.Entry, err
 // apply plans, records what it is about to do, does it, and records what it
 // did. It returns that record, nil if nothing was to be done.
 func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
+	if err := x.m.markForgotten(x.wants); err != nil {
+		return nil, err
+	}
 	root, err := x.m.openRoot()
 	if err != nil {
 		return nil, err

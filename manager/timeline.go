@@ -163,7 +163,8 @@ type SessionInfo struct {
 }
 
 // Sessions lists the sessions of the manager's directory, or of all that share
-// the store, the one that recorded something last first.
+// the store, the one that recorded something last first; not those of which
+// nothing was kept.
 func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]SessionInfo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +178,7 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 			return nil, err
 		}
 		mine := s.Worktree == m.project.Worktree()
-		if !all && !mine || IsEdit(s) {
+		if !all && !mine || IsEdit(s) || s.Pruned {
 			continue
 		}
 		info := SessionInfo{Session: s.Session, Worktree: s.Worktree, Root: s.Root, Last: s.Time}

@@ -44,6 +44,9 @@ func (m *FileSnapshotManager) Usage(ctx context.Context, progress *tree.Progress
 		if err != nil {
 			return nil, err
 		}
+		if s.Pruned {
+			continue
+		}
 		key := [2]string{s.Worktree, s.Session}
 		i, ok := at[key]
 		if !ok {
@@ -75,7 +78,7 @@ func (m *FileSnapshotManager) Usage(ctx context.Context, progress *tree.Progress
 
 // addStates adds all states of a snapshot to a Tally, and their roots to a list.
 func addStates(ctx context.Context, t *tree.Tally, roots []tree.Root, s *store.Snapshot) ([]tree.Root, error) {
-	for _, state := range keptBy(s) {
+	for _, state := range s.States() {
 		more, err := t.Add(ctx, state)
 		if err != nil {
 			return nil, err
@@ -83,15 +86,6 @@ func addStates(ctx context.Context, t *tree.Tally, roots []tree.Root, s *store.S
 		roots = append(roots, more...)
 	}
 	return roots, nil
-}
-
-// keptBy returns all states that a snapshot keeps, newest first.
-func keptBy(s *store.Snapshot) []store.State {
-	list := []store.State{s.State()}
-	for _, also := range slices.Backward(s.Also) {
-		list = append(list, also)
-	}
-	return append(list, s.Base)
 }
 
 // A TurnUsage is what a turn, or something else that was recorded, has added to
@@ -121,6 +115,9 @@ func (m *FileSnapshotManager) TurnUsage(ctx context.Context, session string, pro
 	for s, err := range m.store.Snapshots(ctx) {
 		if err != nil {
 			return nil, nil, err
+		}
+		if s.Pruned {
+			continue
 		}
 		row, owner := m.turnUsage(s)
 		roots, err := addStates(ctx, t, nil, s)
@@ -207,7 +204,7 @@ func (m *FileSnapshotManager) PathUsage(ctx context.Context, depth int, progress
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, state := range keptBy(s) {
+		for _, state := range s.States() {
 			if !state.Tree.IsZero() && !seen[state.Tree] {
 				seen[state.Tree] = true
 				roots = append(roots, state.Tree)

@@ -18,12 +18,13 @@ import (
 
 // wants are what the paths of a restore are to become.
 type wants struct {
-	m      *FileSnapshotManager
-	ctx    context.Context
-	line   *line
-	tip    *record // where the files stand
-	target *Point
-	g      tree.Getter // of trees, also of those of the disk
+	m       *FileSnapshotManager
+	ctx     context.Context
+	line    *line
+	tip     *record // where the files stand
+	target  *Point
+	reached *store.State // from which the turns went that are undone: the target, or what became of it before
+	g       tree.Getter  // of trees, also of those of the disk
 
 	paths       map[string]*want
 	notCaptured map[string]bool // paths that changed only in what was captured of them
@@ -87,6 +88,7 @@ func (ws *wants) byTurns() error {
 		return err
 	}
 	for _, r := range back {
+		ws.reached = &r.Base
 		err := ws.eachChange(r, func(c *change) error {
 			w, isNew := ws.path(c.path)
 			w.real = w.real || c.status != tree.Captured && (isNew || c.status != tree.Uncaptured)
@@ -299,6 +301,9 @@ func (ws *wants) expect() error {
 	}
 	var start *record
 	for r, err := range ws.m.ownBack(ws.ctx, head) {
+		if err == nil && r.Pruned {
+			break
+		}
 		if err == nil {
 			err = ws.left(r, open)
 		}
@@ -422,6 +427,9 @@ func (ws *wants) addDirs() error {
 func (ws *wants) keep() error {
 	for p, w := range ws.paths {
 		out, err := tree.IsOmitted(ws.ctx, ws.m.store, ws.target.State.Coverage, p)
+		if errors.Is(err, store.ErrPruned) && ws.reached != nil {
+			out, err = tree.IsOmitted(ws.ctx, ws.m.store, ws.reached.Coverage, p)
+		}
 		if err != nil {
 			return err
 		}

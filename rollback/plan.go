@@ -26,6 +26,7 @@ type Want struct {
 	Created bool   // what is there was made by what is taken back, so that it may be deleted
 	Parent  bool   // a directory that is wanted only if something is to be put into it
 	Keep    string // why it stays as it is, whatever that is; "": it may change
+	Lost    string // why New cannot be had, unless it lies at another path that is wanted; "": it can
 }
 
 // A Policy says what becomes of dirty paths.
@@ -181,6 +182,7 @@ type planner struct {
 	blocked map[int]*notDirError // items above which something is no directory
 	known   map[string]Move      // moves that were given, by From
 	moves   map[string]Move      // all of them
+	there   map[store.ID]bool    // contents on the disk, which are saved before they go
 }
 
 func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
@@ -205,6 +207,12 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 		}
 	}
 	pl.known = pl.moves
+	pl.there = make(map[store.ID]bool)
+	for i := range pl.items {
+		if now := pl.items[i].Now; hasContent(now) {
+			pl.there[now.ID] = true
+		}
+	}
 	pairs := pl.movedDirs()
 	for {
 		if err := pl.carry(pairs, opts.Loose); err != nil {
@@ -298,6 +306,9 @@ func (pl *planner) judge(i int) error {
 		return nil
 	case w.Keep != "":
 		it.Do, it.Why = Kept, w.Keep
+		return nil
+	case w.Lost != "" && !pl.there[it.New.ID]:
+		it.Do, it.Why = Failed, w.Lost
 		return nil
 	}
 	why := w.Doubt

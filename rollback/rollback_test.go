@@ -1,16 +1,20 @@
 package rollback
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/nearmiss"
 )
 
 // TestKinds takes every kind of path to every other.
@@ -347,5 +351,38 @@ func TestPlanKeepsFullDirectory(t *testing.T) {
 	b.apply(p)
 	if d := cmp.Diff(preview, outcome(p)); d != "" || p.Count(Kept) != 1 {
 		t.Errorf("(-plan +done):\n%s%v", d, preview)
+	}
+}
+
+// FuzzItem: what is read as an item or a move of a plan is written as it was.
+func FuzzItem(f *testing.F) {
+	for _, v := range []any{Item{Path: "a\xff", Do: Skipped, Why: "w", Dirty: true, Note: "n"}, Move{From: "a\xff", To: "b", Why: "w"}} {
+		b, err := json.Marshal(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, b := range nearmiss.Of(b) {
+			f.Add(b)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var item, itemAgain Item
+		var move, moveAgain Move
+		checkAgain(t, b, &item, &itemAgain)
+		checkAgain(t, b, &move, &moveAgain)
+	})
+}
+
+func checkAgain(t *testing.T, b []byte, v, again any) {
+	t.Helper()
+	if json.Unmarshal(b, v) != nil {
+		return
+	}
+	b, err := json.Marshal(v)
+	if err == nil {
+		err = json.Unmarshal(b, again)
+	}
+	if err != nil || !reflect.DeepEqual(v, again) {
+		t.Errorf("%s: read %+v, want %+v, %v", b, again, v, err)
 	}
 }

@@ -217,7 +217,7 @@ func (d *differ) add(r *Diff, text *strings.Builder, change *tree.Difference, fr
 }
 
 // file returns a file of one side as package patch takes it. The hash stands for
-// the content of one that is too large.
+// the content of one that is too large or was forgotten.
 func (d *differ) file(s *side, path string, e *tree.Entry) (patch.File, error) {
 	if e == nil || e.Mode.IsDir() {
 		return patch.File{}, nil
@@ -231,6 +231,9 @@ func (d *differ) file(s *side, path string, e *tree.Entry) (patch.File, error) {
 		f.Content, err = d.m.DiskContent(path, e)
 	default:
 		f.Content, err = d.g.Get(d.ctx, store.Blob, e.ID)
+	}
+	if errors.Is(err, store.ErrForgotten) {
+		f.Content, f.Opaque, err = e.ID[:], true, nil
 	}
 	return f, err
 }

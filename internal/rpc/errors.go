@@ -58,6 +58,7 @@ var codes = []struct {
 	{"unknown_entry", session.ErrUnknownEntry},
 	{"bad_log", session.ErrFormat},
 	{"bad_log", session.ErrCycle},
+	{"forgotten", store.ErrForgotten},
 	{"corrupt", store.ErrCorrupt},
 	{"not_found", store.ErrNotFound},
 	{"format", store.ErrFormat},

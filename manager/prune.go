@@ -1,0 +1,364 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A Retention says which snapshots stay. One stays if a rule keeps it: KeepLast,
+// KeepWithin, a name. If neither KeepLast nor KeepWithin is given, all do. The
+// newest of each session stays, too. The newest of each directory stays in any
+// case, and what open turns and restores need.
+type Retention struct {
+	// KeepLast is how many snapshots of each session stay, the newest, with all
+	// that the session recorded since the oldest of them.
+	KeepLast int
+	// KeepWithin is the age up to which snapshots stay.
+	KeepWithin time.Duration
+	// Session, if it is not "", is the only session that is looked at.
+	Session string
+	// DropSession drops all that the Session has.
+	DropSession bool
+	// KeepDeleted is for how long sessions stay whose log or whose directory was
+	// deleted, since they recorded something last; 0: like others.
+	KeepDeleted time.Duration
+	// MaxBytes is how large the store may be; 0: no limit. Over it the oldest
+	// snapshots go, whatever keeps them, those with a name last.
+	MaxBytes int64
+	// MaxCopy bounds how much is written anew at once: see [store.PruneOptions].
+	MaxCopy int64
+	// DespiteDamage prunes even if something is missing or damaged that snapshots
+	// need. What only that leads to is lost then, if it ever comes back.
+	DespiteDamage bool
+	// Wait bounds the wait for those who write or restore.
+	Wait time.Duration
+}
+
+// drops reports whether it drops anything at all.
+func (r *Retention) drops() bool { return r.KeepLast > 0 || r.KeepWithin > 0 }
+
+// A PrunePlan is what a prune will do. It is of use until somebody else prunes.
+type PrunePlan struct {
+	*store.PrunePlan
+	Sessions []PrunedSession // of which snapshots go, the one with the newest first
+	Over     int64           // bytes by which what must stay is more than MaxBytes
+	Problems []tree.Problem  // what is missing or damaged: there is no prune before a repair
+
+	s       *store.Store
+	despite bool
+}
+
+// A PrunedSession is a session some of whose snapshots go.
+type PrunedSession struct {
+	Session string
+	Root    string // its directory
+	Dropped int
+	Kept    int
+	Newest  time.Time // of those that go
+}
+
+// ErrDamaged: the store is damaged, so that it is not known what is needed.
+var ErrDamaged = errors.New("the store is damaged: repair it first")
+
+// Do does what the plan says. The error matches [ErrDamaged] if it has Problems,
+// [store.ErrBusy] if somebody writes or restores for too long.
+func (p *PrunePlan) Do(ctx context.Context) (*store.PruneResult, error) {
+	if len(p.Problems) > 0 && !p.despite {
+		return nil, fmt.Errorf("prune: %w: %q: %v", ErrDamaged, p.Problems[0].Path, p.Problems[0].Err)
+	}
+	return p.s.Prune(ctx, p.PrunePlan)
+}
+
+// A dated is what retention has to know of a snapshot.
+type dated struct {
+	seq    uint64
+	line   *sessionLine
+	time   time.Time
+	counts bool // towards KeepLast
+	named  bool
+	first  bool // the newest of its session, which goes on from it
+	must   bool // it stays in any case
+	drop   bool
+}
+
+// A sessionLine is a session in a directory.
+type sessionLine struct {
+	worktree, session, root, log string
+	seen, counted                int
+	gone                         bool // deleted, and long enough
+	info                         PrunedSession
+}
+
+// PlanPrune finds out which snapshots of a store go and what nothing needs then.
+// It writes nothing but indexes that are missing. progress may be nil.
+func PlanPrune(ctx context.Context, s *store.Store, keep *Retention, progress *tree.Progress) (*PrunePlan, error) {
+	all, err := datedSnapshots(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("plan prune: %w", err)
+	}
+	if keep.Session != "" && !slices.ContainsFunc(all, func(m dated) bool { return m.line.session == keep.Session }) {
+		return nil, fmt.Errorf("plan prune: session %q: %w", keep.Session, ErrNoSession)
+	}
+	now := time.Now()
+	if err := protect(s, all, keep.KeepDeleted > 0); err != nil {
+		return nil, fmt.Errorf("plan prune: %w", err)
+	}
+	for i := range all {
+		m := &all[i]
+		if keep.Session != "" && m.line.session != keep.Session {
+			continue
+		}
+		m.line.gone = m.line.gone || keep.KeepDeleted > 0 && m.first && m.line.isDeleted() && now.Sub(m.time) > keep.KeepDeleted
+		stays := m.named || m.first || !keep.drops() || keep.KeepWithin > 0 && now.Sub(m.time) <= keep.KeepWithin ||
+			keep.KeepLast > 0 && m.line.counted < keep.KeepLast
+		m.drop = !m.must && (!stays || m.line.gone || keep.DropSession && keep.Session != "")
+		if m.counts {
+			m.line.counted++
+		}
+	}
+	p := &PrunePlan{s: s, despite: keep.DespiteDamage}
+	if keep.MaxBytes > 0 {
+		if err := p.fit(ctx, all, keep, progress); err != nil {
+			return nil, fmt.Errorf("plan prune: %w", err)
+		}
+	}
+	drop := make(map[uint64]bool)
+	for i := range all {
+		m := &all[i]
+		drop[m.seq] = m.drop
+		if !m.drop {
+			m.line.info.Kept++
+			continue
+		}
+		if m.line.info.Dropped == 0 {
+			m.line.info.Newest = m.time
+		}
+		m.line.info.Dropped++
+	}
+	seen := make(map[*sessionLine]bool)
+	for i := range all {
+		if l := all[i].line; l.info.Dropped > 0 && !seen[l] {
+			seen[l] = true
+			p.Sessions = append(p.Sessions, l.info)
+		}
+	}
+	slices.SortStableFunc(p.Sessions, func(a, b PrunedSession) int { return b.Newest.Compare(a.Newest) })
+
+	marker := tree.NewMarker(s)
+	p.PrunePlan, err = s.PlanPrune(ctx, &store.PruneOptions{
+		Drop:    func(snap *store.Snapshot) bool { return drop[snap.Seq] },
+		Mark:    markSound(marker, func() bool { return p.PrunePlan == nil || p.despite }),
+		MaxCopy: keep.MaxCopy, Wait: keep.Wait, Thorough: keep.MaxBytes > 0,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.Problems, err = problemsOf(s, marker)
+	return p, err
+}
+
+// problemsOf returns what a marker has missed, and what the journal has: that may
+// have been snapshots.
+func problemsOf(s *store.Store, marker *tree.Marker) ([]tree.Problem, error) {
+	list := marker.Problems()
+	damage, err := s.JournalDamage()
+	for _, d := range damage {
+		list = append(list, tree.Problem{Path: d.Path, Err: d})
+	}
+	return list, err
+}
+
+// markSound marks what a snapshot needs. What is missing or damaged is an error,
+// unless it may be: while a prune is planned it is only noted.
+func markSound(marker *tree.Marker, may func() bool) func(context.Context, *store.Live, *store.Snapshot) error {
+	return func(ctx context.Context, live *store.Live, snap *store.Snapshot) error {
+		before := len(marker.Problems())
+		err := marker.MarkSnapshot(ctx, live, snap)
+		if list := marker.Problems(); err == nil && len(list) > before && !may() {
+			return fmt.Errorf("%w: %q: %v", ErrDamaged, list[before].Path, list[before].Err)
+		}
+		return err
+	}
+}
+
+// datedSnapshots lists the snapshots, newest first.
+func datedSnapshots(ctx context.Context, s *store.Store) ([]dated, error) {
+	var all []dated
+	lines := make(map[[2]string]*sessionLine)
+	for snap, err := range s.Snapshots(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if snap.Pruned {
+			continue
+		}
+		key := [2]string{snap.Worktree, snap.Session}
+		l := lines[key]
+		if l == nil {
+			l = &sessionLine{worktree: snap.Worktree, session: snap.Session, root: snap.Root, log: snap.Log,
+				info: PrunedSession{Session: snap.Session, Root: snap.Root}}
+			lines[key] = l
+		}
+		l.seen++
+		all = append(all, dated{seq: snap.Seq, line: l, time: snap.Time, named: snap.Label != "", first: l.seen == 1,
+			counts: snap.Kind == kindStep || snap.Kind == kindStart || snap.Kind == kindBase || snap.Kind == kindEdit})
+	}
+	return all, nil
+}
+
+// isDeleted reports whether a session's log or its directory was deleted.
+func (l *sessionLine) isDeleted() bool {
+	for _, name := range []string{l.root, l.log} {
+		if name != "" && isDeleted(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isDeleted reports whether a file or directory was deleted, as far as can be
+// seen: what is missing on a disk that is not mounted was not. Of such a disk an
+// empty directory is left, or none.
+func isDeleted(name string) bool {
+	if !filepath.IsAbs(name) {
+		return false
+	}
+	for _, disks := range []string{"/media/", "/run/media/", "/mnt/", "/Volumes/"} {
+		if strings.HasPrefix(name, disks) {
+			return false
+		}
+	}
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	some, err := dir.Readdirnames(1)
+	return err == nil && len(some) > 0
+}
+
+// protect notes which must stay: the newest of each directory, unless it was
+// deleted and that is to count, and of one with an open turn all since it began.
+func protect(s *store.Store, all []dated, deleted bool) error {
+	since := make(map[string]uint64) // by worktree
+	for i := range all {
+		m := &all[i]
+		from, ok := since[m.line.worktree]
+		if !ok {
+			from = m.seq
+			if deleted && isDeleted(m.line.root) {
+				from = m.seq + 1
+			} else if open, err := openSince(s.FS(), strings.TrimSuffix(m.line.worktree, editSuffix)); err != nil {
+				return err
+			} else if open != 0 {
+				from = min(from, open)
+			}
+			since[m.line.worktree] = from
+		}
+		m.must = m.seq >= from
+	}
+	return nil
+}
+
+// openSince returns the number of the newest record before the oldest open turn
+// of a worktree, 0 if none is open. What cannot be read counts as one that has
+// been open from the beginning.
+func openSince(fsys vfs.FS, worktree string) (uint64, error) {
+	b, err := vfs.ReadFile(fsys, "worktrees/"+worktree+"/turns")
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var t turns
+	if err := json.Unmarshal(b, &t); err != nil || t.Version != turnsVersion {
+		return 1, nil
+	}
+	var since uint64
+	for _, o := range t.Open {
+		if after := max(o.After, 1); since == 0 || after < since {
+			since = after
+		}
+	}
+	return since, nil
+}
+
+// inUse is for how long the newest snapshot of a session stays whatever room there
+// is: its last turn is to be taken back.
+const inUse = 24 * time.Hour
+
+// fit drops snapshots until the others fit into a store of some size.
+func (p *PrunePlan) fit(ctx context.Context, all []dated, keep *Retention, progress *tree.Progress) error {
+	files, err := p.s.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	left := keep.MaxBytes - (files.Total() - files.ObjectBytes - files.CopyBytes)
+	// What is to stay longest first.
+	var order []*dated
+	for i := range all {
+		if !all[i].drop {
+			order = append(order, &all[i])
+		}
+	}
+	must := func(m *dated) bool {
+		return m.must || keep.Session != "" && m.line.session != keep.Session || m.first && time.Since(m.time) < inUse
+	}
+	rank := func(m *dated) int {
+		switch {
+		case must(m):
+			return 0
+		case m.named:
+			return 1
+		case m.first:
+			return 2
+		}
+		return 3
+	}
+	slices.SortStableFunc(order, func(a, b *dated) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.seq, a.seq))
+	})
+	t := tree.NewTally(p.s, progress)
+	var groups [][]tree.Root
+	for _, m := range order {
+		snap, err := p.s.Snapshot(ctx, m.seq)
+		if err != nil {
+			return err
+		}
+		roots, err := addStates(ctx, t, nil, snap)
+		if err != nil {
+			return err
+		}
+		groups = append(groups, roots)
+	}
+	full := false
+	for i, a := range t.Firsts(groups) {
+		left -= a.Stored
+		full = full || left < 0
+		switch {
+		case !full:
+		case must(order[i]):
+			p.Over = -left
+		default:
+			order[i].drop = true
+		}
+	}
+	return nil
+}
