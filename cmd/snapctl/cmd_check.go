@@ -33,6 +33,7 @@ type checkAnswer struct {
 	ReadData bool          `json:"readData"`
 	Damage   []jsonDamage  `json:"damage"`
 	Problems []jsonProblem `json:"problems"`
+	Concerns []string      `json:"concerns,omitempty"` // about the place of the store, for people
 }
 
 // A jsonDamage is a damaged place in a file of the store.
@@ -76,6 +77,13 @@ func (a *app) check(ctx context.Context, readData bool) error {
 			j.Problems = append(j.Problems, jsonProblem{snap.Entry, newJSONPath(problem.Path), problem.Err.Error()})
 		}
 	}
+	dir, err := a.storeDir()
+	if err != nil {
+		return err
+	}
+	if j.Concerns, err = store.Concerns(dir); err != nil {
+		return err
+	}
 	if a.flags.json {
 		err = a.printJSON(j)
 	} else {
@@ -100,6 +108,9 @@ func (a *app) printCheck(j *checkAnswer) {
 	}
 	if a.flags.quiet {
 		return
+	}
+	for _, c := range j.Concerns {
+		a.note("note: %s", c)
 	}
 	verdict := "no damage"
 	if n := len(j.Damage) + len(j.Problems); n > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -33,6 +34,8 @@ type exportAnswer struct {
 	Dirs     int64  `json:"dirs"`
 	Symlinks int64  `json:"symlinks"`
 	Bytes    int64  `json:"bytes"`
+
+	Forgotten []jsonPath `json:"forgotten,omitempty"` // what is missing
 }
 
 func (a *app) export(ctx context.Context, text, dir string) error {
@@ -58,14 +61,27 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 	if err != nil {
 		return err
 	}
-	if a.flags.json {
-		return a.printJSON(&exportAnswer{r.State.Tree.String(), result.Files, result.Dirs, result.Symlinks, result.Bytes})
+	j := &exportAnswer{TreeHash: r.State.Tree.String(), Files: result.Files, Dirs: result.Dirs, Symlinks: result.Symlinks, Bytes: result.Bytes}
+	for _, path := range result.Forgotten {
+		j.Forgotten = append(j.Forgotten, newJSONPath(path))
 	}
-	if !a.flags.quiet {
+	switch {
+	case a.flags.json:
+		err = a.printJSON(j)
+	case !a.flags.quiet:
 		fmt.Fprintf(a.out, "%s: %s, %s, %s, %s\n", patch.Quote(dir), count(result.Files, "file"),
 			count(result.Dirs, "directory"), count(result.Symlinks, "link"), size(result.Bytes))
 	}
-	return nil
+	if err != nil || len(result.Forgotten) == 0 {
+		return err
+	}
+	if err := a.out.Flush(); err != nil { // before what goes to stderr
+		return err
+	}
+	for _, path := range result.Forgotten {
+		fmt.Fprintf(a.stderr, "%s is missing: it %v\n", patch.Quote(path), store.ErrForgotten)
+	}
+	return &failure{code: exitPart}
 }
 
 // mustBeEmpty refuses a place to export to before anything is written.

@@ -103,7 +103,7 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 		}
 		for mo, err := range p.m.Timeline(ctx) {
 			line := &logLine{Moment: mo}
-			if err == nil && (f.names || len(only) > 0) {
+			if err == nil && (f.names || len(only) > 0) && (mo.Snapshot == nil || !mo.Snapshot.Pruned) {
 				line.own, line.contested, err = mo.Changes(ctx)
 				if err == nil && len(only) > 0 && !only.keepsAny(line.own) && !only.keepsAny(line.contested) {
 					continue
@@ -138,6 +138,7 @@ type jsonMoment struct {
 	Contested        *manager.Diff `json:"contested,omitempty"`
 	Interrupted      bool          `json:"interrupted,omitempty"`
 	Partial          bool          `json:"partial,omitempty"`
+	Pruned           bool          `json:"pruned,omitempty"`
 	*jsonRecord
 }
 
@@ -160,7 +161,7 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 			j.Diff, j.Contested = l.own, l.contested
 		}
 		if s := l.Snapshot; s != nil {
-			j.Time, j.jsonRecord = new(s.Time.UTC()), newJSONRecord(s)
+			j.Time, j.Pruned, j.jsonRecord = new(s.Time.UTC()), s.Pruned, newJSONRecord(s)
 		}
 		return a.printJSON(j)
 	}
@@ -184,6 +185,9 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 	if l.Interrupted {
 		fmt.Fprintf(a.out, "  %s", a.paint(red, "interrupted"))
 	}
+	if l.Snapshot != nil && l.Snapshot.Pruned {
+		fmt.Fprintf(a.out, "  %s", a.paint(red, "pruned"))
+	}
 	if l.Partial {
 		fmt.Fprintf(a.out, "  %s", a.paint(red, "in part"))
 	}
@@ -191,7 +195,7 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 		fmt.Fprintf(a.out, "  %s", patch.Quote(s.Label))
 	}
 	fmt.Fprintln(a.out)
-	if f.names {
+	if f.names && l.own != nil {
 		a.printDiff(l.own, "  ", "")
 		a.printDiff(l.contested, "  ", " (contested)")
 	}

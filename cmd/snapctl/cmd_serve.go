@@ -17,6 +17,7 @@ import (
 
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 )
@@ -95,6 +96,12 @@ func (a *app) serveCommand() *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, f *serveFlags) error {
+	var open vfs.File // locked until all is closed: see stopServing
+	defer func() {
+		if open != nil {
+			open.Close()
+		}
+	}()
 	e, err := a.newEngine()
 	if err != nil {
 		return err
@@ -115,6 +122,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	if err != nil {
 		return err
+	}
+	if open, err = vfs.OS(m.StoreDir()).OpenFile(servingLock, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
+		err = vfs.Lock(ctx, open, vfs.Shared)
+	}
+	if err != nil {
+		return errors.Join(err, l.Close())
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -206,6 +219,9 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 	}
 }
 
+// servingLock is shared by all who serve a store, until they have closed it.
+const servingLock = "locks/serving"
+
 func (a *app) stopServing(ctx context.Context) error {
 	dir, err := a.storeDir()
 	if err != nil {
@@ -224,10 +240,17 @@ func (a *app) stopServing(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for { // until others may serve
+	open, err := vfs.OS(dir).OpenFile(servingLock, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer open.Close()
+	for { // until others may serve, and write to its packs
 		c, err := rpc.Dial(ctx, dir)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-			return nil
+			if closed, err := open.TryLock(vfs.Exclusive); closed || err != nil {
+				return err
+			}
 		}
 		if err == nil {
 			c.Close()

@@ -38,6 +38,7 @@ type showAnswer struct {
 	Diff             *manager.Diff `json:"diff"` // null: the first snapshot, or nothing changed
 	Contested        *manager.Diff `json:"contested,omitempty"`
 	NotCaptured      reasonCounts  `json:"notCaptured"`
+	Pruned           bool          `json:"pruned,omitempty"` // hashes and diff are not known
 	*jsonRecord
 }
 
@@ -51,18 +52,21 @@ func (a *app) show(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
-	step, err := p.m.Describe(ctx, point)
-	if err != nil {
-		return err
-	}
-	left, err := readLeftOut(ctx, p.objects, point.Snapshot.Coverage)
-	if err != nil {
-		return err
-	}
 	snap := point.Snapshot
+	step, coverage := new(manager.StepSnapshot), store.ID{}
+	if !snap.Pruned {
+		if step, err = p.m.Describe(ctx, point); err != nil {
+			return err
+		}
+		coverage = snap.Coverage
+	}
+	left, err := readLeftOut(ctx, p.objects, coverage)
+	if err != nil {
+		return err
+	}
 	if a.flags.json {
 		j := &showAnswer{EntryID: orNull(point.EntryID), Kind: snap.Kind, SnapshotTreeHash: snap.Tree, BaselineTreeHash: step.BaselineTreeHash,
-			FirstSnapshot: snap.Kind == "start", Time: snap.Time.UTC(), Diff: step.Diff, Contested: step.Contested,
+			FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned, Time: snap.Time.UTC(), Diff: step.Diff, Contested: step.Contested,
 			NotCaptured: left.counts, jsonRecord: newJSONRecord(snap)}
 		if point.TurnIndex >= 0 {
 			j.TurnIndex = &point.TurnIndex
@@ -102,7 +106,11 @@ func (a *app) printHeader(point *manager.Point, step *manager.StepSnapshot, left
 	if step.Interrupted {
 		line("interrupted", "yes: what it has not claimed is contested")
 	}
-	line("tree", snap.Tree.String())
+	if snap.Pruned {
+		line("pruned", "yes: what the files were is gone")
+	} else {
+		line("tree", snap.Tree.String())
+	}
 	if step.BaselineTreeHash != nil {
 		line("before", step.BaselineTreeHash.String())
 	}

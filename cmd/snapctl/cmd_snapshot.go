@@ -103,6 +103,7 @@ func (a *app) snapshot(ctx context.Context, f *snapshotFlags) error {
 	if err := a.printSnapshot(r, left, p.m.Session(), time.Since(start)); err != nil {
 		return err
 	}
+	a.startPrune(p.m)
 	left.warn(a)
 	if left.isPart() {
 		return &failure{code: exitPart}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -250,6 +251,9 @@ func (d *differ) patchFile(ctx context.Context, r *rev, path string, e *tree.Ent
 	}
 	var err error
 	f.Content, err = d.content(ctx, r, path, e)
+	if errors.Is(err, store.ErrForgotten) {
+		f.Content, f.Opaque, err = e.ID[:], true, nil
+	}
 	return f, err
 }
 
@@ -287,6 +291,10 @@ func (d *differ) stat(ctx context.Context, c *change) (s fileStat, err error) {
 		s.binary = true
 	default:
 		old, new, err := d.contents(ctx, c)
+		if errors.Is(err, store.ErrForgotten) {
+			s.binary = true
+			return s, nil
+		}
 		if err != nil {
 			return s, err
 		}

@@ -87,6 +87,16 @@ func explain(err error) *failure {
 		return &failure{exitRefused, refused, "nothing was changed"}
 	}
 	switch {
+	case errors.Is(err, store.ErrBusy):
+		return &failure{exitRefused, err, hintBusy}
+	case errors.Is(err, manager.ErrNoSpace):
+		return &failure{exitEnvironment, err, "free some, or 'snapctl prune'; restores go on"}
+	case errors.Is(err, manager.ErrDamaged):
+		return &failure{exitDamage, err, "run 'snapctl repair'; --despite-damage goes on without what is lost"}
+	case errors.Is(err, store.ErrForgotten):
+		return &failure{exitRefused, err, "'snapctl forget' removed it from all snapshots, for good"}
+	case errors.Is(err, store.ErrPruned):
+		return &failure{exitRefused, err, "'snapctl log' says which are kept"}
 	case errors.Is(err, manager.ErrTooBroad):
 		return &failure{exitBudget, err, "name a project with --root DIR, or insist with --allow-broad"}
 	case errors.Is(err, manager.ErrNoSession):
@@ -121,7 +131,9 @@ func explain(err error) *failure {
 		return &failure{exitDamage, err, hintCheck}
 	case errors.Is(err, store.ErrFormat):
 		return &failure{exitEnvironment, err, "it was made by a newer snapctl, or is no store: nothing was changed"}
-	case errors.Is(err, store.ErrNoLocks):
+	case errors.Is(err, store.ErrOwner):
+		return &failure{exitEnvironment, err, "run it as that user, or keep stores of your own with --store DIR"}
+	case errors.Is(err, store.ErrNoLocks) || errors.Is(err, store.ErrNoRename):
 		return &failure{exitEnvironment, err, "put the store on a local disk with --store DIR"}
 	}
 	return &failure{code: exitEnvironment, err: err}

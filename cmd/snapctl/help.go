@@ -295,6 +295,46 @@ nothing is done, and the exit code is 1 if there is something to do.`
 const repairExamples = `  snapctl repair -n
   snapctl repair && snapctl check --read-data`
 
+const pruneHelp = `Prune drops old snapshots, and frees the bytes that none of the others needs.
+Without --keep-… none is dropped. With several, what one of them keeps stays; so
+does what has a name, the newest snapshot of each session and each directory, and
+what open turns and restores need. Look first with -n: prune does what that says.
+
+With --max-size the oldest go until the store is small enough, whatever else
+keeps them, those with a name last. --session has prune look at one session only.
+
+Of a snapshot that was dropped log still tells what it was. Others may go on
+working meanwhile; prune waits for those who write or restore. With -n the exit
+code is 1 if there is something to do.`
+
+const pruneExamples = `  snapctl prune -n --keep-last 50 --keep-within 30d
+  snapctl prune --keep-last 50 --keep-within 30d
+  snapctl prune --max-size 2GB
+  snapctl prune --session 0f3a --drop-session`
+
+const forgetHelp = `Forget removes a content from all snapshots of all sessions and working trees
+that share the store, so that no file of the store holds it, compressed or not:
+a key or a password that was captured. The rest of every snapshot stays.
+
+PATH is a file or a directory with all below it, whatever is there now: all that
+any snapshot has there goes. A BLOB is a content by its hash, 64 hex digits, as
+b3sum prints it and ls --json shows it. The same content at other paths goes,
+too, and is listed. What no snapshot needs goes as well, in all files of the
+store: look first with -n.
+
+It cannot be undone. What is not found: the secret as a part of other files,
+names of files, labels of snapshots, backups, free blocks of the disk, and the
+logs that the runtime keeps of conversations. A file that is still in the
+directory is captured again: delete it, or put it into .booignore.
+
+Others may go on working, but who appends to a file of the store that has to go
+must end: forget says so, and changes nothing. 'snapctl serve --stop' ends the
+engine. With -n the exit code is 1 if there is something to do.`
+
+const forgetExamples = `  snapctl forget -n .env
+  snapctl forget .env config/secrets
+  snapctl forget 5b0a9c…   # all 64 digits`
+
 const rpcHelp = `Rpc answers requests on stdin, one JSON object a line, on stdout, for runtimes in
 other languages. It watches the directories of the sessions that it is told of,
 so that the end of a turn costs what has changed. docs/rpc.md has the commands;

@@ -184,6 +184,9 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		}
 	case claude.Stop: // what runs is in the background
 		_, err = m.OnTurnEnd(ctx, nil)
+		if h.engine == nil {
+			h.app.startPrune(m)
+		}
 	case claude.SessionEnd:
 		err = cutOff()
 	}

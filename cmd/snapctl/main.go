@@ -115,7 +115,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
-		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.statsCommand(), a.duCommand(), a.versionCommand()}},
+		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(), a.forgetCommand(), a.statsCommand(), a.duCommand(), a.versionCommand()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id

@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"snapctl": main})
+	testscript.Main(m, map[string]func(){"snapctl": main, "soaker": soakerMain})
 }
 
 var update = flag.Bool("update", false, "rewrite what scripts compare output with")

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+type forgetFlags struct {
+	dryRun, despite bool
+	wait            time.Duration
+}
+
+func (a *app) forgetCommand() *cobra.Command {
+	var f forgetFlags
+	c := &cobra.Command{
+		Use:     "forget PATH... | BLOB...",
+		Short:   "Remove a content from all snapshots, for good",
+		Long:    forgetHelp,
+		Example: forgetExamples,
+		Args:    args(1, 1<<20),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if a.flags.sessionFile != "" || cmd.Flags().Changed("session") {
+				return usageError(cmd, "forget: is about all sessions: --session and --session-file have no place in it")
+			}
+			return a.forget(cmd, args, &f)
+		},
+	}
+	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
+	c.Flags().BoolVar(&f.despite, "despite-damage", false, "go on although something is missing that snapshots need")
+	c.Flags().DurationVar(&f.wait, "wait", 0, "wait for those who write or restore for at most `TIME` (default 1m)")
+	return c
+}
+
+// A forgetAnswer is what forget prints as JSON.
+type forgetAnswer struct {
+	DryRun   bool            `json:"dryRun"`
+	Done     bool            `json:"done"` // false also if there was nothing to do
+	Blobs    []jsonForgotten `json:"blobs"`
+	Packs    int             `json:"packs"` // written anew
+	Aside    []string        `json:"aside"` // other files of the store that were cleaned or removed
+	Copied   int64           `json:"copiedBytes"`
+	Freed    int64           `json:"freedBytes"`
+	OnDisk   []jsonPath      `json:"onDisk"` // still in the directory, and captured again by the next snapshot
+	Problems []jsonProblem   `json:"problems"`
+}
+
+type jsonForgotten struct {
+	Hash      store.ID   `json:"hash"`
+	Size      int64      `json:"size"`
+	Snapshots int        `json:"snapshots"`
+	Paths     []jsonPath `json:"paths"`
+}
+
+func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
+	ctx := cmd.Context()
+	opts := &manager.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait}
+	p, err := a.openToRead(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	for _, arg := range args {
+		if id, err := store.ParseID(arg); err == nil {
+			opts.Blobs = append(opts.Blobs, id)
+			continue
+		}
+		path, err := p.treePath(cmd, arg)
+		if err != nil {
+			return err
+		}
+		if path == "" {
+			return usageError(cmd, "forget: %q is all that there is", arg)
+		}
+		opts.Paths = append(opts.Paths, path)
+	}
+	s, err := a.openStore(ctx, f.dryRun)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	plan, err := manager.PlanForget(ctx, s, opts)
+	if errors.Is(err, manager.ErrNothingToForget) {
+		return refuse("", "%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	todo := !plan.Empty()
+	j := &forgetAnswer{DryRun: f.dryRun, Blobs: []jsonForgotten{}, Packs: plan.Packs, Aside: append([]string{}, plan.Aside...),
+		Copied: plan.Copy, Freed: plan.Free, OnDisk: []jsonPath{}, Problems: []jsonProblem{}}
+	for _, b := range plan.Blobs {
+		one := jsonForgotten{b.ID, b.Size, b.Snapshots, []jsonPath{}}
+		for _, path := range b.Paths {
+			one.Paths = append(one.Paths, newJSONPath(path))
+		}
+		j.Blobs = append(j.Blobs, one)
+	}
+	for _, problem := range plan.Problems {
+		j.Problems = append(j.Problems, jsonProblem{"", newJSONPath(problem.Path), problem.Err.Error()})
+	}
+	if todo && !f.dryRun {
+		r, err := plan.Do(ctx)
+		if err != nil {
+			return err
+		}
+		j.Done, j.Packs, j.Copied, j.Freed = true, r.Packs, r.Copied, r.Freed
+	}
+	onDisk, err := p.stillThere(ctx, opts.Paths, plan.Blobs)
+	if err != nil {
+		a.note("warning: what is on the disk is not known: %v", err)
+	}
+	for _, path := range onDisk {
+		j.OnDisk = append(j.OnDisk, newJSONPath(path))
+	}
+	if a.flags.json {
+		err = a.printJSON(j)
+	} else {
+		err = a.printForget(plan, j, todo)
+	}
+	switch {
+	case err != nil:
+		return err
+	case f.dryRun && len(j.Problems) > 0:
+		return &failure{code: exitDamage}
+	case f.dryRun && todo:
+		return &failure{code: exitRefused}
+	}
+	return nil
+}
+
+// stillThere lists what the next snapshot would capture again: files with one of
+// the contents, and whatever is at one of the paths.
+func (p *place) stillThere(ctx context.Context, paths []string, blobs []manager.ForgottenBlob) ([]string, error) {
+	disk, g, err := p.captureDisk(ctx, tree.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	ids := make(map[store.ID]bool)
+	for _, b := range blobs {
+		ids[b.ID] = true
+	}
+	found, err := tree.NewFinder(g, ids).Find(ctx, disk.Tree)
+	if err != nil {
+		return nil, err
+	}
+	all := tree.NewFinder(g, nil)
+	for _, path := range paths {
+		there, err := all.At(ctx, disk.Tree, path)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, there...)
+	}
+	seen := make(map[string]bool)
+	for _, e := range found {
+		seen[e.Path] = true
+	}
+	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+// maxForgetPaths is how many paths of a content are printed.
+const maxForgetPaths = 20
+
+func (a *app) printForget(plan *manager.ForgetPlan, j *forgetAnswer, todo bool) error {
+	for _, b := range plan.Blobs {
+		fmt.Fprintf(a.out, "%s  %s in %s\n", a.paint(yellow, b.ID.Short()), size(b.Size), count(b.Snapshots, "snapshot"))
+		for i, path := range b.Paths {
+			if i == maxForgetPaths {
+				fmt.Fprintf(a.out, "  and %s more\n", count(len(b.Paths)-i, "path"))
+				break
+			}
+			fmt.Fprintf(a.out, "  %s\n", patch.Quote(path))
+		}
+	}
+	switch {
+	case !todo:
+		fmt.Fprintln(a.out, "forgotten already: nothing to do")
+	case j.DryRun:
+		fmt.Fprintf(a.out, "would forget %s, %s written anew\n", count(len(j.Blobs), "content"), size(j.Copied))
+	default:
+		fmt.Fprintf(a.out, "forgot %s: no file of the store holds such any more\n", count(len(j.Blobs), "content"))
+	}
+	if err := a.out.Flush(); err != nil { // before what goes to stderr
+		return err
+	}
+	for _, problem := range j.Problems {
+		fmt.Fprintf(a.stderr, "%s: %s\n", patch.Quote(problem.Path), problem.Error)
+	}
+	if j.Done {
+		a.note("It cannot be undone. Backups, free blocks of the disk, and logs of conversations may hold it still.")
+	}
+	for i, path := range j.OnDisk {
+		if i == maxForgetPaths {
+			fmt.Fprintf(a.stderr, "warning: and %s more\n", count(len(j.OnDisk)-i, "path"))
+			break
+		}
+		fmt.Fprintf(a.stderr, "warning: %s is there, and the next snapshot captures it: delete it, or put it into .booignore\n", patch.Quote(cmp.Or(string(path.Bytes), path.Path)))
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/tree"
+)
+
+type pruneFlags struct {
+	dryRun, dropSession, despite, auto bool
+	keepLast                           int
+	keepWithin, keepDeleted            age
+	maxSize                            quantity
+	wait                               time.Duration
+}
+
+func (a *app) pruneCommand() *cobra.Command {
+	var f pruneFlags
+	c := &cobra.Command{
+		Use:     "prune",
+		Short:   "Drop old snapshots, and free what none needs",
+		Long:    pruneHelp,
+		Example: pruneExamples,
+		Args:    args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case f.auto && (f.dryRun || f.dropSession || f.despite || f.keepLast != 0 || f.keepWithin != 0 || f.keepDeleted != 0 || f.maxSize != 0 || f.wait != 0):
+				return usageError(cmd, "prune: --auto goes by retention.json, and takes no other flags")
+			case cmd.Flags().Changed("session") && a.flags.session == "":
+				return usageError(cmd, "prune: --session is empty")
+			case f.auto:
+				return a.autoPrune(cmd.Context())
+			case f.keepLast < 0 || f.keepLast == 0 && cmd.Flags().Changed("keep-last"):
+				return usageError(cmd, "prune: --keep-last %d: want 1 or more", f.keepLast)
+			case f.dropSession && !cmd.Flags().Changed("session"):
+				return usageError(cmd, "prune: --drop-session: name it with --session ID")
+			case a.flags.sessionFile != "":
+				return usageError(cmd, "prune: --session-file is only read")
+			}
+			if !cmd.Flags().Changed("session") { // BOO_SESSION is not meant
+				a.flags.session = ""
+			}
+			return a.prune(cmd.Context(), &f)
+		},
+	}
+	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
+	c.Flags().IntVar(&f.keepLast, "keep-last", 0, "keep the newest `N` snapshots of each session")
+	c.Flags().Var(&f.keepWithin, "keep-within", "keep what is younger than `AGE`, e.g. 12h, 30d or 1y")
+	c.Flags().Var(&f.keepDeleted, "keep-deleted", "drop sessions whose log or directory was deleted, if they are older than `AGE`")
+	c.Flags().Var(&f.maxSize, "max-size", "drop the oldest until the store is below `SIZE`, e.g. 2GB")
+	c.Flags().BoolVar(&f.dropSession, "drop-session", false, "drop all that --session has")
+	c.Flags().BoolVar(&f.despite, "despite-damage", false, "go on although something is missing that snapshots need")
+	c.Flags().BoolVar(&f.auto, "auto", false, "do what retention.json beside the stores says, if it is due")
+	c.Flags().DurationVar(&f.wait, "wait", 0, "wait for those who write or restore for at most `TIME` (default 1m)")
+	return c
+}
+
+// autoPrune prunes the store as the user has set it up, if a day has passed.
+func (a *app) autoPrune(ctx context.Context) error {
+	dir, err := a.storeDir()
+	if err != nil {
+		return err
+	}
+	r, err := manager.AutoPrune(ctx, dir, a.log)
+	if err == nil && r != nil {
+		a.note("dropped %s, freed %s", count(r.Dropped, "snapshot"), size(max(r.Freed, 0)))
+	}
+	return err
+}
+
+// startPrune has another process prune the store, if it is due: nobody waits for
+// it, and nobody hears of it if it fails.
+func (a *app) startPrune(m *manager.FileSnapshotManager) {
+	if a.engine != nil || !manager.IsPruneDue(m.StoreDir()) { // an engine sees to it itself
+		return
+	}
+	self, err := os.Executable()
+	if err == nil {
+		cmd := exec.Command(self, "prune", "--auto", "--quiet", "--root", m.Project().Root, "--store", filepath.Dir(m.StoreDir()))
+		cmd.Dir = string(filepath.Separator) // and not the user's, which it would keep busy
+		cmd.SysProcAttr = detached()
+		err = cmd.Start()
+	}
+	if err != nil {
+		a.log.Debug("prune not started", "err", err)
+	}
+}
+
+// A pruneAnswer is what prune prints as JSON.
+type pruneAnswer struct {
+	DryRun   bool                `json:"dryRun"`
+	Kept     int                 `json:"kept"`    // snapshots
+	Dropped  int                 `json:"dropped"` // snapshots
+	Sessions []jsonPrunedSession `json:"sessions"`
+	Packs    int                 `json:"packs"` // taken away
+	Copied   int64               `json:"copiedBytes"`
+	Freed    int64               `json:"freedBytes"`
+	Left     int64               `json:"leftBytes"` // that nothing needs, and that stay for now
+	Over     int64               `json:"overBytes"` // by which what must stay is above --max-size
+	Damage   []string            `json:"damage"`    // for which packs stayed
+	Problems []jsonProblem       `json:"problems"`
+}
+
+type jsonPrunedSession struct {
+	Session   string    `json:"session"`
+	Root      string    `json:"root"`
+	RootBytes []byte    `json:"rootBytes,omitempty"`
+	Dropped   int       `json:"dropped"`
+	Kept      int       `json:"kept"`
+	Newest    time.Time `json:"newest"` // of those that are dropped
+}
+
+func (a *app) prune(ctx context.Context, f *pruneFlags) error {
+	s, err := a.openStore(ctx, f.dryRun)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	dir, err := a.storeDir()
+	if err != nil {
+		return err
+	}
+	keep := &manager.Retention{KeepLast: f.keepLast, KeepWithin: time.Duration(f.keepWithin), Session: a.flags.session, DropSession: f.dropSession,
+		KeepDeleted: time.Duration(f.keepDeleted), MaxBytes: max(int64(f.maxSize), 0), DespiteDamage: f.despite, Wait: f.wait}
+	if free, _, err := vfs.Space(dir); err == nil {
+		keep.MaxCopy = max(free/2, 1)
+	}
+	progress := new(tree.Progress)
+	stop := a.showProgress(progress, "counted")
+	plan, err := manager.PlanPrune(ctx, s, keep, progress)
+	stop()
+	if err != nil {
+		return err
+	}
+	j := &pruneAnswer{DryRun: f.dryRun, Kept: plan.Kept, Dropped: len(plan.Dropped), Sessions: []jsonPrunedSession{}, Packs: plan.Packs,
+		Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over, Damage: []string{}, Problems: []jsonProblem{}}
+	for _, one := range plan.Sessions {
+		root := newJSONPath(one.Root)
+		j.Sessions = append(j.Sessions, jsonPrunedSession{one.Session, root.Path, root.Bytes, one.Dropped, one.Kept, one.Newest.UTC()})
+	}
+	for _, problem := range plan.Problems {
+		j.Problems = append(j.Problems, jsonProblem{"", newJSONPath(problem.Path), problem.Err.Error()})
+	}
+	if !f.dryRun {
+		r, err := plan.Do(ctx)
+		if err != nil {
+			return err
+		}
+		j.Packs, j.Copied, j.Freed = r.Packs, r.Copied, r.Freed
+		for _, why := range r.Kept {
+			j.Damage = append(j.Damage, why.Error())
+		}
+	}
+	if a.flags.json {
+		err = a.printJSON(j)
+	} else {
+		a.printPrune(j, f)
+	}
+	switch {
+	case err != nil:
+		return err
+	case f.dryRun && len(j.Problems) > 0:
+		return &failure{code: exitDamage}
+	case f.dryRun && !plan.Empty():
+		return &failure{code: exitRefused}
+	case len(j.Damage) > 0:
+		return &failure{code: exitDamage}
+	case j.Over > 0:
+		return &failure{code: exitPart}
+	}
+	return nil
+}
+
+func (a *app) printPrune(j *pruneAnswer, f *pruneFlags) {
+	for _, s := range j.Sessions {
+		fmt.Fprintf(a.out, "%s  %s: %d of %s, the newest from %s\n", a.paint(yellow, s.Session), patch.Quote(cmp.Or(string(s.RootBytes), s.Root)),
+			s.Dropped, count(s.Dropped+s.Kept, "snapshot"), clock(s.Newest))
+	}
+	dropped, freed := "dropped", "freed"
+	if j.DryRun {
+		dropped, freed = "would drop", "would free"
+	}
+	fmt.Fprintf(a.out, "%s %s of %d, %s %s", dropped, count(j.Dropped, "snapshot"), j.Dropped+j.Kept, freed, size(max(j.Freed, 0)))
+	if j.Copied > 0 {
+		fmt.Fprintf(a.out, ", %s written anew", size(j.Copied))
+	}
+	fmt.Fprintln(a.out)
+	if j.Left >= worthSaying {
+		fmt.Fprintf(a.stderr, "%s more are dead, in packs that are mostly alive, or that there is no room to write anew\n", size(j.Left))
+	}
+	for _, p := range j.Problems {
+		fmt.Fprintf(a.stderr, "%s: %s\n", patch.Quote(cmp.Or(p.Path, ".")), p.Error)
+	}
+	for _, why := range j.Damage {
+		fmt.Fprintf(a.stderr, "stays, for 'snapctl repair': %s\n", why)
+	}
+	if j.Over > 0 {
+		fmt.Fprintf(a.stderr, "what must stay is %s above %s\n", size(j.Over), size(int64(f.maxSize)))
+	}
+}
+
+// An age is a flag that takes a time in hours, days, weeks or years.
+type age time.Duration
+
+func (*age) Type() string { return "AGE" }
+
+func (g *age) String() string {
+	if *g == 0 {
+		return ""
+	}
+	return time.Duration(*g).String()
+}
+
+func (g *age) Set(text string) error {
+	const day = 24 * time.Hour
+	for _, u := range []struct {
+		name string
+		unit time.Duration
+	}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", day}, {"w", 7 * day}, {"y", 365 * day}} {
+		if number, ok := strings.CutSuffix(text, u.name); ok {
+			n, err := strconv.ParseFloat(number, 64)
+			if err == nil && n > 0 && n*float64(u.unit) < float64(200*365*day) {
+				*g = age(n * float64(u.unit))
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("want a number with s, m, h, d, w or y behind it")
+}
+
+// worthSaying is how many dead bytes are mentioned that stay.
+const worthSaying = 1 << 20
+
+// hintBusy is what to do about a store that others use.
+const hintBusy = "nothing was changed; try again, wait longer with --wait, or end who has the store open: 'snapctl serve --stop'"
