@@ -3,6 +3,8 @@
 T ?= 30s
 TREE ?= $(HOME)/trees/linux
 ROUNDS ?= 200
+SOAK ?= 30m
+CAPTURES ?= 0
 STATICCHECK = go tool -modfile=internal/tools/go.mod staticcheck
 
 .PHONY: help
@@ -25,6 +27,7 @@ race: ## all tests under the race detector, in random order
 lint: ## gofmt, vet on three systems, staticcheck
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	go vet ./...
+	go vet -C faults/fuse ./...
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
 	$(STATICCHECK) ./...
@@ -33,7 +36,7 @@ lint: ## gofmt, vet on three systems, staticcheck
 fuzz: ## every fuzz target for T=30s
 	@for pkg in $$(go list ./...); do \
 	  for f in $$(go test -list '^Fuzz' $$pkg | grep ^Fuzz); do \
-	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(T) $$pkg || exit 1; \
+	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(T) -fuzzminimizetime 2s $$pkg || exit 1; \
 	  done; \
 	done
 
@@ -45,6 +48,18 @@ crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	go test -timeout 60m -run LocateOracle ./patch -cases 100000
 	go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all
 	go test -timeout 60m -run ResidentWild ./tree -wild 5m
+
+.PHONY: faults
+faults: ## power cuts, full disks and poor file systems, as root on Linux; CUTS=100
+	go test -count=1 -timeout 120m ./faults -faults -cuts $(or $(CUTS),100) -images 100 -v
+
+.PHONY: soak
+soak: ## all kinds of processes on one store, killed at random, for SOAK=30m; CAPTURES=8: only captures, beside prunes
+	go test -count=1 -timeout 0 -run 'TestSoak$$' ./cmd/snapctl -v -soak.time $(SOAK) -soak.captures $(CAPTURES)
+
+.PHONY: years
+years: build ## what a store costs after 1,000, 10,000 and 100,000 snapshots, one table
+	go run ./bench/years -snapctl ./snapctl
 
 .PHONY: e2e
 e2e: ## the integrations inside of real agents, from the npm registry
