@@ -189,8 +189,9 @@ func isReal(changes []change) bool {
 }
 
 // since yields the records of the worktree from the newest to the one after
-// seq, of all sessions. Each pair is a record and nil, or nil and the error
-// that ends the sequence.
+// seq, of all sessions, but those that were pruned: of these the state is not
+// known, and the next one is after a gap. Each pair is a record and nil, or nil
+// and the error that ends the sequence.
 func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) iter.Seq2[*record, error] {
 	return func(yield func(*record, error) bool) {
 		for newest > seq {
@@ -198,7 +199,11 @@ func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) ite
 			if r == nil && err == nil || r != nil && r.Seq <= seq {
 				return
 			}
-			if !yield(r, err) || err != nil {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !r.Pruned && !yield(r, nil) {
 				return
 			}
 			newest = r.data.After

@@ -3,6 +3,7 @@ package manager
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -365,6 +366,30 @@ func TestPruneBeginAnew(t *testing.T) {
 	b.holds("a", "five")
 	three := b.open("three")
 	b.initialize(three)
+}
+
+// Between two snapshots of a session those of others were dropped: whose the
+// changes there were is not known any more.
+func TestPruneBetween(t *testing.T) {
+	b := newBench(t)
+	one, two := b.open("one"), b.open("two")
+	b.initialize(one)
+	b.turn(one, func() { b.write("a", "one") })
+	b.initialize(two)
+	b.turn(two, func() { b.write("a", "two"); b.write("b", "two") })
+	b.turn(one, func() { b.write("c", "one") })
+	b.turn(two, func() { b.write("a", "three") })
+	b.write("b", "user")
+	b.initialize(b.open("three"))
+	b.prune(one.Store(), &Retention{Session: "two", DropSession: true})
+	b.initialize(one)
+	want := map[string]string{"a": "modified contested", "b": "added contested", "c": "added turn"}
+	if got := brief(b.modified(one, &Range{From: "turn:0", Foreign: true})); !maps.Equal(got, want) {
+		t.Errorf("modified %v, want %v", got, want)
+	}
+	b.turn(one, func() { b.write("a", "four") })
+	b.restore(one, &RestoreOptions{Target: "@~"})
+	b.holds("a", "three")
 }
 
 // What is kept restores by path, although nothing that is kept says what the
