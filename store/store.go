@@ -174,9 +174,11 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 	if err := f.check(opts.ReadOnly); err != nil {
 		return nil, err
 	}
-	if _, err := hex.Decode(s.id[:], []byte(f.ID)); err != nil || len(f.ID) != 32 {
+	id, err := hex.DecodeString(f.ID)
+	if err != nil || len(id) != len(s.id) {
 		return nil, &CorruptError{Path: formatName, Err: fmt.Errorf("store id %q", f.ID)}
 	}
+	s.id = [16]byte(id)
 	if !opts.ReadOnly && !opts.SingleWriter {
 		if err := probeLocks(fsys); err != nil {
 			return nil, err
