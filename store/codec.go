@@ -10,26 +10,18 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Three encoders and a decoder serve all goroutines through EncodeAll and
+// Two encoders and a decoder serve all goroutines through EncodeAll and
 // DecodeAll. The window need not exceed the largest chunk. The frame's own
 // checksum is off: the record has a CRC of the stored bytes, and the ID
-// vouches for the plain ones.
-//
-// On Linux 6.1 with two cores the default level alone takes 2.6 s to make
-// 260.4 MB, the better level for objects of 32 KiB and more 3.2 s and
-// 252.9 MB, and for all 3.5 s and 249.2 MB.
+// vouches for the plain ones. ADR 4 has what other levels would cost.
 //
 // Trees are hashes for the most part, which entropy coding cannot shorten. The
 // 993 KB of trees of the Go source tree become 794 KB without it, in a quarter of
 // the time, and 785 KB with it.
 var (
-	treeEncoder   = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedFastest, zstd.WithNoEntropyCompression(true)) })
-	encoder       = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
-	betterEncoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedBetterCompression) })
+	treeEncoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedFastest, zstd.WithNoEntropyCompression(true)) })
+	encoder     = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
 )
-
-// betterFrom is the size from which on objects get the better level.
-const betterFrom = 32 << 10
 
 func newEncoder(level zstd.EncoderLevel, more ...zstd.EOption) *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, append(more,
@@ -68,11 +60,8 @@ func compress(kind uint8, src []byte, scratch *[]byte) (codec uint8, stored []by
 		return codecRaw, src
 	}
 	e := encoder
-	switch {
-	case kind == uint8(Tree):
+	if kind == uint8(Tree) {
 		e = treeEncoder
-	case len(src) >= betterFrom:
-		e = betterEncoder
 	}
 	z := e().EncodeAll(src, (*scratch)[:0])
 	*scratch = z

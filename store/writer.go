@@ -1,13 +1,17 @@
 package store
 
 import (
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zeebo/blake3"
@@ -145,58 +149,108 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	return nil
 }
 
-// chunkBuffers are what PutReader reads into: most files are much smaller.
-var chunkBuffers = sync.Pool{New: func() any {
-	b := make([]byte, 0, 2*maxChunk)
-	return &b
-}}
-
-// PutReader stores what r gives as a blob and returns its ID and length. It
-// holds no more than a few chunks in memory.
+// PutReader stores what r gives as a blob and returns its ID and length. The
+// chunks of a large one are stored by as many goroutines as there are
+// processors, each of which has one in memory.
 func (w *Writer) PutReader(r io.Reader) (ID, int64, error) {
 	whole := blobHashers.Get().(*blake3.Hasher)
 	defer blobHashers.Put(whole)
 	whole.Reset()
-	pooled := chunkBuffers.Get().(*[]byte)
-	defer chunkBuffers.Put(pooled)
-	var (
-		buf  = (*pooled)[:0]
-		list []byte
-		size int64
-		eof  bool
-	)
-	for {
-		for !eof && len(buf) < maxChunk {
-			n, err := r.Read(buf[len(buf):cap(buf)])
-			buf = buf[:len(buf)+n]
-			if err == io.EOF {
-				eof = true
-			} else if err != nil {
+	in := chunkReaders.Get().(*bufio.Reader)
+	defer chunkReaders.Put(in)
+	in.Reset(r)
+	defer in.Reset(nil)
+	var chunks chunkPuts
+	for size := int64(0); ; {
+		b, err := in.Peek(maxChunk)
+		if err != nil && err != io.EOF {
+			return ID{}, size, cmp.Or(chunks.wait(), err)
+		}
+		if len(b) == 0 && size > 0 {
+			if err := chunks.wait(); err != nil {
 				return ID{}, size, err
 			}
+			var id ID
+			whole.Sum(id[:0])
+			return id, size, w.put(recChunked, id, chunks.list())
 		}
-		if len(buf) == 0 && len(list) > 0 {
-			break
+		n := cutPoint(b)
+		if size == 0 && err == io.EOF && (len(b) < minChunked || n == len(b)) {
+			id, err := w.Put(Blob, b)
+			return id, int64(len(b)), err
 		}
-		n := cutPoint(buf)
-		if size == 0 && eof && len(buf) < minChunked {
-			n = len(buf)
+		whole.Write(b[:n])
+		if !chunks.start(w, b[:n]) {
+			return ID{}, size, chunks.wait()
 		}
-		whole.Write(buf[:n])
-		id, err := w.Put(Blob, buf[:n])
-		if err != nil {
-			return ID{}, size, err
-		}
-		list = appendChunkRef(list, id, n)
+		in.Discard(n) // it never fails: n bytes were seen
 		size += int64(n)
-		buf = buf[:copy(buf[:cap(buf)], buf[n:])]
 	}
-	var id ID
-	whole.Sum(id[:0])
-	if len(list) == chunkRefSize {
-		return id, size, nil // one chunk: it is the blob
+}
+
+// chunkReaders are what PutReader reads with.
+var chunkReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 2*maxChunk) }}
+
+// chunkBuffers hold chunks that are being stored, as many as there are slots.
+var (
+	chunkBuffers = sync.Pool{New: func() any { return new([]byte) }}
+	chunkSlots   = make(chan struct{}, runtime.GOMAXPROCS(0))
+)
+
+// chunkPuts are the chunks of one blob, which several goroutines store.
+type chunkPuts struct {
+	all    []*chunkPut
+	wg     sync.WaitGroup
+	failed atomic.Bool
+}
+
+type chunkPut struct {
+	id  ID
+	n   int
+	err error
+}
+
+// start begins to store a chunk, of which it keeps a copy, when there is a slot
+// for it. It reports false, and does nothing, if one before has failed.
+func (c *chunkPuts) start(w *Writer, chunk []byte) bool {
+	chunkSlots <- struct{}{}
+	if c.failed.Load() {
+		<-chunkSlots
+		return false
 	}
-	return id, size, w.put(recChunked, id, list)
+	buf := chunkBuffers.Get().(*[]byte)
+	*buf = append((*buf)[:0], chunk...)
+	p := &chunkPut{n: len(chunk)}
+	c.all = append(c.all, p)
+	c.wg.Go(func() {
+		p.id, p.err = w.Put(Blob, *buf)
+		if p.err != nil {
+			c.failed.Store(true)
+		}
+		chunkBuffers.Put(buf)
+		<-chunkSlots
+	})
+	return true
+}
+
+// wait waits for all chunks, and returns the error of the first that failed.
+func (c *chunkPuts) wait() error {
+	c.wg.Wait()
+	for _, p := range c.all {
+		if p.err != nil {
+			return p.err
+		}
+	}
+	return nil
+}
+
+// list returns the chunks as they are stored.
+func (c *chunkPuts) list() []byte {
+	var b []byte
+	for _, p := range c.all {
+		b = appendChunkRef(b, p.id, p.n)
+	}
+	return b
 }
 
 // reserve reports whether the caller is the one to store an object, and must
