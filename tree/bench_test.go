@@ -1,0 +1,455 @@
+//go:build unix
+
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+var benchFiles = flag.Int("bench.files", 8000, "how many files the directory has that the benchmarks capture and export")
+
+// A benchTree is a directory of text files, 20 in each directory.
+type benchTree struct {
+	root  string
+	dirs  []string // of the files, relative to the root
+	files int
+	round int
+}
+
+// lines returns n bytes of text.
+func lines(seed, n int) []byte {
+	var b bytes.Buffer
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "\tif value%d := table[%d]; value%d != nil { // line %d\n", i*seed%97, i*seed%1009, i%7, i)
+	}
+	return b.Bytes()[:n]
+}
+
+func makeBenchTree(b *testing.B) *benchTree {
+	b.Helper()
+	t := &benchTree{root: b.TempDir(), files: *benchFiles}
+	for i := range t.files {
+		if i%20 == 0 {
+			t.dirs = append(t.dirs, fmt.Sprintf("d%02d/d%05d", i/20%40, i/20))
+		}
+		write(b, t.file(i), string(lines(i+1, 200+i*7919%8000)))
+	}
+	settle()
+	return t
+}
+
+func (t *benchTree) file(i int) string {
+	return filepath.Join(t.root, t.dirs[i/20], fmt.Sprintf("file%d.go", i))
+}
+
+// change writes 10 files in 10 directories.
+func (t *benchTree) change(b *testing.B) {
+	b.Helper()
+	for i := range 10 {
+		t.round++
+		write(b, t.file((i*7901+t.round)%t.files), string(lines(t.round, 3000))+fmt.Sprint(t.round))
+	}
+}
+
+// each calls fn for every directory of files, on all processors.
+func (t *benchTree) each(fn func(i int, dir vfs.Dir) error) error {
+	var group errgroup.Group
+	var next atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
+		group.Go(func() error {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= len(t.dirs) {
+					return nil
+				}
+				dir, err := vfs.OpenDir(filepath.Join(t.root, t.dirs[i]))
+				if err != nil {
+					return err
+				}
+				if err := errors.Join(fn(i, dir), dir.Close()); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return group.Wait()
+}
+
+// walk is a bare walk: getdents and fstatat. It is told the directories.
+func (t *benchTree) walk() error {
+	return t.each(func(_ int, dir vfs.Dir) error {
+		var st vfs.Stat
+		var serr error
+		err := dir.ReadNames(func(name []byte, _ vfs.Kind) {
+			serr = errors.Join(serr, dir.Lstat(string(name), &st))
+		})
+		return errors.Join(err, serr)
+	})
+}
+
+// read reads all files.
+func (t *benchTree) read(fn func(content []byte) error) error {
+	return t.each(func(_ int, dir vfs.Dir) error {
+		var names []string
+		if err := dir.ReadNames(func(name []byte, _ vfs.Kind) { names = append(names, string(name)) }); err != nil {
+			return err
+		}
+		buf := make([]byte, 16<<10)
+		for _, name := range names {
+			f, err := dir.Open(name)
+			if err != nil {
+				return err
+			}
+			n, err := io.ReadFull(f, buf)
+			if err == io.ErrUnexpectedEOF {
+				err = fn(buf[:n])
+			}
+			if err := errors.Join(err, f.Close()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// loop runs a sub-benchmark. before is not timed.
+func loop(b *testing.B, name string, before func(b *testing.B), fn func() error) {
+	b.Run(name, func(b *testing.B) {
+		for b.Loop() {
+			if before != nil {
+				b.StopTimer()
+				before(b)
+				b.StartTimer()
+			}
+			if err := fn(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// diskStore opens a store on the disk.
+func diskStore(b *testing.B, dir string) *store.Store {
+	b.Helper()
+	s, err := store.Open(b.Context(), dir, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// BenchmarkCapture captures a directory as a new process does: what it knows of
+// it is read from the stat cache. The floors do bare what cannot be done
+// without.
+func BenchmarkCapture(b *testing.B) {
+	t := makeBenchTree(b)
+	ctx := b.Context()
+	s := diskStore(b, b.TempDir())
+	b.Cleanup(func() { s.Close() })
+
+	loop(b, "names only", nil, func() error {
+		ws := openWorkspace(b, s, t.root)
+		ws.store = nil
+		_, err := ws.Capture(ctx, NewOverlay(nil), nil)
+		return err
+	})
+	loop(b, "names only/floor=read+hash", nil, func() error {
+		return t.read(func(content []byte) error {
+			store.Hash(store.Blob, content)
+			return nil
+		})
+	})
+
+	var fresh *store.Store
+	dir := b.TempDir()
+	empty := func(b *testing.B) {
+		if fresh != nil {
+			fresh.Close()
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			b.Fatal(err)
+		}
+		fresh = diskStore(b, dir)
+	}
+	loop(b, "from scratch", empty, func() error {
+		_, err := trySnapshot(ctx, fresh, openWorkspace(b, fresh, t.root), nil)
+		return err
+	})
+	loop(b, "from scratch/floor=read+put", empty, func() error {
+		w, err := fresh.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		err = t.read(func(content []byte) error {
+			_, err := w.Put(store.Blob, content)
+			return err
+		})
+		return errors.Join(err, w.Close())
+	})
+	if fresh != nil { // or they were left out
+		fresh.Close()
+	}
+
+	for range 2 { // once to store it, and once since when no file was new
+		snapshot(b, s, openWorkspace(b, s, t.root), nil)
+		settle()
+	}
+	loop(b, "unchanged", nil, func() error {
+		w, err := s.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		r, err := openWorkspace(b, s, t.root).Capture(ctx, w, nil)
+		if err == nil && r.ReadFiles > 0 {
+			err = fmt.Errorf("%d files read", r.ReadFiles)
+		}
+		return errors.Join(err, w.Close())
+	})
+	loop(b, "unchanged/floor=getdents+fstatat", nil, t.walk)
+
+	loop(b, "10 changed", t.change, func() error {
+		_, err := trySnapshot(ctx, s, openWorkspace(b, s, t.root), nil)
+		return err
+	})
+	syncs := twoSyncs(b)
+	loop(b, "10 changed/floor=walk+two syncs", nil, func() error { return errors.Join(t.walk(), syncs()) })
+
+	ws := openResident(b, s, t.root, 0)
+	snapshot(b, s, ws, nil)
+	loop(b, "resident unchanged", nil, func() error {
+		w, err := s.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = ws.Capture(ctx, w, nil)
+		return errors.Join(err, w.Close())
+	})
+	loop(b, "resident 10 changed", t.change, func() error {
+		_, err := trySnapshot(ctx, s, ws, nil)
+		return err
+	})
+	loop(b, "resident 10 changed/floor=two syncs", nil, syncs)
+}
+
+// twoSyncs returns a function that appends 16 KiB to one file and 300 bytes to
+// another, and syncs each.
+func twoSyncs(b *testing.B) func() error {
+	b.Helper()
+	fsys := vfs.OS(b.TempDir())
+	var files [2]vfs.File
+	for i, name := range []string{"pack", "journal"} {
+		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { f.Close() })
+		files[i] = f
+	}
+	var ends [2]int64
+	return func() error {
+		for i, n := range []int{16 << 10, 300} {
+			if _, err := files[i].WriteAt(make([]byte, n), ends[i]); err != nil {
+				return err
+			}
+			ends[i] += int64(n)
+			if err := files[i].Sync(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// BenchmarkStatCache reads and writes a whole cache. The floors are one read and
+// one write of as much.
+func BenchmarkStatCache(b *testing.B) {
+	t := makeBenchTree(b)
+	s := diskStore(b, b.TempDir())
+	b.Cleanup(func() { s.Close() })
+	ws := openWorkspace(b, s, t.root)
+	snapshot(b, s, ws, nil)
+	worktree := ws.Worktree()
+	c, err := ws.loadCache()
+	if err != nil || c.size == 0 {
+		b.Fatal(c.size, err)
+	}
+	name := c.dir + "/" + cacheName
+	loop(b, "load", nil, func() error {
+		c = loadStatCache(s.FS(), c.batch.store, worktree)
+		if len(c.blocks) < len(t.dirs) {
+			return fmt.Errorf("%d directories", len(c.blocks))
+		}
+		return nil
+	})
+	loop(b, "load/floor=read", nil, func() error {
+		_, err := vfs.ReadFile(s.FS(), name)
+		return err
+	})
+	loop(b, "save", nil, func() error {
+		_, err := c.replace()
+		return err
+	})
+	content, err := vfs.ReadFile(s.FS(), name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	loop(b, "save/floor=write+rename", nil, func() error {
+		err := os.WriteFile(filepath.Join(t.root, "new"), content, 0o600)
+		return errors.Join(err, os.Rename(filepath.Join(t.root, "new"), filepath.Join(t.root, "cache")))
+	})
+}
+
+// A notingGetter notes what was asked for.
+type notingGetter struct {
+	Getter
+	ids []store.ID
+}
+
+func (g *notingGetter) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+	g.ids = append(g.ids, id)
+	return g.Getter.Get(ctx, kind, id)
+}
+
+// BenchmarkDiff compares trees of many files of which 10 differ. The floor gets
+// the same objects, and does nothing with them.
+func BenchmarkDiff(b *testing.B) {
+	for _, c := range []struct {
+		name       string
+		dirs, each int
+	}{{"80000 files", 4000, 20}, {"directory of 100000", 1, 100_000}} {
+		b.Run(c.name, func(b *testing.B) {
+			dir := b.TempDir()
+			s := diskStore(b, dir)
+			w, err := s.Begin(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			var roots [2]store.ID
+			for round := range roots {
+				total := c.dirs * c.each
+				changed := make(map[int]bool)
+				for i := range 10 * round {
+					changed[i*7901%total] = true
+				}
+				dirs := make(map[int][]Entry) // above those of files, 40 of them at most
+				for d := range c.dirs {
+					var list []Entry
+					for i := d * c.each; i < (d+1)*c.each; i++ {
+						content := fmt.Sprint(i)
+						if changed[i] {
+							content = "changed"
+						}
+						list = append(list, Entry{Name: fmt.Sprintf("file%06d.go", i), Mode: ModeFile | 0o644, Size: int64(len(content)), ID: blobID(content)})
+					}
+					up := d % 40
+					dirs[up] = append(dirs[up], Entry{Name: fmt.Sprintf("d%05d", d), Mode: ModeDir | 0o755, ID: put(b, w, list)})
+				}
+				var top []Entry
+				for up := range len(dirs) {
+					top = append(top, Entry{Name: fmt.Sprintf("d%02d", up), Mode: ModeDir | 0o755, ID: put(b, w, dirs[up])})
+				}
+				roots[round] = put(b, w, top)
+			}
+			if err := errors.Join(w.Commit(b.Context(), &store.Snapshot{Tree: roots[1]}, 0), w.Close(), s.Close()); err != nil {
+				b.Fatal(err)
+			}
+			s = diskStore(b, dir)
+			b.Cleanup(func() { s.Close() })
+			diff := func(g Getter) error {
+				n := 0
+				for _, err := range Diff(b.Context(), g, roots[0], roots[1]) {
+					if err != nil {
+						return err
+					}
+					n++
+				}
+				if n != 10 {
+					return fmt.Errorf("%d changes", n)
+				}
+				return nil
+			}
+			noting := &notingGetter{Getter: s}
+			if err := diff(noting); err != nil {
+				b.Fatal(err)
+			}
+			b.Run("10 apart", func(b *testing.B) {
+				for b.Loop() {
+					if err := diff(s); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.ReportMetric(float64(len(noting.ids)), "objects")
+			})
+			loop(b, "floor=get", nil, func() error {
+				for _, id := range noting.ids {
+					if _, err := s.Get(b.Context(), store.Tree, id); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// BenchmarkExport writes a tree into an empty directory. The floor creates the
+// same files, whose content it has in memory.
+func BenchmarkExport(b *testing.B) {
+	t := makeBenchTree(b)
+	s := diskStore(b, b.TempDir())
+	b.Cleanup(func() { s.Close() })
+	root := snapshot(b, s, openWorkspace(b, s, t.root), nil).Tree
+	to := filepath.Join(b.TempDir(), "to")
+	gone := func(b *testing.B) {
+		if err := os.RemoveAll(to); err != nil {
+			b.Fatal(err)
+		}
+		unix.Sync() // or it waits for what the one before wrote
+	}
+	loop(b, fmt.Sprintf("files=%d", t.files), gone, func() error {
+		_, err := Export(b.Context(), s, root, to, nil)
+		return err
+	})
+	loop(b, "floor=create", gone, func() error {
+		for _, dir := range t.dirs {
+			if err := os.MkdirAll(filepath.Join(to, dir), 0o755); err != nil {
+				return err
+			}
+		}
+		content := lines(1, 8200)
+		return t.each(func(d int, _ vfs.Dir) error {
+			dir, err := vfs.OpenDir(filepath.Join(to, t.dirs[d]))
+			if err != nil {
+				return err
+			}
+			defer dir.Close()
+			for i := d * 20; i < min((d+1)*20, t.files); i++ {
+				f, err := dir.Create(fmt.Sprintf("file%d.go", i))
+				if err != nil {
+					return err
+				}
+				_, err = f.Write(content[:200+i*7919%8000])
+				if err := errors.Join(err, f.Close()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
