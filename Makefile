@@ -70,5 +70,10 @@ trees: ## the trees to measure on, in TREES=~/trees
 	bench/trees.sh $(or $(TREES),$(HOME)/trees)
 
 .PHONY: bench
-bench: build ## snapctl beside git and the floors on TREE=~/trees/linux
+ifdef REF
+bench:
+	bench/ref.sh $(REF)
+else
+bench: build ## snapctl beside git and the floors on TREE=~/trees/linux; REF=main: the Go benchmarks there and here
 	go run ./bench/compare -tree $(TREE) -snapctl ./snapctl -runs 5
+endif
