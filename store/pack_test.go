@@ -256,6 +256,18 @@ func TestLargeIndex(t *testing.T) {
 	for _, b := range blobs {
 		checkBlob(t, s, Hash(Blob, b))
 	}
+
+	// Damage in the last bucket, which is asked for when all were read.
+	edit(t, disk, only(t, disk, "packs", ".idx"), func(b []byte) []byte { return flip(len(b) - 1)(b) })
+	s = openDamaged(t, disk)
+	slices.SortFunc(blobs, func(a, b []byte) int {
+		x, y := Hash(Blob, a), Hash(Blob, b)
+		return bytes.Compare(x[:], y[:])
+	})
+	for _, b := range blobs {
+		checkBlob(t, s, Hash(Blob, b))
+	}
+	verify(t, disk, nil, 0)
 }
 
 // addRecord appends a crafted record to the unsealed pack, and a journal
