@@ -1,7 +1,6 @@
 # What can be made here. Without a target the list is printed.
 
 T ?= 30s
-TREE ?= $(HOME)/trees/linux
 ROUNDS ?= 200
 SOAK ?= 30m
 CAPTURES ?= 0
@@ -74,6 +73,10 @@ ifdef REF
 bench:
 	bench/ref.sh $(REF)
 else
-bench: build ## snapctl beside git and the floors on TREE=~/trees/linux; REF=main: the Go benchmarks there and here
-	go run ./bench/compare -tree $(TREE) -snapctl ./snapctl -runs 5
+bench: ## snapctl beside git, restic, borg, kopia and the floors, an hour; less with ARGS='-tree linux -runs 1'; REF=main: the Go benchmarks there and here
+	go run ./bench -json bench/results.json $(ARGS)
 endif
+
+.PHONY: benchdocs
+benchdocs: ## docs/benchmarks.md and its plots, from bench/results.json
+	go run ./bench -report bench/results.json

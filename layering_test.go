@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"internal/rpc":       {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
 	"internal/mcp":       {"internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
 	"client":             {"internal/rpc", "manager", "tree"},
-	"bench/compare":      {},
+	"bench":              {"client"},
 	"bench/years":        {"manager"},
 	"examples/runtime":   {"checkpoint", "manager", "rollback"},
 	"e2e":                {}, // tests
@@ -49,11 +49,11 @@ var mayImport = map[string][]string{
 var only = map[string][]string{
 	"github.com/spf13/cobra":                 {"cmd/snapctl"},
 	"github.com/rogpeppe/go-internal":        {"cmd/snapctl"},
-	"github.com/klauspost/compress":          {"store", "bench/compare"},
+	"github.com/klauspost/compress":          {"store", "bench"},
 	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
 	"github.com/pmezard/go-difflib":          {"patch"},
-	"github.com/google/go-cmp":               {},                                                                  // tests
-	"os/exec":                                {"bench/compare", "bench/years", "cmd/snapctl", "examples/runtime"}, // snapctl starts itself
+	"github.com/google/go-cmp":               {},                                                          // tests
+	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"database/sql":                           {"checkpoint", "cmd/snapctl", "examples/runtime"},
@@ -62,7 +62,7 @@ var only = map[string][]string{
 	"github.com/hanwen/go-fuse":              {"faults/fuse"},
 	"net":                                    {"internal/rpc", "checkpoint/httpapi", "cmd/snapctl"},
 	"net/http":                               {"checkpoint/httpapi", "cmd/snapctl"},
-	"flag":                                   {"bench/compare", "bench/years", "examples/runtime"},
+	"flag":                                   {"bench", "bench/years", "examples/runtime"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer

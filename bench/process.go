@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// A usage is what a whole process took.
+// A usage is what one run took: one process, or several one after the other.
 type usage struct {
-	wall time.Duration
-	cpu  time.Duration // user and system
-	rss  int64         // peak, in bytes; 0 if unknown
+	Wall time.Duration `json:"wall"`          // nanoseconds
+	CPU  time.Duration `json:"cpu,omitempty"` // user and system; 0 if unknown
+	RSS  int64         `json:"rss,omitempty"` // peak, in bytes; 0 if unknown
 }
 
 // add returns the usage of two processes that ran one after the other.
 func (u usage) add(v usage) usage {
-	return usage{wall: u.wall + v.wall, cpu: u.cpu + v.cpu, rss: max(u.rss, v.rss)}
+	return usage{Wall: u.Wall + v.Wall, CPU: u.CPU + v.CPU, RSS: max(u.RSS, v.RSS)}
 }
 
 // execute runs a command in dir, with nothing but env in its environment
@@ -33,9 +33,10 @@ func execute(ctx context.Context, dir string, env []string, args ...string) (usa
 	err := cmd.Run()
 	wall := time.Since(start)
 	if err != nil {
-		return usage{}, nil, fmt.Errorf("%s: %w: %q", strings.Join(args, " "), err, bytes.TrimSpace(stderr.Bytes()))
+		text := bytes.TrimSpace(stderr.Bytes())
+		return usage{}, nil, fmt.Errorf("%s: %w: %q", strings.Join(args[:min(len(args), 8)], " "), err, text[:min(len(text), 500)])
 	}
 	state := cmd.ProcessState
-	u := usage{wall: wall, cpu: state.UserTime() + state.SystemTime(), rss: maxRSS(state)}
+	u := usage{Wall: wall, CPU: state.UserTime() + state.SystemTime(), RSS: maxRSS(state)}
 	return u, stdout.Bytes(), nil
 }

@@ -46,6 +46,12 @@ var floors = map[string]struct {
 	"pack":      {2, packFloor},
 	"fsync":     {1, fsyncFloor},
 	"create":    {2, createFloor},
+	"write":     {1, writeFloor},
+	"nothing":   {0, func([]string, io.Writer) error { return nil }},
+
+	// No floors, but work that would leave its memory in this process.
+	"generate": {3, generateTree},
+	"wide":     {2, wideTree},
 }
 
 // statFloor lists DIR and stats all files, and prints how many there are.
@@ -168,9 +174,48 @@ func packFloor(args []string, _ io.Writer) error {
 func fsyncFloor(args []string, stdout io.Writer) error {
 	took, err := appendSynced(args[0], 50)
 	if err == nil {
-		fmt.Fprintln(stdout, median(took).Nanoseconds())
+		fmt.Fprintf(stdout, "%d ns\n", median(took))
 	}
 	return err
+}
+
+// writeFloor replaces one file of 4 KiB in each of 10 directories below DIR, as
+// editors do: under another name, synced and renamed, and the directory synced.
+// It prints how many nanoseconds that took.
+func writeFloor(args []string, stdout io.Writer) error {
+	var dirs []string
+	for i := range 10 {
+		dirs = append(dirs, filepath.Join(args[0], strconv.Itoa(i)))
+		if err := os.Mkdir(dirs[i], 0o777); err != nil {
+			return err
+		}
+	}
+	unix.Sync()
+	start := time.Now()
+	block := make([]byte, 4<<10)
+	for _, dir := range dirs {
+		if err := replaceSynced(dir, block); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(stdout, "%d ns\n", time.Since(start))
+	return nil
+}
+
+func replaceSynced(dir string, data []byte) error {
+	f, err := os.Create(filepath.Join(dir, "tmp"))
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close(), os.Rename(f.Name(), filepath.Join(dir, "file"))); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // appendSynced appends 4 KiB to a file n times and returns how long each

@@ -1,58 +1,49 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/klauspost/compress/zstd"
 )
 
-// pick chooses n different regular files from the output of git ls-files -s -z,
-// in random order: the same for the same index and the same state of rng.
-// It never holds more than n names: the memory of this process shows in the
-// peak RSS of those that it starts.
-func pick(index io.Reader, n int, rng *rand.Rand) ([]string, error) {
+// pick chooses n different regular files below root, in random order: the same
+// for the same tree and the same state of rng. It leaves out names that begin
+// with a dot, since rules may be in them, and what means something to a shell
+// or as a pattern. It never holds more than n names: the memory of this process
+// shows in the peaks of those that it starts.
+func pick(root string, n int, rng *rand.Rand) ([]string, error) {
 	var picked []string
 	seen := 0
-	lines := bufio.NewScanner(index)
-	lines.Split(splitNUL)
-	for lines.Scan() {
-		info, name, _ := bytes.Cut(lines.Bytes(), []byte("\t"))
-		if !bytes.HasPrefix(info, []byte("100")) { // a link or a submodule
-			continue
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || d.Name()[0] == '.' || strings.ContainsFunc(path, unusual) {
+			return err
 		}
+		name, err := filepath.Rel(root, path)
 		seen++
 		if len(picked) < n {
-			picked = append(picked, string(name))
+			picked = append(picked, name)
 		} else if i := rng.IntN(seen); i < n {
-			picked[i] = string(name)
+			picked[i] = name
 		}
-	}
-	if err := lines.Err(); err != nil {
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	if len(picked) < n {
-		return nil, fmt.Errorf("the tree has %d regular files, of which %d are to be changed", seen, n)
-	}
-	rng.Shuffle(n, func(i, j int) { picked[i], picked[j] = picked[j], picked[i] })
+	rng.Shuffle(len(picked), func(i, j int) { picked[i], picked[j] = picked[j], picked[i] })
 	return picked, nil
 }
 
-// splitNUL is a [bufio.SplitFunc] for strings that each end in a NUL.
-func splitNUL(data []byte, atEOF bool) (int, []byte, error) {
-	if i := bytes.IndexByte(data, 0); i >= 0 {
-		return i + 1, data[:i], nil
-	}
-	if atEOF && len(data) > 0 {
-		return 0, nil, io.ErrUnexpectedEOF
-	}
-	return 0, nil, nil
+func unusual(r rune) bool {
+	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r)
 }
 
 // change appends a line to each of names below root.
