@@ -107,7 +107,7 @@ func (l *lab) size(ctx context.Context) error {
 			return err
 		}
 		l.addBytes(t.name, repo)
-		if all > repo+repo/100 {
+		if all > repo+repo/100+64<<10 {
 			l.addBytes(t.name+", with its caches", all)
 		}
 	}

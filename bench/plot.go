@@ -154,7 +154,7 @@ func growing(r *results, part string) []line {
 // linePlot draws lines in scales of powers of ten, with their names at the right
 // end.
 func linePlot(title string, lines []line) string {
-	const left, right, top, bottom, width, apart = 60.0, 560.0, 50.0, 400.0, 760, 16.0
+	const left, right, top, bottom, width, apart = 60.0, 560.0, 50.0, 400.0, 800, 16.0
 	var files, values []float64
 	for _, l := range lines {
 		files, values = append(files, l.files...), append(values, l.values...)
@@ -206,7 +206,11 @@ func linePlot(title string, lines []line) string {
 		fmt.Fprintf(s, `<polyline points="%s" class="%s"/>`+"\n", strings.Join(points, " "), class)
 		last := len(l.values) - 1
 		fmt.Fprintf(s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="lead %s"/>`+"\n", x(l.files[last])+5, y(l.values[last]), right+4, names[i], class)
-		text(s, right+8, names[i]+4, "start", "", l.name+", "+seconds(time.Duration(l.values[last])))
+		label := l.name + ", " + seconds(time.Duration(l.values[last]))
+		if l.files[last] < files[len(files)-1] {
+			label += " at " + thousands(int(l.files[last]))
+		}
+		text(s, right+8, names[i]+4, "start", "", label)
 	}
 	return s.String() + "</svg>\n"
 }
