@@ -53,6 +53,10 @@ const (
 	// has that run counted, instead of one that only warms up.
 	slow = 20 * time.Second
 
+	// A tool that takes longer than this for a snapshot that is not the first
+	// does no other work on that tree.
+	tooSlow = 10 * time.Second
+
 	// What a contender may take in one part before its rounds are cut.
 	patience = 60 * time.Second
 )
@@ -238,7 +242,10 @@ func (l *lab) again(ctx context.Context, changed bool) []*contender {
 // doing returns the contenders that do some work on files.
 func (l *lab) doing(ctx context.Context, work string, files []string, prepare func() error) []*contender {
 	return l.each(ctx, work, func(t *tool) *contender {
-		return &contender{prepare: prepare, run: func() (usage, error) {
+		if t.slow {
+			l.note("%s, %s: %s is left out, as its snapshots take over %s here", l.of.title, title(l.part), t.name, seconds(tooSlow))
+		}
+		return &contender{out: t.slow, prepare: prepare, run: func() (usage, error) {
 			u, _, err := t.do(ctx, work, files, "")
 			return u, err
 		}}

@@ -31,6 +31,7 @@ type tool struct {
 	missing     bool   // it takes no part
 	began       bool   // its store has a snapshot
 	n           int    // snapshots since reset
+	slow        bool   // the newest took long, though it was not the first
 	prev, last  string
 	engine      *engine // serves the store; nil: none
 	resident    bool    // there is to be an engine
@@ -301,6 +302,7 @@ func (t *tool) take(ctx context.Context) (usage, error) {
 	if err != nil {
 		return usage{}, err
 	}
+	t.slow = t.began && u.Wall > tooSlow
 	t.prev, t.last, t.began = t.last, id, true
 	return u, nil
 }
