@@ -193,10 +193,7 @@ func scenarios() []scenario {
 // as the process left it and as a power cut would leave it. For good is also
 // what a power cut at that operation is.
 func TestFaults(t *testing.T) {
-	step := int64(1)
-	if testing.Short() { // all of them are tried without the race detector
-		step = 11
-	}
+	step := stride(3, 11)
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			setLimits(t, limit(sc.sealMax), limit(sc.seal), limit(sc.segment))
@@ -280,10 +277,7 @@ func faultAt(t *testing.T, sc scenario, at int64, sticky bool, cause error) bool
 func TestFaultsAtReopening(t *testing.T) {
 	setLimits(t, never, 4<<10, 300)
 	work := commits([][]byte{large}, [][]byte{small, random(5<<10, 5)}, [][]byte{[]byte("third")})
-	step := int64(3)
-	if testing.Short() {
-		step = 25
-	}
+	step := stride(11, 25)
 	for crashAt := int64(0); ; crashAt += step {
 		disk := vfs.NewMem()
 		var acks []acked

@@ -267,10 +267,7 @@ func TestForgetDamaged(t *testing.T) {
 // rest.
 func TestForgetFaults(t *testing.T) {
 	setLimits(t, never, 8<<10, 500)
-	step := int64(1)
-	if testing.Short() {
-		step = 7
-	}
+	step := stride(3, 17)
 	for _, sticky := range []bool{false, true} {
 		for at := int64(0); forgetFaultAt(t, at, sticky) && !t.Failed(); at += step {
 		}

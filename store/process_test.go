@@ -237,7 +237,7 @@ func TestKill(t *testing.T) {
 // A command that runs for each snapshot must not leave a pack each time.
 func TestManyProcessesFewPacks(t *testing.T) {
 	dir := t.TempDir()
-	n := min(100**crashRounds, 10_000)
+	n := min(50**crashRounds, 10_000)
 	if testing.Short() {
 		n = 300
 	}

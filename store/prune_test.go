@@ -306,10 +306,7 @@ func TestCommitOnPruned(t *testing.T) {
 // does the rest.
 func TestPruneFaults(t *testing.T) {
 	setLimits(t, never, 8<<10, 500)
-	step := int64(1)
-	if testing.Short() {
-		step = 7
-	}
+	step := stride(3, 17)
 	for _, sticky := range []bool{false, true} {
 		for at := int64(0); pruneFaultAt(t, at, sticky) && !t.Failed(); at += step {
 		}

@@ -134,10 +134,7 @@ func checkRepaired(t *testing.T, s *Store, acks []acked) {
 // stays readable throughout, also after a power cut, and a second repair ends
 // what the first began.
 func TestRepairFaults(t *testing.T) {
-	step := int64(1)
-	if testing.Short() {
-		step = 67
-	}
+	step := stride(3, 67)
 	whole, acks, _ := hurtDisk(t)
 	for _, sticky := range []bool{false, true} {
 		for at := int64(0); !t.Failed(); at += step {
@@ -204,10 +201,7 @@ func planOf(t *testing.T, fsys vfs.FS) *RepairPlan {
 // Another process commits at any moment of a repair, into a pack that is damaged.
 // It notices, and nothing that it commits is lost.
 func TestRepairBesideWriter(t *testing.T) {
-	step := int64(1)
-	if testing.Short() {
-		step = 61
-	}
+	step := stride(3, 61)
 	whole, acks, _ := hurtDisk(t)
 	for at := int64(0); ; at += step {
 		disk := whole.AfterCrash(nil)

@@ -22,6 +22,7 @@ import (
 var (
 	crashRounds = flag.Int("crash.rounds", 20, "rounds of each test that kills, crashes or repeats at random")
 	update      = flag.Bool("update", false, "write testdata anew")
+	every       = flag.Bool("every", false, "fail each operation in turn, not each third")
 )
 
 func TestMain(m *testing.M) {
@@ -69,6 +70,18 @@ func checkDamage(t *testing.T, s *Store, known int) {
 	if found := damageOf(t, s); len(found) != known {
 		t.Errorf("Check found %d places damaged, want %d: %v", len(found), known, found)
 	}
+}
+
+// stride returns how many operations a test of faults goes on at a time: one if
+// all are asked for, else normal, or short in short mode.
+func stride(normal, short int64) int64 {
+	switch {
+	case *every:
+		return 1
+	case testing.Short():
+		return short
+	}
+	return normal
 }
 
 func damageOf(t *testing.T, s *Store) []*CorruptError {
