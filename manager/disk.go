@@ -56,7 +56,7 @@ func readBelow(root, path string, e *tree.Entry) ([]byte, error) {
 		target, err := dir.Readlink(path)
 		return []byte(target), err
 	}
-	f, err := dir.Open(path)
+	f, err := dir.Open(path, nil)
 	if err != nil {
 		return nil, err
 	}

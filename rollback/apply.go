@@ -345,7 +345,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 // inherit gives a new file what the one that it replaces has beside content
 // and permission bits. It returns what of that cannot be.
 func inherit(dir vfs.Dir, name string, w vfs.Writer) (note string, err error) {
-	old, err := dir.Open(name)
+	old, err := dir.Open(name, nil)
 	if err != nil {
 		return "", nil // it is looked at again before it is replaced
 	}

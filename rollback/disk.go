@@ -199,15 +199,12 @@ func entryIn(ctx context.Context, dir vfs.Dir, name string, to Sink) (*tree.Entr
 // fileIn fills in the entry of a regular file. One that changes while it is
 // read is an error.
 func fileIn(dir vfs.Dir, e *tree.Entry, to Sink) error {
-	f, err := dir.Open(e.Name)
+	var before, after vfs.Stat
+	f, err := dir.Open(e.Name, &before)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	var before, after vfs.Stat
-	if err := f.Stat(&before); err != nil {
-		return err
-	}
 	e.ID, e.Size, err = to.PutReader(f)
 	if err == nil {
 		err = f.Stat(&after)

@@ -112,7 +112,7 @@ func (t *benchTree) read(fn func(content []byte) error) error {
 		}
 		buf := make([]byte, 16<<10)
 		for _, name := range names {
-			f, err := dir.Open(name)
+			f, err := dir.Open(name, nil)
 			if err != nil {
 				return err
 			}

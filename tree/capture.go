@@ -523,14 +523,11 @@ var errChanged = errors.New("changed while it was read")
 // readFile stores the content of a file and leaves in w.st the identity that
 // the content belongs to. It tells by errChanged that there is none.
 func (w *worker) readFile(dir vfs.Dir, name string) (store.ID, error) {
-	f, err := dir.Open(name)
+	f, err := dir.Open(name, &w.st)
 	if err != nil {
 		return store.ID{}, sourceError{err}
 	}
 	defer f.Close()
-	if err := f.Stat(&w.st); err != nil {
-		return store.ID{}, sourceError{err}
-	}
 	if w.st.Size > w.c.limits.FileSize {
 		return store.ID{}, errTooLarge
 	}
@@ -564,20 +561,23 @@ var (
 
 // readSmall stores the content of a file of w.st.Size bytes.
 func (w *worker) readSmall(f vfs.Reader) (store.ID, error) {
-	// One byte more than there should be: a file that has grown shows.
+	// One byte more than there should be: a file that has grown shows, and one
+	// that is as long as it should be is at its end, or readFile finds it
+	// changed. A file that says that it is empty is read, too: those of
+	// /proc are not.
 	if cap(w.buf) < int(w.st.Size)+1 {
 		w.buf = make([]byte, max(64<<10, int(w.st.Size)+1))
 	}
 	buf := w.buf[:w.st.Size+1]
 	n := 0
-	for n < len(buf) {
+	for {
 		k, err := f.Read(buf[n:])
 		n += k
-		if err == io.EOF || k == 0 && err == nil {
-			break
-		}
-		if err != nil {
+		if err != nil && err != io.EOF {
 			return store.ID{}, sourceError{err}
+		}
+		if err == io.EOF || k == 0 || int64(n) >= w.st.Size {
+			break
 		}
 	}
 	if int64(n) != w.st.Size {

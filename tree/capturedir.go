@@ -651,14 +651,11 @@ func (j *dirJob) oldEntry(at int) entry {
 const maxPatternFile = 100 << 20
 
 func readPatternFile(dir vfs.Dir, name string) (p patternFile, err error) {
-	f, err := dir.Open(name)
+	f, err := dir.Open(name, &p.st)
 	if err != nil {
 		return p, err
 	}
 	defer f.Close()
-	if err := f.Stat(&p.st); err != nil {
-		return p, err
-	}
 	if p.st.Size > maxPatternFile {
 		return p, errTooLarge
 	}

@@ -174,8 +174,8 @@ type changingDir struct {
 	change func()
 }
 
-func (d *changingDir) Open(name string) (vfs.Reader, error) {
-	r, err := d.Dir.Open(name)
+func (d *changingDir) Open(name string, st *vfs.Stat) (vfs.Reader, error) {
+	r, err := d.Dir.Open(name, st)
 	if err == nil && name == d.name {
 		return &changingReader{r, d.change}, nil
 	}
@@ -245,6 +245,19 @@ func TestUnstable(t *testing.T) {
 				t.Errorf("the rest of the tree is missing: %q", names)
 			}
 		})
+	}
+}
+
+// TestUntrueSize: a file that does not have the size that it says, as in /proc.
+func TestUntrueSize(t *testing.T) {
+	dir, err := vfs.OpenDir("/proc/self")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer dir.Close()
+	w := &worker{c: &capture{sink: NewOverlay(nil), limits: Limits{}.withDefaults()}}
+	if id, err := w.readFile(dir, "status"); err != errChanged || w.st.Size != 0 {
+		t.Errorf("/proc/self/status of %d bytes: %s, %v; want %v", w.st.Size, id.Short(), err, errChanged)
 	}
 }
 

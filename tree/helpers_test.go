@@ -221,7 +221,7 @@ func listing(t testing.TB, root string, skip []string) map[string]string {
 				}
 				desc += target
 			case vfs.Regular:
-				f, err := dir.Open(name)
+				f, err := dir.Open(name, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

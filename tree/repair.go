@@ -271,7 +271,7 @@ func (m *Mender) open(mend *Mend) (io.ReadCloser, error) {
 	if target, err := dir.Readlink(name); err == nil {
 		return io.NopCloser(strings.NewReader(target)), nil
 	}
-	return dir.Open(name)
+	return dir.Open(name, nil)
 }
 
 // Restore puts back what Plan has found and returns what it did: a file may

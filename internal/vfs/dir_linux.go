@@ -178,7 +178,7 @@ func (d *linuxDir) OpenDir(name string) (Dir, error) {
 	return &linuxDir{linuxFile{fd: fd, name: name}}, nil
 }
 
-func (d *linuxDir) Open(name string) (Reader, error) {
+func (d *linuxDir) Open(name string, st *Stat) (Reader, error) {
 	if err := checkName("open", name); err != nil {
 		return nil, err
 	}
@@ -201,6 +201,9 @@ func (d *linuxDir) Open(name string) (Reader, error) {
 	if err != nil {
 		unix.Close(fd)
 		return nil, pathError("open", name, err)
+	}
+	if st != nil {
+		fillStat(st, &sys)
 	}
 	return &linuxReader{linuxFile{fd: fd, name: name}}, nil
 }

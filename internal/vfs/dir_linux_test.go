@@ -25,7 +25,7 @@ func TestLstatAllocs(t *testing.T) {
 	}
 	// Open allocates the Reader that it returns.
 	allocs = testing.AllocsPerRun(100, func() {
-		r, err := d.Open("file")
+		r, err := d.Open("file", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestInherit(t *testing.T) {
 	if err := unix.Chmod(old, 0o4750); err != nil {
 		t.Fatal(err)
 	}
-	r, err := d.Open("old")
+	r, err := d.Open("old", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (d *rootDir) OpenDir(name string) (Dir, error) {
 	return &rootDir{sub}, nil
 }
 
-func (d *rootDir) Open(name string) (Reader, error) {
+func (d *rootDir) Open(name string, st *Stat) (Reader, error) {
 	if err := checkName("open", name); err != nil {
 		return nil, err
 	}
@@ -113,6 +113,9 @@ func (d *rootDir) Open(name string) (Reader, error) {
 	if err != nil {
 		f.Close()
 		return nil, err
+	}
+	if st != nil {
+		*st = statOf(got)
 	}
 	return &rootReader{f}, nil
 }

@@ -74,7 +74,7 @@ func listing(t testing.TB, d Dir) []string {
 // readAll returns the content that d has under name.
 func readAll(t *testing.T, d Dir, name string) string {
 	t.Helper()
-	r, err := d.Open(name)
+	r, err := d.Open(name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func testDirReadWrite(t *testing.T, open dirOpener) {
 	if err := d.Mkdir("sub", 0o755); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("Mkdir of a directory that exists: %v", err)
 	}
-	if _, err := d.Open("sub"); !errors.Is(err, ErrNotRegular) {
+	if _, err := d.Open("sub", nil); !errors.Is(err, ErrNotRegular) {
 		t.Errorf("Open of a directory: %v", err)
 	}
 	if _, err := sub.OpenDir("file"); err == nil {
@@ -182,11 +182,15 @@ func testDirLstat(t *testing.T, open dirOpener) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Lstat (-want +got):\n%s", diff)
 	}
-	r, err := d.Open("file")
+	got = Stat{}
+	r, err := d.Open("file", &got)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Open (-want +got):\n%s", diff)
+	}
 	got = Stat{}
 	if err := r.Stat(&got); err != nil {
 		t.Fatal(err)
@@ -211,7 +215,7 @@ func namedCalls(d Dir, name string) map[string]error {
 	calls := make(map[string]error)
 	calls["Lstat"] = d.Lstat(name, new(Stat))
 	_, calls["OpenDir"] = d.OpenDir(name)
-	_, calls["Open"] = d.Open(name)
+	_, calls["Open"] = d.Open(name, nil)
 	_, calls["Readlink"] = d.Readlink(name)
 	calls["Mkdir"] = d.Mkdir(name, 0o700)
 	_, calls["Create"] = d.Create(name)
@@ -246,7 +250,7 @@ func testDirMissing(t *testing.T, open dirOpener) {
 	d := mustOpen(t, open, t.TempDir())
 	calls := map[string]error{"Lstat": d.Lstat("missing", new(Stat))}
 	_, calls["OpenDir"] = d.OpenDir("missing")
-	_, calls["Open"] = d.Open("missing")
+	_, calls["Open"] = d.Open("missing", nil)
 	_, calls["Readlink"] = d.Readlink("missing")
 	for call, err := range calls {
 		if !errors.Is(err, fs.ErrNotExist) {

@@ -63,7 +63,7 @@ func testDirLinks(t *testing.T, open dirOpener) {
 			if want := fmt.Sprintf("%q %d", "link", Symlink); !slices.Contains(listing(t, d), want) {
 				t.Errorf("ReadNames does not have %s", want)
 			}
-			if _, err := d.Open("link"); !errors.Is(err, ErrNotRegular) {
+			if _, err := d.Open("link", nil); !errors.Is(err, ErrNotRegular) {
 				t.Errorf("Open: %v, want %v", err, ErrNotRegular)
 			}
 			if _, err := d.OpenDir("link"); err == nil {
@@ -155,7 +155,7 @@ func testDirSpecial(t *testing.T, open dirOpener) {
 		if err := d.Lstat(name, &st); err != nil || st.Kind != Special {
 			t.Errorf("Lstat(%q) = %+v, %v", name, st, err)
 		}
-		if _, err := d.Open(name); !errors.Is(err, ErrNotRegular) {
+		if _, err := d.Open(name, nil); !errors.Is(err, ErrNotRegular) {
 			t.Errorf("Open(%q): %v, want %v", name, err, ErrNotRegular)
 		}
 		if _, err := d.OpenDir(name); err == nil {
@@ -170,7 +170,7 @@ func testDirSpecial(t *testing.T, open dirOpener) {
 	if err := dev.Lstat("null", &st); err != nil || st.Kind != Special {
 		t.Errorf("Lstat of /dev/null = %+v, %v", st, err)
 	}
-	if _, err := dev.Open("null"); !errors.Is(err, ErrNotRegular) {
+	if _, err := dev.Open("null", nil); !errors.Is(err, ErrNotRegular) {
 		t.Errorf("Open of /dev/null: %v", err)
 	}
 }

@@ -245,12 +245,12 @@ func (v *faultDir) OpenDir(name string) (Dir, error) {
 	return &faultDir{sub, v.fault, path}, nil
 }
 
-func (v *faultDir) Open(name string) (Reader, error) {
+func (v *faultDir) Open(name string, st *Stat) (Reader, error) {
 	path := v.join(name)
 	if err := v.fault.next("Open", path); err != nil {
 		return nil, err
 	}
-	r, err := v.dir.Open(name)
+	r, err := v.dir.Open(name, st)
 	if err != nil {
 		return nil, err
 	}

@@ -252,7 +252,7 @@ func useDir(d Dir) (err error) {
 	if err := sub.Lstat("file", &st); err != nil {
 		return err
 	}
-	r, err := sub.Open("file")
+	r, err := sub.Open("file", nil)
 	if err != nil {
 		return err
 	}

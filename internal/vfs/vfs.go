@@ -114,10 +114,11 @@ type Dir interface {
 	Lstat(name string, st *Stat) error
 	// OpenDir opens a subdirectory.
 	OpenDir(name string) (Dir, error)
-	// Open opens a regular file for reading. It does not block on a fifo
-	// and does not open a device: anything but a regular file is an error
-	// that matches [ErrNotRegular].
-	Open(name string) (Reader, error)
+	// Open opens a regular file for reading and describes it as it is when it
+	// is open, unless st is nil. It does not block on a fifo and does not
+	// open a device: anything but a regular file is an error that matches
+	// [ErrNotRegular].
+	Open(name string, st *Stat) (Reader, error)
 	// Readlink returns the target of a symbolic link, raw.
 	Readlink(name string) (string, error)
 
