@@ -221,11 +221,7 @@ func (m *FileSnapshotManager) writeTurns(b []byte, news bool) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	err = fsys.Exchange(name+".new", name)
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrNotExist) {
-		err = fsys.Rename(name+".new", name)
-	}
-	if err != nil {
+	if err := vfs.ReplaceFile(fsys, name+".new", name); err != nil {
 		return err
 	}
 	if !news {

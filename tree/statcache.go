@@ -69,6 +69,11 @@ var le = binary.LittleEndian
 // appendTo appends a whole batch that will stand at an offset of the file.
 func (h *batchHeader) appendTo(b []byte, offset int64, blocks []block) []byte {
 	start := len(b)
+	size := batchHeaderSize + 24*len(h.packs)
+	for _, blk := range blocks {
+		size += len(blk)
+	}
+	b = slices.Grow(b, size)
 	b = append(b, batchMagic...)
 	b = le.AppendUint32(b, batchVersion)
 	b = append(b, make([]byte, 12)...) // checksum and length: see below
@@ -469,11 +474,9 @@ func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) (dirs int, 
 	}
 	_, err = f.WriteAt(h.appendTo(nil, 0, blocks), 0)
 	if err = errors.Join(err, f.Close()); err == nil {
-		err = c.fsys.Rename(tmp, c.dir+"/"+cacheName)
+		err = vfs.ReplaceFile(c.fsys, tmp, c.dir+"/"+cacheName)
 	}
-	if err != nil {
-		c.fsys.Remove(tmp)
-	}
+	c.fsys.Remove(tmp) // what is called so now: the old file, half a new one, or none
 	return len(todo), err
 }
 

@@ -37,6 +37,7 @@ func testFS(t *testing.T, empty func(t *testing.T) FS) {
 		{"BadNames", testFSBadNames},
 		{"Rename", testFSRename},
 		{"Exchange", testFSExchange},
+		{"ReplaceFile", testReplaceFile},
 		{"Removed", testFSRemoved},
 		{"Stat", testFSStat},
 		{"Lock", testFSLock},
@@ -392,6 +393,34 @@ func testFSExchange(t *testing.T, fsys FS) {
 	}
 	if got := get(t, fsys, "a"); got != "content of b" {
 		t.Errorf("a holds %q", got)
+	}
+}
+
+// A noExchange is an FS that cannot exchange files.
+type noExchange struct{ FS }
+
+func (noExchange) Exchange(a, b string) error {
+	return &fs.PathError{Op: "exchange", Path: a, Err: errors.ErrUnsupported}
+}
+
+func testReplaceFile(t *testing.T, fsys FS) {
+	for i, want := range []string{"first", "exchanged", "renamed"} { // the first replaces nothing
+		if i == 2 {
+			fsys = noExchange{fsys}
+		}
+		put(t, fsys, "tmp", want)
+		if err := ReplaceFile(fsys, "tmp", "file"); err != nil {
+			t.Fatal(err)
+		}
+		if got := get(t, fsys, "file"); got != want {
+			t.Errorf("file holds %q, want %q", got, want)
+		}
+	}
+	if err := fsys.Remove("tmp"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("tmp after a rename: %v", err)
+	}
+	if err := ReplaceFile(fsys, "missing", "file"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("ReplaceFile of a missing file: %v", err)
 	}
 }
 
