@@ -107,7 +107,7 @@ func TestFormatPages(t *testing.T) {
 			valid = validOmission
 		}
 		b := sample(t, s.name, appendPage(nil, s.level, s.items), notes)
-		level, items, err := parsePage(b, valid)
+		level, items, err := parsePage(b, true, valid)
 		if d := cmp.Diff(s.items, items, cmp.AllowUnexported(item{})); err != nil || level != s.level || len(items)+len(s.items) > 0 && d != "" {
 			t.Errorf("%s: level %d, %v, items (-want +got):\n%s", s.name, level, err, d)
 		}

@@ -96,7 +96,7 @@ func needs(t *testing.T, s *store.Store, kind store.Kind, id store.ID, all map[s
 	if err != nil {
 		t.Fatal(err)
 	}
-	level, items, err := parsePage(b, func(*item) bool { return true })
+	level, items, err := parsePage(b, true, func(*item) bool { return true })
 	if err != nil {
 		t.Fatal(err)
 	}

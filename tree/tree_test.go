@@ -190,8 +190,8 @@ func FuzzPage(f *testing.F) {
 	}
 	f.Add(appendPage(nil, 0, uncut))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, valid := range []func(*item) bool{validEntry, validOmission} {
-			level, items, err := parsePage(b, valid)
+		for i, valid := range []func(*item) bool{validEntry, validOmission, validEntry, validOmission} {
+			level, items, err := parsePage(b, i < 2, valid)
 			if err != nil {
 				continue
 			}
