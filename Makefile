@@ -43,7 +43,7 @@ fuzz: ## every fuzz target for T=30s
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	go test -timeout 60m -run 'Kill|Crash|Many' ./store ./manager ./cmd/snapctl -crash.rounds $(ROUNDS)
 	go test -timeout 60m -run 'Model' ./manager -runs 300
-	go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter' ./store ./manager -every
+	go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter' ./store ./tree ./manager -every
 	go test -timeout 60m -run LocateOracle ./patch -cases 100000
 	go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all
 	go test -timeout 60m -run ResidentWild ./tree -wild 5m

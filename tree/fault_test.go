@@ -3,6 +3,7 @@
 package tree
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -49,7 +50,7 @@ func TestFaults(t *testing.T) {
 			t.Run(fmt.Sprintf("sticky=%v/%v", sticky, cause), func(t *testing.T) {
 				at := int64(0)
 				for faultAt(t, &vfs.Fault{At: at, Sticky: sticky, Err: cause}) {
-					at++
+					at += stride()
 				}
 				if at < 50 {
 					t.Errorf("only %d operations: the faults do not reach what they should", at)
@@ -57,6 +58,19 @@ func TestFaults(t *testing.T) {
 			})
 		}
 	}
+}
+
+var every = flag.Bool("every", false, "fail each operation in turn, not each third")
+
+// stride returns how many operations a test of faults goes on at a time.
+func stride() int64 {
+	switch {
+	case *every:
+		return 1
+	case testing.Short():
+		return 11
+	}
+	return 3
 }
 
 // faultAt takes one snapshot in peace and one with a fault. It reports
