@@ -41,6 +41,7 @@ type lab struct {
 type contender struct {
 	name    string
 	prepare func() error // before each run, not timed; may be nil
+	change  func() error // right before it, behind the sync; may be nil
 	run     func() (usage, error)
 
 	out   bool // it takes no part any more
@@ -149,6 +150,11 @@ func (l *lab) once(ctx context.Context, c *contender, cold bool) (usage, error) 
 			return usage{}, err
 		}
 	}
+	if c.change != nil {
+		if err := c.change(); err != nil {
+			return usage{}, err
+		}
+	}
 	u, err := c.run()
 	if err == nil {
 		fmt.Fprintf(l.log, "  %s %s\n", c.name, seconds(u.Wall))
@@ -239,14 +245,18 @@ func (l *lab) again(ctx context.Context, changed bool) []*contender {
 	})
 }
 
-// doing returns the contenders that do some work on files.
-func (l *lab) doing(ctx context.Context, work string, files []string, prepare func() error) []*contender {
+// doing returns the contenders that do some work on files. check looks at what
+// they print; it and prepare may be nil.
+func (l *lab) doing(ctx context.Context, work string, files []string, prepare func() error, check func([]byte) error) []*contender {
 	return l.each(ctx, work, func(t *tool) *contender {
 		if t.slow {
 			l.note("%s, %s: %s is left out, as its snapshots take over %s here", l.of.title, title(l.part), t.name, seconds(tooSlow))
 		}
 		return &contender{out: t.slow, prepare: prepare, run: func() (usage, error) {
-			u, _, err := t.do(ctx, work, files, "")
+			u, printed, err := t.do(ctx, work, files, "")
+			if err == nil && check != nil {
+				err = check(printed)
+			}
 			return u, err
 		}}
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,12 +137,22 @@ func (l *lab) unchangedCold(ctx context.Context) error {
 	return l.race(ctx, race{contenders: append(l.again(ctx, false), l.walk(ctx)), cold: true})
 }
 
-// changed is the part in which n files change between two snapshots.
+// changed is the part in which n files change between two snapshots. They are
+// the same in all rounds: they change once more right before an engine is asked,
+// which would otherwise have had the time to store them.
 func changed(n int) func(*lab, context.Context) error {
 	return func(l *lab, ctx context.Context) error {
+		names := l.next(n)
+		change := func() error { return l.change(names) }
+		all := l.again(ctx, true)
+		for _, c := range all {
+			if l.tool(c.name).resident {
+				c.change = change
+			}
+		}
 		return l.race(ctx, race{
-			before: func() error { return l.change(l.next(n)) },
-			contenders: append(l.again(ctx, true), l.walk(ctx),
+			before: change,
+			contenders: append(all, l.walk(ctx),
 				l.floor(ctx, "stat walk and 2 fdatasyncs", "stat+sync", l.tree, filepath.Join(l.tmp, "synced"))),
 		})
 	}
@@ -161,11 +172,10 @@ func (l *lab) turn(ctx context.Context) error {
 	end := &contender{
 		name: clientName,
 		prepare: func() error {
-			if _, err := e.session.OnTurnStart(ctx, nil); err != nil {
-				return err
-			}
-			return l.change(l.next(10))
+			_, err := e.session.OnTurnStart(ctx, nil)
+			return err
 		},
+		change: func() error { return l.change(l.next(10)) },
 		run: func() (usage, error) {
 			return e.timed(func() error {
 				r, err := e.session.EndTurn(ctx)
@@ -204,8 +214,8 @@ func (l *lab) step(ctx context.Context) ([]string, error) {
 				continue
 			}
 			if _, err := c.run(); err != nil {
-				l.note("%s, %s: %s, snapshot %d: %v", l.of.title, title(l.part), c.name, round+1, err)
-				c.out = true
+				l.note("%s: %s is left out, since in %s snapshot %d failed: %v", l.of.title, c.name, title(l.part), round+1, err)
+				c.out, l.tool(c.name).missing = true, true
 			}
 		}
 	}
@@ -213,10 +223,18 @@ func (l *lab) step(ctx context.Context) ([]string, error) {
 }
 
 func (l *lab) diff(ctx context.Context) error {
-	if _, err := l.step(ctx); err != nil {
+	names, err := l.step(ctx)
+	if err != nil {
 		return err
 	}
-	all := l.doing(ctx, "diff", nil, nil)
+	all := l.doing(ctx, "diff", nil, nil, func(printed []byte) error {
+		for _, name := range names {
+			if !bytes.Contains(printed, []byte(name)) {
+				return fmt.Errorf("it does not tell of %s", name)
+			}
+		}
+		return nil
+	})
 	if e := l.engine(); e != nil {
 		all = append(all, &contender{name: clientName, run: func() (usage, error) {
 			return e.timed(func() error {
@@ -232,11 +250,11 @@ func (l *lab) diff(ctx context.Context) error {
 }
 
 func (l *lab) history(ctx context.Context) error {
-	return l.race(ctx, race{contenders: l.doing(ctx, "log", nil, nil)})
+	return l.race(ctx, race{contenders: l.doing(ctx, "log", nil, nil, nil)})
 }
 
 func (l *lab) cat(ctx context.Context) error {
-	return l.race(ctx, race{contenders: l.doing(ctx, "cat", l.next(1), nil)})
+	return l.race(ctx, race{contenders: l.doing(ctx, "cat", l.next(1), nil, nil)})
 }
 
 // restore has each contender bring back files that were changed since its
@@ -251,7 +269,7 @@ func (l *lab) restore(ctx context.Context) error {
 		return err
 	}
 	prepare := func() error { return l.change(names) }
-	all := l.doing(ctx, "restore", names, prepare)
+	all := l.doing(ctx, "restore", names, prepare, nil)
 	if e := l.engine(); e != nil {
 		all = append(all, &contender{name: clientName, prepare: prepare, run: func() (usage, error) {
 			return e.timed(func() error {
@@ -372,7 +390,7 @@ func (l *lab) repository(ctx context.Context, tool string) (int64, error) {
 
 // prune comes last: what it drops is not made again.
 func (l *lab) prune(ctx context.Context) error {
-	all := l.doing(ctx, "prune", nil, nil)
+	all := l.doing(ctx, "prune", nil, nil, nil)
 	var had []string
 	for _, c := range all {
 		had = append(had, fmt.Sprintf("%s %d", c.name, l.tool(c.name).n))

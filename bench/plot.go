@@ -89,7 +89,7 @@ func escape(s string) string {
 
 // barPlot draws a horizontal bar for each row, in groups that have their part
 // as a title; in a scale of powers of ten unless it is linear.
-func barPlot(title_ string, groups [][]*row, linear bool) string {
+func barPlot(name string, groups [][]*row, linear bool) string {
 	const left, length, rowHeight, groupHeight, top = 300, 340, 18, 30, 40
 	low, high, height := math.Inf(1), 0.0, top
 	for _, rows := range groups {
@@ -106,8 +106,8 @@ func barPlot(title_ string, groups [][]*row, linear bool) string {
 		scale = func(v float64) float64 { return 2 + (length-2)*math.Log(v/low)/math.Log(max(high/low, 2)) }
 		how = ", median, in a scale of powers of ten"
 	}
-	s := svg(left+length+110, height+10, title_)
-	text(s, 10, 20, "start", "bold", title_+how)
+	s := svg(left+length+110, height+10, name)
+	text(s, 10, 20, "start", "bold", name+how)
 	y := float64(top)
 	for _, rows := range groups {
 		text(s, 10, y+16, "start", "bold", upper(title(rows[0].Part)))

@@ -8,7 +8,7 @@
 #
 #	PKG    directories of packages, default "./store ./tree ./manager ./rollback ./patch"
 #	BENCH  which benchmarks, a regular expression; default all
-#	COUNT  how often each is run on either side, default 6
+#	COUNT  how often each is run on either side, default 10
 #	TIME   how long, or how many times (100x), in each run; default 1s
 #	ARGS   more arguments for the test binaries, e.g. -bench.files=80000
 #
@@ -63,9 +63,9 @@ measure() {
 compile "$tmp/ref" old
 compile "$top" new
 i=0
-while [ "$i" -lt "${COUNT:-6}" ]; do
+while [ "$i" -lt "${COUNT:-10}" ]; do
 	i=$((i + 1))
-	echo "round $i of ${COUNT:-6}" >&2
+	echo "round $i of ${COUNT:-10}" >&2
 	measure "$tmp/ref" old
 	measure "$top" new
 done

@@ -103,7 +103,7 @@ func newTools(snapctl string) []*tool {
 				"setup":    {"init"},
 				"snapshot": {"backup --json ."},
 				"diff":     {"diff {prev} {last}"},
-				"log":      {"snapshots"},
+				"log":      {"snapshots --latest 20"},
 				"cat":      {"dump {last} /{file}"},
 				"restore":  {"restore {last} --target {tree} --include=/{file}"},
 				"export":   {"restore {last} --target {out}"},
@@ -280,7 +280,7 @@ func (t *tool) do(ctx context.Context, work string, files []string, out string) 
 				return usage{}, nil, err
 			}
 			if t.engine != nil {
-				u.RSS, u.CPU = max(u.RSS, t.engine.peak()), 0
+				u.RSS = max(u.RSS, t.engine.peak())
 			}
 			total, printed = total.add(u), o
 		}
