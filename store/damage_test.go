@@ -22,9 +22,10 @@ import (
 // A sample is a store of a few snapshots of a small directory, which is as the
 // last of them has it, and what each snapshot gives back.
 type sample struct {
-	disk *vfs.Mem
-	root string
-	want map[uint64]map[string]string // by Seq and path
+	disk   *vfs.Mem
+	root   string
+	want   map[uint64]map[string]string // by Seq and path
+	pruned map[uint64]bool              // by Seq
 }
 
 // newSample makes a store with sealed packs, an unsealed one, a segment that
@@ -111,6 +112,27 @@ func newSample(t *testing.T) *sample {
 		t.Fatal(err)
 	}
 	return sm
+}
+
+// prune drops the first two snapshots.
+func (sm *sample) prune(t *testing.T) {
+	t.Helper()
+	s, err := store.OpenFS(t.Context(), sm.disk, &store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sm.pruned = make(map[uint64]bool)
+	plan, err := s.PlanPrune(t.Context(), &store.PruneOptions{Thorough: true, Mark: tree.NewMarker(s).MarkSnapshot,
+		Drop: func(snap *store.Snapshot) bool {
+			sm.pruned[snap.Seq] = snap.Seq <= 2
+			return snap.Seq <= 2
+		}})
+	if err == nil {
+		_, err = s.Prune(t.Context(), plan)
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // contents reads all files and links of a tree, but for those in seen.
@@ -200,6 +222,18 @@ func filesOf(t *testing.T, fsys vfs.FS) map[string][]byte {
 // repair brings back all that the directory still has.
 func TestDamageAnywhere(t *testing.T) {
 	sm := newSample(t)
+	sm.damageAnywhere(t)
+}
+
+// The same of a store that was pruned.
+func TestDamageAnywherePruned(t *testing.T) {
+	sm := newSample(t)
+	sm.prune(t)
+	sm.damageAnywhere(t)
+}
+
+func (sm *sample) damageAnywhere(t *testing.T) {
+	t.Helper()
 	step := *damageStep
 	if testing.Short() {
 		step = 211
@@ -417,6 +451,12 @@ func (sm *sample) read(t *testing.T, s *store.Store, hurt map[uint64]bool) (brok
 	for snap, err := range s.Snapshots(t.Context()) {
 		if err != nil {
 			t.Fatalf("snapshots: %v", err)
+		}
+		if snap.Pruned {
+			if !sm.pruned[snap.Seq] {
+				t.Errorf("snapshot %d says that it was pruned", snap.Seq)
+			}
+			continue
 		}
 		want := sm.want[snap.Seq]
 		got, err := contents(t.Context(), s, snap.Tree, seen)

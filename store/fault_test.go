@@ -202,7 +202,7 @@ func TestFaults(t *testing.T) {
 					if sc.name == "chunks" && (cause == syscall.EIO) == sticky {
 						continue // a megabyte at a time: half of the variants do
 					}
-					for at := int64(0); faultAt(t, sc, at, sticky, cause) && !t.Failed(); at += step {
+					for at := rand.Int64N(step); faultAt(t, sc, at, sticky, cause) && !t.Failed(); at += step {
 					}
 				}
 			}
@@ -278,7 +278,7 @@ func TestFaultsAtReopening(t *testing.T) {
 	setLimits(t, never, 4<<10, 300)
 	work := commits([][]byte{large}, [][]byte{small, random(5<<10, 5)}, [][]byte{[]byte("third")})
 	step := stride(11, 25)
-	for crashAt := int64(0); ; crashAt += step {
+	for crashAt := rand.Int64N(step); ; crashAt += step {
 		disk := vfs.NewMem()
 		var acks []acked
 		crash := &vfs.Fault{At: crashAt, Sticky: true}

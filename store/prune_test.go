@@ -308,7 +308,7 @@ func TestPruneFaults(t *testing.T) {
 	setLimits(t, never, 8<<10, 500)
 	step := stride(3, 17)
 	for _, sticky := range []bool{false, true} {
-		for at := int64(0); pruneFaultAt(t, at, sticky) && !t.Failed(); at += step {
+		for at := rand.Int64N(step); pruneFaultAt(t, at, sticky) && !t.Failed(); at += step {
 		}
 	}
 }

@@ -391,7 +391,7 @@ func TestPutReaderOfOddReaders(t *testing.T) {
 		"random+EOF":  func(in io.Reader) io.Reader { return iotest.DataErrReader(&randomReader{in, r}) },
 		"empty reads": func(in io.Reader) io.Reader { return &emptyReader{r: in} },
 	} {
-		for _, n := range []int{0, 1, minChunk, minChunked - 1, minChunked, maxChunk, len(big)} {
+		for _, n := range []int{0, 1, minChunk, minChunked - 1, minChunked, maxChunk + 1, len(big)} {
 			if n > minChunked && name == "one by one" {
 				continue // a system call's worth of work for each byte
 			}

@@ -161,8 +161,14 @@ func (w *Writer) PutReader(r io.Reader) (ID, int64, error) {
 	in.Reset(r)
 	defer in.Reset(nil)
 	var chunks chunkPuts
+	eof := false // it is not asked again after that: a file that grows would have no end
 	for size := int64(0); ; {
-		b, err := in.Peek(maxChunk)
+		n := maxChunk
+		if eof {
+			n = min(n, in.Buffered())
+		}
+		b, err := in.Peek(n)
+		eof = eof || err == io.EOF
 		if err != nil && err != io.EOF {
 			return ID{}, size, cmp.Or(chunks.wait(), err)
 		}
@@ -172,13 +178,14 @@ func (w *Writer) PutReader(r io.Reader) (ID, int64, error) {
 			}
 			var id ID
 			whole.Sum(id[:0])
+			// Of a single chunk, which is the blob, no list is stored: it is there.
 			return id, size, w.put(recChunked, id, chunks.list())
 		}
-		n := cutPoint(b)
-		if size == 0 && err == io.EOF && (len(b) < minChunked || n == len(b)) {
+		if size == 0 && len(b) < minChunked {
 			id, err := w.Put(Blob, b)
 			return id, int64(len(b)), err
 		}
+		n = cutPoint(b)
 		whole.Write(b[:n])
 		if !chunks.start(w, b[:n]) {
 			return ID{}, size, chunks.wait()
@@ -233,15 +240,18 @@ func (c *chunkPuts) start(w *Writer, chunk []byte) bool {
 	return true
 }
 
-// wait waits for all chunks, and returns the error of the first that failed.
+// wait waits for all chunks, and returns why one failed. That others were lost by
+// it is not the reason.
 func (c *chunkPuts) wait() error {
 	c.wg.Wait()
+	var lost error
 	for _, p := range c.all {
-		if p.err != nil {
+		if p.err != nil && !errors.Is(p.err, ErrLost) {
 			return p.err
 		}
+		lost = cmp.Or(lost, p.err)
 	}
-	return nil
+	return lost
 }
 
 // list returns the chunks as they are stored.
