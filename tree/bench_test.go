@@ -309,9 +309,10 @@ func BenchmarkStatCache(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	loop(b, "save/floor=write+rename", nil, func() error {
+	dir := vfs.OS(t.root)
+	loop(b, "save/floor=write+exchange", nil, func() error {
 		err := os.WriteFile(filepath.Join(t.root, "new"), content, 0o600)
-		return errors.Join(err, os.Rename(filepath.Join(t.root, "new"), filepath.Join(t.root, "cache")))
+		return errors.Join(err, vfs.ReplaceFile(dir, "new", "cache"), dir.Remove("new"))
 	})
 }
 

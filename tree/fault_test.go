@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 	for _, sticky := range []bool{false, true} {
 		for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
 			t.Run(fmt.Sprintf("sticky=%v/%v", sticky, cause), func(t *testing.T) {
-				at := int64(0)
+				at := rand.Int64N(stride())
 				for faultAt(t, &vfs.Fault{At: at, Sticky: sticky, Err: cause}) {
 					at += stride()
 				}
