@@ -96,7 +96,7 @@ func newTools(snapctl string) []*tool {
 	return []*tool{&ours, &resident, &git, &shadow,
 		{
 			name:    "restic",
-			program: "restic -q -r {store}/repo",
+			program: "restic -r {store}/repo",
 			version: "version",
 			env:     []string{"RESTIC_PASSWORD=x"},
 			does: map[string][]string{
