@@ -150,8 +150,8 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 }
 
 // PutReader stores what r gives as a blob and returns its ID and length. The
-// chunks of a large one are stored by as many goroutines as there are
-// processors, each of which has one in memory.
+// chunks of a large one are stored by several goroutines: in the whole process
+// as many as there are processors, each with one chunk in memory.
 func (w *Writer) PutReader(r io.Reader) (ID, int64, error) {
 	whole := blobHashers.Get().(*blake3.Hasher)
 	defer blobHashers.Put(whole)
