@@ -28,6 +28,7 @@ func newEncoder(level zstd.EncoderLevel, more ...zstd.EOption) *zstd.Encoder {
 		zstd.WithEncoderLevel(level),
 		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
 		zstd.WithWindowSize(maxChunk),
+		zstd.WithLowerEncoderMem(true), // room for a chunk, not for two: 1 MiB less for each goroutine
 		zstd.WithEncoderCRC(false))...)
 	if err != nil {
 		panic("store: internal error: zstd encoder: " + err.Error())

@@ -292,3 +292,71 @@ func TestGroupCommitLeaderGivesUp(t *testing.T) {
 		t.Errorf("snapshots %v, want one of the follower", all)
 	}
 }
+
+// A process that writes for long does not remember all that it wrote, and finds
+// it all the same: also what a writer counts on that is still open.
+func TestDropSealed(t *testing.T) {
+	setLimits(t, 4<<10, 2<<10, 1<<20)
+	defer func(n int) { maxObjects = n }(maxObjects)
+	maxObjects = 100
+	disk := vfs.NewMem()
+	s := openMem(t, disk)
+	open, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []ID
+	put := func(w *Writer, n int) {
+		for range n {
+			id, err := w.Put(Blob, fmt.Appendf(nil, "object %d", len(ids)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+	}
+	for range 20 {
+		w, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(w, 50)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		waitForSeals(s)
+		put(open, 1) // to a new pack, uncommitted
+		if w, err = s.Begin(t.Context()); err == nil {
+			err = w.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(s.objects); n > maxObjects+100 {
+			t.Fatalf("%d objects are remembered", n)
+		}
+		for _, id := range ids {
+			if ok, err := open.Has(id); !ok || err != nil {
+				t.Fatalf("Has = %v, %v", ok, err)
+			}
+		}
+	}
+	n := len(s.objects) + len(s.indexes)
+	put(open, 1)
+	ids = ids[:len(ids)-1]
+	for i := range ids { // all are there: nothing is written
+		if _, err := open.Put(Blob, fmt.Appendf(nil, "object %d", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := len(s.objects) + len(s.indexes); now > n+1 {
+		t.Errorf("%d objects were stored again", now-n-1)
+	}
+	if err := open.Commit(t.Context(), &Snapshot{Tree: ids[0], Session: "s"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := open.Close(); err != nil {
+		t.Fatal(err)
+	}
+	checkClean(t, s)
+}

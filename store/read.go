@@ -270,11 +270,6 @@ func (s *Store) rescan(x *indexFile, cause error) error {
 // The error matches [ErrNotFound] if there is no such object, and is a
 // [*CorruptError] if its bytes are no longer what was stored.
 func (s *Store) Get(ctx context.Context, kind Kind, id ID) ([]byte, error) {
-	if kind == Tree {
-		if data, ok := s.recent.get(id); ok {
-			return data, nil
-		}
-	}
 	h, data, loc, err := s.object(id)
 	switch {
 	case err != nil:

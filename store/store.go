@@ -39,7 +39,6 @@ type Store struct {
 	jmu sync.Mutex // guards j
 	j   *journal
 
-	recent    recent
 	forgotten forgotten
 
 	mu      sync.RWMutex // guards the rest of this block
@@ -59,6 +58,7 @@ type Store struct {
 	generation int               // counts failed writes
 	failed     error             // the last of them
 	sealing    []*sealing        // packs being sealed in the background
+	sealed     bool              // some were, and their objects are in objects, too
 
 	commits groupCommit
 }

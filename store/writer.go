@@ -137,9 +137,6 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	if err != nil {
 		return fmt.Errorf("put object %s: %w", id.Short(), err)
 	}
-	if kind == uint8(Tree) {
-		w.s.recent.add(id, data)
-	}
 	w.mu.Lock()
 	w.stats.Objects++
 	w.stats.Bytes += int64(len(data))
@@ -413,7 +410,27 @@ func (s *Store) sealActive() {
 		}
 		i := slices.Index(s.sealing, seal)
 		s.sealing = slices.Concat(s.sealing[:i], s.sealing[i+1:])
+		s.sealed = true
 	}()
+}
+
+// maxObjects is how many objects are remembered before those in sealed packs are
+// looked up in the indexes, also where this process has sealed them: 2 MB. In
+// the middle of a capture it is quicker to have them in memory.
+var maxObjects = 16 << 10
+
+// dropSealed forgets where objects are that indexes know, if there are many.
+func (s *Store) dropSealed() {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if !s.sealed || len(s.sealing) > 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.objects) > maxObjects {
+		s.forgetObjects()
+	}
 }
 
 // fail ends all writers of the process: what was appended and not committed
@@ -429,8 +446,6 @@ func (s *Store) fail(err error) {
 		s.active.f.Unlock() // it never fails on a file that is open
 		s.active = nil
 	}
-
-	s.recent.forget()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetObjects()
@@ -510,6 +525,7 @@ func (w *Writer) Close() error {
 	for _, fn := range slices.Backward(onClose) {
 		fn(durable)
 	}
+	w.s.dropSealed()
 	return errors.Join(err, w.lock.Close())
 }
 
