@@ -856,6 +856,10 @@ func (j *dirJob) putTree() (cuts []bool, leaves []blockLeaf, err error) {
 		}
 	}
 	ends := cut(len(captured), func(i int) bool { return cuts[captured[i]] })
+	known := j.c.ws.pages
+	if j.old == nil { // the first of many, which nobody compares
+		known = nil
+	}
 	pages := make([]item, len(ends))
 	start := 0
 	for i, end := range ends {
@@ -869,6 +873,7 @@ func (j *dirJob) putTree() (cuts []bool, leaves []blockLeaf, err error) {
 			if id, err = j.c.sink.Put(store.Tree, appendPage(nil, 0, items)); err != nil {
 				return nil, nil, err
 			}
+			known.addCopy(pageKey{id, len(ends) == 1}, 0, items)
 		}
 		pages[i] = item{size: uint64(end - start), id: id}
 		last := 0
@@ -878,7 +883,7 @@ func (j *dirJob) putTree() (cuts []bool, leaves []blockLeaf, err error) {
 		leaves = append(leaves, blockLeaf{last, end - start, id})
 		start = end
 	}
-	j.tree, _, err = putPages(j.c.sink, store.Tree, pages)
+	j.tree, _, err = putPages(j.c.sink, store.Tree, pages, known)
 	return cuts, leaves, err
 }
 
@@ -965,7 +970,7 @@ func (j *dirJob) putCoverage() error {
 		return nil
 	}
 	var err error
-	j.cover, err = putItems(j.c.sink, store.Coverage, items)
+	j.cover, err = putItems(j.c.sink, store.Coverage, items, nil)
 	return err
 }
 

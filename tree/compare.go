@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
 
@@ -63,14 +64,14 @@ func (d *Difference) Mode() Mode {
 // zero one and the error that ends the sequence.
 func Compare(ctx context.Context, g Getter, old, new store.State) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
-		before, after := leftOut{state: old}, leftOut{state: new}
+		before, after := newLeftOut(g, old.Coverage), newLeftOut(g, new.Coverage)
 		for c, err := range Diff(ctx, g, old.Tree, new.Tree) {
 			if err != nil {
 				yield(Difference{}, err)
 				return
 			}
 			for _, d := range differences(c) {
-				if err := d.classify(ctx, g, &before, &after); err != nil {
+				if err := d.classify(ctx, before, after); err != nil {
 					yield(Difference{}, err)
 					return
 				}
@@ -98,9 +99,9 @@ func CompareAt(ctx context.Context, g Getter, old, new store.State, path string)
 		if c.Old == nil && c.New == nil || c.Old != nil && c.New != nil && c.Old.Mode == c.New.Mode && (c.Old.ID == c.New.ID || c.Old.Mode.IsDir()) {
 			return
 		}
-		before, after := leftOut{state: old}, leftOut{state: new}
+		before, after := newLeftOut(g, old.Coverage), newLeftOut(g, new.Coverage)
 		for _, d := range differences(c) {
-			err := d.classify(ctx, g, &before, &after)
+			err := d.classify(ctx, before, after)
 			if !yield(d, err) || err != nil {
 				return
 			}
@@ -141,16 +142,16 @@ func differences(c Change) []Difference {
 // own.
 func isShown(e *Entry) bool { return !e.Mode.IsDir() || e.ID == Empty }
 
-func (d *Difference) classify(ctx context.Context, g Getter, before, after *leftOut) error {
+func (d *Difference) classify(ctx context.Context, before, after *leftOut) error {
 	switch d.Status {
 	case Added:
-		out, err := before.have(ctx, g, d.Path)
+		out, err := before.has(ctx, d.Path)
 		if out {
 			d.Status = Captured
 		}
 		return err
 	case Deleted:
-		out, err := after.have(ctx, g, d.Path)
+		out, err := after.has(ctx, d.Path)
 		if out {
 			d.Status = Uncaptured
 		}
@@ -160,40 +161,71 @@ func (d *Difference) classify(ctx context.Context, g Getter, before, after *left
 }
 
 // IsOmitted reports whether a path, or a directory above it, was there and was
-// left out.
+// left out. It reads what the directories above it leave out, and no more.
 func IsOmitted(ctx context.Context, g Getter, coverage store.ID, path string) (bool, error) {
-	o := leftOut{state: store.State{Coverage: coverage}}
-	return o.have(ctx, g, path)
+	return newLeftOut(g, coverage).has(ctx, path)
 }
 
-// leftOut is what was left out of a state, read when they are needed.
+// leftOut looks up what was left out of a state. Paths of one directory after
+// each other cost little.
 type leftOut struct {
-	state store.State
-	paths map[string]bool // true: a directory
+	r    pageReader
+	root store.ID // zero: nothing was left out
+
+	dir string   // of the path that was looked up last
+	id  store.ID // what was left out in dir; zero: nothing
+	out bool     // dir was left out, or one above it
 }
 
-// have reports whether a path, or a directory above it, was there and left
-// out.
-func (o *leftOut) have(ctx context.Context, g Getter, path string) (bool, error) {
-	if o.paths == nil {
-		o.paths = make(map[string]bool)
-		for om, err := range Coverage(ctx, g, o.state.Coverage) {
-			if err != nil {
-				return false, err
-			}
-			// What is no file now is gone as one.
-			if om.Reason != NotFile {
-				o.paths[om.Path] = om.Kind.IsDir()
-			}
+func newLeftOut(g Getter, coverage store.ID) *leftOut {
+	return &leftOut{r: coverages(g), root: coverage, id: coverage}
+}
+
+// has reports whether a path, or a directory above it, was there and left out.
+// What is no file now is gone as one.
+func (o *leftOut) has(ctx context.Context, path string) (bool, error) {
+	dir, name := "", path
+	if i := strings.LastIndexByte(path, '/'); i >= 0 {
+		dir, name = path[:i], path[i+1:]
+	}
+	if dir != o.dir {
+		if err := o.enter(ctx, dir); err != nil {
+			return false, err
 		}
 	}
-	if _, ok := o.paths[path]; ok {
-		return true, nil
+	it, err := o.find(ctx, name)
+	return o.out || it != nil && it.reason() != 0 && it.reason() != NotFile, err
+}
+
+// enter finds what was left out in a directory.
+func (o *leftOut) enter(ctx context.Context, dir string) error {
+	o.dir, o.id, o.out = dir, o.root, false
+	if dir == "" {
+		return nil
 	}
-	for i := strings.LastIndexByte(path, '/'); i >= 0; i = strings.LastIndexByte(path[:i], '/') {
-		if o.paths[path[:i]] {
-			return true, nil
+	for name := range strings.SplitSeq(dir, "/") {
+		it, err := o.find(ctx, name)
+		if err != nil {
+			o.dir, o.id = "", o.root
+			return err
 		}
+		o.id = store.ID{}
+		if it == nil {
+			return nil
+		}
+		o.id, o.out = it.id, it.reason() != 0 && vfs.Kind(it.attr>>8) == vfs.Directory
 	}
-	return false, nil
+	return nil
+}
+
+// find returns what coverage says of a name in the directory, nil for nothing.
+func (o *leftOut) find(ctx context.Context, name string) (*item, error) {
+	if o.id.IsZero() {
+		return nil, nil
+	}
+	it, ok, err := o.r.find(ctx, o.id, name)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return &it, nil
 }

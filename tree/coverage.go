@@ -88,6 +88,14 @@ func Coverage(ctx context.Context, g Getter, root store.ID) iter.Seq2[Omission, 
 	}
 }
 
+func coverages(g Getter) pageReader {
+	known, _ := g.(*Pages)
+	return pageReader{g, store.Coverage, validOmission, known}
+}
+
+// reason returns why what a coverage page names was left out; 0: it was not.
+func (it *item) reason() Reason { return Reason(it.attr & 0xff) }
+
 func coverage(ctx context.Context, r pageReader, id store.ID, prefix string, yield func(Omission, error) bool) bool {
 	if id.IsZero() {
 		return true
@@ -98,7 +106,7 @@ func coverage(ctx context.Context, r pageReader, id store.ID, prefix string, yie
 			return false
 		}
 		path := join(prefix, it.name)
-		reason := Reason(it.attr & 0xff)
+		reason := it.reason()
 		if reason == 0 {
 			if !coverage(ctx, r, it.id, path, yield) {
 				return false

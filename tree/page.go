@@ -169,8 +169,9 @@ func cut(n int, isBoundary func(i int) bool) []int {
 }
 
 // putPages stores the pages above the leaves of a directory and returns the
-// root, and the lists of pages, the leaves first: none if one leaf is all.
-func putPages(p Putter, kind store.Kind, leaves []item) (store.ID, []pageList, error) {
+// root, and the lists of pages, the leaves first: none if one leaf is all. The
+// pages are made known.
+func putPages(p Putter, kind store.Kind, leaves []item, known *Pages) (store.ID, []pageList, error) {
 	if len(leaves) == 1 {
 		return leaves[0].id, nil, nil
 	}
@@ -190,6 +191,7 @@ func putPages(p Putter, kind store.Kind, leaves []item) (store.ID, []pageList, e
 			if err != nil {
 				return store.ID{}, nil, err
 			}
+			known.addCopy(pageKey{id, len(ends) == 1}, level, items[start:end])
 			page := item{name: items[start].name, id: id}
 			for _, it := range items[start:end] {
 				page.size += it.size
@@ -225,7 +227,7 @@ func putChanged(p Putter, kind store.Kind, lists []pageList, leaves map[int]stor
 			if ids[n], err = p.Put(kind, appendPage(nil, l+1, items)); err != nil {
 				return nil, err
 			}
-			known.add(pageKey{ids[n], l+1 == len(lists)}, page{l + 1, items})
+			known.addCopy(pageKey{ids[n], l+1 == len(lists)}, l+1, items)
 		}
 		changed = append(changed, ids)
 	}
@@ -240,8 +242,8 @@ func (l *pageList) start(n int) int {
 	return l.ends[n-1]
 }
 
-// putItems stores a whole directory.
-func putItems(p Putter, kind store.Kind, items []item) (store.ID, error) {
+// putItems stores a whole directory. The pages are made known.
+func putItems(p Putter, kind store.Kind, items []item, known *Pages) (store.ID, error) {
 	ends := cut(len(items), func(i int) bool { return boundary(items[i].name, 0) })
 	leaves := make([]item, len(ends))
 	start := 0
@@ -250,13 +252,14 @@ func putItems(p Putter, kind store.Kind, items []item) (store.ID, error) {
 		if err != nil {
 			return store.ID{}, err
 		}
+		known.addCopy(pageKey{id, len(ends) == 1}, 0, items[start:end])
 		leaves[i] = item{size: uint64(end - start), id: id}
 		if start < end {
 			leaves[i].name = items[start].name
 		}
 		start = end
 	}
-	root, _, err := putPages(p, kind, leaves)
+	root, _, err := putPages(p, kind, leaves, known)
 	return root, err
 }
 

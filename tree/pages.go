@@ -12,9 +12,8 @@ import (
 const maxPages = 4 << 20
 
 // Pages is a [Getter] that remembers pages of trees: those that were read through
-// it, and those that the captures of a workspace made which has it as an option.
-// They are not read, decoded and checked again, so that [Diff] and [Compare] of
-// trees with large directories cost less each time. What it remembers is right,
+// it, those that the captures of a workspace made which has it as an option, and
+// those of [Patch]. They are not read, decoded and checked again. What it remembers is right,
 // but need not be in the store: it may have come of a capture that was not kept.
 //
 // It may be used from several goroutines.
@@ -55,14 +54,28 @@ func (p *Pages) get(key pageKey) (page, bool) {
 	return pg, ok
 }
 
-// add remembers a copy of a page that is right. A nil p does not.
-func (p *Pages) add(key pageKey, pg page) {
+// addCopy remembers a copy of a page that is right. A nil p does not.
+func (p *Pages) addCopy(key pageKey, level int, items []item) {
 	if p == nil {
 		return
 	}
-	pg.items = slices.Clone(pg.items)
-	for i := range pg.items {
-		pg.items[i].name = strings.Clone(pg.items[i].name)
+	var names strings.Builder
+	for i := range items {
+		names.WriteString(items[i].name)
+	}
+	all := names.String()
+	items = slices.Clone(items)
+	for i := range items {
+		n := len(items[i].name)
+		items[i].name, all = all[:n], all[n:]
+	}
+	p.add(key, page{level, items})
+}
+
+// add remembers a page that is right, and keeps it. A nil p does not.
+func (p *Pages) add(key pageKey, pg page) {
+	if p == nil {
+		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

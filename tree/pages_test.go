@@ -78,8 +78,8 @@ func TestPagesBound(t *testing.T) {
 	key := func(i int) pageKey { return pageKey{id: blobID(fmt.Sprint(i))} }
 	const n = 2 * maxPages / 300
 	for i := range n {
-		p.add(key(i), page{0, items})
-		p.add(key(i), page{0, items})
+		p.addCopy(key(i), 0, items)
+		p.addCopy(key(i), 0, items)
 	}
 	size := 0
 	for _, pg := range p.pages {

@@ -30,7 +30,8 @@ func Patch(ctx context.Context, g Getter, p Putter, root store.ID, edits []Edit)
 			return store.ID{}, fmt.Errorf("patch tree: %q: edited twice", edits[i].Path)
 		}
 	}
-	id, err := (&patcher{ctx, g, p}).dir(root, edits, 0)
+	known, _ := g.(*Pages)
+	id, err := (&patcher{ctx, g, p, known}).dir(root, edits, 0)
 	if err != nil {
 		return store.ID{}, fmt.Errorf("patch tree: %w", err)
 	}
@@ -65,9 +66,10 @@ func Below(path, dir string) (rest string, ok bool) {
 }
 
 type patcher struct {
-	ctx context.Context
-	g   Getter
-	p   Putter
+	ctx   context.Context
+	g     Getter
+	p     Putter
+	known *Pages
 }
 
 // dir stores what becomes of a directory, zero if it was none. The edits are
@@ -105,7 +107,7 @@ func (x *patcher) dir(id store.ID, edits []Edit, skip int) (store.ID, error) {
 		}
 		edits = edits[n:]
 	}
-	return Put(x.p, append(list, old...))
+	return putEntries(x.p, append(list, old...), x.known)
 }
 
 // name returns what becomes of a name, nil if it goes. The edits are of it and

@@ -30,7 +30,10 @@ func trees(g Getter) pageReader {
 
 // Put stores a directory and returns its tree. The entries must be sorted by
 // name, without two of one name.
-func Put(p Putter, entries []Entry) (store.ID, error) {
+func Put(p Putter, entries []Entry) (store.ID, error) { return putEntries(p, entries, nil) }
+
+// putEntries is Put that makes the pages known.
+func putEntries(p Putter, entries []Entry, known *Pages) (store.ID, error) {
 	items := make([]item, len(entries))
 	for i := range entries {
 		items[i] = entryItem(&entries[i])
@@ -38,7 +41,7 @@ func Put(p Putter, entries []Entry) (store.ID, error) {
 			return store.ID{}, fmt.Errorf("put tree: entry %d %q is invalid or out of order", i, entries[i].Name)
 		}
 	}
-	return putItems(p, store.Tree, items)
+	return putItems(p, store.Tree, items, known)
 }
 
 // Empty is the tree of an empty directory.

@@ -147,7 +147,7 @@ func (m *Mender) coverage(ctx context.Context, id store.ID) (whole bool, err err
 			}
 			return false, err
 		}
-		if it.attr&0xff == 0 {
+		if it.reason() == 0 {
 			if _, err := m.coverage(ctx, it.id); err != nil {
 				return false, err
 			}
@@ -428,7 +428,7 @@ func (h *hurtWalk) dir(ctx context.Context, id store.ID) ([]Problem, error) {
 
 func (h *hurtWalk) coverage(ctx context.Context, id store.ID) ([]Problem, error) {
 	return h.look(ctx, id, &h.cover, func(it *item) ([]Problem, error) {
-		if it.attr&0xff != 0 {
+		if it.reason() != 0 {
 			return nil, nil
 		}
 		return h.coverage(ctx, it.id)

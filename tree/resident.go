@@ -371,7 +371,7 @@ func (j *dirJob) edit(kids []*dirJob) error {
 		if leaves[n], err = j.c.sink.Put(store.Tree, appendPage(nil, 0, items)); err != nil {
 			return err
 		}
-		j.c.ws.pages.add(pageKey{leaves[n], j.old.leaves() == 1}, page{0, items})
+		j.c.ws.pages.addCopy(pageKey{leaves[n], j.old.leaves() == 1}, 0, items)
 	}
 	var err error
 	if edit.lists, err = j.oldLists(); err != nil {
@@ -407,7 +407,7 @@ func (j *dirJob) oldLists() ([]pageList, error) {
 			}
 		}
 	}
-	_, lists, err := putPages(j.c.sink, store.Tree, leaves)
+	_, lists, err := putPages(j.c.sink, store.Tree, leaves, nil)
 	return lists, err
 }
 

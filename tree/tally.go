@@ -221,7 +221,7 @@ func (t *Tally) page(ctx context.Context, r pageReader, id store.ID, above *item
 		switch {
 		case level > 0:
 			below, err = t.page(ctx, r, it.id, it, level, path)
-		case r.kind == store.Coverage && Reason(it.attr&0xff) != 0:
+		case r.kind == store.Coverage && it.reason() != 0:
 			continue // it was left out whole
 		case r.kind == store.Coverage || Mode(it.attr).IsDir():
 			below, err = t.page(ctx, r, it.id, nil, 0, join(path, it.name))

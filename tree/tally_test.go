@@ -144,9 +144,9 @@ func TestTally(t *testing.T) {
 		state := store.State{Tree: model.put(t, w)}
 		if i%4 == 0 {
 			left := []item{{name: "left out", attr: coverageAttr(vfs.Regular, Ignored)}, {name: fmt.Sprint("left out ", i), attr: coverageAttr(vfs.Regular, TooLarge), size: 9}}
-			below, err := putItems(w, store.Coverage, left)
+			below, err := putItems(w, store.Coverage, left, nil)
 			if err == nil {
-				state.Coverage, err = putItems(w, store.Coverage, []item{{name: "dir", attr: coverageAttr(vfs.Directory, 0), id: below}})
+				state.Coverage, err = putItems(w, store.Coverage, []item{{name: "dir", attr: coverageAttr(vfs.Directory, 0), id: below}}, nil)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -107,7 +107,7 @@ func TestPutChanged(t *testing.T) {
 		for i := range leaves {
 			leaves[i] = item{name: names[i], size: 32, id: blobID(fmt.Sprint(i))}
 		}
-		_, lists, err := putPages(NewOverlay(nil), store.Tree, slices.Clone(leaves))
+		_, lists, err := putPages(NewOverlay(nil), store.Tree, slices.Clone(leaves), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestPutChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, _, err := putPages(all, store.Tree, leaves)
+		want, _, err := putPages(all, store.Tree, leaves, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func FuzzDirectory(f *testing.F) {
 			items = append(items, entryItem(&e))
 		}
 		o := NewOverlay(nil)
-		want, err := putItems(o, store.Tree, items)
+		want, err := putItems(o, store.Tree, items, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func FuzzDirectory(f *testing.F) {
 			}
 			got = append(got, it)
 		}
-		id, err := putItems(o, store.Tree, got)
+		id, err := putItems(o, store.Tree, got, nil)
 		if level, _, err := r.page(t.Context(), root, nil, 0); level > 1 && err == nil {
 			// That a list of 64 pages or fewer was cut shows when all are read.
 			return

@@ -1,0 +1,73 @@
+package tree
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// What IsOmitted looks up is what Coverage lists, and costs no more than a page
+// or a few for each directory above the path.
+func TestIsOmitted(t *testing.T) {
+	o := NewOverlay(nil)
+	rng := rand.New(rand.NewPCG(1, 2))
+	var dir func(depth int) store.ID
+	dir = func(depth int) store.ID {
+		var items []item
+		for i := range 1 + rng.IntN(5) {
+			it := item{name: fmt.Sprint("n", i)}
+			switch kind := rng.IntN(4); {
+			case kind == 0 && depth > 0:
+				it.attr, it.id = coverageAttr(vfs.Directory, 0), dir(depth-1)
+			case kind == 1:
+				it.attr = coverageAttr(vfs.Directory, Ignored)
+			case kind == 2:
+				it.attr = coverageAttr(vfs.Special, NotFile)
+			default:
+				it.attr = coverageAttr(vfs.Regular, TooLarge)
+			}
+			items = append(items, it)
+		}
+		id, err := putItems(o, store.Coverage, items, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for range 200 {
+		root := dir(4)
+		out := make(map[string]Omission)
+		for om, err := range Coverage(t.Context(), o, root) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			out[om.Path] = om
+		}
+		left := newLeftOut(o, root)
+		for range 100 {
+			names := make([]string, 1+rng.IntN(6))
+			for i := range names {
+				names[i] = fmt.Sprint("n", rng.IntN(6))
+			}
+			path := strings.Join(names, "/")
+			om, want := out[path]
+			want = want && om.Reason != NotFile
+			for i := range names[1:] {
+				want = want || out[strings.Join(names[:i+1], "/")].Kind.IsDir()
+			}
+			g := &countingGetter{Getter: o}
+			got, err := IsOmitted(t.Context(), g, root, path)
+			again, aerr := left.has(t.Context(), path)
+			if got != want || again != want || err != nil || aerr != nil || g.n > len(names) {
+				t.Fatalf("%q of %v: %v, %v after %d reads, and %v, %v; want %v", path, out, got, err, g.n, again, aerr, want)
+			}
+		}
+	}
+	if out, err := IsOmitted(t.Context(), o, store.ID{}, "a/b"); out || err != nil {
+		t.Errorf("of nothing: %v, %v", out, err)
+	}
+}
