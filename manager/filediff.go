@@ -68,9 +68,9 @@ type fileAt struct {
 }
 
 func (m *FileSnapshotManager) fileIn(ctx context.Context, s store.State, path string) (*fileAt, error) {
-	e, err := tree.Lookup(ctx, m.store, s.Tree, path)
+	e, err := tree.Lookup(ctx, m.tree.pages, s.Tree, path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Mode.IsDir() {
-		out, err := tree.IsOmitted(ctx, m.store, s.Coverage, path)
+		out, err := tree.IsOmitted(ctx, m.tree.pages, s.Coverage, path)
 		if out {
 			err = fmt.Errorf("%q: %w: it was there, but not captured", path, ErrUnknown)
 		}

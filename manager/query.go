@@ -272,7 +272,7 @@ func (m *FileSnapshotManager) stepOn(ctx context.Context, p *Point) (*record, er
 // net tells what two states say of a path; a zero Status: it is the same.
 func (m *FileSnapshotManager) net(ctx context.Context, old, new store.State, path string) (tree.Difference, error) {
 	net := tree.Difference{Path: path}
-	for d, err := range tree.CompareAt(ctx, m.store, old, new, path) {
+	for d, err := range tree.CompareAt(ctx, m.tree.pages, old, new, path) {
 		if err != nil {
 			return net, err
 		}
@@ -323,7 +323,7 @@ func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*M
 	case len(newer.data.Windows) > 0:
 		owner = Other
 	}
-	for d, err := range tree.Compare(ctx, m.store, r.State(), newer.State()) {
+	for d, err := range tree.Compare(ctx, m.tree.pages, r.State(), newer.State()) {
 		if err != nil {
 			return err
 		}

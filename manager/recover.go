@@ -57,7 +57,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	for _, it := range plan.Items {
 		e := it.New
 		if isLeft(it) {
-			was, err := tree.Lookup(ctx, m.store, from.Tree, it.Path)
+			was, err := tree.Lookup(ctx, m.tree.pages, from.Tree, it.Path)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -67,7 +67,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		}
 		edits = append(edits, tree.Edit{Path: it.Path, New: e})
 	}
-	id, err := tree.Patch(ctx, m.store, o.w, to.Tree, edits)
+	id, err := tree.Patch(ctx, m.tree.pages, o.w, to.Tree, edits)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 // wantsBetween returns what leads from one state to another.
 func (m *FileSnapshotManager) wantsBetween(ctx context.Context, from, to store.ID) ([]rollback.Want, error) {
 	var wants []rollback.Want
-	for c, err := range tree.Diff(ctx, m.store, from, to) {
+	for c, err := range tree.Diff(ctx, m.tree.pages, from, to) {
 		if err != nil {
 			return nil, err
 		}

@@ -1,7 +1,10 @@
 package manager
 
 import (
+	"errors"
+	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +13,8 @@ import (
 	"testing"
 	"time"
 )
+
+var benchTree = flag.String("bench.tree", "", "a directory of which BenchmarkResident takes a copy, besides those that it makes")
 
 // BenchmarkResident is the end of a turn that changed 10 files just before, in a
 // process that stays. The floors: a walk of the same directory by a process that
@@ -23,26 +28,70 @@ func BenchmarkResident(b *testing.B) {
 		{"tree", func(i int) string { return fmt.Sprintf("d%d/d%d/file%d", i%100, i/100%40, i) }, *benchFiles},
 		{"one directory", func(i int) string { return fmt.Sprintf("d/file%d", i) }, min(100_000, *benchFiles)},
 	} {
-		b.Run(fmt.Sprintf("%s of %d", c.name, c.n), func(b *testing.B) { benchResident(b, c.path, c.n) })
+		b.Run(fmt.Sprintf("%s of %d", c.name, c.n), func(b *testing.B) {
+			dir := b.TempDir()
+			text := strings.Repeat("a line of a file that is changed\n", 100)
+			write := func(i int, content string) {
+				if err := os.WriteFile(filepath.Join(dir, c.path(i)), []byte(content), 0o644); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range c.n {
+				if i < 4000 {
+					if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, c.path(i))), 0o755); err != nil {
+						b.Fatal(err)
+					}
+				}
+				write(i, fmt.Sprint(i))
+			}
+			benchResident(b, dir, func(turn int) {
+				for i := range 10 {
+					write((i*7901+turn)%c.n, fmt.Sprint(turn, text))
+				}
+			})
+		})
 	}
-}
-
-func benchResident(b *testing.B, path func(i int) string, n int) {
-	dir := b.TempDir()
-	text := strings.Repeat("a line of a file that is changed\n", 100)
-	write := func(i int, content string) {
-		if err := os.WriteFile(filepath.Join(dir, path(i)), []byte(content), 0o644); err != nil {
+	if *benchTree == "" {
+		return
+	}
+	b.Run(filepath.Base(*benchTree), func(b *testing.B) {
+		dir := filepath.Join(b.TempDir(), "copy")
+		if err := os.CopyFS(dir, os.DirFS(*benchTree)); err != nil {
 			b.Fatal(err)
 		}
-	}
-	for i := range n {
-		if i < 4000 {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path(i))), 0o755); err != nil {
-				b.Fatal(err)
+		files := writable(b, dir)
+		benchResident(b, dir, func(turn int) {
+			for i := range 10 {
+				f, err := os.OpenFile(files[(i*7901+turn*31)%len(files)], os.O_WRONLY|os.O_APPEND, 0)
+				if err == nil {
+					_, err = fmt.Fprintln(f, "/* turn", turn, "*/")
+					err = errors.Join(err, f.Close())
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
 			}
+		})
+	})
+}
+
+// writable returns the regular files below dir, but those of rules.
+func writable(b *testing.B, dir string) (files []string) {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && d.Name()[0] != '.' {
+			files = append(files, path)
 		}
-		write(i, fmt.Sprint(i))
+		return err
+	})
+	if err != nil || len(files) < 10 {
+		b.Fatal(len(files), err)
 	}
+	return files
+}
+
+// benchResident measures the ends of turns in dir, in which change changes 10
+// files.
+func benchResident(b *testing.B, dir string, change func(turn int)) {
 	e, err := NewEngine(&EngineOptions{StoreRoot: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
@@ -65,9 +114,7 @@ func benchResident(b *testing.B, path func(i int) string, n int) {
 			for b.Loop() {
 				b.StopTimer()
 				turn++
-				for i := range 10 {
-					write((i*7901+turn)%n, fmt.Sprint(turn, text))
-				}
+				change(turn)
 				time.Sleep(rest)
 				start := time.Now()
 				b.StartTimer()

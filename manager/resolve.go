@@ -411,7 +411,7 @@ func (l *line) position(ctx context.Context) (prev uint64, turns int, err error)
 // diff lists what differs between two states.
 func (m *FileSnapshotManager) diff(ctx context.Context, old, new store.State) (*Diff, error) {
 	diff := NewDiff()
-	for d, err := range tree.Compare(ctx, m.store, old, new) {
+	for d, err := range tree.Compare(ctx, m.tree.pages, old, new) {
 		if err != nil {
 			return nil, err
 		}
@@ -424,7 +424,7 @@ func (m *FileSnapshotManager) diff(ctx context.Context, old, new store.State) (*
 // has not, as the log says.
 func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]change, error) {
 	if r.logged == nil {
-		return changesOf(ctx, m.store, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
+		return changesOf(ctx, m.tree.pages, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
 	}
 	var changes []change
 	for _, part := range []struct {

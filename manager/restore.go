@@ -176,7 +176,7 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 			}
 		}
 		x.from, x.to = tip.Seq, tip.Seq
-		ws := &wants{m: m, ctx: ctx, line: l, tip: tip, target: x.target, g: m.store, paths: make(map[string]*want), notCaptured: make(map[string]bool)}
+		ws := &wants{m: m, ctx: ctx, line: l, tip: tip, target: x.target, g: m.tree.pages, paths: make(map[string]*want), notCaptured: make(map[string]bool)}
 		switch {
 		case len(opts.Paths) > 0:
 			err = x.named(ctx, ws, opts.Paths)
@@ -535,12 +535,15 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 	if err := x.m.commitAt(ctx, o, intent, before); err != nil {
 		return nil, err
 	}
+	planned := slices.Clone(plan.Items)
 	if err := plan.Apply(ctx, root, x.m.store, intent.data.ID); err != nil {
 		return nil, x.giveUp(ctx, o, intent, err)
 	}
-	after, err = x.patched(ctx, o, before, plan, func(it *rollback.Item) *tree.Entry { return it.New })
-	if err != nil {
-		return nil, err
+	if !slices.EqualFunc(planned, plan.Items, func(a, b rollback.Item) bool { return a.Do == b.Do }) {
+		after, err = x.patched(ctx, o, before, plan, func(it *rollback.Item) *tree.Entry { return it.New })
+		if err != nil {
+			return nil, err
+		}
 	}
 	r, err := x.record(ctx, kindRestore, before, plan)
 	if err != nil {
@@ -641,7 +644,7 @@ func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rol
 			edits = append(edits, tree.Edit{Path: it.Path, New: e, Bare: goes})
 		}
 	}
-	id, err := tree.Patch(ctx, x.m.store, o.w, s.Tree, edits)
+	id, err := tree.Patch(ctx, x.m.tree.pages, o.w, s.Tree, edits)
 	return store.State{Tree: id, Coverage: s.Coverage}, err
 }
 

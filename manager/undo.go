@@ -89,7 +89,7 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 		if before != nil && before.data.Prev == x.to {
 			x.left, x.leftFrom = before.data.Left, before.data.LeftFrom
 		}
-		for c, err := range tree.Diff(ctx, m.store, r.Tree, r.Base.Tree) {
+		for c, err := range tree.Diff(ctx, m.tree.pages, r.Tree, r.Base.Tree) {
 			if err != nil {
 				return err
 			}

@@ -54,7 +54,7 @@ func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*Un
 	if to.Entry != "" {
 		d.RolledBackToLeaf = &to.Entry
 	}
-	for c, err := range tree.Diff(ctx, m.store, r.Base.Tree, r.Tree) {
+	for c, err := range tree.Diff(ctx, m.tree.pages, r.Base.Tree, r.Tree) {
 		switch {
 		case err != nil:
 			return nil, err

@@ -327,7 +327,7 @@ func (ws *wants) expect() error {
 			return err
 		}
 		w.left = start.State()
-		out, err := tree.IsOmitted(ws.ctx, ws.m.store, start.Coverage, p)
+		out, err := tree.IsOmitted(ws.ctx, ws.m.tree.pages, start.Coverage, p)
 		if err != nil {
 			return err
 		}
@@ -367,7 +367,7 @@ func (ws *wants) left(r *record, open map[string]*want) error {
 			return settle(c.path, c.new)
 		})
 	case kindRestore:
-		for c, err := range tree.Diff(ws.ctx, ws.m.store, r.Base.Tree, r.Tree) {
+		for c, err := range tree.Diff(ws.ctx, ws.m.tree.pages, r.Base.Tree, r.Tree) {
 			if err == nil {
 				err = settle(c.Path, c.New)
 			}
@@ -426,9 +426,9 @@ func (ws *wants) addDirs() error {
 // keep marks what the target knew to be there and had not captured.
 func (ws *wants) keep() error {
 	for p, w := range ws.paths {
-		out, err := tree.IsOmitted(ws.ctx, ws.m.store, ws.target.State.Coverage, p)
+		out, err := tree.IsOmitted(ws.ctx, ws.m.tree.pages, ws.target.State.Coverage, p)
 		if errors.Is(err, store.ErrPruned) && ws.reached != nil {
-			out, err = tree.IsOmitted(ws.ctx, ws.m.store, ws.reached.Coverage, p)
+			out, err = tree.IsOmitted(ws.ctx, ws.m.tree.pages, ws.reached.Coverage, p)
 		}
 		if err != nil {
 			return err
