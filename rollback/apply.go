@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -94,9 +95,10 @@ type applier struct {
 	id   string
 	hash Sink
 
-	ready   []prepared        // new content, by item
-	touched []bool            // something may lie beside the item's path
-	dirs    map[string]bool   // directories in which names have changed
+	ready   []prepared // new content, by item
+	touched []bool     // something may lie beside the item's path
+	mu      sync.Mutex
+	dirs    map[string]bool   // directories in which names have changed; guarded by mu
 	opened  map[string]uint16 // modes of directories that were made writable
 	made    map[string]bool   // directories that this restore has made
 }
@@ -105,6 +107,13 @@ type applier struct {
 type prepared struct {
 	dir  string // in which directory
 	note string
+}
+
+// changes notes that names change in a directory.
+func (a *applier) changes(dir string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dirs[dir] = true
 }
 
 func (a *applier) newName(i int) string { return newName(a.id, a.plan.Items[i].Path) }
@@ -192,7 +201,8 @@ func (a *applier) moveOne(mv *Move) error {
 	}
 	to, err := a.root.enter(upTo)
 	if err == nil {
-		a.dirs[upFrom], a.dirs[upTo] = true, true
+		a.changes(upFrom)
+		a.changes(upTo)
 		err = renameFree(from, nameFrom, to, nameTo)
 	}
 	return errors.Join(err, other.leave(0))
@@ -241,7 +251,8 @@ func (a *applier) mkdirAll(path string) error {
 	err = parent.Mkdir(name, perm|0o700)
 	switch {
 	case err == nil:
-		a.dirs[up], a.made[path] = true, true
+		a.changes(up)
+		a.made[path] = true
 	case errors.Is(err, fs.ErrExist): // somebody else was faster
 		_, err = a.root.enter(path)
 	}
@@ -381,18 +392,24 @@ func (a *applier) clearWay() error {
 	return nil
 }
 
-// restore gives all items what is wanted, parents first.
+// restore gives all items what is wanted, parents first, and last the files of
+// which the directory was there all the time: of those several at once.
 func (a *applier) restore() error {
+	var files []int
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
 		if it.Do != Restore {
 			continue
 		}
+		up, _ := split(it.Path)
 		var err error
-		if it.New.Mode.IsDir() {
+		switch {
+		case it.New.Mode.IsDir():
 			err = a.restoreDir(i)
-		} else {
-			err = a.restoreFile(i)
+		case a.ready[i].dir == up && !a.replaces(it):
+			files = append(files, i)
+		default:
+			err = a.restoreFile(a.root, i)
 		}
 		if err != nil {
 			if err := a.fail(it, err); err != nil {
@@ -400,7 +417,27 @@ func (a *applier) restore() error {
 			}
 		}
 	}
-	return nil
+	if len(files) == 0 {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(a.ctx)
+	for some := range slices.Chunk(files, (len(files)+workers-1)/workers) {
+		group.Go(func() error {
+			root := &Root{dir: a.root.dir}
+			for _, i := range some {
+				if err := a.restoreFile(root, i); err != nil {
+					if err := a.fail(&a.plan.Items[i], err); err != nil {
+						return errors.Join(err, root.leave(0))
+					}
+				}
+				if ctx.Err() != nil { // another one has failed
+					break
+				}
+			}
+			return root.leave(0)
+		})
+	}
+	return group.Wait()
 }
 
 // restoreDir makes a directory. Its mode comes last: see setModes.
@@ -443,19 +480,23 @@ func (a *applier) restoreDir(i int) error {
 	return a.swap(i, dir, name)
 }
 
-// restoreFile puts new content in its place.
-func (a *applier) restoreFile(i int) error {
+// restoreFile puts new content in its place. If that is to get another directory
+// first, root is the applier's.
+func (a *applier) restoreFile(root *Root, i int) error {
 	it := &a.plan.Items[i]
 	up, name := split(it.Path)
-	if err := a.mkdirAll(up); err != nil {
-		return err
+	elsewhere := a.ready[i].dir != up // the directory was not there before
+	if elsewhere {
+		if err := a.mkdirAll(up); err != nil {
+			return err
+		}
 	}
 	it.Note = a.ready[i].note
-	dir, err := a.root.enter(up)
+	dir, err := root.enter(up)
 	if err != nil {
 		return err
 	}
-	if a.ready[i].dir != up { // the directory was not there before
+	if elsewhere {
 		other := &Root{dir: a.root.dir}
 		from, err := other.enter(a.ready[i].dir)
 		if err == nil {
@@ -463,10 +504,10 @@ func (a *applier) restoreFile(i int) error {
 		}
 		if errors.Is(err, errors.ErrUnsupported) { // between two directories: it is written anew
 			if err = from.Remove(a.newName(i)); err == nil {
-				a.ready[i], err = a.write(a.ctx, a.root, i)
+				a.ready[i], err = a.write(a.ctx, root, i)
 			}
 			if err == nil {
-				dir, err = a.root.enter(up)
+				dir, err = root.enter(up)
 			}
 		}
 		if err := errors.Join(err, other.leave(0)); err != nil {
@@ -474,7 +515,7 @@ func (a *applier) restoreFile(i int) error {
 		}
 		a.ready[i].dir = up
 	}
-	a.dirs[up] = true
+	a.changes(up)
 	if it.Now != nil {
 		return a.swap(i, dir, name)
 	}
@@ -496,7 +537,7 @@ func (a *applier) restoreFile(i int) error {
 // content is looked at: so nothing that somebody writes meanwhile is lost.
 func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 	it := &a.plan.Items[i]
-	a.dirs[a.ready[i].dir] = true
+	a.changes(a.ready[i].dir)
 	if err := renameFree(dir, a.newName(i), dir, a.oldName(i)); err != nil {
 		return err
 	}
@@ -596,7 +637,7 @@ func (a *applier) tryDelete(i int) error {
 		}
 		return err
 	}
-	a.dirs[up] = true
+	a.changes(up)
 	if st.Kind == vfs.Directory {
 		return a.removeDir(it, dir, name)
 	}
@@ -670,7 +711,7 @@ func (a *applier) setMode(path string, perm uint16) error {
 		err = dir.Stat(&st)
 	}
 	if err == nil && st.Perm != perm {
-		a.dirs[path] = true
+		a.changes(path)
 		err = dir.Chmod(perm)
 	}
 	return err
