@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -95,7 +96,15 @@ func (a *app) serveCommand() *cobra.Command {
 	return c
 }
 
+// serveGarbage is how much garbage an engine lets come together, in percent of
+// what it has in use: 25 MB with 80,000 files. It is there all day, beside the
+// user's own programs, and collecting takes 5 ms of a core for each 10 MB.
+const serveGarbage = 40
+
 func (a *app) serve(ctx context.Context, f *serveFlags) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(serveGarbage)
+	}
 	var open vfs.File // locked until all is closed: see stopServing
 	defer func() {
 		if open != nil {
