@@ -166,7 +166,7 @@ func dropCaches() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte
 
 // floor is the contender that runs a floor as a process of its own.
 func (l *lab) floor(ctx context.Context, name, floor string, args ...string) *contender {
-	return &contender{name: name, out: !l.chosen("floors"), run: func() (usage, error) {
+	return &contender{name: name, out: !l.chosen("floors") || slices.Contains(l.of.without, name), run: func() (usage, error) {
 		u, out, err := execute(ctx, "", nil, append([]string{l.self, "-floor", floor}, args...)...)
 		if ns, isTime := strings.CutSuffix(string(out), " ns\n"); err == nil && isTime {
 			// What it says is the work alone, without the start of a process.

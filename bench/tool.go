@@ -166,6 +166,14 @@ const (
 // to it.
 func field(keys ...string) func([]byte) (string, error) {
 	return func(out []byte) (string, error) {
+		// The last value counts: before it, some tell how far they are.
+		for d := json.NewDecoder(bytes.NewReader(out)); ; {
+			var value json.RawMessage
+			if err := d.Decode(&value); err != nil {
+				break // what came before, if anything
+			}
+			out = value
+		}
 		for _, key := range keys {
 			var object map[string]json.RawMessage
 			if err := json.Unmarshal(out, &object); err != nil {

@@ -36,7 +36,8 @@ var trees = []treeSpec{
 	{name: "100k", title: "100,000 generated files", make: (*lab).generate, files: 100_000, parts: grows},
 	{name: "800k", title: "800,000 generated files", make: (*lab).generate, files: 800_000, parts: grows, without: []string{shadowGit}},
 	{name: "wide", title: "one directory of 100,000 files", make: (*lab).wide, files: 100_000, parts: "changed1 turn growth1", without: peers},
-	{name: "big", title: "one file of 1 GB", make: (*lab).big, parts: "first middle positions"},
+	{name: "big", title: "one file of 1 GB", make: (*lab).big, parts: "first middle positions",
+		without: []string{"bare pack writer"}}, // which compresses a file by one goroutine
 	{name: "releases", title: "two releases of Go", make: (*lab).twoReleases, parts: "checkout"},
 }
 
