@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -300,9 +303,23 @@ func TestDropSealed(t *testing.T) {
 	defer func(n int) { maxObjects = n }(maxObjects)
 	maxObjects = 100
 	disk := vfs.NewMem()
-	s := openMem(t, disk)
+	s, other := openMem(t, disk), openMem(t, disk)
+	otherWriter, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherID, err := otherWriter.Put(Blob, []byte("of another process, which has not sealed it"))
+	if err == nil {
+		err = otherWriter.Commit(t.Context(), &Snapshot{Tree: otherID, Session: "other"}, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	open, err := s.Begin(t.Context())
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.locate(otherID); err != nil {
 		t.Fatal(err)
 	}
 	var ids []ID
@@ -352,10 +369,14 @@ func TestDropSealed(t *testing.T) {
 	if now := len(s.objects) + len(s.indexes); now > n+1 {
 		t.Errorf("%d objects were stored again", now-n-1)
 	}
+	// The record names the other's pack, too: the writer may count on it.
+	if unsealed := slices.Collect(maps.Values(s.scanned)); len(unsealed) != 1 || unsealed[0] <= fileHeaderSize {
+		t.Errorf("packs of others are known up to %v", unsealed)
+	}
 	if err := open.Commit(t.Context(), &Snapshot{Tree: ids[0], Session: "s"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := open.Close(); err != nil {
+	if err := errors.Join(open.Close(), otherWriter.Close()); err != nil {
 		t.Fatal(err)
 	}
 	checkClean(t, s)

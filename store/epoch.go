@@ -138,8 +138,8 @@ func (s *Store) see() error {
 // for them, and in the active pack. Those that a commit has named are found again
 // by the next look into the packs. Store.wmu and Store.mu are held.
 func (s *Store) forgetObjects() {
-	s.objects = make(map[ID]location) // one that was cleared would stay as large
-	s.sealed = false
+	clear(s.objects)
+	s.sealed = nil
 	clear(s.scanned)
 	for id := range s.packs {
 		s.scanned[id] = fileHeaderSize

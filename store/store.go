@@ -45,7 +45,7 @@ type Store struct {
 	loaded  bool
 	packs   map[[16]byte]*pack
 	scanned map[[16]byte]int64   // unsealed packs: up to where their objects are known
-	objects map[ID]location      // of unsealed packs, and all that this process wrote
+	objects map[ID]location      // of unsealed packs, and what this process wrote last
 	absent  map[[16]byte]bool    // packs that a prune takes away, or has; replaced, not changed
 	seen    uint64               // number of the journal's record up to which absent goes
 	indexes []*indexFile         // of sealed packs
@@ -58,7 +58,7 @@ type Store struct {
 	generation int               // counts failed writes
 	failed     error             // the last of them
 	sealing    []*sealing        // packs being sealed in the background
-	sealed     bool              // some were, and their objects are in objects, too
+	sealed     []*pack           // those that were, and whose objects are in objects
 
 	commits groupCommit
 }

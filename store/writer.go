@@ -407,10 +407,11 @@ func (s *Store) sealActive() {
 		defer s.wmu.Unlock()
 		if err != nil {
 			s.fail(fmt.Errorf("seal %s: %w", w.name(), err))
+		} else {
+			s.sealed = append(s.sealed, w.pack)
 		}
 		i := slices.Index(s.sealing, seal)
 		s.sealing = slices.Concat(s.sealing[:i], s.sealing[i+1:])
-		s.sealed = true
 	}()
 }
 
@@ -419,18 +420,40 @@ func (s *Store) sealActive() {
 // the middle of a capture it is quicker to have them in memory.
 var maxObjects = 16 << 10
 
-// dropSealed forgets where objects are that indexes know, if there are many.
+// dropSealed forgets where the objects of sealed packs are, if there are many:
+// from now on their indexes say so.
 func (s *Store) dropSealed() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	if !s.sealed || len(s.sealing) > 0 {
-		return
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.objects) > maxObjects {
-		s.forgetObjects()
+	if len(s.sealed) == 0 || len(s.objects) <= maxObjects {
+		return
 	}
+	indexed := make(map[[16]byte]bool)
+	for _, x := range s.indexes {
+		indexed[x.pack.id] = true
+	}
+	for _, p := range s.sealed {
+		if indexed[p.id] {
+			continue
+		}
+		x, err := openIndex(s.fsys, s.id, p)
+		if err != nil { // it stays as it is
+			s.log.Warn("index not read", "path", indexName(p.id), "err", err)
+			continue
+		}
+		s.indexes = append(slices.Clip(s.indexes), x)
+		indexed[p.id] = true
+	}
+	s.sealed = nil
+	objects := make(map[ID]location) // the old one would stay as large
+	for id, loc := range s.objects {
+		if !indexed[loc.pack.id] {
+			objects[id] = loc
+		}
+	}
+	s.objects = objects
 }
 
 // fail ends all writers of the process: what was appended and not committed
