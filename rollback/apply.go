@@ -105,8 +105,9 @@ type applier struct {
 
 // prepared says where the new content of an item lies until it gets its name.
 type prepared struct {
-	dir  string // in which directory
-	note string
+	dir    string // in which directory
+	note   string
+	linked bool // what it replaces may have other names
 }
 
 // changes notes that names change in a directory.
@@ -342,7 +343,11 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 	a.touched[i] = true
 	_, err = a.g.CopyBlob(ctx, w, it.New.ID)
 	if err == nil && name != "" && it.Now != nil && it.Now.Mode.IsFile() {
-		ready.note, err = inherit(dir, name, w)
+		var names int
+		names, err = inherit(dir, name, w)
+		if ready.linked = names != 1; names > 1 {
+			ready.note = fmt.Sprintf("it had %d names, which stay with the old content", names)
+		}
 	}
 	if err == nil {
 		err = w.Chmod(it.New.Mode.Perm())
@@ -354,17 +359,14 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 }
 
 // inherit gives a new file what the one that it replaces has beside content
-// and permission bits. It returns what of that cannot be.
-func inherit(dir vfs.Dir, name string, w vfs.Writer) (note string, err error) {
+// and permission bits. It returns how many names that has; 0: it is not known.
+func inherit(dir vfs.Dir, name string, w vfs.Writer) (names int, err error) {
 	old, err := dir.Open(name, nil)
 	if err != nil {
-		return "", nil // it is looked at again before it is replaced
+		return 0, nil // it is looked at again before it is replaced
 	}
-	names, err := w.Inherit(old)
-	if names > 1 {
-		note = fmt.Sprintf("it had %d names, which stay with the old content", names)
-	}
-	return note, errors.Join(err, old.Close())
+	names, err = w.Inherit(old)
+	return names, errors.Join(err, old.Close())
 }
 
 // replaces reports whether an item makes something else of a directory.
@@ -393,7 +395,9 @@ func (a *applier) clearWay() error {
 }
 
 // restore gives all items what is wanted, parents first, and last the files of
-// which the directory was there all the time: of those several at once.
+// which the directory was there all the time: of those several at once, but not
+// two names of one file, since what is done to one changes what is told of the
+// other.
 func (a *applier) restore() error {
 	var files []int
 	for i := range a.plan.Items {
@@ -406,7 +410,7 @@ func (a *applier) restore() error {
 		switch {
 		case it.New.Mode.IsDir():
 			err = a.restoreDir(i)
-		case a.ready[i].dir == up && !a.replaces(it):
+		case a.ready[i].dir == up && !a.ready[i].linked && !a.replaces(it):
 			files = append(files, i)
 		default:
 			err = a.restoreFile(a.root, i)
@@ -437,7 +441,10 @@ func (a *applier) restore() error {
 			return root.leave(0)
 		})
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(a.ctx)
 }
 
 // restoreDir makes a directory. Its mode comes last: see setModes.

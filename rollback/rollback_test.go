@@ -49,6 +49,30 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// Several names of one file are restored, each by itself: what is done to one
+// does not pass for a change of the others.
+func TestManyNames(t *testing.T) {
+	b := newBench(t)
+	before, after := make(world), make(world)
+	big := strings.Repeat("one file of many names\n", 1<<16)
+	for i := range 16 {
+		name := fmt.Sprint("name", i)
+		before[name], after[name] = "file 644 "+big, fmt.Sprint("file 644 ", i)
+	}
+	world{"name0": before["name0"]}.write(t, b.dir)
+	for i := range 15 {
+		if err := os.Link(filepath.Join(b.dir, "name0"), filepath.Join(b.dir, fmt.Sprint("name", i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := b.plan(b.wants(before, after), Skip)
+	b.apply(p)
+	b.expect(after)
+	if n := p.Count(Restore); n != 16 {
+		t.Errorf("%d are restored: %v", n, outcome(p))
+	}
+}
+
 // What somebody has changed stays, unless it is to be overwritten.
 func TestDirty(t *testing.T) {
 	left := world{"changed": "file 644 agent", "gone": "file 644 agent", "mode": "file 644 agent", "kind": "file 644 agent",
