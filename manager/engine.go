@@ -50,7 +50,7 @@ type worktree struct {
 	project *tree.Project
 	dir     string // of the store
 	store   *store.Store
-	pages   *tree.Pages   // of the store, for who compares the newest trees
+	pages   *tree.Pages   // of the store, for who reads the newest trees
 	turns   chan struct{} // holds one while a manager has the lock on the turns
 
 	mu      sync.Mutex // guards the rest

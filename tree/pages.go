@@ -11,10 +11,11 @@ import (
 // maxPages bounds what Pages remembers, in bytes.
 const maxPages = 4 << 20
 
-// Pages is a [Getter] that remembers pages of trees: those that were read through
-// it, those that the captures of a workspace made which has it as an option, and
-// those of [Patch]. They are not read, decoded and checked again. What it remembers is right,
-// but need not be in the store: it may have come of a capture that was not kept.
+// Pages is a [Getter] that remembers pages: those of trees and of what was left out
+// that were read through it, those of directories that the captures of a workspace
+// found changed which has it as an option, and those of [Patch]. They are not read,
+// decoded and checked again. What it remembers is right, but need not be in the
+// store: it may have come of a capture that was not kept.
 //
 // It may be used from several goroutines.
 type Pages struct {
@@ -57,6 +58,9 @@ func (p *Pages) get(key pageKey) (page, bool) {
 // addCopy remembers a copy of a page that is right. A nil p does not.
 func (p *Pages) addCopy(key pageKey, level int, items []item) {
 	if p == nil {
+		return
+	}
+	if _, ok := p.get(key); ok {
 		return
 	}
 	var names strings.Builder

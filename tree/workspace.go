@@ -138,7 +138,7 @@ type WorkspaceOptions struct {
 	Resident   bool
 	MaxWatches int // directories that are watched at most, which leaves some to other programs; default: all that the system allows
 
-	Pages *Pages // is told of the pages that change in large directories; default none
+	Pages *Pages // is told of the pages of directories that change; default none
 }
 
 // A Workspace is a project's directory, ready to be captured. Captures of several
