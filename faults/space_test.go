@@ -4,10 +4,12 @@ package faults
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/boocode/filestore/tree"
 )
 
 var levels = flag.Int("levels", 12, "how full a file system gets, in steps")
@@ -219,6 +223,29 @@ func TestQuota(t *testing.T) {
 	w.try()
 }
 
+// TestQuotaReached lets so much be written to the store, to the project or to
+// both, and then no more.
+func TestQuotaReached(t *testing.T) {
+	for _, where := range []string{"store", "project", "both"} {
+		t.Run(where, func(t *testing.T) {
+			h := fuse(t, "pass", scratch(t))
+			stores, project := filepath.Join(h.dir, "stores"), filepath.Join(h.dir, "project")
+			if where == "store" {
+				project = filepath.Join(scratch(t), "project")
+			} else if where == "project" {
+				stores = filepath.Join(scratch(t), "stores")
+			}
+			w := &tight{world: newWorld(t, stores, project), causes: []string{"disk quota exceeded"}}
+			w.short = func(free int) { h.set(fmt.Sprint("quota ", free*4096)) }
+			w.wide = func() { h.set("none") }
+			for i := range *levels {
+				w.levels = append(w.levels, i)
+			}
+			w.try()
+		})
+	}
+}
+
 // TestFileTooLarge limits the size of files of the command (EFBIG).
 func TestFileTooLarge(t *testing.T) {
 	w := &tight{world: newWorld(t, t.TempDir(), filepath.Join(t.TempDir(), "p")), causes: []string{"file too large"}}
@@ -300,5 +327,53 @@ func TestEngineFewFiles(t *testing.T) {
 		e.kill()
 		w.verify(w.acks)
 		t.Logf("%d files: %d snapshots acknowledged", n, len(w.acks))
+	}
+}
+
+// TestFewWatches gives an engine fewer watches than there are directories, or no
+// watcher at all, by the kernel's own limits.
+func TestFewWatches(t *testing.T) {
+	needs(t, true, "unshare")
+	for _, c := range []struct {
+		limit string
+		n     int
+	}{{"watches", 0}, {"watches", 1}, {"watches", 7}, {"watches", 40}, {"instances", 0}} {
+		w := newWorld(t, t.TempDir(), filepath.Join(t.TempDir(), "p"))
+		for i := range 60 {
+			w.write(fmt.Sprintf("d%d/f", i), "some")
+		}
+		if err := w.snapshot(); err != nil {
+			t.Fatal(err)
+		}
+		w.wrap = []string{"unshare", "--user", "--map-root-user", "sh", "-c",
+			fmt.Sprintf(`echo %d >/proc/sys/user/max_inotify_%s && exec "$@"`, c.n, c.limit), "sh"}
+		if out, err := exec.Command(w.wrap[0], append(w.wrap[1:], "true")...).CombinedOutput(); err != nil {
+			t.Skipf("SKIPPED: %q: %v: %s", w.wrap, err, out)
+		}
+		e := w.serve(10)
+		w.wrap = nil
+		e.work.Wait()
+		for i := range 20 { // also where nothing is watched
+			w.write(fmt.Sprintf("d%d/f", 59-i), fmt.Sprint("changed ", i))
+			if err := w.snapshot(); err != nil {
+				t.Error(err)
+			}
+		}
+		if e.dead.Load() {
+			t.Fatalf("with %d %s the engine ended: %s", c.n, c.limit, e.stderr.String())
+		}
+		var stats struct{ Engine map[string]tree.WatchStats }
+		if err := json.Unmarshal([]byte(w.must("stats", "--json")), &stats); err != nil || len(stats.Engine) != 1 {
+			t.Fatalf("stats: %v, %v", stats, err)
+		}
+		for _, s := range stats.Engine {
+			t.Logf("%d %s: %d snapshots acknowledged, %d watches, %d refused, %d captures, %d of them of all files",
+				c.n, c.limit, len(w.acks), s.Directories, s.Refused, s.Captures, s.Full)
+			if s.Directories > c.n || c.limit == "watches" && s.Refused == 0 || s.Captures < 20 {
+				t.Errorf("that is not what %d %s are", c.n, c.limit)
+			}
+		}
+		e.kill()
+		w.verify(w.acks)
 	}
 }

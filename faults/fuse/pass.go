@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 //
 //	fail OPS ERRNO PATH   operations (read,write,sync,open,create,rename,unlink,mkdir) fail
 //	                      with the number ERRNO where PATH is a part of the path
+//	quota BYTES           so many bytes may be written, and then no more (EDQUOT)
 //	locks all             a lock is granted to everybody
 //	locks none            there are no locks
 //	rename keep           a rename onto a name that exists is refused
@@ -32,6 +34,7 @@ type faults struct {
 	ops    []string
 	errno  syscall.Errno
 	path   string
+	quota  int // what may still be written; < 0: anything
 	locks  string
 	rename string
 	times  time.Duration
@@ -40,7 +43,7 @@ type faults struct {
 func (f *faults) command(line string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ops, f.errno, f.locks, f.rename, f.times = nil, 0, "", "", 0
+	f.ops, f.errno, f.quota, f.locks, f.rename, f.times = nil, 0, -1, "", "", 0
 	var ops, value string
 	if n, _ := fmt.Sscanf(line, "fail %s %d %s", &ops, &f.errno, &f.path); n == 3 {
 		f.ops = strings.Split(ops, ",")
@@ -49,6 +52,8 @@ func (f *faults) command(line string) error {
 	word, value, _ := strings.Cut(line, " ")
 	var err error
 	switch word {
+	case "quota":
+		f.quota, err = strconv.Atoi(value)
 	case "locks":
 		f.locks = value
 	case "rename":
@@ -72,6 +77,18 @@ func (f *faults) fault(op, path string) syscall.Errno {
 	return 0
 }
 
+// take returns how many of n bytes may be written.
+func (f *faults) take(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.quota < 0 {
+		return n
+	}
+	n = min(n, f.quota)
+	f.quota -= n
+	return n
+}
+
 func (f *faults) mode() (locks, rename string, times time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +100,7 @@ func newPass(source string) (fs.InodeEmbedder, func(string) error, error) {
 	if err := syscall.Stat(source, &st); err != nil {
 		return nil, nil, err
 	}
-	f := new(faults)
+	f := &faults{quota: -1}
 	data := &fs.LoopbackRoot{Path: source, Dev: uint64(st.Dev)}
 	data.NewNode = func(*fs.LoopbackRoot, *fs.Inode, string, *syscall.Stat_t) fs.InodeEmbedder {
 		return &node{LoopbackNode: fs.LoopbackNode{RootData: data}, faults: f}
@@ -212,7 +229,11 @@ func (f *file) Write(ctx context.Context, b []byte, off int64) (uint32, syscall.
 	if errno := f.node.fault("write", ""); errno != 0 {
 		return 0, errno
 	}
-	return f.LoopbackFile.Write(ctx, b, off)
+	n := f.node.faults.take(len(b))
+	if n == 0 && len(b) > 0 {
+		return 0, syscall.EDQUOT
+	}
+	return f.LoopbackFile.Write(ctx, b[:n], off)
 }
 
 func (f *file) Fsync(ctx context.Context, flags uint32) syscall.Errno {
