@@ -43,13 +43,24 @@ func (t *tool) serve(ctx context.Context) error {
 		}
 	}
 	if err == nil {
-		of := &client.Initialize{CWD: t.tree, SessionID: "runtime", OwnLog: true}
+		of := &client.Initialize{CWD: t.tree, SessionID: "runtime"}
 		of.Limits.FileSize, of.Limits.NewBytes = 1<<40, 1<<40 // as for the others: none
 		t.engine.session, _, err = t.engine.client.Open(ctx, of)
 	}
 	if err != nil {
 		t.stop()
 		return fmt.Errorf("engine: %w: %q", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return nil
+}
+
+// told says that the log has the entries of a turn, as a runtime does that keeps
+// one: later, when nobody waits.
+func (e *engine) told(ctx context.Context, r *client.TurnEnded) error {
+	for _, entry := range r.Entries {
+		if err := e.session.Told(ctx, entry.SnapshotSeq, fmt.Sprint("entry", entry.SnapshotSeq)); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -177,13 +177,18 @@ func (l *lab) turn(ctx context.Context) error {
 		},
 		change: func() error { return l.change(l.next(10)) },
 		run: func() (usage, error) {
-			return e.timed(func() error {
-				r, err := e.session.EndTurn(ctx)
-				if err == nil && r.Data == nil {
-					err = errors.New("files changed, and it recorded nothing")
-				}
+			var r *client.TurnEnded
+			u, err := e.timed(func() (err error) {
+				r, err = e.session.EndTurn(ctx)
 				return err
 			})
+			if err == nil && r.Data == nil {
+				err = errors.New("files changed, and it recorded nothing")
+			}
+			if err == nil {
+				err = e.told(ctx, r)
+			}
+			return u, err
 		},
 	}
 	return l.race(ctx, race{contenders: []*contender{end, l.sync(ctx)}})
@@ -205,7 +210,11 @@ func (l *lab) step(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		if e != nil {
-			if _, err := e.session.EndTurn(ctx); err != nil {
+			r, err := e.session.EndTurn(ctx)
+			if err == nil {
+				err = e.told(ctx, r)
+			}
+			if err != nil {
 				return nil, err
 			}
 		}
@@ -272,10 +281,15 @@ func (l *lab) restore(ctx context.Context) error {
 	all := l.doing(ctx, "restore", names, prepare, nil)
 	if e := l.engine(); e != nil {
 		all = append(all, &contender{name: clientName, prepare: prepare, run: func() (usage, error) {
-			return e.timed(func() error {
-				_, err := e.session.RestoreFiles(ctx, &client.Restore{Target: "@", Paths: names, OnDirty: "overwrite"})
+			var r *client.Restored
+			u, err := e.timed(func() (err error) {
+				r, err = e.session.RestoreFiles(ctx, &client.Restore{Target: "@", Paths: names, OnDirty: "overwrite"})
 				return err
 			})
+			if err == nil {
+				err = e.session.Told(ctx, r.SnapshotSeq, fmt.Sprint("entry", r.SnapshotSeq))
+			}
+			return u, err
 		}})
 	}
 	for _, c := range all {
