@@ -427,7 +427,7 @@ func (s *Store) dropSealed() {
 	defer s.wmu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.sealed) == 0 || len(s.objects) <= maxObjects {
+	if len(s.sealed) == 0 || len(s.objects) <= maxObjects || s.packs == nil { // closed
 		return
 	}
 	indexed := make(map[[16]byte]bool)

@@ -178,7 +178,11 @@ type leftOut struct {
 }
 
 func newLeftOut(g Getter, coverage store.ID) *leftOut {
-	return &leftOut{r: coverages(g), root: coverage, id: coverage}
+	r := coverages(g)
+	if r.known == nil { // many paths are in one directory
+		r.known = NewPages(nil)
+	}
+	return &leftOut{r: r, root: coverage, id: coverage}
 }
 
 // has reports whether a path, or a directory above it, was there and left out.

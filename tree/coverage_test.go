@@ -47,7 +47,8 @@ func TestIsOmitted(t *testing.T) {
 			}
 			out[om.Path] = om
 		}
-		left := newLeftOut(o, root)
+		all := &countingGetter{Getter: o}
+		left := newLeftOut(all, root)
 		for range 100 {
 			names := make([]string, 1+rng.IntN(6))
 			for i := range names {
@@ -66,6 +67,10 @@ func TestIsOmitted(t *testing.T) {
 				t.Fatalf("%q of %v: %v, %v after %d reads, and %v, %v; want %v", path, out, got, err, g.n, again, aerr, want)
 			}
 		}
+		if all.n > len(o.pages) {
+			t.Fatalf("%d pages are read %d times", len(o.pages), all.n)
+		}
+		clear(o.pages)
 	}
 	if out, err := IsOmitted(t.Context(), o, store.ID{}, "a/b"); out || err != nil {
 		t.Errorf("of nothing: %v, %v", out, err)
