@@ -29,9 +29,14 @@ type Fault struct {
 	// view given to WithFault or WithFaultDir; of a Rename, "old -> new".
 	Trace func(op, name string)
 
-	count atomic.Int64
-	fired atomic.Bool
+	count  atomic.Int64
+	fired  atomic.Bool
+	broken atomic.Bool
 }
+
+// Break makes all operations fail from now on, of whichever goroutine: Trace may
+// call it for the operation that it is told of.
+func (f *Fault) Break() { f.broken.Store(true) }
 
 // Fired reports whether an operation has failed.
 func (f *Fault) Fired() bool { return f.fired.Load() }
@@ -45,7 +50,7 @@ func (f *Fault) next(op, name string) error {
 		f.Trace(op, name)
 	}
 	n := f.count.Add(1) - 1
-	if f.At < 0 || n < f.At || n > f.At && !f.Sticky {
+	if !f.broken.Load() && (f.At < 0 || n < f.At || n > f.At && !f.Sticky) {
 		return nil
 	}
 	f.fired.Store(true)
