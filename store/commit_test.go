@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -380,4 +383,101 @@ func TestDropSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkClean(t, s)
+}
+
+// TestFailBesideCommit: a write fails while the commit of another writer waits
+// for the journal. Nobody may take up the pack meanwhile: its objects are about
+// to be on record, and who took it up would seal it without them.
+func TestFailBesideCommit(t *testing.T) {
+	disk := vfs.NewMem()
+	full := &fullDisk{FS: disk}
+	waits := make(chan struct{}, 1)
+	fault := &vfs.Fault{At: -1, Trace: func(op, name string) {
+		if op == "TryLock" && name == journalLock {
+			select {
+			case waits <- struct{}{}:
+			default:
+			}
+		}
+	}}
+	s, other := openMem(t, vfs.WithFault(full, fault)), openMem(t, disk)
+	acks := []acked{commit(t, s, "first", random(1000, 1))}
+	held, err := openLock(disk, journalLock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	if err := vfs.Lock(t.Context(), held, vfs.Exclusive); err != nil {
+		t.Fatal(err)
+	}
+	for len(waits) > 0 {
+		<-waits
+	}
+	done := make(chan error)
+	go func() {
+		a, err := tryCommit(t.Context(), s, "second", random(1000, 2))
+		acks = append(acks, a)
+		done <- err
+	}()
+	<-waits
+
+	full.is.Store(true)
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for i := range 20 {
+		if _, err = w.Put(Blob, random(200<<10, byte(10+i))); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("Put on a full disk: %v", err)
+	}
+	full.is.Store(false)
+	third, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := third.Put(Blob, random(1000, 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := held.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatalf("the commit that waited: %v", err)
+	}
+	if err := third.Close(); err != nil {
+		t.Error(err)
+	}
+	checkAcked(t, s, acks)
+	checkAcked(t, openMem(t, disk.AfterCrash(nil)), acks)
+}
+
+// A fullDisk may have no room for packs.
+type fullDisk struct {
+	vfs.FS
+	is atomic.Bool
+}
+
+func (d *fullDisk) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
+	f, err := d.FS.OpenFile(name, flag, perm)
+	if err == nil && strings.HasSuffix(name, ".pack") {
+		f = fullFile{f, d}
+	}
+	return f, err
+}
+
+type fullFile struct {
+	vfs.File
+	disk *fullDisk
+}
+
+func (f fullFile) WriteAt(b []byte, off int64) (int, error) {
+	if f.disk.is.Load() {
+		return 0, syscall.ENOSPC
+	}
+	return f.File.WriteAt(b, off)
 }

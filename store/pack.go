@@ -194,6 +194,7 @@ type packWriter struct {
 	entries []indexEntry
 
 	committed int64 // a record of the journal vouches for what is below
+	dropped   bool  // a write has failed, and a commit was under way: see endOffer
 
 	smu    sync.Mutex // held while syncing; guards the rest
 	synced int64      // durable up to here

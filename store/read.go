@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -323,15 +324,22 @@ func (s *Store) object(id ID) (recordHeader, []byte, location, error) {
 		return recordHeader{}, nil, loc, err
 	}
 	h, data, err := s.readAt(id, loc)
-	if errors.Is(err, ErrCorrupt) && s.see() == nil && s.load() == nil {
+	if errors.Is(err, ErrCorrupt) {
 		// There may be an intact copy, by a repair or because two processes
 		// have stored it at once.
+		if unseen := cmp.Or(s.see(), s.load()); unseen != nil && !errors.Is(unseen, ErrCorrupt) {
+			err = unseen
+		}
 		for _, other := range s.copies(id) {
 			if other == loc {
 				continue
 			}
-			if h, data, oerr := s.readAt(id, other); oerr == nil {
+			h, data, oerr := s.readAt(id, other)
+			if oerr == nil {
 				return h, data, other, nil
+			}
+			if !errors.Is(oerr, ErrCorrupt) { // it may be intact
+				err = oerr
 			}
 		}
 	}

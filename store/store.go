@@ -54,6 +54,7 @@ type Store struct {
 
 	wmu        sync.Mutex // guards the rest of this block
 	active     *packWriter
+	offered    *packWriter       // that the commit under way is about to vouch for
 	repairing  map[[16]byte]bool // packs that a repair is about to take away: nothing is appended to them
 	generation int               // counts failed writes
 	failed     error             // the last of them

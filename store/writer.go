@@ -465,13 +465,29 @@ func (s *Store) fail(err error) {
 	}
 	s.generation++
 	s.failed = fmt.Errorf("%w: %v", ErrLost, err)
-	if s.active != nil {
-		s.active.f.Unlock() // it never fails on a file that is open
+	if w := s.active; w != nil {
 		s.active = nil
+		if w == s.offered { // see endOffer
+			w.dropped = true
+		} else {
+			w.f.Unlock() // it never fails on a file that is open
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetObjects()
+}
+
+// endOffer ends a commit that syncPacks has begun. Until then a pack that is not
+// appended to any more stays locked: who took it up would seal it at the length
+// that is on record, and the commit is about to record a greater one.
+func (s *Store) endOffer() {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if w := s.offered; w != nil && w.dropped {
+		w.f.Unlock()
+	}
+	s.offered = nil
 }
 
 // flushFor makes sure that the record at loc can be read from its file.
@@ -627,6 +643,7 @@ func (s *Store) commit(ctx context.Context, req *commitRequest) error {
 // reached the disk.
 func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
 	// 1. Objects: all packs that this process appended to.
+	defer s.endOffer()
 	packs, err := s.syncPacks()
 	if err != nil {
 		return err
@@ -751,6 +768,8 @@ func (s *Store) syncPacks() ([]packLen, error) {
 	if w != nil {
 		if err = w.flush(); err != nil {
 			s.fail(err)
+		} else {
+			s.offered = w
 		}
 		end = w.written
 	}
