@@ -5,64 +5,64 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/zeebo/blake3"
-
-	"github.com/boocode/filestore/internal/vfs"
 )
 
 // Spares are all records that lie anywhere in a store's directory: in packs,
 // also those that no index and no record of the journal leads to, in quarantine
 // and in trash. What lost objects can be got back from.
 type Spares struct {
-	s     *Store
-	at    map[ID][]spare
-	files []vfs.File
+	s      *Store
+	at     map[ID][]spare
+	unread map[string]error // first error of each file
 }
 
 type spare struct {
-	location
-	file string
+	file   string
+	off    int64
+	stored uint32
 }
 
-// Spares looks for records. The caller must close what it returns.
+// Spares looks for records. What it could not read, [Spares.Unread] tells.
 func (s *Store) Spares(ctx context.Context) (*Spares, error) {
-	x := &Spares{s: s, at: make(map[ID][]spare)}
+	x := &Spares{s: s, at: make(map[ID][]spare), unread: make(map[string]error)}
 	for _, dir := range []string{"packs", "quarantine", "trash"} {
 		if err := s.eachFile(ctx, dir, x.scanFile); err != nil {
-			return nil, errors.Join(err, x.Close())
+			return nil, err
 		}
 	}
 	return x, nil
 }
 
 func (x *Spares) scanFile(name string, size int64) error {
-	f, err := x.s.fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
+	x.open(name, func(p *pack) error {
+		_, err := p.scan(0, size, func(e indexEntry) {
+			x.at[e.id] = append(x.at[e.id], spare{name, e.off, e.stored})
+		})
 		return err
-	}
-	p := &pack{f: f}
-	found := false
-	_, err = p.scan(0, size, func(e indexEntry) {
-		x.at[e.id] = append(x.at[e.id], spare{e.location, name})
-		found = true
 	})
-	if !found {
-		return errors.Join(err, f.Close())
+	return nil
+}
+
+// open calls fn with a file. An error says that it could not be read, unless it
+// is damaged, or was taken away since it was listed.
+func (x *Spares) open(name string, fn func(*pack) error) error {
+	f, err := x.s.fsys.OpenFile(name, os.O_RDONLY, 0)
+	if err == nil {
+		err = errors.Join(fn(&pack{f: f}), f.Close())
 	}
-	x.files = append(x.files, f)
+	if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) && x.unread[name] == nil {
+		x.unread[name] = err
+	}
 	return err
 }
 
-// Close closes the files.
-func (x *Spares) Close() error {
-	var errs []error
-	for _, f := range x.files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
-}
+// Unread returns the files that could not be read so far, each with the first
+// error. Whether they have a copy of something is not known.
+func (x *Spares) Unread() map[string]error { return x.unread }
 
 // Find copies an object to w, verified, from the first intact record of it, and
 // returns the file that it is in. What is written before an error is of no use.
@@ -72,29 +72,47 @@ func (x *Spares) Find(ctx context.Context, w io.Writer, kind Kind, id ID) (file 
 		if err := context.Cause(ctx); err != nil {
 			return "", err
 		}
-		h, data, err := readRecord(indexEntry{id, sp.location})
-		if err != nil || h.id != id {
-			continue
-		}
+		got, data, ok := x.read(id, sp)
 		switch {
-		case h.kind == uint8(kind):
-		case h.kind == recChunked && kind == Blob && x.checkChunks(ctx, io.Discard, id, data) == nil:
-			return sp.file, x.checkChunks(ctx, w, id, data)
-		default:
-			continue
+		case !ok:
+		case got == uint8(kind):
+			_, err := w.Write(data)
+			return sp.file, err
+		case got == recChunked && kind == Blob && x.copyChunks(io.Discard, id, data) == nil:
+			return sp.file, x.copyChunks(w, id, data)
 		}
-		_, err = w.Write(data)
-		return sp.file, err
 	}
 	return "", fmt.Errorf("%s %s: %w", kind, id.Short(), ErrNotFound)
 }
 
-// checkChunks copies what a chunk list stands for to w.
-func (x *Spares) checkChunks(ctx context.Context, w io.Writer, id ID, list []byte) error {
+// read returns what a record of an object holds, and its kind, if it is intact.
+func (x *Spares) read(id ID, sp spare) (kind uint8, data []byte, ok bool) {
+	err := x.open(sp.file, func(p *pack) error {
+		h, b, err := readRecord(indexEntry{id, location{p, sp.off, sp.stored}})
+		kind, data, ok = h.kind, b, err == nil && h.id == id
+		return err
+	})
+	return kind, data, ok && err == nil
+}
+
+// copyChunks copies what a chunk list stands for to w.
+func (x *Spares) copyChunks(w io.Writer, id ID, list []byte) error {
 	whole := blake3.New()
 	for ; len(list) >= chunkRefSize; list = list[chunkRefSize:] {
-		if _, err := x.Find(ctx, io.MultiWriter(whole, w), Blob, ID(list[:32])); err != nil {
-			return err
+		chunk, found := ID(list[:32]), false
+		for _, sp := range x.at[chunk] {
+			kind, data, ok := x.read(chunk, sp)
+			if !ok || kind != uint8(Blob) { // a list is no chunk
+				continue
+			}
+			if _, err := io.MultiWriter(whole, w).Write(data); err != nil {
+				return err
+			}
+			found = true
+			break
+		}
+		if !found {
+			return ErrNotFound
 		}
 	}
 	var got ID

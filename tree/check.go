@@ -91,7 +91,7 @@ func (c *Checker) blob(ctx context.Context, id store.ID) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("blob %s: %w", id.Short(), store.ErrNotFound)
 	}
-	c.done[id] = true
+	c.done[id] = err == nil
 	return err
 }
 

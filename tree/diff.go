@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -138,6 +139,6 @@ func (d *differ) both(path string, old, new *Entry) bool {
 }
 
 func (d *differ) fail(path string, err error) bool {
-	d.yield(Change{}, fmt.Errorf("directory %q: %w", path, err))
+	d.yield(Change{}, fmt.Errorf("directory %q: %w", cmp.Or(path, "."), err))
 	return false
 }

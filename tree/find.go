@@ -29,7 +29,7 @@ func (f *Finder) Find(ctx context.Context, id store.ID) ([]WalkEntry, error) {
 	}
 	var list []WalkEntry
 	for e, err := range Entries(ctx, f.g, id) {
-		if isLoss(err) {
+		if IsLoss(err) {
 			break
 		}
 		if err != nil {
@@ -57,7 +57,7 @@ func (f *Finder) Find(ctx context.Context, id store.ID) ([]WalkEntry, error) {
 // with paths from the tree; none if there is nothing.
 func (f *Finder) At(ctx context.Context, id store.ID, path string) ([]WalkEntry, error) {
 	e, err := Lookup(ctx, f.g, id, path)
-	if errors.Is(err, fs.ErrNotExist) || isLoss(err) {
+	if errors.Is(err, fs.ErrNotExist) || IsLoss(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"iter"
+	"maps"
 	"path"
+	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/zeebo/blake3"
 
@@ -41,12 +45,14 @@ type Mender struct {
 	since  map[store.ID]bool // blobs stored since the plan was made
 	list   []Mend
 
-	clean map[store.ID]bool // trees that lack nothing, by now
-	tried map[triedKey]uint64
-	roots map[string]vfs.Dir // nil: cannot be opened
+	clean  map[store.ID]bool   // trees that lack nothing, by now
+	tried  map[triedKey]uint64 // the newest snapshot with it
+	roots  map[string]vfs.Dir  // that are open
+	unread map[string]error    // first error of each file of a working tree
+	open   func(string) (vfs.Dir, error)
 }
 
-// A triedKey is a lost object in a worktree.
+// A triedKey is a lost object, or a tree that lacks some, in a worktree.
 type triedKey struct {
 	id       store.ID
 	worktree string
@@ -56,21 +62,27 @@ type triedKey struct {
 // must be closed.
 func NewMender(s *store.Store, plan *store.RepairPlan) *Mender {
 	return &Mender{s: s, plan: plan, found: make(map[store.ID]Mend), since: make(map[store.ID]bool), clean: make(map[store.ID]bool),
-		tried: make(map[triedKey]uint64), roots: make(map[string]vfs.Dir)}
+		tried: make(map[triedKey]uint64), roots: make(map[string]vfs.Dir), unread: make(map[string]error), open: vfs.OpenDir}
 }
 
 // Close closes the files that were opened.
 func (m *Mender) Close() error {
 	var errs []error
 	for _, d := range m.roots {
-		if d != nil {
-			errs = append(errs, d.Close())
-		}
-	}
-	if m.spares != nil {
-		errs = append(errs, m.spares.Close())
+		errs = append(errs, d.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Unread returns the files that could not be read when a copy of something lost
+// was looked for, each with the first error: those of the store, and of working
+// trees by their full path. Whether they have one is not known.
+func (m *Mender) Unread() map[string]error {
+	all := maps.Clone(m.unread)
+	if m.spares != nil {
+		maps.Copy(all, m.spares.Unread())
+	}
+	return all
 }
 
 // Plan reads all snapshots and returns the lost objects that can be put back.
@@ -103,12 +115,12 @@ func (m *Mender) dir(ctx context.Context, snap *store.Snapshot, path string, id 
 		return true, nil
 	}
 	key := triedKey{id, snap.Worktree}
-	if _, ok := m.tried[key]; ok {
-		return false, nil
+	if seq, ok := m.tried[key]; ok && seq != snap.Seq {
+		return false, nil // not the newest that has it
 	}
 	whole = true
 	for it, err := range trees(m).items(ctx, id) {
-		if isLoss(err) {
+		if IsLoss(err) {
 			whole = false
 			break
 		}
@@ -142,7 +154,7 @@ func (m *Mender) coverage(ctx context.Context, id store.ID) (whole bool, err err
 	m.clean[id] = true
 	for it, err := range (pageReader{m, store.Coverage, validOmission, nil}).items(ctx, id) {
 		if err != nil {
-			if isLoss(err) {
+			if IsLoss(err) {
 				err = nil
 			}
 			return false, err
@@ -156,28 +168,29 @@ func (m *Mender) coverage(ctx context.Context, id store.ID) (whole bool, err err
 	return true, nil
 }
 
-// isLoss reports whether an error means that something is lost, not that it
-// could not be looked at.
-func isLoss(err error) bool {
+// IsLoss reports whether an error of reading trees or blobs means that the store
+// has lost something, not that it could not be looked at.
+func IsLoss(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage)
 }
 
 // has reports whether an object will be there. One that the plan does not know
 // and that can be read was stored since the plan was made, by somebody else.
-func (m *Mender) has(ctx context.Context, id store.ID) bool {
+func (m *Mender) has(ctx context.Context, id store.ID) (bool, error) {
 	if _, ok := m.found[id]; ok || m.plan.Keeps(id) || m.since[id] {
-		return true
+		return true, nil
 	}
-	if _, err := m.s.CopyBlob(ctx, io.Discard, id); err != nil {
-		return false
+	_, err := m.s.CopyBlob(ctx, io.Discard, id)
+	if IsLoss(err) || errors.Is(err, store.ErrForgotten) {
+		return false, nil
 	}
-	m.since[id] = true
-	return true
+	m.since[id] = err == nil
+	return err == nil, err
 }
 
 // Get implements Getter: as the store will be.
 func (m *Mender) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
-	if b, err := m.s.Get(ctx, kind, id); err == nil || !isLoss(err) {
+	if b, err := m.s.Get(ctx, kind, id); err == nil || !IsLoss(err) {
 		return b, err
 	}
 	var b bytes.Buffer
@@ -207,10 +220,10 @@ func (m *Mender) add(mend Mend) {
 
 // blob looks at the content of a file or link.
 func (m *Mender) blob(ctx context.Context, snap *store.Snapshot, path string, e Entry) (ok bool, err error) {
-	if m.has(ctx, e.ID) {
-		return true, nil
+	if ok, err := m.has(ctx, e.ID); ok || err != nil {
+		return ok, err
 	}
-	if was, err := m.s.Forgotten(e.ID); was || err != nil && !isLoss(err) { // it is not to come back
+	if was, err := m.s.Forgotten(e.ID); was || err != nil && !IsLoss(err) { // it is not to come back
 		return was, err
 	}
 	key := triedKey{e.ID, snap.Worktree}
@@ -221,7 +234,7 @@ func (m *Mender) blob(ctx context.Context, snap *store.Snapshot, path string, e 
 			m.add(Mend{ID: e.ID, Kind: store.Blob, Spare: file})
 			return true, nil
 		}
-		if !isLoss(err) {
+		if !IsLoss(err) {
 			return false, err
 		}
 		m.tried[key] = snap.Seq
@@ -229,27 +242,51 @@ func (m *Mender) blob(ctx context.Context, snap *store.Snapshot, path string, e 
 		return false, nil // not the newest that has it
 	}
 	mend := Mend{ID: e.ID, Kind: store.Blob, Root: snap.Root, Path: path}
-	r, err := m.open(&mend)
-	if err != nil {
-		return false, nil
+	if ok = m.isThere(&mend); ok {
+		m.add(mend)
 	}
-	defer r.Close()
-	if id, err := hashBlob(r); err != nil || id != e.ID {
-		return false, nil
-	}
-	m.add(mend)
-	return true, nil
+	return ok, nil
 }
 
-// open opens a file of a working tree, or what a link holds.
-func (m *Mender) open(mend *Mend) (io.ReadCloser, error) {
-	root, known := m.roots[mend.Root]
-	if !known {
-		root, _ = vfs.OpenDir(mend.Root)
-		m.roots[mend.Root] = root
+// isThere reports whether a file of a working tree has the content that is lost.
+func (m *Mender) isThere(mend *Mend) (ok bool) {
+	m.read(mend, func(r io.Reader) error {
+		id, err := hashBlob(r)
+		ok = err == nil && id == mend.ID
+		return err
+	})
+	return ok
+}
+
+// read calls fn with the content of a file of a working tree, or what a link
+// holds, if there is one. An error of either is kept for [Mender.Unread].
+func (m *Mender) read(mend *Mend, fn func(io.Reader) error) {
+	r, err := m.openFile(mend)
+	if err == nil {
+		err = errors.Join(fn(r), r.Close())
 	}
+	if err == nil || isNoFile(err) {
+		return
+	}
+	if name := filepath.Join(mend.Root, mend.Path); m.unread[name] == nil {
+		m.unread[name] = err
+	}
+}
+
+// isNoFile reports whether an error of opening a file or link says that there is
+// none at that path.
+func isNoFile(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) || errors.Is(err, vfs.ErrNotRegular)
+}
+
+func (m *Mender) openFile(mend *Mend) (io.ReadCloser, error) {
+	root := m.roots[mend.Root]
 	if root == nil {
-		return nil, store.ErrNotFound
+		var err error
+		if root, err = m.open(mend.Root); err != nil {
+			return nil, err
+		}
+		m.roots[mend.Root] = root
 	}
 	dir, name := root, path.Base(mend.Path)
 	for elem := range strings.SplitSeq(mend.Path[:len(mend.Path)-len(name)], "/") {
@@ -268,10 +305,15 @@ func (m *Mender) open(mend *Mend) (io.ReadCloser, error) {
 	if dir != root {
 		defer dir.Close()
 	}
-	if target, err := dir.Readlink(name); err == nil {
-		return io.NopCloser(strings.NewReader(target)), nil
+	f, err := dir.Open(name, nil)
+	if !errors.Is(err, vfs.ErrNotRegular) {
+		return f, err
 	}
-	return dir.Open(name, nil)
+	target, lerr := dir.Readlink(name)
+	if errors.Is(lerr, syscall.EINVAL) { // nor is it a link
+		return nil, err
+	}
+	return io.NopCloser(strings.NewReader(target)), lerr
 }
 
 // Restore puts back what Plan has found and returns what it did: a file may
@@ -300,35 +342,43 @@ func (m *Mender) Restore(ctx context.Context, mends []Mend) (done []Mend, err er
 func (m *Mender) restore(ctx context.Context, w *store.Writer, mend *Mend) (ok bool, err error) {
 	if mend.Kind != store.Blob {
 		var b bytes.Buffer
-		if _, err := m.spare(ctx, &b, mend.Kind, mend.ID); err != nil {
-			return false, err
+		_, err := m.spare(ctx, &b, mend.Kind, mend.ID)
+		if IsLoss(err) { // it could be read when it was planned
+			return false, nil
 		}
-		_, err := w.Put(mend.Kind, b.Bytes())
+		if err == nil {
+			_, err = w.Put(mend.Kind, b.Bytes())
+		}
 		return err == nil, err
 	}
-	if was, err := m.s.Forgotten(mend.ID); was || err != nil && !isLoss(err) { // since it was planned
+	if was, err := m.s.Forgotten(mend.ID); was || err != nil && !IsLoss(err) { // since it was planned
 		return false, err
 	}
 	if mend.Spare == "" {
-		r, err := m.open(mend)
-		if err != nil {
+		if !m.isThere(mend) { // any more; other content is none of the store's business
 			return false, nil
 		}
-		defer r.Close()
-		id, _, err := w.PutReader(r)
-		return id == mend.ID, err
+		m.read(mend, func(r io.Reader) error {
+			var id store.ID
+			id, _, err = w.PutReader(r)
+			ok = err == nil && id == mend.ID
+			return nil
+		})
+		return ok, err
 	}
 	r, pw := io.Pipe()
-	sent := make(chan struct{})
+	sent := make(chan error, 1)
 	go func() {
-		defer close(sent)
 		_, err := m.spare(ctx, pw, store.Blob, mend.ID)
 		pw.CloseWithError(err)
+		sent <- err
 	}()
 	id, _, err := w.PutReader(r)
 	r.Close()
-	<-sent
-	return id == mend.ID, err
+	if serr := <-sent; IsLoss(serr) { // as above
+		return false, nil
+	}
+	return err == nil && id == mend.ID, err
 }
 
 // hashBlob returns the ID that what r gives has as a blob.
@@ -344,10 +394,10 @@ func hashBlob(r io.Reader) (id store.ID, err error) {
 // and nil, or a zero Hurt and the error that ends the sequence.
 func (m *Mender) Hurt(ctx context.Context) iter.Seq2[Hurt, error] {
 	return hurt(ctx, m.s, m, func(ctx context.Context, id store.ID) error {
-		if m.has(ctx, id) {
-			return nil
+		if ok, err := m.has(ctx, id); ok || err != nil {
+			return err
 		}
-		if was, err := m.s.Forgotten(id); was || err != nil && !isLoss(err) {
+		if was, err := m.s.Forgotten(id); was || err != nil && !IsLoss(err) {
 			return err
 		}
 		return store.ErrNotFound
@@ -419,7 +469,7 @@ func (h *hurtWalk) dir(ctx context.Context, id store.ID) ([]Problem, error) {
 			return h.dir(ctx, e.ID)
 		}
 		err := h.blob(ctx, e.ID)
-		if isLoss(err) {
+		if IsLoss(err) {
 			return []Problem{{"", err}}, nil
 		}
 		return nil, err
@@ -442,7 +492,7 @@ func (h *hurtWalk) look(ctx context.Context, id store.ID, r *pageReader, below f
 	}
 	var list []Problem
 	for it, err := range r.items(ctx, id) {
-		if isLoss(err) {
+		if IsLoss(err) {
 			list = append(list, Problem{"", err})
 			break
 		}

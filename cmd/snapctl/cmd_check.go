@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -100,11 +101,7 @@ func (a *app) printCheck(j *checkAnswer) {
 		fmt.Fprintf(a.out, "%s at offset %d: %s\n", d.File, d.Offset, d.Error)
 	}
 	for _, p := range j.Problems {
-		path := p.Path
-		if p.Bytes != nil {
-			path = string(p.Bytes)
-		}
-		fmt.Fprintf(a.out, "snapshot %s: %s: %s\n", p.EntryID, patch.Quote(path), p.Error)
+		fmt.Fprintf(a.out, "snapshot %s: %s: %s\n", p.EntryID, patch.Quote(cmp.Or(p.raw(), ".")), p.Error)
 	}
 	if a.flags.quiet {
 		return

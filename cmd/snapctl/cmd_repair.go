@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +45,14 @@ type repairAnswer struct {
 	Rebuilt []string           `json:"rebuilt"` // indexes and summaries
 	Mended  []jsonMend         `json:"mended"`
 	Hurt    []jsonHurt         `json:"hurt"`
+	Unread  []jsonUnread       `json:"unread"` // files that may have what is lost
+}
+
+// A jsonUnread is a file that could not be read: of the store, or of a working
+// tree by its full path.
+type jsonUnread struct {
+	jsonPath
+	Error string `json:"error"`
 }
 
 // A jsonMend is a lost object that was put back.
@@ -109,6 +120,10 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 				newJSONPath(problem.Path), problem.Err.Error()})
 		}
 	}
+	unread := m.Unread()
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		j.Unread = append(j.Unread, jsonUnread{newJSONPath(name), unread[name].Error()})
+	}
 	if a.flags.json {
 		err = a.printJSON(j)
 	} else {
@@ -144,7 +159,7 @@ func (a *app) openStore(ctx context.Context, readOnly bool) (*store.Store, error
 func newRepairAnswer(plan *store.RepairPlan, dryRun bool) *repairAnswer {
 	j := &repairAnswer{DryRun: dryRun, Damage: jsonDamages(plan.Damage), Stays: jsonDamages(plan.Stays),
 		Packs: append([]store.PackRepair{}, plan.Packs...), Gone: append([]string{}, plan.Gone...),
-		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Mended: []jsonMend{}, Hurt: []jsonHurt{}}
+		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Mended: []jsonMend{}, Hurt: []jsonHurt{}, Unread: []jsonUnread{}}
 	return j
 }
 
@@ -189,7 +204,13 @@ func (a *app) printRepair(j *repairAnswer, todo bool) {
 		if h.EntryID != nil {
 			entry = *h.EntryID
 		}
-		fmt.Fprintf(a.out, "session %s, snapshot %s: %s is lost: %s\n", h.Session, entry, patch.Quote(h.raw()), h.Error)
+		fmt.Fprintf(a.out, "session %s, snapshot %s: %s is lost: %s\n", h.Session, entry, patch.Quote(cmp.Or(h.raw(), ".")), h.Error)
+	}
+	for _, u := range j.Unread {
+		if len(j.Hurt) == 0 {
+			break // all was found elsewhere
+		}
+		fmt.Fprintf(a.out, "%s: not read, and may have what is lost: %s\n", patch.Quote(u.raw()), u.Error)
 	}
 	if a.flags.quiet {
 		return
