@@ -680,7 +680,7 @@ func (j *dirJob) visited() {
 		}
 		for name := range names {
 			if i, ok := j.findName(name); ok {
-				if e := j.old.entry(i); e.kind() == vfs.Directory && e.reason() == 0 {
+				if e := j.old.entry(i); e.isTree() {
 					below := c.cache.sum(e.child()).all
 					j.below.sub(below)
 					skipped -= below.files + below.links
@@ -691,7 +691,7 @@ func (j *dirJob) visited() {
 		c.count(skipped)
 	case j.slots == nil && j.old != nil:
 		for i := range j.old.count() {
-			if e := j.old.entry(i); e.kind() == vfs.Directory && e.reason() == 0 && !j.skipped(j.old.name(i), e.child()) {
+			if e := j.old.entry(i); e.isTree() && !j.skipped(j.old.name(i), e.child()) {
 				j.addKid(i, j.old.name(i), e.flags()&flagMatched != 0, e.child())
 			}
 		}

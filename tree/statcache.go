@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"bufio"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -8,6 +9,8 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"iter"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -66,17 +69,16 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var le = binary.LittleEndian
 
-// appendTo appends a whole batch that will stand at an offset of the file.
-func (h *batchHeader) appendTo(b []byte, offset int64, blocks []block) []byte {
-	start := len(b)
-	size := batchHeaderSize + 24*len(h.packs)
-	for _, blk := range blocks {
-		size += len(blk)
-	}
-	b = slices.Grow(b, size)
+// write writes a batch of blocks, of size bytes together, at an offset of the
+// file. The checksum comes last: half a batch is none. A block is not used any
+// more when the next is asked for.
+func (h *batchHeader) write(f io.WriterAt, offset int64, size int, blocks iter.Seq[block]) error {
+	headers := batchHeaderSize + 24*len(h.packs)
+	b := make([]byte, 0, headers)
 	b = append(b, batchMagic...)
 	b = le.AppendUint32(b, batchVersion)
-	b = append(b, make([]byte, 12)...) // checksum and length: see below
+	b = le.AppendUint32(b, 0) // checksum: see below
+	b = le.AppendUint64(b, uint64(headers+size))
 	b = le.AppendUint64(b, uint64(offset))
 	b = le.AppendUint64(b, h.generation)
 	b = le.AppendUint64(b, uint64(h.time))
@@ -86,17 +88,26 @@ func (h *batchHeader) appendTo(b []byte, offset int64, blocks []block) []byte {
 	b = append(b, h.store[:]...)
 	b = le.AppendUint32(b, h.nextDir)
 	b = le.AppendUint32(b, uint32(len(h.packs)))
-	b = append(b, make([]byte, batchHeaderSize-(len(b)-start))...)
+	b = append(b, make([]byte, batchHeaderSize-len(b))...)
 	for id, length := range h.packs {
 		b = append(b, id[:]...)
 		b = le.AppendUint64(b, uint64(length))
 	}
-	for _, blk := range blocks {
-		b = append(b, blk...)
+	w := bufio.NewWriterSize(io.NewOffsetWriter(f, offset), min(headers+size, 256<<10))
+	_, err := w.Write(b)
+	sum := crc32.Checksum(b[16:], castagnoli)
+	for blk := range blocks {
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(blk)
+		sum = crc32.Update(sum, castagnoli, blk)
 	}
-	le.PutUint64(b[start+16:], uint64(len(b)-start))
-	le.PutUint32(b[start+12:], crc32.Checksum(b[start+16:], castagnoli))
-	return b
+	if err = errors.Join(err, w.Flush()); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(le.AppendUint32(nil, sum), offset+12)
+	return err
 }
 
 // parseBatch decodes the batch at the start of b, which is at an offset of
@@ -171,6 +182,17 @@ func (b block) entry(i int) entry {
 	return entry(b[blockHeaderSize+i*blockEntrySize:][:blockEntrySize])
 }
 
+// subdirs returns the entries of captured directories.
+func (b block) subdirs() iter.Seq[entry] {
+	return func(yield func(entry) bool) {
+		for i := range b.count() {
+			if e := b.entry(i); e.isTree() && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
 // leaf returns a page: the end of its entries, how many of them it holds,
 // and its id.
 func (b block) leaf(i int) (end, count int, id store.ID) {
@@ -230,7 +252,7 @@ func (b block) valid(nextDir uint32) bool {
 	for i := b.count() - 1; i >= 0; i-- {
 		e := b.entry(i)
 		if e.nameOff() >= end || e.kind() > vfs.Special || e.reason() > maxReason ||
-			e.kind() == vfs.Directory && e.reason() == 0 && e.child() >= nextDir {
+			e.isTree() && e.child() >= nextDir {
 			return false
 		}
 		end = e.nameOff()
@@ -280,6 +302,9 @@ func (e entry) reason() Reason  { return Reason(e[67]) }
 func (e entry) flags() uint32   { return le.Uint32(e[68:]) }
 func (e entry) nameOff() uint32 { return le.Uint32(e[72:]) }
 func (e entry) child() uint32   { return le.Uint32(e[76:]) } // number of a captured directory
+
+// isTree reports whether the entry is a captured directory.
+func (e entry) isTree() bool { return e.kind() == vfs.Directory && e.reason() == 0 }
 
 // same reports whether a file still has the identity that it had.
 func (e entry) same(st *vfs.Stat, dev uint64) bool {
@@ -360,10 +385,7 @@ var errCacheMoved = errors.New("stat cache has moved on")
 func (c *statCache) save(h batchHeader, changed map[uint32]block) error {
 	return c.locked(func() error {
 		h.time = time.Now().UnixNano()
-		var added int64
-		for _, b := range changed {
-			added += int64(len(b))
-		}
+		added := int64(blocksLen(maps.Values(changed)))
 		if c.size > 0 && c.size+added <= c.first+c.first/4 {
 			return c.append(h, changed)
 		}
@@ -414,12 +436,15 @@ func (c *statCache) append(h batchHeader, changed map[uint32]block) error {
 		return errCacheMoved
 	}
 	h.generation = c.batch.generation
-	blocks := make([]block, 0, len(changed))
-	for _, b := range changed {
-		blocks = append(blocks, b)
+	return h.write(f, c.size, blocksLen(maps.Values(changed)), maps.Values(changed))
+}
+
+// blocksLen returns how many bytes blocks have together.
+func blocksLen(blocks iter.Seq[block]) (n int) {
+	for b := range blocks {
+		n += len(b)
 	}
-	_, err = f.WriteAt(h.appendTo(nil, c.size, blocks), c.size)
-	return err
+	return n
 }
 
 func wholeBatchAt(f vfs.File, off, end int64) bool {
@@ -434,50 +459,60 @@ func wholeBatchAt(f vfs.File, off, end int64) bool {
 // rewrite replaces the file by one batch of all directories that the root,
 // number 0, leads to, numbered afresh. It returns how many there are.
 func (c *statCache) rewrite(h batchHeader, changed map[uint32]block) (dirs int, err error) {
-	var blocks []block
-	todo := []uint32{0}
-	seen := make([]bool, max(h.nextDir, 1))
-	seen[0] = true
-	for i := 0; i < len(todo); i++ {
-		old := changed[todo[i]]
-		if old == nil {
-			old = c.block(todo[i])
+	blockOf := func(dir uint32) block { // nil: never finished, it will be captured from scratch
+		if b := changed[dir]; b != nil {
+			return b
 		}
-		if old == nil {
-			continue // never finished: it will be captured from scratch
+		return c.block(dir)
+	}
+	found := []uint32{0}                        // old numbers, by new ones
+	number := make([]uint32, max(h.nextDir, 1)) // and the other way round; 0: not found, or the root
+	size := 0
+	for i := 0; i < len(found); i++ {
+		b := blockOf(found[i])
+		if b == nil {
+			continue
 		}
-		b := slices.Clone(old)
-		le.PutUint32(b[4:], uint32(i))
-		for k := range b.count() {
-			e := b.entry(k)
-			if e.kind() == vfs.Directory && e.reason() == 0 {
-				child := old.entry(k).child()
-				if int(child) >= len(seen) || seen[child] {
-					return 0, errors.New("stat cache: a directory is in two")
-				}
-				seen[child] = true
-				le.PutUint32(e[76:], uint32(len(todo)))
-				todo = append(todo, child)
+		size += len(b)
+		for e := range b.subdirs() {
+			child := e.child()
+			if int(child) >= len(number) || child == 0 || number[child] != 0 {
+				return 0, errors.New("stat cache: a directory is in two")
 			}
+			number[child] = uint32(len(found))
+			found = append(found, child)
 		}
-		blocks = append(blocks, b)
 	}
 	var gen [8]byte
 	rand.Read(gen[:])
 	h.generation = le.Uint64(gen[:])
-	h.nextDir = uint32(len(todo))
+	h.nextDir = uint32(len(found))
 
 	tmp := "tmp/" + hex.EncodeToString(gen[:])
 	f, err := c.fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, err
 	}
-	_, err = f.WriteAt(h.appendTo(nil, 0, blocks), 0)
+	err = h.write(f, 0, size, func(yield func(block) bool) {
+		var b block // a copy of one: all may be a hundred megabytes
+		for i, old := range found {
+			if b = append(b[:0], blockOf(old)...); len(b) == 0 {
+				continue
+			}
+			le.PutUint32(b[4:], uint32(i))
+			for e := range b.subdirs() {
+				le.PutUint32(e[76:], number[e.child()])
+			}
+			if !yield(b) {
+				return
+			}
+		}
+	})
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = vfs.ReplaceFile(c.fsys, tmp, c.dir+"/"+cacheName)
 	}
 	c.fsys.Remove(tmp) // what is called so now: the old file, half a new one, or none
-	return len(todo), err
+	return len(found), err
 }
 
 // replace writes a cache that is kept in memory over whatever is there, which
