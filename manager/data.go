@@ -48,6 +48,10 @@ type Diff struct {
 	Captured   []string `json:"captured,omitempty"`
 	Uncaptured []string `json:"uncaptured,omitempty"`
 
+	// Unknown says why the lists do not have all: the store has lost what was
+	// there before. "": they do.
+	Unknown string `json:"unknown,omitempty"`
+
 	// PathBytes has the bytes of paths that are not UTF-8, by list and by
 	// index in it.
 	PathBytes map[string]map[int][]byte `json:"pathBytes,omitempty"`
@@ -96,9 +100,9 @@ func (d *Diff) Len() int {
 // counts returns how many paths were added, modified and deleted.
 func (d *Diff) counts() [3]int { return [3]int{len(d.Added), len(d.Modified), len(d.Deleted)} }
 
-// orNil returns nil for an empty Diff.
+// orNil returns nil for a Diff of two states that are the same.
 func (d *Diff) orNil() *Diff {
-	if d.Len() == 0 {
+	if d.Len() == 0 && d.Unknown == "" {
 		return nil
 	}
 	return d

@@ -47,14 +47,25 @@ func (m *FileSnapshotManager) newEntryID(ctx context.Context) (string, error) {
 }
 
 // dataOf returns the data of a step's entry.
-func (m *FileSnapshotManager) dataOf(r *record, changes []change) *StepSnapshotData {
+func (m *FileSnapshotManager) dataOf(r *record, changes []change, unknown string) *StepSnapshotData {
 	own, contested := diffsOf(changes)
+	own.Unknown = unknown
 	d := &StepSnapshotData{SnapshotTreeHash: r.Tree, Diff: own.orNil(), Contested: contested.orNil(), TurnIndex: r.data.Turn,
 		RuntimeTurnIndex: r.data.RuntimeTurn, SnapshotSeq: r.Seq, Interrupted: r.data.Interrupted, Partial: r.data.Partial}
 	if r.Kind == kindStep {
 		d.BaselineTreeHash = &r.Base.Tree
 	}
 	return d
+}
+
+// readData is dataOf for a step of which the changes are not at hand.
+func (m *FileSnapshotManager) readData(ctx context.Context, r *record) (*StepSnapshotData, error) {
+	changes, err := m.changes(ctx, r)
+	unknown, err := lost(err)
+	if err != nil {
+		return nil, err
+	}
+	return m.dataOf(r, changes, unknown), nil
 }
 
 // An offer is a step that the runtime has not heard of.
@@ -92,12 +103,10 @@ func (m *FileSnapshotManager) offers(ctx context.Context, l *line, result *Resul
 				if limit--; limit < 0 {
 					continue
 				}
-				changes, err := m.changes(ctx, r)
-				if err != nil {
+				if data, err = m.readData(ctx, r); err != nil {
 					yield(offer{}, err)
 					return
 				}
-				data = m.dataOf(r, changes)
 				data.Late, data.AboveEntryID = true, r.Above
 			}
 			if !yield(offer{r, data}, nil) {
@@ -369,11 +378,11 @@ func (m *FileSnapshotManager) ownEntry(ctx context.Context, r *record) (*session
 		}
 		e = d.entry(r.Entry, parent)
 	} else {
-		changes, err := m.changes(ctx, r)
+		d, err := m.readData(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		step := m.dataOf(r, changes).Entry(r.Entry, parent)
+		step := d.Entry(r.Entry, parent)
 		e = &step
 	}
 	e.Timestamp = r.Time

@@ -56,7 +56,7 @@ func TestFormatRecord(t *testing.T) {
 	turn, from, to := 12, "leaf1", "leaf2"
 	want := recordData{Version: 1, After: 99, Windows: []string{"s", "?"}, Prev: 98, Jump: 90, Depth: 4, Start: 80, Begin: 81,
 		Turn: 3, RuntimeTurn: &turn, Parts: []part{{From: 0, To: 1}, {From: 1, To: 2, Contested: true}}, Claims: [][]byte{[]byte("a\xff")},
-		Foreign: [][]byte{[]byte("b")}, Interrupted: true, Partial: true, Counts: [3]int{1, 2, 3}, Told: true, Own: true, Untold: 97, Pins: []uint64{95, 96},
+		Foreign: [][]byte{[]byte("b")}, Interrupted: true, Partial: true, Counts: [3]int{1, 2, 3}, Unknown: "why", Told: true, Own: true, Untold: 97, Pins: []uint64{95, 96},
 		Restored: 94, Pos: 93, ID: "0123456789abcdef", Moves: []move{{[]byte("from"), []byte("to"), 7}}, From: 92, At: 91, Undoes: 89,
 		Left: [][]byte{[]byte("left")}, LeftFrom: 88, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}
 	checkFull(t, reflect.ValueOf(want))

@@ -44,7 +44,7 @@ func FuzzRecord(f *testing.F) {
 		r.stretches()
 		r.step()
 		r.start()
-		(&FileSnapshotManager{}).dataOf(r, nil)
+		(&FileSnapshotManager{}).dataOf(r, nil, "")
 		r.write()
 		if _, err := readRecord(r.Snapshot); err != nil {
 			t.Errorf("what was read and written is refused: %v", err)

@@ -315,7 +315,7 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 	d := parseStep(e)
 	r := &record{Snapshot: &store.Snapshot{Kind: kindStep, Tree: d.SnapshotTreeHash, Entry: e.ID}, data: recordData{Turn: d.TurnIndex}, logged: d}
 	if d.Diff != nil {
-		r.data.Counts = d.Diff.counts()
+		r.data.Counts, r.data.Unknown = d.Diff.counts(), d.Diff.Unknown
 	}
 	if d.BaselineTreeHash != nil {
 		r.Base.Tree = *d.BaselineTreeHash

@@ -196,6 +196,7 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 	}
 	if len(o.windows) == 0 && o.last != nil {
 		diff, err := m.diff(ctx, o.last.State(), o.state)
+		diff.Unknown, err = lost(err)
 		if err != nil {
 			return err
 		}
@@ -204,7 +205,7 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 	r := &record{Snapshot: &store.Snapshot{Kind: kind}}
 	r.data.Windows = o.windows
 	if d := o.result.Offline; d != nil {
-		r.data.Counts = d.counts()
+		r.data.Counts, r.data.Unknown = d.counts(), d.Unknown
 	}
 	if o.last != nil {
 		r.Base = o.last.State()

@@ -90,11 +90,11 @@ func (m *FileSnapshotManager) stepSnapshot(ctx context.Context, p *Point) (*Step
 	case r.logged != nil:
 		s.StepSnapshotData = *r.logged
 	default:
-		changes, err := m.changes(ctx, r)
+		d, err := m.readData(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		s.StepSnapshotData = *m.dataOf(r, changes)
+		s.StepSnapshotData = *d
 	}
 	return s, nil
 }
@@ -353,7 +353,7 @@ func (m *FileSnapshotManager) Describe(ctx context.Context, p *Point) (*StepSnap
 		return s, err
 	}
 	diff, err := m.diff(ctx, p.Snapshot.Base, p.State)
-	if err != nil {
+	if diff.Unknown, err = lost(err); err != nil {
 		return nil, err
 	}
 	s.BaselineTreeHash, s.Diff = &p.Snapshot.Base.Tree, diff.orNil()

@@ -48,7 +48,8 @@ type recordData struct {
 	Foreign     [][]byte `json:"foreign,omitempty"` // paths that others claimed meanwhile
 	Interrupted bool     `json:"interrupted,omitempty"`
 	Partial     bool     `json:"partial,omitempty"`
-	Counts      [3]int   `json:"counts"` // paths added, modified, deleted
+	Counts      [3]int   `json:"counts"`            // paths added, modified, deleted
+	Unknown     string   `json:"unknown,omitempty"` // why they are not known: see Diff
 
 	Told bool `json:"told,omitempty"` // a log has been given the entry's data
 

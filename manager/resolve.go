@@ -413,11 +413,27 @@ func (m *FileSnapshotManager) diff(ctx context.Context, old, new store.State) (*
 	diff := NewDiff()
 	for d, err := range tree.Compare(ctx, m.tree.pages, old, new) {
 		if err != nil {
-			return nil, err
+			return diff, err
 		}
 		diff.Add(d.Path, d.Status)
 	}
 	return diff, nil
+}
+
+// A lossError is one that a log tells of.
+type lossError string
+
+func (e lossError) Error() string        { return string(e) }
+func (e lossError) Is(target error) bool { return target == store.ErrNotFound }
+
+// lost returns what [Diff.Unknown] says after a comparison, and an error that is
+// not about something lost: a directory is recorded also if nobody can tell any
+// more what it was before.
+func lost(err error) (unknown string, other error) {
+	if tree.IsLoss(err) {
+		return err.Error(), nil
+	}
+	return "", err
 }
 
 // changes returns what a step changed, as the store recorded it or, where it
@@ -425,6 +441,9 @@ func (m *FileSnapshotManager) diff(ctx context.Context, old, new store.State) (*
 func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]change, error) {
 	if r.logged == nil {
 		return changesOf(ctx, m.tree.pages, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
+	}
+	if d := r.logged.Diff; d != nil && d.Unknown != "" {
+		return nil, lossError("what it changed is not known: " + d.Unknown)
 	}
 	var changes []change
 	for _, part := range []struct {

@@ -19,6 +19,7 @@ type Moment struct {
 	Added       int    // paths that it added
 	Modified    int    // and so on
 	Deleted     int
+	Unknown     string          // why these three are not known, as in Diff
 	Interrupted bool            // the turn was cut off
 	Partial     bool            // a limit was reached
 	Tree        store.ID        // what the files were then
@@ -96,7 +97,7 @@ func (m *FileSnapshotManager) before(ctx context.Context, r *record) (*record, e
 
 // isOffline reports whether a record is of changes that no turn made.
 func (r *record) isOffline() bool {
-	return (r.Kind == kindBase || r.Kind == kindIntent) && len(r.data.Windows) == 0 && r.data.Counts != [3]int{}
+	return (r.Kind == kindBase || r.Kind == kindIntent) && len(r.data.Windows) == 0 && (r.data.Counts != [3]int{} || r.data.Unknown != "")
 }
 
 func (m *FileSnapshotManager) momentOf(r *record) *Moment {
@@ -110,7 +111,7 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 		}
 	}
 	mo := &Moment{EntryID: r.Entry, TurnIndex: r.turn(), Kind: kind, Added: r.data.Counts[0], Modified: r.data.Counts[1],
-		Deleted: r.data.Counts[2], Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
+		Deleted: r.data.Counts[2], Unknown: r.data.Unknown, Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
 	if r.Seq != 0 {
 		mo.Snapshot = r.Snapshot
 	}
@@ -120,10 +121,12 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 			defer m.mu.Unlock()
 			if r.Kind != kindStep {
 				own, err = m.diff(ctx, r.Base, r.State())
+				own.Unknown, err = lost(err)
 				return own, NewDiff(), err
 			}
 			changes, err := m.changes(ctx, r)
 			own, contested = diffsOf(changes)
+			own.Unknown, err = lost(err)
 			return own, contested, err
 		}
 	}

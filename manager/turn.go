@@ -60,6 +60,7 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 		}
 		changes, err := changesOf(ctx, m.tree.pages, slices.DeleteFunc(list, func(s stretch) bool { return s.contested }), nil, nil)
 		own, _ := diffsOf(changes)
+		own.Unknown, err = lost(err)
 		o.result.Offline = own.orNil()
 		return err
 	}
@@ -211,7 +212,8 @@ func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *openTu
 func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, list []stretch, r *record, always bool) ([]change, error) {
 	claims, foreign := newPathSet(t.Claims), newPathSet(t.Foreign)
 	changes, err := changesOf(ctx, m.tree.pages, list, claims, foreign)
-	if err != nil || !isReal(changes) && !always {
+	r.data.Unknown, err = lost(err)
+	if err != nil || !isReal(changes) && r.data.Unknown == "" && !always {
 		return nil, err
 	}
 	r.Kind, r.Base = kindStep, t.Base
@@ -561,7 +563,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 				return err
 			}
 			if asked != nil || ours {
-				o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, nil)
+				o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, nil, "")
 			}
 			return nil
 		}
@@ -610,7 +612,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 			return err
 		}
 		if r.Seq != 0 {
-			o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, changes)
+			o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, changes, r.data.Unknown)
 		} else if err := m.found(ctx, o, kindBase); err != nil { // only what is captured has changed
 			return err
 		}

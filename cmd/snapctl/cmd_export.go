@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -92,6 +93,8 @@ func mustBeEmpty(dir string) error {
 		return nil
 	case err == nil && len(names) > 0:
 		err = fmt.Errorf("not empty: it holds %q", names[0].Name())
+	case err != nil && !errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("export to %q: %w", dir, err)
 	}
 	if err != nil {
 		return refuse("name a directory that is empty or does not exist", "export to %q: %w", dir, err)

@@ -105,7 +105,7 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 			line := &logLine{Moment: mo}
 			if err == nil && (f.names || len(only) > 0) && (mo.Snapshot == nil || !mo.Snapshot.Pruned) {
 				line.own, line.contested, err = mo.Changes(ctx)
-				if err == nil && len(only) > 0 && !only.keepsAny(line.own) && !only.keepsAny(line.contested) {
+				if err == nil && len(only) > 0 && line.own.Unknown == "" && !only.keepsAny(line.own) && !only.keepsAny(line.contested) {
 					continue
 				}
 			}
@@ -133,7 +133,8 @@ type jsonMoment struct {
 	Kind             string        `json:"kind"`
 	SnapshotTreeHash store.ID      `json:"snapshotTreeHash"`
 	Time             *time.Time    `json:"time"`
-	Counts           *jsonCounts   `json:"counts"` // of paths
+	Counts           *jsonCounts   `json:"counts"`            // of paths
+	Unknown          string        `json:"unknown,omitempty"` // why they are not all
 	Diff             *manager.Diff `json:"diff,omitempty"`
 	Contested        *manager.Diff `json:"contested,omitempty"`
 	Interrupted      bool          `json:"interrupted,omitempty"`
@@ -155,7 +156,7 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 			j.TurnIndex = &l.TurnIndex
 		}
 		if !f.all {
-			j.Counts = &jsonCounts{l.Added, l.Modified, l.Deleted}
+			j.Counts, j.Unknown = &jsonCounts{l.Added, l.Modified, l.Deleted}, l.Unknown
 		}
 		if f.names {
 			j.Diff, j.Contested = l.own, l.contested
@@ -181,6 +182,9 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 		fmt.Fprintf(a.out, "  %s  %s  %s", l.Snapshot.Tree.Short(), l.Snapshot.Session, patch.Quote(l.Snapshot.Root))
 	} else if s := nonZero([]amount{{l.Added, "added"}, {l.Modified, "modified"}, {l.Deleted, "deleted"}}); s != "" {
 		fmt.Fprintf(a.out, "  %s", s)
+	}
+	if l.Unknown != "" {
+		fmt.Fprintf(a.out, "  %s", a.paint(red, "changes not known"))
 	}
 	if l.Interrupted {
 		fmt.Fprintf(a.out, "  %s", a.paint(red, "interrupted"))
@@ -215,6 +219,9 @@ func turnName(kind string, turn int) string {
 
 // printDiff prints a line for each path.
 func (a *app) printDiff(d *manager.Diff, before, after string) {
+	if d.Unknown != "" {
+		fmt.Fprintf(a.out, "%s%s\n", before, a.paint(red, "not known: "+d.Unknown))
+	}
 	for path, status := range d.Paths() {
 		fmt.Fprintf(a.out, "%s%s %s%s\n", before, a.paint(statusColours[status], string(byte(status))), patch.Quote(path), after)
 	}

@@ -150,7 +150,12 @@ func changeCount(d *manager.StepSnapshotData) string {
 	}
 	s := nonZero([]amount{{len(own.Added) + len(own.Modified) + len(own.Deleted), "changed"}, {contested.Len(), "contested"},
 		{len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
-	if s == "" {
+	switch {
+	case own.Unknown != "" && s != "":
+		return s + " that we know of: " + own.Unknown
+	case own.Unknown != "":
+		return "what changed is not known: " + own.Unknown
+	case s == "":
 		return "nothing changed"
 	}
 	return s

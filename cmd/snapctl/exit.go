@@ -90,7 +90,7 @@ func explain(err error) *failure {
 	case errors.Is(err, store.ErrBusy):
 		return &failure{exitRefused, err, hintBusy}
 	case errors.Is(err, manager.ErrNoSpace):
-		return &failure{exitEnvironment, err, "free some, or 'snapctl prune'; restores go on"}
+		return &failure{exitEnvironment, err, "free some, or 'snapctl prune'; restores may take what is left"}
 	case errors.Is(err, manager.ErrDamaged):
 		return &failure{exitDamage, err, "run 'snapctl repair'; --despite-damage goes on without what is lost"}
 	case errors.Is(err, store.ErrForgotten):
@@ -127,7 +127,7 @@ func explain(err error) *failure {
 		return &failure{code: exitRefused, err: err}
 	case errors.Is(err, context.Canceled):
 		return &failure{code: exitInterrupted, err: errors.New("interrupted")}
-	case errors.Is(err, store.ErrCorrupt):
+	case tree.IsLoss(err):
 		return &failure{exitDamage, err, hintCheck}
 	case errors.Is(err, store.ErrFormat):
 		return &failure{exitEnvironment, err, "it was made by a newer snapctl, or is no store: nothing was changed"}

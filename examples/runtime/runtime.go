@@ -146,6 +146,9 @@ func (rt *runtime) showUsers(look *manager.Result) {
 	if look.Offline == nil {
 		return
 	}
+	if why := look.Offline.Unknown; why != "" {
+		fmt.Fprintf(rt.out, "not all that you have changed is known: %s\n", why)
+	}
 	for path, status := range look.Offline.Paths() {
 		fmt.Fprintf(rt.out, "you have %s %s\n", status, path)
 	}

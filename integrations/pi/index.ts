@@ -341,15 +341,17 @@ export default function (pi: ExtensionAPI) {
 	function prompts(ctx: ExtensionContext): { id: string; line: string }[] {
 		const list: { id: string; line: string }[] = [];
 		const changed = new Set<string>();
+		let atLeast = "";
 		for (const e of ctx.sessionManager.getBranch().reverse()) {
 			if (e.type === "custom" && e.customType === "step-snapshot") {
-				const diff = (e.data as { diff?: { added: string[]; modified: string[]; deleted: string[] } }).diff;
+				const diff = (e.data as { diff?: { added: string[]; modified: string[]; deleted: string[]; unknown?: string } }).diff;
+				if (diff?.unknown) atLeast = "at least ";
 				for (const path of [...(diff?.added ?? []), ...(diff?.modified ?? []), ...(diff?.deleted ?? [])]) changed.add(path);
 			}
 			if (e.type !== "message" || e.message.role !== "user") continue;
 			const content = e.message.content;
 			const text = typeof content === "string" ? content : content.map((c: { type: string; text?: string }) => c.text ?? "").join(" ");
-			list.push({ id: e.id, line: `${list.length + 1}. before "${oneLine(text, 60)}" (${count(changed.size, "file")} since)` });
+			list.push({ id: e.id, line: `${list.length + 1}. before "${oneLine(text, 60)}" (${atLeast}${count(changed.size, "file")} since)` });
 			if (list.length === PROMPTS) break;
 		}
 		return list;

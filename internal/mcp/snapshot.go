@@ -42,6 +42,7 @@ type Created struct {
 	Deleted     int            `json:"deleted"`
 	Changes     []Change       `json:"changes" jsonschema:"what differs from the snapshot before"`
 	Unlisted    int            `json:"unlisted,omitempty" jsonschema:"changes more than listed: snapshot_diff from since to treeHash has all"`
+	Unknown     string         `json:"unknown,omitempty" jsonschema:"why the changes, or who made them, are not all known: what was there before is lost"`
 	NotCaptured map[string]int `json:"notCaptured,omitempty" jsonschema:"how much was left out, by reason; an ignored directory counts once"`
 	Missing     []Omission     `json:"missing,omitempty" jsonschema:"the first of those that were left out for another reason than a rule"`
 	Partial     bool           `json:"partial,omitempty" jsonschema:"a limit was reached: not all was captured"`
@@ -54,7 +55,7 @@ type Created struct {
 type Change struct {
 	FilePath
 	Status string `json:"status" jsonschema:"added, modified or deleted; captured or uncaptured if only a rule or a limit changed"`
-	By     string `json:"by,omitempty" jsonschema:"other: not made by this session while it was served, such as changes of the user before it began; contested: perhaps another session's"`
+	By     string `json:"by,omitempty" jsonschema:"other: not made by this session while it was served, such as changes of the user before it began; contested: perhaps another session's; unknown: what was there before is lost"`
 }
 
 // An Omission was left out of a snapshot.
@@ -92,8 +93,11 @@ func create(ctx context.Context, m *manager.FileSnapshotManager, p *CreateArgs) 
 
 // addChanges says what differs from the snapshot before, and whose doing it was.
 func (c *Created) addChanges(ctx context.Context, m *manager.FileSnapshotManager, r *manager.Result, left int) error {
-	by := make(map[string]string)
+	by, others := make(map[string]string), "other"
 	if r.Data != nil {
+		if d := r.Data.Diff; d != nil && d.Unknown != "" {
+			c.Unknown, others = d.Unknown, "unknown"
+		}
 		for who, d := range map[string]*manager.Diff{"": r.Data.Diff, "contested": r.Data.Contested} {
 			if d == nil {
 				continue
@@ -107,6 +111,10 @@ func (c *Created) addChanges(ctx context.Context, m *manager.FileSnapshotManager
 	now.Tree, now.Coverage = r.Tree, r.Capture.Coverage
 	var all []Change
 	for d, err := range tree.Compare(ctx, m.Store(), r.Since.State, now) {
+		if tree.IsLoss(err) {
+			c.Unknown = err.Error()
+			break
+		}
 		if err != nil {
 			return err
 		}
@@ -124,7 +132,7 @@ func (c *Created) addChanges(ctx context.Context, m *manager.FileSnapshotManager
 		}
 		who, known := by[d.Path]
 		if !known {
-			who = "other"
+			who = others
 		}
 		all = append(all, Change{newPath(d.Path), d.Status.String(), who})
 	}
@@ -180,6 +188,9 @@ func (c *Created) text() string {
 			fmt.Fprintf(&b, " (%s)", ch.By)
 		}
 	}
+	if c.Unknown != "" {
+		fmt.Fprintf(&b, "\nNot all that changed is known: %s.", c.Unknown)
+	}
 	if c.Unlisted > 0 {
 		fmt.Fprintf(&b, "\nand %d more: snapshot_diff with from %q and to %q has all.", c.Unlisted, c.Since, c.TreeHash)
 	}
@@ -214,6 +225,7 @@ type Snapshot struct {
 	Added       int    `json:"added"`
 	Modified    int    `json:"modified"`
 	Deleted     int    `json:"deleted"`
+	Unknown     string `json:"unknown,omitempty" jsonschema:"why these three are not all: what was there before is lost"`
 	Interrupted bool   `json:"interrupted,omitempty"`
 	Partial     bool   `json:"partial,omitempty"`
 }
@@ -233,7 +245,7 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 			return nil, err
 		}
 		line := Snapshot{EntryID: mo.EntryID, Kind: mo.Kind, TreeHash: mo.Tree.String(), Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
-			Interrupted: mo.Interrupted, Partial: mo.Partial}
+			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial}
 		if mo.TurnIndex >= 0 {
 			line.TurnIndex = &mo.TurnIndex
 		}
@@ -291,7 +303,7 @@ func (r *Snapshots) text() string {
 		if s.Label != "" {
 			fmt.Fprintf(&b, " %q", s.Label)
 		}
-		for what, is := range map[string]bool{" (interrupted)": s.Interrupted, " (partial)": s.Partial} {
+		for what, is := range map[string]bool{" (interrupted)": s.Interrupted, " (partial)": s.Partial, " (not all changes are known)": s.Unknown != ""} {
 			if is {
 				b.WriteString(what)
 			}

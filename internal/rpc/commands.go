@@ -385,6 +385,7 @@ type Snapshot struct {
 	Added       int      `json:"added"`
 	Modified    int      `json:"modified"`
 	Deleted     int      `json:"deleted"`
+	Unknown     string   `json:"unknown,omitempty"` // why these three are not all: what was there before is lost
 	Interrupted bool     `json:"interrupted,omitempty"`
 	Partial     bool     `json:"partial,omitempty"`
 }
@@ -469,7 +470,7 @@ func getSnapshots(ctx context.Context, s *served, p *Page) (*Snapshots, error) {
 	answer := &Snapshots{Snapshots: []Snapshot{}}
 	for _, mo := range all[min(from, len(all)):min(to, len(all))] {
 		line := Snapshot{EntryID: mo.EntryID, TurnIndex: mo.TurnIndex, Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
-			Interrupted: mo.Interrupted, Partial: mo.Partial}
+			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial}
 		if snap := mo.Snapshot; snap != nil {
 			line.SnapshotSeq, line.Label, line.Time = snap.Seq, snap.Label, snap.Time.Format("2006-01-02T15:04:05.000Z07:00")
 		}
