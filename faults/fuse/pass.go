@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,7 +21,7 @@ import (
 //
 //	fail OPS ERRNO PATH   operations (read,write,sync,open,create,rename,unlink,mkdir) fail
 //	                      with the number ERRNO where PATH is a part of the path
-//	quota BYTES           so many bytes may be written, and then no more (EDQUOT)
+//	full BYTES ERRNO      so many bytes may be written, and then no more
 //	locks all             a lock is granted to everybody
 //	locks none            there are no locks
 //	rename keep           a rename onto a name that exists is refused
@@ -34,7 +33,7 @@ type faults struct {
 	ops    []string
 	errno  syscall.Errno
 	path   string
-	quota  int // what may still be written; < 0: anything
+	left   int // what may still be written; < 0: anything
 	locks  string
 	rename string
 	times  time.Duration
@@ -43,17 +42,20 @@ type faults struct {
 func (f *faults) command(line string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.ops, f.errno, f.quota, f.locks, f.rename, f.times = nil, 0, -1, "", "", 0
-	var ops, value string
+	f.ops, f.errno, f.left, f.locks, f.rename, f.times = nil, 0, -1, "", "", 0
+	var ops string
 	if n, _ := fmt.Sscanf(line, "fail %s %d %s", &ops, &f.errno, &f.path); n == 3 {
 		f.ops = strings.Split(ops, ",")
+		return nil
+	}
+	var left int
+	if n, _ := fmt.Sscanf(line, "full %d %d", &left, &f.errno); n == 2 {
+		f.left = left
 		return nil
 	}
 	word, value, _ := strings.Cut(line, " ")
 	var err error
 	switch word {
-	case "quota":
-		f.quota, err = strconv.Atoi(value)
 	case "locks":
 		f.locks = value
 	case "rename":
@@ -77,16 +79,19 @@ func (f *faults) fault(op, path string) syscall.Errno {
 	return 0
 }
 
-// take returns how many of n bytes may be written.
-func (f *faults) take(n int) int {
+// take returns how many of n bytes may be written, and the error if it is none.
+func (f *faults) take(n int) (int, syscall.Errno) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.quota < 0 {
-		return n
+	if f.left < 0 {
+		return n, 0
 	}
-	n = min(n, f.quota)
-	f.quota -= n
-	return n
+	if n > 0 && f.left == 0 {
+		return 0, f.errno
+	}
+	n = min(n, f.left)
+	f.left -= n
+	return n, 0
 }
 
 func (f *faults) mode() (locks, rename string, times time.Duration) {
@@ -100,7 +105,7 @@ func newPass(source string) (fs.InodeEmbedder, func(string) error, error) {
 	if err := syscall.Stat(source, &st); err != nil {
 		return nil, nil, err
 	}
-	f := &faults{quota: -1}
+	f := &faults{left: -1}
 	data := &fs.LoopbackRoot{Path: source, Dev: uint64(st.Dev)}
 	data.NewNode = func(*fs.LoopbackRoot, *fs.Inode, string, *syscall.Stat_t) fs.InodeEmbedder {
 		return &node{LoopbackNode: fs.LoopbackNode{RootData: data}, faults: f}
@@ -229,9 +234,9 @@ func (f *file) Write(ctx context.Context, b []byte, off int64) (uint32, syscall.
 	if errno := f.node.fault("write", ""); errno != 0 {
 		return 0, errno
 	}
-	n := f.node.faults.take(len(b))
-	if n == 0 && len(b) > 0 {
-		return 0, syscall.EDQUOT
+	n, errno := f.node.faults.take(len(b))
+	if errno != 0 {
+		return 0, errno
 	}
 	return f.LoopbackFile.Write(ctx, b[:n], off)
 }
