@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/boocode/filestore/client"
 	"github.com/klauspost/compress/zstd"
@@ -63,7 +64,7 @@ func init() {
 }
 
 func (l *lab) floors(ctx context.Context) error {
-	defer os.RemoveAll(l.output("create"))
+	defer discard(l.output("create"))
 	return l.race(ctx, race{contenders: []*contender{
 		l.walk(ctx),
 		l.floor(ctx, "read all", "read", l.tree),
@@ -158,8 +159,9 @@ func changed(n int) func(*lab, context.Context) error {
 	}
 }
 
-// turn is what a runtime waits for that keeps a connection to the engine.
-// Nobody else runs, and so it can run often.
+// turn is what a runtime waits for that keeps a connection to the engine: right
+// after the last change, and when a model has thought in between. Nobody else
+// runs, and so it can run often.
 func (l *lab) turn(ctx context.Context) error {
 	l.each(ctx, "diff", func(*tool) *contender { return &contender{} })
 	e := l.engine()
@@ -169,29 +171,40 @@ func (l *lab) turn(ctx context.Context) error {
 	runs := l.runs
 	defer func() { l.runs = runs }()
 	l.runs = 10 * runs
-	end := &contender{
-		name: clientName,
-		prepare: func() error {
-			_, err := e.session.OnTurnStart(ctx, nil)
-			return err
-		},
-		change: func() error { return l.change(l.next(10)) },
-		run: func() (usage, error) {
-			var r *client.TurnEnded
-			u, err := e.timed(func() (err error) {
-				r, err = e.session.EndTurn(ctx)
+	end := func(name string, after time.Duration) *contender {
+		return &contender{
+			name: name,
+			prepare: func() error {
+				_, err := e.session.OnTurnStart(ctx, nil)
 				return err
-			})
-			if err == nil && r.Data == nil {
-				err = errors.New("files changed, and it recorded nothing")
-			}
-			if err == nil {
-				err = e.told(ctx, r)
-			}
-			return u, err
-		},
+			},
+			change: func() error {
+				if err := l.change(l.next(10)); err != nil {
+					return err
+				}
+				select {
+				case <-time.After(after):
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			},
+			run: func() (usage, error) {
+				var r *client.TurnEnded
+				u, err := e.timed(func() (err error) {
+					r, err = e.session.EndTurn(ctx)
+					return err
+				})
+				if err == nil && r.Data == nil {
+					err = errors.New("files changed, and it recorded nothing")
+				}
+				if err == nil {
+					err = e.told(ctx, r)
+				}
+				return u, err
+			},
+		}
 	}
-	return l.race(ctx, race{contenders: []*contender{end, l.sync(ctx)}})
+	return l.race(ctx, race{contenders: []*contender{end(clientName, 0), end(laterName, time.Second), l.sync(ctx)}})
 }
 
 // step takes two snapshots with all tools, with 10 files changed between them,
@@ -336,11 +349,11 @@ func (l *lab) export(ctx context.Context) error {
 				if err == nil && string(got) != string(want) {
 					err = fmt.Errorf("it made %s, the tree has %s", strings.TrimSpace(string(got)), strings.TrimSpace(string(want)))
 				}
-				return u, errors.Join(err, os.RemoveAll(out))
+				return u, errors.Join(err, discard(out))
 			},
 		}
 	})
-	defer os.RemoveAll(l.output("create"))
+	defer discard(l.output("create"))
 	return l.race(ctx, race{contenders: append(all, l.create(ctx))})
 }
 

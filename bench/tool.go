@@ -160,6 +160,7 @@ const (
 	shadowGit    = "git shadow"
 	residentName = "snapctl resident"
 	clientName   = "snapctl client"
+	laterName    = clientName + ", a second later"
 )
 
 // field returns a function that finds a string in JSON, by the keys that lead

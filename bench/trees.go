@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A treeSpec is a tree to measure on, and what is measured on it.
@@ -54,6 +55,7 @@ func (l *lab) measure(ctx context.Context, spec *treeSpec, wanted func(part stri
 	}
 	fmt.Fprintln(l.log, "\n"+spec.title)
 	l.of, l.part = spec, ""
+	defer l.deleteDiscarded()
 	defer os.RemoveAll(l.tree)
 	err := emptyDir(l.tree)
 	if err == nil {
@@ -68,6 +70,16 @@ func (l *lab) measure(ctx context.Context, spec *treeSpec, wanted func(part stri
 	_, stat, err := execute(ctx, "", nil, l.self, "-floor", "stat", l.tree)
 	if err != nil {
 		return err
+	}
+	if l.deleted { // of the tree before
+		if _, _, err := execute(ctx, "", nil, "sync"); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(inodeRest):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	tree := &measuredTree{Name: spec.name}
 	fmt.Sscanf(string(stat), "%d files, %d bytes", &tree.Files, &tree.Bytes)
