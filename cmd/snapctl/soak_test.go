@@ -383,9 +383,10 @@ func (s *soak) ack(l *lane, session string, a *soakAck) {
 	s.acks = append(s.acks, ack)
 }
 
-// quiesce waits until no restore is being done: an engine goes on with one whose
-// client was killed.
+// quiesce waits until no restore is being done. An engine goes on with one whose
+// client was killed, or has yet to begin it: it is told to come to an end.
 func (s *soak) quiesce() {
+	s.quiet("serve", "--stop")
 	locks, err := filepath.Glob(filepath.Join(s.store, "worktrees", "*", "turns.lock"))
 	if err != nil {
 		s.t.Error(err)
@@ -480,7 +481,12 @@ func (s *soak) serve(ctx context.Context) {
 
 // care is a command that looks after the store. Some are killed.
 func (s *soak) care(ctx context.Context) {
-	all := [][]string{{"check"}, {"check", "--read-data"}, {"repair"}, {"repair", "-n"}, {"stats"}, {"du"}, {"log", "--all", "-n", "50"}, {"sessions", "--all"}}
+	all := [][]string{{"check"}, {"check", "--read-data"}, {"repair"}, {"repair", "-n"}, {"stats"}, {"du"}}
+	s.mu.Lock()
+	if len(s.acks) > 0 { // else there may be none to list, which is an error
+		all = append(all, []string{"log", "--all", "-n", "50"}, []string{"sessions", "--all"})
+	}
+	s.mu.Unlock()
 	args := all[s.intN(len(all))]
 	var rule *retention
 	if s.prune && (*soakCaptures > 0 || s.intN(3) == 0) {
