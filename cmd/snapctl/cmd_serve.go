@@ -140,6 +140,12 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		l.Stop()
+		time.AfterFunc(lastRequests, cancel)
+	})()
 	h := &hooks{app: a, engine: e, log: a.newHookLog(), last: make(map[hookSession]<-chan any)}
 	s := &rpc.Server{Engine: e, Version: version(), Logger: a.log}
 	s.Extra = map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
@@ -147,7 +153,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			return a.runFor(ctx, e, q, emit)
 		},
 		"hook": func(client context.Context, q json.RawMessage, emit func(any) error) (any, error) {
-			return h.serve(ctx, client, q, emit)
+			return h.serve(work, client, q, emit)
 		},
 		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) { stop(); return struct{}{}, nil },
 	}
@@ -164,7 +170,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		idle, endHTTP = 0, web.end
 	}
 	a.note("serving %s", patch.Quote(m.StoreDir()))
-	err = s.ServeAll(ctx, l, idle)
+	err = s.ServeAll(work, l, idle)
 	h.all.Wait()
 	return errors.Join(err, endHTTP(), l.Close()) // whoever comes next has a token of its own
 }
@@ -228,8 +234,13 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 	}
 }
 
-// servingLock is shared by all who serve a store, until they have closed it.
-const servingLock = "locks/serving"
+const (
+	// servingLock is shared by all who serve a store, until they have closed it.
+	servingLock = "locks/serving"
+	// endsWithin is more than requests over the socket and over HTTP may take
+	// after they are cancelled.
+	endsWithin = 30 * time.Second
+)
 
 func (a *app) stopServing(ctx context.Context) error {
 	dir, err := a.storeDir()
@@ -247,7 +258,7 @@ func (a *app) stopServing(ctx context.Context) error {
 	if err := c.Call(ctx, "shutdown", nil, nil); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // it may be faster than its answer
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, endsWithin)
 	defer cancel()
 	open, err := vfs.OS(dir).OpenFile(servingLock, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

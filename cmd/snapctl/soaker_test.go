@@ -402,7 +402,12 @@ func (s *soaker) explain(err error) error {
 	if _, ok := errors.AsType[*client.Error](err); !ok && s.By == "serve" {
 		return errGone
 	}
-	if strings.Contains(err.Error(), "the resident engine has died") { // as a command says it: nothing was done
+	for _, stopped := range []string{"the resident engine has died", "interrupted\n"} { // as a command says it: nothing was done
+		if strings.Contains(err.Error(), stopped) {
+			return errRefused
+		}
+	}
+	if errors.Is(err, context.Canceled) { // as the engine says it
 		return errRefused
 	}
 	if s.Prunes && (strings.Contains(err.Error(), "pruned") || strings.Contains(err.Error(), "not found")) {

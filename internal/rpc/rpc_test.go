@@ -682,6 +682,63 @@ func TestSocket(t *testing.T) {
 	l.Close()
 }
 
+// TestStop: a server that is stopped answers what it has been asked, until its
+// context ends.
+func TestStop(t *testing.T) {
+	for _, stop := range []bool{true, false} {
+		b := newBench(t)
+		begun, end := make(chan bool), make(chan bool)
+		b.server.Extra = map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
+			"block": func(ctx context.Context, _ json.RawMessage, _ func(any) error) (any, error) {
+				begun <- true
+				select {
+				case <-end:
+				case <-ctx.Done():
+				}
+				return "ended", ctx.Err()
+			},
+		}
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "locks"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Listen(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- b.server.ServeAll(ctx, l, 0) }()
+		conn, err := Dial(ctx, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintln(conn, `{"id":1,"type":"block"}`)
+		<-begun
+		l.Stop()
+		if _, err := Dial(ctx, dir); err == nil {
+			t.Error("connected to a server that is stopped")
+		}
+		want := `"status":"complete","data":"ended"`
+		if stop {
+			time.Sleep(20 * time.Millisecond) // or it would have ended before it could be cancelled
+			close(end)
+		} else {
+			cancel()
+			want = `"status":"cancelled"`
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		if err != nil || !strings.Contains(line, want) {
+			t.Errorf("stopped: %q, %v; want %s", line, err, want)
+		}
+		if err := errors.Join(<-done, l.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 var update = flag.Bool("update", false, "rewrite docs/rpc.schema.json")
 
 // TestSchema: the schema that is checked in is what the Go types say, and

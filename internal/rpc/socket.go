@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -32,6 +33,8 @@ type Listener struct {
 	lock vfs.File
 	name string
 	own  os.FileInfo // of the socket
+
+	stopped atomic.Bool
 }
 
 // Listen begins to serve a store, which must be there. Whoever served it and died
@@ -81,6 +84,13 @@ func Listen(storeDir string) (*Listener, error) {
 		return nil, fmt.Errorf("listen in %q: %w", storeDir, err)
 	}
 	return l, nil
+}
+
+// Stop has [Server.ServeAll] come to an end: nobody may connect or ask any more,
+// and requests under way are answered.
+func (l *Listener) Stop() {
+	l.stopped.Store(true)
+	l.l.Close()
 }
 
 // Close ends it. Connections go on.
@@ -146,6 +156,8 @@ func isPassing(err error) bool {
 // ServeAll answers all who connect, until ctx ends or, if idle is not 0, nobody
 // has been connected for so long.
 func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var mu sync.Mutex // guards the rest
 	open := make(map[*net.UnixConn]bool)
 	var conns sync.WaitGroup
@@ -184,10 +196,13 @@ func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) 
 			continue
 		}
 		if err != nil {
+			if !l.stopped.Load() {
+				cancel()
+			}
 			mu.Lock()
-			for c := range open { // which ends its requests; answers are still written
+			for c := range open { // answers are still written
 				c.CloseRead()
-				c.SetWriteDeadline(time.Now().Add(lastWrite))
+				defer context.AfterFunc(ctx, func() { c.SetWriteDeadline(time.Now().Add(lastWrite)) })()
 			}
 			mu.Unlock()
 			conns.Wait()
@@ -213,7 +228,7 @@ func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) 
 		}
 		mu.Unlock()
 		conns.Go(func() {
-			if err := s.Serve(ctx, c, c); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			if err := s.serve(ctx, c, c, l.stopped.Load); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				s.log().Debug("connection ended", "err", err)
 			}
 			c.Close()
