@@ -206,13 +206,14 @@ func (s *Store) examineOpen(x *examined, durable int64) error {
 		return err
 	}
 	x.size = st.Size
-	if x.end, x.sealed, err = p.sealedAt(); err != nil {
-		return err
-	}
+	// The index before the seal: who seals it meanwhile writes the seal first.
 	index, err := openIndex(s.fsys, s.id, p)
 	x.index = err
 	if err == nil {
 		defer index.f.Close()
+	}
+	if x.end, x.sealed, err = p.sealedAt(); err != nil {
+		return err
 	}
 	switch {
 	case x.sealed:

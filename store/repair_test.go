@@ -243,6 +243,34 @@ func TestRepairBesideWriter(t *testing.T) {
 	}
 }
 
+// TestCheckBesideSeal: a pack that is sealed while it is checked is not damaged.
+func TestCheckBesideSeal(t *testing.T) {
+	setLimits(t, never, 1<<10, 1<<20)
+	for at, sealed := 0, true; sealed; at++ {
+		disk := vfs.NewMem()
+		other := openDamaged(t, disk)
+		commit(t, other, "", random(500, 1))
+		n := 0
+		sealed = false
+		fault := &vfs.Fault{At: -1, Trace: func(op, name string) {
+			if n++; n <= at || sealed || !free(t, disk, journalLock) {
+				return // a commit would wait for us
+			}
+			sealed = true
+			commit(t, other, "", random(1000, 2))
+			if err := other.Close(); err != nil { // which waits for the seal
+				t.Error(err)
+			}
+		}}
+		s := openDamaged(t, vfs.WithFault(disk, fault))
+		n = 0
+		checkClean(t, s)
+		if t.Failed() {
+			t.Fatalf("at operation %d", at)
+		}
+	}
+}
+
 // free reports whether nobody holds a lock.
 func free(t *testing.T, fsys vfs.FS, name string) bool {
 	t.Helper()
