@@ -38,26 +38,33 @@ func (s *Store) Spares(ctx context.Context) (*Spares, error) {
 }
 
 func (x *Spares) scanFile(name string, size int64) error {
-	x.open(name, func(p *pack) error {
+	err := x.open(name, func(p *pack) error {
 		_, err := p.scan(0, size, func(e indexEntry) {
 			x.at[e.id] = append(x.at[e.id], spare{name, e.off, e.stored})
 		})
 		return err
 	})
+	if !errors.Is(err, fs.ErrNotExist) { // taken away since it was listed
+		x.note(name, err)
+	}
 	return nil
 }
 
-// open calls fn with a file. An error says that it could not be read, unless it
-// is damaged, or was taken away since it was listed.
+// open calls fn with a file.
 func (x *Spares) open(name string, fn func(*pack) error) error {
 	f, err := x.s.fsys.OpenFile(name, os.O_RDONLY, 0)
-	if err == nil {
-		err = errors.Join(fn(&pack{f: f}), f.Close())
+	if err != nil {
+		return err
 	}
-	if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) && x.unread[name] == nil {
+	return errors.Join(fn(&pack{f: f}), f.Close())
+}
+
+// note keeps an error that says that a file could not be read, not that it is
+// damaged.
+func (x *Spares) note(name string, err error) {
+	if err != nil && !errors.Is(err, ErrCorrupt) && x.unread[name] == nil {
 		x.unread[name] = err
 	}
-	return err
 }
 
 // Unread returns the files that could not be read so far, each with the first
@@ -78,8 +85,8 @@ func (x *Spares) Find(ctx context.Context, w io.Writer, kind Kind, id ID) (file 
 		case got == uint8(kind):
 			_, err := w.Write(data)
 			return sp.file, err
-		case got == recChunked && kind == Blob && x.copyChunks(io.Discard, id, data) == nil:
-			return sp.file, x.copyChunks(w, id, data)
+		case got == recChunked && kind == Blob && x.copyChunks(ctx, io.Discard, id, data) == nil:
+			return sp.file, x.copyChunks(ctx, w, id, data)
 		}
 	}
 	return "", fmt.Errorf("%s %s: %w", kind, id.Short(), ErrNotFound)
@@ -92,13 +99,17 @@ func (x *Spares) read(id ID, sp spare) (kind uint8, data []byte, ok bool) {
 		kind, data, ok = h.kind, b, err == nil && h.id == id
 		return err
 	})
+	x.note(sp.file, err) // also if it was taken away: it had one
 	return kind, data, ok && err == nil
 }
 
 // copyChunks copies what a chunk list stands for to w.
-func (x *Spares) copyChunks(w io.Writer, id ID, list []byte) error {
+func (x *Spares) copyChunks(ctx context.Context, w io.Writer, id ID, list []byte) error {
 	whole := blake3.New()
 	for ; len(list) >= chunkRefSize; list = list[chunkRefSize:] {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		chunk, found := ID(list[:32]), false
 		for _, sp := range x.at[chunk] {
 			kind, data, ok := x.read(chunk, sp)

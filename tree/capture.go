@@ -536,7 +536,7 @@ func (w *worker) readFile(dir vfs.Dir, name string) (store.ID, error) {
 		id, err = w.readSmall(f)
 	} else {
 		var n int64
-		id, n, err = w.c.sink.PutReader(&sourceReader{c: w.c, r: f, left: w.st.Size + 1})
+		id, n, err = w.c.sink.PutReader(&sourceReader{c: w.c, r: markedReader{f}, left: w.st.Size + 1})
 		if err == nil && n != w.st.Size {
 			err = errChanged
 		}
@@ -592,11 +592,21 @@ type sourceError struct{ error }
 
 func (e sourceError) Unwrap() error { return e.error }
 
-// A sourceReader marks the errors of the file, ends after left bytes, and
-// fails when the capture has.
+// A markedReader marks the errors of a file.
+type markedReader struct{ io.Reader }
+
+func (r markedReader) Read(b []byte) (int, error) {
+	n, err := r.Reader.Read(b)
+	if err != nil && err != io.EOF {
+		err = sourceError{err}
+	}
+	return n, err
+}
+
+// A sourceReader ends after left bytes, and fails when the capture has.
 type sourceReader struct {
 	c    *capture
-	r    io.Reader
+	r    markedReader
 	left int64
 }
 
@@ -609,8 +619,5 @@ func (r *sourceReader) Read(b []byte) (int, error) {
 	}
 	n, err := r.r.Read(b[:min(int64(len(b)), r.left)])
 	r.left -= int64(n)
-	if err != nil && err != io.EOF {
-		err = sourceError{err}
-	}
 	return n, err
 }

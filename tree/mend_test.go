@@ -168,6 +168,34 @@ func TestMendUnreadSpare(t *testing.T) {
 	closeStore(t, reopenStore(t, disk))
 }
 
+// TestMendFromMovedPack: the only copy is in the pack that the repair moves away,
+// behind what a record vouches for, as a process leaves it that was killed.
+func TestMendFromMovedPack(t *testing.T) {
+	root, small := t.TempDir(), noise(300)
+	write(t, filepath.Join(root, "small"), small)
+	disk := vfs.NewMem()
+	s := reopenStore(t, disk)
+	snapshot(t, s, openWorkspace(t, s, root), nil)
+	closeStore(t, s)
+	names, err := disk.ReadDir("packs")
+	if err != nil || len(names) != 1 {
+		t.Fatalf("packs %q, %v", names, err)
+	}
+	b, err := vfs.ReadFile(disk, "packs/"+names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeDurable(t, disk, "packs/"+names[0], append(b, b...))
+	damagePacks(t, disk, false, small)
+	if err := os.Remove(filepath.Join(root, "small")); err != nil {
+		t.Fatal(err)
+	}
+	if r := mend(t.Context(), disk, noFault); r.err != nil || r.done != 1 || r.lost > 0 || r.unread > 0 {
+		t.Errorf("%+v, want it mended", r)
+	}
+	closeStore(t, reopenStore(t, disk))
+}
+
 // unreadable is a file system with files that cannot be opened.
 type unreadable struct {
 	vfs.FS

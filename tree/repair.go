@@ -327,6 +327,11 @@ func (m *Mender) Restore(ctx context.Context, mends []Mend) (done []Mend, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }() // which makes durable what was put
+
+	if m.spares != nil { // packs have moved since they were looked through
+		maps.Copy(m.unread, m.spares.Unread())
+		m.spares = nil
+	}
 	for _, mend := range mends {
 		ok, err := m.restore(ctx, w, &mend)
 		if err != nil {
@@ -360,7 +365,11 @@ func (m *Mender) restore(ctx context.Context, w *store.Writer, mend *Mend) (ok b
 		}
 		m.read(mend, func(r io.Reader) error {
 			var id store.ID
-			id, _, err = w.PutReader(r)
+			id, _, err = w.PutReader(markedReader{r})
+			if source, bad := errors.AsType[sourceError](err); bad {
+				err = nil
+				return source.error
+			}
 			ok = err == nil && id == mend.ID
 			return nil
 		})
