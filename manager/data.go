@@ -49,7 +49,8 @@ type Diff struct {
 	Uncaptured []string `json:"uncaptured,omitempty"`
 
 	// Unknown says why the lists do not have all: the store has lost what was
-	// there before. "": they do.
+	// there before. "": they do. Where there is a Diff of what is contested
+	// beside this one, this says it for both.
 	Unknown string `json:"unknown,omitempty"`
 
 	// PathBytes has the bytes of paths that are not UTF-8, by list and by

@@ -25,15 +25,32 @@ type Moment struct {
 	Tree        store.ID        // what the files were then
 	Snapshot    *store.Snapshot // nil: the log has it, the store has not
 
-	changes func(context.Context) (own, contested *Diff, err error)
+	m *FileSnapshotManager // nil: nothing has changed it
+	r *record
 }
 
 // Changes lists what a turn did, or what was found changed that none did.
 func (mo *Moment) Changes(ctx context.Context) (own, contested *Diff, err error) {
-	if mo.changes == nil {
+	if mo.m == nil {
 		return NewDiff(), NewDiff(), nil
 	}
-	return mo.changes(ctx)
+	mo.m.mu.Lock()
+	defer mo.m.mu.Unlock()
+	return mo.m.changesIn(ctx, mo.r)
+}
+
+// changesIn is [Moment.Changes].
+func (m *FileSnapshotManager) changesIn(ctx context.Context, r *record) (own, contested *Diff, err error) {
+	contested = NewDiff()
+	if r.Kind == kindStep {
+		var changes []change
+		changes, err = m.changes(ctx, r)
+		own, contested = diffsOf(changes)
+	} else {
+		own, err = m.diff(ctx, r.Base, r.State())
+	}
+	own.Unknown, err = lost(err)
+	return own, contested, err
 }
 
 // Timeline yields what happened on the path to where the session stands,
@@ -46,6 +63,11 @@ func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, e
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		unlocked := func(mo *Moment, err error) bool {
+			if err == nil && mo.Unknown != "" {
+				if err = mo.recount(ctx); err != nil {
+					mo = nil
+				}
+			}
 			m.mu.Unlock()
 			defer m.mu.Lock()
 			return yield(mo, err)
@@ -110,27 +132,30 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 			kind = "undo"
 		}
 	}
-	mo := &Moment{EntryID: r.Entry, TurnIndex: r.turn(), Kind: kind, Added: r.data.Counts[0], Modified: r.data.Counts[1],
-		Deleted: r.data.Counts[2], Unknown: r.data.Unknown, Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
+	mo := &Moment{EntryID: r.Entry, TurnIndex: r.turn(), Kind: kind, Unknown: r.data.Unknown, Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
+	mo.count(r.data.Counts)
 	if r.Seq != 0 {
 		mo.Snapshot = r.Snapshot
 	}
 	if r.Kind != kindStart {
-		mo.changes = func(ctx context.Context) (own, contested *Diff, err error) {
-			m.mu.Lock()
-			defer m.mu.Unlock()
-			if r.Kind != kindStep {
-				own, err = m.diff(ctx, r.Base, r.State())
-				own.Unknown, err = lost(err)
-				return own, NewDiff(), err
-			}
-			changes, err := m.changes(ctx, r)
-			own, contested = diffsOf(changes)
-			own.Unknown, err = lost(err)
-			return own, contested, err
-		}
+		mo.m, mo.r = m, r
 	}
 	return mo
+}
+
+func (mo *Moment) count(counts [3]int) {
+	mo.Added, mo.Modified, mo.Deleted = counts[0], counts[1], counts[2]
+}
+
+// recount takes back that the changes are not known, if they are by now: the
+// store may have been repaired since.
+func (mo *Moment) recount(ctx context.Context) error {
+	own, _, err := mo.m.changesIn(ctx, mo.r)
+	if err == nil && own.Unknown == "" {
+		mo.count(own.counts())
+		mo.Unknown = ""
+	}
+	return err
 }
 
 // between yields what the session of r found changed after a step that no turn
