@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -167,7 +168,9 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			<-web.ended
 			stop()
 		}()
-		idle, endHTTP = 0, web.end
+		ended := make(chan error, 1)
+		context.AfterFunc(ctx, func() { ended <- web.end() })
+		idle, endHTTP = 0, func() error { stop(); return <-ended }
 	}
 	a.note("serving %s", patch.Quote(m.StoreDir()))
 	err = s.ServeAll(work, l, idle)
@@ -176,15 +179,42 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 }
 
 // serveDetached starts a process that serves, unless there is one, and waits
-// until it does.
+// until it does. One that is coming to an end is waited for.
 func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 	dir, err := a.storeDir()
 	if err != nil {
 		return err
 	}
-	if c, err := rpc.Dial(ctx, dir); err == nil {
-		return c.Close()
+	late := time.After(endsWithin)
+	for {
+		if c, err := rpc.Dial(ctx, dir); err == nil {
+			return c.Close()
+		}
+		err := a.startServing(ctx, dir, f)
+		if err == nil || !strings.Contains(err.Error(), rpc.ErrServed.Error()) { // as the process said it
+			return err
+		}
+		for served := true; served; { // by who was faster, or is coming to an end
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-late:
+				return err
+			case <-time.After(10 * time.Millisecond):
+			}
+			c, derr := rpc.Dial(ctx, dir)
+			if derr == nil {
+				return c.Close()
+			}
+			if served, derr = rpc.IsServed(dir); derr != nil {
+				return derr
+			}
+		}
 	}
+}
+
+// startServing starts a process that serves, and waits until it does.
+func (a *app) startServing(ctx context.Context, dir string, f *serveFlags) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -203,13 +233,15 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 	cmd := exec.Command(self, "serve", "--root", root, "--store", base, "--idle", f.idle.String(), "--quiet")
 	cmd.Dir = string(filepath.Separator) // and not the user's, which it would keep busy
 	cmd.SysProcAttr = detached()
-	failed, err := os.CreateTemp("", "snapctl-serve-")
+	said, err := os.CreateTemp("", "snapctl-serve-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(failed.Name())
-	defer failed.Close()
-	cmd.Stderr = failed
+	if os.Remove(said.Name()) != nil { // where what is open cannot be removed
+		defer os.Remove(said.Name())
+	}
+	defer said.Close()
+	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -222,11 +254,7 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 		}
 		select {
 		case err := <-ended:
-			if c, derr := rpc.Dial(ctx, dir); derr == nil { // another was faster
-				return c.Close()
-			}
-			why, _ := os.ReadFile(failed.Name())
-			return fmt.Errorf("serve: %w\n%s", err, why)
+			return notServing(err, said)
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(5 * time.Millisecond):
@@ -234,11 +262,26 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 	}
 }
 
+// notServing returns the error of a process that was to serve, as it said it.
+func notServing(err error, said *os.File) error {
+	b, rerr := io.ReadAll(io.NewSectionReader(said, 0, maxLastWords))
+	text := strings.TrimPrefix(strings.TrimSpace(string(b)), "snapctl: ")
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || rerr != nil || text == "" {
+		return errors.Join(fmt.Errorf("serve: %w", err), rerr)
+	}
+	text, hint, _ := strings.Cut(text, "\nhint: ")
+	return &failure{exit.ExitCode(), errors.New(text), hint}
+}
+
 const (
+	// maxLastWords is how much is repeated of what a process said that did not
+	// get to serve.
+	maxLastWords = 64 << 10
 	// servingLock is shared by all who serve a store, until they have closed it.
 	servingLock = "locks/serving"
-	// endsWithin is more than requests over the socket and over HTTP may take
-	// after they are cancelled.
+	// endsWithin is lastRequests, and what it may take to take back what is
+	// cancelled then.
 	endsWithin = 30 * time.Second
 )
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -84,6 +85,37 @@ func TestServeKilled(t *testing.T) {
 		t.Error("no turn was acknowledged")
 	}
 	t.Logf("%d turns acknowledged in %d lives", len(acked), rounds)
+}
+
+// TestDetachWaits: who starts an engine waits for one that is coming to an end,
+// and hears why, if none can be started.
+func TestDetachWaits(t *testing.T) {
+	r := newRunner(t)
+	r.must("snapshot")
+	project, err := tree.FindProject(r.project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storeDir := filepath.Join(r.home, ".boo", "file-store", project.Hash())
+	ending, err := vfs.OS(storeDir).OpenFile("locks/serve", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := ending.TryLock(vfs.Exclusive); !ok || err != nil {
+		t.Fatalf("lock: %v, %v", ok, err)
+	}
+	time.AfterFunc(300*time.Millisecond, func() { ending.Close() })
+	r.must("serve", "--detach")
+	r.must("serve", "--stop")
+
+	if err := os.WriteFile(filepath.Join(storeDir, "FORMAT"), []byte("of another time"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	here, herr := r.command("serve", "--quiet").CombinedOutput()
+	there, terr := r.command("serve", "--detach").CombinedOutput()
+	if herr == nil || terr == nil || herr.Error() != terr.Error() || string(here) != string(there) {
+		t.Errorf("serve says %q, %v\nserve --detach says %q, %v", here, herr, there, terr)
+	}
 }
 
 // session records turns of one session, in a directory of its own, until the

@@ -715,7 +715,7 @@ func TestStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintln(conn, `{"id":1,"type":"block"}`)
+		fmt.Fprint(conn, `{"id":1,"type":"block"}`+"\n"+`{"id":2,"ty`)
 		<-begun
 		l.Stop()
 		if _, err := Dial(ctx, dir); err == nil {

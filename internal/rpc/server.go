@@ -118,16 +118,17 @@ type served struct {
 // they opened. Requests under way are cancelled then. The error says why r, or w,
 // failed.
 func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
-	return s.serve(ctx, r, w, func() bool { return s.FinishAtEOF })
+	return s.serve(ctx, r, w, func(err error) bool { return err == nil && s.FinishAtEOF })
 }
 
-// serve is Serve. At the end of r it asks whether to answer what is under way.
-func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, finish func() bool) error {
+// serve is Serve. At the end of r, or an error of it, it asks whether to answer
+// what is under way.
+func (s *Server) serve(ctx context.Context, r io.Reader, w io.Writer, finish func(error) bool) error {
 	c := &conn{server: s, out: &lineWriter{w: w}, log: s.log(), running: make(map[string]*running), sessions: make(map[string]*served)}
 	ctx, cancel := context.WithCancelCause(ctx)
 	in := &lineReader{r: bufio.NewReaderSize(r, 64<<10), max: MaxLine}
 	err := c.read(ctx, in)
-	if err == nil && finish() {
+	if finish(err) {
 		c.all.Wait()
 	}
 	cancel(errGone)

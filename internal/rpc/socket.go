@@ -93,6 +93,21 @@ func (l *Listener) Stop() {
 	l.l.Close()
 }
 
+// IsServed reports whether somebody serves a store, or has not come to an end of
+// that: [Dial] fails then, and so does [Listen].
+func IsServed(storeDir string) (bool, error) {
+	lock, err := vfs.OS(storeDir).OpenFile(lockName, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	free, err := lock.TryLock(vfs.Exclusive)
+	return !free, err
+}
+
 // Close ends it. Connections go on.
 func (l *Listener) Close() error {
 	err := l.l.Close()
@@ -228,7 +243,10 @@ func (s *Server) ServeAll(ctx context.Context, l *Listener, idle time.Duration) 
 		}
 		mu.Unlock()
 		conns.Go(func() {
-			if err := s.serve(ctx, c, c, l.stopped.Load); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			stopped := func(err error) bool { // perhaps in the middle of a line
+				return l.stopped.Load() && (err == nil || errors.Is(err, io.ErrUnexpectedEOF))
+			}
+			if err := s.serve(ctx, c, c, stopped); err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				s.log().Debug("connection ended", "err", err)
 			}
 			c.Close()
