@@ -6,6 +6,9 @@
 // Start with [Find]. A Repo may be used by several goroutines at once; each
 // method reads the files anew.
 //
+// [Index.Sparse] tells what git sparse-checkout has taken out of the working
+// tree.
+//
 // Repositories are other people's data. Only regular files are read, none
 // above a size that its kind never has in good faith (see the constants in
 // file.go), and damage is an error, not a panic. Where git takes a device or a

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 )
@@ -32,14 +33,22 @@ type names struct {
 	span []span
 }
 
-type span struct{ lo, hi int }
+// A span is where a name is, and what of its entry matters.
+type span struct {
+	lo   int
+	len  uint32
+	skip bool // the skip-worktree bit
+	kind Kind
+}
 
-func (n names) at(i int) []byte { return n.buf[n.span[i].lo:n.span[i].hi] }
+func (s span) in(buf []byte) []byte { return buf[s.lo : s.lo+int(s.len)] }
+
+func (n names) at(i int) []byte { return n.span[i].in(n.buf) }
 
 // search returns the place of the first name that is not less than path.
 func (n names) search(path string) int {
 	i, _ := slices.BinarySearchFunc(n.span, path, func(s span, path string) int {
-		name := n.buf[s.lo:s.hi]
+		name := s.in(n.buf)
 		switch {
 		case string(name) < path:
 			return -1
@@ -193,9 +202,10 @@ func parseIndex(data []byte, hashSize int, shared func(id []byte) ([]byte, error
 	// Entries that only replace the content of a shared one have no name,
 	// and are none where nothing is shared.
 	named := 0
-	for named < len(own.span) && own.span[named].lo == own.span[named].hi {
+	for named < len(own.span) && own.span[named].len == 0 {
 		named++
 	}
+	replacing := own.span[:named]
 	own.span = own.span[named:]
 	x.parts = []names{own}
 	if link == nil || bytes.Count(link[:hashSize], []byte{0}) == hashSize {
@@ -213,10 +223,8 @@ func parseIndex(data []byte, hashSize int, shared func(id []byte) ([]byte, error
 	if err != nil {
 		return nil, fmt.Errorf("sharedindex %x: %w", id, err)
 	}
-	if len(link) > hashSize {
-		if base.span, err = dropBits(base.span, link[hashSize:]); err != nil {
-			return nil, fmt.Errorf("link extension: %w", err)
-		}
+	if err := patchShared(&base, replacing, link[hashSize:]); err != nil {
+		return nil, fmt.Errorf("link extension: %w", err)
 	}
 	x.dirs = x.dirs || dirs
 	x.parts = append(x.parts, base)
@@ -259,13 +267,19 @@ func parseEntries(data []byte, hashSize int) (n names, dirs bool, extensions []b
 		mode := binary.BigEndian.Uint32(entry[24:])
 		flags := binary.BigEndian.Uint16(entry[fixed-2:])
 		head := fixed
+		s := span{kind: kindOf(mode)}
+		// The highest bit, "assume unchanged", is another promise: such a file
+		// is in the directory.
 		if flags&0x4000 != 0 { // extended
 			if version < 3 {
 				return fail(errors.New("extended flags in version 2"))
 			}
+			if len(entry) < fixed+2 {
+				return fail(errShort)
+			}
+			s.skip = binary.BigEndian.Uint16(entry[fixed:])&0x4000 != 0
 			head += 2
 		}
-		var s span
 		if version == 4 {
 			strip, size := uvarint(entry[min(head, len(entry)):])
 			if size <= 0 || strip > uint64(len(prev)) {
@@ -277,13 +291,13 @@ func parseEntries(data []byte, hashSize int) (n names, dirs bool, extensions []b
 				return fail(errShort)
 			}
 			keep := len(prev) - int(strip)
-			if len(n.buf)+keep+length > maxPrefix*len(data) {
+			if len(n.buf)+keep+length > maxPrefix*len(data) || keep+length > math.MaxInt32 {
 				return fail(errors.New("names are too long"))
 			}
 			s.lo = len(n.buf)
 			n.buf = append(n.buf, prev[:keep]...)
 			n.buf = append(n.buf, entry[head:head+length]...)
-			s.hi = len(n.buf)
+			s.len = uint32(keep + length)
 			off += head + length + 1
 			if min(keep+length, 0xfff) != int(flags&0xfff) {
 				return fail(errLength)
@@ -298,10 +312,10 @@ func parseEntries(data []byte, hashSize int) (n names, dirs bool, extensions []b
 			if min(length, 0xfff) != int(flags&0xfff) {
 				return fail(errLength)
 			}
-			s = span{off + head, off + head + length}
+			s.lo, s.len = off+head, uint32(length)
 			off += next
 		}
-		name := n.buf[s.lo:s.hi]
+		name := s.in(n.buf)
 		if bytes.Compare(prev, name) > 0 {
 			return fail(fmt.Errorf("%q comes after %q", name, prev))
 		}
@@ -356,48 +370,87 @@ func findLink(extensions []byte) (link []byte, err error) {
 	return link, nil
 }
 
-// dropBits returns the spans whose bit is not set in an EWAH bitmap: words of
-// 64 bits, of which a marker word says how often a word of all zeros or all
+// patchShared makes of the shared part of a split index what of it holds:
+// link is two bitmaps of its entries, those that are dropped and those that
+// others replace, one after the other. Those have no names of their own.
+func patchShared(base *names, replacing []span, link []byte) error {
+	if len(link) == 0 {
+		if len(replacing) > 0 {
+			return errUnplaced
+		}
+		return nil
+	}
+	dropped, size, err := ewah(link, len(base.span))
+	if err != nil {
+		return err
+	}
+	if len(replacing) > 0 {
+		replaced, _, err := ewah(link[size:], len(base.span))
+		if err != nil {
+			return err
+		}
+		for i := range base.span {
+			if replaced.has(i) && len(replacing) > 0 {
+				s := replacing[0]
+				base.span[i].skip, base.span[i].kind = s.skip, s.kind
+				replacing = replacing[1:]
+			}
+		}
+		if len(replacing) > 0 {
+			return errUnplaced
+		}
+	}
+	kept := base.span[:0]
+	for i, s := range base.span {
+		if !dropped.has(i) {
+			kept = append(kept, s)
+		}
+	}
+	base.span = kept
+	return nil
+}
+
+var errUnplaced = errors.New("an entry replaces none")
+
+// A bitmap has 64 bits a word, the lowest first.
+type bitmap []uint64
+
+func (b bitmap) has(i int) bool { return i/64 < len(b) && b[i/64]>>(i%64)&1 != 0 }
+
+// ewah decodes the first n bits of an EWAH bitmap and returns its length: words
+// of 64 bits, of which a marker word says how often a word of all zeros or all
 // ones repeats, and how many literal words follow.
-func dropBits(spans []span, ewah []byte) ([]span, error) {
-	if len(ewah) < 8 {
-		return nil, errShort
+func ewah(data []byte, n int) (bits bitmap, size int, err error) {
+	const fixed = 12 // number of bits, number of words, and where the last marker is
+	if len(data) < fixed {
+		return nil, 0, errShort
 	}
-	words := int64(binary.BigEndian.Uint32(ewah[4:]))
-	if words*8 > int64(len(ewah)-8) {
-		return nil, errShort
+	words := int64(binary.BigEndian.Uint32(data[4:]))
+	if words*8 > int64(len(data)-fixed) {
+		return nil, 0, errShort
 	}
-	rest := ewah[8 : 8+words*8]
+	rest := data[8 : 8+words*8]
 	next := func() uint64 {
 		word := binary.BigEndian.Uint64(rest)
 		rest = rest[8:]
 		return word
 	}
-	kept := spans[:0]
-	take := func(drop uint64) {
-		for bit := 0; bit < 64 && len(spans) > 0; bit++ {
-			if drop>>bit&1 == 0 {
-				kept = append(kept, spans[0])
-			}
-			spans = spans[1:]
-		}
-	}
+	most := (n + 63) / 64
 	for len(rest) > 0 {
 		marker := next()
 		fill := -(marker & 1) // all zeros or all ones
-		for range marker >> 1 & 0xffffffff {
-			if len(spans) == 0 {
-				break
-			}
-			take(fill)
+		for range min(marker>>1&0xffffffff, uint64(most-len(bits))) {
+			bits = append(bits, fill)
 		}
 		literals := marker >> 33
 		if literals > uint64(len(rest)/8) {
-			return nil, errShort
+			return nil, 0, errShort
 		}
 		for range literals {
-			take(next())
+			if word := next(); len(bits) < most {
+				bits = append(bits, word)
+			}
 		}
 	}
-	return append(kept, spans...), nil
+	return bits, int(fixed + words*8), nil
 }

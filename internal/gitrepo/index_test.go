@@ -229,6 +229,14 @@ type entry struct {
 	mode uint32
 }
 
+// These are put into an entry's mode, where they become flags.
+const (
+	skipWorktree    = 1 << 30
+	intentToAdd     = 1 << 29
+	assumeUnchanged = 1 << 28
+	extendedFlags   = skipWorktree | intentToAdd
+)
+
 // buildIndex writes an index of version 2 or 4 as git would, without the
 // checksum's value.
 func buildIndex(version uint32, entries []entry, extensions []byte) []byte {
@@ -238,8 +246,13 @@ func buildIndex(version uint32, entries []entry, extensions []byte) []byte {
 	for _, e := range entries {
 		start := len(b)
 		b = append(b, make([]byte, 60)...)
-		binary.BigEndian.PutUint32(b[start+24:], e.mode)
-		b = binary.BigEndian.AppendUint16(b, uint16(min(len(e.name), 0xfff)))
+		binary.BigEndian.PutUint32(b[start+24:], e.mode&0xffff)
+		flags := uint16(min(len(e.name), 0xfff)) | uint16(e.mode&assumeUnchanged>>28<<15)
+		if e.mode&extendedFlags != 0 {
+			b = binary.BigEndian.AppendUint16(b, flags|0x4000)
+			flags = uint16(e.mode & extendedFlags >> 29 << 13)
+		}
+		b = binary.BigEndian.AppendUint16(b, flags)
 		if version != 4 {
 			b = append(b, e.name...)
 			b = append(b, make([]byte, 8-(len(b)-start)%8)...)
@@ -332,7 +345,7 @@ func TestIndexV4NamesAreBounded(t *testing.T) {
 	}
 }
 
-func TestDropBits(t *testing.T) {
+func TestEWAH(t *testing.T) {
 	word := func(ws ...uint64) []byte {
 		b := make([]byte, 4)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(ws)))
@@ -341,15 +354,11 @@ func TestDropBits(t *testing.T) {
 		}
 		return append(b, 0, 0, 0, 0)
 	}
-	spans := make([]span, 200)
-	for i := range spans {
-		spans[i] = span{i, i + 1}
-	}
 	ones := func(n uint64) uint64 { return 1 | n<<1 }
 	tests := []struct {
-		what    string
-		ewah    []byte
-		dropped func(i int) bool
+		what string
+		ewah []byte
+		set  func(i int) bool
 	}{
 		{"none", word(), func(int) bool { return false }},
 		{"zeros", word(3 << 1), func(int) bool { return false }},
@@ -358,28 +367,31 @@ func TestDropBits(t *testing.T) {
 		{"literal", word(1<<33, 0b101), func(i int) bool { return i == 0 || i == 2 }},
 		{"zeros, literal, ones", word(1<<1|1<<33, 1<<63, ones(1)), func(i int) bool { return i == 127 || i >= 128 && i < 192 }},
 	}
+	const n = 200
 	for _, tt := range tests {
-		got, err := dropBits(slices.Clone(spans), tt.ewah)
-		var want []span
-		for i, s := range spans {
-			if !tt.dropped(i) {
-				want = append(want, s)
+		bits, size, err := ewah(append(tt.ewah, "next"...), n)
+		if err != nil || size != len(tt.ewah) {
+			t.Errorf("%s: ewah = %d bytes, %v; want %d", tt.what, size, err, len(tt.ewah))
+		}
+		for i := range n {
+			if bits.has(i) != tt.set(i) {
+				t.Errorf("%s: bit %d is %v", tt.what, i, bits.has(i))
 			}
 		}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: dropBits = %v, %v; want %v", tt.what, got, err, want)
-		}
 	}
-	for _, bad := range [][]byte{nil, make([]byte, 7), {0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}, word(5 << 33)} {
-		if _, err := dropBits(slices.Clone(spans), bad); err == nil {
-			t.Errorf("dropBits(%x): no error", bad)
+	for _, bad := range [][]byte{nil, make([]byte, 11), {0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}, word(5 << 33)} {
+		if _, _, err := ewah(bad, n); err == nil {
+			t.Errorf("ewah(%x): no error", bad)
 		}
 	}
 }
 
 func FuzzParseIndex(f *testing.F) {
 	good := []entry{{"a", 0o100644}, {"a/b", 0o100644}, {"d/", 0o040000}}
-	link := append(bytes.Repeat([]byte{7}, 20), 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 0)
+	bits := func(b byte) []byte { // of the first three entries
+		return []byte{0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, b, 0, 0, 0, 0}
+	}
+	link := slices.Concat(bytes.Repeat([]byte{7}, 20), bits(5), bits(2)) // two are dropped, one is replaced
 	for _, version := range []uint32{2, 3, 4} {
 		split := buildIndex(version, append([]entry{{"", 0}}, good...), extension("link", link))
 		for _, b := range nearmiss.Of(buildIndex(version, good[:2], extension("TREE", []byte("x")))) {
@@ -392,6 +404,13 @@ func FuzzParseIndex(f *testing.F) {
 		f.Add(split, split)
 		f.Add(split, buildIndex(version, []entry{good[1], good[0]}, nil))
 		f.Add(split, buildIndex(version, []entry{good[0], good[0]}, nil))
+		if version > 2 {
+			out := []entry{{"a", 0o100644 | skipWorktree}, {"a/b", 0o100644}, {"d/", 0o040000 | skipWorktree}, {"e/f", skipWorktree | intentToAdd}}
+			for _, b := range nearmiss.Of(buildIndex(version, out, extension("sdir", nil))) {
+				f.Add(b, []byte(nil))
+			}
+			f.Add(buildIndex(version, append([]entry{{"", skipWorktree}}, good...), extension("link", link)), buildIndex(version, out[:3], nil))
+		}
 	}
 	f.Fuzz(func(t *testing.T, data, shared []byte) {
 		x, err := parseIndex(data, 20, func([]byte) ([]byte, error) { return shared, nil })
@@ -409,7 +428,44 @@ func FuzzParseIndex(f *testing.F) {
 				t.Errorf("TrackedUnder(%q) = false, but the index has %q", name[:i], name)
 			}
 		}
+		checkPaths(t, x)
 	})
+}
+
+// checkPaths: what is taken out is what entries say that have the bit, and what
+// Names finds from the root down is all of it.
+func checkPaths(t *testing.T, x *Index) {
+	t.Helper()
+	s := x.Sparse()
+	if !slices.IsSorted(s.paths) || len(slices.Compact(slices.Clone(s.paths))) != len(s.paths) {
+		t.Errorf("the paths are not sorted: %q", s.paths)
+	}
+	for _, n := range x.parts {
+		for i, e := range n.span {
+			if e.skip && !s.Has(string(n.at(i))) {
+				t.Errorf("Has(%q) = false, and it has the bit: %q", n.at(i), s.paths)
+			}
+		}
+	}
+	found := 0
+	var walk func(dir string, deep int)
+	walk = func(dir string, deep int) {
+		for _, n := range s.Names(dir) {
+			path := strings.TrimPrefix(dir+"/"+n.Name, "/")
+			switch {
+			case n.Whole && !s.Has(path):
+				t.Errorf("Names(%q) has %q, which is in: %q", dir, n.Name, s.paths)
+			case n.Whole:
+				found++
+			case deep < 100:
+				walk(path, deep+1)
+			}
+		}
+	}
+	walk("", 0)
+	if found > len(s.paths) {
+		t.Errorf("Names finds %d of %q", found, s.paths)
+	}
 }
 
 // TestIndexNearMisses: what is nearly an index is for us what it is for git, if

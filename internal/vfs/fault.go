@@ -12,7 +12,7 @@ var ErrInjected = errors.New("injected fault")
 
 // A Fault makes one operation fail. The operations of all views that it was
 // given to count together, in the order in which they start: every call of a
-// method counts, but for Unlock, which never fails.
+// method counts, but for Unlock and Space, which never fail.
 //
 // What fails has no effect, with three exceptions. A write writes the first
 // half of its bytes. A Close closes, and gives the lock back. ReadNames gives
@@ -28,6 +28,9 @@ type Fault struct {
 	// method, by the goroutine that called it. The name is the path from the
 	// view given to WithFault or WithFaultDir; of a Rename, "old -> new".
 	Trace func(op, name string)
+
+	// Fails, unless nil, says which operations fail beside that at At.
+	Fails func(op, name string) bool
 
 	count  atomic.Int64
 	fired  atomic.Bool
@@ -50,7 +53,8 @@ func (f *Fault) next(op, name string) error {
 		f.Trace(op, name)
 	}
 	n := f.count.Add(1) - 1
-	if !f.broken.Load() && (f.At < 0 || n < f.At || n > f.At && !f.Sticky) {
+	chosen := f.Fails != nil && f.Fails(op, name)
+	if !chosen && !f.broken.Load() && (f.At < 0 || n < f.At || n > f.At && !f.Sticky) {
 		return nil
 	}
 	f.fired.Store(true)
@@ -130,6 +134,8 @@ func (v *faultFS) SyncDir(name string) error {
 	}
 	return v.fsys.SyncDir(name)
 }
+
+func (v *faultFS) Space() (free, total int64, err error) { return v.fsys.Space() }
 
 type faultFile struct {
 	file  File

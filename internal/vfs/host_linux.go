@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -46,6 +47,26 @@ func Space(path string) (free, total int64, err error) {
 	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 
+// Umask returns the permission bits that the process leaves out of files and
+// directories that it makes: the usual ones if the system does not say.
+func Umask() uint16 {
+	// umask(2) tells only by setting another, for all threads.
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return usualUmask
+	}
+	for line := range strings.Lines(string(status)) {
+		if text, ok := strings.CutPrefix(line, "Umask:"); ok {
+			mask, err := strconv.ParseUint(strings.TrimSpace(text), 8, 16)
+			if err != nil {
+				break
+			}
+			return uint16(mask) & 0o777
+		}
+	}
+	return usualUmask
+}
+
 // remote are file systems whose locks, renames and syncs are those of a server
 // or a program, or that have none.
 var remote = map[uint32]string{
@@ -67,6 +88,16 @@ func Remote(path string) string {
 // BootID identifies the running boot of the machine; "" if unknown.
 var BootID = sync.OnceValue(func() string {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+})
+
+// MachineID identifies the installed system; "" if unknown. A container has its own,
+// or none.
+var MachineID = sync.OnceValue(func() string {
+	b, err := os.ReadFile("/etc/machine-id")
 	if err != nil {
 		return ""
 	}

@@ -19,3 +19,11 @@ func Remote(path string) string { return "" }
 
 // BootID returns "": the boot is unknown.
 func BootID() string { return "" }
+
+// MachineID returns "": the system is unknown.
+func MachineID() string { return "" }
+
+// Umask returns the permission bits that the process leaves out of files and
+// directories that it makes. Here it is the usual ones: the system tells only by
+// setting others, for all threads.
+func Umask() uint16 { return usualUmask }

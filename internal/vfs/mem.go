@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -24,13 +25,14 @@ import (
 //     sync of the new one alone both names may be there, of the old one alone,
 //     neither: sync the new one first.
 //
-// It moves files only, not directories, and does not enforce permissions.
-// Times are a counter of changes.
+// As an FS it moves files only, not directories; [Mem.Dir] is the other view. It
+// does not enforce permissions. Times are a counter of changes.
 type Mem struct {
 	mu    sync.Mutex // guards all below, and all that root reaches
 	root  *memNode
 	inos  uint64 // inode numbers given out
 	clock int64  // changes made
+	size  int64  // bytes that it has room for, in blocks; 0: no limit
 }
 
 // NewMem returns an empty Mem.
@@ -40,18 +42,59 @@ func NewMem() *Mem {
 	return m
 }
 
+// memBlock is what the size of a file is rounded up to where room is limited.
+const memBlock = 4096
+
+// SetSize limits the room: what would take more is written as far as it fits, and
+// fails with ENOSPC. 0 is no limit. A file that has no name any more takes none.
+func (m *Mem) SetSize(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.size = n
+}
+
+// Space implements FS.
+func (m *Mem) Space() (free, total int64, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.size == 0 {
+		return 0, 0, errors.ErrUnsupported
+	}
+	return max(m.size-m.root.used(), 0), m.size, nil
+}
+
+// used returns what a node takes, with all that is in it.
+func (n *memNode) used() int64 {
+	used := (int64(len(n.data)) + memBlock - 1) / memBlock * memBlock
+	for _, child := range n.names {
+		used += child.used()
+	}
+	return used
+}
+
+// room returns up to which size a file may grow.
+func (m *Mem) room(n *memNode, size int64) int64 {
+	if m.size == 0 || size <= int64(len(n.data)) {
+		return size
+	}
+	has := (int64(len(n.data)) + memBlock - 1) / memBlock * memBlock
+	return min(size, max(has+max(m.size-m.root.used(), 0)/memBlock*memBlock, int64(len(n.data))))
+}
+
 // A memNode is a file or a directory: what is there, and what is durable.
 type memNode struct {
 	mode         fs.FileMode
 	ino          uint64
 	mtime, ctime int64
 
-	// of a file
+	// of a file; of a link its target
 	data, syncedData []byte
 	locks            map[*memFile]LockMode
 
 	// of a directory
 	names, syncedNames map[string]*memNode
+
+	partner *memNode // with which it has changed places, where one of them is a directory
 }
 
 func (m *Mem) newNode(mode fs.FileMode) *memNode {
@@ -291,9 +334,15 @@ func (m *Mem) SyncDir(name string) error {
 		if err != nil {
 			return err
 		}
-		dir.syncedNames = maps.Clone(dir.names)
+		dir.sync()
 		return nil
 	})
+}
+
+// sync makes durable what is there: content and size, or names.
+func (n *memNode) sync() {
+	n.syncedNames = maps.Clone(n.names)
+	n.syncedData = append(n.syncedData[:0], n.data...)
 }
 
 // do runs fn with the lock held and makes its error a PathError.
@@ -344,10 +393,17 @@ func (f *memFile) WriteAt(p []byte, off int64) (n int, err error) {
 		if len(p) == 0 {
 			return nil
 		}
-		if end := off + int64(len(p)); end > int64(len(f.node.data)) {
-			f.node.resize(end)
+		end := off + int64(len(p))
+		room := f.m.room(f.node, end)
+		if room > int64(len(f.node.data)) {
+			f.node.resize(room)
 		}
-		n = copy(f.node.data[off:], p)
+		if off < int64(len(f.node.data)) {
+			n = copy(f.node.data[off:], p)
+		}
+		if room < end {
+			return syscall.ENOSPC
+		}
 		return nil
 	})
 	return n, err
@@ -357,6 +413,9 @@ func (f *memFile) Truncate(size int64) error {
 	return f.write("truncate", func() error {
 		if size < 0 {
 			return fs.ErrInvalid
+		}
+		if f.m.room(f.node, size) < size {
+			return syscall.ENOSPC
 		}
 		f.node.resize(size)
 		return nil
@@ -381,7 +440,7 @@ func (f *memFile) Stat() (st Stat, err error) {
 
 func (f *memFile) Sync() error {
 	return f.do("sync", func() error {
-		f.node.syncedData = append(f.node.syncedData[:0], f.node.data...)
+		f.node.sync()
 		return nil
 	})
 }
@@ -454,7 +513,7 @@ func (m *Mem) AfterCrash(rng *rand.Rand) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := crash{rng: rng, nodes: make(map[*memNode]*memNode), named: make(map[*memNode]bool)}
-	return &Mem{root: c.node(m.root), inos: m.inos, clock: m.clock}
+	return &Mem{root: c.node(m.root), inos: m.inos, clock: m.clock, size: m.size}
 }
 
 // A crash makes the disk after a crash from the one before.
@@ -512,6 +571,9 @@ func (c *crash) survives(n *memNode) bool {
 	if !known {
 		yes = c.rng.IntN(2) == 0
 		c.named[n] = yes
+		if n.partner != nil {
+			c.named[n.partner] = yes
+		}
 	}
 	return yes
 }

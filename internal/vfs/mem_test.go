@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -365,4 +366,46 @@ func TestMemRenameDirectory(t *testing.T) {
 	if err := m.Remove("."); !errors.Is(err, fs.ErrInvalid) {
 		t.Errorf("Remove of the root: %v", err)
 	}
+}
+
+// A disk of a size takes what fits of a write, block by block, and gets room back.
+func TestMemSize(t *testing.T) {
+	m := NewMem()
+	if _, _, err := m.Space(); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Space without a size: %v", err)
+	}
+	m.SetSize(3 * memBlock)
+	open := func(name string) File {
+		t.Helper()
+		f, err := m.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	free := func(want int64) {
+		t.Helper()
+		if free, total, err := m.Space(); free != want || total != 3*memBlock || err != nil {
+			t.Errorf("Space = %d, %d, %v; want %d", free, total, err, want)
+		}
+	}
+	a, b := open("a"), open("b")
+	if _, err := a.WriteAt(make([]byte, memBlock+1), 0); err != nil {
+		t.Fatal(err)
+	}
+	free(memBlock)
+	if n, err := b.WriteAt(make([]byte, 2*memBlock), 0); n != memBlock || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("WriteAt = %d, %v; want one block and ENOSPC", n, err)
+	}
+	free(0)
+	if _, err := a.WriteAt(make([]byte, memBlock), memBlock); err != nil {
+		t.Errorf("write into the rest of a block, and over what is there: %v", err)
+	}
+	if err := a.Truncate(2*memBlock + 1); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Truncate: %v", err)
+	}
+	if err := m.Remove("b"); err != nil {
+		t.Fatal(err)
+	}
+	free(memBlock)
 }

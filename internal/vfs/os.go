@@ -11,7 +11,8 @@ import (
 // OS returns the FS of the operating system rooted at dir, which need not
 // exist yet. Permissions are subject to the umask.
 //
-// A symbolic link inside dir is followed, except by Stat: a store holds none.
+// A file that is a symbolic link is not opened. Nor is one of another user, but by
+// root, who may read all.
 func OS(dir string) FS {
 	return osFS{dir}
 }
@@ -34,16 +35,12 @@ func (o osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, flag, perm)
+	f, fi, err := openDirect(path, flag, perm)
 	if err != nil {
 		return nil, err
 	}
-	// A directory opens for reading like a file and fails only later.
-	fi, err := f.Stat()
-	if err == nil && !fi.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: path, Err: ErrNotRegular}
-	}
-	if err != nil {
+	mayRead := os.Geteuid() == 0 && flag&os.O_RDWR == 0
+	if err := checkOwn(path, fi); err != nil && !mayRead {
 		f.Close()
 		return nil, err
 	}
@@ -133,6 +130,8 @@ func (o osFS) SyncDir(name string) error {
 	}
 	return syncDir(path)
 }
+
+func (o osFS) Space() (free, total int64, err error) { return Space(o.dir) }
 
 // An osFile is an open file. ReadAt, WriteAt, Truncate and Close are those of
 // os.File; the lock goes with the descriptor.

@@ -6,8 +6,8 @@
 // open directories whose names are looked up one component at a time and
 // never through a symbolic link.
 //
-// [OS] and [OpenDir] are the real thing. [Mem] is an FS in memory that can
-// lose its power, and [Fault] makes any operation of either view fail.
+// [OS] and [OpenDir] are the real thing. [Mem] is both in memory and can lose its
+// power, and [Fault] makes any operation of either view fail.
 //
 // All implementations may be used from several goroutines at once, except
 // that a single [Dir] listing or file read is one goroutine's.
@@ -45,6 +45,9 @@ type FS interface {
 	// renamed into or removed from it. After a rename between directories,
 	// the new one goes first.
 	SyncDir(name string) error
+	// Space returns how many bytes may still be written, and how many the disk
+	// has. Where the system does not say, the error matches errors.ErrUnsupported.
+	Space() (free, total int64, err error)
 }
 
 // A File is an open file of a store.
@@ -83,6 +86,8 @@ const (
 	Symlink
 	Special // socket, fifo or device
 )
+
+const usualUmask = 0o022
 
 // A Stat describes a file. It is the identity that tells an unchanged file
 // from a changed one.

@@ -11,6 +11,7 @@ import "sync"
 type Changes struct {
 	Touched bool                // the name itself: what is in the file, or its attributes; for a directory, its attributes
 	Named   bool                // the name came or went
+	Written bool                // a file that has, or had, the name was written, or its attributes were set
 	Whole   bool                // the directory and all that is below it
 	Names   map[string]*Changes // names in the directory that are touched, or lead to others; nil if Whole
 }
@@ -21,6 +22,19 @@ func (c *Changes) Of(name string) *Changes {
 		return nil
 	}
 	return c.Names[name]
+}
+
+// AnyNamed reports whether a name, or one below it, came or went.
+func (c *Changes) AnyNamed() bool {
+	if c == nil {
+		return false
+	}
+	for _, below := range c.Names {
+		if below.AnyNamed() {
+			return true
+		}
+	}
+	return c.Named
 }
 
 // Empty reports whether nothing has changed.
@@ -78,15 +92,16 @@ func (s *set) mark(path []string, whole bool) {
 	}
 }
 
-// named notes that a name that is marked came or went. The caller holds mu.
-func (s *set) named(path []string) {
+// note notes more of a name that is marked. The caller holds mu.
+func (s *set) note(path []string, named, written bool) {
 	c := s.root
 	for _, name := range path {
-		if c = c.Of(name); c == nil {
-			return
-		}
+		c = c.Of(name)
 	}
-	c.Named = true
+	if c != nil {
+		c.Named = c.Named || named
+		c.Written = c.Written || written
+	}
 }
 
 // add notes what another set has. The caller holds mu.
@@ -97,9 +112,7 @@ func (s *set) add(path []string, c *Changes) {
 	if c.Touched || c.Whole {
 		s.mark(path, c.Whole)
 	}
-	if c.Named {
-		s.named(path)
-	}
+	s.note(path, c.Named, c.Written)
 	for name, below := range c.Names {
 		s.add(append(path[:len(path):len(path)], name), below)
 	}

@@ -27,6 +27,7 @@ type Watcher struct {
 	raw  syscall.RawConn
 	news chan struct{}
 
+	path    string // of the root
 	below   string // the root, as mountinfo writes it
 	mounts  int    // descriptor of mountinfo: poll tells that it has changed
 	mounted string // mounts below the root
@@ -35,8 +36,17 @@ type Watcher struct {
 	root  *dir // nil: not watched yet
 	byID  map[int32]*dir
 	stats Stats
-	buf   [64 << 10]byte
-	done  chan struct{}
+
+	window     int                 // that Take will end
+	arrivals   map[*dir]bool       // directories in which something came
+	moving     map[uint32]*arrival // what left a name, by the number of the move
+	unasked    []place             // what came, and nobody has asked how many names it has
+	came       int                 // so many came in this window
+	unfollowed bool                // more came
+	passed     bool                // something was written whose name is gone
+
+	buf  [64 << 10]byte
+	done chan struct{}
 }
 
 // A dir is a directory that is watched, or is above one.
@@ -44,6 +54,7 @@ type dir struct {
 	up   *dir // nil: it is the root
 	name string
 	dirs map[string]*dir
+	came map[string]*arrival
 	id   int32 // of the watch, -1: none
 
 	// Which directory is watched, and how often events had been lost by then.
@@ -59,7 +70,10 @@ func New(root string, limit int) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inotify: %w", err)
 	}
-	w := &Watcher{limit: limit, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), news: make(chan struct{}, 1), byID: make(map[int32]*dir), done: make(chan struct{})}
+	w := &Watcher{
+		path: root, limit: limit, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), news: make(chan struct{}, 1),
+		byID: make(map[int32]*dir), done: make(chan struct{}),
+	}
 	w.below = strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(strings.TrimSuffix(root, "/")) + "/"
 	if w.raw, err = w.file.SyscallConn(); err == nil {
 		// Not by os.Open: the runtime's poller would take what poll is to tell.
@@ -117,7 +131,9 @@ func (w *Watcher) Add(path string, fd int) error {
 	if was := w.byID[int32(id)]; was != nil { // it was moved here
 		was.id = -1
 	}
-	if d.id >= 0 { // another directory was here
+	if d.id >= 0 { // another directory was here; what else is told of that is not read any more
+		w.passed = true
+		w.leave(d)
 		delete(w.byID, d.id)
 		unix.InotifyRmWatch(w.fd, uint32(d.id)) // it may have gone by itself
 		if d.up == nil {
@@ -157,6 +173,7 @@ func (w *Watcher) Take() *Changes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.drain()
+	w.takeArrivals()
 	poll := []unix.PollFd{{Fd: int32(w.mounts), Events: unix.POLLPRI}}
 	if n, err := unix.Poll(poll, 0); n > 0 || err != nil && err != unix.EINTR {
 		now, err := w.mountsBelow()
@@ -227,15 +244,21 @@ func (w *Watcher) read() {
 	defer close(w.done)
 	w.raw.Read(func(uintptr) (done bool) { // an error says that the file was closed
 		w.mu.Lock()
-		defer w.mu.Unlock()
 		if w.drain() {
-			select {
-			case w.news <- struct{}{}:
-			default: // one is enough
-			}
+			w.tell()
 		}
+		w.mu.Unlock()
+		w.ask()
 		return false
 	})
+}
+
+// tell sends News.
+func (w *Watcher) tell() {
+	select {
+	case w.news <- struct{}{}:
+	default: // one is enough
+	}
 }
 
 // drain reads all events that are there. It reports whether there were any.
@@ -260,14 +283,14 @@ func (w *Watcher) drain() (some bool) {
 				break
 			}
 			name, _, _ := strings.Cut(string(b[unix.SizeofInotifyEvent:end]), "\x00")
-			w.event(id, mask, name)
+			w.event(id, mask, binary.NativeEndian.Uint32(b[8:]), name)
 			b = b[end:]
 		}
 	}
 }
 
 // event notes what an event says.
-func (w *Watcher) event(id int32, mask uint32, name string) {
+func (w *Watcher) event(id int32, mask, cookie uint32, name string) {
 	w.stats.Events++
 	d := w.byID[id]
 	switch {
@@ -277,6 +300,7 @@ func (w *Watcher) event(id int32, mask uint32, name string) {
 	case mask&unix.IN_IGNORED != 0:
 		delete(w.byID, id)
 		d.id = -1
+		w.leave(d)
 		w.mark(d.path(), true)
 	case mask&unix.IN_UNMOUNT != 0:
 		w.doubt()
@@ -293,10 +317,11 @@ func (w *Watcher) event(id int32, mask uint32, name string) {
 		isDir := mask&unix.IN_ISDIR != 0
 		names := uint32(unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE)
 		w.mark(append(d.path(), name), isDir && mask&names != 0)
-		if mask&names != 0 {
-			w.named(append(d.path(), name))
-		}
-		if isDir && mask&(unix.IN_MOVED_FROM|unix.IN_DELETE) != 0 {
+		w.note(append(d.path(), name), mask&names != 0, mask&(unix.IN_MODIFY|unix.IN_ATTRIB) != 0)
+		switch {
+		case !isDir:
+			w.follow(d, name, mask, cookie)
+		case mask&(unix.IN_MOVED_FROM|unix.IN_DELETE) != 0:
 			w.forget(d, name)
 		}
 	}
@@ -321,6 +346,7 @@ func (w *Watcher) forget(up *dir, name string) {
 	delete(up.dirs, name)
 	var remove func(d *dir)
 	remove = func(d *dir) {
+		w.leave(d)
 		if d.id >= 0 {
 			unix.InotifyRmWatch(w.fd, uint32(d.id)) // it may have gone by itself
 			delete(w.byID, d.id)

@@ -67,6 +67,7 @@ func (b *bench) expect(what string, want ...string) {
 		}
 	}
 	walk("", b.w.Take())
+	b.w.Looked()
 	for _, w := range want {
 		if !got[w] {
 			b.Errorf("%s: %q is not told of: %v", what, w, got)

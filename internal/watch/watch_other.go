@@ -16,4 +16,5 @@ func (w *Watcher) Add(path string, fd int) error { return errors.ErrUnsupported 
 func (w *Watcher) Take() *Changes                { return &Changes{Whole: true} }
 func (w *Watcher) Return(c *Changes)             {}
 func (w *Watcher) Doubt()                        {}
+func (w *Watcher) Looked()                       {}
 func (w *Watcher) Stats() Stats                  { return Stats{} }
