@@ -1,12 +1,15 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/boocode/filestore/internal/vfs"
 )
@@ -32,7 +35,7 @@ type Report struct {
 func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 	r := new(Report)
 	s.jmu.Lock()
-	err := s.checkJournal(r)
+	_, err := s.checkJournal(r, nil)
 	durable := make(map[[16]byte]int64)
 	for id, end := range s.j.packs {
 		durable[id] = end
@@ -60,41 +63,61 @@ func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 	return r, nil
 }
 
-// checkJournal reads all segments. Store.jmu is held.
-func (s *Store) checkJournal(r *Report) error {
+// checkJournal reads all segments, as they are when m is done, if it is not nil.
+// Store.jmu is held.
+func (s *Store) checkJournal(r *Report, m *journalMend) (*continuity, error) {
 	if err := s.j.refresh(); err != nil {
-		return err
+		return nil, err
 	}
-	segs, err := s.j.segments()
+	if s.badFormat != nil && m == nil { // it is mended first
+		r.Damage = append(r.Damage, s.badFormat)
+	}
+	segs, last, err := s.j.segments()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r.Segments = len(segs)
-	for i, seg := range segs {
-		name := segmentName(seg)
-		if i > 0 && seg != segs[i-1]+1 {
-			r.Damage = append(r.Damage, &CorruptError{Path: segmentName(seg - 1), Err: errors.New("segment is missing")})
+	last = max(last, s.j.gone)
+	if last == 0 {
+		if packs, err := hasPacks(s.fsys); err != nil {
+			return nil, err
+		} else if packs {
+			last = 1 // before the first pack there was a segment
 		}
-		f, err := s.fsys.OpenFile(name, os.O_RDONLY, 0)
-		if err != nil {
-			return err
-		}
-		damage, err := s.checkSegment(f, seg)
-		f.Close()
-		if err != nil {
-			return err
-		}
-		r.Damage = append(r.Damage, damage...)
 	}
+	c := &continuity{have: make(map[uint64]uint64)}
+	for seg := uint64(1); seg <= last; seg++ {
+		if len(segs) == 0 || segs[0] != seg {
+			upTo := last
+			if len(segs) > 0 {
+				upTo = segs[0] - 1
+			}
+			c.missing(seg, upTo)
+			seg = upTo
+			continue
+		}
+		segs = segs[1:]
+		if err := s.checkSegment(c, seg, m); errors.Is(err, fs.ErrNotExist) {
+			c.missing(seg, seg)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if m != nil {
+		for seq := range m.again {
+			c.have[seq] = last + 1
+		}
+	}
+	r.Damage = append(r.Damage, c.damage()...)
 	for snap, err := range s.j.snapshots(s.j.seg + 1) {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if !s.j.pruned.has(snap.Seq) {
 			r.Snapshots++
 		}
 	}
-	return nil
+	return c, nil
 }
 
 // checkForgotten reads the list of what was forgotten.
@@ -108,23 +131,159 @@ func (s *Store) checkForgotten(r *Report) error {
 	return err
 }
 
-// checkSegment reports the damage in one segment.
-func (s *Store) checkSegment(f vfs.File, seg uint64) ([]*CorruptError, error) {
-	name := segmentName(seg)
+// checkSegment takes up one segment, and what its summary says of it.
+func (s *Store) checkSegment(c *continuity, seg uint64, m *journalMend) error {
+	f, err := s.fsys.OpenFile(segmentName(seg), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if m != nil && m.fixes[seg] != nil {
+		f = &patched{f, m.fixes[seg]}
+	}
 	var b [fileHeaderSize]byte
 	if _, err := f.ReadAt(b[:], 0); err != nil && err != io.EOF {
-		return nil, err
+		return err
 	}
-	var damage []*CorruptError
+	p := &journalPart{seg: seg, upTo: seg}
 	h, err := parseFileHeader(b[:], journalMagic, s.id)
 	if err == nil && h.name != segmentID(seg) {
 		err = fmt.Errorf("it is segment %d", le.Uint64(h.name[:]))
 	}
 	if err != nil {
-		damage = append(damage, &CorruptError{Path: name, Err: err})
+		p.damage = append(p.damage, &CorruptError{Path: segmentName(seg), Err: err})
 	}
-	found, err := s.j.scan(f, name, fileHeaderSize)
-	return append(damage, found.damage...), err
+	if p.frames, err = s.j.scan(f, segmentName(seg), fileHeaderSize); err != nil {
+		return err
+	}
+	p.damage = append(p.damage, p.frames.damage...)
+	// What cannot be read of it is damage of something that is derived.
+	if b, err := vfs.ReadFile(s.fsys, summaryName(seg)); err == nil && len(b) >= fileHeaderSize {
+		p.sum, _ = parseSummary(b, s.id, seg, int64(le.Uint64(b[summaryLength:])))
+	}
+	c.add(p)
+	return nil
+}
+
+// A continuity is the journal as it should be: its records are numbered without
+// a gap, so what is missing can be told from what is there.
+type continuity struct {
+	parts []*journalPart
+	have  map[uint64]uint64 // each record, and the last part that says it
+	top   uint64            // the highest number that was given out
+}
+
+// A journalPart is a segment, or some that are missing.
+type journalPart struct {
+	seg, upTo uint64
+	frames    frames
+	sum       *summary // nil: none that is whole
+	damage    []*CorruptError
+	absent    bool
+	base      uint64 // the last record before it
+}
+
+func (c *continuity) missing(seg, upTo uint64) {
+	c.parts = append(c.parts, &journalPart{seg: seg, upTo: upTo, absent: true, base: c.top})
+}
+
+func (c *continuity) add(p *journalPart) {
+	c.parts = append(c.parts, p)
+	for i, f := range p.frames.list {
+		if i == 0 && f.off == fileHeaderSize && f.kind == frameState {
+			c.top = max(c.top, f.seq)
+			p.base = f.seq
+		} else if i == 0 {
+			p.base = c.top
+		}
+		c.top = max(c.top, f.seq)
+		if f.kind != frameState {
+			c.have[f.seq] = p.seg
+		}
+	}
+}
+
+// damage returns what is wrong with the journal, in the order of its segments.
+func (c *continuity) damage() (list []*CorruptError) {
+	lost := c.lost()
+	for i, p := range c.parts {
+		records := tellRecords(lost[i])
+		switch {
+		case p.absent && p.seg == p.upTo:
+			list = append(list, &CorruptError{Path: segmentName(p.seg), Err: errors.New("segment is missing" + records)})
+		case p.absent:
+			list = append(list, &CorruptError{Path: segmentName(p.upTo), Err: fmt.Errorf("segments %d to %d are missing%s", p.seg, p.upTo, records)})
+		case len(p.damage) > 0: // which is why
+			list = append(list, p.damage...)
+		case len(lost[i]) > 0:
+			list = append(list, &CorruptError{Path: segmentName(p.seg), Off: p.endBefore(lost[i][0].from), Err: fmt.Errorf("%w%s", errCut, records)})
+		}
+	}
+	return list
+}
+
+// errCut: a segment does not have all that it had.
+var errCut = errors.New("it ends too early, or was cut")
+
+// lost returns the records that each part had, and that nobody says again.
+func (c *continuity) lost() map[int]seqSet {
+	lost := make(map[int]seqSet)
+	i := 0
+	from := uint64(1)
+	for _, seq := range append(slices.Sorted(maps.Keys(c.have)), c.top+1) {
+		for to := seq - 1; from <= to; {
+			for i+1 < len(c.parts) && c.parts[i+1].base < from {
+				i++
+			}
+			end := to
+			if i+1 < len(c.parts) {
+				end = min(end, c.parts[i+1].base)
+			}
+			lost[i] = append(lost[i], seqRange{from, end})
+			from = end + 1
+		}
+		from = max(from, seq+1)
+	}
+	// What was said again in a segment, and is lost there, only its summary knows.
+	for i, p := range c.parts {
+		if p.sum == nil || len(p.damage) > 0 || len(lost[i]) > 0 {
+			continue
+		}
+		for _, ref := range p.sum.recs {
+			_, ok := slices.BinarySearchFunc(p.frames.list, int64(ref.off), func(f placedFrame, off int64) int { return cmp.Compare(f.off, off) })
+			if !ok && c.have[ref.seq] <= p.seg {
+				set := lost[i]
+				set.add(ref.seq, false)
+				lost[i] = set
+			}
+		}
+	}
+	return lost
+}
+
+// endBefore returns where the records before a number end.
+func (p *journalPart) endBefore(seq uint64) int64 {
+	for _, f := range p.frames.list {
+		if f.seq > seq {
+			return f.off
+		}
+	}
+	return p.frames.end
+}
+
+// tellRecords says which records are lost.
+func tellRecords(set seqSet) string {
+	if len(set) == 0 {
+		return ""
+	}
+	first, last, n := set[0].from, set[len(set)-1].to, uint64(0)
+	for _, r := range set {
+		n += r.to - r.from + 1
+	}
+	if n == 1 {
+		return fmt.Sprintf(": record %d is lost", first)
+	}
+	return fmt.Sprintf(": %d records are lost, %d to %d", n, first, last)
 }
 
 // checkPack reads one pack. durable is its length according to the journal,

@@ -61,7 +61,7 @@ func TestPutReaderFails(t *testing.T) {
 		t.Error(err)
 	}
 
-	for at := int64(0); ; at++ {
+	for at := int64(0); ; at += stride(1, 7) {
 		full := &vfs.Fault{At: at, Sticky: true, Err: syscall.ENOSPC}
 		s, err := OpenFS(t.Context(), vfs.WithFault(disk.AfterCrash(nil), full), &Options{})
 		if err != nil {

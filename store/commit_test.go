@@ -46,7 +46,8 @@ func (tr *tracer) take() string {
 }
 
 // The order of writes is the design: objects, pack synced, record under the
-// lock, journal synced. What begins a file comes before the first use of it.
+// lock, journal synced. What begins a file comes before the first use of it. A file
+// that was renamed while it is open is told by the name that it was opened by.
 func TestOrderOfOperations(t *testing.T) {
 	setLimits(t, never, 4<<10, 600)
 	disk := vfs.NewMem()
@@ -77,28 +78,26 @@ TryLock locks/probe
 TryLock locks/probe
 SyncDir .`)
 	commit(t, s, "", small)
-	step("first commit: a pack, and with it a segment", `
+	step("first commit: a segment, and then a pack", `
 TryLock locks/epoch-0
-WriteAt tmp/*
-Sync tmp/*
-Rename tmp/* -> packs/*.pack
-SyncDir packs
-TryLock packs/*.pack
-SyncDir packs
-WriteAt packs/*.pack
-Sync packs/*.pack
 TryLock locks/journal
 WriteAt tmp/*
 Sync tmp/*
 Rename tmp/* -> journal/00000001.log
 SyncDir journal
+TryLock tmp/*.pack
+WriteAt tmp/*.pack
+Sync tmp/*.pack
+Rename tmp/*.pack -> packs/*.pack
+SyncDir packs
+TryLock locks/journal
 WriteAt journal/00000001.log
 Sync journal/00000001.log`)
 	commit(t, s, "", []byte("second"))
 	step("second commit: two syncs", `
 TryLock locks/epoch-0
-WriteAt packs/*.pack
-Sync packs/*.pack
+WriteAt tmp/*.pack
+Sync tmp/*.pack
 TryLock locks/journal
 WriteAt journal/00000001.log
 Sync journal/00000001.log`)
@@ -110,15 +109,15 @@ WriteAt journal/00000001.log
 Sync journal/00000001.log`)
 	commit(t, s, "", large)
 	waitForSeals(s)
-	step("a commit that fills the pack: sealed behind it", `
+	step("a commit that fills the pack: synced before it, sealed behind it", `
 TryLock locks/epoch-0
-WriteAt packs/*.pack
-Sync packs/*.pack
+WriteAt tmp/*.pack
+Sync tmp/*.pack
 TryLock locks/journal
 WriteAt journal/00000001.log
 Sync journal/00000001.log
-WriteAt packs/*.pack
-Sync packs/*.pack
+WriteAt tmp/*.pack
+Sync tmp/*.pack
 WriteAt tmp/*
 Sync tmp/*
 Rename tmp/* -> packs/*.idx
@@ -216,7 +215,7 @@ func TestGroupCommit(t *testing.T) {
 		acks = append(acks, <-results)
 	}
 	trace := tr.take()
-	for _, name := range []string{"Sync packs/*.pack", "WriteAt journal/00000001.log", "Sync journal/00000001.log"} {
+	for _, name := range []string{"Sync tmp/*.pack", "WriteAt journal/00000001.log", "Sync journal/00000001.log"} {
 		if n := strings.Count("\n"+trace+"\n", "\n"+name+"\n"); n != 2 {
 			t.Errorf("%d × %q for %d commits, want 2", n, name, others+1)
 		}

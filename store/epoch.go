@@ -79,6 +79,7 @@ func closeAll(files []vfs.File) {
 func (s *Store) see() error {
 	s.mu.RLock()
 	known := slices.Collect(maps.Keys(s.packs))
+	known = slices.DeleteFunc(known, func(id [16]byte) bool { return s.unnamed[id] })
 	s.mu.RUnlock()
 	s.jmu.Lock()
 	err := s.j.refresh()
@@ -119,8 +120,11 @@ func (s *Store) see() error {
 		s.wmu.Lock()
 	}
 	defer s.wmu.Unlock()
-	if s.active != nil && slices.Contains(gone, s.active.id) {
-		s.fail(errors.New(s.active.name() + " was taken away"))
+	for _, w := range s.open() {
+		if slices.Contains(gone, w.id) {
+			s.fail(errors.New(w.name() + " was taken away"))
+			break
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,9 +151,9 @@ func (s *Store) forgetObjects() {
 	for _, x := range s.indexes {
 		delete(s.scanned, x.pack.id)
 	}
-	if s.active != nil {
-		delete(s.scanned, s.active.id)
-		for _, e := range s.active.entries {
+	for _, w := range s.open() {
+		delete(s.scanned, w.id)
+		for _, e := range w.entries {
 			s.objects[e.id] = e.location
 		}
 	}

@@ -29,6 +29,9 @@ var (
 	ErrClosed = errors.New("closed")
 	// ErrBusy: others did not come to their end in time, and had to.
 	ErrBusy = errors.New("busy")
+	// ErrPlanStale: the store was pruned or repaired since a prune was planned: plan
+	// again.
+	ErrPlanStale = errors.New("the store was pruned or repaired since it was planned")
 	// ErrPruned: what is asked for belonged to a snapshot that was not kept.
 	ErrPruned = errors.New("was pruned")
 	// ErrForgotten: what is asked for was taken out of all snapshots on purpose.
@@ -53,3 +56,24 @@ func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Is reports that the error is ErrCorrupt.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// An OwnerError says whose a store is that this user may not open.
+type OwnerError struct {
+	Path        string // a directory: of the store, or above it
+	What        string // what there is the owner's: the directory, or FORMAT
+	Owner, Self int    // numbers of users
+	Err         error  // what the system said; nil: nothing was tried
+}
+
+func (e *OwnerError) Error() string {
+	text := fmt.Sprintf("%v: %s belongs to user %d, this is user %d", ErrOwner, e.What, e.Owner, e.Self)
+	if e.Err != nil {
+		text += fmt.Sprintf(" (%v)", e.Err)
+	}
+	return text
+}
+
+func (e *OwnerError) Unwrap() error { return e.Err }
+
+// Is reports that the error is ErrOwner.
+func (e *OwnerError) Is(target error) bool { return target == ErrOwner }

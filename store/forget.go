@@ -318,8 +318,11 @@ func (s *Store) eachFile(ctx context.Context, dir string, fn func(name string, s
 	return nil
 }
 
-// endActive seals the pack that this process appends to.
-func (s *Store) endActive() {
+// Seal ends the pack that this process appends to, so that another process may
+// take objects out of it. What is put later goes into a new one. It may be called
+// at any time, and waits until the pack is sealed; where that fails, writers that
+// have begun report it.
+func (s *Store) Seal() {
 	s.wmu.Lock()
 	if s.active != nil {
 		s.sealActive()

@@ -21,12 +21,14 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 // fileVersion is the version in the header of each file.
 const fileVersion = 1
 
-// Versions of a store as a whole, in the file FORMAT. Since 2 the first frame
-// of a segment may tell of a prune.
-const (
-	formatVersion = 2
-	oldestFormat  = 1
-)
+// FormatVersion is the version of a store as a whole that this package writes,
+// in the file FORMAT. Older ones are read and appended to as they are; the first
+// prune makes them this one.
+// Since 2 the first frame of a segment may tell of a prune.
+const FormatVersion = 2
+
+// oldestFormat is the oldest version that is read.
+const oldestFormat = 1
 
 // fileHeaderSize is the size of the header that every pack, index and
 // journal segment starts with.
@@ -208,10 +210,15 @@ func parseFrame(b []byte) (f frame, ok bool) {
 		return frame{}, false
 	}
 	body := b[frameHeaderSize : frameHeaderSize+int(n)]
-	if le.Uint32(b[28:]) != crc32.Update(checksum(b[:28]), castagnoli, body) {
+	if le.Uint32(b[28:]) != frameChecksum(b, body) {
 		return frame{}, false
 	}
 	return frame{kind: b[4], seq: le.Uint64(b[12:]), durable: le.Uint64(b[20:]), body: body}, true
+}
+
+// frameChecksum returns the checksum of a frame with a header and a body.
+func frameChecksum(header, body []byte) uint32 {
+	return crc32.Update(checksum(header[:28]), castagnoli, body)
 }
 
 func (f *frame) size() int64 { return frameHeaderSize + int64(len(f.body)) }

@@ -39,13 +39,15 @@ type journal struct {
 
 	seg    uint64   // number of the newest segment, from 1; 0: none yet
 	listed uint64   // what it was when closedSegs was made
+	gone   uint64   // number of the last segment that is known to have been there; more than seg: it is missing
 	f      vfs.File // that segment
 	end    int64    // where its last whole frame ends
 	synced int64    // up to where this process knows it durable
 	broken string   // why nothing may be appended to this segment; "" if it may
 	closed bool
 
-	seq uint64 // number of the last record
+	seq  uint64 // number of the last record
+	skip uint64 // the last one that was given out, as far as others know: none is given twice
 	ledger
 	packs  map[[16]byte]int64 // durable length of each unsealed pack
 	heads  map[headKey]*Snapshot
@@ -72,21 +74,36 @@ const AnySession = "\x00"
 
 func segmentName(seg uint64) string { return fmt.Sprintf("journal/%08d.log", seg) }
 
-// segments returns the numbers of all segments, ascending.
-func (j *journal) segments() ([]uint64, error) {
-	names, err := j.fsys.ReadDir("journal")
-	if err != nil {
-		return nil, err
-	}
-	var segs []uint64
-	for _, name := range names {
-		base, ok := strings.CutSuffix(name, ".log")
-		if n, err := strconv.ParseUint(base, 10, 64); ok && err == nil {
-			segs = append(segs, n)
+// segments returns the numbers of all segments, ascending, and the number of
+// the last one that is known to have been there: what has a summary was followed
+// by another.
+func (j *journal) segments() (segs []uint64, last uint64, err error) {
+	for range 2 {
+		names, err := j.fsys.ReadDir("journal")
+		if err != nil {
+			return nil, 0, err
 		}
+		segs, last = nil, 0
+		for _, name := range names {
+			base, kind, _ := strings.Cut(name, ".")
+			n, err := strconv.ParseUint(base, 10, 63)
+			switch {
+			case err != nil || n == 0:
+			case kind == "log" && segmentName(n) == "journal/"+name:
+				segs = append(segs, n)
+				last = max(last, n)
+			case kind == "sum" && summaryName(n) == "journal/"+name:
+				last = max(last, n+1)
+			}
+		}
+		slices.Sort(segs)
+		if len(segs) > 0 && last == segs[len(segs)-1] {
+			break
+		}
+		// It may have got its name while the others were listed: then it is
+		// in a list that begins now.
 	}
-	slices.Sort(segs)
-	return segs, nil
+	return segs, last, nil
 }
 
 // refresh reads what was appended since the last time, by anyone.
@@ -99,10 +116,11 @@ func (j *journal) refresh() error {
 		return err
 	}
 	if !same {
-		segs, err := j.segments()
+		segs, last, err := j.segments()
 		if err != nil {
 			return err
 		}
+		j.gone = max(j.gone, last, j.seg)
 		j.closedSegs = segs[:max(len(segs)-1, 0)]
 		if len(segs) > 0 && segs[len(segs)-1] != j.seg {
 			if err := j.openSegment(segs[len(segs)-1]); err != nil {
@@ -110,6 +128,9 @@ func (j *journal) refresh() error {
 			}
 		}
 		j.listed = j.seg
+		if j.gone > j.seg && j.f != nil {
+			j.broken = "followed by one that is missing"
+		}
 	}
 	if j.f == nil {
 		return nil
@@ -138,6 +159,7 @@ func (j *journal) refresh() error {
 		j.noteRecent(s)
 	}
 	j.end = frames.end
+	j.seq = max(j.seq, frames.hurt) // whoever has recorded it was told its number
 	if len(frames.damage) > 0 {
 		// The segment is closed and kept as it is; what it still says
 		// is restated at the start of the next.
@@ -150,10 +172,12 @@ func (j *journal) refresh() error {
 // upToDate reports whether the segments are those that were listed last. A turn
 // asks some eight times; two stats cost a quarter of a listing.
 func (j *journal) upToDate() (bool, error) {
-	if j.f == nil || j.listed != j.seg {
+	if j.f == nil || j.listed != j.seg || j.gone > j.seg {
 		return false, nil
 	}
-	if _, err := j.fsys.Stat(segmentName(j.seg)); err != nil {
+	if _, err := j.fsys.Stat(segmentName(j.seg)); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
 		return false, err
 	}
 	if _, err := j.fsys.Stat(segmentName(j.seg + 1)); !errors.Is(err, fs.ErrNotExist) {
@@ -224,11 +248,13 @@ type frames struct {
 	list   []placedFrame
 	end    int64 // end of the last whole frame
 	damage []*CorruptError
+	hurt   uint64 // number of a damaged frame that had the end to itself; 0: none
 }
 
 // scan reads the frames of a segment from an offset on. Bytes that are no
 // frame are damage if a later frame promises that they had been durable, and
-// the torn end of an interrupted append if none does. The first frame was
+// the torn end of an interrupted append if none does; but a frame that is there
+// in whole and has one byte changed was not interrupted. The first frame was
 // durable before the segment had its name: it is never torn.
 func (j *journal) scan(f vfs.File, name string, from int64) (frames, error) {
 	st, err := f.Stat()
@@ -261,7 +287,11 @@ func (j *journal) scan(f vfs.File, name string, from int64) (frames, error) {
 		next, promise := nextFrame(b, pos+1)
 		off := from + int64(pos)
 		if promise <= uint64(off) && off > fileHeaderSize {
-			break // torn end
+			seq, ok := flippedFrame(b[pos:])
+			if !ok {
+				break // torn end
+			}
+			out.hurt = max(out.hurt, seq)
 		}
 		out.damage = append(out.damage, &CorruptError{
 			Path: name, Off: off,
@@ -371,7 +401,7 @@ func (j *journal) head(key headKey) (*Snapshot, error) {
 func (j *journal) snapshots(below uint64) func(yield func(*Snapshot, error) bool) {
 	return func(yield func(*Snapshot, error) bool) {
 		var later said
-		segs, err := j.segments()
+		segs, _, err := j.segments()
 		if err != nil {
 			yield(nil, err)
 			return
@@ -389,6 +419,11 @@ func (j *journal) snapshots(below uint64) func(yield func(*Snapshot, error) bool
 				if !yield(s, nil) {
 					return
 				}
+			}
+		}
+		for _, s := range later.merge(nil, 0) { // whose own segments are missing
+			if !yield(s, nil) {
+				return
 			}
 		}
 	}
@@ -483,10 +518,10 @@ type record struct {
 }
 
 // append writes records and makes them durable, all or none. They get the
-// numbers from j.seq+1 on. The caller holds the lock on locks/journal, has
+// numbers from j.given()+1 on. The caller holds the lock on locks/journal, has
 // refreshed under it and called writable.
 func (j *journal) append(records []record) error {
-	seq := j.seq
+	seq := j.given()
 	var b []byte
 	var list []frame
 	for _, r := range records {
@@ -515,6 +550,9 @@ func (j *journal) append(records []record) error {
 	}
 	return nil
 }
+
+// given returns the last number that a record was given.
+func (j *journal) given() uint64 { return max(j.seq, j.skip) }
 
 // sync makes the segment durable. A sync that failed is not tried again: the
 // kernel may have marked the pages clean. The segment ends there.
@@ -587,13 +625,16 @@ func (j *journal) rotateTo(l ledger, packs []packLen) error {
 	if len(state.body) > maxFrameBody {
 		return fmt.Errorf("state of %d bytes: the limit is %d", len(state.body), maxFrameBody)
 	}
-	b := fileHeader{magic: journalMagic, store: j.store, name: segmentID(j.seg + 1),
+	seg, err := j.next()
+	if err != nil {
+		return err
+	}
+	b := fileHeader{magic: journalMagic, store: j.store, name: segmentID(seg),
 		a: uint64(time.Now().UnixNano())}.append(nil)
 	b = state.append(b)
 	var old frames
 	oldEnd := j.end
 	if j.seg > 0 {
-		var err error
 		if old, err = j.scan(j.f, segmentName(j.seg), fileHeaderSize); err != nil {
 			return err
 		}
@@ -612,12 +653,11 @@ func (j *journal) rotateTo(l ledger, packs []packLen) error {
 			}
 		}
 	}
-	seg := j.seg + 1
 	if err := writeFile(j.fsys, segmentName(seg), b); err != nil {
 		return err
 	}
-	if seg > 1 {
-		j.saveSummary(seg-1, old.list, oldEnd)
+	if j.seg > 0 {
+		j.saveSummary(j.seg, old.list, oldEnd)
 	}
 	if err := j.openSegment(seg); err != nil {
 		return err
@@ -627,6 +667,31 @@ func (j *journal) rotateTo(l ledger, packs []packLen) error {
 	}
 	j.synced = j.end
 	return nil
+}
+
+// next returns the number of the segment to begin. One that is missing keeps its
+// own, so that it can be seen that it is.
+func (j *journal) next() (uint64, error) {
+	last := max(j.seg, j.gone)
+	if last == 0 {
+		packs, err := hasPacks(j.fsys)
+		if err != nil {
+			return 0, err
+		}
+		if packs {
+			last = 1 // before the first pack there was a segment
+		}
+	}
+	return last + 1, nil
+}
+
+// hasPacks reports whether there is any pack.
+func hasPacks(fsys vfs.FS) (bool, error) {
+	names, err := fsys.ReadDir("packs")
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, ok := parsePackID(name, ".pack")
+		return ok
+	}), err
 }
 
 func segmentID(seg uint64) (id [16]byte) {

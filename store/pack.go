@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -193,8 +194,9 @@ type packWriter struct {
 	written int64  // length of the file
 	entries []indexEntry
 
-	committed int64 // a record of the journal vouches for what is below
-	dropped   bool  // a write has failed, and a commit was under way: see endOffer
+	file      string // its name: in tmp/ until its first commit
+	committed int64  // a record of the journal vouches for what is below
+	dropped   error  // a write has failed, and a commit was under way: see endOffer
 
 	smu    sync.Mutex // held while syncing; guards the rest
 	synced int64      // durable up to here
@@ -262,21 +264,88 @@ func (w *packWriter) seal(fsys vfs.FS, store [16]byte, bodyEnd int64) error {
 	return writeFile(fsys, indexName(w.id), encodeIndex(store, w.id, bodyEnd, w.entries))
 }
 
-// createPack starts a new pack, locked. Like a segment of the journal it is
-// whole and durable before it has a name.
+// isNamed reports whether others can see the pack.
+func (w *packWriter) isNamed() bool { return w.file == w.name() }
+
+// settled reports whether all of the pack is on record.
+func (w *packWriter) settled() bool { return w.isNamed() && w.end() == w.committed }
+
+// namesLate says that a pack may get its name while it is open. Windows cannot.
+const namesLate = runtime.GOOS != "windows"
+
+// createPack starts a new pack, locked. It lies in tmp/ until a commit has need of
+// it: like a segment of the journal it is whole and durable before it has
+// its name. So what lies there, and nobody has locked, no record has ever named.
 func createPack(fsys vfs.FS, store [16]byte) (*packWriter, error) {
 	for {
 		id := randomID()
-		header := fileHeader{magic: packMagic, store: store, name: id, a: uint64(time.Now().UnixNano())}
-		if err := writeFile(fsys, packName(id), header.append(nil)); err != nil {
+		header := fileHeader{magic: packMagic, store: store, name: id, a: uint64(time.Now().UnixNano())}.append(nil)
+		if !namesLate {
+			if err := writeFile(fsys, packName(id), header); err != nil {
+				return nil, err
+			}
+			w, err := adoptPack(fsys, store, id, func() (int64, error) { return fileHeaderSize, nil })
+			if w != nil || err != nil {
+				return w, err
+			}
+			continue // another process took it up already: good for that one
+		}
+		name := newPackName(id)
+		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
 			return nil, err
 		}
-		w, err := adoptPack(fsys, store, id, func() (int64, error) { return fileHeaderSize, nil })
-		if w != nil || err != nil {
-			return w, err
+		ours, err := f.TryLock(vfs.Exclusive)
+		if ours && err == nil {
+			ours, err = sameFile(fsys, name, f)
 		}
-		// Another process took it up already: good for that one.
+		if ours && err == nil {
+			return &packWriter{pack: &pack{id: id, f: f}, file: name, buf: header, committed: fileHeaderSize}, nil
+		}
+		f.Close()
+		if err != nil {
+			fsys.Remove(name)
+			return nil, err
+		}
+		// Somebody took it for a dead one's before it was locked.
 	}
+}
+
+// newPackName is the name of a pack that no commit has had need of yet.
+func newPackName(id [16]byte) string { return "tmp/" + hex.EncodeToString(id[:]) + ".pack" }
+
+// removeDead removes the packs of processes that died before their first commit:
+// nothing was ever promised of them.
+func (s *Store) removeDead() error {
+	names, err := s.fsys.ReadDir("tmp")
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, ok := parsePackID(name, ".pack")
+		if !ok {
+			continue
+		}
+		f, err := s.fsys.OpenFile(newPackName(id), os.O_RDWR, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has got its name
+		}
+		if err != nil {
+			return err
+		}
+		dead, err := f.TryLock(vfs.Exclusive)
+		if dead && err == nil {
+			dead, err = sameFile(s.fsys, newPackName(id), f)
+		}
+		if dead && err == nil {
+			err = s.fsys.Remove(newPackName(id))
+		}
+		f.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
 }
 
 // adoptPack takes up an unsealed pack of a process that is gone. durable is
@@ -316,7 +385,7 @@ func tryAdopt(fsys vfs.FS, store [16]byte, p *pack, durable func() (int64, error
 	if err != nil || st.Size < end {
 		return nil, err // shorter than it was: damage, for check to report
 	}
-	w := &packWriter{pack: p, written: end, committed: end, synced: end}
+	w := &packWriter{pack: p, file: p.name(), written: end, committed: end, synced: end}
 	damage, err := p.scan(fileHeaderSize, end, func(e indexEntry) { w.entries = append(w.entries, e) })
 	if err != nil || len(damage) > 0 {
 		return nil, err

@@ -17,22 +17,50 @@ import (
 func checkOwner(dir string) (fresh bool, err error) {
 	top, err := os.Stat(dir)
 	if err != nil {
-		return false, err
+		return false, OwnerOf(dir, err)
 	}
 	st, err := os.Stat(filepath.Join(dir, formatName))
 	fresh = errors.Is(err, fs.ErrNotExist)
 	if err != nil && !fresh {
-		return false, err
+		return false, OwnerOf(dir, err)
 	}
 	for what, fi := range map[string]fs.FileInfo{"the directory": top, formatName: st} {
 		if fi == nil {
 			continue
 		}
-		if owner, self, ok := owners(fi); ok && owner != self {
-			return false, fmt.Errorf("%w: %s belongs to user %d, this is user %d", ErrOwner, what, owner, self)
+		if owner, self, ok := vfs.Owners(fi); ok && owner != self {
+			return false, &OwnerError{Path: dir, What: what, Owner: owner, Self: self}
 		}
 	}
 	return fresh, nil
+}
+
+// CheckOwner returns an [*OwnerError] if a store is another user's, to root, too.
+func CheckOwner(dir string) error {
+	_, err := checkOwner(dir)
+	return err
+}
+
+// OwnerOf returns why a directory of stores, or a store, could not be opened: if it
+// was for permissions, and the directory, or the first above it that can be looked
+// at, is another user's, the error is an [*OwnerError]; else it is err.
+func OwnerOf(dir string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		st, serr := os.Stat(at)
+		if serr != nil && at != filepath.Dir(at) {
+			continue
+		}
+		if serr != nil {
+			return err
+		}
+		if owner, self, ok := vfs.Owners(st); ok && owner != self {
+			return &OwnerError{Path: at, What: "the directory", Owner: owner, Self: self, Err: err}
+		}
+		return err
+	}
 }
 
 // closePlace closes the directory of a store to other users: what lies in it
@@ -40,7 +68,7 @@ func checkOwner(dir string) (fresh bool, err error) {
 func closePlace(dir string, fresh bool, log *slog.Logger) {
 	st, err := os.Stat(dir)
 	const others = 0o077
-	if err != nil || !hasOwners || st.Mode().Perm()&others == 0 {
+	if err != nil || !vfs.HasOwners || st.Mode().Perm()&others == 0 {
 		return
 	}
 	perm := st.Mode().Perm()
@@ -108,10 +136,10 @@ func Concerns(dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if perm := top.Mode().Perm(); hasOwners && perm&0o077 != 0 {
+	if perm := top.Mode().Perm(); vfs.HasOwners && perm&0o077 != 0 {
 		list = append(list, fmt.Sprintf("other users may enter the store (mode %v): the next command that writes changes that", perm))
 	}
-	owner, _, ok := owners(top)
+	owner, _, ok := vfs.Owners(top)
 	foreign := 0
 	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -124,7 +152,7 @@ func Concerns(dir string) ([]string, error) {
 		if err != nil {
 			return err
 		}
-		if other, _, _ := owners(fi); ok && other != owner && name != dir {
+		if other, _, _ := vfs.Owners(fi); ok && other != owner && name != dir {
 			foreign++
 		}
 		return nil

@@ -281,6 +281,36 @@ func TestLocksThatExcludeNobody(t *testing.T) {
 	}
 }
 
+// Where locks do not work any more, nobody can hold a store alone: it is read, and
+// who would write to it is told why not.
+func TestUseWithoutLocks(t *testing.T) {
+	fsys := vfs.NewMem()
+	commit(t, openMem(t, fsys), "", small)
+	if _, err := use(t.Context(), noLocks{fsys}, false); !errors.Is(err, ErrNoLocks) {
+		t.Errorf("use: %v, want ErrNoLocks", err)
+	}
+	if f, err := use(t.Context(), noLocks{fsys}, true); f != nil || err != nil {
+		t.Errorf("use by a reader: %v, %v, want none", f, err)
+	}
+}
+
+// noLocks is a file system without locks.
+type noLocks struct{ vfs.FS }
+
+func (n noLocks) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, error) {
+	f, err := n.FS.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return unlockedFile{f}, nil
+}
+
+type unlockedFile struct{ vfs.File }
+
+func (unlockedFile) TryLock(vfs.LockMode) (bool, error) {
+	return false, &os.PathError{Op: "lock", Path: "f", Err: errors.ErrUnsupported}
+}
+
 // grantAll is a file system whose locks exclude nobody.
 type grantAll struct{ vfs.FS }
 

@@ -35,6 +35,10 @@ type PruneOptions struct {
 	// Wait bounds the wait for those who write or restore; 0: a minute. They
 	// do not wait.
 	Wait time.Duration
+	// Alone says that nothing else in this process uses the Store: packs that go are
+	// closed at once, so their bytes are free when Prune returns. Otherwise the
+	// runtime does that when nobody reads them any more.
+	Alone bool
 }
 
 // Live is a set of objects that are to stay.
@@ -100,6 +104,7 @@ type PrunePlan struct {
 	Free    int64    // by so much the store gets smaller
 	Left    int64    // bytes that nothing needs, and that stay for now
 	Aside   []string // files beside packs/ that hold what goes: they are written anew, or removed
+	Short   bool     // more is dead than goes, for want of room to copy: what comes free may do
 
 	opts      *PruneOptions
 	live      *Live
@@ -131,8 +136,17 @@ func (p *PrunePlan) Empty() bool { return len(p.Dropped)+len(p.condemned)+len(p.
 // are kept. It writes nothing but indexes that are missing.
 func (s *Store) PlanPrune(ctx context.Context, opts *PruneOptions) (*PrunePlan, error) {
 	p := &PrunePlan{opts: opts, live: &Live{s, make(map[[prefixSize]byte]bool), opts.Forget}, staying: make(map[[16]byte]bool)}
+	f, err := readFormat(s.fsys)
+	if err == nil {
+		if needs := unknown(f.Features.Prune, knownToPrune); len(needs) > 0 {
+			err = fmt.Errorf("%w: pruning needs %q", ErrFormat, needs)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("plan prune: %w", err)
+	}
 	s.jmu.Lock()
-	err := s.j.refresh()
+	err = s.j.refresh()
 	p.before = s.j.ledger
 	s.jmu.Unlock()
 	if err == nil {
@@ -405,6 +419,7 @@ func (s *Store) choose(p *PrunePlan, list []*candidate) error {
 	forget := len(p.opts.Forget) > 0
 	take := func(c *candidate) bool {
 		if p.opts.MaxCopy > 0 && !forget && c.live > 0 && p.Copy+c.live > p.opts.MaxCopy {
+			p.Short = true
 			return false
 		}
 		p.condemned = append(p.condemned, c)
@@ -499,6 +514,8 @@ func (s *Store) Prune(ctx context.Context, plan *PrunePlan) (*PruneResult, error
 	if s.readOnly {
 		return nil, errors.New("prune: store is open read-only")
 	}
+	s.MakeRoom(false)
+	defer s.KeepBallast()
 	r, err := s.prune(ctx, plan)
 	if err != nil {
 		return nil, fmt.Errorf("prune: %w", err)
@@ -605,11 +622,17 @@ func (r *pruneRun) begin(ctx context.Context) error {
 	}
 	forget := len(r.plan.opts.Forget) > 0
 	if forget {
-		s.endActive()
+		s.Seal()
 	}
 	for _, c := range r.plan.condemned {
 		if !c.sealed {
-			if err := s.sealIdle(c.id); err != nil {
+			err := s.sealIdle(c.id)
+			if IsNoSpace(err) && !forget { // what need not be sealed goes first
+				r.plan.Short = true
+				r.plan.Left += c.dead()
+				continue
+			}
+			if err != nil {
 				return err
 			}
 			if _, err := s.fsys.Stat(indexName(c.id)); errors.Is(err, fs.ErrNotExist) && forget {
@@ -656,7 +679,7 @@ func (r *pruneRun) announce(ctx context.Context) error {
 // the plan was made.
 func (r *pruneRun) isCurrent(l ledger) error {
 	if l.epoch != r.plan.before.epoch || !slices.Equal(l.pruned, r.plan.before.pruned) {
-		return errors.New("the store was pruned or repaired since it was planned: plan again")
+		return ErrPlanStale
 	}
 	return nil
 }
@@ -843,7 +866,29 @@ func (r *pruneRun) cleanUp() error {
 			return err
 		}
 	}
-	return errors.Join(s.sweep(), s.see())
+	files := s.filesOf(r.removed)
+	err = errors.Join(s.sweep(), s.see())
+	if r.plan.opts.Alone {
+		closeAll(files)
+	}
+	return err
+}
+
+// filesOf returns the files that are open of packs.
+func (s *Store) filesOf(ids [][16]byte) (files []vfs.File) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, id := range ids {
+		if p := s.packs[id]; p != nil {
+			files = append(files, p.f)
+		}
+	}
+	for _, x := range s.indexes {
+		if slices.Contains(ids, x.pack.id) {
+			files = append(files, x.f)
+		}
+	}
+	return files
 }
 
 // abandoned is the age from which a file in tmp/ is nobody's: no write takes so

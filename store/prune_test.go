@@ -149,7 +149,11 @@ func sizeOf(t *testing.T, fsys vfs.FS, dir string) (size int64) {
 // A list of chunks whose chunks are gone would be taken for the blob: it goes
 // with them, or they stay with it.
 func TestPruneChunkLists(t *testing.T) {
-	for _, maxCopy := range []int64{0, 1} {
+	for _, c := range []struct {
+		maxCopy int64
+		sealed  bool // the pack that holds the list
+	}{{0, false}, {1, false}, {1, true}} {
+		maxCopy := c.maxCopy
 		setLimits(t, 1, never, never) // a pack for each chunk
 		disk := vfs.NewMem()
 		lib := new(library)
@@ -171,6 +175,9 @@ func TestPruneChunkLists(t *testing.T) {
 				return err
 			}
 			kept = lib.mustCommit(t, s, "kept", []byte("kept"), random(8<<20, 7)) // and so is this, most of the pack
+			if c.sealed {
+				s.Seal()
+			}
 			return w.Close()
 		})
 		if err != nil {
@@ -190,7 +197,7 @@ func TestPruneChunkLists(t *testing.T) {
 		}
 		ok, err := w.Has(Hash(Blob, big))
 		if err != nil || ok != (maxCopy > 0) {
-			t.Errorf("at most %d bytes copied: Has = %v, %v", maxCopy, ok, err)
+			t.Errorf("at most %d bytes copied, sealed %v: Has = %v, %v", maxCopy, c.sealed, ok, err)
 		}
 		if ok {
 			checkBlob(t, s, Hash(Blob, big))
@@ -198,6 +205,49 @@ func TestPruneChunkLists(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
+		checkAcked(t, s, []acked{kept})
+		checkClean(t, s)
+	}
+}
+
+// A list of chunks that was stored behind the plan, by a writer that has recorded no
+// snapshot, keeps the chunks that it has found in a pack that goes: who finds the
+// list counts on them.
+func TestPruneNewChunkList(t *testing.T) {
+	setLimits(t, never, 1, never) // a pack for each commit
+	disk := vfs.NewMem()
+	lib := new(library)
+	s, other := openMem(t, disk), openMem(t, disk)
+	big := random(minChunked+200<<10, 9)
+	lib.mustCommit(t, s, "old", []byte("old tree"), big)
+	kept := lib.mustCommit(t, s, "kept", []byte("kept tree"), small)
+	waitForSeals(s)
+	plan, err := s.PlanPrune(t.Context(), &PruneOptions{Mark: lib.mark, Wait: 20 * time.Millisecond,
+		Drop: func(snap *Snapshot) bool { return snap.Seq != kept.seq }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := slices.Clone(big) // mostly the same chunks
+	copy(again, "changed")
+	w, err := other.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, _, err := w.PutReader(bytes.NewReader(again))
+	if added := w.Stats().Bytes; err == nil && added > int64(len(again))/2 {
+		err = fmt.Errorf("%d bytes are stored of %d: it has few chunks of the other", added, len(again))
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Prune(t.Context(), plan); err != nil || r.Packs == 0 {
+		t.Fatalf("prune: %+v, %v", r, err)
+	}
+	for _, s := range []*Store{s, other, openMem(t, disk)} {
+		if ok, err := s.Has(id); !ok || err != nil {
+			t.Errorf("Has = %v, %v", ok, err)
+		}
+		checkBlob(t, s, id)
 		checkAcked(t, s, []acked{kept})
 		checkClean(t, s)
 	}
@@ -496,25 +546,32 @@ func TestPruneUpgrades(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	format := func() string {
+	text := func() string {
 		b, err := os.ReadFile(filepath.Join(dir, formatName))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(b)
 	}
-	before := format()
+	before := text()
 	s, err := Open(t.Context(), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	commit(t, s, "new", []byte("new"))
-	if format() != before {
-		t.Errorf("FORMAT is %s after a commit, was %s", format(), before)
+	if text() != before {
+		t.Errorf("FORMAT is %s after a commit, was %s", text(), before)
 	}
-	plan, err := s.PlanPrune(t.Context(), &PruneOptions{Drop: func(snap *Snapshot) bool { return snap.Session != "new" },
-		Mark: func(_ context.Context, live *Live, snap *Snapshot) error { live.Add(snap.Tree); return nil }})
+	opts := &PruneOptions{Drop: func(snap *Snapshot) bool { return snap.Session != "new" },
+		Mark: func(_ context.Context, live *Live, snap *Snapshot) error { live.Add(snap.Tree); return nil }}
+	if _, err := s.PlanPrune(t.Context(), opts); !errors.Is(err, ErrFormat) { // the sample says that it needs a feature of the future
+		t.Errorf("plan of a prune that needs a feature: %v, want ErrFormat", err)
+	}
+	if err := change(s.fsys, func(f *format) bool { f.Features.Prune = []string{}; return true }); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := s.PlanPrune(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -522,7 +579,7 @@ func TestPruneUpgrades(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f, err := readFormat(s.fsys); err != nil || f.Format != 2 || f.ID != s.ID() {
-		t.Errorf("FORMAT is %s, %v; want version 2", format(), err)
+		t.Errorf("FORMAT is %s, %v; want version 2", text(), err)
 	}
 	checkClean(t, s)
 	checkBlob(t, s, Hash(Blob, []byte("new")))
@@ -601,6 +658,42 @@ func TestPruneDamagedCopy(t *testing.T) {
 		t.Fatalf("%+v, %v; want the other pack gone", r, err)
 	}
 	checkAcked(t, s, []acked{kept})
+}
+
+// A pack that was to go and turns out to be damaged when it is copied stays, for a
+// repair, and the others go.
+func TestPruneDamagedStays(t *testing.T) {
+	setLimits(t, never, 1, never) // a pack for each commit
+	disk := vfs.NewMem()
+	lib := new(library)
+	s := openDamaged(t, disk)
+	shared := random(30<<10, 1)
+	big := random(minChunked+200<<10, 9) // in chunks that are elsewhere
+	var chunks [][]byte
+	for rest := big; len(rest) > 0; rest = rest[cutPoint(rest):] {
+		chunks = append(chunks, rest[:cutPoint(rest)])
+	}
+	lib.mustCommit(t, s, "gone", append([][]byte{[]byte("gone")}, chunks...)...)
+	lib.mustCommit(t, s, "old", []byte("old"), shared, random(60<<10, 2), big)
+	kept := lib.mustCommit(t, s, "kept", []byte("kept"), shared)
+	waitForSeals(s)
+	loc, ok, err := s.find(Hash(Blob, shared))
+	if !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	edit(t, disk, loc.pack.name(), flip(int(loc.off)+recordHeaderSize+100))
+	_, r, err := lib.prune(t.Context(), s, func(snap *Snapshot) bool { return snap.Seq == kept.seq })
+	if err != nil || r.Packs != 1 || len(r.Kept) != 1 || !errors.Is(r.Kept[0], ErrCorrupt) {
+		t.Errorf("prune: %+v, %v; want one pack gone and one that stays", r, err)
+	}
+	if packs := names(t, disk, "packs", ".pack"); !slices.Contains(packs, loc.pack.name()) {
+		t.Errorf("%s is gone, left are %q", loc.pack.name(), packs)
+	}
+	// Who finds the list of chunks in it counts on them.
+	if ok, err := s.Has(Hash(Blob, big)); !ok || err != nil {
+		t.Errorf("Has = %v, %v", ok, err)
+	}
+	checkBlob(t, s, Hash(Blob, big))
 }
 
 // Damage to one record of the journal does not hide what a prune has copied.

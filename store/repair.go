@@ -24,7 +24,10 @@ type RepairPlan struct {
 	Indexes    []string        // of packs, to be made again
 	Summaries  []string        // of segments, to be made again
 	EndSegment bool            // the newest segment is damaged: the next begins
+	Records    []RecordRepair  // of the journal, that come back
+	Format     bool            // FORMAT is written again, as other files tell it
 
+	journal       *journalMend
 	replace, gone [][16]byte
 	indexes       [][16]byte
 	summaries     []uint64
@@ -42,7 +45,7 @@ type PackRepair struct {
 
 // Empty reports whether there is nothing to do.
 func (p *RepairPlan) Empty() bool {
-	return len(p.Packs) == 0 && len(p.Gone) == 0 && len(p.Indexes) == 0 && len(p.Summaries) == 0 && !p.EndSegment
+	return !p.Format && len(p.Packs) == 0 && len(p.Gone) == 0 && len(p.Indexes) == 0 && len(p.Summaries)+len(p.Records) == 0 && !p.EndSegment
 }
 
 // Keeps reports whether an object will be there, whole, when the plan is done.
@@ -58,11 +61,19 @@ func (p *RepairPlan) Keeps(id ID) bool {
 // of that can be found elsewhere, is the business of package tree.
 func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 	p := &RepairPlan{intact: make(map[ID][16]byte), lost: make(map[ID]bool)}
-	journal := new(Report)
+	journal, stays := new(Report), new(Report)
 	s.jmu.Lock()
-	err := s.checkJournal(journal)
+	p.Format = s.badFormat != nil
+	c, err := s.checkJournal(journal, nil)
 	if err == nil {
-		err = s.checkForgotten(journal)
+		p.journal, err = s.planJournal(c.have)
+	}
+	if err == nil {
+		p.Records = p.journal.records
+		_, err = s.checkJournal(stays, p.journal)
+	}
+	if err == nil {
+		err = errors.Join(s.checkForgotten(journal), s.checkForgotten(stays))
 	}
 	if err == nil {
 		p.summaries, err = s.j.wrongSummaries()
@@ -73,7 +84,10 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Damage, p.Stays = journal.Damage, journal.Damage[:len(journal.Damage):len(journal.Damage)]
+	p.summaries = slices.DeleteFunc(p.summaries, func(seg uint64) bool { // it may be all that knows what was cut off
+		return slices.ContainsFunc(journal.Damage, func(d *CorruptError) bool { return d.Path == segmentName(seg) && errors.Is(d.Err, errCut) }) || p.journal.fixes[seg] != nil
+	})
+	p.Damage, p.Stays = journal.Damage, stays.Damage
 	for _, seg := range p.summaries {
 		p.Summaries = append(p.Summaries, summaryName(seg))
 	}
@@ -360,7 +374,7 @@ func (s *Store) remakeIndex(id [16]byte) error {
 
 // endDamagedSegment mends what there is to mend in the journal.
 func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
-	if !plan.EndSegment && len(plan.summaries) == 0 {
+	if !plan.EndSegment && !plan.Format && len(plan.summaries)+len(plan.Records) == 0 {
 		return nil
 	}
 	return withLock(ctx, s.fsys, journalLock, func() error {
@@ -369,7 +383,16 @@ func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
 		if err := s.j.refresh(); err != nil {
 			return err
 		}
-		if plan.EndSegment {
+		if plan.Format && s.badFormat != nil {
+			if err := s.remade.write(s.fsys); err != nil {
+				return err
+			}
+			s.remade, s.badFormat = nil, nil
+		}
+		if err := s.mendJournal(plan.journal); err != nil {
+			return err
+		}
+		if plan.EndSegment && s.j.broken != "" {
 			if err := s.j.writable(); err != nil {
 				return err
 			}

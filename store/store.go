@@ -24,6 +24,7 @@ import (
 type Options struct {
 	Root         string       // path of the project, written down when the store is created
 	ReadOnly     bool         // never write; a store that does not exist is an error
+	Mend         bool         // go on to write where FORMAT is missing or damaged: for [Store.Repair]
 	SingleWriter bool         // go on where file locks do not work: the caller sees to it that nobody else writes
 	Logger       *slog.Logger // what goes on; nil: nothing is logged
 }
@@ -35,16 +36,24 @@ type Store struct {
 	id       [16]byte
 	readOnly bool
 	log      *slog.Logger
+	share    vfs.File // its share of useLock; nil: none
+
+	remade    *format       // FORMAT as other files tell it; nil: it is sound
+	badFormat *CorruptError // what is wrong with it then
 
 	jmu sync.Mutex // guards j
 	j   *journal
 
 	forgotten forgotten
 
+	fmu   sync.Mutex // guards needs
+	needs []string   // features that FORMAT says are needed to read the store, as far as is known
+
 	mu      sync.RWMutex // guards the rest of this block
 	loaded  bool
 	packs   map[[16]byte]*pack
 	scanned map[[16]byte]int64   // unsealed packs: up to where their objects are known
+	unnamed map[[16]byte]bool    // packs of this process that no commit has had need of yet
 	objects map[ID]location      // of unsealed packs, and what this process wrote last
 	absent  map[[16]byte]bool    // packs that a prune takes away, or has; replaced, not changed
 	seen    uint64               // number of the journal's record up to which absent goes
@@ -53,12 +62,15 @@ type Store struct {
 	retired []io.Closer          // files no longer used that others may be reading: closed with the store
 
 	wmu        sync.Mutex // guards the rest of this block
+	writers    int        // that are open
 	active     *packWriter
-	offered    *packWriter       // that the commit under way is about to vouch for
+	ended      []*packWriter     // those before it: full, and sealed when a record vouches for them
+	offered    []*packWriter     // that the commit under way is about to vouch for
+	unwanted   error             // why what is on no record is to go with the last writer; nil: it is not
 	repairing  map[[16]byte]bool // packs that a repair is about to take away: nothing is appended to them
 	generation int               // counts failed writes
 	failed     error             // the last of them
-	sealing    []*sealing        // packs being sealed in the background
+	sealing    []*sealing        // packs being sealed or synced in the background
 	sealed     []*pack           // those that were, and whose objects are in objects
 
 	commits groupCommit
@@ -98,7 +110,7 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	}
 	if !opts.ReadOnly {
 		if err := makeDir(dir); err != nil {
-			return nil, fmt.Errorf("create store: %w", err)
+			return nil, fmt.Errorf("create store: %w", OwnerOf(dir, err))
 		}
 	}
 	s, err := openDir(ctx, dir, opts)
@@ -110,7 +122,19 @@ func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
 
 func openDir(ctx context.Context, dir string, opts *Options) (*Store, error) {
 	if opts.ReadOnly {
-		return OpenFS(ctx, vfs.OS(dir), opts)
+		lock, err := use(ctx, vfs.OS(dir), true)
+		if err != nil {
+			return nil, OwnerOf(dir, err)
+		}
+		s, err := OpenFS(ctx, vfs.OS(dir), opts)
+		if err != nil {
+			if lock != nil {
+				lock.Close()
+			}
+			return nil, OwnerOf(dir, err)
+		}
+		s.share = lock
+		return s, nil
 	}
 	log := opts.Logger
 	if log == nil {
@@ -129,11 +153,28 @@ func openDir(ctx context.Context, dir string, opts *Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	s, err := OpenFS(ctx, vfs.OS(dir), opts)
-	if err == nil {
-		closePlace(dir, fresh, log) // now that it is known to be a store
+	// Before the first look at it, if it is there: whoever moves it has it alone.
+	var lock vfs.File
+	if !fresh {
+		if lock, err = use(ctx, vfs.OS(dir), false); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
-	return s, err
+	s, err := OpenFS(ctx, vfs.OS(dir), opts)
+	if err == nil && lock == nil {
+		if lock, err = use(ctx, vfs.OS(dir), false); err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	if err != nil {
+		if lock != nil {
+			lock.Close()
+		}
+		return nil, err
+	}
+	s.share = lock
+	closePlace(dir, fresh, log) // now that it is known to be a store
+	return s, nil
 }
 
 // makeDir creates a directory and its missing parents, 0700, durably.
@@ -159,27 +200,23 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 		log:      opts.Logger,
 		packs:    make(map[[16]byte]*pack),
 		scanned:  make(map[[16]byte]int64),
+		unnamed:  make(map[[16]byte]bool),
 		objects:  make(map[ID]location),
 		pending:  make(map[ID]chan struct{}),
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	f, err := readFormat(fsys)
+	f, damage, err := findFormat(fsys, opts.Root)
 	if errors.Is(err, fs.ErrNotExist) && !opts.ReadOnly {
 		f, err = create(ctx, fsys, opts)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := f.check(opts.ReadOnly); err != nil {
+	if err := s.take(f, damage, opts); err != nil {
 		return nil, err
 	}
-	id, err := hex.DecodeString(f.ID)
-	if err != nil || len(id) != len(s.id) {
-		return nil, &CorruptError{Path: formatName, Err: fmt.Errorf("store id %q", f.ID)}
-	}
-	s.id = [16]byte(id)
 	if !opts.ReadOnly && !opts.SingleWriter {
 		if err := probeLocks(fsys); err != nil {
 			return nil, err
@@ -188,6 +225,12 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 	s.j = newJournal(fsys, s.id)
 	if err := s.j.refresh(); err != nil {
 		return nil, err
+	}
+	isHeader := func(d *CorruptError) bool { return d.Off == 0 }
+	if damage == nil && (s.j.seg == 0 || slices.ContainsFunc(s.j.damage, isHeader)) {
+		if err := s.doubtFormat(f, opts); err != nil {
+			return nil, err
+		}
 	}
 	if s.j.seg == 0 && !opts.ReadOnly {
 		// Nobody has committed yet, and whoever wrote FORMAT may be gone
@@ -200,11 +243,56 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 		if err := s.removePacks(s.j.removed); err != nil { // nobody counts on them, and the next prune tries again
 			s.log.Warn("packs not removed that were pruned", "err", err)
 		}
+		if err := s.removeDead(); err != nil {
+			s.log.Warn("packs not removed that nothing needs", "err", err)
+		}
 	}
+	s.keepBallast(ballastSize)
 	for _, d := range s.j.damage {
 		s.log.Warn("journal damaged", "path", d.Path, "off", d.Off, "err", d.Err)
 	}
 	return s, nil
+}
+
+// take has the store be what FORMAT says. damage is what is wrong with that.
+func (s *Store) take(f *format, damage *CorruptError, opts *Options) error {
+	if damage != nil && !opts.ReadOnly && !opts.Mend {
+		return damage
+	}
+	if err := f.check(opts.ReadOnly); err != nil {
+		return err
+	}
+	id, err := hex.DecodeString(f.ID)
+	if err != nil {
+		return err
+	}
+	s.id, s.needs = [16]byte(id), f.Features.Read
+	if damage != nil {
+		s.remade, s.badFormat = f, damage
+		s.log.Warn("store damaged", "path", damage.Path, "err", damage.Err)
+	}
+	return nil
+}
+
+// doubtFormat looks whether the store has files of its own at all, and takes FORMAT
+// for damaged if they are all another's.
+func (s *Store) doubtFormat(f *format, opts *Options) error {
+	why := f.namesAnother(s.fsys)
+	if !errors.Is(why, ErrCorrupt) {
+		return why
+	}
+	remade, damage, err := remadeFormat(s.fsys, string(f.Root), why)
+	if err == nil {
+		err = s.take(remade, damage, opts)
+	}
+	if err == nil {
+		err = s.j.close()
+	}
+	if err != nil {
+		return err
+	}
+	s.j = newJournal(s.fsys, s.id)
+	return s.j.refresh()
 }
 
 var storeDirs = []string{"packs", "journal", "worktrees", "locks", "trash", "quarantine", "tmp"}
@@ -217,7 +305,7 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		if !slices.Contains(storeDirs, name) && name != formatName {
+		if !slices.Contains(storeDirs, name) && name != formatName && name != ballastName {
 			return nil, fmt.Errorf("%w: no FORMAT, but a file %q: not a store", ErrFormat, name)
 		}
 	}
@@ -253,7 +341,7 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 			}
 		}
 		id := randomID()
-		f = &format{Format: formatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3",
+		f = &format{Format: FormatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3",
 			Features: features{[]string{}, []string{}, []string{}},
 			Root:     []byte(opts.Root), Created: time.Now().UTC()}
 		return f.write(fsys)
@@ -270,6 +358,9 @@ func readFormat(fsys vfs.FS) (*format, error) {
 	if err := json.Unmarshal(b, f); err != nil {
 		return nil, &CorruptError{Path: formatName, Err: err}
 	}
+	if id, err := hex.DecodeString(f.ID); err != nil || len(id) != 16 || f.Format == 0 || f.Hash == "" {
+		return nil, &CorruptError{Path: formatName, Err: fmt.Errorf("store id %q, format %d, hash %q", f.ID, f.Format, f.Hash)}
+	}
 	return f, nil
 }
 
@@ -283,15 +374,15 @@ func (f *format) write(fsys vfs.FS) error {
 
 // check refuses what this version cannot do, by name.
 func (f *format) check(readOnly bool) error {
-	if f.Format < oldestFormat || f.Format > formatVersion || f.Hash != "blake3" {
+	if f.Format < oldestFormat || f.Format > FormatVersion || f.Hash != "blake3" {
 		return fmt.Errorf("%w: version %d with hash %q, this program knows versions %d to %d with \"blake3\"",
-			ErrFormat, f.Format, f.Hash, oldestFormat, formatVersion)
+			ErrFormat, f.Format, f.Hash, oldestFormat, FormatVersion)
 	}
-	if len(f.Features.Read) > 0 {
-		return fmt.Errorf("%w: reading needs %q", ErrFormat, f.Features.Read)
+	if needs := unknown(f.Features.Read, readFeatures); len(needs) > 0 {
+		return fmt.Errorf("%w: reading needs %q", ErrFormat, needs)
 	}
-	if len(f.Features.Write) > 0 && !readOnly {
-		return fmt.Errorf("%w: writing needs %q", ErrFormat, f.Features.Write)
+	if needs := unknown(f.Features.Write, knownToWrite); len(needs) > 0 && !readOnly {
+		return fmt.Errorf("%w: writing needs %q", ErrFormat, needs)
 	}
 	return nil
 }
@@ -300,10 +391,10 @@ func (f *format) check(readOnly bool) error {
 // would read the journal wrongly. The journal is locked.
 func (s *Store) upgrade() error {
 	f, err := readFormat(s.fsys)
-	if err != nil || f.Format == formatVersion {
+	if err != nil || f.Format == FormatVersion {
 		return err
 	}
-	f.Format = formatVersion
+	f.Format = FormatVersion
 	return f.write(s.fsys)
 }
 
@@ -424,7 +515,12 @@ func (s *Store) Snapshots(ctx context.Context) iter.Seq2[*Snapshot, error] {
 // gone with the next process.
 func (s *Store) Close() error {
 	s.wmu.Lock()
-	s.active = nil // its file is closed with the other packs
+	for _, w := range s.open() { // their files are closed with the other packs
+		if !w.isNamed() {
+			s.drop(w, ErrClosed)
+		}
+	}
+	s.active, s.ended = nil, nil
 	s.generation++
 	s.failed = ErrClosed
 	seals := s.sealing
@@ -447,5 +543,10 @@ func (s *Store) Close() error {
 
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
-	return errors.Join(append(errs, s.j.close())...)
+	errs = append(errs, s.j.close())
+	if s.share != nil { // last: from here on it may be moved
+		errs = append(errs, s.share.Close())
+		s.share = nil
+	}
+	return errors.Join(errs...)
 }

@@ -22,7 +22,7 @@ import (
 var (
 	crashRounds = flag.Int("crash.rounds", 20, "rounds of each test that kills, crashes or repeats at random")
 	update      = flag.Bool("update", false, "write testdata anew")
-	every       = flag.Bool("every", false, "fail each operation in turn, not each third")
+	every       = flag.Bool("every", false, "fail each operation in turn, not each few")
 )
 
 func TestMain(m *testing.M) {

@@ -43,6 +43,7 @@ type keyRef struct {
 
 const (
 	summaryMagic   = "boosumm\n"
+	summaryLength  = 44 // in the header: the length of the segment
 	summaryCounts  = 32 // base, last, and the numbers of recs, entries, trees, lines
 	summaryRefSize = 12 // of each of these
 )
@@ -386,6 +387,7 @@ func (j *journal) find(fits func(*Snapshot) bool, refs func(*summary) ([]keyRef,
 				}
 			}
 		}
+		segment(nil, 0) // what is said again, and whose own segments are missing
 	}
 }
 

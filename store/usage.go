@@ -27,12 +27,13 @@ type Usage struct {
 	Worktrees  int64 // what packages above keep for each directory
 	Trash      int64
 	Quarantine int64
+	Ballast    int64 // kept to be able to begin on a full disk
 	Other      int64 // FORMAT, locks, files being written
 }
 
 // Total returns the length of all files.
 func (u *Usage) Total() int64 {
-	return u.ObjectBytes + u.CopyBytes + u.PackBytes + u.Indexes + u.Journal + u.Worktrees + u.Trash + u.Quarantine + u.Other
+	return u.ObjectBytes + u.CopyBytes + u.PackBytes + u.Indexes + u.Journal + u.Worktrees + u.Trash + u.Quarantine + u.Ballast + u.Other
 }
 
 // Usage counts what the files of the store take. It reads indexes and
@@ -67,7 +68,7 @@ func (s *Store) JournalDamage() ([]*CorruptError, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
 	r := new(Report)
-	err := s.checkJournal(r)
+	_, err := s.checkJournal(r, nil)
 	return r.Damage, err
 }
 
@@ -168,6 +169,8 @@ func (u *Usage) area(name string) *int64 {
 		return &u.Trash
 	case "quarantine":
 		return &u.Quarantine
+	case ballastName:
+		return &u.Ballast
 	}
 	return &u.Other
 }

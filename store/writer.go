@@ -36,6 +36,12 @@ type Writer struct {
 	vouched bool // nothing was put at all since the last commit
 	closed  bool
 	onClose []func(durable bool)
+
+	keepFree int64 // bytes that are to stay free; 0: none
+	keepIn   string
+	room     int64 // what may be put before the next look how many are
+	pending  int64 // what is about to be appended
+	full     error // why nothing more is put, for want of space
 }
 
 // WriteStats count what a writer added to the store.
@@ -65,6 +71,7 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 		lock.Close()
 		return nil, ErrClosed
 	}
+	s.writers++
 	return &Writer{s: s, lock: lock, epoch: epoch, generation: s.generation, settled: true}, nil
 }
 
@@ -132,8 +139,15 @@ func (w *Writer) put(kind uint8, id ID, data []byte) error {
 	h := recordHeader{kind: kind, codec: codec, raw: uint32(len(data)), stored: uint32(len(stored)),
 		id: id, crc: checksum(stored)}
 	if err == nil {
-		err = w.s.append(w.generation, h, stored)
+		err = w.spend(h.size())
 	}
+	if err != nil {
+		return fmt.Errorf("put object %s: %w", id.Short(), err)
+	}
+	err = w.s.append(w.generation, h, stored)
+	w.mu.Lock()
+	w.pending -= h.size()
+	w.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("put object %s: %w", id.Short(), err)
 	}
@@ -313,7 +327,9 @@ func (s *Store) append(generation int, h recordHeader, payload []byte) error {
 	s.mu.Lock()
 	s.objects[h.id] = loc
 	s.mu.Unlock()
-	if s.active.end() >= sealSizeMax {
+	// What lies behind what is on record goes to waste if we are killed: of a pack
+	// that has a name not much is to.
+	if end := s.active.end(); end >= sealSizeMax || end >= sealSizeIdle && s.active.isNamed() {
 		s.sealActive()
 	}
 	return nil
@@ -334,10 +350,17 @@ func (s *Store) openActive() error {
 		if err != nil {
 			return err
 		}
-		if w != nil {
-			s.use(w)
+		if w == nil {
+			continue
+		}
+		s.use(w)
+		if w.written < sealSizeIdle {
 			return nil
 		}
+		s.sealActive() // its process had no time to
+	}
+	if err := s.beginJournal(); err != nil {
+		return err
 	}
 	w, err := createPack(s.fsys, s.id)
 	if err != nil {
@@ -345,6 +368,25 @@ func (s *Store) openActive() error {
 	}
 	s.use(w)
 	return nil
+}
+
+// beginJournal starts the first segment, if there is none, so that there is no
+// pack without one: where there are packs alone, the journal was lost.
+func (s *Store) beginJournal() error {
+	s.jmu.Lock()
+	begun := s.j.seg > 0
+	s.jmu.Unlock()
+	if begun {
+		return nil
+	}
+	return withLock(context.Background(), s.fsys, journalLock, func() error {
+		s.jmu.Lock()
+		defer s.jmu.Unlock()
+		if err := s.j.refresh(); err != nil || s.j.seg > 0 {
+			return err
+		}
+		return s.j.rotate()
+	})
 }
 
 // use makes a pack the active one, with all that it holds.
@@ -355,6 +397,9 @@ func (s *Store) use(w *packWriter) {
 		s.retired = append(s.retired, old.f) // others may be reading it
 	}
 	s.packs[w.id] = w.pack
+	if !w.isNamed() {
+		s.unnamed[w.id] = true
+	}
 	delete(s.scanned, w.id) // from now on we know what is in it
 	for _, e := range w.entries {
 		s.objects[e.id] = e.location
@@ -372,10 +417,9 @@ func (s *Store) durable(id [16]byte) (int64, error) {
 	return max(s.j.packs[id], fileHeaderSize), nil
 }
 
-// A sealing is a pack that is being sealed.
+// A sealing is a pack that is being sealed, or synced before its commit.
 type sealing struct {
-	done      chan struct{} // closed at the end, however it ended
-	committed bool          // a commit had followed all of it before
+	done chan struct{} // closed at the end, however it ended
 }
 
 func waitSealed(seals []*sealing) {
@@ -384,8 +428,9 @@ func waitSealed(seals []*sealing) {
 	}
 }
 
-// sealActive ends the active pack in the background, where its sync keeps
-// nobody waiting but the next commit. Store.wmu is held.
+// sealActive ends the active pack. If all of it is on record it is sealed;
+// otherwise a commit does so, since a seal vouches for all that is before it.
+// Store.wmu is held.
 func (s *Store) sealActive() {
 	w := s.active
 	// Flushed while it is the active one: its objects are read from the file
@@ -395,24 +440,54 @@ func (s *Store) sealActive() {
 		return
 	}
 	s.active = nil
-	seal := &sealing{done: make(chan struct{}), committed: w.written == w.committed}
+	if w.settled() {
+		s.seal(w)
+		return
+	}
+	s.ended = append(s.ended, w)
+	end := w.written
+	s.background(func() error { return w.sync(end) }, func() {})
+}
+
+// seal seals a pack that nothing more is appended to, and that is on record.
+// Store.wmu is held.
+func (s *Store) seal(w *packWriter) {
+	s.background(func() error {
+		if err := w.seal(s.fsys, s.id, w.written); err != nil {
+			return fmt.Errorf("seal %s: %w", w.name(), err)
+		}
+		return w.f.Unlock()
+	}, func() { s.sealed = append(s.sealed, w.pack) })
+}
+
+// background does what keeps nobody waiting but the next commit, and then calls
+// done, which Store.wmu guards. Store.wmu is held.
+func (s *Store) background(work func() error, done func()) {
+	seal := &sealing{done: make(chan struct{})}
 	s.sealing = append(s.sealing, seal)
 	go func() {
 		defer close(seal.done)
-		err := w.seal(s.fsys, s.id, w.written)
-		if err == nil {
-			err = w.f.Unlock()
-		}
+		err := work()
 		s.wmu.Lock()
 		defer s.wmu.Unlock()
 		if err != nil {
-			s.fail(fmt.Errorf("seal %s: %w", w.name(), err))
+			s.fail(err)
 		} else {
-			s.sealed = append(s.sealed, w.pack)
+			done()
 		}
 		i := slices.Index(s.sealing, seal)
 		s.sealing = slices.Concat(s.sealing[:i], s.sealing[i+1:])
 	}()
+}
+
+// open returns the packs that this process has locked to append to, and that are not
+// being sealed. Store.wmu is held.
+func (s *Store) open() []*packWriter {
+	list := slices.Clone(s.ended)
+	if s.active != nil {
+		list = append(list, s.active)
+	}
+	return list
 }
 
 // maxObjects is how many objects are remembered before those in sealed packs are
@@ -464,18 +539,49 @@ func (s *Store) fail(err error) {
 		return
 	}
 	s.generation++
-	s.failed = fmt.Errorf("%w: %v", ErrLost, err)
-	if w := s.active; w != nil {
-		s.active = nil
-		if w == s.offered { // see endOffer
-			w.dropped = true
+	s.failed = fmt.Errorf("%w: %w", ErrLost, err)
+	list := s.open()
+	s.active, s.ended, s.unwanted = nil, nil, nil
+	for _, w := range list {
+		if slices.Contains(s.offered, w) { // see endOffer
+			w.dropped = err
 		} else {
-			w.f.Unlock() // it never fails on a file that is open
+			s.drop(w, err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgetObjects()
+}
+
+// drop gives up a pack. What is in it and on no record nobody counts on: a pack
+// without a name goes, and if there was no space, that of others is cut back to
+// what is on record. Store.wmu is held.
+func (s *Store) drop(w *packWriter, why error) {
+	defer w.f.Unlock() // it never fails on a file that is open
+	if w.isNamed() {
+		w.smu.Lock()
+		synced := w.failed == nil
+		w.smu.Unlock()
+		end, err := s.durable(w.id)
+		if err != nil || !synced || !IsNoSpace(why) {
+			return // who takes it up closes off what is behind the end
+		}
+		end = max(end, w.committed)
+		if st, err := w.f.Stat(); err == nil && st.Size > end {
+			err = w.f.Truncate(end)
+			s.log.Debug("pack cut back", "path", w.name(), "bytes", st.Size-end, "err", err)
+		}
+		return
+	}
+	s.mu.Lock()
+	delete(s.packs, w.id)
+	delete(s.unnamed, w.id)
+	s.mu.Unlock()
+	// It may be open for a while yet, and take its bytes so long.
+	if err := errors.Join(w.f.Truncate(0), s.fsys.Remove(w.file)); err != nil {
+		s.log.Warn("pack not removed that nothing needs", "path", w.file, "err", err)
+	}
 }
 
 // endOffer ends a commit that syncPacks has begun. Until then a pack that is not
@@ -484,8 +590,10 @@ func (s *Store) fail(err error) {
 func (s *Store) endOffer() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	if w := s.offered; w != nil && w.dropped {
-		w.f.Unlock()
+	for _, w := range s.offered {
+		if w.dropped != nil {
+			s.drop(w, w.dropped)
+		}
 	}
 	s.offered = nil
 }
@@ -526,6 +634,11 @@ func (w *Writer) commit(ctx context.Context, req *commitRequest) error {
 		return ErrClosed
 	}
 	if err := w.s.commit(ctx, req); err != nil {
+		if IsNoSpace(err) {
+			w.mu.Lock()
+			w.full = err
+			w.mu.Unlock()
+		}
 		return err
 	}
 	w.mu.Lock()
@@ -539,24 +652,30 @@ const closeTimeout = 10 * time.Second
 
 // Close ends the writer. Objects that were put and not committed are made
 // durable and known to all, so that the next try finds them: an error means
-// only that it may not.
+// only that it may not. If there was no space for all of them they are removed, as
+// soon as no other writer of the process may count on them.
 func (w *Writer) Close() error {
 	w.mu.Lock()
-	closed, settled, vouched := w.closed, w.settled, w.vouched
+	closed, settled, vouched, full := w.closed, w.settled, w.vouched, w.full
 	w.closed = true
 	w.mu.Unlock()
 	if closed {
 		return nil
 	}
 	intact, committed := w.s.state(w.generation)
-	durable := intact
+	full = cmp.Or(full, w.s.lacksSpace()) // what is given up anyway must not keep what others had no space for
+	durable := intact && full == nil
 	var err error
-	if !settled || intact && !vouched && !committed {
+	if full == nil && (!settled || intact && !vouched && !committed) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 		defer cancel()
 		err = w.s.commit(ctx, &commitRequest{generation: w.generation})
 		durable = err == nil
+		if IsNoSpace(err) {
+			full = err
+		}
 	}
+	w.s.leave(full)
 	w.mu.Lock()
 	onClose := w.onClose
 	w.onClose = nil
@@ -568,16 +687,35 @@ func (w *Writer) Close() error {
 	return errors.Join(err, w.lock.Close())
 }
 
+// lacksSpace returns why what is on no record is to go, nil if it is not.
+func (s *Store) lacksSpace() error {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return s.unwanted
+}
+
+// leave counts a writer out. If it had no space, what is on no record goes with
+// the last one.
+func (s *Store) leave(full error) {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	s.writers--
+	if full != nil && s.unwanted == nil {
+		s.unwanted = full
+	}
+	if s.writers == 0 && s.unwanted != nil {
+		s.fail(s.unwanted)
+		s.unwanted = nil
+	}
+}
+
 // state reports whether no write has failed since a writer began, and whether
 // a commit has followed everything that this process appended: a writer may
 // count on what another one put.
 func (s *Store) state(generation int) (intact, committed bool) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	committed = s.active == nil || s.active.end() == s.active.committed
-	for _, seal := range s.sealing {
-		committed = committed && seal.committed
-	}
+	committed = !slices.ContainsFunc(s.open(), func(w *packWriter) bool { return !w.settled() })
 	return generation == s.generation, committed
 }
 
@@ -662,13 +800,23 @@ func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
 	// 3. Only now may the pack be closed for good, and the caller hear of it.
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	if s.active != nil {
+	s.unwanted = nil // it is on record now
+	var rest []*packWriter
+	for _, w := range s.open() {
 		for _, p := range packs {
-			if p.pack == s.active.id {
-				s.active.committed = max(s.active.committed, p.end)
+			if p.pack == w.id {
+				w.committed = max(w.committed, p.end)
 			}
 		}
+		switch {
+		case w == s.active:
+		case w.settled():
+			s.seal(w)
+		default:
+			rest = append(rest, w)
+		}
 	}
+	s.ended = rest
 	if s.active != nil && s.active.written >= sealSizeIdle {
 		s.sealActive()
 	}
@@ -737,7 +885,7 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
 			r.err = fmt.Errorf("record of %d bytes: the limit is %d", len(body), maxFrameBody)
 			continue
 		}
-		r.snap.Seq = s.j.seq + 1 + uint64(len(records))
+		r.snap.Seq = s.j.given() + 1 + uint64(len(records))
 		taken[key] = true
 		records = append(records, record{kind: frameSnapshot, body: body})
 		numbered = append(numbered, r.snap)
@@ -754,6 +902,15 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
 	return err
 }
 
+// Skip has no record get a number up to one that was given out before: to a record
+// that is lost, as who remembers it can tell. So it can be told from others if it
+// comes back, and the gap stays for [Store.Check].
+func (s *Store) Skip(seq uint64) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	s.j.skip = max(s.j.skip, seq)
+}
+
 // syncPacks makes durable what this process has appended, and returns the
 // durable lengths of the unsealed packs that its writers may count on, its
 // own and those of others: damage to the record that named one first must not
@@ -762,34 +919,40 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []packLen) error {
 func (s *Store) syncPacks() ([]packLen, error) {
 	s.wmu.Lock()
 	seals := s.sealing
-	w := s.active
-	var end int64
-	var err error
-	if w != nil {
-		if err = w.flush(); err != nil {
-			s.fail(err)
-		} else {
-			s.offered = w
-		}
-		end = w.written
-	}
-	s.wmu.Unlock()
-
-	if err == nil && w != nil {
-		// Without the lock, so that others can append meanwhile.
-		if err = w.sync(end); err != nil {
-			s.wmu.Lock()
+	if w := s.active; w != nil {
+		if err := w.flush(); err != nil {
 			s.fail(err)
 			s.wmu.Unlock()
+			waitSealed(seals)
+			return nil, err
 		}
+	}
+	list := s.open()
+	var packs []packLen
+	for _, w := range list {
+		packs = append(packs, packLen{w.id, w.written})
+	}
+	s.offered = list
+	s.wmu.Unlock()
+
+	var err error
+	for i, w := range list {
+		// Without the lock, so that others can append meanwhile.
+		if err == nil {
+			err = w.sync(packs[i].end)
+		}
+	}
+	if err == nil {
+		err = s.namePacks(list)
+	}
+	if err != nil {
+		s.wmu.Lock()
+		s.fail(err)
+		s.wmu.Unlock()
 	}
 	waitSealed(seals) // one that failed has ended our generation
 	if err != nil {
 		return nil, err
-	}
-	var packs []packLen
-	if w != nil {
-		packs = append(packs, packLen{w.id, end})
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -800,4 +963,29 @@ func (s *Store) syncPacks() ([]packLen, error) {
 	}
 	sortPacks(packs)
 	return packs, nil
+}
+
+// namePacks gives packs their names, which are synced and whole. From here on others
+// see them, and count on nothing in them before a record says so.
+func (s *Store) namePacks(list []*packWriter) error {
+	renamed := false
+	for _, w := range list {
+		if w.isNamed() {
+			continue
+		}
+		if err := s.fsys.Rename(w.file, w.name()); err != nil {
+			return err
+		}
+		s.wmu.Lock()
+		w.file = w.name()
+		s.wmu.Unlock()
+		s.mu.Lock()
+		delete(s.unnamed, w.id)
+		s.mu.Unlock()
+		renamed = true
+	}
+	if !renamed {
+		return nil
+	}
+	return s.fsys.SyncDir("packs")
 }

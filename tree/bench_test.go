@@ -5,6 +5,7 @@ package tree
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -453,4 +455,94 @@ func BenchmarkExport(b *testing.B) {
 			return nil
 		})
 	})
+}
+
+var benchTracked = flag.Int("bench.tracked", 500_000, "how many paths git's index has in BenchmarkIndex")
+
+// writeIndex writes an index of the files of a bench tree and of others that are
+// not there, taken out or, without skip, just not there. round makes it another.
+func (t *benchTree) writeIndex(b *testing.B, skip bool, round int) {
+	b.Helper()
+	var paths []string
+	for i := range t.files {
+		paths = append(paths, fmt.Sprintf("%s/file%d.go", t.dirs[i/20], i))
+	}
+	for i := len(paths); i < *benchTracked; i++ {
+		paths = append(paths, fmt.Sprintf("project%02d/net/vendor%05d/source_file_%06d.c", i%50, i/40, i))
+	}
+	slices.Sort(paths)
+	data := []byte("DIRC\x00\x00\x00\x02")
+	if skip {
+		data[7] = 3
+	}
+	data = binary.BigEndian.AppendUint32(data, uint32(len(paths)))
+	for _, p := range paths {
+		begin := len(data)
+		data = append(data, make([]byte, 60)...)
+		data[begin+25], data[begin+26], data[begin+27] = 0, 0x81, 0xa4
+		if flags := uint16(len(p)); skip && p[0] == 'p' {
+			data = binary.BigEndian.AppendUint16(data, flags|0x4000)
+			data = append(data, 0x40, 0)
+		} else {
+			data = binary.BigEndian.AppendUint16(data, flags)
+		}
+		data = append(data, p...)
+		data = append(data, make([]byte, 8-(len(data)-begin)%8)...)
+	}
+	data = append(data, make([]byte, 20)...)
+	data[len(data)-1] = byte(round)
+	if err := os.WriteFile(filepath.Join(t.root, ".git/index"), data, 0o644); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkIndex captures a directory whose index has many paths more than there
+// are: ten files have changed since, and in rounds called "index" git has written
+// the index anew, as "git status" does.
+func BenchmarkIndex(b *testing.B) {
+	for _, skip := range []bool{false, true} {
+		for _, resident := range []bool{false, true} {
+			for _, moves := range []bool{false, true} {
+				b.Run(fmt.Sprintf("sparse=%v/resident=%v/index=%v", skip, resident, moves), func(b *testing.B) {
+					t := makeBenchTree(b)
+					for _, name := range []string{".git/objects", ".git/refs"} {
+						if err := os.MkdirAll(filepath.Join(t.root, name), 0o755); err != nil {
+							b.Fatal(err)
+						}
+					}
+					write(b, filepath.Join(t.root, ".git/HEAD"), "ref: refs/heads/main\n")
+					t.writeIndex(b, skip, 0)
+					s := openStore(b, vfs.NewMem())
+					stays := openWorkspace(b, s, t.root)
+					if resident {
+						stays = openResident(b, s, t.root, 0)
+					}
+					snapshot(b, s, stays, nil)
+					settle()
+					snapshot(b, s, stays, nil)
+					name, round := filepath.Join(t.root, ".git/index"), 0
+					b.ReportAllocs()
+					for b.Loop() {
+						b.StopTimer()
+						t.change(b)
+						if round++; moves {
+							f, err := os.OpenFile(name, os.O_RDWR, 0)
+							if err != nil {
+								b.Fatal(err)
+							}
+							st, _ := f.Stat()
+							f.WriteAt([]byte{byte(round)}, st.Size()-1)
+							f.Close()
+						}
+						ws := stays
+						if !resident {
+							ws = openWorkspace(b, s, t.root)
+						}
+						b.StartTimer()
+						snapshot(b, s, ws, nil)
+					}
+				})
+			}
+		}
+	}
 }

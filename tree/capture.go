@@ -137,6 +137,11 @@ type capture struct {
 	stamp       [16]byte  // of git's index
 	asked       bool      // what the cache says of tracked files still holds
 
+	sparse   func() *gitrepo.Sparse // what git has taken out; nil: that cannot be read
+	outID    [16]byte               // of it; zero: nothing
+	outSame  bool                   // the cache knows all that is taken out
+	outMoved atomic.Bool            // it has changed since
+
 	after   int            // captures that the cache had learned from
 	changes *watch.Changes // what may have changed since the last of them
 	skip    bool           // and nothing else has
@@ -204,6 +209,11 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOption
 	if err != nil {
 		return nil, fmt.Errorf("capture %q: %w", ws.Root, err)
 	}
+	if keeps && ws.store != nil && c.outID != [16]byte{} {
+		if err := ws.store.NeedToRead(ctx, store.FeatureSparse); err != nil {
+			return nil, fmt.Errorf("capture %q: %w", ws.Root, err)
+		}
+	}
 	n := &root.sum.all
 	return &Result{
 		Tree: root.tree, Coverage: root.cover,
@@ -235,6 +245,9 @@ func (ws *Workspace) capture(ctx context.Context, sink Sink, opts *CaptureOption
 		if err == nil && c.skip && c.unsure.Load() {
 			ws.watcher.Doubt() // again, and all of it
 			continue
+		}
+		if err == nil && ws.watcher != nil {
+			ws.watcher.Looked()
 		}
 		return c, root, err
 	}
@@ -281,6 +294,7 @@ func (ws *Workspace) newCapture(sink Sink, opts *CaptureOptions) (*capture, erro
 		c.lookup = !usable
 	}
 	c.asked = c.stamp == c.cache.batch.stamp && c.stamp != [16]byte{}
+	c.findOut()
 	c.newDir.Store(max(c.cache.batch.nextDir, 1))
 	return c, nil
 }
@@ -292,6 +306,9 @@ func (c *capture) run(ctx context.Context, workers int) (*dirJob, error) {
 		return nil, err
 	}
 	root := &dirJob{c: c, dir: dir, old: c.cache.block(0), rules: c.ws.rules, whole: true}
+	if c.outID != [16]byte{} {
+		root.out = outPart
+	}
 	root.enter()
 	var st vfs.Stat
 	if err := dir.Stat(&st); err != nil {

@@ -536,6 +536,12 @@ func TestLostRecord(t *testing.T) {
 		if got := exported(t, s, r.Tree); !equalMaps(got, listing(t, root, []string{"x.tmp"})) {
 			t.Errorf("%s lost: comes back as %q", lose, got)
 		}
+		if lose == "journal" { // which stays damage
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
 		closeStore(t, s)
 	}
 }

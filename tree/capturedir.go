@@ -25,8 +25,9 @@ import (
 type dirJob struct {
 	c      *capture
 	parent *dirJob
-	at     int    // index of this directory in the parent's slots
-	name   string // in the parent; "" for the root
+	out    outKind // what the parent knows of this directory
+	at     int     // index of this directory in the parent's slots
+	name   string  // in the parent; "" for the root
 	depth  int
 	number uint32 // in the stat cache
 	forced bool   // a rule ignores this directory: only what git tracks is captured
@@ -77,7 +78,8 @@ type slot struct {
 	kind    vfs.Kind // 0: not known yet
 	old     int      // index in the old block; -1: not there
 	gone    bool
-	matched bool   // an ignore rule matches
+	matched bool // an ignore rule matches
+	out     outKind
 	reason  Reason // why it was not captured; 0: it was
 	racy    bool   // must be read again next time
 	st      vfs.Stat
@@ -196,6 +198,9 @@ func (j *dirJob) look(w *worker) {
 			}
 		}
 	}
+	if j.c.skip && !j.touched {
+		j.findWritten(w)
+	}
 	if j.touched {
 		own := j.c.cache.sum(j.number).own
 		j.c.count(own.files + own.links)
@@ -203,7 +208,7 @@ func (j *dirJob) look(w *worker) {
 		j.visited()
 		return
 	}
-	if known && j.old.rules() == j.rulesID && j.old.count() <= batchSize {
+	if known && j.c.outSame && j.old.rules() == j.rulesID && j.old.count() <= batchSize {
 		doubtful := j.verify(w)
 		if len(doubtful) > 0 {
 			j.takeOld()
@@ -216,6 +221,7 @@ func (j *dirJob) look(w *worker) {
 	}
 	if known {
 		j.takeOld()
+		j.mergeOut()
 	}
 	n := max(1, (len(j.slots)+batchSize-1)/batchSize)
 	j.ranges.Store(int32(n))
@@ -273,6 +279,7 @@ func (j *dirJob) list() error {
 		return strings.Compare(a.name, b.name)
 	})
 	j.slots = slices.CompactFunc(j.slots, func(a, b slot) bool { return a.name == b.name })
+	j.mergeOut()
 	if j.old == nil {
 		return nil
 	}
@@ -295,7 +302,7 @@ func (j *dirJob) takeOld() {
 		e := j.old.entry(i)
 		j.slots[i] = slot{
 			name: j.old.name(i), kind: e.kind(), old: i, id: e.id(),
-			matched: e.flags()&flagMatched != 0, reason: e.reason(), racy: e.flags()&flagRacy != 0, child: e.child(),
+			matched: e.flags()&flagMatched != 0, reason: e.reason(), racy: e.flags()&flagRacy != 0, out: e.out(), child: e.child(),
 			st: e.stat(j.old.dev()),
 		}
 	}
@@ -314,7 +321,9 @@ func (j *dirJob) verify(w *worker) (doubtful []int) {
 		if e.flags()&flagMatched != 0 {
 			sum.marks |= matched
 		}
+		sum.own.omitted += outCount(e.kind(), e.reason(), e.out(), e.fileSize())
 		switch {
+		case e.reason() == Sparse: // nobody has made it: the names are as they were
 		case e.reason() == VCS || e.reason() == NotFile, e.reason() == Ignored && c.asked:
 			sum.own.omitted++
 		case e.reason() != 0, e.flags()&flagMatched != 0 && !c.asked:
@@ -376,14 +385,15 @@ func (j *dirJob) visitRange(w *worker, lo, hi int) {
 
 // visit finds out what a name stands for, and captures a file or a link.
 func (j *dirJob) visit(w *worker, s *slot) {
+	if s.reason == Sparse { // somebody may have made it
+		s.kind, s.st, s.id = 0, vfs.Stat{}, store.ID{}
+	}
 	for range maxTries {
 		if j.visitOnce(w, s) {
 			if s.reason == 0 && !s.gone && s.kind != vfs.Directory {
 				j.c.count(1)
-				if s.st.Linked {
-					j.sawLinked(s.old < 0)
-				}
 			}
+			j.findLinks(w, s)
 			return
 		}
 		s.kind = 0 // it is changing under our hands: look again
@@ -544,7 +554,7 @@ func (j *dirJob) ignored(s *slot) bool {
 	isDir := s.kind == vfs.Directory
 	var e entry
 	if s.old >= 0 && j.old.rules() == j.rulesID {
-		if old := j.old.entry(s.old); isDir == (old.kind() == vfs.Directory) {
+		if old := j.old.entry(s.old); old.reason() != Sparse && isDir == (old.kind() == vfs.Directory) {
 			e = old
 		}
 	}
@@ -742,6 +752,11 @@ func (j *dirJob) skipped(name string, number uint32) bool {
 
 func (j *dirJob) addKid(at int, name string, forced bool, number uint32) *dirJob {
 	k := &dirJob{c: j.c, parent: j, at: at, name: name, depth: j.depth + 1, forced: forced, number: number, changes: j.changes.Of(name)}
+	if j.slots != nil {
+		k.out = j.slots[at].out
+	} else {
+		k.out = j.old.entry(at).out()
+	}
 	k.whole = j.whole || k.changes != nil && k.changes.Whole
 	if !forced {
 		k.rules = j.rules.Sub(name)
@@ -798,6 +813,14 @@ func (j *dirJob) make() error {
 		s := &j.slots[k.at]
 		s.kid = k
 		s.gone, s.reason, s.st, s.id = k.gone, k.reason, k.st, k.tree
+	}
+	for i := range j.slots {
+		s := &j.slots[i]
+		if s.gone && s.out != outNone || s.reason == Sparse && j.c.lookup {
+			if err := j.takeOut(s); err != nil {
+				return err
+			}
+		}
 	}
 	j.slots = slices.DeleteFunc(j.slots, func(s slot) bool { return s.gone })
 	j.sumUp()
@@ -947,6 +970,10 @@ func (j *dirJob) putCoverage() error {
 	for i := range j.slots {
 		s := &j.slots[i]
 		switch {
+		case s.reason == Sparse && s.out == outPart:
+			items = append(items, item{name: s.name, attr: coverageAttr(vfs.Directory, 0), id: s.id})
+		case s.reason == Sparse:
+			items = append(items, item{name: s.name, attr: coverageAttr(s.kind, Sparse)})
 		case s.reason != 0:
 			it := item{name: s.name, attr: coverageAttr(s.kind, s.reason)}
 			if s.kind == vfs.Regular && s.reason != Ignored {
@@ -961,9 +988,14 @@ func (j *dirJob) putCoverage() error {
 			default:
 				cover = j.c.cache.block(s.child).cover()
 			}
-			if !cover.IsZero() {
+			switch {
+			case s.out == outDir:
+				items = append(items, item{name: s.name, attr: coverageAttr(vfs.Directory, Sparse), id: cover})
+			case !cover.IsZero():
 				items = append(items, item{name: s.name, attr: coverageAttr(vfs.Directory, 0), id: cover})
 			}
+		case s.out == outFile || s.out == outLink || s.out == outDir: // made by somebody else than git
+			items = append(items, item{name: s.name, attr: coverageAttr(0, Sparse)})
 		}
 	}
 	if len(items) == 0 {
@@ -1046,6 +1078,7 @@ func (s *slot) appendEntry(b block, isCut bool, nameOff int) block {
 	if s.matched {
 		flags |= flagMatched
 	}
+	flags |= uint32(s.out) << outShift
 	switch {
 	case s.reason != 0:
 	case s.kid != nil:

@@ -104,7 +104,7 @@ func (c *Checker) coverage(ctx context.Context, path string, id store.ID, report
 		if err != nil {
 			return report(path, err)
 		}
-		if it.reason() == 0 {
+		if !it.id.IsZero() {
 			if err := c.coverage(ctx, join(path, it.name), it.id, report); err != nil {
 				return err
 			}

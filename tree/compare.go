@@ -20,8 +20,8 @@ const (
 	Modified   Status = 'M' // content or permission bits
 	Retyped    Status = 'T' // from file to link or back
 	Deleted    Status = 'D'
-	Captured   Status = 'a' // was there before, but left out
-	Uncaptured Status = 'd' // still there, but left out now
+	Captured   Status = 'a' // was there before, but left out; or git has put it there, which had taken it out
+	Uncaptured Status = 'd' // still there, but left out now; or git has taken it out
 )
 
 // String returns the status as a word; Retyped is "modified", too.
@@ -143,27 +143,41 @@ func differences(c Change) []Difference {
 func isShown(e *Entry) bool { return !e.Mode.IsDir() || e.ID == Empty }
 
 func (d *Difference) classify(ctx context.Context, before, after *leftOut) error {
+	without, with, status := before, after, Captured // the sides on which it is not, and is
 	switch d.Status {
 	case Added:
-		out, err := before.has(ctx, d.Path)
-		if out {
-			d.Status = Captured
-		}
-		return err
 	case Deleted:
-		out, err := after.has(ctx, d.Path)
-		if out {
-			d.Status = Uncaptured
-		}
-		return err
+		without, with, status = after, before, Uncaptured
+	default:
+		return nil
 	}
-	return nil
+	why, err := without.why(ctx, d.Path)
+	if why == Sparse && err == nil {
+		// Git has it taken out on both sides: who put it there, or deleted
+		// it, was not git.
+		var still Reason
+		if still, err = with.why(ctx, d.Path); still == Sparse {
+			why = 0
+		}
+	}
+	if why != 0 && err == nil {
+		d.Status = status
+	}
+	return err
 }
 
 // IsOmitted reports whether a path, or a directory above it, was there and was
 // left out. It reads what the directories above it leave out, and no more.
 func IsOmitted(ctx context.Context, g Getter, coverage store.ID, path string) (bool, error) {
-	return newLeftOut(g, coverage).has(ctx, path)
+	why, err := WhyOmitted(ctx, g, coverage, path)
+	return why != 0 && why != Sparse, err
+}
+
+// WhyOmitted returns why a path, or a directory above it, was left out; 0: it
+// was not. With [Sparse] git had taken it out, or all around it: it was not there,
+// unless the tree has it.
+func WhyOmitted(ctx context.Context, g Getter, coverage store.ID, path string) (Reason, error) {
+	return newLeftOut(g, coverage).why(ctx, path)
 }
 
 // leftOut looks up what was left out of a state. Paths of one directory after
@@ -174,7 +188,7 @@ type leftOut struct {
 
 	dir string   // of the path that was looked up last
 	id  store.ID // what was left out in dir; zero: nothing
-	out bool     // dir was left out, or one above it
+	out Reason   // why dir was left out, or one above it; 0: it was not
 }
 
 func newLeftOut(g Getter, coverage store.ID) *leftOut {
@@ -185,25 +199,33 @@ func newLeftOut(g Getter, coverage store.ID) *leftOut {
 	return &leftOut{r: r, root: coverage, id: coverage}
 }
 
-// has reports whether a path, or a directory above it, was there and left out.
+// why returns why a path, or a directory above it, was left out; 0: it was not.
 // What is no file now is gone as one.
-func (o *leftOut) has(ctx context.Context, path string) (bool, error) {
+func (o *leftOut) why(ctx context.Context, path string) (Reason, error) {
 	dir, name := "", path
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {
 		dir, name = path[:i], path[i+1:]
 	}
 	if dir != o.dir {
 		if err := o.enter(ctx, dir); err != nil {
-			return false, err
+			return 0, err
 		}
 	}
 	it, err := o.find(ctx, name)
-	return o.out || it != nil && it.reason() != 0 && it.reason() != NotFile, err
+	switch {
+	case err != nil:
+		return 0, err
+	case it == nil || it.reason() == 0:
+		return o.out, nil
+	case it.reason() == NotFile:
+		return 0, nil
+	}
+	return it.reason(), nil
 }
 
 // enter finds what was left out in a directory.
 func (o *leftOut) enter(ctx context.Context, dir string) error {
-	o.dir, o.id, o.out = dir, o.root, false
+	o.dir, o.id, o.out = dir, o.root, 0
 	if dir == "" {
 		return nil
 	}
@@ -217,7 +239,10 @@ func (o *leftOut) enter(ctx context.Context, dir string) error {
 		if it == nil {
 			return nil
 		}
-		o.id, o.out = it.id, it.reason() != 0 && vfs.Kind(it.attr>>8) == vfs.Directory
+		o.id = it.id
+		if it.reason() != 0 && vfs.Kind(it.attr>>8) == vfs.Directory {
+			o.out = it.reason()
+		}
 	}
 	return nil
 }

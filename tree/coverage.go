@@ -22,12 +22,22 @@ const (
 	VCS                          // the insides of a version control system, e.g. a .git
 	OwnStore                     // the directory that we store to
 	OverBudget                   // the capture had to stop before
-	maxReason  = OverBudget
+	Sparse                       // git has taken it out of the directory: see git sparse-checkout
+	maxReason  = Sparse
 )
+
+// Reasons returns all reasons, in order of their numbers.
+func Reasons() []Reason {
+	var list []Reason
+	for r := Ignored; r <= maxReason; r++ {
+		list = append(list, r)
+	}
+	return list
+}
 
 var reasonNames = [...]string{
 	Ignored: "ignored", TooLarge: "too-large", Unreadable: "unreadable", Unstable: "unstable",
-	NotFile: "special", VCS: "vcs", OwnStore: "store", OverBudget: "budget",
+	NotFile: "special", VCS: "vcs", OwnStore: "store", OverBudget: "budget", Sparse: "sparse",
 }
 
 func (r Reason) String() string {
@@ -54,16 +64,23 @@ func (r *Reason) UnmarshalText(b []byte) error {
 // An Omission is something that was present when a snapshot was taken and is
 // not in its tree. What lies in an omitted directory is omitted with it and
 // not listed.
+//
+// With the reason [Sparse] it was not present, but git would have it there: the
+// index has it, and says that it is taken out. A directory stands for all that
+// git tracks below it. It may be present, and is captured then: with what others
+// have put into it.
 type Omission struct {
 	Path   string // slash-separated, relative to the root
 	Kind   Mode   // ModeFile, ModeDir, ModeSymlink; 0 for anything else
-	Size   int64  // of a file in bytes; 0 for ignored ones, which nobody measured
+	Size   int64  // of a file in bytes; 0 for ignored ones and those that git has taken out, which nobody measured
 	Reason Reason
 }
 
 // In a coverage page an item's attr is the reason and the kind: the number
 // of vfs.Kind, in the upper byte. A directory with reason 0 was captured,
-// and its id names what is missing in it.
+// and its id names what is missing in it. So it may with the reason Sparse. With
+// that reason and kind 0 something was captured in the place of what git has
+// taken out: it is no omission, but was made by somebody else than git.
 func coverageAttr(kind vfs.Kind, r Reason) uint16 { return uint16(kind)<<8 | uint16(r) }
 
 func validOmission(it *item) bool {
@@ -74,7 +91,10 @@ func validOmission(it *item) bool {
 	if r == 0 {
 		return kind == vfs.Directory && it.size == 0 && !it.id.IsZero()
 	}
-	return it.id.IsZero()
+	if r == Sparse && (kind == vfs.Special || it.size != 0) {
+		return false
+	}
+	return it.id.IsZero() || r == Sparse && kind == vfs.Directory
 }
 
 var kindModes = [...]Mode{vfs.Regular: ModeFile, vfs.Directory: ModeDir, vfs.Symlink: ModeSymlink, vfs.Special: 0}
@@ -106,14 +126,11 @@ func coverage(ctx context.Context, r pageReader, id store.ID, prefix string, yie
 			return false
 		}
 		path := join(prefix, it.name)
-		reason := it.reason()
-		if reason == 0 {
-			if !coverage(ctx, r, it.id, path, yield) {
-				return false
-			}
-			continue
+		kind, reason := vfs.Kind(it.attr>>8), it.reason()
+		if reason != 0 && !(reason == Sparse && kind == 0) && !yield(Omission{path, kindModes[kind], int64(it.size), reason}, nil) {
+			return false
 		}
-		if !yield(Omission{path, kindModes[it.attr>>8], int64(it.size), reason}, nil) {
+		if !it.id.IsZero() && !coverage(ctx, r, it.id, path, yield) {
 			return false
 		}
 	}

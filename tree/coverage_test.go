@@ -10,7 +10,7 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// What IsOmitted looks up is what Coverage lists, and costs no more than a page
+// What WhyOmitted looks up is what Coverage lists, and costs no more than a page
 // or a few for each directory above the path.
 func TestIsOmitted(t *testing.T) {
 	o := NewOverlay(nil)
@@ -20,13 +20,19 @@ func TestIsOmitted(t *testing.T) {
 		var items []item
 		for i := range 1 + rng.IntN(5) {
 			it := item{name: fmt.Sprint("n", i)}
-			switch kind := rng.IntN(4); {
+			switch kind := rng.IntN(7); {
 			case kind == 0 && depth > 0:
 				it.attr, it.id = coverageAttr(vfs.Directory, 0), dir(depth-1)
 			case kind == 1:
 				it.attr = coverageAttr(vfs.Directory, Ignored)
 			case kind == 2:
 				it.attr = coverageAttr(vfs.Special, NotFile)
+			case kind == 4: // taken out by git, and there
+				if it.attr = coverageAttr(vfs.Directory, Sparse); depth > 0 && rng.IntN(2) == 0 {
+					it.id = dir(depth - 1)
+				}
+			case kind == 5:
+				it.attr = coverageAttr(vfs.Regular, Sparse)
 			default:
 				it.attr = coverageAttr(vfs.Regular, TooLarge)
 			}
@@ -55,14 +61,23 @@ func TestIsOmitted(t *testing.T) {
 				names[i] = fmt.Sprint("n", rng.IntN(6))
 			}
 			path := strings.Join(names, "/")
-			om, want := out[path]
-			want = want && om.Reason != NotFile
+			var want Reason
 			for i := range names[1:] {
-				want = want || out[strings.Join(names[:i+1], "/")].Kind.IsDir()
+				if om := out[strings.Join(names[:i+1], "/")]; om.Kind.IsDir() {
+					want = om.Reason
+				}
+			}
+			if om, ok := out[path]; ok {
+				if want = om.Reason; want == NotFile {
+					want = 0
+				}
 			}
 			g := &countingGetter{Getter: o}
-			got, err := IsOmitted(t.Context(), g, root, path)
-			again, aerr := left.has(t.Context(), path)
+			got, err := WhyOmitted(t.Context(), g, root, path)
+			again, aerr := left.why(t.Context(), path)
+			if is, err := IsOmitted(t.Context(), o, root, path); err != nil || is != (want != 0 && want != Sparse) {
+				t.Fatalf("IsOmitted(%q) = %v, %v where the reason is %s", path, is, err, want)
+			}
 			if got != want || again != want || err != nil || aerr != nil || g.n > len(names) {
 				t.Fatalf("%q of %v: %v, %v after %d reads, and %v, %v; want %v", path, out, got, err, g.n, again, aerr, want)
 			}

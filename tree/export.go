@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,14 +37,15 @@ type ExportResult struct {
 	Files, Dirs, Symlinks int64
 	Bytes                 int64 // of files
 
-	Forgotten []string // files and links that were forgotten: they are not there, and in no count
+	Forgotten []string  // files and links that were forgotten: they are not there, and in no count
+	Lost      []Problem // what the store has lost of it: neither; of a directory, what is in it and is not there
 }
 
 // Export writes a tree into a directory that is empty, or does not exist and
 // whose parent does. Names, contents, permission bits and targets of links
-// are as they were captured. What was forgotten is left out. Nothing is synced: the store still has it all.
+// are as they were captured. What was forgotten is left out, and what the store has lost. Nothing is synced: the store still has it all.
 //
-// An error leaves what was written until then.
+// An error leaves what was written until then, but no file that is not whole.
 func Export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *ExportOptions) (*ExportResult, error) {
 	if opts == nil {
 		opts = &ExportOptions{}
@@ -79,7 +81,8 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *
 		return nil, err
 	}
 	slices.Sort(x.forgotten)
-	return &ExportResult{x.files.Load(), x.dirs.Load(), x.links.Load(), x.progress.ReadBytes.Load(), x.forgotten}, nil
+	slices.SortFunc(x.lost, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
+	return &ExportResult{x.files.Load(), x.dirs.Load(), x.links.Load(), x.progress.ReadBytes.Load(), x.forgotten, x.lost}, nil
 }
 
 // emptyDir makes sure that a directory exists and is empty.
@@ -103,8 +106,20 @@ type exporter struct {
 
 	files, dirs, links atomic.Int64
 
-	mu        sync.Mutex // guards forgotten
+	mu        sync.Mutex // guards the rest
 	forgotten []string
+	lost      []Problem
+}
+
+// lose takes up what the store has lost, and returns any other error.
+func (x *exporter) lose(path string, err error) error {
+	if !IsLoss(err) {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lost = append(x.lost, Problem{path, err})
+	return nil
 }
 
 // An openDir is a directory that is being filled. It is closed by the last
@@ -142,6 +157,12 @@ func (x *exporter) dir(d *openDir, path string, id store.ID) (err error) {
 	defer func() { err = errors.Join(err, d.done()) }()
 	var batch []Entry
 	for e, err := range Entries(x.ctx, x.g, id) {
+		if err != nil && path != "" { // without the root there is nothing
+			err = x.lose(path, err)
+			if err == nil {
+				break
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -195,7 +216,7 @@ func (x *exporter) spawn(d *openDir, path string, batch []Entry) {
 				x.mu.Unlock()
 				err = nil
 			}
-			if err != nil {
+			if err = x.lose(join(path, e.Name), err); err != nil {
 				return fmt.Errorf("%q: %w", e.Name, err)
 			}
 		}
@@ -217,16 +238,22 @@ func (x *exporter) entry(dir vfs.Dir, e Entry) error {
 		return err
 	}
 	n, err := x.g.CopyBlob(x.ctx, f, e.ID)
-	if errors.Is(err, store.ErrForgotten) {
-		return errors.Join(err, f.Close(), dir.Remove(e.Name))
-	}
 	if err == nil && n != e.Size {
-		err = fmt.Errorf("blob %s has %d bytes, not %d", e.ID.Short(), n, e.Size)
+		err = fmt.Errorf("blob %s has %d bytes, not %d: %w", e.ID.Short(), n, e.Size, store.ErrCorrupt)
 	}
 	if err == nil {
 		err = f.Chmod(e.Mode.Perm())
 	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil { // half of it would look like all of it
+		if rerr := dir.Remove(e.Name); rerr != nil {
+			err = fmt.Errorf("%v, and what is there of it cannot be removed: %w", err, rerr)
+		}
+		return err
+	}
 	x.files.Add(1)
 	x.progress.ReadBytes.Add(n)
-	return errors.Join(err, f.Close())
+	return nil
 }

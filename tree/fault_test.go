@@ -48,9 +48,9 @@ func TestFaults(t *testing.T) {
 	for _, sticky := range []bool{false, true} {
 		for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
 			t.Run(fmt.Sprintf("sticky=%v/%v", sticky, cause), func(t *testing.T) {
-				at := rand.Int64N(stride())
+				at := rand.Int64N(stride(3, 17))
 				for faultAt(t, &vfs.Fault{At: at, Sticky: sticky, Err: cause}) {
-					at += stride()
+					at += stride(3, 17)
 				}
 				if at < 50 {
 					t.Errorf("only %d operations: the faults do not reach what they should", at)
@@ -60,17 +60,18 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-var every = flag.Bool("every", false, "fail each operation in turn, not each third")
+var every = flag.Bool("every", false, "fail each operation in turn, not each few")
 
-// stride returns how many operations a test of faults goes on at a time.
-func stride() int64 {
+// stride returns how many operations a test of faults goes on at a time: one if
+// all are asked for, else normal, or short in short mode.
+func stride(normal, short int64) int64 {
 	switch {
 	case *every:
 		return 1
 	case testing.Short():
-		return 11
+		return short
 	}
-	return 3
+	return normal
 }
 
 // faultAt takes one snapshot in peace and one with a fault. It reports

@@ -88,6 +88,9 @@ func TestFormatPages(t *testing.T) {
 		{"coverage", store.Coverage, 0, []item{{"big", coverageAttr(vfs.Regular, TooLarge), 1 << 33, store.ID{}}, {"dir", coverageAttr(vfs.Directory, 0), 0, id(6)},
 			{"fifo", coverageAttr(vfs.Special, NotFile), 0, store.ID{}}, {"gone", coverageAttr(0, Unreadable), 0, store.ID{}},
 			{"node_modules", coverageAttr(vfs.Directory, Ignored), 0, store.ID{}}}, "ae3d57c03d4d"},
+		{"../v2/coverage-sparse", store.Coverage, 0, []item{{"all", coverageAttr(vfs.Directory, Sparse), 0, store.ID{}}, {"all-but-others", coverageAttr(vfs.Directory, Sparse), 0, id(6)},
+			{"file", coverageAttr(vfs.Regular, Sparse), 0, store.ID{}}, {"link", coverageAttr(vfs.Symlink, Sparse), 0, store.ID{}},
+			{"others", coverageAttr(0, Sparse), 0, store.ID{}}, {"part", coverageAttr(vfs.Directory, 0), 0, id(7)}}, "9be21b81383a"},
 	} {
 		notes := []note{{1, "version"}, {1, "level"}, {2, "0"}, {4, "number of items"}}
 		for _, what := range []struct {
@@ -123,7 +126,7 @@ func TestFormatStatCache(t *testing.T) {
 	for at := 0; at < len(b); {
 		notes = append(notes, []note{{8, "magic"}, {4, "version"}, {4, "CRC-32C of the rest of the batch"}, {8, "length of the batch"}, {8, "its offset"},
 			{8, "generation"}, {8, "written at, Unix ns"}, {16, "boot"}, {8, "epoch"}, {16, "stamp of git's index"}, {16, "store id"},
-			{4, "next number of a directory"}, {4, "packs"}, {16, "0"}, {16, "pack id"}, {8, "length"}}...)
+			{4, "next number of a directory"}, {4, "packs"}, {16, "what git had taken out"}, {16, "pack id"}, {8, "length"}}...)
 		size := int(le.Uint64(b[at+16:]))
 		blocks := b[at+batchHeaderSize+24 : at+size]
 		for ; len(blocks) > 0; blocks = blocks[block(blocks).size():] {

@@ -66,7 +66,7 @@ func (m *Marker) page(ctx context.Context, live *store.Live, r pageReader, id st
 		switch {
 		case level > 0:
 			err = m.page(ctx, live, r, it.id, it, level, path)
-		case r.kind == store.Coverage && it.reason() != 0: // it was left out whole
+		case r.kind == store.Coverage && it.id.IsZero(): // nothing is said of what is in it
 		case r.kind == store.Coverage || Mode(it.attr).IsDir():
 			err = m.page(ctx, live, r, it.id, nil, 0, join(path, it.name))
 		default:
@@ -126,7 +126,7 @@ func isWhole(ctx context.Context, r pageReader, has func(store.ID) (bool, error)
 		switch {
 		case level > 0:
 			whole, err = isWhole(ctx, r, has, it.id, it, level)
-		case r.kind == store.Coverage && it.reason() != 0: // it was left out whole
+		case r.kind == store.Coverage && it.id.IsZero(): // nothing is said of what is in it
 		case r.kind == store.Coverage || Mode(it.attr).IsDir():
 			whole, err = isWhole(ctx, r, has, it.id, nil, 0)
 		default:

@@ -105,7 +105,7 @@ func TestMendFaults(t *testing.T) {
 				}
 			}
 
-			for at := rand.Int64N(stride()); ; at += stride() {
+			for at := rand.Int64N(stride(9, 47)); ; at += stride(9, 47) {
 				disk := hurt.AfterCrash(nil) // a copy
 				fault := &vfs.Fault{At: at, Sticky: c.sticky, Err: syscall.EIO}
 				var r mending

@@ -159,7 +159,7 @@ func (m *Mender) coverage(ctx context.Context, id store.ID) (whole bool, err err
 			}
 			return false, err
 		}
-		if it.reason() == 0 {
+		if !it.id.IsZero() {
 			if _, err := m.coverage(ctx, it.id); err != nil {
 				return false, err
 			}
@@ -487,7 +487,7 @@ func (h *hurtWalk) dir(ctx context.Context, id store.ID) ([]Problem, error) {
 
 func (h *hurtWalk) coverage(ctx context.Context, id store.ID) ([]Problem, error) {
 	return h.look(ctx, id, &h.cover, func(it *item) ([]Problem, error) {
-		if it.reason() != 0 {
+		if it.id.IsZero() {
 			return nil, nil
 		}
 		return h.coverage(ctx, it.id)

@@ -199,7 +199,7 @@ func (c *capture) takeChanges() {
 	ws.watcher.Return(ws.pending)
 	ws.pending = ws.watcher.Take()
 	c.changes = ws.pending
-	c.skip = c.cache.sum(0).known && !c.lookup && c.reliable == alwaysReliable && c.limits.FileSize == ws.fileSize &&
+	c.skip = c.cache.sum(0).known && c.outSame && !c.lookup && c.reliable == alwaysReliable && c.limits.FileSize == ws.fileSize &&
 		(c.changes == nil || !c.changes.Whole)
 }
 
@@ -265,10 +265,62 @@ func (j *dirJob) onlyTouched() bool {
 
 // sawLinked notes that a file has other names. Where that is news, so it may be
 // to the directories that have those.
-func (j *dirJob) sawLinked(isNew bool) {
+func (j *dirJob) sawLinked(isNews bool) {
 	j.linked.Store(true)
-	if isNew || j.c.cache.sum(j.number).marks&doubt == 0 {
+	if isNews || j.c.cache.sum(j.number).marks&doubt == 0 {
 		j.c.unsure.Store(true)
+	}
+}
+
+// findLinks finds out whether a file that was visited has other names. It is
+// news that it has where the name is new, or was another file's. Whatever other
+// name a file got that is here since the last look, that name is news where it
+// is.
+func (j *dirJob) findLinks(w *worker, s *slot) {
+	switch {
+	case s.gone || s.kind == 0:
+	case s.kind == vfs.Directory:
+		// What happened in a directory that was captured, and is not now, nobody
+		// looks at.
+		if e := j.oldEntryOf(s); s.reason != 0 && e != nil && e.isTree() && j.changes.Of(s.name).AnyNamed() {
+			j.c.unsure.Store(true)
+		}
+	case s.reason == Ignored || s.reason == VCS:
+		// It was not described. The link may be to a file that is captured.
+		c := j.changes.Of(s.name)
+		isNews := j.whole || s.old < 0 || c != nil && c.Named
+		if j.c.skip && isNews && j.dir.Lstat(s.name, &w.st) == nil && w.st.Linked {
+			j.c.unsure.Store(true)
+		}
+	case s.st.Linked:
+		e := j.oldEntryOf(s)
+		j.sawLinked(e == nil || e.kind() != vfs.Regular || e.ino() != s.st.Ino)
+	}
+}
+
+// findWritten finds out whether somebody writes to a file that had a name when he
+// opened it, and has another by now: his writing is told under the name that it
+// had, be it gone, or that of a file to which nothing has happened.
+func (j *dirJob) findWritten(w *worker) {
+	if j.changes == nil {
+		return
+	}
+	for name, c := range j.changes.Names {
+		if !c.Touched || c.Named {
+			continue
+		}
+		at, ok := j.findName(name)
+		if !ok {
+			j.c.unsure.Store(true)
+			continue
+		}
+		e := j.oldEntry(at)
+		if !c.Written || e == nil || e.reason() != 0 || e.kind() == vfs.Directory {
+			continue
+		}
+		if j.dir.Lstat(name, &w.st) == nil && e.same(&w.st, j.st.Dev) {
+			j.c.unsure.Store(true)
+		}
 	}
 }
 
@@ -285,13 +337,14 @@ func (j *dirJob) visitTouched(w *worker) {
 		}
 		s := slot{name: name, old: -1}
 		if i, ok := j.findName(name); ok {
-			s.old = i
+			s.old, s.out = i, j.old.entry(i).out()
 			if e := j.old.entry(i); e.reason() == 0 && e.kind() != vfs.Directory {
 				j.c.seen.Add(-1) // it is counted again
 			}
 		}
 		j.visit(w, &s)
 		switch e := j.oldEntryOf(&s); {
+		case e != nil && e.reason() == Sparse && s.gone: // as before
 		case e == nil && s.gone:
 			if !c.Named { // somebody writes to a file that has another name by now
 				j.c.unsure.Store(true)
@@ -299,6 +352,8 @@ func (j *dirJob) visitTouched(w *worker) {
 		case e == nil || s.gone || s.kind != e.kind() || s.reason != e.reason() || s.matched != (e.flags()&flagMatched != 0) || s.reason != 0 && s.reason != Ignored:
 			others = append(others, s)
 		case s.kind == vfs.Directory || s.reason == Ignored:
+		case s.id == e.id() && e.same(&s.st, j.st.Dev) && c.Written && !c.Named:
+			j.c.unsure.Store(true) // it was another file that was written: see findWritten
 		case s.racy != (e.flags()&flagRacy != 0) || s.id != e.id() || !e.same(&s.st, j.st.Dev):
 			edits[s.old] = s
 		}
@@ -347,7 +402,7 @@ func (j *dirJob) edit(kids []*dirJob) error {
 	}
 	for _, k := range kids {
 		e := j.old.entry(k.at)
-		j.edits[k.at] = slot{name: k.name, kind: vfs.Directory, old: k.at, matched: e.flags()&flagMatched != 0, st: k.st, id: k.tree, kid: k}
+		j.edits[k.at] = slot{name: k.name, kind: vfs.Directory, old: k.at, out: e.out(), matched: e.flags()&flagMatched != 0, st: k.st, id: k.tree, kid: k}
 	}
 	edit := &blockEdit{entries: make(map[int]block), tree: j.old.tree()}
 	leaves := make(map[int]store.ID) // that change
@@ -467,7 +522,9 @@ func (s *dirSum) addSlot(t *slot) {
 	if t.matched {
 		s.marks |= matched
 	}
+	s.own.omitted += outCount(t.kind, t.reason, t.out, t.st.Size)
 	switch {
+	case t.reason == Sparse:
 	case t.reason == Unstable || t.reason == Unreadable || t.reason == TooLarge || t.reason == OverBudget:
 		s.own.omitted++
 		s.marks |= doubt

@@ -56,6 +56,7 @@ type batchHeader struct {
 	epoch      uint64             // of the store: the ids in the cache were there then
 	stamp      [16]byte           // of git's index: what is tracked was asked then; zero if it was not asked everywhere
 	nextDir    uint32             // number of the next new directory
+	out        [16]byte           // of what git had taken out: gitrepo.Sparse.ID; unknownOut if directories differ
 	packs      map[[16]byte]int64 // that were there, and their lengths
 }
 
@@ -88,7 +89,7 @@ func (h *batchHeader) write(f io.WriterAt, offset int64, size int, blocks iter.S
 	b = append(b, h.store[:]...)
 	b = le.AppendUint32(b, h.nextDir)
 	b = le.AppendUint32(b, uint32(len(h.packs)))
-	b = append(b, make([]byte, batchHeaderSize-len(b))...)
+	b = append(b, h.out[:]...)
 	for id, length := range h.packs {
 		b = append(b, id[:]...)
 		b = le.AppendUint64(b, uint64(length))
@@ -129,6 +130,7 @@ func parseBatch(b []byte, offset int64) (h batchHeader, blocks []byte, size int6
 	h.store = [16]byte(b[88:])
 	h.nextDir = le.Uint32(b[104:])
 	packs := int64(le.Uint32(b[108:]))
+	h.out = [16]byte(b[112:])
 	body := b[batchHeaderSize:n]
 	if packs*24 > int64(len(body)) {
 		return h, nil, 0, false
@@ -161,6 +163,8 @@ const (
 	flagRacy     = 1 << iota // content may have changed without a trace: read again
 	flagBoundary             // a large directory is cut before this name
 	flagMatched              // an ignore rule matches (and git tracks it, if it was captured)
+
+	outShift = 3 // where an outKind is
 )
 
 func (b block) size() uint32    { return le.Uint32(b) }
@@ -251,7 +255,7 @@ func (b block) valid(nextDir uint32) bool {
 	captured := 0
 	for i := b.count() - 1; i >= 0; i-- {
 		e := b.entry(i)
-		if e.nameOff() >= end || e.kind() > vfs.Special || e.reason() > maxReason ||
+		if e.nameOff() >= end || e.kind() > vfs.Special || e.reason() > maxReason || !validOut(e) ||
 			e.isTree() && e.child() >= nextDir {
 			return false
 		}
@@ -300,6 +304,7 @@ func (e entry) perm() uint16    { return le.Uint16(e[64:]) }
 func (e entry) kind() vfs.Kind  { return vfs.Kind(e[66]) }
 func (e entry) reason() Reason  { return Reason(e[67]) }
 func (e entry) flags() uint32   { return le.Uint32(e[68:]) }
+func (e entry) out() outKind    { return outKind(e.flags() >> outShift & 7) }
 func (e entry) nameOff() uint32 { return le.Uint32(e[72:]) }
 func (e entry) child() uint32   { return le.Uint32(e[76:]) } // number of a captured directory
 

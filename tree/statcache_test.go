@@ -178,6 +178,18 @@ func FuzzStatCache(f *testing.F) {
 	for _, b := range nearmiss.Of(good[first : first+batchHeaderSize]) {
 		f.Add(slices.Concat(good[:first], b, good[first+batchHeaderSize:]))
 	}
+	// What git has taken out, each with a kind, an ID and a reason that go together
+	// or do not.
+	for out := outNone; out <= outPart+1; out++ {
+		for kind := vfs.Kind(0); kind <= vfs.Special; kind++ {
+			for _, id := range []store.ID{{}, {0: 0x51}} {
+				s := slot{name: "s", kind: kind, reason: Sparse, out: out, id: id}
+				f.Add(batch(h, 0, sampleBlock(0, nil, s)))
+				s.reason = 0
+				f.Add(batch(h, 0, sampleBlock(0, nil, s)))
+			}
+		}
+	}
 	root := block(body[:block(body).size()])
 	f.Add(batch(h, 0, root, root))
 	f.Add(batch(h, 0, root))

@@ -221,8 +221,8 @@ func (t *Tally) page(ctx context.Context, r pageReader, id store.ID, above *item
 		switch {
 		case level > 0:
 			below, err = t.page(ctx, r, it.id, it, level, path)
-		case r.kind == store.Coverage && it.reason() != 0:
-			continue // it was left out whole
+		case r.kind == store.Coverage && it.id.IsZero():
+			continue // nothing is said of what is in it
 		case r.kind == store.Coverage || Mode(it.attr).IsDir():
 			below, err = t.page(ctx, r, it.id, nil, 0, join(path, it.name))
 		default:

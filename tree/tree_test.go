@@ -172,8 +172,11 @@ func FuzzPage(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	for _, b := range nearmiss.Of(appendPage(nil, 0, left)) {
-		f.Add(b)
+	sparse := []item{{"a", coverageAttr(vfs.Directory, Sparse), 0, blobID("c")}, {"b", coverageAttr(vfs.Regular, Sparse), 0, store.ID{}}, {"c", coverageAttr(0, Sparse), 0, store.ID{}}}
+	for _, list := range [][]item{left, sparse} {
+		for _, b := range nearmiss.Of(appendPage(nil, 0, list)) {
+			f.Add(b)
+		}
 	}
 	// Each breaks one rule.
 	f.Add(appendPage(nil, 0, nil))

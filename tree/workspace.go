@@ -26,8 +26,9 @@ type Project struct {
 	Root string // real path of the directory that is captured
 	Main string // real path of what it belongs to: the main working tree of its git repository, or Root
 
-	repo    atomic.Pointer[gitrepo.Repo] // nil outside of git
-	repoErr error                        // why the repository cannot be read, if there seems to be one
+	worktree string                       // its identity, if that is not of its path; default: it is
+	repo     atomic.Pointer[gitrepo.Repo] // nil outside of git
+	repoErr  error                        // why the repository cannot be read, if there seems to be one
 }
 
 // FindProject looks at a directory and for the git repository around it.
@@ -71,12 +72,34 @@ func DefaultRoot(dir string) (string, error) {
 
 // Hash names the project's store: half a BLAKE3 hash of the main path, as 32
 // hex digits. All linked worktrees of a repository share it.
-func (p *Project) Hash() string { return pathHash(p.Main) }
+func (p *Project) Hash() string { return PathHash(p.Main) }
 
-// Worktree is the identity of the captured directory, 32 hex digits.
-func (p *Project) Worktree() string { return pathHash(p.Root) }
+// Worktree is the identity of the captured directory in its store, 32 hex digits:
+// by default that of its path.
+func (p *Project) Worktree() string {
+	if p.worktree != "" {
+		return p.worktree
+	}
+	return PathHash(p.Root)
+}
 
-func pathHash(path string) string {
+// Known says as what a store knows the directory that has been at another path, or
+// is at several. It comes before Open.
+func (p *Project) Known(main, worktree string) { p.Main, p.worktree = main, worktree }
+
+// GitDir returns the git directory of the working tree, "" outside of git. A linked
+// one has its own, <main>/.git/worktrees/<name>, which it keeps when it is moved.
+func (p *Project) GitDir() (dir string, linked bool) {
+	r := p.repo.Load()
+	if r == nil {
+		return "", false
+	}
+	return r.GitDir, r.GitDir != r.CommonDir
+}
+
+// PathHash is half a BLAKE3 hash of a path, as 32 hex digits: what projects and
+// worktrees are called by default.
+func PathHash(path string) string {
 	id := store.Hash(store.Blob, []byte(path))
 	return hex.EncodeToString(id[:16])
 }
@@ -165,6 +188,8 @@ type Workspace struct {
 	prefix             string        // of Root in the repository
 	log                *slog.Logger
 	openDir            func(path string) (vfs.Dir, error)
+
+	sparse atomic.Pointer[sparseAt] // what was read last; nil: nothing
 
 	turnMu sync.Mutex             // guards turns
 	turns  map[*store.Writer]bool // writers that hold our turn to capture
@@ -304,7 +329,8 @@ func (ws *Workspace) indexStamp() (stamp [16]byte, err error) {
 		ws.log.Warn("git's index cannot be read", "path", ws.repo.Load().GitDir, "err", err)
 		return stamp, nil // what is tracked is asked each time
 	}
-	id := store.Hash(store.Blob, s[:])
+	// A cache with a stamp of s alone knows nothing of what git has taken out.
+	id := store.Hash(store.Blob, append(s[:], "sparse"...))
 	copy(stamp[:], id[:])
 	return stamp, nil
 }
@@ -391,7 +417,10 @@ func (c *capture) saveCache(captureErr error) error {
 	}
 	h.boot = bootID()
 	h.nextDir = c.newDir.Load()
-	h.stamp = c.stamp
+	h.stamp, h.out = c.stamp, c.outID
+	if captureErr != nil || c.unfinished.Load() || c.outMoved.Load() {
+		h.out = unknownOut
+	}
 	if c.unasked.Load() {
 		h.stamp = [16]byte{}
 	}
@@ -411,7 +440,7 @@ func (c *capture) saveCache(captureErr error) error {
 		return nil
 	}
 	c.unchangedBlocks()
-	if len(c.changed) == 0 && h.stamp == c.cache.batch.stamp && h.epoch == c.cache.batch.epoch &&
+	if len(c.changed) == 0 && h.stamp == c.cache.batch.stamp && h.out == c.cache.batch.out && h.epoch == c.cache.batch.epoch &&
 		c.cache.batch.boot == h.boot {
 		return nil
 	}

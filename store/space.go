@@ -1,0 +1,151 @@
+package store
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+)
+
+// ErrNoSpace: the disk of the store is nearly full, and what is left is for others.
+// The error is a [*SpaceError].
+var ErrNoSpace = errors.New("the disk is nearly full")
+
+// A SpaceError says that a writer has stopped before the disk is full.
+type SpaceError struct {
+	Dir  string // where the store is; "": not known
+	Free int64  // bytes that are free there
+	Keep int64  // bytes that are to stay free
+}
+
+func (e *SpaceError) Error() string {
+	where := "where the store is"
+	if e.Dir != "" {
+		where = "where " + e.Dir + " is"
+	}
+	return fmt.Sprintf("%v: %d bytes are free %s, and %d are kept for restores and for others", ErrNoSpace, e.Free, where, e.Keep)
+}
+
+// Is reports that the error is ErrNoSpace.
+func (e *SpaceError) Is(target error) bool { return target == ErrNoSpace }
+
+// IsNoSpace reports whether an error is for want of space, be it that the disk or a
+// quota is full, or that what is left is for others.
+func IsNoSpace(err error) bool {
+	return errors.Is(err, ErrNoSpace) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
+
+// lookEvery is after how many bytes a writer looks again how many are free: others
+// write, too.
+const lookEvery = 1 << 20
+
+// KeepFree has the writer stop before fewer than so many bytes are free in a
+// directory, which is the store's and only for the error: Put fails
+// with an error that matches [ErrNoSpace] then, and what was put and not
+// committed is removed when the writer is closed.
+func (w *Writer) KeepFree(bytes int64, dir string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keepFree, w.keepIn, w.room = bytes, dir, 0
+}
+
+// spend makes sure that there is room for a record that is about to be appended.
+func (w *Writer) spend(n int64) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.full != nil {
+		return w.full
+	}
+	if w.keepFree > 0 && w.room < n {
+		free, _, err := w.s.fsys.Space()
+		if err != nil { // the system does not say
+			w.keepFree = 0
+			return nil
+		}
+		room := free - w.keepFree - w.s.buffered() - w.pending
+		if room < n {
+			w.full = &SpaceError{Dir: w.keepIn, Free: free, Keep: w.keepFree}
+			return w.full
+		}
+		w.room = min(room, max(lookEvery, n))
+	}
+	w.room -= n
+	w.pending += n
+	return nil
+}
+
+// buffered returns how many bytes are appended and not yet written.
+func (s *Store) buffered() int64 {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if s.active == nil {
+		return 0
+	}
+	return int64(len(s.active.buf))
+}
+
+const ballastName = "ballast"
+
+// ballastSize is how many bytes the ballast has. Enough for a few records of the
+// journal, and for the index of a pack that is not sealed yet.
+//
+// A variable, so that tests reach it sooner.
+var ballastSize int64 = 256 << 10
+
+// MakeRoom removes the ballast if the disk is full, or in any case. Who is about to
+// free something, or to restore, does so first: he has to write a little before.
+// It reports whether there is more room now.
+func (s *Store) MakeRoom(anyway bool) bool {
+	if s.readOnly {
+		return false
+	}
+	if free, _, err := s.fsys.Space(); !anyway && (err != nil || free >= 4*ballastSize) {
+		return false
+	}
+	err := s.fsys.Remove(ballastName)
+	if err == nil {
+		err = s.fsys.SyncDir(".") // some file systems free nothing before
+	}
+	s.log.Debug("ballast removed", "err", err)
+	return err == nil
+}
+
+// KeepBallast writes the ballast again after MakeRoom. Where the disk is still full it
+// is smaller: others would take what was freed.
+func (s *Store) KeepBallast() { s.keepBallast(minBallast) }
+
+// minBallast is the least that is of use: a few blocks.
+const minBallast = 16 << 10
+
+// keepBallast writes the ballast, if it is not there in full and there is room for
+// so many bytes of it, with as many beside. They are really there, and do not
+// compress.
+func (s *Store) keepBallast(least int64) {
+	if s.readOnly {
+		return
+	}
+	free, _, err := s.fsys.Space()
+	if err != nil { // nobody could tell when it is needed
+		return
+	}
+	st, err := s.fsys.Stat(ballastName)
+	if err == nil {
+		least = ballastSize
+	}
+	if err == nil && st.Size >= ballastSize || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	size := ballastSize
+	if free < 5*ballastSize {
+		size = min(size, free/2)
+	}
+	if size < least || least == ballastSize && free < 5*ballastSize {
+		return
+	}
+	b := make([]byte, size)
+	rand.Read(b) // it never fails (crypto/rand)
+	if err := writeFile(s.fsys, ballastName, b); err != nil {
+		s.log.Debug("ballast not written", "err", err)
+	}
+}
