@@ -2,9 +2,12 @@
 
 T ?= 30s
 ROUNDS ?= 200
+# Of a package; ten minutes, the default, are not enough on two cores that others use.
+TIMEOUT ?= 60m
 SOAK ?= 30m
 CAPTURES ?= 0
 STATICCHECK = go tool -modfile=internal/tools/go.mod staticcheck
+GOVULNCHECK = go tool -modfile=internal/tools/go.mod govulncheck
 
 .PHONY: help
 help: ## list targets
@@ -16,20 +19,29 @@ build: ## the command, in ./snapctl
 
 .PHONY: test
 test: ## all tests
-	go test ./...
+	go test -timeout $(TIMEOUT) ./...
 
 .PHONY: race
 race: ## all tests under the race detector, in random order
-	go test -race -shuffle=on -short ./...
+	go test -race -shuffle=on -short -timeout $(TIMEOUT) ./...
 
 .PHONY: lint
-lint: ## gofmt, vet on three systems, staticcheck
+lint: ## gofmt, vet on three systems, staticcheck, licences
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
 	go vet ./...
 	go vet -C faults/fuse ./...
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./...
 	$(STATICCHECK) ./...
+	@.ci/licenses | cmp -s - THIRD_PARTY_LICENSES || { echo "THIRD_PARTY_LICENSES is not what is linked: make licenses"; exit 1; }
+
+.PHONY: licenses
+licenses: ## THIRD_PARTY_LICENSES, from the modules that are linked
+	.ci/licenses > THIRD_PARTY_LICENSES
+
+.PHONY: vulncheck
+vulncheck: ## known vulnerabilities in what is called; asks vuln.go.dev, or the database GOVULNDB
+	@.ci/vulncheck $(GOVULNCHECK) $(if $(GOVULNDB),-db $(GOVULNDB)) ./...
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for T=30s
@@ -52,9 +64,17 @@ crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 faults: ## power cuts, full disks and poor file systems, as root on Linux; CUTS=100
 	go test -count=1 -timeout 120m ./faults -faults -cuts $(or $(CUTS),100) -images 100 -v
 
+.PHONY: damage
+damage: ## 5,000 stores damaged at random, one in four in two places; DAMAGE=n
+	go test -count=1 -timeout 60m -run DamageRandom ./cmd/snapctl -v -damage.runs $(or $(DAMAGE),5000)
+
 .PHONY: soak
 soak: ## all kinds of processes on one store, killed at random, for SOAK=30m; CAPTURES=8: only captures, beside prunes
 	go test -count=1 -timeout 0 -run 'TestSoak$$' ./cmd/snapctl -v -soak.time $(SOAK) -soak.captures $(CAPTURES)
+
+.PHONY: mutants
+mutants: ## break the code in the places that count, one at a time: a test must fail each time, half an hour; ONLY='^prune'
+	nice go run ./internal/mutants -only '$(ONLY)'
 
 .PHONY: years
 years: build ## what a store costs after 1,000, 10,000 and 100,000 snapshots, one table

@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"store":              {"internal/vfs"},
 	"internal/watch":     {},
 	"internal/nearmiss":  {}, // for tests
+	"internal/mutants":   {}, // a program that breaks the rest
 	"tree":               {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},
 	"session":            {"internal/vfs"},
 	"rollback":           {"tree", "store", "internal/vfs"},
@@ -52,8 +53,8 @@ var only = map[string][]string{
 	"github.com/klauspost/compress":          {"store", "bench"},
 	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
 	"github.com/pmezard/go-difflib":          {"patch"},
-	"github.com/google/go-cmp":               {},                                                          // tests
-	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime"}, // snapctl starts itself
+	"github.com/google/go-cmp":               {},                                                                              // tests
+	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/mutants"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
 	"github.com/google/jsonschema-go":        {"internal/mcp"},
 	"database/sql":                           {"checkpoint", "cmd/snapctl", "examples/runtime"},
@@ -62,7 +63,7 @@ var only = map[string][]string{
 	"github.com/hanwen/go-fuse":              {"faults/fuse"},
 	"net":                                    {"internal/rpc", "checkpoint/httpapi", "cmd/snapctl"},
 	"net/http":                               {"checkpoint/httpapi", "cmd/snapctl"},
-	"flag":                                   {"bench", "bench/years", "examples/runtime"},
+	"flag":                                   {"bench", "bench/years", "examples/runtime", "internal/mutants"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer

@@ -114,7 +114,16 @@ func (d *DB) checkPlace(ctx context.Context, m *manager.FileSnapshotManager, at 
 		return err
 	}
 	if real, err := filepath.EvalSymlinks(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %w", ErrNoWorktree, err)
+		was, werr := wasAt(ctx, m, path)
+		if werr != nil {
+			return werr
+		}
+		if !was {
+			return fmt.Errorf("%w: %w", ErrNoWorktree, err)
+		}
+		if err := d.moveWorktree(ctx, at.WorktreeID, path, m.Project().Root); err != nil {
+			return err
+		}
 	} else if err != nil {
 		return err
 	} else if real != m.Project().Root {
@@ -171,6 +180,18 @@ func (d *DB) create(ctx context.Context, m *manager.FileSnapshotManager, at *Anc
 	}
 	c.CreatedAt = made.Time
 	return c, nil
+}
+
+// moveWorktree notes that the directory of a worktree is at another path now: its
+// history has gone on there.
+func (d *DB) moveWorktree(ctx context.Context, id, from, to string) error {
+	s := &d.schema
+	_, err := d.exec(ctx, d.db, `UPDATE `+quote(s.Worktrees)+` SET `+quote(s.WorktreePath)+` = ? WHERE `+quote(s.WorktreeID)+` = ? AND `+quote(s.WorktreePath)+` = ?`, to, id, from)
+	if err != nil {
+		return fmt.Errorf("worktree %q, which was moved: %w", id, err)
+	}
+	d.log.Info("a worktree was moved", "worktree", id, "from", from, "to", to)
+	return nil
 }
 
 // worktree returns where a worktree is. The error matches ErrNoWorktree if there

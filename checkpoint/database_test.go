@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -86,6 +87,14 @@ var postgres = sync.OnceValues(func() (string, error) {
 	pgctl, err := program("pg_ctl")
 	if err != nil {
 		return "", err
+	}
+	if os.Getuid() == 0 {
+		if _, err := exec.LookPath("runuser"); err != nil {
+			return "", err
+		}
+		if _, err := user.Lookup("postgres"); err != nil {
+			return "", fmt.Errorf("%w: root runs the server as postgres: %w", exec.ErrNotFound, err)
+		}
 	}
 	data := filepath.Join(dir, "data")
 	run := func(args ...string) error {

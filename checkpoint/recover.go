@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/boocode/filestore/manager"
@@ -82,8 +84,15 @@ func (d *DB) settleAlone(ctx context.Context, r *restore) (done bool, err error)
 		done, err = d.settle(ctx, w.m, r)
 	}
 	if errors.Is(err, ErrNoWorktree) {
-		if _, werr := d.worktree(ctx, r.worktree); errors.Is(werr, ErrNoWorktree) { // it was not moved: it is gone, files and all
+		path, werr := d.worktree(ctx, r.worktree)
+		switch {
+		case errors.Is(werr, ErrNoWorktree): // it was not moved: it is gone, files and all
 			done, err = d.settle(ctx, nil, r)
+		case werr == nil && path != r.directory:
+			if w, err = d.openIn(ctx, path, r.chat); err == nil {
+				defer w.leave()
+				done, err = d.settle(ctx, w.m, r)
+			}
 		}
 	}
 	if err != nil && !errors.Is(err, ErrBusy) {
@@ -215,7 +224,13 @@ func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *rest
 	}
 	if m != nil {
 		if root := m.Project().Root; root != r.directory {
-			return false, fmt.Errorf("its files are in %q, and the worktree is %q now", r.directory, root)
+			was, err := wasAt(ctx, m, r.directory)
+			if err != nil {
+				return false, err
+			}
+			if !was {
+				return false, fmt.Errorf("its files are in %q, and the worktree is %q now", r.directory, root)
+			}
 		}
 		if err := d.filesBack(ctx, m, r); err != nil {
 			return false, fmt.Errorf("take the files back: %w", err)
@@ -226,6 +241,23 @@ func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *rest
 	}
 	_, err = d.exec(ctx, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateTakenBack, r.id, stateTakingBack)
 	return false, err
+}
+
+// wasAt reports whether the directory of a manager was at a path where nothing is
+// now: its history, which goes on where it was moved to, has records from there.
+func wasAt(ctx context.Context, m *manager.FileSnapshotManager, path string) (bool, error) {
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	for s, err := range m.Store().Snapshots(ctx) {
+		if err != nil {
+			return false, err
+		}
+		if s.Worktree == m.Project().Worktree() && s.Root == path {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // filesBack takes back what a restore has done to the files. What somebody has

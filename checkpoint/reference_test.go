@@ -3,10 +3,13 @@ package checkpoint
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/manager"
 )
 
 // words gives SQL for both databases the types of each.
@@ -404,6 +407,53 @@ func TestWithoutAgents(t *testing.T) {
 			t.Errorf("table -: %v, %v", columns, err)
 		}
 	})
+}
+
+// TestAdopted moves a worktree after a crash, and has its history go on there: what
+// was cut off is settled there, and the runtime's row follows with the next turn.
+func TestAdopted(t *testing.T) {
+	for _, knows := range []bool{true, false} { // whether the runtime has noted the new path
+		t.Run(fmt.Sprint("knows=", knows), func(t *testing.T) {
+			s := newSeesaw(t, newSQLite(t))
+			s.step = undecided
+			if err := s.run(s.DB, false); !errors.Is(err, ErrUndecided) {
+				t.Fatal(err)
+			}
+			s.step = func(string) error { return nil }
+			was := s.dir
+			s.dir += ".moved"
+			if err := os.Rename(was, s.dir); err != nil {
+				t.Fatal(err)
+			}
+			opts := &manager.AdoptOptions{StoreRoot: s.stores, From: was}
+			mv, err := manager.PlanAdopt(t.Context(), s.dir, opts)
+			if err == nil {
+				err = manager.Adopt(t.Context(), mv, opts)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if knows {
+				s.exec(`UPDATE worktrees SET path = ?`, s.dir)
+				s.settled("adopted", false, nil, true)
+			} else if list, err := s.Recover(t.Context()); err == nil || len(list) > 0 {
+				t.Errorf("recovered %+v, %v, where nobody knows where", list, err)
+			}
+			c := s.turn(func() { s.write("edited", "there") })
+			if c == nil {
+				t.Fatal("no checkpoint of a turn that has changed a file")
+			}
+			if s.count(`SELECT count(*) FROM worktrees WHERE path = ?`, s.dir) != 1 {
+				t.Errorf("the worktree is at %q", s.table("worktrees"))
+			}
+			if list, err := s.Recover(t.Context()); err != nil || len(list) > 0 {
+				t.Errorf("left to recover: %+v, %v", list, err)
+			}
+			if _, err := s.Restore(t.Context(), s.session, c.ID, nil); err != nil {
+				t.Error(err)
+			}
+		})
+	}
 }
 
 // TestWorktreeGone has a worktree that is deleted, row and directory, after a crash:

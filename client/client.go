@@ -16,6 +16,7 @@ import (
 	"io"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/manager"
@@ -30,6 +31,9 @@ type (
 	TurnEnded   = rpc.TurnEnded
 	Range       = rpc.Range
 	FileRange   = rpc.FileRange
+	TurnDiffOf  = rpc.TurnDiffOf
+	TurnDiff    = rpc.TurnDiff
+	TurnChange  = rpc.TurnChange
 	Snapshot    = rpc.Snapshot
 	Snapshots   = rpc.Snapshots
 	Page        = rpc.Page
@@ -46,7 +50,11 @@ type (
 	Refusal     = rpc.Refusal
 	Stats       = rpc.Stats
 	Error       = rpc.Error
+	HungError   = rpc.HungError
 )
+
+// ErrHung: the engine does not answer. It may be stopped, and go on at any time.
+var ErrHung = rpc.ErrHung
 
 // A Client is a connection to an engine. It may be used from several goroutines.
 type Client struct {
@@ -72,7 +80,7 @@ type answer struct {
 
 // Dial connects to the engine that serves a store; its directory is that of
 // manager.FileSnapshotManager.StoreDir. The error matches fs.ErrNotExist or is
-// the system's if there is none.
+// the system's if there is none. The error matches [ErrHung] if it does not answer.
 func Dial(ctx context.Context, storeDir string) (*Client, error) {
 	conn, err := rpc.Dial(ctx, storeDir)
 	if err != nil {
@@ -166,9 +174,12 @@ func (c *Client) send(command string, params any) (id string, ch chan *answer, e
 	return id, ch, err
 }
 
+// cancelWait is how long a request that is cancelled may take to come to its end.
+const cancelWait = 30 * time.Second
+
 // Call sends a command of docs/rpc.md and reads the data of its answer, also of
 // one that failed. Where ctx ends the request is cancelled, and Call waits for
-// what became of it: with no error it was done all the same.
+// what became of it, for half a minute: with no error it was done all the same.
 func (c *Client) Call(ctx context.Context, command string, params, data any) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -185,7 +196,11 @@ func (c *Client) Call(ctx context.Context, command string, params, data any) err
 		if _, _, err := c.send("cancel", map[string]json.RawMessage{"requestId": json.RawMessage(id)}); err != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
-		a, ok = <-ch
+		select {
+		case a, ok = <-ch:
+		case <-time.After(cancelWait):
+			return fmt.Errorf("%s: %w: the engine has not said what became of it", command, context.Cause(ctx))
+		}
 	}
 	if !ok {
 		c.mu.Lock()
@@ -237,7 +252,7 @@ func (c *Client) Open(ctx context.Context, p *Initialize) (*Session, *Initialize
 func (s *Session) OnTurnStart(ctx context.Context, turn *manager.Turn) (*Look, error) {
 	p := &rpc.TurnStart{Of: s.of}
 	if turn != nil {
-		p.Leaf, p.RuntimeTurnIndex = turn.Leaf, turn.RuntimeIndex
+		p.Leaf, p.RuntimeTurnIndex, p.Continues = turn.Leaf, turn.RuntimeIndex, turn.Continues
 	}
 	return call[Look](ctx, s.c, "turn_start", p)
 }
@@ -324,6 +339,17 @@ func (s *Session) FileDiff(ctx context.Context, r *FileRange) (*manager.FileDiff
 		return nil, err
 	}
 	return d.File, nil
+}
+
+// TurnDiff returns a part of what a turn did, without what others did meanwhile.
+// p may be nil: what the newest did.
+func (s *Session) TurnDiff(ctx context.Context, p *TurnDiffOf) (*TurnDiff, error) {
+	q := TurnDiffOf{}
+	if p != nil {
+		q = *p
+	}
+	q.Of = s.of
+	return call[TurnDiff](ctx, s.c, "get_turn_diff", &q)
 }
 
 // Snapshots returns a part of the session's history, oldest first. p may be nil.

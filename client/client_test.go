@@ -87,6 +87,9 @@ func TestSession(t *testing.T) {
 	if len(files.Files) != 2 || files.Files[1].Owner != manager.Claimed {
 		t.Errorf("modified: %+v", files)
 	}
+	if d, err := s.TurnDiff(ctx, nil); err != nil || len(d.Files) != len(files.Files) || d.TurnIndex != 0 {
+		t.Errorf("TurnDiff: %+v, %v", d, err)
+	}
 	d, err := s.FileDiff(ctx, &FileRange{Path: "a"})
 	check("diff", err)
 	if *d.OldContent != "one\n" {

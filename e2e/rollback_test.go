@@ -86,15 +86,16 @@ func TestPiConversationOnly(t *testing.T) {
 		a.prompt("write a.txt v3 ;; fin")
 		a.goTo(a.user(4), both)
 		w.has("a.txt", "v2\n", "b.txt", "v1\n")
-		// What the user has kept of the branch that was left stays kept.
+		// What was kept of the branch that was left is the agent's still: it goes
+		// with the files, which have it since.
 		a.goTo(a.user(2), both)
-		w.has("a.txt", "v2\n", "b.txt", "-")
+		w.has("a.txt", "v1\n", "b.txt", "-")
 		// To before the first message, where there is no entry to stand at.
 		a.goTo(a.user(1), talk)
-		w.has("a.txt", "v2\n", "b.txt", "-")
+		w.has("a.txt", "v1\n", "b.txt", "-")
 		a.prompt("write a.txt v4 ;; fin")
 		a.goTo(a.user(5), both)
-		w.has("a.txt", "v2\n", "b.txt", "-")
+		w.has("a.txt", "v1\n", "b.txt", "-")
 	})
 }
 

@@ -23,7 +23,10 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-var levels = flag.Int("levels", 12, "how full a file system gets, in steps")
+var (
+	levels = flag.Int("levels", 12, "how full a file system gets, in steps")
+	ways   = flag.Int("ways", 6, "sizes of a disk that is filled to the last byte, from which prune is the way back")
+)
 
 // commands are what users do when the disk is full. Each is run after a change.
 var commands = [][]string{
@@ -177,6 +180,86 @@ func TestDiskFull(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestWayBack fills disks of many sizes: by captures that do not fit, which leave
+// nothing, and by others, up to the last byte or nearly. Whatever fails then, prune
+// alone does not, and afterwards all else goes again.
+func TestWayBack(t *testing.T) {
+	needs(t, true)
+	said := make(map[string]int) // commands on a full disk, by exit code
+	var freed int64
+	for i := range *ways {
+		m := newMount(t, "-t", "tmpfs", "-o", fmt.Sprintf("size=%dk", 2048+16*i), "tmpfs")
+		w := newWorld(t, m.path("stores"), filepath.Join(scratch(t), "project"))
+		free := func() int64 {
+			var st unix.Statfs_t
+			if err := unix.Statfs(m.dir, &st); err != nil {
+				t.Fatal(err)
+			}
+			return int64(st.Bavail) * st.Bsize
+		}
+		try := func(may []int, args ...string) result {
+			t.Helper()
+			r := w.run(args...)
+			said[fmt.Sprintf("%s %d", args[0], r.code)]++
+			if !slices.Contains(may, r.code) {
+				t.Errorf("disk of %d KiB, %d bytes free: snapctl %q: exit code %d\n%s%s", 2048+16*i, free(), args, r.code, r.stdout, r.stderr)
+			}
+			return r
+		}
+		w.files(10, 3000)
+		w.write("secret", noise(1000))
+		w.must("snapshot")
+		for range 4 { // what is to go, in packs with what is to stay
+			w.write("d1/f1", noise(int(free())/9))
+			w.must("snapshot")
+		}
+		for range 3 {
+			w.write("d1/f1", noise(2000))
+			w.must("snapshot")
+		}
+
+		before := free()
+		for k := range 3 {
+			w.write(fmt.Sprint("big", k), noise(4<<20+i*16<<10))
+			full := try([]int{6}, "snapshot")
+			if again := strings.Contains(full.stderr, "nothing is recorded since"); again != (k > 0) || k > 0 && strings.Count(full.stderr, "\n") != 1 {
+				t.Errorf("snapshot for the %d. time: %s", k+1, full.stderr)
+			}
+			if left := free(); left < before-16<<10 {
+				t.Errorf("disk of %d KiB: a snapshot that does not fit leaves %d bytes free of %d", 2048+16*i, left, before)
+			}
+		}
+		for k := range 3 {
+			os.Remove(filepath.Join(w.project, fmt.Sprint("big", k)))
+		}
+
+		fill(t, m.dir, i%7*4096, -1)
+		w.write("d2/f2", noise(20000))
+		for _, args := range [][]string{{"snapshot"}, {"restore", "@~1", "-y"}, {"undo", "-y"}, {"forget", "secret", "-y"}, {"status"}, {"check"}} {
+			try([]int{0, 1, 3, 6}, args...)
+		}
+		try([]int{0}, "prune")
+		was := free()
+		try([]int{0}, "prune", "--keep-last", "1")
+		freed += free() - was
+		// As long as others do not take it, there is room again.
+		w.run("restore", "--continue")
+		w.write("d2/f3", noise(3000))
+		try([]int{0}, "snapshot")
+		try([]int{0, 1, 3}, "restore", "@", "--exact", "-y")
+		try([]int{0}, "forget", "d2/f3", "-y")
+		try([]int{0}, "prune")
+		try([]int{0}, "check", "--read-data")
+		os.RemoveAll(m.path("ballast"))
+		w.verify(nil)
+		if st, err := os.Stat(filepath.Join(w.storeDir(), "ballast")); err != nil || st.Size() < 16<<10 {
+			t.Errorf("ballast: %v, %v", st, err)
+		}
+		m.umount()
+	}
+	t.Logf("%d disks, %d bytes freed on full ones; %v", *ways, freed, said)
 }
 
 // TestReadOnly makes the file system of the store, or of both, read-only.

@@ -78,17 +78,9 @@ func changesOf(ctx context.Context, g tree.Getter, list []stretch, claims, forei
 			if err != nil {
 				return nil, err
 			}
-			owner := OwnTurn
-			mine, theirs := claims.has(d.Path), s.contested && foreign.has(d.Path)
-			switch {
-			case mine && !theirs:
-				owner = Claimed
-			case theirs && !mine:
-				continue
-			case s.contested:
-				owner = Contested
+			if owner, ok := ownerIn(s, d.Path, claims, foreign); ok {
+				found[d.Path] = found[d.Path].then(&d, owner)
 			}
-			found[d.Path] = found[d.Path].then(&d, owner)
 		}
 	}
 	var changes []change
@@ -99,6 +91,21 @@ func changesOf(ctx context.Context, g tree.Getter, list []stretch, claims, forei
 		}
 	}
 	return changes, nil
+}
+
+// ownerIn tells whose a change in a stretch of a turn is; not ok: another
+// session has claimed the path, and it is that one's.
+func ownerIn(s stretch, path string, claims, foreign pathSet) (owner Owner, ok bool) {
+	mine, theirs := claims.has(path), s.contested && foreign.has(path)
+	switch {
+	case mine && !theirs:
+		return Claimed, true
+	case theirs && !mine:
+		return "", false
+	case s.contested:
+		return Contested, true
+	}
+	return OwnTurn, true
 }
 
 // then adds what became of a path later. A path that a directory replaces is
@@ -180,12 +187,6 @@ func diffsOf(changes []change) (own, contested *Diff) {
 		}
 	}
 	return own, contested
-}
-
-// isReal reports whether some change was on the disk, not only in what is
-// captured of it.
-func isReal(changes []change) bool {
-	return slices.ContainsFunc(changes, func(c change) bool { return c.status != tree.Captured && c.status != tree.Uncaptured })
 }
 
 // since yields the records of the worktree from the newest to the one after

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,7 +48,7 @@ var defaultRetention = retentionFile{Auto: true, KeepLast: 1000, KeepWithinDays:
 func readRetention(storeRoot string) (*Retention, error) {
 	f := defaultRetention
 	name := filepath.Join(storeRoot, retentionName)
-	b, err := os.ReadFile(name)
+	b, err := vfs.ReadOwn(name)
 	if err == nil {
 		err = json.Unmarshal(b, &f)
 		if err == nil && (f.KeepLast < 0 || f.KeepWithinDays < 0 || f.KeepDeletedDays < 0 || f.MaxBytes < 0) {
@@ -64,7 +65,7 @@ func readRetention(storeRoot string) (*Retention, error) {
 	}
 	days := func(n float64) time.Duration { return time.Duration(min(n, 100*365) * 24 * float64(time.Hour)) }
 	return &Retention{KeepLast: f.KeepLast, KeepWithin: days(f.KeepWithinDays), KeepDeleted: days(f.KeepDeletedDays), MaxBytes: f.MaxBytes,
-		MaxCopy: autoCopy, Wait: 10 * time.Second}, nil
+		MaxCopy: autoCopy, Wait: 10 * time.Second, Alone: true}, nil
 }
 
 // IsPruneDue reports whether the store in a directory should be pruned by itself:
@@ -84,6 +85,11 @@ func AutoPrune(ctx context.Context, storeDir string, log *slog.Logger) (r *store
 	if !IsPruneDue(storeDir) {
 		return nil, nil
 	}
+	defer func() {
+		if err != nil && !errors.Is(err, store.ErrBusy) && !errors.Is(err, context.Canceled) {
+			ChangeHealth(storeDir, func(h *Health) { h.NoteFailure(fmt.Errorf("prune: %w", err), time.Now()) }) // nobody may hear of it else
+		}
+	}()
 	before, _ := os.Stat(filepath.Join(storeDir, autoLock))
 	ctx, cancel := context.WithTimeout(ctx, autoTime)
 	defer cancel()
@@ -111,9 +117,6 @@ func AutoPrune(ctx context.Context, storeDir string, log *slog.Logger) (r *store
 	if keep == nil || err != nil {
 		return nil, err
 	}
-	if free, _, err := vfs.Space(storeDir); err == nil {
-		keep.MaxCopy = min(keep.MaxCopy, max(free/2, 1))
-	}
 	plan, err := PlanPrune(ctx, s, keep, nil)
 	if err != nil || len(plan.Dropped) == 0 && plan.Free < worthwhile {
 		return nil, err
@@ -121,7 +124,8 @@ func AutoPrune(ctx context.Context, storeDir string, log *slog.Logger) (r *store
 	return plan.Do(ctx)
 }
 
-// care prunes the stores that an engine has open, until it is closed.
+// care prunes the stores that an engine has open, and checks a part of them while
+// nobody uses it, until it is closed.
 func (e *Engine) care(ctx context.Context) {
 	const look = 10 * time.Minute
 	tick := time.NewTicker(look)
@@ -133,11 +137,15 @@ func (e *Engine) care(ctx context.Context) {
 		case <-tick.C:
 		}
 		e.mu.Lock()
-		dirs := make(map[string]bool)
+		dirs, used := make(map[string]bool), false
 		for _, wt := range e.trees {
 			dirs[wt.dir] = true
+			used = used || wt.managers > 0
 		}
 		e.mu.Unlock()
+		if err := AutoPruneSiblings(ctx, e.opts.StoreRoot, e.opts.Logger); err != nil && ctx.Err() == nil {
+			e.opts.Logger.Warn("other stores not looked at", "path", e.opts.StoreRoot, "err", err)
+		}
 		for dir := range dirs {
 			r, err := AutoPrune(ctx, dir, e.opts.Logger)
 			switch {
@@ -147,12 +155,18 @@ func (e *Engine) care(ctx context.Context) {
 			case r != nil:
 				e.opts.Logger.Info("store pruned", "path", dir, "snapshots", r.Dropped, "freed", r.Freed)
 			}
+			if used { // a turn is not to wait for the disk
+				continue
+			}
+			if err := checkPart(ctx, dir, e.opts.Logger); err != nil && ctx.Err() == nil {
+				e.opts.Logger.Warn("store not checked", "path", dir, "err", err)
+			}
 		}
 	}
 }
 
 // ErrNoSpace: the disk of the store is nearly full, and nothing is captured.
-var ErrNoSpace = errors.New("the disk is nearly full")
+var ErrNoSpace = store.ErrNoSpace
 
 const (
 	// minFree is what is left free for others, and for restores: by default so
@@ -161,18 +175,21 @@ const (
 	minFreePart = 50
 )
 
-// checkSpace returns an error if less than want bytes are free where a store is; 0
-// is the default, a negative number no limit.
-func checkSpace(storeDir string, want int64) error {
-	free, total, err := vfs.Space(storeDir)
+// reserve returns how many bytes are to stay free where a store is, if want is what
+// the user has said: 0 is the default, a negative number no limit.
+func reserve(s *store.Store, want int64) int64 {
+	_, total, err := s.FS().Space()
 	if err != nil || want < 0 {
-		return nil
+		return 0
 	}
-	if want == 0 {
-		want = min(minFree, total/minFreePart)
-	}
-	if free < want {
-		return fmt.Errorf("%w: %d bytes are free where %s is, and below %d nothing is captured", ErrNoSpace, free, storeDir, want)
+	return cmp.Or(want, min(minFree, total/minFreePart))
+}
+
+// checkSpace returns an error if fewer bytes are free where a store is.
+func checkSpace(s *store.Store, storeDir string, keep int64) error {
+	free, _, err := s.FS().Space()
+	if err == nil && free < keep {
+		return &store.SpaceError{Dir: storeDir, Free: free, Keep: keep}
 	}
 	return nil
 }

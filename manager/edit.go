@@ -38,8 +38,13 @@ type EditRequest struct {
 	Old, New []byte
 
 	// Fuzzy also takes what is only similar for the old text, from a
-	// similarity of 0.92 on, or Options.MinSimilarity.
+	// similarity of 0.92 on, or Options.MinSimilarity. The new text then gets the
+	// file's indentation, unless Options.Reindent is ReindentOff, and is refused if
+	// no single rule leads to it; and is merged with what is there
+	// (patch.Options.Merge), unless NoMerge. So it is with V4A in any case, which
+	// may differ in blanks and quotes.
 	Fuzzy      bool
+	NoMerge    bool
 	Options    patch.Options
 	Sequential bool // each piece of a patch is looked for in what the one before it left
 	Fuzz       *int // of a unified diff; see patch.ApplyOptions
@@ -92,6 +97,10 @@ type EditedFile struct {
 // Nothing was written.
 type EditError struct {
 	Refused []*patch.HunkError
+
+	// Fuzzy says that all pieces could be put with EditRequest.Fuzzy, which was
+	// not set.
+	Fuzzy bool
 }
 
 func (e *EditError) Error() string {
@@ -126,18 +135,7 @@ func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) 
 	if p == nil {
 		p = &patch.Patch{Format: patch.EditList, Files: []patch.FilePatch{{Op: patch.Update, Path: req.Path, Hunks: []patch.Hunk{{Old: req.Old, New: req.New}}}}}
 	}
-	opts := &patch.ApplyOptions{Options: req.Options, Sequential: req.Sequential, Fuzz: req.Fuzz}
-	switch {
-	case req.Fuzzy:
-		opts.Options.MinSimilarity = cmp.Or(opts.Options.MinSimilarity, defaultMinSimilarity)
-		if opts.Options.Stages == nil {
-			opts.Options.Stages = patch.Stages()
-		}
-	case p.Format != patch.V4A:
-		opts.Options.ExactOnly = true
-	case opts.Options.Stages != nil: // by similarity only with Fuzzy
-		opts.Options.Stages = slices.DeleteFunc(slices.Clone(opts.Options.Stages), func(s patch.Stage) bool { return s == patch.BlockAnchor || s == patch.Levenshtein })
-	}
+	opts := req.applyOptions(p.Format, req.Fuzzy)
 	e := &editing{m: m, ctx: ctx, preview: req.Preview, expected: make(map[string]string)}
 	err = e.run(func() ([]patch.FileResult, error) {
 		for name, hash := range req.Expected {
@@ -149,7 +147,7 @@ func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) 
 		}
 		results, refused := p.Apply(e.read, opts)
 		if len(refused) > 0 {
-			return nil, &EditError{refused}
+			return nil, &EditError{Refused: refused, Fuzzy: !req.Fuzzy && e.fuzzyFits(p, req)}
 		}
 		for name := range req.Expected {
 			if path, err := e.path(name); err != nil || !slices.ContainsFunc(e.files, func(f *editFile) bool { return f.path == path }) {
@@ -162,6 +160,46 @@ func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) 
 		return nil, fmt.Errorf("edit: %w", err)
 	}
 	return e.result, nil
+}
+
+// applyOptions returns how the pieces of a patch are looked for.
+func (req *EditRequest) applyOptions(format patch.Format, fuzzy bool) *patch.ApplyOptions {
+	opts := &patch.ApplyOptions{Options: req.Options, Sequential: req.Sequential, Fuzz: req.Fuzz}
+	o := &opts.Options
+	switch {
+	case fuzzy:
+		o.MinSimilarity = cmp.Or(o.MinSimilarity, defaultMinSimilarity)
+		if o.Stages == nil {
+			o.Stages = patch.Stages()
+		}
+	case format != patch.V4A:
+		o.ExactOnly = true
+	case o.Stages != nil: // by similarity only with Fuzzy
+		o.Stages = slices.DeleteFunc(slices.Clone(o.Stages), func(s patch.Stage) bool { return s == patch.BlockAnchor || s == patch.Levenshtein })
+	}
+	if fuzzy || format == patch.V4A { // which may differ in blanks and quotes in any case
+		o.Merge = !req.NoMerge
+		if o.Reindent == patch.ReindentNone {
+			o.Reindent = patch.ReindentAuto
+		}
+		o.RefuseUnsureIndent = true
+	}
+	return opts
+}
+
+// fuzzyBudget is what it may cost to find out whether an edit that was refused
+// could be put with Fuzzy: some 80 ms.
+const fuzzyBudget = 10e6
+
+// fuzzyFits reports whether a patch that was refused could be put with Fuzzy.
+func (e *editing) fuzzyFits(p *patch.Patch, req *EditRequest) bool {
+	if p.Format == patch.Unified {
+		return false // of which nothing is looked for by similarity
+	}
+	opts := req.applyOptions(p.Format, true)
+	opts.Options.Budget = fuzzyBudget
+	_, refused := p.Apply(e.read, opts)
+	return len(refused) == 0
 }
 
 // UndoEditOptions are the choices at [FileSnapshotManager.UndoEdit]. The zero

@@ -105,24 +105,51 @@ func TestApplyEdits(t *testing.T) {
 	}
 }
 
-// What is only similar is taken where that is asked for, from 0.92 on.
+// What is only similar is taken where that is asked for, from 0.92 on. The new
+// text then has the file's indentation, and is merged with what is there, unless
+// one says no.
 func TestApplyEditsFuzzy(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
-	b.write("a", "\tthe quick brown fox jumps over the lazy dog\n")
-	near := []byte("the quick brown fox jumps over the lazy dig\n")
-	far := []byte("the quick brown cat leaps over the lazy dig\n")
-	for _, req := range []*EditRequest{{Path: "a", Old: near, New: []byte("x\n")}, {Path: "a", Old: far, New: []byte("x\n"), Fuzzy: true}} {
-		_, err := m.ApplyEdits(t.Context(), req)
-		var refused *EditError
-		if !errors.As(err, &refused) || refused.Refused[0].Match.Reason != patch.ReasonNone {
-			t.Errorf("%q: %v", req.Old, err)
+	const content = "\tthe quick brown fox jumps over the lazy dog\n\tand runs away\n"
+	const old = "the quick brown fox jumps over the lazy dig\nand runs away\n"
+	const own, both = "the quick brown fox jumps over the lazy dig\nand sleeps\n", "x\nand sleeps\n"
+	for _, c := range []struct {
+		req    EditRequest
+		new    string
+		want   string // "": refused
+		reason patch.Reason
+		fits   bool // with Fuzzy
+	}{
+		{EditRequest{}, own, "", patch.ReasonNone, true},
+		{EditRequest{}, both, "", patch.ReasonNone, false},
+		{EditRequest{Fuzzy: true}, own, "\tthe quick brown fox jumps over the lazy dog\n\tand sleeps\n", "", false},
+		{EditRequest{Fuzzy: true}, both, "", patch.ReasonBothChanged, false},
+		{EditRequest{Fuzzy: true, Options: patch.Options{Reindent: patch.ReindentOff}}, own, "\tthe quick brown fox jumps over the lazy dog\nand sleeps\n", "", false},
+		{EditRequest{Fuzzy: true, NoMerge: true}, both, "\tx\n\tand sleeps\n", "", false},
+		{EditRequest{Fuzzy: true, NoMerge: true, Options: patch.Options{Reindent: patch.ReindentOff}}, both, both, "", false},
+		{EditRequest{Fuzzy: true, Options: patch.Options{MinSimilarity: 0.99}}, own, "", patch.ReasonNone, false},
+	} {
+		b.write("a", content)
+		req := c.req
+		req.Path, req.Old, req.New = "a", []byte(old), []byte(c.new)
+		r, err := m.ApplyEdits(t.Context(), &req)
+		if c.want == "" {
+			var refused *EditError
+			if !errors.As(err, &refused) || refused.Refused[0].Match.Reason != c.reason || refused.Fuzzy != c.fits {
+				t.Errorf("%+v: %v", c, err)
+			}
+			b.expectFiles(files{"a": content})
+			continue
 		}
-	}
-	r := b.edit(m, &EditRequest{Path: "a", Old: near, New: []byte("x\n"), Fuzzy: true})
-	b.expectFiles(files{"a": "x\n"})
-	if f := r.Files[0]; f.Mode != patch.IsFuzzy || f.Stage != patch.Levenshtein || f.Similarity < 0.92 {
-		t.Errorf("%+v", f)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		b.expectFiles(files{"a": c.want})
+		if f := r.Files[0]; f.Mode != patch.IsFuzzy || f.Stage != patch.Levenshtein || f.Similarity < 0.92 {
+			t.Errorf("%+v: %+v", c, f)
+		}
 	}
 }
 
@@ -233,7 +260,7 @@ func TestEditRefused(t *testing.T) {
 	before := readWorld(t, b.dir)
 	socket, err := net.Listen("unix", p("device"))
 	do(err)
-	for path, want := range map[string]error{"../x": ErrOutside, "/etc/passwd": ErrOutside, "out/f": ErrOutside, "link": ErrOutside, ".git/config": ErrOutside, "dir/../../x": ErrOutside,
+	for path, want := range map[string]error{"../x": ErrOutside, "/etc/passwd": ErrOutside, "out/f": ErrOutside, "link": ErrOutside, ".git/config": ErrOutside, ".GIT/config": ErrOutside, "dir/.Git/new": ErrOutside, "dir/../../x": ErrOutside,
 		"dir": ErrNotText, "binary": ErrNotText, "big": ErrNotText, "readonly": ErrReadOnly, "device": nil, "absent": fs.ErrNotExist, "dangling": ErrNotText, "": ErrOutside} {
 		_, err := m.ApplyEdits(t.Context(), &EditRequest{Path: path, Old: []byte("x"), New: []byte("y")})
 		if err == nil || want != nil && !errors.Is(err, want) {
@@ -327,6 +354,36 @@ func TestEditFaults(t *testing.T) {
 			t.Fatalf("cut off at %d (%v): %q", at, err, got)
 		}
 		m.Close()
+	}
+}
+
+// An edit of which one file cannot be written is taken back at once, not only by
+// the next who looks.
+func TestEditTakenBackAtOnce(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "1\n")
+	b.write("dir/b", "2\n")
+	b.write("gone", "3\n")
+	before := b.files()
+	m.openDir = func(path string) (vfs.Dir, error) {
+		d, err := vfs.OpenDir(path)
+		fault := &vfs.Fault{At: -1, Err: syscall.EPERM}
+		fired := false
+		fault.Trace = func(op, name string) {
+			if !fired && op == "Rename" && strings.HasSuffix(name, "-> a") {
+				fault.At, fired = fault.Count(), true
+			}
+		}
+		return vfs.WithFaultDir(d, fault), err
+	}
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, severalFiles)}); err == nil {
+		t.Error("no error")
+	}
+	b.expectFiles(before)
+	m.openDir = vfs.OpenDir
+	if _, edit, err := m.CutOff(t.Context()); edit || err != nil {
+		t.Errorf("an edit is cut off: %v, %v", edit, err)
 	}
 }
 

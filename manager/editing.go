@@ -386,7 +386,7 @@ func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [
 		return err
 	}
 	e.result.UndoID = newRestoreID()
-	data := editData{Version: recordVersion, EditResult: *e.result, Raw: raw}
+	data := editData{Version: editVersion, EditResult: *e.result, Raw: raw}
 	data.Files = slices.Clone(data.Files)
 	for i := range data.Files {
 		data.Files[i].Diff = "" // of contents there are only hashes

@@ -28,6 +28,9 @@ func (m *FileSnapshotManager) editWorktree() string { return m.project.Worktree(
 // IsEdit reports whether a snapshot is of an edit, and so of a few files only.
 func IsEdit(s *store.Snapshot) bool { return s.Kind == kindEdit || s.Kind == kindEditIntent }
 
+// editVersion is the version of editData.
+const editVersion = 1
+
 // editData is what a record of an edit holds. Of contents it has hashes; the
 // store has them as blobs of its two trees.
 type editData struct {
@@ -47,7 +50,7 @@ func readEditRecord(s *store.Snapshot) (*editRecord, error) {
 	if err := json.Unmarshal(s.Data, &r.data); err != nil {
 		return nil, fmt.Errorf("snapshot %d: data: %w", s.Seq, err)
 	}
-	if r.data.Version != recordVersion || len(r.data.Raw) != len(r.data.Files) {
+	if r.data.Version != editVersion || len(r.data.Raw) != len(r.data.Files) {
 		return nil, fmt.Errorf("snapshot %d: %w: data of an edit", s.Seq, store.ErrFormat)
 	}
 	for i := range r.data.Files {

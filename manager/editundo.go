@@ -152,7 +152,7 @@ func reversed(path string, now, before, after []byte) ([]byte, []patch.HunkResul
 	if len(first) == 0 { // the end of the file's last line, say
 		return nil, nil, fmt.Errorf("%q: %w it was edited, and what the edit changed cannot be told apart", path, ErrStale)
 	}
-	return nil, nil, &EditError{first}
+	return nil, nil, &EditError{Refused: first}
 }
 
 // minAlone is how many bytes a piece must have to be looked for with fewer lines

@@ -8,11 +8,11 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -114,19 +114,33 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
+// Seal ends the packs that the engine appends to, in all stores that it has open,
+// so that another process may take contents out of them: see [PlanForget].
+func (e *Engine) Seal() {
+	e.mu.Lock()
+	stores := make(map[*store.Store]bool)
+	for _, wt := range e.trees {
+		stores[wt.store] = true
+	}
+	e.mu.Unlock()
+	for s := range stores {
+		s.Seal()
+	}
+}
+
 // open returns the worktree of a directory, with its store open.
 func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktree, error) {
-	st, err := os.Stat(root)
-	if err == nil && !st.IsDir() {
-		err = &fs.PathError{Op: "open", Path: root, Err: errors.New("not a directory")}
+	if st, err := os.Stat(root); err == nil && !st.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: root, Err: errors.New("not a directory")}
+	}
+	loc, err := Locate(e.opts.StoreRoot, root)
+	if err == nil && loc.Gone && !opts.ReadOnly {
+		_, err = os.Stat(root)
 	}
 	if err != nil {
 		return nil, err
 	}
-	project, err := tree.FindProject(root)
-	if err != nil {
-		return nil, err
-	}
+	project := loc.Project
 	if why := project.TooBroad(e.opts.Home); why != "" && !opts.AllowBroad && !opts.ReadOnly {
 		return nil, fmt.Errorf("root %q: %w: it is %s", project.Root, ErrTooBroad, why)
 	}
@@ -134,6 +148,22 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, fs.ErrClosed
+	}
+	if mv := loc.Moved; mv != nil {
+		switch {
+		case mv.Sure && !opts.ReadOnly && (opts.Adopt || e.resident):
+			if err := e.adoptMoved(ctx, mv); err != nil {
+				return nil, fmt.Errorf("root %q: %w", root, err)
+			}
+			if loc, err = Locate(e.opts.StoreRoot, root); err != nil {
+				return nil, err
+			}
+			project = loc.Project
+		case mv.Sure || !opts.Adopt && !e.resident:
+			return nil, &MovedError{*mv}
+		case !opts.ReadOnly:
+			e.opts.Logger.Warn("the directory begins a history of its own: it may have that of one that is gone", "root", project.Root, "gone", mv.From)
+		}
 	}
 	if wt := e.trees[project.Root]; wt != nil && wt.project.Main == project.Main {
 		wt.managers++
@@ -145,7 +175,7 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 		e.drop(old)
 	}
 	e.dropIdle(maxIdle - 1)
-	dir := filepath.Join(e.opts.StoreRoot, project.Hash())
+	dir := loc.Dir
 	var s *store.Store
 	for _, other := range e.trees {
 		if other.dir == dir {
@@ -154,7 +184,7 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 	}
 	readOnly := opts.ReadOnly
 	if e.resident && readOnly { // others may write
-		if _, err := os.Stat(filepath.Join(dir, "FORMAT")); err != nil {
+		if _, err := store.Describe(vfs.OS(dir)); err != nil {
 			return nil, err
 		}
 		readOnly = false
@@ -163,6 +193,11 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 		s, err = store.Open(ctx, dir, &store.Options{Root: project.Main, ReadOnly: readOnly, Logger: e.opts.Logger})
 		if err != nil {
 			return nil, err
+		}
+	}
+	if !opts.ReadOnly { // that it could not only means that it is not recognised elsewhere
+		if err := loc.note(ctx, s.FS()); err != nil {
+			e.opts.Logger.Warn("it is not written down which directory it is", "root", project.Root, "err", err)
 		}
 	}
 	wt := newWorktree(project, dir, s)
@@ -379,13 +414,15 @@ func (e *Engine) store(ctx context.Context, wt *worktree, ws *tree.Workspace) er
 	if busy { // who waits will see to it
 		return nil
 	}
-	if err := checkSpace(wt.dir, 0); err != nil {
+	keep := reserve(wt.store, 0)
+	if err := checkSpace(wt.store, wt.dir, keep); err != nil {
 		return err
 	}
 	w, err := wt.store.Begin(ctx)
 	if err != nil {
 		return err
 	}
+	w.KeepFree(keep, wt.dir)
 	limits.NewBytes, limits.Time = settleBytes, defaultTime
 	_, err = ws.Capture(ctx, w, &tree.CaptureOptions{Limits: limits, Partial: true, Workers: 1})
 	return errors.Join(err, w.Close())

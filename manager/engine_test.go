@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -59,6 +60,54 @@ func TestEngineSessions(t *testing.T) {
 		}
 		if err := m.Close(); err != nil {
 			t.Errorf("close twice: %v", err)
+		}
+	}
+}
+
+// What a turn writes through another name of a file is the turn's, also if the
+// name was another file's, and if there are such files already; and if the name
+// is gone when the turn ends.
+func TestEngineLinks(t *testing.T) {
+	b := newBench(t)
+	m, err := Open(t.Context(), b.dir, &Options{Engine: newTestEngine(t, b.stores), Session: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for i := range 3 {
+		b.write(fmt.Sprintf("d%d/a", i), "one\n")
+		b.write(fmt.Sprint("b", i), "old\n")
+	}
+	b.initialize(m)
+	p := func(name string) string { return filepath.Join(b.dir, name) }
+	do := func(errs ...error) {
+		t.Helper()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 3 {
+		time.Sleep(20 * time.Millisecond) // what was captured need not be read again
+		a, b0 := fmt.Sprintf("d%d/a", i), fmt.Sprint("b", i)
+		if _, err := m.OnTurnStart(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{b0, a}
+		if i < 2 {
+			do(os.Link(p(a), p("tmp")), os.Rename(p("tmp"), p(b0)))
+			b.write(b0, fmt.Sprint("turn ", i))
+		} else {
+			do(os.Link(p(a), p("tmp")))
+			b.write("tmp", fmt.Sprint("turn ", i))
+			do(os.Remove(p("tmp")))
+			want = want[1:]
+		}
+		r, err := m.OnTurnEnd(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Data == nil || !slices.Equal(r.Data.Diff.Modified, want) {
+			t.Errorf("turn %d: %+v, want %q modified", i, r.Data, want)
 		}
 	}
 }

@@ -255,6 +255,17 @@ func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string)
 	amended := &record{Snapshot: new(store.Snapshot), data: r.data}
 	*amended.Snapshot = *r.Snapshot
 	amended.Entry, amended.data.Told = entry, true
+	// Those before it may have been told since. Of a runtime that tells each step
+	// after the next one the chain would lead over all of them.
+	if r.data.Untold != 0 {
+		before, err := m.recordOrBefore(ctx, r.data.Untold, func(s *store.Snapshot) bool { return s.Session == r.Session })
+		if err == nil {
+			amended.data.Untold, err = m.newestUntold(ctx, before)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	amended.write()
 	err := m.store.Amend(ctx, amended.Snapshot)
 	if errors.Is(err, store.ErrPruned) { // nobody asks for it again
@@ -319,12 +330,12 @@ func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) err
 	var missing []*record
 	records := &line{m: m}
 	r, err := m.stepAt(ctx, head.step(), head.Session)
-	for ; r != nil || err != nil; r, err = records.prev(ctx, r) {
+	for ; r != nil || err != nil; r, err = records.stepBefore(ctx, r) {
 		if err != nil {
 			return err
 		}
-		if !r.data.Own {
-			continue // a start without an entry, or a step that a runtime's log has
+		if !r.data.Own || !r.isStep() {
+			continue // a start without an entry, a step that a runtime's log has, an empty turn, or a restore
 		}
 		if has(r) || r.Pruned {
 			break
@@ -366,7 +377,10 @@ func (m *FileSnapshotManager) ownEntry(ctx context.Context, r *record) (*session
 		if err != nil {
 			return nil, err
 		}
-		if seq = up.data.Prev; up.data.Own {
+		if seq = up.data.Prev; up.data.Step > up.data.Restored { // no restore lies between, which may have one
+			seq = up.data.Step
+		}
+		if up.data.Own {
 			parent = up.Entry
 		}
 	}

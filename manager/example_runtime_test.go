@@ -192,8 +192,8 @@ func Example_runtime() {
 	do(a.start(ctx))
 	_, err = a.turn(ctx, "Clean up", call{"edit", "build.log", ""})
 	do(err)
-	// What was written on the other branch is not this one's: no loud.txt.
-	do(a.modified(ctx, "this branch", nil))
+	// The conversation has left "Shout" alone: what that wrote is still there.
+	do(a.modified(ctx, "what is in", nil))
 	do(a.files.Close())
 	// Output:
 	// ## Greet in French
@@ -212,7 +212,7 @@ func Example_runtime() {
 	//   notes.txt added    offline
 	//   todo.txt  added    offline
 	// ## Whisper
-	// the agent, in turn 1: greet.txt modified, quiet.txt added
+	// the agent, in turn 2: greet.txt modified, quiet.txt added
 	// from Shout to Whisper
 	//   greet.txt modified claimed
 	//   quiet.txt added    turn
@@ -223,10 +223,11 @@ func Example_runtime() {
 	// +psst
 	// the user, while nothing ran: notes.txt modified
 	// ## Clean up
-	// the agent, in turn 2: build.log modified
-	// this branch
+	// the agent, in turn 3: build.log modified
+	// what is in
 	//   build.log added    claimed
 	//   greet.txt modified claimed
+	//   loud.txt  added    turn
 	//   quiet.txt added    turn
 }
 

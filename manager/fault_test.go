@@ -3,11 +3,14 @@ package manager
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/session"
@@ -133,6 +136,54 @@ func matters(op, name string) bool {
 	}
 	return strings.HasPrefix(name, "journal/") && strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".jsonl") ||
 		strings.Contains(name, "/turns")
+}
+
+// A turn that was open when the power failed is known to have been cut off, and
+// what it wrote is not called the user's.
+func TestTurnPowerCut(t *testing.T) {
+	dir := t.TempDir()
+	b := &bench{T: t, dir: dir}
+	disk := vfs.NewMem()
+	m, err := openOn(t, dir, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.initialize(m)
+	b.start(m)
+	b.write("shell.txt", "agent")
+	disks := []*vfs.Mem{disk.AfterCrash(nil)}
+	for seed := range uint64(5) {
+		disks = append(disks, disk.AfterCrash(rand.New(rand.NewPCG(seed, 0))))
+	}
+	if err := m.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i, disk := range disks {
+		if m, err = openOn(t, dir, disk); err != nil {
+			t.Fatal(err)
+		}
+		b.remove("own.txt")
+		b.start(m)
+		b.write("own.txt", "agent")
+		var told []*StepSnapshotData
+		if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
+			told = append(told, d)
+			return "", nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if len(told) != 2 || !told[0].Interrupted || told[1].Interrupted {
+			t.Errorf("power cut %d: the runtime was told %+v, want an interrupted turn and one", i, told)
+		}
+		want := map[string]string{"shell.txt": "added contested", "own.txt": "added turn"}
+		if d := cmp.Diff(want, brief(b.modified(m, nil))); d != "" {
+			t.Errorf("power cut %d (-want +got):\n%s", i, d)
+		}
+		b.check(m.Store())
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // checkDay requires that a new process finds what was acknowledged, and can go

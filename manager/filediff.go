@@ -27,7 +27,8 @@ const MaxText = 10 << 20
 // neither. Directories are at neither: they have no content.
 //
 // Errors are those of [FileSnapshotManager.Resolve], and [ErrOutside]. A file
-// that was there and left out, by a rule or a limit, matches [ErrUnknown]. One that was
+// that was there and left out, by a rule or a limit, matches [ErrUnknown], and so does
+// one that git's sparse checkout had taken out at one of the points. One that was
 // forgotten is shown as binary, without content.
 func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*FileDiffInfo, error) {
 	m.mu.Lock()
@@ -48,6 +49,20 @@ func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*File
 	if err != nil {
 		return nil, fmt.Errorf("file diff: %w", err)
 	}
+	if old.takenOut && new.entry != nil || new.takenOut && old.entry != nil {
+		there := to.State
+		if new.takenOut {
+			there = from.State
+		}
+		// On both sides: who put one there, or deleted it, was not git.
+		why, err := tree.WhyOmitted(ctx, m.tree.pages, there.Coverage, path)
+		if err == nil && why != tree.Sparse {
+			err = fmt.Errorf("%q: %w: at one end git's sparse checkout had taken it out", path, ErrUnknown)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("file diff: %w", err)
+		}
+	}
 	if old.entry == nil && new.entry == nil {
 		return nil, nil
 	}
@@ -65,16 +80,18 @@ type fileAt struct {
 	entry   *tree.Entry // nil: absent
 	content []byte      // nil of one that is too large, or was forgotten
 	opaque  bool        // there is no content to show
+
+	takenOut bool // it is absent: git has taken it out
 }
 
 func (m *FileSnapshotManager) fileIn(ctx context.Context, s store.State, path string) (*fileAt, error) {
 	e, err := tree.Lookup(ctx, m.tree.pages, s.Tree, path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Mode.IsDir() {
-		out, err := tree.IsOmitted(ctx, m.tree.pages, s.Coverage, path)
-		if out {
+		why, err := tree.WhyOmitted(ctx, m.tree.pages, s.Coverage, path)
+		if why != 0 && why != tree.Sparse && err == nil {
 			err = fmt.Errorf("%q: %w: it was there, but not captured", path, ErrUnknown)
 		}
-		return new(fileAt), err
+		return &fileAt{takenOut: why == tree.Sparse}, err
 	}
 	if err != nil {
 		return nil, err

@@ -92,7 +92,7 @@ func planForget(ctx context.Context, s *store.Store, opts *ForgetOptions) (*Forg
 	p.PrunePlan, err = s.PlanPrune(ctx, &store.PruneOptions{Forget: ids, Wait: opts.Wait,
 		Mark: markSound(marker, func() bool { return p.PrunePlan == nil || opts.DespiteDamage })})
 	if err == nil {
-		p.Problems, err = problemsOf(s, marker)
+		p.Problems, err = problemsOf(ctx, s, marker)
 	}
 	return p, err
 }

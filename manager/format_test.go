@@ -2,15 +2,18 @@ package manager
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -35,7 +38,11 @@ func sample(t *testing.T, name string, v any) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(string(kept), string(b)+"\n"); d != "" {
+	var was, is any
+	if err := errors.Join(json.Unmarshal(kept, &was), json.Unmarshal(b, &is)); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(was, is); d != "" {
 		t.Errorf("%s is written otherwise (-want +got):\n%s", name, d)
 	}
 	return kept
@@ -57,10 +64,14 @@ func TestFormatRecord(t *testing.T) {
 	want := recordData{Version: 1, After: 99, Windows: []string{"s", "?"}, Prev: 98, Jump: 90, Depth: 4, Start: 80, Begin: 81,
 		Turn: 3, RuntimeTurn: &turn, Parts: []part{{From: 0, To: 1}, {From: 1, To: 2, Contested: true}}, Claims: [][]byte{[]byte("a\xff")},
 		Foreign: [][]byte{[]byte("b")}, Interrupted: true, Partial: true, Counts: [3]int{1, 2, 3}, Unknown: "why", Told: true, Own: true, Untold: 97, Pins: []uint64{95, 96},
-		Restored: 94, Pos: 93, ID: "0123456789abcdef", Moves: []move{{[]byte("from"), []byte("to"), 7}}, From: 92, At: 91, Undoes: 89,
+		Restored: 94, Pos: 93, ID: "0123456789abcdef", Moves: []move{{[]byte("from"), []byte("to"), 7}}, From: 92, Undoes: 89,
 		Left: [][]byte{[]byte("left")}, LeftFrom: 88, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}
-	checkFull(t, reflect.ValueOf(want))
-	b := sample(t, "record.json", want)
+	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast"}
+	checkFull(t, reflect.ValueOf(want), since2...)
+	b := sample(t, "record.json", struct {
+		recordData
+		At uint64 `json:"at"` // no more: where the log stood
+	}{want, 91})
 	for _, kind := range []string{kindStart, kindBase, kindTool, kindStep, kindPin, kindIntent, kindRestore} {
 		r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kind, Data: b, Also: make([]store.State, 1)})
 		if err != nil {
@@ -73,6 +84,43 @@ func TestFormatRecord(t *testing.T) {
 		if d := cmp.Diff([]rollback.Move{{From: "from", To: "to", Inode: 7}}, r.moves()); d != "" {
 			t.Errorf("%s: moves (-want +got):\n%s", kind, d)
 		}
+	}
+}
+
+// What came with version 2 of a record's data.
+func TestFormatRecord2(t *testing.T) {
+	want := recordData{Version: 2, After: 99, Prev: 98, Depth: 4, Start: 80, Begin: 81, Step: 82, Next: 7, Fork: 79, Within: 78,
+		Turn: 3, From: 92, Left: [][]byte{[]byte("left\xff")}, LeftFrom: 88, Took: [][]byte{[]byte("took\xff")}, TookFrom: 77,
+		Apart: []apart{{Paths: [][]byte{[]byte("apart\xff")}, From: 73, With: []uint64{72}, Without: []uint64{71}, Known: true}},
+		With:  []uint64{76, 75}, Without: []uint64{74}, Tops: "undo"}
+	b := sample(t, "../v2/record.json", want)
+	for _, kind := range []string{kindStart, kindEmpty, kindTool, kindRestore} {
+		r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kind, Data: b})
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		if d := cmp.Diff(want, r.data); d != "" {
+			t.Errorf("%s (-want +got):\n%s", kind, d)
+		}
+	}
+}
+
+// Restores that an undo has passed over came later, and need no newer version: who
+// does not know them does not take them back.
+func TestFormatRecordPast(t *testing.T) {
+	want := recordData{Version: 1, After: 99, Prev: 98, Start: 80, Begin: 81, From: 92, Undoes: 73, Undo: 72, UndoPast: []uint64{75, 74},
+		Redo: 71, RedoPast: []uint64{70}, Below: 71, Tops: "redo"}
+	b := sample(t, "../v2/record-past.json", want)
+	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kindRestore, Data: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, r.data); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if _, err := readRecord(&store.Snapshot{Seq: 75, Kind: kindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a record that names one after it: %v", err)
 	}
 }
 
@@ -100,7 +148,7 @@ func TestFormatTurns(t *testing.T) {
 	open := &openTurn{Session: "s", Turn: 3, RuntimeTurn: &turn, After: 99, Base: store.State{Tree: store.ID{1}, Coverage: store.ID{2}}, Prev: 98,
 		Leaf: "leaf1", LeafAt: "leaf2", ToolWindows: true, Tools: []string{"call_1"}, Claims: [][]byte{[]byte("a\xff")}, Foreign: [][]byte{[]byte("b")},
 		Held: true, Boot: "boot", Seen: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), End: 97}
-	want := &turns{Version: 1, Last: 99, Open: []*openTurn{open}}
+	want := &turns{Version: 1, Last: 99, Lost: []uint64{98}, Open: []*openTurn{open}}
 	checkFull(t, reflect.ValueOf(*want))
 	checkFull(t, reflect.ValueOf(*open))
 	b := sample(t, "turns.json", want)
@@ -117,5 +165,56 @@ func TestFormatTurns(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+	if lost, err := LostRecords(t.Context(), m.Store()); err != nil || len(lost) != 2 || lost[0].Seq != 99 || lost[1].Seq != 98 {
+		t.Errorf("LostRecords = %v, %v, want 99 and 98", lost, err)
+	}
+	if err := m.writeTurns([]byte("{}"), false); err != nil { // which no record of this store is
+		t.Fatal(err)
+	}
+	if err := m.store.FS().Remove(m.wtDir() + "/turns.new"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFormatPlaces(t *testing.T) {
+	main := placed{Root: []byte("/home/u/p\xff"), Dir: vfs.Identity{Dev: 65024, Ino: 1 << 60, Born: 1795431160513558586}, View: "0123456789abcdef"}
+	linked := main
+	linked.ID, linked.Root = "f70778628d8584b19346a97ed6d6bc10", []byte("/home/u/linked")
+	linked.Git = &placedGit{Path: []byte("/home/u/p/.git/worktrees/linked"), Name: "linked", Dir: vfs.Identity{Dev: 65024, Ino: 3, Born: 4}}
+	want := &places{Version: 1, Main: &main, Worktrees: []placed{linked}}
+	checkFull(t, reflect.ValueOf(*want))
+	checkFull(t, reflect.ValueOf(linked))
+	checkFull(t, reflect.ValueOf(*linked.Git))
+	b := sample(t, "../v2/places.json", want)
+	fsys := vfs.NewMem()
+	f, err := fsys.OpenFile(PlacesName, os.O_RDWR|os.O_CREATE, 0o600)
+	if err == nil {
+		_, err = f.WriteAt(encodePlaces(b), 0)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readPlaces(fsys, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	// Damage is damage where something was moved, else nothing is lost.
+	if f, err = fsys.OpenFile(PlacesName, os.O_RDWR, 0); err == nil {
+		_, err = f.WriteAt([]byte("7"), int64(strings.Index(string(b), "65024"))) // it is JSON still
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readPlaces(fsys, true); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("damaged: %v, want ErrCorrupt", err)
+	}
+	if got, err := readPlaces(fsys, false); err != nil || len(got.Worktrees) > 0 {
+		t.Errorf("damaged, and nothing was moved: %+v, %v", got, err)
 	}
 }

@@ -153,7 +153,7 @@ func FuzzTurns(f *testing.F) {
 // FuzzEditRecord checks that data of an edit is refused or says the same when it is
 // written again.
 func FuzzEditRecord(f *testing.F) {
-	good := editData{Version: recordVersion, EditResult: EditResult{UndoID: "0123456789abcdef", Session: "s", Time: time.Unix(0, 0).UTC(),
+	good := editData{Version: editVersion, EditResult: EditResult{UndoID: "0123456789abcdef", Session: "s", Time: time.Unix(0, 0).UTC(),
 		Files: []EditedFile{{Path: "a\xff", To: "b", Op: patch.Update, BeforeHash: "00"}}}, Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
 	for _, b := range nearmiss.Of(encode(&good)) {
 		f.Add(b)

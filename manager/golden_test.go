@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -53,7 +54,9 @@ func TestGoldenJSON(t *testing.T) {
 			Items: []rollback.Item{{Path: "a", Do: rollback.Restore}, {Path: "b", Do: rollback.Skipped, Why: "it was changed meanwhile"}}, PreRollbackTreeHash: hash("a"), EntryID: "urv1"},
 		"restore-result-full": &RestoreResult{Restored: []string{}, Deleted: []string{"na\xffme"}, Skipped: []string{}, Dirty: []string{}, Kept: []string{"k"}, Failed: []string{"f"},
 			NotCaptured: []string{"n"}, Items: []rollback.Item{{Path: "na\xffme", Do: rollback.Delete, Note: "it had 2 names"}}, Moves: []rollback.Move{{From: "x", To: "y"}},
-			Preview: true, Aborted: true, Differing: 3, HeadChanged: true},
+			Preview: true, Aborted: true, Differing: 3, HeadChanged: true,
+			Undoes: &TakenBack{Session: "s", EntryID: "urv2", SnapshotSeq: 20, Time: time.Unix(0, 0).UTC()},
+			Passed: []TakenBack{{Session: "s", SnapshotSeq: 21, Time: time.Unix(60, 0).UTC(), Left: []string{"f"}}}},
 		"navigate-result": &NavigateResult{NewLeafID: &text, SummaryID: "sum1"},
 	} {
 		got := append(encode(value), '\n')

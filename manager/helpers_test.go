@@ -57,6 +57,10 @@ func (b *bench) check(s *store.Store) {
 	for _, d := range report.Damage {
 		b.Errorf("damage: %v", d)
 	}
+	lost, err := LostRecords(ctx, s)
+	if err != nil || len(lost) > 0 {
+		b.Errorf("LostRecords = %v, %v", lost, err)
+	}
 	checker := tree.NewChecker(s)
 	for snap, err := range s.Snapshots(ctx) {
 		if err != nil {
@@ -173,7 +177,7 @@ func testContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Minute)
 }
 
-var every = flag.Bool("every", false, "fail each operation in turn, not each third")
+var every = flag.Bool("every", false, "fail each operation in turn, not each few")
 
 // stride returns how many operations a test of faults goes on at a time: one if
 // all are asked for, else normal, or short in short mode.

@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,7 +44,7 @@ const maxLoaded = 4096
 // of which nothing else is known.
 func (m *FileSnapshotManager) stepAt(ctx context.Context, seq uint64, session string) (*record, error) {
 	r, err := m.recordOrBefore(ctx, seq, func(s *store.Snapshot) bool {
-		return s.Session == session && (s.Kind == kindStep || s.Kind == kindStart)
+		return s.Session == session && (s.Kind == kindStep || s.Kind == kindEmpty || s.Kind == kindStart)
 	})
 	if r == nil && err == nil {
 		r = &record{Snapshot: &store.Snapshot{Seq: seq, Kind: kindStart, Session: session, Worktree: m.project.Worktree()}}
@@ -70,10 +71,11 @@ func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64, fi
 	return nil, nil
 }
 
-// link gives a new step its place in the line of steps. Beside the step before
+// link gives a turn its place in the line of turns. Beside the position before
 // it each knows one further back, chosen so that any is found in a number of
 // hops that grows with the logarithm of their number (Myers, An applicative
-// random-access stack, 1983).
+// random-access stack, 1983). No hop goes over a start or a joint, or to a look:
+// where there is one, the hops begin anew. Turns of one number are one turn.
 func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if r.data.Prev == 0 {
 		return nil
@@ -82,8 +84,10 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	r.data.Depth, r.data.Jump = prev.data.Depth+1, prev.Seq
-	if prev.data.Jump == 0 {
+	if r.data.Depth = prev.data.Depth + 1; r.isSameTurn(prev) {
+		r.data.Depth--
+	}
+	if r.data.Jump = prev.Seq; prev.data.Jump == 0 {
 		return nil
 	}
 	jump, err := m.stepAt(ctx, prev.data.Jump, prev.Session)
@@ -133,23 +137,28 @@ func (m *FileSnapshotManager) lineOf(ctx context.Context, log *session.Tree) (*l
 	return l, err
 }
 
-// tip returns the step or the start at which the session stands, nil if
-// nothing is known of any.
+// tip returns the record at which the session's files stand: a turn, a look
+// within one, the start, or a joint; nil if nothing is known of any. The records
+// say so, wherever the conversation is. Only of a session that has recorded no
+// turn here the log says it: that came from elsewhere.
 func (l *line) tip(ctx context.Context) (*record, error) {
-	if l.log != nil {
-		r, err := l.at(ctx, l.m.leaf(l.log), true)
-		if r != nil || err != nil {
-			return r, err
-		}
-	}
 	head, err := l.m.newest(ctx, l.m.opts.Session)
-	if err != nil || head == nil || head.step() == 0 {
+	if err != nil {
 		return nil, err
 	}
-	if l.log != nil { // before all steps
-		return l.m.stepAt(ctx, head.begin(), head.Session)
+	var tip *record
+	if head != nil && head.position() != 0 {
+		if tip, err = l.m.stepAt(ctx, head.position(), head.Session); err != nil {
+			return nil, err
+		}
 	}
-	return l.m.stepAt(ctx, head.step(), head.Session)
+	if l.log == nil || tip != nil && (tip.Kind != kindStart || tip.data.Fork != 0 || head.next() > 0 || head.data.Restored != 0) {
+		return tip, nil
+	}
+	if r, err := l.at(ctx, l.m.leaf(l.log), true); r != nil || err != nil {
+		return r, err
+	}
+	return tip, nil
 }
 
 // at returns the newest step on the path to an entry of the log, nil if there
@@ -184,15 +193,7 @@ func (l *line) at(ctx context.Context, id string, after bool) (*record, error) {
 		if tip != nil && tip.Seq == 0 && slices.IndexFunc(path, func(e *session.Entry) bool { return e.ID == r.Above }) < standing {
 			continue // it comes before what only the log has
 		}
-		on := r.data.Prev
-		if on > behind { // and perhaps it is lost
-			prev, err := l.m.stepAt(ctx, on, r.Session)
-			if err != nil {
-				return nil, err
-			}
-			on = prev.Seq
-		}
-		if on == behind {
+		if r.Seq > behind {
 			tip, behind = r, r.Seq
 		}
 	}
@@ -327,6 +328,8 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 // the one that the record names, unless the log has one between them.
 func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 	switch {
+	case r.Kind == kindStart && r.data.Fork != 0:
+		return l.m.stepAt(ctx, r.data.Fork, r.Session)
 	case r.Kind == kindStart:
 		return nil, nil
 	case r.Seq == 0:
@@ -366,6 +369,23 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 		return prev, nil // which comes behind it
 	}
 	return above, nil
+}
+
+// stepBefore returns the newest turn before a record that changed something, or
+// the start if that comes first; nil before a start. However many positions that
+// are neither lie between, it is one hop: each knows where it leads.
+func (l *line) stepBefore(ctx context.Context, r *record) (*record, error) {
+	for {
+		var err error
+		if r.data.Step != 0 {
+			r, err = l.m.stepAt(ctx, r.data.Step, r.Session)
+		} else {
+			r, err = l.prev(ctx, r)
+		}
+		if r == nil || err != nil || r.Kind == kindStep || r.Kind == kindStart {
+			return r, err
+		}
+	}
 }
 
 // above returns the step that stands nearest above an entry of the log, or on
@@ -451,78 +471,60 @@ func (l *line) startOf(ctx context.Context, r *record) (*record, error) {
 	return madeUpStart(r), nil
 }
 
-// ancestor returns the last step at or before r for which is holds, the start
-// if there is none. As soon as is holds it must hold for all before.
-func (l *line) ancestor(ctx context.Context, r *record, is func(*record) bool) (*record, error) {
-	for !is(r) && r.Kind != kindStart {
-		if l.log == nil && r.data.Jump != 0 {
-			jump, err := l.m.stepAt(ctx, r.data.Jump, r.Session)
-			if err != nil {
-				return nil, err
-			}
-			if !is(jump) {
-				r = jump
-				continue
-			}
+// forkedAt returns the position of another session from which the log goes on,
+// nil if it does not: what its newest turn or restore on the path to the leaf has
+// left.
+func (l *line) forkedAt(ctx context.Context) (*record, error) {
+	path, err := l.log.Path(l.m.leaf(l.log))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range slices.Backward(path) {
+		r, err := l.standing(ctx, e)
+		if r == nil && err == nil {
+			r, err = l.restoreOf(ctx, e)
 		}
-		prev, err := l.prev(ctx, r)
-		if err = errors.Join(err, context.Cause(ctx)); err != nil {
+		if r == nil && err == nil {
+			r, err = l.emptyOf(ctx, e)
+		}
+		if err != nil {
 			return nil, err
 		}
-		if prev == nil {
-			break
+		if r == nil {
+			continue
 		}
-		r = prev
+		if r.Seq == 0 || r.Session == l.m.opts.Session {
+			return nil, nil
+		}
+		return l.m.stepAt(ctx, r.position(), r.Session)
 	}
-	return r, nil
+	return nil, nil
 }
 
-// way returns the steps that lead from one step to another: those to undo,
-// newest first, and those to do then, oldest first.
-func (l *line) way(ctx context.Context, from, to *record) (back, forth []*record, err error) {
-	type key struct { // numbers for what is on record, entries for the rest
-		seq   uint64
-		entry string
-	}
-	keyOf := func(r *record) key {
-		if r.Seq != 0 {
-			return key{seq: r.Seq}
+// emptyOf returns the turn that changed nothing and ended at an entry of the log,
+// nil if there is none. The log has no entry of its own for it.
+func (l *line) emptyOf(ctx context.Context, e *session.Entry) (*record, error) {
+	for s, err := range l.m.store.ByEntry(ctx, e.ID) {
+		if err != nil {
+			return nil, err
 		}
-		return key{entry: r.Entry}
-	}
-	at := [2]*record{from, to}
-	var steps [2][]*record
-	seen := [2]map[key]int{make(map[key]int), make(map[key]int)}
-	for met := false; !met && (at[0] != nil || at[1] != nil); {
-		for side, r := range at {
-			if r == nil {
-				continue
-			}
-			if i, ok := seen[1-side][keyOf(r)]; ok {
-				steps[1-side], met = steps[1-side][:i], true
-				break
-			}
-			seen[side][keyOf(r)] = len(steps[side])
-			steps[side] = append(steps[side], r)
-			at[side], err = l.prev(ctx, r)
-			if err = errors.Join(err, context.Cause(ctx)); err != nil {
-				return nil, nil, err
-			}
+		if s.Entry == e.ID && s.Kind == kindEmpty && s.Worktree == l.m.project.Worktree() && !s.Pruned {
+			return readRecord(s)
 		}
 	}
-	for i := range steps {
-		steps[i] = slices.DeleteFunc(steps[i], func(r *record) bool { return r.Kind == kindStart })
-	}
-	slices.Reverse(steps[1])
-	return steps[0], steps[1], nil
+	return nil, nil
 }
 
-// isBelow reports whether the session stands at an entry of the log or below
-// it. Where there is no log it does.
-func (l *line) isBelow(id string) (bool, error) {
-	if l.log == nil || id == "" {
-		return true, nil
+// restoreOf returns the restore that an entry of the log stands for, nil if it is
+// none of this store's.
+func (l *line) restoreOf(ctx context.Context, e *session.Entry) (*record, error) {
+	d := new(UnrevertPointData)
+	if e.Type != "custom" || e.CustomType != session.UnrevertPoint || json.Unmarshal(e.Data, d) != nil || d.SnapshotSeq == 0 {
+		return nil, nil
 	}
-	path, err := l.log.Path(l.m.leaf(l.log))
-	return slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == id }), err
+	r, err := l.m.record(ctx, d.SnapshotSeq)
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat) || err == nil && (r.Kind != kindRestore || r.Tree != d.TreeHash) {
+		return nil, nil
+	}
+	return r, err
 }

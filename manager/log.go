@@ -301,19 +301,21 @@ func (l *line) index() *logIndex {
 // stepBelow returns the first step below an entry, before the next message of
 // the agent or the user; nil if there is none.
 func (l *line) stepBelow(ctx context.Context, e *session.Entry) (*record, error) {
-	return l.search(ctx, e, func(e *session.Entry) bool {
+	return l.search(ctx, e, false, func(e *session.Entry) bool {
 		return e.Type == "message" && (e.Role == "assistant" || e.Role == "user")
 	})
 }
 
 // firstBelow returns the first step below an entry, nil if there is none.
 func (l *line) firstBelow(ctx context.Context, e *session.Entry) (*record, error) {
-	return l.search(ctx, e, func(*session.Entry) bool { return false })
+	return l.search(ctx, e, false, func(*session.Entry) bool { return false })
 }
 
 // search looks for a step below an entry, in the order of the file and no
-// further than where stop holds.
-func (l *line) search(ctx context.Context, e *session.Entry, stop func(*session.Entry) bool) (*record, error) {
+// further than where stop holds; those that were told late, or not yet, come
+// behind the others, unless the oldest one is asked for.
+func (l *line) search(ctx context.Context, e *session.Entry, oldest bool, stop func(*session.Entry) bool) (*record, error) {
+	var first *record
 	seen := map[string]bool{e.ID: true} // parents may form a cycle
 	queue := slices.Clone(l.log.Children(e.ID))
 	for len(queue) > 0 {
@@ -323,12 +325,15 @@ func (l *line) search(ctx context.Context, e *session.Entry, stop func(*session.
 			continue
 		}
 		seen[e.ID] = true
-		if r, err := l.standing(ctx, e); r != nil || err != nil {
+		r, err := l.standing(ctx, e)
+		if err != nil || r != nil && (!oldest || r.Seq == 0) {
 			return r, err
+		}
+		if r != nil && (first == nil || r.Seq < first.Seq) {
+			first = r
 		}
 		queue = append(l.log.Children(e.ID), queue...)
 	}
-	var first *record // of those that were told late, or not yet
 	head, err := l.m.newest(ctx, l.m.opts.Session)
 	if err != nil {
 		return nil, err
@@ -338,7 +343,7 @@ func (l *line) search(ctx context.Context, e *session.Entry, stop func(*session.
 		return nil, err
 	}
 	for _, r := range untold {
-		if seen[r.Above] && first == nil {
+		if seen[r.Above] && (first == nil || r.Seq < first.Seq) {
 			first = r
 		}
 	}

@@ -38,17 +38,27 @@ type look struct {
 	result  *Result
 }
 
-// look captures the directory and calls fn to record what was found, unless the
-// disk is nearly full. The caller holds mu.
-func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (*Result, error) {
-	if err := checkSpace(m.tree.dir, m.opts.MinFree); err != nil {
-		return nil, err
+// look captures the directory and calls fn to record what was found. It stops
+// before the disk is full. Of errors in a row that keep everything from being
+// recorded the first is told in full: see [NotRecordedError]. The caller holds mu.
+func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (r *Result, err error) {
+	keep := reserve(m.store, m.opts.MinFree)
+	if err = checkSpace(m.store, m.tree.dir, keep); err == nil {
+		r, err = m.lookKeeping(ctx, opts, keep, fn)
 	}
-	return m.lookAnyway(ctx, opts, fn)
+	if err != nil {
+		m.noteFailure(ctx, err)
+	}
+	return r, m.noteRecorded(err)
 }
 
 // lookAnyway is look for a restore, which may take the last bytes there are.
 func (m *FileSnapshotManager) lookAnyway(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (*Result, error) {
+	return m.lookKeeping(ctx, opts, 0, fn)
+}
+
+// lookKeeping is look that keeps so many bytes free.
+func (m *FileSnapshotManager) lookKeeping(ctx context.Context, opts *tree.CaptureOptions, keep int64, fn func(*look) error) (*Result, error) {
 	if m.opts.Session == "" {
 		return nil, errors.New("no session is named: see UseSession")
 	}
@@ -61,16 +71,15 @@ func (m *FileSnapshotManager) lookAnyway(ctx context.Context, opts *tree.Capture
 		if _, err := m.recover(ctx, o, true); err != nil {
 			return err
 		}
+		o.w.KeepFree(keep, m.tree.dir)
 		if o.capture, err = m.captureUnlocked(ctx, o.w, opts); err != nil {
 			return err
 		}
 		o.state = store.State{Tree: o.capture.Tree, Coverage: o.capture.Coverage}
 		if o.head != nil && o.head.step() != 0 {
-			r, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
-			if err != nil {
+			if o.result.Since, err = m.sincePoint(ctx, o.head); err != nil {
 				return err
 			}
-			o.result.Since = pointOf(r)
 		}
 		if own := t.of(m.opts.Session); own != nil && m.isOurs(own) {
 			own.hear()
@@ -122,6 +131,10 @@ func (m *FileSnapshotManager) under(ctx context.Context, t *turns) (*look, error
 		o.parent, o.head = o.head.Seq, nil
 	}
 	o.windows = o.who()
+	if t.Last > o.newestSeq() && !slices.Contains(t.Lost, t.Last) {
+		t.Lost = append(t.Lost, t.Last)
+	}
+	m.store.Skip(t.Last)
 	return o, nil
 }
 
@@ -184,6 +197,37 @@ func (o *look) newestSeq() uint64 {
 	return o.last.Seq
 }
 
+// sincePoint returns the point since which changes of a session are told: its
+// newest turn that changed something, in the state that a restore after it has
+// left.
+func (m *FileSnapshotManager) sincePoint(ctx context.Context, head *record) (*Point, error) {
+	r, err := m.newestStep(ctx, head)
+	if err != nil {
+		return nil, err
+	}
+	p := pointOf(r)
+	last, err := m.lastRestore(ctx, head)
+	if err == nil && last != nil && last.Seq > r.Seq && !last.State().IsZero() && !last.Pruned {
+		p.State = last.State()
+	}
+	return p, err
+}
+
+// newestStep returns the newest turn before a record that changed something, or
+// what the session began with.
+func (m *FileSnapshotManager) newestStep(ctx context.Context, r *record) (*record, error) {
+	l := &line{m: m}
+	r, err := m.stepAt(ctx, r.step(), r.Session)
+	for err == nil && r.Kind != kindStep {
+		var before *record
+		if before, err = l.stepBefore(ctx, r); before == nil {
+			break
+		}
+		r = before
+	}
+	return r, err
+}
+
 // hasChanged reports whether the tree is not that of the last record.
 func (o *look) hasChanged() bool { return o.last == nil || o.last.Tree != o.state.Tree }
 
@@ -209,8 +253,37 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 	}
 	if o.last != nil {
 		r.Base = o.last.State()
+		if err := m.within(ctx, o, r); err != nil {
+			return err
+		}
 	}
 	return m.commit(ctx, o, r)
+}
+
+// within makes a look one within the session's turn, if one with tools is open: a
+// restore may go there, so it has what the turn has done so far.
+func (m *FileSnapshotManager) within(ctx context.Context, o *look, r *record) error {
+	t := o.turns.of(m.opts.Session)
+	if t == nil || o.head == nil || !t.ToolWindows || !m.isOurs(t) || t.End != 0 {
+		return nil
+	}
+	d := &r.data
+	d.Within, d.Turn, d.RuntimeTurn, d.Prev, d.Claims, d.Foreign = max(t.After, 1), t.Turn, t.RuntimeTurn, t.Prev, t.Claims, t.Foreign
+	var list []stretch // up to the look before, which has them
+	since := t
+	if before := o.head; before.data.Within == d.Within && before.isSameTurn(r.withSession(m.opts.Session)) {
+		list, since = before.stretches(), &openTurn{Session: m.opts.Session, After: before.Seq, Base: before.State()}
+	}
+	more, err := m.stretches(ctx, o.newestSeq(), since, true)
+	if err != nil {
+		return err
+	}
+	list = append(list, more...)
+	if slices.Contains(o.windows, m.opts.Session) {
+		list = append(list, stretch{o.last.State(), o.state, len(o.windows) > 1})
+	}
+	r.setParts(join(list), o.state)
+	return nil
 }
 
 // commit records the state that was seen. The record brings its kind and
@@ -246,17 +319,33 @@ func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, 
 			return err
 		}
 		r.data.Prev, r.data.Start, r.data.Begin = prev.Seq, prev.start(), o.head.begin()
+		if r.data.Next, err = (&line{m: m}).nextTurn(ctx, o.head); err != nil {
+			return err
+		}
+		r.data.Next = r.next()
+		if r.Kind == kindEmpty || r.isJoint() {
+			step, err := prev, error(nil)
+			if prev.Kind != kindStep && prev.Kind != kindStart {
+				step, err = (&line{m: m}).stepBefore(ctx, prev)
+			}
+			if err != nil {
+				return err
+			}
+			if step != nil {
+				r.data.Step = step.Seq
+			}
+		}
 		if r.data.Untold, err = m.newestUntold(ctx, o.head); err != nil {
 			return err
 		}
-		if r.Kind == kindBase || r.Kind == kindTool || r.Kind == kindPin {
-			r.data.Pos = o.head.data.Pos
+		if pos := o.head.position(); (r.Kind == kindBase || r.Kind == kindTool || r.Kind == kindPin) && pos != r.data.Prev {
+			r.data.Pos = pos
 		}
 		if r.data.Restored = o.head.data.Restored; o.head.Kind == kindRestore {
 			r.data.Restored = o.head.Seq
 		}
 	}
-	if r.Kind == kindStep {
+	if r.isTurn() || r.data.Within != 0 {
 		if err := m.link(ctx, r); err != nil {
 			return err
 		}

@@ -50,6 +50,11 @@ type Options struct {
 	// began it. Default: a turn whose process has died counts as interrupted.
 	Detached bool
 
+	// Adopt has a directory that was moved go on with the history of its old path, if
+	// it surely is the same. Default: Open returns a [*MovedError], and [Adopt] does
+	// it when somebody was asked. Engines do so by themselves.
+	Adopt bool
+
 	ReadOnly   bool         // queries only; a store that does not exist is an error
 	AllowBroad bool         // allow a home directory, a whole disk and the like
 	Limits     tree.Limits  // of each capture; default: as there, and 60 s for a turn
@@ -119,12 +124,6 @@ type FileSnapshotManager struct {
 	steps  map[*session.Entry]*stepEntry // step-snapshots of the log that were read; nil: not ours
 	index  *logIndex
 
-	// Index of the next turn, if it builds on this step and the log has gone on
-	// from this leaf.
-	turn       int
-	turnOf     uint64
-	turnLeafOf string
-
 	reads map[string]string // hashes of files that were read to be edited
 
 	turnLeaf, turnLeafAt string // where a turn was said to begin, and the log's leaf then
@@ -135,7 +134,8 @@ type FileSnapshotManager struct {
 //
 // Errors match [ErrTooBroad], [store.ErrFormat], [store.ErrNoLocks], and
 // [fs.ErrNotExist] for a directory that is not there or, read-only, has no
-// store.
+// store, [ErrMovedAway] for one that has the history of a path that is gone. Read-only,
+// a directory that is gone can be opened if a store knows it.
 func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager, error) {
 	if opts == nil {
 		opts = new(Options)
@@ -245,7 +245,7 @@ func (m *FileSnapshotManager) UseSession(id string) error {
 
 // forget drops what the manager remembers of where the session stands.
 func (m *FileSnapshotManager) forget() {
-	m.turn, m.turnOf, m.turnLeafOf, m.turnLeaf, m.turnLeafAt, m.index = 0, 0, "", "", "", nil
+	m.turnLeaf, m.turnLeafAt, m.index = "", "", nil
 	clear(m.steps)
 }
 

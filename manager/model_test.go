@@ -126,9 +126,11 @@ func paths(worlds ...world) []string {
 // A modelStep is a step as the model knows it.
 type modelStep struct {
 	turn    int
+	before  world // when the turn began
 	after   world
 	changes map[string]modelChange
-	on      *modelStep // that it builds on; nil: the start
+	pieces  map[string][]modelPiece
+	on      *modelStep // that it builds on, the one before it in time, since the files are never brought back; nil: the start
 	above   string     // leaf of the log when its turn ended
 	entry   string     // "": the log was not given it yet
 	late    bool       // the log was given it later
@@ -138,6 +140,13 @@ type modelStep struct {
 type modelChange struct {
 	status string
 	owner  Owner
+}
+
+// A modelPiece is what a turn did to a path while nobody else changed it; nil:
+// absent.
+type modelPiece struct {
+	old, new *node
+	owner    Owner
 }
 
 // An interval is what happened between two looks at the directory.
@@ -159,15 +168,13 @@ type modelSession struct {
 	claims  map[string]bool
 	foreign map[string]bool
 	byTools bool
-	on      *modelStep   // that the open turn builds on; nil: the start
+	newest  *modelStep   // in time; nil: the start
 	untold  []*modelStep // that the log was not given yet
-	turn    int          // index of the open turn
-	knows   bool         // the manager remembers turns that changed nothing
-	lastOn  *modelStep   // since this step
-
-	lastLeaf string // and this leaf of the log; "": wherever it is
-	next     int
-	returns  string // what the append callback returns: "id" or "nothing"
+	empty   []*modelStep // turns that changed nothing
+	turn    int          // number of the open turn
+	before  world        // when it began
+	next    int          // number of the next one: each is given once
+	returns string       // what the append callback returns: "id" or "nothing"
 }
 
 // A model runs random events against managers and a naive model side by side.
@@ -217,8 +224,15 @@ func (md *model) run() {
 			}
 		case n == 6 && s.open && s.byTools:
 			md.tool(s)
+		case n > 8 && s.open && s.byTools && md.rng.IntN(3) > 0:
+			for range 6 { // tools, with the user at work between them
+				md.tool(s)
+				md.edit()
+			}
 		case n == 7 && !s.open:
 			md.navigate(s)
+		case n == 8 && !md.sessions[0].open && !md.sessions[1].open && md.rng.IntN(2) == 0:
+			md.move()
 		case n == 8 && !s.open:
 			md.reopen(s)
 		case !s.open:
@@ -233,6 +247,42 @@ func (md *model) run() {
 		}
 		md.verify(s)
 	}
+	md.check(md.sessions[0].m.Store())
+	for _, s := range md.sessions {
+		if err := s.m.Close(); err != nil {
+			md.Error(err)
+		}
+	}
+}
+
+// move renames the directory. Its history is known under the old path alone, until
+// the directory adopts it: then nothing has happened.
+func (md *model) move() {
+	for _, s := range md.sessions {
+		if err := s.m.Close(); err != nil {
+			md.Fatal(err)
+		}
+	}
+	to := filepath.Join(filepath.Dir(md.dir), md.name("moved"))
+	if err := os.Rename(md.dir, to); err != nil {
+		md.Fatal(err)
+	}
+	md.dir = to
+	if m, err := Open(md.Context(), to, &Options{StoreRoot: md.stores, Session: "one"}); !errors.Is(err, ErrMovedAway) {
+		md.Fatalf("open a directory that was moved: %v, %v; want ErrMovedAway", m, err)
+	}
+	opts := &AdoptOptions{StoreRoot: md.stores}
+	mv, err := PlanAdopt(md.Context(), to, opts)
+	if err == nil {
+		err = Adopt(md.Context(), mv, opts)
+	}
+	if err != nil {
+		md.Fatal(err)
+	}
+	for _, s := range md.sessions {
+		s.m = nil
+		md.reopen(s)
+	}
 }
 
 func (md *model) name(what string) string {
@@ -242,11 +292,18 @@ func (md *model) name(what string) string {
 
 // reopen is a new process for a session.
 func (md *model) reopen(s *modelSession) {
-	s.m = md.bench.open(s.id, func(o *Options) { o.ToolWindows = s.byTools })
+	if s.m != nil {
+		if err := s.m.Close(); err != nil {
+			md.Fatal(err)
+		}
+	}
+	var err error
+	if s.m, err = Open(md.Context(), md.dir, &Options{StoreRoot: md.stores, Session: s.id, ToolWindows: s.byTools}); err != nil {
+		md.Fatal(err)
+	}
 	if err := s.m.RebuildIndex(md.Context(), s.log); err != nil {
 		md.Fatal(err)
 	}
-	s.knows = false
 }
 
 // look calls fn, which makes a manager look at the directory.
@@ -279,13 +336,8 @@ func (md *model) begin(s *modelSession) {
 			maps.Copy(s.foreign, o.claims)
 		}
 	}
-	s.on, s.turn = md.tip(s, s.log.Leaf(), true), 0
-	if s.on != nil {
-		s.turn = s.on.turn + 1
-	}
-	if s.knows && s.lastOn == s.on && (s.lastLeaf == "" || md.above(s, s.log.Leaf())[s.lastLeaf]) {
-		s.turn = max(s.turn, s.next)
-	}
+	s.turn, s.before = s.next, md.last
+	s.next++
 }
 
 func (md *model) tool(s *modelSession) {
@@ -324,15 +376,16 @@ func (md *model) claim(s *modelSession) {
 func (md *model) finish(s *modelSession) {
 	var result *Result
 	var changes map[string]modelChange
+	var pieces map[string][]modelPiece
 	var own *modelStep
 	full := errors.New("the log is full")
-	leaf := s.log.Leaf()
+	above := s.log.Leaf()
 	md.look(func() {
-		changes = md.changes(s)
+		changes, pieces = md.changes(s)
 		queue := slices.Clone(s.untold)
 		if len(changes) > 0 {
 			md.seq++
-			own = &modelStep{turn: s.turn, after: md.last, changes: changes, on: s.on, above: s.log.Leaf(), order: md.seq}
+			own = &modelStep{turn: s.turn, before: s.before, after: md.last, changes: changes, pieces: pieces, on: s.newest, above: s.log.Leaf(), order: md.seq}
 			queue = append(queue, own)
 		}
 		calls, failed := 0, false
@@ -364,14 +417,18 @@ func (md *model) finish(s *modelSession) {
 		s.untold = queue[calls:]
 	})
 	s.open = false
-	s.knows, s.lastOn, s.lastLeaf, s.next = true, s.on, leaf, s.turn+1
 	if (own != nil) != (result.Data != nil) {
 		md.Errorf("session %s: a turn with %d changes (%v) has data %+v", s.id, len(changes), changes, result.Data)
+	}
+	if own == nil && result.Data == nil {
+		md.seq++
+		s.empty = append(s.empty, &modelStep{turn: s.turn, before: s.before, on: s.newest, above: above, order: md.seq})
 	}
 	if own == nil || result.Data == nil {
 		return
 	}
-	s.lastOn, s.lastLeaf = own, ""
+	s.newest = own
+	md.checkTurnDiff(s, NameOf("", result.Snapshot), own)
 	got := make(map[string]modelChange)
 	for _, part := range []struct {
 		diff  *Diff
@@ -398,13 +455,14 @@ func (md *model) finish(s *modelSession) {
 	}
 }
 
-// changes tells from full copies what the turn of a session did.
-func (md *model) changes(s *modelSession) map[string]modelChange {
-	type piece struct {
+// changes tells from full copies what the turn of a session did, and in which
+// pieces.
+func (md *model) changes(s *modelSession) (map[string]modelChange, map[string][]modelPiece) {
+	type window struct {
 		interval
 		contested bool
 	}
-	var pieces []piece
+	var pieces []window
 	joined := false
 	for _, iv := range md.intervals[s.since:] {
 		if !slices.Contains(iv.windows, s.id) {
@@ -415,12 +473,17 @@ func (md *model) changes(s *modelSession) map[string]modelChange {
 		if n := len(pieces); n > 0 && pieces[n-1].contested == contested && (joined || cmp.Diff(pieces[n-1].to, iv.from, cmp.AllowUnexported(node{})) == "") {
 			pieces[n-1].to = iv.to
 		} else {
-			pieces = append(pieces, piece{iv, contested})
+			pieces = append(pieces, window{iv, contested})
 		}
 		joined = true
 	}
 	first, last, owners := make(map[string]world), make(map[string]world), make(map[string]Owner)
 	mixed := make(map[string]bool)
+	type span struct {
+		from, to world
+		owner    Owner
+	}
+	spans := make(map[string][]span)
 	for _, pc := range pieces {
 		for _, p := range paths(pc.from, pc.to) {
 			if netChange(pc.from, pc.to, p) == "none" {
@@ -435,6 +498,15 @@ func (md *model) changes(s *modelSession) map[string]modelChange {
 				continue
 			case pc.contested:
 				owner = Contested
+			}
+			if n := len(spans[p]); n > 0 && sameNode(spans[p][n-1].to, pc.from, p) {
+				last := &spans[p][n-1]
+				last.to = pc.to
+				if owner == Contested || last.owner != Contested && owner == Claimed {
+					last.owner = owner
+				}
+			} else {
+				spans[p] = append(spans[p], span{pc.from, pc.to, owner})
 			}
 			if first[p] == nil {
 				first[p], owners[p] = pc.from, owner
@@ -454,7 +526,80 @@ func (md *model) changes(s *modelSession) map[string]modelChange {
 			changes[p] = modelChange{status, owner}
 		}
 	}
-	return changes
+	all := make(map[string][]modelPiece)
+	for p, list := range spans {
+		for _, sp := range list {
+			if netChange(sp.from, sp.to, p) == "none" {
+				continue
+			}
+			mp := modelPiece{owner: sp.owner}
+			a, inOld := sp.from[p]
+			b, inNew := sp.to[p]
+			both := inOld && inNew && a.mode.IsDir() == b.mode.IsDir()
+			if both || sp.from.shown(p) {
+				mp.old = &a
+			}
+			if both || sp.to.shown(p) {
+				mp.new = &b
+			}
+			all[p] = append(all[p], mp)
+		}
+	}
+	return changes, all
+}
+
+// sameNode reports whether two copies have the same at a path.
+func sameNode(a, b world, p string) bool {
+	m, inA := a[p]
+	n, inB := b[p]
+	return inA == inB && m == n
+}
+
+// checkTurnDiff compares the diff of a turn with full copies: each piece of each
+// path, and nothing that anybody else did in between.
+func (md *model) checkTurnDiff(s *modelSession, rev string, step *modelStep) {
+	d, err := s.m.TurnDiff(md.Context(), rev)
+	if err != nil {
+		md.Fatalf("TurnDiff(%s): %v", rev, err)
+	}
+	if d.TurnIndex != step.turn || d.Kind != "step" || d.Unknown != "" {
+		md.Errorf("TurnDiff(%s) is of turn %d, %s, %q; want turn %d", rev, d.TurnIndex, d.Kind, d.Unknown, step.turn)
+	}
+	read := func(e *tree.Entry) *node {
+		if e == nil {
+			return nil
+		}
+		n := &node{mode: e.Mode}
+		if !e.Mode.IsDir() {
+			b, err := s.m.Store().Get(md.Context(), store.Blob, e.ID)
+			if err != nil {
+				md.Fatalf("TurnDiff(%s): %v", rev, err)
+			}
+			n.content = string(b)
+		}
+		return n
+	}
+	got := make(map[string][]modelPiece)
+	for _, c := range d.Changes {
+		list := got[c.Path]
+		if len(list) == c.Piece { // a file and a directory, in one piece
+			mp := &list[len(list)-1]
+			if c.Old != nil {
+				mp.old = read(c.Old)
+			}
+			if c.New != nil {
+				mp.new = read(c.New)
+			}
+		} else {
+			got[c.Path] = append(list, modelPiece{read(c.Old), read(c.New), c.Owner})
+		}
+		if n := len(step.pieces[c.Path]); c.Pieces != n {
+			md.Errorf("TurnDiff(%s): %q is piece %d of %d, want %d", rev, c.Path, c.Piece, c.Pieces, n)
+		}
+	}
+	if d := cmp.Diff(step.pieces, got, cmp.AllowUnexported(modelPiece{}, node{})); d != "" {
+		md.Fatalf("session %s: TurnDiff(%s) (-want +got):\n%s", s.id, rev, d)
+	}
 }
 
 // has reports whether a path or a directory above it was claimed.
@@ -547,6 +692,9 @@ func (md *model) verify(s *modelSession) {
 	points := []point{{"start", s.start, nil}}
 	for e := range s.log.Entries() {
 		steps, state := md.resolve(s, e)
+		if step := s.steps[e.ID]; step != nil && md.rng.IntN(3) == 0 {
+			md.checkTurnDiff(s, e.ID, step)
+		}
 		points = append(points, point{e.ID, state, steps})
 	}
 	md.rng.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
@@ -618,11 +766,16 @@ func (md *model) resolve(s *modelSession, e *session.Entry) (steps []*modelStep,
 		tip = md.stepOf(s, e.ID)
 	}
 	if tip == nil {
-		tip = md.tip(s, e.ID, false)
+		tip = md.tip(s, e.ID)
 	}
 	state = s.start
 	if tip != nil {
 		state = tip.after
+	}
+	if e.Role == "user" { // the begin of its turn
+		if first := md.firstOf(s, e.ID); first != nil {
+			tip, state = first.on, first.before
+		}
 	}
 	for ; tip != nil; tip = tip.on {
 		steps = append(steps, tip)
@@ -631,34 +784,58 @@ func (md *model) resolve(s *modelSession, e *session.Entry) (steps []*modelStep,
 	return steps, state
 }
 
-// tip returns the step at which the session was at an entry, nil for the start.
-// after says to count what was done behind the entry, too.
-func (md *model) tip(s *modelSession, id string, after bool) *modelStep {
+// firstOf returns the first step in time of what a message of the user began, nil
+// if there is none.
+func (md *model) firstOf(s *modelSession, user string) (first *modelStep) {
+	below := func(id string) bool {
+		for ; id != user; id = md.parent(s, id) {
+			if e, ok := s.log.Entry(id); !ok || e.Role == "user" {
+				return false
+			}
+		}
+		return true
+	}
+	take := func(st *modelStep, at string) {
+		if below(at) && (first == nil || st.order < first.order) {
+			first = st
+		}
+	}
+	for id, st := range s.steps {
+		if st.late {
+			id = st.above
+		}
+		take(st, id)
+	}
+	for _, st := range append(slices.Clone(s.untold), s.empty...) {
+		take(st, st.above)
+	}
+	return first
+}
+
+func (md *model) parent(s *modelSession, id string) string {
+	e, ok := s.log.Entry(id)
+	if !ok {
+		return ""
+	}
+	return e.ParentID
+}
+
+// tip returns the newest step in time on the path to an entry of the log, nil for
+// the start.
+func (md *model) tip(s *modelSession, id string) *modelStep {
 	on := md.above(s, id)
 	behind := maps.Clone(on)
-	if !after {
-		delete(behind, id)
-	}
+	delete(behind, id)
 	var tip *modelStep
-	var waiting []*modelStep
 	for entry, st := range s.steps {
-		switch {
-		case st.late && behind[st.above]:
-			if !md.parts(s, entry, id, st.above) {
-				waiting = append(waiting, st)
+		if st.late && behind[st.above] && !md.parts(s, entry, id, st.above) || !st.late && on[entry] {
+			if tip == nil || st.order > tip.order {
+				tip = st
 			}
-		case !st.late && on[entry] && (tip == nil || st.order > tip.order):
-			tip = st
 		}
 	}
 	for _, st := range s.untold {
-		if behind[st.above] {
-			waiting = append(waiting, st)
-		}
-	}
-	slices.SortFunc(waiting, func(a, b *modelStep) int { return a.order - b.order })
-	for _, st := range waiting {
-		if st.on == tip {
+		if behind[st.above] && (tip == nil || st.order > tip.order) {
 			tip = st
 		}
 	}

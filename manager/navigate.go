@@ -81,7 +81,7 @@ func (m *FileSnapshotManager) navigate(ctx context.Context, target string, opts 
 			return nil, err
 		}
 	} else {
-		tip, err := l.newest(ctx)
+		tip, err := m.conversation(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -115,6 +115,23 @@ func (m *FileSnapshotManager) navigate(ctx context.Context, target string, opts 
 	}
 	result.SummaryID, err = m.summarize(ctx, opts, nav)
 	return result, err
+}
+
+// conversation returns the turn, or the start, at which the conversation stands of
+// a session without a log.
+func (m *FileSnapshotManager) conversation(ctx context.Context) (*record, error) {
+	head, err := m.newest(ctx, m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	if head == nil {
+		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+	}
+	r, err := m.stepAt(ctx, head.step(), m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	return (&line{m: m}).turnAt(ctx, r)
 }
 
 func orNull(s string) *string {
@@ -156,7 +173,7 @@ func (m *FileSnapshotManager) moveLeaf(ctx context.Context, l *line, target stri
 		r := &record{Snapshot: &store.Snapshot{Kind: kindRestore, Base: o.last.State(), Label: nav.Label}}
 		r.data.Prev, r.data.From, r.data.Pos, r.data.Tops = p.on.Seq, o.head.position(), o.head.position(), topsNone
 		if last != nil {
-			r.data.Undo, r.data.Redo = last.undo(), last.redo()
+			r.data.setBack(last.undo(), last.redo())
 		}
 		return m.commitAt(ctx, o, r, o.last.State())
 	})

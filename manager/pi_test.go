@@ -175,6 +175,11 @@ func testPiSession(t *testing.T, name string) {
 				p.path, p.state = append(p.path, e.ID), states[e.ID]
 			}
 		}
+		if e.Role == "user" { // the begin of its turn
+			if first := firstStep(log, e, steps); first != nil {
+				p.state = worlds[*steps[first.ID].BaselineTreeHash]
+			}
+		}
 		if p.state == nil {
 			// Before all steps: where the first one below began.
 			for c := range log.Entries() {
@@ -251,6 +256,21 @@ func testPiSession(t *testing.T, name string) {
 	if _, err := m.Resolve(t.Context(), "no-such-entry"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("unknown entry: %v", err)
 	}
+}
+
+// firstStep returns the first step below a message of the user, before the next
+// one, nil if there is none.
+func firstStep(log *session.Tree, e *session.Entry, steps map[string]*StepSnapshotData) *session.Entry {
+	for c := range log.Entries() {
+		path, err := log.Path(c.ID)
+		if steps[c.ID] == nil || err != nil {
+			continue
+		}
+		if i := slices.Index(path, e); i >= 0 && !slices.ContainsFunc(path[i+1:], func(e *session.Entry) bool { return e.Role == "user" }) {
+			return c
+		}
+	}
+	return nil
 }
 
 // stepOfTurn returns the step that a message of the agent or a result of a

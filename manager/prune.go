@@ -33,18 +33,24 @@ type Retention struct {
 	// DropSession drops all that the Session has.
 	DropSession bool
 	// KeepDeleted is for how long sessions stay whose log or whose directory was
-	// deleted, since they recorded something last; 0: like others.
+	// deleted, since they recorded something last; 0: like others. Of those that go,
+	// what has a name stays. A directory that was moved was not deleted.
 	KeepDeleted time.Duration
 	// MaxBytes is how large the store may be; 0: no limit. Over it the oldest
 	// snapshots go, whatever keeps them, those with a name last.
 	MaxBytes int64
-	// MaxCopy bounds how much is written anew at once: see [store.PruneOptions].
+	// MaxCopy bounds how much is written anew at once: see [store.PruneOptions]. It
+	// is never more than half of what is free.
 	MaxCopy int64
 	// DespiteDamage prunes even if something is missing or damaged that snapshots
 	// need. What only that leads to is lost then, if it ever comes back.
 	DespiteDamage bool
 	// Wait bounds the wait for those who write or restore.
 	Wait time.Duration
+	// Alone says that nothing else uses the [store.Store]: see [store.PruneOptions].
+	Alone bool
+
+	thorough bool // as [store.PruneOptions] has it, also if MaxBytes is 0
 }
 
 // drops reports whether it drops anything at all.
@@ -58,7 +64,9 @@ type PrunePlan struct {
 	Problems []tree.Problem  // what is missing or damaged: there is no prune before a repair
 
 	s       *store.Store
+	keep    *Retention
 	despite bool
+	rest    *Retention // for what there was no room for: drops nothing
 }
 
 // A PrunedSession is a session some of whose snapshots go.
@@ -73,13 +81,62 @@ type PrunedSession struct {
 // ErrDamaged: the store is damaged, so that it is not known what is needed.
 var ErrDamaged = errors.New("the store is damaged: repair it first")
 
-// Do does what the plan says. The error matches [ErrDamaged] if it has Problems,
+// maxReplans is how often a prune is planned again because others were faster.
+const maxReplans = 5
+
+// Do does what the plan says, or what a new one by the same rules says, if somebody
+// has pruned or repaired the store meanwhile: p is that one then. Where the disk is
+// full it goes on in steps, as long as something comes free, and Left is then what
+// is left after the last. The error matches [ErrDamaged] if it has Problems,
 // [store.ErrBusy] if somebody writes or restores for too long.
 func (p *PrunePlan) Do(ctx context.Context) (*store.PruneResult, error) {
-	if len(p.Problems) > 0 && !p.despite {
-		return nil, fmt.Errorf("prune: %w: %q: %v", ErrDamaged, p.Problems[0].Path, p.Problems[0].Err)
+	room := p.s.MakeRoom(false)
+	defer p.s.KeepBallast()
+	r, err := p.first(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return p.s.Prune(ctx, p.PrunePlan)
+	// What is wholly dead has gone first. In the room that came of it the rest is
+	// written anew, as much as fits at a time.
+	for freed := r.Freed; p.Short && (freed > 0 || room); room = false {
+		if most := p.keep.MaxCopy; most > 0 {
+			if p.rest.MaxCopy = most - r.Copied; p.rest.MaxCopy <= 0 {
+				break
+			}
+		}
+		next, err := PlanPrune(ctx, p.s, p.rest, nil)
+		if err != nil || next.PrunePlan.Empty() || len(next.Problems) > 0 && !p.despite {
+			break // what is left is told
+		}
+		more, err := p.s.Prune(ctx, next.PrunePlan)
+		if err != nil {
+			break
+		}
+		p.Left, p.Short, freed = next.Left, next.Short, more.Freed
+		r.Packs, r.Copied, r.Freed, r.Kept = r.Packs+more.Packs, r.Copied+more.Copied, r.Freed+more.Freed, append(r.Kept, more.Kept...)
+	}
+	return r, context.Cause(ctx)
+}
+
+// first does what fits, and plans again if others were faster, or there was less
+// room than was told.
+func (p *PrunePlan) first(ctx context.Context) (*store.PruneResult, error) {
+	for n := 0; ; n++ {
+		if len(p.Problems) > 0 && !p.despite {
+			return nil, fmt.Errorf("prune: %w: %q: %v", ErrDamaged, p.Problems[0].Path, p.Problems[0].Err)
+		}
+		r, err := p.s.Prune(ctx, p.PrunePlan)
+		stale := errors.Is(err, store.ErrPlanStale)
+		full := store.IsNoSpace(err) && p.s.MakeRoom(true) // a quota, say, of which nobody tells how much is left
+		if n == maxReplans || !stale && !full {
+			return r, err
+		}
+		again, err := PlanPrune(ctx, p.s, p.keep, nil)
+		if err != nil {
+			return nil, err
+		}
+		*p = *again
+	}
 }
 
 // A dated is what retention has to know of a snapshot.
@@ -113,7 +170,12 @@ func PlanPrune(ctx context.Context, s *store.Store, keep *Retention, progress *t
 		return nil, fmt.Errorf("plan prune: session %q: %w", keep.Session, ErrNoSession)
 	}
 	now := time.Now()
-	if err := protect(s, all, keep.KeepDeleted > 0); err != nil {
+	ps, _, err := placesOf(s.FS())
+	if err != nil {
+		return nil, fmt.Errorf("plan prune: %w", err)
+	}
+	deleted := deletedRoots(ps, keep.KeepDeleted > 0)
+	if err := protect(s, all, deleted); err != nil {
 		return nil, fmt.Errorf("plan prune: %w", err)
 	}
 	for i := range all {
@@ -121,15 +183,16 @@ func PlanPrune(ctx context.Context, s *store.Store, keep *Retention, progress *t
 		if keep.Session != "" && m.line.session != keep.Session {
 			continue
 		}
-		m.line.gone = m.line.gone || keep.KeepDeleted > 0 && m.first && m.line.isDeleted() && now.Sub(m.time) > keep.KeepDeleted
+		m.line.gone = m.line.gone || keep.KeepDeleted > 0 && m.first && m.line.isDeleted(deleted) && now.Sub(m.time) > keep.KeepDeleted
 		stays := m.named || m.first || !keep.drops() || keep.KeepWithin > 0 && now.Sub(m.time) <= keep.KeepWithin ||
 			keep.KeepLast > 0 && m.line.counted < keep.KeepLast
-		m.drop = !m.must && (!stays || m.line.gone || keep.DropSession && keep.Session != "")
+		m.drop = !m.must && (!stays || m.line.gone && !m.named || keep.DropSession && keep.Session != "")
 		if m.counts {
 			m.line.counted++
 		}
 	}
-	p := &PrunePlan{s: s, despite: keep.DespiteDamage}
+	p := &PrunePlan{s: s, keep: keep, despite: keep.DespiteDamage,
+		rest: &Retention{MaxCopy: keep.MaxCopy, DespiteDamage: keep.DespiteDamage, Wait: keep.Wait, Alone: keep.Alone, thorough: keep.MaxBytes > 0 || keep.thorough}}
 	if keep.MaxBytes > 0 {
 		if err := p.fit(ctx, all, keep, progress); err != nil {
 			return nil, fmt.Errorf("plan prune: %w", err)
@@ -157,24 +220,31 @@ func PlanPrune(ctx context.Context, s *store.Store, keep *Retention, progress *t
 	}
 	slices.SortStableFunc(p.Sessions, func(a, b PrunedSession) int { return b.Newest.Compare(a.Newest) })
 
+	maxCopy := keep.MaxCopy
+	if free, _, err := s.FS().Space(); err == nil {
+		maxCopy = max(free/2, 1)
+		if keep.MaxCopy > 0 {
+			maxCopy = min(maxCopy, keep.MaxCopy)
+		}
+	}
 	marker := tree.NewMarker(s)
 	p.PrunePlan, err = s.PlanPrune(ctx, &store.PruneOptions{
 		Drop:    func(snap *store.Snapshot) bool { return drop[snap.Seq] },
 		Mark:    markSound(marker, func() bool { return p.PrunePlan == nil || p.despite }),
-		MaxCopy: keep.MaxCopy, Wait: keep.Wait, Thorough: keep.MaxBytes > 0,
+		MaxCopy: maxCopy, Wait: keep.Wait, Thorough: p.rest.thorough, Alone: keep.Alone,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.Problems, err = problemsOf(s, marker)
+	p.Problems, err = problemsOf(ctx, s, marker)
 	return p, err
 }
 
 // problemsOf returns what a marker has missed, and what the journal has: that may
 // have been snapshots.
-func problemsOf(s *store.Store, marker *tree.Marker) ([]tree.Problem, error) {
+func problemsOf(ctx context.Context, s *store.Store, marker *tree.Marker) ([]tree.Problem, error) {
 	list := marker.Problems()
-	damage, err := s.JournalDamage()
+	damage, err := JournalDamage(ctx, s)
 	for _, d := range damage {
 		list = append(list, tree.Problem{Path: d.Path, Err: d})
 	}
@@ -219,14 +289,26 @@ func datedSnapshots(ctx context.Context, s *store.Store) ([]dated, error) {
 	return all, nil
 }
 
-// isDeleted reports whether a session's log or its directory was deleted.
-func (l *sessionLine) isDeleted() bool {
-	for _, name := range []string{l.root, l.log} {
-		if name != "" && isDeleted(name) {
-			return true
+// deletedRoots returns what tells whether the directory of a session was deleted: of
+// none, unless it matters.
+func deletedRoots(ps *places, matters bool) func(*sessionLine) bool {
+	known := make(map[string]bool) // by worktree
+	return func(l *sessionLine) bool {
+		if !matters || l.root == "" {
+			return false
 		}
+		gone, ok := known[l.worktree]
+		if !ok {
+			gone = ps.isGone(l.worktree, l.root)
+			known[l.worktree] = gone
+		}
+		return gone
 	}
-	return false
+}
+
+// isDeleted reports whether a session's log or its directory was deleted.
+func (l *sessionLine) isDeleted(root func(*sessionLine) bool) bool {
+	return root(l) || l.log != "" && isDeleted(l.log)
 }
 
 // isDeleted reports whether a file or directory was deleted, as far as can be
@@ -255,14 +337,14 @@ func isDeleted(name string) bool {
 
 // protect notes which must stay: the newest of each directory, unless it was
 // deleted and that is to count, and of one with an open turn all since it began.
-func protect(s *store.Store, all []dated, deleted bool) error {
+func protect(s *store.Store, all []dated, deleted func(*sessionLine) bool) error {
 	since := make(map[string]uint64) // by worktree
 	for i := range all {
 		m := &all[i]
 		from, ok := since[m.line.worktree]
 		if !ok {
 			from = m.seq
-			if deleted && isDeleted(m.line.root) {
+			if deleted(m.line) {
 				from = m.seq + 1
 			} else if open, err := openSince(s.FS(), strings.TrimSuffix(m.line.worktree, editSuffix)); err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -156,7 +157,7 @@ func TestPruneMaxBytes(t *testing.T) {
 	}
 	m = b.open("s")
 	s := m.Store()
-	const limit = 1100 << 10
+	const limit = 1400 << 10 // with the ballast
 	b.prune(s, &Retention{MaxBytes: limit})
 	u, err := s.Usage(t.Context())
 	if err != nil {
@@ -272,6 +273,74 @@ func TestAutoPrune(t *testing.T) {
 	}
 }
 
+// On a full disk a prune takes what is wholly dead first, and writes the rest anew in
+// the room that came of it, but for more than it may.
+func TestPruneInSteps(t *testing.T) {
+	for _, most := range []int64{0, 1 << 20} {
+		b := newBench(t)
+		disk := vfs.NewMem()
+		disk.SetSize(40 << 20)
+		m, err := openOn(t, b.dir, disk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		snapshot := func() {
+			t.Helper()
+			if _, err := m.Snapshot(t.Context(), &SnapshotOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.write("goes", noise(10<<20, 1)) // a pack of its own
+		snapshot()
+		b.write("stays", noise(3<<20, 2)) // with what goes
+		b.write("goes", noise(9<<20, 3))
+		snapshot()
+		b.remove("goes")
+		snapshot()
+		b.write("a", "a")
+		snapshot()
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := store.OpenFS(t.Context(), disk, &store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		free, _, err := disk.Space()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := disk.OpenFile("taken", os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(free); err != nil {
+			t.Fatal(err)
+		}
+		plan, err := PlanPrune(t.Context(), s, &Retention{KeepLast: 1, MaxCopy: most, Alone: true}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plan.Free < 9<<20 || plan.Free > 11<<20 || plan.Copy > 1<<20 || !plan.Short {
+			t.Errorf("plan on a full disk: %+v; want the pack that is wholly dead", plan.PrunePlan)
+		}
+		r, err := plan.Do(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all := r.Freed > 18<<20; all != (most == 0) || r.Copied > 4<<20 || all != (plan.Left < 1<<20) {
+			t.Errorf("at most %d bytes written anew: %+v, %d left", most, r, plan.Left)
+		}
+		if now, _, _ := disk.Space(); now < r.Freed-1<<20 {
+			t.Errorf("%d bytes are free, %d were freed", now, r.Freed)
+		}
+		b.check(s)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // With little room left no turn is captured, but restores go on.
 func TestMinFree(t *testing.T) {
 	b := newBench(t)
@@ -280,9 +349,33 @@ func TestMinFree(t *testing.T) {
 	b.turn(m, func() { b.write("a", "one") })
 	b.turn(m, func() { b.write("a", "two") })
 	m.opts.MinFree = 1 << 60
-	if _, err := m.OnTurnStart(t.Context(), nil); !errors.Is(err, ErrNoSpace) {
-		t.Errorf("OnTurnStart: %v, want ErrNoSpace", err)
+	// What is wrong is told in full once, and in one line from then on, to whoever
+	// asks, until it is mended.
+	refused := func(m *FileSnapshotManager, again bool) {
+		t.Helper()
+		_, err := m.OnTurnStart(t.Context(), nil)
+		told, ok := errors.AsType[*NotRecordedError](err)
+		if !errors.Is(err, ErrNoSpace) || ok != again {
+			t.Fatalf("OnTurnStart: %v, want ErrNoSpace, told again: %v", err, again)
+		}
+		if again && (time.Since(told.Since) > time.Hour || !strings.Contains(err.Error(), "nothing is recorded since 2") || strings.Contains(err.Error(), m.StoreDir())) {
+			t.Errorf("told again: %v", err)
+		}
+		if full := strings.Contains(err.Error(), m.StoreDir()); full == again {
+			t.Errorf("told in full: %v, for %v", full, err)
+		}
 	}
+	refused(m, false)
+	refused(m, true)
+	other := b.open("other", func(o *Options) { o.MinFree = 1 << 60 })
+	refused(other, true)
+	if _, err := other.OnToolStart(t.Context(), "x"); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("OnToolStart: %v", err)
+	}
+	m.opts.MinFree = -1
+	b.initialize(m)
+	m.opts.MinFree = 1 << 60
+	refused(m, false)
 	b.restore(m, &RestoreOptions{Target: "turn:0"})
 	b.holds("a", "one")
 	m.opts.MinFree = -1
@@ -345,7 +438,7 @@ func TestPruneBeginAnew(t *testing.T) {
 	b.restore(one, &RestoreOptions{Target: "@~"})
 	b.holds("a", "three")
 
-	aside := b.dir + ".aside"
+	aside := filepath.Join(t.TempDir(), "aside")
 	if err := os.Rename(b.dir, aside); err != nil {
 		t.Fatal(err)
 	}
@@ -473,4 +566,30 @@ func TestPruneWithdrawn(t *testing.T) {
 	}
 	b.restore(m, &RestoreOptions{Target: "turn:0"})
 	b.holds("a", noise(50<<10, 0))
+}
+
+// A prune that another was faster than plans again.
+func TestPruneBesideAnother(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	for _, text := range []string{"one", "two", "three", "four"} {
+		b.turn(m, func() { b.write("f", text) })
+	}
+	first, err := PlanPrune(t.Context(), m.Store(), &Retention{KeepLast: 2}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := PlanPrune(t.Context(), m.Store(), &Retention{KeepLast: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Do(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dropped := len(first.Dropped)
+	r, err := second.Do(t.Context())
+	if err != nil || r.Dropped == 0 || r.Dropped >= len(second.Dropped)+dropped || r.Dropped != len(second.Dropped) {
+		t.Errorf("second.Do = %+v, %v; the plan has %d", r, err, len(second.Dropped))
+	}
 }

@@ -155,6 +155,14 @@ func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (*Mod
 		if err != nil {
 			return nil, fmt.Errorf("modified files: %w", err)
 		}
+		// Whatever was left out around it at the other end: the turns made it
+		// where nothing was, or deleted what was there.
+		switch {
+		case d.Status == tree.Captured && row.Status == tree.Added.String():
+			d.Status = tree.Added
+		case d.Status == tree.Uncaptured && row.Status == tree.Deleted.String():
+			d.Status = tree.Deleted
+		}
 		if row.NetStatus = d.Status.String(); d.Status == 0 {
 			row.NetStatus = "none"
 		}
@@ -210,52 +218,49 @@ func (m *FileSnapshotManager) rows(ctx context.Context, from, to *Point) (map[st
 	if err != nil {
 		return nil, err
 	}
-	a, err := m.stepOn(ctx, from)
+	a, err := m.positionOf(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	b, err := m.stepOn(ctx, to)
+	b, err := m.positionOf(ctx, to)
 	if err != nil {
 		return nil, err
 	}
-	back, forth, err := l.way(ctx, a, b)
+	back, forth, err := l.standings(m.tree.pages).paths(ctx, a, b)
 	if err != nil {
 		return nil, err
 	}
 	rows := make(map[string]*ModifiedFileInfo)
-	add := func(s *record, seen func(tree.Status) tree.Status) error {
-		changes, err := m.changes(ctx, s)
-		if err != nil {
-			return fmt.Errorf("turn %d: %w", s.turn(), err)
+	add := func(path string, sc stepChange, seen func(tree.Status) tree.Status) {
+		row := rows[path]
+		if row == nil {
+			row = &ModifiedFileInfo{Status: seen(sc.c.status).String(), TurnIndex: sc.r.turn(), EntryID: sc.r.Entry, Owner: sc.c.owner}
+			rows[path] = row
 		}
-		for _, c := range changes {
-			row := rows[c.path]
-			if row == nil {
-				row = &ModifiedFileInfo{Status: seen(c.status).String(), TurnIndex: s.turn(), EntryID: s.Entry, Owner: c.owner}
-				rows[c.path] = row
-			}
-			row.LastTurnIndex, row.LastEntryID = s.turn(), s.Entry
-			if c.owner == Contested || row.Owner == OwnTurn {
-				row.Owner = c.owner
-			}
-		}
-		return nil
-	}
-	for _, s := range back {
-		if err := add(s, invert); err != nil {
-			return nil, err
+		row.LastTurnIndex, row.LastEntryID = sc.r.turn(), sc.r.Entry
+		if sc.c.owner == Contested || row.Owner == OwnTurn {
+			row.Owner = sc.c.owner
 		}
 	}
-	for _, s := range forth {
-		if err := add(s, func(status tree.Status) tree.Status { return status }); err != nil {
-			return nil, err
+	for path, list := range back {
+		for _, sc := range list {
+			add(path, sc, invert)
+		}
+	}
+	for path, list := range forth {
+		for _, sc := range list {
+			add(path, sc, func(status tree.Status) tree.Status { return status })
 		}
 	}
 	return rows, nil
 }
 
-// stepOn returns the step, or the start, on which a point of the session is.
-func (m *FileSnapshotManager) stepOn(ctx context.Context, p *Point) (*record, error) {
+// positionOf returns where files stand at a point. The error matches [ErrUnknown]
+// if it is a tree that no session has recorded.
+func (m *FileSnapshotManager) positionOf(ctx context.Context, p *Point) (*record, error) {
+	if p.at != nil {
+		return p.at, nil
+	}
 	if p.on != nil {
 		return p.on, nil
 	}
@@ -266,7 +271,7 @@ func (m *FileSnapshotManager) stepOn(ctx context.Context, p *Point) (*record, er
 	if err != nil {
 		return nil, err
 	}
-	return m.stepAt(ctx, r.step(), r.Session)
+	return m.stepAt(ctx, r.position(), r.Session)
 }
 
 // net tells what two states say of a path; a zero Status: it is the same.

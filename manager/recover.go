@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
@@ -54,9 +55,11 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 	// What was not done is as it was. Whatever somebody did meanwhile is found
 	// by the next look.
 	var edits []tree.Edit
+	left := make(map[string]bool)
 	for _, it := range plan.Items {
 		e := it.New
 		if isLeft(it) {
+			left[it.Path] = true
 			was, err := tree.Lookup(ctx, m.tree.pages, from.Tree, it.Path)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
@@ -67,7 +70,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		}
 		edits = append(edits, tree.Edit{Path: it.Path, New: e})
 	}
-	id, err := tree.Patch(ctx, m.tree.pages, o.w, to.Tree, edits)
+	id, err := tree.Patch(ctx, m.tree.pages, o.w, to.Tree, editMade(edits, plan, true))
 	if err != nil {
 		return nil, err
 	}
@@ -79,14 +82,15 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		if err != nil {
 			return nil, err
 		}
-		d.Prev, d.Undoes, d.Tops, d.Below, d.Undo, d.Redo = d.From, 0, topsNone, 0, 0, 0
-		d.Moves, d.OldLeaf, d.NewLeaf, d.Left, d.LeftFrom = nil, nil, nil, nil, 0
+		d.Prev, d.Undoes, d.Tops, d.Below = d.From, 0, topsNone, 0
+		d.setBack(backList{}, backList{})
+		d.Moves, d.OldLeaf, d.NewLeaf, d.Depth = nil, nil, nil, 0
+		d.stay()
 		if last != nil {
-			d.Undo, d.Redo = last.undo(), last.redo()
-			if last.data.Prev == d.Prev {
-				d.Left, d.LeftFrom = last.data.Left, last.data.LeftFrom
-			}
+			d.setBack(last.undo(), last.redo())
 		}
+	} else {
+		d.leave(left)
 	}
 	if d.Own {
 		if r.Entry, err = m.newEntryID(ctx); err != nil {
@@ -94,6 +98,19 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		}
 	}
 	return plan, m.commitAt(ctx, o, r, store.State{Tree: id, Coverage: before.Coverage})
+}
+
+// leave notes that paths which a restore was about stand where they stood: somebody
+// has changed them while it was cut off.
+func (d *recordData) leave(left map[string]bool) {
+	d.Took = slices.DeleteFunc(d.Took, func(p []byte) bool { return left[string(p)] })
+	if d.Prev == d.From || len(left) == 0 {
+		return
+	}
+	for _, p := range d.Left {
+		left[string(p)] = true
+	}
+	d.Left, d.LeftFrom = pathBytes(left), d.From
 }
 
 // wantsBetween returns what leads from one state to another.
@@ -190,6 +207,8 @@ func (m *FileSnapshotManager) FinishRestore(ctx context.Context, abort bool) (*R
 	}
 	defer unlock()
 	x := &restore{m: m, result: newRestoreResult()}
+	m.store.MakeRoom(false)
+	defer m.store.KeepBallast()
 	err = m.withTurns(ctx, func(t *turns) error {
 		o, err := m.under(ctx, t)
 		if err != nil {

@@ -271,7 +271,7 @@ func TestForeignIsComplete(t *testing.T) {
 	}
 	b.write("user", "1")
 	b.turn(x, func() { b.write("h", "1") })
-	want := map[string]string{"claimed": "added other", "left": "added branch", "user": "added offline", "g": "added contested", "h": "added turn"}
+	want := map[string]string{"claimed": "added other", "left": "added turn", "user": "added offline", "g": "added contested", "h": "added turn"}
 	if d := cmp.Diff(want, brief(b.modified(x, &Range{Foreign: true}))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -539,7 +539,8 @@ func TestBackToTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.turn(m, func() { b.write("kept", "1") })
-	want := map[string]string{"kept": "added turn"}
+	// Its files stay as they are, so what they hold is still the session's.
+	want := map[string]string{"kept": "added turn", "undone": "added turn"}
 	if d := cmp.Diff(want, brief(b.modified(b.open("s"), nil))); d != "" {
 		t.Errorf("by the records (-want +got):\n%s", d)
 	}
@@ -677,7 +678,8 @@ func TestLateSteps(t *testing.T) {
 	}
 }
 
-// Nor does it come to lie on the branch that the runtime has gone to since.
+// Nor does it come to lie on the branch that the runtime has gone to since. Its
+// files are still there, so it is in for who goes on there.
 func TestLateStepOfAnotherBranch(t *testing.T) {
 	b := newBench(t)
 	b.log = session.NewTree(session.Header{ID: "s"})
@@ -698,7 +700,7 @@ func TestLateStepOfAnotherBranch(t *testing.T) {
 	b.message("assistant")
 	b.write("right", "1")
 	b.end(m)
-	if d := cmp.Diff(map[string]string{"right": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"left": "added turn", "right": "added turn"}, brief(b.modified(m, nil))); d != "" {
 		t.Errorf("this branch (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(map[string]string{"left": "added turn"}, brief(b.modified(m, &Range{To: a}))); d != "" {
@@ -796,8 +798,8 @@ func TestSessionFileNotThereYet(t *testing.T) {
 		t.Errorf("SnapshotAtEntry = %+v, %v", s, err)
 	}
 	b.turn(m, func() { b.write("g", "1") })
-	if p, err := m.Resolve(t.Context(), "@"); err != nil || p.EntryID != "step" {
-		t.Errorf("@ is %+v, %v; want what the log has", p, err)
+	if p, err := m.Resolve(t.Context(), "@"); err != nil || p.TurnIndex != 1 {
+		t.Errorf("@ is %+v, %v; want the newest turn, also if the log has not got it", p, err)
 	}
 }
 
@@ -858,10 +860,10 @@ func TestLeafIsNotMoved(t *testing.T) {
 	}
 	b.write("right", "1")
 	r, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) { return "right-step", nil })
-	if err != nil || r.Data.TurnIndex != 0 {
+	if err != nil || r.Data.TurnIndex != 1 {
 		t.Fatal(r, err)
 	}
-	if d := cmp.Diff(map[string]string{"right": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"left": "added turn", "right": "added turn"}, brief(b.modified(m, nil))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
@@ -943,19 +945,21 @@ func TestCutOffOnAnotherBranch(t *testing.T) {
 	b.message("assistant")
 	b.write("right", "1")
 	b.end(m)
-	if d := cmp.Diff(map[string]string{"right": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	both := map[string]string{"left": "added contested", "right": "added turn"} // what is left on the disk is in
+	if d := cmp.Diff(both, brief(b.modified(m, nil))); d != "" {
 		t.Errorf("where the session is (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(map[string]string{"left": "added contested"}, brief(b.modified(m, &Range{To: agent}))); d != "" {
 		t.Errorf("where the turn was cut off (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(map[string]string{"right": "added turn"}, brief(b.modified(b.open("s"), nil))); d != "" {
+	if d := cmp.Diff(both, brief(b.modified(b.open("s"), nil))); d != "" {
 		t.Errorf("by the records (-want +got):\n%s", d)
 	}
-	for _, entry := range []string{user, other} {
-		if rows := b.modified(m, &Range{To: entry}); len(rows) != 0 {
-			t.Errorf("before the turns: %+v", rows)
-		}
+	if rows := b.modified(m, &Range{To: user}); len(rows) != 0 {
+		t.Errorf("before the turns: %+v", rows)
+	}
+	if rows := brief(b.modified(m, &Range{To: other})); len(rows) != 1 || rows["left"] == "" {
+		t.Errorf("before the second turn: %+v", rows)
 	}
 }
 
@@ -1159,21 +1163,20 @@ func TestLateStepAtFork(t *testing.T) {
 	b.message("assistant")
 	b.start(m)
 	b.end(m) // changes nothing, but the log is told of c
-	if d := cmp.Diff(map[string]string{"c": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	// Whatever branch the conversation goes to, the files of both are there.
+	both := map[string]string{"b": "added turn", "c": "added turn"}
+	if d := cmp.Diff(both, brief(b.modified(m, nil))); d != "" {
 		t.Errorf("the new branch (-want +got):\n%s", d)
 	}
-	if err := b.log.SetLeaf(first); err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(map[string]string{"b": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"b": "added turn"}, brief(b.modified(m, &Range{To: first}))); d != "" {
 		t.Errorf("the old branch (-want +got):\n%s", d)
 	}
 	if err := b.log.SetLeaf(root); err != nil {
 		t.Fatal(err)
 	}
 	b.message("user")
-	if rows := b.modified(m, nil); len(rows) != 0 {
-		t.Errorf("a third branch has %v", brief(rows))
+	if d := cmp.Diff(both, brief(b.modified(m, nil))); d != "" {
+		t.Errorf("a third branch (-want +got):\n%s", d)
 	}
 }
 
@@ -1199,7 +1202,7 @@ func TestCutOffTurnLoggedAfterStart(t *testing.T) {
 	b.message("assistant")
 	b.write("after", "1")
 	b.end(m)
-	want := map[string]string{"before": "added turn", "after": "added turn"}
+	want := map[string]string{"before": "added turn", "cut": "added contested", "after": "added turn"}
 	if d := cmp.Diff(want, brief(b.modified(m, nil))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -1459,15 +1462,18 @@ func TestDetachedTurnOnBranch(t *testing.T) {
 	if _, err := m.OnTurnEnd(t.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") }); err == nil {
 		t.Error("no error")
 	}
-	for leaf, want := range map[string]string{root: "right", left: "left"} {
+	for _, leaf := range []string{root, left} {
 		if err := b.log.SetLeaf(leaf); err != nil {
 			t.Fatal(err)
 		}
 		b.message("user")
 		m = b.reopen("s", detached)
-		if got := brief(b.modified(m, nil)); len(got) != 1 || got[want] == "" {
-			t.Errorf("below %s: %v, want %s", leaf, got, want)
+		if got := brief(b.modified(m, nil)); len(got) != 2 {
+			t.Errorf("below %s: %v, want what both turns did", leaf, got)
 		}
+	}
+	if got := brief(b.modified(m, &Range{To: left})); len(got) != 1 || got["left"] == "" {
+		t.Errorf("at the first turn: %v, want left", got)
 	}
 }
 
@@ -1517,8 +1523,8 @@ func TestForkWithUnloggedStep(t *testing.T) {
 	at(first)
 	b.turn(m, func() { b.write("h", "1") })
 	at(u)
-	if got := brief(b.modified(m, nil)); len(got) != 1 || got["g"] == "" {
-		t.Errorf("before the copied step: %v, want g", got)
+	if got := brief(b.modified(m, nil)); len(got) != 3 {
+		t.Errorf("before the copied step: %v, want all that is in", got)
 	}
 }
 
@@ -1580,8 +1586,8 @@ func TestEmptyTurnsOnBranch(t *testing.T) {
 	b.message("user")
 	b.start(m)
 	b.write("g", "1")
-	if r := b.end(m); r.Data.TurnIndex != 1 {
-		t.Errorf("turn %d, want 1", r.Data.TurnIndex)
+	if r := b.end(m); r.Data.TurnIndex != 3 {
+		t.Errorf("turn %d, want 3: each number is given once", r.Data.TurnIndex)
 	}
 }
 
@@ -1605,8 +1611,11 @@ func TestLateStepAboveFork(t *testing.T) {
 	}
 	b.message("assistant")
 	b.message("user")
-	if d := cmp.Diff(map[string]string{"f": "added turn", "g": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"f": "added turn", "g": "added turn", "h": "added turn"}, brief(b.modified(m, nil))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(map[string]string{"f": "added turn", "g": "added turn"}, brief(b.modified(m, &Range{To: fork}))); d != "" {
+		t.Errorf("where the branches part (-want +got):\n%s", d)
 	}
 }
 
@@ -1645,7 +1654,7 @@ func TestCutOffTurnBesideNotes(t *testing.T) {
 	b.log.Add(session.Entry{ID: "note", ParentID: leaf, Type: "model_change"})
 	b.message("user")
 	b.start(m)
-	if got := brief(b.modified(m, nil)); got["g"] != "" {
+	if got := brief(b.modified(m, &Range{To: "note"})); got["g"] != "" {
 		t.Errorf("the new branch has %v", got)
 	}
 	b.end(m)

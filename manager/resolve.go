@@ -1,9 +1,11 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +22,20 @@ type Point struct {
 	TurnIndex int             // of the step; -1: the start of the session, or a tree that is no step's
 	Snapshot  *store.Snapshot // what the store recorded of it; nil: nothing
 
-	on *record // the step, or the start; nil: what Snapshot stands on, or a tree
+	on *record // the turn, or the start; nil: Snapshot is of neither, or it is a tree
+	at *record // where files stand that are brought there; nil: nothing says so
+
+	n    int       // of @~N, which for a restore takes the N newest turns and nothing else; 0: of all others
+	end  *record   // of @~N: the end of the turn that it is when it is read, or the start
+	gone []*record // these turns, newest first, if what stays is the position of no record
+	same []*Point  // others that the same name stands for, as well
+}
+
+// moment returns the point of @~N as the end of that turn, and nothing of turns.
+func (p *Point) moment() *Point {
+	q := *p
+	q.at, q.n, q.gone = p.end, 0, nil
+	return &q
 }
 
 // step returns the step that the point is, nil if it is none.
@@ -31,19 +46,24 @@ func (p *Point) step() *record {
 	return p.on
 }
 
-// pointOf returns the point of a step, or of a start.
+// pointOf returns the point of a turn, or of a start.
 func pointOf(r *record) *Point {
-	p := &Point{State: r.State(), EntryID: r.Entry, TurnIndex: r.turn(), on: r}
+	p := &Point{State: r.State(), EntryID: r.Entry, TurnIndex: r.turn(), on: r, at: r}
 	if r.Seq != 0 {
 		p.Snapshot = r.Snapshot
 	}
 	return p
 }
 
-// Resolve finds a point of the session by what people call it: "start", "@"
-// for the newest step on the path to the leaf, "@~N" for the one N steps
-// before, "turn:N", an entry, or a tree. Entries and trees may be abbreviated to
-// 4 characters or more, if that fits only one.
+// Resolve finds a point of the session by what people call it: "start", "@" for
+// the newest turn that is not taken back, "@~N" for the one N turns before,
+// "turn:N" for the end of a turn, also of one that was taken back, an entry,
+// "look:N" for the record of a number, or a tree. An entry of what the user said
+// stands for the begin of its turn. A tree that several records have is the
+// session's own turn first, then what it looked at within one, then its start, and
+// then whatever else; of several turns one that is not taken back goes first, then
+// the newest. Entries and trees may be abbreviated to 4 characters or more, if that
+// fits only one.
 //
 // Errors match [ErrUnknown], [ErrAmbiguous], [ErrOtherSession], [ErrNoSession]
 // and those of package session.
@@ -86,6 +106,9 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 			return nil, fmt.Errorf("turn %q: %w: want a number from 0", digits, ErrUnknown)
 		}
 		return l.atTurn(ctx, n)
+	}
+	if digits, ok := strings.CutPrefix(rev, lookPrefix); ok {
+		return m.atLook(ctx, digits)
 	}
 	if l.log == nil {
 		return m.named(ctx, rev)
@@ -146,42 +169,102 @@ func (l *line) newest(ctx context.Context) (*record, error) {
 	return r, err
 }
 
-// nthLast returns the step n before the newest on the path to the leaf.
+// nthLast returns the end of the turn n before the newest on the line.
 func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
-	r, err := l.newest(ctx)
+	tip, err := l.newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	depth := r.data.Depth // of the records; a log may have more
-	have := 0
-	r, err = l.ancestor(ctx, r, func(r *record) bool {
-		if l.log == nil {
-			have = depth - r.data.Depth
-			return have >= n
+	at, left := tip, n
+	if l.log == nil {
+		depth := tip.data.Depth - n
+		if at, err = l.ancestor(ctx, tip, func(r *record) bool { return r.data.Depth <= depth }); err != nil {
+			return nil, err
 		}
-		have++
-		return have > n
-	})
+		left = max(at.data.Depth-depth, 0)
+	}
+	t := l.trail(at, "")
+	pure := true
+	var last *record // that goes
+	for {
+		before, wasPure := t.at, t.isPure()
+		r, err := t.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil && last != nil && r.isSameTurn(last) {
+			last = r
+			continue
+		}
+		if left == 0 {
+			at, pure = before, wasPure
+			break
+		}
+		if last = r; r == nil {
+			break
+		}
+		left--
+	}
+	if left > 0 || at == nil {
+		return nil, fmt.Errorf("revision @~%d: %w: session %q has %d turns", n, ErrUnknown, l.m.opts.Session, n-left)
+	}
+	r, err := l.turnAt(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	if l.log != nil {
-		have--
+	if pure {
+		return l.generation(ctx, r, n, at, nil)
 	}
-	if have < n {
-		return nil, fmt.Errorf("revision @~%d: %w: session %q has %d snapshots", n, ErrUnknown, l.m.opts.Session, have+1)
+	var gone []*record
+	var next *record
+	for t, passed := l.trail(tip, ""), false; ; gone = append(gone, next) {
+		if next, err = t.next(ctx); err != nil {
+			return nil, err
+		}
+		if next == nil || passed && !next.isSameTurn(last) {
+			break
+		}
+		passed = passed || isSame(next, last)
 	}
-	return l.stepPoint(ctx, r)
+	return l.generation(ctx, next, n, nil, gone)
+}
+
+// generation returns the point of @~n: the end of a turn, or the start if it is
+// nil. A restore goes to at, or has the turns in gone go.
+func (l *line) generation(ctx context.Context, turn *record, n int, at *record, gone []*record) (p *Point, err error) {
+	switch {
+	case turn == nil:
+		p, err = l.startPoint(ctx)
+	case turn.data.Within != 0: // it is on the line in part
+		p, err = l.atTurn(ctx, turn.turn())
+	default:
+		p, err = l.stepPoint(ctx, turn)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.end, p.at, p.n, p.gone = p.at, at, n, gone
+	return p, nil
 }
 
 // stepPoint returns the point of a step whose tree is in the store.
 func (l *line) stepPoint(ctx context.Context, r *record) (*Point, error) {
-	if r.Seq == 0 {
+	if r.Seq == 0 && r.Kind != kindStart {
 		if err := l.m.hasTree(ctx, r.Tree, r.Entry); err != nil {
 			return nil, err
 		}
 	}
-	return pointOf(r), nil
+	if r.Kind != kindEmpty {
+		return pointOf(r), nil
+	}
+	// A turn that changed nothing is known by the step before it.
+	step, err := l.m.newestStep(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	p := pointOf(step)
+	p.State, p.at = r.State(), r
+	return p, nil
 }
 
 // hasTree reports as an error that the tree of a step is not in the store: the
@@ -194,30 +277,74 @@ func (m *FileSnapshotManager) hasTree(ctx context.Context, id store.ID, entry st
 	return err
 }
 
-// atTurn returns the state after turn n on the path to the leaf: if the turn
-// changed nothing, the step before it.
+// atTurn returns the end of turn n, also if it was taken back. A turn that no
+// record tells of changed nothing: it is the end of the one before it.
 func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	tip, err := l.newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, turns, err := l.position(ctx)
+	head, err := l.m.newest(ctx, l.m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
-	if n >= turns {
-		return nil, fmt.Errorf("turn %d: %w: session %q has had %d so far", n, ErrUnknown, l.m.opts.Session, turns)
+	next := tip.next()
+	if head != nil {
+		if next, err = l.nextTurn(ctx, head); err != nil {
+			return nil, err
+		}
 	}
-	r, err := l.ancestor(ctx, tip, func(r *record) bool { return r.turn() <= n })
+	if n >= next {
+		return nil, fmt.Errorf("turn %d: %w: session %q has had %s so far", n, ErrUnknown, l.m.opts.Session, turnsUpTo(next))
+	}
+	r, err := l.ancestor(ctx, tip, func(r *record) bool {
+		if r.isJoint() {
+			return r.next() <= n+1
+		}
+		return r.turn() <= n
+	})
+	if err == nil {
+		r, err = l.turnAt(ctx, r)
+	}
 	if err != nil {
 		return nil, err
+	}
+	if r.isTurn() && r.turn() == n {
+		return l.stepPoint(ctx, r)
+	}
+	var before *record // of the turns that were taken back
+	for o, err := range l.m.timeBack(ctx, head) {
+		if err != nil {
+			return nil, err
+		}
+		if o.isTurn() && o.turn() == n {
+			return l.stepPoint(ctx, o)
+		}
+		if o.isTurn() && o.turn() < n && before == nil {
+			before = o
+		}
+	}
+	if r.turn() > n && before != nil || before != nil && before.turn() > r.turn() {
+		r = before
 	}
 	return l.stepPoint(ctx, r)
 }
 
+// turnsUpTo names the turns before number n.
+func turnsUpTo(n int) string {
+	switch n {
+	case 0:
+		return "none"
+	case 1:
+		return "turn 0 only"
+	}
+	return fmt.Sprintf("turns 0 to %d", n-1)
+}
+
 // atEntry returns the point that an entry of the log stands for. A message of
 // the agent and a result of its tools stand for the step behind them, which is
-// appended when the turn ends; anything else for what was before it.
+// appended when the turn ends; a message of the user for the begin of the turn
+// that it began; anything else for what was before it.
 func (l *line) atEntry(ctx context.Context, e *session.Entry) (*Point, error) {
 	if _, err := l.log.Path(e.ID); err != nil {
 		return nil, err
@@ -236,6 +363,12 @@ func (l *line) atEntry(ctx context.Context, e *session.Entry) (*Point, error) {
 		}
 		if r != nil {
 			return l.stepPoint(ctx, r)
+		}
+	}
+	if isUser(e) {
+		p, err := l.beginOf(ctx, e)
+		if p != nil || err != nil {
+			return p, err
 		}
 	}
 	r, err := l.at(ctx, e.ID, false)
@@ -264,6 +397,72 @@ func (l *line) atEntry(ctx context.Context, e *session.Entry) (*Point, error) {
 	return pointOf(r), nil
 }
 
+// beginOf returns the begin of the turn that a message of the user began, nil if
+// it changed nothing, or is not known.
+func (l *line) beginOf(ctx context.Context, e *session.Entry) (*Point, error) {
+	first, err := l.search(ctx, e, true, isUser)
+	if err == nil {
+		first, err = l.emptyBelow(ctx, e, first)
+	}
+	if first == nil || err != nil || first.Base.IsZero() {
+		return nil, err
+	}
+	if first.Seq == 0 {
+		if err := l.m.hasTree(ctx, first.Base.Tree, first.Entry); err != nil {
+			return nil, err
+		}
+	}
+	at, err := l.prev(ctx, first)
+	if at == nil || err != nil {
+		return nil, err
+	}
+	r, err := l.turnAt(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	p := pointOf(r)
+	p.State, p.at = first.Base, at
+	return p, nil
+}
+
+// emptyBelow returns the oldest turn that changed nothing, so that no entry tells
+// of it, below a message of the user, or first if that is older.
+func (l *line) emptyBelow(ctx context.Context, e *session.Entry, first *record) (*record, error) {
+	if first != nil && first.Seq == 0 {
+		return first, nil
+	}
+	for id := range l.below(e) {
+		below, ok := l.log.Entry(id)
+		if !ok || below.Type != "message" || below == e {
+			continue
+		}
+		r, err := l.emptyOf(ctx, below)
+		if err != nil {
+			return nil, err
+		}
+		if r != nil && (first == nil || r.Seq < first.Seq) {
+			first = r
+		}
+	}
+	return first, nil
+}
+
+// below returns the entries below one, and itself, as far as no message of the user
+// comes.
+func (l *line) below(e *session.Entry) map[string]bool {
+	seen := map[string]bool{e.ID: true} // parents may form a cycle
+	queue := slices.Clone(l.log.Children(e.ID))
+	for len(queue) > 0 {
+		e := queue[0]
+		if queue = queue[1:]; seen[e.ID] || isUser(e) {
+			continue
+		}
+		seen[e.ID] = true
+		queue = append(queue, l.log.Children(e.ID)...)
+	}
+	return seen
+}
+
 // named finds a step by its entry, or a tree, in the store.
 func (m *FileSnapshotManager) named(ctx context.Context, rev string) (*Point, error) {
 	var found []*store.Snapshot
@@ -281,13 +480,13 @@ func (m *FileSnapshotManager) named(ctx context.Context, rev string) (*Point, er
 				elsewhere = s
 			}
 		case s.Entry == rev:
-			return m.recordPoint(s)
+			return m.recordPoint(ctx, s)
 		case !slices.ContainsFunc(found, func(f *store.Snapshot) bool { return f.Entry == s.Entry }):
 			found = append(found, s)
 		}
 	}
 	if elsewhere != nil {
-		return m.recordPoint(elsewhere)
+		return m.recordPoint(ctx, elsewhere)
 	}
 	if other != nil {
 		return nil, fmt.Errorf("entry %q: %w: of %q in %q", rev, ErrOtherSession, other.Session, other.Root)
@@ -306,57 +505,62 @@ func (m *FileSnapshotManager) named(ctx context.Context, rev string) (*Point, er
 		}
 		return nil, fmt.Errorf("revision %q: %w: %s", rev, ErrAmbiguous, strings.Join(names, ", "))
 	}
-	return m.recordPoint(found[0])
+	return m.recordPoint(ctx, found[0])
 }
 
-func (m *FileSnapshotManager) recordPoint(s *store.Snapshot) (*Point, error) {
+func (m *FileSnapshotManager) recordPoint(ctx context.Context, s *store.Snapshot) (*Point, error) {
 	r, err := readRecord(s)
 	if err != nil {
 		return nil, err
 	}
-	if !r.isStep() {
-		return &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}, nil
+	if r.isStep() {
+		return pointOf(r), nil
 	}
-	return pointOf(r), nil
+	p := &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}
+	switch {
+	case r.Kind == kindIntent || r.Worktree != m.project.Worktree():
+	case r.data.Within != 0:
+		p.at = r
+	case r.position() != 0:
+		p.at, err = m.stepAt(ctx, r.position(), r.Session)
+	}
+	return p, err
 }
 
 // minPrefix is how much of a name is enough, if it fits one only.
 const minPrefix = 4
 
-// namedTree finds a tree. One of this directory goes before those of others.
+// namedTree finds a tree. Of several records that have it the session's own go
+// before those of others.
 func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point, error) {
 	prefix := strings.ToLower(rev)
 	unknown := fmt.Errorf("revision %q: %w", rev, ErrUnknown)
 	if len(prefix) < minPrefix || len(prefix) > 64 || strings.Trim(prefix, "0123456789abcdef") != "" {
 		return nil, unknown
 	}
-	found := make(map[store.ID]*store.Snapshot)
-	var names []string
+	found := make(map[store.ID][]*store.Snapshot)
 	for s, err := range m.store.ByTree(ctx, prefix) {
 		if err != nil {
 			return nil, err
 		}
-		if IsEdit(s) {
-			continue
-		}
-		if s.Pruned { // another may have the same tree
+		switch {
+		case IsEdit(s):
+		case s.Pruned: // another may have the same tree
 			unknown = fmt.Errorf("revision %q: the snapshot %w", rev, store.ErrPruned)
-			continue
-		}
-		old := found[s.Tree]
-		if old == nil {
-			names = append(names, s.Tree.Short())
-		}
-		if old == nil || old.Worktree != m.project.Worktree() && s.Worktree == m.project.Worktree() {
-			found[s.Tree] = s
+		default:
+			found[s.Tree] = append(found[s.Tree], s)
 		}
 	}
 	if len(found) > 1 {
+		var names []string
+		for id := range found {
+			names = append(names, id.Short())
+		}
 		slices.Sort(names)
 		return nil, fmt.Errorf("revision %q: %w: %s", rev, ErrAmbiguous, strings.Join(names, ", "))
 	}
-	for _, s := range found {
-		return m.recordPoint(s)
+	for _, list := range found {
+		return m.pointOfTree(ctx, list)
 	}
 	id, err := store.ParseID(prefix)
 	if err != nil {
@@ -370,42 +574,155 @@ func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point
 	return &Point{State: store.State{Tree: id}, TurnIndex: -1}, nil
 }
 
-// position returns the number of the step that a turn would build on, or of
-// the start, and how many turns have led there. Of those that changed nothing
-// only this manager knows, as long as it lives.
-func (l *line) position(ctx context.Context) (prev uint64, turns int, err error) {
+// Ranks of the records that have one tree, the first first.
+const (
+	rankTurn      = iota // of the session itself, or on its line
+	rankLook             // within one of its turns
+	rankStart            // of its line
+	rankForeign          // in the same directory
+	rankElsewhere        // in another
+	rankIntent           // the state is the one before it
+)
+
+// pointOfTree returns the point that the tree of some records stands for.
+func (m *FileSnapshotManager) pointOfTree(ctx context.Context, list []*store.Snapshot) (*Point, error) {
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
 	tip, err := l.tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	past, err := l.past(ctx)
+	if err != nil {
+		return nil, err
+	}
+	type candidate struct {
+		r    *record
+		rank int
+		off  bool // not on the line
+	}
+	var all []candidate
+	for _, s := range list {
+		r, err := readRecord(s)
+		if err != nil {
+			return nil, err
+		}
+		c := candidate{r: r, rank: rankForeign, off: true}
+		here := r.Worktree == m.project.Worktree()
+		if here && tip != nil && tip.Seq != 0 && (r.isTurn() || r.data.Within != 0) {
+			on, err := l.isOn(ctx, tip, r)
+			if err != nil {
+				return nil, err
+			}
+			c.off = !on
+		}
+		own := here && r.Seq <= past[r.Session]
+		switch {
+		case r.Kind == kindIntent:
+			c.rank = rankIntent
+		case !here:
+			c.rank = rankElsewhere
+		case r.isTurn() && (own || !c.off):
+			c.rank = rankTurn
+		case r.data.Within != 0 && (own || !c.off):
+			c.rank = rankLook
+		case r.Kind == kindStart && (own || tip != nil && r.Seq == tip.start()):
+			c.rank = rankStart
+		}
+		all = append(all, c)
+	}
+	first := slices.MinFunc(all, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), boolCompare(a.off, b.off), cmp.Compare(b.r.Seq, a.r.Seq))
+	})
+	p, err := m.recordPoint(ctx, first.r.Snapshot)
+	if err != nil {
+		return nil, err
+	}
+	if first.rank >= rankForeign {
+		p.on, p.at = nil, nil
+		return p, nil
+	}
+	for _, c := range all {
+		if c.rank != first.rank || c.off != first.off || c.r == first.r {
+			continue
+		}
+		o, err := m.recordPoint(ctx, c.r.Snapshot)
+		if err != nil {
+			return nil, err
+		}
+		p.same = append(p.same, o)
+	}
+	return p, nil
+}
+
+// past returns the sessions to which the records of this one's past belong, its own
+// and those that it was forked from, each with the number of the newest that does.
+func (l *line) past(ctx context.Context) (map[string]uint64, error) {
+	past := map[string]uint64{l.m.opts.Session: math.MaxUint64}
+	head, err := l.m.newest(ctx, l.m.opts.Session)
+	for head != nil && err == nil {
+		var start *record
+		if start, err = l.m.stepAt(ctx, head.begin(), head.Session); err != nil || start.data.Fork == 0 {
+			break
+		}
+		if head, err = l.m.stepAt(ctx, start.data.Fork, start.Session); err == nil {
+			past[head.Session] = max(past[head.Session], head.Seq)
+		}
+	}
+	return past, err
+}
+
+func boolCompare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// position returns the number of the record that a turn would build on, and what
+// number it would have.
+func (l *line) position(ctx context.Context) (prev uint64, turn int, err error) {
+	head, err := l.m.newest(ctx, l.m.opts.Session)
+	if err != nil || head == nil {
+		return 0, 0, err
+	}
+	at, err := l.m.stepAt(ctx, head.position(), head.Session)
 	if err != nil {
 		return 0, 0, err
 	}
-	if tip != nil {
-		turns = tip.turn() + 1
-	}
-	if prev, err = l.recorded(ctx, tip); err != nil {
-		return 0, 0, err
-	}
-	// A restore may have left the log where it stood.
-	if head, err := l.m.newest(ctx, l.m.opts.Session); err != nil {
-		return 0, 0, err
-	} else if head != nil && l.log != nil {
-		last, err := l.m.lastRestore(ctx, head)
-		if err != nil {
-			return 0, 0, err
-		}
-		if last != nil && last.Seq > prev && last.data.At == prev {
-			return last.data.Prev, turns, nil
-		}
-	}
-	if l.m.turnOf == prev {
-		here, err := l.isBelow(l.m.turnLeafOf)
-		if err != nil {
-			return 0, 0, err
-		}
-		if here {
-			turns = max(turns, l.m.turn)
+	turn, err = l.nextTurn(ctx, head)
+	return at.Seq, turn, err
+}
+
+// nextTurn returns the number of the session's next turn, one more than the
+// largest that it has given. head is its newest record.
+func (l *line) nextTurn(ctx context.Context, head *record) (int, error) {
+	next := head.data.Next
+	// A version that did not remember it has had turns, or they were taken back.
+	if next == 0 && (head.step() != head.begin() || head.data.Restored != 0 || head.Kind == kindRestore) {
+		for r, err := range l.m.ownBack(ctx, head) {
+			if err != nil {
+				return 0, err
+			}
+			next = max(next, r.next())
+			if r.data.Next != 0 {
+				break
+			}
 		}
 	}
-	return prev, turns, nil
+	if l.log == nil {
+		return next, nil
+	}
+	tip, err := l.tip(ctx) // which may come from elsewhere
+	if tip == nil || err != nil {
+		return next, err
+	}
+	return max(next, tip.next()), nil
 }
 
 // diff lists what differs between two states.
@@ -436,11 +753,19 @@ func lost(err error) (unknown string, other error) {
 	return "", err
 }
 
-// changes returns what a step changed, as the store recorded it or, where it
-// has not, as the log says.
+// changes returns what a turn changed, or a part of one, as the store recorded it
+// or, where it has not, as the log says.
 func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]change, error) {
 	if r.logged == nil {
-		return changesOf(ctx, m.tree.pages, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
+		list := r.stretches()
+		if look := r.behind; look != nil {
+			var err error
+			list, err = m.stretches(ctx, r.Seq, &openTurn{Session: r.Session, After: look.Seq, Base: look.State()}, true)
+			if err != nil {
+				return nil, err
+			}
+		}
+		return changesOf(ctx, m.tree.pages, list, newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
 	}
 	if d := r.logged.Diff; d != nil && d.Unknown != "" {
 		return nil, lossError("what it changed is not known: " + d.Unknown)

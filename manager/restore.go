@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -20,7 +22,8 @@ type RestoreOptions struct {
 	Target string // the moment to go to, as [FileSnapshotManager.Resolve] takes it
 
 	// Paths are files, directories and globs that are to be as they were at
-	// the target, whoever changed them. Default: what the session's turns have
+	// the target, whoever changed them. What git's sparse checkout has taken
+	// out since is put back only with OnDirty Overwrite. Default: what the session's turns have
 	// changed between the target and now, and that only as far as they did.
 	Paths []string
 
@@ -32,9 +35,17 @@ type RestoreOptions struct {
 	// of others too, [rollback.Overwrite].
 	OnDirty rollback.Policy
 
+	// Agreed is what somebody has seen at paths and agreed to lose: it is as good
+	// there as what the session left. What is something else by now is dirty.
+	Agreed map[string]*tree.Entry
+
 	Preview    bool // say what would be done, and do nothing
 	Force      bool // also while a turn is open in the directory
 	AcrossHead bool // also where the user's repository has another commit checked out than at the target
+
+	// Past has Undo and Redo pass over restores of which they could take back only
+	// a part, or can take back nothing now. These stay next on the list.
+	Past bool
 
 	Label string // of the record
 
@@ -56,12 +67,19 @@ type RestoreResult struct {
 	Skipped  []string `json:"skipped"` // dirty, and so left as they are
 	Dirty    []string `json:"dirty"`   // not as the session left them, whatever became of them
 
+	Made        []string `json:"made,omitempty"`        // directories that were made for what was restored in them
 	Kept        []string `json:"kept,omitempty"`        // would have to be deleted, and may not be
 	Failed      []string `json:"failed,omitempty"`      // could not be done
 	NotCaptured []string `json:"notCaptured,omitempty"` // changed only in whether they are captured: their content is not known
 
 	Items []rollback.Item `json:"items"` // of every path: what was done and why
 	Moves []rollback.Move `json:"moves,omitempty"`
+
+	TurnsTakenBack []int `json:"turnsTakenBack,omitempty"` // numbers of the turns that it takes off the line
+	TurnsPutBack   []int `json:"turnsPutBack,omitempty"`   // and of those that it puts on it again, which had been taken back
+
+	Undoes *TakenBack  `json:"undoes,omitempty"` // the restore that it takes back
+	Passed []TakenBack `json:"passed,omitempty"` // restores that it passed over: they stay next on the list
 
 	EntryID             string          `json:"entryId,omitempty"`            // of the unrevert-point; "": none, or the runtime did not say
 	PreRollbackTreeHash store.ID        `json:"preRollbackTreeHash,omitzero"` // zero: nothing was changed
@@ -70,6 +88,23 @@ type RestoreResult struct {
 	Differing           int             `json:"differing,omitempty"`   // nothing to do, but so many files differ from the target: others changed them
 	HeadChanged         bool            `json:"headChanged,omitempty"` // another commit is checked out than at the target
 	Snapshot            *store.Snapshot `json:"-"`                     // what was recorded; nil: nothing
+
+	Expected map[string]Expected `json:"-"` // at the dirty paths that are skipped, as far as it is known
+}
+
+// An Expected is what the session left at a path.
+type Expected struct {
+	Entry *tree.Entry // nil: nothing
+	Turn  int         // that left it; -1: it was there when the session began
+}
+
+// A TakenBack is a restore that an undo or a redo takes back, or passes over.
+type TakenBack struct {
+	Session     string    `json:"session"`
+	EntryID     string    `json:"entryId,omitempty"`
+	SnapshotSeq uint64    `json:"snapshotSeq"` // number of its record
+	Time        time.Time `json:"time"`
+	Left        []string  `json:"left,omitempty"` // paths of one that is passed over at which it is still to be taken back
 }
 
 func newRestoreResult() *RestoreResult {
@@ -92,6 +127,9 @@ var (
 	ErrCutOff = errors.New("a restore was cut off")
 	// ErrNothing: there is nothing to undo, or to redo.
 	ErrNothing = errors.New("nothing to take back")
+	// ErrChangedNothing: the turns that @~N is to take back have changed no file.
+	// The error names the newest that has.
+	ErrChangedNothing = errors.New("changed nothing")
 )
 
 // RestoreFiles brings files of the directory back to what they were at a
@@ -133,118 +171,270 @@ func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOpt
 	default:
 		return nil, fmt.Errorf("policy %q: want skip, overwrite or abort", policy)
 	}
-	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append, label: opts.Label}
+	x := &restore{m: m, policy: policy, agreed: opts.Agreed, preview: opts.Preview, force: opts.Force, append: opts.Append, label: opts.Label,
+		expressly: len(opts.Paths) > 0 && policy == rollback.Overwrite}
 	if nav != nil {
 		x.label, x.oldLeaf, x.newLeaf, x.always = nav.Label, &nav.old, &nav.new, true
 	}
-	return x.run(ctx, func() error {
-		var err error
-		if x.target, err = m.resolve(ctx, opts.Target); err != nil {
-			return err
-		}
-		if x.target.Snapshot != nil && x.target.Snapshot.Worktree != m.project.Worktree() {
-			return fmt.Errorf("%w: it is of %q", ErrOtherSession, x.target.Snapshot.Root)
-		}
-		if err := x.checkHead(opts.AcrossHead || opts.Preview); err != nil {
-			return err
-		}
-		l, err := m.line(ctx)
-		if err != nil {
-			return err
-		}
-		head, err := m.newest(ctx, m.opts.Session)
-		if err != nil {
-			return err
-		}
-		if head == nil || head.step() == 0 {
-			return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
-		}
-		tip, err := m.stepAt(ctx, head.position(), m.opts.Session)
-		if err != nil {
-			return err
-		}
-		last, err := m.lastRestore(ctx, head)
-		if err != nil {
-			return err
-		}
-		if x.leftFrom = tip.Seq; last != nil {
-			if x.undo = last.undo(); len(last.data.Left) > 0 && last.data.Prev == tip.Seq {
-				x.leftFrom = last.data.LeftFrom
-				if len(opts.Paths) > 0 {
-					x.left = last.data.Left
-				}
-			}
-		}
-		x.from, x.to = tip.Seq, tip.Seq
-		ws := &wants{m: m, ctx: ctx, line: l, tip: tip, target: x.target, g: m.tree.pages, paths: make(map[string]*want), notCaptured: make(map[string]bool)}
-		switch {
-		case len(opts.Paths) > 0:
-			err = x.named(ctx, ws, opts.Paths)
-		case opts.Exact:
-			err = x.exact(ctx, ws, func(string) bool { return true }, opts.OnDirty)
-		default:
-			err = ws.withLeft(last)
-		}
-		if err != nil {
-			return err
-		}
-		if len(opts.Paths) == 0 {
-			if x.to, err = x.position(ctx, l); err != nil {
-				return err
-			}
-			if len(ws.paths) == 0 && !opts.Exact {
-				if x.result.Differing, err = x.differing(ctx); err != nil {
-					return err
-				}
-			}
-		}
-		if err := errors.Join(ws.expect(), ws.addDirs(), ws.keep()); err != nil {
-			return err
-		}
-		for p := range ws.notCaptured {
-			if ws.paths[p] == nil {
-				x.result.NotCaptured = append(x.result.NotCaptured, p)
-			}
-		}
-		slices.Sort(x.result.NotCaptured)
-		x.wants = ws.list()
+	return x.run(ctx, func(*look) error { return x.findOut(ctx, opts) })
+}
+
+// findOut finds out what a restore is to do.
+func (x *restore) findOut(ctx context.Context, opts *RestoreOptions) (err error) {
+	m := x.m
+	if x.target, err = m.resolve(ctx, opts.Target); err != nil {
+		return err
+	}
+	if x.target.n > 0 && (opts.Exact || len(opts.Paths) > 0) { // it names the end of a turn, as when it is read
+		x.target = x.target.moment()
+	}
+	if x.target.Snapshot != nil && x.target.Snapshot.Worktree != m.project.Worktree() {
+		return fmt.Errorf("%w: it is of %q", ErrOtherSession, x.target.Snapshot.Root)
+	}
+	if err := x.checkHead(opts.AcrossHead || opts.Preview); err != nil {
+		return err
+	}
+	l, err := m.line(ctx)
+	if err != nil {
+		return err
+	}
+	head, err := m.newest(ctx, m.opts.Session)
+	if err != nil {
+		return err
+	}
+	if head == nil || head.position() == 0 {
+		return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+	}
+	if x.tip, err = m.stepAt(ctx, head.position(), m.opts.Session); err != nil {
+		return err
+	}
+	last, err := m.lastRestore(ctx, head)
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		x.undo = last.undo()
+	}
+	ws, err := x.wanted(ctx, l, x.target, opts)
+	if err != nil {
+		return err
+	}
+	x.wants, x.expected = ws.list(), ws.paths
+	if len(x.target.same) == 0 || len(opts.Paths) > 0 || opts.Exact {
 		return nil
-	})
+	}
+	return x.compareSame(ctx, l, opts)
+}
+
+// wanted finds out what a restore to a target is to do, and where the files
+// stand afterwards.
+func (x *restore) wanted(ctx context.Context, l *line, target *Point, opts *RestoreOptions) (*wants, error) {
+	m := x.m
+	ws := &wants{m: m, ctx: ctx, tip: x.tip, target: target, g: m.tree.pages, standings: l.standings(m.tree.pages),
+		paths: make(map[string]*want), notCaptured: make(map[string]bool)}
+	x.whole = len(opts.Paths) > 0 || opts.Exact
+	x.goes, x.untouched = goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.data.Depth}, nil
+	var err error
+	switch {
+	case len(opts.Paths) > 0:
+		err = x.named(ctx, ws, opts)
+	case opts.Exact:
+		err = x.exact(ctx, ws, func(string) bool { return true }, opts.OnDirty)
+	case target.n > 0:
+		err = x.newestTurns(ctx, ws)
+	case target.at == nil:
+		err = fmt.Errorf("%w: no turn of this session left it; name files, or ask for all of it", ErrUnknown)
+	default:
+		err = ws.between(target.at)
+	}
+	if x.about, x.stay = ws.about, ws.stay; err == nil {
+		err = x.aim(ctx, ws, len(opts.Paths) > 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(opts.Paths) == 0 && !opts.Exact && len(ws.paths) == 0 {
+		if x.result.Differing, err = x.differing(ctx, target); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(ws.expect(), ws.addDirs(), ws.keep()); err != nil {
+		return nil, err
+	}
+	x.result.NotCaptured = nil
+	for p := range ws.notCaptured {
+		x.untouched = append(x.untouched, p)
+		if ws.paths[p] == nil {
+			x.result.NotCaptured = append(x.result.NotCaptured, p)
+		}
+	}
+	slices.Sort(x.result.NotCaptured)
+	return ws, nil
+}
+
+// newestTurns wants what the newest turns of the line did to be taken back, if
+// they did anything.
+func (x *restore) newestTurns(ctx context.Context, ws *wants) error {
+	l, p := ws.standings.l, ws.target
+	if p.gone == nil {
+		joints := false // paths may go their own way
+		gone, _, err := l.between(ctx, x.tip, p.at, "", func(*record) { joints = true })
+		if err != nil {
+			return err
+		}
+		if joints {
+			q := *p
+			q.at, q.gone, ws.target = nil, gone, &q
+		} else {
+			back, _, err := ws.standings.paths(ctx, x.tip, p.at)
+			if err == nil && len(back) == 0 {
+				err = x.nothingIn(ctx, ws, gone)
+			}
+			return errors.Join(err, ws.undo(back, nil, p.at))
+		}
+	}
+	back, also, err := ws.standings.backOf(ctx, x.tip, ws.target.gone)
+	if err != nil {
+		return err
+	}
+	if len(back) == 0 {
+		return x.nothingIn(ctx, ws, ws.target.gone)
+	}
+	x.goes.without = also
+	return ws.undo(back, nil, nil)
+}
+
+// nothingIn says that the newest turns changed nothing, and which did.
+func (x *restore) nothingIn(ctx context.Context, ws *wants, gone []*record) error {
+	if len(gone) == 0 {
+		return nil
+	}
+	which := fmt.Sprintf("turn %d", gone[0].turn())
+	if n := gone[len(gone)-1].turn(); n != gone[0].turn() {
+		which = fmt.Sprintf("turns %d to %d", n, gone[0].turn())
+	}
+	n := 0
+	var last *record
+	for t := ws.standings.l.trail(x.tip, ""); ; {
+		r, err := t.next(ctx)
+		if err != nil {
+			return err
+		}
+		if r == nil {
+			return fmt.Errorf("%s %w, and neither did a turn before", which, ErrChangedNothing)
+		}
+		if last == nil || !r.isSameTurn(last) {
+			n++
+		}
+		last = r
+		list, err := ws.standings.of(ctx, r)
+		if err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			return fmt.Errorf("%s %w; the newest that did is turn %d, which @~%d takes back", which, ErrChangedNothing, r.turn(), n)
+		}
+	}
+}
+
+// compareSame refuses a restore to a tree that several moments had, if it were
+// another one for each: nothing says which of them is meant.
+func (x *restore) compareSame(ctx context.Context, l *line, opts *RestoreOptions) error {
+	kept := *x
+	root, err := x.m.openRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	plan := func(list []rollback.Want) (*rollback.Plan, error) {
+		return rollback.NewPlan(ctx, root, list, &rollback.Options{Policy: x.policy})
+	}
+	one, err := plan(x.wants)
+	if err != nil {
+		return err
+	}
+	for _, o := range x.target.same[:min(len(x.target.same), maxSame)] {
+		result := *kept.result
+		other := kept
+		other.result = &result
+		ws, err := other.wanted(ctx, l, o, opts)
+		if err != nil {
+			return err
+		}
+		two, err := plan(ws.list())
+		if err != nil {
+			return err
+		}
+		if !slices.EqualFunc(effects(one), effects(two), func(a, b rollback.Item) bool {
+			return a.Path == b.Path && a.Do == b.Do && (isLeft(a) || same(a.New, b.New))
+		}) {
+			return fmt.Errorf("%w: turn %d and turn %d both left that state, and to go back to one is not to go back to the other: name one",
+				ErrAmbiguous, o.TurnIndex, x.target.TurnIndex)
+		}
+	}
+	return nil
+}
+
+// maxSame bounds how many moments with the same tree are compared: more are taken
+// for alike. Each costs a plan.
+const maxSame = 32
+
+// effects returns the items of a plan that say something.
+func effects(p *rollback.Plan) (list []rollback.Item) {
+	for _, it := range p.Items {
+		if it.Do != rollback.Nothing && !it.Parent {
+			list = append(list, it)
+		}
+	}
+	return list
 }
 
 // A restore is one while it runs.
 type restore struct {
 	m       *FileSnapshotManager
 	policy  rollback.Policy
+	agreed  map[string]*tree.Entry
 	preview bool
 	force   bool
 	append  EntryFunc
-	own     bool // the unrevert-point goes to our own log
+	// What git has taken out is put back, too: files are named that are to be
+	// as they were, whoever has changed them.
+	expressly bool
 
-	target   *Point   // nil: of an undo
-	from, to uint64   // where the files stand before it and after it
-	at       uint64   // where the log stands
-	left     [][]byte // what restores before did not get done, and this one is not about
-	leftFrom uint64   // where the files stood before the first restore that did not get all done
-	wants    []rollback.Want
-	moves    []rollback.Move // that are known
-	undoes   *record         // that it takes back
-	list     string          // in which it comes next then: topsUndo or topsRedo
-	undo     uint64          // the lists after it, without itself
-	redo     uint64
-	always   bool // it is recorded even if it changes nothing
-	label    string
-	oldLeaf  *string // of the log, if the conversation goes along; nil: it does not
-	newLeaf  *string
-	result   *RestoreResult
+	own bool // the unrevert-point goes to our own log
+
+	target    *Point  // nil: of an undo
+	tip       *record // where the files stand before it
+	goes      goes
+	whole     bool      // paths are to be as the target has them, whoever changed them
+	about     []*record // turns whose changes go or come
+	stay      []*record // turns, and joints, that have left what is there then
+	untouched []string  // paths that it is about and does not touch, since their content is not known
+	wants     []rollback.Want
+	expected  map[string]*want // what is known of their paths; nil: of an undo
+	moves     []rollback.Move  // that are known
+	undoes    *record          // that it takes back
+	list      string           // in which it comes next then: topsUndo or topsRedo
+	undo      backList         // the lists after it, without itself
+	redo      backList
+	again     backList // the list that it is taken from, if it stays on that
+	always    bool     // it is recorded even if it changes nothing
+	label     string
+	oldLeaf   *string // of the log, if the conversation goes along; nil: it does not
+	newLeaf   *string
+	result    *RestoreResult
 }
 
 // run runs a restore: prepare finds out what it is to do, under the lock on the
 // worktree's turns.
-func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult, error) {
+func (x *restore) run(ctx context.Context, prepare func(*look) error) (*RestoreResult, error) {
 	m := x.m
 	if m.opts.Session == "" {
 		return nil, errors.New("no session is named: see UseSession")
+	}
+	if !x.preview {
+		m.store.MakeRoom(false)
+		defer m.store.KeepBallast()
 	}
 	x.result = newRestoreResult()
 	x.result.Preview = x.preview
@@ -259,9 +449,6 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 			return err
 		}
 		defer o.close(m)
-		if x.at, err = x.logTip(ctx); err != nil {
-			return err
-		}
 		if x.preview && o.last != nil && o.last.Kind == kindIntent {
 			return ErrCutOff
 		}
@@ -271,7 +458,7 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		if err := x.checkTurns(t); err != nil {
 			return err
 		}
-		if err := prepare(); err != nil {
+		if err := prepare(o); err != nil {
 			return err
 		}
 		done, err = x.apply(ctx, o)
@@ -291,20 +478,6 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		m.turnLeaf = ""
 	}
 	return x.result, x.log(context.WithoutCancel(ctx), done)
-}
-
-// logTip returns the number of the step at which the log stands, 0 if there is
-// no log.
-func (x *restore) logTip(ctx context.Context) (uint64, error) {
-	l, err := x.m.line(ctx)
-	if err != nil || l.log == nil {
-		return 0, err
-	}
-	tip, err := l.tip(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return l.recorded(ctx, tip)
 }
 
 // closeCutOff closes a turn of the session that was cut off: it is a step, from
@@ -368,18 +541,6 @@ func shortHead(h string) string {
 	return h[:min(len(h), 12)]
 }
 
-// position returns where the files stand after going to the target.
-func (x *restore) position(ctx context.Context, l *line) (uint64, error) {
-	r, err := x.m.stepOn(ctx, x.target)
-	if errors.Is(err, ErrUnknown) { // a tree: the session stands where it stood
-		return x.from, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return l.recorded(ctx, r)
-}
-
 // disk finds out what is in the directory.
 func (x *restore) disk(ctx context.Context) (store.State, tree.Getter, error) {
 	overlay := tree.NewOverlay(x.m.store)
@@ -390,13 +551,13 @@ func (x *restore) disk(ctx context.Context) (store.State, tree.Getter, error) {
 	return store.State{Tree: r.Tree, Coverage: r.Coverage}, overlay, nil
 }
 
-// differing counts what differs between the target and the disk.
-func (x *restore) differing(ctx context.Context) (n int, err error) {
+// differing counts what differs between a target and the disk.
+func (x *restore) differing(ctx context.Context, target *Point) (n int, err error) {
 	disk, g, err := x.disk(ctx)
 	if err != nil {
 		return 0, err
 	}
-	for d, err := range tree.Compare(ctx, g, x.target.State, disk) {
+	for d, err := range tree.Compare(ctx, g, target.State, disk) {
 		if err != nil {
 			return 0, err
 		}
@@ -414,7 +575,7 @@ func (x *restore) exact(ctx context.Context, ws *wants, match func(string) bool,
 	if err != nil {
 		return err
 	}
-	if err := ws.exactly(disk, g, match); err != nil {
+	if err := ws.exactly(disk, g, match, x.expressly); err != nil {
 		return err
 	}
 	if onDirty == rollback.Skip || onDirty == rollback.Abort {
@@ -425,15 +586,48 @@ func (x *restore) exact(ctx context.Context, ws *wants, match func(string) bool,
 	return nil
 }
 
+// aim notes where the files stand after the restore.
+func (x *restore) aim(ctx context.Context, ws *wants, named bool) error {
+	at := ws.target.at
+	switch {
+	case at == nil && ws.target.gone != nil:
+		for _, r := range ws.target.gone {
+			x.goes.without = append(x.goes.without, r.Seq)
+		}
+		slices.Sort(x.goes.without)
+		slices.Reverse(x.goes.without)
+		x.goes.leftFrom, x.goes.back = x.tip.Seq, ws.target.gone
+		return nil
+	case at == nil: // bytes of others: they are the user's from now on
+		return nil
+	}
+	l := ws.standings.l
+	to, err := l.recorded(ctx, at)
+	if err != nil {
+		return err
+	}
+	if x.goes.back, x.goes.forth, err = l.between(ctx, x.tip, at, "", nil); err != nil {
+		return err
+	}
+	if !named {
+		x.goes.to, x.goes.depth, x.goes.leftFrom = to, at.data.Depth, x.tip.Seq
+		return nil
+	}
+	x.goes.tookFrom = to
+	x.goes.pathsBack, x.goes.pathsForth, err = ws.standings.paths(ctx, x.tip, at)
+	return err
+}
+
 // named wants what patterns stand for to be as at the target.
-func (x *restore) named(ctx context.Context, ws *wants, patterns []string) error {
-	files, missing := true, ""
+func (x *restore) named(ctx context.Context, ws *wants, opts *RestoreOptions) error {
+	files, missing := !opts.Exact, ""
+	target := ws.target
 	look := func(rel string) (bool, error) {
 		if rel == "." {
 			files = false
 			return true, nil
 		}
-		then, err := ws.entry(x.target.State, rel, false)
+		then, err := ws.entry(target.State, rel, false)
 		if err != nil {
 			return false, err
 		}
@@ -450,10 +644,11 @@ func (x *restore) named(ctx context.Context, ws *wants, patterns []string) error
 			return there, nil
 		}
 		w, _ := ws.path(rel)
-		w.New, w.at, w.Created = then, x.target.State, true
+		w.New, w.at, w.Created = then, target.State, true
+		w.known = now == nil // it is named, so it is made
 		return true, nil
 	}
-	match, err := x.m.matcher(patterns, look)
+	match, err := x.m.matcher(opts.Paths, look)
 	switch {
 	case err != nil:
 		return err
@@ -463,7 +658,18 @@ func (x *restore) named(ctx context.Context, ws *wants, patterns []string) error
 		return nil
 	}
 	clear(ws.paths)
-	return x.exact(ctx, ws, match, rollback.Skip)
+	if opts.Exact {
+		return x.exact(ctx, ws, match, opts.OnDirty)
+	}
+	if err := x.exact(ctx, ws, match, ""); err != nil {
+		return err
+	}
+	for _, w := range ws.paths {
+		if w.Old != nil { // what is not there is made
+			w.known, w.Old = false, nil
+		}
+	}
+	return nil
 }
 
 func (x *restore) entryOnDisk(ctx context.Context, rel string) (*tree.Entry, error) {
@@ -478,16 +684,17 @@ func (x *restore) entryOnDisk(ctx context.Context, rel string) (*tree.Entry, err
 // apply plans, records what it is about to do, does it, and records what it
 // did. It returns that record, nil if nothing was to be done.
 func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
-	if err := x.m.markForgotten(x.wants); err != nil {
-		return nil, err
-	}
 	root, err := x.m.openRoot()
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	plan, err := rollback.NewPlan(ctx, root, x.wants, &rollback.Options{Policy: x.policy, Moves: x.moves, Loose: x.loose(ctx, o)})
+	plan, err := x.plan(ctx, root, o)
 	if err != nil {
+		return nil, err
+	}
+	gd := x.guardOf(ctx, x.m.tree.pages)
+	if err := errors.Join(gd.check(plan), gd.listed(plan)); err != nil {
 		return nil, err
 	}
 	defer func() { x.fill(plan) }()
@@ -510,11 +717,12 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 		}
 		return r, x.m.commitAt(ctx, o, r, o.last.State())
 	}
-	before, err := x.patched(ctx, o, o.last.State(), plan, func(it *rollback.Item) *tree.Entry { return it.Now })
+	planned, made := slices.Clone(plan.Items), slices.Clone(plan.Made)
+	before, err := x.patched(ctx, o, o.last.State(), plan, false)
 	if err != nil {
 		return nil, err
 	}
-	after, err := x.patched(ctx, o, before, plan, func(it *rollback.Item) *tree.Entry { return it.New })
+	after, err := x.patched(ctx, o, before, plan, true)
 	if err != nil {
 		return nil, err
 	}
@@ -535,12 +743,12 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 	if err := x.m.commitAt(ctx, o, intent, before); err != nil {
 		return nil, err
 	}
-	planned := slices.Clone(plan.Items)
 	if err := plan.Apply(ctx, root, x.m.store, intent.data.ID); err != nil {
 		return nil, x.giveUp(ctx, o, intent, err)
 	}
-	if !slices.EqualFunc(planned, plan.Items, func(a, b rollback.Item) bool { return a.Do == b.Do }) {
-		after, err = x.patched(ctx, o, before, plan, func(it *rollback.Item) *tree.Entry { return it.New })
+	sameDeeds := slices.EqualFunc(planned, plan.Items, func(a, b rollback.Item) bool { return a.Do == b.Do })
+	if !sameDeeds || !slices.Equal(made, plan.Made) {
+		after, err = x.patched(ctx, o, before, plan, true)
 		if err != nil {
 			return nil, err
 		}
@@ -553,6 +761,25 @@ func (x *restore) apply(ctx context.Context, o *look) (*record, error) {
 	r.data.Counts = countsOf(plan)
 	x.result.PreRollbackTreeHash = before.Tree
 	return r, x.m.commitAt(context.WithoutCancel(ctx), o, r, after)
+}
+
+// plan compares what is wanted with the disk.
+func (x *restore) plan(ctx context.Context, root *rollback.Root, o *look) (*rollback.Plan, error) {
+	if err := x.m.markForgotten(x.wants); err != nil {
+		return nil, err
+	}
+	if !x.expressly {
+		if err := x.m.markTakenOut(x.wants); err != nil {
+			return nil, err
+		}
+	}
+	for i := range x.wants {
+		w := &x.wants[i]
+		if seen, ok := x.agreed[w.Path]; ok {
+			w.Old, w.Doubt = seen, ""
+		}
+	}
+	return rollback.NewPlan(ctx, root, x.wants, &rollback.Options{Policy: x.policy, Moves: x.moves, Loose: x.loose(ctx, o)})
 }
 
 // openRoot opens the session's directory for a restore.
@@ -569,26 +796,145 @@ func isLeft(it rollback.Item) bool {
 	return it.Do == rollback.Skipped || it.Do == rollback.Failed || it.Do == rollback.Kept
 }
 
-// noteLeft puts into a record what a plan did not get done.
-func (x *restore) noteLeft(r *record, plan *rollback.Plan) {
-	if x.leftFrom == 0 {
+// note puts into a record where files stand after a plan.
+func (x *restore) note(r *record, plan *rollback.Plan) {
+	g, d := &x.goes, &r.data
+	d.From, d.Prev, d.With, d.Without = g.from, g.to, slices.Clone(g.with), slices.Clone(g.without)
+	left := make(map[string]bool)
+	for _, p := range x.untouched {
+		left[p] = true
+	}
+	done := make(map[string]bool)
+	for _, it := range plan.Items {
+		switch {
+		case isLeft(it):
+			left[it.Path] = true
+		case it.Parent, x.undoes != nil && it.Do == rollback.Nothing && (left[it.Path] || g.apart[it.Path] != nil):
+		default:
+			done[it.Path] = true
+			delete(left, it.Path)
+		}
+	}
+	if g.leftFrom != 0 && g.tookFrom == 0 {
+		g.keep(d, left, done)
+	}
+	if g.leftFrom != 0 {
+		d.Left = pathBytes(left)
+	}
+	d.Apart = g.apartBut(left, done)
+	if g.tookFrom != 0 {
+		for _, p := range g.along {
+			done[p] = done[p] || !left[p]
+		}
+		maps.DeleteFunc(done, func(_ string, is bool) bool { return !is })
+		d.Took = pathBytes(done)
+		g.settle(d, done)
+	}
+	if len(d.Left) > 0 {
+		d.LeftFrom = g.leftFrom
+	}
+	if d.isJoint() {
+		d.TookFrom = g.tookFrom
+		d.Depth = max(0, g.depth+len(d.With)-len(d.Without))
+	}
+}
+
+// pathBytes returns a set of paths as records have it.
+func pathBytes(set map[string]bool) (list pathList) {
+	for _, p := range slices.Sorted(maps.Keys(set)) {
+		list = append(list, []byte(p))
+	}
+	return list
+}
+
+// numbersOf returns the numbers of those turns that a list names.
+func numbersOf(turns []*record, list []uint64) []int {
+	return numbers(slices.DeleteFunc(slices.Clone(turns), func(r *record) bool { return !slices.Contains(list, r.Seq) }))
+}
+
+// goes says where files stand after a restore.
+type goes struct {
+	from, to uint64 // the position before it, and the one to which it goes
+	depth    int    // of the latter
+
+	// Paths that are left alone stand where they stood, at leftFrom; of a restore
+	// of some paths only, those stand at tookFrom. 0: there are none.
+	leftFrom, tookFrom uint64
+	along              []string          // paths that stand at tookFrom then, too, though they need not be touched
+	apart              map[string]*apart // paths that stand where no other position does, if they need not be touched
+
+	with, without         []uint64                // the turns by which its line differs from that of to
+	back, forth           []*record               // turns that go, and that come, on the line
+	pathsBack, pathsForth map[string][]stepChange // at each path, of a restore of some paths
+}
+
+// apartBut returns what a record says of the paths that stand apart: neither left
+// alone nor done. Those of which the same is to be said are told of together.
+func (g *goes) apartBut(left, done map[string]bool) (list []apart) {
+	for _, p := range slices.Sorted(maps.Keys(g.apart)) {
+		a := g.apart[p]
+		if left[p] || done[p] {
+			continue
+		}
+		i := slices.IndexFunc(list, func(b apart) bool {
+			return b.Known == a.Known && b.From == a.From && slices.Equal(b.With, a.With) && slices.Equal(b.Without, a.Without)
+		})
+		if i < 0 {
+			i = len(list)
+			list = append(list, *a)
+		}
+		list[i].Paths = append(list[i].Paths, []byte(p))
+	}
+	return list
+}
+
+// keep leaves the paths alone that a restore of some paths is not about, where turns
+// go from the line: one of which something stays is still on it.
+func (g *goes) keep(d *recordData, left, done map[string]bool) {
+	stays := make(map[uint64]bool)
+	for p, list := range g.pathsBack {
+		if done[p] {
+			continue
+		}
+		left[p] = true
+		for _, sc := range list {
+			stays[sc.r.Seq] = true
+		}
+	}
+	for _, seq := range d.Without {
+		if stays[seq] {
+			d.With = append(d.With, seq)
+		}
+	}
+}
+
+// settle notes which turns are on the line after a restore of some paths: one of
+// which nothing is in any more is not, one of which something comes is.
+func (g *goes) settle(d *recordData, took map[string]bool) {
+	if g.pathsBack == nil && g.pathsForth == nil {
 		return
 	}
-	r.data.Left = slices.Clone(x.left)
-	if x.undoes == nil {
-		planned := make(map[string]bool)
-		for _, it := range plan.Items {
-			planned[it.Path] = true
-		}
-		r.data.Left = slices.DeleteFunc(r.data.Left, func(p []byte) bool { return planned[string(p)] })
-		for _, it := range plan.Items {
-			if isLeft(it) {
-				r.data.Left = append(r.data.Left, []byte(it.Path))
-			}
+	stays, comes := make(map[uint64]bool), make(map[uint64]bool)
+	for p, list := range g.pathsBack {
+		for _, sc := range list {
+			stays[sc.r.Seq] = stays[sc.r.Seq] || !took[p]
 		}
 	}
-	if len(r.data.Left) > 0 {
-		r.data.LeftFrom = x.leftFrom
+	for p, list := range g.pathsForth {
+		for _, sc := range list {
+			comes[sc.r.Seq] = comes[sc.r.Seq] || took[p]
+		}
+	}
+	d.With, d.Without = nil, nil
+	for _, r := range g.back {
+		if in, some := stays[r.Seq]; some && !in && r.behind == nil {
+			d.Without = append(d.Without, r.Seq)
+		}
+	}
+	for _, r := range slices.Backward(g.forth) {
+		if comes[r.Seq] {
+			d.With = append(d.With, r.Seq)
+		}
 	}
 }
 
@@ -626,8 +972,13 @@ func countsOf(plan *rollback.Plan) (n [3]int) {
 	return n
 }
 
-// patched stores a state with what a plan changes in it.
-func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rollback.Plan, entry func(*rollback.Item) *tree.Entry) (store.State, error) {
+// patched stores a state with what a plan changes in it: before it does, or after
+// it has made its changes.
+func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rollback.Plan, made bool) (store.State, error) {
+	entry := func(it *rollback.Item) *tree.Entry { return it.Now }
+	if made {
+		entry = func(it *rollback.Item) *tree.Entry { return it.New }
+	}
 	var edits []tree.Edit
 	for i := range plan.Items {
 		it := &plan.Items[i]
@@ -644,6 +995,7 @@ func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rol
 			edits = append(edits, tree.Edit{Path: it.Path, New: e, Bare: goes})
 		}
 	}
+	edits = editMade(edits, plan, made)
 	id, err := tree.Patch(ctx, x.m.tree.pages, o.w, s.Tree, edits)
 	return store.State{Tree: id, Coverage: s.Coverage}, err
 }
@@ -652,10 +1004,14 @@ func (x *restore) patched(ctx context.Context, o *look, s store.State, plan *rol
 func (x *restore) record(ctx context.Context, kind string, base store.State, plan *rollback.Plan) (*record, error) {
 	r := &record{Snapshot: &store.Snapshot{Kind: kind, Base: base}}
 	r.Label = x.label
-	r.data.From, r.data.Prev, r.data.At, r.data.Own = x.from, x.to, x.at, x.own
+	r.data.Own = x.own
 	r.data.OldLeaf, r.data.NewLeaf = x.oldLeaf, x.newLeaf
 	r.data.Moves = movesOf(plan)
-	x.noteLeft(r, plan)
+	if x.note(r, plan); plan != nil && !plan.Changes() && x.undoes == nil { // the conversation goes alone
+		d := &r.data
+		d.Pos, d.Depth = x.tip.Seq, 0
+		d.stay()
+	}
 	if x.own && kind == kindRestore {
 		var err error
 		if r.Entry, err = x.m.newEntryID(ctx); err != nil {
@@ -665,14 +1021,16 @@ func (x *restore) record(ctx context.Context, kind string, base store.State, pla
 	if x.undoes != nil {
 		r.data.Undoes = x.undoes.Seq
 	}
-	r.data.Undo, r.data.Redo, r.data.Tops = x.undo, x.redo, x.list
+	undo, redo := x.undo, x.redo
 	if n := plan.Count(rollback.Skipped) + plan.Count(rollback.Failed); n > 0 && x.undoes != nil && x.policy != rollback.Overwrite { // that stays on its list
 		if x.list == topsRedo {
-			r.data.Undo = x.undoes.Seq
+			undo = x.again
 		} else {
-			r.data.Redo = x.undoes.Seq
+			redo = x.again
 		}
 	}
+	r.data.Tops = x.list
+	r.data.setBack(undo, redo)
 	if x.list == "" {
 		r.data.Tops = topsUndo
 	}
@@ -686,7 +1044,15 @@ func (x *restore) record(ctx context.Context, kind string, base store.State, pla
 
 // fill puts what a plan says into the result.
 func (x *restore) fill(plan *rollback.Plan) {
-	x.result.Moves = plan.Moves
+	x.result.Moves, x.result.Made = plan.Moves, madeBy(plan)
+	if plan.Changes() {
+		x.result.TurnsTakenBack, x.result.TurnsPutBack = numbers(x.goes.back), numbers(x.goes.forth)
+		if x.goes.pathsBack != nil { // of some paths only
+			r := &record{Snapshot: new(store.Snapshot)}
+			x.note(r, plan)
+			x.result.TurnsTakenBack, x.result.TurnsPutBack = numbersOf(x.goes.back, r.data.Without), numbersOf(x.goes.forth, r.data.With)
+		}
+	}
 	for _, it := range plan.Items {
 		if it.Parent && it.Do != rollback.Failed && it.Do != rollback.Skipped {
 			continue
@@ -702,6 +1068,12 @@ func (x *restore) fill(plan *rollback.Plan) {
 			list = &x.result.Deleted
 		case rollback.Skipped:
 			list = &x.result.Skipped
+			if w := x.expected[it.Path]; it.Dirty && w != nil && w.isKnown {
+				if x.result.Expected == nil {
+					x.result.Expected = make(map[string]Expected)
+				}
+				x.result.Expected[it.Path] = Expected{w.Old, w.after}
+			}
 		case rollback.Kept:
 			list = &x.result.Kept
 		case rollback.Failed:

@@ -218,6 +218,35 @@ func TestFinishRestore(t *testing.T) {
 	}
 }
 
+// What a restore could not do is not on record as done: the next look finds nothing
+// that somebody has changed since.
+func TestRestoreRecordsWhatFailed(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("f", "old")
+	b.write("g", "old")
+	b.initialize(m)
+	b.turn(m, func() { b.write("f", "agent"); b.write("g", "agent"); b.write("made", "agent") })
+	m.openDir = func(path string) (vfs.Dir, error) {
+		d, err := vfs.OpenDir(path)
+		fault := &vfs.Fault{At: -1, Err: syscall.EPERM}
+		fault.Fails = func(op, name string) bool {
+			return op == "Rename" && (strings.HasSuffix(name, "-> f") || strings.HasPrefix(name, "made ->"))
+		}
+		return vfs.WithFaultDir(d, fault), err
+	}
+	r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"})
+	if err != nil || !slices.Equal(r.Failed, []string{"f", "made"}) || !slices.Equal(r.Restored, []string{"g"}) {
+		t.Fatalf("restore: %+v, %v", r, err)
+	}
+	b.expectFiles(map[string]string{"f": "agent", "g": "old", "made": "agent"})
+	m.openDir = vfs.OpenDir
+	if r := b.start(m); r.Offline != nil {
+		t.Errorf("the next turn finds changes of the user: %+v", r.Offline)
+	}
+	b.end(m)
+}
+
 // A lost or damaged object costs its own file.
 func TestRestoreLostObject(t *testing.T) {
 	b := newBench(t)

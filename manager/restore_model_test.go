@@ -23,26 +23,37 @@ import (
 
 // A rmStep is a turn that changed something, as full copies tell.
 type rmStep struct {
-	on      *rmStep // that it builds on; nil: the start
 	changes map[string]rmChange
 	after   files
-	order   int
+	stands  rmStanding // when it had ended
+	under   rmStanding // before it
 	entry   string
 }
+
+// rmUnknown is expected where nothing says what was.
+const rmUnknown = "unknown"
 
 type rmChange struct {
 	old, new string // "": absent
 	mixed    bool
 }
 
+// A rmPath is where a path stands: the turns whose changes are in there, oldest
+// first, and what is expected to be there.
+type rmPath struct {
+	in       []*rmStep
+	expected string
+}
+
+// A rmStanding is where all paths stand.
+type rmStanding map[string]rmPath
+
 // A rmRestore is a restore that was recorded.
 type rmRestore struct {
-	changes  map[string][2]string // from, to
-	from, to *rmStep
-	order    int
-
-	left     map[string]bool // by the one before it, of the same place
-	leftFrom *rmStep
+	changes       map[string][2]string // from, to
+	before, after rmStanding
+	found, left   files           // what was there before it, and after it
+	rest          map[string]bool // what an undo has left alone of it; nil: none was tried
 }
 
 // A restoreModel runs random restores against a manager and plain rules over
@@ -54,20 +65,16 @@ type restoreModel struct {
 	m        *FileSnapshotManager
 	byTools  bool
 	start    files
-	at       *rmStep // where the files stand
-	leaf     *rmStep // and the conversation
+	at       rmStanding
+	begin    rmStanding        // when the session began
+	expected map[string]string // by the path and what is in there
 	steps    []*rmStep
 	restores []*rmRestore
 	undo     []*rmRestore
 	redo     []*rmRestore
-	order    int
 	crashes  int
 
-	dirty    []string        // of the restore that was tried
-	named    string          // the path that it was about; "": it was about all
-	left     map[string]bool // what the newest restore by turns did not get done
-	leftFrom *rmStep         // where the files stood before
-	leftAt   *rmStep         // and after
+	dirty []string // of the restore that was tried
 }
 
 // TestRestoreModel restores at random: what turns did, named files, exactly,
@@ -91,6 +98,12 @@ func (rm *restoreModel) run() {
 	rm.edit()
 	rm.reopen(nil)
 	rm.start = rm.look()
+	rm.begin = make(rmStanding)
+	rm.expected = make(map[string]string)
+	for _, p := range rmNames {
+		rm.begin[p] = rm.stand(p, nil, rm.start[p])
+	}
+	rm.at = rm.begin
 	rm.initialize(rm.m)
 	for range *modelSteps {
 		switch n := rm.rng.IntN(15); {
@@ -255,101 +268,83 @@ func (rm *restoreModel) turn() {
 	if r.Data == nil {
 		rm.Fatalf("a turn with the changes %v left no step", changes)
 	}
-	rm.order++
-	s := &rmStep{on: rm.leaf, changes: changes, after: now, order: rm.order, entry: r.EntryID}
-	rm.steps, rm.at, rm.leaf = append(rm.steps, s), s, s
+	s := &rmStep{changes: changes, after: now, under: rm.at, stands: maps.Clone(rm.at), entry: r.EntryID}
+	rm.steps = append(rm.steps, s)
+	for p, c := range changes {
+		s.stands[p] = rm.stand(p, append(slices.Clone(rm.at[p].in), s), c.new)
+	}
+	rm.at = s.stands
+	rm.Logf("turn %s: %+v", s.entry, changes)
 }
 
-func (rm *restoreModel) path(s *rmStep) (path []*rmStep) {
-	for ; s != nil; s = s.on {
-		path = append(path, s)
+// stand returns where a path stands if some turns are in, and notes what is
+// expected there if that is known now and was not before.
+func (rm *restoreModel) stand(p string, in []*rmStep, now string) rmPath {
+	key := p
+	for _, s := range in {
+		key += fmt.Sprint(" ", slices.Index(rm.steps, s))
 	}
-	slices.Reverse(path)
-	return path
-}
-
-// expected is what should be at a path: what the session's newest turn or
-// restore that changed it has left there.
-func (rm *restoreModel) expected(p string) string {
-	left, order := rm.start[p], 0
-	for _, s := range rm.steps {
-		if c, ok := s.changes[p]; ok && s.order > order {
-			left, order = c.new, s.order
-		}
+	was, ok := rm.expected[key]
+	switch {
+	case !ok && now != rmUnknown:
+		rm.expected[key] = now
+	case !ok:
+		return rmPath{in, rmUnknown}
+	default:
+		now = was
 	}
-	for _, r := range rm.restores {
-		if c, ok := r.changes[p]; ok && r.order > order {
-			left, order = c[1], r.order
-		}
-	}
-	return left
+	return rmPath{in, now}
 }
 
 // A rmWant is what a path is to become.
 type rmWant struct {
 	new, old string
-	doubt    bool
-	by       *rmStep // that found new
+	doubt    bool // dirty whatever is there, unless it is as wanted
+	hidden   bool // it stays, also if it is as wanted
+	kept     bool // it stays, whatever the policy
 }
 
-// wants tells what a restore of what turns did is about.
-func (rm *restoreModel) wants(target *rmStep) map[string]rmWant {
+// wants tells what a restore of what turns did is about: the paths at which other
+// changes are in at the target than now.
+func (rm *restoreModel) wants(target rmStanding) map[string]rmWant {
 	wants := make(map[string]rmWant)
-	from, to := rm.path(rm.at), rm.path(target)
-	common := 0
-	for common < min(len(from), len(to)) && from[common] == to[common] {
-		common++
-	}
-	for _, s := range slices.Backward(from[common:]) {
-		for p, c := range s.changes {
-			w, ok := wants[p]
-			if ok && c.new != w.new && !slices.ContainsFunc(rm.restores, func(r *rmRestore) bool {
-				return r.order > s.order && r.order < w.by.order && rm.leftBy(r, p) == w.new
-			}) {
-				w.doubt = true
+	for _, p := range rmNames {
+		from, to := rm.at[p], target[p]
+		if slices.Equal(from.in, to.in) {
+			continue
+		}
+		goes, comes := lacks(from, to), lacks(to, from)
+		w := rmWant{new: to.expected, old: from.expected, doubt: from.expected == rmUnknown, kept: to.expected == rmUnknown}
+		back := len(goes) > 0 && len(comes) == 0 && slices.Equal(goes[0].under[p].in, to.in)
+		if back { // with what the first of them found
+			w.new, w.kept = goes[0].changes[p].old, false
+		}
+		for _, s := range from.in {
+			if len(goes) == 0 || slices.Index(rm.steps, s) < slices.Index(rm.steps, goes[0]) || back && s == goes[0] {
+				continue
 			}
-			w.doubt = w.doubt || c.mixed
-			w.new, w.by = c.old, s
-			wants[p] = w
+			under := s.under[p].expected
+			w.doubt = w.doubt || under != rmUnknown && under != s.changes[p].old
 		}
-	}
-	for _, s := range to[common:] {
-		for p, c := range s.changes {
-			w := wants[p]
-			w.new, w.doubt = c.new, w.doubt || c.mixed
-			wants[p] = w
+		for _, s := range goes {
+			w.doubt = w.doubt || s.changes[p].mixed
 		}
-	}
-	for p, w := range wants {
-		w.old = rm.expected(p)
 		wants[p] = w
 	}
 	return wants
 }
 
-// leftBy tells what a restore had at a path when it was done, whether or not
-// it changed it.
-func (rm *restoreModel) leftBy(r *rmRestore, p string) string {
-	if c, ok := r.changes[p]; ok {
-		return c[1]
-	}
-	return "not known"
-}
-
 // restoreRandom restores to a random moment, in a random way.
 func (rm *restoreModel) restoreRandom() {
 	opts := &RestoreOptions{Target: "start", OnDirty: []rollback.Policy{"", rollback.Skip, rollback.Overwrite, rollback.Abort}[rm.rng.IntN(4)]}
-	var target *rmStep
-	world := rm.start
+	world, target := rm.start, rm.begin
 	if n := rm.rng.IntN(len(rm.steps) + 1); n < len(rm.steps) {
-		target = rm.steps[n]
-		opts.Target, world = target.entry, target.after
+		opts.Target, world, target = rm.steps[n].entry, rm.steps[n].after, rm.steps[n].stands
 	}
 	now := rm.look()
 	var wants map[string]rmWant
-	to := target
 	policy := opts.OnDirty
-	rm.named = ""
+	about := rmNames
 	switch rm.rng.IntN(4) {
 	case 0: // named
 		p := rmNames[rm.rng.IntN(len(rmNames))]
@@ -357,8 +352,11 @@ func (rm *restoreModel) restoreRandom() {
 		if world[p] == "" && now[p] == "" {
 			return
 		}
-		wants = map[string]rmWant{p: {new: world[p], old: rm.expected(p)}}
-		to, rm.named = rm.at, p
+		w := rmWant{new: world[p], old: rm.at[p].expected}
+		if now[p] == "" { // it is made, since it is named
+			w.old = ""
+		}
+		wants, about = map[string]rmWant{p: w}, []string{p}
 	case 1:
 		opts.Exact = true
 		wants = make(map[string]rmWant)
@@ -366,7 +364,7 @@ func (rm *restoreModel) restoreRandom() {
 			if world[p] != now[p] {
 				w := rmWant{new: world[p], old: now[p]}
 				if policy == rollback.Skip || policy == rollback.Abort {
-					w.old = rm.expected(p)
+					w.old = rm.at[p].expected
 				}
 				wants[p] = w
 			}
@@ -376,23 +374,21 @@ func (rm *restoreModel) restoreRandom() {
 		}
 	default:
 		wants = rm.wants(target)
-		rm.addLeft(wants, target)
 	}
 	rm.try(fmt.Sprintf("restore %+v", *opts), wants, policy, now, func() (*RestoreResult, error) {
 		return rm.m.RestoreFiles(rm.Context(), opts)
 	}, func(changes map[string][2]string, changed bool) {
-		if !changed {
-			return
+		if changed {
+			rm.done(changes, target, about)
 		}
-		rm.done(changes, to)
 	})
 }
 
 // navigate moves the conversation to a random step, with the files or without.
 func (rm *restoreModel) navigate() {
-	target, entry := (*rmStep)(nil), "start"
+	target, entry := rm.begin, "start"
 	if n := rm.rng.IntN(len(rm.steps) + 1); n < len(rm.steps) {
-		target, entry = rm.steps[n], rm.steps[n].entry
+		target, entry = rm.steps[n].stands, rm.steps[n].entry
 	}
 	if rm.rng.IntN(2) == 0 {
 		now := rm.look()
@@ -402,12 +398,9 @@ func (rm *restoreModel) navigate() {
 		if d := cmp.Diff(now, rm.look()); d != "" {
 			rm.Errorf("navigate without files (-before +after):\n%s", d)
 		}
-		rm.leaf, rm.left = target, nil
 		return
 	}
-	rm.named = ""
 	wants := rm.wants(target)
-	rm.addLeft(wants, target)
 	rm.try("navigate to "+entry, wants, rollback.Skip, rm.look(), func() (*RestoreResult, error) {
 		r, err := rm.m.NavigateTree(rm.Context(), entry, nil)
 		if r == nil {
@@ -415,57 +408,51 @@ func (rm *restoreModel) navigate() {
 		}
 		return r.Restore, err
 	}, func(changes map[string][2]string, changed bool) {
-		rm.done(changes, target)
+		about := rmNames
+		if last := (&RestoreResult{}).recordOr(rm); last != nil && last.data.Pos != 0 { // nothing was to be done: it is as it was
+			about = nil
+		}
+		rm.done(changes, target, about)
 	})
 }
 
-// addLeft adds what the restore before did not get done.
-func (rm *restoreModel) addLeft(wants map[string]rmWant, target *rmStep) {
-	if rm.leftAt != rm.at {
-		return
-	}
-	at := rm.at
-	rm.at = rm.leftFrom
-	for p, w := range rm.wants(target) {
-		if _, ok := wants[p]; !ok && rm.left[p] {
-			wants[p] = w
-		}
-	}
-	rm.at = at
-}
-
-// done takes note of a restore that was recorded.
-func (rm *restoreModel) done(changes map[string][2]string, to *rmStep) {
-	from := rm.at
-	if len(rm.left) > 0 && rm.leftAt == rm.at {
-		from = rm.leftFrom
-	}
-	left := make(map[string]bool)
-	if rm.named != "" && rm.leftAt == rm.at {
-		left = maps.Clone(rm.left)
-		delete(left, rm.named)
-	}
-	r := rm.record(changes, to)
-	if left == nil {
-		left = make(map[string]bool)
-	}
-	rm.left, rm.leftFrom, rm.leftAt = left, from, rm.at
-	for _, p := range rm.dirty {
-		rm.left[p] = true
-	}
-	rm.undo, rm.redo = append(rm.undo, r), nil
+// done takes note of a restore that was recorded: the paths that it is about stand
+// where they stood at the target, but for those that it left alone.
+func (rm *restoreModel) done(changes map[string][2]string, target rmStanding, about []string) {
+	rm.undo, rm.redo = append(rm.undo, rm.record(changes, target, about)), nil
 }
 
 // record remembers a restore.
-func (rm *restoreModel) record(changes map[string][2]string, to *rmStep) *rmRestore {
-	rm.order++
-	r := &rmRestore{changes: changes, from: rm.at, to: to, order: rm.order}
-	if rm.leftAt == rm.at {
-		r.left, r.leftFrom = rm.left, rm.leftFrom
+func (rm *restoreModel) record(changes map[string][2]string, target rmStanding, about []string) *rmRestore {
+	r := &rmRestore{changes: changes, before: rm.at, after: maps.Clone(rm.at), left: rm.look()}
+	r.found = maps.Clone(r.left)
+	for p, c := range changes {
+		r.found[p] = c[0]
 	}
-	rm.restores = append(rm.restores, r)
-	rm.at, rm.leaf, rm.left = to, to, nil
+	for _, p := range about {
+		if !slices.Contains(rm.dirty, p) {
+			r.after[p] = target[p]
+		}
+	}
+	rm.restores, rm.at = append(rm.restores, r), r.after
 	return r
+}
+
+// lacks returns what is in at a and not at b.
+func lacks(a, b rmPath) []*rmStep {
+	return slices.DeleteFunc(slices.Clone(a.in), func(s *rmStep) bool { return slices.Contains(b.in, s) })
+}
+
+// beside returns where a path stands if a restore is taken back behind others, and
+// nothing has to be written to it.
+func (rm *restoreModel) beside(p string, x *rmRestore, now string) rmPath {
+	in := lacks(rm.at[p], rmPath{in: lacks(x.after[p], x.before[p])})
+	in = append(in, lacks(rmPath{in: lacks(x.before[p], x.after[p])}, rmPath{in: in})...)
+	slices.SortFunc(in, func(a, b *rmStep) int { return slices.Index(rm.steps, a) - slices.Index(rm.steps, b) })
+	if now != rm.at[p].expected || x.found[p] != x.before[p].expected || x.left[p] != x.after[p].expected {
+		now = rmUnknown
+	}
+	return rm.stand(p, in, now)
 }
 
 // takeBack undoes or redoes.
@@ -490,19 +477,42 @@ func (rm *restoreModel) takeBack(undo bool) {
 	x := (*list)[len(*list)-1]
 	wants := make(map[string]rmWant)
 	for p, c := range x.changes {
-		wants[p] = rmWant{new: c[0], old: c[1]}
+		if x.rest != nil && !x.rest[p] {
+			continue
+		}
+		w := rmWant{new: c[0], old: c[1]}
+		for _, s := range lacks(rm.at[p], x.after[p]) { // what came since stays
+			w.doubt = true
+			w.hidden = w.hidden || s.changes[p].new == "" && len(lacks(x.after[p], x.before[p])) > 0
+		}
+		wants[p] = w
 	}
 	now := rm.look()
 	rm.try(fmt.Sprintf("undo %v", undo), wants, rollback.Skip, now, do, func(changes map[string][2]string, changed bool) {
 		if !changed { // it counts if all was as wanted already
 			for p, w := range wants {
-				if now[p] != w.new {
+				if now[p] != w.new || w.hidden {
 					return
 				}
 			}
 		}
-		r := rm.record(changes, x.from)
-		rm.left, rm.leftFrom, rm.leftAt = maps.Clone(x.left), x.leftFrom, rm.at
+		var about []string
+		rest := make(map[string]bool)
+		target := maps.Clone(x.before)
+		for _, p := range rmNames { // what has come since stays
+			if x.rest != nil && !x.rest[p] {
+				continue
+			}
+			about = append(about, p)
+			rest[p] = slices.Contains(rm.dirty, p)
+			if _, done := changes[p]; !done {
+				target[p] = rm.beside(p, x, now[p])
+			}
+		}
+		if x.rest = rest; len(rm.dirty) == 0 {
+			x.rest = nil
+		}
+		r := rm.record(changes, target, about)
 		if len(rm.dirty) == 0 {
 			*list = (*list)[:len(*list)-1]
 		}
@@ -513,11 +523,14 @@ func (rm *restoreModel) takeBack(undo bool) {
 // try has a restore done, perhaps by a process that dies meanwhile, and checks
 // what has come of it. done is called with what was changed.
 func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollback.Policy, now files, do func() (*RestoreResult, error), done func(map[string][2]string, bool)) {
+	rm.Logf("%s: %q", what, now)
 	want := maps.Clone(now)
 	changes := make(map[string][2]string)
-	var dirty []string
+	var dirty, hidden []string
 	for p, w := range wants {
 		switch {
+		case w.hidden && policy != rollback.Overwrite, w.kept:
+			hidden = append(hidden, p)
 		case now[p] == w.new:
 		case (w.doubt || now[p] != w.old) && policy != rollback.Overwrite:
 			dirty = append(dirty, p)
@@ -535,7 +548,7 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 			want[p] = c[1]
 		}
 	}
-	rm.dirty = dirty
+	rm.dirty = append(hidden, dirty...)
 	crash := rm.rng.IntN(4) == 0 && policy != rollback.Abort
 	if crash {
 		rm.reopen(nil)
@@ -572,9 +585,6 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 			rm.Errorf("%s, cut off: neither as it was nor as wanted (-wanted +got):\n%s(was %q)", what, cmp.Diff(want, got), now)
 		}
 		rm.crashes++
-		if last := (&RestoreResult{}).recordOr(rm); last != nil && len(last.data.Left) == 0 {
-			rm.left = nil
-		}
 		return
 	}
 	r, err := do()

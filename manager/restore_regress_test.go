@@ -215,3 +215,39 @@ func TestRestoreKeepsWhatRulesHid(t *testing.T) {
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.expectFiles(files{".gitignore": "dir/\n", "f": "1", "dir/secret": "user's"})
 }
+
+// A turn that is on the line again for one path only is taken back at that path
+// only.
+func TestRelativeTakesOnlyWhatIsIn(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "0")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "1") })
+	b.turn(m, func() { b.write("a", "2"); b.write("d", "1") })
+	b.restore(m, &RestoreOptions{Target: "turn:0"})
+	b.restore(m, &RestoreOptions{Target: "turn:1", Paths: []string{"d"}})
+	b.expectFiles(files{"a": "1", "d": "1"})
+	r := b.restore(m, &RestoreOptions{Target: "@~1"})
+	b.expectFiles(files{"a": "1"})
+	if len(r.Restored) != 0 || len(r.Deleted) != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A file that is restored by name to @~N, behind an undo that stays behind a turn,
+// takes nothing of the turns off the line that it is not about.
+func TestNamedRelativeBehindUndo(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "1") })
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.turn(m, func() { b.write("c", "1"); b.write("d", "1") })
+	b.undo(m)
+	b.expectFiles(files{"a": "1", "c": "1", "d": "1"})
+	b.restore(m, &RestoreOptions{Target: "@~1", Paths: []string{"c"}})
+	b.expectFiles(files{"a": "1", "d": "1"})
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.expectFiles(files{})
+}

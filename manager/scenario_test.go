@@ -441,7 +441,7 @@ func TestRecordsAlone(t *testing.T) {
 		}
 		turns = append(turns, mo.TurnIndex)
 	}
-	if d := cmp.Diff([]int{1, 0, -1}, turns); d != "" {
+	if d := cmp.Diff([]int{2, 1, 0, -1}, turns); d != "" {
 		t.Errorf("timeline (-want +got):\n%s", d)
 	}
 }
@@ -576,7 +576,7 @@ func TestBadInput(t *testing.T) {
 		"path outside":               {func() error { _, err := m.FileDiff(t.Context(), &FileRange{Path: "../x"}); return err }, ErrOutside, `"../x"`},
 		"absolute path outside":      {func() error { return m.Claim(t.Context(), "/etc/passwd") }, ErrOutside, "/etc/passwd"},
 		"claim without a turn":       {func() error { return m.Claim(t.Context(), "a") }, ErrNoTurn, ""},
-		"turn that never was":        {func() error { _, err := m.SnapshotAtTurn(t.Context(), 1); return err }, ErrUnknown, "1 so far"},
+		"turn that never was":        {func() error { _, err := m.SnapshotAtTurn(t.Context(), 1); return err }, ErrUnknown, "turn 0 only so far"},
 		"cursor of nobody":           {func() error { _, err := m.ModifiedFiles(t.Context(), &Range{Cursor: "?"}); return err }, nil, `"?"`},
 		"a session's name is a path": {func() error { return m.UseSession("../x") }, nil, `"../x"`},
 	} {

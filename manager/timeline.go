@@ -4,18 +4,19 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/boocode/filestore/store"
 )
 
-// A Moment is a line of a session's timeline: a turn that changed something,
-// the start of the session, a restore, or what was found changed that no turn
-// did.
+// A Moment is a line of a session's timeline: a turn, the start of the session,
+// a restore, or what was found changed that no turn did.
 type Moment struct {
 	EntryID     string // of a turn or a start; "": not known
 	TurnIndex   int    // of a turn; -1 of the others
-	Kind        string // "step", "start", "restore", "undo", "redo", or "base" for what no turn did
+	Kind        string // "step", "empty" for a turn that changed nothing, "start", "fork", "restore", "undo", "redo", or "base" for what no turn did
 	Added       int    // paths that it added
 	Modified    int    // and so on
 	Deleted     int
@@ -24,6 +25,18 @@ type Moment struct {
 	Partial     bool            // a limit was reached
 	Tree        store.ID        // what the files were then
 	Snapshot    *store.Snapshot // nil: the log has it, the store has not
+
+	// Of a turn that is not on the line: the restore that took it back, and the
+	// paths at which what it did is in all the same. Of one that is on the line:
+	// the paths at which what it did is not in, or not all of it.
+	TakenBack *store.Snapshot
+	But       []string
+	Without   []string
+
+	Elsewhere  bool   // the turn is on another branch of the conversation
+	ForkedFrom string // the session whose turn it is, or that a fork began from; "": the session itself
+	TookBack   []int  // turns that a restore took back
+	PutBack    []int  // and those that it put back
 
 	m *FileSnapshotManager // nil: nothing has changed it
 	r *record
@@ -53,10 +66,12 @@ func (m *FileSnapshotManager) changesIn(ctx context.Context, r *record) (own, co
 	return own, contested, err
 }
 
-// Timeline yields what happened on the path to where the session stands,
-// newest first, with what was found between that no turn did, wherever the
-// session stood then. Each pair is a moment and nil, or nil and the error that ends
-// the sequence.
+// Timeline yields what happened in the session, newest first: its turns, also
+// those that were taken back, its restores, and what was found between that no
+// turn did. Not the turns of other branches of the conversation, unless what they
+// did is in. Below the begin of a fork come the turns of the line that it was
+// forked from. Each pair is a moment and nil, or nil and the error that ends the
+// sequence.
 func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, error] {
 	return func(yield func(*Moment, error) bool) {
 		// The caller may ask the manager between two moments.
@@ -73,43 +88,342 @@ func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, e
 			return yield(mo, err)
 		}
 		l, err := m.line(ctx)
-		if err = errors.Join(err, context.Cause(ctx)); err != nil {
-			unlocked(nil, err)
-			return
+		if err = errors.Join(err, context.Cause(ctx)); err == nil {
+			tl := &timeline{l: l, yield: unlocked, takenBack: make(map[uint64]*record)}
+			err = tl.run(ctx)
 		}
-		l.timeline(ctx, unlocked)
+		if err != nil && !errors.Is(err, errStopped) {
+			unlocked(nil, err)
+		}
 	}
 }
 
-// timeline yields the steps that have led to where the session stands, and
-// what it found between them.
-func (l *line) timeline(ctx context.Context, yield func(*Moment, error) bool) {
-	newer, err := l.m.newest(ctx, l.m.opts.Session)
-	if err != nil {
-		yield(nil, err)
-		return
-	}
-	r, err := l.newest(ctx)
+// errStopped: the caller of an iterator has seen enough.
+var errStopped = errors.New("stopped")
+
+// A timeline is one while it is listed.
+type timeline struct {
+	l     *line
+	yield func(*Moment, error) bool
+
+	line      *trail // what is in and was not listed yet
+	parts     *parts
+	takenBack map[uint64]*record // turns that are not on the line, and the newest restore that took each back
+	path      map[string]bool    // entries on the path to the leaf of the log; nil: there is no log
+}
+
+func (tl *timeline) run(ctx context.Context) error {
+	l := tl.l
+	tip, err := l.newest(ctx)
 	if l.log != nil && errors.Is(err, ErrNoSession) {
-		return // nothing has happened yet
+		return nil // nothing has happened yet
 	}
-	for ; r != nil || err != nil; r, err = l.prev(ctx, r) {
-		if err = errors.Join(err, context.Cause(ctx)); err != nil {
-			yield(nil, err)
-			return
+	if err != nil {
+		return err
+	}
+	if l.log != nil {
+		path, err := l.log.Path(l.m.leaf(l.log))
+		if err != nil {
+			return err
 		}
-		if r.Seq != 0 {
-			if !l.m.between(ctx, r, newer, yield) {
-				return
+		tl.path = make(map[string]bool, len(path))
+		for _, e := range path {
+			tl.path[e.ID] = true
+		}
+	}
+	tl.line, tl.parts = l.trail(tip, ""), l.parts(tip)
+	head, err := l.m.newest(ctx, l.m.opts.Session)
+	if err != nil {
+		return err
+	}
+	for r, err := range l.m.ownBack(ctx, head) {
+		if err = errors.Join(err, context.Cause(ctx)); err == nil && r.Kind == kindStart {
+			break
+		}
+		if err == nil {
+			err = tl.own(ctx, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return tl.inherited(ctx, head)
+}
+
+// say lists a moment.
+func (tl *timeline) say(mo *Moment) error {
+	if !tl.yield(mo, nil) {
+		return errStopped
+	}
+	return nil
+}
+
+// own lists a record of the session itself.
+func (tl *timeline) own(ctx context.Context, r *record) error {
+	m := tl.l.m
+	switch {
+	case r.isTurn():
+		return tl.turn(ctx, r)
+	case r.Kind == kindRestore:
+		mo := m.momentOf(r)
+		if !r.Pruned {
+			back, forth, err := tl.effect(ctx, r)
+			if err != nil {
+				return err
 			}
-			newer = r
-		} else if r.Kind == kindStart && !l.m.between(ctx, r, newer, yield) {
-			return
+			mo.TookBack, mo.PutBack = numbers(back), numbers(forth)
+			for _, turn := range back {
+				if tl.takenBack[turn.Seq] == nil {
+					tl.takenBack[turn.Seq] = r
+				}
+			}
 		}
-		if !r.State().IsZero() && !yield(l.m.momentOf(r), nil) { // a start may be lost
-			return
+		if r.data.Counts == [3]int{} {
+			return nil
+		}
+		return tl.say(mo)
+	case r.isOffline():
+		return tl.say(m.momentOf(r))
+	}
+	return nil
+}
+
+// effect returns the turns that a restore took off the line, and those that it put
+// on it. Where records are lost nobody knows.
+func (tl *timeline) effect(ctx context.Context, r *record) (back, forth []*record, err error) {
+	m := tl.l.m
+	if r.data.From == 0 {
+		return nil, nil, nil
+	}
+	from, err := m.stepAt(ctx, r.data.From, r.Session)
+	if err != nil {
+		return nil, nil, err
+	}
+	to, err := m.stepAt(ctx, r.position(), r.Session)
+	if err != nil {
+		return nil, nil, err
+	}
+	return tl.l.between(ctx, from, to, "", nil)
+}
+
+// numbers returns the numbers of turns, in order.
+func numbers(turns []*record) (list []int) {
+	for _, r := range turns {
+		if n := r.turn(); n >= 0 && !slices.Contains(list, n) {
+			list = append(list, n)
 		}
 	}
+	slices.Sort(list)
+	return list
+}
+
+// turn lists a turn of the session.
+func (tl *timeline) turn(ctx context.Context, r *record) error {
+	on := false
+	for {
+		next, err := tl.line.peek(ctx)
+		if err != nil {
+			return err
+		}
+		if next == nil || next.Seq < r.Seq && next.Seq != 0 {
+			break
+		}
+		popped, in, err := tl.line.pop(ctx)
+		if err != nil {
+			return err
+		}
+		if popped.Seq == 0 && in { // only the log has it
+			if err := tl.say(tl.l.m.momentOf(popped)); err != nil {
+				return err
+			}
+		}
+		if isSame(popped, r) {
+			on = in
+			break
+		}
+	}
+	if next, err := tl.line.peek(ctx); err != nil {
+		return err
+	} else if next != nil && r.endsAt(next) { // the line ends within it
+		if _, on, err = tl.line.pop(ctx); err != nil {
+			return err
+		}
+	}
+	mo := tl.l.m.momentOf(r)
+	if tl.path != nil {
+		if e := tl.l.entryOf(r); e != nil {
+			mo.Elsewhere = !tl.path[e.ID]
+		}
+		if mo.Elsewhere && !on {
+			return nil
+		}
+	}
+	in, out, err := tl.parts.of(ctx, r)
+	if err != nil && !isLost(err) {
+		return err
+	}
+	if by := tl.takenBack[r.Seq]; !on && by != nil {
+		mo.TakenBack, mo.But = by.Snapshot, in
+	}
+	if on {
+		mo.Without = out
+	}
+	return tl.say(mo)
+}
+
+// parts tells of turns, newest first, at which paths what they did is in at a
+// position.
+type parts struct {
+	l      *line
+	at     *record
+	s      *standings
+	trail  *trail            // of the paths of which no joint tells
+	own    map[string]bool   // the others
+	trails map[string]*trail // of those of them that were asked for
+}
+
+func (l *line) parts(at *record) *parts {
+	p := &parts{l: l, at: at, s: l.standings(l.m.tree.pages), trail: l.trail(at, anyPath), own: make(map[string]bool), trails: make(map[string]*trail)}
+	p.trail.joint = func(j *record) {
+		for _, path := range slices.Concat(j.data.Left, j.data.Took) {
+			p.own[string(path)] = true
+		}
+	}
+	return p
+}
+
+// of returns the paths at which what a turn did is in, and those at which it is
+// not, or not all of it. Both are nil if no restore tells its paths apart.
+func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error) {
+	at, err := p.trail.upTo(ctx, r)
+	if err != nil || len(p.own) == 0 && (at == nil || isSame(at, r)) {
+		return nil, nil, err
+	}
+	list, err := p.s.of(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	behind := make(map[uint64]map[string]*change) // looks within the turn: what it did after them
+	for _, path := range slices.Sorted(maps.Keys(list)) {
+		x := at
+		if p.own[path] {
+			t := p.trails[path]
+			if t == nil {
+				t = p.l.trail(p.at, path)
+				p.trails[path] = t
+			}
+			if x, err = t.upTo(ctx, r); err != nil {
+				return nil, nil, err
+			}
+		}
+		isIn := x != nil
+		if x != nil && !isSame(x, r) {
+			if behind[x.Seq] == nil {
+				if behind[x.Seq], err = p.s.of(ctx, r.after(x)); err != nil {
+					return nil, nil, err
+				}
+			}
+			isIn = behind[x.Seq][path] == nil
+		}
+		if isIn {
+			in = append(in, path)
+		} else {
+			out = append(out, path)
+		}
+	}
+	return in, out, nil
+}
+
+// upTo goes on to a turn. It returns that, or a look within it at which the trail
+// goes on, if it is in; else nil.
+func (t *trail) upTo(ctx context.Context, turn *record) (*record, error) {
+	for {
+		r, err := t.peek(ctx)
+		if err != nil || r == nil {
+			return nil, err
+		}
+		found := isSame(r, turn) || turn.endsAt(r)
+		if !found && r.Seq != 0 && r.Seq < turn.Seq {
+			return nil, nil
+		}
+		r, in, err := t.pop(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			if !in {
+				return nil, nil
+			}
+			return r, nil
+		}
+	}
+}
+
+// isLost reports whether an error is only about what the store has lost.
+func isLost(err error) bool {
+	unknown, other := lost(err)
+	return unknown != "" && other == nil
+}
+
+// inherited lists what came before the session's own turns: the line that it was
+// forked from, what only the log has, and where the line begins.
+func (tl *timeline) inherited(ctx context.Context, head *record) error {
+	l := tl.l
+	var newer *record // of the session of the turn that was listed last
+	for {
+		r, in, err := tl.line.pop(ctx)
+		if err = errors.Join(err, context.Cause(ctx)); err != nil || r == nil {
+			return err
+		}
+		if newer != nil && r.Seq != 0 {
+			if err := tl.offline(ctx, r, newer); err != nil {
+				return err
+			}
+		}
+		if r.Seq != 0 && r.Session != l.m.opts.Session {
+			newer = r
+		}
+		mo := l.m.momentOf(r)
+		if r.Session != l.m.opts.Session {
+			mo.ForkedFrom = r.Session
+		}
+		if r.Seq != 0 && r.isTurn() {
+			if _, mo.Without, err = tl.parts.of(ctx, r); err != nil && !isLost(err) {
+				return err
+			}
+		}
+		switch {
+		case r.Kind == kindStart && r.data.Fork != 0:
+			from, err := l.m.stepAt(ctx, r.data.Fork, r.Session)
+			if err != nil {
+				return err
+			}
+			mo.Kind, mo.ForkedFrom = "fork", from.Session
+		case r.Kind == kindStart && r.Seq == 0 && head != nil && r.State().IsZero(), !in && r.Kind != kindStart:
+			continue
+		case r.State().IsZero(): // it is lost
+			continue
+		}
+		if err := tl.say(mo); err != nil {
+			return err
+		}
+	}
+}
+
+// offline lists what a session found after one of its records that no turn did,
+// down from another.
+func (tl *timeline) offline(ctx context.Context, after, newer *record) error {
+	for r, err := range tl.l.m.ownBack(ctx, newer) {
+		if err != nil || r.Seq <= after.Seq {
+			return err
+		}
+		if r.Seq < newer.Seq && r.isOffline() {
+			if err := tl.say(tl.l.m.momentOf(r)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // before returns the session's record before another; nil if all are lost.
@@ -132,7 +446,11 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 			kind = "undo"
 		}
 	}
-	mo := &Moment{EntryID: r.Entry, TurnIndex: r.turn(), Kind: kind, Unknown: r.data.Unknown, Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
+	turn := -1
+	if r.isTurn() {
+		turn = r.data.Turn
+	}
+	mo := &Moment{EntryID: r.Entry, TurnIndex: turn, Kind: kind, Unknown: r.data.Unknown, Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
 	mo.count(r.data.Counts)
 	if r.Seq != 0 {
 		mo.Snapshot = r.Snapshot
@@ -158,25 +476,6 @@ func (mo *Moment) recount(ctx context.Context) error {
 	return err
 }
 
-// between yields what the session of r found changed after a step that no turn
-// did, and what it restored, down from r. It reports whether to go on.
-func (m *FileSnapshotManager) between(ctx context.Context, after, r *record, yield func(*Moment, error) bool) bool {
-	for r != nil && r.Seq > after.Seq {
-		if (r.isOffline() || r.Kind == kindRestore && r.data.Counts != [3]int{}) && !yield(m.momentOf(r), nil) {
-			return false
-		}
-		if r.Parent == 0 {
-			break
-		}
-		var err error
-		if r, err = m.before(ctx, r); err != nil {
-			yield(nil, err)
-			return false
-		}
-	}
-	return true
-}
-
 // A SessionInfo is a session that has recorded something in the store.
 type SessionInfo struct {
 	Session  string
@@ -184,8 +483,10 @@ type SessionInfo struct {
 	Root     string    // path of that
 	Began    time.Time // zero: not known
 	Last     time.Time // when it recorded something last
-	Steps    int       // turns that changed something, on the path to where it stands
+	Steps    int       // turns that are not taken back, with those that it was forked with
 	Turns    int       // turns that it has had at least
+	LastTurn time.Time // when the newest turn on that path ended; zero: there is none
+	Worked   bool      // it has had a turn that changed something, or a restore
 	Open     bool      // a turn of it is open
 	EntryID  string    // of its newest step
 }
@@ -229,10 +530,19 @@ func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s
 	if err != nil {
 		return err
 	}
-	if r, err = m.record(ctx, r.step()); err != nil {
+	info.Worked = r.Kind == kindRestore || r.data.Restored != 0
+	turns := r.next()
+	at, err := m.record(ctx, r.position())
+	if err != nil {
 		return err
 	}
-	info.Steps, info.EntryID, info.Turns = r.data.Depth, r.Entry, r.turn()+1
+	if r, err = m.newestStep(ctx, r); err != nil {
+		return err
+	}
+	if r.Kind == kindStep {
+		info.LastTurn, info.Worked = r.Time, true
+	}
+	info.Steps, info.EntryID, info.Turns = at.data.Depth, r.Entry, turns
 	if r, err = m.record(ctx, r.start()); err != nil {
 		return err
 	}

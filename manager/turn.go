@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -64,11 +65,16 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 		o.result.Offline = own.orNil()
 		return err
 	}
-	return m.commit(ctx, o, m.startRecord(o))
+	r, err := m.startRecord(ctx, o)
+	if err != nil {
+		return err
+	}
+	return m.commit(ctx, o, r)
 }
 
-// startRecord returns the record of a session's start, to be committed.
-func (m *FileSnapshotManager) startRecord(o *look) *record {
+// startRecord returns the record of a session's start, to be committed. A session
+// whose log goes on from another one's begins where that stood.
+func (m *FileSnapshotManager) startRecord(ctx context.Context, o *look) (*record, error) {
 	r := &record{Snapshot: &store.Snapshot{Kind: kindStart}}
 	if o.hasChanged() {
 		r.data.Windows = o.windows
@@ -76,7 +82,21 @@ func (m *FileSnapshotManager) startRecord(o *look) *record {
 	if o.last != nil {
 		r.Base = o.last.State()
 	}
-	return r
+	log, err := m.entries(ctx)
+	if err != nil || log == nil {
+		return r, err
+	}
+	l, err := m.lineOf(ctx, log)
+	if err != nil {
+		return nil, err
+	}
+	at, err := l.forkedAt(ctx)
+	if at == nil || err != nil {
+		return r, err
+	}
+	r.data.Fork, r.data.Start, r.data.Depth = at.Seq, at.start(), at.data.Depth
+	r.data.Next, err = (&line{m: m}).nextTurn(ctx, at)
+	return r, err
 }
 
 // closeCutOff closes the session's open turn if it was cut off; what was found
@@ -97,6 +117,11 @@ func (m *FileSnapshotManager) closeCutOff(ctx context.Context, o *look) error {
 type Turn struct {
 	Leaf         string // session entry that it builds on; default: where the last one left off
 	RuntimeIndex *int   // the runtime's own number for it; default none
+
+	// Continues says that the turn goes on with the prompt of the one before: a
+	// runtime may announce each call of a model. Both have one number then, and
+	// are taken back together.
+	Continues bool
 }
 
 // OnTurnStart looks at the directory and opens a turn. A turn that is open
@@ -157,6 +182,15 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 		if next.Prev, next.Turn, err = l.position(ctx); err != nil {
 			return err
 		}
+		if turn.Continues {
+			last, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
+			if err != nil {
+				return err
+			}
+			if last.Session == m.opts.Session && last.turn() == next.Turn-1 && last.turn() >= 0 {
+				next.Turn--
+			}
+		}
 		o.turns.Open = append(o.turns.Open, next)
 		return nil
 	})
@@ -191,10 +225,33 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *openTur
 	for i := range list {
 		list[i].contested = true
 	}
-	_, err = m.step(ctx, o, t, join(list), &record{Snapshot: new(store.Snapshot), data: recordData{Interrupted: true}}, false)
+	r := &record{Snapshot: new(store.Snapshot), data: recordData{Interrupted: true}}
+	if _, err = m.step(ctx, o, t, join(list), r, false); err == nil && r.Seq == 0 {
+		err = m.empty(ctx, o, t)
+	}
 	if err == nil {
 		o.turns.remove(t)
 	}
+	return err
+}
+
+// empty records a turn that changed nothing: it has a number, and is one of those
+// that @~N counts. No log is told of it.
+func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *openTurn) error {
+	if err := m.found(ctx, o, kindBase); err != nil { // what is captured may have changed, or others have
+		return err
+	}
+	r := &record{Snapshot: &store.Snapshot{Kind: kindEmpty, Base: t.Base}}
+	r.data.Turn, r.data.RuntimeTurn, r.data.Prev, r.data.Told = t.Turn, t.RuntimeTurn, t.Prev, true
+	if log, err := m.entries(ctx); err == nil && log != nil {
+		r.Above = m.leaf(log)
+		if r.Entry, err = m.endsAt(ctx, log, r.Above); err != nil {
+			return err
+		}
+	}
+	was := o.result.Snapshot
+	err := m.commit(ctx, o, r)
+	o.result.Snapshot = was
 	return err
 }
 
@@ -205,15 +262,16 @@ func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *openTu
 	if err != nil {
 		return false, err
 	}
-	return last.Kind == kindStep && last.Seq > t.After && last.data.Turn == t.Turn && last.data.Prev == t.Prev, nil
+	return last.isTurn() && last.Seq > t.After && last.data.Turn == t.Turn && last.data.Prev == t.Prev, nil
 }
 
-// step records a turn, unless it has changed nothing and need not be recorded.
+// step records a turn, unless it has changed nothing and need not be recorded. What
+// is captured no more, or is now, is a change: the state is another.
 func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, list []stretch, r *record, always bool) ([]change, error) {
 	claims, foreign := newPathSet(t.Claims), newPathSet(t.Foreign)
 	changes, err := changesOf(ctx, m.tree.pages, list, claims, foreign)
 	r.data.Unknown, err = lost(err)
-	if err != nil || !isReal(changes) && r.data.Unknown == "" && !always {
+	if err != nil || len(changes) == 0 && r.data.Unknown == "" && !always {
 		return nil, err
 	}
 	r.Kind, r.Base = kindStep, t.Base
@@ -232,6 +290,20 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, li
 		r.Above = m.leaf(log)
 	}
 	return changes, m.commit(ctx, o, r)
+}
+
+// endsAt returns the entry by which a turn that changed nothing can be found: the
+// leaf of the log, if it tells of no other turn.
+func (m *FileSnapshotManager) endsAt(ctx context.Context, log *session.Tree, leaf string) (string, error) {
+	if e, ok := log.Entry(leaf); !ok || e.Type != "message" {
+		return "", nil
+	}
+	for s, err := range m.store.ByEntry(ctx, leaf) {
+		if err != nil || s.Entry == leaf {
+			return "", err
+		}
+	}
+	return leaf, nil
 }
 
 // OnToolStart says that a tool of the turn begins; what it is called is the
@@ -436,7 +508,7 @@ func realPath(p string) string {
 // OnTurnEnd looks at the directory, records what the turn has changed and has
 // it appended to the session's log. Where no turn was opened, it is one that
 // began with the session's newest snapshot. A turn that changed nothing is
-// counted and not recorded.
+// recorded as such, and no log is told of it.
 //
 // With a nil append the step goes to our own log of the session.
 //
@@ -558,7 +630,11 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 			return r
 		}
 		if o.head == nil { // the first look at the session
-			r := newEntry(m.startRecord(o))
+			r, err := m.startRecord(ctx, o)
+			if err != nil {
+				return err
+			}
+			newEntry(r)
 			if err := m.commit(ctx, o, r); err != nil {
 				return err
 			}
@@ -598,7 +674,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		} else if err := m.found(ctx, o, kindBase); err != nil {
 			return err
 		}
-		newest, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
+		newest, err := m.newestStep(ctx, o.head)
 		if err != nil {
 			return err
 		}
@@ -613,22 +689,15 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		}
 		if r.Seq != 0 {
 			o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, changes, r.data.Unknown)
-		} else if err := m.found(ctx, o, kindBase); err != nil { // only what is captured has changed
-			return err
+		} else if asked == nil && !wasCutOff {
+			err = m.empty(ctx, o, t)
+		} else {
+			err = m.found(ctx, o, kindBase)
 		}
-		if announced {
+		if err == nil && announced {
 			o.turns.remove(t)
 		}
-		switch {
-		case r.Seq != 0:
-			m.turn, m.turnOf, m.turnLeafOf = t.Turn+1, r.Seq, ""
-		case asked == nil && !wasCutOff: // a turn that changed nothing
-			m.turn, m.turnOf, m.turnLeafOf = t.Turn+1, t.Prev, ""
-			if log, err := m.entries(ctx); err == nil && log != nil {
-				m.turnLeafOf = m.leaf(log)
-			}
-		}
-		return nil
+		return err
 	})
 	if err == nil {
 		m.release()

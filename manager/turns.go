@@ -22,6 +22,7 @@ type turns struct {
 	Version int         `json:"v"`
 	Open    []*openTurn `json:"open"`
 	Last    uint64      `json:"last,omitempty"` // the worktree's newest record: if the store has it no more, damage took it
+	Lost    []uint64    `json:"lost,omitempty"` // records that damage took, as far as they are known
 }
 
 const turnsVersion = 1
@@ -91,7 +92,7 @@ func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) err
 		return err
 	}
 	defer lock.Close()
-	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
+	if err := m.lockTurns(ctx, lock); err != nil {
 		return fmt.Errorf("wait for other turns: %w", err)
 	}
 	t, before, err := m.readTurns()
@@ -106,7 +107,28 @@ func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) err
 	if string(after) == string(before) {
 		return err
 	}
+	if before == nil { // the first: where it is, the directory above it is durable
+		if serr := fsys.SyncDir(path.Dir(m.wtDir())); serr != nil {
+			return errors.Join(err, serr)
+		}
+	}
 	return errors.Join(err, m.writeTurns(after, t.hasNews(before)))
+}
+
+// longTurn is after how long it is said that somebody else is waited for.
+const longTurn = 5 * time.Second
+
+// lockTurns waits for the lock on the turns, which others have for the whole of a
+// capture or a restore.
+func (m *FileSnapshotManager) lockTurns(ctx context.Context, lock vfs.File) error {
+	first, cancel := context.WithTimeout(ctx, longTurn)
+	defer cancel()
+	err := vfs.Lock(first, lock, vfs.Exclusive)
+	if err == nil || ctx.Err() != nil || first.Err() == nil {
+		return err
+	}
+	m.log.Warn("another process is at work on the directory: waiting until it is done", "root", m.project.Root)
+	return vfs.Lock(ctx, lock, vfs.Exclusive)
 }
 
 // ErrLocked: another process, or another manager, holds the lock.

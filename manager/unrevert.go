@@ -47,7 +47,10 @@ func (x *restore) log(ctx context.Context, r *record) error {
 func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*UnrevertPointData, error) {
 	d := &UnrevertPointData{PreRollbackTreeHash: r.Base.Tree, RestoredFiles: []string{}, DeletedFiles: []string{}, TreeHash: r.Tree,
 		SnapshotSeq: r.Seq, Undoes: r.data.Undoes}
-	to, err := m.stepAt(ctx, r.data.Prev, r.Session)
+	to, err := m.stepAt(ctx, r.position(), r.Session)
+	if err == nil {
+		to, err = (&line{m: m}).turnAt(ctx, to)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -20,11 +20,14 @@ import (
 type wants struct {
 	m       *FileSnapshotManager
 	ctx     context.Context
-	line    *line
 	tip     *record // where the files stand
 	target  *Point
-	reached *store.State // from which the turns went that are undone: the target, or what became of it before
-	g       tree.Getter  // of trees, also of those of the disk
+	reached *record     // the oldest turn that is undone: it began at the target, or at what had become of that; nil: none is
+	g       tree.Getter // of trees, also of those of the disk
+
+	standings *standings
+	about     []*record // turns whose changes go or come
+	stay      []*record // turns, and joints, that have left what is there then
 
 	paths       map[string]*want
 	notCaptured map[string]bool // paths that changed only in what was captured of them
@@ -40,6 +43,8 @@ type want struct {
 	seen    *tree.Entry // what it was when it was captured again
 	real    bool        // it was changed, and not only captured or left out
 	known   bool        // Old is what is expected
+	isKnown bool        // and the session left it there, or found it
+	after   int         // the turn that left it; -1: none, it was there when the session began
 }
 
 // path returns the want of a path.
@@ -52,91 +57,57 @@ func (ws *wants) path(p string) (w *want, isNew bool) {
 	return w, !ok
 }
 
-// withLeft is byTurns, with what the newest restore, which led to where the files
-// stand, did not get done.
-func (ws *wants) withLeft(last *record) error {
-	err := ws.byTurns()
-	if err != nil || last == nil || len(last.data.Left) == 0 || last.data.Prev != ws.tip.Seq {
+// between collects the paths that stand elsewhere at the target than where the
+// files stand. Those at which changes go, and none come, go to what the first of
+// them found; those at which changes come to what the last of them left.
+func (ws *wants) between(to *record) error {
+	back, forth, err := ws.standings.paths(ws.ctx, ws.tip, to)
+	if err != nil {
 		return err
 	}
-	before := *ws
-	before.paths, before.notCaptured = make(map[string]*want), make(map[string]bool)
-	if before.tip, err = ws.m.stepAt(ws.ctx, last.data.LeftFrom, last.Session); err != nil {
-		return err
-	}
-	if err := before.byTurns(); err != nil {
-		return err
-	}
-	for _, p := range last.data.Left {
-		if w := before.paths[string(p)]; w != nil && ws.paths[string(p)] == nil {
-			ws.paths[string(p)] = w
-		}
-	}
-	return nil
+	return ws.undo(back, forth, to)
 }
 
-// byTurns collects the paths that turns changed between where the files stand
-// and the target. Those that are undone go to what they were before the first
-// of them, those that are done again to what the last of them left.
-func (ws *wants) byTurns() error {
-	to, err := ws.m.stepOn(ws.ctx, ws.target)
-	if err != nil {
-		return fmt.Errorf("%w; name files, or ask for all of it", err)
+// undo collects the paths of changes: those to take back, newest first, and those
+// to do then, oldest first. to is the position to which that leads, nil if it is none.
+func (ws *wants) undo(back, forth map[string][]stepChange, to *record) error {
+	about := make(map[*record]bool)
+	for _, side := range []map[string][]stepChange{back, forth} {
+		for _, list := range side {
+			for _, sc := range list {
+				about[sc.r] = true
+			}
+		}
 	}
-	back, forth, err := ws.line.way(ws.ctx, ws.tip, to)
-	if err != nil {
+	ws.about = slices.Collect(maps.Keys(about))
+	for p, list := range back {
+		w, _ := ws.path(p)
+		for i, sc := range list {
+			if !ws.standings.own[p] {
+				w.takeBack(sc, i == 0)
+			}
+			if ws.reached == nil || sc.r.Seq != 0 && sc.r.Seq < ws.reached.Seq {
+				ws.reached = sc.r
+			}
+		}
+	}
+	for p, list := range forth {
+		w, _ := ws.path(p)
+		for _, sc := range list {
+			if !ws.standings.own[p] {
+				w.do(sc)
+			}
+		}
+	}
+	for p := range ws.standings.own {
+		if w := ws.paths[p]; w != nil {
+			if err := ws.goOwnWay(w, back[p], forth[p], to); err != nil {
+				return err
+			}
+		}
+	}
+	if err := ws.foundMore(back, forth); err != nil {
 		return err
-	}
-	for _, r := range back {
-		ws.reached = &r.Base
-		err := ws.eachChange(r, func(c *change) error {
-			w, isNew := ws.path(c.path)
-			w.real = w.real || c.status != tree.Captured && (isNew || c.status != tree.Uncaptured)
-			if c.status == tree.Captured { // what it was before is not known
-				w.New, w.at, w.by, w.unknown, w.seen = nil, r.Base, r, true, c.new
-				return nil
-			}
-			left, found := c.new, w.New
-			if c.status == tree.Uncaptured {
-				left = c.old
-			}
-			if w.unknown {
-				found = w.seen
-			}
-			if !isNew && !same(left, found) {
-				mine, err := ws.restoredBetween(r, w.by, c.path, found)
-				if err != nil {
-					return err
-				}
-				if !mine && w.Doubt == "" {
-					w.Doubt = "mixed: somebody else has changed it between two of the turns"
-				}
-			}
-			w.New, w.at, w.by, w.unknown = c.old, r.Base, r, false
-			w.doubt(c)
-			w.Created = c.old == nil
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for _, r := range forth {
-		err := ws.eachChange(r, func(c *change) error {
-			w, _ := ws.path(c.path)
-			w.real = true
-			if c.status == tree.Uncaptured { // what it became is not known
-				w.New, w.at, w.unknown = nil, r.State(), true
-				return nil
-			}
-			w.New, w.at, w.unknown = c.new, r.State(), false
-			w.doubt(c)
-			w.Created = c.new == nil
-			return nil
-		})
-		if err != nil {
-			return err
-		}
 	}
 	for p, w := range ws.paths {
 		switch {
@@ -148,6 +119,196 @@ func (ws *wants) byTurns() error {
 		}
 	}
 	return nil
+}
+
+// goOwnWay wants a path that has gone its own way, here or at the target, to stand
+// where it is to: its changes need not have been made on top of one another. Where
+// changes only go, and nothing else stays in than what the first of them found, it
+// goes to that; else to what is expected there. to is the target, nil if it is no
+// position.
+func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
+	s := ws.standings
+	for i, sc := range back {
+		w.real = w.real || isReal(sc.c, i == 0)
+	}
+	if len(forth) > 0 {
+		w.do(forth[len(forth)-1])
+	}
+	found := false
+	if len(back) > 0 && len(forth) == 0 {
+		first := back[len(back)-1]
+		w.takeBack(first, true)
+		before, err := s.l.foundBy(ws.ctx, first.r)
+		if err != nil || before == nil {
+			return err
+		}
+		if found, err = s.alike(ws.ctx, s.without(ws.tip, w.Path, back), s.l.trail(before, w.Path)); err != nil {
+			return err
+		}
+	}
+	if !found {
+		t := s.without(ws.tip, w.Path, back)
+		if to != nil {
+			t = s.l.trail(to, w.Path)
+		}
+		err := s.newestOn(ws.ctx, t, func(p string, sc *stepChange, start *record) error {
+			e, state, err := ws.expectedOf(p, sc, start)
+			if state.IsZero() {
+				w.Keep = "nothing says what it held without the changes that go"
+			} else {
+				w.New, w.at, w.Created, w.unknown = e, state, e == nil, false
+				if sc != nil {
+					start = sc.r
+				}
+				ws.stay = append(ws.stay, start)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if len(back) == 0 {
+		return nil
+	}
+	for _, sc := range back {
+		w.doubt(sc.c)
+	}
+	return ws.foundMoreSince(w, back[len(back)-1].r, found)
+}
+
+// foundMoreSince doubts a path at which a turn that is in, from one that goes on,
+// has found something else than was expected there. What the first has found does
+// not matter if the path goes back to that.
+func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
+	for t := ws.standings.l.trail(ws.tip, w.Path); w.Doubt == ""; {
+		r, err := t.next(ws.ctx)
+		if r == nil || err != nil {
+			return err
+		}
+		c, err := ws.standings.at(ws.ctx, r, w.Path)
+		if err != nil {
+			return err
+		}
+		isFirst := isSame(r, first)
+		if c != nil && !(isFirst && found) {
+			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.old })
+		}
+		if isFirst || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foundMore looks at paths at which changes go and others come: what the first
+// that goes has found is overwritten then, so it has to be what was expected there.
+func (ws *wants) foundMore(back, forth map[string][]stepChange) error {
+	first := make(map[*record][]string) // paths, by the first turn that goes
+	for p := range forth {
+		if list := back[p]; len(list) > 0 && ws.paths[p].Doubt == "" && !ws.standings.own[p] {
+			r := list[len(list)-1].r
+			first[r] = append(first[r], p)
+		}
+	}
+	for r, paths := range first {
+		err := ws.foundMoreAt(r, paths, func(p string) *tree.Entry { return back[p][len(back[p])-1].c.old })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foundMoreAt doubts the paths at which a turn has found something else than was
+// expected there.
+func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tree.Entry) error {
+	before, err := ws.standings.l.foundBy(ws.ctx, r)
+	if before == nil || err != nil {
+		return err
+	}
+	return ws.standings.newest(ws.ctx, before, paths, func(p string, sc *stepChange, start *record) error {
+		e, state, err := ws.expectedOf(p, sc, start)
+		if err == nil && !state.IsZero() && !same(e, found(p)) {
+			ws.paths[p].Doubt = fmt.Sprintf("mixed: somebody else has changed it before turn %d", r.turn())
+		}
+		return err
+	})
+}
+
+// expectedOf returns what the newest change that is in left at a path, and the
+// state in which it was seen; a zero one if that is not known.
+func (ws *wants) expectedOf(p string, sc *stepChange, start *record) (e *tree.Entry, s store.State, err error) {
+	switch {
+	case sc != nil && sc.c.status == tree.Uncaptured:
+		return nil, s, nil
+	case sc != nil:
+		if e, s = sc.c.new, sc.r.State(); e == nil { // or a directory that is not empty
+			e, err = ws.entry(s, p, true)
+		}
+		return e, s, err
+	case start == nil || start.Tree.IsZero():
+		return nil, s, nil
+	}
+	if e, err = ws.entry(start.State(), p, false); e != nil || err != nil {
+		return e, start.State(), err
+	}
+	if out, err := tree.IsOmitted(ws.ctx, ws.m.tree.pages, start.Coverage, p); out || err != nil {
+		return nil, s, err
+	}
+	return nil, start.State(), nil
+}
+
+// isReal reports whether a path was changed, and not only captured or left out.
+func isReal(c *change, isNewest bool) bool {
+	return c.status != tree.Captured && (isNewest || c.status != tree.Uncaptured)
+}
+
+// takeBack notes that a change goes, the first of its path or one before those
+// that it was told of.
+func (w *want) takeBack(sc stepChange, isNewest bool) {
+	r, c := sc.r, sc.c
+	w.real = w.real || isReal(c, isNewest)
+	if c.status == tree.Captured { // what it was before is not known
+		w.New, w.at, w.by, w.unknown, w.seen = nil, r.Base, r, true, c.new
+		return
+	}
+	left, found := c.new, w.New
+	if c.status == tree.Uncaptured {
+		left = c.old
+	}
+	if w.unknown {
+		found = w.seen
+	}
+	if !isNewest && !same(left, found) && w.Doubt == "" {
+		w.Doubt = mixedDoubt(r, w.by)
+	}
+	w.New, w.at, w.by, w.unknown = c.old, r.Base, r, false
+	w.doubt(c)
+	w.Created = c.old == nil
+}
+
+// mixedDoubt says that somebody has changed a path between two turns.
+func mixedDoubt(older, newer *record) string {
+	if older.turn() < 0 || newer.turn() < 0 || older.turn() == newer.turn() {
+		return "mixed: somebody else has changed it between two of the turns"
+	}
+	return fmt.Sprintf("mixed: somebody else has changed it between turn %d and turn %d", older.turn(), newer.turn())
+}
+
+// do notes that a change comes, behind those that it was told of.
+func (w *want) do(sc stepChange) {
+	r, c := sc.r, sc.c
+	w.real = true
+	if c.status == tree.Uncaptured { // what it became is not known
+		w.New, w.at, w.unknown = nil, r.State(), true
+		return
+	}
+	w.New, w.at, w.unknown = c.new, r.State(), false
+	if c.owner == Contested { // what it found does not matter: that is not where it goes
+		w.doubt(c)
+	}
+	w.Created = c.new == nil
 }
 
 func (w *want) doubt(c *change) {
@@ -163,39 +324,18 @@ func (w *want) doubt(c *change) {
 // same reports whether two entries are the same; nil is nothing.
 func same(a, b *tree.Entry) bool { return netStatus(a, b) == 0 }
 
-// eachChange calls fn for what a step did on the disk. A directory that took
-// the place of a file is seen as such, and a file that took one's.
-func (ws *wants) eachChange(r *record, fn func(*change) error) error {
-	changes, err := ws.m.changes(ws.ctx, r)
-	if err != nil {
-		return fmt.Errorf("turn %d: %w", r.turn(), err)
-	}
-	for i := range changes {
-		c := &changes[i]
-		if c.old == nil {
-			if c.old, err = ws.entry(r.Base, c.path, r.logged == nil); err != nil {
-				return err
-			}
-		}
-		if c.new == nil {
-			if c.new, err = ws.entry(r.State(), c.path, r.logged == nil); err != nil {
-				return err
-			}
-		}
-		if err := fn(c); err != nil {
-			return err
-		}
-	}
-	return nil
+// entry is entryIn for the trees that the wants are about.
+func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
+	return entryIn(ws.ctx, ws.g, s, p, dirsOnly)
 }
 
-// entry returns what a state has at a path, nil for nothing. With dirsOnly what
+// entryIn returns what a state has at a path, nil for nothing. With dirsOnly what
 // is no directory counts as nothing.
-func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
+func entryIn(ctx context.Context, g tree.Getter, s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
 	if s.Tree.IsZero() {
 		return nil, nil
 	}
-	e, err := tree.Lookup(ws.ctx, ws.g, s.Tree, p)
+	e, err := tree.Lookup(ctx, g, s.Tree, p)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && dirsOnly && !e.Mode.IsDir() {
 		return nil, nil
 	}
@@ -203,35 +343,6 @@ func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, err
 		return nil, err
 	}
 	return &e, nil
-}
-
-// restoredBetween reports whether a restore of the session, between two of its
-// steps, left a path as the newer one found it: then it was nobody else.
-func (ws *wants) restoredBetween(older, newer *record, p string, found *tree.Entry) (bool, error) {
-	head, err := ws.m.newest(ws.ctx, ws.m.opts.Session)
-	if err != nil || head == nil {
-		return false, err
-	}
-	for r, err := range ws.m.ownBack(ws.ctx, head) {
-		if err != nil || r.Seq <= older.Seq {
-			return false, err
-		}
-		if r.Kind != kindRestore || r.Seq >= newer.Seq {
-			continue
-		}
-		before, err := ws.entry(r.Base, p, false)
-		if err != nil {
-			return false, err
-		}
-		left, err := ws.entry(r.State(), p, false)
-		if err != nil {
-			return false, err
-		}
-		if same(left, found) && !same(before, left) {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // ownBack yields the records of a session, newest first.
@@ -250,12 +361,48 @@ func (m *FileSnapshotManager) ownBack(ctx context.Context, head *record) func(fu
 	}
 }
 
-// exactly collects all paths that differ between the target and the disk.
-func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) bool) error {
+// timeBack is ownBack, and goes on with the session that a fork began from, from
+// there.
+func (m *FileSnapshotManager) timeBack(ctx context.Context, head *record) func(func(*record, error) bool) {
+	return func(yield func(*record, error) bool) {
+		for head != nil {
+			fork := uint64(0)
+			for r, err := range m.ownBack(ctx, head) {
+				if !yield(r, err) || err != nil {
+					return
+				}
+				if r.Kind == kindStart {
+					fork = r.data.Fork
+				}
+			}
+			if fork == 0 {
+				return
+			}
+			var err error
+			if head, err = m.stepAt(ctx, fork, head.Session); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+// exactly collects all paths that differ between the target and the disk. With
+// expressly also those that git has taken out since.
+func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) bool, expressly bool) error {
 	ws.g = g
 	for d, err := range tree.Compare(ws.ctx, g, ws.target.State, disk) {
 		if err != nil {
 			return err
+		}
+		if d.Status == tree.Uncaptured && expressly && match(d.Path) {
+			why, err := tree.WhyOmitted(ws.ctx, g, disk.Coverage, d.Path)
+			if err != nil {
+				return err
+			}
+			if why == tree.Sparse {
+				d.Status = tree.Deleted
+			}
 		}
 		switch {
 		case !match(d.Path):
@@ -285,99 +432,31 @@ func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) boo
 	return nil
 }
 
-// expect fills in what is expected to be at each path: what the session's
-// newest turn or restore that changed it has left there; if none has, what was
-// there when the session began.
+// expect fills in what is expected to be at each path: what the newest change left
+// that is in there; if none is, what was there when the session began.
 func (ws *wants) expect() error {
-	open := make(map[string]*want)
+	var paths []string
 	for p, w := range ws.paths {
 		if !w.known {
-			open[p] = w
+			paths = append(paths, p)
 		}
 	}
-	head, err := ws.m.newest(ws.ctx, ws.m.opts.Session)
-	if err != nil {
-		return err
+	if len(paths) == 0 {
+		return nil
 	}
-	var start *record
-	for r, err := range ws.m.ownBack(ws.ctx, head) {
-		if err == nil && r.Pruned {
-			break
-		}
-		if err == nil {
-			err = ws.left(r, open)
-		}
-		if err != nil {
-			return err
-		}
-		if r.Kind == kindStart {
-			start = r
-		}
-		if len(open) == 0 {
-			return nil
-		}
-	}
-	for p, w := range open {
+	return ws.standings.newest(ws.ctx, ws.tip, paths, func(p string, sc *stepChange, start *record) (err error) {
+		w := ws.paths[p]
 		w.known = true
-		if start == nil || start.Tree.IsZero() {
+		if w.Old, w.left, err = ws.expectedOf(p, sc, start); w.left.IsZero() {
 			w.Doubt = unknownDoubt
-			continue
+		} else if w.isKnown, w.after = w.Doubt == "", -1; sc != nil {
+			w.after = sc.r.turn()
 		}
-		if w.Old, err = ws.entry(start.State(), p, false); err != nil {
-			return err
-		}
-		w.left = start.State()
-		out, err := tree.IsOmitted(ws.ctx, ws.m.tree.pages, start.Coverage, p)
-		if err != nil {
-			return err
-		}
-		if out && w.Old == nil {
-			w.Doubt = unknownDoubt
-		}
-	}
-	return nil
+		return err
+	})
 }
 
 const unknownDoubt = "unknown: nothing says what it was"
-
-// left settles what a step or a restore has left at paths that are still open.
-func (ws *wants) left(r *record, open map[string]*want) error {
-	settle := func(p string, e *tree.Entry) error {
-		w := open[p]
-		if w == nil {
-			return nil
-		}
-		if e == nil { // or a directory that is not empty
-			var err error
-			if e, err = ws.entry(r.State(), p, true); err != nil {
-				return err
-			}
-		}
-		w.Old, w.left, w.known = e, r.State(), true
-		delete(open, p)
-		return nil
-	}
-	switch r.Kind {
-	case kindStep:
-		return ws.eachChange(r, func(c *change) error {
-			if w := open[c.path]; w != nil && c.status == tree.Uncaptured {
-				w.Doubt, w.known = unknownDoubt, true
-				delete(open, c.path)
-			}
-			return settle(c.path, c.new)
-		})
-	case kindRestore:
-		for c, err := range tree.Diff(ws.ctx, ws.m.tree.pages, r.Base.Tree, r.Tree) {
-			if err == nil {
-				err = settle(c.Path, c.New)
-			}
-			if err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
 
 // addDirs adds the directories above the paths: those that are to be there
 // again, and those that go with what is in them.
@@ -425,16 +504,24 @@ func (ws *wants) addDirs() error {
 
 // keep marks what the target knew to be there and had not captured.
 func (ws *wants) keep() error {
+	git, err := ws.m.checkout()
+	if err != nil {
+		return err
+	}
 	for p, w := range ws.paths {
-		out, err := tree.IsOmitted(ws.ctx, ws.m.tree.pages, ws.target.State.Coverage, p)
+		why, err := tree.WhyOmitted(ws.ctx, ws.m.tree.pages, ws.target.State.Coverage, p)
 		if errors.Is(err, store.ErrPruned) && ws.reached != nil {
-			out, err = tree.IsOmitted(ws.ctx, ws.m.tree.pages, ws.reached.Coverage, p)
+			why, err = tree.WhyOmitted(ws.ctx, ws.m.tree.pages, ws.reached.Base.Coverage, p)
 		}
 		if err != nil {
 			return err
 		}
 		switch {
-		case !out:
+		case why == 0:
+		case why == tree.Sparse: // it was not there
+			if w.New == nil && git.Holds(p) {
+				w.Keep = whyBroughtBack
+			}
 		case w.New == nil:
 			w.Keep = "it was there at the target, but not captured"
 		case !w.New.Mode.IsDir():

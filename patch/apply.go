@@ -84,9 +84,33 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("patch: line %d: %s", e.Line, e.Reason)
 }
 
-// Parse reads a patch. path is the file that blocks are for that name none; it
-// may be "". Any error is a [*ParseError].
+// FormatOf tells a patch's format by its look: by the first line that only one of
+// them has. What looks like none is taken for a unified diff.
+func FormatOf(input []byte) Format {
+	if text := bytes.TrimSpace(input); bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("[")) {
+		return EditList
+	}
+	for l := range bytes.Lines(input) {
+		l = bytes.TrimRight(l, "\r\n >")
+		switch {
+		case string(bytes.TrimSpace(l)) == "*** Begin Patch":
+			return V4A
+		case bytes.HasSuffix(l, []byte(" SEARCH")) && (bytes.HasPrefix(l, []byte("<<<<<")) || bytes.HasPrefix(l, []byte("-----"))):
+			return SearchReplace
+		case bytes.HasPrefix(l, []byte("diff ")) || bytes.HasPrefix(l, []byte("--- ")) || bytes.HasPrefix(l, []byte("@@ ")):
+			return Unified
+		}
+	}
+	return Unified
+}
+
+// Parse reads a patch. A format of "" is told by the patch's look ([FormatOf]).
+// path is the file that blocks are for that name none; it may be "". Any error is
+// a [*ParseError].
 func Parse(format Format, input []byte, path string) (*Patch, error) {
+	if format == "" {
+		format = FormatOf(input)
+	}
 	var files []FilePatch
 	var err error
 	switch format {
@@ -231,7 +255,11 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) && f.creates() {
-		r.Op, r.Content = Create, f.Hunks[0].New
+		h := &f.Hunks[0]
+		if makesMarks(h.New) {
+			return r, []*HunkError{{Path: f.Path, Line: h.Line, Match: Match{Kind: IsInvalid, Reason: ReasonDiffMarks}}}
+		}
+		r.Op, r.Content = Create, h.New
 		return r, nil
 	}
 	if err != nil {
@@ -333,6 +361,9 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 	if len(h.Old) == 0 && len(content) > 0 {
 		return nil, Match{Kind: IsInvalid, Reason: ReasonExists}, nil
 	}
+	if len(h.Old) == 0 && makesMarks(h.New) {
+		return nil, Match{Kind: IsInvalid, Reason: ReasonDiffMarks}, nil
+	}
 	if len(h.Old) == 0 {
 		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1, StartLine: 1, EndLine: 1}, nil
 	}
@@ -362,18 +393,29 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 // what to do about it.
 func (m *Match) Explain() string {
 	var b strings.Builder
-	b.WriteString(explanations[m.Reason])
-	if m.Reason == ReasonCount || m.Reason == ReasonSeveral {
-		more := ""
+	switch more := ""; {
+	case m.Reason == ReasonContext:
+		b.WriteString(m.explainAnchor())
+	case m.Reason == ReasonCount || m.Reason == ReasonSeveral:
 		if m.Count >= maxCount {
 			more = " or more"
 		}
-		fmt.Fprintf(&b, " (%d%s times)", m.Count, more)
+		fmt.Fprintf(&b, "%s (%d%s times)", explanations[m.Reason], m.Count, more)
+	default:
+		b.WriteString(explanations[m.Reason])
+		if m.Anchors > 1 {
+			fmt.Fprintf(&b, "; the line %q is there %d times, and the hunk fits behind none of them", shortened([]byte(m.Anchor)), m.Anchors)
+		}
 	}
 	for _, n := range m.Near {
-		fmt.Fprintf(&b, "\n  line %d", n.StartLine)
+		b.WriteString("\n  ")
+		if m.Kind == IsNotFound && m.Reason != ReasonBothChanged {
+			b.WriteString("nearest: ")
+		}
 		if n.EndLine > n.StartLine {
-			fmt.Fprintf(&b, " to %d", n.EndLine)
+			fmt.Fprintf(&b, "lines %d-%d", n.StartLine, n.EndLine)
+		} else {
+			fmt.Fprintf(&b, "line %d", n.StartLine)
 		}
 		if n.Similarity < 1 {
 			fmt.Fprintf(&b, ", %.0f%% similar", 100*n.Similarity)
@@ -385,28 +427,61 @@ func (m *Match) Explain() string {
 	return b.String()
 }
 
+// explainAnchor says what is wrong with the line behind which a hunk is to be.
+func (m *Match) explainAnchor() string {
+	line := shortened([]byte(m.Anchor))
+	switch {
+	case m.Anchors == 0:
+		return fmt.Sprintf("the line %q, behind which the hunk is to be, is not in the file, or is in front of the hunk before: give it as it is", line)
+	case m.Anchors == 1 || m.Count == 1:
+		return fmt.Sprintf("the line %q is there %d times, and the hunk fits at %d places behind one of them: give more of the lines around it", line, m.Anchors, len(m.Near))
+	}
+	return fmt.Sprintf("the line %q is there %d times, and the hunk fits behind %d of them: give more of the lines around it", line, m.Anchors, m.Count)
+}
+
 // explanations say what to do.
 var explanations = map[Reason]string{
 	ReasonEmpty:       "the old text is empty: say what is to be replaced",
 	ReasonNoChange:    "the old and the new text are the same",
 	ReasonOptions:     "an option is out of range",
-	ReasonFuzzyOne:    "not there as given, and what is only similar is replaced once at most: give the text as it is",
-	ReasonSeveral:     "it is there several times: give more lines around it, or how often it is to be replaced",
-	ReasonCount:       "it is not there as often as expected: say how often it is to be replaced",
+	ReasonFuzzyOne:    "the old text is not in the file as it is given, and what is only similar is replaced once at most: give the text as it is",
+	ReasonSeveral:     "the old text is there several times: give more lines around it, or how often it is to be replaced",
+	ReasonCount:       "the old text is not there as often as expected: say how often it is to be replaced",
 	ReasonBlank:       "the old text has no line that is not blank: give lines around it",
-	ReasonNone:        "not found: read the file again and give the text as it is",
-	ReasonShort:       "not found as given, and too short to be looked for by similarity: give lines around it",
-	ReasonElision:     "not found as given, and it leaves lines out: give all of them",
-	ReasonDisparate:   "what is similar is far longer: give all lines that are to be replaced",
+	ReasonNone:        "the old text is not in the file: read the file again and give the text as it is",
+	ReasonShort:       "the old text is not in the file as it is given, and too short to be looked for by similarity: give lines around it",
+	ReasonElision:     "the old text is not in the file as it is given, and it leaves lines out: give all of them",
+	ReasonDisparate:   "what is similar to the old text is far longer: give all lines that are to be replaced",
 	ReasonMarkers:     "the new text holds marks of a patch, or line numbers: leave them out",
-	ReasonCandidates:  "not found as given, and too much is similar: give more lines around it",
-	ReasonBudget:      "not found as given, and to look for what is similar takes too long: give the text as it is",
-	ReasonApplied:     "the new text is there already, and the old one is not",
-	ReasonBothChanged: "a line that is to be changed is not as given: read the file again",
+	ReasonDiffMarks:   "lines begin with marks of a diff (+, - or a blank), which the file does not have: leave the marks out, or give all of it as a unified diff",
+	ReasonEscaped:     "the old text has escapes (such as \\n, \\\" or &lt;) where the file has what they stand for: give the text as it is in the file",
+	ReasonShifted:     "the old text is not in the file as it is given, and what is similar begins or ends elsewhere: read the file again and give all lines",
+	ReasonCandidates:  "the old text is not in the file as it is given, and too much is similar: give more lines around it",
+	ReasonBudget:      "the old text is not in the file as it is given, and to look for what is similar takes too long: give the text as it is",
+	ReasonApplied:     "the new text is there already, and the old text is not",
+	ReasonBothChanged: "what is there is only similar to the old text, and differs from it in what is to be changed: read the file again and give the text as it is",
 	ReasonIndent:      "the indentation is not as given, and no single rule leads to what it is: give it as it is",
-	ReasonOverlap:     "it overlaps with another one of the same patch: join them",
+	ReasonOverlap:     "it overlaps with another piece of the same patch: join them",
 	ReasonExists:      "there is no old text, and the file is there: say what is to be replaced",
-	ReasonContext:     "a line that it is to follow is not there, or several times",
+	ReasonOutside:     "the path leads out of the directory",
+}
+
+// How says in words how loosely an old text was found, as in "found exactly".
+func How(kind Kind, stage Stage, similarity float64) string {
+	percent := fmt.Sprintf("%.0f%%", min(99, 100*similarity)) // 100% would say that it is the same
+	switch {
+	case stage == Exact && kind == IsFuzzy:
+		return "found with less context"
+	case stage == Whitespace:
+		return "found but for blanks"
+	case stage == Unicode:
+		return "found but for quotes, dashes and blanks"
+	case stage == BlockAnchor:
+		return "found by its first and last line, " + percent + " similar"
+	case stage == Levenshtein:
+		return "found as similar, " + percent
+	}
+	return "found exactly"
 }
 
 // visible shows white space.

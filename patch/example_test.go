@@ -123,7 +123,7 @@ func ExampleMatch_Explain() {
 	m := patch.Locate([]byte("one\ntwo\none\n"), []byte("one"), nil)
 	fmt.Println(m.Explain())
 	// Output:
-	// it is there several times: give more lines around it, or how often it is to be replaced (2 times)
+	// the old text is there several times: give more lines around it, or how often it is to be replaced (2 times)
 	//   line 1
 	//   line 3
 }

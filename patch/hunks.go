@@ -94,57 +94,164 @@ func (f fold) stage() Stage {
 }
 
 // locateV4A finds the one place after the hunk before at which a hunk's old
-// lines are. Where similar lines are allowed, too, they are looked for in the
-// whole file.
+// lines are, behind its context if it has some: where a line of that is there
+// several times, behind any of them. Where similar lines are allowed, too, they
+// are looked for in the whole file.
 func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
 	file := at.lines(content)
 	list := folds(&opts.Options)
-	for _, context := range h.Context {
-		i, ok := after(file, context, at.line, list)
-		if !ok {
-			return nil, Match{Kind: IsNotFound, Reason: ReasonContext, Near: []Near{{StartLine: at.line + 1, EndLine: max(at.line+1, len(file.lines)), Line: at.line + 1, Want: context}}}, nil
-		}
-		at.line = i + 1
+	starts, m := h.anchors(content, at, list)
+	if m != nil {
+		return nil, *m, nil
 	}
+	at.line = starts[0]
 	olds := len(h.olds().lines)
 	if olds == 0 {
 		from := at.line
 		if len(h.Context) == 0 || h.AtEnd {
 			from = len(file.lines)
+		} else if len(starts) > 1 {
+			return nil, *h.behind(file, starts, starts), nil
 		}
 		return h.put(content, file, from, IsExact, Exact, false, at)
 	}
 	if h.AtEnd {
 		for _, f := range list {
 			if last := len(file.lines) - olds; last >= at.line && file.hasAt(last, h.olds(), f) {
-				return h.put(content, file, last, kindOf(f), f.stage(), false, at)
+				return h.putV4A(content, file, last, f, opts, at)
 			}
 		}
 	}
 	for _, f := range list {
-		switch places := h.places(file, at.line, f, false); len(places) {
-		case 0:
-		case 1:
-			return h.put(content, file, places[0], kindOf(f), f.stage(), false, at)
-		default:
+		switch places := h.places(file, at.line, f, false); {
+		case len(places) == 1:
+			return h.putV4A(content, file, places[0], f, opts, at)
+		case len(places) > 1 && len(starts) > 1:
+			return nil, *h.behind(file, starts, places), nil
+		case len(places) > 1:
 			return nil, *h.several(file, places, f), nil
 		}
 	}
-	puts, m, warnings := h.locateSimilar(content, opts, at)
-	if m.Found() && m.StartLine <= at.line {
-		return nil, Match{Kind: IsNotFound, Reason: ReasonNone}, nil // before the hunk before
+	puts, similar, warnings := h.locateSimilar(content, opts, at)
+	if similar.Found() && similar.StartLine <= at.line {
+		similar = Match{Kind: IsNotFound, Reason: ReasonNone} // before the hunk before
 	}
-	if m.Found() {
-		at.line = m.EndLine
+	if !similar.Found() {
+		if len(h.Context) > 0 {
+			similar.Anchor, similar.Anchors = h.Context[len(h.Context)-1], len(starts)
+		}
+		return nil, similar, nil
 	}
-	return puts, m, warnings
+	at.line = similar.EndLine
+	return puts, similar, warnings
+}
+
+// putV4A puts a hunk's lines in the place of the file's from one on, which are
+// the same in a fold: with the file's indentation and its quotes, as options say.
+func (h *Hunk) putV4A(content []byte, file *lined, from int, f fold, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
+	if f == literal {
+		return h.put(content, file, from, IsExact, Exact, false, at)
+	}
+	s := &search{Options: opts.Options, file: file, needle: h.olds()}
+	there := &lined{lines: file.lines[from : from+len(s.needle.lines)]}
+	fresh := new(lined)                    // the lines that stay or are new
+	number := make([]int, 0, len(h.Lines)) // theirs in the hunk
+	for i, l := range h.Lines {
+		if l.Mark != '-' {
+			fresh.lines, number = append(fresh.lines, line{content: l.Text}), append(number, i)
+		}
+	}
+	own := h.replacedLeads(there)
+	if s.Reindent != ReindentAuto {
+		own = nil
+	}
+	r := &Result{Match: Match{Kind: kindOf(f), Stage: f.stage()}}
+	isNew := func(i int) (int, bool) { return i, h.Lines[number[i]].Mark == '+' && own[number[i]] == nil }
+	fresh = s.requoted(r, s.quotes(there, nil), fresh)
+	if fresh = s.reindented(r, s.leads(there, nil), there, fresh, fresh, isNew); fresh == nil {
+		return nil, r.Match, nil
+	}
+	fitted := *h
+	fitted.Lines = slices.Clone(h.Lines)
+	for i, l := range fresh.lines {
+		text := l.content
+		if lead := own[number[i]]; lead != nil {
+			text = slices.Concat([]byte(*lead), text[len(leadOf(text)):])
+		}
+		fitted.Lines[number[i]].Text = text
+	}
+	puts, m, _ := fitted.put(content, file, from, kindOf(f), f.stage(), false, at)
+	return puts, m, r.Warnings
+}
+
+// replacedLeads returns, by line of a hunk, the file's indentation of the line
+// that it replaces, where as many lines come as go and it has the indentation of
+// the one that goes.
+func (h *Hunk) replacedLeads(there *lined) map[int]*string {
+	leads := make(map[int]*string)
+	old := 0
+	for i := 0; i < len(h.Lines); {
+		gone, n := i, 0
+		for ; i < len(h.Lines) && h.Lines[i].Mark == '-'; i++ {
+			n++
+		}
+		added := i
+		for ; i < len(h.Lines) && h.Lines[i].Mark == '+'; i++ {
+		}
+		for j := range n {
+			if i-added == n && leadOf(h.Lines[gone+j].Text) == leadOf(h.Lines[added+j].Text) {
+				leads[added+j] = new(leadOf(there.lines[old+j].content))
+			}
+		}
+		if old += n; i < len(h.Lines) && h.Lines[i].Mark == ' ' {
+			old++
+			i++
+		}
+	}
+	return leads
+}
+
+// anchors returns the lines at which a hunk may begin at the earliest: those
+// behind the last line of its context, wherever that is behind the others. m is a
+// refusal: a line of it is not there.
+func (h *Hunk) anchors(content []byte, at *position, list []fold) (starts []int, m *Match) {
+	starts = []int{at.line}
+	for _, context := range h.Context {
+		from := starts[0]
+		if starts = after(at.file, context, from, list); len(starts) == 0 {
+			s := newSearch(content, []byte(context), nil)
+			s.budget, s.file = at.budget, at.file
+			m := &Match{Kind: IsNotFound}
+			if len(context) > 0 {
+				m = s.notFound(ReasonContext)
+			}
+			m.Reason, m.Anchor = ReasonContext, context
+			return nil, m
+		}
+	}
+	return starts, nil
+}
+
+// behind is the refusal of a hunk that fits behind several places of the last
+// line of its context, or several times behind one.
+func (h *Hunk) behind(file *lined, starts, places []int) *Match {
+	m := h.several(file, places, literal)
+	m.Stage, m.Reason, m.Count = "", ReasonContext, 0
+	m.Anchor, m.Anchors = h.Context[len(h.Context)-1], len(starts)
+	for i, from := range starts {
+		fits := slices.ContainsFunc(places, func(p int) bool { return p >= from && (i+1 == len(starts) || p < starts[i+1]) })
+		if fits {
+			m.Count++
+		}
+	}
+	return m
 }
 
 // several is the refusal of a hunk that could be put at several places.
 func (h *Hunk) several(file *lined, places []int, f fold) *Match {
 	m := &Match{Kind: IsAmbiguous, Stage: f.stage(), Reason: ReasonSeveral, Similarity: 1, Count: len(places)}
 	for _, at := range places[:min(len(places), maxNear)] {
-		m.Near = append(m.Near, Near{StartLine: at + 1, EndLine: at + len(h.olds().lines), Similarity: 1})
+		m.Near = append(m.Near, Near{StartLine: at + 1, EndLine: at + max(1, len(h.olds().lines)), Similarity: 1})
 	}
 	return m
 }
@@ -156,23 +263,21 @@ func kindOf(f fold) Kind {
 	return IsFuzzy
 }
 
-// after finds the one line from one on that is a context line. The strictest
-// comparison by which any is decides.
-func after(file *lined, context string, from int, list []fold) (place int, ok bool) {
+// after returns the lines behind those, from one on, that are a context line. The
+// strictest comparison by which any is decides.
+func after(file *lined, context string, from int, list []fold) (places []int) {
 	want := &lined{lines: []line{{content: []byte(context)}}}
 	for _, f := range list {
-		n := 0
 		for at := range file.find(want, f) {
 			if at >= from {
-				place = at
-				n++
+				places = append(places, at+1)
 			}
 		}
-		if n > 0 {
-			return place, n == 1
+		if len(places) > 0 {
+			break
 		}
 	}
-	return 0, false
+	return places
 }
 
 // locateSimilar finds a hunk by similarity, if that is allowed, and says what is
@@ -235,18 +340,29 @@ func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stag
 		lead = eol
 	}
 	i := from
-	var last []byte // line end
+	var last []byte   // line end
+	var gone [][]byte // line ends of lines that go, for those that come in their place
+	endOf := func(i int) []byte { return content[file[i].end : file[i].end+lineEndAt(content, file[i].end)] }
 	for _, l := range h.Lines {
 		if l.Mark == '-' {
+			gone = append(gone, endOf(i))
 			i++
 			continue
 		}
 		last = eol
+		if l.Mark == ' ' {
+			gone = nil
+		} else if len(gone) > 0 {
+			if len(gone[0]) > 0 {
+				last = gone[0]
+			}
+			gone = gone[1:]
+		}
 		switch l.Mark {
 		case ' ':
 			b = append(b, file[i].content...)
-			if n := lineEndAt(content, file[i].end); n > 0 {
-				last = content[file[i].end : file[i].end+n]
+			if end := endOf(i); len(end) > 0 {
+				last = end
 			}
 			i++
 		case '+':

@@ -17,6 +17,7 @@ import (
 type lined struct {
 	bytes []byte
 	lines []line
+	tail  []byte // of a merged text: the end of its last line in the file, if that is a line of the file
 
 	hashes [numFolds][]uint64 // of the lines, when they are needed
 }
@@ -25,7 +26,6 @@ type lined struct {
 type line struct {
 	start, end int // in the text
 	content    []byte
-	fresh      int // of a merged text: its number in the new one, from 1; 0: it is the file's
 }
 
 func newLined(b []byte) *lined {

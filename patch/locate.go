@@ -53,14 +53,18 @@ const (
 	ReasonElision     Reason = "elision"          // the old text leaves lines out, as in "..."
 	ReasonDisparate   Reason = "disproportionate" // what was found is far longer than the old text
 	ReasonMarkers     Reason = "markers"          // the new text holds a marker of a patch format, or line numbers
+	ReasonDiffMarks   Reason = "diff_marks"       // all lines of a text begin with -, + or a blank, as in a diff, and those of the file do not
+	ReasonEscaped     Reason = "escaped"          // the old text has \n, \" or &lt; where the file has what they stand for
+	ReasonShifted     Reason = "shifted"          // what is similar begins or ends elsewhere: the old text has more lines than are there, or fewer
 	ReasonCandidates  Reason = "too_many_candidates"
 	ReasonBudget      Reason = "budget"          // the search took too long
 	ReasonApplied     Reason = "already_applied" // the new text is there, the old one is not
 	ReasonBothChanged Reason = "both_changed"    // with Merge: a line that the new text changes differs from the old one
 	ReasonOverlap     Reason = "overlap"         // two of a patch overlap
 	ReasonExists      Reason = "exists"          // there is no old text, and the file is there
-	ReasonContext     Reason = "context"         // of V4A: a line after which it is to be is not there, or several times
+	ReasonContext     Reason = "context"         // of V4A: a line after which it is to be is not there, or several times: see Match.Anchor
 	ReasonIndent      Reason = "indent"          // with RefuseUnsureIndent: no single rule leads from one indentation to the other
+	ReasonOutside     Reason = "outside"         // a path leads out of the directory
 )
 
 // All as [Options.Replacements] replaces all occurrences.
@@ -83,9 +87,14 @@ type Options struct {
 	WholeLines     bool    // Unicode does not look within lines
 	Budget         int64   // units of work, of about 8 ns, of a search or of all searches of a patch; default 100 million
 
-	Reindent           Reindent // of what replaces a fuzzy match; default none
+	Reindent           Reindent // of what replaces a fuzzy match; default: it stays as it is given
 	RefuseUnsureIndent bool     // refuse where Reindent finds no single rule
-	Merge              bool     // lines that old and new have in common keep the file's bytes
+
+	// Merge merges the new text with what replaces a fuzzy match: lines that old
+	// and new have in common keep the file's bytes, a line that the new text
+	// changes must be as in old, and quotes, dashes and blanks that the file has
+	// plain where old has others are plain in the new text, too. Default false.
+	Merge bool
 }
 
 // A Match says where a text was found, or why not.
@@ -102,6 +111,12 @@ type Match struct {
 	EOLDiffers         bool    // exact but for CRLF and LF
 
 	Near []Near // of a refusal: the best places, at most 5, in order of similarity
+
+	// Of a hunk of V4A that was refused: the line behind which it is to be, and
+	// how often it is there. With ReasonContext the hunk fits behind Count of
+	// these places.
+	Anchor  string
+	Anchors int
 }
 
 // Found reports whether there is something to be replaced.
@@ -244,7 +259,7 @@ func (s *search) inRange() bool {
 			return false
 		}
 	}
-	if s.Reindent != ReindentNone && s.Reindent != ReindentAuto {
+	if s.Reindent != ReindentNone && s.Reindent != ReindentAuto && s.Reindent != ReindentOff {
 		return false
 	}
 	return s.MaxGrowth >= 0 && s.Budget >= 0 && s.LevenshteinMin > 0

@@ -124,6 +124,29 @@ func TestReplace(t *testing.T) {
 		"reindent tabs":         {content: "def f():\n    if x:\n        y()\n", old: "def f():\n\tif x:\n\t\ty()\n", new: "def f():\n\tif x:\n\t\tz()\n", opts: Options{Reindent: ReindentAuto}, kind: IsFuzzy, stage: Whitespace, want: "def f():\n    if x:\n        z()\n"},
 		"reindent unsure":       {content: " a\n     b\n  c\n", old: "a\nb\nc\n", new: "x\n", opts: Options{Reindent: ReindentAuto}, kind: IsFuzzy, stage: Whitespace, want: "x\n"},
 		"reindent refused":      {content: " a\n     b\n  c\n", old: "a\nb\nc\n", new: "x\n", opts: Options{Reindent: ReindentAuto, RefuseUnsureIndent: true}, kind: IsNotFound, reason: ReasonIndent, stage: Whitespace},
+		"reindent one by one":   {content: "a\n     b\n       c\n", old: "a\n b\n  c\n", new: "a\n b\n  c\n b\n", opts: Options{Reindent: ReindentAuto}, kind: IsFuzzy, stage: Whitespace, want: "a\n     b\n       c\n     b\n"},
+		"reindented already":    {content: "\ta  b\n\tc\n", old: "a  b\nc\n", new: "\ta\n\tc\n", opts: Options{Reindent: ReindentAuto, RefuseUnsureIndent: true}, kind: IsNotFound, reason: ReasonIndent, stage: Whitespace},
+		"reindent in a merge":   {content: "  a\n     b\n c\n", old: "a\nb\nc\n", new: "a\nB\nc\n", opts: Options{Reindent: ReindentAuto, RefuseUnsureIndent: true, Merge: true}, kind: IsFuzzy, stage: Whitespace, want: "  a\n     B\n c\n"},
+		"merge of blanks":       {content: "if z:\n    if a:\n    b()\n", old: "if a:\nb()\n", new: "if a:\n    b()\n", opts: Options{Reindent: ReindentAuto, Merge: true}, kind: IsFuzzy, stage: Whitespace, want: "if z:\n    if a:\n        b()\n"},
+		"merge, done already":   {content: "if a:\n    b()\n", old: "if a:\nb()\n", new: "if a:\n    b()\n", opts: Options{Merge: true}, kind: IsNotFound, stage: Whitespace, reason: ReasonApplied},
+		"merge of quotes":       {content: "f(\"long enough\", 'x')\n", old: "f(\u201clong enough\u201d, \u2018x\u2019)\n", new: "g(\u201cit\u2019s\u201d)\n", opts: Options{Merge: true}, kind: IsFuzzy, stage: Unicode, want: "g(\"it's\")\n"},
+		"merge keeps quotes":    {content: "f(\u201clong\u201d, \"enough\")\n", old: "f(\u201clong\u201d, \u201cenough\u201d)\n", new: "g(\u201cx\u201d)\n", opts: Options{Merge: true}, kind: IsFuzzy, stage: Unicode, want: "g(\u201cx\u201d)\n"},
+		"merge keeps line ends": {content: "\ta\r\n\tb\n\tc\r\n", old: "a\nb\nc\n", new: "a\nB\nC\n", opts: Options{Merge: true, Reindent: ReindentAuto}, kind: IsFuzzy, stage: Whitespace, want: "\ta\r\n\tB\n\tC\r\n"},
+		"line ends, one by one": {content: "a\r\nb\nc\r\nd\n", old: "a\nb\nc\nd\n", new: "A\nb\nnew\nd\n", kind: IsExact, stage: Exact, want: "A\r\nb\nnew\r\nd\n"},
+
+		// slips
+		"diff marks":            {content: "  a b c d e f\n", old: "-  a b c d e f\n", new: "+  x\n", kind: IsNotFound, reason: ReasonDiffMarks, stage: Levenshtein},
+		"diff marks, exact":     {content: "  a\n", old: "-  a\n", new: "+  x\n", opts: Options{ExactOnly: true}, kind: IsNotFound, reason: ReasonNone},
+		"diff marks, named":     {content: "  abcdef\n", old: "-  abcdef\n", new: "+  x\n", opts: Options{ExactOnly: true}, kind: IsNotFound, reason: ReasonDiffMarks},
+		"diff marks in new":     {content: "  a\n", old: "  a\n", new: "+  b\n", kind: IsNotFound, reason: ReasonDiffMarks, stage: Exact},
+		"a diff of old in new":  {content: "a\nb\n", old: "a\nb\n", new: " a\n-b\n+c\n", kind: IsNotFound, reason: ReasonDiffMarks, stage: Exact},
+		"a dedented list":       {content: "\t- a  b\n\t- c\n", old: "- a  b\n- c\n", new: "- d\n", opts: Options{Merge: true, Reindent: ReindentAuto}, kind: IsFuzzy, stage: Whitespace, want: "\t- d\n"},
+		"a sign":                {content: "-1\n", old: "-1\n", new: "+1\n", kind: IsExact, stage: Exact, want: "+1\n"},
+		"a list":                {content: "a\nb\n", old: "a\nb\n", new: "- a\n- b\n", kind: IsExact, stage: Exact, want: "- a\n- b\n"},
+		"an operator":           {content: "a\nb\n", old: "b", new: "+ b", kind: IsExact, stage: Exact, want: "a\n+ b\n"},
+		"escapes":               {content: "x\nreturn \"some text here\"\n", old: `return \"some text here\"`, new: `return \"x\"`, kind: IsNotFound, reason: ReasonEscaped, stage: Levenshtein},
+		"escapes that go":       {content: "x\nreturn \"some text here\"\n", old: `return \"some text here\"`, new: "return x", kind: IsFuzzy, stage: Levenshtein, want: "x\nreturn x\n"},
+		"shifted":               {content: "if a {\n\n\tfirst\n}\nlast one\n", old: "if a {\n\tfirst\n}\nlast one\n", new: "x\n", opts: Options{Stages: []Stage{Levenshtein}}, kind: IsNotFound, reason: ReasonShifted, stage: Levenshtein},
 		"merge keeps the drift": {content: "x := 1\ny := 2\nz := 3\n", old: "x := 1\ny := 99\nz := 3\n", new: "x := 7\ny := 99\nz := 3\n", opts: Options{Merge: true}, kind: IsFuzzy, want: "x := 7\ny := 2\nz := 3\n"},
 		"merge of both changed": {content: "x := 1\ny := 2\nz := 3\n", old: "x := 1\ny := 99\nz := 3\n", new: "x := 1\ny := 100\nz := 3\n", opts: Options{Merge: true}, kind: IsNotFound, reason: ReasonBothChanged},
 	} {
@@ -150,7 +173,7 @@ func TestNear(t *testing.T) {
 	if m.Kind != IsNotFound || len(m.Near) == 0 || m.Near[0].StartLine != 2 || m.Near[0].Line != 3 || m.Near[0].Got != "\tcount := 1" {
 		t.Errorf("%+v", m)
 	}
-	if text := m.Explain(); !strings.Contains(text, "line 2 to 6") || !strings.Contains(text, "there: \u2192count\u00b7:=\u00b71") {
+	if text := m.Explain(); !strings.Contains(text, "nearest: lines 2-6, 32% similar") || !strings.Contains(text, "there: \u2192count\u00b7:=\u00b71") {
 		t.Errorf("Explain: %s", text)
 	}
 }

@@ -31,8 +31,8 @@ type OptionsJSON struct {
 	ExpectedReplacements *int     `json:"expected_replacements,omitempty"` // 0: all
 	Fuzzy                *bool    `json:"fuzzy,omitempty"`                 // default true
 	MinSimilarity        float64  `json:"min_similarity,omitempty"`
-	Reindent             Reindent `json:"reindent,omitempty"` // "auto" or "none"
-	Merge                bool     `json:"merge,omitempty"`
+	Reindent             Reindent `json:"reindent,omitempty"` // "auto" or "off"; default: what who applies it has
+	Merge                *bool    `json:"merge,omitempty"`    // default: what who applies it has
 	LineHint             int      `json:"line_hint,omitempty"`
 }
 
@@ -64,15 +64,17 @@ func (o *OptionsJSON) over(opts Options) Options {
 	opts.MinSimilarity = max(opts.MinSimilarity, o.MinSimilarity)
 	switch o.Reindent {
 	case "":
-	case "none":
-		opts.Reindent = ReindentNone
+	case ReindentOff, "none":
+		if opts.Reindent == ReindentNone {
+			opts.Reindent = ReindentOff
+		}
 	default:
 		opts.Reindent = o.Reindent
 	}
 	if o.LineHint != 0 {
 		opts.LineHint = o.LineHint
 	}
-	opts.Merge = opts.Merge || o.Merge
+	opts.Merge = opts.Merge || o.Merge != nil && *o.Merge
 	return opts
 }
 

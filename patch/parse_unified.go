@@ -194,7 +194,7 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 			}
 			continue
 		}
-		if counts[0] <= 0 && r.isHeader(r.at) || l[0] != ' ' && l[0] != '-' && l[0] != '+' {
+		if r.isHeader(r.at) && (counts[0] <= 0 || r.isNext(r.at, counts)) || l[0] != ' ' && l[0] != '-' && l[0] != '+' {
 			break
 		}
 		h.Lines = append(h.Lines, HunkLine{l[0], l[1:], r.isCRLF(r.at)})
@@ -252,6 +252,21 @@ func gitPath(l string) (path string, cut prefixes) {
 // isHeader reports whether a line and the one after it name a file.
 func (r *reader) isHeader(at int) bool {
 	return at+1 < len(r.lines) && bytes.HasPrefix(r.lines[at].content, []byte("--- ")) && bytes.HasPrefix(r.lines[at+1].content, []byte("+++ "))
+}
+
+// isNext reports whether a header comes next, though the counts say that the hunk
+// goes on. It does if a hunk follows it, and the two lines, as lines of this hunk,
+// would not end it as the counts say; or would, but name one file.
+func (r *reader) isNext(at int, counts [2]int) bool {
+	if at+2 >= len(r.lines) || !bytes.HasPrefix(r.lines[at+2].content, []byte("@@")) {
+		return false
+	}
+	old, new := headerPath(string(r.lines[at].content[4:])), headerPath(string(r.lines[at+1].content[4:]))
+	if counts != [2]int{1, 1} {
+		return true
+	}
+	old, new = defaultPrefixes.from(old, new)
+	return old == new || old == "" || new == ""
 }
 
 // endsHunk reports whether a line is one that comes after a hunk, or there is

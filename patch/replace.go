@@ -10,7 +10,8 @@ import (
 type Reindent string
 
 const (
-	ReindentNone Reindent = ""     // it stays as it is given
+	ReindentNone Reindent = ""     // it stays as it is given, unless who edits has another default
+	ReindentOff  Reindent = "off"  // it stays as it is given
 	ReindentAuto Reindent = "auto" // what leads from old's indentation to the file's is done to the new text, if it is one thing
 )
 
@@ -18,7 +19,8 @@ const (
 type Warning string
 
 const (
-	IndentUnsure Warning = "indent_unsure" // no single rule leads from old's indentation to the file's: the new text is as given
+	IndentUnsure Warning = "indent_unsure" // old's indentation is not the file's, and the new text's is as given: unasked to change it, or for want of a single rule
+	QuotesDiffer Warning = "quotes_differ" // old's quotes, dashes or blanks are not of the file's form, and the new text's are as given
 	WordsDiffer  Warning = "words_differ"  // what was replaced differs from old in more than blanks
 
 	ContextDropped Warning = "context_dropped" // lines around the change are not as a unified diff has them
@@ -51,19 +53,33 @@ func Replace(content, old, new []byte, opts *Options) *Result {
 // replace finds out what is to be put where. There is no content in the result.
 func (s *search) replace(new []byte) ([]put, *Result) {
 	r := &Result{Match: *s.run(new, true)}
-	if r.Kind == IsNotFound && isApplied(s.content, new) {
-		r.Reason = ReasonApplied
+	if r.Kind == IsNotFound {
+		switch {
+		case isApplied(s.content, new):
+			r.Reason = ReasonApplied
+		case r.Reason == ReasonNone:
+			r.Reason = s.mistake()
+		}
 	}
 	if !r.Found() {
 		return nil, r
 	}
 	var puts []put
+	fresh := newLined(new)
 	for _, span := range r.spans() {
 		found := s.content[span.Start:span.End]
+		if reason := s.slip(&r.Match, span, fresh); reason != "" {
+			r.refuse(reason)
+			return nil, r
+		}
 		text, merged := new, false
 		if r.Kind == IsFuzzy {
-			if text, merged = s.fitted(r, found, new); !r.Found() {
+			var tail []byte
+			if text, tail, merged = s.fitted(r, found, new); !r.Found() {
 				return nil, r
+			}
+			if n := lineEndAt(s.content, span.End); n > 0 && len(tail) > 0 && n != len(tail) { // the last line has gone
+				text, span.End = append(text, tail...), span.End+n
 			}
 			if len(new) == 0 && bytes.HasSuffix(s.old, lf) {
 				span.End += lineEndAt(s.content, span.End)
@@ -73,7 +89,7 @@ func (s *search) replace(new []byte) ([]put, *Result) {
 			text = bytes.ReplaceAll(text, lf, crlf) // as given
 		}
 		if !merged {
-			text = withLineEnds(text, s.old, found, s.content, r.Kind == IsExact && !r.EOLDiffers)
+			text = s.withLineEnds(text, span, r.Kind == IsExact && !r.EOLDiffers)
 		}
 		puts = append(puts, put{Span: span, new: text})
 	}
@@ -102,27 +118,76 @@ func lineEndAt(b []byte, i int) int {
 }
 
 // withLineEnds gives a new text the line ends of what it replaces.
-func withLineEnds(new, old, found, content []byte, literal bool) []byte {
+func (s *search) withLineEnds(new []byte, span Span, literal bool) []byte {
+	found := s.content[span.Start:span.End]
 	if !bytes.Contains(new, lf) {
 		return new
 	}
-	if literal && (bytes.Contains(new, crlf) || bytes.Equal(toLF(old), toLF(new))) {
+	if literal && (bytes.Contains(new, crlf) || bytes.Equal(toLF(s.old), toLF(new))) {
 		return new
 	}
-	if !bytes.Contains(content, lf) {
+	if !bytes.Contains(s.content, lf) {
 		return new
 	}
-	return bytes.ReplaceAll(toLF(new), lf, lineEnd(found, content))
+	most := lineEnd(found, s.content)
+	ended := s.content[span.Start : span.End+lineEndAt(s.content, span.End)]
+	if n := bytes.Count(ended, crlf); n > 0 && n < bytes.Count(ended, lf) && bytes.Contains(found, lf) {
+		if text, ok := s.withOwnEnds(new, ended, most); ok {
+			return text
+		}
+	}
+	return bytes.ReplaceAll(toLF(new), lf, most)
+}
+
+// withOwnEnds gives each line of a new text the end of the line that it stands
+// for, in what was found, which has ends of both kinds; others get the given one.
+// It is not ok if the lines of old are not those that were found.
+func (s *search) withOwnEnds(new, found, most []byte) (text []byte, ok bool) {
+	old, file := newLined(s.old), newLined(found)
+	if len(old.lines) != len(file.lines) && s.needle != nil {
+		old = s.needle
+	}
+	if len(old.lines) != len(file.lines) {
+		return nil, false
+	}
+	fresh := newLined(new)
+	from := make([]int, len(fresh.lines)) // line of the file, from 1
+	i, j := 0, 0
+	last := Edit{len(old.lines), len(old.lines), len(fresh.lines), len(fresh.lines)}
+	for _, e := range append(edits(old.folded(foldEnds), fresh.folded(foldEnds), textEffort()), last) {
+		for ; i < e.OldStart; i, j = i+1, j+1 {
+			from[j] = i + 1
+		}
+		for ; i < e.OldEnd && j < e.NewEnd; i, j = i+1, j+1 {
+			from[j] = i + 1
+		}
+		i, j = e.OldEnd, e.NewEnd
+	}
+	for j, l := range fresh.lines {
+		text = append(text, l.content...)
+		if lineEndAt(new, l.end) == 0 {
+			continue
+		}
+		eol := most
+		if n := from[j]; n > 0 {
+			if size := lineEndAt(found, file.lines[n-1].end); size > 0 {
+				eol = found[file.lines[n-1].end : file.lines[n-1].end+size]
+			}
+		}
+		text = append(text, eol...)
+	}
+	return append(bytes.Clone(new[:len(new)-len(trimBOM(new))]), text...), true
 }
 
 func toLF(b []byte) []byte { return bytes.ReplaceAll(b, crlf, lf) }
 
 // fitted returns what replaces a fuzzy match. If it is merged with what was
-// found, it has its line ends.
-func (s *search) fitted(r *Result, found, new []byte) (text []byte, merged bool) {
+// found, it has its line ends; tail is the one of its last line, if that is a line
+// of the file.
+func (s *search) fitted(r *Result, found, fresh []byte) (text, tail []byte, merged bool) {
 	whole := newLined(s.old)
 	before, after := whole.dropBlankEnds()
-	t := newLined(new)
+	t := newLined(fresh)
 	// What old has beyond its lines, new has, too.
 	for ; before > 0 && len(t.lines) > 0 && isBlank(t.lines[0].content); before-- {
 		t.lines = t.lines[1:]
@@ -131,21 +196,24 @@ func (s *search) fitted(r *Result, found, new []byte) (text []byte, merged bool)
 		n--
 		t.lines = t.lines[:n]
 	}
-	ended := bytes.HasSuffix(new, lf) && !bytes.HasSuffix(s.old, lf)
+	ended := bytes.HasSuffix(fresh, lf) && !bytes.HasSuffix(s.old, lf)
 	file := newLined(found)
 	if s.isWhole(r.Start, r.End) {
 		s.warn(r, file)
-		switch {
-		case s.Merge:
-			if t, merged = s.merged(r, file, t), true; r.Found() {
-				t.end(found, lineEnd(found, s.content))
-			}
-		case s.Reindent == ReindentAuto:
-			t = s.reindented(r, file, t)
+		if s.Merge {
+			t, merged = s.merged(r, file, t), true
+		} else {
+			all := func(i int) (fresh int, ok bool) { return i, true }
+			t = s.requoted(r, s.quotes(file, nil), s.reindented(r, s.leads(file, nil), file, t, t, all))
 		}
+	} else {
+		q := new(quotes)
+		first, last := s.needle.lines[0], s.needle.lines[len(s.needle.lines)-1]
+		q.learn(s.old[first.start:last.end], found)
+		t = s.requoted(r, q, t)
 	}
 	if !r.Found() {
-		return nil, false
+		return nil, nil, false
 	}
 	text = t.joined()
 	switch {
@@ -155,21 +223,7 @@ func (s *search) fitted(r *Result, found, new []byte) (text []byte, merged bool)
 	default:
 		text = append(text, '\n')
 	}
-	return text, merged
-}
-
-// end gives the lines of a merged text, of which joined adds the LF, the line
-// ends that the file's have, and eol to the others.
-func (t *lined) end(file, eol []byte) {
-	for i, l := range t.lines[:max(0, len(t.lines)-1)] {
-		n := len(eol)
-		if l.fresh == 0 && l.end < len(file) {
-			n = lineEndAt(file, l.end)
-		}
-		if n == len(crlf) {
-			t.lines[i].content = append(bytes.Clone(l.content), '\r')
-		}
-	}
+	return text, t.tail, merged
 }
 
 // isWhole reports whether a span of the content is of whole lines, with the end
@@ -190,123 +244,6 @@ func (s *search) warn(r *Result, file *lined) {
 // refuse turns a match into a refusal.
 func (r *Result) refuse(reason Reason) {
 	r.Kind, r.Reason = IsNotFound, reason
-}
-
-// merged returns what was found with what old and new differ in: lines that they
-// have in common, and lines that old has not, stay as the file has them. A line
-// that is to be changed, and what stands beside one that is to be added, must be
-// as in old.
-func (s *search) merged(r *Result, file, fresh *lined) *lined {
-	old := s.needle
-	at := make([]int, len(old.lines)) // where each line of old is in the file, from 1; 0: it is not
-	i, j := 0, 0
-	for _, e := range append(edits(old.folded(), file.folded(), textEffort()), Edit{len(old.lines), len(old.lines), len(file.lines), len(file.lines)}) {
-		for ; i < e.OldStart; i, j = i+1, j+1 {
-			at[i] = j + 1
-		}
-		i, j = e.OldEnd, e.NewEnd
-	}
-	out := &lined{}
-	next := 0 // in the file
-	for _, e := range edits(old.folded(), fresh.folded(), textEffort()) {
-		start := s.mergePlace(at, e, len(file.lines))
-		if start < next {
-			r.refuse(ReasonBothChanged)
-			return nil
-		}
-		out.lines = append(out.lines, file.lines[next:start]...)
-		for n := e.NewStart; n < e.NewEnd; n++ {
-			l := fresh.lines[n]
-			l.fresh = n + 1
-			out.lines = append(out.lines, l)
-		}
-		next = start + e.OldEnd - e.OldStart
-	}
-	out.lines = append(out.lines, file.lines[next:]...)
-	if s.Reindent == ReindentAuto {
-		return s.reindentedNew(r, file, fresh, out)
-	}
-	return out
-}
-
-// mergePlace returns the line of the file at which an edit of old belongs, -1 if
-// that is not clear.
-func (s *search) mergePlace(at []int, e Edit, end int) int {
-	for i := e.OldStart; i < e.OldEnd; i++ {
-		if at[i] == 0 || at[i] != at[e.OldStart]+i-e.OldStart {
-			return -1
-		}
-	}
-	switch {
-	case e.OldStart < e.OldEnd:
-		return at[e.OldStart] - 1
-	case e.OldStart == 0:
-		return at[0] - 1
-	case e.OldStart == len(at) && at[len(at)-1] > 0:
-		return at[len(at)-1]
-	case e.OldStart == len(at):
-		return -1
-	case at[e.OldStart-1] > 0 && (at[e.OldStart] == 0 || at[e.OldStart] == at[e.OldStart-1]+1):
-		return at[e.OldStart-1]
-	case at[e.OldStart-1] == 0 && at[e.OldStart] > 0:
-		return at[e.OldStart] - 1
-	}
-	return -1
-}
-
-// folded returns the lines in plain form.
-func (t *lined) folded() []string {
-	list := make([]string, len(t.lines))
-	for i, l := range t.lines {
-		list[i] = string(foldPlain.of(l.content))
-	}
-	return list
-}
-
-// reindented returns the new text with what leads from old's indentation to the
-// file's done to it.
-func (s *search) reindented(r *Result, file, new *lined) *lined {
-	rule, ok := s.indentRule(file)
-	if !ok {
-		if s.RefuseUnsureIndent {
-			r.refuse(ReasonIndent)
-			return nil
-		}
-		r.Warnings = append(r.Warnings, IndentUnsure)
-		return new
-	}
-	out := &lined{lines: slices.Clone(new.lines)}
-	for i, l := range out.lines {
-		if isBlank(l.content) {
-			continue
-		}
-		lead := leadOf(l.content)
-		fresh, ok := rule(lead, i)
-		if !ok {
-			if s.RefuseUnsureIndent {
-				r.refuse(ReasonIndent)
-				return nil
-			}
-			r.Warnings = append(r.Warnings, IndentUnsure)
-			return new
-		}
-		out.lines[i].content = append([]byte(fresh), l.content[len(lead):]...)
-	}
-	return out
-}
-
-// reindentedNew is reindented for those lines of a merged text that are new.
-func (s *search) reindentedNew(r *Result, file, new, merged *lined) *lined {
-	out := s.reindented(r, file, new)
-	if out == nil {
-		return nil
-	}
-	for i, l := range merged.lines {
-		if l.fresh > 0 {
-			merged.lines[i].content = out.lines[l.fresh-1].content
-		}
-	}
-	return merged
 }
 
 // leadOf returns the blanks at the start of a line.

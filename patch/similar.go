@@ -432,6 +432,27 @@ func (s *search) votes(n int) []vote {
 // maxExplained is how many refusals of a patch say what is nearest.
 const maxExplained = 10
 
+// maxNearest is how long a text may be, in bytes, of which a refusal says what is
+// nearest though no line of it is as in old.
+const maxNearest = 256 << 10
+
+// nearest returns the windows that are the most similar, if they are at all.
+func (s *search) nearest() (list []vote) {
+	near := newSearch(s.content, s.old, &Options{LevenshteinMin: 0.4, Budget: 5e6})
+	near.file, near.needle = s.file, s.needle
+	m := near.levenshtein()
+	switch {
+	case m == nil:
+	case m.Found():
+		list = append(list, vote{line: m.StartLine - 1})
+	default:
+		for _, n := range m.Near {
+			list = append(list, vote{line: n.StartLine - 1})
+		}
+	}
+	return list
+}
+
 // maxShown is how much of a line a refusal shows, in bytes.
 const maxShown = 200
 
@@ -450,7 +471,11 @@ func (s *search) notFound(reason Reason) *Match {
 	}
 	budget := int64(20e6)
 	needle := newPattern(s.needle.joined(), &budget)
-	for _, v := range s.votes(maxNear) {
+	places := s.votes(maxNear)
+	if len(places) == 0 && len(s.content) <= maxNearest && k <= len(s.file.lines) {
+		places = s.nearest()
+	}
+	for _, v := range places {
 		near := Near{StartLine: v.line + 1, EndLine: v.line + k, Similarity: float64(v.votes) / float64(k)}
 		span := s.file.span(v.line, v.line+k)
 		window := lined{lines: s.file.lines[v.line : v.line+k]}

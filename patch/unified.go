@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"crypto/sha1"
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // A File is one side of a diff. The zero File is an absent one.
@@ -256,12 +259,16 @@ func appendLines(dst []byte, mark byte, lines []string) []byte {
 	return dst
 }
 
-// Quote returns name as git prints it with core.quotePath at its default: in
-// double quotes with C's escapes if it holds a control byte, a double quote, a
-// backslash or a byte from 0x80 on, else unchanged.
+// Quote returns a name, or another text of one line, for people to read: as it
+// is, letters of all scripts included, or in double quotes with C's escapes if it
+// holds what they could not tell from something else. That is a control
+// character, a double quote, a backslash, a byte that is not UTF-8, and a
+// character that cannot be seen and moves or hides what stands around it, such as
+// U+202E. git, with core.quotePath off, differs in the last two. What reads git's
+// names reads these.
 func Quote(name string) string {
-	for i := range len(name) {
-		if escape(name[i]) != 0 {
+	for _, isPlain := range characters(name) {
+		if !isPlain {
 			return quoted(name)
 		}
 	}
@@ -270,18 +277,43 @@ func Quote(name string) string {
 
 func quoted(name string) string {
 	q := []byte{'"'}
-	for i := range len(name) {
-		switch c := name[i]; escape(c) {
-		case 0:
-			q = append(q, c)
-		case octal:
-			q = fmt.Appendf(q, `\%03o`, c)
+	for char, isPlain := range characters(name) {
+		switch {
+		case isPlain:
+			q = append(q, char...)
+		case len(char) == 1 && escape(char[0]) != octal:
+			q = append(q, '\\', escape(char[0]))
 		default:
-			q = append(q, '\\', escape(c))
+			for i := range len(char) {
+				q = fmt.Appendf(q, `\%03o`, char[i])
+			}
 		}
 	}
 	return string(append(q, '"'))
 }
+
+// characters yields the characters of a text, a byte that is not UTF-8 as one,
+// and whether each stands for itself.
+func characters(text string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		before := rune(0)
+		for len(text) > 0 {
+			r, size := utf8.DecodeRuneInString(text)
+			isPlain := escape(text[0]) == 0
+			if r >= utf8.RuneSelf && size > 1 {
+				isPlain = !unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) || isJoiner(r) && before >= utf8.RuneSelf
+			}
+			if !yield(text[:size], isPlain) {
+				return
+			}
+			before, text = r, text[size:]
+		}
+	}
+}
+
+// isJoiner reports whether a character says how those beside it are joined:
+// several scripts, and pictures, are not spelled without.
+func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
 // octal is what escape returns for bytes that have no letter.
 const octal = 'o'

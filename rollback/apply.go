@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -79,8 +80,9 @@ func (p *Plan) Count(do Action) int {
 // An error leaves files that were replaced and others that were not, as a crash
 // does: see [Sweep].
 func (p *Plan) Apply(ctx context.Context, root *Root, g tree.BlobGetter, id string) error {
-	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool), opened: make(map[string]uint16), made: make(map[string]bool), hash: tree.NewOverlay(nil)}
+	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool), opened: make(map[string]uint16), made: make(map[string]uint16), hash: tree.NewOverlay(nil)}
 	err := a.apply()
+	a.noteMade()
 	if err != nil {
 		err = fmt.Errorf("restore: %w", err)
 	}
@@ -100,7 +102,7 @@ type applier struct {
 	mu      sync.Mutex
 	dirs    map[string]bool   // directories in which names have changed; guarded by mu
 	opened  map[string]uint16 // modes of directories that were made writable
-	made    map[string]bool   // directories that this restore has made
+	made    map[string]uint16 // directories that this restore has made, and the modes that they are to have
 }
 
 // prepared says where the new content of an item lies until it gets its name.
@@ -227,8 +229,31 @@ func renameFree(from vfs.Dir, name string, to vfs.Dir, newname string) error {
 	return from.Rename(name, to, newname, vfs.Replace)
 }
 
-// mkdirAll makes the directories of a path that are not there, with the modes
-// that the plan has for them.
+// noteMade notes which directories were made that no item restores.
+func (a *applier) noteMade() {
+	a.plan.Made = nil
+	for _, path := range slices.SortedFunc(maps.Keys(a.made), tree.ComparePaths) {
+		if i, ok := a.plan.find(path); ok && a.plan.Items[i].Do == Restore && a.plan.Items[i].New.Mode.IsDir() {
+			continue
+		}
+		a.plan.Made = append(a.plan.Made, Made{path, tree.ModeDir | tree.Mode(a.made[path])})
+	}
+}
+
+// perm returns the permission bits of a directory that is made: those that are
+// wanted if a directory is wanted there, otherwise those that mkdir would give it.
+func (a *applier) perm(path string) uint16 {
+	if i, ok := a.plan.find(path); ok && a.plan.Items[i].New != nil && a.plan.Items[i].New.Mode.IsDir() {
+		return a.plan.Items[i].New.Mode.Perm()
+	}
+	i, ok := slices.BinarySearchFunc(a.plan.Made, path, func(m Made, path string) int { return tree.ComparePaths(m.Path, path) })
+	if ok {
+		return a.plan.Made[i].Mode.Perm()
+	}
+	return 0o777 &^ vfs.Umask()
+}
+
+// mkdirAll makes the directories of a path that are not there.
 func (a *applier) mkdirAll(path string) error {
 	if path == "" {
 		return nil
@@ -244,16 +269,13 @@ func (a *applier) mkdirAll(path string) error {
 	if err != nil {
 		return err
 	}
-	perm := uint16(0o755)
-	if i, ok := a.plan.find(path); ok && a.plan.Items[i].New != nil {
-		perm = a.plan.Items[i].New.Mode.Perm()
-	}
+	perm := a.perm(path)
 	// Until it is full it must be writable.
 	err = parent.Mkdir(name, perm|0o700)
 	switch {
 	case err == nil:
 		a.changes(up)
-		a.made[path] = true
+		a.made[path] = perm
 	case errors.Is(err, fs.ErrExist): // somebody else was faster
 		_, err = a.root.enter(path)
 	}
@@ -284,6 +306,14 @@ func (a *applier) open() error {
 		}
 	}
 	return nil
+}
+
+// unopen gives the entry of a directory that open has made writable the mode that
+// it had.
+func (a *applier) unopen(path string, e *tree.Entry) {
+	if perm, opened := a.opened[path]; opened && e != nil && e.Mode == tree.ModeDir|tree.Mode(perm)|0o700 {
+		e.Mode = tree.ModeDir | tree.Mode(perm)
+	}
 }
 
 // workers is how many files are written at once: syncs wait for the disk, not
@@ -462,10 +492,9 @@ func (a *applier) restoreDir(i int) error {
 	if err != nil {
 		return err
 	}
-	if perm, opened := a.opened[it.Path]; opened && now != nil && now.Mode.IsDir() {
-		now.Mode = tree.ModeDir | tree.Mode(perm) // as it was
-	}
-	if isDir := now != nil && now.Mode.IsDir(); !same(now, it.Now) && !a.made[it.Path] {
+	a.unopen(it.Path, now)
+	_, made := a.made[it.Path]
+	if isDir := now != nil && now.Mode.IsDir(); !same(now, it.Now) && !made {
 		if it.Parent && isDir { // somebody else has made it: that will do
 			it.Do = Nothing
 		} else {
@@ -565,6 +594,7 @@ func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 		if err != nil {
 			return errors.Join(err, dir.Rename(a.oldName(i), dir, name, vfs.Exchange))
 		}
+		a.unopen(it.Path, old)
 		if same(old, expected) {
 			err := dir.Remove(a.oldName(i))
 			a.touched[i] = err != nil
@@ -590,6 +620,7 @@ func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 func (a *applier) replace(i int, dir vfs.Dir, name string) error {
 	it := &a.plan.Items[i]
 	old, err := entryIn(a.ctx, dir, name, a.hash)
+	a.unopen(it.Path, old)
 	switch {
 	case err != nil:
 		return err
@@ -696,14 +727,20 @@ func (a *applier) setModes() error {
 		case !opened:
 			continue
 		}
-		if err := a.setMode(it.Path, perm); err != nil && !(it.Do == Delete && isGone(err)) {
+		if err := a.setMode(it.Path, perm); err != nil && !(isGone(err) && (it.Do == Delete || a.replaces(it))) {
 			if err := a.fail(it, err); err != nil {
 				return err
 			}
 		}
 	}
-	for _, path := range slices.Backward(slices.SortedFunc(maps.Keys(a.opened), tree.ComparePaths)) {
-		if err := a.setMode(path, a.opened[path]); err != nil && !isGone(err) {
+	rest := maps.Clone(a.opened)
+	for path, perm := range a.made {
+		if i, ok := a.plan.find(path); !ok || a.plan.Items[i].Do != Restore {
+			rest[path] = perm
+		}
+	}
+	for _, path := range slices.Backward(slices.SortedFunc(maps.Keys(rest), tree.ComparePaths)) {
+		if err := a.setMode(path, rest[path]); err != nil && !isGone(err) {
 			return err
 		}
 	}
@@ -768,9 +805,13 @@ func (a *applier) verify() error {
 	return nil
 }
 
+// maxSweeps is how often a directory is looked for that was moved away while it was
+// restored: a program that has something else there for a moment is done by then.
+const maxSweeps = 20
+
 // sweep removes what was prepared and not used.
 func (a *applier) sweep() error {
-	s := &sweeper{context.WithoutCancel(a.ctx), a.root, a.id, a.hash}
+	s := &sweeper{context.WithoutCancel(a.ctx), a.root, a.id, a.hash, true}
 	var errs []error
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
@@ -778,6 +819,12 @@ func (a *applier) sweep() error {
 			continue
 		}
 		err := s.path(it.Path, it.Now, it.New)
+		for n := 0; n < maxSweeps && errors.Is(err, ErrAside); n++ {
+			time.Sleep(time.Millisecond)
+			if err = a.root.fresh(); err == nil {
+				err = s.path(it.Path, it.Now, it.New)
+			}
+		}
 		if errors.Is(err, ErrAside) {
 			it.Do, it.Why = Failed, err.Error()
 		} else {

@@ -10,8 +10,10 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"sync"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -25,8 +27,11 @@ type Want struct {
 	Doubt   string // why whatever is there counts as dirty; "": only what is not Old does
 	Created bool   // what is there was made by what is taken back, so that it may be deleted
 	Parent  bool   // a directory that is wanted only if something is to be put into it
+	Held    string // why it stays, unless the policy is to overwrite; "": it may change
+	Hidden  bool   // with Held: it stays even if it is as it is wanted, and is not dirty
 	Keep    string // why it stays as it is, whatever that is; "": it may change
 	Lost    string // why New cannot be had, unless it lies at another path that is wanted; "": it can
+	Out     string // why nothing is put there where nothing is, whatever the policy; "": it may be
 }
 
 // A Policy says what becomes of dirty paths.
@@ -45,7 +50,7 @@ const (
 	Nothing Action = "unchanged" // it is as it is wanted
 	Restore Action = "restored"  // it gets what is wanted
 	Delete  Action = "deleted"   // it goes
-	Skipped Action = "skipped"   // it is dirty and stays
+	Skipped Action = "skipped"   // it is dirty and stays, or it cannot be where it belongs
 	Kept    Action = "kept"      // it would have to be deleted, and may not be
 	Failed  Action = "failed"    // it cannot be done
 )
@@ -141,8 +146,16 @@ func (m *Move) UnmarshalJSON(b []byte) error {
 // what it says and nothing else.
 type Plan struct {
 	Items   []Item // in the order of paths, a directory before what is in it
+	Made    []Made // in the order of paths
 	Moves   []Move
 	Aborted bool // something is dirty, and the policy is to do nothing then
+}
+
+// A Made is a directory that is not there, and is made only because something is
+// put into it: no item restores it.
+type Made struct {
+	Path string
+	Mode tree.Mode // as mkdir would make it
 }
 
 // Options are the choices at [NewPlan]. The zero value is the default.
@@ -241,20 +254,68 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 	if pl.policy == Abort && slices.ContainsFunc(plan.Items, func(i Item) bool { return i.Dirty }) {
 		plan.stop("something else is dirty, and then nothing is to be done")
 	}
-	return plan, nil
+	return plan, pl.addMade(plan)
+}
+
+// addMade adds the directories that are made for what is put into them.
+func (pl *planner) addMade(plan *Plan) error {
+	seen := make(map[string]bool)
+	mode := sync.OnceValue(func() tree.Mode { return tree.ModeDir | tree.Mode(0o777&^vfs.Umask()) })
+	add := func(path string) error {
+		for up, _ := split(path); up != "" && !seen[up]; up, _ = split(up) {
+			seen[up] = true
+			if i, ok := pl.byPath[up]; ok {
+				it := &pl.items[i]
+				if it.Now == nil && (it.Do != Restore || !it.New.Mode.IsDir()) {
+					plan.Made = append(plan.Made, Made{up, mode()})
+				}
+				continue
+			}
+			inode, err := pl.root.inode(up)
+			if cause := context.Cause(pl.ctx); cause != nil {
+				return cause
+			}
+			if err != nil || inode != 0 { // what is wrong is found when it is entered
+				return nil
+			}
+			plan.Made = append(plan.Made, Made{up, mode()})
+		}
+		return nil
+	}
+	for i := range plan.Items {
+		if it := &plan.Items[i]; it.Do == Restore && it.Now == nil {
+			if err := add(it.Path); err != nil {
+				return err
+			}
+		}
+	}
+	for _, mv := range plan.Moves {
+		if err := add(mv.To); err != nil {
+			return err
+		}
+	}
+	slices.SortFunc(plan.Made, func(a, b Made) int { return tree.ComparePaths(a.Path, b.Path) })
+	return nil
 }
 
 // keepInside keeps what is in a directory that was to become something else
-// and stays.
+// and stays, but for what is in one that does become something else.
 func (p *Plan) keepInside() {
-	stays := ""
+	stays, goes := "", ""
 	for i := range p.Items {
 		it := &p.Items[i]
-		if _, in := tree.Below(it.Path, stays); stays != "" && in {
-			if it.Do == Delete {
-				it.Do, it.Why = Kept, fmt.Sprintf("%q stays a directory", stays)
-			}
-		} else if it.Do != Restore && it.Now != nil && it.Now.Mode.IsDir() && hasContent(it.New) {
+		if _, in := tree.Below(it.Path, goes); goes != "" && in {
+			continue
+		}
+		goes = ""
+		replaced := it.Now != nil && it.Now.Mode.IsDir() && hasContent(it.New)
+		_, in := tree.Below(it.Path, stays)
+		switch in = in && stays != ""; {
+		case replaced && it.Do == Restore:
+			goes = it.Path
+		case in && it.Do == Delete:
+			it.Do, it.Why = Kept, fmt.Sprintf("%q stays a directory", stays)
+		case !in && replaced:
 			stays = it.Path
 		}
 	}
@@ -298,6 +359,9 @@ func (pl *planner) judge(i int) error {
 	it.Why, it.Dirty = "", false
 	isDir := it.Now != nil && it.Now.Mode.IsDir()
 	switch {
+	case w.Held != "" && pl.policy != Overwrite && (w.Hidden || !same(it.Now, it.New)):
+		it.Do, it.Why, it.Dirty = Skipped, w.Held, !w.Hidden
+		return nil
 	case same(it.Now, it.New):
 		it.Do = Nothing
 		return nil
@@ -305,7 +369,10 @@ func (pl *planner) judge(i int) error {
 		it.Do = Nothing
 		return nil
 	case w.Keep != "":
-		it.Do, it.Why = Kept, w.Keep
+		it.Do, it.Why, it.Dirty = Kept, w.Keep, w.Doubt != ""
+		return nil
+	case w.Out != "" && it.Now == nil:
+		it.Do, it.Why, it.Dirty = Skipped, w.Out, true
 		return nil
 	case w.Lost != "" && !pl.there[it.New.ID]:
 		it.Do, it.Why = Failed, w.Lost
@@ -383,15 +450,34 @@ func (pl *planner) holds(path string) (why string, err error) {
 }
 
 // block leaves out what cannot be put where it belongs: something above it is
-// no directory, and stays.
+// no directory and stays, or is not to be one. Of two paths that cannot be both,
+// the one above wins.
 func (pl *planner) block() {
-	for i, by := range pl.blocked {
+	for i := range pl.items { // what is above comes first
 		it := &pl.items[i]
 		if it.Do != Restore {
 			continue
 		}
-		if j, ok := pl.byPath[by.path]; !ok || pl.items[j].Do != Restore && pl.items[j].Do != Delete {
-			it.Do, it.Why, it.Dirty = Skipped, by.Error(), true
+		if by := pl.blocked[i]; by != nil {
+			if j, ok := pl.byPath[by.path]; !ok || pl.items[j].Do != Restore && pl.items[j].Do != Delete {
+				it.Do, it.Why, it.Dirty = Skipped, by.Error(), true
+				continue
+			}
+		}
+		for up, _ := split(it.Path); up != ""; up, _ = split(up) {
+			j, ok := pl.byPath[up]
+			if !ok {
+				continue
+			}
+			above := &pl.items[j]
+			switch {
+			case above.Do == Restore && above.New.Mode.IsSymlink():
+				it.Do, it.Why = Skipped, fmt.Sprintf("%q is to be a symbolic link", up)
+			case above.Do == Restore && !above.New.Mode.IsDir():
+				it.Do, it.Why = Skipped, fmt.Sprintf("%q is to be a file", up)
+			case above.Do == Delete && !above.Now.Mode.IsDir():
+				it.Do, it.Why = Skipped, fmt.Sprintf("%q is to be deleted", up)
+			}
 		}
 	}
 }
@@ -412,7 +498,9 @@ func (pl *planner) settleParents() {
 		switch it := &pl.items[i]; {
 		case it.Parent && !needed[it.Path]:
 			it.Do, it.Why, it.Dirty = Nothing, "", false
-		case it.Do == Skipped && it.Now == nil && it.New.Mode.IsDir() && needed[it.Path]:
+		case it.Do == Delete && needed[it.Path]:
+			it.Do, it.Why = Kept, "something is to be put into it"
+		case it.Do == Skipped && it.Now == nil && it.New != nil && it.New.Mode.IsDir() && needed[it.Path]:
 			it.Do, it.Why, it.Dirty = Restore, "", false
 		}
 	}

@@ -174,3 +174,46 @@ func TestCrashWithoutExchange(t *testing.T) {
 		}
 	}
 }
+
+// What somebody wrote at the last moment, and what a crash has left aside, goes back
+// to its name: it is nowhere else.
+func TestSweepTheirs(t *testing.T) {
+	b := newBench(t)
+	wants := b.wants(world{"f": "file 644 2"}, world{"f": "file 644 1"})
+	aside := oldName("testtest", "f")
+	for _, theirs := range []string{"file 644 user", "file 600 2", "link user", "dir 755"} {
+		world{aside: theirs, "f": "file 644 1"}.write(t, b.dir)
+		if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+			t.Fatal(err)
+		}
+		b.expect(world{"f": theirs})
+	}
+	for _, known := range []string{"file 644 1", "file 644 2"} { // the store has it
+		world{aside: known, "f": "file 644 user"}.write(t, b.dir)
+		if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+			t.Fatal(err)
+		}
+		b.expect(world{"f": "file 644 user"})
+	}
+}
+
+// A directory that was put aside for a file, and in which somebody has put
+// something before a crash, comes back with it: the restore goes on from there.
+func TestSweepFullDirectory(t *testing.T) {
+	b := newBench(t)
+	before, after := world{"d": "dir 755", "d/x": "file 644 x"}, world{"d": "file 644 new"}
+	wants := b.wants(before, after)
+	aside := oldName("testtest", "d")
+	world{aside: "dir 755", aside + "/theirs": "file 644 theirs", "d": after["d"]}.write(t, b.dir)
+	if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+		t.Fatal(err)
+	}
+	left := world{"d": "dir 755", "d/theirs": "file 644 theirs"}
+	b.expect(left)
+	p := b.plan(wants, Skip)
+	b.apply(p)
+	b.expect(left)
+	if got, want := outcome(p)["d"], `skipped: it holds "d/theirs", which is to stay`; got != want {
+		t.Errorf("d: %q, want %q", got, want)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/nearmiss"
+	"github.com/boocode/filestore/tree"
 )
 
 // TestKinds takes every kind of path to every other.
@@ -135,6 +137,71 @@ func TestKept(t *testing.T) {
 	}
 	if d := cmp.Diff(want, outcome(p)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestOut: what somebody else has taken away is not put back, whatever the policy,
+// unless it is there again. No directory is made for it alone.
+func TestOut(t *testing.T) {
+	const why = "somebody has taken it out"
+	wanted := world{"out": "file 644 old", "dir": "dir 755", "dir/out": "file 644 old", "there": "file 644 old", "in": "dir 755", "in/out": "file 644 old", "in/gone": "file 644 old"}
+	for policy, want := range map[Policy]world{
+		Skip:      {"there": "file 644 old", "in": "dir 755", "in/gone": "file 644 old"},
+		Overwrite: {"there": "file 644 old", "in": "dir 755", "in/gone": "file 644 old"},
+		Abort:     {"there": "file 644 new"},
+	} {
+		b := newBench(t)
+		world{"there": "file 644 new"}.write(t, b.dir)
+		p := b.plan([]Want{
+			{Path: "out", New: b.entry(wanted, "out"), Out: why},
+			{Path: "dir", New: b.entry(wanted, "dir"), Parent: true},
+			{Path: "dir/out", New: b.entry(wanted, "dir/out"), Old: b.entry(wanted, "dir/out"), Out: why},
+			{Path: "there", New: b.entry(wanted, "there"), Old: b.entry(world{"there": "file 644 new"}, "there"), Out: why},
+			{Path: "in", New: b.entry(wanted, "in"), Parent: true},
+			{Path: "in/out", New: b.entry(wanted, "in/out"), Out: why},
+			{Path: "in/gone", New: b.entry(wanted, "in/gone")},
+		}, policy)
+		b.apply(p)
+		b.expect(want)
+		for _, it := range p.Items {
+			if out := strings.HasSuffix(it.Path, "out"); out != (it.Do == Skipped && it.Why == why) {
+				t.Errorf("%s: %s is %s: %s", policy, it.Path, it.Do, it.Why)
+			}
+		}
+	}
+}
+
+// What is held stays as it is, and is dirty, unless the policy is to overwrite. Where
+// it is as it is wanted, only what is hidden, too, says so.
+func TestHeld(t *testing.T) {
+	const why = "a turn has changed it since"
+	left, wanted := world{"f": "file 644 2", "g": "file 644 2", "same": "file 644 1", "hidden": "file 644 1"}, world{"f": "file 644 1", "same": "file 644 1", "hidden": "file 644 1"}
+	for policy, want := range map[Policy]map[string]string{
+		Skip:      {"f": "skipped: " + why, "g": "skipped: " + why, "same": "unchanged", "hidden": "skipped: " + why},
+		Abort:     {"f": "skipped: " + why, "g": "skipped: " + why, "same": "unchanged", "hidden": "skipped: " + why},
+		Overwrite: {"f": "restored", "g": "deleted", "same": "unchanged", "hidden": "unchanged"},
+	} {
+		b := newBench(t)
+		left.write(t, b.dir)
+		var wants []Want
+		for p := range left {
+			wants = append(wants, Want{Path: p, Old: b.entry(left, p), New: b.entry(wanted, p), Created: true, Held: why, Hidden: p == "hidden"})
+		}
+		p := b.plan(wants, policy)
+		b.apply(p)
+		if d := cmp.Diff(want, outcome(p)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", policy, d)
+		}
+		for _, it := range p.Items {
+			if dirty := it.Do == Skipped && it.Path != "hidden"; it.Dirty != dirty {
+				t.Errorf("%s: %s is dirty: %v, want %v", policy, it.Path, it.Dirty, dirty)
+			}
+		}
+		if policy == Overwrite {
+			b.expect(wanted)
+		} else {
+			b.expect(left)
+		}
 	}
 }
 
@@ -273,8 +340,28 @@ func randomWorld(rng *rand.Rand, n int) world {
 	return w
 }
 
+// mix returns what leads from one world to several, path by path: what is wanted
+// of two paths may not go together.
+func (b *bench) mix(rng *rand.Rand, from world, to []world) (wants []Want, wanted world) {
+	b.Helper()
+	wanted = make(world)
+	paths := maps.Clone(from)
+	for _, w := range to {
+		maps.Copy(paths, w)
+	}
+	for _, p := range slices.Sorted(maps.Keys(paths)) {
+		w := to[rng.IntN(len(to))]
+		if from[p] != w[p] && rng.IntN(6) > 0 {
+			wants = append(wants, b.want(from, w, p))
+			wanted[p] = w[p]
+		}
+	}
+	return wants, wanted
+}
+
 // TestModel checks random restores of random directories that a user has
-// changed: clean paths become what is wanted, and all others stay.
+// changed: clean paths become what is wanted, and all others stay. What a plan
+// says is what is done.
 func TestModel(t *testing.T) {
 	for seed := range uint64(400) {
 		rng := rand.New(rand.NewPCG(seed, 7))
@@ -291,15 +378,39 @@ func TestModel(t *testing.T) {
 				}
 			}
 			disk["user"] = "file 644 user"
+			if gone := "abc"[rng.IntN(3):][:1]; rng.IntN(3) == 0 {
+				maps.DeleteFunc(disk, func(p, _ string) bool { _, in := tree.Below(p, gone); return in })
+			}
 		}
 		disk.write(t, b.dir)
-		p := b.plan(b.wants(left, wanted), Skip)
-		b.apply(p)
+		wants, mixed := b.wants(left, wanted), seed%2 == 0
+		if mixed {
+			wants, wanted = b.mix(rng, left, []world{wanted, randomWorld(rng, 8)})
+		}
+		policy := []Policy{Skip, Skip, Overwrite}[rng.IntN(3)]
+		p := b.plan(wants, policy)
+		b.doesAsPlanned(p)
 		got := readWorld(t, b.dir)
 		done := outcome(p)
+		if p.Count(Failed) > 0 {
+			t.Errorf("seed %d: something failed", seed)
+		}
+		for _, m := range p.Made {
+			if what := fmt.Sprintf("dir %o", m.Mode.Perm()); got[m.Path] != what || disk[m.Path] != "" {
+				t.Errorf("seed %d: %s was %q, was made, and is %q, want %q", seed, m.Path, disk[m.Path], got[m.Path], what)
+			}
+		}
+		made := func(path string) bool {
+			return slices.ContainsFunc(p.Made, func(m Made) bool { return m.Path == path })
+		}
+		for path, what := range got {
+			if disk[path] == "" && wanted[path] != what && !made(path) {
+				t.Errorf("seed %d: %s came as %q, and nobody said so", seed, path, what)
+			}
+		}
 		for path, what := range disk {
 			switch {
-			case strings.HasPrefix(what, "file 644 user") && got[path] != what:
+			case strings.HasPrefix(what, "file 644 user") && got[path] != what && policy == Skip:
 				t.Errorf("seed %d: the user's %s is %q: %s", seed, path, got[path], done[path])
 			case done[path] == "" && got[path] != what:
 				t.Errorf("seed %d: %s is not in the plan and was %q, is %q", seed, path, what, got[path])
@@ -311,11 +422,11 @@ func TestModel(t *testing.T) {
 				t.Errorf("seed %d: %s is %q, want %q", seed, path, got[path], wanted[path])
 			case what == string(Delete) && got[path] != "":
 				t.Errorf("seed %d: %s is %q, want it gone", seed, path, got[path])
-			case what == string(Nothing) && got[path] != wanted[path]:
+			case what == string(Nothing) && got[path] != wanted[path] && !made(path):
 				t.Errorf("seed %d: %s is %q and unchanged, want %q", seed, path, got[path], wanted[path])
 			}
 		}
-		if cmp.Equal(disk, left) {
+		if cmp.Equal(disk, left) && !mixed {
 			if d := cmp.Diff(wanted, got); d != "" {
 				t.Errorf("seed %d: nobody has changed anything (-want +got):\n%s\n%v", seed, d, done)
 			}

@@ -36,7 +36,7 @@ var ErrAside = errors.New("left beside its path")
 // each path as it was or as it is wanted. An error matches [ErrAside] if nothing
 // else went wrong.
 func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
-	s := &sweeper{ctx, root, id, tree.NewOverlay(nil)}
+	s := &sweeper{ctx: ctx, root: root, id: id, hash: tree.NewOverlay(nil)}
 	var errs []error
 	for _, w := range wants {
 		errs = append(errs, s.path(w.Path, w.Old, w.New))
@@ -58,15 +58,20 @@ type sweeper struct {
 	root *Root
 	id   string
 	hash Sink
+	put  bool // something was put beside the path: a directory that is none now is not done
 }
 
 // path puts in order what lies beside a path that was old and is to become
 // new.
 func (s *sweeper) path(path string, old, new *tree.Entry) error {
 	up, name := split(path)
+	var unseen error                    // of a directory that cannot be looked into now
 	for at := up; ; at, _ = split(at) { // new content may lie further up
 		dir, err := s.root.enter(at)
+		var notDir *notDirError
 		switch {
+		case s.put && errors.As(err, &notDir): // somebody has moved it, and may move it back
+			unseen = fmt.Errorf("%q: what was prepared may be %w: %w", path, ErrAside, err)
 		case isGone(err): // nothing was put there
 		case errors.Is(err, fs.ErrPermission):
 			return fmt.Errorf("%q: what may be %w: %w", path, ErrAside, err)
@@ -85,7 +90,7 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 			}
 		}
 		if at == "" || new == nil {
-			return nil
+			return unseen
 		}
 	}
 }
@@ -105,8 +110,14 @@ func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) er
 	case now == nil:
 		return errors.Join(renameFree(dir, asideName, dir, name), dir.Sync())
 	case same(aside, new), same(aside, old): // the store has both
-		return errors.Join(dir.Remove(asideName), dir.Sync())
-	case same(now, new):
+		err := dir.Remove(asideName)
+		if err == nil || !aside.Mode.IsDir() {
+			return errors.Join(err, dir.Sync())
+		}
+		// Something is in it: put there meanwhile, or its deletion did not survive
+		// a power cut. Back it goes.
+	}
+	if same(now, new) {
 		if err := dir.Rename(asideName, dir, name, vfs.Exchange); err != nil {
 			return err
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const nobody = 65534
@@ -41,6 +43,27 @@ func asUser(t *testing.T) bool {
 	return false
 }
 
+// writeReadOnly is write for a world with directories that forbid to write.
+func (w world) writeReadOnly(t testing.TB, dir string) {
+	t.Helper()
+	t.Cleanup(func() { exec.Command("chmod", "-R", "u+w", dir).Run() })
+	writable := maps.Clone(w)
+	for p, what := range w {
+		if what == "dir 555" {
+			writable[p] = "dir 755"
+		}
+	}
+	writable.write(t, dir)
+	for p, what := range w {
+		if what != "dir 555" {
+			continue
+		}
+		if err := os.Chmod(filepath.Join(dir, p), 0o555); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What is in a directory that forbids to write is restored by who may change
 // its mode, and it has its mode again.
 func TestReadOnlyDirectory(t *testing.T) {
@@ -55,26 +78,51 @@ func TestReadOnlyDirectory(t *testing.T) {
 			from, to = wanted, left
 		}
 		b := newBench(t)
-		writable := maps.Clone(from)
-		for p, what := range from {
-			if what == "dir 555" {
-				writable[p] = "dir 755"
-			}
-		}
-		writable.write(t, b.dir)
-		for p, what := range from {
-			if what == "dir 555" {
-				if err := os.Chmod(filepath.Join(b.dir, p), 0o555); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		t.Cleanup(func() { exec.Command("chmod", "-R", "u+w", b.dir).Run() })
+		from.writeReadOnly(t, b.dir)
 		p := b.plan(b.wants(from, to), Skip)
 		b.apply(p)
 		b.expect(to)
 		if p.Count(Failed)+p.Count(Kept) > 0 {
 			t.Errorf("%v", outcome(p))
+		}
+	}
+}
+
+// A directory that forbids to write becomes a file, and a file such a directory.
+func TestReadOnlyReplaced(t *testing.T) {
+	if !asUser(t) {
+		return
+	}
+	dir := world{"x": "dir 555", "x/in": "file 644 n", "x/sub": "dir 555", "x/sub/in": "file 644 m"}
+	for _, other := range []string{"file 644 user", "link somewhere"} {
+		for _, back := range []bool{false, true} {
+			b := newBench(t)
+			from, to := dir, world{"x": other}
+			if back {
+				from, to = to, from
+			}
+			for _, exchange := range []bool{true, false} {
+				exec.Command("chmod", "-R", "u+w", b.dir).Run() // of the round before
+				from.writeReadOnly(t, b.dir)
+				p := b.plan(b.wants(from, to), Skip)
+				preview := outcome(p)
+				root := b.root()
+				if !exchange {
+					ops := 1000
+					root = NewRoot(&plainDir{root.dir, &ops})
+				}
+				err := p.Save(t.Context(), root, b.w)
+				if err == nil {
+					err = p.Apply(t.Context(), root, b.store, "testtest")
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.expect(to)
+				if d := cmp.Diff(preview, outcome(p)); d != "" {
+					t.Errorf("from %q, exchange %v (-plan +done):\n%s", from["x"], exchange, d)
+				}
+			}
 		}
 	}
 }

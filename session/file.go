@@ -19,9 +19,13 @@ import (
 // A variable, so that tests reach it sooner, as maxLine.
 var blockSize int64 = 1 << 20
 
-// maxLine is how long a line may be; a longer one is skipped. The strings of
-// Node end at about that, and so do the entries of pi.
-var maxLine int64 = 512 << 20
+// maxLine is how long a line may be without its long strings; a longer one is
+// skipped.
+var maxLine int64 = 64 << 20
+
+// longString is how long a string in a line may be that is longer than that, for its
+// text to be kept: what a tool has printed, say. Nothing is wanted of it.
+var longString = 1 << 20
 
 // A File follows a session log that somebody else appends to. It never writes
 // to it, and holds no descriptor between calls, so there is nothing to close.
@@ -52,8 +56,8 @@ func OpenFile(ctx context.Context, path string) (*File, error) {
 	})
 }
 
-// openFS is OpenFile for a name in an FS.
-func openFS(ctx context.Context, fsys vfs.FS, name string) (*File, error) {
+// OpenFS is OpenFile for a name in a file system.
+func OpenFS(ctx context.Context, fsys vfs.FS, name string) (*File, error) {
 	return openFile(ctx, name, func() (vfs.FS, string, error) { return fsys, name, nil })
 }
 
@@ -131,11 +135,12 @@ func openRegular(fsys vfs.FS, name string, flag int) (vfs.File, error) {
 // A reader reads a session log and what is appended to it later. The zero
 // reader has read nothing.
 type reader struct {
-	tree     *Tree  // nil before the header
-	off      int64  // where the last whole line ends
-	line     int    // its number
-	last     []byte // the bytes before off, at most 64
-	ino, dev uint64 // of the file
+	tree     *Tree   // nil before the header
+	off      int64   // where the last whole line ends
+	line     int     // its number
+	last     []byte  // the bytes before off, at most 64
+	cut      elision // of the line that is being read
+	ino, dev uint64  // of the file
 }
 
 // session returns the tree, an empty one if there is none.
@@ -192,6 +197,7 @@ func (r *reader) same(f vfs.File, st vfs.Stat) (bool, error) {
 
 // readLines takes in the whole lines between r.off and size.
 func (r *reader) readLines(ctx context.Context, f vfs.File, size int64) error {
+	r.cut = elision{}
 	buf := make([]byte, min(size-r.off, blockSize))
 	have := 0     // bytes in buf: an incomplete line
 	long := false // it is too long, and buf has only its end
@@ -199,13 +205,17 @@ func (r *reader) readLines(ctx context.Context, f vfs.File, size int64) error {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if have == len(buf) {
+		if have == len(buf) && r.tree == nil {
+			return formatError("line 1: not a pi session header")
+		}
+		if have == len(buf) && have >= longString {
+			have = r.cut.shorten(buf)
+		}
+		if have > len(buf)/2 {
 			switch {
-			case r.tree == nil:
-				return formatError("line 1: not a pi session header")
 			case int64(have) >= maxLine:
-				long, have = true, 0
-			default:
+				long, have, r.cut = true, 0, elision{}
+			case have == len(buf):
 				buf = append(buf, make([]byte, len(buf))...)
 			}
 		}
@@ -224,6 +234,9 @@ func (r *reader) readLines(ctx context.Context, f vfs.File, size int64) error {
 		}
 		taken, lineErr := r.take(b)
 		have = copy(buf, b[taken:])
+		if taken > 0 {
+			r.cut = elision{}
+		}
 		switch {
 		case lineErr != nil:
 			return lineErr
@@ -260,7 +273,12 @@ func (r *reader) take(b []byte) (taken int, err error) {
 				r.tree.problem(r.line, r.off, reason)
 			}
 		}
-		r.took(line, r.off+int64(n))
+		if cut := r.cut; taken == 0 && cut.dropped > 0 {
+			r.last = nil // only what is behind the last string that was cut is as in the file
+			r.took(line[cut.tail:], r.off+int64(n)+cut.dropped)
+		} else {
+			r.took(line, r.off+int64(n))
+		}
 		taken += n
 	}
 }
@@ -271,4 +289,56 @@ func (r *reader) took(line []byte, off int64) {
 	r.last = append(r.last, line[max(0, len(line)-keep):]...)
 	r.last = append(r.last[:0], r.last[max(0, len(r.last)-keep):]...)
 	r.off = off
+}
+
+// An elision empties the long strings of a line while it is read.
+type elision struct {
+	done    int   // up to here it has looked
+	in      bool  // in a string there
+	start   int   // of that string's text
+	cut     bool  // of which something has gone
+	dropped int64 // bytes that have gone of the line
+	tail    int   // what is from here on lies in the file without a gap
+}
+
+// shorten empties the long strings in b, which begins with the line, and returns its
+// length then. Of a string that has no end in b the rest comes later: it is as
+// valid as the whole.
+func (e *elision) shorten(b []byte) int {
+	w := e.done
+	empty := func() {
+		if e.cut = e.cut || w-e.start > longString; e.cut {
+			w, e.tail = e.start, e.start
+		}
+	}
+	defer func(before int) { e.dropped += int64(before - w) }(len(b))
+	for i := e.done; i < len(b); i++ {
+		c := b[i]
+		switch {
+		case !e.in:
+			e.in, e.cut = c == '"', false
+			e.start = w + 1
+		case c == '"':
+			empty()
+			e.in = false
+		case c == '\\' && i+1 == len(b): // what it stands before is not there yet
+			empty()
+			b[w] = c
+			e.done = w
+			w++
+			return w
+		case c == '\\':
+			b[w] = c
+			w++
+			i++
+			c = b[i]
+		}
+		b[w] = c
+		w++
+	}
+	if e.in {
+		empty()
+	}
+	e.done = w
+	return w
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -139,7 +140,7 @@ func TestBlocks(t *testing.T) {
 	want := readAll(t, piLog)
 	defer func(n int64) { blockSize = n }(blockSize)
 	for blockSize = int64(len(headerV3)); blockSize < int64(len(piLog))+2; blockSize++ {
-		f, err := openFS(t.Context(), fsys, "s")
+		f, err := OpenFS(t.Context(), fsys, "s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +175,7 @@ func readAll(t *testing.T, log string) dump {
 func TestTail(t *testing.T) {
 	fsys := vfs.NewMem()
 	writeMem(t, fsys, "s", headerV3)
-	f, err := openFS(t.Context(), fsys, "s")
+	f, err := OpenFS(t.Context(), fsys, "s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func TestRefreshCost(t *testing.T) {
 	fsys := vfs.NewMem()
 	writeMem(t, fsys, "s", headerV3+string(messageLine("a", "", 100_000)))
 	counted := &countFS{FS: fsys}
-	f, err := openFS(t.Context(), counted, "s")
+	f, err := OpenFS(t.Context(), counted, "s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +245,7 @@ func TestLongLine(t *testing.T) {
 			maxLine = 2 * blockSize
 			fsys := vfs.NewMem()
 			writeMem(t, fsys, "s", headerV3+`{"type":"message","id":"a"}`+"\n"+long)
-			f, err := openFS(t.Context(), fsys, "s")
+			f, err := OpenFS(t.Context(), fsys, "s")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -270,6 +271,61 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
+// A line of any length is read in little memory if it is its strings that are long:
+// nothing is wanted of those.
+func TestLongStrings(t *testing.T) {
+	defer func(block, line int64, str int) { blockSize, maxLine, longString = block, line, str }(blockSize, maxLine, longString)
+	r := rand.New(rand.NewPCG(1, 1))
+	text := func(n int) string { // with escapes and letters of all lengths, of which any may be at the end of a block
+		var b strings.Builder
+		for b.Len() < n {
+			b.WriteString([]string{"x", "plain text ", `\"`, `\\`, `\n`, `\u00e4`, `\ud83d\ude00`, "ä", "日", "\U0001f600", "{", "]"}[r.IntN(12)])
+		}
+		return b.String()
+	}
+	for round := range 300 {
+		blockSize = int64(200 + r.IntN(300))
+		longString = int(blockSize) + r.IntN(200)
+		maxLine = 8 * int64(longString)
+		log := headerV3
+		for i := range 4 {
+			parent := fmt.Sprintf(`"%d"`, i)
+			if i == 0 {
+				parent = "null"
+			}
+			log += fmt.Sprintf(`{"type":"message","id":"%d","message":{"content":[{"text":"%s"},"%s",{"a":"%s"}],"role":"user","more":"%s"},"parentId":%s}`+"\n",
+				i+1, text(r.IntN(20000)), text(r.IntN(100)), text(r.IntN(5000)), text(r.IntN(600)), parent)
+		}
+		fsys := vfs.NewMem()
+		half := len(headerV3) + r.IntN(len(log)-len(headerV3))
+		writeMem(t, fsys, "s", log[:half])
+		f, err := OpenFS(t.Context(), fsys, "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		appendMem(t, fsys, "s", log[half:])
+		for range 2 { // the second time finds what it remembers
+			if err := f.Refresh(t.Context()); err != nil {
+				t.Fatalf("round %d: %v", round, err)
+			}
+		}
+		appendMem(t, fsys, "s", `{"type":"message","id":"5","parentId":"4"}`+"\n")
+		if err := f.Refresh(t.Context()); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+		tree := f.Tree()
+		if list, _ := tree.Problems(); len(list) > 0 || tree.Len() != 5 {
+			t.Fatalf("round %d: %d entries, %v", round, tree.Len(), list)
+		}
+		for i := range 4 {
+			e, ok := tree.Entry(fmt.Sprint(i + 1))
+			if !ok || i > 0 && e.ParentID != fmt.Sprint(i) || e.Role != "user" {
+				t.Fatalf("round %d: entry %d is %+v", round, i+1, e)
+			}
+		}
+	}
+}
+
 func TestFormat(t *testing.T) {
 	for _, c := range []struct{ content, want string }{
 		{"", `session file "s": empty, without a session header`},
@@ -286,9 +342,9 @@ func TestFormat(t *testing.T) {
 	} {
 		fsys := vfs.NewMem()
 		writeMem(t, fsys, "s", c.content)
-		_, err := openFS(t.Context(), fsys, "s")
+		_, err := OpenFS(t.Context(), fsys, "s")
 		if err == nil || err.Error() != c.want || !errors.Is(err, ErrFormat) || errors.Is(err, ErrNotBegun) != (len(c.content) < len(headerV3) && !strings.Contains(c.content, "\n")) {
-			t.Errorf("openFS(%.40q) = %v, want %s", c.content, err, c.want)
+			t.Errorf("OpenFS(%.40q) = %v, want %s", c.content, err, c.want)
 		}
 	}
 }
@@ -315,7 +371,7 @@ func TestRewritten(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			fsys := vfs.NewMem()
 			writeMem(t, fsys, "s", piLog)
-			f, err := openFS(t.Context(), fsys, "s")
+			f, err := OpenFS(t.Context(), fsys, "s")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -446,7 +502,7 @@ func TestInterrupted(t *testing.T) {
 	for at := int64(0); ; at++ {
 		disk, fault := vfs.NewMem(), &vfs.Fault{At: -1}
 		writeMem(t, disk, "s", headerV3)
-		f, err := openFS(t.Context(), vfs.WithFault(disk, fault), "s")
+		f, err := OpenFS(t.Context(), vfs.WithFault(disk, fault), "s")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -473,8 +529,8 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reason := errors.New("enough")
 	cancel(reason)
-	if _, err := openFS(ctx, fsys, "s"); !errors.Is(err, reason) {
-		t.Errorf("openFS after the end of ctx = %v", err)
+	if _, err := OpenFS(ctx, fsys, "s"); !errors.Is(err, reason) {
+		t.Errorf("OpenFS after the end of ctx = %v", err)
 	}
 }
 
@@ -572,7 +628,7 @@ func FuzzLog(f *testing.F) {
 		}
 		parts := vfs.NewMem()
 		writeMem(t, parts, "log", string(b[:min(cut, uint(len(b)))]))
-		if growing, err := openFS(t.Context(), parts, "log"); err == nil {
+		if growing, err := OpenFS(t.Context(), parts, "log"); err == nil {
 			appendMem(t, parts, "log", string(b[min(cut, uint(len(b))):]))
 			if err := growing.Refresh(t.Context()); err != nil {
 				t.Fatalf("Refresh: %v", err)
@@ -586,7 +642,7 @@ func FuzzLog(f *testing.F) {
 		if err := whole.Append(t.Context(), e); err != nil {
 			t.Fatalf("Append: %v", err)
 		}
-		again, err := openFS(t.Context(), disk, "log")
+		again, err := OpenFS(t.Context(), disk, "log")
 		if err != nil {
 			t.Fatal(err)
 		}

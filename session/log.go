@@ -39,12 +39,12 @@ type Log struct {
 func OpenLog(ctx context.Context, fsys vfs.FS, name string, h *Header) (*Log, error) {
 	l := &Log{fsys: fsys, name: name}
 	var err error
-	l.file, err = openFS(ctx, fsys, name)
+	l.file, err = OpenFS(ctx, fsys, name)
 	if h != nil && errors.Is(err, fs.ErrNotExist) {
 		if err := l.create(ctx, h); err != nil {
 			return nil, fileError(name, err)
 		}
-		l.file, err = openFS(ctx, fsys, name)
+		l.file, err = OpenFS(ctx, fsys, name)
 	}
 	if err != nil {
 		return nil, err

@@ -189,7 +189,7 @@ func TestLogConcurrent(t *testing.T) {
 	stop := make(chan bool)
 	var reading, writing sync.WaitGroup
 	reading.Go(func() {
-		f, err := openFS(context.Background(), fsys, "s")
+		f, err := OpenFS(context.Background(), fsys, "s")
 		if err != nil {
 			t.Error(err)
 			return

@@ -18,6 +18,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/boocode/filestore/checkpoint"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -73,6 +74,21 @@ func (a *app) openCheckpoints(ctx context.Context, e *manager.Engine, f *httpFla
 	return d, nil
 }
 
+// refuseOpenDir returns an error if others may put files into a directory: SQLite
+// takes up any journal that it finds beside a database.
+func refuseOpenDir(dir string) error {
+	st, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	const others = 0o022
+	if owner, self, ok := vfs.Owners(st); ok && (owner != self || st.Mode().Perm()&others != 0) {
+		return refuse("name a database with --db, or keep stores in a directory of your own with --store DIR",
+			"database: others may put files into %q, where it would be", dir)
+	}
+	return nil
+}
+
 // openDB opens a database by its name, without connecting to it. A file of SQLite
 // is made if it is not there, where that is asked for.
 func (a *app) openDB(dsn string, create bool) (*sql.DB, checkpoint.Dialect, error) {
@@ -86,6 +102,9 @@ func (a *app) openDB(dsn string, create bool) (*sql.DB, checkpoint.Dialect, erro
 		if err != nil {
 			return nil, "", err
 		}
+		if err := refuseOpenDir(root); err != nil {
+			return nil, "", err
+		}
 		file = filepath.Join(root, defaultDB)
 	}
 	file, err := filepath.Abs(file)
@@ -96,7 +115,11 @@ func (a *app) openDB(dsn string, create bool) (*sql.DB, checkpoint.Dialect, erro
 	if create {
 		flag |= os.O_CREATE
 	}
-	f, err := os.OpenFile(file, flag, 0o600) // SQLite would let others read it
+	open := os.OpenFile
+	if dsn == "" {
+		open = vfs.OpenOwn
+	}
+	f, err := open(file, flag, 0o600) // SQLite would let others read it
 	if errors.Is(err, fs.ErrNotExist) && !create {
 		return nil, "", &failure{exitUsage, fmt.Errorf("database %q: not found", file), "--create-tables makes it"}
 	}

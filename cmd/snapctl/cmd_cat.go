@@ -5,19 +5,22 @@ import (
 )
 
 func (a *app) catCommand() *cobra.Command {
-	return &cobra.Command{
+	raw := false
+	c := &cobra.Command{
 		Use:     "cat REV PATH",
 		Short:   "Print the content of a file in a snapshot",
 		Long:    catHelp,
 		Example: catExamples,
 		Args:    args(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.cat(cmd, args[0], args[1])
+			return a.cat(cmd, args[0], args[1], raw)
 		},
 	}
+	c.Flags().BoolVar(&raw, "raw", false, "print control characters as they are, to a terminal, too")
+	return c
 }
 
-func (a *app) cat(cmd *cobra.Command, text, arg string) error {
+func (a *app) cat(cmd *cobra.Command, text, arg string, raw bool) error {
 	if a.flags.json {
 		return usageError(cmd, "cat: prints bytes, not JSON")
 	}
@@ -42,6 +45,13 @@ func (a *app) cat(cmd *cobra.Command, text, arg string) error {
 	if e.Mode.IsDir() {
 		return refuse("'snapctl ls' lists it", "path %q in %s: is a directory", arg, text)
 	}
-	_, err = p.objects.CopyBlob(ctx, a.out, e.ID)
-	return err
+	if raw || !isTerminal(a.stdout) {
+		_, err = p.objects.CopyBlob(ctx, a.out, e.ID)
+		return err
+	}
+	out := &visibleWriter{w: a.out}
+	if _, err := p.objects.CopyBlob(ctx, out, e.ID); err != nil {
+		return err
+	}
+	return out.end()
 }

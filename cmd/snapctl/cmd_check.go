@@ -3,17 +3,22 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) checkCommand() *cobra.Command {
-	readData := false
+	var f checkFlags
 	c := &cobra.Command{
 		Use:     "check",
 		Short:   "Verify the store",
@@ -21,17 +26,58 @@ func (a *app) checkCommand() *cobra.Command {
 		Example: checkExamples,
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.check(cmd.Context(), readData)
+			n := 0
+			for _, set := range []bool{f.readData, f.resume, f.sample != 0} {
+				if set {
+					n++
+				}
+			}
+			if n > 1 {
+				return usageError(cmd, "check: more than one of --read-data, --resume and --sample")
+			}
+			return a.check(cmd.Context(), &f)
 		},
 	}
-	c.Flags().BoolVar(&readData, "read-data", false, "read all content and verify its hashes")
+	c.Flags().BoolVar(&f.readData, "read-data", false, "read all content and verify its hashes")
+	c.Flags().BoolVar(&f.resume, "resume", false, "go on reading content where the last check got to, or was interrupted")
+	c.Flags().Var(&f.sample, "sample", "read `PART` of the content, as 5%, and the next time what comes behind it")
 	return c
+}
+
+type checkFlags struct {
+	readData, resume bool
+	sample           percent
+}
+
+// reads reports whether content is read.
+func (f *checkFlags) reads() bool { return f.readData || f.resume || f.sample != 0 }
+
+// A percent is a flag that takes a part of something.
+type percent float64
+
+func (*percent) Type() string { return "PART" }
+
+func (p *percent) String() string {
+	if *p == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(*p), 'g', -1, 64) + "%"
+}
+
+func (p *percent) Set(text string) error {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !strings.HasSuffix(text, "%") || !(n > 0 && n <= 100) {
+		return errors.New("want a part above 0% and up to 100%")
+	}
+	*p = percent(n)
+	return nil
 }
 
 // A checkAnswer is what check prints as JSON.
 type checkAnswer struct {
 	*store.Report
-	ReadData bool          `json:"readData"`
+	ReadData bool          `json:"readData"`              // all content has been read, here or by the parts before
+	Content  int64         `json:"contentRead,omitempty"` // bytes of packs that were read here
 	Damage   []jsonDamage  `json:"damage"`
 	Problems []jsonProblem `json:"problems"`
 	Concerns []string      `json:"concerns,omitempty"` // about the place of the store, for people
@@ -51,20 +97,49 @@ type jsonProblem struct {
 	Error string `json:"error"`
 }
 
-func (a *app) check(ctx context.Context, readData bool) error {
+func (a *app) check(ctx context.Context, f *checkFlags) error {
 	p, err := a.openToRead(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	report, err := p.store.Check(ctx, readData)
+	dir, err := a.storeDir()
 	if err != nil {
 		return err
 	}
-	j := &checkAnswer{Report: report, ReadData: readData, Damage: []jsonDamage{}, Problems: []jsonProblem{}}
-	for _, d := range report.Damage {
-		j.Damage = append(j.Damage, jsonDamage{d.Path, d.Off, d.Err.Error()})
+	report, err := p.store.Check(ctx, false)
+	if err != nil {
+		return err
 	}
+	lost, err := manager.LostRecords(ctx, p.store)
+	if err != nil {
+		return err
+	}
+	report.Damage = append(report.Damage, damageOf(lost)...)
+	structure := len(report.Damage)
+	j := &checkAnswer{Report: report, Damage: []jsonDamage{}, Problems: []jsonProblem{}}
+	if f.reads() {
+		if f.readData {
+			manager.CheckFromStart(dir)
+		}
+		var damage []*store.CorruptError
+		damage, j.Content, j.ReadData, err = manager.CheckNext(ctx, p.store, dir, int64(float64(report.Bytes)*float64(f.sample)/100))
+		if errors.Is(err, context.Canceled) {
+			return &failure{exitInterrupted, fmt.Errorf("check: interrupted, %s read, %s", size(j.Content), count(len(damage), "damaged object")), "'snapctl check --resume' goes on"}
+		}
+		if err != nil {
+			return err
+		}
+		report.Damage = append(report.Damage, damage...)
+	}
+	places, err := manager.CheckPlaces(p.store)
+	if err != nil {
+		return err
+	}
+	if places != nil {
+		report.Damage = append(report.Damage, places)
+	}
+	j.Damage = jsonDamages(report.Damage)
 	checker := tree.NewChecker(p.store)
 	for snap, err := range p.store.Snapshots(ctx) {
 		if err != nil {
@@ -78,9 +153,10 @@ func (a *app) check(ctx context.Context, readData bool) error {
 			j.Problems = append(j.Problems, jsonProblem{snap.Entry, newJSONPath(problem.Path), problem.Err.Error()})
 		}
 	}
-	dir, err := a.storeDir()
+	// Advice, which a store that cannot be written does without.
+	err = manager.ChangeHealth(dir, func(h *manager.Health) { h.NoteChecked(structure+len(j.Problems), time.Now()) })
 	if err != nil {
-		return err
+		a.log.Debug("check not remembered", "err", err)
 	}
 	if j.Concerns, err = store.Concerns(dir); err != nil {
 		return err
@@ -114,8 +190,11 @@ func (a *app) printCheck(j *checkAnswer) {
 		verdict = count(n, "problem")
 	}
 	how := "structure"
-	if j.ReadData {
+	switch {
+	case j.ReadData:
 		how = "all content"
+	case j.Content > 0:
+		how = "structure, and " + size(j.Content) + " of content,"
 	}
 	fmt.Fprintf(a.out, "checked %s of %s, %s, %s, %s: %s\n", how, count(j.Snapshots, "snapshot"),
 		count(j.Objects, "object"), count(j.Packs, "pack"), size(j.Bytes), verdict)

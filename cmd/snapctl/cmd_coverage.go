@@ -74,7 +74,7 @@ func (a *app) coverage(ctx context.Context, text string, nul bool) error {
 
 func (a *app) printOmission(o *tree.Omission, nul bool) error {
 	// Nobody measures what is ignored, and directories have no size.
-	measured := o.Kind.IsFile() && o.Reason != tree.Ignored
+	measured := o.Kind.IsFile() && o.Reason != tree.Ignored && o.Reason != tree.Sparse
 	if a.flags.json {
 		j := &jsonOmission{jsonPath: newJSONPath(o.Path), Kind: kindWord(o.Kind), Reason: o.Reason}
 		if measured {

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -14,14 +15,16 @@ type diffFlags struct {
 	patch, stat, numstat, nameStatus, nameOnly bool
 
 	nul, exitCode, renames bool
+	raw                    bool // to a terminal, too
 	context                int
+	turn                   string // whose changes are wanted; "": two states are compared
 	limits                 limitFlags
 }
 
 func (a *app) diffCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
-		Use:     "diff [flags] [REV [REV]] [-- PATH...]",
+		Use:     "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]",
 		Short:   "Show what differs between snapshots, or a snapshot and the disk",
 		Long:    diffHelp,
 		Example: diffExamples,
@@ -30,6 +33,7 @@ func (a *app) diffCommand() *cobra.Command {
 		}),
 	}
 	flags := c.Flags()
+	flags.StringVar(&f.turn, "turn", "", "show what the turn `REV` did, and nothing that others did meanwhile")
 	flags.BoolVarP(&f.patch, "patch", "p", false, "print a patch that git apply takes (default)")
 	flags.BoolVar(&f.stat, "stat", false, "print how many lines changed in each file, as a chart")
 	flags.BoolVar(&f.numstat, "numstat", false, "print lines added TAB lines deleted TAB path")
@@ -39,8 +43,13 @@ func (a *app) diffCommand() *cobra.Command {
 	flags.BoolVarP(&f.nul, "null", "z", false, "end fields with NUL and print paths as they are")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something differs")
 	flags.IntVarP(&f.context, "unified", "U", 3, "print `N` lines around each change of a patch")
+	f.addRaw(flags)
 	f.limits.addFileSize(flags)
 	return c
+}
+
+func (f *diffFlags) addRaw(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.raw, "raw", false, "print control characters of files as they are, to a terminal, too")
 }
 
 // check refuses flags that do not go together.
@@ -117,6 +126,16 @@ func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	only, err := p.filter(cmd, paths)
 	if err != nil {
 		return err
+	}
+	if cmd.Flags().Changed("turn") {
+		if len(revs) > 0 {
+			return usageError(cmd, "diff: --turn names a turn, and %q another revision: paths come after --", revs[0])
+		}
+		t, err := p.turnDiff(ctx, f.turn)
+		if err != nil {
+			return err
+		}
+		return p.turnDiffer(t, f).run(ctx, only)
 	}
 	old, new, err := p.ends(ctx, cmd, revs)
 	if err != nil {

@@ -58,7 +58,7 @@ func (a *app) du(ctx context.Context, f *duFlags) error {
 		return err
 	}
 	defer p.close()
-	damage, err := p.store.JournalDamage()
+	damage, err := manager.JournalDamage(ctx, p.store)
 	if err != nil {
 		return err
 	}
@@ -136,6 +136,7 @@ type duAnswer struct {
 	WorktreeBytes   int64 `json:"worktreeBytes"`
 	TrashBytes      int64 `json:"trashBytes"`
 	QuarantineBytes int64 `json:"quarantineBytes"`
+	BallastBytes    int64 `json:"ballastBytes"`
 	OtherBytes      int64 `json:"otherBytes"`
 	TotalBytes      int64 `json:"totalBytes"`
 }
@@ -157,7 +158,7 @@ func (a *app) printUsage(u *manager.Usage, dir string) error {
 		j := &duAnswer{jsonPath: newJSONPath(dir), Sessions: []jsonSessionUsage{}, Shared: jsonAmount(u.Shared),
 			Unnamed: jsonBytes{u.Unnamed.Objects, u.Unnamed.Stored}, Copies: jsonBytes{files.Copies, files.CopyBytes}, PackBytes: files.PackBytes,
 			IndexBytes: files.Indexes, JournalBytes: files.Journal, WorktreeBytes: files.Worktrees, TrashBytes: files.Trash,
-			QuarantineBytes: files.Quarantine, OtherBytes: files.Other, TotalBytes: files.Total()}
+			QuarantineBytes: files.Quarantine, BallastBytes: files.Ballast, OtherBytes: files.Other, TotalBytes: files.Total()}
 		for _, s := range u.Sessions {
 			root := newJSONPath(s.Root)
 			j.Sessions = append(j.Sessions, jsonSessionUsage{s.Session, root.Path, root.Bytes, s.Worktree, s.Snapshots, s.Last.UTC(),
@@ -175,7 +176,7 @@ func (a *app) printUsage(u *manager.Usage, dir string) error {
 	}{
 		{u.Shared.Stored, "shared by several sessions"}, {u.Unnamed.Stored, "in no snapshot"}, {files.CopyBytes, "stored twice"},
 		{files.PackBytes, "packs beside objects"}, {files.Indexes, "indexes"}, {files.Journal, "journal"}, {files.Worktrees, "stat caches, logs of sessions"},
-		{files.Trash, "trash"}, {files.Quarantine, "quarantine"}, {files.Other, "other files"},
+		{files.Trash, "trash"}, {files.Quarantine, "quarantine"}, {files.Ballast, "ballast, for a full disk"}, {files.Other, "other files"},
 	} {
 		if line.bytes != 0 {
 			fmt.Fprintf(a.out, "%7s  %s\n", size(line.bytes), line.what)

@@ -36,7 +36,8 @@ type exportAnswer struct {
 	Symlinks int64  `json:"symlinks"`
 	Bytes    int64  `json:"bytes"`
 
-	Forgotten []jsonPath `json:"forgotten,omitempty"` // what is missing
+	Forgotten []jsonPath   `json:"forgotten,omitempty"` // what is missing
+	Lost      []jsonUnread `json:"lost,omitempty"`      // what the store has lost; of a directory, what is in it
 }
 
 func (a *app) export(ctx context.Context, text, dir string) error {
@@ -66,6 +67,9 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 	for _, path := range result.Forgotten {
 		j.Forgotten = append(j.Forgotten, newJSONPath(path))
 	}
+	for _, l := range result.Lost {
+		j.Lost = append(j.Lost, jsonUnread{newJSONPath(l.Path), l.Err.Error()})
+	}
 	switch {
 	case a.flags.json:
 		err = a.printJSON(j)
@@ -73,7 +77,7 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 		fmt.Fprintf(a.out, "%s: %s, %s, %s, %s\n", patch.Quote(dir), count(result.Files, "file"),
 			count(result.Dirs, "directory"), count(result.Symlinks, "link"), size(result.Bytes))
 	}
-	if err != nil || len(result.Forgotten) == 0 {
+	if err != nil || len(result.Forgotten)+len(result.Lost) == 0 {
 		return err
 	}
 	if err := a.out.Flush(); err != nil { // before what goes to stderr
@@ -81,6 +85,12 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 	}
 	for _, path := range result.Forgotten {
 		fmt.Fprintf(a.stderr, "%s is missing: it %v\n", patch.Quote(path), store.ErrForgotten)
+	}
+	for _, l := range result.Lost {
+		fmt.Fprintf(a.stderr, "%s is missing: %v\n", patch.Quote(l.Path), l.Err)
+	}
+	if len(result.Lost) > 0 {
+		return &failure{exitDamage, fmt.Errorf("export: %s of %q cannot be read from the store, all else is there", count(len(result.Lost), "path"), text), hintRepair}
 	}
 	return &failure{code: exitPart}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
@@ -18,8 +19,8 @@ import (
 )
 
 type forgetFlags struct {
-	dryRun, despite bool
-	wait            time.Duration
+	dryRun, despite, yes bool
+	wait                 time.Duration
 }
 
 func (a *app) forgetCommand() *cobra.Command {
@@ -38,6 +39,7 @@ func (a *app) forgetCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask; without a terminal nothing is done without it")
 	c.Flags().BoolVar(&f.despite, "despite-damage", false, "go on although something is missing that snapshots need")
 	c.Flags().DurationVar(&f.wait, "wait", 0, "wait for those who write or restore for at most `TIME` (default 1m)")
 	return c
@@ -85,7 +87,7 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 		}
 		opts.Paths = append(opts.Paths, path)
 	}
-	s, err := a.openStore(ctx, f.dryRun)
+	s, err := a.openStore(ctx, f.dryRun, false)
 	if err != nil {
 		return err
 	}
@@ -98,6 +100,16 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 		return err
 	}
 	todo := !plan.Empty()
+	listed := todo && !f.dryRun && !f.yes && a.canAsk()
+	if todo && !f.dryRun && !f.yes {
+		what := count(len(plan.Blobs), "content")
+		if listed {
+			a.printBlobs(plan)
+		}
+		if err := a.confirm(cmd, "forget", what+" would go from all snapshots", "forget "+what+" for good?"); err != nil {
+			return err
+		}
+	}
 	j := &forgetAnswer{DryRun: f.dryRun, Blobs: []jsonForgotten{}, Packs: plan.Packs, Aside: append([]string{}, plan.Aside...),
 		Copied: plan.Copy, Freed: plan.Free, OnDisk: []jsonPath{}, Problems: []jsonProblem{}}
 	for _, b := range plan.Blobs {
@@ -111,7 +123,7 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 		j.Problems = append(j.Problems, jsonProblem{"", newJSONPath(problem.Path), problem.Err.Error()})
 	}
 	if todo && !f.dryRun {
-		r, err := plan.Do(ctx)
+		r, err := a.doForget(ctx, s, plan, opts)
 		if err != nil {
 			return err
 		}
@@ -127,7 +139,7 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 	if a.flags.json {
 		err = a.printJSON(j)
 	} else {
-		err = a.printForget(plan, j, todo)
+		err = a.printForget(plan, j, todo, listed)
 	}
 	switch {
 	case err != nil:
@@ -138,6 +150,40 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 		return &failure{code: exitRefused}
 	}
 	return nil
+}
+
+// doForget does what the plan says. An engine of ours that appends to a file that
+// has to be written anew is asked to end that one and begin another.
+func (a *app) doForget(ctx context.Context, s *store.Store, plan *manager.ForgetPlan, opts *manager.ForgetOptions) (*store.PruneResult, error) {
+	r, err := plan.Do(ctx)
+	for range 3 { // it may have begun another one with the content by then
+		if !errors.Is(err, store.ErrBusy) {
+			break
+		}
+		if a.sealEngine(ctx) != nil { // the first error says what to do about it
+			break
+		}
+		if plan, err = manager.PlanForget(ctx, s, opts); err == nil {
+			r, err = plan.Do(ctx)
+		}
+	}
+	return r, err
+}
+
+// sealEngine has the engine that serves the store end the files that it appends
+// to. It is an error if there is none, or none that knows how.
+func (a *app) sealEngine(ctx context.Context) error {
+	dir, err := a.storeDir()
+	if err != nil {
+		return err
+	}
+	c, err := client.Dial(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	return c.Call(ctx, "seal", nil, nil)
 }
 
 // stillThere lists what the next snapshot would capture again: files with one of
@@ -173,7 +219,7 @@ func (p *place) stillThere(ctx context.Context, paths []string, blobs []manager.
 // maxForgetPaths is how many paths of a content are printed.
 const maxForgetPaths = 20
 
-func (a *app) printForget(plan *manager.ForgetPlan, j *forgetAnswer, todo bool) error {
+func (a *app) printBlobs(plan *manager.ForgetPlan) {
 	for _, b := range plan.Blobs {
 		fmt.Fprintf(a.out, "%s  %s in %s\n", a.paint(yellow, b.ID.Short()), size(b.Size), count(b.Snapshots, "snapshot"))
 		for i, path := range b.Paths {
@@ -183,6 +229,12 @@ func (a *app) printForget(plan *manager.ForgetPlan, j *forgetAnswer, todo bool) 
 			}
 			fmt.Fprintf(a.out, "  %s\n", patch.Quote(path))
 		}
+	}
+}
+
+func (a *app) printForget(plan *manager.ForgetPlan, j *forgetAnswer, todo, listed bool) error {
+	if !listed {
+		a.printBlobs(plan)
 	}
 	switch {
 	case !todo:

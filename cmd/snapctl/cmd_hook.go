@@ -201,6 +201,9 @@ func (a *app) hookThere(ctx context.Context, e *claude.Event) (taken bool, err e
 		return false, err
 	}
 	conn, err := rpc.Dial(ctx, dir)
+	if errors.Is(err, rpc.ErrHung) {
+		return false, err // another could not serve beside it
+	}
 	if err != nil {
 		if why, err := a.tooBroad(); err != nil || why != "" {
 			return false, err // which is said in time

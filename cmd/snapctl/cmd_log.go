@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,6 +20,7 @@ import (
 type logFlags struct {
 	limit      int
 	all, names bool
+	diff       diffFlags
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -32,8 +36,12 @@ func (a *app) logCommand() *cobra.Command {
 				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
 			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
 				return usageError(cmd, "log: %q: paths come after --", args[0])
-			case f.all && (len(args) > 0 || f.names || a.flags.sessionFile != ""):
-				return usageError(cmd, "log: --all lists records as they are: no PATH, --name-status or --session-file with it")
+			case f.diff.patch && f.diff.stat:
+				return usageError(cmd, "log: --patch and --stat")
+			case f.diff.context < 0:
+				return usageError(cmd, "log: -U %d: want 0 or more", f.diff.context)
+			case f.all && (len(args) > 0 || f.names || f.diff.shows() || a.flags.sessionFile != ""):
+				return usageError(cmd, "log: --all lists records as they are: no PATH, --name-status, --patch, --stat or --session-file with it")
 			}
 			return a.printLog(cmd, args, &f)
 		},
@@ -41,6 +49,7 @@ func (a *app) logCommand() *cobra.Command {
 	c.Flags().IntVarP(&f.limit, "limit", "n", 0, "list at most `N` of them (default all)")
 	c.Flags().BoolVar(&f.all, "all", false, "list all records of all sessions, of all working trees that share the store")
 	c.Flags().BoolVar(&f.names, "name-status", false, "list the paths that each turn changed")
+	f.diff.addTo(c.Flags())
 	return c
 }
 
@@ -58,7 +67,7 @@ func (a *app) printLog(cmd *cobra.Command, args []string, f *logFlags) error {
 	n := 0
 	for line, err := range p.logLines(ctx, f, only) {
 		if err == nil {
-			err = a.printLogLine(line, f)
+			err = a.printLogLine(ctx, p, line, f, only)
 		}
 		if err != nil {
 			return err
@@ -68,7 +77,7 @@ func (a *app) printLog(cmd *cobra.Command, args []string, f *logFlags) error {
 		}
 	}
 	if n == 0 && len(only) == 0 {
-		return noSnapshots(p.project)
+		return a.noSnapshots(p.project)
 	}
 	return nil
 }
@@ -76,7 +85,8 @@ func (a *app) printLog(cmd *cobra.Command, args []string, f *logFlags) error {
 // A logLine is what log says of a snapshot.
 type logLine struct {
 	*manager.Moment
-	own, contested *manager.Diff // with --name-status, or where paths were named
+	own, contested *manager.Diff     // with --name-status, or where paths were named
+	turn           *manager.TurnDiff // with --patch and --stat
 }
 
 // logLines yields what is to be listed.
@@ -109,6 +119,9 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 					continue
 				}
 			}
+			if err == nil && f.diff.shows() && (mo.Snapshot == nil || !mo.Snapshot.Pruned) {
+				line.turn, err = mo.TurnDiff(ctx)
+			}
 			if !yield(line, err) || err != nil {
 				return
 			}
@@ -137,10 +150,38 @@ type jsonMoment struct {
 	Unknown          string        `json:"unknown,omitempty"` // why they are not all
 	Diff             *manager.Diff `json:"diff,omitempty"`
 	Contested        *manager.Diff `json:"contested,omitempty"`
+	Files            []*jsonChange `json:"files,omitempty"` // with --patch and --stat
 	Interrupted      bool          `json:"interrupted,omitempty"`
 	Partial          bool          `json:"partial,omitempty"`
 	Pruned           bool          `json:"pruned,omitempty"`
+	Rev              *string       `json:"rev"` // that names it
+	*jsonStanding
 	*jsonRecord
+}
+
+// A jsonStanding is what has become of a turn, and what a restore did to turns.
+type jsonStanding struct {
+	TakenBack  *jsonTakenBack `json:"takenBack,omitempty"`
+	Without    []string       `json:"without,omitempty"`    // paths at which a turn that was not taken back is not in, or not all of it
+	Elsewhere  bool           `json:"elsewhere,omitempty"`  // on another branch of the conversation
+	ForkedFrom string         `json:"forkedFrom,omitempty"` // the session whose turn it is, or that a fork began from
+	TookBack   []int          `json:"tookBack,omitempty"`   // turns
+	PutBack    []int          `json:"putBack,omitempty"`
+}
+
+type jsonTakenBack struct {
+	EntryID     *string   `json:"entryId"` // of the restore
+	SnapshotSeq uint64    `json:"snapshotSeq"`
+	Time        time.Time `json:"time"`
+	But         []string  `json:"but,omitempty"` // paths at which it did not
+}
+
+func newJSONStanding(mo *manager.Moment) *jsonStanding {
+	j := &jsonStanding{Without: mo.Without, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom, TookBack: mo.TookBack, PutBack: mo.PutBack}
+	if s := mo.TakenBack; s != nil {
+		j.TakenBack = &jsonTakenBack{EntryID: orNull(s.Entry), SnapshotSeq: s.Seq, Time: s.Time.UTC(), But: mo.But}
+	}
+	return j
 }
 
 type jsonCounts struct {
@@ -149,17 +190,31 @@ type jsonCounts struct {
 	Deleted  int `json:"deleted"`
 }
 
-func (a *app) printLogLine(l *logLine, f *logFlags) error {
+func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlags, only filter) error {
+	var d *differ
+	if l.turn != nil {
+		d = p.turnDiffer(l.turn, &f.diff)
+	}
+	rev := manager.NameOf(l.EntryID, l.Snapshot)
 	if a.flags.json {
-		j := &jsonMoment{EntryID: orNull(l.EntryID), Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial}
+		j := &jsonMoment{Rev: orNull(rev), EntryID: orNull(l.EntryID), Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial}
 		if l.TurnIndex >= 0 {
 			j.TurnIndex = &l.TurnIndex
 		}
 		if !f.all {
-			j.Counts, j.Unknown = &jsonCounts{l.Added, l.Modified, l.Deleted}, l.Unknown
+			j.Counts, j.Unknown, j.jsonStanding = &jsonCounts{l.Added, l.Modified, l.Deleted}, l.Unknown, newJSONStanding(l.Moment)
 		}
 		if f.names {
 			j.Diff, j.Contested = l.own, l.contested
+		}
+		if d != nil {
+			var err error
+			if j.Files, err = d.list(ctx, only); err != nil {
+				return err
+			}
+			if l.turn.Unknown != "" {
+				j.Unknown = l.turn.Unknown
+			}
 		}
 		if s := l.Snapshot; s != nil {
 			j.Time, j.Pruned, j.jsonRecord = new(s.Time.UTC()), s.Pruned, newJSONRecord(s)
@@ -170,18 +225,20 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 	if f.all {
 		turn = l.Kind
 	}
-	entry, when := l.EntryID, ""
+	when := ""
 	if s := l.Snapshot; s != nil {
 		when = clock(s.Time)
 	}
-	if entry == "" {
-		entry = "-"
-	}
-	fmt.Fprintf(a.out, "%-8s  %s  %s", turn, a.paint(yellow, fmt.Sprintf("%-8s", entry)), when)
+	fmt.Fprintf(a.out, "%-8s  %s  %s", turn, a.paint(yellow, fmt.Sprintf("%-8s", cmp.Or(rev, "-"))), when)
 	if f.all {
 		fmt.Fprintf(a.out, "  %s  %s  %s", l.Snapshot.Tree.Short(), l.Snapshot.Session, patch.Quote(l.Snapshot.Root))
 	} else if s := nonZero([]amount{{l.Added, "added"}, {l.Modified, "modified"}, {l.Deleted, "deleted"}}); s != "" {
 		fmt.Fprintf(a.out, "  %s", s)
+	} else if l.Kind == "empty" {
+		fmt.Fprintf(a.out, "  nothing changed")
+	}
+	if s := standingText(l.Moment); s != "" {
+		fmt.Fprintf(a.out, "  %s", a.paint(cyan, s))
 	}
 	if l.Unknown != "" {
 		fmt.Fprintf(a.out, "  %s", a.paint(red, "changes not known"))
@@ -203,7 +260,69 @@ func (a *app) printLogLine(l *logLine, f *logFlags) error {
 		a.printDiff(l.own, "  ", "")
 		a.printDiff(l.contested, "  ", " (contested)")
 	}
-	return nil
+	if d == nil || len(l.turn.Changes) == 0 && l.turn.Unknown == "" {
+		return nil
+	}
+	fmt.Fprintln(a.out)
+	if l.turn.Unknown != "" {
+		fmt.Fprintln(a.out, a.paint(red, "not known: "+l.turn.Unknown))
+		l.turn.Unknown = "" // said, and no reason to end
+	}
+	err := d.run(ctx, only)
+	fmt.Fprintln(a.out)
+	return err
+}
+
+// standingText says what has become of a turn, or what a restore did to turns.
+func standingText(mo *manager.Moment) string {
+	var list []string
+	if s := mo.TakenBack; s != nil {
+		text := "taken back " + clock(s.Time)
+		if len(mo.But) > 0 {
+			text += ", all but " + firstPaths(mo.But, 3)
+		}
+		list = append(list, text)
+	}
+	if len(mo.Without) > 0 {
+		list = append(list, "in part: without "+firstPaths(mo.Without, 3))
+	}
+	if mo.Elsewhere {
+		list = append(list, "elsewhere in the conversation")
+	}
+	if mo.Kind == "fork" {
+		list = append(list, "from session "+mo.ForkedFrom)
+	}
+	if len(mo.TookBack) > 0 {
+		list = append(list, "took back "+turnList(mo.TookBack))
+	}
+	if len(mo.PutBack) > 0 {
+		list = append(list, "put back "+turnList(mo.PutBack))
+	}
+	return strings.Join(list, ", ")
+}
+
+// turnList names turns: "turn 3", "turns 1, 3 to 7".
+func turnList(turns []int) string {
+	var parts []string
+	for i := 0; i < len(turns); {
+		j := i
+		for j+1 < len(turns) && turns[j+1] == turns[j]+1 {
+			j++
+		}
+		switch {
+		case j == i:
+			parts = append(parts, strconv.Itoa(turns[i]))
+		case j == i+1:
+			parts = append(parts, strconv.Itoa(turns[i]), strconv.Itoa(turns[j]))
+		default:
+			parts = append(parts, fmt.Sprintf("%d to %d", turns[i], turns[j]))
+		}
+		i = j + 1
+	}
+	if len(turns) == 1 {
+		return "turn " + parts[0]
+	}
+	return "turns " + strings.Join(parts, ", ")
 }
 
 // turnName returns what people call a moment of a session.

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +23,12 @@ type matchFlags struct {
 	minSimilarity              float64
 	lineHint                   int
 	reindent                   string
-	merge                      bool
+	merge, noMerge             bool
 }
 
-func (f *matchFlags) add(flags *pflag.FlagSet) {
+// add adds the flags of patch locate or, with apply, those of patch apply, which
+// fits the new text in unless it is told not to.
+func (f *matchFlags) add(flags *pflag.FlagSet, apply bool) {
 	flags.StringVar(&f.old, "old", "", "the `TEXT` that is to be replaced")
 	flags.StringVar(&f.oldFile, "old-file", "", "`FILE` that holds it; - is stdin")
 	flags.StringVar(&f.new, "new", "", "the `TEXT` that replaces it")
@@ -37,13 +37,23 @@ func (f *matchFlags) add(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.stages, "stages", nil, "`STAGES` to try: exact, whitespace, unicode, block_anchor, levenshtein")
 	flags.Float64Var(&f.minSimilarity, "min-similarity", 0, "least `SIMILARITY` of what is only similar, 0 to 1")
 	flags.IntVar(&f.lineHint, "line", 0, "of places as good, the one nearest to this `LINE`")
-	flags.StringVar(&f.reindent, "reindent", "none", "auto: fit the new text to the file's indentation; none")
-	flags.BoolVar(&f.merge, "merge", false, "lines that old and new have in common keep the file's bytes")
+	const reindent = "`auto|off`: auto fits the new text to the file's indentation"
+	if !apply {
+		flags.StringVar(&f.reindent, "reindent", "off", reindent)
+		flags.BoolVar(&f.merge, "merge", false, "lines that old and new have in common keep the file's bytes")
+		return
+	}
+	flags.StringVar(&f.reindent, "reindent", "auto", reindent+", with --fuzzy")
+	flags.BoolVar(&f.noMerge, "no-merge", false, "with --fuzzy, the new text replaces all that was found")
+	flags.BoolVar(&f.merge, "merge", true, "")
+	if err := flags.MarkHidden("merge"); err != nil { // which is what is done
+		panic("snapctl: internal error: " + err.Error())
+	}
 }
 
 // options returns the options for package patch.
 func (f *matchFlags) options(fuzzy bool) *patch.Options {
-	o := patch.OptionsJSON{ExpectedReplacements: &f.expect, Fuzzy: &fuzzy, MinSimilarity: f.minSimilarity, Reindent: patch.Reindent(f.reindent), Merge: f.merge, LineHint: f.lineHint}
+	o := patch.OptionsJSON{ExpectedReplacements: &f.expect, Fuzzy: &fuzzy, MinSimilarity: f.minSimilarity, Reindent: patch.Reindent(f.reindent), Merge: &f.merge, LineHint: f.lineHint}
 	for _, s := range f.stages {
 		o.Stages = append(o.Stages, patch.Stage(s))
 	}
@@ -106,7 +116,7 @@ func (a *app) patchLocateCommand() *cobra.Command {
 			}
 			return a.patchLocate(cmd, args[0], &f, !exact)
 		}}
-	f.add(c.Flags())
+	f.add(c.Flags(), false)
 	c.Flags().BoolVar(&exact, "exact", false, "only what is exactly so")
 	c.Flags().BoolVar(&lines, "jsonl", false, "answer requests on stdin, a JSON object a line")
 	return c
@@ -160,17 +170,15 @@ func (a *app) patchApplyCommand() *cobra.Command {
 				return a.patchLines(answerApply)
 			}
 			flags := cmd.Flags()
-			req := &manager.EditRequest{Fuzzy: x.fuzzy, Options: *f.options(true), Sequential: x.sequential, Preview: x.dryRun}
+			req := &manager.EditRequest{Fuzzy: x.fuzzy, Options: *f.options(true), Sequential: x.sequential, Preview: x.dryRun, NoMerge: f.noMerge || !f.merge}
+			if f.reindent != "auto" && f.reindent != "off" && f.reindent != "none" {
+				return usageError(cmd, "patch apply: --reindent %q: want auto or off", f.reindent)
+			}
 			if !flags.Changed("expect") {
 				req.Options.Replacements = 0 // which edit lists may say
 			}
 			if flags.Changed("fuzz") {
 				req.Fuzz = &x.fuzz
-			}
-			for _, name := range []string{"stages", "min-similarity", "reindent", "merge"} {
-				if flags.Changed(name) && !x.fuzzy {
-					return usageError(cmd, "patch apply: --%s says nothing without --fuzzy", name)
-				}
 			}
 			one := flags.Changed("old") || flags.Changed("old-file")
 			switch {
@@ -196,18 +204,19 @@ func (a *app) patchApplyCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				format := patch.Format(x.format)
-				if format == "" {
-					format = formatOf(input)
-				}
-				if req.Patch, err = patch.Parse(format, input, x.path); err != nil {
+				if req.Patch, err = patch.Parse(patch.Format(x.format), input, x.path); err != nil {
 					return &failure{code: exitUsage, err: err}
+				}
+			}
+			for _, name := range []string{"stages", "min-similarity", "reindent", "merge", "no-merge"} {
+				if flags.Changed(name) && !x.fuzzy && (req.Patch == nil || req.Patch.Format != patch.V4A) {
+					return usageError(cmd, "patch apply: --%s says nothing without --fuzzy", name)
 				}
 			}
 			return a.patchApply(cmd, req, x.path, x.expectedHash)
 		}}
 	flags := c.Flags()
-	f.add(flags)
+	f.add(flags, true)
 	flags.StringVar(&x.format, "format", "", "`FORMAT` of the patch: search-replace, v4a, udiff or edits (default: by its look)")
 	flags.StringVar(&x.path, "path", "", "the `FILE` to edit, where the patch names none")
 	flags.BoolVarP(&x.dryRun, "dry-run", "n", false, "print what would be changed, and do nothing")
@@ -217,26 +226,6 @@ func (a *app) patchApplyCommand() *cobra.Command {
 	flags.StringVar(&x.expectedHash, "expected-hash", "", "`HASH` that the file must have, BLAKE3 or SHA-256")
 	flags.BoolVar(&x.lines, "jsonl", false, "answer requests on stdin, a JSON object a line, in memory")
 	return c
-}
-
-// formatOf tells a patch's format by its look: by the first line that only one of
-// them has.
-func formatOf(input []byte) patch.Format {
-	if text := bytes.TrimSpace(input); bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("[")) {
-		return patch.EditList
-	}
-	for l := range bytes.Lines(input) {
-		l = bytes.TrimRight(l, "\r\n >")
-		switch {
-		case string(bytes.TrimSpace(l)) == "*** Begin Patch":
-			return patch.V4A
-		case bytes.HasSuffix(l, []byte(" SEARCH")) && (bytes.HasPrefix(l, []byte("<<<<<")) || bytes.HasPrefix(l, []byte("-----"))):
-			return patch.SearchReplace
-		case bytes.HasPrefix(l, []byte("diff ")) || bytes.HasPrefix(l, []byte("--- ")) || bytes.HasPrefix(l, []byte("@@ ")):
-			return patch.Unified
-		}
-	}
-	return patch.Unified
 }
 
 // openToEdit opens the store to edit, and settles on the session if there is
@@ -293,7 +282,11 @@ func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, has
 	}
 	r, err := p.m.ApplyEdits(cmd.Context(), req)
 	if refused, ok := errors.AsType[*manager.EditError](err); ok && a.flags.json {
-		if err := a.printJSON(map[string]any{"refused": rpc.Refusals(refused.Refused)}); err != nil {
+		answer := struct {
+			Refused   []rpc.Refusal `json:"refused"`
+			FuzzyFits bool          `json:"fuzzyFits,omitempty"`
+		}{rpc.Refusals(refused.Refused), refused.Fuzzy}
+		if err := a.printJSON(&answer); err != nil {
 			return err
 		}
 	}
@@ -321,14 +314,18 @@ func (a *app) printEdit(r *manager.EditResult) error {
 			fmt.Fprintf(a.out, " as %s", patch.Quote(f.To))
 		}
 		if f.Mode == patch.IsFuzzy {
-			fmt.Fprintf(a.out, ": similar, stage %s, %.0f%%", f.Stage, 100*f.Similarity)
+			fmt.Fprintf(a.out, " (%s)", patch.How(f.Mode, f.Stage, f.Similarity))
 		}
 		for _, w := range f.Warnings {
 			fmt.Fprintf(a.out, ", %s", w)
 		}
 		fmt.Fprintln(a.out)
 		if r.Preview {
-			fmt.Fprint(a.out, f.Diff)
+			text := []byte(f.Diff)
+			if isTerminal(a.stdout) {
+				text = visiblePatch(text)
+			}
+			a.out.Write(text)
 		}
 	}
 	if err := a.out.Flush(); err != nil {
@@ -421,10 +418,14 @@ func (a *app) printEditLine(e *manager.EditResult) error {
 		fmt.Fprintf(a.out, ", turn %d", *e.Turn)
 	}
 	fmt.Fprintln(a.out)
+	done := map[patch.Op]string{patch.Create: "made", patch.Update: "edited", patch.Delete: "deleted"}
 	for _, f := range e.Files {
-		fmt.Fprintf(a.out, "    %s %s", f.Op, patch.Quote(cmp.Or(f.To, f.Path)))
+		fmt.Fprintf(a.out, "    %s %s", done[f.Op], patch.Quote(f.Path))
+		if f.To != "" {
+			fmt.Fprintf(a.out, " as %s", patch.Quote(f.To))
+		}
 		if f.Mode != "" {
-			fmt.Fprintf(a.out, ": %s, %s", f.Mode, f.Stage)
+			fmt.Fprintf(a.out, " (%s)", patch.How(f.Mode, f.Stage, f.Similarity))
 		}
 		fmt.Fprintln(a.out)
 	}

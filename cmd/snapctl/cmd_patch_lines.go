@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 
 	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/patch"
@@ -69,7 +70,7 @@ func (a *app) patchLines(answer func(line []byte) (any, error)) error {
 // An applyRequest is a line for patch apply --jsonl.
 type applyRequest struct {
 	ID      json.RawMessage   `json:"id"`
-	Format  patch.Format      `json:"format"`
+	Format  patch.Format      `json:"format"` // default: by its look
 	Files   map[string]string `json:"files"`
 	Path    string            `json:"path"` // of blocks and edits that name none
 	Input   string            `json:"input"`
@@ -84,7 +85,7 @@ type applyRequest struct {
 type applyResponse struct {
 	ID     json.RawMessage   `json:"id,omitempty"`
 	OK     bool              `json:"ok"`
-	Files  map[string]string `json:"files,omitempty"`
+	Files  map[string]string `json:"files,omitzero"` // also where none is left
 	Errors []rpc.Refusal     `json:"errors,omitempty"`
 }
 
@@ -101,6 +102,9 @@ func answerApply(line []byte) (any, error) {
 			e.Line = bad.Line
 		}
 		answer.Errors = []rpc.Refusal{e}
+		return answer, nil
+	}
+	if answer.Errors = outside(p); answer.Errors != nil {
 		return answer, nil
 	}
 	read := func(path string) ([]byte, error) {
@@ -127,4 +131,18 @@ func answerApply(line []byte) (any, error) {
 		}
 	}
 	return answer, nil
+}
+
+// outside refuses paths of a patch that lead out of the directory that the files
+// are in, wherever that is.
+func outside(p *patch.Patch) (refused []rpc.Refusal) {
+	for i := range p.Files {
+		f := &p.Files[i]
+		for _, path := range []string{f.Path, f.To, f.Other} {
+			if path != "" && !filepath.IsLocal(path) {
+				refused = append(refused, rpc.Refusal{Path: path, Reason: patch.ReasonOutside, Message: fmt.Sprintf("%q: the path leads out of the directory", path)})
+			}
+		}
+	}
+	return refused
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,18 +14,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/tree"
 )
 
 type pruneFlags struct {
-	dryRun, dropSession, despite, auto bool
-	keepLast                           int
-	keepWithin, keepDeleted            age
-	maxSize                            quantity
-	wait                               time.Duration
+	dryRun, dropSession, despite, auto, yes bool
+	keepLast                                int
+	keepWithin, keepDeleted                 age
+	maxSize                                 quantity
+	wait                                    time.Duration
 }
 
 func (a *app) pruneCommand() *cobra.Command {
@@ -53,7 +53,7 @@ func (a *app) pruneCommand() *cobra.Command {
 			if !cmd.Flags().Changed("session") { // BOO_SESSION is not meant
 				a.flags.session = ""
 			}
-			return a.prune(cmd.Context(), &f)
+			return a.prune(cmd, &f)
 		},
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
@@ -62,6 +62,7 @@ func (a *app) pruneCommand() *cobra.Command {
 	c.Flags().Var(&f.keepDeleted, "keep-deleted", "drop sessions whose log or directory was deleted, if they are older than `AGE`")
 	c.Flags().Var(&f.maxSize, "max-size", "drop the oldest until the store is below `SIZE`, e.g. 2GB")
 	c.Flags().BoolVar(&f.dropSession, "drop-session", false, "drop all that --session has")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --drop-session: do not ask; without a terminal nothing is done without it")
 	c.Flags().BoolVar(&f.despite, "despite-damage", false, "go on although something is missing that snapshots need")
 	c.Flags().BoolVar(&f.auto, "auto", false, "do what retention.json beside the stores says, if it is due")
 	c.Flags().DurationVar(&f.wait, "wait", 0, "wait for those who write or restore for at most `TIME` (default 1m)")
@@ -78,7 +79,7 @@ func (a *app) autoPrune(ctx context.Context) error {
 	if err == nil && r != nil {
 		a.note("dropped %s, freed %s", count(r.Dropped, "snapshot"), size(max(r.Freed, 0)))
 	}
-	return err
+	return errors.Join(err, manager.AutoPruneSiblings(ctx, filepath.Dir(dir), a.log))
 }
 
 // startPrune has another process prune the store, if it is due: nobody waits for
@@ -123,21 +124,27 @@ type jsonPrunedSession struct {
 	Newest    time.Time `json:"newest"` // of those that are dropped
 }
 
-func (a *app) prune(ctx context.Context, f *pruneFlags) error {
-	s, err := a.openStore(ctx, f.dryRun)
+func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
+	ctx := cmd.Context()
+	s, err := a.openStore(ctx, f.dryRun, false)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	dir, err := a.storeDir()
-	if err != nil {
-		return err
+	if a.flags.session != "" {
+		var names []string
+		for one, err := range s.Sessions(ctx) {
+			if err != nil {
+				return err
+			}
+			names = append(names, one.Session)
+		}
+		if a.flags.session, err = a.completeName(a.flags.session, names); err != nil {
+			return err
+		}
 	}
 	keep := &manager.Retention{KeepLast: f.keepLast, KeepWithin: time.Duration(f.keepWithin), Session: a.flags.session, DropSession: f.dropSession,
-		KeepDeleted: time.Duration(f.keepDeleted), MaxBytes: max(int64(f.maxSize), 0), DespiteDamage: f.despite, Wait: f.wait}
-	if free, _, err := vfs.Space(dir); err == nil {
-		keep.MaxCopy = max(free/2, 1)
-	}
+		KeepDeleted: time.Duration(f.keepDeleted), MaxBytes: max(int64(f.maxSize), 0), DespiteDamage: f.despite, Wait: f.wait, Alone: true}
 	progress := new(tree.Progress)
 	stop := a.showProgress(progress, "counted")
 	plan, err := manager.PlanPrune(ctx, s, keep, progress)
@@ -154,12 +161,22 @@ func (a *app) prune(ctx context.Context, f *pruneFlags) error {
 	for _, problem := range plan.Problems {
 		j.Problems = append(j.Problems, jsonProblem{"", newJSONPath(problem.Path), problem.Err.Error()})
 	}
+	listed := false
+	if f.dropSession && !f.dryRun && !f.yes && len(plan.Dropped) > 0 {
+		if listed = a.canAsk(); listed {
+			a.printDropped(j)
+		}
+		what := fmt.Sprintf("%s of session %s", count(len(plan.Dropped), "snapshot"), a.flags.session)
+		if err := a.confirm(cmd, "prune", what+" would go", "drop "+what+" for good?"); err != nil {
+			return err
+		}
+	}
 	if !f.dryRun {
 		r, err := plan.Do(ctx)
 		if err != nil {
 			return err
 		}
-		j.Packs, j.Copied, j.Freed = r.Packs, r.Copied, r.Freed
+		j.Dropped, j.Packs, j.Copied, j.Freed, j.Left = r.Dropped, r.Packs, r.Copied, r.Freed, plan.Left
 		for _, why := range r.Kept {
 			j.Damage = append(j.Damage, why.Error())
 		}
@@ -167,6 +184,9 @@ func (a *app) prune(ctx context.Context, f *pruneFlags) error {
 	if a.flags.json {
 		err = a.printJSON(j)
 	} else {
+		if !listed {
+			a.printDropped(j)
+		}
 		a.printPrune(j, f)
 	}
 	switch {
@@ -184,11 +204,15 @@ func (a *app) prune(ctx context.Context, f *pruneFlags) error {
 	return nil
 }
 
-func (a *app) printPrune(j *pruneAnswer, f *pruneFlags) {
+// printDropped lists the sessions of which snapshots go.
+func (a *app) printDropped(j *pruneAnswer) {
 	for _, s := range j.Sessions {
 		fmt.Fprintf(a.out, "%s  %s: %d of %s, the newest from %s\n", a.paint(yellow, s.Session), patch.Quote(cmp.Or(string(s.RootBytes), s.Root)),
 			s.Dropped, count(s.Dropped+s.Kept, "snapshot"), clock(s.Newest))
 	}
+}
+
+func (a *app) printPrune(j *pruneAnswer, f *pruneFlags) {
 	dropped, freed := "dropped", "freed"
 	if j.DryRun {
 		dropped, freed = "would drop", "would free"

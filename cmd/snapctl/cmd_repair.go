@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -37,15 +38,17 @@ func (a *app) repairCommand() *cobra.Command {
 
 // A repairAnswer is what repair prints as JSON.
 type repairAnswer struct {
-	DryRun  bool               `json:"dryRun"`
-	Damage  []jsonDamage       `json:"damage"`  // all that was found
-	Stays   []jsonDamage       `json:"stays"`   // what of it is left alone
-	Packs   []store.PackRepair `json:"packs"`   // replaced
-	Gone    []string           `json:"gone"`    // packs that are missing
-	Rebuilt []string           `json:"rebuilt"` // indexes and summaries
-	Mended  []jsonMend         `json:"mended"`
-	Hurt    []jsonHurt         `json:"hurt"`
-	Unread  []jsonUnread       `json:"unread"` // files that may have what is lost
+	DryRun  bool                 `json:"dryRun"`
+	Damage  []jsonDamage         `json:"damage"`  // all that was found
+	Stays   []jsonDamage         `json:"stays"`   // what of it is left alone
+	Packs   []store.PackRepair   `json:"packs"`   // replaced
+	Gone    []string             `json:"gone"`    // packs that are missing
+	Rebuilt []string             `json:"rebuilt"` // FORMAT, indexes and summaries
+	Records []store.RecordRepair `json:"records"` // of the journal, that come back
+	Aside   []string             `json:"aside"`   // other files that were moved to quarantine: they are made again when they are needed
+	Mended  []jsonMend           `json:"mended"`
+	Hurt    []jsonHurt           `json:"hurt"`
+	Unread  []jsonUnread         `json:"unread"` // files that may have what is lost
 }
 
 // A jsonUnread is a file that could not be read: of the store, or of a working
@@ -76,7 +79,7 @@ type jsonHurt struct {
 const maxHurtLines = 50
 
 func (a *app) repair(ctx context.Context, dryRun bool) error {
-	s, err := a.openStore(ctx, dryRun)
+	s, err := a.openStore(ctx, dryRun, true)
 	if err != nil {
 		return err
 	}
@@ -85,6 +88,29 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 	if err != nil {
 		return err
 	}
+	lost, err := manager.LostRecords(ctx, s)
+	if err != nil {
+		return err
+	}
+	damage, records := append(plan.Damage, damageOf(lost)...), plan.Records
+	format := plan.Format
+	if !dryRun && (format || len(records) > 0) {
+		// Before all else: what comes back in the journal needs objects, too.
+		if err := s.Repair(ctx, plan.OnlyJournal()); err != nil {
+			return err
+		}
+		if plan, err = s.PlanRepair(ctx); err != nil {
+			return err
+		}
+		if lost, err = manager.LostRecords(ctx, s); err != nil {
+			return err
+		}
+	}
+	for _, l := range lost {
+		if !plan.HasRecord(l.Seq) {
+			plan.Stays = append(plan.Stays, l.Damage)
+		}
+	}
 	m := tree.NewMender(s, plan)
 	defer m.Close()
 	mends, err := m.Plan(ctx)
@@ -92,14 +118,33 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 		return err
 	}
 	j := newRepairAnswer(plan, dryRun)
+	j.Damage, j.Records = jsonDamages(damage), append([]store.RecordRepair{}, records...)
+	places, err := manager.CheckPlaces(s)
+	if err != nil {
+		return err
+	}
+	if places != nil {
+		j.Damage, j.Aside = append(j.Damage, jsonDamages([]*store.CorruptError{places})...), append(j.Aside, places.Path)
+	}
 	hurt := m.Hurt
-	todo := !plan.Empty() || len(mends) > 0
-	if !dryRun && todo {
+	todo := !plan.Empty() || len(mends)+len(records)+len(j.Aside) > 0 || format
+	if format {
+		j.Rebuilt = append([]string{"FORMAT"}, j.Rebuilt...)
+	}
+	if !dryRun && places != nil {
+		if err := manager.RepairPlaces(ctx, s); err != nil {
+			return fmt.Errorf("repair: %w", err)
+		}
+	}
+	if !dryRun && (!plan.Empty() || len(mends)+len(records) > 0 || format) {
 		if err := s.Repair(ctx, plan); err != nil {
 			return err
 		}
 		if mends, err = m.Restore(ctx, mends); err != nil {
 			return err
+		}
+		if dir, err := a.storeDir(); err == nil { // what checks have found is dealt with, or listed here
+			manager.ChangeHealth(dir, func(h *manager.Health) { h.Damage, h.Bad, h.BadNow, h.Next = 0, 0, 0, "" })
 		}
 		hurt = func(ctx context.Context) iter.Seq2[tree.Hurt, error] { return tree.Hurts(ctx, s) }
 	}
@@ -140,27 +185,35 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 	return nil
 }
 
-// openStore opens the project's store without a session. It must be there.
-func (a *app) openStore(ctx context.Context, readOnly bool) (*store.Store, error) {
-	dir, err := a.storeDir()
+// openStore opens the project's store without a session. It must be there. mend is
+// for who is going to repair it.
+func (a *app) openStore(ctx context.Context, readOnly, mend bool) (*store.Store, error) {
+	loc, err := a.locate()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "packs")); errors.Is(err, fs.ErrNotExist) {
-		root, err := a.root()
-		if err != nil {
-			return nil, err
-		}
-		return nil, refuse("run 'snapctl snapshot'", "no snapshots of %q yet", root)
+	if loc.Moved != nil {
+		return nil, &manager.MovedError{Moved: *loc.Moved}
 	}
-	return store.Open(ctx, dir, &store.Options{ReadOnly: readOnly, Logger: a.log})
+	if _, err := os.Stat(filepath.Join(loc.Dir, "packs")); errors.Is(err, fs.ErrNotExist) {
+		return nil, a.noSnapshots(loc.Project)
+	}
+	return store.Open(ctx, loc.Dir, &store.Options{Root: loc.Project.Main, ReadOnly: readOnly, Mend: mend, Logger: a.log})
 }
 
 func newRepairAnswer(plan *store.RepairPlan, dryRun bool) *repairAnswer {
 	j := &repairAnswer{DryRun: dryRun, Damage: jsonDamages(plan.Damage), Stays: jsonDamages(plan.Stays),
 		Packs: append([]store.PackRepair{}, plan.Packs...), Gone: append([]string{}, plan.Gone...),
-		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Mended: []jsonMend{}, Hurt: []jsonHurt{}, Unread: []jsonUnread{}}
+		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Aside: []string{}, Mended: []jsonMend{}, Hurt: []jsonHurt{}, Unread: []jsonUnread{}}
 	return j
+}
+
+// damageOf returns what is wrong where records are lost.
+func damageOf(list []manager.LostRecord) (out []*store.CorruptError) {
+	for _, l := range list {
+		out = append(out, l.Damage)
+	}
+	return out
 }
 
 func jsonDamages(list []*store.CorruptError) []jsonDamage {
@@ -184,6 +237,16 @@ func (a *app) printRepair(j *repairAnswer, todo bool) {
 	}
 	for _, name := range j.Rebuilt {
 		fmt.Fprintf(a.out, "%s: %smade again\n", name, would)
+	}
+	for _, name := range j.Aside {
+		fmt.Fprintf(a.out, "%s: %smoved to quarantine\n", name, would)
+	}
+	for _, r := range j.Records {
+		what := fmt.Sprintf("record %d", r.Seq)
+		if r.Seq == 0 {
+			what = "the header"
+		}
+		fmt.Fprintf(a.out, "%s at offset %d: %s %sput back\n", r.File, r.Off, what, would)
 	}
 	for _, m := range j.Mended {
 		from := m.File

@@ -1,10 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,6 +22,7 @@ type restoreFlags struct {
 	onDirty                   string
 
 	finish, abort bool // of restore
+	past          bool // of undo and redo
 	skipFiles     bool // of navigate
 }
 
@@ -33,7 +36,7 @@ func (f *restoreFlags) add(c *cobra.Command) {
 
 func (f *restoreFlags) options(target string, paths []string) *manager.RestoreOptions {
 	return &manager.RestoreOptions{Target: target, Paths: paths, Exact: f.exact, OnDirty: rollback.Policy(f.onDirty),
-		Force: f.force, AcrossHead: f.yes}
+		Force: f.force, AcrossHead: f.yes, Past: f.past}
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -54,14 +57,12 @@ func (a *app) restoreCommand() *cobra.Command {
 				return a.finishRestore(cmd.Context(), f.abort)
 			case len(args) == 0:
 				return usageError(cmd, "restore: no REV")
-			case f.exact && len(args) > 1:
-				return usageError(cmd, "restore: --exact is for all files, and paths are restored exactly as it is")
 			}
 			return a.restore(cmd, args[0], args[1:], &f)
 		},
 	}
 	f.add(c)
-	c.Flags().BoolVar(&f.exact, "exact", false, "restore all that differs, whoever changed it")
+	c.Flags().BoolVar(&f.exact, "exact", false, "restore all that differs, or all of the PATHs, whoever changed it")
 	c.Flags().BoolVar(&f.finish, "continue", false, "bring a restore to its end that was cut off")
 	c.Flags().BoolVar(&f.abort, "abort", false, "change back what a restore did that was cut off")
 	return c
@@ -80,6 +81,7 @@ func (a *app) undoCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
+	c.Flags().BoolVar(&f.past, "past", false, "pass over restores of which only a part, or nothing, can be taken back")
 	return c
 }
 
@@ -96,6 +98,7 @@ func (a *app) redoCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
+	c.Flags().BoolVar(&f.past, "past", false, "pass over undos of which only a part, or nothing, can be taken back")
 	return c
 }
 
@@ -116,17 +119,27 @@ func (a *app) navigateCommand() *cobra.Command {
 	return c
 }
 
-// restoring opens the store to restore, and settles on the session.
-func (a *app) restoring(ctx context.Context) (*place, error) {
-	p, err := a.openToRead(ctx) // which makes no store
+// openToRestore opens the store to restore. It makes none.
+func (a *app) openToRestore(ctx context.Context) (*place, error) {
+	p, err := a.openToRead(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p.close()
-	if p, err = a.openToWrite(ctx, false, manager.Options{}.Limits); err != nil {
+	return a.openToWrite(ctx, false, manager.Options{}.Limits)
+}
+
+// restoring opens the store to restore, and has choose settle on the session, if
+// none is named.
+func (a *app) restoring(ctx context.Context, choose func(*place) error) (*place, error) {
+	p, err := a.openToRestore(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := p.chooseSessionToWrite(ctx); err != nil {
+	if err = p.completeSession(ctx); err == nil {
+		err = choose(p)
+	}
+	if err != nil {
 		p.close()
 		return nil, err
 	}
@@ -134,7 +147,9 @@ func (a *app) restoring(ctx context.Context) (*place, error) {
 }
 
 func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreFlags) error {
-	p, err := a.restoring(cmd.Context())
+	p, err := a.restoring(cmd.Context(), func(p *place) error {
+		return p.chooseSessionToRestore(cmd.Context(), rev, f.dryRun)
+	})
 	if err != nil {
 		return err
 	}
@@ -151,17 +166,164 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		paths = append(paths, path)
 	}
 	opts := f.options(rev, paths)
+	again := "snapctl restore " + rev
 	return a.asked(cmd, f, func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview = preview
 		opts.AcrossHead = f.yes
-		return p.m.RestoreFiles(cmd.Context(), opts)
+		r, err := p.m.RestoreFiles(cmd.Context(), opts)
+		if errors.Is(err, manager.ErrUnknown) && len(args) == 0 {
+			if path, perr := p.treePath(cmd, rev); perr == nil && a.isPathOf(cmd.Context(), p, path) {
+				return nil, &failure{exitUsage, fmt.Errorf("restore: %q is a file, and no REV says when it was as you want it", rev),
+					"'snapctl restore @ " + patch.Quote(rev) + "' makes it what it was at the newest turn; 'snapctl log -- " + patch.Quote(rev) + "' lists others"}
+			}
+		}
+		return r, err
+	}, func(preview *manager.RestoreResult) error {
+		if len(args) > 0 && f.onDirty == "" {
+			var err error
+			opts.Agreed, err = a.askToOverwrite(cmd.Context(), p, preview)
+			return err
+		}
+		return nil
 	}, "undo", func(r *manager.RestoreResult) error {
+		if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && !r.Aborted {
+			line := again
+			for _, p := range r.Skipped {
+				line += " " + patch.Quote(p)
+			}
+			a.note("to restore them all the same, with what they hold now kept for 'snapctl undo': %s --exact", line)
+		}
 		if r.Differing > 0 && len(r.Items) == 0 {
 			return refuse("name them to restore them, or all with --exact; 'snapctl diff "+rev+"' shows them",
 				"no turn between here and %s changed a file; %s of others', or of the user's", rev, othersChanges(r.Differing))
 		}
 		return nil
 	})
+}
+
+// askToOverwrite asks whether files that were named may be overwritten, or deleted,
+// though somebody has changed them. It returns what they are then: nothing else may
+// be.
+func (a *app) askToOverwrite(ctx context.Context, p *place, preview *manager.RestoreResult) (agreed map[string]*tree.Entry, err error) {
+	var items []rollback.Item
+	deleted := 0
+	for _, it := range preview.Items {
+		if it.Do != rollback.Skipped || !it.Dirty || it.Now == nil || it.Now.Mode.IsDir() {
+			continue
+		}
+		if items = append(items, it); it.New == nil {
+			deleted++
+		}
+	}
+	if len(items) == 0 {
+		return nil, nil
+	}
+	sessions, err := p.worked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := &differ{app: a, m: p.m, g: p.store, new: rev{disk: true}}
+	var sum fileStat
+	var texts []string
+	agreed = make(map[string]*tree.Entry)
+	for _, it := range items {
+		agreed[it.Path] = it.Now
+		old, text := it.New, it.Why
+		exp, known := preview.Expected[it.Path]
+		if known {
+			old, text = exp.Entry, editText(&it, &exp, len(sessions) < 2)
+		}
+		s, err := d.stat(ctx, &change{Difference: tree.Difference{Path: it.Path, Old: old, New: it.Now}})
+		if err != nil { // it is said all the same: what it holds now is what matters
+			a.log.Info("cannot count what was changed", "path", it.Path, "err", err)
+		} else if size := s.text(); size != "" {
+			text += " (" + size + ")"
+			if !known {
+				text += " against what it would become"
+			}
+		}
+		sum.added, sum.deleted = sum.added+s.added, sum.deleted+s.deleted
+		texts = append(texts, patch.Quote(it.Path)+": "+text)
+	}
+	verb := "overwrite"
+	switch deleted {
+	case 0:
+	case len(items):
+		verb = "delete"
+	default:
+		verb = "overwrite or delete"
+	}
+	if len(items) == 1 {
+		if !a.ask("%s; %s?", texts[0], verb) {
+			return nil, nil
+		}
+		return agreed, nil
+	}
+	for i, text := range texts {
+		if i == maxAsked {
+			fmt.Fprintf(a.stderr, "and %s more\n", comma(len(texts)-i))
+			break
+		}
+		fmt.Fprintln(a.stderr, text)
+	}
+	size := ""
+	if text := sum.text(); text != "" {
+		size = " (" + text + ")"
+	}
+	if !a.ask("%s all %s%s?", verb, count(len(items), "file"), size) {
+		return nil, nil
+	}
+	return agreed, nil
+}
+
+// maxAsked is how many files are named in one question.
+const maxAsked = 10
+
+// editText says what somebody did to a file. Where one session alone has worked that
+// was the user.
+func editText(it *rollback.Item, exp *manager.Expected, alone bool) string {
+	what := "changed it"
+	switch {
+	case exp.Entry == nil:
+		what = "made it"
+	case exp.Entry.Mode.Kind() != it.Now.Mode.Kind():
+		what = "replaced it"
+	case exp.Entry.ID == it.Now.ID:
+		what = "changed its mode"
+	}
+	who := "you"
+	if !alone {
+		who = "you, or another session,"
+	}
+	if exp.Turn < 0 {
+		return who + " " + what + " after the session began"
+	}
+	return fmt.Sprintf("%s %s after turn %d", who, what, exp.Turn)
+}
+
+// text says how much was changed, "" if nothing was.
+func (s *fileStat) text() string {
+	switch {
+	case s.binary:
+		return fmt.Sprintf("%s, it was %s", size(s.newSize), size(s.oldSize))
+	case s.added+s.deleted == 0:
+		return ""
+	}
+	return fmt.Sprintf("+%d -%d lines", s.added, s.deleted)
+}
+
+// isPathOf reports whether a path is in the directory, or in what the session last
+// recorded of it.
+func (a *app) isPathOf(ctx context.Context, p *place, path string) bool {
+	if _, err := os.Lstat(filepath.Join(p.m.Project().Root, path)); err == nil {
+		return true
+	}
+	point, err := p.m.Resolve(ctx, "@")
+	if err != nil {
+		return false
+	}
+	_, err = tree.Lookup(ctx, p.m.Store(), point.State.Tree, path)
+	return err == nil
 }
 
 func othersChanges(n int) string {
@@ -173,20 +335,32 @@ func othersChanges(n int) string {
 
 func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags,
 	fn func(*manager.FileSnapshotManager, context.Context, *manager.RestoreOptions) (*manager.RestoreResult, error), back string) error {
-	p, err := a.restoring(cmd.Context())
+	opts := f.options("", nil)
+	p, err := a.restoring(cmd.Context(), func(p *place) error {
+		var preview func() (*manager.RestoreResult, error)
+		if f.past {
+			preview = func() (*manager.RestoreResult, error) {
+				ahead := *opts
+				ahead.Preview = true
+				return fn(p.m, cmd.Context(), &ahead)
+			}
+		}
+		return p.chooseSessionToTakeBack(cmd.Context(), back == "undo", preview)
+	})
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	opts := f.options("", nil)
 	return a.asked(cmd, f, func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview = preview
 		return fn(p.m, cmd.Context(), opts)
-	}, back, nil)
+	}, nil, back, nil)
 }
 
 func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error {
-	p, err := a.restoring(cmd.Context())
+	p, err := a.restoring(cmd.Context(), func(p *place) error {
+		return p.chooseSessionToRestore(cmd.Context(), entry, f.dryRun)
+	})
 	if err != nil {
 		return err
 	}
@@ -209,12 +383,14 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 			return nil, err
 		}
 		return r.Restore, err
-	}, "undo", nil)
+	}, nil, "undo", nil)
 }
 
 // asked runs a restore and prints what it did. On a terminal it first asks
-// about files that it would delete. back is the command that takes it back.
-func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) (*manager.RestoreResult, error), back string, empty func(*manager.RestoreResult) error) error {
+// about files that it would delete, and ahead may ask about others. back is the
+// command that takes it back.
+func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) (*manager.RestoreResult, error), ahead func(*manager.RestoreResult) error,
+	back string, empty func(*manager.RestoreResult) error) error {
 	if policy := rollback.Policy(f.onDirty); policy != "" && policy != rollback.Skip && policy != rollback.Overwrite && policy != rollback.Abort {
 		return usageError(cmd, "--on-dirty %q: want skip, overwrite or abort", f.onDirty)
 	}
@@ -237,6 +413,11 @@ func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) 
 			}
 			f.yes = preview.HeadChanged
 		}
+		if ahead != nil {
+			if err := ahead(preview); err != nil {
+				return err
+			}
+		}
 	}
 	r, err := run(f.dryRun)
 	if r == nil {
@@ -254,12 +435,8 @@ func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) 
 }
 
 func (a *app) finishRestore(ctx context.Context, abort bool) error {
-	p, err := a.openToRead(ctx) // which makes no store
+	p, err := a.openToRestore(ctx)
 	if err != nil {
-		return err
-	}
-	p.close()
-	if p, err = a.openToWrite(ctx, false, manager.Options{}.Limits); err != nil {
 		return err
 	}
 	defer p.close()
@@ -270,18 +447,22 @@ func (a *app) finishRestore(ctx context.Context, abort bool) error {
 	return a.printRestore(r, "undo")
 }
 
-// canAsk reports whether there is somebody who can answer.
-func (a *app) canAsk() bool {
-	return !a.flags.json && !a.flags.quiet && isTerminal(a.stderr) && a.stdin != nil && isTerminal(a.stdin)
+// notePassed says what stays of a restore that an undo has passed over.
+func (a *app) notePassed(t *manager.TakenBack) {
+	a.note("passed over: what session %s did at %s stays next on the list, for %s", t.Session, clock(t.Time), firstPaths(t.Left, 3))
 }
 
-// ask asks a question, whose answer is no unless it is yes.
-func (a *app) ask(format string, args ...any) bool {
-	a.out.Flush()
-	fmt.Fprintf(a.stderr, format+" [y/N] ", args...)
-	line, err := bufio.NewReader(a.stdin).ReadString('\n')
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return err == nil && (answer == "y" || answer == "yes")
+// firstPaths names the first n of some paths, and how many more there are.
+func firstPaths(paths []string, n int) string {
+	var list []string
+	for _, p := range paths[:min(len(paths), n)] {
+		list = append(list, patch.Quote(p))
+	}
+	text := strings.Join(list, ", ")
+	if more := len(paths) - n; more > 0 {
+		text += fmt.Sprintf(" and %s more", comma(more))
+	}
+	return text
 }
 
 // words are what people read for an action; the second is for a preview.
@@ -315,9 +496,30 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 			fmt.Fprintf(a.out, "moved %s to %s\n", from, to)
 		}
 	}
+	made := r.Made
+	makes := func(until int) {
+		for _, path := range made[:until] {
+			switch {
+			case a.flags.quiet:
+			case r.Preview:
+				fmt.Fprintf(a.out, "would make %s\n", shown(path, tree.ModeDir))
+			default:
+				fmt.Fprintf(a.out, "made %s\n", shown(path, tree.ModeDir))
+			}
+		}
+		made = made[until:]
+	}
+	takenOut := 0
 	for _, it := range r.Items {
+		until, _ := slices.BinarySearchFunc(made, it.Path, tree.ComparePaths)
+		makes(until)
 		if !show(it) {
 			continue
+		}
+		if it.Why == manager.WhyTakenOut {
+			if takenOut++; takenOut > maxTakenOut {
+				continue
+			}
 		}
 		word := words[it.Do][0]
 		if r.Preview {
@@ -337,7 +539,15 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 		}
 		fmt.Fprintln(a.out)
 	}
+	makes(len(made))
+	if n := takenOut - maxTakenOut; n > 0 {
+		a.note("%s more skipped: %s", comma(n), manager.WhyTakenOut)
+	}
 }
+
+// maxTakenOut is how many lines say that git's sparse checkout has taken a file
+// out: there may be a hundred thousand.
+const maxTakenOut = 10
 
 // printRestore prints what a restore did, and returns the failure that its exit
 // code stands for. back is the command that takes it back.
@@ -360,11 +570,33 @@ func (a *app) printRestore(r *manager.RestoreResult, back string) error {
 		a.note("%s: its content was not captured, and it stays as it is", patch.Quote(path))
 	}
 	summary := fmt.Sprintf("%s restored, %s deleted", comma(len(r.Restored)), comma(len(r.Deleted)))
-	if n := len(r.Skipped); n > 0 {
-		summary += fmt.Sprintf(", %s skipped: changed since, or by others (--on-dirty overwrite restores them)", comma(n))
+	dirty, takenOut := 0, 0 // of what was skipped: the rest could not be done by any means
+	for _, it := range r.Items {
+		switch {
+		case it.Why == manager.WhyTakenOut:
+			takenOut++
+		case it.Do == rollback.Skipped && it.Dirty:
+			dirty++
+		}
 	}
-	if n := len(r.Kept) + len(r.Failed); n > 0 {
+	if takenOut > 0 {
+		summary += fmt.Sprintf(", %s left to git's sparse checkout (by name, --on-dirty overwrite restores them)", comma(takenOut))
+	}
+	if dirty > 0 {
+		summary += fmt.Sprintf(", %s skipped: changed since, or by others (--on-dirty overwrite restores them)", comma(dirty))
+	}
+	if n := len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - takenOut; n > 0 {
 		summary += fmt.Sprintf(", %s not done", comma(n))
+	}
+	for i := range r.Passed {
+		a.notePassed(&r.Passed[i])
+	}
+	if r.Undoes != nil && dirty > 0 && !r.Aborted {
+		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
+		a.note("what was skipped stays next on the list: 'snapctl %s --past' goes on to the one before", verb)
+	}
+	if len(r.TurnsPutBack) > 0 && back == "undo" {
+		a.note("%s, taken back before, %s in again", turnList(r.TurnsPutBack), map[bool]string{true: "is", false: "are"}[len(r.TurnsPutBack) == 1])
 	}
 	switch {
 	case r.Aborted:

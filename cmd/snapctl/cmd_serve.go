@@ -156,6 +156,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		"hook": func(client context.Context, q json.RawMessage, emit func(any) error) (any, error) {
 			return h.serve(work, client, q, emit)
 		},
+		"seal":     func(context.Context, json.RawMessage, func(any) error) (any, error) { e.Seal(); return struct{}{}, nil },
 		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) { stop(); return struct{}{}, nil },
 	}
 	idle, endHTTP := f.idle, func() error { return nil }
@@ -187,10 +188,14 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 	}
 	late := time.After(endsWithin)
 	for {
-		if c, err := rpc.Dial(ctx, dir); err == nil {
+		c, err := rpc.Dial(ctx, dir)
+		if err == nil {
 			return c.Close()
 		}
-		err := a.startServing(ctx, dir, f)
+		if errors.Is(err, rpc.ErrHung) {
+			return err
+		}
+		err = a.startServing(ctx, dir, f)
 		if err == nil || !strings.Contains(err.Error(), rpc.ErrServed.Error()) { // as the process said it
 			return err
 		}
@@ -290,19 +295,31 @@ func (a *app) stopServing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	err = stopEngine(ctx, dir)
+	if errors.Is(err, errNobodyServes) {
+		return refuse("", "nobody serves %q", dir)
+	}
+	return err
+}
+
+var errNobodyServes = errors.New("nobody serves the store")
+
+// stopEngine ends the engine that serves a store, and waits until it has closed it.
+func stopEngine(ctx context.Context, dir string) error {
 	c, err := client.Dial(ctx, dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return refuse("", "nobody serves %q", dir)
+		return errNobodyServes
 	}
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	if err := c.Call(ctx, "shutdown", nil, nil); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // it may be faster than its answer
+	ctx, cancel := context.WithTimeoutCause(ctx, endsWithin, &rpc.HungError{StoreDir: dir, PID: rpc.ServedBy(dir)})
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { c.Close() })()                                                                  // whatever becomes of a request that is cancelled
+	if err := c.Call(ctx, "shutdown", nil, nil); err != nil && ctx.Err() == nil && !errors.Is(err, io.ErrUnexpectedEOF) { // it may be faster than its answer
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, endsWithin)
-	defer cancel()
 	open, err := vfs.OS(dir).OpenFile(servingLock, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -320,7 +337,7 @@ func (a *app) stopServing(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("serve: it does not end: %w", ctx.Err())
+			return fmt.Errorf("serve: it does not end: %w", context.Cause(ctx))
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

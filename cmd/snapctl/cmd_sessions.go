@@ -52,7 +52,7 @@ func (a *app) sessions(ctx context.Context, all bool) error {
 		return err
 	}
 	if len(list) == 0 {
-		return noSnapshots(p.project)
+		return a.noSnapshots(p.project)
 	}
 	for i := range list {
 		if err := a.printSession(&list[i], all); err != nil {

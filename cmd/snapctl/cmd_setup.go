@@ -93,6 +93,9 @@ func (a *app) setupClaude(f *setupFlags) error {
 		return finish(nil)
 	}
 	if !a.flags.json {
+		if isTerminal(a.stdout) {
+			diff = visiblePatch(diff)
+		}
 		a.out.Write(diff)
 	}
 	switch {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -14,16 +13,29 @@ import (
 )
 
 func (a *app) showCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "show REV",
-		Short:   "Show one snapshot and what changed with it",
+	var f diffFlags
+	c := &cobra.Command{
+		Use:     "show [flags] REV [-- PATH...]",
+		Short:   "Show one snapshot and what its turn changed",
 		Long:    showHelp,
 		Example: showExamples,
-		Args:    args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.show(cmd.Context(), args[0])
+			revs, paths := revsAndPaths(cmd, args)
+			switch {
+			case len(revs) == 0:
+				return usageError(cmd, "show: no REV")
+			case len(revs) > 1:
+				return usageError(cmd, "show: %q: one REV, and paths come after --", revs[1])
+			case f.patch && f.stat:
+				return usageError(cmd, "show: --patch and --stat")
+			case f.context < 0:
+				return usageError(cmd, "show: -U %d: want 0 or more", f.context)
+			}
+			return a.show(cmd, revs[0], paths, &f)
 		},
 	}
+	f.addTo(c.Flags())
+	return c
 }
 
 // A showAnswer is what show prints as JSON.
@@ -39,23 +51,33 @@ type showAnswer struct {
 	Contested        *manager.Diff `json:"contested,omitempty"`
 	NotCaptured      reasonCounts  `json:"notCaptured"`
 	Pruned           bool          `json:"pruned,omitempty"` // hashes and diff are not known
+	Files            []*jsonChange `json:"files,omitempty"`  // with --patch and --stat
+	Rev              *string       `json:"rev"`              // that names it
 	*jsonRecord
 }
 
-func (a *app) show(ctx context.Context, text string) error {
+func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags) error {
+	ctx := cmd.Context()
 	p, err := a.openToRead(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.close()
+	only, err := p.filter(cmd, paths)
+	if err != nil {
+		return err
+	}
 	point, err := p.resolveSnapshot(ctx, text)
 	if err != nil {
 		return err
 	}
 	snap := point.Snapshot
-	step, coverage := new(manager.StepSnapshot), store.ID{}
+	step, turn, coverage := new(manager.StepSnapshot), new(manager.TurnDiff), store.ID{}
 	if !snap.Pruned {
-		if step, err = p.m.Describe(ctx, point); err != nil {
+		if step, err = p.m.Describe(ctx, point); err == nil {
+			turn, err = p.m.TurnDiff(ctx, text)
+		}
+		if err != nil {
 			return err
 		}
 		coverage = snap.Coverage
@@ -64,44 +86,60 @@ func (a *app) show(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	d := p.turnDiffer(turn, f)
 	if a.flags.json {
-		j := &showAnswer{EntryID: orNull(point.EntryID), Kind: snap.Kind, SnapshotTreeHash: snap.Tree, BaselineTreeHash: step.BaselineTreeHash,
-			FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned, Time: snap.Time.UTC(), Diff: step.Diff, Contested: step.Contested,
-			NotCaptured: left.counts, jsonRecord: newJSONRecord(snap)}
+		j := &showAnswer{Rev: orNull(manager.NameOf(point.EntryID, snap)), EntryID: orNull(point.EntryID), Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
+			BaselineTreeHash: step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned, Time: snap.Time.UTC(),
+			Diff: only.of(step.Diff), Contested: only.of(step.Contested), NotCaptured: left.counts, jsonRecord: newJSONRecord(snap)}
 		if point.TurnIndex >= 0 {
 			j.TurnIndex = &point.TurnIndex
 		}
+		if f.shows() {
+			if j.Files, err = d.list(ctx, only); err != nil {
+				return err
+			}
+		}
 		return a.printJSON(j)
 	}
-	a.printHeader(point, step, left)
+	a.printHeader(point, turn, step, left)
+	if snap.Kind == "start" || snap.Pruned {
+		return nil
+	}
+	if turn.Kind == "step" && turn.TurnIndex != point.TurnIndex {
+		a.note("turn %d changed nothing: this is what the one before has left", turn.TurnIndex)
+	}
+	if f.shows() {
+		fmt.Fprintln(a.out)
+		return d.run(ctx, only)
+	}
 	if step.Diff == nil && step.Contested == nil {
 		return nil
 	}
 	fmt.Fprintln(a.out)
 	if step.Diff != nil {
-		a.printDiff(step.Diff, "", "")
+		a.printDiff(only.of(step.Diff), "", "")
 	}
 	if step.Contested != nil {
-		a.printDiff(step.Contested, "", " (contested)")
+		a.printDiff(only.of(step.Contested), "", " (contested)")
 	}
 	return nil
 }
 
-func (a *app) printHeader(point *manager.Point, step *manager.StepSnapshot, left *leftOut) {
+func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *manager.StepSnapshot, left *leftOut) {
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(a.out, "%-14s%s\n", name+":", value)
 		}
 	}
 	snap := point.Snapshot
-	fmt.Fprintln(a.out, a.paint(yellow, "snapshot "+name(point)))
+	fmt.Fprintln(a.out, a.paint(yellow, "snapshot "+manager.NameOf(point.EntryID, snap)))
 	switch {
 	case point.TurnIndex >= 0:
 		line("turn", strconv.Itoa(point.TurnIndex))
 	case snap.Kind == "start":
 		line("turn", "none: the start of its session")
 	default:
-		line("turn", "none: changed offline")
+		line("turn", "none: "+whatIs(turn))
 	}
 	if step.Interrupted {
 		line("interrupted", "yes: what it has not claimed is contested")
@@ -120,4 +158,15 @@ func (a *app) printHeader(point *manager.Point, step *manager.StepSnapshot, left
 	line("root", patch.Quote(snap.Root))
 	line("git commit", snap.Head)
 	line("not captured", left.String())
+}
+
+// whatIs says what a record is that is no turn.
+func whatIs(t *manager.TurnDiff) string {
+	switch {
+	case t.Kind == "restore" || t.Kind == "undo" || t.Kind == "redo":
+		return "what the " + t.Kind + " changed"
+	case t.Kind == "base" && (len(t.Changes) == 0 || t.Changes[0].Owner == manager.Offline):
+		return "changed offline"
+	}
+	return "found while a turn ran"
 }

@@ -129,7 +129,7 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 		fmt.Fprintf(a.out, "%s  %s, %s, %s stored (%s)\n", a.paint(yellow, r.EntryID),
 			count(c.Files, "file"), changeCount(r.Data), size(r.Written.Stored), seconds(took))
 	}
-	switch s := left.String(); {
+	switch s := left.news(); {
 	case s == "":
 	case r.Data == nil: // the coverage on record is that of the snapshot before
 		fmt.Fprintf(a.out, "not captured: %s\n", s)

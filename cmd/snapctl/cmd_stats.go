@@ -62,6 +62,7 @@ func (a *app) stats(ctx context.Context) error {
 		return err
 	}
 	if c, err := client.Dial(ctx, p.m.StoreDir()); err == nil {
+		defer context.AfterFunc(ctx, func() { c.Close() })()
 		if st, err := c.Stats(ctx); err == nil {
 			j.Engine = st.Watches
 		}

@@ -6,10 +6,9 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
-)
 
-// storeFormat is the version of the store's format that this program writes.
-const storeFormat = 1
+	"github.com/boocode/filestore/store"
+)
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -37,7 +36,7 @@ func version() string {
 }
 
 func (a *app) version() error {
-	j := &versionAnswer{Version: version(), GoVersion: runtime.Version(), StoreFormat: storeFormat}
+	j := &versionAnswer{Version: version(), GoVersion: runtime.Version(), StoreFormat: store.FormatVersion}
 	if a.flags.json {
 		return a.printJSON(j)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type differ struct {
 	old, new rev
 	left     *leftOut // of the disk; nil if it takes no part
 
+	turn *manager.TurnDiff // what is printed instead of how the sides differ; nil: they are compared
+
 	found  int        // changes printed
 	silent int        // changes that a patch or a count does not show
 	stats  []fileStat // for the chart
@@ -33,6 +36,9 @@ type change struct {
 	tree.Difference
 	from       string // where the file was; "": it was not moved
 	similarity int    // to what it was there, in percent
+
+	of     *manager.TurnChange // nil: nothing says whose it is
+	pieces []change            // of what a turn did there, where there are several and they are shown as one
 }
 
 // oldPath is where the old side is.
@@ -61,10 +67,13 @@ func (d *differ) run(ctx context.Context, only filter) error {
 		return err
 	}
 	if d.silent > 0 {
-		d.app.note("%s came or went by a rule or a limit, not on the disk: see --name-status", count(d.silent, "path"))
+		d.app.note("%s came or went by a rule, a limit or git's sparse checkout: see --name-status", count(d.silent, "path"))
 	}
 	if d.left != nil {
 		d.left.warn(d.app)
+	}
+	if d.turn != nil {
+		return d.afterTurn()
 	}
 	switch {
 	case d.left != nil && d.left.isPart():
@@ -78,8 +87,8 @@ func (d *differ) run(ctx context.Context, only filter) error {
 // changes yields what is to be printed.
 func (d *differ) changes(ctx context.Context, only filter) iter.Seq2[change, error] {
 	return func(yield func(change, error) bool) {
-		var list []tree.Difference // all, where moved files are looked for
-		for c, err := range tree.Compare(ctx, d.g, d.old.state(), d.new.state()) {
+		var list []change // all, where moved files are looked for
+		for c, err := range d.differences(ctx) {
 			switch {
 			case err != nil:
 				yield(change{}, err)
@@ -87,7 +96,7 @@ func (d *differ) changes(ctx context.Context, only filter) iter.Seq2[change, err
 			case !only.keeps(c.Path):
 			case d.flags.renames:
 				list = append(list, c)
-			case !yield(change{Difference: c}, nil):
+			case !yield(c, nil):
 				return
 			}
 		}
@@ -105,7 +114,11 @@ func (d *differ) changes(ctx context.Context, only filter) iter.Seq2[change, err
 
 // pair makes one change of a file that was deleted and one that was added if
 // they are the same file, moved.
-func (d *differ) pair(ctx context.Context, list []tree.Difference) ([]change, error) {
+func (d *differ) pair(ctx context.Context, changes []change) ([]change, error) {
+	list := make([]tree.Difference, len(changes))
+	for i, c := range changes {
+		list[i] = c.Difference
+	}
 	renames, cut, err := manager.Renames(list, func(c *tree.Difference, e *tree.Entry) ([]byte, error) {
 		if c.Status == tree.Deleted {
 			return d.content(ctx, &d.old, c.Path, e)
@@ -117,10 +130,6 @@ func (d *differ) pair(ctx context.Context, list []tree.Difference) ([]change, er
 	}
 	if cut {
 		d.app.note("too many files were added and deleted to compare all: some that were moved are not shown as such")
-	}
-	changes := make([]change, len(list))
-	for i, c := range list {
-		changes[i].Difference = c
 	}
 	gone := make(map[int]bool)
 	for _, r := range renames {
@@ -262,6 +271,9 @@ func (d *differ) printPatch(ctx context.Context, c *change) error {
 	if err != nil {
 		return err
 	}
+	if !d.flags.raw && isTerminal(d.app.stdout) {
+		text = visiblePatch(text)
+	}
 	if d.app.colour {
 		text = d.app.paintPatch(text)
 	}
@@ -278,7 +290,25 @@ type fileStat struct {
 	newSize        int64
 }
 
+// stat counts the lines of a change, or of its pieces.
 func (d *differ) stat(ctx context.Context, c *change) (s fileStat, err error) {
+	if len(c.pieces) == 0 {
+		return d.statOne(ctx, c)
+	}
+	for i := range c.pieces {
+		one, err := d.statOne(ctx, &c.pieces[i])
+		if err != nil {
+			return s, err
+		}
+		if i == 0 {
+			s.oldSize = one.oldSize
+		}
+		s.added, s.deleted, s.binary, s.newSize = s.added+one.added, s.deleted+one.deleted, s.binary || one.binary, one.newSize
+	}
+	return s, nil
+}
+
+func (d *differ) statOne(ctx context.Context, c *change) (s fileStat, err error) {
 	if c.Old != nil {
 		s.oldSize = c.Old.Size
 	}
@@ -393,6 +423,11 @@ type jsonChange struct {
 	// With --patch. The bytes come where the patch is not UTF-8.
 	UnifiedDiff      *string `json:"unifiedDiff,omitempty"`
 	UnifiedDiffBytes []byte  `json:"unifiedDiffBytes,omitempty"`
+
+	// Of what a turn did.
+	Owner  manager.Owner `json:"owner,omitempty"`
+	Piece  int           `json:"piece,omitempty"` // from 1; absent: there is one
+	Pieces int           `json:"pieces,omitempty"`
 }
 
 // A jsonFrom is where a file was.
@@ -406,6 +441,11 @@ func newJSONChange(c *change) *jsonChange {
 	if c.from != "" {
 		j.Status, j.From = "renamed", &jsonFrom{newJSONPath(c.from), c.similarity}
 	}
+	if c.of != nil {
+		if j.Owner = c.of.Owner; c.of.Pieces > 1 {
+			j.Piece, j.Pieces = c.of.Piece, c.of.Pieces
+		}
+	}
 	if c.Old != nil {
 		j.OldMode, j.OldSize, j.OldHash = new(c.Old.Mode.String()), &c.Old.Size, &c.Old.ID
 	}
@@ -416,23 +456,9 @@ func newJSONChange(c *change) *jsonChange {
 }
 
 func (d *differ) printJSON(ctx context.Context, c *change) error {
-	j := newJSONChange(c)
-	if d.flags.stat || d.flags.numstat {
-		s, err := d.stat(ctx, c)
-		if err != nil {
-			return err
-		}
-		j.Added, j.Deleted, j.Binary = &s.added, &s.deleted, &s.binary
-	}
-	if d.flags.patch {
-		text, err := d.unified(ctx, c)
-		if err != nil {
-			return err
-		}
-		j.UnifiedDiff = new(string(text))
-		if !utf8.Valid(text) {
-			j.UnifiedDiffBytes = text
-		}
+	j, err := d.jsonOf(ctx, c)
+	if err != nil {
+		return err
 	}
 	b, err := marshal(j)
 	if d.found > 0 {
@@ -442,11 +468,39 @@ func (d *differ) printJSON(ctx context.Context, c *change) error {
 	return err
 }
 
+// jsonOf returns a change in JSON, with what the flags ask for.
+func (d *differ) jsonOf(ctx context.Context, c *change) (*jsonChange, error) {
+	j := newJSONChange(c)
+	if d.flags.stat || d.flags.numstat {
+		s, err := d.stat(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		j.Added, j.Deleted, j.Binary = &s.added, &s.deleted, &s.binary
+	}
+	if d.flags.patch {
+		text, err := d.unified(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		j.UnifiedDiff = new(string(text))
+		if !utf8.Valid(text) {
+			j.UnifiedDiffBytes = text
+		}
+	}
+	return j, nil
+}
+
 // begin and end print what stands around the changes. In JSON these are
 // written one by one, so that any number of them fits in memory.
 func (d *differ) begin() error {
 	if !d.app.flags.json {
 		return nil
+	}
+	if d.turn != nil {
+		b, err := marshal(newJSONTurn(d.turn))
+		fmt.Fprintf(d.app.out, "%s,\"files\":[", bytes.TrimSuffix(b, []byte("}")))
+		return err
 	}
 	old, err := marshal(newJSONEnd(&d.old))
 	if err != nil {

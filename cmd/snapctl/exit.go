@@ -4,10 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/user"
+	"path/filepath"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -28,6 +34,8 @@ const (
 const hintEditCutOff = "the next edit or snapshot takes it back"
 
 const hintCutOff = "'snapctl restore --continue' brings it to its end, --abort takes it back"
+
+const hintRepair = "'snapctl repair' looks for other copies"
 
 const hintCheck = "'snapctl check' lists all that is damaged"
 
@@ -64,7 +72,11 @@ func (a *app) report(err error) int {
 	}
 	f := explain(err)
 	if f.err != nil {
-		fmt.Fprintf(a.stderr, "snapctl: %v\n", f.err)
+		text := []byte(f.err.Error()) // it may have a line of a file
+		if isTerminal(a.stderr) {
+			text = visible(text)
+		}
+		fmt.Fprintf(a.stderr, "snapctl: %s\n", text)
 	}
 	if f.hint != "" {
 		fmt.Fprintf(a.stderr, "hint: %s\n", f.hint)
@@ -84,13 +96,51 @@ func explain(err error) *failure {
 		return overBudget(over)
 	}
 	if refused, ok := errors.AsType[*manager.EditError](err); ok && !errors.Is(err, manager.ErrOutside) {
-		return &failure{exitRefused, refused, "nothing was changed"}
+		hint := "nothing was written"
+		if refused.Fuzzy {
+			hint += "; with --fuzzy it can be done (-n shows what)"
+		}
+		return &failure{exitRefused, refused, hint}
+	}
+	if away, ok := errors.AsType[*manager.MovedError](err); ok {
+		return &failure{exitRefused, err, "'snapctl adopt' has its history go on here; 'snapctl --root " + patch.Quote(away.From) + " log' reads it as it is; 'snapctl adopt --fresh' begins a new one"}
+	}
+	if other, ok := errors.AsType[*manager.OtherProjectError](err); ok {
+		return &failure{exitRefused, err, fmt.Sprintf("nothing was changed; move the directory to where it belongs: %s", patch.Quote(filepath.Join(filepath.Dir(other.Store), tree.PathHash(other.Root))))}
+	}
+	if owner, ok := errors.AsType[*store.OwnerError](err); ok {
+		return &failure{exitEnvironment, err, ownerHint(owner)}
+	}
+	if _, ok := errors.AsType[*vfs.ForeignError](err); ok {
+		return &failure{exitEnvironment, err, "others can write there: remove the file, or keep stores in a directory of your own with --store DIR"}
+	}
+	if corrupt, ok := errors.AsType[*store.CorruptError](err); ok && corrupt.Path == manager.PlacesName {
+		return &failure{exitDamage, err, "it only says which directory is which: remove the file, and name the path that this one had first, 'snapctl adopt OLDPATH'"}
+	}
+	if hung, ok := errors.AsType[*rpc.HungError](err); ok {
+		return &failure{exitEnvironment, err, hintHung(hung)}
+	}
+	if corrupt, ok := errors.AsType[*store.CorruptError](err); ok && corrupt.Path == "FORMAT" {
+		return &failure{exitDamage, err, "'snapctl repair' writes it again"}
 	}
 	switch {
+	case errors.Is(err, manager.ErrStillThere), errors.Is(err, manager.ErrHasHistory):
+		return &failure{exitRefused, err, "'snapctl --root DIR' reads the one that is not used; histories are not merged"}
+	case errors.Is(err, manager.ErrNotMoved):
+		return &failure{exitRefused, err, "'snapctl stores' lists what was where; name the old path: 'snapctl adopt OLDPATH'"}
 	case errors.Is(err, store.ErrBusy):
 		return &failure{exitRefused, err, hintBusy}
-	case errors.Is(err, manager.ErrNoSpace):
-		return &failure{exitEnvironment, err, "free some, or 'snapctl prune'; restores may take what is left"}
+	case errors.Is(err, store.ErrPlanStale):
+		return &failure{exitRefused, err, "another prune or repair was faster: run it again"}
+	case isToldAgain(err):
+		if store.IsNoSpace(err) {
+			err = fmt.Errorf("%w; 'snapctl prune' frees some", err)
+		}
+		return &failure{code: exitEnvironment, err: err}
+	case store.IsNoSpace(err) && !errors.Is(err, store.ErrNoSpace): // of the store, or of the directory
+		return &failure{exitEnvironment, err, "free some there; if that is the disk of the store, 'snapctl prune' frees what no snapshot needs"}
+	case store.IsNoSpace(err):
+		return &failure{exitEnvironment, err, "'snapctl prune' frees what no snapshot needs, --keep-last N more; restores may take what is left"}
 	case errors.Is(err, manager.ErrDamaged):
 		return &failure{exitDamage, err, "run 'snapctl repair'; --despite-damage goes on without what is lost"}
 	case errors.Is(err, store.ErrForgotten):
@@ -99,6 +149,8 @@ func explain(err error) *failure {
 		return &failure{exitRefused, err, "'snapctl log' says which are kept"}
 	case errors.Is(err, manager.ErrTooBroad):
 		return &failure{exitBudget, err, "name a project with --root DIR, or insist with --allow-broad"}
+	case errors.Is(err, manager.ErrChangedNothing):
+		return &failure{exitRefused, err, ""}
 	case errors.Is(err, manager.ErrNoSession):
 		return &failure{exitRefused, err, "'snapctl sessions --all' lists sessions"}
 	case isUnknown(err):
@@ -131,10 +183,23 @@ func explain(err error) *failure {
 		return &failure{exitDamage, err, hintCheck}
 	case errors.Is(err, store.ErrFormat):
 		return &failure{exitEnvironment, err, "it was made by a newer snapctl, or is no store: nothing was changed"}
-	case errors.Is(err, store.ErrOwner):
-		return &failure{exitEnvironment, err, "run it as that user, or keep stores of your own with --store DIR"}
 	case errors.Is(err, store.ErrNoLocks) || errors.Is(err, store.ErrNoRename):
 		return &failure{exitEnvironment, err, "put the store on a local disk with --store DIR"}
 	}
 	return &failure{code: exitEnvironment, err: err}
+}
+
+// isToldAgain reports whether an error was told in full before.
+func isToldAgain(err error) bool {
+	_, ok := errors.AsType[*manager.NotRecordedError](err)
+	return ok
+}
+
+// ownerHint names the owner of a store, and says what this user can do.
+func ownerHint(e *store.OwnerError) string {
+	name, as := fmt.Sprintf("user %d", e.Owner), fmt.Sprintf("sudo -u '#%d'", e.Owner)
+	if u, err := user.LookupId(strconv.Itoa(e.Owner)); err == nil {
+		name, as = u.Username, "sudo -u "+u.Username
+	}
+	return fmt.Sprintf("it is %s's: '%s snapctl …' runs as its owner, 'snapctl --store DIR …' keeps stores of your own", name, as)
 }

@@ -17,7 +17,7 @@ trees of a git repository share one store.
 
   snapctl snapshot           record the state of the directory
   snapctl status             what changed since
-  snapctl diff @~1 @         what changed with the newest snapshot
+  snapctl show -p @          what the newest turn changed, and only that
   snapctl restore @~1        take back what it did
   snapctl undo               and again
 
@@ -47,8 +47,8 @@ The exit code is 3 if something was left out that should not have been: what
 was unreadable, unstable, or over a limit with --partial. Files above
 --max-file-size are named too, but that is as was asked for.
 
-If no session is named, the newest of the directory goes on; snapctl refuses to
-guess if several were active in the last 24 hours. The first is "default". What
+If no session is named, the newest of the directory goes on; snapctl asks, or
+refuses, if several were active in the last 24 hours. The first is "default". What
 another session's turns have done since is theirs; what may be of both is
 contested.`
 
@@ -89,9 +89,12 @@ SEARCH and REPLACE, *** Begin Patch (V4A), a unified diff, or a JSON list of edi
 with --old and --new it is a text in the file that --path names.
 
 Texts must be there exactly, and once; --fuzzy also takes what is similar, from
-0.92 on, and --expect N so many. A file that is binary, read-only, or leads out
-of the directory is refused. The edit belongs to the turn of the session that is
-open, if there is one.`
+0.92 on, and --expect N so many. With --fuzzy the new text gets the file's
+indentation and is merged with what is there: lines that old and new have in
+common stay as the file has them. --reindent off and --no-merge say no.
+
+A file that is binary, read-only, or leads out of the directory is refused. The
+edit belongs to the turn of the session that is open, if there is one.`
 
 const patchApplyExamples = `  snapctl patch apply changes.diff
   snapctl patch apply -n < answer.txt
@@ -102,17 +105,20 @@ it is refused: --reverse takes back only what the edit changed, wherever that is
 now; --force makes the file what it was before the edit.`
 
 const patchLogHelp = `Log lists the edits of the directory, newest first: ID, time, session, and each
-file with how its text was found. With --json the hashes of the files before and
+file with how loosely its text was found. With --json the hashes of the files before and
 after are there, too; contents are not.`
 
 const restoreHelp = `Restore brings files back to what they were at REV: by default those that turns
 of the session changed since, and only as far as they did. What the user changed
-in between, or another session, stays. With REV on another branch, what its
-turns did is done again.
+in between, or another session, stays, and so does a file that the user has
+deleted. @~N takes back the N newest turns and nothing else. Any other REV is a
+moment: what was taken back since and was in then is put back, and said.
 
 With PATHs these files, all in these directories, and what these globs stand for
-(** is any number of directories) are as at REV afterwards, whoever changed
-them; with --exact all that differs is.
+(** is any number of directories) are as at REV afterwards: one that is not there
+is made; of those that you have edited since it asks on a terminal, with how many
+lines would go, and elsewhere they are skipped. With --exact they are restored
+whoever changed them, and without PATHs all that differs is.
 
 A file that is not as the session left it is dirty: somebody has changed it
 since. It is skipped, and named, unless --on-dirty says overwrite; with abort
@@ -134,16 +140,23 @@ const restoreExamples = `  snapctl restore @~1
   snapctl restore start --exact
   snapctl restore @~2 --on-dirty overwrite`
 
-const undoHelp = `Undo takes back the newest restore that was not taken back yet: the files that it
-changed are as they were before it. As many restores can be taken back as there
-were, also in a later session of work. Files that were changed since are
-skipped, as with restore.`
+const undoHelp = `Undo takes back the newest restore in the directory that was not taken back yet:
+the files that it changed are as they were before it. If several sessions work
+there it says of which one that restore was; with --session it is the newest of
+one session. As many restores can be taken back as there were, also in a later
+session of work.
+
+Files that were changed since are skipped, as with restore. The restore stays
+next on the list for those, and 'snapctl undo' tries them again; with --past the
+one before it is taken back, and what stays is said.`
 
 const undoExamples = `  snapctl undo
-  snapctl undo -n`
+  snapctl undo -n
+  snapctl undo --past`
 
-const redoHelp = `Redo takes back the newest undo. A new restore ends the list of what can be done
-again; every state stays within reach of 'snapctl restore'.`
+const redoHelp = `Redo takes back the newest undo in the directory; with --session, and with --past,
+as 'snapctl undo' does. A new restore of a session ends its list of what can be
+done again; every state stays within reach of 'snapctl restore'.`
 
 const redoExamples = `  snapctl redo`
 
@@ -163,9 +176,9 @@ the newest snapshot of the session. Nothing is stored.
   D  deleted
 
 Paths are relative to the root of the directory. A directory is listed only if
-it comes or goes empty, or its permission bits changed. Control characters and
-what is not ASCII are escaped as git does; with -z nothing is. A count goes to
-stderr.
+it comes or goes empty, or its permission bits changed. Control characters,
+what is not UTF-8, and what turns the direction of text around are escaped as
+git does; with -z nothing is. A count goes to stderr.
 
 PATH is a file or a directory: relative to the current directory if that is in
 the project, else to its root.`
@@ -180,12 +193,20 @@ for the disk on either side.
 
 A patch is what 'git apply' and 'patch -p1' take. It names binary files, and
 text of more than 10 MiB, without their content; it cannot hold directories.
-What came or went only because a rule or limit changed (a and d in
---name-status) is in no patch and no count.
+What came or went only because a rule or limit changed, or by git's sparse
+checkout (a and d in --name-status), is in no patch and no count.
+
+With --turn it shows what one turn did, and nothing that the user or another
+session did meanwhile: 'snapctl diff @~1 @' has both. Where somebody else has
+changed a file between two tools of the turn, the turn's own pieces follow one
+another.
 
 With -M a file that was moved is one change, and not a file deleted and another
 added: it has the same content, or half of it. In colour, what changed within a
 line is underlined.
+
+On a terminal control characters of files are shown and not obeyed, ESC as ^[ and
+what is none of ASCII's as \x9b; --raw prints all bytes, as into a pipe.
 
 Letters are those of 'snapctl status', numbers of --numstat those of git: lines
 added, lines deleted, or "-" for binary files. Files on the disk are read as
@@ -195,17 +216,18 @@ PATH is a file or a directory: relative to the current directory if that is in
 the project, else to its root.`
 
 const diffExamples = `  snapctl diff
-  snapctl diff @~1 @
+  snapctl diff --turn @
+  snapctl diff --turn turn:4 -M -- src
   snapctl diff start disk --stat
-  snapctl diff turn:3 turn:4 -M
   snapctl diff a1b2c3d4 -- src | git apply -R
   snapctl diff @~3 @ --name-status -z -- docs`
 
 const logHelp = `Log lists what happened in the session, newest first: turns that changed
 something, restores, what was found changed that no turn did ("offline": the
-user's), and the start. A line has the turn, the entry id, the time and how many paths were
-added, modified and deleted. 'snapctl show' tells which; --name-status lists
-those of turns here.
+user's), and the start. A line has the turn, the REV that names it (an entry id,
+or look:N where there is none), the time and how many paths were added, modified
+and deleted. 'snapctl show' tells which; --name-status lists them here, --stat
+counts the lines that were changed, -p shows them.
 
 With PATH only turns that changed it are listed. PATH is relative to the current
 directory if that is in the project, else to its root.
@@ -216,6 +238,7 @@ With --json each line is an object; what is not known is null.`
 
 const logExamples = `  snapctl log --limit 10
   snapctl log --session 7f3a --name-status
+  snapctl log -p -n 3 -- src
   snapctl log -- src/main.go
   snapctl log --session-file ~/.pi/agent/sessions/x.jsonl
   snapctl log --all --json | jq -r .entryId`
@@ -227,12 +250,19 @@ recorded something last, and how many of its turns changed something.`
 const sessionsExamples = `  snapctl sessions
   snapctl sessions --all --json | jq -r .session`
 
-const showHelp = `Show prints what is known of a snapshot, and the paths that its turn changed.
+const showHelp = `Show prints what is known of a snapshot, and the paths that its turn changed; with
+-p as a patch, with --stat how many lines of each. What the user changed between
+the turns, or between the tools of one, is not in it: where that is listed by
+'snapctl log' as "offline", it has a REV of its own, look:N, to be shown.
+
 What may also have been another session's doing is marked as contested. The
-start of a session has nothing to be compared with: 'snapctl ls -r' lists it.`
+start of a session has nothing to be compared with: 'snapctl ls -r' lists it.
+
+With PATH only what is at or below it is shown.`
 
 const showExamples = `  snapctl show @
-  snapctl show turn:3
+  snapctl show -p turn:3
+  snapctl show --stat look:12
   snapctl show a1b2c3d4 --json`
 
 const lsHelp = `Ls lists a directory of a snapshot, its root if there is no PATH, or a single
@@ -244,14 +274,18 @@ const lsExamples = `  snapctl ls @
   snapctl ls -r --name-only start`
 
 const catHelp = `Cat writes the content of a file in a snapshot, byte for byte. Of a symbolic
-link it writes the target.`
+link it writes the target. On a terminal control characters are shown and not
+obeyed, ESC as ^[, unless there is --raw.`
 
 const catExamples = `  snapctl cat @~1 main.go > main.go.before
   snapctl cat start logo.png | sha256sum`
 
 const exportHelp = `Export writes all that a snapshot holds into DIR, which must be empty or not
 exist: names, content, permission bits and links as they were. Times are not
-recorded, so all files are new.`
+recorded, so all files are new.
+
+What the store has lost is listed on stderr, with exit code 4, and is not there,
+not even in part; all else is.`
 
 const exportExamples = `  snapctl export @ /tmp/before
   snapctl export start ../original`
@@ -267,6 +301,7 @@ in it, with the reason. An ignored directory is one line, not its content.
   vcs         the insides of a version control system
   store       the store itself
   budget      over a limit, with --partial
+  sparse      git has taken it out: see git sparse-checkout
 
 REV is @ by default. Sizes are those of files, where they were measured.`
 
@@ -275,19 +310,30 @@ const coverageExamples = `  snapctl coverage
 
 const checkHelp = `Check reads the structure of the store: the journal, the headers of all objects,
 indexes, and that every snapshot finds all that it needs. With --read-data it
-also reads all content and verifies it. Nothing is written.
+also reads all content and verifies it, with --sample 5% the next 5% of it, each
+time the part behind the one before. --resume goes on to the end of the content
+from where a check was interrupted, or a sample ended. Nothing is written but when
+that was, and how far it got. Snapshots that were recorded and are gone from the
+journal are damage, too: prune refuses then.
+
+Commands that record something say once a day if no check has come to its end for
+30 days, or if something has failed since. An engine reads a part of the content
+each day while nobody uses it.
 
 Damage is listed, one place or path a line, and the exit code is 4. What several
 snapshots share is listed once, with the newest of them.`
 
 const checkExamples = `  snapctl check
-  snapctl check --read-data`
+  snapctl check --read-data
+  snapctl check --sample 5%
+  snapctl check --resume`
 
 const repairHelp = `Repair reads the whole store and mends what can be mended. A pack with damaged
 objects goes to quarantine, and what is intact in it into another one. What is
 lost is looked for in packs, quarantine and trash, and in the files of the working
 tree, which are only read; it is put back where the content is the same to the
-byte. Indexes are made again. Nothing is deleted.
+byte. FORMAT and indexes are made again, and records of the journal put back of
+which a byte was changed. Nothing is deleted.
 
 What stays hurt is listed, and the exit code is 4; all the rest restores. With -n
 nothing is done, and the exit code is 1 if there is something to do.`
@@ -301,16 +347,68 @@ does what has a name, the newest snapshot of each session and each directory, an
 what open turns and restores need. Look first with -n: prune does what that says.
 
 With --max-size the oldest go until the store is small enough, whatever else
-keeps them, those with a name last. --session has prune look at one session only.
+keeps them, those with a name last. --session has prune look at one session only;
+--drop-session drops all of it, and asks before, or wants -y.
 
 Of a snapshot that was dropped log still tells what it was. Others may go on
 working meanwhile; prune waits for those who write or restore. With -n the exit
-code is 1 if there is something to do.`
+code is 1 if there is something to do.
+
+It works on a full disk, too: the store keeps 256 KiB aside for that. What is
+wholly dead goes first, and makes room to write the rest anew.`
 
 const pruneExamples = `  snapctl prune -n --keep-last 50 --keep-within 30d
   snapctl prune --keep-last 50 --keep-within 30d
   snapctl prune --max-size 2GB
-  snapctl prune --session 0f3a --drop-session`
+  snapctl prune --session 0f3a --drop-session -y`
+
+const adoptHelp = `Adopt has the history of a directory that was moved go on where it is now: all
+sessions, labels and lists of undo are there, and the next turn is the one after.
+The store goes along, and the old path has none any more.
+
+A directory that was renamed, and a working tree after 'git worktree move', are
+recognised. A copy is another directory: name the old path, OLDPATH, which must be
+gone, or the store as 'snapctl stores' lists it. It asks then, or wants -y where
+nobody can answer.
+
+A directory that has snapshots of its own goes on with those; both histories stay,
+and nothing is merged. With --fresh a directory that was recognised begins a new
+one. A process that has the store open is in the way; the engine is ended.`
+
+const adoptExamples = `  snapctl adopt
+  snapctl adopt ~/work/old-name
+  snapctl adopt -y /mnt/old/project
+  snapctl adopt --fresh`
+
+const storesHelp = `Stores lists the stores of all projects, the one that was used last first: its
+name, the bytes it takes, when something was recorded last, how many sessions it
+has, and the project with its state:
+
+  there      the directory is there
+  gone       it was deleted, or moved
+  elsewhere  its path is that of a container, or of another machine
+  unknown    it may be on a disk that is not mounted
+
+Other working trees in the store are listed below. 'snapctl --root PROJECT log'
+reads the store of one that is gone, and 'snapctl adopt' has it go on elsewhere.
+
+Once a day, of stores whose directories have been gone for 30 days, everything
+goes that has no label; docs/cli.md, prune, has the numbers.`
+
+const storesExamples = `  snapctl stores
+  snapctl stores --json | jq -r 'select(.presence == "gone") | .project'
+  snapctl stores rm ~/work/throw-away`
+
+const storesRmHelp = `Rm removes the store of a project with all that is in it, for good: all sessions of
+all working trees, labels too. No file of the project is touched. PROJECT is the
+path of the project, whether it is there or not; STORE the name of its store, or
+the first 4 or more characters of that.
+
+It asks on a terminal, and wants -y elsewhere. A store that a process has open is
+refused.`
+
+const storesRmExamples = `  snapctl stores rm ~/work/throw-away
+  snapctl stores rm -y 3f6c0b12`
 
 const forgetHelp = `Forget removes a content from all snapshots of all sessions and working trees
 that share the store, so that no file of the store holds it, compressed or not:
@@ -322,17 +420,18 @@ b3sum prints it and ls --json shows it. The same content at other paths goes,
 too, and is listed. What no snapshot needs goes as well, in all files of the
 store: look first with -n.
 
-It cannot be undone. What is not found: the secret as a part of other files,
+It cannot be undone: on a terminal it lists what goes, and asks; elsewhere it wants
+-y. What is not found: the secret as a part of other files,
 names of files, labels of snapshots, backups, free blocks of the disk, and the
 logs that the runtime keeps of conversations. A file that is still in the
 directory is captured again: delete it, or put it into .booignore.
 
-Others may go on working, but who appends to a file of the store that has to go
-must end: forget says so, and changes nothing. 'snapctl serve --stop' ends the
-engine. With -n the exit code is 1 if there is something to do.`
+Others may go on working; the engine makes way by itself. If another program that
+embeds snapctl appends to a file of the store that has to go, it must end first:
+forget says so, and changes nothing. With -n the exit code is 1 if there is something to do.`
 
 const forgetExamples = `  snapctl forget -n .env
-  snapctl forget .env config/secrets
+  snapctl forget -y .env config/secrets
   snapctl forget 5b0a9c…   # all 64 digits`
 
 const rpcHelp = `Rpc answers requests on stdin, one JSON object a line, on stdout, for runtimes in
@@ -342,7 +441,8 @@ so that the end of a turn costs what has changed. docs/rpc.md has the commands;
 
 const serveHelp = `Serve does what rpc does for all who connect to a socket in the store, and stays.
 snapshot, status and diff are quick while it runs: they go to it by themselves,
-and print the same without it. Only this user can connect.
+and print the same without it, also where it does not answer. Only this user can
+connect.
 
 With --http it also takes chats back for a runtime with a database: the files, the
 transcript, and what the agents remember. It prints its address, and stays until
@@ -414,23 +514,28 @@ const duExamples = `  snapctl du
 
 const revsHelp = `A REV names a moment of the session, or a tree:
 
-  @             the newest turn that changed something
-  @~N           the Nth such turn before it; @~ is @~1
-  turn:N        after turn N, counted from 0; one that changed nothing leaves
-                things as the one before did
+  @             the end of the newest turn that is not taken back
+  @~N           the end of the Nth turn before it; @~ is @~1. 'restore @~N' takes
+                the N newest turns back, and nothing else
+  turn:N        the end of turn N, also of one that was taken back: one for each
+                prompt, counted from 0; no number is given twice
   start         the start of the session
   a1b2c3d4      an entry, as 'snapctl log' lists it, or the first 4 or more
                 characters of it; with --session-file any entry of pi's log: a
                 message of the agent stands for what its turn left, one of the
-                user for what was there before
+                user for the begin of its turn
+  look:12       the record with this number: what 'snapctl log' lists that has no
+                entry, such as what the user changed. No entry and no hash has a
+                colon in it
   994d5109a3aa  the hash of a snapshot's tree: all 64 digits, or at least the
                 first 4
   disk          what is on the disk now; in diff only
 
 What fits several things is refused, and they are listed.
 
-The session is that of --session, BOO_SESSION or --session-file, else the newest
-of this directory. Without these, entries and trees are looked for in all
+The session is that of --session (its name, or the start of it if no other begins
+so), BOO_SESSION or --session-file, else the newest of this directory. A restore
+asks if several have worked here in the last 24 hours. Without these, entries and trees are looked for in all
 sessions, and in all working trees that share the store.
 
 All 64 digits may also name the tree of a directory inside a snapshot, as

@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/claude"
-	"github.com/boocode/filestore/internal/rpc"
-	"github.com/boocode/filestore/tree"
 )
 
 // hook runs a hook as Claude Code does. It must succeed and print nothing.
@@ -179,15 +177,7 @@ func TestHookEngineSilent(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
 	r.must("snapshot")
-	project, err := tree.FindProject(r.project)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := rpc.Listen(filepath.Join(r.home, ".boo", "file-store", project.Hash()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
+	r.pings()
 	begun := time.Now()
 	r.hook(nil, claude.Prompt, "", "")
 	if d := time.Since(begun); d < hookWait || d > hookWait+5*time.Second {

@@ -87,7 +87,7 @@ func (h *hooks) guarded(ctx context.Context, root string, e *claude.Event) (err 
 // record records an event. Each has a manager of its own, as in a process of its
 // own: what others do with the session meanwhile is seen.
 func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err error) {
-	opts := &manager.Options{Engine: h.engine, Session: e.Session, ToolWindows: true, Detached: true}
+	opts := &manager.Options{Engine: h.engine, Session: e.Session, ToolWindows: true, Detached: true, Adopt: true}
 	if h.engine == nil {
 		if opts.StoreRoot, err = h.app.storeRoot(); err != nil {
 			return err
@@ -184,6 +184,7 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		}
 	case claude.Stop: // what runs is in the background
 		_, err = m.OnTurnEnd(ctx, nil)
+		h.log.addHealth(e, m)
 		if h.engine == nil {
 			h.app.startPrune(m)
 		}
@@ -256,11 +257,11 @@ func (l *hookLog) add(e *claude.Event, why error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if st, err := os.Stat(l.name); err == nil && st.Size() > maxHookLog {
+	if st, err := os.Lstat(l.name); err == nil && st.Size() > maxHookLog {
 		os.Rename(l.name, l.name+".old")
 	}
 	os.MkdirAll(filepath.Dir(l.name), 0o700)
-	f, err := os.OpenFile(l.name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := vfs.OpenOwn(l.name, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/boocode/filestore/store"
@@ -55,10 +56,17 @@ func (l *leftOut) isPart() bool {
 // String lists the reasons: 320 ignored, 1 vcs.
 func (l *leftOut) String() string {
 	var amounts []amount
-	for r := tree.Ignored; r <= tree.OverBudget; r++ {
+	for _, r := range tree.Reasons() {
 		amounts = append(amounts, amount{l.counts[r], r.String()})
 	}
 	return nonZero(amounts)
+}
+
+// news is String without what is left out of every repository.
+func (l *leftOut) news() string {
+	n := &leftOut{counts: maps.Clone(l.counts)}
+	delete(n.counts, tree.VCS)
+	return n.String()
 }
 
 // warn names what a user should know to be missing. What was asked for by a

@@ -70,6 +70,7 @@ type app struct {
 	log            *slog.Logger
 	colour         bool // on stdout
 	prepared       bool // a command has begun to run
+	sessionTyped   bool // --session was given, and not only BOO_SESSION
 
 	flags struct {
 		store, root, session, sessionFile, color string
@@ -115,7 +116,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
-		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(), a.forgetCommand(), a.statsCommand(), a.duCommand(), a.versionCommand()}},
+		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(), a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(), a.versionCommand()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
@@ -159,7 +160,7 @@ func (a *app) prepare() error {
 	if a.flags.store == "" {
 		a.flags.store = a.getenv("BOO_STORE")
 	}
-	if a.flags.session == "" {
+	if a.sessionTyped = a.flags.session != ""; !a.sessionTyped {
 		a.flags.session = a.getenv("BOO_SESSION")
 	}
 	if s := a.flags.session; s != "" && !session.ValidID(s) {

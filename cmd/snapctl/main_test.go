@@ -22,6 +22,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -104,6 +105,9 @@ func checkStores(t *testing.T, base string) {
 		}
 		for _, d := range r.Damage {
 			t.Errorf("check after the test: %v", d)
+		}
+		if lost, err := manager.LostRecords(context.Background(), s); err != nil || len(lost) > 0 {
+			t.Errorf("records lost after the test: %v, %v", lost, err)
 		}
 		c := tree.NewChecker(s)
 		for snap, err := range s.Snapshots(context.Background()) {
@@ -244,7 +248,7 @@ func cmdFifo(ts *testscript.TestScript, _ bool, args []string) {
 func cmdSum(ts *testscript.TestScript, _ bool, args []string) {
 	var u duAnswer
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &u))
-	sum := u.Shared.Stored + u.Unnamed.Stored + u.Copies.Stored + u.PackBytes + u.IndexBytes + u.JournalBytes + u.WorktreeBytes + u.TrashBytes + u.QuarantineBytes + u.OtherBytes
+	sum := u.Shared.Stored + u.Unnamed.Stored + u.Copies.Stored + u.PackBytes + u.IndexBytes + u.JournalBytes + u.WorktreeBytes + u.TrashBytes + u.QuarantineBytes + u.BallastBytes + u.OtherBytes
 	for _, s := range u.Sessions {
 		sum += s.Alone.Stored
 	}

@@ -207,6 +207,13 @@ func TestMCPLooks(t *testing.T) {
 		t.Errorf("snapshot_diff of a path, numbers only: %+v", d)
 	}
 	m.step()
+	d = mcp.Diff{}
+	text = m.call("snapshot_diff", arguments{"turn": "@", "paths": []string{"a.txt"}}, &d)
+	if d.FilesChanged != 1 || !strings.Contains(d.UnifiedDiff, "-two\n+2\n") || d.Files[0].By != "turn" || !strings.HasPrefix(text, "1 path changed by ") {
+		t.Errorf("snapshot_diff of a step: %+v\n%s", d, text)
+	}
+	m.fails("snapshot_diff", arguments{"turn": "@", "from": "start"}, "[bad_request]", "without from and to")
+	m.fails("snapshot_diff", arguments{"turn": "@", "paths": []string{"no-such"}}, "[unknown]", "neither side")
 	var mod mcp.Modified
 	m.call("files_modified", nil, &mod)
 	if len(mod.Files) != 4 || mod.Files[0].FilePath.Path != "a.txt" || mod.Files[0].NetStatus != "modified" || mod.Files[0].Owner != "turn" {
@@ -329,6 +336,28 @@ func TestMCPPatch(t *testing.T) {
 
 	m.fails("patch_apply", arguments{"path": "a.go", "old": "func a() {\n\treturn 7\n}", "new": "x"}, "[refused]", "a.go", "return 1", "patch_apply again")
 	m.fails("patch_apply", arguments{"path": "a.go", "old": "n", "new": "x"}, "[refused]", "a.go")
+	// What a refusal promises is so: with fuzzy, and what goes with it.
+	drifted := arguments{"path": "a.go", "old": "if x {\n    y()\n}", "new": "if x {\n    z()\n    w()\n}"}
+	const was = "func a() {\n\tif x {\n\t\ty()\n\t}\n}\n"
+	m.write("a.go", was)
+	m.fails("patch_apply", drifted, "[refused]", "nothing was written", "the old text is not in the file", "With fuzzy: true the same call")
+	drifted["fuzzy"] = true
+	m.call("patch_apply", drifted, &e)
+	m.want("a.go", "func a() {\n\tif x {\n\t\tz()\n\t\tw()\n\t}\n}\n")
+	m.write("a.go", was)
+	drifted["reindent"], drifted["merge"] = "off", false
+	drifted["fuzzy"] = false
+	m.fails("patch_apply", drifted, "[bad_request]", "without fuzzy: true")
+	drifted["fuzzy"] = true
+	m.call("patch_apply", drifted, &e)
+	m.want("a.go", "func a() {\n"+drifted["new"].(string)+"\n}\n")
+	if w := e.Files[0].Warnings; !slices.Contains(w, "indent_unsure") {
+		t.Errorf("warnings %v", w)
+	}
+	m.fails("patch_apply", arguments{"path": "a.go", "old": "func b() {", "new": "x"}, "[refused]", "text that is there, exactly.")
+	m.fails("patch_apply", arguments{"path": "a.go", "old": "-func a() {", "new": "+func b() {"}, "[refused]", "marks of a diff")
+	m.call("patch_apply", arguments{"patch": "--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-func a() {\n+func b() {\n"}, &e) // told by its look
+	m.write("a.go", "func a() {\n\treturn 1\n}\n")
 	m.fails("patch_apply", arguments{"path": "../x", "new": "x"}, "[outside]", "../x")
 	m.fails("patch_apply", arguments{"path": "a.go"}, "a.go")
 	m.fails("patch_apply", arguments{"path": "a.go", "old": "return 1", "new": "x", "expected": arguments{"a.go": strings.Repeat("0", 64)}}, "[stale]")
@@ -595,7 +624,8 @@ func TestMCPBounds(t *testing.T) {
 	m.call("snapshot_list", nil, nil) // the server is well
 }
 
-// TestMCPStaleList goes on with a list after a restore has made it another one.
+// TestMCPStaleList goes on with a list that has grown, also by a restore: it drops
+// no turn.
 func TestMCPStaleList(t *testing.T) {
 	m := newModel(t, map[string]string{"a": "0\n"})
 	m.step()
@@ -617,6 +647,11 @@ func TestMCPStaleList(t *testing.T) {
 		m.write("a", fmt.Sprintln(i+10))
 		m.step()
 	}
+	r = mcp.Snapshots{}
+	if m.call("snapshot_list", args, &r); len(r.Snapshots) != 8 || r.Snapshots[0].TakenBack == "" {
+		t.Errorf("the rest of a list with a restore is %+v", r)
+	}
+	args["cursor"] = strings.Replace(args["cursor"].(string), ".3.", ".2.", 1)
 	m.fails("snapshot_list", args, "[changed]", "without cursor")
 }
 
@@ -639,8 +674,8 @@ func TestMCPLink(t *testing.T) {
 	}
 }
 
-// TestMCPOthers takes a snapshot when nothing is to be recorded, but the user has
-// changed something.
+// TestMCPOthers takes a snapshot behind an undo, which has changed something that
+// is no turn's.
 func TestMCPOthers(t *testing.T) {
 	m := newModel(t, map[string]string{"a": "0\n", "u": "0\n"})
 	m.step()
@@ -650,7 +685,7 @@ func TestMCPOthers(t *testing.T) {
 	m.call("restore", arguments{"target": "@~1"}, nil)
 	m.step()
 	m.call("undo", nil, nil)
-	if text := m.call("snapshot_create", nil, nil); !strings.Contains(text, "Nothing of this session's changed") || !strings.Contains(text, "modified u (other)") {
+	if text := m.call("snapshot_create", nil, nil); !strings.HasPrefix(text, "Nothing changed since") {
 		t.Errorf("snapshot_create says\n%s", text)
 	}
 }

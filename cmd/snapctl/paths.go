@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/manager"
 )
 
 // treePath returns what a PATH argument names in a tree, "" for its root. As
@@ -59,4 +61,19 @@ func (f filter) keeps(path string) bool {
 		}
 	}
 	return len(f) == 0
+}
+
+// of returns what a filter keeps of lists of paths.
+func (f filter) of(d *manager.Diff) *manager.Diff {
+	if d == nil || len(f) == 0 {
+		return d
+	}
+	kept := manager.NewDiff()
+	kept.Unknown = d.Unknown
+	for path, status := range d.Paths() {
+		if f.keeps(path) {
+			kept.Add(path, status)
+		}
+	}
+	return kept
 }

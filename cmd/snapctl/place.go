@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"time"
+	"syscall"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -24,10 +24,35 @@ type place struct {
 	store   *store.Store
 	objects tree.BlobGetter // of the store, see sound
 	chosen  bool            // the manager has a session
+	records bool            // it was opened to record something
 }
 
-// root finds the directory to work on.
+// root finds the directory to work on, which must be there.
 func (a *app) root() (string, error) {
+	root, err := a.rootOrGone()
+	if err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(root); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return "", a.noRoot(root)
+	}
+	return root, nil
+}
+
+// noRoot is the error of a directory that is not there.
+func (a *app) noRoot(root string) error {
+	err := &failure{code: exitUsage, err: fmt.Errorf("root %q: no such directory", root)}
+	if base, berr := a.storeRoot(); berr == nil {
+		if _, lerr := manager.Locate(base, root); lerr == nil {
+			err.hint = "it is gone, and its store is there: log, show, ls, cat, export, sessions and diff between snapshots read it; " +
+				"'snapctl adopt' in the directory where it is now has it go on there"
+		}
+	}
+	return err
+}
+
+// rootOrGone finds the directory to work on, which need not be there any more.
+func (a *app) rootOrGone() (string, error) {
 	root := a.flags.root
 	if root == "" {
 		cwd, err := a.getwd()
@@ -37,11 +62,7 @@ func (a *app) root() (string, error) {
 		return tree.DefaultRoot(cwd)
 	}
 	root = a.path(root)
-	st, err := os.Stat(root)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", &failure{code: exitUsage, err: fmt.Errorf("root %q: no such directory", root)}
-	case err == nil && !st.IsDir():
+	if st, err := os.Stat(root); err == nil && !st.IsDir() {
 		return "", &failure{code: exitUsage, err: fmt.Errorf("root %q: not a directory", root)}
 	}
 	return root, nil
@@ -60,21 +81,30 @@ func (a *app) storeRoot() (string, error) {
 	return filepath.Abs(a.path(base))
 }
 
-// storeDir returns the directory of the project's store, which may not be there.
-func (a *app) storeDir() (string, error) {
-	root, err := a.root()
+// locate finds out where the history of the directory is.
+func (a *app) locate() (*manager.Location, error) {
+	root, err := a.rootOrGone()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	base, err := a.storeRoot()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	project, err := tree.FindProject(root)
+	loc, err := manager.Locate(base, root)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, a.noRoot(root)
+	}
+	return loc, err
+}
+
+// storeDir returns the directory of the project's store, which may not be there.
+func (a *app) storeDir() (string, error) {
+	loc, err := a.locate()
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(base, project.Hash()), nil
+	return loc.Dir, nil
 }
 
 // getwd returns the directory in which the user is.
@@ -99,24 +129,32 @@ func (a *app) home() (string, tree.GitEnv) {
 	return home, tree.GitEnv{Home: home, XDGConfigHome: a.getenv("XDG_CONFIG_HOME"), SystemConfig: "/etc/gitconfig"}
 }
 
-// openToRead opens the store of the project, which must exist.
+// openToRead opens the store of the project, which must exist. The directory need
+// not.
 func (a *app) openToRead(ctx context.Context) (*place, error) {
-	opts := &manager.Options{ReadOnly: true, SessionFile: a.flags.sessionFile}
-	p, err := a.open(ctx, opts)
-	if errors.Is(err, fs.ErrNotExist) && opts.StoreRoot != "" {
-		root, rerr := a.root()
-		if rerr != nil {
-			return nil, rerr
-		}
-		project, perr := tree.FindProject(root)
-		if perr != nil {
-			return nil, perr
-		}
-		if _, serr := os.Stat(filepath.Join(opts.StoreRoot, project.Hash(), "FORMAT")); errors.Is(serr, fs.ErrNotExist) {
-			return nil, noSnapshots(project)
-		}
+	root, err := a.rootOrGone()
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	p, err := a.open(ctx, root, &manager.Options{ReadOnly: true, SessionFile: a.flags.sessionFile})
+	if err == nil {
+		if err = p.completeSession(ctx); err != nil {
+			p.close()
+			return nil, err
+		}
+		return p, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	loc, lerr := a.locate()
+	if lerr != nil {
+		return nil, lerr
+	}
+	if _, derr := store.Describe(vfs.OS(loc.Dir)); errors.Is(derr, fs.ErrNotExist) {
+		return nil, a.noSnapshots(loc.Project)
+	}
+	return nil, err
 }
 
 // openToWrite opens the store of the project and creates it where there is
@@ -125,15 +163,20 @@ func (a *app) openToWrite(ctx context.Context, allowBroad bool, limits tree.Limi
 	if a.flags.sessionFile != "" {
 		return nil, &failure{code: exitUsage, err: errors.New("--session-file is only read: it goes with commands that look")}
 	}
-	return a.open(ctx, &manager.Options{AllowBroad: allowBroad, Limits: limits})
-}
-
-// open opens a manager with what the flags and the environment say.
-func (a *app) open(ctx context.Context, opts *manager.Options) (*place, error) {
 	root, err := a.root()
 	if err != nil {
 		return nil, err
 	}
+	p, err := a.open(ctx, root, &manager.Options{AllowBroad: allowBroad, Limits: limits})
+	if err == nil {
+		p.records = true
+	}
+	return p, err
+}
+
+// open opens a manager with what the flags and the environment say. Of a directory
+// that was moved it asks whether its history is to go on, where somebody can answer.
+func (a *app) open(ctx context.Context, root string, opts *manager.Options) (p *place, err error) {
 	if opts.StoreRoot, err = a.storeRoot(); err != nil {
 		return nil, err
 	}
@@ -142,16 +185,36 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (*place, error) {
 	opts.Logger = a.log
 	opts.Engine = a.engine
 	m, err := manager.Open(ctx, root, opts)
+	if away, ok := errors.AsType[*manager.MovedError](err); ok && a.canAsk() {
+		if !a.ask("%s\nhave its history go on here?", movedText(&away.Moved)) {
+			return nil, refuse("'snapctl adopt --fresh' begins a new history here, and the other stays", "nothing was changed")
+		}
+		if err := a.adoptMoved(ctx, &away.Moved); err != nil {
+			return nil, err
+		}
+		m, err = manager.Open(ctx, root, opts)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &place{app: a, m: m, project: m.Project(), store: m.Store(), objects: soundStore{m.Store()}, chosen: opts.Session != ""}, nil
 }
 
-func (p *place) close() { p.m.Close() }
+func (p *place) close() {
+	if p.records {
+		p.app.sayHealth(p.m)
+	}
+	p.m.Close()
+}
 
-func noSnapshots(project *tree.Project) error {
-	return refuse("run 'snapctl snapshot'", "no snapshots of %q yet", project.Root)
+// noSnapshots is the error of a directory without a history. That of one that is
+// gone may be meant.
+func (a *app) noSnapshots(project *tree.Project) error {
+	hint := "run 'snapctl snapshot'"
+	if base, err := a.storeRoot(); err == nil && manager.SomeGone(base) {
+		hint += "; if the directory was moved, 'snapctl stores' lists what was where, and 'snapctl adopt OLDPATH' has its history go on here"
+	}
+	return refuse(hint, "no snapshots of %q yet", project.Root)
 }
 
 // defaultSession is what snapshots belong to that nobody took for a
@@ -172,7 +235,7 @@ func (p *place) chooseSession(ctx context.Context) error {
 	}
 	snap, err := p.store.Newest(ctx, p.project.Worktree(), store.AnySession)
 	if errors.Is(err, store.ErrNotFound) {
-		return noSnapshots(p.project)
+		return p.app.noSnapshots(p.project)
 	}
 	if err != nil {
 		return err
@@ -184,35 +247,6 @@ func (p *place) chooseSession(ctx context.Context) error {
 func (p *place) use(session string) error {
 	p.chosen = true
 	return p.m.UseSession(session)
-}
-
-// activeTime is how long a session counts as in use after a snapshot.
-const activeTime = 24 * time.Hour
-
-// chooseSessionToWrite is chooseSession, but refuses to guess between
-// several that are in use.
-func (p *place) chooseSessionToWrite(ctx context.Context) error {
-	if p.chosen {
-		return nil
-	}
-	list, err := p.m.Sessions(ctx, false)
-	if err != nil {
-		return err
-	}
-	var inUse []string // all but the first
-	for i, s := range list {
-		if i == 0 || time.Since(s.Last) < activeTime {
-			inUse = append(inUse, s.Session)
-		}
-	}
-	switch len(inUse) {
-	case 0:
-		return p.use(defaultSession)
-	case 1:
-		p.sayChoice(inUse[0])
-		return p.use(inUse[0])
-	}
-	return refuse("name one with --session ID", "several sessions were active in the last 24 hours: %s", strings.Join(inUse, ", "))
 }
 
 func (p *place) sayChoice(session string) {

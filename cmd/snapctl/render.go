@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -70,8 +71,19 @@ func marshal(v any) ([]byte, error) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(v)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	if bytes.IndexByte(text, 0x7f) < 0 && bytes.IndexByte(text, 0xc2) < 0 { // as a rule
+		return text, err
+	}
+	return c1.ReplaceAllFunc(text, func(c []byte) []byte {
+		r, _ := utf8.DecodeRune(c)
+		return fmt.Appendf(nil, `\u%04x`, r)
+	}), err
 }
+
+// c1 are the control characters that are not escaped by package json, and that a
+// terminal obeys.
+var c1 = regexp.MustCompile("[\u007f-\u009f]")
 
 // A jsonPath is a path in JSON. JSON has no bytes: those of a path that is not
 // UTF-8 come beside it.

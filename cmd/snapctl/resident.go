@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,9 +38,9 @@ type cliRequest struct {
 // A cliEvent is what the command prints, or the response.
 type cliEvent struct {
 	ID     int             `json:"id,omitempty"`
-	Type   string          `json:"type"` // "output", or "response"
+	Type   string          `json:"type"` // "output", "alive", or "response"
 	Stream int             `json:"stream,omitempty"`
-	Data   json.RawMessage `json:"data"` // bytes, or a cliEnd
+	Data   json.RawMessage `json:"data,omitempty"` // bytes, or a cliEnd
 	Error  string          `json:"error,omitempty"`
 }
 
@@ -68,6 +69,22 @@ var (
 // has ended.
 const lastWord = 3 * time.Second
 
+const (
+	// aliveEvery is how often an engine says that it is at work on a command, and
+	// goesOnWithin after how long without that it is given up. It takes a goroutine
+	// and a write, so ten in a row are not late because others are at work, too.
+	aliveEvery   = time.Second
+	goesOnWithin = 10 * time.Second
+)
+
+// hintHung says what to do about an engine that does not answer.
+func hintHung(e *rpc.HungError) string {
+	if e.PID == 0 {
+		return "'snapctl serve --stop' ends one that answers again"
+	}
+	return fmt.Sprintf("'kill -CONT %d' has a stopped one go on; 'kill -9 %d' ends it, and what it has recorded stays", e.PID, e.PID)
+}
+
 // resident runs a command by the resident engine if there is one, and else here.
 func (a *app) resident(fn func(cmd *cobra.Command, args []string) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
@@ -90,12 +107,15 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 	if a.engine != nil || a.getenv("BOO_ENGINE") == "off" {
 		return 0, false, nil
 	}
-	dir, err := a.storeDir()
-	if err != nil {
+	loc, err := a.locate()
+	if err != nil || loc.Moved != nil || loc.Gone {
 		return 0, false, nil // which the command says better
 	}
-	conn, err := rpc.Dial(ctx, dir)
+	conn, err := rpc.Dial(ctx, loc.Dir)
 	if err != nil {
+		if hung, ok := errors.AsType[*rpc.HungError](err); ok {
+			a.note("%v: done without it (%s)", hung, hintHung(hung))
+		}
 		return 0, false, nil
 	}
 	defer conn.Close()
@@ -128,6 +148,10 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 	in := bufio.NewReader(conn)
 	printed := false
 	for {
+		conn.SetReadDeadline(time.Now().Add(goesOnWithin))
+		if ctx.Err() != nil { // it may have ended before
+			conn.SetReadDeadline(time.Now().Add(lastWord))
+		}
 		line, err := in.ReadBytes('\n')
 		var e cliEvent
 		if err == nil {
@@ -136,11 +160,13 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return 0, false, context.Canceled
+		case errors.Is(err, os.ErrDeadlineExceeded): // what it has of the command, and of locks, is not known
+			return 0, false, &failure{exitEnvironment, fmt.Errorf("the resident engine has not gone on for %v: it is not known what became of the command", goesOnWithin), "'snapctl serve --stop' says which process it is"}
 		case err != nil && printed:
 			return 0, false, fmt.Errorf("the resident engine has died meanwhile: run the command again (%w)", err)
 		case err != nil:
 			return 0, false, nil
-		case e.ID != 1:
+		case e.ID != 1, e.Type == "alive":
 		case e.Type == "output":
 			var b []byte
 			if err := json.Unmarshal(e.Data, &b); err != nil {
@@ -209,5 +235,24 @@ func (a *app) runFor(ctx context.Context, e *manager.Engine, line json.RawMessag
 	c.stdout = &cliWriter{emit, q.ID, 1, q.Stdout}
 	c.stderr = &cliWriter{emit, q.ID, 2, q.Stderr}
 	c.out = bufio.NewWriterSize(c.stdout, 64<<10)
-	return &cliEnd{c.run(ctx)}, nil
+	end := make(chan struct{})
+	var signs sync.WaitGroup
+	signs.Go(func() {
+		tick := time.NewTicker(aliveEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+				if emit(&cliEvent{ID: q.ID, Type: "alive"}) != nil {
+					return
+				}
+			}
+		}
+	})
+	code := c.run(ctx)
+	close(end)
+	signs.Wait()
+	return &cliEnd{code}, nil
 }

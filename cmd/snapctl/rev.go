@@ -25,7 +25,7 @@ func (p *place) resolve(ctx context.Context, text string) (rev, error) {
 	}
 	point, err := p.m.Resolve(ctx, text)
 	if errors.Is(err, manager.ErrNoSession) && p.app.flags.session == "" && p.app.flags.sessionFile == "" {
-		err = noSnapshots(p.project)
+		err = p.app.noSnapshots(p.project)
 	}
 	return rev{Point: point}, err
 }

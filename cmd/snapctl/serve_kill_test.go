@@ -38,6 +38,8 @@ func TestServeKilled(t *testing.T) {
 	for round := range rounds {
 		serve := r.command("serve", "--quiet")
 		var dead atomic.Bool
+		answered := make(chan struct{})
+		answer := sync.OnceFunc(func() { close(answered) })
 		if err := serve.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -51,6 +53,7 @@ func TestServeKilled(t *testing.T) {
 							mu.Lock()
 							defer mu.Unlock()
 							acked[hash] = state
+							answer()
 						})
 						conn.Close()
 						return
@@ -62,7 +65,14 @@ func TestServeKilled(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(time.Duration(60+rand.IntN(200)) * time.Millisecond)
+		if round%2 == 0 { // in the middle of turns; else also while it starts
+			select {
+			case <-answered:
+			case <-time.After(time.Minute):
+				t.Fatal("the engine acknowledged no turn in a minute")
+			}
+		}
+		time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond)
 		serve.Process.Kill()
 		dead.Store(true)
 		clients.Wait()

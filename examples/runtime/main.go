@@ -313,9 +313,13 @@ func (rt *runtime) report(result *checkpoint.Result, err error) error {
 		return nil
 	}
 	rt.showPaths(would+"restored", result.Files.Restored)
+	rt.showPaths(would+"made", result.Files.Made)
 	rt.showPaths(would+"deleted", result.Files.Deleted)
 	rt.showPaths("left as it is, which is not as the agent left it", result.Files.Skipped)
 	rt.showPaths("kept", result.Files.Kept)
+	if turns := result.Files.TurnsPutBack; len(turns) > 0 && result.Undoes == "" { // an undo is there to put turns back
+		fmt.Fprintf(rt.out, "turns %v, which were taken back before: %sin again\n", turns, would)
+	}
 	return nil
 }
 

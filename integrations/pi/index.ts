@@ -245,7 +245,8 @@ export default function (pi: ExtensionAPI) {
 		start(ctx);
 		inTurn = true;
 		const turn = ++turns;
-		const params = { runtimeTurnIndex: event.turnIndex, ...(moved ? { leaf: moved } : {}) };
+		// Each call of the model is a turn of pi's; a prompt is one of ours.
+		const params = { runtimeTurnIndex: event.turnIndex, continues: event.turnIndex > 0, ...(moved ? { leaf: moved } : {}) };
 		moved = undefined;
 		void attempt(ctx, "No snapshot before this turn", () => ask("turn_start", params)).then((done) => {
 			if (!done && turn === turns) inTurn = false;

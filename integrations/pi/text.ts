@@ -13,7 +13,10 @@ export interface Restored {
 	kept?: string[];
 	failed?: string[];
 	notCaptured?: string[];
+	made?: string[];
 	items: Item[];
+	turnsPutBack?: number[];
+	undoes?: object;
 	differing?: number;
 	headChanged?: boolean;
 	entries: LogEntry[];
@@ -43,6 +46,16 @@ export function names(paths: string[]): string {
 	return paths.slice(0, SHOWN).map(plain).join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
+/** Names turns, in order: "Turn 3", "Turns 1, 3 to 7". */
+function turnList(turns: number[]): string {
+	const parts: string[] = [];
+	for (let i = 0, j = 0; i < turns.length; i = j + 1) {
+		for (j = i; turns[j + 1] === turns[j] + 1; ) j++;
+		parts.push(j === i ? `${turns[i]}` : j === i + 1 ? `${turns[i]}, ${turns[j]}` : `${turns[i]} to ${turns[j]}`);
+	}
+	return `${turns.length === 1 ? "Turn" : "Turns"} ${parts.join(", ")}`;
+}
+
 /** Whether a restore has, or had, nothing to say. */
 export function isEmpty(r: Restored): boolean {
 	return r.items.every((it) => it.action === "unchanged") && !r.notCaptured?.length;
@@ -56,12 +69,22 @@ export function describe(r: Restored, would = false): string {
 	};
 	say(r.restored, "Restored", "Would restore");
 	say(r.deleted, "Deleted", "Would delete");
+	if (r.made?.length) {
+		const directories = r.made.length === 1 ? "1 directory" : `${r.made.length} directories`;
+		lines.push(`${would ? "Would make" : "Made"} ${directories}: ${names(r.made)}`);
+	}
 	const left: string[] = [];
 	for (const it of r.items) {
 		if (it.action === "skipped" || it.action === "kept" || it.action === "failed") left.push(`${plain(it.path)}: ${it.reason ?? it.action}`);
 	}
 	if (left.length > 0) lines.push(`${would ? "Would leave" : "Left"} as ${left.length === 1 ? "it is" : "they are"}: ${names(left)}`);
 	say(r.notCaptured, "Not known, so left alone:", "Not known, so left alone:");
+	const turns = r.turnsPutBack ?? [];
+	if (turns.length > 0 && !r.undoes) {
+		// what an undo puts back is what it is for
+		const one = turns.length === 1;
+		lines.push(`${turnList(turns)}, taken back before, ${would ? "would be" : one ? "is" : "are"} in again.`);
+	}
 	if (lines.length === 0) {
 		lines.push(r.differing ? `Nothing to do: the ${count(r.differing, "file")} that differ were changed by others.` : "Nothing to do: the files are so already.");
 	}

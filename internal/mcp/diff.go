@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"slices"
 	"strings"
 
@@ -14,11 +15,11 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-const revisions = "start, @ (newest step), @~N (N steps before it), turn:N, an entry id, or a tree hash; 4 characters of the last two are enough"
+const revisions = "start, @ (newest step), @~N (N steps before it), turn:N, an entry id or look:N as snapshot_list has it, or a tree hash; 4 characters of an id or a hash are enough"
 
 func (x *tools) addDiffs() {
 	add(x, "snapshot_diff", "Compare snapshots", looks, "Compare two revisions, or a revision with the files as they are now (disk): a unified diff that git apply takes, with lines added and deleted in each file. "+
-		"Revisions: "+revisions+", disk. Long diffs come in pages.", snapshotDiff)
+		"With turn: what that one step did, and nothing that the user or another session did before or meanwhile. Revisions: "+revisions+", disk. Long diffs come in pages.", snapshotDiff)
 	add(x, "files_modified", "List modified files", looks, "List the files that this session's steps changed between two revisions, with what each comes to in all (netStatus). "+
 		"Changes that were not recorded yet are not among them: see snapshot_diff.", filesModified)
 	add(x, "file_diff", "Compare one file", looks, "Show one file at two revisions: the unified diff, or all of the old or the new content. For the file as it is now, use snapshot_diff with paths.", fileDiff)
@@ -28,6 +29,7 @@ func (x *tools) addDiffs() {
 type DiffArgs struct {
 	From     string   `json:"from,omitempty" jsonschema:"revision of the old side; default @, the newest step"`
 	To       string   `json:"to,omitempty" jsonschema:"revision of the new side; default disk, the files as they are now"`
+	Turn     string   `json:"turn,omitempty" jsonschema:"in place of from and to: revision of a step whose own changes are wanted, or look:N for those of the user"`
 	Paths    []string `json:"paths,omitempty" jsonschema:"only these files and directories, relative to the root"`
 	StatOnly bool     `json:"statOnly,omitempty" jsonschema:"only which files differ and by how many lines, without the diff"`
 	Cursor   string   `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
@@ -36,8 +38,10 @@ type DiffArgs struct {
 // A Diff is a page of a comparison.
 type Diff struct {
 	Told
-	From         string     `json:"from" jsonschema:"tree hash of the old side"`
-	To           string     `json:"to" jsonschema:"tree hash of the new side"`
+	From         string     `json:"from,omitempty" jsonschema:"tree hash of the old side; not with turn"`
+	To           string     `json:"to,omitempty" jsonschema:"tree hash of the new side; not with turn"`
+	Turn         string     `json:"turn,omitempty" jsonschema:"whose changes these are"`
+	Unknown      string     `json:"unknown,omitempty" jsonschema:"with turn: why its changes are not all known"`
 	FilesChanged int        `json:"filesChanged" jsonschema:"on all pages"`
 	Files        []FileStat `json:"files" jsonschema:"those whose diff begins on this page"`
 	UnifiedDiff  string     `json:"unifiedDiff" jsonschema:"of this page; pages put together are the whole"`
@@ -54,6 +58,8 @@ type FileStat struct {
 	Added   int    `json:"added" jsonschema:"lines"`
 	Deleted int    `json:"deleted" jsonschema:"lines"`
 	Binary  bool   `json:"binary,omitempty" jsonschema:"not text: its content is not shown"`
+	By      string `json:"by,omitempty" jsonschema:"with turn: turn or claimed for the session's own, contested, offline for the user's, other for another session's"`
+	Piece   int    `json:"piece,omitempty" jsonschema:"with turn: there are several, as somebody else has changed the file in between"`
 }
 
 // A side is one of two that are compared.
@@ -63,6 +69,9 @@ type side struct {
 }
 
 func snapshotDiff(ctx context.Context, m *manager.FileSnapshotManager, p *DiffArgs) (*Diff, error) {
+	if p.Turn != "" && (p.From != "" || p.To != "") {
+		return nil, badArgument("turn goes without from and to")
+	}
 	if p.From == "" {
 		p.From = "@"
 	}
@@ -77,6 +86,9 @@ func snapshotDiff(ctx context.Context, m *manager.FileSnapshotManager, p *DiffAr
 		return nil, err
 	}
 	d := &differ{ctx: ctx, m: m, g: m.Store()}
+	if p.Turn != "" {
+		return d.turnDiff(p, paths)
+	}
 	if d.old, err = d.resolve(p.From); err != nil {
 		return nil, err
 	}
@@ -100,6 +112,46 @@ type differ struct {
 	m        *manager.FileSnapshotManager
 	g        tree.Getter // of both sides' trees, and of what the store holds
 	old, new side
+	turn     *manager.TurnDiff // what is shown instead of how they differ; nil: they are compared
+}
+
+// turnDiff returns a page of what a step did.
+func (d *differ) turnDiff(p *DiffArgs, paths []string) (*Diff, error) {
+	var err error
+	if d.turn, err = d.m.TurnDiff(d.ctx, p.Turn); err != nil {
+		return nil, err
+	}
+	if s := d.turn.Snapshot; s != nil {
+		d.old.state, d.new.state = s.Base, s.State()
+	}
+	c, err := parseCursor(p.Cursor, digest("turn", d.turn, paths, p.StatOnly))
+	if err != nil {
+		return nil, err
+	}
+	r := &Diff{Turn: p.Turn, Unknown: d.turn.Unknown, Files: []FileStat{}, statOnly: p.StatOnly}
+	if name := manager.NameOf(d.turn.EntryID, d.turn.Snapshot); name != "" {
+		r.Turn = name
+	}
+	return r, d.page(r, c, paths)
+}
+
+// changes yields what there is to show.
+func (d *differ) changes() iter.Seq2[manager.TurnChange, error] {
+	return func(yield func(manager.TurnChange, error) bool) {
+		if d.turn != nil {
+			for _, c := range d.turn.Changes {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			return
+		}
+		for c, err := range tree.Compare(d.ctx, d.g, d.old.state, d.new.state) {
+			if !yield(manager.TurnChange{Difference: c}, err) {
+				return
+			}
+		}
+	}
 }
 
 // resolve finds the state that a revision stands for.
@@ -124,7 +176,7 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 	same := slices.Clone(paths) // those that have no difference
 	left, full := room, false
 	var text strings.Builder
-	for change, err := range tree.Compare(d.ctx, d.g, d.old.state, d.new.state) {
+	for change, err := range d.changes() {
 		if err != nil {
 			return err
 		}
@@ -163,6 +215,9 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 // hasPath returns an error for a path that neither side has.
 func (d *differ) hasPath(p string) error {
 	for _, s := range []*side{&d.old, &d.new} {
+		if s.state.IsZero() { // of a start there is no old side, and of a log's step none is at hand
+			return nil
+		}
 		if _, err := tree.Lookup(d.ctx, d.g, s.state.Tree, p); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -172,7 +227,7 @@ func (d *differ) hasPath(p string) error {
 
 // add adds a file's numbers and as much of its diff, from an offset, as fits. It
 // returns the offset at which the next page goes on, -1 if all is there.
-func (d *differ) add(r *Diff, text *strings.Builder, change *tree.Difference, from int, left *int) (next int, err error) {
+func (d *differ) add(r *Diff, text *strings.Builder, change *manager.TurnChange, from int, left *int) (next int, err error) {
 	old, err := d.file(&d.old, change.Path, change.Old)
 	if err != nil {
 		return 0, err
@@ -191,7 +246,10 @@ func (d *differ) add(r *Diff, text *strings.Builder, change *tree.Difference, fr
 	var stat FileStat
 	spare := *left
 	if from == 0 {
-		stat = FileStat{FilePath: newPath(change.Path), Status: change.Status.String()}
+		stat = FileStat{FilePath: newPath(change.Path), Status: change.Status.String(), By: string(change.Owner)}
+		if change.Pieces > 1 {
+			stat.Piece = change.Piece
+		}
 		if old.Opaque || new.Opaque {
 			stat.Binary = true
 		} else {
@@ -240,7 +298,14 @@ func (d *differ) file(s *side, path string, e *tree.Entry) (patch.File, error) {
 
 func (r *Diff) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s from tree %s to tree %s.", count(r.FilesChanged, "path")+differs(r.FilesChanged), r.From[:12], r.To[:12])
+	if r.Turn != "" {
+		fmt.Fprintf(&b, "%s changed by %s alone.", count(r.FilesChanged, "path"), quote(r.Turn))
+	} else {
+		fmt.Fprintf(&b, "%s from tree %s to tree %s.", count(r.FilesChanged, "path")+differs(r.FilesChanged), r.From[:12], r.To[:12])
+	}
+	if r.Unknown != "" {
+		fmt.Fprintf(&b, "\nNot all that it changed is known: %s.", r.Unknown)
+	}
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "\n%s %s", f.Status, &f.FilePath)
 		switch {
@@ -248,6 +313,12 @@ func (r *Diff) text() string {
 			b.WriteString(" (binary)")
 		case f.Added+f.Deleted > 0:
 			fmt.Fprintf(&b, " +%d -%d", f.Added, f.Deleted)
+		}
+		if f.By == string(manager.Contested) {
+			b.WriteString(" (contested: perhaps another session's)")
+		}
+		if f.Piece > 0 {
+			fmt.Fprintf(&b, " (piece %d: somebody else changed it in between)", f.Piece)
 		}
 	}
 	if r.UnifiedDiff != "" {

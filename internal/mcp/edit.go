@@ -10,7 +10,7 @@ import (
 )
 
 func (x *tools) addEdits() {
-	add(x, "patch_apply", "Edit files", rewrites, "Edit text files: all pieces of a patch, or none. Give path, old and new, or format and patch. An old text must be there exactly, and once. "+
+	add(x, "patch_apply", "Edit files", rewrites, "Edit text files: all pieces of a patch, or none. Give path, old and new, or a patch. An old text must be there exactly, and once; fuzzy: true also takes what is similar. "+
 		"An empty old makes a new file. What the files held is kept first: patch_undo takes the edit back.", patchApply)
 	add(x, "patch_undo", "Undo an edit", rewrites, "Take back one edit of patch_apply, or of patch_undo, by its undoId.", patchUndo)
 }
@@ -20,9 +20,11 @@ type PatchArgs struct {
 	Path         string            `json:"path,omitempty" jsonschema:"the file, relative to the root; with old and new, or with a patch that names none"`
 	Old          string            `json:"old,omitempty" jsonschema:"text that is to be replaced; empty to make a new file"`
 	New          string            `json:"new,omitempty" jsonschema:"text that replaces it"`
-	Format       string            `json:"format,omitempty" jsonschema:"of patch: search-replace (blocks of <<<<<<< SEARCH, ======= and >>>>>>> REPLACE), v4a (*** Begin Patch), udiff (unified diff), or edits (JSON list)"`
+	Format       string            `json:"format,omitempty" jsonschema:"of patch, if its look does not tell: search-replace (blocks of <<<<<<< SEARCH, ======= and >>>>>>> REPLACE), v4a (*** Begin Patch), udiff (unified diff), or edits (JSON list)"`
 	Patch        string            `json:"patch,omitempty" jsonschema:"the patch, in place of old and new"`
-	Fuzzy        bool              `json:"fuzzy,omitempty" jsonschema:"also replace what is only similar to old (0.92 or more), such as other blanks or quotes"`
+	Fuzzy        bool              `json:"fuzzy,omitempty" jsonschema:"also replace what is only similar to old (0.92 or more), such as other blanks or quotes: the new text gets the file's indentation and is merged with what is there"`
+	Reindent     string            `json:"reindent,omitempty" jsonschema:"with fuzzy, default auto: give the new text the file's indentation; off: leave it as it is given"`
+	Merge        *bool             `json:"merge,omitempty" jsonschema:"with fuzzy, default true: lines that old and new have in common stay as the file has them, and what new changes must be as in old; false: replace all that was found"`
 	Replacements *int              `json:"replacements,omitempty" jsonschema:"how often old must be there, exactly; default 1, 0 to replace all"`
 	LineHint     int               `json:"lineHint,omitempty" jsonschema:"of places as good, take the one nearest to this line"`
 	Sequential   bool              `json:"sequential,omitempty" jsonschema:"look for each piece in what the one before it left"`
@@ -59,24 +61,29 @@ type EditedFile struct {
 	Replacements int      `json:"replacements,omitempty"`
 	Warnings     []string `json:"warnings,omitempty"`
 	Diff         string   `json:"diff,omitempty"`
+	how          string   // it was found, if not exactly
 	DiffLeft     int      `json:"diffLeft,omitempty" jsonschema:"characters of the diff that are not shown: snapshot_diff with paths has all"`
 }
 
 func patchApply(ctx context.Context, m *manager.FileSnapshotManager, p *PatchArgs) (*Edited, error) {
-	o := patch.OptionsJSON{ExpectedReplacements: p.Replacements, LineHint: p.LineHint}
-	req := &manager.EditRequest{Path: p.Path, Old: []byte(p.Old), New: []byte(p.New), Fuzzy: p.Fuzzy, Sequential: p.Sequential, Expected: p.Expected, Preview: p.Preview, Options: *o.Options()}
+	o := patch.OptionsJSON{ExpectedReplacements: p.Replacements, LineHint: p.LineHint, Reindent: patch.Reindent(p.Reindent)}
+	req := &manager.EditRequest{Path: p.Path, Old: []byte(p.Old), New: []byte(p.New), Fuzzy: p.Fuzzy, Sequential: p.Sequential, Expected: p.Expected, Preview: p.Preview, Options: *o.Options(),
+		NoMerge: p.Merge != nil && !*p.Merge}
 	switch {
-	case (p.Format == "") != (p.Patch == ""):
-		return nil, badArgument("want both format and patch, or path, old and new")
+	case p.Format != "" && p.Patch == "":
+		return nil, badArgument("format, and no patch")
 	case p.Patch != "" && p.Old+p.New != "":
-		return nil, badArgument("want either format and patch, or path, old and new")
+		return nil, badArgument("want either a patch, or path, old and new")
 	case p.Patch != "":
 		var err error
 		if req.Patch, err = patch.Parse(patch.Format(p.Format), []byte(p.Patch), p.Path); err != nil {
 			return nil, err
 		}
 	case p.Path == "":
-		return nil, badArgument("want format and patch, or path, old and new")
+		return nil, badArgument("want a patch, or path, old and new")
+	}
+	if !p.Fuzzy && (p.Reindent != "" || p.Merge != nil) && (req.Patch == nil || req.Patch.Format != patch.V4A) {
+		return nil, badArgument("reindent and merge say nothing without fuzzy: true")
 	}
 	r, err := m.ApplyEdits(ctx, req)
 	return edited(r, err)
@@ -96,6 +103,9 @@ func edited(r *manager.EditResult, err error) (*Edited, error) {
 		f := &r.Files[i]
 		e := EditedFile{FilePath: newPath(f.Path), To: f.To, Op: string(f.Op), BeforeHash: f.BeforeHash, AfterHash: f.AfterHash, Stage: string(f.Stage),
 			Similarity: f.Similarity, Replacements: f.Replacements}
+		if f.Mode == patch.IsFuzzy {
+			e.how = patch.How(f.Mode, f.Stage, f.Similarity)
+		}
 		for _, w := range f.Warnings {
 			e.Warnings = append(e.Warnings, string(w))
 		}
@@ -135,8 +145,8 @@ func (r *Edited) text() string {
 		if f.To != "" {
 			fmt.Fprintf(&b, " to %s", quote(f.To))
 		}
-		if f.Stage != "" && f.Stage != string(patch.Exact) {
-			fmt.Fprintf(&b, " (found by %s, similarity %.2f)", f.Stage, f.Similarity)
+		if f.how != "" {
+			fmt.Fprintf(&b, " (%s)", f.how)
 		}
 		for _, w := range f.Warnings {
 			fmt.Fprintf(&b, " (warning: %s)", w)

@@ -60,6 +60,7 @@ type Restored struct {
 	EntryID     string `json:"entryId,omitempty" jsonschema:"of the record of this restore"`
 	TreeBefore  string `json:"treeBefore,omitempty" jsonschema:"tree hash of the state before: a revision"`
 	TreeAfter   string `json:"treeAfter,omitempty" jsonschema:"tree hash of the state after"`
+	PutBack     []int  `json:"turnsPutBack,omitempty" jsonschema:"turns that had been taken back and are in again"`
 	Unlisted    int    `json:"unlisted,omitempty" jsonschema:"paths more than listed: snapshot_diff from treeBefore to treeAfter has what was changed, restore_preview what was not"`
 	NextCursor  string `json:"nextCursor,omitempty" jsonschema:"of a preview: there is more, call again with it as cursor"`
 
@@ -69,7 +70,7 @@ type Restored struct {
 // An Item is what is done to a path.
 type Item struct {
 	FilePath
-	Action string `json:"action" jsonschema:"restored, deleted, skipped (dirty), kept (may not be deleted), failed, moved, or notCaptured (its content is not known)"`
+	Action string `json:"action" jsonschema:"restored, deleted, made (a directory, only for what comes back into it), skipped (dirty), kept (may not be deleted), failed, moved, or notCaptured (its content is not known)"`
 	To     string `json:"to,omitempty" jsonschema:"of what is moved"`
 	Reason string `json:"reason,omitempty"`
 	Dirty  bool   `json:"dirty,omitempty" jsonschema:"it is not as the session left it"`
@@ -77,11 +78,12 @@ type Item struct {
 
 const (
 	moved       = "moved"
+	made        = "made"
 	notCaptured = "notCaptured"
 )
 
 func (i *Item) isDone() bool {
-	return i.Action == string(rollback.Restore) || i.Action == string(rollback.Delete) || i.Action == moved
+	return i.Action == string(rollback.Restore) || i.Action == string(rollback.Delete) || i.Action == moved || i.Action == made
 }
 
 func (p *RestoreArgs) options(m *manager.FileSnapshotManager) (*manager.RestoreOptions, error) {
@@ -144,6 +146,9 @@ func takeBack(fn func(*manager.FileSnapshotManager, context.Context, *manager.Re
 func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, error) {
 	a := &Restored{Preview: r.Preview, Complete: r.IsComplete(), Aborted: r.Aborted, HeadChanged: r.HeadChanged, EntryID: r.EntryID,
 		Restored: len(r.Restored), Deleted: len(r.Deleted), Skipped: len(r.Skipped), Items: []Item{}, back: back}
+	if r.Undoes == nil { // else that is what it is for
+		a.PutBack = r.TurnsPutBack
+	}
 	if r.Snapshot != nil {
 		a.TreeBefore, a.TreeAfter = r.PreRollbackTreeHash.String(), r.Snapshot.Tree.String()
 	}
@@ -190,6 +195,9 @@ func items(r *manager.RestoreResult) []Item {
 		}
 		all = append(all, it)
 	}
+	for _, p := range r.Made {
+		all = append(all, Item{FilePath: newPath(p), Action: made})
+	}
 	for _, i := range r.Items {
 		why := i.Why
 		if why == "" {
@@ -204,7 +212,7 @@ func items(r *manager.RestoreResult) []Item {
 }
 
 // would are the words of a preview.
-var would = map[string]string{"restored": "would restore", "deleted": "would delete", "skipped": "would skip", "kept": "would keep", "failed": "would fail", moved: "would move", notCaptured: "would leave"}
+var would = map[string]string{"restored": "would restore", "deleted": "would delete", "skipped": "would skip", "kept": "would keep", "failed": "would fail", moved: "would move", made: "would make", notCaptured: "would leave"}
 
 func (r *Restored) text() string {
 	var b strings.Builder
@@ -235,6 +243,9 @@ func (r *Restored) text() string {
 	}
 	if r.Unlisted > 0 {
 		fmt.Fprintf(&b, "\nand %d more.", r.Unlisted)
+	}
+	if len(r.PutBack) > 0 {
+		fmt.Fprintf(&b, "\nTurns that had been taken back and are in again%s: %s.", map[bool]string{true: " then"}[r.Preview], strings.Trim(fmt.Sprint(r.PutBack), "[]"))
 	}
 	if r.Skipped > 0 {
 		b.WriteString("\nSkipped files were changed since, or by others. onDirty: \"overwrite\" restores them, too; what they hold now is kept for undo.")

@@ -41,7 +41,7 @@ type Server struct {
 const instructions = `Snapshots of the files of one directory, all of them: also untracked, generated and binary ones.
 
 - Call snapshot_create when you have finished a piece of work, and before a risky one: what changed since the snapshot before becomes a step that restore can take back. The state that was found when this server started is revision "start" of a new session.
-- snapshot_diff shows what you have changed since the newest snapshot; files_modified what the steps changed; file_diff one file.
+- snapshot_diff shows what differs since the newest snapshot, and with turn what one step did without what the user did; files_modified which files the steps changed; file_diff one file.
 - To go back, call restore_preview, then restore with the same arguments. By default only what this session's steps changed is restored: changes of the user are left alone. Changes since the newest snapshot belong to no step yet: record them with snapshot_create first.
 - undo takes back a restore, redo takes back an undo. What a restore overwrites is kept first, so nothing is lost.
 - patch_apply edits files all or nothing; patch_undo takes back one edit.

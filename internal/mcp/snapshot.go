@@ -217,8 +217,9 @@ type ListArgs struct {
 // A Snapshot is a line of the history.
 type Snapshot struct {
 	EntryID     string `json:"entryId,omitempty" jsonschema:"a revision"`
+	Rev         string `json:"rev,omitempty" jsonschema:"a revision, where there is no entry id: look:N"`
 	TurnIndex   *int   `json:"turnIndex,omitempty" jsonschema:"of a step: the revision turn:N"`
-	Kind        string `json:"kind" jsonschema:"step, start, restore, undo, redo, or base for what no step changed: the user, another session"`
+	Kind        string `json:"kind" jsonschema:"step, empty for a turn that changed nothing, start, fork, restore, undo, redo, or base for what no step changed: the user, another session"`
 	TreeHash    string `json:"treeHash" jsonschema:"a revision"`
 	Time        string `json:"time,omitempty" jsonschema:"RFC 3339"`
 	Label       string `json:"label,omitempty"`
@@ -228,6 +229,7 @@ type Snapshot struct {
 	Unknown     string `json:"unknown,omitempty" jsonschema:"why these three are not all: what was there before is lost"`
 	Interrupted bool   `json:"interrupted,omitempty"`
 	Partial     bool   `json:"partial,omitempty"`
+	TakenBack   string `json:"takenBack,omitempty" jsonschema:"when a restore took the turn back"`
 }
 
 // Snapshots are a page of the history.
@@ -246,16 +248,28 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 		}
 		line := Snapshot{EntryID: mo.EntryID, Kind: mo.Kind, TreeHash: mo.Tree.String(), Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
 			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial}
+		if mo.EntryID == "" {
+			line.Rev = manager.NameOf("", mo.Snapshot)
+		}
 		if mo.TurnIndex >= 0 {
 			line.TurnIndex = &mo.TurnIndex
 		}
 		if s := mo.Snapshot; s != nil {
 			line.Time, line.Label = s.Time.Format(timeFormat), shorten(s.Label)
 		}
+		if s := mo.TakenBack; s != nil {
+			line.TakenBack = s.Time.Format(timeFormat)
+		}
 		all = append(all, line)
 	}
 	slices.Reverse(all)
-	before := func(item int) string { return digest("list", all[:min(item, len(all))]) } // what comes after may grow
+	before := func(item int) string { // what comes after may grow, and turns may be taken back
+		part := slices.Clone(all[:min(item, len(all))])
+		for i := range part {
+			part[i].TakenBack = ""
+		}
+		return digest("list", part)
+	}
 	c, err := parseCursorOf(p.Cursor, before)
 	if err != nil {
 		return nil, err
@@ -292,7 +306,7 @@ func (r *Snapshots) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %s, oldest first:", len(r.Snapshots), entries(r.Total))
 	for _, s := range r.Snapshots {
-		name := s.EntryID
+		name := s.EntryID + s.Rev
 		if s.TurnIndex != nil {
 			name = fmt.Sprintf("turn:%d %s", *s.TurnIndex, name)
 		}
@@ -302,6 +316,9 @@ func (r *Snapshots) text() string {
 		fmt.Fprintf(&b, "\n%s %stree %s %s: %d added, %d modified, %d deleted", s.Kind, name, s.TreeHash[:12], s.Time, s.Added, s.Modified, s.Deleted)
 		if s.Label != "" {
 			fmt.Fprintf(&b, " %q", s.Label)
+		}
+		if s.TakenBack != "" {
+			fmt.Fprintf(&b, " (taken back %s)", s.TakenBack)
 		}
 		for what, is := range map[string]bool{" (interrupted)": s.Interrupted, " (partial)": s.Partial, " (not all changes are known)": s.Unknown != ""} {
 			if is {

@@ -235,6 +235,7 @@ type TurnStart struct {
 	Of
 	Leaf             string `json:"leaf,omitempty"`             // session entry that it builds on
 	RuntimeTurnIndex *int   `json:"runtimeTurnIndex,omitempty"` // the runtime's own number for it
+	Continues        bool   `json:"continues,omitempty"`        // it goes on with the prompt of the turn before: both have one number
 }
 
 // Tool begins.
@@ -284,7 +285,7 @@ type Done struct{}
 
 func init() {
 	add("turn_start", true, "looks at the directory and opens a turn", func(ctx context.Context, s *served, p *TurnStart) (*Look, error) {
-		r, err := s.m.OnTurnStart(ctx, &manager.Turn{Leaf: p.Leaf, RuntimeIndex: p.RuntimeTurnIndex})
+		r, err := s.m.OnTurnStart(ctx, &manager.Turn{Leaf: p.Leaf, RuntimeIndex: p.RuntimeTurnIndex, Continues: p.Continues})
 		if err != nil {
 			return nil, err
 		}
@@ -376,8 +377,9 @@ type Page struct {
 // A Snapshot is a line of a session's history.
 type Snapshot struct {
 	EntryID     string   `json:"entryId,omitempty"`
-	TurnIndex   int      `json:"turnIndex"` // -1: of no turn
-	Kind        string   `json:"kind"`      // step, start, restore, undo, redo or base
+	Rev         string   `json:"rev,omitempty"` // the entry, or look:N of what has none: a revision
+	TurnIndex   int      `json:"turnIndex"`     // -1: of no turn
+	Kind        string   `json:"kind"`          // step, empty (a turn that changed nothing), start, fork, restore, undo, redo or base
 	TreeHash    store.ID `json:"treeHash"`
 	SnapshotSeq uint64   `json:"snapshotSeq,omitempty"`
 	Time        string   `json:"time,omitempty"` // RFC 3339
@@ -388,6 +390,13 @@ type Snapshot struct {
 	Unknown     string   `json:"unknown,omitempty"` // why these three are not all: what was there before is lost
 	Interrupted bool     `json:"interrupted,omitempty"`
 	Partial     bool     `json:"partial,omitempty"`
+	TakenBack   uint64   `json:"takenBackSeq,omitempty"` // snapshotSeq of the restore that took the turn back; absent: none did
+	But         []string `json:"but,omitempty"`          // paths at which it did not
+	Without     []string `json:"without,omitempty"`      // of a turn that was not taken back: paths at which what it did is not in, or not all of it
+	Elsewhere   bool     `json:"elsewhere,omitempty"`    // on another branch of the conversation
+	ForkedFrom  string   `json:"forkedFrom,omitempty"`   // the session whose turn it is, or that a fork began from
+	TookBack    []int    `json:"tookBack,omitempty"`     // turns that a restore took back
+	PutBack     []int    `json:"putBack,omitempty"`      // and those that it put back
 }
 
 // Snapshots are a part of a session's history, oldest first.
@@ -450,6 +459,7 @@ func init() {
 		info, err := s.m.FileDiff(ctx, &manager.FileRange{Path: p.Path, From: p.From, To: p.To, Bytes: p.Bytes, Context: p.Context})
 		return &FileDiff{info}, err
 	})
+	add("get_turn_diff", false, "returns what a turn did, without what others did meanwhile", getTurnDiff)
 	add("get_snapshots", false, "lists the session's history, oldest first", getSnapshots)
 	add("get_coverage", false, "lists what was left out of a snapshot", getCoverage)
 }
@@ -469,8 +479,12 @@ func getSnapshots(ctx context.Context, s *served, p *Page) (*Snapshots, error) {
 	slices.Reverse(all)
 	answer := &Snapshots{Snapshots: []Snapshot{}}
 	for _, mo := range all[min(from, len(all)):min(to, len(all))] {
-		line := Snapshot{EntryID: mo.EntryID, TurnIndex: mo.TurnIndex, Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
+		line := Snapshot{EntryID: mo.EntryID, Rev: manager.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex, Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
 			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial}
+		line.But, line.Without, line.Elsewhere, line.ForkedFrom, line.TookBack, line.PutBack = mo.But, mo.Without, mo.Elsewhere, mo.ForkedFrom, mo.TookBack, mo.PutBack
+		if s := mo.TakenBack; s != nil {
+			line.TakenBack = s.Seq
+		}
 		if snap := mo.Snapshot; snap != nil {
 			line.SnapshotSeq, line.Label, line.Time = snap.Seq, snap.Label, snap.Time.Format("2006-01-02T15:04:05.000Z07:00")
 		}
@@ -543,6 +557,7 @@ type TakeBack struct {
 	OnDirty rollback.Policy `json:"onDirty,omitempty"`
 	Force   bool            `json:"force,omitempty"`
 	Preview bool            `json:"preview,omitempty"`
+	Past    bool            `json:"past,omitempty"` // pass over restores of which only a part, or nothing, can be taken back
 }
 
 // Navigate moves the conversation, and the files with it.
@@ -620,7 +635,7 @@ func init() {
 	takeBack := func(fn func(*manager.FileSnapshotManager, context.Context, *manager.RestoreOptions) (*manager.RestoreResult, error)) func(context.Context, *served, *TakeBack) (*Restored, error) {
 		return func(ctx context.Context, s *served, p *TakeBack) (*Restored, error) {
 			var entries []Entry
-			r, err := fn(s.m, ctx, &manager.RestoreOptions{OnDirty: p.OnDirty, Force: p.Force, Preview: p.Preview, Append: s.entries(&entries)})
+			r, err := fn(s.m, ctx, &manager.RestoreOptions{OnDirty: p.OnDirty, Force: p.Force, Preview: p.Preview, Past: p.Past, Append: s.entries(&entries)})
 			return restored(r, entries, err)
 		}
 	}
@@ -640,12 +655,12 @@ func init() {
 // ApplyPatch edits files.
 type ApplyPatch struct {
 	Of
-	Format     patch.Format      `json:"format,omitempty"` // of patch; with it no old and new
-	Patch      string            `json:"patch,omitempty"`
+	Format     patch.Format      `json:"format,omitempty"` // of patch; default: told by its look
+	Patch      string            `json:"patch,omitempty"`  // in place of old and new
 	Path       string            `json:"path,omitempty"`
 	Old        string            `json:"old,omitempty"`
 	New        string            `json:"new,omitempty"`
-	Fuzzy      bool              `json:"fuzzy,omitempty"` // also what is only similar
+	Fuzzy      bool              `json:"fuzzy,omitempty"` // also what is only similar; then reindent is auto and merge true, unless options say off and false
 	Sequential bool              `json:"sequential,omitempty"`
 	Fuzz       *int              `json:"fuzz,omitempty"`     // of a unified diff
 	Expected   map[string]string `json:"expected,omitempty"` // hashes, by path
@@ -665,7 +680,8 @@ type UndoPatch struct {
 // Edited says what an edit did, or why it was refused.
 type Edited struct {
 	*manager.EditResult
-	Refusals []Refusal `json:"refusals,omitempty"`
+	Refusals  []Refusal `json:"refusals,omitempty"`
+	FuzzyFits bool      `json:"fuzzyFits,omitempty"` // of a refusal: with fuzzy all pieces could be put
 }
 
 // A Refusal says why a piece of a patch was refused.
@@ -688,7 +704,7 @@ func Refusals(list []*patch.HunkError) []Refusal {
 
 func edited(r *manager.EditResult, err error) (*Edited, error) {
 	if refused, ok := errors.AsType[*manager.EditError](err); ok {
-		return &Edited{Refusals: Refusals(refused.Refused)}, err
+		return &Edited{Refusals: Refusals(refused.Refused), FuzzyFits: refused.Fuzzy}, err
 	}
 	if r == nil {
 		return nil, err
@@ -699,15 +715,16 @@ func edited(r *manager.EditResult, err error) (*Edited, error) {
 func init() {
 	add("apply_patch", true, "edits files: all pieces of a patch, or none", func(ctx context.Context, s *served, p *ApplyPatch) (*Edited, error) {
 		req := &manager.EditRequest{Path: p.Path, Old: []byte(p.Old), New: []byte(p.New), Fuzzy: p.Fuzzy, Sequential: p.Sequential, Fuzz: p.Fuzz,
-			Expected: p.Expected, Preview: p.Preview, Options: *p.Options.Options()}
-		if p.Format != "" {
+			Expected: p.Expected, Preview: p.Preview, Options: *p.Options.Options(),
+			NoMerge: p.Options.Merge != nil && !*p.Options.Merge}
+		if p.Format != "" || p.Patch != "" {
 			parsed, err := patch.Parse(p.Format, []byte(p.Patch), p.Path)
 			if err != nil {
 				return nil, err
 			}
 			req.Patch = parsed
 		} else if p.Path == "" {
-			return nil, badRequest("apply_patch: want format and patch, or path, old and new")
+			return nil, badRequest("apply_patch: want patch, or path, old and new")
 		}
 		return edited(s.m.ApplyEdits(ctx, req))
 	})

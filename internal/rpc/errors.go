@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
@@ -38,6 +39,9 @@ var codes = []struct {
 	Err  error
 }{
 	{"too_broad", manager.ErrTooBroad},
+	{"moved", manager.ErrMovedAway},
+	{"other_user", store.ErrOwner},
+	{"busy", store.ErrBusy},
 	{"no_snapshots", manager.ErrNoSession},
 	{"edit_cut_off", manager.ErrEditCutOff},
 	{"cut_off", manager.ErrCutOff},
@@ -51,6 +55,7 @@ var codes = []struct {
 	{"outside", manager.ErrOutside},
 	{"head_changed", manager.ErrHeadChanged},
 	{"nothing", manager.ErrNothing},
+	{"changed_nothing", manager.ErrChangedNothing},
 	{"stale", manager.ErrStale},
 	{"not_text", manager.ErrNotText},
 	{"read_only", manager.ErrReadOnly},
@@ -63,6 +68,9 @@ var codes = []struct {
 	{"not_found", store.ErrNotFound},
 	{"format", store.ErrFormat},
 	{"no_locks", store.ErrNoLocks},
+	{"no_space", store.ErrNoSpace},
+	{"no_space", syscall.ENOSPC},
+	{"no_space", syscall.EDQUOT},
 	{"not_exist", fs.ErrNotExist},
 	{"exists", fs.ErrExist},
 	{"permission", fs.ErrPermission},

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -18,9 +19,11 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/boocode/filestore/internal/nearmiss"
@@ -137,6 +140,55 @@ func (l *link) refused(id, rest, code string) map[string]any {
 	return a
 }
 
+// TestTurnDiff: a turn's diff is what the turn did, in parts if it is long, and what
+// the user did has a name of its own.
+func TestTurnDiff(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\n")
+	l := b.connect()
+	l.ask("1", fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"s","ownLog":true`, b.dir))
+	b.write("mine", "user\n")
+	l.ask("2", `"type":"turn_start","sessionId":"s"`)
+	b.write("a", "two\n")
+	b.write("b", "b\n")
+	b.write("dir/c", strings.Repeat("long\n", maxDiffs/5))
+	b.write("dir/d", "d\n")
+	l.ask("3", `"type":"turn_end","sessionId":"s"`)
+	var got []string
+	add := func(params string) string {
+		d := l.ask("4", `"type":"get_turn_diff","sessionId":"s"`+params)
+		for _, f := range d["files"].([]any) {
+			f := f.(map[string]any)
+			got = append(got, fmt.Sprintf("%v %v %v %.0f %.0f %v %v", f["path"], f["status"], f["owner"], f["added"], f["deleted"], f["unifiedDiff"] != "", f["tooLong"]))
+		}
+		next, _ := d["nextCursor"].(string)
+		return next
+	}
+	for cursor := ""; ; {
+		next := add(fmt.Sprintf(`,"cursor":%q`, cursor))
+		if cursor = next; cursor == "" {
+			break
+		}
+		got = append(got, "next")
+	}
+	add(`,"limit":1,"cursor":"1","rev":"turn:0"`)
+	add(`,"paths":["dir/d"]`)
+	for _, row := range l.ask("5", `"type":"get_snapshots","sessionId":"s"`)["snapshots"].([]any) {
+		row := row.(map[string]any)
+		if row["kind"] == "base" {
+			add(fmt.Sprintf(`,"rev":%q`, row["rev"]))
+		}
+	}
+	long := fmt.Sprintf("dir/c added turn %d 0 false true", maxDiffs/5)
+	want := []string{"a modified turn 1 1 true <nil>", "b added turn 1 0 true <nil>", "next", long, "next", "dir/d added turn 1 0 true <nil>",
+		"b added turn 1 0 true <nil>", "dir/d added turn 1 0 true <nil>", "mine added offline 1 0 true <nil>"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("turn's diff (-want +got):\n%s", d)
+	}
+	l.refused("6", `"type":"get_turn_diff","sessionId":"s","rev":"turn:9"`, "unknown")
+	l.refused("7", `"type":"get_turn_diff","sessionId":"s","paths":["../x"]`, "outside")
+}
+
 // TestSession is what a runtime does in a session.
 func TestSession(t *testing.T) {
 	b := newBench(t)
@@ -222,6 +274,26 @@ func TestSession(t *testing.T) {
 	st := l.ask("25", `"type":"stats"`)
 	if len(st["watches"].(map[string]any)) != 1 {
 		t.Errorf("stats: %v", st)
+	}
+}
+
+// A turn in which a file grew over the limits, and nothing else happened, is told
+// of, and a restore does not pass over it.
+func TestTurnUncaptures(t *testing.T) {
+	b := newBench(t)
+	b.write("f", "small\n")
+	l := b.connect()
+	l.ask("1", fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"s","limits":{"fileSize":10}`, b.dir))
+	l.ask("2", `"type":"turn_start","sessionId":"s"`)
+	b.write("f", "the agent made it much larger\n")
+	end := l.ask("3", `"type":"turn_end","sessionId":"s"`)
+	data, _ := end["data"].(map[string]any)
+	if data == nil || fmt.Sprint(data["diff"].(map[string]any)["uncaptured"]) != "[f]" {
+		t.Errorf("turn_end: %v", end)
+	}
+	r := l.ask("4", `"type":"restore","sessionId":"s","target":"start"`)
+	if r["complete"] != false || fmt.Sprint(r["skipped"]) != "[f]" {
+		t.Errorf("restore: %v", r)
 	}
 }
 
@@ -794,6 +866,20 @@ func TestSchema(t *testing.T) {
 	for _, w := range words {
 		if !strings.Contains(string(doc), "`"+w+"`") {
 			t.Errorf("docs/rpc.md lacks %s", w)
+		}
+	}
+}
+
+// A full disk has a code of its own, also when it is told again.
+func TestCodeOfNoSpace(t *testing.T) {
+	for _, err := range []error{
+		&store.SpaceError{},
+		&manager.NotRecordedError{Err: fmt.Errorf("capture: %w", &store.SpaceError{})},
+		fmt.Errorf("put: %w", &fs.PathError{Op: "write", Path: "p", Err: syscall.EDQUOT}),
+		&manager.NotRecordedError{Err: syscall.ENOSPC},
+	} {
+		if got := CodeOf(err); got != "no_space" {
+			t.Errorf("CodeOf(%v) = %q", err, got)
 		}
 	}
 }

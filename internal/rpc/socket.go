@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
 )
 
 // ErrServed: another process serves the store.
@@ -128,14 +129,33 @@ func (l *Listener) isOwn() bool {
 }
 
 // Dial connects to whoever serves a store. The error matches [fs.ErrNotExist] or
-// is the system's if nobody does.
+// is the system's if nobody does, and [store.ErrOwner] if another user has the
+// directory, or serves it: what it would answer could be anything. It matches
+// [ErrHung] if whoever serves does not answer.
 func Dial(ctx context.Context, storeDir string) (net.Conn, error) {
+	if err := store.CheckOwner(storeDir); err != nil {
+		return nil, err
+	}
 	var c net.Conn
 	err := withPath(storeDir, func(path string) (err error) {
 		c, err = new(net.Dialer).DialContext(ctx, "unix", path)
 		return err
 	})
-	return c, err
+	if err != nil {
+		return nil, err
+	}
+	if err := checkPeer(c.(*net.UnixConn)); err != nil {
+		c.Close()
+		if foreign, ok := errors.AsType[*vfs.ForeignError](err); ok {
+			err = &store.OwnerError{Path: storeDir, What: "the process that serves it", Owner: foreign.Owner, Self: foreign.Self}
+		}
+		return nil, err
+	}
+	if err := checkAlive(ctx, c, storeDir); err != nil {
+		c.Close()
+		return nil, fmt.Errorf("store %q: %w", storeDir, err)
+	}
+	return c, nil
 }
 
 // withPath calls fn with a path of the socket that is short enough: a socket's

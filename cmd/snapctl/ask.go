@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// canAsk reports whether there is somebody who can answer.
+func (a *app) canAsk() bool {
+	return !a.flags.json && !a.flags.quiet && isTerminal(a.stderr) && a.stdin != nil && isTerminal(a.stdin)
+}
+
+// ask asks a question, whose answer is no unless it is yes.
+func (a *app) ask(format string, args ...any) bool {
+	answer, ok := a.answer(format+" [y/N] ", args...)
+	answer = strings.ToLower(answer)
+	return ok && (answer == "y" || answer == "yes")
+}
+
+// choose asks for one of n things that were listed, by its number from 1. Not
+// ok: none was chosen.
+func (a *app) choose(n int, format string, args ...any) (i int, ok bool) {
+	answer, ok := a.answer(format+" [1-"+strconv.Itoa(n)+"] ", args...)
+	i, err := strconv.Atoi(answer)
+	return i - 1, ok && err == nil && i >= 1 && i <= n
+}
+
+// answer asks for a line.
+func (a *app) answer(format string, args ...any) (line string, ok bool) {
+	a.out.Flush()
+	fmt.Fprintf(a.stderr, format, args...)
+	var b [1]byte // one by one: what comes after the line answers the next question
+	for {
+		if n, err := a.stdin.Read(b[:]); n == 0 || err != nil {
+			return "", false
+		}
+		if b[0] == '\n' {
+			return strings.TrimSpace(line), true
+		}
+		line += string(b[:])
+	}
+}
+
+// confirm asks before what cannot be undone. Where nobody can answer, -y has to
+// be typed.
+func (a *app) confirm(cmd *cobra.Command, name, what, question string) error {
+	if !a.canAsk() {
+		return &failure{exitUsage, fmt.Errorf("%s: %s, which cannot be undone: want -y", name, what),
+			fmt.Sprintf("-n lists it; to do it: %s", a.commandAfter(cmd.Name(), "-y"))}
+	}
+	if !a.ask("It cannot be undone. %s", question) {
+		return refuse("", "%s: nothing was changed", name)
+	}
+	return nil
+}
+
+// commandAfter returns the command line, for a shell, with a flag put in after the
+// name of the command.
+func (a *app) commandAfter(name, flag string) string {
+	line, done := "snapctl", false
+	for _, arg := range a.args {
+		if line += " " + shellQuote(arg); arg == name && !done {
+			line, done = line+" "+flag, true
+		}
+	}
+	return line
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminal returns the two ends of a terminal: what a user has, and what a program
+// has.
+func terminal(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { user.Close() })
+	fd := int(user.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Skip(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Skip(err)
+	}
+	if program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return user, program
+}
+
+// onTerminal returns what runs a command with an answer, in its own terminal: what
+// it prints and what it says there.
+func onTerminal(t *testing.T, stores string) func(answer string, args ...string) (code int, out, said string) {
+	getenv := func(name string) string {
+		if name == "BOO_ENGINE" {
+			return "off"
+		}
+		return ""
+	}
+	return func(answer string, args ...string) (code int, out, said string) {
+		t.Helper()
+		user, program := terminal(t)
+		if _, err := user.WriteString(answer); err != nil {
+			t.Fatal(err)
+		}
+		var stdout bytes.Buffer
+		code = run(t.Context(), append([]string{"--store", stores}, args...), program, &stdout, program, getenv)
+		program.Close()
+		b, _ := io.ReadAll(user) // ends with an error: nobody has the other end
+		return code, stdout.String(), string(b)
+	}
+}
+
+// Of a file that was named and that the user has changed a restore asks, with how
+// much would go. Of several it asks once.
+func TestAskedToOverwrite(t *testing.T) {
+	dir := t.TempDir()
+	on := onTerminal(t, t.TempDir())
+	do := func(answer string, args ...string) (code int, out, said string) {
+		t.Helper()
+		return on(answer, append([]string{"--root", dir}, args...)...)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds := func(name, text string) {
+		t.Helper()
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != text {
+			t.Errorf("%s holds %q (%v), want %q", name, b, err, text)
+		}
+	}
+	write("p.txt", "1\n2\n")
+	write("kept", "start\n")
+	for _, text := range []string{"1\n2\n3\n", "1\n2\n3\n4\n"} {
+		if code, _, said := do("", "snapshot"); code != exitDone {
+			t.Fatalf("snapshot: %d, %s", code, said)
+		}
+		write("p.txt", text)
+	}
+	do("", "snapshot")
+	write("p.txt", "1\nmine\nand mine\n4\n5\n")
+	write("kept", "mine\n")
+
+	const question = "p.txt: you changed it after turn 1 (+3 -2 lines); overwrite? [y/N]"
+	code, out, said := do("n\n", "restore", "turn:0", "p.txt")
+	if code != exitPart || !strings.Contains(out, "skipped p.txt: ") || strings.Count(said, question) != 1 ||
+		!strings.Contains(said, "snapctl restore turn:0 p.txt --exact") {
+		t.Errorf("no: exit code %d, output %q, says %q", code, out, said)
+	}
+	holds("p.txt", "1\nmine\nand mine\n4\n5\n")
+	for _, args := range [][]string{{"-n", "turn:0", "p.txt"}, {"-y", "turn:0", "p.txt"}, {"--on-dirty", "skip", "turn:0", "p.txt"}} {
+		if code, _, said := do("y\n", append([]string{"restore"}, args...)...); code != exitPart || strings.Contains(said, "[y/N]") {
+			t.Errorf("restore %q: exit code %d, says %q", args, code, said)
+		}
+	}
+	code, out, said = do("y\n", "restore", "turn:0", "p.txt")
+	if code != exitDone || out != "restored p.txt\n" || strings.Count(said, question) != 1 {
+		t.Errorf("yes: exit code %d, output %q, says %q", code, out, said)
+	}
+	holds("p.txt", "1\n2\n3\n")
+	if code, _, said := do("", "undo"); code != exitDone {
+		t.Errorf("undo: %d, %s", code, said)
+	}
+	holds("p.txt", "1\nmine\nand mine\n4\n5\n")
+
+	code, out, said = do("y\n", "restore", "start", "p.txt", "kept")
+	if code != exitDone || out != "restored kept\nrestored p.txt\n" || !strings.Contains(said, "kept: you changed it after the session began (+1 -1 lines)\r\n") ||
+		!strings.Contains(said, "overwrite all 2 files (+4 -3 lines)? [y/N]") || strings.Count(said, "?") != 1 {
+		t.Errorf("two: exit code %d, output %q, says %q", code, out, said)
+	}
+	holds("kept", "start\n")
+	for i := range 12 {
+		write(fmt.Sprintf("made%02d", i), "turn\n")
+	}
+	do("", "snapshot")
+	for i := range 12 {
+		write(fmt.Sprintf("made%02d", i), "mine\n")
+	}
+	code, _, said = do("y\n", "restore", "start", "made*")
+	if code != exitDone || !strings.Contains(said, "delete all 12 files (+12 -12 lines)? [y/N]") ||
+		!strings.Contains(said, "made09: you changed it after turn 2 (+1 -1 lines)\r\nand 2 more\r\n") {
+		t.Errorf("many: exit code %d, says %q", code, said)
+	}
+	if list, err := filepath.Glob(filepath.Join(dir, "made*")); err != nil || len(list) > 0 {
+		t.Errorf("left %q, %v", list, err)
+	}
+}
+
+// On a terminal a command asks once whether the history of a directory that was
+// moved goes on, and goes on itself; so does one that removes a store.
+func TestAskedToAdopt(t *testing.T) {
+	base := t.TempDir()
+	old, now, stores := filepath.Join(base, "old"), filepath.Join(base, "now"), filepath.Join(base, "stores")
+	if err := os.Mkdir(old, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	do := onTerminal(t, stores)
+	if code, _, said := do("", "--root", old, "snapshot", "--label", "one"); code != exitDone {
+		t.Fatalf("snapshot: %d, %s", code, said)
+	}
+	if err := os.Rename(old, now); err != nil {
+		t.Skip(err)
+	}
+	const question = "have its history go on here? [y/N]"
+	code, out, said := do("n\n", "--root", now, "log")
+	if code != exitRefused || out != "" || strings.Count(said, question) != 1 || !strings.Contains(said, "--fresh") {
+		t.Errorf("no: exit code %d, output %q, says %q", code, out, said)
+	}
+	code, out, said = do("y\n", "--root", now, "log")
+	if code != exitDone || !strings.Contains(out, " one\n") || strings.Count(said, question) != 1 {
+		t.Errorf("yes: exit code %d, output %q, says %q", code, out, said)
+	}
+	if code, out, said = do("", "--root", now, "log"); code != exitDone ||
+		!strings.Contains(out, " one\n") || strings.Contains(said, "?") {
+		t.Errorf("afterwards: exit code %d, output %q, says %q", code, out, said)
+	}
+	if code, _, said = do("n\n", "stores", "rm", now); code != exitRefused ||
+		!strings.Contains(said, "remove it, for good? [y/N]") {
+		t.Errorf("stores rm, no: exit code %d, says %q", code, said)
+	}
+	if code, _, said = do("y\n", "stores", "rm", now); code != exitDone {
+		t.Errorf("stores rm, yes: exit code %d, says %q", code, said)
+	}
+	if names, err := filepath.Glob(filepath.Join(stores, "*", "FORMAT")); err != nil || len(names) > 0 {
+		t.Errorf("left %v, %v", names, err)
+	}
+}
+
+// TestControlsOnTerminal: what a file holds does not get to a terminal as it is, and
+// into a pipe, or with --raw, it does.
+func TestControlsOnTerminal(t *testing.T) {
+	const nasty = "\x1b]52;c;cm0gLXJmIH4=\a\x1b]0;title\x07 \u009b31m \x9b2J up\x1b[A\rover\ttab\r\n"
+	base := t.TempDir()
+	root, stores := filepath.Join(base, "p"), filepath.Join(base, "stores")
+	write := func(text string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(root, 0o755), os.WriteFile(filepath.Join(root, "f"), []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	getenv := func(name string) string {
+		if name == "BOO_ENGINE" {
+			return "off"
+		}
+		return ""
+	}
+	do := func(stdout, stderr io.Writer, args ...string) {
+		t.Helper()
+		if code := run(t.Context(), append([]string{"--store", stores, "--root", root}, args...), nil, stdout, stderr, getenv); code != exitDone {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+	}
+	write("one\n")
+	do(io.Discard, io.Discard, "--session", "s", "snapshot")
+	write(nasty)
+	do(io.Discard, io.Discard, "--session", "s", "snapshot")
+	write("one\n")
+	for _, args := range [][]string{{"diff"}, {"diff", "start", "@"}, {"show", "-p", "@"}, {"log", "-p"}, {"cat", "@", "f"}, {"diff", "--turn", "@"},
+		{"diff", "--json", "-p"}} {
+		for _, colour := range []string{"always", "never"} {
+			user, program := terminal(t)
+			done := make(chan []byte)
+			go func() {
+				b, _ := io.ReadAll(user) // ends with an error: nobody has the other end
+				done <- b
+			}()
+			do(program, program, append(args, "--color", colour)...)
+			program.Close()
+			seen := string(<-done)
+			for colour == "always" { // ours
+				before, after, ok := strings.Cut(seen, "\x1b[")
+				code, rest, end := strings.Cut(after, "m")
+				if !ok || !end || strings.Trim(code, "0123456789") != "" {
+					break
+				}
+				seen = before + rest
+			}
+			if i := strings.IndexFunc(seen, func(c rune) bool {
+				return c < ' ' && c != '\t' && c != '\r' && c != '\n' || 0x7f <= c && c < 0xa0 || c == utf8.RuneError
+			}); i >= 0 {
+				t.Errorf("%q, colours %s: a terminal gets %q at %d of %q", args, colour, seen[i:i+1], i, seen)
+			}
+			if strings.Contains(strings.ReplaceAll(seen, "\r\n", ""), "\rover") {
+				t.Errorf("%q, colours %s: a terminal gets a CR in %q", args, colour, seen)
+			}
+			if !slices.Contains(args, "--json") && !strings.Contains(seen, `^[]52;c;cm0gLXJmIH4=^G^[]0;title^G \x9b31m \x9b2J up^[[A^Mover`+"\ttab") {
+				t.Errorf("%q, colours %s: not in visible form: %q", args, colour, seen)
+			}
+		}
+		if slices.Contains(args, "--json") {
+			continue
+		}
+		var pipe bytes.Buffer
+		do(&pipe, io.Discard, args...)
+		if !strings.Contains(pipe.String(), nasty) {
+			t.Errorf("%q into a pipe: %q, want the bytes of the file", args, pipe.String())
+		}
+		user, program := terminal(t)
+		done := make(chan []byte)
+		go func() {
+			b, _ := io.ReadAll(user)
+			done <- b
+		}()
+		do(program, program, slices.Insert(slices.Clone(args), 1, "--raw")...)
+		program.Close()
+		if seen := string(<-done); !strings.Contains(seen, strings.TrimSuffix(nasty, "\r\n")) {
+			t.Errorf("%q --raw: %q, want the bytes of the file", args, seen)
+		}
+	}
+}

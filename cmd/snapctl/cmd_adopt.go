@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
+)
+
+func (a *app) adoptCommand() *cobra.Command {
+	var yes, fresh bool
+	c := &cobra.Command{
+		Use:     "adopt [OLDPATH|STORE]",
+		Short:   "Have the history of a directory that was moved go on here",
+		Long:    adoptHelp,
+		Example: adoptExamples,
+		Args:    args(0, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from := ""
+			switch {
+			case len(args) == 1 && args[0] == "":
+				return usageError(cmd, "adopt: OLDPATH is empty")
+			case len(args) == 1:
+				from = args[0]
+			}
+			switch {
+			case fresh && (yes || from != ""):
+				return usageError(cmd, "adopt: --fresh takes nothing over, so neither -y nor OLDPATH")
+			case a.flags.sessionFile != "":
+				return usageError(cmd, "adopt: --session-file is only read")
+			case fresh:
+				return a.beginFresh(cmd.Context())
+			}
+			return a.adopt(cmd.Context(), from, yes)
+		},
+		ValidArgsFunction: a.completeProjects(func(p manager.Presence) bool { return p != manager.There }),
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false,
+		"do not ask, though nothing but OLDPATH says that it is the same directory")
+	c.Flags().BoolVar(&fresh, "fresh", false, "begin a new history here, and leave the other where it is")
+	return c
+}
+
+// An adoptAnswer is what adopt prints as JSON.
+type adoptAnswer struct {
+	From      string `json:"from"`
+	FromBytes []byte `json:"fromBytes,omitempty"` // as jsonPath has it
+	To        string `json:"to"`
+	ToBytes   []byte `json:"toBytes,omitempty"`
+	Sure      bool   `json:"sure"` // it is the same directory, and no copy
+	Snapshots int    `json:"snapshots"`
+	Sessions  int    `json:"sessions"`
+}
+
+func (a *app) adopt(ctx context.Context, from string, yes bool) error {
+	root, err := a.root()
+	if err != nil {
+		return err
+	}
+	base, err := a.storeRoot()
+	if err != nil {
+		return err
+	}
+	mv, err := manager.PlanAdopt(ctx, root, &manager.AdoptOptions{StoreRoot: base, From: from})
+	if err != nil {
+		return err
+	}
+	info, err := manager.DescribeStore(ctx, mv.Store)
+	if err != nil {
+		return err
+	}
+	if !mv.Sure && !yes {
+		text := fmt.Sprintf("%s\nIts store has %s of %s, the newest from %s.", movedText(mv),
+			count(info.Snapshots, "snapshot"), count(info.Sessions, "session"), clock(info.LastUsed))
+		if !a.canAsk() {
+			return refuse("if it is the same project, 'snapctl adopt -y "+patch.Quote(mv.From)+"'",
+				"adopt: nothing but the path says that %q was %q", mv.To, mv.From)
+		}
+		if !a.ask("%s\nhave that history go on in %s?", text, patch.Quote(mv.To)) {
+			return refuse("", "nothing was changed")
+		}
+	}
+	if err := a.adoptMoved(ctx, mv); err != nil {
+		return err
+	}
+	if a.flags.json {
+		from, to := newJSONPath(mv.From), newJSONPath(mv.To)
+		return a.printJSON(&adoptAnswer{from.Path, from.Bytes, to.Path, to.Bytes, mv.Sure, info.Snapshots, info.Sessions})
+	}
+	a.note("%s of %s in the store", count(info.Snapshots, "snapshot"), count(info.Sessions, "session"))
+	return nil
+}
+
+// movedText tells what is known of a directory that was moved.
+func movedText(mv *manager.Moved) string {
+	if mv.Sure {
+		return fmt.Sprintf("%s is the directory that was %s, which is gone.", patch.Quote(mv.To), patch.Quote(mv.From))
+	}
+	return fmt.Sprintf("%s may be what %s was, which is gone; the directory is another, or nothing shows that it is the same.",
+		patch.Quote(mv.To), patch.Quote(mv.From))
+}
+
+// adoptMoved has the history go on. An engine that serves the path that is gone is
+// of no use any more, and would be in the way.
+func (a *app) adoptMoved(ctx context.Context, mv *manager.Moved) error {
+	base, err := a.storeRoot()
+	if err != nil {
+		return err
+	}
+	if mv.IsWhole() {
+		if err := stopEngine(ctx, mv.Store); err != nil && !errors.Is(err, errNobodyServes) {
+			return err
+		}
+	}
+	err = manager.Adopt(ctx, mv, &manager.AdoptOptions{StoreRoot: base})
+	if errors.Is(err, store.ErrBusy) {
+		return refuse("nothing was changed: end it, an agent perhaps that runs on the old path, and try again", "%w", err)
+	}
+	if err != nil {
+		return err
+	}
+	a.note("the history of %s goes on in %s", patch.Quote(mv.From), patch.Quote(mv.To))
+	return nil
+}
+
+// beginFresh has the directory begin a history of its own.
+func (a *app) beginFresh(ctx context.Context) error {
+	root, err := a.root()
+	if err != nil {
+		return err
+	}
+	loc, err := a.locate()
+	if err != nil {
+		return err
+	}
+	if loc.Moved == nil {
+		return refuse("'snapctl snapshot' records it", "adopt: %w: %q", manager.ErrNotMoved, loc.Project.Root)
+	}
+	base, err := a.storeRoot()
+	if err != nil {
+		return err
+	}
+	if _, err := manager.BeginFresh(ctx, base, root); err != nil {
+		return err
+	}
+	a.note("%s begins a history of its own; 'snapctl --root %s log' has that of its old path",
+		patch.Quote(loc.Project.Root), patch.Quote(loc.Moved.From))
+	return nil
+}
+
+// completeProjects completes an argument with the paths of projects that have a
+// store.
+func (a *app) completeProjects(want func(manager.Presence) bool) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		if a.flags.store == "" {
+			a.flags.store = a.getenv("BOO_STORE")
+		}
+		base, err := a.storeRoot()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return manager.Projects(base, want), cobra.ShellCompDirectiveNoFileComp
+	}
+}

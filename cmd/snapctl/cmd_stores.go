@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
+)
+
+func (a *app) storesCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "stores",
+		Short:   "List the stores of all projects",
+		Long:    storesHelp,
+		Example: storesExamples,
+		Args:    args(0, 0),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.stores(cmd.Context()) },
+	}
+	yes := false
+	rm := &cobra.Command{
+		Use:     "rm PROJECT|STORE",
+		Short:   "Remove the store of a project with all that is in it",
+		Long:    storesRmHelp,
+		Example: storesRmExamples,
+		Args:    args(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if args[0] == "" {
+				return usageError(cmd, "stores rm: PROJECT is empty")
+			}
+			return a.removeStore(cmd.Context(), args[0], yes)
+		},
+		ValidArgsFunction: a.completeProjects(func(manager.Presence) bool { return true }),
+	}
+	rm.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.AddCommand(rm)
+	return c
+}
+
+// A jsonStore is a line of stores in JSON.
+type jsonStore struct {
+	Store        string           `json:"store"`
+	Project      string           `json:"project"`
+	ProjectBytes []byte           `json:"projectBytes,omitempty"`
+	Presence     manager.Presence `json:"presence"`
+	MovedTo      *string          `json:"movedTo"`
+	LastUsed     *time.Time       `json:"lastUsed"`
+	Bytes        int64            `json:"bytes"`
+	Snapshots    int              `json:"snapshots"`
+	Labelled     int              `json:"labelled"`
+	Sessions     int              `json:"sessions"`
+	Worktrees    []jsonWorktree   `json:"worktrees"`
+	Error        string           `json:"error,omitempty"`
+}
+
+type jsonWorktree struct {
+	Root      string           `json:"root"`
+	RootBytes []byte           `json:"rootBytes,omitempty"`
+	Presence  manager.Presence `json:"presence"`
+}
+
+func (a *app) stores(ctx context.Context) error {
+	base, err := a.storeRoot()
+	if err != nil {
+		return err
+	}
+	list, err := manager.Stores(ctx, base)
+	if err != nil {
+		return err
+	}
+	bad, sum := 0, int64(0)
+	for i := range list {
+		if err := a.printStore(&list[i]); err != nil {
+			return err
+		}
+		if list[i].Err != nil {
+			bad++
+		}
+		sum += list[i].Bytes
+	}
+	if err := a.out.Flush(); err != nil { // before what goes to stderr
+		return err
+	}
+	a.note("%s, %s, in %s", count(len(list), "store"), size(sum), patch.Quote(base))
+	if bad > 0 {
+		return &failure{code: exitPart}
+	}
+	return nil
+}
+
+func (a *app) printStore(s *manager.StoreInfo) error {
+	if a.flags.json {
+		project := newJSONPath(s.Project)
+		j := &jsonStore{s.Name, project.Path, project.Bytes, s.Presence, orNull(s.MovedTo), nil,
+			s.Bytes, s.Snapshots, s.Labelled, s.Sessions,
+			[]jsonWorktree{}, ""}
+		if last := s.LastUsed.UTC(); !last.IsZero() {
+			j.LastUsed = &last
+		}
+		for _, w := range s.Worktrees {
+			root := newJSONPath(w.Root)
+			j.Worktrees = append(j.Worktrees, jsonWorktree{root.Path, root.Bytes, w.Presence})
+		}
+		if s.Err != nil {
+			j.Error = s.Err.Error()
+		}
+		return a.printJSON(j)
+	}
+	last, project := "-", "?"
+	if !s.LastUsed.IsZero() {
+		last = clock(s.LastUsed)
+	}
+	if s.Project != "" {
+		project = patch.Quote(s.Project)
+	}
+	fmt.Fprintf(a.out, "%s  %7s  %-19s  %-12s  %-9s  %s\n", a.paint(yellow, s.Name[:8]), size(s.Bytes), last,
+		count(s.Sessions, "session"),
+		a.paint(presenceColours[s.Presence], fmt.Sprintf("%-9s", s.Presence)), project)
+	if s.MovedTo != "" {
+		fmt.Fprintf(a.out, "          seems to be %s now: 'snapctl --root %s adopt' has it go on there\n",
+			patch.Quote(s.MovedTo), patch.Quote(s.MovedTo))
+	}
+	for _, w := range s.Worktrees {
+		if w.Root != s.Project {
+			fmt.Fprintf(a.out, "          %-9s  %s\n", w.Presence, patch.Quote(w.Root))
+		}
+	}
+	if s.Err != nil {
+		fmt.Fprintf(a.out, "          %v\n", s.Err)
+	}
+	return nil
+}
+
+var presenceColours = map[manager.Presence]string{
+	manager.There: green, manager.Gone: red, manager.Elsewhere: yellow, manager.NotSeen: yellow,
+}
+
+func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
+	base, err := a.storeRoot()
+	if err != nil {
+		return err
+	}
+	dir, path, err := manager.FindStore(base, name)
+	if err != nil {
+		return err
+	}
+	info, err := manager.DescribeStore(ctx, dir)
+	if err != nil {
+		a.note("warning: what is in the store is not known: %v", err)
+	}
+	if path != info.Project && !yes {
+		return refuse("'snapctl prune --session ID --drop-session' drops what one session has; "+
+			"'snapctl stores rm "+patch.Quote(info.Project)+"' removes all of the store",
+			"stores rm: %q is a worktree in the store of %q", path, info.Project)
+	}
+	what := fmt.Sprintf("store %s of %s, which is %s: %s of %s, %d of them named, %s, the newest from %s", info.Name[:8],
+		patch.Quote(info.Project), info.Presence,
+		count(info.Snapshots, "snapshot"), count(info.Sessions, "session"), info.Labelled,
+		size(info.Bytes), clock(info.LastUsed))
+	if !yes {
+		if !a.canAsk() {
+			return refuse("-y removes it unasked", "stores rm: %s", what)
+		}
+		for _, w := range info.Worktrees {
+			if w.Root != info.Project {
+				a.note("also of %s, which is %s", patch.Quote(w.Root), w.Presence)
+			}
+		}
+		if !a.ask("%s\nremove it, for good?", what) {
+			return refuse("", "nothing was changed")
+		}
+	}
+	err = manager.RemoveStore(ctx, dir)
+	if errors.Is(err, store.ErrBusy) {
+		return refuse("nothing was changed; end who has it open, the engine by 'snapctl --root "+patch.Quote(info.Project)+" serve --stop', and try again",
+			"stores rm: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(map[string]any{
+			"store": filepath.Base(dir), "project": newJSONPath(info.Project).Path, "removedBytes": info.Bytes,
+		})
+	}
+	a.note("removed %s", what)
+	return nil
+}

@@ -1,0 +1,442 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var (
+	damageRuns = flag.Int("damage.runs", 40, "stores that TestDamageRandom damages")
+	damageSeed = flag.Uint64("damage.seed", 0, "seed of TestDamageRandom; 0: any")
+)
+
+// A damaged store is a copy of a sample, and what was done to it.
+type damaged struct {
+	t      *testing.T
+	r      *rand.Rand
+	sample *damageSample
+	stores string // where the copy is
+	done   []string
+
+	lost, unknown bool // something was, at some time
+}
+
+// A damageSample is a project and a store of some segments and packs.
+type damageSample struct {
+	project, stores string
+	dir             string                       // of the store, below stores
+	want            map[string]map[string]string // acknowledged snapshots by entry: what each path holds
+}
+
+// command runs a command line as a process would.
+func (s *damageSample) command(stores string, args ...string) (code int, out, stderr string) {
+	var o, e bytes.Buffer
+	done := make(chan int, 1)
+	go func() {
+		defer func() {
+			if r := recover(); r != nil {
+				fmt.Fprintf(&e, "panic: %v\n%s", r, debug.Stack())
+				done <- -1
+			}
+		}()
+		env := func(name string) string { return map[string]string{"HOME": s.stores, "PATH": "/nowhere"}[name] }
+		args = append([]string{"--root", s.project, "--store", stores, "--session", "s"}, args...)
+		done <- run(context.Background(), args, nil, &o, &e, env)
+	}()
+	select {
+	case code = <-done:
+		return code, o.String(), e.String()
+	case <-time.After(5 * time.Minute): // a loaded machine is no reason
+		return -2, "", "hangs: " + strings.Join(args, " ")
+	}
+}
+
+func (s *damageSample) must(t *testing.T, args ...string) string {
+	t.Helper()
+	code, out, stderr := s.command(s.stores, args...)
+	if code != 0 {
+		t.Fatalf("%q: %d, %s%s", args, code, out, stderr)
+	}
+	return out
+}
+
+// newDamageSample takes snapshots of a directory. A repair ends a segment, a prune
+// has records that are not kept.
+func newDamageSample(t *testing.T, pruned bool) *damageSample {
+	s := &damageSample{project: t.TempDir(), stores: t.TempDir(), want: make(map[string]map[string]string)}
+	s.project = filepath.Join(s.project, "p")
+	write := func(name, text string) {
+		t.Helper()
+		name = filepath.Join(s.project, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range 8 {
+		write("always", "this file is never changed")
+		write(fmt.Sprintf("d/f%d", i), fmt.Sprint(r.Uint64(), r.Uint64(), r.Uint64()))
+		write("changed", strings.Repeat(fmt.Sprintln("version", i), 20+i))
+		if i > 2 {
+			if err := os.Remove(filepath.Join(s.project, fmt.Sprintf("d/f%d", i-3))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.must(t, "snapshot", "-q")
+		if i%2 == 1 { // a pack is damaged, and replaced: the next segment begins
+			packs, err := filepath.Glob(filepath.Join(s.stores, "*", "packs", "*.pack"))
+			if err != nil || len(packs) == 0 {
+				t.Fatal(packs, err)
+			}
+			b, err := os.ReadFile(packs[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b[70] ^= 1; os.WriteFile(packs[0], b, 0o600) != nil {
+				t.Fatal(packs[0])
+			}
+			s.must(t, "repair")
+		}
+		if i == 4 && pruned {
+			s.must(t, "prune", "--keep-last", "2")
+		}
+	}
+	dirs, err := filepath.Glob(filepath.Join(s.stores, "*", "FORMAT"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatal(dirs, err)
+	}
+	s.dir = filepath.Base(filepath.Dir(dirs[0]))
+	// Its copies may not have them to come back from: that would be too easy.
+	if err := os.RemoveAll(filepath.Join(s.stores, s.dir, "quarantine")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(s.stores, s.dir, "quarantine"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(s.must(t, "log", "--json")) {
+		var e struct {
+			Entry string `json:"entryId"`
+		}
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Entry == "" {
+			continue
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		if code, _, _ := s.command(s.stores, "export", e.Entry, out); code == 0 {
+			s.want[e.Entry] = contentsOf(t, out)
+		} else if !pruned {
+			t.Fatalf("export of %s: %d", e.Entry, code)
+		}
+	}
+	segments, err := filepath.Glob(filepath.Join(s.stores, s.dir, "journal", "*.log"))
+	if err != nil || len(segments) < 4 || len(s.want) < 5 {
+		t.Fatalf("%d segments, %d snapshots, %v: too few", len(segments), len(s.want), err)
+	}
+	return s
+}
+
+// contentsOf reads all files below a directory.
+func contentsOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		files[strings.TrimPrefix(path, dir)] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// hurt damages a file at random.
+func (d *damaged) hurt() {
+	dir := filepath.Join(d.stores, d.sample.dir)
+	var files []string
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && filepath.Base(filepath.Dir(path)) != "locks" && !strings.HasSuffix(path, "lock") {
+			files = append(files, path)
+		}
+		return nil
+	})
+	// The journal is small, and what the rest hangs on.
+	if d.r.IntN(2) == 0 {
+		if list := slices.DeleteFunc(slices.Clone(files), func(name string) bool {
+			return !strings.Contains(name, "/journal/") && filepath.Base(name) != "FORMAT"
+		}); len(list) > 0 {
+			files = list
+		}
+	}
+	name := files[d.r.IntN(len(files))]
+	b, err := os.ReadFile(name)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	was := bytes.Clone(b)
+	at := func() int { return d.r.IntN(len(b) + 1) }
+	what := ""
+	switch n := d.r.IntN(14); {
+	case n < 4 && len(b) > 0:
+		i := d.r.IntN(len(b))
+		b[i] ^= 1 << d.r.IntN(8)
+		what = fmt.Sprint("bit flipped at ", i)
+	case n == 4 && len(b) > 0:
+		i := d.r.IntN(len(b))
+		b[i] ^= byte(1 + d.r.IntN(255))
+		what = fmt.Sprint("byte changed at ", i)
+	case n < 7:
+		i := at()
+		b = b[:i]
+		what = fmt.Sprint("cut at ", i)
+	case n == 7:
+		i, j := at(), at()
+		i, j = min(i, j), max(i, j)
+		clear(b[i:j])
+		what = fmt.Sprintf("zeros from %d to %d", i, j)
+	case n == 8:
+		i, j := at(), at()
+		i, j = min(i, j), max(i, j)
+		b = slices.Concat(b[:i], b[j:])
+		what = fmt.Sprintf("without %d to %d", i, j)
+	case n == 9:
+		i, j := at(), at()
+		i, j = min(i, j), max(i, j)
+		b = slices.Concat(b[:j], b[i:])
+		what = fmt.Sprintf("twice %d to %d", i, j)
+	case n == 10:
+		b = append(b, []byte(fmt.Sprint("garbage", d.r.Uint64()))...)
+		what = "garbage at the end"
+	case n == 11:
+		other := files[d.r.IntN(len(files))]
+		if b, err = os.ReadFile(other); err != nil {
+			d.t.Fatal(err)
+		}
+		what = "a copy of " + strings.TrimPrefix(other, dir)
+	default:
+		what = d.special(name)
+	}
+	if !strings.HasPrefix(what, "is ") {
+		if bytes.Equal(b, was) {
+			what = "as it was"
+		}
+		if err := os.WriteFile(name, b, 0o600); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	d.done = append(d.done, strings.TrimPrefix(name, dir)+" "+what)
+}
+
+// special removes a file, or puts something else there.
+func (d *damaged) special(name string) string {
+	err := os.Remove(name)
+	what := "is deleted"
+	if err == nil {
+		switch d.r.IntN(6) {
+		case 0:
+			err, what = os.Mkdir(name, 0o700), "is a directory"
+		case 1:
+			err, what = os.Symlink("nowhere", name), "is a link"
+		case 2:
+			err, what = syscall.Mkfifo(name, 0o600), "is a pipe"
+		}
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return what
+}
+
+// run runs a command on the copy.
+func (d *damaged) run(args ...string) (code int, out, stderr string) {
+	code, out, stderr = d.sample.command(d.stores, args...)
+	if code < 0 {
+		d.t.Errorf("%v: %q: %s", d.done, args, stderr)
+	}
+	return code, out, stderr
+}
+
+// exports exports all snapshots, and returns those that do not come back in whole,
+// and which of them are not known at all.
+func (d *damaged) exports(when string) (lost, unknown map[string]bool) {
+	lost, unknown = make(map[string]bool), make(map[string]bool)
+	for _, entry := range slices.Sorted(maps.Keys(d.sample.want)) {
+		want := d.sample.want[entry]
+		out := filepath.Join(d.stores, "out")
+		code, _, stderr := d.run("export", entry, out)
+		got := make(map[string]string)
+		if _, err := os.Stat(out); err == nil {
+			got = contentsOf(d.t, out)
+		}
+		for name, text := range got {
+			if want[name] != text {
+				d.t.Errorf("%v: %s: export of %s: %s is wrong", d.done, when, entry, name)
+			}
+		}
+		if code == 0 && len(got) != len(want) {
+			d.t.Errorf("%v: %s: export of %s: %d of %d files, and code 0", d.done, when, entry, len(got), len(want))
+		}
+		lost[entry] = code != 0
+		unknown[entry] = code == exitRefused
+		if code == exitRefused && strings.Contains(stderr, "pruned") {
+			d.t.Errorf("%v: %s: export of %s: %s", d.done, when, entry, stderr)
+		}
+		if err := os.RemoveAll(out); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	for _, set := range []map[string]bool{lost, unknown} {
+		maps.DeleteFunc(set, func(_ string, is bool) bool { return !is })
+	}
+	return lost, unknown
+}
+
+// told requires that check tells of it if something is lost.
+func (d *damaged) told(when string) (lost map[string]bool, code int) {
+	code, out, stderr := d.run("check", "--read-data")
+	if strings.Contains(stderr, hintCheck) {
+		d.t.Errorf("%v: %s: check has a hint to run check: %s", d.done, when, stderr)
+	}
+	lost, unknown := d.exports(when)
+	if len(lost) > 0 && code == 0 {
+		d.t.Errorf("%v: %s: %d of %d snapshots are lost, %d unknown, and check says %s", d.done, when, len(lost), len(d.sample.want), len(unknown), out)
+	}
+	d.lost, d.unknown = d.lost || len(lost) > 0, d.unknown || len(unknown) > 0
+	if len(unknown) > 0 {
+		if code, out, _ := d.run("prune"); code == 0 {
+			d.t.Errorf("%v: %s: %d snapshots are unknown, and prune goes on: %s", d.done, when, len(unknown), out)
+		}
+	}
+	return lost, code
+}
+
+func (d *damaged) try() {
+	lost, _ := d.told("damaged")
+	if d.r.IntN(3) == 0 { // a turn comes before the repair
+		d.run("snapshot", "-q")
+		lost, _ = d.told("after a snapshot")
+	}
+	if d.r.IntN(3) == 0 {
+		d.run("prune")
+	}
+	code, _, _ := d.run("repair")
+	left, check := d.told("repaired")
+	if code == 0 && check != 0 {
+		d.t.Errorf("%v: repair says 0, check then %d", d.done, check)
+	}
+	for entry := range left {
+		if !lost[entry] {
+			d.t.Errorf("%v: repair has lost %s", d.done, entry)
+		}
+	}
+	if code, _, _ := d.run("snapshot", "-q"); code == 0 {
+		if code, _, stderr := d.run("export", "@", filepath.Join(d.stores, "out")); code != 0 && check == 0 {
+			d.t.Errorf("%v: the next snapshot cannot be exported: %s", d.done, stderr)
+		} else if got, want := contentsOfOr(d.t, filepath.Join(d.stores, "out")), contentsOf(d.t, d.sample.project); code == 0 && !maps.Equal(got, want) {
+			d.t.Errorf("%v: the next snapshot is %v, want %v", d.done, got, want)
+		}
+		if err := os.RemoveAll(filepath.Join(d.stores, "out")); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	d.told("at the end")
+}
+
+func contentsOfOr(t *testing.T, dir string) map[string]string {
+	if _, err := os.Stat(dir); err != nil {
+		return nil
+	}
+	return contentsOf(t, dir)
+}
+
+// Stores of some segments and packs are damaged at random, one in four in two
+// places. Whoever loses a snapshot is told by check, before anything is pruned;
+// what is read is right; nothing hangs or panics.
+func TestDamageRandom(t *testing.T) {
+	seed := *damageSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-damage.seed %d -damage.runs %d", seed, *damageRuns)
+	samples := []*damageSample{newDamageSample(t, false), newDamageSample(t, true)}
+	var wg sync.WaitGroup
+	work := make(chan int)
+	var mu sync.Mutex
+	counts := make(map[string]int)
+	for range 2 {
+		wg.Go(func() {
+			for i := range work {
+				r := rand.New(rand.NewPCG(seed, uint64(i)))
+				s := samples[r.IntN(len(samples))]
+				stores, err := os.MkdirTemp(s.stores, "try")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := os.CopyFS(filepath.Join(stores, s.dir), os.DirFS(filepath.Join(s.stores, s.dir))); err != nil {
+					t.Error(err)
+					return
+				}
+				d := &damaged{t: t, r: r, sample: s, stores: stores}
+				switch r.IntN(4) {
+				case 0:
+					d.hurt()
+					d.hurt()
+				case 1:
+					d.hurt()
+				default:
+					// As where a runtime keeps the log: what only ours still knows
+					// is not there then.
+					if err := os.RemoveAll(filepath.Join(stores, s.dir, "worktrees", s.dir, "sessions")); err != nil {
+						t.Error(err)
+						return
+					}
+					d.hurt()
+				}
+				failed := t.Failed()
+				d.try()
+				if testing.Verbose() {
+					t.Logf("run %d: %v: lost %v, unknown %v", i, d.done, d.lost, d.unknown)
+				}
+				if t.Failed() && !failed {
+					t.Logf("the first that failed is run %d", i)
+				}
+				mu.Lock()
+				counts[fmt.Sprintf("damages %d, lost %v, unknown %v", len(d.done), d.lost, d.unknown)]++
+				mu.Unlock()
+				if err := os.RemoveAll(stores); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range *damageRuns {
+		work <- i
+	}
+	close(work)
+	wg.Wait()
+	t.Logf("%v", counts)
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
+)
+
+// completeSession takes the start of a session's name that was typed for the
+// name, if none is called just so and one alone begins so.
+func (p *place) completeSession(ctx context.Context) error {
+	if !p.app.sessionTyped || p.app.flags.sessionFile != "" {
+		return nil
+	}
+	if _, err := p.store.Newest(ctx, p.project.Worktree(), p.app.flags.session); !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	list, err := p.m.Sessions(ctx, false)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, s := range list {
+		names = append(names, s.Session)
+	}
+	full, err := p.app.completeName(p.app.flags.session, names)
+	if err == nil && full != p.app.flags.session {
+		p.app.flags.session = full
+		err = p.use(full)
+	}
+	return err
+}
+
+// completeName returns the one name that begins so, the text itself if that is a
+// name, or none begins so.
+func (a *app) completeName(text string, names []string) (string, error) {
+	var fits []string
+	for _, name := range names {
+		if name == text {
+			return text, nil
+		}
+		if strings.HasPrefix(name, text) && !slices.Contains(fits, name) {
+			fits = append(fits, name)
+		}
+	}
+	switch len(fits) {
+	case 0:
+		return text, nil
+	case 1:
+		a.note("session %s", fits[0])
+		return fits[0], nil
+	}
+	return "", refuse("give more of it", "session %q: %w: %s", text, manager.ErrAmbiguous, strings.Join(fits, ", "))
+}
+
+// activeTime is how long a session counts as in use after it recorded something.
+const activeTime = 24 * time.Hour
+
+// chooseSessionToWrite is chooseSession, but does not guess between several that
+// are in use: what a snapshot finds would belong to one of them.
+func (p *place) chooseSessionToWrite(ctx context.Context) error {
+	if p.chosen {
+		return nil
+	}
+	list, err := p.m.Sessions(ctx, false)
+	if err != nil {
+		return err
+	}
+	return p.chooseFrom(list)
+}
+
+// chooseSessionToRestore is chooseSession for a restore: a session that has done
+// nothing yet has nothing to take back, and does not count. An entry, or a
+// record's number, says whose it is; a preview takes the newest.
+func (p *place) chooseSessionToRestore(ctx context.Context, rev string, preview bool) error {
+	if p.chosen {
+		return nil
+	}
+	if s := p.sessionOf(ctx, rev); s != "" {
+		p.sayChoice(s)
+		return p.use(s)
+	}
+	list, err := p.worked(ctx)
+	if err != nil {
+		return err
+	}
+	if preview && len(list) > 1 {
+		list = list[:1]
+	}
+	return p.chooseFrom(list)
+}
+
+// worked lists the sessions of the directory that have done something; all, if none
+// has.
+func (p *place) worked(ctx context.Context) ([]manager.SessionInfo, error) {
+	list, err := p.m.Sessions(ctx, false)
+	worked := slices.DeleteFunc(slices.Clone(list), func(s manager.SessionInfo) bool { return !s.Worked && !s.Open })
+	if len(worked) > 0 {
+		list = worked
+	}
+	return list, err
+}
+
+// chooseSessionToTakeBack settles on the session of the newest restore, or undo, in
+// the directory that can be taken back. preview says what a session would take back
+// that may not be the next on its list; nil if it is that.
+func (p *place) chooseSessionToTakeBack(ctx context.Context, redo bool, preview func() (*manager.RestoreResult, error)) error {
+	if p.chosen {
+		return nil
+	}
+	next, err := p.m.NextBack(ctx, redo)
+	if err != nil {
+		return err
+	}
+	if len(next) == 0 { // which it says
+		return p.chooseSessionToRestore(ctx, "", true)
+	}
+	newest := next[0]
+	if preview != nil {
+		if newest, err = p.newestBack(next, preview); err != nil {
+			return err
+		}
+	}
+	list, err := p.worked(ctx)
+	if err != nil {
+		return err
+	}
+	if some := inUse(list); len(some) == 1 && some[0].Session == newest.Session {
+		p.sayChoice(newest.Session)
+	} else if redo {
+		p.app.note("redo of what was undone in session %s at %s", newest.Session, clock(newest.Time))
+	} else {
+		p.app.note("undo of the restore of session %s at %s", newest.Session, clock(newest.Time))
+	}
+	return p.use(newest.Session)
+}
+
+// newestBack returns the newest of what some sessions would take back. What others
+// pass over that is newer is said. The first of them if that cannot be found out.
+func (p *place) newestBack(next []manager.TakenBack, preview func() (*manager.RestoreResult, error)) (newest manager.TakenBack, err error) {
+	var passed []manager.TakenBack
+	for _, t := range next {
+		if t.SnapshotSeq < newest.SnapshotSeq {
+			break // and so is what comes behind it
+		}
+		if err := p.m.UseSession(t.Session); err != nil {
+			return newest, err
+		}
+		r, err := preview()
+		all, isAll := errors.AsType[*manager.PassedError](err)
+		switch {
+		case errors.Is(err, manager.ErrCutOff):
+			return next[0], nil
+		case isAll:
+			passed = append(passed, all.Passed...)
+			continue
+		case errors.Is(err, manager.ErrNothing):
+			continue
+		case err != nil:
+			return newest, err
+		}
+		passed = append(passed, r.Passed...)
+		if r.Undoes != nil && r.Undoes.SnapshotSeq > newest.SnapshotSeq {
+			newest = *r.Undoes
+		}
+	}
+	if newest.SnapshotSeq == 0 {
+		return next[0], nil
+	}
+	for _, t := range passed {
+		if t.Session != newest.Session && t.SnapshotSeq > newest.SnapshotSeq {
+			p.app.notePassed(&t)
+		}
+	}
+	return newest, nil
+}
+
+// sessionOf returns the session of the entry, or the record, that a REV names by
+// itself; "" if it is none of this directory, or several.
+func (p *place) sessionOf(ctx context.Context, rev string) string {
+	if rev == "" || rev == "start" || strings.HasPrefix(rev, "@") || strings.HasPrefix(rev, "turn:") {
+		return ""
+	}
+	point, err := p.m.Resolve(ctx, rev)
+	if err != nil || point.Snapshot == nil || point.Snapshot.Worktree != p.project.Worktree() { // the restore says why
+		return ""
+	}
+	if point.EntryID != "" && strings.HasPrefix(point.EntryID, rev) || manager.NameOf("", point.Snapshot) == rev {
+		return point.Snapshot.Session
+	}
+	return ""
+}
+
+// chooseFrom settles on the first of some sessions, if no other was in use
+// lately; else the user has to say.
+func (p *place) chooseFrom(list []manager.SessionInfo) error {
+	some := inUse(list)
+	switch len(some) {
+	case 0:
+		return p.use(defaultSession)
+	case 1:
+		p.sayChoice(some[0].Session)
+		return p.use(some[0].Session)
+	}
+	a := p.app
+	if a.canAsk() {
+		fmt.Fprintln(a.stderr, "several sessions were active in the last 24 hours:")
+		for i, s := range some {
+			fmt.Fprintf(a.stderr, "%3d  %s  %s\n", i+1, whenTurn(&s), s.Session)
+		}
+		i, ok := a.choose(len(some), "which one?")
+		if !ok {
+			return refuse("", "no session was chosen: nothing was changed")
+		}
+		return p.use(some[i].Session)
+	}
+	hint := "name one with --session ID:"
+	var names []string
+	for _, s := range some {
+		names = append(names, s.Session)
+		hint += "\n  " + whenTurn(&s) + "  " + a.commandWith("--session", s.Session)
+	}
+	return refuse(hint, "several sessions were active in the last 24 hours: %s", strings.Join(names, ", "))
+}
+
+// inUse returns the first of some sessions, and those that were in use lately.
+func inUse(list []manager.SessionInfo) (some []manager.SessionInfo) {
+	for i, s := range list {
+		if i == 0 || time.Since(s.Last) < activeTime {
+			some = append(some, s)
+		}
+	}
+	return some
+}
+
+// whenTurn says when the session's last turn was.
+func whenTurn(s *manager.SessionInfo) string {
+	if s.LastTurn.IsZero() {
+		return "no turn since its start    "
+	}
+	return "last turn " + clock(s.LastTurn)
+}
+
+// commandWith returns the command line, for a shell, with flags put in.
+func (a *app) commandWith(flags ...string) string {
+	line := "snapctl"
+	for _, arg := range slices.Concat(flags, a.args) {
+		line += " " + shellQuote(arg)
+	}
+	return line
+}
+
+// shellQuote returns an argument as a shell takes it.
+func shellQuote(arg string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r >= 0xa0 ||
+			strings.ContainsRune("@%+=:,./_-~", r)
+	}
+	if arg != "" && arg[0] != '~' && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}

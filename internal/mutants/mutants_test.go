@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// Each mutant of the list still changes the code, and leaves a program behind:
+// what does not compile is noticed by no test.
+func TestList(t *testing.T) {
+	list, err := readList(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) < 60 {
+		t.Errorf("%d mutants", len(list))
+	}
+	pkgs := make(map[string]*checked)
+	var paths []string
+	for _, m := range list {
+		if !slices.Contains(paths, m.pkg()) {
+			paths = append(paths, m.pkg())
+		}
+	}
+	imp := exports(t, paths)
+	for _, m := range list {
+		src, err := os.ReadFile(filepath.Join(root, m.file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		broken, err := m.apply(string(src))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		p := pkgs[m.pkg()]
+		if p == nil {
+			p = parsePackage(t, m.pkg(), imp)
+			pkgs[m.pkg()] = p
+		}
+		if err := p.check(m.file, broken); err != nil {
+			t.Errorf("%s:%d: %s does not compile: %v", listName, m.line, m.name, err)
+		}
+		for _, run := range m.tests {
+			if tests, err := filepath.Glob(filepath.Join(root, run.pkg, "*_test.go")); len(tests) == 0 || err != nil {
+				t.Errorf("%s: no tests in %s: %v", m.name, run.pkg, err)
+			}
+		}
+	}
+	for path, p := range pkgs { // else all that was checked says nothing
+		if err := p.check("", ""); err != nil {
+			t.Errorf("%s, with nothing broken: %v", path, err)
+		}
+	}
+}
+
+// A checked is a package that is type-checked again and again.
+type checked struct {
+	path  string
+	fset  *token.FileSet
+	files map[string]*ast.File // by path from the root, those that this system compiles
+	imp   types.Importer
+}
+
+func parsePackage(t *testing.T, pkg string, imp func(fset *token.FileSet) types.Importer) *checked {
+	t.Helper()
+	dir, err := build.ImportDir(filepath.Join(root, pkg), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &checked{path: pkg, fset: token.NewFileSet(), files: make(map[string]*ast.File)}
+	p.imp = imp(p.fset)
+	for _, name := range dir.GoFiles {
+		f, err := parser.ParseFile(p.fset, filepath.Join(root, pkg, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.files[strings.TrimPrefix(pkg, "./")+"/"+name] = f
+	}
+	return p
+}
+
+// check type-checks the package with another text of one file. Of a file of
+// another system it looks at the syntax only.
+func (p *checked) check(file, text string) error {
+	var files []*ast.File
+	for name, f := range p.files {
+		if name != file {
+			files = append(files, f)
+		}
+	}
+	if file != "" {
+		f, err := parser.ParseFile(p.fset, file, text, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		if _, ours := p.files[file]; !ours {
+			return nil
+		}
+		files = append(files, f)
+	}
+	conf := types.Config{Importer: p.imp, FakeImportC: true}
+	_, err := conf.Check(p.path, p.fset, files, nil)
+	return err
+}
+
+// exports returns what makes importers of all that some packages import: the
+// compiler has written it down when it built them.
+func exports(t *testing.T, pkgs []string) func(*token.FileSet) types.Importer {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Export"}, pkgs...)...)
+	cmd.Dir = root
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.Bytes())
+	}
+	files := make(map[string]string)
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p struct{ ImportPath, Export string }
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		files[p.ImportPath] = p.Export
+	}
+	return func(fset *token.FileSet) types.Importer {
+		return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
+			if files[path] == "" {
+				return nil, fmt.Errorf("no export data of %s", path)
+			}
+			return os.Open(files[path])
+		})
+	}
+}
+
+// A list that has gone wrong is noticed.
+func TestParseList(t *testing.T) {
+	const head = "file a/b.go\ntest ./a\n"
+	for _, c := range []struct{ text, want string }{
+		{head + "mutant m: what\n-x\n+y\n", ""},
+		{head + "mutant m: what\n x\n", "changes nothing"},
+		{head + "mutant m: what\nonly\n-x\n", "has no test"},
+		{head + "mutant m\n-x\n", "want \"mutant"},
+		{head + "mutant m: what\n-x\nmutant m: what\n-y\n", "a name of its own"},
+		{head + "-x\n", "belongs to no mutant"},
+		{head + "mutant m: what\n-x\nsurvive so\n", "nothing that is known"},
+		{"mutant m: what\n-x\ntest ./a\n", "no file yet"},
+	} {
+		_, err := parseList(c.text)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%q: %v, want %q", c.text, err, c.want)
+		}
+	}
+}
+
+func TestApply(t *testing.T) {
+	list, err := parseList("file a/b.go\ntest ./a\nmutant m: what\n \tone\n-\ttwo\n+\tTWO\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for src, want := range map[string]string{
+		"\tone\n\ttwo\nthree\n":        "\tone\n\tTWO\nthree\n",
+		"zero\n\tone\n\ttwo\n":         "zero\n\tone\n\tTWO\n",
+		"one\ntwo\n":                   "",
+		"\tone\n\ttwo, three\n":        "",
+		"a\n\tone\n\ttwo\n\tone\n":     "a\n\tone\n\tTWO\n\tone\n",
+		"\tone\n\ttwo\n\tone\n\ttwo\n": "",
+	} {
+		got, err := list[0].apply(src)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("apply(%q) = %q, %v, want %q", src, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+const (
+	// HealthName is the file of a store that says when it was checked, and what went
+	// wrong since (docs/format.md §2). It is advice: where it is missing, or damaged,
+	// nothing is known, and that is no error.
+	HealthName    = "health.json"
+	healthLock    = "locks/health"
+	healthVersion = 1
+
+	// checkedWithin is after how long without a check that is said.
+	checkedWithin = 30 * 24 * time.Hour
+	// sayEvery is how often the same is said.
+	sayEvery = 24 * time.Hour
+	// partsOfAll is into how many parts an engine that is idle divides the content,
+	// one of which it reads each day; minPart is what it reads at least.
+	partsOfAll = 30
+	minPart    = 64 << 20
+)
+
+// A Health is what is remembered of checks of a store, and of what failed since.
+type Health struct {
+	Version int       `json:"v"`
+	Checked time.Time `json:"checked"` // when a check has last come to its end; zero: never, as far as is known
+	Content time.Time `json:"content"` // when all content had last been read
+	Damage  int       `json:"damage"`  // places that it found in the structure
+	Bad     int       `json:"bad"`     // damaged objects that reading content has found
+	Next    string    `json:"next"`    // pack at which reading content goes on; "": at the first
+	BadNow  int       `json:"badNow"`  // damaged objects in the packs before that
+	Part    time.Time `json:"part"`    // when an engine has last read a part
+	Failed  int       `json:"failed"`  // captures, and prunes by themselves, that failed since Checked
+	Last    time.Time `json:"last"`    // when the last did
+	Why     string    `json:"why"`     // why the last did
+	Said    time.Time `json:"said"`    // when the user was told
+	Logged  time.Time `json:"logged"`  // when hook.log was
+}
+
+// ReadHealth reads what is remembered of a store.
+func ReadHealth(storeDir string) *Health { return readHealth(vfs.OS(storeDir)) }
+
+func readHealth(fsys vfs.FS) *Health {
+	h := new(Health)
+	b, err := vfs.ReadFile(fsys, HealthName)
+	if err != nil || json.Unmarshal(b, h) != nil || h.Version != healthVersion || min(h.Damage, h.Bad, h.BadNow, h.Failed) < 0 {
+		return &Health{Version: healthVersion}
+	}
+	return h
+}
+
+// ChangeHealth changes what is remembered of a store, if fn does. It is not
+// remembered in a store that cannot be written, or is another user's.
+func ChangeHealth(storeDir string, fn func(*Health)) error {
+	if err := store.CheckOwner(storeDir); err != nil {
+		return err
+	}
+	fsys := vfs.OS(storeDir)
+	lock, err := fsys.OpenFile(healthLock, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
+		return err
+	}
+	h := readHealth(fsys)
+	before, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	fn(h)
+	after, err := json.MarshalIndent(h, "", "  ")
+	if err != nil {
+		return err
+	}
+	if again, err := json.Marshal(h); err != nil || string(again) == string(before) {
+		return err
+	}
+	return store.WriteFile(fsys, HealthName, append(after, '\n'))
+}
+
+// maxWhy is how much is remembered of an error, in bytes.
+const maxWhy = 300
+
+// NoteFailure remembers that something failed that nobody may have seen.
+func (h *Health) NoteFailure(err error, now time.Time) {
+	if h.Failed == 0 { // the first is told at once, those behind it the next day
+		h.Said, h.Logged = time.Time{}, time.Time{}
+	}
+	h.Failed++
+	h.Last, h.Why = now, fmt.Sprintf("%.*s", maxWhy, err)
+}
+
+// NoteChecked remembers that the structure has been checked.
+func (h *Health) NoteChecked(damage int, now time.Time) {
+	h.Checked, h.Damage = now, damage
+	h.Failed, h.Last, h.Why = 0, time.Time{}, ""
+	h.Said, h.Logged = time.Time{}, time.Time{}
+}
+
+// noteFailure remembers a capture that failed, unless the caller was only refused.
+func (m *FileSnapshotManager) noteFailure(ctx context.Context, err error) {
+	if m.opts.ReadOnly || !isFailure(ctx, err) {
+		return
+	}
+	if err := ChangeHealth(m.tree.dir, func(h *Health) { h.NoteFailure(err, time.Now()) }); err != nil {
+		m.log.Debug("failure not remembered", "err", err)
+	}
+}
+
+// isFailure reports whether the system has failed, or the time was over, and not
+// somebody was refused or gave up.
+func isFailure(ctx context.Context, err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(ctx.Err(), context.Canceled) {
+		return false
+	}
+	if _, ok := errors.AsType[*tree.BudgetError](err); ok {
+		return false
+	}
+	_, path := errors.AsType[*fs.PathError](err)
+	return path || errors.Is(err, ErrNoSpace) || errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// A Concern is something about a store that its user should know.
+type Concern struct {
+	Text   string
+	Urgent bool // something is damaged
+}
+
+// Concerns lists what a user should know of a store: that it has not been checked for
+// long, what checks have found, what failed since, what is in quarantine, and that
+// its disk is nearly full. A young store need not have been checked.
+func (h *Health) Concerns(storeDir string, now time.Time) []Concern {
+	fsys := vfs.OS(storeDir)
+	var list []Concern
+	add := func(urgent bool, format string, args ...any) {
+		list = append(list, Concern{fmt.Sprintf(format, args...), urgent})
+	}
+	if n := h.Damage + h.Bad; n > 0 {
+		add(true, "damage was found in %d places: 'snapctl check --read-data' lists them", n)
+	}
+	if h.Failed > 0 {
+		add(false, "%d captures or prunes have failed since it was checked, the last on %s: %s", h.Failed, h.Last.Local().Format(time.DateTime), h.Why)
+	}
+	if n := newerIn(fsys, "quarantine", h.Checked); n > 0 {
+		add(false, "%d files were moved to its quarantine, damaged or cut off by a crash", n)
+	}
+	days := func(since time.Time) int { return int(now.Sub(since) / (24 * time.Hour)) }
+	if h.Checked.IsZero() {
+		if d, err := store.Describe(fsys); err == nil && now.Sub(d.Created) > checkedWithin {
+			add(false, "it has not been checked since it was made, %d days ago: 'snapctl check', or a part of it, 'snapctl check --sample 5%%'", days(d.Created))
+		}
+	} else if now.Sub(h.Checked) > checkedWithin {
+		add(false, "it has not been checked for %d days: 'snapctl check', or a part of it, 'snapctl check --sample 5%%'", days(h.Checked))
+	}
+	if free, total, err := vfs.Space(storeDir); err == nil {
+		if reserve := min(minFree, total/minFreePart); free < 2*reserve {
+			add(false, "%d MB are free on its disk, and below %d MB nothing is captured", free/1e6, reserve/1e6)
+		}
+	}
+	return list
+}
+
+// newerIn counts the files in a directory that were changed after a time.
+func newerIn(fsys vfs.FS, dir string, since time.Time) (n int) {
+	names, _ := fsys.ReadDir(dir)
+	for _, name := range names {
+		if st, err := fsys.Stat(dir + "/" + name); err == nil && (since.IsZero() || st.Ctime > since.UnixNano()) {
+			n++
+		}
+	}
+	return n
+}
+
+// checkPart reads a part of the content of a store and verifies it, once a day, so that
+// all is read in a month or so. What it finds is remembered, for the next who uses it.
+func checkPart(ctx context.Context, storeDir string, log *slog.Logger) (err error) {
+	h, now := ReadHealth(storeDir), time.Now()
+	if age := now.Sub(h.Part); age >= 0 && age < sayEvery {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, autoTime)
+	defer cancel()
+	s, err := store.Open(ctx, storeDir, &store.Options{ReadOnly: true, Logger: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	use, err := s.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	part := max((use.ObjectBytes+use.CopyBytes)/partsOfAll, minPart)
+	damage, _, ended, err := CheckNext(ctx, s, storeDir, part)
+	if err == nil && ended { // all of it has been looked at by now
+		var r *store.Report
+		if r, err = s.Check(ctx, false); err == nil {
+			damage = append(damage, r.Damage...)
+			err = ChangeHealth(storeDir, func(h *Health) { h.NoteChecked(len(r.Damage), now) })
+		}
+	}
+	if len(damage) > 0 {
+		log.Error("the store is damaged", "path", storeDir, "places", len(damage), "first", damage[0])
+	}
+	return errors.Join(err, ChangeHealth(storeDir, func(h *Health) { h.Part = now }))
+}
+
+// CheckNext reads the next part of the content of a store and verifies it, of so many
+// bytes, and remembers how far it got, and what it found; 0 is all that is left. With an
+// error, too, it returns what it found until then, and how much it read.
+func CheckNext(ctx context.Context, s *store.Store, storeDir string, bytes int64) (damage []*store.CorruptError, read int64, ended bool, err error) {
+	const rememberEvery = 5 * time.Second
+	remembered := time.Now()
+	damage, read, next, err := s.CheckContent(ctx, ReadHealth(storeDir).Next, bytes, func(next string, found int) {
+		if now := time.Now(); next != "" && found == 0 && now.Sub(remembered) > rememberEvery {
+			remembered = now
+			ChangeHealth(storeDir, func(h *Health) { h.Next = next }) // else it is read again
+		}
+	})
+	ended = err == nil && next == ""
+	ChangeHealth(storeDir, func(h *Health) { // in a store that cannot be written the next begins where this one did
+		h.Next, h.BadNow = next, h.BadNow+len(damage)
+		if len(damage) > 0 {
+			h.Said, h.Logged = time.Time{}, time.Time{}
+		}
+		h.Bad = max(h.Bad, h.BadNow)
+		if ended {
+			h.Bad, h.BadNow, h.Content = h.BadNow, 0, time.Now()
+		}
+	})
+	return damage, read, ended, err
+}
+
+// CheckFromStart has [CheckNext] begin with the first pack.
+func CheckFromStart(storeDir string) {
+	ChangeHealth(storeDir, func(h *Health) { h.Next, h.BadNow = "", 0 }) // else nothing can be remembered either
+}

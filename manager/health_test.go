@@ -1,0 +1,96 @@
+package manager
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestHealthFailed: a capture that fails is remembered until the next check; one
+// that is refused is not.
+func TestHealthFailed(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	m.opts.MinFree = 1 << 60
+	for range 2 {
+		if _, err := m.Snapshot(t.Context(), nil); !errors.Is(err, ErrNoSpace) {
+			t.Fatalf("Snapshot: %v, want %v", err, ErrNoSpace)
+		}
+	}
+	m.opts.MinFree = 0
+	if _, err := m.OnToolStart(t.Context(), "bash"); !errors.Is(err, ErrNoTurn) {
+		t.Errorf("OnToolStart: %v, want %v", err, ErrNoTurn)
+	}
+	h, now := ReadHealth(m.StoreDir()), time.Now()
+	list := h.Concerns(m.StoreDir(), now)
+	if h.Failed != 2 || len(list) == 0 || list[0].Urgent || !strings.Contains(list[0].Text, ErrNoSpace.Error()) {
+		t.Errorf("after two captures that failed: %+v, concerns %+v", h, list)
+	}
+	h.NoteChecked(0, now)
+	for _, c := range h.Concerns(m.StoreDir(), now) {
+		if strings.Contains(c.Text, "failed") {
+			t.Errorf("after a check: %+v", c)
+		}
+	}
+}
+
+// TestHealthParts: an engine reads all content in parts, one a day, and what it finds
+// is there for the next who asks. Whatever is in the file is no error.
+func TestHealthParts(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", noise(50<<10, 1)) })
+	dir, log := m.StoreDir(), slog.New(slog.DiscardHandler)
+	if err := checkPart(t.Context(), dir, log); err != nil {
+		t.Fatal(err)
+	}
+	h := ReadHealth(dir)
+	if h.Content.IsZero() || h.Checked.IsZero() || h.Damage+h.Bad != 0 || h.Next != "" {
+		t.Errorf("after a part that is all: %+v", h)
+	}
+	packs, err := filepath.Glob(filepath.Join(dir, "packs", "*.pack"))
+	if err != nil || len(packs) == 0 {
+		t.Fatalf("packs %q, %v", packs, err)
+	}
+	for _, name := range packs {
+		sound, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := slices.Clone(sound)
+		damaged[len(sound)/2] ^= 0xff
+		if err := os.WriteFile(name, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer os.WriteFile(name, sound, 0o600)
+	}
+	if err := checkPart(t.Context(), dir, log); err != nil || ReadHealth(dir).Bad != 0 {
+		t.Errorf("another part on the same day: %v, %+v", err, ReadHealth(dir))
+	}
+	yesterday := func(h *Health) { h.Part = h.Part.Add(-25 * time.Hour); h.Said = time.Now() }
+	if err := ChangeHealth(dir, yesterday); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkPart(t.Context(), dir, log); err != nil {
+		t.Fatal(err)
+	}
+	h = ReadHealth(dir)
+	if list := h.Concerns(dir, time.Now()); h.Bad == 0 || !h.Said.IsZero() || len(list) == 0 || !list[0].Urgent {
+		t.Errorf("after a part with damage: %+v, concerns %+v", h, list)
+	}
+	for _, text := range []string{"", "nonsense", `{"v":2,"bad":7}`, `{"v":1,"bad":-7}`, `{"v":1,"checked":"yesterday"}`} {
+		if err := os.WriteFile(filepath.Join(dir, HealthName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if h := ReadHealth(dir); h.Bad != 0 || !h.Checked.IsZero() {
+			t.Errorf("of %q: %+v", text, h)
+		}
+	}
+}

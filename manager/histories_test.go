@@ -1,0 +1,713 @@
+package manager
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var histories = flag.Int("histories", 0, "histories that TestRulesHold and TestHistories make; default a few")
+
+var shorten = flag.Duration("shorten", 20*time.Second, "how long TestHistories shortens a history that is wrong")
+
+// A historyStep is something that happens, with all that it takes to have it
+// happen again in a history with less before it.
+type historyStep struct {
+	id     int
+	kind   string // turn, edit, restore, revert, undo, redo, fork, restart
+	who    string
+	parts  [][]historyEdit // of a turn: its windows are the odd ones; between them, and in edit, it is the user
+	target string
+	exact  bool
+	past   bool // of undo and redo
+	path   string
+	policy string
+	turns  []int
+	look   bool // ask after it for what restores would do
+}
+
+type historyEdit struct {
+	path string
+	line int    // from 0 on
+	how  string // write, replace (by a new file), delete, link (to the file named)
+	to   string
+}
+
+func (h historyStep) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s", h.kind, h.who)
+	for i, part := range h.parts {
+		if h.kind == "turn" && i%2 == 1 {
+			b.WriteString(" [")
+		}
+		for _, e := range part {
+			fmt.Fprintf(&b, " %s %s", e.how, e.path)
+			switch e.how {
+			case "link":
+				fmt.Fprintf(&b, "=%s", e.to)
+			case "write", "replace":
+				fmt.Fprintf(&b, ":%d", e.line)
+			}
+		}
+		if h.kind == "turn" && i%2 == 1 {
+			b.WriteString(" ]")
+		}
+	}
+	for _, x := range []string{h.target, h.path, h.policy} {
+		if x != "" {
+			b.WriteString(" " + x)
+		}
+	}
+	if h.exact {
+		b.WriteString(" exact")
+	}
+	if h.past {
+		b.WriteString(" past")
+	}
+	if len(h.turns) > 0 {
+		fmt.Fprint(&b, " ", h.turns)
+	}
+	if h.look {
+		b.WriteString(" ?")
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// A historyKind says what histories have.
+type historyKind struct {
+	merge, user, two, forks, exact, overwrite, tools, links, engine, logged, restarts bool
+}
+
+func (k historyKind) String() string {
+	type plain historyKind
+	var list []string
+	for word := range strings.FieldsSeq(strings.Trim(fmt.Sprintf("%+v", plain(k)), "{}")) {
+		if name, ok := strings.CutSuffix(word, ":true"); ok {
+			list = append(list, name)
+		}
+	}
+	return "with " + strings.Join(list, " ")
+}
+
+// A history is a story at random.
+type history struct {
+	*storyTeller
+	kind   historyKind
+	rng    *rand.Rand
+	inode  map[string]int
+	next   int
+	wrong  string // what does not hold
+	before string // kind of the step before
+}
+
+var historyPaths = []string{"a", "b", "d/c"}
+
+func newHistory(t *testing.T, kind historyKind, real bool) *history {
+	start := ruleFiles{"a": "0\n0\n0\n0\n", "b": "1\n1\n1\n1\n", "d/keep": "kept\n"} // so that d stays
+	h := &history{storyTeller: newStory(t, kind.merge, real, start), kind: kind, inode: map[string]int{"a": -1, "b": -2}}
+	h.tools, h.logged, h.quiet = kind.tools, kind.logged, true
+	if real && kind.engine {
+		h.engine = newHistoryEngine(h)
+	}
+	h.begin("s")
+	if kind.two {
+		h.begin("t")
+	}
+	return h
+}
+
+func newHistoryEngine(h *history) *Engine {
+	e, err := NewEngine(&EngineOptions{StoreRoot: h.real.stores})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return e
+}
+
+// end closes what a history has open. It returns what went wrong.
+func (h *history) end() string {
+	if h.real != nil {
+		h.closeAll()
+		if h.engine != nil {
+			if err := h.engine.Close(); err != nil {
+				h.Error(err)
+			}
+		}
+	}
+	if h.wrong == "" && len(h.fails) > 0 {
+		h.wrong = strings.Join(h.fails, "\n")
+	}
+	return h.wrong
+}
+
+func (h *history) isWrong() bool { return h.wrong != "" || len(h.fails) > 0 }
+
+func (h *history) bad(format string, args ...any) {
+	if h.wrong == "" {
+		h.wrong = fmt.Sprintf(format, args...)
+	}
+}
+
+// generate makes up the next step.
+func (h *history) generate() historyStep {
+	h.next++
+	st := historyStep{id: h.next, look: h.rng.IntN(4) == 0}
+	names := slices.Sorted(maps.Keys(h.rules.sessions))
+	st.who = names[h.rng.IntN(len(names))]
+	s := h.rules.sessions[st.who]
+	switch n := h.rng.IntN(20); {
+	case n < 7:
+		st.kind = "turn"
+		st.parts = h.edits()
+		if !h.kind.tools {
+			st.parts = [][]historyEdit{nil, h.edit(h.rng.IntN(3), nil)}
+		}
+	case n < 10 && h.kind.user:
+		st.kind, st.who = "edit", ""
+		st.parts = [][]historyEdit{h.edit(1, nil)}
+	case n < 14:
+		st.kind = "restore"
+		st.target = h.target(s)
+		switch h.rng.IntN(h.rest()) {
+		case 0:
+			st.exact = h.kind.exact
+		case 1:
+			if h.kind.exact {
+				st.path = historyPaths[h.rng.IntN(len(historyPaths))]
+			}
+		}
+		st.policy = []string{"", "", "", "", "skip", "abort"}[h.rng.IntN(6)]
+		if h.kind.overwrite && h.rng.IntN(6) == 0 {
+			st.policy = "overwrite"
+		}
+	case n < 16 && h.kind.merge && s.next > 0:
+		st.kind = "revert"
+		st.turns = []int{h.rng.IntN(s.next)}
+		if h.rng.IntN(4) == 0 {
+			st.turns = append(st.turns, h.rng.IntN(s.next))
+		}
+		if h.kind.exact && h.rng.IntN(6) == 0 {
+			st.path = historyPaths[h.rng.IntN(len(historyPaths))]
+		}
+	case n == 16 && h.kind.restarts:
+		st.kind, st.who = "restart", ""
+	case n == 17 && h.kind.forks && s.next > 0 && len(names) < 4:
+		st.kind, st.target = "fork", fmt.Sprint("f", h.next)
+		st.turns = []int{h.rng.IntN(s.next)}
+	case n < 19:
+		st.kind = "undo"
+	default:
+		st.kind = "redo"
+	}
+	h.before = st.kind
+	st.past = (st.kind == "undo" || st.kind == "redo") && h.rng.IntN(3) == 0
+	return st
+}
+
+// rest is one of how many restores asks for a whole directory, or names paths:
+// more of them behind an undo.
+func (h *history) rest() int {
+	if h.before == "undo" || h.before == "redo" {
+		return 3
+	}
+	return 8
+}
+
+func (h *history) target(s *ruleSession) string {
+	switch n := h.rng.IntN(8); {
+	case n < 2:
+		return "start"
+	case n < 4:
+		return fmt.Sprint("@~", 1+h.rng.IntN(3))
+	case n < 6 && s.next > 0:
+		return fmt.Sprint("turn:", h.rng.IntN(s.next))
+	case n == 6 && s.next > 0:
+		if h.kind.logged && h.rng.IntN(2) == 0 {
+			return fmt.Sprint("prompt:", h.rng.IntN(s.next))
+		}
+		return fmt.Sprint("hash:", h.rng.IntN(s.next))
+	case n == 7:
+		var own []int
+		for i, m := range h.looks {
+			if slices.Contains(s.moments, m) {
+				own = append(own, i)
+			}
+		}
+		if len(own) > 0 {
+			return fmt.Sprint("look:", own[h.rng.IntN(len(own))])
+		}
+	}
+	return "@~1"
+}
+
+// edits makes up the windows of a turn, and what the user does between them.
+func (h *history) edits() (parts [][]historyEdit) {
+	made := make(map[string]bool)
+	for range h.rng.IntN(4) {
+		var between []historyEdit
+		if h.kind.user && h.rng.IntN(3) == 0 {
+			between = h.edit(1, made)
+		}
+		parts = append(parts, between, h.edit(1+h.rng.IntN(2), made))
+	}
+	return parts
+}
+
+// edit makes up edits. A file that is made within a turn is not deleted in it,
+// so that no path is changed for nothing.
+func (h *history) edit(n int, made map[string]bool) (list []historyEdit) {
+	for range n {
+		e := historyEdit{path: historyPaths[h.rng.IntN(len(historyPaths))], line: h.rng.IntN(4), how: "write"}
+		switch k := h.rng.IntN(12); {
+		case k == 0 && !made[e.path]:
+			e.how = "delete"
+		case k < 3:
+			e.how = "replace"
+		case k < 5 && h.kind.links:
+			e.how, e.to = "link", historyPaths[h.rng.IntN(len(historyPaths))]
+			if e.to == e.path {
+				e.how = "write"
+			}
+		}
+		if made != nil && e.how != "delete" && h.rules.disk.at(e.path) == ruleNone {
+			made[e.path] = true
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// do has a step happen, and checks what has to hold.
+func (h *history) do(st historyStep) {
+	s := h.rules.sessions[st.who]
+	if st.who != "" && s == nil {
+		return
+	}
+	h.steps = append(h.steps, fmt.Sprint(st))
+	n := len(h.steps)
+	switch st.kind {
+	case "edit":
+		for k, e := range st.parts[0] {
+			h.doEdit(e, fmt.Sprintf("u%d.%d", st.id, k))
+		}
+	case "turn":
+		h.turnStart(st.who)
+		for i, part := range st.parts {
+			fn := func() {
+				for k, e := range part {
+					who := st.who
+					if i%2 == 0 {
+						who = "u"
+					}
+					h.doEdit(e, fmt.Sprintf("%s%d.%d.%d", who, st.id, i, k))
+				}
+			}
+			if i%2 == 1 && h.kind.tools {
+				h.tool(st.who, fn)
+			} else {
+				fn()
+			}
+		}
+		h.turnEnd(st.who)
+	case "restart":
+		if h.engine != nil {
+			h.closeAll()
+			names := slices.Sorted(maps.Keys(h.rules.sessions))
+			if err := h.engine.Close(); err != nil {
+				h.Fatal(err)
+			}
+			h.engine = newHistoryEngine(h)
+			for _, name := range names {
+				h.open(name)
+			}
+		} else {
+			h.restart()
+		}
+	case "fork":
+		if s.moment("end", st.turns[0]) == nil {
+			break
+		}
+		h.fork(st.who, st.target, st.turns[0])
+	default:
+		h.doRestore(st)
+		if h.kind.links {
+			for _, p := range append(slices.Clone(h.last.restored), h.last.deleted...) {
+				h.next++
+				h.inode[p] = h.next
+			}
+		}
+	}
+	h.steps = h.steps[:n]
+	if h.real != nil && !h.isWrong() {
+		h.compare()
+	}
+	if st.look && h.real != nil && !h.isWrong() {
+		h.probe()
+	}
+	for name, s := range h.rules.sessions {
+		if s.lost != "" {
+			h.bad("session %s: %s", name, s.lost)
+		}
+	}
+	if !h.isWrong() {
+		h.checkEffects()
+	}
+}
+
+func (h *history) doEdit(e historyEdit, token string) {
+	was, text := h.rules.disk.at(e.path), ""
+	if was == ruleNone {
+		for i := range 4 {
+			text += fmt.Sprintf("%s-%d\n", token, i)
+		}
+	} else {
+		lines := strings.Split(was, "\n")
+		lines[e.line] = token
+		text = strings.Join(lines, "\n")
+	}
+	p := ""
+	if h.real != nil {
+		p = filepath.Join(h.real.dir, e.path)
+	}
+	switch e.how {
+	case "delete":
+		h.put(e.path, ruleNone)
+		delete(h.inode, e.path)
+	case "link":
+		if h.rules.disk.at(e.to) == ruleNone || h.inode[e.to] == h.inode[e.path] {
+			return
+		}
+		h.rules.disk[e.path], h.inode[e.path] = h.rules.disk[e.to], h.inode[e.to]
+		if h.real != nil {
+			os.Remove(p)
+			if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
+				h.Fatal(err)
+			}
+			if err := os.Link(filepath.Join(h.real.dir, e.to), p); err != nil {
+				h.Fatal(err)
+			}
+		}
+	case "replace":
+		h.next++
+		h.inode[e.path] = h.next
+		h.rules.disk.put(e.path, text)
+		if h.real != nil {
+			h.real.write(e.path+".new", text)
+			if err := os.Rename(p+".new", p); err != nil {
+				h.Fatal(err)
+			}
+		}
+	default:
+		if was == ruleNone {
+			h.next++
+			h.inode[e.path] = h.next
+		}
+		for q := range h.inode {
+			if q != e.path && h.inode[q] == h.inode[e.path] && h.rules.disk.at(q) != ruleNone {
+				h.rules.disk[q] = text
+			}
+		}
+		h.put(e.path, text)
+	}
+}
+
+// doRestore has a restore, revert, undo or redo happen.
+func (h *history) doRestore(st historyStep) {
+	before := h.rules.clone()
+	s := h.rules.sessions[st.who]
+	switch st.kind {
+	case "undo", "redo":
+		h.takeBack(st.kind, st.who, st.past)
+		h.checkText(before, st, h.last.took)
+	case "revert":
+		q := ruleRequest{verb: "revert", session: st.who, turns: st.turns}
+		if st.path != "" {
+			q.paths = []string{st.path}
+		}
+		h.both(q, nil)
+		h.checkText(before, st, nil)
+	default:
+		kind, arg, _ := strings.Cut(st.target, ":")
+		var n int
+		fmt.Sscan(arg, &n)
+		if kind == "look" && (n >= len(h.looks) || !slices.Contains(s.moments, h.looks[n]) || h.idle[h.looks[n]]) ||
+			(kind == "turn" || kind == "hash" || kind == "prompt") && s.moment("end", n) == nil {
+			h.last = &ruleAnswer{}
+			return
+		}
+		h.restore(st.who, st.target, func(q *ruleRequest) {
+			q.policy, q.exact = st.policy, st.exact
+			if st.path != "" {
+				q.paths = []string{st.path}
+			}
+		})
+		h.checkText(before, st, nil)
+	}
+	if h.last.outcome == "ok" || h.last.outcome == "left" && len(h.last.restored)+len(h.last.deleted) > 0 {
+		h.checkBack(before, st)
+	}
+}
+
+// checkText requires that no line of the user has gone, but by a change that
+// was named: one that is put back and had overwritten it, a restore that had
+// brought it, or by name.
+func (h *history) checkText(before *rules, st historyStep, taken *ruleRestore) {
+	if st.exact || st.path != "" && st.kind == "restore" || st.policy == "overwrite" {
+		return
+	}
+	was, is := before.sessions[st.who], h.rules.sessions[st.who]
+	for p, text := range before.disk {
+		if h.kind.links { // a link of the turn's may have brought it
+			break
+		}
+		for _, line := range strings.Split(text, "\n") {
+			if !strings.HasPrefix(line, "u") || slices.Contains(strings.Split(h.rules.disk.at(p), "\n"), line) {
+				continue
+			}
+			fine := false
+			for _, id := range is.in[p].minus(was.in[p]) {
+				c := is.changes[id] // if it is mixed, the user had taken the line out before
+				fine = fine || (c.mixed || ruleHasLine(c.before, line)) && !ruleHasLine(c.after, line)
+			}
+			if taken != nil {
+				d := taken.paths[p]
+				fine = fine || ruleHasLine(d.left, line) && !ruleHasLine(d.found, line)
+			}
+			if !fine {
+				h.bad("%v: the user's line %s of %s is gone", st, line, p)
+			}
+		}
+	}
+}
+
+func ruleHasLine(text, line string) bool { return slices.Contains(strings.Split(text, "\n"), line) }
+
+// checkBack requires that undo and redo directly behind a restore give back
+// bytes, line and expectations.
+func (h *history) checkBack(before *rules, st historyStep) {
+	verbs := []string{"undo", "redo"}
+	if st.kind == "undo" {
+		verbs = []string{"redo", "undo"}
+	}
+	w := h.rules.clone()
+	for i, want := range []*rules{before, h.rules} {
+		a := w.do(ruleRequest{verb: verbs[i], session: st.who})
+		if d := ruleDiffer(w.disk, want.disk); len(d) > 0 || a.outcome != "ok" {
+			h.bad("%v, then %s: %s, %q is not as it was", st, verbs[i], a.outcome, d)
+		}
+		x, y := w.sessions[st.who], want.sessions[st.who]
+		if !x.line.is(y.line) {
+			h.bad("%v, then %s: the line is %v, it was %v", st, verbs[i], x.line, y.line)
+		}
+		for _, p := range ruleKeys(x.in, y.in) {
+			if exp := y.expects(p, y.in[p]); !x.in[p].is(y.in[p]) || x.expects(p, x.in[p]) != exp && exp != ruleUnknown {
+				h.bad("%v, then %s: the standing of %s is not as it was", st, verbs[i], p)
+			}
+		}
+	}
+}
+
+// checkEffects requires that each line of a turn on the disk can be taken back,
+// and, where nobody else edits, that start gives the start.
+func (h *history) checkEffects() {
+	if len(h.rules.sessions) > 1 || h.kind.links { // a link brings the lines of another file
+		return
+	}
+	s := h.rules.sessions["s"]
+	for p, text := range h.rules.disk {
+		for _, line := range strings.Split(text, "\n") {
+			for _, c := range s.changes {
+				wrote := c.path == p && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
+				if strings.HasPrefix(line, "s") && wrote && !s.in[p].has(c.id) {
+					h.bad("%s: the line %s is there, and the change that wrote it is taken back", p, line)
+				}
+			}
+		}
+	}
+	if h.kind.links {
+		return
+	}
+	w := h.rules.clone()
+	a := w.do(ruleRequest{verb: "restore", session: "s", to: s.start()})
+	if !h.kind.user {
+		if d := ruleDiffer(w.disk, s.start().disk); len(d) > 0 {
+			h.bad("start does not give the start: %q, %s", d, a.outcome)
+		}
+	}
+	for p, text := range w.disk {
+		for _, line := range strings.Split(text, "\n") {
+			if strings.HasPrefix(line, "s") && a.skipped[p] == "" {
+				h.bad("start leaves %s in %s and does not say so", line, p)
+			}
+		}
+	}
+}
+
+// probe asks what restores would do, of the rules and of the managers.
+func (h *history) probe() {
+	for name, s := range h.rules.sessions {
+		h.useLog(name)
+		targets := []string{"start"}
+		for n := range min(len(s.line)+1, 4) {
+			targets = append(targets, fmt.Sprint("@~", n+1))
+		}
+		for _, target := range targets {
+			q := ruleRequest{verb: "restore", session: name, to: s.start()}
+			if n, ok := strings.CutPrefix(target, "@~"); ok {
+				q.to = nil
+				fmt.Sscan(n, &q.back)
+			}
+			a, _ := h.rules.preview(q)
+			r, err := h.m[name].RestoreFiles(h.Context(), &RestoreOptions{Target: target, Preview: true})
+			got, want := storyAnswer(r, err, true), storyRuleAnswer(a, true)
+			if got != want && (want != "unknown" || got != "nothing") {
+				h.fail("%s would restore %s: %s, want %s", name, target, got, want)
+				return
+			}
+		}
+		for _, verb := range []string{"undo", "redo"} {
+			want, _ := h.rules.preview(ruleRequest{verb: verb, session: name})
+			fn := h.m[name].Undo
+			if verb == "redo" {
+				fn = h.m[name].Redo
+			}
+			r, err := fn(h.Context(), &RestoreOptions{Preview: true})
+			if got, want := storyAnswer(r, err, false), storyRuleAnswer(want, false); got != want {
+				h.fail("%s would %s: %s, want %s", name, verb, got, want)
+				return
+			}
+		}
+	}
+	h.compareNext("undo")
+	h.compareNext("redo")
+}
+
+// tellHistory makes up a history and returns its steps, to the one at which
+// something is wrong.
+func tellHistory(t *testing.T, kind historyKind, real bool, seed uint64, steps int) (list []historyStep, wrong string) {
+	h := newHistory(t, kind, real)
+	h.rng = rand.New(rand.NewPCG(seed, 2))
+	for range steps {
+		st := h.generate()
+		list = append(list, st)
+		h.do(st)
+		if h.isWrong() {
+			break
+		}
+	}
+	return list, h.end()
+}
+
+// shortenHistory leaves out steps, and parts of them, as long as something is
+// still wrong.
+func shortenHistory(t *testing.T, kind historyKind, real bool, list []historyStep, wrong string,
+	until time.Time) ([]historyStep, string) {
+	again := func(list []historyStep) string {
+		h := newHistory(t, kind, real)
+		h.next = 1 << 20
+		for _, st := range list {
+			if h.do(st); h.isWrong() {
+				break
+			}
+		}
+		return h.end()
+	}
+	for changed := true; changed; {
+		changed = false
+		for i := len(list) - 1; i >= 0 && time.Now().Before(until); i-- {
+			try := slices.Delete(slices.Clone(list), i, i+1)
+			if w := again(try); w != "" {
+				list, wrong, changed = try, w, true
+				continue
+			}
+			for j := len(list[i].parts) - 1; j >= 0; j-- {
+				for k := len(list[i].parts[j]) - 1; k >= 0; k-- {
+					try := slices.Clone(list)
+					try[i].parts = slices.Clone(list[i].parts)
+					try[i].parts[j] = slices.Delete(slices.Clone(list[i].parts[j]), k, k+1)
+					if w := again(try); w != "" {
+						list, wrong, changed = try, w, true
+					}
+				}
+			}
+		}
+	}
+	return list, wrong
+}
+
+func historySeed() uint64 {
+	if *modelSeed != 0 {
+		return *modelSeed
+	}
+	return uint64(time.Now().UnixNano())
+}
+
+func randomKind(rng *rand.Rand) historyKind {
+	coin := func() bool { return rng.IntN(2) == 0 }
+	return historyKind{user: rng.IntN(4) > 0, two: rng.IntN(3) == 0, forks: rng.IntN(3) == 0, exact: coin(),
+		overwrite: coin(), tools: coin(), links: rng.IntN(4) == 0, restarts: coin()}
+}
+
+func historyReport(seed uint64, kind historyKind, list []historyStep, wrong string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "seed %d, %v\n", seed, kind)
+	for i, st := range list {
+		fmt.Fprintf(&b, "%3d %v\n", i, st)
+	}
+	return b.String() + wrong
+}
+
+// TestRulesHold checks that the rules keep what they promise: nothing of the
+// user's is lost, what is done can be taken back, start is the start.
+func TestRulesHold(t *testing.T) {
+	n := *histories
+	if n == 0 {
+		n = 1500
+	}
+	first := historySeed()
+	for i := range uint64(n) {
+		rng := rand.New(rand.NewPCG(first+i, 1))
+		kind := randomKind(rng)
+		kind.merge, kind.links = rng.IntN(3) > 0, false
+		list, wrong := tellHistory(t, kind, false, first+i, min(*modelSteps, 30))
+		if wrong != "" {
+			list, wrong = shortenHistory(t, kind, false, list, wrong, time.Now().Add(20*time.Second))
+			t.Fatal(historyReport(first+i, kind, list, wrong))
+		}
+	}
+}
+
+// TestHistories has histories happen in directories, with managers, and
+// compares what comes of each step with the rules. It prints the shortest
+// history that it finds to be wrong.
+func TestHistories(t *testing.T) {
+	n := *histories
+	if n == 0 {
+		n = 4
+	}
+	first := historySeed()
+	if *histories == 0 && *modelSeed == 0 {
+		first = 1 // known to agree; more are run by hand, with -histories
+	}
+	for i := range uint64(n) {
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(first+i, 1))
+			kind := randomKind(rng)
+			kind.engine = rng.IntN(2) == 0
+			kind.logged = kind.forks || rng.IntN(3) == 0
+			list, wrong := tellHistory(t, kind, true, first+i, *modelSteps)
+			if wrong == "" {
+				return
+			}
+			list, wrong = shortenHistory(t, kind, true, list, wrong, time.Now().Add(*shorten))
+			t.Error(historyReport(first+i, kind, list, wrong))
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package manager
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+)
+
+// The journal cannot tell that its newest records are gone: files of the worktree
+// do, each for itself, and go on when others have got their numbers. Nothing is
+// pruned then.
+func TestLostNewest(t *testing.T) {
+	for name, hide := range map[string][]string{
+		"all files":             nil,
+		"the turns before":      {"turns"},
+		"our own log":           {"turns", "turns.new"},
+		"the turns, and no log": {"sessions/s.jsonl", "turns.new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			opts := &Options{StoreRoot: b.stores, Session: "s"}
+			m, err := Open(t.Context(), b.dir, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.initialize(m)
+			segment := filepath.Join(m.StoreDir(), "journal", "00000001.log")
+			var length int64
+			for _, text := range []string{"one", "two", "three"} {
+				st, err := os.Stat(segment)
+				if err != nil {
+					t.Fatal(err)
+				}
+				length = st.Size()
+				b.turn(m, func() { b.write("f", text) })
+			}
+			if lost, err := LostRecords(t.Context(), m.Store()); err != nil || len(lost) > 0 {
+				t.Fatalf("LostRecords = %v, %v before", lost, err)
+			}
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range hide {
+				if err := os.Remove(filepath.Join(m.StoreDir(), m.wtDir(), name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Truncate(segment, length); err != nil {
+				t.Fatal(err)
+			}
+			whens := []string{"at once", "after a turn"}
+			if len(hide) > 0 && hide[0] == "turns" { // the turn finds the same directory, and records it by the same number
+				whens = whens[:1]
+			}
+			for _, when := range whens {
+				s, err := store.Open(t.Context(), m.StoreDir(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				damage, err := JournalDamage(t.Context(), s)
+				if err != nil || len(damage) == 0 {
+					t.Errorf("%s: JournalDamage = %v, %v", when, damage, err)
+				}
+				plan, err := PlanPrune(t.Context(), s, &Retention{KeepLast: 1}, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := plan.Do(t.Context()); !errors.Is(err, ErrDamaged) {
+					t.Errorf("%s: Prune: %v, want ErrDamaged", when, err)
+				}
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if m, err = Open(t.Context(), b.dir, opts); err != nil {
+					t.Fatal(err)
+				}
+				b.turn(m, func() { b.write("f", "four "+when) })
+				if err := m.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// A log that names no record of ours, or cannot be read, names none.
+func TestLostByNoLog(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("f", "one") })
+	name := filepath.Join(m.StoreDir(), m.sessionsDir(), "another.jsonl")
+	for _, text := range []string{"", "no log", `{"type":"session","version":3,"id":"another","cwd":"/"}` + "\n" +
+		`{"type":"custom","customType":"` + session.StepSnapshot + `","id":"x","data":{"a":1}}` + "\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if lost, err := LostRecords(t.Context(), m.Store()); err != nil || len(lost) > 0 {
+			t.Errorf("LostRecords with %q = %v, %v", text, lost, err)
+		}
+	}
+}

@@ -1,0 +1,941 @@
+package manager
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// This file is what restores, undos, reverts and forks mean, as a simulation
+// that imports nothing of ours and shares no code with it. Files are small
+// texts, a directory is a map. Speed is of no concern.
+//
+// A change is what one window of a turn did at one path, from its before to its
+// after. The standing of a path in a session is the set of changes that are in.
+// A moment has the standing of each path. The line is the turns that are not
+// taken back.
+//
+// Where the rules contradict each other or say nothing, this is decided here:
+//
+//  1. What is expected at a path follows from the set that is in: what was
+//     expected when that set was there first. So it is recorded once for each
+//     set, and a set that nothing clean has led to is unknown until something
+//     does.
+//  2. The first change that goes counts for mixed as well, unless the restore
+//     goes back to just before it: only then the user's text that it found is
+//     part of what is written. (user: u; turn A; turn B; revert A; start: u is
+//     lost otherwise. So it is with A; start; user: u; turn B; turn:0.)
+//  3. What is written becomes what is expected of a set that is new only if all
+//     that it is made of was expected: the disk, what the changes found and,
+//     for an undo, what the restore found and left. It may be dirty for the
+//     undo by then (a turn came in between).
+//  4. A path that already holds what it is to become is in no list, whatever
+//     was expected there; its standing moves if the restore counts, that is,
+//     if it changes another file.
+//  5. An undo or redo counts if it changes a file or leaves nothing alone: so
+//     one whose files are all back already is taken off the list.
+//  6. Turns are tried again where paths of them were left by a restore
+//     @~N whose oldest turn is older than they are, by every restore to a moment
+//     in which they are not in, and by revert.
+//  7. By PATH a turn leaves the line when the last of it goes, and is on it
+//     again when the first of it comes.
+//  8. A conflict leaves the whole path alone, also its lines that would merge.
+//  9. hidden is said only where no moment had the set. Else what it had there
+//     is known, and nothing has to be written.
+//     It holds for undo and redo as well (turn 0 makes p; restored away and
+//     forth; turn 1 deletes p; undo), and where the file was made anew since:
+//     else a restore that takes turn 1 back brings the lines of turn 0 along,
+//     which is out.
+//  10. Named PATHs and --exact do not ask for what is mixed: whoever says them
+//     means those bytes. With @~N they mean the end of that turn of the line.
+//  11. An undo that overwrites puts back the standing along with the bytes.
+//  12. A revert of several turns is refused if one of them was taken back.
+//  13. An undo in part brings the line back as a whole: the turns that the
+//     restore took are on it again, but for the paths that were left.
+//  14. undo --past passes over the restores that were left in part, and those
+//     of which nothing can be taken back now, and takes the next one; those that
+//     it passed stay on the list.
+//  15. What a turn did in one window and took back in another is no change of it
+//     once it has ended.
+//  16. Without merging, an undo leaves a path alone that a later turn or restore
+//     has changed, even if it holds what the restore left by now.
+
+const (
+	ruleNone    = "-" // no file
+	ruleUnknown = "?"
+)
+
+type ruleFiles map[string]string
+
+func (f ruleFiles) at(p string) string {
+	if text, ok := f[p]; ok {
+		return text
+	}
+	return ruleNone
+}
+
+func (f ruleFiles) put(p, text string) {
+	if text == ruleNone {
+		delete(f, p)
+	} else {
+		f[p] = text
+	}
+}
+
+// ruleDiffer lists the paths at which two directories differ.
+func ruleDiffer(a, b ruleFiles) (list []string) {
+	for p := range a {
+		if a[p] != b.at(p) {
+			list = append(list, p)
+		}
+	}
+	for p := range b {
+		if _, ok := a[p]; !ok {
+			list = append(list, p)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// A ruleSet is a set of changes or of turns, in the order of time.
+type ruleSet []int
+
+func (s ruleSet) has(n int) bool { return slices.Contains(s, n) }
+
+func (s ruleSet) plus(t ruleSet) ruleSet {
+	sum := append(slices.Clone(s), t...)
+	slices.Sort(sum)
+	return slices.Compact(sum)
+}
+
+func (s ruleSet) minus(t ruleSet) ruleSet {
+	return slices.DeleteFunc(slices.Clone(s), t.has)
+}
+
+func (s ruleSet) is(t ruleSet) bool { return slices.Equal(s, t) }
+
+func (s ruleSet) key() string { return fmt.Sprint([]int(s)) }
+
+type ruleChange struct {
+	id            int // in the order of time
+	turn          int
+	path          string
+	before, after string
+	mixed         bool    // it found something else than was expected
+	under         ruleSet // what was in just before
+}
+
+// A ruleMoment is a recorded state of a session.
+type ruleMoment struct {
+	kind string // start, begin, look, end or restore
+	turn int    // of begin, look, end
+	in   map[string]ruleSet
+	line ruleSet
+	next int
+	disk ruleFiles // what was there, of whomever
+}
+
+type ruleSession struct {
+	name     string
+	changes  map[int]*ruleChange
+	in       map[string]ruleSet
+	expected map[string]map[string]string // path, set
+	first    ruleFiles                    // the start
+	line     ruleSet
+	turns    ruleSet // all that were
+	next     int     // turn number
+	moments  []*ruleMoment
+	undos    []*ruleRestore
+	redos    []*ruleRestore
+
+	turn   int // that is open; -1: none
+	window bool
+	seen   ruleFiles // when the window opened
+	lost   string    // where what is expected was recorded twice, and not alike
+}
+
+// A ruleRestore is what a restore, revert, undo or redo did.
+type ruleRestore struct {
+	order   int
+	session string
+	paths   map[string]ruleDeed
+	out, in ruleSet // turns of the line
+	part    bool    // an undo has left the paths alone that are still here
+}
+
+type ruleDeed struct {
+	found, left string
+	from, to    ruleSet
+}
+
+// Rules is a directory and its sessions.
+type rules struct {
+	merge    bool // else the rule is to skip
+	disk     ruleFiles
+	sessions map[string]*ruleSession
+	time     int
+}
+
+func newRules(merge bool, disk ruleFiles) *rules {
+	return &rules{merge: merge, disk: maps.Clone(disk), sessions: make(map[string]*ruleSession)}
+}
+
+// clone returns a copy to try things on.
+func (w *rules) clone() *rules {
+	c := *w
+	c.disk = maps.Clone(w.disk)
+	c.sessions = make(map[string]*ruleSession)
+	for name, s := range w.sessions {
+		c.sessions[name] = s.clone()
+	}
+	return &c
+}
+
+func (s *ruleSession) clone() *ruleSession {
+	c := *s
+	c.changes, c.in, c.seen = maps.Clone(s.changes), maps.Clone(s.in), maps.Clone(s.seen)
+	c.expected = make(map[string]map[string]string)
+	for p, sets := range s.expected {
+		c.expected[p] = maps.Clone(sets)
+	}
+	c.line, c.turns, c.moments = slices.Clone(s.line), slices.Clone(s.turns), slices.Clone(s.moments)
+	c.undos, c.redos = slices.Clone(s.undos), slices.Clone(s.redos)
+	return &c
+}
+
+// Sessions, turns and windows.
+
+func (w *rules) begin(name string) *ruleSession {
+	s := &ruleSession{name: name, changes: make(map[int]*ruleChange), in: make(map[string]ruleSet),
+		expected: make(map[string]map[string]string), first: maps.Clone(w.disk), turn: -1}
+	w.sessions[name] = s
+	s.note("start", w.disk)
+	return s
+}
+
+// fork begins a session at a moment of another one.
+func (w *rules) fork(parent, name string, at *ruleMoment) *ruleSession {
+	s := w.sessions[parent].clone()
+	s.name, s.in, s.line, s.next = name, maps.Clone(at.in), slices.Clone(at.line), at.next
+	s.moments = s.moments[:slices.Index(s.moments, at)+1]
+	s.turns = slices.DeleteFunc(s.turns, func(n int) bool { return n >= at.next })
+	maps.DeleteFunc(s.changes, func(_ int, c *ruleChange) bool { return c.turn >= at.next })
+	s.undos, s.redos, s.turn, s.window = nil, nil, -1, false
+	w.sessions[name] = s
+	return s
+}
+
+func (s *ruleSession) note(kind string, disk ruleFiles) *ruleMoment {
+	m := &ruleMoment{kind: kind, turn: s.turn, in: maps.Clone(s.in), line: slices.Clone(s.line), next: s.next,
+		disk: maps.Clone(disk)}
+	s.moments = append(s.moments, m)
+	return m
+}
+
+// turnStart begins a turn; without tools it is one window.
+func (w *rules) turnStart(name string, tools bool) int {
+	s := w.sessions[name]
+	s.turn = s.next
+	s.next++
+	// The line has it from its first moment within on, not at its begin.
+	s.note("begin", w.disk)
+	s.line, s.turns = s.line.plus(ruleSet{s.turn}), append(s.turns, s.turn)
+	if !tools {
+		w.open(name)
+	}
+	return s.turn
+}
+
+func (w *rules) open(name string) {
+	s := w.sessions[name]
+	s.window, s.seen = true, maps.Clone(w.disk)
+}
+
+func (w *rules) close(name string) {
+	s := w.sessions[name]
+	if !s.window {
+		return
+	}
+	s.window = false
+	for _, p := range ruleDiffer(s.seen, w.disk) {
+		w.time++
+		c := &ruleChange{id: w.time, turn: s.turn, path: p, before: s.seen.at(p), after: w.disk.at(p), under: s.in[p]}
+		c.mixed = s.expects(p, s.in[p]) != c.before
+		s.changes[c.id] = c
+		s.in[p] = s.in[p].plus(ruleSet{c.id})
+		s.expect(p, s.in[p], c.after)
+	}
+}
+
+func (w *rules) toolStart(name string) *ruleMoment {
+	m := w.sessions[name].note("look", w.disk)
+	w.open(name)
+	return m
+}
+
+func (w *rules) toolEnd(name string) *ruleMoment {
+	w.close(name)
+	return w.sessions[name].note("look", w.disk)
+}
+
+func (w *rules) turnEnd(name string) *ruleMoment {
+	w.close(name)
+	s := w.sessions[name]
+	for p, in := range s.in {
+		if own := s.nothing(in); len(own) > 0 {
+			s.in[p] = in.minus(own)
+		}
+	}
+	m := s.note("end", w.disk)
+	s.turn = -1
+	return m
+}
+
+// nothing returns the changes of the open turn that are in at a path if each found
+// what the one before it left, and the last left what the first found.
+func (s *ruleSession) nothing(in ruleSet) (own ruleSet) {
+	for _, id := range in {
+		if s.changes[id].turn == s.turn {
+			own = append(own, id)
+		}
+	}
+	for i, id := range own {
+		if next := own[(i+1)%len(own)]; s.changes[id].after != s.changes[next].before {
+			return nil
+		}
+	}
+	return own
+}
+
+// expects returns what is expected at a path where a set is in.
+func (s *ruleSession) expects(p string, in ruleSet) string {
+	if len(in) == 0 {
+		return s.first.at(p)
+	}
+	if text, ok := s.expected[p][in.key()]; ok {
+		return text
+	}
+	return ruleUnknown
+}
+
+func (s *ruleSession) expect(p string, in ruleSet, text string) {
+	switch was := s.expects(p, in); was {
+	case ruleUnknown:
+		if s.expected[p] == nil {
+			s.expected[p] = make(map[string]string)
+		}
+		s.expected[p][in.key()] = text
+	case text:
+	default:
+		s.lost = fmt.Sprintf("%s with %v in: expected %q, now %q", p, in, was, text)
+	}
+}
+
+// moment returns the begin or the end of a turn, or the start.
+func (s *ruleSession) moment(kind string, turn int) *ruleMoment {
+	for _, m := range s.moments {
+		if m.kind == kind && (kind == "start" || m.turn == turn) {
+			return m
+		}
+	}
+	return nil
+}
+
+func (s *ruleSession) start() *ruleMoment { return s.moments[0] }
+
+// A ruleRequest is what somebody wants done. What is to be is said by one of
+// to, back, turns, hash.
+type ruleRequest struct {
+	verb    string // restore, revert, undo, redo
+	session string // undo, redo: "": whatever the session
+	to      *ruleMoment
+	back    int   // @~N, if to and hash are nil
+	turns   []int // of revert
+	hash    ruleFiles
+	paths   []string // of restore: these, whoever changed them; of revert: only there
+	exact   bool
+	policy  string // skip, overwrite, abort, merge; "": what the directory's rule is
+	past    bool
+}
+
+// A ruleAnswer says what comes of it.
+type ruleAnswer struct {
+	outcome           string // ok, left, nothing, already, unknown, ambiguous, aborted
+	restored, deleted []string
+	skipped           map[string]string // why
+	dirty             []string
+	out, in           ruleSet      // turns taken back, and put back
+	of                string       // session
+	took              *ruleRestore // that an undo or a redo took back
+}
+
+func (a *ruleAnswer) lists() string {
+	return fmt.Sprint(a.restored, a.deleted, slices.Sorted(maps.Keys(a.skipped)), a.dirty)
+}
+
+// A rulePath is what is planned for a path.
+type rulePath struct {
+	path        string
+	found, text string
+	from, to    ruleSet
+	why         string // it is dirty, if that is not ""
+	left        string // why it is left alone
+	pure        bool   // text is the session's, and nothing else
+}
+
+// do does what is wanted, and tells.
+func (w *rules) do(q ruleRequest) *ruleAnswer {
+	if q.policy == "" {
+		q.policy = "skip"
+		if q.verb == "restore" && q.exact {
+			q.policy = "overwrite"
+		} else if w.merge && len(q.paths) == 0 || q.verb != "restore" && w.merge {
+			q.policy = "merge"
+		}
+	}
+	switch q.verb {
+	case "undo", "redo":
+		return w.takeBack(q)
+	case "revert":
+		return w.revert(q)
+	}
+	s := w.sessions[q.session]
+	switch {
+	case q.hash != nil:
+		return w.restoreHash(s, q)
+	case q.to == nil && q.back > len(s.line):
+		return &ruleAnswer{outcome: "unknown"}
+	case q.to == nil && (q.exact || len(q.paths) > 0):
+		q.to = s.start()
+		if n := len(s.line) - q.back; n > 0 {
+			q.to = s.moment("end", s.line[n-1])
+		}
+	}
+	if q.to == nil {
+		return w.restoreBack(s, q)
+	}
+	return w.restoreTo(s, q)
+}
+
+// preview says what would be done.
+func (w *rules) preview(q ruleRequest) (*ruleAnswer, ruleFiles) {
+	c := w.clone()
+	return c.do(q), c.disk
+}
+
+func (w *rules) restoreBack(s *ruleSession, q ruleRequest) *ruleAnswer {
+	taken := s.line[len(s.line)-q.back:]
+	if len(taken) == 0 {
+		return &ruleAnswer{outcome: "nothing", of: s.name}
+	}
+	goes := func(c *ruleChange) bool {
+		return taken.has(c.turn) || c.turn > taken[0] && !s.line.has(c.turn) // left by an earlier one
+	}
+	return w.apply(s, q.policy, w.without(s, goes, nil, q.policy), s.line.minus(taken))
+}
+
+func (w *rules) revert(q ruleRequest) *ruleAnswer {
+	s := w.sessions[q.session]
+	for _, n := range q.turns {
+		if !s.turns.has(n) {
+			return &ruleAnswer{outcome: "unknown", of: s.name}
+		}
+		if !s.line.has(n) && !s.anyIn(n, nil) {
+			return &ruleAnswer{outcome: "already", of: s.name}
+		}
+	}
+	plan := w.without(s, func(c *ruleChange) bool { return slices.Contains(q.turns, c.turn) }, q.paths, q.policy)
+	line := s.line.minus(q.turns)
+	if len(q.paths) > 0 {
+		line = ruleByPath
+	}
+	return w.apply(s, q.policy, plan, line)
+}
+
+// without plans to take changes out.
+func (w *rules) without(s *ruleSession, goes func(*ruleChange) bool, only []string, policy string) (plan []*rulePath) {
+	for p, in := range s.in {
+		to := slices.DeleteFunc(slices.Clone(in), func(id int) bool { return goes(s.changes[id]) })
+		if !to.is(in) && (len(only) == 0 || slices.Contains(only, p)) {
+			plan = append(plan, w.plan(s, p, to, policy))
+		}
+	}
+	return plan
+}
+
+// anyIn reports whether anything of a turn is in; with moved, after these have
+// gone where they go.
+func (s *ruleSession) anyIn(turn int, moved map[string]ruleSet) bool {
+	for p, in := range s.in {
+		if to, ok := moved[p]; ok {
+			in = to
+		}
+		if slices.ContainsFunc(in, func(id int) bool { return s.changes[id].turn == turn }) {
+			return true
+		}
+	}
+	for p, in := range moved {
+		if _, ok := s.in[p]; !ok && slices.ContainsFunc(in, func(id int) bool { return s.changes[id].turn == turn }) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *rules) restoreTo(s *ruleSession, q ruleRequest) *ruleAnswer {
+	own := slices.Contains(s.moments, q.to)
+	var plan []*rulePath
+	if !q.exact && len(q.paths) == 0 {
+		if !own {
+			return &ruleAnswer{outcome: "unknown", of: s.name}
+		}
+		for _, p := range ruleKeys(s.in, q.to.in) {
+			if to := q.to.in[p]; !to.is(s.in[p]) {
+				plan = append(plan, w.plan(s, p, to, q.policy))
+			}
+		}
+		return w.apply(s, q.policy, plan, q.to.line)
+	}
+	names := q.paths
+	if q.exact && len(names) == 0 {
+		names = ruleKeys(s.in, q.to.in, w.disk, q.to.disk)
+	}
+	for _, p := range names {
+		if w.disk.at(p) == ruleNone && q.to.disk.at(p) == ruleNone && len(q.paths) > 0 {
+			return &ruleAnswer{outcome: "unknown", of: s.name}
+		}
+		rp := &rulePath{path: p, found: w.disk.at(p), text: q.to.disk.at(p), from: s.in[p], to: s.in[p]}
+		if own {
+			rp.to = q.to.in[p]
+		}
+		named := len(q.paths) > 0 && rp.found == ruleNone // it is made, then
+		if rp.found != rp.text && rp.found != s.expects(p, rp.from) && !named {
+			rp.why = ruleWhy(rp.found, s.expects(p, rp.from))
+			if q.policy != "overwrite" {
+				rp.left = rp.why
+			}
+		}
+		if rp.found != rp.text || !rp.from.is(rp.to) {
+			plan = append(plan, rp)
+		}
+	}
+	line := s.line
+	if own {
+		line = q.to.line
+	}
+	if len(q.paths) > 0 {
+		line = ruleByPath
+	}
+	return w.apply(s, q.policy, plan, line)
+}
+
+// restoreHash finds out which moment a tree names.
+func (w *rules) restoreHash(s *ruleSession, q ruleRequest) *ruleAnswer {
+	ranks := make([][]*ruleMoment, 6)
+	for _, m := range s.moments {
+		if len(ruleDiffer(m.disk, q.hash)) > 0 {
+			continue
+		}
+		rank := 5 // of others, or no name of a moment of the session
+		switch m.kind {
+		case "end":
+			rank = 0
+		case "look":
+			rank = 2
+		case "start":
+			rank = 4
+		}
+		if rank < 4 && !s.line.has(m.turn) {
+			rank++
+		}
+		ranks[rank] = append(ranks[rank], m)
+	}
+	hash := q.hash
+	q.hash = nil
+	for _, fit := range ranks[:5] {
+		if len(fit) == 0 {
+			continue
+		}
+		seen := make(map[string]bool)
+		for _, m := range fit {
+			q.to = m
+			a, disk := w.preview(q)
+			seen[fmt.Sprint(a.outcome, a.lists(), disk)] = true
+		}
+		if len(seen) > 1 {
+			return &ruleAnswer{outcome: "ambiguous", of: s.name}
+		}
+		q.to = fit[len(fit)-1]
+		return w.restoreTo(s, q)
+	}
+	if !q.exact && len(q.paths) == 0 {
+		return &ruleAnswer{outcome: "unknown", of: s.name}
+	}
+	q.to = &ruleMoment{kind: "tree", disk: hash}
+	return w.restoreTo(s, q)
+}
+
+// plan says what is to become of a path where other changes are to be in.
+func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *rulePath {
+	in := s.in[p]
+	rp := &rulePath{path: p, found: w.disk.at(p), text: ruleUnknown, from: in, to: to}
+	goes, comes := in.minus(to), to.minus(in)
+	back := false
+	if len(goes) > 0 && len(comes) == 0 && s.changes[goes[0]].under.is(to) {
+		back, rp.text = true, s.changes[goes[0]].before
+	} else {
+		rp.text = s.expects(p, to)
+	}
+	known := rp.text != ruleUnknown
+	if rp.text == rp.found {
+		return rp
+	}
+	if exp := s.expects(p, in); exp != rp.found {
+		rp.why = ruleWhy(rp.found, exp)
+	}
+	for _, id := range in {
+		if len(goes) > 0 && rp.why == "" && s.changes[id].mixed && (id > goes[0] || id == goes[0] && !back) {
+			rp.why = "mixed"
+		}
+	}
+	rp.pure = rp.why == "" && !back // what it found there is not known to be the session's
+	for _, id := range comes {
+		rp.pure = rp.pure && !s.changes[id].mixed
+	}
+	if rp.hide(s, goes, known); rp.left != "" {
+		return rp
+	}
+	switch {
+	case rp.why != "" && (policy == "skip" || policy == "abort"):
+		rp.left = rp.why
+	case known && (rp.why == "" || policy == "overwrite"):
+	default:
+		rp.text = rp.found
+		for _, id := range slices.Backward(goes) {
+			rp.merge(s.changes[id].after, s.changes[id].before)
+		}
+		for _, id := range comes {
+			rp.merge(s.changes[id].before, s.changes[id].after)
+		}
+	}
+	return rp
+}
+
+// hide leaves alone what a later turn, which stays, has deleted, if changes
+// under that are to go.
+func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
+	for _, id := range rp.from.minus(goes) {
+		c := s.changes[id]
+		if !known && len(goes) > 0 && id > goes[0] && c.after == ruleNone {
+			rp.left = fmt.Sprint("hidden by turn ", c.turn)
+			if s.changes[goes[0]].before != ruleNone {
+				rp.left = "changed-then-deleted"
+			}
+			return
+		}
+	}
+}
+
+// merge does to the text what leads from base to theirs.
+func (rp *rulePath) merge(base, theirs string) {
+	if rp.left == "" {
+		rp.text, rp.left = ruleMerge(base, rp.text, theirs)
+	}
+}
+
+func ruleWhy(found, expected string) string {
+	switch {
+	case expected == ruleUnknown:
+		return "unknown"
+	case found == ruleNone:
+		return "changed-then-deleted"
+	case expected == ruleNone:
+		return "made-then-changed"
+	}
+	return "changed"
+}
+
+// ruleMerge merges whole paths, or line by line.
+func ruleMerge(base, ours, theirs string) (text, conflict string) {
+	switch {
+	case ours == base:
+		return theirs, ""
+	case base == theirs || ours == theirs:
+		return ours, ""
+	case ours == ruleNone:
+		return ours, "changed-then-deleted"
+	case theirs == ruleNone:
+		return ours, "made-then-changed"
+	case base == ruleNone:
+		return ours, "deleted-then-made"
+	}
+	b, o, t := strings.Split(base, "\n"), strings.Split(ours, "\n"), strings.Split(theirs, "\n")
+	if len(b) != len(o) || len(b) != len(t) {
+		return ours, "changed"
+	}
+	for i := range b {
+		line, why := ruleMergeLine(b[i], o[i], t[i])
+		if why {
+			return ours, "changed"
+		}
+		o[i] = line
+	}
+	return strings.Join(o, "\n"), ""
+}
+
+func ruleMergeLine(base, ours, theirs string) (line string, conflict bool) {
+	switch {
+	case ours == base:
+		return theirs, false
+	case base == theirs || ours == theirs:
+		return ours, false
+	}
+	return ours, true
+}
+
+// ruleByPath is no line: it is to follow from what is in.
+var ruleByPath = ruleSet{-1}
+
+// apply does what is planned.
+func (w *rules) apply(s *ruleSession, policy string, plan []*rulePath, line ruleSet) *ruleAnswer {
+	a := ruleTell(s, plan)
+	if policy == "abort" && len(a.dirty) > 0 {
+		a.outcome, a.restored, a.deleted = "aborted", nil, nil
+		return a
+	}
+	if len(a.restored)+len(a.deleted) == 0 {
+		a.outcome = "nothing"
+		if len(a.skipped) > 0 {
+			a.outcome = "left"
+		}
+		return a
+	}
+	r := w.move(s, plan, line)
+	s.undos, s.redos = append(s.undos, r), nil
+	a.out, a.in = r.out, r.in
+	return a
+}
+
+func ruleTell(s *ruleSession, plan []*rulePath) *ruleAnswer {
+	slices.SortFunc(plan, func(a, b *rulePath) int { return strings.Compare(a.path, b.path) })
+	a := &ruleAnswer{outcome: "ok", skipped: make(map[string]string), of: s.name}
+	for _, rp := range plan {
+		if rp.why != "" {
+			a.dirty = append(a.dirty, rp.path)
+		}
+		switch {
+		case rp.left != "":
+			a.skipped[rp.path], a.outcome = rp.left, "left"
+		case rp.text == rp.found:
+		case rp.text == ruleNone:
+			a.deleted = append(a.deleted, rp.path)
+		default:
+			a.restored = append(a.restored, rp.path)
+		}
+	}
+	return a
+}
+
+// move writes what is planned, and moves the standings and the line.
+func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestore {
+	w.time++
+	r := &ruleRestore{order: w.time, session: s.name, paths: make(map[string]ruleDeed)}
+	moved := make(map[string]ruleSet)
+	for _, rp := range plan {
+		if rp.left == "" {
+			moved[rp.path] = rp.to
+		}
+	}
+	if line.is(ruleByPath) {
+		line = nil
+		for _, n := range s.turns {
+			was, is := s.anyIn(n, nil), s.anyIn(n, moved)
+			if s.line.has(n) && (is || !was) || !s.line.has(n) && is && !was {
+				line = append(line, n)
+			}
+		}
+	}
+	for _, rp := range plan {
+		if rp.left != "" {
+			continue
+		}
+		w.disk.put(rp.path, rp.text)
+		s.in[rp.path] = rp.to
+		if rp.pure && s.expects(rp.path, rp.to) == ruleUnknown {
+			s.expect(rp.path, rp.to, rp.text)
+		}
+		r.paths[rp.path] = ruleDeed{rp.found, rp.text, rp.from, rp.to}
+	}
+	r.out, r.in = s.line.minus(line), line.minus(s.line)
+	s.line = slices.Clone(line)
+	s.note("restore", w.disk)
+	return r
+}
+
+// takeBack undoes or redoes.
+func (w *rules) takeBack(q ruleRequest) *ruleAnswer {
+	var s *ruleSession
+	var r *ruleRestore
+	for name, x := range w.sessions {
+		list := x.undos
+		if q.verb == "redo" {
+			list = x.redos
+		}
+		n := len(list) - 1
+		for q.past && n >= 0 && (list[n].part || w.isStuck(x, list[n], q.policy)) {
+			n--
+		}
+		if n >= 0 && (q.session == "" || q.session == name) && (r == nil || list[n].order > r.order) {
+			s, r = x, list[n]
+		}
+	}
+	if r == nil {
+		return &ruleAnswer{outcome: "nothing"}
+	}
+	var plan []*rulePath
+	for p, d := range r.paths {
+		plan = append(plan, w.planBack(s, p, d, q.policy))
+	}
+	a := ruleTell(s, plan)
+	a.took = r
+	if q.policy == "abort" && len(a.dirty) > 0 {
+		a.outcome, a.restored, a.deleted = "aborted", nil, nil
+		return a
+	}
+	if len(a.restored)+len(a.deleted) == 0 && len(a.skipped) > 0 {
+		return a
+	}
+	u := w.move(s, plan, s.line.plus(r.out).minus(r.in))
+	a.out, a.in = u.out, u.in
+	from, onto := &s.undos, &s.redos
+	if q.verb == "redo" {
+		from, onto = onto, from
+	}
+	i := slices.Index(*from, r)
+	*from = slices.Delete(slices.Clone(*from), i, i+1)
+	if len(a.skipped) > 0 {
+		rest := *r
+		rest.part, rest.paths = true, make(map[string]ruleDeed)
+		for p := range a.skipped {
+			rest.paths[p] = r.paths[p]
+		}
+		*from = slices.Insert(*from, i, &rest)
+	}
+	*onto = append(*onto, u)
+	return a
+}
+
+// isStuck reports whether nothing of a restore can be taken back now.
+func (w *rules) isStuck(s *ruleSession, r *ruleRestore, policy string) bool {
+	var plan []*rulePath
+	for p, d := range r.paths {
+		plan = append(plan, w.planBack(s, p, d, policy))
+	}
+	a := ruleTell(s, plan)
+	return len(a.restored)+len(a.deleted) == 0 && len(a.skipped) > 0
+}
+
+// planBack says what is to become of a path where a restore is taken back.
+func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, policy string) *rulePath {
+	in := s.in[p]
+	rp := &rulePath{path: p, found: w.disk.at(p), text: d.found, from: in}
+	rp.to = in.plus(d.from.minus(d.to)).minus(d.to.minus(d.from))
+	rp.pure = rp.found == s.expects(p, in) && d.found == s.expects(p, d.from) && d.left == s.expects(p, d.to)
+	if rp.hide(s, in.minus(rp.to), s.expects(p, rp.to) != ruleUnknown); rp.left != "" {
+		return rp
+	}
+	if rp.found == d.found || d.found == d.left { // so it is already, or nothing is to be written
+		rp.text = rp.found
+		return rp
+	}
+	switch {
+	case rp.found != d.left:
+		rp.why = ruleWhy(rp.found, d.left)
+	case !in.is(d.to) && !w.merge:
+		rp.why = "changed"
+	}
+	switch {
+	case rp.why == "" || policy == "merge":
+		rp.text = rp.found
+		rp.merge(d.left, d.found)
+	case policy == "overwrite":
+		rp.to = d.from
+	default:
+		rp.left = rp.why
+	}
+	return rp
+}
+
+// ruleKeys lists the keys of maps in order.
+func ruleKeys(list ...any) (keys []string) {
+	for _, m := range list {
+		switch m := m.(type) {
+		case map[string]ruleSet:
+			keys = slices.AppendSeq(keys, maps.Keys(m))
+		case ruleFiles:
+			keys = slices.AppendSeq(keys, maps.Keys(m))
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// takeHunk takes back lines of what a turn did at a path, where nobody else has
+// touched it. Undo does not know of it here.
+func (w *rules) takeHunk(name string, turn int, p string, lines ...int) {
+	s := w.sessions[name]
+	for _, id := range s.in[p] {
+		c := *s.changes[id]
+		if c.turn != turn {
+			continue
+		}
+		before, after := strings.Split(c.before, "\n"), strings.Split(c.after, "\n")
+		for _, i := range lines {
+			after[i] = before[i]
+		}
+		without := strings.Join(after, "\n")
+		text, why := ruleMerge(c.after, w.disk.at(p), without)
+		if why != "" {
+			return
+		}
+		delete(s.expected[p], s.in[p].key())
+		c.after = without
+		w.disk[p], s.changes[id] = text, &c
+		s.expect(p, s.in[p], text)
+	}
+}
+
+// marks is the log: what of each turn is taken back. "": nothing; "all"; else
+// the paths that are still in, of a turn that is off the line, or that are
+// out, of one that is on it.
+func (s *ruleSession) marks() map[int]string {
+	marks := make(map[int]string)
+	for _, n := range s.turns {
+		var in, out []string
+		for _, c := range s.changes {
+			switch {
+			case c.turn != n:
+			case s.in[c.path].has(c.id):
+				in = append(in, c.path)
+			default:
+				out = append(out, c.path)
+			}
+		}
+		slices.Sort(in)
+		slices.Sort(out)
+		in, out = slices.Compact(in), slices.Compact(out)
+		switch {
+		case !s.line.has(n) && len(in) == 0:
+			marks[n] = "all"
+		case !s.line.has(n):
+			marks[n] = fmt.Sprint("all but ", strings.Join(in, " "))
+		case len(out) > 0:
+			marks[n] = fmt.Sprint("in part: ", strings.Join(out, " "))
+		default:
+			marks[n] = ""
+		}
+	}
+	return marks
+}

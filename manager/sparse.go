@@ -1,0 +1,38 @@
+package manager
+
+import (
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/tree"
+)
+
+// WhyTakenOut is why a restore does not put a file back that was there: git has
+// taken it out of the directory since (git sparse-checkout), and nobody has
+// asked for it by name.
+const WhyTakenOut = "git's sparse checkout has taken it out"
+
+// whyBroughtBack is why a restore does not delete a file that was not there.
+const whyBroughtBack = "git's sparse checkout had taken it out then"
+
+// checkout returns what git says of the directory now.
+func (m *FileSnapshotManager) checkout() (*tree.Checkout, error) {
+	ws, err := m.engine.workspace(m.tree)
+	if err != nil {
+		return nil, err
+	}
+	return ws.Checkout(), nil
+}
+
+// markTakenOut says of files that are wanted, and that git has taken out, that
+// they are not to be put back.
+func (m *FileSnapshotManager) markTakenOut(wants []rollback.Want) error {
+	git, err := m.checkout()
+	if err != nil {
+		return err
+	}
+	for i := range wants {
+		if w := &wants[i]; w.New != nil && !w.New.Mode.IsDir() && git.TakenOut(w.Path) {
+			w.Out = WhyTakenOut
+		}
+	}
+	return nil
+}

@@ -1,0 +1,1059 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+)
+
+// A storyTeller has the same things done by the rules and by managers, and
+// compares what comes of it.
+type storyTeller struct {
+	*testing.T
+	rules *rules
+	last  *ruleAnswer
+	looks []*ruleMoment
+	idle  map[*ruleMoment]bool // looks that found nothing new, and so are not on record
+	steps []string             // what was done, for people
+
+	real    *bench // nil: the rules only
+	engine  *Engine
+	tools   bool
+	logged  bool // the runtime has a log
+	m       map[string]*FileSnapshotManager
+	logs    map[string]*session.Tree
+	prompts map[string]string   // of session and turn
+	entries map[string]string   // of the ends of turns; "": none was given
+	hashes  map[string]store.ID // of directories
+	quiet   bool                // failures are collected
+	fails   []string
+}
+
+// storyText makes a text of one line for each letter.
+func storyText(letters string) string {
+	if letters == ruleNone {
+		return ruleNone
+	}
+	return strings.Join(strings.Split(letters, ""), "\n") + "\n"
+}
+
+func storyLetters(text string) string { return strings.ReplaceAll(text, "\n", "") }
+
+func newStory(t *testing.T, merge, real bool, start ruleFiles) *storyTeller {
+	st := &storyTeller{T: t, rules: newRules(merge, start), m: make(map[string]*FileSnapshotManager),
+		logs: make(map[string]*session.Tree), prompts: make(map[string]string), entries: make(map[string]string),
+		hashes: make(map[string]store.ID)}
+	if real {
+		st.real = &bench{T: t, dir: t.TempDir(), stores: t.TempDir()}
+		t.Cleanup(st.closeAll)
+		for p, text := range start {
+			st.real.write(p, text)
+		}
+	}
+	return st
+}
+
+func (st *storyTeller) fail(format string, args ...any) {
+	st.Helper()
+	if st.fails = append(st.fails, fmt.Sprintf(format, args...)); !st.quiet {
+		st.Errorf("%s\nafter: %s", st.fails[len(st.fails)-1], strings.Join(st.steps, "; "))
+	}
+}
+
+func (st *storyTeller) step(format string, args ...any) {
+	st.steps = append(st.steps, fmt.Sprintf(format, args...))
+}
+
+func (st *storyTeller) closeAll() {
+	for name, m := range st.m {
+		if err := m.Close(); err != nil {
+			st.Error(err)
+		}
+		delete(st.m, name)
+	}
+}
+
+// open is a process for a session.
+func (st *storyTeller) open(name string) {
+	opts := &Options{StoreRoot: st.real.stores, Session: name, ToolWindows: st.tools, Engine: st.engine}
+	m, err := Open(st.Context(), st.real.dir, opts)
+	if err != nil {
+		st.Fatal(err)
+	}
+	st.m[name] = m
+	if log := st.logs[name]; log != nil {
+		if err := m.RebuildIndex(st.Context(), log); err != nil {
+			st.Fatal(err)
+		}
+	}
+	r, err := m.Initialize(st.Context())
+	if err != nil {
+		st.Fatal(err)
+	}
+	st.hash(r.Tree)
+}
+
+// hash remembers what the directory is called now.
+func (st *storyTeller) hash(id store.ID) {
+	if !id.IsZero() {
+		st.hashes[fmt.Sprint(st.rules.disk)] = id
+	}
+}
+
+func (st *storyTeller) begin(name string) {
+	st.step("session %s", name)
+	st.rules.begin(name)
+	if st.real != nil {
+		if st.logged {
+			st.logs[name] = session.NewTree(session.Header{ID: name})
+		}
+		st.open(name)
+	}
+}
+
+// fork begins a session at the end of a turn of another one.
+func (st *storyTeller) fork(parent, name string, turn int) {
+	st.step("%s is a fork of %s at turn %d", name, parent, turn)
+	st.rules.fork(parent, name, st.rules.sessions[parent].moment("end", turn))
+	if st.real == nil {
+		return
+	}
+	old := st.logs[parent]
+	log := session.NewTree(session.Header{ID: name})
+	entry := st.entries[fmt.Sprint(parent, turn)]
+	path, err := old.Path(entry)
+	if err != nil {
+		st.Fatal(err)
+	}
+	for _, e := range path {
+		log.Add(*e)
+	}
+	st.logs[name] = log
+	for n := 0; n <= turn; n++ {
+		st.entries[fmt.Sprint(name, n)] = st.entries[fmt.Sprint(parent, n)]
+		st.prompts[fmt.Sprint(name, n)] = st.prompts[fmt.Sprint(parent, n)]
+	}
+	st.open(name)
+}
+
+// restart ends all processes and begins new ones.
+func (st *storyTeller) restart() {
+	st.step("restart")
+	if st.real == nil {
+		return
+	}
+	names := slices.Sorted(maps.Keys(st.m))
+	st.closeAll()
+	for _, name := range names {
+		st.open(name)
+	}
+}
+
+// put writes a file, or deletes it, in both.
+func (st *storyTeller) put(p, text string) {
+	st.step("%s=%q", p, storyLetters(text))
+	st.rules.disk.put(p, text)
+	if st.real == nil {
+		return
+	}
+	if text == ruleNone {
+		st.real.remove(p)
+	} else {
+		st.real.write(p, text)
+	}
+}
+
+// line writes one line of a file.
+func (st *storyTeller) line(p string, n int, letter string) {
+	lines := strings.Split(st.rules.disk.at(p), "\n")
+	lines[n-1] = letter
+	st.put(p, strings.Join(lines, "\n"))
+}
+
+func (st *storyTeller) turnStart(name string) {
+	n := st.rules.turnStart(name, st.tools)
+	st.step("%s: turn %d {", name, n)
+	if st.real == nil {
+		return
+	}
+	st.useLog(name)
+	if st.logged {
+		st.prompts[fmt.Sprint(name, n)] = st.real.message("user")
+	}
+	r, err := st.m[name].OnTurnStart(st.Context(), nil)
+	if err != nil {
+		st.Fatal(err)
+	}
+	st.hash(r.Tree)
+	if st.logged {
+		st.real.message("assistant")
+	}
+}
+
+func (st *storyTeller) useLog(name string) { st.real.log = st.logs[name] }
+
+func (st *storyTeller) turnEnd(name string) {
+	n := st.rules.sessions[name].turn
+	st.rules.turnEnd(name)
+	st.step("}")
+	if st.real == nil {
+		return
+	}
+	st.useLog(name)
+	var appendFn AppendFunc
+	if st.logged {
+		appendFn = func(_ context.Context, data *StepSnapshotData) (string, error) { return st.real.append(data), nil }
+	}
+	r, err := st.m[name].OnTurnEnd(st.Context(), appendFn)
+	if err != nil {
+		st.Fatal(err)
+	}
+	st.hash(r.Tree)
+	st.entries[fmt.Sprint(name, n)] = r.EntryID
+	if st.logged && r.EntryID == "" {
+		st.entries[fmt.Sprint(name, n)] = st.logs[name].Leaf()
+	}
+	if r.Data != nil && r.Data.TurnIndex != n {
+		st.fail("turn %d of %s has the number %d", n, name, r.Data.TurnIndex)
+	}
+}
+
+func (st *storyTeller) turn(name string, fn func()) {
+	st.turnStart(name)
+	fn()
+	st.turnEnd(name)
+}
+
+// tool is a window of a turn.
+func (st *storyTeller) tool(name string, fn func()) {
+	st.step("tool [")
+	st.looks = append(st.looks, st.rules.toolStart(name))
+	id := fmt.Sprint(len(st.looks))
+	if st.real != nil {
+		r, err := st.m[name].OnToolStart(st.Context(), id)
+		if err != nil {
+			st.Fatal(err)
+		}
+		st.looked(r)
+	}
+	fn()
+	st.looks = append(st.looks, st.rules.toolEnd(name))
+	st.step("]")
+	if st.real != nil {
+		r, err := st.m[name].OnToolEnd(st.Context(), id)
+		if err != nil {
+			st.Fatal(err)
+		}
+		st.looked(r)
+	}
+}
+
+// looked takes note of what came of the newest look within a turn.
+func (st *storyTeller) looked(r *Result) {
+	st.hash(r.Tree)
+	if r.Snapshot == nil {
+		if st.idle == nil {
+			st.idle = make(map[*ruleMoment]bool)
+		}
+		st.idle[st.looks[len(st.looks)-1]] = true
+	}
+}
+
+// restore restores to start, turn:N, @~N, prompt:N (of the turn), look:N (from
+// 0 on, by its tree), or tree:TEXT, as a ruleRequest's other fields say.
+func (st *storyTeller) restore(name, target string, change ...func(*ruleRequest)) *ruleAnswer {
+	q := ruleRequest{verb: "restore", session: name}
+	for _, fn := range change {
+		fn(&q)
+	}
+	st.step("%s: restore %s %s%s%s", name, target, q.policy, strings.Join(q.paths, " "),
+		map[bool]string{true: " exact"}[q.exact])
+	s := st.rules.sessions[name]
+	kind, arg, _ := strings.Cut(target, ":")
+	n, _ := strconv.Atoi(arg)
+	real := target
+	switch kind {
+	case "start":
+		q.to = s.start()
+	case "turn":
+		q.to = s.moment("end", n)
+	case "entry":
+		q.to = s.moment("end", n)
+		real = st.entries[fmt.Sprint(name, n)]
+	case "prompt":
+		q.to = s.moment("begin", n)
+		real = st.prompts[fmt.Sprint(name, n)]
+	case "look":
+		q.hash = st.looks[n].disk
+		real = st.hashes[fmt.Sprint(q.hash)].String()
+	case "hash":
+		q.hash = s.moment("end", n).disk
+		real = st.hashes[fmt.Sprint(q.hash)].String()
+	default:
+		q.back, _ = strconv.Atoi(strings.TrimPrefix(target, "@~"))
+	}
+	opts := &RestoreOptions{Target: real, Paths: q.paths, Exact: q.exact, OnDirty: map[string]rollback.Policy{
+		"skip": rollback.Skip, "overwrite": rollback.Overwrite, "abort": rollback.Abort}[q.policy]}
+	return st.both(q, func(preview bool) (*RestoreResult, error) {
+		o := *opts
+		o.Preview = preview
+		if st.logged {
+			o.Append = st.real.appendTo
+		}
+		return st.m[name].RestoreFiles(st.Context(), &o)
+	})
+}
+
+func (st *storyTeller) revert(name string, turns ...int) *ruleAnswer {
+	st.step("%s: revert %d", name, turns)
+	if st.real != nil {
+		st.Fatal("the manager cannot revert yet")
+	}
+	return st.both(ruleRequest{verb: "revert", session: name, turns: turns}, nil)
+}
+
+func (st *storyTeller) undo(name string) *ruleAnswer { return st.takeBack("undo", name, false) }
+func (st *storyTeller) redo(name string) *ruleAnswer { return st.takeBack("redo", name, false) }
+
+// undoAny takes back the newest restore of the directory.
+func (st *storyTeller) undoAny(verb, want string) *ruleAnswer {
+	if a, _ := st.rules.preview(ruleRequest{verb: verb}); a.of != want {
+		st.fail("by the rules %s is of session %q, want %q", verb, a.of, want)
+	}
+	st.compareNext(verb)
+	return st.takeBack(verb, want, false)
+}
+
+// compareNext compares of which session the newest restore of the directory is that
+// can be taken back.
+func (st *storyTeller) compareNext(verb string) {
+	st.Helper()
+	for name, m := range st.m { // whoever asks
+		a, _ := st.rules.preview(ruleRequest{verb: verb})
+		list, err := m.NextBack(st.Context(), verb == "redo")
+		of := ""
+		if len(list) > 0 {
+			of = list[0].Session
+		}
+		if err != nil || of != a.of {
+			st.fail("%s: the next %s is of session %q (%v), want %q", name, verb, of, err, a.of)
+		}
+	}
+}
+
+func (st *storyTeller) takeBack(verb, name string, past bool) *ruleAnswer {
+	st.step("%s: %s", name, verb)
+	if past {
+		st.steps[len(st.steps)-1] += " --past"
+	}
+	return st.both(ruleRequest{verb: verb, session: name, past: past}, func(preview bool) (*RestoreResult, error) {
+		opts := &RestoreOptions{Preview: preview, Past: past}
+		if st.logged {
+			opts.Append = st.real.appendTo
+		}
+		if verb == "undo" {
+			return st.m[name].Undo(st.Context(), opts)
+		}
+		return st.m[name].Redo(st.Context(), opts)
+	})
+}
+
+// both does what is wanted, and compares.
+func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult, error)) *ruleAnswer {
+	st.Helper()
+	st.last = st.rules.do(q)
+	if st.real == nil {
+		return st.last
+	}
+	st.useLog(q.session)
+	before := st.readReal()
+	ahead, aheadErr := do(true)
+	if d := ruleDiffer(before, st.readReal()); len(d) > 0 {
+		st.fail("a preview of %s changed %q", st.steps[len(st.steps)-1], d)
+	}
+	r, err := do(false)
+	lists := q.policy != "overwrite" && (!q.exact || q.policy != "") && q.verb != "undo" && q.verb != "redo"
+	if a, b := storyAnswer(ahead, aheadErr, true), storyAnswer(r, err, true); a != b {
+		st.fail("%s: the preview said %s, the deed %s", st.steps[len(st.steps)-1], a, b)
+	}
+	want, got := storyRuleAnswer(st.last, lists), storyAnswer(r, err, lists)
+	if want != got && (want != "unknown" || got != "nothing") {
+		st.fail("%s: got %s, want %s", st.steps[len(st.steps)-1], got, want)
+	}
+	st.compare()
+	if !st.quiet {
+		st.compareLog(q.session)
+	}
+	return st.last
+}
+
+// compareLog compares of which paths of turns the log says that they are taken back,
+// or are not.
+func (st *storyTeller) compareLog(name string) {
+	st.Helper()
+	got := make(map[int]string)
+	for mo, err := range st.m[name].Timeline(st.Context()) {
+		if err != nil {
+			st.fail("log of %s: %v", name, err)
+			return
+		}
+		switch n := mo.TurnIndex; {
+		case n < 0, mo.Kind == "empty":
+		case len(mo.But) > 0:
+			got[n] = "all but " + strings.Join(mo.But, " ")
+		case mo.TakenBack != nil:
+			got[n] = "all"
+		case len(mo.Without) > 0:
+			got[n] = "in part: " + strings.Join(mo.Without, " ")
+		default:
+			got[n] = ""
+		}
+	}
+	want := st.rules.sessions[name].marks()
+	for n, text := range got {
+		if want[n] != text {
+			st.fail("log of %s: turn %d is marked %q, want %q", name, n, text, want[n])
+		}
+	}
+}
+
+// storyAnswer is what is compared of an answer of a manager. What is dirty and
+// overwritten need not be listed.
+func storyAnswer(r *RestoreResult, err error, dirty bool) string {
+	switch {
+	case errors.Is(err, ErrNothing), errors.Is(err, ErrChangedNothing):
+		return "nothing"
+	case errors.Is(err, ErrUnknown):
+		return "unknown"
+	case errors.Is(err, ErrAmbiguous):
+		return "ambiguous"
+	case err != nil:
+		return "error " + err.Error()
+	case r.Aborted:
+		return "aborted"
+	}
+	left := append(append(slices.Clone(r.Skipped), r.Kept...), r.Failed...)
+	slices.Sort(left)
+	if len(r.Restored)+len(r.Deleted)+len(left) == 0 {
+		return "nothing"
+	}
+	return storyLists(r.Restored, r.Deleted, left, r.Dirty, dirty)
+}
+
+func storyLists(restored, deleted, left, dirty []string, withDirty bool) string {
+	list := fmt.Sprintf("restored %q deleted %q left alone %q", restored, deleted, left)
+	if withDirty {
+		list += fmt.Sprintf(" dirty %q", dirty)
+	}
+	return list
+}
+
+func storyRuleAnswer(a *ruleAnswer, dirty bool) string {
+	switch a.outcome {
+	case "ok", "left":
+		if len(a.restored)+len(a.deleted)+len(a.skipped) == 0 {
+			return "nothing"
+		}
+		return storyLists(a.restored, a.deleted, slices.Sorted(maps.Keys(a.skipped)), a.dirty, dirty)
+	}
+	return a.outcome
+}
+
+// readReal returns the files of the directory.
+func (st *storyTeller) readReal() ruleFiles {
+	got := make(ruleFiles)
+	err := filepath.WalkDir(st.real.dir, func(p string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(p)
+		name, _ := filepath.Rel(st.real.dir, p)
+		got[name] = string(b)
+		return err
+	})
+	if err != nil {
+		st.Fatal(err)
+	}
+	return got
+}
+
+// compare compares both directories.
+func (st *storyTeller) compare() {
+	st.Helper()
+	if d := cmp.Diff(st.rules.disk, st.readReal()); d != "" {
+		st.fail("%s (-want +got):\n%s", st.steps[len(st.steps)-1], d)
+	}
+}
+
+// want requires that files are so: p, its letters, q, its letters.
+func (st *storyTeller) want(files ...string) {
+	st.Helper()
+	for i := 0; i < len(files); i += 2 {
+		if got := storyLetters(st.rules.disk.at(files[i])); got != files[i+1] {
+			st.fail("by the rules %s is %s, want %s", files[i], got, files[i+1])
+		}
+	}
+}
+
+// wantLine requires that these turns are not taken back.
+func (st *storyTeller) wantLine(name string, turns ...int) {
+	st.Helper()
+	if got := st.rules.sessions[name].line; !got.is(turns) {
+		st.fail("by the rules the line of %s is %v, want %v", name, got, turns)
+	}
+}
+
+// wantAnswer requires what the last answer was, and of which path.
+func (st *storyTeller) wantAnswer(outcome string, skipped ...string) {
+	st.Helper()
+	if got := slices.Sorted(maps.Keys(st.last.skipped)); st.last.outcome != outcome || !slices.Equal(got, skipped) {
+		st.fail("by the rules the answer is %s, skipped %v; want %s, %v", st.last.outcome, st.last.skipped, outcome, skipped)
+	}
+}
+
+func storySkip(q *ruleRequest)  { q.policy = "skip" }
+func storyExact(q *ruleRequest) { q.exact = true }
+
+func storyPath(p string) func(*ruleRequest) {
+	return func(q *ruleRequest) { q.paths = []string{p} }
+}
+
+// A story is told by the rules with both ways to deal with what others have
+// changed, and by managers where real is set: with the way that they know.
+type story struct {
+	name   string
+	why    string
+	ways   int // to end it; 0 is 1
+	real   bool
+	merge  bool // the rules tell it so only
+	logged bool // it needs the runtime's log
+	tools  bool
+	start  ruleFiles // default: p is 0000
+	tell   func(st *storyTeller, way int)
+}
+
+// A and B are what the first two turns do, u is what the user does.
+func (st *storyTeller) a() { st.turn("s", func() { st.line("p", 1, "A") }) }
+func (st *storyTeller) b() { st.turn("s", func() { st.line("p", 2, "B") }) }
+func (st *storyTeller) u() { st.line("p", 4, "u") }
+func (st *storyTeller) q() { st.turn("s", func() { st.put("q", storyText("Q")) }) }
+
+// either returns what is right if dirty files are merged, or if skipped.
+func (st *storyTeller) either(merge, skip string) string {
+	if st.rules.merge {
+		return merge
+	}
+	return skip
+}
+
+var stories = []story{
+	{name: "S1", why: "two restores protect what one protects", real: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.u()
+		st.b()
+		st.want("p", "AB0u")
+		st.restore("s", "@~1")
+		st.want("p", "A00u")
+		st.restore("s", "start")
+		st.want("p", st.either("000u", "A00u"))
+		if !st.rules.merge {
+			st.wantAnswer("left", "p")
+		}
+	}},
+	{name: "S2", why: "a turn stays when a restore before it is undone", ways: 3, real: true,
+		tell: func(st *storyTeller, way int) {
+			st.a()
+			st.restore("s", "start")
+			st.q()
+			st.undo("s")
+			st.want("p", "A000", "q", "Q")
+			st.wantLine("s", 0, 1)
+			switch way {
+			case 0:
+				st.restore("s", "@~1")
+				st.want("p", "A000", "q", "-")
+			case 1:
+				st.restore("s", "start")
+				st.want("p", "0000", "q", "-")
+			case 2:
+				st.restore("s", "turn:1")
+				st.want("p", "0000", "q", "Q")
+				st.wantLine("s", 1)
+			}
+		}},
+	{name: "S3", why: "an undo gives back what was expected", real: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.u()
+		st.restore("s", "start", storyExact)
+		st.want("p", "0000")
+		st.undo("s")
+		st.want("p", "A00u")
+		st.restore("s", "@~1")
+		st.want("p", st.either("000u", "A00u"))
+		if !st.rules.merge {
+			st.wantAnswer("left", "p")
+		}
+	}},
+	{name: "S4", why: "what an undo merged can be taken back", real: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.restore("s", "start")
+		st.b()
+		st.undo("s")
+		st.want("p", st.either("AB00", "0B00"))
+		if !st.rules.merge {
+			st.wantAnswer("left", "p")
+			st.wantLine("s", 1)
+		}
+		st.restore("s", "start", storySkip)
+		st.want("p", "0000")
+		st.wantAnswer("ok")
+		if len(st.last.dirty) > 0 {
+			st.fail("dirty: %v", st.last.dirty)
+		}
+	}},
+	{name: "S5", why: "an undo that cannot be merged stays on the list", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.restore("s", "start")
+			st.turn("s", func() { st.line("p", 1, "B") })
+			st.undo("s")
+			st.want("p", "B000")
+			st.wantAnswer("left", "p")
+			st.wantLine("s", 1)
+			if st.rules.merge {
+				st.line("p", 1, "0") // the user helps
+				st.undo("s")
+				st.want("p", "A000")
+				st.wantLine("s", 0, 1)
+			}
+		}},
+	{name: "S6", why: "start is the start behind a revert", merge: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.b()
+		st.revert("s", 0)
+		st.want("p", "0B00")
+		st.wantLine("s", 1)
+		st.restore("s", "start")
+		st.want("p", "0000")
+		st.wantAnswer("ok")
+	}},
+	{name: "S7", why: "@~N is relative, turn:N is not", ways: 2, merge: true, tell: func(st *storyTeller, way int) {
+		st.a()
+		st.b()
+		st.revert("s", 0)
+		st.q()
+		if way == 0 {
+			st.restore("s", "@~1")
+			st.want("p", "0B00", "q", "-")
+			st.wantLine("s", 1)
+			return
+		}
+		st.restore("s", "turn:1")
+		st.want("p", "AB00", "q", "-")
+		if !st.last.in.is(ruleSet{0}) || !st.last.out.is(ruleSet{2}) {
+			st.fail("puts %v back and takes %v", st.last.in, st.last.out)
+		}
+	}},
+	{name: "S8", why: "what was taken back is not taken back again", merge: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.revert("s", 0)
+		st.a()
+		st.revert("s", 0)
+		st.wantAnswer("already")
+		st.want("p", "A000")
+	}},
+	{name: "S9", why: "the user's text goes along both ways", real: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.u()
+		st.restore("s", "start")
+		st.want("p", st.either("000u", "A00u"))
+		st.restore("s", "turn:0")
+		st.want("p", "A00u")
+	}},
+	{name: "S10", why: "a fork takes back what it has from its parent", real: true, logged: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.q()
+			st.fork("s", "f", 0)
+			st.restore("f", "start")
+			st.want("p", "0000", "q", "Q")
+			st.undo("f")
+			st.want("p", "A000", "q", "Q")
+			st.restore("s", "start")
+			st.want("p", "0000", "q", "-")
+		}},
+	{name: "S11", why: "what the user did before a fork is the user's", real: true, logged: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.u()
+			st.fork("s", "f", 0)
+			st.restore("f", "start")
+			st.want("p", st.either("000u", "A00u"))
+		}},
+	{name: "S12", why: "what the parent did after a fork is not the fork's", real: true, logged: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.b()
+			st.fork("s", "f", 0)
+			st.restore("f", "start")
+			st.want("p", st.either("0B00", "AB00"))
+		}},
+	{name: "S13", why: "a turn that was left behind can be gone to, not taken back", ways: 2, real: true,
+		tell: func(st *storyTeller, way int) {
+			st.a()
+			st.b()
+			st.restore("s", "turn:0")
+			st.q()
+			if way == 1 {
+				if st.real == nil {
+					st.revert("s", 1)
+					st.wantAnswer("already")
+					st.want("p", "A000", "q", "Q")
+				}
+				return
+			}
+			st.restore("s", "turn:1")
+			st.want("p", "AB00", "q", "-")
+			st.wantLine("s", 0, 1)
+		}},
+	{name: "S14", why: "what is under a deletion stays to be taken back", merge: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.revert("s", 0)
+			st.wantAnswer("left", "p")
+			if why := st.last.skipped["p"]; why != "changed-then-deleted" {
+				st.fail("left alone for %s", why)
+			}
+			st.want("p", "-")
+			st.restore("s", "@~1")
+			st.want("p", "A000")
+			st.wantLine("s", 0)
+			st.revert("s", 0)
+			st.want("p", "0000")
+		}},
+	{name: "S14 made", why: "of a file that the turn had made", merge: true, start: ruleFiles{},
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("p", storyText("A000")) })
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.revert("s", 0)
+			st.wantAnswer("left", "p")
+			if why := st.last.skipped["p"]; why != "hidden by turn 1" {
+				st.fail("left alone for %s", why)
+			}
+			st.restore("s", "@~1")
+			st.want("p", "A000")
+			st.revert("s", 0)
+			st.want("p", "-")
+		}},
+	{name: "S15", why: "what --exact brought back of the user's is the user's", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.u()
+			st.q()
+			st.b()
+			st.restore("s", "turn:1", storyExact)
+			st.want("p", "A00u", "q", "Q")
+			st.restore("s", "start")
+			st.want("p", st.either("000u", "A00u"), "q", "-")
+			if !st.rules.merge {
+				st.wantAnswer("left", "p")
+			}
+		}},
+	{name: "S16", why: "undo and redo around the user's text", real: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.restore("s", "start")
+		st.u()
+		st.undo("s")
+		st.want("p", st.either("A00u", "000u"))
+		st.redo("s")
+		st.want("p", "000u")
+	}},
+	{name: "S17", why: "a file that was made and changed is kept", real: true, start: ruleFiles{},
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("p", storyText("A000")) })
+			st.u()
+			st.restore("s", "start")
+			st.want("p", "A00u")
+			st.wantAnswer("left", "p")
+		}},
+	{name: "S18", why: "a file that is named is made, another is not", ways: 2, real: true,
+		tell: func(st *storyTeller, way int) {
+			st.a()
+			st.put("p", ruleNone)
+			if way == 0 {
+				st.restore("s", "turn:0", storyPath("p"))
+				st.want("p", "A000")
+				st.wantAnswer("ok")
+				return
+			}
+			st.restore("s", "start")
+			st.want("p", "-")
+			st.wantAnswer("left", "p")
+		}},
+	{name: "S19", why: "undo is the directory's", real: true, tell: func(st *storyTeller, _ int) {
+		st.begin("t")
+		st.a()
+		st.restore("s", "start")
+		st.turn("t", func() { st.put("q", storyText("Q")) })
+		st.restore("t", "start")
+		st.want("p", "0000", "q", "-")
+		st.undoAny("undo", "t")
+		st.undoAny("undo", "s")
+		st.want("p", "A000", "q", "Q")
+		st.undoAny("redo", "s")
+		st.undoAny("redo", "t")
+		st.want("p", "0000", "q", "-")
+	}},
+	{name: "S19a", why: "undo --past goes on behind what stays", real: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.turn("s", func() { st.put("q", storyText("Q")); st.put("r", storyText("R")) })
+		st.restore("s", "@~1")   // q, r
+		st.restore("s", "start") // p
+		st.put("q", storyText("u"))
+		st.line("p", 1, "u")
+		st.undo("s")
+		st.wantAnswer("left", "p")
+		st.takeBack("undo", "s", true) // the older one, of which q stays
+		st.want("p", "u000", "q", "u", "r", "R")
+		st.wantAnswer("left", "q")
+		st.takeBack("undo", "s", true)
+		st.wantAnswer("nothing")
+		st.put("p", storyText("0000"))
+		st.undo("s") // the newer one is still first
+		st.want("p", "A000", "q", "u", "r", "R")
+		st.put("q", ruleNone)
+		st.restart()
+		st.undo("s") // then what was left of the older one
+		st.want("p", "A000", "q", "Q", "r", "R")
+		st.wantLine("s", 0, 1)
+		st.undo("s")
+		st.wantAnswer("nothing")
+		for range 3 {
+			st.redo("s")
+		}
+		st.want("p", "0000", "q", "-", "r", "-")
+	}},
+	{name: "S20", why: "what an undo put back can be taken back", merge: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.restore("s", "start")
+		st.undo("s")
+		st.revert("s", 0)
+		st.want("p", "0000")
+	}},
+	{name: "S21", why: "back, forward, undo, undo", real: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.b()
+		st.turn("s", func() { st.line("p", 3, "C") })
+		st.restore("s", "turn:0")
+		st.want("p", "A000")
+		st.wantLine("s", 0)
+		st.restore("s", "turn:2")
+		st.want("p", "ABC0")
+		st.wantLine("s", 0, 1, 2)
+		st.undo("s")
+		st.want("p", "A000")
+		st.wantLine("s", 0)
+		st.undo("s")
+		st.want("p", "ABC0")
+		st.wantLine("s", 0, 1, 2)
+	}},
+	{name: "S22", why: "redo behind a turn", real: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.restore("s", "start")
+		st.q()
+		st.undo("s")
+		st.redo("s")
+		st.want("p", "0000", "q", "Q")
+		st.wantLine("s", 1)
+	}},
+	{name: "S23", why: "a state within a turn", real: true, tools: true, start: ruleFiles{"a": storyText("0")},
+		tell: func(st *storyTeller, _ int) {
+			st.turnStart("s")
+			st.tool("s", func() { st.put("a", storyText("1")); st.put("new", storyText("n")) })
+			st.tool("s", func() { st.put("a", storyText("2")) })
+			st.turnEnd("s")
+			st.restore("s", "look:1")
+			st.want("a", "1", "new", "n")
+			st.wantLine("s", 0)
+			if got := st.rules.sessions["s"].marks()[0]; got != "in part: a" {
+				st.fail("turn 0 is marked %q", got)
+			}
+			if st.real == nil {
+				c := st.rules.clone()
+				c.do(ruleRequest{verb: "restore", session: "s", to: c.sessions["s"].moment("end", 0)})
+				if c.disk["a"] != storyText("2") {
+					st.fail("turn:0 brings a to %q", c.disk["a"])
+				}
+			}
+			st.restore("s", "@~1")
+			st.want("a", "0", "new", "-")
+			st.wantLine("s")
+		}},
+	{name: "S24", why: "hunks first, then the turn", merge: true, tell: func(st *storyTeller, _ int) {
+		st.turn("s", func() { st.put("p", storyText("AB00")) })
+		st.rules.takeHunk("s", 0, "p", 0)
+		st.want("p", "0B00")
+		st.revert("s", 0)
+		st.want("p", "0000")
+		st.wantAnswer("ok")
+	}},
+	{name: "S25", why: "a prompt is the begin of its turn", real: true, logged: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.b()
+			st.q()
+			st.navigateOnly("s", 0)
+			st.turn("s", func() { st.put("r", storyText("R")) })
+			st.restore("s", "prompt:3")
+			st.want("p", "AB00", "q", "Q", "r", "-")
+			st.wantLine("s", 0, 1, 2)
+		}},
+	{name: "S26", why: "several restores and as many undos", real: true, tell: func(st *storyTeller, _ int) {
+		made := func(p string) { st.turn("s", func() { st.put(p, storyText(p)) }) }
+		st.a()
+		made("q")
+		made("r")
+		st.restore("s", "@~1") // r
+		made("x")
+		st.restore("s", "@~1") // x
+		made("y")
+		st.restore("s", "turn:0") // q, y
+		st.want("p", "A000", "q", "-", "r", "-", "x", "-", "y", "-")
+		made("z")
+		st.restart()
+		st.undo("s")
+		st.want("p", "A000", "q", "q", "r", "-", "x", "-", "y", "y", "z", "z")
+		st.restart()
+		made("v")
+		st.undo("s")
+		st.want("x", "x", "r", "-", "v", "v")
+		st.undo("s")
+		st.want("p", "A000", "q", "q", "r", "r", "x", "x", "y", "y", "z", "z", "v", "v")
+		st.wantLine("s", 0, 1, 2, 3, 4, 5, 6)
+		st.undo("s")
+		st.wantAnswer("nothing")
+	}},
+	{name: "undo beside a turn that did the same", why: "both have deleted it then", real: true, tell: func(st *storyTeller, _ int) {
+		st.turn("s", func() { st.put("p", ruleNone) })
+		st.restore("s", "start")
+		st.turn("s", func() { st.put("p", ruleNone) })
+		st.undo("s")
+		st.want("p", "-")
+		st.wantAnswer("ok")
+		st.wantLine("s", 0, 1)
+		st.restore("s", "@~1")
+		st.want("p", "-")
+		st.restore("s", "start")
+		st.want("p", "0000")
+		st.wantAnswer("ok")
+	}},
+	{name: "@~1 exactly", why: "it names the end of a turn, not what is left of it", real: true, tell: func(st *storyTeller, _ int) {
+		st.turn("s", func() { st.line("p", 1, "A"); st.put("q", storyText("q")) })
+		st.restore("s", "start", storyPath("q"))
+		st.want("p", "A000", "q", "-")
+		st.turn("s", func() {})
+		st.restore("s", "@~1", storyExact)
+		st.want("p", "A000", "q", "q")
+		st.restore("s", "start")
+		st.want("p", "0000", "q", "-")
+		st.wantAnswer("ok")
+	}},
+}
+
+// The log says of a turn of which a restore of some paths took only these that it is
+// there in part, and of one that was taken back what stayed.
+func TestStoryLog(t *testing.T) {
+	st := newStory(t, false, true, ruleFiles{"p": storyText("0000")})
+	st.begin("s")
+	marked := func(turn int, want string) {
+		t.Helper()
+		if got := st.rules.sessions["s"].marks()[turn]; got != want {
+			t.Errorf("turn %d is marked %q, want %q", turn, got, want)
+		}
+	}
+	st.turn("s", func() { st.line("p", 1, "A"); st.put("q", storyText("Q")); st.put("r", storyText("R")) })
+	st.b()
+	st.restore("s", "start", storyPath("q"))
+	marked(0, "in part: q")
+	marked(1, "")
+	st.restore("s", "start", storyPath("p"))
+	marked(0, "in part: p q")
+	marked(1, "all")
+	st.undo("s")
+	marked(0, "in part: q")
+	st.put("r", storyText("mine"))
+	st.restore("s", "start")
+	st.wantAnswer("left", "r")
+	marked(0, "all but r")
+	st.put("r", storyText("R"))
+	st.restore("s", "start")
+	marked(0, "all")
+	st.undo("s")
+	marked(0, "all but r")
+	st.turn("s", func() { st.put("q", storyText("new")) })
+	st.restart()
+	st.undo("s")
+	marked(0, "in part: q")
+	st.restore("s", "turn:0")
+	marked(0, "")
+}
+
+// navigateOnly moves the conversation to the end of a turn, and no file.
+func (st *storyTeller) navigateOnly(name string, turn int) {
+	st.step("%s: navigate to turn %d without files", name, turn)
+	if st.real == nil {
+		return
+	}
+	st.useLog(name)
+	opts := &NavigateOptions{SkipFiles: true, Append: st.real.appendTo}
+	if _, err := st.m[name].NavigateTree(st.Context(), st.entries[fmt.Sprint(name, turn)], opts); err != nil {
+		st.Fatal(err)
+	}
+	st.compare()
+}
+
+// TestStories tells what restores, undos, reverts and forks mean by example.
+// The lines of p are 0000 at first; A, B and so on are turns', u is the user's.
+func TestStories(t *testing.T) {
+	for _, s := range stories {
+		t.Run(s.name, func(t *testing.T) {
+			start := s.start
+			if start == nil {
+				start = ruleFiles{"p": storyText("0000")}
+			}
+			for way := range max(s.ways, 1) {
+				for _, merge := range []bool{true, false} {
+					if merge || !s.merge {
+						st := newStory(t, merge, false, start)
+						st.tools = s.tools
+						st.begin("s")
+						s.tell(st, way)
+					}
+				}
+				if !s.real {
+					continue
+				}
+				t.Run(fmt.Sprint("real ", way), func(t *testing.T) {
+					st := newStory(t, false, true, start)
+					st.tools, st.logged = s.tools, s.logged
+					st.begin("s")
+					s.tell(st, way)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,317 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A TurnDiff says what a turn did to the files, and nothing that anybody else
+// did meanwhile. Of a moment that is no turn it says what it found: the user's
+// changes where Kind is "base", what was restored of a restore.
+type TurnDiff struct {
+	EntryID   string          // of the turn; "": not known, or it is none
+	TurnIndex int             // of the turn; -1: it is none
+	Kind      string          // as in a [Moment]
+	Snapshot  *store.Snapshot // nil: the log has it, the store has not
+	Changes   []TurnChange    // in order of path, those of one path in order of time
+	Unknown   string          // why these are not known, as in Diff; "": they are
+}
+
+// A TurnChange is what a turn did to a path: one difference from the state in
+// which it found the path to the one in which it left it. If somebody else has
+// changed the path in between, there is one for each piece of the turn's own work.
+// Both sides are in the store; a path that became a directory, or was one, is
+// deleted and added, in two changes of one piece.
+type TurnChange struct {
+	tree.Difference
+	Owner  Owner // OwnTurn, Claimed or Contested; of no turn Offline, Other or Contested; "": a restore's
+	Piece  int   // from 1
+	Pieces int   // of the path; 1: nobody has changed it in between
+}
+
+// TurnDiff returns what the turn did that a revision names. A turn that changed
+// nothing has no changes, also where the revision then stands for the state
+// that an earlier one left.
+//
+// Errors are those of [FileSnapshotManager.Resolve]; that of a tree that is no
+// snapshot matches [ErrUnknown], that of a snapshot that was pruned
+// [store.ErrPruned].
+func (m *FileSnapshotManager) TurnDiff(ctx context.Context, rev string) (*TurnDiff, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, err := m.resolve(ctx, rev)
+	if err != nil {
+		return nil, fmt.Errorf("turn's diff: %w", err)
+	}
+	r := p.on
+	switch {
+	case r == nil && p.Snapshot == nil:
+		err = fmt.Errorf("revision %q: %w: a tree, and not a turn of the session", rev, ErrUnknown)
+	case r == nil:
+		r, err = m.record(ctx, p.Snapshot.Seq)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("turn's diff: %w", err)
+	}
+	if digits, ok := strings.CutPrefix(rev, "turn:"); ok {
+		if n, err := parseNumber(digits); err == nil && n != p.TurnIndex {
+			return &TurnDiff{TurnIndex: n, Kind: kindStep}, nil
+		}
+	}
+	if r.Pruned {
+		return nil, fmt.Errorf("turn's diff: revision %q: the snapshot %w", rev, store.ErrPruned)
+	}
+	t, err := m.turnDiff(ctx, r)
+	if err != nil {
+		return nil, fmt.Errorf("turn's diff: revision %q: %w", rev, err)
+	}
+	return t, nil
+}
+
+// TurnDiff returns what [FileSnapshotManager.TurnDiff] says of the moment.
+func (mo *Moment) TurnDiff(ctx context.Context) (*TurnDiff, error) {
+	if mo.m == nil {
+		return &TurnDiff{EntryID: mo.EntryID, TurnIndex: mo.TurnIndex, Kind: mo.Kind, Snapshot: mo.Snapshot}, nil
+	}
+	mo.m.mu.Lock()
+	defer mo.m.mu.Unlock()
+	return mo.m.turnDiff(ctx, mo.r)
+}
+
+// turnDiff is TurnDiff of a record.
+func (m *FileSnapshotManager) turnDiff(ctx context.Context, r *record) (*TurnDiff, error) {
+	mo := m.momentOf(r)
+	t := &TurnDiff{EntryID: mo.EntryID, TurnIndex: mo.TurnIndex, Kind: mo.Kind, Snapshot: mo.Snapshot}
+	var err error
+	switch {
+	case r.logged != nil:
+		t.Changes, err = m.loggedPieces(ctx, r)
+	case r.Kind == kindStep:
+		t.Changes, err = piecesOf(ctx, m.tree.pages, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
+	case r.Kind == kindStart || r.Base.IsZero():
+	default:
+		owner := r.foundOwner()
+		for d, derr := range tree.Compare(ctx, m.tree.pages, r.Base, r.State()) {
+			if err = derr; err != nil {
+				break
+			}
+			t.Changes = append(t.Changes, TurnChange{d, owner, 1, 1})
+		}
+	}
+	t.Unknown, err = lost(err)
+	return t, err
+}
+
+// foundOwner tells whose doing is what a record found that is no step.
+func (r *record) foundOwner() Owner {
+	windows := r.data.Windows
+	switch {
+	case r.Kind == kindRestore:
+		return ""
+	case len(windows) == 0:
+		return Offline
+	case len(windows) > 1 || windows[0] == nobody:
+		return Contested
+	case windows[0] != r.Session:
+		return Other
+	}
+	return OwnTurn
+}
+
+// A piece is what a turn did to a path as long as nobody else changed it.
+type piece struct {
+	from, to store.State
+	owner    Owner
+}
+
+// piecesOf is changesOf, but what somebody else did between two stretches is in
+// none of the changes: a piece ends where it was done, and the next one begins
+// behind it.
+func piecesOf(ctx context.Context, g tree.Getter, list []stretch, claims, foreign pathSet) ([]TurnChange, error) {
+	pieces := make(map[string][]piece)
+	unseen := make(map[string]TurnChange) // what only came to be captured, or left out
+	for _, s := range list {
+		for d, err := range tree.Compare(ctx, g, s.from, s.to) {
+			if err != nil {
+				return nil, err
+			}
+			owner, ok := ownerIn(s, d.Path, claims, foreign)
+			switch {
+			case !ok:
+				continue
+			case d.Status == tree.Captured || d.Status == tree.Uncaptured:
+				unseen[d.Path] = TurnChange{d, owner, 1, 1}
+				continue
+			}
+			known := pieces[d.Path]
+			if len(known) == 0 {
+				pieces[d.Path] = []piece{{s.from, s.to, owner}}
+				continue
+			}
+			last := &known[len(known)-1]
+			goesOn := last.to == s.to // the second of a file and a directory
+			if !goesOn {
+				if goesOn, err = isSameAt(ctx, g, last.to, s.from, d.Path); err != nil {
+					return nil, err
+				}
+			}
+			if !goesOn {
+				pieces[d.Path] = append(known, piece{s.from, s.to, owner})
+				continue
+			}
+			last.to = s.to
+			if owner == Contested || last.owner == OwnTurn {
+				last.owner = owner
+			}
+		}
+	}
+	var changes []TurnChange
+	for path, d := range unseen {
+		if len(pieces[path]) == 0 {
+			changes = append(changes, d)
+		}
+	}
+	for path, known := range pieces {
+		var ofPath []TurnChange
+		n := 0
+		for _, p := range known {
+			before := len(ofPath)
+			for d, err := range tree.CompareAt(ctx, g, p.from, p.to, path) {
+				if err != nil {
+					return nil, err
+				}
+				ofPath = append(ofPath, TurnChange{Difference: d, Owner: p.owner, Piece: n + 1})
+			}
+			if len(ofPath) > before {
+				n++
+			}
+		}
+		for i := range ofPath {
+			ofPath[i].Pieces = n
+		}
+		changes = append(changes, ofPath...)
+	}
+	slices.SortStableFunc(changes, func(a, b TurnChange) int { return strings.Compare(a.Path, b.Path) })
+	return changes, nil
+}
+
+// isSameAt reports whether two states have the same at a path.
+func isSameAt(ctx context.Context, g tree.Getter, a, b store.State, path string) (bool, error) {
+	var entries [2]*tree.Entry
+	for i, s := range []store.State{a, b} {
+		e, err := tree.Lookup(ctx, g, s.Tree, path)
+		switch {
+		case err == nil:
+			entries[i] = &e
+		case !errors.Is(err, fs.ErrNotExist):
+			return false, err
+		}
+	}
+	return same(entries[0], entries[1]), nil
+}
+
+// loggedPieces is piecesOf for a step that only a log knows: it has the names.
+func (m *FileSnapshotManager) loggedPieces(ctx context.Context, r *record) ([]TurnChange, error) {
+	list, err := m.changes(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list, func(a, b change) int { return strings.Compare(a.path, b.path) })
+	var changes []TurnChange
+	for _, c := range list {
+		found := false
+		for d, err := range tree.CompareAt(ctx, m.tree.pages, r.Base, r.State(), c.path) {
+			if err != nil {
+				return nil, err
+			}
+			found = true
+			changes = append(changes, TurnChange{d, c.owner, 1, 1})
+		}
+		if !found { // changed, and changed back by somebody else
+			return nil, lossError(fmt.Sprintf("what it did to %q is not known: only the log has it", c.path))
+		}
+	}
+	return changes, nil
+}
+
+// A ChangeText is a change as people read it.
+type ChangeText struct {
+	Unified        []byte // for git apply and patch -p1; nil: a directory, or only what is captured has changed
+	Added, Deleted int    // lines
+	Binary         bool   // no text, too large for one, or forgotten: nothing was counted
+}
+
+// ChangeText returns the lines that a change added and deleted, with so many
+// unchanged ones around them; negative is none, 0 the default of 3.
+func (m *FileSnapshotManager) ChangeText(ctx context.Context, c *TurnChange, context int) (*ChangeText, error) {
+	if c.Mode().IsDir() || c.Status == tree.Captured || c.Status == tree.Uncaptured {
+		return new(ChangeText), nil
+	}
+	var sides [2]patch.File
+	binary := false
+	for i, e := range []*tree.Entry{c.Old, c.New} {
+		if e == nil || e.Mode.IsDir() {
+			continue
+		}
+		f := &fileAt{entry: e, opaque: e.Size > MaxText}
+		var err error
+		if !f.opaque {
+			f.content, err = m.store.Get(ctx, store.Blob, e.ID)
+		}
+		if errors.Is(err, store.ErrForgotten) {
+			f.opaque, err = true, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("diff of %q: %w", c.Path, err)
+		}
+		sides[i], binary = f.patch(c.Path), binary || f.opaque
+	}
+	unified := patch.AppendUnified(nil, sides[0], sides[1], &patch.UnifiedOptions{Context: context})
+	t := &ChangeText{Unified: unified, Binary: binary}
+	if !binary {
+		t.Added, t.Deleted, t.Binary = patch.Stat(sides[0].Content, sides[1].Content)
+	}
+	return t, nil
+}
+
+// lookPrefix comes before the number of a record that is named by it.
+const lookPrefix = "look:"
+
+// NameOf returns what [FileSnapshotManager.Resolve] takes for a snapshot: its
+// entry, or "look:N" with the number of its record where no entry is known. It
+// is "" if neither is. s may be nil.
+func NameOf(entryID string, s *store.Snapshot) string {
+	if entryID != "" || s == nil || s.Seq == 0 {
+		return entryID
+	}
+	return lookPrefix + strconv.FormatUint(s.Seq, 10)
+}
+
+// atLook finds a record by its number. Which sessions it may be of is as with
+// entries.
+func (m *FileSnapshotManager) atLook(ctx context.Context, digits string) (*Point, error) {
+	unknown := fmt.Errorf("revision %q: %w", lookPrefix+digits, ErrUnknown)
+	seq, err := strconv.ParseUint(digits, 10, 64)
+	if err != nil || seq == 0 {
+		return nil, fmt.Errorf("%w: want a number, as log lists it", unknown)
+	}
+	s, err := m.store.Snapshot(ctx, seq)
+	switch {
+	case errors.Is(err, store.ErrNotFound) || err == nil && IsEdit(s):
+		return nil, unknown
+	case err != nil:
+		return nil, err
+	case !m.opts.AnySession && (s.Worktree != m.project.Worktree() || s.Session != m.opts.Session):
+		return nil, fmt.Errorf("revision %q: %w: of %q in %q", lookPrefix+digits, ErrOtherSession, s.Session, s.Root)
+	}
+	return m.recordPoint(ctx, s)
+}
