@@ -6,6 +6,9 @@ ROUNDS ?= 200
 TIMEOUT ?= 60m
 SOAK ?= 30m
 CAPTURES ?= 0
+HISTORIES ?= 3000
+# Of what the long targets choose at random; 0: another each time, which is printed.
+SEED ?= 0
 STATICCHECK = go tool -modfile=internal/tools/go.mod staticcheck
 GOVULNCHECK = go tool -modfile=internal/tools/go.mod govulncheck
 
@@ -53,24 +56,29 @@ fuzz: ## every fuzz target for T=30s
 
 .PHONY: crash
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
-	go test -timeout 60m -run 'Kill|Crash|Many' ./store ./manager ./cmd/snapctl -crash.rounds $(ROUNDS)
-	go test -timeout 60m -run 'Model' ./manager -runs 300
+	go test -timeout 60m -run 'Kill|Crash|Many' ./store ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
+	go test -timeout 60m -run 'Model' ./manager -runs 300 -seed $(SEED)
 	go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter' ./store ./tree ./manager -every
-	go test -timeout 60m -run LocateOracle ./patch -cases 100000
-	go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all
-	go test -timeout 60m -run ResidentWild ./tree -wild 5m
+	go test -timeout 60m -run 'LocateOracle|Drift' ./patch -cases 100000 -seed $(SEED)
+	go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all -seed $(SEED)
+	go test -timeout 60m -run ResidentWild ./tree -wild 5m -seed $(SEED)
 
 .PHONY: faults
 faults: ## power cuts, full disks and poor file systems, as root on Linux; CUTS=100
-	go test -count=1 -timeout 120m ./faults -faults -cuts $(or $(CUTS),100) -images 100 -v
+	go test -count=1 -timeout 120m ./faults -faults -cuts $(or $(CUTS),100) -images 100 -v -seed $(SEED)
 
 .PHONY: damage
 damage: ## 5,000 stores damaged at random, one in four in two places; DAMAGE=n
-	go test -count=1 -timeout 60m -run DamageRandom ./cmd/snapctl -v -damage.runs $(or $(DAMAGE),5000)
+	go test -count=1 -timeout 60m -run DamageRandom ./cmd/snapctl -v -damage.runs $(or $(DAMAGE),5000) -seed $(SEED)
 
 .PHONY: soak
 soak: ## all kinds of processes on one store, killed at random, for SOAK=30m; CAPTURES=8: only captures, beside prunes
-	go test -count=1 -timeout 0 -run 'TestSoak$$' ./cmd/snapctl -v -soak.time $(SOAK) -soak.captures $(CAPTURES)
+	go test -count=1 -timeout 0 -run 'TestSoak$$' ./cmd/snapctl -v -soak.time $(SOAK) -soak.captures $(CAPTURES) -seed $(SEED)
+
+.PHONY: histories
+histories: ## restores, undos and forks by the rules: HISTORIES=3000 in directories, a hundred times as many without
+	go test -count=1 -timeout 120m -run 'TestRulesHold$$' ./manager -histories $(HISTORIES)00 -seed $(SEED)
+	go test -count=1 -timeout 120m -run 'TestHistories$$' ./manager -histories $(HISTORIES) -steps 60 -seed $(SEED)
 
 .PHONY: mutants
 mutants: ## break the code in the places that count, one at a time: a test must fail each time, half an hour; ONLY='^prune'

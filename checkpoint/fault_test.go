@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // How a statement fails.
@@ -518,9 +520,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 	onBoth(t, func(t *testing.T, name *database) {
 		s := newSeesaw(t, name)
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		rnd := rand.New(rand.NewPCG(seed, 0))
+		rnd := rand.New(rand.NewPCG(testseed.Of(t), 0))
 		landed := 0
 		for n := range rounds {
 			undo := n%2 == 1

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 var images = flag.Int("images", 40, "crash images for each file system; 0: one for each sync")
@@ -45,7 +47,6 @@ func TestBlockLog(t *testing.T) {
 	for _, kind := range []string{"ext4", "xfs"} {
 		t.Run(kind, func(t *testing.T) {
 			needs(t, true, "losetup")
-			t.Logf("seed %d", *seed)
 			image, logName := newImage(t, kind), filepath.Join(scratch(t), "log")
 			base, err := os.ReadFile(image)
 			if err != nil {
@@ -81,7 +82,7 @@ func TestBlockLog(t *testing.T) {
 					syncs = append(syncs, i)
 				}
 			}
-			r := rand.New(rand.NewPCG(*seed, 1))
+			r := rand.New(rand.NewPCG(testseed.Of(t), 1))
 			share := 1.0
 			if *images > 0 {
 				share = float64(*images) / float64(len(syncs))

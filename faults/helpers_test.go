@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -33,7 +34,6 @@ import (
 var (
 	long = flag.Bool("faults", false, "run what needs root and minutes")
 	cuts = flag.Int("cuts", 20, "power cuts for each file system")
-	seed = flag.Uint64("seed", uint64(time.Now().UnixNano()), "of random choices")
 )
 
 // snapctl is the command, built once.
@@ -283,9 +283,10 @@ func (w *world) tryWrite(name, content string) error {
 // files writes some files that compress badly.
 func (w *world) files(n, size int) {
 	w.t.Helper()
+	of := byte(testseed.Of(w.t))
 	for i := range n {
 		b := make([]byte, size)
-		random := rand.NewChaCha8([32]byte{byte(i), byte(*seed)})
+		random := rand.NewChaCha8([32]byte{byte(i), of})
 		random.Read(b)
 		w.write(fmt.Sprintf("d%d/f%d", i%5, i), string(b))
 	}

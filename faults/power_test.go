@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // cut ends a file system as a power cut does: what was not synced is gone, and
@@ -35,8 +37,7 @@ func TestPowerCut(t *testing.T) {
 	for _, kind := range []string{"ext4", "xfs"} {
 		t.Run(kind, func(t *testing.T) {
 			needs(t, true)
-			t.Logf("seed %d", *seed)
-			r := rand.New(rand.NewPCG(*seed, 0))
+			r := rand.New(rand.NewPCG(testseed.Of(t), 0))
 			m := newMount(t, "-o", "loop", newImage(t, kind))
 			w := newWorld(t, m.path("stores"), m.path("project"))
 			w.files(30, 5000)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 var histories = flag.Int("histories", 0, "histories that TestRulesHold and TestHistories make; default a few")
@@ -642,13 +644,6 @@ func shortenHistory(t *testing.T, kind historyKind, real bool, list []historySte
 	return list, wrong
 }
 
-func historySeed() uint64 {
-	if *modelSeed != 0 {
-		return *modelSeed
-	}
-	return uint64(time.Now().UnixNano())
-}
-
 func randomKind(rng *rand.Rand) historyKind {
 	coin := func() bool { return rng.IntN(2) == 0 }
 	return historyKind{user: rng.IntN(4) > 0, two: rng.IntN(3) == 0, forks: rng.IntN(3) == 0, exact: coin(),
@@ -671,7 +666,7 @@ func TestRulesHold(t *testing.T) {
 	if n == 0 {
 		n = 1500
 	}
-	first := historySeed()
+	first := testseed.Of(t)
 	for i := range uint64(n) {
 		rng := rand.New(rand.NewPCG(first+i, 1))
 		kind := randomKind(rng)
@@ -692,10 +687,7 @@ func TestHistories(t *testing.T) {
 	if n == 0 {
 		n = 4
 	}
-	first := historySeed()
-	if *histories == 0 && *modelSeed == 0 {
-		first = 1 // known to agree; more are run by hand, with -histories
-	}
+	first := testseed.Of(t)
 	for i := range uint64(n) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(first+i, 1))

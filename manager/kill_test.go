@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 var crashRounds = flag.Int("crash.rounds", 5, "how often TestKilled kills a session's process")
@@ -72,8 +74,7 @@ func runSession(dir, stores string) error {
 // that was acknowledged is there, and the next process goes on.
 func TestKilled(t *testing.T) {
 	b := newBench(t)
-	seed := uint64(time.Now().UnixNano())
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 0))
 	acked := make(map[string]string) // entry: tree
 	interrupted := 0
 	for round := range *crashRounds {
@@ -109,7 +110,7 @@ func TestKilled(t *testing.T) {
 		cmd.Wait()
 		kill.Stop()
 		if cmd.ProcessState.Success() || cmd.ProcessState.ExitCode() == 1 {
-			t.Fatalf("seed %d, round %d: the session ended by itself: %v", seed, round, cmd.ProcessState)
+			t.Fatalf("round %d: the session ended by itself: %v", round, cmd.ProcessState)
 		}
 	}
 	m := b.open("s")
@@ -135,7 +136,7 @@ func TestKilled(t *testing.T) {
 	}
 	for entry, tree := range acked {
 		if steps[entry] != tree {
-			t.Errorf("seed %d: turn %s was acknowledged with tree %s, and has %q", seed, entry, tree, steps[entry])
+			t.Errorf("turn %s was acknowledged with tree %s, and has %q", entry, tree, steps[entry])
 		}
 	}
 	t.Logf("%d kills, %d turns acknowledged, %d on record, %d interrupted", *crashRounds, len(acked), len(steps), interrupted)

@@ -15,17 +15,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
 var (
-	modelSeed  = flag.Uint64("seed", 0, "first seed of TestModel; default a new one each time")
 	modelRuns  = flag.Int("runs", 6, "histories that TestModel makes")
 	modelSteps = flag.Int("steps", 60, "events in each of them")
 )
@@ -190,13 +189,10 @@ type model struct {
 // TestModel checks what the managers of two sessions in one directory say
 // against full copies of it, for every pair of entries.
 func TestModel(t *testing.T) {
-	seed := *modelSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
-		t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
-			md := &model{bench: newBench(t), rng: rand.New(rand.NewPCG(seed+i, 0))}
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
+			md := &model{bench: newBench(t), rng: rand.New(rand.NewPCG(first+i, 0))}
 			md.run()
 		})
 	}

@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
@@ -33,13 +33,10 @@ type coverModel struct {
 // TestRestoreCoverageModel restores over files that are captured at one moment
 // and not at another.
 func TestRestoreCoverageModel(t *testing.T) {
-	seed := *modelSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
-		t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
-			cm := &coverModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(seed+i, 2)),
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
+			cm := &coverModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 2)),
 				targets: []string{"start"}, turned: make(map[string]bool), touched: make(map[string][]node)}
 			m, err := openOn(t, cm.dir, vfs.NewMem())
 			if err != nil {

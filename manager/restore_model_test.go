@@ -12,10 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
@@ -81,13 +81,10 @@ type restoreModel struct {
 // undo and redo, on branches, with the user's edits in between, and with
 // crashes at random operations.
 func TestRestoreModel(t *testing.T) {
-	seed := *modelSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
-		t.Run(fmt.Sprint("seed=", seed+i), func(t *testing.T) {
-			rm := &restoreModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(seed+i, 1)), disk: vfs.NewMem()}
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
+			rm := &restoreModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 1)), disk: vfs.NewMem()}
 			rm.run()
 		})
 	}

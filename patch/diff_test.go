@@ -10,10 +10,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/pmezard/go-difflib/difflib"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // applyEdits is what Edits promises, written as plainly as possible.
@@ -44,9 +45,7 @@ func applyEdits(t *testing.T, old, new []byte, list []Edit) []byte {
 }
 
 func newRand(t testing.TB) *rand.Rand {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
+	return rand.New(rand.NewPCG(testseed.Of(t), 0))
 }
 
 // randomText returns up to n lines, of which about distinct differ, some ended

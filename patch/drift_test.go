@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // A driftLine is a line of a text that is indented by levels.
@@ -29,8 +30,7 @@ func driftText(lines []driftLine, unit string, less int) string {
 // Reindent and Merge the file becomes what was meant, to the byte, or the edit is
 // refused.
 func TestDrift(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	rng := rand.New(rand.NewPCG(seed, 13))
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 13))
 	units := []string{"\t", "    ", "  "}
 	count := make(map[string]int)
 	n := *oracleCases
@@ -133,12 +133,12 @@ func TestDrift(t *testing.T) {
 		after := driftText(file[:from], unit, 0) + driftText(kept, unit, 0) + driftText(file[to:], unit, 0)
 		got := string(r.Content)
 		if bare(got) != bare(after) {
-			t.Fatalf("seed %d: Replace(%q, %q, %q)\ngot  %q\nwant %q (%+v)", seed, content, written(old), written(new), got, after, r.Match)
+			t.Fatalf("Replace(%q, %q, %q)\ngot  %q\nwant %q (%+v)", content, written(old), written(new), got, after, r.Match)
 		}
 		for _, l := range file { // what was not to be changed is so to the byte
 			s := strings.Repeat(unit, l.level) + l.text + l.end
 			if strings.Contains(after, s) && !strings.Contains(got, s) {
-				t.Fatalf("seed %d: Replace(%q, %q, %q)\ngot  %q\nlost %q", seed, content, written(old), written(new), got, s)
+				t.Fatalf("Replace(%q, %q, %q)\ngot  %q\nlost %q", content, written(old), written(new), got, s)
 			}
 		}
 	}

@@ -2,15 +2,15 @@ package patch
 
 import (
 	"bytes"
-	"cmp"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // The oracle is the specification, word for word and without an index: every
@@ -378,20 +378,16 @@ func randomCase(rng *rand.Rand) (content, old string) {
 	return content, old
 }
 
-var (
-	oracleCases = flag.Int("cases", 10_000, "cases that TestLocateOracle tries")
-	oracleSeed  = flag.Uint64("seed", 0, "seed of TestLocateOracle; 0: another each time")
-)
+var oracleCases = flag.Int("cases", 10_000, "cases that TestLocateOracle tries")
 
 // TestLocateOracle compares what Locate says of small random cases with the
 // oracle.
 func TestLocateOracle(t *testing.T) {
-	seed := cmp.Or(*oracleSeed, uint64(time.Now().UnixNano()))
 	n := *oracleCases
 	if testing.Short() {
 		n /= 4
 	}
-	rng := rand.New(rand.NewPCG(seed, 3))
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 3))
 	stages := make(map[string]int)
 	for range n {
 		content, old := randomCase(rng)
@@ -401,16 +397,16 @@ func TestLocateOracle(t *testing.T) {
 		stages[fmt.Sprint(got.Kind, " ", got.Stage)]++
 		if got.Kind != want.Kind || got.Found() && (got.Stage != want.Stage || got.Start != want.Start || got.End != want.End || !slices.Equal(got.Spans, want.Spans) || got.Similarity != want.Similarity) ||
 			got.Kind == IsAmbiguous && (got.Stage != want.Stage || got.Count != want.Count) {
-			t.Fatalf("seed %d: Locate(%q, %q, %d):\ngot  %+v\nwant %+v", seed, content, old, opts.Replacements, got, want)
+			t.Fatalf("Locate(%q, %q, %d):\ngot  %+v\nwant %+v", content, old, opts.Replacements, got, want)
 		}
 		if got.Found() && bytes.Count([]byte(content[:got.Start]), lf)+1 != got.StartLine {
-			t.Fatalf("seed %d: Locate(%q, %q): line %d", seed, content, old, got.StartLine)
+			t.Fatalf("Locate(%q, %q): line %d", content, old, got.StartLine)
 		}
 	}
-	t.Log("seed", seed, stages)
+	t.Log(stages)
 	for _, stage := range []string{"exact exact", "fuzzy whitespace", "fuzzy unicode", "fuzzy block_anchor", "fuzzy levenshtein", "ambiguous levenshtein", "not_found "} {
 		if stages[stage] < n/10_000 { // the rarest is 37 in 10,000
-			t.Errorf("seed %d: %d cases of %q: %v", seed, stages[stage], stage, stages)
+			t.Errorf("%d cases of %q: %v", stages[stage], stage, stages)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
 // msg returns a message entry.
@@ -336,9 +338,7 @@ func checkModel(t *testing.T, tree *Tree, m model, all []string) {
 // TestModel grows random trees as pi does, with moves of the leaf and here and
 // there what pi does not do.
 func TestModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 0))
 	for range 200 {
 		tree, m := NewTree(Header{}), model{}
 		all := []string{"", "nope"}

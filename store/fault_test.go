@@ -14,6 +14,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 )
 
@@ -198,12 +199,13 @@ func TestFaults(t *testing.T) {
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			setLimits(t, limit(sc.sealMax), limit(sc.seal), limit(sc.segment))
+			rnd := testseed.Rand(t)
 			for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
 				for _, sticky := range []bool{false, true} {
 					if sc.name == "chunks" && (cause == syscall.EIO) == sticky {
 						continue // a megabyte at a time: half of the variants do
 					}
-					for at := rand.Int64N(step); faultAt(t, sc, at, sticky, cause) && !t.Failed(); at += step {
+					for at := rnd.Int64N(step); faultAt(t, sc, at, sticky, cause) && !t.Failed(); at += step {
 					}
 				}
 			}
@@ -279,7 +281,7 @@ func TestFaultsAtReopening(t *testing.T) {
 	setLimits(t, never, 4<<10, 300)
 	work := commits([][]byte{large}, [][]byte{small, random(5<<10, 5)}, [][]byte{[]byte("third")})
 	step := stride(11, 25)
-	for crashAt := rand.Int64N(step); ; crashAt += step {
+	for crashAt := testseed.Rand(t).Int64N(step); ; crashAt += step {
 		disk := vfs.NewMem()
 		var acks []acked
 		crash := &vfs.Fault{At: crashAt, Sticky: true}

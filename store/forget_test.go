@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 )
 
@@ -267,9 +268,9 @@ func TestForgetDamaged(t *testing.T) {
 // rest.
 func TestForgetFaults(t *testing.T) {
 	setLimits(t, never, 8<<10, 500)
-	step := stride(3, 17)
+	step, rnd := stride(3, 17), testseed.Rand(t)
 	for _, sticky := range []bool{false, true} {
-		for at := rand.Int64N(step); forgetFaultAt(t, at, sticky) && !t.Failed(); at += step {
+		for at := rnd.Int64N(step); forgetFaultAt(t, at, sticky) && !t.Failed(); at += step {
 		}
 	}
 }

@@ -5,20 +5,19 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
-	"time"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 )
 
 // Random operations of several processes, with crashes, against the list of
 // what was reported done.
 func TestCrashesAtRandom(t *testing.T) {
-	start := uint64(time.Now().UnixNano())
+	first := testseed.Of(t)
 	for round := range uint64(*crashRounds) {
-		seed := start + round
-		model(t, rand.New(rand.NewPCG(seed, 0)))
+		model(t, rand.New(rand.NewPCG(first+round, 0)))
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.Fatalf("seed %d", first+round)
 		}
 	}
 }

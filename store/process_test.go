@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 )
 
@@ -179,8 +180,7 @@ func TestProcesses(t *testing.T) {
 // locks are free, and the next ones go on.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
-	seed := uint64(time.Now().UnixNano())
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := rand.New(rand.NewPCG(testseed.Of(t), 0))
 	var acks []acked
 	for round := range *crashRounds {
 		var all []*process
@@ -228,7 +228,7 @@ func TestKill(t *testing.T) {
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Fatalf("round %d of seed %d", round, seed)
+			t.Fatalf("round %d", round)
 		}
 	}
 	verify(t, vfs.OS(dir), acks, 0)

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 )
 
@@ -137,7 +138,7 @@ func TestRepairFaults(t *testing.T) {
 	step := stride(3, 67)
 	whole, acks, _ := hurtDisk(t)
 	for _, sticky := range []bool{false, true} {
-		for at := rand.Int64N(step); !t.Failed(); at += step {
+		for at := testseed.Rand(t).Int64N(step); !t.Failed(); at += step {
 			disk := whole.AfterCrash(nil) // a copy
 			fault := &vfs.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
 			var op, name string
@@ -203,7 +204,7 @@ func planOf(t *testing.T, fsys vfs.FS) *RepairPlan {
 func TestRepairBesideWriter(t *testing.T) {
 	step := stride(3, 61)
 	whole, acks, _ := hurtDisk(t)
-	for at := rand.Int64N(step); ; at += step {
+	for at := testseed.Rand(t).Int64N(step); ; at += step {
 		disk := whole.AfterCrash(nil)
 		other := openDamaged(t, disk)
 		// It takes up the damaged pack that is not sealed, and keeps it.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -48,7 +49,7 @@ func TestFaults(t *testing.T) {
 	for _, sticky := range []bool{false, true} {
 		for _, cause := range []error{syscall.EIO, syscall.ENOSPC} {
 			t.Run(fmt.Sprintf("sticky=%v/%v", sticky, cause), func(t *testing.T) {
-				at := rand.Int64N(stride(3, 17))
+				at := testseed.Rand(t).Int64N(stride(3, 17))
 				for faultAt(t, &vfs.Fault{At: at, Sticky: sticky, Err: cause}) {
 					at += stride(3, 17)
 				}

@@ -3,28 +3,19 @@ package tree
 import (
 	"bytes"
 	"context"
-	"flag"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
 
-var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0 draws one")
-
-// random returns a source of random numbers and prints its seed.
-func random(t testing.TB) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("repeat with -seed=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
+// random returns a source of random numbers.
+func random(t testing.TB) *rand.Rand { return rand.New(rand.NewPCG(testseed.Of(t), 0)) }
 
 // openStore opens a store on a file system, and checks and closes it after
 // the test.

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -105,7 +106,7 @@ func TestMendFaults(t *testing.T) {
 				}
 			}
 
-			for at := rand.Int64N(stride(9, 47)); ; at += stride(9, 47) {
+			for at := testseed.Rand(t).Int64N(stride(9, 47)); ; at += stride(9, 47) {
 				disk := hurt.AfterCrash(nil) // a copy
 				fault := &vfs.Fault{At: at, Sticky: c.sticky, Err: syscall.EIO}
 				var r mending

@@ -21,12 +21,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/testseed"
 )
 
-var (
-	damageRuns = flag.Int("damage.runs", 40, "stores that TestDamageRandom damages")
-	damageSeed = flag.Uint64("damage.seed", 0, "seed of TestDamageRandom; 0: any")
-)
+var damageRuns = flag.Int("damage.runs", 40, "stores that TestDamageRandom damages")
 
 // A damaged store is a copy of a sample, and what was done to it.
 type damaged struct {
@@ -376,11 +375,7 @@ func contentsOfOr(t *testing.T, dir string) map[string]string {
 // places. Whoever loses a snapshot is told by check, before anything is pruned;
 // what is read is right; nothing hangs or panics.
 func TestDamageRandom(t *testing.T) {
-	seed := *damageSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-damage.seed %d -damage.runs %d", seed, *damageRuns)
+	first := testseed.Of(t)
 	samples := []*damageSample{newDamageSample(t, false), newDamageSample(t, true)}
 	var wg sync.WaitGroup
 	work := make(chan int)
@@ -389,7 +384,7 @@ func TestDamageRandom(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for i := range work {
-				r := rand.New(rand.NewPCG(seed, uint64(i)))
+				r := rand.New(rand.NewPCG(first, uint64(i)))
 				s := samples[r.IntN(len(samples))]
 				stores, err := os.MkdirTemp(s.stores, "try")
 				if err != nil {

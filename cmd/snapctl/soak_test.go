@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -31,7 +32,6 @@ import (
 
 var (
 	soakTime     = flag.Duration("soak.time", 8*time.Second, "how long TestSoak goes on")
-	soakSeed     = flag.Uint64("soak.seed", 0, "of TestSoak; 0: the time")
 	soakProcs    = flag.Int("soak.procs", 4, "how many processes TestSoak has work at once, beside those that look after the store")
 	soakCaptures = flag.Int("soak.captures", 0, "TestSoak: so many processes that only record, and are not killed, beside prunes")
 	soakStore    = flag.Duration("soak.store", 5*time.Minute, "TestSoak begins a new store after this time")
@@ -88,10 +88,7 @@ type soak struct {
 // each kill and each round all that was acknowledged and may not have been pruned
 // is there to the byte, and restores that were cut off are brought to an end.
 func TestSoak(t *testing.T) {
-	seed := *soakSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed := testseed.Of(t)
 	d := *soakTime
 	if testing.Short() {
 		d = min(d, 3*time.Second)

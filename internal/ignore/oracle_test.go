@@ -2,7 +2,6 @@ package ignore
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -12,12 +11,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var seed = flag.Uint64("seed", 0, "seed of the random repositories (default: the time)")
+	"github.com/boocode/filestore/internal/testseed"
+)
 
 // A repo is a directory tree that git and we are asked about. Paths of
 // directories end in a slash.
@@ -215,11 +213,7 @@ func TestRandomRepositories(t *testing.T) {
 	if testing.Short() {
 		trees = 300
 	}
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
-	t.Logf("-seed=%d", s)
+	s := testseed.Of(t)
 	r := newRepo(t)
 	questions, yes := 0, 0
 	for i := range trees / treesPerRepo {
