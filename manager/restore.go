@@ -414,6 +414,7 @@ type restore struct {
 	expected  map[string]*want // what is known of their paths; nil: of an undo
 	moves     []rollback.Move  // that are known
 	undoes    *record          // that it takes back
+	held      map[string]bool  // paths of restores that it passes over
 	list      string           // in which it comes next then: topsUndo or topsRedo
 	undo      backList         // the lists after it, without itself
 	redo      backList

@@ -46,7 +46,8 @@ import (
 //     It holds for undo and redo as well (turn 0 makes p; restored away and
 //     forth; turn 1 deletes p; undo), and where the file was made anew since:
 //     else a restore that takes turn 1 back brings the lines of turn 0 along,
-//     which is out.
+//     which is out. But it does not where nothing has come since, nor where the
+//     restore wrote nothing.
 //  10. Named PATHs and --exact do not ask for what is mixed: whoever says them
 //     means those bytes. With @~N they mean the end of that turn of the line.
 //  11. An undo that overwrites puts back the standing along with the bytes.
@@ -60,6 +61,9 @@ import (
 //     once it has ended.
 //  16. Without merging, an undo leaves a path alone that a later turn or restore
 //     has changed, even if it holds what the restore left by now.
+//  17. What a restore that undo --past passes over is still to give back is given
+//     back first: at these paths the older one is left alone, whatever is there.
+//     Else changes come without those that they were made on.
 
 const (
 	ruleNone    = "-" // no file
@@ -778,17 +782,22 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 func (w *rules) takeBack(q ruleRequest) *ruleAnswer {
 	var s *ruleSession
 	var r *ruleRestore
+	var held map[string]bool
 	for name, x := range w.sessions {
 		list := x.undos
 		if q.verb == "redo" {
 			list = x.redos
 		}
 		n := len(list) - 1
-		for q.past && n >= 0 && (list[n].part || w.isStuck(x, list[n], q.policy)) {
+		passed := make(map[string]bool)
+		for q.past && n >= 0 && (list[n].part || w.isStuck(x, list[n], passed, q.policy)) {
+			for p := range list[n].paths {
+				passed[p] = true
+			}
 			n--
 		}
 		if n >= 0 && (q.session == "" || q.session == name) && (r == nil || list[n].order > r.order) {
-			s, r = x, list[n]
+			s, r, held = x, list[n], passed
 		}
 	}
 	if r == nil {
@@ -796,7 +805,7 @@ func (w *rules) takeBack(q ruleRequest) *ruleAnswer {
 	}
 	var plan []*rulePath
 	for p, d := range r.paths {
-		plan = append(plan, w.planBack(s, p, d, q.policy))
+		plan = append(plan, w.planBack(s, p, d, held[p], q.policy))
 	}
 	a := ruleTell(s, plan)
 	a.took = r
@@ -828,22 +837,29 @@ func (w *rules) takeBack(q ruleRequest) *ruleAnswer {
 }
 
 // isStuck reports whether nothing of a restore can be taken back now.
-func (w *rules) isStuck(s *ruleSession, r *ruleRestore, policy string) bool {
+func (w *rules) isStuck(s *ruleSession, r *ruleRestore, held map[string]bool, policy string) bool {
 	var plan []*rulePath
 	for p, d := range r.paths {
-		plan = append(plan, w.planBack(s, p, d, policy))
+		plan = append(plan, w.planBack(s, p, d, held[p], policy))
 	}
 	a := ruleTell(s, plan)
 	return len(a.restored)+len(a.deleted) == 0 && len(a.skipped) > 0
 }
 
 // planBack says what is to become of a path where a restore is taken back.
-func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, policy string) *rulePath {
+func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, held bool, policy string) *rulePath {
 	in := s.in[p]
 	rp := &rulePath{path: p, found: w.disk.at(p), text: d.found, from: in}
+	if held {
+		rp.left = "held by a restore that stays"
+		return rp
+	}
 	rp.to = in.plus(d.from.minus(d.to)).minus(d.to.minus(d.from))
 	rp.pure = rp.found == s.expects(p, in) && d.found == s.expects(p, d.from) && d.left == s.expects(p, d.to)
-	if rp.hide(s, in.minus(rp.to), s.expects(p, rp.to) != ruleUnknown); rp.left != "" {
+	if d.found != d.left && (!in.is(d.to) || rp.found != d.left) {
+		rp.hide(s, in.minus(rp.to), s.expects(p, rp.to) != ruleUnknown)
+	}
+	if rp.left != "" {
 		return rp
 	}
 	if rp.found == d.found || d.found == d.left { // so it is already, or nothing is to be written

@@ -847,6 +847,36 @@ var stories = []story{
 		}
 		st.want("p", "0000", "q", "-", "r", "-")
 	}},
+	{name: "S19b", why: "undo --past leaves alone what a restore that it passes over is to give back first", merge: true, tell: func(st *storyTeller, _ int) {
+		st.a()
+		st.b()
+		st.restore("s", "@~1")
+		st.restore("s", "start")
+		st.line("p", 1, "u") // where the newer restore took A away
+		st.takeBack("undo", "s", true)
+		st.wantAnswer("nothing")
+		st.want("p", "u000") // not B without A
+		st.put("p", storyText("0000"))
+		st.undo("s")
+		st.want("p", "A000")
+		st.undo("s")
+		st.want("p", "AB00")
+	}},
+	{name: "S19c", why: "also where the older one wrote nothing", real: true, tell: func(st *storyTeller, _ int) {
+		st.turn("s", func() { st.line("p", 1, "A"); st.put("q", storyText("Q")) })
+		st.turn("s", func() { st.put("p", ruleNone) })
+		st.restore("s", "start")
+		st.put("p", ruleNone)
+		st.restore("s", "turn:1") // q comes; p is gone already
+		st.restore("s", "@~1", func(q *ruleRequest) { q.policy = "skip" })
+		st.want("p", "A000", "q", "Q")
+		st.turn("s", func() { st.line("p", 3, "C") })
+		st.takeBack("undo", "s", true) // q
+		st.want("p", "A0C0", "q", "-")
+		st.wantAnswer("left", "p")
+		st.restore("s", "start")
+		st.want("p", "0000")
+	}},
 	{name: "S20", why: "what an undo put back can be taken back", merge: true, tell: func(st *storyTeller, _ int) {
 		st.a()
 		st.restore("s", "start")

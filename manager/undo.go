@@ -74,6 +74,7 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 			from = &x.redo
 		}
 		var past []uint64
+		x.held = nil
 		for list := *from; list.first() != 0; {
 			r, err := m.record(ctx, list.first())
 			if err != nil {
@@ -95,6 +96,9 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 			if len(taken.Left) == 0 {
 				x.result.Undoes, x.again, *from = &taken, list.behind(past), below.behind(past)
 				return nil
+			}
+			if err := x.hold(ctx); err != nil {
+				return err
 			}
 			x.result.Passed, past, list = append(x.result.Passed, taken), append(past, r.Seq), below
 		}
@@ -140,7 +144,90 @@ func (x *restore) takeBack(ctx context.Context, r *record) (err error) {
 	if x.wants, err = m.withParents(ctx, x.wants, r.Base.Tree); err != nil {
 		return err
 	}
-	return x.aimBack(ctx)
+	if err := x.aimBack(ctx); err != nil {
+		return err
+	}
+	return x.holdOn(ctx)
+}
+
+// paths returns those that the restore that is to be taken back wrote, or of
+// which it moved what is in; of one that was taken back in part those that are left.
+func (x *restore) paths(ctx context.Context) (map[string]bool, error) {
+	list, err := x.rest(ctx)
+	if list != nil || err != nil {
+		return list, err
+	}
+	m, r := x.m, x.undoes
+	list = make(map[string]bool)
+	for c, err := range tree.Diff(ctx, m.tree.pages, r.Tree, r.Base.Tree) {
+		if err != nil {
+			return nil, err
+		}
+		list[c.Path] = true
+	}
+	from, err := m.stepAt(ctx, r.data.From, r.Session)
+	if err != nil {
+		return nil, err
+	}
+	to, err := m.stepAt(ctx, r.position(), r.Session)
+	if err != nil {
+		return nil, err
+	}
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	back, forth, err := l.standings(m.tree.pages).paths(ctx, to, from)
+	for _, moved := range []map[string][]stepChange{back, forth} {
+		for p := range moved {
+			list[p] = true
+		}
+	}
+	return list, err
+}
+
+// hold notes that the restore that would be taken back is passed over: its paths
+// stay as they are while older ones are taken back.
+func (x *restore) hold(ctx context.Context) error {
+	list, err := x.paths(ctx)
+	if x.held == nil {
+		x.held = make(map[string]bool)
+	}
+	maps.Copy(x.held, list)
+	return err
+}
+
+// holdOn leaves alone what a restore that was passed over is still to give back:
+// else changes would come without those that they were made on.
+func (x *restore) holdOn(ctx context.Context) error {
+	if len(x.held) == 0 {
+		return nil
+	}
+	list, err := x.paths(ctx)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(list, func(p string, _ bool) bool { return !x.held[p] })
+	x.goes.along = slices.DeleteFunc(x.goes.along, func(p string) bool { return list[p] })
+	maps.DeleteFunc(x.goes.apart, func(p string, _ *apart) bool { return list[p] })
+	x.untouched = slices.AppendSeq(x.untouched, maps.Keys(list))
+	hold := func(w *rollback.Want) { w.Held, w.Hidden = "a later restore, which stays, has changed it", true }
+	for i := range x.wants {
+		if w := &x.wants[i]; list[w.Path] {
+			hold(w)
+			delete(list, w.Path)
+		}
+	}
+	for p := range list { // nothing was written there
+		e, err := entryIn(ctx, x.m.tree.pages, x.undoes.Base, p, false)
+		if err != nil {
+			return err
+		}
+		w := rollback.Want{Path: p, Old: e, New: e, Created: true}
+		hold(&w)
+		x.wants = append(x.wants, w)
+	}
+	return nil
 }
 
 // stays returns the paths at which the restore that is to be taken back was left by
