@@ -439,7 +439,7 @@ func (h *history) doRestore(st historyStep) {
 		kind, arg, _ := strings.Cut(st.target, ":")
 		var n int
 		fmt.Sscan(arg, &n)
-		if kind == "look" && (n >= len(h.looks) || !slices.Contains(s.moments, h.looks[n]) || h.idle[h.looks[n]]) ||
+		if kind == "look" && (n >= len(h.looks) || !slices.Contains(s.moments, h.looks[n]) || h.looks[n].idle) ||
 			(kind == "turn" || kind == "hash" || kind == "prompt") && s.moment("end", n) == nil {
 			h.last = &ruleAnswer{}
 			return

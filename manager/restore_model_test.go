@@ -316,12 +316,27 @@ func (rm *restoreModel) wants(target rmStanding) map[string]rmWant {
 		if back { // with what the first of them found
 			w.new, w.kept = goes[0].changes[p].old, false
 		}
+		if w.kept && w.old != rmUnknown { // one after the other, if it left, or found, all that is there
+			w.new, w.kept = w.old, false
+			step := func(from, to string) {
+				if w.new == from {
+					w.new = to
+				} else if w.new != to {
+					w.kept = true
+				}
+			}
+			for _, s := range slices.Backward(goes) {
+				step(s.changes[p].new, s.changes[p].old)
+			}
+			for _, s := range comes {
+				step(s.changes[p].old, s.changes[p].new)
+			}
+		}
 		for _, s := range from.in {
 			if len(goes) == 0 || slices.Index(rm.steps, s) < slices.Index(rm.steps, goes[0]) || back && s == goes[0] {
 				continue
 			}
-			under := s.under[p].expected
-			w.doubt = w.doubt || under != rmUnknown && under != s.changes[p].old
+			w.doubt = w.doubt || s.under[p].expected != s.changes[p].old
 		}
 		for _, s := range goes {
 			w.doubt = w.doubt || s.changes[p].mixed

@@ -39,8 +39,10 @@ import (
 //     @~N whose oldest turn is older than they are, by every restore to a moment
 //     in which they are not in, and by revert.
 //  7. By PATH a turn leaves the line when the last of it goes, and is on it
-//     again when the first of it comes.
+//     again when something of it comes, if it is on the line of the target.
 //  8. A conflict leaves the whole path alone, also its lines that would merge.
+//     Where the rule is not to merge, and nothing says what is expected without the
+//     changes that go, one after the other goes if it left all that is there.
 //  9. hidden is said only where no moment had the set. Else what it had there
 //     is known, and nothing has to be written.
 //     It holds for undo and redo as well (turn 0 makes p; restored away and
@@ -139,6 +141,7 @@ type ruleMoment struct {
 	line ruleSet
 	next int
 	disk ruleFiles // what was there, of whomever
+	idle bool      // a look that found what the moment before had: no name finds it
 }
 
 type ruleSession struct {
@@ -274,14 +277,22 @@ func (w *rules) close(name string) {
 }
 
 func (w *rules) toolStart(name string) *ruleMoment {
-	m := w.sessions[name].note("look", w.disk)
+	m := w.sessions[name].look(w.disk)
 	w.open(name)
 	return m
 }
 
 func (w *rules) toolEnd(name string) *ruleMoment {
 	w.close(name)
-	return w.sessions[name].note("look", w.disk)
+	return w.sessions[name].look(w.disk)
+}
+
+// look notes a look within a turn.
+func (s *ruleSession) look(disk ruleFiles) *ruleMoment {
+	before := s.moments[len(s.moments)-1]
+	m := s.note("look", disk)
+	m.idle = len(ruleDiffer(before.disk, disk)) == 0
+	return m
 }
 
 func (w *rules) turnEnd(name string) *ruleMoment {
@@ -488,6 +499,16 @@ func (s *ruleSession) anyIn(turn int, moved map[string]ruleSet) bool {
 	return false
 }
 
+// anyComes reports whether anything of a turn comes in.
+func (s *ruleSession) anyComes(turn int, moved map[string]ruleSet) bool {
+	for p, to := range moved {
+		if slices.ContainsFunc(to.minus(s.in[p]), func(id int) bool { return s.changes[id].turn == turn }) {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *rules) restoreTo(s *ruleSession, q ruleRequest) *ruleAnswer {
 	own := slices.Contains(s.moments, q.to)
 	var plan []*rulePath
@@ -530,7 +551,7 @@ func (w *rules) restoreTo(s *ruleSession, q ruleRequest) *ruleAnswer {
 		line = q.to.line
 	}
 	if len(q.paths) > 0 {
-		line = ruleByPath
+		line = append(ruleByPath, line...)
 	}
 	return w.apply(s, q.policy, plan, line)
 }
@@ -539,7 +560,7 @@ func (w *rules) restoreTo(s *ruleSession, q ruleRequest) *ruleAnswer {
 func (w *rules) restoreHash(s *ruleSession, q ruleRequest) *ruleAnswer {
 	ranks := make([][]*ruleMoment, 6)
 	for _, m := range s.moments {
-		if len(ruleDiffer(m.disk, q.hash)) > 0 {
+		if m.idle || len(ruleDiffer(m.disk, q.hash)) > 0 {
 			continue
 		}
 		rank := 5 // of others, or no name of a moment of the session
@@ -618,10 +639,10 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	default:
 		rp.text = rp.found
 		for _, id := range slices.Backward(goes) {
-			rp.merge(s.changes[id].after, s.changes[id].before)
+			rp.merge(s.changes[id].after, s.changes[id].before, w.merge)
 		}
 		for _, id := range comes {
-			rp.merge(s.changes[id].before, s.changes[id].after)
+			rp.merge(s.changes[id].before, s.changes[id].after, w.merge)
 		}
 	}
 	return rp
@@ -630,9 +651,11 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 // hide leaves alone what a later turn, which stays, has deleted, if changes
 // under that are to go.
 func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
-	for _, id := range rp.from.minus(goes) {
+	stay := rp.from.minus(goes)
+	for i, id := range stay {
 		c := s.changes[id]
-		if !known && len(goes) > 0 && id > goes[0] && c.after == ruleNone {
+		made := i+1 < len(stay) && s.changes[stay[i+1]].turn == c.turn // again, by the same turn
+		if !known && len(goes) > 0 && id > goes[0] && c.after == ruleNone && !made {
 			rp.left = fmt.Sprint("hidden by turn ", c.turn)
 			if s.changes[goes[0]].before != ruleNone {
 				rp.left = "changed-then-deleted"
@@ -642,10 +665,15 @@ func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
 	}
 }
 
-// merge does to the text what leads from base to theirs.
-func (rp *rulePath) merge(base, theirs string) {
-	if rp.left == "" {
+// merge does to the text what leads from base to theirs; not by lines, it takes the
+// whole of it.
+func (rp *rulePath) merge(base, theirs string, lines bool) {
+	switch {
+	case rp.left != "" || rp.text == theirs:
+	case lines || rp.text == base:
 		rp.text, rp.left = ruleMerge(base, rp.text, theirs)
+	default:
+		rp.left = "unknown"
 	}
 }
 
@@ -699,7 +727,8 @@ func ruleMergeLine(base, ours, theirs string) (line string, conflict bool) {
 	return ours, true
 }
 
-// ruleByPath is no line: it is to follow from what is in.
+// ruleByPath, and the line of the target, is no line: it is to follow from what is
+// in.
 var ruleByPath = ruleSet{-1}
 
 // apply does what is planned.
@@ -752,11 +781,12 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 			moved[rp.path] = rp.to
 		}
 	}
-	if line.is(ruleByPath) {
+	if line.has(ruleByPath[0]) {
+		target := line
 		line = nil
 		for _, n := range s.turns {
-			was, is := s.anyIn(n, nil), s.anyIn(n, moved)
-			if s.line.has(n) && (is || !was) || !s.line.has(n) && is && !was {
+			if s.line.has(n) && (s.anyIn(n, moved) || !s.anyIn(n, nil)) ||
+				!s.line.has(n) && target.has(n) && s.anyComes(n, moved) {
 				line = append(line, n)
 			}
 		}
@@ -875,7 +905,7 @@ func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, held bool, policy
 	switch {
 	case rp.why == "" || policy == "merge":
 		rp.text = rp.found
-		rp.merge(d.left, d.found)
+		rp.merge(d.left, d.found, true)
 	case policy == "overwrite":
 		rp.to = d.from
 	default:

@@ -567,7 +567,8 @@ func pass(j *record, own map[string]bool) {
 // them comes along: also are these turns.
 func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (back map[string][]stepChange, also []uint64, err error) {
 	own := make(map[string]bool)
-	oldest := turns[len(turns)-1].Seq
+	oldest := turns[len(turns)-1]
+	isBefore := func(r *record) bool { return r.Seq < oldest.Seq && !oldest.endsAt(r) } // that may be in in part
 	t := s.l.trail(at, anyPath)
 	t.joint = func(j *record) { pass(j, own) }
 	var in []*record // at paths that no joint tells of
@@ -576,7 +577,7 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 		if err != nil {
 			return nil, nil, err
 		}
-		if r == nil || r.Seq < oldest {
+		if r == nil || isBefore(r) {
 			break
 		}
 		if i := slices.IndexFunc(turns, func(o *record) bool { return isSame(o, r) }); i >= 0 {
@@ -595,7 +596,7 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 		t.joint = joint
 		for way = nil; ; {
 			r, err := t.next(ctx)
-			if r == nil || err != nil || r.Seq < oldest {
+			if r == nil || err != nil || isBefore(r) {
 				return err
 			}
 			way = append(way, r)

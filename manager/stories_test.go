@@ -26,8 +26,7 @@ type storyTeller struct {
 	rules *rules
 	last  *ruleAnswer
 	looks []*ruleMoment
-	idle  map[*ruleMoment]bool // looks that found nothing new, and so are not on record
-	steps []string             // what was done, for people
+	steps []string // what was done, for people
 
 	real    *bench // nil: the rules only
 	engine  *Engine
@@ -264,12 +263,7 @@ func (st *storyTeller) tool(name string, fn func()) {
 // looked takes note of what came of the newest look within a turn.
 func (st *storyTeller) looked(r *Result) {
 	st.hash(r.Tree)
-	if r.Snapshot == nil {
-		if st.idle == nil {
-			st.idle = make(map[*ruleMoment]bool)
-		}
-		st.idle[st.looks[len(st.looks)-1]] = true
-	}
+	st.looks[len(st.looks)-1].idle = r.Snapshot == nil // another session may have been there
 }
 
 // restore restores to start, turn:N, @~N, prompt:N (of the turn), look:N (from

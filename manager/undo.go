@@ -368,17 +368,16 @@ func (x *restore) standApart(ctx context.Context, s *standings, paths []string, 
 	slices.Sort(paths)
 	x.goes.apart = make(map[string]*apart)
 	for _, p := range slices.Compact(paths) {
-		isPart := func(sc stepChange) bool { return sc.r.behind != nil }
-		if slices.ContainsFunc(back[p], isPart) || slices.ContainsFunc(forth[p], isPart) {
-			x.untouched = append(x.untouched, p)
-			continue
-		}
 		a := &apart{From: x.tip.Seq}
 		for _, sc := range back[p] {
-			a.Without = append(a.Without, sc.r.Seq)
+			if a.Without = append(a.Without, sc.r.Seq); sc.r.behind != nil { // of which the rest goes
+				a.With = append(a.With, sc.r.behind.Seq)
+			}
 		}
 		for _, sc := range slices.Backward(forth[p]) {
-			a.With = append(a.With, sc.r.Seq)
+			if a.With = append(a.With, sc.r.Seq); sc.r.behind != nil {
+				a.Without = append(a.Without, sc.r.behind.Seq)
+			}
 		}
 		in, err := s.inAt(ctx, x.tip, p, slices.Min(slices.Concat(a.With, a.Without)))
 		if err != nil {

@@ -153,15 +153,14 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 		}
 		err := s.newestOn(ws.ctx, t, func(p string, sc *stepChange, start *record) error {
 			e, state, err := ws.expectedOf(p, sc, start)
-			if state.IsZero() {
-				w.Keep = "nothing says what it held without the changes that go"
-			} else {
-				w.New, w.at, w.Created, w.unknown = e, state, e == nil, false
-				if sc != nil {
-					start = sc.r
-				}
-				ws.stay = append(ws.stay, start)
+			if err == nil && state.IsZero() {
+				return ws.oneByOne(w, back, forth)
 			}
+			w.New, w.at, w.Created, w.unknown = e, state, e == nil, false
+			if sc != nil {
+				start = sc.r
+			}
+			ws.stay = append(ws.stay, start)
 			return err
 		})
 		if err != nil {
@@ -175,6 +174,39 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 		w.doubt(sc.c)
 	}
 	return ws.foundMoreSince(w, back[len(back)-1].r, found)
+}
+
+// oneByOne wants of a path what is there without changes, newest first, and with
+// others then: each has to have left, or found, all that is expected there.
+func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
+	type move struct {
+		from, to *tree.Entry
+		at       store.State
+	}
+	var moves []move
+	for _, sc := range back {
+		moves = append(moves, move{sc.c.new, sc.c.old, sc.r.Base})
+	}
+	for _, sc := range forth {
+		moves = append(moves, move{sc.c.old, sc.c.new, sc.r.State()})
+	}
+	return ws.standings.newestOf(ws.ctx, ws.tip, w.Path, func(p string, sc *stepChange, start *record) error {
+		e, at, err := ws.expectedOf(p, sc, start)
+		if err != nil {
+			return err
+		}
+		w.Keep = "nothing says what it held without the changes that go"
+		for _, m := range moves {
+			switch {
+			case at.IsZero(), !same(e, m.from) && !same(e, m.to):
+				return nil
+			case same(e, m.from):
+				e, at = m.to, m.at
+			}
+		}
+		w.Keep, w.New, w.at, w.Created, w.unknown = "", e, at, e == nil, false
+		return nil
+	})
 }
 
 // foundMoreSince doubts a path at which a turn that is in, from one that goes on,
@@ -229,7 +261,11 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 	}
 	return ws.standings.newest(ws.ctx, before, paths, func(p string, sc *stepChange, start *record) error {
 		e, state, err := ws.expectedOf(p, sc, start)
-		if err == nil && !state.IsZero() && !same(e, found(p)) {
+		switch {
+		case err != nil:
+		case sc == nil && start == nil:
+			ws.paths[p].Doubt = fmt.Sprintf("unknown: nothing says what it was before turn %d", r.turn())
+		case !state.IsZero() && !same(e, found(p)):
 			ws.paths[p].Doubt = fmt.Sprintf("mixed: somebody else has changed it before turn %d", r.turn())
 		}
 		return err
