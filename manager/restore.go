@@ -916,9 +916,13 @@ func (g *goes) settle(d *recordData, took map[string]bool) {
 		return
 	}
 	stays, comes := make(map[uint64]bool), make(map[uint64]bool)
+	whole := make(map[uint64]*record) // turns of which all goes at a path
 	for p, list := range g.pathsBack {
 		for _, sc := range list {
 			stays[sc.r.Seq] = stays[sc.r.Seq] || !took[p]
+			if sc.r.behind == nil {
+				whole[sc.r.Seq] = sc.r
+			}
 		}
 	}
 	for p, list := range g.pathsForth {
@@ -928,7 +932,13 @@ func (g *goes) settle(d *recordData, took map[string]bool) {
 	}
 	d.With, d.Without = nil, nil
 	for _, r := range g.back {
-		if in, some := stays[r.Seq]; some && !in && r.behind == nil {
+		in, some := stays[r.Seq]
+		for _, turn := range whole { // it may be on the line in part, and whole at the path
+			if !some && r.data.Within != 0 && turn.endsAt(r) {
+				in, some = stays[turn.Seq], true
+			}
+		}
+		if some && !in && r.behind == nil {
 			d.Without = append(d.Without, r.Seq)
 		}
 	}

@@ -765,7 +765,9 @@ func (s *standings) without(at *record, path string, list []stepChange) *trail {
 	t := s.l.trail(at, path)
 	t.without = make(map[uint64]bool)
 	for _, sc := range list {
-		t.without[sc.r.Seq] = true
+		if t.without[sc.r.Seq] = true; sc.r.behind != nil { // of which the rest goes
+			t.with = append(t.with, sc.r.behind)
+		}
 	}
 	return t
 }

@@ -218,11 +218,14 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		if r == nil || err != nil {
 			return err
 		}
+		isFirst := isSame(r, first)
+		if isFirst {
+			r = first // or what is left of it
+		}
 		c, err := ws.standings.at(ws.ctx, r, w.Path)
 		if err != nil {
 			return err
 		}
-		isFirst := isSame(r, first)
 		if c != nil && !(isFirst && found) {
 			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.old })
 		}
