@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -306,9 +307,10 @@ type run struct {
 
 // do does it: files, backend, database, which decides.
 func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, error) {
-	if opts.OnDirty == "" {
-		opts.OnDirty = rollback.Abort
+	if err := opts.OnDirty.Check(); err != nil {
+		return nil, err
 	}
+	opts.OnDirty = cmp.Or(opts.OnDirty, rollback.Abort)
 	opts.Label = x.r.id
 	if err := x.checkIdle(ctx, x.db, x.r.chat); err != nil {
 		return nil, err

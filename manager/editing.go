@@ -109,12 +109,29 @@ func (e *editing) path(p string) (string, error) {
 	if back = filepath.ToSlash(back); err != nil || back == ".." || strings.HasPrefix(back, "../") || back == "." {
 		return "", ErrOutside
 	}
-	for name := range strings.SplitSeq(back, "/") {
-		if slices.ContainsFunc(vcsNames, func(vcs string) bool { return strings.EqualFold(vcs, name) }) {
-			return "", fmt.Errorf("%w: the insides of a repository are its own", ErrOutside)
-		}
+	if m.isVCS(back) {
+		return "", fmt.Errorf("%w: the insides of a repository are its own", ErrOutside)
 	}
 	return back, nil
+}
+
+// isVCS reports whether a path is, or is in, what a version control system keeps
+// as its own. A name that differs from theirs in case counts where it is the same
+// file, or where it is not there yet: it may be made on a disk to which it is.
+func (m *FileSnapshotManager) isVCS(rel string) bool {
+	dir, names := m.project.Root, strings.Split(rel, "/")
+	for i, name := range names {
+		here, err := os.Lstat(filepath.Join(dir, name))
+		isDir := i < len(names)-1 || err == nil && here.IsDir()
+		if lower := strings.ToLower(name); tree.IsVCS(lower, isDir) {
+			is, lerr := os.Lstat(filepath.Join(dir, lower))
+			if lower == name || err != nil || lerr == nil && os.SameFile(here, is) {
+				return true
+			}
+		}
+		dir = filepath.Join(dir, name)
+	}
+	return false
 }
 
 // read reads a file that is to be edited, once.

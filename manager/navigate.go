@@ -66,6 +66,9 @@ func (m *FileSnapshotManager) NavigateTree(ctx context.Context, target string, o
 }
 
 func (m *FileSnapshotManager) navigate(ctx context.Context, target string, opts *NavigateOptions) (*NavigateResult, error) {
+	if err := opts.OnDirty.Check(); err != nil {
+		return nil, err
+	}
 	l, err := m.line(ctx)
 	if err != nil {
 		return nil, err

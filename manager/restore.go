@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -162,14 +163,8 @@ func (m *FileSnapshotManager) RestoreFiles(ctx context.Context, opts *RestoreOpt
 // is part of, nil if it is none.
 func (m *FileSnapshotManager) restoreFiles(ctx context.Context, opts *RestoreOptions, nav *navigation) (*RestoreResult, error) {
 	policy := opts.OnDirty
-	switch policy {
-	case "":
-		if policy = rollback.Skip; opts.Exact {
-			policy = rollback.Overwrite
-		}
-	case rollback.Skip, rollback.Overwrite, rollback.Abort:
-	default:
-		return nil, fmt.Errorf("policy %q: want skip, overwrite or abort", policy)
+	if policy == "" && opts.Exact {
+		policy = rollback.Overwrite
 	}
 	x := &restore{m: m, policy: policy, agreed: opts.Agreed, preview: opts.Preview, force: opts.Force, append: opts.Append, label: opts.Label,
 		expressly: len(opts.Paths) > 0 && policy == rollback.Overwrite}
@@ -433,6 +428,10 @@ func (x *restore) run(ctx context.Context, prepare func(*look) error) (*RestoreR
 	if m.opts.Session == "" {
 		return nil, errors.New("no session is named: see UseSession")
 	}
+	if err := x.policy.Check(); err != nil {
+		return nil, err
+	}
+	x.policy = cmp.Or(x.policy, rollback.Skip)
 	if !x.preview {
 		m.store.MakeRoom(false)
 		defer m.store.KeepBallast()

@@ -775,3 +775,33 @@ func (d *noMoveDir) Rename(name string, to vfs.Dir, newname string, mode vfs.Ren
 	}
 	return d.Dir.Rename(name, to.(*noMoveDir).Dir, newname, mode)
 }
+
+// A policy that there is not is refused by whatever takes one, before anything is
+// done.
+func TestPolicyRefused(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "A"); b.write("b", "B") })
+	b.restore(m, &RestoreOptions{Target: "start"})
+	b.write("a", "user's")
+	for name, fn := range map[string]func(*RestoreOptions) (*RestoreResult, error){
+		"undo":    func(o *RestoreOptions) (*RestoreResult, error) { return m.Undo(t.Context(), o) },
+		"redo":    func(o *RestoreOptions) (*RestoreResult, error) { return m.Redo(t.Context(), o) },
+		"restore": func(o *RestoreOptions) (*RestoreResult, error) { o.Target = "start"; return m.RestoreFiles(t.Context(), o) },
+		"exact": func(o *RestoreOptions) (*RestoreResult, error) {
+			o.Target, o.Exact = "start", true
+			return m.RestoreFiles(t.Context(), o)
+		},
+		"navigate": func(o *RestoreOptions) (*RestoreResult, error) {
+			_, err := m.NavigateTree(t.Context(), "start", &NavigateOptions{OnDirty: o.OnDirty, SkipFiles: true})
+			return nil, err
+		},
+	} {
+		_, err := fn(&RestoreOptions{OnDirty: "ABORT"})
+		if err == nil || !strings.Contains(err.Error(), `"ABORT": want skip, overwrite or abort`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b.expectFiles(files{"a": "user's"})
+}

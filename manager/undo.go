@@ -46,11 +46,8 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 	if opts == nil {
 		opts = new(RestoreOptions)
 	}
-	policy := opts.OnDirty
-	if policy == "" {
-		policy = rollback.Skip
-	}
-	x := &restore{m: m, policy: policy, preview: opts.Preview, force: opts.Force, append: opts.Append, list: to, always: true, label: opts.Label, expressly: policy == rollback.Overwrite}
+	x := &restore{m: m, policy: opts.OnDirty, preview: opts.Preview, force: opts.Force, append: opts.Append, list: to, always: true,
+		label: opts.Label, expressly: opts.OnDirty == rollback.Overwrite}
 	return x.run(ctx, func(o *look) error {
 		head, err := m.newest(ctx, m.opts.Session)
 		if err != nil {

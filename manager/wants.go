@@ -581,10 +581,10 @@ func (ws *wants) list() []rollback.Want {
 }
 
 // matcher returns which paths patterns stand for: a path, all below a
-// directory, or a glob as path.Match has it, in which ** stands for any number
-// of names. A path that is there is no glob.
+// directory, or a glob. A path that is there is no glob.
 func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (bool, error)) (func(string) bool, error) {
-	var clean, globs []string
+	var clean []string
+	var globs []*glob
 	for _, p := range patterns {
 		if p == "" {
 			return nil, fmt.Errorf("path %q: it is empty", p)
@@ -597,20 +597,19 @@ func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (b
 			_, err := isThere(".")
 			return func(string) bool { return true }, err
 		}
-		for name := range strings.SplitSeq(rel, "/") {
-			if slices.Contains(vcsNames, name) {
-				return nil, fmt.Errorf("path %q: %w: the insides of a repository are its own", p, ErrOutside)
-			}
+		if m.isVCS(rel) {
+			return nil, fmt.Errorf("path %q: %w: the insides of a repository are its own", p, ErrOutside)
 		}
 		there, err := isThere(rel)
 		if err != nil {
 			return nil, err
 		}
 		if clean = append(clean, rel); !there && isGlob(rel) {
-			if _, err := path.Match(rel, ""); err != nil {
-				return nil, fmt.Errorf("path %q: %w", p, err)
+			g, err := newGlob(rel)
+			if err != nil {
+				return nil, err
 			}
-			globs = append(globs, rel)
+			globs = append(globs, g)
 		}
 	}
 	return func(name string) bool {
@@ -619,34 +618,6 @@ func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (b
 				return true
 			}
 		}
-		return slices.ContainsFunc(globs, func(g string) bool { return matchGlob(strings.Split(g, "/"), strings.Split(name, "/")) })
+		return slices.ContainsFunc(globs, func(g *glob) bool { return g.match(name) })
 	}, nil
 }
-
-// vcsNames are directories that version control systems keep as their own.
-var vcsNames = []string{".git", ".hg", ".svn", ".jj"}
-
-// matchGlob matches names with patterns, one by one. What is below a match
-// matches, too.
-func matchGlob(pattern, names []string) bool {
-	for len(pattern) > 0 {
-		if pattern[0] == "**" {
-			for i := range len(names) + 1 {
-				if matchGlob(pattern[1:], names[i:]) {
-					return true
-				}
-			}
-			return false
-		}
-		if len(names) == 0 {
-			return false
-		}
-		if ok, err := path.Match(pattern[0], names[0]); err != nil || !ok {
-			return false
-		}
-		pattern, names = pattern[1:], names[1:]
-	}
-	return true
-}
-
-func isGlob(p string) bool { return strings.ContainsAny(p, "*?[\\") }

@@ -43,6 +43,24 @@ const (
 	Abort     Policy = "abort"     // nothing is changed at all
 )
 
+// Check returns an error unless p is one of the policies, or empty.
+func (p Policy) Check() error {
+	switch p {
+	case "", Skip, Overwrite, Abort:
+		return nil
+	}
+	return fmt.Errorf("policy %q: want skip, overwrite or abort", string(p))
+}
+
+// UnmarshalText is for flags and JSON: it takes what Check does.
+func (p *Policy) UnmarshalText(text []byte) error {
+	*p = Policy(text)
+	return p.Check()
+}
+
+// MarshalText is the policy as it is written.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p), p.Check() }
+
 // An Action is what is done to a path.
 type Action string
 

@@ -412,7 +412,7 @@ func (j *dirJob) visitOnce(w *worker, s *slot) bool {
 		s.kind = w.st.Kind
 	}
 	switch {
-	case isVCS(s.name, s.kind):
+	case IsVCS(s.name, s.kind == vfs.Directory):
 		s.reason = VCS
 		return true
 	case j.ignored(s):
@@ -536,14 +536,15 @@ func (c *capture) isOver() bool {
 	return c.over != nil
 }
 
-// isVCS reports whether a name holds the insides of a version control
-// system. A .git may be a file; the others are only known as directories.
-func isVCS(name string, kind vfs.Kind) bool {
+// IsVCS reports whether a name in a directory holds the insides of a version
+// control system, which no capture records. A .git may be a file; the others are
+// only known as directories.
+func IsVCS(name string, isDir bool) bool {
 	switch name {
 	case ".git":
 		return true
 	case ".hg", ".svn", ".jj":
-		return kind == vfs.Directory
+		return isDir
 	}
 	return false
 }

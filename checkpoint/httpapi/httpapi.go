@@ -234,7 +234,7 @@ type restoreRequest struct {
 
 func (s *server) restore(r *http.Request) (int, any, error) {
 	var q restoreRequest
-	if err := readRestore(r, &q); err != nil {
+	if err := readBody(r, &q, true); err != nil {
 		return 0, nil, err
 	}
 	result, err := s.db.Restore(r.Context(), r.PathValue("sessionId"), r.PathValue("checkpointId"), q.options())
@@ -243,7 +243,7 @@ func (s *server) restore(r *http.Request) (int, any, error) {
 
 func (s *server) undo(r *http.Request) (int, any, error) {
 	var q restoreRequest
-	if err := readRestore(r, &q); err != nil {
+	if err := readBody(r, &q, true); err != nil {
 		return 0, nil, err
 	}
 	if q.Exact || q.AcrossHead {
@@ -267,17 +267,6 @@ func (s *server) outcome(r *http.Request) (int, any, error) {
 
 func (q *restoreRequest) options() *checkpoint.RestoreOptions {
 	return &checkpoint.RestoreOptions{OnDirty: q.OnDirty, Exact: q.Exact, AcrossHead: q.AcrossHead, SkipFiles: q.SkipFiles, Preview: q.Preview}
-}
-
-func readRestore(r *http.Request, q *restoreRequest) error {
-	if err := readBody(r, q, true); err != nil {
-		return err
-	}
-	switch q.OnDirty {
-	case "", rollback.Abort, rollback.Skip, rollback.Overwrite:
-		return nil
-	}
-	return refuse(http.StatusBadRequest, "bad_request", "on_dirty %q: want abort, skip or overwrite", q.OnDirty)
 }
 
 // readBody decodes a body, which is one JSON object with known fields.

@@ -19,7 +19,7 @@ import (
 
 type restoreFlags struct {
 	dryRun, yes, exact, force bool
-	onDirty                   string
+	onDirty                   rollback.Policy
 
 	finish, abort bool // of restore
 	past          bool // of undo and redo
@@ -30,12 +30,12 @@ func (f *restoreFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before files are deleted, nor when another commit is checked out")
-	flags.StringVar(&f.onDirty, "on-dirty", "", "what to do with files that were changed since: `POLICY` is skip, overwrite or abort")
+	flags.TextVar(&f.onDirty, "on-dirty", rollback.Policy(""), "what to do with files that were changed since: `POLICY` is skip, overwrite or abort")
 	flags.BoolVar(&f.force, "force", false, "also while a turn is open")
 }
 
 func (f *restoreFlags) options(target string, paths []string) *manager.RestoreOptions {
-	return &manager.RestoreOptions{Target: target, Paths: paths, Exact: f.exact, OnDirty: rollback.Policy(f.onDirty),
+	return &manager.RestoreOptions{Target: target, Paths: paths, Exact: f.exact, OnDirty: f.onDirty,
 		Force: f.force, AcrossHead: f.yes, Past: f.past}
 }
 
@@ -377,7 +377,7 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 		return nil
 	}
 	return a.asked(cmd, f, func(preview bool) (*manager.RestoreResult, error) {
-		r, err := p.m.NavigateTree(cmd.Context(), entry, &manager.NavigateOptions{Preview: preview, OnDirty: rollback.Policy(f.onDirty),
+		r, err := p.m.NavigateTree(cmd.Context(), entry, &manager.NavigateOptions{Preview: preview, OnDirty: f.onDirty,
 			Force: f.force, AcrossHead: f.yes})
 		if r == nil {
 			return nil, err
@@ -391,9 +391,6 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 // command that takes it back.
 func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) (*manager.RestoreResult, error), ahead func(*manager.RestoreResult) error,
 	back string, empty func(*manager.RestoreResult) error) error {
-	if policy := rollback.Policy(f.onDirty); policy != "" && policy != rollback.Skip && policy != rollback.Overwrite && policy != rollback.Abort {
-		return usageError(cmd, "--on-dirty %q: want skip, overwrite or abort", f.onDirty)
-	}
 	if !f.yes && !f.dryRun && a.canAsk() {
 		preview, err := run(true)
 		if err != nil {

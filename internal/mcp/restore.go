@@ -23,12 +23,12 @@ func (x *tools) addRestores() {
 
 // RestoreArgs are the arguments of restore.
 type RestoreArgs struct {
-	Target     string   `json:"target" jsonschema:"revision to go back to: start, @, @~1 to take back the newest step, turn:N, an entry id, a tree hash"`
-	Paths      []string `json:"paths,omitempty" jsonschema:"only these files, directories and globs (** is any number of directories), relative to the root, and these whoever changed them"`
-	Exact      bool     `json:"exact,omitempty" jsonschema:"restore all that differs from the target, also what the user changed; dirty files are overwritten then unless onDirty says otherwise"`
-	OnDirty    string   `json:"onDirty,omitempty" jsonschema:"what to do with files that were changed since the session left them: skip (default), overwrite, or abort to do nothing at all"`
-	AcrossHead bool     `json:"acrossHead,omitempty" jsonschema:"also if another git commit is checked out than at the target"`
-	Force      bool     `json:"force,omitempty" jsonschema:"also while another session is at work in the directory"`
+	Target     string          `json:"target" jsonschema:"revision to go back to: start, @, @~1 to take back the newest step, turn:N, an entry id, a tree hash"`
+	Paths      []string        `json:"paths,omitempty" jsonschema:"only these files, directories and globs (** is any number of directories), relative to the root, and these whoever changed them"`
+	Exact      bool            `json:"exact,omitempty" jsonschema:"restore all that differs from the target, also what the user changed; dirty files are overwritten then unless onDirty says otherwise"`
+	OnDirty    rollback.Policy `json:"onDirty,omitempty" jsonschema:"what to do with files that were changed since the session left them: skip (default), overwrite, or abort to do nothing at all"`
+	AcrossHead bool            `json:"acrossHead,omitempty" jsonschema:"also if another git commit is checked out than at the target"`
+	Force      bool            `json:"force,omitempty" jsonschema:"also while another session is at work in the directory"`
 }
 
 // PreviewArgs are the arguments of restore_preview.
@@ -39,10 +39,10 @@ type PreviewArgs struct {
 
 // TakeBackArgs are the arguments of undo and redo.
 type TakeBackArgs struct {
-	Preview bool   `json:"preview,omitempty" jsonschema:"say what would be done, and change nothing"`
-	OnDirty string `json:"onDirty,omitempty" jsonschema:"what to do with files that were changed since: skip (default), overwrite, or abort to do nothing at all"`
-	Force   bool   `json:"force,omitempty" jsonschema:"also while another session is at work in the directory"`
-	Cursor  string `json:"cursor,omitempty" jsonschema:"of a preview: nextCursor of the page before"`
+	Preview bool            `json:"preview,omitempty" jsonschema:"say what would be done, and change nothing"`
+	OnDirty rollback.Policy `json:"onDirty,omitempty" jsonschema:"what to do with files that were changed since: skip (default), overwrite, or abort to do nothing at all"`
+	Force   bool            `json:"force,omitempty" jsonschema:"also while another session is at work in the directory"`
+	Cursor  string          `json:"cursor,omitempty" jsonschema:"of a preview: nextCursor of the page before"`
 }
 
 // Restored is what a restore did, or would do.
@@ -94,7 +94,7 @@ func (p *RestoreArgs) options(m *manager.FileSnapshotManager) (*manager.RestoreO
 		return nil, badArgument("exact is for all files: paths are restored exactly as it is")
 	}
 	paths, err := treePaths(m, p.Paths)
-	return &manager.RestoreOptions{Target: p.Target, Paths: paths, Exact: p.Exact, OnDirty: rollback.Policy(p.OnDirty), Force: p.Force, AcrossHead: p.AcrossHead}, err
+	return &manager.RestoreOptions{Target: p.Target, Paths: paths, Exact: p.Exact, OnDirty: p.OnDirty, Force: p.Force, AcrossHead: p.AcrossHead}, err
 }
 
 func preview(ctx context.Context, m *manager.FileSnapshotManager, p *PreviewArgs) (*Restored, error) {
@@ -134,7 +134,7 @@ func takeBack(fn func(*manager.FileSnapshotManager, context.Context, *manager.Re
 		if p.Cursor != "" && !p.Preview {
 			return nil, badArgument("cursor goes with preview: true")
 		}
-		r, err := fn(m, ctx, &manager.RestoreOptions{OnDirty: rollback.Policy(p.OnDirty), Force: p.Force, Preview: p.Preview})
+		r, err := fn(m, ctx, &manager.RestoreOptions{OnDirty: p.OnDirty, Force: p.Force, Preview: p.Preview})
 		if err != nil {
 			return nil, err
 		}
