@@ -27,17 +27,18 @@ var mayImport = map[string][]string{
 	"internal/watch":     {},
 	"internal/nearmiss":  {}, // for tests
 	"internal/testseed":  {}, // for tests
+	"internal/explain":   {"manager", "patch", "session", "store", "tree"},
 	"internal/mutants":   {}, // a program that breaks the rest
 	"tree":               {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},
 	"session":            {"internal/vfs"},
 	"rollback":           {"tree", "store", "internal/vfs"},
 	"manager":            {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
 	"checkpoint":         {"manager", "rollback", "store"},
-	"checkpoint/httpapi": {"checkpoint", "manager", "rollback", "session", "store"},
+	"checkpoint/httpapi": {"internal/explain", "checkpoint", "manager", "rollback", "session", "store"},
 	"internal/claude":    {},
-	"cmd/snapctl":        {"checkpoint", "checkpoint/httpapi", "client", "internal/claude", "internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
-	"internal/rpc":       {"manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
-	"internal/mcp":       {"internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
+	"cmd/snapctl":        {"internal/explain", "checkpoint", "checkpoint/httpapi", "client", "internal/claude", "internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"internal/rpc":       {"internal/explain", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"internal/mcp":       {"internal/explain", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
 	"client":             {"internal/rpc", "manager", "tree"},
 	"bench":              {"client"},
 	"bench/years":        {"manager"},

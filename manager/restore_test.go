@@ -786,9 +786,12 @@ func TestPolicyRefused(t *testing.T) {
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.write("a", "user's")
 	for name, fn := range map[string]func(*RestoreOptions) (*RestoreResult, error){
-		"undo":    func(o *RestoreOptions) (*RestoreResult, error) { return m.Undo(t.Context(), o) },
-		"redo":    func(o *RestoreOptions) (*RestoreResult, error) { return m.Redo(t.Context(), o) },
-		"restore": func(o *RestoreOptions) (*RestoreResult, error) { o.Target = "start"; return m.RestoreFiles(t.Context(), o) },
+		"undo": func(o *RestoreOptions) (*RestoreResult, error) { return m.Undo(t.Context(), o) },
+		"redo": func(o *RestoreOptions) (*RestoreResult, error) { return m.Redo(t.Context(), o) },
+		"restore": func(o *RestoreOptions) (*RestoreResult, error) {
+			o.Target = "start"
+			return m.RestoreFiles(t.Context(), o)
+		},
 		"exact": func(o *RestoreOptions) (*RestoreResult, error) {
 			o.Target, o.Exact = "start", true
 			return m.RestoreFiles(t.Context(), o)

@@ -6,11 +6,13 @@ import (
 	"net/http"
 
 	"github.com/boocode/filestore/checkpoint"
+	explained "github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/manager"
 )
 
-// codes are those of errors of the packages below. The first that matches
-// counts: what is undecided has a cause, which is not the answer.
+// codes are those of errors of package checkpoint, and those that mean something
+// else to who takes back a chat. The first that matches counts: what is undecided has
+// a cause, which is not the answer. Other errors are in package explain.
 var codes = []struct {
 	err    error
 	status int
@@ -25,11 +27,8 @@ var codes = []struct {
 	{manager.ErrTurnOpen, http.StatusConflict, "running"},
 	{checkpoint.ErrChanged, http.StatusConflict, "changed"},
 	{checkpoint.ErrFollowed, http.StatusConflict, "followed"},
-	{manager.ErrHeadChanged, http.StatusConflict, "head_changed"},
 	{checkpoint.ErrNoWorktree, http.StatusConflict, "no_worktree"},
 	{checkpoint.ErrAnchor, http.StatusConflict, "anchor"},
-	{manager.ErrCutOff, http.StatusConflict, "cut_off"},
-	{manager.ErrUnknown, http.StatusConflict, "unknown"},
 	{manager.ErrNoSession, http.StatusConflict, "unknown"},
 	{context.Canceled, http.StatusServiceUnavailable, "cancelled"},
 }
@@ -40,6 +39,9 @@ func explain(err error) *refusal {
 		return e
 	}
 	e := &refusal{status: http.StatusInternalServerError, Code: "internal", Message: err.Error()}
+	if k := explained.Of(err); k != nil {
+		e.status, e.Code = k.Status, k.Code
+	}
 	for _, c := range codes {
 		if errors.Is(err, c.err) {
 			e.status, e.Code = c.status, c.code

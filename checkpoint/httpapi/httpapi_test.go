@@ -23,6 +23,7 @@ import (
 
 	"github.com/boocode/filestore/checkpoint"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
 )
 
 const token = "a token of some length"
@@ -641,6 +642,9 @@ func TestExplain(t *testing.T) {
 		{fmt.Errorf("%w: %w: %w", checkpoint.ErrUndecided, context.Canceled, checkpoint.ErrBusy), 503, "undecided", nil},
 		{fmt.Errorf("%w: %w", checkpoint.ErrUndecided, &checkpoint.FilesError{Err: checkpoint.ErrFiles, Files: files}), 503, "undecided", nil},
 		{&checkpoint.UndecidedError{RestoreID: "r", Err: checkpoint.ErrNotFound}, 503, "undecided", nil},
+		{store.ErrNoSpace, 507, "no_space", nil},
+		{store.ErrPruned, 410, "pruned", nil},
+		{manager.ErrDamaged, 500, "damaged", nil},
 		{io.ErrUnexpectedEOF, 500, "internal", nil},
 	} {
 		e := explain(fmt.Errorf("restore: %w", tt.err))

@@ -104,7 +104,7 @@ func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (ol
 		if *r, err = p.resolve(ctx, args[i]); err == nil {
 			continue
 		}
-		if _, statErr := os.Lstat(p.app.path(args[i])); statErr == nil && explain(err).code == exitRefused {
+		if _, statErr := os.Lstat(p.app.path(args[i])); statErr == nil && failureOf(err).code == exitRefused {
 			err = refuse("paths come after --: 'snapctl diff -- PATH'", "%w", err)
 		}
 		return old, new, err

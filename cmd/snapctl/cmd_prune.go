@@ -267,6 +267,3 @@ func (g *age) Set(text string) error {
 
 // worthSaying is how many dead bytes are mentioned that stay.
 const worthSaying = 1 << 20
-
-// hintBusy is what to do about a store that others use.
-const hintBusy = "nothing was changed; try again, wait longer with --wait, or end who has the store open: 'snapctl serve --stop'"

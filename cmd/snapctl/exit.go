@@ -10,34 +10,34 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
-	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
-// Exit codes (docs/cli.md).
+// Exit codes.
 const (
-	exitDone        = 0
-	exitRefused     = 1   // or differences found, with --exit-code
-	exitUsage       = 2   // the command line makes no sense
-	exitPart        = 3   // something was skipped, and is listed
-	exitDamage      = 4   // the store is not what was written
-	exitBudget      = 5   // over budget, or too broad a root
-	exitEnvironment = 6   // I/O, locks, a newer format
-	exitInterrupted = 130 // as a shell has it for SIGINT
+	exitDone        = explain.Done
+	exitRefused     = explain.Refused
+	exitUsage       = explain.Usage
+	exitPart        = explain.Part
+	exitDamage      = explain.Damage
+	exitBudget      = explain.Budget
+	exitEnvironment = explain.Environment
+	exitInterrupted = explain.Interrupted
 )
 
-const hintEditCutOff = "the next edit or snapshot takes it back"
-
-const hintCutOff = "'snapctl restore --continue' brings it to its end, --abort takes it back"
+var (
+	hintEditCutOff = explain.Of(manager.ErrEditCutOff).Hint
+	hintCutOff     = explain.Of(manager.ErrCutOff).Hint
+	hintCheck      = explain.Of(store.ErrCorrupt).Hint
+)
 
 const hintRepair = "'snapctl repair' looks for other copies"
-
-const hintCheck = "'snapctl check' lists all that is damaged"
 
 // A failure is an error together with what the user is to make of it.
 type failure struct {
@@ -70,7 +70,7 @@ func (a *app) report(err error) int {
 	if err == nil {
 		return exitDone
 	}
-	f := explain(err)
+	f := failureOf(err)
 	if f.err != nil {
 		text := []byte(f.err.Error()) // it may have a line of a file
 		if isTerminal(a.stderr) {
@@ -84,8 +84,9 @@ func (a *app) report(err error) int {
 	return f.code
 }
 
-// explain finds the exit code and a hint for any error.
-func explain(err error) *failure {
+// failureOf finds the exit code and a hint for any error: those of package explain,
+// or more exact ones.
+func failureOf(err error) *failure {
 	if f, ok := errors.AsType[*failure](err); ok {
 		if f.err == nil {
 			return f
@@ -124,67 +125,18 @@ func explain(err error) *failure {
 		return &failure{exitDamage, err, "'snapctl repair' writes it again"}
 	}
 	switch {
-	case errors.Is(err, manager.ErrStillThere), errors.Is(err, manager.ErrHasHistory):
-		return &failure{exitRefused, err, "'snapctl --root DIR' reads the one that is not used; histories are not merged"}
-	case errors.Is(err, manager.ErrNotMoved):
-		return &failure{exitRefused, err, "'snapctl stores' lists what was where; name the old path: 'snapctl adopt OLDPATH'"}
-	case errors.Is(err, store.ErrBusy):
-		return &failure{exitRefused, err, hintBusy}
-	case errors.Is(err, store.ErrPlanStale):
-		return &failure{exitRefused, err, "another prune or repair was faster: run it again"}
 	case isToldAgain(err):
 		if store.IsNoSpace(err) {
 			err = fmt.Errorf("%w; 'snapctl prune' frees some", err)
 		}
 		return &failure{code: exitEnvironment, err: err}
-	case store.IsNoSpace(err) && !errors.Is(err, store.ErrNoSpace): // of the store, or of the directory
-		return &failure{exitEnvironment, err, "free some there; if that is the disk of the store, 'snapctl prune' frees what no snapshot needs"}
-	case store.IsNoSpace(err):
-		return &failure{exitEnvironment, err, "'snapctl prune' frees what no snapshot needs, --keep-last N more; restores may take what is left"}
-	case errors.Is(err, manager.ErrDamaged):
-		return &failure{exitDamage, err, "run 'snapctl repair'; --despite-damage goes on without what is lost"}
-	case errors.Is(err, store.ErrForgotten):
-		return &failure{exitRefused, err, "'snapctl forget' removed it from all snapshots, for good"}
-	case errors.Is(err, store.ErrPruned):
-		return &failure{exitRefused, err, "'snapctl log' says which are kept"}
-	case errors.Is(err, manager.ErrTooBroad):
-		return &failure{exitBudget, err, "name a project with --root DIR, or insist with --allow-broad"}
-	case errors.Is(err, manager.ErrChangedNothing):
-		return &failure{exitRefused, err, ""}
-	case errors.Is(err, manager.ErrNoSession):
-		return &failure{exitRefused, err, "'snapctl sessions --all' lists sessions"}
-	case isUnknown(err):
-		return &failure{exitRefused, err, "'snapctl log' lists snapshots, 'snapctl help revs' says how to name them"}
-	case errors.Is(err, manager.ErrAmbiguous) || errors.Is(err, session.ErrAmbiguous):
-		return &failure{exitRefused, err, "give more of it"}
-	case errors.Is(err, manager.ErrTurnOpen):
-		return &failure{exitRefused, err, "wait for the turn to end, or name another session with --session ID"}
-	case errors.Is(err, manager.ErrHeadChanged):
-		return &failure{exitRefused, err, "'snapctl restore -n' shows what would be done, -y does it all the same"}
-	case errors.Is(err, manager.ErrEditCutOff):
-		return &failure{exitRefused, err, hintEditCutOff}
-	case errors.Is(err, manager.ErrCutOff):
-		return &failure{exitRefused, err, hintCutOff}
 	case errors.Is(err, manager.ErrOutside):
 		return &failure{code: exitUsage, err: err}
-	case errors.Is(err, manager.ErrStale):
-		return &failure{exitRefused, err, "read it again; 'snapctl patch undo' has --reverse and --force"}
-	case errors.Is(err, manager.ErrNotText) || errors.Is(err, manager.ErrReadOnly):
-		return &failure{code: exitRefused, err: err}
-	case errors.Is(err, manager.ErrNothing):
-		return &failure{exitRefused, err, "'snapctl restore @~1' takes back the newest turn"}
-	case errors.Is(err, manager.ErrOtherSession):
-		return &failure{exitRefused, err, "name that session with --session ID"}
-	case errors.Is(err, session.ErrFormat) || errors.Is(err, session.ErrCycle) || errors.Is(err, session.ErrUnknownEntry):
-		return &failure{code: exitRefused, err: err}
 	case errors.Is(err, context.Canceled):
 		return &failure{code: exitInterrupted, err: errors.New("interrupted")}
-	case tree.IsLoss(err):
-		return &failure{exitDamage, err, hintCheck}
-	case errors.Is(err, store.ErrFormat):
-		return &failure{exitEnvironment, err, "it was made by a newer snapctl, or is no store: nothing was changed"}
-	case errors.Is(err, store.ErrNoLocks) || errors.Is(err, store.ErrNoRename):
-		return &failure{exitEnvironment, err, "put the store on a local disk with --store DIR"}
+	}
+	if k := explain.Of(err); k != nil {
+		return &failure{k.Exit, err, k.Hint}
 	}
 	return &failure{code: exitEnvironment, err: err}
 }

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -8,47 +9,22 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 )
 
-// hints say what to do about an error, by its code. Codes are those of package
-// rpc.
+// hints say what to do about what is wrong with a call, by its code. Other errors
+// have theirs in package explain.
 var hints = map[rpc.Code]string{
-	rpc.BadRequest:    "Correct the arguments and call again.",
-	rpc.Cancelled:     "The call was cancelled: nothing is reported as done. Call snapshot_list to see what is on record.",
-	rpc.TimedOut:      "Call again: what was read until then is kept.",
-	rpc.Refused:       "No file was changed. Read the places named above and call patch_apply again with the text that is there, exactly.",
-	changed:           "Call again without cursor.",
-	"too_broad":       "This server was started on a directory that is not one project. Ask the user to start it with --root DIR, or with --allow-broad.",
-	"budget":          "Nothing was recorded. Call again with partial: true to take what fits, or list directories that are not worth keeping in .booignore.",
-	"no_snapshots":    "Call snapshot_create first.",
-	"unknown":         "Call snapshot_list: it has the revisions. Paths are relative to the root; snapshot_diff lists those that differ.",
-	"ambiguous":       "Give more characters of it; snapshot_list has the entries in full.",
-	"other_session":   "This server works on one session. Take a revision that snapshot_list has.",
-	"turn_open":       "Somebody else is at work in the directory. Wait and call again, or pass force: true to a restore, undo or redo if the user agrees.",
-	"outside":         "Give a path inside the directory, relative to its root.",
-	"head_changed":    "Call restore_preview to see what would be done, then restore with acrossHead: true if that is wanted.",
-	"cut_off":         "A restore of another program was cut off since this server started: files may be half of each state. snapshot_create, restore, undo and redo bring it to its end first: call snapshot_create, then this again.",
-	"edit_cut_off":    "An edit was cut off by a crash. The next patch_apply without preview, or snapshot_create, takes it back.",
-	"moved":           "The directory was moved, and its history is known under the old path: ask the user to run 'snapctl adopt' in it.",
-	"other_user":      "The store is another user's: ask the user to start the server as its owner, or with --store DIR.",
-	"busy":            "Another process has the store open that has to be moved or pruned: ask the user to end it, then call again.",
-	"changed_nothing": "Call again with the revision that the error names, or with one of snapshot_list.",
-	"stale":           "Read the file again and base the edit on what is there now. patch_undo has reverse: true, which takes back only what the edit changed, and force: true.",
-	"not_text":        "Only text files can be edited by patches.",
-	"read_only":       "The file's mode forbids writing: ask the user before changing that.",
-	"bad_patch":       "No file was changed. Correct the patch, or give path, old and new.",
-	"not_exist":       "The path does not exist: see snapshot_diff, or create the file with patch_apply and an empty old.",
-	"exists":          "Something is in the way: see what is there first.",
-	"permission":      "The operating system refuses: ask the user.",
-	"corrupt":         "The store is damaged: ask the user to run 'snapctl check'.",
-	"not_found":       "The store lacks what it needs: ask the user to run 'snapctl check'.",
-	"format":          "The store was made by a newer snapctl: ask the user to update.",
-	"no_space":        "The disk is full: ask the user to free some, or to run snapctl prune.",
-	"no_locks":        "The store is on a file system without locks: ask the user to start the server with --store DIR on a local disk.",
+	rpc.BadRequest: "Correct the arguments and call again.",
+	rpc.Cancelled:  "The call was cancelled: nothing is reported as done. Call snapshot_list to see what is on record.",
+	rpc.TimedOut:   "Call again: what was read until then is kept.",
+	changed:        "Call again without cursor.",
 }
+
+func hintOf(code rpc.Code) string { return cmp.Or(hints[code], explain.Advice(string(code))) }
 
 // hintFuzzy is for an edit that was refused, and could be made with fuzzy. That
 // was tried.
@@ -97,7 +73,7 @@ func failed(tool string, err error) error {
 	message, fuzzyFits := err.Error(), false
 	if refused, ok := errors.AsType[*manager.EditError](err); ok {
 		message = refusals(refused)
-		if cause := refused.Refused[0].Err; cause != nil && hints[rpc.CodeOf(cause)] != "" {
+		if cause := refused.Refused[0].Err; cause != nil && hintOf(rpc.CodeOf(cause)) != "" {
 			code = rpc.CodeOf(cause)
 		}
 		fuzzyFits = refused.Fuzzy
@@ -105,7 +81,7 @@ func failed(tool string, err error) error {
 	if errors.Is(err, syscall.ENAMETOOLONG) || strings.Contains(message, "\x00") {
 		code = rpc.BadRequest // a path that no file can have
 	}
-	hint := hints[code]
+	hint := hintOf(code)
 	if fuzzyFits {
 		hint = hintFuzzy
 	}

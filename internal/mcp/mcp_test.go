@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,11 +15,10 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
-	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -164,11 +162,12 @@ func TestOpener(t *testing.T) {
 
 // TestFailed: every kind of error says what to do, and none is too long.
 func TestFailed(t *testing.T) {
-	for _, err := range []error{manager.ErrTooBroad, manager.ErrNoSession, manager.ErrEditCutOff, manager.ErrCutOff, manager.ErrUnknown, manager.ErrAmbiguous,
-		session.ErrAmbiguous, manager.ErrOtherSession, manager.ErrTurnOpen, manager.ErrOutside, manager.ErrHeadChanged, manager.ErrStale, manager.ErrNotText,
-		manager.ErrReadOnly, store.ErrCorrupt, store.ErrNotFound, store.ErrFormat, store.ErrNoLocks, fs.ErrNotExist, fs.ErrExist, fs.ErrPermission,
-		context.Canceled, context.DeadlineExceeded, &tree.BudgetError{Limit: "files"}, &patch.ParseError{Reason: "x"}, badArgument("x"),
-		&manager.EditError{Refused: []*patch.HunkError{{Path: "a", Err: manager.ErrOutside}}}} {
+	all := []error{context.Canceled, context.DeadlineExceeded, &tree.BudgetError{Limit: "files"}, &patch.ParseError{Reason: "x"}, badArgument("x"),
+		&manager.EditError{Refused: []*patch.HunkError{{Path: "a", Err: manager.ErrOutside}}}}
+	for _, k := range explain.Kinds {
+		all = append(all, k.Errs...)
+	}
+	for _, err := range all {
 		text := failed("restore", fmt.Errorf("restore %q: %w", "x", err)).Error()
 		if !strings.Contains(text, "What to do: ") || strings.Contains(text, "[internal]") {
 			t.Errorf("%v is told as %s", err, text)

@@ -26,6 +26,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -857,15 +858,30 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	words := slices.Sorted(maps.Keys(Commands()))
-	for _, c := range codes {
-		words = append(words, string(c.Code))
+	for _, k := range explain.Kinds {
+		words = append(words, k.Code)
 	}
-	for _, c := range []Code{BadRequest, BadCommand, DuplicateID, TooMany, TooLong, NoSession, Cancelled, TimedOut, Stalled, Refused, Internal, "budget", "bad_patch"} {
+	for _, c := range []Code{BadRequest, BadCommand, DuplicateID, TooMany, TooLong, NoSession, Cancelled, TimedOut, Stalled, Internal} {
 		words = append(words, string(c))
 	}
 	for _, w := range words {
 		if !strings.Contains(string(doc), "`"+w+"`") {
 			t.Errorf("docs/rpc.md lacks %s", w)
+		}
+	}
+}
+
+// Each error of the table has its code, and package client's errors match it.
+func TestCodes(t *testing.T) {
+	for _, k := range explain.Kinds {
+		for _, err := range k.Errs {
+			code := CodeOf(fmt.Errorf("open: %w", err))
+			if string(code) != k.Code {
+				t.Errorf("%v: %q, want %q", err, code, k.Code)
+			}
+			if !errors.Is(&Error{code, "open"}, err) {
+				t.Errorf("the error with code %s is not %v", code, err)
+			}
 		}
 	}
 }

@@ -1,0 +1,233 @@
+// Package explain is the one table of what can go wrong: each error of the
+// packages below with its code for programs, the command's exit code, the status
+// over HTTP, and what to do about it, for people and for models. The command, RPC,
+// MCP and HTTP look here, and add only what they alone know of.
+package explain
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// Exit codes (docs/cli.md).
+const (
+	Done        = 0
+	Refused     = 1   // or differences found, with --exit-code
+	Usage       = 2   // the command line makes no sense
+	Part        = 3   // something was skipped, and is listed
+	Damage      = 4   // the store is not what was written
+	Budget      = 5   // over budget, or too broad a root
+	Environment = 6   // I/O, locks, a newer format
+	Interrupted = 130 // as a shell has it for SIGINT
+)
+
+// Statuses over HTTP. Package net/http has their names, and is more than who embeds
+// a client has to link.
+const (
+	forbidden     = 403
+	conflict      = 409
+	gone          = 410
+	unprocessable = 422
+	broken        = 500
+	unavailable   = 503
+	fullDisk      = 507
+)
+
+// A Kind is a kind of error.
+type Kind struct {
+	Code   string // for programs, in RPC, MCP and HTTP
+	Exit   int
+	Status int    // over HTTP
+	Hint   string // for who types commands; "": the error says it all
+	Advice string // for a model
+
+	Errs []error          // that it matches
+	is   func(error) bool // beside these
+}
+
+// Kinds are all of them. Of those that an error matches the first counts: some
+// have others as causes.
+var Kinds = []*Kind{
+	{Code: "budget", Exit: Budget, Status: unprocessable, is: isA[*tree.BudgetError],
+		Hint:   "--partial takes what fits",
+		Advice: "Nothing was recorded. Call again with partial: true to take what fits, or list directories that are not worth keeping in .booignore."},
+	{Code: "bad_patch", Exit: Refused, Status: unprocessable, is: isA[*patch.ParseError],
+		Advice: "No file was changed. Correct the patch, or give path, old and new."},
+	{Code: "refused", Exit: Refused, Status: unprocessable, is: isA[*manager.EditError],
+		Hint:   "nothing was written",
+		Advice: "No file was changed. Read the places named above and call patch_apply again with the text that is there, exactly."},
+	{Code: "outside", Exit: Usage, Status: unprocessable, Errs: []error{manager.ErrOutside},
+		Advice: "Give a path inside the directory, relative to its root."},
+	{Code: "too_broad", Exit: Budget, Status: unprocessable, Errs: []error{manager.ErrTooBroad},
+		Hint:   "name a project with --root DIR, or insist with --allow-broad",
+		Advice: "This server was started on a directory that is not one project. Ask the user to start it with --root DIR, or with --allow-broad."},
+	{Code: "moved", Exit: Refused, Status: conflict, Errs: []error{manager.ErrMovedAway},
+		Hint:   "'snapctl adopt' has its history go on here",
+		Advice: "The directory was moved, and its history is known under the old path: ask the user to run 'snapctl adopt' in it."},
+	{Code: "not_moved", Exit: Refused, Status: conflict, Errs: []error{manager.ErrNotMoved},
+		Hint:   "'snapctl stores' lists what was where; name the old path: 'snapctl adopt OLDPATH'",
+		Advice: "Ask the user: 'snapctl stores' lists what was where."},
+	{Code: "has_history", Exit: Refused, Status: conflict, Errs: []error{manager.ErrStillThere, manager.ErrHasHistory},
+		Hint:   "'snapctl --root DIR' reads the one that is not used; histories are not merged",
+		Advice: "Ask the user: 'snapctl --root DIR' reads the one that is not used."},
+	{Code: "other_project", Exit: Refused, Status: conflict, Errs: []error{manager.ErrOtherProject},
+		Hint:   "nothing was changed; move the store to where it belongs",
+		Advice: "The store in the place of this project's is another's: ask the user to move it to where it belongs."},
+	{Code: "other_user", Exit: Environment, Status: forbidden, Errs: []error{store.ErrOwner},
+		Hint:   "'snapctl --store DIR …' keeps stores of your own",
+		Advice: "The store is another user's: ask the user to start the server as its owner, or with --store DIR."},
+	{Code: "busy", Exit: Refused, Status: conflict, Errs: []error{store.ErrBusy},
+		Hint:   "nothing was changed; try again, wait longer with --wait, or end who has the store open: 'snapctl serve --stop'",
+		Advice: "Another process has the store open that has to be moved or pruned: ask the user to end it, then call again."},
+	{Code: "plan_stale", Exit: Refused, Status: conflict, Errs: []error{store.ErrPlanStale},
+		Hint:   "another prune or repair was faster: run it again",
+		Advice: "Another prune or repair was faster: call again."},
+	{Code: "no_space", Exit: Environment, Status: fullDisk, Errs: []error{store.ErrNoSpace},
+		Hint:   "'snapctl prune' frees what no snapshot needs, --keep-last N more; restores may take what is left",
+		Advice: "The disk is full: ask the user to free some, or to run snapctl prune."},
+	{Code: "no_space", Exit: Environment, Status: fullDisk, Errs: []error{syscall.ENOSPC, syscall.EDQUOT}, // of the store, or of the directory
+		Hint:   "free some there; if that is the disk of the store, 'snapctl prune' frees what no snapshot needs",
+		Advice: "The disk is full: ask the user to free some, or to run snapctl prune."},
+	{Code: "damaged", Exit: Damage, Status: broken, Errs: []error{manager.ErrDamaged},
+		Hint:   "run 'snapctl repair'; --despite-damage goes on without what is lost",
+		Advice: "The store is damaged: ask the user to run 'snapctl repair'."},
+	{Code: "forgotten", Exit: Refused, Status: gone, Errs: []error{store.ErrForgotten},
+		Hint:   "'snapctl forget' removed it from all snapshots, for good",
+		Advice: "The user has removed that content from all snapshots, for good: go on without it."},
+	{Code: "pruned", Exit: Refused, Status: gone, Errs: []error{store.ErrPruned},
+		Hint:   "'snapctl log' says which are kept",
+		Advice: "Old snapshots were removed: snapshot_list says which are kept."},
+	{Code: "changed_nothing", Exit: Refused, Status: conflict, Errs: []error{manager.ErrChangedNothing},
+		Advice: "Call again with the revision that the error names, or with one of snapshot_list."},
+	{Code: "no_snapshots", Exit: Refused, Status: conflict, Errs: []error{manager.ErrNoSession},
+		Hint:   "'snapctl sessions --all' lists sessions",
+		Advice: "Call snapshot_create first."},
+	{Code: "edit_cut_off", Exit: Refused, Status: conflict, Errs: []error{manager.ErrEditCutOff},
+		Hint:   "the next edit or snapshot takes it back",
+		Advice: "An edit was cut off by a crash. The next patch_apply without preview, or snapshot_create, takes it back."},
+	{Code: "cut_off", Exit: Refused, Status: conflict, Errs: []error{manager.ErrCutOff},
+		Hint:   "'snapctl restore --continue' brings it to its end, --abort takes it back",
+		Advice: "A restore of another program was cut off since this server started: files may be half of each state. snapshot_create, restore, undo and redo bring it to its end first: call snapshot_create, then this again."},
+	{Code: "unknown", Exit: Refused, Status: conflict, Errs: []error{manager.ErrUnknown},
+		Hint:   "'snapctl log' lists snapshots, 'snapctl help revs' says how to name them",
+		Advice: "Call snapshot_list: it has the revisions. Paths are relative to the root; snapshot_diff lists those that differ."},
+	{Code: "ambiguous", Exit: Refused, Status: conflict, Errs: []error{manager.ErrAmbiguous, session.ErrAmbiguous},
+		Hint:   "give more of it",
+		Advice: "Give more characters of it; snapshot_list has the entries in full."},
+	{Code: "other_session", Exit: Refused, Status: conflict, Errs: []error{manager.ErrOtherSession},
+		Hint:   "name that session with --session ID",
+		Advice: "This server works on one session. Take a revision that snapshot_list has."},
+	{Code: "turn_open", Exit: Refused, Status: conflict, Errs: []error{manager.ErrTurnOpen},
+		Hint:   "wait for the turn to end, or name another session with --session ID",
+		Advice: "Somebody else is at work in the directory. Wait and call again, or pass force: true to a restore, undo or redo if the user agrees."},
+	{Code: "locked", Exit: Environment, Status: conflict, Errs: []error{manager.ErrLocked},
+		Advice: "A checkpoint is being restored: wait and call again."},
+	{Code: "no_turn", Exit: Environment, Status: conflict, Errs: []error{manager.ErrNoTurn},
+		Advice: "No turn is open: call again."},
+	{Code: "head_changed", Exit: Refused, Status: conflict, Errs: []error{manager.ErrHeadChanged},
+		Hint:   "'snapctl restore -n' shows what would be done, -y does it all the same",
+		Advice: "Call restore_preview to see what would be done, then restore with acrossHead: true if that is wanted."},
+	{Code: "nothing", Exit: Refused, Status: conflict, Errs: []error{manager.ErrNothing},
+		Hint:   "'snapctl restore @~1' takes back the newest turn",
+		Advice: "Nothing is left to take back. Every state is in reach: snapshot_list has the revisions for restore."},
+	{Code: "nothing_to_forget", Exit: Refused, Status: conflict, Errs: []error{manager.ErrNothingToForget},
+		Advice: "The file is empty: there is nothing to remove from snapshots."},
+	{Code: "stale", Exit: Refused, Status: conflict, Errs: []error{manager.ErrStale},
+		Hint:   "read it again; 'snapctl patch undo' has --reverse and --force",
+		Advice: "Read the file again and base the edit on what is there now. patch_undo has reverse: true, which takes back only what the edit changed, and force: true."},
+	{Code: "not_text", Exit: Refused, Status: unprocessable, Errs: []error{manager.ErrNotText},
+		Advice: "Only text files can be edited by patches."},
+	{Code: "read_only", Exit: Refused, Status: unprocessable, Errs: []error{manager.ErrReadOnly},
+		Advice: "The file's mode forbids writing: ask the user before changing that."},
+	{Code: "entry_exists", Exit: Environment, Status: conflict, Errs: []error{session.ErrEntryExists},
+		Advice: "Call snapshot_list: the step is on record."},
+	{Code: "unknown_entry", Exit: Refused, Status: conflict, Errs: []error{session.ErrUnknownEntry},
+		Advice: "Call snapshot_list: it has the entries."},
+	{Code: "bad_log", Exit: Refused, Status: conflict, Errs: []error{session.ErrFormat, session.ErrCycle},
+		Advice: "The session file cannot be read: ask the user."},
+	{Code: "corrupt", Exit: Damage, Status: broken, Errs: []error{store.ErrCorrupt}, is: isBadPage,
+		Hint:   "'snapctl check' lists all that is damaged",
+		Advice: "The store is damaged: ask the user to run 'snapctl check'."},
+	{Code: "not_found", Exit: Damage, Status: broken, Errs: []error{store.ErrNotFound},
+		Hint:   "'snapctl check' lists all that is damaged",
+		Advice: "The store lacks what it needs: ask the user to run 'snapctl check'."},
+	{Code: "format", Exit: Environment, Status: broken, Errs: []error{store.ErrFormat},
+		Hint:   "it was made by a newer snapctl, or is no store: nothing was changed",
+		Advice: "The store was made by a newer snapctl: ask the user to update."},
+	{Code: "no_locks", Exit: Environment, Status: broken, Errs: []error{store.ErrNoLocks, store.ErrNoRename},
+		Hint:   "put the store on a local disk with --store DIR",
+		Advice: "The store is on a file system without locks or renames: ask the user to start the server with --store DIR on a local disk."},
+	{Code: "not_exist", Exit: Environment, Status: broken, Errs: []error{fs.ErrNotExist},
+		Advice: "The path does not exist: see snapshot_diff, or create the file with patch_apply and an empty old."},
+	{Code: "exists", Exit: Environment, Status: broken, Errs: []error{fs.ErrExist},
+		Advice: "Something is in the way: see what is there first."},
+	{Code: "permission", Exit: Environment, Status: broken, Errs: []error{fs.ErrPermission},
+		Advice: "The operating system refuses: ask the user."},
+	{Code: "closed", Exit: Environment, Status: unavailable, Errs: []error{fs.ErrClosed, store.ErrClosed},
+		Advice: "The server is ending: ask the user to start it again."},
+}
+
+// isBadPage reports whether a tree object is not what it should be.
+func isBadPage(err error) bool { return tree.IsLoss(err) && !errors.Is(err, store.ErrNotFound) }
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+// Of returns the kind of an error, nil if it is none of the table.
+func Of(err error) *Kind {
+	for _, k := range Kinds {
+		if k.matches(err) {
+			return k
+		}
+	}
+	return nil
+}
+
+func (k *Kind) matches(err error) bool {
+	for _, e := range k.Errs {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return k.is != nil && k.is(err)
+}
+
+// Code returns the code of an error, "" if it is none of the table.
+func Code(err error) string {
+	if k := Of(err); k != nil {
+		return k.Code
+	}
+	return ""
+}
+
+// HasCode reports whether errors that match target have a code.
+func HasCode(code string, target error) bool {
+	for _, k := range Kinds {
+		for _, e := range k.Errs {
+			if k.Code == code && e == target {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Advice returns what a model is told to do about errors of a code, "" if there is
+// nothing.
+func Advice(code string) string {
+	for _, k := range Kinds {
+		if k.Code == code {
+			return k.Advice
+		}
+	}
+	return ""
+}
