@@ -613,6 +613,17 @@ func (x *restore) aim(ctx context.Context, ws *wants, named bool) error {
 		x.goes.to, x.goes.depth, x.goes.leftFrom = to, at.data.Depth, x.tip.Seq
 		return nil
 	}
+	for i, r := range x.goes.back {
+		if r.behind == nil {
+			continue
+		}
+		if list, err := ws.standings.of(ctx, r.behind); err != nil {
+			return err
+		} else if len(list) == 0 { // so what goes is all of the turn
+			whole := *r
+			whole.behind, x.goes.back[i] = nil, &whole
+		}
+	}
 	x.goes.tookFrom = to
 	x.goes.pathsBack, x.goes.pathsForth, err = ws.standings.paths(ctx, x.tip, at)
 	return err
