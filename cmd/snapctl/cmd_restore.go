@@ -121,11 +121,9 @@ func (a *app) navigateCommand() *cobra.Command {
 
 // openToRestore opens the store to restore. It makes none.
 func (a *app) openToRestore(ctx context.Context) (*place, error) {
-	p, err := a.openToRead(ctx)
-	if err != nil {
+	if err := a.mustExist(); err != nil {
 		return nil, err
 	}
-	p.close()
 	return a.openToWrite(ctx, false, manager.Options{}.Limits)
 }
 

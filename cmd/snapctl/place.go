@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,17 +145,22 @@ func (a *app) openToRead(ctx context.Context) (*place, error) {
 		}
 		return p, nil
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	loc, lerr := a.locate()
-	if lerr != nil {
-		return nil, lerr
-	}
-	if _, derr := store.Describe(vfs.OS(loc.Dir)); errors.Is(derr, fs.ErrNotExist) {
-		return nil, a.noSnapshots(loc.Project)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = cmp.Or(a.mustExist(), err)
 	}
 	return nil, err
+}
+
+// mustExist returns an error if the project has no store.
+func (a *app) mustExist() error {
+	loc, err := a.locate()
+	if err != nil {
+		return err
+	}
+	if _, err := store.Describe(vfs.OS(loc.Dir)); errors.Is(err, fs.ErrNotExist) {
+		return a.noSnapshots(loc.Project)
+	}
+	return nil
 }
 
 // openToWrite opens the store of the project and creates it where there is

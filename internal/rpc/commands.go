@@ -469,14 +469,10 @@ func getSnapshots(ctx context.Context, s *served, p *Page) (*Snapshots, error) {
 	if err != nil {
 		return nil, err
 	}
-	var all []*manager.Moment
-	for mo, err := range s.m.Timeline(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, mo)
+	all, err := s.moments(ctx, from == 0)
+	if err != nil {
+		return nil, err
 	}
-	slices.Reverse(all)
 	answer := &Snapshots{Snapshots: []Snapshot{}}
 	for _, mo := range all[min(from, len(all)):min(to, len(all))] {
 		line := Snapshot{EntryID: mo.EntryID, Rev: manager.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex, Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
@@ -492,8 +488,29 @@ func getSnapshots(ctx context.Context, s *served, p *Page) (*Snapshots, error) {
 	}
 	if to < len(all) {
 		answer.NextCursor = strconv.Itoa(to)
+	} else {
+		s.listed.Store(nil)
 	}
 	return answer, nil
+}
+
+// moments returns what happened in the session, oldest first. All pages after the
+// first are of the list that the first was of: the timeline can only be read as a
+// whole, newest first.
+func (s *served) moments(ctx context.Context, anew bool) ([]*manager.Moment, error) {
+	if list := s.listed.Load(); list != nil && !anew {
+		return *list, nil
+	}
+	var all []*manager.Moment
+	for mo, err := range s.m.Timeline(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, mo)
+	}
+	slices.Reverse(all)
+	s.listed.Store(&all)
+	return all, nil
 }
 
 func getCoverage(ctx context.Context, s *served, p *CoverageOf) (*Omissions, error) {

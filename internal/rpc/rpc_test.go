@@ -250,6 +250,19 @@ func TestSession(t *testing.T) {
 	if list["nextCursor"] == "" || list["snapshots"].([]any)[0].(map[string]any)["kind"] != "start" {
 		t.Errorf("snapshots: %v", list)
 	}
+	// What comes meanwhile is not in the list that is read page by page.
+	rows, pages := len(list["snapshots"].([]any)), 1
+	l.ask("29", `"type":"turn_start","sessionId":"s"`)
+	b.write("c", "c")
+	l.ask("30", `"type":"turn_end","sessionId":"s"`)
+	for ; list["nextCursor"] != nil && list["nextCursor"] != ""; pages++ {
+		list = l.ask("31", fmt.Sprintf(`"type":"get_snapshots","sessionId":"s","limit":2,"cursor":%q`, list["nextCursor"]))
+		rows += len(list["snapshots"].([]any))
+	}
+	all := l.ask("32", `"type":"get_snapshots","sessionId":"s"`)["snapshots"].([]any)
+	if last := all[len(all)-1].(map[string]any); rows != len(all)-1 || pages < 3 || last["turnIndex"] != 3.0 {
+		t.Errorf("%d rows in %d pages, then %d, the last %v", rows, pages, len(all), last)
+	}
 	edit := l.ask("19", `"type":"apply_patch","sessionId":"s","path":"a","old":"one","new":"1"`)
 	l.ask("20", fmt.Sprintf(`"type":"undo_patch","sessionId":"s","undoId":%q`, edit["undoId"]))
 	no := l.refused("21", `"type":"apply_patch","sessionId":"s","path":"a","old":"nowhere","new":"1"`, "refused")

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -112,6 +113,8 @@ type served struct {
 
 	last chan struct{} // closed when the last of those that arrived is done; for who reads requests
 	logs bool          // the runtime keeps a log
+
+	listed atomic.Pointer[[]*manager.Moment] // what get_snapshots lists page by page
 }
 
 // Serve answers the requests that come from r until it ends, and closes what
