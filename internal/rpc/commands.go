@@ -119,8 +119,6 @@ type Initialize struct {
 	Limits      Limits `json:"limits"`
 }
 
-func (p *Initialize) session() string { return p.SessionID }
-
 // Look is what came of looking at the directory.
 type Look struct {
 	SnapshotTreeHash store.ID                  `json:"snapshotTreeHash"`
