@@ -24,7 +24,7 @@ func TestNatural(t *testing.T) {
 			_, err := m.Snapshot(b.Context(), &SnapshotOptions{})
 			return err
 		}},
-		{"turn with a tool", price{53, 20, 10}, func(b *bench, m *FileSnapshotManager) error {
+		{"turn with a tool", price{53, 24, 10}, func(b *bench, m *FileSnapshotManager) error {
 			m.opts.ToolWindows = true
 			if _, err := m.OnTurnStart(b.Context(), nil); err != nil {
 				return err
