@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
@@ -48,6 +50,8 @@ type Health struct {
 	Why     string    `json:"why"`     // why the last did
 	Said    time.Time `json:"said"`    // when the user was told
 	Logged  time.Time `json:"logged"`  // when hook.log was
+
+	Unrecorded map[string]time.Time `json:"unrecorded,omitempty"` // worktrees in which nothing can be recorded, and since when
 }
 
 // ReadHealth reads what is remembered of a store.
@@ -92,7 +96,27 @@ func ChangeHealth(storeDir string, fn func(*Health)) error {
 	if again, err := json.Marshal(h); err != nil || string(again) == string(before) {
 		return err
 	}
-	return store.WriteFile(fsys, HealthName, append(after, '\n'))
+	return writeHealth(fsys, append(after, '\n'))
+}
+
+// writeHealth replaces the file. On a full disk it is overwritten, and filled up with
+// newlines: who reads it meanwhile, or after a power cut, may find nothing to read.
+func writeHealth(fsys vfs.FS, b []byte) error {
+	err := store.WriteFile(fsys, HealthName, b)
+	if !store.IsNoSpace(err) {
+		return err
+	}
+	f, err := fsys.OpenFile(HealthName, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(append(b, bytes.Repeat([]byte("\n"), max(int(st.Size)-len(b), 0))...), 0)
+	return err
 }
 
 // maxWhy is how much is remembered of an error, in bytes.
@@ -114,14 +138,65 @@ func (h *Health) NoteChecked(damage int, now time.Time) {
 	h.Said, h.Logged = time.Time{}, time.Time{}
 }
 
-// noteFailure remembers a capture that failed, unless the caller was only refused.
-func (m *FileSnapshotManager) noteFailure(ctx context.Context, err error) {
-	if m.opts.ReadOnly || !isFailure(ctx, err) {
-		return
+// noteLook remembers whether a look could be recorded, for all processes, and
+// returns the error as it is to be told.
+func (m *FileSnapshotManager) noteLook(ctx context.Context, err error) error {
+	wt, now := m.project.Worktree(), time.Now()
+	switch {
+	case m.opts.ReadOnly:
+		return err
+	case err == nil:
+		if ReadHealth(m.tree.dir).Unrecorded[wt].IsZero() {
+			return nil
+		}
+	case !isFailure(ctx, err):
+		return err
 	}
-	if err := ChangeHealth(m.tree.dir, func(h *Health) { h.NoteFailure(err, time.Now()) }); err != nil {
-		m.log.Debug("failure not remembered", "err", err)
+	var since time.Time
+	herr := ChangeHealth(m.tree.dir, func(h *Health) {
+		if err == nil {
+			delete(h.Unrecorded, wt)
+			return
+		}
+		h.NoteFailure(err, now)
+		if since = h.Unrecorded[wt]; since.IsZero() && trouble(err) != nil {
+			if h.Unrecorded == nil {
+				h.Unrecorded = make(map[string]time.Time)
+			}
+			h.Unrecorded[wt] = now
+		}
+	})
+	if herr != nil { // the next error is told in full, too
+		m.log.Debug("not remembered whether turns are recorded", "err", herr)
 	}
+	if since.IsZero() || trouble(err) == nil {
+		return err
+	}
+	return &NotRecordedError{Since: since, Err: err}
+}
+
+// A NotRecordedError says again that nothing is recorded in a directory, in one
+// line: the first error in a row was told in full.
+type NotRecordedError struct {
+	Since time.Time // of the first
+	Err   error     // of this one, in full
+}
+
+func (e *NotRecordedError) Error() string {
+	return fmt.Sprintf("nothing is recorded since %s: %v", e.Since.Local().Format(time.DateTime), trouble(e.Err))
+}
+
+func (e *NotRecordedError) Unwrap() error { return e.Err }
+
+// trouble returns what is wrong with the disk or the system, in short; nil if it is
+// something else that went wrong.
+func trouble(err error) error {
+	for _, cause := range []error{ErrNoSpace, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, fs.ErrPermission, store.ErrNoLocks, store.ErrOwner} {
+		if errors.Is(err, cause) {
+			return cause
+		}
+	}
+	return nil
 }
 
 // isFailure reports whether the system has failed, or the time was over, and not
@@ -134,7 +209,7 @@ func isFailure(ctx context.Context, err error) bool {
 		return false
 	}
 	_, path := errors.AsType[*fs.PathError](err)
-	return path || errors.Is(err, ErrNoSpace) || errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, context.DeadlineExceeded)
+	return path || trouble(err) != nil || errors.Is(err, store.ErrLost) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // A Concern is something about a store that its user should know.

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
 )
 
 // TestHealthFailed: a capture that fails is remembered until the next check; one
@@ -92,5 +95,39 @@ func TestHealthParts(t *testing.T) {
 		if h := ReadHealth(dir); h.Bad != 0 || !h.Checked.IsZero() {
 			t.Errorf("of %q: %+v", text, h)
 		}
+	}
+}
+
+// What is remembered can be changed on a full disk, too, if anything is remembered.
+func TestHealthFull(t *testing.T) {
+	disk := vfs.NewMem()
+	disk.SetSize(1 << 20)
+	if err := disk.Mkdir("tmp", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	long := []byte(`{"v": 1, "why": "` + strings.Repeat("x", 100) + `"}` + "\n")
+	if err := writeHealth(disk, long); err != nil {
+		t.Fatal(err)
+	}
+	f, err := disk.OpenFile("others", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	free, _, err := disk.Space()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(free); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.WriteFile(disk, "another", long); !store.IsNoSpace(err) {
+		t.Fatalf("a file on a full disk: %v", err)
+	}
+	if err := writeHealth(disk, []byte(`{"v": 1, "failed": 7}`)); err != nil {
+		t.Fatal(err)
+	}
+	if h := readHealth(disk); h.Failed != 7 || h.Why != "" {
+		t.Errorf("on a full disk: %+v", h)
 	}
 }

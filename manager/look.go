@@ -46,10 +46,7 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOption
 	if err = checkSpace(m.store, m.tree.dir, keep); err == nil {
 		r, err = m.lookKeeping(ctx, opts, keep, fn)
 	}
-	if err != nil {
-		m.noteFailure(ctx, err)
-	}
-	return r, m.noteRecorded(err)
+	return r, m.noteLook(ctx, err)
 }
 
 // lookAnyway is look for a restore, which may take the last bytes there are.
