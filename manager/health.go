@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -251,6 +252,28 @@ func (h *Health) Concerns(storeDir string, now time.Time) []Concern {
 	}
 	return list
 }
+
+// TellHealth returns what there is to say of a store, "" if nothing is, or it was said
+// not long ago. urgent is what is damaged only.
+func TellHealth(storeDir string, said func(*Health) *time.Time, urgent bool) string {
+	h, now := ReadHealth(storeDir), time.Now()
+	if age := now.Sub(*said(h)); age >= 0 && age < sayEvery {
+		return ""
+	}
+	var list []string
+	for _, c := range h.Concerns(storeDir, now) {
+		if c.Urgent || !urgent {
+			list = append(list, c.Text)
+		}
+	}
+	if len(list) > 0 && ChangeHealth(storeDir, func(h *Health) { *said(h) = now }) != nil {
+		return "" // it would be said each time
+	}
+	return strings.Join(list, "; ")
+}
+
+// Told is the time for [TellHealth] when the user was told of a store.
+func (h *Health) Told() *time.Time { return &h.Said }
 
 // newerIn counts the files in a directory that were changed after a time.
 func newerIn(fsys vfs.FS, dir string, since time.Time) (n int) {

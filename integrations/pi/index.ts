@@ -219,6 +219,7 @@ export default function (pi: ExtensionAPI) {
 				steps.map((data: LogEntry["data"]) => ({ customType: "step-snapshot", data })),
 			);
 			void looked(ctx, r);
+			if (r.health) warn(ctx, `The store of snapshots: ${r.health}`);
 		});
 		if (done) failing.clear();
 		if (!off) status(ctx, done ? undefined : "no file snapshot of the last turn");

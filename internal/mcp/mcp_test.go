@@ -193,6 +193,28 @@ func TestFailed(t *testing.T) {
 
 // TestCut: what is cut off is what comes next, characters stay whole, and there
 // is always some of it.
+// The first answer says how the store is, if nobody has said so today.
+func TestHealth(t *testing.T) {
+	root, stores := t.TempDir(), t.TempDir()
+	for _, want := range []int{0, 1, 0} {
+		e, err := manager.NewEngine(&manager.EngineOptions{StoreRoot: stores})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, news, err := (&Server{Engine: e, Root: root, Session: "mcp"}).open(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(news, "damage was found in 2 places") != want {
+			t.Errorf("news %q, want %d", news, want)
+		}
+		err = manager.ChangeHealth(m.StoreDir(), func(h *manager.Health) { h.Bad = 2 })
+		if err := errors.Join(err, m.Close(), e.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestCut(t *testing.T) {
 	for _, text := range []string{"", "a\nb\n", strings.Repeat("é", 5_000), strings.Repeat("<line>\n", 2_000), strings.Repeat("\xff", 3_000), strings.Repeat("\x01", 3_000)} {
 		for _, left := range []int{-5, 0, 1000, room} {

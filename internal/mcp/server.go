@@ -173,6 +173,9 @@ func (s *Server) open(ctx context.Context) (m *manager.FileSnapshotManager, news
 	if news, err = begin(ctx, m); err != nil {
 		return nil, news, errors.Join(err, m.Close())
 	}
+	if health := manager.TellHealth(m.StoreDir(), (*manager.Health).Told, false); health != "" {
+		news += " The user should know of the store of these snapshots: " + health + "."
+	}
 	return m, news, nil
 }
 
@@ -222,7 +225,7 @@ type answer interface {
 
 // Told is what every answer may have.
 type Told struct {
-	News string `json:"news,omitempty" jsonschema:"of the first answer: a restore or an edit had been cut off, and what became of it"`
+	News string `json:"news,omitempty" jsonschema:"of the first answer: a restore or an edit had been cut off, and what became of it; or what the user should know of the store"`
 }
 
 func (t *Told) tell(news string) { t.News = news }

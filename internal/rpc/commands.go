@@ -139,6 +139,14 @@ type Initialized struct {
 	SessionID string `json:"sessionId"`
 	Root      string `json:"root"`     // real path of the directory
 	StoreDir  string `json:"storeDir"` // directory of the store
+
+	Concerns []Concern `json:"concerns,omitempty"` // what the user should know of the store
+}
+
+// Concern is something about a store that its user should know.
+type Concern struct {
+	Text   string `json:"text"`
+	Urgent bool   `json:"urgent"` // something is damaged
 }
 
 func newLook(r *manager.Result) *Look {
@@ -223,7 +231,11 @@ func prepareInitialize(c *conn, q *request, line json.RawMessage) (func(context.
 			if err != nil {
 				return nil, err
 			}
-			return &Initialized{Look: *newLook(r), SessionID: p.SessionID, Root: s.m.Project().Root, StoreDir: s.m.StoreDir()}, nil
+			answer := &Initialized{Look: *newLook(r), SessionID: p.SessionID, Root: s.m.Project().Root, StoreDir: s.m.StoreDir()}
+			for _, c := range manager.ReadHealth(answer.StoreDir).Concerns(answer.StoreDir, time.Now()) {
+				answer.Concerns = append(answer.Concerns, Concern(c))
+			}
+			return answer, nil
 		})
 	}, nil
 }
@@ -251,7 +263,13 @@ type ToolEnd struct {
 // TurnEnded is a Look at the end of a turn.
 type TurnEnded struct {
 	Look
-	Entries []*manager.StepSnapshotData `json:"entries"` // for the runtime's log, oldest first: all that it was not told of yet
+	Entries []*manager.StepSnapshotData `json:"entries"`          // for the runtime's log, oldest first: all that it was not told of yet
+	Health  string                      `json:"health,omitempty"` // what the user should know of the store, once a day
+}
+
+func newTurnEnded(s *served, r *manager.Result, entries []*manager.StepSnapshotData) *TurnEnded {
+	return &TurnEnded{Look: *newLook(r), Entries: append([]*manager.StepSnapshotData{}, entries...),
+		Health: manager.TellHealth(s.m.StoreDir(), (*manager.Health).Told, false)}
 }
 
 // Told says that the runtime's log has an entry.
@@ -315,16 +333,13 @@ func init() {
 			if r == nil {
 				return nil, err
 			}
-			return &TurnEnded{Look: *newLook(r), Entries: []*manager.StepSnapshotData{}}, err
+			return newTurnEnded(s, r, nil), err
 		}
 		r, entries, err := s.m.EndTurn(ctx)
 		if r == nil {
 			return nil, err
 		}
-		if entries == nil {
-			entries = []*manager.StepSnapshotData{}
-		}
-		return &TurnEnded{Look: *newLook(r), Entries: entries}, err
+		return newTurnEnded(s, r, entries), err
 	})
 	add("told", true, "says that the runtime's log has an entry for a step or a restore", func(ctx context.Context, s *served, p *Told) (*Done, error) {
 		return &Done{}, s.m.Told(ctx, p.SnapshotSeq, p.EntryID)

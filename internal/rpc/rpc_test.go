@@ -899,6 +899,39 @@ func TestCodes(t *testing.T) {
 	}
 }
 
+// A runtime is told how the store is: at the start, and once a day at the end of a turn.
+func TestHealth(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\n")
+	l := b.connect()
+	start := fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"s"`, b.dir)
+	init := l.ask("1", start)
+	if init["concerns"] != nil {
+		t.Errorf("initialize: %v", init)
+	}
+	turn := func() map[string]any {
+		t.Helper()
+		l.ask("2", `"type":"turn_start","sessionId":"s"`)
+		return l.ask("3", `"type":"turn_end","sessionId":"s"`)
+	}
+	if end := turn(); end["health"] != nil {
+		t.Errorf("turn_end: %v", end)
+	}
+	if err := manager.ChangeHealth(init["storeDir"].(string), func(h *manager.Health) { h.Bad = 2 }); err != nil {
+		t.Fatal(err)
+	}
+	if end := turn(); !strings.HasPrefix(fmt.Sprint(end["health"]), "damage was found in 2 places") {
+		t.Errorf("turn_end: %v", end)
+	}
+	if end := turn(); end["health"] != nil {
+		t.Errorf("turn_end again: %v", end)
+	}
+	list, _ := l.ask("4", start)["concerns"].([]any)
+	if len(list) != 1 || list[0].(map[string]any)["urgent"] != true {
+		t.Errorf("initialize again: %v", list)
+	}
+}
+
 // A full disk has a code of its own, also when it is told again.
 func TestCodeOfNoSpace(t *testing.T) {
 	for _, err := range []error{
