@@ -190,7 +190,7 @@ func TestFormatPlaces(t *testing.T) {
 	fsys := vfs.NewMem()
 	f, err := fsys.OpenFile(PlacesName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
-		_, err = f.WriteAt(encodePlaces(b), 0)
+		_, err = f.WriteAt(store.AppendSum(b), 0)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,21 +86,13 @@ func readPlaces(fsys vfs.FS, moved bool) (*places, error) {
 	return ps, nil
 }
 
-// encodePlaces returns the file of some JSON: it ends with a line that has the hash of
-// all before it.
-func encodePlaces(b []byte) []byte {
-	b = append(b, '\n')
-	return fmt.Appendf(b, "%s\n", store.Hash(store.Blob, b))
-}
-
-// decodePlaces reads what encodePlaces made.
+// decodePlaces reads the file.
 func decodePlaces(b []byte, ps *places) error {
-	text, _ := bytes.CutSuffix(b, []byte("\n"))
-	end := bytes.LastIndexByte(text, '\n') + 1
-	if string(text[end:]) != store.Hash(store.Blob, b[:end]).String() {
-		return errors.New("its hash is wrong")
+	b, err := store.CutSum(b)
+	if err == nil {
+		err = json.Unmarshal(b, ps)
 	}
-	return json.Unmarshal(b[:end], ps)
+	return err
 }
 
 func damagedPlaces(err error) *store.CorruptError {
@@ -181,7 +172,7 @@ func changePlaces(ctx context.Context, fsys vfs.FS, fn func(*places, *store.Desc
 	if err != nil || string(after) == string(before) {
 		return err
 	}
-	return store.WriteFile(fsys, PlacesName, encodePlaces(after))
+	return store.WriteFile(fsys, PlacesName, store.AppendSum(after))
 }
 
 // byID returns the worktree with an identity, nil if it is not known.

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
 )
@@ -22,6 +23,7 @@ type Report struct {
 	Objects   int             `json:"objects"` // records in packs
 	Bytes     int64           `json:"bytes"`   // of packs
 	Damage    []*CorruptError `json:"-"`
+	Accepted  []AcceptedError `json:"-"` // of the journal: lost, as somebody has accepted
 }
 
 // Check reads the structure of the whole store and reports what is damaged:
@@ -108,7 +110,14 @@ func (s *Store) checkJournal(r *Report, m *journalMend) (*continuity, error) {
 			c.have[seq] = last + 1
 		}
 	}
-	r.Damage = append(r.Damage, c.damage()...)
+	accepted, err := s.Accepted()
+	if damage, ok := errors.AsType[*CorruptError](err); ok && m == nil { // as above
+		r.Damage = append(r.Damage, damage)
+	} else if err != nil && !ok {
+		return nil, err
+	}
+	damage, known := c.damage(accepted)
+	r.Damage, r.Accepted = append(r.Damage, damage...), append(r.Accepted, known...)
 	for snap, err := range s.j.snapshots(s.j.seg + 1) {
 		if err != nil {
 			return nil, err
@@ -203,23 +212,96 @@ func (c *continuity) add(p *journalPart) {
 	}
 }
 
-// damage returns what is wrong with the journal, in the order of its segments.
-func (c *continuity) damage() (list []*CorruptError) {
+// damage returns what is wrong with the journal, in the order of its segments, and
+// what of that was accepted. What is lost beyond that tells only of itself.
+func (c *continuity) damage(accepted *Accepted) (list []*CorruptError, known []AcceptedError) {
 	lost := c.lost()
 	for i, p := range c.parts {
-		records := tellRecords(lost[i])
+		more, told := lost[i].without(accepted)
+		found, cut := p.damage, false
 		switch {
 		case p.absent && p.seg == p.upTo:
-			list = append(list, &CorruptError{Path: segmentName(p.seg), Err: errors.New("segment is missing" + records)})
+			found = []*CorruptError{{Path: segmentName(p.seg), Err: errors.New("segment is missing" + tellRecords(lost[i]))}}
 		case p.absent:
-			list = append(list, &CorruptError{Path: segmentName(p.upTo), Err: fmt.Errorf("segments %d to %d are missing%s", p.seg, p.upTo, records)})
-		case len(p.damage) > 0: // which is why
-			list = append(list, p.damage...)
-		case len(lost[i]) > 0:
-			list = append(list, &CorruptError{Path: segmentName(p.seg), Off: p.endBefore(lost[i][0].from), Err: fmt.Errorf("%w%s", errCut, records)})
+			found = []*CorruptError{{Path: segmentName(p.upTo), Err: fmt.Errorf("segments %d to %d are missing%s", p.seg, p.upTo, tellRecords(lost[i]))}}
+		case len(found) == 0 && len(lost[i]) > 0: // else that is why
+			found, cut = []*CorruptError{p.cut(lost[i])}, true
+		}
+		fresh := false
+		for _, d := range found {
+			at, ok := accepted.Place(placeOf(d))
+			if cut && len(more) == 0 {
+				at, ok = told, true
+			} else if cut && !c.saidBefore(more) {
+				ok = false
+			}
+			if ok {
+				known = append(known, AcceptedError{d, at})
+			} else {
+				list, fresh = append(list, d), true
+			}
+		}
+		if len(more) > 0 && !fresh && !c.saidBefore(more) {
+			list = append(list, p.cut(more))
 		}
 	}
-	return list
+	return list, known
+}
+
+// cut is the damage to a segment that lacks records.
+func (p *journalPart) cut(lost seqSet) *CorruptError {
+	return &CorruptError{Path: segmentName(p.seg), Off: p.endBefore(lost[0].from), Err: fmt.Errorf("%w%s", errCut, tellRecords(lost))}
+}
+
+// saidBefore reports whether all of the records are there, as they were said at first.
+func (c *continuity) saidBefore(set seqSet) bool {
+	for _, r := range set {
+		if r.to-r.from >= uint64(len(c.have)) {
+			return false
+		}
+		for seq := r.from; seq <= r.to; seq++ {
+			if _, ok := c.have[seq]; !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// without returns the records whose loss was not accepted, and when that of the last
+// other one was.
+func (s seqSet) without(accepted *Accepted) (more seqSet, at time.Time) {
+	for _, r := range s {
+		for r.from <= r.to {
+			known, next := accepted.record(r.from)
+			if known != nil {
+				at, r.from = known.at, known.to+1
+				continue
+			}
+			to := min(r.to, next-1)
+			more = append(more, seqRange{r.from, to})
+			r.from = to + 1
+		}
+	}
+	return more, at
+}
+
+// loss returns what the journal has lost.
+func (c *continuity) loss() *Loss {
+	l := &Loss{top: c.top}
+	damage, _ := c.damage(nil)
+	for _, d := range damage {
+		l.Places = append(l.Places, placeOf(d))
+	}
+	lost := c.lost()
+	for _, i := range slices.Sorted(maps.Keys(lost)) {
+		for _, r := range lost[i] {
+			if !c.saidBefore(seqSet{r}) {
+				l.Records = append(l.Records, [2]uint64{r.from, r.to})
+			}
+		}
+	}
+	return l
 }
 
 // errCut: a segment does not have all that it had.

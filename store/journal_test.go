@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
 )
@@ -186,6 +187,21 @@ func TestDamagedFrameOfTheOther(t *testing.T) {
 	verify(t, left, []acked{second}, 1)
 }
 
+var acceptedAt = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// acceptAll accepts all that the journal has lost.
+func acceptAll(t *testing.T, s *Store) {
+	t.Helper()
+	loss, err := s.JournalLoss()
+	if err != nil {
+		t.Fatal(err)
+	}
+	loss.Time = acceptedAt
+	if err := s.Accept(t.Context(), loss); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A journal that lacks anything it once had says so, whatever it is that is
 // missing, and goes on saying so when more is recorded.
 func TestLostRecords(t *testing.T) {
@@ -264,6 +280,41 @@ func TestLostRecords(t *testing.T) {
 			}
 			s = openDamaged(t, disk)
 			look(s, "opened again")
+			acceptAll(t, s)
+			none := func(s *Store, when string) {
+				t.Helper()
+				r, err := s.Check(t.Context(), false)
+				if err != nil || len(r.Damage) > 0 || len(r.Accepted) != 1 || r.Accepted[0].At != acceptedAt || r.Accepted[0].Err.Error() != test.say {
+					t.Errorf("%s and accepted: %+v, %v", when, r, err)
+				}
+				if plan, err := s.PlanRepair(t.Context()); err != nil || len(plan.Stays) > 0 {
+					t.Errorf("%s and accepted: PlanRepair: %+v, %v", when, plan, err)
+				}
+			}
+			none(s, "at once")
+			last := commit(t, s, "another", []byte("after that"))
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			s = openDamaged(t, disk)
+			none(s, "opened again")
+			// What is lost beyond it is damage, and no more than that.
+			seg := s.j.seg
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			offs := frameOffsets(t, disk, seg)
+			edit(t, disk, segmentName(seg), func(b []byte) []byte { return b[:offs[len(offs)-2]] })
+			s = openDamaged(t, disk)
+			s.Skip(last.seq)
+			commit(t, s, "another", []byte("behind it"))
+			r, err := s.Check(t.Context(), false)
+			if err != nil || len(r.Damage) != 1 || !strings.Contains(r.Damage[0].Error(), fmt.Sprintf("record %d is lost", last.seq)) || len(r.Accepted) != 1 {
+				t.Errorf("one more lost: %+v, %v", r, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 	checkAcked(t, openDamaged(t, whole), acks)

@@ -26,6 +26,7 @@ type RepairPlan struct {
 	EndSegment bool            // the newest segment is damaged: the next begins
 	Records    []RecordRepair  // of the journal, that come back
 	Format     bool            // FORMAT is written again, as other files tell it
+	Aside      []string        // other files to be moved to quarantine: what they say is not known
 
 	journal       *journalMend
 	replace, gone [][16]byte
@@ -45,7 +46,7 @@ type PackRepair struct {
 
 // Empty reports whether there is nothing to do.
 func (p *RepairPlan) Empty() bool {
-	return !p.Format && len(p.Packs) == 0 && len(p.Gone) == 0 && len(p.Indexes) == 0 && len(p.Summaries)+len(p.Records) == 0 && !p.EndSegment
+	return !p.Format && len(p.Packs) == 0 && len(p.Gone) == 0 && len(p.Indexes) == 0 && len(p.Summaries)+len(p.Records)+len(p.Aside) == 0 && !p.EndSegment
 }
 
 // Keeps reports whether an object will be there, whole, when the plan is done.
@@ -88,6 +89,11 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 		return slices.ContainsFunc(journal.Damage, func(d *CorruptError) bool { return d.Path == segmentName(seg) && errors.Is(d.Err, errCut) }) || p.journal.fixes[seg] != nil
 	})
 	p.Damage, p.Stays = journal.Damage, stays.Damage
+	if damage, err := s.CheckAccepted(); err != nil {
+		return nil, err
+	} else if damage != nil {
+		p.Aside = []string{acceptedName}
+	}
 	for _, seg := range p.summaries {
 		p.Summaries = append(p.Summaries, summaryName(seg))
 	}
@@ -374,7 +380,7 @@ func (s *Store) remakeIndex(id [16]byte) error {
 
 // endDamagedSegment mends what there is to mend in the journal.
 func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
-	if !plan.EndSegment && !plan.Format && len(plan.summaries)+len(plan.Records) == 0 {
+	if !plan.EndSegment && !plan.Format && len(plan.summaries)+len(plan.Records)+len(plan.Aside) == 0 {
 		return nil
 	}
 	return withLock(ctx, s.fsys, journalLock, func() error {
@@ -388,6 +394,16 @@ func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
 				return err
 			}
 			s.remade, s.badFormat = nil, nil
+		}
+		if damage, err := s.CheckAccepted(); err != nil {
+			return err
+		} else if damage != nil {
+			if err := s.fsys.Rename(acceptedName, "quarantine/"+acceptedName+"-"+randomName()); err != nil {
+				return err
+			}
+			if err := errors.Join(s.fsys.SyncDir("quarantine"), s.fsys.SyncDir(".")); err != nil {
+				return err
+			}
 		}
 		if err := s.mendJournal(plan.journal); err != nil {
 			return err

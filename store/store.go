@@ -45,6 +45,7 @@ type Store struct {
 	j   *journal
 
 	forgotten forgotten
+	accepted  acceptedCache
 
 	fmu   sync.Mutex // guards needs
 	needs []string   // features that FORMAT says are needed to read the store, as far as is known

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/boocode/filestore/store"
 )
@@ -27,16 +28,19 @@ func NewChecker(s *store.Store) *Checker {
 // A Problem is a path of a snapshot that cannot be restored as it was.
 type Problem struct {
 	Path string
-	Err  error // matches store.ErrNotFound or store.ErrCorrupt
+	ID   store.ID  // of the content or directory that is lost; zero: it is another problem
+	Err  error     // matches store.ErrNotFound or store.ErrCorrupt
+	At   time.Time // when the loss was accepted; zero: it was not
 }
 
 // Snapshot reads all directories that a snapshot keeps and makes sure that every
-// blob is there or was forgotten; contents are the business of [store.Store.Check]. An error
-// means that the check could not be done.
+// blob is there or was forgotten; contents are the business of [store.Store.Check]. Losses
+// that were accepted are listed, too. An error means that the check could not be done.
 func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) (problems []Problem, err error) {
-	report := func(path string, err error) error {
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage) {
-			problems = append(problems, Problem{path, err})
+	report := func(path string, id store.ID, err error) error {
+		if IsLoss(err) {
+			at, _ := c.s.AcceptedObject(id)
+			problems = append(problems, Problem{path, id, err, at})
 			return nil
 		}
 		return err
@@ -53,14 +57,14 @@ func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) (problems 
 	return problems, nil
 }
 
-func (c *Checker) dir(ctx context.Context, path string, id store.ID, report func(string, error) error) error {
+func (c *Checker) dir(ctx context.Context, path string, id store.ID, report func(string, store.ID, error) error) error {
 	if c.done[id] {
 		return nil
 	}
 	c.done[id] = true
 	for it, err := range c.trees.items(ctx, id) {
 		if err != nil {
-			return report(path, err)
+			return report(path, id, err)
 		}
 		e := itemEntry(&it)
 		if e.Mode.IsDir() {
@@ -69,7 +73,7 @@ func (c *Checker) dir(ctx context.Context, path string, id store.ID, report func
 			err = c.blob(ctx, e.ID)
 		}
 		if err != nil {
-			if err := report(join(path, e.Name), err); err != nil {
+			if err := report(join(path, e.Name), e.ID, err); err != nil {
 				return err
 			}
 		}
@@ -95,14 +99,14 @@ func (c *Checker) blob(ctx context.Context, id store.ID) error {
 	return err
 }
 
-func (c *Checker) coverage(ctx context.Context, path string, id store.ID, report func(string, error) error) error {
+func (c *Checker) coverage(ctx context.Context, path string, id store.ID, report func(string, store.ID, error) error) error {
 	if c.done[id] {
 		return nil
 	}
 	c.done[id] = true
 	for it, err := range c.cover.items(ctx, id) {
 		if err != nil {
-			return report(path, err)
+			return report(path, id, err)
 		}
 		if !it.id.IsZero() {
 			if err := c.coverage(ctx, join(path, it.name), it.id, report); err != nil {

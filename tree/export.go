@@ -118,7 +118,7 @@ func (x *exporter) lose(path string, err error) error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.lost = append(x.lost, Problem{path, err})
+	x.lost = append(x.lost, Problem{Path: path, Err: err})
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 // A Marker tells a prune what trees need. What several trees share is read once.
 // It is for one goroutine.
 type Marker struct {
+	s        *store.Store
 	trees    pageReader
 	cover    pageReader
 	problems []Problem
@@ -17,21 +18,21 @@ type Marker struct {
 
 // NewMarker returns a Marker for the trees of a store.
 func NewMarker(s *store.Store) *Marker {
-	return &Marker{trees: trees(s), cover: pageReader{s, store.Coverage, validOmission, nil}}
+	return &Marker{s: s, trees: trees(s), cover: pageReader{s, store.Coverage, validOmission, nil}}
 }
 
 // Mark adds all that a state needs to live. What is missing or damaged is no
 // error, but listed in [Marker.Problems].
 func (m *Marker) Mark(ctx context.Context, live *store.Live, state store.State) error {
 	if !state.Tree.IsZero() {
-		if err := m.page(ctx, live, m.trees, state.Tree, nil, 0, ""); err != nil {
+		if err := m.page(ctx, live, m.trees, state.Tree, state.Tree, nil, 0, ""); err != nil {
 			return err
 		}
 	}
 	if state.Coverage.IsZero() {
 		return nil
 	}
-	return m.page(ctx, live, m.cover, state.Coverage, nil, 0, "")
+	return m.page(ctx, live, m.cover, state.Coverage, state.Coverage, nil, 0, "")
 }
 
 // MarkSnapshot adds all that a snapshot needs to live: see
@@ -46,11 +47,11 @@ func (m *Marker) MarkSnapshot(ctx context.Context, live *store.Live, snap *store
 }
 
 // Problems lists what was missing or damaged, with the path where it was met
-// first. What that needs is not known.
+// first, but for losses that were accepted. What that needs is not known.
 func (m *Marker) Problems() []Problem { return m.problems }
 
-// page marks a page and all below it. above is as in [pageReader.page].
-func (m *Marker) page(ctx context.Context, live *store.Live, r pageReader, id store.ID, above *item, level int, path string) error {
+// page marks a page of a directory and all below it. above is as in [pageReader.page].
+func (m *Marker) page(ctx context.Context, live *store.Live, r pageReader, dir, id store.ID, above *item, level int, path string) error {
 	if !live.Add(id) {
 		return nil
 	}
@@ -59,19 +60,19 @@ func (m *Marker) page(ctx context.Context, live *store.Live, r pageReader, id st
 	}
 	level, items, err := r.page(ctx, id, above, level)
 	if err != nil {
-		return m.lost(path, err)
+		return m.lost(path, dir, err)
 	}
 	for i := range items {
 		it := &items[i]
 		switch {
 		case level > 0:
-			err = m.page(ctx, live, r, it.id, it, level, path)
+			err = m.page(ctx, live, r, dir, it.id, it, level, path)
 		case r.kind == store.Coverage && it.id.IsZero(): // nothing is said of what is in it
 		case r.kind == store.Coverage || Mode(it.attr).IsDir():
-			err = m.page(ctx, live, r, it.id, nil, 0, join(path, it.name))
+			err = m.page(ctx, live, r, it.id, it.id, nil, 0, join(path, it.name))
 		default:
 			if err = live.AddBlob(it.id, int64(it.size)); err != nil {
-				err = m.lost(join(path, it.name), err)
+				err = m.lost(join(path, it.name), it.id, err)
 			}
 		}
 		if err != nil {
@@ -82,12 +83,14 @@ func (m *Marker) page(ctx context.Context, live *store.Live, r pageReader, id st
 }
 
 // lost makes a note of what is missing or damaged. Other errors it returns.
-func (m *Marker) lost(path string, err error) error {
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage) {
-		m.problems = append(m.problems, Problem{path, err})
-		return nil
+func (m *Marker) lost(path string, id store.ID, err error) error {
+	if !IsLoss(err) {
+		return err
 	}
-	return err
+	if _, ok := m.s.AcceptedObject(id); !ok {
+		m.problems = append(m.problems, Problem{Path: path, ID: id, Err: err})
+	}
+	return nil
 }
 
 // IsWhole reports whether all that a state needs is there for a writer to count

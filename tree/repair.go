@@ -32,7 +32,8 @@ type Mend struct {
 // A Hurt is a snapshot that cannot be restored as it was.
 type Hurt struct {
 	Snapshot *store.Snapshot
-	Problems []Problem // in its tree, and in the other states that it keeps
+	Problems []Problem  // in its tree, and in the other states that it keeps: of each path one
+	Lost     []store.ID // all contents and directories that it lacks
 }
 
 // A Mender finds out what snapshots have lost, and what of that is still
@@ -399,7 +400,8 @@ func hashBlob(r io.Reader) (id store.ID, err error) {
 }
 
 // Hurt yields the snapshots that will not be whole, newest first, with all
-// their paths that are hurt: also those that they share. Each pair is a Hurt
+// their paths that are hurt: also those that they share. A loss that was accepted is
+// none. Each pair is a Hurt
 // and nil, or a zero Hurt and the error that ends the sequence.
 func (m *Mender) Hurt(ctx context.Context) iter.Seq2[Hurt, error] {
 	return hurt(ctx, m.s, m, func(ctx context.Context, id store.ID) error {
@@ -420,7 +422,7 @@ func Hurts(ctx context.Context, s *store.Store) iter.Seq2[Hurt, error] {
 }
 
 func hurt(ctx context.Context, s *store.Store, g Getter, blob func(context.Context, store.ID) error) iter.Seq2[Hurt, error] {
-	h := &hurtWalk{blob: blob, trees: trees(g), cover: pageReader{g, store.Coverage, validOmission, nil}, known: make(map[store.ID][]Problem)}
+	h := &hurtWalk{s: s, blob: blob, trees: trees(g), cover: pageReader{g, store.Coverage, validOmission, nil}, known: make(map[store.ID][]Problem)}
 	return func(yield func(Hurt, error) bool) {
 		for snap, err := range s.Snapshots(ctx) {
 			var one Hurt
@@ -441,6 +443,7 @@ func hurt(ctx context.Context, s *store.Store, g Getter, blob func(context.Conte
 // A hurtWalk remembers of each tree what is wrong in it, so that it costs one
 // look however many snapshots share it.
 type hurtWalk struct {
+	s     *store.Store
 	blob  func(context.Context, store.ID) error
 	trees pageReader
 	cover pageReader
@@ -449,7 +452,7 @@ type hurtWalk struct {
 
 func (h *hurtWalk) snapshot(ctx context.Context, snap *store.Snapshot) (Hurt, error) {
 	out := Hurt{Snapshot: snap}
-	seen := make(map[string]bool)
+	seen, lost := make(map[string]bool), make(map[store.ID]bool)
 	for _, st := range snap.States() {
 		list, err := h.dir(ctx, st.Tree)
 		if err == nil && !st.Coverage.IsZero() {
@@ -461,6 +464,10 @@ func (h *hurtWalk) snapshot(ctx context.Context, snap *store.Snapshot) (Hurt, er
 			return Hurt{}, err
 		}
 		for _, p := range list {
+			if !lost[p.ID] {
+				lost[p.ID] = true
+				out.Lost = append(out.Lost, p.ID)
+			}
 			if !seen[p.Path] {
 				seen[p.Path] = true
 				out.Problems = append(out.Problems, p)
@@ -468,6 +475,15 @@ func (h *hurtWalk) snapshot(ctx context.Context, snap *store.Snapshot) (Hurt, er
 		}
 	}
 	return out, nil
+}
+
+// lost returns what there is to say of an object that is lost: nothing, if that was
+// accepted.
+func (h *hurtWalk) lost(id store.ID, err error) []Problem {
+	if _, ok := h.s.AcceptedObject(id); ok {
+		return nil
+	}
+	return []Problem{{ID: id, Err: err}}
 }
 
 // dir returns what is wrong in a directory, by paths relative to it.
@@ -479,7 +495,7 @@ func (h *hurtWalk) dir(ctx context.Context, id store.ID) ([]Problem, error) {
 		}
 		err := h.blob(ctx, e.ID)
 		if IsLoss(err) {
-			return []Problem{{"", err}}, nil
+			return h.lost(e.ID, err), nil
 		}
 		return nil, err
 	})
@@ -502,7 +518,7 @@ func (h *hurtWalk) look(ctx context.Context, id store.ID, r *pageReader, below f
 	var list []Problem
 	for it, err := range r.items(ctx, id) {
 		if IsLoss(err) {
-			list = append(list, Problem{"", err})
+			list = append(list, h.lost(id, err)...)
 			break
 		}
 		if err != nil {
@@ -517,7 +533,7 @@ func (h *hurtWalk) look(ctx context.Context, id store.ID, r *pageReader, below f
 			if p.Path != "" {
 				full = join(it.name, p.Path)
 			}
-			list = append(list, Problem{full, p.Err})
+			list = append(list, Problem{Path: full, ID: p.ID, Err: p.Err})
 		}
 	}
 	h.known[id] = list

@@ -189,7 +189,7 @@ func (t *Tally) lost(path string, err error) error {
 		return nil
 	}
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage) {
-		t.problems = append(t.problems, Problem{path, err})
+		t.problems = append(t.problems, Problem{Path: path, Err: err})
 		return nil
 	}
 	return err
