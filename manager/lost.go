@@ -2,12 +2,13 @@ package manager
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/session"
@@ -25,37 +26,64 @@ func JournalDamage(ctx context.Context, s *store.Store) ([]*store.CorruptError, 
 	}
 	damage, err := s.JournalDamage()
 	for _, l := range lost {
-		damage = append(damage, l.Damage)
+		if l.Accepted.IsZero() {
+			damage = append(damage, l.Damage)
+		}
 	}
 	return damage, err
 }
 
 // A LostRecord is a record that the journal has no more.
 type LostRecord struct {
-	Seq    uint64
-	Damage *store.CorruptError // at the file that names it
+	Seq      uint64
+	Damage   *store.CorruptError // at the file that names it
+	Places   []string            // what names it, for [store.Loss]
+	Accepted time.Time           // when all of that was accepted; zero: it was not
 }
 
 // LostRecords returns the records that files of worktrees name, and that are not
-// in the journal: such a file is written when its record is durable. A damaged
-// file is none that names anything.
+// in the journal, also if that was accepted: such a file is written when its record
+// is durable. A damaged file is none that names anything.
 func LostRecords(ctx context.Context, s *store.Store) ([]LostRecord, error) {
 	named, err := namedRecords(ctx, s.FS())
 	if err != nil {
 		return nil, err
 	}
+	accepted, err := s.Accepted()
+	if err != nil && !errors.Is(err, store.ErrCorrupt) {
+		return nil, err
+	}
 	var lost []LostRecord
-	seen := make(map[uint64]bool)
 	for _, n := range named {
 		if there, err := n.isIn(ctx, s); err != nil {
 			return nil, err
-		} else if there || seen[n.seq] {
+		} else if there {
 			continue
 		}
-		seen[n.seq] = true
-		lost = append(lost, LostRecord{n.seq, &store.CorruptError{Path: n.file, Err: fmt.Errorf("it names record %d, which the journal has lost", n.seq)}})
+		i := slices.IndexFunc(lost, func(l LostRecord) bool { return l.Seq == n.seq })
+		at, ok := accepted.Place(n.place())
+		if i < 0 {
+			i = len(lost)
+			lost = append(lost, LostRecord{Seq: n.seq, Accepted: at,
+				Damage: &store.CorruptError{Path: n.file, Err: fmt.Errorf("it names record %d, which the journal has lost", n.seq)}})
+		}
+		if !ok {
+			lost[i].Accepted = time.Time{}
+		}
+		if place := n.place(); !slices.Contains(lost[i].Places, place) {
+			lost[i].Places = append(lost[i].Places, place)
+		}
 	}
 	return lost, nil
+}
+
+// place says what a file names, wherever it does.
+func (n *namedRecord) place() string {
+	place := fmt.Sprintf("worktrees/%s#%d", n.worktree, n.seq)
+	if n.step != nil {
+		place += " " + n.step.SnapshotTreeHash.String()
+	}
+	return place
 }
 
 // A namedRecord is a record of the journal that another file names.
@@ -65,6 +93,10 @@ type namedRecord struct {
 	seq      uint64
 	lost     bool              // it was missed before, and may have come back
 	step     *StepSnapshotData // of a log; nil: the record was the worktree's newest then
+
+	session string // of a log, the rest, too
+	entry   *session.Entry
+	log     *session.Tree
 }
 
 // namedRecords reads the files of all worktrees that name records, before the
@@ -78,8 +110,12 @@ func namedRecords(ctx context.Context, fsys vfs.FS) ([]namedRecord, error) {
 	for _, wt := range worktrees {
 		dir := "worktrees/" + wt + "/"
 		for _, name := range []string{"turns", "turns.new"} { // the latter is the one before
-			var t turns
-			if b, err := vfs.ReadFile(fsys, dir+name); err != nil || json.Unmarshal(b, &t) != nil || t.Version != turnsVersion {
+			b, err := vfs.ReadFile(fsys, dir+name)
+			if err != nil {
+				continue
+			}
+			t, _, err := decodeTurns(b)
+			if err != nil {
 				continue
 			}
 			if t.Last != 0 {
@@ -105,14 +141,8 @@ func namedRecords(ctx context.Context, fsys vfs.FS) ([]namedRecord, error) {
 			if err != nil { // it follows from the journal
 				continue
 			}
-			for e := range log.Tree().Entries() {
-				if e.Type != "custom" || e.CustomType != session.StepSnapshot {
-					continue
-				}
-				if d := parseStep(e); d != nil && d.SnapshotSeq != 0 {
-					named = append(named, namedRecord{file: name, worktree: wt, seq: d.SnapshotSeq, step: d})
-				}
-			}
+			id := strings.TrimSuffix(path.Base(name), ".jsonl")
+			named = append(named, stepsIn(log.Tree(), namedRecord{file: name, worktree: wt, session: id})...)
 		}
 	}
 	return named, nil

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -102,5 +103,60 @@ func TestLostByNoLog(t *testing.T) {
 		if lost, err := LostRecords(t.Context(), m.Store()); err != nil || len(lost) > 0 {
 			t.Errorf("LostRecords with %q = %v, %v", text, lost, err)
 		}
+	}
+}
+
+// A file of open turns in which a digit is wrong names no record: it is made again from
+// the journal, as is one in whose place there is something else.
+func TestLostByNoTurns(t *testing.T) {
+	for what, spoil := range map[string]func(name string, b []byte) error{
+		"a digit": func(name string, b []byte) error {
+			return os.WriteFile(name, bytes.Replace(b, []byte(`"last":`), []byte(`"last":7`), 1), 0o600)
+		},
+		"no end":      func(name string, b []byte) error { return os.WriteFile(name, b[:len(b)-30], 0o600) },
+		"nothing":     func(name string, b []byte) error { return os.WriteFile(name, nil, 0o600) },
+		"a directory": func(name string, b []byte) error { return errors.Join(os.Remove(name), os.Mkdir(name, 0o700)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			b := newBench(t)
+			m := b.open("s")
+			b.initialize(m)
+			b.turn(m, func() { b.write("f", "one") })
+			s, name := m.Store(), m.wtDir()+"/turns"
+			path := filepath.Join(m.StoreDir(), name)
+			sound, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if names, damage, err := SpoiltTurns(s); err != nil || len(names)+len(damage) > 0 {
+				t.Errorf("before: %q, %v, %v", names, damage, err)
+			}
+			if err := spoil(path, sound); err != nil {
+				t.Fatal(err)
+			}
+			if lost, err := LostRecords(t.Context(), s); err != nil || len(lost) > 0 {
+				t.Errorf("LostRecords = %v, %v", lost, err)
+			}
+			names, damage, err := SpoiltTurns(s)
+			if err != nil || len(names) != 1 || names[0] != name || (len(damage) > 0) != (what == "a directory") {
+				t.Fatalf("SpoiltTurns: %q, %v, %v", names, damage, err)
+			}
+			if err := MendTurns(t.Context(), s, name); err != nil {
+				t.Fatal(err)
+			}
+			after, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, err := decodeTurns(after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, _, err := decodeTurns(sound)
+			if err != nil || got.Last != want.Last || len(got.Open) != 1 || got.Open[0].Session != nobody {
+				t.Errorf("made again: %+v, want the last %d (%v)", got, want.Last, err)
+			}
+			b.turn(m, func() { b.write("f", "two") })
+		})
 	}
 }

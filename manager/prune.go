@@ -3,7 +3,6 @@ package manager
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -369,8 +368,8 @@ func openSince(fsys vfs.FS, worktree string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	var t turns
-	if err := json.Unmarshal(b, &t); err != nil || t.Version != turnsVersion {
+	t, _, err := decodeTurns(b)
+	if err != nil {
 		return 1, nil
 	}
 	var since uint64

@@ -194,13 +194,16 @@ func TestDetachedWakesUp(t *testing.T) {
 	b.start(b.open("s", detached))
 	m := b.open("other")
 	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns")
-	var open turns
 	text, err := os.ReadFile(name)
-	if err != nil || json.Unmarshal(text, &open) != nil {
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, _, err := decodeTurns(text)
+	if err != nil {
 		t.Fatal(err)
 	}
 	open.Open[0].Seen = time.Now().Add(-25 * time.Hour)
-	if err := os.WriteFile(name, encode(&open), 0o600); err != nil {
+	if err := os.WriteFile(name, encode(open), 0o600); err != nil { // as older programs do
 		t.Fatal(err)
 	}
 	b.initialize(m) // takes it for dead

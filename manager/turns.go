@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
@@ -208,21 +210,47 @@ func (m *FileSnapshotManager) readTurns() (*turns, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	t, text, err := decodeTurns(b)
+	if errors.Is(err, store.ErrFormat) {
+		return nil, nil, err
+	}
+	if err != nil {
+		m.log.Warn("it is not known which turns are open", "worktree", m.project.Worktree(), "err", err)
+		return spoilt(), nil, nil
+	}
+	return t, text, nil
+}
+
+// spoilt is what is known of open turns where the file is damaged.
+func spoilt() *turns { return &turns{Version: turnsVersion, Open: []*openTurn{{Session: nobody}}} }
+
+// decodeTurns reads the file, and returns the JSON in it. One of an older program is
+// nothing but JSON.
+func decodeTurns(b []byte) (*turns, []byte, error) {
+	text, err := store.CutSum(b)
+	if err != nil && json.Valid(b) {
+		text, err = b, nil
+	}
 	var v struct {
 		Version int `json:"v"`
 	}
-	if err = json.Unmarshal(b, &v); err == nil && v.Version > turnsVersion {
+	if err == nil {
+		err = json.Unmarshal(text, &v)
+	}
+	if err == nil && v.Version > turnsVersion {
 		return nil, nil, fmt.Errorf("open turns: %w: version %d", store.ErrFormat, v.Version)
 	}
 	t := new(turns)
 	if err == nil {
-		err = json.Unmarshal(b, t)
+		err = json.Unmarshal(text, t)
 	}
-	if err != nil || t.Version != turnsVersion || slices.Contains(t.Open, nil) {
-		m.log.Warn("it is not known which turns are open", "worktree", m.project.Worktree(), "err", err)
-		return &turns{Version: turnsVersion, Open: []*openTurn{{Session: nobody}}}, nil, nil
+	if err == nil && (t.Version != turnsVersion || slices.Contains(t.Open, nil)) {
+		err = errors.New("not what was written")
 	}
-	return t, b, nil
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, bytes.TrimSuffix(text, []byte("\n")), nil
 }
 
 // writeTurns replaces the file. With news it is synced, so that after a power cut
@@ -230,6 +258,7 @@ func (m *FileSnapshotManager) readTurns() (*turns, []byte, error) {
 func (m *FileSnapshotManager) writeTurns(b []byte, news bool) error {
 	fsys := m.store.FS()
 	name := m.wtDir() + "/turns"
+	b = store.AppendSum(b)
 	f, err := fsys.OpenFile(name+".new", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -250,6 +279,88 @@ func (m *FileSnapshotManager) writeTurns(b []byte, news bool) error {
 		return nil
 	}
 	return fsys.SyncDir(path.Dir(name))
+}
+
+// SpoiltTurns lists the files of open turns that say nothing. A power cut may spoil
+// one: that is no damage, and the next turn writes it anew. In the place of others there
+// is something else: those are.
+func SpoiltTurns(s *store.Store) (names []string, damage []*store.CorruptError, err error) {
+	worktrees, err := namesIn(s.FS(), "worktrees")
+	for _, wt := range worktrees {
+		name := "worktrees/" + wt + "/turns"
+		spoilt, derr, err := isSpoilt(s.FS(), name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if spoilt {
+			names = append(names, name)
+		}
+		if derr != nil {
+			damage = append(damage, derr)
+		}
+	}
+	return names, damage, err
+}
+
+// isSpoilt reports whether a file of open turns says nothing, and why if that is
+// damage.
+func isSpoilt(fsys vfs.FS, name string) (bool, *store.CorruptError, error) {
+	st, err := fsys.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return false, nil, nil
+	}
+	if err == nil && st.Kind != vfs.Regular {
+		return true, &store.CorruptError{Path: name, Err: vfs.ErrNotRegular}, nil
+	}
+	var b []byte
+	if err == nil {
+		b, err = vfs.ReadFile(fsys, name)
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	_, _, err = decodeTurns(b)
+	if errors.Is(err, store.ErrFormat) {
+		return false, nil, err
+	}
+	return err != nil, nil, nil
+}
+
+// MendTurns moves a file of open turns that says nothing into quarantine, and writes
+// one by what the journal has, and the file before it.
+func MendTurns(ctx context.Context, s *store.Store, name string) error {
+	fsys, dir := s.FS(), path.Dir(name)
+	lock, err := fsys.OpenFile(name+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
+		return fmt.Errorf("%s.lock: %w", name, err)
+	}
+	if is, _, err := isSpoilt(fsys, name); !is || err != nil { // somebody was faster
+		return err
+	}
+	t := spoilt()
+	if b, err := vfs.ReadFile(fsys, name+".new"); err == nil {
+		if before, _, err := decodeTurns(b); err == nil {
+			t.Last, t.Lost = before.Last, before.Lost
+		}
+	}
+	newest, err := s.Newest(ctx, path.Base(dir), store.AnySession)
+	if err == nil {
+		t.Last = max(t.Last, newest.Seq)
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if err := fsys.Rename(name, "quarantine/turns-"+path.Base(dir)+"-"+newRestoreID()); err != nil {
+		return err
+	}
+	return errors.Join(fsys.SyncDir("quarantine"), store.WriteFile(fsys, name, store.AppendSum(b)))
 }
 
 // nobody is the session of a turn that is made up where it is not known which

@@ -313,5 +313,13 @@ func (p *RepairPlan) OnlyJournal() *RepairPlan {
 	return &RepairPlan{Format: p.Format, Records: p.Records, journal: p.journal}
 }
 
+// AddRecord adds a record to the plan that the journal has lost, as the file from which
+// it is known says. The store needs no plan to keep what it names: plan again behind it.
+func (p *RepairPlan) AddRecord(file string, snap *Snapshot) {
+	p.journal.again[snap.Seq] = frame{kind: frameSnapshot, seq: snap.Seq, body: snap.appendBody(nil, nil)}
+	p.journal.records = append(p.journal.records, RecordRepair{File: file, Seq: snap.Seq})
+	p.Records = p.journal.records
+}
+
 // HasRecord reports whether the plan brings back the record of a number.
 func (p *RepairPlan) HasRecord(seq uint64) bool { return p.journal.has(seq) }

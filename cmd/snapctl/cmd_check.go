@@ -80,6 +80,7 @@ type checkAnswer struct {
 	Content  int64         `json:"contentRead,omitempty"` // bytes of packs that were read here
 	Damage   []jsonDamage  `json:"damage"`
 	Problems []jsonProblem `json:"problems"`
+	Accepted []jsonLoss    `json:"accepted"`           // lost for good, as somebody has accepted
 	Concerns []string      `json:"concerns,omitempty"` // about the place of the store, for people
 }
 
@@ -95,6 +96,17 @@ type jsonProblem struct {
 	EntryID string `json:"entryId"`
 	jsonPath
 	Error string `json:"error"`
+}
+
+// A jsonLoss is damage that was accepted: in a file of the store, or at a path of a
+// snapshot.
+type jsonLoss struct {
+	File    string    `json:"file,omitempty"`
+	Offset  int64     `json:"offset,omitempty"`
+	EntryID string    `json:"entryId,omitempty"`
+	In      *jsonPath `json:"in,omitempty"`
+	Error   string    `json:"error"`
+	At      time.Time `json:"at"`
 }
 
 func (a *app) check(ctx context.Context, f *checkFlags) error {
@@ -115,9 +127,18 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	if err != nil {
 		return err
 	}
-	report.Damage = append(report.Damage, damageOf(lost)...)
+	j := &checkAnswer{Report: report, Damage: []jsonDamage{}, Problems: []jsonProblem{}, Accepted: []jsonLoss{}}
+	for _, d := range report.Accepted {
+		j.Accepted = append(j.Accepted, jsonLoss{File: d.Path, Offset: d.Off, Error: d.Err.Error(), At: d.At})
+	}
+	for _, l := range lost {
+		if l.Accepted.IsZero() {
+			report.Damage = append(report.Damage, l.Damage)
+		} else {
+			j.Accepted = append(j.Accepted, jsonLoss{File: l.Damage.Path, Error: l.Damage.Err.Error(), At: l.Accepted})
+		}
+	}
 	structure := len(report.Damage)
-	j := &checkAnswer{Report: report, Damage: []jsonDamage{}, Problems: []jsonProblem{}}
 	if f.reads() {
 		if f.readData {
 			manager.CheckFromStart(dir)
@@ -139,6 +160,11 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	if places != nil {
 		report.Damage = append(report.Damage, places)
 	}
+	_, turns, err := manager.SpoiltTurns(p.store)
+	if err != nil {
+		return err
+	}
+	report.Damage = append(report.Damage, turns...)
 	j.Damage = jsonDamages(report.Damage)
 	checker := tree.NewChecker(p.store)
 	for snap, err := range p.store.Snapshots(ctx) {
@@ -150,7 +176,12 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 			return err
 		}
 		for _, problem := range problems {
-			j.Problems = append(j.Problems, jsonProblem{snap.Entry, newJSONPath(problem.Path), problem.Err.Error()})
+			path := newJSONPath(problem.Path)
+			if problem.At.IsZero() {
+				j.Problems = append(j.Problems, jsonProblem{snap.Entry, path, problem.Err.Error()})
+			} else {
+				j.Accepted = append(j.Accepted, jsonLoss{EntryID: snap.Entry, In: &path, Error: problem.Err.Error(), At: problem.At})
+			}
 		}
 	}
 	// Advice, which a store that cannot be written does without.
@@ -182,12 +213,24 @@ func (a *app) printCheck(j *checkAnswer) {
 	if a.flags.quiet {
 		return
 	}
+	for _, l := range j.Accepted {
+		where := l.File + " at offset " + strconv.FormatInt(l.Offset, 10)
+		if l.In != nil {
+			where = "snapshot " + l.EntryID + ": " + patch.Quote(cmp.Or(l.In.raw(), "."))
+		}
+		fmt.Fprintf(a.out, "%s: %s: lost, accepted on %s\n", where, l.Error, l.At.Local().Format(time.DateOnly))
+	}
 	for _, c := range j.Concerns {
 		a.note("note: %s", c)
 	}
 	verdict := "no damage"
 	if n := len(j.Damage) + len(j.Problems); n > 0 {
 		verdict = count(n, "problem")
+	}
+	if n := len(j.Accepted); n == 1 {
+		verdict += ", beside a loss that was accepted"
+	} else if n > 1 {
+		verdict += fmt.Sprintf(", beside %d losses that were accepted", n)
 	}
 	how := "structure"
 	switch {

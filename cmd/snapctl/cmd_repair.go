@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +23,7 @@ import (
 )
 
 func (a *app) repairCommand() *cobra.Command {
-	dryRun := false
+	var f repairFlags
 	c := &cobra.Command{
 		Use:     "repair",
 		Short:   "Mend a damaged store",
@@ -29,12 +31,16 @@ func (a *app) repairCommand() *cobra.Command {
 		Example: repairExamples,
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.repair(cmd.Context(), dryRun)
+			return a.repair(cmd, &f)
 		},
 	}
-	c.Flags().BoolVarP(&dryRun, "dry-run", "n", false, "only say what would be done")
+	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
+	c.Flags().BoolVar(&f.accept, "accept-loss", false, "accept that what cannot be mended is lost: it is no damage any more")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --accept-loss, do not ask; without a terminal nothing is accepted without it")
 	return c
 }
+
+type repairFlags struct{ dryRun, accept, yes bool }
 
 // A repairAnswer is what repair prints as JSON.
 type repairAnswer struct {
@@ -49,6 +55,8 @@ type repairAnswer struct {
 	Mended  []jsonMend           `json:"mended"`
 	Hurt    []jsonHurt           `json:"hurt"`
 	Unread  []jsonUnread         `json:"unread"` // files that may have what is lost
+
+	Accepted bool `json:"accepted"` // what of stays and hurt is lost for good is no damage any more
 }
 
 // A jsonUnread is a file that could not be read: of the store, or of a working
@@ -78,7 +86,8 @@ type jsonHurt struct {
 // maxHurtLines is how many paths the text form lists.
 const maxHurtLines = 50
 
-func (a *app) repair(ctx context.Context, dryRun bool) error {
+func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
+	ctx, dryRun := cmd.Context(), f.dryRun
 	s, err := a.openStore(ctx, dryRun, true)
 	if err != nil {
 		return err
@@ -88,11 +97,23 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 	if err != nil {
 		return err
 	}
+	var logs []string
+	if a.flags.sessionFile != "" {
+		logs = []string{a.flags.sessionFile}
+	}
+	if err := manager.Rebuild(ctx, s, plan, logs); err != nil {
+		return err
+	}
 	lost, err := manager.LostRecords(ctx, s)
 	if err != nil {
 		return err
 	}
-	damage, records := append(plan.Damage, damageOf(lost)...), plan.Records
+	damage, records := plan.Damage, plan.Records
+	for _, l := range lost {
+		if l.Accepted.IsZero() {
+			damage = append(damage, l.Damage)
+		}
+	}
 	format := plan.Format
 	if !dryRun && (format || len(records) > 0) {
 		// Before all else: what comes back in the journal needs objects, too.
@@ -106,10 +127,10 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 			return err
 		}
 	}
+	lost = slices.DeleteFunc(lost, func(l manager.LostRecord) bool { return plan.HasRecord(l.Seq) || !l.Accepted.IsZero() })
+	stays := plan.Stays
 	for _, l := range lost {
-		if !plan.HasRecord(l.Seq) {
-			plan.Stays = append(plan.Stays, l.Damage)
-		}
+		plan.Stays = append(plan.Stays, l.Damage)
 	}
 	m := tree.NewMender(s, plan)
 	defer m.Close()
@@ -126,7 +147,12 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 	if places != nil {
 		j.Damage, j.Aside = append(j.Damage, jsonDamages([]*store.CorruptError{places})...), append(j.Aside, places.Path)
 	}
-	hurt := m.Hurt
+	spoilt, turns, err := manager.SpoiltTurns(s)
+	if err != nil {
+		return err
+	}
+	j.Damage, j.Aside = append(j.Damage, jsonDamages(turns)...), append(j.Aside, spoilt...)
+	hurt, objects := m.Hurt, []store.ID{}
 	todo := !plan.Empty() || len(mends)+len(records)+len(j.Aside) > 0 || format
 	if format {
 		j.Rebuilt = append([]string{"FORMAT"}, j.Rebuilt...)
@@ -134,6 +160,13 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 	if !dryRun && places != nil {
 		if err := manager.RepairPlaces(ctx, s); err != nil {
 			return fmt.Errorf("repair: %w", err)
+		}
+	}
+	if !dryRun {
+		for _, name := range spoilt {
+			if err := manager.MendTurns(ctx, s, name); err != nil {
+				return fmt.Errorf("repair: %w", err)
+			}
 		}
 	}
 	if !dryRun && (!plan.Empty() || len(mends)+len(records) > 0 || format) {
@@ -160,6 +193,7 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 		if err != nil {
 			return err
 		}
+		objects = append(objects, h.Lost...)
 		for _, problem := range h.Problems {
 			j.Hurt = append(j.Hurt, jsonHurt{h.Snapshot.Session, orNull(h.Snapshot.Entry), h.Snapshot.Seq, h.Snapshot.Kind,
 				newJSONPath(problem.Path), problem.Err.Error()})
@@ -169,20 +203,68 @@ func (a *app) repair(ctx context.Context, dryRun bool) error {
 	for _, name := range slices.Sorted(maps.Keys(unread)) {
 		j.Unread = append(j.Unread, jsonUnread{newJSONPath(name), unread[name].Error()})
 	}
+	if !a.flags.json {
+		a.printRepair(j, todo)
+	}
+	left := len(j.Stays) + len(j.Hurt)
+	if f.accept && !dryRun && left > 0 {
+		n, err := a.acceptLoss(cmd, s, stays, lost, objects, len(j.Hurt), f.yes)
+		if err != nil {
+			return err
+		}
+		j.Accepted, left = n > 0, left-n
+	}
 	if a.flags.json {
 		err = a.printJSON(j)
-	} else {
-		a.printRepair(j, todo)
 	}
 	switch {
 	case err != nil:
 		return err
-	case len(j.Stays)+len(j.Hurt) > 0:
+	case left > 0:
 		return &failure{code: exitDamage}
 	case dryRun && todo:
 		return &failure{code: exitRefused}
 	}
 	return nil
+}
+
+// acceptLoss writes down what of that which cannot be mended is lost for good, when
+// everything else was done, and returns how many problems that settles: n are those of
+// snapshots. What is of a newer format, or of another store, is not lost.
+func (a *app) acceptLoss(cmd *cobra.Command, s *store.Store, stays []*store.CorruptError, lost []manager.LostRecord, objects []store.ID, n int, yes bool) (int, error) {
+	loss, err := s.JournalLoss()
+	if err != nil {
+		return 0, err
+	}
+	n += len(lost)
+	for _, d := range stays {
+		if loss.Has(d) {
+			n++
+		}
+	}
+	for _, l := range lost {
+		loss.AddRecord(l.Seq)
+		loss.Places = append(loss.Places, l.Places...)
+	}
+	slices.SortFunc(objects, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
+	loss.Objects = slices.Compact(objects)
+	if n == 0 {
+		return 0, nil
+	}
+	what := count(n, "problem")
+	if !yes {
+		if err := a.confirm(cmd, "accept loss", what+" would be accepted as lost for good", "accept that as lost for good?"); err != nil {
+			return 0, err
+		}
+	}
+	loss.Time = time.Now().UTC().Truncate(time.Second)
+	if err := s.Accept(cmd.Context(), loss); err != nil {
+		return 0, err
+	}
+	if !a.flags.json && !a.flags.quiet {
+		fmt.Fprintf(a.out, "%s accepted as lost\n", what)
+	}
+	return n, nil
 }
 
 // openStore opens the project's store without a session. It must be there. mend is
@@ -204,16 +286,8 @@ func (a *app) openStore(ctx context.Context, readOnly, mend bool) (*store.Store,
 func newRepairAnswer(plan *store.RepairPlan, dryRun bool) *repairAnswer {
 	j := &repairAnswer{DryRun: dryRun, Damage: jsonDamages(plan.Damage), Stays: jsonDamages(plan.Stays),
 		Packs: append([]store.PackRepair{}, plan.Packs...), Gone: append([]string{}, plan.Gone...),
-		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Aside: []string{}, Mended: []jsonMend{}, Hurt: []jsonHurt{}, Unread: []jsonUnread{}}
+		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Aside: append([]string{}, plan.Aside...), Mended: []jsonMend{}, Hurt: []jsonHurt{}, Unread: []jsonUnread{}}
 	return j
-}
-
-// damageOf returns what is wrong where records are lost.
-func damageOf(list []manager.LostRecord) (out []*store.CorruptError) {
-	for _, l := range list {
-		out = append(out, l.Damage)
-	}
-	return out
 }
 
 func jsonDamages(list []*store.CorruptError) []jsonDamage {

@@ -362,6 +362,30 @@ func (d *damaged) try() {
 		}
 	}
 	d.told("at the end")
+	d.accept()
+}
+
+// accept accepts what is lost: then there is no damage, all else is there, and is
+// pruned; and what is lost after that is told as ever.
+func (d *damaged) accept() {
+	before, _ := d.exports("before it is accepted")
+	if code, _, _ := d.run("repair", "--accept-loss", "-y"); code != 0 {
+		return // something else is wrong
+	}
+	for _, args := range [][]string{{"check", "--read-data"}, {"repair"}, {"prune"}, {"check", "--read-data"}} {
+		if code, out, stderr := d.run(args...); code != 0 {
+			d.t.Errorf("%v: the loss is accepted, and then %q: %d %s%s", d.done, args, code, out, stderr)
+		}
+	}
+	lost, _ := d.exports("accepted")
+	if !maps.Equal(lost, before) {
+		d.t.Errorf("%v: lost before it was accepted: %v, after a prune: %v", d.done, before, lost)
+	}
+	d.hurt()
+	more, _ := d.exports("hurt again")
+	if code, out, _ := d.run("check", "--read-data"); code == 0 && !maps.Equal(lost, more) {
+		d.t.Errorf("%v: lost and accepted: %v, lost: %v, and check says %s", d.done, lost, more, out)
+	}
 }
 
 func contentsOfOr(t *testing.T, dir string) map[string]string {

@@ -333,13 +333,20 @@ objects goes to quarantine, and what is intact in it into another one. What is
 lost is looked for in packs, quarantine and trash, and in the files of the working
 tree, which are only read; it is put back where the content is the same to the
 byte. FORMAT and indexes are made again, and records of the journal put back of
-which a byte was changed. Nothing is deleted.
+which a byte was changed, or turns that a session's log names: the store's own log,
+the runtime's, or that of --session-file. Nothing is deleted.
 
 What stays hurt is listed, and the exit code is 4; all the rest restores. With -n
-nothing is done, and the exit code is 1 if there is something to do.`
+nothing is done, and the exit code is 1 if there is something to do.
+
+What nobody can bring back is damage at each check, and nothing is pruned by itself.
+With --accept-loss it is written down as lost, when all has been tried: then check
+lists it as accepted, prune goes on, and only what is lost after that is damage. It
+asks on a terminal; elsewhere it wants -y.`
 
 const repairExamples = `  snapctl repair -n
-  snapctl repair && snapctl check --read-data`
+  snapctl repair && snapctl check --read-data
+  snapctl repair --accept-loss`
 
 const pruneHelp = `Prune drops old snapshots, and frees the bytes that none of the others needs.
 Without --keep-… none is dropped. With several, what one of them keeps stays; so

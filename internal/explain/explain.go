@@ -96,7 +96,7 @@ var Kinds = []*Kind{
 		Hint:   "free some there; if that is the disk of the store, 'snapctl prune' frees what no snapshot needs",
 		Advice: "The disk is full: ask the user to free some, or to run snapctl prune."},
 	{Code: "damaged", Exit: Damage, Status: broken, Errs: []error{manager.ErrDamaged},
-		Hint:   "run 'snapctl repair'; --despite-damage goes on without what is lost",
+		Hint:   "run 'snapctl repair', and with --accept-loss if it cannot mend all; --despite-damage goes on without what is lost, once",
 		Advice: "The store is damaged: ask the user to run 'snapctl repair'."},
 	{Code: "forgotten", Exit: Refused, Status: gone, Errs: []error{store.ErrForgotten},
 		Hint:   "'snapctl forget' removed it from all snapshots, for good",

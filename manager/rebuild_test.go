@@ -1,0 +1,112 @@
+package manager
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A repair makes the turns again that the journal has lost, from the session's log:
+// ours, or the runtime's. What they were can be restored, and the session goes on.
+func TestRebuild(t *testing.T) {
+	for name, runtime := range map[string]bool{"our log": false, "another": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			open := func() *FileSnapshotManager {
+				t.Helper()
+				m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.initialize(m)
+				return m
+			}
+			m := open()
+			segment := filepath.Join(m.StoreDir(), "journal", "00000001.log")
+			var lengths []int64
+			var entries []string
+			for _, text := range []string{"one", "two", "three", "four"} {
+				st, err := os.Stat(segment)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lengths = append(lengths, st.Size())
+				entries = append(entries, b.turn(m, func() { b.write("f", text); b.write("g "+text, text) }))
+			}
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(segment, lengths[2]); err != nil {
+				t.Fatal(err)
+			}
+			var logs []string
+			if runtime {
+				logs = []string{filepath.Join(t.TempDir(), "log.jsonl")}
+				if err := os.Rename(filepath.Join(m.StoreDir(), m.sessionsDir(), "s.jsonl"), logs[0]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, err := store.Open(t.Context(), m.StoreDir(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := s.PlanRepair(t.Context())
+			if err == nil {
+				err = Rebuild(t.Context(), s, plan, logs)
+			}
+			if err != nil || len(plan.Records) != 2 {
+				t.Fatalf("records %+v, %v", plan.Records, err)
+			}
+			if err := s.Repair(t.Context(), plan.OnlyJournal()); err != nil {
+				t.Fatal(err)
+			}
+			if plan, err = s.PlanRepair(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			mender := tree.NewMender(s, plan)
+			mends, err := mender.Plan(t.Context())
+			if err == nil {
+				err = s.Repair(t.Context(), plan)
+			}
+			if err == nil {
+				_, err = mender.Restore(t.Context(), mends)
+			}
+			if err := errors.Join(err, mender.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if damage, err := JournalDamage(t.Context(), s); err != nil || len(damage) > 0 {
+				t.Errorf("JournalDamage = %v, %v", damage, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			m = open()
+			defer m.Close()
+			b.turn(m, func() { b.write("f", "five") })
+			steps := 0
+			for mo, err := range m.Timeline(t.Context()) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if mo.Kind == kindStep {
+					if want := 4 - steps; mo.TurnIndex != want {
+						t.Errorf("turn %d, want %d", mo.TurnIndex, want)
+					}
+					steps++
+				}
+			}
+			if steps != 5 {
+				t.Errorf("%d steps, want 5", steps)
+			}
+			for i, text := range []string{"one", "two", "three", "four"} {
+				b.restore(m, &RestoreOptions{Target: entries[i], Exact: true})
+				b.holds("f", text)
+				b.holds("g "+text, text)
+			}
+		})
+	}
+}
