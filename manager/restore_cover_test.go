@@ -221,3 +221,34 @@ func (cm *coverModel) checkPath(opts *RestoreOptions, r *RestoreResult, target *
 		}
 	}
 }
+
+// From within a turn to its end only the rest of the turn is done: what it did before,
+// and the user has edited since, is not asked for.
+func TestRestoreRestOfTurn(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) { o.ToolWindows = true })
+	b.write("a", "0")
+	b.initialize(m)
+	b.start(m)
+	for _, file := range []string{"a", "b"} {
+		if _, err := m.OnToolStart(t.Context(), "write"); err != nil {
+			t.Fatal(err)
+		}
+		b.write(file, "agent")
+		if _, err := m.OnToolEnd(t.Context(), "write"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.end(m)
+	b.restore(m, &RestoreOptions{Target: "look:2"})
+	b.expectFiles(files{"a": "agent"})
+	b.write("a", "mine")
+	r := b.restore(m, &RestoreOptions{Target: "turn:0"})
+	b.expectFiles(files{"a": "mine", "b": "agent"})
+	if len(r.Skipped)+len(r.Dirty)+len(r.Kept) > 0 || !slices.Equal(r.Restored, []string{"b"}) {
+		t.Errorf("restore: %+v", r)
+	}
+	b.write("a", "agent")
+	b.restore(m, &RestoreOptions{Target: "look:2"})
+	b.expectFiles(files{"a": "agent"})
+}

@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // restoreDay is a session with something of each kind to be restored.
@@ -330,4 +332,46 @@ func TestRestoreReadsItsPathsOnly(t *testing.T) {
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.undo(m)
 	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"d1/e1/f1"}})
+}
+
+// What somebody has changed while a restore was cut off stays, and is not on record as
+// restored, nor as changed back.
+func TestFinishRestoreLeaves(t *testing.T) {
+	for _, abort := range []bool{false, true} {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("f", "old")
+		b.write("g", "old")
+		b.initialize(m)
+		b.turn(m, func() { b.write("f", "agent"); b.write("g", "agent") })
+		fault := &vfs.Fault{At: -1}
+		fault.Trace = func(op, name string) {
+			if op == "Rename" && strings.HasSuffix(name, "-> g") {
+				fault.Break()
+			}
+		}
+		m.openDir = func(path string) (vfs.Dir, error) {
+			d, err := vfs.OpenDir(path)
+			return vfs.WithFaultDir(d, fault), err
+		}
+		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"}); err == nil {
+			t.Fatal("no error")
+		}
+		m.openDir = vfs.OpenDir
+		b.write("g", "the user's")
+		if _, err := m.FinishRestore(t.Context(), abort); err != nil {
+			t.Fatal(err)
+		}
+		b.holds("g", "the user's")
+		last, err := m.newest(t.Context(), "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[bool]map[string]string{false: {"f": "old", "g": "agent"}, true: {"f": "agent", "g": "old"}}[abort] {
+			e, err := tree.Lookup(t.Context(), m.store, last.Tree, name)
+			if err != nil || e.ID != store.Hash(store.Blob, []byte(want)) {
+				t.Errorf("abort %v: %s is on record as %v, %v, want %q", abort, name, e, err, want)
+			}
+		}
+	}
 }

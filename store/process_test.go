@@ -325,3 +325,39 @@ func (g grantAll) OpenFile(name string, flag int, perm os.FileMode) (vfs.File, e
 type grantedFile struct{ vfs.File }
 
 func (grantedFile) TryLock(vfs.LockMode) (bool, error) { return true, nil }
+
+// A writer that finds the lock of an epoch free enters it only if it has not ended
+// meanwhile: who has ended it waits for nobody there any more.
+func TestEpochEndsBeforeLock(t *testing.T) {
+	disk := vfs.NewMem()
+	fault := &vfs.Fault{At: -1}
+	s, other := openMem(t, vfs.WithFault(disk, fault)), openMem(t, disk)
+	commit(t, other, "a", []byte("a"))
+	n, err := s.Epoch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	fault.Trace = func(op, name string) {
+		if op != "OpenFile" || name != epochLock(n) || ended {
+			return
+		}
+		ended = true
+		err := withLock(t.Context(), disk, journalLock, func() error {
+			other.jmu.Lock()
+			defer other.jmu.Unlock()
+			return other.j.endEpoch()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if !ended || w.Epoch() != n+1 {
+		t.Errorf("the writer is in epoch %d, want %d", w.Epoch(), n+1)
+	}
+}
