@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -51,6 +53,8 @@ type Health struct {
 	Why     string    `json:"why"`     // why the last did
 	Said    time.Time `json:"said"`    // when the user was told
 	Logged  time.Time `json:"logged"`  // when hook.log was
+
+	BadAt []string `json:"badAt,omitempty"` // the first damaged objects, as file@offset: they are stored again when they are met
 
 	Unrecorded map[string]time.Time `json:"unrecorded,omitempty"` // worktrees in which nothing can be recorded, and since when
 }
@@ -334,16 +338,47 @@ func CheckNext(ctx context.Context, s *store.Store, storeDir string, bytes int64
 	ended = err == nil && next == ""
 	ChangeHealth(storeDir, func(h *Health) { // in a store that cannot be written the next begins where this one did
 		h.Next, h.BadNow = next, h.BadNow+len(damage)
+		h.NoteBad(damage)
 		if len(damage) > 0 {
 			h.Said, h.Logged = time.Time{}, time.Time{}
 		}
 		h.Bad = max(h.Bad, h.BadNow)
 		if ended {
+			if h.BadNow == 0 {
+				h.BadAt = nil
+			}
 			h.Bad, h.BadNow, h.Content = h.BadNow, 0, time.Now()
 		}
 	})
 	return damage, read, ended, err
 }
+
+// maxBadAt is how many damaged objects are remembered by their places.
+const maxBadAt = 1000
+
+// NoteBad remembers where objects are damaged.
+func (h *Health) NoteBad(damage []*store.CorruptError) {
+	for _, d := range damage {
+		at := fmt.Sprintf("%s@%d", d.Path, d.Off)
+		if len(h.BadAt) < maxBadAt && !slices.Contains(h.BadAt, at) {
+			h.BadAt = append(h.BadAt, at)
+		}
+	}
+}
+
+// bad returns what NoteBad remembered.
+func (h *Health) bad() (list []*store.CorruptError) {
+	for _, at := range h.BadAt {
+		name, off, _ := strings.Cut(at, "@")
+		if n, err := strconv.ParseInt(off, 10, 64); err == nil {
+			list = append(list, &store.CorruptError{Path: name, Off: n})
+		}
+	}
+	return list
+}
+
+// Mended forgets what checks have found.
+func (h *Health) Mended() { h.Damage, h.Bad, h.BadNow, h.Next, h.BadAt = 0, 0, 0, "", nil }
 
 // CheckFromStart has [CheckNext] begin with the first pack.
 func CheckFromStart(storeDir string) {

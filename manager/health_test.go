@@ -131,3 +131,78 @@ func TestHealthFull(t *testing.T) {
 		t.Errorf("on a full disk: %+v", h)
 	}
 }
+
+// What a check has found damaged, or a restore, is stored again by the next turn if it is
+// on the disk still; then it can be restored, and a repair finds it.
+func TestDamagedIsStoredAgain(t *testing.T) {
+	for _, how := range []string{"check", "restore"} {
+		b := newBench(t)
+		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := files{"small": noise(500, 1), "large": noise(5<<20, 2), "d/other": noise(700, 3)}
+		for name, text := range texts {
+			b.write(name, text)
+		}
+		b.initialize(m)
+		b.turn(m, func() { b.write("f", "one") })
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		packs, err := filepath.Glob(filepath.Join(m.StoreDir(), "packs", "*.pack"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hurt := 0
+		for _, name := range packs {
+			pack, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for file, text := range texts {
+				if at := strings.Index(string(pack), text[len(text)/2:][:100]); at >= 0 && file != "d/other" {
+					pack[at] ^= 1
+					hurt++
+				}
+			}
+			if err := os.WriteFile(name, pack, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if hurt != 2 {
+			t.Fatalf("%d contents were found in packs", hurt)
+		}
+		if m, err = Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		if how == "check" {
+			if damage, _, _, err := CheckNext(t.Context(), m.Store(), m.StoreDir(), 0); err != nil || len(damage) == 0 {
+				t.Fatalf("CheckNext = %v, %v", damage, err)
+			}
+		} else {
+			for name := range texts {
+				b.remove(name)
+			}
+			if r := b.restore(m, &RestoreOptions{Target: "@", Exact: true}); len(r.Failed) != 2 {
+				t.Fatalf("restore: %+v", r)
+			}
+			for name, text := range texts {
+				b.write(name, text)
+			}
+		}
+		b.turn(m, func() { b.write("f", "two") })
+		for name := range texts {
+			b.remove(name)
+		}
+		if r := b.restore(m, &RestoreOptions{Target: "@", Exact: true}); len(r.Failed) != 0 {
+			t.Errorf("%s: restore: %+v", how, r)
+		}
+		for name, text := range texts {
+			b.holds(name, text)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -69,6 +69,7 @@ func (m *FileSnapshotManager) lookKeeping(ctx context.Context, opts *tree.Captur
 			return err
 		}
 		o.w.KeepFree(keep, m.tree.dir)
+		m.store.Distrust(ReadHealth(m.tree.dir).bad()...) // what a check has found is stored again
 		if o.capture, err = m.captureUnlocked(ctx, o.w, opts); err != nil {
 			return err
 		}

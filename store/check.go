@@ -506,7 +506,7 @@ func (s *Store) checkObject(ctx context.Context, e indexEntry) error {
 	}
 	var n countWriter
 	err = s.copyChunks(ctx, &n, e.id, data, e.location)
-	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrForgotten) {
+	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrForgotten) || errors.Is(err, ErrCorrupt) {
 		return corrupt(e.location, "%w", err)
 	}
 	return err

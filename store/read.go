@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/zeebo/blake3"
 
@@ -62,12 +64,45 @@ func (s *Store) counts(id ID) (bool, error) {
 		return false, err
 	}
 	s.mu.RLock()
-	absent := s.absent
+	absent, damaged := s.absent, s.damaged
 	s.mu.RUnlock()
-	if !absent[loc.pack.id] {
-		return true, nil
+	good := func(l location) bool { return !absent[l.pack.id] && !damaged[place{l.pack.id, l.off}] }
+	return good(loc) || slices.ContainsFunc(s.copies(id), good), nil
+}
+
+// A place is where a record begins.
+type place struct {
+	pack [16]byte
+	off  int64
+}
+
+// Distrust has writers not count on records that were found damaged: what they have is
+// stored again when somebody puts it. What is no record is passed over.
+func (s *Store) Distrust(found ...*CorruptError) {
+	more := make(map[place]bool)
+	for _, d := range found {
+		if id, ok := parsePackID(strings.TrimPrefix(d.Path, "packs/"), ".pack"); ok {
+			more[place{id, d.Off}] = true
+		}
 	}
-	return slices.ContainsFunc(s.copies(id), func(l location) bool { return !absent[l.pack.id] }), nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(more, s.damaged)
+	if len(more) > len(s.damaged) { // who reads it has no lock
+		s.damaged = more
+	}
+}
+
+// Distrusts reports whether there is any record in it that is known to be damaged.
+func (s *Store) Distrusts() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for at := range s.damaged {
+		if s.packs[at.pack] != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // copies returns all places that are known to have an object.
@@ -210,7 +245,7 @@ func (s *Store) scanInto(p *pack, from, to int64) error {
 // learn takes up where an object is, unless a place is known that lasts longer.
 // Store.mu is held.
 func (s *Store) learn(e indexEntry) {
-	if old, ok := s.objects[e.id]; !ok || s.absent[old.pack.id] {
+	if old, ok := s.objects[e.id]; !ok || s.absent[old.pack.id] || s.damaged[place{old.pack.id, old.off}] {
 		s.objects[e.id] = e.location
 	}
 }
@@ -324,7 +359,8 @@ func (s *Store) object(id ID) (recordHeader, []byte, location, error) {
 		return recordHeader{}, nil, loc, err
 	}
 	h, data, err := s.readAt(id, loc)
-	if errors.Is(err, ErrCorrupt) {
+	if d, ok := errors.AsType[*CorruptError](err); ok {
+		s.Distrust(d)
 		// There may be an intact copy, by a repair or because two processes
 		// have stored it at once.
 		if unseen := cmp.Or(s.see(), s.load()); unseen != nil && !errors.Is(unseen, ErrCorrupt) {

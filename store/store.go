@@ -57,6 +57,7 @@ type Store struct {
 	unnamed map[[16]byte]bool    // packs of this process that no commit has had need of yet
 	objects map[ID]location      // of unsealed packs, and what this process wrote last
 	absent  map[[16]byte]bool    // packs that a prune takes away, or has; replaced, not changed
+	damaged map[place]bool       // records that were found damaged; replaced as a whole
 	seen    uint64               // number of the journal's record up to which absent goes
 	indexes []*indexFile         // of sealed packs
 	pending map[ID]chan struct{} // being compressed or appended right now; closed when done

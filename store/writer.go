@@ -285,7 +285,7 @@ func (s *Store) reserve(id ID) (bool, error) {
 		}
 		s.mu.Lock()
 		loc, stored := s.objects[id]
-		stored = stored && !s.absent[loc.pack.id]
+		stored = stored && !s.absent[loc.pack.id] && !s.damaged[place{loc.pack.id, loc.off}]
 		done := s.pending[id]
 		if !stored && done == nil {
 			s.pending[id] = make(chan struct{})

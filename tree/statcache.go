@@ -546,11 +546,11 @@ func (c *statCache) unreliable(boot [16]byte) int64 {
 }
 
 // idsUsable reports whether the ids in the cache are known to be in the
-// store: nothing was pruned since, no pack was taken away or put back from a
+// store: nothing was pruned since, nothing was found damaged, no pack was taken away or put back from a
 // copy, and the journal vouches for what it vouched for then.
 func (c *statCache) idsUsable(s *store.Store) (bool, error) {
 	epoch, err := s.Epoch()
-	if err != nil || epoch != c.batch.epoch {
+	if err != nil || epoch != c.batch.epoch || s.Distrusts() {
 		return false, err
 	}
 	now, err := s.PackLengths()

@@ -185,7 +185,10 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		}
 	}
 	// Advice, which a store that cannot be written does without.
-	err = manager.ChangeHealth(dir, func(h *manager.Health) { h.NoteChecked(structure+len(j.Problems), time.Now()) })
+	err = manager.ChangeHealth(dir, func(h *manager.Health) {
+		h.NoteBad(report.Damage)
+		h.NoteChecked(structure+len(j.Problems), time.Now())
+	})
 	if err != nil {
 		a.log.Debug("check not remembered", "err", err)
 	}

@@ -177,7 +177,7 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 			return err
 		}
 		if dir, err := a.storeDir(); err == nil { // what checks have found is dealt with, or listed here
-			manager.ChangeHealth(dir, func(h *manager.Health) { h.Damage, h.Bad, h.BadNow, h.Next = 0, 0, 0, "" })
+			manager.ChangeHealth(dir, (*manager.Health).Mended)
 		}
 		hurt = func(ctx context.Context) iter.Seq2[tree.Hurt, error] { return tree.Hurts(ctx, s) }
 	}
