@@ -1,7 +1,10 @@
 package store
 
 import (
+	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,5 +157,32 @@ func TestAcceptedElsewhere(t *testing.T) {
 	found := damageOf(t, s)
 	if len(found) != 1 || found[0].Path != segmentName(3) {
 		t.Errorf("Check: %v", found)
+	}
+}
+
+// What a version has written every later one reads.
+func TestFormatAccepted(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "testdata", "format", "v2", "accepted.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk := vfs.NewMem()
+	s := openMem(t, disk)
+	if err := writeFile(disk, acceptedName, AppendSum(bytes.TrimSpace(b))); err != nil {
+		t.Fatal(err)
+	}
+	a, err := s.Accepted()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq, want := range map[uint64]bool{4: false, 5: true, 7: true, 8: false, 9: true, 10: false} {
+		if r, _ := a.record(seq); (r != nil) != want {
+			t.Errorf("record %d: %v, want %v", seq, r, want)
+		}
+	}
+	at, place := a.Place("journal/00000001.log@64")
+	object, known := s.AcceptedObject(ID{1})
+	if !place || !known || at != acceptedAt || object != acceptedAt {
+		t.Errorf("accepted: %v %v, %v %v", at, place, object, known)
 	}
 }
