@@ -176,9 +176,7 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 		if mends, err = m.Restore(ctx, mends); err != nil {
 			return err
 		}
-		if dir, err := a.storeDir(); err == nil { // what checks have found is dealt with, or listed here
-			manager.ChangeHealth(dir, (*manager.Health).Mended)
-		}
+		a.forgetChecks()
 		hurt = func(ctx context.Context) iter.Seq2[tree.Hurt, error] { return tree.Hurts(ctx, s) }
 	}
 	for _, mend := range mends {
@@ -261,10 +259,18 @@ func (a *app) acceptLoss(cmd *cobra.Command, s *store.Store, stays []*store.Corr
 	if err := s.Accept(cmd.Context(), loss); err != nil {
 		return 0, err
 	}
+	a.forgetChecks()
 	if !a.flags.json && !a.flags.quiet {
 		fmt.Fprintf(a.out, "%s accepted as lost\n", what)
 	}
 	return n, nil
+}
+
+// forgetChecks forgets what checks have found: it is dealt with, or listed here.
+func (a *app) forgetChecks() {
+	if dir, err := a.storeDir(); err == nil {
+		manager.ChangeHealth(dir, (*manager.Health).Mended)
+	}
 }
 
 // openStore opens the project's store without a session. It must be there. mend is
