@@ -1,11 +1,14 @@
 package manager
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -13,12 +16,34 @@ import (
 // A repair makes the turns again that the journal has lost, from the session's log:
 // ours, or the runtime's. What they were can be restored, and the session goes on.
 func TestRebuild(t *testing.T) {
-	for name, runtime := range map[string]bool{"our log": false, "another": true} {
+	for _, name := range []string{"our log", "another", "the runtime's"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
+			opts := &Options{StoreRoot: b.stores, Session: "s"}
+			turn := func(m *FileSnapshotManager, fn func()) string { return b.turn(m, fn) }
+			if name == "the runtime's" { // which records of the store name
+				dir := t.TempDir()
+				log, err := session.OpenLog(t.Context(), vfs.OS(dir), "log.jsonl", &session.Header{ID: "of-the-runtime", CWD: b.dir})
+				if err != nil {
+					t.Fatal(err)
+				}
+				opts.SessionFile = filepath.Join(dir, "log.jsonl")
+				turn = func(m *FileSnapshotManager, fn func()) string {
+					b.start(m)
+					fn()
+					r, err := m.OnTurnEnd(t.Context(), func(ctx context.Context, data *StepSnapshotData) (string, error) {
+						e := data.Entry(session.NewID(log.Tree()), log.Tree().Leaf())
+						return e.ID, log.Append(ctx, e)
+					})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return r.EntryID
+				}
+			}
 			open := func() *FileSnapshotManager {
 				t.Helper()
-				m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+				m, err := Open(t.Context(), b.dir, opts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -35,7 +60,7 @@ func TestRebuild(t *testing.T) {
 					t.Fatal(err)
 				}
 				lengths = append(lengths, st.Size())
-				entries = append(entries, b.turn(m, func() { b.write("f", text); b.write("g "+text, text) }))
+				entries = append(entries, turn(m, func() { b.write("f", text); b.write("g "+text, text) }))
 			}
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
@@ -44,7 +69,7 @@ func TestRebuild(t *testing.T) {
 				t.Fatal(err)
 			}
 			var logs []string
-			if runtime {
+			if name == "another" {
 				logs = []string{filepath.Join(t.TempDir(), "log.jsonl")}
 				if err := os.Rename(filepath.Join(m.StoreDir(), m.sessionsDir(), "s.jsonl"), logs[0]); err != nil {
 					t.Fatal(err)
@@ -86,7 +111,7 @@ func TestRebuild(t *testing.T) {
 			}
 			m = open()
 			defer m.Close()
-			b.turn(m, func() { b.write("f", "five") })
+			turn(m, func() { b.write("f", "five") })
 			steps := 0
 			for mo, err := range m.Timeline(t.Context()) {
 				if err != nil {
