@@ -233,13 +233,13 @@ func (h *Health) Concerns(storeDir string, now time.Time) []Concern {
 		list = append(list, Concern{fmt.Sprintf(format, args...), urgent})
 	}
 	if n := h.Damage + h.Bad; n > 0 {
-		add(true, "damage was found in %d places: 'snapctl check --read-data' lists them", n)
+		add(true, "damage was found in %s: 'snapctl check --read-data' lists it", counted(n, "place", "places"))
 	}
 	if h.Failed > 0 {
-		add(false, "%d captures or prunes have failed since it was checked, the last on %s: %s", h.Failed, h.Last.Local().Format(time.DateTime), h.Why)
+		add(false, "%s failed since it was checked, the last on %s: %s", counted(h.Failed, "capture or prune has", "captures or prunes have"), h.Last.Local().Format(time.DateTime), h.Why)
 	}
 	if n := newerIn(fsys, "quarantine", h.Checked); n > 0 {
-		add(false, "%d files were moved to its quarantine, damaged or cut off by a crash", n)
+		add(false, "%s moved to its quarantine, damaged or cut off by a crash", counted(n, "file was", "files were"))
 	}
 	days := func(since time.Time) int { return int(now.Sub(since) / (24 * time.Hour)) }
 	if h.Checked.IsZero() {
@@ -255,6 +255,14 @@ func (h *Health) Concerns(storeDir string, now time.Time) []Concern {
 		}
 	}
 	return list
+}
+
+// counted returns a number of things.
+func counted(n int, one, several string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, several)
 }
 
 // TellHealth returns what there is to say of a store, "" if nothing is, or it was said

@@ -25,7 +25,6 @@ type place struct {
 	store   *store.Store
 	objects tree.BlobGetter // of the store, see sound
 	chosen  bool            // the manager has a session
-	records bool            // it was opened to record something
 }
 
 // root finds the directory to work on, which must be there.
@@ -174,8 +173,8 @@ func (a *app) openToWrite(ctx context.Context, allowBroad bool, limits tree.Limi
 		return nil, err
 	}
 	p, err := a.open(ctx, root, &manager.Options{AllowBroad: allowBroad, Limits: limits})
-	if err == nil {
-		p.records = true
+	if err == nil { // before the command adds to what there is to say
+		a.sayHealth(p.m)
 	}
 	return p, err
 }
@@ -206,12 +205,7 @@ func (a *app) open(ctx context.Context, root string, opts *manager.Options) (p *
 	return &place{app: a, m: m, project: m.Project(), store: m.Store(), objects: soundStore{m.Store()}, chosen: opts.Session != ""}, nil
 }
 
-func (p *place) close() {
-	if p.records {
-		p.app.sayHealth(p.m)
-	}
-	p.m.Close()
-}
+func (p *place) close() { p.m.Close() }
 
 // noSnapshots is the error of a directory without a history. That of one that is
 // gone may be meant.
