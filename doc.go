@@ -27,7 +27,7 @@
 //     chat goes back with its files and its transcript, or not at all;
 //     checkpoint/httpapi serves that.
 //   - cmd/snapctl knows people: flags, output, exit codes; internal/rpc,
-//     internal/mcp and internal/claude know the runtimes, models and agents
+//     its internal/mcp and internal/claude know the runtimes, models and agents
 //     that it serves. integrations has what runs inside of agents.
 //
 // Below them:

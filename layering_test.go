@@ -18,34 +18,34 @@ const module = "github.com/boocode/filestore"
 // mayImport says which packages of ours each may import, tests aside. It is
 // the picture in docs/design.md: arrows may skip layers, never turn back.
 var mayImport = map[string][]string{
-	".":                  {},
-	"internal/vfs":       {},
-	"internal/ignore":    {},
-	"internal/gitrepo":   {"internal/ignore"},
-	"patch":              {},
-	"store":              {"internal/vfs"},
-	"internal/watch":     {},
-	"internal/nearmiss":  {}, // for tests
-	"internal/testseed":  {}, // for tests
-	"internal/explain":   {"manager", "patch", "session", "store", "tree"},
-	"internal/mutants":   {}, // a program that breaks the rest
-	"tree":               {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},
-	"session":            {"internal/vfs"},
-	"rollback":           {"tree", "store", "internal/vfs"},
-	"manager":            {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
-	"checkpoint":         {"manager", "rollback", "store"},
-	"checkpoint/httpapi": {"internal/explain", "checkpoint", "manager", "rollback", "session", "store"},
-	"internal/claude":    {},
-	"cmd/snapctl":        {"internal/explain", "checkpoint", "checkpoint/httpapi", "client", "internal/claude", "internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
-	"internal/rpc":       {"internal/explain", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
-	"internal/mcp":       {"internal/explain", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
-	"client":             {"internal/rpc", "manager", "tree"},
-	"bench":              {"client"},
-	"bench/years":        {"manager"},
-	"examples/runtime":   {"checkpoint", "manager", "rollback"},
-	"e2e":                {}, // tests
-	"faults":             {}, // tests
-	"faults/fuse":        {}, // a module of its own
+	".":                           {},
+	"internal/vfs":                {},
+	"internal/ignore":             {},
+	"internal/gitrepo":            {"internal/ignore"},
+	"patch":                       {},
+	"store":                       {"internal/vfs"},
+	"internal/watch":              {},
+	"internal/nearmiss":           {}, // for tests
+	"internal/testseed":           {}, // for tests
+	"internal/explain":            {"manager", "patch", "session", "store", "tree"},
+	"internal/mutants":            {}, // a program that breaks the rest
+	"tree":                        {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},
+	"session":                     {"internal/vfs"},
+	"rollback":                    {"tree", "store", "internal/vfs"},
+	"manager":                     {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
+	"checkpoint":                  {"manager", "rollback", "store"},
+	"checkpoint/httpapi":          {"internal/explain", "checkpoint", "manager", "rollback", "session", "store"},
+	"cmd/snapctl/internal/claude": {},
+	"cmd/snapctl":                 {"internal/explain", "checkpoint", "checkpoint/httpapi", "client", "cmd/snapctl/internal/claude", "cmd/snapctl/internal/mcp", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"internal/rpc":                {"internal/explain", "manager", "rollback", "session", "tree", "store", "patch", "internal/vfs"},
+	"cmd/snapctl/internal/mcp":    {"internal/explain", "internal/rpc", "manager", "rollback", "session", "tree", "store", "patch"},
+	"client":                      {"internal/rpc", "manager", "tree"},
+	"bench":                       {"client"},
+	"bench/years":                 {"manager"},
+	"examples/runtime":            {"checkpoint", "manager", "rollback"},
+	"e2e":                         {}, // tests
+	"faults":                      {}, // tests
+	"faults/fuse":                 {}, // a module of its own
 }
 
 // only lists who may use a module that embedders should not have to take.
@@ -57,8 +57,8 @@ var only = map[string][]string{
 	"github.com/pmezard/go-difflib":          {"patch"},
 	"github.com/google/go-cmp":               {},                                                                              // tests
 	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/mutants"}, // snapctl starts itself
-	"github.com/modelcontextprotocol/go-sdk": {"internal/mcp", "cmd/snapctl"},
-	"github.com/google/jsonschema-go":        {"internal/mcp"},
+	"github.com/modelcontextprotocol/go-sdk": {"cmd/snapctl/internal/mcp", "cmd/snapctl"},
+	"github.com/google/jsonschema-go":        {"cmd/snapctl/internal/mcp"},
 	"database/sql":                           {"checkpoint", "cmd/snapctl", "examples/runtime"},
 	"github.com/jackc/pgx":                   {"cmd/snapctl"},
 	"modernc.org/sqlite":                     {"cmd/snapctl", "examples/runtime"},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
 	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/tree"

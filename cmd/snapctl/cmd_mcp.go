@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/internal/mcp"
+	"github.com/boocode/filestore/cmd/snapctl/internal/mcp"
 	"github.com/boocode/filestore/internal/rpc"
 )
 

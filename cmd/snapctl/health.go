@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
 	"github.com/boocode/filestore/manager"
 )
 

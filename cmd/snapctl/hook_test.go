@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
 )
 
 // hook runs a hook as Claude Code does. It must succeed and print nothing.

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 )

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/boocode/filestore/internal/mcp"
+	"github.com/boocode/filestore/cmd/snapctl/internal/mcp"
 	"github.com/boocode/filestore/manager"
 )
 

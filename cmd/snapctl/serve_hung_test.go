@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/client"
-	"github.com/boocode/filestore/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
 	"github.com/boocode/filestore/internal/rpc"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
