@@ -570,7 +570,7 @@ func (h *history) probe() {
 			r, err := h.m[name].RestoreFiles(h.Context(), &RestoreOptions{Target: target, Preview: true})
 			got, want := storyAnswer(r, err, true), storyRuleAnswer(a, true)
 			if got != want && (want != "unknown" || got != "nothing") {
-				h.fail("%s would restore %s: %s, want %s", name, target, got, want)
+				h.fail("%s would restore %s: %s, want %s%s", name, target, got, want, storyReasons(r))
 				return
 			}
 		}
@@ -582,7 +582,7 @@ func (h *history) probe() {
 			}
 			r, err := fn(h.Context(), &RestoreOptions{Preview: true})
 			if got, want := storyAnswer(r, err, false), storyRuleAnswer(want, false); got != want {
-				h.fail("%s would %s: %s, want %s", name, verb, got, want)
+				h.fail("%s would %s: %s, want %s%s", name, verb, got, want, storyReasons(r))
 				return
 			}
 		}

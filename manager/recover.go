@@ -110,7 +110,7 @@ func (d *recordData) leave(left map[string]bool) {
 	for _, p := range d.Left {
 		left[string(p)] = true
 	}
-	d.Left, d.LeftFrom = pathBytes(left), d.From
+	d.Left, d.LeftFrom = pathBytes(left, nil), d.From
 }
 
 // wantsBetween returns what leads from one state to another.

@@ -815,11 +815,11 @@ func (x *restore) note(r *record, plan *rollback.Plan) {
 	for _, p := range x.untouched {
 		left[p] = true
 	}
-	done := make(map[string]bool)
+	done, skipped := make(map[string]bool), make(map[string]bool)
 	for _, it := range plan.Items {
 		switch {
 		case isLeft(it):
-			left[it.Path] = true
+			left[it.Path], skipped[it.Path] = true, true
 		case it.Parent, x.undoes != nil && it.Do == rollback.Nothing && (left[it.Path] || g.apart[it.Path] != nil):
 		default:
 			done[it.Path] = true
@@ -829,16 +829,22 @@ func (x *restore) note(r *record, plan *rollback.Plan) {
 	if g.leftFrom != 0 && g.tookFrom == 0 {
 		g.keep(d, left, done)
 	}
-	if g.leftFrom != 0 {
-		d.Left = pathBytes(left)
-	}
 	d.Apart = g.apartBut(left, done)
+	if x.undoes != nil { // what is as it is to be stays, and no undo has to go on with it
+		if rest := pathBytes(left, skipped); len(rest) > 0 {
+			d.Apart = append(d.Apart, apart{Paths: rest, From: g.leftFrom})
+		}
+		left = skipped
+	}
+	if g.leftFrom != 0 {
+		d.Left = pathBytes(left, nil)
+	}
 	if g.tookFrom != 0 {
 		for _, p := range g.along {
 			done[p] = done[p] || !left[p]
 		}
 		maps.DeleteFunc(done, func(_ string, is bool) bool { return !is })
-		d.Took = pathBytes(done)
+		d.Took = pathBytes(done, nil)
 		g.settle(d, done)
 	}
 	if len(d.Left) > 0 {
@@ -850,10 +856,12 @@ func (x *restore) note(r *record, plan *rollback.Plan) {
 	}
 }
 
-// pathBytes returns a set of paths as records have it.
-func pathBytes(set map[string]bool) (list pathList) {
+// pathBytes returns a set of paths, but for some, as records have it.
+func pathBytes(set, but map[string]bool) (list pathList) {
 	for _, p := range slices.Sorted(maps.Keys(set)) {
-		list = append(list, []byte(p))
+		if !but[p] {
+			list = append(list, []byte(p))
+		}
 	}
 	return list
 }

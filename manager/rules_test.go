@@ -60,7 +60,8 @@ import (
 //     of which nothing can be taken back now, and takes the next one; those that
 //     it passed stay on the list.
 //  15. What a turn did in one window and took back in another is no change of it
-//     once it has ended.
+//     once it has ended: all that it did at a path, or in windows between which
+//     nobody changed anything.
 //  16. Without merging, an undo leaves a path alone that a later turn or restore
 //     has changed, even if it holds what the restore left by now.
 //  17. What a restore that undo --past passes over is still to give back is given
@@ -129,6 +130,7 @@ type ruleChange struct {
 	turn          int
 	path          string
 	before, after string
+	stretch       int     // windows between which nobody changed anything have one number
 	mixed         bool    // it found something else than was expected
 	under         ruleSet // what was in just before
 }
@@ -157,10 +159,12 @@ type ruleSession struct {
 	undos    []*ruleRestore
 	redos    []*ruleRestore
 
-	turn   int // that is open; -1: none
-	window bool
-	seen   ruleFiles // when the window opened
-	lost   string    // where what is expected was recorded twice, and not alike
+	turn    int // that is open; -1: none
+	window  bool
+	seen    ruleFiles // when the window opened
+	left    ruleFiles // when the last one of the turn closed; nil: it is the first
+	stretch int
+	lost    string // where what is expected was recorded twice, and not alike
 }
 
 // A ruleRestore is what a restore, revert, undo or redo did.
@@ -257,6 +261,9 @@ func (w *rules) turnStart(name string, tools bool) int {
 
 func (w *rules) open(name string) {
 	s := w.sessions[name]
+	if s.left == nil || len(ruleDiffer(s.left, w.disk)) > 0 {
+		s.stretch++
+	}
 	s.window, s.seen = true, maps.Clone(w.disk)
 }
 
@@ -265,10 +272,10 @@ func (w *rules) close(name string) {
 	if !s.window {
 		return
 	}
-	s.window = false
+	s.window, s.left = false, maps.Clone(w.disk)
 	for _, p := range ruleDiffer(s.seen, w.disk) {
 		w.time++
-		c := &ruleChange{id: w.time, turn: s.turn, path: p, before: s.seen.at(p), after: w.disk.at(p), under: s.in[p]}
+		c := &ruleChange{id: w.time, turn: s.turn, path: p, before: s.seen.at(p), after: w.disk.at(p), under: s.in[p], stretch: s.stretch}
 		c.mixed = s.expects(p, s.in[p]) != c.before
 		s.changes[c.id] = c
 		s.in[p] = s.in[p].plus(ruleSet{c.id})
@@ -304,24 +311,32 @@ func (w *rules) turnEnd(name string) *ruleMoment {
 		}
 	}
 	m := s.note("end", w.disk)
-	s.turn = -1
+	s.turn, s.left = -1, nil
 	return m
 }
 
-// nothing returns the changes of the open turn that are in at a path if each found
-// what the one before it left, and the last left what the first found.
-func (s *ruleSession) nothing(in ruleSet) (own ruleSet) {
+// nothing returns the changes of the open turn that are in at a path, all or those of
+// a stretch, if each found what the one before it left, and the last left what the
+// first found.
+func (s *ruleSession) nothing(in ruleSet) (none ruleSet) {
+	var own ruleSet
+	stretches := make(map[int]ruleSet)
 	for _, id := range in {
-		if s.changes[id].turn == s.turn {
-			own = append(own, id)
+		if c := s.changes[id]; c.turn == s.turn {
+			own, stretches[c.stretch] = append(own, id), append(stretches[c.stretch], id)
 		}
 	}
-	for i, id := range own {
-		if next := own[(i+1)%len(own)]; s.changes[id].after != s.changes[next].before {
-			return nil
+	for _, list := range append(slices.Collect(maps.Values(stretches)), own) {
+		is := true
+		for i, id := range list {
+			next := list[(i+1)%len(list)]
+			is = is && s.changes[id].after == s.changes[next].before
+		}
+		if is {
+			none = none.plus(list)
 		}
 	}
-	return own
+	return none
 }
 
 // expects returns what is expected at a path where a set is in.

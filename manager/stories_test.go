@@ -385,7 +385,7 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 	}
 	want, got := storyRuleAnswer(st.last, lists), storyAnswer(r, err, lists)
 	if want != got && (want != "unknown" || got != "nothing") {
-		st.fail("%s: got %s, want %s", st.steps[len(st.steps)-1], got, want)
+		st.fail("%s: got %s, want %s%s", st.steps[len(st.steps)-1], got, want, storyReasons(r))
 	}
 	st.compare()
 	if !st.quiet {
@@ -445,6 +445,19 @@ func storyAnswer(r *RestoreResult, err error, dirty bool) string {
 		return "nothing"
 	}
 	return storyLists(r.Restored, r.Deleted, left, r.Dirty, dirty)
+}
+
+// storyReasons says why paths were left alone.
+func storyReasons(r *RestoreResult) string {
+	var b strings.Builder
+	if r != nil {
+		for _, it := range r.Items {
+			if it.Why != "" {
+				fmt.Fprintf(&b, "\n%s: %s", it.Path, it.Why)
+			}
+		}
+	}
+	return b.String()
 }
 
 func storyLists(restored, deleted, left, dirty []string, withDirty bool) string {
@@ -870,6 +883,27 @@ var stories = []story{
 		st.wantAnswer("left", "p")
 		st.restore("s", "start")
 		st.want("p", "0000")
+	}},
+	{name: "S19d", why: "what a change found where nothing was expected is somebody's", real: true, tell: func(st *storyTeller, _ int) {
+		st.turn("s", func() { st.put("q", storyText("Q")) })
+		st.turn("s", func() { st.put("q", ruleNone) })
+		st.restore("s", "turn:0")
+		st.turn("s", func() { st.line("q", 1, "C") })
+		st.put("q", ruleNone)
+		st.undo("s") // it is gone already; turn 1 and turn 2 are in
+		st.turn("s", func() { st.put("q", storyText("R")) })
+		st.restore("s", "start")
+		st.wantAnswer("left", "q")
+		st.want("q", "R")
+	}},
+	{name: "S19e", why: "one change after the other goes where nothing is expected without it", real: true, tell: func(st *storyTeller, _ int) {
+		st.turn("s", func() { st.put("p", ruleNone) })
+		st.restore("s", "start")
+		st.turn("s", func() { st.line("p", 1, "A") })
+		st.turn("s", func() { st.put("p", ruleNone) })
+		st.undo("s") // turn 0 is in beside both
+		st.restore("s", "@~1")
+		st.want("p", "A000")
 	}},
 	{name: "S20", why: "what an undo put back can be taken back", merge: true, tell: func(st *storyTeller, _ int) {
 		st.a()
