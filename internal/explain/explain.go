@@ -7,6 +7,7 @@ package explain
 import (
 	"errors"
 	"io/fs"
+	"path"
 	"syscall"
 
 	"github.com/boocode/filestore/manager"
@@ -65,6 +66,9 @@ var Kinds = []*Kind{
 		Advice: "No file was changed. Read the places named above and call patch_apply again with the text that is there, exactly."},
 	{Code: "outside", Exit: Usage, Status: unprocessable, Errs: []error{manager.ErrOutside},
 		Advice: "Give a path inside the directory, relative to its root."},
+	{Code: "bad_pattern", Exit: Usage, Status: unprocessable, Errs: []error{path.ErrBadPattern},
+		Hint:   "a backslash before *, ? or [ takes it as it is",
+		Advice: "Correct the pattern: a [ needs its ]."},
 	{Code: "too_broad", Exit: Budget, Status: unprocessable, Errs: []error{manager.ErrTooBroad},
 		Hint:   "name a project with --root DIR, or insist with --allow-broad",
 		Advice: "This server was started on a directory that is not one project. Ask the user to start it with --root DIR, or with --allow-broad."},
