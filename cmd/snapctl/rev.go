@@ -39,10 +39,5 @@ func (p *place) resolveSnapshot(ctx context.Context, text string) (*manager.Poin
 	return r.Point, err
 }
 
-// isUnknown reports whether an error says that there is nothing by a name.
-func isUnknown(err error) bool {
-	return errors.Is(err, manager.ErrUnknown) || errors.Is(err, manager.ErrNoSession)
-}
-
 // state returns the state of a rev.
 func (r *rev) state() store.State { return r.State }
