@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"errors"
 	"path"
 	"strings"
 	"testing"
@@ -97,5 +98,25 @@ func TestGlobRandom(t *testing.T) {
 	}
 	if yes < 20_000 {
 		t.Errorf("only %d match", yes)
+	}
+}
+
+// A glob for which there is no path is an error, as a path that there is not; one
+// whose paths are as they were is not.
+func TestGlobOfNothing(t *testing.T) {
+	b := newBench(t)
+	b.write("a.go", "1")
+	b.write(".booignore", "/out\n")
+	b.write("out/f", "1")
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("b.c", "1") })
+	for pattern, want := range map[string]error{"*.nope": ErrUnknown, "**/x/*": ErrUnknown, "*.go": nil, "**": nil, ".": nil, "out": nil} {
+		for _, exact := range []bool{false, true} {
+			_, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@", Paths: []string{pattern}, Exact: exact})
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %v", pattern, err)
+			}
+		}
 	}
 }

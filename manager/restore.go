@@ -631,11 +631,11 @@ func (x *restore) aim(ctx context.Context, ws *wants, named bool) error {
 
 // named wants what patterns stand for to be as at the target.
 func (x *restore) named(ctx context.Context, ws *wants, opts *RestoreOptions) error {
-	files, missing := !opts.Exact, ""
+	files, missing, found := !opts.Exact, "", false
 	target := ws.target
 	look := func(rel string) (bool, error) {
 		if rel == "." {
-			files = false
+			files, found = false, true
 			return true, nil
 		}
 		then, err := ws.entry(target.State, rel, false)
@@ -651,7 +651,7 @@ func (x *restore) named(ctx context.Context, ws *wants, opts *RestoreOptions) er
 			missing = rel
 			return false, nil
 		case !there || then != nil && then.Mode.IsDir() || now != nil && now.Mode.IsDir():
-			files = false
+			files, found = false, found || there
 			return there, nil
 		}
 		w, _ := ws.path(rel)
@@ -669,11 +669,22 @@ func (x *restore) named(ctx context.Context, ws *wants, opts *RestoreOptions) er
 		return nil
 	}
 	clear(ws.paths)
-	if opts.Exact {
-		return x.exact(ctx, ws, match, opts.OnDirty)
+	policy := opts.OnDirty
+	if !opts.Exact {
+		policy = ""
 	}
-	if err := x.exact(ctx, ws, match, ""); err != nil {
+	if err := x.exact(ctx, ws, match, policy); err != nil {
 		return err
+	}
+	if !found && len(ws.paths)+len(ws.notCaptured) == 0 { // of globs alone
+		if is, err := ws.isAny(match); err != nil {
+			return err
+		} else if !is {
+			return fmt.Errorf("%q: %w: no path that is captured matches, neither at the target nor in the directory", opts.Paths, ErrUnknown)
+		}
+	}
+	if opts.Exact {
+		return nil
 	}
 	for _, w := range ws.paths {
 		if w.Old != nil { // what is not there is made

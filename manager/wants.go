@@ -29,6 +29,8 @@ type wants struct {
 	about     []*record // turns whose changes go or come
 	stay      []*record // turns, and joints, that have left what is there then
 
+	disk store.State // if all of it was compared with the target
+
 	paths       map[string]*want
 	notCaptured map[string]bool // paths that changed only in what was captured of them
 }
@@ -429,7 +431,7 @@ func (m *FileSnapshotManager) timeBack(ctx context.Context, head *record) func(f
 // exactly collects all paths that differ between the target and the disk. With
 // expressly also those that git has taken out since.
 func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) bool, expressly bool) error {
-	ws.g = g
+	ws.g, ws.disk = g, disk
 	for d, err := range tree.Compare(ws.ctx, g, ws.target.State, disk) {
 		if err != nil {
 			return err
@@ -469,6 +471,19 @@ func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) boo
 		}
 	}
 	return nil
+}
+
+// isAny reports whether any path is at the target, or in the directory, for which
+// match holds.
+func (ws *wants) isAny(match func(string) bool) (bool, error) {
+	for _, s := range []store.State{ws.target.State, ws.disk} {
+		for e, err := range tree.Walk(ws.ctx, ws.g, s.Tree) {
+			if err != nil || match(e.Path) {
+				return err == nil, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // expect fills in what is expected to be at each path: what the newest change left

@@ -66,7 +66,7 @@ func (r *runner) write(name, text string) {
 // with which something begins are recorded, and nothing is made for others.
 func TestHookEvents(t *testing.T) {
 	begins := []string{"session_start", "session_start_compact", "prompt", "tool_bash", "tool_mcp", "tool_subagent", "tool_old"}
-	files, err := filepath.Glob("../../internal/claude/testdata/events/*.json")
+	files, err := filepath.Glob("internal/claude/testdata/events/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no events: %v", err)
 	}
