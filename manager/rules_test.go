@@ -42,7 +42,9 @@ import (
 //     again when something of it comes, if it is on the line of the target.
 //  8. A conflict leaves the whole path alone, also its lines that would merge.
 //     Where the rule is not to merge, and nothing says what is expected without the
-//     changes that go, one after the other goes if it left all that is there.
+//     changes that go, one after the other goes if it left all that is there; and
+//     a path is as it is to be if it holds what the first that goes had found, or
+//     the last that comes has left.
 //  9. hidden is said only where no moment had the set. Else what it had there
 //     is known, and nothing has to be written.
 //     It holds for undo and redo as well (turn 0 makes p; restored away and
@@ -628,7 +630,16 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	} else {
 		rp.text = s.expects(p, to)
 	}
+	if rp.text == ruleUnknown && !w.merge {
+		rp.text = s.oneByOne(p, goes, comes)
+	}
 	known := rp.text != ruleUnknown
+	if !known && !w.merge {
+		switch n := len(comes); { // it is so already by what goes, or comes
+		case n > 0 && s.changes[comes[n-1]].after == rp.found, n == 0 && len(goes) > 0 && s.changes[goes[0]].before == rp.found:
+			rp.text = rp.found
+		}
+	}
 	if rp.text == rp.found {
 		return rp
 	}
@@ -661,6 +672,28 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 		}
 	}
 	return rp
+}
+
+// oneByOne returns what is expected at a path without changes, newest first, and then
+// with others, if each left, or found, all that was there.
+func (s *ruleSession) oneByOne(p string, goes, comes ruleSet) string {
+	text := s.expects(p, s.in[p])
+	step := func(from, to string) {
+		switch text {
+		case from:
+			text = to
+		case to:
+		default:
+			text = ruleUnknown
+		}
+	}
+	for _, id := range slices.Backward(goes) {
+		step(s.changes[id].after, s.changes[id].before)
+	}
+	for _, id := range comes {
+		step(s.changes[id].before, s.changes[id].after)
+	}
+	return text
 }
 
 // hide leaves alone what a later turn, which stays, has deleted, if changes

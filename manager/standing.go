@@ -397,20 +397,27 @@ func (l *line) turnAt(ctx context.Context, at *record) (*record, error) {
 
 // isOn reports whether a turn is on the line that leads to a position.
 func (l *line) isOn(ctx context.Context, at, turn *record) (bool, error) {
+	on, err := l.onLine(ctx, at, turn)
+	return on != nil, err
+}
+
+// onLine returns the record by which a turn is on the line that leads to a position,
+// nil if it is not.
+func (l *line) onLine(ctx context.Context, at, turn *record) (*record, error) {
 	at, err := l.ancestor(ctx, at, func(r *record) bool { return r.Seq <= turn.Seq || r.isSameTurn(turn) })
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	t := l.trail(at, "")
 	for {
 		r, err := t.next(ctx)
 		switch {
 		case r == nil || err != nil:
-			return false, err
+			return nil, err
 		case isSame(r, turn) || r.endsAt(turn) || turn.endsAt(r): // also if it is on it in part
-			return true, nil
+			return r, nil
 		case r.Seq < turn.Seq && r.Seq != 0:
-			return false, nil
+			return nil, nil
 		}
 	}
 }

@@ -281,6 +281,10 @@ func (x *restore) aimBack(ctx context.Context) error {
 	x.goes = goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.data.Depth, tookFrom: from.Seq, leftFrom: x.tip.Seq}
 	for _, turn := range slices.Backward(went) {
 		on, err := l.isOn(ctx, x.tip, turn)
+		if err == nil && !on && turn.behind != nil { // its rest does not put it on the line
+			on, err = l.isOn(ctx, x.tip, turn.behind)
+			on = !on
+		}
 		if err != nil {
 			return err
 		}
@@ -292,12 +296,12 @@ func (x *restore) aimBack(ctx context.Context) error {
 		}
 	}
 	for _, turn := range came {
-		on, err := l.isOn(ctx, x.tip, turn)
+		on, err := l.onLine(ctx, x.tip, turn)
 		if err != nil {
 			return err
 		}
-		if on {
-			x.goes.without, x.goes.back = append(x.goes.without, turn.Seq), append(x.goes.back, turn)
+		if on != nil { // it may be there in part, or whole by now
+			x.goes.without, x.goes.back = append(x.goes.without, on.Seq), append(x.goes.back, turn)
 			if turn.behind != nil { // of which the rest goes
 				x.goes.with = append(x.goes.with, turn.behind.Seq)
 			}
