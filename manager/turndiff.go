@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,10 +63,8 @@ func (m *FileSnapshotManager) TurnDiff(ctx context.Context, rev string) (*TurnDi
 	if err != nil {
 		return nil, fmt.Errorf("turn's diff: %w", err)
 	}
-	if digits, ok := strings.CutPrefix(rev, "turn:"); ok {
-		if n, err := parseNumber(digits); err == nil && n != p.TurnIndex {
-			return &TurnDiff{TurnIndex: n, Kind: kindStep}, nil
-		}
+	if n := p.turn(rev); n != p.TurnIndex {
+		return &TurnDiff{TurnIndex: n, Kind: kindStep}, nil
 	}
 	if r.Pruned {
 		return nil, fmt.Errorf("turn's diff: revision %q: the snapshot %w", rev, store.ErrPruned)
@@ -75,6 +74,20 @@ func (m *FileSnapshotManager) TurnDiff(ctx context.Context, rev string) (*TurnDi
 		return nil, fmt.Errorf("turn's diff: revision %q: %w", rev, err)
 	}
 	return t, nil
+}
+
+// turn returns the number of the turn that a revision names, which is not that of
+// the point if the turn changed nothing.
+func (p *Point) turn(rev string) int {
+	if digits, ok := strings.CutPrefix(rev, "turn:"); ok { // it may have no record
+		if n, err := parseNumber(digits); err == nil {
+			return n
+		}
+	}
+	if r := cmp.Or(p.end, p.at); r != nil && r.Kind == kindEmpty {
+		return r.turn()
+	}
+	return p.TurnIndex
 }
 
 // TurnDiff returns what [FileSnapshotManager.TurnDiff] says of the moment.

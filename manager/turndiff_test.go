@@ -110,8 +110,13 @@ func TestTurnDiff(t *testing.T) {
 		t.Errorf("start: %q", got)
 	}
 	b.turn(m, func() {})
-	if got := b.turnDiff(m, "turn:2"); got != nil {
-		t.Errorf("a turn that changed nothing: %q", got)
+	for _, rev := range []string{"turn:2", "@"} {
+		if got, err := m.TurnDiff(t.Context(), rev); err != nil || got.TurnIndex != 2 || got.Kind != "step" || got.Changes != nil {
+			t.Errorf("%s, a turn that changed nothing: %+v, %v", rev, got, err)
+		}
+	}
+	if d := cmp.Diff(b.turnDiff(m, "turn:1"), b.turnDiff(m, "@~1")); d != "" {
+		t.Errorf("the one before it (-turn:1 +@~1):\n%s", d)
 	}
 	r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "turn:0", OnDirty: rollback.Overwrite})
 	if err != nil {

@@ -135,6 +135,9 @@ func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
 		if err != nil {
 			return err
 		}
+		if t.Kind == "step" && len(t.Changes) == 0 && t.Unknown == "" {
+			a.note("turn %d changed nothing", t.TurnIndex)
+		}
 		return p.turnDiffer(t, f).run(ctx, only)
 	}
 	old, new, err := p.ends(ctx, cmd, revs)

@@ -102,11 +102,11 @@ func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags
 		return a.printJSON(j)
 	}
 	a.printHeader(point, turn, step, left)
+	if turn.Kind == "step" && turn.TurnIndex != point.TurnIndex {
+		a.note("turn %d changed nothing: this is what was there before it", turn.TurnIndex)
+	}
 	if snap.Kind == "start" || snap.Pruned {
 		return nil
-	}
-	if turn.Kind == "step" && turn.TurnIndex != point.TurnIndex {
-		a.note("turn %d changed nothing: this is what the one before has left", turn.TurnIndex)
 	}
 	if f.shows() {
 		fmt.Fprintln(a.out)
