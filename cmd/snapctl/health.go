@@ -9,8 +9,11 @@ import (
 )
 
 // sayHealth tells who records something how the store is, once a day; with --quiet
-// only of damage.
+// only of damage. Where nothing can be recorded each command says so itself.
 func (a *app) sayHealth(m *manager.FileSnapshotManager) {
+	if !manager.ReadHealth(m.StoreDir()).Unrecorded[m.Project().Worktree()].IsZero() {
+		return
+	}
 	if text := manager.TellHealth(m.StoreDir(), (*manager.Health).Told, a.flags.quiet); text != "" {
 		a.log.Warn("the store: " + text)
 	}
