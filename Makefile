@@ -80,6 +80,11 @@ histories: ## restores, undos and forks by the rules: HISTORIES=3000 in director
 	go test -count=1 -timeout 120m -run 'TestRulesHold$$' ./manager -histories $(HISTORIES)00 -seed $(SEED)
 	go test -count=1 -timeout 120m -run 'TestHistories$$' ./manager -histories $(HISTORIES) -steps 60 -seed $(SEED)
 
+.PHONY: house
+house: ## the counts that keep the code readable: lines, exported identifiers, long functions, what a snapshot asks of the disk
+	go test -count=1 -v -run 'TestHouse$$' .
+	go test -count=1 -v -run 'TestNatural$$' ./manager | grep natural_test
+
 .PHONY: mutants
 mutants: ## break the code in the places that count, one at a time: a test must fail each time, half an hour; ONLY='^prune'
 	nice go run ./internal/mutants -only '$(ONLY)'

@@ -1,0 +1,194 @@
+package filestore
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestHouse counts what a reader of this module has to hold in the head, and holds
+// limits that only ever fall. With -v it prints the counts: make house. What a snapshot asks of the
+// disk is counted by TestNatural of package manager.
+func TestHouse(t *testing.T) {
+	const mostExported, mostLeaks = 806, 38
+	h := measure(t)
+	t.Logf("%-30s %7s %9s %7s", "package", "lines", "exported", "fields")
+	var lines, exported int
+	for _, pkg := range slices.SortedFunc(maps.Keys(h.lines), func(a, b string) int {
+		return cmp.Or(cmp.Compare(h.lines[b], h.lines[a]), cmp.Compare(a, b))
+	}) {
+		t.Logf("%-30s %7d %9d %7d", pkg, h.lines[pkg], len(h.exported[pkg]), h.fields[pkg])
+		lines += h.lines[pkg]
+		exported += len(h.exported[pkg])
+	}
+	t.Logf("%-30s %7d %9d", "all", lines, exported)
+	t.Logf("functions over 60 lines: %d", len(h.long))
+	for _, f := range h.long {
+		t.Log("  ", f)
+	}
+	if exported > mostExported {
+		t.Errorf("%d exported identifiers, at most %d", exported, mostExported)
+	}
+	if n := len(h.leaks); n > mostLeaks {
+		t.Errorf("%d public names take or give a type that embedders cannot name, at most %d: %v", n, mostLeaks, h.leaks)
+	}
+}
+
+// house is what TestHouse counts, by package where it is a map.
+type house struct {
+	lines, fields map[string]int
+	exported      map[string][]string
+	long          []string // functions of more than 60 lines
+	leaks         []string // public names with a type of an internal package
+}
+
+func measure(t *testing.T) *house {
+	h := &house{lines: make(map[string]int), fields: make(map[string]int), exported: make(map[string][]string)}
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && name != ".") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, name, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		h.file(fset, f, path.Dir(filepath.ToSlash(name)))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *house) file(fset *token.FileSet, f *ast.File, pkg string) {
+	h.lines[pkg] += fset.File(f.Pos()).LineCount()
+	for _, d := range f.Decls {
+		if fn, ok := d.(*ast.FuncDecl); ok {
+			if n := fset.Position(fn.End()).Line - fset.Position(fn.Pos()).Line + 1; n > 60 {
+				h.long = append(h.long, pkg+"."+fn.Name.Name)
+			}
+		}
+	}
+	if f.Name.Name == "main" || slices.Contains(strings.Split(pkg, "/"), "internal") {
+		return
+	}
+	internal := make(map[string]bool) // names that imports of internal packages have in f
+	for _, imp := range f.Imports {
+		if to := strings.Trim(imp.Path.Value, `"`); strings.Contains(to, "/internal/") {
+			internal[path.Base(to)] = true
+		}
+	}
+	export := func(name string, public ...ast.Node) {
+		h.exported[pkg] = append(h.exported[pkg], name)
+		for _, n := range public {
+			if n != nil && leaks(n, internal) {
+				h.leaks = append(h.leaks, pkg+"."+name)
+			}
+		}
+	}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				of := receiver(d.Recv.List[0].Type)
+				if !ast.IsExported(of) {
+					continue
+				}
+				name = of + "." + name
+			}
+			if d.Name.IsExported() {
+				export(name, d.Type)
+			}
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				switch s := s.(type) {
+				case *ast.TypeSpec:
+					if s.Name.IsExported() {
+						export(s.Name.Name, s.Type)
+						h.members(pkg, s, export)
+					}
+				case *ast.ValueSpec:
+					for _, n := range s.Names {
+						if n.IsExported() {
+							export(n.Name)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// members counts the exported fields of a struct, and exports an interface's methods.
+func (h *house) members(pkg string, s *ast.TypeSpec, export func(string, ...ast.Node)) {
+	switch typ := s.Type.(type) {
+	case *ast.StructType:
+		for _, f := range typ.Fields.List {
+			for _, n := range f.Names {
+				if n.IsExported() {
+					h.fields[pkg]++
+				}
+			}
+		}
+	case *ast.InterfaceType:
+		for _, m := range typ.Methods.List {
+			for _, n := range m.Names {
+				if n.IsExported() {
+					export(s.Name.Name + "." + n.Name)
+				}
+			}
+		}
+	}
+}
+
+// leaks is whether what others see of n, a signature or a type, names a type of one
+// of the packages.
+func leaks(n ast.Node, internal map[string]bool) bool {
+	found := false
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.StructType:
+			for _, f := range n.Fields.List {
+				if f.Names == nil || slices.ContainsFunc(f.Names, (*ast.Ident).IsExported) {
+					found = found || leaks(f.Type, internal)
+				}
+			}
+			return false
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && internal[x.Name] {
+				found = true
+			}
+		}
+		return true
+	})
+	return found
+}
+
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
