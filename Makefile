@@ -9,6 +9,8 @@ CAPTURES ?= 0
 HISTORIES ?= 3000
 # Of what the long targets choose at random; 0: another each time, which is printed.
 SEED ?= 0
+# Most tests work in memory if they can (internal/testdisk); the long ones on a disk.
+DISK = TMPDIR=$(or $(TMPDIR),/tmp)
 STATICCHECK = go tool -modfile=internal/tools/go.mod staticcheck
 GOVULNCHECK = go tool -modfile=internal/tools/go.mod govulncheck
 
@@ -56,24 +58,24 @@ fuzz: ## every fuzz target for T=30s
 
 .PHONY: crash
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
-	go test -timeout 60m -run 'Kill|Crash|Many' ./store ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
-	go test -timeout 60m -run 'Model' ./manager -runs 300 -seed $(SEED)
-	go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter' ./store ./tree ./manager -every
-	go test -timeout 60m -run 'LocateOracle|Drift' ./patch -cases 100000 -seed $(SEED)
-	go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all -seed $(SEED)
-	go test -timeout 60m -run ResidentWild ./tree -wild 5m -seed $(SEED)
+	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many' ./store ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
+	$(DISK) go test -timeout 60m -run 'Model' ./manager -runs 300 -seed $(SEED)
+	$(DISK) go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter' ./store ./tree ./manager -every
+	$(DISK) go test -timeout 60m -run 'LocateOracle|Drift' ./patch -cases 100000 -seed $(SEED)
+	$(DISK) go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all -seed $(SEED)
+	$(DISK) go test -timeout 60m -run ResidentWild ./tree -wild 5m -seed $(SEED)
 
 .PHONY: faults
 faults: ## power cuts, full disks and poor file systems, as root on Linux; CUTS=100
-	go test -count=1 -timeout 120m ./faults -faults -cuts $(or $(CUTS),100) -images 100 -v -seed $(SEED)
+	$(DISK) go test -count=1 -timeout 120m ./faults -faults -cuts $(or $(CUTS),100) -images 100 -v -seed $(SEED)
 
 .PHONY: damage
 damage: ## 5,000 stores damaged at random, one in four in two places; DAMAGE=n
-	go test -count=1 -timeout 60m -run DamageRandom ./cmd/snapctl -v -damage.runs $(or $(DAMAGE),5000) -seed $(SEED)
+	$(DISK) go test -count=1 -timeout 60m -run DamageRandom ./cmd/snapctl -v -damage.runs $(or $(DAMAGE),5000) -seed $(SEED)
 
 .PHONY: soak
 soak: ## all kinds of processes on one store, killed at random, for SOAK=30m; CAPTURES=8: only captures, beside prunes
-	go test -count=1 -timeout 0 -run 'TestSoak$$' ./cmd/snapctl -v -soak.time $(SOAK) -soak.captures $(CAPTURES) -seed $(SEED)
+	$(DISK) go test -count=1 -timeout 0 -run 'TestSoak$$' ./cmd/snapctl -v -soak.time $(SOAK) -soak.captures $(CAPTURES) -seed $(SEED)
 
 .PHONY: histories
 histories: ## restores, undos and forks by the rules: HISTORIES=3000 in directories, a hundred times as many without

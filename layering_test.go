@@ -27,6 +27,7 @@ var mayImport = map[string][]string{
 	"internal/watch":              {},
 	"internal/nearmiss":           {}, // for tests
 	"internal/testseed":           {}, // for tests
+	"internal/testdisk":           {}, // for tests
 	"internal/explain":            {"manager", "patch", "session", "store", "tree"},
 	"internal/mutants":            {}, // a program that breaks the rest
 	"tree":                        {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},

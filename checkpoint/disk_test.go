@@ -1,0 +1,3 @@
+package checkpoint
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,3 @@
+package client
+
+import _ "github.com/boocode/filestore/internal/testdisk"

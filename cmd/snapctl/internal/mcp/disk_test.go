@@ -1,0 +1,3 @@
+package mcp
+
+import _ "github.com/boocode/filestore/internal/testdisk"

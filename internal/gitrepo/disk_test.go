@@ -1,0 +1,3 @@
+package gitrepo
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,3 @@
+package ignore
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,3 @@
+package rpc
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,3 @@
+package manager
+
+import _ "github.com/boocode/filestore/internal/testdisk"

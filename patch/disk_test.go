@@ -1,0 +1,3 @@
+package patch
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,3 @@
+package rollback
+
+import _ "github.com/boocode/filestore/internal/testdisk"

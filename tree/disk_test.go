@@ -1,0 +1,3 @@
+package tree
+
+import _ "github.com/boocode/filestore/internal/testdisk"
