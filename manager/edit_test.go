@@ -346,7 +346,13 @@ func TestEditFaults(t *testing.T) {
 		if m, err = openOn(t, b.dir, disk); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.withTurns(t.Context(), func(*turns) error { return m.recoverEdit(t.Context()) }); err != nil {
+		if err := m.withTurns(t.Context(), func(*turns) error {
+			r, err := m.newestEdit(t.Context())
+			if err != nil {
+				return err
+			}
+			return m.recoverEdit(t.Context(), r)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		after := files{"a": "one\n", "other/c": "two\n", "deep/new/file": "made\n"}

@@ -65,10 +65,14 @@ func (e *editing) run(prepare func() ([]patch.FileResult, error)) error {
 	defer root.Close()
 	e.root = root
 	return m.withTurns(e.ctx, func(t *turns) error {
-		if r, err := m.newestEdit(e.ctx); err == nil && e.preview && r != nil && r.Kind == kindEditIntent {
+		r, err := m.newestEdit(e.ctx)
+		if err == nil && e.preview && r != nil && r.Kind == kindEditIntent {
 			return ErrEditCutOff
 		}
-		if err := m.recoverEdit(e.ctx); err != nil {
+		if err == nil {
+			err = m.recoverEdit(e.ctx, r)
+		}
+		if err != nil {
 			return err
 		}
 		results, err := prepare()
@@ -544,11 +548,11 @@ func (m *FileSnapshotManager) commitEdit(ctx context.Context, w *store.Writer, n
 	return r, w.Commit(ctx, r.Snapshot, r.Parent)
 }
 
-// recoverEdit takes back an edit that was cut off, if there is one.
-func (m *FileSnapshotManager) recoverEdit(ctx context.Context) error {
-	r, err := m.newestEdit(ctx)
-	if err != nil || r == nil || r.Kind != kindEditIntent || r.Pruned {
-		return err
+// recoverEdit takes back the newest edit if it was cut off. r may be nil: there is
+// none.
+func (m *FileSnapshotManager) recoverEdit(ctx context.Context, r *editRecord) error {
+	if r == nil || r.Kind != kindEditIntent || r.Pruned {
+		return nil
 	}
 	if err := m.takeBackEdit(ctx, r); err != nil {
 		return fmt.Errorf("an edit was cut off, and cannot be taken back: %w", err)

@@ -63,6 +63,10 @@ func readEditRecord(s *store.Snapshot) (*editRecord, error) {
 // newestEdit returns the newest record of an edit, nil if there is none.
 func (m *FileSnapshotManager) newestEdit(ctx context.Context) (*editRecord, error) {
 	s, err := m.store.Newest(ctx, m.editWorktree(), editSession)
+	return readNewestEdit(s, err)
+}
+
+func readNewestEdit(s *store.Snapshot, err error) (*editRecord, error) {
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}

@@ -29,19 +29,22 @@ type AppendFunc func(ctx context.Context, data *StepSnapshotData) (entryID strin
 // newEntryID returns an ID that no entry in the store has: 8 hex digits, as pi
 // has them.
 func (m *FileSnapshotManager) newEntryID(ctx context.Context) (string, error) {
+	return unusedID(func(id string) (bool, error) {
+		for _, err := range m.store.ByEntry(ctx, id) {
+			return true, err
+		}
+		return false, nil
+	})
+}
+
+// unusedID draws IDs of entries until one is not used.
+func unusedID(isUsed func(string) (bool, error)) (string, error) {
 	for {
 		var b [4]byte
 		rand.Read(b[:]) // never fails (crypto/rand)
 		id := hex.EncodeToString(b[:])
-		used := false
-		for _, err := range m.store.ByEntry(ctx, id) {
-			if err != nil {
-				return "", err
-			}
-			used = true
-		}
-		if !used {
-			return id, nil
+		if used, err := isUsed(id); !used || err != nil {
+			return id, err
 		}
 	}
 }
@@ -279,8 +282,9 @@ func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string)
 }
 
 // appendOwn writes the steps that our own log of the session lacks. ours says
-// that no runtime keeps a log of it, so that what none was given is for ours.
-func (m *FileSnapshotManager) appendOwn(ctx context.Context, ours bool) error {
+// that no runtime keeps a log of it, so that what none was given is for ours. head is
+// the session's newest record; nil: there is none.
+func (m *FileSnapshotManager) appendOwn(ctx context.Context, head *record, ours bool) error {
 	if m.own == nil {
 		log, err := session.OpenLog(ctx, m.store.FS(), m.sessionsDir()+"/"+m.opts.Session+".jsonl",
 			&session.Header{ID: m.opts.Session, CWD: m.project.Root})
@@ -289,9 +293,8 @@ func (m *FileSnapshotManager) appendOwn(ctx context.Context, ours bool) error {
 		}
 		m.own = log
 	}
-	head, err := m.newest(ctx, m.opts.Session)
-	if err != nil || head == nil {
-		return err
+	if head == nil {
+		return nil
 	}
 	untold, err := m.untold(ctx, head)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// HealthName is the file of a store that says when it was checked, and what went
+	// healthName is the file of a store that says when it was checked, and what went
 	// wrong since (docs/format.md §2). It is advice: where it is missing, or damaged,
 	// nothing is known, and that is no error.
-	HealthName    = "health.json"
+	healthName    = "health.json"
 	healthLock    = "locks/health"
 	healthVersion = 1
 
@@ -64,7 +64,7 @@ func ReadHealth(storeDir string) *Health { return readHealth(vfs.OS(storeDir)) }
 
 func readHealth(fsys vfs.FS) *Health {
 	h := new(Health)
-	b, err := vfs.ReadFile(fsys, HealthName)
+	b, err := vfs.ReadFile(fsys, healthName)
 	if err != nil || json.Unmarshal(b, h) != nil || h.Version != healthVersion || min(h.Damage, h.Bad, h.BadNow, h.Failed) < 0 {
 		return &Health{Version: healthVersion}
 	}
@@ -107,11 +107,11 @@ func ChangeHealth(storeDir string, fn func(*Health)) error {
 // writeHealth replaces the file. On a full disk it is overwritten, and filled up with
 // newlines: who reads it meanwhile, or after a power cut, may find nothing to read.
 func writeHealth(fsys vfs.FS, b []byte) error {
-	err := store.WriteFile(fsys, HealthName, b)
+	err := store.WriteFile(fsys, healthName, b)
 	if !store.IsNoSpace(err) {
 		return err
 	}
-	f, err := fsys.OpenFile(HealthName, os.O_RDWR, 0)
+	f, err := fsys.OpenFile(healthName, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func TestHealthParts(t *testing.T) {
 		t.Errorf("after a part with damage: %+v, concerns %+v", h, list)
 	}
 	for _, text := range []string{"", "nonsense", `{"v":2,"bad":7}`, `{"v":1,"bad":-7}`, `{"v":1,"checked":"yesterday"}`} {
-		if err := os.WriteFile(filepath.Join(dir, HealthName), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, healthName), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if h := ReadHealth(dir); h.Bad != 0 || !h.Checked.IsZero() {

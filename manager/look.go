@@ -21,6 +21,8 @@ type Result struct {
 	Snapshot *store.Snapshot  // what was recorded last; nil: nothing changed
 	Capture  *tree.Result     // what was found, and what was left out
 	Written  store.WriteStats // what it added to the store
+
+	head *record // newest of the session; nil: none
 }
 
 // A look is a capture under the lock on the worktree's turns.
@@ -91,7 +93,7 @@ func (m *FileSnapshotManager) lookKeeping(ctx context.Context, opts *tree.Captur
 	if err != nil {
 		return nil, err
 	}
-	o.result.Tree, o.result.Capture = o.state.Tree, o.capture
+	o.result.Tree, o.result.Capture, o.result.head = o.state.Tree, o.capture, o.head
 	return o.result, nil
 }
 
@@ -113,8 +115,8 @@ func (m *FileSnapshotManager) under(ctx context.Context, t *turns) (*look, error
 	if o.w, err = m.store.Begin(ctx); err != nil {
 		return nil, err
 	}
-	if o.last, err = m.newest(ctx, store.AnySession); err == nil {
-		o.head, err = m.newest(ctx, m.opts.Session)
+	if o.last, err = m.newestIn(o.w, store.AnySession); err == nil {
+		o.head, err = m.newestIn(o.w, m.opts.Session)
 	}
 	if err != nil {
 		o.close(m)
@@ -173,11 +175,22 @@ func (m *FileSnapshotManager) newest(ctx context.Context, session string) (*reco
 	if err != nil {
 		return nil, err
 	}
+	s, err := m.store.Newest(ctx, m.project.Worktree(), session)
+	return m.newestOf(epoch, s, err)
+}
+
+// newestIn is newest as of when a look began, which nobody can have changed since: it
+// holds the lock on the turns.
+func (m *FileSnapshotManager) newestIn(w *store.Writer, session string) (*record, error) {
+	s, err := w.Newest(m.project.Worktree(), session)
+	return m.newestOf(w.Epoch(), s, err)
+}
+
+func (m *FileSnapshotManager) newestOf(epoch uint64, s *store.Snapshot, err error) (*record, error) {
 	if epoch != m.epoch { // what is remembered may have been pruned
 		clear(m.loaded)
 		m.epoch = epoch
 	}
-	s, err := m.store.Newest(ctx, m.project.Worktree(), session)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}

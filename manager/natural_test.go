@@ -19,12 +19,12 @@ func TestNatural(t *testing.T) {
 		most price
 		do   func(b *bench, m *FileSnapshotManager) error
 	}{
-		{"snapshot", price{19, 9, 7}, func(b *bench, m *FileSnapshotManager) error {
+		{"snapshot", price{3, 8, 6}, func(b *bench, m *FileSnapshotManager) error {
 			b.write("f3", "new")
 			_, err := m.Snapshot(b.Context(), &SnapshotOptions{})
 			return err
 		}},
-		{"turn with a tool", price{53, 24, 10}, func(b *bench, m *FileSnapshotManager) error {
+		{"turn with a tool", price{9, 17, 9}, func(b *bench, m *FileSnapshotManager) error {
 			m.opts.ToolWindows = true
 			if _, err := m.OnTurnStart(b.Context(), nil); err != nil {
 				return err

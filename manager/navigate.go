@@ -194,10 +194,13 @@ func (m *FileSnapshotManager) summarize(ctx context.Context, opts *NavigateOptio
 		}
 		return opts.Append(ctx, e)
 	}
-	if err := m.appendOwn(ctx, false); err != nil {
+	head, err := m.newest(ctx, m.opts.Session)
+	if err == nil {
+		err = m.appendOwn(ctx, head, false)
+	}
+	if err != nil {
 		return "", err
 	}
-	var err error
 	if e.ID, err = m.newEntryID(ctx); err != nil {
 		return "", err
 	}

@@ -93,7 +93,7 @@ func (m *FileSnapshotManager) finish(ctx context.Context, o *look, intent *recor
 		d.leave(left)
 	}
 	if d.Own {
-		if r.Entry, err = m.newEntryID(ctx); err != nil {
+		if r.Entry, err = unusedID(o.w.HasEntry); err != nil {
 			return nil, err
 		}
 	}
@@ -151,7 +151,11 @@ func acceptHalfMade(ctx context.Context, root *rollback.Root, wants []rollback.W
 // recover brings a restore to its end that was cut off, of whatever session;
 // nil if there is none. An edit that was cut off it takes back.
 func (m *FileSnapshotManager) recover(ctx context.Context, o *look, forward bool) (*rollback.Plan, error) {
-	if err := m.recoverEdit(ctx); err != nil { // the next edit refuses; a turn need not wait for it
+	edit, err := readNewestEdit(o.w.Newest(m.editWorktree(), editSession))
+	if err == nil {
+		err = m.recoverEdit(ctx, edit)
+	}
+	if err != nil { // the next edit refuses; a turn need not wait for it
 		m.log.Warn("an edit is half done", "err", err)
 	}
 	if o.last == nil || o.last.Kind != kindIntent {

@@ -685,9 +685,9 @@ func boolCompare(a, b bool) int {
 }
 
 // position returns the number of the record that a turn would build on, and what
-// number it would have.
-func (l *line) position(ctx context.Context) (prev uint64, turn int, err error) {
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+// number it would have. w is that of the look.
+func (l *line) position(ctx context.Context, w *store.Writer) (prev uint64, turn int, err error) {
+	head, err := l.m.newestIn(w, l.m.opts.Session)
 	if err != nil || head == nil {
 		return 0, 0, err
 	}

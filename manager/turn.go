@@ -179,7 +179,7 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Res
 			}
 			next.Leaf, next.LeafAt = m.leaf(l.log), l.log.Leaf()
 		}
-		if next.Prev, next.Turn, err = l.position(ctx); err != nil {
+		if next.Prev, next.Turn, err = l.position(ctx, o.w); err != nil {
 			return err
 		}
 		if turn.Continues {
@@ -527,7 +527,7 @@ func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) 
 	}
 	ctx = context.WithoutCancel(ctx) // it is recorded
 	if append == nil {
-		err = m.appendOwn(ctx, true)
+		err = m.appendOwn(ctx, result.head, true)
 	} else {
 		err = m.tell(ctx, result, append)
 	}
@@ -598,7 +598,7 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 	if err != nil {
 		return nil, err
 	}
-	return result, m.appendOwn(context.WithoutCancel(ctx), false)
+	return result, m.appendOwn(context.WithoutCancel(ctx), result.head, false)
 }
 
 // endTurn records the end of a turn. The step gets an entry ID of ours if the
@@ -612,14 +612,14 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		}
 		ours = log == nil
 	}
-	entry := ""
-	if ours {
-		var err error
-		if entry, err = m.newEntryID(ctx); err != nil {
-			return nil, err
-		}
-	}
 	result, err := m.look(ctx, opts, func(o *look) error {
+		entry := ""
+		if ours {
+			var err error
+			if entry, err = unusedID(o.w.HasEntry); err != nil {
+				return err
+			}
+		}
 		newEntry := func(r *record) *record {
 			if asked != nil {
 				r.Label = asked.Label
@@ -655,7 +655,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 			if err != nil {
 				return err
 			}
-			if t.Prev, t.Turn, err = l.position(ctx); err != nil {
+			if t.Prev, t.Turn, err = l.position(ctx, o.w); err != nil {
 				return err
 			}
 			if len(o.windows) == 0 {

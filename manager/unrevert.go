@@ -29,7 +29,7 @@ type UnrevertPointData struct {
 func (x *restore) log(ctx context.Context, r *record) error {
 	if x.own {
 		x.result.EntryID = r.Entry
-		return x.m.appendOwn(ctx, false)
+		return x.m.appendOwn(ctx, r, false)
 	}
 	d, err := x.m.unrevertPoint(ctx, r)
 	if err != nil {

@@ -84,9 +84,9 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("patch: line %d: %s", e.Line, e.Reason)
 }
 
-// FormatOf tells a patch's format by its look: by the first line that only one of
+// formatOf tells a patch's format by its look: by the first line that only one of
 // them has. What looks like none is taken for a unified diff.
-func FormatOf(input []byte) Format {
+func formatOf(input []byte) Format {
 	if text := bytes.TrimSpace(input); bytes.HasPrefix(text, []byte("{")) || bytes.HasPrefix(text, []byte("[")) {
 		return EditList
 	}
@@ -104,12 +104,12 @@ func FormatOf(input []byte) Format {
 	return Unified
 }
 
-// Parse reads a patch. A format of "" is told by the patch's look ([FormatOf]).
+// Parse reads a patch. A format of "" is told by the patch's look.
 // path is the file that blocks are for that name none; it may be "". Any error is
 // a [*ParseError].
 func Parse(format Format, input []byte, path string) (*Patch, error) {
 	if format == "" {
-		format = FormatOf(input)
+		format = formatOf(input)
 	}
 	var files []FilePatch
 	var err error

@@ -243,8 +243,8 @@ func (s *Store) accept(ctx context.Context, loss *Loss) error {
 	})
 }
 
-// CheckAccepted returns what is damaged in the file, nil if nothing is.
-func (s *Store) CheckAccepted() (*CorruptError, error) {
+// checkAccepted returns what is damaged in the file, nil if nothing is.
+func (s *Store) checkAccepted() (*CorruptError, error) {
 	_, err := readAccepted(s.fsys)
 	if damage, ok := errors.AsType[*CorruptError](err); ok {
 		return damage, nil

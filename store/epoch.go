@@ -14,11 +14,10 @@ import (
 // enterEpoch takes the current epoch's lock shared, and returns its number.
 // Who takes packs away waits for all to leave: see docs/concurrency.md.
 func (s *Store) enterEpoch(ctx context.Context) (vfs.File, uint64, error) {
+	s.jmu.Lock()
+	n := s.j.epoch // as far as is known
+	s.jmu.Unlock()
 	for {
-		n, err := s.Epoch()
-		if err != nil {
-			return nil, 0, err
-		}
 		f, err := openLock(s.fsys, epochLock(n))
 		if err != nil {
 			return nil, 0, err
@@ -34,6 +33,10 @@ func (s *Store) enterEpoch(ctx context.Context) (vfs.File, uint64, error) {
 		f.Close()
 		if err != nil {
 			return nil, 0, err
+		}
+		if n != now {
+			n = now
+			continue
 		}
 		// Somebody holds it who is about to end it, or has ended it.
 		select {
@@ -73,21 +76,25 @@ func closeAll(files []vfs.File) {
 	}
 }
 
-// see takes over what the journal says of packs that are being taken away, and
-// forgets what was in those that are gone. They may be open here, but nobody
-// else will find them.
+// see reads the journal and takes over what it says of packs: see heed.
 func (s *Store) see() error {
+	if err := s.refresh(); err != nil {
+		return err
+	}
+	return s.heed()
+}
+
+// heed takes over what the journal says, as far as it was read, of packs that are
+// being taken away, and forgets what was in those that are gone. They may be open
+// here, but nobody else will find them.
+func (s *Store) heed() error {
 	s.mu.RLock()
 	known := slices.Collect(maps.Keys(s.packs))
 	known = slices.DeleteFunc(known, func(id [16]byte) bool { return s.unnamed[id] })
 	s.mu.RUnlock()
 	s.jmu.Lock()
-	err := s.j.refresh()
 	seq, absent := s.j.seq, slices.Concat(s.j.condemned, s.j.removed)
 	s.jmu.Unlock()
-	if err != nil {
-		return err
-	}
 	// After the journal: what it says no more was withdrawn, or is gone by now.
 	there, err := s.packIDs()
 	if err != nil {

@@ -391,6 +391,9 @@ func tryAdopt(fsys vfs.FS, store [16]byte, p *pack, durable func() (int64, error
 		return nil, err
 	}
 	if st.Size == end {
+		if end > fileHeaderSize {
+			return w, nil // the name was durable before the journal named the pack
+		}
 		// Its creator may be gone since before it had synced the name.
 		if err := fsys.SyncDir("packs"); err != nil {
 			return nil, err

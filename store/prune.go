@@ -215,7 +215,7 @@ func (p *PrunePlan) mark(ctx context.Context, snap *Snapshot) error {
 // candidates counts in each pack what is to stay. Of several copies of an
 // object one counts.
 func (s *Store) candidates(ctx context.Context, live *Live) ([]*candidate, error) {
-	if err := s.load(); err != nil { // which makes indexes again that are missing
+	if err := cmp.Or(s.refresh(), s.load()); err != nil { // which makes indexes again that are missing
 		return nil, err
 	}
 	durable, err := s.durableLengths()
@@ -792,7 +792,7 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.Close()) }()
-	if err := s.load(); err != nil {
+	if err := cmp.Or(s.refresh(), s.load()); err != nil {
 		return err
 	}
 	var whole []*candidate

@@ -132,7 +132,7 @@ func (s *Store) locate(id ID) (location, error) {
 	if id.isPruned() {
 		return location{}, ErrPruned
 	}
-	if err := s.load(); err != nil {
+	if err := cmp.Or(s.refresh(), s.load()); err != nil {
 		return location{}, err
 	}
 	loc, ok, err = s.find(id)
@@ -142,18 +142,15 @@ func (s *Store) locate(id ID) (location, error) {
 	return loc, err
 }
 
-// load takes in the packs and the objects that it does not know yet.
+// load takes in the packs and the objects that it does not know yet, as far as the
+// journal was read.
 func (s *Store) load() error {
 	s.jmu.Lock()
-	err := s.j.refresh()
 	durable := make(map[[16]byte]int64, len(s.j.packs))
 	for id, end := range s.j.packs {
 		durable[id] = end
 	}
 	s.jmu.Unlock()
-	if err != nil {
-		return err
-	}
 	ids, err := s.packIDs()
 	if err != nil {
 		return err

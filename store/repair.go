@@ -89,7 +89,7 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 		return slices.ContainsFunc(journal.Damage, func(d *CorruptError) bool { return d.Path == segmentName(seg) && errors.Is(d.Err, errCut) }) || p.journal.fixes[seg] != nil
 	})
 	p.Damage, p.Stays = journal.Damage, stays.Damage
-	if damage, err := s.CheckAccepted(); err != nil {
+	if damage, err := s.checkAccepted(); err != nil {
 		return nil, err
 	} else if damage != nil {
 		p.Aside = []string{acceptedName}
@@ -395,7 +395,7 @@ func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
 			}
 			s.remade, s.badFormat = nil, nil
 		}
-		if damage, err := s.CheckAccepted(); err != nil {
+		if damage, err := s.checkAccepted(); err != nil {
 			return err
 		} else if damage != nil {
 			if err := s.fsys.Rename(acceptedName, "quarantine/"+acceptedName+"-"+randomName()); err != nil {

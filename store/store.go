@@ -430,6 +430,11 @@ func (s *Store) PackLengths() (map[[16]byte]int64, error) {
 	if err := s.j.refresh(); err != nil {
 		return nil, err
 	}
+	return s.packLengths()
+}
+
+// packLengths is PackLengths as far as the journal was read. Store.jmu is held.
+func (s *Store) packLengths() (map[[16]byte]int64, error) {
 	// After the journal: what it no longer names has an index by now.
 	names, err := s.fsys.ReadDir("packs")
 	if err != nil {
@@ -465,6 +470,13 @@ func (s *Store) packIDs() ([][16]byte, error) {
 	return ids, nil
 }
 
+// refresh reads what others have added to the journal.
+func (s *Store) refresh() error {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	return s.j.refresh()
+}
+
 // Newest returns the newest snapshot of a session in a worktree. The error
 // matches [ErrNotFound] if there is none.
 func (s *Store) Newest(ctx context.Context, worktree, session string) (*Snapshot, error) {
@@ -473,6 +485,11 @@ func (s *Store) Newest(ctx context.Context, worktree, session string) (*Snapshot
 	if err := s.j.refresh(); err != nil {
 		return nil, err
 	}
+	return s.newest(worktree, session)
+}
+
+// newest is Newest as far as the journal was read. Store.jmu is held.
+func (s *Store) newest(worktree, session string) (*Snapshot, error) {
 	snap, err := s.j.head(headKey{worktree, session})
 	if err != nil {
 		return nil, err

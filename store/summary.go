@@ -482,6 +482,19 @@ func (s *Store) Snapshot(ctx context.Context, seq uint64) (*Snapshot, error) {
 	return found.present(s.j.pruned), nil
 }
 
+// HasEntry is whether there is a snapshot of a session entry, as of when the writer
+// began, or later.
+func (w *Writer) HasEntry(entry string) (bool, error) {
+	key := prefixKey(entry)
+	w.s.jmu.Lock()
+	defer w.s.jmu.Unlock()
+	for _, err := range w.s.j.find(func(snap *Snapshot) bool { return snap.Entry == entry },
+		func(sum *summary) ([]keyRef, uint64, uint64) { return sum.entries, key, key }) {
+		return err == nil, err
+	}
+	return false, nil
+}
+
 // ByEntry returns the snapshots whose session entry begins with a text,
 // newest first. Each pair is a snapshot and nil, or nil and the error that
 // ends the sequence.

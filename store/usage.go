@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,7 +41,7 @@ func (u *Usage) Total() int64 {
 // directories, no objects.
 func (s *Store) Usage(ctx context.Context) (*Usage, error) {
 	u := new(Usage)
-	if err := s.load(); err != nil {
+	if err := cmp.Or(s.refresh(), s.load()); err != nil {
 		return nil, err
 	}
 	for {

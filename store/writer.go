@@ -29,6 +29,7 @@ type Writer struct {
 	lock       vfs.File // of the epoch, held shared: nothing that we find is taken away
 	epoch      uint64
 	generation int
+	asked      atomic.Bool // an object was looked up since the journal was read
 
 	mu      sync.Mutex // guards the rest
 	stats   WriteStats
@@ -61,7 +62,7 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("begin writing: %w", err)
 	}
-	if err := s.see(); err != nil {
+	if err := s.heed(); err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("begin writing: %w", err)
 	}
@@ -76,10 +77,32 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 }
 
 // Has reports whether an object is there. It stays until the writer closes.
-func (w *Writer) Has(id ID) (bool, error) { return w.s.counts(id) }
+func (w *Writer) Has(id ID) (bool, error) {
+	w.asked.Store(true)
+	return w.s.counts(id)
+}
 
 // Epoch returns the epoch that the writer is in: see [Store.Epoch].
 func (w *Writer) Epoch() uint64 { return w.epoch }
+
+// Newest is [Store.Newest] as of when the writer began, or later: it does not ask
+// the disk for what others have recorded since.
+func (w *Writer) Newest(worktree, session string) (*Snapshot, error) {
+	w.s.jmu.Lock()
+	defer w.s.jmu.Unlock()
+	return w.s.newest(worktree, session)
+}
+
+// PackLengths is [Store.PackLengths] as of when the writer last found an object, or
+// later.
+func (w *Writer) PackLengths() (map[[16]byte]int64, error) {
+	if w.asked.Load() {
+		return w.s.PackLengths()
+	}
+	w.s.jmu.Lock()
+	defer w.s.jmu.Unlock()
+	return w.s.packLengths()
+}
 
 // OnClose has fn called when the writer is closed, the last one first. durable
 // tells whether all that was put is on the disk by then.
@@ -117,6 +140,7 @@ type scratch struct{ packed, plain []byte }
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
 func (w *Writer) put(kind uint8, id ID, data []byte) error {
+	w.asked.Store(true)
 	if len(data) > MaxObject {
 		return fmt.Errorf("put object of %d bytes: the limit is %d", len(data), MaxObject)
 	}
@@ -644,6 +668,7 @@ func (w *Writer) commit(ctx context.Context, req *commitRequest) error {
 	w.mu.Lock()
 	w.settled, w.vouched = true, true
 	w.mu.Unlock()
+	w.asked.Store(false)
 	return nil
 }
 

@@ -175,9 +175,9 @@ type weight struct {
 // is in the sink when Capture returns without an error; whether it is durable
 // is the sink's affair. With an error there is no id.
 //
-// A capture into a [store.Writer] waits while another process captures the
-// same worktree, and keeps others waiting until the writer is closed. Then,
-// if all that it put is durable, the stat cache is saved.
+// When the [store.Writer] is closed that a capture went into, and all that it put is
+// durable, the stat cache is saved. Two captures of a worktree at once cost twice the
+// work, and one of them does not save it.
 //
 // What cannot be captured is left out and listed in the coverage. Errors are
 // those of the sink, a context that ends, a root that cannot be read, a
@@ -187,9 +187,6 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *CaptureOption
 		opts = &CaptureOptions{}
 	}
 	w, keeps := sink.(*store.Writer)
-	if keeps && ws.store != nil {
-		ws.takeTurn(ctx, w, opts.Limits.Time)
-	}
 	c, root, err := ws.capture(ctx, sink, opts)
 	if c == nil {
 		return nil, fmt.Errorf("capture %q: %w", ws.Root, err)
@@ -287,7 +284,7 @@ func (ws *Workspace) newCapture(sink Sink, opts *CaptureOptions) (*capture, erro
 	}
 	c.reliable = c.cache.unreliable(bootID())
 	if ws.store != nil && c.cache.block(0) != nil {
-		usable, err := c.cache.idsUsable(ws.store)
+		usable, err := c.cache.idsUsable(ws.store, sink)
 		if err != nil {
 			return nil, err
 		}

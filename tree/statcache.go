@@ -547,13 +547,21 @@ func (c *statCache) unreliable(boot [16]byte) int64 {
 
 // idsUsable reports whether the ids in the cache are known to be in the
 // store: nothing was pruned since, nothing was found damaged, no pack was taken away or put back from a
-// copy, and the journal vouches for what it vouched for then.
-func (c *statCache) idsUsable(s *store.Store) (bool, error) {
-	epoch, err := s.Epoch()
+// copy, and the journal vouches for what it vouched for then. What sink, a
+// [store.Writer] of the store, knows of that is enough.
+func (c *statCache) idsUsable(s *store.Store, sink Sink) (bool, error) {
+	var epoch uint64
+	var err error
+	lengths := s.PackLengths
+	if w, ok := sink.(*store.Writer); ok {
+		epoch, lengths = w.Epoch(), w.PackLengths
+	} else {
+		epoch, err = s.Epoch()
+	}
 	if err != nil || epoch != c.batch.epoch || s.Distrusts() {
 		return false, err
 	}
-	now, err := s.PackLengths()
+	now, err := lengths()
 	return err == nil && c.batch.stillThere(now), err
 }
 

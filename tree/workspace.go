@@ -1,18 +1,14 @@
 package tree
 
 import (
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/boocode/filestore/internal/gitrepo"
 	"github.com/boocode/filestore/internal/ignore"
@@ -190,9 +186,6 @@ type Workspace struct {
 	openDir            func(path string) (vfs.Dir, error)
 
 	sparse atomic.Pointer[sparseAt] // what was read last; nil: nothing
-
-	turnMu sync.Mutex             // guards turns
-	turns  map[*store.Writer]bool // writers that hold our turn to capture
 }
 
 // outsideGit is ignored where no git repository says what to ignore.
@@ -203,7 +196,7 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 	if opts == nil {
 		opts = &WorkspaceOptions{}
 	}
-	ws := &Workspace{Project: p, turns: make(map[*store.Writer]bool), lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, pages: opts.Pages, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
+	ws := &Workspace{Project: p, lock: make(chan struct{}, 1), resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, pages: opts.Pages, git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir}
 	if ws.log == nil {
 		ws.log = slog.New(slog.DiscardHandler)
 	}
@@ -354,48 +347,6 @@ func (ws *Workspace) loadCache() (*statCache, error) {
 	return c, nil
 }
 
-// patience is how long a capture waits for another of the same worktree. By
-// then the other is stuck, or so large that doing its work twice costs less
-// than waiting on.
-const patience = 30 * time.Second
-
-// takeTurn waits while another process captures the same worktree: what it
-// stores need not be stored again, and its stat cache makes ours quick. The
-// turn lasts until the writer is closed. It saves work and nothing else, so a
-// capture goes on without it, too.
-func (ws *Workspace) takeTurn(ctx context.Context, w *store.Writer, limit time.Duration) {
-	ws.turnMu.Lock()
-	has := ws.turns[w]
-	ws.turns[w] = true
-	ws.turnMu.Unlock()
-	if has {
-		return
-	}
-	w.OnClose(func(bool) {
-		ws.turnMu.Lock()
-		defer ws.turnMu.Unlock()
-		delete(ws.turns, w)
-	})
-	fsys, dir := ws.store.FS(), "worktrees/"+ws.Worktree()
-	if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return
-	}
-	f, err := fsys.OpenFile(dir+"/turn", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return
-	}
-	w.OnClose(func(bool) { f.Close() })
-	wait := patience
-	if limit > 0 {
-		wait = min(wait, limit)
-	}
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
-		ws.log.Warn("another process is capturing the same worktree", "root", ws.Root, "err", err)
-	}
-}
-
 // saveCache writes down what a capture saw, so that the next one is quick. All
 // that the capture put is durable. captureErr is how it ended.
 func (c *capture) saveCache(captureErr error) error {
@@ -408,8 +359,9 @@ func (c *capture) saveCache(captureErr error) error {
 	s := c.ws.store
 	h := c.cache.batch
 	var err error
-	h.epoch = c.sink.(*store.Writer).Epoch() // in which the ids were looked up
-	if h.packs, err = s.PackLengths(); err != nil {
+	w := c.sink.(*store.Writer)
+	h.epoch = w.Epoch() // in which the ids were looked up
+	if h.packs, err = w.PackLengths(); err != nil {
 		return err
 	}
 	if !c.lookup && !c.cache.batch.stillThere(h.packs) {
