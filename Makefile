@@ -60,7 +60,7 @@ fuzz: ## every fuzz target for T=30s
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
 	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many' ./store ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Model' ./manager -runs 300 -seed $(SEED)
-	$(DISK) go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter' ./store ./tree ./manager -every
+	$(DISK) go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter|Incidents' ./store ./tree ./manager -every
 	$(DISK) go test -timeout 60m -run 'LocateOracle|Drift' ./patch -cases 100000 -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all -seed $(SEED)
 	$(DISK) go test -timeout 60m -run ResidentWild ./tree -wild 5m -seed $(SEED)

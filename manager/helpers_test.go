@@ -177,7 +177,7 @@ func testContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), time.Minute)
 }
 
-var every = flag.Bool("every", false, "fail each operation in turn, not each few")
+var every = flag.Bool("every", false, "fail each operation in turn, not each few; large cases are large")
 
 // stride returns how many operations a test of faults goes on at a time: one if
 // all are asked for, else normal, or short in short mode.

@@ -348,9 +348,9 @@ func TestIncidents(t *testing.T) {
 		b.onlyChanged(before, "new name")
 	})
 	t.Run("15 many small files over the budget", func(t *testing.T) {
-		n := 50_000
-		if testing.Short() {
-			n = 2_000
+		n := 2_000
+		if *every {
+			n = 50_000
 		}
 		b := newBench(t)
 		m := b.open("s", func(o *Options) { o.Limits = tree.Limits{Files: int64(n / 2)} })

@@ -298,6 +298,7 @@ func TestServeHTTP(t *testing.T) {
 // taken back: by the server if it is ended, after some time, and by the next one,
 // which says so, if it is killed.
 func TestServeHTTPCutOff(t *testing.T) {
+	t.Parallel()
 	t.Run("killed", func(t *testing.T) { testServeHTTPCutOff(t, syscall.SIGKILL) })
 	t.Run("ended", func(t *testing.T) {
 		if testing.Short() {
