@@ -13,16 +13,13 @@ import (
 // A Checker verifies that trees are complete. What several trees share is
 // looked at once.
 type Checker struct {
-	s     *store.Store
-	done  map[store.ID]bool
-	trees pageReader
-	cover pageReader
+	s    *store.Store
+	done map[store.ID]bool
 }
 
 // NewChecker returns a Checker for the trees of a store.
 func NewChecker(s *store.Store) *Checker {
-	return &Checker{s: s, done: make(map[store.ID]bool),
-		trees: trees(s), cover: pageReader{s, store.Coverage, validOmission, nil}}
+	return &Checker{s: s, done: make(map[store.ID]bool)}
 }
 
 // A Problem is a path of a snapshot that cannot be restored as it was.
@@ -37,45 +34,38 @@ type Problem struct {
 // blob is there or was forgotten; contents are the business of [store.Store.Check]. Losses
 // that were accepted are listed, too. An error means that the check could not be done.
 func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) (problems []Problem, err error) {
-	report := func(path string, id store.ID, err error) error {
+	report := func(p *place, err error) error {
 		if IsLoss(err) {
-			at, _ := c.s.AcceptedObject(id)
-			problems = append(problems, Problem{path, id, err, at})
+			at, _ := c.s.AcceptedObject(p.id)
+			problems = append(problems, Problem{p.path(), p.id, err, at})
 			return nil
 		}
 		return err
 	}
 	for _, state := range snap.States() {
-		err = c.dir(ctx, "", state.Tree, report)
-		if err == nil && !state.Coverage.IsZero() {
-			err = c.coverage(ctx, "", state.Coverage, report)
-		}
-		if err != nil {
-			return nil, err
+		for _, top := range reach(c.s, state) {
+			if err := c.visit(ctx, &top, report); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return problems, nil
 }
 
-func (c *Checker) dir(ctx context.Context, path string, id store.ID, report func(string, store.ID, error) error) error {
-	if c.done[id] {
+func (c *Checker) visit(ctx context.Context, p *place, report func(*place, error) error) error {
+	if p.isBlob() {
+		return report(p, c.blob(ctx, p.id))
+	}
+	if c.done[p.id] {
 		return nil
 	}
-	c.done[id] = true
-	for it, err := range c.trees.items(ctx, id) {
+	c.done[p.id] = true
+	for next, err := range p.entries(ctx) {
 		if err != nil {
-			return report(path, id, err)
+			return report(p, err)
 		}
-		e := itemEntry(&it)
-		if e.Mode.IsDir() {
-			err = c.dir(ctx, join(path, e.Name), e.ID, report)
-		} else {
-			err = c.blob(ctx, e.ID)
-		}
-		if err != nil {
-			if err := report(join(path, e.Name), e.ID, err); err != nil {
-				return err
-			}
+		if err := c.visit(ctx, next, report); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -97,22 +87,4 @@ func (c *Checker) blob(ctx context.Context, id store.ID) error {
 	}
 	c.done[id] = err == nil
 	return err
-}
-
-func (c *Checker) coverage(ctx context.Context, path string, id store.ID, report func(string, store.ID, error) error) error {
-	if c.done[id] {
-		return nil
-	}
-	c.done[id] = true
-	for it, err := range c.cover.items(ctx, id) {
-		if err != nil {
-			return report(path, id, err)
-		}
-		if !it.id.IsZero() {
-			if err := c.coverage(ctx, join(path, it.name), it.id, report); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"context"
-	"errors"
 
 	"github.com/boocode/filestore/store"
 )
@@ -11,28 +10,24 @@ import (
 // It is for one goroutine.
 type Marker struct {
 	s        *store.Store
-	trees    pageReader
-	cover    pageReader
 	problems []Problem
 }
 
 // NewMarker returns a Marker for the trees of a store.
-func NewMarker(s *store.Store) *Marker {
-	return &Marker{s: s, trees: trees(s), cover: pageReader{s, store.Coverage, validOmission, nil}}
-}
+func NewMarker(s *store.Store) *Marker { return &Marker{s: s} }
 
 // Mark adds all that a state needs to live. What is missing or damaged is no
 // error, but listed in [Marker.Problems].
 func (m *Marker) Mark(ctx context.Context, live *store.Live, state store.State) error {
-	if !state.Tree.IsZero() {
-		if err := m.page(ctx, live, m.trees, state.Tree, state.Tree, nil, 0, ""); err != nil {
+	for _, top := range reach(m.s, state) {
+		if top.id.IsZero() {
+			continue
+		}
+		if err := m.visit(ctx, live, &top); err != nil {
 			return err
 		}
 	}
-	if state.Coverage.IsZero() {
-		return nil
-	}
-	return m.page(ctx, live, m.cover, state.Coverage, state.Coverage, nil, 0, "")
+	return nil
 }
 
 // MarkSnapshot adds all that a snapshot needs to live: see
@@ -50,32 +45,22 @@ func (m *Marker) MarkSnapshot(ctx context.Context, live *store.Live, snap *store
 // first, but for losses that were accepted. What that needs is not known.
 func (m *Marker) Problems() []Problem { return m.problems }
 
-// page marks a page of a directory and all below it. above is as in [pageReader.page].
-func (m *Marker) page(ctx context.Context, live *store.Live, r pageReader, dir, id store.ID, above *item, level int, path string) error {
-	if !live.Add(id) {
+// visit marks what a place is and all that it leads to.
+func (m *Marker) visit(ctx context.Context, live *store.Live, p *place) error {
+	if p.isBlob() {
+		return m.lost(p, p.id, live.AddBlob(p.id, int64(p.item.size)))
+	}
+	if !live.Add(p.id) {
 		return nil
 	}
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	level, items, err := r.page(ctx, id, above, level)
-	if err != nil {
-		return m.lost(path, dir, err)
-	}
-	for i := range items {
-		it := &items[i]
-		switch {
-		case level > 0:
-			err = m.page(ctx, live, r, dir, it.id, it, level, path)
-		case r.kind == store.Coverage && it.id.IsZero(): // nothing is said of what is in it
-		case r.kind == store.Coverage || Mode(it.attr).IsDir():
-			err = m.page(ctx, live, r, it.id, it.id, nil, 0, join(path, it.name))
-		default:
-			if err = live.AddBlob(it.id, int64(it.size)); err != nil {
-				err = m.lost(join(path, it.name), it.id, err)
-			}
-		}
+	for next, err := range p.pages(ctx) {
 		if err != nil {
+			return m.lost(p, p.root, err)
+		}
+		if err := m.visit(ctx, live, next); err != nil {
 			return err
 		}
 	}
@@ -83,12 +68,12 @@ func (m *Marker) page(ctx context.Context, live *store.Live, r pageReader, dir, 
 }
 
 // lost makes a note of what is missing or damaged. Other errors it returns.
-func (m *Marker) lost(path string, id store.ID, err error) error {
+func (m *Marker) lost(p *place, id store.ID, err error) error {
 	if !IsLoss(err) {
 		return err
 	}
 	if _, ok := m.s.AcceptedObject(id); !ok {
-		m.problems = append(m.problems, Problem{Path: path, ID: id, Err: err})
+		m.problems = append(m.problems, Problem{Path: p.path(), ID: id, Err: err})
 	}
 	return nil
 }
@@ -104,38 +89,27 @@ func IsWhole(ctx context.Context, s *store.Store, w *store.Writer, state store.S
 		seen[id] = true
 		return w.Has(id)
 	}
-	whole, err := isWhole(ctx, trees(s), has, state.Tree, nil, 0)
-	if whole && err == nil && !state.Coverage.IsZero() {
-		whole, err = isWhole(ctx, pageReader{s, store.Coverage, validOmission, nil}, has, state.Coverage, nil, 0)
+	for _, top := range reach(s, state) {
+		if whole, err := isWhole(ctx, has, &top); !whole || err != nil {
+			return false, err
+		}
 	}
-	return whole, err
+	return true, nil
 }
 
-// isWhole is IsWhole for a page and all below it; above is as in [pageReader.page].
-func isWhole(ctx context.Context, r pageReader, has func(store.ID) (bool, error), id store.ID, above *item, level int) (bool, error) {
-	if ok, err := has(id); !ok || err != nil {
-		return false, err
+// isWhole is IsWhole for a place and all that it leads to.
+func isWhole(ctx context.Context, has func(store.ID) (bool, error), p *place) (bool, error) {
+	if ok, err := has(p.id); !ok || err != nil || p.isBlob() {
+		return ok && err == nil, err
 	}
-	level, items, err := r.page(ctx, id, above, level)
-	if err != nil {
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage) {
-			err = nil
+	for next, err := range p.pages(ctx) {
+		if IsLoss(err) {
+			return false, nil
 		}
-		return false, err
-	}
-	for i := range items {
-		it := &items[i]
-		whole := true
-		switch {
-		case level > 0:
-			whole, err = isWhole(ctx, r, has, it.id, it, level)
-		case r.kind == store.Coverage && it.id.IsZero(): // nothing is said of what is in it
-		case r.kind == store.Coverage || Mode(it.attr).IsDir():
-			whole, err = isWhole(ctx, r, has, it.id, nil, 0)
-		default:
-			whole, err = has(it.id)
+		if err != nil {
+			return false, err
 		}
-		if !whole || err != nil {
+		if whole, err := isWhole(ctx, has, next); !whole || err != nil {
 			return false, err
 		}
 	}

@@ -95,32 +95,32 @@ func (m *Mender) Plan(ctx context.Context) ([]Mend, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, st := range snap.States() {
-			if _, err := m.dir(ctx, snap, "", st.Tree); err != nil {
-				return nil, err
-			}
-			if st.Coverage.IsZero() {
-				continue
-			}
-			if _, err := m.coverage(ctx, st.Coverage); err != nil {
-				return nil, err
+		for _, state := range snap.States() {
+			for _, top := range reach(m, state) {
+				if _, err := m.visit(ctx, snap, &top); err != nil {
+					return nil, err
+				}
 			}
 		}
 	}
 	return m.list, nil
 }
 
-// dir looks at a directory and reports whether it will lack nothing.
-func (m *Mender) dir(ctx context.Context, snap *store.Snapshot, path string, id store.ID) (whole bool, err error) {
-	if m.clean[id] {
+// visit looks at what a place is and all that it leads to, and reports whether
+// it will lack nothing.
+func (m *Mender) visit(ctx context.Context, snap *store.Snapshot, p *place) (whole bool, err error) {
+	if p.isBlob() {
+		return m.blob(ctx, snap, p)
+	}
+	if m.clean[p.id] {
 		return true, nil
 	}
-	key := triedKey{id, snap.Worktree}
+	key := triedKey{p.id, snap.Worktree}
 	if seq, ok := m.tried[key]; ok && seq != snap.Seq {
 		return false, nil // not the newest that has it
 	}
 	whole = true
-	for it, err := range trees(m).items(ctx, id) {
+	for next, err := range p.entries(ctx) {
 		if IsLoss(err) {
 			whole = false
 			break
@@ -128,51 +128,18 @@ func (m *Mender) dir(ctx context.Context, snap *store.Snapshot, path string, id 
 		if err != nil {
 			return false, err
 		}
-		e := itemEntry(&it)
-		var ok bool
-		if e.Mode.IsDir() {
-			ok, err = m.dir(ctx, snap, join(path, e.Name), e.ID)
-		} else {
-			ok, err = m.blob(ctx, snap, join(path, e.Name), e)
-		}
+		ok, err := m.visit(ctx, snap, next)
 		if err != nil {
 			return false, err
 		}
 		whole = whole && ok
 	}
 	if whole {
-		m.clean[id] = true
+		m.clean[p.id] = true
 	} else {
 		m.tried[key] = snap.Seq
 	}
 	return whole, nil
-}
-
-func (m *Mender) coverage(ctx context.Context, id store.ID) (whole bool, err error) {
-	if m.clean[id] {
-		return true, nil
-	}
-	m.clean[id] = true
-	for it, err := range (pageReader{m, store.Coverage, validOmission, nil}).items(ctx, id) {
-		if err != nil {
-			if IsLoss(err) {
-				err = nil
-			}
-			return false, err
-		}
-		if !it.id.IsZero() {
-			if _, err := m.coverage(ctx, it.id); err != nil {
-				return false, err
-			}
-		}
-	}
-	return true, nil
-}
-
-// IsLoss reports whether an error of reading trees or blobs means that the store
-// has lost something, not that it could not be looked at.
-func IsLoss(err error) bool {
-	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage)
 }
 
 // has reports whether an object will be there. One that the plan does not know
@@ -220,19 +187,19 @@ func (m *Mender) add(mend Mend) {
 }
 
 // blob looks at the content of a file or link.
-func (m *Mender) blob(ctx context.Context, snap *store.Snapshot, path string, e Entry) (ok bool, err error) {
-	if ok, err := m.has(ctx, e.ID); ok || err != nil {
+func (m *Mender) blob(ctx context.Context, snap *store.Snapshot, p *place) (ok bool, err error) {
+	if ok, err := m.has(ctx, p.id); ok || err != nil {
 		return ok, err
 	}
-	if was, err := m.s.Forgotten(e.ID); was || err != nil && !IsLoss(err) { // it is not to come back
+	if was, err := m.s.Forgotten(p.id); was || err != nil && !IsLoss(err) { // it is not to come back
 		return was, err
 	}
-	key := triedKey{e.ID, snap.Worktree}
+	key := triedKey{p.id, snap.Worktree}
 	seq, seen := m.tried[key]
 	if !seen {
-		file, err := m.spare(ctx, io.Discard, store.Blob, e.ID)
+		file, err := m.spare(ctx, io.Discard, store.Blob, p.id)
 		if err == nil {
-			m.add(Mend{ID: e.ID, Kind: store.Blob, Spare: file})
+			m.add(Mend{ID: p.id, Kind: store.Blob, Spare: file})
 			return true, nil
 		}
 		if !IsLoss(err) {
@@ -242,7 +209,7 @@ func (m *Mender) blob(ctx context.Context, snap *store.Snapshot, path string, e 
 	} else if seq != snap.Seq {
 		return false, nil // not the newest that has it
 	}
-	mend := Mend{ID: e.ID, Kind: store.Blob, Root: snap.Root, Path: path}
+	mend := Mend{ID: p.id, Kind: store.Blob, Root: snap.Root, Path: p.path()}
 	if ok = m.isThere(&mend); ok {
 		m.add(mend)
 	}
@@ -418,11 +385,11 @@ func (m *Mender) Hurt(ctx context.Context) iter.Seq2[Hurt, error] {
 // Hurts is [Mender.Hurt] of a store as it is, in which objects are as they
 // should be or are not there: after a repair.
 func Hurts(ctx context.Context, s *store.Store) iter.Seq2[Hurt, error] {
-	return hurt(ctx, s, s, (&Checker{s: s, done: make(map[store.ID]bool)}).blob)
+	return hurt(ctx, s, s, NewChecker(s).blob)
 }
 
 func hurt(ctx context.Context, s *store.Store, g Getter, blob func(context.Context, store.ID) error) iter.Seq2[Hurt, error] {
-	h := &hurtWalk{s: s, blob: blob, trees: trees(g), cover: pageReader{g, store.Coverage, validOmission, nil}, known: make(map[store.ID][]Problem)}
+	h := &hurtWalk{s: s, g: g, blob: blob, known: make(map[store.ID][]Problem)}
 	return func(yield func(Hurt, error) bool) {
 		for snap, err := range s.Snapshots(ctx) {
 			var one Hurt
@@ -444,33 +411,29 @@ func hurt(ctx context.Context, s *store.Store, g Getter, blob func(context.Conte
 // look however many snapshots share it.
 type hurtWalk struct {
 	s     *store.Store
+	g     Getter
 	blob  func(context.Context, store.ID) error
-	trees pageReader
-	cover pageReader
 	known map[store.ID][]Problem
 }
 
 func (h *hurtWalk) snapshot(ctx context.Context, snap *store.Snapshot) (Hurt, error) {
 	out := Hurt{Snapshot: snap}
 	seen, lost := make(map[string]bool), make(map[store.ID]bool)
-	for _, st := range snap.States() {
-		list, err := h.dir(ctx, st.Tree)
-		if err == nil && !st.Coverage.IsZero() {
-			var more []Problem
-			more, err = h.coverage(ctx, st.Coverage)
-			list = append(list[:len(list):len(list)], more...)
-		}
-		if err != nil {
-			return Hurt{}, err
-		}
-		for _, p := range list {
-			if !lost[p.ID] {
-				lost[p.ID] = true
-				out.Lost = append(out.Lost, p.ID)
+	for _, state := range snap.States() {
+		for _, top := range reach(h.g, state) {
+			list, err := h.visit(ctx, &top)
+			if err != nil {
+				return Hurt{}, err
 			}
-			if !seen[p.Path] {
-				seen[p.Path] = true
-				out.Problems = append(out.Problems, p)
+			for _, p := range list {
+				if !lost[p.ID] {
+					lost[p.ID] = true
+					out.Lost = append(out.Lost, p.ID)
+				}
+				if !seen[p.Path] {
+					seen[p.Path] = true
+					out.Problems = append(out.Problems, p)
+				}
 			}
 		}
 	}
@@ -486,56 +449,40 @@ func (h *hurtWalk) lost(id store.ID, err error) []Problem {
 	return []Problem{{ID: id, Err: err}}
 }
 
-// dir returns what is wrong in a directory, by paths relative to it.
-func (h *hurtWalk) dir(ctx context.Context, id store.ID) ([]Problem, error) {
-	return h.look(ctx, id, &h.trees, func(it *item) ([]Problem, error) {
-		e := itemEntry(it)
-		if e.Mode.IsDir() {
-			return h.dir(ctx, e.ID)
-		}
-		err := h.blob(ctx, e.ID)
+// visit returns what is wrong at a place and all that it leads to, by paths
+// relative to it.
+func (h *hurtWalk) visit(ctx context.Context, p *place) ([]Problem, error) {
+	if p.isBlob() {
+		err := h.blob(ctx, p.id)
 		if IsLoss(err) {
-			return h.lost(e.ID, err), nil
+			return h.lost(p.id, err), nil
 		}
 		return nil, err
-	})
-}
-
-func (h *hurtWalk) coverage(ctx context.Context, id store.ID) ([]Problem, error) {
-	return h.look(ctx, id, &h.cover, func(it *item) ([]Problem, error) {
-		if it.id.IsZero() {
-			return nil, nil
-		}
-		return h.coverage(ctx, it.id)
-	})
-}
-
-// look collects what below finds in the items of a directory.
-func (h *hurtWalk) look(ctx context.Context, id store.ID, r *pageReader, below func(*item) ([]Problem, error)) ([]Problem, error) {
-	if list, ok := h.known[id]; ok {
+	}
+	if list, ok := h.known[p.id]; ok {
 		return list, nil
 	}
 	var list []Problem
-	for it, err := range r.items(ctx, id) {
+	for next, err := range p.entries(ctx) {
 		if IsLoss(err) {
-			list = append(list, h.lost(id, err)...)
+			list = append(list, h.lost(p.id, err)...)
 			break
 		}
 		if err != nil {
 			return nil, err
 		}
-		found, err := below(&it)
+		found, err := h.visit(ctx, next)
 		if err != nil {
 			return nil, err
 		}
-		for _, p := range found {
-			full := it.name
-			if p.Path != "" {
-				full = join(it.name, p.Path)
+		for _, problem := range found {
+			full := next.name
+			if problem.Path != "" {
+				full = join(next.name, problem.Path)
 			}
-			list = append(list, Problem{Path: full, ID: p.ID, Err: p.Err})
+			list = append(list, Problem{Path: full, ID: problem.ID, Err: problem.Err})
 		}
 	}
-	h.known[id] = list
+	h.known[p.id] = list
 	return list, nil
 }

@@ -22,12 +22,11 @@ import (
 type Tally struct {
 	s        *store.Store
 	progress *Progress // never nil
-	trees    pageReader
-	cover    pageReader
 
 	numbers  map[store.ID]uint32 // of objects
 	objects  []tallied
 	leads    []uint32 // numbers of the objects that objects lead to
+	stack    []uint32 // of the pages that are being visited: the numbers that go to leads
 	round    uint32   // see each
 	problems []Problem
 }
@@ -70,8 +69,7 @@ func NewTally(s *store.Store, progress *Progress) *Tally {
 	if progress == nil {
 		progress = new(Progress)
 	}
-	return &Tally{s: s, progress: progress, numbers: make(map[store.ID]uint32),
-		trees: trees(s), cover: pageReader{s, store.Coverage, validOmission, nil}}
+	return &Tally{s: s, progress: progress, numbers: make(map[store.ID]uint32)}
 }
 
 // Add takes up all that a state needs, and returns the roots of it. What is
@@ -79,14 +77,11 @@ func NewTally(s *store.Store, progress *Progress) *Tally {
 // [Tally.Problems].
 func (t *Tally) Add(ctx context.Context, state store.State) ([]Root, error) {
 	var roots []Root
-	for _, top := range []struct {
-		r  pageReader
-		id store.ID
-	}{{t.trees, state.Tree}, {t.cover, state.Coverage}} {
+	for _, top := range reach(t.s, state) {
 		if top.id.IsZero() {
 			continue
 		}
-		n, err := t.page(ctx, top.r, top.id, nil, 0, "")
+		n, err := t.visit(ctx, &top)
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +167,7 @@ func (t *Tally) each(roots []Root, fn func(n uint32)) {
 
 // number returns the number of an object, and whether it is new: then it has
 // what the header of its record says.
-func (t *Tally) number(kind store.Kind, id store.ID, path string) (n uint32, o store.Stored, isNew bool, err error) {
+func (t *Tally) number(kind store.Kind, id store.ID, p *place) (n uint32, o store.Stored, isNew bool, err error) {
 	if n, ok := t.numbers[id]; ok {
 		return n, o, false, nil
 	}
@@ -180,16 +175,16 @@ func (t *Tally) number(kind store.Kind, id store.ID, path string) (n uint32, o s
 	t.numbers[id] = n
 	o, err = t.s.Stored(kind, id)
 	t.objects = append(t.objects, tallied{stored: uint32(o.Bytes), size: uint32(o.Size)})
-	return n, o, true, t.lost(path, err)
+	return n, o, true, t.lost(p, err)
 }
 
 // lost makes a note of what is missing or damaged. Other errors it returns.
-func (t *Tally) lost(path string, err error) error {
+func (t *Tally) lost(p *place, err error) error {
 	if errors.Is(err, store.ErrForgotten) { // it takes nothing
 		return nil
 	}
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage) {
-		t.problems = append(t.problems, Problem{Path: path, Err: err})
+	if IsLoss(err) {
+		t.problems = append(t.problems, Problem{Path: p.path(), Err: err})
 		return nil
 	}
 	return err
@@ -201,45 +196,37 @@ func (t *Tally) lead(n uint32, to []uint32) {
 	t.leads = append(t.leads, to...)
 }
 
-// page takes up a page and all below it. above is as in [pageReader.page].
-func (t *Tally) page(ctx context.Context, r pageReader, id store.ID, above *item, level int, path string) (uint32, error) {
-	n, o, isNew, err := t.number(r.kind, id, path)
+// visit takes up what a place is and all that it leads to.
+func (t *Tally) visit(ctx context.Context, p *place) (uint32, error) {
+	if p.isBlob() {
+		return t.blob(p)
+	}
+	n, o, isNew, err := t.number(p.kind, p.id, p)
 	if err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil || !isNew || o.Size == 0 { // no page is empty: it is lost
 		return n, err
 	}
-	level, items, err := r.page(ctx, id, above, level)
-	if err != nil {
-		return n, t.lost(path, err)
-	}
-	to := make([]uint32, 0, len(items))
-	for i := range items {
-		it := &items[i]
-		var below uint32
-		switch {
-		case level > 0:
-			below, err = t.page(ctx, r, it.id, it, level, path)
-		case r.kind == store.Coverage && it.id.IsZero():
-			continue // nothing is said of what is in it
-		case r.kind == store.Coverage || Mode(it.attr).IsDir():
-			below, err = t.page(ctx, r, it.id, nil, 0, join(path, it.name))
-		default:
-			below, err = t.blob(it.id, join(path, it.name))
+	mine := len(t.stack)
+	for next, err := range p.pages(ctx) {
+		if err != nil {
+			return n, t.lost(p, err)
 		}
+		below, err := t.visit(ctx, next)
 		if err != nil {
 			return n, err
 		}
-		to = append(to, below)
+		t.stack = append(t.stack, below)
 	}
-	t.lead(n, to)
+	t.lead(n, t.stack[mine:])
+	t.stack = t.stack[:mine]
 	return n, nil
 }
 
 // blob takes up a file's content and its chunks.
-func (t *Tally) blob(id store.ID, path string) (uint32, error) {
-	n, o, isNew, err := t.number(store.Blob, id, path)
+func (t *Tally) blob(p *place) (uint32, error) {
+	n, o, isNew, err := t.number(store.Blob, p.id, p)
 	if err != nil || !isNew {
 		return n, err
 	}
@@ -247,7 +234,7 @@ func (t *Tally) blob(id store.ID, path string) (uint32, error) {
 	t.progress.ReadBytes.Add(o.Bytes)
 	var to []uint32
 	for _, chunk := range o.Chunks {
-		c, o, isNew, err := t.number(store.Blob, chunk, path)
+		c, o, isNew, err := t.number(store.Blob, chunk, p)
 		if err != nil {
 			return n, err
 		}
@@ -344,46 +331,46 @@ func (p *pathTally) read(path string, ids []store.ID, found map[string]*versions
 	}
 	pages, seen := make(map[store.ID]bool), make(map[named]bool)
 	first := true
-	var read func(id store.ID, above *item, level int) error
-	read = func(id store.ID, above *item, level int) error {
-		if err := context.Cause(p.ctx); err != nil || pages[id] {
+	var read func(at *place) error
+	read = func(at *place) error {
+		if err := context.Cause(p.ctx); err != nil || pages[at.id] {
 			return err
 		}
-		pages[id] = true
-		level, items, err := p.t.trees.page(p.ctx, id, above, level)
-		if err != nil {
-			return p.t.lost(path, err)
-		}
-		for i := range items {
-			it := &items[i]
-			if level > 0 {
-				if err := read(it.id, it, level); err != nil {
+		pages[at.id] = true
+		for next, err := range at.pages(p.ctx) {
+			if err != nil {
+				return p.t.lost(at, err)
+			}
+			if next.isPart() {
+				if err := read(next); err != nil {
 					return err
 				}
 				continue
 			}
-			if seen[named{it.name, it.id}] {
+			if seen[named{next.name, next.id}] {
 				continue
 			}
-			seen[named{it.name, it.id}] = true
-			v := found[it.name]
+			seen[named{next.name, next.id}] = true
+			v := found[next.name]
 			if v == nil {
 				v = new(versions)
-				found[it.name] = v
+				found[next.name] = v
 			}
-			if Mode(it.attr).IsDir() {
-				v.dirs = append(v.dirs, it.id)
+			if !next.isBlob() {
+				v.dirs = append(v.dirs, next.id)
 				v.newestDir = v.newestDir || first
 				continue
 			}
-			if v.files = append(v.files, it.id); len(v.files) == 1 {
-				v.size, v.newestFile = int64(it.size), first
+			if v.files = append(v.files, next.id); len(v.files) == 1 {
+				v.size, v.newestFile = int64(next.item.size), first
 			}
 		}
 		return nil
 	}
 	for _, id := range ids {
-		if err := read(id, nil, 0); err != nil {
+		top := reach(p.t.s, store.State{Tree: id})[0]
+		top.dir = path
+		if err := read(&top); err != nil {
 			return err
 		}
 		first = false
@@ -399,7 +386,7 @@ func (p *pathTally) files(path string, v *versions, newest bool, row *PathAmount
 		mine = &PathAmount{Path: path}
 	}
 	for _, id := range v.files {
-		n, err := p.t.blob(id, path)
+		n, err := p.t.blob(&place{kind: store.Blob, id: id, dir: path})
 		if err != nil {
 			return err
 		}
