@@ -29,16 +29,6 @@ type AdoptOptions struct {
 	disk func(dir string) vfs.FS // of the store root; default vfs.OS
 }
 
-// Errors of [Adopt] to match with errors.Is.
-var (
-	// ErrNotMoved: no store knows the directory under a path that is gone.
-	ErrNotMoved = errors.New("is not known as one that was moved")
-	// ErrStillThere: the directory whose history is to go on elsewhere is there.
-	ErrStillThere = errors.New("is still there")
-	// ErrHasHistory: the directory has a history of its own.
-	ErrHasHistory = errors.New("has a history of its own, which goes on")
-)
-
 // PlanAdopt finds out whose history goes on in a directory if it is adopted. It
 // writes nothing.
 //

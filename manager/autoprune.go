@@ -165,9 +165,6 @@ func (e *Engine) care(ctx context.Context) {
 	}
 }
 
-// ErrNoSpace: the disk of the store is nearly full, and nothing is captured.
-var ErrNoSpace = store.ErrNoSpace
-
 const (
 	// minFree is what is left free for others, and for restores: by default so
 	// many bytes, or a part of a small disk.

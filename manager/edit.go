@@ -8,25 +8,10 @@ import (
 	"io/fs"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/tree"
-)
-
-// Errors of edits, to match with errors.Is.
-var (
-	// ErrStale: a file is not what it was when it was read, or when it was
-	// edited.
-	ErrStale = errors.New("changed since")
-	// ErrNotText: a file cannot be edited as text.
-	ErrNotText = errors.New("not a text file")
-	// ErrEditCutOff: an edit was cut off in the directory, and a preview does
-	// not take it back, as the next edit does.
-	ErrEditCutOff = errors.New("an edit was cut off")
-	// ErrReadOnly: a file's mode says that it is not to be written.
-	ErrReadOnly = errors.New("read-only file")
 )
 
 // An EditRequest is what is to be done to files. Either Patch is set, or Path,
@@ -91,31 +76,6 @@ type EditedFile struct {
 
 	Warnings []patch.Warning `json:"warnings,omitempty"`
 	Diff     string          `json:"diff,omitempty"` // not on record
-}
-
-// An EditError says why an edit was refused: all pieces that could not be put.
-// Nothing was written.
-type EditError struct {
-	Refused []*patch.HunkError
-
-	// Fuzzy says that all pieces could be put with EditRequest.Fuzzy, which was
-	// not set.
-	Fuzzy bool
-}
-
-func (e *EditError) Error() string {
-	list := make([]string, 0, len(e.Refused))
-	for _, r := range e.Refused {
-		list = append(list, r.Error())
-	}
-	return strings.Join(list, "\n")
-}
-
-func (e *EditError) Unwrap() (errs []error) {
-	for _, r := range e.Refused {
-		errs = append(errs, r)
-	}
-	return errs
 }
 
 // ApplyEdits edits files: all pieces of a request, or none. What the files held

@@ -50,9 +50,6 @@ type ForgottenBlob struct {
 	Snapshots int      // that have it
 }
 
-// ErrNothingToForget: a content is empty.
-var ErrNothingToForget = errors.New("it is empty: there is nothing to forget")
-
 // PlanForget finds out what there is to forget. It writes nothing. The error
 // matches [ErrUnknown] if no snapshot has anything at a path, or the store has no
 // such content, and [ErrNothingToForget].

@@ -180,19 +180,6 @@ func (m *FileSnapshotManager) noteLook(ctx context.Context, err error) error {
 	return &NotRecordedError{Since: since, Err: err}
 }
 
-// A NotRecordedError says again that nothing is recorded in a directory, in one
-// line: the first error in a row was told in full.
-type NotRecordedError struct {
-	Since time.Time // of the first
-	Err   error     // of this one, in full
-}
-
-func (e *NotRecordedError) Error() string {
-	return fmt.Sprintf("nothing is recorded since %s: %v", e.Since.Local().Format(time.DateTime), trouble(e.Err))
-}
-
-func (e *NotRecordedError) Unwrap() error { return e.Err }
-
 // trouble returns what is wrong with the disk or the system, in short; nil if it is
 // something else that went wrong.
 func trouble(err error) error {

@@ -35,24 +35,6 @@ type Moved struct {
 	worktree string // identity of the one worktree that was moved; "": all of the store
 }
 
-// ErrMovedAway: the directory has the history of one that is gone, and nobody has
-// said yet that it is to go on. The error is a [*MovedError].
-var ErrMovedAway = errors.New("its history is that of a path that is gone")
-
-// A MovedError says whose history a directory has.
-type MovedError struct{ Moved }
-
-func (e *MovedError) Error() string {
-	was := "it was"
-	if !e.Sure {
-		was = "it may have been"
-	}
-	return fmt.Sprintf("%q: %v: %s %q", e.To, ErrMovedAway, was, e.From)
-}
-
-// Is reports that the error is ErrMovedAway.
-func (e *MovedError) Is(target error) bool { return target == ErrMovedAway }
-
 // storeName is what the directory of a store is called: [tree.PathHash] of the path
 // of its project.
 var storeName = regexp.MustCompile(`^[0-9a-f]{32}$`)
@@ -104,24 +86,6 @@ func Locate(storeRoot, root string) (*Location, error) {
 	loc.among(ps, d)
 	return loc, nil
 }
-
-// ErrOtherProject: in the place of the project's store is one that says that it is
-// another's. The error is an [*OtherProjectError].
-var ErrOtherProject = errors.New("the store is another project's")
-
-// An OtherProjectError says whose store is in the place of the project's.
-type OtherProjectError struct {
-	Store string // its directory
-	Root  string // path of the project that it says it is of
-	Main  string // path of the one whose place it has
-}
-
-func (e *OtherProjectError) Error() string {
-	return fmt.Sprintf("store %s: %v: it is of %q, and has the place of that of %q", e.Store, ErrOtherProject, e.Root, e.Main)
-}
-
-// Is reports that the error is ErrOtherProject.
-func (e *OtherProjectError) Is(target error) bool { return target == ErrOtherProject }
 
 // among finds the directory among those that its store knows.
 func (loc *Location) among(ps *places, d *store.Description) {

@@ -72,27 +72,6 @@ type Options struct {
 // part.
 const defaultTime = 60 * time.Second
 
-// Errors to match with errors.Is.
-var (
-	// ErrNoSession: the session has no snapshot yet.
-	ErrNoSession = errors.New("no snapshots yet")
-	// ErrUnknown: there is no such entry, turn or snapshot, or what is known
-	// of it does not say what the files were.
-	ErrUnknown = errors.New("not found")
-	// ErrAmbiguous: an abbreviation fits several.
-	ErrAmbiguous = errors.New("ambiguous")
-	// ErrOtherSession: the entry is another session's, or another worktree's.
-	ErrOtherSession = errors.New("of another session")
-	// ErrTurnOpen: a turn of the session is open in another process.
-	ErrTurnOpen = errors.New("turn is open elsewhere")
-	// ErrNoTurn: no turn of the session is open.
-	ErrNoTurn = errors.New("no turn is open")
-	// ErrTooBroad: the directory is too broad to be captured unasked.
-	ErrTooBroad = errors.New("too broad a directory")
-	// ErrOutside: a path leads out of the session's directory.
-	ErrOutside = errors.New("outside of the session's directory")
-)
-
 // A FileSnapshotManager records what the turns of one session do to the files
 // of one directory, and answers questions about it.
 //

@@ -77,9 +77,6 @@ type PrunedSession struct {
 	Newest  time.Time // of those that go
 }
 
-// ErrDamaged: the store is damaged, so that it is not known what is needed.
-var ErrDamaged = errors.New("the store is damaged: repair it first")
-
 // maxReplans is how often a prune is planned again because others were faster.
 const maxReplans = 5
 

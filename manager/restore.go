@@ -118,21 +118,6 @@ func (r *RestoreResult) IsComplete() bool {
 		!slices.ContainsFunc(r.Moves, func(mv rollback.Move) bool { return mv.Why != "" })
 }
 
-// Errors of restores, to match with errors.Is.
-var (
-	// ErrHeadChanged: the user's repository has another commit checked out
-	// than at the target.
-	ErrHeadChanged = errors.New("another commit is checked out since")
-	// ErrCutOff: a restore was cut off in the directory, and a preview does not
-	// bring it to its end.
-	ErrCutOff = errors.New("a restore was cut off")
-	// ErrNothing: there is nothing to undo, or to redo.
-	ErrNothing = errors.New("nothing to take back")
-	// ErrChangedNothing: the turns that @~N is to take back have changed no file.
-	// The error names the newest that has.
-	ErrChangedNothing = errors.New("changed nothing")
-)
-
 // RestoreFiles brings files of the directory back to what they were at a
 // moment of the session. What it overwrites or deletes is in the store before,
 // so that Undo brings it back. Files that are not named and that no turn of the

@@ -133,9 +133,6 @@ func (m *FileSnapshotManager) lockTurns(ctx context.Context, lock vfs.File) erro
 	return vfs.Lock(ctx, lock, vfs.Exclusive)
 }
 
-// ErrLocked: another process, or another manager, holds the lock.
-var ErrLocked = errors.New("locked by another")
-
 // NoTurns is the name of the lock under which no turn begins in the directory,
 // of whatever session: OnTurnStart returns ErrLocked. It is for who restores more
 // than files. A turn that is open already is not noticed: see OpenTurns.

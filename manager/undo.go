@@ -106,19 +106,6 @@ func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions
 	})
 }
 
-// A PassedError says that an undo or a redo would pass over all that is on its list.
-// It matches [ErrNothing].
-type PassedError struct {
-	Passed []TakenBack
-}
-
-func (e *PassedError) Error() string {
-	return fmt.Sprintf("%v but %s", ErrNothing, map[bool]string{true: "a restore that was left", false: "restores that were left"}[len(e.Passed) == 1])
-}
-
-// Is reports whether the target is [ErrNothing].
-func (e *PassedError) Is(target error) bool { return target == ErrNothing }
-
 func takenBack(s *store.Snapshot) TakenBack {
 	return TakenBack{Session: s.Session, EntryID: s.Entry, SnapshotSeq: s.Seq, Time: s.Time.UTC()}
 }

@@ -26,10 +26,6 @@ func oldName(id, path string) string {
 	return prefix(id) + store.Hash(store.Blob, []byte(path)).Short() + ".old"
 }
 
-// ErrAside: somebody else's content, or a name of a restore, lies beside a path
-// and was left alone.
-var ErrAside = errors.New("left beside its path")
-
 // Sweep puts a directory in order in which a restore was cut off by a crash or
 // an error: with the same wants and the same id as that had, files that lie
 // beside their paths go, or go back to where they were. After it NewPlan finds

@@ -3,32 +3,9 @@ package store
 import (
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
 	"syscall"
 )
-
-// ErrNoSpace: the disk of the store is nearly full, and what is left is for others.
-// The error is a [*SpaceError].
-var ErrNoSpace = errors.New("the disk is nearly full")
-
-// A SpaceError says that a writer has stopped before the disk is full.
-type SpaceError struct {
-	Dir  string // where the store is; "": not known
-	Free int64  // bytes that are free there
-	Keep int64  // bytes that are to stay free
-}
-
-func (e *SpaceError) Error() string {
-	where := "where the store is"
-	if e.Dir != "" {
-		where = "where " + e.Dir + " is"
-	}
-	return fmt.Sprintf("%v: %d bytes are free %s, and %d are kept for restores and for others", ErrNoSpace, e.Free, where, e.Keep)
-}
-
-// Is reports that the error is ErrNoSpace.
-func (e *SpaceError) Is(target error) bool { return target == ErrNoSpace }
 
 // IsNoSpace reports whether an error is for want of space, be it that the disk or a
 // quota is full, or that what is left is for others.

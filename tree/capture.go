@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -91,31 +90,12 @@ type Result struct {
 	Partial               bool  // a limit was reached: part of the rest is in the coverage with OverBudget
 }
 
-// A BudgetError says that a capture would have gone over a limit.
-type BudgetError struct {
-	Limit   string     // which: "files", "new bytes" or "time"
-	Max     int64      // the limit; nanoseconds for time
-	Largest []Offender // directories with most to read, the largest first
-}
-
 // An Offender is a directory, one or two levels below the root, with what a
 // capture would have to read in it.
 type Offender struct {
 	Path  string
 	Files int64
 	Bytes int64
-}
-
-func (e *BudgetError) Error() string {
-	limit := fmt.Sprintf("%d %s", e.Max, e.Limit)
-	if e.Limit == "time" {
-		limit = time.Duration(e.Max).String()
-	}
-	var b strings.Builder
-	for _, o := range e.Largest {
-		fmt.Fprintf(&b, "; %q has %d files, %d bytes", o.Path, o.Files, o.Bytes)
-	}
-	return "over the budget of " + limit + b.String()
 }
 
 // A capture is one run of Workspace.Capture.
