@@ -34,6 +34,7 @@
 //
 //   - internal/vfs is the file system as the others use it, with an
 //     implementation in memory that loses its power on request.
+//   - internal/similar says which removed and added files are one file that moved.
 //   - internal/ignore says what git would ignore; internal/gitrepo reads what
 //     a git repository says about itself, and never writes.
 //

@@ -22,7 +22,8 @@ var mayImport = map[string][]string{
 	"internal/vfs":                {},
 	"internal/ignore":             {},
 	"internal/gitrepo":            {"internal/ignore"},
-	"patch":                       {},
+	"internal/similar":            {},
+	"patch":                       {"internal/similar"},
 	"store":                       {"internal/vfs"},
 	"internal/watch":              {},
 	"internal/nearmiss":           {}, // for tests
@@ -33,7 +34,7 @@ var mayImport = map[string][]string{
 	"tree":                        {"store", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo"},
 	"session":                     {"internal/vfs"},
 	"rollback":                    {"tree", "store", "internal/vfs"},
-	"manager":                     {"rollback", "tree", "store", "session", "patch", "internal/vfs"},
+	"manager":                     {"rollback", "tree", "store", "session", "patch", "internal/similar", "internal/vfs"},
 	"checkpoint":                  {"manager", "rollback", "store"},
 	"checkpoint/httpapi":          {"internal/explain", "checkpoint", "manager", "rollback", "session", "store"},
 	"cmd/snapctl/internal/claude": {},

@@ -3,7 +3,7 @@ package manager
 import (
 	"errors"
 
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/similar"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -18,9 +18,9 @@ type Rename struct {
 // Renames finds files that were moved: added ones with the content, or half of
 // it, of deleted ones. load returns the content of one side of a difference.
 // cut says that there were too many files to compare all: see
-// [patch.PairRenames].
+// [similar.PairRenames].
 func Renames(diffs []tree.Difference, load func(*tree.Difference, *tree.Entry) ([]byte, error)) (list []Rename, cut bool, err error) {
-	var removed, added []patch.Candidate
+	var removed, added []similar.Candidate
 	var from, to []int
 	for i := range diffs {
 		d := &diffs[i]
@@ -32,15 +32,15 @@ func Renames(diffs []tree.Difference, load func(*tree.Difference, *tree.Entry) (
 			added, to = append(added, candidate(d, d.New, load)), append(to, i)
 		}
 	}
-	pairs, cut, err := patch.PairRenames(removed, added, nil)
+	pairs, cut, err := similar.PairRenames(removed, added, nil)
 	for _, p := range pairs {
 		list = append(list, Rename{from[p.Removed], to[p.Added], p.Similarity})
 	}
 	return list, cut, err
 }
 
-func candidate(d *tree.Difference, e *tree.Entry, load func(*tree.Difference, *tree.Entry) ([]byte, error)) patch.Candidate {
-	c := patch.Candidate{Name: d.Path, ID: e.ID.String(), Mode: uint32(e.Mode), Size: e.Size}
+func candidate(d *tree.Difference, e *tree.Entry, load func(*tree.Difference, *tree.Entry) ([]byte, error)) similar.Candidate {
+	c := similar.Candidate{Name: d.Path, ID: e.ID.String(), Mode: uint32(e.Mode), Size: e.Size}
 	if e.Size <= MaxText {
 		c.Load = func() ([]byte, error) {
 			content, err := load(d, e)

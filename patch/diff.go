@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/boocode/filestore/internal/similar"
 	"github.com/pmezard/go-difflib/difflib"
 )
 
@@ -41,7 +42,7 @@ func Stat(old, new []byte) (added, deleted int, binary bool) {
 // IsBinary reports whether b holds a NUL in its first 8000 bytes, which is
 // git's rule.
 func IsBinary(b []byte) bool {
-	return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0
+	return similar.IsBinary(b)
 }
 
 // splitLines is our own because difflib.SplitLines adds a "\n" to the last

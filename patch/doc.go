@@ -3,9 +3,7 @@
 //
 // Start with [Edits], the line ranges that differ, [Stat], their number, or
 // [AppendUnified], the diff of two files. [Words] narrows a changed line down to
-// what changed in it, [LineWords] all lines of an edit. [PairRenames] finds which
-// removed and added files are one file under another name, by their
-// [Similarity].
+// what changed in it, [LineWords] all lines of an edit.
 //
 // [Locate] finds the one place in a text that somebody means who gives it only
 // roughly, as models do; [Replace] puts another text there. [Parse] reads a whole

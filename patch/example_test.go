@@ -76,32 +76,6 @@ func ExampleLineWords() {
 	// panic(err)
 }
 
-func ExampleSimilarity() {
-	fmt.Println(patch.Similarity([]byte("one\ntwo\nthree\nfour\n"), []byte("one\ntwo\nthree\n4\n")))
-	// Output: 73
-}
-
-func ExamplePairRenames() {
-	file := func(name, content string) patch.Candidate {
-		return patch.Candidate{
-			Name: name, ID: content, Mode: 0o100644, Size: int64(len(content)),
-			Load: func() ([]byte, error) { return []byte(content), nil },
-		}
-	}
-	removed := []patch.Candidate{file("a.go", "package a\n"), file("b.go", "one\ntwo\nthree\n")}
-	added := []patch.Candidate{file("c.go", "one\ntwo\n3\n"), file("d/a.go", "package a\n")}
-	list, _, err := patch.PairRenames(removed, added, nil)
-	if err != nil {
-		fmt.Println(err)
-	}
-	for _, r := range list {
-		fmt.Printf("%s -> %s, %d %%\n", removed[r.Removed].Name, added[r.Added].Name, r.Similarity)
-	}
-	// Output:
-	// b.go -> c.go, 57 %
-	// a.go -> d/a.go, 100 %
-}
-
 func ExampleQuote() {
 	fmt.Println(patch.Quote("tab\there"), patch.Quote("a b"))
 	// Output: "tab\there" a b

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/similar"
 )
 
 func TestSimilarity(t *testing.T) {
@@ -40,7 +42,7 @@ func TestSimilarity(t *testing.T) {
 			if swap {
 				a, b = b, a
 			}
-			if got := Similarity([]byte(a), []byte(b)); got != tt.want {
+			if got := similar.Similarity([]byte(a), []byte(b)); got != tt.want {
 				t.Errorf("%s: Similarity(%q, %q) = %d, want %d", tt.name, a, b, got, tt.want)
 			}
 		}
@@ -48,15 +50,15 @@ func TestSimilarity(t *testing.T) {
 }
 
 // candidate returns a regular file whose ID is its content.
-func candidate(name, content string) Candidate {
-	return Candidate{
+func candidate(name, content string) similar.Candidate {
+	return similar.Candidate{
 		Name: name, ID: "id of " + content, Mode: regular, Size: int64(len(content)),
 		Load: func() ([]byte, error) { return []byte(content), nil },
 	}
 }
 
 // pairsByName returns the pairs as "removed > added", in the order of added.
-func pairsByName(removed, added []Candidate, list []Rename) []string {
+func pairsByName(removed, added []similar.Candidate, list []similar.Rename) []string {
 	names := []string{}
 	for _, r := range list {
 		names = append(names, fmt.Sprintf("%s > %s %d", removed[r.Removed].Name, added[r.Added].Name, r.Similarity))
@@ -66,94 +68,94 @@ func pairsByName(removed, added []Candidate, list []Rename) []string {
 
 func TestPairRenames(t *testing.T) {
 	const abcd = "a\nb\nc\nd\n"
-	linkTo := func(name, target string) Candidate {
+	linkTo := func(name, target string) similar.Candidate {
 		c := candidate(name, target)
 		c.Mode = link
 		return c
 	}
-	noID := func(c Candidate) Candidate { c.ID = ""; return c }
-	noLoad := func(c Candidate) Candidate { c.Load = nil; return c }
-	asProgram := func(c Candidate) Candidate { c.Mode = program; return c }
+	noID := func(c similar.Candidate) similar.Candidate { c.ID = ""; return c }
+	noLoad := func(c similar.Candidate) similar.Candidate { c.Load = nil; return c }
+	asProgram := func(c similar.Candidate) similar.Candidate { c.Mode = program; return c }
 	tests := []struct {
 		name           string
-		removed, added []Candidate
-		opts           *RenameOptions
+		removed, added []similar.Candidate
+		opts           *similar.RenameOptions
 		want           []string
 		cut            bool
 	}{
 		{name: "nothing", want: []string{}},
-		{name: "equal", removed: []Candidate{candidate("a", "1")}, added: []Candidate{candidate("b", "1")},
+		{name: "equal", removed: []similar.Candidate{candidate("a", "1")}, added: []similar.Candidate{candidate("b", "1")},
 			want: []string{"a > b 100"}},
-		{name: "equal, mode changed", removed: []Candidate{candidate("a", "1")}, added: []Candidate{asProgram(candidate("b", "1"))},
+		{name: "equal, mode changed", removed: []similar.Candidate{candidate("a", "1")}, added: []similar.Candidate{asProgram(candidate("b", "1"))},
 			want: []string{"a > b 100"}},
-		{name: "empty", removed: []Candidate{candidate("a", "")}, added: []Candidate{candidate("b", "")}, want: []string{}},
+		{name: "empty", removed: []similar.Candidate{candidate("a", "")}, added: []similar.Candidate{candidate("b", "")}, want: []string{}},
 		{name: "equal, same base name first",
-			removed: []Candidate{candidate("a/x", "1"), candidate("b/y", "1"), candidate("c/z", "1")},
-			added:   []Candidate{candidate("m", "1"), candidate("n/z", "1"), candidate("o/x", "1")},
+			removed: []similar.Candidate{candidate("a/x", "1"), candidate("b/y", "1"), candidate("c/z", "1")},
+			added:   []similar.Candidate{candidate("m", "1"), candidate("n/z", "1"), candidate("o/x", "1")},
 			want:    []string{"b/y > m 100", "c/z > n/z 100", "a/x > o/x 100"}},
-		{name: "equal, by name", removed: []Candidate{candidate("b", "1"), candidate("a", "1")},
-			added: []Candidate{candidate("d", "1"), candidate("c", "1"), candidate("e", "1")},
+		{name: "equal, by name", removed: []similar.Candidate{candidate("b", "1"), candidate("a", "1")},
+			added: []similar.Candidate{candidate("d", "1"), candidate("c", "1"), candidate("e", "1")},
 			want:  []string{"b > d 100", "a > c 100"}},
-		{name: "equal before similar", removed: []Candidate{candidate("x", abcd), candidate("y", "a\nb\nc\ne\n")},
-			added: []Candidate{candidate("z", "a\nb\nc\ne\n")}, want: []string{"y > z 100"}},
-		{name: "links", removed: []Candidate{linkTo("a", "1"), linkTo("b", "abc")},
-			added: []Candidate{linkTo("c", "1"), linkTo("d", "abd")}, want: []string{"a > c 100"}},
-		{name: "a link and a file of the same bytes", removed: []Candidate{linkTo("a", "1")}, added: []Candidate{candidate("b", "1")},
+		{name: "equal before similar", removed: []similar.Candidate{candidate("x", abcd), candidate("y", "a\nb\nc\ne\n")},
+			added: []similar.Candidate{candidate("z", "a\nb\nc\ne\n")}, want: []string{"y > z 100"}},
+		{name: "links", removed: []similar.Candidate{linkTo("a", "1"), linkTo("b", "abc")},
+			added: []similar.Candidate{linkTo("c", "1"), linkTo("d", "abd")}, want: []string{"a > c 100"}},
+		{name: "a link and a file of the same bytes", removed: []similar.Candidate{linkTo("a", "1")}, added: []similar.Candidate{candidate("b", "1")},
 			want: []string{}},
-		{name: "similar enough", removed: []Candidate{candidate("a", abcd)}, added: []Candidate{candidate("b", "a\nb\nx\ny\n")},
+		{name: "similar enough", removed: []similar.Candidate{candidate("a", abcd)}, added: []similar.Candidate{candidate("b", "a\nb\nx\ny\n")},
 			want: []string{"a > b 50"}},
-		{name: "not similar enough", removed: []Candidate{candidate("a", abcd)}, added: []Candidate{candidate("b", "a\nw\nx\ny\n")},
+		{name: "not similar enough", removed: []similar.Candidate{candidate("a", abcd)}, added: []similar.Candidate{candidate("b", "a\nw\nx\ny\n")},
 			want: []string{}},
-		{name: "higher limit", removed: []Candidate{candidate("a", abcd)}, added: []Candidate{candidate("b", "a\nb\nc\ny\n")},
-			opts: &RenameOptions{Similarity: 76}, want: []string{}},
-		{name: "only equal", removed: []Candidate{candidate("a", "1"), noID(candidate("b", "2"))},
-			added: []Candidate{candidate("c", "1"), noID(candidate("d", "2"))},
-			opts:  &RenameOptions{Similarity: 101}, want: []string{"a > c 100"}},
-		{name: "without IDs", removed: []Candidate{noID(candidate("a", "1"))}, added: []Candidate{noID(candidate("b", "1"))},
+		{name: "higher limit", removed: []similar.Candidate{candidate("a", abcd)}, added: []similar.Candidate{candidate("b", "a\nb\nc\ny\n")},
+			opts: &similar.RenameOptions{Similarity: 76}, want: []string{}},
+		{name: "only equal", removed: []similar.Candidate{candidate("a", "1"), noID(candidate("b", "2"))},
+			added: []similar.Candidate{candidate("c", "1"), noID(candidate("d", "2"))},
+			opts:  &similar.RenameOptions{Similarity: 101}, want: []string{"a > c 100"}},
+		{name: "without IDs", removed: []similar.Candidate{noID(candidate("a", "1"))}, added: []similar.Candidate{noID(candidate("b", "1"))},
 			want: []string{"a > b 100"}},
-		{name: "without content", removed: []Candidate{noLoad(candidate("a", "1")), noLoad(candidate("b", abcd))},
-			added: []Candidate{noLoad(candidate("c", "1")), noLoad(candidate("d", abcd+"e\n"))}, want: []string{"a > c 100"}},
-		{name: "best first", removed: []Candidate{candidate("a", abcd)},
-			added: []Candidate{candidate("b", "a\nb\nx\ny\n"), candidate("c", "a\nb\nc\ny\n")}, want: []string{"a > c 75"}},
-		{name: "tie, by base name", removed: []Candidate{candidate("x/a", abcd), candidate("y/a", abcd+"e\n")},
-			added: []Candidate{candidate("m/b", "a\nb\nc\nx\n"), candidate("n/a", "a\nb\nc\nx\n")},
+		{name: "without content", removed: []similar.Candidate{noLoad(candidate("a", "1")), noLoad(candidate("b", abcd))},
+			added: []similar.Candidate{noLoad(candidate("c", "1")), noLoad(candidate("d", abcd+"e\n"))}, want: []string{"a > c 100"}},
+		{name: "best first", removed: []similar.Candidate{candidate("a", abcd)},
+			added: []similar.Candidate{candidate("b", "a\nb\nx\ny\n"), candidate("c", "a\nb\nc\ny\n")}, want: []string{"a > c 75"}},
+		{name: "tie, by base name", removed: []similar.Candidate{candidate("x/a", abcd), candidate("y/a", abcd+"e\n")},
+			added: []similar.Candidate{candidate("m/b", "a\nb\nc\nx\n"), candidate("n/a", "a\nb\nc\nx\n")},
 			want:  []string{"y/a > m/b 60", "x/a > n/a 75"}},
-		{name: "tie, by name", removed: []Candidate{candidate("b", abcd), candidate("a", abcd)},
-			added: []Candidate{candidate("d", "a\nb\nc\nx\n"), candidate("c", "a\nb\nc\nx\n")},
+		{name: "tie, by name", removed: []similar.Candidate{candidate("b", abcd), candidate("a", abcd)},
+			added: []similar.Candidate{candidate("d", "a\nb\nc\nx\n"), candidate("c", "a\nb\nc\nx\n")},
 			want:  []string{"b > d 75", "a > c 75"}},
 		// The other file is more similar, but the base name says enough.
-		{name: "base name left once", removed: []Candidate{candidate("x/a", abcd)},
-			added: []Candidate{candidate("y/a", "a\nb\nc\nx\n"), candidate("y/b", abcd+"e\n")}, want: []string{"x/a > y/a 75"}},
-		{name: "base name left once, not similar enough", removed: []Candidate{candidate("x/a", abcd)},
-			added: []Candidate{candidate("y/a", "a\nb\nw\nx\n"), candidate("y/b", abcd+"e\n")}, want: []string{"x/a > y/b 80"}},
-		{name: "over the limit", opts: &RenameOptions{Limit: 1},
-			removed: []Candidate{candidate("x/a", abcd), candidate("x/b", "1"), candidate("x/c", "p\nq\n")},
-			added:   []Candidate{candidate("y/a", "a\nb\nw\nx\n"), candidate("y/d", "1"), candidate("y/e", "p\nr\n")},
+		{name: "base name left once", removed: []similar.Candidate{candidate("x/a", abcd)},
+			added: []similar.Candidate{candidate("y/a", "a\nb\nc\nx\n"), candidate("y/b", abcd+"e\n")}, want: []string{"x/a > y/a 75"}},
+		{name: "base name left once, not similar enough", removed: []similar.Candidate{candidate("x/a", abcd)},
+			added: []similar.Candidate{candidate("y/a", "a\nb\nw\nx\n"), candidate("y/b", abcd+"e\n")}, want: []string{"x/a > y/b 80"}},
+		{name: "over the limit", opts: &similar.RenameOptions{Limit: 1},
+			removed: []similar.Candidate{candidate("x/a", abcd), candidate("x/b", "1"), candidate("x/c", "p\nq\n")},
+			added:   []similar.Candidate{candidate("y/a", "a\nb\nw\nx\n"), candidate("y/d", "1"), candidate("y/e", "p\nr\n")},
 			want:    []string{"x/a > y/a 50", "x/b > y/d 100"}, cut: true},
-		{name: "just the limit", opts: &RenameOptions{Limit: 2},
-			removed: []Candidate{candidate("x/a", abcd), candidate("x/c", "p\nq\n")},
-			added:   []Candidate{candidate("y/f", "a\nb\nw\nx\n"), candidate("y/e", "p\nr\n")},
+		{name: "just the limit", opts: &similar.RenameOptions{Limit: 2},
+			removed: []similar.Candidate{candidate("x/a", abcd), candidate("x/c", "p\nq\n")},
+			added:   []similar.Candidate{candidate("y/f", "a\nb\nw\nx\n"), candidate("y/e", "p\nr\n")},
 			want:    []string{"x/a > y/f 50", "x/c > y/e 50"}},
-		{name: "files of other sizes do not count for the limit", opts: &RenameOptions{Limit: 1},
-			removed: []Candidate{candidate("a", abcd), candidate("b", strings.Repeat(abcd, 3))},
-			added:   []Candidate{candidate("c", abcd+"e\n"), candidate("d", strings.Repeat(abcd, 7))},
+		{name: "files of other sizes do not count for the limit", opts: &similar.RenameOptions{Limit: 1},
+			removed: []similar.Candidate{candidate("a", abcd), candidate("b", strings.Repeat(abcd, 3))},
+			added:   []similar.Candidate{candidate("c", abcd+"e\n"), candidate("d", strings.Repeat(abcd, 7))},
 			want:    []string{"a > c 80"}},
-		{name: "no limit at all", opts: &RenameOptions{Limit: -1},
-			removed: []Candidate{candidate("a", abcd), candidate("b", "1")},
-			added:   []Candidate{candidate("c", abcd+"e\n"), candidate("d", "1")},
+		{name: "no limit at all", opts: &similar.RenameOptions{Limit: -1},
+			removed: []similar.Candidate{candidate("a", abcd), candidate("b", "1")},
+			added:   []similar.Candidate{candidate("c", abcd+"e\n"), candidate("d", "1")},
 			want:    []string{"b > d 100"}, cut: true},
-		{name: "same base name, over the limit", opts: &RenameOptions{Limit: 1},
-			removed: []Candidate{candidate("x/a", abcd), candidate("y/a", abcd+"1\n")},
-			added:   []Candidate{candidate("m/a", abcd+"2\n"), candidate("n/a", abcd+"3\n")},
+		{name: "same base name, over the limit", opts: &similar.RenameOptions{Limit: 1},
+			removed: []similar.Candidate{candidate("x/a", abcd), candidate("y/a", abcd+"1\n")},
+			added:   []similar.Candidate{candidate("m/a", abcd+"2\n"), candidate("n/a", abcd+"3\n")},
 			want:    []string{}, cut: true},
-		{name: "two base names, one of them over the limit", opts: &RenameOptions{Limit: 2},
-			removed: []Candidate{candidate("1/a", abcd), candidate("2/a", abcd+"1\n"), candidate("3/b", abcd+"2\n"), candidate("4/b", abcd+"3\n")},
-			added:   []Candidate{candidate("5/a", abcd+"4\n"), candidate("6/b", abcd+"5\n"), candidate("7/a", abcd+"6\n"), candidate("8/b", abcd+"7\n")},
+		{name: "two base names, one of them over the limit", opts: &similar.RenameOptions{Limit: 2},
+			removed: []similar.Candidate{candidate("1/a", abcd), candidate("2/a", abcd+"1\n"), candidate("3/b", abcd+"2\n"), candidate("4/b", abcd+"3\n")},
+			added:   []similar.Candidate{candidate("5/a", abcd+"4\n"), candidate("6/b", abcd+"5\n"), candidate("7/a", abcd+"6\n"), candidate("8/b", abcd+"7\n")},
 			want:    []string{"1/a > 5/a 80", "2/a > 7/a 80"}, cut: true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			list, cut, err := PairRenames(tt.removed, tt.added, tt.opts)
+			list, cut, err := similar.PairRenames(tt.removed, tt.added, tt.opts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,40 +175,17 @@ func TestPairRenamesErrors(t *testing.T) {
 	bad.ID, bad.Load = "", func() ([]byte, error) { return nil, broken }
 	moved := bad
 	moved.Name = "y/bad" // which is compared by its base name
-	for _, pair := range [][2]Candidate{{good, bad}, {bad, good}, {bad, moved}} {
-		_, _, err := PairRenames(pair[:1], pair[1:], nil)
+	for _, pair := range [][2]similar.Candidate{{good, bad}, {bad, good}, {bad, moved}} {
+		_, _, err := similar.PairRenames(pair[:1], pair[1:], nil)
 		if !errors.Is(err, broken) || !strings.Contains(err.Error(), `bad"`) {
 			t.Errorf("PairRenames returned %v, want the error of Load and the name", err)
 		}
 	}
 }
 
-// What the pieces or the steps do not allow is left out and said.
-func TestPairRenamesBudgets(t *testing.T) {
-	rnd := newRand(t)
-	removed, added := movedFiles(rnd, 20)
-	for _, tt := range []struct {
-		name          string
-		pieces, steps int
-		most          int // pairs
-	}{
-		{"all", renamePieces, renameSteps, 20},
-		{"few pieces", 200, renameSteps, 10},
-		{"few steps", renamePieces, 200, 10},
-	} {
-		p := &pairer{removed: newSide(removed), added: newSide(added), least: 50, limit: 1000, pieces: tt.pieces, steps: tt.steps}
-		if err := p.pairSimilar(); err != nil {
-			t.Fatal(err)
-		}
-		if all := tt.most == 20; p.cut == all || (len(p.list) == 20) != all || len(p.list) > tt.most {
-			t.Errorf("%s: %d pairs, cut = %v, want at most %d", tt.name, len(p.list), p.cut, tt.most)
-		}
-	}
-}
-
 // movedFiles returns n files and what became of each: another name and a tenth
 // of its lines.
-func movedFiles(rnd *rand.Rand, n int) (removed, added []Candidate) {
+func movedFiles(rnd *rand.Rand, n int) (removed, added []similar.Candidate) {
 	for i := range n {
 		lines := source(rnd, 60)
 		removed = append(removed, candidate(fmt.Sprintf("old/%d.go", i), string(join(lines))))
@@ -224,8 +203,8 @@ func TestPairRenamesRandom(t *testing.T) {
 	rnd := newRand(t)
 	for range 300 {
 		loads := make(map[string]int)
-		make := func(dir string) []Candidate {
-			var list []Candidate
+		make := func(dir string) []similar.Candidate {
+			var list []similar.Candidate
 			for i := range rnd.IntN(12) {
 				content := strings.Repeat("x\n", rnd.IntN(3)) + string(join(few(rnd, rnd.IntN(8), 6)))
 				c := candidate(fmt.Sprintf("%s/%d/%d", dir, i, rnd.IntN(8)), content)
@@ -236,8 +215,8 @@ func TestPairRenamesRandom(t *testing.T) {
 			return list
 		}
 		removed, added := make("old"), make("new")
-		opts := &RenameOptions{Limit: rnd.IntN(12)}
-		list, cut, err := PairRenames(removed, added, opts)
+		opts := &similar.RenameOptions{Limit: rnd.IntN(12)}
+		list, cut, err := similar.PairRenames(removed, added, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +229,7 @@ func TestPairRenamesRandom(t *testing.T) {
 			seenOld[r.Removed], seenNew[r.Added] = true, true
 			a, _ := removed[r.Removed].Load()
 			b, _ := added[r.Added].Load()
-			if s := Similarity(a, b); s != r.Similarity || s < 50 || len(a) == 0 {
+			if s := similar.Similarity(a, b); s != r.Similarity || s < 50 || len(a) == 0 {
 				t.Fatalf("pair of %q and %q says %d, Similarity says %d", a, b, r.Similarity, s)
 			}
 			loads[removed[r.Removed].Name]--
@@ -263,7 +242,7 @@ func TestPairRenamesRandom(t *testing.T) {
 		}
 		rnd.Shuffle(len(removed), func(i, j int) { removed[i], removed[j] = removed[j], removed[i] })
 		rnd.Shuffle(len(added), func(i, j int) { added[i], added[j] = added[j], added[i] })
-		list, cutAgain, err := PairRenames(removed, added, opts)
+		list, cutAgain, err := similar.PairRenames(removed, added, opts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,7 +260,7 @@ func TestPairRenamesRandom(t *testing.T) {
 func TestPairRenamesAgreesWithGit(t *testing.T) {
 	rnd := newRand(t)
 	for range 12 {
-		var removed, added []Candidate
+		var removed, added []similar.Candidate
 		for i := range 40 {
 			content := renamedContent(rnd)
 			base := fmt.Sprintf("f%d.go", rnd.IntN(30)) // some are there more than once
@@ -297,11 +276,11 @@ func TestPairRenamesAgreesWithGit(t *testing.T) {
 
 // checkAgainstGit holds PairRenames to find what git finds with a score of at
 // least sure, and nothing that git is sure of to be something else.
-func checkAgainstGit(t *testing.T, removed, added []Candidate, sure int) {
+func checkAgainstGit(t *testing.T, removed, added []similar.Candidate, sure int) {
 	t.Helper()
 	needTool(t, "git")
 	dir := t.TempDir()
-	for side, list := range map[string][]Candidate{"old": removed, "new": added} {
+	for side, list := range map[string][]similar.Candidate{"old": removed, "new": added} {
 		for _, c := range list {
 			content, err := c.Load()
 			if err != nil {
@@ -310,7 +289,7 @@ func checkAgainstGit(t *testing.T, removed, added []Candidate, sure int) {
 			writeFile(t, dir, File{Name: side + "/" + c.Name, Content: content, Mode: regular})
 		}
 	}
-	list, cut, err := PairRenames(removed, added, nil)
+	list, cut, err := similar.PairRenames(removed, added, nil)
 	if err != nil || cut {
 		t.Fatalf("PairRenames: cut = %v, %v", cut, err)
 	}
@@ -418,7 +397,7 @@ func FuzzSimilarity(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("x"), 63), append(bytes.Repeat([]byte("x"), 63), "\r\n"...))
 	f.Add([]byte("\x00\r\n"), []byte("\n\n\n"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		s, back := Similarity(a, b), Similarity(b, a)
+		s, back := similar.Similarity(a, b), similar.Similarity(b, a)
 		if s != back || s < 0 || s > 100 || bytes.Equal(a, b) && s != 100 {
 			t.Errorf("Similarity is %d, and %d the other way round", s, back)
 		}
@@ -438,18 +417,18 @@ func BenchmarkSimilarity(b *testing.B) {
 			b.SetBytes(int64(len(pair[0]) + len(pair[1])))
 			b.ReportAllocs()
 			for b.Loop() {
-				Similarity(pair[0], pair[1])
+				similar.Similarity(pair[0], pair[1])
 			}
 		})
 	}
 }
 
 func BenchmarkPairRenames(b *testing.B) {
-	bench := func(name string, removed, added []Candidate) {
+	bench := func(name string, removed, added []similar.Candidate) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				list, cut, err := PairRenames(removed, added, nil)
+				list, cut, err := similar.PairRenames(removed, added, nil)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -464,7 +443,7 @@ func BenchmarkPairRenames(b *testing.B) {
 		bench(fmt.Sprintf("moved-and-edited=%d", n), removed, added)
 	}
 	// All lines in all files, in another order each: every piece meets every file.
-	var removed, added []Candidate
+	var removed, added []similar.Candidate
 	lines := distinct("line", 2000)
 	for i := range 1000 {
 		rnd.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })

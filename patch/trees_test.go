@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/boocode/filestore/internal/similar"
 )
 
 var treesFlag = flag.String("trees", "", "directories, separated by commas, to take 500 pairs of files from each; default 60 from Go's own sources")
@@ -139,7 +141,7 @@ func TestUnifiedAppliesToRealFiles(t *testing.T) {
 func TestPairRenamesOfRealFiles(t *testing.T) {
 	rnd := newRand(t)
 	for _, tree := range realTrees(t) {
-		var removed, added []Candidate
+		var removed, added []similar.Candidate
 		seen := make(map[string]bool) // of equal files git may take another
 		for i := range tree.pairs {
 			old := tree.pick(t, rnd, tree.files)

@@ -1,4 +1,8 @@
-package patch
+// Package similar finds which removed and added files are one file under another
+// name, by how much of their content is the same. It reads no disk: callers bring
+// names, modes and functions that load bytes. Its functions may be called from any
+// number of goroutines.
+package similar
 
 import (
 	"bytes"
@@ -9,6 +13,12 @@ import (
 	"slices"
 	"strings"
 )
+
+// IsBinary reports whether b holds a NUL in its first 8000 bytes, which is
+// git's rule.
+func IsBinary(b []byte) bool {
+	return bytes.IndexByte(b[:min(len(b), 8000)], 0) >= 0
+}
 
 // Similarity returns how much of the longer text is in the other too, in
 // percent, rounded down: git's measure for renames. Equal texts are 100.
@@ -88,7 +98,7 @@ func findPiece(list []piece, hash uint32) (int, bool) {
 type Candidate struct {
 	Name string // path in bytes, separated by slashes
 	ID   string // the same for equal content only, such as its hash; "" if unknown
-	Mode uint32 // as in File
+	Mode uint32 // as in git: 0o100644 is a regular file
 	Size int64  // of the content in bytes
 
 	// Load returns the content. It is called at most twice, from the goroutine of
@@ -203,7 +213,7 @@ func (s *side) unpaired(keep func(*Candidate) bool) []int {
 	return list
 }
 
-func (c *Candidate) kind() uint32 { return kind(File{Mode: c.Mode}) }
+func (c *Candidate) kind() uint32 { return c.Mode &^ 0o7777 }
 
 // byContent reports whether c may be paired by its content.
 func byContent(c *Candidate) bool { return c.kind() == 0o100000 && c.Size > 0 && c.Load != nil }
