@@ -223,7 +223,7 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 	if errors.Is(err, fs.ErrNotExist) && f.creates() {
 		h := &f.Hunks[0]
 		if makesMarks(h.New) {
-			return r, []*HunkError{{Path: f.Path, Line: h.Line, Match: Match{Kind: IsInvalid, Reason: ReasonDiffMarks}}}
+			return r, []*HunkError{{Path: f.Path, Line: h.Line, Match: Match{Kind: IsInvalid, Reason: reasonDiffMarks}}}
 		}
 		r.Op, r.Content = Create, h.New
 		return r, nil
@@ -253,7 +253,7 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 			continue
 		}
 		if h.Short {
-			warnings = append(warnings, HunkShort)
+			warnings = append(warnings, warnHunkShort)
 		}
 		r.Hunks = append(r.Hunks, HunkResult{h.Line, m, warnings})
 		for j := range list {
@@ -268,7 +268,7 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 	slices.SortStableFunc(puts, func(a, b put) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
 	for i := 1; i < len(puts); i++ {
 		if a, b := puts[i-1], puts[i]; b.Start < a.End {
-			refuse(b.hunk, Match{Kind: IsAmbiguous, Reason: ReasonOverlap})
+			refuse(b.hunk, Match{Kind: IsAmbiguous, Reason: reasonOverlap})
 		}
 	}
 	if len(errs) > 0 {
@@ -325,10 +325,10 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 	}
 	o := h.Options.over(opts.Options)
 	if len(h.Old) == 0 && len(content) > 0 {
-		return nil, Match{Kind: IsInvalid, Reason: ReasonExists}, nil
+		return nil, Match{Kind: IsInvalid, Reason: reasonExists}, nil
 	}
 	if len(h.Old) == 0 && makesMarks(h.New) {
-		return nil, Match{Kind: IsInvalid, Reason: ReasonDiffMarks}, nil
+		return nil, Match{Kind: IsInvalid, Reason: reasonDiffMarks}, nil
 	}
 	if len(h.Old) == 0 {
 		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1, StartLine: 1, EndLine: 1}, nil
@@ -360,9 +360,9 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 func (m *Match) Explain() string {
 	var b strings.Builder
 	switch more := ""; {
-	case m.Reason == ReasonContext:
+	case m.Reason == reasonContext:
 		b.WriteString(m.explainAnchor())
-	case m.Reason == ReasonCount || m.Reason == ReasonSeveral:
+	case m.Reason == reasonCount || m.Reason == reasonSeveral:
 		if m.Count >= maxCount {
 			more = " or more"
 		}
@@ -407,28 +407,28 @@ func (m *Match) explainAnchor() string {
 
 // explanations say what to do.
 var explanations = map[Reason]string{
-	ReasonEmpty:       "the old text is empty: say what is to be replaced",
-	ReasonNoChange:    "the old and the new text are the same",
-	ReasonOptions:     "an option is out of range",
-	ReasonFuzzyOne:    "the old text is not in the file as it is given, and what is only similar is replaced once at most: give the text as it is",
-	ReasonSeveral:     "the old text is there several times: give more lines around it, or how often it is to be replaced",
-	ReasonCount:       "the old text is not there as often as expected: say how often it is to be replaced",
-	ReasonBlank:       "the old text has no line that is not blank: give lines around it",
+	reasonEmpty:       "the old text is empty: say what is to be replaced",
+	reasonNoChange:    "the old and the new text are the same",
+	reasonOptions:     "an option is out of range",
+	reasonFuzzyOne:    "the old text is not in the file as it is given, and what is only similar is replaced once at most: give the text as it is",
+	reasonSeveral:     "the old text is there several times: give more lines around it, or how often it is to be replaced",
+	reasonCount:       "the old text is not there as often as expected: say how often it is to be replaced",
+	reasonBlank:       "the old text has no line that is not blank: give lines around it",
 	ReasonNone:        "the old text is not in the file: read the file again and give the text as it is",
-	ReasonShort:       "the old text is not in the file as it is given, and too short to be looked for by similarity: give lines around it",
-	ReasonElision:     "the old text is not in the file as it is given, and it leaves lines out: give all of them",
-	ReasonDisparate:   "what is similar to the old text is far longer: give all lines that are to be replaced",
-	ReasonMarkers:     "the new text holds marks of a patch, or line numbers: leave them out",
-	ReasonDiffMarks:   "lines begin with marks of a diff (+, - or a blank), which the file does not have: leave the marks out, or give all of it as a unified diff",
-	ReasonEscaped:     "the old text has escapes (such as \\n, \\\" or &lt;) where the file has what they stand for: give the text as it is in the file",
-	ReasonShifted:     "the old text is not in the file as it is given, and what is similar begins or ends elsewhere: read the file again and give all lines",
-	ReasonCandidates:  "the old text is not in the file as it is given, and too much is similar: give more lines around it",
-	ReasonBudget:      "the old text is not in the file as it is given, and to look for what is similar takes too long: give the text as it is",
-	ReasonApplied:     "the new text is there already, and the old text is not",
+	reasonShort:       "the old text is not in the file as it is given, and too short to be looked for by similarity: give lines around it",
+	reasonElision:     "the old text is not in the file as it is given, and it leaves lines out: give all of them",
+	reasonDisparate:   "what is similar to the old text is far longer: give all lines that are to be replaced",
+	reasonMarkers:     "the new text holds marks of a patch, or line numbers: leave them out",
+	reasonDiffMarks:   "lines begin with marks of a diff (+, - or a blank), which the file does not have: leave the marks out, or give all of it as a unified diff",
+	reasonEscaped:     "the old text has escapes (such as \\n, \\\" or &lt;) where the file has what they stand for: give the text as it is in the file",
+	reasonShifted:     "the old text is not in the file as it is given, and what is similar begins or ends elsewhere: read the file again and give all lines",
+	reasonCandidates:  "the old text is not in the file as it is given, and too much is similar: give more lines around it",
+	reasonBudget:      "the old text is not in the file as it is given, and to look for what is similar takes too long: give the text as it is",
+	reasonApplied:     "the new text is there already, and the old text is not",
 	ReasonBothChanged: "what is there is only similar to the old text, and differs from it in what is to be changed: read the file again and give the text as it is",
-	ReasonIndent:      "the indentation is not as given, and no single rule leads to what it is: give it as it is",
-	ReasonOverlap:     "it overlaps with another piece of the same patch: join them",
-	ReasonExists:      "there is no old text, and the file is there: say what is to be replaced",
+	reasonIndent:      "the indentation is not as given, and no single rule leads to what it is: give it as it is",
+	reasonOverlap:     "it overlaps with another piece of the same patch: join them",
+	reasonExists:      "there is no old text, and the file is there: say what is to be replaced",
 	ReasonOutside:     "the path leads out of the directory",
 }
 

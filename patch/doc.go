@@ -2,8 +2,8 @@
 // it finds as a unified diff that git apply and GNU patch accept.
 //
 // Start with [Edits], the line ranges that differ, [Stat], their number, or
-// [AppendUnified], the diff of two files. [Words] narrows a changed line down to
-// what changed in it, [LineWords] all lines of an edit.
+// [AppendUnified], the diff of two files. [LineWords] narrows the changed lines of an
+// edit down to what changed in them.
 //
 // [Locate] finds the one place in a text that somebody means who gives it only
 // roughly, as models do; [Replace] puts another text there. [Parse] reads a whole

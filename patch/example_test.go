@@ -48,15 +48,6 @@ func ExampleStat() {
 	// Output: +2 -1
 }
 
-func ExampleWords() {
-	old, new := "return err", "return nil, err"
-	_, added := patch.Words(old, new)
-	for _, s := range added {
-		fmt.Printf("%q\n", new[s.Start:s.End])
-	}
-	// Output: "nil, "
-}
-
 // The lines of one edit, as a hunk has them: first those that go, then those
 // that come.
 func ExampleLineWords() {

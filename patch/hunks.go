@@ -223,9 +223,9 @@ func (h *Hunk) anchors(content []byte, at *position, list []fold) (starts []int,
 			s.budget, s.file = at.budget, at.file
 			m := &Match{Kind: IsNotFound}
 			if len(context) > 0 {
-				m = s.notFound(ReasonContext)
+				m = s.notFound(reasonContext)
 			}
-			m.Reason, m.Anchor = ReasonContext, context
+			m.Reason, m.Anchor = reasonContext, context
 			return nil, m
 		}
 	}
@@ -236,7 +236,7 @@ func (h *Hunk) anchors(content []byte, at *position, list []fold) (starts []int,
 // line of its context, or several times behind one.
 func (h *Hunk) behind(file *lined, starts, places []int) *Match {
 	m := h.several(file, places, literal)
-	m.Stage, m.Reason, m.Count = "", ReasonContext, 0
+	m.Stage, m.Reason, m.Count = "", reasonContext, 0
 	m.Anchor, m.Anchors = h.Context[len(h.Context)-1], len(starts)
 	for i, from := range starts {
 		fits := slices.ContainsFunc(places, func(p int) bool { return p >= from && (i+1 == len(starts) || p < starts[i+1]) })
@@ -249,7 +249,7 @@ func (h *Hunk) behind(file *lined, starts, places []int) *Match {
 
 // several is the refusal of a hunk that could be put at several places.
 func (h *Hunk) several(file *lined, places []int, f fold) *Match {
-	m := &Match{Kind: IsAmbiguous, Stage: f.stage(), Reason: ReasonSeveral, Similarity: 1, Count: len(places)}
+	m := &Match{Kind: IsAmbiguous, Stage: f.stage(), Reason: reasonSeveral, Similarity: 1, Count: len(places)}
 	for _, at := range places[:min(len(places), maxNear)] {
 		m.Near = append(m.Near, Near{StartLine: at + 1, EndLine: at + max(1, len(h.olds().lines)), Similarity: 1})
 	}
@@ -297,7 +297,7 @@ func (h *Hunk) locateSimilar(content []byte, opts *ApplyOptions, at *position) (
 	if stages == nil {
 		m := s.notFound(ReasonNone)
 		if isApplied(content, new) {
-			m.Reason = ReasonApplied
+			m.Reason = reasonApplied
 		}
 		return nil, *m, nil
 	}
@@ -426,7 +426,7 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 		kind := IsExact
 		var warnings []Warning
 		if dropped > 0 {
-			kind, warnings = IsFuzzy, []Warning{ContextDropped}
+			kind, warnings = IsFuzzy, []Warning{warnContextDropped}
 		}
 		// Line ends that are as the hunk has them come first.
 		for _, ends := range []bool{true, false} {

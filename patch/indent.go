@@ -219,10 +219,10 @@ func oneByOne(pairs []lead) (indentRule, bool) {
 func (s *search) reindented(r *Result, from leads, file, t, whole *lined, fresh func(i int) (line int, ok bool)) *lined {
 	unsure := func() *lined {
 		if s.RefuseUnsureIndent && s.Reindent == ReindentAuto {
-			r.refuse(ReasonIndent)
+			r.refuse(reasonIndent)
 			return nil
 		}
-		r.Warnings = append(r.Warnings, IndentUnsure)
+		r.Warnings = append(r.Warnings, warnIndentUnsure)
 		return t
 	}
 	var rule indentRule

@@ -41,29 +41,29 @@ const (
 type Reason string
 
 const (
-	ReasonEmpty       Reason = "empty"            // the old text is empty
-	ReasonNoChange    Reason = "no_change"        // old and new are the same
-	ReasonOptions     Reason = "options"          // an option is out of range
-	ReasonFuzzyOne    Reason = "fuzzy_one"        // not found exactly, and other than one replacement is only exact
-	ReasonSeveral     Reason = "several"          // it is there several times
-	ReasonCount       Reason = "count"            // it is not there as often as expected
-	ReasonBlank       Reason = "blank"            // the old text has no line that is not blank
+	reasonEmpty       Reason = "empty"            // the old text is empty
+	reasonNoChange    Reason = "no_change"        // old and new are the same
+	reasonOptions     Reason = "options"          // an option is out of range
+	reasonFuzzyOne    Reason = "fuzzy_one"        // not found exactly, and other than one replacement is only exact
+	reasonSeveral     Reason = "several"          // it is there several times
+	reasonCount       Reason = "count"            // it is not there as often as expected
+	reasonBlank       Reason = "blank"            // the old text has no line that is not blank
 	ReasonNone        Reason = "none"             // nothing is similar enough
-	ReasonShort       Reason = "short"            // too short to be looked for by similarity
-	ReasonElision     Reason = "elision"          // the old text leaves lines out, as in "..."
-	ReasonDisparate   Reason = "disproportionate" // what was found is far longer than the old text
-	ReasonMarkers     Reason = "markers"          // the new text holds a marker of a patch format, or line numbers
-	ReasonDiffMarks   Reason = "diff_marks"       // all lines of a text begin with -, + or a blank, as in a diff, and those of the file do not
-	ReasonEscaped     Reason = "escaped"          // the old text has \n, \" or &lt; where the file has what they stand for
-	ReasonShifted     Reason = "shifted"          // what is similar begins or ends elsewhere: the old text has more lines than are there, or fewer
-	ReasonCandidates  Reason = "too_many_candidates"
-	ReasonBudget      Reason = "budget"          // the search took too long
-	ReasonApplied     Reason = "already_applied" // the new text is there, the old one is not
+	reasonShort       Reason = "short"            // too short to be looked for by similarity
+	reasonElision     Reason = "elision"          // the old text leaves lines out, as in "..."
+	reasonDisparate   Reason = "disproportionate" // what was found is far longer than the old text
+	reasonMarkers     Reason = "markers"          // the new text holds a marker of a patch format, or line numbers
+	reasonDiffMarks   Reason = "diff_marks"       // all lines of a text begin with -, + or a blank, as in a diff, and those of the file do not
+	reasonEscaped     Reason = "escaped"          // the old text has \n, \" or &lt; where the file has what they stand for
+	reasonShifted     Reason = "shifted"          // what is similar begins or ends elsewhere: the old text has more lines than are there, or fewer
+	reasonCandidates  Reason = "too_many_candidates"
+	reasonBudget      Reason = "budget"          // the search took too long
+	reasonApplied     Reason = "already_applied" // the new text is there, the old one is not
 	ReasonBothChanged Reason = "both_changed"    // with Merge: a line that the new text changes differs from the old one
-	ReasonOverlap     Reason = "overlap"         // two of a patch overlap
-	ReasonExists      Reason = "exists"          // there is no old text, and the file is there
-	ReasonContext     Reason = "context"         // of V4A: a line after which it is to be is not there, or several times: see Match.Anchor
-	ReasonIndent      Reason = "indent"          // with RefuseUnsureIndent: no single rule leads from one indentation to the other
+	reasonOverlap     Reason = "overlap"         // two of a patch overlap
+	reasonExists      Reason = "exists"          // there is no old text, and the file is there
+	reasonContext     Reason = "context"         // of V4A: a line after which it is to be is not there, or several times: see Match.Anchor
+	reasonIndent      Reason = "indent"          // with RefuseUnsureIndent: no single rule leads from one indentation to the other
 	ReasonOutside     Reason = "outside"         // a path leads out of the directory
 )
 
@@ -113,7 +113,7 @@ type Match struct {
 	Near []Near // of a refusal: the best places, at most 5, in order of similarity
 
 	// Of a hunk of V4A that was refused: the line behind which it is to be, and
-	// how often it is there. With ReasonContext the hunk fits behind Count of
+	// how often it is there. With "context" the hunk fits behind Count of
 	// these places.
 	Anchor  string
 	Anchors int
@@ -203,29 +203,29 @@ func newSearch(content, old []byte, opts *Options) *search {
 func (s *search) run(new []byte, replacing bool) *Match {
 	switch {
 	case len(s.old) == 0:
-		return &Match{Kind: IsInvalid, Reason: ReasonEmpty}
+		return &Match{Kind: IsInvalid, Reason: reasonEmpty}
 	case replacing && bytes.Equal(s.old, new):
-		return &Match{Kind: IsInvalid, Reason: ReasonNoChange}
+		return &Match{Kind: IsInvalid, Reason: reasonNoChange}
 	case s.Replacements < All || !s.inRange():
-		return &Match{Kind: IsInvalid, Reason: ReasonOptions}
+		return &Match{Kind: IsInvalid, Reason: reasonOptions}
 	}
 	if s.has(Exact) {
 		if m := s.exact(); m != nil {
 			return m
 		}
 		if s.cut {
-			return s.notFound(ReasonBudget)
+			return s.notFound(reasonBudget)
 		}
 	}
 	if s.Replacements != 1 {
 		if s.ExactOnly || !slices.ContainsFunc(stages[1:], s.has) {
 			return s.notFound(ReasonNone)
 		}
-		return &Match{Kind: IsInvalid, Reason: ReasonFuzzyOne}
+		return &Match{Kind: IsInvalid, Reason: reasonFuzzyOne}
 	}
 	s.prepare()
 	if len(s.needle.lines) == 0 {
-		return &Match{Kind: IsNotFound, Reason: ReasonBlank}
+		return &Match{Kind: IsNotFound, Reason: reasonBlank}
 	}
 	if s.has(Whitespace) {
 		if m := s.whitespace(); m != nil {
@@ -281,7 +281,7 @@ func (s *search) found(kind Kind, stage Stage, places []Span, count int, similar
 	i := 0
 	if count > 1 {
 		if i = s.hinted(s.lineOf(places)); i < 0 {
-			m := s.refused(IsAmbiguous, stage, ReasonSeveral, places, similarity)
+			m := s.refused(IsAmbiguous, stage, reasonSeveral, places, similarity)
 			m.Count = count
 			return m
 		}

@@ -28,7 +28,7 @@ func (o *oracle) locate() *Match {
 		n = 1
 	}
 	if o.old == "" {
-		return &Match{Kind: IsInvalid, Reason: ReasonEmpty}
+		return &Match{Kind: IsInvalid, Reason: reasonEmpty}
 	}
 	var starts []Span
 	for i := 0; i+len(o.old) <= len(o.content); i++ {
@@ -46,7 +46,7 @@ func (o *oracle) locate() *Match {
 		return o.exactly(starts, n)
 	}
 	if n != 1 {
-		return &Match{Kind: IsInvalid, Reason: ReasonFuzzyOne}
+		return &Match{Kind: IsInvalid, Reason: reasonFuzzyOne}
 	}
 	file, needle := o.lines(o.content), o.lines(o.old)
 	for len(needle) > 0 && strings.TrimSpace(needle[0].text) == "" {

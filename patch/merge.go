@@ -55,7 +55,7 @@ func (s *search) merged(r *Result, file, fresh *lined) *lined {
 		return nil
 	}
 	if slices.EqualFunc(out.lines, file.lines, func(a, b line) bool { return bytes.Equal(a.content, b.content) }) {
-		r.refuse(ReasonApplied)
+		r.refuse(reasonApplied)
 		return nil
 	}
 	out.end(newLined(s.content[r.Start:r.End+lineEndAt(s.content, r.End)]), stands, lineEnd(file.bytes, s.content))
@@ -208,7 +208,7 @@ func (s *search) requoted(r *Result, q *quotes, t *lined) *lined {
 		return plain
 	}
 	if q.onlyFile || !slices.EqualFunc(plain.lines, t.lines, func(a, b line) bool { return bytes.Equal(a.content, b.content) }) {
-		r.Warnings = append(r.Warnings, QuotesDiffer)
+		r.Warnings = append(r.Warnings, warnQuotesDiffer)
 	}
 	return t
 }

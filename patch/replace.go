@@ -19,12 +19,12 @@ const (
 type Warning string
 
 const (
-	IndentUnsure Warning = "indent_unsure" // old's indentation is not the file's, and the new text's is as given: unasked to change it, or for want of a single rule
-	QuotesDiffer Warning = "quotes_differ" // old's quotes, dashes or blanks are not of the file's form, and the new text's are as given
-	WordsDiffer  Warning = "words_differ"  // what was replaced differs from old in more than blanks
+	warnIndentUnsure Warning = "indent_unsure" // old's indentation is not the file's, and the new text's is as given: unasked to change it, or for want of a single rule
+	warnQuotesDiffer Warning = "quotes_differ" // old's quotes, dashes or blanks are not of the file's form, and the new text's are as given
+	WordsDiffer      Warning = "words_differ"  // what was replaced differs from old in more than blanks
 
-	ContextDropped Warning = "context_dropped" // lines around the change are not as a unified diff has them
-	HunkShort      Warning = "hunk_short"      // a unified diff ends before the lines that it promises: was it cut off?
+	warnContextDropped Warning = "context_dropped" // lines around the change are not as a unified diff has them
+	warnHunkShort      Warning = "hunk_short"      // a unified diff ends before the lines that it promises: was it cut off?
 )
 
 // A Result is what [Replace] did.
@@ -56,7 +56,7 @@ func (s *search) replace(new []byte) ([]put, *Result) {
 	if r.Kind == IsNotFound {
 		switch {
 		case isApplied(s.content, new):
-			r.Reason = ReasonApplied
+			r.Reason = reasonApplied
 		case r.Reason == ReasonNone:
 			r.Reason = s.mistake()
 		}

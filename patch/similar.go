@@ -16,9 +16,9 @@ func (s *search) similar(new []byte, replacing bool) *Match {
 	case !anchor && !window:
 		return s.notFound(ReasonNone)
 	case chars(s.old) < s.MinChars:
-		return s.notFound(ReasonShort)
+		return s.notFound(reasonShort)
 	case s.elided && !(replacing && s.keepsElisions(new)):
-		return s.notFound(ReasonElision)
+		return s.notFound(reasonElision)
 	}
 	var m *Match
 	if anchor {
@@ -29,17 +29,17 @@ func (s *search) similar(new []byte, replacing bool) *Match {
 	}
 	switch {
 	case m == nil && s.cut:
-		return s.notFound(ReasonBudget)
+		return s.notFound(reasonBudget)
 	case m == nil:
 		return s.notFound(ReasonNone)
 	case !m.Found():
 		return m
 	case s.isDisparate(m):
-		return s.notFound(ReasonDisparate)
+		return s.notFound(reasonDisparate)
 	case s.elided && !slices.Equal(s.needle.elisions(), newLined(s.content[m.Start:m.End]).elisions()):
-		return s.notFound(ReasonElision) // they stand for lines of the file
+		return s.notFound(reasonElision) // they stand for lines of the file
 	case replacing && s.hasMarkers(new, m):
-		return &Match{Kind: IsInvalid, Stage: m.Stage, Reason: ReasonMarkers}
+		return &Match{Kind: IsInvalid, Stage: m.Stage, Reason: reasonMarkers}
 	}
 	return m
 }
@@ -146,7 +146,7 @@ func (s *search) anchored(middle []*pattern, sizes []int) (m *Match, done bool) 
 				continue
 			}
 			if pairs++; pairs > maxPairs {
-				return s.notFound(ReasonCandidates), true
+				return s.notFound(reasonCandidates), true
 			}
 			score := s.score(middle, i+1, j)
 			if s.cut {

@@ -13,18 +13,18 @@ func (s *search) slip(m *Match, span Span, new *lined) Reason {
 	found := s.content[span.Start:span.End]
 	starts := span.Start == 0 || s.content[span.Start-1] == '\n'
 	if starts && marksOf(new).all && bringsMarks(newLined(s.old), new, newLined(found), m.Stage == Exact) {
-		return ReasonDiffMarks
+		return reasonDiffMarks
 	}
 	if m.Stage != BlockAnchor && m.Stage != Levenshtein {
 		return ""
 	}
 	for _, e := range escapes {
 		if old := e.FindAll(s.old, -1); len(old) > len(e.FindAll(found, -1)) && (e == escapedLine || e.Match(new.bytes)) {
-			return ReasonEscaped
+			return reasonEscaped
 		}
 	}
 	if m.Stage == Levenshtein && !s.Merge && s.isShifted(m) { // merging looks at each line
-		return ReasonShifted
+		return reasonShifted
 	}
 	return ""
 }
@@ -36,11 +36,11 @@ func (s *search) mistake() Reason {
 	}
 	if old := newLined(s.old); marksOf(old).all {
 		if bare := old.withoutMarks(0); there(bare.joined()) {
-			return ReasonDiffMarks
+			return reasonDiffMarks
 		}
 	}
 	if bytes.ContainsAny(s.old, "\\&") && there(unescaped.ReplaceAllFunc(s.old, func(b []byte) []byte { return []byte(plainForms[string(b)]) })) {
-		return ReasonEscaped
+		return reasonEscaped
 	}
 	return ReasonNone
 }

@@ -11,17 +11,9 @@ type Span struct {
 	End   int `json:"end"`
 }
 
-// Words returns the spans of old and of new that differ, in order, for showing
-// what changed within a line. Words, runs of white space and single other
-// characters are compared whole. Where that would take long, in long lines that
-// differ a lot, a whole stretch becomes one span.
-func Words(old, new string) (oldSpans, newSpans []Span) {
-	return words(old, new, wordEffort())
-}
-
 // LineWords returns the spans that differ within the lines of one edit: those of
 // removed[i] in removedSpans[i], those of added[i] in addedSpans[i]. The i-th
-// lines of both are compared by [Words] if the edit has as many of one as of the
+// lines of both are compared by words if the edit has as many of one as of the
 // other, or few of both. Lines without a partner have no spans, and neither have
 // two that share less than two fifths of their text, white space aside: they are
 // not one line that changed. Lines come without their line ends.
@@ -50,6 +42,9 @@ const fewLines = 8
 // common (AMD EPYC, November 2026, BenchmarkWords).
 func wordEffort() *effort { return &effort{difflib: 1e5, myers: 2e5, words: 1e5} }
 
+// words returns the spans of old and of new that differ, in order. Words, runs
+// of white space and single other characters are compared whole. Where that would
+// take long, in long lines that differ a lot, a whole stretch becomes one span.
 func words(old, new string, left *effort) (oldSpans, newSpans []Span) {
 	// The common ends are left out here, before cutting, because the lines that
 	// take long differ in a few words.

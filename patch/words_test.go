@@ -42,10 +42,10 @@ func TestWords(t *testing.T) {
 		{"f(a, b)", "f(b, a)", "f([a], [b])", "f([b], [a])"},
 	}
 	for _, tt := range tests {
-		o, n := Words(tt.old, tt.new)
+		o, n := words(tt.old, tt.new, wordEffort())
 		got := []string{mark(tt.old, o), mark(tt.new, n)}
 		if diff := cmp.Diff([]string{tt.wantOld, tt.wantNew}, got); diff != "" {
-			t.Errorf("Words(%q, %q) (-want +got):\n%s", tt.old, tt.new, diff)
+			t.Errorf("words(%q, %q) (-want +got):\n%s", tt.old, tt.new, diff)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func TestWords(t *testing.T) {
 func TestWordsOfLongLines(t *testing.T) {
 	for _, in := range longLines(newRand(t)) {
 		start := time.Now()
-		o, n := Words(in.old, in.new)
+		o, n := words(in.old, in.new, wordEffort())
 		// They take 10 ms at most; -race on a busy machine is much slower.
 		if took := time.Since(start); took > time.Second {
 			t.Errorf("%s: Words took %v", in.name, took)
@@ -118,7 +118,7 @@ func BenchmarkWords(b *testing.B) {
 			b.SetBytes(int64(len(in.old) + len(in.new)))
 			b.ReportAllocs()
 			for b.Loop() {
-				Words(in.old, in.new)
+				words(in.old, in.new, wordEffort())
 			}
 		})
 	}
@@ -188,7 +188,7 @@ func checkSpans(t *testing.T, old, new string, oldSpans, newSpans []Span) {
 		at := 0
 		for _, span := range spans {
 			if span.Start < at || span.Start >= span.End {
-				t.Fatalf("Words(%.100q, %.100q): bad span %v", old, new, span)
+				t.Fatalf("words(%.100q, %.100q): bad span %v", old, new, span)
 			}
 			b.WriteString(s[at:span.Start])
 			at = span.End
@@ -196,7 +196,7 @@ func checkSpans(t *testing.T, old, new string, oldSpans, newSpans []Span) {
 		return b.String() + s[at:]
 	}
 	if a, b := rest(old, oldSpans), rest(new, newSpans); a != b {
-		t.Errorf("Words(%.100q, %.100q) leaves %.100q and %.100q as equal", old, new, a, b)
+		t.Errorf("words(%.100q, %.100q) leaves %.100q and %.100q as equal", old, new, a, b)
 	}
 }
 
@@ -209,7 +209,7 @@ func FuzzWords(f *testing.F) {
 		if got := strings.Join(splitWords(old, wordEffort()), ""); got != old {
 			t.Fatalf("splitWords(%q) joins to %q", old, got)
 		}
-		o, n := Words(old, new)
+		o, n := words(old, new, wordEffort())
 		checkSpans(t, old, new, o, n)
 		LineWords([]string{old}, []string{new})
 	})
