@@ -203,15 +203,17 @@ func (c *capture) takeChanges() {
 		(c.changes == nil || !c.changes.Whole)
 }
 
-// remember puts what a capture found into the cache in memory. All that it put is
-// durable.
+// overtaken reports whether the cache in memory has learned from another capture
+// since this one read it: its entries are another's by now. Workspace.lock is held.
+func (c *capture) overtaken() bool {
+	ws := c.ws
+	return ws.cache != nil && ws.cache != c.cache || ws.adopted != c.after
+}
+
+// remember puts what a capture found into the cache in memory, from which no other
+// has overtaken it. All that it put is durable. Workspace.lock is held.
 func (c *capture) remember(h batchHeader) {
 	ws := c.ws
-	ws.lock <- struct{}{}
-	defer func() { <-ws.lock }()
-	if ws.cache != nil && ws.cache != c.cache || ws.adopted != c.after {
-		return // another capture was faster
-	}
 	c.cache.adopt(c, h)
 	ws.cache, ws.fileSize = c.cache, c.limits.FileSize
 	ws.adopted++

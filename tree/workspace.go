@@ -356,6 +356,13 @@ func (c *capture) saveCache(captureErr error) error {
 		// above them were not.
 		return nil
 	}
+	if c.ws.resident {
+		c.ws.lock <- struct{}{}
+		defer func() { <-c.ws.lock }()
+		if c.overtaken() {
+			return nil
+		}
+	}
 	s := c.ws.store
 	h := c.cache.batch
 	var err error
