@@ -58,12 +58,12 @@ fuzz: ## every fuzz target for T=30s
 
 .PHONY: crash
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
-	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many' ./store ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
+	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many' ./internal/cas ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Model' ./manager -runs 300 -seed $(SEED)
-	$(DISK) go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter|Incidents' ./store ./tree ./manager -every
+	$(DISK) go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter|Incident|PiSessions|SparseRandom' ./internal/cas ./internal/capture ./internal/audit ./manager -every
 	$(DISK) go test -timeout 60m -run 'LocateOracle|Drift' ./patch -cases 100000 -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Fault|Kill' ./checkpoint -all -seed $(SEED)
-	$(DISK) go test -timeout 60m -run ResidentWild ./tree -wild 5m -seed $(SEED)
+	$(DISK) go test -timeout 60m -run ResidentWild ./internal/capture -wild 5m -seed $(SEED)
 
 .PHONY: faults
 faults: ## power cuts, full disks and poor file systems, as root on Linux; CUTS=100
@@ -86,6 +86,7 @@ histories: ## restores, undos and forks by the rules: HISTORIES=3000 in director
 house: ## the counts that keep the code readable: lines, exported identifiers, long functions, what a snapshot asks of the disk
 	go test -count=1 -v -run 'TestHouse$$' .
 	go test -count=1 -v -run 'TestNatural$$' ./manager | grep natural_test
+	go test -count=1 -v -run 'TestNaturalCommand$$' ./cmd/snapctl | grep natural_test
 
 .PHONY: mutants
 mutants: ## break the code in the places that count, one at a time: a test must fail each time, half an hour; ONLY='^prune'

@@ -58,11 +58,15 @@ func (t *tool) serve(ctx context.Context) error {
 // one: later, when nobody waits.
 func (e *engine) told(ctx context.Context, r *client.TurnEnded) error {
 	for _, entry := range r.Entries {
-		if err := e.session.Told(ctx, entry.SnapshotSeq, fmt.Sprint("entry", entry.SnapshotSeq)); err != nil {
+		if err := e.toldOf(ctx, entry.SnapshotSeq); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (e *engine) toldOf(ctx context.Context, seq uint64) error {
+	return e.session.Call(ctx, "told", map[string]any{"snapshotSeq": seq, "entryId": fmt.Sprint("entry", seq)}, nil)
 }
 
 // stop ends the engine, if there is one.

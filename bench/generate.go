@@ -81,7 +81,8 @@ func layOut(dir string, n int, rng *rand.Rand, file func(path string)) error {
 		if i > 1 {
 			part = min(rest, 1+rng.IntN(2*rest/i+1))
 		}
-		if err := layOut(filepath.Join(dir, fmt.Sprintf("%s%d", words[rng.IntN(len(words))], i)), part, rng, file); err != nil {
+		if err := layOut(filepath.Join(dir, fmt.Sprintf("%s%d", words[rng.IntN(len(words))], i)),
+			part, rng, file); err != nil {
 			return err
 		}
 		rest -= part

@@ -169,16 +169,17 @@ func dropCaches() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte
 
 // floor is the contender that runs a floor as a process of its own.
 func (l *lab) floor(ctx context.Context, name, floor string, args ...string) *contender {
-	return &contender{name: name, out: !l.chosen("floors") || slices.Contains(l.of.without, name), run: func() (usage, error) {
-		u, out, err := execute(ctx, "", nil, append([]string{l.self, "-floor", floor}, args...)...)
-		if ns, isTime := strings.CutSuffix(string(out), " ns\n"); err == nil && isTime {
-			// What it says is the work alone, without the start of a process.
-			var n int64
-			n, err = strconv.ParseInt(ns, 10, 64)
-			u.Wall, u.CPU = time.Duration(n), 0
-		}
-		return u, err
-	}}
+	return &contender{name: name, out: !l.chosen("floors") || slices.Contains(l.of.without, name),
+		run: func() (usage, error) {
+			u, out, err := execute(ctx, "", nil, append([]string{l.self, "-floor", floor}, args...)...)
+			if ns, isTime := strings.CutSuffix(string(out), " ns\n"); err == nil && isTime {
+				// What it says is the work alone, without the start of a process.
+				var n int64
+				n, err = strconv.ParseInt(ns, 10, 64)
+				u.Wall, u.CPU = time.Duration(n), 0
+			}
+			return u, err
+		}}
 }
 
 func (l *lab) walk(ctx context.Context) *contender {
@@ -250,10 +251,12 @@ func (l *lab) again(ctx context.Context, changed bool) []*contender {
 
 // doing returns the contenders that do some work on files. check looks at what
 // they print; it and prepare may be nil.
-func (l *lab) doing(ctx context.Context, work string, files []string, prepare func() error, check func([]byte) error) []*contender {
+func (l *lab) doing(ctx context.Context, work string, files []string, prepare func() error,
+	check func([]byte) error) []*contender {
 	return l.each(ctx, work, func(t *tool) *contender {
 		if t.slow {
-			l.note("%s, %s: %s is left out, as its snapshots take over %s here", l.of.title, title(l.part), t.name, seconds(tooSlow))
+			l.note("%s, %s: %s is left out, as its snapshots take over %s here", l.of.title,
+				title(l.part), t.name, seconds(tooSlow))
 		}
 		return &contender{out: t.slow, prepare: prepare, run: func() (usage, error) {
 			u, printed, err := t.do(ctx, work, files, "")

@@ -51,12 +51,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	home, _ := os.UserHomeDir()
 	var (
-		tree       = flags.String("tree", "", "measure on these `TREES` only, with commas between: "+treeNames())
-		treesDir   = flags.String("trees", filepath.Join(home, "trees"), "`DIR` with linux, go-src, go-old and nm, which are prepared if they are missing")
+		tree     = flags.String("tree", "", "measure on these `TREES` only, with commas between: "+treeNames())
+		treesDir = flags.String("trees", filepath.Join(home, "trees"),
+			"`DIR` with linux, go-src, go-old and nm, which are prepared if they are missing")
 		runs       = flags.Int("runs", 3, "measure each contender `N` times")
 		snapctl    = flags.String("snapctl", "", "`PATH` of the program under test; default: built from here")
 		only       = flags.String("only", "", "measure these `PARTS` only, with commas between: "+partNames())
-		contenders = flags.String("contenders", "", "run these `NAMES` only, with commas between, as they are in the tables; floors is all floors")
+		contenders = flags.String("contenders", "",
+			"run these `NAMES` only, with commas between, as they are in the tables; floors is all floors")
 		jsonFile   = flags.String("json", "", "also write all figures to `FILE`")
 		seed       = flags.Uint64("seed", 1, "choose the changed files by `N`")
 		reportFile = flags.String("report", "", "measure nothing: write the documents from the figures in `FILE`")
@@ -93,7 +95,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	l := &lab{
 		self: self, tmp: tmp, trees: *treesDir, tree: filepath.Join(tmp, "tree"),
 		runs: *runs, rng: rand.New(rand.NewPCG(*seed, 0)), log: stderr,
-		results: &results{Runs: *runs, Seed: *seed, Versions: map[string]string{}, Command: strings.Join(append([]string{"go run ./bench"}, args...), " ")},
+		results: &results{Runs: *runs, Seed: *seed, Versions: map[string]string{},
+			Command: strings.Join(append([]string{"go run ./bench"}, args...), " ")},
 	}
 	if *snapctl == "" {
 		*snapctl = filepath.Join(tmp, "snapctl")

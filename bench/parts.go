@@ -12,8 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/boocode/filestore/client"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
 )
 
 // A part is one kind of work.
@@ -191,7 +194,7 @@ func (l *lab) turn(ctx context.Context) error {
 			run: func() (usage, error) {
 				var r *client.TurnEnded
 				u, err := e.timed(func() (err error) {
-					r, err = e.session.EndTurn(ctx)
+					r, err = e.session.OnTurnEnd(ctx, nil)
 					return err
 				})
 				if err == nil && r.Data == nil {
@@ -223,7 +226,7 @@ func (l *lab) step(ctx context.Context) ([]string, error) {
 			return nil, err
 		}
 		if e != nil {
-			r, err := e.session.EndTurn(ctx)
+			r, err := e.session.OnTurnEnd(ctx, nil)
 			if err == nil {
 				err = e.told(ctx, r)
 			}
@@ -236,7 +239,8 @@ func (l *lab) step(ctx context.Context) ([]string, error) {
 				continue
 			}
 			if _, err := c.run(); err != nil {
-				l.note("%s: %s is left out, since in %s snapshot %d failed: %v", l.of.title, c.name, title(l.part), round+1, err)
+				l.note("%s: %s is left out, since in %s snapshot %d failed: %v", l.of.title, c.name,
+					title(l.part), round+1, err)
 				c.out, l.tool(c.name).missing = true, true
 			}
 		}
@@ -260,7 +264,8 @@ func (l *lab) diff(ctx context.Context) error {
 	if e := l.engine(); e != nil {
 		all = append(all, &contender{name: clientName, run: func() (usage, error) {
 			return e.timed(func() error {
-				m, err := e.session.ModifiedFiles(ctx, &client.Range{From: "@~1"})
+				var m manager.ModifiedFiles
+				err := e.session.Call(ctx, "get_modified_files", &manager.Range{From: "@~1"}, &m)
 				if err == nil && len(m.Files) != 10 {
 					err = fmt.Errorf("it tells of %d changed files, want 10", len(m.Files))
 				}
@@ -294,13 +299,15 @@ func (l *lab) restore(ctx context.Context) error {
 	all := l.doing(ctx, "restore", names, prepare, nil)
 	if e := l.engine(); e != nil {
 		all = append(all, &contender{name: clientName, prepare: prepare, run: func() (usage, error) {
-			var r *client.Restored
-			u, err := e.timed(func() (err error) {
-				r, err = e.session.RestoreFiles(ctx, &client.Restore{Target: "@", Paths: names, OnDirty: "overwrite"})
-				return err
+			var r struct {
+				SnapshotSeq uint64 `json:"snapshotSeq"`
+			}
+			u, err := e.timed(func() error {
+				opts := &manager.RestoreOptions{Target: "@", Paths: names, OnDirty: rollback.Overwrite}
+				return e.session.Call(ctx, "restore", opts, &r)
 			})
 			if err == nil {
-				err = e.session.Told(ctx, r.SnapshotSeq, fmt.Sprint("entry", r.SnapshotSeq))
+				err = e.toldOf(ctx, r.SnapshotSeq)
 			}
 			return u, err
 		}})
@@ -347,7 +354,8 @@ func (l *lab) export(ctx context.Context) error {
 				}
 				_, got, err := execute(ctx, "", nil, l.self, "-floor", "stat", out)
 				if err == nil && string(got) != string(want) {
-					err = fmt.Errorf("it made %s, the tree has %s", strings.TrimSpace(string(got)), strings.TrimSpace(string(want)))
+					err = fmt.Errorf("it made %s, the tree has %s", strings.TrimSpace(string(got)),
+						strings.TrimSpace(string(want)))
 				}
 				return u, errors.Join(err, discard(out))
 			},

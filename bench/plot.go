@@ -27,8 +27,10 @@ func allPlots(r *results) []plot {
 		parts       []string
 		linear      bool
 	}{
-		{"linux-snapshots.svg", "Snapshots of Linux 6.1", []string{"first", "unchanged", "changed1", "changed10", "changed1000"}, false},
-		{"linux-others.svg", "Other work on Linux 6.1", []string{"diff", "log", "cat", "restore", "export", "prune"}, false},
+		{"linux-snapshots.svg", "Snapshots of Linux 6.1", []string{"first", "unchanged", "changed1",
+			"changed10", "changed1000"}, false},
+		{"linux-others.svg", "Other work on Linux 6.1", []string{"diff", "log", "cat", "restore", "export", "prune"},
+			false},
 		{"linux-size.svg", "Store of Linux 6.1", []string{"size"}, true},
 		{"linux-growth.svg", "Growth of the store for a turn, Linux 6.1", []string{"growth"}, true},
 	} {
@@ -78,7 +80,8 @@ var colours = [][2]string{
 }
 
 func text(s *strings.Builder, x, y float64, anchor, class, content string) {
-	fmt.Fprintf(s, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`+"\n", x, y, anchor, class, escape(content))
+	fmt.Fprintf(s, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`+"\n", x, y,
+		anchor, class, escape(content))
 }
 
 func escape(s string) string {
@@ -116,7 +119,8 @@ func barPlot(name string, groups [][]*row, linear bool) string {
 			m := median(r.values())
 			w := scale(float64(max(1, m)))
 			text(s, left-8, y+13, "end", "", r.Contender)
-			fmt.Fprintf(s, `<rect x="%d" y="%.1f" width="%.1f" height="%d" class="s%d"/>`+"\n", left, y+2, w, rowHeight-5, rank(r.Contender))
+			fmt.Fprintf(s, `<rect x="%d" y="%.1f" width="%.1f" height="%d" class="s%d"/>`+"\n", left, y+2, w,
+				rowHeight-5, rank(r.Contender))
 			text(s, left+w+6, y+13, "start", "", r.text(m))
 			y += rowHeight
 		}
@@ -205,7 +209,8 @@ func linePlot(title string, lines []line) string {
 		}
 		fmt.Fprintf(s, `<polyline points="%s" class="%s"/>`+"\n", strings.Join(points, " "), class)
 		last := len(l.values) - 1
-		fmt.Fprintf(s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="lead %s"/>`+"\n", x(l.files[last])+5, y(l.values[last]), right+4, names[i], class)
+		fmt.Fprintf(s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="lead %s"/>`+"\n", x(l.files[last])+5,
+			y(l.values[last]), right+4, names[i], class)
 		label := l.name + ", " + seconds(time.Duration(l.values[last]))
 		if l.files[last] < files[len(files)-1] {
 			label += " at " + thousands(int(l.files[last]))

@@ -34,7 +34,8 @@ func execute(ctx context.Context, dir string, env []string, args ...string) (usa
 	wall := time.Since(start)
 	if err != nil {
 		text := bytes.TrimSpace(stderr.Bytes())
-		return usage{}, nil, fmt.Errorf("%s: %w: %q", strings.Join(args[:min(len(args), 8)], " "), err, text[:min(len(text), 500)])
+		return usage{}, nil, fmt.Errorf("%s: %w: %q", strings.Join(args[:min(len(args), 8)], " "), err,
+			text[:min(len(text), 500)])
 	}
 	state := cmd.ProcessState
 	u := usage{Wall: wall, CPU: state.UserTime() + state.SystemTime(), RSS: maxRSS(state)}

@@ -43,11 +43,13 @@ func tables(r *results) string {
 	var s strings.Builder
 	for _, line := range [][2]string{
 		{"date", r.Date}, {"machine", r.Machine + ", memory " + r.Memory}, {"system", r.System + ", " + r.Disk},
-		{"commit", r.Commit}, {"command", "`" + r.Command + "`"}, {"runs", fmt.Sprintf("%d, where none took long; the tables have the number", r.Runs)},
+		{"commit", r.Commit}, {"command", "`" + r.Command + "`"},
+		{"runs", fmt.Sprintf("%d, where none took long; the tables have the number", r.Runs)},
 	} {
 		fmt.Fprintf(&s, "- %s: %s\n", line[0], line[1])
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(r.Versions), func(a, b string) int { return cmp.Compare(rank(a), rank(b)) }) {
+	for _, name := range slices.SortedFunc(maps.Keys(r.Versions),
+		func(a, b string) int { return cmp.Compare(rank(a), rank(b)) }) {
 		if name != residentName && name != shadowGit { // they are others' programs
 			fmt.Fprintf(&s, "- %s: %s\n", name, r.Versions[name])
 		}
@@ -179,7 +181,8 @@ func goalTable(r *results) string {
 		if s.Len() == 0 {
 			s.WriteString("\n### Goals\n\n| tree | work | contender | measured | goal | met |\n|---|---|---|---|---|---|\n")
 		}
-		fmt.Fprintf(&s, "| %s | %s | %s | %s | ≤ %s%s | %s |\n", g.tree, title(g.part), g.contender, show(got), text, show(limit), met)
+		fmt.Fprintf(&s, "| %s | %s | %s | %s | ≤ %s%s | %s |\n", g.tree, title(g.part), g.contender,
+			show(got), text, show(limit), met)
 	}
 	return s.String()
 }

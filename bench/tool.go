@@ -24,8 +24,9 @@ type tool struct {
 	// once for each file, a command with {each} is run for each.
 	does map[string][]string
 
-	id      func(out []byte) (string, error) // finds a snapshot's name in what "name", or else "snapshot", printed; nil: it is s{n}
-	content bool                             // the name follows from the content: nothing changed, same name
+	// finds a snapshot's name in what "name", or else "snapshot", printed; nil: it is s{n}
+	id      func(out []byte) (string, error)
+	content bool // the name follows from the content: nothing changed, same name
 
 	store, tree string // directories; store has all that the tool keeps, its home included
 	missing     bool   // it takes no part

@@ -36,8 +36,10 @@ var trees = []treeSpec{
 	{name: "nm", title: "node_modules", make: (*lab).copyTree, parts: "first size unchanged changed10"},
 	{name: "10k", title: "10,000 generated files", make: (*lab).generate, files: 10_000, parts: grows},
 	{name: "100k", title: "100,000 generated files", make: (*lab).generate, files: 100_000, parts: grows},
-	{name: "800k", title: "800,000 generated files", make: (*lab).generate, files: 800_000, parts: grows, without: []string{shadowGit}},
-	{name: "wide", title: "one directory of 100,000 files", make: (*lab).wide, files: 100_000, parts: "changed1 turn growth1", without: peers},
+	{name: "800k", title: "800,000 generated files", make: (*lab).generate, files: 800_000, parts: grows,
+		without: []string{shadowGit}},
+	{name: "wide", title: "one directory of 100,000 files", make: (*lab).wide, files: 100_000,
+		parts: "changed1 turn growth1", without: peers},
 	{name: "big", title: "one file of 1 GB", make: (*lab).big, parts: "first middle positions",
 		without: []string{"bare pack writer"}}, // which compresses a file by one goroutine
 	{name: "releases", title: "two releases of Go", make: (*lab).twoReleases, parts: "checkout"},
@@ -183,8 +185,10 @@ func (l *lab) releases(ctx context.Context, args ...string) (usage, []byte, erro
 }
 
 func (l *lab) gitBeside(ctx context.Context, repo string, args ...string) (usage, []byte, error) {
-	env := append(os.Environ(), "GIT_DIR="+filepath.Join(l.tmp, repo), "GIT_WORK_TREE="+l.tree, "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-	return execute(ctx, l.tree, env, append([]string{"git", "-c", "gc.auto=0", "-c", "user.name=bench", "-c", "user.email=bench@localhost"}, args...)...)
+	env := append(os.Environ(), "GIT_DIR="+filepath.Join(l.tmp, repo), "GIT_WORK_TREE="+l.tree,
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	return execute(ctx, l.tree, env, append([]string{"git", "-c", "gc.auto=0", "-c", "user.name=bench", "-c",
+		"user.email=bench@localhost"}, args...)...)
 }
 
 // twoReleases leaves the newer of two releases in the tree.
@@ -200,7 +204,8 @@ func (l *lab) twoReleases(ctx context.Context, _ *treeSpec) error {
 		if err := l.copyFrom(ctx, from); err != nil {
 			return err
 		}
-		for _, args := range []string{"init -q --template=", "add -A", "commit -q -m release", "tag release" + strconv.Itoa(i)} {
+		for _, args := range []string{"init -q --template=", "add -A", "commit -q -m release",
+			"tag release" + strconv.Itoa(i)} {
 			if _, _, err := l.releases(ctx, strings.Fields(args)...); err != nil {
 				return err
 			}

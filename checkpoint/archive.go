@@ -59,7 +59,8 @@ func (d *DB) makeArchive(ctx context.Context, q querier, table string) error {
 	for _, c := range columns {
 		for _, old := range have {
 			if d.dialect == PostgreSQL && c.name == old.name && c.typ != old.typ {
-				statements = append(statements, `ALTER TABLE `+archive+` ALTER COLUMN `+quote(c.name)+` TYPE `+c.typ+` USING `+quote(c.name)+`::`+c.typ)
+				statements = append(statements, `ALTER TABLE `+archive+` ALTER COLUMN `+quote(c.name)+` TYPE `+c.typ+
+					` USING `+quote(c.name)+`::`+c.typ)
 			}
 		}
 	}
@@ -119,7 +120,8 @@ func (d *DB) delete(ctx context.Context, q querier, r *removal) error {
 		return fmt.Errorf("delete rows of %s: %w", r.table, err)
 	}
 	left := 0
-	if err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(r.table)+` AS t WHERE `+r.of("t"), r.args...).Scan(&left); err != nil {
+	if err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(r.table)+` AS t WHERE `+r.of("t"),
+		r.args...).Scan(&left); err != nil {
 		return err
 	}
 	if left > 0 {
@@ -140,7 +142,8 @@ func (d *DB) bringBack(ctx context.Context, q querier, restore, table string) (i
 	}
 	for _, c := range missing(kept, append(columns, column{name: ofRestore})) {
 		n := 0
-		if err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(archiveOf(table))+` WHERE `+quote(ofRestore)+` = ? AND `+quote(c.name)+` IS NOT NULL`, restore).Scan(&n); err != nil {
+		if err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(archiveOf(table))+` WHERE `+quote(ofRestore)+
+			` = ? AND `+quote(c.name)+` IS NOT NULL`, restore).Scan(&n); err != nil {
 			return 0, err
 		}
 		if n > 0 {
@@ -160,7 +163,8 @@ func (d *DB) bringBack(ctx context.Context, q querier, restore, table string) (i
 			return 0, err
 		}
 	}
-	n, err := d.exec(ctx, q, `INSERT INTO `+quote(table)+` (`+list+`)`+identity+` SELECT `+list+` FROM `+archive+` WHERE `+quote(ofRestore)+` = ?`, restore)
+	n, err := d.exec(ctx, q, `INSERT INTO `+quote(table)+` (`+list+`)`+identity+` SELECT `+list+` FROM `+archive+
+		` WHERE `+quote(ofRestore)+` = ?`, restore)
 	if err != nil {
 		return 0, fmt.Errorf("bring back rows of %s: %w", table, err)
 	}

@@ -335,17 +335,17 @@ func TestList(t *testing.T) {
 		var got []string
 		opts := &ListOptions{Limit: 3, ChatID: rt.chat}
 		for pages := 1; ; pages++ {
-			l, err := rt.List(t.Context(), rt.session, opts)
+			l, next, err := rt.List(t.Context(), rt.session, opts)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, c := range l.Checkpoints {
+			for _, c := range l {
 				got = append(got, c.ID)
 				if time.Since(c.CreatedAt).Abs() > time.Hour || len(c.CommitSHA) != 64 {
 					t.Errorf("%+v", c)
 				}
 			}
-			if opts.Cursor = l.NextCursor; opts.Cursor == "" {
+			if opts.Cursor = next; opts.Cursor == "" {
 				if pages != 3 {
 					t.Errorf("%d pages", pages)
 				}
@@ -354,11 +354,11 @@ func TestList(t *testing.T) {
 		}
 		rt.expect("list", want, got)
 		for _, session := range []string{newID(), "none"} {
-			if l, err := rt.List(t.Context(), session, nil); err != nil || len(l.Checkpoints) != 0 {
+			if l, _, err := rt.List(t.Context(), session, nil); err != nil || len(l) != 0 {
 				t.Errorf("session %s: %v, %v", session, l, err)
 			}
 		}
-		if _, err := rt.List(t.Context(), rt.session, &ListOptions{Cursor: "x"}); err == nil {
+		if _, _, err := rt.List(t.Context(), rt.session, &ListOptions{Cursor: "x"}); err == nil {
 			t.Error("a cursor that is none is taken")
 		}
 		if name.dialect == PostgreSQL { // SQLite does so where the runtime asks for it

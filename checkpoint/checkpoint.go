@@ -32,15 +32,18 @@ type Checkpoint struct {
 
 // An Anchor says before what a checkpoint is to stand.
 type Anchor struct {
-	ChatID     string
-	SessionID  string
-	WorktreeID string // "": the turn runs in none, and gets no checkpoint
-	MessageID  string // the first message that a restore deletes: the answer that the turn is going to write, or the question before it; it is there already
-	Label      string
+	ChatID     string `json:"chat_id"`
+	SessionID  string `json:"-"`
+	WorktreeID string `json:"worktree_id"` // "": the turn runs in none, and gets no checkpoint
+
+	// MessageID is the first message that a restore deletes: the answer that the turn
+	// is going to write, or the question before it; it is there already.
+	MessageID string `json:"message_id"`
+	Label     string `json:"label"`
 
 	// Tree is that of the files, as OnTurnStart of the chat's manager has it in
 	// its result.
-	Tree store.ID
+	Tree store.ID `json:"tree_hash"`
 }
 
 // BeforeTurn opens a turn, as [manager.FileSnapshotManager.OnTurnStart] does, and
@@ -54,7 +57,8 @@ type Anchor struct {
 // A runtime that marks its agents as running does so before, and takes the mark
 // away when the turn ends, and when it starts itself: as long as it is there no
 // restore is done.
-func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, turn *manager.Turn, at *Anchor) (*Checkpoint, *manager.Result, error) {
+func (d *DB) BeforeTurn(ctx context.Context, m *manager.FileSnapshotManager, turn *manager.Turn,
+	at *Anchor) (*Checkpoint, *manager.Result, error) {
 	if at.WorktreeID != "" {
 		err := d.settleFirst(ctx, m, at)
 		if errors.Is(err, ErrUndecided) || errors.Is(err, ErrBusy) {
@@ -127,7 +131,8 @@ func (d *DB) checkPlace(ctx context.Context, m *manager.FileSnapshotManager, at 
 	} else if err != nil {
 		return err
 	} else if real != m.Project().Root {
-		return fmt.Errorf("worktree %q is in %q, and the manager's directory is %q", at.WorktreeID, real, m.Project().Root)
+		return fmt.Errorf("worktree %q is in %q, and the manager's directory is %q",
+			at.WorktreeID, real, m.Project().Root)
 	}
 	if m.Session() != at.ChatID {
 		return fmt.Errorf("the manager is that of session %q", m.Session())
@@ -136,11 +141,21 @@ func (d *DB) checkPlace(ctx context.Context, m *manager.FileSnapshotManager, at 
 }
 
 // Create makes a checkpoint of a turn that OnTurnStart of m, the manager of the
-// chat in the worktree, has begun. A runtime logs the error and goes on with the
-// turn. It matches [ErrNoWorktree], [ErrAnchor] if the chat has no such message, and
-// [manager.ErrUnknown] if the store has no such tree.
+// chat in the worktree, has begun. With nil it opens one, by Options.Manager, and
+// releases it: so a checkpoint can be made of a turn that a runtime in another process
+// has begun by its own means. A runtime logs the error and goes on with the turn. It
+// matches [ErrNoWorktree], [ErrAnchor] if the chat has no such message, [ErrNotFound]
+// if the session's ID is none that the database could have, and [manager.ErrUnknown]
+// if the store has no such tree.
 func (d *DB) Create(ctx context.Context, m *manager.FileSnapshotManager, at *Anchor) (*Checkpoint, error) {
-	c, err := d.create(ctx, m, at)
+	create := d.create
+	if m == nil {
+		create = d.createAlone
+	}
+	c, err := create(ctx, m, at)
+	if isNoID(err) {
+		err = fmt.Errorf("session %q: %w", at.SessionID, ErrNotFound)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("create a checkpoint of chat %q: %w", at.ChatID, err)
 	}
@@ -161,7 +176,8 @@ func (d *DB) create(ctx context.Context, m *manager.FileSnapshotManager, at *Anc
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{ID: newID(), ChatID: at.ChatID, SessionID: at.SessionID, WorktreeID: at.WorktreeID, MessageID: at.MessageID,
+	c := &Checkpoint{ID: newID(), ChatID: at.ChatID, SessionID: at.SessionID,
+		WorktreeID: at.WorktreeID, MessageID: at.MessageID,
 		CommitSHA: at.Tree.String(), Label: at.Label, point: point.EntryID}
 	if point.EntryID == "" {
 		c.point = "start"
@@ -174,7 +190,8 @@ func (d *DB) create(ctx context.Context, m *manager.FileSnapshotManager, at *Anc
 	var made timestamp
 	err = d.queryRow(ctx, d.db, `INSERT INTO checkpoints (id, chat_id, session_id, worktree_id, message_id, commit_sha, label, anchor_order, point)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq, created_at`,
-		c.ID, c.ChatID, c.SessionID, c.WorktreeID, c.MessageID, c.CommitSHA, c.Label, place, c.point).Scan(&c.seq, &made)
+		c.ID, c.ChatID, c.SessionID, c.WorktreeID, c.MessageID, c.CommitSHA, c.Label, place,
+		c.point).Scan(&c.seq, &made)
 	if err != nil {
 		return nil, err
 	}
@@ -182,11 +199,38 @@ func (d *DB) create(ctx context.Context, m *manager.FileSnapshotManager, at *Anc
 	return c, nil
 }
 
+// createAlone is create without a manager: it opens one.
+func (d *DB) createAlone(ctx context.Context, _ *manager.FileSnapshotManager, at *Anchor) (*Checkpoint, error) {
+	if at.WorktreeID == "" {
+		return nil, ErrNoWorktree
+	}
+	path, err := d.worktree(ctx, at.WorktreeID)
+	if err != nil {
+		return nil, err
+	}
+	m, release, err := d.opts.Manager(ctx, path, at.ChatID)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: %w", ErrNoWorktree, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if release != nil {
+		defer func() {
+			if err := release(); err != nil {
+				d.log.Warn("leave a worktree", "worktree", at.WorktreeID, "err", err)
+			}
+		}()
+	}
+	return d.create(ctx, m, at)
+}
+
 // moveWorktree notes that the directory of a worktree is at another path now: its
 // history has gone on there.
 func (d *DB) moveWorktree(ctx context.Context, id, from, to string) error {
 	s := &d.schema
-	_, err := d.exec(ctx, d.db, `UPDATE `+quote(s.Worktrees)+` SET `+quote(s.WorktreePath)+` = ? WHERE `+quote(s.WorktreeID)+` = ? AND `+quote(s.WorktreePath)+` = ?`, to, id, from)
+	_, err := d.exec(ctx, d.db, `UPDATE `+quote(s.Worktrees)+` SET `+quote(s.WorktreePath)+` = ? WHERE `+
+		quote(s.WorktreeID)+` = ? AND `+quote(s.WorktreePath)+` = ?`, to, id, from)
 	if err != nil {
 		return fmt.Errorf("worktree %q, which was moved: %w", id, err)
 	}
@@ -198,7 +242,8 @@ func (d *DB) moveWorktree(ctx context.Context, id, from, to string) error {
 // is no such worktree.
 func (d *DB) worktree(ctx context.Context, id string) (path string, err error) {
 	s := &d.schema
-	err = d.queryRow(ctx, d.db, `SELECT `+quote(s.WorktreePath)+` FROM `+quote(s.Worktrees)+` WHERE `+quote(s.WorktreeID)+` = ?`, id).Scan(&path)
+	err = d.queryRow(ctx, d.db, `SELECT `+quote(s.WorktreePath)+` FROM `+quote(s.Worktrees)+` WHERE `+
+		quote(s.WorktreeID)+` = ?`, id).Scan(&path)
 	if errors.Is(err, sql.ErrNoRows) || isNoID(err) {
 		err = ErrNoWorktree
 	}
@@ -212,7 +257,8 @@ func (d *DB) worktree(ctx context.Context, id string) (path string, err error) {
 // the chat has no such message.
 func (d *DB) place(ctx context.Context, q querier, chat, message string) (n int64, err error) {
 	s := &d.schema
-	err = d.queryRow(ctx, q, `SELECT `+quote(s.MessageOrder)+` FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageID)+` = ? AND `+quote(s.MessageChat)+` = ?`,
+	err = d.queryRow(ctx, q, `SELECT `+quote(s.MessageOrder)+` FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageID)+
+		` = ? AND `+quote(s.MessageChat)+` = ?`,
 		message, chat).Scan(&n)
 	if errors.Is(err, sql.ErrNoRows) || isNoID(err) {
 		err = fmt.Errorf("message %q: %w", message, ErrAnchor)
@@ -226,7 +272,8 @@ func scanCheckpoint(row interface{ Scan(...any) error }) (*Checkpoint, error) {
 	var c Checkpoint
 	var session, worktree, message, label, point sql.NullString
 	var made timestamp
-	if err := row.Scan(&c.seq, &c.ID, &c.ChatID, &session, &worktree, &message, &c.CommitSHA, &label, &made, &c.anchor, &point); err != nil {
+	if err := row.Scan(&c.seq, &c.ID, &c.ChatID, &session, &worktree, &message, &c.CommitSHA, &label, &made,
+		&c.anchor, &point); err != nil {
 		return nil, err
 	}
 	c.SessionID, c.WorktreeID, c.MessageID, c.Label, c.point, c.CreatedAt =
@@ -236,7 +283,8 @@ func scanCheckpoint(row interface{ Scan(...any) error }) (*Checkpoint, error) {
 
 // checkpoint returns a checkpoint of a session.
 func (d *DB) checkpoint(ctx context.Context, q querier, session, id string) (*Checkpoint, error) {
-	c, err := scanCheckpoint(d.queryRow(ctx, q, `SELECT `+checkpointColumns+` FROM checkpoints WHERE id = ? AND session_id = ?`, id, session))
+	c, err := scanCheckpoint(d.queryRow(ctx, q, `SELECT `+checkpointColumns+
+		` FROM checkpoints WHERE id = ? AND session_id = ?`, id, session))
 	if errors.Is(err, sql.ErrNoRows) || isNoID(err) {
 		return nil, fmt.Errorf("checkpoint %q of session %q: %w", id, session, ErrNotFound)
 	}
@@ -252,20 +300,16 @@ const (
 type ListOptions struct {
 	ChatID string // default: of all chats of the session
 	Limit  int    // at most so many; default 50, at most 200
-	Cursor string // NextCursor of the page before
+	Cursor string // next of the page before
 }
 
-// A List is a page of checkpoints, oldest first.
-type List struct {
-	Checkpoints []*Checkpoint `json:"checkpoints"`
-	NextCursor  string        `json:"next_cursor,omitempty"` // there are more: ask with this
-}
-
-// List lists the checkpoints of a session. opts may be nil. After a restore its
+// List lists a page of the checkpoints of a session, oldest first; next is the Cursor
+// of the page after it, "" if there is none. opts may be nil. After a restore its
 // checkpoint is still there, and leads to the same place, though the message that
 // it names is in the archive; the next turn adds one beside it. A cursor that is
 // none matches [ErrNotFound].
-func (d *DB) List(ctx context.Context, sessionID string, opts *ListOptions) (*List, error) {
+func (d *DB) List(ctx context.Context, sessionID string, opts *ListOptions) (page []*Checkpoint, next string,
+	err error) {
 	if opts == nil {
 		opts = new(ListOptions)
 	}
@@ -276,40 +320,39 @@ func (d *DB) List(ctx context.Context, sessionID string, opts *ListOptions) (*Li
 	limit = min(limit, maxLimit)
 	var after int64
 	if opts.Cursor != "" {
-		var err error
 		if after, err = strconv.ParseInt(opts.Cursor, 10, 64); err != nil {
-			return nil, fmt.Errorf("list checkpoints: cursor %q: %w", opts.Cursor, ErrNotFound)
+			return nil, "", fmt.Errorf("list checkpoints: cursor %q: %w", opts.Cursor, ErrNotFound)
 		}
 	}
-	query, args := `SELECT `+checkpointColumns+` FROM checkpoints WHERE session_id = ? AND seq > ?`, []any{sessionID, after}
+	query, args := `SELECT `+checkpointColumns+` FROM checkpoints WHERE session_id = ? AND seq > ?`, []any{sessionID,
+		after}
 	if opts.ChatID != "" {
 		query += ` AND chat_id = ?`
 		args = append(args, opts.ChatID)
 	}
 	rows, err := d.db.QueryContext(ctx, d.bind(query+` ORDER BY seq LIMIT ?`), append(args, limit+1)...)
-	l := &List{Checkpoints: []*Checkpoint{}}
 	if isNoID(err) {
-		return l, nil
+		return nil, "", nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("list checkpoints: %w", err)
+		return nil, "", fmt.Errorf("list checkpoints: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		c, err := scanCheckpoint(rows)
 		if err != nil {
-			return nil, fmt.Errorf("list checkpoints: %w", err)
+			return nil, "", fmt.Errorf("list checkpoints: %w", err)
 		}
-		l.Checkpoints = append(l.Checkpoints, c)
+		page = append(page, c)
 	}
 	if err := rows.Err(); isNoID(err) {
-		return l, nil
+		return nil, "", nil
 	} else if err != nil {
-		return nil, fmt.Errorf("list checkpoints: %w", err)
+		return nil, "", fmt.Errorf("list checkpoints: %w", err)
 	}
-	if len(l.Checkpoints) > limit {
-		l.Checkpoints = l.Checkpoints[:limit]
-		l.NextCursor = strconv.FormatInt(l.Checkpoints[limit-1].seq, 10)
+	if len(page) > limit {
+		page = page[:limit]
+		next = strconv.FormatInt(page[limit-1].seq, 10)
 	}
-	return l, nil
+	return page, next, nil
 }

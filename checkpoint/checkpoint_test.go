@@ -26,7 +26,7 @@ type runtime struct {
 	dir     string // of the worktree
 	stores  string
 	backend *backend
-	events  []*Event
+	events  []string // the chats of which Restored was called
 
 	chat, session, worktree string
 }
@@ -41,7 +41,9 @@ func (b *backend) Reset(_ context.Context, chat string) (bool, error) {
 	return true, b.err
 }
 
-func (rt *runtime) Restored(_ context.Context, e *Event) { rt.events = append(rt.events, e) }
+func (rt *runtime) restored(_ context.Context, _, chat string, _ *Result) {
+	rt.events = append(rt.events, chat)
+}
 
 func newRuntime(t testing.TB, name *database) *runtime {
 	t.Helper()
@@ -57,7 +59,7 @@ func newRuntime(t testing.TB, name *database) *runtime {
 // reopen opens the checkpoints anew, as a process does that comes after.
 func (rt *runtime) reopen(db *sql.DB) {
 	rt.Helper()
-	d, err := Open(rt.Context(), db, rt.name.dialect, &Options{Manager: rt.manager, Backend: rt.backend, Notifier: rt, Runtime: true,
+	d, err := Open(rt.Context(), db, rt.name.dialect, &Options{Manager: rt.manager, Reset: rt.backend.Reset, Restored: rt.restored, Runtime: true,
 		Logger: slog.New(slog.NewTextHandler(rt.Output(), nil))})
 	if err != nil {
 		rt.Fatal(err)
@@ -247,7 +249,7 @@ func TestRestoreAndUndo(t *testing.T) {
 		if n := rt.count(`SELECT count(*) FROM agent_sessions WHERE status = 'crashed'`); n != 1 {
 			t.Errorf("the agent's session is not crashed")
 		}
-		if len(rt.events) != 1 || rt.events[0].ChatID != rt.chat || len(rt.backend.resets) != 1 {
+		if len(rt.events) != 1 || rt.events[0] != rt.chat || len(rt.backend.resets) != 1 {
 			t.Errorf("events %v, resets %v", rt.events, rt.backend.resets)
 		}
 

@@ -38,8 +38,12 @@ func (d *database) open(t testing.TB) *sql.DB {
 
 // onBoth runs a test on both databases.
 func onBoth(t *testing.T, fn func(t *testing.T, d *database)) {
-	t.Run("sqlite", func(t *testing.T) { fn(t, newSQLite(t)) })
-	t.Run("postgres", func(t *testing.T) { fn(t, newPostgreSQL(t)) })
+	for db, open := range map[string]func(testing.TB) *database{"sqlite": newSQLite, "postgres": newPostgreSQL} {
+		t.Run(db, func(t *testing.T) {
+			t.Parallel() // much of it waits for a server or a process
+			fn(t, open(t))
+		})
+	}
 }
 
 func newSQLite(t testing.TB) *database {

@@ -39,36 +39,26 @@ type Options struct {
 	// what to call when it is not needed any more, or nil: a chat is a session. It
 	// must be given. An error that matches [fs.ErrNotExist] says that the directory
 	// is gone.
-	Manager func(ctx context.Context, path, chat string) (m *manager.FileSnapshotManager, release func() error, err error)
+	Manager func(ctx context.Context, path, chat string) (m *manager.FileSnapshotManager,
+		release func() error, err error)
 
-	Backend  Backend      // nil: agents keep nothing in memory
-	Notifier Notifier     // nil: nobody is told
-	Schema   Schema       // the runtime's tables
-	Runtime  bool         // make those of them that are missing, and in PostgreSQL the order of messages
-	Tables   []string     // statements that make more tables of the runtime, before Schema is held against what is there; $id stands for Schema.IDType, $when for a time
-	Logger   *slog.Logger // nil: nothing is logged
-}
+	// Reset drops what the agents of a chat remember beside the transcript, so that
+	// the next turn begins from that. It reports whether there was anything. It may be
+	// called in vain, and again. An error takes the restore back. nil: agents keep
+	// nothing in memory.
+	Reset func(ctx context.Context, chatID string) (bool, error)
 
-// A Backend holds what the agents of a chat remember beside the transcript.
-type Backend interface {
-	// Reset drops that, so that the next turn begins from the transcript. It
-	// reports whether there was anything. It may be called in vain, and again.
-	// An error takes the restore back.
-	Reset(ctx context.Context, chatID string) (bool, error)
-}
+	// Restored is called after a restore or an undo has been done, by the goroutine
+	// that did it, to tell the clients of the runtime. nil: nobody is told.
+	Restored func(ctx context.Context, sessionID, chatID string, r *Result)
 
-// A Notifier tells the clients of a runtime.
-type Notifier interface {
-	// Restored is called after a restore or an undo has been done, by the
-	// goroutine that did it.
-	Restored(ctx context.Context, e *Event)
-}
+	Schema  Schema       // the runtime's tables
+	Runtime bool         // make those of them that are missing, and in PostgreSQL the order of messages
+	Logger  *slog.Logger // nil: nothing is logged
 
-// An Event is a restore, or the undo of one, that has been done.
-type Event struct {
-	SessionID string
-	ChatID    string
-	Result    *Result
+	// Tables are statements that make more tables of the runtime, before Schema is
+	// held against what is there. $id stands for Schema.IDType, $when for a time.
+	Tables []string
 }
 
 // Open migrates a database and returns what keeps checkpoints in it. db stays the
@@ -80,7 +70,8 @@ func Open(ctx context.Context, db *sql.DB, dialect Dialect, opts *Options) (*DB,
 	if dialect != SQLite && dialect != PostgreSQL {
 		return nil, fmt.Errorf("open checkpoints: dialect %q: want %q or %q", dialect, SQLite, PostgreSQL)
 	}
-	d := &DB{db: db, dialect: dialect, schema: opts.Schema.withDefaults(dialect), opts: *opts, log: opts.Logger, unsure: make(map[string]string), step: func(string) error { return nil }}
+	d := &DB{db: db, dialect: dialect, schema: opts.Schema.withDefaults(dialect), opts: *opts, log: opts.Logger,
+		unsure: make(map[string]string), step: func(string) error { return nil }}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -161,7 +152,8 @@ func (d *DB) moving() []string {
 	for i := range tables {
 		tables[i] = quote(tables[i])
 	}
-	return append(d.reading(), "SET LOCAL lock_timeout = '500ms'", "LOCK TABLE "+strings.Join(tables, ", ")+" IN SHARE ROW EXCLUSIVE MODE")
+	return append(d.reading(), "SET LOCAL lock_timeout = '500ms'", "LOCK TABLE "+strings.Join(tables, ", ")+
+		" IN SHARE ROW EXCLUSIVE MODE")
 }
 
 // altering begins one that makes tables, or changes them: one at a time, which sees
@@ -225,7 +217,8 @@ func rollBack(ctx context.Context, conn *sql.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
 	defer cancel()
 	_, err := conn.ExecContext(ctx, "ROLLBACK")
-	if err != nil && !strings.Contains(err.Error(), "no transaction is active") { // of SQLite, which may have ended it itself
+	// of SQLite, which may have ended it itself
+	if err != nil && !strings.Contains(err.Error(), "no transaction is active") {
 		conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 }

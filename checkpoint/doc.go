@@ -9,8 +9,8 @@
 //
 // Open migrates the database and returns a [DB]. The runtime calls BeforeTurn
 // instead of the manager's OnTurnStart, or Create after it, then List, Restore
-// and Undo when the user asks. A [Backend] drops what agents remember, a
-// [Notifier] tells the clients. Package httpapi serves it all.
+// and Undo when the user asks. [Options] has what drops
+// what agents remember, and what tells the clients. Package httpapi serves it all.
 //
 // # All or nothing
 //

@@ -341,7 +341,7 @@ func stride() int {
 	case testing.Short():
 		return 23
 	}
-	return 5
+	return 7
 }
 
 var all = flag.Bool("all", false, "let every statement fail, and the process die at each")
@@ -350,7 +350,7 @@ func TestFaults(t *testing.T) {
 	onBoth(t, func(t *testing.T, name *database) {
 		s := newSeesaw(t, name)
 		f := new(faults)
-		faulty, err := Open(t.Context(), openFaulty(t, name, f), name.dialect, &Options{Manager: s.manager, Backend: s.backend})
+		faulty, err := Open(t.Context(), openFaulty(t, name, f), name.dialect, &Options{Manager: s.manager, Reset: s.backend.Reset})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
 )
@@ -48,7 +49,8 @@ func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
 			errs = append(errs, fmt.Errorf("restore %q in worktree %q: %w", r.id, r.worktree, err))
 			continue
 		}
-		list = append(list, Recovered{RestoreID: r.id, CheckpointID: r.checkpoint, ChatID: r.chat, Done: done, FilesStay: r.buried})
+		list = append(list, Recovered{RestoreID: r.id, CheckpointID: r.checkpoint, ChatID: r.chat,
+			Done: done, FilesStay: r.buried})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return list, fmt.Errorf("recover: %w", err)
@@ -60,7 +62,8 @@ func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
 // the old state holds. One that was cut off it settles. The error matches
 // [ErrBusy] while it runs, and [ErrNotFound] if there is none, as after Forget.
 func (d *DB) Outcome(ctx context.Context, sessionID, restoreID string) (done bool, err error) {
-	r, err := scanRestore(d.queryRow(ctx, d.db, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ? AND session_id = ?`, restoreID, sessionID))
+	r, err := scanRestore(d.queryRow(ctx, d.db, `SELECT `+restoreColumns+
+		` FROM checkpoint_restores WHERE id = ? AND session_id = ?`, restoreID, sessionID))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, fmt.Errorf("restore %q of session %q: %w", restoreID, sessionID, ErrNotFound)
@@ -120,7 +123,8 @@ func (d *DB) Forget(ctx context.Context, before time.Time) (n int64, err error) 
 	gone += `)`
 	err = d.tx(ctx, d.reading(), func(q querier) error {
 		for _, table := range d.moved() {
-			if _, err := d.exec(ctx, q, `DELETE FROM `+quote(archiveOf(table))+` WHERE `+quote(ofRestore)+` IN (SELECT id FROM checkpoint_restores WHERE `+gone+`)`, at); err != nil {
+			if _, err := d.exec(ctx, q, `DELETE FROM `+quote(archiveOf(table))+` WHERE `+quote(ofRestore)+
+				` IN (SELECT id FROM checkpoint_restores WHERE `+gone+`)`, at); err != nil {
 				return err
 			}
 		}
@@ -207,7 +211,8 @@ func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *rest
 	}
 	// A transaction of which nobody knows whether it has committed holds the row
 	// until that is decided: this waits for it, and no other can follow.
-	if _, err := d.exec(wait, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateTakingBack, r.id, stateBegun); err != nil {
+	if _, err := d.exec(wait, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`,
+		stateTakingBack, r.id, stateBegun); err != nil {
 		return false, err
 	}
 	var state string
@@ -239,7 +244,8 @@ func (d *DB) settle(ctx context.Context, m *manager.FileSnapshotManager, r *rest
 	if err := d.step("settled"); err != nil {
 		return false, err
 	}
-	_, err = d.exec(ctx, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateTakenBack, r.id, stateTakingBack)
+	_, err = d.exec(ctx, d.db, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`,
+		stateTakenBack, r.id, stateTakingBack)
 	return false, err
 }
 
@@ -249,11 +255,11 @@ func wasAt(ctx context.Context, m *manager.FileSnapshotManager, path string) (bo
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return false, err
 	}
-	for s, err := range m.Store().Snapshots(ctx) {
+	for s, err := range inside.Store(m).Snapshots(ctx) {
 		if err != nil {
 			return false, err
 		}
-		if s.Worktree == m.Project().Worktree() && s.Root == path {
+		if s.Worktree == m.Project().Worktree && s.Root == path {
 			return true, nil
 		}
 	}
@@ -283,9 +289,9 @@ func (d *DB) filesBack(ctx context.Context, m *manager.FileSnapshotManager, r *r
 	var result *manager.RestoreResult
 	switch {
 	case r.undoes == "" && undo != nil && undo.Label == r.id:
-		result, err = m.Undo(ctx, &manager.RestoreOptions{OnDirty: rollback.Skip, Label: r.id})
+		result, err = m.Undo(ctx, &manager.UndoOptions{OnDirty: rollback.Skip, Label: r.id})
 	case r.undoes != "" && redo != nil && redo.Label == r.id:
-		result, err = m.Redo(ctx, &manager.RestoreOptions{OnDirty: rollback.Skip, Label: r.undoes})
+		result, err = m.Redo(ctx, &manager.UndoOptions{OnDirty: rollback.Skip, Label: r.undoes})
 	case r.undoes == "" && redo != nil && redo.Label == r.id, r.undoes != "" && undo != nil && undo.Label == r.undoes:
 		return nil // it was taken back, and nobody has written that down
 	default:

@@ -30,7 +30,8 @@ func (d *DB) removable(refs []reference) ([]string, error) {
 			})
 		})
 		if i < 0 {
-			return nil, fmt.Errorf("tables %s refer to each other in a circle: rows could not come back", strings.Join(left, ", "))
+			return nil, fmt.Errorf("tables %s refer to each other in a circle: rows could not come back",
+				strings.Join(left, ", "))
 		}
 		list = append(list, left[i])
 		left = slices.Delete(left, i, i+1)
@@ -132,7 +133,8 @@ func (d *DB) fillKeys(ctx context.Context, q querier, list []reference) error {
 			if r.pairs[n][1] != "" {
 				continue
 			}
-			if err := d.queryRow(ctx, q, `SELECT name FROM pragma_table_info(?) WHERE pk = ?`, r.to, n+1).Scan(&r.pairs[n][1]); err != nil {
+			if err := d.queryRow(ctx, q, `SELECT name FROM pragma_table_info(?) WHERE pk = ?`, r.to,
+				n+1).Scan(&r.pairs[n][1]); err != nil {
 				return err
 			}
 		}
@@ -168,7 +170,8 @@ func (d *DB) checkStaying(ctx context.Context, q querier, refs []reference, remo
 			return err
 		}
 		if n > 0 {
-			return fmt.Errorf("%d rows of %s that stay refer to rows of %s that would go, and would change with them", n, ref.from, ref.to)
+			return fmt.Errorf("%d rows of %s that stay refer to rows of %s that would go, and would change with them",
+				n, ref.from, ref.to)
 		}
 	}
 	return nil

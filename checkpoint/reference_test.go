@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/internal/places"
 )
 
 // words gives SQL for both databases the types of each.
@@ -28,7 +28,7 @@ func withReferences(name *database) *database {
 
 func (rt *runtime) openWith(s Schema) error {
 	rt.Helper()
-	d, err := Open(rt.Context(), rt.db, rt.name.dialect, &Options{Manager: rt.manager, Backend: rt.backend, Runtime: true, Schema: s})
+	d, err := Open(rt.Context(), rt.db, rt.name.dialect, &Options{Manager: rt.manager, Reset: rt.backend.Reset, Runtime: true, Schema: s})
 	if err == nil {
 		rt.DB = d
 	}
@@ -293,13 +293,9 @@ func TestCancelled(t *testing.T) {
 	})
 }
 
-type panicking struct{}
-
-func (panicking) Reset(context.Context, string) (bool, error) { panic("no") }
-
 func TestBackendPanics(t *testing.T) {
 	s := newSeesaw(t, newSQLite(t))
-	d, err := Open(t.Context(), s.db, SQLite, &Options{Manager: s.manager, Backend: panicking{}})
+	d, err := Open(t.Context(), s.db, SQLite, &Options{Manager: s.manager, Reset: func(context.Context, string) (bool, error) { panic("no") }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,10 +421,10 @@ func TestAdopted(t *testing.T) {
 			if err := os.Rename(was, s.dir); err != nil {
 				t.Fatal(err)
 			}
-			opts := &manager.AdoptOptions{StoreRoot: s.stores, From: was}
-			mv, err := manager.PlanAdopt(t.Context(), s.dir, opts)
+			opts := &places.AdoptOptions{StoreRoot: s.stores, From: was}
+			mv, err := places.PlanAdopt(t.Context(), s.dir, opts)
 			if err == nil {
-				err = manager.Adopt(t.Context(), mv, opts)
+				err = places.Adopt(t.Context(), mv, opts)
 			}
 			if err != nil {
 				t.Fatal(err)

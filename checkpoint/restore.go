@@ -18,12 +18,18 @@ import (
 type RestoreOptions struct {
 	// OnDirty says what becomes of files that somebody else has changed. Default:
 	// [rollback.Abort], with ErrDirty.
-	OnDirty rollback.Policy
+	OnDirty rollback.Policy `json:"on_dirty"`
 
-	Exact      bool // all files are to be as they were, whoever changed them; not for Undo
-	AcrossHead bool // also where the repository has another commit checked out; not for Undo
-	SkipFiles  bool // leave the files as they are: the transcript alone goes back
-	Preview    bool // say what would be done, and do nothing but settle what was cut off; Files.Aborted, Failed and HeadChanged say what stands against it
+	// Exact has all files be as they were, whoever changed them; not for Undo.
+	Exact bool `json:"exact"`
+	// AcrossHead goes on where the repository has another commit checked out; not
+	// for Undo.
+	AcrossHead bool `json:"across_head"`
+	// SkipFiles leaves the files as they are: the transcript alone goes back.
+	SkipFiles bool `json:"skip_files"`
+	// Preview says what would be done, and does nothing but settle what was cut off;
+	// Files.Aborted, Failed and HeadChanged say what stands against it.
+	Preview bool `json:"preview"`
 }
 
 // A Result says what a restore, or the undo of one, has done or would do.
@@ -73,7 +79,8 @@ const restoreColumns = `seq, id, checkpoint_id, chat_id, session_id, worktree_id
 func scanRestore(row interface{ Scan(...any) error }) (*restore, error) {
 	var r restore
 	var undoes sql.NullString
-	err := row.Scan(&r.seq, &r.id, &r.checkpoint, &r.chat, &r.session, &r.worktree, &r.directory, &undoes, &r.state, &r.anchor, &r.newest, &r.files)
+	err := row.Scan(&r.seq, &r.id, &r.checkpoint, &r.chat, &r.session, &r.worktree, &r.directory, &undoes, &r.state,
+		&r.anchor, &r.newest, &r.files)
 	r.undoes = undoes.String
 	return &r, err
 }
@@ -83,7 +90,7 @@ func scanRestore(row interface{ Scan(...any) error }) (*restore, error) {
 // [ErrUndecided] nothing has been done, or it has been taken back.
 //
 // Errors match those of this package, [manager.ErrTurnOpen] and
-// [manager.ErrHeadChanged], and are those of the Backend and of both stores.
+// [manager.ErrHeadChanged], and are those of Options.Reset and of both stores.
 func (d *DB) Restore(ctx context.Context, sessionID, checkpointID string, opts *RestoreOptions) (*Result, error) {
 	result, err := d.restore(ctx, sessionID, checkpointID, opts)
 	if err != nil {
@@ -113,7 +120,8 @@ func (d *DB) restore(ctx context.Context, sessionID, checkpointID string, opts *
 	if opts.SkipFiles {
 		x.files = nil
 	}
-	x.r = &restore{id: newID(), checkpoint: c.ID, chat: c.ChatID, session: c.SessionID, worktree: c.WorktreeID, directory: w.m.Project().Root}
+	x.r = &restore{id: newID(), checkpoint: c.ID, chat: c.ChatID, session: c.SessionID, worktree: c.WorktreeID,
+		directory: w.m.Project().Root}
 	if x.r.anchor, err = d.anchor(ctx, c); err != nil {
 		return nil, err
 	}
@@ -121,7 +129,8 @@ func (d *DB) restore(ctx context.Context, sessionID, checkpointID string, opts *
 	if opts.Exact || target == "" {
 		target = c.CommitSHA
 	}
-	return x.do(ctx, &manager.RestoreOptions{Target: target, Exact: opts.Exact, OnDirty: opts.OnDirty, AcrossHead: opts.AcrossHead})
+	return x.do(ctx, &manager.RestoreOptions{Target: target, Exact: opts.Exact, OnDirty: opts.OnDirty,
+		AcrossHead: opts.AcrossHead})
 }
 
 // anchor returns where a checkpoint stands in its chat. A message that somebody
@@ -165,7 +174,7 @@ func (d *DB) undo(ctx context.Context, sessionID, restoreID string, opts *Restor
 	if err := d.checkLast(ctx, d.db, old); err != nil {
 		return nil, err
 	}
-	x := &run{DB: d, w: w, preview: opts.Preview, files: w.m.Undo, rows: d.bringRowsBack}
+	x := &run{DB: d, w: w, preview: opts.Preview, files: w.undo, rows: d.bringRowsBack}
 	if !old.files || opts.SkipFiles {
 		x.files = nil
 	} else if last, _, _, err := w.m.Restores(ctx); err != nil {
@@ -173,7 +182,8 @@ func (d *DB) undo(ctx context.Context, sessionID, restoreID string, opts *Restor
 	} else if last == nil || last.Label != old.id {
 		return nil, fmt.Errorf("%w: files were restored by other means since; with SkipFiles the transcript comes back without them", ErrFollowed)
 	}
-	x.r = &restore{id: newID(), checkpoint: old.checkpoint, chat: old.chat, session: old.session, worktree: old.worktree, directory: w.m.Project().Root, undoes: old.id, anchor: old.anchor}
+	x.r = &restore{id: newID(), checkpoint: old.checkpoint, chat: old.chat, session: old.session,
+		worktree: old.worktree, directory: w.m.Project().Root, undoes: old.id, anchor: old.anchor}
 	return x.do(ctx, &manager.RestoreOptions{OnDirty: opts.OnDirty})
 }
 
@@ -193,7 +203,8 @@ func (d *DB) LastRestore(ctx context.Context, sessionID, chatID string) (restore
 
 // done returns a restore of a session that was done and not undone.
 func (d *DB) done(ctx context.Context, session, id string) (*restore, error) {
-	r, err := scanRestore(d.queryRow(ctx, d.db, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ? AND session_id = ?`, id, session))
+	r, err := scanRestore(d.queryRow(ctx, d.db, `SELECT `+restoreColumns+
+		` FROM checkpoint_restores WHERE id = ? AND session_id = ?`, id, session))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("restore %q of session %q: %w", id, session, ErrNotFound)
 	}
@@ -224,7 +235,8 @@ func (d *DB) checkLast(ctx context.Context, q querier, r *restore) error {
 // newest returns the place of the newest message of a chat.
 func (d *DB) newest(ctx context.Context, q querier, chat string) (n int64, err error) {
 	s := &d.schema
-	err = d.queryRow(ctx, q, `SELECT coalesce(max(`+quote(s.MessageOrder)+`), ?) FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageChat)+` = ?`, noMessage, chat).Scan(&n)
+	err = d.queryRow(ctx, q, `SELECT coalesce(max(`+quote(s.MessageOrder)+`), ?) FROM `+quote(s.Messages)+` WHERE `+
+		quote(s.MessageChat)+` = ?`, noMessage, chat).Scan(&n)
 	return n, err
 }
 
@@ -301,8 +313,9 @@ type run struct {
 	w       *workplace
 	r       *restore
 	preview bool
-	files   func(ctx context.Context, opts *manager.RestoreOptions) (*manager.RestoreResult, error) // nil: no files are to be changed
-	rows    func(ctx context.Context, q querier, r *restore) (int64, error)
+	// nil: no files are to be changed
+	files func(ctx context.Context, opts *manager.RestoreOptions) (*manager.RestoreResult, error)
+	rows  func(ctx context.Context, q querier, r *restore) (int64, error)
 }
 
 // do does it: files, backend, database, which decides.
@@ -354,8 +367,8 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 		x.log.Warn("a restore was done, and the database did not say so at first", "restore", x.r.id, "err", err)
 	}
 	result.RestoreID = x.r.id
-	if x.opts.Notifier != nil {
-		x.opts.Notifier.Restored(context.WithoutCancel(ctx), &Event{SessionID: x.r.session, ChatID: x.r.chat, Result: result})
+	if x.opts.Restored != nil {
+		x.opts.Restored(context.WithoutCancel(ctx), x.r.session, x.r.chat, result)
 	}
 	return result, nil
 }
@@ -364,7 +377,8 @@ func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, er
 // files there is a result, too.
 func (x *run) changeFiles(ctx context.Context, opts *manager.RestoreOptions) (*manager.RestoreResult, error) {
 	if x.files == nil {
-		return &manager.RestoreResult{Restored: []string{}, Deleted: []string{}, Skipped: []string{}, Dirty: []string{}, Items: []rollback.Item{}, Preview: opts.Preview}, nil
+		return &manager.RestoreResult{Restored: []string{}, Deleted: []string{}, Skipped: []string{}, Dirty: []string{},
+			Items: []rollback.Item{}, Preview: opts.Preview}, nil
 	}
 	files, err := x.files(ctx, opts)
 	if errors.Is(err, manager.ErrTurnOpen) {
@@ -386,9 +400,11 @@ func (x *run) changeFiles(ctx context.Context, opts *manager.RestoreOptions) (*m
 func (x *run) count(ctx context.Context, result *Result) error {
 	s := &x.schema
 	if x.r.undoes != "" {
-		return x.queryRow(ctx, x.db, `SELECT count(*) FROM `+quote(archiveOf(s.Messages))+` WHERE `+quote(ofRestore)+` = ?`, x.r.undoes).Scan(&result.MessagesRestored)
+		return x.queryRow(ctx, x.db, `SELECT count(*) FROM `+quote(archiveOf(s.Messages))+` WHERE `+quote(ofRestore)+
+			` = ?`, x.r.undoes).Scan(&result.MessagesRestored)
 	}
-	return x.queryRow(ctx, x.db, `SELECT count(*) FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageChat)+` = ? AND `+quote(s.MessageOrder)+` >= ?`,
+	return x.queryRow(ctx, x.db, `SELECT count(*) FROM `+quote(s.Messages)+` WHERE `+quote(s.MessageChat)+` = ? AND `+
+		quote(s.MessageOrder)+` >= ?`,
 		x.r.chat, x.r.anchor).Scan(&result.MessagesDeleted)
 }
 
@@ -419,8 +435,8 @@ func (x *run) change(ctx context.Context, opts *manager.RestoreOptions, result *
 	if err := x.step("backend"); err != nil {
 		return err
 	}
-	if x.opts.Backend != nil {
-		if result.BackendReset, err = x.opts.Backend.Reset(ctx, x.r.chat); err != nil {
+	if x.opts.Reset != nil {
+		if result.BackendReset, err = x.opts.Reset(ctx, x.r.chat); err != nil {
 			return fmt.Errorf("reset the backend: %w", err)
 		}
 	}
@@ -457,7 +473,8 @@ func (d *DB) crash(ctx context.Context, q querier, chat string) error {
 	if s.AgentSessions == None {
 		return nil
 	}
-	_, err := d.exec(ctx, q, `UPDATE `+quote(s.AgentSessions)+` SET `+quote(s.AgentStatus)+` = ? WHERE `+quote(s.AgentChat)+` = ?`, s.Crashed, chat)
+	_, err := d.exec(ctx, q, `UPDATE `+quote(s.AgentSessions)+` SET `+quote(s.AgentStatus)+` = ? WHERE `+
+		quote(s.AgentChat)+` = ?`, s.Crashed, chat)
 	return err
 }
 
@@ -468,7 +485,8 @@ func (d *DB) checkIdle(ctx context.Context, q querier, chat string) error {
 		return nil
 	}
 	n := 0
-	err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(s.AgentSessions)+` WHERE `+quote(s.AgentChat)+` = ? AND `+quote(s.AgentStatus)+` = ?`, chat, s.Running).Scan(&n)
+	err := d.queryRow(ctx, q, `SELECT count(*) FROM `+quote(s.AgentSessions)+` WHERE `+quote(s.AgentChat)+` = ? AND `+
+		quote(s.AgentStatus)+` = ?`, chat, s.Running).Scan(&n)
 	if err == nil && n > 0 {
 		err = fmt.Errorf("chat %q: %w", chat, ErrRunning)
 	}
@@ -496,7 +514,8 @@ func (d *DB) removals(r *restore, c *Checkpoint) map[string]*removal {
 		ownTable:   {ownTable, `@.chat_id = ? AND @.seq > ?`, []any{r.chat, c.seq}},
 	}
 	for _, p := range s.Parts {
-		all[p.Table] = &removal{p.Table, `@.` + quote(p.Message) + ` IN (SELECT m.` + quote(s.MessageID) + ` FROM ` + quote(s.Messages) +
+		all[p.Table] = &removal{p.Table, `@.` + quote(p.Message) + ` IN (SELECT m.` + quote(s.MessageID) +
+			` FROM ` + quote(s.Messages) +
 			` AS m WHERE m.` + strings.ReplaceAll(after, "@", "m") + `)`, []any{r.chat, r.anchor}}
 	}
 	return all
@@ -542,7 +561,8 @@ func (d *DB) bringRowsBack(ctx context.Context, q querier, r *restore) (n int64,
 	if err := d.checkUnchanged(ctx, q, r); err != nil {
 		return 0, err
 	}
-	old, err := scanRestore(d.queryRow(ctx, q, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ?`, r.undoes))
+	old, err := scanRestore(d.queryRow(ctx, q, `SELECT `+restoreColumns+` FROM checkpoint_restores WHERE id = ?`,
+		r.undoes))
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("restore %q: %w: it was forgotten", r.undoes, ErrNotFound)
 	}
@@ -565,9 +585,16 @@ func (d *DB) bringRowsBack(ctx context.Context, q querier, r *restore) (n int64,
 			n = back
 		}
 	}
-	changed, err := d.exec(ctx, q, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`, stateUndone, r.undoes, stateDone)
+	changed, err := d.exec(ctx, q, `UPDATE checkpoint_restores SET state = ? WHERE id = ? AND state = ?`,
+		stateUndone, r.undoes, stateDone)
 	if err == nil && changed != 1 {
 		err = fmt.Errorf("restore %q: %w: it is not done any more", r.undoes, ErrNotFound)
 	}
 	return n, err
+}
+
+// undo is the manager's Undo, for a run.
+func (w *workplace) undo(ctx context.Context, o *manager.RestoreOptions) (*manager.RestoreResult, error) {
+	return w.m.Undo(ctx, &manager.UndoOptions{OnDirty: o.OnDirty, Force: o.Force, Preview: o.Preview,
+		Label: o.Label, Append: o.Append})
 }

@@ -1,10 +1,21 @@
-// Package client speaks to a resident engine, in a process of its own, as if it
-// were a manager in this one: the methods of a [Session] are those of a
-// manager.FileSnapshotManager. The engine is 'snapctl serve', to which [Dial]
-// connects, or 'snapctl rpc', whose stdin and stdout [New] takes.
+// Package client speaks to a resident engine, which is a process of its own:
+// 'snapctl serve', to which [Dial] connects, or 'snapctl rpc', whose stdin and
+// stdout [New] takes.
+//
+// An engine answers the verbs of docs/rpc.md. [Session.Call] sends one; its
+// arguments, and what it answers, have the fields of docs/rpc.schema.json. Those of
+// most verbs are structures of package manager:
+//
+//	verb                 arguments                  answer
+//	get_modified_files   manager.Range              manager.ModifiedFiles
+//	restore              manager.RestoreOptions     manager.RestoreResult
+//	undo, redo           manager.UndoOptions        manager.RestoreResult
+//	undo_patch           manager.UndoEditOptions    manager.EditResult
+//
+// What a runtime does all day has methods of its own, OnTurnStart to OnTurnEnd.
 //
 // Errors match by errors.Is what the manager returns, manager.ErrTurnOpen and the
-// others.
+// others. A Client may be used from several goroutines.
 package client
 
 import (
@@ -14,75 +25,65 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/boocode/filestore/internal/rpc"
-	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/tree"
-)
-
-// What is asked and answered; docs/rpc.md has the fields.
-type (
-	Initialize  = rpc.Initialize
-	Initialized = rpc.Initialized
-	Look        = rpc.Look
-	TurnEnded   = rpc.TurnEnded
-	Range       = rpc.Range
-	FileRange   = rpc.FileRange
-	TurnDiffOf  = rpc.TurnDiffOf
-	TurnDiff    = rpc.TurnDiff
-	TurnChange  = rpc.TurnChange
-	Snapshot    = rpc.Snapshot
-	Snapshots   = rpc.Snapshots
-	Page        = rpc.Page
-	Omission    = rpc.Omission
-	Omissions   = rpc.Omissions
-	Restore     = rpc.Restore
-	TakeBack    = rpc.TakeBack
-	Restored    = rpc.Restored
-	Navigate    = rpc.Navigate
-	Navigated   = rpc.Navigated
-	ApplyPatch  = rpc.ApplyPatch
-	UndoPatch   = rpc.UndoPatch
-	Edited      = rpc.Edited
-	Refusal     = rpc.Refusal
-	Stats       = rpc.Stats
-	Error       = rpc.Error
-	HungError   = rpc.HungError
+	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/wire"
 )
 
 // ErrHung: the engine does not answer. It may be stopped, and go on at any time.
-var ErrHung = rpc.ErrHung
+var ErrHung = wire.ErrHung
 
-// A Client is a connection to an engine. It may be used from several goroutines.
+// An Error is how an engine has answered. It matches what the manager returns for
+// the same.
+type Error struct {
+	Code    string // as in docs/rpc.md
+	Message string
+
+	refusals []string // codes of an edit's refusals
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Is reports whether target is an error that has this code, or that of a refusal.
+func (e *Error) Is(target error) bool {
+	has := func(code string) bool { return explain.HasCode(code, target) }
+	return has(e.Code) || slices.ContainsFunc(e.refusals, has)
+}
+
+// A Client is a connection to an engine.
 type Client struct {
 	conn io.ReadWriteCloser
-
-	write sync.Mutex // one line at a time
+	out  wire.LineWriter
 
 	mu      sync.Mutex // guards the rest
 	next    int
-	waiting map[string]chan *answer
-	err     error // why the connection has ended
+	waiting map[string]*request // by ID
+	err     error               // why the connection has ended
 }
 
-type answer struct {
-	ID      json.RawMessage `json:"id"`
-	Type    string          `json:"type"`
-	Success bool            `json:"success"`
-	Status  rpc.Status      `json:"status"`
-	Data    json.RawMessage `json:"data"`
-	Error   string          `json:"error"`
-	Code    rpc.Code        `json:"code"`
+// A request waits for its answer.
+type request struct {
+	id    string
+	lines chan line     // events, and then the answer; closed where none will come
+	left  chan struct{} // closed when nobody waits any more
+}
+
+// A line of the engine's is about one request.
+type line struct {
+	wire.Response
+	raw  []byte
+	data json.RawMessage
 }
 
 // Dial connects to the engine that serves a store; its directory is that of
 // manager.FileSnapshotManager.StoreDir. The error matches fs.ErrNotExist or is
-// the system's if there is none. The error matches [ErrHung] if it does not answer.
+// the system's if there is none. It matches [ErrHung] if the engine does not answer.
 func Dial(ctx context.Context, storeDir string) (*Client, error) {
-	conn, err := rpc.Dial(ctx, storeDir)
+	conn, err := wire.Dial(ctx, storeDir)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func Dial(ctx context.Context, storeDir string) (*Client, error) {
 
 // New returns a client that speaks over a connection, which it closes.
 func New(conn io.ReadWriteCloser) *Client {
-	c := &Client{conn: conn, waiting: make(map[string]chan *answer)}
+	c := &Client{conn: conn, out: wire.LineWriter{W: conn}, waiting: make(map[string]*request)}
 	go c.read()
 	return c
 }
@@ -100,28 +101,32 @@ func New(conn io.ReadWriteCloser) *Client {
 // open count as interrupted.
 func (c *Client) Close() error { return c.conn.Close() }
 
+// read hands out lines until the connection ends.
 func (c *Client) read() {
 	in := bufio.NewReader(c.conn)
 	var err error
 	for {
-		var line []byte
-		if line, err = in.ReadBytes('\n'); err != nil {
+		var l line
+		l.Data = &l.data
+		if l.raw, err = in.ReadBytes('\n'); err != nil {
 			break
 		}
-		a := new(answer)
-		if err = json.Unmarshal(line, a); err != nil {
+		if err = json.Unmarshal(l.raw, &l.Response); err != nil {
 			err = fmt.Errorf("engine: %w", err)
 			break
 		}
-		if a.Type != "response" {
+		c.mu.Lock()
+		q := c.waiting[string(l.ID)]
+		if l.Type == "response" {
+			delete(c.waiting, string(l.ID))
+		}
+		c.mu.Unlock()
+		if q == nil {
 			continue
 		}
-		c.mu.Lock()
-		ch := c.waiting[string(a.ID)]
-		delete(c.waiting, string(a.ID))
-		c.mu.Unlock()
-		if ch != nil {
-			ch <- a
+		select {
+		case q.lines <- l:
+		case <-q.left:
 		}
 	}
 	c.conn.Close() // nobody reads what comes
@@ -131,301 +136,126 @@ func (c *Client) read() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.err = err
-	for _, ch := range c.waiting {
-		close(ch)
+	for _, q := range c.waiting {
+		close(q.lines)
 	}
 	clear(c.waiting)
 }
 
-// send sends a request and returns where its answer comes.
-func (c *Client) send(command string, params any) (id string, ch chan *answer, err error) {
+// send sends a request.
+func (c *Client) send(verb, session string, args any) (*request, error) {
 	fields := make(map[string]json.RawMessage)
-	if params != nil {
-		b, err := json.Marshal(params)
+	if args != nil {
+		b, err := json.Marshal(args)
 		if err == nil {
 			err = json.Unmarshal(b, &fields)
 		}
 		if err != nil {
-			return "", nil, err
+			return nil, err
 		}
 	}
 	c.mu.Lock()
 	if c.err != nil {
 		defer c.mu.Unlock()
-		return "", nil, c.err
+		return nil, c.err
 	}
 	c.next++
-	id = strconv.Itoa(c.next)
-	ch = make(chan *answer, 1)
-	c.waiting[id] = ch
+	q := &request{id: strconv.Itoa(c.next), lines: make(chan line, 1), left: make(chan struct{})}
+	c.waiting[q.id] = q
 	c.mu.Unlock()
-	fields["id"], fields["type"] = json.RawMessage(id), json.RawMessage(strconv.Quote(command))
-	line, err := json.Marshal(fields)
-	if err != nil {
-		return "", nil, err
+	fields["id"], fields["type"] = json.RawMessage(q.id), json.RawMessage(strconv.Quote(verb))
+	if session != "" {
+		fields["sessionId"] = json.RawMessage(strconv.Quote(session))
 	}
-	c.write.Lock()
-	defer c.write.Unlock()
-	if _, err = c.conn.Write(append(line, '\n')); err != nil {
-		c.mu.Lock()
-		delete(c.waiting, id)
-		c.mu.Unlock()
+	if err := c.out.Write(fields); err != nil {
+		c.leave(q)
+		return nil, err
 	}
-	return id, ch, err
+	return q, nil
+}
+
+// leave ends the wait for an answer.
+func (c *Client) leave(q *request) {
+	close(q.left)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, q.id)
 }
 
 // cancelWait is how long a request that is cancelled may take to come to its end.
 const cancelWait = 30 * time.Second
 
-// Call sends a command of docs/rpc.md and reads the data of its answer, also of
-// one that failed. Where ctx ends the request is cancelled, and Call waits for
-// what became of it, for half a minute: with no error it was done all the same.
-func (c *Client) Call(ctx context.Context, command string, params, data any) error {
+// Call sends a verb that is about no session, and reads the data of its answer into
+// answer, also of one that failed. args and answer may be nil. Where ctx ends the
+// request is cancelled, and Call waits for what became of it, for half a minute: with
+// no error it was done all the same.
+func (c *Client) Call(ctx context.Context, verb string, args, answer any) error {
+	return c.Stream(ctx, verb, args, answer, nil)
+}
+
+// Stream is like Call, and hands on the events of the request, as lines of JSON, as
+// they come. An error of event ends the wait for the answer, not the request.
+func (c *Client) Stream(ctx context.Context, verb string, args, answer any, event func([]byte) error) error {
+	return c.call(ctx, verb, "", args, answer, event)
+}
+
+func (c *Client) call(ctx context.Context, verb, session string, args, answer any, event func([]byte) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	id, ch, err := c.send(command, params)
+	q, err := c.send(verb, session, args)
 	if err != nil {
-		return fmt.Errorf("%s: %w", command, err)
+		return fmt.Errorf("%s: %w", verb, err)
 	}
-	var a *answer
-	ok := false
-	select {
-	case a, ok = <-ch:
-	case <-ctx.Done():
-		if _, _, err := c.send("cancel", map[string]json.RawMessage{"requestId": json.RawMessage(id)}); err != nil {
-			return errors.Join(context.Cause(ctx), err)
-		}
+	defer c.leave(q)
+	ended, late := ctx.Done(), (<-chan time.Time)(nil)
+	for {
 		select {
-		case a, ok = <-ch:
-		case <-time.After(cancelWait):
-			return fmt.Errorf("%s: %w: the engine has not said what became of it", command, context.Cause(ctx))
+		case <-ended:
+			of := map[string]json.RawMessage{"requestId": json.RawMessage(q.id)}
+			if _, err := c.send("cancel", "", of); err != nil {
+				return errors.Join(context.Cause(ctx), err)
+			}
+			ended, late = nil, time.After(cancelWait)
+		case <-late:
+			return fmt.Errorf("%s: %w: the engine has not said what became of it", verb, context.Cause(ctx))
+		case l, ok := <-q.lines:
+			switch {
+			case !ok:
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				return fmt.Errorf("%s: %w", verb, c.err)
+			case l.Type == "response":
+				return l.read(ctx, verb, answer)
+			case event == nil:
+			default:
+				if err := event(l.raw); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	if !ok {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return fmt.Errorf("%s: %w", command, c.err)
-	}
-	if len(a.Data) > 0 && data != nil {
-		if err := json.Unmarshal(a.Data, data); err != nil {
-			return fmt.Errorf("%s: answer: %w", command, err)
+}
+
+// read reads the answer to a verb.
+func (l *line) read(ctx context.Context, verb string, answer any) error {
+	if answer != nil && l.data != nil {
+		if err := json.Unmarshal(l.data, answer); err != nil {
+			return fmt.Errorf("%s: answer: %w", verb, err)
 		}
 	}
 	switch {
-	case a.Success:
+	case l.Success:
 		return nil
-	case a.Status == rpc.WasCancelled && ctx.Err() != nil:
+	case l.Status == wire.Cancelled && ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return &Error{Code: a.Code, Message: a.Error}
-}
-
-// Stats returns what the engine has counted.
-func (c *Client) Stats(ctx context.Context) (*Stats, error) { return call[Stats](ctx, c, "stats", nil) }
-
-func call[R any](ctx context.Context, c *Client, command string, params any) (*R, error) {
-	r := new(R)
-	if err := c.Call(ctx, command, params, r); err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-// A Session is one of the engine's that this client has initialized.
-type Session struct {
-	c  *Client
-	of rpc.Of
-}
-
-// Open begins with a session, or takes it up again: what manager.Open and
-// Initialize do.
-func (c *Client) Open(ctx context.Context, p *Initialize) (*Session, *Initialized, error) {
-	r, err := call[Initialized](ctx, c, "initialize", p)
-	if err != nil {
-		return nil, nil, err
-	}
-	return &Session{c: c, of: rpc.Of{SessionID: p.SessionID}}, r, nil
-}
-
-// OnTurnStart opens a turn. turn may be nil.
-func (s *Session) OnTurnStart(ctx context.Context, turn *manager.Turn) (*Look, error) {
-	p := &rpc.TurnStart{Of: s.of}
-	if turn != nil {
-		p.Leaf, p.RuntimeTurnIndex, p.Continues = turn.Leaf, turn.RuntimeIndex, turn.Continues
-	}
-	return call[Look](ctx, s.c, "turn_start", p)
-}
-
-// OnToolStart says that a tool of the turn begins.
-func (s *Session) OnToolStart(ctx context.Context, tool string) (*Look, error) {
-	return call[Look](ctx, s.c, "tool_start", &rpc.Tool{Of: s.of, Tool: tool})
-}
-
-// OnToolEnd says that a tool has ended.
-func (s *Session) OnToolEnd(ctx context.Context, tool string) (*Look, error) {
-	return call[Look](ctx, s.c, "tool_end", &rpc.ToolEnd{Tool: rpc.Tool{Of: s.of, Tool: tool}})
-}
-
-// OnToolRefused says that a tool that was said to begin has not been run.
-func (s *Session) OnToolRefused(ctx context.Context, tool string) (*Look, error) {
-	return call[Look](ctx, s.c, "tool_end", &rpc.ToolEnd{Tool: rpc.Tool{Of: s.of, Tool: tool}, Refused: true})
-}
-
-// EndTurn records what the turn changed. The entries are for the runtime's log;
-// see Told.
-func (s *Session) EndTurn(ctx context.Context) (*TurnEnded, error) {
-	return call[TurnEnded](ctx, s.c, "turn_end", &s.of)
-}
-
-// OnTurnEnd is EndTurn with a function that appends an entry to the runtime's log
-// and returns its ID.
-func (s *Session) OnTurnEnd(ctx context.Context, append manager.AppendFunc) (*TurnEnded, error) {
-	r, err := s.EndTurn(ctx)
-	if err != nil || append == nil {
-		return r, err
-	}
-	for _, e := range r.Entries {
-		id, err := append(ctx, e)
-		if err == nil {
-			err = s.Told(ctx, e.SnapshotSeq, id)
-		}
-		if err != nil {
-			return r, err
-		}
-		if e.SnapshotSeq == r.SnapshotSeq {
-			r.EntryID = id
+	err := &Error{Code: l.Code, Message: l.Error}
+	var data struct{ Refusals []struct{ Code string } }
+	if json.Unmarshal(l.data, &data) == nil { // it may have none, or none of these
+		for _, r := range data.Refusals {
+			err.refusals = append(err.refusals, r.Code)
 		}
 	}
-	return r, nil
-}
-
-// Told says that the runtime's log has an entry for a step or a restore.
-func (s *Session) Told(ctx context.Context, seq uint64, entryID string) error {
-	return s.c.Call(ctx, "told", &rpc.Told{Of: s.of, SnapshotSeq: seq, EntryID: entryID}, nil)
-}
-
-// Claim says that the turn writes files.
-func (s *Session) Claim(ctx context.Context, paths ...string) error {
-	return s.c.Call(ctx, "claim", &rpc.Claim{Of: s.of, Paths: paths}, nil)
-}
-
-// NoteRead remembers what a file holds, and returns its BLAKE3 hash.
-func (s *Session) NoteRead(ctx context.Context, path string) (string, error) {
-	r, err := call[rpc.Hash](ctx, s.c, "note_read", &rpc.File{Of: s.of, Path: path})
-	if err != nil {
-		return "", err
-	}
-	return r.Hash, nil
-}
-
-// ModifiedFiles lists the paths that turns changed between two points.
-func (s *Session) ModifiedFiles(ctx context.Context, r *Range) (*manager.ModifiedFiles, error) {
-	q := Range{}
-	if r != nil {
-		q = *r
-	}
-	q.Of = s.of
-	return call[manager.ModifiedFiles](ctx, s.c, "get_modified_files", &q)
-}
-
-// FileDiff returns a file at two points and the difference; nil: it is at
-// neither.
-func (s *Session) FileDiff(ctx context.Context, r *FileRange) (*manager.FileDiffInfo, error) {
-	q := *r
-	q.Of = s.of
-	d, err := call[rpc.FileDiff](ctx, s.c, "get_file_diff", &q)
-	if err != nil {
-		return nil, err
-	}
-	return d.File, nil
-}
-
-// TurnDiff returns a part of what a turn did, without what others did meanwhile.
-// p may be nil: what the newest did.
-func (s *Session) TurnDiff(ctx context.Context, p *TurnDiffOf) (*TurnDiff, error) {
-	q := TurnDiffOf{}
-	if p != nil {
-		q = *p
-	}
-	q.Of = s.of
-	return call[TurnDiff](ctx, s.c, "get_turn_diff", &q)
-}
-
-// Snapshots returns a part of the session's history, oldest first. p may be nil.
-func (s *Session) Snapshots(ctx context.Context, p *Page) (*Snapshots, error) {
-	q := Page{}
-	if p != nil {
-		q = *p
-	}
-	q.Of = s.of
-	return call[Snapshots](ctx, s.c, "get_snapshots", &q)
-}
-
-// Coverage returns a part of what was left out of a snapshot, for some reasons
-// or all; "" is the newest.
-func (s *Session) Coverage(ctx context.Context, rev string, p *Page, reasons ...tree.Reason) (*Omissions, error) {
-	q := rpc.CoverageOf{Rev: rev, Reasons: reasons}
-	if p != nil {
-		q.Page = *p
-	}
-	q.Of = s.of
-	return call[Omissions](ctx, s.c, "get_coverage", &q)
-}
-
-// PreviewRestore says what RestoreFiles would do.
-func (s *Session) PreviewRestore(ctx context.Context, r *Restore) (*Restored, error) {
-	q := *r
-	q.Of = s.of
-	return call[Restored](ctx, s.c, "restore_preview", &q)
-}
-
-// RestoreFiles brings files back to what they were.
-func (s *Session) RestoreFiles(ctx context.Context, r *Restore) (*Restored, error) {
-	q := *r
-	q.Of = s.of
-	return call[Restored](ctx, s.c, "restore", &q)
-}
-
-// Undo takes back the newest restore. p may be nil.
-func (s *Session) Undo(ctx context.Context, p *TakeBack) (*Restored, error) {
-	return s.takeBack(ctx, "undo", p)
-}
-
-// Redo takes back the newest undo. p may be nil.
-func (s *Session) Redo(ctx context.Context, p *TakeBack) (*Restored, error) {
-	return s.takeBack(ctx, "redo", p)
-}
-
-func (s *Session) takeBack(ctx context.Context, command string, p *TakeBack) (*Restored, error) {
-	q := TakeBack{}
-	if p != nil {
-		q = *p
-	}
-	q.Of = s.of
-	return call[Restored](ctx, s.c, command, &q)
-}
-
-// NavigateTree moves the conversation to an entry, and the files with it.
-func (s *Session) NavigateTree(ctx context.Context, p *Navigate) (*Navigated, error) {
-	q := *p
-	q.Of = s.of
-	return call[Navigated](ctx, s.c, "navigate_tree", &q)
-}
-
-// ApplyEdits edits files: all pieces of a patch, or none. Where pieces are
-// refused the result lists them, beside the error.
-func (s *Session) ApplyEdits(ctx context.Context, p *ApplyPatch) (*Edited, error) {
-	q := *p
-	q.Of = s.of
-	r := new(Edited)
-	return r, s.c.Call(ctx, "apply_patch", &q, r)
-}
-
-// UndoEdit takes back an edit; see ApplyEdits.
-func (s *Session) UndoEdit(ctx context.Context, p *UndoPatch) (*Edited, error) {
-	q := *p
-	q.Of = s.of
-	r := new(Edited)
-	return r, s.c.Call(ctx, "undo_patch", &q, r)
+	return err
 }

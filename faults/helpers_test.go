@@ -26,9 +26,12 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 var (
@@ -207,7 +210,7 @@ func newWorld(t testing.TB, stores, project string) *world {
 	if err := os.MkdirAll(project, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p, err := tree.FindProject(project)
+	p, err := capture.FindProject(project)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,7 +393,7 @@ func (w *world) read(acks []ack) {
 		return
 	}
 	ctx := context.Background()
-	s, err := store.Open(ctx, w.storeDir(), &store.Options{ReadOnly: true})
+	s, err := cas.Open(ctx, w.storeDir(), &cas.Options{ReadOnly: true})
 	if err != nil {
 		w.t.Error(err)
 		return
@@ -406,13 +409,12 @@ func (w *world) read(acks []ack) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		fsys := fs.FS(tree.NewFS(ctx, s, id))
-		if a.dir != "" {
-			if fsys, err = fs.Sub(fsys, a.dir); err != nil {
-				w.t.Fatal(err)
-			}
+		out := filepath.Join(w.t.TempDir(), "out")
+		if _, err := trees.Export(ctx, s, id, out, nil); err != nil {
+			w.t.Error(err)
+			continue
 		}
-		if got, err := stateOf(fsys); got != a.state || err != nil {
+		if got, err := stateOf(os.DirFS(filepath.Join(out, a.dir))); got != a.state || err != nil {
 			w.t.Errorf("snapshot %s as it was and is read: %v\n%s", a.tree, err, differ(a.state, got))
 		}
 	}
@@ -507,7 +509,7 @@ func (w *world) session(c *client.Client, id string, turns int) error {
 		if turn%5 != 4 {
 			continue
 		}
-		if _, err := s.RestoreFiles(ctx, &client.Restore{Target: "@~2", Force: true}); err != nil {
+		if err := s.Call(ctx, "restore", &manager.RestoreOptions{Target: "@~2", Force: true}, nil); err != nil {
 			return err
 		}
 		if state, err = w.tryState(id); err != nil {

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -169,7 +169,7 @@ func TestDiskFull(t *testing.T) {
 					}
 				}
 				if what == "bytes" {
-					w.causes = append(w.causes, manager.ErrNoSpace.Error())
+					w.causes = append(w.causes, store.ErrNoSpace.Error())
 				}
 				for i := range *levels {
 					w.levels = append(w.levels, i)

@@ -7,34 +7,29 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
-// A stretch is what happened to the directory between two states, both of
-// which were seen.
-type stretch struct {
-	from, to  store.State
-	contested bool
-}
-
 // join merges stretches that follow one another without a gap, and drops those
 // that come to nothing.
-func join(list []stretch) []stretch {
-	var out []stretch
+func join(list []history.Stretch) []history.Stretch {
+	var out []history.Stretch
 	for _, s := range list {
-		if n := len(out); n > 0 && out[n-1].to == s.from && out[n-1].contested == s.contested {
-			out[n-1].to = s.to
+		if n := len(out); n > 0 && out[n-1].To == s.From && out[n-1].Contested == s.Contested {
+			out[n-1].To = s.To
 		} else {
 			out = append(out, s)
 		}
 	}
-	return slices.DeleteFunc(out, func(s stretch) bool { return s.from.Tree == s.to.Tree })
+	return slices.DeleteFunc(out, func(s history.Stretch) bool { return s.From.Tree == s.To.Tree })
 }
 
-// A change is what a turn did to a path: from the state in which it found it
+// A pathChange is what a turn did to a path: from the state in which it found it
 // first to the one in which it left it last.
-type change struct {
+type pathChange struct {
 	path     string
 	status   tree.Status
 	old, new *tree.Entry // nil: absent
@@ -71,10 +66,11 @@ func newPathSet(paths [][]byte) pathSet {
 // changesOf returns what stretches of a turn changed, in order of path. Claims
 // settle what is contested: those of the session for it, those of others
 // (foreign) against it, and not those of both.
-func changesOf(ctx context.Context, g tree.Getter, list []stretch, claims, foreign pathSet) ([]change, error) {
-	found := make(map[string]*change)
+func changesOf(ctx context.Context, g trees.Getter, list []history.Stretch, claims,
+	foreign pathSet) ([]pathChange, error) {
+	found := make(map[string]*pathChange)
 	for _, s := range list {
-		for d, err := range tree.Compare(ctx, g, s.from, s.to) {
+		for d, err := range trees.Compare(ctx, g, s.From, s.To) {
 			if err != nil {
 				return nil, err
 			}
@@ -83,7 +79,7 @@ func changesOf(ctx context.Context, g tree.Getter, list []stretch, claims, forei
 			}
 		}
 	}
-	var changes []change
+	var changes []pathChange
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		c := found[path]
 		if c.settle() {
@@ -95,14 +91,14 @@ func changesOf(ctx context.Context, g tree.Getter, list []stretch, claims, forei
 
 // ownerIn tells whose a change in a stretch of a turn is; not ok: another
 // session has claimed the path, and it is that one's.
-func ownerIn(s stretch, path string, claims, foreign pathSet) (owner Owner, ok bool) {
-	mine, theirs := claims.has(path), s.contested && foreign.has(path)
+func ownerIn(s history.Stretch, path string, claims, foreign pathSet) (owner Owner, ok bool) {
+	mine, theirs := claims.has(path), s.Contested && foreign.has(path)
 	switch {
 	case mine && !theirs:
 		return Claimed, true
 	case theirs && !mine:
 		return "", false
-	case s.contested:
+	case s.Contested:
 		return Contested, true
 	}
 	return OwnTurn, true
@@ -110,9 +106,9 @@ func ownerIn(s stretch, path string, claims, foreign pathSet) (owner Owner, ok b
 
 // then adds what became of a path later. A path that a directory replaces is
 // deleted and added by one comparison.
-func (c *change) then(d *tree.Difference, owner Owner) *change {
+func (c *pathChange) then(d *tree.Difference, owner Owner) *pathChange {
 	if c == nil {
-		return &change{d.Path, d.Status, d.Old, d.New, owner, false}
+		return &pathChange{d.Path, d.Status, d.Old, d.New, owner, false}
 	}
 	c.mixed = c.mixed || netStatus(c.new, d.Old) != 0
 	if d.Status == tree.Captured || d.Status == tree.Uncaptured {
@@ -134,7 +130,7 @@ func (c *change) then(d *tree.Difference, owner Owner) *change {
 
 // settle sets the status to what the two ends say, and reports whether there
 // is something to say: they differ, or what somebody did in between is gone.
-func (c *change) settle() bool {
+func (c *pathChange) settle() bool {
 	if c.status == tree.Captured || c.status == tree.Uncaptured {
 		return true
 	}
@@ -177,7 +173,7 @@ func invert(s tree.Status) tree.Status {
 }
 
 // diffsOf returns a turn's own changes and the contested ones as lists.
-func diffsOf(changes []change) (own, contested *Diff) {
+func diffsOf(changes []pathChange) (own, contested *Diff) {
 	own, contested = NewDiff(), NewDiff()
 	for _, c := range changes {
 		if c.owner == Contested {
@@ -207,7 +203,7 @@ func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) ite
 			if !r.Pruned && !yield(r, nil) {
 				return
 			}
-			newest = r.data.After
+			newest = r.Facts.After
 		}
 	}
 }
@@ -216,7 +212,8 @@ func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) ite
 // seq of the worktree and up to newest, and what state the directory had
 // there. A turn that nobody announced has had every moment in which no other
 // turn was open.
-func (m *FileSnapshotManager) stretches(ctx context.Context, newest uint64, o *openTurn, announced bool) ([]stretch, error) {
+func (m *FileSnapshotManager) stretches(ctx context.Context, newest uint64, o *history.OpenTurn,
+	announced bool) ([]history.Stretch, error) {
 	var records []*record
 	for r, err := range m.since(ctx, newest, o.After) {
 		if err != nil {
@@ -224,21 +221,21 @@ func (m *FileSnapshotManager) stretches(ctx context.Context, newest uint64, o *o
 		}
 		records = append(records, r)
 	}
-	var list []stretch
+	var list []history.Stretch
 	state, seq := o.Base, o.After
 	for _, r := range slices.Backward(records) {
-		if r.Kind == kindRestore { // whose changes are nobody's turn
+		if r.Kind == history.KindRestore { // whose changes are nobody's turn
 			state, seq = r.State(), r.Seq
 			continue
 		}
-		windows := r.data.Windows
+		windows := r.Facts.Windows
 		mine := slices.Contains(windows, o.Session) || !announced && len(windows) == 0
 		contested := len(windows) > 1 || len(windows) == 1 && windows[0] != o.Session
-		if r.isAfterGap(seq) {
+		if r.IsAfterGap(seq) {
 			mine, contested = true, true
 		}
 		if mine && (o.End == 0 || r.Seq <= o.End) {
-			list = append(list, stretch{state, r.State(), contested})
+			list = append(list, history.Stretch{From: state, To: r.State(), Contested: contested})
 		}
 		state, seq = r.State(), r.Seq
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/boocode/filestore/tree"
+	"github.com/boocode/filestore/internal/trees"
 )
 
 // benchSession is a session of 1,000 turns in a directory of 1,000 files.
@@ -76,7 +76,7 @@ func BenchmarkQueries(b *testing.B) {
 		if err != nil {
 			return err
 		}
-		for _, err := range tree.Compare(ctx, m.Store(), p.State, q.State) {
+		for _, err := range trees.Compare(ctx, m.store, p.State, q.State) {
 			if err != nil {
 				return err
 			}
@@ -120,7 +120,7 @@ func BenchmarkTurn(b *testing.B) {
 	})
 	b.Run("floor/capture", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, err := m.Disk(b.Context(), nil); err != nil {
+			if _, _, err := m.disk(b.Context(), nil); err != nil {
 				b.Fatal(err)
 			}
 		}

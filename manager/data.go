@@ -7,8 +7,9 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -17,23 +18,26 @@ import (
 // StepSnapshotData is the data of a step-snapshot entry in a session log: what
 // a turn did to the files.
 type StepSnapshotData struct {
-	BaselineTreeHash *store.ID `json:"baselineTreeHash"` // at the start of the turn; null: the first snapshot of a session
+	// at the start of the turn; null: the first snapshot of a session
+	BaselineTreeHash *store.ID `json:"baselineTreeHash"`
 	SnapshotTreeHash store.ID  `json:"snapshotTreeHash"` // at its end
 	Diff             *Diff     `json:"diff"`             // what the turn changed; null: nothing
 	TurnIndex        int       `json:"turnIndex"`        // turns before it on its path
 
 	RuntimeTurnIndex *int   `json:"runtimeTurnIndex,omitempty"` // the runtime's own count
 	SnapshotSeq      uint64 `json:"snapshotSeq,omitempty"`      // number of the record in the store
-	Late             bool   `json:"late,omitempty"`             // the log is given it late, so that it does not stand where it belongs
-	AboveEntryID     string `json:"aboveEntryId,omitempty"`     // the entry that it belongs behind then; "": it comes before all
-	Contested        *Diff  `json:"contested,omitempty"`        // what this turn or another session's may have changed
-	Interrupted      bool   `json:"interrupted,omitempty"`      // the turn never ended: its process did
-	Partial          bool   `json:"partial,omitempty"`          // a limit was reached: see the coverage
+	// the log is given it late, so that it does not stand where it belongs
+	Late bool `json:"late,omitempty"`
+	// the entry that it belongs behind then; "": it comes before all
+	AboveEntryID string `json:"aboveEntryId,omitempty"`
+	Contested    *Diff  `json:"contested,omitempty"`   // what this turn or another session's may have changed
+	Interrupted  bool   `json:"interrupted,omitempty"` // the turn never ended: its process did
+	Partial      bool   `json:"partial,omitempty"`     // a limit was reached: see the coverage
 }
 
 // Entry returns the step-snapshot entry that has this data.
 func (d *StepSnapshotData) Entry(id, parent string) session.Entry {
-	return session.Entry{ID: id, ParentID: parent, Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)}
+	return session.Entry{ID: id, ParentID: parent, Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(d)}
 }
 
 // A Diff lists the paths that differ between two states, each list in order.
@@ -80,17 +84,23 @@ func (d *Diff) Add(path string, status tree.Status) {
 	default:
 		panic(fmt.Sprintf("manager: internal error: status %q", byte(status)))
 	}
-	if !utf8.ValidString(path) {
-		if d.PathBytes == nil {
-			d.PathBytes = make(map[string]map[int][]byte)
+	d.PathBytes = addPath(d.PathBytes, status.String(), list, path)
+}
+
+// addPath adds a path to the list that has a name, and to raw, which it returns, the
+// bytes of one that is not UTF-8.
+func addPath(raw map[string]map[int][]byte, name string, list *[]string, path string) map[string]map[int][]byte {
+	if b := words.BytesUnlessText(path); b != nil {
+		if raw == nil {
+			raw = make(map[string]map[int][]byte)
 		}
-		word := status.String()
-		if d.PathBytes[word] == nil {
-			d.PathBytes[word] = make(map[int][]byte)
+		if raw[name] == nil {
+			raw[name] = make(map[int][]byte)
 		}
-		d.PathBytes[word][len(*list)] = []byte(path)
+		raw[name][len(*list)] = b
 	}
 	*list = append(*list, path)
+	return raw
 }
 
 // Len returns the number of paths.
@@ -156,14 +166,6 @@ type FileDiffInfo struct {
 	NewBytes         []byte  `json:"newBytes,omitempty"`
 	PathBytes        []byte  `json:"pathBytes,omitempty"`        // the path, if it is not UTF-8
 	UnifiedDiffBytes []byte  `json:"unifiedDiffBytes,omitempty"` // the diff, if it is not UTF-8
-}
-
-// bytesUnlessText returns the bytes of a text that JSON cannot hold.
-func bytesUnlessText(s string) []byte {
-	if utf8.ValidString(s) {
-		return nil
-	}
-	return []byte(s)
 }
 
 // encode returns the JSON of a value that always has one, with <, > and & as

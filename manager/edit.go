@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"slices"
 	"time"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/patch"
-	"github.com/boocode/filestore/tree"
 )
 
 // An EditRequest is what is to be done to files. Either Patch is set, or Path,
@@ -74,8 +73,8 @@ type EditedFile struct {
 	Similarity   float64     `json:"similarity,omitempty"`
 	Replacements int         `json:"replacements,omitempty"`
 
-	Warnings []patch.Warning `json:"warnings,omitempty"`
-	Diff     string          `json:"diff,omitempty"` // not on record
+	Warnings []string `json:"warnings,omitempty"`
+	Diff     string   `json:"diff,omitempty"` // not on record
 }
 
 // ApplyEdits edits files: all pieces of a request, or none. What the files held
@@ -86,18 +85,14 @@ type EditedFile struct {
 // An error is an [*EditError] if a piece could not be put, or matches [ErrStale],
 // [ErrNotText], [ErrReadOnly] or [ErrOutside].
 func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) (*EditResult, error) {
-	unlock, err := m.lock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
 	p := req.Patch
 	if p == nil {
-		p = &patch.Patch{Format: patch.EditList, Files: []patch.FilePatch{{Op: patch.Update, Path: req.Path, Hunks: []patch.Hunk{{Old: req.Old, New: req.New}}}}}
+		f := patch.FilePatch{Op: patch.Update, Path: req.Path, Hunks: []patch.Hunk{{Old: req.Old, New: req.New}}}
+		p = &patch.Patch{Format: patch.EditList, Files: []patch.FilePatch{f}}
 	}
 	opts := req.applyOptions(p.Format, req.Fuzzy)
 	e := &editing{m: m, ctx: ctx, preview: req.Preview, expected: make(map[string]string)}
-	err = e.run(func() ([]patch.FileResult, error) {
+	return e.run("edit", func() ([]patch.FileResult, error) {
 		for name, hash := range req.Expected {
 			path, err := e.path(name)
 			if err != nil {
@@ -110,17 +105,17 @@ func (m *FileSnapshotManager) ApplyEdits(ctx context.Context, req *EditRequest) 
 			return nil, &EditError{Refused: refused, Fuzzy: !req.Fuzzy && e.fuzzyFits(p, req)}
 		}
 		for name := range req.Expected {
-			if path, err := e.path(name); err != nil || !slices.ContainsFunc(e.files, func(f *editFile) bool { return f.path == path }) {
+			path, err := e.path(name)
+			if err != nil || !slices.ContainsFunc(e.files, func(f *editFile) bool { return f.path == path }) {
 				return nil, fmt.Errorf("expected hash of %q: the edit is not about it", name)
 			}
 		}
 		return results, nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("edit: %w", err)
-	}
-	return e.result, nil
 }
+
+// stages are all stages, the strictest first.
+var stages = []patch.Stage{patch.Exact, patch.Whitespace, patch.Unicode, patch.BlockAnchor, patch.Levenshtein}
 
 // applyOptions returns how the pieces of a patch are looked for.
 func (req *EditRequest) applyOptions(format patch.Format, fuzzy bool) *patch.ApplyOptions {
@@ -130,16 +125,18 @@ func (req *EditRequest) applyOptions(format patch.Format, fuzzy bool) *patch.App
 	case fuzzy:
 		o.MinSimilarity = cmp.Or(o.MinSimilarity, defaultMinSimilarity)
 		if o.Stages == nil {
-			o.Stages = patch.Stages()
+			o.Stages = stages
 		}
 	case format != patch.V4A:
 		o.ExactOnly = true
 	case o.Stages != nil: // by similarity only with Fuzzy
-		o.Stages = slices.DeleteFunc(slices.Clone(o.Stages), func(s patch.Stage) bool { return s == patch.BlockAnchor || s == patch.Levenshtein })
+		o.Stages = slices.DeleteFunc(slices.Clone(o.Stages), func(s patch.Stage) bool {
+			return s == patch.BlockAnchor || s == patch.Levenshtein
+		})
 	}
 	if fuzzy || format == patch.V4A { // which may differ in blanks and quotes in any case
 		o.Merge = !req.NoMerge
-		if o.Reindent == patch.ReindentNone {
+		if o.Reindent == "" {
 			o.Reindent = patch.ReindentAuto
 		}
 		o.RefuseUnsureIndent = true
@@ -165,9 +162,13 @@ func (e *editing) fuzzyFits(p *patch.Patch, req *EditRequest) bool {
 // UndoEditOptions are the choices at [FileSnapshotManager.UndoEdit]. The zero
 // value is the default.
 type UndoEditOptions struct {
-	Force   bool // also where a file is not what the edit left: it is what it was before the edit, then
-	Reverse bool // where a file is not what the edit left, take back only what the edit changed, wherever that is now
-	Preview bool
+	// Force takes the edit back also where a file is not what the edit left: it is
+	// what it was before the edit, then.
+	Force bool `json:"force,omitempty"`
+	// Reverse takes back only what the edit changed, wherever that is now, where a
+	// file is not what the edit left.
+	Reverse bool `json:"reverse,omitempty"`
+	Preview bool `json:"preview,omitempty"`
 }
 
 // UndoEdit takes back an edit, or an undo of one, by its UndoID. It is an edit
@@ -177,26 +178,15 @@ type UndoEditOptions struct {
 // if there is no such edit, and is an [*EditError] if what it changed is not
 // found.
 func (m *FileSnapshotManager) UndoEdit(ctx context.Context, id string, opts *UndoEditOptions) (*EditResult, error) {
-	unlock, err := m.lock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if opts == nil {
-		opts = new(UndoEditOptions)
-	}
-	e := &editing{m: m, ctx: ctx, preview: opts.Preview, undoes: id, anew: true, modes: make(map[string]tree.Mode)}
-	err = e.run(func() ([]patch.FileResult, error) {
+	opts = cmp.Or(opts, new(UndoEditOptions))
+	e := &editing{m: m, ctx: ctx, preview: opts.Preview, undoes: id, anew: true}
+	return e.run(fmt.Sprintf("undo edit %q", id), func() ([]patch.FileResult, error) {
 		r, err := m.editByID(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		return e.undo(r, opts)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("undo edit %q: %w", id, err)
-	}
-	return e.result, nil
 }
 
 // NoteRead remembers what a file holds now, so that an edit that builds on it is
@@ -205,20 +195,15 @@ func (m *FileSnapshotManager) UndoEdit(ctx context.Context, id string, opts *Und
 func (m *FileSnapshotManager) NoteRead(ctx context.Context, path string) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := &editing{m: m, ctx: ctx, anew: true}
 	root, err := m.openRoot()
 	if err != nil {
 		return "", fmt.Errorf("note read: %w", err)
 	}
-	e.root = root
-	_, err = e.read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
+	e := &editing{m: m, ctx: ctx, root: root, anew: true}
+	f, err := e.file(path)
 	if err = errors.Join(err, root.Close()); err != nil {
 		return "", fmt.Errorf("note read of %q: %w", path, err)
 	}
-	f := e.files[0]
 	if m.reads == nil {
 		m.reads = make(map[string]string)
 	}
@@ -235,7 +220,7 @@ func (m *FileSnapshotManager) Edits(ctx context.Context) iter.Seq2[*EditResult, 
 				yield(nil, err)
 				return
 			}
-			if !r.data.Aborted && r.Kind == kindEdit && !yield(&r.data.EditResult, nil) {
+			if !r.data.Aborted && r.Kind == history.KindEdit && !yield(r.data.result(), nil) {
 				return
 			}
 		}

@@ -11,11 +11,22 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/similar"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -32,11 +43,14 @@ type editing struct {
 
 	expected map[string]string // hashes, by path
 
-	root   *rollback.Root
+	root   *livedir.Root
+	w      *cas.Writer
 	files  []*editFile
-	made   []string             // directories that the edit made that is taken back
+	dirs   map[string]*editDir  // above files that are written, by path
 	modes  map[string]tree.Mode // that files and directories have again which are not there, or have become others
 	result *EditResult
+	data   editData    // of its records
+	intent *editRecord // that it is about to be written
 }
 
 // An editFile is a file as it was read.
@@ -46,45 +60,63 @@ type editFile struct {
 	content     []byte
 	unread      bool
 	linked      bool // asked is a symbolic link to it
+
+	changes bool
+	becomes *tree.Entry // if it changes; nil: it goes
 }
 
-func (f *editFile) hash() string {
-	if f.entry == nil {
+// An editDir is a directory above a file: what is there, and what it becomes.
+type editDir struct{ now, becomes *tree.Entry }
+
+func (f *editFile) hash() string { return hashOf(f.entry) }
+
+func hashOf(e *tree.Entry) string {
+	if e == nil {
 		return ""
 	}
-	return f.entry.ID.String()
+	return e.ID.String()
 }
 
-// run runs an edit. prepare reads files and says what becomes of them.
-func (e *editing) run(prepare func() ([]patch.FileResult, error)) error {
+// run runs an edit, by its name for people. prepare reads files and says what becomes
+// of them.
+func (e *editing) run(what string, prepare func() ([]patch.FileResult, error)) (*EditResult, error) {
+	return locked(e.ctx, e.m, what, func() (*EditResult, error) {
+		var err error
+		if e.root, err = e.m.openRoot(); err != nil {
+			return nil, err
+		}
+		defer e.root.Close()
+		e.dirs, e.modes = make(map[string]*editDir), make(map[string]tree.Mode)
+		if err := e.m.withTurns(e.ctx, func(t *history.Turns) error { return e.runLocked(t, prepare) }); err != nil {
+			return nil, err
+		}
+		return e.result, nil
+	})
+}
+
+// runLocked is run for who holds the lock on the worktree's turns.
+func (e *editing) runLocked(t *history.Turns, prepare func() ([]patch.FileResult, error)) error {
 	m := e.m
-	root, err := m.openRoot()
+	r, err := m.newestEdit(e.ctx)
+	if err == nil && e.preview && r != nil && r.Kind == history.KindEditIntent {
+		return ErrEditCutOff
+	}
+	if err == nil {
+		err = m.recoverEdit(e.ctx, r)
+	}
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	e.root = root
-	return m.withTurns(e.ctx, func(t *turns) error {
-		r, err := m.newestEdit(e.ctx)
-		if err == nil && e.preview && r != nil && r.Kind == kindEditIntent {
-			return ErrEditCutOff
-		}
-		if err == nil {
-			err = m.recoverEdit(e.ctx, r)
-		}
-		if err != nil {
-			return err
-		}
-		results, err := prepare()
-		if err != nil {
-			return err
-		}
-		e.result = &EditResult{Undoes: e.undoes, Session: m.opts.Session, Time: time.Now(), Files: []EditedFile{}, Preview: e.preview}
-		if own := t.of(m.opts.Session); own != nil && own.isWindow() {
-			e.result.Turn = &own.Turn
-		}
-		return e.write(t, results)
-	})
+	results, err := prepare()
+	if err != nil {
+		return err
+	}
+	e.result = &EditResult{Undoes: e.undoes, Session: m.opts.Session, Time: time.Now(), Preview: e.preview}
+	e.result.Files = []EditedFile{}
+	if own := t.Of(m.opts.Session); own != nil && own.IsWindow() {
+		e.result.Turn = &own.Turn
+	}
+	return e.write(t, results)
 }
 
 // path returns where a path is: within the directory, through links that stay
@@ -99,7 +131,7 @@ func (e *editing) path(p string) (string, error) {
 		return "", fmt.Errorf("%w, but a directory by its name", ErrNotText)
 	}
 	full := filepath.Join(m.project.Root, filepath.FromSlash(rel))
-	real := realPath(full)
+	real := vfs.RealPath(full)
 	if st, err := os.Lstat(real); err == nil && st.Mode()&fs.ModeSymlink != 0 {
 		if real, err = filepath.EvalSymlinks(full); err != nil {
 			return "", fmt.Errorf("%w, but a symbolic link that leads nowhere", ErrNotText)
@@ -127,7 +159,7 @@ func (m *FileSnapshotManager) isVCS(rel string) bool {
 	for i, name := range names {
 		here, err := os.Lstat(filepath.Join(dir, name))
 		isDir := i < len(names)-1 || err == nil && here.IsDir()
-		if lower := strings.ToLower(name); tree.IsVCS(lower, isDir) {
+		if lower := strings.ToLower(name); capture.IsVCS(lower, isDir) {
 			is, lerr := os.Lstat(filepath.Join(dir, lower))
 			if lower == name || err != nil || lerr == nil && os.SameFile(here, is) {
 				return true
@@ -138,11 +170,23 @@ func (m *FileSnapshotManager) isVCS(rel string) bool {
 	return false
 }
 
-// read reads a file that is to be edited, once.
+// read reads a file that is to be edited.
 func (e *editing) read(asked string) ([]byte, error) {
+	f, err := e.file(asked)
+	if err != nil {
+		return nil, err
+	}
+	if f.entry == nil {
+		return nil, fs.ErrNotExist
+	}
+	return f.content, nil
+}
+
+// file returns a file as it was read first. It need not be there.
+func (e *editing) file(asked string) (*editFile, error) {
 	for _, f := range e.files {
 		if f.asked == asked {
-			return f.content, f.absent()
+			return f, nil
 		}
 	}
 	path, err := e.path(asked)
@@ -176,18 +220,18 @@ func (e *editing) read(asked string) ([]byte, error) {
 	case !f.entry.Mode.IsFile():
 		return nil, fmt.Errorf("%w, but %s", ErrNotText, kindWord(f.entry.Mode))
 	case e.anew:
-	case patch.IsBinary(f.content):
+	case similar.IsBinary(f.content):
 		return nil, fmt.Errorf("%w: it holds NUL bytes", ErrNotText)
 	case f.entry.Mode.Perm()&0o200 == 0:
 		return nil, fmt.Errorf("%w: mode %04o", ErrReadOnly, f.entry.Mode.Perm())
 	}
 	e.files = append(e.files, f)
-	return f.content, f.absent()
+	return f, nil
 }
 
 // sink returns one that keeps a content as far as the limit allows.
 func (e *editing) sink() *memory {
-	return &memory{limit: cmp.Or(e.m.opts.Limits.FileSize, tree.DefaultFileSize)}
+	return &memory{limit: cmp.Or(e.m.opts.Limits.FileSize, capture.DefaultFileSize)}
 }
 
 func kindWord(mode tree.Mode) string {
@@ -195,13 +239,6 @@ func kindWord(mode tree.Mode) string {
 		return "a directory"
 	}
 	return "a symbolic link"
-}
-
-func (f *editFile) absent() error {
-	if f.entry == nil {
-		return fs.ErrNotExist
-	}
-	return nil
 }
 
 // sha returns a file's SHA-256, "" if it is not there.
@@ -237,122 +274,129 @@ func (s *memory) PutReader(r io.Reader) (store.ID, int64, error) {
 	return store.Hash(store.Blob, b), int64(len(b)), err
 }
 
-// file returns a file that was read, or one to be made.
-func (e *editing) file(asked string) (*editFile, error) {
-	_, err := e.read(asked)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+// modeOf returns the mode of what an edit puts at a path: what it was when the edit
+// that is taken back found it, or that of the file whose content it is; else as open
+// as its directory, or the nearest one above it that is there.
+func (e *editing) modeOf(path string, was *tree.Entry, executable bool) (tree.Mode, error) {
+	switch {
+	case e.modes[path] != 0:
+		return e.modes[path], nil
+	case was != nil:
+		return was.Mode, nil
 	}
-	i := slices.IndexFunc(e.files, func(f *editFile) bool { return f.asked == asked })
-	return e.files[i], nil
-}
-
-// modeOf returns the mode of a file that an edit makes: as open as its
-// directory, or the nearest one above it that is there.
-func (e *editing) modeOf(path string) (tree.Mode, error) {
 	perm, err := e.dirPerm(path)
-	return tree.ModeFile | perm&0o666 | 0o600, err
+	mode := tree.ModeFile | perm&0o666 | 0o600
+	if executable {
+		mode |= 0o100 | mode>>2&0o011
+	}
+	return mode, err
 }
 
 // dirPerm returns the permission bits of the nearest directory above a path
 // that is there. That of the root is not looked at.
-func (e *editing) dirPerm(path string) (tree.Mode, error) {
-	for i := strings.LastIndexByte(path, '/'); i >= 0; i = strings.LastIndexByte(path[:i], '/') {
-		now, err := e.root.Entry(e.ctx, path[:i], e.sink())
+func (e *editing) dirPerm(p string) (tree.Mode, error) {
+	for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
+		d, err := e.dir(dir)
 		if err != nil {
 			return 0, err
 		}
-		if now != nil {
-			return now.Mode & 0o777 &^ 0o022, nil
+		if d.now != nil {
+			return d.now.Mode & 0o777 &^ 0o022, nil
 		}
 	}
 	return 0o755, nil
 }
 
+// dir returns what is at a path above a file. It stays.
+func (e *editing) dir(p string) (*editDir, error) {
+	d, known := e.dirs[p]
+	if !known {
+		now, err := e.root.Entry(e.ctx, p, e.sink())
+		if err != nil {
+			return nil, err
+		}
+		d = &editDir{now, now}
+		e.dirs[p] = d
+	}
+	return d, nil
+}
+
 // write writes what becomes of files.
-func (e *editing) write(t *turns, results []patch.FileResult) error {
-	m := e.m
-	var w *store.Writer
-	var dst tree.Putter = e.sink() // a preview keeps nothing
+func (e *editing) write(t *history.Turns, results []patch.FileResult) error {
+	var dst trees.Putter = e.sink() // a preview keeps nothing
 	if !e.preview {
 		var err error
-		if w, err = m.store.Begin(e.ctx); err != nil {
+		if e.w, err = e.m.store.Begin(e.ctx); err != nil {
 			return err
 		}
-		defer w.Close()
-		dst = w
+		defer e.w.Close()
+		dst = e.w
 	}
-	var wants []rollback.Want
-	want := func(path string, old, new *tree.Entry) { // of a path that one file leaves and another takes, one
-		i := slices.IndexFunc(wants, func(w rollback.Want) bool { return w.Path == path })
-		if i < 0 {
-			wants = append(wants, rollback.Want{Path: path, Old: old, New: new, Created: true})
-		} else if new != nil {
-			wants[i].New = new
-		}
-	}
-	put := func(f *editFile, content []byte, mode tree.Mode) (*tree.Entry, error) {
-		entry := &tree.Entry{Name: filepath.Base(f.path), Mode: mode, Size: int64(len(content))}
-		var err error
-		entry.ID, err = dst.Put(store.Blob, content)
-		return entry, err
-	}
-	var raw [][2][]byte
 	for i := range results {
-		r := &results[i]
-		f, err := e.file(r.Path)
+		edited, err := e.put(&results[i], dst)
 		if err != nil {
 			return err
 		}
-		edited := EditedFile{Path: f.path, Op: r.Op, Unread: f.unread && f.entry != nil, BeforeHash: f.hash(), BeforeSHA256: sha(f)}
-		if f.linked && (r.Op == patch.Delete || r.To != "") {
-			return fmt.Errorf("%q: %w, but a symbolic link", f.asked, ErrNotText)
-		}
-		var entry *tree.Entry
-		if r.Op == patch.Delete {
-			want(f.path, f.entry, nil)
-		} else {
-			to := f
-			if r.To != "" {
-				want(f.path, f.entry, nil)
-				if to, err = e.file(r.To); err != nil {
-					return err
-				}
-				edited.To = to.path
-			}
-			if !e.anew && patch.IsBinary(r.Content) {
-				return fmt.Errorf("%q: %w: the new text holds NUL bytes", f.asked, ErrNotText)
-			}
-			mode, err := e.modeOf(to.path)
-			switch {
-			case err != nil:
-				return err
-			case e.modes[to.path] != 0:
-				mode = e.modes[to.path]
-			case f.entry != nil:
-				mode = f.entry.Mode
-			case r.Executable:
-				mode |= 0o100 | mode>>2&0o011
-			}
-			if entry, err = put(to, r.Content, mode); err != nil {
-				return err
-			}
-			want(to.path, to.entry, entry)
-			edited.AfterHash, edited.AfterSHA256 = entry.ID.String(), shaOf(r.Content)
-		}
-		edited.note(r)
-		edited.Diff = string(patch.AppendUnified(nil, patchFile(f.path, f.entry, r.Before), patchFile(cmp.Or(edited.To, f.path), entry, r.Content), nil))
-		e.result.Files = append(e.result.Files, edited)
-		raw = append(raw, [2][]byte{[]byte(f.path), []byte(edited.To)})
+		e.result.Files = append(e.result.Files, *edited)
 	}
 	if e.preview {
 		return nil
 	}
-	return e.commit(t, w, wants, raw)
+	return e.commit(t)
 }
 
-func patchFile(path string, e *tree.Entry, content []byte) patch.File {
-	f := patch.File{Name: path, Content: content}
+// become notes what a file becomes. If one leaves its path and another takes it, it
+// becomes the latter.
+func (f *editFile) become(e *tree.Entry) {
+	if f.changes = true; e != nil {
+		f.becomes = e
+	}
+}
+
+// put notes what becomes of a file, and puts its new content into dst.
+func (e *editing) put(r *patch.FileResult, dst trees.Putter) (*EditedFile, error) {
+	f, err := e.file(r.Path)
+	if err != nil {
+		return nil, err
+	}
+	edited := &EditedFile{Path: f.path, Op: r.Op, BeforeHash: f.hash(), BeforeSHA256: sha(f)}
+	edited.Unread = f.unread && f.entry != nil
+	if f.linked && (r.Op == patch.Delete || r.To != "") {
+		return nil, fmt.Errorf("%q: %w, but a symbolic link", f.asked, ErrNotText)
+	}
+	var entry *tree.Entry
+	if r.Op == patch.Delete {
+		f.become(nil)
+	} else {
+		to := f
+		if r.To != "" {
+			f.become(nil)
+			if to, err = e.file(r.To); err != nil {
+				return nil, err
+			}
+			edited.To = to.path
+		}
+		if !e.anew && similar.IsBinary(r.Content) {
+			return nil, fmt.Errorf("%q: %w: the new text holds NUL bytes", f.asked, ErrNotText)
+		}
+		entry = &tree.Entry{Name: filepath.Base(to.path), Size: int64(len(r.Content))}
+		if entry.Mode, err = e.modeOf(to.path, f.entry, r.Executable); err != nil {
+			return nil, err
+		}
+		if entry.ID, err = dst.Put(store.Blob, r.Content); err != nil {
+			return nil, err
+		}
+		to.become(entry)
+		edited.AfterHash, edited.AfterSHA256 = entry.ID.String(), shaOf(r.Content)
+	}
+	edited.note(r)
+	before, after := patchFile(f.path, f.entry, r.Before), patchFile(cmp.Or(edited.To, f.path), entry, r.Content)
+	edited.Diff = string(textdiff.AppendUnified(nil, before, after, nil))
+	return edited, nil
+}
+
+func patchFile(path string, e *tree.Entry, content []byte) textdiff.File {
+	f := textdiff.File{Name: path, Content: content}
 	if e != nil {
 		f.Mode = uint32(e.Mode)
 	}
@@ -371,7 +415,7 @@ func (f *EditedFile) note(r *patch.FileResult) {
 		if h.Match.Kind == patch.IsFuzzy {
 			f.Mode = patch.IsFuzzy
 		}
-		if order := patch.Stages(); slices.Index(order, h.Match.Stage) > slices.Index(order, f.Stage) {
+		if slices.Index(stages, h.Match.Stage) > slices.Index(stages, f.Stage) {
 			f.Stage = h.Match.Stage
 		}
 		f.Warnings = append(f.Warnings, h.Warnings...)
@@ -379,234 +423,185 @@ func (f *EditedFile) note(r *patch.FileResult) {
 }
 
 // commit writes the files, between two records.
-func (e *editing) commit(t *turns, w *store.Writer, wants []rollback.Want, raw [][2][]byte) error {
+func (e *editing) commit(t *history.Turns) error {
 	m := e.m
-	stay, wants, err := e.dirs(wants)
+	c := m.newChange(e.root, e.w, e)
+	c.ID, c.Refuse = layout.RandomName(), refuse
+	if err := e.states(c); err != nil {
+		return err
+	}
+	wants, err := change.Between(e.ctx, c.Pages, c.Before.Tree, c.After.Tree)
 	if err != nil {
 		return err
 	}
-	plan, err := rollback.NewPlan(e.ctx, e.root, wants, &rollback.Options{})
-	if err == nil {
-		err = plan.Save(e.ctx, e.root, w)
-	}
-	if err != nil {
+	if c.Plan, err = livedir.NewPlan(e.ctx, e.root, wants, &livedir.Options{}); err != nil {
 		return err
 	}
-	if err := notWritten(plan); err != nil {
-		return err
-	}
-	if !plan.Changes() {
-		return nil
-	}
-	states, err := statesOf(e.ctx, m.store, w, wants, stay)
-	if err != nil {
-		return err
-	}
-	newest, err := m.newestEdit(e.ctx)
-	if err != nil {
-		return err
-	}
-	e.result.UndoID = newRestoreID()
-	data := editData{Version: editVersion, EditResult: *e.result, Raw: raw}
-	data.Files = slices.Clone(data.Files)
-	for i := range data.Files {
-		data.Files[i].Diff = "" // of contents there are only hashes
-	}
-	intent, err := m.commitEdit(e.ctx, w, newest, kindEditIntent, states, &data)
-	if err != nil {
-		return err
-	}
-	ctx := context.WithoutCancel(e.ctx)
-	err = plan.Apply(e.ctx, e.root, m.store, e.result.UndoID)
-	if err == nil {
-		err = notWritten(plan)
-	}
-	if err == nil {
-		_, err = m.commitEdit(ctx, w, intent, kindEdit, states, &data)
-	}
-	if err != nil {
-		if berr := m.takeBackEdit(ctx, intent); berr != nil {
-			return fmt.Errorf("%w; and it could not be taken back, which the next edit tries again: %w", err, berr)
-		}
+	changed, err := c.Do(e.ctx)
+	if err != nil || !changed {
 		return err
 	}
 	var list [][]byte
-	for _, want := range wants {
-		if want.New != nil && want.New.Mode.IsDir() {
+	for _, f := range e.files {
+		if !f.changes {
 			continue
 		}
-		list = append(list, []byte(want.Path))
-		if _, known := m.reads[want.Path]; known {
-			if m.reads[want.Path] = ""; want.New != nil {
-				m.reads[want.Path] = want.New.ID.String()
-			}
+		list = append(list, []byte(f.path))
+		if _, known := m.reads[f.path]; known {
+			m.reads[f.path] = hashOf(f.becomes)
 		}
 	}
 	for _, o := range t.Open {
 		switch {
 		case o.Session != m.opts.Session:
 			o.Foreign = addPaths(o.Foreign, list)
-		case o.isWindow():
+		case o.IsWindow():
 			o.Claims = addPaths(o.Claims, list)
 		}
 	}
 	return nil
 }
 
-// notWritten returns an error for the first path that a plan leaves out.
-func notWritten(plan *rollback.Plan) error {
-	for _, it := range plan.Items {
-		switch it.Do {
-		case rollback.Kept:
-			if it.Now.Mode.IsDir() {
-				continue // somebody has put something into it
-			}
-			return fmt.Errorf("%q: %s: nothing was written", it.Path, it.Why)
-		case rollback.Skipped:
-			return fmt.Errorf("%q: %w it was read (%s): nothing was written", it.Path, ErrStale, it.Why)
-		case rollback.Failed:
-			return fmt.Errorf("%q: %s: nothing was written", it.Path, it.Why)
+// refuse returns an error for a path that a plan leaves alone: an edit is done as a
+// whole. A directory that it would remove may stay: somebody has put something into it.
+func refuse(it rollback.Item) error {
+	switch {
+	case it.Do == rollback.Kept && it.Now.Mode.IsDir():
+		return nil
+	case it.Do == rollback.Skipped:
+		return fmt.Errorf("%q: %w it was read (%s)", it.Path, ErrStale, it.Why)
+	}
+	return fmt.Errorf("%q: %s", it.Path, it.Why)
+}
+
+// states stores two trees with nothing in them but the edit's files, before and after
+// it, and the directories above these: those that are not there yet are made.
+func (e *editing) states(c *change.Change) (err error) {
+	var before, after []trees.Edit
+	add := func(path string, now, becomes *tree.Entry) {
+		before = append(before, trees.Edit{Path: path, New: now})
+		after = append(after, trees.Edit{Path: path, New: becomes})
+	}
+	for _, f := range e.files {
+		if !f.changes {
+			continue
 		}
+		add(f.path, f.entry, f.becomes)
+		for dir := path.Dir(f.path); dir != "."; dir = path.Dir(dir) {
+			if err := e.enter(f, dir); err != nil {
+				return err
+			}
+		}
+	}
+	for path, d := range e.dirs {
+		if d.now != nil || d.becomes != nil {
+			add(path, d.now, d.becomes)
+		}
+	}
+	if c.Before.Tree, err = trees.Patch(e.ctx, c.Pages, e.w, store.ID{}, before); err == nil {
+		c.After.Tree, err = trees.Patch(e.ctx, c.Pages, e.w, store.ID{}, after)
+	}
+	return err
+}
+
+// enter sees to it that a directory above a file is there if the file is to be, and
+// refuses one in which the edit cannot change names.
+func (e *editing) enter(f *editFile, dir string) error {
+	d, err := e.dir(dir)
+	if err != nil {
+		return err
+	}
+	isDirect := dir == path.Dir(f.path)
+	switch now := d.now; {
+	case now == nil && d.becomes == nil && f.becomes != nil:
+		perm, err := e.dirPerm(dir)
+		if err != nil {
+			return err
+		}
+		if mode := e.modes[dir]; mode.IsDir() {
+			perm = mode & 0o777
+		}
+		d.becomes = &tree.Entry{Name: path.Base(dir), Mode: tree.ModeDir | perm, ID: trees.Empty}
+	case now == nil:
+	case !now.Mode.IsDir():
+		return fmt.Errorf("%q: %w: %q is no directory", f.path, ErrNotText, dir)
+	case isDirect && !e.anew && now.Mode.Perm()&0o200 == 0 && (f.entry == nil || f.becomes == nil):
+		return fmt.Errorf("%q: %w: directory %q has mode %04o", f.path, ErrReadOnly, dir, now.Mode.Perm())
 	}
 	return nil
 }
 
-// dirs returns the directories above files, which stay, and the wants with those
-// that are not there yet, or go with the edit that is taken back.
-func (e *editing) dirs(wants []rollback.Want) (stay []tree.Edit, all []rollback.Want, err error) {
-	all = wants
-	seen := make(map[string]bool)
-	for _, path := range e.made {
-		seen[path] = true
-		now, err := e.root.Entry(e.ctx, path, e.sink())
-		if err != nil {
-			return nil, nil, err
-		}
-		if now != nil && now.Mode.IsDir() {
-			all = append(all, rollback.Want{Path: path, Old: now, Created: true})
-		}
+// Intend records that the edit is about to be written.
+func (e *editing) Intend(ctx context.Context, c *change.Change) error {
+	newest, err := e.m.newestEdit(ctx)
+	if err != nil {
+		return err
 	}
-	for _, want := range wants {
-		for i := strings.LastIndexByte(want.Path, '/'); i >= 0; i = strings.LastIndexByte(want.Path[:i], '/') {
-			path := want.Path[:i]
-			if seen[path] {
-				continue
-			}
-			seen[path] = true
-			now, err := e.root.Entry(e.ctx, path, e.sink())
-			switch {
-			case err != nil:
-				return nil, nil, err
-			case now != nil && !now.Mode.IsDir():
-				return nil, nil, fmt.Errorf("%q: %w: %q is no directory", want.Path, ErrNotText, path)
-			case now != nil && !e.anew && now.Mode.Perm()&0o200 == 0 && path == want.Path[:max(0, strings.LastIndexByte(want.Path, '/'))] && (want.Old == nil || want.New == nil):
-				return nil, nil, fmt.Errorf("%q: %w: directory %q has mode %04o", want.Path, ErrReadOnly, path, now.Mode.Perm())
-			case now != nil:
-				stay = append(stay, tree.Edit{Path: path, New: now})
-			case want.New != nil:
-				perm, err := e.dirPerm(path)
-				if err != nil {
-					return nil, nil, err
-				}
-				if mode := e.modes[path]; mode.IsDir() {
-					perm = mode & 0o777
-				}
-				all = append(all, rollback.Want{Path: path, New: &tree.Entry{Name: filepath.Base(path), Mode: tree.ModeDir | perm, ID: tree.Empty}, Created: true, Parent: true})
-			}
-		}
-	}
-	return stay, all, nil
+	e.result.UndoID = c.ID
+	e.data = newEditData(e.result)
+	e.intent, err = e.commitRecord(ctx, history.KindEditIntent, newest, c.Before.Tree, c.After.Tree)
+	return err
 }
 
-// statesOf stores two trees with nothing but some files, before and after, and
-// directories that stay.
-func statesOf(ctx context.Context, g tree.Getter, w *store.Writer, wants []rollback.Want, stay []tree.Edit) (states [2]store.ID, err error) {
-	before, after := slices.Clone(stay), slices.Clone(stay)
-	for _, want := range wants {
-		before = append(before, tree.Edit{Path: want.Path, New: want.Old})
-		after = append(after, tree.Edit{Path: want.Path, New: want.New})
-	}
-	for i, edits := range [][]tree.Edit{before, after} {
-		if states[i], err = tree.Patch(ctx, g, w, store.ID{}, edits); err != nil {
-			return states, err
-		}
-	}
-	return states, nil
+// Done records that the edit was written.
+func (e *editing) Done(ctx context.Context, c *change.Change) error {
+	_, err := e.commitRecord(ctx, history.KindEdit, e.intent, c.Before.Tree, c.After.Tree)
+	return err
 }
 
-// commitEdit commits a record of an edit.
-func (m *FileSnapshotManager) commitEdit(ctx context.Context, w *store.Writer, newest *editRecord, kind string, states [2]store.ID, data *editData) (*editRecord, error) {
-	b, err := json.Marshal(data)
+// Ended records that an edit that was cut off was taken back.
+func (e *editing) Ended(ctx context.Context, _ change.Direction, _ store.State, plan *livedir.Plan) error {
+	for _, it := range plan.Items {
+		if it.Do != rollback.Failed {
+			continue
+		}
+		if was, err := e.m.isForgotten(it.New); !was || err != nil { // then it stays as it is, for good
+			return errors.Join(fmt.Errorf("%q: %s", it.Path, it.Why), err)
+		}
+	}
+	e.data.Aborted = true
+	_, err := e.commitRecord(ctx, history.KindEdit, e.intent, e.intent.Base.Tree, e.intent.Base.Tree)
+	return err
+}
+
+// commitRecord commits a record of the edit, behind another one of the worktree.
+func (e *editing) commitRecord(
+	ctx context.Context, kind string, behind *editRecord, before, after store.ID,
+) (*editRecord, error) {
+	b, err := json.Marshal(&e.data)
 	if err != nil {
 		return nil, err
 	}
-	r := &editRecord{data: *data, Snapshot: &store.Snapshot{Kind: kind, Worktree: m.editWorktree(), Root: m.project.Root, Session: editSession,
-		Time: time.Now(), Base: store.State{Tree: states[0]}, Tree: states[1], Data: b}}
-	if newest != nil {
-		r.Parent = newest.Seq
+	r := &editRecord{data: e.data, Snapshot: &store.Snapshot{
+		Kind: kind, Worktree: e.m.editWorktree(), Root: e.m.project.Root, Session: history.EditSession,
+		Time: time.Now(), Base: store.State{Tree: before}, Tree: after, Data: b}}
+	if behind != nil {
+		r.Parent = behind.Seq
 	}
-	return r, w.Commit(ctx, r.Snapshot, r.Parent)
+	return r, e.w.Commit(ctx, r.Snapshot, r.Parent)
 }
 
 // recoverEdit takes back the newest edit if it was cut off. r may be nil: there is
 // none.
 func (m *FileSnapshotManager) recoverEdit(ctx context.Context, r *editRecord) error {
-	if r == nil || r.Kind != kindEditIntent || r.Pruned {
+	if r == nil || r.Kind != history.KindEditIntent || r.Pruned {
 		return nil
 	}
-	if err := m.takeBackEdit(ctx, r); err != nil {
-		return fmt.Errorf("an edit was cut off, and cannot be taken back: %w", err)
-	}
-	m.log.Warn("an edit that was cut off was taken back", "undoId", r.data.UndoID)
-	return nil
-}
-
-// takeBackEdit changes back what an edit has written that was cut off. What
-// somebody else has written since stays.
-func (m *FileSnapshotManager) takeBackEdit(ctx context.Context, intent *editRecord) error {
 	root, err := m.openRoot()
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	forward, err := m.wantsBetween(ctx, intent.Base.Tree, intent.Tree)
-	if err != nil {
-		return err
-	}
-	back, err := m.wantsBetween(ctx, intent.Tree, intent.Base.Tree)
-	if err != nil {
-		return err
-	}
-	if err := rollback.Sweep(ctx, root, forward, intent.data.UndoID); errors.Is(err, rollback.ErrAside) {
-		m.log.Warn("something of an edit that was cut off is left", "err", err)
-	} else if err != nil {
-		return err
-	}
 	w, err := m.store.Begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	plan, err := rollback.NewPlan(ctx, root, back, &rollback.Options{})
-	if err == nil {
-		err = plan.Save(ctx, root, w)
+	c := m.newChange(root, w, &editing{m: m, w: w, data: r.data, intent: r})
+	c.ID, c.Before, c.After = r.data.UndoID, r.Base, r.State()
+	if _, err := c.End(ctx, change.Back); err != nil {
+		return fmt.Errorf("an edit was cut off, and cannot be taken back: %w", err)
 	}
-	if err == nil {
-		err = plan.Apply(ctx, root, m.store, intent.data.UndoID)
-	}
-	if err != nil {
-		return err
-	}
-	for _, it := range plan.Items {
-		if it.Do != rollback.Failed {
-			continue
-		}
-		if was, err := m.isForgotten(it.New); !was || err != nil { // then it stays as it is, for good
-			return errors.Join(fmt.Errorf("%q: %s", it.Path, it.Why), err)
-		}
-	}
-	data := intent.data
-	data.Aborted = true
-	_, err = m.commitEdit(ctx, w, intent, kindEdit, [2]store.ID{intent.Base.Tree, intent.Base.Tree}, &data)
-	return err
+	m.log.Warn("an edit that was cut off was taken back", "undoId", r.data.UndoID)
+	return nil
 }

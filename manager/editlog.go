@@ -6,38 +6,72 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 )
 
-// Kinds of record of edits. They are in a line of their own, of all sessions of
-// a worktree: they say of a few files what they were, and nothing of the others.
-const (
-	kindEditIntent = "edit-intent" // an edit is about to be written: with a crash it is taken back
-	kindEdit       = "edit"
-)
-
-// editSession is the session of that line; others have no such name.
-const editSession = "edits"
-
-// editSuffix makes the line of a worktree's edits of its name.
-const editSuffix = "/edits"
-
-func (m *FileSnapshotManager) editWorktree() string { return m.project.Worktree() + editSuffix }
-
-// IsEdit reports whether a snapshot is of an edit, and so of a few files only.
-func IsEdit(s *store.Snapshot) bool { return s.Kind == kindEdit || s.Kind == kindEditIntent }
+func (m *FileSnapshotManager) editWorktree() string { return m.project.Worktree + history.EditSuffix }
 
 // editVersion is the version of editData.
 const editVersion = 1
 
-// editData is what a record of an edit holds. Of contents it has hashes; the
+// An editData is what a record of an edit holds. Of contents it has hashes; the
 // store has them as blobs of its two trees.
 type editData struct {
 	Version int  `json:"v"`
 	Aborted bool `json:"aborted,omitempty"` // it was cut off, and taken back
-	EditResult
+
+	UndoID  string     `json:"undoId,omitempty"`
+	Undoes  string     `json:"undoes,omitempty"`
+	Session string     `json:"session,omitempty"`
+	Turn    *int       `json:"turnIndex,omitempty"`
+	Time    time.Time  `json:"time"`
+	Files   []fileData `json:"files"`
+
 	Raw [][2][]byte `json:"raw"` // paths and where they were moved, as bytes
+}
+
+// A fileData is an [EditedFile] on record: it has the same fields, in the same order.
+type fileData struct {
+	Path         string      `json:"path"`
+	To           string      `json:"to,omitempty"`
+	Op           patch.Op    `json:"op"`
+	Unread       bool        `json:"unread,omitempty"`
+	BeforeHash   string      `json:"beforeHash,omitempty"`
+	AfterHash    string      `json:"afterHash,omitempty"`
+	BeforeSHA256 string      `json:"beforeSha256,omitempty"`
+	AfterSHA256  string      `json:"afterSha256,omitempty"`
+	Mode         patch.Kind  `json:"mode,omitempty"`
+	Stage        patch.Stage `json:"stage,omitempty"`
+	Similarity   float64     `json:"similarity,omitempty"`
+	Replacements int         `json:"replacements,omitempty"`
+	Warnings     []string    `json:"warnings,omitempty"`
+	Diff         string      `json:"-"`
+}
+
+// newEditData returns what a record has of an edit.
+func newEditData(r *EditResult) editData {
+	d := editData{Version: editVersion, UndoID: r.UndoID, Undoes: r.Undoes, Session: r.Session, Turn: r.Turn,
+		Time: r.Time}
+	for _, f := range r.Files {
+		f.Diff = "" // of contents there are only hashes
+		d.Files = append(d.Files, fileData(f))
+		d.Raw = append(d.Raw, [2][]byte{[]byte(f.Path), []byte(f.To)})
+	}
+	return d
+}
+
+// result returns what the API says of an edit on record.
+func (d *editData) result() *EditResult {
+	r := &EditResult{UndoID: d.UndoID, Undoes: d.Undoes, Session: d.Session, Turn: d.Turn, Time: d.Time}
+	r.Files = []EditedFile{}
+	for _, f := range d.Files {
+		r.Files = append(r.Files, EditedFile(f))
+	}
+	return r
 }
 
 type editRecord struct {
@@ -62,7 +96,7 @@ func readEditRecord(s *store.Snapshot) (*editRecord, error) {
 
 // newestEdit returns the newest record of an edit, nil if there is none.
 func (m *FileSnapshotManager) newestEdit(ctx context.Context) (*editRecord, error) {
-	s, err := m.store.Newest(ctx, m.editWorktree(), editSession)
+	s, err := m.store.Newest(ctx, m.editWorktree(), history.EditSession)
 	return readNewestEdit(s, err)
 }
 
@@ -98,7 +132,7 @@ func (m *FileSnapshotManager) editByID(ctx context.Context, id string) (*editRec
 		if err != nil {
 			return nil, err
 		}
-		if r.Kind == kindEdit && !r.data.Aborted && r.data.UndoID == id {
+		if r.Kind == history.KindEdit && !r.data.Aborted && r.data.UndoID == id {
 			return r, nil
 		}
 	}

@@ -3,25 +3,32 @@ package manager
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io/fs"
 	pathpkg "path"
 	"slices"
 
+	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // undo says what becomes of the files of an edit when it is taken back.
-func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.FileResult, err error) {
-	for c, err := range tree.Diff(e.ctx, e.m.store, r.Base.Tree, r.Tree) {
+func (e *editing) undo(r *editRecord, opts *UndoEditOptions) ([]patch.FileResult, error) {
+	for c, err := range trees.Diff(e.ctx, e.m.store, r.Base.Tree, r.Tree) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Old == nil && c.New.Mode.IsDir() {
-			e.made = append(e.made, c.Path)
+		if c.Old != nil || !c.New.Mode.IsDir() {
+			continue
+		}
+		d, err := e.dir(c.Path) // that the edit has made goes
+		if err != nil {
+			return nil, err
+		}
+		if d.becomes = nil; d.now != nil && !d.now.Mode.IsDir() {
+			delete(e.dirs, c.Path)
 		}
 	}
 	left := make(map[string]string) // hashes of what the edit left, by path
@@ -30,104 +37,113 @@ func (e *editing) undo(r *editRecord, opts *UndoEditOptions) (results []patch.Fi
 			left[cmp.Or(f.To, f.Path)] = f.AfterHash
 		}
 	}
+	var results []patch.FileResult
 	for i := range r.data.Files {
-		f := &r.data.Files[i]
-		now, err := e.file(cmp.Or(f.To, f.Path))
+		res, err := e.undoFile(r, &r.data.Files[i], left, opts)
 		if err != nil {
 			return nil, err
 		}
-		now.unread = false
-		if f.To != "" {
-			switch there, err := e.file(f.Path); {
-			case err != nil:
-				return nil, err
-			case there.entry != nil && left[f.Path] == "":
-				return nil, fmt.Errorf("%q: %w the file there was moved: something else is in its place", f.Path, ErrStale)
-			}
+		if res != nil {
+			results = append(results, *res)
 		}
-		if f.AfterHash == "" || now.entry == nil { // what is there now, if anything, is another file
-			if err := e.takeModes(r.Base.Tree, f.Path); err != nil {
-				return nil, err
-			}
-		}
-		before, after, err := e.contents(r, f)
-		if err != nil {
-			return nil, err
-		}
-		res := patch.FileResult{Op: patch.Update, Path: now.path, Before: now.content, Content: before}
-		if f.To != "" {
-			res.To = f.Path
-		}
-		if now.hash() != left[now.path] {
-			switch {
-			case opts.Force:
-			case opts.Reverse && f.AfterHash != "" && f.BeforeHash != "" && now.entry != nil:
-				if res.Content, res.Hunks, err = reversed(f.Path, now.content, before, after); err != nil {
-					return nil, err
-				}
-			default:
-				return nil, fmt.Errorf("%q: %w it was edited: see Force and Reverse", now.path, ErrStale)
-			}
-		}
-		switch {
-		case f.BeforeHash == "" && now.entry == nil:
-			continue // gone already
-		case f.BeforeHash == "":
-			res.Op, res.Content = patch.Delete, nil
-		case now.entry == nil:
-			res.Op, res.Before = patch.Create, nil
-			if res.To != "" {
-				res.Path, res.To = res.To, ""
-			}
-		}
-		results = append(results, res)
 	}
 	return results, nil
+}
+
+// undoFile says what becomes of one of them, nil if it has gone already.
+func (e *editing) undoFile(
+	r *editRecord, f *fileData, left map[string]string, opts *UndoEditOptions,
+) (*patch.FileResult, error) {
+	now, err := e.file(cmp.Or(f.To, f.Path))
+	if err != nil {
+		return nil, err
+	}
+	now.unread = false
+	if f.To != "" {
+		switch there, err := e.file(f.Path); {
+		case err != nil:
+			return nil, err
+		case there.entry != nil && left[f.Path] == "":
+			return nil, fmt.Errorf("%q: %w the file there was moved: something else is in its place", f.Path, ErrStale)
+		}
+	}
+	if f.AfterHash == "" || now.entry == nil { // what is there now, if anything, is another file
+		if err := e.takeModes(r.Base.Tree, f.Path); err != nil {
+			return nil, err
+		}
+	}
+	before, err := e.content(f.BeforeHash)
+	if err != nil {
+		return nil, err
+	}
+	res := &patch.FileResult{Op: patch.Update, Path: now.path, Before: now.content, Content: before}
+	if f.To != "" {
+		res.To = f.Path
+	}
+	switch {
+	case now.hash() == left[now.path] || opts.Force:
+	case opts.Reverse && f.AfterHash != "" && f.BeforeHash != "" && now.entry != nil:
+		after, err := e.content(f.AfterHash)
+		if err != nil {
+			return nil, err
+		}
+		if res.Content, res.Hunks, err = reversed(f.Path, now.content, before, after); err != nil {
+			return nil, err
+		}
+	default:
+		return nil, fmt.Errorf("%q: %w it was edited: see Force and Reverse", now.path, ErrStale)
+	}
+	switch {
+	case f.BeforeHash == "" && now.entry == nil:
+		return nil, nil
+	case f.BeforeHash == "":
+		res.Op, res.Content = patch.Delete, nil
+	case now.entry == nil:
+		res.Op, res.Before = patch.Create, nil
+		if res.To != "" {
+			res.Path, res.To = res.To, ""
+		}
+	}
+	return res, nil
 }
 
 // takeModes takes note of the modes that a file had, and the directories above
 // it.
 func (e *editing) takeModes(before store.ID, path string) error {
 	for p := path; p != "."; p = pathpkg.Dir(p) {
-		old, err := tree.Lookup(e.ctx, e.m.store, before, p)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		old, err := change.EntryAt(e.ctx, e.m.store, before, p)
+		if err != nil {
 			return err
 		}
-		if err == nil && (p != path || old.Mode.IsFile()) {
+		if old != nil && (p != path || old.Mode.IsFile()) {
 			e.modes[p] = old.Mode
 		}
 	}
 	return nil
 }
 
-// contents returns what a file held before and after an edit.
-func (e *editing) contents(r *editRecord, f *EditedFile) (before, after []byte, err error) {
-	get := func(hash string) ([]byte, error) {
-		if hash == "" {
-			return nil, nil
-		}
-		id, err := store.ParseID(hash)
-		if err != nil {
-			return nil, err
-		}
-		return e.m.store.Get(e.ctx, store.Blob, id)
+// content returns what a file held, by its hash; "": there was none.
+func (e *editing) content(hash string) ([]byte, error) {
+	if hash == "" {
+		return nil, nil
 	}
-	if before, err = get(f.BeforeHash); err == nil {
-		after, err = get(f.AfterHash)
+	id, err := store.ParseID(hash)
+	if err != nil {
+		return nil, err
 	}
-	return before, after, err
+	return e.m.store.Get(e.ctx, store.Blob, id)
 }
 
 // reversed takes what an edit changed back out of what a file holds now: each
 // piece that it wrote is looked for with the lines around it and, if all pieces
 // are more than a few characters, with fewer and at last alone. It must be there
 // once. The lines around it stay as they are now.
-func reversed(path string, now, before, after []byte) ([]byte, []patch.HunkResult, error) {
+func reversed(path string, now, before, after []byte) ([]byte, []patch.Result, error) {
 	if len(after) == 0 {
 		return nil, nil, fmt.Errorf("%q: %w it was edited, which had left it empty", path, ErrStale)
 	}
 	contexts := []int{0} // the default
-	if !slices.ContainsFunc(patch.Edits(after, before), func(e patch.Edit) bool {
+	if !slices.ContainsFunc(textdiff.Edits(after, before), func(e textdiff.Edit) bool {
 		own := bytes.Join(bytes.SplitAfter(after, []byte("\n"))[e.OldStart:e.OldEnd], nil)
 		return len(bytes.TrimSpace(own)) < minAlone
 	}) {
@@ -135,8 +151,10 @@ func reversed(path string, now, before, after []byte) ([]byte, []patch.HunkResul
 	}
 	var first []*patch.HunkError
 	for _, context := range contexts {
-		from, to := patch.File{Name: path, Mode: 0o100644, Content: after}, patch.File{Name: path, Mode: 0o100644, Content: before}
-		p, err := patch.Parse(patch.Unified, patch.AppendUnified(nil, from, to, &patch.UnifiedOptions{Context: context}), "")
+		from := textdiff.File{Name: path, Mode: 0o100644, Content: after}
+		to := textdiff.File{Name: path, Mode: 0o100644, Content: before}
+		diff := textdiff.AppendUnified(nil, from, to, &textdiff.UnifiedOptions{Context: context})
+		p, err := patch.Parse(patch.Unified, diff, "")
 		if err != nil {
 			return nil, nil, err
 		}
@@ -150,7 +168,8 @@ func reversed(path string, now, before, after []byte) ([]byte, []patch.HunkResul
 		}
 	}
 	if len(first) == 0 { // the end of the file's last line, say
-		return nil, nil, fmt.Errorf("%q: %w it was edited, and what the edit changed cannot be told apart", path, ErrStale)
+		return nil, nil, fmt.Errorf("%q: %w it was edited, and what the edit changed cannot be told apart",
+			path, ErrStale)
 	}
 	return nil, nil, &EditError{Refused: first}
 }

@@ -12,8 +12,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -47,14 +51,14 @@ type Engine struct {
 
 // A worktree is a directory with what is open of it.
 type worktree struct {
-	project *tree.Project
+	project *capture.Project
 	dir     string // of the store
-	store   *store.Store
-	pages   *tree.Pages   // of the store, for who reads the newest trees
+	store   *cas.Store
+	pages   *trees.Pages  // of the store, for who reads the newest trees
 	turns   chan struct{} // holds one while a manager has the lock on the turns
 
 	mu      sync.Mutex // guards the rest
-	ws      *tree.Workspace
+	ws      *capture.Workspace
 	stop    context.CancelFunc // ends settle
 	settled chan struct{}      // closed when it has ended
 	limits  tree.Limits        // of the last capture that somebody asked for
@@ -102,7 +106,7 @@ func (e *Engine) Close() error {
 	defer e.mu.Unlock()
 	e.closed = true
 	var errs []error
-	stores := make(map[*store.Store]bool)
+	stores := make(map[*cas.Store]bool)
 	for _, wt := range e.trees {
 		errs = append(errs, wt.close())
 		stores[wt.store] = true
@@ -115,10 +119,10 @@ func (e *Engine) Close() error {
 }
 
 // Seal ends the packs that the engine appends to, in all stores that it has open,
-// so that another process may take contents out of them: see [PlanForget].
+// so that another process may take contents out of them, as 'snapctl forget' does.
 func (e *Engine) Seal() {
 	e.mu.Lock()
-	stores := make(map[*store.Store]bool)
+	stores := make(map[*cas.Store]bool)
 	for _, wt := range e.trees {
 		stores[wt.store] = true
 	}
@@ -133,7 +137,10 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 	if st, err := os.Stat(root); err == nil && !st.IsDir() {
 		return nil, &fs.PathError{Op: "open", Path: root, Err: errors.New("not a directory")}
 	}
-	loc, err := Locate(e.opts.StoreRoot, root)
+	loc, err := inside.Location(ctx), error(nil)
+	if loc == nil {
+		loc, err = places.Locate(e.opts.StoreRoot, root)
+	}
 	if err == nil && loc.Gone && !opts.ReadOnly {
 		_, err = os.Stat(root)
 	}
@@ -155,14 +162,15 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 			if err := e.adoptMoved(ctx, mv); err != nil {
 				return nil, fmt.Errorf("root %q: %w", root, err)
 			}
-			if loc, err = Locate(e.opts.StoreRoot, root); err != nil {
+			if loc, err = places.Locate(e.opts.StoreRoot, root); err != nil {
 				return nil, err
 			}
 			project = loc.Project
 		case mv.Sure || !opts.Adopt && !e.resident:
-			return nil, &MovedError{*mv}
+			return nil, &places.MovedError{Moved: *mv}
 		case !opts.ReadOnly:
-			e.opts.Logger.Warn("the directory begins a history of its own: it may have that of one that is gone", "root", project.Root, "gone", mv.From)
+			e.opts.Logger.Warn("the directory begins a history of its own: it may have that of one that is gone",
+				"root", project.Root, "gone", mv.From)
 		}
 	}
 	if wt := e.trees[project.Root]; wt != nil && wt.project.Main == project.Main {
@@ -170,13 +178,14 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 		return wt, nil
 	}
 	if old := e.trees[project.Root]; old != nil && old.managers > 0 {
-		return nil, fmt.Errorf("root %q: %w: its repository has become another, and a session has it open", project.Root, ErrTurnOpen)
+		return nil, fmt.Errorf("root %q: %w: its repository has become another, and a session has it open",
+			project.Root, ErrTurnOpen)
 	} else if old != nil {
 		e.drop(old)
 	}
 	e.dropIdle(maxIdle - 1)
 	dir := loc.Dir
-	var s *store.Store
+	var s *cas.Store
 	for _, other := range e.trees {
 		if other.dir == dir {
 			s = other.store
@@ -184,19 +193,19 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 	}
 	readOnly := opts.ReadOnly
 	if e.resident && readOnly { // others may write
-		if _, err := store.Describe(vfs.OS(dir)); err != nil {
+		if _, err := cas.Describe(vfs.OS(dir)); err != nil {
 			return nil, err
 		}
 		readOnly = false
 	}
 	if s == nil {
-		s, err = store.Open(ctx, dir, &store.Options{Root: project.Main, ReadOnly: readOnly, Logger: e.opts.Logger})
+		s, err = cas.Open(ctx, dir, &cas.Options{Root: project.Main, ReadOnly: readOnly, Logger: e.opts.Logger})
 		if err != nil {
 			return nil, err
 		}
 	}
 	if !opts.ReadOnly { // that it could not only means that it is not recognised elsewhere
-		if err := loc.note(ctx, s.FS()); err != nil {
+		if err := loc.Note(ctx, s.FS()); err != nil {
 			e.opts.Logger.Warn("it is not written down which directory it is", "root", project.Root, "err", err)
 		}
 	}
@@ -249,7 +258,8 @@ func (e *Engine) dropIdle(keep int) {
 func (e *Engine) drop(wt *worktree) {
 	delete(e.trees, wt.project.Root)
 	err := wt.close()
-	if !slices.ContainsFunc(slices.Collect(maps.Values(e.trees)), func(other *worktree) bool { return other.store == wt.store }) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(e.trees)),
+		func(other *worktree) bool { return other.store == wt.store }) {
 		err = errors.Join(err, wt.store.Close())
 	}
 	if err != nil {
@@ -272,18 +282,19 @@ func (wt *worktree) close() error {
 	return ws.Close()
 }
 
-func newWorktree(project *tree.Project, dir string, s *store.Store) *worktree {
-	return &worktree{project: project, dir: dir, store: s, pages: tree.NewPages(s), turns: make(chan struct{}, 1)}
+func newWorktree(project *capture.Project, dir string, s *cas.Store) *worktree {
+	return &worktree{project: project, dir: dir, store: s, pages: trees.NewPages(s), turns: make(chan struct{}, 1)}
 }
 
 // workspace prepares the directory for being captured.
-func (e *Engine) workspace(wt *worktree) (*tree.Workspace, error) {
+func (e *Engine) workspace(wt *worktree) (*capture.Workspace, error) {
 	wt.mu.Lock()
 	defer wt.mu.Unlock()
 	if wt.ws != nil {
 		return wt.ws, nil
 	}
-	ws, err := wt.project.Open(&tree.WorkspaceOptions{Store: wt.store, StoreDir: e.opts.StoreRoot, Git: e.opts.Git, Logger: e.opts.Logger, Resident: e.resident, MaxWatches: e.opts.MaxWatches, Pages: wt.pages})
+	ws, err := wt.project.Open(&capture.WorkspaceOptions{Store: wt.store, StoreDir: e.opts.StoreRoot, Git: e.opts.Git,
+		Logger: e.opts.Logger, Resident: e.resident, MaxWatches: e.opts.MaxWatches, Pages: wt.pages})
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +313,8 @@ func (e *Engine) workspace(wt *worktree) (*tree.Workspace, error) {
 
 // capture captures the worktree for somebody who waits: what is stored unasked
 // makes way.
-func (e *Engine) capture(ctx context.Context, wt *worktree, sink tree.Sink, opts *tree.CaptureOptions) (*tree.Result, error) {
+func (e *Engine) capture(ctx context.Context, wt *worktree, sink capture.Sink,
+	opts *capture.Options) (*tree.Result, error) {
 	ws, err := e.workspace(wt)
 	if err != nil {
 		return nil, err
@@ -359,7 +371,7 @@ const (
 
 // settle stores what changes in a directory once it has settled, until the
 // engine is closed.
-func (e *Engine) settle(ctx context.Context, wt *worktree, ws *tree.Workspace, news <-chan struct{}) {
+func (e *Engine) settle(ctx context.Context, wt *worktree, ws *capture.Workspace, news <-chan struct{}) {
 	doubt, save := time.NewTicker(doubtEvery), time.NewTicker(saveEvery)
 	defer doubt.Stop()
 	defer save.Stop()
@@ -404,7 +416,7 @@ func wait(ctx context.Context, quiet time.Duration, news <-chan struct{}) {
 
 // store captures a directory and records nothing: whoever does finds that most
 // is there.
-func (e *Engine) store(ctx context.Context, wt *worktree, ws *tree.Workspace) error {
+func (e *Engine) store(ctx context.Context, wt *worktree, ws *capture.Workspace) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	wt.mu.Lock()
@@ -414,8 +426,8 @@ func (e *Engine) store(ctx context.Context, wt *worktree, ws *tree.Workspace) er
 	if busy { // who waits will see to it
 		return nil
 	}
-	keep := reserve(wt.store, 0)
-	if err := checkSpace(wt.store, wt.dir, keep); err != nil {
+	keep := wt.store.Reserve(0)
+	if err := wt.store.CheckSpace(wt.dir, keep); err != nil {
 		return err
 	}
 	w, err := wt.store.Begin(ctx)
@@ -424,6 +436,6 @@ func (e *Engine) store(ctx context.Context, wt *worktree, ws *tree.Workspace) er
 	}
 	w.KeepFree(keep, wt.dir)
 	limits.NewBytes, limits.Time = settleBytes, defaultTime
-	_, err = ws.Capture(ctx, w, &tree.CaptureOptions{Limits: limits, Partial: true, Workers: 1})
+	_, err = ws.Capture(ctx, w, &capture.Options{Limits: limits, Partial: true, Workers: 1})
 	return errors.Join(err, w.Close())
 }

@@ -40,7 +40,7 @@ func TestEngineSessions(t *testing.T) {
 		b.initialize(m)
 		managers = append(managers, m)
 	}
-	if managers[0].Store() != managers[1].Store() {
+	if managers[0].store != managers[1].store {
 		t.Error("two stores are open")
 	}
 	for i, m := range managers {
@@ -128,7 +128,7 @@ func TestEngineSettles(t *testing.T) {
 	b.write("late", "stored unasked")
 	id := store.Hash(store.Blob, []byte("stored unasked"))
 	for until := time.Now().Add(20 * time.Second); ; {
-		_, err := m.Store().Get(t.Context(), store.Blob, id)
+		_, err := m.store.Get(t.Context(), store.Blob, id)
 		if err == nil {
 			break
 		}

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -11,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
@@ -50,12 +50,13 @@ func unusedID(isUsed func(string) (bool, error)) (string, error) {
 }
 
 // dataOf returns the data of a step's entry.
-func (m *FileSnapshotManager) dataOf(r *record, changes []change, unknown string) *StepSnapshotData {
+func (m *FileSnapshotManager) dataOf(r *record, changes []pathChange, unknown string) *StepSnapshotData {
 	own, contested := diffsOf(changes)
 	own.Unknown = unknown
-	d := &StepSnapshotData{SnapshotTreeHash: r.Tree, Diff: own.orNil(), Contested: contested.orNil(), TurnIndex: r.data.Turn,
-		RuntimeTurnIndex: r.data.RuntimeTurn, SnapshotSeq: r.Seq, Interrupted: r.data.Interrupted, Partial: r.data.Partial}
-	if r.Kind == kindStep {
+	d := &StepSnapshotData{SnapshotTreeHash: r.Tree, Diff: own.orNil(), Contested: contested.orNil(),
+		TurnIndex: r.Facts.Turn, RuntimeTurnIndex: r.Facts.RuntimeTurn, SnapshotSeq: r.Seq,
+		Interrupted: r.Facts.Interrupted, Partial: r.Facts.Partial}
+	if r.Kind == history.KindStep {
 		d.BaselineTreeHash = &r.Base.Tree
 	}
 	return d
@@ -94,7 +95,7 @@ func (m *FileSnapshotManager) offers(ctx context.Context, l *line, result *Resul
 		for _, r := range untold {
 			if l.log != nil {
 				if e := l.entryOf(r); e != nil { // but we were not told so
-					if err := m.bind(ctx, r, e.ID); err != nil {
+					if err := m.bind(ctx, r, e.ID, true); err != nil {
 						yield(offer{}, err)
 						return
 					}
@@ -130,7 +131,8 @@ func (m *FileSnapshotManager) Told(ctx context.Context, seq uint64, entryID stri
 	}
 	defer unlock()
 	r, err := m.record(ctx, seq)
-	if err == nil && (r.Session != m.opts.Session || r.Worktree != m.project.Worktree() || r.Kind != kindStep && r.Kind != kindRestore) {
+	if err == nil && (r.Session != m.opts.Session || r.Worktree != m.project.Worktree ||
+		r.Kind != history.KindStep && r.Kind != history.KindRestore) {
 		err = fmt.Errorf("%w: it is none of the session's", ErrUnknown)
 	}
 	if errors.Is(err, store.ErrNotFound) {
@@ -140,7 +142,12 @@ func (m *FileSnapshotManager) Told(ctx context.Context, seq uint64, entryID stri
 		err = m.isFree(ctx, entryID, r)
 	}
 	if err == nil {
-		err = m.bind(context.WithoutCancel(ctx), r, entryID)
+		isLogged := false
+		if l, lerr := m.line(ctx); lerr == nil && l.log != nil {
+			e := l.entryOf(r)
+			isLogged = e != nil && e.ID == entryID
+		}
+		err = m.bind(context.WithoutCancel(ctx), r, entryID, isLogged)
 	}
 	if err != nil {
 		return fmt.Errorf("entry of record %d: %w", seq, err)
@@ -167,7 +174,7 @@ func (m *FileSnapshotManager) tell(ctx context.Context, result *Result, append A
 			return err
 		}
 		// The runtime has it by now: that must not be forgotten.
-		if err := m.bind(context.WithoutCancel(ctx), r, id); err != nil {
+		if err := m.bind(context.WithoutCancel(ctx), r, id, false); err != nil {
 			return err
 		}
 		if data == result.Data {
@@ -196,8 +203,8 @@ func (m *FileSnapshotManager) isFree(ctx context.Context, id string, r *record) 
 		if err != nil {
 			return err
 		}
-		if s.Entry == id && s.Session == m.opts.Session && s.Worktree == m.project.Worktree() && s.Seq != r.Seq {
-			return fmt.Errorf("entry %q: %w: turn %d has the same", id, session.ErrEntryExists, r.data.Turn)
+		if s.Entry == id && s.Session == m.opts.Session && s.Worktree == m.project.Worktree && s.Seq != r.Seq {
+			return fmt.Errorf("entry %q: %w: turn %d has the same", id, session.ErrEntryExists, r.Facts.Turn)
 		}
 	}
 	return nil
@@ -236,11 +243,11 @@ func (m *FileSnapshotManager) newestUntold(ctx context.Context, head *record) (u
 func (m *FileSnapshotManager) untoldBack(ctx context.Context, head *record) iter.Seq2[*record, error] {
 	return func(yield func(*record, error) bool) {
 		for r := head; r != nil; {
-			if r.isUntold() && !yield(r, nil) || r.data.Untold == 0 {
+			if r.isUntold() && !yield(r, nil) || r.Facts.Untold == 0 {
 				return
 			}
 			var err error
-			r, err = m.recordOrBefore(ctx, r.data.Untold, func(s *store.Snapshot) bool { return s.Session == head.Session })
+			r, err = m.recordOrBefore(ctx, r.Facts.Untold, ofSession(head.Session))
 			if err != nil {
 				yield(nil, err)
 				return
@@ -249,28 +256,37 @@ func (m *FileSnapshotManager) untoldBack(ctx context.Context, head *record) iter
 	}
 }
 
+func ofSession(session string) func(*store.Snapshot) bool {
+	return func(s *store.Snapshot) bool { return s.Session == session }
+}
+
 // isUntold reports whether a record is a step that no log has been given, and
 // can be.
-func (r *record) isUntold() bool { return r.Kind == kindStep && !r.data.Told && !r.Pruned }
+func (r *record) isUntold() bool { return r.Kind == history.KindStep && !r.Facts.Told && !r.Pruned }
 
-// bind records which entry of the runtime's log a step has, unless it was pruned.
-func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string) error {
-	amended := &record{Snapshot: new(store.Snapshot), data: r.data}
+// bind records which entry of the runtime's log a step has, unless it was pruned. If the
+// log itself has the entry, it leads to the step, and a power cut may take the record.
+func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string, isLogged bool) error {
+	amended := &record{Record: history.Record{Snapshot: new(store.Snapshot), Facts: r.Facts}}
 	*amended.Snapshot = *r.Snapshot
-	amended.Entry, amended.data.Told = entry, true
+	amended.Entry, amended.Facts.Told = entry, true
 	// Those before it may have been told since. Of a runtime that tells each step
 	// after the next one the chain would lead over all of them.
-	if r.data.Untold != 0 {
-		before, err := m.recordOrBefore(ctx, r.data.Untold, func(s *store.Snapshot) bool { return s.Session == r.Session })
+	if r.Facts.Untold != 0 {
+		before, err := m.recordOrBefore(ctx, r.Facts.Untold, ofSession(r.Session))
 		if err == nil {
-			amended.data.Untold, err = m.newestUntold(ctx, before)
+			amended.Facts.Untold, err = m.newestUntold(ctx, before)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	amended.write()
-	err := m.store.Amend(ctx, amended.Snapshot)
+	amended.Write()
+	amend := m.store.Amend
+	if isLogged {
+		amend = m.store.AmendSoon
+	}
+	err := amend(ctx, amended.Snapshot)
 	if errors.Is(err, store.ErrPruned) { // nobody asks for it again
 		return nil
 	}
@@ -281,127 +297,19 @@ func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string)
 	return nil
 }
 
-// appendOwn writes the steps that our own log of the session lacks. ours says
-// that no runtime keeps a log of it, so that what none was given is for ours. head is
-// the session's newest record; nil: there is none.
-func (m *FileSnapshotManager) appendOwn(ctx context.Context, head *record, ours bool) error {
-	if m.own == nil {
-		log, err := session.OpenLog(ctx, m.store.FS(), m.sessionsDir()+"/"+m.opts.Session+".jsonl",
-			&session.Header{ID: m.opts.Session, CWD: m.project.Root})
-		if err != nil {
-			return err
-		}
-		m.own = log
-	}
-	if head == nil {
-		return nil
-	}
+// nameUntold gives entries of ours to the steps that no log has been given: turns that
+// were cut off, of a session that no runtime keeps a log of. head is its newest record.
+func (m *FileSnapshotManager) nameUntold(ctx context.Context, head *record) error {
 	untold, err := m.untold(ctx, head)
-	if err != nil {
-		return err
-	}
-	if !ours {
-		untold = nil // a runtime's, which will ask for them
-	}
-	for _, r := range untold { // turns that were cut off
-		id, err := m.newEntryID(ctx)
-		if err == nil {
-			r.data.Own = true
-			err = m.bind(ctx, r, id)
+	for _, r := range untold {
+		var id string
+		if id, err = m.newEntryID(ctx); err == nil {
+			r.Facts.Own = true
+			err = m.bind(ctx, r, id, false)
 		}
 		if err != nil {
-			return err
+			break
 		}
-	}
-	err = m.completeOwn(ctx, head)
-	if errors.Is(err, session.ErrEntryExists) { // another process was faster
-		err = m.completeOwn(ctx, head)
 	}
 	return err
-}
-
-// completeOwn appends what our own log lacks of the line up to head, and of the
-// restores.
-func (m *FileSnapshotManager) completeOwn(ctx context.Context, head *record) error {
-	if err := m.own.Refresh(ctx); err != nil {
-		return err
-	}
-	has := func(r *record) bool {
-		_, ok := m.own.Tree().Entry(r.Entry)
-		return ok
-	}
-	var missing []*record
-	records := &line{m: m}
-	r, err := m.stepAt(ctx, head.step(), head.Session)
-	for ; r != nil || err != nil; r, err = records.stepBefore(ctx, r) {
-		if err != nil {
-			return err
-		}
-		if !r.data.Own || !r.isStep() {
-			continue // a start without an entry, a step that a runtime's log has, an empty turn, or a restore
-		}
-		if has(r) || r.Pruned {
-			break
-		}
-		missing = append(missing, r)
-	}
-	r, err = m.lastRestore(ctx, head)
-	for ; r != nil || err != nil; r, err = m.restoreBefore(ctx, r) {
-		if err != nil {
-			return err
-		}
-		if r.data.Own && has(r) || r.Pruned {
-			break
-		}
-		if r.data.Own {
-			missing = append(missing, r)
-		}
-	}
-	slices.SortFunc(missing, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
-	var entries []session.Entry
-	for _, r := range missing {
-		e, err := m.ownEntry(ctx, r)
-		if err != nil {
-			return err
-		}
-		entries = append(entries, *e)
-	}
-	if len(entries) == 0 {
-		return nil
-	}
-	return m.own.Append(ctx, entries...)
-}
-
-// ownEntry returns the entry of a step, or of a restore, in our own log.
-func (m *FileSnapshotManager) ownEntry(ctx context.Context, r *record) (*session.Entry, error) {
-	parent := ""
-	for seq := r.data.Prev; seq != 0 && parent == ""; { // the nearest that has one
-		up, err := m.stepAt(ctx, seq, r.Session)
-		if err != nil {
-			return nil, err
-		}
-		if seq = up.data.Prev; up.data.Step > up.data.Restored { // no restore lies between, which may have one
-			seq = up.data.Step
-		}
-		if up.data.Own {
-			parent = up.Entry
-		}
-	}
-	var e *session.Entry
-	if r.Kind == kindRestore {
-		d, err := m.unrevertPoint(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		e = d.entry(r.Entry, parent)
-	} else {
-		d, err := m.readData(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		step := d.Entry(r.Entry, parent)
-		e = &step
-	}
-	e.Timestamp = r.Time
-	return e, nil
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/session"
 )
@@ -17,6 +18,7 @@ import (
 // An agent is the loop of a runtime that embeds the library.
 type agent struct {
 	dir          string        // where the agent works
+	session      string        // its name, the same in each process
 	stores       string        // where the library keeps what it records: not below dir
 	conversation *session.Tree // a real one has it on the disk, too
 	files        *manager.FileSnapshotManager
@@ -29,8 +31,8 @@ type call struct{ tool, path, content string }
 func (a *agent) start(ctx context.Context) (err error) {
 	a.files, err = manager.Open(ctx, a.dir, &manager.Options{
 		StoreRoot:   a.stores,
-		Session:     a.conversation.Header().ID, // the same in each process
-		ToolWindows: true,                       // we call OnToolStart and OnToolEnd
+		Session:     a.session,
+		ToolWindows: true, // we call OnToolStart and OnToolEnd
 	})
 	if err != nil {
 		return err
@@ -110,12 +112,12 @@ func (a *agent) appendStep(_ context.Context, data *manager.StepSnapshotData) (s
 	if err != nil {
 		return "", err
 	}
-	return a.add(session.Entry{Type: "custom", CustomType: session.StepSnapshot, Data: b}), nil
+	return a.add(session.Entry{Type: "custom", CustomType: sessionlog.StepSnapshot, Data: b}), nil
 }
 
 // add appends an entry to the conversation, below its leaf.
 func (a *agent) add(e session.Entry) string {
-	e.ID = fmt.Sprint("e", a.conversation.Len()+1) // or session.NewID(a.conversation)
+	e.ID = fmt.Sprint("e", a.conversation.Changes()+1)
 	e.ParentID, e.Timestamp = a.conversation.Leaf(), time.Now()
 	a.conversation.Add(e)
 	return e.ID
@@ -158,7 +160,7 @@ func Example_runtime() {
 	do(err)
 	defer os.RemoveAll(base)
 	a := &agent{dir: filepath.Join(base, "project"), stores: filepath.Join(base, "file-store"),
-		conversation: session.NewTree(session.Header{ID: "demo"})}
+		session: "demo", conversation: session.NewTree()}
 	do(os.Mkdir(a.dir, 0o755))
 	do(a.write("greet.txt", "hello\n"))
 	do(a.start(ctx))

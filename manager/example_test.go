@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/session"
@@ -71,7 +72,7 @@ func ExampleFileSnapshotManager_OnTurnEnd() {
 		if err != nil {
 			return "", err
 		}
-		fmt.Println("append an entry of type", session.StepSnapshot, len(b) > 0)
+		fmt.Println("append an entry of type", sessionlog.StepSnapshot, len(b) > 0)
 		return "e1", nil // the ID that it got in the log
 	})
 	if err != nil {
@@ -144,10 +145,10 @@ func ExampleFileSnapshotManager_RebuildIndex() {
 	must(m.Initialize(ctx))
 	data := p.turn(m, "e3", func() { p.write("a.txt", "from the agent\n") })
 
-	entries := session.NewTree(session.Header{ID: "demo"},
+	entries := session.NewTree(
 		session.Entry{ID: "e1", Type: "message", Role: "user"},
 		session.Entry{ID: "e2", ParentID: "e1", Type: "message", Role: "assistant"},
-		session.Entry{ID: "e3", ParentID: "e2", Type: "custom", CustomType: session.StepSnapshot, Data: data},
+		session.Entry{ID: "e3", ParentID: "e2", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: data},
 	)
 	check(m.RebuildIndex(ctx, entries))
 	fmt.Println(must(m.SnapshotAtEntry(ctx, "e2")).EntryID)
@@ -195,12 +196,12 @@ func ExampleFileSnapshotManager_SnapshotAtEntry() {
 	must(m.Initialize(ctx))
 	one := p.turn(m, "step-1", func() { p.write("a.txt", "one\n") })
 	two := p.turn(m, "step-2", func() { p.write("a.txt", "two\n") })
-	check(m.RebuildIndex(ctx, session.NewTree(session.Header{ID: "demo"},
+	check(m.RebuildIndex(ctx, session.NewTree(
 		session.Entry{ID: "agent-1", Type: "message", Role: "assistant"},
-		session.Entry{ID: "step-1", ParentID: "agent-1", Type: "custom", CustomType: session.StepSnapshot, Data: one},
+		session.Entry{ID: "step-1", ParentID: "agent-1", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: one},
 		session.Entry{ID: "user-2", ParentID: "step-1", Type: "message", Role: "user"},
 		session.Entry{ID: "agent-2", ParentID: "user-2", Type: "message", Role: "assistant"},
-		session.Entry{ID: "step-2", ParentID: "agent-2", Type: "custom", CustomType: session.StepSnapshot, Data: two},
+		session.Entry{ID: "step-2", ParentID: "agent-2", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: two},
 	)))
 
 	for _, entry := range []string{"agent-1", "user-2", "agent-2"} {
@@ -491,9 +492,9 @@ func ExampleFileSnapshotManager_NavigateTree() {
 	ctx := context.Background()
 	p := newProject()
 	defer p.close()
-	log := session.NewTree(session.Header{ID: "demo"})
+	log := session.NewTree()
 	add := func(e session.Entry) string {
-		e.ID, e.ParentID = session.NewID(log), log.Leaf()
+		e.ID, e.ParentID = fmt.Sprint("e", log.Changes()+1), log.Leaf()
 		log.Add(e)
 		return e.ID
 	}

@@ -12,21 +12,25 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // openOn opens a manager whose store is on another disk than the files.
 func openOn(t *testing.T, dir string, disk vfs.FS) (*FileSnapshotManager, error) {
 	t.Helper()
 	elsewhere := t.TempDir()
-	project, err := tree.FindProject(dir)
+	project, err := capture.FindProject(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := store.OpenFS(t.Context(), disk, &store.Options{})
+	s, err := cas.OpenFS(t.Context(), disk, &cas.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +72,7 @@ func (d *day) live(ctx context.Context, dir string, m *FileSnapshotManager) erro
 			return d.told[len(d.told)-1], nil
 		}
 		if i == 1 {
-			append = nil // our own log
+			append = nil // no runtime keeps a log
 		}
 		if _, err := m.OnTurnEnd(ctx, append); err != nil {
 			return err
@@ -85,7 +89,7 @@ func TestFaults(t *testing.T) {
 		for _, sticky := range []bool{false, true} {
 			at := int64(0)
 			for faultAt(t, at, sticky, cause) && !t.Failed() {
-				at += stride(3, 29)
+				at += stride(7, 29)
 			}
 			if at < 50 {
 				t.Errorf("only %d operations", at)
@@ -97,17 +101,17 @@ func TestFaults(t *testing.T) {
 func faultAt(t *testing.T, at int64, sticky bool, cause error) bool {
 	t.Helper()
 	dir := t.TempDir()
-	disk := vfs.NewMem()
+	disk := vfstest.NewMem()
 	var op, name string
 	n := int64(0)
-	fault := &vfs.Fault{At: at, Sticky: sticky, Err: cause, Trace: func(o, f string) {
+	fault := &vfstest.Fault{At: at, Sticky: sticky, Err: cause, Trace: func(o, f string) {
 		if n == at {
 			op, name = o, f
 		}
 		n++
 	}}
 	var d day
-	m, err := openOn(t, dir, vfs.WithFault(disk, fault))
+	m, err := openOn(t, dir, vfstest.WithFault(disk, fault))
 	if err == nil {
 		err = d.live(t.Context(), dir, m)
 		m.Close()
@@ -121,7 +125,7 @@ func faultAt(t *testing.T, at int64, sticky bool, cause error) bool {
 	if err == nil && (matters(op, name) || d.turns != 2) {
 		t.Errorf("%s %s (operation %d, sticky=%v): not reported", op, name, at, sticky)
 	}
-	for _, after := range []*vfs.Mem{disk, disk.AfterCrash(nil)} {
+	for _, after := range []*vfstest.Mem{disk, disk.AfterCrash(nil)} {
 		checkDay(t, dir, after, &d, op+" "+name)
 	}
 	return true
@@ -134,7 +138,7 @@ func matters(op, name string) bool {
 	if op != "WriteAt" && op != "Sync" && op != "Rename" {
 		return false
 	}
-	return strings.HasPrefix(name, "journal/") && strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".jsonl") ||
+	return strings.HasPrefix(name, "journal/") && strings.HasSuffix(name, ".log") ||
 		strings.Contains(name, "/turns")
 }
 
@@ -143,7 +147,7 @@ func matters(op, name string) bool {
 func TestTurnPowerCut(t *testing.T) {
 	dir := t.TempDir()
 	b := &bench{T: t, dir: dir}
-	disk := vfs.NewMem()
+	disk := vfstest.NewMem()
 	m, err := openOn(t, dir, disk)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +155,7 @@ func TestTurnPowerCut(t *testing.T) {
 	b.initialize(m)
 	b.start(m)
 	b.write("shell.txt", "agent")
-	disks := []*vfs.Mem{disk.AfterCrash(nil)}
+	disks := []*vfstest.Mem{disk.AfterCrash(nil)}
 	for seed := range uint64(5) {
 		disks = append(disks, disk.AfterCrash(rand.New(rand.NewPCG(seed, 0))))
 	}
@@ -179,16 +183,74 @@ func TestTurnPowerCut(t *testing.T) {
 		if d := cmp.Diff(want, brief(b.modified(m, nil))); d != "" {
 			t.Errorf("power cut %d (-want +got):\n%s", i, d)
 		}
-		b.check(m.Store())
+		b.check(m.store)
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 }
 
+// That a runtime's log has a step's entry is not synced, since the log says so itself: after
+// a power cut it does, and the step is offered no more. Where no log has it, it is synced.
+func TestToldPowerCut(t *testing.T) {
+	for _, logged := range []bool{true, false} {
+		dir := t.TempDir()
+		b := &bench{T: t, dir: dir}
+		disk := vfstest.NewMem()
+		log := newPiLog(t, dir)
+		log.add(session.Entry{Type: "custom", CustomType: "prompt"})
+		open := func(disk vfs.FS) *FileSnapshotManager {
+			m, err := openOn(t, dir, disk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if logged {
+				m.opts.SessionFile = log.name
+			}
+			return m
+		}
+		end := func(m *FileSnapshotManager) *StepSnapshotData {
+			_, steps, err := m.EndTurn(t.Context())
+			if err != nil || len(steps) != 1 {
+				t.Fatalf("logged %v: %d steps are offered, %v, want one", logged, len(steps), err)
+			}
+			return steps[0]
+		}
+		m := open(disk)
+		b.initialize(m)
+		b.start(m)
+		b.write("own.txt", "agent")
+		step := end(m)
+		var synced []string
+		traced := open(vfstest.WithFault(disk, &vfstest.Fault{At: -1, Trace: func(op, name string) {
+			if strings.Contains(op, "Sync") {
+				synced = append(synced, name)
+			}
+		}}))
+		if err := traced.Told(t.Context(), step.SnapshotSeq, log.add(step.Entry("", ""))); err != nil {
+			t.Fatal(err)
+		}
+		if !logged && len(synced) == 0 {
+			t.Error("what no log has is not synced")
+		}
+		for seed := range uint64(5) {
+			b.write("own.txt", "again "+string(rune('0'+seed)))
+			m := open(disk.AfterCrash(rand.New(rand.NewPCG(seed, 0))))
+			b.start(m)
+			b.write("next.txt", string(rune('0'+seed)))
+			end(m)
+			p, err := m.Resolve(t.Context(), log.tree.Leaf())
+			if err != nil || p.Snapshot.Seq != step.SnapshotSeq {
+				t.Errorf("logged %v: power cut %d: the entry is %+v, %v", logged, seed, p, err)
+			}
+			b.check(m.store)
+		}
+	}
+}
+
 // checkDay requires that a new process finds what was acknowledged, and can go
 // on.
-func checkDay(t *testing.T, dir string, disk *vfs.Mem, d *day, label string) {
+func checkDay(t *testing.T, dir string, disk *vfstest.Mem, d *day, label string) {
 	t.Helper()
 	m, err := openOn(t, dir, disk)
 	if err != nil {
@@ -211,10 +273,10 @@ func checkDay(t *testing.T, dir string, disk *vfs.Mem, d *day, label string) {
 	if err := os.WriteFile(filepath.Join(dir, "next.txt"), []byte("next"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	log := session.NewTree(session.Header{ID: "s"})
+	log := session.NewTree()
 	if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
-		id := session.NewID(log)
-		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)})
+		id := newID()
+		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(d)})
 		return id, nil
 	}); err != nil {
 		t.Errorf("%s: go on: %v", label, err)
@@ -226,7 +288,7 @@ func checkDay(t *testing.T, dir string, disk *vfs.Mem, d *day, label string) {
 			t.Errorf("%s: timeline: %v", label, err)
 			return
 		}
-		if mo.Kind == kindStep {
+		if mo.Kind == history.KindStep {
 			steps++
 			if mo.EntryID == "" {
 				t.Errorf("%s: turn %d has no entry, and the runtime was not offered it", label, mo.TurnIndex)

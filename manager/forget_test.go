@@ -13,8 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // noise returns bytes that nothing compresses.
@@ -33,14 +34,14 @@ func TestForgetTree(t *testing.T) {
 	b.write("a", "content")
 	m := b.open("s")
 	r := b.initialize(m)
-	if _, err := PlanForget(t.Context(), m.Store(), &ForgetOptions{Blobs: []store.ID{r.Tree}}); !errors.Is(err, ErrUnknown) {
+	if _, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Blobs: []store.ID{r.Tree}}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("PlanForget of a tree: %v, want ErrUnknown", err)
 	}
 }
 
-func (b *bench) forget(m *FileSnapshotManager, opts *ForgetOptions) *ForgetPlan {
+func (b *bench) forget(m *FileSnapshotManager, opts *retain.ForgetOptions) *retain.ForgetPlan {
 	b.Helper()
-	plan, err := PlanForget(b.Context(), m.Store(), opts)
+	plan, err := retain.PlanForget(b.Context(), m.store, opts)
 	if err == nil {
 		_, err = plan.Do(b.Context())
 	}
@@ -89,13 +90,13 @@ func TestForget(t *testing.T) {
 		t.Fatal("the test finds no secret that is there")
 	}
 
-	if _, err := PlanForget(t.Context(), m.Store(), &ForgetOptions{Paths: []string{"sub/env"}}); !errors.Is(err, ErrUnknown) {
+	if _, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Paths: []string{"sub/env"}}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a path that never was: %v, want ErrUnknown", err)
 	}
-	if _, err := PlanForget(t.Context(), m.Store(), &ForgetOptions{Blobs: []store.ID{{1}}}); !errors.Is(err, ErrUnknown) {
+	if _, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Blobs: []store.ID{{1}}}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a blob that never was: %v, want ErrUnknown", err)
 	}
-	plan := b.forget(m, &ForgetOptions{Paths: []string{"sub", ".gitignore", "key"}})
+	plan := b.forget(m, &retain.ForgetOptions{Paths: []string{"sub", ".gitignore", "key"}})
 	var paths []string
 	for _, blob := range plan.Blobs {
 		paths = append(paths, strings.Join(blob.Paths, " "))
@@ -116,14 +117,14 @@ func TestForget(t *testing.T) {
 	if _, err := m.ModifiedFiles(t.Context(), &Range{From: "start", To: "turn:0", Renames: true}); err != nil {
 		t.Error(err)
 	}
-	prune, err := PlanPrune(t.Context(), m.Store(), &Retention{KeepLast: 1}, nil)
+	prune, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 1}, nil)
 	if err != nil || len(prune.Problems) > 0 {
 		t.Errorf("PlanPrune: %v, %v", prune, err)
 	}
-	if u, err := m.Usage(t.Context(), nil); err != nil || len(u.Problems) > 0 {
+	if u, err := retain.BySession(t.Context(), m.store, nil); err != nil || len(u.Problems) > 0 {
 		t.Errorf("Usage: %+v, %v", u, err)
 	}
-	for hurt, err := range tree.Hurts(t.Context(), m.Store()) {
+	for hurt, err := range audit.Hurts(t.Context(), m.store) {
 		t.Errorf("hurt: %+v, %v", hurt, err)
 	}
 
@@ -155,7 +156,7 @@ func TestForgetMoved(t *testing.T) {
 	m := b.open("s")
 	b.initialize(m)
 	b.turn(m, func() { b.remove(".env"); b.write("moved", env) })
-	b.forget(m, &ForgetOptions{Paths: []string{".env"}})
+	b.forget(m, &retain.ForgetOptions{Paths: []string{".env"}})
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.expectFiles(files{".env": env})
 }
@@ -166,12 +167,12 @@ func TestForgetRepair(t *testing.T) {
 	b.write(".env", noise(2000, 1))
 	m := b.open("s")
 	b.initialize(m)
-	b.forget(m, &ForgetOptions{Paths: []string{".env"}})
-	plan, err := m.Store().PlanRepair(t.Context())
+	b.forget(m, &retain.ForgetOptions{Paths: []string{".env"}})
+	plan, err := m.store.PlanRepair(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	mender := tree.NewMender(m.Store(), plan)
+	mender := audit.NewMender(m.store, plan)
 	defer mender.Close()
 	mends, err := mender.Plan(t.Context())
 	if err != nil || len(mends) > 0 || !plan.Empty() {
@@ -192,7 +193,7 @@ func TestForgetRules(t *testing.T) {
 	if len(b.filesWith(rules)) == 0 {
 		t.Fatal("no file has the rules")
 	}
-	b.forget(m, &ForgetOptions{Paths: []string{".gitignore"}})
+	b.forget(m, &retain.ForgetOptions{Paths: []string{".gitignore"}})
 	if list := b.filesWith(rules); list != nil {
 		t.Errorf("the rules are in %v", list)
 	}

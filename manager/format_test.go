@@ -12,8 +12,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -53,7 +58,9 @@ func checkFull(t *testing.T, v reflect.Value, but ...string) {
 	t.Helper()
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
-		if v.Field(i).IsZero() && !slices.Contains(but, f.Name) {
+		if f.Anonymous {
+			checkFull(t, v.Field(i), but...)
+		} else if v.Field(i).IsZero() && !slices.Contains(but, f.Name) {
 			t.Errorf("the sample says nothing of %s.%s", v.Type().Name(), f.Name)
 		}
 	}
@@ -61,27 +68,30 @@ func checkFull(t *testing.T, v reflect.Value, but ...string) {
 
 func TestFormatRecord(t *testing.T) {
 	turn, from, to := 12, "leaf1", "leaf2"
-	want := recordData{Version: 1, After: 99, Windows: []string{"s", "?"}, Prev: 98, Jump: 90, Depth: 4, Start: 80, Begin: 81,
-		Turn: 3, RuntimeTurn: &turn, Parts: []part{{From: 0, To: 1}, {From: 1, To: 2, Contested: true}}, Claims: [][]byte{[]byte("a\xff")},
-		Foreign: [][]byte{[]byte("b")}, Interrupted: true, Partial: true, Counts: [3]int{1, 2, 3}, Unknown: "why", Told: true, Own: true, Untold: 97, Pins: []uint64{95, 96},
-		Restored: 94, Pos: 93, ID: "0123456789abcdef", Moves: []move{{[]byte("from"), []byte("to"), 7}}, From: 92, Undoes: 89,
-		Left: [][]byte{[]byte("left")}, LeftFrom: 88, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}
+	want := history.Facts{Version: 1, After: 99, Windows: []string{"s", "?"},
+		LineFacts: history.LineFacts{Prev: 98, Jump: 90, Depth: 4, Start: 80, Begin: 81},
+		TurnFacts: history.TurnFacts{Turn: 3, RuntimeTurn: &turn, Parts: []history.Part{{From: 0, To: 1}, {From: 1, To: 2, Contested: true}}, Claims: [][]byte{[]byte("a\xff")},
+			Foreign: [][]byte{[]byte("b")}, Interrupted: true, Partial: true, Counts: [3]int{1, 2, 3}, Unknown: "why"},
+		LogFacts: history.LogFacts{Told: true, Own: true, Untold: 97, Pins: []uint64{95, 96}},
+		Restored: 94, Pos: 93, RestoreFacts: history.RestoreFacts{ID: "0123456789abcdef",
+			Moves: []history.Move{{From: []byte("from"), To: []byte("to"), Inode: 7}}, From: 92, Undoes: 89,
+			JointFacts: history.JointFacts{Left: [][]byte{[]byte("left")}, LeftFrom: 88}, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}}
 	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast"}
 	checkFull(t, reflect.ValueOf(want), since2...)
 	b := sample(t, "record.json", struct {
-		recordData
+		history.Facts
 		At uint64 `json:"at"` // no more: where the log stood
 	}{want, 91})
-	for _, kind := range []string{kindStart, kindBase, kindTool, kindStep, kindPin, kindIntent, kindRestore} {
+	for _, kind := range []string{history.KindStart, history.KindBase, history.KindTool, history.KindStep, history.KindPin, history.KindIntent, history.KindRestore} {
 		r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kind, Data: b, Also: make([]store.State, 1)})
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}
-		if d := cmp.Diff(want, r.data); d != "" {
+		if d := cmp.Diff(want, r.Facts); d != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, d)
 		}
-		if d := cmp.Diff([]rollback.Move{{From: "from", To: "to", Inode: 7}}, r.moves()); d != "" {
+		if d := cmp.Diff([]rollback.Move{{From: "from", To: "to", Inode: 7}}, r.Moves()); d != "" {
 			t.Errorf("%s: moves (-want +got):\n%s", kind, d)
 		}
 	}
@@ -89,18 +99,21 @@ func TestFormatRecord(t *testing.T) {
 
 // What came with version 2 of a record's data.
 func TestFormatRecord2(t *testing.T) {
-	want := recordData{Version: 2, After: 99, Prev: 98, Depth: 4, Start: 80, Begin: 81, Step: 82, Next: 7, Fork: 79, Within: 78,
-		Turn: 3, From: 92, Left: [][]byte{[]byte("left\xff")}, LeftFrom: 88, Took: [][]byte{[]byte("took\xff")}, TookFrom: 77,
-		Apart: []apart{{Paths: [][]byte{[]byte("apart\xff")}, From: 73, With: []uint64{72}, Without: []uint64{71}, Known: true}},
-		With:  []uint64{76, 75}, Without: []uint64{74}, Tops: "undo"}
+	want := history.Facts{Version: 2, After: 99,
+		LineFacts: history.LineFacts{Prev: 98, Depth: 4, Start: 80, Begin: 81, Step: 82, Next: 7, Fork: 79, Within: 78},
+		TurnFacts: history.TurnFacts{Turn: 3},
+		RestoreFacts: history.RestoreFacts{From: 92, Tops: "undo", JointFacts: history.JointFacts{
+			Left: [][]byte{[]byte("left\xff")}, LeftFrom: 88, Took: [][]byte{[]byte("took\xff")}, TookFrom: 77,
+			Apart: []history.Apart{{Paths: [][]byte{[]byte("apart\xff")}, From: 73, With: []uint64{72}, Without: []uint64{71}, Known: true}},
+			With:  []uint64{76, 75}, Without: []uint64{74}}}}
 	b := sample(t, "../v2/record.json", want)
-	for _, kind := range []string{kindStart, kindEmpty, kindTool, kindRestore} {
+	for _, kind := range []string{history.KindStart, history.KindEmpty, history.KindTool, history.KindRestore} {
 		r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kind, Data: b})
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
 		}
-		if d := cmp.Diff(want, r.data); d != "" {
+		if d := cmp.Diff(want, r.Facts); d != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, d)
 		}
 	}
@@ -109,32 +122,38 @@ func TestFormatRecord2(t *testing.T) {
 // Restores that an undo has passed over came later, and need no newer version: who
 // does not know them does not take them back.
 func TestFormatRecordPast(t *testing.T) {
-	want := recordData{Version: 1, After: 99, Prev: 98, Start: 80, Begin: 81, From: 92, Undoes: 73, Undo: 72, UndoPast: []uint64{75, 74},
-		Redo: 71, RedoPast: []uint64{70}, Below: 71, Tops: "redo"}
+	want := history.Facts{Version: 1, After: 99, LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81},
+		RestoreFacts: history.RestoreFacts{From: 92, Undoes: 73, Undo: 72, UndoPast: []uint64{75, 74},
+			Redo: 71, RedoPast: []uint64{70}, Below: 71, Tops: "redo"}}
 	b := sample(t, "../v2/record-past.json", want)
-	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kindRestore, Data: b})
+	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(want, r.data); d != "" {
+	if d := cmp.Diff(want, r.Facts); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if _, err := readRecord(&store.Snapshot{Seq: 75, Kind: kindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := readRecord(&store.Snapshot{Seq: 75, Kind: history.KindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("a record that names one after it: %v", err)
 	}
 }
 
 func TestFormatEdit(t *testing.T) {
 	turn := 3
-	file := EditedFile{Path: "a\xff", To: "b", Op: patch.Update, Unread: true, BeforeHash: "01", AfterHash: "02", BeforeSHA256: "03", AfterSHA256: "04",
-		Mode: patch.IsFuzzy, Stage: patch.Whitespace, Similarity: 0.5, Replacements: 2, Warnings: []patch.Warning{patch.WordsDiffer}}
-	want := editData{Version: 1, Aborted: true, EditResult: EditResult{UndoID: "0123456789abcdef", Undoes: "fedcba9876543210", Session: "s", Turn: &turn,
-		Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Files: []EditedFile{file}}, Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
+	file := fileData{Path: "a\xff", To: "b", Op: patch.Update, Unread: true, BeforeHash: "01", AfterHash: "02", BeforeSHA256: "03", AfterSHA256: "04",
+		Mode: patch.IsFuzzy, Stage: patch.Whitespace, Similarity: 0.5, Replacements: 2, Warnings: []string{"words_differ"}}
+	want := editData{Version: 1, Aborted: true, UndoID: "0123456789abcdef", Undoes: "fedcba9876543210", Session: "s", Turn: &turn,
+		Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Files: []fileData{file}, Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
 	checkFull(t, reflect.ValueOf(want))
-	checkFull(t, reflect.ValueOf(want.EditResult), "Preview")
 	checkFull(t, reflect.ValueOf(file), "Diff")
+	result := want.result()
+	checkFull(t, reflect.ValueOf(*result), "Preview")
+	checkFull(t, reflect.ValueOf(result.Files[0]), "Diff")
+	if d := cmp.Diff(want, newEditData(result), cmpopts.IgnoreFields(editData{}, "Aborted")); d != "" {
+		t.Errorf("the record of its result (-want +got):\n%s", d)
+	}
 	b := sample(t, "edit.json", want)
-	r, err := readEditRecord(&store.Snapshot{Seq: 100, Kind: kindEdit, Data: b})
+	r, err := readEditRecord(&store.Snapshot{Seq: 100, Kind: history.KindEdit, Data: b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,15 +164,15 @@ func TestFormatEdit(t *testing.T) {
 
 func TestFormatTurns(t *testing.T) {
 	turn := 12
-	open := &openTurn{Session: "s", Turn: 3, RuntimeTurn: &turn, After: 99, Base: store.State{Tree: store.ID{1}, Coverage: store.ID{2}}, Prev: 98,
+	open := &history.OpenTurn{Session: "s", Turn: 3, RuntimeTurn: &turn, After: 99, Base: store.State{Tree: store.ID{1}, Coverage: store.ID{2}}, Prev: 98,
 		Leaf: "leaf1", LeafAt: "leaf2", ToolWindows: true, Tools: []string{"call_1"}, Claims: [][]byte{[]byte("a\xff")}, Foreign: [][]byte{[]byte("b")},
 		Held: true, Boot: "boot", Seen: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), End: 97}
-	want := &turns{Version: 1, Last: 99, Lost: []uint64{98}, Open: []*openTurn{open}}
+	want := &history.Turns{Version: 1, Last: 99, Lost: []uint64{98}, Open: []*history.OpenTurn{open}}
 	checkFull(t, reflect.ValueOf(*want))
 	checkFull(t, reflect.ValueOf(*open))
 	b := sample(t, "turns.json", want)
 	m := newBench(t).open("s")
-	if err := m.withTurns(t.Context(), func(*turns) error { return nil }); err != nil { // makes the directory
+	if err := m.withTurns(t.Context(), func(*history.Turns) error { return nil }); err != nil { // makes the directory
 		t.Fatal(err)
 	}
 	if err := m.writeTurns(b, false); err != nil {
@@ -166,37 +185,37 @@ func TestFormatTurns(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if lost, err := LostRecords(t.Context(), m.Store()); err != nil || len(lost) != 2 || lost[0].Seq != 99 || lost[1].Seq != 98 {
+	if lost, err := history.LostRecords(t.Context(), m.store); err != nil || len(lost) != 2 || lost[0].Seq != 99 || lost[1].Seq != 98 {
 		t.Errorf("LostRecords = %v, %v, want 99 and 98", lost, err)
 	}
 	if err := m.writeTurns([]byte("{}"), false); err != nil { // which no record of this store is
 		t.Fatal(err)
 	}
-	if err := m.store.FS().Remove(m.wtDir() + "/turns.new"); err != nil {
+	if err := m.store.FS().Remove(m.place().Dir() + "/turns.new"); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestFormatPlaces(t *testing.T) {
-	main := placed{Root: []byte("/home/u/p\xff"), Dir: vfs.Identity{Dev: 65024, Ino: 1 << 60, Born: 1795431160513558586}, View: "0123456789abcdef"}
+	main := places.Place{Root: []byte("/home/u/p\xff"), Dir: vfs.Identity{Dev: 65024, Ino: 1 << 60, Born: 1795431160513558586}, View: "0123456789abcdef"}
 	linked := main
 	linked.ID, linked.Root = "f70778628d8584b19346a97ed6d6bc10", []byte("/home/u/linked")
-	linked.Git = &placedGit{Path: []byte("/home/u/p/.git/worktrees/linked"), Name: "linked", Dir: vfs.Identity{Dev: 65024, Ino: 3, Born: 4}}
-	want := &places{Version: 1, Main: &main, Worktrees: []placed{linked}}
+	linked.Git = &places.PlaceGit{Path: []byte("/home/u/p/.git/worktrees/linked"), Name: "linked", Dir: vfs.Identity{Dev: 65024, Ino: 3, Born: 4}}
+	want := &places.File{Version: 1, Main: &main, Worktrees: []places.Place{linked}}
 	checkFull(t, reflect.ValueOf(*want))
 	checkFull(t, reflect.ValueOf(linked))
 	checkFull(t, reflect.ValueOf(*linked.Git))
 	b := sample(t, "../v2/places.json", want)
-	fsys := vfs.NewMem()
-	f, err := fsys.OpenFile(PlacesName, os.O_RDWR|os.O_CREATE, 0o600)
+	fsys := vfstest.NewMem()
+	f, err := fsys.OpenFile(places.FileName, os.O_RDWR|os.O_CREATE, 0o600)
 	if err == nil {
-		_, err = f.WriteAt(store.AppendSum(b), 0)
+		_, err = f.WriteAt(cas.AppendSum(b), 0)
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := readPlaces(fsys, true)
+	got, err := places.ReadFile(fsys, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,17 +223,17 @@ func TestFormatPlaces(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	// Damage is damage where something was moved, else nothing is lost.
-	if f, err = fsys.OpenFile(PlacesName, os.O_RDWR, 0); err == nil {
+	if f, err = fsys.OpenFile(places.FileName, os.O_RDWR, 0); err == nil {
 		_, err = f.WriteAt([]byte("7"), int64(strings.Index(string(b), "65024"))) // it is JSON still
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readPlaces(fsys, true); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := places.ReadFile(fsys, true); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("damaged: %v, want ErrCorrupt", err)
 	}
-	if got, err := readPlaces(fsys, false); err != nil || len(got.Worktrees) > 0 {
+	if got, err := places.ReadFile(fsys, false); err != nil || len(got.Worktrees) > 0 {
 		t.Errorf("damaged, and nothing was moved: %+v, %v", got, err)
 	}
 }

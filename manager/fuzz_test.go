@@ -11,28 +11,31 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/nearmiss"
-	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // FuzzRecord checks that data of a record is refused or can be used.
 func FuzzRecord(f *testing.F) {
-	good := &record{Snapshot: &store.Snapshot{Kind: kindStep, Base: store.State{Tree: store.ID{1}}, Also: make([]store.State, 2)}}
-	good.setParts([]stretch{{store.State{Tree: store.ID{1}}, store.State{Tree: store.ID{2}}, false},
-		{store.State{Tree: store.ID{3}}, store.State{Tree: store.ID{4}}, true}}, store.State{Tree: store.ID{4}})
-	good.data.Untold, good.data.Pins = 2, []uint64{3}
-	good.write()
+	good := newRecord(&store.Snapshot{Kind: history.KindStep, Base: store.State{Tree: store.ID{1}}, Also: make([]store.State, 2)})
+	good.SetParts([]history.Stretch{{From: store.State{Tree: store.ID{1}}, To: store.State{Tree: store.ID{2}}},
+		{From: store.State{Tree: store.ID{3}}, To: store.State{Tree: store.ID{4}}, Contested: true}}, store.State{Tree: store.ID{4}})
+	good.Facts.Untold, good.Facts.Pins = 2, []uint64{3}
+	good.Write()
 	for _, b := range nearmiss.Of(good.Data) {
-		f.Add(b, uint8(2), kindStep)
+		f.Add(b, uint8(2), history.KindStep)
 	}
 	for _, data := range []string{`{"v":1,"parts":[{"from":0,"to":4}]}`, `{"v":1,"parts":[{"from":-1,"to":0}]}`, `{"v":1,"parts":[{"from":3,"to":3}]}`,
 		`{"v":2}`, `{"v":1}`, ``, `null`, `[]`, `{"v":1,"windows":[null],"claims":[null,""]}`, `{"v":1,"parts":[null]}`, `{"v":1,"turn":1e99}`,
 		`{"v":1,"prev":6,"jump":6,"after":6,"start":6,"untold":6}`, `{"v":1,"prev":7}`, `{"v":1,"jump":7}`, `{"v":1,"untold":7}`} {
-		f.Add([]byte(data), uint8(2), kindStep)
+		f.Add([]byte(data), uint8(2), history.KindStep)
 	}
 	f.Add([]byte(`{"v":1}`), uint8(0), "of the future")
 	f.Fuzz(func(t *testing.T, data []byte, also uint8, kind string) {
@@ -41,11 +44,11 @@ func FuzzRecord(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r.stretches()
-		r.step()
-		r.start()
+		r.Stretches()
+		r.Step()
+		r.Start()
 		(&FileSnapshotManager{}).dataOf(r, nil, "")
-		r.write()
+		r.Write()
 		if _, err := readRecord(r.Snapshot); err != nil {
 			t.Errorf("what was read and written is refused: %v", err)
 		}
@@ -65,18 +68,21 @@ func FuzzStepData(f *testing.F) {
 	f.Add([]byte(`{"diff":{"added":null,"pathBytes":{"added":{"-1":"AA=="}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := newManager(newEngine(&EngineOptions{}), newWorktree(nil, "", nil), &Options{Session: "s"})
-		e := &session.Entry{ID: "e", Type: "custom", CustomType: session.StepSnapshot, Data: data}
-		got := parseStep(e)
+		e := &session.Entry{ID: "e", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: data}
+		got := history.ParseStep(e)
 		if got == nil {
 			return
 		}
-		if got.SnapshotTreeHash.IsZero() || got.TurnIndex < 0 {
+		if got.Tree.IsZero() || got.Turn < 0 {
 			t.Errorf("taken for ours: %s", data)
 		}
-		if got.SnapshotSeq != 0 {
+		if got.Seq != 0 {
 			return // a record is looked up
 		}
 		r, err := (&line{m: m}).stepOf(context.Background(), e)
+		if errors.Is(err, ErrUnknown) {
+			return
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +97,7 @@ func FuzzStepData(f *testing.F) {
 // contested, which is what somebody of nobody's name says.
 func FuzzTurns(f *testing.F) {
 	turn := 3
-	good := encode(&turns{Version: turnsVersion, Last: 9, Open: []*openTurn{
+	good := encode(&history.Turns{Version: history.TurnsVersion, Last: 9, Open: []*history.OpenTurn{
 		{Session: "s", Turn: 1, After: 7, Base: store.State{Tree: store.ID{1}}, Held: true, Boot: "b", Seen: time.Unix(0, 0).UTC()},
 		{Session: "t", RuntimeTurn: &turn, ToolWindows: true, Tools: []string{"x"}, Claims: [][]byte{[]byte("a")}, End: 8}}})
 	for _, b := range nearmiss.Of(good[:len(good)/2]) {
@@ -102,18 +108,18 @@ func FuzzTurns(f *testing.F) {
 		`{"v":1,"open":[{"session":"../../x","held":true}]} `, `{"V":1,"v":3}`, `{"v":1,"last":-1}`, `{"v":1}{"v":1}`} {
 		f.Add([]byte(text))
 	}
-	project, err := tree.FindProject(f.TempDir())
+	project, err := capture.FindProject(f.TempDir())
 	if err != nil {
 		f.Fatal(err)
 	}
-	disk := vfs.NewMem()
-	s, err := store.OpenFS(f.Context(), disk, &store.Options{})
+	disk := vfstest.NewMem()
+	s, err := cas.OpenFS(f.Context(), disk, &cas.Options{})
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { s.Close() })
 	m := newManager(newEngine(&EngineOptions{}), newWorktree(project, "", s), &Options{Session: "s"})
-	if err := m.withTurns(f.Context(), func(*turns) error { return nil }); err != nil { // makes the directories
+	if err := m.withTurns(f.Context(), func(*history.Turns) error { return nil }); err != nil { // makes the directories
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -127,15 +133,15 @@ func FuzzTurns(f *testing.F) {
 			}
 			return
 		}
-		if got.Version != turnsVersion || slices.Contains(got.Open, nil) {
+		if got.Version != history.TurnsVersion || slices.Contains(got.Open, nil) {
 			t.Errorf("readTurns = %+v", got)
 		}
 		var after []byte
-		if err := m.withTurns(t.Context(), func(open *turns) error {
-			open.windows()
-			open.of("s")
+		if err := m.withTurns(t.Context(), func(open *history.Turns) error {
+			open.Windows()
+			open.Of("s")
 			err := m.bury(open, 5)
-			if slices.ContainsFunc(open.windows(), func(s string) bool { return s == nobody }) {
+			if slices.ContainsFunc(open.Windows(), func(s string) bool { return s == history.Nobody }) {
 				t.Errorf("nobody's turn outlives the burial")
 			}
 			after = encode(open)
@@ -153,8 +159,8 @@ func FuzzTurns(f *testing.F) {
 // FuzzEditRecord checks that data of an edit is refused or says the same when it is
 // written again.
 func FuzzEditRecord(f *testing.F) {
-	good := editData{Version: editVersion, EditResult: EditResult{UndoID: "0123456789abcdef", Session: "s", Time: time.Unix(0, 0).UTC(),
-		Files: []EditedFile{{Path: "a\xff", To: "b", Op: patch.Update, BeforeHash: "00"}}}, Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
+	good := editData{Version: editVersion, UndoID: "0123456789abcdef", Session: "s", Time: time.Unix(0, 0).UTC(),
+		Files: []fileData{{Path: "a\xff", To: "b", Op: patch.Update, BeforeHash: "00"}}, Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
 	for _, b := range nearmiss.Of(encode(&good)) {
 		f.Add(b)
 	}
@@ -163,11 +169,11 @@ func FuzzEditRecord(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := readEditRecord(&store.Snapshot{Seq: 7, Kind: kindEdit, Data: data})
+		r, err := readEditRecord(&store.Snapshot{Seq: 7, Kind: history.KindEdit, Data: data})
 		if err != nil {
 			return
 		}
-		again, err := readEditRecord(&store.Snapshot{Seq: 7, Kind: kindEdit, Data: encode(&r.data)})
+		again, err := readEditRecord(&store.Snapshot{Seq: 7, Kind: history.KindEdit, Data: encode(&r.data)})
 		if err != nil || !cmp.Equal(again.data, r.data, cmpopts.EquateEmpty()) {
 			t.Errorf("read, written, read: %+v, %v, was %+v", again, err, r.data)
 		}

@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -21,7 +23,7 @@ import (
 // error, and nothing has been changed then.
 type guard struct {
 	ctx context.Context
-	g   tree.Getter
+	g   trees.Getter
 
 	whole  bool          // the directory, or paths, are to be as the target has them, whoever changed them
 	target store.State   // that was named; zero: of an undo
@@ -40,7 +42,7 @@ type guardedTurn struct {
 type guardedUndo struct{ before, after store.ID }
 
 // guardOf returns the guard of a restore.
-func (x *restore) guardOf(ctx context.Context, g tree.Getter) *guard {
+func (x *restore) guardOf(ctx context.Context, g trees.Getter) *guard {
 	gd := &guard{ctx: ctx, g: g, whole: x.whole}
 	if x.undoes != nil {
 		gd.undone = &guardedUndo{x.undoes.Base.Tree, x.undoes.Tree}
@@ -54,12 +56,12 @@ func (x *restore) guardOf(ctx context.Context, g tree.Getter) *guard {
 
 func guardedTurns(list []*record) (turns []guardedTurn) {
 	for _, r := range list {
-		t := guardedTurn{number: r.turn()}
-		if r.logged != nil || r.behind != nil || !r.isTurn() {
+		t := guardedTurn{number: r.Turn()}
+		if r.logged != nil || r.behind != nil || !r.IsTurn() {
 			t.parts = append(t.parts, [2]store.ID{r.Base.Tree, r.Tree})
 		}
-		for _, p := range r.data.Parts {
-			t.parts = append(t.parts, [2]store.ID{r.state(p.From).Tree, r.state(p.To).Tree})
+		for _, p := range r.Facts.Parts {
+			t.parts = append(t.parts, [2]store.ID{r.StateAt(p.From).Tree, r.StateAt(p.To).Tree})
 		}
 		turns = append(turns, t)
 	}
@@ -67,7 +69,7 @@ func guardedTurns(list []*record) (turns []guardedTurn) {
 }
 
 // check looks at a plan. The error says what is wrong with it.
-func (gd *guard) check(plan *rollback.Plan) error {
+func (gd *guard) check(plan *livedir.Plan) error {
 	becomes := make(map[string]*tree.Entry) // paths that are written or go
 	for i := range plan.Items {
 		it := &plan.Items[i]
@@ -117,7 +119,8 @@ func (gd *guard) checkItem(it *rollback.Item) error {
 			}
 		}
 		if len(allowed) == 0 {
-			return gd.wrong(it.Path, "would be changed, though none of the turns that are taken back or put back has changed it")
+			return gd.wrong(it.Path,
+				"would be changed, though none of the turns that are taken back or put back has changed it")
 		}
 		for _, t := range gd.stay {
 			for _, part := range t.parts {
@@ -157,7 +160,7 @@ func (gd *guard) at(id store.ID, p string) (*tree.Entry, error) {
 	if id.IsZero() {
 		return nil, nil
 	}
-	e, err := tree.Lookup(gd.ctx, gd.g, id, p)
+	e, err := trees.Lookup(gd.ctx, gd.g, id, p)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && e.Mode.IsDir() {
 		return nil, nil
 	}
@@ -175,7 +178,7 @@ func guardSame(a, b *tree.Entry) bool {
 }
 
 // listed requires that a plan lists every directory that it makes.
-func (gd *guard) listed(plan *rollback.Plan) error {
+func (gd *guard) listed(plan *livedir.Plan) error {
 	for i := range plan.Items {
 		it := &plan.Items[i]
 		if it.Do != rollback.Restore || it.Now != nil {
@@ -185,8 +188,10 @@ func (gd *guard) listed(plan *rollback.Plan) error {
 		if up == "." {
 			continue
 		}
-		j, ok := slices.BinarySearchFunc(plan.Items, up, func(o rollback.Item, p string) int { return tree.ComparePaths(o.Path, p) })
-		made := slices.ContainsFunc(plan.Made, func(m rollback.Made) bool { return m.Path == up })
+		j, ok := slices.BinarySearchFunc(plan.Items, up, func(o rollback.Item, p string) int {
+			return trees.ComparePaths(o.Path, p)
+		})
+		made := slices.ContainsFunc(plan.Made, func(m livedir.Made) bool { return m.Path == up })
 		if ok && !made && plan.Items[j].Now == nil && plan.Items[j].Do != rollback.Restore {
 			return gd.wrong(it.Path, fmt.Sprintf("would be written into %q, which is not there and is not made", up))
 		}

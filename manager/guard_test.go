@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -27,19 +29,19 @@ func TestGuard(t *testing.T) {
 		}
 		return &tree.Entry{Mode: tree.ModeFile | perm, Size: int64(len(content)), ID: id}
 	}
-	treeOf := func(edits ...tree.Edit) store.ID {
-		id, err := tree.Patch(t.Context(), m.store, w, store.ID{}, edits)
+	treeOf := func(edits ...trees.Edit) store.ID {
+		id, err := trees.Patch(t.Context(), m.store, w, store.ID{}, edits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return id
 	}
 	one, two, three, exec := file("one", 0o644), file("two", 0o644), file("three", 0o644), file("same", 0o755)
-	same, dir := file("same", 0o644), &tree.Entry{Mode: tree.ModeDir | 0o755, ID: tree.Empty}
-	a := treeOf(tree.Edit{Path: "f", New: one}, tree.Edit{Path: "kept", New: same}, tree.Edit{Path: "mode", New: same}, tree.Edit{Path: "gone", New: one},
-		tree.Edit{Path: "p", New: one})
-	z := treeOf(tree.Edit{Path: "f", New: two}, tree.Edit{Path: "kept", New: same}, tree.Edit{Path: "mode", New: exec}, tree.Edit{Path: "made", New: two},
-		tree.Edit{Path: "p/q", New: two})
+	same, dir := file("same", 0o644), &tree.Entry{Mode: tree.ModeDir | 0o755, ID: trees.Empty}
+	a := treeOf(trees.Edit{Path: "f", New: one}, trees.Edit{Path: "kept", New: same}, trees.Edit{Path: "mode", New: same}, trees.Edit{Path: "gone", New: one},
+		trees.Edit{Path: "p", New: one})
+	z := treeOf(trees.Edit{Path: "f", New: two}, trees.Edit{Path: "kept", New: same}, trees.Edit{Path: "mode", New: exec}, trees.Edit{Path: "made", New: two},
+		trees.Edit{Path: "p/q", New: two})
 	if err := errors.Join(w.Commit(t.Context(), &store.Snapshot{Session: "trees", Tree: z, Base: store.State{Tree: a}}, 0), w.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,7 @@ func TestGuard(t *testing.T) {
 	} {
 		gd := c.guard
 		gd.ctx, gd.g = t.Context(), m.store
-		wantWrong(t, c.name, gd.check(&rollback.Plan{Items: c.items}), c.want)
+		wantWrong(t, c.name, gd.check(&livedir.Plan{Items: c.items}), c.want)
 	}
 
 	gd := &guard{ctx: t.Context(), g: m.store}
@@ -91,16 +93,16 @@ func TestGuard(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		dir  rollback.Item
-		made []rollback.Made
+		made []livedir.Made
 		want string
 	}{
 		{"made", put("d", nil, dir), nil, ""},
 		{"there", rollback.Item{Path: "d", Do: rollback.Nothing, Now: dir, New: dir}, nil, ""},
-		{"listed", rollback.Item{Path: "d", Do: rollback.Nothing}, []rollback.Made{{Path: "d", Mode: tree.ModeDir | 0o755}}, ""},
+		{"listed", rollback.Item{Path: "d", Do: rollback.Nothing}, []livedir.Made{{Path: "d", Mode: tree.ModeDir | 0o755}}, ""},
 		{"left", rollback.Item{Path: "d", Do: rollback.Skipped, New: dir}, nil, into},
-		{"not to be there", rollback.Item{Path: "d", Do: rollback.Nothing}, []rollback.Made{{Path: "other"}}, into},
+		{"not to be there", rollback.Item{Path: "d", Do: rollback.Nothing}, []livedir.Made{{Path: "other"}}, into},
 	} {
-		plan := &rollback.Plan{Items: []rollback.Item{c.dir, put("d/f", nil, one), put("g", nil, one)}, Made: c.made}
+		plan := &livedir.Plan{Items: []rollback.Item{c.dir, put("d/f", nil, one), put("g", nil, one)}, Made: c.made}
 		wantWrong(t, "directory "+c.name, gd.listed(plan), c.want)
 	}
 }
@@ -133,11 +135,11 @@ func TestGuardStands(t *testing.T) {
 	}
 	before := b.files()
 	for _, preview := range []bool{true, false} {
-		x := &restore{m: m, policy: rollback.Overwrite, preview: preview}
-		_, err = x.run(t.Context(), func(*look) error { // deletes what no turn has made
+		x := &restore{m: m, opts: RestoreOptions{OnDirty: rollback.Overwrite, Preview: preview}}
+		_, err = x.run(t.Context(), func() error { // deletes what no turn has made
 			x.tip = head
 			x.about = []*record{head}
-			x.wants = []rollback.Want{{Path: "agent", Created: true}, {Path: "user", Created: true}}
+			x.wants = []livedir.Want{{Path: "agent", Created: true}, {Path: "user", Created: true}}
 			return nil
 		})
 		if err == nil || !strings.Contains(err.Error(), `internal error: "user"`) {

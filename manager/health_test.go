@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/store"
 )
 
@@ -22,17 +22,17 @@ func TestHealthFailed(t *testing.T) {
 	b.initialize(m)
 	m.opts.MinFree = 1 << 60
 	for range 2 {
-		if _, err := m.Snapshot(t.Context(), nil); !errors.Is(err, ErrNoSpace) {
-			t.Fatalf("Snapshot: %v, want %v", err, ErrNoSpace)
+		if _, err := m.Snapshot(t.Context(), nil); !errors.Is(err, store.ErrNoSpace) {
+			t.Fatalf("Snapshot: %v, want %v", err, store.ErrNoSpace)
 		}
 	}
 	m.opts.MinFree = 0
 	if _, err := m.OnToolStart(t.Context(), "bash"); !errors.Is(err, ErrNoTurn) {
 		t.Errorf("OnToolStart: %v, want %v", err, ErrNoTurn)
 	}
-	h, now := ReadHealth(m.StoreDir()), time.Now()
+	h, now := health.Read(m.StoreDir()), time.Now()
 	list := h.Concerns(m.StoreDir(), now)
-	if h.Failed != 2 || len(list) == 0 || list[0].Urgent || !strings.Contains(list[0].Text, ErrNoSpace.Error()) {
+	if h.Failed != 2 || len(list) == 0 || list[0].Urgent || !strings.Contains(list[0].Text, store.ErrNoSpace.Error()) {
 		t.Errorf("after two captures that failed: %+v, concerns %+v", h, list)
 	}
 	h.NoteChecked(0, now)
@@ -51,10 +51,10 @@ func TestHealthParts(t *testing.T) {
 	b.initialize(m)
 	b.turn(m, func() { b.write("a", noise(50<<10, 1)) })
 	dir, log := m.StoreDir(), slog.New(slog.DiscardHandler)
-	if err := checkPart(t.Context(), dir, log); err != nil {
+	if err := health.CheckPart(t.Context(), dir, log); err != nil {
 		t.Fatal(err)
 	}
-	h := ReadHealth(dir)
+	h := health.Read(dir)
 	if h.Content.IsZero() || h.Checked.IsZero() || h.Damage+h.Bad != 0 || h.Next != "" {
 		t.Errorf("after a part that is all: %+v", h)
 	}
@@ -74,61 +74,27 @@ func TestHealthParts(t *testing.T) {
 		}
 		defer os.WriteFile(name, sound, 0o600)
 	}
-	if err := checkPart(t.Context(), dir, log); err != nil || ReadHealth(dir).Bad != 0 {
-		t.Errorf("another part on the same day: %v, %+v", err, ReadHealth(dir))
+	if err := health.CheckPart(t.Context(), dir, log); err != nil || health.Read(dir).Bad != 0 {
+		t.Errorf("another part on the same day: %v, %+v", err, health.Read(dir))
 	}
-	yesterday := func(h *Health) { h.Part = h.Part.Add(-25 * time.Hour); h.Said = time.Now() }
-	if err := ChangeHealth(dir, yesterday); err != nil {
+	yesterday := func(h *health.Health) { h.Part = h.Part.Add(-25 * time.Hour); h.Said = time.Now() }
+	if err := health.Change(dir, yesterday); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkPart(t.Context(), dir, log); err != nil {
+	if err := health.CheckPart(t.Context(), dir, log); err != nil {
 		t.Fatal(err)
 	}
-	h = ReadHealth(dir)
+	h = health.Read(dir)
 	if list := h.Concerns(dir, time.Now()); h.Bad == 0 || !h.Said.IsZero() || len(list) == 0 || !list[0].Urgent {
 		t.Errorf("after a part with damage: %+v, concerns %+v", h, list)
 	}
 	for _, text := range []string{"", "nonsense", `{"v":2,"bad":7}`, `{"v":1,"bad":-7}`, `{"v":1,"checked":"yesterday"}`} {
-		if err := os.WriteFile(filepath.Join(dir, healthName), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "health.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if h := ReadHealth(dir); h.Bad != 0 || !h.Checked.IsZero() {
+		if h := health.Read(dir); h.Bad != 0 || !h.Checked.IsZero() {
 			t.Errorf("of %q: %+v", text, h)
 		}
-	}
-}
-
-// What is remembered can be changed on a full disk, too, if anything is remembered.
-func TestHealthFull(t *testing.T) {
-	disk := vfs.NewMem()
-	disk.SetSize(1 << 20)
-	if err := disk.Mkdir("tmp", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	long := []byte(`{"v": 1, "why": "` + strings.Repeat("x", 100) + `"}` + "\n")
-	if err := writeHealth(disk, long); err != nil {
-		t.Fatal(err)
-	}
-	f, err := disk.OpenFile("others", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	free, _, err := disk.Space()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Truncate(free); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.WriteFile(disk, "another", long); !store.IsNoSpace(err) {
-		t.Fatalf("a file on a full disk: %v", err)
-	}
-	if err := writeHealth(disk, []byte(`{"v": 1, "failed": 7}`)); err != nil {
-		t.Fatal(err)
-	}
-	if h := readHealth(disk); h.Failed != 7 || h.Why != "" {
-		t.Errorf("on a full disk: %+v", h)
 	}
 }
 
@@ -177,7 +143,7 @@ func TestDamagedIsStoredAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if how == "check" {
-			if damage, _, _, err := CheckNext(t.Context(), m.Store(), m.StoreDir(), 0); err != nil || len(damage) == 0 {
+			if damage, _, _, err := health.CheckNext(t.Context(), m.store, m.StoreDir(), 0); err != nil || len(damage) == 0 {
 				t.Fatalf("CheckNext = %v, %v", damage, err)
 			}
 		} else {

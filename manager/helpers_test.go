@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // A bench is a directory with a store, and managers of its sessions.
@@ -37,7 +41,7 @@ func (b *bench) open(id string, change ...func(*Options)) *FileSnapshotManager {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() {
-		b.check(m.Store())
+		b.check(m.store)
 		if err := m.Close(); err != nil {
 			b.Error(err)
 		}
@@ -46,7 +50,7 @@ func (b *bench) open(id string, change ...func(*Options)) *FileSnapshotManager {
 }
 
 // check requires that the store is sound and every snapshot in it complete.
-func (b *bench) check(s *store.Store) {
+func (b *bench) check(s *cas.Store) {
 	b.Helper()
 	ctx := context.Background()
 	report, err := s.Check(ctx, true)
@@ -57,11 +61,11 @@ func (b *bench) check(s *store.Store) {
 	for _, d := range report.Damage {
 		b.Errorf("damage: %v", d)
 	}
-	lost, err := LostRecords(ctx, s)
+	lost, err := history.LostRecords(ctx, s)
 	if err != nil || len(lost) > 0 {
 		b.Errorf("LostRecords = %v, %v", lost, err)
 	}
-	checker := tree.NewChecker(s)
+	checker := audit.NewChecker(s)
 	for snap, err := range s.Snapshots(ctx) {
 		if err != nil {
 			b.Error(err)
@@ -137,16 +141,21 @@ func (b *bench) end(m *FileSnapshotManager) *Result {
 	return r
 }
 
+// newID returns an ID that no entry of any log of this process has.
+func newID() string { return fmt.Sprintf("%08x", idsMade.Add(1)*0x9e3779b1) }
+
+var idsMade atomic.Uint32
+
 // append appends a step to the runtime's log.
 func (b *bench) append(data *StepSnapshotData) string {
-	id := session.NewID(b.log)
-	b.log.Add(session.Entry{ID: id, ParentID: b.log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(data)})
+	id := newID()
+	b.log.Add(session.Entry{ID: id, ParentID: b.log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(data)})
 	return id
 }
 
 // message appends a message to the runtime's log.
 func (b *bench) message(role string) string {
-	id := session.NewID(b.log)
+	id := newID()
 	b.log.Add(session.Entry{ID: id, ParentID: b.log.Leaf(), Type: "message", Role: role})
 	return id
 }

@@ -99,7 +99,7 @@ func (k historyKind) String() string {
 }
 
 // A history is a story at random.
-type history struct {
+type aHistory struct {
 	*storyTeller
 	kind   historyKind
 	rng    *rand.Rand
@@ -111,9 +111,9 @@ type history struct {
 
 var historyPaths = []string{"a", "b", "d/c"}
 
-func newHistory(t *testing.T, kind historyKind, real bool) *history {
+func newHistory(t *testing.T, kind historyKind, real bool) *aHistory {
 	start := ruleFiles{"a": "0\n0\n0\n0\n", "b": "1\n1\n1\n1\n", "d/keep": "kept\n"} // so that d stays
-	h := &history{storyTeller: newStory(t, kind.merge, real, start), kind: kind, inode: map[string]int{"a": -1, "b": -2}}
+	h := &aHistory{storyTeller: newStory(t, kind.merge, real, start), kind: kind, inode: map[string]int{"a": -1, "b": -2}}
 	h.tools, h.logged, h.quiet = kind.tools, kind.logged, true
 	if real && kind.engine {
 		h.engine = newHistoryEngine(h)
@@ -125,7 +125,7 @@ func newHistory(t *testing.T, kind historyKind, real bool) *history {
 	return h
 }
 
-func newHistoryEngine(h *history) *Engine {
+func newHistoryEngine(h *aHistory) *Engine {
 	e, err := NewEngine(&EngineOptions{StoreRoot: h.real.stores})
 	if err != nil {
 		h.Fatal(err)
@@ -134,7 +134,7 @@ func newHistoryEngine(h *history) *Engine {
 }
 
 // end closes what a history has open. It returns what went wrong.
-func (h *history) end() string {
+func (h *aHistory) end() string {
 	if h.real != nil {
 		h.closeAll()
 		if h.engine != nil {
@@ -149,16 +149,16 @@ func (h *history) end() string {
 	return h.wrong
 }
 
-func (h *history) isWrong() bool { return h.wrong != "" || len(h.fails) > 0 }
+func (h *aHistory) isWrong() bool { return h.wrong != "" || len(h.fails) > 0 }
 
-func (h *history) bad(format string, args ...any) {
+func (h *aHistory) bad(format string, args ...any) {
 	if h.wrong == "" {
 		h.wrong = fmt.Sprintf(format, args...)
 	}
 }
 
 // generate makes up the next step.
-func (h *history) generate() historyStep {
+func (h *aHistory) generate() historyStep {
 	h.next++
 	st := historyStep{id: h.next, look: h.rng.IntN(4) == 0}
 	names := slices.Sorted(maps.Keys(h.rules.sessions))
@@ -215,14 +215,14 @@ func (h *history) generate() historyStep {
 
 // rest is one of how many restores asks for a whole directory, or names paths:
 // more of them behind an undo.
-func (h *history) rest() int {
+func (h *aHistory) rest() int {
 	if h.before == "undo" || h.before == "redo" {
 		return 3
 	}
 	return 8
 }
 
-func (h *history) target(s *ruleSession) string {
+func (h *aHistory) target(s *ruleSession) string {
 	switch n := h.rng.IntN(8); {
 	case n < 2:
 		return "start"
@@ -250,7 +250,7 @@ func (h *history) target(s *ruleSession) string {
 }
 
 // edits makes up the windows of a turn, and what the user does between them.
-func (h *history) edits() (parts [][]historyEdit) {
+func (h *aHistory) edits() (parts [][]historyEdit) {
 	made := make(map[string]bool)
 	for range h.rng.IntN(4) {
 		var between []historyEdit
@@ -264,7 +264,7 @@ func (h *history) edits() (parts [][]historyEdit) {
 
 // edit makes up edits. A file that is made within a turn is not deleted in it,
 // so that no path is changed for nothing.
-func (h *history) edit(n int, made map[string]bool) (list []historyEdit) {
+func (h *aHistory) edit(n int, made map[string]bool) (list []historyEdit) {
 	for range n {
 		e := historyEdit{path: historyPaths[h.rng.IntN(len(historyPaths))], line: h.rng.IntN(4), how: "write"}
 		switch k := h.rng.IntN(12); {
@@ -287,7 +287,7 @@ func (h *history) edit(n int, made map[string]bool) (list []historyEdit) {
 }
 
 // do has a step happen, and checks what has to hold.
-func (h *history) do(st historyStep) {
+func (h *aHistory) do(st historyStep) {
 	s := h.rules.sessions[st.who]
 	if st.who != "" && s == nil {
 		return
@@ -363,7 +363,7 @@ func (h *history) do(st historyStep) {
 	}
 }
 
-func (h *history) doEdit(e historyEdit, token string) {
+func (h *aHistory) doEdit(e historyEdit, token string) {
 	was, text := h.rules.disk.at(e.path), ""
 	if was == ruleNone {
 		for i := range 4 {
@@ -421,7 +421,7 @@ func (h *history) doEdit(e historyEdit, token string) {
 }
 
 // doRestore has a restore, revert, undo or redo happen.
-func (h *history) doRestore(st historyStep) {
+func (h *aHistory) doRestore(st historyStep) {
 	before := h.rules.clone()
 	s := h.rules.sessions[st.who]
 	switch st.kind {
@@ -460,7 +460,7 @@ func (h *history) doRestore(st historyStep) {
 // checkText requires that no line of the user has gone, but by a change that
 // was named: one that is put back and had overwritten it, a restore that had
 // brought it, or by name.
-func (h *history) checkText(before *rules, st historyStep, taken *ruleRestore) {
+func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) {
 	if st.exact || st.path != "" && st.kind == "restore" || st.policy == "overwrite" {
 		return
 	}
@@ -493,7 +493,7 @@ func ruleHasLine(text, line string) bool { return slices.Contains(strings.Split(
 
 // checkBack requires that undo and redo directly behind a restore give back
 // bytes, line and expectations.
-func (h *history) checkBack(before *rules, st historyStep) {
+func (h *aHistory) checkBack(before *rules, st historyStep) {
 	verbs := []string{"undo", "redo"}
 	if st.kind == "undo" {
 		verbs = []string{"redo", "undo"}
@@ -518,7 +518,7 @@ func (h *history) checkBack(before *rules, st historyStep) {
 
 // checkEffects requires that each line of a turn on the disk can be taken back,
 // and, where nobody else edits, that start gives the start.
-func (h *history) checkEffects() {
+func (h *aHistory) checkEffects() {
 	if len(h.rules.sessions) > 1 || h.kind.links { // a link brings the lines of another file
 		return
 	}
@@ -553,7 +553,7 @@ func (h *history) checkEffects() {
 }
 
 // probe asks what restores would do, of the rules and of the managers.
-func (h *history) probe() {
+func (h *aHistory) probe() {
 	for name, s := range h.rules.sessions {
 		h.useLog(name)
 		targets := []string{"start"}
@@ -580,7 +580,7 @@ func (h *history) probe() {
 			if verb == "redo" {
 				fn = h.m[name].Redo
 			}
-			r, err := fn(h.Context(), &RestoreOptions{Preview: true})
+			r, err := fn(h.Context(), &UndoOptions{Preview: true})
 			if got, want := storyAnswer(r, err, false), storyRuleAnswer(want, false); got != want {
 				h.fail("%s would %s: %s, want %s%s", name, verb, got, want, storyReasons(r))
 				return

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -396,10 +397,7 @@ func TestIncidents(t *testing.T) {
 // TestIncidentKilled is the first incident: a process is killed at each of its
 // operations while it restores.
 func TestIncidentKilled(t *testing.T) {
-	step := 3
-	if testing.Short() {
-		step = 40
-	}
+	step := int(stride(11, 40))
 	for at := 0; ; at += step {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
@@ -442,8 +440,8 @@ func runRestore(dir, stores string, at int64) error {
 	if err != nil {
 		return err
 	}
-	var fault *vfs.Fault
-	fault = &vfs.Fault{At: -1, Trace: func(string, string) {
+	var fault *vfstest.Fault
+	fault = &vfstest.Fault{At: -1, Trace: func(string, string) {
 		if fault.Count() == at {
 			self, err := os.FindProcess(os.Getpid())
 			if err == nil {
@@ -457,7 +455,7 @@ func runRestore(dir, stores string, at int64) error {
 		if err != nil {
 			return nil, err
 		}
-		return vfs.WithFaultDir(d, fault), nil
+		return vfstest.WithFaultDir(d, fault), nil
 	}
 	_, err = m.RestoreFiles(ctx, &RestoreOptions{Target: "start"})
 	return err

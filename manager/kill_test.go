@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/testseed"
 )
 
@@ -123,7 +124,7 @@ func TestKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mo.Kind == kindStep {
+		if mo.Kind == history.KindStep {
 			steps[mo.EntryID] = mo.Snapshot.Tree.String()
 			if turns >= 0 && mo.TurnIndex >= turns {
 				t.Errorf("turn %d comes before turn %d", mo.TurnIndex, turns)

@@ -8,9 +8,51 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
+
+// A record is one of the store's with what a manager makes of it. For a step, or a
+// start, that only a log knows one is made up, with the number 0.
+type record struct {
+	history.Record
+	logged *StepSnapshotData         // of a step that only a log knows
+	behind *record                   // only what the turn did behind this look; nil: all of it
+	ways   map[string]*history.Apart // of a joint, by path: see way
+}
+
+// newRecord returns the record that a snapshot is to be.
+func newRecord(s *store.Snapshot) *record { return &record{Record: history.Record{Snapshot: s}} }
+
+func readRecord(s *store.Snapshot) (*record, error) {
+	r, err := history.Read(s)
+	if err != nil {
+		return nil, err
+	}
+	return &record{Record: *r}, nil
+}
+
+// withSession returns what a record that is not committed yet will be in a
+// session.
+func (r *record) withSession(session string) *record {
+	named := *r
+	named.Snapshot = &store.Snapshot{Session: session, Kind: r.Kind}
+	return &named
+}
+
+// withEntry returns the record with the entry that a log has for it.
+func (r *record) withEntry(id string) *record {
+	if r.Entry == id {
+		return r
+	}
+	named := *r
+	named.Snapshot = new(store.Snapshot)
+	*named.Snapshot = *r.Snapshot
+	named.Entry = id
+	return &named
+}
 
 // record returns a record by its number. Records do not change, but for the
 // entry that a step gets.
@@ -29,7 +71,7 @@ func (m *FileSnapshotManager) record(ctx context.Context, seq uint64) (*record, 
 	if len(m.loaded) >= maxLoaded {
 		clear(m.loaded)
 	}
-	if r.Entry != "" || r.Kind != kindStep {
+	if r.Entry != "" || r.Kind != history.KindStep {
 		m.loaded[seq] = r
 	}
 	return r, nil
@@ -44,17 +86,20 @@ const maxLoaded = 4096
 // of which nothing else is known.
 func (m *FileSnapshotManager) stepAt(ctx context.Context, seq uint64, session string) (*record, error) {
 	r, err := m.recordOrBefore(ctx, seq, func(s *store.Snapshot) bool {
-		return s.Session == session && (s.Kind == kindStep || s.Kind == kindEmpty || s.Kind == kindStart)
+		return s.Session == session && (s.Kind == history.KindStep || s.Kind == history.KindEmpty ||
+			s.Kind == history.KindStart)
 	})
 	if r == nil && err == nil {
-		r = &record{Snapshot: &store.Snapshot{Seq: seq, Kind: kindStart, Session: session, Worktree: m.project.Worktree()}}
+		r = newRecord(&store.Snapshot{Seq: seq, Kind: history.KindStart, Session: session,
+			Worktree: m.project.Worktree})
 	}
 	return r, err
 }
 
 // recordOrBefore returns the record of a number or, if it is lost, the newest
 // one before it in the worktree that fits; nil if there is none.
-func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64, fits func(*store.Snapshot) bool) (*record, error) {
+func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64,
+	fits func(*store.Snapshot) bool) (*record, error) {
 	r, err := m.record(ctx, seq)
 	if !errors.Is(err, store.ErrNotFound) {
 		return r, err
@@ -64,7 +109,7 @@ func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64, fi
 		if err != nil {
 			return nil, err
 		}
-		if s.Seq < seq && s.Worktree == m.project.Worktree() && fits(s) {
+		if s.Seq < seq && s.Worktree == m.project.Worktree && fits(s) {
 			return readRecord(s)
 		}
 	}
@@ -77,32 +122,32 @@ func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64, fi
 // random-access stack, 1983). No hop goes over a start or a joint, or to a look:
 // where there is one, the hops begin anew. Turns of one number are one turn.
 func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
-	if r.data.Prev == 0 {
+	if r.Facts.Prev == 0 {
 		return nil
 	}
-	prev, err := m.stepAt(ctx, r.data.Prev, r.Session)
+	prev, err := m.stepAt(ctx, r.Facts.Prev, r.Session)
 	if err != nil {
 		return err
 	}
-	if r.data.Depth = prev.data.Depth + 1; r.isSameTurn(prev) {
-		r.data.Depth--
+	if r.Facts.Depth = prev.Facts.Depth + 1; r.isSameTurn(prev) {
+		r.Facts.Depth--
 	}
-	if r.data.Jump = prev.Seq; prev.data.Jump == 0 {
+	if r.Facts.Jump = prev.Seq; prev.Facts.Jump == 0 {
 		return nil
 	}
-	jump, err := m.stepAt(ctx, prev.data.Jump, prev.Session)
+	jump, err := m.stepAt(ctx, prev.Facts.Jump, prev.Session)
 	if err != nil {
 		return err
 	}
-	if jump.data.Jump == 0 {
+	if jump.Facts.Jump == 0 {
 		return nil
 	}
-	further, err := m.stepAt(ctx, jump.data.Jump, jump.Session)
+	further, err := m.stepAt(ctx, jump.Facts.Jump, jump.Session)
 	if err != nil {
 		return err
 	}
-	if prev.data.Depth-jump.data.Depth == jump.data.Depth-further.data.Depth {
-		r.data.Jump = further.Seq
+	if prev.Facts.Depth-jump.Facts.Depth == jump.Facts.Depth-further.Facts.Depth {
+		r.Facts.Jump = further.Seq
 	}
 	return nil
 }
@@ -147,12 +192,13 @@ func (l *line) tip(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	var tip *record
-	if head != nil && head.position() != 0 {
-		if tip, err = l.m.stepAt(ctx, head.position(), head.Session); err != nil {
+	if head != nil && head.Position() != 0 {
+		if tip, err = l.m.stepAt(ctx, head.Position(), head.Session); err != nil {
 			return nil, err
 		}
 	}
-	if l.log == nil || tip != nil && (tip.Kind != kindStart || tip.data.Fork != 0 || head.next() > 0 || head.data.Restored != 0) {
+	if l.log == nil || tip != nil && (tip.Kind != history.KindStart || tip.Facts.Fork != 0 || head.Next() > 0 ||
+		head.Facts.Restored != 0) {
 		return tip, nil
 	}
 	if r, err := l.at(ctx, l.m.leaf(l.log), true); r != nil || err != nil {
@@ -190,7 +236,8 @@ func (l *line) at(ctx context.Context, id string, after bool) (*record, error) {
 		return nil, err
 	}
 	for _, r := range waiting {
-		if tip != nil && tip.Seq == 0 && slices.IndexFunc(path, func(e *session.Entry) bool { return e.ID == r.Above }) < standing {
+		if tip != nil && tip.Seq == 0 && slices.IndexFunc(path,
+			func(e *session.Entry) bool { return e.ID == r.Above }) < standing {
 			continue // it comes before what only the log has
 		}
 		if r.Seq > behind {
@@ -216,7 +263,7 @@ func (l *line) recorded(ctx context.Context, tip *record) (uint64, error) {
 	if err != nil || head == nil {
 		return 0, err
 	}
-	return head.begin(), nil
+	return head.Begin(), nil
 }
 
 // waiting returns the steps that belong to a path of the log, but do not stand
@@ -290,7 +337,7 @@ func (l *line) elsewhere(late *session.Entry, above, next string) bool {
 // standing returns the step that an entry stands for where it is in the log;
 // nil if it is none, or was told late.
 func (l *line) standing(ctx context.Context, e *session.Entry) (*record, error) {
-	if s := l.m.stepIn(e); s == nil || s.late {
+	if s := l.m.stepIn(e); s == nil || s.Late {
 		return nil, nil
 	}
 	return l.stepOf(ctx, e)
@@ -303,23 +350,20 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 	if s == nil {
 		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours", e.ID, ErrUnknown)
 	}
-	if s.seq != 0 {
-		r, err := l.m.record(ctx, s.seq)
+	if s.Seq != 0 {
+		r, err := l.m.record(ctx, s.Seq)
 		switch {
 		case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat): // an entry from elsewhere
 		case err != nil:
 			return nil, err
-		case s.isOf(r):
+		case s.IsOf(&r.Record):
 			return r.withEntry(e.ID), nil
 		}
 	}
-	d := parseStep(e)
-	r := &record{Snapshot: &store.Snapshot{Kind: kindStep, Tree: d.SnapshotTreeHash, Entry: e.ID}, data: recordData{Turn: d.TurnIndex}, logged: d}
-	if d.Diff != nil {
-		r.data.Counts, r.data.Unknown = d.Diff.counts(), d.Diff.Unknown
-	}
-	if d.BaselineTreeHash != nil {
-		r.Base.Tree = *d.BaselineTreeHash
+	r := newRecord(&store.Snapshot{Kind: history.KindStep, Tree: s.Tree, Entry: e.ID, Base: store.State{Tree: s.Base}})
+	r.Facts.Turn, r.Facts.Counts, r.Facts.Unknown, r.logged = s.Turn, s.Counts, s.Unknown, new(StepSnapshotData)
+	if json.Unmarshal(e.Data, r.logged) != nil {
+		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours", e.ID, ErrUnknown)
 	}
 	return r, nil
 }
@@ -328,9 +372,9 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 // the one that the record names, unless the log has one between them.
 func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 	switch {
-	case r.Kind == kindStart && r.data.Fork != 0:
-		return l.m.stepAt(ctx, r.data.Fork, r.Session)
-	case r.Kind == kindStart:
+	case r.Kind == history.KindStart && r.Facts.Fork != 0:
+		return l.m.stepAt(ctx, r.Facts.Fork, r.Session)
+	case r.Kind == history.KindStart:
 		return nil, nil
 	case r.Seq == 0:
 		e, _ := l.log.Entry(r.Entry)
@@ -342,10 +386,10 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 			prev = madeUpStart(r)
 		}
 		return prev, err
-	case r.data.Prev == 0:
+	case r.Facts.Prev == 0:
 		return nil, nil
 	}
-	prev, err := l.m.stepAt(ctx, r.data.Prev, r.Session)
+	prev, err := l.m.stepAt(ctx, r.Facts.Prev, r.Session)
 	if err != nil || l.log == nil {
 		return prev, err
 	}
@@ -365,7 +409,8 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	if prev.Kind == kindStep && !l.stands(prev) && !slices.ContainsFunc(path, func(e *session.Entry) bool { return e.ID == prev.Above }) {
+	if prev.Kind == history.KindStep && !l.stands(prev) && !slices.ContainsFunc(path,
+		func(e *session.Entry) bool { return e.ID == prev.Above }) {
 		return prev, nil // which comes behind it
 	}
 	return above, nil
@@ -377,12 +422,12 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 func (l *line) stepBefore(ctx context.Context, r *record) (*record, error) {
 	for {
 		var err error
-		if r.data.Step != 0 {
-			r, err = l.m.stepAt(ctx, r.data.Step, r.Session)
+		if r.Facts.Step != 0 {
+			r, err = l.m.stepAt(ctx, r.Facts.Step, r.Session)
 		} else {
 			r, err = l.prev(ctx, r)
 		}
-		if r == nil || err != nil || r.Kind == kindStep || r.Kind == kindStart {
+		if r == nil || err != nil || r.Kind == history.KindStep || r.Kind == history.KindStart {
 			return r, err
 		}
 	}
@@ -391,7 +436,7 @@ func (l *line) stepBefore(ctx context.Context, r *record) (*record, error) {
 // above returns the step that stands nearest above an entry of the log, or on
 // it; nil if there is none.
 func (l *line) above(ctx context.Context, id string) (*record, error) {
-	for range l.log.Len() { // parents may form a cycle
+	for range l.log.Changes() { // parents may form a cycle
 		e, ok := l.log.Entry(id)
 		if !ok {
 			break
@@ -411,18 +456,18 @@ func (l *line) stands(r *record) bool {
 		return false
 	}
 	s := l.m.stepIn(e)
-	return s != nil && !s.late
+	return s != nil && !s.Late
 }
 
 // madeUpStart returns the start of a line whose first step only a log has.
 func madeUpStart(first *record) *record {
-	return &record{Snapshot: &store.Snapshot{Kind: kindStart, Tree: first.Base.Tree, Coverage: first.Base.Coverage}}
+	return newRecord(&store.Snapshot{Kind: history.KindStart, Tree: first.Base.Tree, Coverage: first.Base.Coverage})
 }
 
 // entryOf returns the entry that the log has of a step, nil if it has none.
 func (l *line) entryOf(r *record) *session.Entry {
 	e := l.index().bySeq[r.Seq]
-	if e == nil || !l.m.stepIn(e).isOf(r) {
+	if e == nil || !l.m.stepIn(e).IsOf(&r.Record) {
 		return nil
 	}
 	return e
@@ -459,8 +504,8 @@ func (l *line) start(ctx context.Context) (*record, error) {
 // startOf returns the start of the line whose first step is r, or on which r
 // is if no log has steps before it.
 func (l *line) startOf(ctx context.Context, r *record) (*record, error) {
-	if r.Seq != 0 && r.start() != 0 {
-		return l.m.stepAt(ctx, r.start(), r.Session)
+	if r.Seq != 0 && r.Start() != 0 {
+		return l.m.stepAt(ctx, r.Start(), r.Session)
 	}
 	if r.Base.IsZero() {
 		return nil, fmt.Errorf("start of session %q: %w", l.m.opts.Session, ErrUnknown)
@@ -496,7 +541,7 @@ func (l *line) forkedAt(ctx context.Context) (*record, error) {
 		if r.Seq == 0 || r.Session == l.m.opts.Session {
 			return nil, nil
 		}
-		return l.m.stepAt(ctx, r.position(), r.Session)
+		return l.m.stepAt(ctx, r.Position(), r.Session)
 	}
 	return nil, nil
 }
@@ -508,7 +553,7 @@ func (l *line) emptyOf(ctx context.Context, e *session.Entry) (*record, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.Entry == e.ID && s.Kind == kindEmpty && s.Worktree == l.m.project.Worktree() && !s.Pruned {
+		if s.Entry == e.ID && s.Kind == history.KindEmpty && s.Worktree == l.m.project.Worktree && !s.Pruned {
 			return readRecord(s)
 		}
 	}
@@ -519,11 +564,13 @@ func (l *line) emptyOf(ctx context.Context, e *session.Entry) (*record, error) {
 // none of this store's.
 func (l *line) restoreOf(ctx context.Context, e *session.Entry) (*record, error) {
 	d := new(UnrevertPointData)
-	if e.Type != "custom" || e.CustomType != session.UnrevertPoint || json.Unmarshal(e.Data, d) != nil || d.SnapshotSeq == 0 {
+	if e.Type != "custom" || e.CustomType != sessionlog.UnrevertPoint || json.Unmarshal(e.Data, d) != nil ||
+		d.SnapshotSeq == 0 {
 		return nil, nil
 	}
 	r, err := l.m.record(ctx, d.SnapshotSeq)
-	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat) || err == nil && (r.Kind != kindRestore || r.Tree != d.TreeHash) {
+	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat) ||
+		err == nil && (r.Kind != history.KindRestore || r.Tree != d.TreeHash) {
 		return nil, nil
 	}
 	return r, err

@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // RebuildIndex takes up the entries of the session's log from the runtime: the
@@ -54,9 +55,9 @@ func (m *FileSnapshotManager) entries(ctx context.Context) (*session.Tree, error
 		return m.given, nil
 	}
 	if m.file == nil {
-		file, err := session.OpenFile(ctx, m.opts.SessionFile)
-		if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, session.ErrNotBegun)) && !m.opts.ReadOnly {
-			return session.NewTree(session.Header{}), nil // pi writes it with the first answer
+		file, err := sessionlog.OpenFile(ctx, m.opts.SessionFile)
+		if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, sessionlog.ErrNotBegun)) && !m.opts.ReadOnly {
+			return session.NewTree(), nil // pi writes it with the first answer
 		}
 		if err != nil {
 			return nil, err
@@ -111,7 +112,7 @@ func (m *FileSnapshotManager) adopt(ctx context.Context, entries *session.Tree) 
 		if err := m.needs(ctx, r, want); err != nil {
 			return err
 		}
-		if r.Seq != 0 && r.Session == m.opts.Session && r.Worktree == m.project.Worktree() {
+		if r.Seq != 0 && r.Session == m.opts.Session && r.Worktree == m.project.Worktree {
 			if err := m.adoptEntry(ctx, r); err != nil {
 				return err
 			}
@@ -126,7 +127,7 @@ func (m *FileSnapshotManager) adoptEntry(ctx context.Context, r *record) error {
 	if err != nil || old.Entry != "" {
 		return err
 	}
-	return m.bind(ctx, old, r.Entry)
+	return m.bind(ctx, old, r.Entry, true)
 }
 
 // needs adds the states of a step that is not this session's to a set, false for
@@ -147,13 +148,13 @@ func (m *FileSnapshotManager) needs(ctx context.Context, r *record, want map[sto
 		}
 		return nil
 	}
-	if r.Session == m.opts.Session && r.Worktree == m.project.Worktree() || r.Pruned {
+	if r.Session == m.opts.Session && r.Worktree == m.project.Worktree || r.Pruned {
 		return nil
 	}
 	for _, state := range append([]store.State{r.Base, r.State()}, r.Also...) {
 		want[state] = true
 	}
-	start, err := m.stepAt(ctx, r.start(), r.Session)
+	start, err := m.stepAt(ctx, r.Start(), r.Session)
 	if err == nil && !start.Pruned {
 		want[start.State()] = true
 	}
@@ -162,19 +163,19 @@ func (m *FileSnapshotManager) needs(ctx context.Context, r *record, want map[sto
 
 // pin records states as ones that this session needs, so that they are kept as
 // long as it is.
-func (m *FileSnapshotManager) pin(ctx context.Context, want map[store.State]bool) error {
+func (m *FileSnapshotManager) pin(ctx context.Context, want map[store.State]bool) (err error) {
 	delete(want, store.State{})
 	head, err := m.newest(ctx, m.opts.Session)
 	if err != nil {
 		return err
 	}
 	if head != nil {
-		for _, seq := range append(slices.Clone(head.data.Pins), head.Seq) {
+		for _, seq := range append(slices.Clone(head.Facts.Pins), head.Seq) {
 			r, err := m.record(ctx, seq)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
-			if err == nil && r.Kind == kindPin {
+			if err == nil && r.Kind == history.KindPin {
 				for _, state := range r.Also {
 					delete(want, state)
 				}
@@ -184,88 +185,48 @@ func (m *FileSnapshotManager) pin(ctx context.Context, want map[store.State]bool
 	if len(want) == 0 {
 		return nil
 	}
-	_, err = m.lookAnyway(ctx, m.turnOptions(), func(o *look) error {
-		if err := m.begin(ctx, o); err != nil {
+	o, err := m.lookKeeping(ctx, m.turnOptions(), 0) // as for a restore
+	if err != nil {
+		return err
+	}
+	defer func() { o.end(ctx, &err) }()
+	if err := m.begin(ctx, o); err != nil {
+		return err
+	}
+	for state, recorded := range want {
+		if recorded {
+			continue
+		}
+		if whole, err := audit.IsWhole(ctx, m.store, o.w, state); err != nil {
 			return err
+		} else if !whole {
+			delete(want, state)
 		}
-		for state, recorded := range want {
-			if recorded {
-				continue
-			}
-			if whole, err := tree.IsWhole(ctx, m.store, o.w, state); err != nil {
-				return err
-			} else if !whole {
-				delete(want, state)
-			}
-		}
-		if len(want) == 0 {
-			return nil
-		}
-		return m.commit(ctx, o, &record{Snapshot: &store.Snapshot{Kind: kindPin, Also: slices.SortedFunc(maps.Keys(want), func(a, b store.State) int {
-			return cmp.Or(bytes.Compare(a.Tree[:], b.Tree[:]), bytes.Compare(a.Coverage[:], b.Coverage[:]))
-		})}})
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	also := slices.SortedFunc(maps.Keys(want), func(a, b store.State) int {
+		return cmp.Or(bytes.Compare(a.Tree[:], b.Tree[:]), bytes.Compare(a.Coverage[:], b.Coverage[:]))
 	})
-	return err
-}
-
-// A stepEntry is what is kept in mind of a step-snapshot entry.
-type stepEntry struct {
-	seq   uint64   // number of its record; 0: none is known
-	turn  int      // index
-	base  store.ID // at its start; zero: not known
-	tree  store.ID // that it left
-	late  bool     // the log was given it late
-	above string   // the entry that it belongs behind then; "": it comes before all
-}
-
-// isOf reports whether an entry is that of a record, which has the same number:
-// one that was made in another store may have it, too.
-func (s *stepEntry) isOf(r *record) bool {
-	tree, base := s.tree, s.base
-	if r.Pruned {
-		tree, base = tree.Pruned(), base.Pruned()
-	}
-	switch {
-	case !r.isStep() || r.Tree != tree:
-		return false
-	case r.Kind == kindStart:
-		return base.IsZero() && s.turn == 0
-	}
-	return r.Base.Tree == base && r.data.Turn == s.turn
+	return m.commit(ctx, o, newRecord(&store.Snapshot{Kind: history.KindPin, Also: also}))
 }
 
 // stepIn returns what a step-snapshot entry says in short, nil if the entry is
-// none or another program's: a log may have been written by several.
-func (m *FileSnapshotManager) stepIn(e *session.Entry) *stepEntry {
-	if e.Type != "custom" || e.CustomType != session.StepSnapshot {
+// none or another program's.
+func (m *FileSnapshotManager) stepIn(e *session.Entry) *history.Step {
+	if e.Type != "custom" || e.CustomType != sessionlog.StepSnapshot {
 		return nil
 	}
 	s, ok := m.steps[e]
 	if !ok {
-		if d := parseStep(e); d != nil {
-			s = &stepEntry{d.SnapshotSeq, d.TurnIndex, store.ID{}, d.SnapshotTreeHash, d.Late, d.AboveEntryID}
-			if d.BaselineTreeHash != nil {
-				s.base = *d.BaselineTreeHash
-			}
-		} else {
+		if s = history.ParseStep(e); s == nil {
 			m.log.Warn("step-snapshot is not ours", "entry", e.ID)
 		}
 		m.steps[e] = s
 	}
 	return s
 }
-
-// parseStep returns the data of a step-snapshot entry, nil if it is not ours.
-func parseStep(e *session.Entry) *StepSnapshotData {
-	d := new(StepSnapshotData)
-	if err := json.Unmarshal(e.Data, d); err != nil || d.SnapshotTreeHash.IsZero() || d.TurnIndex < 0 || d.TurnIndex > maxTurn {
-		return nil
-	}
-	return d
-}
-
-// maxTurn is above any turn that a session can have had.
-const maxTurn = 1 << 31
 
 // A logIndex finds the steps of a log.
 type logIndex struct {
@@ -286,11 +247,11 @@ func (l *line) index() *logIndex {
 			if s == nil {
 				continue
 			}
-			if s.seq != 0 && ix.bySeq[s.seq] == nil {
-				ix.bySeq[s.seq] = e
+			if s.Seq != 0 && ix.bySeq[s.Seq] == nil {
+				ix.bySeq[s.Seq] = e
 			}
-			if s.late {
-				ix.late[s.above] = append(ix.late[s.above], e)
+			if s.Late {
+				ix.late[s.Above] = append(ix.late[s.Above], e)
 			}
 		}
 		m.index = ix
@@ -314,7 +275,8 @@ func (l *line) firstBelow(ctx context.Context, e *session.Entry) (*record, error
 // search looks for a step below an entry, in the order of the file and no
 // further than where stop holds; those that were told late, or not yet, come
 // behind the others, unless the oldest one is asked for.
-func (l *line) search(ctx context.Context, e *session.Entry, oldest bool, stop func(*session.Entry) bool) (*record, error) {
+func (l *line) search(ctx context.Context, e *session.Entry, oldest bool,
+	stop func(*session.Entry) bool) (*record, error) {
 	var first *record
 	seen := map[string]bool{e.ID: true} // parents may form a cycle
 	queue := slices.Clone(l.log.Children(e.ID))
@@ -381,7 +343,7 @@ func endOfTurn(log *session.Tree, leaf string) string {
 	if e, ok := log.Entry(leaf); ok {
 		asked = isUser(e)
 	}
-	for range log.Len() {
+	for range log.Changes() {
 		var next *session.Entry
 		for _, e := range log.Children(last) {
 			if isUser(e) && asked {

@@ -6,6 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -16,110 +21,145 @@ type Result struct {
 	Data    *StepSnapshotData // of the step; nil: the turn changed nothing, or it was the first look at the session
 	Offline *Diff             // what this look found changed that is no turn's doing; nil: nothing
 
-	Tree     store.ID         // of the directory
-	Since    *Point           // the session's newest step before; nil: this is its start
-	Snapshot *store.Snapshot  // what was recorded last; nil: nothing changed
-	Capture  *tree.Result     // what was found, and what was left out
-	Written  store.WriteStats // what it added to the store
+	Tree     store.ID        // of the directory
+	Since    *Point          // the session's newest step before; nil: this is its start
+	Snapshot *store.Snapshot // what was recorded last; nil: nothing changed
+	Capture  *tree.Result    // what was found, and what was left out
+
+	NewObjects  int   // that it added to the store
+	StoredBytes int64 // by which the store has grown
 
 	head *record // newest of the session; nil: none
 }
 
-// A look is a capture under the lock on the worktree's turns.
+// A look is what a manager sees of its directory, and records, while it has the lock on
+// the worktree's turns. Whoever has begun one ends it.
 type look struct {
-	turns   *turns
-	w       *store.Writer
-	capture *tree.Result
-	state   store.State // of the directory now
-	last    *record     // newest record of the worktree, of any session; nil: none
-	after   uint64      // its number, if it was pruned
-	parent  uint64      // number of the session's newest, if it was
-	session string      // that records
-	head    *record     // newest of this session; nil: none
-	windows []string    // open until now
+	m       *FileSnapshotManager
+	held    *heldTurns // nil: withTurns has them
+	turns   *history.Turns
+	w       *cas.Writer
+	capture *tree.Result // nil: the directory was not captured
+	state   store.State  // of the directory now
+	last    *record      // newest record of the worktree, of any session; nil: none
+	after   uint64       // its number, if it was pruned
+	parent  uint64       // number of the session's newest, if it was
+	session string       // that records
+	head    *record      // newest of this session; nil: none
+	windows []string     // open until now
+	noted   bool         // how it ends is remembered for all processes
 	result  *Result
 }
 
-// look captures the directory and calls fn to record what was found. It stops
-// before the disk is full. Of errors in a row that keep everything from being
-// recorded the first is told in full: see [NotRecordedError]. The caller holds mu.
-func (m *FileSnapshotManager) look(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (r *Result, err error) {
-	keep := reserve(m.store, m.opts.MinFree)
-	if err = checkSpace(m.store, m.tree.dir, keep); err == nil {
-		r, err = m.lookKeeping(ctx, opts, keep, fn)
+// look begins a look that captures the directory. It stops before the disk is full. Of
+// errors in a row that keep everything from being recorded the first is told in full: see
+// [health.NotRecordedError]. The caller holds mu until the look has ended.
+func (m *FileSnapshotManager) look(ctx context.Context, opts *capture.Options) (*look, error) {
+	keep := m.store.Reserve(m.opts.MinFree)
+	err := m.store.CheckSpace(m.tree.dir, keep)
+	if err == nil {
+		var o *look
+		if o, err = m.lookKeeping(ctx, opts, keep); err == nil {
+			o.noted = true
+			return o, nil
+		}
 	}
-	return r, m.noteLook(ctx, err)
+	return nil, m.noteLook(ctx, err)
 }
 
-// lookAnyway is look for a restore, which may take the last bytes there are.
-func (m *FileSnapshotManager) lookAnyway(ctx context.Context, opts *tree.CaptureOptions, fn func(*look) error) (*Result, error) {
-	return m.lookKeeping(ctx, opts, 0, fn)
-}
-
-// lookKeeping is look that keeps so many bytes free.
-func (m *FileSnapshotManager) lookKeeping(ctx context.Context, opts *tree.CaptureOptions, keep int64, fn func(*look) error) (*Result, error) {
+// lookKeeping is look that keeps so many bytes free, and tells each error in full.
+func (m *FileSnapshotManager) lookKeeping(ctx context.Context, opts *capture.Options, keep int64) (*look, error) {
 	if m.opts.Session == "" {
 		return nil, errors.New("no session is named: see UseSession")
 	}
-	var o *look
-	err := m.withTurns(ctx, func(t *turns) (err error) {
-		if o, err = m.under(ctx, t); err != nil {
-			return err
-		}
-		defer o.close(m)
-		if _, err := m.recover(ctx, o, true); err != nil {
-			return err
-		}
-		o.w.KeepFree(keep, m.tree.dir)
-		m.store.Distrust(ReadHealth(m.tree.dir).bad()...) // what a check has found is stored again
-		if o.capture, err = m.captureUnlocked(ctx, o.w, opts); err != nil {
-			return err
-		}
-		o.state = store.State{Tree: o.capture.Tree, Coverage: o.capture.Coverage}
-		if o.head != nil && o.head.step() != 0 {
-			if o.result.Since, err = m.sincePoint(ctx, o.head); err != nil {
-				return err
-			}
-		}
-		if own := t.of(m.opts.Session); own != nil && m.isOurs(own) {
-			own.hear()
-			o.windows = o.who()
-		}
-		if err := fn(o); err != nil {
-			return err
-		}
-		return m.bury(t, o.newestSeq())
-	})
+	held, err := m.holdTurns(ctx)
 	if err != nil {
 		return nil, err
 	}
-	o.result.Tree, o.result.Capture, o.result.head = o.state.Tree, o.capture, o.head
-	return o.result, nil
+	o, err := m.under(ctx, held.Turns)
+	if err != nil {
+		return nil, held.release(err)
+	}
+	o.held = held
+	if err = o.see(ctx, opts, keep); err != nil {
+		o.end(ctx, &err)
+		return nil, err
+	}
+	return o, nil
 }
 
-// captureUnlocked captures the directory without mu, which the caller holds:
-// queries need not wait, and nobody else changes the worktree.
-func (m *FileSnapshotManager) captureUnlocked(ctx context.Context, w *store.Writer, opts *tree.CaptureOptions) (*tree.Result, error) {
+// see captures the directory, and finds out whose doing it may be what has changed.
+func (o *look) see(ctx context.Context, opts *capture.Options, keep int64) error {
+	m := o.m
+	if _, err := m.recover(ctx, o, change.Forward); err != nil {
+		return err
+	}
+	o.w.KeepFree(keep, m.tree.dir)
+	m.store.Distrust(health.Read(m.tree.dir).Remembered()...) // what a check has found is stored again
+	alone := *opts
+	alone.Alone = true
+	capture, err := o.take(ctx, &alone)
+	if err != nil {
+		return err
+	}
+	o.state = store.State{Tree: capture.Tree, Coverage: capture.Coverage}
+	if o.head != nil && o.head.Step() != 0 {
+		if o.result.Since, err = m.sincePoint(ctx, o.head); err != nil {
+			return err
+		}
+	}
+	if own := o.turns.Of(m.opts.Session); own != nil && m.isOurs(own) {
+		own.Hear()
+		o.windows = o.who()
+	}
+	o.capture = capture
+	return nil
+}
+
+// take captures the directory. Queries need not wait meanwhile, so the manager's mu is
+// free; nobody else changes the worktree.
+func (o *look) take(ctx context.Context, opts *capture.Options) (*tree.Result, error) {
+	m := o.m
 	m.mu.Unlock()
 	defer m.mu.Lock()
 	m.capturing.Store(true)
 	defer m.capturing.Store(false)
-	return m.engine.capture(ctx, m.tree, w, opts)
+	return m.engine.capture(ctx, m.tree, o.w, opts)
+}
+
+// end ends a look: what was put is durable, the open turns are as it leaves them, and
+// others may look. It returns what came of the look, nil with an error, and adds to the
+// error what went wrong at the end.
+func (o *look) end(ctx context.Context, err *error) *Result {
+	m := o.m
+	if *err == nil {
+		*err = m.bury(o.turns, o.newestSeq())
+	}
+	o.close()
+	*err = o.held.release(*err)
+	if o.noted {
+		*err = m.noteLook(ctx, *err)
+	}
+	if *err != nil {
+		return nil
+	}
+	o.result.Tree, o.result.Capture, o.result.head = o.state.Tree, o.capture, o.head
+	return o.result
 }
 
 // under begins a look under the lock on the worktree's turns, without a
 // capture. Close it.
-func (m *FileSnapshotManager) under(ctx context.Context, t *turns) (*look, error) {
-	o := &look{turns: t, session: m.opts.Session, result: new(Result)}
+func (m *FileSnapshotManager) under(ctx context.Context, t *history.Turns) (*look, error) {
+	o := &look{m: m, turns: t, session: m.opts.Session, result: new(Result)}
 	var err error
 	if o.w, err = m.store.Begin(ctx); err != nil {
 		return nil, err
 	}
-	if o.last, err = m.newestIn(o.w, store.AnySession); err == nil {
+	if o.last, err = m.newestIn(o.w, cas.AnySession); err == nil {
 		o.head, err = m.newestIn(o.w, m.opts.Session)
 	}
 	if err != nil {
-		o.close(m)
+		o.close()
 		return nil, err
 	}
 	// After a prune that has dropped all of it, a directory or a session begins
@@ -138,51 +178,48 @@ func (m *FileSnapshotManager) under(ctx context.Context, t *turns) (*look, error
 	return o, nil
 }
 
-// close ends a look, and says what it added to the store.
-func (o *look) close(m *FileSnapshotManager) {
+// close ends the writing of a look, and says what it added to the store.
+func (o *look) close() {
 	o.turns.Last = max(o.turns.Last, o.newestSeq())
-	o.result.Written = o.w.Stats()
+	added := o.w.Stats()
+	o.result.NewObjects, o.result.StoredBytes = added.Objects, added.Stored
 	// What was put and not committed stays, for the next try.
 	if err := o.w.Close(); err != nil {
-		m.log.Debug("writer not closed cleanly", "err", err)
+		o.m.log.Debug("writer not closed cleanly", "err", err)
 	}
 }
 
 // who returns the sessions that may be the cause of what has changed since the
 // last record.
 func (o *look) who() []string {
-	windows := o.turns.windows()
+	windows := o.turns.Windows()
 	if o.turns.Last > o.newestSeq() { // damage took what was recorded last
-		windows = append(windows, nobody)
+		windows = append(windows, history.Nobody)
 	}
 	return windows
 }
 
 // turnOptions are those of a capture that belongs to a turn: over a limit, it
 // takes what fits.
-func (m *FileSnapshotManager) turnOptions() *tree.CaptureOptions {
+func (m *FileSnapshotManager) turnOptions() *capture.Options {
 	limits := m.opts.Limits
 	if limits.Time == 0 {
 		limits.Time = defaultTime
 	}
-	return &tree.CaptureOptions{Limits: limits, Partial: true, Progress: &m.progress}
+	return &capture.Options{Limits: limits, Partial: true, Progress: &m.progress}
 }
 
 // newest returns the newest record of a session in the worktree, nil if there
 // is none.
 func (m *FileSnapshotManager) newest(ctx context.Context, session string) (*record, error) {
-	epoch, err := m.store.Epoch()
-	if err != nil {
-		return nil, err
-	}
-	s, err := m.store.Newest(ctx, m.project.Worktree(), session)
+	s, epoch, err := m.store.NewestNow(m.project.Worktree, session)
 	return m.newestOf(epoch, s, err)
 }
 
 // newestIn is newest as of when a look began, which nobody can have changed since: it
 // holds the lock on the turns.
-func (m *FileSnapshotManager) newestIn(w *store.Writer, session string) (*record, error) {
-	s, err := w.Newest(m.project.Worktree(), session)
+func (m *FileSnapshotManager) newestIn(w *cas.Writer, session string) (*record, error) {
+	s, err := w.Newest(m.project.Worktree, session)
 	return m.newestOf(w.Epoch(), s, err)
 }
 
@@ -228,8 +265,8 @@ func (m *FileSnapshotManager) sincePoint(ctx context.Context, head *record) (*Po
 // what the session began with.
 func (m *FileSnapshotManager) newestStep(ctx context.Context, r *record) (*record, error) {
 	l := &line{m: m}
-	r, err := m.stepAt(ctx, r.step(), r.Session)
-	for err == nil && r.Kind != kindStep {
+	r, err := m.stepAt(ctx, r.Step(), r.Session)
+	for err == nil && r.Kind != history.KindStep {
 		var before *record
 		if before, err = l.stepBefore(ctx, r); before == nil {
 			break
@@ -257,10 +294,10 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 		}
 		o.result.Offline = diff.orNil()
 	}
-	r := &record{Snapshot: &store.Snapshot{Kind: kind}}
-	r.data.Windows = o.windows
+	r := newRecord(&store.Snapshot{Kind: kind})
+	r.Facts.Windows = o.windows
 	if d := o.result.Offline; d != nil {
-		r.data.Counts, r.data.Unknown = d.counts(), d.Unknown
+		r.Facts.Counts, r.Facts.Unknown = d.counts(), d.Unknown
 	}
 	if o.last != nil {
 		r.Base = o.last.State()
@@ -274,16 +311,18 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 // within makes a look one within the session's turn, if one with tools is open: a
 // restore may go there, so it has what the turn has done so far.
 func (m *FileSnapshotManager) within(ctx context.Context, o *look, r *record) error {
-	t := o.turns.of(m.opts.Session)
+	t := o.turns.Of(m.opts.Session)
 	if t == nil || o.head == nil || !t.ToolWindows || !m.isOurs(t) || t.End != 0 {
 		return nil
 	}
-	d := &r.data
-	d.Within, d.Turn, d.RuntimeTurn, d.Prev, d.Claims, d.Foreign = max(t.After, 1), t.Turn, t.RuntimeTurn, t.Prev, t.Claims, t.Foreign
-	var list []stretch // up to the look before, which has them
+	d := &r.Facts
+	d.Within, d.Turn, d.RuntimeTurn, d.Prev = max(t.After, 1), t.Turn, t.RuntimeTurn, t.Prev
+	d.Claims, d.Foreign = t.Claims, t.Foreign
+	var list []history.Stretch // up to the look before, which has them
 	since := t
-	if before := o.head; before.data.Within == d.Within && before.isSameTurn(r.withSession(m.opts.Session)) {
-		list, since = before.stretches(), &openTurn{Session: m.opts.Session, After: before.Seq, Base: before.State()}
+	if before := o.head; before.Facts.Within == d.Within && before.isSameTurn(r.withSession(m.opts.Session)) {
+		list = before.Stretches()
+		since = &history.OpenTurn{Session: m.opts.Session, After: before.Seq, Base: before.State()}
 	}
 	more, err := m.stretches(ctx, o.newestSeq(), since, true)
 	if err != nil {
@@ -291,23 +330,23 @@ func (m *FileSnapshotManager) within(ctx context.Context, o *look, r *record) er
 	}
 	list = append(list, more...)
 	if slices.Contains(o.windows, m.opts.Session) {
-		list = append(list, stretch{o.last.State(), o.state, len(o.windows) > 1})
+		list = append(list, history.Stretch{From: o.last.State(), To: o.state, Contested: len(o.windows) > 1})
 	}
-	r.setParts(join(list), o.state)
+	r.SetParts(join(list), o.state)
 	return nil
 }
 
 // commit records the state that was seen. The record brings its kind and
 // what is special to it.
 func (m *FileSnapshotManager) commit(ctx context.Context, o *look, r *record) error {
-	r.data.Partial = o.capture.Partial
+	r.Facts.Partial = o.capture.Partial
 	return m.commitAt(ctx, o, r, o.state)
 }
 
 // commitAt records a state of the directory.
 func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, s store.State) error {
 	r.Tree, r.Coverage, r.Time = s.Tree, s.Coverage, time.Now()
-	r.Worktree, r.Root, r.Session, r.Log = m.project.Worktree(), m.project.Root, o.session, m.opts.SessionFile
+	r.Worktree, r.Root, r.Session, r.Log = m.project.Worktree, m.project.Root, o.session, m.opts.SessionFile
 	if o.session != m.opts.Session && o.head != nil { // a restore of theirs is brought to its end
 		r.Log = o.head.Log
 	}
@@ -316,55 +355,66 @@ func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, 
 		m.log.Warn("git commit not recorded", "root", m.project.Root, "err", err)
 	}
 	r.Head = head
-	r.data.After, r.Parent = o.newestSeq(), o.parent
+	r.Facts.After, r.Parent = o.newestSeq(), o.parent
 	if o.head != nil {
-		r.Parent = o.head.Seq
-		if r.data.Pins = o.head.data.Pins; o.head.Kind == kindPin {
-			r.data.Pins = append(slices.Clone(r.data.Pins), o.head.Seq)
-		}
-		if r.data.Prev == 0 {
-			r.data.Prev = o.head.step()
-		}
-		prev, err := m.stepAt(ctx, r.data.Prev, o.session)
-		if err != nil {
+		if err := m.follow(ctx, o.head, r); err != nil {
 			return err
-		}
-		r.data.Prev, r.data.Start, r.data.Begin = prev.Seq, prev.start(), o.head.begin()
-		if r.data.Next, err = (&line{m: m}).nextTurn(ctx, o.head); err != nil {
-			return err
-		}
-		r.data.Next = r.next()
-		if r.Kind == kindEmpty || r.isJoint() {
-			step, err := prev, error(nil)
-			if prev.Kind != kindStep && prev.Kind != kindStart {
-				step, err = (&line{m: m}).stepBefore(ctx, prev)
-			}
-			if err != nil {
-				return err
-			}
-			if step != nil {
-				r.data.Step = step.Seq
-			}
-		}
-		if r.data.Untold, err = m.newestUntold(ctx, o.head); err != nil {
-			return err
-		}
-		if pos := o.head.position(); (r.Kind == kindBase || r.Kind == kindTool || r.Kind == kindPin) && pos != r.data.Prev {
-			r.data.Pos = pos
-		}
-		if r.data.Restored = o.head.data.Restored; o.head.Kind == kindRestore {
-			r.data.Restored = o.head.Seq
 		}
 	}
-	if r.isTurn() || r.data.Within != 0 {
+	if r.IsTurn() || r.Facts.Within != 0 {
 		if err := m.link(ctx, r); err != nil {
 			return err
 		}
 	}
-	r.write()
+	r.Write()
 	if err := o.w.Commit(ctx, r.Snapshot, r.Parent); err != nil {
 		return err
 	}
 	o.last, o.head, o.result.Snapshot = r, r, r.Snapshot
 	return nil
+}
+
+// follow makes a record the one behind the session's newest: it has the place of that on
+// the session's lines, unless it brings its own.
+func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error {
+	d, steps := &r.Facts, &line{m: m}
+	r.Parent = head.Seq
+	if d.Pins = head.Facts.Pins; head.Kind == history.KindPin {
+		d.Pins = append(slices.Clone(d.Pins), head.Seq)
+	}
+	if d.Restored = head.Facts.Restored; head.Kind == history.KindRestore {
+		d.Restored = head.Seq
+	}
+	if d.Prev == 0 {
+		d.Prev = head.Step()
+	}
+	prev, err := m.stepAt(ctx, d.Prev, r.Session)
+	if err != nil {
+		return err
+	}
+	d.Prev, d.Start, d.Begin = prev.Seq, prev.Start(), head.Begin()
+	if d.Next, err = steps.nextTurn(ctx, head); err != nil {
+		return err
+	}
+	d.Next = r.Next()
+	if r.Kind == history.KindEmpty || r.IsJoint() {
+		step := prev
+		if prev.Kind != history.KindStep && prev.Kind != history.KindStart {
+			step, err = steps.stepBefore(ctx, prev)
+		}
+		if err != nil {
+			return err
+		}
+		if step != nil {
+			d.Step = step.Seq
+		}
+	}
+	switch r.Kind {
+	case history.KindBase, history.KindTool, history.KindPin:
+		if pos := head.Position(); pos != d.Prev {
+			d.Pos = pos
+		}
+	}
+	d.Untold, err = m.newestUntold(ctx, head)
+	return err
 }

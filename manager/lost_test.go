@@ -7,19 +7,24 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/sessionlog"
 )
 
 // The journal cannot tell that its newest records are gone: files of the worktree
 // do, each for itself, and go on when others have got their numbers. Nothing is
 // pruned then.
 func TestLostNewest(t *testing.T) {
-	for name, hide := range map[string][]string{
-		"all files":             nil,
-		"the turns before":      {"turns"},
-		"our own log":           {"turns", "turns.new"},
-		"the turns, and no log": {"sessions/s.jsonl", "turns.new"},
+	for name, c := range map[string]struct {
+		hide []string // in the worktree's directory
+		cut  int      // the first turn that the journal loses, of three
+	}{
+		"all files":        {nil, 2},
+		"the turns before": {[]string{"turns"}, 1}, // they are those before the last record
+		"our own log":      {[]string{"turns", "turns.new"}, 2},
+		"the turns":        {[]string{"turns.new"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -30,47 +35,52 @@ func TestLostNewest(t *testing.T) {
 			}
 			b.initialize(m)
 			segment := filepath.Join(m.StoreDir(), "journal", "00000001.log")
-			var length int64
+			var lengths []int64
 			for _, text := range []string{"one", "two", "three"} {
 				st, err := os.Stat(segment)
 				if err != nil {
 					t.Fatal(err)
 				}
-				length = st.Size()
+				lengths = append(lengths, st.Size())
 				b.turn(m, func() { b.write("f", text) })
 			}
-			if lost, err := LostRecords(t.Context(), m.Store()); err != nil || len(lost) > 0 {
+			if name == "our own log" {
+				if _, err := m.ExportLog(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if lost, err := history.LostRecords(t.Context(), m.store); err != nil || len(lost) > 0 {
 				t.Fatalf("LostRecords = %v, %v before", lost, err)
 			}
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range hide {
-				if err := os.Remove(filepath.Join(m.StoreDir(), m.wtDir(), name)); err != nil {
+			for _, name := range c.hide {
+				if err := os.Remove(filepath.Join(m.StoreDir(), m.place().Dir(), name)); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if err := os.Truncate(segment, length); err != nil {
+			if err := os.Truncate(segment, lengths[c.cut]); err != nil {
 				t.Fatal(err)
 			}
 			whens := []string{"at once", "after a turn"}
-			if len(hide) > 0 && hide[0] == "turns" { // the turn finds the same directory, and records it by the same number
+			if len(c.hide) > 0 && c.hide[0] == "turns" { // the turn finds the same directory, and records it by the same number
 				whens = whens[:1]
 			}
 			for _, when := range whens {
-				s, err := store.Open(t.Context(), m.StoreDir(), nil)
+				s, err := cas.Open(t.Context(), m.StoreDir(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				damage, err := JournalDamage(t.Context(), s)
+				damage, err := history.JournalDamage(t.Context(), s)
 				if err != nil || len(damage) == 0 {
 					t.Errorf("%s: JournalDamage = %v, %v", when, damage, err)
 				}
-				plan, err := PlanPrune(t.Context(), s, &Retention{KeepLast: 1}, nil)
+				plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{KeepLast: 1}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := plan.Do(t.Context()); !errors.Is(err, ErrDamaged) {
+				if _, err := plan.Do(t.Context()); !errors.Is(err, retain.ErrDamaged) {
 					t.Errorf("%s: Prune: %v, want ErrDamaged", when, err)
 				}
 				if err := s.Close(); err != nil {
@@ -94,13 +104,13 @@ func TestLostByNoLog(t *testing.T) {
 	m := b.open("s")
 	b.initialize(m)
 	b.turn(m, func() { b.write("f", "one") })
-	name := filepath.Join(m.StoreDir(), m.sessionsDir(), "another.jsonl")
+	name := filepath.Join(m.StoreDir(), m.place().Sessions(), "another.jsonl")
 	for _, text := range []string{"", "no log", `{"type":"session","version":3,"id":"another","cwd":"/"}` + "\n" +
-		`{"type":"custom","customType":"` + session.StepSnapshot + `","id":"x","data":{"a":1}}` + "\n"} {
+		`{"type":"custom","customType":"` + sessionlog.StepSnapshot + `","id":"x","data":{"a":1}}` + "\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if lost, err := LostRecords(t.Context(), m.Store()); err != nil || len(lost) > 0 {
+		if lost, err := history.LostRecords(t.Context(), m.store); err != nil || len(lost) > 0 {
 			t.Errorf("LostRecords with %q = %v, %v", text, lost, err)
 		}
 	}
@@ -122,38 +132,38 @@ func TestLostByNoTurns(t *testing.T) {
 			m := b.open("s")
 			b.initialize(m)
 			b.turn(m, func() { b.write("f", "one") })
-			s, name := m.Store(), m.wtDir()+"/turns"
+			s, name := m.store, m.place().Turns()
 			path := filepath.Join(m.StoreDir(), name)
 			sound, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if names, damage, err := SpoiltTurns(s); err != nil || len(names)+len(damage) > 0 {
+			if names, damage, err := history.SpoiltTurns(s); err != nil || len(names)+len(damage) > 0 {
 				t.Errorf("before: %q, %v, %v", names, damage, err)
 			}
 			if err := spoil(path, sound); err != nil {
 				t.Fatal(err)
 			}
-			if lost, err := LostRecords(t.Context(), s); err != nil || len(lost) > 0 {
+			if lost, err := history.LostRecords(t.Context(), s); err != nil || len(lost) > 0 {
 				t.Errorf("LostRecords = %v, %v", lost, err)
 			}
-			names, damage, err := SpoiltTurns(s)
+			names, damage, err := history.SpoiltTurns(s)
 			if err != nil || len(names) != 1 || names[0] != name || (len(damage) > 0) != (what == "a directory") {
 				t.Fatalf("SpoiltTurns: %q, %v, %v", names, damage, err)
 			}
-			if err := MendTurns(t.Context(), s, name); err != nil {
+			if err := history.MendTurns(t.Context(), s, name); err != nil {
 				t.Fatal(err)
 			}
 			after, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _, err := decodeTurns(after)
+			got, _, err := history.DecodeTurns(after)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, _, err := decodeTurns(sound)
-			if err != nil || got.Last != want.Last || len(got.Open) != 1 || got.Open[0].Session != nobody {
+			want, _, err := history.DecodeTurns(sound)
+			if err != nil || got.Last != want.Last || len(got.Open) != 1 || got.Open[0].Session != history.Nobody {
 				t.Errorf("made again: %+v, want the last %d (%v)", got, want.Last, err)
 			}
 			b.turn(m, func() { b.write("f", "two") })

@@ -131,7 +131,7 @@ func TestUndoMakesDir(t *testing.T) {
 	before := readWorld(t, b.dir)
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.remove("d")
-	r, err := m.Undo(t.Context(), &RestoreOptions{OnDirty: rollback.Overwrite})
+	r, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Overwrite})
 	if err != nil {
 		t.Fatal(err)
 	}

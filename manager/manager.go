@@ -11,9 +11,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -51,8 +54,8 @@ type Options struct {
 	Detached bool
 
 	// Adopt has a directory that was moved go on with the history of its old path, if
-	// it surely is the same. Default: Open returns a [*MovedError], and [Adopt] does
-	// it when somebody was asked. Engines do so by themselves.
+	// it surely is the same. Default: the error of Open matches [ErrMovedAway], and
+	// 'snapctl adopt' does it for who was asked. Engines do so by themselves.
 	Adopt bool
 
 	ReadOnly   bool         // queries only; a store that does not exist is an error
@@ -82,8 +85,8 @@ type FileSnapshotManager struct {
 	opts    Options
 	engine  *Engine
 	tree    *worktree
-	project *tree.Project
-	store   *store.Store
+	project *capture.Project
+	store   *cas.Store
 	log     *slog.Logger
 	openDir func(path string) (vfs.Dir, error) // of the session, for restores
 
@@ -93,14 +96,13 @@ type FileSnapshotManager struct {
 
 	busy chan struct{} // holds one while something is being changed, which then has mu, too, but during a capture
 
-	mu     sync.Mutex                    // guards the rest
-	file   *session.File                 // of Options.SessionFile
-	given  *session.Tree                 // by RebuildIndex
-	own    *session.Log                  // of a session that no runtime keeps a log of
-	held   vfs.File                      // locked while a turn is open here
-	loaded map[uint64]*record            // records that were read
-	epoch  uint64                        // of the store when they were
-	steps  map[*session.Entry]*stepEntry // step-snapshots of the log that were read; nil: not ours
+	mu     sync.Mutex                       // guards the rest
+	file   *sessionlog.File                 // of Options.SessionFile
+	given  *session.Tree                    // by RebuildIndex
+	held   vfs.File                         // locked while a turn is open here
+	loaded map[uint64]*record               // records that were read
+	epoch  uint64                           // of the store when they were
+	steps  map[*session.Entry]*history.Step // step-snapshots of the log that were read; nil: not ours
 	index  *logIndex
 
 	reads map[string]string // hashes of files that were read to be edited
@@ -145,8 +147,9 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 
 // newManager returns the manager of a worktree that an engine has open.
 func newManager(e *Engine, wt *worktree, opts *Options) *FileSnapshotManager {
-	return &FileSnapshotManager{opts: *opts, engine: e, tree: wt, project: wt.project, store: wt.store, log: e.opts.Logger, openDir: vfs.OpenDir,
-		busy: make(chan struct{}, 1), loaded: make(map[uint64]*record), steps: make(map[*session.Entry]*stepEntry)}
+	return &FileSnapshotManager{opts: *opts, engine: e, tree: wt, project: wt.project, store: wt.store,
+		log: e.opts.Logger, openDir: vfs.OpenDir,
+		busy: make(chan struct{}, 1), loaded: make(map[uint64]*record), steps: make(map[*session.Entry]*history.Step)}
 }
 
 // closeOwn closes what no other manager has.
@@ -162,8 +165,12 @@ func (m *FileSnapshotManager) closeOwn() error {
 	return m.engine.Close()
 }
 
-// lock waits until nothing else is being changed, and locks mu.
+// lock waits until nothing else is being changed, and locks mu. It is not got with a
+// context that has ended, though nothing is waited for.
 func (m *FileSnapshotManager) lock(ctx context.Context) (unlock func(), err error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	select {
 	case m.busy <- struct{}{}:
 	case <-ctx.Done():
@@ -176,6 +183,21 @@ func (m *FileSnapshotManager) lock(ctx context.Context) (unlock func(), err erro
 	}, nil
 }
 
+// locked calls fn while it holds the lock. An error of fn is told with what was to be
+// done.
+func locked[R any](ctx context.Context, m *FileSnapshotManager, what string, fn func() (*R, error)) (*R, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	r, err := fn()
+	if err != nil {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	return r, err
+}
+
 // isOwnLog reports whether a file is our own log of the session.
 func (m *FileSnapshotManager) isOwnLog(name string) bool {
 	if name == "" || m.opts.Session == "" {
@@ -185,7 +207,7 @@ func (m *FileSnapshotManager) isOwnLog(name string) bool {
 	if err != nil {
 		return false
 	}
-	own, err := os.Stat(filepath.Join(m.StoreDir(), m.sessionsDir(), m.opts.Session+".jsonl"))
+	own, err := os.Stat(filepath.Join(m.StoreDir(), m.ownLog()))
 	return err == nil && os.SameFile(given, own)
 }
 
@@ -207,10 +229,6 @@ func (m *FileSnapshotManager) UseSession(id string) error {
 	case m.held != nil:
 		return fmt.Errorf("turn to session %q: %w", id, ErrTurnOpen)
 	}
-	if m.own != nil && m.opts.Session != id {
-		err = m.own.Close()
-		m.own = nil
-	}
 	if m.opts.Session != id {
 		m.given = nil
 		if m.opts.Session != "" {
@@ -219,7 +237,7 @@ func (m *FileSnapshotManager) UseSession(id string) error {
 	}
 	m.forget()
 	m.opts.Session = id
-	return err
+	return nil
 }
 
 // forget drops what the manager remembers of where the session stands.
@@ -241,9 +259,6 @@ func (m *FileSnapshotManager) Close() error {
 		errs = append(errs, m.held.Close())
 		m.held = nil
 	}
-	if m.own != nil {
-		errs = append(errs, m.own.Close())
-	}
 	return errors.Join(append(errs, m.closeOwn())...)
 }
 
@@ -254,10 +269,7 @@ func (m *FileSnapshotManager) Progress() *tree.Progress { return &m.progress }
 func (m *FileSnapshotManager) Capturing() bool { return m.capturing.Load() }
 
 // Project returns where the directory belongs.
-func (m *FileSnapshotManager) Project() *tree.Project { return m.project }
-
-// Store returns the store, which is open until the manager is closed.
-func (m *FileSnapshotManager) Store() *store.Store { return m.store }
+func (m *FileSnapshotManager) Project() *tree.Project { return &m.project.Project }
 
 // StoreDir returns the directory of the store.
 func (m *FileSnapshotManager) StoreDir() string { return m.tree.dir }
@@ -269,31 +281,28 @@ func (m *FileSnapshotManager) Session() string {
 	return m.opts.Session
 }
 
-// LogHeader returns the header of Options.SessionFile, or of the entries that
-// RebuildIndex was given.
-func (m *FileSnapshotManager) LogHeader() session.Header {
+// LogSession returns the session that Options.SessionFile is the log of; "" before the
+// log was read.
+func (m *FileSnapshotManager) LogSession() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.given != nil:
-		return m.given.Header()
-	case m.file != nil:
-		return m.file.Tree().Header()
+	if m.file == nil {
+		return ""
 	}
-	return session.Header{}
+	return m.file.Header().ID
 }
 
-// LogProblems returns what is wrong with the log of which LogHeader is the
-// header, at most 100 problems, and how many there are: lines that were skipped
-// and the like.
-func (m *FileSnapshotManager) LogProblems() (list []session.Problem, total int) {
+// LogProblems returns how much is wrong with Options.SessionFile, lines that were
+// skipped and the like, and what is wrong first, with its line.
+func (m *FileSnapshotManager) LogProblems() (first string, total int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	switch {
-	case m.given != nil:
-		return m.given.Problems()
-	case m.file != nil:
-		return m.file.Tree().Problems()
+	if m.file == nil {
+		return "", 0
 	}
-	return nil, 0
+	list, total := m.file.Problems()
+	if len(list) > 0 {
+		first = fmt.Sprintf("line %d: %s", list[0].Line, list[0].Reason)
+	}
+	return first, total
 }

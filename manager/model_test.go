@@ -18,7 +18,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -201,7 +204,7 @@ func TestModel(t *testing.T) {
 func (md *model) run() {
 	md.edit()
 	for i, id := range []string{"one", "two"} {
-		s := &modelSession{id: id, steps: make(map[string]*modelStep), log: session.NewTree(session.Header{ID: id}),
+		s := &modelSession{id: id, steps: make(map[string]*modelStep), log: session.NewTree(),
 			byTools: i == 0 && md.rng.IntN(2) == 0, returns: []string{"id", "nothing"}[md.rng.IntN(2)]}
 		md.sessions = append(md.sessions, s)
 		md.reopen(s)
@@ -243,7 +246,7 @@ func (md *model) run() {
 		}
 		md.verify(s)
 	}
-	md.check(md.sessions[0].m.Store())
+	md.check(md.sessions[0].m.store)
 	for _, s := range md.sessions {
 		if err := s.m.Close(); err != nil {
 			md.Error(err)
@@ -264,13 +267,13 @@ func (md *model) move() {
 		md.Fatal(err)
 	}
 	md.dir = to
-	if m, err := Open(md.Context(), to, &Options{StoreRoot: md.stores, Session: "one"}); !errors.Is(err, ErrMovedAway) {
+	if m, err := Open(md.Context(), to, &Options{StoreRoot: md.stores, Session: "one"}); !errors.Is(err, places.ErrMovedAway) {
 		md.Fatalf("open a directory that was moved: %v, %v; want ErrMovedAway", m, err)
 	}
-	opts := &AdoptOptions{StoreRoot: md.stores}
-	mv, err := PlanAdopt(md.Context(), to, opts)
+	opts := &places.AdoptOptions{StoreRoot: md.stores}
+	mv, err := places.PlanAdopt(md.Context(), to, opts)
 	if err == nil {
-		err = Adopt(md.Context(), mv, opts)
+		err = places.Adopt(md.Context(), mv, opts)
 	}
 	if err != nil {
 		md.Fatal(err)
@@ -401,7 +404,7 @@ func (md *model) finish(s *modelSession) {
 			}
 			id := md.name("step")
 			s.steps[id], step.entry = step, id
-			s.log.Add(session.Entry{ID: id, ParentID: s.log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)})
+			s.log.Add(session.Entry{ID: id, ParentID: s.log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(d)})
 			if s.returns == "nothing" {
 				return "", nil
 			}
@@ -567,7 +570,7 @@ func (md *model) checkTurnDiff(s *modelSession, rev string, step *modelStep) {
 		}
 		n := &node{mode: e.Mode}
 		if !e.Mode.IsDir() {
-			b, err := s.m.Store().Get(md.Context(), store.Blob, e.ID)
+			b, err := s.m.store.Get(md.Context(), store.Blob, e.ID)
 			if err != nil {
 				md.Fatalf("TurnDiff(%s): %v", rev, err)
 			}
@@ -707,7 +710,7 @@ func (md *model) verify(s *modelSession) {
 				for p, c := range st.changes {
 					row, ok := want[p]
 					if !ok {
-						row = ModifiedFileInfo{Path: p, Status: c.status, TurnIndex: st.turn, EntryID: st.entry, Owner: c.owner, PathBytes: bytesUnlessText(p)}
+						row = ModifiedFileInfo{Path: p, Status: c.status, TurnIndex: st.turn, EntryID: st.entry, Owner: c.owner, PathBytes: words.BytesUnlessText(p)}
 						if back {
 							row.Status = map[string]string{"added": "deleted", "deleted": "added", "modified": "modified"}[c.status]
 						}

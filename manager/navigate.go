@@ -1,10 +1,15 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 
+	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -12,16 +17,17 @@ import (
 
 // NavigateOptions are the choices at [FileSnapshotManager.NavigateTree].
 type NavigateOptions struct {
-	SkipFiles bool   // move the conversation only, and leave the files alone
-	Summarize bool   // append a branch_summary of what is left
-	Summary   string // its text
-	Label     string // of the record
-	Preview   bool   // say what would be done, and do nothing
+	SkipFiles bool   `json:"skipFiles,omitempty"` // move the conversation only, and leave the files alone
+	Summarize bool   `json:"summarize,omitempty"` // append a branch_summary of what is left
+	Summary   string `json:"summary,omitempty"`   // its text
+	Label     string `json:"label,omitempty"`     // of the record
+	Preview   bool   `json:"preview,omitempty"`   // say what would be done, and do nothing
 
-	OnDirty    rollback.Policy // as in RestoreOptions; with Abort the move is cancelled
-	Force      bool
-	AcrossHead bool
-	Append     EntryFunc
+	// The rest is as in RestoreOptions. With Abort the move is cancelled.
+	OnDirty    rollback.Policy `json:"onDirty,omitempty"`
+	Force      bool            `json:"force,omitempty"`
+	AcrossHead bool            `json:"acrossHead,omitempty"`
+	Append     EntryFunc       `json:"-"`
 }
 
 // A NavigateResult says where the conversation stands.
@@ -34,11 +40,8 @@ type NavigateResult struct {
 	Preview   bool           `json:"preview,omitempty"`
 }
 
-// A navigation is one while it runs.
-type navigation struct {
-	Label    string
-	old, new string
-}
+// A navigation is where the conversation was, and is then.
+type navigation struct{ old, new string }
 
 // NavigateTree moves the conversation to an entry, and the files to what they
 // were there: before a user message, so that it can be said again, and to any
@@ -49,23 +52,17 @@ type navigation struct {
 // say where the conversation stands.
 //
 // Errors are those of RestoreFiles and [session.Tree.Target].
-func (m *FileSnapshotManager) NavigateTree(ctx context.Context, target string, opts *NavigateOptions) (*NavigateResult, error) {
-	unlock, err := m.lock(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if opts == nil {
-		opts = new(NavigateOptions)
-	}
-	result, err := m.navigate(ctx, target, opts)
-	if err != nil {
-		err = fmt.Errorf("navigate to %q: %w", target, err)
-	}
-	return result, err
+func (m *FileSnapshotManager) NavigateTree(
+	ctx context.Context, target string, opts *NavigateOptions,
+) (*NavigateResult, error) {
+	return locked(ctx, m, fmt.Sprintf("navigate to %q", target), func() (*NavigateResult, error) {
+		return m.navigate(ctx, target, cmp.Or(opts, new(NavigateOptions)))
+	})
 }
 
-func (m *FileSnapshotManager) navigate(ctx context.Context, target string, opts *NavigateOptions) (*NavigateResult, error) {
+func (m *FileSnapshotManager) navigate(
+	ctx context.Context, target string, opts *NavigateOptions,
+) (*NavigateResult, error) {
 	if err := opts.OnDirty.Check(); err != nil {
 		return nil, err
 	}
@@ -73,14 +70,14 @@ func (m *FileSnapshotManager) navigate(ctx context.Context, target string, opts 
 	if err != nil {
 		return nil, err
 	}
-	nav := &navigation{Label: opts.Label}
+	nav := new(navigation)
 	if l.log != nil {
-		e, err := l.log.Find(target)
+		e, err := l.named(target)
 		if err != nil {
 			return nil, err
 		}
 		target, nav.old = e.ID, m.leaf(l.log)
-		if nav.new, err = l.log.Target(target); err != nil {
+		if nav.new, err = sessionlog.Target(l.log, e); err != nil {
 			return nil, err
 		}
 	} else {
@@ -97,10 +94,11 @@ func (m *FileSnapshotManager) navigate(ctx context.Context, target string, opts 
 		}
 		nav.old, nav.new = tip.Entry, p.EntryID
 	}
-	result := &NavigateResult{OldLeafID: orNull(nav.old), NewLeafID: orNull(nav.new), Preview: opts.Preview}
+	result := &NavigateResult{OldLeafID: words.OrNull(nav.old), NewLeafID: words.OrNull(nav.new), Preview: opts.Preview}
 	switch {
 	case !opts.SkipFiles:
-		result.Restore, err = m.restoreFiles(ctx, &RestoreOptions{Target: target, OnDirty: opts.OnDirty, Preview: opts.Preview,
+		result.Restore, err = m.restoreFiles(ctx, &RestoreOptions{
+			Target: target, Label: opts.Label, OnDirty: opts.OnDirty, Preview: opts.Preview,
 			Force: opts.Force, AcrossHead: opts.AcrossHead, Append: opts.Append}, nav)
 		if result.Restore != nil {
 			result.Cancelled = result.Restore.Aborted
@@ -111,7 +109,7 @@ func (m *FileSnapshotManager) navigate(ctx context.Context, target string, opts 
 	case opts.Preview:
 		return result, nil
 	default:
-		err = m.moveLeaf(ctx, l, target, nav)
+		err = m.moveLeaf(ctx, l, target, opts.Label, nav)
 	}
 	if err != nil || opts.Preview || !opts.Summarize {
 		return result, err
@@ -130,22 +128,15 @@ func (m *FileSnapshotManager) conversation(ctx context.Context) (*record, error)
 	if head == nil {
 		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 	}
-	r, err := m.stepAt(ctx, head.step(), m.opts.Session)
+	r, err := m.stepAt(ctx, head.Step(), m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
 	return (&line{m: m}).turnAt(ctx, r)
 }
 
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
-
 // moveLeaf moves the conversation and not the files.
-func (m *FileSnapshotManager) moveLeaf(ctx context.Context, l *line, target string, nav *navigation) error {
+func (m *FileSnapshotManager) moveLeaf(ctx context.Context, l *line, target, label string, nav *navigation) error {
 	if l.log != nil {
 		if m.given == nil {
 			return nil // the runtime moves it
@@ -157,13 +148,8 @@ func (m *FileSnapshotManager) moveLeaf(ctx context.Context, l *line, target stri
 	if err != nil {
 		return err
 	}
-	return m.withTurns(ctx, func(t *turns) error {
-		o, err := m.under(ctx, t)
-		if err != nil {
-			return err
-		}
-		defer o.close(m)
-		if _, err := m.recover(ctx, o, true); err != nil {
+	return m.withLook(ctx, func(o *look) error {
+		if _, err := m.recover(ctx, o, change.Forward); err != nil {
 			return err
 		}
 		if o.head == nil || o.last == nil {
@@ -173,11 +159,10 @@ func (m *FileSnapshotManager) moveLeaf(ctx context.Context, l *line, target stri
 		if err != nil {
 			return err
 		}
-		r := &record{Snapshot: &store.Snapshot{Kind: kindRestore, Base: o.last.State(), Label: nav.Label}}
-		r.data.Prev, r.data.From, r.data.Pos, r.data.Tops = p.on.Seq, o.head.position(), o.head.position(), topsNone
-		if last != nil {
-			r.data.setBack(last.undo(), last.redo())
-		}
+		r := newRecord(&store.Snapshot{Kind: history.KindRestore, Base: o.last.State(), Label: label})
+		d := &r.Facts
+		d.Prev, d.From, d.Pos, d.Tops = p.on.Seq, o.head.Position(), o.head.Position(), history.TopsNone
+		d.SetBack(last.lists())
 		return m.commitAt(ctx, o, r, o.last.State())
 	})
 }
@@ -194,18 +179,10 @@ func (m *FileSnapshotManager) summarize(ctx context.Context, opts *NavigateOptio
 		}
 		return opts.Append(ctx, e)
 	}
-	head, err := m.newest(ctx, m.opts.Session)
-	if err == nil {
-		err = m.appendOwn(ctx, head, false)
-	}
-	if err != nil {
-		return "", err
-	}
+	var err error
 	if e.ID, err = m.newEntryID(ctx); err != nil {
 		return "", err
 	}
-	if _, ok := m.own.Tree().Entry(nav.new); ok {
-		e.ParentID = nav.new
-	}
-	return e.ID, m.own.Append(ctx, *e)
+	e.ParentID = nav.new
+	return e.ID, m.exportLog(ctx, e)
 }

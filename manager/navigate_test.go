@@ -7,13 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 )
 
 // appendTo appends to the runtime's log as pi does.
 func (b *bench) appendTo(_ context.Context, e *session.Entry) (string, error) {
-	e.ID, e.ParentID = session.NewID(b.log), b.log.Leaf()
+	e.ID, e.ParentID = newID(), b.log.Leaf()
 	b.log.Add(*e)
 	return e.ID, nil
 }
@@ -45,7 +46,7 @@ func (b *bench) say(m *FileSnapshotManager, fn func()) (user, agent string) {
 
 func newConversation(t *testing.T) (*bench, *FileSnapshotManager) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	return b, m
@@ -71,21 +72,22 @@ func TestNavigateTree(t *testing.T) {
 	}
 	t.Run("skipFiles=false restores files and moves leaf", func(t *testing.T) {
 		b, m, user := setup(t)
-		leaf, err := b.log.Target(user)
+		entry, _ := b.log.Entry(user)
+		leaf, err := sessionlog.Target(b.log, entry)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := b.navigate(m, user, nil)
 		b.expectFiles(files{"a": "1"})
-		if e := b.last(session.UnrevertPoint); *r.NewLeafID != leaf || e == nil || e.ParentID != leaf {
+		if e := b.last(sessionlog.UnrevertPoint); *r.NewLeafID != leaf || e == nil || e.ParentID != leaf {
 			t.Errorf("%+v, unrevert-point %+v, want the leaf %s", r, e, leaf)
 		}
 		// Undo takes the conversation along.
-		if _, err := m.Undo(t.Context(), &RestoreOptions{Append: b.appendTo}); err != nil {
+		if _, err := m.Undo(t.Context(), &UndoOptions{Append: b.appendTo}); err != nil {
 			t.Fatal(err)
 		}
 		b.expectFiles(files{"a": "2", "b": "2"})
-		if e := b.last(session.UnrevertPoint); e.ParentID != *r.OldLeafID {
+		if e := b.last(sessionlog.UnrevertPoint); e.ParentID != *r.OldLeafID {
 			t.Errorf("after undo the leaf is %s, want %s", e.ParentID, *r.OldLeafID)
 		}
 	})
@@ -108,10 +110,10 @@ func TestNavigateTree(t *testing.T) {
 	})
 	t.Run("skipFiles=true without summarize does not persist flag", func(t *testing.T) {
 		b, m, user := setup(t)
-		n := b.log.Len()
+		n := b.log.Changes()
 		b.navigate(m, user, &NavigateOptions{SkipFiles: true})
-		if b.log.Len() != n {
-			t.Errorf("%d entries were appended", b.log.Len()-n)
+		if b.log.Changes() != n {
+			t.Errorf("%d entries were appended", b.log.Changes()-n)
 		}
 	})
 	t.Run("summarize with skipFiles=false does not set flag", func(t *testing.T) {
@@ -123,10 +125,10 @@ func TestNavigateTree(t *testing.T) {
 	})
 	t.Run("preview", func(t *testing.T) {
 		b, m, user := setup(t)
-		n, leaf := b.log.Len(), b.log.Leaf()
+		n, leaf := b.log.Changes(), b.log.Leaf()
 		preview := b.navigate(m, user, &NavigateOptions{Preview: true})
 		b.expectFiles(files{"a": "2", "b": "2"})
-		if b.log.Len() != n || b.log.Leaf() != leaf {
+		if b.log.Changes() != n || b.log.Leaf() != leaf {
 			t.Error("the preview moved the conversation")
 		}
 		real := b.navigate(m, user, nil)
@@ -192,7 +194,7 @@ func TestRollbackCases(t *testing.T) {
 		}
 	})
 	compaction := func(b *bench) {
-		b.log.Add(session.Entry{ID: session.NewID(b.log), ParentID: b.log.Leaf(), Type: "compaction"})
+		b.log.Add(session.Entry{ID: newID(), ParentID: b.log.Leaf(), Type: "compaction"})
 	}
 	for _, skip := range []bool{true, false} {
 		name := "4 and 10 after a compaction and foreign entries, with files"
@@ -205,7 +207,7 @@ func TestRollbackCases(t *testing.T) {
 			u2, _ := b.say(m, func() { b.write("b", "1") })
 			b.say(m, func() { b.write("c", "1") })
 			for _, custom := range []string{"deletion", "segment_summary"} {
-				b.log.Add(session.Entry{ID: session.NewID(b.log), ParentID: b.log.Leaf(), Type: "custom", CustomType: custom})
+				b.log.Add(session.Entry{ID: newID(), ParentID: b.log.Leaf(), Type: "custom", CustomType: custom})
 			}
 			compaction(b)
 			b.navigate(m, u2, &NavigateOptions{SkipFiles: skip})
@@ -220,7 +222,7 @@ func TestRollbackCases(t *testing.T) {
 		b, m := newConversation(t)
 		b.say(m, func() { b.write("a", "1") })
 		b.say(m, func() { b.write("b", "1") })
-		b.log.Add(session.Entry{ID: session.NewID(b.log), ParentID: b.log.Leaf(), Type: "custom", CustomType: "segment_summary"})
+		b.log.Add(session.Entry{ID: newID(), ParentID: b.log.Leaf(), Type: "custom", CustomType: "segment_summary"})
 		u3, _ := b.say(m, func() { b.write("c", "1") })
 		b.say(m, func() { b.write("d", "1") })
 		b.navigate(m, u3, nil)
@@ -236,7 +238,7 @@ func TestRollbackCases(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.log = session.NewTree(session.Header{ID: id})
+			b.log = session.NewTree()
 			for _, e := range path {
 				b.log.Add(*e)
 			}
@@ -253,7 +255,7 @@ func TestRollbackCases(t *testing.T) {
 		b.say(g, func() { b.write("c", "1") })
 		b.navigate(g, ub, nil) // what the first fork did, seen from the second
 		b.expectFiles(files{"a": "2"})
-		if _, err := g.Undo(t.Context(), &RestoreOptions{Append: b.appendTo}); err != nil {
+		if _, err := g.Undo(t.Context(), &UndoOptions{Append: b.appendTo}); err != nil {
 			t.Fatal(err)
 		}
 		b.log = firstFork

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -118,12 +119,12 @@ func testPiSession(t *testing.T, name string) {
 	worlds[b.put(maker, mainStates["start"])] = mainStates["start"]
 	m := b.open("", func(o *Options) { o.SessionFile, o.ReadOnly = name+".jsonl", true })
 	log := m.file.Tree()
-	if err := m.UseSession(log.Header().ID); err != nil {
+	if err := m.UseSession(m.LogSession()); err != nil {
 		t.Fatal(err)
 	}
 	steps := make(map[string]*StepSnapshotData)
 	for e := range log.Entries() {
-		if e.CustomType != session.StepSnapshot {
+		if e.CustomType != sessionlog.StepSnapshot {
 			continue
 		}
 		d := new(StepSnapshotData)
@@ -207,9 +208,9 @@ func testPiSession(t *testing.T, name string) {
 		points = append(points, p)
 	}
 
-	// What changed between each two of every third.
-	for i := 0; i < len(points); i += 3 {
-		for j := 0; j < len(points); j += 2 {
+	// What changed between any two, or two of a few.
+	for i := 0; i < len(points); i += int(stride(5, 5)) {
+		for j := 0; j < len(points); j += int(stride(3, 3)) {
 			from, to := points[i], points[j]
 			common := 0
 			for common < min(len(from.path), len(to.path)) && from.path[common] == to.path[common] {

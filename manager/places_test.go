@@ -2,7 +2,6 @@ package manager
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,9 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // A yard is a place with projects that move.
@@ -69,7 +72,7 @@ func (y *yard) with(dir, session string, fn func(*FileSnapshotManager)) {
 	}
 	defer m.Close()
 	fn(m)
-	(&bench{T: y.T}).check(m.Store())
+	(&bench{T: y.T}).check(m.store)
 }
 
 // turn is a turn of a session that writes a file.
@@ -110,14 +113,16 @@ func (y *yard) wantTimeline(dir, session string, want ...string) {
 	}
 }
 
-func (y *yard) opts(from string) *AdoptOptions { return &AdoptOptions{StoreRoot: y.stores, From: from} }
+func (y *yard) opts(from string) *places.AdoptOptions {
+	return &places.AdoptOptions{StoreRoot: y.stores, From: from}
+}
 
 // adopt has a directory adopt the history of one that is gone.
-func (y *yard) adopt(dir, from string) *Moved {
+func (y *yard) adopt(dir, from string) *places.Moved {
 	y.Helper()
-	mv, err := PlanAdopt(y.Context(), y.path(dir), y.opts(from))
+	mv, err := places.PlanAdopt(y.Context(), y.path(dir), y.opts(from))
 	if err == nil {
-		err = Adopt(y.Context(), mv, y.opts(from))
+		err = places.Adopt(y.Context(), mv, y.opts(from))
 	}
 	if err != nil {
 		y.Fatal(err)
@@ -158,18 +163,18 @@ func TestMovedProject(t *testing.T) {
 		}
 	})
 	before := y.timeline("p", "s")
-	worktree := tree.PathHash(y.path("p"))
+	worktree := capture.PathHash(y.path("p"))
 	y.move("p", "deep")
 	y.move("deep", "q")
 
-	var away *MovedError
+	var away *places.MovedError
 	for _, readOnly := range []bool{true, false} {
 		m, err := Open(t.Context(), y.path("q"), &Options{StoreRoot: y.stores, Session: "s", ReadOnly: readOnly})
-		if !errors.Is(err, ErrMovedAway) || !errors.As(err, &away) || away.From != y.path("p") || away.To != y.path("q") || !away.Sure {
+		if !errors.Is(err, places.ErrMovedAway) || !errors.As(err, &away) || away.From != y.path("p") || away.To != y.path("q") || !away.Sure {
 			t.Fatalf("Open of what was moved: %v, %v; want a MovedError from p to q", m, err)
 		}
 	}
-	if names, err := storeNames(y.stores); err != nil || len(names) != 1 {
+	if names, err := places.Names(y.stores); err != nil || len(names) != 1 {
 		t.Errorf("stores %v, %v: a second one was begun", names, err)
 	}
 	if got := y.timeline("p", "s"); !slices.Equal(got, before) { // what is gone can be read
@@ -184,7 +189,7 @@ func TestMovedProject(t *testing.T) {
 		t.Errorf("timeline of q: %q, want %q", got, before)
 	}
 	y.with("q", "s", func(m *FileSnapshotManager) {
-		if m.Project().Worktree() != worktree {
+		if m.Project().Worktree != worktree {
 			t.Errorf("the worktree is another")
 		}
 		edits := 0
@@ -202,7 +207,7 @@ func TestMovedProject(t *testing.T) {
 			t.Error("no edit")
 		}
 		y.holds("q/a", "zero")
-		if _, err := m.Undo(t.Context(), &RestoreOptions{}); err != nil {
+		if _, err := m.Undo(t.Context(), &UndoOptions{}); err != nil {
 			t.Error(err)
 		}
 		y.holds("q/a", "one")
@@ -214,18 +219,18 @@ func TestMovedProject(t *testing.T) {
 	if got := y.timeline("q", "s"); got[0] != "step 3" && got[0] != "step 2" {
 		t.Errorf("the next turn is %q", got[0])
 	}
-	if _, err := Locate(y.stores, y.path("p")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := places.Locate(y.stores, y.path("p")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the old path: %v", err)
 	}
-	if _, err := PlanAdopt(t.Context(), y.path("q"), y.opts("")); !errors.Is(err, ErrNotMoved) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts("")); !errors.Is(err, places.ErrNotMoved) {
 		t.Errorf("PlanAdopt when all is well: %v, want ErrNotMoved", err)
 	}
 
 	// What comes to the old path is a project of its own.
 	y.write("p/a", "another")
 	y.with("p", "s", func(m *FileSnapshotManager) {
-		if m.Project().Worktree() != worktree || m.StoreDir() == filepath.Join(y.stores, tree.PathHash(y.path("q"))) {
-			t.Errorf("worktree %s in %s", m.Project().Worktree(), m.StoreDir())
+		if m.Project().Worktree != worktree || m.StoreDir() == filepath.Join(y.stores, capture.PathHash(y.path("q"))) {
+			t.Errorf("worktree %s in %s", m.Project().Worktree, m.StoreDir())
 		}
 		if r, err := m.Initialize(t.Context()); err != nil || r.Since != nil {
 			t.Errorf("first look: %+v, %v", r, err)
@@ -235,7 +240,7 @@ func TestMovedProject(t *testing.T) {
 	if err := os.RemoveAll(y.path("p")); err != nil {
 		t.Fatal(err)
 	}
-	if err := RemoveStore(t.Context(), filepath.Join(y.stores, tree.PathHash(y.path("p")))); err != nil {
+	if err := places.Remove(t.Context(), filepath.Join(y.stores, capture.PathHash(y.path("p")))); err != nil {
 		t.Fatal(err)
 	}
 	y.move("q", "p")
@@ -257,7 +262,7 @@ func TestMovedBelow(t *testing.T) {
 	y.move("repo", "moved")
 	y.gitRun("moved", "worktree", "repair")
 	// The store is recognised from any of them.
-	if _, err := Open(t.Context(), y.path("linked"), &Options{StoreRoot: y.stores, Session: "s"}); !errors.Is(err, ErrMovedAway) {
+	if _, err := Open(t.Context(), y.path("linked"), &Options{StoreRoot: y.stores, Session: "s"}); !errors.Is(err, places.ErrMovedAway) {
 		t.Errorf("Open of the linked one: %v", err)
 	}
 	y.adopt("moved/sub", "")
@@ -266,7 +271,7 @@ func TestMovedBelow(t *testing.T) {
 		y.turn(dir, "s", "more", "2")
 		y.wantTimeline(dir, "s", "step 1", "step 0", "start -1")
 	}
-	if names, err := storeNames(y.stores); err != nil || len(names) != 1 {
+	if names, err := places.Names(y.stores); err != nil || len(names) != 1 {
 		t.Errorf("stores %v, %v", names, err)
 	}
 }
@@ -290,12 +295,12 @@ func TestMovedWorktree(t *testing.T) {
 	// A prune from the main one knows that it was moved, long as it may be.
 	y.with("repo", "s", func(m *FileSnapshotManager) {
 		time.Sleep(2 * time.Millisecond)
-		plan, err := PlanPrune(t.Context(), m.Store(), &Retention{KeepDeleted: time.Millisecond}, nil)
+		plan, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepDeleted: time.Millisecond}, nil)
 		if err != nil || len(plan.Dropped) > 0 {
 			t.Errorf("prune drops %v, %v, of a worktree that was moved", plan.Dropped, err)
 		}
 	})
-	var away *MovedError
+	var away *places.MovedError
 	if _, err := Open(t.Context(), y.path("elsewhere"), &Options{StoreRoot: y.stores, Session: "s"}); !errors.As(err, &away) || away.From != y.path("wt") || away.IsWhole() {
 		t.Fatalf("Open of what was moved: %v", err)
 	}
@@ -337,22 +342,22 @@ func TestCopiedProject(t *testing.T) {
 	y.write("p/a", "start")
 	y.turn("p", "s", "a", "one")
 	y.write("q/a", "one")
-	if _, err := PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("p"))); !errors.Is(err, ErrStillThere) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("p"))); !errors.Is(err, places.ErrStillThere) {
 		t.Errorf("adopt of what is there: %v, want ErrStillThere", err)
 	}
 	if err := os.RemoveAll(y.path("p")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := PlanAdopt(t.Context(), y.path("q"), y.opts("")); !errors.Is(err, ErrNotMoved) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts("")); !errors.Is(err, places.ErrNotMoved) {
 		t.Errorf("adopt without a name: %v, want ErrNotMoved", err)
 	}
-	if _, err := PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("never"))); !errors.Is(err, ErrUnknown) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("never"))); !errors.Is(err, ErrUnknown) {
 		t.Errorf("adopt of what never was: %v, want ErrUnknown", err)
 	}
 	// A store without a snapshot is no history.
 	y.with("q", "s", func(*FileSnapshotManager) {})
-	for _, from := range []string{y.path("p"), tree.PathHash(y.path("p"))[:8], filepath.Join(y.stores, tree.PathHash(y.path("p")))} {
-		if mv, err := PlanAdopt(t.Context(), y.path("q"), y.opts(from)); err != nil || mv.Sure || mv.From != y.path("p") {
+	for _, from := range []string{y.path("p"), capture.PathHash(y.path("p"))[:8], filepath.Join(y.stores, capture.PathHash(y.path("p")))} {
+		if mv, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(from)); err != nil || mv.Sure || mv.From != y.path("p") {
 			t.Errorf("adopt of %s: %+v, %v", from, mv, err)
 		}
 	}
@@ -367,7 +372,7 @@ func TestCopiedProject(t *testing.T) {
 	if err := os.RemoveAll(y.path("gone")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("r"))); !errors.Is(err, ErrHasHistory) || !strings.Contains(err.Error(), y.path("q")) || !strings.Contains(err.Error(), y.path("r")) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("r"))); !errors.Is(err, places.ErrHasHistory) || !strings.Contains(err.Error(), y.path("q")) || !strings.Contains(err.Error(), y.path("r")) {
 		t.Errorf("adopt where a history is: %v, want ErrHasHistory of both", err)
 	}
 	y.wantTimeline("q", "s", "step 0", "start -1")
@@ -379,10 +384,10 @@ func TestInodeReused(t *testing.T) {
 	y := newYard(t)
 	y.turn("p", "s", "a", "one")
 	y.turn("q", "s", "a", "other")
-	edit := func(change func(*placed)) {
+	edit := func(change func(*places.Place)) {
 		t.Helper()
-		fsys := vfs.OS(filepath.Join(y.stores, tree.PathHash(y.path("p"))))
-		if err := changePlaces(t.Context(), fsys, func(ps *places, _ *store.Description) error {
+		fsys := vfs.OS(filepath.Join(y.stores, capture.PathHash(y.path("p"))))
+		if err := places.ChangePlaces(t.Context(), fsys, func(ps *places.File, _ *cas.Description) error {
 			change(ps.Main)
 			change(&ps.Worktrees[0])
 			return nil
@@ -391,13 +396,13 @@ func TestInodeReused(t *testing.T) {
 		}
 	}
 	y.move("p", "r")
-	edit(func(p *placed) { p.Dir.Born++ })
-	if loc, err := Locate(y.stores, y.path("r")); err != nil || loc.Moved != nil {
+	edit(func(p *places.Place) { p.Dir.Born++ })
+	if loc, err := places.Locate(y.stores, y.path("r")); err != nil || loc.Moved != nil {
 		t.Errorf("another time of birth: %+v, %v", loc.Moved, err)
 	}
 	// Without times it may be the same: nobody but who is asked goes on with it.
-	edit(func(p *placed) { p.Dir.Born = 0 })
-	loc, err := Locate(y.stores, y.path("r"))
+	edit(func(p *places.Place) { p.Dir.Born = 0 })
+	loc, err := places.Locate(y.stores, y.path("r"))
 	if err != nil || loc.Moved == nil || loc.Moved.Sure {
 		t.Fatalf("no time of birth: %+v, %v", loc.Moved, err)
 	}
@@ -439,10 +444,10 @@ func TestBoundDirectory(t *testing.T) {
 	y.turn("boundsub", "s", "b", "three")
 	y.wantTimeline("p", "s", "step 3", "step 2", "step 1", "base -1", "step 0", "start -1") // the turn in sub is nobody's here
 	y.wantTimeline("p/sub", "s", "step 2", "step 1", "step 0", "start -1")
-	if names, err := storeNames(y.stores); err != nil || len(names) != 2 { // p, and p/sub which is no repository's
+	if names, err := places.Names(y.stores); err != nil || len(names) != 2 { // p, and p/sub which is no repository's
 		t.Errorf("stores %v, %v", names, err)
 	}
-	if _, err := PlanAdopt(t.Context(), y.path("bound"), y.opts(y.path("p"))); !errors.Is(err, ErrStillThere) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("bound"), y.opts(y.path("p"))); !errors.Is(err, places.ErrStillThere) {
 		t.Errorf("adopt: %v, want ErrStillThere", err)
 	}
 }
@@ -452,8 +457,8 @@ func TestBoundDirectory(t *testing.T) {
 func TestElsewhere(t *testing.T) {
 	y := newYard(t)
 	y.turn("p", "s", "a", "one")
-	fsys := vfs.OS(filepath.Join(y.stores, tree.PathHash(y.path("p"))))
-	if err := changePlaces(t.Context(), fsys, func(ps *places, _ *store.Description) error {
+	fsys := vfs.OS(filepath.Join(y.stores, capture.PathHash(y.path("p"))))
+	if err := places.ChangePlaces(t.Context(), fsys, func(ps *places.File, _ *cas.Description) error {
 		ps.Main.View, ps.Worktrees[0].View = "another", "another"
 		return nil
 	}); err != nil {
@@ -464,16 +469,16 @@ func TestElsewhere(t *testing.T) {
 	y.wantTimeline("workspace", "s", "step 1", "step 0", "start -1")
 	y.with("workspace", "s", func(m *FileSnapshotManager) {
 		time.Sleep(2 * time.Millisecond)
-		if plan, err := PlanPrune(t.Context(), m.Store(), &Retention{KeepDeleted: time.Millisecond}, nil); err != nil || len(plan.Dropped) > 0 {
+		if plan, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepDeleted: time.Millisecond}, nil); err != nil || len(plan.Dropped) > 0 {
 			t.Errorf("prune drops %v, %v", plan.Dropped, err)
 		}
 	})
-	list, err := Stores(t.Context(), y.stores)
-	if err != nil || len(list) != 1 || list[0].Presence != Elsewhere || list[0].Project != y.path("p") {
+	list, err := places.Stores(t.Context(), y.stores)
+	if err != nil || len(list) != 1 || list[0].Presence != places.Elsewhere || list[0].Project != y.path("p") {
 		t.Errorf("stores %+v, %v", list, err)
 	}
 	// Back where it comes from, nothing has happened.
-	if err := changePlaces(t.Context(), fsys, func(ps *places, _ *store.Description) error {
+	if err := places.ChangePlaces(t.Context(), fsys, func(ps *places.File, _ *cas.Description) error {
 		for _, p := range append(ps.Worktrees, *ps.Main) {
 			if p.View != "another" || string(p.Root) != y.path("p") {
 				return fmt.Errorf("placed at %s in view %s", p.Root, p.View)
@@ -499,7 +504,7 @@ func TestAdoptFaults(t *testing.T) {
 			}
 			at := int64(0)
 			for adoptFaultAt(t, at, sticky, again) && !t.Failed() {
-				at += stride(3, 13)
+				at += stride(7, 13)
 			}
 			if at < 50 && !t.Failed() {
 				t.Errorf("only %d operations", at)
@@ -521,7 +526,7 @@ func adoptFaultAt(t *testing.T, at int64, sticky bool, again string) bool {
 	y.turn("p", "s", "a", "one")
 	want := y.timeline("p", "s")
 	if at%2 == 0 { // a store from before directories were written down
-		if err := os.Remove(filepath.Join(y.stores, tree.PathHash(y.path("p")), PlacesName)); err != nil {
+		if err := os.Remove(filepath.Join(y.stores, capture.PathHash(y.path("p")), places.FileName)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -532,18 +537,18 @@ func adoptFaultAt(t *testing.T, at int64, sticky bool, again string) bool {
 	}
 	var failed string // the operation
 	n := int64(0)
-	fault := &vfs.Fault{At: at, Sticky: sticky, Trace: func(op, name string) {
+	fault := &vfstest.Fault{At: at, Sticky: sticky, Trace: func(op, name string) {
 		if n == at {
 			failed = op + " " + name
 		}
 		n++
 	}}
-	mv, err := PlanAdopt(t.Context(), y.path("q"), y.opts(from))
+	mv, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(from))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = Adopt(t.Context(), mv, &AdoptOptions{StoreRoot: y.stores, disk: func(dir string) vfs.FS { return vfs.WithFault(vfs.OS(dir), fault) }})
-	if err == nil && fault.Fired() && !strings.HasPrefix(failed, "Close ") || err != nil && !errors.Is(err, vfs.ErrInjected) {
+	err = places.Adopt(t.Context(), mv, &places.AdoptOptions{StoreRoot: y.stores, Disk: func(dir string) vfs.FS { return vfstest.WithFault(vfs.OS(dir), fault) }})
+	if err == nil && fault.Fired() && !strings.HasPrefix(failed, "Close ") || err != nil && !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("fault at operation %d, %s: %v", at, failed, err)
 	}
 	// It can be read at once, in one place.
@@ -562,7 +567,7 @@ func adoptFaultAt(t *testing.T, at int64, sticky bool, again string) bool {
 	if found != 1 {
 		t.Errorf("fault at operation %d, %s: the history is in %d places", at, failed, found)
 	}
-	if _, err := os.Stat(filepath.Join(y.stores, tree.PathHash(y.path("q")), "FORMAT")); again == "adopt" && err != nil || again == "engine" && at%2 == 0 && err != nil {
+	if _, err := os.Stat(filepath.Join(y.stores, capture.PathHash(y.path("q")), "FORMAT")); again == "adopt" && err != nil || again == "engine" && at%2 == 0 && err != nil {
 		y.adopt("q", y.path("p"))
 	}
 	e, err := NewEngine(&EngineOptions{StoreRoot: y.stores})
@@ -583,7 +588,7 @@ func adoptFaultAt(t *testing.T, at int64, sticky bool, again string) bool {
 	}
 	y.wantTimeline("q", "s", append([]string{"step 1"}, want...)...)
 	y.wantTimeline("q/sub", "s", "step 0", "start -1")
-	if d, err := store.Describe(vfs.OS(filepath.Join(y.stores, tree.PathHash(y.path("q"))))); err != nil || d.Root != y.path("q") {
+	if d, err := cas.Describe(vfs.OS(filepath.Join(y.stores, capture.PathHash(y.path("q"))))); err != nil || d.Root != y.path("q") {
 		t.Errorf("fault at operation %d, %s: FORMAT says %+v, %v", at, failed, d, err)
 	}
 	return fault.Fired()
@@ -592,6 +597,7 @@ func adoptFaultAt(t *testing.T, at int64, sticky bool, again string) bool {
 // Somebody who has the store open keeps it where it is; an engine that only has the
 // old path lying about does not.
 func TestAdoptBusy(t *testing.T) {
+	t.Parallel() // it waits for those who do not go
 	y := newYard(t)
 	y.turn("p", "s", "a", "one")
 	reader, err := Open(t.Context(), y.path("p"), &Options{StoreRoot: y.stores, Session: "s", ReadOnly: true})
@@ -599,11 +605,11 @@ func TestAdoptBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	y.move("p", "q")
-	mv, err := PlanAdopt(t.Context(), y.path("q"), y.opts(""))
+	mv, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(""))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Adopt(t.Context(), mv, y.opts("")); !errors.Is(err, store.ErrBusy) {
+	if err := places.Adopt(t.Context(), mv, y.opts("")); !errors.Is(err, store.ErrBusy) {
 		t.Errorf("Adopt while it is read: %v, want ErrBusy", err)
 	}
 	if err := reader.Close(); err != nil {
@@ -649,13 +655,13 @@ func TestPruneDeletedKeepsLabels(t *testing.T) {
 	}
 	y.write("other", "") // the directory above is no empty mount point
 	time.Sleep(2 * time.Millisecond)
-	dir := filepath.Join(y.stores, tree.PathHash(y.path("p")))
-	s, err := store.Open(t.Context(), dir, nil)
+	dir := filepath.Join(y.stores, capture.PathHash(y.path("p")))
+	s, err := cas.Open(t.Context(), dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	(&bench{T: t}).prune(s, &Retention{KeepDeleted: time.Millisecond})
+	(&bench{T: t}).prune(s, &retain.Retention{KeepDeleted: time.Millisecond})
 	if got := seqs(t, s, "s", false); !slices.Equal(got, []uint64{named}) {
 		t.Errorf("kept %v, want %d alone", got, named)
 	}
@@ -664,6 +670,7 @@ func TestPruneDeletedKeepsLabels(t *testing.T) {
 // Stores of directories that are gone are looked at once a day: what has no label
 // goes after some time, and a store in which nothing stays.
 func TestAutoPruneSiblings(t *testing.T) {
+	t.Parallel() // it waits for those who do not go
 	y := newYard(t)
 	for _, name := range []string{"here", "gone", "labelled", "renamed", "elsewhere"} {
 		y.turn(name, "s", "a", "one")
@@ -673,8 +680,8 @@ func TestAutoPruneSiblings(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	dir := func(name string) string { return filepath.Join(y.stores, tree.PathHash(y.path(name))) }
-	if err := changePlaces(t.Context(), vfs.OS(dir("elsewhere")), func(ps *places, _ *store.Description) error {
+	dir := func(name string) string { return filepath.Join(y.stores, capture.PathHash(y.path(name))) }
+	if err := places.ChangePlaces(t.Context(), vfs.OS(dir("elsewhere")), func(ps *places.File, _ *cas.Description) error {
 		ps.Main.View, ps.Worktrees[0].View = "another", "another"
 		return nil
 	}); err != nil {
@@ -686,14 +693,14 @@ func TestAutoPruneSiblings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(y.stores, retentionName), []byte(`{"keepDeletedDays": 1e-9}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(y.stores, "retention.json"), []byte(`{"keepDeletedDays": 1e-9}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
 	look := func() {
 		t.Helper()
 		time.Sleep(2 * time.Millisecond)
-		if err := AutoPruneSiblings(t.Context(), y.stores, log); err != nil {
+		if err := retain.AutoPruneSiblings(t.Context(), y.stores, log); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -710,10 +717,10 @@ func TestAutoPruneSiblings(t *testing.T) {
 		t.Error("a store went at the second look of a day")
 	}
 	yesterday := time.Now().Add(-25 * time.Hour)
-	if err := os.Chtimes(filepath.Join(y.stores, siblingsLock), yesterday, yesterday); err != nil {
+	if err := os.Chtimes(filepath.Join(y.stores, "siblings.lock"), yesterday, yesterday); err != nil {
 		t.Fatal(err)
 	}
-	held, err := store.Open(t.Context(), dir("gone"), &store.Options{ReadOnly: true})
+	held, err := cas.Open(t.Context(), dir("gone"), &cas.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -724,7 +731,7 @@ func TestAutoPruneSiblings(t *testing.T) {
 	if err := held.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(filepath.Join(y.stores, siblingsLock), yesterday, yesterday); err != nil {
+	if err := os.Chtimes(filepath.Join(y.stores, "siblings.lock"), yesterday, yesterday); err != nil {
 		t.Fatal(err)
 	}
 	look()
@@ -733,67 +740,28 @@ func TestAutoPruneSiblings(t *testing.T) {
 			t.Errorf("store of %s: there %v, want %v", name, !want, want)
 		}
 	}
-	list, err := Stores(t.Context(), y.stores)
+	list, err := places.Stores(t.Context(), y.stores)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range list {
 		switch filepath.Base(s.Project) {
 		case "here":
-			if s.Presence != There || s.Snapshots != 2 || s.Sessions != 1 || s.Labelled != 0 || s.Bytes == 0 || s.Err != nil {
+			if s.Presence != places.There || s.Snapshots != 2 || s.Sessions != 1 || s.Labelled != 0 || s.Bytes == 0 || s.Err != nil {
 				t.Errorf("here: %+v", s)
 			}
 		case "labelled":
-			if s.Presence != Gone || s.Snapshots != 1 || s.Labelled != 1 {
+			if s.Presence != places.Gone || s.Snapshots != 1 || s.Labelled != 1 {
 				t.Errorf("labelled: %+v", s)
 			}
 		case "renamed":
-			if s.Presence != Gone || s.MovedTo != y.path("new name") || s.Snapshots != 2 {
+			if s.Presence != places.Gone || s.MovedTo != y.path("new name") || s.Snapshots != 2 {
 				t.Errorf("renamed: %+v", s)
 			}
 		}
 	}
 	if len(list) != 4 {
 		t.Errorf("%d stores", len(list))
-	}
-}
-
-// A look at a thousand stores is bounded, and the next one goes on behind it.
-func TestSiblingsInTurn(t *testing.T) {
-	y := newYard(t)
-	for i := range maxSiblings + 10 {
-		dir := filepath.Join(y.stores, fmt.Sprintf("%032x", i))
-		b, err := json.Marshal(map[string]any{"format": store.FormatVersion, "id": fmt.Sprintf("%032x", i), "hash": "blake3", "root": []byte(y.path("none"))})
-		if err == nil {
-			err = errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "FORMAT"), b, 0o600))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	y.write("other", "")
-	marks := func() (s siblings) {
-		t.Helper()
-		if err := lookAtSiblings(t.Context(), y.stores, &Retention{KeepDeleted: time.Hour}, time.Now(), slog.New(slog.DiscardHandler)); err != nil {
-			t.Fatal(err)
-		}
-		b, err := os.ReadFile(filepath.Join(y.stores, siblingsName))
-		if err == nil {
-			err = json.Unmarshal(b, &s)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-	begun := time.Now()
-	first := marks()
-	t.Logf("%d stores in %v", maxSiblings, time.Since(begun))
-	if len(first.Gone) != maxSiblings || first.Next != fmt.Sprintf("%032x", maxSiblings) {
-		t.Errorf("first look: %d marks, next %q", len(first.Gone), first.Next)
-	}
-	if second := marks(); len(second.Gone) != maxSiblings+10 {
-		t.Errorf("second look: %d marks", len(second.Gone))
 	}
 }
 
@@ -819,7 +787,7 @@ func TestPlacesAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	ps, _, err := placesOf(vfs.OS(filepath.Join(y.stores, tree.PathHash(y.path("repo")))))
+	ps, _, err := places.Of(vfs.OS(filepath.Join(y.stores, capture.PathHash(y.path("repo")))))
 	if err != nil || len(ps.Worktrees) != 8 || ps.Main == nil {
 		t.Errorf("%+v, %v", ps, err)
 	}
@@ -830,19 +798,19 @@ func TestPlacesAtOnce(t *testing.T) {
 func TestDeletedOrNotMounted(t *testing.T) {
 	y := newYard(t)
 	y.turn("some/where/p", "s", "a", "one")
-	fsys := vfs.OS(filepath.Join(y.stores, tree.PathHash(y.path("some/where/p"))))
+	fsys := vfs.OS(filepath.Join(y.stores, capture.PathHash(y.path("some/where/p"))))
 	if err := os.RemoveAll(y.path("some")); err != nil {
 		t.Fatal(err)
 	}
-	ps, _, err := placesOf(fsys)
+	ps, _, err := places.Of(fsys)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !ps.Main.isGone() || presence(ps.Main) != Gone {
+	if !ps.Main.IsGone() || ps.Main.Presence() != places.Gone {
 		t.Error("a directory that was deleted with those above it is not gone")
 	}
 	ps.Main.Dir.Dev++ // as if on another disk
-	if ps.Main.isGone() || presence(ps.Main) != NotSeen {
+	if ps.Main.IsGone() || ps.Main.Presence() != places.NotSeen {
 		t.Error("a directory on a disk that is not mounted is gone")
 	}
 }
@@ -855,7 +823,7 @@ func TestPlacesDamaged(t *testing.T) {
 	y.move("p", "q")
 	y.adopt("q", "")
 	y.turn("q", "s", "a", "two")
-	name := filepath.Join(y.stores, tree.PathHash(y.path("q")), PlacesName)
+	name := filepath.Join(y.stores, capture.PathHash(y.path("q")), places.FileName)
 	if err := os.WriteFile(name, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -13,18 +13,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // prune plans and prunes, and returns the numbers of the snapshots that went.
-func (b *bench) prune(s *store.Store, keep *Retention) []uint64 {
+func (b *bench) prune(s *cas.Store, keep *retain.Retention) []uint64 {
 	b.Helper()
 	keep.Wait = 50 * time.Millisecond
-	plan, err := PlanPrune(b.Context(), s, keep, nil)
+	plan, err := retain.PlanPrune(b.Context(), s, keep, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -36,7 +40,7 @@ func (b *bench) prune(s *store.Store, keep *Retention) []uint64 {
 
 // seqs returns the numbers of snapshots of a session that are kept, or that are
 // not, oldest first.
-func seqs(t *testing.T, s *store.Store, session string, pruned bool) (list []uint64) {
+func seqs(t *testing.T, s *cas.Store, session string, pruned bool) (list []uint64) {
 	t.Helper()
 	for snap, err := range s.Snapshots(t.Context()) {
 		if err != nil {
@@ -59,11 +63,11 @@ func TestPruneKeepLast(t *testing.T) {
 	}
 	b.initialize(two)                           // 7
 	b.turn(two, func() { b.write("b", "two") }) // 8
-	s := one.Store()
-	if got := b.prune(s, &Retention{}); got != nil {
+	s := one.store
+	if got := b.prune(s, &retain.Retention{}); got != nil {
 		t.Errorf("no rule drops %v", got)
 	}
-	if got, want := b.prune(s, &Retention{KeepLast: 2}), []uint64{1, 2, 3, 4}; !slices.Equal(got, want) {
+	if got, want := b.prune(s, &retain.Retention{KeepLast: 2}), []uint64{1, 2, 3, 4}; !slices.Equal(got, want) {
 		t.Errorf("dropped %v, want %v", got, want)
 	}
 	for i, want := range []uint64{5, 6} {
@@ -92,7 +96,7 @@ func TestPruneKeepLast(t *testing.T) {
 	if _, err := one.ModifiedFiles(t.Context(), &Range{From: "start", To: "turn:3"}); !errors.Is(err, store.ErrPruned) {
 		t.Errorf("ModifiedFiles of pruned turns: %v, want ErrPruned", err)
 	}
-	if r, err := one.Undo(t.Context(), &RestoreOptions{}); err != nil || len(r.Restored) != 1 {
+	if r, err := one.Undo(t.Context(), &UndoOptions{}); err != nil || len(r.Restored) != 1 {
 		t.Errorf("undo: %+v, %v", r, err)
 	}
 	b.holds("a", noise(100<<10, 4))
@@ -120,15 +124,15 @@ func TestPruneOpenTurn(t *testing.T) {
 	for i := range 3 {
 		b.turn(one, func() { b.write("a", noise(50<<10, uint64(10+i))) })
 	}
-	s := one.Store()
-	if got, want := b.prune(s, &Retention{KeepLast: 1}), []uint64{1, 2}; !slices.Equal(got, want) {
+	s := one.store
+	if got, want := b.prune(s, &retain.Retention{KeepLast: 1}), []uint64{1, 2}; !slices.Equal(got, want) {
 		t.Errorf("dropped %v, want %v: the others came while a turn was open", got, want)
 	}
 	b.end(two)
 	if got := brief(b.modified(two, &Range{From: "start"})); got["b"] == "" {
 		t.Errorf("modified %v", got)
 	}
-	b.prune(s, &Retention{KeepLast: 1})
+	b.prune(s, &retain.Retention{KeepLast: 1})
 	if got := seqs(t, s, "one", false); len(got) != 1 {
 		t.Errorf("kept %v", got)
 	}
@@ -156,9 +160,9 @@ func TestPruneMaxBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = b.open("s")
-	s := m.Store()
+	s := m.store
 	const limit = 1400 << 10 // with the ballast
-	b.prune(s, &Retention{MaxBytes: limit})
+	b.prune(s, &retain.Retention{MaxBytes: limit})
 	u, err := s.Usage(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +174,7 @@ func TestPruneMaxBytes(t *testing.T) {
 	if !slices.Contains(kept, 2) || kept[len(kept)-1] != 8 || len(kept) < 3 {
 		t.Errorf("kept %v, want 2, which has a name, and the newest", kept)
 	}
-	plan, err := PlanPrune(t.Context(), s, &Retention{MaxBytes: 1000}, nil)
+	plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{MaxBytes: 1000}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +190,7 @@ func TestPruneDeleted(t *testing.T) {
 	m := b.open("s")
 	b.initialize(m)
 	b.turn(m, func() { b.write("a", "b") })
-	s := m.Store()
+	s := m.store
 	other := filepath.Join(t.TempDir(), "disk")
 	for name, test := range map[string]struct {
 		root, log string
@@ -201,11 +205,11 @@ func TestPruneDeleted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		empty, err := tree.Put(w, nil)
+		empty, err := trees.Put(w, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		snap := &store.Snapshot{Worktree: name, Root: test.root, Log: test.log, Session: name, Kind: kindStart,
+		snap := &store.Snapshot{Worktree: name, Root: test.root, Log: test.log, Session: name, Kind: history.KindStart,
 			Time: time.Now().Add(-48 * time.Hour), Tree: empty}
 		if err := w.Commit(t.Context(), snap, 0); err != nil {
 			t.Fatal(err)
@@ -219,10 +223,10 @@ func TestPruneDeleted(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := b.prune(s, &Retention{KeepDeleted: 72 * time.Hour}); got != nil {
+	if got := b.prune(s, &retain.Retention{KeepDeleted: 72 * time.Hour}); got != nil {
 		t.Errorf("dropped %v, which were not old enough", got)
 	}
-	b.prune(s, &Retention{KeepDeleted: 24 * time.Hour})
+	b.prune(s, &retain.Retention{KeepDeleted: 24 * time.Hour})
 	got := make(map[string]int)
 	for _, name := range []string{"directory", "log", "unmounted", "here"} {
 		got[name] = len(seqs(t, s, name, false))
@@ -242,8 +246,8 @@ func TestAutoPrune(t *testing.T) {
 		b.turn(m, func() { b.write("a", noise(50<<10, uint64(i))) })
 	}
 	dir := m.StoreDir()
-	conf := filepath.Join(filepath.Dir(dir), retentionName)
-	if r, err := AutoPrune(t.Context(), dir, nil); r != nil || err != nil || IsPruneDue(dir) {
+	conf := filepath.Join(filepath.Dir(dir), "retention.json")
+	if r, err := retain.AutoPrune(t.Context(), dir, nil); r != nil || err != nil || retain.IsPruneDue(dir) {
 		t.Errorf("a new store was pruned: %+v, %v", r, err)
 	}
 	old := time.Now().Add(-25 * time.Hour)
@@ -257,18 +261,18 @@ func TestAutoPrune(t *testing.T) {
 		}
 	}
 	set("FORMAT", `{"auto": false, "keepLast": 1, "keepWithinDays": 0}`)
-	if r, err := AutoPrune(t.Context(), dir, nil); r != nil || err != nil {
+	if r, err := retain.AutoPrune(t.Context(), dir, nil); r != nil || err != nil {
 		t.Errorf("pruned though it is off: %+v, %v", r, err)
 	}
-	set(autoLock, `{"keepLast": 1, "keepWithinDays": 0`)
-	if _, err := AutoPrune(t.Context(), dir, nil); err == nil || !strings.Contains(err.Error(), conf) {
+	set("locks/autoprune", `{"keepLast": 1, "keepWithinDays": 0`)
+	if _, err := retain.AutoPrune(t.Context(), dir, nil); err == nil || !strings.Contains(err.Error(), conf) {
 		t.Errorf("a file that is no JSON: %v", err)
 	}
-	set(autoLock, `{"keepLast": 1, "keepWithinDays": 0}`)
-	if r, err := AutoPrune(t.Context(), dir, nil); err != nil || r == nil || r.Dropped != 4 {
+	set("locks/autoprune", `{"keepLast": 1, "keepWithinDays": 0}`)
+	if r, err := retain.AutoPrune(t.Context(), dir, nil); err != nil || r == nil || r.Dropped != 4 {
 		t.Errorf("%+v, %v; want 4 dropped", r, err)
 	}
-	if IsPruneDue(dir) {
+	if retain.IsPruneDue(dir) {
 		t.Error("it is due again at once")
 	}
 }
@@ -278,7 +282,7 @@ func TestAutoPrune(t *testing.T) {
 func TestPruneInSteps(t *testing.T) {
 	for _, most := range []int64{0, 1 << 20} {
 		b := newBench(t)
-		disk := vfs.NewMem()
+		disk := vfstest.NewMem()
 		disk.SetSize(40 << 20)
 		m, err := openOn(t, b.dir, disk)
 		if err != nil {
@@ -302,7 +306,7 @@ func TestPruneInSteps(t *testing.T) {
 		if err := m.Close(); err != nil {
 			t.Fatal(err)
 		}
-		s, err := store.OpenFS(t.Context(), disk, &store.Options{})
+		s, err := cas.OpenFS(t.Context(), disk, &cas.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +321,7 @@ func TestPruneInSteps(t *testing.T) {
 		if err := f.Truncate(free); err != nil {
 			t.Fatal(err)
 		}
-		plan, err := PlanPrune(t.Context(), s, &Retention{KeepLast: 1, MaxCopy: most, Alone: true}, nil)
+		plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{KeepLast: 1, MaxCopy: most, Alone: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -354,8 +358,8 @@ func TestMinFree(t *testing.T) {
 	refused := func(m *FileSnapshotManager, again bool) {
 		t.Helper()
 		_, err := m.OnTurnStart(t.Context(), nil)
-		told, ok := errors.AsType[*NotRecordedError](err)
-		if !errors.Is(err, ErrNoSpace) || ok != again {
+		told, ok := errors.AsType[*health.NotRecordedError](err)
+		if !errors.Is(err, store.ErrNoSpace) || ok != again {
 			t.Fatalf("OnTurnStart: %v, want ErrNoSpace, told again: %v", err, again)
 		}
 		if again && (time.Since(told.Since) > time.Hour || !strings.Contains(err.Error(), "nothing is recorded since 2") || strings.Contains(err.Error(), m.StoreDir())) {
@@ -369,7 +373,7 @@ func TestMinFree(t *testing.T) {
 	refused(m, true)
 	other := b.open("other", func(o *Options) { o.MinFree = 1 << 60 })
 	refused(other, true)
-	if _, err := other.OnToolStart(t.Context(), "x"); !errors.Is(err, ErrNoSpace) {
+	if _, err := other.OnToolStart(t.Context(), "x"); !errors.Is(err, store.ErrNoSpace) {
 		t.Errorf("OnToolStart: %v", err)
 	}
 	m.opts.MinFree = -1
@@ -386,7 +390,7 @@ func TestMinFree(t *testing.T) {
 // told of entries.
 func TestPruneForks(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "parent"})
+	b.log = session.NewTree()
 	parent := b.reopen("parent")
 	b.initialize(parent)
 	for i := range 4 {
@@ -405,7 +409,7 @@ func TestPruneForks(t *testing.T) {
 	b.initialize(old)
 	b.turn(old, func() { b.write("a", "forked") })
 
-	b.prune(parent.Store(), &Retention{Session: "parent", DropSession: true})
+	b.prune(parent.store, &retain.Retention{Session: "parent", DropSession: true})
 	for _, id := range []string{"oldfork", "newfork", "parent"} {
 		m := b.reopen(id)
 		b.initialize(m)
@@ -428,8 +432,8 @@ func TestPruneBeginAnew(t *testing.T) {
 	b.turn(one, func() { b.write("a", "one") })
 	b.initialize(two)
 	b.turn(two, func() { b.write("a", "two") })
-	s := one.Store()
-	b.prune(s, &Retention{Session: "one", DropSession: true})
+	s := one.store
+	b.prune(s, &retain.Retention{Session: "one", DropSession: true})
 	if got := seqs(t, s, "one", false); got != nil {
 		t.Errorf("kept %v", got)
 	}
@@ -446,7 +450,7 @@ func TestPruneBeginAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Millisecond)
-	b.prune(s, &Retention{KeepDeleted: time.Millisecond})
+	b.prune(s, &retain.Retention{KeepDeleted: time.Millisecond})
 	if got := append(seqs(t, s, "one", false), seqs(t, s, "two", false)...); got != nil {
 		t.Errorf("kept %v of a directory that was deleted", got)
 	}
@@ -474,7 +478,7 @@ func TestPruneBetween(t *testing.T) {
 	b.turn(two, func() { b.write("a", "three") })
 	b.write("b", "user")
 	b.initialize(b.open("three"))
-	b.prune(one.Store(), &Retention{Session: "two", DropSession: true})
+	b.prune(one.store, &retain.Retention{Session: "two", DropSession: true})
 	b.initialize(one)
 	want := map[string]string{"a": "modified contested", "b": "added contested", "c": "added turn"}
 	if got := brief(b.modified(one, &Range{From: "turn:0", Foreign: true})); !maps.Equal(got, want) {
@@ -497,7 +501,7 @@ func TestPrunePaths(t *testing.T) {
 	for i := range 5 {
 		b.turn(m, func() { b.write("f", fmt.Sprint(i)) })
 	}
-	b.prune(m.Store(), &Retention{KeepLast: 2})
+	b.prune(m.store, &retain.Retention{KeepLast: 2})
 	b.write("README", "edited")
 	r := b.restore(m, &RestoreOptions{Target: "@~", Paths: []string{"README"}})
 	if !slices.Equal(r.Dirty, []string{"README"}) {
@@ -525,7 +529,7 @@ func TestPruneWithdrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	m = b.open("s")
-	other, err := store.Open(t.Context(), m.StoreDir(), nil)
+	other, err := cas.Open(t.Context(), m.StoreDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -534,7 +538,7 @@ func TestPruneWithdrawn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := PlanPrune(t.Context(), other, &Retention{KeepLast: 1, Wait: 200 * time.Millisecond}, nil)
+	plan, err := retain.PlanPrune(t.Context(), other, &retain.Retention{KeepLast: 1, Wait: 200 * time.Millisecond}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -576,11 +580,11 @@ func TestPruneBesideAnother(t *testing.T) {
 	for _, text := range []string{"one", "two", "three", "four"} {
 		b.turn(m, func() { b.write("f", text) })
 	}
-	first, err := PlanPrune(t.Context(), m.Store(), &Retention{KeepLast: 2}, nil)
+	first, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 2}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := PlanPrune(t.Context(), m.Store(), &Retention{KeepLast: 1}, nil)
+	second, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 1}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

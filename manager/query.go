@@ -7,6 +7,10 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/boocode/filestore/internal/filediff"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -102,15 +106,19 @@ func (m *FileSnapshotManager) stepSnapshot(ctx context.Context, p *Point) (*Step
 // A Range asks for what changed between two points. Both are what
 // [FileSnapshotManager.Resolve] takes.
 type Range struct {
-	From string // default "start"
-	To   string // default "@"
+	From string `json:"from,omitempty"` // default "start"
+	To   string `json:"to,omitempty"`   // default "@"
 
-	All     bool // rows that come to nothing, too, and those whose path is not on the disk but in what is captured of it
-	Foreign bool // rows of changes that are not of turns between the points, too: the user's, other sessions', other branches'
-	Renames bool // say of added files where they came from
+	// All lists rows that come to nothing, too, and those whose path is not on the
+	// disk but in what is captured of it.
+	All bool `json:"all,omitempty"`
+	// Foreign lists rows of changes that are not of turns between the points, too:
+	// the user's, other sessions', other branches'.
+	Foreign bool `json:"foreign,omitempty"`
+	Renames bool `json:"renames,omitempty"` // say of added files where they came from
 
-	Limit  int    // rows at most; default all
-	Cursor string // NextCursor of the part before; default from the first
+	Limit  int    `json:"limit,omitempty"`  // rows at most; default all
+	Cursor string `json:"cursor,omitempty"` // NextCursor of the part before; default from the first
 }
 
 // ModifiedFiles are the answer to a Range.
@@ -169,13 +177,14 @@ func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (*Mod
 		if !r.All && (d.Status == 0 || d.Status == tree.Captured || d.Status == tree.Uncaptured) {
 			continue
 		}
-		row.Path, row.PathBytes = path, bytesUnlessText(path)
+		row.Path, row.PathBytes = path, words.BytesUnlessText(path)
 		list, diffs = append(list, *row), append(diffs, d)
 	}
 	if r.Renames {
-		renames, _, err := Renames(diffs, func(d *tree.Difference, e *tree.Entry) ([]byte, error) {
-			return m.store.Get(ctx, store.Blob, e.ID)
-		})
+		renames, _, err := trees.Renames(diffs, filediff.MaxText,
+			func(d *tree.Difference, e *tree.Entry) ([]byte, error) {
+				return m.store.Get(ctx, store.Blob, e.ID)
+			})
 		if err != nil {
 			return nil, fmt.Errorf("modified files: %w", err)
 		}
@@ -234,10 +243,11 @@ func (m *FileSnapshotManager) rows(ctx context.Context, from, to *Point) (map[st
 	add := func(path string, sc stepChange, seen func(tree.Status) tree.Status) {
 		row := rows[path]
 		if row == nil {
-			row = &ModifiedFileInfo{Status: seen(sc.c.status).String(), TurnIndex: sc.r.turn(), EntryID: sc.r.Entry, Owner: sc.c.owner}
+			row = &ModifiedFileInfo{Status: seen(sc.c.status).String(), TurnIndex: sc.r.Turn(),
+				EntryID: sc.r.Entry, Owner: sc.c.owner}
 			rows[path] = row
 		}
-		row.LastTurnIndex, row.LastEntryID = sc.r.turn(), sc.r.Entry
+		row.LastTurnIndex, row.LastEntryID = sc.r.Turn(), sc.r.Entry
 		if sc.c.owner == Contested || row.Owner == OwnTurn {
 			row.Owner = sc.c.owner
 		}
@@ -271,13 +281,13 @@ func (m *FileSnapshotManager) positionOf(ctx context.Context, p *Point) (*record
 	if err != nil {
 		return nil, err
 	}
-	return m.stepAt(ctx, r.position(), r.Session)
+	return m.stepAt(ctx, r.Position(), r.Session)
 }
 
 // net tells what two states say of a path; a zero Status: it is the same.
 func (m *FileSnapshotManager) net(ctx context.Context, old, new store.State, path string) (tree.Difference, error) {
 	net := tree.Difference{Path: path}
-	for d, err := range tree.CompareAt(ctx, m.tree.pages, old, new, path) {
+	for d, err := range trees.CompareAt(ctx, m.tree.pages, old, new, path) {
 		if err != nil {
 			return net, err
 		}
@@ -291,7 +301,8 @@ func (m *FileSnapshotManager) net(ctx context.Context, old, new store.State, pat
 
 // addForeign adds rows for what was not the session's doing, as the records of
 // the worktree between two points have it.
-func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*ModifiedFileInfo, from, to *Point) error {
+func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*ModifiedFileInfo, from,
+	to *Point) error {
 	if from.Snapshot == nil || to.Snapshot == nil {
 		return fmt.Errorf("changes of others: %w: a point was not recorded", ErrUnknown)
 	}
@@ -305,7 +316,7 @@ func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*M
 		if err != nil {
 			return err
 		}
-		if newer != nil && newer.Kind != kindRestore {
+		if newer != nil && newer.Kind != history.KindRestore {
 			if err := m.addStretch(ctx, rows, r, newer, back); err != nil {
 				return err
 			}
@@ -317,18 +328,19 @@ func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*M
 
 // addStretch adds rows for what changed between two records that follow one
 // another. The records come newest first; back says that so do the changes.
-func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*ModifiedFileInfo, r, newer *record, back bool) error {
-	mine := slices.Contains(newer.data.Windows, m.opts.Session)
+func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*ModifiedFileInfo, r,
+	newer *record, back bool) error {
+	mine := slices.Contains(newer.Facts.Windows, m.opts.Session)
 	owner := Offline
 	switch {
-	case newer.isAfterGap(r.Seq):
+	case newer.IsAfterGap(r.Seq):
 		owner = Contested
-	case mine && len(newer.data.Windows) == 1:
+	case mine && len(newer.Facts.Windows) == 1:
 		owner = Branch
-	case len(newer.data.Windows) > 0:
+	case len(newer.Facts.Windows) > 0:
 		owner = Other
 	}
-	for d, err := range tree.Compare(ctx, m.tree.pages, r.State(), newer.State()) {
+	for d, err := range trees.Compare(ctx, m.tree.pages, r.State(), newer.State()) {
 		if err != nil {
 			return err
 		}
@@ -354,7 +366,8 @@ func (m *FileSnapshotManager) Describe(ctx context.Context, p *Point) (*StepSnap
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.stepSnapshot(ctx, p)
-	if err != nil || p.step() != nil || p.Snapshot == nil || p.Snapshot.Kind == kindStart || p.Snapshot.Base.IsZero() {
+	if err != nil || p.step() != nil || p.Snapshot == nil || p.Snapshot.Kind == history.KindStart ||
+		p.Snapshot.Base.IsZero() {
 		return s, err
 	}
 	diff, err := m.diff(ctx, p.Snapshot.Base, p.State)

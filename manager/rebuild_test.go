@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // A repair makes the turns again that the journal has lost, from the session's log:
@@ -22,18 +23,20 @@ func TestRebuild(t *testing.T) {
 			opts := &Options{StoreRoot: b.stores, Session: "s"}
 			turn := func(m *FileSnapshotManager, fn func()) string { return b.turn(m, fn) }
 			if name == "the runtime's" { // which records of the store name
-				dir := t.TempDir()
-				log, err := session.OpenLog(t.Context(), vfs.OS(dir), "log.jsonl", &session.Header{ID: "of-the-runtime", CWD: b.dir})
-				if err != nil {
-					t.Fatal(err)
-				}
-				opts.SessionFile = filepath.Join(dir, "log.jsonl")
+				opts.SessionFile = filepath.Join(t.TempDir(), "log.jsonl")
+				header := sessionlog.Header{ID: "of-the-runtime", CWD: b.dir}
+				log, text := session.NewTree(), []byte(nil)
 				turn = func(m *FileSnapshotManager, fn func()) string {
 					b.start(m)
 					fn()
 					r, err := m.OnTurnEnd(t.Context(), func(ctx context.Context, data *StepSnapshotData) (string, error) {
-						e := data.Entry(session.NewID(log.Tree()), log.Tree().Leaf())
-						return e.ID, log.Append(ctx, e)
+						e := data.Entry(newID(), log.Leaf())
+						log.Add(e)
+						var err error
+						if text, err = sessionlog.AppendLog(text, &header, e); err != nil {
+							return "", err
+						}
+						return e.ID, os.WriteFile(opts.SessionFile, text, 0o600)
 					})
 					if err != nil {
 						t.Fatal(err)
@@ -62,6 +65,11 @@ func TestRebuild(t *testing.T) {
 				lengths = append(lengths, st.Size())
 				entries = append(entries, turn(m, func() { b.write("f", text); b.write("g "+text, text) }))
 			}
+			if name != "the runtime's" {
+				if _, err := m.ExportLog(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
 			if err := m.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -71,17 +79,17 @@ func TestRebuild(t *testing.T) {
 			var logs []string
 			if name == "another" {
 				logs = []string{filepath.Join(t.TempDir(), "log.jsonl")}
-				if err := os.Rename(filepath.Join(m.StoreDir(), m.sessionsDir(), "s.jsonl"), logs[0]); err != nil {
+				if err := os.Rename(filepath.Join(m.StoreDir(), m.place().Sessions(), "s.jsonl"), logs[0]); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s, err := store.Open(t.Context(), m.StoreDir(), nil)
+			s, err := cas.Open(t.Context(), m.StoreDir(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			plan, err := s.PlanRepair(t.Context())
 			if err == nil {
-				err = Rebuild(t.Context(), s, plan, logs)
+				err = history.Rebuild(t.Context(), s, plan, logs)
 			}
 			if err != nil || len(plan.Records) != 2 {
 				t.Fatalf("records %+v, %v", plan.Records, err)
@@ -92,7 +100,7 @@ func TestRebuild(t *testing.T) {
 			if plan, err = s.PlanRepair(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			mender := tree.NewMender(s, plan)
+			mender := audit.NewMender(s, plan)
 			mends, err := mender.Plan(t.Context())
 			if err == nil {
 				err = s.Repair(t.Context(), plan)
@@ -103,7 +111,7 @@ func TestRebuild(t *testing.T) {
 			if err := errors.Join(err, mender.Close()); err != nil {
 				t.Fatal(err)
 			}
-			if damage, err := JournalDamage(t.Context(), s); err != nil || len(damage) > 0 {
+			if damage, err := history.JournalDamage(t.Context(), s); err != nil || len(damage) > 0 {
 				t.Errorf("JournalDamage = %v, %v", damage, err)
 			}
 			if err := s.Close(); err != nil {
@@ -117,7 +125,7 @@ func TestRebuild(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if mo.Kind == kindStep {
+				if mo.Kind == history.KindStep {
 					if want := 4 - steps; mo.TurnIndex != want {
 						t.Errorf("turn %d, want %d", mo.TurnIndex, want)
 					}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
@@ -68,7 +70,7 @@ func TestUntoldStepsWithLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			b.log = session.NewTree(session.Header{ID: "s"})
+			b.log = session.NewTree()
 			b.die("s", func(m *FileSnapshotManager) {
 				b.initialize(m)
 				b.message("user")
@@ -174,7 +176,7 @@ func TestCutOffThenEnded(t *testing.T) {
 				if mo.Interrupted {
 					interrupted++
 				}
-				if mo.Kind == kindStep && mo.EntryID == "" && name != "by Snapshot" {
+				if mo.Kind == history.KindStep && mo.EntryID == "" && name != "by Snapshot" {
 					t.Errorf("turn %d is in no log", mo.TurnIndex)
 				}
 			}
@@ -193,12 +195,12 @@ func TestDetachedWakesUp(t *testing.T) {
 	b.initialize(b.open("s", detached))
 	b.start(b.open("s", detached))
 	m := b.open("other")
-	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns")
+	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree, "turns")
 	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	open, _, err := decodeTurns(text)
+	open, _, err := history.DecodeTurns(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +224,7 @@ func TestDetachedWakesUp(t *testing.T) {
 // A tree is as good a name for a step as its entry.
 func TestTreesAsEnds(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	var trees []string
@@ -248,7 +250,7 @@ func TestTreesAsEnds(t *testing.T) {
 // With those of others, everything that differs has a row.
 func TestForeignIsComplete(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "x"})
+	b.log = session.NewTree()
 	x := b.reopen("x")
 	b.initialize(x)
 	fork := b.message("user")
@@ -290,8 +292,8 @@ func TestForeignStepSnapshots(t *testing.T) {
 	for _, data := range []string{`{"baselineTreeHash":null,"snapshotTreeHash":"e5f6a7b8","diff":null,"turnIndex":0}`, `null`, `{}`, `[]`, `"x"`,
 		`{"snapshotTreeHash":"` + strings.Repeat("ab", 32) + `","turnIndex":1e30}`, `{"snapshotTreeHash":"` + strings.Repeat("ab", 32) + `","turnIndex":-7}`} {
 		b := newBench(t)
-		b.log = session.NewTree(session.Header{ID: "s"})
-		b.log.Add(session.Entry{ID: "foreign", Type: "custom", CustomType: session.StepSnapshot, Data: json.RawMessage(data)})
+		b.log = session.NewTree()
+		b.log.Add(session.Entry{ID: "foreign", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: json.RawMessage(data)})
 		m := b.reopen("s")
 		b.initialize(m)
 		id := b.turn(m, func() { b.write("f", "1") })
@@ -313,7 +315,7 @@ func TestLogFromElsewhere(t *testing.T) {
 	gone, before := store.Hash(store.Tree, []byte("gone")), store.Hash(store.Tree, []byte("before"))
 	d := &StepSnapshotData{BaselineTreeHash: &before, SnapshotTreeHash: gone, TurnIndex: 4, SnapshotSeq: 1,
 		Diff: &Diff{Added: []string{"far.txt"}, Modified: []string{}, Deleted: []string{}}}
-	b.log = session.NewTree(session.Header{ID: "s"}, d.Entry("far", ""))
+	b.log = session.NewTree(d.Entry("far", ""))
 	m := b.reopen("s")
 	b.initialize(m)
 	for _, rev := range []string{"far", "@", "start"} {
@@ -343,15 +345,15 @@ func TestLogFromElsewhere(t *testing.T) {
 // A failed start of a turn leaves nothing behind.
 func TestFailedTurnStart(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
-	before := snapshotCount(t, m.Store())
+	before := snapshotCount(t, m.store)
 	b.write("f", "1")
 	if _, err := m.OnTurnStart(t.Context(), &Turn{Leaf: "nope"}); !errors.Is(err, session.ErrUnknownEntry) {
 		t.Errorf("OnTurnStart at no entry: %v", err)
 	}
-	if n := snapshotCount(t, m.Store()); n != before {
+	if n := snapshotCount(t, m.store); n != before {
 		t.Errorf("%d records became %d", before, n)
 	}
 	other := b.open("s")
@@ -368,7 +370,7 @@ func TestTurnEndsAgain(t *testing.T) {
 	b.initialize(m)
 	b.start(m)
 	b.write("f", "1")
-	in := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns.new")
+	in := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree, "turns.new")
 	if err := errors.Join(os.RemoveAll(in), os.MkdirAll(filepath.Join(in, "x"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -392,11 +394,11 @@ func TestTurnEndsAgain(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	steps := 0
-	for s, err := range m.Store().Snapshots(t.Context()) {
+	for s, err := range m.store.Snapshots(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Kind == kindStep {
+		if s.Kind == history.KindStep {
 			steps++
 		}
 	}
@@ -488,7 +490,7 @@ func TestTurnsFile(t *testing.T) {
 		b := newBench(t)
 		m := b.open("s")
 		b.initialize(m)
-		name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns")
+		name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree, "turns")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -510,7 +512,7 @@ func TestTurnsFile(t *testing.T) {
 // A moment's changes may be asked for while the timeline is read.
 func TestAskWithinTimeline(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.turn(m, func() { b.write("f", "1") })
@@ -534,7 +536,7 @@ func TestAskWithinTimeline(t *testing.T) {
 // A runtime goes back to before the first step.
 func TestBackToTheStart(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.turn(m, func() { b.write("undone", "1") })
@@ -583,7 +585,7 @@ func TestLostRecords(t *testing.T) {
 		b.write("user", "1")
 		b.turn(m, func() { b.write("c", "3") })
 		var snaps []*store.Snapshot
-		for s, err := range m.Store().Snapshots(t.Context()) {
+		for s, err := range m.store.Snapshots(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -634,7 +636,7 @@ func TestLostRecords(t *testing.T) {
 				t.Errorf("record %d lost: Timeline: %v", lost, err)
 				break
 			}
-			if mo.Kind == kindStep {
+			if mo.Kind == history.KindStep {
 				steps++
 			}
 		}
@@ -654,7 +656,7 @@ func TestLostRecords(t *testing.T) {
 // A step that the log is given late belongs where its turn ended.
 func TestLateSteps(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	fail := func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") }
@@ -685,7 +687,7 @@ func TestLateSteps(t *testing.T) {
 // files are still there, so it is in for who goes on there.
 func TestLateStepOfAnotherBranch(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	user := b.message("user")
@@ -716,7 +718,7 @@ func TestLateStepOfAnotherBranch(t *testing.T) {
 func TestPins(t *testing.T) {
 	b := newBench(t)
 	b.write("start", "1")
-	b.log = session.NewTree(session.Header{ID: "parent"})
+	b.log = session.NewTree()
 	parent := b.reopen("parent")
 	start := b.initialize(parent).Tree
 	user := b.message("user")
@@ -728,7 +730,7 @@ func TestPins(t *testing.T) {
 	fork := b.reopen("fork") // the whole log was copied
 	pinned := func() map[store.ID]bool {
 		set := make(map[store.ID]bool)
-		for s, err := range fork.Store().Snapshots(t.Context()) {
+		for s, err := range fork.store.Snapshots(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -746,9 +748,9 @@ func TestPins(t *testing.T) {
 			t.Errorf("%s is not pinned", name)
 		}
 	}
-	n := snapshotCount(t, fork.Store())
+	n := snapshotCount(t, fork.store)
 	b.reopen("fork")
-	if now := snapshotCount(t, fork.Store()); now != n {
+	if now := snapshotCount(t, fork.store); now != n {
 		t.Errorf("pinned again: %d records became %d", n, now)
 	}
 }
@@ -787,7 +789,7 @@ func TestSessionFileNotThereYet(t *testing.T) {
 	b.write("f", "1")
 	var line []byte
 	r, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
-		line = encode(map[string]any{"type": "custom", "customType": session.StepSnapshot, "data": d, "id": "step", "parentId": nil})
+		line = encode(map[string]any{"type": "custom", "customType": sessionlog.StepSnapshot, "data": d, "id": "step", "parentId": nil})
 		return "step", nil
 	})
 	if err != nil {
@@ -831,7 +833,7 @@ func TestSmallThings(t *testing.T) {
 	fresh := newBench(t)
 	fresh.initialize(fresh.open("s"))
 	reader := fresh.open("s", func(o *Options) { o.ReadOnly = true })
-	before, err := os.ReadDir(filepath.Join(reader.StoreDir(), "worktrees", reader.Project().Worktree()))
+	before, err := os.ReadDir(filepath.Join(reader.StoreDir(), "worktrees", reader.Project().Worktree))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -841,7 +843,7 @@ func TestSmallThings(t *testing.T) {
 	if _, err := reader.OnTurnStart(t.Context(), nil); err == nil {
 		t.Error("OnTurnStart of a manager that only reads: no error")
 	}
-	if after, err := os.ReadDir(filepath.Join(reader.StoreDir(), "worktrees", reader.Project().Worktree())); err != nil || len(after) != len(before) {
+	if after, err := os.ReadDir(filepath.Join(reader.StoreDir(), "worktrees", reader.Project().Worktree)); err != nil || len(after) != len(before) {
 		t.Errorf("%v became %v, %v", before, after, err)
 	}
 }
@@ -849,7 +851,7 @@ func TestSmallThings(t *testing.T) {
 // The runtime's leaf is the runtime's.
 func TestLeafIsNotMoved(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	user := b.message("user")
@@ -879,11 +881,11 @@ func TestSnapshotsWithoutData(t *testing.T) {
 	id := b.initialize(b.open("maker")).Tree
 	var seq uint64
 	for range 2 {
-		w, err := m.Store().Begin(t.Context())
+		w, err := m.store.Begin(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		snap := &store.Snapshot{Tree: id, Worktree: m.Project().Worktree(), Session: "s", Kind: "step", Entry: "old", Parent: seq}
+		snap := &store.Snapshot{Tree: id, Worktree: m.Project().Worktree, Session: "s", Kind: "step", Entry: "old", Parent: seq}
 		if err := errors.Join(w.Commit(t.Context(), snap, seq), w.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -929,7 +931,7 @@ func TestOpenTurnOutlivesAFailedStart(t *testing.T) {
 // session has gone since.
 func TestCutOffOnAnotherBranch(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	user, agent := "", ""
 	b.die("s", func(m *FileSnapshotManager) {
 		b.initialize(m)
@@ -984,7 +986,7 @@ func TestSnapshotAfterCutOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mo.Kind == kindStep {
+		if mo.Kind == history.KindStep {
 			steps++
 		}
 	}
@@ -996,12 +998,12 @@ func TestSnapshotAfterCutOff(t *testing.T) {
 // A start that fails does not move the session.
 func TestFailedStartKeepsTheLeaf(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	user := b.message("user")
 	id := b.turn(m, func() { b.write("f", "1") })
-	in := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns.new")
+	in := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree, "turns.new")
 	if err := errors.Join(os.RemoveAll(in), os.MkdirAll(filepath.Join(in, "x"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -1021,7 +1023,7 @@ func TestFailedStartKeepsTheLeaf(t *testing.T) {
 func TestUnnamedEntries(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
-	if err := m.RebuildIndex(t.Context(), session.NewTree(session.Header{ID: "s"})); err != nil {
+	if err := m.RebuildIndex(t.Context(), session.NewTree()); err != nil {
 		t.Fatal(err)
 	}
 	b.initialize(m)
@@ -1087,7 +1089,7 @@ func (b *bench) failing(m *FileSnapshotManager, fn func()) {
 func TestManyUntoldSteps(t *testing.T) {
 	for _, lose := range []bool{false, true} {
 		b := newBench(t)
-		b.log = session.NewTree(session.Header{ID: "s"})
+		b.log = session.NewTree()
 		var lost store.ID
 		var dir string
 		b.die("s", func(m *FileSnapshotManager) {
@@ -1153,7 +1155,7 @@ func flipFirst(t *testing.T, name string, content []byte) {
 // the entry that it belongs behind.
 func TestLateStepAtFork(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	root := b.message("user")
@@ -1187,7 +1189,7 @@ func TestLateStepAtFork(t *testing.T) {
 // message of the user only after it had begun.
 func TestCutOffTurnLoggedAfterStart(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.message("user")
@@ -1266,7 +1268,7 @@ func TestStepIsInFileAlready(t *testing.T) {
 // A log and the records tell the same story, with what the user did.
 func TestTimelineByLog(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.write("user", "1")
@@ -1286,7 +1288,7 @@ func TestTimelineByLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if own, _, err := mo.Changes(t.Context()); mo.Kind == kindBase && (err != nil || own.Len() != 1) {
+		if own, _, err := mo.Changes(t.Context()); mo.Kind == history.KindBase && (err != nil || own.Len() != 1) {
 			t.Errorf("an offline change is %+v, %v", own, err)
 		}
 	}
@@ -1299,7 +1301,10 @@ func TestOwnLogAsSessionFile(t *testing.T) {
 	if _, err := m.Snapshot(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(m.StoreDir(), m.sessionsDir(), "s.jsonl")
+	file, err := m.ExportLog(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	byFile := b.open("s", func(o *Options) { o.SessionFile = file })
 	b.write("f", "1")
 	r, err := byFile.Snapshot(t.Context(), nil)
@@ -1370,7 +1375,7 @@ func TestForeignBackwards(t *testing.T) {
 func TestUserMessageOfUnloggedTurn(t *testing.T) {
 	for _, told := range []bool{false, true} {
 		b := newBench(t)
-		b.log = session.NewTree(session.Header{ID: "s"})
+		b.log = session.NewTree()
 		m := b.reopen("s")
 		b.initialize(m)
 		b.message("user")
@@ -1395,7 +1400,7 @@ func TestUserMessageOfUnloggedTurn(t *testing.T) {
 // A log that was in another store meanwhile keeps the steps of both.
 func TestLogFromElsewhereAndBack(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.message("user")
@@ -1414,7 +1419,7 @@ func TestLogFromElsewhereAndBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if mo.Kind == kindStep {
+		if mo.Kind == history.KindStep {
 			own, _, err := mo.Changes(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -1430,7 +1435,7 @@ func TestLogFromElsewhereAndBack(t *testing.T) {
 // Parents that form a cycle are an error wherever they are.
 func TestCycleOffThePath(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	base := b.initialize(m).Tree
 	for _, e := range [][2]string{{"self", "self"}, {"a", "b"}, {"b", "a"}} {
@@ -1450,7 +1455,7 @@ func TestCycleOffThePath(t *testing.T) {
 // A turn that ends in another process is on the branch on which it began.
 func TestDetachedTurnOnBranch(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	detached := func(o *Options) { o.Detached = true }
 	m := b.reopen("s", detached)
 	b.initialize(m)
@@ -1484,7 +1489,7 @@ func TestDetachedTurnOnBranch(t *testing.T) {
 // runtime's log like a step of its own.
 func TestSnapshotInRuntimesSession(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.message("user")
@@ -1509,7 +1514,7 @@ func TestSnapshotInRuntimesSession(t *testing.T) {
 // copied ones.
 func TestForkWithUnloggedStep(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "a"})
+	b.log = session.NewTree()
 	a := b.reopen("a")
 	b.initialize(a)
 	u := b.message("user")
@@ -1535,7 +1540,7 @@ func TestForkWithUnloggedStep(t *testing.T) {
 // and its tree by chance.
 func TestEntryOfAnotherStore(t *testing.T) {
 	far := newBench(t)
-	far.log = session.NewTree(session.Header{ID: "s"})
+	far.log = session.NewTree()
 	o := far.reopen("s")
 	far.write("f", "0")
 	far.initialize(o)
@@ -1575,7 +1580,7 @@ func TestSameEntryTwice(t *testing.T) {
 // Turns that changed nothing count on their own branch.
 func TestEmptyTurnsOnBranch(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.message("user")
@@ -1597,7 +1602,7 @@ func TestEmptyTurnsOnBranch(t *testing.T) {
 // A late step counts on every branch that leaves its own below it.
 func TestLateStepAboveFork(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.message("user")
@@ -1642,7 +1647,7 @@ func TestTurnOfDetachedManager(t *testing.T) {
 // runtime notes below the place where it began.
 func TestCutOffTurnBesideNotes(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.message("user")
@@ -1672,7 +1677,7 @@ func TestCutOffTurnBesideNotes(t *testing.T) {
 // A step that was recorded before the log had any entry comes before all.
 func TestLateStepBeforeAll(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.reopen("s")
 	b.initialize(m)
 	b.failing(m, func() { b.write("f", "1") })
@@ -1690,13 +1695,13 @@ func TestLateStepBeforeAll(t *testing.T) {
 // An entry that is replaced counts as what it is then.
 func TestReplacedEntry(t *testing.T) {
 	b := newBench(t)
-	log := session.NewTree(session.Header{ID: "s"})
+	log := session.NewTree()
 	b.log = log
 	m := b.reopen("s")
 	b.initialize(m)
 	b.start(m)
 	b.write("f", "1")
-	log.Add(session.Entry{ID: "step", Type: "custom", CustomType: session.StepSnapshot, Data: json.RawMessage(`{}`)})
+	log.Add(session.Entry{ID: "step", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: json.RawMessage(`{}`)})
 	if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
 		log.Add(d.Entry("step", ""))
 		return "", nil

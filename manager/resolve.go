@@ -10,9 +10,12 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // A Point is a moment in a session at which the files are known.
@@ -40,7 +43,7 @@ func (p *Point) moment() *Point {
 
 // step returns the step that the point is, nil if it is none.
 func (p *Point) step() *record {
-	if p.on == nil || p.on.Kind != kindStep {
+	if p.on == nil || p.on.Kind != history.KindStep {
 		return nil
 	}
 	return p.on
@@ -48,7 +51,7 @@ func (p *Point) step() *record {
 
 // pointOf returns the point of a turn, or of a start.
 func pointOf(r *record) *Point {
-	p := &Point{State: r.State(), EntryID: r.Entry, TurnIndex: r.turn(), on: r, at: r}
+	p := &Point{State: r.State(), EntryID: r.Entry, TurnIndex: r.Turn(), on: r, at: r}
 	if r.Seq != 0 {
 		p.Snapshot = r.Snapshot
 	}
@@ -120,7 +123,7 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 		return nil, fmt.Errorf("revision %q: %w", rev, ErrUnknown)
 	}
 	p, perr := m.named(ctx, rev)
-	e, err := l.log.Find(rev)
+	e, err := l.named(rev)
 	switch {
 	case errors.Is(err, session.ErrUnknownEntry):
 		return p, perr
@@ -130,6 +133,27 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 		return nil, fmt.Errorf("revision %q: %w: entry %s, tree %s", rev, ErrAmbiguous, e.ID, p.State.Tree.Short())
 	}
 	return l.atEntry(ctx, e)
+}
+
+// named returns the entry of the log that an ID, or the beginning of one, names.
+func (l *line) named(id string) (*session.Entry, error) {
+	const most = 10 // to list
+	found := sessionlog.Find(l.log, id)
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("entry %q: %w", id, session.ErrUnknownEntry)
+	case 1:
+		return found[0], nil
+	}
+	var ids []string
+	for _, e := range found[:min(len(found), most)] {
+		ids = append(ids, e.ID)
+	}
+	list := strings.Join(ids, ", ")
+	if more := len(found) - most; more > 0 {
+		list += fmt.Sprintf(" and %d more", more)
+	}
+	return nil, fmt.Errorf("entry %q: %w: %s", id, ErrAmbiguous, list)
 }
 
 // generations reads @, @~ or @~N.
@@ -177,11 +201,11 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 	}
 	at, left := tip, n
 	if l.log == nil {
-		depth := tip.data.Depth - n
-		if at, err = l.ancestor(ctx, tip, func(r *record) bool { return r.data.Depth <= depth }); err != nil {
+		depth := tip.Facts.Depth - n
+		if at, err = l.ancestor(ctx, tip, func(r *record) bool { return r.Facts.Depth <= depth }); err != nil {
 			return nil, err
 		}
-		left = max(at.data.Depth-depth, 0)
+		left = max(at.Facts.Depth-depth, 0)
 	}
 	t := l.trail(at, "")
 	pure := true
@@ -235,8 +259,8 @@ func (l *line) generation(ctx context.Context, turn *record, n int, at *record, 
 	switch {
 	case turn == nil:
 		p, err = l.startPoint(ctx)
-	case turn.data.Within != 0: // it is on the line in part
-		p, err = l.atTurn(ctx, turn.turn())
+	case turn.Facts.Within != 0: // it is on the line in part
+		p, err = l.atTurn(ctx, turn.Turn())
 	default:
 		p, err = l.stepPoint(ctx, turn)
 	}
@@ -249,12 +273,12 @@ func (l *line) generation(ctx context.Context, turn *record, n int, at *record, 
 
 // stepPoint returns the point of a step whose tree is in the store.
 func (l *line) stepPoint(ctx context.Context, r *record) (*Point, error) {
-	if r.Seq == 0 && r.Kind != kindStart {
+	if r.Seq == 0 && r.Kind != history.KindStart {
 		if err := l.m.hasTree(ctx, r.Tree, r.Entry); err != nil {
 			return nil, err
 		}
 	}
-	if r.Kind != kindEmpty {
+	if r.Kind != history.KindEmpty {
 		return pointOf(r), nil
 	}
 	// A turn that changed nothing is known by the step before it.
@@ -288,20 +312,21 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := tip.next()
+	next := tip.Next()
 	if head != nil {
 		if next, err = l.nextTurn(ctx, head); err != nil {
 			return nil, err
 		}
 	}
 	if n >= next {
-		return nil, fmt.Errorf("turn %d: %w: session %q has had %s so far", n, ErrUnknown, l.m.opts.Session, turnsUpTo(next))
+		return nil, fmt.Errorf("turn %d: %w: session %q has had %s so far", n, ErrUnknown,
+			l.m.opts.Session, turnsUpTo(next))
 	}
 	r, err := l.ancestor(ctx, tip, func(r *record) bool {
-		if r.isJoint() {
-			return r.next() <= n+1
+		if r.IsJoint() {
+			return r.Next() <= n+1
 		}
-		return r.turn() <= n
+		return r.Turn() <= n
 	})
 	if err == nil {
 		r, err = l.turnAt(ctx, r)
@@ -309,7 +334,7 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.isTurn() && r.turn() == n {
+	if r.IsTurn() && r.Turn() == n {
 		return l.stepPoint(ctx, r)
 	}
 	var before *record // of the turns that were taken back
@@ -317,14 +342,14 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 		if err != nil {
 			return nil, err
 		}
-		if o.isTurn() && o.turn() == n {
+		if o.IsTurn() && o.Turn() == n {
 			return l.stepPoint(ctx, o)
 		}
-		if o.isTurn() && o.turn() < n && before == nil {
+		if o.IsTurn() && o.Turn() < n && before == nil {
 			before = o
 		}
 	}
-	if r.turn() > n && before != nil || before != nil && before.turn() > r.turn() {
+	if r.Turn() > n && before != nil || before != nil && before.Turn() > r.Turn() {
 		r = before
 	}
 	return l.stepPoint(ctx, r)
@@ -349,7 +374,7 @@ func (l *line) atEntry(ctx context.Context, e *session.Entry) (*Point, error) {
 	if _, err := l.log.Path(e.ID); err != nil {
 		return nil, err
 	}
-	if e.Type == "custom" && e.CustomType == session.StepSnapshot {
+	if e.Type == "custom" && e.CustomType == sessionlog.StepSnapshot {
 		r, err := l.stepOf(ctx, e)
 		if err != nil {
 			return nil, err
@@ -471,11 +496,11 @@ func (m *FileSnapshotManager) named(ctx context.Context, rev string) (*Point, er
 		switch {
 		case err != nil:
 			return nil, err
-		case !m.opts.AnySession && (s.Worktree != m.project.Worktree() || s.Session != m.opts.Session):
+		case !m.opts.AnySession && (s.Worktree != m.project.Worktree || s.Session != m.opts.Session):
 			if s.Entry == rev {
 				other = s
 			}
-		case s.Entry == rev && s.Worktree != m.project.Worktree():
+		case s.Entry == rev && s.Worktree != m.project.Worktree:
 			if elsewhere == nil {
 				elsewhere = s
 			}
@@ -513,16 +538,16 @@ func (m *FileSnapshotManager) recordPoint(ctx context.Context, s *store.Snapshot
 	if err != nil {
 		return nil, err
 	}
-	if r.isStep() {
+	if r.IsStep() {
 		return pointOf(r), nil
 	}
 	p := &Point{State: r.State(), TurnIndex: -1, Snapshot: r.Snapshot}
 	switch {
-	case r.Kind == kindIntent || r.Worktree != m.project.Worktree():
-	case r.data.Within != 0:
+	case r.Kind == history.KindIntent || r.Worktree != m.project.Worktree:
+	case r.Facts.Within != 0:
 		p.at = r
-	case r.position() != 0:
-		p.at, err = m.stepAt(ctx, r.position(), r.Session)
+	case r.Position() != 0:
+		p.at, err = m.stepAt(ctx, r.Position(), r.Session)
 	}
 	return p, err
 }
@@ -544,7 +569,7 @@ func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point
 			return nil, err
 		}
 		switch {
-		case IsEdit(s):
+		case history.IsEdit(s):
 		case s.Pruned: // another may have the same tree
 			unknown = fmt.Errorf("revision %q: the snapshot %w", rev, store.ErrPruned)
 		default:
@@ -610,8 +635,8 @@ func (m *FileSnapshotManager) pointOfTree(ctx context.Context, list []*store.Sna
 			return nil, err
 		}
 		c := candidate{r: r, rank: rankForeign, off: true}
-		here := r.Worktree == m.project.Worktree()
-		if here && tip != nil && tip.Seq != 0 && (r.isTurn() || r.data.Within != 0) {
+		here := r.Worktree == m.project.Worktree
+		if here && tip != nil && tip.Seq != 0 && (r.IsTurn() || r.Facts.Within != 0) {
 			on, err := l.isOn(ctx, tip, r)
 			if err != nil {
 				return nil, err
@@ -620,15 +645,15 @@ func (m *FileSnapshotManager) pointOfTree(ctx context.Context, list []*store.Sna
 		}
 		own := here && r.Seq <= past[r.Session]
 		switch {
-		case r.Kind == kindIntent:
+		case r.Kind == history.KindIntent:
 			c.rank = rankIntent
 		case !here:
 			c.rank = rankElsewhere
-		case r.isTurn() && (own || !c.off):
+		case r.IsTurn() && (own || !c.off):
 			c.rank = rankTurn
-		case r.data.Within != 0 && (own || !c.off):
+		case r.Facts.Within != 0 && (own || !c.off):
 			c.rank = rankLook
-		case r.Kind == kindStart && (own || tip != nil && r.Seq == tip.start()):
+		case r.Kind == history.KindStart && (own || tip != nil && r.Seq == tip.Start()):
 			c.rank = rankStart
 		}
 		all = append(all, c)
@@ -664,10 +689,10 @@ func (l *line) past(ctx context.Context) (map[string]uint64, error) {
 	head, err := l.m.newest(ctx, l.m.opts.Session)
 	for head != nil && err == nil {
 		var start *record
-		if start, err = l.m.stepAt(ctx, head.begin(), head.Session); err != nil || start.data.Fork == 0 {
+		if start, err = l.m.stepAt(ctx, head.Begin(), head.Session); err != nil || start.Facts.Fork == 0 {
 			break
 		}
-		if head, err = l.m.stepAt(ctx, start.data.Fork, start.Session); err == nil {
+		if head, err = l.m.stepAt(ctx, start.Facts.Fork, start.Session); err == nil {
 			past[head.Session] = max(past[head.Session], head.Seq)
 		}
 	}
@@ -686,12 +711,12 @@ func boolCompare(a, b bool) int {
 
 // position returns the number of the record that a turn would build on, and what
 // number it would have. w is that of the look.
-func (l *line) position(ctx context.Context, w *store.Writer) (prev uint64, turn int, err error) {
+func (l *line) position(ctx context.Context, w *cas.Writer) (prev uint64, turn int, err error) {
 	head, err := l.m.newestIn(w, l.m.opts.Session)
 	if err != nil || head == nil {
 		return 0, 0, err
 	}
-	at, err := l.m.stepAt(ctx, head.position(), head.Session)
+	at, err := l.m.stepAt(ctx, head.Position(), head.Session)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -702,15 +727,15 @@ func (l *line) position(ctx context.Context, w *store.Writer) (prev uint64, turn
 // nextTurn returns the number of the session's next turn, one more than the
 // largest that it has given. head is its newest record.
 func (l *line) nextTurn(ctx context.Context, head *record) (int, error) {
-	next := head.data.Next
+	next := head.Facts.Next
 	// A version that did not remember it has had turns, or they were taken back.
-	if next == 0 && (head.step() != head.begin() || head.data.Restored != 0 || head.Kind == kindRestore) {
+	if next == 0 && (head.Step() != head.Begin() || head.Facts.Restored != 0 || head.Kind == history.KindRestore) {
 		for r, err := range l.m.ownBack(ctx, head) {
 			if err != nil {
 				return 0, err
 			}
-			next = max(next, r.next())
-			if r.data.Next != 0 {
+			next = max(next, r.Next())
+			if r.Facts.Next != 0 {
 				break
 			}
 		}
@@ -722,13 +747,13 @@ func (l *line) nextTurn(ctx context.Context, head *record) (int, error) {
 	if tip == nil || err != nil {
 		return next, err
 	}
-	return max(next, tip.next()), nil
+	return max(next, tip.Next()), nil
 }
 
 // diff lists what differs between two states.
 func (m *FileSnapshotManager) diff(ctx context.Context, old, new store.State) (*Diff, error) {
 	diff := NewDiff()
-	for d, err := range tree.Compare(ctx, m.tree.pages, old, new) {
+	for d, err := range trees.Compare(ctx, m.tree.pages, old, new) {
 		if err != nil {
 			return diff, err
 		}
@@ -747,7 +772,7 @@ func (e lossError) Is(target error) bool { return target == store.ErrNotFound }
 // not about something lost: a directory is recorded also if nobody can tell any
 // more what it was before.
 func lost(err error) (unknown string, other error) {
-	if tree.IsLoss(err) {
+	if trees.IsLoss(err) {
 		return err.Error(), nil
 	}
 	return "", err
@@ -755,22 +780,23 @@ func lost(err error) (unknown string, other error) {
 
 // changes returns what a turn changed, or a part of one, as the store recorded it
 // or, where it has not, as the log says.
-func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]change, error) {
+func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]pathChange, error) {
 	if r.logged == nil {
-		list := r.stretches()
+		list := r.Stretches()
 		if look := r.behind; look != nil {
 			var err error
-			list, err = m.stretches(ctx, r.Seq, &openTurn{Session: r.Session, After: look.Seq, Base: look.State()}, true)
+			list, err = m.stretches(ctx, r.Seq, &history.OpenTurn{Session: r.Session,
+				After: look.Seq, Base: look.State()}, true)
 			if err != nil {
 				return nil, err
 			}
 		}
-		return changesOf(ctx, m.tree.pages, list, newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
+		return changesOf(ctx, m.tree.pages, list, newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign))
 	}
 	if d := r.logged.Diff; d != nil && d.Unknown != "" {
 		return nil, lossError("what it changed is not known: " + d.Unknown)
 	}
-	var changes []change
+	var changes []pathChange
 	for _, part := range []struct {
 		diff  *Diff
 		owner Owner
@@ -779,7 +805,7 @@ func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]change,
 			continue
 		}
 		for path, status := range part.diff.Paths() {
-			changes = append(changes, change{path: path, status: status, owner: part.owner})
+			changes = append(changes, pathChange{path: path, status: status, owner: part.owner})
 		}
 	}
 	return changes, nil

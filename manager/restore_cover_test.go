@@ -14,9 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/testseed"
-	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
-	"github.com/boocode/filestore/tree"
 )
 
 // A coverModel restores at random where ignore rules and a size limit come and
@@ -38,7 +38,7 @@ func TestRestoreCoverageModel(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			cm := &coverModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 2)),
 				targets: []string{"start"}, turned: make(map[string]bool), touched: make(map[string][]node)}
-			m, err := openOn(t, cm.dir, vfs.NewMem())
+			m, err := openOn(t, cm.dir, vfstest.NewMem())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func (cm *coverModel) run() {
 			cm.FailNow()
 		}
 	}
-	cm.check(cm.m.Store())
+	cm.check(cm.m.store)
 	if err := cm.m.Close(); err != nil {
 		cm.Error(err)
 	}
@@ -203,19 +203,19 @@ func (cm *coverModel) checkPath(opts *RestoreOptions, r *RestoreResult, target *
 	}
 	if there && !dir {
 		f, err := cm.m.fileIn(cm.Context(), r.Snapshot.Base, p)
-		if err != nil || string(f.content) != was.content {
+		if err != nil || string(f.file.Content) != was.content {
 			cm.Errorf("%s: not in the store as it was (%v)", p, err)
 		}
 	}
 	if stays && !dir && !dirty {
 		byTurns := !opts.Exact && opts.Paths == nil
 		f, err := cm.m.fileIn(cm.Context(), target.State, p)
-		if (err != nil || f.entry == nil || string(f.content) != is.content) && !(byTurns && slices.Contains(cm.touched[p], is)) {
+		if (err != nil || f.entry == nil || string(f.file.Content) != is.content) && !(byTurns && slices.Contains(cm.touched[p], is)) {
 			cm.Errorf("%s: is %q, and not as at the target (%v)", p, is.content, err)
 		}
 	}
 	if !stays {
-		out, err := tree.IsOmitted(cm.Context(), cm.m.store, target.State.Coverage, p)
+		out, err := trees.IsOmitted(cm.Context(), cm.m.store, target.State.Coverage, p)
 		if err != nil || out {
 			cm.Errorf("%s: deleted, and the target knew that it was there (%v)", p, err)
 		}

@@ -14,9 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // restoreDay is a session with something of each kind to be restored.
@@ -72,7 +73,7 @@ func TestRestoreFaults(t *testing.T) {
 	}{{true, "look"}, {true, "continue"}, {true, "abort"}, {false, "look"}} {
 		at := int64(0)
 		for restoreFaultAt(t, at, c.sticky, c.how) && !t.Failed() {
-			at += stride(3, 29)
+			at += stride(7, 29)
 		}
 		if at < 100 && !t.Failed() {
 			t.Errorf("only %d operations", at)
@@ -84,7 +85,7 @@ func restoreFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bench{T: t, dir: dir}
-	disk := vfs.NewMem()
+	disk := vfstest.NewMem()
 	m, err := openOn(t, dir, disk)
 	if err != nil {
 		t.Fatal(err)
@@ -94,17 +95,17 @@ func restoreFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 		t.Fatal(err)
 	}
 
-	fault := &vfs.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
+	fault := &vfstest.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
 	var acked bool
 	var left []string // that the result says were not restored
-	m, err = openOn(t, dir, vfs.WithFault(disk, fault))
+	m, err = openOn(t, dir, vfstest.WithFault(disk, fault))
 	if err == nil {
 		m.openDir = func(path string) (vfs.Dir, error) {
 			d, err := vfs.OpenDir(path)
 			if err != nil {
 				return nil, err
 			}
-			return vfs.WithFaultDir(d, fault), nil
+			return vfstest.WithFaultDir(d, fault), nil
 		}
 		r, rerr := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"})
 		acked = rerr == nil && r.IsComplete()
@@ -124,7 +125,7 @@ func restoreFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 		t.Fatalf("%s: open again: %v", where, err)
 	}
 	defer func() {
-		b.check(m.Store())
+		b.check(m.store)
 		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
@@ -174,13 +175,13 @@ func TestFinishRestore(t *testing.T) {
 	for _, abort := range []bool{false, true} {
 		dir := t.TempDir()
 		b := &bench{T: t, dir: dir}
-		disk := vfs.NewMem()
+		disk := vfstest.NewMem()
 		m, err := openOn(t, dir, disk)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before, after := restoreDay(t, dir, m)
-		fault := &vfs.Fault{At: -1}
+		fault := &vfstest.Fault{At: -1}
 		fault.Trace = func(op, name string) {
 			if op == "Rename" && strings.HasSuffix(name, "-> changed") {
 				fault.Break()
@@ -189,12 +190,12 @@ func TestFinishRestore(t *testing.T) {
 		if err := m.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if m, err = openOn(t, dir, vfs.WithFault(disk, fault)); err != nil {
+		if m, err = openOn(t, dir, vfstest.WithFault(disk, fault)); err != nil {
 			t.Fatal(err)
 		}
 		m.openDir = func(path string) (vfs.Dir, error) {
 			d, err := vfs.OpenDir(path)
-			return vfs.WithFaultDir(d, fault), err
+			return vfstest.WithFaultDir(d, fault), err
 		}
 		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"}); err == nil {
 			t.Fatal("no error")
@@ -231,11 +232,11 @@ func TestRestoreRecordsWhatFailed(t *testing.T) {
 	b.turn(m, func() { b.write("f", "agent"); b.write("g", "agent"); b.write("made", "agent") })
 	m.openDir = func(path string) (vfs.Dir, error) {
 		d, err := vfs.OpenDir(path)
-		fault := &vfs.Fault{At: -1, Err: syscall.EPERM}
+		fault := &vfstest.Fault{At: -1, Err: syscall.EPERM}
 		fault.Fails = func(op, name string) bool {
 			return op == "Rename" && (strings.HasSuffix(name, "-> f") || strings.HasPrefix(name, "made ->"))
 		}
-		return vfs.WithFaultDir(d, fault), err
+		return vfstest.WithFaultDir(d, fault), err
 	}
 	r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"})
 	if err != nil || !slices.Equal(r.Failed, []string{"f", "made"}) || !slices.Equal(r.Restored, []string{"g"}) {
@@ -313,7 +314,7 @@ func TestRestoreReadsItsPathsOnly(t *testing.T) {
 	b.turn(m, func() { b.write("d1/e1/f1", "2"); b.write("d2/new", "2"); b.remove("d3/e0/f3") })
 	allowed := map[string]bool{".": true, "d1": true, "d1/e1": true, "d1/e1/f1": true, "d2": true, "d2/new": true, "d3": true, "d3/e0": true, "d3/e0/f3": true}
 	var mu sync.Mutex
-	fault := &vfs.Fault{At: -1, Trace: func(op, name string) {
+	fault := &vfstest.Fault{At: -1, Trace: func(op, name string) {
 		mu.Lock()
 		defer mu.Unlock()
 		for p := range strings.SplitSeq(name, " -> ") {
@@ -327,7 +328,7 @@ func TestRestoreReadsItsPathsOnly(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		return vfs.WithFaultDir(d, fault), nil
+		return vfstest.WithFaultDir(d, fault), nil
 	}
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.undo(m)
@@ -344,7 +345,7 @@ func TestFinishRestoreLeaves(t *testing.T) {
 		b.write("g", "old")
 		b.initialize(m)
 		b.turn(m, func() { b.write("f", "agent"); b.write("g", "agent") })
-		fault := &vfs.Fault{At: -1}
+		fault := &vfstest.Fault{At: -1}
 		fault.Trace = func(op, name string) {
 			if op == "Rename" && strings.HasSuffix(name, "-> g") {
 				fault.Break()
@@ -352,7 +353,7 @@ func TestFinishRestoreLeaves(t *testing.T) {
 		}
 		m.openDir = func(path string) (vfs.Dir, error) {
 			d, err := vfs.OpenDir(path)
-			return vfs.WithFaultDir(d, fault), err
+			return vfstest.WithFaultDir(d, fault), err
 		}
 		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"}); err == nil {
 			t.Fatal("no error")
@@ -368,7 +369,7 @@ func TestFinishRestoreLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, want := range map[bool]map[string]string{false: {"f": "old", "g": "agent"}, true: {"f": "agent", "g": "old"}}[abort] {
-			e, err := tree.Lookup(t.Context(), m.store, last.Tree, name)
+			e, err := trees.Lookup(t.Context(), m.store, last.Tree, name)
 			if err != nil || e.ID != store.Hash(store.Blob, []byte(want)) {
 				t.Errorf("abort %v: %s is on record as %v, %v, want %q", abort, name, e, err, want)
 			}

@@ -15,10 +15,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
-	"github.com/boocode/filestore/tree"
 )
 
 // A rmStep is a turn that changed something, as full copies tell.
@@ -84,7 +86,7 @@ func TestRestoreModel(t *testing.T) {
 	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
-			rm := &restoreModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 1)), disk: vfs.NewMem()}
+			rm := &restoreModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 1)), disk: vfstest.NewMem()}
 			rm.run()
 		})
 	}
@@ -125,20 +127,20 @@ func (rm *restoreModel) run() {
 		}
 	}
 	rm.recoverable()
-	rm.check(rm.m.Store())
+	rm.check(rm.m.store)
 	if err := rm.m.Close(); err != nil {
 		rm.Error(err)
 	}
 }
 
 // reopen is a new process, whose operations may fail.
-func (rm *restoreModel) reopen(fault *vfs.Fault) {
+func (rm *restoreModel) reopen(fault *vfstest.Fault) {
 	if rm.m != nil {
 		rm.m.Close()
 	}
 	disk := rm.disk
 	if fault != nil {
-		disk = vfs.WithFault(disk, fault)
+		disk = vfstest.WithFault(disk, fault)
 	}
 	m, err := openOn(rm.T, rm.dir, disk)
 	if err != nil {
@@ -151,7 +153,7 @@ func (rm *restoreModel) reopen(fault *vfs.Fault) {
 			if err != nil {
 				return nil, err
 			}
-			return vfs.WithFaultDir(d, fault), nil
+			return vfstest.WithFaultDir(d, fault), nil
 		}
 	}
 	rm.m = m
@@ -421,7 +423,7 @@ func (rm *restoreModel) navigate() {
 		return r.Restore, err
 	}, func(changes map[string][2]string, changed bool) {
 		about := rmNames
-		if last := (&RestoreResult{}).recordOr(rm); last != nil && last.data.Pos != 0 { // nothing was to be done: it is as it was
+		if last := (&RestoreResult{}).recordOr(rm); last != nil && last.Facts.Pos != 0 { // nothing was to be done: it is as it was
 			about = nil
 		}
 		rm.done(changes, target, about)
@@ -564,7 +566,7 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 	crash := rm.rng.IntN(4) == 0 && policy != rollback.Abort
 	if crash {
 		rm.reopen(nil)
-		fault := &vfs.Fault{At: int64(20 + rm.rng.IntN(200)), Sticky: true, Err: syscall.EIO}
+		fault := &vfstest.Fault{At: int64(20 + rm.rng.IntN(200)), Sticky: true, Err: syscall.EIO}
 		rm.reopen(fault)
 		_, err := do()
 		crash = fault.Fired()
@@ -637,7 +639,7 @@ func (r *RestoreResult) recordOr(rm *restoreModel) *record {
 // count counts the restores on record that were not given up.
 func (rm *restoreModel) count(last *record) (n int) {
 	for r := last; r != nil; {
-		if r.data.Tops != topsNone {
+		if r.Facts.Tops != history.TopsNone {
 			n++
 		}
 		var err error
@@ -663,7 +665,7 @@ func (rm *restoreModel) recoverable() {
 			rm.Fatal(err)
 		}
 		got := make(files)
-		for e, err := range tree.Walk(rm.Context(), rm.m.store, p.State.Tree) {
+		for e, err := range trees.Walk(rm.Context(), rm.m.store, p.State.Tree) {
 			if err != nil {
 				rm.Fatal(err)
 			}
@@ -674,7 +676,7 @@ func (rm *restoreModel) recoverable() {
 			if err != nil {
 				rm.Fatal(err)
 			}
-			got[e.Path] = fmt.Sprintf("%v %s", e.Mode, at.content)
+			got[e.Path] = fmt.Sprintf("%v %s", e.Mode, at.file.Content)
 		}
 		if d := cmp.Diff(s.after, got); d != "" {
 			rm.Errorf("step %s (-want +got):\n%s", s.entry, d)

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 )
 
@@ -30,13 +32,13 @@ func (b *bench) crash(at int64) bool {
 
 // breakDir lets the directory's operations fail from one on.
 func (b *bench) breakDir(m *FileSnapshotManager, at int64) {
-	fault := &vfs.Fault{At: at, Sticky: true, Err: syscall.EIO}
+	fault := &vfstest.Fault{At: at, Sticky: true, Err: syscall.EIO}
 	m.openDir = func(path string) (vfs.Dir, error) {
 		d, err := vfs.OpenDir(path)
 		if err != nil {
 			return nil, err
 		}
-		return vfs.WithFaultDir(d, fault), nil
+		return vfstest.WithFaultDir(d, fault), nil
 	}
 }
 
@@ -250,4 +252,59 @@ func TestNamedRelativeBehindUndo(t *testing.T) {
 	b.expectFiles(files{"a": "1", "d": "1"})
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.expectFiles(files{})
+}
+
+// TestManyPathsBehindATurn: an undo behind a turn of a restore of many files, of
+// which some go other ways then, and what comes after it.
+func TestManyPathsBehindATurn(t *testing.T) {
+	const n = 200
+	tb := newBench(t)
+	m := tb.open("s")
+	if _, err := m.Initialize(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	name := func(i int) string { return fmt.Sprint("file", i) }
+	turn := func() {
+		t.Helper()
+		if _, err := m.OnTurnEnd(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restore := func(target string, paths ...string) {
+		t.Helper()
+		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: target, Paths: paths}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		tb.write(name(i), "0")
+	}
+	turn()
+	restore("start")
+	tb.write("q", "q")
+	turn()
+	if _, err := m.Undo(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		tb.holds(name(i), "0")
+	}
+	head, err := m.newest(t.Context(), "s")
+	if err != nil || len(head.Facts.Took) != n {
+		t.Fatalf("the joint: %+v, %v", head, err)
+	}
+	restore("start", name(1), name(2)) // which go another way now
+	tb.write(name(3), "1")
+	turn()
+	m = tb.open("s")
+	restore("@~1")
+	tb.holds(name(3), "0")
+	restore("start")
+	if left := readWorld(t, tb.dir); len(left) > 0 {
+		t.Errorf("after a restore of the start there is %v", left)
+	}
+	restore("turn:0")
+	for i := range n {
+		tb.holds(name(i), "0")
+	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -129,7 +131,7 @@ func TestRestoreFiles(t *testing.T) {
 			got = e
 			return "urv1", nil
 		}})
-		if got == nil || got.CustomType != session.UnrevertPoint || r.EntryID != "urv1" {
+		if got == nil || got.CustomType != sessionlog.UnrevertPoint || r.EntryID != "urv1" {
 			t.Fatalf("appended %+v, result %+v", got, r)
 		}
 		before := b.open("s")
@@ -138,8 +140,8 @@ func TestRestoreFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, err := before.fileIn(t.Context(), p.State, "later")
-		if err != nil || string(at.content) != "two" {
-			t.Errorf("the state before has later %q, %v", at.content, err)
+		if err != nil || string(at.file.Content) != "two" {
+			t.Errorf("the state before has later %q, %v", at.file.Content, err)
 		}
 	})
 	t.Run("no-op when snapshots identical", func(t *testing.T) {
@@ -156,7 +158,7 @@ func TestRestoreFiles(t *testing.T) {
 // records returns how many records the store has.
 func (b *bench) records(m *FileSnapshotManager) (n int) {
 	b.Helper()
-	for _, err := range m.Store().Snapshots(b.Context()) {
+	for _, err := range m.store.Snapshots(b.Context()) {
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -219,11 +221,11 @@ func (b *bench) entryOf(m *FileSnapshotManager, turn int) string {
 	if turn < 0 {
 		return "start"
 	}
-	for s, err := range m.Store().Snapshots(b.Context()) {
+	for s, err := range m.store.Snapshots(b.Context()) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if r, err := readRecord(s); err == nil && r.Kind == kindStep && r.data.Turn == turn {
+		if r, err := readRecord(s); err == nil && r.Kind == history.KindStep && r.Facts.Turn == turn {
 			return r.Entry
 		}
 	}
@@ -326,7 +328,7 @@ func TestTurnAfterRestore(t *testing.T) {
 	for _, logged := range []bool{false, true} {
 		b := newBench(t)
 		if logged {
-			b.log = session.NewTree(session.Header{ID: "s"})
+			b.log = session.NewTree()
 		}
 		m := b.reopen("s")
 		b.initialize(m)
@@ -336,7 +338,7 @@ func TestTurnAfterRestore(t *testing.T) {
 		opts := &RestoreOptions{Target: "turn:0"}
 		if logged {
 			opts.Append = func(_ context.Context, e *session.Entry) (string, error) {
-				id := session.NewID(b.log)
+				id := newID()
 				e.ID, e.ParentID = id, b.log.Leaf()
 				b.log.Add(*e)
 				return id, nil
@@ -672,7 +674,7 @@ func TestRestoreInFork(t *testing.T) {
 	u, _ := b.say(m, func() { b.write("f", "1"); b.write("g", "1") })
 	agent := b.log.Leaf()
 	old := b.log
-	b.log = session.NewTree(session.Header{ID: "k"})
+	b.log = session.NewTree()
 	for e := range old.Entries() {
 		b.log.Add(*e)
 	}
@@ -702,7 +704,7 @@ func TestUndoInParts(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	b.expectFiles(files{"a": "user", "b": "agent"})
-	if _, err := m.Undo(t.Context(), &RestoreOptions{OnDirty: rollback.Overwrite}); err != nil {
+	if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Overwrite}); err != nil {
 		t.Fatal(err)
 	}
 	b.expectFiles(files{"a": "agent", "b": "agent"})
@@ -786,8 +788,12 @@ func TestPolicyRefused(t *testing.T) {
 	b.restore(m, &RestoreOptions{Target: "start"})
 	b.write("a", "user's")
 	for name, fn := range map[string]func(*RestoreOptions) (*RestoreResult, error){
-		"undo": func(o *RestoreOptions) (*RestoreResult, error) { return m.Undo(t.Context(), o) },
-		"redo": func(o *RestoreOptions) (*RestoreResult, error) { return m.Redo(t.Context(), o) },
+		"undo": func(o *RestoreOptions) (*RestoreResult, error) {
+			return m.Undo(t.Context(), &UndoOptions{OnDirty: o.OnDirty, Preview: o.Preview})
+		},
+		"redo": func(o *RestoreOptions) (*RestoreResult, error) {
+			return m.Redo(t.Context(), &UndoOptions{OnDirty: o.OnDirty, Preview: o.Preview})
+		},
 		"restore": func(o *RestoreOptions) (*RestoreResult, error) {
 			o.Target = "start"
 			return m.RestoreFiles(t.Context(), o)

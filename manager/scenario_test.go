@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // Two sessions work in one directory while the user edits in between.
@@ -190,7 +193,7 @@ func TestOffline(t *testing.T) {
 	}
 	b.turn(again, func() { b.write("a.txt", "agent again") })
 	id := store.Hash(store.Blob, []byte("the user's"))
-	if got, err := again.Store().Get(t.Context(), store.Blob, id); err != nil || string(got) != "the user's" {
+	if got, err := again.store.Get(t.Context(), store.Blob, id); err != nil || string(got) != "the user's" {
 		t.Errorf("what the user wrote: %q, %v", got, err)
 	}
 	s, err := again.SnapshotAtTurn(t.Context(), 1)
@@ -317,10 +320,10 @@ func TestAppendCallback(t *testing.T) {
 		t.Errorf("the runtime was told %+v, want three turns", told)
 	}
 	// A runtime that knows no IDs gives its log back.
-	log := session.NewTree(session.Header{ID: "s"})
+	log := session.NewTree()
 	for i, d := range told {
 		id := []string{"first", "second", "third"}[i]
-		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom", CustomType: session.StepSnapshot, Data: encode(d)})
+		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(d)})
 	}
 	again := b.open("s")
 	if err := again.RebuildIndex(t.Context(), log); err != nil {
@@ -341,7 +344,7 @@ func TestAppendCallback(t *testing.T) {
 func TestFork(t *testing.T) {
 	b := newBench(t)
 	b.write("a", "0")
-	b.log = session.NewTree(session.Header{ID: "parent"})
+	b.log = session.NewTree()
 	parent := b.open("parent")
 	b.initialize(parent)
 	b.message("user")
@@ -355,7 +358,7 @@ func TestFork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.log = session.NewTree(session.Header{ID: "fork"})
+	b.log = session.NewTree()
 	for _, e := range path {
 		b.log.Add(*e)
 	}
@@ -388,7 +391,7 @@ func TestFork(t *testing.T) {
 
 	// The fork's record names all that it needs for itself.
 	pinned := make(map[store.ID]bool)
-	for s, err := range fork.Store().Snapshots(t.Context()) {
+	for s, err := range fork.store.Snapshots(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +413,7 @@ func TestFork(t *testing.T) {
 // Without the runtime's log the records lead the way, across branches too.
 func TestRecordsAlone(t *testing.T) {
 	b := newBench(t)
-	b.log = session.NewTree(session.Header{ID: "s"})
+	b.log = session.NewTree()
 	m := b.open("s")
 	b.initialize(m)
 	if err := m.RebuildIndex(t.Context(), b.log); err != nil {
@@ -455,11 +458,11 @@ func TestIncumbentBugs(t *testing.T) {
 		m := b.open("s")
 		r := b.initialize(m)
 		for name, want := range map[string]string{"one": "token=00721f84\n", "two": "token=8564b520\n"} {
-			e, err := tree.Lookup(t.Context(), m.Store(), r.Tree, name)
+			e, err := trees.Lookup(t.Context(), m.store, r.Tree, name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := m.Store().Get(t.Context(), store.Blob, e.ID); err != nil || string(got) != want {
+			if got, err := m.store.Get(t.Context(), store.Blob, e.ID); err != nil || string(got) != want {
 				t.Errorf("%s is %q, %v; want %q", name, got, err, want)
 			}
 		}
@@ -547,7 +550,7 @@ func TestIncumbentBugs(t *testing.T) {
 		b.initialize(m)
 		id := b.turn(m, func() { b.write("a", "1") })
 		s, err := m.SnapshotAtEntry(t.Context(), id)
-		if err != nil || *s.BaselineTreeHash != tree.Empty {
+		if err != nil || *s.BaselineTreeHash != trees.Empty {
 			t.Errorf("baseline of the first turn in an empty directory is %v, %v", s.BaselineTreeHash, err)
 		}
 		if _, err := m.SnapshotAtEntry(t.Context(), "ffffffff"); !errors.Is(err, ErrUnknown) {
@@ -564,7 +567,7 @@ func TestBadInput(t *testing.T) {
 	id := b.turn(m, func() { b.write("a", "1") })
 	other := b.open("other")
 	b.initialize(other)
-	before := snapshotCount(t, m.Store())
+	before := snapshotCount(t, m.store)
 
 	for name, test := range map[string]struct {
 		call func() error
@@ -585,12 +588,12 @@ func TestBadInput(t *testing.T) {
 			t.Errorf("%s: %v, want %v that says %s", name, err, test.want, test.says)
 		}
 	}
-	if got := snapshotCount(t, m.Store()); got != before {
+	if got := snapshotCount(t, m.store); got != before {
 		t.Errorf("%d snapshots became %d", before, got)
 	}
 }
 
-func snapshotCount(t *testing.T, s *store.Store) int {
+func snapshotCount(t *testing.T, s *cas.Store) int {
 	t.Helper()
 	n := 0
 	for _, err := range s.Snapshots(t.Context()) {
@@ -631,7 +634,7 @@ func TestBadSessionFile(t *testing.T) {
 	if err := os.WriteFile(file, good[:len(good)/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Resolve(t.Context(), "@"); !errors.Is(err, session.ErrRewritten) {
+	if _, err := m.Resolve(t.Context(), "@"); !errors.Is(err, sessionlog.ErrRewritten) {
 		t.Errorf("truncated: %v, want ErrRewritten", err)
 	}
 	if err := os.Remove(file); err != nil {
@@ -656,8 +659,9 @@ func TestBadSessionFile(t *testing.T) {
 	}
 }
 
-// Our own log of a session is one that pi could read, and is complete even if
-// an append failed once.
+// Our own log of a session is one that pi could read. It is written when somebody asks,
+// and complete then, whatever there was of it: nothing, the log of before, or one with a
+// torn line, as older programs left it. What no record has stays in it.
 func TestOwnLog(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
@@ -666,10 +670,16 @@ func TestOwnLog(t *testing.T) {
 	for _, content := range []string{"1", "2", "3"} {
 		ids = append(ids, b.turn(m, func() { b.write("a", content) }))
 	}
-	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "sessions", "s.jsonl")
+	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree, "sessions", "s.jsonl")
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a log that nobody asked for: %v", err)
+	}
 	check := func() {
 		t.Helper()
-		file, err := session.OpenFile(t.Context(), name)
+		if got, err := m.ExportLog(t.Context()); err != nil || got != name {
+			t.Fatalf("ExportLog = %q, %v, want %q", got, err, name)
+		}
+		file, err := sessionlog.OpenFile(t.Context(), name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -691,6 +701,33 @@ func TestOwnLog(t *testing.T) {
 	again := b.open("s")
 	ids = append(ids, b.turn(again, func() { b.write("a", "4") }))
 	check()
+	before, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, append(before, `{"type":"cus`...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids = append(ids, b.turn(again, func() { b.write("a", "5") }))
+	check()
+	if after, err := os.ReadFile(name); err != nil || !bytes.HasPrefix(after, before) {
+		t.Errorf("the log was %s and is %s, %v", before, after, err)
+	}
+	nav, err := m.NavigateTree(t.Context(), ids[1], &NavigateOptions{Summarize: true, Summary: "left"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.ExportLog(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := sessionlog.OpenFile(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, ok := file.Tree().Entry(nav.SummaryID)
+	if !ok || e.Summary != "left" || e.FromID != ids[4] || e.ParentID != ids[1] {
+		t.Errorf("the summary of what was left is %+v", e)
+	}
 }
 
 // A file of open turns that a power cut has spoiled makes nothing anybody's.
@@ -698,7 +735,7 @@ func TestSpoiltTurns(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
 	b.initialize(m)
-	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns")
+	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree, "turns")
 	if err := os.WriteFile(name, []byte(`{"v":1,"op`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -722,7 +759,7 @@ func TestTurnEndedTwice(t *testing.T) {
 	b.initialize(m)
 	b.start(m)
 	b.write("a", "1")
-	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree(), "turns")
+	name := filepath.Join(m.StoreDir(), "worktrees", m.Project().Worktree, "turns")
 	open, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)

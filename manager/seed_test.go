@@ -105,7 +105,7 @@ func TestFileSnapshotManager(t *testing.T) {
 	})
 	t.Run("rebuilds index from entries", func(t *testing.T) {
 		b := newBench(t)
-		b.log = session.NewTree(session.Header{ID: "s"})
+		b.log = session.NewTree()
 		m := b.open("s")
 		b.initialize(m)
 		user := b.message("user")

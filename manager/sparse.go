@@ -1,8 +1,8 @@
 package manager
 
 import (
-	"github.com/boocode/filestore/rollback"
-	"github.com/boocode/filestore/tree"
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/livedir"
 )
 
 // WhyTakenOut is why a restore does not put a file back that was there: git has
@@ -14,7 +14,7 @@ const WhyTakenOut = "git's sparse checkout has taken it out"
 const whyBroughtBack = "git's sparse checkout had taken it out then"
 
 // checkout returns what git says of the directory now.
-func (m *FileSnapshotManager) checkout() (*tree.Checkout, error) {
+func (m *FileSnapshotManager) checkout() (*capture.Checkout, error) {
 	ws, err := m.engine.workspace(m.tree)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (m *FileSnapshotManager) checkout() (*tree.Checkout, error) {
 
 // markTakenOut says of files that are wanted, and that git has taken out, that
 // they are not to be put back.
-func (m *FileSnapshotManager) markTakenOut(wants []rollback.Want) error {
+func (m *FileSnapshotManager) markTakenOut(wants []livedir.Want) error {
 	git, err := m.checkout()
 	if err != nil {
 		return err

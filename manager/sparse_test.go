@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
-	"github.com/boocode/filestore/tree"
 )
 
 // run runs git in the directory, away from the user's configuration.
@@ -252,11 +252,11 @@ func TestSparseCoverage(t *testing.T) {
 	b.run("sparse-checkout", "set", "src")
 	r := b.start(m)
 	var list []string
-	for o, err := range tree.Coverage(t.Context(), m.Store(), r.Capture.Coverage) {
+	for o, err := range trees.Coverage(t.Context(), m.store, r.Capture.Coverage) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Reason == tree.Sparse {
+		if o.Reason == trees.Sparse {
 			list = append(list, o.Path)
 		}
 	}

@@ -8,8 +8,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // This file answers where a path stands in a session: which of the session's
@@ -24,25 +25,25 @@ import (
 // isSameTurn reports whether two records belong to one turn of a session: a
 // runtime may announce a prompt as several.
 func (r *record) isSameTurn(o *record) bool {
-	return r.turn() >= 0 && r.turn() == o.turn() && r.Session == o.Session
+	return r.Turn() >= 0 && r.Turn() == o.Turn() && r.Session == o.Session
 }
 
 // endsAt reports whether a record is the turn within which a look was, or a later
 // look within the same.
 func (r *record) endsAt(look *record) bool {
-	if look.data.Within == 0 || r.behind != nil || r.Seq <= look.Seq || !r.isSameTurn(look) {
+	if look.Facts.Within == 0 || r.behind != nil || r.Seq <= look.Seq || !r.isSameTurn(look) {
 		return false
 	}
-	return r.Kind == kindStep || r.data.Within == look.data.Within
+	return r.Kind == history.KindStep || r.Facts.Within == look.Facts.Within
 }
 
 // way returns how a path goes on from a joint, if the joint tells of it, else nil:
 // other paths go on from Prev.
-func (r *record) way(p string) *apart {
+func (r *record) way(p string) *history.Apart {
 	if r.ways == nil {
-		d := &r.data
-		r.ways = make(map[string]*apart, len(d.Left)+len(d.Took))
-		tell := func(list pathList, a *apart) {
+		d := &r.Facts
+		r.ways = make(map[string]*history.Apart, len(d.Left)+len(d.Took))
+		tell := func(list history.PathList, a *history.Apart) {
 			for _, q := range list {
 				r.ways[string(q)] = a
 			}
@@ -50,15 +51,15 @@ func (r *record) way(p string) *apart {
 		for i := range d.Apart {
 			tell(d.Apart[i].Paths, &d.Apart[i])
 		}
-		tell(d.Took, &apart{From: d.TookFrom})
-		tell(d.Left, &apart{From: d.LeftFrom})
+		tell(d.Took, &history.Apart{From: d.TookFrom})
+		tell(d.Left, &history.Apart{From: d.LeftFrom})
 	}
 	return r.ways[p]
 }
 
 // standsApart returns what a joint says of a path where what is in is in at no other
 // position, else nil.
-func (r *record) standsApart(p string) *apart {
+func (r *record) standsApart(p string) *history.Apart {
 	if a := r.way(p); a != nil && len(a.With)+len(a.Without) > 0 {
 		return a
 	}
@@ -89,18 +90,18 @@ func (l *line) trail(at *record, path string) *trail {
 // settle goes over joints until the trail is at a record of its own, or at its
 // end.
 func (t *trail) settle(ctx context.Context) error {
-	for t.at != nil && t.at.isJoint() {
+	for t.at != nil && t.at.IsJoint() {
 		j := t.at
 		if t.joint != nil {
 			t.joint(j)
 		}
-		to, with, without := j.data.Prev, []uint64(nil), j.data.Without
+		to, with, without := j.Facts.Prev, []uint64(nil), j.Facts.Without
 		switch way := j.way(t.path); {
 		case t.path == "":
-			with = j.data.With
+			with = j.Facts.With
 		case way != nil:
 			to, with, without = way.From, way.With, way.Without
-		case j.data.TookFrom != 0: // it names all paths that it is about
+		case j.Facts.TookFrom != 0: // it names all paths that it is about
 			without = nil
 		}
 		if err := t.beside(ctx, j, with); err != nil {
@@ -183,13 +184,13 @@ func (t *trail) pop(ctx context.Context) (r *record, in bool, err error) {
 			return r, true, nil
 		}
 	}
-	in = r.Kind != kindStart
+	in = r.Kind != history.KindStart
 	if in && t.without[r.Seq] {
 		delete(t.without, r.Seq)
 		in = false
 	}
 	t.at, err = t.l.prev(ctx, r)
-	if t.at == nil || t.at.Kind == kindStart && t.at.data.Fork == 0 {
+	if t.at == nil || t.at.Kind == history.KindStart && t.at.Facts.Fork == 0 {
 		t.without = nil
 	}
 	return r, in, err
@@ -210,7 +211,8 @@ func (t *trail) next(ctx context.Context) (*record, error) {
 // oldest first. Of a turn that is in in part on one side and whole on the other
 // it is the rest. joint is told of each joint that is passed on the way, if it
 // is not nil.
-func (l *line) between(ctx context.Context, from, to *record, path string, joint func(*record)) (back, forth []*record, err error) {
+func (l *line) between(ctx context.Context, from, to *record, path string, joint func(*record)) (back,
+	forth []*record, err error) {
 	a, b := l.trail(from, path), l.trail(to, path)
 	a.joint, b.joint = joint, joint
 	return l.difference(ctx, a, b)
@@ -342,7 +344,7 @@ func (l *line) way(ctx context.Context, from, to *record) (back, forth []*record
 		}
 	}
 	for i := range steps {
-		steps[i] = slices.DeleteFunc(steps[i], func(r *record) bool { return r.Kind == kindStart })
+		steps[i] = slices.DeleteFunc(steps[i], func(r *record) bool { return r.Kind == history.KindStart })
 	}
 	return steps[0], steps[1], nil
 }
@@ -351,13 +353,13 @@ func (l *line) way(ctx context.Context, from, to *record) (back, forth []*record
 // which hops cannot be made: a joint that has turns of its own; the start if
 // there is none. As soon as is holds it must hold for all before.
 func (l *line) ancestor(ctx context.Context, r *record, is func(*record) bool) (*record, error) {
-	for !is(r) && !r.turnsLine() {
-		if l.log == nil && r.data.Jump != 0 {
-			jump, err := l.m.stepAt(ctx, r.data.Jump, r.Session)
+	for !is(r) && !r.TurnsLine() {
+		if l.log == nil && r.Facts.Jump != 0 {
+			jump, err := l.m.stepAt(ctx, r.Facts.Jump, r.Session)
 			if err != nil {
 				return nil, err
 			}
-			if !is(jump) && !jump.turnsLine() {
+			if !is(jump) && !jump.TurnsLine() {
 				r = jump
 				continue
 			}
@@ -425,28 +427,28 @@ func (l *line) onLine(ctx context.Context, at, turn *record) (*record, error) {
 // A stepChange is a change with the turn that made it.
 type stepChange struct {
 	r *record
-	c *change
+	c *pathChange
 }
 
 // A standings tells where paths stand. It remembers what turns changed.
 type standings struct {
 	l       *line
-	g       tree.Getter
-	changes map[*record]map[string]*change
+	g       trees.Getter
+	changes map[*record]map[string]*pathChange
 	own     map[string]bool // paths whose changes need not have been made on top of one another
 }
 
-func (l *line) standings(g tree.Getter) *standings {
-	return &standings{l: l, g: g, changes: make(map[*record]map[string]*change), own: make(map[string]bool)}
+func (l *line) standings(g trees.Getter) *standings {
+	return &standings{l: l, g: g, changes: make(map[*record]map[string]*pathChange), own: make(map[string]bool)}
 }
 
 // of returns what a turn changed, by path. Both sides of each change are there.
-func (s *standings) of(ctx context.Context, r *record) (map[string]*change, error) {
+func (s *standings) of(ctx context.Context, r *record) (map[string]*pathChange, error) {
 	if list, ok := s.changes[r]; ok {
 		return list, nil
 	}
-	list := make(map[string]*change)
-	if r.Kind != kindEmpty {
+	list := make(map[string]*pathChange)
+	if r.Kind != history.KindEmpty {
 		changes, err := s.l.m.changes(ctx, r)
 		if err != nil {
 			return nil, turnError(r, err)
@@ -473,7 +475,7 @@ func (s *standings) of(ctx context.Context, r *record) (map[string]*change, erro
 }
 
 // at returns what a turn did to one path, nil if nothing.
-func (s *standings) at(ctx context.Context, r *record, path string) (*change, error) {
+func (s *standings) at(ctx context.Context, r *record, path string) (*pathChange, error) {
 	list, err := s.of(ctx, r)
 	return list[path], err
 }
@@ -532,7 +534,8 @@ func (s *standings) note(p string, way ownWay, n int) {
 // it passes, and then fn with it and with each that goes the same way everywhere,
 // with what the joints told of it; and so on with the others. A restore may leave 100,000 paths alone that all go
 // one way.
-func together(paths map[string]bool, walk func(p string, joint func(*record)) error, fn func(p string, way ownWay) error) error {
+func together(paths map[string]bool, walk func(p string, joint func(*record)) error,
+	fn func(p string, way ownWay) error) error {
 	rest := slices.Sorted(maps.Keys(paths))
 	for len(rest) > 0 {
 		var joints []*record
@@ -564,7 +567,7 @@ func together(paths map[string]bool, walk func(p string, joint func(*record)) er
 
 // pass notes the paths that go their own way from a joint.
 func pass(j *record, own map[string]bool) {
-	for p := range j.data.ownPaths() {
+	for p := range j.Facts.OwnPaths() {
 		own[p] = true
 	}
 }
@@ -572,7 +575,8 @@ func pass(j *record, own map[string]bool) {
 // backOf returns what the newest turns on the line of a position did and is in
 // there, by path, newest first. What an older restore has left in of turns between
 // them comes along: also are these turns.
-func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (back map[string][]stepChange, also []uint64, err error) {
+func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (back map[string][]stepChange,
+	also []uint64, err error) {
 	own := make(map[string]bool)
 	oldest := turns[len(turns)-1]
 	isBefore := func(r *record) bool { return r.Seq < oldest.Seq && !oldest.endsAt(r) } // that may be in in part
@@ -597,8 +601,26 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 	if back, err = s.collect(ctx, in, own); err != nil {
 		return nil, nil, err
 	}
+	if err := s.ownBack(ctx, at, own, isBefore, back); err != nil {
+		return nil, nil, err
+	}
+	for _, list := range back {
+		for _, sc := range list {
+			if !slices.ContainsFunc(turns, func(o *record) bool { return isSame(o, sc.r) }) &&
+				!slices.Contains(also, sc.r.Seq) {
+				also = append(also, sc.r.Seq)
+			}
+		}
+	}
+	return back, also, nil
+}
+
+// ownBack adds to back the changes of paths that go their own way, up to the first turn
+// for which isBefore holds.
+func (s *standings) ownBack(ctx context.Context, at *record, own map[string]bool, isBefore func(*record) bool,
+	back map[string][]stepChange) error {
 	var way []*record
-	err = together(own, func(p string, joint func(*record)) error {
+	return together(own, func(p string, joint func(*record)) error {
 		t := s.l.trail(at, p)
 		t.joint = joint
 		for way = nil; ; {
@@ -621,21 +643,11 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 		s.note(p, how, len(back[p]))
 		return nil
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, list := range back {
-		for _, sc := range list {
-			if !slices.ContainsFunc(turns, func(o *record) bool { return isSame(o, sc.r) }) && !slices.Contains(also, sc.r.Seq) {
-				also = append(also, sc.r.Seq)
-			}
-		}
-	}
-	return back, also, nil
 }
 
 // collect lists what turns changed, but for some paths.
-func (s *standings) collect(ctx context.Context, turns []*record, but map[string]bool) (map[string][]stepChange, error) {
+func (s *standings) collect(ctx context.Context, turns []*record,
+	but map[string]bool) (map[string][]stepChange, error) {
 	into := make(map[string][]stepChange)
 	for _, r := range turns {
 		list, err := s.of(ctx, r)
@@ -654,7 +666,8 @@ func (s *standings) collect(ctx context.Context, turns []*record, but map[string
 // newest calls settle for each path with the newest change that is in there at a
 // position, and with nil where none is. start is where the line began, nil if
 // that is not known.
-func (s *standings) newest(ctx context.Context, at *record, paths []string, settle func(p string, sc *stepChange, start *record) error) error {
+func (s *standings) newest(ctx context.Context, at *record, paths []string, settle func(p string, sc *stepChange,
+	start *record) error) error {
 	open := make(map[string]bool)
 	for _, p := range paths {
 		open[p] = true
@@ -662,7 +675,7 @@ func (s *standings) newest(ctx context.Context, at *record, paths []string, sett
 	own := make(map[string]bool) // paths that go their own way
 	t := s.l.trail(at, anyPath)
 	t.joint = func(j *record) {
-		for p := range j.data.ownPaths() {
+		for p := range j.Facts.OwnPaths() {
 			if open[p] {
 				own[p] = true
 				delete(open, p)
@@ -703,12 +716,14 @@ func (s *standings) newest(ctx context.Context, at *record, paths []string, sett
 // newestOf is newest for a path that goes its own way. Where it stands apart, the
 // joint that says so is settled in place of the start, if it knows what is
 // expected there.
-func (s *standings) newestOf(ctx context.Context, at *record, p string, settle func(p string, sc *stepChange, start *record) error) error {
+func (s *standings) newestOf(ctx context.Context, at *record, p string, settle func(p string, sc *stepChange,
+	start *record) error) error {
 	return s.newestOn(ctx, s.l.trail(at, p), settle)
 }
 
 // newestOn is newestOf for what is ahead of a trail.
-func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string, sc *stepChange, start *record) error) error {
+func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string, sc *stepChange,
+	start *record) error) error {
 	p := t.path
 	var joint *record // the newest at which it stands apart
 	var gone []uint64 // turns of it that are not in any more
@@ -808,14 +823,15 @@ func (s *standings) anyAt(ctx context.Context, turns []uint64, path string) (boo
 // first follows a trail until fn says that it is enough. It returns the start of
 // the line if it got there; what was pruned ends it as well, and then there is
 // none.
-func (s *standings) first(ctx context.Context, t *trail, fn func(*record) (enough bool, err error)) (start *record, err error) {
+func (s *standings) first(ctx context.Context, t *trail, fn func(*record) (enough bool, err error)) (start *record,
+	err error) {
 	for {
 		r, in, err := t.pop(ctx)
 		if err != nil || r == nil || r.Pruned {
 			return nil, err
 		}
-		if r.Kind == kindStart {
-			if r.data.Fork != 0 {
+		if r.Kind == history.KindStart {
+			if r.Facts.Fork != 0 {
 				continue
 			}
 			return r, nil
@@ -829,4 +845,4 @@ func (s *standings) first(ctx context.Context, t *trail, fn func(*record) (enoug
 }
 
 // turnError says of what turn a change could not be read.
-func turnError(r *record, err error) error { return fmt.Errorf("turn %d: %w", r.turn(), err) }
+func turnError(r *record, err error) error { return fmt.Errorf("turn %d: %w", r.Turn(), err) }

@@ -117,7 +117,7 @@ func (st *storyTeller) begin(name string) {
 	st.rules.begin(name)
 	if st.real != nil {
 		if st.logged {
-			st.logs[name] = session.NewTree(session.Header{ID: name})
+			st.logs[name] = session.NewTree()
 		}
 		st.open(name)
 	}
@@ -131,7 +131,7 @@ func (st *storyTeller) fork(parent, name string, turn int) {
 		return
 	}
 	old := st.logs[parent]
-	log := session.NewTree(session.Header{ID: name})
+	log := session.NewTree()
 	entry := st.entries[fmt.Sprint(parent, turn)]
 	path, err := old.Path(entry)
 	if err != nil {
@@ -354,7 +354,7 @@ func (st *storyTeller) takeBack(verb, name string, past bool) *ruleAnswer {
 		st.steps[len(st.steps)-1] += " --past"
 	}
 	return st.both(ruleRequest{verb: verb, session: name, past: past}, func(preview bool) (*RestoreResult, error) {
-		opts := &RestoreOptions{Preview: preview, Past: past}
+		opts := &UndoOptions{Preview: preview, Past: past}
 		if st.logged {
 			opts.Append = st.real.appendTo
 		}

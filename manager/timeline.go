@@ -8,17 +8,20 @@ import (
 	"slices"
 	"time"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/store"
 )
 
 // A Moment is a line of a session's timeline: a turn, the start of the session,
 // a restore, or what was found changed that no turn did.
 type Moment struct {
-	EntryID     string // of a turn or a start; "": not known
-	TurnIndex   int    // of a turn; -1 of the others
-	Kind        string // "step", "empty" for a turn that changed nothing, "start", "fork", "restore", "undo", "redo", or "base" for what no turn did
-	Added       int    // paths that it added
-	Modified    int    // and so on
+	EntryID   string // of a turn or a start; "": not known
+	TurnIndex int    // of a turn; -1 of the others
+	// "step", "empty" for a turn that changed nothing, "start", "fork", "restore", "undo",
+	// "redo", or "base" for what no turn did
+	Kind        string
+	Added       int // paths that it added
+	Modified    int // and so on
 	Deleted     int
 	Unknown     string          // why these three are not known, as in Diff
 	Interrupted bool            // the turn was cut off
@@ -55,8 +58,8 @@ func (mo *Moment) Changes(ctx context.Context) (own, contested *Diff, err error)
 // changesIn is [Moment.Changes].
 func (m *FileSnapshotManager) changesIn(ctx context.Context, r *record) (own, contested *Diff, err error) {
 	contested = NewDiff()
-	if r.Kind == kindStep {
-		var changes []change
+	if r.Kind == history.KindStep {
+		var changes []pathChange
 		changes, err = m.changes(ctx, r)
 		own, contested = diffsOf(changes)
 	} else {
@@ -137,7 +140,7 @@ func (tl *timeline) run(ctx context.Context) error {
 		return err
 	}
 	for r, err := range l.m.ownBack(ctx, head) {
-		if err = errors.Join(err, context.Cause(ctx)); err == nil && r.Kind == kindStart {
+		if err = errors.Join(err, context.Cause(ctx)); err == nil && r.Kind == history.KindStart {
 			break
 		}
 		if err == nil {
@@ -162,9 +165,9 @@ func (tl *timeline) say(mo *Moment) error {
 func (tl *timeline) own(ctx context.Context, r *record) error {
 	m := tl.l.m
 	switch {
-	case r.isTurn():
+	case r.IsTurn():
 		return tl.turn(ctx, r)
-	case r.Kind == kindRestore:
+	case r.Kind == history.KindRestore:
 		mo := m.momentOf(r)
 		if !r.Pruned {
 			back, forth, err := tl.effect(ctx, r)
@@ -178,7 +181,7 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 				}
 			}
 		}
-		if r.data.Counts == [3]int{} {
+		if r.Facts.Counts == [3]int{} {
 			return nil
 		}
 		return tl.say(mo)
@@ -192,14 +195,14 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 // on it. Where records are lost nobody knows.
 func (tl *timeline) effect(ctx context.Context, r *record) (back, forth []*record, err error) {
 	m := tl.l.m
-	if r.data.From == 0 {
+	if r.Facts.From == 0 {
 		return nil, nil, nil
 	}
-	from, err := m.stepAt(ctx, r.data.From, r.Session)
+	from, err := m.stepAt(ctx, r.Facts.From, r.Session)
 	if err != nil {
 		return nil, nil, err
 	}
-	to, err := m.stepAt(ctx, r.position(), r.Session)
+	to, err := m.stepAt(ctx, r.Position(), r.Session)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -209,7 +212,7 @@ func (tl *timeline) effect(ctx context.Context, r *record) (back, forth []*recor
 // numbers returns the numbers of turns, in order.
 func numbers(turns []*record) (list []int) {
 	for _, r := range turns {
-		if n := r.turn(); n >= 0 && !slices.Contains(list, n) {
+		if n := r.Turn(); n >= 0 && !slices.Contains(list, n) {
 			list = append(list, n)
 		}
 	}
@@ -283,9 +286,10 @@ type parts struct {
 }
 
 func (l *line) parts(at *record) *parts {
-	p := &parts{l: l, at: at, s: l.standings(l.m.tree.pages), trail: l.trail(at, anyPath), own: make(map[string]bool), trails: make(map[string]*trail)}
+	p := &parts{l: l, at: at, s: l.standings(l.m.tree.pages), trail: l.trail(at, anyPath), own: make(map[string]bool),
+		trails: make(map[string]*trail)}
 	p.trail.joint = func(j *record) {
-		for _, path := range slices.Concat(j.data.Left, j.data.Took) {
+		for _, path := range slices.Concat(j.Facts.Left, j.Facts.Took) {
 			p.own[string(path)] = true
 		}
 	}
@@ -303,7 +307,7 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	behind := make(map[uint64]map[string]*change) // looks within the turn: what it did after them
+	behind := make(map[uint64]map[string]*pathChange) // looks within the turn: what it did after them
 	for _, path := range slices.Sorted(maps.Keys(list)) {
 		x := at
 		if p.own[path] {
@@ -387,19 +391,20 @@ func (tl *timeline) inherited(ctx context.Context, head *record) error {
 		if r.Session != l.m.opts.Session {
 			mo.ForkedFrom = r.Session
 		}
-		if r.Seq != 0 && r.isTurn() {
+		if r.Seq != 0 && r.IsTurn() {
 			if _, mo.Without, err = tl.parts.of(ctx, r); err != nil && !isLost(err) {
 				return err
 			}
 		}
 		switch {
-		case r.Kind == kindStart && r.data.Fork != 0:
-			from, err := l.m.stepAt(ctx, r.data.Fork, r.Session)
+		case r.Kind == history.KindStart && r.Facts.Fork != 0:
+			from, err := l.m.stepAt(ctx, r.Facts.Fork, r.Session)
 			if err != nil {
 				return err
 			}
 			mo.Kind, mo.ForkedFrom = "fork", from.Session
-		case r.Kind == kindStart && r.Seq == 0 && head != nil && r.State().IsZero(), !in && r.Kind != kindStart:
+		case r.Kind == history.KindStart && r.Seq == 0 && head != nil && r.State().IsZero(), !in &&
+			r.Kind != history.KindStart:
 			continue
 		case r.State().IsZero(): // it is lost
 			continue
@@ -433,29 +438,22 @@ func (m *FileSnapshotManager) before(ctx context.Context, r *record) (*record, e
 
 // isOffline reports whether a record is of changes that no turn made.
 func (r *record) isOffline() bool {
-	return (r.Kind == kindBase || r.Kind == kindIntent) && len(r.data.Windows) == 0 && (r.data.Counts != [3]int{} || r.data.Unknown != "")
+	return (r.Kind == history.KindBase || r.Kind == history.KindIntent) && len(r.Facts.Windows) == 0 &&
+		(r.Facts.Counts != [3]int{} || r.Facts.Unknown != "")
 }
 
 func (m *FileSnapshotManager) momentOf(r *record) *Moment {
-	kind := r.Kind
-	switch {
-	case kind == kindIntent: // what it found
-		kind = kindBase
-	case kind == kindRestore && r.data.Undoes != 0:
-		if kind = "redo"; r.data.Tops == topsRedo {
-			kind = "undo"
-		}
-	}
 	turn := -1
-	if r.isTurn() {
-		turn = r.data.Turn
+	if r.IsTurn() {
+		turn = r.Facts.Turn
 	}
-	mo := &Moment{EntryID: r.Entry, TurnIndex: turn, Kind: kind, Unknown: r.data.Unknown, Interrupted: r.data.Interrupted, Partial: r.data.Partial, Tree: r.Tree}
-	mo.count(r.data.Counts)
+	mo := &Moment{EntryID: r.Entry, TurnIndex: turn, Kind: r.Event(), Unknown: r.Facts.Unknown,
+		Interrupted: r.Facts.Interrupted, Partial: r.Facts.Partial, Tree: r.Tree}
+	mo.count(r.Facts.Counts)
 	if r.Seq != 0 {
 		mo.Snapshot = r.Snapshot
 	}
-	if r.Kind != kindStart {
+	if r.Kind != history.KindStart {
 		mo.m, mo.r = m, r
 	}
 	return mo
@@ -506,17 +504,18 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 		if err != nil {
 			return nil, err
 		}
-		mine := s.Worktree == m.project.Worktree()
-		if !all && !mine || IsEdit(s) || s.Pruned {
+		mine := s.Worktree == m.project.Worktree
+		if !all && !mine || history.IsEdit(s) || s.Pruned {
 			continue
 		}
 		info := SessionInfo{Session: s.Session, Worktree: s.Worktree, Root: s.Root, Last: s.Time}
-		if t := open.of(s.Session); mine && t != nil {
+		if t := open.Of(s.Session); mine && t != nil {
 			if info.Open, err = m.isOpen(t); err != nil {
 				return nil, err
 			}
 		}
-		if err := m.fillInfo(ctx, &info, s); err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrFormat) {
+		if err := m.fillInfo(ctx, &info, s); err != nil && !errors.Is(err, store.ErrNotFound) &&
+			!errors.Is(err, store.ErrFormat) {
 			return nil, err
 		}
 		list = append(list, info)
@@ -530,20 +529,20 @@ func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s
 	if err != nil {
 		return err
 	}
-	info.Worked = r.Kind == kindRestore || r.data.Restored != 0
-	turns := r.next()
-	at, err := m.record(ctx, r.position())
+	info.Worked = r.Kind == history.KindRestore || r.Facts.Restored != 0
+	turns := r.Next()
+	at, err := m.record(ctx, r.Position())
 	if err != nil {
 		return err
 	}
 	if r, err = m.newestStep(ctx, r); err != nil {
 		return err
 	}
-	if r.Kind == kindStep {
+	if r.Kind == history.KindStep {
 		info.LastTurn, info.Worked = r.Time, true
 	}
-	info.Steps, info.EntryID, info.Turns = at.data.Depth, r.Entry, turns
-	if r, err = m.record(ctx, r.start()); err != nil {
+	info.Steps, info.EntryID, info.Turns = at.Facts.Depth, r.Entry, turns
+	if r, err = m.record(ctx, r.Start()); err != nil {
 		return err
 	}
 	info.Began = r.Time
@@ -577,14 +576,14 @@ func (m *FileSnapshotManager) OpenTools() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o := t.of(m.opts.Session); o != nil {
+	if o := t.Of(m.opts.Session); o != nil {
 		return o.Tools, nil
 	}
 	return nil, nil
 }
 
 // isOpen reports whether a turn may still go on.
-func (m *FileSnapshotManager) isOpen(t *openTurn) (bool, error) {
+func (m *FileSnapshotManager) isOpen(t *history.OpenTurn) (bool, error) {
 	if t.End != 0 || t.Session == m.opts.Session && m.isOurs(t) {
 		return t.End == 0, nil
 	}

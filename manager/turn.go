@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -21,29 +23,28 @@ import (
 // nobody's turn: Result.Offline has it. A turn that was cut off is closed as
 // interrupted. Where the runtime has a log of the session, RebuildIndex goes
 // first.
-func (m *FileSnapshotManager) Initialize(ctx context.Context) (*Result, error) {
+func (m *FileSnapshotManager) Initialize(ctx context.Context) (result *Result, err error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	defer annotate(&err, "initialize session %q", m.opts.Session)
 	if err := m.adoptFile(ctx); err != nil {
-		return nil, fmt.Errorf("initialize session %q: %w", m.opts.Session, err)
+		return nil, err
 	}
-	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
-		if err := m.begin(ctx, o); err != nil {
-			return err
-		}
-		err := m.closeCutOff(ctx, o)
-		if errors.Is(err, ErrTurnOpen) {
-			return nil // its process will end it
-		}
-		return err
-	})
+	o, err := m.look(ctx, m.turnOptions())
 	if err != nil {
-		return nil, fmt.Errorf("initialize session %q: %w", m.opts.Session, err)
+		return nil, err
 	}
-	return result, nil
+	defer func() { result = o.end(ctx, &err) }()
+	if err := m.begin(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := m.closeCutOff(ctx, o); !errors.Is(err, ErrTurnOpen) { // its process will end it
+		return nil, err
+	}
+	return nil, nil
 }
 
 // begin records how the directory was found; for a new session, as its start.
@@ -51,15 +52,16 @@ func (m *FileSnapshotManager) Initialize(ctx context.Context) (*Result, error) {
 // whoever found it.
 func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 	if head := o.head; head != nil {
-		if err := m.found(ctx, o, kindBase); err != nil {
+		if err := m.found(ctx, o, history.KindBase); err != nil {
 			return err
 		}
-		since := &openTurn{After: head.Seq, Base: head.State()} // of no session: while nobody's window was open
+		since := &history.OpenTurn{After: head.Seq, Base: head.State()} // of no session: while nobody's window was open
 		list, err := m.stretches(ctx, o.newestSeq(), since, false)
 		if err != nil {
 			return err
 		}
-		changes, err := changesOf(ctx, m.tree.pages, slices.DeleteFunc(list, func(s stretch) bool { return s.contested }), nil, nil)
+		list = slices.DeleteFunc(list, func(s history.Stretch) bool { return s.Contested })
+		changes, err := changesOf(ctx, m.tree.pages, list, nil, nil)
 		own, _ := diffsOf(changes)
 		own.Unknown, err = lost(err)
 		o.result.Offline = own.orNil()
@@ -75,9 +77,9 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 // startRecord returns the record of a session's start, to be committed. A session
 // whose log goes on from another one's begins where that stood.
 func (m *FileSnapshotManager) startRecord(ctx context.Context, o *look) (*record, error) {
-	r := &record{Snapshot: &store.Snapshot{Kind: kindStart}}
+	r := newRecord(&store.Snapshot{Kind: history.KindStart})
 	if o.hasChanged() {
-		r.data.Windows = o.windows
+		r.Facts.Windows = o.windows
 	}
 	if o.last != nil {
 		r.Base = o.last.State()
@@ -94,8 +96,8 @@ func (m *FileSnapshotManager) startRecord(ctx context.Context, o *look) (*record
 	if at == nil || err != nil {
 		return r, err
 	}
-	r.data.Fork, r.data.Start, r.data.Depth = at.Seq, at.start(), at.data.Depth
-	r.data.Next, err = (&line{m: m}).nextTurn(ctx, at)
+	r.Facts.Fork, r.Facts.Start, r.Facts.Depth = at.Seq, at.Start(), at.Facts.Depth
+	r.Facts.Next, err = (&line{m: m}).nextTurn(ctx, at)
 	return r, err
 }
 
@@ -103,7 +105,7 @@ func (m *FileSnapshotManager) startRecord(ctx context.Context, o *look) (*record
 // changed must have been recorded. The error matches [ErrTurnOpen] if it is
 // another process's, which is alive.
 func (m *FileSnapshotManager) closeCutOff(ctx context.Context, o *look) error {
-	t := o.turns.of(m.opts.Session)
+	t := o.turns.Of(m.opts.Session)
 	if t == nil || m.isOurs(t) {
 		return nil
 	}
@@ -115,13 +117,14 @@ func (m *FileSnapshotManager) closeCutOff(ctx context.Context, o *look) error {
 
 // A Turn is what a runtime may say of a turn that begins.
 type Turn struct {
-	Leaf         string // session entry that it builds on; default: where the last one left off
-	RuntimeIndex *int   // the runtime's own number for it; default none
+	// Leaf is the session entry that it builds on; default: where the last one left off.
+	Leaf         string `json:"leaf,omitempty"`
+	RuntimeIndex *int   `json:"runtimeTurnIndex,omitempty"` // the runtime's own number for it; default none
 
 	// Continues says that the turn goes on with the prompt of the one before: a
 	// runtime may announce each call of a model. Both have one number then, and
 	// are taken back together.
-	Continues bool
+	Continues bool `json:"continues,omitempty"`
 }
 
 // OnTurnStart looks at the directory and opens a turn. A turn that is open
@@ -130,89 +133,95 @@ type Turn struct {
 //
 // The error matches [ErrTurnOpen] if the turn that is open belongs to another
 // process, which is alive, and [ErrLocked] if no turn may begin: see [NoTurns].
-func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (*Result, error) {
+func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (result *Result, err error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	defer annotate(&err, "start a turn of session %q", m.opts.Session)
 	if turn == nil {
 		turn = new(Turn)
 	}
 	if err := m.knowsLeaf(ctx, turn.Leaf); err != nil {
-		return nil, fmt.Errorf("start a turn of session %q: %w", m.opts.Session, err)
+		return nil, err
 	}
-	held := m.held != nil // by a turn that is open
-	turnLeaf, turnLeafAt := m.turnLeaf, m.turnLeafAt
-	result, err := m.look(ctx, m.turnOptions(), func(o *look) error {
-		if err := m.checkNoTurns(); err != nil {
-			return err
-		}
-		if old := o.turns.of(m.opts.Session); old != nil && !m.isOurs(old) {
-			if err := m.notOurs(old); !errors.Is(err, ErrNoTurn) {
-				return err
-			}
-		}
-		if err := m.hold(ctx); err != nil {
-			return err
-		}
-		if err := m.begin(ctx, o); err != nil {
-			return err
-		}
-		if old := o.turns.of(m.opts.Session); old != nil {
-			if err := m.interrupt(ctx, o, old); err != nil {
-				return err
-			}
-		}
-		next := &openTurn{Session: m.opts.Session, RuntimeTurn: turn.RuntimeIndex, After: o.newestSeq(), Base: o.state,
-			ToolWindows: m.opts.ToolWindows, Held: m.held != nil, Boot: vfs.BootID(), Seen: time.Now()}
-		for _, other := range o.turns.Open {
-			next.Foreign = addPaths(next.Foreign, other.Claims)
-		}
-		l, err := m.line(ctx)
-		if err != nil {
-			return err
-		}
-		if l.log != nil {
-			if turn.Leaf != "" {
-				m.turnLeaf, m.turnLeafAt = turn.Leaf, l.log.Leaf()
-			}
-			next.Leaf, next.LeafAt = m.leaf(l.log), l.log.Leaf()
-		}
-		if next.Prev, next.Turn, err = l.position(ctx, o.w); err != nil {
-			return err
-		}
-		if turn.Continues {
-			last, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
-			if err != nil {
-				return err
-			}
-			if last.Session == m.opts.Session && last.turn() == next.Turn-1 && last.turn() >= 0 {
-				next.Turn--
-			}
-		}
-		o.turns.Open = append(o.turns.Open, next)
-		return nil
-	})
+	o, err := m.look(ctx, m.turnOptions())
 	if err != nil {
-		if !held {
-			m.release()
-		}
-		m.turnLeaf, m.turnLeafAt = turnLeaf, turnLeafAt
-		return nil, fmt.Errorf("start a turn of session %q: %w", m.opts.Session, err)
+		return nil, err
 	}
-	return result, nil
+	held, turnLeaf, turnLeafAt := m.held, m.turnLeaf, m.turnLeafAt // of a turn that is open
+	defer func() {
+		if result = o.end(ctx, &err); err != nil {
+			if held == nil {
+				m.release()
+			}
+			m.turnLeaf, m.turnLeafAt = turnLeaf, turnLeafAt
+		}
+	}()
+	if err := m.checkNoTurns(); err != nil {
+		return nil, err
+	}
+	old := o.turns.Of(m.opts.Session)
+	if old != nil && !m.isOurs(old) {
+		if err := m.notOurs(old); !errors.Is(err, ErrNoTurn) {
+			return nil, err
+		}
+	}
+	if err := m.hold(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.begin(ctx, o); err != nil {
+		return nil, err
+	}
+	if old != nil {
+		if err := m.interrupt(ctx, o, old); err != nil {
+			return nil, err
+		}
+	}
+	next, err := m.nextTurn(ctx, o, turn)
+	if err == nil {
+		o.turns.Open = append(o.turns.Open, next)
+	}
+	return nil, err
+}
+
+// nextTurn returns the turn that begins.
+func (m *FileSnapshotManager) nextTurn(ctx context.Context, o *look, turn *Turn) (*history.OpenTurn, error) {
+	next := &history.OpenTurn{Session: m.opts.Session, RuntimeTurn: turn.RuntimeIndex, ToolWindows: m.opts.ToolWindows,
+		After: o.newestSeq(), Base: o.state, Held: m.held != nil, Boot: vfs.BootID(), Seen: time.Now()}
+	for _, other := range o.turns.Open {
+		next.Foreign = addPaths(next.Foreign, other.Claims)
+	}
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if l.log != nil {
+		if turn.Leaf != "" {
+			m.turnLeaf, m.turnLeafAt = turn.Leaf, l.log.Leaf()
+		}
+		next.Leaf, next.LeafAt = m.leaf(l.log), l.log.Leaf()
+	}
+	if next.Prev, next.Turn, err = l.position(ctx, o.w); err != nil || !turn.Continues {
+		return next, err
+	}
+	last, err := m.stepAt(ctx, o.head.Step(), m.opts.Session)
+	if err == nil && last.Session == m.opts.Session && last.Turn() == next.Turn-1 && last.Turn() >= 0 {
+		next.Turn--
+	}
+	return next, err
 }
 
 // interrupt closes a turn that was cut off. What is on the disk now is
 // recorded.
-func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *openTurn) error {
+func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history.OpenTurn) error {
 	recorded, err := m.isRecorded(ctx, o, t)
 	if err != nil {
 		return err
 	}
 	if recorded {
-		o.turns.remove(t)
+		o.turns.Remove(t)
 		return nil
 	}
 	if t.End == 0 {
@@ -223,26 +232,27 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *openTur
 		return err
 	}
 	for i := range list {
-		list[i].contested = true
+		list[i].Contested = true
 	}
-	r := &record{Snapshot: new(store.Snapshot), data: recordData{Interrupted: true}}
+	r := newRecord(new(store.Snapshot))
+	r.Facts.Interrupted = true
 	if _, err = m.step(ctx, o, t, join(list), r, false); err == nil && r.Seq == 0 {
 		err = m.empty(ctx, o, t)
 	}
 	if err == nil {
-		o.turns.remove(t)
+		o.turns.Remove(t)
 	}
 	return err
 }
 
 // empty records a turn that changed nothing: it has a number, and is one of those
 // that @~N counts. No log is told of it.
-func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *openTurn) error {
-	if err := m.found(ctx, o, kindBase); err != nil { // what is captured may have changed, or others have
+func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.OpenTurn) error {
+	if err := m.found(ctx, o, history.KindBase); err != nil { // what is captured may have changed, or others have
 		return err
 	}
-	r := &record{Snapshot: &store.Snapshot{Kind: kindEmpty, Base: t.Base}}
-	r.data.Turn, r.data.RuntimeTurn, r.data.Prev, r.data.Told = t.Turn, t.RuntimeTurn, t.Prev, true
+	r := newRecord(&store.Snapshot{Kind: history.KindEmpty, Base: t.Base})
+	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev, r.Facts.Told = t.Turn, t.RuntimeTurn, t.Prev, true
 	if log, err := m.entries(ctx); err == nil && log != nil {
 		r.Above = m.leaf(log)
 		if r.Entry, err = m.endsAt(ctx, log, r.Above); err != nil {
@@ -257,34 +267,35 @@ func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *openTurn) e
 
 // isRecorded reports whether the step of an open turn is there: whoever
 // recorded it did not get to saying that the turn has ended.
-func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *openTurn) (bool, error) {
-	last, err := m.stepAt(ctx, o.head.step(), m.opts.Session)
+func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *history.OpenTurn) (bool, error) {
+	last, err := m.stepAt(ctx, o.head.Step(), m.opts.Session)
 	if err != nil {
 		return false, err
 	}
-	return last.isTurn() && last.Seq > t.After && last.data.Turn == t.Turn && last.data.Prev == t.Prev, nil
+	return last.IsTurn() && last.Seq > t.After && last.Facts.Turn == t.Turn && last.Facts.Prev == t.Prev, nil
 }
 
 // step records a turn, unless it has changed nothing and need not be recorded. What
 // is captured no more, or is now, is a change: the state is another.
-func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *openTurn, list []stretch, r *record, always bool) ([]change, error) {
+func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *history.OpenTurn, list []history.Stretch,
+	r *record, always bool) ([]pathChange, error) {
 	claims, foreign := newPathSet(t.Claims), newPathSet(t.Foreign)
 	changes, err := changesOf(ctx, m.tree.pages, list, claims, foreign)
-	r.data.Unknown, err = lost(err)
-	if err != nil || len(changes) == 0 && r.data.Unknown == "" && !always {
+	r.Facts.Unknown, err = lost(err)
+	if err != nil || len(changes) == 0 && r.Facts.Unknown == "" && !always {
 		return nil, err
 	}
-	r.Kind, r.Base = kindStep, t.Base
-	r.setParts(list, o.state)
+	r.Kind, r.Base = history.KindStep, t.Base
+	r.SetParts(list, o.state)
 	own, _ := diffsOf(changes)
-	r.data.Counts = own.counts()
-	r.data.Turn, r.data.RuntimeTurn, r.data.Prev = t.Turn, t.RuntimeTurn, t.Prev
-	r.data.Claims, r.data.Foreign = t.Claims, t.Foreign
+	r.Facts.Counts = own.counts()
+	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev = t.Turn, t.RuntimeTurn, t.Prev
+	r.Facts.Claims, r.Facts.Foreign = t.Claims, t.Foreign
 	log, err := m.entries(ctx)
 	switch {
 	case err != nil:
 		return nil, err
-	case log != nil && r.data.Interrupted: // the session may have gone elsewhere since
+	case log != nil && r.Facts.Interrupted: // the session may have gone elsewhere since
 		r.Above = endOfTurn(log, t.Leaf)
 	case log != nil:
 		r.Above = m.leaf(log)
@@ -313,8 +324,8 @@ func (m *FileSnapshotManager) endsAt(ctx context.Context, log *session.Tree, lea
 //
 // The error matches [ErrNoTurn] if no turn is open.
 func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Result, error) {
-	result, err := m.lookInTurn(ctx, func(o *look, t *openTurn) error {
-		if err := m.found(ctx, o, kindBase); err != nil {
+	return m.lookInTurn(ctx, fmt.Sprintf("start tool %q", tool), func(o *look, t *history.OpenTurn) error {
+		if err := m.found(ctx, o, history.KindBase); err != nil {
 			return err
 		}
 		if slices.Contains(t.Tools, tool) {
@@ -323,17 +334,13 @@ func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Re
 		t.Tools = append(t.Tools, tool)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("start tool %q: %w", tool, err)
-	}
-	return result, nil
 }
 
 // OnToolEnd says that a tool has ended, well or not. A tool that still runs
 // when its turn ends has ended with it. Errors are those of OnToolStart.
 func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Result, error) {
-	result, err := m.lookInTurn(ctx, func(o *look, t *openTurn) error {
-		if err := m.found(ctx, o, kindTool); err != nil {
+	return m.lookInTurn(ctx, fmt.Sprintf("end tool %q", tool), func(o *look, t *history.OpenTurn) error {
+		if err := m.found(ctx, o, history.KindTool); err != nil {
 			return err
 		}
 		i := slices.Index(t.Tools, tool)
@@ -343,48 +350,44 @@ func (m *FileSnapshotManager) OnToolEnd(ctx context.Context, tool string) (*Resu
 		t.Tools = slices.Delete(t.Tools, i, i+1)
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("end tool %q: %w", tool, err)
-	}
-	return result, nil
 }
 
 // OnToolsRefused says that tools that were said to start have not been run, and
 // will not be: what has changed since the last look is not their doing. Those that
 // do not run are passed over. Other errors are those of OnToolStart.
 func (m *FileSnapshotManager) OnToolsRefused(ctx context.Context, tools ...string) (*Result, error) {
-	result, err := m.lookInTurn(ctx, func(o *look, t *openTurn) error {
+	return m.lookInTurn(ctx, fmt.Sprintf("refuse tools %q", tools), func(o *look, t *history.OpenTurn) error {
 		t.Tools = slices.DeleteFunc(t.Tools, func(tool string) bool { return slices.Contains(tools, tool) })
 		o.windows = o.who()
-		return m.found(ctx, o, kindBase)
+		return m.found(ctx, o, history.KindBase)
 	})
-	if err != nil {
-		return nil, fmt.Errorf("refuse tools %q: %w", tools, err)
-	}
-	return result, nil
 }
 
 // lookInTurn looks at the directory for the turn that is open, which has tool
-// windows.
-func (m *FileSnapshotManager) lookInTurn(ctx context.Context, fn func(*look, *openTurn) error) (*Result, error) {
+// windows, to do what an error names.
+func (m *FileSnapshotManager) lookInTurn(ctx context.Context, what string,
+	fn func(*look, *history.OpenTurn) error) (result *Result, err error) {
+	defer annotate(&err, "%s", what)
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	return m.look(ctx, m.turnOptions(), func(o *look) error {
-		t := o.turns.of(m.opts.Session)
-		if t != nil && !m.isOurs(t) {
-			return m.notOurs(t)
-		}
-		switch {
-		case t == nil:
-			return ErrNoTurn
-		case !t.ToolWindows:
-			return errors.New("the turn was opened without tool windows")
-		}
-		return fn(o, t)
-	})
+	o, err := m.look(ctx, m.turnOptions())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { result = o.end(ctx, &err) }()
+	t := o.turns.Of(m.opts.Session)
+	switch {
+	case t == nil:
+		return nil, ErrNoTurn
+	case !m.isOurs(t):
+		return nil, m.notOurs(t)
+	case !t.ToolWindows:
+		return nil, errors.New("the turn was opened without tool windows")
+	}
+	return nil, fn(o, t)
 }
 
 // Claim says that the turn that is open writes these files, or has written
@@ -394,7 +397,8 @@ func (m *FileSnapshotManager) lookInTurn(ctx context.Context, fn func(*look, *op
 // then has booked as contested what it could not know.
 //
 // Errors match [ErrNoTurn], [ErrTurnOpen] and [ErrOutside].
-func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error {
+func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) (err error) {
+	defer annotate(&err, "claim")
 	unlock, err := m.lock(ctx)
 	if err != nil {
 		return err
@@ -404,19 +408,19 @@ func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error 
 	for _, p := range paths {
 		rel, err := m.relative(p)
 		if err != nil {
-			return fmt.Errorf("claim: %w", err)
+			return err
 		}
 		list = append(list, []byte(rel))
 	}
-	err = m.withTurns(ctx, func(t *turns) error {
-		mine := t.of(m.opts.Session)
+	return m.withTurns(ctx, func(t *history.Turns) error {
+		mine := t.Of(m.opts.Session)
 		switch {
 		case mine == nil:
 			return ErrNoTurn
 		case !m.isOurs(mine):
 			return m.notOurs(mine)
 		}
-		mine.hear()
+		mine.Hear()
 		mine.Claims = addPaths(mine.Claims, list)
 		for _, o := range t.Open {
 			if o != mine {
@@ -425,15 +429,18 @@ func (m *FileSnapshotManager) Claim(ctx context.Context, paths ...string) error 
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("claim: %w", err)
+}
+
+// annotate says in an error, if there is one, what could not be done.
+func annotate(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
 	}
-	return nil
 }
 
 // notOurs returns the error of who would go on with a turn that is not this
 // manager's. One that was cut off is closed by the next look that may.
-func (m *FileSnapshotManager) notOurs(t *openTurn) error {
+func (m *FileSnapshotManager) notOurs(t *history.OpenTurn) error {
 	alive := t.End == 0
 	if alive {
 		var err error
@@ -467,7 +474,7 @@ func (m *FileSnapshotManager) TreePath(p string) (string, error) {
 			rel = filepath.ToSlash(r)
 			return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 		}
-		if !below(p) && !below(realPath(p)) {
+		if !below(p) && !below(vfs.RealPath(p)) {
 			if real, err := filepath.EvalSymlinks(p); err == nil && real == m.project.Root {
 				return ".", nil
 			}
@@ -489,28 +496,13 @@ func (m *FileSnapshotManager) relative(p string) (string, error) {
 	return rel, err
 }
 
-// realPath resolves the symbolic links in the directories above a path, as far
-// as they exist.
-func realPath(p string) string {
-	dir, rest := filepath.Dir(p), filepath.Base(p)
-	for {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		up := filepath.Dir(dir)
-		if up == dir {
-			return p
-		}
-		dir, rest = up, filepath.Join(filepath.Base(dir), rest)
-	}
-}
-
 // OnTurnEnd looks at the directory, records what the turn has changed and has
 // it appended to the session's log. Where no turn was opened, it is one that
 // began with the session's newest snapshot. A turn that changed nothing is
 // recorded as such, and no log is told of it.
 //
-// With a nil append the step goes to our own log of the session.
+// With a nil append no runtime keeps a log of the session: the step has an entry of
+// ours. See [FileSnapshotManager.ExportLog].
 //
 // An error of append is returned together with a Result. With any other error
 // there is none, and the turn is still open: end it again. The error matches
@@ -527,7 +519,7 @@ func (m *FileSnapshotManager) OnTurnEnd(ctx context.Context, append AppendFunc) 
 	}
 	ctx = context.WithoutCancel(ctx) // it is recorded
 	if append == nil {
-		err = m.appendOwn(ctx, result.head, true)
+		err = m.nameUntold(ctx, result.head)
 	} else {
 		err = m.tell(ctx, result, append)
 	}
@@ -581,7 +573,7 @@ type SnapshotOptions struct {
 
 // Snapshot records the directory for people who work without a runtime: what
 // has changed since the session's newest snapshot, and in no other session's
-// turn, is a turn. It goes to our own log of the session. opts may be nil.
+// turn, is a turn, with an entry of ours. opts may be nil.
 //
 // The error matches [ErrTurnOpen] if a turn of the session is open.
 func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOptions) (*Result, error) {
@@ -593,18 +585,15 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 	if opts == nil {
 		opts = new(SnapshotOptions)
 	}
-	capture := &tree.CaptureOptions{Limits: m.opts.Limits, Partial: opts.Partial, Progress: opts.Progress}
-	result, err := m.endTurn(ctx, capture, true, opts)
-	if err != nil {
-		return nil, err
-	}
-	return result, m.appendOwn(context.WithoutCancel(ctx), result.head, false)
+	capture := &capture.Options{Limits: m.opts.Limits, Partial: opts.Partial, Progress: opts.Progress}
+	return m.endTurn(ctx, capture, true, opts)
 }
 
 // endTurn records the end of a turn. The step gets an entry ID of ours if the
 // log is ours. A snapshot that somebody asked for is recorded whenever the
 // directory is not as it was, whoever changed it.
-func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOptions, ours bool, asked *SnapshotOptions) (*Result, error) {
+func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *capture.Options, ours bool,
+	asked *SnapshotOptions) (result *Result, err error) {
 	if asked != nil { // where a runtime keeps a log, the step waits for it
 		log, err := m.entries(ctx)
 		if err != nil {
@@ -612,102 +601,153 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *tree.CaptureOpt
 		}
 		ours = log == nil
 	}
-	result, err := m.look(ctx, opts, func(o *look) error {
-		entry := ""
-		if ours {
-			var err error
-			if entry, err = unusedID(o.w.HasEntry); err != nil {
-				return err
-			}
-		}
-		newEntry := func(r *record) *record {
-			if asked != nil {
-				r.Label = asked.Label
-			}
-			if ours {
-				r.Entry, r.data.Told, r.data.Own = entry, true, true
-			}
-			return r
-		}
-		if o.head == nil { // the first look at the session
-			r, err := m.startRecord(ctx, o)
-			if err != nil {
-				return err
-			}
-			newEntry(r)
-			if err := m.commit(ctx, o, r); err != nil {
-				return err
-			}
-			if asked != nil || ours {
-				o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, nil, "")
-			}
-			return nil
-		}
-		open := o.turns.of(m.opts.Session)
-		t, err := m.turnToEnd(ctx, o)
-		if err != nil {
-			return err
-		}
-		announced, wasCutOff := t != nil, t == nil && open != nil
-		if !announced {
-			t = &openTurn{Session: m.opts.Session, After: o.head.Seq, Base: o.head.State()}
-			l, err := m.line(ctx)
-			if err != nil {
-				return err
-			}
-			if t.Prev, t.Turn, err = l.position(ctx, o.w); err != nil {
-				return err
-			}
-			if len(o.windows) == 0 {
-				o.windows = []string{m.opts.Session}
-			}
-		}
-		list, err := m.stretches(ctx, o.newestSeq(), t, announced)
-		if err != nil {
-			return err
-		}
-		var changes []change
-		r := newEntry(&record{Snapshot: new(store.Snapshot)})
-		if mine := slices.Contains(o.windows, m.opts.Session); o.hasChanged() && mine {
-			list = join(append(list, stretch{o.last.State(), o.state, len(o.windows) > 1}))
-			r.data.Windows = o.windows
-		} else if err := m.found(ctx, o, kindBase); err != nil {
-			return err
-		}
-		newest, err := m.newestStep(ctx, o.head)
-		if err != nil {
-			return err
-		}
-		if last, err := m.lastRestore(ctx, o.head); err != nil {
-			return err
-		} else if last != nil && last.Seq > newest.Seq {
-			newest = last
-		}
-		always := asked != nil && (asked.Label != "" || o.state.Tree != newest.Tree)
-		if changes, err = m.step(ctx, o, t, list, r, always); err != nil {
-			return err
-		}
-		if r.Seq != 0 {
-			o.result.EntryID, o.result.Data = r.Entry, m.dataOf(r, changes, r.data.Unknown)
-		} else if asked == nil && !wasCutOff {
-			err = m.empty(ctx, o, t)
-		} else {
-			err = m.found(ctx, o, kindBase)
-		}
-		if err == nil && announced {
-			o.turns.remove(t)
-		}
-		return err
-	})
-	if err == nil {
-		m.release()
+	o, err := m.look(ctx, opts)
+	if err != nil {
+		return nil, err
 	}
-	return result, err
+	defer func() {
+		if result = o.end(ctx, &err); err == nil {
+			m.release()
+		}
+	}()
+	e := &turnEnd{look: o, asked: asked}
+	if ours {
+		if e.entry, err = unusedID(o.w.HasEntry); err != nil {
+			return nil, err
+		}
+	}
+	return nil, e.record(ctx)
+}
+
+// A turnEnd is the end of a turn while it is being recorded.
+type turnEnd struct {
+	*look
+	asked *SnapshotOptions // somebody asked for a snapshot; nil: a runtime ends its turn
+	entry string           // of the step, if no runtime keeps a log; else ""
+
+	turn      *history.OpenTurn // that ends
+	announced bool              // it was opened
+	cutOff    bool              // one was open that had been cut off, and is closed by now
+}
+
+// record records the step, or what is known where there is none, and closes the turn.
+func (e *turnEnd) record(ctx context.Context) error {
+	if e.head == nil {
+		return e.recordStart(ctx)
+	}
+	if err := e.findTurn(ctx); err != nil {
+		return err
+	}
+	r, list, err := e.stretches(ctx)
+	if err != nil {
+		return err
+	}
+	always, err := e.isWanted(ctx)
+	if err != nil {
+		return err
+	}
+	changes, err := e.m.step(ctx, e.look, e.turn, list, r, always)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.Seq != 0:
+		e.result.EntryID, e.result.Data = r.Entry, e.m.dataOf(r, changes, r.Facts.Unknown)
+	case e.asked == nil && !e.cutOff:
+		err = e.m.empty(ctx, e.look, e.turn)
+	default:
+		err = e.m.found(ctx, e.look, history.KindBase)
+	}
+	if err == nil && e.announced {
+		e.turns.Remove(e.turn)
+	}
+	return err
+}
+
+// name gives a record its label and its entry.
+func (e *turnEnd) name(r *record) *record {
+	if e.asked != nil {
+		r.Label = e.asked.Label
+	}
+	if e.entry != "" {
+		r.Entry, r.Facts.Told, r.Facts.Own = e.entry, true, true
+	}
+	return r
+}
+
+// recordStart records the first look at the session.
+func (e *turnEnd) recordStart(ctx context.Context) error {
+	r, err := e.m.startRecord(ctx, e.look)
+	if err == nil {
+		err = e.m.commit(ctx, e.look, e.name(r))
+	}
+	if err == nil && (e.asked != nil || e.entry != "") {
+		e.result.EntryID, e.result.Data = r.Entry, e.m.dataOf(r, nil, "")
+	}
+	return err
+}
+
+// findTurn finds the turn that ends: the one that was opened, or else one that began with
+// the session's newest record.
+func (e *turnEnd) findTurn(ctx context.Context) (err error) {
+	m := e.m
+	open := e.turns.Of(m.opts.Session)
+	if e.turn, err = m.turnToEnd(ctx, e.look); err != nil {
+		return err
+	}
+	e.announced, e.cutOff = e.turn != nil, e.turn == nil && open != nil
+	if e.announced {
+		return nil
+	}
+	e.turn = &history.OpenTurn{Session: m.opts.Session, After: e.head.Seq, Base: e.head.State()}
+	l, err := m.line(ctx)
+	if err != nil {
+		return err
+	}
+	if len(e.windows) == 0 {
+		e.windows = []string{m.opts.Session}
+	}
+	e.turn.Prev, e.turn.Turn, err = l.position(ctx, e.w)
+	return err
+}
+
+// stretches returns the stretches of the turn, and the record that they are to be in. What
+// has changed since the last look is one of them if the turn may be its cause; else it is
+// recorded.
+func (e *turnEnd) stretches(ctx context.Context) (*record, []history.Stretch, error) {
+	list, err := e.m.stretches(ctx, e.newestSeq(), e.turn, e.announced)
+	if err != nil {
+		return nil, nil, err
+	}
+	r := e.name(newRecord(new(store.Snapshot)))
+	if e.hasChanged() && slices.Contains(e.windows, e.m.opts.Session) {
+		list = join(append(list, history.Stretch{From: e.last.State(), To: e.state, Contested: len(e.windows) > 1}))
+		r.Facts.Windows = e.windows
+		return r, list, nil
+	}
+	return r, list, e.m.found(ctx, e.look, history.KindBase)
+}
+
+// isWanted reports whether a step is wanted though the turn has changed nothing: somebody
+// asked for it by a name, or where the directory is not as it was left.
+func (e *turnEnd) isWanted(ctx context.Context) (bool, error) {
+	if e.asked == nil {
+		return false, nil
+	}
+	newest, err := e.m.newestStep(ctx, e.head)
+	if err != nil {
+		return false, err
+	}
+	last, err := e.m.lastRestore(ctx, e.head)
+	if err == nil && last != nil && last.Seq > newest.Seq {
+		newest = last
+	}
+	return e.asked.Label != "" || e.state.Tree != newest.Tree, err
 }
 
 // turnToEnd returns the open turn that is to end now, nil if there is none.
-func (m *FileSnapshotManager) turnToEnd(ctx context.Context, o *look) (*openTurn, error) {
-	t := o.turns.of(m.opts.Session)
+func (m *FileSnapshotManager) turnToEnd(ctx context.Context, o *look) (*history.OpenTurn, error) {
+	t := o.turns.Of(m.opts.Session)
 	if t == nil {
 		return nil, nil
 	}
@@ -717,7 +757,7 @@ func (m *FileSnapshotManager) turnToEnd(ctx context.Context, o *look) (*openTurn
 		}
 		recorded, err := m.isRecorded(ctx, o, t)
 		if recorded { // but the end could not be written
-			o.turns.remove(t)
+			o.turns.Remove(t)
 			t = nil
 		}
 		return t, err
@@ -725,7 +765,7 @@ func (m *FileSnapshotManager) turnToEnd(ctx context.Context, o *look) (*openTurn
 	if err := m.notOurs(t); !errors.Is(err, ErrNoTurn) {
 		return nil, err
 	}
-	if err := m.found(ctx, o, kindBase); err != nil {
+	if err := m.found(ctx, o, history.KindBase); err != nil {
 		return nil, err
 	}
 	return nil, m.closeCutOff(ctx, o)

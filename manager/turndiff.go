@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/filediff"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -64,10 +67,7 @@ func (m *FileSnapshotManager) TurnDiff(ctx context.Context, rev string) (*TurnDi
 		return nil, fmt.Errorf("turn's diff: %w", err)
 	}
 	if n := p.turn(rev); n != p.TurnIndex {
-		return &TurnDiff{TurnIndex: n, Kind: kindStep}, nil
-	}
-	if r.Pruned {
-		return nil, fmt.Errorf("turn's diff: revision %q: the snapshot %w", rev, store.ErrPruned)
+		return &TurnDiff{TurnIndex: n, Kind: history.KindStep}, nil
 	}
 	t, err := m.turnDiff(ctx, r)
 	if err != nil {
@@ -84,8 +84,8 @@ func (p *Point) turn(rev string) int {
 			return n
 		}
 	}
-	if r := cmp.Or(p.end, p.at); r != nil && r.Kind == kindEmpty {
-		return r.turn()
+	if r := cmp.Or(p.end, p.at); r != nil && r.Kind == history.KindEmpty {
+		return r.Turn()
 	}
 	return p.TurnIndex
 }
@@ -102,18 +102,22 @@ func (mo *Moment) TurnDiff(ctx context.Context) (*TurnDiff, error) {
 
 // turnDiff is TurnDiff of a record.
 func (m *FileSnapshotManager) turnDiff(ctx context.Context, r *record) (*TurnDiff, error) {
+	if r.Pruned {
+		return nil, fmt.Errorf("the snapshot %w", store.ErrPruned)
+	}
 	mo := m.momentOf(r)
 	t := &TurnDiff{EntryID: mo.EntryID, TurnIndex: mo.TurnIndex, Kind: mo.Kind, Snapshot: mo.Snapshot}
 	var err error
 	switch {
 	case r.logged != nil:
 		t.Changes, err = m.loggedPieces(ctx, r)
-	case r.Kind == kindStep:
-		t.Changes, err = piecesOf(ctx, m.tree.pages, r.stretches(), newPathSet(r.data.Claims), newPathSet(r.data.Foreign))
-	case r.Kind == kindStart || r.Base.IsZero():
+	case r.Kind == history.KindStep:
+		t.Changes, err = piecesOf(ctx, m.tree.pages, r.Stretches(), newPathSet(r.Facts.Claims),
+			newPathSet(r.Facts.Foreign))
+	case r.Kind == history.KindStart || r.Base.IsZero():
 	default:
 		owner := r.foundOwner()
-		for d, derr := range tree.Compare(ctx, m.tree.pages, r.Base, r.State()) {
+		for d, derr := range trees.Compare(ctx, m.tree.pages, r.Base, r.State()) {
 			if err = derr; err != nil {
 				break
 			}
@@ -126,13 +130,13 @@ func (m *FileSnapshotManager) turnDiff(ctx context.Context, r *record) (*TurnDif
 
 // foundOwner tells whose doing is what a record found that is no step.
 func (r *record) foundOwner() Owner {
-	windows := r.data.Windows
+	windows := r.Facts.Windows
 	switch {
-	case r.Kind == kindRestore:
+	case r.Kind == history.KindRestore:
 		return ""
 	case len(windows) == 0:
 		return Offline
-	case len(windows) > 1 || windows[0] == nobody:
+	case len(windows) > 1 || windows[0] == history.Nobody:
 		return Contested
 	case windows[0] != r.Session:
 		return Other
@@ -149,11 +153,12 @@ type piece struct {
 // piecesOf is changesOf, but what somebody else did between two stretches is in
 // none of the changes: a piece ends where it was done, and the next one begins
 // behind it.
-func piecesOf(ctx context.Context, g tree.Getter, list []stretch, claims, foreign pathSet) ([]TurnChange, error) {
+func piecesOf(ctx context.Context, g trees.Getter, list []history.Stretch, claims,
+	foreign pathSet) ([]TurnChange, error) {
 	pieces := make(map[string][]piece)
 	unseen := make(map[string]TurnChange) // what only came to be captured, or left out
 	for _, s := range list {
-		for d, err := range tree.Compare(ctx, g, s.from, s.to) {
+		for d, err := range trees.Compare(ctx, g, s.From, s.To) {
 			if err != nil {
 				return nil, err
 			}
@@ -167,21 +172,21 @@ func piecesOf(ctx context.Context, g tree.Getter, list []stretch, claims, foreig
 			}
 			known := pieces[d.Path]
 			if len(known) == 0 {
-				pieces[d.Path] = []piece{{s.from, s.to, owner}}
+				pieces[d.Path] = []piece{{s.From, s.To, owner}}
 				continue
 			}
 			last := &known[len(known)-1]
-			goesOn := last.to == s.to // the second of a file and a directory
+			goesOn := last.to == s.To // the second of a file and a directory
 			if !goesOn {
-				if goesOn, err = isSameAt(ctx, g, last.to, s.from, d.Path); err != nil {
+				if goesOn, err = isSameAt(ctx, g, last.to, s.From, d.Path); err != nil {
 					return nil, err
 				}
 			}
 			if !goesOn {
-				pieces[d.Path] = append(known, piece{s.from, s.to, owner})
+				pieces[d.Path] = append(known, piece{s.From, s.To, owner})
 				continue
 			}
-			last.to = s.to
+			last.to = s.To
 			if owner == Contested || last.owner == OwnTurn {
 				last.owner = owner
 			}
@@ -194,22 +199,9 @@ func piecesOf(ctx context.Context, g tree.Getter, list []stretch, claims, foreig
 		}
 	}
 	for path, known := range pieces {
-		var ofPath []TurnChange
-		n := 0
-		for _, p := range known {
-			before := len(ofPath)
-			for d, err := range tree.CompareAt(ctx, g, p.from, p.to, path) {
-				if err != nil {
-					return nil, err
-				}
-				ofPath = append(ofPath, TurnChange{Difference: d, Owner: p.owner, Piece: n + 1})
-			}
-			if len(ofPath) > before {
-				n++
-			}
-		}
-		for i := range ofPath {
-			ofPath[i].Pieces = n
+		ofPath, err := piecesAt(ctx, g, path, known)
+		if err != nil {
+			return nil, err
 		}
 		changes = append(changes, ofPath...)
 	}
@@ -217,19 +209,35 @@ func piecesOf(ctx context.Context, g tree.Getter, list []stretch, claims, foreig
 	return changes, nil
 }
 
-// isSameAt reports whether two states have the same at a path.
-func isSameAt(ctx context.Context, g tree.Getter, a, b store.State, path string) (bool, error) {
-	var entries [2]*tree.Entry
-	for i, s := range []store.State{a, b} {
-		e, err := tree.Lookup(ctx, g, s.Tree, path)
-		switch {
-		case err == nil:
-			entries[i] = &e
-		case !errors.Is(err, fs.ErrNotExist):
-			return false, err
+// piecesAt returns the changes of the pieces of a path that have changed it.
+func piecesAt(ctx context.Context, g trees.Getter, path string, list []piece) (changes []TurnChange, err error) {
+	n := 0
+	for _, p := range list {
+		before := len(changes)
+		for d, err := range trees.CompareAt(ctx, g, p.from, p.to, path) {
+			if err != nil {
+				return nil, err
+			}
+			changes = append(changes, TurnChange{Difference: d, Owner: p.owner, Piece: n + 1})
+		}
+		if len(changes) > before {
+			n++
 		}
 	}
-	return same(entries[0], entries[1]), nil
+	for i := range changes {
+		changes[i].Pieces = n
+	}
+	return changes, nil
+}
+
+// isSameAt reports whether two states have the same at a path.
+func isSameAt(ctx context.Context, g trees.Getter, a, b store.State, path string) (bool, error) {
+	x, err := change.EntryAt(ctx, g, a.Tree, path)
+	if err != nil {
+		return false, err
+	}
+	y, err := change.EntryAt(ctx, g, b.Tree, path)
+	return same(x, y), err
 }
 
 // loggedPieces is piecesOf for a step that only a log knows: it has the names.
@@ -238,11 +246,11 @@ func (m *FileSnapshotManager) loggedPieces(ctx context.Context, r *record) ([]Tu
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list, func(a, b change) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(list, func(a, b pathChange) int { return strings.Compare(a.path, b.path) })
 	var changes []TurnChange
 	for _, c := range list {
 		found := false
-		for d, err := range tree.CompareAt(ctx, m.tree.pages, r.Base, r.State(), c.path) {
+		for d, err := range trees.CompareAt(ctx, m.tree.pages, r.Base, r.State(), c.path) {
 			if err != nil {
 				return nil, err
 			}
@@ -269,31 +277,14 @@ func (m *FileSnapshotManager) ChangeText(ctx context.Context, c *TurnChange, con
 	if c.Mode().IsDir() || c.Status == tree.Captured || c.Status == tree.Uncaptured {
 		return new(ChangeText), nil
 	}
-	var sides [2]patch.File
-	binary := false
-	for i, e := range []*tree.Entry{c.Old, c.New} {
-		if e == nil || e.Mode.IsDir() {
-			continue
-		}
-		f := &fileAt{entry: e, opaque: e.Size > MaxText}
-		var err error
-		if !f.opaque {
-			f.content, err = m.store.Get(ctx, store.Blob, e.ID)
-		}
-		if errors.Is(err, store.ErrForgotten) {
-			f.opaque, err = true, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("diff of %q: %w", c.Path, err)
-		}
-		sides[i], binary = f.patch(c.Path), binary || f.opaque
+	read := filediff.InStore(m.store)
+	old, new, err := filediff.Files(ctx, read, read, c.Path, &c.Difference)
+	if err != nil {
+		return nil, fmt.Errorf("diff of %q: %w", c.Path, err)
 	}
-	unified := patch.AppendUnified(nil, sides[0], sides[1], &patch.UnifiedOptions{Context: context})
-	t := &ChangeText{Unified: unified, Binary: binary}
-	if !binary {
-		t.Added, t.Deleted, t.Binary = patch.Stat(sides[0].Content, sides[1].Content)
-	}
-	return t, nil
+	t := filediff.Count(old, new)
+	return &ChangeText{textdiff.AppendUnified(nil, old, new, &textdiff.UnifiedOptions{Context: context}),
+		t.Added, t.Deleted, t.Binary}, nil
 }
 
 // lookPrefix comes before the number of a record that is named by it.
@@ -319,11 +310,11 @@ func (m *FileSnapshotManager) atLook(ctx context.Context, digits string) (*Point
 	}
 	s, err := m.store.Snapshot(ctx, seq)
 	switch {
-	case errors.Is(err, store.ErrNotFound) || err == nil && IsEdit(s):
+	case errors.Is(err, store.ErrNotFound) || err == nil && history.IsEdit(s):
 		return nil, unknown
 	case err != nil:
 		return nil, err
-	case !m.opts.AnySession && (s.Worktree != m.project.Worktree() || s.Session != m.opts.Session):
+	case !m.opts.AnySession && (s.Worktree != m.project.Worktree || s.Session != m.opts.Session):
 		return nil, fmt.Errorf("revision %q: %w: of %q in %q", lookPrefix+digits, ErrOtherSession, s.Session, s.Root)
 	}
 	return m.recordPoint(ctx, s)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -31,7 +32,7 @@ func (b *bench) turnDiff(m *FileSnapshotManager, rev string) []string {
 			if !e.has {
 				continue
 			}
-			content, err := m.Store().Get(b.Context(), store.Blob, e.id())
+			content, err := m.store.Get(b.Context(), store.Blob, e.id())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -182,8 +183,8 @@ func TestTurnDiffByLog(t *testing.T) {
 		t.Errorf("by the record (-want +got):\n%s", d)
 	}
 	data.SnapshotSeq = 0 // as of another store
-	log := session.NewTree(session.Header{ID: "fork"})
-	log.Add(session.Entry{ID: "step", Type: "custom", CustomType: session.StepSnapshot, Data: encode(data)})
+	log := session.NewTree()
+	log.Add(session.Entry{ID: "step", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(data)})
 	fork := b.open("fork")
 	if err := fork.RebuildIndex(t.Context(), log); err != nil {
 		t.Fatal(err)

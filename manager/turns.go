@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,111 +9,99 @@ import (
 	"os"
 	"path"
 	"slices"
-	"syscall"
 	"time"
 
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
 
-// turns are the turns that are open in a worktree, of all sessions: the file
-// worktrees/<wt>/turns (docs/format.md §9). It is read and replaced under the
-// lock beside it. Between two of its locks no manager captures the worktree.
-type turns struct {
-	Version int         `json:"v"`
-	Open    []*openTurn `json:"open"`
-	Last    uint64      `json:"last,omitempty"` // the worktree's newest record: if the store has it no more, damage took it
-	Lost    []uint64    `json:"lost,omitempty"` // records that damage took, as far as they are known
-}
-
-const turnsVersion = 1
-
-// An openTurn is a turn that has not ended, as far as is known.
-type openTurn struct {
-	Session     string      `json:"session"`
-	Turn        int         `json:"turn"`
-	RuntimeTurn *int        `json:"runtimeTurn,omitempty"`
-	After       uint64      `json:"after"` // newest record of the worktree when it began
-	Base        store.State `json:"base"`
-	Prev        uint64      `json:"prev"`             // step that it builds on
-	Leaf        string      `json:"leaf,omitempty"`   // of the log, where it began
-	LeafAt      string      `json:"leafAt,omitempty"` // the log's own leaf then
-	ToolWindows bool        `json:"toolWindows,omitempty"`
-	Tools       []string    `json:"tools,omitempty"`   // that run
-	Claims      [][]byte    `json:"claims,omitempty"`  // paths that it wrote
-	Foreign     [][]byte    `json:"foreign,omitempty"` // paths that others wrote meanwhile
-
-	Held bool      `json:"held,omitempty"` // its process has the session's lock
-	Boot string    `json:"boot"`           // of the machine
-	Seen time.Time `json:"seen"`           // when it was last heard of
-	End  uint64    `json:"end,omitempty"`  // cut off: the newest record that may have to do with it
-}
-
-// isWindow reports whether what changes now may be the turn's doing.
-func (t *openTurn) isWindow() bool {
-	return t.End == 0 && (!t.ToolWindows || len(t.Tools) > 0)
-}
-
-// hear notes that the turn is alive. Where its process holds a lock, that says
-// so.
-func (t *openTurn) hear() {
-	t.End = 0
-	if !t.Held && time.Since(t.Seen) > time.Minute {
-		t.Seen = time.Now()
-	}
-}
-
 // silence is after how long a turn counts as cut off that no process holds.
 const silence = 24 * time.Hour
 
-func (m *FileSnapshotManager) wtDir() string { return "worktrees/" + m.project.Worktree() }
+// place names what the store keeps of the worktree.
+func (m *FileSnapshotManager) place() layout.Worktree { return layout.Worktree(m.project.Worktree) }
 
-func (m *FileSnapshotManager) sessionsDir() string { return m.wtDir() + "/sessions" }
+// heldTurns are the open turns of a worktree while its lock on them is held.
+type heldTurns struct {
+	*history.Turns
+	m      *FileSnapshotManager
+	lock   vfs.File
+	before []byte // what the file says; nil: there is none that says something
+}
 
 // withTurns calls fn with the open turns of the worktree, and saves what fn
 // makes of them, also where fn fails. The caller holds mu.
-func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*turns) error) error {
+func (m *FileSnapshotManager) withTurns(ctx context.Context, fn func(*history.Turns) error) (err error) {
+	held, err := m.holdTurns(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = held.release(err) }()
+	return fn(held.Turns)
+}
+
+// holdTurns takes the lock on the worktree's turns, and reads them. Release them.
+func (m *FileSnapshotManager) holdTurns(ctx context.Context) (_ *heldTurns, err error) {
 	if m.opts.ReadOnly {
-		return errors.New("manager is open read-only")
+		return nil, errors.New("manager is open read-only")
 	}
 	select {
 	case m.tree.turns <- struct{}{}: // in turn, which a lock on a file is not
 	case <-ctx.Done():
-		return fmt.Errorf("wait for other turns: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("wait for other turns: %w", context.Cause(ctx))
 	}
-	defer func() { <-m.tree.turns }()
+	h := &heldTurns{m: m}
+	defer func() {
+		if err != nil {
+			h.unlock()
+		}
+	}()
 	fsys := m.store.FS()
-	for _, dir := range []string{m.wtDir(), m.sessionsDir()} {
+	for _, dir := range []string{m.place().Dir(), m.place().Sessions()} {
 		if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
+			return nil, err
 		}
 	}
-	lock, err := fsys.OpenFile(m.wtDir()+"/turns.lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
+	if h.lock, err = fsys.OpenFile(m.place().TurnsLock(), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, err
 	}
-	defer lock.Close()
-	if err := m.lockTurns(ctx, lock); err != nil {
-		return fmt.Errorf("wait for other turns: %w", err)
+	if err := m.lockTurns(ctx, h.lock); err != nil {
+		return nil, fmt.Errorf("wait for other turns: %w", err)
 	}
-	t, before, err := m.readTurns()
-	if err != nil {
-		return err
-	}
-	err = fn(t)
-	after, jerr := json.Marshal(t)
+	h.Turns, h.before, err = m.readTurns()
+	return h, err
+}
+
+// release saves the turns as they are by now, and gives back the lock. err is how the use
+// of them has ended; it is returned with what goes wrong here.
+func (h *heldTurns) release(err error) error {
+	defer h.unlock()
+	now, jerr := json.Marshal(h.Turns)
 	if jerr != nil {
 		panic("manager: internal error: " + jerr.Error())
 	}
-	if string(after) == string(before) {
+	if string(now) == string(h.before) {
 		return err
 	}
-	if before == nil { // the first: where it is, the directory above it is durable
-		if serr := fsys.SyncDir(path.Dir(m.wtDir())); serr != nil {
+	if h.before == nil { // the first: where it is, the directory above it is durable
+		if serr := h.m.store.FS().SyncDir(path.Dir(h.m.place().Dir())); serr != nil {
 			return errors.Join(err, serr)
 		}
 	}
-	return errors.Join(err, m.writeTurns(after, t.hasNews(before)))
+	if werr := h.m.writeTurns(now, h.HasNews(h.before)); werr != nil {
+		return errors.Join(err, werr)
+	}
+	return err
+}
+
+func (h *heldTurns) unlock() {
+	if h.lock != nil {
+		h.lock.Close() // it never fails on a lock
+	}
+	<-h.m.tree.turns
 }
 
 // longTurn is after how long it is said that somebody else is waited for.
@@ -144,10 +131,10 @@ const NoTurns = "noturns"
 // matches [ErrLocked].
 func (m *FileSnapshotManager) TryLock(name string) (unlock func() error, err error) {
 	fsys := m.store.FS()
-	if err := fsys.Mkdir(m.wtDir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := fsys.Mkdir(m.place().Dir(), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	f, err := fsys.OpenFile(m.wtDir()+"/"+name+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := fsys.OpenFile(m.place().Dir()+"/"+name+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +153,7 @@ func (m *FileSnapshotManager) TryLock(name string) (unlock func() error, err err
 // until the turn is on record, so whoever takes NoTurns later and restores files
 // sees it.
 func (m *FileSnapshotManager) checkNoTurns() error {
-	f, err := m.store.FS().OpenFile(m.wtDir()+"/"+NoTurns+".lock", os.O_RDONLY, 0)
+	f, err := m.store.FS().OpenFile(m.place().Dir()+"/"+NoTurns+".lock", os.O_RDONLY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -180,82 +167,34 @@ func (m *FileSnapshotManager) checkNoTurns() error {
 	return errors.Join(err, f.Close())
 }
 
-// hasNews reports whether a turn is open that a file does not have. What else is
-// known of open turns, as which tools run and what they claim, a power cut may
-// take: what it leaves undecided is nobody's then. That a turn has ended is no
-// news, either: its step says so.
-func (t *turns) hasNews(file []byte) bool {
-	before := new(turns)
-	if len(t.Open) > 0 && json.Unmarshal(file, before) != nil {
-		return true
-	}
-	return slices.ContainsFunc(t.Open, func(o *openTurn) bool {
-		return !slices.ContainsFunc(before.Open, func(b *openTurn) bool {
-			return b.Session == o.Session && b.After == o.After && b.Boot == o.Boot
-		})
-	})
-}
-
 // readTurns returns what the file says. One that is damaged, as a power cut
 // may leave it, is no error: which turns were open is not known then, so one
 // of nobody is made up that makes all changes until now contested.
-func (m *FileSnapshotManager) readTurns() (*turns, []byte, error) {
-	b, err := vfs.ReadFile(m.store.FS(), m.wtDir()+"/turns")
+func (m *FileSnapshotManager) readTurns() (*history.Turns, []byte, error) {
+	b, err := vfs.ReadFile(m.store.FS(), m.place().Turns())
 	if errors.Is(err, fs.ErrNotExist) {
-		return &turns{Version: turnsVersion}, nil, nil
+		return &history.Turns{Version: history.TurnsVersion}, nil, nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	t, text, err := decodeTurns(b)
+	t, text, err := history.DecodeTurns(b)
 	if errors.Is(err, store.ErrFormat) {
 		return nil, nil, err
 	}
 	if err != nil {
-		m.log.Warn("it is not known which turns are open", "worktree", m.project.Worktree(), "err", err)
-		return spoilt(), nil, nil
+		m.log.Warn("it is not known which turns are open", "worktree", m.project.Worktree, "err", err)
+		return history.Spoilt(), nil, nil
 	}
 	return t, text, nil
-}
-
-// spoilt is what is known of open turns where the file is damaged.
-func spoilt() *turns { return &turns{Version: turnsVersion, Open: []*openTurn{{Session: nobody}}} }
-
-// decodeTurns reads the file, and returns the JSON in it. One of an older program is
-// nothing but JSON.
-func decodeTurns(b []byte) (*turns, []byte, error) {
-	text, err := store.CutSum(b)
-	if err != nil && json.Valid(b) {
-		text, err = b, nil
-	}
-	var v struct {
-		Version int `json:"v"`
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &v)
-	}
-	if err == nil && v.Version > turnsVersion {
-		return nil, nil, fmt.Errorf("open turns: %w: version %d", store.ErrFormat, v.Version)
-	}
-	t := new(turns)
-	if err == nil {
-		err = json.Unmarshal(text, t)
-	}
-	if err == nil && (t.Version != turnsVersion || slices.Contains(t.Open, nil)) {
-		err = errors.New("not what was written")
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return t, bytes.TrimSuffix(text, []byte("\n")), nil
 }
 
 // writeTurns replaces the file. With news it is synced, so that after a power cut
 // it is known that a turn was cut off.
 func (m *FileSnapshotManager) writeTurns(b []byte, news bool) error {
 	fsys := m.store.FS()
-	name := m.wtDir() + "/turns"
-	b = store.AppendSum(b)
+	name := m.place().Turns()
+	b = cas.AppendSum(b)
 	f, err := fsys.OpenFile(name+".new", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -278,120 +217,10 @@ func (m *FileSnapshotManager) writeTurns(b []byte, news bool) error {
 	return fsys.SyncDir(path.Dir(name))
 }
 
-// SpoiltTurns lists the files of open turns that say nothing. A power cut may spoil
-// one: that is no damage, and the next turn writes it anew. In the place of others there
-// is something else: those are.
-func SpoiltTurns(s *store.Store) (names []string, damage []*store.CorruptError, err error) {
-	worktrees, err := namesIn(s.FS(), "worktrees")
-	for _, wt := range worktrees {
-		name := "worktrees/" + wt + "/turns"
-		spoilt, derr, err := isSpoilt(s.FS(), name)
-		if err != nil {
-			return nil, nil, err
-		}
-		if spoilt {
-			names = append(names, name)
-		}
-		if derr != nil {
-			damage = append(damage, derr)
-		}
-	}
-	return names, damage, err
-}
-
-// isSpoilt reports whether a file of open turns says nothing, and why if that is
-// damage.
-func isSpoilt(fsys vfs.FS, name string) (bool, *store.CorruptError, error) {
-	st, err := fsys.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return false, nil, nil
-	}
-	if err == nil && st.Kind != vfs.Regular {
-		return true, &store.CorruptError{Path: name, Err: vfs.ErrNotRegular}, nil
-	}
-	var b []byte
-	if err == nil {
-		b, err = vfs.ReadFile(fsys, name)
-	}
-	if err != nil {
-		return false, nil, err
-	}
-	_, _, err = decodeTurns(b)
-	if errors.Is(err, store.ErrFormat) {
-		return false, nil, err
-	}
-	return err != nil, nil, nil
-}
-
-// MendTurns moves a file of open turns that says nothing into quarantine, and writes
-// one by what the journal has, and the file before it.
-func MendTurns(ctx context.Context, s *store.Store, name string) error {
-	fsys, dir := s.FS(), path.Dir(name)
-	lock, err := fsys.OpenFile(name+".lock", os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
-		return fmt.Errorf("%s.lock: %w", name, err)
-	}
-	if is, _, err := isSpoilt(fsys, name); !is || err != nil { // somebody was faster
-		return err
-	}
-	t := spoilt()
-	if b, err := vfs.ReadFile(fsys, name+".new"); err == nil {
-		if before, _, err := decodeTurns(b); err == nil {
-			t.Last, t.Lost = before.Last, before.Lost
-		}
-	}
-	newest, err := s.Newest(ctx, path.Base(dir), store.AnySession)
-	if err == nil {
-		t.Last = max(t.Last, newest.Seq)
-	} else if !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	b, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	if err := fsys.Rename(name, "quarantine/turns-"+path.Base(dir)+"-"+newRestoreID()); err != nil {
-		return err
-	}
-	return errors.Join(fsys.SyncDir("quarantine"), store.WriteFile(fsys, name, store.AppendSum(b)))
-}
-
-// nobody is the session of a turn that is made up where it is not known which
-// are open. No session has this name.
-const nobody = "?"
-
-// of returns the open turn of a session, nil if there is none.
-func (t *turns) of(session string) *openTurn {
-	i := slices.IndexFunc(t.Open, func(o *openTurn) bool { return o.Session == session })
-	if i < 0 {
-		return nil
-	}
-	return t.Open[i]
-}
-
-func (t *turns) remove(o *openTurn) {
-	t.Open = slices.DeleteFunc(t.Open, func(p *openTurn) bool { return p == o })
-}
-
-// windows returns the sessions that may be the cause of what changes now.
-func (t *turns) windows() []string {
-	var list []string
-	for _, o := range t.Open {
-		if o.isWindow() {
-			list = append(list, o.Session)
-		}
-	}
-	return list
-}
-
 // bury finds the turns that were cut off since somebody looked last. Up to
 // the record seq they may have been the cause of changes; from now on they are
 // not. They stay until their session takes note.
-func (m *FileSnapshotManager) bury(t *turns, seq uint64) error {
+func (m *FileSnapshotManager) bury(t *history.Turns, seq uint64) error {
 	for _, o := range t.Open {
 		if o.Session == m.opts.Session && m.isOurs(o) {
 			o.End = 0 // whoever thought it dead was wrong
@@ -408,12 +237,14 @@ func (m *FileSnapshotManager) bury(t *turns, seq uint64) error {
 			o.End = max(seq, 1)
 		}
 	}
-	t.Open = slices.DeleteFunc(t.Open, func(o *openTurn) bool { return o.End != 0 && o.Session == nobody })
+	t.Open = slices.DeleteFunc(t.Open, func(o *history.OpenTurn) bool {
+		return o.End != 0 && o.Session == history.Nobody
+	})
 	return nil
 }
 
-func (m *FileSnapshotManager) isAlive(o *openTurn) (bool, error) {
-	if o.Session == nobody || o.Boot != vfs.BootID() {
+func (m *FileSnapshotManager) isAlive(o *history.OpenTurn) (bool, error) {
+	if o.Session == history.Nobody || o.Boot != vfs.BootID() {
 		return false, nil
 	}
 	if !o.Held {
@@ -432,7 +263,7 @@ func (m *FileSnapshotManager) isAlive(o *openTurn) (bool, error) {
 }
 
 func (m *FileSnapshotManager) lockName(session string) string {
-	return m.sessionsDir() + "/" + session + ".turn"
+	return m.place().Sessions() + "/" + session + ".turn"
 }
 
 // hold takes the session's lock for a turn, which tells others that it is
@@ -467,6 +298,6 @@ func (m *FileSnapshotManager) release() {
 }
 
 // isOurs reports whether the session's open turn may be ended by this manager.
-func (m *FileSnapshotManager) isOurs(t *openTurn) bool {
+func (m *FileSnapshotManager) isOurs(t *history.OpenTurn) bool {
 	return m.held != nil || m.opts.Detached && !t.Held
 }

@@ -8,160 +8,178 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
 // Undo takes back the session's newest restore that was not taken back yet: the
-// files that it changed are again as they were before it. The options Target,
-// Paths and Exact say nothing here; opts may be nil. The error matches
-// [ErrNothing] if there is none.
-func (m *FileSnapshotManager) Undo(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
-	result, err := m.takeBack(ctx, opts, topsRedo)
-	if err != nil {
-		err = fmt.Errorf("undo: %w", err)
-	}
-	return result, err
+// files that it changed are again as they were before it. opts may be nil. The error
+// matches [ErrNothing] if there is none.
+func (m *FileSnapshotManager) Undo(ctx context.Context, opts *UndoOptions) (*RestoreResult, error) {
+	return locked(ctx, m, "undo", func() (*RestoreResult, error) { return m.takeBack(ctx, opts, history.TopsRedo) })
 }
 
 // Redo takes back the newest Undo after which nothing was restored. The rest
 // is as with Undo.
-func (m *FileSnapshotManager) Redo(ctx context.Context, opts *RestoreOptions) (*RestoreResult, error) {
-	result, err := m.takeBack(ctx, opts, topsUndo)
-	if err != nil {
-		err = fmt.Errorf("redo: %w", err)
-	}
-	return result, err
+func (m *FileSnapshotManager) Redo(ctx context.Context, opts *UndoOptions) (*RestoreResult, error) {
+	return locked(ctx, m, "redo", func() (*RestoreResult, error) { return m.takeBack(ctx, opts, history.TopsUndo) })
 }
 
 // takeBack takes back the restore that comes next in one list. The new one
 // comes next in the other.
-func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *RestoreOptions, to string) (*RestoreResult, error) {
-	unlock, err := m.lock(ctx)
+func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *UndoOptions, to string) (*RestoreResult, error) {
+	opts = cmp.Or(opts, new(UndoOptions))
+	x := &restore{m: m, list: to, always: true, expressly: opts.OnDirty == rollback.Overwrite, opts: RestoreOptions{
+		OnDirty: opts.OnDirty, Preview: opts.Preview, Force: opts.Force, Label: opts.Label, Append: opts.Append}}
+	return x.run(ctx, func() error { return x.takeBackNext(ctx, opts.Past) })
+}
+
+// takeBackNext finds out what is to be done to take back the restore that comes next
+// in its list, or with past the first of which not only a part can be taken back.
+func (x *restore) takeBackNext(ctx context.Context, past bool) error {
+	last, err := x.begin(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer unlock()
-	if opts == nil {
-		opts = new(RestoreOptions)
-	}
-	x := &restore{m: m, policy: opts.OnDirty, preview: opts.Preview, force: opts.Force, append: opts.Append, list: to, always: true,
-		label: opts.Label, expressly: opts.OnDirty == rollback.Overwrite}
-	return x.run(ctx, func(o *look) error {
-		head, err := m.newest(ctx, m.opts.Session)
-		if err != nil {
-			return err
-		}
-		if head == nil {
-			return ErrNothing
-		}
-		last, err := m.lastRestore(ctx, head)
-		if err != nil {
-			return err
-		}
-		if last == nil {
-			return ErrNothing
-		}
-		if x.tip, err = m.stepAt(ctx, head.position(), m.opts.Session); err != nil {
-			return err
-		}
-		from := &x.undo // the list that it is taken from
-		if x.undo, x.redo = last.undo(), last.redo(); to == topsUndo {
-			from = &x.redo
-		}
-		var past []uint64
-		x.held = nil
-		for list := *from; list.first() != 0; {
-			r, err := m.record(ctx, list.first())
-			if err != nil {
-				return err
-			}
-			below := r.below()
-			if len(list.past) > 0 {
-				below = backList{list.past[1:], list.next}
-			}
-			if err := x.takeBack(ctx, r); err != nil {
-				return err
-			}
-			taken := takenBack(r.Snapshot)
-			if opts.Past {
-				if taken.Left, err = x.stays(ctx, o); err != nil {
-					return err
-				}
-			}
-			if len(taken.Left) == 0 {
-				x.result.Undoes, x.again, *from = &taken, list.behind(past), below.behind(past)
-				return nil
-			}
-			if err := x.hold(ctx); err != nil {
-				return err
-			}
-			x.result.Passed, past, list = append(x.result.Passed, taken), append(past, r.Seq), below
-		}
-		if len(past) > 0 {
-			return &PassedError{x.result.Passed}
-		}
+	if last == nil {
 		return ErrNothing
-	})
+	}
+	from := &x.undo // the list that it is taken from
+	if x.undo, x.redo = last.lists(); x.list == history.TopsUndo {
+		from = &x.redo
+	}
+	var passed []uint64
+	held := make(map[string]bool) // paths of those that were passed over
+	for list := *from; list.First() != 0; {
+		r, err := x.m.record(ctx, list.First())
+		if err != nil {
+			return err
+		}
+		below := r.Below()
+		if len(list.Past) > 0 {
+			below = history.BackList{Past: list.Past[1:], Next: list.Next}
+		}
+		u, err := x.undone(ctx, r, last)
+		if err != nil {
+			return err
+		}
+		if err := u.aimAt(held); err != nil {
+			return err
+		}
+		taken := takenBack(r.Snapshot)
+		if past {
+			if taken.Left, err = u.stays(); err != nil {
+				return err
+			}
+		}
+		if len(taken.Left) == 0 {
+			x.result.Undoes, x.again, *from = &taken, list.Behind(passed), below.Behind(passed)
+			return nil
+		}
+		// Its paths stay as they are while older ones are taken back.
+		paths, err := u.paths()
+		if err != nil {
+			return err
+		}
+		maps.Copy(held, paths)
+		x.result.Passed, passed, list = append(x.result.Passed, taken), append(passed, r.Seq), below
+	}
+	if len(passed) > 0 {
+		return &PassedError{x.result.Passed}
+	}
+	return ErrNothing
 }
 
 func takenBack(s *store.Snapshot) TakenBack {
 	return TakenBack{Session: s.Session, EntryID: s.Entry, SnapshotSeq: s.Seq, Time: s.Time.UTC()}
 }
 
-// takeBack finds out what is to be done to take back a restore.
-func (x *restore) takeBack(ctx context.Context, r *record) (err error) {
-	m := x.m
-	x.undoes, x.moves, x.wants, x.untouched, x.oldLeaf, x.newLeaf = r, r.movesBack(), nil, nil, nil, nil
-	// A navigation is taken back with the conversation, unless that has gone on
-	// since.
-	if r.data.NewLeaf != nil && m.standsAt(r) {
-		x.oldLeaf, x.newLeaf = r.data.NewLeaf, r.data.OldLeaf
-	}
-	for c, err := range tree.Diff(ctx, m.tree.pages, r.Tree, r.Base.Tree) {
-		if err != nil {
-			return err
-		}
-		x.wants = append(x.wants, wantOf(&c))
-	}
-	if x.wants, err = m.withParents(ctx, x.wants, r.Base.Tree); err != nil {
-		return err
-	}
-	if err := x.aimBack(ctx); err != nil {
-		return err
-	}
-	return x.holdOn(ctx)
+// An undone is a restore that is to be taken back.
+type undone struct {
+	*record
+	x        *restore // that takes it back
+	ctx      context.Context
+	l        *line
+	from, to *record // where the files stood before it, and after it
+
+	// Paths that an undo of it has left alone: only these are still to be taken back.
+	// nil: there was no undo.
+	rest map[string]bool
 }
 
-// paths returns those that the restore that is to be taken back wrote, or of
-// which it moved what is in; of one that was taken back in part those that are left.
-func (x *restore) paths(ctx context.Context) (map[string]bool, error) {
-	list, err := x.rest(ctx)
-	if list != nil || err != nil {
-		return list, err
+// undone finds out about a restore that is to be taken back. last is the session's
+// newest restore.
+func (x *restore) undone(ctx context.Context, r, last *record) (*undone, error) {
+	m := x.m
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
 	}
-	m, r := x.m, x.undoes
-	list = make(map[string]bool)
-	for c, err := range tree.Diff(ctx, m.tree.pages, r.Tree, r.Base.Tree) {
+	u := &undone{record: r, x: x, ctx: ctx, l: l}
+	if u.from, err = m.stepAt(ctx, r.Facts.From, r.Session); err != nil {
+		return nil, err
+	}
+	if u.to, err = m.stepAt(ctx, r.Position(), r.Session); err != nil {
+		return nil, err
+	}
+	for again := last; again != nil && again.Seq > r.Seq; {
+		if again.Facts.Undoes == r.Seq {
+			u.rest = make(map[string]bool)
+			for _, p := range again.Facts.Left {
+				u.rest[string(p)] = true
+			}
+			break
+		}
+		if again, err = m.restoreBefore(ctx, again); err != nil {
+			return nil, err
+		}
+	}
+	return u, nil
+}
+
+// aimAt finds out what is to be done to take it back. Of the paths that are held a
+// restore that was passed over is still to give something back.
+func (u *undone) aimAt(held map[string]bool) (err error) {
+	x, g := u.x, u.x.m.tree.pages
+	x.aim = aim{undoes: u.record, moves: change.Reverse(u.Moves())}
+	x.oldLeaf, x.newLeaf = nil, nil
+	// A navigation is taken back with the conversation, unless that has gone on
+	// since.
+	if u.Facts.NewLeaf != nil && x.m.standsAt(u.record) {
+		x.oldLeaf, x.newLeaf = u.Facts.NewLeaf, u.Facts.OldLeaf
+	}
+	if x.wants, err = change.Between(u.ctx, g, u.Tree, u.Base.Tree); err != nil {
+		return err
+	}
+	if x.wants, err = change.WithParents(u.ctx, g, x.wants, u.Base.Tree); err != nil {
+		return err
+	}
+	if err := u.standAfter(); err != nil || len(held) == 0 {
+		return err
+	}
+	return u.hold(held)
+}
+
+// paths returns those that it wrote, or of which it moved what is in; of one that was
+// taken back in part those that are left.
+func (u *undone) paths() (map[string]bool, error) {
+	if u.rest != nil {
+		return maps.Clone(u.rest), nil
+	}
+	list := make(map[string]bool)
+	for c, err := range trees.Diff(u.ctx, u.x.m.tree.pages, u.Tree, u.Base.Tree) {
 		if err != nil {
 			return nil, err
 		}
 		list[c.Path] = true
 	}
-	from, err := m.stepAt(ctx, r.data.From, r.Session)
-	if err != nil {
-		return nil, err
-	}
-	to, err := m.stepAt(ctx, r.position(), r.Session)
-	if err != nil {
-		return nil, err
-	}
-	l, err := m.line(ctx)
-	if err != nil {
-		return nil, err
-	}
-	back, forth, err := l.standings(m.tree.pages).paths(ctx, to, from)
+	back, forth, err := u.l.standings(u.x.m.tree.pages).paths(u.ctx, u.to, u.from)
 	for _, moved := range []map[string][]stepChange{back, forth} {
 		for p := range moved {
 			list[p] = true
@@ -170,64 +188,48 @@ func (x *restore) paths(ctx context.Context) (map[string]bool, error) {
 	return list, err
 }
 
-// hold notes that the restore that would be taken back is passed over: its paths
-// stay as they are while older ones are taken back.
-func (x *restore) hold(ctx context.Context) error {
-	list, err := x.paths(ctx)
-	if x.held == nil {
-		x.held = make(map[string]bool)
-	}
-	maps.Copy(x.held, list)
-	return err
-}
-
-// holdOn leaves alone what a restore that was passed over is still to give back:
-// else changes would come without those that they were made on.
-func (x *restore) holdOn(ctx context.Context) error {
-	if len(x.held) == 0 {
-		return nil
-	}
-	list, err := x.paths(ctx)
+// hold leaves alone those of its paths that are held: else changes would come without
+// those that they were made on.
+func (u *undone) hold(held map[string]bool) error {
+	x := u.x
+	list, err := u.paths()
 	if err != nil {
 		return err
 	}
-	maps.DeleteFunc(list, func(p string, _ bool) bool { return !x.held[p] })
+	maps.DeleteFunc(list, func(p string, _ bool) bool { return !held[p] })
 	x.goes.along = slices.DeleteFunc(x.goes.along, func(p string) bool { return list[p] })
-	maps.DeleteFunc(x.goes.apart, func(p string, _ *apart) bool { return list[p] })
+	maps.DeleteFunc(x.goes.apart, func(p string, _ *history.Apart) bool { return list[p] })
 	x.untouched = slices.AppendSeq(x.untouched, maps.Keys(list))
-	hold := func(w *rollback.Want) { w.Held, w.Hidden = "a later restore, which stays, has changed it", true }
+	wanted := make(map[string]bool)
 	for i := range x.wants {
-		if w := &x.wants[i]; list[w.Path] {
-			hold(w)
-			delete(list, w.Path)
-		}
+		wanted[x.wants[i].Path] = true
 	}
-	for p := range list { // nothing was written there
-		e, err := entryIn(ctx, x.m.tree.pages, x.undoes.Base, p, false)
+	for p := range list {
+		if wanted[p] {
+			continue
+		}
+		e, err := change.EntryAt(u.ctx, x.m.tree.pages, u.Base.Tree, p) // nothing was written there
 		if err != nil {
 			return err
 		}
-		w := rollback.Want{Path: p, Old: e, New: e, Created: true}
-		hold(&w)
-		x.wants = append(x.wants, w)
+		x.wants = append(x.wants, livedir.Want{Path: p, Old: e, New: e, Created: true})
+	}
+	for i := range x.wants {
+		if w := &x.wants[i]; list[w.Path] {
+			w.Held, w.Hidden = "a later restore, which stays, has changed it", true
+		}
 	}
 	return nil
 }
 
-// stays returns the paths at which the restore that is to be taken back was left by
-// an undo, or would be left now at all of its paths; none if neither is so.
-func (x *restore) stays(ctx context.Context, o *look) ([]string, error) {
-	rest, err := x.rest(ctx)
-	if err != nil || len(rest) > 0 {
-		return slices.Sorted(maps.Keys(rest)), err
+// stays returns the paths at which an undo has left it alone, or at which it would be
+// left alone now if that is so of all its paths; none if neither is so.
+func (u *undone) stays() ([]string, error) {
+	if len(u.rest) > 0 {
+		return slices.Sorted(maps.Keys(u.rest)), nil
 	}
-	root, err := x.m.openRoot()
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	plan, err := x.plan(ctx, root, o)
-	if err != nil || plan.Aborted || plan.Changes() || x.newLeaf != nil {
+	plan, err := u.x.plan(u.ctx)
+	if err != nil || plan.Aborted || plan.Changes() || u.x.newLeaf != nil {
 		return nil, err
 	}
 	var left []string
@@ -239,24 +241,13 @@ func (x *restore) stays(ctx context.Context, o *look) ([]string, error) {
 	return left, nil
 }
 
-// aimBack notes where the files stand after a restore was taken back: where they
+// standAfter notes where the files stand after it was taken back: where they
 // stood before it. If something has come since, it stays: what the restore took
 // back comes to it, and what the restore brought goes.
-func (x *restore) aimBack(ctx context.Context) error {
-	m, r := x.m, x.undoes
-	from, err := m.stepAt(ctx, r.data.From, r.Session)
-	if err != nil {
-		return err
-	}
-	to, err := m.stepAt(ctx, r.position(), r.Session)
-	if err != nil {
-		return err
-	}
-	l, err := m.line(ctx)
-	if err != nil {
-		return err
-	}
-	x.goes = goes{from: x.tip.Seq, to: from.Seq, depth: from.data.Depth, leftFrom: x.tip.Seq}
+func (u *undone) standAfter() error {
+	x, l, ctx, from, to := u.x, u.l, u.ctx, u.from, u.to
+	var err error
+	x.goes = goes{from: x.tip.Seq, to: from.Seq, depth: from.Facts.Depth, leftFrom: x.tip.Seq}
 	if isSame(x.tip, to) {
 		x.goes.back, x.goes.forth, err = l.between(ctx, x.tip, from, "", nil)
 		return err
@@ -265,7 +256,7 @@ func (x *restore) aimBack(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.goes = goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.data.Depth, tookFrom: from.Seq, leftFrom: x.tip.Seq}
+	x.goes = goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth, tookFrom: from.Seq, leftFrom: x.tip.Seq}
 	for _, turn := range slices.Backward(went) {
 		on, err := l.isOn(ctx, x.tip, turn)
 		if err == nil && !on && turn.behind != nil { // its rest does not put it on the line
@@ -294,23 +285,20 @@ func (x *restore) aimBack(ctx context.Context) error {
 			}
 		}
 	}
-	return x.comeAlong(ctx, l, from, to)
+	return u.comeAlong()
 }
 
 // comeAlong finds the paths that stand where they stood before the restore that is
 // taken back though nothing was written to them: no turn since has changed them.
 // Those that one has changed stay where they are, unless they are written to.
-func (x *restore) comeAlong(ctx context.Context, l *line, from, to *record) error {
-	s := l.standings(x.m.tree.pages)
-	back, forth, err := s.paths(ctx, to, from)
+func (u *undone) comeAlong() error {
+	x, rest := u.x, u.rest
+	s := u.l.standings(x.m.tree.pages)
+	back, forth, err := s.paths(u.ctx, u.to, u.from)
 	if err != nil {
 		return err
 	}
-	gone, came, err := s.paths(ctx, to, x.tip)
-	if err != nil {
-		return err
-	}
-	rest, err := x.rest(ctx)
+	gone, came, err := s.paths(u.ctx, u.to, x.tip)
 	if err != nil {
 		return err
 	}
@@ -326,10 +314,10 @@ func (x *restore) comeAlong(ctx context.Context, l *line, from, to *record) erro
 			}
 		}
 	}
-	if err := x.standApart(ctx, s, since, back, forth); err != nil {
+	if err := u.standApart(s, since, back, forth); err != nil {
 		return err
 	}
-	x.wants = slices.DeleteFunc(x.wants, func(w rollback.Want) bool { return rest != nil && !rest[w.Path] })
+	x.wants = slices.DeleteFunc(x.wants, func(w livedir.Want) bool { return rest != nil && !rest[w.Path] })
 	for i := range x.wants {
 		w := &x.wants[i]
 		if list := came[w.Path]; len(list) > 0 {
@@ -337,10 +325,10 @@ func (x *restore) comeAlong(ctx context.Context, l *line, from, to *record) erro
 				x.untouched = append(x.untouched, w.Path)
 			}
 			last := list[len(list)-1]
-			w.Held = fmt.Sprintf("turn %d has changed it since", last.r.turn())
+			w.Held = fmt.Sprintf("turn %d has changed it since", last.r.Turn())
 			for _, sc := range list {
 				if sc.c.new == nil {
-					w.Held = fmt.Sprintf("turn %d has deleted it since", sc.r.turn())
+					w.Held = fmt.Sprintf("turn %d has deleted it since", sc.r.Turn())
 					w.Hidden = back[w.Path] != nil
 				}
 			}
@@ -352,11 +340,12 @@ func (x *restore) comeAlong(ctx context.Context, l *line, from, to *record) erro
 // standApart notes of paths that a turn has changed since what is in there if
 // nothing has to be written to them: what that turn did, and what the restore took
 // back.
-func (x *restore) standApart(ctx context.Context, s *standings, paths []string, back, forth map[string][]stepChange) error {
+func (u *undone) standApart(s *standings, paths []string, back, forth map[string][]stepChange) error {
+	x := u.x
 	slices.Sort(paths)
-	x.goes.apart = make(map[string]*apart)
+	x.goes.apart = make(map[string]*history.Apart)
 	for _, p := range slices.Compact(paths) {
-		a := &apart{From: x.tip.Seq}
+		a := &history.Apart{From: x.tip.Seq}
 		for _, sc := range back[p] {
 			if a.Without = append(a.Without, sc.r.Seq); sc.r.behind != nil { // of which the rest goes
 				a.With = append(a.With, sc.r.behind.Seq)
@@ -367,7 +356,7 @@ func (x *restore) standApart(ctx context.Context, s *standings, paths []string, 
 				a.Without = append(a.Without, sc.r.behind.Seq)
 			}
 		}
-		in, err := s.inAt(ctx, x.tip, p, slices.Min(slices.Concat(a.With, a.Without)))
+		in, err := s.inAt(u.ctx, x.tip, p, slices.Min(slices.Concat(a.With, a.Without)))
 		if err != nil {
 			return err
 		}
@@ -380,31 +369,28 @@ func (x *restore) standApart(ctx context.Context, s *standings, paths []string, 
 	if len(x.goes.apart) == 0 {
 		return nil
 	}
-	return x.knownApart(ctx, s)
+	return u.knownApart(s)
 }
 
 // knownApart finds out at which of the paths that stand apart what is there is
 // expected: what was there before the restore, and after it, and is now, was.
-func (x *restore) knownApart(ctx context.Context, s *standings) error {
-	r := x.undoes
+func (u *undone) knownApart(s *standings) error {
+	x, ctx := u.x, u.ctx
 	seen := make(map[string]int)
 	for _, c := range []struct {
-		at uint64
+		at *record
 		is store.State
-	}{{r.data.From, r.Base}, {r.position(), r.State()}, {x.tip.Seq, store.State{}}} {
-		at, err := x.m.stepAt(ctx, c.at, r.Session)
-		if err != nil {
-			return err
-		}
-		ws := &wants{m: x.m, ctx: ctx, g: x.m.tree.pages}
-		err = s.newest(ctx, at, slices.Collect(maps.Keys(x.goes.apart)), func(p string, sc *stepChange, start *record) error {
+	}{{u.from, u.Base}, {u.to, u.State()}, {x.tip, store.State{}}} {
+		ws := &wants{x: x, ctx: ctx, g: x.m.tree.pages}
+		paths := slices.Collect(maps.Keys(x.goes.apart))
+		err := s.newest(ctx, c.at, paths, func(p string, sc *stepChange, start *record) error {
 			want, state, err := ws.expectedOf(p, sc, start)
 			if err != nil || state.IsZero() {
 				return err
 			}
 			var e *tree.Entry
 			if c.is.IsZero() {
-				e, err = x.entryOnDisk(ctx, p)
+				e, err = x.root.Entry(ctx, p, trees.NewOverlay(nil))
 			} else {
 				e, err = ws.entry(c.is, p, false)
 			}
@@ -423,62 +409,40 @@ func (x *restore) knownApart(ctx context.Context, s *standings) error {
 	return nil
 }
 
-// rest returns the paths that an undo of the same restore has left alone: they are
-// what is still to be taken back; nil if there was none.
-func (x *restore) rest(ctx context.Context) (map[string]bool, error) {
-	head, err := x.m.newest(ctx, x.m.opts.Session)
-	if err != nil {
-		return nil, err
-	}
-	r, err := x.m.lastRestore(ctx, head)
-	for ; r != nil && err == nil && r.Seq > x.undoes.Seq; r, err = x.m.restoreBefore(ctx, r) {
-		if r.data.Undoes != x.undoes.Seq {
-			continue
-		}
-		rest := make(map[string]bool)
-		for _, p := range r.data.Left {
-			rest[string(p)] = true
-		}
-		return rest, nil
-	}
-	return nil, err
-}
-
 // Restores returns the records of the restores of the session that Undo and
 // Redo would take back, and of one that was cut off in the directory, of
 // whatever session; nil where there is none.
 func (m *FileSnapshotManager) Restores(ctx context.Context) (undo, redo, cutOff *store.Snapshot, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	last, err := m.newest(ctx, store.AnySession)
+	last, err := m.newest(ctx, cas.AnySession)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if last != nil && last.Kind == kindIntent {
+	if last != nil && last.Kind == history.KindIntent {
 		cutOff = last.Snapshot
 	}
 	head, err := m.newest(ctx, m.opts.Session)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if last, err = m.lastRestore(ctx, head); err != nil || last == nil {
-		return nil, nil, cutOff, err
+	if last, err = m.lastRestore(ctx, head); err != nil {
+		return nil, nil, nil, err
 	}
-	for s, list := range map[**store.Snapshot]backList{&undo: last.undo(), &redo: last.redo()} {
-		if *s, err = m.firstOf(ctx, list); err != nil {
-			return nil, nil, nil, err
-		}
+	toUndo, toRedo := last.lists()
+	if undo, err = m.firstOf(ctx, toUndo); err == nil {
+		redo, err = m.firstOf(ctx, toRedo)
 	}
-	return undo, redo, cutOff, nil
+	return undo, redo, cutOff, err
 }
 
 // firstOf returns the record of what is taken back next of a list, nil if nothing
 // is.
-func (m *FileSnapshotManager) firstOf(ctx context.Context, list backList) (*store.Snapshot, error) {
-	if list.first() == 0 {
+func (m *FileSnapshotManager) firstOf(ctx context.Context, list history.BackList) (*store.Snapshot, error) {
+	if list.First() == 0 {
 		return nil, nil
 	}
-	r, err := m.record(ctx, list.first())
+	r, err := m.record(ctx, list.First())
 	if err != nil {
 		return nil, err
 	}
@@ -496,7 +460,7 @@ func (m *FileSnapshotManager) NextBack(ctx context.Context, redo bool) ([]TakenB
 		if err != nil {
 			return nil, err
 		}
-		if s.Worktree != m.project.Worktree() || IsEdit(s) || s.Pruned {
+		if s.Worktree != m.project.Worktree || history.IsEdit(s) || s.Pruned {
 			continue
 		}
 		head, err := readRecord(s)
@@ -504,21 +468,18 @@ func (m *FileSnapshotManager) NextBack(ctx context.Context, redo bool) ([]TakenB
 			return nil, err
 		}
 		last := head // of one that was cut off its intent says what will be on the lists
-		if head.Kind != kindIntent {
+		if head.Kind != history.KindIntent {
 			if last, err = m.lastRestore(ctx, head); err != nil {
 				return nil, err
 			}
 		}
-		if last == nil {
-			continue
-		}
-		back := last.undo()
+		back, toRedo := last.lists()
 		if redo {
-			back = last.redo()
+			back = toRedo
 		}
 		first, err := m.firstOf(ctx, back)
 		if errors.Is(err, store.ErrNotFound) {
-			m.log.Warn("record is lost: see the store's check", "seq", back.first(), "session", s.Session)
+			m.log.Warn("record is lost: see the store's check", "seq", back.First(), "session", s.Session)
 			continue
 		}
 		if err != nil {
@@ -539,12 +500,12 @@ func (m *FileSnapshotManager) standsAt(r *record) bool {
 		return false
 	}
 	leaf := m.leaf(m.given)
-	return leaf == *r.data.NewLeaf || r.Entry != "" && leaf == r.Entry
+	return leaf == *r.Facts.NewLeaf || r.Entry != "" && leaf == r.Entry
 }
 
 // lastRestore returns the session's newest restore, nil if there is none.
 func (m *FileSnapshotManager) lastRestore(ctx context.Context, head *record) (*record, error) {
-	if head == nil || head.Kind == kindRestore {
+	if head == nil || head.Kind == history.KindRestore {
 		return head, nil
 	}
 	return m.restoreBefore(ctx, head)
@@ -553,10 +514,18 @@ func (m *FileSnapshotManager) lastRestore(ctx context.Context, head *record) (*r
 // restoreBefore returns the session's newest restore before a record, nil if
 // there is none.
 func (m *FileSnapshotManager) restoreBefore(ctx context.Context, head *record) (*record, error) {
-	if head.data.Restored == 0 {
+	if head.Facts.Restored == 0 {
 		return nil, nil
 	}
-	return m.recordOrBefore(ctx, head.data.Restored, func(s *store.Snapshot) bool {
-		return s.Session == head.Session && s.Kind == kindRestore
+	return m.recordOrBefore(ctx, head.Facts.Restored, func(s *store.Snapshot) bool {
+		return s.Session == head.Session && s.Kind == history.KindRestore
 	})
+}
+
+// lists returns the lists of undo and redo after a restore, empty ones after none.
+func (r *record) lists() (undo, redo history.BackList) {
+	if r == nil {
+		return undo, redo
+	}
+	return r.Undo(), r.Redo()
 }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // UnrevertPointData is the data of an unrevert-point entry in a session log:
@@ -27,27 +28,27 @@ type UnrevertPointData struct {
 
 // log appends the unrevert-point of a restore to the session's log.
 func (x *restore) log(ctx context.Context, r *record) error {
-	if x.own {
+	if x.isOwn() {
 		x.result.EntryID = r.Entry
-		return x.m.appendOwn(ctx, r, false)
+		return nil
 	}
 	d, err := x.m.unrevertPoint(ctx, r)
 	if err != nil {
 		return err
 	}
-	id, err := x.append(ctx, d.entry("", ""))
+	id, err := x.opts.Append(ctx, d.entry("", ""))
 	if err != nil {
 		return fmt.Errorf("log the restore: %w", err)
 	}
 	x.result.EntryID = id
-	return x.m.bind(context.WithoutCancel(ctx), r, id)
+	return x.m.bind(context.WithoutCancel(ctx), r, id, false)
 }
 
 // unrevertPoint returns what a session's log is told of a restore.
 func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*UnrevertPointData, error) {
-	d := &UnrevertPointData{PreRollbackTreeHash: r.Base.Tree, RestoredFiles: []string{}, DeletedFiles: []string{}, TreeHash: r.Tree,
-		SnapshotSeq: r.Seq, Undoes: r.data.Undoes}
-	to, err := m.stepAt(ctx, r.position(), r.Session)
+	d := &UnrevertPointData{PreRollbackTreeHash: r.Base.Tree, RestoredFiles: []string{}, DeletedFiles: []string{},
+		TreeHash: r.Tree, SnapshotSeq: r.Seq, Undoes: r.Facts.Undoes}
+	to, err := m.stepAt(ctx, r.Position(), r.Session)
 	if err == nil {
 		to, err = (&line{m: m}).turnAt(ctx, to)
 	}
@@ -57,33 +58,21 @@ func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*Un
 	if to.Entry != "" {
 		d.RolledBackToLeaf = &to.Entry
 	}
-	for c, err := range tree.Diff(ctx, m.tree.pages, r.Base.Tree, r.Tree) {
+	for c, err := range trees.Diff(ctx, m.tree.pages, r.Base.Tree, r.Tree) {
 		switch {
 		case err != nil:
 			return nil, err
 		case c.New != nil && !c.New.Mode.IsDir():
-			d.add("restoredFiles", &d.RestoredFiles, c.Path)
+			d.PathBytes = addPath(d.PathBytes, "restoredFiles", &d.RestoredFiles, c.Path)
 		case c.New == nil && !c.Old.Mode.IsDir():
-			d.add("deletedFiles", &d.DeletedFiles, c.Path)
+			d.PathBytes = addPath(d.PathBytes, "deletedFiles", &d.DeletedFiles, c.Path)
 		}
 	}
 	return d, nil
 }
 
-func (d *UnrevertPointData) add(word string, list *[]string, path string) {
-	if b := bytesUnlessText(path); b != nil {
-		if d.PathBytes == nil {
-			d.PathBytes = make(map[string]map[int][]byte)
-		}
-		if d.PathBytes[word] == nil {
-			d.PathBytes[word] = make(map[int][]byte)
-		}
-		d.PathBytes[word][len(*list)] = b
-	}
-	*list = append(*list, path)
-}
-
 // entry returns the unrevert-point entry that has this data.
 func (d *UnrevertPointData) entry(id, parent string) *session.Entry {
-	return &session.Entry{ID: id, ParentID: parent, Type: "custom", CustomType: session.UnrevertPoint, Data: encode(d)}
+	return &session.Entry{ID: id, ParentID: parent, Type: "custom", CustomType: sessionlog.UnrevertPoint,
+		Data: encode(d)}
 }

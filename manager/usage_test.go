@@ -13,13 +13,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
 // objectsOf returns what a snapshot keeps, by walking all of it; directories in
 // the test are a page each.
-func objectsOf(t *testing.T, st *store.Store, s *store.Snapshot) map[store.ID]store.Kind {
+func objectsOf(t *testing.T, st *cas.Store, s *store.Snapshot) map[store.ID]store.Kind {
 	t.Helper()
 	all := make(map[store.ID]store.Kind)
 	for _, state := range append(s.Also, s.State(), s.Base) {
@@ -30,7 +34,7 @@ func objectsOf(t *testing.T, st *store.Store, s *store.Snapshot) map[store.ID]st
 		if !state.Coverage.IsZero() {
 			all[state.Coverage] = store.Coverage
 		}
-		for e, err := range tree.Walk(t.Context(), st, state.Tree) {
+		for e, err := range trees.Walk(t.Context(), st, state.Tree) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,14 +47,14 @@ func objectsOf(t *testing.T, st *store.Store, s *store.Snapshot) map[store.ID]st
 	return all
 }
 
-func sumOf(t *testing.T, st *store.Store, all map[store.ID]store.Kind) (a tree.Amount) {
+func sumOf(t *testing.T, st *cas.Store, all map[store.ID]store.Kind) (a audit.Amount) {
 	t.Helper()
 	for id, kind := range all {
 		o, err := st.Stored(kind, id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.Add(tree.Amount{Objects: 1, Stored: o.Bytes, Bytes: o.Size})
+		a.Add(audit.Amount{Objects: 1, Stored: o.Bytes, Bytes: o.Size})
 		for _, chunk := range o.Chunks {
 			if _, ok := all[chunk]; ok {
 				t.Fatal("the test does not look for chunks that are files")
@@ -62,25 +66,25 @@ func sumOf(t *testing.T, st *store.Store, all map[store.ID]store.Kind) (a tree.A
 }
 
 // keep records a snapshot of a file of one content, which keeps one of another.
-func (b *bench) keep(st *store.Store, worktree, session, content string) {
+func (b *bench) keep(st *cas.Store, worktree, session, content string) {
 	b.Helper()
 	w, err := st.Begin(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer w.Close()
-	var trees [2]store.ID
-	for i := range trees {
+	var roots [2]store.ID
+	for i := range roots {
 		id, err := w.Put(store.Blob, []byte(content))
 		if err == nil {
-			trees[i], err = tree.Put(w, []tree.Entry{{Name: "kept", Mode: tree.ModeFile | 0o644, Size: int64(len(content)), ID: id}})
+			roots[i], err = trees.Put(w, []tree.Entry{{Name: "kept", Mode: tree.ModeFile | 0o644, Size: int64(len(content)), ID: id}})
 		}
 		if err != nil {
 			b.Fatal(err)
 		}
 		content += "!"
 	}
-	snap := &store.Snapshot{Worktree: worktree, Session: session, Tree: trees[0], Also: []store.State{{Tree: trees[1]}}}
+	snap := &store.Snapshot{Worktree: worktree, Session: session, Tree: roots[0], Also: []store.State{{Tree: roots[1]}}}
 	if err := w.Commit(b.Context(), snap, 0); err != nil {
 		b.Fatal(err)
 	}
@@ -108,7 +112,7 @@ func TestUsage(t *testing.T) {
 	})
 	b.edit(one, &EditRequest{Path: "mine", Old: []byte("one's\n"), New: []byte("edited\n")})
 	b.turn(one, func() { b.write("mine", "again\n") })
-	st := one.Store()
+	st := one.store
 	w, err := st.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +148,7 @@ func TestUsage(t *testing.T) {
 		}
 		return n
 	}
-	u, err := one.Usage(t.Context(), nil)
+	u, err := retain.BySession(t.Context(), one.store, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,11 +204,11 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the sum is %d, the disk has %d", total, disk)
 	}
 
-	turns, problems, err := one.TurnUsage(t.Context(), "", nil)
+	turns, problems, err := retain.ByTurn(t.Context(), one.store, "", nil)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
-	var sum tree.Amount
+	var sum audit.Amount
 	for _, turn := range turns {
 		sum.Add(turn.Added)
 	}
@@ -215,7 +219,7 @@ func TestUsage(t *testing.T) {
 	if want := sumOf(t, st, named); sum != want {
 		t.Errorf("turns added %v, want %v", sum, want)
 	}
-	paths, problems, err := one.PathUsage(t.Context(), 0, nil)
+	paths, problems, err := retain.ByPath(t.Context(), one.store, 0, nil)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
@@ -259,7 +263,7 @@ func TestTurnUsage(t *testing.T) {
 	b.turn(other, func() { b.write("other", "other") })
 
 	list := func(session string) (rows []string) {
-		turns, problems, err := m.TurnUsage(t.Context(), session, nil)
+		turns, problems, err := retain.ByTurn(t.Context(), m.store, session, nil)
 		if err != nil || len(problems) > 0 {
 			t.Fatal(problems, err)
 		}
@@ -320,14 +324,14 @@ func TestUsageDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	u, err := m.Usage(t.Context(), nil)
+	u, err := retain.BySession(t.Context(), m.store, nil)
 	if err != nil || len(u.Problems) != 1 || u.Problems[0].Path != "dir/b" || len(u.Sessions) != 1 || u.Sessions[0].Needs.Objects != 4 {
 		t.Errorf("Usage = %+v, %v", u, err)
 	}
-	if _, problems, err := m.TurnUsage(t.Context(), "", nil); err != nil || len(problems) != 1 {
+	if _, problems, err := retain.ByTurn(t.Context(), m.store, "", nil); err != nil || len(problems) != 1 {
 		t.Errorf("TurnUsage: problems %v, %v", problems, err)
 	}
-	if _, problems, err := m.PathUsage(t.Context(), 0, nil); err != nil || len(problems) != 1 {
+	if _, problems, err := retain.ByPath(t.Context(), m.store, 0, nil); err != nil || len(problems) != 1 {
 		t.Errorf("PathUsage: problems %v, %v", problems, err)
 	}
 }

@@ -1,42 +1,40 @@
 package manager
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"path"
 	"slices"
-	"strings"
 
-	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
-// wants are what the paths of a restore are to become.
+// wants find out what the paths of a restore are to become.
 type wants struct {
-	m       *FileSnapshotManager
+	aim // what comes of them
+
+	x       *restore // that wants them
 	ctx     context.Context
-	tip     *record // where the files stand
-	target  *Point
-	reached *record     // the oldest turn that is undone: it began at the target, or at what had become of that; nil: none is
-	g       tree.Getter // of trees, also of those of the disk
+	reached *record      // the oldest turn that is undone, which began at what had become of the target; nil: none is
+	g       trees.Getter // of trees, also of those of the disk
 
 	standings *standings
-	about     []*record // turns whose changes go or come
-	stay      []*record // turns, and joints, that have left what is there then
 
 	disk store.State // if all of it was compared with the target
 
-	paths       map[string]*want
-	notCaptured map[string]bool // paths that changed only in what was captured of them
+	paths  map[string]*want
+	unseen map[string]bool // paths that changed only in what was captured of them
 }
 
 type want struct {
-	rollback.Want
+	livedir.Want
 	at   store.State // in which Path was as it is wanted
 	left store.State // in which Old was seen last, for the directories above
 	by   *record     // step that found New
@@ -50,20 +48,20 @@ type want struct {
 }
 
 // path returns the want of a path.
-func (ws *wants) path(p string) (w *want, isNew bool) {
+func (ws *wants) path(p string) *want {
 	w, ok := ws.paths[p]
 	if !ok {
-		w = &want{Want: rollback.Want{Path: p}}
+		w = &want{Want: livedir.Want{Path: p}}
 		ws.paths[p] = w
 	}
-	return w, !ok
+	return w
 }
 
 // between collects the paths that stand elsewhere at the target than where the
 // files stand. Those at which changes go, and none come, go to what the first of
 // them found; those at which changes come to what the last of them left.
 func (ws *wants) between(to *record) error {
-	back, forth, err := ws.standings.paths(ws.ctx, ws.tip, to)
+	back, forth, err := ws.standings.paths(ws.ctx, ws.x.tip, to)
 	if err != nil {
 		return err
 	}
@@ -83,7 +81,7 @@ func (ws *wants) undo(back, forth map[string][]stepChange, to *record) error {
 	}
 	ws.about = slices.Collect(maps.Keys(about))
 	for p, list := range back {
-		w, _ := ws.path(p)
+		w := ws.path(p)
 		for i, sc := range list {
 			if !ws.standings.own[p] {
 				w.takeBack(sc, i == 0)
@@ -94,7 +92,7 @@ func (ws *wants) undo(back, forth map[string][]stepChange, to *record) error {
 		}
 	}
 	for p, list := range forth {
-		w, _ := ws.path(p)
+		w := ws.path(p)
 		for _, sc := range list {
 			if !ws.standings.own[p] {
 				w.do(sc)
@@ -114,7 +112,7 @@ func (ws *wants) undo(back, forth map[string][]stepChange, to *record) error {
 	for p, w := range ws.paths {
 		switch {
 		case w.unknown:
-			ws.notCaptured[p] = true
+			ws.unseen[p] = true
 			delete(ws.paths, p)
 		case !w.real && w.Doubt == "": // it was left out, and then captured as it had been
 			delete(ws.paths, p)
@@ -144,12 +142,12 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 		if err != nil || before == nil {
 			return err
 		}
-		if found, err = s.alike(ws.ctx, s.without(ws.tip, w.Path, back), s.l.trail(before, w.Path)); err != nil {
+		if found, err = s.alike(ws.ctx, s.without(ws.x.tip, w.Path, back), s.l.trail(before, w.Path)); err != nil {
 			return err
 		}
 	}
 	if !found {
-		t := s.without(ws.tip, w.Path, back)
+		t := s.without(ws.x.tip, w.Path, back)
 		if to != nil {
 			t = s.l.trail(to, w.Path)
 		}
@@ -192,7 +190,7 @@ func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
 	for _, sc := range forth {
 		moves = append(moves, move{sc.c.old, sc.c.new, sc.r.State()})
 	}
-	return ws.standings.newestOf(ws.ctx, ws.tip, w.Path, func(p string, sc *stepChange, start *record) error {
+	return ws.standings.newestOf(ws.ctx, ws.x.tip, w.Path, func(p string, sc *stepChange, start *record) error {
 		e, at, err := ws.expectedOf(p, sc, start)
 		if err != nil {
 			return err
@@ -215,7 +213,7 @@ func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
 // has found something else than was expected there. What the first has found does
 // not matter if the path goes back to that.
 func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
-	for t := ws.standings.l.trail(ws.tip, w.Path); w.Doubt == ""; {
+	for t := ws.standings.l.trail(ws.x.tip, w.Path); w.Doubt == ""; {
 		r, err := t.next(ws.ctx)
 		if r == nil || err != nil {
 			return err
@@ -269,9 +267,9 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 		switch {
 		case err != nil:
 		case sc == nil && start == nil:
-			ws.paths[p].Doubt = fmt.Sprintf("unknown: nothing says what it was before turn %d", r.turn())
+			ws.paths[p].Doubt = fmt.Sprintf("unknown: nothing says what it was before turn %d", r.Turn())
 		case !state.IsZero() && !same(e, found(p)):
-			ws.paths[p].Doubt = fmt.Sprintf("mixed: somebody else has changed it before turn %d", r.turn())
+			ws.paths[p].Doubt = fmt.Sprintf("mixed: somebody else has changed it before turn %d", r.Turn())
 		}
 		return err
 	})
@@ -294,14 +292,14 @@ func (ws *wants) expectedOf(p string, sc *stepChange, start *record) (e *tree.En
 	if e, err = ws.entry(start.State(), p, false); e != nil || err != nil {
 		return e, start.State(), err
 	}
-	if out, err := tree.IsOmitted(ws.ctx, ws.m.tree.pages, start.Coverage, p); out || err != nil {
+	if out, err := trees.IsOmitted(ws.ctx, ws.x.m.tree.pages, start.Coverage, p); out || err != nil {
 		return nil, s, err
 	}
 	return nil, start.State(), nil
 }
 
 // isReal reports whether a path was changed, and not only captured or left out.
-func isReal(c *change, isNewest bool) bool {
+func isReal(c *pathChange, isNewest bool) bool {
 	return c.status != tree.Captured && (isNewest || c.status != tree.Uncaptured)
 }
 
@@ -331,10 +329,10 @@ func (w *want) takeBack(sc stepChange, isNewest bool) {
 
 // mixedDoubt says that somebody has changed a path between two turns.
 func mixedDoubt(older, newer *record) string {
-	if older.turn() < 0 || newer.turn() < 0 || older.turn() == newer.turn() {
+	if older.Turn() < 0 || newer.Turn() < 0 || older.Turn() == newer.Turn() {
 		return "mixed: somebody else has changed it between two of the turns"
 	}
-	return fmt.Sprintf("mixed: somebody else has changed it between turn %d and turn %d", older.turn(), newer.turn())
+	return fmt.Sprintf("mixed: somebody else has changed it between turn %d and turn %d", older.Turn(), newer.Turn())
 }
 
 // do notes that a change comes, behind those that it was told of.
@@ -352,7 +350,7 @@ func (w *want) do(sc stepChange) {
 	w.Created = c.new == nil
 }
 
-func (w *want) doubt(c *change) {
+func (w *want) doubt(c *pathChange) {
 	switch {
 	case w.Doubt != "":
 	case c.owner == Contested:
@@ -372,18 +370,12 @@ func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, err
 
 // entryIn returns what a state has at a path, nil for nothing. With dirsOnly what
 // is no directory counts as nothing.
-func entryIn(ctx context.Context, g tree.Getter, s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
-	if s.Tree.IsZero() {
-		return nil, nil
+func entryIn(ctx context.Context, g trees.Getter, s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
+	e, err := change.EntryAt(ctx, g, s.Tree, p)
+	if e != nil && dirsOnly && !e.Mode.IsDir() {
+		e = nil
 	}
-	e, err := tree.Lookup(ctx, g, s.Tree, p)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && dirsOnly && !e.Mode.IsDir() {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &e, nil
+	return e, err
 }
 
 // ownBack yields the records of a session, newest first.
@@ -412,8 +404,8 @@ func (m *FileSnapshotManager) timeBack(ctx context.Context, head *record) func(f
 				if !yield(r, err) || err != nil {
 					return
 				}
-				if r.Kind == kindStart {
-					fork = r.data.Fork
+				if r.Kind == history.KindStart {
+					fork = r.Facts.Fork
 				}
 			}
 			if fork == 0 {
@@ -428,64 +420,6 @@ func (m *FileSnapshotManager) timeBack(ctx context.Context, head *record) func(f
 	}
 }
 
-// exactly collects all paths that differ between the target and the disk. With
-// expressly also those that git has taken out since.
-func (ws *wants) exactly(disk store.State, g tree.Getter, match func(string) bool, expressly bool) error {
-	ws.g, ws.disk = g, disk
-	for d, err := range tree.Compare(ws.ctx, g, ws.target.State, disk) {
-		if err != nil {
-			return err
-		}
-		if d.Status == tree.Uncaptured && expressly && match(d.Path) {
-			why, err := tree.WhyOmitted(ws.ctx, g, disk.Coverage, d.Path)
-			if err != nil {
-				return err
-			}
-			if why == tree.Sparse {
-				d.Status = tree.Deleted
-			}
-		}
-		switch {
-		case !match(d.Path):
-		case d.Status == tree.Captured || d.Status == tree.Uncaptured:
-			ws.notCaptured[d.Path] = true
-		default:
-			w, isNew := ws.path(d.Path)
-			if isNew { // of a path that a directory replaces there are two
-				w.New, w.Old = d.Old, d.New
-			} else {
-				w.New, w.Old = cmp.Or(w.New, d.Old), cmp.Or(w.Old, d.New)
-			}
-			// A directory that is not empty is not listed.
-			if w.New == nil {
-				if w.New, err = ws.entry(ws.target.State, d.Path, true); err != nil {
-					return err
-				}
-			}
-			if w.Old == nil {
-				if w.Old, err = ws.entry(disk, d.Path, true); err != nil {
-					return err
-				}
-			}
-			w.at, w.left, w.known, w.Created = ws.target.State, disk, true, true
-		}
-	}
-	return nil
-}
-
-// isAny reports whether any path is at the target, or in the directory, for which
-// match holds.
-func (ws *wants) isAny(match func(string) bool) (bool, error) {
-	for _, s := range []store.State{ws.target.State, ws.disk} {
-		for e, err := range tree.Walk(ws.ctx, ws.g, s.Tree) {
-			if err != nil || match(e.Path) {
-				return err == nil, err
-			}
-		}
-	}
-	return false, nil
-}
-
 // expect fills in what is expected to be at each path: what the newest change left
 // that is in there; if none is, what was there when the session began.
 func (ws *wants) expect() error {
@@ -498,13 +432,13 @@ func (ws *wants) expect() error {
 	if len(paths) == 0 {
 		return nil
 	}
-	return ws.standings.newest(ws.ctx, ws.tip, paths, func(p string, sc *stepChange, start *record) (err error) {
+	return ws.standings.newest(ws.ctx, ws.x.tip, paths, func(p string, sc *stepChange, start *record) (err error) {
 		w := ws.paths[p]
 		w.known = true
 		if w.Old, w.left, err = ws.expectedOf(p, sc, start); w.left.IsZero() {
 			w.Doubt = unknownDoubt
 		} else if w.isKnown, w.after = w.Doubt == "", -1; sc != nil {
-			w.after = sc.r.turn()
+			w.after = sc.r.Turn()
 		}
 		return err
 	})
@@ -536,7 +470,7 @@ func (ws *wants) addDirs() error {
 				known.New, known.Parent, known.Created = wanted, true, false
 				continue
 			}
-			d := &want{Want: rollback.Want{Path: up, New: wanted}, at: w.at, left: w.left, known: true}
+			d := &want{Want: livedir.Want{Path: up, New: wanted}, at: w.at, left: w.left, known: true}
 			switch {
 			case wanted != nil && w.New != nil:
 				d.Parent = true
@@ -558,81 +492,30 @@ func (ws *wants) addDirs() error {
 
 // keep marks what the target knew to be there and had not captured.
 func (ws *wants) keep() error {
-	git, err := ws.m.checkout()
+	git, err := ws.x.m.checkout()
 	if err != nil {
 		return err
 	}
 	for p, w := range ws.paths {
-		why, err := tree.WhyOmitted(ws.ctx, ws.m.tree.pages, ws.target.State.Coverage, p)
+		why, err := trees.WhyOmitted(ws.ctx, ws.x.m.tree.pages, ws.target.State.Coverage, p)
 		if errors.Is(err, store.ErrPruned) && ws.reached != nil {
-			why, err = tree.WhyOmitted(ws.ctx, ws.m.tree.pages, ws.reached.Base.Coverage, p)
+			why, err = trees.WhyOmitted(ws.ctx, ws.x.m.tree.pages, ws.reached.Base.Coverage, p)
 		}
 		if err != nil {
 			return err
 		}
 		switch {
 		case why == 0:
-		case why == tree.Sparse: // it was not there
+		case why == trees.Sparse: // it was not there
 			if w.New == nil && git.Holds(p) {
 				w.Keep = whyBroughtBack
 			}
 		case w.New == nil:
 			w.Keep = "it was there at the target, but not captured"
 		case !w.New.Mode.IsDir():
-			ws.notCaptured[p] = true
+			ws.unseen[p] = true
 			delete(ws.paths, p)
 		}
 	}
 	return nil
-}
-
-// list returns the wants for package rollback.
-func (ws *wants) list() []rollback.Want {
-	var list []rollback.Want
-	for _, w := range ws.paths {
-		list = append(list, w.Want)
-	}
-	return list
-}
-
-// matcher returns which paths patterns stand for: a path, all below a
-// directory, or a glob. A path that is there is no glob.
-func (m *FileSnapshotManager) matcher(patterns []string, isThere func(string) (bool, error)) (func(string) bool, error) {
-	var clean []string
-	var globs []*glob
-	for _, p := range patterns {
-		if p == "" {
-			return nil, fmt.Errorf("path %q: it is empty", p)
-		}
-		rel, err := m.TreePath(p)
-		if err != nil {
-			return nil, err
-		}
-		if rel == "." {
-			_, err := isThere(".")
-			return func(string) bool { return true }, err
-		}
-		if m.isVCS(rel) {
-			return nil, fmt.Errorf("path %q: %w: the insides of a repository are its own", p, ErrOutside)
-		}
-		there, err := isThere(rel)
-		if err != nil {
-			return nil, err
-		}
-		if clean = append(clean, rel); !there && isGlob(rel) {
-			g, err := newGlob(rel)
-			if err != nil {
-				return nil, err
-			}
-			globs = append(globs, g)
-		}
-	}
-	return func(name string) bool {
-		for _, p := range clean {
-			if name == p || strings.HasPrefix(name, p+"/") {
-				return true
-			}
-		}
-		return slices.ContainsFunc(globs, func(g *glob) bool { return g.match(name) })
-	}, nil
 }

@@ -52,23 +52,25 @@ type Hunk struct {
 
 	// Of blocks and edit lists.
 	Old, New []byte
-	Options  OptionsJSON // in place of those given to Apply
+	Options  Options // that the patch asks for: those that it can name, as far as those given to Apply allow
 
 	// Of V4A and unified diffs.
-	Context []string // lines after which it is, in this order (V4A)
-	Lines   []HunkLine
-	AtEnd   bool // it ends the file (V4A)
-	Stated  int  // line of the file where it says that it begins, from 1, or after which it is if it has no old lines; -1: it does not say
+	context []string // lines after which it is, in this order (V4A)
+	lines   []hunkLine
+	atEnd   bool // it ends the file (V4A)
+	// line of the file where it says that it begins, from 1, or after which it is if it has
+	// no old lines; -1: it does not say
+	stated int
 
-	OldNoEnd, NewNoEnd bool // the last old line, or new one, has no line end (unified diff)
-	Short              bool // the patch ends before the lines that it promises (unified diff)
+	oldNoEnd, newNoEnd bool // the last old line, or new one, has no line end (unified diff)
+	short              bool // the patch ends before the lines that it promises (unified diff)
 }
 
-// A HunkLine is a line of a hunk, without its mark and its end.
-type HunkLine struct {
-	Mark byte // ' ', '-' or '+'
-	Text []byte
-	CR   bool // it ends with CRLF (unified diff)
+// A hunkLine is a line of a hunk, without its mark and its end.
+type hunkLine struct {
+	mark byte // ' ', '-' or '+'
+	text []byte
+	cr   bool // it ends with CRLF (unified diff)
 }
 
 // formatOf tells a patch's format by its look: by the first line that only one of
@@ -82,9 +84,11 @@ func formatOf(input []byte) Format {
 		switch {
 		case string(bytes.TrimSpace(l)) == "*** Begin Patch":
 			return V4A
-		case bytes.HasSuffix(l, []byte(" SEARCH")) && (bytes.HasPrefix(l, []byte("<<<<<")) || bytes.HasPrefix(l, []byte("-----"))):
+		case bytes.HasSuffix(l, []byte(" SEARCH")) && (bytes.HasPrefix(l, []byte("<<<<<")) ||
+			bytes.HasPrefix(l, []byte("-----"))):
 			return SearchReplace
-		case bytes.HasPrefix(l, []byte("diff ")) || bytes.HasPrefix(l, []byte("--- ")) || bytes.HasPrefix(l, []byte("@@ ")):
+		case bytes.HasPrefix(l, []byte("diff ")) || bytes.HasPrefix(l, []byte("--- ")) ||
+			bytes.HasPrefix(l, []byte("@@ ")):
 			return Unified
 		}
 	}
@@ -150,15 +154,8 @@ type FileResult struct {
 	Before  []byte // nil with Create
 	Content []byte // nil with Delete
 
-	Executable bool // with Create
-	Hunks      []HunkResult
-}
-
-// A HunkResult says where a hunk was put.
-type HunkResult struct {
-	Line     int // of the patch
-	Match    Match
-	Warnings []Warning
+	Executable bool     // with Create
+	Hunks      []Result // how each was put; without content
 }
 
 // Apply applies a patch in memory: read returns the content of a file, or an
@@ -206,7 +203,8 @@ func (p *Patch) Apply(read func(path string) ([]byte, error), opts *ApplyOptions
 	return results, nil
 }
 
-func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts *ApplyOptions, shared *budget) (FileResult, []*HunkError) {
+func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts *ApplyOptions,
+	shared *budget) (FileResult, []*HunkError) {
 	r := FileResult{Op: f.Op, Path: f.Path, To: f.To, Executable: f.Executable}
 	if f.Op == Create {
 		if r.Content = []byte{}; len(f.Hunks) > 0 {
@@ -252,10 +250,10 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 			refuse(h, m)
 			continue
 		}
-		if h.Short {
+		if h.short {
 			warnings = append(warnings, warnHunkShort)
 		}
-		r.Hunks = append(r.Hunks, HunkResult{h.Line, m, warnings})
+		r.Hunks = append(r.Hunks, Result{Line: h.Line, Match: m, Warnings: warnings})
 		for j := range list {
 			list[j].hunk = h
 		}
@@ -265,7 +263,10 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 			puts = append(puts, list...)
 		}
 	}
-	slices.SortStableFunc(puts, func(a, b put) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	slices.SortStableFunc(puts, func(a, b put) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start),
+			cmp.Compare(a.End, b.End))
+	})
 	for i := 1; i < len(puts); i++ {
 		if a, b := puts[i-1], puts[i]; b.Start < a.End {
 			refuse(b.hunk, Match{Kind: IsAmbiguous, Reason: reasonOverlap})
@@ -285,7 +286,8 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 
 // creates reports whether all that is to be done is to make the file.
 func (f *FilePatch) creates() bool {
-	return f.Op == Update && len(f.Hunks) == 1 && len(f.Hunks[0].Old) == 0 && f.Hunks[0].Lines == nil && len(f.Hunks[0].Context) == 0
+	return f.Op == Update && len(f.Hunks) == 1 && len(f.Hunks[0].Old) == 0 && f.Hunks[0].lines == nil &&
+		len(f.Hunks[0].context) == 0
 }
 
 // A put puts bytes in the place of a span.
@@ -315,15 +317,38 @@ func putAll(content []byte, puts []put) []byte {
 	return append(out, content[at:]...)
 }
 
+// with returns options with those that a patch asks for, as far as it may.
+func (o Options) with(asked *Options) Options {
+	switch {
+	case asked.Stages == nil:
+	case o.Stages == nil:
+		o.Stages = asked.Stages
+	default: // what both allow
+		o.Stages = slices.DeleteFunc(slices.Clone(o.Stages), func(s Stage) bool {
+			return !slices.Contains(asked.Stages,
+				s)
+		})
+	}
+	o.ExactOnly = o.ExactOnly || asked.ExactOnly
+	o.Replacements = cmp.Or(asked.Replacements, o.Replacements)
+	o.MinSimilarity = max(o.MinSimilarity, asked.MinSimilarity)
+	o.LineHint = cmp.Or(asked.LineHint, o.LineHint)
+	if o.Reindent == "" || asked.Reindent != ReindentOff {
+		o.Reindent = cmp.Or(asked.Reindent, o.Reindent)
+	}
+	o.Merge = o.Merge || asked.Merge
+	return o
+}
+
 // locate finds where a hunk belongs.
-func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
+func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *position) ([]put, Match, []string) {
 	switch format {
 	case V4A:
 		return h.locateV4A(content, opts, at)
 	case Unified:
 		return h.locateUnified(content, opts, at)
 	}
-	o := h.Options.over(opts.Options)
+	o := opts.Options.with(&h.Options)
 	if len(h.Old) == 0 && len(content) > 0 {
 		return nil, Match{Kind: IsInvalid, Reason: reasonExists}, nil
 	}
@@ -331,7 +356,8 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 		return nil, Match{Kind: IsInvalid, Reason: reasonDiffMarks}, nil
 	}
 	if len(h.Old) == 0 {
-		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1, StartLine: 1, EndLine: 1}, nil
+		return []put{{new: h.New}}, Match{Kind: IsExact, Stage: Exact, Similarity: 1, Count: 1,
+			StartLine: 1, EndLine: 1}, nil
 	}
 	s := newSearch(content, h.Old, &o)
 	s.budget, s.file = at.budget, at.file
@@ -355,9 +381,12 @@ func (h *Hunk) locate(content []byte, format Format, opts *ApplyOptions, at *pos
 	return puts, r.Match, r.Warnings
 }
 
-// Explain says in words why something was refused, what was there instead, and
-// what to do about it.
+// Explain says in words how loosely a text was found, as in "found exactly"; or why
+// something was refused, what was there instead, and what to do about it.
 func (m *Match) Explain() string {
+	if m.Found() {
+		return m.explainFound()
+	}
 	var b strings.Builder
 	switch more := ""; {
 	case m.Reason == reasonContext:
@@ -370,12 +399,13 @@ func (m *Match) Explain() string {
 	default:
 		b.WriteString(explanations[m.Reason])
 		if m.Anchors > 1 {
-			fmt.Fprintf(&b, "; the line %q is there %d times, and the hunk fits behind none of them", shortened([]byte(m.Anchor)), m.Anchors)
+			fmt.Fprintf(&b, "; the line %q is there %d times, and the hunk fits behind none of them",
+				shortened([]byte(m.Anchor)), m.Anchors)
 		}
 	}
 	for _, n := range m.Near {
 		b.WriteString("\n  ")
-		if m.Kind == IsNotFound && m.Reason != ReasonBothChanged {
+		if m.Kind == IsNotFound && m.Reason != reasonBothChanged {
 			b.WriteString("nearest: ")
 		}
 		if n.EndLine > n.StartLine {
@@ -387,7 +417,8 @@ func (m *Match) Explain() string {
 			fmt.Fprintf(&b, ", %.0f%% similar", 100*n.Similarity)
 		}
 		if n.Line > 0 {
-			fmt.Fprintf(&b, "; line %d is not as given:\n    given: %s\n    there: %s", n.Line, visible(n.Want), visible(n.Got))
+			fmt.Fprintf(&b, "; line %d is not as given:\n    given: %s\n    there: %s", n.Line,
+				visible(n.Want), visible(n.Got))
 		}
 	}
 	return b.String()
@@ -406,7 +437,7 @@ func (m *Match) explainAnchor() string {
 }
 
 // explanations say what to do.
-var explanations = map[Reason]string{
+var explanations = map[string]string{
 	reasonEmpty:       "the old text is empty: say what is to be replaced",
 	reasonNoChange:    "the old and the new text are the same",
 	reasonOptions:     "an option is out of range",
@@ -414,7 +445,7 @@ var explanations = map[Reason]string{
 	reasonSeveral:     "the old text is there several times: give more lines around it, or how often it is to be replaced",
 	reasonCount:       "the old text is not there as often as expected: say how often it is to be replaced",
 	reasonBlank:       "the old text has no line that is not blank: give lines around it",
-	ReasonNone:        "the old text is not in the file: read the file again and give the text as it is",
+	reasonNone:        "the old text is not in the file: read the file again and give the text as it is",
 	reasonShort:       "the old text is not in the file as it is given, and too short to be looked for by similarity: give lines around it",
 	reasonElision:     "the old text is not in the file as it is given, and it leaves lines out: give all of them",
 	reasonDisparate:   "what is similar to the old text is far longer: give all lines that are to be replaced",
@@ -425,26 +456,24 @@ var explanations = map[Reason]string{
 	reasonCandidates:  "the old text is not in the file as it is given, and too much is similar: give more lines around it",
 	reasonBudget:      "the old text is not in the file as it is given, and to look for what is similar takes too long: give the text as it is",
 	reasonApplied:     "the new text is there already, and the old text is not",
-	ReasonBothChanged: "what is there is only similar to the old text, and differs from it in what is to be changed: read the file again and give the text as it is",
+	reasonBothChanged: "what is there is only similar to the old text, and differs from it in what is to be changed: read the file again and give the text as it is",
 	reasonIndent:      "the indentation is not as given, and no single rule leads to what it is: give it as it is",
 	reasonOverlap:     "it overlaps with another piece of the same patch: join them",
 	reasonExists:      "there is no old text, and the file is there: say what is to be replaced",
-	ReasonOutside:     "the path leads out of the directory",
 }
 
-// How says in words how loosely an old text was found, as in "found exactly".
-func How(kind Kind, stage Stage, similarity float64) string {
-	percent := fmt.Sprintf("%.0f%%", min(99, 100*similarity)) // 100% would say that it is the same
+func (m *Match) explainFound() string {
+	percent := fmt.Sprintf("%.0f%%", min(99, 100*m.Similarity)) // 100% would say that it is the same
 	switch {
-	case stage == Exact && kind == IsFuzzy:
+	case m.Stage == Exact && m.Kind == IsFuzzy:
 		return "found with less context"
-	case stage == Whitespace:
+	case m.Stage == Whitespace:
 		return "found but for blanks"
-	case stage == Unicode:
+	case m.Stage == Unicode:
 		return "found but for quotes, dashes and blanks"
-	case stage == BlockAnchor:
+	case m.Stage == BlockAnchor:
 		return "found by its first and last line, " + percent + " similar"
-	case stage == Levenshtein:
+	case m.Stage == Levenshtein:
 		return "found as similar, " + percent
 	}
 	return "found exactly"

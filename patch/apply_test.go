@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/nearmiss"
+	"github.com/boocode/filestore/internal/textdiff"
 )
 
 // applied applies a patch to files and returns what they are then.
@@ -52,7 +53,7 @@ func TestApply(t *testing.T) {
 		opts   ApplyOptions
 		before map[string]string
 		want   map[string]string
-		errs   []Reason // instead, by hunk
+		errs   []string // instead, by hunk
 		bad    string   // the patch itself is refused
 	}{
 		"block":                 {format: SearchReplace, input: "a.go\n```go\n<<<<<<< SEARCH\n2\n3\n=======\ntwo\n>>>>>>> REPLACE\n```\n", before: map[string]string{"a.go": five}, want: map[string]string{"a.go": "1\ntwo\n4\n5\n"}},
@@ -61,22 +62,22 @@ func TestApply(t *testing.T) {
 		"block with a line":     {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n:start_line:3\n-------\nx\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": "x\nb\nx\n"}, want: map[string]string{"a": "x\nb\ny\n"}},
 		"block with escapes":    {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n\\=======\n=======\n\\>>>>>>> REPLACE\n>>>>>>> REPLACE\n", before: map[string]string{"a": "x\n=======\n"}, want: map[string]string{"a": "x\n>>>>>>> REPLACE\n"}},
 		"block that creates":    {format: SearchReplace, input: "new/file\n<<<<<<< SEARCH\n=======\nhello\n>>>>>>> REPLACE\n", want: map[string]string{"new/file": "hello\n"}},
-		"block over a file":     {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n=======\nhello\n>>>>>>> REPLACE\n", before: map[string]string{"a": "x"}, errs: []Reason{reasonExists}},
+		"block over a file":     {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n=======\nhello\n>>>>>>> REPLACE\n", before: map[string]string{"a": "x"}, errs: []string{reasonExists}},
 		"block without an end":  {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n=======\n2\n", bad: "line 4: a block without an end"},
 		"block without divider": {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n>>>>>>> REPLACE\n", bad: "line 3: a block without a line of ======="},
 		"block within a block":  {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n<<<<<<< SEARCH\n", bad: "line 3: a block within a block"},
 		"block without path":    {format: SearchReplace, input: "<<<<<<< SEARCH\n1\n=======\n>>>>>>> REPLACE\n", bad: "line 1: a block, and no path before it"},
-		"all failures are told": {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nnothing like it\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n1\n=======\none\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nnor this one here\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, errs: []Reason{ReasonNone, ReasonNone}},
-		"blocks that overlap":   {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n2\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n2\n3\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, errs: []Reason{reasonOverlap}},
+		"all failures are told": {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nnothing like it\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n1\n=======\none\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nnor this one here\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, errs: []string{reasonNone, reasonNone}},
+		"blocks that overlap":   {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n2\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n2\n3\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, errs: []string{reasonOverlap}},
 		"blocks that touch":     {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n2\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\n3\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, want: map[string]string{"a": "1\nx\ny\n4\n5\n"}},
 		"one after the other":   {format: SearchReplace, path: "a", opts: ApplyOptions{Sequential: true}, input: "<<<<<<< SEARCH\n2\n=======\nx\n>>>>>>> REPLACE\n<<<<<<< SEARCH\nx\n3\n=======\ny\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, want: map[string]string{"a": "1\ny\n4\n5\n"}},
-		"two files, one bad":    {format: SearchReplace, input: "a\n<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\nb\n<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\n", before: map[string]string{"a": five, "b": "zzz\n"}, errs: []Reason{ReasonNone}},
-		"an absent file":        {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\n", errs: []Reason{""}},
+		"two files, one bad":    {format: SearchReplace, input: "a\n<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\nb\n<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\n", before: map[string]string{"a": five, "b": "zzz\n"}, errs: []string{reasonNone}},
+		"an absent file":        {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\n1\n=======\nx\n>>>>>>> REPLACE\n", errs: []string{""}},
 		"nothing":               {format: SearchReplace, path: "a", input: "hello\n", bad: "nothing to do"},
 
 		"edits":          {format: EditList, input: `{"path":"a","edits":[{"oldText":"1","newText":"one"},{"old_str":"5","new_str":"five"}]}`, before: map[string]string{"a": five}, want: map[string]string{"a": "one\n2\n3\n4\nfive\n"}},
 		"edits of files": {format: EditList, input: `[{"file_path":"a","old_string":"x","new_string":"y","replace_all":true},{"path":"b","old":"","new":"made"}]`, before: map[string]string{"a": "x x"}, want: map[string]string{"a": "y y", "b": "made"}},
-		"edits, a count": {format: EditList, input: `[{"path":"a","old":"x","new":"y","expected_replacements":3}]`, before: map[string]string{"a": "x x"}, errs: []Reason{reasonCount}},
+		"edits, a count": {format: EditList, input: `[{"path":"a","old":"x","new":"y","expected_replacements":3}]`, before: map[string]string{"a": "x x"}, errs: []string{reasonCount}},
 		"edits, no new":  {format: EditList, input: `[{"path":"a","old":"x"}]`, bad: "without old or new"},
 		"edits, no JSON": {format: EditList, input: `[{`, bad: "edit list"},
 		"edits, no path": {format: EditList, input: `[{"old":"x","new":"y"}]`, bad: "without a path"},
@@ -87,17 +88,17 @@ func TestApply(t *testing.T) {
 		"v4a moves only":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n*** Move to: m\n*** End Patch\n", before: map[string]string{"a": five}, want: map[string]string{"m": five}},
 		"v4a context":            {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ class B\n@@ def f\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "class A\ndef f\nx\nclass B\ndef f\nx\n"}, want: map[string]string{"a": "class A\ndef f\nx\nclass B\ndef f\ny\n"}},
 		"v4a keeps the file":     {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n if x:\n-  y()\n+  z()\n*** End Patch\n", before: map[string]string{"a": "\tif x:  \r\n\t\ty()\r\nend"}, want: map[string]string{"a": "\tif x:  \r\n  z()\r\nend"}},
-		"v4a twice":              {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "x\nx\n"}, errs: []Reason{reasonSeveral}},
+		"v4a twice":              {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "x\nx\n"}, errs: []string{reasonSeveral}},
 		"v4a at the end":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End of File\n*** End Patch\n", before: map[string]string{"a": "x\nb\nx\n"}, want: map[string]string{"a": "x\nb\ny\n"}},
 		"v4a not at the end":     {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-x\n+y\n*** End of File\n*** End Patch\n", before: map[string]string{"a": "x\nb\n"}, want: map[string]string{"a": "y\nb\n"}},
 		"v4a adds at the end":    {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n+z\n*** End Patch\n", before: map[string]string{"a": "x\ny"}, want: map[string]string{"a": "x\ny\nz"}},
 		"v4a adds after":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ x\n+z\n*** End Patch\n", before: map[string]string{"a": "x\ny\n"}, want: map[string]string{"a": "x\nz\ny\n"}},
 		"v4a bare line":          {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n 1\n\n-2\n+two\n\n*** End Patch\n", before: map[string]string{"a": "1\n\n2\n3\n"}, want: map[string]string{"a": "1\n\ntwo\n3\n"}},
-		"v4a in order":           {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-b\n+B\n@@\n-a\n+A\n*** End Patch\n", before: map[string]string{"a": "a\nb\n"}, errs: []Reason{ReasonNone}},
-		"v4a no context":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ nowhere\n-b\n+B\n*** End Patch\n", before: map[string]string{"a": "a\nb\n"}, errs: []Reason{reasonContext}},
-		"v4a similar, not asked": {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-hello wrld\n+bye\n*** End Patch\n", before: map[string]string{"a": "hello world\n"}, errs: []Reason{ReasonNone}},
+		"v4a in order":           {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-b\n+B\n@@\n-a\n+A\n*** End Patch\n", before: map[string]string{"a": "a\nb\n"}, errs: []string{reasonNone}},
+		"v4a no context":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ nowhere\n-b\n+B\n*** End Patch\n", before: map[string]string{"a": "a\nb\n"}, errs: []string{reasonContext}},
+		"v4a similar, not asked": {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-hello wrld\n+bye\n*** End Patch\n", before: map[string]string{"a": "hello world\n"}, errs: []string{reasonNone}},
 		"v4a similar, asked":     {format: V4A, opts: ApplyOptions{Options: Options{Stages: stages}}, input: "*** Begin Patch\n*** Update File: a\n@@\n a line that stays\n-this goes\n+bye\n*** End Patch\n", before: map[string]string{"a": "a line that stys\nthis goes\n"}, want: map[string]string{"a": "a line that stys\nbye\n"}},
-		"v4a over a file":        {format: V4A, input: "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\n", before: map[string]string{"a": five}, errs: []Reason{""}},
+		"v4a over a file":        {format: V4A, input: "*** Begin Patch\n*** Add File: a\n+x\n*** End Patch\n", before: map[string]string{"a": five}, errs: []string{""}},
 		"v4a no end":             {format: V4A, input: "*** Begin Patch\n*** Add File: a\n+x\n", bad: "no line *** End Patch"},
 		"v4a no begin":           {format: V4A, input: "hello\n", bad: "no line *** Begin Patch"},
 		"v4a garbage":            {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\nhello\n*** End Patch\n", bad: "changes nothing"},
@@ -107,10 +108,10 @@ func TestApply(t *testing.T) {
 		"udiff no numbers":          {format: Unified, input: "--- f\n+++ f\n@@ ... @@\n-3\n+three\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nthree\n4\n5\n"}},
 		"udiff wrong counts":        {format: Unified, input: "--- f\n+++ f\n@@ -3,9 +3,1 @@\n-3\n+three\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nthree\n4\n5\n"}},
 		"udiff nearest":             {format: Unified, input: "--- f\n+++ f\n@@ -4 +4 @@\n-x\n+y\n", before: map[string]string{"f": "x\n2\n3\n4\nx\n"}, want: map[string]string{"f": "x\n2\n3\n4\ny\n"}},
-		"udiff tie":                 {format: Unified, input: "--- f\n+++ f\n@@ -3 +3 @@\n-x\n+y\n", before: map[string]string{"f": "x\n2\n3\n4\nx\n"}, errs: []Reason{reasonSeveral}},
+		"udiff tie":                 {format: Unified, input: "--- f\n+++ f\n@@ -3 +3 @@\n-x\n+y\n", before: map[string]string{"f": "x\n2\n3\n4\nx\n"}, errs: []string{reasonSeveral}},
 		"udiff fuzz":                {format: Unified, input: "--- f\n+++ f\n@@ -1,5 +1,5 @@\n ONE\n 2\n-3\n+three\n 4\n FIVE\n", before: map[string]string{"f": five}, want: map[string]string{"f": "1\n2\nthree\n4\n5\n"}},
-		"udiff fuzz 0":              {format: Unified, opts: ApplyOptions{Fuzz: new(int)}, input: "--- f\n+++ f\n@@ -1,5 +1,5 @@\n ONE\n 2\n-3\n+three\n 4\n", before: map[string]string{"f": five}, errs: []Reason{ReasonNone}},
-		"udiff never drops -":       {format: Unified, input: "--- f\n+++ f\n@@ -1,3 +1,2 @@\n-ONE\n-2\n 3\n", before: map[string]string{"f": five}, errs: []Reason{ReasonNone}},
+		"udiff fuzz 0":              {format: Unified, opts: ApplyOptions{Fuzz: new(int)}, input: "--- f\n+++ f\n@@ -1,5 +1,5 @@\n ONE\n 2\n-3\n+three\n 4\n", before: map[string]string{"f": five}, errs: []string{reasonNone}},
+		"udiff never drops -":       {format: Unified, input: "--- f\n+++ f\n@@ -1,3 +1,2 @@\n-ONE\n-2\n 3\n", before: map[string]string{"f": five}, errs: []string{reasonNone}},
 		"udiff creates":             {format: Unified, input: "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n", want: map[string]string{"n": "a\nb"}},
 		"udiff creates empty":       {format: Unified, input: "diff --git a/n b/n\nnew file mode 100644\nindex 0000000..e69de29\n", want: map[string]string{"n": ""}},
 		"udiff deletes":             {format: Unified, input: "--- a/f\n+++ /dev/null\n@@ -1,5 +0,0 @@\n-1\n-2\n-3\n-4\n-5\n", before: map[string]string{"f": five}, want: map[string]string{}},
@@ -123,7 +124,7 @@ func TestApply(t *testing.T) {
 		"udiff line without a mark": {format: Unified, input: "--- f\n+++ f\n@@ -1,4 +1,4 @@\n 1\n-2\n+two\n3\n-4\n+four\n", bad: "want a line that begins"},
 		"udiff of two, one head":    {format: Unified, input: "Index: x\n===\n--- x\n+++ x\n@@ -1 +1 @@\n-a\n+A\nIndex: y\n===\n@@ -2 +2 @@\n-b\n+B\n", bad: "a hunk before any path"},
 		"udiff before line 1":       {format: Unified, input: "--- f\n+++ f\n@@ -0,0 +1 @@\n+first\n", before: map[string]string{"f": five}, want: map[string]string{"f": "first\n" + five}},
-		"udiff deletes too little":  {format: Unified, input: "--- f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-2\n", before: map[string]string{"f": five}, errs: []Reason{""}},
+		"udiff deletes too little":  {format: Unified, input: "--- f\n+++ /dev/null\n@@ -1,2 +0,0 @@\n-1\n-2\n", before: map[string]string{"f": five}, errs: []string{""}},
 		"udiff copies":              {format: Unified, input: "diff --git a/f b/g\nsimilarity index 90%\ncopy from f\ncopy to g\n", bad: "copy from"},
 		"udiff of a mode":           {format: Unified, input: "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n", bad: "old mode"},
 		"udiff of a link":           {format: Unified, input: "diff --git a/f b/f\nnew file mode 120000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+to\n", bad: "no regular file"},
@@ -133,29 +134,29 @@ func TestApply(t *testing.T) {
 		"udiff to LF":               {format: Unified, input: "--- f\n+++ f\n@@ -1,2 +1,2 @@\n-a\r\n+a\n b\r\n", before: map[string]string{"f": "a\r\nb\r\n"}, want: map[string]string{"f": "a\nb\r\n"}},
 		"udiff of LF, file of CRLF": {format: Unified, input: "--- f\n+++ f\n@@ -1,2 +1,2 @@\n-a\n+x\n b\n", before: map[string]string{"f": "a\r\nb\r\n"}, want: map[string]string{"f": "x\r\nb\r\n"}},
 		"udiff with a BOM":          {format: Unified, input: "--- f\n+++ f\n@@ -1 +1 @@\n-\ufeffa\n+\ufeffb\n", before: map[string]string{"f": "\ufeffa\n"}, want: map[string]string{"f": "\ufeffb\n"}},
-		"udiff fuzz at the start":   {format: Unified, input: "--- f\n+++ f\n@@ -1,3 +1,4 @@\n+head\n // Copyright\n // Use of\n // license\n", before: map[string]string{"f": "// Copyright 2\nx\n// Copyright\ny\n"}, errs: []Reason{ReasonNone}},
-		"udiff end is not there":    {format: Unified, input: "--- f\n+++ f\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+one\n", before: map[string]string{"f": five}, errs: []Reason{ReasonNone}},
+		"udiff fuzz at the start":   {format: Unified, input: "--- f\n+++ f\n@@ -1,3 +1,4 @@\n+head\n // Copyright\n // Use of\n // license\n", before: map[string]string{"f": "// Copyright 2\nx\n// Copyright\ny\n"}, errs: []string{reasonNone}},
+		"udiff end is not there":    {format: Unified, input: "--- f\n+++ f\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+one\n", before: map[string]string{"f": five}, errs: []string{reasonNone}},
 		"udiff one after the other": {format: Unified, opts: ApplyOptions{Sequential: true}, input: "--- f\n+++ f\n@@ -1 +1,3 @@\n 1\n+a\n+b\n@@ -3 +5 @@\n-x\n+y\n", before: map[string]string{"f": "1\n2\nx\n4\n5\n6\nx\n"}, want: map[string]string{"f": "1\na\nb\n2\ny\n4\n5\n6\nx\n"}},
-		"v4a context twice":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ def f():\n+  new\n*** End Patch\n", before: map[string]string{"a": "def f():\n  1\ndef f():\n  2\n"}, errs: []Reason{reasonContext}},
+		"v4a context twice":         {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ def f():\n+  new\n*** End Patch\n", before: map[string]string{"a": "def f():\n  1\ndef f():\n  2\n"}, errs: []string{reasonContext}},
 		"v4a anchor twice, fits":    {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ close\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "close\n1\nclose\nx\n"}, want: map[string]string{"a": "close\n1\nclose\ny\n"}},
 		"v4a anchor twice, before":  {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ close\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "x\nclose\n1\nclose\nx\n"}, want: map[string]string{"a": "x\nclose\n1\nclose\ny\n"}},
-		"v4a anchor twice, both":    {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ close\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "close\nx\nclose\nx\n"}, errs: []Reason{reasonContext}},
-		"v4a anchor twice, none":    {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ close\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "x\nclose\n1\nclose\n"}, errs: []Reason{ReasonNone}},
+		"v4a anchor twice, both":    {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ close\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "close\nx\nclose\nx\n"}, errs: []string{reasonContext}},
+		"v4a anchor twice, none":    {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ close\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "x\nclose\n1\nclose\n"}, errs: []string{reasonNone}},
 		"v4a anchors, the second":   {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@ b\n@@ f\n-x\n+y\n*** End Patch\n", before: map[string]string{"a": "f\nx\nb\nf\n1\nc\nf\nx\n"}, want: map[string]string{"a": "f\nx\nb\nf\n1\nc\nf\ny\n"}},
 		"v4a reindents":             {format: V4A, opts: ApplyOptions{Options: Options{Reindent: ReindentAuto}}, input: "*** Begin Patch\n*** Update File: a\n@@\n if x:\n-  y()\n+  z()\n+  w()\n*** End Patch\n", before: map[string]string{"a": "\tif x:\n\t\ty()\n"}, want: map[string]string{"a": "\tif x:\n\t\tz()\n\t\tw()\n"}},
 		"by its look":               {input: "*** Begin Patch\n*** Delete File: a\n*** End Patch\n", before: map[string]string{"a": "1"}, want: map[string]string{}},
-		"edits, a new file of +":    {format: EditList, input: `[{"path":"a","old":"","new":"+package a\n+\n+func f()\n"}]`, errs: []Reason{reasonDiffMarks}},
+		"edits, a new file of +":    {format: EditList, input: `[{"path":"a","old":"","new":"+package a\n+\n+func f()\n"}]`, errs: []string{reasonDiffMarks}},
 		"udiff, header, counts":     {format: Unified, input: "--- a/f\n+++ b/f\n@@ -1,9 +1,9 @@\n-1\n+one\n--- a/g\n+++ b/g\n@@ -1,5 +1,5 @@\n-2\n+two\n", before: map[string]string{"f": "1\n", "g": "2\n"}, want: map[string]string{"f": "one\n", "g": "two\n"}},
 		"v4a two patches":           {format: V4A, input: "*** Begin Patch\n*** Add File: n\n+1\n*** End Patch\n\n*** Begin Patch\n*** Add File: m\n+2\n*** End Patch\n", want: map[string]string{"n": "1\n", "m": "2\n"}},
-		"v4a similar, before":       {format: V4A, opts: ApplyOptions{Options: Options{Stages: stages}}, input: "*** Begin Patch\n*** Update File: a\n@@ func b\n-a line that is lnog\n+x\n*** End Patch\n", before: map[string]string{"a": "func a\na line that is long\nfunc b\n1\n"}, errs: []Reason{ReasonBothChanged}},
+		"v4a similar, before":       {format: V4A, opts: ApplyOptions{Options: Options{Stages: stages}}, input: "*** Begin Patch\n*** Update File: a\n@@ func b\n-a line that is lnog\n+x\n*** End Patch\n", before: map[string]string{"a": "func a\na line that is long\nfunc b\n1\n"}, errs: []string{reasonBothChanged}},
 		"v4a similar keeps lines":   {format: V4A, opts: ApplyOptions{Options: Options{Stages: stages}}, input: "*** Begin Patch\n*** Update File: a\n@@\n begin of a block\n first line here\n-second line here\n+2\n third line heer\n the end of it\n*** End Patch\n", before: map[string]string{"a": "begin of a block\nfirst line here\nuser's\nsecond line here\nthird line here\nthe end of it\n"}, want: map[string]string{"a": "begin of a block\nfirst line here\nuser's\n2\nthird line here\nthe end of it\n"}},
 		"block with two dividers":   {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nTitle\n=====\ntext\n=======\nnew\n>>>>>>> REPLACE\n", before: map[string]string{"a": "Title\n=====\ntext\n"}, bad: "a second line of ======="},
 		"block at line starts":      {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "max = 1\nx = 1\n"}, want: map[string]string{"a": "max = 1\nx = 2\n"}},
 		"block at the end":          {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nb\n=======\nc\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "a\nb"}, want: map[string]string{"a": "a\nc"}},
-		"block at both ends":        {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\ny\n=======\nz\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "y\nmid\ny"}, errs: []Reason{reasonSeveral}},
+		"block at both ends":        {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\ny\n=======\nz\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "y\nmid\ny"}, errs: []string{reasonSeveral}},
 		"udiff, nearest of many":    {format: Unified, input: "--- a/f\n+++ b/f\n@@ -8999 +8999 @@\n-b\n+B\n", before: map[string]string{"f": strings.Repeat("a\nb\nc\n", 3000)}, want: map[string]string{"f": strings.Repeat("a\nb\nc\n", 2999) + "a\nB\nc\n"}},
 		"udiff, two mails, a file":  {format: Unified, input: "From 0123456789012345678901234567890123456789 Mon\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-1\n+one\n-- \n2.43.0\n\nFrom 0123456789012345678901234567890123456789 Mon\n--- a/f\n+++ b/f\n@@ -2 +2 @@\n-2\n+two\n", bad: "is in two mails"},
-		"udiff deletes too much":    {format: Unified, input: "diff --git a/f b/f\ndeleted file mode 100644\nindex e69de29..0000000\n", before: map[string]string{"f": "precious\n"}, errs: []Reason{""}},
+		"udiff deletes too much":    {format: Unified, input: "diff --git a/f b/f\ndeleted file mode 100644\nindex e69de29..0000000\n", before: map[string]string{"f": "precious\n"}, errs: []string{""}},
 		"udiff, no prefix":          {format: Unified, input: "diff --git f f\n--- f\n+++ f\n@@ -1 +1 @@\n-1\n+one\ndiff --git sub/e sub/e\nnew file mode 100644\nindex 0000000..e69de29\n", before: map[string]string{"f": "1\n"}, want: map[string]string{"f": "one\n", "sub/e": ""}},
 		"udiff, mnemonic prefixes":  {format: Unified, input: "diff --git c/f i/f\n--- c/f\n+++ i/f\n@@ -1 +1 @@\n-1\n+one\ndiff --git c/new i/new\nnew file mode 100644\n--- /dev/null\n+++ i/new\n@@ -0,0 +1 @@\n+new\n", before: map[string]string{"f": "1\n"}, want: map[string]string{"f": "one\n", "new": "new\n"}},
 		"udiff, mode of what":       {format: Unified, input: "diff --git a/f c/g\nnew file mode 100644\n", bad: "not clear of which file"},
@@ -164,8 +165,8 @@ func TestApply(t *testing.T) {
 		"v4a, last line goes":       {format: V4A, input: "*** Begin Patch\n*** Update File: a\n@@\n-b\n@@\n+y\n*** End Patch\n", before: map[string]string{"a": "a\nb"}, want: map[string]string{"a": "a\ny"}},
 		"v4a, move to itself":       {format: V4A, input: "*** Begin Patch\n*** Update File: a\n*** Move to: a\n*** End Patch\n", bad: "is there already"},
 		"edits, common options":     {format: EditList, input: `{"path":"a","replace_all":true,"edits":[{"old":"1","new":"x"},{"old":"2","new":"y","replace_all":false,"expected_replacements":1}]}`, before: map[string]string{"a": "1 1 2\n"}, want: map[string]string{"a": "x x y\n"}},
-		"edits ask for more":        {format: EditList, input: `[{"path":"a","old":"some lime of text\n","new":"x","stages":["levenshtein"]}]`, opts: ApplyOptions{Options: Options{Stages: []Stage{Exact}}}, before: map[string]string{"a": "some line of text\n"}, errs: []Reason{ReasonNone}},
-		"block at no line":          {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "x = 10\nmax = 1"}, errs: []Reason{ReasonNone}},
+		"edits ask for more":        {format: EditList, input: `[{"path":"a","old":"some lime of text\n","new":"x","stages":["levenshtein"]}]`, opts: ApplyOptions{Options: Options{Stages: []Stage{Exact}}}, before: map[string]string{"a": "some line of text\n"}, errs: []string{reasonNone}},
+		"block at no line":          {format: SearchReplace, path: "a", input: "<<<<<<< SEARCH\nx = 1\n=======\nx = 2\n>>>>>>> REPLACE\n", opts: ApplyOptions{Options: Options{ExactOnly: true}}, before: map[string]string{"a": "x = 10\nmax = 1"}, errs: []string{reasonNone}},
 		"udiff of two mails":        {format: Unified, input: "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-1\n+one\n-- \n2.43.0\n\nFrom 00 Mon\n---\n g | 2 +-\n\ndiff --git a/g b/g\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-1\n+eins\n-- \n2.43.0\n", before: map[string]string{"f": five, "g": "1\n"}, want: map[string]string{"f": "one\n2\n3\n4\n5\n", "g": "eins\n"}},
 		"block after a sentence":    {format: SearchReplace, path: "a", input: "I'll add the file v1.2 now.\n<<<<<<< SEARCH\n1\n=======\none\n>>>>>>> REPLACE\n", before: map[string]string{"a": five}, want: map[string]string{"a": "one\n2\n3\n4\n5\n"}},
 		"block, indented":           {format: SearchReplace, path: "a", input: "  <<<<<<< SEARCH\n1\n=======\none\n>>>>>>> REPLACE\n", bad: "is indented"},
@@ -185,7 +186,7 @@ func TestApply(t *testing.T) {
 				t.Fatal(err)
 			}
 			after, errs := applied(p, c.before, &c.opts)
-			var reasons []Reason
+			var reasons []string
 			for _, err := range errs {
 				reasons = append(reasons, err.Match.Reason)
 				if err.Error() == "" {
@@ -218,23 +219,23 @@ func TestApplyOwnDiffs(t *testing.T) {
 	}
 	for range *oracleCases {
 		name := []string{"f", "b/i", "a/f", "n ", "two words", "\u00e9\t"}[rng.IntN(6)]
-		old, new := File{Name: name, Mode: 0o100644, Content: text()}, File{Name: name, Mode: 0o100644, Content: text()}
+		old, new := textdiff.File{Name: name, Mode: 0o100644, Content: text()}, textdiff.File{Name: name, Mode: 0o100644, Content: text()}
 		if rng.IntN(2) == 0 { // an edit, not another text
 			lines := bytes.SplitAfter(old.Content, []byte("\n"))
 			i := rng.IntN(len(lines))
 			new.Content = slices.Concat(bytes.Join(lines[:i], nil), []byte("new\n"), bytes.Join(lines[min(len(lines), i+rng.IntN(3)):], nil))
 		}
-		opts := &UnifiedOptions{NoPrefix: rng.IntN(3) == 0}
+		opts := &textdiff.UnifiedOptions{NoPrefix: rng.IntN(3) == 0}
 		switch rng.IntN(8) {
 		case 0:
-			old = File{}
+			old = textdiff.File{}
 		case 1:
-			new = File{}
+			new = textdiff.File{}
 		}
 		if opts.NoPrefix && (old.Mode == 0 || new.Mode == 0) && strings.Contains(name, "/") {
 			continue // it does not say whether that is a prefix
 		}
-		d := AppendUnified(nil, old, new, opts)
+		d := textdiff.AppendUnified(nil, old, new, opts)
 		if len(d) == 0 {
 			continue
 		}

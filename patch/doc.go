@@ -1,9 +1,4 @@
-// Package patch knows text. It compares two texts line by line and writes what
-// it finds as a unified diff that git apply and GNU patch accept.
-//
-// Start with [Edits], the line ranges that differ, [Stat], their number, or
-// [AppendUnified], the diff of two files. [LineWords] narrows the changed lines of an
-// edit down to what changed in them.
+// Package patch finds the text that somebody means, and puts another there.
 //
 // [Locate] finds the one place in a text that somebody means who gives it only
 // roughly, as models do; [Replace] puts another text there. [Parse] reads a whole
@@ -13,8 +8,6 @@
 // The package is not a version control system and reads no disk: callers bring
 // names, modes and bytes, or functions that load bytes. Texts are bytes, of any
 // encoding or none; a line ends with "\n", which belongs to it, and the last line
-// may lack it. In diffs a carriage return is a byte like any other; where text is
-// looked for, CRLF is a line end, too. All functions are pure,
-// but for what they are given to call, and may be called from any number
-// of goroutines.
+// may lack it. CRLF is a line end, too. All functions are pure, but for what they
+// are given to call, and may be called from any number of goroutines.
 package patch

@@ -126,7 +126,7 @@ func (s *search) occurrences(content, old []byte, at *offsets) *Match {
 		return nil
 	case s.Replacements == 1:
 		return s.found(IsExact, Exact, places, len(places), 1)
-	case s.Replacements != All && apart != s.Replacements:
+	case s.Replacements != replaceAll && apart != s.Replacements:
 		m := s.refused(IsAmbiguous, Exact, reasonCount, all, 1)
 		m.Count = apart
 		return m

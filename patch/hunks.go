@@ -29,9 +29,9 @@ func (at *position) lines(content []byte) *lined {
 // olds returns the lines that are to be there.
 func (h *Hunk) olds() *lined {
 	t := new(lined)
-	for _, l := range h.Lines {
-		if l.Mark != '+' {
-			t.lines = append(t.lines, line{content: l.Text})
+	for _, l := range h.lines {
+		if l.mark != '+' {
+			t.lines = append(t.lines, line{content: l.text})
 		}
 	}
 	return t
@@ -43,7 +43,8 @@ func (h *Hunk) places(file *lined, from int, f fold, cr bool) (list []int) {
 	olds := h.olds()
 	for at := range file.find(olds, f) {
 		end := at + len(olds.lines)
-		if at < from || h.OldNoEnd && (end < len(file.lines) || bytes.HasSuffix(file.bytes, lf)) || cr && !h.sameEnds(file, at) {
+		if at < from || h.oldNoEnd && (end < len(file.lines) || bytes.HasSuffix(file.bytes, lf)) ||
+			cr && !h.sameEnds(file, at) {
 			continue
 		}
 		list = append(list, at)
@@ -54,14 +55,14 @@ func (h *Hunk) places(file *lined, from int, f fold, cr bool) (list []int) {
 // sameEnds reports whether the lines of a file from one on have a CR where the
 // hunk's old lines have.
 func (h *Hunk) sameEnds(file *lined, at int) bool {
-	for _, l := range h.Lines {
-		if l.Mark == '+' {
+	for _, l := range h.lines {
+		if l.mark == '+' {
 			continue
 		}
 		if at == len(file.lines)-1 && !bytes.HasSuffix(file.bytes, lf) {
 			return true // it has no end
 		}
-		if l.CR != (lineEndAt(file.bytes, file.lines[at].end) == len(crlf)) {
+		if l.cr != (lineEndAt(file.bytes, file.lines[at].end) == len(crlf)) {
 			return false
 		}
 		at++
@@ -97,7 +98,7 @@ func (f fold) stage() Stage {
 // lines are, behind its context if it has some: where a line of that is there
 // several times, behind any of them. Where similar lines are allowed, too, they
 // are looked for in the whole file.
-func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
+func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []string) {
 	file := at.lines(content)
 	list := folds(&opts.Options)
 	starts, m := h.anchors(content, at, list)
@@ -108,14 +109,14 @@ func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]pu
 	olds := len(h.olds().lines)
 	if olds == 0 {
 		from := at.line
-		if len(h.Context) == 0 || h.AtEnd {
+		if len(h.context) == 0 || h.atEnd {
 			from = len(file.lines)
 		} else if len(starts) > 1 {
 			return nil, *h.behind(file, starts, starts), nil
 		}
 		return h.put(content, file, from, IsExact, Exact, false, at)
 	}
-	if h.AtEnd {
+	if h.atEnd {
 		for _, f := range list {
 			if last := len(file.lines) - olds; last >= at.line && file.hasAt(last, h.olds(), f) {
 				return h.putV4A(content, file, last, f, opts, at)
@@ -134,11 +135,11 @@ func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]pu
 	}
 	puts, similar, warnings := h.locateSimilar(content, opts, at)
 	if similar.Found() && similar.StartLine <= at.line {
-		similar = Match{Kind: IsNotFound, Reason: ReasonNone} // before the hunk before
+		similar = Match{Kind: IsNotFound, Reason: reasonNone} // before the hunk before
 	}
 	if !similar.Found() {
-		if len(h.Context) > 0 {
-			similar.Anchor, similar.Anchors = h.Context[len(h.Context)-1], len(starts)
+		if len(h.context) > 0 {
+			similar.Anchor, similar.Anchors = h.context[len(h.context)-1], len(starts)
 		}
 		return nil, similar, nil
 	}
@@ -148,17 +149,18 @@ func (h *Hunk) locateV4A(content []byte, opts *ApplyOptions, at *position) ([]pu
 
 // putV4A puts a hunk's lines in the place of the file's from one on, which are
 // the same in a fold: with the file's indentation and its quotes, as options say.
-func (h *Hunk) putV4A(content []byte, file *lined, from int, f fold, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
+func (h *Hunk) putV4A(content []byte, file *lined, from int, f fold, opts *ApplyOptions,
+	at *position) ([]put, Match, []string) {
 	if f == literal {
 		return h.put(content, file, from, IsExact, Exact, false, at)
 	}
 	s := &search{Options: opts.Options, file: file, needle: h.olds()}
 	there := &lined{lines: file.lines[from : from+len(s.needle.lines)]}
 	fresh := new(lined)                    // the lines that stay or are new
-	number := make([]int, 0, len(h.Lines)) // theirs in the hunk
-	for i, l := range h.Lines {
-		if l.Mark != '-' {
-			fresh.lines, number = append(fresh.lines, line{content: l.Text}), append(number, i)
+	number := make([]int, 0, len(h.lines)) // theirs in the hunk
+	for i, l := range h.lines {
+		if l.mark != '-' {
+			fresh.lines, number = append(fresh.lines, line{content: l.text}), append(number, i)
 		}
 	}
 	own := h.replacedLeads(there)
@@ -166,19 +168,19 @@ func (h *Hunk) putV4A(content []byte, file *lined, from int, f fold, opts *Apply
 		own = nil
 	}
 	r := &Result{Match: Match{Kind: kindOf(f), Stage: f.stage()}}
-	isNew := func(i int) (int, bool) { return i, h.Lines[number[i]].Mark == '+' && own[number[i]] == nil }
+	isNew := func(i int) (int, bool) { return i, h.lines[number[i]].mark == '+' && own[number[i]] == nil }
 	fresh = s.requoted(r, s.quotes(there, nil), fresh)
 	if fresh = s.reindented(r, s.leads(there, nil), there, fresh, fresh, isNew); fresh == nil {
 		return nil, r.Match, nil
 	}
 	fitted := *h
-	fitted.Lines = slices.Clone(h.Lines)
+	fitted.lines = slices.Clone(h.lines)
 	for i, l := range fresh.lines {
 		text := l.content
 		if lead := own[number[i]]; lead != nil {
 			text = slices.Concat([]byte(*lead), text[len(leadOf(text)):])
 		}
-		fitted.Lines[number[i]].Text = text
+		fitted.lines[number[i]].text = text
 	}
 	puts, m, _ := fitted.put(content, file, from, kindOf(f), f.stage(), false, at)
 	return puts, m, r.Warnings
@@ -190,20 +192,20 @@ func (h *Hunk) putV4A(content []byte, file *lined, from int, f fold, opts *Apply
 func (h *Hunk) replacedLeads(there *lined) map[int]*string {
 	leads := make(map[int]*string)
 	old := 0
-	for i := 0; i < len(h.Lines); {
+	for i := 0; i < len(h.lines); {
 		gone, n := i, 0
-		for ; i < len(h.Lines) && h.Lines[i].Mark == '-'; i++ {
+		for ; i < len(h.lines) && h.lines[i].mark == '-'; i++ {
 			n++
 		}
 		added := i
-		for ; i < len(h.Lines) && h.Lines[i].Mark == '+'; i++ {
+		for ; i < len(h.lines) && h.lines[i].mark == '+'; i++ {
 		}
 		for j := range n {
-			if i-added == n && leadOf(h.Lines[gone+j].Text) == leadOf(h.Lines[added+j].Text) {
+			if i-added == n && leadOf(h.lines[gone+j].text) == leadOf(h.lines[added+j].text) {
 				leads[added+j] = new(leadOf(there.lines[old+j].content))
 			}
 		}
-		if old += n; i < len(h.Lines) && h.Lines[i].Mark == ' ' {
+		if old += n; i < len(h.lines) && h.lines[i].mark == ' ' {
 			old++
 			i++
 		}
@@ -216,7 +218,7 @@ func (h *Hunk) replacedLeads(there *lined) map[int]*string {
 // refusal: a line of it is not there.
 func (h *Hunk) anchors(content []byte, at *position, list []fold) (starts []int, m *Match) {
 	starts = []int{at.line}
-	for _, context := range h.Context {
+	for _, context := range h.context {
 		from := starts[0]
 		if starts = after(at.file, context, from, list); len(starts) == 0 {
 			s := newSearch(content, []byte(context), nil)
@@ -237,9 +239,12 @@ func (h *Hunk) anchors(content []byte, at *position, list []fold) (starts []int,
 func (h *Hunk) behind(file *lined, starts, places []int) *Match {
 	m := h.several(file, places, literal)
 	m.Stage, m.Reason, m.Count = "", reasonContext, 0
-	m.Anchor, m.Anchors = h.Context[len(h.Context)-1], len(starts)
+	m.Anchor, m.Anchors = h.context[len(h.context)-1], len(starts)
 	for i, from := range starts {
-		fits := slices.ContainsFunc(places, func(p int) bool { return p >= from && (i+1 == len(starts) || p < starts[i+1]) })
+		fits := slices.ContainsFunc(places, func(p int) bool {
+			return p >= from &&
+				(i+1 == len(starts) || p < starts[i+1])
+		})
 		if fits {
 			m.Count++
 		}
@@ -282,7 +287,7 @@ func after(file *lined, context string, from int, list []fold) (places []int) {
 
 // locateSimilar finds a hunk by similarity, if that is allowed, and says what is
 // nearest if not.
-func (h *Hunk) locateSimilar(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
+func (h *Hunk) locateSimilar(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []string) {
 	o := opts.Options
 	var stages []Stage
 	for _, stage := range o.Stages {
@@ -295,7 +300,7 @@ func (h *Hunk) locateSimilar(content []byte, opts *ApplyOptions, at *position) (
 	s := newSearch(content, old, &o)
 	s.budget, s.file = at.budget, at.file
 	if stages == nil {
-		m := s.notFound(ReasonNone)
+		m := s.notFound(reasonNone)
 		if isApplied(content, new) {
 			m.Reason = reasonApplied
 		}
@@ -309,9 +314,9 @@ func (h *Hunk) locateSimilar(content []byte, opts *ApplyOptions, at *position) (
 // text returns the old text or the new one, by the mark of its own lines.
 func (h *Hunk) text(mark byte) []byte {
 	var b []byte
-	for _, l := range h.Lines {
-		if l.Mark == ' ' || l.Mark == mark {
-			b = append(append(b, l.Text...), '\n')
+	for _, l := range h.lines {
+		if l.mark == ' ' || l.mark == mark {
+			b = append(append(b, l.text...), '\n')
 		}
 	}
 	return b
@@ -320,7 +325,8 @@ func (h *Hunk) text(mark byte) []byte {
 // put puts a hunk's lines in the place of the file's from one on. Lines that
 // stay keep their bytes; others end as the hunk says if its old lines do, too
 // (ends), and else as those around them.
-func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stage, ends bool, at *position) ([]put, Match, []Warning) {
+func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stage, ends bool,
+	at *position) ([]put, Match, []string) {
 	file := lines.lines
 	olds := len(h.olds().lines)
 	m := Match{Kind: kind, Stage: stage, Similarity: 1, Count: 1, StartLine: from + 1, EndLine: max(from+1, from+olds)}
@@ -343,14 +349,14 @@ func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stag
 	var last []byte   // line end
 	var gone [][]byte // line ends of lines that go, for those that come in their place
 	endOf := func(i int) []byte { return content[file[i].end : file[i].end+lineEndAt(content, file[i].end)] }
-	for _, l := range h.Lines {
-		if l.Mark == '-' {
+	for _, l := range h.lines {
+		if l.mark == '-' {
 			gone = append(gone, endOf(i))
 			i++
 			continue
 		}
 		last = eol
-		if l.Mark == ' ' {
+		if l.mark == ' ' {
 			gone = nil
 		} else if len(gone) > 0 {
 			if len(gone[0]) > 0 {
@@ -358,7 +364,7 @@ func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stag
 			}
 			gone = gone[1:]
 		}
-		switch l.Mark {
+		switch l.mark {
 		case ' ':
 			b = append(b, file[i].content...)
 			if end := endOf(i); len(end) > 0 {
@@ -366,8 +372,8 @@ func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stag
 			}
 			i++
 		case '+':
-			b = append(b, l.Text...)
-			if ends && l.CR {
+			b = append(b, l.text...)
+			if ends && l.cr {
 				last = crlf
 			} else if ends {
 				last = lf
@@ -375,8 +381,8 @@ func (h *Hunk) put(content []byte, lines *lined, from int, kind Kind, stage Stag
 		}
 		b = append(b, last...)
 	}
-	if h.OldNoEnd || h.NewNoEnd { // it says so
-		open = h.NewNoEnd
+	if h.oldNoEnd || h.newNoEnd { // it says so
+		open = h.newNoEnd
 	}
 	if end == len(content) && open {
 		b = b[:max(0, len(b)-len(last))]
@@ -392,7 +398,7 @@ const defaultFuzz = 2
 // locateUnified finds the place of a hunk that is nearest to where it says that
 // it is, as far off as the hunk before was, and with as much of its context as
 // can be.
-func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []Warning) {
+func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) ([]put, Match, []string) {
 	file := at.lines(content)
 	if h.hasBOM() {
 		file = file.withBOM()
@@ -403,11 +409,11 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 	}
 	if len(h.olds().lines) == 0 { // all it says is where
 		from := len(file.lines)
-		if h.Stated >= 0 {
-			from = h.Stated + at.offset
+		if h.stated >= 0 {
+			from = h.stated + at.offset
 		}
 		if from < at.line || from > len(file.lines) {
-			return nil, Match{Kind: IsNotFound, Reason: ReasonNone}, nil
+			return nil, Match{Kind: IsNotFound, Reason: reasonNone}, nil
 		}
 		return h.put(content, file, from, IsExact, Exact, true, at)
 	}
@@ -418,37 +424,38 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 	for dropped := 0; dropped <= min(fuzz, context); dropped++ {
 		head, tail := max(0, dropped-context+before), max(0, dropped-context+after)
 		part := *h
-		part.Lines = h.Lines[head : len(h.Lines)-tail]
-		part.OldNoEnd, part.NewNoEnd = h.OldNoEnd && tail == 0, h.NewNoEnd && tail == 0
+		part.lines = h.lines[head : len(h.lines)-tail]
+		part.oldNoEnd, part.newNoEnd = h.oldNoEnd && tail == 0, h.newNoEnd && tail == 0
 		if len(part.olds().lines) == 0 {
 			break // nothing is left to go by
 		}
 		kind := IsExact
-		var warnings []Warning
+		var warnings []string
 		if dropped > 0 {
-			kind, warnings = IsFuzzy, []Warning{warnContextDropped}
+			kind, warnings = IsFuzzy, []string{warnContextDropped}
 		}
 		// Line ends that are as the hunk has them come first.
 		for _, ends := range []bool{true, false} {
 			places := part.places(file, at.line, literal, ends)
-			if dropped > 0 && before < context && h.Stated <= 1 {
+			if dropped > 0 && before < context && h.stated <= 1 {
 				places = slices.DeleteFunc(places, func(p int) bool { return p > 0 })
 			}
 			if dropped > 0 && after < context {
-				places = slices.DeleteFunc(places, func(p int) bool { return p+len(part.olds().lines) < len(file.lines) })
+				places = slices.DeleteFunc(places,
+					func(p int) bool { return p+len(part.olds().lines) < len(file.lines) })
 			}
 			if len(places) == 0 {
 				continue
 			}
 			from, ok := places[0], len(places) == 1
-			if !ok && h.Stated >= 0 {
-				from, ok = nearest(places, h.Stated-1+head+at.offset)
+			if !ok && h.stated >= 0 {
+				from, ok = nearest(places, h.stated-1+head+at.offset)
 			}
 			if !ok {
 				return nil, *part.several(file, places, literal), nil
 			}
-			if h.Stated >= 0 {
-				at.offset = from - (h.Stated - 1 + head)
+			if h.stated >= 0 {
+				at.offset = from - (h.stated - 1 + head)
 			}
 			puts, m, _ := part.put(content, file, from, kind, Exact, ends, at)
 			return puts, m, warnings
@@ -460,15 +467,15 @@ func (h *Hunk) locateUnified(content []byte, opts *ApplyOptions, at *position) (
 // hasBOM reports whether a byte order mark is at the start of a line: then it is
 // of the text.
 func (h *Hunk) hasBOM() bool {
-	return slices.ContainsFunc(h.Lines, func(l HunkLine) bool { return bytes.HasPrefix(l.Text, bom) })
+	return slices.ContainsFunc(h.lines, func(l hunkLine) bool { return bytes.HasPrefix(l.text, bom) })
 }
 
 // contextLines counts the lines at both ends of a hunk that stay.
 func (h *Hunk) contextLines() (before, after int) {
-	for before < len(h.Lines) && h.Lines[before].Mark == ' ' {
+	for before < len(h.lines) && h.lines[before].mark == ' ' {
 		before++
 	}
-	for after < len(h.Lines)-before && h.Lines[len(h.Lines)-1-after].Mark == ' ' {
+	for after < len(h.lines)-before && h.lines[len(h.lines)-1-after].mark == ' ' {
 		after++
 	}
 	return before, after

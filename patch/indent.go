@@ -49,7 +49,8 @@ func (s *search) rule(l leads, file, fresh *lined) (indentRule, bool) {
 	}
 	var rules []indentRule
 	shift, shifted := shift(l.pairs)
-	if rest := l.pairs[1:]; !shifted && l.first && len(rest) > 0 && allSame(rest) && l.pairs[0].old == "" { // models drop what stands before the first line
+	// models drop what stands before the first line
+	if rest := l.pairs[1:]; !shifted && l.first && len(rest) > 0 && allSame(rest) && l.pairs[0].old == "" {
 		first := l.pairs[0]
 		rules = append(rules, func(lead string, line int) (string, bool) {
 			if line == 0 && lead == "" {
@@ -216,7 +217,8 @@ func oneByOne(pairs []lead) (indentRule, bool) {
 // reindented returns a text in which what leads from old's indentation to the
 // file's was done to lines that are new: those for which fresh returns their
 // number in the new text, which is whole. file is what was found.
-func (s *search) reindented(r *Result, from leads, file, t, whole *lined, fresh func(i int) (line int, ok bool)) *lined {
+func (s *search) reindented(r *Result, from leads, file, t, whole *lined,
+	fresh func(i int) (line int, ok bool)) *lined {
 	unsure := func() *lined {
 		if s.RefuseUnsureIndent && s.Reindent == ReindentAuto {
 			r.refuse(reasonIndent)

@@ -20,9 +20,6 @@ const (
 	Levenshtein Stage = "levenshtein"  // similar as a whole
 )
 
-// Stages returns all stages, the strictest first.
-func Stages() []Stage { return slices.Clone(stages) }
-
 // stages is the ladder.
 var stages = []Stage{Exact, Whitespace, Unicode, BlockAnchor, Levenshtein}
 
@@ -37,55 +34,65 @@ const (
 	IsInvalid   Kind = "invalid" // the question makes no sense
 )
 
-// A Reason says why a search was refused, for programs.
-type Reason string
-
+// What Match.Reason may be.
 const (
-	reasonEmpty       Reason = "empty"            // the old text is empty
-	reasonNoChange    Reason = "no_change"        // old and new are the same
-	reasonOptions     Reason = "options"          // an option is out of range
-	reasonFuzzyOne    Reason = "fuzzy_one"        // not found exactly, and other than one replacement is only exact
-	reasonSeveral     Reason = "several"          // it is there several times
-	reasonCount       Reason = "count"            // it is not there as often as expected
-	reasonBlank       Reason = "blank"            // the old text has no line that is not blank
-	ReasonNone        Reason = "none"             // nothing is similar enough
-	reasonShort       Reason = "short"            // too short to be looked for by similarity
-	reasonElision     Reason = "elision"          // the old text leaves lines out, as in "..."
-	reasonDisparate   Reason = "disproportionate" // what was found is far longer than the old text
-	reasonMarkers     Reason = "markers"          // the new text holds a marker of a patch format, or line numbers
-	reasonDiffMarks   Reason = "diff_marks"       // all lines of a text begin with -, + or a blank, as in a diff, and those of the file do not
-	reasonEscaped     Reason = "escaped"          // the old text has \n, \" or &lt; where the file has what they stand for
-	reasonShifted     Reason = "shifted"          // what is similar begins or ends elsewhere: the old text has more lines than are there, or fewer
-	reasonCandidates  Reason = "too_many_candidates"
-	reasonBudget      Reason = "budget"          // the search took too long
-	reasonApplied     Reason = "already_applied" // the new text is there, the old one is not
-	ReasonBothChanged Reason = "both_changed"    // with Merge: a line that the new text changes differs from the old one
-	reasonOverlap     Reason = "overlap"         // two of a patch overlap
-	reasonExists      Reason = "exists"          // there is no old text, and the file is there
-	reasonContext     Reason = "context"         // of V4A: a line after which it is to be is not there, or several times: see Match.Anchor
-	reasonIndent      Reason = "indent"          // with RefuseUnsureIndent: no single rule leads from one indentation to the other
-	ReasonOutside     Reason = "outside"         // a path leads out of the directory
+	reasonEmpty     = "empty"            // the old text is empty
+	reasonNoChange  = "no_change"        // old and new are the same
+	reasonOptions   = "options"          // an option is out of range
+	reasonFuzzyOne  = "fuzzy_one"        // not found exactly, and other than one replacement is only exact
+	reasonSeveral   = "several"          // it is there several times
+	reasonCount     = "count"            // it is not there as often as expected
+	reasonBlank     = "blank"            // the old text has no line that is not blank
+	reasonNone      = "none"             // nothing is similar enough
+	reasonShort     = "short"            // too short to be looked for by similarity
+	reasonElision   = "elision"          // the old text leaves lines out, as in "..."
+	reasonDisparate = "disproportionate" // what was found is far longer than the old text
+	reasonMarkers   = "markers"          // the new text holds a marker of a patch format, or line numbers
+	// all lines of a text begin with -, + or a blank, as in a diff, and those of the file
+	// do not
+	reasonDiffMarks = "diff_marks"
+	reasonEscaped   = "escaped" // the old text has \n, \" or &lt; where the file has what they stand for
+	// what is similar begins or ends elsewhere: the old text has more lines than are there,
+	// or fewer
+	reasonShifted     = "shifted"
+	reasonCandidates  = "too_many_candidates"
+	reasonBudget      = "budget"          // the search took too long
+	reasonApplied     = "already_applied" // the new text is there, the old one is not
+	reasonBothChanged = "both_changed"    // with Merge: a line that the new text changes differs from the old one
+	reasonOverlap     = "overlap"         // two of a patch overlap
+	reasonExists      = "exists"          // there is no old text, and the file is there
+	// of V4A: a line after which it is to be is not there, or several times: see
+	// Match.Anchor
+	reasonContext = "context"
+	// with RefuseUnsureIndent: no single rule leads from one indentation to the other
+	reasonIndent = "indent"
 )
 
-// All as [Options.Replacements] replaces all occurrences.
-const All = -1
+// replaceAll as Options.Replacements replaces all occurrences.
+const replaceAll = -1
 
 // Options are the choices at [Locate] and [Replace]. The zero value is the
 // default: one replacement, all stages.
 type Options struct {
 	Stages       []Stage // that are tried, in the order of the ladder; default all
 	ExactOnly    bool    // only Exact is tried
-	Replacements int     // how often old must be there, exactly, if not once; or All; default 1
+	Replacements int     // how often old must be there, exactly, if not once; -1: replace all; default 1
 
 	LevenshteinMin float64 // least similarity at Levenshtein; default 0.66
 	AnchorMin      float64 // similarity that one at BlockAnchor must exceed; default 0.6
 	MinSimilarity  float64 // least similarity at either; default 0
 	TieMargin      float64 // similarities that differ by so much are the same; default 0
 	MaxGrowth      float64 // how much longer or shorter than old a block may be, at least a line; default 0.25
-	MinChars       int     // an old text with fewer characters, blanks not counted, is not looked for by similarity; default 0
-	LineHint       int     // among places as good, the one whose first line is nearest to this one, from 1, if it is within 200 lines; default none
-	WholeLines     bool    // Unicode does not look within lines
-	Budget         int64   // units of work, of about 8 ns, of a search or of all searches of a patch; default 100 million
+	// an old text with fewer characters, blanks not counted, is not looked for by
+	// similarity; default 0
+	MinChars int
+	// among places as good, the one whose first line is nearest to this one, from 1, if it
+	// is within 200 lines; default none
+	LineHint   int
+	WholeLines bool // Unicode does not look within lines
+	// units of work, of about 8 ns, of a search or of all searches of a patch; default 100
+	// million
+	Budget int64
 
 	Reindent           Reindent // of what replaces a fuzzy match; default: it stays as it is given
 	RefuseUnsureIndent bool     // refuse where Reindent finds no single rule
@@ -101,7 +108,7 @@ type Options struct {
 type Match struct {
 	Kind   Kind
 	Stage  Stage  // that decided; "": none did
-	Reason Reason // of a refusal
+	Reason string // of a refusal, for programs
 
 	Start, End         int     // bytes; of the first place if there are several; neither cuts a character or a CRLF
 	StartLine, EndLine int     // first and last line, from 1
@@ -117,6 +124,12 @@ type Match struct {
 	// these places.
 	Anchor  string
 	Anchors int
+}
+
+// A Span is the bytes [Start, End) of a text.
+type Span struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
 }
 
 // Found reports whether there is something to be replaced.
@@ -206,7 +219,7 @@ func (s *search) run(new []byte, replacing bool) *Match {
 		return &Match{Kind: IsInvalid, Reason: reasonEmpty}
 	case replacing && bytes.Equal(s.old, new):
 		return &Match{Kind: IsInvalid, Reason: reasonNoChange}
-	case s.Replacements < All || !s.inRange():
+	case s.Replacements < replaceAll || !s.inRange():
 		return &Match{Kind: IsInvalid, Reason: reasonOptions}
 	}
 	if s.has(Exact) {
@@ -219,7 +232,7 @@ func (s *search) run(new []byte, replacing bool) *Match {
 	}
 	if s.Replacements != 1 {
 		if s.ExactOnly || !slices.ContainsFunc(stages[1:], s.has) {
-			return s.notFound(ReasonNone)
+			return s.notFound(reasonNone)
 		}
 		return &Match{Kind: IsInvalid, Reason: reasonFuzzyOne}
 	}
@@ -259,7 +272,7 @@ func (s *search) inRange() bool {
 			return false
 		}
 	}
-	if s.Reindent != ReindentNone && s.Reindent != ReindentAuto && s.Reindent != ReindentOff {
+	if s.Reindent != "" && s.Reindent != ReindentAuto && s.Reindent != ReindentOff {
 		return false
 	}
 	return s.MaxGrowth >= 0 && s.Budget >= 0 && s.LevenshteinMin > 0
@@ -295,7 +308,7 @@ func (s *search) found(kind Kind, stage Stage, places []Span, count int, similar
 const maxNear = 5
 
 // refused is a refusal that names the places that it is about.
-func (s *search) refused(kind Kind, stage Stage, reason Reason, places []Span, similarity float64) *Match {
+func (s *search) refused(kind Kind, stage Stage, reason string, places []Span, similarity float64) *Match {
 	m := &Match{Kind: kind, Stage: stage, Reason: reason, Similarity: similarity}
 	lines := slices.Compact(s.lineOf(places))
 	for _, l := range lines[:min(len(lines), maxNear)] {

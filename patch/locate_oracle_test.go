@@ -144,7 +144,7 @@ func (o *oracle) exactly(places []Span, n int) *Match {
 			apart = append(apart, p)
 		}
 	}
-	if n != All && len(apart) != n {
+	if n != replaceAll && len(apart) != n {
 		return &Match{Kind: IsAmbiguous, Stage: Exact, Count: len(apart), Similarity: 1}
 	}
 	m := &Match{Kind: IsExact, Stage: Exact, Count: len(apart), Similarity: 1, Start: apart[0].Start, End: apart[0].End}
@@ -391,7 +391,7 @@ func TestLocateOracle(t *testing.T) {
 	stages := make(map[string]int)
 	for range n {
 		content, old := randomCase(rng)
-		opts := Options{Replacements: []int{0, 0, 0, 1, 2, All}[rng.IntN(6)]}
+		opts := Options{Replacements: []int{0, 0, 0, 1, 2, replaceAll}[rng.IntN(6)]}
 		want := (&oracle{opts, content, old}).locate()
 		got := Locate([]byte(content), []byte(old), &opts)
 		stages[fmt.Sprint(got.Kind, " ", got.Stage)]++

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/boocode/filestore/internal/textdiff"
 )
 
 // merged returns what was found with what old and new differ in: lines that they
@@ -13,9 +15,9 @@ import (
 func (s *search) merged(r *Result, file, fresh *lined) *lined {
 	old := s.needle
 	at := s.aligned(file)
-	list := edits(old.folded(foldEnds), fresh.folded(foldEnds), textEffort())
+	list := textdiff.Compare(old.folded(foldEnds), fresh.folded(foldEnds))
 	if len(list) == 0 { // blanks at the ends of lines are all that changes
-		list = edits(old.folded(literal), fresh.folded(literal), textEffort())
+		list = textdiff.Compare(old.folded(literal), fresh.folded(literal))
 	}
 	plain := s.requoted(r, s.quotes(file, at), fresh)
 	out := &lined{}
@@ -24,13 +26,14 @@ func (s *search) merged(r *Result, file, fresh *lined) *lined {
 	next := 0           // in the file
 	keep := func(end int) {
 		for ; next < end; next++ {
-			out.lines, stands, unsettled = append(out.lines, file.lines[next]), append(stands, next+1), append(unsettled, 0)
+			out.lines, stands, unsettled = append(out.lines, file.lines[next]), append(stands,
+				next+1), append(unsettled, 0)
 		}
 	}
 	for _, e := range list {
 		start := s.mergePlace(at, e, len(file.lines))
 		if start < next {
-			r.refuse(ReasonBothChanged)
+			r.refuse(reasonBothChanged)
 			s.showChanged(r, file, at, e)
 			return nil
 		}
@@ -40,7 +43,8 @@ func (s *search) merged(r *Result, file, fresh *lined) *lined {
 			l, stood, open := plain.lines[n], 0, n+1
 			if i := e.OldStart + n - e.NewStart; i < e.OldEnd {
 				stood = at[i]
-				if lead := leadOf(l.content); pairs && s.Reindent == ReindentAuto && lead == leadOf(old.lines[i].content) {
+				if lead := leadOf(l.content); pairs && s.Reindent == ReindentAuto &&
+					lead == leadOf(old.lines[i].content) {
 					l.content = slices.Concat([]byte(leadOf(file.lines[stood-1].content)), l.content[len(lead):])
 					open = 0
 				}
@@ -50,7 +54,10 @@ func (s *search) merged(r *Result, file, fresh *lined) *lined {
 		next = start + e.OldEnd - e.OldStart
 	}
 	keep(len(file.lines))
-	out = s.reindented(r, s.leads(file, at), file, out, fresh, func(i int) (int, bool) { return unsettled[i] - 1, unsettled[i] > 0 })
+	out = s.reindented(r, s.leads(file, at), file, out, fresh, func(i int) (int, bool) {
+		return unsettled[i] - 1,
+			unsettled[i] > 0
+	})
 	if out == nil {
 		return nil
 	}
@@ -64,7 +71,7 @@ func (s *search) merged(r *Result, file, fresh *lined) *lined {
 
 // showChanged shows the first line that an edit changes and that is not as in
 // old.
-func (s *search) showChanged(r *Result, file *lined, at []int, e Edit) {
+func (s *search) showChanged(r *Result, file *lined, at []int, e textdiff.Edit) {
 	near := Near{StartLine: r.StartLine, EndLine: r.EndLine, Similarity: r.Similarity}
 	for i := e.OldStart; i < e.OldEnd && len(file.lines) == len(at); i++ {
 		if at[i] == 0 {
@@ -82,8 +89,9 @@ func (s *search) aligned(file *lined) []int {
 	old := s.needle
 	at := make([]int, len(old.lines))
 	i, j := 0, 0
-	end := Edit{len(old.lines), len(old.lines), len(file.lines), len(file.lines)}
-	for _, e := range append(edits(old.folded(foldPlain), file.folded(foldPlain), textEffort()), end) {
+	end := textdiff.Edit{OldStart: len(old.lines), OldEnd: len(old.lines),
+		NewStart: len(file.lines), NewEnd: len(file.lines)}
+	for _, e := range append(textdiff.Compare(old.folded(foldPlain), file.folded(foldPlain)), end) {
 		for ; i < e.OldStart; i, j = i+1, j+1 {
 			at[i] = j + 1
 		}
@@ -94,7 +102,7 @@ func (s *search) aligned(file *lined) []int {
 
 // mergePlace returns the line of the file at which an edit of old belongs, -1 if
 // that is not clear.
-func (s *search) mergePlace(at []int, e Edit, end int) int {
+func (s *search) mergePlace(at []int, e textdiff.Edit, end int) int {
 	for i := e.OldStart; i < e.OldEnd; i++ {
 		if at[i] == 0 || at[i] != at[e.OldStart]+i-e.OldStart {
 			return -1
@@ -207,7 +215,8 @@ func (s *search) requoted(r *Result, q *quotes, t *lined) *lined {
 	if s.Merge {
 		return plain
 	}
-	if q.onlyFile || !slices.EqualFunc(plain.lines, t.lines, func(a, b line) bool { return bytes.Equal(a.content, b.content) }) {
+	if q.onlyFile || !slices.EqualFunc(plain.lines, t.lines,
+		func(a, b line) bool { return bytes.Equal(a.content, b.content) }) {
 		r.Warnings = append(r.Warnings, warnQuotesDiffer)
 	}
 	return t

@@ -3,7 +3,6 @@ package patch
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 )
 
 // An edit is one of an edit list, under any of the names in use.
@@ -20,62 +19,32 @@ type edit struct {
 	NewStr    *string `json:"new_str"`
 	NewString *string `json:"new_string"`
 
-	ReplaceAll bool `json:"replace_all"`
-	OptionsJSON
+	ReplaceAll           bool     `json:"replace_all"`
+	Stages               []Stage  `json:"stages"`
+	ExpectedReplacements *int     `json:"expected_replacements"` // 0: all
+	Fuzzy                *bool    `json:"fuzzy"`
+	MinSimilarity        float64  `json:"min_similarity"`
+	Reindent             Reindent `json:"reindent"`
+	Merge                *bool    `json:"merge"`
+	LineHint             int      `json:"line_hint"`
 }
 
-// OptionsJSON are [Options] as programs write them. A patch that has them may
-// ask for less than who applies it allows, and not for more.
-type OptionsJSON struct {
-	Stages               []Stage  `json:"stages,omitempty"`
-	ExpectedReplacements *int     `json:"expected_replacements,omitempty"` // 0: all
-	Fuzzy                *bool    `json:"fuzzy,omitempty"`                 // default true
-	MinSimilarity        float64  `json:"min_similarity,omitempty"`
-	Reindent             Reindent `json:"reindent,omitempty"` // "auto" or "off"; default: what who applies it has
-	Merge                *bool    `json:"merge,omitempty"`    // default: what who applies it has
-	LineHint             int      `json:"line_hint,omitempty"`
-}
-
-// Options returns the options for [Locate].
-func (o *OptionsJSON) Options() *Options {
-	opts := o.over(Options{})
-	return &opts
-}
-
-// over returns options with those that are set in place of the given ones.
-func (o *OptionsJSON) over(opts Options) Options {
-	switch {
-	case o.Stages == nil:
-	case opts.Stages == nil:
-		opts.Stages = o.Stages
-	default: // what both allow
-		opts.Stages = slices.DeleteFunc(slices.Clone(opts.Stages), func(s Stage) bool { return !slices.Contains(o.Stages, s) })
+// options returns what an edit asks for.
+func (e *edit) options() Options {
+	o := Options{Stages: e.Stages, MinSimilarity: e.MinSimilarity, Reindent: e.Reindent, LineHint: e.LineHint,
+		ExactOnly: e.Fuzzy != nil && !*e.Fuzzy, Merge: e.Merge != nil && *e.Merge}
+	if e.Reindent == "none" {
+		o.Reindent = ReindentOff
 	}
-	if n := o.ExpectedReplacements; n != nil {
-		switch opts.Replacements = *n; {
-		case *n == 0:
-			opts.Replacements = All
-		case *n < 0:
-			opts.Replacements = All - 1 // out of range
+	if n := e.ExpectedReplacements; n != nil {
+		if o.Replacements = *n; *n <= 0 { // less than 0 stays out of range
+			o.Replacements = replaceAll + *n
 		}
 	}
-	// These, too, may only ask for more than what is given.
-	opts.ExactOnly = opts.ExactOnly || o.Fuzzy != nil && !*o.Fuzzy
-	opts.MinSimilarity = max(opts.MinSimilarity, o.MinSimilarity)
-	switch o.Reindent {
-	case "":
-	case ReindentOff, "none":
-		if opts.Reindent == ReindentNone {
-			opts.Reindent = ReindentOff
-		}
-	default:
-		opts.Reindent = o.Reindent
+	if e.ReplaceAll {
+		o.Replacements = replaceAll
 	}
-	if o.LineHint != 0 {
-		opts.LineHint = o.LineHint
-	}
-	opts.Merge = opts.Merge || o.Merge != nil && *o.Merge
-	return opts
+	return o
 }
 
 // parseEdits reads an edit list: a JSON array of edits, or an object with one,
@@ -111,10 +80,7 @@ func parseEdits(input []byte, path string) (files []FilePatch, err error) {
 			return nil, &ParseError{Line: i + 1, Reason: "an edit without old or new"}
 		}
 		h.Old, h.New = []byte(*was), []byte(*is)
-		if e.ReplaceAll {
-			e.ExpectedReplacements = new(int)
-		}
-		h.Options = e.OptionsJSON
+		h.Options = e.options()
 		p := path
 		for _, own := range []string{e.FilePath, e.Path} {
 			if own != "" {

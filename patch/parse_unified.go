@@ -9,8 +9,8 @@ import (
 
 // changes reports whether a hunk changes something.
 func (h *Hunk) changes() bool {
-	for _, l := range h.Lines {
-		if l.Mark != ' ' {
+	for _, l := range h.lines {
+		if l.mark != ' ' {
 			return true
 		}
 	}
@@ -73,7 +73,8 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 				return nil, err
 			}
 			f = &FilePatch{Op: Update, Path: from, To: unquoted(strings.TrimPrefix(l, "rename to "))}
-		case strings.HasPrefix(l, "--- ") && r.at+1 < len(r.lines) && bytes.HasPrefix(r.lines[r.at+1].content, []byte("+++ ")):
+		case strings.HasPrefix(l, "--- ") && r.at+1 < len(r.lines) &&
+			bytes.HasPrefix(r.lines[r.at+1].content, []byte("+++ ")):
 			r.at++
 			old, new := cut.from(headerPath(l[len("--- "):]), headerPath(r.peek()[len("+++ "):]))
 			if f != nil && len(f.Hunks) == 0 && (f.To != "" || f.Op != Update) { // git has said so
@@ -136,17 +137,17 @@ const mailEnd = "-- "
 // created returns the content of a file that a hunk makes.
 func (h *Hunk) created() []byte {
 	var b []byte
-	for _, l := range h.Lines {
-		if l.Mark == '-' {
+	for _, l := range h.lines {
+		if l.mark == '-' {
 			continue
 		}
-		b = append(b, l.Text...)
-		if l.CR {
+		b = append(b, l.text...)
+		if l.cr {
 			b = append(b, '\r')
 		}
 		b = append(b, '\n')
 	}
-	if h.NewNoEnd {
+	if h.newNoEnd {
 		b = bytes.TrimSuffix(b, lf)
 	}
 	return b
@@ -156,10 +157,10 @@ func (h *Hunk) created() []byte {
 // its counts: those only tell where it ends if it could go on.
 func (r *reader) hunkUnified() (h Hunk, err error) {
 	h.Line = r.at + 1
-	h.Stated = -1
+	h.stated = -1
 	counts := [2]int{-1, -1} // of old lines and new ones that are still to come
 	if m := hunkHead.FindStringSubmatch(r.peek()); m != nil {
-		h.Stated, _ = strconv.Atoi(m[1])
+		h.stated, _ = strconv.Atoi(m[1])
 		counts = [2]int{1, 1}
 		for i, s := range m[2:] {
 			if s != "" {
@@ -178,18 +179,18 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 			if full || r.endsHunk(r.at+1) {
 				break
 			}
-			h.Lines = append(h.Lines, HunkLine{Mark: ' '})
+			h.lines = append(h.lines, hunkLine{mark: ' '})
 			counts[0]--
 			counts[1]--
 			continue
 		}
 		if l[0] == '\\' {
-			if len(h.Lines) > 0 {
-				last := &h.Lines[len(h.Lines)-1]
-				h.OldNoEnd = h.OldNoEnd || last.Mark != '+'
-				h.NewNoEnd = h.NewNoEnd || last.Mark != '-'
-				if last.CR && !r.isCRLF(r.at) { // a CR, and no line end
-					last.Text, last.CR = append(bytes.Clone(last.Text), '\r'), false
+			if len(h.lines) > 0 {
+				last := &h.lines[len(h.lines)-1]
+				h.oldNoEnd = h.oldNoEnd || last.mark != '+'
+				h.newNoEnd = h.newNoEnd || last.mark != '-'
+				if last.cr && !r.isCRLF(r.at) { // a CR, and no line end
+					last.text, last.cr = append(bytes.Clone(last.text), '\r'), false
 				}
 			}
 			continue
@@ -197,7 +198,7 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 		if r.isHeader(r.at) && (counts[0] <= 0 || r.isNext(r.at, counts)) || l[0] != ' ' && l[0] != '-' && l[0] != '+' {
 			break
 		}
-		h.Lines = append(h.Lines, HunkLine{l[0], l[1:], r.isCRLF(r.at)})
+		h.lines = append(h.lines, hunkLine{l[0], l[1:], r.isCRLF(r.at)})
 		if l[0] != '+' {
 			counts[0]--
 		}
@@ -211,7 +212,7 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 	if !h.changes() {
 		return h, r.fail("a hunk that changes nothing")
 	}
-	h.Short = r.done() && (counts[0] > 0 || counts[1] > 0)
+	h.short = r.done() && (counts[0] > 0 || counts[1] > 0)
 	return h, nil
 }
 
@@ -243,7 +244,8 @@ func gitPath(l string) (path string, cut prefixes) {
 	switch {
 	case old == new: // --no-prefix
 		return old, prefixes{}
-	case len(old) > 2 && len(new) > 2 && old[1] == '/' && new[1] == '/' && old[2:] == new[2:]: // a/ b/, or i/ w/ and the like
+	// a/ b/, or i/ w/ and the like
+	case len(old) > 2 && len(new) > 2 && old[1] == '/' && new[1] == '/' && old[2:] == new[2:]:
 		return old[2:], prefixes{old[:2], new[:2]}
 	}
 	return "", defaultPrefixes
@@ -251,7 +253,8 @@ func gitPath(l string) (path string, cut prefixes) {
 
 // isHeader reports whether a line and the one after it name a file.
 func (r *reader) isHeader(at int) bool {
-	return at+1 < len(r.lines) && bytes.HasPrefix(r.lines[at].content, []byte("--- ")) && bytes.HasPrefix(r.lines[at+1].content, []byte("+++ "))
+	return at+1 < len(r.lines) && bytes.HasPrefix(r.lines[at].content, []byte("--- ")) &&
+		bytes.HasPrefix(r.lines[at+1].content, []byte("+++ "))
 }
 
 // isNext reports whether a header comes next, though the counts say that the hunk

@@ -72,32 +72,34 @@ func parseV4A(input []byte) (files []FilePatch, err error) {
 // hunksV4A reads the hunks of an update.
 func (r *reader) hunksV4A() (hunks []Hunk, err error) {
 	for !r.done() && (!strings.HasPrefix(r.peek(), "*** ") || strings.TrimSpace(r.peek()) == "*** End of File") {
-		if strings.TrimSpace(r.peek()) == "" && (r.at+1 == len(r.lines) || strings.HasPrefix(string(r.lines[r.at+1].content), "*** ")) {
+		if strings.TrimSpace(r.peek()) == "" && (r.at+1 == len(r.lines) ||
+			strings.HasPrefix(string(r.lines[r.at+1].content), "*** ")) {
 			r.at++ // it stands between
 			continue
 		}
 		h := Hunk{Line: r.at + 1}
 		for ; !r.done() && strings.HasPrefix(r.peek(), "@@"); r.at++ {
-			if context := strings.TrimPrefix(strings.TrimPrefix(r.peek(), "@@"), " "); strings.TrimSpace(context) != "" {
-				h.Context = append(h.Context, context)
+			if context := strings.TrimPrefix(strings.TrimPrefix(r.peek(), "@@"),
+				" "); strings.TrimSpace(context) != "" {
+				h.context = append(h.context, context)
 			}
 		}
 		for ; !r.done(); r.at++ {
 			l := r.lines[r.at].content
 			if len(l) == 0 {
-				h.Lines = append(h.Lines, HunkLine{Mark: ' '})
+				h.lines = append(h.lines, hunkLine{mark: ' '})
 				continue
 			}
 			if l[0] != ' ' && l[0] != '-' && l[0] != '+' {
 				break
 			}
-			h.Lines = append(h.Lines, HunkLine{Mark: l[0], Text: l[1:]})
+			h.lines = append(h.lines, hunkLine{mark: l[0], text: l[1:]})
 		}
-		for i := r.at - 1; len(h.Lines) > 0 && len(r.lines[i].content) == 0; i-- { // between hunks
-			h.Lines = h.Lines[:len(h.Lines)-1]
+		for i := r.at - 1; len(h.lines) > 0 && len(r.lines[i].content) == 0; i-- { // between hunks
+			h.lines = h.lines[:len(h.lines)-1]
 		}
 		if !r.done() && strings.TrimSpace(r.peek()) == "*** End of File" {
-			h.AtEnd = true
+			h.atEnd = true
 			r.at++
 		}
 		if !h.changes() {

@@ -3,35 +3,41 @@ package patch
 import (
 	"bytes"
 	"slices"
+
+	"github.com/boocode/filestore/internal/textdiff"
 )
 
-// A Reindent says what becomes of the indentation of what replaces a fuzzy
-// match.
+// A Reindent says what becomes of the indentation of what replaces a fuzzy match.
+// With "" it stays as it is given, unless who edits has another default.
 type Reindent string
 
 const (
-	ReindentNone Reindent = ""     // it stays as it is given, unless who edits has another default
-	ReindentOff  Reindent = "off"  // it stays as it is given
-	ReindentAuto Reindent = "auto" // what leads from old's indentation to the file's is done to the new text, if it is one thing
+	ReindentOff Reindent = "off" // it stays as it is given
+	// what leads from old's indentation to the file's is done to the new text, if it is one
+	// thing
+	ReindentAuto Reindent = "auto"
 )
 
-// A Warning says what somebody may want to know of a replacement.
-type Warning string
-
+// What Result.Warnings may be.
 const (
-	warnIndentUnsure Warning = "indent_unsure" // old's indentation is not the file's, and the new text's is as given: unasked to change it, or for want of a single rule
-	warnQuotesDiffer Warning = "quotes_differ" // old's quotes, dashes or blanks are not of the file's form, and the new text's are as given
-	WordsDiffer      Warning = "words_differ"  // what was replaced differs from old in more than blanks
+	// old's indentation is not the file's, and the new text's is as given: unasked to
+	// change it, or for want of a single rule
+	warnIndentUnsure = "indent_unsure"
+	// old's quotes, dashes or blanks are not of the file's form, and the new text's are as
+	// given
+	warnQuotesDiffer = "quotes_differ"
+	warnWordsDiffer  = "words_differ" // what was replaced differs from old in more than blanks
 
-	warnContextDropped Warning = "context_dropped" // lines around the change are not as a unified diff has them
-	warnHunkShort      Warning = "hunk_short"      // a unified diff ends before the lines that it promises: was it cut off?
+	warnContextDropped = "context_dropped" // lines around the change are not as a unified diff has them
+	warnHunkShort      = "hunk_short"      // a unified diff ends before the lines that it promises: was it cut off?
 )
 
 // A Result is what [Replace] did.
 type Result struct {
 	Match
-	Content  []byte // with the replacement; nil if there was none
-	Warnings []Warning
+	Content  []byte   // with the replacement; nil if there was none
+	Warnings []string // what somebody may want to know, for programs
+	Line     int      // of a patch, where it comes from one
 }
 
 // Replace finds old in content as [Locate] does and puts new in its place.
@@ -57,7 +63,7 @@ func (s *search) replace(new []byte) ([]put, *Result) {
 		switch {
 		case isApplied(s.content, new):
 			r.Reason = reasonApplied
-		case r.Reason == ReasonNone:
+		case r.Reason == reasonNone:
 			r.Reason = s.mistake()
 		}
 	}
@@ -102,7 +108,7 @@ const minApplied = 5
 
 // isApplied reports whether a new text is in content.
 func isApplied(content, new []byte) bool {
-	return chars(new) >= minApplied && newSearch(content, new, &Options{Replacements: All}).exact() != nil
+	return chars(new) >= minApplied && newSearch(content, new, &Options{Replacements: replaceAll}).exact() != nil
 }
 
 // lineEndAt returns the length of the line end at an offset, 0 if there is
@@ -153,8 +159,9 @@ func (s *search) withOwnEnds(new, found, most []byte) (text []byte, ok bool) {
 	fresh := newLined(new)
 	from := make([]int, len(fresh.lines)) // line of the file, from 1
 	i, j := 0, 0
-	last := Edit{len(old.lines), len(old.lines), len(fresh.lines), len(fresh.lines)}
-	for _, e := range append(edits(old.folded(foldEnds), fresh.folded(foldEnds), textEffort()), last) {
+	last := textdiff.Edit{OldStart: len(old.lines), OldEnd: len(old.lines),
+		NewStart: len(fresh.lines), NewEnd: len(fresh.lines)}
+	for _, e := range append(textdiff.Compare(old.folded(foldEnds), fresh.folded(foldEnds)), last) {
 		for ; i < e.OldStart; i, j = i+1, j+1 {
 			from[j] = i + 1
 		}
@@ -237,12 +244,12 @@ func (s *search) isWhole(start, end int) bool {
 func (s *search) warn(r *Result, file *lined) {
 	same := func(a, b line) bool { return bytes.Equal(foldPlain.of(a.content), foldPlain.of(b.content)) }
 	if !slices.EqualFunc(s.needle.lines, file.lines, same) {
-		r.Warnings = append(r.Warnings, WordsDiffer)
+		r.Warnings = append(r.Warnings, warnWordsDiffer)
 	}
 }
 
 // refuse turns a match into a refusal.
-func (r *Result) refuse(reason Reason) {
+func (r *Result) refuse(reason string) {
 	r.Kind, r.Reason = IsNotFound, reason
 }
 

@@ -14,7 +14,7 @@ func (s *search) similar(new []byte, replacing bool) *Match {
 	anchor, window := s.has(BlockAnchor), s.has(Levenshtein)
 	switch {
 	case !anchor && !window:
-		return s.notFound(ReasonNone)
+		return s.notFound(reasonNone)
 	case chars(s.old) < s.MinChars:
 		return s.notFound(reasonShort)
 	case s.elided && !(replacing && s.keepsElisions(new)):
@@ -31,7 +31,7 @@ func (s *search) similar(new []byte, replacing bool) *Match {
 	case m == nil && s.cut:
 		return s.notFound(reasonBudget)
 	case m == nil:
-		return s.notFound(ReasonNone)
+		return s.notFound(reasonNone)
 	case !m.Found():
 		return m
 	case s.isDisparate(m):
@@ -80,7 +80,8 @@ func (t *lined) isNumbered() bool {
 		}
 		rest := string(b[digits:])
 		if digits == 0 || last >= 0 && n != last+1 ||
-			!slices.ContainsFunc([]string{"\t", "|", " |", ":", "\u2192"}, func(sep string) bool { return strings.HasPrefix(rest, sep) }) {
+			!slices.ContainsFunc([]string{"\t", "|", " |", ":", "\u2192"},
+				func(sep string) bool { return strings.HasPrefix(rest, sep) }) {
 			return false
 		}
 		last = n
@@ -425,7 +426,10 @@ func (s *search) votes(n int) []vote {
 	for line, votes := range counts {
 		list = append(list, vote{line, votes})
 	}
-	slices.SortFunc(list, func(a, b vote) int { return cmp.Or(cmp.Compare(b.votes, a.votes), cmp.Compare(a.line, b.line)) })
+	slices.SortFunc(list, func(a, b vote) int {
+		return cmp.Or(cmp.Compare(b.votes, a.votes),
+			cmp.Compare(a.line, b.line))
+	})
 	return list[:min(len(list), n)]
 }
 
@@ -457,7 +461,7 @@ func (s *search) nearest() (list []vote) {
 const maxShown = 200
 
 // notFound is a refusal that says where old nearly is.
-func (s *search) notFound(reason Reason) *Match {
+func (s *search) notFound(reason string) *Match {
 	m := &Match{Kind: IsNotFound, Reason: reason}
 	if s.refusals >= maxExplained {
 		return m

@@ -9,7 +9,7 @@ import (
 // slip returns why a new text is not put in the place of what was found; "": it
 // is. Who gives marks of a diff before lines, or escapes of a string, takes one
 // kind of text for another, and the file would get what is no part of it.
-func (s *search) slip(m *Match, span Span, new *lined) Reason {
+func (s *search) slip(m *Match, span Span, new *lined) string {
 	found := s.content[span.Start:span.End]
 	starts := span.Start == 0 || s.content[span.Start-1] == '\n'
 	if starts && marksOf(new).all && bringsMarks(newLined(s.old), new, newLined(found), m.Stage == Exact) {
@@ -19,7 +19,8 @@ func (s *search) slip(m *Match, span Span, new *lined) Reason {
 		return ""
 	}
 	for _, e := range escapes {
-		if old := e.FindAll(s.old, -1); len(old) > len(e.FindAll(found, -1)) && (e == escapedLine || e.Match(new.bytes)) {
+		if old := e.FindAll(s.old, -1); len(old) > len(e.FindAll(found, -1)) &&
+			(e == escapedLine || e.Match(new.bytes)) {
 			return reasonEscaped
 		}
 	}
@@ -30,26 +31,30 @@ func (s *search) slip(m *Match, span Span, new *lined) Reason {
 }
 
 // mistake returns why a text is not there, if it is with a slip taken back.
-func (s *search) mistake() Reason {
+func (s *search) mistake() string {
 	there := func(old []byte) bool {
-		return chars(old) >= minApplied && !bytes.Equal(old, s.old) && newSearch(s.content, old, &Options{Replacements: All}).exact() != nil
+		return chars(old) >= minApplied && !bytes.Equal(old, s.old) && newSearch(s.content, old,
+			&Options{Replacements: replaceAll}).exact() != nil
 	}
 	if old := newLined(s.old); marksOf(old).all {
 		if bare := old.withoutMarks(0); there(bare.joined()) {
 			return reasonDiffMarks
 		}
 	}
-	if bytes.ContainsAny(s.old, "\\&") && there(unescaped.ReplaceAllFunc(s.old, func(b []byte) []byte { return []byte(plainForms[string(b)]) })) {
+	if bytes.ContainsAny(s.old, "\\&") && there(unescaped.ReplaceAllFunc(s.old,
+		func(b []byte) []byte { return []byte(plainForms[string(b)]) })) {
 		return reasonEscaped
 	}
-	return ReasonNone
+	return reasonNone
 }
 
 var (
 	escapedLine = regexp.MustCompile(`\\n`)
-	escapes     = []*regexp.Regexp{escapedLine, regexp.MustCompile(`\\["'t]`), regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#39);`)}
-	unescaped   = regexp.MustCompile(`\\[nt"']|&(?:lt|gt|amp|quot|apos|#39);`)
-	plainForms  = map[string]string{`\n`: "\n", `\t`: "\t", `\"`: `"`, `\'`: "'", "&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": `"`, "&apos;": "'", "&#39;": "'"}
+	escapes     = []*regexp.Regexp{escapedLine, regexp.MustCompile(`\\["'t]`),
+		regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#39);`)}
+	unescaped  = regexp.MustCompile(`\\[nt"']|&(?:lt|gt|amp|quot|apos|#39);`)
+	plainForms = map[string]string{`\n`: "\n", `\t`: "\t", `\"`: `"`, `\'`: "'", "&lt;": "<", "&gt;": ">",
+		"&amp;": "&", "&quot;": `"`, "&apos;": "'", "&#39;": "'"}
 )
 
 // A marks says how many lines of a text begin as those of a diff do. Blank lines
@@ -107,7 +112,8 @@ func bringsMarks(old, new, found *lined, exact bool) bool {
 	}
 	same := func(a, b *lined, f fold) bool { return slices.Equal(a.folded(f), b.folded(f)) }
 	o, f := marksOf(old), marksOf(found)
-	if !exact && o.all && o.plus+o.minus > 0 && (same(old.withoutMarks(0), found, foldPlain) || !f.all && !same(old, found, foldPlain)) {
+	if !exact && o.all && o.plus+o.minus > 0 && (same(old.withoutMarks(0), found, foldPlain) ||
+		!f.all && !same(old, found, foldPlain)) {
 		return true // both have them
 	}
 	if f.all && f.plus+f.minus > 0 {
@@ -124,7 +130,8 @@ func bringsMarks(old, new, found *lined, exact bool) bool {
 	}
 	if exact && n.plus == 1 { // an operator, or a sign
 		for i, l := range new.lines {
-			if len(l.content) > 0 && (leadOf(l.content[1:]) == "" || i >= len(found.lines) || leadOf(found.lines[i].content) == "") {
+			if len(l.content) > 0 && (leadOf(l.content[1:]) == "" || i >= len(found.lines) ||
+				leadOf(found.lines[i].content) == "") {
 				return false
 			}
 		}

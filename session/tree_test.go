@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/boocode/filestore/internal/testseed"
 )
 
@@ -33,10 +31,10 @@ func ids(entries []*Entry) string {
 //	       \- u3 - a3
 //	r
 func branched() *Tree {
-	return NewTree(Header{ID: "s"},
+	return NewTree(
 		msg("u1", "", "user"), msg("a1", "u1", "assistant"),
 		msg("u2", "a1", "user"), msg("a2", "u2", "assistant"),
-		Entry{ID: "s2", ParentID: "a2", Type: "custom", CustomType: StepSnapshot},
+		Entry{ID: "s2", ParentID: "a2", Type: "custom", CustomType: "step-snapshot"},
 		msg("u3", "a1", "user"), msg("a3", "u3", "assistant"),
 		Entry{ID: "r", Type: "custom_message", CustomType: "note"},
 		Entry{ID: "m", ParentID: "r", Type: "custom_message", CustomType: "note"},
@@ -75,86 +73,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-func TestCommonAncestor(t *testing.T) {
-	tree := branched()
-	for _, c := range []struct {
-		a, b, want string
-		err        error
-	}{
-		{"s2", "a3", "a1", nil},
-		{"a3", "s2", "a1", nil},
-		{"u2", "s2", "u2", nil},
-		{"u1", "u1", "u1", nil},
-		{"r", "u1", "", nil},
-		{"", "u1", "", nil},
-		{"u1", "nope", "", ErrUnknownEntry},
-		{"nope", "u1", "", ErrUnknownEntry},
-	} {
-		got, err := tree.CommonAncestor(c.a, c.b)
-		if got != c.want || !errors.Is(err, c.err) {
-			t.Errorf("CommonAncestor(%q, %q) = %q, %v; want %q, %v", c.a, c.b, got, err, c.want, c.err)
-		}
-	}
-}
-
-func TestTarget(t *testing.T) {
-	tree := branched()
-	tree.Add(msg("o", "gone", "user"))
-	tree.Add(msg("p", "gone", "assistant"))
-	for _, c := range []struct {
-		id, want string
-		err      error
-	}{
-		{"u1", "", nil},
-		{"u3", "a1", nil},
-		{"a3", "a3", nil},
-		{"s2", "s2", nil},
-		{"r", "", nil},
-		{"m", "r", nil},
-		{"p", "p", nil},
-		{"o", "", ErrUnknownEntry},
-		{"nope", "", ErrUnknownEntry},
-		{"", "", ErrUnknownEntry},
-	} {
-		got, err := tree.Target(c.id)
-		if got != c.want || !errors.Is(err, c.err) {
-			t.Errorf("Target(%q) = %q, %v; want %q, %v", c.id, got, err, c.want, c.err)
-		}
-	}
-}
-
-func TestFind(t *testing.T) {
-	var entries []Entry
-	for i := range 12 {
-		entries = append(entries, msg(fmt.Sprintf("ab%02d", i), "", "user"))
-	}
-	tree := NewTree(Header{}, append(entries, msg("abc", "", "user"), msg("abcd", "", "user"))...)
-	for _, c := range []struct {
-		id, want string
-		err      error
-		text     string
-	}{
-		{"ab03", "ab03", nil, ""},
-		{"abc", "abc", nil, ""}, // whole IDs come first
-		{"abcd", "abcd", nil, ""},
-		{"", "", ErrUnknownEntry, `entry "": no such entry`},
-		{"x", "", ErrUnknownEntry, `entry "x": no such entry`},
-		{"ab1", "", ErrAmbiguous, `entry "ab1": ambiguous entry ID: ab10, ab11`},
-		{"ab", "", ErrAmbiguous, `entry "ab": ambiguous entry ID: ab00, ab01, ab02, ab03, ab04, ab05, ab06, ab07, ab08, ab09 and 4 more`},
-	} {
-		e, err := tree.Find(c.id)
-		got := ""
-		if e != nil {
-			got = e.ID
-		}
-		if got != c.want || !errors.Is(err, c.err) || err != nil && err.Error() != c.text {
-			t.Errorf("Find(%q) = %q, %v; want %q, %v", c.id, got, err, c.want, c.text)
-		}
-	}
-}
-
 func TestLeaf(t *testing.T) {
-	tree := NewTree(Header{})
+	tree := NewTree()
 	if got := tree.Leaf(); got != "" {
 		t.Errorf("Leaf of an empty tree = %q", got)
 	}
@@ -181,9 +101,6 @@ func TestLeaf(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	tree := branched()
 	tree.Add(msg("u3", "r", "user"))
-	if got := tree.Len(); got != 9 {
-		t.Errorf("Len = %d, want 9", got)
-	}
 	path, err := tree.Path("a3")
 	if got := ids(path); got != "r u3 a3" || err != nil {
 		t.Errorf("Path(a3) = %q, %v", got, err)
@@ -197,47 +114,20 @@ func TestReplaced(t *testing.T) {
 	if got := ids(slices.Collect(tree.Entries())); got != "u1 a1 u2 a2 s2 a3 r m u3" {
 		t.Errorf("Entries = %q", got)
 	}
-	list, total := tree.Problems()
-	want := []Problem{{Reason: `entry "u3" is there twice; the later one counts`}}
-	if diff := cmp.Diff(want, list); diff != "" || total != 1 {
-		t.Errorf("Problems, %d in all, -want +got\n%s", total, diff)
-	}
 }
 
-func TestProblems(t *testing.T) {
-	tree := NewTree(Header{}, msg("late", "p", "user"), msg("o", "gone", "user"), Entry{Type: "message"}, Entry{ID: "x"})
-	want := []Problem{
-		{Reason: "entry without ID or type"},
-		{Reason: "entry without ID or type"},
-		{Reason: `entry "late": its parent "p" is missing`},
-		{Reason: `entry "o": its parent "gone" is missing`},
-	}
-	list, total := tree.Problems()
-	if diff := cmp.Diff(want, list); diff != "" || total != 4 {
-		t.Errorf("Problems, %d in all, -want +got\n%s", total, diff)
-	}
+// TestRoots is about entries whose parent is missing, or comes late.
+func TestRoots(t *testing.T) {
+	tree := NewTree(msg("late", "p", "user"), msg("o", "gone", "user"), Entry{Type: "message"}, Entry{ID: "x"})
 	if got := ids(tree.Children("")); got != "late o" {
 		t.Errorf("roots = %q", got)
 	}
 	tree.Add(msg("p", "", "user"))
-	list, total = tree.Problems()
-	if diff := cmp.Diff(append(want[:2:2], want[3]), list); diff != "" || total != 3 {
-		t.Errorf("Problems after the parent came, %d in all, -want +got\n%s", total, diff)
-	}
 	if got := ids(tree.Children("")); got != "o p" {
 		t.Errorf("roots = %q", got)
 	}
 	if got := ids(tree.Children("gone")); got != "" {
 		t.Errorf("Children(gone) = %q", got)
-	}
-
-	tree = NewTree(Header{})
-	for i := range 300 {
-		tree.Add(Entry{})
-		tree.Add(msg(fmt.Sprint(i), "gone", "user"))
-	}
-	if list, total := tree.Problems(); len(list) != maxProblems || len(tree.problems) != maxProblems || total != 600 {
-		t.Errorf("Problems: %d of %d, want %d of 600", len(list), total, maxProblems)
 	}
 }
 
@@ -282,23 +172,6 @@ func (m model) children(id string) []string {
 	return list
 }
 
-func (m model) common(a, b string) (string, error) {
-	pathA, errA := m.path(a, nil)
-	pathB, errB := m.path(b, nil)
-	if errA != nil {
-		return "", errA
-	}
-	if errB != nil {
-		return "", errB
-	}
-	for _, id := range slices.Backward(pathA) {
-		if slices.Contains(pathB, id) {
-			return id, nil
-		}
-	}
-	return "", nil
-}
-
 // checkModel compares all answers for a few IDs.
 func checkModel(t *testing.T, tree *Tree, m model, all []string) {
 	t.Helper()
@@ -311,15 +184,6 @@ func checkModel(t *testing.T, tree *Tree, m model, all []string) {
 		if got, want := ids(tree.Children(id)), strings.Join(m.children(id), " "); got != want {
 			t.Fatalf("Children(%q) = %q, want %q\n%v", id, got, want, m)
 		}
-		for _, other := range all {
-			want, wantErr := m.common(id, other)
-			got, err := tree.CommonAncestor(id, other)
-			if got != want || !errors.Is(err, wantErr) {
-				t.Fatalf("CommonAncestor(%q, %q) = %q, %v; want %q, %v\n%v", id, other, got, err, want, wantErr, m)
-			}
-		}
-		tree.Target(id)
-		tree.Find(id)
 	}
 	if len(m) > 0 && tree.Leaf() != m[len(m)-1].ID {
 		t.Fatalf("Leaf = %q, want %q", tree.Leaf(), m[len(m)-1].ID)
@@ -330,8 +194,8 @@ func checkModel(t *testing.T, tree *Tree, m model, all []string) {
 			count++
 		}
 	}
-	if got := tree.Len(); got != count || len(slices.Collect(tree.Entries())) != count {
-		t.Fatalf("Len = %d, want %d", got, count)
+	if got := len(slices.Collect(tree.Entries())); got != count {
+		t.Fatalf("%d entries, want %d", got, count)
 	}
 }
 
@@ -340,10 +204,10 @@ func checkModel(t *testing.T, tree *Tree, m model, all []string) {
 func TestModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.Of(t), 0))
 	for range 200 {
-		tree, m := NewTree(Header{}), model{}
+		tree, m := NewTree(), model{}
 		all := []string{"", "nope"}
 		for range rng.IntN(25) {
-			e := msg(NewID(tree), tree.Leaf(), "user")
+			e := msg(fmt.Sprintf("%08x", rng.Uint32()), tree.Leaf(), "user")
 			switch rng.IntN(10) {
 			case 0, 1, 2:
 				e.ParentID = all[rng.IntN(len(all))]
@@ -370,7 +234,7 @@ func FuzzTree(f *testing.F) {
 	f.Add([]byte{1, 9, 1, 9, 9, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		name := func(c byte) string { return strings.TrimPrefix(fmt.Sprint(c%16), "0") }
-		tree, m := NewTree(Header{}), model{}
+		tree, m := NewTree(), model{}
 		for i := 0; i+1 < min(len(b), 100); i += 2 {
 			e := msg(name(b[i]), name(b[i+1]), "user")
 			tree.Add(e)

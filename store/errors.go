@@ -22,23 +22,14 @@ var (
 	ErrNoRename = errors.New("renaming over a file does not work here")
 	// ErrOwner: the store is another user's.
 	ErrOwner = errors.New("the store is another user's")
-	// ErrMoved: the snapshot that a commit builds on is not the newest of
-	// its session any more.
-	ErrMoved = errors.New("session has moved on")
 	// ErrClosed: the store or the writer is closed.
 	ErrClosed = errors.New("closed")
 	// ErrBusy: others did not come to their end in time, and had to.
 	ErrBusy = errors.New("busy")
-	// ErrPlanStale: the store was pruned or repaired since a prune was planned: plan
-	// again.
-	ErrPlanStale = errors.New("the store was pruned or repaired since it was planned")
 	// ErrPruned: what is asked for belonged to a snapshot that was not kept.
 	ErrPruned = errors.New("was pruned")
 	// ErrForgotten: what is asked for was taken out of all snapshots on purpose.
 	ErrForgotten = errors.New("was forgotten")
-	// ErrLost: a write failed elsewhere in this process, and objects that
-	// this writer may have counted on are gone with it. Capture again.
-	ErrLost = errors.New("objects lost by a failed write")
 )
 
 // A CorruptError locates damage in a file of the store.
@@ -94,7 +85,8 @@ func (e *SpaceError) Error() string {
 	if e.Dir != "" {
 		where = "where " + e.Dir + " is"
 	}
-	return fmt.Sprintf("%v: %d bytes are free %s, and %d are kept for restores and for others", ErrNoSpace, e.Free, where, e.Keep)
+	return fmt.Sprintf("%v: %d bytes are free %s, and %d are kept for restores and for others",
+		ErrNoSpace, e.Free, where, e.Keep)
 }
 
 // Is reports that the error is ErrNoSpace.

@@ -49,7 +49,7 @@ const (
 // hashers keep the state of each mode, since a hasher is some 10 kB and
 // deriving a key costs a compression.
 var (
-	blobHashers     = sync.Pool{New: func() any { return blake3.New() }}
+	wholeHashers    = sync.Pool{New: func() any { return blake3.New() }}
 	treeHashers     = sync.Pool{New: func() any { return blake3.NewDeriveKey(treeContext) }}
 	coverageHashers = sync.Pool{New: func() any { return blake3.NewDeriveKey(coverageContext) }}
 )
@@ -61,7 +61,7 @@ func hashersOf(k Kind) *sync.Pool {
 	case Coverage:
 		return &coverageHashers
 	}
-	return &blobHashers
+	return &wholeHashers
 }
 
 // Hash returns the ID that content of this kind has.
@@ -96,20 +96,6 @@ func (id ID) Short() string { return hex.EncodeToString(id[:6]) }
 
 // IsZero reports whether id is the zero ID.
 func (id ID) IsZero() bool { return id == ID{} }
-
-// prunedMark begins the IDs that stand for those of pruned snapshots' trees: no
-// hash does, but one in 2^64.
-var prunedMark = [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
-
-// Pruned returns what stands for the ID in a snapshot that was pruned.
-func (id ID) Pruned() ID {
-	if !id.IsZero() {
-		copy(id[:], prunedMark[:])
-	}
-	return id
-}
-
-func (id ID) isPruned() bool { return [8]byte(id[:8]) == prunedMark }
 
 // MarshalText writes the 64 hex digits of id.
 func (id ID) MarshalText() ([]byte, error) { return id.AppendText(nil) }

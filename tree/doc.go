@@ -1,15 +1,7 @@
-// Package tree turns a directory on disk into objects and back. It knows
-// directories; sessions, turns and people are the business of the packages
-// above.
-//
-// [FindProject] says where a directory belongs, [Project.Open] prepares it, and
-// [Workspace.Capture] stores what is in it and returns the ID of its tree. A
-// capture reads only what has changed since the last one.
-//
-// [Diff] yields where two trees differ, at a cost that follows the difference.
-// [Walk], [Entries] and [Lookup] read trees, [NewFS] shows one as an io/fs
-// file system, [Export] writes one into an empty directory, [Coverage] yields
-// what a capture left out.
+// Package tree has the words for what is in a directory and for what a capture of
+// it says: the words that embedders meet in the results and options of the packages
+// manager, rollback and checkpoint. It does nothing itself. What captures, reads,
+// compares and checks trees is internal.
 //
 // # What is captured
 //
@@ -21,17 +13,9 @@
 //
 // Never captured are the insides of version control systems and the store
 // itself. Left out are what git ignores and does not track, files above the
-// size limit, and what cannot be read; all of it is listed in the coverage.
+// size limit, and what cannot be read: all of it is listed in the coverage, with the
+// reason.
 //
 // A capture of a directory in use is not a moment: it holds what each file
 // was when it was read.
-//
-// # Concurrency
-//
-// A [Workspace] is for one goroutine at a time; a capture uses several. Trees
-// are immutable, and everything that reads them may be called from many.
-//
-// # Format
-//
-// docs/format.md §6 has trees, §7 coverage, §8 the stat cache.
 package tree

@@ -1,10 +1,8 @@
 package tree
 
 import (
-	"context"
 	"fmt"
 
-	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
 
@@ -44,43 +42,10 @@ func (m Mode) Git() uint32 {
 // String returns six octal digits.
 func (m Mode) String() string { return fmt.Sprintf("%06o", uint16(m)) }
 
-// valid reports whether m is one of the modes that a tree may hold. A
-// symbolic link has no permissions of its own: they are always 0o777.
-func (m Mode) valid() bool {
-	switch m.Kind() {
-	case ModeFile, ModeDir:
-		return m&^(modeKind|modePerm) == 0
-	case ModeSymlink:
-		return m == ModeSymlink|modePerm
-	}
-	return false
-}
-
-// modeOf returns the mode of a captured file.
-func modeOf(st *vfs.Stat) Mode {
-	switch st.Kind {
-	case vfs.Directory:
-		return ModeDir | Mode(st.Perm)&modePerm
-	case vfs.Symlink:
-		return ModeSymlink | modePerm
-	}
-	return ModeFile | Mode(st.Perm)&modePerm
-}
-
 // An Entry is one name in a directory.
 type Entry struct {
 	Name string // raw bytes, one path component
 	Mode Mode
 	Size int64    // of a file's content or a link's target in bytes; 0 for a directory
 	ID   store.ID // blob of the content or the target; tree of a directory
-}
-
-// A Getter returns the content of objects. [*store.Store] is one.
-type Getter interface {
-	Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error)
-}
-
-// A Putter takes objects, from many goroutines. [*store.Writer] is one.
-type Putter interface {
-	Put(kind store.Kind, content []byte) (store.ID, error)
 }

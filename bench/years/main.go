@@ -42,11 +42,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("years", flag.ExitOnError)
 	flags.SetOutput(stderr)
 	var (
-		numbers  = flags.String("snapshots", "1000,10000,100000", "measure after `N,N,…` snapshots")
-		files    = flags.Int("files", 10000, "make a tree of `N` files")
-		turns    = flags.Int("turns", 330, "a session has `N` turns on average")
-		snapctl  = flags.String("snapctl", "snapctl", "`PATH` of the program under test")
-		dir      = flags.String("dir", "", "work in `DIR` and keep it; what years has recorded there counts (default: a temporary one)")
+		numbers = flags.String("snapshots", "1000,10000,100000", "measure after `N,N,…` snapshots")
+		files   = flags.Int("files", 10000, "make a tree of `N` files")
+		turns   = flags.Int("turns", 330, "a session has `N` turns on average")
+		snapctl = flags.String("snapctl", "snapctl", "`PATH` of the program under test")
+		dir     = flags.String("dir", "",
+			"work in `DIR` and keep it; what years has recorded there counts (default: a temporary one)")
 		runs     = flags.Int("runs", 5, "measure what is quick `N` times")
 		seed     = flags.Uint64("seed", 1, "choose what changes by `N`")
 		record   = flags.Int("record", 0, "record `N` snapshots in -dir (years starts itself so)")
@@ -108,7 +109,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 			return fmt.Errorf("%q has %d snapshots already", *dir, done)
 		}
 		fmt.Fprintf(stderr, "recording up to %d snapshots\n", n)
-		out, err := m.command(ctx, self, "-dir", *dir, "-record", strconv.Itoa(n-done), "-seed", strconv.FormatUint(*seed+uint64(n), 10), "-turns", strconv.Itoa(*turns))
+		out, err := m.command(ctx, self, "-dir", *dir, "-record", strconv.Itoa(n-done), "-seed",
+			strconv.FormatUint(*seed+uint64(n), 10), "-turns", strconv.Itoa(*turns))
 		if err != nil {
 			return err
 		}

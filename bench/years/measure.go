@@ -96,7 +96,8 @@ func (m *measurer) column(ctx context.Context, n int, s *span, last bool) error 
 		return err
 	}
 	for _, args := range [][]string{
-		{"version"}, {"log", "-n", "1"}, {"log", "-n", "20"}, {"log", "--all", "-n", "20"}, {"sessions"}, {"show", "@"}, {"status"}, {"diff", "--stat", "@~1", "@"},
+		{"version"}, {"log", "-n", "1"}, {"log", "-n", "20"}, {"log", "--all", "-n", "20"}, {"sessions"}, {"show", "@"},
+		{"status"}, {"diff", "--stat", "@~1", "@"},
 	} {
 		if err := m.time(ctx, m.runs, args...); err != nil {
 			return err
@@ -105,7 +106,8 @@ func (m *measurer) column(ctx context.Context, n int, s *span, last bool) error 
 	if err := m.snapshots(ctx); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"stats"}, {"du"}, {"du", "--turns", "-n", "20"}, {"check"}, {"check", "--read-data"}} {
+	for _, args := range [][]string{{"stats"}, {"du"}, {"du", "--turns", "-n", "20"}, {"check"},
+		{"check", "--read-data"}} {
 		if err := m.time(ctx, 1, args...); err != nil {
 			return err
 		}
@@ -210,7 +212,8 @@ func (m *measurer) size(n int, s *span) error {
 			grown*float64(s.Snapshots)/float64(s.Changed.Edited), grown*float64(s.Snapshots)/float64(s.Changed.Whole)))
 	}
 	m.set("changed for each snapshot: files, lines that came, whole files", fmt.Sprintf("%.1f, %s, %s",
-		float64(s.Changed.Files)/float64(s.Snapshots), size(s.Changed.Edited/int64(s.Snapshots)), size(s.Changed.Whole/int64(s.Snapshots))))
+		float64(s.Changed.Files)/float64(s.Snapshots), size(s.Changed.Edited/int64(s.Snapshots)),
+		size(s.Changed.Whole/int64(s.Snapshots))))
 	m.bytes = total
 	return nil
 }
@@ -235,7 +238,8 @@ func (m *measurer) prune(ctx context.Context, last bool) error {
 		defer os.RemoveAll(home)
 	}
 	keep := strconv.Itoa(m.keepLast)
-	for _, args := range [][]string{{"prune", "-n", "--keep-last", keep}, {"prune", "--keep-last", keep}, {"check", "--read-data"}} {
+	for _, args := range [][]string{{"prune", "-n", "--keep-last", keep}, {"prune", "--keep-last", keep},
+		{"check", "--read-data"}} {
 		before, err := m.stats(ctx, home)
 		if err != nil {
 			return err

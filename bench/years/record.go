@@ -66,7 +66,8 @@ func (r *recorder) run(ctx context.Context, n int, stdout io.Writer) (err error)
 		s.Sessions++
 		w.session()
 		start := time.Now()
-		m, err := manager.Open(ctx, root, &manager.Options{Engine: e, Session: fmt.Sprintf("s%d-%d", r.seed, s.Sessions)})
+		m, err := manager.Open(ctx, root, &manager.Options{Engine: e,
+			Session: fmt.Sprintf("s%d-%d", r.seed, s.Sessions)})
 		if err != nil {
 			return err
 		}

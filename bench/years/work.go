@@ -47,7 +47,8 @@ func source(rng *rand.Rand) []byte {
 func newName(rng *rand.Rand, files int) string {
 	dirs := max(1, files/20)
 	d := rng.IntN(dirs)
-	return fmt.Sprintf("m%d/p%d/%s_%s%d.go", d%23, d, words[rng.IntN(len(words))], words[rng.IntN(len(words))], rng.IntN(100))
+	return fmt.Sprintf("m%d/p%d/%s_%s%d.go", d%23, d, words[rng.IntN(len(words))],
+		words[rng.IntN(len(words))], rng.IntN(100))
 }
 
 func makeTree(root string, files int, seed uint64) error {

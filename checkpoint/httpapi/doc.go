@@ -7,6 +7,9 @@
 // that is its own, and come from no page of another origin. That is looked at before
 // anything else.
 //
+// Beside them it can answer the verbs of docs/rpc.md, one request each, if it is told
+// how.
+//
 // It decodes, makes one call to package checkpoint, and encodes. A client that goes away
 // ends its request: what a restore had done by then is taken back.
 package httpapi

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"net/http"
 
@@ -30,7 +29,6 @@ var codes = []struct {
 	{checkpoint.ErrNoWorktree, http.StatusConflict, "no_worktree"},
 	{checkpoint.ErrAnchor, http.StatusConflict, "anchor"},
 	{manager.ErrNoSession, http.StatusConflict, "unknown"},
-	{context.Canceled, http.StatusServiceUnavailable, "cancelled"},
 }
 
 // explain finds status and code for any error.
@@ -38,10 +36,8 @@ func explain(err error) *refusal {
 	if e, ok := errors.AsType[*refusal](err); ok {
 		return e
 	}
-	e := &refusal{status: http.StatusInternalServerError, Code: "internal", Message: err.Error()}
-	if k := explained.Of(err); k != nil {
-		e.status, e.Code = k.Status, k.Code
-	}
+	k := explained.Of(err)
+	e := &refusal{status: k.Status, Code: k.Code, Message: err.Error()}
 	for _, c := range codes {
 		if errors.Is(err, c.err) {
 			e.status, e.Code = c.status, c.code

@@ -17,9 +17,9 @@ import (
 	"strings"
 
 	"github.com/boocode/filestore/checkpoint"
-	"github.com/boocode/filestore/rollback"
+	explained "github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/store"
 )
 
 // Options are the choices at New.
@@ -28,14 +28,22 @@ type Options struct {
 	Hosts   []string     // names of the server in the header Host, without a port; default localhost, 127.0.0.1, [::1]
 	Origins []string     // of pages that may send requests, as "http://localhost:3000"; default none
 	Logger  *slog.Logger // nil: nothing is logged
+
+	// Verb answers POST /v1/verbs/NAME: request is the body, the answer becomes JSON.
+	// An answer beside an error says how far it got. Default: there are none.
+	Verb func(ctx context.Context, name string, request json.RawMessage) (answer any, err error)
 }
 
-// maxBody is how many bytes of a body are read.
-const maxBody = 64 << 10
+const (
+	// maxBody is how many bytes of a body are read, and maxVerb of one to a verb.
+	maxBody = 64 << 10
+	maxVerb = wire.MaxLine
+)
 
 type server struct {
 	db      *checkpoint.DB
 	token   [sha256.Size]byte
+	verb    func(ctx context.Context, name string, request json.RawMessage) (any, error)
 	closed  bool // there is no token
 	hosts   []string
 	origins []string
@@ -48,7 +56,8 @@ func New(db *checkpoint.DB, opts *Options) http.Handler {
 	if opts == nil {
 		opts = new(Options)
 	}
-	s := &server{db: db, token: sha256.Sum256([]byte(opts.Token)), closed: opts.Token == "", origins: opts.Origins, log: opts.Logger}
+	s := &server{db: db, token: sha256.Sum256([]byte(opts.Token)), closed: opts.Token == "", origins: opts.Origins,
+		verb: opts.Verb, log: opts.Logger}
 	hosts := opts.Hosts
 	if hosts == nil {
 		hosts = []string{"localhost", "127.0.0.1", "[::1]"}
@@ -61,11 +70,14 @@ func New(db *checkpoint.DB, opts *Options) http.Handler {
 	}
 	mux := http.NewServeMux()
 	const checkpoints = "/api/sessions/{sessionId}/checkpoints"
-	s.route(mux, checkpoints, map[string]handler{"GET": s.list, "POST": s.create})
-	s.route(mux, checkpoints+"/{checkpointId}/restore", map[string]handler{"POST": s.restore})
+	s.route(mux, checkpoints, maxBody, map[string]handler{"GET": s.list, "POST": s.create})
+	s.route(mux, checkpoints+"/{checkpointId}/restore", maxBody, map[string]handler{"POST": s.restore})
 	const restore = "/api/sessions/{sessionId}/restores/{restoreId}"
-	s.route(mux, restore, map[string]handler{"GET": s.outcome})
-	s.route(mux, restore+"/undo", map[string]handler{"POST": s.undo})
+	s.route(mux, restore, maxBody, map[string]handler{"GET": s.outcome})
+	s.route(mux, restore+"/undo", maxBody, map[string]handler{"POST": s.undo})
+	if s.verb != nil {
+		s.route(mux, "/v1/verbs/{verb}", maxVerb, map[string]handler{"POST": s.ask})
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, refuse(http.StatusNotFound, "not_found", "there is no %q", r.URL.Path))
 	})
@@ -75,13 +87,13 @@ func New(db *checkpoint.DB, opts *Options) http.Handler {
 // A handler answers a request, with a status and what becomes JSON.
 type handler func(r *http.Request) (status int, answer any, err error)
 
-// route has the methods of a path answered.
-func (s *server) route(mux *http.ServeMux, path string, methods map[string]handler) {
+// route has the methods of a path answered, with bodies of so many bytes.
+func (s *server) route(mux *http.ServeMux, path string, most int64, methods map[string]handler) {
 	var allow []string
 	for method, h := range methods {
 		allow = append(allow, method)
 		mux.HandleFunc(method+" "+path, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+			r.Body = http.MaxBytesReader(w, r.Body, most)
 			status, answer, err := h(r)
 			if err != nil {
 				s.fail(w, r, err)
@@ -93,7 +105,8 @@ func (s *server) route(mux *http.ServeMux, path string, methods map[string]handl
 	slices.Sort(allow)
 	mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { // with any other method
 		w.Header().Set("Allow", strings.Join(allow, ", "))
-		s.fail(w, r, refuse(http.StatusMethodNotAllowed, "method", "%s: want %s", r.Method, strings.Join(allow, " or ")))
+		s.fail(w, r, refuse(http.StatusMethodNotAllowed, "method", "%s: want %s", r.Method,
+			strings.Join(allow, " or ")))
 	})
 }
 
@@ -130,7 +143,8 @@ func (s *server) check(r *http.Request) *refusal {
 	// Before the mux, which would clean it, and tell of another path.
 	for part := range strings.SplitSeq(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/") {
 		if !session.ValidID(part) {
-			return refuse(http.StatusBadRequest, "bad_request", "path %q: want parts of %s", r.URL.EscapedPath(), idForm)
+			return refuse(http.StatusBadRequest, "bad_request", "path %q: want parts of %s",
+				r.URL.EscapedPath(), idForm)
 		}
 	}
 	return nil
@@ -160,11 +174,17 @@ func (s *server) list(r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	list, err := s.db.List(r.Context(), r.PathValue("sessionId"), opts)
+	list, next, err := s.db.List(r.Context(), r.PathValue("sessionId"), opts)
 	if errors.Is(err, checkpoint.ErrNotFound) {
 		err = refuse(http.StatusBadRequest, "bad_request", "cursor %q is none", opts.Cursor)
 	}
-	return http.StatusOK, list, err
+	return http.StatusOK, &page{append([]*checkpoint.Checkpoint{}, list...), next}, err
+}
+
+// A page is one of checkpoints, oldest first.
+type page struct {
+	Checkpoints []*checkpoint.Checkpoint `json:"checkpoints"`
+	NextCursor  string                   `json:"next_cursor,omitempty"` // there are more: ask with this
 }
 
 func listOptions(query string) (*checkpoint.ListOptions, error) {
@@ -187,69 +207,55 @@ func listOptions(query string) (*checkpoint.ListOptions, error) {
 			ok = false
 		}
 		if !ok {
-			return nil, refuse(http.StatusBadRequest, "bad_request", "query: %s=%q: want chat=ID, limit=N and cursor=NEXT, each once", name, value)
+			return nil, refuse(http.StatusBadRequest, "bad_request",
+				"query: %s=%q: want chat=ID, limit=N and cursor=NEXT, each once", name, value)
 		}
 	}
 	return opts, nil
 }
 
-// A createRequest asks for a checkpoint of a turn that has begun.
-type createRequest struct {
-	ChatID     string   `json:"chat_id"`
-	WorktreeID string   `json:"worktree_id"`
-	MessageID  string   `json:"message_id"`
-	Label      string   `json:"label"`
-	TreeHash   store.ID `json:"tree_hash"` // snapshotTreeHash of turn_start
-}
-
+// create makes a checkpoint of a turn that has begun.
 func (s *server) create(r *http.Request) (int, any, error) {
-	var q createRequest
+	q := checkpoint.Anchor{SessionID: r.PathValue("sessionId")}
 	if err := readBody(r, &q, false); err != nil {
 		return 0, nil, err
 	}
-	for name, id := range map[string]string{"chat_id": q.ChatID, "worktree_id": q.WorktreeID, "message_id": q.MessageID} {
+	for name, id := range map[string]string{"chat_id": q.ChatID, "worktree_id": q.WorktreeID,
+		"message_id": q.MessageID} {
 		if !session.ValidID(id) {
 			return 0, nil, refuse(http.StatusBadRequest, "bad_request", "%s %q: want %s", name, id, idForm)
 		}
 	}
-	if q.TreeHash == (store.ID{}) {
-		return 0, nil, refuse(http.StatusBadRequest, "bad_request", "tree_hash: want snapshotTreeHash of the turn's start")
+	if q.Tree.IsZero() {
+		return 0, nil, refuse(http.StatusBadRequest, "bad_request",
+			"tree_hash: want snapshotTreeHash of the turn's start")
 	}
 	if strings.ContainsRune(q.Label, 0) { // PostgreSQL has no such text
 		return 0, nil, refuse(http.StatusBadRequest, "bad_request", "label: it contains NUL")
 	}
-	c, err := s.db.CreateAt(r.Context(), &checkpoint.Anchor{ChatID: q.ChatID, SessionID: r.PathValue("sessionId"),
-		WorktreeID: q.WorktreeID, MessageID: q.MessageID, Label: q.Label, Tree: q.TreeHash})
+	c, err := s.db.Create(r.Context(), nil, &q)
 	return http.StatusCreated, c, err
 }
 
-// A restoreRequest has the choices at a restore, or at the undo of one.
-type restoreRequest struct {
-	OnDirty    rollback.Policy `json:"on_dirty"`
-	Exact      bool            `json:"exact"`       // not for an undo
-	AcrossHead bool            `json:"across_head"` // not for an undo
-	SkipFiles  bool            `json:"skip_files"`
-	Preview    bool            `json:"preview"`
-}
-
 func (s *server) restore(r *http.Request) (int, any, error) {
-	var q restoreRequest
+	var q checkpoint.RestoreOptions
 	if err := readBody(r, &q, true); err != nil {
 		return 0, nil, err
 	}
-	result, err := s.db.Restore(r.Context(), r.PathValue("sessionId"), r.PathValue("checkpointId"), q.options())
+	result, err := s.db.Restore(r.Context(), r.PathValue("sessionId"), r.PathValue("checkpointId"), &q)
 	return http.StatusOK, result, err
 }
 
 func (s *server) undo(r *http.Request) (int, any, error) {
-	var q restoreRequest
+	var q checkpoint.RestoreOptions
 	if err := readBody(r, &q, true); err != nil {
 		return 0, nil, err
 	}
 	if q.Exact || q.AcrossHead {
-		return 0, nil, refuse(http.StatusBadRequest, "bad_request", "an undo brings back what was there: exact and across_head have no meaning")
+		return 0, nil, refuse(http.StatusBadRequest, "bad_request",
+			"an undo brings back what was there: exact and across_head have no meaning")
 	}
-	result, err := s.db.Undo(r.Context(), r.PathValue("sessionId"), r.PathValue("restoreId"), q.options())
+	result, err := s.db.Undo(r.Context(), r.PathValue("sessionId"), r.PathValue("restoreId"), &q)
 	return http.StatusOK, result, err
 }
 
@@ -265,8 +271,18 @@ func (s *server) outcome(r *http.Request) (int, any, error) {
 	return http.StatusOK, &outcome{id, done}, err
 }
 
-func (q *restoreRequest) options() *checkpoint.RestoreOptions {
-	return &checkpoint.RestoreOptions{OnDirty: q.OnDirty, Exact: q.Exact, AcrossHead: q.AcrossHead, SkipFiles: q.SkipFiles, Preview: q.Preview}
+// ask answers a verb. Its errors are those of RPC: it is about no checkpoint.
+func (s *server) ask(r *http.Request) (int, any, error) {
+	request := json.RawMessage("{}")
+	if err := readBody(r, &request, true); err != nil {
+		return 0, nil, err
+	}
+	answer, err := s.verb(r.Context(), r.PathValue("verb"), request)
+	if err != nil {
+		k := explained.Of(err)
+		err = &refusal{status: k.Status, Code: k.Code, Message: err.Error(), Data: answer}
+	}
+	return http.StatusOK, answer, err
 }
 
 // readBody decodes a body, which is one JSON object with known fields.
@@ -287,8 +303,8 @@ func readBody(r *http.Request, v any, optional bool) error {
 			err = more
 		}
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return refuse(http.StatusRequestEntityTooLarge, "too_large", "body: more than %d bytes", maxBody)
+	if long, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return refuse(http.StatusRequestEntityTooLarge, "too_large", "body: more than %d bytes", long.Limit)
 	}
 	if err != nil {
 		return refuse(http.StatusBadRequest, "bad_request", "body: %v", err)
@@ -330,6 +346,7 @@ type refusal struct {
 	Message   string   `json:"message"`
 	Files     []string `json:"files,omitempty"`      // that stand against it
 	RestoreID string   `json:"restore_id,omitempty"` // that is not decided
+	Data      any      `json:"data,omitempty"`       // how far a verb got
 }
 
 func (e *refusal) Error() string { return e.Message }

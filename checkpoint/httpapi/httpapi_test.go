@@ -22,6 +22,8 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/boocode/filestore/checkpoint"
+	explained "github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 )
@@ -51,16 +53,91 @@ func newRuntime(t testing.TB) *runtime {
 	}
 	t.Cleanup(func() { rt.db.Close() })
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	d, err := checkpoint.Open(t.Context(), rt.db, checkpoint.SQLite, &checkpoint.Options{Manager: rt.manager, Backend: rt, Runtime: true, Logger: log})
+	d, err := checkpoint.Open(t.Context(), rt.db, checkpoint.SQLite, &checkpoint.Options{Manager: rt.manager, Reset: rt.Reset, Runtime: true, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(New(d, &Options{Token: token, Logger: log, Origins: []string{"http://localhost:3000"}}))
+	server := httptest.NewServer(New(d, &Options{Token: token, Logger: log, Origins: []string{"http://localhost:3000"}, Verb: say}))
 	t.Cleanup(server.Close)
 	rt.url = server.URL
 	rt.exec(`INSERT INTO chats (id, title) VALUES ('chat', 'a chat')`)
 	rt.exec(`INSERT INTO worktrees (id, session_id, path) VALUES ('worktree', 'session', ?)`, rt.dir)
 	return rt
+}
+
+// say is a verb that says what it was asked, or fails as it is told.
+func say(_ context.Context, name string, request json.RawMessage) (any, error) {
+	answer := map[string]any{"name": name, "request": request}
+	switch name {
+	case "turn_end":
+		return answer, manager.ErrTurnOpen
+	case "restore":
+		return nil, explained.Errorf(explained.BadCommand, "no verb %q", name)
+	}
+	return answer, nil
+}
+
+// TestVerbs: a verb is asked with what the body has, and its errors are those of RPC.
+func TestVerbs(t *testing.T) {
+	rt := newRuntime(t)
+	for _, c := range []struct{ method, path, kind, body, want string }{
+		{"POST", "undo", "application/json", ` {"cwd": "/x"} `, `200 {"name":"undo","request":{"cwd":"/x"}}`},
+		{"POST", "undo", "", "", `200 {"name":"undo","request":{}}`},
+		{"POST", "undo", "text/plain", "{}", `415 {"error":{"code":"content_type","message":"want Content-Type: application/json"}}`},
+		{"POST", "undo", "application/json", "{", `400 {"error":{"code":"bad_request","message":"body: unexpected EOF"}}`},
+		{"GET", "undo", "", "", `405 {"error":{"code":"method","message":"GET: want POST"}}`},
+		{"POST", "turn_end", "", "", `409 {"error":{"code":"turn_open","message":"turn is open elsewhere","data":{"name":"turn_end","request":{}}}}`},
+		{"POST", "restore", "", "", `404 {"error":{"code":"bad_command","message":"no verb \"restore\""}}`},
+		{"POST", "", "", "", `400 {"error":{"code":"bad_request","message":"path \"/v1/verbs/\": want parts of 1 to 128 letters, digits and ._-"}}`},
+		{"POST", "long", "application/json", `"` + strings.Repeat("x", maxVerb) + `"`,
+			fmt.Sprintf(`413 {"error":{"code":"too_large","message":"body: more than %d bytes"}}`, maxVerb)},
+	} {
+		q, err := http.NewRequest(c.method, rt.url+"/v1/verbs/"+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		if c.kind != "" {
+			q.Header.Set("Content-Type", c.kind)
+		}
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if got := fmt.Sprint(r.StatusCode, " ", strings.TrimSpace(string(b))); err != nil || got != c.want {
+			t.Errorf("%s %q %.40s: %s, %v\nwant %s", c.method, c.path, c.body, got, err, c.want)
+		}
+	}
+}
+
+// Each error of the table has its status and its code.
+func TestKinds(t *testing.T) {
+	var fails error
+	server := httptest.NewServer(New(nil, &Options{Token: token, Verb: func(context.Context, string, json.RawMessage) (any, error) {
+		return nil, fmt.Errorf("ask: %w", fails)
+	}}))
+	defer server.Close()
+	for _, k := range explained.Kinds {
+		for _, fails = range append(k.Errs, explained.Errorf(k, "said")) {
+			q, err := http.NewRequest("POST", server.URL+"/v1/verbs/undo", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q.Header.Set("Authorization", "Bearer "+token)
+			r, err := http.DefaultClient.Do(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer struct{ Error struct{ Code string } }
+			err = json.NewDecoder(r.Body).Decode(&answer)
+			r.Body.Close()
+			if err != nil || r.StatusCode != k.Status || answer.Error.Code != k.Code {
+				t.Errorf("%v: %d %q, %v, want %d %q", fails, r.StatusCode, answer.Error.Code, err, k.Status, k.Code)
+			}
+		}
+	}
 }
 
 func (rt *runtime) manager(ctx context.Context, path, chat string) (*manager.FileSnapshotManager, func() error, error) {
@@ -446,7 +523,7 @@ func TestRestore(t *testing.T) {
 	var ids, labels []string
 	path := "/api/sessions/session/checkpoints?chat=chat&limit=2"
 	for next := ""; ; {
-		var page checkpoint.List
+		var page page
 		rt.want(200, "", &page, "GET", path+next, nil)
 		for _, c := range page.Checkpoints {
 			ids, labels = append(ids, c.ID), append(labels, c.Label)
@@ -458,7 +535,7 @@ func TestRestore(t *testing.T) {
 	if !slices.Equal(labels, []string{"before one", "before two", "before three"}) {
 		t.Errorf("list: %q", labels)
 	}
-	var none checkpoint.List
+	var none page
 	rt.want(200, "", &none, "GET", "/api/sessions/another/checkpoints", nil)
 	if none.Checkpoints == nil || len(none.Checkpoints) > 0 {
 		t.Errorf("another session has %v", none.Checkpoints)
@@ -644,7 +721,7 @@ func TestExplain(t *testing.T) {
 		{&checkpoint.UndecidedError{RestoreID: "r", Err: checkpoint.ErrNotFound}, 503, "undecided", nil},
 		{store.ErrNoSpace, 507, "no_space", nil},
 		{store.ErrPruned, 410, "pruned", nil},
-		{manager.ErrDamaged, 500, "damaged", nil},
+		{retain.ErrDamaged, 500, "damaged", nil},
 		{io.ErrUnexpectedEOF, 500, "internal", nil},
 	} {
 		e := explain(fmt.Errorf("restore: %w", tt.err))

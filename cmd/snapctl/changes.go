@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -26,7 +27,7 @@ func nonZero(amounts []amount) string {
 	var parts []string
 	for _, a := range amounts {
 		if a.n > 0 {
-			parts = append(parts, comma(a.n)+" "+a.what)
+			parts = append(parts, words.Comma(a.n)+" "+a.what)
 		}
 	}
 	return strings.Join(parts, ", ")

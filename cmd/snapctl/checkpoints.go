@@ -27,7 +27,8 @@ const defaultDB = "checkpoints.db"
 
 // openCheckpoints opens the checkpoints in the runtime's database, and settles
 // what was cut off. What is to be closed is added to close.
-func (a *app) openCheckpoints(ctx context.Context, e *manager.Engine, f *httpFlags, token string, closers *[]func() error) (*checkpoint.DB, error) {
+func (a *app) openCheckpoints(ctx context.Context, e *manager.Engine, f *httpFlags, token string,
+	closers *[]func() error) (*checkpoint.DB, error) {
 	opts := &checkpoint.Options{Logger: a.log, Runtime: f.createTables || f.db == "",
 		Manager: func(ctx context.Context, path, chat string) (*manager.FileSnapshotManager, func() error, error) {
 			m, err := manager.Open(ctx, path, &manager.Options{Engine: e, Session: chat})
@@ -43,7 +44,7 @@ func (a *app) openCheckpoints(ctx context.Context, e *manager.Engine, f *httpFla
 	}
 	if f.hook != "" {
 		h := newRuntimeHook(f.hook, token, a.log)
-		opts.Backend, opts.Notifier = h, h
+		opts.Reset, opts.Restored = h.reset, h.restored
 	}
 	db, dialect, err := a.openDB(f.db, opts.Runtime)
 	if err != nil {
@@ -55,7 +56,8 @@ func (a *app) openCheckpoints(ctx context.Context, e *manager.Engine, f *httpFla
 	}
 	d, err := checkpoint.Open(ctx, db, dialect, opts)
 	if err != nil {
-		return nil, &failure{exitEnvironment, err, "--schema FILE says how the runtime's tables are called, --create-tables makes those that are missing"}
+		return nil, &failure{exitEnvironment, err,
+			"--schema FILE says how the runtime's tables are called, --create-tables makes those that are missing"}
 	}
 	settled, err := d.Recover(ctx)
 	for _, r := range settled {

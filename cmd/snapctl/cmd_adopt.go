@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 )
 
@@ -38,7 +38,7 @@ func (a *app) adoptCommand() *cobra.Command {
 			}
 			return a.adopt(cmd.Context(), from, yes)
 		},
-		ValidArgsFunction: a.completeProjects(func(p manager.Presence) bool { return p != manager.There }),
+		ValidArgsFunction: a.completeProjects(func(p places.Presence) bool { return p != places.There }),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false,
 		"do not ask, though nothing but OLDPATH says that it is the same directory")
@@ -66,22 +66,22 @@ func (a *app) adopt(ctx context.Context, from string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	mv, err := manager.PlanAdopt(ctx, root, &manager.AdoptOptions{StoreRoot: base, From: from})
+	mv, err := places.PlanAdopt(ctx, root, &places.AdoptOptions{StoreRoot: base, From: from})
 	if err != nil {
 		return err
 	}
-	info, err := manager.DescribeStore(ctx, mv.Store)
+	info, err := places.Describe(ctx, mv.Store)
 	if err != nil {
 		return err
 	}
 	if !mv.Sure && !yes {
 		text := fmt.Sprintf("%s\nIts store has %s of %s, the newest from %s.", movedText(mv),
-			count(info.Snapshots, "snapshot"), count(info.Sessions, "session"), clock(info.LastUsed))
+			words.Count(info.Snapshots, "snapshot"), words.Count(info.Sessions, "session"), clock(info.LastUsed))
 		if !a.canAsk() {
-			return refuse("if it is the same project, 'snapctl adopt -y "+patch.Quote(mv.From)+"'",
+			return refuse("if it is the same project, 'snapctl adopt -y "+words.Quote(mv.From)+"'",
 				"adopt: nothing but the path says that %q was %q", mv.To, mv.From)
 		}
-		if !a.ask("%s\nhave that history go on in %s?", text, patch.Quote(mv.To)) {
+		if !a.ask("%s\nhave that history go on in %s?", text, words.Quote(mv.To)) {
 			return refuse("", "nothing was changed")
 		}
 	}
@@ -90,24 +90,25 @@ func (a *app) adopt(ctx context.Context, from string, yes bool) error {
 	}
 	if a.flags.json {
 		from, to := newJSONPath(mv.From), newJSONPath(mv.To)
-		return a.printJSON(&adoptAnswer{from.Path, from.Bytes, to.Path, to.Bytes, mv.Sure, info.Snapshots, info.Sessions})
+		return a.printJSON(&adoptAnswer{from.Path, from.Bytes, to.Path, to.Bytes, mv.Sure,
+			info.Snapshots, info.Sessions})
 	}
-	a.note("%s of %s in the store", count(info.Snapshots, "snapshot"), count(info.Sessions, "session"))
+	a.note("%s of %s in the store", words.Count(info.Snapshots, "snapshot"), words.Count(info.Sessions, "session"))
 	return nil
 }
 
 // movedText tells what is known of a directory that was moved.
-func movedText(mv *manager.Moved) string {
+func movedText(mv *places.Moved) string {
 	if mv.Sure {
-		return fmt.Sprintf("%s is the directory that was %s, which is gone.", patch.Quote(mv.To), patch.Quote(mv.From))
+		return fmt.Sprintf("%s is the directory that was %s, which is gone.", words.Quote(mv.To), words.Quote(mv.From))
 	}
 	return fmt.Sprintf("%s may be what %s was, which is gone; the directory is another, or nothing shows that it is the same.",
-		patch.Quote(mv.To), patch.Quote(mv.From))
+		words.Quote(mv.To), words.Quote(mv.From))
 }
 
 // adoptMoved has the history go on. An engine that serves the path that is gone is
 // of no use any more, and would be in the way.
-func (a *app) adoptMoved(ctx context.Context, mv *manager.Moved) error {
+func (a *app) adoptMoved(ctx context.Context, mv *places.Moved) error {
 	base, err := a.storeRoot()
 	if err != nil {
 		return err
@@ -117,14 +118,16 @@ func (a *app) adoptMoved(ctx context.Context, mv *manager.Moved) error {
 			return err
 		}
 	}
-	err = manager.Adopt(ctx, mv, &manager.AdoptOptions{StoreRoot: base})
+	a.located = nil
+	err = places.Adopt(ctx, mv, &places.AdoptOptions{StoreRoot: base})
 	if errors.Is(err, store.ErrBusy) {
-		return refuse("nothing was changed: end it, an agent perhaps that runs on the old path, and try again", "%w", err)
+		return refuse("nothing was changed: end it, an agent perhaps that runs on the old path, and try again", "%w",
+			err)
 	}
 	if err != nil {
 		return err
 	}
-	a.note("the history of %s goes on in %s", patch.Quote(mv.From), patch.Quote(mv.To))
+	a.note("the history of %s goes on in %s", words.Quote(mv.From), words.Quote(mv.To))
 	return nil
 }
 
@@ -139,23 +142,23 @@ func (a *app) beginFresh(ctx context.Context) error {
 		return err
 	}
 	if loc.Moved == nil {
-		return refuse("'snapctl snapshot' records it", "adopt: %w: %q", manager.ErrNotMoved, loc.Project.Root)
+		return refuse("'snapctl snapshot' records it", "adopt: %w: %q", places.ErrNotMoved, loc.Project.Root)
 	}
 	base, err := a.storeRoot()
 	if err != nil {
 		return err
 	}
-	if _, err := manager.BeginFresh(ctx, base, root); err != nil {
+	if _, err := places.BeginFresh(ctx, base, root); err != nil {
 		return err
 	}
 	a.note("%s begins a history of its own; 'snapctl --root %s log' has that of its old path",
-		patch.Quote(loc.Project.Root), patch.Quote(loc.Moved.From))
+		words.Quote(loc.Project.Root), words.Quote(loc.Moved.From))
 	return nil
 }
 
 // completeProjects completes an argument with the paths of projects that have a
 // store.
-func (a *app) completeProjects(want func(manager.Presence) bool) cobra.CompletionFunc {
+func (a *app) completeProjects(want func(places.Presence) bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -167,6 +170,6 @@ func (a *app) completeProjects(want func(manager.Presence) bool) cobra.Completio
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return manager.Projects(base, want), cobra.ShellCompDirectiveNoFileComp
+		return places.Projects(base, want), cobra.ShellCompDirectiveNoFileComp
 	}
 }

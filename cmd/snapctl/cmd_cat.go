@@ -46,11 +46,11 @@ func (a *app) cat(cmd *cobra.Command, text, arg string, raw bool) error {
 		return refuse("'snapctl ls' lists it", "path %q in %s: is a directory", arg, text)
 	}
 	if raw || !isTerminal(a.stdout) {
-		_, err = p.objects.CopyBlob(ctx, a.out, e.ID)
+		_, err = p.store.CopyBlob(ctx, a.out, e.ID)
 		return err
 	}
 	out := &visibleWriter{w: a.out}
-	if _, err := p.objects.CopyBlob(ctx, out, e.ID); err != nil {
+	if _, err := p.store.CopyBlob(ctx, out, e.ID); err != nil {
 		return err
 	}
 	return out.end()

@@ -11,10 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -39,7 +42,8 @@ func (a *app) checkCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all content and verify its hashes")
-	c.Flags().BoolVar(&f.resume, "resume", false, "go on reading content where the last check got to, or was interrupted")
+	c.Flags().BoolVar(&f.resume, "resume", false,
+		"go on reading content where the last check got to, or was interrupted")
 	c.Flags().Var(&f.sample, "sample", "read `PART` of the content, as 5%, and the next time what comes behind it")
 	return c
 }
@@ -75,7 +79,7 @@ func (p *percent) Set(text string) error {
 
 // A checkAnswer is what check prints as JSON.
 type checkAnswer struct {
-	*store.Report
+	*cas.Report
 	ReadData bool          `json:"readData"`              // all content has been read, here or by the parts before
 	Content  int64         `json:"contentRead,omitempty"` // bytes of packs that were read here
 	Damage   []jsonDamage  `json:"damage"`
@@ -123,7 +127,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	if err != nil {
 		return err
 	}
-	lost, err := manager.LostRecords(ctx, p.store)
+	lost, err := history.LostRecords(ctx, p.store)
 	if err != nil {
 		return err
 	}
@@ -141,32 +145,34 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	structure := len(report.Damage)
 	if f.reads() {
 		if f.readData {
-			manager.CheckFromStart(dir)
+			health.CheckFromStart(dir)
 		}
 		var damage []*store.CorruptError
-		damage, j.Content, j.ReadData, err = manager.CheckNext(ctx, p.store, dir, int64(float64(report.Bytes)*float64(f.sample)/100))
+		damage, j.Content, j.ReadData, err = health.CheckNext(ctx, p.store, dir,
+			int64(float64(report.Bytes)*float64(f.sample)/100))
 		if errors.Is(err, context.Canceled) {
-			return &failure{exitInterrupted, fmt.Errorf("check: interrupted, %s read, %s", size(j.Content), count(len(damage), "damaged object")), "'snapctl check --resume' goes on"}
+			return &failure{exitInterrupted, fmt.Errorf("check: interrupted, %s read, %s", words.Size(j.Content),
+				words.Count(len(damage), "damaged object")), "'snapctl check --resume' goes on"}
 		}
 		if err != nil {
 			return err
 		}
 		report.Damage = append(report.Damage, damage...)
 	}
-	places, err := manager.CheckPlaces(p.store)
+	places, err := places.Check(p.store)
 	if err != nil {
 		return err
 	}
 	if places != nil {
 		report.Damage = append(report.Damage, places)
 	}
-	_, turns, err := manager.SpoiltTurns(p.store)
+	_, turns, err := history.SpoiltTurns(p.store)
 	if err != nil {
 		return err
 	}
 	report.Damage = append(report.Damage, turns...)
 	j.Damage = jsonDamages(report.Damage)
-	checker := tree.NewChecker(p.store)
+	checker := audit.NewChecker(p.store)
 	for snap, err := range p.store.Snapshots(ctx) {
 		if err != nil {
 			return err
@@ -180,19 +186,20 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 			if problem.At.IsZero() {
 				j.Problems = append(j.Problems, jsonProblem{snap.Entry, path, problem.Err.Error()})
 			} else {
-				j.Accepted = append(j.Accepted, jsonLoss{EntryID: snap.Entry, In: &path, Error: problem.Err.Error(), At: problem.At})
+				j.Accepted = append(j.Accepted, jsonLoss{EntryID: snap.Entry, In: &path,
+					Error: problem.Err.Error(), At: problem.At})
 			}
 		}
 	}
 	// Advice, which a store that cannot be written does without.
-	err = manager.ChangeHealth(dir, func(h *manager.Health) {
+	err = health.Change(dir, func(h *health.Health) {
 		h.NoteBad(report.Damage)
 		h.NoteChecked(structure+len(j.Problems), time.Now())
 	})
 	if err != nil {
 		a.log.Debug("check not remembered", "err", err)
 	}
-	if j.Concerns, err = store.Concerns(dir); err != nil {
+	if j.Concerns, err = cas.Concerns(dir); err != nil {
 		return err
 	}
 	if a.flags.json {
@@ -211,7 +218,7 @@ func (a *app) printCheck(j *checkAnswer) {
 		fmt.Fprintf(a.out, "%s at offset %d: %s\n", d.File, d.Offset, d.Error)
 	}
 	for _, p := range j.Problems {
-		fmt.Fprintf(a.out, "snapshot %s: %s: %s\n", p.EntryID, patch.Quote(cmp.Or(p.raw(), ".")), p.Error)
+		fmt.Fprintf(a.out, "snapshot %s: %s: %s\n", p.EntryID, words.Quote(cmp.Or(p.raw(), ".")), p.Error)
 	}
 	if a.flags.quiet {
 		return
@@ -219,7 +226,7 @@ func (a *app) printCheck(j *checkAnswer) {
 	for _, l := range j.Accepted {
 		where := l.File + " at offset " + strconv.FormatInt(l.Offset, 10)
 		if l.In != nil {
-			where = "snapshot " + l.EntryID + ": " + patch.Quote(cmp.Or(l.In.raw(), "."))
+			where = "snapshot " + l.EntryID + ": " + words.Quote(cmp.Or(l.In.raw(), "."))
 		}
 		fmt.Fprintf(a.out, "%s: %s: lost, accepted on %s\n", where, l.Error, l.At.Local().Format(time.DateOnly))
 	}
@@ -228,7 +235,7 @@ func (a *app) printCheck(j *checkAnswer) {
 	}
 	verdict := "no damage"
 	if n := len(j.Damage) + len(j.Problems); n > 0 {
-		verdict = count(n, "problem")
+		verdict = words.Count(n, "problem")
 	}
 	if n := len(j.Accepted); n == 1 {
 		verdict += ", beside a loss that was accepted"
@@ -240,8 +247,8 @@ func (a *app) printCheck(j *checkAnswer) {
 	case j.ReadData:
 		how = "all content"
 	case j.Content > 0:
-		how = "structure, and " + size(j.Content) + " of content,"
+		how = "structure, and " + words.Size(j.Content) + " of content,"
 	}
-	fmt.Fprintf(a.out, "checked %s of %s, %s, %s, %s: %s\n", how, count(j.Snapshots, "snapshot"),
-		count(j.Objects, "object"), count(j.Packs, "pack"), size(j.Bytes), verdict)
+	fmt.Fprintf(a.out, "checked %s of %s, %s, %s, %s: %s\n", how, words.Count(j.Snapshots, "snapshot"),
+		words.Count(j.Objects, "object"), words.Count(j.Packs, "pack"), words.Size(j.Bytes), verdict)
 }

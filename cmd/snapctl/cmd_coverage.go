@@ -7,7 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/tree"
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/trees"
 )
 
 func (a *app) coverageCommand() *cobra.Command {
@@ -18,13 +19,13 @@ func (a *app) coverageCommand() *cobra.Command {
 		Long:    coverageHelp,
 		Example: coverageExamples,
 		Args:    args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			text := "@"
 			if len(args) > 0 {
 				text = args[0]
 			}
-			return a.coverage(cmd.Context(), text, nul)
-		},
+			return a.coverage(cmd.Context(), p, text, nul)
+		}),
 	}
 	c.Flags().BoolVarP(&nul, "null", "z", false, "end lines with NUL and print paths as they are")
 	return c
@@ -33,23 +34,18 @@ func (a *app) coverageCommand() *cobra.Command {
 // A jsonOmission is a line of coverage in JSON.
 type jsonOmission struct {
 	jsonPath
-	Kind   string      `json:"kind"`
-	Size   *int64      `json:"size"` // null: not measured
-	Reason tree.Reason `json:"reason"`
+	Kind   string       `json:"kind"`
+	Size   *int64       `json:"size"` // null: not measured
+	Reason trees.Reason `json:"reason"`
 }
 
-func (a *app) coverage(ctx context.Context, text string, nul bool) error {
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
+func (a *app) coverage(ctx context.Context, p *place, text string, nul bool) error {
 	point, err := p.resolveSnapshot(ctx, text)
 	if err != nil {
 		return err
 	}
 	total := newLeftOut()
-	for o, err := range tree.Coverage(ctx, p.objects, point.State.Coverage) {
+	for o, err := range trees.Coverage(ctx, p.store, point.State.Coverage) {
 		if err != nil {
 			return err
 		}
@@ -72,11 +68,11 @@ func (a *app) coverage(ctx context.Context, text string, nul bool) error {
 	return nil
 }
 
-func (a *app) printOmission(o *tree.Omission, nul bool) error {
+func (a *app) printOmission(o *trees.Omission, nul bool) error {
 	// Nobody measures what is ignored, and directories have no size.
-	measured := o.Kind.IsFile() && o.Reason != tree.Ignored && o.Reason != tree.Sparse
+	measured := o.Kind.IsFile() && o.Reason != trees.Ignored && o.Reason != trees.Sparse
 	if a.flags.json {
-		j := &jsonOmission{jsonPath: newJSONPath(o.Path), Kind: kindWord(o.Kind), Reason: o.Reason}
+		j := &jsonOmission{jsonPath: newJSONPath(o.Path), Kind: verbs.KindOf(o.Kind), Reason: o.Reason}
 		if measured {
 			j.Size = &o.Size
 		}
@@ -90,6 +86,6 @@ func (a *app) printOmission(o *tree.Omission, nul bool) error {
 	if nul {
 		path, end = withSlash(o.Path, o.Kind), "\x00"
 	}
-	fmt.Fprintf(a.out, "%-10s %-7s %9s\t%s%s", o.Reason, kindWord(o.Kind), size, path, end)
+	fmt.Fprintf(a.out, "%-10s %-7s %9s\t%s%s", o.Reason, verbs.KindOf(o.Kind), size, path, end)
 	return nil
 }

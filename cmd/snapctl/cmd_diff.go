@@ -144,7 +144,7 @@ func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
-	d := &differ{app: a, flags: f, m: p.m, g: p.objects}
+	d := &differ{app: a, flags: f, m: p.m, g: p.store}
 	if old.disk || new.disk {
 		disk, g, err := p.captureDisk(ctx, f.limits.limits())
 		if err != nil {

@@ -8,8 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -58,26 +61,26 @@ func (a *app) du(ctx context.Context, f *duFlags) error {
 		return err
 	}
 	defer p.close()
-	damage, err := manager.JournalDamage(ctx, p.store)
+	damage, err := history.JournalDamage(ctx, p.store)
 	if err != nil {
 		return err
 	}
 	progress := new(tree.Progress)
 	stop := a.showProgress(progress, "counted")
-	var problems []tree.Problem
+	var problems []trees.Problem
 	var show func() error
 	switch {
 	case f.turns:
-		var list []manager.TurnUsage
-		list, problems, err = p.m.TurnUsage(ctx, p.namedSession(), progress)
+		var list []retain.TurnUsage
+		list, problems, err = retain.ByTurn(ctx, p.store, p.namedSession(), progress)
 		show = func() error { return a.printTurnUsage(list, f.limit) }
 	case f.paths:
-		var list []tree.PathAmount
-		list, problems, err = p.m.PathUsage(ctx, f.depth, progress)
+		var list []audit.PathAmount
+		list, problems, err = retain.ByPath(ctx, p.store, f.depth, progress)
 		show = func() error { return a.printPathUsage(list, f.limit) }
 	default:
-		var u *manager.Usage
-		if u, err = p.m.Usage(ctx, progress); err == nil {
+		var u *retain.Usage
+		if u, err = retain.BySession(ctx, p.store, progress); err == nil {
 			problems = u.Problems
 		}
 		show = func() error { return a.printUsage(u, p.m.StoreDir()) }
@@ -93,10 +96,11 @@ func (a *app) du(ctx context.Context, f *duFlags) error {
 		fmt.Fprintf(a.stderr, "%s\n", d)
 	}
 	for _, problem := range problems {
-		fmt.Fprintf(a.stderr, "%s: %s\n", patch.Quote(cmp.Or(problem.Path, ".")), problem.Err)
+		fmt.Fprintf(a.stderr, "%s: %s\n", words.Quote(cmp.Or(problem.Path, ".")), problem.Err)
 	}
 	if n := len(damage) + len(problems); n > 0 {
-		return &failure{exitDamage, fmt.Errorf("%s in the store: there is more than was counted", count(n, "damaged place")), hintCheck}
+		return &failure{exitDamage, fmt.Errorf("%s in the store: there is more than was counted", words.Count(n,
+			"damaged place")), hintCheck}
 	}
 	return nil
 }
@@ -104,7 +108,7 @@ func (a *app) du(ctx context.Context, f *duFlags) error {
 // namedSession returns the session that the user has named, "" for none.
 func (p *place) namedSession() string {
 	if p.app.flags.sessionFile != "" {
-		return p.m.LogHeader().ID
+		return p.m.LogSession()
 	}
 	return p.app.flags.session
 }
@@ -152,37 +156,45 @@ type jsonSessionUsage struct {
 	Needs     jsonAmount `json:"needs"`
 }
 
-func (a *app) printUsage(u *manager.Usage, dir string) error {
+func (a *app) printUsage(u *retain.Usage, dir string) error {
 	files := u.Files
 	if a.flags.json {
 		j := &duAnswer{jsonPath: newJSONPath(dir), Sessions: []jsonSessionUsage{}, Shared: jsonAmount(u.Shared),
-			Unnamed: jsonBytes{u.Unnamed.Objects, u.Unnamed.Stored}, Copies: jsonBytes{files.Copies, files.CopyBytes}, PackBytes: files.PackBytes,
-			IndexBytes: files.Indexes, JournalBytes: files.Journal, WorktreeBytes: files.Worktrees, TrashBytes: files.Trash,
-			QuarantineBytes: files.Quarantine, BallastBytes: files.Ballast, OtherBytes: files.Other, TotalBytes: files.Total()}
+			Unnamed: jsonBytes{u.Unnamed.Objects, u.Unnamed.Stored}, Copies: jsonBytes{files.Copies, files.CopyBytes},
+			PackBytes:  files.PackBytes,
+			IndexBytes: files.Indexes, JournalBytes: files.Journal, WorktreeBytes: files.Worktrees,
+			TrashBytes:      files.Trash,
+			QuarantineBytes: files.Quarantine, BallastBytes: files.Ballast,
+			OtherBytes: files.Other, TotalBytes: files.Total()}
 		for _, s := range u.Sessions {
 			root := newJSONPath(s.Root)
-			j.Sessions = append(j.Sessions, jsonSessionUsage{s.Session, root.Path, root.Bytes, s.Worktree, s.Snapshots, s.Last.UTC(),
+			j.Sessions = append(j.Sessions, jsonSessionUsage{s.Session, root.Path, root.Bytes,
+				s.Worktree, s.Snapshots, s.Last.UTC(),
 				jsonAmount(s.Alone), jsonAmount(s.Needs)})
 		}
 		return a.printJSON(j)
 	}
 	for _, s := range u.Sessions {
-		fmt.Fprintf(a.out, "%7s  of %7s  %s  %s  %s  %s\n", size(s.Alone.Stored), size(s.Needs.Stored), clock(s.Last), a.paint(yellow, s.Session),
-			count(s.Snapshots, "snapshot"), patch.Quote(s.Root))
+		fmt.Fprintf(a.out, "%7s  of %7s  %s  %s  %s  %s\n", words.Size(s.Alone.Stored), words.Size(s.Needs.Stored),
+			clock(s.Last), a.paint(yellow, s.Session),
+			words.Count(s.Snapshots, "snapshot"), words.Quote(s.Root))
 	}
 	for _, line := range []struct {
 		bytes int64
 		what  string
 	}{
-		{u.Shared.Stored, "shared by several sessions"}, {u.Unnamed.Stored, "in no snapshot"}, {files.CopyBytes, "stored twice"},
-		{files.PackBytes, "packs beside objects"}, {files.Indexes, "indexes"}, {files.Journal, "journal"}, {files.Worktrees, "stat caches, logs of sessions"},
-		{files.Trash, "trash"}, {files.Quarantine, "quarantine"}, {files.Ballast, "ballast, for a full disk"}, {files.Other, "other files"},
+		{u.Shared.Stored, "shared by several sessions"}, {u.Unnamed.Stored, "in no snapshot"},
+		{files.CopyBytes, "stored twice"},
+		{files.PackBytes, "packs beside objects"}, {files.Indexes, "indexes"}, {files.Journal, "journal"},
+		{files.Worktrees, "stat caches, logs of sessions"},
+		{files.Trash, "trash"}, {files.Quarantine, "quarantine"}, {files.Ballast, "ballast, for a full disk"},
+		{files.Other, "other files"},
 	} {
 		if line.bytes != 0 {
-			fmt.Fprintf(a.out, "%7s  %s\n", size(line.bytes), line.what)
+			fmt.Fprintf(a.out, "%7s  %s\n", words.Size(line.bytes), line.what)
 		}
 	}
-	fmt.Fprintf(a.out, "%7s  total\n", size(files.Total()))
+	fmt.Fprintf(a.out, "%7s  total\n", words.Size(files.Total()))
 	return nil
 }
 
@@ -201,12 +213,13 @@ type jsonTurnUsage struct {
 	jsonAmount
 }
 
-func (a *app) printTurnUsage(list []manager.TurnUsage, limit int) error {
+func (a *app) printTurnUsage(list []retain.TurnUsage, limit int) error {
 	for i := range first(list, limit) {
 		t := &list[i]
 		if a.flags.json {
 			root := newJSONPath(t.Root)
-			j := &jsonTurnUsage{orNull(t.EntryID), nil, t.Kind, t.Time.UTC(), t.Session, orNull(t.Label), root.Path, root.Bytes,
+			j := &jsonTurnUsage{words.OrNull(t.EntryID), nil, t.Kind, t.Time.UTC(), t.Session,
+				words.OrNull(t.Label), root.Path, root.Bytes,
 				t.Worktree, t.Seq, jsonAmount(t.Added)}
 			if t.TurnIndex >= 0 {
 				j.TurnIndex = &t.TurnIndex
@@ -216,10 +229,11 @@ func (a *app) printTurnUsage(list []manager.TurnUsage, limit int) error {
 			}
 			continue
 		}
-		fmt.Fprintf(a.out, "%7s  %-13s  %-8s  %s  %s  %s", size(t.Added.Stored), count(t.Added.Objects, "object"), turnName(t.Kind, t.TurnIndex),
+		fmt.Fprintf(a.out, "%7s  %-13s  %-8s  %s  %s  %s", words.Size(t.Added.Stored), words.Count(t.Added.Objects,
+			"object"), turnName(t.Kind, t.TurnIndex),
 			a.paint(yellow, fmt.Sprintf("%-8s", cmp.Or(t.EntryID, "-"))), clock(t.Time), t.Session)
 		if t.Label != "" {
-			fmt.Fprintf(a.out, "  %s", patch.Quote(t.Label))
+			fmt.Fprintf(a.out, "  %s", words.Quote(t.Label))
 		}
 		fmt.Fprintln(a.out)
 	}
@@ -243,23 +257,25 @@ type jsonPathUsage struct {
 	jsonAmount
 }
 
-func (a *app) printPathUsage(list []tree.PathAmount, limit int) error {
+func (a *app) printPathUsage(list []audit.PathAmount, limit int) error {
 	for _, p := range first(list, limit) {
 		mode, kind := tree.ModeFile, "file"
 		if p.IsDir {
 			mode, kind = tree.ModeDir, "dir"
 		}
 		if a.flags.json {
-			if err := a.printJSON(&jsonPathUsage{newJSONPath(p.Path), kind, p.Versions, p.Size, jsonAmount(p.Amount)}); err != nil {
+			if err := a.printJSON(&jsonPathUsage{newJSONPath(p.Path), kind, p.Versions, p.Size,
+				jsonAmount(p.Amount)}); err != nil {
 				return err
 			}
 			continue
 		}
-		versions := count(p.Versions, "version")
+		versions := words.Count(p.Versions, "version")
 		if p.IsDir {
-			versions = count(p.Versions, "content")
+			versions = words.Count(p.Versions, "content")
 		}
-		fmt.Fprintf(a.out, "%7s  %-14s  newest %7s  %s\n", size(p.Stored), versions, size(p.Size), shown(p.Path, mode))
+		fmt.Fprintf(a.out, "%7s  %-14s  newest %7s  %s\n", words.Size(p.Stored), versions,
+			words.Size(p.Size), shown(p.Path, mode))
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -22,9 +23,9 @@ func (a *app) exportCommand() *cobra.Command {
 		Long:    exportHelp,
 		Example: exportExamples,
 		Args:    args(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.export(cmd.Context(), args[0], args[1])
-		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+			return a.export(cmd.Context(), p, args[0], args[1])
+		}),
 	}
 }
 
@@ -40,12 +41,7 @@ type exportAnswer struct {
 	Lost      []jsonUnread `json:"lost,omitempty"`      // what the store has lost; of a directory, what is in it
 }
 
-func (a *app) export(ctx context.Context, text, dir string) error {
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
+func (a *app) export(ctx context.Context, p *place, text, dir string) error {
 	r, err := p.resolve(ctx, text)
 	if err != nil {
 		return err
@@ -55,7 +51,7 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 	}
 	progress := new(tree.Progress)
 	stop := a.showProgress(progress, "written")
-	result, err := tree.Export(ctx, p.objects, r.State.Tree, dir, &tree.ExportOptions{Progress: progress})
+	result, err := trees.Export(ctx, p.store, r.State.Tree, dir, &trees.ExportOptions{Progress: progress})
 	stop()
 	if errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, fmt.Errorf("export: interrupted, %q is not complete", dir), ""}
@@ -63,7 +59,8 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 	if err != nil {
 		return err
 	}
-	j := &exportAnswer{TreeHash: r.State.Tree.String(), Files: result.Files, Dirs: result.Dirs, Symlinks: result.Symlinks, Bytes: result.Bytes}
+	j := &exportAnswer{TreeHash: r.State.Tree.String(), Files: result.Files, Dirs: result.Dirs,
+		Symlinks: result.Symlinks, Bytes: result.Bytes}
 	for _, path := range result.Forgotten {
 		j.Forgotten = append(j.Forgotten, newJSONPath(path))
 	}
@@ -74,8 +71,8 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 	case a.flags.json:
 		err = a.printJSON(j)
 	case !a.flags.quiet:
-		fmt.Fprintf(a.out, "%s: %s, %s, %s, %s\n", patch.Quote(dir), count(result.Files, "file"),
-			count(result.Dirs, "directory"), count(result.Symlinks, "link"), size(result.Bytes))
+		fmt.Fprintf(a.out, "%s: %s, %s, %s, %s\n", words.Quote(dir), words.Count(result.Files, "file"),
+			words.Count(result.Dirs, "directory"), words.Count(result.Symlinks, "link"), words.Size(result.Bytes))
 	}
 	if err != nil || len(result.Forgotten)+len(result.Lost) == 0 {
 		return err
@@ -84,13 +81,14 @@ func (a *app) export(ctx context.Context, text, dir string) error {
 		return err
 	}
 	for _, path := range result.Forgotten {
-		fmt.Fprintf(a.stderr, "%s is missing: it %v\n", patch.Quote(path), store.ErrForgotten)
+		fmt.Fprintf(a.stderr, "%s is missing: it %v\n", words.Quote(path), store.ErrForgotten)
 	}
 	for _, l := range result.Lost {
-		fmt.Fprintf(a.stderr, "%s is missing: %v\n", patch.Quote(l.Path), l.Err)
+		fmt.Fprintf(a.stderr, "%s is missing: %v\n", words.Quote(l.Path), l.Err)
 	}
 	if len(result.Lost) > 0 {
-		return &failure{exitDamage, fmt.Errorf("export: %s of %q cannot be read from the store, all else is there", count(len(result.Lost), "path"), text), hintRepair}
+		return &failure{exitDamage, fmt.Errorf("export: %s of %q cannot be read from the store, all else is there",
+			words.Count(len(result.Lost), "path"), text), hintRepair}
 	}
 	return &failure{code: exitPart}
 }

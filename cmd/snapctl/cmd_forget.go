@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/client"
-	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -67,7 +69,7 @@ type jsonForgotten struct {
 
 func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 	ctx := cmd.Context()
-	opts := &manager.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait}
+	opts := &retain.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait}
 	p, err := a.openToRead(ctx)
 	if err != nil {
 		return err
@@ -92,8 +94,8 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 		return err
 	}
 	defer s.Close()
-	plan, err := manager.PlanForget(ctx, s, opts)
-	if errors.Is(err, manager.ErrNothingToForget) {
+	plan, err := retain.PlanForget(ctx, s, opts)
+	if errors.Is(err, retain.ErrNothingToForget) {
 		return refuse("", "%w", err)
 	}
 	if err != nil {
@@ -102,15 +104,17 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 	todo := !plan.Empty()
 	listed := todo && !f.dryRun && !f.yes && a.canAsk()
 	if todo && !f.dryRun && !f.yes {
-		what := count(len(plan.Blobs), "content")
+		what := words.Count(len(plan.Blobs), "content")
 		if listed {
 			a.printBlobs(plan)
 		}
-		if err := a.confirm(cmd, "forget", what+" would go from all snapshots", "forget "+what+" for good?"); err != nil {
+		if err := a.confirm(cmd, "forget", what+" would go from all snapshots", "forget "+
+			what+" for good?"); err != nil {
 			return err
 		}
 	}
-	j := &forgetAnswer{DryRun: f.dryRun, Blobs: []jsonForgotten{}, Packs: plan.Packs, Aside: append([]string{}, plan.Aside...),
+	j := &forgetAnswer{DryRun: f.dryRun, Blobs: []jsonForgotten{}, Packs: plan.Packs,
+		Aside:  append([]string{}, plan.Aside...),
 		Copied: plan.Copy, Freed: plan.Free, OnDisk: []jsonPath{}, Problems: []jsonProblem{}}
 	for _, b := range plan.Blobs {
 		one := jsonForgotten{b.ID, b.Size, b.Snapshots, []jsonPath{}}
@@ -154,7 +158,8 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 
 // doForget does what the plan says. An engine of ours that appends to a file that
 // has to be written anew is asked to end that one and begin another.
-func (a *app) doForget(ctx context.Context, s *store.Store, plan *manager.ForgetPlan, opts *manager.ForgetOptions) (*store.PruneResult, error) {
+func (a *app) doForget(ctx context.Context, s *cas.Store, plan *retain.ForgetPlan,
+	opts *retain.ForgetOptions) (*cas.PruneResult, error) {
 	r, err := plan.Do(ctx)
 	for range 3 { // it may have begun another one with the content by then
 		if !errors.Is(err, store.ErrBusy) {
@@ -163,7 +168,7 @@ func (a *app) doForget(ctx context.Context, s *store.Store, plan *manager.Forget
 		if a.sealEngine(ctx) != nil { // the first error says what to do about it
 			break
 		}
-		if plan, err = manager.PlanForget(ctx, s, opts); err == nil {
+		if plan, err = retain.PlanForget(ctx, s, opts); err == nil {
 			r, err = plan.Do(ctx)
 		}
 	}
@@ -188,7 +193,7 @@ func (a *app) sealEngine(ctx context.Context) error {
 
 // stillThere lists what the next snapshot would capture again: files with one of
 // the contents, and whatever is at one of the paths.
-func (p *place) stillThere(ctx context.Context, paths []string, blobs []manager.ForgottenBlob) ([]string, error) {
+func (p *place) stillThere(ctx context.Context, paths []string, blobs []retain.ForgottenBlob) ([]string, error) {
 	disk, g, err := p.captureDisk(ctx, tree.Limits{})
 	if err != nil {
 		return nil, err
@@ -197,11 +202,11 @@ func (p *place) stillThere(ctx context.Context, paths []string, blobs []manager.
 	for _, b := range blobs {
 		ids[b.ID] = true
 	}
-	found, err := tree.NewFinder(g, ids).Find(ctx, disk.Tree)
+	found, err := audit.NewFinder(g, ids).Find(ctx, disk.Tree)
 	if err != nil {
 		return nil, err
 	}
-	all := tree.NewFinder(g, nil)
+	all := audit.NewFinder(g, nil)
 	for _, path := range paths {
 		there, err := all.At(ctx, disk.Tree, path)
 		if err != nil {
@@ -219,20 +224,21 @@ func (p *place) stillThere(ctx context.Context, paths []string, blobs []manager.
 // maxForgetPaths is how many paths of a content are printed.
 const maxForgetPaths = 20
 
-func (a *app) printBlobs(plan *manager.ForgetPlan) {
+func (a *app) printBlobs(plan *retain.ForgetPlan) {
 	for _, b := range plan.Blobs {
-		fmt.Fprintf(a.out, "%s  %s in %s\n", a.paint(yellow, b.ID.Short()), size(b.Size), count(b.Snapshots, "snapshot"))
+		fmt.Fprintf(a.out, "%s  %s in %s\n", a.paint(yellow, b.ID.Short()), words.Size(b.Size),
+			words.Count(b.Snapshots, "snapshot"))
 		for i, path := range b.Paths {
 			if i == maxForgetPaths {
-				fmt.Fprintf(a.out, "  and %s more\n", count(len(b.Paths)-i, "path"))
+				fmt.Fprintf(a.out, "  and %s more\n", words.Count(len(b.Paths)-i, "path"))
 				break
 			}
-			fmt.Fprintf(a.out, "  %s\n", patch.Quote(path))
+			fmt.Fprintf(a.out, "  %s\n", words.Quote(path))
 		}
 	}
 }
 
-func (a *app) printForget(plan *manager.ForgetPlan, j *forgetAnswer, todo, listed bool) error {
+func (a *app) printForget(plan *retain.ForgetPlan, j *forgetAnswer, todo, listed bool) error {
 	if !listed {
 		a.printBlobs(plan)
 	}
@@ -240,25 +246,27 @@ func (a *app) printForget(plan *manager.ForgetPlan, j *forgetAnswer, todo, liste
 	case !todo:
 		fmt.Fprintln(a.out, "forgotten already: nothing to do")
 	case j.DryRun:
-		fmt.Fprintf(a.out, "would forget %s, %s written anew\n", count(len(j.Blobs), "content"), size(j.Copied))
+		fmt.Fprintf(a.out, "would forget %s, %s written anew\n", words.Count(len(j.Blobs),
+			"content"), words.Size(j.Copied))
 	default:
-		fmt.Fprintf(a.out, "forgot %s: no file of the store holds such any more\n", count(len(j.Blobs), "content"))
+		fmt.Fprintf(a.out, "forgot %s: no file of the store holds such any more\n",
+			words.Count(len(j.Blobs), "content"))
 	}
 	if err := a.out.Flush(); err != nil { // before what goes to stderr
 		return err
 	}
 	for _, problem := range j.Problems {
-		fmt.Fprintf(a.stderr, "%s: %s\n", patch.Quote(problem.Path), problem.Error)
+		fmt.Fprintf(a.stderr, "%s: %s\n", words.Quote(problem.Path), problem.Error)
 	}
 	if j.Done {
 		a.note("It cannot be undone. Backups, free blocks of the disk, and logs of conversations may hold it still.")
 	}
 	for i, path := range j.OnDisk {
 		if i == maxForgetPaths {
-			fmt.Fprintf(a.stderr, "warning: and %s more\n", count(len(j.OnDisk)-i, "path"))
+			fmt.Fprintf(a.stderr, "warning: and %s more\n", words.Count(len(j.OnDisk)-i, "path"))
 			break
 		}
-		fmt.Fprintf(a.stderr, "warning: %s is there, and the next snapshot captures it: delete it, or put it into .booignore\n", patch.Quote(cmp.Or(string(path.Bytes), path.Path)))
+		fmt.Fprintf(a.stderr, "warning: %s is there, and the next snapshot captures it: delete it, or put it into .booignore\n", words.Quote(cmp.Or(string(path.Bytes), path.Path)))
 	}
 	return nil
 }

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -16,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/tree"
 )
 
 // A hook fails open: whatever goes wrong, the agent goes on, and is told nothing.
@@ -42,13 +39,15 @@ const (
 )
 
 func (a *app) hookCommand() *cobra.Command {
-	c := &cobra.Command{Use: hookCommandName, Short: "Record what an agent does, told by its hooks", Long: hookHelp, Args: args(0, 0),
+	c := &cobra.Command{Use: hookCommandName, Short: "Record what an agent does, told by its hooks",
+		Long: hookHelp, Args: args(0, 0),
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			a.prepare() // BOO_SESSION, say, is no concern of an event, which names its own
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(&cobra.Command{Use: "claude", Short: "Record an event of Claude Code, which comes on stdin", Long: hookClaudeHelp, Args: args(0, 0),
+	c.AddCommand(&cobra.Command{Use: "claude", Short: "Record an event of Claude Code, which comes on stdin",
+		Long: hookClaudeHelp, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.hookClaude(cmd.Context())
 			return nil
@@ -187,7 +186,11 @@ func (a *app) hookRoot(e *claude.Event) (string, error) {
 	if e.CWD == "" {
 		return "", fmt.Errorf("event %s: no cwd", e.Name)
 	}
-	return tree.DefaultRoot(e.CWD)
+	p, err := capture.ProjectAround(e.CWD)
+	if err != nil {
+		return "", err
+	}
+	return p.Root, nil
 }
 
 // hookThere has the event recorded by the resident engine, which is started if
@@ -200,8 +203,8 @@ func (a *app) hookThere(ctx context.Context, e *claude.Event) (taken bool, err e
 	if err != nil {
 		return false, err
 	}
-	conn, err := rpc.Dial(ctx, dir)
-	if errors.Is(err, rpc.ErrHung) {
+	c, err := client.Dial(ctx, dir)
+	if errors.Is(err, client.ErrHung) {
 		return false, err // another could not serve beside it
 	}
 	if err != nil {
@@ -213,12 +216,12 @@ func (a *app) hookThere(ctx context.Context, e *claude.Event) (taken bool, err e
 		if err := a.serveDetached(start, &serveFlags{idle: serveIdle}); err != nil {
 			return false, err
 		}
-		if conn, err = rpc.Dial(ctx, dir); err != nil {
+		if c, err = client.Dial(ctx, dir); err != nil {
 			return false, err
 		}
 	}
-	defer conn.Close()
-	return a.hookAsk(ctx, conn, e)
+	defer c.Close()
+	return a.hookAsk(ctx, c, e)
 }
 
 // hasStore reports whether there may be a store.
@@ -233,7 +236,7 @@ func (a *app) hasStore() bool {
 
 // tooBroad says why the directory would be refused.
 func (a *app) tooBroad() (string, error) {
-	project, err := tree.FindProject(a.flags.root)
+	project, err := capture.FindProject(a.flags.root)
 	if err != nil {
 		return "", err
 	}
@@ -241,56 +244,28 @@ func (a *app) tooBroad() (string, error) {
 	return project.TooBroad(home), nil
 }
 
-// An engineConn is a connection to the engine.
-type engineConn interface {
-	io.ReadWriter
-	SetDeadline(time.Time) error
-}
-
 // hookAsk sends the event and waits for what came of it, at a start only for a
 // moment.
-func (a *app) hookAsk(ctx context.Context, conn engineConn, e *claude.Event) (taken bool, err error) {
-	q := &hookRequest{ID: 1, Type: "hook", Env: make(map[string]string), Root: []byte(a.flags.root), Event: e}
-	for _, name := range sameEnvironment {
-		if v := a.getenv(name); v != "" {
-			q.Env[name] = v
-		}
-	}
-	line, err := json.Marshal(q)
-	if err != nil {
-		return false, err
-	}
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
+func (a *app) hookAsk(ctx context.Context, c *client.Client, e *claude.Event) (taken bool, err error) {
+	q := &hookRequest{Env: a.variables(sameEnvironment), Root: []byte(a.flags.root), Event: e}
+	over, leave := context.WithCancel(ctx)
+	defer leave()
+	stop := context.AfterFunc(over, func() { c.Close() }) // the event is recorded, whoever waits for that
 	defer stop()
-	if _, err := conn.Write(append(line, '\n')); err != nil {
-		return false, err
+	err = c.Stream(context.WithoutCancel(ctx), "hook", q, nil, func([]byte) error {
+		if taken = true; e.Name == claude.SessionStart || e.Name == claude.Prompt {
+			time.AfterFunc(startWait, leave)
+		}
+		return nil
+	})
+	_, answered := errors.AsType[*client.Error](err)
+	switch {
+	case err == nil:
+		return true, nil
+	case answered: // if it was not taken the engine is of another version, say
+		return taken, err
+	case over.Err() != nil:
+		return true, ctx.Err() // whether it was taken or not: it has the directory's locks
 	}
-	in := bufio.NewReader(conn)
-	mayLeave := e.Name == claude.SessionStart || e.Name == claude.Prompt
-	for {
-		line, err := in.ReadBytes('\n')
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return true, ctx.Err() // whether it was taken or not: it has the directory's locks
-		}
-		if err != nil { // it has died; what it had done by then can be done again
-			return false, err
-		}
-		var answer hookAnswer
-		if err := json.Unmarshal(line, &answer); err != nil {
-			return false, err
-		}
-		switch {
-		case answer.Type == "queued":
-			taken = true
-			if mayLeave {
-				conn.SetDeadline(time.Now().Add(startWait))
-			}
-		case answer.Error != "" && !taken: // of another version, say
-			return false, errors.New(answer.Error)
-		case answer.Error != "":
-			return true, errors.New(answer.Error)
-		default:
-			return true, nil
-		}
-	}
+	return false, err // it has died; what it had done by then can be done again
 }

@@ -11,8 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -47,7 +48,8 @@ func (a *app) logCommand() *cobra.Command {
 		},
 	}
 	c.Flags().IntVarP(&f.limit, "limit", "n", 0, "list at most `N` of them (default all)")
-	c.Flags().BoolVar(&f.all, "all", false, "list all records of all sessions, of all working trees that share the store")
+	c.Flags().BoolVar(&f.all, "all", false,
+		"list all records of all sessions, of all working trees that share the store")
 	c.Flags().BoolVar(&f.names, "name-status", false, "list the paths that each turn changed")
 	f.diff.addTo(c.Flags())
 	return c
@@ -94,12 +96,13 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 	return func(yield func(*logLine, error) bool) {
 		if f.all {
 			for s, err := range p.store.Snapshots(ctx) {
-				if err == nil && manager.IsEdit(s) {
+				if err == nil && history.IsEdit(s) {
 					continue
 				}
 				line := new(logLine)
 				if err == nil {
-					line.Moment = &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Tree: s.Tree, Snapshot: s}
+					line.Moment = &manager.Moment{EntryID: s.Entry, TurnIndex: -1,
+						Kind: s.Kind, Tree: s.Tree, Snapshot: s}
 				}
 				if !yield(line, err) || err != nil {
 					return
@@ -115,7 +118,8 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 			line := &logLine{Moment: mo}
 			if err == nil && (f.names || len(only) > 0) && (mo.Snapshot == nil || !mo.Snapshot.Pruned) {
 				line.own, line.contested, err = mo.Changes(ctx)
-				if err == nil && len(only) > 0 && line.own.Unknown == "" && !only.keepsAny(line.own) && !only.keepsAny(line.contested) {
+				if err == nil && len(only) > 0 && line.own.Unknown == "" && !only.keepsAny(line.own) &&
+					!only.keepsAny(line.contested) {
 					continue
 				}
 			}
@@ -161,12 +165,13 @@ type jsonMoment struct {
 
 // A jsonStanding is what has become of a turn, and what a restore did to turns.
 type jsonStanding struct {
-	TakenBack  *jsonTakenBack `json:"takenBack,omitempty"`
-	Without    []string       `json:"without,omitempty"`    // paths at which a turn that was not taken back is not in, or not all of it
-	Elsewhere  bool           `json:"elsewhere,omitempty"`  // on another branch of the conversation
-	ForkedFrom string         `json:"forkedFrom,omitempty"` // the session whose turn it is, or that a fork began from
-	TookBack   []int          `json:"tookBack,omitempty"`   // turns
-	PutBack    []int          `json:"putBack,omitempty"`
+	TakenBack *jsonTakenBack `json:"takenBack,omitempty"`
+	// paths at which a turn that was not taken back is not in, or not all of it
+	Without    []string `json:"without,omitempty"`
+	Elsewhere  bool     `json:"elsewhere,omitempty"`  // on another branch of the conversation
+	ForkedFrom string   `json:"forkedFrom,omitempty"` // the session whose turn it is, or that a fork began from
+	TookBack   []int    `json:"tookBack,omitempty"`   // turns
+	PutBack    []int    `json:"putBack,omitempty"`
 }
 
 type jsonTakenBack struct {
@@ -177,9 +182,11 @@ type jsonTakenBack struct {
 }
 
 func newJSONStanding(mo *manager.Moment) *jsonStanding {
-	j := &jsonStanding{Without: mo.Without, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom, TookBack: mo.TookBack, PutBack: mo.PutBack}
+	j := &jsonStanding{Without: mo.Without, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
+		TookBack: mo.TookBack, PutBack: mo.PutBack}
 	if s := mo.TakenBack; s != nil {
-		j.TakenBack = &jsonTakenBack{EntryID: orNull(s.Entry), SnapshotSeq: s.Seq, Time: s.Time.UTC(), But: mo.But}
+		j.TakenBack = &jsonTakenBack{EntryID: words.OrNull(s.Entry), SnapshotSeq: s.Seq,
+			Time: s.Time.UTC(), But: mo.But}
 	}
 	return j
 }
@@ -197,12 +204,14 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 	}
 	rev := manager.NameOf(l.EntryID, l.Snapshot)
 	if a.flags.json {
-		j := &jsonMoment{Rev: orNull(rev), EntryID: orNull(l.EntryID), Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial}
+		j := &jsonMoment{Rev: words.OrNull(rev), EntryID: words.OrNull(l.EntryID), Kind: l.Kind,
+			SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial}
 		if l.TurnIndex >= 0 {
 			j.TurnIndex = &l.TurnIndex
 		}
 		if !f.all {
-			j.Counts, j.Unknown, j.jsonStanding = &jsonCounts{l.Added, l.Modified, l.Deleted}, l.Unknown, newJSONStanding(l.Moment)
+			j.Counts, j.Unknown, j.jsonStanding = &jsonCounts{l.Added, l.Modified, l.Deleted},
+				l.Unknown, newJSONStanding(l.Moment)
 		}
 		if f.names {
 			j.Diff, j.Contested = l.own, l.contested
@@ -231,7 +240,7 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 	}
 	fmt.Fprintf(a.out, "%-8s  %s  %s", turn, a.paint(yellow, fmt.Sprintf("%-8s", cmp.Or(rev, "-"))), when)
 	if f.all {
-		fmt.Fprintf(a.out, "  %s  %s  %s", l.Snapshot.Tree.Short(), l.Snapshot.Session, patch.Quote(l.Snapshot.Root))
+		fmt.Fprintf(a.out, "  %s  %s  %s", l.Snapshot.Tree.Short(), l.Snapshot.Session, words.Quote(l.Snapshot.Root))
 	} else if s := nonZero([]amount{{l.Added, "added"}, {l.Modified, "modified"}, {l.Deleted, "deleted"}}); s != "" {
 		fmt.Fprintf(a.out, "  %s", s)
 	} else if l.Kind == "empty" {
@@ -253,7 +262,7 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 		fmt.Fprintf(a.out, "  %s", a.paint(red, "in part"))
 	}
 	if s := l.Snapshot; s != nil && s.Label != "" {
-		fmt.Fprintf(a.out, "  %s", patch.Quote(s.Label))
+		fmt.Fprintf(a.out, "  %s", words.Quote(s.Label))
 	}
 	fmt.Fprintln(a.out)
 	if f.names && l.own != nil {
@@ -342,10 +351,12 @@ func (a *app) printDiff(d *manager.Diff, before, after string) {
 		fmt.Fprintf(a.out, "%s%s\n", before, a.paint(red, "not known: "+d.Unknown))
 	}
 	for path, status := range d.Paths() {
-		fmt.Fprintf(a.out, "%s%s %s%s\n", before, a.paint(statusColours[status], string(byte(status))), patch.Quote(path), after)
+		fmt.Fprintf(a.out, "%s%s %s%s\n", before, a.paint(statusColours[status], string(byte(status))),
+			words.Quote(path), after)
 	}
 }
 
 var statusColours = map[tree.Status]string{
-	tree.Added: green, tree.Modified: yellow, tree.Retyped: yellow, tree.Deleted: red, tree.Captured: cyan, tree.Uncaptured: cyan, renamed: yellow,
+	tree.Added: green, tree.Modified: yellow, tree.Retyped: yellow, tree.Deleted: red, tree.Captured: cyan,
+	tree.Uncaptured: cyan, renamed: yellow,
 }

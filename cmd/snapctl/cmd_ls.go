@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -25,9 +27,9 @@ func (a *app) lsCommand() *cobra.Command {
 		Long:    lsHelp,
 		Example: lsExamples,
 		Args:    args(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.ls(cmd, args, &f)
-		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+			return a.ls(cmd, p, args, &f)
+		}),
 	}
 	c.Flags().BoolVarP(&f.recursive, "recursive", "r", false, "list what directories hold, too")
 	c.Flags().BoolVar(&f.nameOnly, "name-only", false, "print paths only")
@@ -35,14 +37,10 @@ func (a *app) lsCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) ls(cmd *cobra.Command, args []string, f *lsFlags) error {
+func (a *app) ls(cmd *cobra.Command, p *place, args []string, f *lsFlags) error {
 	ctx := cmd.Context()
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	path := ""
+	var path string
+	var err error
 	if len(args) > 1 {
 		if path, err = p.treePath(cmd, args[1]); err != nil {
 			return err
@@ -57,7 +55,7 @@ func (a *app) ls(cmd *cobra.Command, args []string, f *lsFlags) error {
 		return err
 	}
 	if !top.Mode.IsDir() {
-		return a.printEntry(tree.WalkEntry{Path: path, Entry: top}, f)
+		return a.printEntry(trees.WalkEntry{Path: path, Entry: top}, f)
 	}
 	for e, err := range p.list(ctx, top.ID, f.recursive) {
 		if err != nil {
@@ -75,22 +73,23 @@ func (a *app) ls(cmd *cobra.Command, args []string, f *lsFlags) error {
 
 // lookup finds a path in the tree of a REV.
 func (p *place) lookup(ctx context.Context, text string, root store.ID, path string) (tree.Entry, error) {
-	e, err := tree.Lookup(ctx, p.objects, root, path)
+	e, err := trees.Lookup(ctx, p.store, root, path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = refuse(fmt.Sprintf("'snapctl ls -r %s' lists all paths, 'snapctl coverage %s' those left out", text, text),
+		err = refuse(fmt.Sprintf("'snapctl ls -r %s' lists all paths, 'snapctl coverage %s' those left out", text,
+			text),
 			"path %q in %s: %w", path, text, store.ErrNotFound)
 	}
 	return e, err
 }
 
 // list yields the entries of a directory, or all that is below it.
-func (p *place) list(ctx context.Context, dir store.ID, recursive bool) iter.Seq2[tree.WalkEntry, error] {
+func (p *place) list(ctx context.Context, dir store.ID, recursive bool) iter.Seq2[trees.WalkEntry, error] {
 	if recursive {
-		return tree.Walk(ctx, p.objects, dir)
+		return trees.Walk(ctx, p.store, dir)
 	}
-	return func(yield func(tree.WalkEntry, error) bool) {
-		for e, err := range tree.Entries(ctx, p.objects, dir) {
-			if !yield(tree.WalkEntry{Path: e.Name, Entry: e}, err) {
+	return func(yield func(trees.WalkEntry, error) bool) {
+		for e, err := range trees.Entries(ctx, p.store, dir) {
+			if !yield(trees.WalkEntry{Path: e.Name, Entry: e}, err) {
 				return
 			}
 		}
@@ -106,9 +105,9 @@ type jsonEntry struct {
 	Hash store.ID `json:"hash"`
 }
 
-func (a *app) printEntry(e tree.WalkEntry, f *lsFlags) error {
+func (a *app) printEntry(e trees.WalkEntry, f *lsFlags) error {
 	if a.flags.json {
-		return a.printJSON(&jsonEntry{newJSONPath(e.Path), kindWord(e.Mode), e.Mode.String(), e.Size, e.ID})
+		return a.printJSON(&jsonEntry{newJSONPath(e.Path), verbs.KindOf(e.Mode), e.Mode.String(), e.Size, e.ID})
 	}
 	path, end := shown(e.Path, e.Mode), "\n"
 	if f.nul {
@@ -124,17 +123,4 @@ func (a *app) printEntry(e tree.WalkEntry, f *lsFlags) error {
 	}
 	fmt.Fprintf(a.out, "%s %s %9s\t%s%s", e.Mode, e.ID.Short(), size, path, end)
 	return nil
-}
-
-// kindWord names the kind of an entry, or of something that was left out.
-func kindWord(m tree.Mode) string {
-	switch m.Kind() {
-	case tree.ModeFile:
-		return "file"
-	case tree.ModeDir:
-		return "dir"
-	case tree.ModeSymlink:
-		return "symlink"
-	}
-	return "special"
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/mcp"
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/internal/wire"
 )
 
 // mcpSession is what snapshots belong to that models take, unless a session is
@@ -22,7 +22,8 @@ const mcpSession = "mcp"
 func (a *app) mcpCommand() *cobra.Command {
 	var allowBroad bool
 	var limits limitFlags
-	c := &cobra.Command{Use: "mcp", Short: "Serve the directory to a model, by MCP on stdin", Long: mcpHelp, Example: mcpExamples, Args: args(0, 0),
+	c := &cobra.Command{Use: "mcp", Short: "Serve the directory to a model, by MCP on stdin", Long: mcpHelp,
+		Example: mcpExamples, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), allowBroad, &limits) }}
 	c.Flags().BoolVar(&allowBroad, "allow-broad", false, "allow a home directory, a whole disk and the like")
 	limits.addFileSize(c.Flags())
@@ -33,7 +34,8 @@ func (a *app) mcpCommand() *cobra.Command {
 func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags) error {
 	switch {
 	case a.flags.sessionFile != "":
-		return &failure{code: exitUsage, err: errors.New("--session-file is only read: it goes with commands that look")}
+		return &failure{code: exitUsage,
+			err: errors.New("--session-file is only read: it goes with commands that look")}
 	case a.stdin == nil:
 		return errors.New("no stdin")
 	}
@@ -45,9 +47,12 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags)
 	if err != nil {
 		return err
 	}
-	signal.Ignore(syscall.SIGPIPE) // a client that does not read is an error of writing: a restore under way is ended properly
-	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version(), AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
-	err = s.Serve(ctx, &sdk.IOTransport{Reader: a.stdin, Writer: keepOpen{a.stdout}, MaxLineLength: rpc.MaxLine})
+	// a client that does not read is an error of writing: a restore under way is ended
+	// properly
+	signal.Ignore(syscall.SIGPIPE)
+	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version(),
+		AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
+	err = s.Serve(ctx, &sdk.IOTransport{Reader: a.stdin, Writer: keepOpen{a.stdout}, MaxLineLength: wire.MaxLine})
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
 		err = nil
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 )
@@ -34,7 +35,8 @@ func (f *matchFlags) add(flags *pflag.FlagSet, apply bool) {
 	flags.StringVar(&f.new, "new", "", "the `TEXT` that replaces it")
 	flags.StringVar(&f.newFile, "new-file", "", "`FILE` that holds it; - is stdin")
 	flags.IntVar(&f.expect, "expect", 1, "how `OFTEN` it must be there, exactly; 0: all are replaced")
-	flags.StringSliceVar(&f.stages, "stages", nil, "`STAGES` to try: exact, whitespace, unicode, block_anchor, levenshtein")
+	flags.StringSliceVar(&f.stages, "stages", nil,
+		"`STAGES` to try: exact, whitespace, unicode, block_anchor, levenshtein")
 	flags.Float64Var(&f.minSimilarity, "min-similarity", 0, "least `SIMILARITY` of what is only similar, 0 to 1")
 	flags.IntVar(&f.lineHint, "line", 0, "of places as good, the one nearest to this `LINE`")
 	const reindent = "`auto|off`: auto fits the new text to the file's indentation"
@@ -53,7 +55,8 @@ func (f *matchFlags) add(flags *pflag.FlagSet, apply bool) {
 
 // options returns the options for package patch.
 func (f *matchFlags) options(fuzzy bool) *patch.Options {
-	o := patch.OptionsJSON{ExpectedReplacements: &f.expect, Fuzzy: &fuzzy, MinSimilarity: f.minSimilarity, Reindent: patch.Reindent(f.reindent), Merge: &f.merge, LineHint: f.lineHint}
+	o := verbs.MatchOptions{ExpectedReplacements: &f.expect, Fuzzy: &fuzzy, MinSimilarity: f.minSimilarity,
+		Reindent: patch.Reindent(f.reindent), Merge: &f.merge, LineHint: f.lineHint}
 	for _, s := range f.stages {
 		o.Stages = append(o.Stages, patch.Stage(s))
 	}
@@ -95,7 +98,8 @@ func (a *app) readInput(name string) ([]byte, error) {
 }
 
 func (a *app) patchCommand() *cobra.Command {
-	c := &cobra.Command{Use: "patch", Short: "Edit files by what they hold, and take that back", Long: patchHelp, Example: patchExamples,
+	c := &cobra.Command{Use: "patch", Short: "Edit files by what they hold, and take that back",
+		Long: patchHelp, Example: patchExamples,
 		Args: args(0, 0), RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(a.patchLocateCommand(), a.patchApplyCommand(), a.patchUndoCommand(), a.patchLogCommand())
 	return c
@@ -104,7 +108,8 @@ func (a *app) patchCommand() *cobra.Command {
 func (a *app) patchLocateCommand() *cobra.Command {
 	var f matchFlags
 	var lines, exact bool
-	c := &cobra.Command{Use: "locate [flags] FILE\n  snapctl patch locate --jsonl", Short: "Say where a text is, and change nothing", Long: patchLocateHelp, Args: args(0, 1),
+	c := &cobra.Command{Use: "locate [flags] FILE\n  snapctl patch locate --jsonl",
+		Short: "Say where a text is, and change nothing", Long: patchLocateHelp, Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case lines && len(args) > 0:
@@ -139,11 +144,12 @@ func (a *app) patchLocate(cmd *cobra.Command, name string, f *matchFlags, fuzzy 
 	}
 	m := &r.Match
 	if a.flags.json {
-		if err := a.printJSON(rpc.NewLocated(r)); err != nil {
+		if err := a.printJSON(verbs.NewLocated(r)); err != nil {
 			return err
 		}
 	} else if m.Found() {
-		fmt.Fprintf(a.out, "%s: lines %d-%d, bytes %d-%d, stage %s, similarity %.3f, %s\n", m.Kind, m.StartLine, m.EndLine, m.Start, m.End, m.Stage, m.Similarity, count(m.Count, "place"))
+		fmt.Fprintf(a.out, "%s: lines %d-%d, bytes %d-%d, stage %s, similarity %.3f, %s\n", m.Kind, m.StartLine,
+			m.EndLine, m.Start, m.End, m.Stage, m.Similarity, words.Count(m.Count, "place"))
 	}
 	if !m.Found() {
 		return refuse("", "%s: %s", m.Kind, m.Explain())
@@ -170,7 +176,8 @@ func (a *app) patchApplyCommand() *cobra.Command {
 				return a.patchLines(answerApply)
 			}
 			flags := cmd.Flags()
-			req := &manager.EditRequest{Fuzzy: x.fuzzy, Options: *f.options(true), Sequential: x.sequential, Preview: x.dryRun, NoMerge: f.noMerge || !f.merge}
+			req := &manager.EditRequest{Fuzzy: x.fuzzy, Options: *f.options(true), Sequential: x.sequential,
+				Preview: x.dryRun, NoMerge: f.noMerge || !f.merge}
 			if f.reindent != "auto" && f.reindent != "off" && f.reindent != "none" {
 				return usageError(cmd, "patch apply: --reindent %q: want auto or off", f.reindent)
 			}
@@ -217,7 +224,8 @@ func (a *app) patchApplyCommand() *cobra.Command {
 		}}
 	flags := c.Flags()
 	f.add(flags, true)
-	flags.StringVar(&x.format, "format", "", "`FORMAT` of the patch: search-replace, v4a, udiff or edits (default: by its look)")
+	flags.StringVar(&x.format, "format", "",
+		"`FORMAT` of the patch: search-replace, v4a, udiff or edits (default: by its look)")
 	flags.StringVar(&x.path, "path", "", "the `FILE` to edit, where the patch names none")
 	flags.BoolVarP(&x.dryRun, "dry-run", "n", false, "print what would be changed, and do nothing")
 	flags.BoolVar(&x.fuzzy, "fuzzy", false, "also edit what is only similar, from 0.92 on")
@@ -283,9 +291,9 @@ func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, has
 	r, err := p.m.ApplyEdits(cmd.Context(), req)
 	if refused, ok := errors.AsType[*manager.EditError](err); ok && a.flags.json {
 		answer := struct {
-			Refused   []rpc.Refusal `json:"refused"`
-			FuzzyFits bool          `json:"fuzzyFits,omitempty"`
-		}{rpc.Refusals(refused.Refused), refused.Fuzzy}
+			Refused   []verbs.Refusal `json:"refused"`
+			FuzzyFits bool            `json:"fuzzyFits,omitempty"`
+		}{verbs.Refusals(refused.Refused), refused.Fuzzy}
 		if err := a.printJSON(&answer); err != nil {
 			return err
 		}
@@ -294,6 +302,11 @@ func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, has
 		return err
 	}
 	return a.printEdit(r)
+}
+
+// howFound says how loosely the text was found that an edit replaced.
+func howFound(f *manager.EditedFile) string {
+	return (&patch.Match{Kind: f.Mode, Stage: f.Stage, Similarity: f.Similarity}).Explain()
 }
 
 // printEdit prints what an edit did.
@@ -309,12 +322,12 @@ func (a *app) printEdit(r *manager.EditResult) error {
 		if a.flags.quiet || r.UndoID == "" && !r.Preview {
 			break
 		}
-		fmt.Fprintf(a.out, "%s %s", done[f.Op], patch.Quote(f.Path))
+		fmt.Fprintf(a.out, "%s %s", done[f.Op], words.Quote(f.Path))
 		if f.To != "" {
-			fmt.Fprintf(a.out, " as %s", patch.Quote(f.To))
+			fmt.Fprintf(a.out, " as %s", words.Quote(f.To))
 		}
 		if f.Mode == patch.IsFuzzy {
-			fmt.Fprintf(a.out, " (%s)", patch.How(f.Mode, f.Stage, f.Similarity))
+			fmt.Fprintf(a.out, " (%s)", howFound(&f))
 		}
 		for _, w := range f.Warnings {
 			fmt.Fprintf(a.out, ", %s", w)
@@ -367,7 +380,8 @@ func (a *app) patchUndoCommand() *cobra.Command {
 			}
 			return a.printEdit(r)
 		}}
-	c.Flags().BoolVar(&opts.Force, "force", false, "also where the file was changed since: it is what it was before the edit, then")
+	c.Flags().BoolVar(&opts.Force, "force", false,
+		"also where the file was changed since: it is what it was before the edit, then")
 	c.Flags().BoolVar(&opts.Reverse, "reverse", false, "take back only what the edit changed, wherever that is now")
 	c.Flags().BoolVarP(&opts.Preview, "dry-run", "n", false, "print what would be changed, and do nothing")
 	return c
@@ -376,12 +390,7 @@ func (a *app) patchUndoCommand() *cobra.Command {
 func (a *app) patchLogCommand() *cobra.Command {
 	var limit int
 	c := &cobra.Command{Use: "log [flags]", Short: "List edits, newest first", Long: patchLogHelp, Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := a.openToRead(cmd.Context())
-			if err != nil {
-				return err
-			}
-			defer p.close()
+		RunE: a.reading(func(cmd *cobra.Command, p *place, _ []string) error {
 			n := 0
 			for e, err := range p.m.Edits(cmd.Context()) {
 				if err != nil {
@@ -400,7 +409,7 @@ func (a *app) patchLogCommand() *cobra.Command {
 				}
 			}
 			return nil
-		}}
+		})}
 	c.Flags().IntVarP(&limit, "limit", "n", 0, "list at most `N`")
 	return c
 }
@@ -420,12 +429,12 @@ func (a *app) printEditLine(e *manager.EditResult) error {
 	fmt.Fprintln(a.out)
 	done := map[patch.Op]string{patch.Create: "made", patch.Update: "edited", patch.Delete: "deleted"}
 	for _, f := range e.Files {
-		fmt.Fprintf(a.out, "    %s %s", done[f.Op], patch.Quote(f.Path))
+		fmt.Fprintf(a.out, "    %s %s", done[f.Op], words.Quote(f.Path))
 		if f.To != "" {
-			fmt.Fprintf(a.out, " as %s", patch.Quote(f.To))
+			fmt.Fprintf(a.out, " as %s", words.Quote(f.To))
 		}
 		if f.Mode != "" {
-			fmt.Fprintf(a.out, " (%s)", patch.How(f.Mode, f.Stage, f.Similarity))
+			fmt.Fprintf(a.out, " (%s)", howFound(&f))
 		}
 		fmt.Fprintln(a.out)
 	}

@@ -11,7 +11,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/patch"
 )
 
@@ -19,14 +20,14 @@ import (
 func answerLocate(line []byte) (any, error) {
 	var q struct {
 		ID json.RawMessage `json:"id"`
-		rpc.Locate
+		verbs.Locate
 	}
 	if err := json.Unmarshal(line, &q); err != nil {
 		return nil, err
 	}
 	return &struct {
 		ID json.RawMessage `json:"id,omitempty"`
-		*rpc.Located
+		*verbs.Located
 	}{q.ID, q.Answer()}, nil
 }
 
@@ -43,7 +44,8 @@ func (a *app) patchLines(answer func(line []byte) (any, error)) error {
 			v, err := answer(line)
 			if err != nil {
 				bad++
-				v = map[string]any{"id": nil, "kind": patch.IsInvalid, "reason": "request", "message": fmt.Sprintf("line %d: %v", n, err)}
+				v = map[string]any{"id": nil, "kind": patch.IsInvalid, "reason": "request",
+					"message": fmt.Sprintf("line %d: %v", n, err)}
 			}
 			if err := a.printJSON(v); err != nil {
 				return err
@@ -62,7 +64,7 @@ func (a *app) patchLines(answer func(line []byte) (any, error)) error {
 		}
 	}
 	if bad > 0 {
-		return &failure{code: exitUsage, err: fmt.Errorf("%s could not be read", count(bad, "request"))}
+		return &failure{code: exitUsage, err: fmt.Errorf("%s could not be read", words.Count(bad, "request"))}
 	}
 	return nil
 }
@@ -75,7 +77,7 @@ type applyRequest struct {
 	Path    string            `json:"path"` // of blocks and edits that name none
 	Input   string            `json:"input"`
 	Options struct {
-		patch.OptionsJSON
+		verbs.MatchOptions
 		Sequential bool `json:"sequential"`
 		Fuzz       *int `json:"fuzz"`
 	} `json:"options"`
@@ -86,7 +88,7 @@ type applyResponse struct {
 	ID     json.RawMessage   `json:"id,omitempty"`
 	OK     bool              `json:"ok"`
 	Files  map[string]string `json:"files,omitzero"` // also where none is left
-	Errors []rpc.Refusal     `json:"errors,omitempty"`
+	Errors []verbs.Refusal   `json:"errors,omitempty"`
 }
 
 func answerApply(line []byte) (any, error) {
@@ -97,11 +99,11 @@ func answerApply(line []byte) (any, error) {
 	answer := &applyResponse{ID: q.ID}
 	p, err := patch.Parse(q.Format, []byte(q.Input), q.Path)
 	if err != nil {
-		e := rpc.Refusal{Message: err.Error()}
+		e := verbs.Refusal{Message: err.Error()}
 		if bad, ok := errors.AsType[*patch.ParseError](err); ok {
 			e.Line = bad.Line
 		}
-		answer.Errors = []rpc.Refusal{e}
+		answer.Errors = []verbs.Refusal{e}
 		return answer, nil
 	}
 	if answer.Errors = outside(p); answer.Errors != nil {
@@ -114,8 +116,9 @@ func answerApply(line []byte) (any, error) {
 		}
 		return []byte(content), nil
 	}
-	results, refused := p.Apply(read, &patch.ApplyOptions{Options: *q.Options.Options(), Sequential: q.Options.Sequential, Fuzz: q.Options.Fuzz})
-	if answer.Errors = rpc.Refusals(refused); len(refused) > 0 {
+	results, refused := p.Apply(read, &patch.ApplyOptions{Options: *q.Options.Options(),
+		Sequential: q.Options.Sequential, Fuzz: q.Options.Fuzz})
+	if answer.Errors = verbs.Refusals(refused); len(refused) > 0 {
 		return answer, nil
 	}
 	answer.OK, answer.Files = true, make(map[string]string)
@@ -135,12 +138,13 @@ func answerApply(line []byte) (any, error) {
 
 // outside refuses paths of a patch that lead out of the directory that the files
 // are in, wherever that is.
-func outside(p *patch.Patch) (refused []rpc.Refusal) {
+func outside(p *patch.Patch) (refused []verbs.Refusal) {
 	for i := range p.Files {
 		f := &p.Files[i]
 		for _, path := range []string{f.Path, f.To, f.Other} {
 			if path != "" && !filepath.IsLocal(path) {
-				refused = append(refused, rpc.Refusal{Path: path, Reason: patch.ReasonOutside, Message: fmt.Sprintf("%q: the path leads out of the directory", path)})
+				refused = append(refused, verbs.Refusal{Path: path, Reason: "outside",
+					Message: fmt.Sprintf("%q: the path leads out of the directory", path)})
 			}
 		}
 	}

@@ -14,8 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -37,7 +38,8 @@ func (a *app) pruneCommand() *cobra.Command {
 		Args:    args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case f.auto && (f.dryRun || f.dropSession || f.despite || f.keepLast != 0 || f.keepWithin != 0 || f.keepDeleted != 0 || f.maxSize != 0 || f.wait != 0):
+			case f.auto && (f.dryRun || f.dropSession || f.despite || f.keepLast != 0 || f.keepWithin != 0 ||
+				f.keepDeleted != 0 || f.maxSize != 0 || f.wait != 0):
 				return usageError(cmd, "prune: --auto goes by retention.json, and takes no other flags")
 			case cmd.Flags().Changed("session") && a.flags.session == "":
 				return usageError(cmd, "prune: --session is empty")
@@ -59,10 +61,12 @@ func (a *app) pruneCommand() *cobra.Command {
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
 	c.Flags().IntVar(&f.keepLast, "keep-last", 0, "keep the newest `N` snapshots of each session")
 	c.Flags().Var(&f.keepWithin, "keep-within", "keep what is younger than `AGE`, e.g. 12h, 30d or 1y")
-	c.Flags().Var(&f.keepDeleted, "keep-deleted", "drop sessions whose log or directory was deleted, if they are older than `AGE`")
+	c.Flags().Var(&f.keepDeleted, "keep-deleted",
+		"drop sessions whose log or directory was deleted, if they are older than `AGE`")
 	c.Flags().Var(&f.maxSize, "max-size", "drop the oldest until the store is below `SIZE`, e.g. 2GB")
 	c.Flags().BoolVar(&f.dropSession, "drop-session", false, "drop all that --session has")
-	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --drop-session: do not ask; without a terminal nothing is done without it")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false,
+		"with --drop-session: do not ask; without a terminal nothing is done without it")
 	c.Flags().BoolVar(&f.despite, "despite-damage", false, "go on although something is missing that snapshots need")
 	c.Flags().BoolVar(&f.auto, "auto", false, "do what retention.json beside the stores says, if it is due")
 	c.Flags().DurationVar(&f.wait, "wait", 0, "wait for those who write or restore for at most `TIME` (default 1m)")
@@ -75,22 +79,23 @@ func (a *app) autoPrune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := manager.AutoPrune(ctx, dir, a.log)
+	r, err := retain.AutoPrune(ctx, dir, a.log)
 	if err == nil && r != nil {
-		a.note("dropped %s, freed %s", count(r.Dropped, "snapshot"), size(max(r.Freed, 0)))
+		a.note("dropped %s, freed %s", words.Count(r.Dropped, "snapshot"), words.Size(max(r.Freed, 0)))
 	}
-	return errors.Join(err, manager.AutoPruneSiblings(ctx, filepath.Dir(dir), a.log))
+	return errors.Join(err, retain.AutoPruneSiblings(ctx, filepath.Dir(dir), a.log))
 }
 
 // startPrune has another process prune the store, if it is due: nobody waits for
 // it, and nobody hears of it if it fails.
 func (a *app) startPrune(m *manager.FileSnapshotManager) {
-	if a.engine != nil || !manager.IsPruneDue(m.StoreDir()) { // an engine sees to it itself
+	if a.engine != nil || !retain.IsPruneDue(m.StoreDir()) { // an engine sees to it itself
 		return
 	}
 	self, err := os.Executable()
 	if err == nil {
-		cmd := exec.Command(self, "prune", "--auto", "--quiet", "--root", m.Project().Root, "--store", filepath.Dir(m.StoreDir()))
+		cmd := exec.Command(self, "prune", "--auto", "--quiet", "--root", m.Project().Root, "--store",
+			filepath.Dir(m.StoreDir()))
 		cmd.Dir = string(filepath.Separator) // and not the user's, which it would keep busy
 		cmd.SysProcAttr = detached()
 		err = cmd.Start()
@@ -143,20 +148,25 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 			return err
 		}
 	}
-	keep := &manager.Retention{KeepLast: f.keepLast, KeepWithin: time.Duration(f.keepWithin), Session: a.flags.session, DropSession: f.dropSession,
-		KeepDeleted: time.Duration(f.keepDeleted), MaxBytes: max(int64(f.maxSize), 0), DespiteDamage: f.despite, Wait: f.wait, Alone: true}
+	keep := &retain.Retention{KeepLast: f.keepLast, KeepWithin: time.Duration(f.keepWithin), Session: a.flags.session,
+		DropSession: f.dropSession,
+		KeepDeleted: time.Duration(f.keepDeleted), MaxBytes: max(int64(f.maxSize), 0),
+		DespiteDamage: f.despite, Wait: f.wait, Alone: true}
 	progress := new(tree.Progress)
 	stop := a.showProgress(progress, "counted")
-	plan, err := manager.PlanPrune(ctx, s, keep, progress)
+	plan, err := retain.PlanPrune(ctx, s, keep, progress)
 	stop()
 	if err != nil {
 		return err
 	}
-	j := &pruneAnswer{DryRun: f.dryRun, Kept: plan.Kept, Dropped: len(plan.Dropped), Sessions: []jsonPrunedSession{}, Packs: plan.Packs,
-		Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over, Damage: []string{}, Problems: []jsonProblem{}}
+	j := &pruneAnswer{DryRun: f.dryRun, Kept: plan.Kept, Dropped: len(plan.Dropped), Sessions: []jsonPrunedSession{},
+		Packs:  plan.Packs,
+		Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over,
+		Damage: []string{}, Problems: []jsonProblem{}}
 	for _, one := range plan.Sessions {
 		root := newJSONPath(one.Root)
-		j.Sessions = append(j.Sessions, jsonPrunedSession{one.Session, root.Path, root.Bytes, one.Dropped, one.Kept, one.Newest.UTC()})
+		j.Sessions = append(j.Sessions, jsonPrunedSession{one.Session, root.Path, root.Bytes, one.Dropped,
+			one.Kept, one.Newest.UTC()})
 	}
 	for _, problem := range plan.Problems {
 		j.Problems = append(j.Problems, jsonProblem{"", newJSONPath(problem.Path), problem.Err.Error()})
@@ -166,7 +176,7 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 		if listed = a.canAsk(); listed {
 			a.printDropped(j)
 		}
-		what := fmt.Sprintf("%s of session %s", count(len(plan.Dropped), "snapshot"), a.flags.session)
+		what := fmt.Sprintf("%s of session %s", words.Count(len(plan.Dropped), "snapshot"), a.flags.session)
 		if err := a.confirm(cmd, "prune", what+" would go", "drop "+what+" for good?"); err != nil {
 			return err
 		}
@@ -207,8 +217,9 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 // printDropped lists the sessions of which snapshots go.
 func (a *app) printDropped(j *pruneAnswer) {
 	for _, s := range j.Sessions {
-		fmt.Fprintf(a.out, "%s  %s: %d of %s, the newest from %s\n", a.paint(yellow, s.Session), patch.Quote(cmp.Or(string(s.RootBytes), s.Root)),
-			s.Dropped, count(s.Dropped+s.Kept, "snapshot"), clock(s.Newest))
+		fmt.Fprintf(a.out, "%s  %s: %d of %s, the newest from %s\n", a.paint(yellow, s.Session),
+			words.Quote(cmp.Or(string(s.RootBytes), s.Root)),
+			s.Dropped, words.Count(s.Dropped+s.Kept, "snapshot"), clock(s.Newest))
 	}
 }
 
@@ -217,22 +228,23 @@ func (a *app) printPrune(j *pruneAnswer, f *pruneFlags) {
 	if j.DryRun {
 		dropped, freed = "would drop", "would free"
 	}
-	fmt.Fprintf(a.out, "%s %s of %d, %s %s", dropped, count(j.Dropped, "snapshot"), j.Dropped+j.Kept, freed, size(max(j.Freed, 0)))
+	fmt.Fprintf(a.out, "%s %s of %d, %s %s", dropped, words.Count(j.Dropped, "snapshot"), j.Dropped+j.Kept, freed,
+		words.Size(max(j.Freed, 0)))
 	if j.Copied > 0 {
-		fmt.Fprintf(a.out, ", %s written anew", size(j.Copied))
+		fmt.Fprintf(a.out, ", %s written anew", words.Size(j.Copied))
 	}
 	fmt.Fprintln(a.out)
 	if j.Left >= worthSaying {
-		fmt.Fprintf(a.stderr, "%s more are dead, in packs that are mostly alive, or that there is no room to write anew\n", size(j.Left))
+		fmt.Fprintf(a.stderr, "%s more are dead, in packs that are mostly alive, or that there is no room to write anew\n", words.Size(j.Left))
 	}
 	for _, p := range j.Problems {
-		fmt.Fprintf(a.stderr, "%s: %s\n", patch.Quote(cmp.Or(p.Path, ".")), p.Error)
+		fmt.Fprintf(a.stderr, "%s: %s\n", words.Quote(cmp.Or(p.Path, ".")), p.Error)
 	}
 	for _, why := range j.Damage {
 		fmt.Fprintf(a.stderr, "stays, for 'snapctl repair': %s\n", why)
 	}
 	if j.Over > 0 {
-		fmt.Fprintf(a.stderr, "what must stay is %s above %s\n", size(j.Over), size(int64(f.maxSize)))
+		fmt.Fprintf(a.stderr, "what must stay is %s above %s\n", words.Size(j.Over), words.Size(int64(f.maxSize)))
 	}
 }
 

@@ -16,10 +16,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) repairCommand() *cobra.Command {
@@ -35,8 +38,10 @@ func (a *app) repairCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
-	c.Flags().BoolVar(&f.accept, "accept-loss", false, "accept that what cannot be mended is lost: it is no damage any more")
-	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "with --accept-loss, do not ask; without a terminal nothing is accepted without it")
+	c.Flags().BoolVar(&f.accept, "accept-loss", false,
+		"accept that what cannot be mended is lost: it is no damage any more")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false,
+		"with --accept-loss, do not ask; without a terminal nothing is accepted without it")
 	return c
 }
 
@@ -44,17 +49,18 @@ type repairFlags struct{ dryRun, accept, yes bool }
 
 // A repairAnswer is what repair prints as JSON.
 type repairAnswer struct {
-	DryRun  bool                 `json:"dryRun"`
-	Damage  []jsonDamage         `json:"damage"`  // all that was found
-	Stays   []jsonDamage         `json:"stays"`   // what of it is left alone
-	Packs   []store.PackRepair   `json:"packs"`   // replaced
-	Gone    []string             `json:"gone"`    // packs that are missing
-	Rebuilt []string             `json:"rebuilt"` // FORMAT, indexes and summaries
-	Records []store.RecordRepair `json:"records"` // of the journal, that come back
-	Aside   []string             `json:"aside"`   // other files that were moved to quarantine: they are made again when they are needed
-	Mended  []jsonMend           `json:"mended"`
-	Hurt    []jsonHurt           `json:"hurt"`
-	Unread  []jsonUnread         `json:"unread"` // files that may have what is lost
+	DryRun  bool               `json:"dryRun"`
+	Damage  []jsonDamage       `json:"damage"`  // all that was found
+	Stays   []jsonDamage       `json:"stays"`   // what of it is left alone
+	Packs   []cas.PackRepair   `json:"packs"`   // replaced
+	Gone    []string           `json:"gone"`    // packs that are missing
+	Rebuilt []string           `json:"rebuilt"` // FORMAT, indexes and summaries
+	Records []cas.RecordRepair `json:"records"` // of the journal, that come back
+	// other files that were moved to quarantine: they are made again when they are needed
+	Aside  []string     `json:"aside"`
+	Mended []jsonMend   `json:"mended"`
+	Hurt   []jsonHurt   `json:"hurt"`
+	Unread []jsonUnread `json:"unread"` // files that may have what is lost
 
 	Accepted bool `json:"accepted"` // what of stays and hurt is lost for good is no damage any more
 }
@@ -101,10 +107,10 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 	if a.flags.sessionFile != "" {
 		logs = []string{a.flags.sessionFile}
 	}
-	if err := manager.Rebuild(ctx, s, plan, logs); err != nil {
+	if err := history.Rebuild(ctx, s, plan, logs); err != nil {
 		return err
 	}
-	lost, err := manager.LostRecords(ctx, s)
+	lost, err := history.LostRecords(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -123,31 +129,35 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 		if plan, err = s.PlanRepair(ctx); err != nil {
 			return err
 		}
-		if lost, err = manager.LostRecords(ctx, s); err != nil {
+		if lost, err = history.LostRecords(ctx, s); err != nil {
 			return err
 		}
 	}
-	lost = slices.DeleteFunc(lost, func(l manager.LostRecord) bool { return plan.HasRecord(l.Seq) || !l.Accepted.IsZero() })
+	lost = slices.DeleteFunc(lost, func(l history.LostRecord) bool {
+		return plan.HasRecord(l.Seq) ||
+			!l.Accepted.IsZero()
+	})
 	stays := plan.Stays
 	for _, l := range lost {
 		plan.Stays = append(plan.Stays, l.Damage)
 	}
-	m := tree.NewMender(s, plan)
+	m := audit.NewMender(s, plan)
 	defer m.Close()
 	mends, err := m.Plan(ctx)
 	if err != nil {
 		return err
 	}
 	j := newRepairAnswer(plan, dryRun)
-	j.Damage, j.Records = jsonDamages(damage), append([]store.RecordRepair{}, records...)
-	places, err := manager.CheckPlaces(s)
+	j.Damage, j.Records = jsonDamages(damage), append([]cas.RecordRepair{}, records...)
+	damaged, err := places.Check(s)
 	if err != nil {
 		return err
 	}
-	if places != nil {
-		j.Damage, j.Aside = append(j.Damage, jsonDamages([]*store.CorruptError{places})...), append(j.Aside, places.Path)
+	if damaged != nil {
+		j.Damage, j.Aside = append(j.Damage, jsonDamages([]*store.CorruptError{damaged})...),
+			append(j.Aside, damaged.Path)
 	}
-	spoilt, turns, err := manager.SpoiltTurns(s)
+	spoilt, turns, err := history.SpoiltTurns(s)
 	if err != nil {
 		return err
 	}
@@ -157,14 +167,14 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 	if format {
 		j.Rebuilt = append([]string{"FORMAT"}, j.Rebuilt...)
 	}
-	if !dryRun && places != nil {
-		if err := manager.RepairPlaces(ctx, s); err != nil {
+	if !dryRun && damaged != nil {
+		if err := places.Repair(ctx, s); err != nil {
 			return fmt.Errorf("repair: %w", err)
 		}
 	}
 	if !dryRun {
 		for _, name := range spoilt {
-			if err := manager.MendTurns(ctx, s, name); err != nil {
+			if err := history.MendTurns(ctx, s, name); err != nil {
 				return fmt.Errorf("repair: %w", err)
 			}
 		}
@@ -177,7 +187,7 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 			return err
 		}
 		a.forgetChecks()
-		hurt = func(ctx context.Context) iter.Seq2[tree.Hurt, error] { return tree.Hurts(ctx, s) }
+		hurt = func(ctx context.Context) iter.Seq2[audit.Hurt, error] { return audit.Hurts(ctx, s) }
 	}
 	for _, mend := range mends {
 		one := jsonMend{ID: mend.ID.String(), File: mend.Spare}
@@ -193,7 +203,8 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 		}
 		objects = append(objects, h.Lost...)
 		for _, problem := range h.Problems {
-			j.Hurt = append(j.Hurt, jsonHurt{h.Snapshot.Session, orNull(h.Snapshot.Entry), h.Snapshot.Seq, h.Snapshot.Kind,
+			j.Hurt = append(j.Hurt, jsonHurt{h.Snapshot.Session, words.OrNull(h.Snapshot.Entry),
+				h.Snapshot.Seq, h.Snapshot.Kind,
 				newJSONPath(problem.Path), problem.Err.Error()})
 		}
 	}
@@ -229,7 +240,8 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 // acceptLoss writes down what of that which cannot be mended is lost for good, when
 // everything else was done, and returns how many problems that settles: n are those of
 // snapshots. What is of a newer format, or of another store, is not lost.
-func (a *app) acceptLoss(cmd *cobra.Command, s *store.Store, stays []*store.CorruptError, lost []manager.LostRecord, objects []store.ID, n int, yes bool) (int, error) {
+func (a *app) acceptLoss(cmd *cobra.Command, s *cas.Store, stays []*store.CorruptError, lost []history.LostRecord,
+	objects []store.ID, n int, yes bool) (int, error) {
 	loss, err := s.JournalLoss()
 	if err != nil {
 		return 0, err
@@ -249,9 +261,10 @@ func (a *app) acceptLoss(cmd *cobra.Command, s *store.Store, stays []*store.Corr
 	if n == 0 {
 		return 0, nil
 	}
-	what := count(n, "problem")
+	what := words.Count(n, "problem")
 	if !yes {
-		if err := a.confirm(cmd, "accept loss", what+" would be accepted as lost for good", "accept that as lost for good?"); err != nil {
+		if err := a.confirm(cmd, "accept loss", what+" would be accepted as lost for good",
+			"accept that as lost for good?"); err != nil {
 			return 0, err
 		}
 	}
@@ -269,30 +282,31 @@ func (a *app) acceptLoss(cmd *cobra.Command, s *store.Store, stays []*store.Corr
 // forgetChecks forgets what checks have found: it is dealt with, or listed here.
 func (a *app) forgetChecks() {
 	if dir, err := a.storeDir(); err == nil {
-		manager.ChangeHealth(dir, (*manager.Health).Mended)
+		health.Change(dir, (*health.Health).Mended)
 	}
 }
 
 // openStore opens the project's store without a session. It must be there. mend is
 // for who is going to repair it.
-func (a *app) openStore(ctx context.Context, readOnly, mend bool) (*store.Store, error) {
+func (a *app) openStore(ctx context.Context, readOnly, mend bool) (*cas.Store, error) {
 	loc, err := a.locate()
 	if err != nil {
 		return nil, err
 	}
 	if loc.Moved != nil {
-		return nil, &manager.MovedError{Moved: *loc.Moved}
+		return nil, &places.MovedError{Moved: *loc.Moved}
 	}
 	if _, err := os.Stat(filepath.Join(loc.Dir, "packs")); errors.Is(err, fs.ErrNotExist) {
-		return nil, a.noSnapshots(loc.Project)
+		return nil, a.noSnapshots(&loc.Project.Project)
 	}
-	return store.Open(ctx, loc.Dir, &store.Options{Root: loc.Project.Main, ReadOnly: readOnly, Mend: mend, Logger: a.log})
+	return cas.Open(ctx, loc.Dir, &cas.Options{Root: loc.Project.Main, ReadOnly: readOnly, Mend: mend, Logger: a.log})
 }
 
-func newRepairAnswer(plan *store.RepairPlan, dryRun bool) *repairAnswer {
+func newRepairAnswer(plan *cas.RepairPlan, dryRun bool) *repairAnswer {
 	j := &repairAnswer{DryRun: dryRun, Damage: jsonDamages(plan.Damage), Stays: jsonDamages(plan.Stays),
-		Packs: append([]store.PackRepair{}, plan.Packs...), Gone: append([]string{}, plan.Gone...),
-		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Aside: append([]string{}, plan.Aside...), Mended: []jsonMend{}, Hurt: []jsonHurt{}, Unread: []jsonUnread{}}
+		Packs: append([]cas.PackRepair{}, plan.Packs...), Gone: append([]string{}, plan.Gone...),
+		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Aside: append([]string{},
+			plan.Aside...), Mended: []jsonMend{}, Hurt: []jsonHurt{}, Unread: []jsonUnread{}}
 	return j
 }
 
@@ -310,7 +324,8 @@ func (a *app) printRepair(j *repairAnswer, todo bool) {
 		would = "would be "
 	}
 	for _, p := range j.Packs {
-		fmt.Fprintf(a.out, "%s: %smoved to quarantine, %s kept, %d damaged\n", p.Pack, would, count(p.Intact, "object"), p.Damaged)
+		fmt.Fprintf(a.out, "%s: %smoved to quarantine, %s kept, %d damaged\n", p.Pack, would,
+			words.Count(p.Intact, "object"), p.Damaged)
 	}
 	for _, name := range j.Gone {
 		fmt.Fprintf(a.out, "%s: is missing, %sno longer counted on\n", name, would)
@@ -331,7 +346,7 @@ func (a *app) printRepair(j *repairAnswer, todo bool) {
 	for _, m := range j.Mended {
 		from := m.File
 		if m.From != nil {
-			from = patch.Quote(m.From.raw())
+			from = words.Quote(m.From.raw())
 		}
 		fmt.Fprintf(a.out, "object %s: %sput back from %s\n", m.ID[:12], would, from)
 	}
@@ -340,20 +355,21 @@ func (a *app) printRepair(j *repairAnswer, todo bool) {
 	}
 	for i, h := range j.Hurt {
 		if i == maxHurtLines {
-			fmt.Fprintf(a.out, "… and %s more; --json lists all\n", count(len(j.Hurt)-i, "path"))
+			fmt.Fprintf(a.out, "… and %s more; --json lists all\n", words.Count(len(j.Hurt)-i, "path"))
 			break
 		}
 		entry := fmt.Sprint("record ", h.Seq)
 		if h.EntryID != nil {
 			entry = *h.EntryID
 		}
-		fmt.Fprintf(a.out, "session %s, snapshot %s: %s is lost: %s\n", h.Session, entry, patch.Quote(cmp.Or(h.raw(), ".")), h.Error)
+		fmt.Fprintf(a.out, "session %s, snapshot %s: %s is lost: %s\n", h.Session, entry,
+			words.Quote(cmp.Or(h.raw(), ".")), h.Error)
 	}
 	for _, u := range j.Unread {
 		if len(j.Hurt) == 0 {
 			break // all was found elsewhere
 		}
-		fmt.Fprintf(a.out, "%s: not read, and may have what is lost: %s\n", patch.Quote(u.raw()), u.Error)
+		fmt.Fprintf(a.out, "%s: not read, and may have what is lost: %s\n", words.Quote(u.raw()), u.Error)
 	}
 	if a.flags.quiet {
 		return
@@ -363,7 +379,7 @@ func (a *app) printRepair(j *repairAnswer, todo bool) {
 	case !todo && left == 0:
 		fmt.Fprintln(a.out, "nothing to repair")
 	case left > 0:
-		fmt.Fprintf(a.out, "%s cannot be mended\n", count(left, "problem"))
+		fmt.Fprintf(a.out, "%s cannot be mended\n", words.Count(left, "problem"))
 	case j.DryRun:
 		fmt.Fprintln(a.out, "all can be mended")
 	default:

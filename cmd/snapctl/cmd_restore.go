@@ -11,8 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
 )
@@ -29,14 +30,16 @@ type restoreFlags struct {
 func (f *restoreFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be done, and do nothing")
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before files are deleted, nor when another commit is checked out")
-	flags.TextVar(&f.onDirty, "on-dirty", rollback.Policy(""), "what to do with files that were changed since: `POLICY` is skip, overwrite or abort")
+	flags.BoolVarP(&f.yes, "yes", "y", false,
+		"do not ask before files are deleted, nor when another commit is checked out")
+	flags.TextVar(&f.onDirty, "on-dirty", rollback.Policy(""),
+		"what to do with files that were changed since: `POLICY` is skip, overwrite or abort")
 	flags.BoolVar(&f.force, "force", false, "also while a turn is open")
 }
 
 func (f *restoreFlags) options(target string, paths []string) *manager.RestoreOptions {
 	return &manager.RestoreOptions{Target: target, Paths: paths, Exact: f.exact, OnDirty: f.onDirty,
-		Force: f.force, AcrossHead: f.yes, Past: f.past}
+		Force: f.force, AcrossHead: f.yes}
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -171,8 +174,11 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		r, err := p.m.RestoreFiles(cmd.Context(), opts)
 		if errors.Is(err, manager.ErrUnknown) && len(args) == 0 {
 			if path, perr := p.treePath(cmd, rev); perr == nil && a.isPathOf(cmd.Context(), p, path) {
-				return nil, &failure{exitUsage, fmt.Errorf("restore: %q is a file, and no REV says when it was as you want it", rev),
-					"'snapctl restore @ " + patch.Quote(rev) + "' makes it what it was at the newest turn; 'snapctl log -- " + patch.Quote(rev) + "' lists others"}
+				return nil, &failure{exitUsage,
+					fmt.Errorf("restore: %q is a file, and no REV says when it was as you want it", rev),
+					"'snapctl restore @ " + words.Quote(rev) +
+						"' makes it what it was at the newest turn; 'snapctl log -- " +
+						words.Quote(rev) + "' lists others"}
 			}
 		}
 		return r, err
@@ -187,13 +193,14 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && !r.Aborted {
 			line := again
 			for _, p := range r.Skipped {
-				line += " " + patch.Quote(p)
+				line += " " + words.Quote(p)
 			}
 			a.note("to restore them all the same, with what they hold now kept for 'snapctl undo': %s --exact", line)
 		}
 		if r.Differing > 0 && len(r.Items) == 0 {
 			return refuse("name them to restore them, or all with --exact; 'snapctl diff "+rev+"' shows them",
-				"no turn between here and %s changed a file; %s of others', or of the user's", rev, othersChanges(r.Differing))
+				"no turn between here and %s changed a file; %s of others', or of the user's", rev,
+				othersChanges(r.Differing))
 		}
 		return nil
 	})
@@ -202,7 +209,8 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 // askToOverwrite asks whether files that were named may be overwritten, or deleted,
 // though somebody has changed them. It returns what they are then: nothing else may
 // be.
-func (a *app) askToOverwrite(ctx context.Context, p *place, preview *manager.RestoreResult) (agreed map[string]*tree.Entry, err error) {
+func (a *app) askToOverwrite(ctx context.Context, p *place,
+	preview *manager.RestoreResult) (agreed map[string]*tree.Entry, err error) {
 	var items []rollback.Item
 	deleted := 0
 	for _, it := range preview.Items {
@@ -240,8 +248,8 @@ func (a *app) askToOverwrite(ctx context.Context, p *place, preview *manager.Res
 				text += " against what it would become"
 			}
 		}
-		sum.added, sum.deleted = sum.added+s.added, sum.deleted+s.deleted
-		texts = append(texts, patch.Quote(it.Path)+": "+text)
+		sum.Added, sum.Deleted = sum.Added+s.Added, sum.Deleted+s.Deleted
+		texts = append(texts, words.Quote(it.Path)+": "+text)
 	}
 	verb := "overwrite"
 	switch deleted {
@@ -259,7 +267,7 @@ func (a *app) askToOverwrite(ctx context.Context, p *place, preview *manager.Res
 	}
 	for i, text := range texts {
 		if i == maxAsked {
-			fmt.Fprintf(a.stderr, "and %s more\n", comma(len(texts)-i))
+			fmt.Fprintf(a.stderr, "and %s more\n", words.Comma(len(texts)-i))
 			break
 		}
 		fmt.Fprintln(a.stderr, text)
@@ -268,7 +276,7 @@ func (a *app) askToOverwrite(ctx context.Context, p *place, preview *manager.Res
 	if text := sum.text(); text != "" {
 		size = " (" + text + ")"
 	}
-	if !a.ask("%s all %s%s?", verb, count(len(items), "file"), size) {
+	if !a.ask("%s all %s%s?", verb, words.Count(len(items), "file"), size) {
 		return nil, nil
 	}
 	return agreed, nil
@@ -302,12 +310,12 @@ func editText(it *rollback.Item, exp *manager.Expected, alone bool) string {
 // text says how much was changed, "" if nothing was.
 func (s *fileStat) text() string {
 	switch {
-	case s.binary:
-		return fmt.Sprintf("%s, it was %s", size(s.newSize), size(s.oldSize))
-	case s.added+s.deleted == 0:
+	case s.Binary:
+		return fmt.Sprintf("%s, it was %s", words.Size(s.newSize), words.Size(s.oldSize))
+	case s.Added+s.Deleted == 0:
 		return ""
 	}
-	return fmt.Sprintf("+%d -%d lines", s.added, s.deleted)
+	return fmt.Sprintf("+%d -%d lines", s.Added, s.Deleted)
 }
 
 // isPathOf reports whether a path is in the directory, or in what the session last
@@ -320,7 +328,7 @@ func (a *app) isPathOf(ctx context.Context, p *place, path string) bool {
 	if err != nil {
 		return false
 	}
-	_, err = tree.Lookup(ctx, p.m.Store(), point.State.Tree, path)
+	_, err = trees.Lookup(ctx, p.store, point.State.Tree, path)
 	return err == nil
 }
 
@@ -328,12 +336,13 @@ func othersChanges(n int) string {
 	if n == 1 {
 		return "1 path differs: a change"
 	}
-	return comma(n) + " paths differ: changes"
+	return words.Comma(n) + " paths differ: changes"
 }
 
 func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags,
-	fn func(*manager.FileSnapshotManager, context.Context, *manager.RestoreOptions) (*manager.RestoreResult, error), back string) error {
-	opts := f.options("", nil)
+	fn func(*manager.FileSnapshotManager, context.Context, *manager.UndoOptions) (*manager.RestoreResult,
+		error), back string) error {
+	opts := &manager.UndoOptions{OnDirty: f.onDirty, Force: f.force, Past: f.past}
 	p, err := a.restoring(cmd.Context(), func(p *place) error {
 		var preview func() (*manager.RestoreResult, error)
 		if f.past {
@@ -387,7 +396,8 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 // asked runs a restore and prints what it did. On a terminal it first asks
 // about files that it would delete, and ahead may ask about others. back is the
 // command that takes it back.
-func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) (*manager.RestoreResult, error), ahead func(*manager.RestoreResult) error,
+func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) (*manager.RestoreResult, error),
+	ahead func(*manager.RestoreResult) error,
 	back string, empty func(*manager.RestoreResult) error) error {
 	if !f.yes && !f.dryRun && a.canAsk() {
 		preview, err := run(true)
@@ -398,7 +408,7 @@ func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) 
 			a.printItems(preview, func(rollback.Item) bool { return true })
 			question := "go on?"
 			if n > 0 {
-				question = "go on and delete " + count(n, "file") + "?"
+				question = "go on and delete " + words.Count(n, "file") + "?"
 			}
 			if preview.HeadChanged {
 				a.note("another commit is checked out than at the time")
@@ -444,24 +454,25 @@ func (a *app) finishRestore(ctx context.Context, abort bool) error {
 
 // notePassed says what stays of a restore that an undo has passed over.
 func (a *app) notePassed(t *manager.TakenBack) {
-	a.note("passed over: what session %s did at %s stays next on the list, for %s", t.Session, clock(t.Time), firstPaths(t.Left, 3))
+	a.note("passed over: what session %s did at %s stays next on the list, for %s", t.Session,
+		clock(t.Time), firstPaths(t.Left, 3))
 }
 
 // firstPaths names the first n of some paths, and how many more there are.
 func firstPaths(paths []string, n int) string {
 	var list []string
 	for _, p := range paths[:min(len(paths), n)] {
-		list = append(list, patch.Quote(p))
+		list = append(list, words.Quote(p))
 	}
 	text := strings.Join(list, ", ")
 	if more := len(paths) - n; more > 0 {
-		text += fmt.Sprintf(" and %s more", comma(more))
+		text += fmt.Sprintf(" and %s more", words.Comma(more))
 	}
 	return text
 }
 
-// words are what people read for an action; the second is for a preview.
-var words = map[rollback.Action][2]string{
+// actionWords are what people read for an action; the second is for a preview.
+var actionWords = map[rollback.Action][2]string{
 	rollback.Restore: {"restored", "would restore"},
 	rollback.Delete:  {"deleted", "would delete"},
 	rollback.Skipped: {"skipped", "would skip"},
@@ -470,7 +481,8 @@ var words = map[rollback.Action][2]string{
 }
 
 var actionColours = map[rollback.Action]string{
-	rollback.Restore: green, rollback.Delete: red, rollback.Skipped: yellow, rollback.Kept: yellow, rollback.Failed: red,
+	rollback.Restore: green, rollback.Delete: red, rollback.Skipped: yellow,
+	rollback.Kept: yellow, rollback.Failed: red,
 }
 
 // isProblem reports whether an item is one that exit code 3 stands for.
@@ -480,7 +492,7 @@ func isProblem(it rollback.Item) bool { return it.Do != rollback.Restore && it.D
 // moved along.
 func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool) {
 	for _, mv := range r.Moves {
-		from, to := patch.Quote(mv.From), patch.Quote(mv.To)
+		from, to := words.Quote(mv.From), words.Quote(mv.To)
 		switch {
 		case mv.Why != "":
 			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(red, "failed"), from, to, mv.Why)
@@ -506,7 +518,7 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 	}
 	takenOut := 0
 	for _, it := range r.Items {
-		until, _ := slices.BinarySearchFunc(made, it.Path, tree.ComparePaths)
+		until, _ := slices.BinarySearchFunc(made, it.Path, trees.ComparePaths)
 		makes(until)
 		if !show(it) {
 			continue
@@ -516,9 +528,9 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 				continue
 			}
 		}
-		word := words[it.Do][0]
+		word := actionWords[it.Do][0]
 		if r.Preview {
-			word = words[it.Do][1]
+			word = actionWords[it.Do][1]
 		}
 		var mode tree.Mode
 		for _, e := range []*tree.Entry{it.Now, it.New} {
@@ -536,7 +548,7 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 	}
 	makes(len(made))
 	if n := takenOut - maxTakenOut; n > 0 {
-		a.note("%s more skipped: %s", comma(n), manager.WhyTakenOut)
+		a.note("%s more skipped: %s", words.Comma(n), manager.WhyTakenOut)
 	}
 }
 
@@ -559,12 +571,12 @@ func (a *app) printRestore(r *manager.RestoreResult, back string) error {
 	}
 	for i, path := range r.NotCaptured {
 		if i == 10 {
-			a.note("and %s more", comma(len(r.NotCaptured)-i))
+			a.note("and %s more", words.Comma(len(r.NotCaptured)-i))
 			break
 		}
-		a.note("%s: its content was not captured, and it stays as it is", patch.Quote(path))
+		a.note("%s: its content was not captured, and it stays as it is", words.Quote(path))
 	}
-	summary := fmt.Sprintf("%s restored, %s deleted", comma(len(r.Restored)), comma(len(r.Deleted)))
+	summary := fmt.Sprintf("%s restored, %s deleted", words.Comma(len(r.Restored)), words.Comma(len(r.Deleted)))
 	dirty, takenOut := 0, 0 // of what was skipped: the rest could not be done by any means
 	for _, it := range r.Items {
 		switch {
@@ -575,13 +587,15 @@ func (a *app) printRestore(r *manager.RestoreResult, back string) error {
 		}
 	}
 	if takenOut > 0 {
-		summary += fmt.Sprintf(", %s left to git's sparse checkout (by name, --on-dirty overwrite restores them)", comma(takenOut))
+		summary += fmt.Sprintf(", %s left to git's sparse checkout (by name, --on-dirty overwrite restores them)",
+			words.Comma(takenOut))
 	}
 	if dirty > 0 {
-		summary += fmt.Sprintf(", %s skipped: changed since, or by others (--on-dirty overwrite restores them)", comma(dirty))
+		summary += fmt.Sprintf(", %s skipped: changed since, or by others (--on-dirty overwrite restores them)",
+			words.Comma(dirty))
 	}
 	if n := len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - takenOut; n > 0 {
-		summary += fmt.Sprintf(", %s not done", comma(n))
+		summary += fmt.Sprintf(", %s not done", words.Comma(n))
 	}
 	for i := range r.Passed {
 		a.notePassed(&r.Passed[i])
@@ -591,11 +605,13 @@ func (a *app) printRestore(r *manager.RestoreResult, back string) error {
 		a.note("what was skipped stays next on the list: 'snapctl %s --past' goes on to the one before", verb)
 	}
 	if len(r.TurnsPutBack) > 0 && back == "undo" {
-		a.note("%s, taken back before, %s in again", turnList(r.TurnsPutBack), map[bool]string{true: "is", false: "are"}[len(r.TurnsPutBack) == 1])
+		a.note("%s, taken back before, %s in again", turnList(r.TurnsPutBack), map[bool]string{true: "is",
+			false: "are"}[len(r.TurnsPutBack) == 1])
 	}
 	switch {
 	case r.Aborted:
-		return &failure{exitRefused, errors.New("nothing was changed: " + count(len(r.Dirty), "file") + " changed since"), "--on-dirty skip leaves them out"}
+		return &failure{exitRefused, errors.New("nothing was changed: " + words.Count(len(r.Dirty), "file") +
+			" changed since"), "--on-dirty skip leaves them out"}
 	case r.Preview:
 		a.note("%s: nothing was done yet", summary)
 	case r.Snapshot == nil && len(r.Items) == 0 && len(r.NotCaptured) == 0:

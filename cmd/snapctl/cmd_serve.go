@@ -18,14 +18,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/client"
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
+	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/wire"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 )
 
 func (a *app) rpcCommand() *cobra.Command {
-	return &cobra.Command{Use: "rpc", Short: "Answer a runtime's requests on stdin, as JSON lines", Long: rpcHelp, Args: args(0, 0),
+	return &cobra.Command{Use: "rpc", Short: "Answer a runtime's requests on stdin, as JSON lines",
+		Long: rpcHelp, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.stdin == nil {
 				return errors.New("no stdin")
@@ -73,7 +76,8 @@ type serveFlags struct {
 
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
-	c := &cobra.Command{Use: "serve", Short: "Stay, watch the directory and answer quickly", Long: serveHelp, Example: serveExamples, Args: args(0, 0),
+	c := &cobra.Command{Use: "serve", Short: "Stay, watch the directory and answer quickly", Long: serveHelp,
+		Example: serveExamples, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.http.check(cmd, &f); err != nil {
 				return err
@@ -91,7 +95,8 @@ func (a *app) serveCommand() *cobra.Command {
 			return a.serve(cmd.Context(), &f)
 		}}
 	c.Flags().DurationVar(&f.idle, "idle", serveIdle, "end after `TIME` without a client; 0: never")
-	c.Flags().BoolVar(&f.detach, "detach", false, "go on in the background, and return when it serves; no error if it does already")
+	c.Flags().BoolVar(&f.detach, "detach", false,
+		"go on in the background, and return when it serves; no error if it does already")
 	c.Flags().BoolVar(&f.stop, "stop", false, "end the one that serves")
 	f.http.add(c)
 	return c
@@ -133,7 +138,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	if err != nil {
 		return err
 	}
-	if open, err = vfs.OS(m.StoreDir()).OpenFile(servingLock, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
+	if open, err = vfs.OS(m.StoreDir()).OpenFile(layout.ServingLock, os.O_RDWR|os.O_CREATE, 0o600); err == nil {
 		err = vfs.Lock(ctx, open, vfs.Shared)
 	}
 	if err != nil {
@@ -149,15 +154,23 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 	})()
 	h := &hooks{app: a, engine: e, log: a.newHookLog(), last: make(map[hookSession]<-chan any)}
 	s := &rpc.Server{Engine: e, Version: version(), Logger: a.log}
-	s.Extra = map[string]func(context.Context, json.RawMessage, func(any) error) (any, error){
+	s.Extra = map[string]rpc.Extra{
 		"cli": func(ctx context.Context, q json.RawMessage, emit func(any) error) (any, error) {
 			return a.runFor(ctx, e, q, emit)
 		},
 		"hook": func(client context.Context, q json.RawMessage, emit func(any) error) (any, error) {
 			return h.serve(work, client, q, emit)
 		},
-		"seal":     func(context.Context, json.RawMessage, func(any) error) (any, error) { e.Seal(); return struct{}{}, nil },
-		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) { stop(); return struct{}{}, nil },
+		"seal": func(context.Context, json.RawMessage, func(any) error) (any, error) {
+			e.Seal()
+			return struct{}{},
+				nil
+		},
+		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) {
+			stop()
+			return struct{}{},
+				nil
+		},
 	}
 	idle, endHTTP := f.idle, func() error { return nil }
 	if f.http.addr != "" {
@@ -173,7 +186,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		context.AfterFunc(ctx, func() { ended <- web.end() })
 		idle, endHTTP = 0, func() error { stop(); return <-ended }
 	}
-	a.note("serving %s", patch.Quote(m.StoreDir()))
+	a.note("serving %s", words.Quote(m.StoreDir()))
 	err = s.ServeAll(work, l, idle)
 	h.all.Wait()
 	return errors.Join(err, endHTTP(), l.Close()) // whoever comes next has a token of its own
@@ -188,11 +201,11 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 	}
 	late := time.After(endsWithin)
 	for {
-		c, err := rpc.Dial(ctx, dir)
+		c, err := wire.Dial(ctx, dir)
 		if err == nil {
 			return c.Close()
 		}
-		if errors.Is(err, rpc.ErrHung) {
+		if errors.Is(err, wire.ErrHung) {
 			return err
 		}
 		err = a.startServing(ctx, dir, f)
@@ -207,11 +220,11 @@ func (a *app) serveDetached(ctx context.Context, f *serveFlags) error {
 				return err
 			case <-time.After(10 * time.Millisecond):
 			}
-			c, derr := rpc.Dial(ctx, dir)
+			c, derr := wire.Dial(ctx, dir)
 			if derr == nil {
 				return c.Close()
 			}
-			if served, derr = rpc.IsServed(dir); derr != nil {
+			if served, derr = wire.IsServed(dir); derr != nil {
 				return derr
 			}
 		}
@@ -253,8 +266,8 @@ func (a *app) startServing(ctx context.Context, dir string, f *serveFlags) error
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	for {
-		if c, err := rpc.Dial(ctx, dir); err == nil {
-			a.note("serving %s, process %d", patch.Quote(dir), cmd.Process.Pid)
+		if c, err := wire.Dial(ctx, dir); err == nil {
+			a.note("serving %s, process %d", words.Quote(dir), cmd.Process.Pid)
 			return c.Close()
 		}
 		select {
@@ -283,8 +296,6 @@ const (
 	// maxLastWords is how much is repeated of what a process said that did not
 	// get to serve.
 	maxLastWords = 64 << 10
-	// servingLock is shared by all who serve a store, until they have closed it.
-	servingLock = "locks/serving"
 	// endsWithin is lastRequests, and what it may take to take back what is
 	// cancelled then.
 	endsWithin = 30 * time.Second
@@ -314,19 +325,22 @@ func stopEngine(ctx context.Context, dir string) error {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeoutCause(ctx, endsWithin, &rpc.HungError{StoreDir: dir, PID: rpc.ServedBy(dir)})
+	ctx, cancel := context.WithTimeoutCause(ctx, endsWithin, &wire.HungError{StoreDir: dir, PID: wire.ServedBy(dir)})
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { c.Close() })()                                                                  // whatever becomes of a request that is cancelled
-	if err := c.Call(ctx, "shutdown", nil, nil); err != nil && ctx.Err() == nil && !errors.Is(err, io.ErrUnexpectedEOF) { // it may be faster than its answer
+	// whatever becomes of a request that is cancelled
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	// it may be faster than its answer
+	if err := c.Call(ctx, "shutdown", nil, nil); err != nil && ctx.Err() == nil &&
+		!errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	open, err := vfs.OS(dir).OpenFile(servingLock, os.O_RDWR|os.O_CREATE, 0o600)
+	open, err := vfs.OS(dir).OpenFile(layout.ServingLock, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
 	defer open.Close()
 	for { // until others may serve, and write to its packs
-		c, err := rpc.Dial(ctx, dir)
+		c, err := wire.Dial(ctx, dir)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 			if closed, err := open.TryLock(vfs.Exclusive); closed || err != nil {
 				return err

@@ -7,24 +7,54 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 )
 
 func (a *app) sessionsCommand() *cobra.Command {
-	all := false
+	var all, export bool
 	c := &cobra.Command{
 		Use:     "sessions",
 		Short:   "List the sessions that have snapshots",
 		Long:    sessionsHelp,
 		Example: sessionsExamples,
 		Args:    args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.sessions(cmd.Context(), all)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case all && export:
+				return usageError(cmd, "sessions: --export, of one log, does not go with --all")
+			case export:
+				return a.exportLog(cmd.Context())
+			}
+			return a.reading(func(cmd *cobra.Command, p *place, _ []string) error {
+				return a.sessions(cmd.Context(), p, all)
+			})(cmd, args)
 		},
 	}
+	c.Flags().BoolVar(&export, "export", false, "write the log of a session, in pi's format, and print its path")
 	c.Flags().BoolVar(&all, "all", false, "list those of all working trees that share the store")
 	return c
+}
+
+// exportLog writes the store's own log of the session.
+func (a *app) exportLog(ctx context.Context) error {
+	p, err := a.restoring(ctx, func(p *place) error { return p.chooseSession(ctx) })
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	file, err := p.m.ExportLog(ctx)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(struct {
+			Session string `json:"session"`
+			File    string `json:"file"`
+		}{p.m.Session(), file})
+	}
+	fmt.Fprintln(a.out, file)
+	return nil
 }
 
 // A jsonSession is a line of sessions in JSON.
@@ -41,12 +71,7 @@ type jsonSession struct {
 	EntryID   *string   `json:"entryId"`
 }
 
-func (a *app) sessions(ctx context.Context, all bool) error {
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
+func (a *app) sessions(ctx context.Context, p *place, all bool) error {
 	list, err := p.m.Sessions(ctx, all)
 	if err != nil {
 		return err
@@ -66,14 +91,15 @@ func (a *app) printSession(s *manager.SessionInfo, all bool) error {
 	if a.flags.json {
 		root := newJSONPath(s.Root)
 		return a.printJSON(&jsonSession{s.Session, root.Path, root.Bytes, s.Worktree, s.Began.UTC(), s.Last.UTC(),
-			s.Steps, s.Turns, s.Open, orNull(s.EntryID)})
+			s.Steps, s.Turns, s.Open, words.OrNull(s.EntryID)})
 	}
-	fmt.Fprintf(a.out, "%-20s  %s - %s  %s", a.paint(yellow, s.Session), clock(s.Began), clock(s.Last), count(s.Steps, "step"))
+	fmt.Fprintf(a.out, "%-20s  %s - %s  %s", a.paint(yellow, s.Session), clock(s.Began), clock(s.Last),
+		words.Count(s.Steps, "step"))
 	if s.Open {
 		fmt.Fprintf(a.out, "  %s", a.paint(green, "turn open"))
 	}
 	if all {
-		fmt.Fprintf(a.out, "  %s", patch.Quote(s.Root))
+		fmt.Fprintf(a.out, "  %s", words.Quote(s.Root))
 	}
 	fmt.Fprintln(a.out)
 	return nil

@@ -16,7 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/internal/words"
 )
 
 type setupFlags struct {
@@ -24,10 +25,12 @@ type setupFlags struct {
 }
 
 func (a *app) setupCommand() *cobra.Command {
-	c := &cobra.Command{Use: "setup", Short: "Have an agent record its turns", Long: setupHelp, Example: setupExamples, Args: args(0, 0),
+	c := &cobra.Command{Use: "setup", Short: "Have an agent record its turns", Long: setupHelp,
+		Example: setupExamples, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var f setupFlags
-	sub := &cobra.Command{Use: "claude", Short: "Write hooks into the settings of Claude Code", Long: setupHelp, Example: setupExamples, Args: args(0, 0),
+	sub := &cobra.Command{Use: "claude", Short: "Write hooks into the settings of Claude Code", Long: setupHelp,
+		Example: setupExamples, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.user && f.project {
 				return usageError(cmd, "setup claude: --user and --project")
@@ -75,12 +78,12 @@ func (a *app) setupClaude(f *setupFlags) error {
 		text = []byte("{}\n")
 	}
 	for _, c := range claude.Mixed(text) {
-		a.note("left as it is: the command %s in %s", strconv.Quote(c), patch.Quote(name))
+		a.note("left as it is: the command %s in %s", strconv.Quote(c), words.Quote(name))
 	}
 	if !f.remove && claude.Disabled(text) {
-		a.note("no hook runs: %s has disableAllHooks", patch.Quote(name))
+		a.note("no hook runs: %s has disableAllHooks", words.Quote(name))
 	}
-	diff := patch.AppendUnified(nil, settingsFile(name, old, mode), settingsFile(name, text, mode), nil)
+	diff := textdiff.AppendUnified(nil, settingsFile(name, old, mode), settingsFile(name, text, mode), nil)
 	answer := &setupAnswer{jsonPath: newJSONPath(name), UnifiedDiff: string(diff)}
 	finish := func(err error) error {
 		if a.flags.json {
@@ -89,7 +92,7 @@ func (a *app) setupClaude(f *setupFlags) error {
 		return err
 	}
 	if len(diff) == 0 {
-		a.note("nothing to do in %s", patch.Quote(name))
+		a.note("nothing to do in %s", words.Quote(name))
 		return finish(nil)
 	}
 	if !a.flags.json {
@@ -106,7 +109,7 @@ func (a *app) setupClaude(f *setupFlags) error {
 	case f.yes:
 	case !a.canAsk():
 		return finish(refuse("--yes writes it", "nothing was written"))
-	case !a.ask("Write %s?", patch.Quote(name)):
+	case !a.ask("Write %s?", words.Quote(name)):
 		return finish(refuse("", "nothing was written"))
 	}
 	if err := writeSettings(name, old, text, mode); err != nil {
@@ -136,7 +139,8 @@ func (a *app) claudeSettings(f *setupFlags) (string, error) {
 		case dir == "":
 			return "", &failure{code: exitUsage, err: errors.New("no place for settings: HOME is not set")}
 		case !filepath.IsAbs(dir):
-			return "", &failure{code: exitUsage, err: fmt.Errorf("no place for settings: %s is not absolute: %q", from, a.getenv(from))}
+			return "", &failure{code: exitUsage, err: fmt.Errorf("no place for settings: %s is not absolute: %q", from,
+				a.getenv(from))}
 		}
 		return filepath.Join(dir, "settings.json"), nil
 	}
@@ -189,8 +193,8 @@ func isLinked(name string) bool {
 }
 
 // settingsFile returns a side of the diff.
-func settingsFile(name string, text []byte, mode fs.FileMode) patch.File {
-	f := patch.File{Name: strings.TrimPrefix(filepath.ToSlash(name), "/"), Content: text}
+func settingsFile(name string, text []byte, mode fs.FileMode) textdiff.File {
+	f := textdiff.File{Name: strings.TrimPrefix(filepath.ToSlash(name), "/"), Content: text}
 	if text != nil {
 		f.Mode = 0o100000 | uint32(mode)
 	}
@@ -249,7 +253,8 @@ func hookCommandLine() (string, error) {
 		return "snapctl" + rest, nil
 	}
 	if strings.Contains(filepath.ToSlash(self), "/go-build") { // of go run, which throws it away
-		return "", refuse("go install ./cmd/snapctl", "this program is not installed: %q may be gone when a hook is to run", self)
+		return "", refuse("go install ./cmd/snapctl",
+			"this program is not installed: %q may be gone when a hook is to run", self)
 	}
 	command := shellWord(self) + rest
 	if !claude.IsOurs(command) {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 )
 
@@ -82,15 +82,18 @@ func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags
 		}
 		coverage = snap.Coverage
 	}
-	left, err := readLeftOut(ctx, p.objects, coverage)
+	left, err := readLeftOut(ctx, p.store, coverage)
 	if err != nil {
 		return err
 	}
 	d := p.turnDiffer(turn, f)
 	if a.flags.json {
-		j := &showAnswer{Rev: orNull(manager.NameOf(point.EntryID, snap)), EntryID: orNull(point.EntryID), Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
-			BaselineTreeHash: step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned, Time: snap.Time.UTC(),
-			Diff: only.of(step.Diff), Contested: only.of(step.Contested), NotCaptured: left.counts, jsonRecord: newJSONRecord(snap)}
+		j := &showAnswer{Rev: words.OrNull(manager.NameOf(point.EntryID, snap)), EntryID: words.OrNull(point.EntryID),
+			Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
+			BaselineTreeHash: step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start",
+			Pruned: snap.Pruned, Time: snap.Time.UTC(),
+			Diff: only.of(step.Diff), Contested: only.of(step.Contested), NotCaptured: left.counts,
+			jsonRecord: newJSONRecord(snap)}
 		if point.TurnIndex >= 0 {
 			j.TurnIndex = &point.TurnIndex
 		}
@@ -153,9 +156,9 @@ func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *ma
 		line("before", step.BaselineTreeHash.String())
 	}
 	line("time", snap.Time.Local().Format("2006-01-02 15:04:05 -0700"))
-	line("label", patch.Quote(snap.Label))
+	line("label", words.Quote(snap.Label))
 	line("session", snap.Session)
-	line("root", patch.Quote(snap.Root))
+	line("root", words.Quote(snap.Root))
 	line("git commit", snap.Head)
 	line("not captured", left.String())
 }

@@ -9,8 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -87,16 +88,13 @@ func (a *app) snapshot(ctx context.Context, f *snapshotFlags) error {
 	stop := a.showProgress(progress, "read")
 	r, err := p.m.Snapshot(ctx, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, Progress: progress})
 	stop()
-	if r == nil && errors.Is(err, context.Canceled) {
+	if errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, errors.New("snapshot: interrupted, nothing was recorded"), ""}
 	}
-	if r == nil {
+	if err != nil {
 		return err
 	}
-	if err != nil { // the snapshot is there, but not in the session's log
-		fmt.Fprintf(a.stderr, "warning: %v\n", err)
-	}
-	left, err := readLeftOut(ctx, p.objects, r.Capture.Coverage)
+	left, err := readLeftOut(ctx, p.store, r.Capture.Coverage)
 	if err != nil {
 		return err
 	}
@@ -121,13 +119,14 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 	c := r.Capture
 	switch {
 	case r.Data == nil:
-		fmt.Fprintf(a.out, "nothing changed since %s: %s (%s)\n", a.paint(yellow, name(r.Since)), count(c.Files, "file"), seconds(took))
+		fmt.Fprintf(a.out, "nothing changed since %s: %s (%s)\n", a.paint(yellow, name(r.Since)),
+			words.Count(c.Files, "file"), seconds(took))
 	case r.Since == nil:
 		fmt.Fprintf(a.out, "%s  first snapshot, %s, %s, %s stored (%s)\n", a.paint(yellow, r.EntryID),
-			count(c.Files, "file"), size(c.Bytes), size(r.Written.Stored), seconds(took))
+			words.Count(c.Files, "file"), words.Size(c.Bytes), words.Size(r.StoredBytes), seconds(took))
 	default:
 		fmt.Fprintf(a.out, "%s  %s, %s, %s stored (%s)\n", a.paint(yellow, r.EntryID),
-			count(c.Files, "file"), changeCount(r.Data), size(r.Written.Stored), seconds(took))
+			words.Count(c.Files, "file"), changeCount(r.Data), words.Size(r.StoredBytes), seconds(took))
 	}
 	switch s := left.news(); {
 	case s == "":
@@ -148,7 +147,8 @@ func changeCount(d *manager.StepSnapshotData) string {
 	if contested == nil {
 		contested = manager.NewDiff()
 	}
-	s := nonZero([]amount{{len(own.Added) + len(own.Modified) + len(own.Deleted), "changed"}, {contested.Len(), "contested"},
+	s := nonZero([]amount{{len(own.Added) + len(own.Modified) + len(own.Deleted), "changed"},
+		{contested.Len(), "contested"},
 		{len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
 	switch {
 	case own.Unknown != "" && s != "":
@@ -166,8 +166,8 @@ func newSnapshotAnswer(r *manager.Result, left *leftOut, session string) *snapsh
 	j := &snapshotAnswer{
 		SnapshotTreeHash: r.Tree, FirstSnapshot: r.Since == nil, Session: session,
 		Counts: snapshotCounts{Files: c.Files, Dirs: c.Dirs, Symlinks: c.Symlinks, Bytes: c.Bytes,
-			ReadFiles: c.ReadFiles, ReadBytes: c.ReadBytes, NewObjects: r.Written.Objects, StoredBytes: r.Written.Stored},
-		NotCaptured: left.counts, Partial: left.counts[tree.OverBudget] > 0,
+			ReadFiles: c.ReadFiles, ReadBytes: c.ReadBytes, NewObjects: r.NewObjects, StoredBytes: r.StoredBytes},
+		NotCaptured: left.counts, Partial: left.counts[trees.OverBudget] > 0,
 	}
 	if r.Since != nil {
 		j.BaselineTreeHash = &r.Since.State.Tree
@@ -194,14 +194,16 @@ func seconds(d time.Duration) string {
 
 // overBudget explains a capture that would have gone over a limit.
 func overBudget(e *tree.BudgetError) *failure {
-	limit := map[string]string{"time": time.Duration(e.Max).String(), "new bytes": size(e.Max) + " to read"}[e.Limit]
+	limit := map[string]string{"time": time.Duration(e.Max).String(), "new bytes": words.Size(e.Max) +
+		" to read"}[e.Limit]
 	if limit == "" {
-		limit = count(e.Max, "file")
+		limit = words.Count(e.Max, "file")
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "over the limit of %s: nothing was recorded", limit)
 	for _, o := range e.Largest {
-		fmt.Fprintf(&b, "\n  %s  %s, %s", patch.Quote(o.Path), count(o.Files, "file"), size(o.Bytes))
+		fmt.Fprintf(&b, "\n  %s  %s, %s", words.Quote(o.Path), words.Count(o.Files, "file"), words.Size(o.Bytes))
 	}
-	return &failure{exitBudget, errors.New(b.String()), "list what is not worth keeping in .booignore, raise --max-bytes, --max-files or --timeout, or take what fits with --partial"}
+	return &failure{exitBudget, errors.New(b.String()),
+		"list what is not worth keeping in .booignore, raise --max-bytes, --max-files or --timeout, or take what fits with --partial"}
 }

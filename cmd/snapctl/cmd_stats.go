@@ -10,7 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/client"
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -21,9 +22,9 @@ func (a *app) statsCommand() *cobra.Command {
 		Long:    statsHelp,
 		Example: statsExamples,
 		Args:    args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.stats(cmd.Context())
-		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, _ []string) error {
+			return a.stats(cmd.Context(), p)
+		}),
 	}
 }
 
@@ -40,15 +41,11 @@ type statsAnswer struct {
 	WorktreeCaches int    `json:"worktreeCaches"`
 	CacheBytes     int64  `json:"cacheBytes"`
 
-	Engine map[string]tree.WatchStats `json:"engine,omitempty"` // what is watched, by directory, if somebody serves the store
+	// what is watched, by directory, if somebody serves the store
+	Engine map[string]tree.WatchStats `json:"engine,omitempty"`
 }
 
-func (a *app) stats(ctx context.Context) error {
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
+func (a *app) stats(ctx context.Context, p *place) error {
 	report, err := p.store.Check(ctx, false)
 	if err != nil {
 		return err
@@ -63,7 +60,8 @@ func (a *app) stats(ctx context.Context) error {
 	}
 	if c, err := client.Dial(ctx, p.m.StoreDir()); err == nil {
 		defer context.AfterFunc(ctx, func() { c.Close() })()
-		if st, err := c.Stats(ctx); err == nil {
+		var st rpc.Stats
+		if err := c.Call(ctx, "stats", nil, &st); err == nil {
 			j.Engine = st.Watches
 		}
 		c.Close()
@@ -72,7 +70,8 @@ func (a *app) stats(ctx context.Context) error {
 		return err
 	}
 	if len(report.Damage) > 0 {
-		return &failure{exitDamage, fmt.Errorf("%s in the store", count(len(report.Damage), "damaged place")), hintCheck}
+		return &failure{exitDamage, fmt.Errorf("%s in the store", words.Count(len(report.Damage), "damaged place")),
+			hintCheck}
 	}
 	return nil
 }
@@ -82,12 +81,12 @@ func (a *app) printStats(j *statsAnswer, dir string) error {
 		return a.printJSON(j)
 	}
 	line := func(name, value string) { fmt.Fprintf(a.out, "%-12s%s\n", name+":", value) }
-	line("store", patch.Quote(dir))
-	line("snapshots", comma(j.Snapshots))
-	line("objects", comma(j.Objects))
-	line("packs", fmt.Sprintf("%s, %s", comma(j.Packs), size(j.Bytes)))
-	line("journal", count(j.Segments, "segment"))
-	line("stat cache", fmt.Sprintf("%s, %s", count(j.WorktreeCaches, "working tree"), size(j.CacheBytes)))
+	line("store", words.Quote(dir))
+	line("snapshots", words.Comma(j.Snapshots))
+	line("objects", words.Comma(j.Objects))
+	line("packs", fmt.Sprintf("%s, %s", words.Comma(j.Packs), words.Size(j.Bytes)))
+	line("journal", words.Count(j.Segments, "segment"))
+	line("stat cache", fmt.Sprintf("%s, %s", words.Count(j.WorktreeCaches, "working tree"), words.Size(j.CacheBytes)))
 	if j.Engine != nil {
 		var all tree.WatchStats
 		for _, s := range j.Engine {
@@ -99,9 +98,10 @@ func (a *app) printStats(j *statsAnswer, dir string) error {
 		if len(j.Engine) == 1 {
 			dirs = "directory"
 		}
-		line("engine", fmt.Sprintf("%d %s, %s watches, %s, %s of them looked at all files", len(j.Engine), dirs, comma(all.Directories), count(all.Captures, "capture"), comma(all.Full)))
+		line("engine", fmt.Sprintf("%d %s, %s watches, %s, %s of them looked at all files", len(j.Engine), dirs,
+			words.Comma(all.Directories), words.Count(all.Captures, "capture"), words.Comma(all.Full)))
 	}
-	line("total", size(j.TotalBytes))
+	line("total", words.Size(j.TotalBytes))
 	return nil
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -70,7 +72,7 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 		return err
 	}
 	list := manager.NewDiff()
-	for c, err := range tree.Compare(ctx, g, r.State, store.State{Tree: disk.Tree, Coverage: disk.Coverage}) {
+	for c, err := range trees.Compare(ctx, g, r.State, store.State{Tree: disk.Tree, Coverage: disk.Coverage}) {
 		if err != nil {
 			return err
 		}
@@ -110,14 +112,16 @@ func (a *app) printStatus(c *tree.Difference, nul bool) {
 	fmt.Fprintf(a.out, "%s %s\n", a.paint(statusColours[c.Status], string(c.Status)), shown(c.Path, c.Mode()))
 }
 
-func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *manager.Diff, left *leftOut, cutOff bool) error {
+func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *manager.Diff,
+	left *leftOut, cutOff bool) error {
 	a := p.app
 	open, err := p.m.OpenTurns()
 	if err != nil {
 		return err
 	}
 	if a.flags.json {
-		j := &statusAnswer{SnapshotTreeHash: r.State.Tree, EntryID: orNull(r.EntryID), DiskTreeHash: disk, Session: p.m.Session(),
+		j := &statusAnswer{SnapshotTreeHash: r.State.Tree, EntryID: words.OrNull(r.EntryID),
+			DiskTreeHash: disk, Session: p.m.Session(),
 			TurnOpen: slices.Contains(open, p.m.Session()), RestoreCutOff: cutOff, NotCaptured: left.counts}
 		if list.Len() > 0 {
 			j.Diff = list

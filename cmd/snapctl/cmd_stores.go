@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 )
 
@@ -36,7 +36,7 @@ func (a *app) storesCommand() *cobra.Command {
 			}
 			return a.removeStore(cmd.Context(), args[0], yes)
 		},
-		ValidArgsFunction: a.completeProjects(func(manager.Presence) bool { return true }),
+		ValidArgsFunction: a.completeProjects(func(places.Presence) bool { return true }),
 	}
 	rm.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.AddCommand(rm)
@@ -45,24 +45,24 @@ func (a *app) storesCommand() *cobra.Command {
 
 // A jsonStore is a line of stores in JSON.
 type jsonStore struct {
-	Store        string           `json:"store"`
-	Project      string           `json:"project"`
-	ProjectBytes []byte           `json:"projectBytes,omitempty"`
-	Presence     manager.Presence `json:"presence"`
-	MovedTo      *string          `json:"movedTo"`
-	LastUsed     *time.Time       `json:"lastUsed"`
-	Bytes        int64            `json:"bytes"`
-	Snapshots    int              `json:"snapshots"`
-	Labelled     int              `json:"labelled"`
-	Sessions     int              `json:"sessions"`
-	Worktrees    []jsonWorktree   `json:"worktrees"`
-	Error        string           `json:"error,omitempty"`
+	Store        string          `json:"store"`
+	Project      string          `json:"project"`
+	ProjectBytes []byte          `json:"projectBytes,omitempty"`
+	Presence     places.Presence `json:"presence"`
+	MovedTo      *string         `json:"movedTo"`
+	LastUsed     *time.Time      `json:"lastUsed"`
+	Bytes        int64           `json:"bytes"`
+	Snapshots    int             `json:"snapshots"`
+	Labelled     int             `json:"labelled"`
+	Sessions     int             `json:"sessions"`
+	Worktrees    []jsonWorktree  `json:"worktrees"`
+	Error        string          `json:"error,omitempty"`
 }
 
 type jsonWorktree struct {
-	Root      string           `json:"root"`
-	RootBytes []byte           `json:"rootBytes,omitempty"`
-	Presence  manager.Presence `json:"presence"`
+	Root      string          `json:"root"`
+	RootBytes []byte          `json:"rootBytes,omitempty"`
+	Presence  places.Presence `json:"presence"`
 }
 
 func (a *app) stores(ctx context.Context) error {
@@ -70,7 +70,7 @@ func (a *app) stores(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	list, err := manager.Stores(ctx, base)
+	list, err := places.Stores(ctx, base)
 	if err != nil {
 		return err
 	}
@@ -87,17 +87,17 @@ func (a *app) stores(ctx context.Context) error {
 	if err := a.out.Flush(); err != nil { // before what goes to stderr
 		return err
 	}
-	a.note("%s, %s, in %s", count(len(list), "store"), size(sum), patch.Quote(base))
+	a.note("%s, %s, in %s", words.Count(len(list), "store"), words.Size(sum), words.Quote(base))
 	if bad > 0 {
 		return &failure{code: exitPart}
 	}
 	return nil
 }
 
-func (a *app) printStore(s *manager.StoreInfo) error {
+func (a *app) printStore(s *places.StoreInfo) error {
 	if a.flags.json {
 		project := newJSONPath(s.Project)
-		j := &jsonStore{s.Name, project.Path, project.Bytes, s.Presence, orNull(s.MovedTo), nil,
+		j := &jsonStore{s.Name, project.Path, project.Bytes, s.Presence, words.OrNull(s.MovedTo), nil,
 			s.Bytes, s.Snapshots, s.Labelled, s.Sessions,
 			[]jsonWorktree{}, ""}
 		if last := s.LastUsed.UTC(); !last.IsZero() {
@@ -117,18 +117,18 @@ func (a *app) printStore(s *manager.StoreInfo) error {
 		last = clock(s.LastUsed)
 	}
 	if s.Project != "" {
-		project = patch.Quote(s.Project)
+		project = words.Quote(s.Project)
 	}
-	fmt.Fprintf(a.out, "%s  %7s  %-19s  %-12s  %-9s  %s\n", a.paint(yellow, s.Name[:8]), size(s.Bytes), last,
-		count(s.Sessions, "session"),
+	fmt.Fprintf(a.out, "%s  %7s  %-19s  %-12s  %-9s  %s\n", a.paint(yellow, s.Name[:8]), words.Size(s.Bytes), last,
+		words.Count(s.Sessions, "session"),
 		a.paint(presenceColours[s.Presence], fmt.Sprintf("%-9s", s.Presence)), project)
 	if s.MovedTo != "" {
 		fmt.Fprintf(a.out, "          seems to be %s now: 'snapctl --root %s adopt' has it go on there\n",
-			patch.Quote(s.MovedTo), patch.Quote(s.MovedTo))
+			words.Quote(s.MovedTo), words.Quote(s.MovedTo))
 	}
 	for _, w := range s.Worktrees {
 		if w.Root != s.Project {
-			fmt.Fprintf(a.out, "          %-9s  %s\n", w.Presence, patch.Quote(w.Root))
+			fmt.Fprintf(a.out, "          %-9s  %s\n", w.Presence, words.Quote(w.Root))
 		}
 	}
 	if s.Err != nil {
@@ -137,8 +137,8 @@ func (a *app) printStore(s *manager.StoreInfo) error {
 	return nil
 }
 
-var presenceColours = map[manager.Presence]string{
-	manager.There: green, manager.Gone: red, manager.Elsewhere: yellow, manager.NotSeen: yellow,
+var presenceColours = map[places.Presence]string{
+	places.There: green, places.Gone: red, places.Elsewhere: yellow, places.NotSeen: yellow,
 }
 
 func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
@@ -146,39 +146,41 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 	if err != nil {
 		return err
 	}
-	dir, path, err := manager.FindStore(base, name)
+	dir, path, err := places.Find(base, name)
 	if err != nil {
 		return err
 	}
-	info, err := manager.DescribeStore(ctx, dir)
+	info, err := places.Describe(ctx, dir)
 	if err != nil {
 		a.note("warning: what is in the store is not known: %v", err)
 	}
 	if path != info.Project && !yes {
 		return refuse("'snapctl prune --session ID --drop-session' drops what one session has; "+
-			"'snapctl stores rm "+patch.Quote(info.Project)+"' removes all of the store",
+			"'snapctl stores rm "+words.Quote(info.Project)+"' removes all of the store",
 			"stores rm: %q is a worktree in the store of %q", path, info.Project)
 	}
-	what := fmt.Sprintf("store %s of %s, which is %s: %s of %s, %d of them named, %s, the newest from %s", info.Name[:8],
-		patch.Quote(info.Project), info.Presence,
-		count(info.Snapshots, "snapshot"), count(info.Sessions, "session"), info.Labelled,
-		size(info.Bytes), clock(info.LastUsed))
+	what := fmt.Sprintf("store %s of %s, which is %s: %s of %s, %d of them named, %s, the newest from %s",
+		info.Name[:8],
+		words.Quote(info.Project), info.Presence,
+		words.Count(info.Snapshots, "snapshot"), words.Count(info.Sessions, "session"), info.Labelled,
+		words.Size(info.Bytes), clock(info.LastUsed))
 	if !yes {
 		if !a.canAsk() {
 			return refuse("-y removes it unasked", "stores rm: %s", what)
 		}
 		for _, w := range info.Worktrees {
 			if w.Root != info.Project {
-				a.note("also of %s, which is %s", patch.Quote(w.Root), w.Presence)
+				a.note("also of %s, which is %s", words.Quote(w.Root), w.Presence)
 			}
 		}
 		if !a.ask("%s\nremove it, for good?", what) {
 			return refuse("", "nothing was changed")
 		}
 	}
-	err = manager.RemoveStore(ctx, dir)
+	err = places.Remove(ctx, dir)
 	if errors.Is(err, store.ErrBusy) {
-		return refuse("nothing was changed; end who has it open, the engine by 'snapctl --root "+patch.Quote(info.Project)+" serve --stop', and try again",
+		return refuse("nothing was changed; end who has it open, the engine by 'snapctl --root "+
+			words.Quote(info.Project)+" serve --stop', and try again",
 			"stores rm: %w", err)
 	}
 	if err != nil {

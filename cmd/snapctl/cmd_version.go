@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/internal/cas"
 )
 
 func (a *app) versionCommand() *cobra.Command {
@@ -36,7 +36,7 @@ func version() string {
 }
 
 func (a *app) version() error {
-	j := &versionAnswer{Version: version(), GoVersion: runtime.Version(), StoreFormat: store.FormatVersion}
+	j := &versionAnswer{Version: version(), GoVersion: runtime.Version(), StoreFormat: cas.FormatVersion}
 	if a.flags.json {
 		return a.printJSON(j)
 	}

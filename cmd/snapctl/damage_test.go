@@ -100,6 +100,7 @@ func newDamageSample(t *testing.T, pruned bool) *damageSample {
 			}
 		}
 		s.must(t, "snapshot", "-q")
+		s.must(t, "sessions", "--export")
 		if i%2 == 1 { // a pack is damaged, and replaced: the next segment begins
 			packs, err := filepath.Glob(filepath.Join(s.stores, "*", "packs", "*.pack"))
 			if err != nil || len(packs) == 0 {
@@ -399,6 +400,7 @@ func contentsOfOr(t *testing.T, dir string) map[string]string {
 // places. Whoever loses a snapshot is told by check, before anything is pruned;
 // what is read is right; nothing hangs or panics.
 func TestDamageRandom(t *testing.T) {
+	t.Parallel()
 	first := testseed.Of(t)
 	samples := []*damageSample{newDamageSample(t, false), newDamageSample(t, true)}
 	var wg sync.WaitGroup

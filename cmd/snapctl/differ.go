@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,8 +10,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/filediff"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -20,7 +24,7 @@ type differ struct {
 	app      *app
 	flags    *diffFlags
 	m        *manager.FileSnapshotManager // who reads the disk
-	g        tree.Getter                  // of both sides' trees, and of what the store holds
+	g        trees.Getter                 // of both sides' trees, and of what the store holds
 	old, new rev
 	left     *leftOut // of the disk; nil if it takes no part
 
@@ -41,14 +45,6 @@ type change struct {
 	pieces []change            // of what a turn did there, where there are several and they are shown as one
 }
 
-// oldPath is where the old side is.
-func (c *change) oldPath() string {
-	if c.from != "" {
-		return c.from
-	}
-	return c.Path
-}
-
 func (d *differ) run(ctx context.Context, only filter) error {
 	if err := d.begin(); err != nil {
 		return err
@@ -67,7 +63,8 @@ func (d *differ) run(ctx context.Context, only filter) error {
 		return err
 	}
 	if d.silent > 0 {
-		d.app.note("%s came or went by a rule, a limit or git's sparse checkout: see --name-status", count(d.silent, "path"))
+		d.app.note("%s came or went by a rule, a limit or git's sparse checkout: see --name-status",
+			words.Count(d.silent, "path"))
 	}
 	if d.left != nil {
 		d.left.warn(d.app)
@@ -119,11 +116,11 @@ func (d *differ) pair(ctx context.Context, changes []change) ([]change, error) {
 	for i, c := range changes {
 		list[i] = c.Difference
 	}
-	renames, cut, err := manager.Renames(list, func(c *tree.Difference, e *tree.Entry) ([]byte, error) {
+	renames, cut, err := trees.Renames(list, filediff.MaxText, func(c *tree.Difference, e *tree.Entry) ([]byte, error) {
 		if c.Status == tree.Deleted {
-			return d.content(ctx, &d.old, c.Path, e)
+			return d.reader(&d.old)(ctx, c.Path, e)
 		}
-		return d.content(ctx, &d.new, c.Path, e)
+		return d.reader(&d.new)(ctx, c.Path, e)
 	})
 	if err != nil {
 		return nil, err
@@ -173,7 +170,7 @@ func (d *differ) print(ctx context.Context, c *change) error {
 		fmt.Fprintf(out, "%s\x00%s\x00", status, path)
 	case d.flags.nameStatus:
 		if c.from != "" {
-			path = patch.Quote(c.from) + "\t" + path
+			path = words.Quote(c.from) + "\t" + path
 		}
 		fmt.Fprintf(out, "%s\t%s\n", d.app.paint(statusColours[c.Status], status), path)
 	case c.Status == tree.Captured || c.Status == tree.Uncaptured:
@@ -189,7 +186,7 @@ func (d *differ) print(ctx context.Context, c *change) error {
 		case c.from != "" && d.flags.nul: // as git has it
 			path = "\x00" + c.from + "\x00" + path
 		case c.from != "":
-			path = patch.Quote(c.from) + " => " + path
+			path = words.Quote(c.from) + " => " + path
 		}
 		if d.flags.stat {
 			s.name = path
@@ -201,30 +198,24 @@ func (d *differ) print(ctx context.Context, c *change) error {
 	return nil
 }
 
-func isLarge(e *tree.Entry) bool { return e != nil && e.Size > manager.MaxText }
-
-// content returns the bytes of one side of a change, nil if it is absent or a
-// directory.
-func (d *differ) content(ctx context.Context, r *rev, path string, e *tree.Entry) ([]byte, error) {
-	switch {
-	case e == nil || e.Mode.IsDir():
-		return nil, nil
-	case r.disk:
-		return readDisk(d.m, path, e)
+// reader returns what reads the files of a side.
+func (d *differ) reader(r *rev) filediff.Reader {
+	if !r.disk {
+		return filediff.InStore(d.g)
 	}
-	return d.g.Get(ctx, store.Blob, e.ID)
+	onDisk := filediff.OnDisk(d.m.Project().Root)
+	return func(ctx context.Context, path string, e *tree.Entry) ([]byte, error) {
+		b, err := onDisk(ctx, path, e)
+		if errors.Is(err, manager.ErrStale) {
+			err = &failure{exitEnvironment, err, "run it again"}
+		}
+		return b, err
+	}
 }
 
-// contents returns both sides of a change, each the bytes of a file.
-func (d *differ) contents(ctx context.Context, c *change) (old, new []byte, err error) {
-	if old, err = d.content(ctx, &d.old, c.oldPath(), c.Old); err != nil {
-		return nil, nil, err
-	}
-	if c.Old != nil && c.New != nil && c.Old.ID == c.New.ID {
-		return old, old, nil
-	}
-	new, err = d.content(ctx, &d.new, c.Path, c.New)
-	return old, new, err
+// files returns both sides of a change.
+func (d *differ) files(ctx context.Context, c *change) (old, new textdiff.File, err error) {
+	return filediff.Files(ctx, d.reader(&d.old), d.reader(&d.new), cmp.Or(c.from, c.Path), &c.Difference)
 }
 
 // unified returns the patch of one change, none for a directory, which
@@ -233,11 +224,7 @@ func (d *differ) unified(ctx context.Context, c *change) ([]byte, error) {
 	if c.Mode().IsDir() {
 		return nil, nil
 	}
-	old, err := d.patchFile(ctx, &d.old, c.oldPath(), c.Old)
-	if err != nil {
-		return nil, err
-	}
-	new, err := d.patchFile(ctx, &d.new, c.Path, c.New)
+	old, new, err := d.files(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -245,25 +232,7 @@ func (d *differ) unified(ctx context.Context, c *change) ([]byte, error) {
 	if lines == 0 {
 		lines = -1 // 0 is the default there
 	}
-	return patch.AppendUnified(nil, old, new, &patch.UnifiedOptions{Context: lines}), nil
-}
-
-// patchFile returns one side of a change as package patch takes it.
-func (d *differ) patchFile(ctx context.Context, r *rev, path string, e *tree.Entry) (patch.File, error) {
-	if e == nil || e.Mode.IsDir() {
-		return patch.File{}, nil
-	}
-	f := patch.File{Name: path, Mode: e.Mode.Git()}
-	if isLarge(e) {
-		f.Content, f.Opaque = e.ID[:], true
-		return f, nil
-	}
-	var err error
-	f.Content, err = d.content(ctx, r, path, e)
-	if errors.Is(err, store.ErrForgotten) {
-		f.Content, f.Opaque, err = e.ID[:], true, nil
-	}
-	return f, err
+	return textdiff.AppendUnified(nil, old, new, &textdiff.UnifiedOptions{Context: lines}), nil
 }
 
 func (d *differ) printPatch(ctx context.Context, c *change) error {
@@ -283,11 +252,9 @@ func (d *differ) printPatch(ctx context.Context, c *change) error {
 
 // A fileStat counts the changed lines of a file.
 type fileStat struct {
-	name           string
-	added, deleted int
-	binary         bool
-	oldSize        int64
-	newSize        int64
+	filediff.Stat
+	name             string
+	oldSize, newSize int64
 }
 
 // stat counts the lines of a change, or of its pieces.
@@ -303,7 +270,8 @@ func (d *differ) stat(ctx context.Context, c *change) (s fileStat, err error) {
 		if i == 0 {
 			s.oldSize = one.oldSize
 		}
-		s.added, s.deleted, s.binary, s.newSize = s.added+one.added, s.deleted+one.deleted, s.binary || one.binary, one.newSize
+		s.Added, s.Deleted, s.Binary, s.newSize = s.Added+one.Added, s.Deleted+one.Deleted,
+			s.Binary || one.Binary, one.newSize
 	}
 	return s, nil
 }
@@ -315,30 +283,22 @@ func (d *differ) statOne(ctx context.Context, c *change) (s fileStat, err error)
 	if c.New != nil {
 		s.newSize = c.New.Size
 	}
-	switch {
-	case c.Old != nil && c.New != nil && c.Old.ID == c.New.ID: // mode only
-	case isLarge(c.Old) || isLarge(c.New):
-		s.binary = true
-	default:
-		old, new, err := d.contents(ctx, c)
-		if errors.Is(err, store.ErrForgotten) {
-			s.binary = true
-			return s, nil
-		}
-		if err != nil {
-			return s, err
-		}
-		s.added, s.deleted, s.binary = patch.Stat(old, new)
+	if c.Old != nil && c.New != nil && c.Old.ID == c.New.ID { // mode only
+		return s, nil
 	}
-	return s, nil
+	old, new, err := d.files(ctx, c)
+	if err == nil {
+		s.Stat = filediff.Count(old, new)
+	}
+	return s, err
 }
 
 // numbers writes the columns of --numstat.
 func (s *fileStat) numbers() string {
-	if s.binary {
+	if s.Binary {
 		return "-\t-"
 	}
-	return fmt.Sprintf("%d\t%d", s.added, s.deleted)
+	return fmt.Sprintf("%d\t%d", s.Added, s.Deleted)
 }
 
 // chartWidth is what a chart takes of a line, beside names and numbers.
@@ -349,9 +309,9 @@ func (d *differ) printChart() {
 	nameWidth, most, added, deleted := 0, 0, 0, 0
 	for _, s := range d.stats {
 		nameWidth = max(nameWidth, utf8.RuneCountInString(s.name))
-		most = max(most, s.added+s.deleted)
-		added += s.added
-		deleted += s.deleted
+		most = max(most, s.Added+s.Deleted)
+		added += s.Added
+		deleted += s.Deleted
 	}
 	if len(d.stats) == 0 {
 		return
@@ -366,28 +326,28 @@ func (d *differ) printChart() {
 	out := d.app.out
 	for _, s := range d.stats {
 		pad := strings.Repeat(" ", nameWidth-utf8.RuneCountInString(s.name))
-		if s.binary {
+		if s.Binary {
 			fmt.Fprintf(out, " %s%s | Bin %d -> %d bytes\n", s.name, pad, s.oldSize, s.newSize)
 			continue
 		}
-		line := fmt.Sprintf(" %s%s | %*d", s.name, pad, numWidth, s.added+s.deleted)
-		if n := scale(s.added); n > 0 {
+		line := fmt.Sprintf(" %s%s | %*d", s.name, pad, numWidth, s.Added+s.Deleted)
+		if n := scale(s.Added); n > 0 {
 			line += " " + d.app.paint(green, strings.Repeat("+", n))
 		}
-		if n := scale(s.deleted); n > 0 {
-			if s.added == 0 {
+		if n := scale(s.Deleted); n > 0 {
+			if s.Added == 0 {
 				line += " "
 			}
 			line += d.app.paint(red, strings.Repeat("-", n))
 		}
 		fmt.Fprintln(out, line)
 	}
-	total := " " + count(len(d.stats), "file") + " changed"
+	total := " " + words.Count(len(d.stats), "file") + " changed"
 	if added > 0 {
-		total += ", " + count(added, "insertion") + "(+)"
+		total += ", " + words.Count(added, "insertion") + "(+)"
 	}
 	if deleted > 0 {
-		total += ", " + count(deleted, "deletion") + "(-)"
+		total += ", " + words.Count(deleted, "deletion") + "(-)"
 	}
 	fmt.Fprintln(out, total)
 }
@@ -400,7 +360,7 @@ type jsonEnd struct {
 }
 
 func newJSONEnd(r *rev) jsonEnd {
-	return jsonEnd{TreeHash: r.State.Tree, EntryID: orNull(r.EntryID), Disk: r.disk}
+	return jsonEnd{TreeHash: r.State.Tree, EntryID: words.OrNull(r.EntryID), Disk: r.disk}
 }
 
 // A jsonChange is a change in JSON.
@@ -476,7 +436,7 @@ func (d *differ) jsonOf(ctx context.Context, c *change) (*jsonChange, error) {
 		if err != nil {
 			return nil, err
 		}
-		j.Added, j.Deleted, j.Binary = &s.added, &s.deleted, &s.binary
+		j.Added, j.Deleted, j.Binary = &s.Added, &s.Deleted, &s.Binary
 	}
 	if d.flags.patch {
 		text, err := d.unified(ctx, c)

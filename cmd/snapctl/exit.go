@@ -10,11 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/explain"
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/wire"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -103,22 +107,26 @@ func failureOf(err error) *failure {
 		}
 		return &failure{exitRefused, refused, hint}
 	}
-	if away, ok := errors.AsType[*manager.MovedError](err); ok {
-		return &failure{exitRefused, err, "'snapctl adopt' has its history go on here; 'snapctl --root " + patch.Quote(away.From) + " log' reads it as it is; 'snapctl adopt --fresh' begins a new one"}
+	if away, ok := errors.AsType[*places.MovedError](err); ok {
+		return &failure{exitRefused, err, "'snapctl adopt' has its history go on here; 'snapctl --root " +
+			words.Quote(away.From) + " log' reads it as it is; 'snapctl adopt --fresh' begins a new one"}
 	}
-	if other, ok := errors.AsType[*manager.OtherProjectError](err); ok {
-		return &failure{exitRefused, err, fmt.Sprintf("nothing was changed; move the directory to where it belongs: %s", patch.Quote(filepath.Join(filepath.Dir(other.Store), tree.PathHash(other.Root))))}
+	if other, ok := errors.AsType[*places.OtherProjectError](err); ok {
+		return &failure{exitRefused, err, fmt.Sprintf("nothing was changed; move the directory to where it belongs: %s",
+			words.Quote(filepath.Join(filepath.Dir(other.Store), capture.PathHash(other.Root))))}
 	}
 	if owner, ok := errors.AsType[*store.OwnerError](err); ok {
 		return &failure{exitEnvironment, err, ownerHint(owner)}
 	}
 	if _, ok := errors.AsType[*vfs.ForeignError](err); ok {
-		return &failure{exitEnvironment, err, "others can write there: remove the file, or keep stores in a directory of your own with --store DIR"}
+		return &failure{exitEnvironment, err,
+			"others can write there: remove the file, or keep stores in a directory of your own with --store DIR"}
 	}
-	if corrupt, ok := errors.AsType[*store.CorruptError](err); ok && corrupt.Path == manager.PlacesName {
-		return &failure{exitDamage, err, "it only says which directory is which: remove the file, and name the path that this one had first, 'snapctl adopt OLDPATH'"}
+	if corrupt, ok := errors.AsType[*store.CorruptError](err); ok && corrupt.Path == places.FileName {
+		return &failure{exitDamage, err,
+			"it only says which directory is which: remove the file, and name the path that this one had first, 'snapctl adopt OLDPATH'"}
 	}
-	if hung, ok := errors.AsType[*rpc.HungError](err); ok {
+	if hung, ok := errors.AsType[*wire.HungError](err); ok {
 		return &failure{exitEnvironment, err, hintHung(hung)}
 	}
 	if corrupt, ok := errors.AsType[*store.CorruptError](err); ok && corrupt.Path == "FORMAT" {
@@ -126,7 +134,7 @@ func failureOf(err error) *failure {
 	}
 	switch {
 	case isToldAgain(err):
-		if store.IsNoSpace(err) {
+		if cas.IsNoSpace(err) {
 			err = fmt.Errorf("%w; 'snapctl prune' frees some", err)
 		}
 		return &failure{code: exitEnvironment, err: err}
@@ -135,15 +143,13 @@ func failureOf(err error) *failure {
 	case errors.Is(err, context.Canceled):
 		return &failure{code: exitInterrupted, err: errors.New("interrupted")}
 	}
-	if k := explain.Of(err); k != nil {
-		return &failure{k.Exit, err, k.Hint}
-	}
-	return &failure{code: exitEnvironment, err: err}
+	k := explain.Of(err)
+	return &failure{k.Exit, err, k.Hint}
 }
 
 // isToldAgain reports whether an error was told in full before.
 func isToldAgain(err error) bool {
-	_, ok := errors.AsType[*manager.NotRecordedError](err)
+	_, ok := errors.AsType[*health.NotRecordedError](err)
 	return ok
 }
 
@@ -153,5 +159,6 @@ func ownerHint(e *store.OwnerError) string {
 	if u, err := user.LookupId(strconv.Itoa(e.Owner)); err == nil {
 		name, as = u.Username, "sudo -u "+u.Username
 	}
-	return fmt.Sprintf("it is %s's: '%s snapctl …' runs as its owner, 'snapctl --store DIR …' keeps stores of your own", name, as)
+	return fmt.Sprintf("it is %s's: '%s snapctl …' runs as its owner, 'snapctl --store DIR …' keeps stores of your own",
+		name, as)
 }

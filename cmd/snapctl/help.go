@@ -245,10 +245,16 @@ const logExamples = `  snapctl log --limit 10
 
 const sessionsHelp = `Sessions lists the conversations that have recorded something in this
 directory, the one that did so last first: its name, when it began, when it
-recorded something last, and how many of its turns changed something.`
+recorded something last, and how many of its turns changed something.
+
+With --export it writes the log of one of them instead, as pi would have it, into
+the store, and prints its path. 'snapctl repair' makes turns again from it, if the
+journal loses them; export again for what comes later. Where a runtime keeps a log
+of the session, that one is used.`
 
 const sessionsExamples = `  snapctl sessions
-  snapctl sessions --all --json | jq -r .session`
+  snapctl sessions --all --json | jq -r .session
+  snapctl sessions --export --session default`
 
 const showHelp = `Show prints what is known of a snapshot, and the paths that its turn changed; with
 -p as a patch, with --stat how many lines of each. What the user changed between

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
 )
 
@@ -65,6 +66,7 @@ func (r *runner) write(name, text string) {
 // TestHookEvents: of all events that are kept in testdata, alone and first, those
 // with which something begins are recorded, and nothing is made for others.
 func TestHookEvents(t *testing.T) {
+	t.Parallel()
 	begins := []string{"session_start", "session_start_compact", "prompt", "tool_bash", "tool_mcp", "tool_subagent", "tool_old"}
 	files, err := filepath.Glob("internal/claude/testdata/events/*.json")
 	if err != nil || len(files) == 0 {
@@ -104,6 +106,7 @@ func TestHookEvents(t *testing.T) {
 // TestHooksAtOnce: ten tools that run at once are one turn's, whether an engine
 // has to be started by all of them or each works for itself.
 func TestHooksAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, engine := range []string{"", "off"} {
 		t.Run("BOO_ENGINE="+engine, func(t *testing.T) {
 			r, env := newRunner(t), []string{"BOO_ENGINE=" + engine}
@@ -141,6 +144,7 @@ func TestHooksAtOnce(t *testing.T) {
 // TestHookBaseline: who starts a session is not kept waiting for the first look at
 // the directory, and the first tool waits until it is known what the files were.
 func TestHookBaseline(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	t.Cleanup(r.stopServing)
 	const n = 40
@@ -198,7 +202,7 @@ func TestHookSignal(t *testing.T) {
 		cancel()
 	}()
 	a := &app{getenv: func(string) string { return "" }}
-	taken, err := a.hookAsk(ctx, conn, &claude.Event{Name: claude.ToolStart, Session: "s", Tool: "t"})
+	taken, err := a.hookAsk(ctx, client.New(conn), &claude.Event{Name: claude.ToolStart, Session: "s", Tool: "t"})
 	if !taken || !errors.Is(err, context.Canceled) {
 		t.Errorf("hookAsk = %v, %v, want context.Canceled", taken, err)
 	}

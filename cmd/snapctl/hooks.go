@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
+	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 )
@@ -20,8 +21,7 @@ import (
 // A hookRequest asks a resident engine to record an event. Whoever sends it may
 // go once it is queued.
 type hookRequest struct {
-	ID    int               `json:"id"`
-	Type  string            `json:"type"`
+	ID    int               `json:"id,omitempty"`
 	Env   map[string]string `json:"env"` // of sameEnvironment
 	Root  []byte            `json:"root"`
 	Event *claude.Event     `json:"event"`
@@ -102,7 +102,8 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 	defer func() { err = errors.Join(err, m.Close()) }()
 	// Others may record events of the session meanwhile, an engine and processes
 	// that did not find it.
-	lock, err := vfs.OS(m.StoreDir()).OpenFile("locks/hook-"+m.Project().Worktree(), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := vfs.OS(m.StoreDir()).OpenFile(layout.Worktree(m.Project().Worktree).HookLock(),
+		os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,10 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 			err = errors.Join(err, terr)
 		}
 	case claude.ToolRefused, claude.BatchEnd:
-		refused := slices.DeleteFunc(tools, func(tool string) bool { return tool != e.Tool && !slices.Contains(e.Tools, tool) })
+		refused := slices.DeleteFunc(tools, func(tool string) bool {
+			return tool != e.Tool &&
+				!slices.Contains(e.Tools, tool)
+		})
 		if len(refused) > 0 {
 			_, err = m.OnToolsRefused(ctx, refused...)
 		}
@@ -201,16 +205,14 @@ func (h *hooks) serve(all, ctx context.Context, line json.RawMessage, emit func(
 	if err := json.Unmarshal(line, &q); err != nil {
 		return nil, err
 	}
-	for _, name := range sameEnvironment {
-		if h.app.getenv(name) != q.Env[name] {
-			return nil, fmt.Errorf("another %s", name)
-		}
+	if err := h.app.mustHave(q.Env); err != nil {
+		return nil, err
 	}
 	if q.Event == nil {
 		return nil, errors.New("no event")
 	}
 	done := h.take(all, string(q.Root), q.Event)
-	if err := emit(&hookAnswer{ID: q.ID, Type: "queued"}); err != nil {
+	if err := emit(map[string]any{"id": q.ID, "type": "queued"}); err != nil {
 		return nil, err
 	}
 	select {
@@ -219,13 +221,6 @@ func (h *hooks) serve(all, ctx context.Context, line json.RawMessage, emit func(
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-}
-
-// A hookAnswer says that the event is queued, or is the response.
-type hookAnswer struct {
-	ID    int    `json:"id"`
-	Type  string `json:"type"`
-	Error string `json:"error,omitempty"`
 }
 
 // A hookLog is the file that says why events were not recorded.

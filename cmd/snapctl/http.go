@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,9 +20,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/checkpoint/httpapi"
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/wire"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 )
 
 // httpFlags are those of serve --http.
@@ -35,12 +37,17 @@ type httpFlags struct {
 }
 
 func (f *httpFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.addr, "http", "", "serve checkpoints over HTTP at `ADDR`, as 127.0.0.1:8200; port 0 is any that is free")
-	c.Flags().StringVar(&f.db, "db", "", "with --http: the runtime's database, `DSN` postgres://… or a file of SQLite (default checkpoints.db beside the stores)")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --http: take the token from `FILE`, which is made if it is not there (default $BOO_HTTP_TOKEN, or a new one in the store)")
-	c.Flags().StringVar(&f.hook, "hook", "", "with --http: tell `URL` of each restore, so that the runtime resets its backend")
+	c.Flags().StringVar(&f.addr, "http", "",
+		"serve checkpoints over HTTP at `ADDR`, as 127.0.0.1:8200; port 0 is any that is free")
+	c.Flags().StringVar(&f.db, "db", "",
+		"with --http: the runtime's database, `DSN` postgres://… or a file of SQLite (default checkpoints.db beside the stores)")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "",
+		"with --http: take the token from `FILE`, which is made if it is not there (default $BOO_HTTP_TOKEN, or a new one in the store)")
+	c.Flags().StringVar(&f.hook, "hook", "",
+		"with --http: tell `URL` of each restore, so that the runtime resets its backend")
 	c.Flags().StringVar(&f.schema, "schema", "", "with --http: the names of the runtime's tables are in `FILE`")
-	c.Flags().BoolVar(&f.createTables, "create-tables", false, "with --http: make the runtime's tables that are missing, and a file of SQLite")
+	c.Flags().BoolVar(&f.createTables, "create-tables", false,
+		"with --http: make the runtime's tables that are missing, and a file of SQLite")
 }
 
 // check refuses what makes no sense, before anything is opened.
@@ -115,7 +122,8 @@ func (a *app) serveHTTP(ctx context.Context, e *manager.Engine, storeDir string,
 		defer close(s.ended)
 		s.err = s.Serve(s.listener)
 	}()
-	if err := a.sayHTTP("http://"+s.listener.Addr().String(), filepath.Join(storeDir, rpc.SocketName), s.tokenFile); err != nil {
+	if err := a.sayHTTP("http://"+s.listener.Addr().String(), filepath.Join(storeDir,
+		wire.SocketName), s.tokenFile); err != nil {
 		return nil, errors.Join(err, s.end())
 	}
 	return s, nil
@@ -144,13 +152,18 @@ func (s *httpServer) open(ctx context.Context, a *app, e *manager.Engine, storeD
 	})
 	addr, ok := s.listener.Addr().(*net.TCPAddr)
 	if !ok || !addr.IP.IsLoopback() {
-		return &failure{exitUsage, fmt.Errorf("serve: --http %q: it is %v here, where others could connect", f.addr, s.listener.Addr()), ""}
+		return &failure{exitUsage, fmt.Errorf("serve: --http %q: it is %v here, where others could connect",
+			f.addr, s.listener.Addr()), ""}
 	}
 	name, _, _ := net.SplitHostPort(addr.String())
 	if strings.Contains(name, ":") {
 		name = "[" + name + "]"
 	}
-	handler := httpapi.New(db, &httpapi.Options{Token: token, Hosts: []string{"localhost", "127.0.0.1", "[::1]", name}, Logger: a.log})
+	handler := httpapi.New(db, &httpapi.Options{Token: token, Hosts: []string{"localhost", "127.0.0.1",
+		"[::1]", name}, Logger: a.log,
+		Verb: func(ctx context.Context, name string, request json.RawMessage) (any, error) {
+			return verbs.Ask(ctx, e, name, request)
+		}})
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
 		defer s.requests.Done()
@@ -164,7 +177,7 @@ func (s *httpServer) open(ctx context.Context, a *app, e *manager.Engine, storeD
 // sayHTTP prints where checkpoints are served, for whoever has started it.
 func (a *app) sayHTTP(url, socket, tokenFile string) error {
 	if tokenFile != "" {
-		a.note("the token is in %s", patch.Quote(tokenFile))
+		a.note("the token is in %s", words.Quote(tokenFile))
 	}
 	var err error
 	if a.flags.json {
@@ -234,7 +247,8 @@ func (a *app) httpToken(storeDir, file string) (token, inFile string, err error)
 		return "", "", err
 	}
 	if !isToken(token) {
-		return "", "", &failure{exitUsage, fmt.Errorf("%s: no token: want 16 to 256 characters of ASCII without blanks", from), ""}
+		return "", "", &failure{exitUsage, fmt.Errorf("%s: no token: want 16 to 256 characters of ASCII without blanks",
+			from), ""}
 	}
 	return token, file, nil
 }
@@ -246,7 +260,7 @@ func readToken(file string) (string, error) {
 		return "", err
 	}
 	if runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0 {
-		return "", refuse(fmt.Sprintf("chmod 600 %s", patch.Quote(file)), "token file %q: others may read it", file)
+		return "", refuse(fmt.Sprintf("chmod 600 %s", words.Quote(file)), "token file %q: others may read it", file)
 	}
 	b, err := os.ReadFile(file)
 	return strings.TrimRight(string(b), "\r\n"), err

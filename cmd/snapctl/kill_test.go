@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-var crashRounds = flag.Int("crash.rounds", 20, "how often a command is killed")
+var crashRounds = flag.Int("crash.rounds", 10, "how often a command is killed")
 
 // A runner runs the command as a process, in a project and a home of its own.
 type runner struct {
@@ -236,6 +236,7 @@ func TestPatchKilled(t *testing.T) {
 
 // TestManyRuns: many runs that each change a file leave few packs.
 func TestManyRuns(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes thousands of runs")
 	}

@@ -6,33 +6,34 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // reasonCounts is how much was left out, by reason.
-type reasonCounts map[tree.Reason]int
+type reasonCounts map[trees.Reason]int
 
 // A leftOut sums up a coverage.
 type leftOut struct {
 	counts reasonCounts
-	paths  map[tree.Reason][]string // the first few of the reasons that a user should know of
+	paths  map[trees.Reason][]string // the first few of the reasons that a user should know of
 }
 
 // maxCalledOut is how many paths a warning names.
 const maxCalledOut = 5
 
 // worries are the reasons that nobody asked for.
-var worries = []tree.Reason{tree.Unreadable, tree.Unstable, tree.TooLarge, tree.OverBudget}
+var worries = []trees.Reason{trees.Unreadable, trees.Unstable, trees.TooLarge, trees.OverBudget}
 
 func newLeftOut() *leftOut {
-	return &leftOut{make(reasonCounts), make(map[tree.Reason][]string)}
+	return &leftOut{make(reasonCounts), make(map[trees.Reason][]string)}
 }
 
 // readLeftOut sums up a coverage.
-func readLeftOut(ctx context.Context, g tree.Getter, coverage store.ID) (*leftOut, error) {
+func readLeftOut(ctx context.Context, g trees.Getter, coverage store.ID) (*leftOut, error) {
 	l := newLeftOut()
-	for o, err := range tree.Coverage(ctx, g, coverage) {
+	for o, err := range trees.Coverage(ctx, g, coverage) {
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +42,7 @@ func readLeftOut(ctx context.Context, g tree.Getter, coverage store.ID) (*leftOu
 	return l, nil
 }
 
-func (l *leftOut) add(o *tree.Omission) {
+func (l *leftOut) add(o *trees.Omission) {
 	l.counts[o.Reason]++
 	if len(l.paths[o.Reason]) < maxCalledOut {
 		l.paths[o.Reason] = append(l.paths[o.Reason], shown(o.Path, o.Kind))
@@ -50,13 +51,13 @@ func (l *leftOut) add(o *tree.Omission) {
 
 // isPart reports whether something is missing that was meant to be captured.
 func (l *leftOut) isPart() bool {
-	return l.counts[tree.Unreadable]+l.counts[tree.Unstable]+l.counts[tree.OverBudget] > 0
+	return l.counts[trees.Unreadable]+l.counts[trees.Unstable]+l.counts[trees.OverBudget] > 0
 }
 
 // String lists the reasons: 320 ignored, 1 vcs.
 func (l *leftOut) String() string {
 	var amounts []amount
-	for _, r := range tree.Reasons() {
+	for r := trees.Ignored; r <= trees.MaxReason; r++ {
 		amounts = append(amounts, amount{l.counts[r], r.String()})
 	}
 	return nonZero(amounts)
@@ -65,7 +66,7 @@ func (l *leftOut) String() string {
 // news is String without what is left out of every repository.
 func (l *leftOut) news() string {
 	n := &leftOut{counts: maps.Clone(l.counts)}
-	delete(n.counts, tree.VCS)
+	delete(n.counts, trees.VCS)
 	return n.String()
 }
 
@@ -74,12 +75,12 @@ func (l *leftOut) news() string {
 func (l *leftOut) warn(a *app) {
 	for _, r := range worries {
 		n := l.counts[r]
-		if n == 0 || r == tree.TooLarge && a.flags.quiet {
+		if n == 0 || r == trees.TooLarge && a.flags.quiet {
 			continue
 		}
 		more := ""
 		if n > maxCalledOut {
-			more = fmt.Sprintf(" and %s more", comma(n-maxCalledOut))
+			more = fmt.Sprintf(" and %s more", words.Comma(n-maxCalledOut))
 		}
 		fmt.Fprintf(a.stderr, "warning: %s not captured: %s%s\n", r, strings.Join(l.paths[r], ", "), more)
 	}

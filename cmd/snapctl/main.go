@@ -20,6 +20,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/session"
 )
@@ -32,7 +33,8 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.Writer, getenv func(string) string) int {
-	a := &app{args: args, out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout, stderr: stderr, getenv: getenv}
+	a := &app{args: args, out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout,
+		stderr: stderr, getenv: getenv}
 	return a.run(ctx)
 }
 
@@ -72,6 +74,9 @@ type app struct {
 	prepared       bool // a command has begun to run
 	sessionTyped   bool // --session was given, and not only BOO_SESSION
 
+	located   *places.Location // of the directory, once it was found
+	locatedOf string           // its --root
+
 	flags struct {
 		store, root, session, sessionFile, color string
 		json, quiet                              bool
@@ -94,7 +99,8 @@ func (a *app) rootCommand() *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.store, "store", "", "keep stores in `DIR` (default $BOO_STORE or ~/.boo/file-store)")
 	f.StringVar(&a.flags.root, "root", "", "work on `DIR` (default: the git repository around here, or this directory)")
-	f.StringVar(&a.flags.session, "session", "", "conversation `ID` that snapshots belong to (default $BOO_SESSION or the newest)")
+	f.StringVar(&a.flags.session, "session", "",
+		"conversation `ID` that snapshots belong to (default $BOO_SESSION or the newest)")
 	f.StringVar(&a.flags.sessionFile, "session-file", "", "read the conversation from pi's log `FILE`")
 	f.StringVar(&a.flags.color, "color", "auto", "colour the output: `WHEN` is auto, always or never")
 	f.BoolVar(&a.flags.json, "json", false, "print JSON")
@@ -102,7 +108,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError(cmd, "%v", err)
 	})
-	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"}, &cobra.Group{ID: "edit", Title: "Edit:"}, &cobra.Group{ID: "look", Title: "Look:"},
+	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"},
+		&cobra.Group{ID: "edit", Title: "Edit:"}, &cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "serve", Title: "Serve:"}, &cobra.Group{ID: "care", Title: "Care:"})
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
@@ -116,7 +123,9 @@ func (a *app) rootCommand() *cobra.Command {
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
-		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(), a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(), a.versionCommand()}},
+		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
+			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(),
+			a.duCommand(), a.versionCommand()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
@@ -164,7 +173,8 @@ func (a *app) prepare() error {
 		a.flags.session = a.getenv("BOO_SESSION")
 	}
 	if s := a.flags.session; s != "" && !session.ValidID(s) {
-		return &failure{code: exitUsage, err: fmt.Errorf("session %q: want 1 to 128 letters, digits, dots, dashes and underscores", s)}
+		return &failure{code: exitUsage,
+			err: fmt.Errorf("session %q: want 1 to 128 letters, digits, dots, dashes and underscores", s)}
 	}
 	switch a.flags.color {
 	case "auto":

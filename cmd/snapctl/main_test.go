@@ -22,9 +22,11 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 func TestMain(m *testing.M) {
@@ -37,6 +39,7 @@ var update = flag.Bool("update", false, "rewrite what scripts compare output wit
 // TestScript runs what users do, in a home of their own. Scripts start in the
 // project p.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -90,7 +93,7 @@ func checkStores(t *testing.T, base string) {
 	names, _ := filepath.Glob(filepath.Join(base, "*", "FORMAT"))
 	for _, name := range names {
 		dir := filepath.Dir(name)
-		s, err := store.Open(context.Background(), dir, &store.Options{ReadOnly: true})
+		s, err := cas.Open(context.Background(), dir, &cas.Options{ReadOnly: true})
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -107,10 +110,10 @@ func checkStores(t *testing.T, base string) {
 		for _, d := range r.Damage {
 			t.Errorf("check after the test: %v", d)
 		}
-		if lost, err := manager.LostRecords(context.Background(), s); err != nil || len(lost) > 0 {
+		if lost, err := history.LostRecords(context.Background(), s); err != nil || len(lost) > 0 {
 			t.Errorf("records lost after the test: %v, %v", lost, err)
 		}
-		c := tree.NewChecker(s)
+		c := audit.NewChecker(s)
 		for snap, err := range s.Snapshots(context.Background()) {
 			if err != nil {
 				t.Errorf("check after the test: %v", err)
@@ -298,7 +301,7 @@ func TestSize(t *testing.T) {
 		0: "0 B", 999: "999 B", 1000: "1.0 KB", 9949: "9.9 KB", 9950: "10 KB", 41_000: "41 KB", 999_499: "999 KB",
 		999_500: "1.0 MB", 1_300_000_000: "1.3 GB", 1<<63 - 1: "9.2 EB",
 	} {
-		if got := size(n); got != want {
+		if got := words.Size(n); got != want {
 			t.Errorf("size(%d) = %q, want %q", n, got, want)
 		}
 	}
@@ -306,8 +309,8 @@ func TestSize(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	for want, got := range map[string]string{
-		"0 files": count(0, "file"), "1 file": count(1, "file"), "1,234,567 files": count(1234567, "file"),
-		"2 directories": count(2, "directory"), "999 files": count(999, "file"), "1,000 files": count(1000, "file"),
+		"0 files": words.Count(0, "file"), "1 file": words.Count(1, "file"), "1,234,567 files": words.Count(1234567, "file"),
+		"2 directories": words.Count(2, "directory"), "999 files": words.Count(999, "file"), "1,000 files": words.Count(1000, "file"),
 	} {
 		if got != want {
 			t.Errorf("count = %q, want %q", got, want)

@@ -454,6 +454,7 @@ const maxPages = 500
 
 // TestMCPPages reads a long history and a large diff page by page.
 func TestMCPPages(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, map[string]string{"a": "0\n"})
 	for range 60 {
 		m.call("snapshot_create", arguments{"label": strings.Repeat("é<", 99)}, nil)
@@ -699,7 +700,7 @@ func manyFiles(m *model, content string) {
 
 // restoring sends a restore of many files to the start, and waits until it has
 // begun to write.
-func (w *wire) restoring(m *model) {
+func (w *pipe) restoring(m *model) {
 	w.t.Helper()
 	w.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"restore","arguments":{"target":"start"}}}`)
 	for range 100_000 {
@@ -717,7 +718,7 @@ func TestMCPKilled(t *testing.T) {
 	m := newModel(t, nil)
 	m.client.Close()
 	manyFiles(m, "old\n")
-	w := startWire(m.runner)
+	w := startPipe(m.runner)
 	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"snapshot_list","arguments":{}}}`)
 	w.read()
 	manyFiles(m, "new\n")
@@ -746,10 +747,11 @@ func TestMCPKilled(t *testing.T) {
 // TestMCPDeaf closes the server's stdout in the middle of a restore: it is taken
 // back, and the server ends by itself.
 func TestMCPDeaf(t *testing.T) {
+	t.Parallel()
 	m := newModel(t, nil)
 	m.client.Close()
 	manyFiles(m, "old\n")
-	w := startWire(m.runner)
+	w := startPipe(m.runner)
 	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"snapshot_list","arguments":{}}}`)
 	w.read()
 	manyFiles(m, "new\n")
@@ -777,7 +779,7 @@ func TestMCPCancel(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := startWire(r)
+	w := startPipe(r)
 	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"snapshot_create","arguments":{"label":"x"}}}`)
 	w.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
 	// The SDK answers itself if the call had not begun.
@@ -795,7 +797,7 @@ func TestMCPCancel(t *testing.T) {
 // nothing but answers.
 func TestMCPEnd(t *testing.T) {
 	r := newRunner(t)
-	w := startWire(r)
+	w := startPipe(r)
 	w.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"snapshot_create","arguments":{"label":"x"}}}`)
 	w.stdin.Close()
 	if got := w.read(); !strings.Contains(got, "Recorded") {
@@ -804,8 +806,8 @@ func TestMCPEnd(t *testing.T) {
 	w.end()
 }
 
-// A wire is snapctl mcp without a client.
-type wire struct {
+// A pipe is snapctl mcp without a client.
+type pipe struct {
 	*runner
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
@@ -813,8 +815,8 @@ type wire struct {
 	stdout *bufio.Reader
 }
 
-func startWire(r *runner) *wire {
-	w := &wire{runner: r, cmd: r.command("mcp")}
+func startPipe(r *runner) *pipe {
+	w := &pipe{runner: r, cmd: r.command("mcp")}
 	var err error
 	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
 		r.t.Fatal(err)
@@ -835,13 +837,13 @@ func startWire(r *runner) *wire {
 	return w
 }
 
-func (w *wire) send(line string) {
+func (w *pipe) send(line string) {
 	if _, err := fmt.Fprintln(w.stdin, line); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *wire) read() string {
+func (w *pipe) read() string {
 	w.t.Helper()
 	line, err := w.stdout.ReadString('\n')
 	if err != nil || !json.Valid([]byte(line)) {
@@ -851,7 +853,7 @@ func (w *wire) read() string {
 }
 
 // end ends the input; nothing more is printed, and all is well.
-func (w *wire) end() {
+func (w *pipe) end() {
 	w.t.Helper()
 	w.stdin.Close()
 	rest, err := io.ReadAll(w.stdout)

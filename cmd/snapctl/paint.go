@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/internal/textdiff"
 )
 
 // paintPatch colours a patch, and underlines what changed within a line.
@@ -12,7 +12,7 @@ func (a *app) paintPatch(text []byte) []byte {
 	var out strings.Builder
 	var removed, added []string // lines of the edit that is being read
 	flush := func() {
-		old, new := patch.LineWords(removed, added)
+		old, new := textdiff.LineWords(removed, added)
 		for i, line := range removed {
 			out.WriteString(a.paintLine(red, "-", line, old[i]))
 		}
@@ -53,7 +53,7 @@ func (a *app) paintPatch(text []byte) []byte {
 }
 
 // paintLine colours a line of a patch, with its spans underlined.
-func (a *app) paintLine(colour, mark, line string, spans []patch.Span) string {
+func (a *app) paintLine(colour, mark, line string, spans []textdiff.Span) string {
 	var b strings.Builder
 	b.WriteString("\x1b[" + colour + "m" + mark)
 	end := 0

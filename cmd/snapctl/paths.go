@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -54,14 +55,7 @@ func (p *place) filter(cmd *cobra.Command, args []string) (filter, error) {
 	return f, nil
 }
 
-func (f filter) keeps(path string) bool {
-	for _, top := range f {
-		if top == "" || path == top || strings.HasPrefix(path, top+"/") {
-			return true
-		}
-	}
-	return len(f) == 0
-}
+func (f filter) keeps(path string) bool { return verbs.IsBelow(path, f) }
 
 // of returns what a filter keeps of lists of paths.
 func (f filter) of(d *manager.Diff) *manager.Diff {

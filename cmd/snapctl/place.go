@@ -10,7 +10,14 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -22,14 +29,13 @@ type place struct {
 	app     *app
 	m       *manager.FileSnapshotManager
 	project *tree.Project
-	store   *store.Store
-	objects tree.BlobGetter // of the store, see sound
-	chosen  bool            // the manager has a session
+	store   *cas.Store
+	chosen  bool // the manager has a session
 }
 
 // root finds the directory to work on, which must be there.
 func (a *app) root() (string, error) {
-	root, err := a.rootOrGone()
+	root, _, err := a.rootOrHere()
 	if err != nil {
 		return "", err
 	}
@@ -43,7 +49,7 @@ func (a *app) root() (string, error) {
 func (a *app) noRoot(root string) error {
 	err := &failure{code: exitUsage, err: fmt.Errorf("root %q: no such directory", root)}
 	if base, berr := a.storeRoot(); berr == nil {
-		if _, lerr := manager.Locate(base, root); lerr == nil {
+		if _, lerr := places.Locate(base, root); lerr == nil {
 			err.hint = "it is gone, and its store is there: log, show, ls, cat, export, sessions and diff between snapshots read it; " +
 				"'snapctl adopt' in the directory where it is now has it go on there"
 		}
@@ -51,21 +57,24 @@ func (a *app) noRoot(root string) error {
 	return err
 }
 
-// rootOrGone finds the directory to work on, which need not be there any more.
-func (a *app) rootOrGone() (string, error) {
-	root := a.flags.root
-	if root == "" {
+// rootOrHere finds the directory to work on, which need not be there any more. If none is
+// named it is where the user is, and its project is known.
+func (a *app) rootOrHere() (root string, here *capture.Project, err error) {
+	if a.flags.root == "" {
 		cwd, err := a.getwd()
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
-		return tree.DefaultRoot(cwd)
+		if here, err = capture.ProjectAround(cwd); err != nil {
+			return "", nil, err
+		}
+		return here.Root, here, nil
 	}
-	root = a.path(root)
+	root = a.path(a.flags.root)
 	if st, err := os.Stat(root); err == nil && !st.IsDir() {
-		return "", &failure{code: exitUsage, err: fmt.Errorf("root %q: not a directory", root)}
+		return "", nil, &failure{code: exitUsage, err: fmt.Errorf("root %q: not a directory", root)}
 	}
-	return root, nil
+	return root, nil, nil
 }
 
 // storeRoot returns the directory that holds the stores.
@@ -74,16 +83,20 @@ func (a *app) storeRoot() (string, error) {
 	if base == "" {
 		home := a.getenv("HOME")
 		if home == "" {
-			return "", &failure{exitUsage, errors.New("no place for the store: HOME is not set"), "name one with --store DIR"}
+			return "", &failure{exitUsage, errors.New("no place for the store: HOME is not set"),
+				"name one with --store DIR"}
 		}
 		base = filepath.Join(home, ".boo", "file-store")
 	}
 	return filepath.Abs(a.path(base))
 }
 
-// locate finds out where the history of the directory is.
-func (a *app) locate() (*manager.Location, error) {
-	root, err := a.rootOrGone()
+// locate finds out where the history of the directory is, once.
+func (a *app) locate() (*places.Location, error) {
+	if a.located != nil && a.locatedOf == a.flags.root {
+		return a.located, nil
+	}
+	root, here, err := a.rootOrHere()
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +104,13 @@ func (a *app) locate() (*manager.Location, error) {
 	if err != nil {
 		return nil, err
 	}
-	loc, err := manager.Locate(base, root)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+	var loc *places.Location
+	if here != nil {
+		loc, err = places.LocateProject(base, here)
+	} else if loc, err = places.Locate(base, root); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, a.noRoot(root)
 	}
+	a.located, a.locatedOf = loc, a.flags.root
 	return loc, err
 }
 
@@ -132,11 +148,7 @@ func (a *app) home() (string, tree.GitEnv) {
 // openToRead opens the store of the project, which must exist. The directory need
 // not.
 func (a *app) openToRead(ctx context.Context) (*place, error) {
-	root, err := a.rootOrGone()
-	if err != nil {
-		return nil, err
-	}
-	p, err := a.open(ctx, root, &manager.Options{ReadOnly: true, SessionFile: a.flags.sessionFile})
+	p, err := a.open(ctx, &manager.Options{ReadOnly: true, SessionFile: a.flags.sessionFile})
 	if err == nil {
 		if err = p.completeSession(ctx); err != nil {
 			p.close()
@@ -150,14 +162,26 @@ func (a *app) openToRead(ctx context.Context) (*place, error) {
 	return nil, err
 }
 
+// reading returns a command's function that calls fn with the store, opened to read.
+func (a *app) reading(fn func(cmd *cobra.Command, p *place, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		p, err := a.openToRead(cmd.Context())
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		return fn(cmd, p, args)
+	}
+}
+
 // mustExist returns an error if the project has no store.
 func (a *app) mustExist() error {
 	loc, err := a.locate()
 	if err != nil {
 		return err
 	}
-	if _, err := store.Describe(vfs.OS(loc.Dir)); errors.Is(err, fs.ErrNotExist) {
-		return a.noSnapshots(loc.Project)
+	if _, err := cas.Describe(vfs.OS(loc.Dir)); errors.Is(err, fs.ErrNotExist) {
+		return a.noSnapshots(&loc.Project.Project)
 	}
 	return nil
 }
@@ -166,13 +190,17 @@ func (a *app) mustExist() error {
 // none.
 func (a *app) openToWrite(ctx context.Context, allowBroad bool, limits tree.Limits) (*place, error) {
 	if a.flags.sessionFile != "" {
-		return nil, &failure{code: exitUsage, err: errors.New("--session-file is only read: it goes with commands that look")}
+		return nil, &failure{code: exitUsage,
+			err: errors.New("--session-file is only read: it goes with commands that look")}
 	}
-	root, err := a.root()
+	loc, err := a.locate()
+	if err == nil && loc.Gone {
+		_, err = a.root()
+	}
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.open(ctx, root, &manager.Options{AllowBroad: allowBroad, Limits: limits})
+	p, err := a.open(ctx, &manager.Options{AllowBroad: allowBroad, Limits: limits})
 	if err == nil { // before the command adds to what there is to say
 		a.sayHealth(p.m)
 	}
@@ -181,7 +209,12 @@ func (a *app) openToWrite(ctx context.Context, allowBroad bool, limits tree.Limi
 
 // open opens a manager with what the flags and the environment say. Of a directory
 // that was moved it asks whether its history is to go on, where somebody can answer.
-func (a *app) open(ctx context.Context, root string, opts *manager.Options) (p *place, err error) {
+func (a *app) open(ctx context.Context, opts *manager.Options) (p *place, err error) {
+	loc, err := a.locate()
+	if err != nil {
+		return nil, err
+	}
+	root := loc.Project.Root
 	if opts.StoreRoot, err = a.storeRoot(); err != nil {
 		return nil, err
 	}
@@ -189,20 +222,23 @@ func (a *app) open(ctx context.Context, root string, opts *manager.Options) (p *
 	opts.Home, opts.Git = a.home()
 	opts.Logger = a.log
 	opts.Engine = a.engine
-	m, err := manager.Open(ctx, root, opts)
-	if away, ok := errors.AsType[*manager.MovedError](err); ok && a.canAsk() {
+	m, err := manager.Open(inside.WithLocation(ctx, loc), root, opts)
+	if away, ok := errors.AsType[*places.MovedError](err); ok && a.canAsk() {
 		if !a.ask("%s\nhave its history go on here?", movedText(&away.Moved)) {
-			return nil, refuse("'snapctl adopt --fresh' begins a new history here, and the other stays", "nothing was changed")
+			return nil, refuse("'snapctl adopt --fresh' begins a new history here, and the other stays",
+				"nothing was changed")
 		}
 		if err := a.adoptMoved(ctx, &away.Moved); err != nil {
 			return nil, err
 		}
-		m, err = manager.Open(ctx, root, opts)
+		if loc, err = a.locate(); err == nil {
+			m, err = manager.Open(inside.WithLocation(ctx, loc), root, opts)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &place{app: a, m: m, project: m.Project(), store: m.Store(), objects: soundStore{m.Store()}, chosen: opts.Session != ""}, nil
+	return &place{app: a, m: m, project: m.Project(), store: inside.Store(m), chosen: opts.Session != ""}, nil
 }
 
 func (p *place) close() { p.m.Close() }
@@ -211,7 +247,7 @@ func (p *place) close() { p.m.Close() }
 // gone may be meant.
 func (a *app) noSnapshots(project *tree.Project) error {
 	hint := "run 'snapctl snapshot'"
-	if base, err := a.storeRoot(); err == nil && manager.SomeGone(base) {
+	if base, err := a.storeRoot(); err == nil && places.SomeGone(base) {
 		hint += "; if the directory was moved, 'snapctl stores' lists what was where, and 'snapctl adopt OLDPATH' has its history go on here"
 	}
 	return refuse(hint, "no snapshots of %q yet", project.Root)
@@ -228,12 +264,12 @@ func (p *place) chooseSession(ctx context.Context) error {
 		return nil
 	}
 	if f := p.app.flags.sessionFile; f != "" {
-		if list, n := p.m.LogProblems(); n > 0 {
-			p.app.note("warning: session file %q: %s, the first in line %d: %s", f, count(n, "problem"), list[0].Line, list[0].Reason)
+		if first, n := p.m.LogProblems(); n > 0 {
+			p.app.note("warning: session file %q: %s, the first in %s", f, words.Count(n, "problem"), first)
 		}
-		return p.use(p.m.LogHeader().ID)
+		return p.use(p.m.LogSession())
 	}
-	snap, err := p.store.Newest(ctx, p.project.Worktree(), store.AnySession)
+	snap, err := p.store.Newest(ctx, p.project.Worktree, cas.AnySession)
 	if errors.Is(err, store.ErrNotFound) {
 		return p.app.noSnapshots(p.project)
 	}

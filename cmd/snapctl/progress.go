@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -32,7 +33,8 @@ func (a *app) showProgress(p *tree.Progress, verb string) (stop func()) {
 				}
 				return
 			case <-tick.C:
-				fmt.Fprintf(a.stderr, "\r\x1b[K%s files, %s %s", comma(p.Files.Load()), size(p.ReadBytes.Load()), verb)
+				fmt.Fprintf(a.stderr, "\r\x1b[K%s files, %s %s", words.Comma(p.Files.Load()),
+					words.Size(p.ReadBytes.Load()), verb)
 				tick.Reset(progressEvery)
 			}
 		}

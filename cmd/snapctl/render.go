@@ -7,13 +7,11 @@ import (
 	"io"
 	"os"
 	"regexp"
-	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -92,21 +90,7 @@ type jsonPath struct {
 	Bytes []byte `json:"pathBytes,omitempty"`
 }
 
-func newJSONPath(path string) jsonPath {
-	p := jsonPath{Path: path}
-	if !utf8.ValidString(path) {
-		p.Bytes = []byte(path)
-	}
-	return p
-}
-
-// orNull returns what JSON shows for a string, null if it is empty.
-func orNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
-}
+func newJSONPath(path string) jsonPath { return jsonPath{path, words.BytesUnlessText(path)} }
 
 // A jsonRecord is what JSON shows of a snapshot beside entry, tree and time.
 type jsonRecord struct {
@@ -122,7 +106,8 @@ type jsonRecord struct {
 
 func newJSONRecord(s *store.Snapshot) *jsonRecord {
 	root := newJSONPath(s.Root)
-	j := &jsonRecord{Session: s.Session, Label: orNull(s.Label), Head: orNull(s.Head), Root: root.Path, RootBytes: root.Bytes,
+	j := &jsonRecord{Session: s.Session, Label: words.OrNull(s.Label), Head: words.OrNull(s.Head),
+		Root: root.Path, RootBytes: root.Bytes,
 		Worktree: s.Worktree, Seq: s.Seq}
 	if s.Parent != 0 {
 		j.Parent = &s.Parent
@@ -147,46 +132,7 @@ func withSlash(path string, mode tree.Mode) string {
 }
 
 // shown returns a path as people see it, in one line.
-func shown(path string, mode tree.Mode) string { return patch.Quote(withSlash(path, mode)) }
-
-// comma writes a number with commas between thousands.
-func comma[T int | int64](n T) string {
-	s := strconv.FormatInt(int64(n), 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// count writes a number of things: 1 file, 2 files.
-func count[T int | int64](n T, thing string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(thing, "y"):
-		thing = thing[:len(thing)-1] + "ies"
-	default:
-		thing += "s"
-	}
-	return comma(n) + " " + thing
-}
-
-// size writes a number of bytes in two or three digits: 41 KB, 1.3 GB.
-func size(n int64) string {
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	f := float64(n)
-	for _, unit := range []string{"KB", "MB", "GB", "TB", "PB", "EB"} {
-		f /= 1000
-		switch {
-		case f < 9.95:
-			return fmt.Sprintf("%.1f %s", f, unit)
-		case f < 999.5:
-			return fmt.Sprintf("%.0f %s", f, unit)
-		}
-	}
-	return strconv.FormatInt(n, 10) + " B"
-}
+func shown(path string, mode tree.Mode) string { return words.Quote(withSlash(path, mode)) }
 
 // clock writes a time for people, in their zone.
 func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }

@@ -15,7 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -25,8 +26,7 @@ import (
 
 // A cliRequest asks a resident engine to run a command line.
 type cliRequest struct {
-	ID     int               `json:"id"`
-	Type   string            `json:"type"`
+	ID     int               `json:"id,omitempty"`
 	Build  string            `json:"build"` // of this program: another may print other things
 	Args   [][]byte          `json:"args"`  // which need not be UTF-8
 	CWD    []byte            `json:"cwd"`
@@ -35,13 +35,12 @@ type cliRequest struct {
 	Stderr bool              `json:"stderrIsTerminal"`
 }
 
-// A cliEvent is what the command prints, or the response.
+// A cliEvent is what the command prints, or says that it goes on.
 type cliEvent struct {
-	ID     int             `json:"id,omitempty"`
-	Type   string          `json:"type"` // "output", "alive", or "response"
-	Stream int             `json:"stream,omitempty"`
-	Data   json.RawMessage `json:"data,omitempty"` // bytes, or a cliEnd
-	Error  string          `json:"error,omitempty"`
+	ID     int    `json:"id,omitempty"`
+	Type   string `json:"type"` // "output" or "alive"
+	Stream int    `json:"stream,omitempty"`
+	Data   []byte `json:"data,omitempty"`
 }
 
 type cliEnd struct {
@@ -61,7 +60,7 @@ func build() string {
 // environment is what commands read of it, and sameEnvironment what the engine
 // has read by then: where that is another the command runs here.
 var (
-	environment     = []string{"HOME", "XDG_CONFIG_HOME", "TZ", "BOO_STORE", "BOO_SESSION", "NO_COLOR", "TERM", "SNAPCTL_DEBUG"}
+	environment     = append(sameEnvironment, "BOO_STORE", "BOO_SESSION", "NO_COLOR", "TERM", "SNAPCTL_DEBUG")
 	sameEnvironment = []string{"HOME", "XDG_CONFIG_HOME", "TZ"}
 )
 
@@ -78,11 +77,12 @@ const (
 )
 
 // hintHung says what to do about an engine that does not answer.
-func hintHung(e *rpc.HungError) string {
+func hintHung(e *wire.HungError) string {
 	if e.PID == 0 {
 		return "'snapctl serve --stop' ends one that answers again"
 	}
-	return fmt.Sprintf("'kill -CONT %d' has a stopped one go on; 'kill -9 %d' ends it, and what it has recorded stays", e.PID, e.PID)
+	return fmt.Sprintf("'kill -CONT %[1]d' has a stopped one go on; 'kill -9 %[1]d' ends it, "+
+		"and what it has recorded stays", e.PID)
 }
 
 // resident runs a command by the resident engine if there is one, and else here.
@@ -111,85 +111,91 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 	if err != nil || loc.Moved != nil || loc.Gone {
 		return 0, false, nil // which the command says better
 	}
-	conn, err := rpc.Dial(ctx, loc.Dir)
+	c, err := client.Dial(ctx, loc.Dir)
 	if err != nil {
-		if hung, ok := errors.AsType[*rpc.HungError](err); ok {
+		if hung, ok := errors.AsType[*wire.HungError](err); ok {
 			a.note("%v: done without it (%s)", hung, hintHung(hung))
 		}
 		return 0, false, nil
 	}
-	defer conn.Close()
-	q := &cliRequest{ID: 1, Type: "cli", Build: build(), Env: make(map[string]string), Stdout: isTerminal(a.stdout), Stderr: isTerminal(a.stderr)}
-	cwd, err := os.Getwd()
+	defer c.Close()
+	q, err := a.cliRequest()
 	if err != nil {
 		return 0, false, nil
 	}
-	q.CWD = []byte(cwd)
+	silent := time.AfterFunc(goesOnWithin, func() { c.Close() })
+	defer silent.Stop()
+	defer context.AfterFunc(ctx, func() { silent.Reset(lastWord) })()
+	printed := false
+	var werr error
+	var end cliEnd
+	err = c.Stream(ctx, "cli", q, &end, func(line []byte) error {
+		if ctx.Err() == nil {
+			silent.Reset(goesOnWithin)
+		}
+		var e cliEvent
+		if err := json.Unmarshal(line, &e); err != nil || e.Type != "output" {
+			return err
+		}
+		printed = true
+		w := a.stdout
+		if e.Stream == 2 {
+			w = a.stderr
+		}
+		_, werr = w.Write(e.Data)
+		return werr
+	})
+	_, said := errors.AsType[*client.Error](err)
+	switch {
+	case err == nil:
+		return end.ExitCode, true, nil
+	case werr != nil:
+		return 0, false, fmt.Errorf("write output: %w", werr)
+	case ctx.Err() != nil:
+		return 0, false, context.Canceled
+	case !said && !silent.Stop(): // what it has of the command, and of locks, is not known
+		err = fmt.Errorf("the resident engine has not gone on for %v: it is not known what became of the command",
+			goesOnWithin)
+		return 0, false, &failure{exitEnvironment, err, "'snapctl serve --stop' says which process it is"}
+	case !printed: // it has died, or is of another version, say
+		return 0, false, nil
+	case said:
+		return 0, false, fmt.Errorf("resident engine: %w", err)
+	}
+	return 0, false, fmt.Errorf("the resident engine has died meanwhile: run the command again (%w)", err)
+}
+
+// cliRequest returns the command line, with what the command would read here.
+func (a *app) cliRequest() (*cliRequest, error) {
+	cwd, err := os.Getwd()
+	q := &cliRequest{Build: build(), CWD: []byte(cwd), Env: a.variables(environment),
+		Stdout: isTerminal(a.stdout), Stderr: isTerminal(a.stderr)}
 	for _, arg := range a.args {
 		q.Args = append(q.Args, []byte(arg))
 	}
-	for _, name := range environment {
+	return q, err
+}
+
+// variables returns what some variables of the environment are, if they are set.
+func (a *app) variables(names []string) map[string]string {
+	env := make(map[string]string)
+	for _, name := range names {
 		if v := a.getenv(name); v != "" {
-			q.Env[name] = v
+			env[name] = v
 		}
 	}
-	line, err := json.Marshal(q)
-	if err != nil {
-		return 0, false, err
-	}
-	if _, err := conn.Write(append(line, '\n')); err != nil {
-		return 0, false, nil
-	}
-	stop := context.AfterFunc(ctx, func() {
-		fmt.Fprintln(conn, `{"id":2,"type":"cancel","requestId":1}`)
-		conn.SetReadDeadline(time.Now().Add(lastWord))
-	})
-	defer stop()
-	in := bufio.NewReader(conn)
-	printed := false
-	for {
-		conn.SetReadDeadline(time.Now().Add(goesOnWithin))
-		if ctx.Err() != nil { // it may have ended before
-			conn.SetReadDeadline(time.Now().Add(lastWord))
-		}
-		line, err := in.ReadBytes('\n')
-		var e cliEvent
-		if err == nil {
-			err = json.Unmarshal(line, &e)
-		}
-		switch {
-		case err != nil && ctx.Err() != nil:
-			return 0, false, context.Canceled
-		case errors.Is(err, os.ErrDeadlineExceeded): // what it has of the command, and of locks, is not known
-			return 0, false, &failure{exitEnvironment, fmt.Errorf("the resident engine has not gone on for %v: it is not known what became of the command", goesOnWithin), "'snapctl serve --stop' says which process it is"}
-		case err != nil && printed:
-			return 0, false, fmt.Errorf("the resident engine has died meanwhile: run the command again (%w)", err)
-		case err != nil:
-			return 0, false, nil
-		case e.ID != 1, e.Type == "alive":
-		case e.Type == "output":
-			var b []byte
-			if err := json.Unmarshal(e.Data, &b); err != nil {
-				return 0, false, err
-			}
-			printed = true
-			w := a.stdout
-			if e.Stream == 2 {
-				w = a.stderr
-			}
-			if _, err := w.Write(b); err != nil {
-				return 0, false, fmt.Errorf("write output: %w", err)
-			}
-		case e.Error != "" && printed:
-			return 0, false, fmt.Errorf("resident engine: %s", e.Error)
-		case e.Error != "": // it is of another version, say
-			return 0, false, nil
-		default:
-			var end cliEnd
-			err := json.Unmarshal(e.Data, &end)
-			return end.ExitCode, err == nil, err
+	return env
+}
+
+// mustHave returns an error if what this process has of an environment is not what
+// who asks has.
+func (a *app) mustHave(env map[string]string) error {
+	for _, name := range sameEnvironment {
+		if a.getenv(name) != env[name] {
+			return fmt.Errorf("another %s", name)
 		}
 	}
+	return nil
 }
 
 // A cliWriter sends what is printed to the client.
@@ -201,11 +207,7 @@ type cliWriter struct {
 }
 
 func (w *cliWriter) Write(b []byte) (int, error) {
-	data, err := json.Marshal(b)
-	if err == nil {
-		err = w.emit(&cliEvent{ID: w.id, Type: "output", Stream: w.stream, Data: data})
-	}
-	if err != nil {
+	if err := w.emit(&cliEvent{ID: w.id, Type: "output", Stream: w.stream, Data: b}); err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -223,10 +225,8 @@ func (a *app) runFor(ctx context.Context, e *manager.Engine, line json.RawMessag
 	if q.Build != build() {
 		return nil, errors.New("another build of snapctl")
 	}
-	for _, name := range sameEnvironment {
-		if a.getenv(name) != q.Env[name] {
-			return nil, fmt.Errorf("another %s", name)
-		}
+	if err := a.mustHave(q.Env); err != nil {
+		return nil, err
 	}
 	c := &app{cwd: string(q.CWD), engine: e, getenv: func(name string) string { return q.Env[name] }}
 	for _, arg := range q.Args {

@@ -18,7 +18,8 @@ type rev struct {
 // resolve finds what a REV stands for.
 func (p *place) resolve(ctx context.Context, text string) (rev, error) {
 	// Entries and trees are found whatever session they belong to.
-	if text == "start" || strings.HasPrefix(text, "@") || strings.HasPrefix(text, "turn:") || p.app.flags.sessionFile != "" {
+	if text == "start" || strings.HasPrefix(text, "@") || strings.HasPrefix(text, "turn:") ||
+		p.app.flags.sessionFile != "" {
 		if err := p.chooseSession(ctx); err != nil {
 			return rev{}, err
 		}
@@ -34,7 +35,8 @@ func (p *place) resolve(ctx context.Context, text string) (rev, error) {
 func (p *place) resolveSnapshot(ctx context.Context, text string) (*manager.Point, error) {
 	r, err := p.resolve(ctx, text)
 	if err == nil && r.Snapshot == nil {
-		err = refuse("'snapctl ls' and 'snapctl diff' take it", "revision %q: only its tree is in this store, not the snapshot", text)
+		err = refuse("'snapctl ls' and 'snapctl diff' take it",
+			"revision %q: only its tree is in this store, not the snapshot", text)
 	}
 	return r.Point, err
 }

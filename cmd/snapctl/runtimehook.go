@@ -20,8 +20,7 @@ import (
 // hookTime is how long a runtime may take to reset its backend.
 const hookTime = 30 * time.Second
 
-// A runtimeHook tells a runtime in another process of restores. It is its
-// [checkpoint.Backend] and its [checkpoint.Notifier].
+// A runtimeHook tells a runtime in another process of restores.
 type runtimeHook struct {
 	url, token string
 	client     *http.Client
@@ -63,8 +62,8 @@ type hookEvent struct {
 	Result    *checkpoint.Result `json:"result,omitempty"`
 }
 
-// Reset has the runtime drop what the agents of a chat remember.
-func (h *runtimeHook) Reset(ctx context.Context, chatID string) (bool, error) {
+// reset has the runtime drop what the agents of a chat remember.
+func (h *runtimeHook) reset(ctx context.Context, chatID string) (bool, error) {
 	b, err := h.post(ctx, &hookEvent{Event: "reset", ChatID: chatID})
 	if err != nil {
 		return false, err
@@ -78,11 +77,11 @@ func (h *runtimeHook) Reset(ctx context.Context, chatID string) (bool, error) {
 	return *answer.Reset, nil
 }
 
-// Restored tells the runtime that a restore, or an undo, was done.
-func (h *runtimeHook) Restored(ctx context.Context, e *checkpoint.Event) {
+// restored tells the runtime that a restore, or an undo, was done.
+func (h *runtimeHook) restored(ctx context.Context, session, chat string, r *checkpoint.Result) {
 	// It is done, also if nobody waits for the answer any more.
-	if _, err := h.post(context.WithoutCancel(ctx), &hookEvent{"restored", e.SessionID, e.ChatID, e.Result}); err != nil {
-		h.log.Warn("the runtime was not told of a restore", "restore", e.Result.RestoreID, "err", err)
+	if _, err := h.post(context.WithoutCancel(ctx), &hookEvent{"restored", session, chat, r}); err != nil {
+		h.log.Warn("the runtime was not told of a restore", "restore", r.RestoreID, "err", err)
 	}
 }
 

@@ -22,16 +22,17 @@ import (
 
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/tree"
 )
 
 // storeDir returns where the store of the project is.
 func (r *runner) storeDir() string {
 	r.t.Helper()
-	project, err := tree.FindProject(r.project)
+	project, err := capture.FindProject(r.project)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -219,7 +220,7 @@ func (r *runner) pings() (asked <-chan string) {
 	if _, err := rpc.Listen(r.storeDir()); err != nil { // for its locks
 		r.t.Fatal(err)
 	}
-	path := filepath.Join(r.storeDir(), rpc.SocketName)
+	path := filepath.Join(r.storeDir(), wire.SocketName)
 	if err := os.Remove(path); err != nil {
 		r.t.Fatal(err)
 	}
@@ -301,12 +302,15 @@ func TestEngineAtWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := rpc.Dial(t.Context(), r.storeDir())
+	conn, err := wire.Dial(t.Context(), r.storeDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	q := &cliRequest{ID: 1, Type: "cli", Build: build(), CWD: []byte(r.project), Args: [][]byte{[]byte("snapshot")}, Env: map[string]string{"HOME": r.home}}
+	q := &struct {
+		Type string `json:"type"`
+		cliRequest
+	}{"cli", cliRequest{ID: 1, Build: build(), CWD: []byte(r.project), Args: [][]byte{[]byte("snapshot")}, Env: map[string]string{"HOME": r.home}}}
 	for _, name := range sameEnvironment[1:] {
 		q.Env[name] = os.Getenv(name)
 	}

@@ -15,8 +15,9 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/tree"
+	"github.com/boocode/filestore/manager"
 )
 
 // TestServeKilled kills a resident engine at random points, while two clients
@@ -24,7 +25,7 @@ import (
 // file holds what it held before a restore or after it, and the CLI goes on.
 func TestServeKilled(t *testing.T) {
 	r := newRunner(t)
-	project, err := tree.FindProject(r.project)
+	project, err := capture.FindProject(r.project)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +101,10 @@ func TestServeKilled(t *testing.T) {
 // TestDetachWaits: who starts an engine waits for one that is coming to an end,
 // and hears why, if none can be started.
 func TestDetachWaits(t *testing.T) {
+	t.Parallel()
 	r := newRunner(t)
 	r.must("snapshot")
-	project, err := tree.FindProject(r.project)
+	project, err := capture.FindProject(r.project)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +159,7 @@ func (r *runner) session(c *client.Client, id string, round int, ack func(hash, 
 		}
 		ack(end.SnapshotTreeHash.String(), id+r.state(dir))
 		if turn%5 == 4 {
-			if _, err := s.RestoreFiles(ctx, &client.Restore{Target: "@~2", Force: true}); err != nil {
+			if err := s.Call(ctx, "restore", &manager.RestoreOptions{Target: "@~2", Force: true}, nil); err != nil {
 				if _, ok := err.(*client.Error); ok {
 					b, _ := json.Marshal(err)
 					r.t.Errorf("restore: %v %s", err, b)

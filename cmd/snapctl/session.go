@@ -18,7 +18,7 @@ func (p *place) completeSession(ctx context.Context) error {
 	if !p.app.sessionTyped || p.app.flags.sessionFile != "" {
 		return nil
 	}
-	if _, err := p.store.Newest(ctx, p.project.Worktree(), p.app.flags.session); !errors.Is(err, store.ErrNotFound) {
+	if _, err := p.store.Newest(ctx, p.project.Worktree, p.app.flags.session); !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
 	list, err := p.m.Sessions(ctx, false)
@@ -110,7 +110,8 @@ func (p *place) worked(ctx context.Context) ([]manager.SessionInfo, error) {
 // chooseSessionToTakeBack settles on the session of the newest restore, or undo, in
 // the directory that can be taken back. preview says what a session would take back
 // that may not be the next on its list; nil if it is that.
-func (p *place) chooseSessionToTakeBack(ctx context.Context, redo bool, preview func() (*manager.RestoreResult, error)) error {
+func (p *place) chooseSessionToTakeBack(ctx context.Context, redo bool,
+	preview func() (*manager.RestoreResult, error)) error {
 	if p.chosen {
 		return nil
 	}
@@ -143,7 +144,8 @@ func (p *place) chooseSessionToTakeBack(ctx context.Context, redo bool, preview 
 
 // newestBack returns the newest of what some sessions would take back. What others
 // pass over that is newer is said. The first of them if that cannot be found out.
-func (p *place) newestBack(next []manager.TakenBack, preview func() (*manager.RestoreResult, error)) (newest manager.TakenBack, err error) {
+func (p *place) newestBack(next []manager.TakenBack, preview func() (*manager.RestoreResult,
+	error)) (newest manager.TakenBack, err error) {
 	var passed []manager.TakenBack
 	for _, t := range next {
 		if t.SnapshotSeq < newest.SnapshotSeq {
@@ -188,7 +190,7 @@ func (p *place) sessionOf(ctx context.Context, rev string) string {
 		return ""
 	}
 	point, err := p.m.Resolve(ctx, rev)
-	if err != nil || point.Snapshot == nil || point.Snapshot.Worktree != p.project.Worktree() { // the restore says why
+	if err != nil || point.Snapshot == nil || point.Snapshot.Worktree != p.project.Worktree { // the restore says why
 		return ""
 	}
 	if point.EntryID != "" && strings.HasPrefix(point.EntryID, rev) || manager.NameOf("", point.Snapshot) == rev {

@@ -24,14 +24,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 var (
-	soakTime     = flag.Duration("soak.time", 8*time.Second, "how long TestSoak goes on")
+	soakTime     = flag.Duration("soak.time", 5*time.Second, "how long TestSoak goes on")
 	soakProcs    = flag.Int("soak.procs", 4, "how many processes TestSoak has work at once, beside those that look after the store")
 	soakCaptures = flag.Int("soak.captures", 0, "TestSoak: so many processes that only record, and are not killed, beside prunes")
 	soakStore    = flag.Duration("soak.store", 5*time.Minute, "TestSoak begins a new store after this time")
@@ -169,7 +171,7 @@ func (s *soak) makeLanes() {
 		}
 		s.lanes = append(s.lanes, l)
 	}
-	project, err := tree.FindProject(s.lanes[len(s.lanes)-1].root)
+	project, err := capture.FindProject(s.lanes[len(s.lanes)-1].root)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -570,8 +572,8 @@ func (s *soak) prunedBy(r *retention) {
 }
 
 // open opens the store to look at it.
-func (s *soak) open() *store.Store {
-	st, err := store.Open(s.ctx, s.store, &store.Options{ReadOnly: true})
+func (s *soak) open() *cas.Store {
+	st, err := cas.Open(s.ctx, s.store, &cas.Options{ReadOnly: true})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -699,13 +701,13 @@ func (s *soak) all() {
 }
 
 // read compares a snapshot with what was there.
-func (s *soak) read(st *store.Store, a *soakedAck, blobs map[store.ID]string) error {
+func (s *soak) read(st *cas.Store, a *soakedAck, blobs map[store.ID]string) error {
 	snap, err := st.Snapshot(s.ctx, a.Seq)
 	if err != nil {
 		return err
 	}
 	got := make(manifest)
-	for e, err := range tree.Walk(s.ctx, st, snap.Tree) {
+	for e, err := range trees.Walk(s.ctx, st, snap.Tree) {
 		if err != nil {
 			return err
 		}

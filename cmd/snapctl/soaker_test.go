@@ -447,12 +447,12 @@ func (h *managerHand) restore(target string, paths []string, exact bool, policy 
 }
 
 func (h *managerHand) undo() error {
-	_, err := h.m.Undo(h.s.ctx, &manager.RestoreOptions{Force: true})
+	_, err := h.m.Undo(h.s.ctx, &manager.UndoOptions{Force: true})
 	return h.s.explain(err)
 }
 
 func (h *managerHand) redo() error {
-	_, err := h.m.Redo(h.s.ctx, &manager.RestoreOptions{Force: true})
+	_, err := h.m.Redo(h.s.ctx, &manager.UndoOptions{Force: true})
 	return h.s.explain(err)
 }
 
@@ -482,18 +482,16 @@ func (h *clientHand) turn(edit func() error) (*soakAck, error) {
 }
 
 func (h *clientHand) restore(target string, paths []string, exact bool, policy rollback.Policy) error {
-	_, err := h.c.RestoreFiles(h.s.ctx, &client.Restore{Target: target, Paths: paths, Exact: exact, OnDirty: policy, Force: true})
-	return h.s.explain(err)
+	opts := &manager.RestoreOptions{Target: target, Paths: paths, Exact: exact, OnDirty: policy, Force: true}
+	return h.s.explain(h.c.Call(h.s.ctx, "restore", opts, nil))
 }
 
 func (h *clientHand) undo() error {
-	_, err := h.c.Undo(h.s.ctx, &client.TakeBack{Force: true})
-	return h.s.explain(err)
+	return h.s.explain(h.c.Call(h.s.ctx, "undo", &manager.UndoOptions{Force: true}, nil))
 }
 
 func (h *clientHand) redo() error {
-	_, err := h.c.Redo(h.s.ctx, &client.TakeBack{Force: true})
-	return h.s.explain(err)
+	return h.s.explain(h.c.Call(h.s.ctx, "redo", &manager.UndoOptions{Force: true}, nil))
 }
 
 // A cliHand is a user at a terminal.

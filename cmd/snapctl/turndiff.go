@@ -7,8 +7,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -24,7 +25,7 @@ func (d *differ) differences(ctx context.Context) iter.Seq2[change, error] {
 			}
 			return
 		}
-		for c, err := range tree.Compare(ctx, d.g, d.old.state(), d.new.state()) {
+		for c, err := range trees.Compare(ctx, d.g, d.old.state(), d.new.state()) {
 			if !yield(change{Difference: c}, err) || err != nil {
 				return
 			}
@@ -110,7 +111,7 @@ func someOf(paths []string) string {
 		if n++; n > 1 {
 			b.WriteString(", ")
 		}
-		b.WriteString(patch.Quote(p))
+		b.WriteString(words.Quote(p))
 	}
 	return b.String()
 }
@@ -126,7 +127,7 @@ type jsonTurn struct {
 }
 
 func newJSONTurn(t *manager.TurnDiff) *jsonTurn {
-	j := &jsonTurn{Rev: orNull(manager.NameOf(t.EntryID, t.Snapshot)), EntryID: orNull(t.EntryID),
+	j := &jsonTurn{Rev: words.OrNull(manager.NameOf(t.EntryID, t.Snapshot)), EntryID: words.OrNull(t.EntryID),
 		Kind: t.Kind, Unknown: t.Unknown}
 	if t.TurnIndex >= 0 {
 		j.TurnIndex = &t.TurnIndex
@@ -152,7 +153,7 @@ func (f *diffFlags) shows() bool { return f.patch || f.stat }
 
 // turnDiffer returns what prints a turn's diff, or, with JSON, returns it.
 func (p *place) turnDiffer(t *manager.TurnDiff, f *diffFlags) *differ {
-	return &differ{app: p.app, flags: f, m: p.m, g: p.objects, turn: t}
+	return &differ{app: p.app, flags: f, m: p.m, g: p.store, turn: t}
 }
 
 // list returns the changes in JSON.
@@ -179,7 +180,8 @@ func (p *place) turnDiff(ctx context.Context, text string) (*manager.TurnDiff, e
 	}
 	t, err := p.m.TurnDiff(ctx, text)
 	if err == nil && t.Kind == "start" {
-		err = refuse("'snapctl ls -r "+text+"' lists what was there", "revision %q: the start of a session is no turn", text)
+		err = refuse("'snapctl ls -r "+text+"' lists what was there", "revision %q: the start of a session is no turn",
+			text)
 	}
 	return t, err
 }

@@ -16,8 +16,7 @@ import (
 )
 
 // An agent is scripted: it does what the words of the user say. It remembers
-// what it has read of each chat, as a process of a real one would, and implements
-// [checkpoint.Backend].
+// what it has read of each chat, as a process of a real one would.
 type agent struct {
 	mu     sync.Mutex
 	memory map[string]*memory // by chat
@@ -30,9 +29,9 @@ type memory struct {
 	touched []string // files that it has written
 }
 
-// Reset makes the agent forget a chat whose transcript has changed: what it has
+// reset makes the agent forget a chat whose transcript has changed: what it has
 // read is not what is there.
-func (a *agent) Reset(_ context.Context, chatID string) (bool, error) {
+func (a *agent) reset(_ context.Context, chatID string) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	_, had := a.memory[chatID]
@@ -40,7 +39,7 @@ func (a *agent) Reset(_ context.Context, chatID string) (bool, error) {
 	return had, nil
 }
 
-// catchUp reads what it has not read of a transcript: after a Reset, all of it.
+// catchUp reads what it has not read of a transcript: after a reset, all of it.
 func (a *agent) catchUp(chatID string, transcript []message) (m *memory, news int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,7 +53,8 @@ func (a *agent) catchUp(chatID string, transcript []message) (m *memory, news in
 			m.asked++
 		}
 		for _, p := range msg.parts {
-			if name, _, _ := strings.Cut(p.content, " "); (p.typ == "write" || p.typ == "edit") && !slices.Contains(m.touched, name) {
+			if name, _, _ := strings.Cut(p.content, " "); (p.typ == "write" || p.typ == "edit") &&
+				!slices.Contains(m.touched, name) {
 				m.touched = append(m.touched, name)
 			}
 		}
@@ -89,7 +89,8 @@ func (t *turn) answer(ctx context.Context, text string) error {
 		case "ask":
 			err = t.ask(ctx, rest)
 		case "recall":
-			err = t.say(ctx, fmt.Sprintf("You have asked %d times, and I have written %d files: %s.", t.memory.asked, len(t.memory.touched), strings.Join(t.memory.touched, ", ")))
+			err = t.say(ctx, fmt.Sprintf("You have asked %d times, and I have written %d files: %s.", t.memory.asked,
+				len(t.memory.touched), strings.Join(t.memory.touched, ", ")))
 		default:
 			err = t.say(ctx, "I know create NAME TEXT, edit NAME OLD -> NEW, run COMMAND, ask, recall, and THIS then THAT.")
 		}

@@ -61,10 +61,13 @@ func (c *chat) ask(ctx context.Context, text string) error {
 	}
 	defer tx.Rollback()
 	id := rand.Text()
-	if _, err := tx.ExecContext(ctx, `INSERT INTO messages (id, chat_id, role) VALUES (?, ?, 'user')`, id, c.id); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO messages (id, chat_id, role) VALUES (?, ?, 'user')`, id,
+		c.id); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO message_parts (id, message_id, type, content) VALUES (?, ?, 'text', ?)`, rand.Text(), id, text); err != nil {
+	if _, err := tx.ExecContext(ctx,
+		`INSERT INTO message_parts (id, message_id, type, content) VALUES (?, ?, 'text', ?)`,
+		rand.Text(), id, text); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -73,7 +76,8 @@ func (c *chat) ask(ctx context.Context, text string) error {
 // answer adds the message of an agent that is about to speak.
 func (c *chat) answer(ctx context.Context) (id string, err error) {
 	id = rand.Text()
-	return id, c.exec(ctx, `INSERT INTO messages (id, chat_id, role, status) VALUES (?, ?, 'assistant', 'streaming')`, id, c.id)
+	return id, c.exec(ctx, `INSERT INTO messages (id, chat_id, role, status) VALUES (?, ?, 'assistant', 'streaming')`,
+		id, c.id)
 }
 
 func (c *chat) addPart(ctx context.Context, message, typ, content string) (id string, err error) {

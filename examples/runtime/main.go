@@ -58,7 +58,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func serve(ctx context.Context, state, session, from string, stdin io.Reader, stdout, logs io.Writer) error {
-	rt := &runtime{session: session, agent: &agent{memory: make(map[string]*memory)}, in: bufio.NewScanner(stdin), out: stdout}
+	rt := &runtime{session: session, agent: &agent{memory: make(map[string]*memory)},
+		in: bufio.NewScanner(stdin), out: stdout}
 	err := rt.open(ctx, state, from, slog.New(slog.NewTextHandler(logs, nil)))
 	for err == nil {
 		err = rt.next(ctx)
@@ -227,12 +228,12 @@ func (rt *runtime) diff(ctx context.Context) error {
 func (rt *runtime) list(ctx context.Context) (all []*checkpoint.Checkpoint, err error) {
 	opts := checkpoint.ListOptions{ChatID: rt.chat.id}
 	for {
-		page, err := rt.checkpoints.List(ctx, rt.session, &opts)
+		page, next, err := rt.checkpoints.List(ctx, rt.session, &opts)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, page.Checkpoints...)
-		if opts.Cursor = page.NextCursor; opts.Cursor == "" {
+		all = append(all, page...)
+		if opts.Cursor = next; opts.Cursor == "" {
 			return all, nil
 		}
 	}

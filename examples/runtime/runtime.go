@@ -16,8 +16,7 @@ import (
 	"github.com/boocode/filestore/manager"
 )
 
-// A runtime has a session: a chat, and a worktree in which an agent works. It
-// implements [checkpoint.Notifier].
+// A runtime has a session: a chat, and a worktree in which an agent works.
 type runtime struct {
 	session  string // also the ID of its worktree
 	worktree string
@@ -60,7 +59,8 @@ func (rt *runtime) open(ctx context.Context, state, from string, log *slog.Logge
 	rt.onClose(db.Close)
 	rt.chat = &chat{db: db, id: "chat-" + rt.session}
 
-	if rt.engine, err = manager.NewEngine(&manager.EngineOptions{StoreRoot: filepath.Join(state, "stores"), Logger: log}); err != nil {
+	if rt.engine, err = manager.NewEngine(&manager.EngineOptions{StoreRoot: filepath.Join(state, "stores"),
+		Logger: log}); err != nil {
 		return err
 	}
 	rt.onClose(rt.engine.Close)
@@ -75,7 +75,8 @@ func (rt *runtime) open(ctx context.Context, state, from string, log *slog.Logge
 	rt.onClose(unlock)
 
 	rt.checkpoints, err = checkpoint.Open(ctx, db, checkpoint.SQLite, &checkpoint.Options{
-		Manager: rt.manager, Backend: rt.agent, Notifier: rt, Schema: schema, Runtime: true, Tables: []string{turnsTable}, Logger: log})
+		Manager: rt.manager, Reset: rt.agent.reset, Restored: rt.restored, Schema: schema, Runtime: true,
+		Tables: []string{turnsTable}, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -154,12 +155,11 @@ func (rt *runtime) showUsers(look *manager.Result) {
 	}
 }
 
-// Restored is called after each restore and undo. A server would tell its clients
+// restored is called after each restore and undo. A server would tell its clients
 // to load the chat anew.
-func (rt *runtime) Restored(_ context.Context, e *checkpoint.Event) {
-	r := e.Result
+func (rt *runtime) restored(_ context.Context, _, chat string, r *checkpoint.Result) {
 	fmt.Fprintf(rt.out, "* %s: %d messages deleted, %d brought back, files changed: %v, agent reset: %v\n",
-		e.ChatID, r.MessagesDeleted, r.MessagesRestored, r.WorktreeReset, r.BackendReset)
+		chat, r.MessagesDeleted, r.MessagesRestored, r.WorktreeReset, r.BackendReset)
 }
 
 // turn lets the agent answer text, or, without one, again what was asked last.

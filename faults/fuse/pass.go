@@ -159,7 +159,8 @@ func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	return n.wrap(f), fuseFlags, errno
 }
 
-func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
+func (n *node) Create(ctx context.Context, name string, flags, mode uint32, out *fuse.EntryOut) (*fs.Inode,
+	fs.FileHandle, uint32, syscall.Errno) {
 	if errno := n.fault("create", name); errno != 0 {
 		return nil, nil, 0, errno
 	}
@@ -192,7 +193,8 @@ func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
 	return n.LoopbackNode.Unlink(ctx, name)
 }
 
-func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
+func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, newName string,
+	flags uint32) syscall.Errno {
 	if errno := n.fault("rename", name); errno != 0 {
 		return errno
 	}
@@ -211,7 +213,8 @@ func (n *node) Rename(ctx context.Context, name string, to fs.InodeEmbedder, new
 	return n.LoopbackNode.Rename(ctx, name, to, newName, flags)
 }
 
-func (n *node) CopyFileRange(context.Context, fs.FileHandle, uint64, *fs.Inode, fs.FileHandle, uint64, uint64, uint64) (uint32, syscall.Errno) {
+func (n *node) CopyFileRange(context.Context, fs.FileHandle, uint64, *fs.Inode, fs.FileHandle, uint64, uint64,
+	uint64) (uint32, syscall.Errno) {
 	return 0, syscall.ENOSYS // so that all writes are seen
 }
 

@@ -5,11 +5,19 @@
 package explain
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"syscall"
 
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/session"
@@ -32,12 +40,17 @@ const (
 // Statuses over HTTP. Package net/http has their names, and is more than who embeds
 // a client has to link.
 const (
+	badRequest    = 400
 	forbidden     = 403
+	notFound      = 404
 	conflict      = 409
 	gone          = 410
+	tooLarge      = 413
 	unprocessable = 422
+	tooMany       = 429
 	broken        = 500
 	unavailable   = 503
+	late          = 504
 	fullDisk      = 507
 )
 
@@ -53,13 +66,37 @@ type Kind struct {
 	is   func(error) bool // beside these
 }
 
+// Kinds of what is wrong with a request, whatever it is about.
+var (
+	// BadRequest: it is no JSON, or a field is missing or of the wrong kind.
+	BadRequest = &Kind{Code: "bad_request", Exit: Usage, Status: badRequest,
+		Advice: "Correct the arguments and call again."}
+	BadCommand = &Kind{Code: "bad_command", Exit: Usage, Status: notFound} // there is none of that name
+	// DuplicateID: a request under this ID is being answered.
+	DuplicateID = &Kind{Code: "duplicate_id", Exit: Environment, Status: conflict}
+	TooMany     = &Kind{Code: "too_many", Exit: Environment, Status: tooMany} // at once
+	TooLong     = &Kind{Code: "too_long", Exit: Usage, Status: tooLarge}      // a line
+	// NoSession: the connection has not initialized the session.
+	NoSession = &Kind{Code: "no_session", Exit: Environment, Status: conflict}
+	Stalled   = &Kind{Code: "stalled", Exit: Environment, Status: late} // no progress for too long
+	Internal  = &Kind{Code: "internal", Exit: Environment, Status: broken}
+	Cancelled = &Kind{Code: "cancelled", Exit: Interrupted, Status: unavailable, Errs: []error{context.Canceled},
+		Advice: "The call was cancelled: nothing is reported as done. Call snapshot_list to see what is on record."}
+	// Changed: a list is not what it was for the part before.
+	Changed = &Kind{Code: "changed", Exit: Environment, Status: conflict, Advice: "Call again without cursor."}
+)
+
 // Kinds are all of them. Of those that an error matches the first counts: some
 // have others as causes.
 var Kinds = []*Kind{
+	BadRequest, BadCommand, DuplicateID, TooMany, TooLong, NoSession, Stalled, Changed, Internal,
+	Cancelled,
+	{Code: "timed_out", Exit: Environment, Status: late, Errs: []error{context.DeadlineExceeded},
+		Advice: "Call again: what was read until then is kept."},
 	{Code: "budget", Exit: Budget, Status: unprocessable, is: isA[*tree.BudgetError],
 		Hint:   "--partial takes what fits",
 		Advice: "Nothing was recorded. Call again with partial: true to take what fits, or list directories that are not worth keeping in .booignore."},
-	{Code: "bad_patch", Exit: Refused, Status: unprocessable, is: isA[*patch.ParseError],
+	{Code: "bad_patch", Exit: Usage, Status: unprocessable, is: isA[*patch.ParseError],
 		Advice: "No file was changed. Correct the patch, or give path, old and new."},
 	{Code: "refused", Exit: Refused, Status: unprocessable, is: isA[*manager.EditError],
 		Hint:   "nothing was written",
@@ -72,16 +109,16 @@ var Kinds = []*Kind{
 	{Code: "too_broad", Exit: Budget, Status: unprocessable, Errs: []error{manager.ErrTooBroad},
 		Hint:   "name a project with --root DIR, or insist with --allow-broad",
 		Advice: "This server was started on a directory that is not one project. Ask the user to start it with --root DIR, or with --allow-broad."},
-	{Code: "moved", Exit: Refused, Status: conflict, Errs: []error{manager.ErrMovedAway},
+	{Code: "moved", Exit: Refused, Status: conflict, Errs: []error{places.ErrMovedAway},
 		Hint:   "'snapctl adopt' has its history go on here",
 		Advice: "The directory was moved, and its history is known under the old path: ask the user to run 'snapctl adopt' in it."},
-	{Code: "not_moved", Exit: Refused, Status: conflict, Errs: []error{manager.ErrNotMoved},
+	{Code: "not_moved", Exit: Refused, Status: conflict, Errs: []error{places.ErrNotMoved},
 		Hint:   "'snapctl stores' lists what was where; name the old path: 'snapctl adopt OLDPATH'",
 		Advice: "Ask the user: 'snapctl stores' lists what was where."},
-	{Code: "has_history", Exit: Refused, Status: conflict, Errs: []error{manager.ErrStillThere, manager.ErrHasHistory},
+	{Code: "has_history", Exit: Refused, Status: conflict, Errs: []error{places.ErrStillThere, places.ErrHasHistory},
 		Hint:   "'snapctl --root DIR' reads the one that is not used; histories are not merged",
 		Advice: "Ask the user: 'snapctl --root DIR' reads the one that is not used."},
-	{Code: "other_project", Exit: Refused, Status: conflict, Errs: []error{manager.ErrOtherProject},
+	{Code: "other_project", Exit: Refused, Status: conflict, Errs: []error{places.ErrOtherProject},
 		Hint:   "nothing was changed; move the store to where it belongs",
 		Advice: "The store in the place of this project's is another's: ask the user to move it to where it belongs."},
 	{Code: "other_user", Exit: Environment, Status: forbidden, Errs: []error{store.ErrOwner},
@@ -90,16 +127,17 @@ var Kinds = []*Kind{
 	{Code: "busy", Exit: Refused, Status: conflict, Errs: []error{store.ErrBusy},
 		Hint:   "nothing was changed; try again, wait longer with --wait, or end who has the store open: 'snapctl serve --stop'",
 		Advice: "Another process has the store open that has to be moved or pruned: ask the user to end it, then call again."},
-	{Code: "plan_stale", Exit: Refused, Status: conflict, Errs: []error{store.ErrPlanStale},
+	{Code: "plan_stale", Exit: Refused, Status: conflict, Errs: []error{cas.ErrPlanStale},
 		Hint:   "another prune or repair was faster: run it again",
 		Advice: "Another prune or repair was faster: call again."},
 	{Code: "no_space", Exit: Environment, Status: fullDisk, Errs: []error{store.ErrNoSpace},
 		Hint:   "'snapctl prune' frees what no snapshot needs, --keep-last N more; restores may take what is left",
 		Advice: "The disk is full: ask the user to free some, or to run snapctl prune."},
-	{Code: "no_space", Exit: Environment, Status: fullDisk, Errs: []error{syscall.ENOSPC, syscall.EDQUOT}, // of the store, or of the directory
+	// of the store, or of the directory
+	{Code: "no_space", Exit: Environment, Status: fullDisk, Errs: []error{syscall.ENOSPC, syscall.EDQUOT},
 		Hint:   "free some there; if that is the disk of the store, 'snapctl prune' frees what no snapshot needs",
 		Advice: "The disk is full: ask the user to free some, or to run snapctl prune."},
-	{Code: "damaged", Exit: Damage, Status: broken, Errs: []error{manager.ErrDamaged},
+	{Code: "damaged", Exit: Damage, Status: broken, Errs: []error{retain.ErrDamaged},
 		Hint:   "run 'snapctl repair', and with --accept-loss if it cannot mend all; --despite-damage goes on without what is lost, once",
 		Advice: "The store is damaged: ask the user to run 'snapctl repair'."},
 	{Code: "forgotten", Exit: Refused, Status: gone, Errs: []error{store.ErrForgotten},
@@ -110,7 +148,7 @@ var Kinds = []*Kind{
 		Advice: "Old snapshots were removed: snapshot_list says which are kept."},
 	{Code: "changed_nothing", Exit: Refused, Status: conflict, Errs: []error{manager.ErrChangedNothing},
 		Advice: "Call again with the revision that the error names, or with one of snapshot_list."},
-	{Code: "no_snapshots", Exit: Refused, Status: conflict, Errs: []error{manager.ErrNoSession},
+	{Code: "no_snapshots", Exit: Refused, Status: conflict, Errs: []error{history.ErrNoSession},
 		Hint:   "'snapctl sessions --all' lists sessions",
 		Advice: "Call snapshot_create first."},
 	{Code: "edit_cut_off", Exit: Refused, Status: conflict, Errs: []error{manager.ErrEditCutOff},
@@ -119,10 +157,10 @@ var Kinds = []*Kind{
 	{Code: "cut_off", Exit: Refused, Status: conflict, Errs: []error{manager.ErrCutOff},
 		Hint:   "'snapctl restore --continue' brings it to its end, --abort takes it back",
 		Advice: "A restore of another program was cut off since this server started: files may be half of each state. snapshot_create, restore, undo and redo bring it to its end first: call snapshot_create, then this again."},
-	{Code: "unknown", Exit: Refused, Status: conflict, Errs: []error{manager.ErrUnknown},
+	{Code: "unknown", Exit: Refused, Status: conflict, Errs: []error{history.ErrUnknown},
 		Hint:   "'snapctl log' lists snapshots, 'snapctl help revs' says how to name them",
 		Advice: "Call snapshot_list: it has the revisions. Paths are relative to the root; snapshot_diff lists those that differ."},
-	{Code: "ambiguous", Exit: Refused, Status: conflict, Errs: []error{manager.ErrAmbiguous, session.ErrAmbiguous},
+	{Code: "ambiguous", Exit: Refused, Status: conflict, Errs: []error{history.ErrAmbiguous},
 		Hint:   "give more of it",
 		Advice: "Give more characters of it; snapshot_list has the entries in full."},
 	{Code: "other_session", Exit: Refused, Status: conflict, Errs: []error{manager.ErrOtherSession},
@@ -141,7 +179,7 @@ var Kinds = []*Kind{
 	{Code: "nothing", Exit: Refused, Status: conflict, Errs: []error{manager.ErrNothing},
 		Hint:   "'snapctl restore @~1' takes back the newest turn",
 		Advice: "Nothing is left to take back. Every state is in reach: snapshot_list has the revisions for restore."},
-	{Code: "nothing_to_forget", Exit: Refused, Status: conflict, Errs: []error{manager.ErrNothingToForget},
+	{Code: "nothing_to_forget", Exit: Refused, Status: conflict, Errs: []error{retain.ErrNothingToForget},
 		Advice: "The file is empty: there is nothing to remove from snapshots."},
 	{Code: "stale", Exit: Refused, Status: conflict, Errs: []error{manager.ErrStale},
 		Hint:   "read it again; 'snapctl patch undo' has --reverse and --force",
@@ -179,21 +217,24 @@ var Kinds = []*Kind{
 }
 
 // isBadPage reports whether a tree object is not what it should be.
-func isBadPage(err error) bool { return tree.IsLoss(err) && !errors.Is(err, store.ErrNotFound) }
+func isBadPage(err error) bool { return trees.IsLoss(err) && !errors.Is(err, store.ErrNotFound) }
 
 func isA[E error](err error) bool {
 	_, ok := errors.AsType[E](err)
 	return ok
 }
 
-// Of returns the kind of an error, nil if it is none of the table.
+// Of returns the kind of an error, [Internal] if it is none of the table.
 func Of(err error) *Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
 	for _, k := range Kinds {
 		if k.matches(err) {
 			return k
 		}
 	}
-	return nil
+	return Internal
 }
 
 func (k *Kind) matches(err error) bool {
@@ -205,33 +246,23 @@ func (k *Kind) matches(err error) bool {
 	return k.is != nil && k.is(err)
 }
 
-// Code returns the code of an error, "" if it is none of the table.
-func Code(err error) string {
-	if k := Of(err); k != nil {
-		return k.Code
-	}
-	return ""
-}
+// Code returns the code of an error.
+func Code(err error) string { return Of(err).Code }
 
 // HasCode reports whether errors that match target have a code.
 func HasCode(code string, target error) bool {
-	for _, k := range Kinds {
-		for _, e := range k.Errs {
-			if k.Code == code && e == target {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(Kinds, func(k *Kind) bool { return k.Code == code && slices.Contains(k.Errs, target) })
 }
 
-// Advice returns what a model is told to do about errors of a code, "" if there is
-// nothing.
-func Advice(code string) string {
-	for _, k := range Kinds {
-		if k.Code == code {
-			return k.Advice
-		}
-	}
-	return ""
+// An Error is one of a kind that no error of a package below stands for.
+type Error struct {
+	Kind    *Kind
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf returns an error of a kind.
+func Errorf(k *Kind, format string, args ...any) error {
+	return &Error{k, fmt.Sprintf(format, args...)}
 }

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,16 +15,16 @@ import (
 
 // none are errors that no face answers with.
 var none = map[string]string{
-	"session.ErrNotBegun":  "a log without a header is written whole by the next turn",
-	"session.ErrRewritten": "a log that was rewritten is read anew",
-	"store.ErrMoved":       "the manager commits again behind what has come",
-	"store.ErrLost":        "the next look begins with another writer",
+	"sessionlog.ErrNotBegun":  "a log without a header is written whole by the next turn",
+	"sessionlog.ErrRewritten": "a log that was rewritten is read anew",
+	"cas.ErrMoved":            "the manager commits again behind what has come",
+	"cas.ErrLost":             "the next look begins with another writer",
 }
 
 // Whatever error the packages below export is in the table, and nothing else.
 func TestAllErrors(t *testing.T) {
-	in := names(t, "explain.go", func(x, sel string) bool { return x == "manager" || x == "session" || x == "store" })
-	for _, pkg := range []string{"manager", "session", "store"} {
+	in := names(t, "explain.go", func(x, sel string) bool { return x != "explain" })
+	for _, pkg := range []string{"manager", "session", "store", "internal/cas", "internal/history", "internal/places", "internal/retain", "internal/sessionlog"} {
 		files, err := filepath.Glob(filepath.Join("../..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatal(pkg, err)
@@ -49,7 +50,7 @@ func TestAllErrors(t *testing.T) {
 						if _, same := spec.(*ast.ValueSpec).Values[i].(*ast.SelectorExpr); same { // of a package below
 							continue
 						}
-						full := pkg + "." + id.Name
+						full := path.Base(pkg) + "." + id.Name
 						if (none[full] == "") != slices.Contains(in, full) {
 							t.Errorf("%s is not in the table, or in it and in the list of those that no face answers with", full)
 						}
@@ -79,7 +80,7 @@ func names(t *testing.T, file string, is func(x, sel string) bool) (list []strin
 // Each kind says all that a face needs, and is what its errors are.
 func TestKinds(t *testing.T) {
 	for _, k := range Kinds {
-		if k.Code == "" || k.Exit == Done || k.Status < 400 || k.Advice == "" || len(k.Errs) == 0 && k.is == nil {
+		if k.Code == "" || k.Exit == Done || k.Status < 400 || k.Advice == "" && k.Errs != nil {
 			t.Errorf("%+v lacks something", k)
 		}
 		for _, err := range k.Errs {
@@ -91,7 +92,9 @@ func TestKinds(t *testing.T) {
 			}
 		}
 	}
-	if k := Of(errors.New("other")); k != nil {
-		t.Errorf("an error of nobody is %+v", k)
+	for err, want := range map[error]*Kind{errors.New("other"): Internal, Errorf(Changed, "x"): Changed, fmt.Errorf("ask: %w", Errorf(TooLong, "x")): TooLong} {
+		if k := Of(err); k != want {
+			t.Errorf("%v is %+v, want %+v", err, k, want)
+		}
 	}
 }

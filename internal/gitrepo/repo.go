@@ -163,7 +163,8 @@ func (r *Repo) Head() (Head, error) {
 // there is no such ref.
 func (r *Repo) ref(name string) (string, error) {
 	dir := r.CommonDir
-	if name == "HEAD" || strings.HasPrefix(name, "refs/worktree/") || strings.HasPrefix(name, "refs/bisect/") || strings.HasPrefix(name, "refs/rewritten/") {
+	if name == "HEAD" || strings.HasPrefix(name, "refs/worktree/") || strings.HasPrefix(name, "refs/bisect/") ||
+		strings.HasPrefix(name, "refs/rewritten/") {
 		dir = r.GitDir
 	}
 	file := filepath.Join(dir, filepath.FromSlash(name))

@@ -210,7 +210,8 @@ func (x *Index) sorted() func(func(string, span) bool) {
 		for {
 			first := -1
 			for i, n := range x.parts {
-				if next[i] < len(n.span) && (first < 0 || string(n.at(next[i])) < string(x.parts[first].at(next[first]))) {
+				if next[i] < len(n.span) && (first < 0 ||
+					string(n.at(next[i])) < string(x.parts[first].at(next[first]))) {
 					first = i
 				}
 			}
@@ -245,5 +246,6 @@ func (r *Repo) MaySkip() (bool, error) {
 		return true, nil
 	}
 	names, err := os.ReadDir(r.GitDir)
-	return slices.ContainsFunc(names, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "sharedindex.") }), err
+	return slices.ContainsFunc(names, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "sharedindex.") }),
+		err
 }

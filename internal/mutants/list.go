@@ -63,7 +63,8 @@ func parseList(text string) ([]*mutant, error) {
 			file, tests, m = rest, nil, nil
 		case word == "mutant":
 			name, what, ok := strings.Cut(rest, ": ")
-			if m = (&mutant{name: name, what: what, line: i + 1, file: file}); !ok || names[name] || strings.Contains(name, " ") {
+			if m = (&mutant{name: name, what: what, line: i + 1, file: file}); !ok || names[name] ||
+				strings.Contains(name, " ") {
 				wrong("want \"mutant NAME: WHAT\", with a name of its own")
 			}
 			names[name] = true
@@ -115,7 +116,8 @@ func (m *mutant) apply(src string) (string, error) {
 		}
 	}
 	if len(at) != 1 {
-		return "", fmt.Errorf("%s:%d: %s: its old lines are in %s %d times, want once", listName, m.line, m.name, m.file, len(at))
+		return "", fmt.Errorf("%s:%d: %s: its old lines are in %s %d times, want once", listName,
+			m.line, m.name, m.file, len(at))
 	}
 	return src[:at[0]] + m.new + src[at[0]+len(m.old):], nil
 }

@@ -61,7 +61,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{root: filepath.Join(dir, "tree"), bin: filepath.Join(dir, "tests"), sound: make(map[testRun]time.Duration)}
+	b := &bench{root: filepath.Join(dir, "tree"), bin: filepath.Join(dir, "tests"),
+		sound: make(map[testRun]time.Duration)}
 	if err := copyTree(".", b.root); err != nil {
 		return err
 	}
@@ -82,7 +83,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		case r.outcome == survived && m.survives == "":
 			bad = append(bad, fmt.Sprintf("%s survived: %s (%s)", m.name, m.what, m.file))
 		case (r.outcome == killed || r.outcome == late) && m.survives != "":
-			bad = append(bad, fmt.Sprintf("%s is noticed, and the list says why it would not be: take that away", m.name))
+			bad = append(bad, fmt.Sprintf("%s is noticed, and the list says why it would not be: take that away",
+				m.name))
 		}
 	}
 	n := 0
@@ -90,7 +92,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		n += c
 	}
 	fmt.Fprintf(stdout, "%d mutants in %v: %d killed, %d killed by time, %d survived, %d of them with a reason, %d not tried\n",
-		n, time.Since(start).Round(time.Second), counts[killed], counts[late], counts[survived]+counts[excused], counts[excused], counts[skipped])
+		n, time.Since(start).Round(time.Second), counts[killed], counts[late], counts[survived]+counts[excused],
+		counts[excused], counts[skipped])
 	if n == 0 {
 		return errors.New("no mutant has such a name")
 	}

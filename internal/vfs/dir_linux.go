@@ -156,7 +156,7 @@ func direntKind(typ byte) Kind {
 }
 
 func (d *linuxDir) Lstat(name string, st *Stat) error {
-	if err := checkName("lstat", name); err != nil {
+	if err := CheckName("lstat", name); err != nil {
 		return err
 	}
 	var sys unix.Stat_t
@@ -168,7 +168,7 @@ func (d *linuxDir) Lstat(name string, st *Stat) error {
 }
 
 func (d *linuxDir) OpenDir(name string) (Dir, error) {
-	if err := checkName("open", name); err != nil {
+	if err := CheckName("open", name); err != nil {
 		return nil, err
 	}
 	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -179,7 +179,7 @@ func (d *linuxDir) OpenDir(name string) (Dir, error) {
 }
 
 func (d *linuxDir) Open(name string, st *Stat) (Reader, error) {
-	if err := checkName("open", name); err != nil {
+	if err := CheckName("open", name); err != nil {
 		return nil, err
 	}
 	// O_NONBLOCK keeps the open of a fifo from waiting for a writer and that
@@ -209,7 +209,7 @@ func (d *linuxDir) Open(name string, st *Stat) (Reader, error) {
 }
 
 func (d *linuxDir) Readlink(name string) (string, error) {
-	if err := checkName("readlink", name); err != nil {
+	if err := CheckName("readlink", name); err != nil {
 		return "", err
 	}
 	// The size of a link is 0 on some file systems, so ask until it fits.
@@ -229,7 +229,7 @@ func (d *linuxDir) Readlink(name string) (string, error) {
 }
 
 func (d *linuxDir) Mkdir(name string, perm uint16) error {
-	if err := checkName("mkdir", name); err != nil {
+	if err := CheckName("mkdir", name); err != nil {
 		return err
 	}
 	if err := retry(func() error { return unix.Mkdirat(d.fd, name, 0o700) }); err != nil {
@@ -245,7 +245,7 @@ func (d *linuxDir) Mkdir(name string, perm uint16) error {
 }
 
 func (d *linuxDir) Create(name string) (Writer, error) {
-	if err := checkName("create", name); err != nil {
+	if err := CheckName("create", name); err != nil {
 		return nil, err
 	}
 	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_CLOEXEC
@@ -257,7 +257,7 @@ func (d *linuxDir) Create(name string) (Writer, error) {
 }
 
 func (d *linuxDir) Symlink(target, name string) error {
-	if err := checkName("symlink", name); err != nil {
+	if err := CheckName("symlink", name); err != nil {
 		return err
 	}
 	if err := retry(func() error { return unix.Symlinkat(target, d.fd, name) }); err != nil {
@@ -267,7 +267,7 @@ func (d *linuxDir) Symlink(target, name string) error {
 }
 
 func (d *linuxDir) Rename(name string, to Dir, newname string, mode RenameMode) error {
-	if err := errors.Join(checkName("rename", name), checkName("rename", newname)); err != nil {
+	if err := errors.Join(CheckName("rename", name), CheckName("rename", newname)); err != nil {
 		return err
 	}
 	dir, ok := to.(*linuxDir)
@@ -286,7 +286,7 @@ func (d *linuxDir) Rename(name string, to Dir, newname string, mode RenameMode) 
 }
 
 func (d *linuxDir) Remove(name string) error {
-	if err := checkName("remove", name); err != nil {
+	if err := CheckName("remove", name); err != nil {
 		return err
 	}
 	err := retry(func() error { return unix.Unlinkat(d.fd, name, 0) })
@@ -344,7 +344,8 @@ func (w *linuxWriter) Inherit(from Reader) (names int, err error) {
 		return 0, pathError("inherit", w.name, errors.ErrUnsupported)
 	}
 	var old, own unix.Stat_t
-	err = errors.Join(retry(func() error { return unix.Fstat(r.fd, &old) }), retry(func() error { return unix.Fstat(w.fd, &own) }))
+	err = errors.Join(retry(func() error { return unix.Fstat(r.fd, &old) }),
+		retry(func() error { return unix.Fstat(w.fd, &own) }))
 	if err == nil && (old.Uid != own.Uid || old.Gid != own.Gid) {
 		err = allowed(retry(func() error { return unix.Fchown(w.fd, int(old.Uid), int(old.Gid)) }))
 	}

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -9,12 +9,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/boocode/filestore/internal/vfs"
 )
 
 func TestLstatAllocs(t *testing.T) {
-	d := mustOpen(t, OpenDir, t.TempDir())
+	d := mustOpen(t, vfs.OpenDir, t.TempDir())
 	write(t, d, "file", "hello")
-	var st Stat
+	var st vfs.Stat
 	allocs := testing.AllocsPerRun(100, func() {
 		if err := d.Lstat("file", &st); err != nil {
 			t.Fatal(err)
@@ -37,7 +39,7 @@ func TestLstatAllocs(t *testing.T) {
 }
 
 func TestDirClosed(t *testing.T) {
-	d, err := OpenDir(t.TempDir())
+	d, err := vfs.OpenDir(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +48,10 @@ func TestDirClosed(t *testing.T) {
 	}
 	// The system gives the descriptor to the next that opens, which no method
 	// may reach.
-	mustOpen(t, OpenDir, t.TempDir())
+	mustOpen(t, vfs.OpenDir, t.TempDir())
 	calls := namedCalls(d, "file")
-	calls["Stat"] = d.Stat(new(Stat))
-	calls["ReadNames"] = d.ReadNames(func([]byte, Kind) {})
+	calls["Stat"] = d.Stat(new(vfs.Stat))
+	calls["ReadNames"] = d.ReadNames(func([]byte, vfs.Kind) {})
 	calls["Chmod"] = d.Chmod(0o700)
 	calls["Sync"] = d.Sync()
 	calls["Close"] = d.Close()
@@ -60,40 +62,13 @@ func TestDirClosed(t *testing.T) {
 	}
 }
 
-func TestEachDirent(t *testing.T) {
-	// inode 1, offset 2, record length 24, type, name, padding
-	record := func(typ byte, name string) string {
-		return "\x01\x00\x00\x00\x00\x00\x00\x00" + "\x02\x00\x00\x00\x00\x00\x00\x00" + "\x18\x00" + string(typ) + name
-	}
-	for _, test := range []struct {
-		name, buf, want string
-		ok              bool
-	}{
-		{"empty", "", "", true},
-		{"dots left out", record(4, ".\x00\x00\x00\x00") + record(4, "..\x00\x00\x00"), "", true},
-		{"kinds", record(8, "a\x00\x00\x00\x00") + record(0, "bcde\x00") + record(1, "...\x00\x00"), "a1 bcde0 ...4 ", true},
-		{"no NUL", record(8, "abcde"), "", false},
-		{"cut", record(8, "a\x00\x00\x00\x00") + record(8, "b"), "a1 ", false},
-		{"header alone", record(8, ""), "", false},
-		{"zero length", string(make([]byte, 24)), "", false},
-	} {
-		got := ""
-		ok := eachDirent([]byte(test.buf), func(name []byte, kind Kind) {
-			got += fmt.Sprintf("%s%d ", name, kind)
-		})
-		if got != test.want || ok != test.ok {
-			t.Errorf("%s: %q, %v; want %q, %v", test.name, got, ok, test.want, test.ok)
-		}
-	}
-}
-
 func BenchmarkLstat(b *testing.B) {
 	path := b.TempDir()
 	if err := os.WriteFile(filepath.Join(path, "file.go"), nil, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	d := mustOpen(b, OpenDir, path)
-	var st Stat
+	d := mustOpen(b, vfs.OpenDir, path)
+	var st vfs.Stat
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := d.Lstat("file.go", &st); err != nil {
@@ -110,11 +85,11 @@ func BenchmarkReadNames(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	d := mustOpen(b, OpenDir, path)
+	d := mustOpen(b, vfs.OpenDir, path)
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		if err := d.ReadNames(func([]byte, Kind) { n++ }); err != nil || n != files {
+		if err := d.ReadNames(func([]byte, vfs.Kind) { n++ }); err != nil || n != files {
 			b.Fatal(n, err)
 		}
 	}
@@ -125,7 +100,7 @@ func BenchmarkReadNames(b *testing.B) {
 // content and permission bits.
 func TestInherit(t *testing.T) {
 	path := t.TempDir()
-	d := mustOpen(t, OpenDir, path)
+	d := mustOpen(t, vfs.OpenDir, path)
 	write(t, d, "old", "x")
 	old := filepath.Join(path, "old")
 	if err := os.Link(old, filepath.Join(path, "second")); err != nil {

@@ -42,7 +42,7 @@ func (d *rootDir) ReadNames(fn func(name []byte, kind Kind)) error {
 	for {
 		entries, err := f.ReadDir(1024)
 		for _, e := range entries {
-			fn([]byte(e.Name()), kindOf(e.Type()))
+			fn([]byte(e.Name()), KindOf(e.Type()))
 		}
 		if err == io.EOF {
 			return nil
@@ -54,7 +54,7 @@ func (d *rootDir) ReadNames(fn func(name []byte, kind Kind)) error {
 }
 
 func (d *rootDir) Lstat(name string, st *Stat) error {
-	if err := checkName("lstat", name); err != nil {
+	if err := CheckName("lstat", name); err != nil {
 		return err
 	}
 	fi, err := d.root.Lstat(name)
@@ -66,7 +66,7 @@ func (d *rootDir) Lstat(name string, st *Stat) error {
 }
 
 func (d *rootDir) OpenDir(name string) (Dir, error) {
-	if err := checkName("open", name); err != nil {
+	if err := CheckName("open", name); err != nil {
 		return nil, err
 	}
 	seen, err := d.root.Lstat(name)
@@ -92,7 +92,7 @@ func (d *rootDir) OpenDir(name string) (Dir, error) {
 }
 
 func (d *rootDir) Open(name string, st *Stat) (Reader, error) {
-	if err := checkName("open", name); err != nil {
+	if err := CheckName("open", name); err != nil {
 		return nil, err
 	}
 	seen, err := d.root.Lstat(name)
@@ -121,14 +121,14 @@ func (d *rootDir) Open(name string, st *Stat) (Reader, error) {
 }
 
 func (d *rootDir) Readlink(name string) (string, error) {
-	if err := checkName("readlink", name); err != nil {
+	if err := CheckName("readlink", name); err != nil {
 		return "", err
 	}
 	return d.root.Readlink(name)
 }
 
 func (d *rootDir) Mkdir(name string, perm uint16) error {
-	if err := checkName("mkdir", name); err != nil {
+	if err := CheckName("mkdir", name); err != nil {
 		return err
 	}
 	if err := d.root.Mkdir(name, 0o700); err != nil {
@@ -142,7 +142,7 @@ func (d *rootDir) Mkdir(name string, perm uint16) error {
 }
 
 func (d *rootDir) Create(name string) (Writer, error) {
-	if err := checkName("create", name); err != nil {
+	if err := CheckName("create", name); err != nil {
 		return nil, err
 	}
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -153,14 +153,14 @@ func (d *rootDir) Create(name string) (Writer, error) {
 }
 
 func (d *rootDir) Symlink(target, name string) error {
-	if err := checkName("symlink", name); err != nil {
+	if err := CheckName("symlink", name); err != nil {
 		return err
 	}
 	return d.root.Symlink(target, name)
 }
 
 func (d *rootDir) Rename(name string, to Dir, newname string, mode RenameMode) error {
-	if err := errors.Join(checkName("rename", name), checkName("rename", newname)); err != nil {
+	if err := errors.Join(CheckName("rename", name), CheckName("rename", newname)); err != nil {
 		return err
 	}
 	if to != Dir(d) || mode != Replace {
@@ -170,7 +170,7 @@ func (d *rootDir) Rename(name string, to Dir, newname string, mode RenameMode) e
 }
 
 func (d *rootDir) Remove(name string) error {
-	if err := checkName("remove", name); err != nil {
+	if err := CheckName("remove", name); err != nil {
 		return err
 	}
 	return d.root.Remove(name)

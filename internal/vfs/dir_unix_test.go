@@ -1,6 +1,6 @@
 //go:build unix
 
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
 )
 
 // testDirUnix checks what needs links, fifos and permission bits.
@@ -53,18 +55,18 @@ func testDirLinks(t *testing.T, open dirOpener) {
 			}
 			defer os.Remove(filepath.Join(path, "link"))
 
-			var st Stat
-			if err := d.Lstat("link", &st); err != nil || st.Kind != Symlink || st.Size != int64(len(target)) {
+			var st vfs.Stat
+			if err := d.Lstat("link", &st); err != nil || st.Kind != vfs.Symlink || st.Size != int64(len(target)) {
 				t.Errorf("Lstat = %+v, %v", st, err)
 			}
 			if got, err := d.Readlink("link"); got != target || err != nil {
 				t.Errorf("Readlink = %q, %v; want %q", got, err, target)
 			}
-			if want := fmt.Sprintf("%q %d", "link", Symlink); !slices.Contains(listing(t, d), want) {
+			if want := fmt.Sprintf("%q %d", "link", vfs.Symlink); !slices.Contains(listing(t, d), want) {
 				t.Errorf("ReadNames does not have %s", want)
 			}
-			if _, err := d.Open("link", nil); !errors.Is(err, ErrNotRegular) {
-				t.Errorf("Open: %v, want %v", err, ErrNotRegular)
+			if _, err := d.Open("link", nil); !errors.Is(err, vfs.ErrNotRegular) {
+				t.Errorf("Open: %v, want %v", err, vfs.ErrNotRegular)
 			}
 			if _, err := d.OpenDir("link"); err == nil {
 				t.Error("OpenDir followed the link")
@@ -146,17 +148,17 @@ func testDirSpecial(t *testing.T, open dirOpener) {
 	defer l.Close()
 
 	d := mustOpen(t, open, path)
-	want := []string{fmt.Sprintf("%q %d", "fifo", Special), fmt.Sprintf("%q %d", "socket", Special)}
+	want := []string{fmt.Sprintf("%q %d", "fifo", vfs.Special), fmt.Sprintf("%q %d", "socket", vfs.Special)}
 	if diff := cmp.Diff(want, listing(t, d)); diff != "" {
 		t.Errorf("ReadNames (-want +got):\n%s", diff)
 	}
 	for _, name := range []string{"fifo", "socket"} {
-		var st Stat
-		if err := d.Lstat(name, &st); err != nil || st.Kind != Special {
+		var st vfs.Stat
+		if err := d.Lstat(name, &st); err != nil || st.Kind != vfs.Special {
 			t.Errorf("Lstat(%q) = %+v, %v", name, st, err)
 		}
-		if _, err := d.Open(name, nil); !errors.Is(err, ErrNotRegular) {
-			t.Errorf("Open(%q): %v, want %v", name, err, ErrNotRegular)
+		if _, err := d.Open(name, nil); !errors.Is(err, vfs.ErrNotRegular) {
+			t.Errorf("Open(%q): %v, want %v", name, err, vfs.ErrNotRegular)
 		}
 		if _, err := d.OpenDir(name); err == nil {
 			t.Errorf("OpenDir(%q) succeeded", name)
@@ -165,12 +167,12 @@ func testDirSpecial(t *testing.T, open dirOpener) {
 			t.Errorf("Create(%q): %v", name, err)
 		}
 	}
-	var st Stat
+	var st vfs.Stat
 	dev := mustOpen(t, open, "/dev")
-	if err := dev.Lstat("null", &st); err != nil || st.Kind != Special {
+	if err := dev.Lstat("null", &st); err != nil || st.Kind != vfs.Special {
 		t.Errorf("Lstat of /dev/null = %+v, %v", st, err)
 	}
-	if _, err := dev.Open("null", nil); !errors.Is(err, ErrNotRegular) {
+	if _, err := dev.Open("null", nil); !errors.Is(err, vfs.ErrNotRegular) {
 		t.Errorf("Open of /dev/null: %v", err)
 	}
 }
@@ -189,8 +191,8 @@ func testDirRawNames(t *testing.T, open dirOpener) {
 	for i, name := range names {
 		content := fmt.Sprint("content ", i)
 		write(t, d, name, content)
-		want = append(want, fmt.Sprintf("%q %d", name, Regular))
-		var st Stat
+		want = append(want, fmt.Sprintf("%q %d", name, vfs.Regular))
+		var st vfs.Stat
 		if err := d.Lstat(name, &st); err != nil || st.Size != int64(len(content)) {
 			t.Errorf("Lstat(%q) = %+v, %v", name, st, err)
 		}
@@ -231,7 +233,7 @@ func testDirDeep(t *testing.T, open dirOpener) {
 	if got := readAll(t, d, "file"); got != "deep" {
 		t.Errorf("content = %q, want %q", got, "deep")
 	}
-	if got, want := listing(t, d), []string{fmt.Sprintf("%q %d", "file", Regular)}; !slices.Equal(got, want) {
+	if got, want := listing(t, d), []string{fmt.Sprintf("%q %d", "file", vfs.Regular)}; !slices.Equal(got, want) {
 		t.Errorf("ReadNames = %q, want %q", got, want)
 	}
 }
@@ -282,7 +284,7 @@ func testDirPerm(t *testing.T, open dirOpener) {
 	if got, want := perm("file"), fs.FileMode(0o467); got != want {
 		t.Errorf("after Chmod 0o467: %v, want %v", got, want)
 	}
-	var st Stat
+	var st vfs.Stat
 	if err := d.Lstat("file", &st); err != nil || st.Perm != 0o467 {
 		t.Errorf("Lstat = %+v, %v; want Perm 0o467", st, err)
 	}

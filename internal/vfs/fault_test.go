@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -11,10 +11,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
 // replaceFile replaces the content of a file as a store does.
-func replaceFile(fsys FS, content string) error {
+func replaceFile(fsys vfs.FS, content string) error {
 	f, err := fsys.OpenFile("tmp", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -38,13 +41,13 @@ func TestFaultLoop(t *testing.T) {
 	const ops = 6 // OpenFile WriteAt Sync Close Rename SyncDir
 	for _, sticky := range []bool{false, true} {
 		for at := int64(0); ; at++ {
-			m := NewMem()
+			m := vfstest.NewMem()
 			if err := replaceFile(m, "old"); err != nil {
 				t.Fatal(err)
 			}
-			fault := &Fault{At: at, Sticky: sticky}
-			err := replaceFile(WithFault(m, fault), "new")
-			if fault.Fired() != errors.Is(err, ErrInjected) {
+			fault := &vfstest.Fault{At: at, Sticky: sticky}
+			err := replaceFile(vfstest.WithFault(m, fault), "new")
+			if fault.Fired() != errors.Is(err, vfstest.ErrInjected) {
 				t.Errorf("fault at %d (sticky=%v): %v", at, sticky, err)
 			}
 			want := "old"
@@ -66,15 +69,15 @@ func TestFaultLoop(t *testing.T) {
 
 func TestFaultTrace(t *testing.T) {
 	var got []string
-	f := &Fault{At: -1, Trace: func(op, name string) { got = append(got, op+" "+name) }}
-	if err := replaceFile(WithFault(NewMem(), f), "new"); err != nil {
+	f := &vfstest.Fault{At: -1, Trace: func(op, name string) { got = append(got, op+" "+name) }}
+	if err := replaceFile(vfstest.WithFault(vfstest.NewMem(), f), "new"); err != nil {
 		t.Fatal(err)
 	}
 	path := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(path, "a", "b"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	d := WithFaultDir(mustOpen(t, OpenDir, path), f)
+	d := vfstest.WithFaultDir(mustOpen(t, vfs.OpenDir, path), f)
 	a, err := d.OpenDir("a")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +88,7 @@ func TestFaultTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if err := errors.Join(b.Lstat("../c", new(Stat)), b.Sync(), d.Sync()); err == nil {
+	if err := errors.Join(b.Lstat("../c", new(vfs.Stat)), b.Sync(), d.Sync()); err == nil {
 		t.Error("Lstat of a path succeeded")
 	}
 	want := []string{
@@ -102,20 +105,20 @@ func TestFaultTrace(t *testing.T) {
 
 func TestFaultErr(t *testing.T) {
 	for _, test := range []struct {
-		fault *Fault
+		fault *vfstest.Fault
 		want  []bool // which of the operations fail
 	}{
-		{&Fault{At: -1}, []bool{false, false, false, false}},
-		{&Fault{At: -1, Sticky: true}, []bool{false, false, false, false}},
-		{&Fault{}, []bool{true, false, false, false}},
-		{&Fault{At: 2}, []bool{false, false, true, false}},
-		{&Fault{At: 2, Sticky: true}, []bool{false, false, true, true}},
-		{&Fault{At: 1, Err: syscall.ENOSPC}, []bool{false, true, false, false}},
+		{&vfstest.Fault{At: -1}, []bool{false, false, false, false}},
+		{&vfstest.Fault{At: -1, Sticky: true}, []bool{false, false, false, false}},
+		{&vfstest.Fault{}, []bool{true, false, false, false}},
+		{&vfstest.Fault{At: 2}, []bool{false, false, true, false}},
+		{&vfstest.Fault{At: 2, Sticky: true}, []bool{false, false, true, true}},
+		{&vfstest.Fault{At: 1, Err: syscall.ENOSPC}, []bool{false, true, false, false}},
 	} {
-		fsys := WithFault(NewMem(), test.fault)
+		fsys := vfstest.WithFault(vfstest.NewMem(), test.fault)
 		for i, want := range test.want {
 			_, err := fsys.Stat(".")
-			if errors.Is(err, ErrInjected) != want || (err != nil) != want {
+			if errors.Is(err, vfstest.ErrInjected) != want || (err != nil) != want {
 				t.Errorf("At %d, operation %d: %v, want failure %v", test.fault.At, i, err, want)
 			}
 			if want && test.fault.Err != nil && !errors.Is(err, test.fault.Err) {
@@ -127,9 +130,9 @@ func TestFaultErr(t *testing.T) {
 
 // TestFaultFileEffects checks what a failing operation of a File does.
 func TestFaultFileEffects(t *testing.T) {
-	m := NewMem()
-	fault := &Fault{At: -1}
-	fsys := WithFault(m, fault)
+	m := vfstest.NewMem()
+	fault := &vfstest.Fault{At: -1}
+	fsys := vfstest.WithFault(m, fault)
 	f := mustOpenFile(t, fsys, "file", os.O_RDWR|os.O_CREATE)
 	if err := m.SyncDir("."); err != nil {
 		t.Fatal(err)
@@ -137,14 +140,14 @@ func TestFaultFileEffects(t *testing.T) {
 	fail := func() { fault.At = fault.Count() } // the next operation
 
 	fail()
-	if n, err := f.WriteAt([]byte("hello!"), 0); n != 3 || !errors.Is(err, ErrInjected) {
+	if n, err := f.WriteAt([]byte("hello!"), 0); n != 3 || !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("WriteAt = %d, %v", n, err)
 	}
 	if got := get(t, m, "file"); got != "hel" {
 		t.Errorf("content after a torn write = %q", got)
 	}
 	fail()
-	if err := f.Sync(); !errors.Is(err, ErrInjected) {
+	if err := f.Sync(); !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("Sync: %v", err)
 	}
 	if got := get(t, m.AfterCrash(nil), "file"); got != "" {
@@ -152,45 +155,45 @@ func TestFaultFileEffects(t *testing.T) {
 	}
 	fail()
 	p := []byte("xxx")
-	if n, err := f.ReadAt(p, 0); n != 0 || !errors.Is(err, ErrInjected) || string(p) != "xxx" {
+	if n, err := f.ReadAt(p, 0); n != 0 || !errors.Is(err, vfstest.ErrInjected) || string(p) != "xxx" {
 		t.Errorf("ReadAt = %d, %v, %q", n, err, p)
 	}
 	fail()
-	if err := f.Truncate(0); !errors.Is(err, ErrInjected) || get(t, m, "file") != "hel" {
+	if err := f.Truncate(0); !errors.Is(err, vfstest.ErrInjected) || get(t, m, "file") != "hel" {
 		t.Errorf("Truncate: %v, leaves %q", err, get(t, m, "file"))
 	}
 	fail()
-	if ok, err := f.TryLock(Exclusive); ok || !errors.Is(err, ErrInjected) {
+	if ok, err := f.TryLock(vfs.Exclusive); ok || !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("TryLock = %v, %v", ok, err)
 	}
-	if ok, err := f.TryLock(Exclusive); !ok || err != nil {
+	if ok, err := f.TryLock(vfs.Exclusive); !ok || err != nil {
 		t.Errorf("TryLock = %v, %v", ok, err)
 	}
 	fail()
 	if err := f.Unlock(); err != nil {
 		t.Errorf("Unlock: %v", err)
 	}
-	if ok, err := f.TryLock(Exclusive); ok || !errors.Is(err, ErrInjected) {
+	if ok, err := f.TryLock(vfs.Exclusive); ok || !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("TryLock = %v, %v: Unlock counts", ok, err)
 	}
-	if ok, err := f.TryLock(Exclusive); !ok || err != nil {
+	if ok, err := f.TryLock(vfs.Exclusive); !ok || err != nil {
 		t.Errorf("TryLock = %v, %v", ok, err)
 	}
 	fail()
-	if err := f.Close(); !errors.Is(err, ErrInjected) {
+	if err := f.Close(); !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("Close: %v", err)
 	}
 	g := mustOpenFile(t, m, "file", os.O_RDWR)
-	if ok, err := g.TryLock(Exclusive); !ok || err != nil {
+	if ok, err := g.TryLock(vfs.Exclusive); !ok || err != nil {
 		t.Errorf("TryLock after a failed Close = %v, %v", ok, err)
 	}
 }
 
 // TestFaultFSEffects checks that a failing operation of an FS does nothing.
 func TestFaultFSEffects(t *testing.T) {
-	m := NewMem()
+	m := vfstest.NewMem()
 	put(t, m, "file", "hello")
-	fsys := WithFault(m, &Fault{Sticky: true})
+	fsys := vfstest.WithFault(m, &vfstest.Fault{Sticky: true})
 	calls := make(map[string]error)
 	_, calls["OpenFile"] = fsys.OpenFile("new", os.O_RDWR|os.O_CREATE, 0o600)
 	_, calls["ReadDir"] = fsys.ReadDir(".")
@@ -201,7 +204,7 @@ func TestFaultFSEffects(t *testing.T) {
 	calls["Remove"] = fsys.Remove("file")
 	calls["SyncDir"] = fsys.SyncDir(".")
 	for call, err := range calls {
-		if !errors.Is(err, ErrInjected) {
+		if !errors.Is(err, vfstest.ErrInjected) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
@@ -215,9 +218,9 @@ func TestFaultFSEffects(t *testing.T) {
 
 // useDir calls every method of a Dir and of what it opens, and stops at the
 // first error. It closes what it opened.
-func useDir(d Dir) (err error) {
+func useDir(d vfs.Dir) (err error) {
 	closing := func(c io.Closer) { err = errors.Join(err, c.Close()) }
-	var st Stat
+	var st vfs.Stat
 	if err := d.Stat(&st); err != nil {
 		return err
 	}
@@ -263,7 +266,7 @@ func useDir(d Dir) (err error) {
 	if _, err := r.Read(make([]byte, 10)); err != nil {
 		return err
 	}
-	if err := sub.ReadNames(func([]byte, Kind) {}); err != nil {
+	if err := sub.ReadNames(func([]byte, vfs.Kind) {}); err != nil {
 		return err
 	}
 	if err := sub.Chmod(0o755); err != nil {
@@ -278,10 +281,10 @@ func TestFaultDirLoop(t *testing.T) {
 	const ops = 19
 	for _, sticky := range []bool{false, true} {
 		for at := int64(0); ; at++ {
-			fault := &Fault{At: at, Sticky: sticky}
-			d := WithFaultDir(mustOpen(t, OpenDir, t.TempDir()), fault)
+			fault := &vfstest.Fault{At: at, Sticky: sticky}
+			d := vfstest.WithFaultDir(mustOpen(t, vfs.OpenDir, t.TempDir()), fault)
 			err := useDir(d)
-			if fault.Fired() != errors.Is(err, ErrInjected) {
+			if fault.Fired() != errors.Is(err, vfstest.ErrInjected) {
 				t.Errorf("fault at %d (sticky=%v): %v", at, sticky, err)
 			}
 			if !fault.Fired() {
@@ -297,9 +300,9 @@ func TestFaultDirLoop(t *testing.T) {
 // TestFaultDirEffects checks what a failing operation on a tree does.
 func TestFaultDirEffects(t *testing.T) {
 	path := t.TempDir()
-	fault := &Fault{At: -1}
-	below := mustOpen(t, OpenDir, path)
-	d := WithFaultDir(below, fault)
+	fault := &vfstest.Fault{At: -1}
+	below := mustOpen(t, vfs.OpenDir, path)
+	d := vfstest.WithFaultDir(below, fault)
 	w, err := d.Create("file")
 	if err != nil {
 		t.Fatal(err)
@@ -308,14 +311,14 @@ func TestFaultDirEffects(t *testing.T) {
 	fail := func() { fault.At = fault.Count() } // the next operation
 
 	fail()
-	if n, err := w.Write([]byte("hello!")); n != 3 || !errors.Is(err, ErrInjected) {
+	if n, err := w.Write([]byte("hello!")); n != 3 || !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("Write = %d, %v", n, err)
 	}
 	if got := readAll(t, below, "file"); got != "hel" {
 		t.Errorf("content after a torn write = %q", got)
 	}
 	fail()
-	if err := w.Close(); !errors.Is(err, ErrInjected) {
+	if err := w.Close(); !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("Close: %v", err)
 	}
 	if err := w.Close(); err == nil {
@@ -323,21 +326,21 @@ func TestFaultDirEffects(t *testing.T) {
 	}
 	fail()
 	seen := 0
-	if err := d.ReadNames(func([]byte, Kind) { seen++ }); seen != 1 || !errors.Is(err, ErrInjected) {
+	if err := d.ReadNames(func([]byte, vfs.Kind) { seen++ }); seen != 1 || !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("ReadNames gave %d names, %v", seen, err)
 	}
 
 	fault.At, fault.Sticky = fault.Count(), true
 	before := fmt.Sprint(listing(t, below))
 	for call, err := range namedCalls(d, "new") {
-		if !errors.Is(err, ErrInjected) {
+		if !errors.Is(err, vfstest.ErrInjected) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
 	if got := fmt.Sprint(listing(t, below)); got != before {
 		t.Errorf("left %s, want %s", got, before)
 	}
-	if err := d.Lstat("new", new(Stat)); strings.Count(err.Error(), "new") != 1 {
+	if err := d.Lstat("new", new(vfs.Stat)); strings.Count(err.Error(), "new") != 1 {
 		t.Errorf("error %q does not name the path once", err)
 	}
 }

@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"bytes"
@@ -10,26 +10,29 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
 func TestOS(t *testing.T) {
-	testFS(t, func(t *testing.T) FS { return OS(t.TempDir()) })
+	testFS(t, func(t *testing.T) vfs.FS { return vfs.OS(t.TempDir()) })
 }
 
 func TestMem(t *testing.T) {
-	testFS(t, func(*testing.T) FS { return NewMem() })
+	testFS(t, func(*testing.T) vfs.FS { return vfstest.NewMem() })
 }
 
 // TestFaultFS checks that a fault that never fires is not noticed.
 func TestFaultFS(t *testing.T) {
-	testFS(t, func(*testing.T) FS { return WithFault(NewMem(), &Fault{At: -1}) })
+	testFS(t, func(*testing.T) vfs.FS { return vfstest.WithFault(vfstest.NewMem(), &vfstest.Fault{At: -1}) })
 }
 
 // testFS checks the contract of FS on the empty ones that empty makes.
-func testFS(t *testing.T, empty func(t *testing.T) FS) {
+func testFS(t *testing.T, empty func(t *testing.T) vfs.FS) {
 	for _, test := range []struct {
 		name string
-		run  func(*testing.T, FS)
+		run  func(*testing.T, vfs.FS)
 	}{
 		{"OpenFlags", testFSOpenFlags},
 		{"ReadWrite", testFSReadWrite},
@@ -48,7 +51,7 @@ func testFS(t *testing.T, empty func(t *testing.T) FS) {
 }
 
 // mustOpenFile opens a file for the time of the test.
-func mustOpenFile(t *testing.T, fsys FS, name string, flag int) File {
+func mustOpenFile(t *testing.T, fsys vfs.FS, name string, flag int) vfs.File {
 	t.Helper()
 	f, err := fsys.OpenFile(name, flag, 0o600)
 	if err != nil {
@@ -59,7 +62,7 @@ func mustOpenFile(t *testing.T, fsys FS, name string, flag int) File {
 }
 
 // put writes a file without making it durable.
-func put(t *testing.T, fsys FS, name, content string) {
+func put(t *testing.T, fsys vfs.FS, name, content string) {
 	t.Helper()
 	f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -72,7 +75,7 @@ func put(t *testing.T, fsys FS, name, content string) {
 }
 
 // get returns the content of a file.
-func get(t *testing.T, fsys FS, name string) string {
+func get(t *testing.T, fsys vfs.FS, name string) string {
 	t.Helper()
 	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -82,7 +85,7 @@ func get(t *testing.T, fsys FS, name string) string {
 	return content(t, f)
 }
 
-func content(t *testing.T, f File) string {
+func content(t *testing.T, f vfs.File) string {
 	t.Helper()
 	st, err := f.Stat()
 	if err != nil {
@@ -96,7 +99,7 @@ func content(t *testing.T, f File) string {
 }
 
 // names returns the names in a directory.
-func names(t *testing.T, fsys FS, dir string) []string {
+func names(t *testing.T, fsys vfs.FS, dir string) []string {
 	t.Helper()
 	names, err := fsys.ReadDir(dir)
 	if err != nil {
@@ -105,7 +108,7 @@ func names(t *testing.T, fsys FS, dir string) []string {
 	return names
 }
 
-func testFSOpenFlags(t *testing.T, fsys FS) {
+func testFSOpenFlags(t *testing.T, fsys vfs.FS) {
 	if err := fsys.Mkdir("dir", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +136,7 @@ func testFSOpenFlags(t *testing.T, fsys FS) {
 		{"new1", os.O_RDWR | os.O_CREATE, nil, ""},
 		{"new2", os.O_RDWR | os.O_CREATE | os.O_EXCL, nil, ""},
 		{"new3", os.O_RDONLY | os.O_CREATE, nil, ""},
-		{"dir", os.O_RDONLY, ErrNotRegular, ""},
+		{"dir", os.O_RDONLY, vfs.ErrNotRegular, ""},
 		{"dir", os.O_RDWR, anyError, ""},
 		{"dir", os.O_RDWR | os.O_CREATE | os.O_EXCL, fs.ErrExist, ""},
 		{".", os.O_RDONLY, anyError, ""},
@@ -163,7 +166,7 @@ func testFSOpenFlags(t *testing.T, fsys FS) {
 	}
 }
 
-func testFSReadWrite(t *testing.T, fsys FS) {
+func testFSReadWrite(t *testing.T, fsys vfs.FS) {
 	f := mustOpenFile(t, fsys, "file", os.O_RDWR|os.O_CREATE)
 	for _, test := range []struct {
 		off  int64
@@ -245,7 +248,7 @@ func testFSReadWrite(t *testing.T, fsys FS) {
 	}
 }
 
-func testFSNames(t *testing.T, fsys FS) {
+func testFSNames(t *testing.T, fsys vfs.FS) {
 	if got := names(t, fsys, "."); len(got) != 0 {
 		t.Errorf("ReadDir of an empty root = %q", got)
 	}
@@ -306,7 +309,7 @@ func testFSNames(t *testing.T, fsys FS) {
 	}
 }
 
-func testFSBadNames(t *testing.T, fsys FS) {
+func testFSBadNames(t *testing.T, fsys vfs.FS) {
 	put(t, fsys, "file", "hello")
 	for _, name := range []string{"", "/", "/file", "../file", "./file", "file/", "a//b", "a/../file"} {
 		calls := make(map[string]error)
@@ -328,7 +331,7 @@ func testFSBadNames(t *testing.T, fsys FS) {
 	}
 }
 
-func testFSRename(t *testing.T, fsys FS) {
+func testFSRename(t *testing.T, fsys vfs.FS) {
 	if err := errors.Join(fsys.Mkdir("dir", 0o700), fsys.Mkdir("other", 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -371,7 +374,7 @@ func testFSRename(t *testing.T, fsys FS) {
 	}
 }
 
-func testFSExchange(t *testing.T, fsys FS) {
+func testFSExchange(t *testing.T, fsys vfs.FS) {
 	if err := fsys.Mkdir("dir", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -397,19 +400,19 @@ func testFSExchange(t *testing.T, fsys FS) {
 }
 
 // A noExchange is an FS that cannot exchange files.
-type noExchange struct{ FS }
+type noExchange struct{ vfs.FS }
 
 func (noExchange) Exchange(a, b string) error {
 	return &fs.PathError{Op: "exchange", Path: a, Err: errors.ErrUnsupported}
 }
 
-func testReplaceFile(t *testing.T, fsys FS) {
+func testReplaceFile(t *testing.T, fsys vfs.FS) {
 	for i, want := range []string{"first", "exchanged", "renamed"} { // the first replaces nothing
 		if i == 2 {
 			fsys = noExchange{fsys}
 		}
 		put(t, fsys, "tmp", want)
-		if err := ReplaceFile(fsys, "tmp", "file"); err != nil {
+		if err := vfs.ReplaceFile(fsys, "tmp", "file"); err != nil {
 			t.Fatal(err)
 		}
 		if got := get(t, fsys, "file"); got != want {
@@ -419,12 +422,12 @@ func testReplaceFile(t *testing.T, fsys FS) {
 	if err := fsys.Remove("tmp"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("tmp after a rename: %v", err)
 	}
-	if err := ReplaceFile(fsys, "missing", "file"); !errors.Is(err, fs.ErrNotExist) {
+	if err := vfs.ReplaceFile(fsys, "missing", "file"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("ReplaceFile of a missing file: %v", err)
 	}
 }
 
-func testFSRemoved(t *testing.T, fsys FS) {
+func testFSRemoved(t *testing.T, fsys vfs.FS) {
 	f := mustOpenFile(t, fsys, "file", os.O_RDWR|os.O_CREATE)
 	if _, err := f.WriteAt([]byte("old"), 0); err != nil {
 		t.Fatal(err)
@@ -455,14 +458,14 @@ func testFSRemoved(t *testing.T, fsys FS) {
 	}
 }
 
-func testFSStat(t *testing.T, fsys FS) {
+func testFSStat(t *testing.T, fsys vfs.FS) {
 	if err := fsys.Mkdir("dir", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := fsys.Stat("dir"); err != nil || st.Kind != Directory || st.Perm != 0o700 {
+	if st, err := fsys.Stat("dir"); err != nil || st.Kind != vfs.Directory || st.Perm != 0o700 {
 		t.Errorf("Stat of a directory = %+v, %v", st, err)
 	}
-	if st, err := fsys.Stat("."); err != nil || st.Kind != Directory {
+	if st, err := fsys.Stat("."); err != nil || st.Kind != vfs.Directory {
 		t.Errorf("Stat of the root = %+v, %v", st, err)
 	}
 	f := mustOpenFile(t, fsys, "dir/file", os.O_RDWR|os.O_CREATE)
@@ -470,7 +473,7 @@ func testFSStat(t *testing.T, fsys FS) {
 		t.Fatal(err)
 	}
 	st, err := fsys.Stat("dir/file")
-	if err != nil || st.Kind != Regular || st.Size != 1000 || st.Perm != 0o600 || st.Mtime == 0 || st.Ctime == 0 {
+	if err != nil || st.Kind != vfs.Regular || st.Size != 1000 || st.Perm != 0o600 || st.Mtime == 0 || st.Ctime == 0 {
 		t.Errorf("Stat of a file = %+v, %v", st, err)
 	}
 	got, err := f.Stat()
@@ -483,7 +486,7 @@ func testFSStat(t *testing.T, fsys FS) {
 }
 
 // testFSLock checks two Files, a and b, on one name.
-func testFSLock(t *testing.T, fsys FS) {
+func testFSLock(t *testing.T, fsys vfs.FS) {
 	const (
 		shared    = "shared"
 		exclusive = "exclusive"
@@ -512,7 +515,7 @@ func testFSLock(t *testing.T, fsys FS) {
 		{"up in vain", []step{{'a', shared, true}, {'b', shared, true}, {'a', exclusive, false}, {'b', exclusive, true}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			files := map[byte]File{
+			files := map[byte]vfs.File{
 				'a': mustOpenFile(t, fsys, "lock", os.O_RDWR|os.O_CREATE),
 				'b': mustOpenFile(t, fsys, "lock", os.O_RDONLY),
 			}
@@ -520,9 +523,9 @@ func testFSLock(t *testing.T, fsys FS) {
 				f, got, err := files[s.file], true, error(nil)
 				switch s.call {
 				case shared:
-					got, err = f.TryLock(Shared)
+					got, err = f.TryLock(vfs.Shared)
 				case exclusive:
-					got, err = f.TryLock(Exclusive)
+					got, err = f.TryLock(vfs.Exclusive)
 				case unlock:
 					err = f.Unlock()
 				case closing:
@@ -541,7 +544,7 @@ func testFSLock(t *testing.T, fsys FS) {
 	}
 }
 
-func testFSClosed(t *testing.T, fsys FS) {
+func testFSClosed(t *testing.T, fsys vfs.FS) {
 	f := mustOpenFile(t, fsys, "file", os.O_RDWR|os.O_CREATE)
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -550,7 +553,7 @@ func testFSClosed(t *testing.T, fsys FS) {
 	_, calls["ReadAt"] = f.ReadAt(make([]byte, 1), 0)
 	_, calls["WriteAt"] = f.WriteAt([]byte("x"), 0)
 	_, calls["Stat"] = f.Stat()
-	_, calls["TryLock"] = f.TryLock(Shared)
+	_, calls["TryLock"] = f.TryLock(vfs.Shared)
 	calls["Sync"] = f.Sync()
 	calls["Truncate"] = f.Truncate(0)
 	calls["Unlock"] = f.Unlock()
@@ -565,7 +568,7 @@ func testFSClosed(t *testing.T, fsys FS) {
 // TestOSRoot checks that an OS makes its own root and stays in it.
 func TestOSRoot(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "store")
-	fsys := OS(root)
+	fsys := vfs.OS(root)
 	if _, err := fsys.Stat("."); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Stat of a missing root: %v", err)
 	}

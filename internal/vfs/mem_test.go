@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -13,12 +13,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
 // A script is what a crash test does to a disk.
 type script struct {
 	t    *testing.T
-	fsys FS
+	fsys vfs.FS
 }
 
 func (s script) mkdir(name string)        { s.check(s.fsys.Mkdir(name, 0o700)) }
@@ -181,7 +184,7 @@ var crashTests = []struct {
 func TestMemAfterCrash(t *testing.T) {
 	for _, test := range crashTests {
 		t.Run(test.name, func(t *testing.T) {
-			m := NewMem()
+			m := vfstest.NewMem()
 			s := script{t, m}
 			s.mkdir("a")
 			s.mkdir("b")
@@ -222,7 +225,7 @@ func TestMemAfterCrash(t *testing.T) {
 }
 
 // files returns all files of fsys with their content.
-func files(t *testing.T, fsys FS) string {
+func files(t *testing.T, fsys vfs.FS) string {
 	t.Helper()
 	var all []string
 	var walk func(dir string)
@@ -231,7 +234,7 @@ func files(t *testing.T, fsys FS) string {
 			path := strings.TrimPrefix(dir+"/"+name, "./")
 			if st, err := fsys.Stat(path); err != nil {
 				t.Fatal(err)
-			} else if st.Kind == Directory {
+			} else if st.Kind == vfs.Directory {
 				walk(path)
 			} else {
 				all = append(all, fmt.Sprintf("%s=%q", path, get(t, fsys, path)))
@@ -245,7 +248,7 @@ func files(t *testing.T, fsys FS) string {
 // TestMemTornBlocks checks that blocks of 512 bytes survive on their own.
 func TestMemTornBlocks(t *testing.T) {
 	const blocks = 4
-	m := NewMem()
+	m := vfstest.NewMem()
 	f := mustOpenFile(t, m, "f", os.O_RDWR|os.O_CREATE)
 	write := func(b string, n int) {
 		if _, err := f.WriteAt([]byte(strings.Repeat(b, n*512)), 0); err != nil {
@@ -284,27 +287,27 @@ func TestMemTornBlocks(t *testing.T) {
 }
 
 func TestMemCrashFreesLocks(t *testing.T) {
-	m := NewMem()
+	m := vfstest.NewMem()
 	f := mustOpenFile(t, m, "lock", os.O_RDWR|os.O_CREATE)
-	if ok, err := f.TryLock(Exclusive); !ok || err != nil {
+	if ok, err := f.TryLock(vfs.Exclusive); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if err := m.SyncDir("."); err != nil {
 		t.Fatal(err)
 	}
 	g := mustOpenFile(t, m.AfterCrash(nil), "lock", os.O_RDWR)
-	if ok, err := g.TryLock(Exclusive); !ok || err != nil {
+	if ok, err := g.TryLock(vfs.Exclusive); !ok || err != nil {
 		t.Errorf("TryLock after the crash = %v, %v", ok, err)
 	}
 	g = mustOpenFile(t, m, "lock", os.O_RDWR)
-	if ok, err := g.TryLock(Exclusive); ok || err != nil {
+	if ok, err := g.TryLock(vfs.Exclusive); ok || err != nil {
 		t.Errorf("TryLock in the receiver = %v, %v", ok, err)
 	}
 }
 
 // TestMemTwoNames checks the file that half a rename leaves twice.
 func TestMemTwoNames(t *testing.T) {
-	m := NewMem()
+	m := vfstest.NewMem()
 	s := script{t, m}
 	s.mkdir("a")
 	s.mkdir("b")
@@ -325,9 +328,9 @@ func TestMemTwoNames(t *testing.T) {
 }
 
 func TestMemTimes(t *testing.T) {
-	m := NewMem()
+	m := vfstest.NewMem()
 	f := mustOpenFile(t, m, "f", os.O_RDWR|os.O_CREATE)
-	var last Stat
+	var last vfs.Stat
 	for i, change := range []func() error{
 		func() error { _, err := f.WriteAt([]byte("x"), 0); return err },
 		func() error { _, err := f.WriteAt([]byte("x"), 0); return err },
@@ -358,9 +361,9 @@ func TestMemTimes(t *testing.T) {
 }
 
 func TestMemRenameDirectory(t *testing.T) {
-	m := NewMem()
+	m := vfstest.NewMem()
 	script{t, m}.mkdir("a")
-	if err := m.Rename("a", "b"); !errors.Is(err, ErrNotRegular) {
+	if err := m.Rename("a", "b"); !errors.Is(err, vfs.ErrNotRegular) {
 		t.Errorf("Rename of a directory: %v", err)
 	}
 	if err := m.Remove("."); !errors.Is(err, fs.ErrInvalid) {
@@ -370,12 +373,12 @@ func TestMemRenameDirectory(t *testing.T) {
 
 // A disk of a size takes what fits of a write, block by block, and gets room back.
 func TestMemSize(t *testing.T) {
-	m := NewMem()
+	m := vfstest.NewMem()
 	if _, _, err := m.Space(); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Space without a size: %v", err)
 	}
-	m.SetSize(3 * memBlock)
-	open := func(name string) File {
+	m.SetSize(3 * vfstest.MemBlock)
+	open := func(name string) vfs.File {
 		t.Helper()
 		f, err := m.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -385,27 +388,27 @@ func TestMemSize(t *testing.T) {
 	}
 	free := func(want int64) {
 		t.Helper()
-		if free, total, err := m.Space(); free != want || total != 3*memBlock || err != nil {
+		if free, total, err := m.Space(); free != want || total != 3*vfstest.MemBlock || err != nil {
 			t.Errorf("Space = %d, %d, %v; want %d", free, total, err, want)
 		}
 	}
 	a, b := open("a"), open("b")
-	if _, err := a.WriteAt(make([]byte, memBlock+1), 0); err != nil {
+	if _, err := a.WriteAt(make([]byte, vfstest.MemBlock+1), 0); err != nil {
 		t.Fatal(err)
 	}
-	free(memBlock)
-	if n, err := b.WriteAt(make([]byte, 2*memBlock), 0); n != memBlock || !errors.Is(err, syscall.ENOSPC) {
+	free(vfstest.MemBlock)
+	if n, err := b.WriteAt(make([]byte, 2*vfstest.MemBlock), 0); n != vfstest.MemBlock || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("WriteAt = %d, %v; want one block and ENOSPC", n, err)
 	}
 	free(0)
-	if _, err := a.WriteAt(make([]byte, memBlock), memBlock); err != nil {
+	if _, err := a.WriteAt(make([]byte, vfstest.MemBlock), vfstest.MemBlock); err != nil {
 		t.Errorf("write into the rest of a block, and over what is there: %v", err)
 	}
-	if err := a.Truncate(2*memBlock + 1); !errors.Is(err, syscall.ENOSPC) {
+	if err := a.Truncate(2*vfstest.MemBlock + 1); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("Truncate: %v", err)
 	}
 	if err := m.Remove("b"); err != nil {
 		t.Fatal(err)
 	}
-	free(memBlock)
+	free(vfstest.MemBlock)
 }

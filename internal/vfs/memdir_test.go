@@ -1,4 +1,4 @@
-package vfs
+package vfs_test
 
 import (
 	"errors"
@@ -9,6 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
 // TestMemDir checks the contract of Dir, but for what looks at the disk behind it.
@@ -21,25 +24,25 @@ func TestMemDir(t *testing.T) {
 }
 
 // loadMem returns a Dir of a Mem that holds what a directory of the disk does.
-func loadMem(path string) (Dir, error) {
-	from, err := OpenDir(path)
+func loadMem(path string) (vfs.Dir, error) {
+	from, err := vfs.OpenDir(path)
 	if err != nil {
 		return nil, err
 	}
 	defer from.Close()
-	to := NewMem().Dir()
+	to := vfstest.NewMem().Dir()
 	return to, copyDir(from, to)
 }
 
-func copyDir(from, to Dir) (err error) {
-	lerr := from.ReadNames(func(name []byte, kind Kind) {
+func copyDir(from, to vfs.Dir) (err error) {
+	lerr := from.ReadNames(func(name []byte, kind vfs.Kind) {
 		err = errors.Join(err, copyName(from, to, string(name), kind))
 	})
 	return errors.Join(err, lerr)
 }
 
-func copyName(from, to Dir, name string, kind Kind) error {
-	if kind == Directory {
+func copyName(from, to vfs.Dir, name string, kind vfs.Kind) error {
+	if kind == vfs.Directory {
 		err := to.Mkdir(name, 0o700)
 		if err != nil {
 			return err
@@ -72,30 +75,30 @@ func copyName(from, to Dir, name string, kind Kind) error {
 func TestMemDirAfterCrash(t *testing.T) {
 	for _, test := range []struct {
 		name           string
-		run            func(d Dir) error
+		run            func(d vfs.Dir) error
 		strict, synced string // without a sync, and after a sync of the root
 	}{
-		{"link", func(d Dir) error { return d.Symlink("to", "l") }, `f="f" s/g="g"`, `f="f" l="to" s/g="g"`},
-		{"exchange", func(d Dir) error {
+		{"link", func(d vfs.Dir) error { return d.Symlink("to", "l") }, `f="f" s/g="g"`, `f="f" l="to" s/g="g"`},
+		{"exchange", func(d vfs.Dir) error {
 			w, err := d.Create("n")
 			if err != nil {
 				return err
 			}
 			_, err = io.WriteString(w, "n")
-			return errors.Join(err, w.Sync(), w.Close(), d.Rename("n", d, "f", Exchange))
+			return errors.Join(err, w.Sync(), w.Close(), d.Rename("n", d, "f", vfs.Exchange))
 		}, `f="f" s/g="g"`, `f="n" n="f" s/g="g"`},
-		{"content not synced", func(d Dir) error {
+		{"content not synced", func(d vfs.Dir) error {
 			w, err := d.Create("n")
 			if err != nil {
 				return err
 			}
 			_, err = io.WriteString(w, "n")
-			return errors.Join(err, w.Close(), d.Rename("n", d, "f", Replace))
+			return errors.Join(err, w.Close(), d.Rename("n", d, "f", vfs.Replace))
 		}, `f="f" s/g="g"`, `f="" s/g="g"`},
-		{"directory moved", func(d Dir) error { return d.Rename("s", d, "t", NoReplace) }, `f="f" s/g="g"`, `f="f" t/g="g"`},
-		{"removed", func(d Dir) error { return d.Remove("f") }, `f="f" s/g="g"`, `s/g="g"`},
+		{"directory moved", func(d vfs.Dir) error { return d.Rename("s", d, "t", vfs.NoReplace) }, `f="f" s/g="g"`, `f="f" t/g="g"`},
+		{"removed", func(d vfs.Dir) error { return d.Remove("f") }, `f="f" s/g="g"`, `s/g="g"`},
 	} {
-		m := NewMem()
+		m := vfstest.NewMem()
 		s := script{t, m}
 		s.mkdir("s")
 		s.durable("s", "g", "g")
@@ -122,7 +125,7 @@ func TestMemDirAfterCrash(t *testing.T) {
 }
 
 func TestMemDirRefuses(t *testing.T) {
-	m := NewMem()
+	m := vfstest.NewMem()
 	d := m.Dir()
 	if err := errors.Join(d.Mkdir("a", 0o755), d.Mkdir("b", 0o700), d.Symlink("a", "l")); err != nil {
 		t.Fatal(err)
@@ -132,16 +135,16 @@ func TestMemDirRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, a, "f", "f")
-	if err := d.Rename("a", a, "in itself", Replace); !errors.Is(err, syscall.EINVAL) {
+	if err := d.Rename("a", a, "in itself", vfs.Replace); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("moved into itself: %v", err)
 	}
-	if err := a.Rename("f", d, "a", Exchange); !errors.Is(err, syscall.EINVAL) {
+	if err := a.Rename("f", d, "a", vfs.Exchange); !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("exchanged with what it is in: %v", err)
 	}
-	if err := d.Rename("b", d, "a", Replace); !errors.Is(err, syscall.ENOTEMPTY) {
+	if err := d.Rename("b", d, "a", vfs.Replace); !errors.Is(err, syscall.ENOTEMPTY) {
 		t.Errorf("in the place of a full directory: %v", err)
 	}
-	if err := a.Rename("f", d, "b", Replace); !errors.Is(err, fs.ErrExist) {
+	if err := a.Rename("f", d, "b", vfs.Replace); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("a file in the place of a directory: %v", err)
 	}
 	if err := d.Remove("a"); !errors.Is(err, syscall.ENOTEMPTY) {
@@ -150,14 +153,14 @@ func TestMemDirRefuses(t *testing.T) {
 	if _, err := d.OpenDir("l"); err == nil {
 		t.Error("OpenDir followed a link")
 	}
-	if _, err := d.Open("l", nil); !errors.Is(err, ErrNotRegular) {
+	if _, err := d.Open("l", nil); !errors.Is(err, vfs.ErrNotRegular) {
 		t.Errorf("Open of a link: %v", err)
 	}
 	if got, err := d.Readlink("l"); got != "a" || err != nil {
 		t.Errorf("Readlink: %q, %v", got, err)
 	}
-	var st Stat
-	if err := errors.Join(a.Chmod(0o711), d.Lstat("a", &st)); err != nil || st.Perm != 0o711 || st.Kind != Directory {
+	var st vfs.Stat
+	if err := errors.Join(a.Chmod(0o711), d.Lstat("a", &st)); err != nil || st.Perm != 0o711 || st.Kind != vfs.Directory {
 		t.Errorf("after Chmod: %+v, %v", st, err)
 	}
 	if err := a.Close(); err != nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// checkName returns an error unless name is one component of a path: what the
+// CheckName returns an error unless name is one component of a path: what the
 // system would take for a path, or for the directory itself, leads elsewhere.
-func checkName(op, name string) error {
+func CheckName(op, name string) error {
 	if name == "" || name == "." || name == ".." ||
 		strings.IndexByte(name, '/') >= 0 ||
 		strings.IndexByte(name, 0) >= 0 ||

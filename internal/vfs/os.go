@@ -21,14 +21,14 @@ type osFS struct{ dir string }
 
 // path returns where name lies on disk.
 func (o osFS) path(op, name string) (string, error) {
-	if err := checkPath(op, name); err != nil {
+	if err := CheckPath(op, name); err != nil {
 		return "", err
 	}
 	return filepath.Join(o.dir, filepath.FromSlash(name)), nil
 }
 
 func (o osFS) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
-	if err := checkOpen(name, flag); err != nil {
+	if err := CheckOpen(name, flag); err != nil {
 		return nil, err
 	}
 	path, err := o.path("open", name)
@@ -173,8 +173,8 @@ func control(f *os.File, op string, fn func(fd uintptr) error) error {
 	return nil
 }
 
-// kindOf returns what a file mode says about a name.
-func kindOf(mode fs.FileMode) Kind {
+// KindOf returns what a file mode says about a name.
+func KindOf(mode fs.FileMode) Kind {
 	switch mode.Type() {
 	case 0:
 		return Regular
@@ -186,20 +186,20 @@ func kindOf(mode fs.FileMode) Kind {
 	return Special
 }
 
-// checkPath returns an error unless name is one an FS takes.
-func checkPath(op, name string) error {
+// CheckPath returns an error unless name is one an FS takes.
+func CheckPath(op, name string) error {
 	if !fs.ValidPath(name) {
 		return &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
 	return nil
 }
 
-// checkOpen returns an error unless name and flag are what OpenFile takes.
-func checkOpen(name string, flag int) error {
+// CheckOpen returns an error unless name and flag are what OpenFile takes.
+func CheckOpen(name string, flag int) error {
 	const known = os.O_RDONLY | os.O_RDWR | os.O_CREATE | os.O_EXCL | os.O_TRUNC
 	truncReadOnly := flag&os.O_TRUNC != 0 && flag&os.O_RDWR == 0
 	if flag&^known != 0 || truncReadOnly {
 		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
 	}
-	return checkPath("open", name)
+	return CheckPath("open", name)
 }

@@ -15,6 +15,6 @@ func statOf(fi fs.FileInfo) Stat {
 		Ino:   sys.Ino,
 		Dev:   uint64(sys.Dev),
 		Perm:  uint16(fi.Mode().Perm()),
-		Kind:  kindOf(fi.Mode()),
+		Kind:  KindOf(fi.Mode()),
 	}
 }

@@ -13,6 +13,6 @@ func statOf(fi fs.FileInfo) Stat {
 		Mtime: mtime,
 		Ctime: mtime,
 		Perm:  uint16(fi.Mode().Perm()),
-		Kind:  kindOf(fi.Mode()),
+		Kind:  KindOf(fi.Mode()),
 	}
 }

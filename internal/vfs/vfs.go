@@ -1,13 +1,12 @@
 // Package vfs is the file system as this module uses it, small enough to be
-// replaced in tests.
+// replaced in tests: by package vfstest.
 //
 // There are two views. [FS] is the directory that holds a store: named files
 // that are appended to, synced, renamed and locked. [Dir] is the user's tree:
 // open directories whose names are looked up one component at a time and
 // never through a symbolic link.
 //
-// [OS] and [OpenDir] are the real thing. [Mem] is both in memory and can lose its
-// power, and [Fault] makes any operation of either view fail.
+// [OS] and [OpenDir] are the real thing.
 //
 // All implementations may be used from several goroutines at once, except
 // that a single [Dir] listing or file read is one goroutine's.

@@ -9,7 +9,9 @@ import "sync"
 // Changes are the names below a directory that may have changed, or been made,
 // or gone, as a tree. The nil *Changes has none.
 type Changes struct {
-	Touched bool                // the name itself: what is in the file, or its attributes; for a directory, its attributes
+	// the name itself: what is in the file, or its attributes; for a directory, its
+	// attributes
+	Touched bool
 	Named   bool                // the name came or went
 	Written bool                // a file that has, or had, the name was written, or its attributes were set
 	Whole   bool                // the directory and all that is below it
@@ -42,10 +44,11 @@ func (c *Changes) Empty() bool { return c == nil || !c.Touched && !c.Whole && le
 
 // Stats count what a watcher has been through.
 type Stats struct {
-	Directories int   `json:"directories"` // that are watched
-	Refused     int64 `json:"refused"`     // directories that could not be, say because the system allows no more watches
-	Events      int64 `json:"events"`
-	Lost        int64 `json:"lost"` // how often events were lost, or something else made all that is watched doubtful
+	Directories int `json:"directories"` // that are watched
+	// directories that could not be, say because the system allows no more watches
+	Refused int64 `json:"refused"`
+	Events  int64 `json:"events"`
+	Lost    int64 `json:"lost"` // how often events were lost, or something else made all that is watched doubtful
 }
 
 // maxNames bounds a set: beyond, everything may have changed.

@@ -74,7 +74,8 @@ func New(root string, limit int) (*Watcher, error) {
 		path: root, limit: limit, fd: fd, file: os.NewFile(uintptr(fd), "inotify"), news: make(chan struct{}, 1),
 		byID: make(map[int32]*dir), done: make(chan struct{}),
 	}
-	w.below = strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`).Replace(strings.TrimSuffix(root, "/")) + "/"
+	w.below = strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n",
+		`\012`).Replace(strings.TrimSuffix(root, "/")) + "/"
 	if w.raw, err = w.file.SyscallConn(); err == nil {
 		// Not by os.Open: the runtime's poller would take what poll is to tell.
 		w.mounts, err = unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -21,7 +21,8 @@ const wordPattern = `(?:[^\s'"\\<>|&;()` + "`" + `]|\\.|'[^']*'|"(?:[^"$` + "`" 
 
 var (
 	word        = regexp.MustCompile(wordPattern)
-	commandLine = regexp.MustCompile(`^[ \t]*(` + wordPattern + `)((?:[ \t]+` + wordPattern + `)+)([ \t]*\|\|[ \t]*true)?[ \t]*$`)
+	commandLine = regexp.MustCompile(`^[ \t]*(` + wordPattern + `)((?:[ \t]+` + wordPattern +
+		`)+)([ \t]*\|\|[ \t]*true)?[ \t]*$`)
 	programName = regexp.MustCompile(`^(.*[/\\])?snapctl[\w.-]*$`)
 	assignment  = regexp.MustCompile(`^\w+=`)
 	mention     = regexp.MustCompile(`(^|[^\w.-])snapctl[\w.-]*["']?\s(.*\s)?hook\s(.*\s)?claude($|[^\w-])`)
@@ -30,7 +31,8 @@ var (
 // parseCommand reports with ok whether it is one.
 func parseCommand(text string) (c command, ok bool) {
 	m := commandLine.FindStringSubmatch(text)
-	if m == nil || assignment.MatchString(m[1]) || !programName.MatchString(strings.NewReplacer(`'`, "", `"`, "").Replace(m[1])) {
+	if m == nil || assignment.MatchString(m[1]) || !programName.MatchString(strings.NewReplacer(`'`,
+		"", `"`, "").Replace(m[1])) {
 		return c, false
 	}
 	var names []string

@@ -88,7 +88,8 @@ func Read(r io.Reader) (*Event, error) {
 		Calls []call          `json:"tool_calls"`
 	}
 	err = json.Unmarshal(b, &e)
-	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !ok { // a field of another type is as if it were not there
+	// a field of another type is as if it were not there
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); err != nil && !ok {
 		return nil, fmt.Errorf("read event: %w", err)
 	}
 	if !slices.Contains(Events(), e.Name) {
@@ -158,5 +159,8 @@ func paths(input json.RawMessage) []string {
 		Notebook string `json:"notebook_path"`
 	}
 	json.Unmarshal(input, &in) // what is not a path is not there
-	return slices.DeleteFunc([]string{in.File, in.Notebook}, func(p string) bool { return p == "" || strings.ContainsRune(p, 0) })
+	return slices.DeleteFunc([]string{in.File, in.Notebook}, func(p string) bool {
+		return p == "" ||
+			strings.ContainsRune(p, 0)
+	})
 }

@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
 )
 
-// Settings are edited as text: what is not ours keeps every byte. What we add
-// must be found again, and taken out so that the text is what it was. Where it
-// went into an object or a list that was empty, a blank behind it says so: such a
-// container stays when ours goes, others go with it.
+// Settings are edited in a tree that has every byte of them: what is not ours
+// stays as it is. What we add must be found again, and taken out so that the text
+// is what it was. Where it went into an object or a list that was empty, a blank
+// behind it says so: such a container stays when ours goes, others go with it.
 
 // ErrSettings: the text is not settings that may be edited.
 var ErrSettings = errors.New("not settings in JSON")
@@ -25,62 +27,70 @@ const Timeout = 30
 // hook of ours has another path it gets this one, where it is among others (see
 // [Mixed]) none is added. nil settings are a file that does not exist. The result
 // is equal to the settings if nothing is to do. Errors match [ErrSettings].
-func AddHooks(settings []byte, command string) ([]byte, error) {
-	s, err := parse(settings)
+func AddHooks(text []byte, command string) ([]byte, error) {
+	s, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	if s.isBlank() {
-		return s.create(command), nil
+	isBlank := s.top == nil
+	if isBlank {
+		s.top = &hujson.Object{}
 	}
 	for _, event := range Events() {
 		if err := s.add(event, command); err != nil {
 			return nil, err
 		}
 	}
-	return s.text, nil
+	if isBlank {
+		s.top.AfterExtra = hujson.Extra(s.eol)
+		if text == nil {
+			s.after = s.top.AfterExtra
+		} else { // it was there
+			s.after = append(hujson.Extra(" "), s.after...)
+		}
+	}
+	return s.text(), nil
 }
 
 // RemoveHooks returns settings without hooks that are ours and nothing else. The
 // result is nil if the file is ours alone. Errors match [ErrSettings].
-func RemoveHooks(settings []byte) ([]byte, error) {
-	s, err := parse(settings)
+func RemoveHooks(text []byte) ([]byte, error) {
+	s, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
-	if s.isBlank() {
-		return s.text, nil
+	if s.top == nil {
+		return bytes.Clone(text), nil
 	}
-	for {
-		changed, gone, err := s.removeOne()
-		if err != nil {
+	for s.top != nil {
+		if changed, err := s.removeOne(); err != nil {
 			return nil, err
-		}
-		if gone {
-			return nil, nil
-		}
-		if !changed {
-			return s.text, nil
+		} else if !changed {
+			return s.text(), nil
 		}
 	}
+	if !bytes.HasPrefix(s.after, []byte(" ")) {
+		return nil, nil
+	}
+	return append([]byte(s.mark), s.after[1:]...), nil // the file was empty
 }
 
 // Mixed returns the commands of hooks that seem to run ours among others, or with
 // redirections, say. They are the user's: neither changed nor removed.
-func Mixed(settings []byte) []string {
-	s, err := parse(settings)
-	if err != nil || s.isBlank() {
+func Mixed(text []byte) []string {
+	s, err := parse(text)
+	if err != nil || s.top == nil {
 		return nil
 	}
-	all, err := s.at('{', "hooks")
+	all, err := s.hooks()
 	if err != nil || all == nil {
 		return nil
 	}
 	var list []string
-	for _, event := range s.members(*all) {
-		for _, c := range s.commandsIn(*event.value) {
-			if isMixed(c.key) && !slices.Contains(list, c.key) {
-				list = append(list, c.key)
+	for i := range all.Members {
+		for _, h := range hooksIn(&all.Members[i].Value) {
+			if c := h.text(); isMixed(c) && !slices.Contains(list, c) {
+				list = append(list, c)
 			}
 		}
 	}
@@ -88,51 +98,57 @@ func Mixed(settings []byte) []string {
 }
 
 // Disabled reports whether settings say that no hook is to run.
-func Disabled(settings []byte) bool {
-	s, err := parse(settings)
-	if err != nil || s.isBlank() {
+func Disabled(text []byte) bool {
+	s, err := parse(text)
+	if err != nil || s.top == nil {
 		return false
 	}
-	v := s.member(s.value(s.start), "disableAllHooks")
-	return v != nil && string(s.text[v.from:v.to]) == "true"
+	v := member(s.top, "disableAllHooks")
+	return v != nil && v.Value.Kind() == 't'
 }
 
-// settings are a text, and how it is laid out.
+// settings are an object in a text, and how that is laid out.
 type settings struct {
-	text   []byte
-	start  int    // behind a byte order mark
-	eol    string // "": all is in one line
-	indent string
+	mark          string // of the byte order, before all
+	before, after hujson.Extra
+	top           *hujson.Object // nil: all is blank, and in after
+	eol           string         // "": all is in one line
+	indent        string
 }
 
 const bom = "\ufeff"
 
 func parse(text []byte) (*settings, error) {
-	s := &settings{text: bytes.Clone(text), eol: "\n", indent: "  "}
+	s := &settings{eol: "\n", indent: "  "}
+	body := text
 	if bytes.HasPrefix(text, []byte(bom)) {
-		s.start = len(bom)
+		s.mark, body = bom, text[len(bom):]
 	}
-	if s.isBlank() {
+	if len(bytes.Trim(body, " \t\r\n")) == 0 {
+		s.after = body
 		return s, nil
 	}
-	body := text[s.start:]
-	if !json.Valid(body) || !utf8.Valid(body) {
-		var v any
-		err := json.Unmarshal(body, &v)
-		if err == nil {
-			err = errors.New("not UTF-8")
-		}
+	err := json.Unmarshal(body, new(json.RawMessage)) // hujson takes more than JSON is
+	if err == nil && !utf8.Valid(body) {
+		err = errors.New("not UTF-8")
+	}
+	var v hujson.Value
+	if err == nil {
+		v, err = hujson.Parse(body)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSettings, err)
 	}
+	top, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil, fmt.Errorf("%w: want an object", ErrSettings)
+	}
+	s.before, s.top, s.after = v.BeforeExtra, top, v.AfterExtra
 	if bytes.Contains(text, []byte("\r\n")) {
 		s.eol = "\r\n"
 	}
-	top := s.value(s.start)
-	if s.text[top.from] != '{' {
-		return nil, fmt.Errorf("%w: want an object", ErrSettings)
-	}
-	if list := s.members(top); len(list) > 0 {
-		before := s.text[top.from+1 : list[0].from]
+	if len(top.Members) > 0 {
+		before := top.Members[0].Name.BeforeExtra
 		if i := bytes.LastIndexByte(before, '\n'); i >= 0 {
 			s.indent = string(before[i+1:])
 		} else {
@@ -142,312 +158,201 @@ func parse(text []byte) (*settings, error) {
 	return s, nil
 }
 
-func (s *settings) isBlank() bool { return s.blank(s.start) == len(s.text) }
-
-// A span is a value, or a member of an object with its key.
-type span struct {
-	from, to int
-	key      string
-	value    *span // of a member
+func (s *settings) text() []byte {
+	v := hujson.Value{BeforeExtra: s.before, Value: s.top, AfterExtra: s.after}
+	return append([]byte(s.mark), v.Pack()...)
 }
 
-// blank returns the first place from i on that is not blank.
-func (s *settings) blank(i int) int {
-	for i < len(s.text) && strings.IndexByte(" \t\r\n", s.text[i]) >= 0 {
-		i++
+// member returns the value of a key of an object, of several the last, as readers
+// have it; nil: there is none.
+func member(of hujson.ValueTrimmed, key string) *hujson.Value {
+	o, ok := of.(*hujson.Object)
+	if !ok {
+		return nil
 	}
-	return i
+	for i := range slices.Backward(o.Members) {
+		if o.Members[i].Name.Value.(hujson.Literal).String() == key {
+			return &o.Members[i].Value
+		}
+	}
+	return nil
 }
 
-// value returns the value at i or behind blanks there. The text is valid.
-func (s *settings) value(i int) span {
-	from := s.blank(i)
-	i = from
-	for depth := 0; ; {
-		switch s.text[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth--
-		case '"':
-			for i++; s.text[i] != '"'; i++ {
-				if s.text[i] == '\\' {
-					i++
-				}
+// hooks returns the hooks of all events; nil: there are none.
+func (s *settings) hooks() (*hujson.Object, error) {
+	v := member(s.top, "hooks")
+	if v == nil {
+		return nil, nil
+	}
+	all, ok := v.Value.(*hujson.Object)
+	if !ok {
+		return nil, fmt.Errorf("%w: hooks: want an object", ErrSettings)
+	}
+	return all, nil
+}
+
+// A hook that has a command is list[i] of the group groups[g] of its event.
+type hook struct {
+	groups, list *hujson.Array
+	g, i         int
+	command      *hujson.Value
+}
+
+func (h hook) text() string { return h.command.Value.(hujson.Literal).String() }
+
+// hooksIn returns those of an event.
+func hooksIn(event *hujson.Value) (found []hook) {
+	groups, ok := event.Value.(*hujson.Array)
+	if !ok {
+		return nil
+	}
+	for g, group := range groups.Elements {
+		hooks := member(group.Value, "hooks")
+		if hooks == nil {
+			continue
+		}
+		list, ok := hooks.Value.(*hujson.Array)
+		if !ok {
+			continue
+		}
+		for i, h := range list.Elements {
+			if c := member(h.Value, "command"); c != nil && c.Value.Kind() == '"' {
+				found = append(found, hook{groups, list, g, i, c})
 			}
-		default:
-			if depth == 0 { // a number or a name
-				for i < len(s.text) && strings.IndexByte(" \t\r\n,:]}", s.text[i]) < 0 {
-					i++
-				}
-				return span{from: from, to: i}
-			}
-		}
-		if i++; depth == 0 {
-			return span{from: from, to: i}
-		}
-	}
-}
-
-// members returns what an object or a list holds.
-func (s *settings) members(of span) (list []span) {
-	object := s.text[of.from] == '{'
-	for i := s.blank(of.from + 1); i < of.to-1; {
-		m := s.value(i)
-		if object {
-			v := s.value(s.blank(m.to) + 1)
-			json.Unmarshal(s.text[m.from:m.to], &m.key)
-			m.to, m.value = v.to, &v
-		}
-		list = append(list, m)
-		if i = s.blank(m.to); s.text[i] == ',' {
-			i = s.blank(i + 1)
-		}
-	}
-	return list
-}
-
-// member returns the value of a key, of several the last, as readers have it;
-// nil: there is none.
-func (s *settings) member(of span, key string) *span {
-	var found *span
-	for _, m := range s.members(of) {
-		if m.key == key {
-			found = m.value
 		}
 	}
 	return found
 }
 
-// at returns the value at a path of keys, which must begin with that byte.
-func (s *settings) at(begins byte, keys ...string) (*span, error) {
-	v := s.value(s.start)
-	for i, key := range keys {
-		want := byte('{')
-		if i == len(keys)-1 {
-			want = begins
-		}
-		m := s.member(v, key)
-		if m == nil {
-			return nil, nil
-		}
-		if s.text[m.from] != want {
-			return nil, fmt.Errorf("%w: %s: want %q", ErrSettings, strings.Join(keys[:i+1], "."), want)
-		}
-		v = *m
+// add adds our command to an event, unless it is there.
+func (s *settings) add(event, command string) error {
+	all, err := s.hooks()
+	if err != nil {
+		return err
 	}
-	return &v, nil
-}
-
-// replace puts text in the place of what is there.
-func (s *settings) replace(from, to int, text string) {
-	s.text = append(append(bytes.Clone(s.text[:from]), text...), s.text[to:]...)
-}
-
-// quote returns a text as JSON.
-func quote(text string) string {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.Encode(text) // a text always has one
-	return strings.TrimSuffix(b.String(), "\n")
+	hasNone := all == nil
+	if hasNone {
+		all = &hujson.Object{}
+	}
+	v, groups := member(all, event), &hujson.Array{}
+	if v != nil {
+		var ok bool
+		if groups, ok = v.Value.(*hujson.Array); !ok {
+			return fmt.Errorf("%w: hooks.%s: want a list", ErrSettings, event)
+		}
+		for _, h := range hooksIn(v) {
+			have, ok := parseCommand(h.text())
+			if !ok && !isMixed(h.text()) {
+				continue
+			}
+			if want, _ := parseCommand(command); ok && have.with(want) != have {
+				h.command.Value = hujson.String(have.with(want).String())
+			}
+			return nil
+		}
+	}
+	g := group(event, command)
+	g.BeforeExtra = s.begin(3, len(groups.Elements), &groups.AfterExtra)
+	groups.Elements = append(groups.Elements, g)
+	if v == nil {
+		groups.AfterExtra = s.line(2)
+		s.addMember(2, all, event, groups)
+	}
+	if hasNone {
+		all.AfterExtra = s.line(1)
+		s.addMember(1, s.top, "hooks", all)
+	}
+	return nil
 }
 
 // group returns the entry of an event.
-func group(event, command string) string {
+func group(event, command string) hujson.Value {
 	matcher := ""
 	switch event {
 	case ToolStart, ToolEnd, ToolFailed, ToolRefused:
 		matcher = `"matcher": "*", `
 	}
-	return fmt.Sprintf(`{%s"hooks": [{"type": "command", "command": %s, "timeout": %d}]}`, matcher, quote(command), Timeout)
+	v, err := hujson.Parse(fmt.Appendf(nil, `{%s"hooks": [{"type": "command", "command": %s, "timeout": %d}]}`, matcher,
+		[]byte(hujson.String(command)), Timeout))
+	if err != nil {
+		panic("claude: internal error: " + err.Error())
+	}
+	return v
+}
+
+func (s *settings) addMember(depth int, to *hujson.Object, key string, v hujson.ValueTrimmed) {
+	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(key)},
+		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: v}}
+	m.Name.BeforeExtra = s.begin(depth, len(to.Members), &to.AfterExtra)
+	to.Members = append(to.Members, m)
 }
 
 // line begins a line at a depth.
-func (s *settings) line(depth int) string {
-	return s.eol + strings.Repeat(s.indent, depth)
+func (s *settings) line(depth int) hujson.Extra {
+	return hujson.Extra(s.eol + strings.Repeat(s.indent, depth))
 }
 
-// event returns the member of an event.
-func (s *settings) event(event, command string) string {
-	return quote(event) + ": [" + s.line(3) + group(event, command) + s.line(2) + "]"
+// begin returns what is before a member that comes behind n others. One that is
+// alone gets the blank behind it: end is what is at the end of the container.
+func (s *settings) begin(depth, n int, end *hujson.Extra) hujson.Extra {
+	switch {
+	case n == 0:
+		*end = append(hujson.Extra(" "), *end...)
+	case s.eol == "":
+		return hujson.Extra(" ")
+	}
+	return s.line(depth)
 }
 
-// create returns the settings of a file that is empty, or does not exist.
-func (s *settings) create(command string) []byte {
-	var b strings.Builder
-	b.Write(s.text[:s.start])
-	b.WriteString("{" + s.line(1) + `"hooks": {`)
-	for i, event := range Events() {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(s.line(2) + s.event(event, command))
-	}
-	b.WriteString(s.line(1) + "}" + s.eol + "}")
-	if s.text == nil {
-		b.WriteString(s.eol)
-	} else { // it was there
-		b.WriteByte(' ')
-		b.Write(s.text[s.start:])
-	}
-	return []byte(b.String())
-}
-
-// add adds our command to an event, unless it is there.
-func (s *settings) add(event, command string) error {
-	for _, c := range s.commands(event) {
-		have, ok := parseCommand(c.key)
-		if !ok && !isMixed(c.key) {
-			continue
-		}
-		if want, _ := parseCommand(command); ok && have.with(want) != have {
-			s.replace(c.value.from, c.value.to, quote(have.with(want).String()))
-		}
-		return nil
-	}
-	all, err := s.at('{', "hooks")
-	if err != nil {
-		return err
-	}
-	if all == nil {
-		s.insert(s.value(s.start), 1, `"hooks": {`+s.line(2)+s.event(event, command)+s.line(1)+"}")
-		return nil
-	}
-	groups, err := s.at('[', "hooks", event)
-	if err != nil {
-		return err
-	}
-	if groups == nil {
-		s.insert(*all, 2, s.event(event, command))
-		return nil
-	}
-	s.insert(*groups, 3, group(event, command))
-	return nil
-}
-
-// insert adds a member at the end of an object or a list.
-func (s *settings) insert(into span, depth int, member string) {
-	if list := s.members(into); len(list) > 0 {
-		sep := ","
-		if s.eol == "" {
-			sep = ", "
-		}
-		at := list[len(list)-1].to
-		s.replace(at, at, sep+s.line(depth)+member)
-		return
-	}
-	s.replace(into.from+1, into.from+1, s.line(depth)+member+" ")
-}
-
-// commands returns the commands of an event: the value as the span, its text as
-// the key.
-func (s *settings) commands(event string) (list []span) {
-	groups, err := s.at('[', "hooks", event)
-	if err != nil || groups == nil {
-		return nil
-	}
-	return s.commandsIn(*groups)
-}
-
-// commandsIn returns those of a list of groups.
-func (s *settings) commandsIn(groups span) (list []span) {
-	if s.text[groups.from] != '[' {
-		return nil
-	}
-	for _, g := range s.members(groups) {
-		list = append(list, s.commandsOf(g)...)
-	}
-	return list
-}
-
-// commandsOf returns those of a group; from and to are of the hook.
-func (s *settings) commandsOf(group span) (list []span) {
-	if s.text[group.from] != '{' {
-		return nil
-	}
-	hooks := s.member(group, "hooks")
-	if hooks == nil || s.text[hooks.from] != '[' {
-		return nil
-	}
-	for _, h := range s.members(*hooks) {
-		if s.text[h.from] != '{' {
-			continue
-		}
-		if c := s.member(h, "command"); c != nil {
-			var text string
-			if json.Unmarshal(s.text[c.from:c.to], &text) == nil {
-				list = append(list, span{from: h.from, to: h.to, key: text, value: c})
-			}
-		}
-	}
-	return list
-}
-
-// removeOne takes out one hook of ours, with the containers that it alone was in.
-// Gone: that was the whole text.
-func (s *settings) removeOne() (changed, gone bool, err error) {
-	top := s.value(s.start)
-	all, err := s.at('{', "hooks")
+// removeOne takes out one hook of ours, with the containers that it alone was in,
+// which may be all.
+func (s *settings) removeOne() (changed bool, err error) {
+	all, err := s.hooks()
 	if err != nil || all == nil {
-		return false, false, err
+		return false, err
 	}
-	for _, event := range s.members(*all) {
-		if s.text[event.value.from] != '[' {
-			continue
-		}
-		for _, g := range s.members(*event.value) {
-			for _, c := range s.commandsOf(g) {
-				if !IsOurs(c.key) {
-					continue
-				}
-				hooks := s.member(g, "hooks")
-				for _, container := range []struct{ of, member span }{
-					{*hooks, c}, {*event.value, g}, {*all, event}, {top, s.memberOf(top, *all)}} {
-					if s.remove(container.of, container.member) {
-						return true, false, nil
-					}
-				}
-				// Nothing else is in the text.
-				if top.to < len(s.text) && s.text[top.to] == ' ' { // an empty file
-					s.replace(s.start, top.to+1, "")
-					return false, false, nil
-				}
-				return true, true, nil
+	for e := range all.Members {
+		for _, h := range hooksIn(&all.Members[e].Value) {
+			if !IsOurs(h.text()) {
+				continue
 			}
+			i := slices.IndexFunc(s.top.Members, func(m hujson.ObjectMember) bool { return m.Value.Value == all })
+			if !remove(&h.list.Elements, h.i, &h.list.AfterExtra, aroundValue) &&
+				!remove(&h.groups.Elements, h.g, &h.groups.AfterExtra, aroundValue) &&
+				!remove(&all.Members, e, &all.AfterExtra, aroundMember) &&
+				!remove(&s.top.Members, i, &s.top.AfterExtra, aroundMember) {
+				s.top = nil
+			}
+			return true, nil
 		}
 	}
-	return false, false, nil
+	return false, nil
 }
 
-// memberOf returns the member that has a value.
-func (s *settings) memberOf(of, value span) span {
-	for _, m := range s.members(of) {
-		if m.value.from == value.from {
-			return m
-		}
-	}
-	panic("claude: internal error: no such member")
+func aroundValue(v *hujson.Value) (before, after *hujson.Extra) {
+	return &v.BeforeExtra, &v.AfterExtra
 }
 
-// remove takes a member out, unless it is alone and the container should go, too.
-func (s *settings) remove(of, member span) bool {
-	list := s.members(of)
-	for i, m := range list {
-		if m.from != member.from {
-			continue
-		}
-		switch {
-		case i > 0:
-			s.replace(list[i-1].to, m.to, "")
-		case len(list) > 1:
-			s.replace(m.from, list[1].from, "")
-		case s.text[m.to] == ' ' && m.to+1 <= of.to: // it was there, and empty
-			s.replace(of.from+1, m.to+1, "")
-		default:
-			return false
-		}
-		return true
+func aroundMember(m *hujson.ObjectMember) (before, after *hujson.Extra) {
+	return &m.Name.BeforeExtra, &m.Value.AfterExtra
+}
+
+// remove takes one out of a list, unless it is alone and the container should go,
+// too. End is what is at the end of the container.
+func remove[E any](list *[]E, i int, end *hujson.Extra, around func(*E) (before, after *hujson.Extra)) bool {
+	before, after := around(&(*list)[i])
+	switch {
+	case i > 0:
+		_, last := around(&(*list)[i-1])
+		*last = *after
+	case len(*list) > 1:
+		next, _ := around(&(*list)[1])
+		*next = *before
+	case bytes.HasPrefix(*end, []byte(" ")): // it was there, and empty
+		*end = (*end)[1:]
+	default:
+		return false
 	}
-	return false
+	*list = slices.Delete(*list, i, i+1)
+	return true
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tailscale/hujson"
 
 	"github.com/boocode/filestore/internal/nearmiss"
 )
@@ -166,7 +167,7 @@ func FuzzSettings(f *testing.F) {
 	for _, was := range []string{hookCommand, "/old/snapctl --store /x hook claude", "snapctl hook claude 2>/dev/null", "lint"} {
 		for _, text := range []string{`{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": %s}]}]}}`,
 			`{"hooks": {"Stop": [ ], "PreToolUse": [{"matcher": "*", "hooks": [{"command": %s} ]} ] }, "h\u006foks": {"\u0053top": [{"hooks": [{"command": "\u0073napctl hook claude"}]}]} }`} {
-			f.Add(fmt.Appendf(nil, text, quote(was)))
+			f.Add(fmt.Appendf(nil, text, []byte(hujson.String(was))))
 		}
 	}
 	for _, b := range nearmiss.Of([]byte(`{"hooks":{"Stop":[{"hooks":[{"command":"snapctl hook claude"},{}]}]}, "a":[1]}`)) {

@@ -9,8 +9,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/filediff"
+	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -18,11 +24,14 @@ import (
 const revisions = "start, @ (newest step), @~N (N steps before it), turn:N, an entry id or look:N as snapshot_list has it, or a tree hash; 4 characters of an id or a hash are enough"
 
 func (x *tools) addDiffs() {
-	add(x, "snapshot_diff", "Compare snapshots", looks, "Compare two revisions, or a revision with the files as they are now (disk): a unified diff that git apply takes, with lines added and deleted in each file. "+
-		"With turn: what that one step did, and nothing that the user or another session did before or meanwhile. Revisions: "+revisions+", disk. Long diffs come in pages.", snapshotDiff)
-	add(x, "files_modified", "List modified files", looks, "List the files that this session's steps changed between two revisions, with what each comes to in all (netStatus). "+
-		"Changes that were not recorded yet are not among them: see snapshot_diff.", filesModified)
-	add(x, "file_diff", "Compare one file", looks, "Show one file at two revisions: the unified diff, or all of the old or the new content. For the file as it is now, use snapshot_diff with paths.", fileDiff)
+	add(x, "snapshot_diff", "Compare snapshots", looks,
+		"Compare two revisions, or a revision with the files as they are now (disk): a unified diff that git apply takes, with lines added and deleted in each file. "+
+			"With turn: what that one step did, and nothing that the user or another session did before or meanwhile. Revisions: "+revisions+", disk. Long diffs come in pages.", snapshotDiff)
+	add(x, "files_modified", "List modified files", looks,
+		"List the files that this session's steps changed between two revisions, with what each comes to in all (netStatus). "+
+			"Changes that were not recorded yet are not among them: see snapshot_diff.", filesModified)
+	add(x, "file_diff", "Compare one file", looks,
+		"Show one file at two revisions: the unified diff, or all of the old or the new content. For the file as it is now, use snapshot_diff with paths.", fileDiff)
 }
 
 // DiffArgs are the arguments of snapshot_diff.
@@ -65,7 +74,7 @@ type FileStat struct {
 // A side is one of two that are compared.
 type side struct {
 	state store.State
-	disk  bool
+	read  filediff.Reader
 }
 
 func snapshotDiff(ctx context.Context, m *manager.FileSnapshotManager, p *DiffArgs) (*Diff, error) {
@@ -85,7 +94,8 @@ func snapshotDiff(ctx context.Context, m *manager.FileSnapshotManager, p *DiffAr
 	if err != nil {
 		return nil, err
 	}
-	d := &differ{ctx: ctx, m: m, g: m.Store()}
+	d := &differ{ctx: ctx, m: m, g: inside.Store(m)}
+	d.old.read, d.new.read = filediff.InStore(d.g), filediff.InStore(d.g)
 	if p.Turn != "" {
 		return d.turnDiff(p, paths)
 	}
@@ -99,7 +109,8 @@ func snapshotDiff(ctx context.Context, m *manager.FileSnapshotManager, p *DiffAr
 	if err != nil {
 		return nil, err
 	}
-	r := &Diff{From: d.old.state.Tree.String(), To: d.new.state.Tree.String(), Files: []FileStat{}, statOnly: p.StatOnly}
+	r := &Diff{From: d.old.state.Tree.String(), To: d.new.state.Tree.String(),
+		Files: []FileStat{}, statOnly: p.StatOnly}
 	return r, d.page(r, c, paths)
 }
 
@@ -110,7 +121,7 @@ const diskRev = "disk"
 type differ struct {
 	ctx      context.Context
 	m        *manager.FileSnapshotManager
-	g        tree.Getter // of both sides' trees, and of what the store holds
+	g        trees.Getter // of both sides' trees, and of what the store holds
 	old, new side
 	turn     *manager.TurnDiff // what is shown instead of how they differ; nil: they are compared
 }
@@ -146,7 +157,7 @@ func (d *differ) changes() iter.Seq2[manager.TurnChange, error] {
 			}
 			return
 		}
-		for c, err := range tree.Compare(d.ctx, d.g, d.old.state, d.new.state) {
+		for c, err := range trees.Compare(d.ctx, d.g, d.old.state, d.new.state) {
 			if !yield(manager.TurnChange{Difference: c}, err) {
 				return
 			}
@@ -161,14 +172,15 @@ func (d *differ) resolve(rev string) (side, error) {
 		if err != nil {
 			return side{}, err
 		}
-		return side{state: point.State}, nil
+		return side{point.State, filediff.InStore(d.g)}, nil
 	}
-	disk, g, err := d.m.Disk(d.ctx, &tree.CaptureOptions{Limits: tree.Limits{NewBytes: -1, Files: -1}}) // nothing is kept of it
+	// nothing is kept of it
+	disk, g, err := inside.Disk(d.ctx, d.m, &capture.Options{Limits: tree.Limits{NewBytes: -1, Files: -1}})
 	if err != nil {
 		return side{}, err
 	}
 	d.g = g
-	return side{store.State{Tree: disk.Tree, Coverage: disk.Coverage}, true}, nil
+	return side{store.State{Tree: disk.Tree, Coverage: disk.Coverage}, filediff.OnDisk(d.m.Project().Root)}, nil
 }
 
 // page fills in what the page has that begins at c.
@@ -180,10 +192,10 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 		if err != nil {
 			return err
 		}
-		if !isBelow(change.Path, paths) {
+		if !verbs.IsBelow(change.Path, paths) {
 			continue
 		}
-		same = slices.DeleteFunc(same, func(p string) bool { return isBelow(change.Path, []string{p}) })
+		same = slices.DeleteFunc(same, func(p string) bool { return verbs.IsBelow(change.Path, []string{p}) })
 		i := r.FilesChanged
 		r.FilesChanged++
 		if full || i < c.item {
@@ -208,7 +220,7 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 		}
 	}
 	r.UnifiedDiff = text.String()
-	r.DiffBytes = bytesUnlessText(r.UnifiedDiff)
+	r.DiffBytes = base64UnlessText(r.UnifiedDiff)
 	return nil
 }
 
@@ -218,7 +230,7 @@ func (d *differ) hasPath(p string) error {
 		if s.state.IsZero() { // of a start there is no old side, and of a log's step none is at hand
 			return nil
 		}
-		if _, err := tree.Lookup(d.ctx, d.g, s.state.Tree, p); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := trees.Lookup(d.ctx, d.g, s.state.Tree, p); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -227,18 +239,15 @@ func (d *differ) hasPath(p string) error {
 
 // add adds a file's numbers and as much of its diff, from an offset, as fits. It
 // returns the offset at which the next page goes on, -1 if all is there.
-func (d *differ) add(r *Diff, text *strings.Builder, change *manager.TurnChange, from int, left *int) (next int, err error) {
-	old, err := d.file(&d.old, change.Path, change.Old)
-	if err != nil {
-		return 0, err
-	}
-	new, err := d.file(&d.new, change.Path, change.New)
+func (d *differ) add(r *Diff, text *strings.Builder, change *manager.TurnChange, from int,
+	left *int) (next int, err error) {
+	old, new, err := filediff.Files(d.ctx, d.old.read, d.new.read, change.Path, &change.Difference)
 	if err != nil {
 		return 0, err
 	}
 	var unified string
 	if !r.statOnly && !change.Mode().IsDir() && change.Status != tree.Captured && change.Status != tree.Uncaptured {
-		unified = string(patch.AppendUnified(nil, old, new, nil))
+		unified = string(textdiff.AppendUnified(nil, old, new, nil))
 	}
 	if from > len(unified) {
 		return 0, badArgument("cursor: no such place in the diff of %q", change.Path)
@@ -250,11 +259,8 @@ func (d *differ) add(r *Diff, text *strings.Builder, change *manager.TurnChange,
 		if change.Pieces > 1 {
 			stat.Piece = change.Piece
 		}
-		if old.Opaque || new.Opaque {
-			stat.Binary = true
-		} else {
-			stat.Added, stat.Deleted, stat.Binary = patch.Stat(old.Content, new.Content)
-		}
+		n := filediff.Count(old, new)
+		stat.Added, stat.Deleted, stat.Binary = n.Added, n.Deleted, n.Binary
 		if fit([]FileStat{stat}, &spare) == 0 {
 			return 0, nil
 		}
@@ -274,34 +280,13 @@ func (d *differ) add(r *Diff, text *strings.Builder, change *manager.TurnChange,
 	return -1, nil
 }
 
-// file returns a file of one side as package patch takes it. The hash stands for
-// the content of one that is too large or was forgotten.
-func (d *differ) file(s *side, path string, e *tree.Entry) (patch.File, error) {
-	if e == nil || e.Mode.IsDir() {
-		return patch.File{}, nil
-	}
-	f := patch.File{Name: path, Mode: e.Mode.Git()}
-	var err error
-	switch {
-	case e.Size > manager.MaxText:
-		f.Content, f.Opaque = e.ID[:], true
-	case s.disk:
-		f.Content, err = d.m.DiskContent(path, e)
-	default:
-		f.Content, err = d.g.Get(d.ctx, store.Blob, e.ID)
-	}
-	if errors.Is(err, store.ErrForgotten) {
-		f.Content, f.Opaque, err = e.ID[:], true, nil
-	}
-	return f, err
-}
-
 func (r *Diff) text() string {
 	var b strings.Builder
 	if r.Turn != "" {
-		fmt.Fprintf(&b, "%s changed by %s alone.", count(r.FilesChanged, "path"), quote(r.Turn))
+		fmt.Fprintf(&b, "%s changed by %s alone.", words.Count(r.FilesChanged, "path"), quote(r.Turn))
 	} else {
-		fmt.Fprintf(&b, "%s from tree %s to tree %s.", count(r.FilesChanged, "path")+differs(r.FilesChanged), r.From[:12], r.To[:12])
+		fmt.Fprintf(&b, "%s from tree %s to tree %s.", words.Count(r.FilesChanged, "path")+differs(r.FilesChanged),
+			r.From[:12], r.To[:12])
 	}
 	if r.Unknown != "" {
 		fmt.Fprintf(&b, "\nNot all that it changed is known: %s.", r.Unknown)
@@ -353,17 +338,6 @@ func treePaths(m *manager.FileSnapshotManager, args []string) ([]string, error) 
 	return list, nil
 }
 
-// isBelow reports whether a path is, or lies below, one of those listed; so it
-// is if none are.
-func isBelow(p string, list []string) bool {
-	for _, top := range list {
-		if top == "." || p == top || strings.HasPrefix(p, top+"/") {
-			return true
-		}
-	}
-	return len(list) == 0
-}
-
 // ModifiedArgs are the arguments of files_modified.
 type ModifiedArgs struct {
 	From   string `json:"from,omitempty" jsonschema:"revision to begin at; default start"`
@@ -405,7 +379,8 @@ func filesModified(ctx context.Context, m *manager.FileSnapshotManager, p *Modif
 	r := &Modified{Files: []ModifiedFile{}}
 	all := files.Files
 	for _, f := range all[min(c.item, len(all)):min(c.item+pageLimit(p.Limit), len(all))] {
-		r.Files = append(r.Files, ModifiedFile{newPath(f.Path), f.Status, f.NetStatus, string(f.Owner), f.TurnIndex, f.EntryID, f.LastTurnIndex, f.LastEntryID})
+		r.Files = append(r.Files, ModifiedFile{newPath(f.Path), f.Status, f.NetStatus, string(f.Owner), f.TurnIndex,
+			f.EntryID, f.LastTurnIndex, f.LastEntryID})
 	}
 	left := room
 	r.Files = r.Files[:fit(r.Files, &left)]
@@ -420,7 +395,7 @@ func (r *Modified) text() string {
 	if len(r.Files) == 0 {
 		return "No step changed a file there. Changes that are not recorded yet are in snapshot_diff."
 	}
-	fmt.Fprintf(&b, "%s:", count(len(r.Files), "file"))
+	fmt.Fprintf(&b, "%s:", words.Count(len(r.Files), "file"))
 	for _, f := range r.Files {
 		fmt.Fprintf(&b, "\n%s %s", f.NetStatus, &f.FilePath)
 		if f.TurnIndex >= 0 {
@@ -462,7 +437,8 @@ type FileDiff struct {
 
 func fileDiff(ctx context.Context, m *manager.FileSnapshotManager, p *FileDiffArgs) (*FileDiff, error) {
 	if p.From == diskRev || p.To == diskRev {
-		return nil, &hintError{badArgument("disk is not a revision here"), fmt.Sprintf("Call snapshot_diff with paths [%q].", p.Path)}
+		return nil, &hintError{badArgument("disk is not a revision here"),
+			fmt.Sprintf("Call snapshot_diff with paths [%q].", p.Path)}
 	}
 	info, err := m.FileDiff(ctx, &manager.FileRange{Path: p.Path, From: p.From, To: p.To, Bytes: true})
 	if err != nil {
@@ -501,7 +477,7 @@ func fileDiff(ctx context.Context, m *manager.FileSnapshotManager, p *FileDiffAr
 	}
 	left := room
 	r.Content = cut("", text[c.offset:], &left)
-	r.ContentBytes = bytesUnlessText(r.Content)
+	r.ContentBytes = base64UnlessText(r.Content)
 	if c.offset += len(r.Content); c.offset < len(text) {
 		r.NextCursor = c.String()
 	}

@@ -5,14 +5,19 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 )
 
 func (x *tools) addEdits() {
-	add(x, "patch_apply", "Edit files", rewrites, "Edit text files: all pieces of a patch, or none. Give path, old and new, or a patch. An old text must be there exactly, and once; fuzzy: true also takes what is similar. "+
-		"An empty old makes a new file. What the files held is kept first: patch_undo takes the edit back.", patchApply)
-	add(x, "patch_undo", "Undo an edit", rewrites, "Take back one edit of patch_apply, or of patch_undo, by its undoId.", patchUndo)
+	add(x, "patch_apply", "Edit files", rewrites,
+		"Edit text files: all pieces of a patch, or none. Give path, old and new, or a patch. An old text must be there exactly, and once; fuzzy: true also takes what is similar. "+
+			"An empty old makes a new file. What the files held is kept first: patch_undo takes the edit back.",
+		patchApply)
+	add(x, "patch_undo", "Undo an edit", rewrites,
+		"Take back one edit of patch_apply, or of patch_undo, by its undoId.", patchUndo, undoTexts)
 }
 
 // PatchArgs are the arguments of patch_apply.
@@ -30,14 +35,6 @@ type PatchArgs struct {
 	Sequential   bool              `json:"sequential,omitempty" jsonschema:"look for each piece in what the one before it left"`
 	Expected     map[string]string `json:"expected,omitempty" jsonschema:"BLAKE3 or SHA-256 hashes that files must have, by path; else the edit is refused as stale"`
 	Preview      bool              `json:"preview,omitempty" jsonschema:"say what would be done, and change nothing"`
-}
-
-// UndoArgs are the arguments of patch_undo.
-type UndoArgs struct {
-	UndoID  string `json:"undoId" jsonschema:"from the answer of patch_apply"`
-	Reverse bool   `json:"reverse,omitempty" jsonschema:"if a file was changed since, take back only what the edit changed, wherever that is now"`
-	Force   bool   `json:"force,omitempty" jsonschema:"if a file was changed since, make it what it was before the edit all the same"`
-	Preview bool   `json:"preview,omitempty" jsonschema:"say what would be done, and change nothing"`
 }
 
 // Edited is what an edit did.
@@ -66,21 +63,20 @@ type EditedFile struct {
 }
 
 func patchApply(ctx context.Context, m *manager.FileSnapshotManager, p *PatchArgs) (*Edited, error) {
-	o := patch.OptionsJSON{ExpectedReplacements: p.Replacements, LineHint: p.LineHint, Reindent: patch.Reindent(p.Reindent)}
-	req := &manager.EditRequest{Path: p.Path, Old: []byte(p.Old), New: []byte(p.New), Fuzzy: p.Fuzzy, Sequential: p.Sequential, Expected: p.Expected, Preview: p.Preview, Options: *o.Options(),
-		NoMerge: p.Merge != nil && !*p.Merge}
+	a := &verbs.ApplyPatch{Format: patch.Format(p.Format), Patch: p.Patch, Path: p.Path, Old: p.Old,
+		New: p.New, Fuzzy: p.Fuzzy,
+		Sequential: p.Sequential, Expected: p.Expected, Preview: p.Preview, Options: verbs.MatchOptions{
+			ExpectedReplacements: p.Replacements, LineHint: p.LineHint, Reindent: patch.Reindent(p.Reindent),
+			Merge: p.Merge}}
 	switch {
 	case p.Format != "" && p.Patch == "":
 		return nil, badArgument("format, and no patch")
 	case p.Patch != "" && p.Old+p.New != "":
 		return nil, badArgument("want either a patch, or path, old and new")
-	case p.Patch != "":
-		var err error
-		if req.Patch, err = patch.Parse(patch.Format(p.Format), []byte(p.Patch), p.Path); err != nil {
-			return nil, err
-		}
-	case p.Path == "":
-		return nil, badArgument("want a patch, or path, old and new")
+	}
+	req, err := a.Request()
+	if err != nil {
+		return nil, err
 	}
 	if !p.Fuzzy && (p.Reindent != "" || p.Merge != nil) && (req.Patch == nil || req.Patch.Format != patch.V4A) {
 		return nil, badArgument("reindent and merge say nothing without fuzzy: true")
@@ -89,8 +85,8 @@ func patchApply(ctx context.Context, m *manager.FileSnapshotManager, p *PatchArg
 	return edited(r, err)
 }
 
-func patchUndo(ctx context.Context, m *manager.FileSnapshotManager, p *UndoArgs) (*Edited, error) {
-	r, err := m.UndoEdit(ctx, p.UndoID, &manager.UndoEditOptions{Force: p.Force, Reverse: p.Reverse, Preview: p.Preview})
+func patchUndo(ctx context.Context, m *manager.FileSnapshotManager, p *verbs.UndoPatch) (*Edited, error) {
+	r, err := m.UndoEdit(ctx, p.UndoID, &p.UndoEditOptions)
 	return edited(r, err)
 }
 
@@ -101,13 +97,11 @@ func edited(r *manager.EditResult, err error) (*Edited, error) {
 	a := &Edited{Preview: r.Preview, UndoID: r.UndoID}
 	for i := range r.Files {
 		f := &r.Files[i]
-		e := EditedFile{FilePath: newPath(f.Path), To: f.To, Op: string(f.Op), BeforeHash: f.BeforeHash, AfterHash: f.AfterHash, Stage: string(f.Stage),
-			Similarity: f.Similarity, Replacements: f.Replacements}
+		e := EditedFile{FilePath: newPath(f.Path), To: f.To, Op: string(f.Op), BeforeHash: f.BeforeHash,
+			AfterHash: f.AfterHash, Stage: string(f.Stage),
+			Similarity: f.Similarity, Replacements: f.Replacements, Warnings: f.Warnings}
 		if f.Mode == patch.IsFuzzy {
-			e.how = patch.How(f.Mode, f.Stage, f.Similarity)
-		}
-		for _, w := range f.Warnings {
-			e.Warnings = append(e.Warnings, string(w))
+			e.how = (&patch.Match{Kind: f.Mode, Stage: f.Stage, Similarity: f.Similarity}).Explain()
 		}
 		a.Files = append(a.Files, e)
 	}
@@ -135,9 +129,9 @@ func (r *Edited) text() string {
 	case n == 0:
 		b.WriteString("No file is changed: all is as it is wanted.")
 	case r.UndoID != "":
-		fmt.Fprintf(&b, "%s edited; patch_undo with undoId %q takes it back.", count(n, "file"), r.UndoID)
+		fmt.Fprintf(&b, "%s edited; patch_undo with undoId %q takes it back.", words.Count(n, "file"), r.UndoID)
 	default:
-		fmt.Fprintf(&b, "%s.", count(n, "file"))
+		fmt.Fprintf(&b, "%s.", words.Count(n, "file"))
 	}
 	for i := range r.Files {
 		f := &r.Files[i]
@@ -159,7 +153,7 @@ func (r *Edited) text() string {
 		}
 	}
 	if r.Unlisted > 0 {
-		fmt.Fprintf(&b, "\nand %s more: see snapshot_diff.", count(r.Unlisted, "file"))
+		fmt.Fprintf(&b, "\nand %s more: see snapshot_diff.", words.Count(r.Unlisted, "file"))
 	}
 	return b.String()
 }

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,21 +9,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/boocode/filestore/internal/explain"
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 )
-
-// hints say what to do about what is wrong with a call, by its code. Other errors
-// have theirs in package explain.
-var hints = map[rpc.Code]string{
-	rpc.BadRequest: "Correct the arguments and call again.",
-	rpc.Cancelled:  "The call was cancelled: nothing is reported as done. Call snapshot_list to see what is on record.",
-	rpc.TimedOut:   "Call again: what was read until then is kept.",
-	changed:        "Call again without cursor.",
-}
-
-func hintOf(code rpc.Code) string { return cmp.Or(hints[code], explain.Advice(string(code))) }
 
 // hintFuzzy is for an edit that was refused, and could be made with fuzzy. That
 // was tried.
@@ -69,29 +57,29 @@ func boundErrors(r sdk.Result) {
 // failed returns the error of a tool as a model is told it: what went wrong, and
 // what to do. It makes a result of the tool, and is none of the protocol.
 func failed(tool string, err error) error {
-	code := rpc.CodeOf(err)
-	message, fuzzyFits := err.Error(), false
+	k, message := explain.Of(err), err.Error()
+	fuzzyFits := false
 	if refused, ok := errors.AsType[*manager.EditError](err); ok {
 		message = refusals(refused)
-		if cause := refused.Refused[0].Err; cause != nil && hintOf(rpc.CodeOf(cause)) != "" {
-			code = rpc.CodeOf(cause)
+		if cause := explain.Of(refused.Refused[0].Err); cause.Advice != "" {
+			k = cause
 		}
 		fuzzyFits = refused.Fuzzy
 	}
 	if errors.Is(err, syscall.ENAMETOOLONG) || strings.Contains(message, "\x00") {
-		code = rpc.BadRequest // a path that no file can have
+		k = explain.BadRequest // a path that no file can have
 	}
-	hint := hintOf(code)
+	hint := k.Advice
 	if fuzzyFits {
 		hint = hintFuzzy
 	}
-	if h := toolHints[fmt.Sprint(tool, " ", code)]; h != "" {
+	if h := toolHints[tool+" "+k.Code]; h != "" {
 		hint = h
 	}
 	if hinted, ok := errors.AsType[*hintError](err); ok {
 		hint = hinted.hint
 	}
-	text := fmt.Sprintf("%s failed [%s]: %s", tool, code, bounded(message, maxError))
+	text := fmt.Sprintf("%s failed [%s]: %s", tool, k.Code, bounded(message, maxError))
 	if hint != "" {
 		text += "\nWhat to do: " + hint
 	}
@@ -110,13 +98,13 @@ func (e *hintError) Unwrap() error { return e.error }
 // are nearest.
 func refusals(e *manager.EditError) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "nothing was written: %s refused", count(len(e.Refused), "piece"))
+	fmt.Fprintf(&b, "nothing was written: %s refused", words.Count(len(e.Refused), "piece"))
 	for _, r := range e.Refused {
 		bare := *r // without white space made visible, which a model might copy
 		bare.Match.Near = nil
 		fmt.Fprintf(&b, "\n- %s", bare.Error())
 		word := ""
-		if r.Match.Kind == patch.IsNotFound && r.Match.Reason != patch.ReasonBothChanged {
+		if r.Match.Kind == patch.IsNotFound && r.Match.Reason != "both_changed" {
 			word = "nearest: "
 		}
 		for _, n := range r.Match.Near {

@@ -1,11 +1,14 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,9 +19,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -93,6 +98,65 @@ func TestTools(t *testing.T) {
 	}
 	for name := range kinds {
 		t.Errorf("tool %s is missing", name)
+	}
+	var got []byte
+	for _, tool := range list.Tools { // each is a line
+		b, err := json.Marshal(tool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(append(got, b...), '\n')
+	}
+	const name = "testdata/tools.json"
+	if *update {
+		if err := os.WriteFile(name, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what clients are told (%v): go test ./cmd/snapctl/internal/mcp -run Tools -update", name, err)
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite testdata/tools.json")
+
+// TestVerb: a verb is a tool with the arguments that have a text, and no others.
+func TestVerb(t *testing.T) {
+	_, s := connect(t)
+	x := &tools{open: &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(context.Background()) }},
+		log: slog.New(slog.DiscardHandler), sdk: sdk.NewServer(&sdk.Implementation{Name: "test"}, nil)}
+	addVerb(x, "get_modified_files", "Files", looks, "Lists files.", map[string]string{"from": "a revision"})
+	ours, theirs := sdk.NewInMemoryTransports()
+	server, err := x.sdk.Connect(t.Context(), theirs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), ours, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(c.Close(), server.Wait(), x.open.close()); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Error(err)
+		}
+	}()
+	for args, want := range map[string]string{
+		`{"from":"start"}`:   `"files":[]`,
+		`{"from":"turn:9"}`:  "get_modified_files failed [unknown]: ",
+		`{"foreign":true}`:   `unexpected additional properties ["foreign"]`,
+		`{"from":["start"]}`: "validating /properties/from",
+	} {
+		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_modified_files", Arguments: json.RawMessage(args)})
+		text := fmt.Sprint(err)
+		if err == nil {
+			text = r.Content[0].(*sdk.TextContent).Text
+		}
+		if !strings.Contains(text, want) {
+			t.Errorf("get_modified_files %s: %s, want %q", args, text, want)
+		}
+		if b, err := json.Marshal(r.StructuredContent); !r.IsError && !strings.Contains(string(b), want) {
+			t.Errorf("get_modified_files %s: structured %s, %v, want %q", args, b, err, want)
+		}
 	}
 }
 
@@ -191,6 +255,76 @@ func TestFailed(t *testing.T) {
 	}
 }
 
+// TestRestored: whatever becomes of a path is an item with a word of its own, and what
+// was not done comes first once it is done.
+func TestRestored(t *testing.T) {
+	result := func(preview bool) *manager.RestoreResult {
+		return &manager.RestoreResult{Preview: preview, HeadChanged: true, Restored: []string{"r"}, Deleted: []string{"d"},
+			Skipped: []string{"s"}, Made: []string{"m"}, NotCaptured: []string{"n"}, TurnsPutBack: []int{1, 2},
+			Items: []rollback.Item{{Path: "r", Do: rollback.Restore, Note: "its owner"}, {Path: "d e", Do: rollback.Delete},
+				{Path: "s", Do: rollback.Skipped, Why: "changed since", Dirty: true}, {Path: "\xff", Do: rollback.Kept, Why: "not ours"}},
+			Moves: []rollback.Move{{From: "x", To: "y"}, {From: "v", To: "w", Why: "in the way"}}}
+	}
+	for preview, want := range map[bool]string{
+		true: `Preview, nothing was changed. 1 restored, 1 deleted, 1 skipped, 3 not done. ` +
+			`Another git commit is checked out than at the target: restore needs acrossHead: true.
+would move x to y
+would fail v to w: in the way
+would make m
+would restore r: its owner
+would delete "d e"
+would skip s: changed since
+would keep "\xff": not ours
+would leave n: its content was not captured, and it stays as it is
+Turns that had been taken back and are in again then: 1 2.
+Skipped files were changed since, or by others. onDirty: "overwrite" restores them, too; what they hold now is kept for undo.`,
+		false: `1 restored, 1 deleted, 1 skipped, 3 not done.
+failed v to w: in the way
+skipped s: changed since
+kept "\xff": not ours
+notCaptured n: its content was not captured, and it stays as it is
+moved x to y
+made m
+restored r: its owner
+deleted "d e"
+Turns that had been taken back and are in again: 1 2.
+Skipped files were changed since, or by others. onDirty: "overwrite" restores them, too; what they hold now is kept for undo.`,
+	} {
+		a, err := restored(result(preview), "undo", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.text(); got != want {
+			t.Errorf("preview %v:\n%s\nwant\n%s", preview, got, want)
+		}
+	}
+	many := result(true)
+	for i := range 5_000 {
+		many.Items = append(many.Items, rollback.Item{Path: fmt.Sprintf("dir/%05d", i), Do: rollback.Restore})
+	}
+	pages, seen := 0, 0
+	for cursor := ""; ; pages++ {
+		a, err := restored(many, "undo", cursor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen += len(a.Items)
+		if size(a) > maxChars || len(a.text()) > maxChars {
+			t.Errorf("page %d has %d and %d characters", pages, size(a), len(a.text()))
+		}
+		if cursor = a.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if want := len(items(many)); seen != want || pages == 0 {
+		t.Errorf("%d items on %d pages, want %d", seen, pages+1, want)
+	}
+	many.Preview = false
+	if a, err := restored(many, "undo", ""); err != nil || a.Unlisted == 0 || a.NextCursor != "" || a.Items[0].Action != "failed" {
+		t.Errorf("a long restore that is done: %d unlisted, %v", a.Unlisted, err)
+	}
+}
+
 // TestCut: what is cut off is what comes next, characters stay whole, and there
 // is always some of it.
 // The first answer says how the store is, if nobody has said so today.
@@ -208,7 +342,7 @@ func TestHealth(t *testing.T) {
 		if strings.Count(news, "damage was found in 2 places") != want {
 			t.Errorf("news %q, want %d", news, want)
 		}
-		err = manager.ChangeHealth(m.StoreDir(), func(h *manager.Health) { h.Bad = 2 })
+		err = health.Change(m.StoreDir(), func(h *health.Health) { h.Bad = 2 })
 		if err := errors.Join(err, m.Close(), e.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/boocode/filestore/internal/rpc"
+	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 )
 
@@ -59,20 +60,19 @@ func parseCursorOf(text string, of func(item int) string) (cursor, error) {
 	}
 	var c cursor
 	was, numbers, _ := strings.Cut(text, ".")
-	if n, err := fmt.Sscanf(numbers, "%d.%d", &c.item, &c.offset); err != nil || n != 2 || c.item < 0 || c.offset < 0 || (cursor{was, c.item, c.offset}).String() != text {
+	if n, err := fmt.Sscanf(numbers, "%d.%d", &c.item, &c.offset); err != nil || n != 2 || c.item < 0 || c.offset < 0 ||
+		(cursor{was, c.item, c.offset}).String() != text {
 		return c, badArgument("cursor %q: want the nextCursor of an answer of this tool", text)
 	}
 	if c.of = of(c.item); was != c.of {
-		return c, &rpc.Error{Code: changed, Message: "cursor: what it goes on with is no longer the same: the files or the history have changed since the page before, or the other arguments have"}
+		return c, explain.Errorf(explain.Changed,
+			"cursor: what it goes on with is no longer the same: the files or the history have changed since the page before, or the other arguments have")
 	}
 	return c, nil
 }
 
-// changed is the code of a cursor whose list has become another.
-const changed rpc.Code = "changed"
-
 func badArgument(format string, args ...any) error {
-	return &rpc.Error{Code: rpc.BadRequest, Message: fmt.Sprintf(format, args...)}
+	return explain.Errorf(explain.BadRequest, format, args...)
 }
 
 // size returns how many characters a value takes as JSON.
@@ -138,13 +138,10 @@ func cutAt(before, text string, left int) string {
 	return text[:end]
 }
 
-// bytesUnlessText returns the bytes, in base64, of a text that is not UTF-8, ""
+// base64UnlessText returns the bytes, in base64, of a text that is not UTF-8, ""
 // for one that is.
-func bytesUnlessText(s string) string {
-	if utf8.ValidString(s) {
-		return ""
-	}
-	return base64.StdEncoding.EncodeToString([]byte(s))
+func base64UnlessText(s string) string {
+	return base64.StdEncoding.EncodeToString(words.BytesUnlessText(s))
 }
 
 // A FilePath is one in the directory.
@@ -153,7 +150,7 @@ type FilePath struct {
 	PathBytes string `json:"pathBytes,omitempty" jsonschema:"its bytes in base64, if it is not UTF-8"`
 }
 
-func newPath(p string) FilePath { return FilePath{p, bytesUnlessText(p)} }
+func newPath(p string) FilePath { return FilePath{p, base64UnlessText(p)} }
 
 // String returns the path, quoted if a model could misread it.
 func (p *FilePath) String() string { return quote(p.Path) }
@@ -163,12 +160,4 @@ func quote(path string) string {
 		return q
 	}
 	return path
-}
-
-// count writes a number of things.
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
 )
@@ -13,36 +14,54 @@ import (
 func (x *tools) addRestores() {
 	const what = "By default only what this session's steps changed since is restored, and only as far as they did; with paths these files are, whoever changed them; with exact all that differs is. " +
 		"Files that are not as the session left them are dirty: they are skipped and listed, unless onDirty says otherwise. "
-	add(x, "restore_preview", "Preview a restore", looks, "Say what restore would do with the same arguments, and change nothing. "+what, preview)
-	add(x, "restore", "Restore files", rewrites, "Bring files back to what they were at a revision: "+revisions+". "+what+
-		"What is overwritten or deleted is kept first: undo brings it back. Call restore_preview first.", restore)
-	add(x, "undo", "Undo a restore", rewrites, "Take back the newest restore that was not taken back yet: the files that it changed are as they were before it. It does not take back edits: see restore and patch_undo.",
-		takeBack((*manager.FileSnapshotManager).Undo, "redo"))
-	add(x, "redo", "Redo a restore", rewrites, "Take back the newest undo.", takeBack((*manager.FileSnapshotManager).Redo, "undo"))
+	add(x, "restore_preview", "Preview a restore", looks,
+		"Say what restore would do with the same arguments, and change nothing. "+what, preview, restoreTexts)
+	add(x, "restore", "Restore files", rewrites, "Bring files back to what they were at a revision: "+revisions+". "+
+		what+
+		"What is overwritten or deleted is kept first: undo brings it back. Call restore_preview first.", restore,
+		restoreTexts)
+	add(x, "undo", "Undo a restore", rewrites,
+		"Take back the newest restore that was not taken back yet: the files that it changed are as they were before it. It does not take back edits: see restore and patch_undo.",
+		undo, takeBackTexts)
+	add(x, "redo", "Redo a restore", rewrites, "Take back the newest undo.", redo, takeBackTexts)
 }
 
-// RestoreArgs are the arguments of restore.
-type RestoreArgs struct {
-	Target     string          `json:"target" jsonschema:"revision to go back to: start, @, @~1 to take back the newest step, turn:N, an entry id, a tree hash"`
-	Paths      []string        `json:"paths,omitempty" jsonschema:"only these files, directories and globs (** is any number of directories), relative to the root, and these whoever changed them"`
-	Exact      bool            `json:"exact,omitempty" jsonschema:"restore all that differs from the target, also what the user changed; dirty files are overwritten then unless onDirty says otherwise"`
-	OnDirty    rollback.Policy `json:"onDirty,omitempty" jsonschema:"what to do with files that were changed since the session left them: skip (default), overwrite, or abort to do nothing at all"`
-	AcrossHead bool            `json:"acrossHead,omitempty" jsonschema:"also if another git commit is checked out than at the target"`
-	Force      bool            `json:"force,omitempty" jsonschema:"also while another session is at work in the directory"`
+// restoreTexts, takeBackTexts and undoTexts say what arguments are that the manager
+// takes: an argument that they do not name is none of the tool's.
+var (
+	restoreTexts = map[string]string{
+		"target":     "revision to go back to: start, @, @~1 to take back the newest step, turn:N, an entry id, a tree hash",
+		"paths":      "only these files, directories and globs (** is any number of directories), relative to the root, and these whoever changed them",
+		"exact":      "restore all that differs from the target, also what the user changed; dirty files are overwritten then unless onDirty says otherwise",
+		"onDirty":    "what to do with files that were changed since the session left them: skip (default), overwrite, or abort to do nothing at all",
+		"acrossHead": "also if another git commit is checked out than at the target",
+		"force":      "also while another session is at work in the directory",
+		"cursor":     "nextCursor of the page before",
+	}
+	takeBackTexts = map[string]string{
+		"preview": "say what would be done, and change nothing",
+		"onDirty": "what to do with files that were changed since: skip (default), overwrite, or abort to do nothing at all",
+		"force":   "also while another session is at work in the directory",
+		"cursor":  "of a preview: nextCursor of the page before",
+	}
+	undoTexts = map[string]string{
+		"undoId":  "from the answer of patch_apply",
+		"reverse": "if a file was changed since, take back only what the edit changed, wherever that is now",
+		"force":   "if a file was changed since, make it what it was before the edit all the same",
+		"preview": "say what would be done, and change nothing",
+	}
+)
+
+// previewArgs are the arguments of restore_preview.
+type previewArgs struct {
+	manager.RestoreOptions
+	Cursor string `json:"cursor,omitempty"`
 }
 
-// PreviewArgs are the arguments of restore_preview.
-type PreviewArgs struct {
-	RestoreArgs
-	Cursor string `json:"cursor,omitempty" jsonschema:"nextCursor of the page before"`
-}
-
-// TakeBackArgs are the arguments of undo and redo.
-type TakeBackArgs struct {
-	Preview bool            `json:"preview,omitempty" jsonschema:"say what would be done, and change nothing"`
-	OnDirty rollback.Policy `json:"onDirty,omitempty" jsonschema:"what to do with files that were changed since: skip (default), overwrite, or abort to do nothing at all"`
-	Force   bool            `json:"force,omitempty" jsonschema:"also while another session is at work in the directory"`
-	Cursor  string          `json:"cursor,omitempty" jsonschema:"of a preview: nextCursor of the page before"`
+// takeBackArgs are the arguments of undo and redo.
+type takeBackArgs struct {
+	manager.UndoOptions
+	Cursor string `json:"cursor,omitempty"`
 }
 
 // Restored is what a restore did, or would do.
@@ -83,68 +102,69 @@ const (
 )
 
 func (i *Item) isDone() bool {
-	return i.Action == string(rollback.Restore) || i.Action == string(rollback.Delete) || i.Action == moved || i.Action == made
+	return i.Action == string(rollback.Restore) || i.Action == string(rollback.Delete) ||
+		i.Action == moved || i.Action == made
 }
 
-func (p *RestoreArgs) options(m *manager.FileSnapshotManager) (*manager.RestoreOptions, error) {
-	if p.Target == diskRev {
+func preview(ctx context.Context, m *manager.FileSnapshotManager, p *previewArgs) (*Restored, error) {
+	p.Preview = true
+	return restoreTo(ctx, m, &p.RestoreOptions, p.Cursor)
+}
+
+func restore(ctx context.Context, m *manager.FileSnapshotManager, p *manager.RestoreOptions) (*Restored, error) {
+	return restoreTo(ctx, m, p, "")
+}
+
+func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manager.RestoreOptions,
+	cursor string) (*Restored, error) {
+	if opts.Target == diskRev {
 		return nil, badArgument("target disk: want the revision to go back to")
 	}
-	if p.Exact && len(p.Paths) > 0 {
+	if opts.Exact && len(opts.Paths) > 0 {
 		return nil, badArgument("exact is for all files: paths are restored exactly as it is")
 	}
-	paths, err := treePaths(m, p.Paths)
-	return &manager.RestoreOptions{Target: p.Target, Paths: paths, Exact: p.Exact, OnDirty: p.OnDirty, Force: p.Force, AcrossHead: p.AcrossHead}, err
-}
-
-func preview(ctx context.Context, m *manager.FileSnapshotManager, p *PreviewArgs) (*Restored, error) {
-	opts, err := p.options(m)
-	if err != nil {
+	var err error
+	if opts.Paths, err = treePaths(m, opts.Paths); err != nil {
 		return nil, err
 	}
-	opts.Preview = true
-	return restoreTo(ctx, m, opts, p.Cursor)
-}
-
-func restore(ctx context.Context, m *manager.FileSnapshotManager, p *RestoreArgs) (*Restored, error) {
-	opts, err := p.options(m)
-	if err != nil {
-		return nil, err
-	}
-	return restoreTo(ctx, m, opts, "")
-}
-
-func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manager.RestoreOptions, cursor string) (*Restored, error) {
 	r, err := m.RestoreFiles(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
 	if r.Differing > 0 && len(r.Items) == 0 {
 		return nil, &hintError{badArgument("restore %q: nothing was changed: no step between here and there changed a file, but %s: changes of the user, or not recorded yet",
-			opts.Target, count(r.Differing, "path")+differs(r.Differing)),
+			opts.Target, words.Count(r.Differing, "path")+differs(r.Differing)),
 			"If they are your own changes since the newest snapshot, call snapshot_create, then this again (what was @ is @~1 by then). " +
 				"snapshot_diff shows them; name them in paths to restore them whoever changed them, or pass exact: true for all."}
 	}
 	return restored(r, "undo", cursor)
 }
 
-// takeBack returns a tool that takes back a restore, and is taken back by another.
-func takeBack(fn func(*manager.FileSnapshotManager, context.Context, *manager.RestoreOptions) (*manager.RestoreResult, error), back string) func(context.Context, *manager.FileSnapshotManager, *TakeBackArgs) (*Restored, error) {
-	return func(ctx context.Context, m *manager.FileSnapshotManager, p *TakeBackArgs) (*Restored, error) {
-		if p.Cursor != "" && !p.Preview {
-			return nil, badArgument("cursor goes with preview: true")
-		}
-		r, err := fn(m, ctx, &manager.RestoreOptions{OnDirty: p.OnDirty, Force: p.Force, Preview: p.Preview})
-		if err != nil {
-			return nil, err
-		}
-		return restored(r, back, p.Cursor)
+func undo(ctx context.Context, m *manager.FileSnapshotManager, p *takeBackArgs) (*Restored, error) {
+	return p.takeBack(ctx, m.Undo, "redo")
+}
+
+func redo(ctx context.Context, m *manager.FileSnapshotManager, p *takeBackArgs) (*Restored, error) {
+	return p.takeBack(ctx, m.Redo, "undo")
+}
+
+// takeBack takes back a restore, and is taken back by another tool.
+func (p *takeBackArgs) takeBack(ctx context.Context, fn func(context.Context,
+	*manager.UndoOptions) (*manager.RestoreResult, error), back string) (*Restored, error) {
+	if p.Cursor != "" && !p.Preview {
+		return nil, badArgument("cursor goes with preview: true")
 	}
+	r, err := fn(ctx, &p.UndoOptions)
+	if err != nil {
+		return nil, err
+	}
+	return restored(r, back, p.Cursor)
 }
 
 // restored says what a restore did, on one page.
 func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, error) {
-	a := &Restored{Preview: r.Preview, Complete: r.IsComplete(), Aborted: r.Aborted, HeadChanged: r.HeadChanged, EntryID: r.EntryID,
+	a := &Restored{Preview: r.Preview, Complete: r.IsComplete(), Aborted: r.Aborted,
+		HeadChanged: r.HeadChanged, EntryID: r.EntryID,
 		Restored: len(r.Restored), Deleted: len(r.Deleted), Skipped: len(r.Skipped), Items: []Item{}, back: back}
 	if r.Undoes == nil { // else that is what it is for
 		a.PutBack = r.TurnsPutBack
@@ -206,13 +226,15 @@ func items(r *manager.RestoreResult) []Item {
 		all = append(all, Item{FilePath: newPath(i.Path), Action: string(i.Do), Reason: why, Dirty: i.Dirty})
 	}
 	for _, p := range r.NotCaptured {
-		all = append(all, Item{FilePath: newPath(p), Action: notCaptured, Reason: "its content was not captured, and it stays as it is"})
+		all = append(all, Item{FilePath: newPath(p), Action: notCaptured,
+			Reason: "its content was not captured, and it stays as it is"})
 	}
 	return all
 }
 
 // would are the words of a preview.
-var would = map[string]string{"restored": "would restore", "deleted": "would delete", "skipped": "would skip", "kept": "would keep", "failed": "would fail", moved: "would move", made: "would make", notCaptured: "would leave"}
+var would = map[string]string{"restored": "would restore", "deleted": "would delete", "skipped": "would skip",
+	"kept": "would keep", "failed": "would fail", moved: "would move", made: "would make", notCaptured: "would leave"}
 
 func (r *Restored) text() string {
 	var b strings.Builder
@@ -245,13 +267,15 @@ func (r *Restored) text() string {
 		fmt.Fprintf(&b, "\nand %d more.", r.Unlisted)
 	}
 	if len(r.PutBack) > 0 {
-		fmt.Fprintf(&b, "\nTurns that had been taken back and are in again%s: %s.", map[bool]string{true: " then"}[r.Preview], strings.Trim(fmt.Sprint(r.PutBack), "[]"))
+		fmt.Fprintf(&b, "\nTurns that had been taken back and are in again%s: %s.",
+			map[bool]string{true: " then"}[r.Preview], strings.Trim(fmt.Sprint(r.PutBack), "[]"))
 	}
 	if r.Skipped > 0 {
 		b.WriteString("\nSkipped files were changed since, or by others. onDirty: \"overwrite\" restores them, too; what they hold now is kept for undo.")
 	}
 	if r.TreeAfter != "" {
-		fmt.Fprintf(&b, "\n%s takes it back. All changes: snapshot_diff from %s to %s.", r.back, r.TreeBefore, r.TreeAfter)
+		fmt.Fprintf(&b, "\n%s takes it back. All changes: snapshot_diff from %s to %s.",
+			r.back, r.TreeBefore, r.TreeAfter)
 	}
 	return b.String() + more(r.NextCursor)
 }

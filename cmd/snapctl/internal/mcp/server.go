@@ -12,9 +12,11 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -22,6 +24,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/tree"
 )
@@ -58,8 +61,10 @@ func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 		log = slog.New(slog.DiscardHandler)
 	}
 	o := &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(ctx) }}
-	x := &tools{open: o, log: log, sdk: sdk.NewServer(&sdk.Implementation{Name: "snapctl", Title: "Snapshots", Version: s.Version},
-		&sdk.ServerOptions{Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
+	x := &tools{open: o, log: log, sdk: sdk.NewServer(&sdk.Implementation{Name: "snapctl",
+		Title: "Snapshots", Version: s.Version},
+		&sdk.ServerOptions{Instructions: instructions,
+			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
 	x.addAll()
 	x.sdk.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(call context.Context, method string, req sdk.Request) (sdk.Result, error) {
@@ -166,14 +171,15 @@ func (o *opener) close() error {
 // open opens the session and looks at the directory: what was changed while
 // nobody served is recorded as no step's doing.
 func (s *Server) open(ctx context.Context) (m *manager.FileSnapshotManager, news string, err error) {
-	m, err = manager.Open(ctx, s.Root, &manager.Options{Engine: s.Engine, Session: s.Session, AllowBroad: s.AllowBroad, Limits: s.Limits})
+	m, err = manager.Open(ctx, s.Root, &manager.Options{Engine: s.Engine, Session: s.Session,
+		AllowBroad: s.AllowBroad, Limits: s.Limits})
 	if err != nil {
 		return nil, "", err
 	}
 	if news, err = begin(ctx, m); err != nil {
 		return nil, news, errors.Join(err, m.Close())
 	}
-	if health := manager.TellHealth(m.StoreDir(), (*manager.Health).Told, false); health != "" {
+	if health := m.Health(); health != "" {
 		news += " The user should know of the store of these snapshots: " + health + "."
 	}
 	return m, news, nil
@@ -194,7 +200,8 @@ func begin(ctx context.Context, m *manager.FileSnapshotManager) (news string, er
 			return "", err
 		default:
 			news = fmt.Sprintf("A restore of session %q had been cut off before this server started. It was brought to its end: %d restored, %d deleted, %d left as they are.",
-				bounded(r.Snapshot.Session, maxLabel), len(r.Restored), len(r.Deleted), len(r.Skipped)+len(r.Kept)+len(r.Failed))
+				bounded(r.Snapshot.Session, maxLabel), len(r.Restored), len(r.Deleted),
+				len(r.Skipped)+len(r.Kept)+len(r.Failed))
 			if r.Snapshot.Session == m.Session() {
 				news += " undo takes it back."
 			}
@@ -239,16 +246,54 @@ const (
 	rewrites             // changes files
 )
 
-// add adds a tool.
-func add[P any, R answer](x *tools, name, title string, k kind, text string, fn func(ctx context.Context, m *manager.FileSnapshotManager, p *P) (R, error)) {
+// add adds a tool. texts say what its arguments are, if their type does not.
+func add[P any, R answer](x *tools, name, title string, k kind, text string,
+	fn func(ctx context.Context, m *manager.FileSnapshotManager, p *P) (R, error), texts ...map[string]string) {
+	t := newTool(name, title, k, text)
+	t.InputSchema = inputSchema(reflect.TypeFor[P](), texts...)
+	addTool(x, t, fn)
+}
+
+// addVerb adds a tool that is a verb as it is: what a program is answered is what a
+// model reads, so it is short. An argument without a text is none of the tool's.
+func addVerb(x *tools, name, title string, k kind, text string, texts map[string]string) {
+	v := verbs.Named(name)
+	t := newTool(name, title, k, text)
+	t.InputSchema, t.OutputSchema = inputSchema(v.Args, texts), schemaOf(v.Result)
+	addTool(x, t, func(ctx context.Context, m *manager.FileSnapshotManager, p *json.RawMessage) (*verbatim, error) {
+		do, err := v.Bind(*p)
+		if err != nil {
+			return nil, err
+		}
+		r, err := do(ctx, &verbs.Session{FileSnapshotManager: m})
+		if err != nil {
+			return nil, err
+		}
+		b, err := json.Marshal(r)
+		return &verbatim{b}, err
+	})
+}
+
+// verbatim is the answer of a verb.
+type verbatim struct{ json.RawMessage }
+
+func (v *verbatim) text() string { return string(v.RawMessage) }
+func (v *verbatim) tell(string)  {} // it is in the text
+
+func newTool(name, title string, k kind, text string) *sdk.Tool {
 	no, changes := false, k == rewrites
-	notes := &sdk.ToolAnnotations{Title: title, OpenWorldHint: &no, ReadOnlyHint: k == looks, IdempotentHint: k == looks, DestructiveHint: &changes}
-	t := &sdk.Tool{Name: name, Title: title, Description: text, Annotations: notes, InputSchema: inputSchema[P]()}
-	sdk.AddTool(x.sdk, t, func(ctx context.Context, _ *sdk.CallToolRequest, p P) (result *sdk.CallToolResult, r R, err error) {
+	notes := &sdk.ToolAnnotations{Title: title, OpenWorldHint: &no, ReadOnlyHint: k == looks,
+		IdempotentHint: k == looks, DestructiveHint: &changes}
+	return &sdk.Tool{Name: name, Title: title, Description: text, Annotations: notes}
+}
+
+func addTool[P any, R answer](x *tools, t *sdk.Tool, fn func(context.Context, *manager.FileSnapshotManager, *P) (R,
+	error)) {
+	ask := func(ctx context.Context, _ *sdk.CallToolRequest, p P) (result *sdk.CallToolResult, r R, err error) {
 		defer func() {
 			if why := recover(); why != nil { // no harm to other calls
-				x.log.Error("internal error", "tool", name, "panic", why, "stack", string(debug.Stack()))
-				err = failed(name, fmt.Errorf("internal error: %v", why))
+				x.log.Error("internal error", "tool", t.Name, "panic", why, "stack", string(debug.Stack()))
+				err = failed(t.Name, fmt.Errorf("internal error: %v", why))
 			}
 		}()
 		m, err := x.open.wait(ctx)
@@ -262,9 +307,10 @@ func add[P any, R answer](x *tools, name, title string, k kind, text string, fn 
 			}
 		}
 		if err != nil {
-			return nil, r, fmt.Errorf("%s%w", text, failed(name, err))
+			return nil, r, fmt.Errorf("%s%w", text, failed(t.Name, err))
 		}
 		r.tell(strings.TrimSpace(text))
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text + r.text()}}}, r, nil
-	})
+	}
+	sdk.AddTool(x.sdk, t, ask)
 }

@@ -7,16 +7,21 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/tree"
 )
 
 // addAll adds all tools.
 func (x *tools) addAll() {
-	add(x, "snapshot_create", "Take a snapshot", records, "Record the present state of all files as a step that restore can take back. "+
-		"Says what changed since the snapshot before, and what was not captured. Nothing is recorded if nothing changed and no label is given.", create)
-	add(x, "snapshot_list", "List snapshots", looks, "List the session's history, oldest first: steps, restores, what others changed in between, and the start. "+
-		"Its entry ids and tree hashes are revisions for the other tools.", list)
+	add(x, "snapshot_create", "Take a snapshot", records,
+		"Record the present state of all files as a step that restore can take back. "+
+			"Says what changed since the snapshot before, and what was not captured. Nothing is recorded if nothing changed and no label is given.", create)
+	add(x, "snapshot_list", "List snapshots", looks,
+		"List the session's history, oldest first: steps, restores, what others changed in between, and the start. "+
+			"Its entry ids and tree hashes are revisions for the other tools.", list)
 	x.addDiffs()
 	x.addRestores()
 	x.addEdits()
@@ -75,7 +80,8 @@ func create(ctx context.Context, m *manager.FileSnapshotManager, p *CreateArgs) 
 	if err != nil {
 		return nil, err
 	}
-	c := &Created{Recorded: r.Data != nil, EntryID: r.EntryID, TreeHash: r.Tree.String(), Files: r.Capture.Files + r.Capture.Symlinks, Partial: r.Capture.Partial,
+	c := &Created{Recorded: r.Data != nil, EntryID: r.EntryID, TreeHash: r.Tree.String(),
+		Files: r.Capture.Files + r.Capture.Symlinks, Partial: r.Capture.Partial,
 		Changes: []Change{}, label: p.Label}
 	if r.Data != nil {
 		c.TurnIndex = &r.Data.TurnIndex
@@ -110,8 +116,8 @@ func (c *Created) addChanges(ctx context.Context, m *manager.FileSnapshotManager
 	now := r.Since.State
 	now.Tree, now.Coverage = r.Tree, r.Capture.Coverage
 	var all []Change
-	for d, err := range tree.Compare(ctx, m.Store(), r.Since.State, now) {
-		if tree.IsLoss(err) {
+	for d, err := range trees.Compare(ctx, inside.Store(m), r.Since.State, now) {
+		if trees.IsLoss(err) {
 			c.Unknown = err.Error()
 			break
 		}
@@ -147,14 +153,14 @@ func (c *Created) addMissing(ctx context.Context, m *manager.FileSnapshotManager
 		return nil
 	}
 	c.NotCaptured = make(map[string]int)
-	for o, err := range tree.Coverage(ctx, m.Store(), r.Coverage) {
+	for o, err := range trees.Coverage(ctx, inside.Store(m), r.Coverage) {
 		if err != nil {
 			return err
 		}
 		why := o.Reason.String()
 		c.NotCaptured[why]++
 		switch o.Reason {
-		case tree.TooLarge, tree.Unreadable, tree.Unstable, tree.OverBudget:
+		case trees.TooLarge, trees.Unreadable, trees.Unstable, trees.OverBudget:
 			if c.NotCaptured[why] <= maxMissing {
 				c.Missing = append(c.Missing, Omission{newPath(o.Path), why})
 			}
@@ -176,11 +182,14 @@ func (c *Created) text() string {
 		if len(c.Changes) > 0 {
 			what = "Nothing of this session's"
 		}
-		fmt.Fprintf(&b, "%s changed since %s: nothing was recorded (tree %s, %s).", what, since, c.TreeHash, count(int(c.Files), "file"))
+		fmt.Fprintf(&b, "%s changed since %s: nothing was recorded (tree %s, %s).", what, since, c.TreeHash,
+			words.Count(c.Files, "file"))
 	case c.Since == "":
-		fmt.Fprintf(&b, "Recorded %s, the first snapshot of the session (tree %s, %s).", c.EntryID, c.TreeHash, count(int(c.Files), "file"))
+		fmt.Fprintf(&b, "Recorded %s, the first snapshot of the session (tree %s, %s).", c.EntryID, c.TreeHash,
+			words.Count(c.Files, "file"))
 	default:
-		fmt.Fprintf(&b, "Recorded %s as turn:%d (tree %s, %s): %d added, %d modified, %d deleted.", c.EntryID, *c.TurnIndex, c.TreeHash, count(int(c.Files), "file"), c.Added, c.Modified, c.Deleted)
+		fmt.Fprintf(&b, "Recorded %s as turn:%d (tree %s, %s): %d added, %d modified, %d deleted.", c.EntryID,
+			*c.TurnIndex, c.TreeHash, words.Count(c.Files, "file"), c.Added, c.Modified, c.Deleted)
 	}
 	for _, ch := range c.Changes {
 		fmt.Fprintf(&b, "\n%s %s", ch.Status, &ch.FilePath)
@@ -246,7 +255,8 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 		if err != nil {
 			return nil, err
 		}
-		line := Snapshot{EntryID: mo.EntryID, Kind: mo.Kind, TreeHash: mo.Tree.String(), Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
+		line := Snapshot{EntryID: mo.EntryID, Kind: mo.Kind, TreeHash: mo.Tree.String(), Added: mo.Added,
+			Modified: mo.Modified, Deleted: mo.Deleted,
 			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial}
 		if mo.EntryID == "" {
 			line.Rev = manager.NameOf("", mo.Snapshot)
@@ -304,7 +314,7 @@ func shorten(label string) string {
 
 func (r *Snapshots) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d of %s, oldest first:", len(r.Snapshots), entries(r.Total))
+	fmt.Fprintf(&b, "%d of %s, oldest first:", len(r.Snapshots), words.Count(r.Total, "entry"))
 	for _, s := range r.Snapshots {
 		name := s.EntryID + s.Rev
 		if s.TurnIndex != nil {
@@ -313,27 +323,22 @@ func (r *Snapshots) text() string {
 		if name != "" {
 			name += " "
 		}
-		fmt.Fprintf(&b, "\n%s %stree %s %s: %d added, %d modified, %d deleted", s.Kind, name, s.TreeHash[:12], s.Time, s.Added, s.Modified, s.Deleted)
+		fmt.Fprintf(&b, "\n%s %stree %s %s: %d added, %d modified, %d deleted", s.Kind, name, s.TreeHash[:12], s.Time,
+			s.Added, s.Modified, s.Deleted)
 		if s.Label != "" {
 			fmt.Fprintf(&b, " %q", s.Label)
 		}
 		if s.TakenBack != "" {
 			fmt.Fprintf(&b, " (taken back %s)", s.TakenBack)
 		}
-		for what, is := range map[string]bool{" (interrupted)": s.Interrupted, " (partial)": s.Partial, " (not all changes are known)": s.Unknown != ""} {
+		for what, is := range map[string]bool{" (interrupted)": s.Interrupted, " (partial)": s.Partial,
+			" (not all changes are known)": s.Unknown != ""} {
 			if is {
 				b.WriteString(what)
 			}
 		}
 	}
 	return b.String() + more(r.NextCursor)
-}
-
-func entries(n int) string {
-	if n == 1 {
-		return "1 entry"
-	}
-	return fmt.Sprintf("%d entries", n)
 }
 
 // more says how a list goes on.

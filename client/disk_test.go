@@ -1,3 +1,0 @@
-package client
-
-import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,3 @@
+package verbs
+
+import _ "github.com/boocode/filestore/internal/testdisk"

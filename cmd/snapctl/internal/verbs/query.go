@@ -1,0 +1,206 @@
+package verbs
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// FileDiff is the answer.
+type FileDiff struct {
+	File *manager.FileDiffInfo `json:"file"` // null: at neither point
+}
+
+// Page asks for a part of a list.
+type Page struct {
+	Limit  int    `json:"limit,omitempty"` // default 50, at most 200
+	Cursor string `json:"cursor,omitempty"`
+}
+
+// A Snapshot is a line of a session's history.
+type Snapshot struct {
+	EntryID     string   `json:"entryId,omitempty"`
+	Rev         string   `json:"rev,omitempty"` // the entry, or look:N of what has none: a revision
+	TurnIndex   int      `json:"turnIndex"`     // -1: of no turn
+	Kind        string   `json:"kind"`          // step, empty (of a turn), start, fork, restore, undo, redo or base
+	TreeHash    store.ID `json:"treeHash"`
+	SnapshotSeq uint64   `json:"snapshotSeq,omitempty"`
+	Time        string   `json:"time,omitempty"` // RFC 3339
+	Label       string   `json:"label,omitempty"`
+	Added       int      `json:"added"`
+	Modified    int      `json:"modified"`
+	Deleted     int      `json:"deleted"`
+	Unknown     string   `json:"unknown,omitempty"` // why these three are not all: what was there before is lost
+	Interrupted bool     `json:"interrupted,omitempty"`
+	Partial     bool     `json:"partial,omitempty"`
+	TakenBack   uint64   `json:"takenBackSeq,omitempty"` // the turn: snapshotSeq of the restore that did
+	But         []string `json:"but,omitempty"`          // paths at which it did not
+	Without     []string `json:"without,omitempty"`      // of a turn that is in: paths at which it is not, or in part
+	Elsewhere   bool     `json:"elsewhere,omitempty"`    // on another branch of the conversation
+	ForkedFrom  string   `json:"forkedFrom,omitempty"`   // the session whose turn it is, or that a fork began from
+	TookBack    []int    `json:"tookBack,omitempty"`     // turns that a restore took back
+	PutBack     []int    `json:"putBack,omitempty"`      // and those that it put back
+}
+
+// Snapshots are a part of a session's history, oldest first.
+type Snapshots struct {
+	Snapshots  []Snapshot `json:"snapshots"`
+	NextCursor string     `json:"nextCursor,omitempty"`
+}
+
+// CoverageOf asks for what was left out of a snapshot.
+type CoverageOf struct {
+	Page
+	Rev          string         `json:"rev,omitempty"`         // default "@"
+	CoverageHash store.ID       `json:"coverageHash,omitzero"` // instead of Rev: as a look has it
+	Reasons      []trees.Reason `json:"reasons,omitempty"`     // default: all
+}
+
+// An Omission was left out.
+type Omission struct {
+	Path      string       `json:"path"`
+	PathBytes []byte       `json:"pathBytes,omitempty"` // if it is not UTF-8
+	Kind      string       `json:"kind"`                // file, dir, symlink or special
+	Size      int64        `json:"size,omitempty"`
+	Reason    trees.Reason `json:"reason"`
+}
+
+// Omissions are in order of path.
+type Omissions struct {
+	Omissions  []Omission `json:"omissions"`
+	NextCursor string     `json:"nextCursor,omitempty"`
+}
+
+const (
+	pageSize    = 50
+	maxPageSize = 200
+)
+
+// bounds returns what part of a list is asked for.
+func (p *Page) bounds() (from, to int, err error) {
+	if p.Cursor != "" {
+		if from, err = strconv.Atoi(p.Cursor); err != nil || from < 0 {
+			return 0, 0, explain.Errorf(explain.BadRequest, "cursor %q: want one that an answer had", p.Cursor)
+		}
+	}
+	n := p.Limit
+	if n <= 0 {
+		n = pageSize
+	}
+	return from, from + min(n, maxPageSize), nil
+}
+
+func modifiedFiles(ctx context.Context, s *Session, a *manager.Range) (*manager.ModifiedFiles, error) {
+	return s.ModifiedFiles(ctx, a)
+}
+
+func fileDiff(ctx context.Context, s *Session, a *manager.FileRange) (*FileDiff, error) {
+	info, err := s.FileDiff(ctx, a)
+	return &FileDiff{info}, err
+}
+
+func snapshots(ctx context.Context, s *Session, p *Page) (*Snapshots, error) {
+	from, to, err := p.bounds()
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.moments(ctx, from == 0)
+	if err != nil {
+		return nil, err
+	}
+	answer := &Snapshots{Snapshots: []Snapshot{}}
+	for _, mo := range all[min(from, len(all)):min(to, len(all))] {
+		line := Snapshot{EntryID: mo.EntryID, Rev: manager.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex,
+			Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
+			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial, But: mo.But, Without: mo.Without,
+			Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom, TookBack: mo.TookBack, PutBack: mo.PutBack}
+		if s := mo.TakenBack; s != nil {
+			line.TakenBack = s.Seq
+		}
+		if snap := mo.Snapshot; snap != nil {
+			line.SnapshotSeq, line.Label = snap.Seq, snap.Label
+			line.Time = snap.Time.Format("2006-01-02T15:04:05.000Z07:00")
+		}
+		answer.Snapshots = append(answer.Snapshots, line)
+	}
+	if to < len(all) {
+		answer.NextCursor = strconv.Itoa(to)
+	} else {
+		s.listed.Store(nil)
+	}
+	return answer, nil
+}
+
+// moments returns what happened in the session, oldest first. All pages after the
+// first are of the list that the first was of: the timeline can only be read as a
+// whole, newest first.
+func (s *Session) moments(ctx context.Context, anew bool) ([]*manager.Moment, error) {
+	if list := s.listed.Load(); list != nil && !anew {
+		return *list, nil
+	}
+	var all []*manager.Moment
+	for mo, err := range s.Timeline(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, mo)
+	}
+	slices.Reverse(all)
+	s.listed.Store(&all)
+	return all, nil
+}
+
+func coverage(ctx context.Context, s *Session, p *CoverageOf) (*Omissions, error) {
+	from, to, err := p.bounds()
+	if err != nil {
+		return nil, err
+	}
+	of := p.CoverageHash
+	if of.IsZero() {
+		point, err := s.Resolve(ctx, cmp.Or(p.Rev, "@"))
+		if err != nil {
+			return nil, err
+		}
+		of = point.State.Coverage
+	}
+	answer := &Omissions{Omissions: []Omission{}}
+	i := 0
+	for o, err := range trees.Coverage(ctx, inside.Store(s.FileSnapshotManager), of) {
+		switch {
+		case err != nil:
+			return nil, err
+		case p.Reasons != nil && !slices.Contains(p.Reasons, o.Reason):
+			continue
+		case i == to:
+			answer.NextCursor = strconv.Itoa(to)
+			return answer, nil
+		case i >= from:
+			answer.Omissions = append(answer.Omissions, Omission{Path: o.Path,
+				PathBytes: words.BytesUnlessText(o.Path), Kind: KindOf(o.Kind), Size: o.Size, Reason: o.Reason})
+		}
+		i++
+	}
+	return answer, nil
+}
+
+// KindOf names the kind of an entry, or of something that was left out.
+func KindOf(m tree.Mode) string {
+	switch m.Kind() {
+	case tree.ModeFile:
+		return "file"
+	case tree.ModeDir:
+		return "dir"
+	case tree.ModeSymlink:
+		return "symlink"
+	}
+	return "special"
+}

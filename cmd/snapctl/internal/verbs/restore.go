@@ -1,0 +1,98 @@
+package verbs
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/session"
+)
+
+// Navigate moves the conversation, and the files with it.
+type Navigate struct {
+	Target string `json:"target"` // an entry
+	manager.NavigateOptions
+}
+
+// An Entry is one for the runtime's log.
+type Entry struct {
+	Type       string          `json:"type"`
+	CustomType string          `json:"customType,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+	FromID     string          `json:"fromId,omitempty"`  // of a branch_summary
+	Summary    string          `json:"summary,omitempty"` // of a branch_summary
+}
+
+// Restored says what a restore did, or would do.
+type Restored struct {
+	*manager.RestoreResult
+	SnapshotSeq uint64  `json:"snapshotSeq,omitempty"` // number of the record; 0: nothing was changed
+	Complete    bool    `json:"complete"`              // all that was wanted was done
+	Entries     []Entry `json:"entries"`               // for the runtime's log: then send told
+}
+
+// Navigated says where the conversation stands.
+type Navigated struct {
+	*manager.NavigateResult
+	Entries []Entry `json:"entries"` // for the runtime's log
+}
+
+// entries collects what a runtime is to append to its log. A session of which we
+// keep the log collects nothing.
+func (s *Session) entries(list *[]Entry) manager.EntryFunc {
+	*list = []Entry{}
+	if !s.logs {
+		return nil
+	}
+	return func(_ context.Context, e *session.Entry) (string, error) {
+		*list = append(*list, Entry{e.Type, e.CustomType, e.Data, e.FromID, e.Summary})
+		return "", nil
+	}
+}
+
+func restored(r *manager.RestoreResult, entries []Entry, err error) (*Restored, error) {
+	if r == nil {
+		return nil, err
+	}
+	answer := &Restored{RestoreResult: r, Complete: r.IsComplete(), Entries: entries}
+	if r.Snapshot != nil {
+		answer.SnapshotSeq = r.Snapshot.Seq
+	}
+	return answer, err
+}
+
+func restore(ctx context.Context, s *Session, a *manager.RestoreOptions) (*Restored, error) {
+	var entries []Entry
+	a.Append = s.entries(&entries)
+	r, err := s.RestoreFiles(ctx, a)
+	return restored(r, entries, err)
+}
+
+func restorePreview(ctx context.Context, s *Session, a *manager.RestoreOptions) (*Restored, error) {
+	a.Preview = true
+	return restore(ctx, s, a)
+}
+
+func undo(ctx context.Context, s *Session, a *manager.UndoOptions) (*Restored, error) {
+	var entries []Entry
+	a.Append = s.entries(&entries)
+	r, err := s.Undo(ctx, a)
+	return restored(r, entries, err)
+}
+
+func redo(ctx context.Context, s *Session, a *manager.UndoOptions) (*Restored, error) {
+	var entries []Entry
+	a.Append = s.entries(&entries)
+	r, err := s.Redo(ctx, a)
+	return restored(r, entries, err)
+}
+
+func navigateTree(ctx context.Context, s *Session, a *Navigate) (*Navigated, error) {
+	var entries []Entry
+	a.Append = s.entries(&entries)
+	r, err := s.NavigateTree(ctx, a.Target, &a.NavigateOptions)
+	if r == nil {
+		return nil, err
+	}
+	return &Navigated{r, entries}, err
+}

@@ -1,0 +1,127 @@
+package verbs
+
+import (
+	"cmp"
+	"context"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/boocode/filestore/internal/wire"
+	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
+)
+
+// TurnDiffOf asks for what a turn did.
+type TurnDiffOf struct {
+	Page
+	Rev     string   `json:"rev,omitempty"`     // of the turn; default "@"
+	Paths   []string `json:"paths,omitempty"`   // only these, and what is below them
+	Context int      `json:"context,omitempty"` // unchanged lines around each change; negative for none; default 3
+}
+
+// TurnDiff is a part of what a turn did, in order of path.
+type TurnDiff struct {
+	EntryID    string       `json:"entryId,omitempty"`
+	TurnIndex  int          `json:"turnIndex"`         // -1: the revision is of no turn
+	Kind       string       `json:"kind"`              // as in get_snapshots
+	Unknown    string       `json:"unknown,omitempty"` // why files are not all: what was there before is lost
+	Files      []TurnChange `json:"files"`
+	NextCursor string       `json:"nextCursor,omitempty"`
+}
+
+// TurnChange is what a turn did to a path, or a piece of it.
+type TurnChange struct {
+	Path        string        `json:"path"`
+	PathBytes   []byte        `json:"pathBytes,omitempty"` // if it is not UTF-8
+	Status      string        `json:"status"`
+	Owner       manager.Owner `json:"owner,omitempty"`   // whose; of what no turn did offline or other, too
+	Piece       int           `json:"piece"`             // from 1
+	Pieces      int           `json:"pieces"`            // more than 1: somebody else has changed it between them
+	OldHash     *store.ID     `json:"oldHash"`           // null: absent
+	NewHash     *store.ID     `json:"newHash"`           // null: absent
+	OldMode     string        `json:"oldMode,omitempty"` // as git has it
+	NewMode     string        `json:"newMode,omitempty"`
+	Added       int           `json:"added"` // lines
+	Deleted     int           `json:"deleted"`
+	Binary      bool          `json:"binary,omitempty"`
+	UnifiedDiff string        `json:"unifiedDiff"`                // for git apply and patch -p1
+	DiffBytes   []byte        `json:"unifiedDiffBytes,omitempty"` // if it is not UTF-8
+	TooLong     bool          `json:"tooLong,omitempty"`          // the diff is longer than 2 MiB, and left out
+}
+
+// maxDiffs is how long the diffs of an answer may be, in bytes: in JSON a byte
+// takes up to six, and an answer is one line.
+const maxDiffs = wire.MaxLine / 8
+
+func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error) {
+	from, to, err := p.bounds()
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, arg := range p.Paths {
+		path, err := s.TreePath(arg)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	d, err := s.TurnDiff(ctx, cmp.Or(p.Rev, "@"))
+	if err != nil {
+		return nil, err
+	}
+	answer := &TurnDiff{EntryID: d.EntryID, TurnIndex: d.TurnIndex, Kind: d.Kind, Unknown: d.Unknown,
+		Files: []TurnChange{}}
+	i, length := 0, 0
+	for _, c := range d.Changes {
+		if !IsBelow(c.Path, paths) {
+			continue
+		}
+		if i++; i <= from {
+			continue
+		}
+		text, err := s.ChangeText(ctx, &c, p.Context)
+		if err != nil {
+			return nil, err
+		}
+		length += len(text.Unified)
+		if i > to || length > maxDiffs && i > from+1 {
+			answer.NextCursor = strconv.Itoa(i - 1)
+			break
+		}
+		answer.Files = append(answer.Files, newTurnChange(&c, text))
+	}
+	return answer, nil
+}
+
+func newTurnChange(c *manager.TurnChange, text *manager.ChangeText) TurnChange {
+	t := TurnChange{Path: c.Path, PathBytes: words.BytesUnlessText(c.Path), Status: c.Status.String(), Owner: c.Owner,
+		Piece: c.Piece, Pieces: c.Pieces,
+		Added: text.Added, Deleted: text.Deleted, Binary: text.Binary, UnifiedDiff: string(text.Unified)}
+	if c.Old != nil {
+		t.OldHash, t.OldMode = &c.Old.ID, strconv.FormatUint(uint64(c.Old.Mode.Git()), 8)
+	}
+	if c.New != nil {
+		t.NewHash, t.NewMode = &c.New.ID, strconv.FormatUint(uint64(c.New.Mode.Git()), 8)
+	}
+	switch {
+	case len(text.Unified) > maxDiffs:
+		t.UnifiedDiff, t.TooLong = "", true
+	case !utf8.Valid(text.Unified):
+		t.DiffBytes = text.Unified
+	}
+	return t
+}
+
+// IsBelow reports whether a path is, or lies below, one of those listed; so it
+// is if none are. "." and "" are all of the directory.
+func IsBelow(path string, list []string) bool {
+	for _, top := range list {
+		if top == "." || top == "" || path == top || strings.HasPrefix(path, top+"/") {
+			return true
+		}
+	}
+	return len(list) == 0
+}

@@ -1,0 +1,167 @@
+// Package verbs is the one table of what can be asked of a session: each verb's name,
+// its arguments, its answer and what it does. The faces of the command (lines over
+// streams and sockets, HTTP, tools for models) decode, look here and encode; what
+// goes wrong is in package explain.
+//
+// A verb's arguments are the structure that the manager takes, where it takes one:
+// what is wrong with them the manager says, to all faces alike.
+package verbs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/tree"
+)
+
+// All are the verbs. "changes" says that one waits for those that came before it.
+var All = []*Verb{
+	verb("initialize", changes,
+		"begins with a session, or takes it up again; before any other command about it", initialize),
+	verb("turn_start", changes, "looks at the directory and opens a turn", turnStart),
+	verb("tool_start", changes, "says that a tool of the turn begins", toolStart),
+	verb("tool_end", changes, "says that it has ended", toolEnd),
+	verb("turn_end", changes, "looks at the directory and records what the turn changed", turnEnd),
+	verb("told", changes, "says that the runtime's log has an entry for a step or a restore", told),
+	verb("claim", changes, "says that the turn writes files", claim),
+	verb("note_read", changes,
+		"remembers what a file holds, so that an edit that builds on it can be refused", noteRead),
+	verb("get_modified_files", looks, "lists the paths that turns changed between two points", modifiedFiles),
+	verb("get_file_diff", looks, "returns a file at two points and the difference", fileDiff),
+	verb("get_turn_diff", looks, "returns what a turn did, without what others did meanwhile", turnDiff),
+	verb("get_snapshots", looks, "lists the session's history, oldest first", snapshots),
+	verb("get_coverage", looks, "lists what was left out of a snapshot", coverage),
+	verb("restore_preview", changes, "says what restore would do, and does nothing", restorePreview),
+	verb("restore", changes, "brings files back to what they were", restore),
+	verb("undo", changes, "takes back the newest restore", undo),
+	verb("redo", changes, "takes back the newest undo", redo),
+	verb("navigate_tree", changes, "moves the conversation to an entry, and the files with it", navigateTree),
+	verb("apply_patch", changes, "edits files: all pieces of a patch, or none", applyPatch),
+	verb("undo_patch", changes, "takes back an edit", undoPatch),
+}
+
+const (
+	changes = true
+	looks   = false
+)
+
+// A Verb is one thing to ask of a session.
+type Verb struct {
+	Name         string
+	Text         string // what it does
+	Changes      bool
+	Args, Result reflect.Type // structures
+	bind         func(args []byte) (Do, error)
+}
+
+// Do does what a verb was bound to. An answer beside an error says how far it got.
+type Do func(ctx context.Context, s *Session) (answer any, err error)
+
+// Bind reads the arguments of a verb from JSON. Fields that it does not know are
+// passed over: others stand beside the arguments.
+func (v *Verb) Bind(args []byte) (Do, error) { return v.bind(args) }
+
+// Named returns a verb, nil if there is none of that name.
+func Named(name string) *Verb {
+	if i := slices.IndexFunc(All, func(v *Verb) bool { return v.Name == name }); i >= 0 {
+		return All[i]
+	}
+	return nil
+}
+
+func verb[A, R any](name string, changes bool, text string, do func(context.Context, *Session, *A) (*R, error)) *Verb {
+	v := &Verb{Name: name, Text: text, Changes: changes, Args: reflect.TypeFor[A](), Result: reflect.TypeFor[R]()}
+	v.bind = func(args []byte) (Do, error) {
+		a := new(A)
+		if err := json.Unmarshal(args, a); err != nil {
+			return nil, explain.Errorf(explain.BadRequest, "%s: %v", name, err)
+		}
+		return func(ctx context.Context, s *Session) (any, error) {
+			r, err := do(ctx, s, a)
+			if r == nil { // and not a value that holds nil
+				return nil, err
+			}
+			return r, err
+		}, nil
+	}
+	return v
+}
+
+// A Session is one that verbs are asked of.
+type Session struct {
+	*manager.FileSnapshotManager
+	logs   bool                              // the runtime keeps a log: what it is to append is in answers
+	listed atomic.Pointer[[]*manager.Moment] // what get_snapshots lists page by page
+}
+
+// Initialize reads which session a request is about: the arguments of initialize.
+func Initialize(request []byte) (*client.Initialize, error) {
+	a := new(client.Initialize)
+	if err := json.Unmarshal(request, a); err != nil {
+		return nil, explain.Errorf(explain.BadRequest, "initialize: %v", err)
+	}
+	if a.CWD == "" || !session.ValidID(a.SessionID) {
+		return nil, explain.Errorf(explain.BadRequest,
+			"initialize: want cwd, and sessionId of 1 to 128 letters, digits and ._-")
+	}
+	return a, nil
+}
+
+// Open opens a session. Whoever opened it closes it.
+func Open(ctx context.Context, e *manager.Engine, a *client.Initialize) (*Session, error) {
+	l := tree.Limits{FileSize: a.Limits.FileSize, NewBytes: a.Limits.NewBytes, Files: a.Limits.Files,
+		Time: time.Duration(a.Limits.TimeMs) * time.Millisecond}
+	m, err := manager.Open(ctx, a.CWD, &manager.Options{Engine: e, Session: a.SessionID, SessionFile: a.SessionFile,
+		ToolWindows: a.ToolWindows, Detached: a.Detached, AllowBroad: a.AllowBroad, Limits: l})
+	if err != nil {
+		return nil, err
+	}
+	return &Session{FileSnapshotManager: m, logs: !a.OwnLog}, nil
+}
+
+// Ask asks a verb of a session that the request names itself: it has the fields of
+// initialize beside the verb's own. A turn goes on when it is answered.
+func Ask(ctx context.Context, e *manager.Engine, name string, request []byte) (answer any, err error) {
+	v := Named(name)
+	if v == nil {
+		return nil, explain.Errorf(explain.BadCommand, "no verb %q", name)
+	}
+	do, err := v.Bind(request)
+	if err != nil {
+		return nil, err
+	}
+	of, err := Initialize(request)
+	if err != nil {
+		return nil, err
+	}
+	of.Detached = true
+	s, err := Open(ctx, e, of)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return do(ctx, s)
+}
+
+func initialize(ctx context.Context, s *Session, _ *client.Initialize) (*client.Initialized, error) {
+	r, err := s.Initialize(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir := s.StoreDir()
+	answer := &client.Initialized{Look: *newLook(r), SessionID: s.Session(), Root: s.Project().Root, StoreDir: dir}
+	for _, c := range health.Read(dir).Concerns(dir, time.Now()) {
+		answer.Concerns = append(answer.Concerns, client.Concern(c))
+	}
+	return answer, nil
+}

@@ -1,0 +1,3 @@
+package audit
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,3 @@
+package capture
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,210 @@
+package capture
+
+import (
+	"io"
+	"path/filepath"
+	"sort"
+	"strings"
+
+	"github.com/boocode/filestore/internal/gitrepo"
+	"github.com/boocode/filestore/internal/ignore"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/tree"
+)
+
+// IsVCS reports whether a name in a directory holds the insides of a version
+// control system, which no capture records. A .git may be a file; the others are
+// only known as directories.
+func IsVCS(name string, isDir bool) bool {
+	switch name {
+	case ".git":
+		return true
+	case ".hg", ".svn", ".jj":
+		return isDir
+	}
+	return false
+}
+
+// ignored reports whether a name is to be left out by the rules. What git
+// tracks is captured all the same.
+func (j *dirJob) ignored(s *slot) bool {
+	isDir := s.kind == vfs.Directory
+	var e entry
+	if s.old >= 0 && j.old.rules() == j.rulesID {
+		if old := j.old.entry(s.old); old.reason() != trees.Sparse && isDir == (old.kind() == vfs.Directory) {
+			e = old
+		}
+	}
+	if e != nil {
+		s.matched = e.flags()&flagMatched != 0
+	} else {
+		s.matched = j.forced || j.rules.Match(s.name, isDir)
+	}
+	if !s.matched {
+		return false
+	}
+	if e != nil && j.c.asked {
+		return e.reason() == trees.Ignored
+	}
+	return !j.c.tracked(trees.Join(j.path(), s.name), isDir)
+}
+
+// tracked reports whether git tracks a path, or anything below it.
+func (c *capture) tracked(path string, isDir bool) bool {
+	index, err := c.index()
+	if err != nil {
+		if isFatal(err) {
+			c.fail(err)
+		}
+		c.unasked.Store(true) // Workspace.gitIndex has logged the error
+	}
+	if index == nil {
+		return false
+	}
+	path = trees.Join(c.ws.prefix, path)
+	if isDir {
+		return index.TrackedUnder(path)
+	}
+	return index.Tracked(path)
+}
+
+var patternFiles = [2]string{".gitignore", ".booignore"}
+
+// A patternFile is what the rules of a directory were made from.
+type patternFile struct {
+	content []byte   // nil: no such file, or it cannot be read
+	st      vfs.Stat // that the content belongs to
+}
+
+// readPatterns reads the pattern files of the directory and sets its rules.
+func (j *dirJob) readPatterns(w *worker) {
+	if j.forced {
+		j.rules, j.rulesID = nil, forcedRules
+		return
+	}
+	var old [2][]byte
+	if j.old != nil {
+		old[0], old[1] = j.old.files()
+	}
+	found := false
+	for i, name := range patternFiles {
+		at, ok := j.findName(name)
+		if !ok {
+			continue
+		}
+		if err := j.dir.Lstat(name, &w.st); err != nil || w.st.Kind != vfs.Regular {
+			continue // git does not follow a link here, either
+		}
+		if e := j.oldEntry(at); e != nil && old[i] != nil && e.flags()&flagRacy == 0 &&
+			e.same(&w.st, j.st.Dev) && e.ctime() < j.c.reliable {
+			j.patterns[i] = patternFile{old[i], w.st}
+		} else {
+			p, err := readPatternFile(j.dir, name)
+			if err != nil {
+				continue // as in git; the name itself is recorded as unreadable
+			}
+			j.patterns[i] = p
+		}
+		found = true
+	}
+	if found {
+		j.rules = j.rules.WithFiles(j.patterns[0].content, j.patterns[1].content)
+	}
+	j.rulesID = j.rules.ID()
+}
+
+// forcedRules is the id of the rule that everything is ignored.
+var forcedRules = [16]byte{'f', 'o', 'r', 'c', 'e', 'd'}
+
+// findName finds a name among the slots, or in the old block if there are
+// none yet.
+func (j *dirJob) findName(name string) (int, bool) {
+	if j.slots != nil {
+		i := sort.Search(len(j.slots), func(i int) bool { return j.slots[i].name >= name })
+		return i, i < len(j.slots) && j.slots[i].name == name
+	}
+	if j.old == nil {
+		return 0, false
+	}
+	i := sort.Search(j.old.count(), func(i int) bool { return j.old.name(i) >= name })
+	return i, i < j.old.count() && j.old.name(i) == name
+}
+
+// oldEntry returns what the cache knows of the name that findName found.
+func (j *dirJob) oldEntry(at int) entry {
+	if j.slots != nil {
+		if at = j.slots[at].old; at < 0 {
+			return nil
+		}
+	}
+	return j.old.entry(at)
+}
+
+// maxPatternFile is git's own limit (dir.c, PATTERN_MAX_FILE_SIZE).
+const maxPatternFile = 100 << 20
+
+func readPatternFile(dir vfs.Dir, name string) (p patternFile, err error) {
+	f, err := dir.Open(name, &p.st)
+	if err != nil {
+		return p, err
+	}
+	defer f.Close()
+	if p.st.Size > maxPatternFile {
+		return p, errTooLarge
+	}
+	if p.content, err = io.ReadAll(io.LimitReader(f, maxPatternFile)); err != nil {
+		return patternFile{}, err
+	}
+	return p, nil
+}
+
+// outsideGit is ignored where no git repository says what to ignore.
+const outsideGit = "node_modules/\n.pi/\n"
+
+// findRules makes the rules that hold at the root of the workspace, which
+// may lie below the root of the repository.
+func (ws *Workspace) findRules(env tree.GitEnv) error {
+	if ws.repo.Load() == nil {
+		ws.rules = ignore.Root(ignore.Options{Defaults: []byte(outsideGit)})
+		return nil
+	}
+	opts, err := ws.repo.Load().IgnoreOptions(gitrepo.Env{
+		Home: env.Home, XDGConfigHome: env.XDGConfigHome, SystemConfig: env.SystemConfig,
+	})
+	if err != nil {
+		// As git does, go on with what the repository itself says.
+		ws.log.Warn("git configuration cannot be read", "root", ws.Root, "err", err)
+		if opts, err = ws.repo.Load().IgnoreOptions(gitrepo.Env{}); err != nil {
+			opts = ignore.Options{}
+		}
+	}
+	ws.rules = ignore.Root(opts)
+	rel, err := filepath.Rel(ws.repo.Load().Root, ws.Root)
+	if err != nil {
+		return err
+	}
+	if rel == "." {
+		return nil
+	}
+	ws.prefix = filepath.ToSlash(rel)
+	dir := ws.repo.Load().Root
+	for name := range strings.SplitSeq(ws.prefix, "/") {
+		ws.rules = ws.rules.WithFiles(patternFilesIn(dir)).Sub(name)
+		dir = filepath.Join(dir, name)
+	}
+	return nil
+}
+
+// patternFilesIn reads the pattern files of a directory above the root.
+func patternFilesIn(dir string) (gitignore, booignore []byte) {
+	d, err := vfs.OpenDir(dir)
+	if err != nil {
+		return nil, nil
+	}
+	defer d.Close()
+	// As in git, one that cannot be read has no patterns.
+	git, _ := readPatternFile(d, patternFiles[0])
+	boo, _ := readPatternFile(d, patternFiles[1])
+	return git.content, boo.content
+}

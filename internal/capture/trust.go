@@ -1,0 +1,146 @@
+package capture
+
+import (
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// saveCache writes down what a capture saw, so that the next one is quick. It is
+// called when all that the capture put is durable; captureErr is how the capture ended.
+func (c *capture) saveCache(captureErr error) error {
+	var budget *tree.BudgetError
+	if captureErr != nil && !errors.As(captureErr, &budget) {
+		// It stopped anywhere: some directories were finished, and those
+		// above them were not.
+		return nil
+	}
+	if c.ws.resident {
+		c.ws.lock <- struct{}{}
+		defer func() { <-c.ws.lock }()
+		if c.overtaken() {
+			return nil
+		}
+	}
+	s := c.ws.store
+	h := c.cache.batch
+	var err error
+	w := c.sink.(*cas.Writer)
+	h.epoch = w.Epoch() // in which the ids were looked up
+	if h.packs, err = w.PackLengths(); err != nil {
+		return err
+	}
+	if !c.lookup && !c.cache.batch.stillThere(h.packs) {
+		return nil // the ids were taken on trust, which goes with the packs
+	}
+	h.boot = bootID()
+	h.nextDir = c.newDir.Load()
+	h.stamp, h.out = c.stamp, c.outID
+	if captureErr != nil || c.unfinished.Load() || c.outMoved.Load() {
+		h.out = unknownOut
+	}
+	if c.unasked.Load() {
+		h.stamp = [16]byte{}
+	}
+	if captureErr != nil || c.unfinished.Load() {
+		h.stamp = [16]byte{} // not every ignored name was asked for
+		if c.lookup || c.reliable != alwaysReliable {
+			return nil // nor every id, or every entry from before the boot
+		}
+	}
+	id, err := hex.DecodeString(s.ID())
+	if err != nil {
+		return err
+	}
+	h.store = [16]byte(id)
+	if c.ws.resident {
+		c.remember(h)
+		return nil
+	}
+	c.unchangedBlocks()
+	was := &c.cache.batch
+	if len(c.changed) == 0 && h.stamp == was.stamp && h.out == was.out && h.epoch == was.epoch && h.boot == was.boot {
+		return nil
+	}
+	if err := c.cache.save(h, c.changed); !errors.Is(err, errCacheMoved) {
+		return err
+	}
+	return nil
+}
+
+// loadCache returns the stat cache, which is empty without a store.
+func (ws *Workspace) loadCache() (*statCache, error) {
+	if ws.cache != nil {
+		return ws.cache, nil
+	}
+	if ws.store == nil {
+		return &statCache{}, nil
+	}
+	id, err := hex.DecodeString(ws.store.ID())
+	if err != nil {
+		return nil, err
+	}
+	c := loadStatCache(ws.store.FS(), [16]byte(id), ws.Worktree)
+	if ws.resident {
+		ws.cache = c
+	}
+	return c, nil
+}
+
+const alwaysReliable = 1<<63 - 1
+
+// unreliable returns the time from which on entries are not trusted because
+// the machine may have lost power since they were seen: a new boot can bring
+// back old metadata with lost content.
+func (c *statCache) unreliable(boot [16]byte) int64 {
+	const window = 60 * time.Second
+	if c.batch.boot == boot && boot != [16]byte{} || c.size == 0 {
+		return alwaysReliable
+	}
+	return c.batch.time - int64(window)
+}
+
+// idsUsable reports whether the ids in the cache are known to be in the store:
+// nothing was pruned since, nothing was found damaged, no pack was taken away or put
+// back from a copy, and the journal vouches for all that it vouched for then. If the
+// sink is a [cas.Writer] of the store, it has just found that out.
+func (c *statCache) idsUsable(s *cas.Store, sink Sink) (bool, error) {
+	var epoch uint64
+	var err error
+	lengths := s.PackLengths
+	if w, ok := sink.(*cas.Writer); ok {
+		epoch, lengths = w.Epoch(), w.PackLengths
+	} else {
+		epoch, err = s.Epoch()
+	}
+	if err != nil || epoch != c.batch.epoch || s.Distrusts() {
+		return false, err
+	}
+	now, err := lengths()
+	return err == nil && c.batch.stillThere(now), err
+}
+
+// stillThere reports whether no pack is missing or shorter than it was.
+func (h *batchHeader) stillThere(now map[[16]byte]int64) bool {
+	for id, length := range h.packs {
+		if is, ok := now[id]; !ok || is < length {
+			return false
+		}
+	}
+	return true
+}
+
+// bootID identifies the running boot of the machine; zero where the system
+// does not tell.
+func bootID() (id [16]byte) {
+	if boot := vfs.BootID(); boot != "" {
+		sum := store.Hash(store.Blob, []byte(boot))
+		copy(id[:], sum[:])
+	}
+	return id
+}

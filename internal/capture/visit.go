@@ -1,0 +1,204 @@
+package capture
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+func (j *dirJob) visitRange(w *worker, lo, hi int) {
+	for i := lo; i < hi && !j.c.queue.isStopped(); i++ {
+		j.visit(w, &j.slots[i])
+	}
+}
+
+// visit finds out what a name stands for, and captures a file or a link.
+func (j *dirJob) visit(w *worker, s *slot) {
+	if s.reason == trees.Sparse { // somebody may have made it
+		s.kind, s.st, s.id = 0, vfs.Stat{}, store.ID{}
+	}
+	for range maxTries {
+		if j.visitOnce(w, s) {
+			if s.reason == 0 && !s.gone && s.kind != vfs.Directory {
+				j.c.count(1)
+			}
+			j.findLinks(w, s)
+			return
+		}
+		s.kind = 0 // it is changing under our hands: look again
+	}
+	s.reason = trees.Unstable
+	s.kind = w.st.Kind
+}
+
+// visitOnce reports whether it came to a conclusion.
+func (j *dirJob) visitOnce(w *worker, s *slot) bool {
+	s.reason = 0
+	if s.kind == 0 {
+		if !j.lstat(w, s) {
+			return true
+		}
+		s.kind = w.st.Kind
+	}
+	switch {
+	case IsVCS(s.name, s.kind == vfs.Directory):
+		s.reason = trees.VCS
+		return true
+	case j.ignored(s):
+		s.reason = trees.Ignored
+		s.st = vfs.Stat{}
+		return true
+	case s.kind == vfs.Special:
+		s.reason = trees.NotFile
+		return true
+	case s.kind == vfs.Directory:
+		return true // its identity is found out when it is opened
+	}
+	if !j.lstat(w, s) {
+		return true
+	}
+	if w.st.Kind != s.kind {
+		return false
+	}
+	s.st = w.st
+	if s.old >= 0 {
+		if e := j.old.entry(s.old); j.reusable(e, &w.st) {
+			s.id = e.id()
+			s.racy = false
+			return true
+		}
+	}
+	var err error
+	if s.kind == vfs.Symlink {
+		s.id, err = w.readLink(j.dir, s)
+	} else {
+		err = j.readFile(w, s)
+	}
+	s.racy = j.c.isRacy(&s.st) || s.st.Dev != j.st.Dev
+	return j.settle(s, err)
+}
+
+// lstat describes a name in w.st. If it cannot, the slot says why.
+func (j *dirJob) lstat(w *worker, s *slot) bool {
+	err := j.dir.Lstat(s.name, &w.st)
+	if err == nil {
+		return true
+	}
+	j.settle(s, vfs.SourceError{Err: err})
+	return false
+}
+
+// readFile captures a regular file within the budget.
+func (j *dirJob) readFile(w *worker, s *slot) (err error) {
+	c := j.c
+	size := s.st.Size
+	j.weight.files.Add(1)
+	if size > c.limits.FileSize {
+		return errTooLarge
+	}
+	j.weight.bytes.Add(size)
+	if c.newBytes.Add(size) > c.limits.NewBytes {
+		c.overBudget("new bytes", c.limits.NewBytes)
+	}
+	if c.isOver() || c.late() {
+		return errOverBudget // what is over is only counted
+	}
+	s.id, err = w.readFile(j.dir, s.name)
+	s.st = w.st
+	if err == nil {
+		c.readFiles.Add(1)
+		c.readBytes.Add(size)
+		c.progress.ReadFiles.Add(1)
+		c.progress.ReadBytes.Add(size)
+	}
+	return err
+}
+
+var errOverBudget = errors.New("over budget")
+
+// readLink captures the target of a symbolic link.
+func (w *worker) readLink(dir vfs.Dir, s *slot) (store.ID, error) {
+	target, err := dir.Readlink(s.name)
+	if errors.Is(err, syscall.EINVAL) {
+		return store.ID{}, errChanged // not a link any more
+	}
+	if err != nil {
+		return store.ID{}, vfs.SourceError{Err: err}
+	}
+	s.st.Size = int64(len(target))
+	return w.c.sink.Put(store.Blob, []byte(target))
+}
+
+// settle notes how a visit ended, and reports whether that is the end of it.
+func (j *dirJob) settle(s *slot, err error) bool {
+	var source vfs.SourceError
+	switch {
+	case err == nil:
+	case err == errTooLarge:
+		s.reason = trees.TooLarge
+	case err == errOverBudget:
+		s.reason = trees.OverBudget
+	case err == errChanged, errors.Is(err, vfs.ErrNotRegular):
+		return false
+	case !errors.As(err, &source) || isFatal(err):
+		j.c.fail(err)
+	case isGone(err):
+		s.gone = true
+	default:
+		s.reason = trees.Unreadable
+	}
+	return true
+}
+
+// isRacy reports whether a file may change again without its identity
+// showing it.
+func (c *capture) isRacy(st *vfs.Stat) bool {
+	if st.Dev != c.rootDev {
+		return st.Ctime >= c.foreignFrom
+	}
+	return st.Ctime >= c.racyFrom
+}
+
+func (c *capture) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.over != nil
+}
+
+// has reports whether an id from the cache is in the store.
+func (c *capture) has(id store.ID) bool {
+	if !c.lookup {
+		return true
+	}
+	ok, err := c.sink.Has(id)
+	if err != nil {
+		c.fail(err)
+	}
+	return ok
+}
+
+// count adds files and links that were captured.
+func (c *capture) count(n int64) {
+	c.progress.Files.Add(n)
+	if c.seen.Add(n) > c.limits.Files {
+		c.overBudget("files", c.limits.Files)
+	}
+}
+
+// isFatal reports whether an error says something of this process or
+// machine, not of the file: then nothing that follows would be true.
+func isFatal(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
+		errors.Is(err, syscall.ENOMEM)
+}
+
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESTALE)
+}
+
+// maxTries is how often a file is read that changes meanwhile.
+const maxTries = 3

@@ -1,0 +1,221 @@
+package cas
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// A candidate is a pack that may go.
+type candidate struct {
+	id      [16]byte
+	size    int64 // of its files
+	live    int64 // bytes of records to be copied
+	records int
+	sealed  bool
+	stays   bool            // somebody may append to it, or it is damaged: for a repair
+	lists   []pack.Location // of chunks, that nothing needs
+}
+
+func (c *candidate) dead() int64 { return c.size - c.live }
+
+// candidates counts in each pack what is to stay. Of several copies of an
+// object one counts.
+func (s *Store) candidates(ctx context.Context, live *Live) ([]*candidate, error) {
+	if err := cmp.Or(s.refresh(), s.load()); err != nil { // which makes indexes again that are missing
+		return nil, err
+	}
+	durable, err := s.durableLengths()
+	if err != nil {
+		return nil, err
+	}
+	ids, err := s.packIDs()
+	if err != nil {
+		return nil, err
+	}
+	var list []*candidate
+	for _, id := range ids {
+		c, err := s.candidate(id)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			list = append(list, c)
+		}
+	}
+	// First those that are not taken away, then the largest: what is in two is
+	// rather to stay in the larger.
+	slices.SortFunc(list, func(a, b *candidate) int {
+		if a.stays != b.stays {
+			return map[bool]int{true: -1, false: 1}[a.stays]
+		}
+		return cmp.Compare(b.size, a.size)
+	})
+	for _, c := range list {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		err := s.count(c, live, durable[c.id])
+		if errors.Is(err, store.ErrCorrupt) && len(live.forget) > 0 {
+			return nil, fmt.Errorf("what is in a damaged pack cannot be told: %w", err)
+		}
+		if errors.Is(err, store.ErrCorrupt) || errors.Is(err, fs.ErrNotExist) {
+			c.stays = true
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// candidate looks at one pack from outside; nil if it is gone.
+func (s *Store) candidate(id [16]byte) (*candidate, error) {
+	f, err := s.fsys.OpenFile(layout.PackName(id), os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	c := &candidate{id: id, size: st.Size}
+	index, err := s.fsys.Stat(layout.IndexName(id))
+	switch {
+	case err == nil:
+		c.sealed = true
+		c.size += index.Size
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	default:
+		idle, err := f.TryLock(vfs.Exclusive)
+		if err != nil {
+			return nil, err
+		}
+		c.stays = !idle
+	}
+	return c, nil
+}
+
+// count counts what is to stay of a pack, and finds the chunk lists that are
+// not; in a pack that stays, all of them.
+func (s *Store) count(c *candidate, live *Live, durable int64) error {
+	var damage error // of the first header that is
+	err := s.eachRecord(c, durable, func(e pack.Entry, read func() (pack.Header, error)) error {
+		c.records++
+		prefix := [pack.PrefixSize]byte(e.ID[:])
+		seen, ok := live.seen[prefix]
+		if ok && !seen {
+			live.seen[prefix] = true
+			c.live += e.Size()
+		}
+		if ok && !c.stays {
+			return nil
+		}
+		h, err := read()
+		if err == nil && h.Kind == pack.RecChunked {
+			c.lists = append(c.lists, e.Location)
+		}
+		if errors.Is(err, store.ErrCorrupt) {
+			damage, err = cmp.Or(damage, err), nil
+		}
+		return err
+	})
+	return cmp.Or(err, damage)
+}
+
+// eachRecord calls fn for each record of a pack, in the order of the file, with
+// what is known of its ID, the prefix in an index, and with what reads its header.
+func (s *Store) eachRecord(c *candidate, durable int64, fn func(e pack.Entry,
+	read func() (pack.Header, error)) error) error {
+	p, err := pack.Open(s.fsys, s.id, c.id, os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer p.F.Close()
+	var entries []pack.Entry
+	if c.sealed {
+		x, err := pack.OpenIndex(s.fsys, s.id, p)
+		if err == nil {
+			defer x.F.Close()
+			err = x.All(func(prefix [pack.PrefixSize]byte, loc pack.Location) {
+				e := pack.Entry{Location: loc}
+				copy(e.ID[:], prefix[:])
+				entries = append(entries, e)
+			})
+		}
+		if errors.Is(err, pack.ErrIndex) || errors.Is(err, layout.ErrHeader) || errors.Is(err, store.ErrFormat) ||
+			errors.Is(err, io.EOF) {
+			return &store.CorruptError{Path: layout.IndexName(c.id), Err: err}
+		}
+		if err != nil {
+			return err
+		}
+	} else {
+		damage, err := p.Scan(layout.HeaderSize, durable, func(e pack.Entry) { entries = append(entries, e) })
+		if err != nil {
+			return err
+		}
+		if len(damage) > 0 {
+			return damage[0]
+		}
+	}
+	slices.SortFunc(entries, func(a, b pack.Entry) int { return cmp.Compare(a.Off, b.Off) })
+	var b [pack.HeaderSize]byte
+	for _, e := range entries {
+		err := fn(e, func() (pack.Header, error) {
+			if _, err := p.F.ReadAt(b[:], e.Off); err != nil && err != io.EOF {
+				return pack.Header{}, err
+			}
+			h, err := pack.ParseHeader(b[:])
+			if err != nil {
+				return h, corrupt(e.Location, "%w", err)
+			}
+			return h, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hasSound reports whether an object can be read from where a writer may count
+// on it. Looking costs only what is there twice.
+func (s *Store) hasSound(id store.ID) (bool, error) {
+	if there, err := s.counts(id); !there || err != nil {
+		return false, err
+	}
+	s.mu.RLock()
+	absent := s.absent
+	s.mu.RUnlock()
+	for _, loc := range s.copies(id) {
+		if absent[loc.Pack.ID] {
+			continue
+		}
+		if err := s.flushFor(loc); err != nil {
+			return false, err
+		}
+		h, _, err := readRecord(pack.Entry{ID: id, Location: loc})
+		if err == nil && h.ID == id {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, store.ErrCorrupt) {
+			return false, err
+		}
+	}
+	return false, nil
+}

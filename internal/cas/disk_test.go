@@ -1,0 +1,3 @@
+package cas
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,193 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// enterEpoch takes the current epoch's lock shared, and returns its number.
+// Who takes packs away waits for all to leave: see docs/concurrency.md.
+func (s *Store) enterEpoch(ctx context.Context) (vfs.File, uint64, error) {
+	s.jmu.Lock()
+	n := s.j.Epoch // as far as is known
+	s.jmu.Unlock()
+	for {
+		f, err := layout.OpenLock(s.fsys, layout.EpochLock(n))
+		if err != nil {
+			return nil, 0, err
+		}
+		ok, err := f.TryLock(vfs.Shared)
+		var now uint64
+		if err == nil {
+			now, err = s.Epoch()
+		}
+		if ok && err == nil && now == n {
+			return f, n, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, 0, err
+		}
+		if n != now {
+			n = now
+			continue
+		}
+		// Somebody holds it who is about to end it, or has ended it.
+		select {
+		case <-ctx.Done():
+			return nil, 0, context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// drain waits until all have left the epochs from the last one that is known
+// to be empty up to before an epoch. It returns their locks, held: even who is
+// misled by damage to the journal cannot enter one.
+func (s *Store) drain(ctx context.Context, from, before uint64) (locks []vfs.File, err error) {
+	defer func() {
+		if err != nil {
+			closeAll(locks)
+			locks = nil
+		}
+	}()
+	for n := from; n < before; n++ {
+		f, err := layout.OpenLock(s.fsys, layout.EpochLock(n))
+		if err != nil {
+			return locks, err
+		}
+		locks = append(locks, f)
+		if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
+			return locks, err
+		}
+	}
+	return locks, nil
+}
+
+func closeAll(files []vfs.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
+// see reads the journal and takes over what it says of packs: see heed.
+func (s *Store) see() error {
+	if err := s.refresh(); err != nil {
+		return err
+	}
+	return s.heed()
+}
+
+// heed takes over what the journal says, as far as it was read, of packs that are
+// being taken away, and forgets what was in those that are gone. They may be open
+// here, but nobody else will find them.
+func (s *Store) heed() error {
+	s.mu.RLock()
+	known := slices.Collect(maps.Keys(s.packs))
+	known = slices.DeleteFunc(known, func(id [16]byte) bool { return s.unnamed[id] })
+	s.mu.RUnlock()
+	s.jmu.Lock()
+	seq, absent := s.j.Seq, slices.Concat(s.j.Condemned, s.j.Removed)
+	s.jmu.Unlock()
+	// After the journal: what it says no more was withdrawn, or is gone by now.
+	there, err := s.packIDs()
+	if err != nil {
+		return err
+	}
+	gone := slices.DeleteFunc(known, func(id [16]byte) bool { return slices.Contains(there, id) })
+	s.mu.Lock()
+	if seq >= s.seen { // else another has looked since
+		s.seen = seq
+		now := make(map[[16]byte]bool)
+		for _, id := range slices.Concat(absent, gone) {
+			now[id] = true
+		}
+		for id := range s.absent {
+			if !slices.Contains(there, id) {
+				now[id] = true
+			}
+		}
+		s.absent = now
+	}
+	s.mu.Unlock()
+	if len(gone) == 0 {
+		return nil
+	}
+	s.wmu.Lock()
+	for len(s.sealing) > 0 { // until their indexes say what is in them
+		seals := s.sealing
+		s.wmu.Unlock()
+		waitSealed(seals)
+		s.wmu.Lock()
+	}
+	defer s.wmu.Unlock()
+	for _, w := range s.open() {
+		if slices.Contains(gone, w.ID) {
+			s.fail(errors.New(w.Name() + " was taken away"))
+			break
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	// Others may be reading their files: the runtime closes each when nobody
+	// has it any more, and then its bytes are free.
+	for _, id := range gone {
+		delete(s.packs, id)
+	}
+	s.indexes = slices.DeleteFunc(slices.Clone(s.indexes), func(x *pack.Index) bool {
+		return slices.Contains(gone,
+			x.Pack.ID)
+	})
+	s.forgetObjects()
+	return nil
+}
+
+// forgetObjects forgets where objects are, but for those in indexes, which vouch
+// for them, and in the active pack. Those that a commit has named are found again
+// by the next look into the packs. Store.wmu and Store.mu are held.
+func (s *Store) forgetObjects() {
+	clear(s.objects)
+	s.sealed = nil
+	clear(s.scanned)
+	for id := range s.packs {
+		s.scanned[id] = layout.HeaderSize
+	}
+	for _, x := range s.indexes {
+		delete(s.scanned, x.Pack.ID)
+	}
+	for _, w := range s.open() {
+		delete(s.scanned, w.ID)
+		for _, e := range w.Entries {
+			s.objects[e.ID] = e.Location
+		}
+	}
+	s.loaded = false
+}
+
+// removePacks removes what a prune that is done has left.
+func (s *Store) removePacks(ids [][16]byte) error {
+	removed := false
+	for _, id := range ids {
+		// The pack first: an index without a pack is nothing, but a pack
+		// without an index would be taken in again.
+		for _, name := range []string{layout.PackName(id), layout.IndexName(id)} {
+			err := s.fsys.Remove(name)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			removed = removed || err == nil
+		}
+	}
+	if !removed {
+		return nil
+	}
+	return s.fsys.SyncDir("packs")
+}

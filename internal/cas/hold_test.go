@@ -1,0 +1,200 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/store"
+)
+
+// Who has a store open keeps others from moving or removing it, be it to read or
+// to write.
+func TestHold(t *testing.T) {
+	t.Parallel() // it waits for those who do not go
+	base := t.TempDir()
+	dir := filepath.Join(base, "a")
+	for _, readOnly := range []bool{false, true} {
+		s, err := Open(t.Context(), dir, &Options{ReadOnly: readOnly, Root: "/p"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h, err := Hold(t.Context(), vfs.OS(base), "a"); !errors.Is(err, store.ErrBusy) {
+			t.Fatalf("Hold while it is open (to read: %v): %v, %v; want ErrBusy", readOnly, h, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := Hold(t.Context(), vfs.OS(base), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Open(ctx, dir, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("Open while it is held: %v, want to wait", err)
+	}
+	if err := os.Mkdir(filepath.Join(base, "taken"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Rename("taken"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("Rename to a name that is taken: %v", err)
+	}
+	if err := h.Rename("b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// Whoever waited finds it gone, and not another in its place.
+	if _, err := use(t.Context(), vfs.OS(dir), true); err != nil {
+		t.Errorf("share of a store that is gone: %v", err)
+	}
+	s, err := Open(t.Context(), filepath.Join(base, "b"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	d, err := Describe(vfs.OS(filepath.Join(base, "b")))
+	if err != nil || d.Root != "/p" || !d.Moved {
+		t.Errorf("Describe: %+v, %v", d, err)
+	}
+	if _, err := Hold(t.Context(), vfs.OS(base), "none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Hold of nothing: %v", err)
+	}
+}
+
+// A lock that was taken on a store that has gone from its path meanwhile is none.
+func TestUseOfMoved(t *testing.T) {
+	base := t.TempDir()
+	s, err := Open(t.Context(), filepath.Join(base, "a"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := vfs.OS(filepath.Join(base, "a")).OpenFile(layout.UseLock, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := isThere(vfs.OS(filepath.Join(base, "a")), f); err != nil {
+		t.Errorf("before the move: %v", err)
+	}
+	h, err := Hold(t.Context(), vfs.OS(base), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Rename("b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := isThere(vfs.OS(filepath.Join(base, "a")), f); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the move: %v", err)
+	}
+	if s, err = Open(t.Context(), filepath.Join(base, "a"), nil); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := isThere(vfs.OS(filepath.Join(base, "a")), f); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("with another in its place: %v", err)
+	}
+}
+
+// A store is removed whole, or what is left of it has a name that is no store's.
+func TestRemoveFaults(t *testing.T) {
+	for at := int64(0); ; at++ {
+		base := t.TempDir()
+		s, err := Open(t.Context(), filepath.Join(base, "a"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		fault := &vfstest.Fault{At: at, Sticky: true}
+		stores := vfstest.WithFault(vfs.OS(base), fault)
+		h, err := Hold(t.Context(), stores, "a")
+		if err == nil {
+			err = errors.Join(h.Remove(), h.Close())
+		}
+		if fault.Fired() != errors.Is(err, vfstest.ErrInjected) {
+			t.Fatalf("fault at operation %d: %v", at, err)
+		}
+		if _, err := os.Stat(filepath.Join(base, "a")); err == nil {
+			s, err := Open(t.Context(), filepath.Join(base, "a"), nil)
+			if err != nil {
+				t.Fatalf("fault at operation %d: %v", at, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := Sweep(vfs.OS(base)); err != nil {
+			t.Fatal(err)
+		} else if names, err := os.ReadDir(base); err != nil || len(names) > 0 {
+			t.Fatalf("fault at operation %d: left %v, %v", at, names, err)
+		}
+		if !fault.Fired() {
+			break
+		}
+	}
+}
+
+// What a program must know is refused for that purpose only.
+func TestFeatures(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(Mark(s.FS(), FeatureMoved), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		change              func(*format)
+		read, write, prunes bool
+	}{
+		{func(*format) {}, true, true, true},
+		{func(f *format) { f.Features.Prune = append(f.Features.Prune, "x") }, true, true, false},
+		{func(f *format) { f.Features.Write = append(f.Features.Write, "x") }, true, false, false},
+		{func(f *format) { f.Features.Read = append(f.Features.Read, "x") }, false, false, false},
+	} {
+		if err := change(vfs.OS(dir), func(f *format) bool { test.change(f); return true }); err != nil {
+			t.Fatal(err)
+		}
+		for _, readOnly := range []bool{true, false} {
+			want := test.write
+			if readOnly {
+				want = test.read
+			}
+			s, err := Open(t.Context(), dir, &Options{ReadOnly: readOnly})
+			if (err == nil) != want || err != nil && (!errors.Is(err, store.ErrFormat) || !strings.Contains(err.Error(), `"x"`) || strings.Contains(err.Error(), FeatureMoved)) {
+				t.Errorf("open, to read %v: %v, want success %v", readOnly, err, want)
+			}
+			if err != nil {
+				continue
+			}
+			if !readOnly {
+				if _, err := s.PlanPrune(t.Context(), &PruneOptions{Mark: func(context.Context, *Live, *store.Snapshot) error { return nil }}); (err == nil) != test.prunes {
+					t.Errorf("prune: %v, want success %v", err, test.prunes)
+				}
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

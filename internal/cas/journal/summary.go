@@ -1,0 +1,425 @@
+package journal
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"slices"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// A Summary says where in a journal segment each record is, so that finding
+// one does not cost reading them all (docs/format.md §5.5). It is derived: one
+// is written when its segment is closed, and made again where it is missing.
+type Summary struct {
+	Base    uint64      // number of the last record before the segment, of any kind
+	Last    uint64      // and up to its end
+	Recs    []RecordRef // by seq
+	Entries []KeyRef    // by the start of the session entry
+	Trees   []KeyRef    // by the start of the tree's ID
+	Lines   []KeyRef    // by the hash of worktree and session: the newest record of each
+}
+
+// A RecordRef is a snapshot's record in a segment.
+type RecordRef struct {
+	Seq uint64
+	Off uint32 // of its frame
+}
+
+// A KeyRef is a record by something else than its number. The key is a
+// prefix or a hash: who looks one up compares the whole.
+type KeyRef struct {
+	Key uint64
+	Rec uint32 // index in recs
+}
+
+const (
+	SummaryMagic   = "boosumm\n"
+	SummaryLength  = 44 // in the header: the length of the segment
+	summaryCounts  = 32 // base, last, and the numbers of recs, entries, trees, lines
+	summaryRefSize = 12 // of each of these
+)
+
+// PrefixKey returns the first 8 bytes of a text, so that keys sort as texts do.
+func PrefixKey[T string | []byte](text T) uint64 {
+	var b [8]byte
+	copy(b[:], text)
+	return layout.Be.Uint64(b[:])
+}
+
+func (k HeadKey) Sum() uint64 {
+	h := blake3.Sum256([]byte(k.Worktree + "\x00" + k.Session))
+	return layout.Be.Uint64(h[:])
+}
+
+// Summarize makes the summary of a segment from its frames.
+func Summarize(list []PlacedFrame) (*Summary, error) {
+	snaps := make(map[uint64]*store.Snapshot) // by seq: of what is said twice the last counts
+	offs := make(map[uint64]uint32)
+	sum := new(Summary)
+	for _, f := range list {
+		sum.Last = max(sum.Last, f.Seq)
+		if f.Off == layout.HeaderSize && f.Kind == FrameState {
+			sum.Base = f.Seq
+		}
+		if f.Kind != FrameSnapshot {
+			continue
+		}
+		s, err := ParseSnapshot(f.Frame)
+		if err != nil {
+			return nil, err
+		}
+		snaps[s.Seq], offs[s.Seq] = s, uint32(f.Off)
+	}
+	newest := make(map[HeadKey]uint32)
+	for i, seq := range slices.Sorted(maps.Keys(snaps)) {
+		s, rec := snaps[seq], uint32(i)
+		sum.Recs = append(sum.Recs, RecordRef{seq, offs[seq]})
+		if s.Entry != "" {
+			sum.Entries = append(sum.Entries, KeyRef{PrefixKey(s.Entry), rec})
+		}
+		sum.Trees = append(sum.Trees, KeyRef{PrefixKey(s.Tree[:]), rec})
+		newest[HeadKey{s.Worktree, s.Session}] = rec
+		newest[HeadKey{s.Worktree, AnySession}] = rec
+	}
+	for key, rec := range newest {
+		sum.Lines = append(sum.Lines, KeyRef{key.Sum(), rec})
+	}
+	for _, refs := range [][]KeyRef{sum.Entries, sum.Trees, sum.Lines} {
+		slices.SortFunc(refs, func(a, b KeyRef) int {
+			return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Rec, b.Rec))
+		})
+	}
+	return sum, nil
+}
+
+// Append writes the summary of a segment of some length.
+func (sum *Summary) Append(b []byte, store [16]byte, seg uint64, length int64) []byte {
+	start := len(b)
+	b = layout.Header{Magic: SummaryMagic, Store: store, Name: layout.SegmentID(seg), A: uint64(length)}.Append(b)
+	b = layout.Le.AppendUint64(layout.Le.AppendUint64(b, sum.Base), sum.Last)
+	for _, n := range []int{len(sum.Recs), len(sum.Entries), len(sum.Trees), len(sum.Lines)} {
+		b = layout.Le.AppendUint32(b, uint32(n))
+	}
+	for _, r := range sum.Recs {
+		b = layout.Le.AppendUint32(layout.Le.AppendUint64(b, r.Seq), r.Off)
+	}
+	for _, refs := range [][]KeyRef{sum.Entries, sum.Trees, sum.Lines} {
+		for _, r := range refs {
+			b = layout.Le.AppendUint32(layout.Le.AppendUint64(b, r.Key), r.Rec)
+		}
+	}
+	return layout.Le.AppendUint32(b, layout.Checksum(b[start:]))
+}
+
+var errSummary = errors.New("bad summary")
+
+// ParseSummary reads what append writes; length is that of the segment.
+func ParseSummary(b []byte, store [16]byte, seg uint64, length int64) (*Summary, error) {
+	h, err := layout.ParseHeader(b, SummaryMagic, store)
+	if err != nil {
+		return nil, err
+	}
+	body := len(b) - 4
+	if body < layout.HeaderSize+summaryCounts || layout.Le.Uint32(b[body:]) != layout.Checksum(b[:body]) {
+		return nil, errSummary
+	}
+	if h.Name != layout.SegmentID(seg) || h.A != uint64(length) {
+		return nil, fmt.Errorf("%w: of another segment", errSummary)
+	}
+	var n [4]int
+	total := 0
+	for i := range n {
+		n[i] = int(layout.Le.Uint32(b[layout.HeaderSize+16+4*i:]))
+		total += n[i]
+	}
+	rest := b[layout.HeaderSize+summaryCounts : body]
+	if len(rest) != total*summaryRefSize {
+		return nil, errSummary
+	}
+	sum := &Summary{Base: layout.Le.Uint64(b[layout.HeaderSize:]), Last: layout.Le.Uint64(b[layout.HeaderSize+8:]),
+		Recs: make([]RecordRef, n[0])}
+	for i := range sum.Recs {
+		sum.Recs[i] = RecordRef{layout.Le.Uint64(rest), layout.Le.Uint32(rest[8:])}
+		rest = rest[summaryRefSize:]
+	}
+	for i, refs := range []*[]KeyRef{&sum.Entries, &sum.Trees, &sum.Lines} {
+		*refs = make([]KeyRef, n[i+1])
+		for j := range *refs {
+			(*refs)[j] = KeyRef{layout.Le.Uint64(rest), layout.Le.Uint32(rest[8:])}
+			if (*refs)[j].Rec >= uint32(n[0]) {
+				return nil, errSummary
+			}
+			rest = rest[summaryRefSize:]
+		}
+	}
+	return sum, nil
+}
+
+// Between yields the records whose keys are in a range, the last one first.
+func (sum *Summary) Between(refs []KeyRef, from, to uint64) iter.Seq[RecordRef] {
+	return func(yield func(RecordRef) bool) {
+		i, _ := slices.BinarySearchFunc(refs, from, func(r KeyRef, key uint64) int { return cmp.Compare(r.Key, key) })
+		j := i
+		for j < len(refs) && refs[j].Key <= to {
+			j++
+		}
+		found := slices.Clone(refs[i:j])
+		slices.SortFunc(found, func(a, b KeyRef) int { return cmp.Compare(b.Rec, a.Rec) })
+		for _, r := range found {
+			if !yield(sum.Recs[r.Rec]) {
+				return
+			}
+		}
+	}
+}
+
+// A closedSegment is one that others have followed, as far as it was needed.
+type closedSegment struct {
+	Sum     *Summary
+	content []byte // nil: not read, or dropped since
+}
+
+// olderSegment returns what is known of a segment that others have followed.
+func (j *Journal) olderSegment(seg uint64) (*closedSegment, error) {
+	if c := j.Older[seg]; c != nil {
+		return c, nil
+	}
+	st, err := j.Fsys.Stat(layout.SegmentName(seg))
+	if err != nil {
+		return nil, err
+	}
+	c := new(closedSegment)
+	b, err := vfs.ReadFile(j.Fsys, layout.SummaryName(seg))
+	if err == nil {
+		c.Sum, err = ParseSummary(b, j.Store, seg, st.Size)
+	}
+	if errors.Is(err, store.ErrFormat) {
+		return nil, fmt.Errorf("%s: %w", layout.SummaryName(seg), err)
+	}
+	if err != nil {
+		found, err := j.ReadSegment(seg)
+		if err != nil {
+			return nil, err
+		}
+		if c.Sum, err = Summarize(found.List); err != nil {
+			return nil, fmt.Errorf("%s: %w", layout.SegmentName(seg), err)
+		}
+	}
+	j.Older[seg] = c
+	return c, nil
+}
+
+// keepContents is how many closed segments stay in memory: who follows a line
+// of snapshots to its start goes through one after the other.
+const keepContents = 2
+
+// snapshotAt reads one record of a closed segment.
+func (j *Journal) snapshotAt(seg uint64, ref RecordRef) (*store.Snapshot, error) {
+	c := j.Older[seg]
+	if c.content == nil {
+		b, err := vfs.ReadFile(j.Fsys, layout.SegmentName(seg))
+		if err != nil {
+			return nil, err
+		}
+		c.content = b
+		if j.inMemory = append(j.inMemory, seg); len(j.inMemory) > keepContents {
+			j.Older[j.inMemory[0]].content = nil
+			j.inMemory = slices.Delete(j.inMemory, 0, 1)
+		}
+	}
+	if int64(ref.Off) < int64(len(c.content)) {
+		if f, ok := ParseFrame(c.content[ref.Off:]); ok && f.Kind == FrameSnapshot && f.Seq == ref.Seq {
+			return ParseSnapshot(f)
+		}
+	}
+	return nil, errStale
+}
+
+// errStale: a summary names a record that is not there. The segment was
+// damaged since, or the summary is not its own.
+var errStale = errors.New("summary is out of date")
+
+// distrust makes the summary of a segment anew. What is damaged is not in it:
+// a summary may not change what is found.
+func (j *Journal) distrust(seg uint64) error {
+	found, err := j.ReadSegment(seg)
+	if err != nil {
+		return err
+	}
+	j.Damage = append(j.Damage, found.Damage...)
+	sum, err := Summarize(found.List)
+	if err != nil {
+		return fmt.Errorf("%s: %w", layout.SegmentName(seg), err)
+	}
+	j.Older[seg].Sum = sum
+	return nil
+}
+
+// saveSummary writes the summary of a segment that is complete. It is there
+// only to save time: what comes of it is nobody's error, and it is not synced.
+func (j *Journal) saveSummary(seg uint64, list []PlacedFrame, length int64) {
+	sum, err := Summarize(list)
+	if err != nil {
+		return
+	}
+	tmp := "tmp/" + layout.RandomName() + ".sum"
+	f, err := j.Fsys.OpenFile(tmp, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return
+	}
+	_, err = f.WriteAt(sum.Append(nil, j.Store, seg, length), 0)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = j.Fsys.Rename(tmp, layout.SummaryName(seg))
+	}
+	if err != nil {
+		j.Fsys.Remove(tmp)
+	}
+}
+
+// BySeq returns the snapshot of a number, nil if there is none.
+func (j *Journal) BySeq(seq uint64) (*store.Snapshot, error) {
+	for {
+		s, seg, err := j.lookUp(seq)
+		if !errors.Is(err, errStale) {
+			return s, err
+		}
+		if err := j.distrust(seg); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// lookUp is bySeq, trusting summaries. With errStale it returns the segment
+// whose summary is wrong.
+func (j *Journal) lookUp(seq uint64) (found *store.Snapshot, in uint64, err error) {
+	if i, ok := slices.BinarySearchFunc(j.recent, seq,
+		func(s *store.Snapshot, seq uint64) int {
+			return cmp.Compare(s.Seq, seq)
+		}); ok {
+		return j.recent[i], 0, nil
+	}
+	// Records are numbered in the order of segments. One that was said again
+	// after damage is in a later segment, too.
+	i, _ := slices.BinarySearchFunc(j.ClosedSegs, seq, func(seg, seq uint64) int {
+		c, cerr := j.olderSegment(seg)
+		if cerr != nil {
+			err = cerr
+			return 0
+		}
+		return cmp.Compare(c.Sum.Last, seq)
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	// What is said again counts: the segments behind may have it.
+	for n, seg := range j.ClosedSegs[i:] {
+		if found != nil && n > sayAgain {
+			break
+		}
+		c, err := j.olderSegment(seg)
+		if err != nil {
+			return nil, 0, err
+		}
+		k, ok := slices.BinarySearchFunc(c.Sum.Recs, seq, func(r RecordRef, seq uint64) int {
+			return cmp.Compare(r.Seq,
+				seq)
+		})
+		if ok {
+			if found, err = j.snapshotAt(seg, c.Sum.Recs[k]); err != nil {
+				return nil, seg, err
+			}
+		}
+	}
+	return found, 0, nil
+}
+
+// sayAgain is in how many segments after its own a record is looked for that
+// was said again. It is there to bound the time: it is said again at once.
+const sayAgain = 4
+
+// Find yields the snapshots that fit, newest first. refs chooses the table of
+// a summary and the range of keys in it that may fit.
+func (j *Journal) Find(fits func(*store.Snapshot) bool, refs func(*Summary) ([]KeyRef, uint64,
+	uint64)) iter.Seq2[*store.Snapshot, error] {
+	return func(yield func(*store.Snapshot, error) bool) {
+		var later said
+		// segment yields what fits of a segment, and takes up what it says
+		// again, whether it fits or not.
+		segment := func(list []*store.Snapshot, base uint64) bool {
+			for _, s := range later.merge(list, base) {
+				if fits(s) && !yield(s, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		if !segment(j.recent, j.base) {
+			return
+		}
+		for _, seg := range slices.Backward(j.ClosedSegs) {
+			c, err := j.olderSegment(seg)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			list, err := j.candidates(seg, c, &later, refs)
+			if errors.Is(err, errStale) {
+				if err = j.distrust(seg); err == nil {
+					list, err = j.candidates(seg, c, &later, refs)
+				}
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !segment(list, c.Sum.Base) {
+				return
+			}
+			for _, r := range c.Sum.Recs {
+				if r.Seq > c.Sum.Base {
+					break
+				}
+				if !later.all[r.Seq] {
+					later.note(r.Seq, nil)
+				}
+			}
+		}
+		segment(nil, 0) // what is said again, and whose own segments are missing
+	}
+}
+
+// candidates reads the records of a closed segment that may fit, but for those
+// that a later one says again.
+func (j *Journal) candidates(seg uint64, c *closedSegment, later *said, refs func(*Summary) ([]KeyRef, uint64,
+	uint64)) ([]*store.Snapshot, error) {
+	var list []*store.Snapshot
+	for ref := range c.Sum.Between(refs(c.Sum)) {
+		if later.all[ref.Seq] {
+			continue
+		}
+		s, err := j.snapshotAt(seg, ref)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// SameFacts reports whether two versions of a snapshot say that the same
+// happened.
+func SameFacts(a, b *store.Snapshot) bool {
+	return a.Tree == b.Tree && a.Coverage == b.Coverage && a.Time.Equal(b.Time) &&
+		a.Worktree == b.Worktree && a.Root == b.Root &&
+		a.Head == b.Head && a.Session == b.Session && a.Parent == b.Parent && a.Kind == b.Kind && a.Base == b.Base &&
+		slices.Equal(a.Also, b.Also)
+}

@@ -1,0 +1,465 @@
+package cas
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/cas/journal"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// Has reports whether an object is there. Objects that other processes have
+// stored since this one looked last may go unseen; storing them again is
+// harmless.
+func (s *Store) Has(id store.ID) (bool, error) {
+	_, ok, err := s.find(id)
+	return ok, err
+}
+
+// find looks an object up in what is known of the packs.
+func (s *Store) find(id store.ID) (pack.Location, bool, error) {
+	s.mu.RLock()
+	loaded := s.loaded
+	loc, ok := s.objects[id]
+	indexes := s.indexes
+	s.mu.RUnlock()
+	if ok {
+		return loc, true, nil
+	}
+	if !loaded {
+		if err := s.load(); err != nil {
+			return pack.Location{}, false, err
+		}
+		return s.find(id)
+	}
+	for _, x := range indexes {
+		loc, ok, err := x.Find(id)
+		if err != nil {
+			if err := s.rescan(x, err); err != nil {
+				return pack.Location{}, false, err
+			}
+			return s.find(id)
+		}
+		if ok {
+			return loc, true, nil
+		}
+	}
+	return pack.Location{}, false, nil
+}
+
+// counts reports whether an object is where a writer may count on it: not only
+// in packs that are about to be taken away.
+func (s *Store) counts(id store.ID) (bool, error) {
+	loc, ok, err := s.find(id)
+	if err != nil || !ok {
+		return false, err
+	}
+	s.mu.RLock()
+	absent, damaged := s.absent, s.damaged
+	s.mu.RUnlock()
+	good := func(l pack.Location) bool { return !absent[l.Pack.ID] && !damaged[place{l.Pack.ID, l.Off}] }
+	return good(loc) || slices.ContainsFunc(s.copies(id), good), nil
+}
+
+// A place is where a record begins.
+type place struct {
+	pack [16]byte
+	off  int64
+}
+
+// Distrust has writers not count on records that were found damaged: what they have is
+// stored again when somebody puts it. What is no record is passed over.
+func (s *Store) Distrust(found ...*store.CorruptError) {
+	more := make(map[place]bool)
+	for _, d := range found {
+		if id, ok := layout.ParsePackID(strings.TrimPrefix(d.Path, "packs/"), ".pack"); ok {
+			more[place{id, d.Off}] = true
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.Copy(more, s.damaged)
+	if len(more) > len(s.damaged) { // who reads it has no lock
+		s.damaged = more
+	}
+}
+
+// Distrusts reports whether there is any record in it that is known to be damaged.
+func (s *Store) Distrusts() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for at := range s.damaged {
+		if s.packs[at.pack] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// copies returns all places that are known to have an object.
+func (s *Store) copies(id store.ID) (list []pack.Location) {
+	s.mu.RLock()
+	loc, ok := s.objects[id]
+	indexes := s.indexes
+	s.mu.RUnlock()
+	if ok {
+		list = append(list, loc)
+	}
+	for _, x := range indexes {
+		if loc, ok, err := x.Find(id); ok && err == nil {
+			list = append(list, loc)
+		}
+	}
+	return list
+}
+
+// locate is find for an object that should be there: it looks again at what
+// other processes have done before it gives up.
+func (s *Store) locate(id store.ID) (pack.Location, error) {
+	loc, ok, err := s.find(id)
+	if err != nil || ok {
+		return loc, err
+	}
+	if journal.IsPruned(id) {
+		return pack.Location{}, store.ErrPruned
+	}
+	if err := cmp.Or(s.refresh(), s.load()); err != nil {
+		return pack.Location{}, err
+	}
+	loc, ok, err = s.find(id)
+	if err == nil && !ok {
+		err = s.missing(id)
+	}
+	return loc, err
+}
+
+// load takes in the packs and the objects that it does not know yet, as far as the
+// journal was read.
+func (s *Store) load() error {
+	s.jmu.Lock()
+	durable := make(map[[16]byte]int64, len(s.j.Packs))
+	for id, end := range s.j.Packs {
+		durable[id] = end
+	}
+	s.jmu.Unlock()
+	ids, err := s.packIDs()
+	if err != nil {
+		return err
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.packs == nil {
+		return store.ErrClosed
+	}
+	for _, id := range ids {
+		if err := s.loadPack(id, durable[id]); err != nil {
+			return err
+		}
+	}
+	s.loaded = true
+	return nil
+}
+
+// loadPack takes in one pack. durable is its length according to the
+// journal, 0 if that does not name it. Store.mu is held.
+func (s *Store) loadPack(id [16]byte, durable int64) error {
+	known, unsealed := s.scanned[id]
+	p := s.packs[id]
+	if p != nil && !unsealed {
+		return nil // sealed, or written by this process
+	}
+	if p == nil {
+		var err error
+		p, err = pack.Open(s.fsys, s.id, id, os.O_RDONLY)
+		var corrupt *store.CorruptError
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // taken away since we listed it
+		}
+		if errors.As(err, &corrupt) {
+			s.log.Warn("pack damaged", "path", corrupt.Path, "off", corrupt.Off, "err", corrupt.Err)
+			return nil // its objects are not found; check says why
+		}
+		if err != nil {
+			return err
+		}
+		s.packs[id] = p
+		// Until it is taken in, so that a failure below is not for good.
+		known = layout.HeaderSize
+		s.scanned[id] = known
+	}
+	x, err := pack.OpenIndex(s.fsys, s.id, p)
+	if err == nil {
+		s.indexes = append(slices.Clip(s.indexes), x)
+		delete(s.scanned, id)
+		return nil
+	}
+	bodyEnd, sealed, sealErr := p.SealedAt()
+	if sealErr != nil {
+		return sealErr
+	}
+	if sealed {
+		// Unless somebody is sealing it right now, the index is lost.
+		idle, lockErr := p.F.TryLock(vfs.Shared)
+		if lockErr != nil {
+			return lockErr
+		}
+		if idle {
+			s.log.Warn("index rebuilt", "path", layout.IndexName(id), "err", err)
+			err := s.rebuildIndex(p, bodyEnd)
+			if err == nil {
+				delete(s.scanned, id)
+			}
+			return errors.Join(err, p.F.Unlock())
+		}
+	}
+	err = s.scanInto(p, known, durable)
+	if err == nil {
+		s.scanned[id] = max(known, durable)
+	}
+	return err
+}
+
+// scanInto adds the objects between two offsets of a pack to those known.
+// Store.mu is held.
+func (s *Store) scanInto(p *pack.Pack, from, to int64) error {
+	damage, err := p.Scan(from, to, s.learn)
+	for _, d := range damage {
+		s.log.Warn("pack damaged", "path", d.Path, "off", d.Off, "err", d.Err)
+	}
+	return err
+}
+
+// learn takes up where an object is, unless a place is known that lasts longer.
+// Store.mu is held.
+func (s *Store) learn(e pack.Entry) {
+	if old, ok := s.objects[e.ID]; !ok || s.absent[old.Pack.ID] || s.damaged[place{old.Pack.ID, old.Off}] {
+		s.objects[e.ID] = e.Location
+	}
+}
+
+// rebuildIndex scans a sealed pack whose index is missing or damaged, and
+// writes the index again where it can. Store.mu is held.
+func (s *Store) rebuildIndex(p *pack.Pack, bodyEnd int64) error {
+	var entries []pack.Entry
+	damage, err := p.Scan(layout.HeaderSize, bodyEnd, func(e pack.Entry) { entries = append(entries, e) })
+	if err != nil {
+		return err
+	}
+	for _, d := range damage {
+		s.log.Warn("pack damaged", "path", d.Path, "off", d.Off, "err", d.Err)
+	}
+	for _, e := range entries {
+		s.learn(e)
+	}
+	if !s.readOnly {
+		// derived data: without it the next process scans again
+		if err := s.writeIndex(p, bodyEnd, entries); err != nil {
+			s.log.Warn("index not written", "path", layout.IndexName(p.ID), "err", err)
+		}
+	}
+	return nil
+}
+
+// writeIndex makes the index of a sealed pack again.
+func (s *Store) writeIndex(p *pack.Pack, bodyEnd int64, entries []pack.Entry) error {
+	// The seal before the index, as ever: its writer may have been killed
+	// before it had synced it.
+	if err := p.F.Sync(); err != nil {
+		return err
+	}
+	return layout.WriteFile(s.fsys, layout.IndexName(p.ID), pack.EncodeIndex(s.id, p.ID, bodyEnd, entries))
+}
+
+// rescan replaces an index that turned out to be damaged.
+func (s *Store) rescan(x *pack.Index, cause error) error {
+	s.log.Warn("index rebuilt", "path", layout.IndexName(x.Pack.ID), "err", cause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.indexes, x)
+	if i < 0 {
+		return nil // another goroutine was faster
+	}
+	if err := s.rebuildIndex(x.Pack, x.BodyEnd); err != nil {
+		return err
+	}
+	s.indexes = slices.Concat(s.indexes[:i], s.indexes[i+1:])
+	s.retired = append(s.retired, x.F) // others may be reading it
+	return nil
+}
+
+// Get returns the content of an object, verified against its ID. The slice
+// is the caller's to keep and change. A large blob is better read by
+// [Store.CopyBlob].
+//
+// The error matches [ErrNotFound] if there is no such object, and is a
+// [*CorruptError] if its bytes are no longer what was stored.
+func (s *Store) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+	h, data, loc, err := s.object(id)
+	switch {
+	case err != nil:
+	case h.Kind == uint8(kind) && h.Kind != pack.RecChunked:
+		if store.Hash(kind, data) != id {
+			err = corrupt(loc, "content does not hash to %s", id.Short())
+		}
+	case h.Kind == pack.RecChunked && kind == store.Blob:
+		var b appendWriter
+		if err = s.copyChunks(ctx, &b, id, data, loc); err == nil {
+			data = b
+		}
+	default:
+		err = corrupt(loc, "is of kind %d, not a %s", h.Kind, kind)
+	}
+	if errors.Is(err, store.ErrPruned) {
+		return nil, fmt.Errorf("%s of a snapshot that %w", kind, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", kind, id.Short(), err)
+	}
+	return data, nil
+}
+
+// CopyBlob writes the content of a blob to w and returns its length. What
+// is written before an error may be a part of the content; each chunk is
+// verified before it is written, the whole at the end.
+func (s *Store) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error) {
+	h, data, loc, err := s.object(id)
+	if err == nil && h.Kind == pack.RecChunked {
+		var n countWriter
+		err = s.copyChunks(ctx, io.MultiWriter(w, &n), id, data, loc)
+		if err == nil {
+			return int64(n), nil
+		}
+	} else if err == nil {
+		if h.Kind != uint8(store.Blob) || store.Hash(store.Blob, data) != id {
+			err = corrupt(loc, "content does not hash to %s", id.Short())
+		} else {
+			n, err := w.Write(data)
+			return int64(n), err
+		}
+	}
+	return 0, fmt.Errorf("blob %s: %w", id.Short(), err)
+}
+
+// object reads and unpacks a record. It does not check the ID.
+func (s *Store) object(id store.ID) (pack.Header, []byte, pack.Location, error) {
+	loc, err := s.locate(id)
+	if err != nil {
+		return pack.Header{}, nil, loc, err
+	}
+	h, data, err := s.readAt(id, loc)
+	if d, ok := errors.AsType[*store.CorruptError](err); ok {
+		s.Distrust(d)
+		// There may be an intact copy, by a repair or because two processes
+		// have stored it at once.
+		if unseen := cmp.Or(s.see(), s.load()); unseen != nil && !errors.Is(unseen, store.ErrCorrupt) {
+			err = unseen
+		}
+		for _, other := range s.copies(id) {
+			if other == loc {
+				continue
+			}
+			h, data, oerr := s.readAt(id, other)
+			if oerr == nil {
+				return h, data, other, nil
+			}
+			if !errors.Is(oerr, store.ErrCorrupt) { // it may be intact
+				err = oerr
+			}
+		}
+	}
+	return h, data, loc, err
+}
+
+func (s *Store) readAt(id store.ID, loc pack.Location) (pack.Header, []byte, error) {
+	if err := s.flushFor(loc); err != nil {
+		return pack.Header{}, nil, err
+	}
+	h, payload, err := loc.Pack.Read(loc)
+	if err != nil {
+		return h, nil, err
+	}
+	if h.ID != id {
+		return h, nil, corrupt(loc, "holds object %s, not %s", h.ID.Short(), id.Short())
+	}
+	data, err := pack.Decompress(&h, payload)
+	if err != nil {
+		return h, nil, corrupt(loc, "%w", err)
+	}
+	return h, data, nil
+}
+
+func corrupt(loc pack.Location, format string, args ...any) *store.CorruptError {
+	return &store.CorruptError{Path: loc.Pack.Name(), Off: loc.Off, Err: fmt.Errorf(format, args...)}
+}
+
+// A chunk list is the object of a chunked blob: for each chunk its ID and
+// length (docs/format.md §3.5).
+const chunkRefSize = 36
+
+func appendChunkRef(b []byte, id store.ID, n int) []byte {
+	return layout.Le.AppendUint32(append(b, id[:]...), uint32(n))
+}
+
+// copyChunks writes the chunks of a list to w and checks the whole.
+func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list []byte, loc pack.Location) error {
+	if len(list) == 0 || len(list)%chunkRefSize != 0 {
+		return corrupt(loc, "chunk list of %d bytes", len(list))
+	}
+	whole := pack.BlobHashers.Get().(*blake3.Hasher)
+	defer pack.BlobHashers.Put(whole)
+	whole.Reset()
+	for ; len(list) > 0; list = list[chunkRefSize:] {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		chunk, n := store.ID(list[:32]), layout.Le.Uint32(list[32:])
+		h, data, at, err := s.object(chunk)
+		if err != nil {
+			return fmt.Errorf("chunk %s: %w", chunk.Short(), err)
+		}
+		if h.Kind != uint8(store.Blob) || len(data) != int(n) {
+			return corrupt(loc, "names as a chunk of %d bytes %s, which has %d and is of kind %d", n,
+				chunk.Short(), len(data), h.Kind)
+		}
+		if store.Hash(store.Blob, data) != chunk {
+			return corrupt(at, "content does not hash to %s", chunk.Short())
+		}
+		whole.Write(data)
+		if _, err := w.Write(data); err != nil {
+			return err
+		}
+	}
+	var got store.ID
+	if whole.Sum(got[:0]); got != id {
+		return corrupt(loc, "chunks hash to %s", got.Short())
+	}
+	return nil
+}
+
+type appendWriter []byte
+
+func (w *appendWriter) Write(b []byte) (int, error) {
+	*w = append(*w, b...)
+	return len(b), nil
+}
+
+type countWriter int64
+
+func (w *countWriter) Write(b []byte) (int, error) {
+	*w += countWriter(len(b))
+	return len(b), nil
+}

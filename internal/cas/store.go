@@ -1,0 +1,590 @@
+package cas
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/boocode/filestore/internal/cas/journal"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// Options are the choices at [Open]. The zero value is the default.
+type Options struct {
+	Root         string       // path of the project, written down when the store is created
+	ReadOnly     bool         // never write; a store that does not exist is an error
+	Mend         bool         // go on to write where FORMAT is missing or damaged: for [Store.Repair]
+	SingleWriter bool         // go on where file locks do not work: the caller sees to it that nobody else writes
+	Logger       *slog.Logger // what goes on; nil: nothing is logged
+
+	remote bool // the disk is
+}
+
+// A Store keeps objects and the record of snapshots in one directory. Many
+// processes may have it open, and many goroutines may use one Store.
+type Store struct {
+	fsys     vfs.FS
+	id       [16]byte
+	readOnly bool
+	log      *slog.Logger
+	share    vfs.File // its share of layout.UseLock; nil: none
+
+	remade    *format             // FORMAT as other files tell it; nil: it is sound
+	badFormat *store.CorruptError // what is wrong with it then
+
+	jmu sync.Mutex // guards j
+	j   *journal.Journal
+
+	forgotten forgotten
+	accepted  acceptedCache
+
+	fmu   sync.Mutex // guards needs
+	needs []string   // features that FORMAT says are needed to read the store, as far as is known
+
+	mu      sync.RWMutex // guards the rest of this block
+	loaded  bool
+	packs   map[[16]byte]*pack.Pack
+	scanned map[[16]byte]int64         // unsealed packs: up to where their objects are known
+	unnamed map[[16]byte]bool          // packs of this process that no commit has had need of yet
+	objects map[store.ID]pack.Location // of unsealed packs, and what this process wrote last
+	absent  map[[16]byte]bool          // packs that a prune takes away, or has; replaced, not changed
+	damaged map[place]bool             // records that were found damaged; replaced as a whole
+	seen    uint64                     // number of the journal's record up to which absent goes
+	indexes []*pack.Index              // of sealed packs
+	pending map[store.ID]chan struct{} // being compressed or appended right now; closed when done
+	retired []io.Closer                // files no longer used that others may be reading: closed with the store
+
+	wmu        sync.Mutex // guards the rest of this block
+	writers    int        // that are open
+	active     *pack.Writer
+	ended      []*pack.Writer    // those before it: full, and sealed when a record vouches for them
+	offered    []*pack.Writer    // that the commit under way is about to vouch for
+	unwanted   error             // why what is on no record is to go with the last writer; nil: it is not
+	repairing  map[[16]byte]bool // packs that a repair is about to take away: nothing is appended to them
+	generation int               // counts failed writes
+	failed     error             // the last of them
+	sealing    []*sealing        // packs being sealed or synced in the background
+	sealed     []*pack.Pack      // those that were, and whose objects are in objects
+
+	commits groupCommit
+}
+
+// format is the file FORMAT (docs/format.md §2).
+type format struct {
+	Format   int       `json:"format"`
+	ID       string    `json:"id"`   // 32 hex digits
+	Hash     string    `json:"hash"` // "blake3"
+	Features features  `json:"features"`
+	Root     []byte    `json:"root"` // path of the project, base64 of the raw bytes
+	Created  time.Time `json:"created"`
+}
+
+// features are names that a program must know to do one of three things.
+type features struct {
+	Read  []string `json:"read"`
+	Write []string `json:"write"`
+	Prune []string `json:"prune"`
+}
+
+// Open opens the store in a directory, creating it if it does not exist.
+//
+// The error matches [ErrFormat] for a store of a newer format or a directory
+// that holds something else, [ErrNoLocks] where the file system cannot
+// keep two writers apart, and [ErrNoRename] where it cannot replace a file.
+// Damage is not an error of Open: see [Store.Check].
+//
+// To write to a store of another user is [ErrOwner], for root, too. What the
+// mode of the directory allows to others is taken from it.
+func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	if !opts.ReadOnly {
+		if err := makeDir(dir); err != nil {
+			return nil, fmt.Errorf("create store: %w", OwnerOf(dir, err))
+		}
+	}
+	s, err := openDir(ctx, dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func openDir(ctx context.Context, dir string, opts *Options) (*Store, error) {
+	if opts.ReadOnly {
+		lock, err := use(ctx, vfs.OS(dir), true)
+		if err != nil {
+			return nil, OwnerOf(dir, err)
+		}
+		s, err := OpenFS(ctx, vfs.OS(dir), opts)
+		if err != nil {
+			if lock != nil {
+				lock.Close()
+			}
+			return nil, OwnerOf(dir, err)
+		}
+		s.share = lock
+		return s, nil
+	}
+	log := opts.Logger
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	fresh, err := checkOwner(dir)
+	if err != nil {
+		return nil, err
+	}
+	remote := vfs.Remote(dir)
+	if fresh && remote != "" {
+		log.Warn("the store is not on a local disk: its locks, renames and syncs are as good as that is",
+			"path", dir, "type", remote)
+	}
+	if !fresh && remote != "" { // it may be mounted in another way than when it was created
+		if err := probeRename(vfs.OS(dir)); err != nil {
+			return nil, err
+		}
+	}
+	// Before the first look at it, if it is there: whoever moves it has it alone.
+	var lock vfs.File
+	if !fresh {
+		if lock, err = use(ctx, vfs.OS(dir), false); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	o := *opts
+	o.remote = remote != ""
+	s, err := OpenFS(ctx, vfs.OS(dir), &o)
+	if err == nil && lock == nil {
+		if lock, err = use(ctx, vfs.OS(dir), false); err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	if err != nil {
+		if lock != nil {
+			lock.Close()
+		}
+		return nil, err
+	}
+	s.share = lock
+	closePlace(dir, fresh, log) // now that it is known to be a store
+	return s, nil
+}
+
+// makeDir creates a directory and its missing parents, 0700, durably.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if err := makeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return vfs.OS(parent).SyncDir(".")
+}
+
+// OpenFS is Open on any file system; opts must not be nil.
+func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
+	s := &Store{
+		fsys:     fsys,
+		readOnly: opts.ReadOnly,
+		log:      opts.Logger,
+		packs:    make(map[[16]byte]*pack.Pack),
+		scanned:  make(map[[16]byte]int64),
+		unnamed:  make(map[[16]byte]bool),
+		objects:  make(map[store.ID]pack.Location),
+		pending:  make(map[store.ID]chan struct{}),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	f, damage, err := findFormat(fsys, opts.Root)
+	if errors.Is(err, fs.ErrNotExist) && !opts.ReadOnly {
+		f, err = create(ctx, fsys, opts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.take(f, damage, opts); err != nil {
+		return nil, err
+	}
+	if !opts.ReadOnly && !opts.SingleWriter {
+		if err := layout.ProbeLocks(fsys, opts.remote); err != nil {
+			return nil, err
+		}
+	}
+	s.j = journal.New(fsys, s.id)
+	if err := s.j.Refresh(); err != nil {
+		return nil, err
+	}
+	isHeader := func(d *store.CorruptError) bool { return d.Off == 0 }
+	if damage == nil && (s.j.Seg == 0 || slices.ContainsFunc(s.j.Damage, isHeader)) {
+		if err := s.doubtFormat(f, opts); err != nil {
+			return nil, err
+		}
+	}
+	if s.j.Seg == 0 && !opts.ReadOnly {
+		// Nobody has committed yet, and whoever wrote FORMAT may be gone
+		// since before it had synced the name.
+		if err := fsys.SyncDir("."); err != nil {
+			return nil, err
+		}
+	}
+	if !opts.ReadOnly {
+		if err := s.removePacks(s.j.Removed); err != nil { // nobody counts on them, and the next prune tries again
+			s.log.Warn("packs not removed that were pruned", "err", err)
+		}
+		if err := s.removeDead(); err != nil {
+			s.log.Warn("packs not removed that nothing needs", "err", err)
+		}
+	}
+	s.keepBallast(ballastSize)
+	for _, d := range s.j.Damage {
+		s.log.Warn("journal damaged", "path", d.Path, "off", d.Off, "err", d.Err)
+	}
+	return s, nil
+}
+
+// take has the store be what FORMAT says. damage is what is wrong with that.
+func (s *Store) take(f *format, damage *store.CorruptError, opts *Options) error {
+	if damage != nil && !opts.ReadOnly && !opts.Mend {
+		return damage
+	}
+	if err := f.check(opts.ReadOnly); err != nil {
+		return err
+	}
+	id, err := hex.DecodeString(f.ID)
+	if err != nil {
+		return err
+	}
+	s.id, s.needs = [16]byte(id), f.Features.Read
+	if damage != nil {
+		s.remade, s.badFormat = f, damage
+		s.log.Warn("store damaged", "path", damage.Path, "err", damage.Err)
+	}
+	return nil
+}
+
+// doubtFormat looks whether the store has files of its own at all, and takes FORMAT
+// for damaged if they are all another's.
+func (s *Store) doubtFormat(f *format, opts *Options) error {
+	why := f.namesAnother(s.fsys)
+	if !errors.Is(why, store.ErrCorrupt) {
+		return why
+	}
+	remade, damage, err := remadeFormat(s.fsys, string(f.Root), why)
+	if err == nil {
+		err = s.take(remade, damage, opts)
+	}
+	if err == nil {
+		err = s.j.Close()
+	}
+	if err != nil {
+		return err
+	}
+	s.j = journal.New(s.fsys, s.id)
+	return s.j.Refresh()
+}
+
+var storeDirs = []string{"packs", "journal", layout.Worktrees, "locks", "trash", "quarantine", "tmp"}
+
+// create makes an empty store. Many processes may try at once: all make the
+// same directories, and the lock decides who writes FORMAT.
+func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
+	names, err := fsys.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if !slices.Contains(storeDirs, name) && name != layout.FormatName && name != layout.BallastName {
+			if f, err := readFormat(fsys); err == nil {
+				return f, nil // another process has made the store meanwhile, and goes on
+			}
+			return nil, fmt.Errorf("%w: no FORMAT, but a file %q: not a store", store.ErrFormat, name)
+		}
+	}
+	for _, dir := range storeDirs {
+		if err := fsys.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	// Names of directories before anything in them is relied on.
+	if err := fsys.SyncDir("."); err != nil {
+		return nil, err
+	}
+	if err := probeRename(fsys); err != nil {
+		return nil, err
+	}
+	if !opts.SingleWriter {
+		if err := layout.ProbeLocks(fsys, opts.remote); err != nil {
+			return nil, err
+		}
+	}
+	var f *format
+	err = layout.WithLock(ctx, fsys, layout.JournalLock, func() error {
+		f, err = readFormat(fsys)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// A new identity would disown what is there.
+		for _, dir := range []string{"packs", "journal"} {
+			if names, err := fsys.ReadDir(dir); err != nil {
+				return err
+			} else if len(names) > 0 {
+				return &store.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("missing, and there is %s/%s", dir,
+					names[0])}
+			}
+		}
+		id := layout.RandomID()
+		f = &format{Format: FormatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3",
+			Features: features{[]string{}, []string{}, []string{}},
+			Root:     []byte(opts.Root), Created: time.Now().UTC()}
+		return f.write(fsys)
+	})
+	return f, err
+}
+
+func readFormat(fsys vfs.FS) (*format, error) {
+	b, err := vfs.ReadFile(fsys, layout.FormatName)
+	if err != nil {
+		return nil, err
+	}
+	f := new(format)
+	if err := json.Unmarshal(b, f); err != nil {
+		return nil, &store.CorruptError{Path: layout.FormatName, Err: err}
+	}
+	if id, err := hex.DecodeString(f.ID); err != nil || len(id) != 16 || f.Format == 0 || f.Hash == "" {
+		return nil, &store.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("store id %q, format %d, hash %q",
+			f.ID, f.Format, f.Hash)}
+	}
+	return f, nil
+}
+
+func (f *format) write(fsys vfs.FS) error {
+	b, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return err
+	}
+	return layout.WriteFile(fsys, layout.FormatName, append(b, '\n'))
+}
+
+// check refuses what this version cannot do, by name.
+func (f *format) check(readOnly bool) error {
+	if f.Format < oldestFormat || f.Format > FormatVersion || f.Hash != "blake3" {
+		return fmt.Errorf("%w: version %d with hash %q, this program knows versions %d to %d with \"blake3\"",
+			store.ErrFormat, f.Format, f.Hash, oldestFormat, FormatVersion)
+	}
+	if needs := unknown(f.Features.Read, readFeatures); len(needs) > 0 {
+		return fmt.Errorf("%w: reading needs %q", store.ErrFormat, needs)
+	}
+	if needs := unknown(f.Features.Write, knownToWrite); len(needs) > 0 && !readOnly {
+		return fmt.Errorf("%w: writing needs %q", store.ErrFormat, needs)
+	}
+	return nil
+}
+
+// upgrade makes the store one of the newest format, of which older programs
+// would read the journal wrongly. The journal is locked.
+func (s *Store) upgrade() error {
+	f, err := readFormat(s.fsys)
+	if err != nil || f.Format == FormatVersion {
+		return err
+	}
+	f.Format = FormatVersion
+	return f.write(s.fsys)
+}
+
+// ID returns the store's identity, 32 hex digits.
+func (s *Store) ID() string { return hex.EncodeToString(s.id[:]) }
+
+// FS returns the directory of the store, for the files beside the objects:
+// packages above keep theirs under worktrees/.
+func (s *Store) FS() vfs.FS { return s.fsys }
+
+// Epoch returns a number that changes when a prune or a repair is about to take
+// packs away, gives that up, or drops snapshots. What a [Writer] of an epoch finds
+// is there as long as the epoch lasts.
+func (s *Store) Epoch() (uint64, error) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.Refresh(); err != nil {
+		return 0, err
+	}
+	return s.j.Epoch, nil
+}
+
+// PackLengths returns, for each pack that exists, up to where its objects can
+// be counted on: the length that the journal has for it, [math.MaxInt64] if it
+// is sealed. Whoever remembers that an object exists should remember with it
+// the lengths at that time: if one is less by now, or missing, something was
+// taken away, or put back from a copy.
+func (s *Store) PackLengths() (map[[16]byte]int64, error) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.Refresh(); err != nil {
+		return nil, err
+	}
+	return s.packLengths()
+}
+
+// packLengths is PackLengths as far as the journal was read. Store.jmu is held.
+func (s *Store) packLengths() (map[[16]byte]int64, error) {
+	// After the journal: what it no longer names has an index by now.
+	names, err := s.fsys.ReadDir("packs")
+	if err != nil {
+		return nil, err
+	}
+	lengths := make(map[[16]byte]int64, len(names)/2+1)
+	for _, name := range names {
+		if id, ok := layout.ParsePackID(name, ".pack"); ok {
+			lengths[id] = s.j.Packs[id]
+		}
+	}
+	for _, name := range names {
+		id, sealed := layout.ParsePackID(name, ".idx")
+		if _, ok := lengths[id]; sealed && ok {
+			lengths[id] = math.MaxInt64
+		}
+	}
+	return lengths, nil
+}
+
+// packIDs returns the ids of the packs that exist, sorted.
+func (s *Store) packIDs() ([][16]byte, error) {
+	names, err := s.fsys.ReadDir("packs")
+	if err != nil {
+		return nil, err
+	}
+	var ids [][16]byte
+	for _, name := range names {
+		if id, ok := layout.ParsePackID(name, ".pack"); ok {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// refresh reads what others have added to the journal.
+func (s *Store) refresh() error {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	return s.j.Refresh()
+}
+
+// Newest returns the newest snapshot of a session in a worktree. The error
+// matches [ErrNotFound] if there is none.
+func (s *Store) Newest(ctx context.Context, worktree, session string) (*store.Snapshot, error) {
+	snap, _, err := s.NewestNow(worktree, session)
+	return snap, err
+}
+
+// NewestNow is Newest with the epoch at that moment: see [Store.Epoch].
+func (s *Store) NewestNow(worktree, session string) (*store.Snapshot, uint64, error) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.Refresh(); err != nil {
+		return nil, s.j.Epoch, err
+	}
+	snap, err := s.newest(worktree, session)
+	return snap, s.j.Epoch, err
+}
+
+// newest is Newest as far as the journal was read. Store.jmu is held.
+func (s *Store) newest(worktree, session string) (*store.Snapshot, error) {
+	snap, err := s.j.Head(journal.HeadKey{Worktree: worktree, Session: session})
+	if err != nil {
+		return nil, err
+	}
+	if snap == nil {
+		return nil, fmt.Errorf("snapshot of session %q: %w", session, store.ErrNotFound)
+	}
+	return journal.Present(snap, s.j.Pruned), nil
+}
+
+// Snapshots returns all snapshots, newest first. Each pair is a snapshot and
+// nil, or nil and the error that ends the sequence.
+func (s *Store) Snapshots(ctx context.Context) iter.Seq2[*store.Snapshot, error] {
+	return func(yield func(*store.Snapshot, error) bool) {
+		s.jmu.Lock()
+		err := s.j.Refresh()
+		// Segments are only ever added to: a copy of where we are is
+		// enough to read them without the lock.
+		j := &journal.Journal{Fsys: s.fsys, Store: s.id, Seg: s.j.Seg}
+		pruned := s.j.Pruned
+		s.jmu.Unlock()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for snap, err := range j.Snapshots(j.Seg + 1) {
+			if err == nil {
+				err = context.Cause(ctx)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(journal.Present(snap, pruned), nil) {
+				return
+			}
+		}
+	}
+}
+
+// Close frees what the store holds. Objects that no commit named may be
+// gone with the next process.
+func (s *Store) Close() error {
+	s.wmu.Lock()
+	for _, w := range s.open() { // their files are closed with the other packs
+		if !w.IsNamed() {
+			s.drop(w, store.ErrClosed)
+		}
+	}
+	s.active, s.ended = nil, nil
+	s.generation++
+	s.failed = store.ErrClosed
+	seals := s.sealing
+	s.wmu.Unlock()
+	waitSealed(seals)
+
+	s.mu.Lock()
+	var errs []error
+	for _, x := range s.indexes {
+		errs = append(errs, x.F.Close())
+	}
+	for _, p := range s.packs {
+		errs = append(errs, p.F.Close())
+	}
+	for _, c := range s.retired {
+		errs = append(errs, c.Close())
+	}
+	s.indexes, s.packs, s.retired = nil, nil, nil
+	s.mu.Unlock()
+
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	errs = append(errs, s.j.Close())
+	if s.share != nil { // last: from here on it may be moved
+		errs = append(errs, s.share.Close())
+		s.share = nil
+	}
+	return errors.Join(errs...)
+}

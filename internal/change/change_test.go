@@ -1,0 +1,248 @@
+package change
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// files are the contents of a directory, by path.
+type files map[string]string
+
+var (
+	before = files{"a": "1", "dir/b": "2", "gone/deep/c": "3"}
+	after  = files{"a": "one", "dir/b": "2", "made/too/d": "4"}
+)
+
+// A bench is a directory and a store, and the records of a change.
+type bench struct {
+	*testing.T
+	dir  string
+	root *livedir.Root
+	s    *cas.Store
+	w    *cas.Writer
+
+	records        []string
+	now            store.State // when a change has ended that was cut off
+	refuses, fails string      // the step that fails, the path that Refuse refuses
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	s, err := cas.OpenFS(t.Context(), vfstest.NewMem(), &cas.Options{Root: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, dir: t.TempDir(), s: s, w: w}
+	b.write(before)
+	if b.root, err = livedir.OpenRoot(b.dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(b.root.Close(), w.Close(), s.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func (b *bench) write(w files) {
+	b.Helper()
+	for p, content := range w {
+		p = filepath.Join(b.dir, p)
+		err := os.MkdirAll(filepath.Dir(p), 0o755)
+		if err = errors.Join(err, os.WriteFile(p, []byte(content), 0o644)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// expect requires that the directory holds these files and the records are so.
+func (b *bench) expect(want files, records ...string) {
+	b.Helper()
+	got := make(files)
+	err := filepath.WalkDir(b.dir, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			var content []byte
+			content, err = os.ReadFile(p)
+			got[strings.TrimPrefix(filepath.ToSlash(p), filepath.ToSlash(b.dir)+"/")] = string(content)
+		}
+		return err
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		b.Errorf("files (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff(records, b.records); d != "" {
+		b.Errorf("records (-want +got):\n%s", d)
+	}
+}
+
+// state stores files as a state.
+func (b *bench) state(w files) store.State {
+	b.Helper()
+	var edits []trees.Edit
+	for p, content := range w {
+		id, err := b.w.Put(store.Blob, []byte(content))
+		if err != nil {
+			b.Fatal(err)
+		}
+		edits = append(edits, trees.Edit{Path: p, New: &tree.Entry{Name: filepath.Base(p), Mode: tree.ModeFile | 0o644,
+			Size: int64(len(content)), ID: id}})
+	}
+	id, err := trees.Patch(b.Context(), b.s, b.w, store.ID{}, edits)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return store.State{Tree: id}
+}
+
+// change returns one from before to after.
+func (b *bench) change() *Change {
+	b.Helper()
+	c := &Change{Root: b.root, Blobs: b.s, Pages: b.s, Writer: b.w, Records: b, ID: "testtest",
+		Log: slog.New(slog.DiscardHandler)}
+	c.Refuse = func(it rollback.Item) error {
+		if it.Path == b.refuses {
+			return errors.New(it.Path + " stays")
+		}
+		return nil
+	}
+	wants, err := Between(b.Context(), b.s, b.state(before).Tree, b.state(after).Tree)
+	if err == nil {
+		c.Plan, err = livedir.NewPlan(b.Context(), b.root, wants, &livedir.Options{})
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.Base = b.state(before)
+	return c
+}
+
+func (b *bench) record(step string) error {
+	if b.fails == step {
+		return errors.New(step + " failed")
+	}
+	b.records = append(b.records, step)
+	return nil
+}
+
+func (b *bench) Intend(_ context.Context, c *Change) error {
+	if c.Before != b.state(before) || c.After != b.state(after) {
+		b.Errorf("states %v, %v", c.Before, c.After)
+	}
+	return b.record("intent")
+}
+
+func (b *bench) Done(context.Context, *Change) error { return b.record("done") }
+
+func (b *bench) Ended(_ context.Context, to Direction, now store.State, _ *livedir.Plan) error {
+	b.now = now
+	if to == Forward {
+		return b.record("forward")
+	}
+	return b.record("back")
+}
+
+func TestDo(t *testing.T) {
+	kept := files{"a": "one", "dir/b": "2", "gone/deep/c": "the user's", "made/too/d": "4"}
+	for _, tt := range []struct {
+		name           string
+		fails, refuses string
+		ifCut          Direction
+		edited         string // what the user makes of gone/deep/c before; "": nothing
+		want           files
+		records        []string
+		err            string
+	}{
+		{name: "all", want: after, records: []string{"intent", "done"}},
+		{name: "no intent", fails: "intent", want: before, err: "intent failed"},
+		{name: "no record of an edit", fails: "done", want: before, records: []string{"intent", "back"},
+			err: "done failed; nothing was changed"},
+		{name: "no record of a restore", fails: "done", ifCut: Forward, want: after, records: []string{"intent"},
+			err: "done failed"},
+		{name: "part", edited: "the user's", want: kept},
+		{name: "refused", edited: "the user's", refuses: "gone/deep/c",
+			want: files{"a": "1", "dir/b": "2", "gone/deep/c": "the user's"},
+			err:  "gone/deep/c stays: nothing was written"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t)
+			b.fails, b.refuses = tt.fails, tt.refuses
+			if tt.edited != "" {
+				b.write(files{"gone/deep/c": tt.edited})
+			}
+			c := b.change()
+			c.IfCut = tt.ifCut
+			if tt.name == "part" { // what is not done is in neither state
+				c.Records = anyRecords{}
+			}
+			changed, err := c.Do(t.Context())
+			if err == nil && (tt.err != "" || !changed) || err != nil && err.Error() != tt.err {
+				t.Errorf("changed %v, error %v, want error %q", changed, err, tt.err)
+			}
+			b.expect(tt.want, tt.records...)
+		})
+	}
+}
+
+// anyRecords takes all records.
+type anyRecords struct{}
+
+func (anyRecords) Intend(context.Context, *Change) error                              { return nil }
+func (anyRecords) Done(context.Context, *Change) error                                { return nil }
+func (anyRecords) Ended(context.Context, Direction, store.State, *livedir.Plan) error { return nil }
+
+// A change that was cut off, with files of both states, goes either way. What the user
+// has changed meanwhile stays, and the state that is left says so.
+func TestEnd(t *testing.T) {
+	for _, to := range []Direction{Forward, Back} {
+		for _, edited := range []bool{false, true} {
+			b := newBench(t)
+			half := files{"a": "one", "dir/b": "2", "gone/deep/c": "3", "made/too/d": "4"}
+			b.write(half)
+			want := after
+			if to == Back {
+				want = before
+			}
+			now := want
+			if edited {
+				b.write(files{"a": "the user's"})
+				want, now = maps.Clone(want), maps.Clone(want)
+				want["a"] = "the user's"
+				now["a"] = map[Direction]files{Forward: before, Back: after}[to]["a"] // as if it had not been done
+			}
+			c := b.change()
+			c.Before, c.After = b.state(before), b.state(after)
+			if _, err := c.End(t.Context(), to); err != nil {
+				t.Fatal(err)
+			}
+			b.expect(want, map[Direction]string{Forward: "forward", Back: "back"}[to])
+			if b.now != b.state(now) {
+				t.Errorf("to %v, edited %v: another state", to, edited)
+			}
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package history
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+)
+
+// Turns are the turns that are open in a worktree, of all sessions: the file
+// worktrees/<wt>/turns (docs/format.md §9). It is read and replaced under the
+// lock beside it. Between two of its locks no manager captures the worktree.
+type Turns struct {
+	Version int         `json:"v"`
+	Open    []*OpenTurn `json:"open"`
+	Last    uint64      `json:"last,omitempty"` // the worktree's newest record: if the store lacks it, damage took it
+	Lost    []uint64    `json:"lost,omitempty"` // records that damage took, as far as they are known
+}
+
+const TurnsVersion = 1
+
+// An OpenTurn is a turn that has not ended, as far as is known.
+type OpenTurn struct {
+	Session     string      `json:"session"`
+	Turn        int         `json:"turn"`
+	RuntimeTurn *int        `json:"runtimeTurn,omitempty"`
+	After       uint64      `json:"after"` // newest record of the worktree when it began
+	Base        store.State `json:"base"`
+	Prev        uint64      `json:"prev"`             // step that it builds on
+	Leaf        string      `json:"leaf,omitempty"`   // of the log, where it began
+	LeafAt      string      `json:"leafAt,omitempty"` // the log's own leaf then
+	ToolWindows bool        `json:"toolWindows,omitempty"`
+	Tools       []string    `json:"tools,omitempty"`   // that run
+	Claims      [][]byte    `json:"claims,omitempty"`  // paths that it wrote
+	Foreign     [][]byte    `json:"foreign,omitempty"` // paths that others wrote meanwhile
+
+	Held bool      `json:"held,omitempty"` // its process has the session's lock
+	Boot string    `json:"boot"`           // of the machine
+	Seen time.Time `json:"seen"`           // when it was last heard of
+	End  uint64    `json:"end,omitempty"`  // cut off: the newest record that may have to do with it
+}
+
+// IsWindow reports whether what changes now may be the turn's doing.
+func (t *OpenTurn) IsWindow() bool {
+	return t.End == 0 && (!t.ToolWindows || len(t.Tools) > 0)
+}
+
+// Hear notes that the turn is alive. Where its process holds a lock, that says
+// so.
+func (t *OpenTurn) Hear() {
+	t.End = 0
+	if !t.Held && time.Since(t.Seen) > time.Minute {
+		t.Seen = time.Now()
+	}
+}
+
+// HasNews reports whether a turn is open that a file does not have. What else is
+// known of open turns, as which tools run and what they claim, a power cut may
+// take: what it leaves undecided is nobody's then. That a turn has ended is no
+// news, either: its step says so.
+func (t *Turns) HasNews(file []byte) bool {
+	before := new(Turns)
+	if len(t.Open) > 0 && json.Unmarshal(file, before) != nil {
+		return true
+	}
+	return slices.ContainsFunc(t.Open, func(o *OpenTurn) bool {
+		return !slices.ContainsFunc(before.Open, func(b *OpenTurn) bool {
+			return b.Session == o.Session && b.After == o.After && b.Boot == o.Boot
+		})
+	})
+}
+
+// Spoilt is what is known of open turns where the file is damaged.
+func Spoilt() *Turns { return &Turns{Version: TurnsVersion, Open: []*OpenTurn{{Session: Nobody}}} }
+
+// DecodeTurns reads the file, and returns the JSON in it. One of an older program is
+// nothing but JSON.
+func DecodeTurns(b []byte) (*Turns, []byte, error) {
+	text, err := cas.CutSum(b)
+	if err != nil && json.Valid(b) {
+		text, err = b, nil
+	}
+	var v struct {
+		Version int `json:"v"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &v)
+	}
+	if err == nil && v.Version > TurnsVersion {
+		return nil, nil, fmt.Errorf("open turns: %w: version %d", store.ErrFormat, v.Version)
+	}
+	t := new(Turns)
+	if err == nil {
+		err = json.Unmarshal(text, t)
+	}
+	if err == nil && (t.Version != TurnsVersion || slices.Contains(t.Open, nil)) {
+		err = errors.New("not what was written")
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, bytes.TrimSuffix(text, []byte("\n")), nil
+}
+
+// SpoiltTurns lists the files of open turns that say nothing. A power cut may spoil
+// one: that is no damage, and the next turn writes it anew. In the place of others there
+// is something else: those are.
+func SpoiltTurns(s *cas.Store) (names []string, damage []*store.CorruptError, err error) {
+	worktrees, err := namesIn(s.FS(), layout.Worktrees)
+	for _, wt := range worktrees {
+		name := layout.Worktree(wt).Turns()
+		spoilt, derr, err := isSpoilt(s.FS(), name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if spoilt {
+			names = append(names, name)
+		}
+		if derr != nil {
+			damage = append(damage, derr)
+		}
+	}
+	return names, damage, err
+}
+
+// isSpoilt reports whether a file of open turns says nothing, and why if that is
+// damage.
+func isSpoilt(fsys vfs.FS, name string) (bool, *store.CorruptError, error) {
+	st, err := fsys.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return false, nil, nil
+	}
+	if err == nil && st.Kind != vfs.Regular {
+		return true, &store.CorruptError{Path: name, Err: vfs.ErrNotRegular}, nil
+	}
+	var b []byte
+	if err == nil {
+		b, err = vfs.ReadFile(fsys, name)
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	_, _, err = DecodeTurns(b)
+	if errors.Is(err, store.ErrFormat) {
+		return false, nil, err
+	}
+	return err != nil, nil, nil
+}
+
+// MendTurns moves a file of open turns that says nothing into quarantine, and writes
+// one by what the journal has, and the file before it.
+func MendTurns(ctx context.Context, s *cas.Store, name string) error {
+	fsys, dir := s.FS(), path.Dir(name)
+	lock, err := layout.OpenLock(fsys, name+".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
+		return fmt.Errorf("%s.lock: %w", name, err)
+	}
+	if is, _, err := isSpoilt(fsys, name); !is || err != nil { // somebody was faster
+		return err
+	}
+	t := Spoilt()
+	if b, err := vfs.ReadFile(fsys, name+".new"); err == nil {
+		if before, _, err := DecodeTurns(b); err == nil {
+			t.Last, t.Lost = before.Last, before.Lost
+		}
+	}
+	newest, err := s.Newest(ctx, path.Base(dir), cas.AnySession)
+	if err == nil {
+		t.Last = max(t.Last, newest.Seq)
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	b, err := json.Marshal(t)
+	if err != nil {
+		return err
+	}
+	if err := fsys.Rename(name, "quarantine/turns-"+path.Base(dir)+"-"+layout.RandomName()); err != nil {
+		return err
+	}
+	return errors.Join(fsys.SyncDir("quarantine"), layout.WriteFile(fsys, name, cas.AppendSum(b)))
+}
+
+// Nobody is the session of a turn that is made up where it is not known which
+// are open. No session has this name.
+const Nobody = "?"
+
+// Of returns the open turn of a session, nil if there is none.
+func (t *Turns) Of(session string) *OpenTurn {
+	i := slices.IndexFunc(t.Open, func(o *OpenTurn) bool { return o.Session == session })
+	if i < 0 {
+		return nil
+	}
+	return t.Open[i]
+}
+
+func (t *Turns) Remove(o *OpenTurn) {
+	t.Open = slices.DeleteFunc(t.Open, func(p *OpenTurn) bool { return p == o })
+}
+
+// Windows returns the sessions that may be the cause of what changes now.
+func (t *Turns) Windows() []string {
+	var list []string
+	for _, o := range t.Open {
+		if o.IsWindow() {
+			list = append(list, o.Session)
+		}
+	}
+	return list
+}
+
+// OpenSince returns the number of the newest record before the oldest open turn
+// of a worktree, 0 if none is open. What cannot be read counts as one that has
+// been open from the beginning.
+func OpenSince(fsys vfs.FS, worktree string) (uint64, error) {
+	b, err := vfs.ReadFile(fsys, layout.Worktree(worktree).Turns())
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	t, _, err := DecodeTurns(b)
+	if err != nil {
+		return 1, nil
+	}
+	var since uint64
+	for _, o := range t.Open {
+		if after := max(o.After, 1); since == 0 || after < since {
+			since = after
+		}
+	}
+	return since, nil
+}

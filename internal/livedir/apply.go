@@ -1,0 +1,850 @@
+package livedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// Save puts what a plan will overwrite or delete into the sink. What is not as
+// the plan has it any more, or cannot be read, is not to be changed then, and
+// the plan says so from now on.
+func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
+	for i := range p.Items {
+		it := &p.Items[i]
+		if it.Do != rollback.Restore && it.Do != rollback.Delete {
+			continue
+		}
+		now, err := root.Entry(ctx, it.Path, to)
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		switch {
+		case isFatal(err):
+			return fmt.Errorf("save %q: %w", it.Path, err)
+		case err != nil:
+			it.Do, it.Why = rollback.Failed, err.Error()
+		case !same(now, it.Now):
+			it.Do, it.Why, it.Dirty = rollback.Skipped, describe(it.Now, now), true
+		}
+	}
+	return nil
+}
+
+// isFatal reports whether an error is not of a file, but of the disk.
+func isFatal(err error) bool {
+	fatal := []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS}
+	return slices.ContainsFunc(fatal, func(f error) bool { return errors.Is(err, f) })
+}
+
+// Changes reports whether a plan changes anything.
+func (p *Plan) Changes() bool {
+	return len(p.Moves) > 0 || slices.ContainsFunc(p.Items,
+		func(i rollback.Item) bool { return i.Do == rollback.Restore || i.Do == rollback.Delete })
+}
+
+// Count returns how many paths get an action.
+func (p *Plan) Count(do rollback.Action) int {
+	n := 0
+	for _, it := range p.Items {
+		if it.Do == do {
+			n++
+		}
+	}
+	return n
+}
+
+// Apply does what a plan says. Each path is looked at once more right before it
+// is changed: one that is not as the plan has it stays, and the plan says so
+// afterwards, as it does of what failed. What is restored is read again.
+//
+// All new content is written, beside the files and under other names, before
+// the first of them is replaced; where that fails for want of space or by an
+// error of the device, nothing is changed and the error is returned. A file is
+// replaced in one step, so that a reader finds the old one or the new one. id
+// is part of the names: letters and digits that no other restore has.
+//
+// An error leaves files that were replaced and others that were not, as a crash
+// does: see [Sweep].
+func (p *Plan) Apply(ctx context.Context, root *Root, g trees.BlobGetter, id string) error {
+	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool),
+		opened: make(map[string]uint16), made: make(map[string]uint16), hash: trees.NewOverlay(nil)}
+	err := a.apply()
+	a.noteMade()
+	if err != nil {
+		err = fmt.Errorf("restore: %w", err)
+	}
+	return err
+}
+
+type applier struct {
+	ctx  context.Context
+	plan *Plan
+	root *Root
+	g    trees.BlobGetter
+	id   string
+	hash Sink
+
+	ready   []prepared // new content, by item
+	touched []bool     // something may lie beside the item's path
+	mu      sync.Mutex
+	dirs    map[string]bool   // directories in which names have changed; guarded by mu
+	opened  map[string]uint16 // modes of directories that were made writable
+	made    map[string]uint16 // directories that this restore has made, and the modes that they are to have
+}
+
+// prepared says where the new content of an item lies until it gets its name.
+type prepared struct {
+	dir    string // in which directory
+	note   string
+	linked bool // what it replaces may have other names
+}
+
+// changes notes that names change in a directory.
+func (a *applier) changes(dir string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.dirs[dir] = true
+}
+
+func (a *applier) newName(i int) string { return newName(a.id, a.plan.Items[i].Path) }
+func (a *applier) oldName(i int) string { return oldName(a.id, a.plan.Items[i].Path) }
+
+func (a *applier) apply() error {
+	a.ready, a.touched = make([]prepared, len(a.plan.Items)), make([]bool, len(a.plan.Items))
+	// What is in the way of something may have to be moved first, and what is
+	// moved into a directory that is in the place of a file, afterwards.
+	for _, step := range []func() error{a.open, a.prepare, a.move, a.clearWay, a.restore, a.move, a.remove} {
+		if err := errors.Join(a.root.fresh(), step()); err != nil {
+			return errors.Join(err, a.sweep(), a.setModes())
+		}
+	}
+	for _, step := range []func() error{a.sweep, a.setModes, a.sync, a.verify} {
+		if err := errors.Join(a.root.fresh(), step()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fail records that an item cannot be done. The error is returned if it is one
+// that ends the restore.
+func (a *applier) fail(it *rollback.Item, err error) error {
+	if cause := context.Cause(a.ctx); cause != nil {
+		return cause
+	}
+	if isFatal(err) {
+		return fmt.Errorf("%q: %w", it.Path, err)
+	}
+	it.Do, it.Why = rollback.Failed, err.Error()
+	return nil
+}
+
+// skip records that an item stays, since it is not as it was found.
+func (a *applier) skip(it *rollback.Item, now *tree.Entry) {
+	it.Do, it.Why, it.Dirty = rollback.Skipped, describe(it.Now, now), true
+}
+
+// find returns the index of a path's item.
+func (p *Plan) find(path string) (int, bool) {
+	return slices.BinarySearchFunc(p.Items, path,
+		func(it rollback.Item, path string) int {
+			return trees.ComparePaths(it.Path, path)
+		})
+}
+
+// move moves what goes along with directories, as far as that can be done.
+func (a *applier) move() error {
+	for i := range a.plan.Moves {
+		mv := &a.plan.Moves[i]
+		err := a.moveOne(mv)
+		if cause := context.Cause(a.ctx); cause != nil {
+			return cause
+		}
+		if isFatal(err) {
+			return fmt.Errorf("move %q to %q: %w", mv.From, mv.To, err)
+		}
+		if mv.Why = ""; err != nil {
+			mv.Why = err.Error()
+		}
+	}
+	return nil
+}
+
+// moveOne moves something to a name that is free, unless that is done already.
+func (a *applier) moveOne(mv *rollback.Move) error {
+	upFrom, nameFrom := trees.Split(mv.From)
+	upTo, nameTo := trees.Split(mv.To)
+	if to, err := a.root.inode(mv.To); err != nil || to == mv.Inode {
+		return err
+	}
+	if err := a.mkdirAll(upTo); err != nil {
+		return err
+	}
+	other := &Root{dir: a.root.dir} // both directories are open at once
+	from, err := other.enter(upFrom)
+	if err != nil {
+		return errors.Join(err, other.leave(0))
+	}
+	var st vfs.Stat
+	if err = from.Lstat(nameFrom, &st); err == nil && st.Ino != mv.Inode {
+		err = errors.New("it was replaced meanwhile")
+	}
+	if err != nil {
+		return errors.Join(err, other.leave(0))
+	}
+	to, err := a.root.enter(upTo)
+	if err == nil {
+		a.changes(upFrom)
+		a.changes(upTo)
+		err = renameFree(from, nameFrom, to, nameTo)
+	}
+	return errors.Join(err, other.leave(0))
+}
+
+// renameFree moves a name to one that is free; otherwise the error matches
+// fs.ErrExist. Where the system cannot do that in one step, somebody may take
+// the name between the look at it and the move.
+func renameFree(from vfs.Dir, name string, to vfs.Dir, newname string) error {
+	err := from.Rename(name, to, newname, vfs.NoReplace)
+	if !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	var st vfs.Stat
+	switch err := to.Lstat(newname, &st); {
+	case err == nil:
+		return &fs.PathError{Op: "rename", Path: newname, Err: fs.ErrExist}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return from.Rename(name, to, newname, vfs.Replace)
+}
+
+// noteMade notes which directories were made that no item restores.
+func (a *applier) noteMade() {
+	a.plan.Made = nil
+	for _, path := range slices.SortedFunc(maps.Keys(a.made), trees.ComparePaths) {
+		if i, ok := a.plan.find(path); ok && a.plan.Items[i].Do == rollback.Restore &&
+			a.plan.Items[i].New.Mode.IsDir() {
+			continue
+		}
+		a.plan.Made = append(a.plan.Made, Made{path, tree.ModeDir | tree.Mode(a.made[path])})
+	}
+}
+
+// perm returns the permission bits of a directory that is made: those that are
+// wanted if a directory is wanted there, otherwise those that mkdir would give it.
+func (a *applier) perm(path string) uint16 {
+	if i, ok := a.plan.find(path); ok && a.plan.Items[i].New != nil && a.plan.Items[i].New.Mode.IsDir() {
+		return a.plan.Items[i].New.Mode.Perm()
+	}
+	i, ok := slices.BinarySearchFunc(a.plan.Made, path,
+		func(m Made, path string) int {
+			return trees.ComparePaths(m.Path, path)
+		})
+	if ok {
+		return a.plan.Made[i].Mode.Perm()
+	}
+	return 0o777 &^ vfs.Umask()
+}
+
+// mkdirAll makes the directories of a path that are not there.
+func (a *applier) mkdirAll(path string) error {
+	if path == "" {
+		return nil
+	}
+	if _, err := a.root.enter(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	up, name := trees.Split(path)
+	if err := a.mkdirAll(up); err != nil {
+		return err
+	}
+	parent, err := a.root.enter(up)
+	if err != nil {
+		return err
+	}
+	perm := a.perm(path)
+	// Until it is full it must be writable.
+	err = parent.Mkdir(name, perm|0o700)
+	switch {
+	case err == nil:
+		a.changes(up)
+		a.made[path] = perm
+	case errors.Is(err, fs.ErrExist): // somebody else was faster
+		_, err = a.root.enter(path)
+	}
+	return err
+}
+
+// open makes directories writable in which names are to change, where this
+// process may do that. setModes takes it back.
+func (a *applier) open() error {
+	if os.Geteuid() == 0 {
+		return nil // for which modes mean nothing
+	}
+	seen := make(map[string]bool)
+	for i := range a.plan.Items {
+		it := &a.plan.Items[i]
+		up, _ := trees.Split(it.Path)
+		if it.Do != rollback.Restore && it.Do != rollback.Delete || seen[up] {
+			continue
+		}
+		seen[up] = true
+		dir, err := a.root.enter(up)
+		var st vfs.Stat
+		if err == nil {
+			err = dir.Stat(&st)
+		}
+		if err == nil && up != "" && st.Perm&0o300 != 0o300 && dir.Chmod(st.Perm|0o700) == nil {
+			a.opened[up] = st.Perm
+		}
+	}
+	return nil
+}
+
+// unopen gives the entry of a directory that open has made writable the mode that
+// it had.
+func (a *applier) unopen(path string, e *tree.Entry) {
+	if perm, opened := a.opened[path]; opened && e != nil && e.Mode == tree.ModeDir|tree.Mode(perm)|0o700 {
+		e.Mode = tree.ModeDir | tree.Mode(perm)
+	}
+}
+
+// workers is how many files are written at once: syncs wait for the disk, not
+// for a core.
+const workers = 8
+
+// prepare writes all new content.
+func (a *applier) prepare() error {
+	group, ctx := errgroup.WithContext(a.ctx)
+	group.SetLimit(workers)
+	for i := range a.plan.Items {
+		it := &a.plan.Items[i]
+		if it.Do != rollback.Restore || !hasContent(it.New) {
+			continue
+		}
+		group.Go(func() error {
+			root := &Root{dir: a.root.dir}
+			var err error
+			a.ready[i], err = a.write(ctx, root, i)
+			if err := errors.Join(err, root.leave(0)); err != nil {
+				return a.fail(it, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// write writes the new content of an item, in the directory where it belongs
+// or, if that is not there yet, in the nearest one above it.
+func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error) {
+	it := &a.plan.Items[i]
+	at, name := trees.Split(it.Path)
+	dir, err := root.enter(at)
+	for isGone(err) && at != "" {
+		at, _ = trees.Split(at)
+		name = ""
+		dir, err = root.enter(at)
+	}
+	if err != nil {
+		return prepared{}, err
+	}
+	ready := prepared{dir: at}
+	if it.New.Mode.IsSymlink() {
+		target, err := a.g.Get(ctx, store.Blob, it.New.ID)
+		if err != nil {
+			return prepared{}, err
+		}
+		err = dir.Symlink(string(target), a.newName(i))
+		a.touched[i] = err == nil
+		return ready, err
+	}
+	w, err := dir.Create(a.newName(i))
+	if err != nil {
+		return prepared{}, err
+	}
+	a.touched[i] = true
+	_, err = a.g.CopyBlob(ctx, w, it.New.ID)
+	if err == nil && name != "" && it.Now != nil && it.Now.Mode.IsFile() {
+		var names int
+		names, err = inherit(dir, name, w)
+		if ready.linked = names != 1; names > 1 {
+			ready.note = fmt.Sprintf("it had %d names, which stay with the old content", names)
+		}
+	}
+	if err == nil {
+		err = w.Chmod(it.New.Mode.Perm())
+	}
+	if err == nil {
+		err = w.Sync()
+	}
+	return ready, errors.Join(err, w.Close())
+}
+
+// inherit gives a new file what the one that it replaces has beside content
+// and permission bits. It returns how many names that has; 0: it is not known.
+func inherit(dir vfs.Dir, name string, w vfs.Writer) (names int, err error) {
+	old, err := dir.Open(name, nil)
+	if err != nil {
+		return 0, nil // it is looked at again before it is replaced
+	}
+	names, err = w.Inherit(old)
+	return names, errors.Join(err, old.Close())
+}
+
+// replaces reports whether an item makes something else of a directory.
+func (a *applier) replaces(it *rollback.Item) bool {
+	return it.Do == rollback.Restore && it.Now != nil && it.Now.Mode.IsDir() && hasContent(it.New)
+}
+
+// clearWay deletes what is in directories that become something else.
+func (a *applier) clearWay() error {
+	var replaced []string
+	for i := range a.plan.Items {
+		if it := &a.plan.Items[i]; a.replaces(it) {
+			replaced = append(replaced, it.Path)
+		}
+	}
+	for i := range slices.Backward(a.plan.Items) {
+		it := &a.plan.Items[i]
+		if it.Do != rollback.Delete || !slices.ContainsFunc(replaced, func(dir string) bool {
+			_,
+				in := trees.Below(it.Path, dir)
+			return in
+		}) {
+			continue
+		}
+		if err := a.delete(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restore gives all items what is wanted, parents first, and last the files of
+// which the directory was there all the time: of those several at once, but not
+// two names of one file, since what is done to one changes what is told of the
+// other.
+func (a *applier) restore() error {
+	var files []int
+	for i := range a.plan.Items {
+		it := &a.plan.Items[i]
+		if it.Do != rollback.Restore {
+			continue
+		}
+		up, _ := trees.Split(it.Path)
+		var err error
+		switch {
+		case it.New.Mode.IsDir():
+			err = a.restoreDir(i)
+		case a.ready[i].dir == up && !a.ready[i].linked && !a.replaces(it):
+			files = append(files, i)
+		default:
+			err = a.restoreFile(a.root, i)
+		}
+		if err != nil {
+			if err := a.fail(it, err); err != nil {
+				return err
+			}
+		}
+	}
+	if len(files) == 0 {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(a.ctx)
+	for some := range slices.Chunk(files, (len(files)+workers-1)/workers) {
+		group.Go(func() error {
+			root := &Root{dir: a.root.dir}
+			for _, i := range some {
+				if err := a.restoreFile(root, i); err != nil {
+					if err := a.fail(&a.plan.Items[i], err); err != nil {
+						return errors.Join(err, root.leave(0))
+					}
+				}
+				if ctx.Err() != nil { // another one has failed
+					break
+				}
+			}
+			return root.leave(0)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(a.ctx)
+}
+
+// restoreDir makes a directory. Its mode comes last: see setModes.
+func (a *applier) restoreDir(i int) error {
+	it := &a.plan.Items[i]
+	up, name := trees.Split(it.Path)
+	if err := a.mkdirAll(up); err != nil {
+		return err
+	}
+	dir, err := a.root.enter(up)
+	if err != nil {
+		return err
+	}
+	now, err := entryIn(a.ctx, dir, name, a.hash)
+	if err != nil {
+		return err
+	}
+	a.unopen(it.Path, now)
+	_, made := a.made[it.Path]
+	if isDir := now != nil && now.Mode.IsDir(); !same(now, it.Now) && !made {
+		if it.Parent && isDir { // somebody else has made it: that will do
+			it.Do = rollback.Nothing
+		} else {
+			a.skip(it, now)
+		}
+		return nil
+	}
+	switch {
+	case now == nil:
+		return a.mkdirAll(it.Path)
+	case now.Mode.IsDir():
+		return nil
+	}
+	a.touched[i] = true
+	if err := dir.Mkdir(a.newName(i), it.New.Mode.Perm()|0o700); err != nil {
+		return err
+	}
+	a.ready[i] = prepared{dir: up}
+	return a.swap(i, dir, name)
+}
+
+// restoreFile puts new content in its place. If that is to get another directory
+// first, root is the applier's.
+func (a *applier) restoreFile(root *Root, i int) error {
+	it := &a.plan.Items[i]
+	up, name := trees.Split(it.Path)
+	elsewhere := a.ready[i].dir != up // the directory was not there before
+	if elsewhere {
+		if err := a.mkdirAll(up); err != nil {
+			return err
+		}
+	}
+	it.Note = a.ready[i].note
+	dir, err := root.enter(up)
+	if err != nil {
+		return err
+	}
+	if elsewhere {
+		other := &Root{dir: a.root.dir}
+		from, err := other.enter(a.ready[i].dir)
+		if err == nil {
+			err = from.Rename(a.newName(i), dir, a.newName(i), vfs.NoReplace)
+		}
+		if errors.Is(err, errors.ErrUnsupported) { // between two directories: it is written anew
+			if err = from.Remove(a.newName(i)); err == nil {
+				a.ready[i], err = a.write(a.ctx, root, i)
+			}
+			if err == nil {
+				dir, err = root.enter(up)
+			}
+		}
+		if err := errors.Join(err, other.leave(0)); err != nil {
+			return err
+		}
+		a.ready[i].dir = up
+	}
+	a.changes(up)
+	if it.Now != nil {
+		return a.swap(i, dir, name)
+	}
+	err = renameFree(dir, a.newName(i), dir, name)
+	a.touched[i] = err != nil
+	if errors.Is(err, fs.ErrExist) {
+		now, err := entryIn(a.ctx, dir, name, a.hash)
+		if err != nil {
+			return err
+		}
+		a.skip(it, now)
+		return nil
+	}
+	return err
+}
+
+// swap puts what is ready in the place of what is there, unless that is not
+// what the plan found. Both change places in one step, and only then the old
+// content is looked at: so nothing that somebody writes meanwhile is lost.
+func (a *applier) swap(i int, dir vfs.Dir, name string) error {
+	it := &a.plan.Items[i]
+	a.changes(a.ready[i].dir)
+	if err := renameFree(dir, a.newName(i), dir, a.oldName(i)); err != nil {
+		return err
+	}
+	err := dir.Rename(a.oldName(i), dir, name, vfs.Exchange)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return a.replace(i, dir, name)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
+		a.skip(it, nil)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	put, expected := it.New, it.Now // by us into its place, and what that should have been
+	for range 10 {
+		old, err := entryIn(a.ctx, dir, a.oldName(i), a.hash)
+		if err != nil {
+			return errors.Join(err, dir.Rename(a.oldName(i), dir, name, vfs.Exchange))
+		}
+		a.unopen(it.Path, old)
+		if same(old, expected) {
+			err := dir.Remove(a.oldName(i))
+			a.touched[i] = err != nil
+			if err == nil || old == nil || !old.Mode.IsDir() {
+				return err
+			}
+			it.Do, it.Why = rollback.Failed, err.Error() // it is not empty
+		}
+		// Somebody has written: back it goes, and what we put there should
+		// come out again.
+		if it.Do == rollback.Restore {
+			a.skip(it, old)
+		}
+		if err := dir.Rename(a.oldName(i), dir, name, vfs.Exchange); err != nil {
+			return err
+		}
+		put, expected = old, put
+	}
+	return errors.New("it is written all the time")
+}
+
+// replace is swap where two names cannot change places in one step.
+func (a *applier) replace(i int, dir vfs.Dir, name string) error {
+	it := &a.plan.Items[i]
+	old, err := entryIn(a.ctx, dir, name, a.hash)
+	a.unopen(it.Path, old)
+	switch {
+	case err != nil:
+		return err
+	case !same(old, it.Now):
+		a.skip(it, old)
+		return nil
+	case old.Mode.IsDir() || it.New.Mode.IsDir():
+		if err := dir.Remove(name); err != nil {
+			return err
+		}
+	}
+	return dir.Rename(a.oldName(i), dir, name, vfs.Replace)
+}
+
+// remove deletes what is to go, what is in a directory before it.
+func (a *applier) remove() error {
+	for i := range slices.Backward(a.plan.Items) {
+		if it := &a.plan.Items[i]; it.Do == rollback.Delete {
+			if err := a.delete(i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (a *applier) delete(i int) error {
+	it := &a.plan.Items[i]
+	err := a.tryDelete(i)
+	if err != nil {
+		return a.fail(it, err)
+	}
+	return nil
+}
+
+// tryDelete deletes one path, unless it is not what the plan found: it is put
+// aside first, and looked at then.
+func (a *applier) tryDelete(i int) error {
+	it := &a.plan.Items[i]
+	up, name := trees.Split(it.Path)
+	dir, err := a.root.enter(up)
+	if isGone(err) {
+		return nil // gone with what it was in
+	}
+	if err != nil {
+		return err
+	}
+	var st vfs.Stat
+	if err := dir.Lstat(name, &st); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err
+	}
+	a.changes(up)
+	if st.Kind == vfs.Directory {
+		return a.removeDir(it, dir, name)
+	}
+	a.touched[i] = true
+	if err := renameFree(dir, name, dir, a.oldName(i)); err != nil {
+		return err
+	}
+	old, err := entryIn(a.ctx, dir, a.oldName(i), a.hash)
+	if err == nil && same(old, it.Now) {
+		err = dir.Remove(a.oldName(i))
+		a.touched[i] = err != nil
+		return err
+	}
+	if err == nil {
+		a.skip(it, old)
+	}
+	return errors.Join(err, renameFree(dir, a.oldName(i), dir, name))
+}
+
+// removeDir deletes a directory if it is empty.
+func (a *applier) removeDir(it *rollback.Item, dir vfs.Dir, name string) error {
+	if !it.Now.Mode.IsDir() {
+		a.skip(it, &tree.Entry{Mode: tree.ModeDir})
+		return nil
+	}
+	err := dir.Remove(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	names, lerr := a.root.list(it.Path)
+	if err != nil && lerr == nil && len(names) > 0 {
+		slices.Sort(names)
+		it.Do, it.Why = rollback.Kept, fmt.Sprintf("it is not empty: it holds %q", names[0])
+		return nil
+	}
+	return err
+}
+
+// setModes gives directories their permission bits, which may forbid to write
+// into them.
+func (a *applier) setModes() error {
+	for i := range slices.Backward(a.plan.Items) {
+		it := &a.plan.Items[i]
+		perm, opened := a.opened[it.Path]
+		delete(a.opened, it.Path)
+		switch {
+		case it.Do == rollback.Restore && it.New.Mode.IsDir():
+			perm = it.New.Mode.Perm()
+		case !opened:
+			continue
+		}
+		if err := a.setMode(it.Path, perm); err != nil && !(isGone(err) && (it.Do == rollback.Delete ||
+			a.replaces(it))) {
+			if err := a.fail(it, err); err != nil {
+				return err
+			}
+		}
+	}
+	rest := maps.Clone(a.opened)
+	for path, perm := range a.made {
+		if i, ok := a.plan.find(path); !ok || a.plan.Items[i].Do != rollback.Restore {
+			rest[path] = perm
+		}
+	}
+	for _, path := range slices.Backward(slices.SortedFunc(maps.Keys(rest), trees.ComparePaths)) {
+		if err := a.setMode(path, rest[path]); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// setMode gives a directory its permission bits, if it is there.
+func (a *applier) setMode(path string, perm uint16) error {
+	dir, err := a.root.enter(path)
+	var st vfs.Stat
+	if err == nil {
+		err = dir.Stat(&st)
+	}
+	if err == nil && st.Perm != perm {
+		a.changes(path)
+		err = dir.Chmod(perm)
+	}
+	return err
+}
+
+// sync makes the names durable.
+func (a *applier) sync() error {
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for path := range a.dirs {
+		group.Go(func() error {
+			root := &Root{dir: a.root.dir}
+			dir, err := root.enter(path)
+			if err == nil {
+				err = dir.Sync()
+			}
+			if isGone(err) {
+				err = nil // gone since
+			}
+			return errors.Join(err, root.leave(0))
+		})
+	}
+	return group.Wait()
+}
+
+// verify looks whether all paths are as they were wanted.
+func (a *applier) verify() error {
+	for i := range a.plan.Items {
+		it := &a.plan.Items[i]
+		if it.Do != rollback.Restore && it.Do != rollback.Delete {
+			continue
+		}
+		now, err := a.root.Entry(a.ctx, it.Path, a.hash)
+		want := it.New
+		if it.Do == rollback.Delete {
+			want = nil
+		}
+		if err == nil && !same(now, want) {
+			err = errors.New("it was changed again right after")
+		}
+		if err != nil {
+			if err := a.fail(it, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxSweeps is how often a directory is looked for that was moved away while it was
+// restored: a program that has something else there for a moment is done by then.
+const maxSweeps = 20
+
+// sweep removes what was prepared and not used.
+func (a *applier) sweep() error {
+	s := &sweeper{context.WithoutCancel(a.ctx), a.root, a.id, a.hash, true}
+	var errs []error
+	for i := range a.plan.Items {
+		it := &a.plan.Items[i]
+		if !a.touched[i] {
+			continue
+		}
+		err := s.path(it.Path, it.Now, it.New)
+		for n := 0; n < maxSweeps && errors.Is(err, ErrAside); n++ {
+			time.Sleep(time.Millisecond)
+			if err = a.root.fresh(); err == nil {
+				err = s.path(it.Path, it.Now, it.New)
+			}
+		}
+		if errors.Is(err, ErrAside) {
+			it.Do, it.Why = rollback.Failed, err.Error()
+		} else {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,246 @@
+package livedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A Sink takes the content of files. [*cas.Writer] is one that keeps it,
+// [*trees.Overlay] one that only tells the IDs.
+type Sink interface {
+	Put(kind store.Kind, content []byte) (store.ID, error)
+	PutReader(r io.Reader) (store.ID, int64, error)
+}
+
+// A Root is an open directory that files are brought back into. Paths are
+// relative to it, slash-separated and raw, and are looked up name by name: no
+// symbolic link is followed. It is for one goroutine.
+type Root struct {
+	dir  vfs.Dir
+	path string    // of the directories that are open
+	open []vfs.Dir // one for each name in path
+}
+
+// OpenRoot opens a directory.
+func OpenRoot(path string) (*Root, error) {
+	dir, err := vfs.OpenDir(path)
+	if err != nil {
+		return nil, err
+	}
+	return NewRoot(dir), nil
+}
+
+// NewRoot returns the Root of an open directory, which it closes.
+func NewRoot(dir vfs.Dir) *Root { return &Root{dir: dir} }
+
+// Close closes the directory.
+func (r *Root) Close() error {
+	return errors.Join(r.leave(0), r.dir.Close())
+}
+
+// leave closes all open directories but the first n.
+func (r *Root) leave(n int) error {
+	var errs []error
+	for _, d := range r.open[n:] {
+		errs = append(errs, d.Close())
+	}
+	r.open = r.open[:n]
+	r.path = strings.Join(strings.SplitN(r.path, "/", n+1)[:n], "/")
+	return errors.Join(errs...)
+}
+
+// enter opens the directory at a path; "" is the root. It stays open until
+// another is entered. The error matches [fs.ErrNotExist], or is a notDirError if the
+// path leads through something else than directories.
+func (r *Root) enter(path string) (vfs.Dir, error) {
+	var names []string
+	if path != "" {
+		names = strings.Split(path, "/")
+	}
+	same := 0
+	for i, old := range strings.Split(r.path, "/") {
+		if i >= len(r.open) || i >= len(names) || names[i] != old {
+			break
+		}
+		same++
+	}
+	if err := r.leave(same); err != nil {
+		return nil, err
+	}
+	dir := r.dir
+	if same > 0 {
+		dir = r.open[same-1]
+	}
+	for _, name := range names[same:] {
+		sub, err := dir.OpenDir(name)
+		if err != nil {
+			var st vfs.Stat
+			if dir.Lstat(name, &st) == nil && st.Kind != vfs.Directory {
+				err = &notDirError{trees.Join(r.path, name), st.Kind}
+			}
+			return nil, err
+		}
+		r.open = append(r.open, sub)
+		r.path = trees.Join(r.path, name)
+		dir = sub
+	}
+	return dir, nil
+}
+
+// fresh forgets the open directories, so that the next path is looked up
+// anew.
+func (r *Root) fresh() error { return r.leave(0) }
+
+// A notDirError says that a path leads through something that is no directory.
+type notDirError struct {
+	path string
+	kind vfs.Kind
+}
+
+func (e *notDirError) Error() string {
+	return fmt.Sprintf("%q is %s, not a directory", e.path, kindName(e.kind))
+}
+
+// kindName says in words what a name in a directory is.
+func kindName(k vfs.Kind) string {
+	switch k {
+	case vfs.Regular:
+		return "a file"
+	case vfs.Directory:
+		return "a directory"
+	case vfs.Symlink:
+		return "a symbolic link"
+	}
+	return "a device, a socket or a pipe"
+}
+
+// errSpecial is returned for what cannot be kept.
+var errSpecial = errors.New("a device, a socket or a pipe")
+
+// Entry tells what is at a path, nil for nothing. Content goes to the sink. Of
+// a directory the ID is that of an empty one. What is below something that is
+// no directory is nothing.
+func (r *Root) Entry(ctx context.Context, path string, to Sink) (*tree.Entry, error) {
+	e, err := r.entry(ctx, path, to)
+	if isGone(err) {
+		err = nil
+	}
+	return e, err
+}
+
+// entry is Entry for who must know why there is nothing, which is an error
+// here, or none if it is only the name that is not there.
+func (r *Root) entry(ctx context.Context, path string, to Sink) (*tree.Entry, error) {
+	up, name := trees.Split(path)
+	dir, err := r.enter(up)
+	if err != nil {
+		return nil, err
+	}
+	return entryIn(ctx, dir, name, to)
+}
+
+// entryIn is Entry for a name in an open directory.
+func entryIn(ctx context.Context, dir vfs.Dir, name string, to Sink) (*tree.Entry, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	var st vfs.Stat
+	err := dir.Lstat(name, &st)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	e := &tree.Entry{Name: name}
+	switch st.Kind {
+	case vfs.Directory:
+		e.Mode, e.ID = tree.ModeDir|tree.Mode(st.Perm), trees.Empty
+	case vfs.Symlink:
+		target, err := dir.Readlink(name)
+		if err != nil {
+			return nil, err
+		}
+		e.Mode, e.Size = tree.ModeSymlink|0o777, int64(len(target))
+		e.ID, err = to.Put(store.Blob, []byte(target))
+		return e, err
+	case vfs.Regular:
+		return e, fileIn(dir, e, to)
+	default:
+		return nil, fmt.Errorf("%q: %w", name, errSpecial)
+	}
+	return e, nil
+}
+
+// fileIn fills in the entry of a regular file. One that changes while it is
+// read is an error.
+func fileIn(dir vfs.Dir, e *tree.Entry, to Sink) error {
+	var before, after vfs.Stat
+	f, err := dir.Open(e.Name, &before)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	e.ID, e.Size, err = to.PutReader(f)
+	if err == nil {
+		err = f.Stat(&after)
+	}
+	if err == nil && (before != after || e.Size != after.Size) {
+		err = fmt.Errorf("%q: it changes while it is read", e.Name)
+	}
+	e.Mode = tree.ModeFile | tree.Mode(after.Perm)
+	return err
+}
+
+// inode returns the number of what is at a path, 0 if there is nothing.
+func (r *Root) inode(path string) (uint64, error) {
+	up, name := trees.Split(path)
+	dir, err := r.enter(up)
+	var st vfs.Stat
+	if err == nil {
+		err = dir.Lstat(name, &st)
+	}
+	if isGone(err) {
+		err = nil
+	}
+	return st.Ino, err
+}
+
+// isGone reports whether an error says that there is nothing at a path: its
+// name, or a directory above it, is not there or is something else.
+func isGone(err error) bool {
+	var notDir *notDirError
+	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir)
+}
+
+// list returns the names in a directory.
+func (r *Root) list(path string) ([]string, error) {
+	dir, err := r.enter(path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	err = dir.ReadNames(func(name []byte, _ vfs.Kind) { names = append(names, string(name)) })
+	return names, err
+}
+
+// same reports whether two entries are the same in all that is kept. Of
+// directories that is the mode.
+func same(a, b *tree.Entry) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Mode == b.Mode && (a.Mode.IsDir() || a.ID == b.ID)
+}
+
+// hasContent reports whether there is a file or a link.
+func hasContent(e *tree.Entry) bool { return e != nil && !e.Mode.IsDir() }

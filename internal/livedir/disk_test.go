@@ -1,0 +1,3 @@
+package livedir
+
+import _ "github.com/boocode/filestore/internal/testdisk"

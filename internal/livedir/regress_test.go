@@ -1,0 +1,220 @@
+package livedir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/rollback"
+)
+
+// A chain of directories is planned in linear time: with twice the work on each
+// level this would take for ever.
+func TestPlanDeep(t *testing.T) {
+	b := newBench(t)
+	left, path := make(world), ""
+	for i := range 40 {
+		path = filepath.Join(path, fmt.Sprint("d", i))
+		left[path] = "dir 755"
+	}
+	left[path+"/f"] = "file 644 x"
+	left.write(t, b.dir)
+	p := b.plan(b.wants(left, world{}), rollback.Skip)
+	b.apply(p)
+	b.expect(world{})
+}
+
+// A thousand directories that were moved are recognised in one pass.
+func TestPlanManyMoved(t *testing.T) {
+	b := newBench(t)
+	left, wanted := make(world), make(world)
+	for i := range 1000 {
+		f := fmt.Sprint("file 644 ", i)
+		left[fmt.Sprint("new", i)], left[fmt.Sprintf("new%d/f", i)] = "dir 755", f
+		wanted[fmt.Sprint("old", i)], wanted[fmt.Sprintf("old%d/f", i)] = "dir 755", f
+	}
+	left.write(t, b.dir)
+	world{"new7/loose": "file 644 x"}.add(t, b.dir)
+	p := b.plan(b.wants(left, wanted), rollback.Skip, "new7/loose")
+	if len(p.Moves) != 1 || p.Moves[0].To != "old7/loose" {
+		t.Errorf("moves: %+v", p.Moves)
+	}
+}
+
+// What has become of a directory that was moved is a matter of that directory.
+func TestMovedAndReplaced(t *testing.T) {
+	left := world{"new": "dir 755", "new/a": "file 644 a", "new/b": "file 644 b", "new/x": "dir 755", "new/x/y": "file 644 y"}
+	wanted := world{"old": "dir 755", "old/a": "file 644 a", "old/b": "file 644 b", "old/x": "file 644 x"}
+	for name, disk := range map[string]world{
+		"file": {"new": "file 644 user"}, "link": {"new": "link /tmp"}, "as left": left,
+		"file of the user": {"new": "dir 755", "new/a": "file 644 a", "new/b": "file 644 b", "new/user": "file 644 u"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			disk.write(t, b.dir)
+			p := b.plan(b.wants(left, wanted), rollback.Skip)
+			b.apply(p)
+			want := world{"old": "dir 755", "old/a": "file 644 a", "old/b": "file 644 b", "old/x": "file 644 x"}
+			switch name {
+			case "as left":
+			case "file of the user":
+				want["new"], want["new/user"] = "dir 755", "file 644 u"
+			default:
+				want["new"] = disk["new"]
+			}
+			b.expect(want)
+		})
+	}
+}
+
+// Where something above a path has become something else, preview and restore
+// both leave the path out.
+func TestParentReplaced(t *testing.T) {
+	b := newBench(t)
+	elsewhere := t.TempDir()
+	world{"d": "link " + elsewhere}.write(t, b.dir)
+	p := b.plan(b.wants(world{"d": "dir 755"}, world{"d": "dir 755", "d/g": "file 644 1"}), rollback.Skip)
+	preview := outcome(p)
+	b.apply(p)
+	if d := cmp.Diff(preview, outcome(p)); d != "" || !strings.HasPrefix(preview["d/g"], "skipped: ") {
+		t.Errorf("%v, (-plan +done):\n%s", preview, d)
+	}
+}
+
+// What lies beside a path, and is not the restore's own, is not overwritten.
+func TestAsideStays(t *testing.T) {
+	b := newBench(t)
+	left := world{"f": "file 644 old"}
+	left.write(t, b.dir)
+	aside := oldName("testtest", "f")
+	if err := os.WriteFile(filepath.Join(b.dir, aside), []byte("precious"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	wants := b.wants(left, world{"f": "file 644 new"})
+	if err := Sweep(t.Context(), b.root(), wants, "testtest"); !errors.Is(err, ErrAside) {
+		t.Errorf("Sweep: %v, want ErrAside", err)
+	}
+	p := b.plan(wants, rollback.Skip)
+	b.apply(p)
+	b.expect(world{"f": "file 644 old", aside: "file 644 precious"})
+	if p.Count(rollback.Failed) != 1 {
+		t.Errorf("%v", outcome(p))
+	}
+}
+
+// A plainDir is of a file system on which two names cannot change places. It
+// dies after its nth operation that changes something.
+type plainDir struct {
+	vfs.Dir
+	left *int
+}
+
+func (d *plainDir) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.Dir.OpenDir(name)
+	return &plainDir{sub, d.left}, err
+}
+
+func (d *plainDir) die() error {
+	if *d.left--; *d.left < 0 {
+		return errors.New("dead")
+	}
+	return nil
+}
+
+func (d *plainDir) Remove(name string) error {
+	return errors.Join(d.die(), func() error {
+		if *d.left < 0 {
+			return nil
+		}
+		return d.Dir.Remove(name)
+	}())
+}
+
+func (d *plainDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
+	if mode == vfs.Exchange {
+		return &fs.PathError{Op: "rename", Path: name, Err: errors.ErrUnsupported}
+	}
+	if err := d.die(); err != nil {
+		return err
+	}
+	return d.Dir.Rename(name, to.(*plainDir).Dir, newname, mode)
+}
+
+// A crash between any two operations leaves something that goes on.
+func TestCrashWithoutExchange(t *testing.T) {
+	left := world{"x": "dir 755", "y": "file 644 y", "z": "file 644 1"}
+	wanted := world{"x": "file 644 content", "y": "dir 755", "z": "file 644 2"}
+	for n := 0; ; n++ {
+		b := newBench(t)
+		left.write(t, b.dir)
+		wants := b.wants(left, wanted)
+		p := b.plan(wants, rollback.Skip)
+		root := b.root()
+		if err := p.Save(t.Context(), root, b.w); err != nil {
+			t.Fatal(err)
+		}
+		ops := n
+		err := p.Apply(t.Context(), NewRoot(&plainDir{root.dir, &ops}), b.store, "testtest")
+		if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+			t.Fatal(err)
+		}
+		b.apply(b.plan(wants, rollback.Skip))
+		b.expect(wanted)
+		if t.Failed() {
+			t.Fatalf("after operation %d (%v)", n, err)
+		}
+		if ops > 0 {
+			return
+		}
+	}
+}
+
+// What somebody wrote at the last moment, and what a crash has left aside, goes back
+// to its name: it is nowhere else.
+func TestSweepTheirs(t *testing.T) {
+	b := newBench(t)
+	wants := b.wants(world{"f": "file 644 2"}, world{"f": "file 644 1"})
+	aside := oldName("testtest", "f")
+	for _, theirs := range []string{"file 644 user", "file 600 2", "link user", "dir 755"} {
+		world{aside: theirs, "f": "file 644 1"}.write(t, b.dir)
+		if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+			t.Fatal(err)
+		}
+		b.expect(world{"f": theirs})
+	}
+	for _, known := range []string{"file 644 1", "file 644 2"} { // the store has it
+		world{aside: known, "f": "file 644 user"}.write(t, b.dir)
+		if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+			t.Fatal(err)
+		}
+		b.expect(world{"f": "file 644 user"})
+	}
+}
+
+// A directory that was put aside for a file, and in which somebody has put
+// something before a crash, comes back with it: the restore goes on from there.
+func TestSweepFullDirectory(t *testing.T) {
+	b := newBench(t)
+	before, after := world{"d": "dir 755", "d/x": "file 644 x"}, world{"d": "file 644 new"}
+	wants := b.wants(before, after)
+	aside := oldName("testtest", "d")
+	world{aside: "dir 755", aside + "/theirs": "file 644 theirs", "d": after["d"]}.write(t, b.dir)
+	if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+		t.Fatal(err)
+	}
+	left := world{"d": "dir 755", "d/theirs": "file 644 theirs"}
+	b.expect(left)
+	p := b.plan(wants, rollback.Skip)
+	b.apply(p)
+	b.expect(left)
+	if got, want := outcome(p)["d"], `skipped: it holds "d/theirs", which is to stay`; got != want {
+		t.Errorf("d: %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,127 @@
+package livedir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// Names of what lies beside a path while it is restored.
+
+// prefix is how all names of a restore begin.
+func prefix(id string) string { return ".boo-" + id + "-" }
+
+// newName is the name of new content before it is in place.
+func newName(id, path string) string {
+	return prefix(id) + store.Hash(store.Blob, []byte(path)).Short() + ".new"
+}
+
+// oldName is the name of what was at a path, until it was looked at.
+func oldName(id, path string) string {
+	return prefix(id) + store.Hash(store.Blob, []byte(path)).Short() + ".old"
+}
+
+// Sweep puts a directory in order in which a restore was cut off by a crash or
+// an error: with the same wants and the same id as that had, files that lie
+// beside their paths go, or go back to where they were. After it NewPlan finds
+// each path as it was or as it is wanted. An error matches [ErrAside] if nothing
+// else went wrong.
+func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
+	s := &sweeper{ctx: ctx, root: root, id: id, hash: trees.NewOverlay(nil)}
+	var errs []error
+	for _, w := range wants {
+		errs = append(errs, s.path(w.Path, w.Old, w.New))
+	}
+	// An error of the disk is told alone, so that it does not pass for the other.
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, ErrAside) {
+			return fmt.Errorf("clear up after a restore: %w", err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clear up after a restore: %w", err)
+	}
+	return nil
+}
+
+type sweeper struct {
+	ctx  context.Context
+	root *Root
+	id   string
+	hash Sink
+	put  bool // something was put beside the path: a directory that is none now is not done
+}
+
+// path puts in order what lies beside a path that was old and is to become
+// new.
+func (s *sweeper) path(path string, old, new *tree.Entry) error {
+	up, name := trees.Split(path)
+	var unseen error                          // of a directory that cannot be looked into now
+	for at := up; ; at, _ = trees.Split(at) { // new content may lie further up
+		dir, err := s.root.enter(at)
+		var notDir *notDirError
+		switch {
+		case s.put && errors.As(err, &notDir): // somebody has moved it, and may move it back
+			unseen = fmt.Errorf("%q: what was prepared may be %w: %w", path, ErrAside, err)
+		case isGone(err): // nothing was put there
+		case errors.Is(err, fs.ErrPermission):
+			return fmt.Errorf("%q: what may be %w: %w", path, ErrAside, err)
+		case err != nil:
+			return err
+		default:
+			if new != nil {
+				if err := dir.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return err
+				}
+			}
+			if at == up {
+				if err := s.aside(dir, path, name, old, new); err != nil {
+					return err
+				}
+			}
+		}
+		if at == "" || new == nil {
+			return unseen
+		}
+	}
+}
+
+// aside puts in order what was put aside from a name. Nothing that somebody
+// wrote at the last moment is deleted.
+func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) error {
+	asideName := oldName(s.id, path)
+	aside, err := entryIn(s.ctx, dir, asideName, s.hash)
+	if err != nil || aside == nil {
+		return err
+	}
+	now, err := entryIn(s.ctx, dir, name, s.hash)
+	switch {
+	case err != nil:
+		return err
+	case now == nil:
+		return errors.Join(renameFree(dir, asideName, dir, name), dir.Sync())
+	case same(aside, new), same(aside, old): // the store has both
+		err := dir.Remove(asideName)
+		if err == nil || !aside.Mode.IsDir() {
+			return errors.Join(err, dir.Sync())
+		}
+		// Something is in it: put there meanwhile, or its deletion did not survive
+		// a power cut. Back it goes.
+	}
+	if same(now, new) {
+		if err := dir.Rename(asideName, dir, name, vfs.Exchange); err != nil {
+			return err
+		}
+		if out, err := entryIn(s.ctx, dir, asideName, s.hash); err != nil || !same(out, new) {
+			return errors.Join(err, fmt.Errorf("%q: another version is %w in %q", path, ErrAside, asideName))
+		}
+		return errors.Join(dir.Remove(asideName), dir.Sync())
+	}
+	return fmt.Errorf("%q: what it held is %w in %q", path, ErrAside, asideName)
+}

@@ -1,0 +1,229 @@
+package retain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	pathpkg "path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/store"
+)
+
+// ForgetOptions say which contents are to go from all snapshots of a store, of
+// all its directories and sessions.
+type ForgetOptions struct {
+	// Paths are files, links, and directories with all below them, relative to the
+	// root: whatever a snapshot has there, in all states that it keeps.
+	Paths []string
+	// Blobs are contents by their hash.
+	Blobs []store.ID
+	// DespiteDamage, Wait: see [Retention].
+	DespiteDamage bool
+	Wait          time.Duration
+}
+
+// A ForgetPlan is what [ForgetPlan.Do] will do. It is of use until somebody else
+// prunes.
+type ForgetPlan struct {
+	*cas.PrunePlan
+	Blobs    []ForgottenBlob // by their first path
+	Problems []trees.Problem // what is missing or damaged: nothing is forgotten before a repair
+
+	s      *cas.Store
+	opts   *ForgetOptions
+	caches []string // stat caches that hold the content
+}
+
+// A ForgottenBlob is a content that goes.
+type ForgottenBlob struct {
+	ID        store.ID
+	Size      int64    // 0 if no snapshot has it
+	Paths     []string // all at which a snapshot has it, in order
+	Snapshots int      // that have it
+}
+
+// PlanForget finds out what there is to forget. It writes nothing. The error
+// matches [history.ErrUnknown] if no snapshot has anything at a path, or the store has no
+// such content, and [ErrNothingToForget].
+//
+// The same content elsewhere is forgotten, too. What other files have in common
+// with one that is large, and so stored in pieces, stays as their piece.
+func PlanForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*ForgetPlan, error) {
+	p, err := planForget(ctx, s, opts)
+	if err != nil {
+		return nil, fmt.Errorf("plan forget: %w", err)
+	}
+	return p, nil
+}
+
+func planForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*ForgetPlan, error) {
+	ids, err := blobsToForget(ctx, s, opts)
+	if err != nil {
+		return nil, err
+	}
+	p := &ForgetPlan{s: s, opts: opts}
+	if err := p.find(ctx, ids); err != nil {
+		return nil, err
+	}
+	for _, b := range p.Blobs {
+		there, err := s.Has(b.ID)
+		if err == nil && !there && len(b.Paths) == 0 {
+			there, err = s.Forgotten(b.ID)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !there && len(b.Paths) == 0 {
+			return nil, fmt.Errorf("blob %s: %w", b.ID, history.ErrUnknown)
+		}
+	}
+	marker := audit.NewMarker(s)
+	p.PrunePlan, err = s.PlanPrune(ctx, &cas.PruneOptions{Forget: ids, Wait: opts.Wait,
+		Mark: markSound(marker, func() bool { return p.PrunePlan == nil || opts.DespiteDamage })})
+	if err == nil {
+		p.Problems, err = problemsOf(ctx, s, marker)
+	}
+	return p, err
+}
+
+// Do does what the plan says. It cannot be taken back. Errors are those of
+// [PrunePlan.Do]. After another one, something may be forgotten already: it can be
+// planned again.
+func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
+	if len(p.Problems) > 0 && !p.opts.DespiteDamage {
+		return nil, fmt.Errorf("forget: %w", damagedBy(p.Problems[0]))
+	}
+	// Before, so that they are gone if this is cut off; after it, as somebody may
+	// have written them meanwhile.
+	err := p.removeCaches()
+	var r *cas.PruneResult
+	if err == nil {
+		r, err = p.s.Prune(ctx, p.PrunePlan)
+	}
+	if err == nil {
+		err = p.removeCaches()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("forget: %w", err)
+	}
+	return r, nil
+}
+
+func (p *ForgetPlan) removeCaches() error {
+	for _, name := range p.caches {
+		if err := p.s.FS().Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// blobsToForget finds the contents that are meant.
+func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[store.ID]bool, error) {
+	empty := store.Hash(store.Blob, nil)
+	ids := make(map[store.ID]bool)
+	for _, id := range opts.Blobs {
+		if id == empty {
+			return nil, fmt.Errorf("blob %s: %w", id.Short(), ErrNothingToForget)
+		}
+		if there, err := s.Has(id); err != nil {
+			return nil, err
+		} else if _, err := s.Stored(store.Blob, id); there && errors.Is(err, store.ErrCorrupt) {
+			return nil, fmt.Errorf("%s: %w: it is no file's content", id, history.ErrUnknown)
+		}
+		ids[id] = true
+	}
+	found := make(map[string]bool)
+	done := make(map[store.ID]bool)
+	finder := audit.NewFinder(s, nil)
+	for snap, err := range s.Snapshots(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		for _, state := range snap.States() {
+			if done[state.Tree] || len(opts.Paths) == 0 {
+				continue
+			}
+			done[state.Tree] = true
+			for _, path := range opts.Paths {
+				list, err := finder.At(ctx, state.Tree, path)
+				if err != nil {
+					return nil, err
+				}
+				for _, e := range list {
+					found[path] = found[path] || e.ID == empty
+					if e.ID != empty {
+						ids[e.ID], found[path] = true, true
+					}
+				}
+			}
+		}
+	}
+	for _, path := range opts.Paths {
+		if !found[path] {
+			return nil, fmt.Errorf("path %q: %w: no snapshot has a file there", path, history.ErrUnknown)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%q: %w", opts.Paths[0], ErrNothingToForget)
+	}
+	return ids, nil
+}
+
+// find finds out where the blobs are.
+func (p *ForgetPlan) find(ctx context.Context, ids map[store.ID]bool) error {
+	finder := audit.NewFinder(p.s, ids)
+	sizes := make(map[store.ID]int64)
+	paths := make(map[store.ID]map[string]bool)
+	snapshots := make(map[store.ID]int)
+	for snap, err := range p.s.Snapshots(ctx) {
+		if err != nil {
+			return err
+		}
+		has := make(map[store.ID]bool)
+		for _, state := range snap.States() {
+			list, err := finder.Find(ctx, state.Tree)
+			if err != nil {
+				return err
+			}
+			for _, e := range list {
+				if !has[e.ID] {
+					has[e.ID] = true
+					snapshots[e.ID]++
+				}
+				if paths[e.ID] == nil {
+					paths[e.ID] = make(map[string]bool)
+				}
+				paths[e.ID][e.Path] = true
+				sizes[e.ID] = e.Size
+				if name := pathpkg.Base(e.Path); name == ".gitignore" || name == ".booignore" { // a cache has its text
+					p.addCache(strings.TrimSuffix(snap.Worktree, history.EditSuffix))
+				}
+			}
+		}
+	}
+	for id := range ids {
+		p.Blobs = append(p.Blobs, ForgottenBlob{id, sizes[id], slices.Sorted(maps.Keys(paths[id])), snapshots[id]})
+	}
+	slices.SortFunc(p.Blobs, func(a, b ForgottenBlob) int {
+		return cmp.Or(slices.Compare(a.Paths, b.Paths), strings.Compare(a.ID.String(), b.ID.String()))
+	})
+	return nil
+}
+
+func (p *ForgetPlan) addCache(worktree string) {
+	if name := layout.Worktree(worktree).Cache(); !slices.Contains(p.caches, name) {
+		p.caches = append(p.caches, name)
+	}
+}

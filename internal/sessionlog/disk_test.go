@@ -1,0 +1,3 @@
+package sessionlog
+
+import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,0 +1,3 @@
+package textdiff
+
+import _ "github.com/boocode/filestore/internal/testdisk"

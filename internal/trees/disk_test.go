@@ -1,0 +1,3 @@
+package trees
+
+import _ "github.com/boocode/filestore/internal/testdisk"

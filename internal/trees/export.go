@@ -1,0 +1,264 @@
+package trees
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A BlobGetter gives trees and the content of files. [*cas.Store] is one.
+type BlobGetter interface {
+	Getter
+	// CopyBlob writes the content of a blob to w.
+	CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error)
+}
+
+// ExportOptions are the choices at [Export]. The zero value is the default.
+type ExportOptions struct {
+	Workers  int            // goroutines that write; default GOMAXPROCS
+	Progress *tree.Progress // counted up while the export runs; default none
+}
+
+// An ExportResult counts what was written.
+type ExportResult struct {
+	Files, Dirs, Symlinks int64
+	Bytes                 int64 // of files
+
+	Forgotten []string  // files and links that were forgotten: they are not there, and in no count
+	Lost      []Problem // what the store has lost of it: neither; of a directory, what is in it and is not there
+}
+
+// Export writes a tree into a directory that is empty, or does not exist and
+// whose parent does. Names, contents, permission bits and targets of links
+// are as they were captured. Export leaves out what was forgotten and what the
+// store has lost. It syncs nothing: the store still has it all.
+//
+// An error leaves what was written until then, but no file that is not whole.
+func Export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *ExportOptions) (*ExportResult, error) {
+	if opts == nil {
+		opts = &ExportOptions{}
+	}
+	r, err := export(ctx, g, root, dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("export to %q: %w", dir, err)
+	}
+	return r, nil
+}
+
+func export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *ExportOptions) (*ExportResult, error) {
+	if err := emptyDir(dir); err != nil {
+		return nil, err
+	}
+	d, err := vfs.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	workers := opts.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers) // writing files keeps a core busy
+	x := &exporter{ctx: ctx, g: g, group: group, progress: opts.Progress}
+	if x.progress == nil {
+		x.progress = new(tree.Progress)
+	}
+	// The root's own permission bits are not in the tree: they stay.
+	err = x.dir(&openDir{dir: d}, "", root)
+	if err := errors.Join(err, group.Wait()); err != nil {
+		return nil, err
+	}
+	slices.Sort(x.forgotten)
+	slices.SortFunc(x.lost, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
+	return &ExportResult{
+		Files: x.files.Load(), Dirs: x.dirs.Load(), Symlinks: x.links.Load(), Bytes: x.progress.ReadBytes.Load(),
+		Forgotten: x.forgotten, Lost: x.lost,
+	}, nil
+}
+
+// emptyDir makes sure that a directory exists and is empty.
+func emptyDir(dir string) error {
+	err := os.Mkdir(dir, 0o777)
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	names, err := os.ReadDir(dir)
+	if err == nil && len(names) > 0 {
+		err = fmt.Errorf("not empty: it holds %q", names[0].Name())
+	}
+	return err
+}
+
+type exporter struct {
+	ctx      context.Context
+	g        BlobGetter
+	group    *errgroup.Group
+	progress *tree.Progress
+
+	files, dirs, links atomic.Int64
+
+	mu        sync.Mutex // guards the rest
+	forgotten []string
+	lost      []Problem
+}
+
+// lose takes up what the store has lost, and returns any other error.
+func (x *exporter) lose(path string, err error) error {
+	if !IsLoss(err) {
+		return err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.lost = append(x.lost, Problem{Path: path, Err: err})
+	return nil
+}
+
+// An openDir is a directory that is being filled. It is closed by the last
+// that is done with it, which gives it its permission bits: these may forbid
+// to write into it.
+type openDir struct {
+	dir   vfs.Dir
+	perm  uint16 // 0 with above == nil: leave them
+	above *openDir
+	users atomic.Int32 // beyond the first
+}
+
+// done gives up one claim to a directory.
+func (d *openDir) done() error {
+	for ; d != nil; d = d.above {
+		if d.users.Add(-1) >= 0 {
+			return nil
+		}
+		var err error
+		if d.above != nil {
+			err = d.dir.Chmod(d.perm)
+		}
+		if err := errors.Join(err, d.dir.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exportBatch is how many files of a directory one task writes.
+const exportBatch = 64
+
+// dir fills a directory. It takes over one claim to it.
+func (x *exporter) dir(d *openDir, path string, id store.ID) (err error) {
+	defer func() { err = errors.Join(err, d.done()) }()
+	var batch []tree.Entry
+	for e, err := range Entries(x.ctx, x.g, id) {
+		if err != nil && path != "" { // without the root there is nothing
+			err = x.lose(path, err)
+			if err == nil {
+				break
+			}
+		}
+		if err != nil {
+			return err
+		}
+		x.progress.Files.Add(1)
+		if e.Mode.IsDir() {
+			if err := x.subdir(d, path, e); err != nil {
+				return err
+			}
+			continue
+		}
+		batch = append(batch, e)
+		if len(batch) == exportBatch {
+			x.spawn(d, path, batch)
+			batch = nil
+		}
+	}
+	x.spawn(d, path, batch)
+	return nil
+}
+
+func (x *exporter) subdir(d *openDir, path string, e tree.Entry) error {
+	// Until it is full it must be writable, by us only.
+	if err := d.dir.Mkdir(e.Name, 0o700); err != nil {
+		return err
+	}
+	dir, err := d.dir.OpenDir(e.Name)
+	if err != nil {
+		return err
+	}
+	x.dirs.Add(1)
+	d.users.Add(1)
+	return x.dir(&openDir{dir: dir, perm: e.Mode.Perm(), above: d}, Join(path, e.Name), e.ID)
+}
+
+// spawn writes some files of a directory on another goroutine.
+func (x *exporter) spawn(d *openDir, path string, batch []tree.Entry) {
+	if len(batch) == 0 {
+		return
+	}
+	d.users.Add(1)
+	x.group.Go(func() (err error) {
+		defer func() { err = errors.Join(err, d.done()) }()
+		for _, e := range batch {
+			if err := context.Cause(x.ctx); err != nil {
+				return err
+			}
+			err := x.entry(d.dir, e)
+			if errors.Is(err, store.ErrForgotten) {
+				x.mu.Lock()
+				x.forgotten = append(x.forgotten, Join(path, e.Name))
+				x.mu.Unlock()
+				err = nil
+			}
+			if err = x.lose(Join(path, e.Name), err); err != nil {
+				return fmt.Errorf("%q: %w", e.Name, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
+	if e.Mode.IsSymlink() {
+		target, err := x.g.Get(x.ctx, store.Blob, e.ID)
+		if err != nil {
+			return err
+		}
+		x.links.Add(1)
+		return dir.Symlink(string(target), e.Name)
+	}
+	f, err := dir.Create(e.Name)
+	if err != nil {
+		return err
+	}
+	n, err := x.g.CopyBlob(x.ctx, f, e.ID)
+	if err == nil && n != e.Size {
+		err = fmt.Errorf("blob %s has %d bytes, not %d: %w", e.ID.Short(), n, e.Size, store.ErrCorrupt)
+	}
+	if err == nil {
+		err = f.Chmod(e.Mode.Perm())
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil { // half of it would look like all of it
+		if rerr := dir.Remove(e.Name); rerr != nil {
+			err = fmt.Errorf("%v, and what is there of it cannot be removed: %w", err, rerr)
+		}
+		return err
+	}
+	x.files.Add(1)
+	x.progress.ReadBytes.Add(n)
+	return nil
+}

@@ -1,0 +1,119 @@
+package trees
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// A lossy store has lost some objects; of a blob it finds out half way.
+type lossy struct {
+	*cas.Store
+	lost map[store.ID]bool
+}
+
+func (l *lossy) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+	if l.lost[id] {
+		return nil, fmt.Errorf("object %s: %w", id.Short(), store.ErrNotFound)
+	}
+	return l.Store.Get(ctx, kind, id)
+}
+
+func (l *lossy) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error) {
+	if l.lost[id] {
+		n, _ := w.Write([]byte("half"))
+		return int64(n), &store.CorruptError{Path: "packs/x.pack", Err: store.ErrNotFound}
+	}
+	return l.Store.CopyBlob(ctx, w, id)
+}
+
+// What is lost is listed, nothing of it is there, and all else is.
+func TestExportLost(t *testing.T) {
+	files := map[string]string{"link": "-> b"}
+	for _, name := range []string{"a", "b", "d/one", "d/two", "e/f/g"} {
+		files[name] = "content of " + name
+	}
+	s, root := storeOf(t, files)
+	ids := make(map[string]store.ID)
+	for e, err := range Walk(t.Context(), s, root) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[e.Path] = e.ID
+	}
+	l := &lossy{s, map[store.ID]bool{ids["a"]: true, ids["d/two"]: true, ids["e/f"]: true, ids["link"]: true}}
+	out := filepath.Join(t.TempDir(), "out")
+	got, err := Export(t.Context(), l, root, out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost []string
+	for _, p := range got.Lost {
+		lost = append(lost, p.Path)
+	}
+	if want := []string{"a", "d/two", "e/f", "link"}; fmt.Sprint(lost) != fmt.Sprint(want) {
+		t.Errorf("lost %v, want %v", lost, want)
+	}
+	if got.Files != 2 || got.Symlinks != 0 || got.Dirs != 3 {
+		t.Errorf("%+v", got)
+	}
+	for _, name := range []string{"a", "d/two", "e/f/g", "link"} {
+		if _, err := os.Lstat(filepath.Join(out, name)); !os.IsNotExist(err) {
+			t.Errorf("%s: %v, want that it is not there", name, err)
+		}
+	}
+	for _, name := range []string{"b", "d/one"} {
+		if b, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(b) != "content of "+name {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	l.lost[root] = true
+	if _, err := Export(t.Context(), l, root, filepath.Join(t.TempDir(), "out"), nil); !IsLoss(err) {
+		t.Errorf("without the root: %v, want a loss", err)
+	}
+}
+
+// storeOf returns a store and a tree in it, of files with contents. A target behind
+// "-> " makes a link; a path that ends with a slash is an empty directory.
+func storeOf(t *testing.T, files map[string]string) (*cas.Store, store.ID) {
+	t.Helper()
+	s, err := cas.OpenFS(t.Context(), vfstest.NewMem(), &cas.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	w, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { w.Close() })
+	var edits []Edit
+	for path, content := range files {
+		path, isDir := strings.CutSuffix(path, "/")
+		content, isLink := strings.CutPrefix(content, "-> ")
+		e := &tree.Entry{Mode: tree.ModeFile | 0o644, Size: int64(len(content))}
+		if isLink {
+			e.Mode = tree.ModeSymlink | 0o777
+		}
+		if isDir {
+			e.Mode = tree.ModeDir | 0o755
+		} else if e.ID, err = w.Put(store.Blob, []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		edits = append(edits, Edit{Path: path, New: e})
+	}
+	root, err := Patch(t.Context(), s, w, store.ID{}, edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, root
+}

@@ -1,0 +1,6 @@
+package vfs
+
+var (
+	OpenRootDir = openRootDir
+	StatOf      = statOf
+)

@@ -1,0 +1,151 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/session"
+)
+
+// ownLog is the name in the store of our own log of the session.
+func (m *FileSnapshotManager) ownLog() string {
+	return m.place().Sessions() + "/" + m.opts.Session + ".jsonl"
+}
+
+// ExportLog writes our own log of a session that no runtime keeps one of: a file in the
+// store, in pi's format, whose path it returns. The log has the turns and restores of
+// the session's line that were not pruned; what the file had before stays in it. A later
+// turn is not in the log until somebody asks again. With the log a repair can make turns
+// again that the journal has lost: see history.Rebuild.
+func (m *FileSnapshotManager) ExportLog(ctx context.Context) (string, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if err := m.exportLog(ctx, nil); err != nil {
+		return "", fmt.Errorf("export the log of session %q: %w", m.opts.Session, err)
+	}
+	return filepath.Join(m.StoreDir(), filepath.FromSlash(m.ownLog())), nil
+}
+
+// exportLog is ExportLog for who holds mu, and appends an entry that no record has;
+// nil: none. Of two who export at once, the second goes on from the first.
+func (m *FileSnapshotManager) exportLog(ctx context.Context, last *session.Entry) error {
+	return m.withTurns(ctx, func(*history.Turns) error {
+		fsys, log := m.store.FS(), session.NewTree()
+		text, err := vfs.ReadFile(fsys, m.ownLog())
+		if err == nil {
+			var file *sessionlog.File
+			if file, err = sessionlog.OpenFS(ctx, fsys, m.ownLog()); err == nil {
+				log = file.Tree()
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		entries, err := m.missingFrom(ctx, log)
+		if err != nil {
+			return err
+		}
+		if last != nil {
+			if _, ok := log.Entry(last.ParentID); !ok {
+				last.ParentID = ""
+			}
+			entries = append(entries, *last)
+		}
+		text, err = sessionlog.AppendLog(text, &sessionlog.Header{ID: m.opts.Session, CWD: m.project.Root}, entries...)
+		if err != nil {
+			return err
+		}
+		return layout.WriteFile(fsys, m.ownLog(), text)
+	})
+}
+
+// missingFrom adds to our own log what it lacks of the session's line and of its restores,
+// and returns the entries.
+func (m *FileSnapshotManager) missingFrom(ctx context.Context, log *session.Tree) (entries []session.Entry, err error) {
+	head, err := m.newest(ctx, m.opts.Session)
+	if err == nil && head == nil {
+		err = ErrNoSession
+	}
+	if err != nil {
+		return nil, err
+	}
+	var missing []*record
+	isKnown := func(r *record) bool {
+		_, ok := log.Entry(r.Entry)
+		return ok && r.Facts.Own || r.Pruned
+	}
+	steps := &line{m: m}
+	r, err := m.stepAt(ctx, head.Step(), head.Session)
+	for ; err == nil && r != nil && !(r.IsStep() && r.Facts.Own && isKnown(r)); r, err = steps.stepBefore(ctx, r) {
+		if r.Facts.Own && r.IsStep() { // no start without an entry, and no step that a runtime's log has
+			missing = append(missing, r)
+		}
+	}
+	if err == nil {
+		r, err = m.lastRestore(ctx, head)
+	}
+	for ; err == nil && r != nil && !isKnown(r); r, err = m.restoreBefore(ctx, r) {
+		if r.Facts.Own {
+			missing = append(missing, r)
+		}
+	}
+	slices.SortFunc(missing, func(a, b *record) int { return cmp.Compare(a.Seq, b.Seq) })
+	for _, r := range missing {
+		var e *session.Entry
+		if err == nil {
+			e, err = m.ownEntry(ctx, r, log)
+		}
+		if err != nil {
+			break
+		}
+		log.Add(*e)
+		entries = append(entries, *e)
+	}
+	return entries, err
+}
+
+// ownEntry returns the entry of a step, or of a restore, in our own log. Its parent is
+// that of the nearest record before it that has one there.
+func (m *FileSnapshotManager) ownEntry(ctx context.Context, r *record, log *session.Tree) (*session.Entry, error) {
+	parent := ""
+	for seq := r.Facts.Prev; seq != 0 && parent == ""; {
+		up, err := m.stepAt(ctx, seq, r.Session)
+		if err != nil {
+			return nil, err
+		}
+		if seq = up.Facts.Prev; up.Facts.Step > up.Facts.Restored { // no restore lies between, which may have one
+			seq = up.Facts.Step
+		}
+		if _, ok := log.Entry(up.Entry); ok && up.Facts.Own {
+			parent = up.Entry
+		}
+	}
+	if r.Kind == history.KindRestore {
+		d, err := m.unrevertPoint(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		e := d.entry(r.Entry, parent)
+		e.Timestamp = r.Time
+		return e, nil
+	}
+	d, err := m.readData(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	e := d.Entry(r.Entry, parent)
+	e.Timestamp = r.Time
+	return &e, nil
+}

@@ -1,3 +1,0 @@
-package rollback
-
-import _ "github.com/boocode/filestore/internal/testdisk"

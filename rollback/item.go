@@ -1,0 +1,124 @@
+// Package rollback has the words of a restore: what becomes of files that somebody
+// has changed since ([Policy]), and what a restore did or would do to each path
+// ([Item], [Move]). Package manager plans restores and carries them out.
+package rollback
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/tree"
+)
+
+// A Policy says what becomes of dirty paths.
+type Policy string
+
+const (
+	Skip      Policy = "skip"      // they stay as they are
+	Overwrite Policy = "overwrite" // they are changed like the others
+	Abort     Policy = "abort"     // nothing is changed at all
+)
+
+// Check returns an error unless p is one of the policies, or empty.
+func (p Policy) Check() error {
+	switch p {
+	case "", Skip, Overwrite, Abort:
+		return nil
+	}
+	return fmt.Errorf("policy %q: want skip, overwrite or abort", string(p))
+}
+
+// UnmarshalText is for flags and JSON: it takes what Check does.
+func (p *Policy) UnmarshalText(text []byte) error {
+	*p = Policy(text)
+	return p.Check()
+}
+
+// MarshalText is the policy as it is written.
+func (p Policy) MarshalText() ([]byte, error) { return []byte(p), p.Check() }
+
+// An Action is what is done to a path.
+type Action string
+
+const (
+	Nothing Action = "unchanged" // it is as it is wanted
+	Restore Action = "restored"  // it gets what is wanted
+	Delete  Action = "deleted"   // it goes
+	Skipped Action = "skipped"   // it is dirty and stays, or it cannot be where it belongs
+	Kept    Action = "kept"      // it would have to be deleted, and may not be
+	Failed  Action = "failed"    // it cannot be done
+)
+
+// An Item is what a plan does to one path.
+type Item struct {
+	Path  string
+	Do    Action
+	Why   string      // of all but Nothing, Restore and Delete
+	Dirty bool        // it is not what was expected
+	Now   *tree.Entry // what is there; nil: nothing
+	New   *tree.Entry // what is wanted; nil: nothing
+	Note  string      // what could not be kept of a file that was replaced
+
+	Parent bool // a directory that is there only for what is in it
+}
+
+// An itemJSON is an Item in JSON: the path, its bytes if they are not UTF-8, and
+// what is done to it why.
+type itemJSON struct {
+	Path      string `json:"path"`
+	PathBytes []byte `json:"pathBytes,omitempty"`
+	Action    Action `json:"action"`
+	Reason    string `json:"reason,omitempty"`
+	Dirty     bool   `json:"dirty,omitempty"`
+	Note      string `json:"note,omitempty"`
+}
+
+// MarshalJSON leaves out what is there and what is wanted.
+func (i Item) MarshalJSON() ([]byte, error) {
+	return json.Marshal(itemJSON{i.Path, words.BytesUnlessText(i.Path), i.Do, i.Why, i.Dirty, i.Note})
+}
+
+// UnmarshalJSON is the reverse of MarshalJSON.
+func (i *Item) UnmarshalJSON(b []byte) error {
+	var v itemJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*i = Item{Path: words.TextOrBytes(v.Path, v.PathBytes), Do: v.Action, Why: v.Reason, Dirty: v.Dirty, Note: v.Note}
+	return nil
+}
+
+// A Move is something whose content is not known, since it was not captured,
+// and that goes along with the directory in which it is: that was moved, and is
+// restored file by file.
+type Move struct {
+	From  string
+	To    string
+	Inode uint64 // of what is at From; 0: whatever is there
+	Why   string // why it was not moved; "": it was
+}
+
+// A moveJSON is a Move in JSON: the paths, and their bytes if they are not UTF-8.
+type moveJSON struct {
+	From      string `json:"from"`
+	FromBytes []byte `json:"fromBytes,omitempty"`
+	To        string `json:"to"`
+	ToBytes   []byte `json:"toBytes,omitempty"`
+	Reason    string `json:"reason,omitempty"`
+}
+
+// MarshalJSON leaves out the inode.
+func (m Move) MarshalJSON() ([]byte, error) {
+	return json.Marshal(moveJSON{m.From, words.BytesUnlessText(m.From), m.To, words.BytesUnlessText(m.To), m.Why})
+}
+
+// UnmarshalJSON is the reverse of MarshalJSON.
+func (m *Move) UnmarshalJSON(b []byte) error {
+	var v moveJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*m = Move{From: words.TextOrBytes(v.From, v.FromBytes), To: words.TextOrBytes(v.To, v.ToBytes), Why: v.Reason}
+	return nil
+}

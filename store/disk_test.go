@@ -1,3 +1,0 @@
-package store
-
-import _ "github.com/boocode/filestore/internal/testdisk"

@@ -1,3 +1,0 @@
-package tree
-
-import _ "github.com/boocode/filestore/internal/testdisk"
