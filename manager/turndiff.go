@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/filediff"
@@ -318,4 +319,40 @@ func (m *FileSnapshotManager) atLook(ctx context.Context, digits string) (*Point
 		return nil, fmt.Errorf("revision %q: %w: of %q in %q", lookPrefix+digits, ErrOtherSession, s.Session, s.Root)
 	}
 	return m.recordPoint(ctx, s)
+}
+
+// A Touch says what changed a path last.
+type Touch struct {
+	TurnIndex int       `json:"turnIndex"` // -1: no turn did, but Owner, or a restore
+	EntryID   string    `json:"entryId,omitempty"`
+	Session   string    `json:"session"`         // whose turn it is
+	Time      time.Time `json:"time"`            // zero: not known
+	Owner     Owner     `json:"owner,omitempty"` // as in a TurnChange
+}
+
+// WhereIs returns what changed a path last, as far as the session knows. The error
+// matches [ErrUnknown] if nothing did, [store.ErrPruned] if that is not known any more.
+func (m *FileSnapshotManager) WhereIs(ctx context.Context, path string) (*Touch, error) {
+	rel, err := m.relative(path)
+	if err != nil {
+		return nil, err
+	}
+	for mo, err := range m.Timeline(ctx) {
+		d := new(TurnDiff)
+		if err == nil {
+			d, err = mo.TurnDiff(ctx)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("where is %q: %w", rel, err)
+		}
+		if i := slices.IndexFunc(d.Changes, func(c TurnChange) bool { return c.Path == rel }); i >= 0 {
+			t := &Touch{TurnIndex: mo.TurnIndex, EntryID: mo.EntryID, Owner: d.Changes[i].Owner,
+				Session: cmp.Or(mo.ForkedFrom, m.Session())}
+			if mo.Snapshot != nil {
+				t.Time = mo.Snapshot.Time.UTC()
+			}
+			return t, nil
+		}
+	}
+	return nil, fmt.Errorf("where is %q: %w: no turn changed it", rel, ErrUnknown)
 }

@@ -103,6 +103,10 @@ var facesOf = map[string]faces{
 			}
 			return list, nil
 		})},
+	"whereis": {"WhereIs", "whereis", "whereis", "",
+		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *verbs.File) (any, error) {
+			return m.WhereIs(ctx, a.Path)
+		})},
 	"get_coverage": {"Resolve", "", "coverage", "snapshot_create says it to models",
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *verbs.CoverageOf) (any, error) {
 			return m.Resolve(ctx, a.Rev)
@@ -399,6 +403,11 @@ var conforms = []conform{
 	{verb: "get_turn_diff", args: `{"rev":"turn:0"}`, tool: `{"turn":"turn:0"}`, cli: "--turn turn:0",
 		before: afterPruned, code: "pruned"},
 	{verb: "get_snapshots", args: `{}`, cli: "--json", has: []string{"step", "start"}},
+	{verb: "whereis", args: `{"path":"b"}`, cli: "--json b", has: []string{`"turnIndex":0`, `"owner":"turn"`}},
+	{verb: "whereis", args: `{"path":"a"}`, cli: "--json a", before: afterEdited, has: []string{`"turnIndex":`}},
+	{verb: "whereis", args: `{"path":"none"}`, cli: "none", code: "unknown"},
+	{verb: "whereis", args: `{"path":"../a"}`, cli: "../a", code: "outside"},
+	{verb: "whereis", args: `{"path":"b"}`, cli: "b", before: afterPruned, code: "pruned"},
 	{verb: "get_coverage", args: `{"rev":"@"}`, cli: "@"},
 	{verb: "get_coverage", args: `{"rev":"turn:9"}`, cli: "turn:9", code: "unknown"},
 	{verb: "restore_preview", args: `{"target":"@~1"}`, cli: "-n @~1", has: []string{"a", "b"}},

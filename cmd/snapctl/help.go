@@ -256,6 +256,9 @@ const sessionsExamples = `  snapctl sessions
   snapctl sessions --all --json | jq -r .session
   snapctl sessions --export --session default`
 
+const whereisHelp = `Whereis says what changed a file last: the turn, its entry, when it was, its
+session, and whose change it was. What was found between turns is offline, the user's.`
+
 const showHelp = `Show prints what is known of a snapshot, and the paths that its turn changed; with
 -p as a patch, with --stat how many lines of each. What the user changed between
 the turns, or between the tools of one, is not in it: where that is listed by

@@ -121,7 +121,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"back", []*cobra.Command{a.restoreCommand(), a.undoCommand(), a.redoCommand(), a.navigateCommand()}},
 		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
-			a.sessionsCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
+			a.sessionsCommand(), a.whereisCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
 		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
 			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(),

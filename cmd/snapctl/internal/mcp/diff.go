@@ -32,6 +32,9 @@ func (x *tools) addDiffs() {
 			"Changes that were not recorded yet are not among them: see snapshot_diff.", filesModified)
 	add(x, "file_diff", "Compare one file", looks,
 		"Show one file at two revisions: the unified diff, or all of the old or the new content. For the file as it is now, use snapshot_diff with paths.", fileDiff)
+	addVerb(x, "whereis", "Find who changed a file", looks,
+		"Say which step changed a file last, when, and whose change it was: offline is the user's.",
+		map[string]string{"path": "the file, relative to the root"})
 }
 
 // DiffArgs are the arguments of snapshot_diff.

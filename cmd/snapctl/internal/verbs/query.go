@@ -103,6 +103,10 @@ func modifiedFiles(ctx context.Context, s *Session, a *manager.Range) (*manager.
 	return s.ModifiedFiles(ctx, a)
 }
 
+func whereIs(ctx context.Context, s *Session, a *File) (*manager.Touch, error) {
+	return s.WhereIs(ctx, a.Path)
+}
+
 func fileDiff(ctx context.Context, s *Session, a *manager.FileRange) (*FileDiff, error) {
 	info, err := s.FileDiff(ctx, a)
 	return &FileDiff{info}, err

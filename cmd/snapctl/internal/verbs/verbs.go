@@ -40,6 +40,7 @@ var All = []*Verb{
 	verb("get_file_diff", looks, "returns a file at two points and the difference", fileDiff),
 	verb("get_turn_diff", looks, "returns what a turn did, without what others did meanwhile", turnDiff),
 	verb("get_snapshots", looks, "lists the session's history, oldest first", snapshots),
+	verb("whereis", looks, "says which turn changed a path last", whereIs),
 	verb("get_coverage", looks, "lists what was left out of a snapshot", coverage),
 	verb("restore_preview", changes, "says what restore would do, and does nothing", restorePreview),
 	verb("restore", changes, "brings files back to what they were", restore),
