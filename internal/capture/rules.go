@@ -62,7 +62,7 @@ func (c *capture) tracked(path string, isDir bool) bool {
 	if index == nil {
 		return false
 	}
-	path = trees.Join(c.ws.prefix, path)
+	path = c.ws.gitPath(path)
 	if isDir {
 		return index.TrackedUnder(path)
 	}
@@ -180,16 +180,12 @@ func (ws *Workspace) findRules(env tree.GitEnv) error {
 		}
 	}
 	ws.rules = ignore.Root(opts)
-	rel, err := filepath.Rel(ws.repo.Load().Root, ws.Root)
-	if err != nil {
-		return err
-	}
-	if rel == "." {
+	below := ws.gitPath("")
+	if below == "" {
 		return nil
 	}
-	ws.prefix = filepath.ToSlash(rel)
 	dir := ws.repo.Load().Root
-	for name := range strings.SplitSeq(ws.prefix, "/") {
+	for name := range strings.SplitSeq(below, "/") {
 		ws.rules = ws.rules.WithFiles(patternFilesIn(dir)).Sub(name)
 		dir = filepath.Join(dir, name)
 	}

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -120,8 +121,16 @@ func (c *capture) readSparse() func() *gitrepo.Sparse {
 	})
 }
 
-// gitPath returns a path as the repository has it.
-func (ws *Workspace) gitPath(path string) string { return trees.Join(ws.prefix, path) }
+// gitPath returns a path as the repository has it, which may be around the workspace.
+// It may be called while a capture finds the repository anew.
+func (ws *Workspace) gitPath(path string) string {
+	repo := ws.repo.Load()
+	if repo == nil {
+		return path
+	}
+	below := filepath.ToSlash(strings.TrimPrefix(ws.Root, repo.Root))
+	return trees.Join(strings.TrimPrefix(below, "/"), path)
+}
 
 // An outName is a name at which git has taken something out.
 type outName struct {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -341,6 +342,39 @@ func TestSparseBelow(t *testing.T) {
 	r := snapshot(t, s, openWorkspace(t, s, filepath.Join(root, "sub")), nil)
 	if d := cmp.Diff([]string{"b sparse"}, sparseOmissions(t, s, r.Coverage)); d != "" {
 		t.Errorf("omissions (-want +got):\n%s", d)
+	}
+}
+
+// TestSparseBelowBesideCapture: a restore asks what git has taken out of a directory
+// below the root of the repository, while an engine captures that directory and finds
+// the repository anew.
+func TestSparseBelowBesideCapture(t *testing.T) {
+	root := sparseRepo(t, "sub/a/f", "sub/b/f", "b/f")
+	git(t, root, "sparse-checkout", "set", "--cone", "sub/a", "b")
+	s := openStore(t, vfstest.NewMem())
+	ws := openResident(t, s, filepath.Join(root, "sub"), 0)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, err := ws.Capture(t.Context(), trees.NewOverlay(s), nil); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	defer wg.Wait()
+	defer close(stop)
+	checkout := ws.Checkout()
+	for i := range 20_000 {
+		if !checkout.TakenOut("b/f") {
+			t.Fatalf("asked %d times: TakenOut(b/f) = false, want true: sub/b is taken out, b is not", i)
+		}
 	}
 }
 

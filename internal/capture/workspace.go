@@ -57,7 +57,6 @@ type Workspace struct {
 	store              *cas.Store
 	storeDev, storeIno uint64
 	rules              *ignore.Rules // at the root, before its own pattern files
-	prefix             string        // of Root in the repository
 	log                *slog.Logger
 	openDir            func(path string) (vfs.Dir, error)
 
@@ -121,7 +120,6 @@ func (ws *Workspace) refresh() error {
 		return err
 	}
 	ws.repo.Store(now.repo.Load())
-	ws.prefix = ""
 	if err := ws.findRules(ws.git); err != nil {
 		return fmt.Errorf("ignore rules: %w", err)
 	}
