@@ -83,10 +83,12 @@ histories: ## restores, undos and forks by the rules: HISTORIES=3000 in director
 	go test -count=1 -timeout 120m -run 'TestHistories$$' ./manager -histories $(HISTORIES) -steps 60 -seed $(SEED)
 
 .PHONY: house
-house: ## the counts that keep the code readable: lines, exported identifiers, long functions, what a snapshot asks of the disk
+house: ## the counts that keep the code readable: lines, exported identifiers, long functions, what a snapshot asks of the disk, how long the tests take
 	go test -count=1 -v -run 'TestHouse$$' .
 	go test -count=1 -v -run 'TestNatural$$' ./manager | grep natural_test
 	go test -count=1 -v -run 'TestNaturalCommand$$' ./cmd/snapctl | grep natural_test
+	@go test -exec true ./... >/dev/null # compiled beforehand
+	@bash -c 'TIMEFORMAT="all tests: %R s, processor %U + %S s"; time go test -count=1 -timeout $(TIMEOUT) ./... | grep -v "^ok\|no test files"; exit $${PIPESTATUS[0]}'
 
 .PHONY: mutants
 mutants: ## break the code in the places that count, one at a time: a test must fail each time, half an hour; ONLY='^prune'

@@ -47,6 +47,35 @@ func TestHouse(t *testing.T) {
 	}
 }
 
+// TestDocuments holds documents to lines of at most 100 columns, but for tables, for what
+// is shown as it is, and for docs/benchmarks.md, which a program writes.
+func TestDocuments(t *testing.T) {
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || d.Name() == ".git"):
+			return filepath.SkipDir
+		case !strings.HasSuffix(name, ".md") || name == filepath.FromSlash("docs/benchmarks.md"):
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		number, shown := 0, false
+		for line := range strings.Lines(string(src)) {
+			number++
+			shown = shown != strings.HasPrefix(line, "```")
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 && !shown &&
+				!strings.HasPrefix(line, "|") && !strings.HasPrefix(line, "    ") {
+				t.Errorf("%s:%d: %d columns, at most 100", name, number, n)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // house is what TestHouse counts, by package where it is a map.
 type house struct {
 	lines, fields map[string]int
