@@ -6,7 +6,7 @@
 #
 # From the environment:
 #
-#	PKG    directories of packages, default "./store ./tree ./manager ./rollback ./patch"
+#	PKG    directories of packages, default "./internal/cas ./internal/capture ./internal/livedir ./manager ./patch"
 #	BENCH  which benchmarks, a regular expression; default all
 #	COUNT  how often each is run on either side, default 10
 #	TIME   how long, or how many times (100x), in each run; default 1s
@@ -22,7 +22,7 @@ if [ $# -ne 1 ]; then
 fi
 cd "$(dirname "$0")/.."
 top=$(pwd)
-pkgs=${PKG:-./store ./tree ./manager ./rollback ./patch}
+pkgs=${PKG:-./internal/cas ./internal/capture ./internal/livedir ./manager ./patch}
 tmp=$(mktemp -d)
 cleanup() {
 	cd "$top"
