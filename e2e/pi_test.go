@@ -91,18 +91,31 @@ func run(dir, name string, args ...string) error {
 	return nil
 }
 
-// get returns the command that runs a release. It is installed once, in the
-// user's cache.
+// get returns the command that runs a release.
 func (r *release) get(t testing.TB) []string {
 	t.Helper()
+	return r.command(filepath.Dir(install(t, "pi", r.name, r.install, "ready")))
+}
+
+// install returns a file of an agent's release, which is installed once, in the user's
+// cache.
+func install(t testing.TB, agent, version string, fn func(dir string) error, file string) string {
+	t.Helper()
+	if !*runs {
+		t.Skip("SKIPPED: needs the npm registry; run with -e2e, as make e2e does")
+	}
+	if _, err := exec.LookPath("npm"); err != nil {
+		t.Skip("SKIPPED: npm is not installed")
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(cache, "filestore-e2e", "pi-"+r.name)
+	dir := filepath.Join(cache, "filestore-e2e", agent+"-"+version)
+	file = filepath.Join(dir, file)
 	ready := filepath.Join(dir, "ready")
 	if _, err := os.Stat(ready); err == nil {
-		return r.command(dir)
+		return file
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
@@ -113,14 +126,14 @@ func (r *release) get(t testing.TB) []string {
 	if err := os.WriteFile(filepath.Join(dir, "package.json"), []byte(`{"private":true,"type":"module"}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("installing pi %s", r.name)
-	if err := r.install(dir); err != nil {
+	t.Logf("installing %s %s", agent, version)
+	if err := fn(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(ready, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return r.command(dir)
+	return file
 }
 
 // each runs a test with each release.
@@ -200,11 +213,23 @@ func (w *world) has(files ...string) {
 // snapctl runs our command in the project.
 func (w *world) snapctl(args ...string) string {
 	w.t.Helper()
+	return w.ends(0, args...)
+}
+
+// part is snapctl for what does a part of what is asked, and says what it leaves.
+func (w *world) part(args ...string) string {
+	w.t.Helper()
+	return w.ends(3, args...)
+}
+
+// ends runs our command, which is to end with an exit code.
+func (w *world) ends(code int, args ...string) string {
+	w.t.Helper()
 	cmd := exec.Command(snapctl, args...)
 	cmd.Dir, cmd.Env = w.dir, w.env()
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		w.t.Fatalf("snapctl %q: %v\n%s", args, err, out)
+	if cmd.ProcessState.ExitCode() != code {
+		w.t.Fatalf("snapctl %q: %v, want exit code %d\n%s", args, err, code, out)
 	}
 	return string(out)
 }

@@ -363,6 +363,20 @@ func (m *FileSnapshotManager) OnToolsRefused(ctx context.Context, tools ...strin
 	})
 }
 
+// OnToolsUnknown says that nobody knows whether tools that were said to start have
+// been run, nor what the user did meanwhile: what has changed since the last look is
+// contested. Those that do not run are passed over. Other errors are those of OnToolStart.
+func (m *FileSnapshotManager) OnToolsUnknown(ctx context.Context, tools ...string) (*Result, error) {
+	return m.lookInTurn(ctx, fmt.Sprintf("end tools %q", tools), func(o *look, t *history.OpenTurn) error {
+		o.windows = append(o.windows, history.Nobody)
+		if err := m.found(ctx, o, history.KindTool); err != nil {
+			return err
+		}
+		t.Tools = slices.DeleteFunc(t.Tools, func(tool string) bool { return slices.Contains(tools, tool) })
+		return nil
+	})
+}
+
 // lookInTurn looks at the directory for the turn that is open, which has tool
 // windows, to do what an error names.
 func (m *FileSnapshotManager) lookInTurn(ctx context.Context, what string,

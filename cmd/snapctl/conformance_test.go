@@ -166,7 +166,7 @@ var alone = map[string]map[string]string{
 		"UseSession": "what it is opened with", "StoreDir": "what it was opened with",
 		"Progress": "RPC has events", "Capturing": "RPC has events", "TryLock": "package checkpoint",
 		"LogSession": "the runtime's log", "LogProblems": "the runtime's log", "RebuildIndex": "the runtime's log",
-		"OnTurnEnd": "turn_end", "OnToolsRefused": "tool_end", "OpenTurns": "hooks", "OpenTools": "hooks",
+		"OnTurnEnd": "turn_end", "OnToolsRefused": "tool_end", "OnToolsUnknown": "hooks", "OpenTurns": "hooks", "OpenTools": "hooks",
 		"CutOff": "who opens it", "FinishRestore": "restore --continue, mcp's start", "Restores": "status",
 		"NextBack": "undo asks which", "Snapshot": "snapshot, snapshot_create",
 		"ChangeText": "get_turn_diff", "Describe": "log",

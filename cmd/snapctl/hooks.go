@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,6 +112,8 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
 		return fmt.Errorf("wait for other events: %w", err)
 	}
+	calls := readHookCalls(lock)
+	defer func() { err = errors.Join(err, calls.write(lock)) }()
 	list, err := m.OpenTurns()
 	if err != nil {
 		return err
@@ -122,15 +125,16 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 			return err
 		}
 	}
-	// cutOff ends a turn that Stop did not end. A tool whose end was not told has
-	// been refused, or was running when the user stopped it: nobody knows whose
-	// the changes are.
+	calls.keep(e.Session, tools)
+	// cutOff ends a turn that Stop did not end, since the user has pressed Esc. A tool
+	// whose end was not told was running, but for one about which the user was asked:
+	// that may have been refused by Esc, too, and nobody knows whose the changes are.
 	cutOff := func() error {
 		if !open {
 			return nil
 		}
-		if len(tools) > 0 {
-			if _, err := m.OnToolsRefused(ctx, tools...); err != nil {
+		if asked := calls.asked(tools); len(asked) > 0 {
+			if _, err := m.OnToolsUnknown(ctx, asked...); err != nil {
 				return err
 			}
 		}
@@ -161,6 +165,7 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		if slices.Contains(tools, e.Tool) { // it was recorded, and whoever did so died before it said so
 			return nil
 		}
+		calls.add(e)
 		_, err = m.OnToolStart(ctx, e.Tool)
 		return err
 	}
@@ -168,6 +173,8 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		return nil
 	}
 	switch e.Name {
+	case claude.ToolAsked:
+		calls.ask(e)
 	case claude.ToolEnd, claude.ToolFailed:
 		for _, p := range e.Wrote {
 			if cerr := m.Claim(ctx, p); !errors.Is(cerr, manager.ErrOutside) {
@@ -186,7 +193,7 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		if len(refused) > 0 {
 			_, err = m.OnToolsRefused(ctx, refused...)
 		}
-	case claude.Stop: // what runs is in the background
+	case claude.Stop, claude.StopFailed: // what runs is in the background
 		_, err = m.OnTurnEnd(ctx, nil)
 		h.log.addHealth(e, m)
 		if h.engine == nil {
@@ -196,6 +203,85 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		err = cutOff()
 	}
 	return err
+}
+
+// hookCalls are the tools that run in a worktree, by what identifies them there. They
+// are in the file whose lock events take: which of them the user was asked about is told
+// by one event and needed by another.
+type hookCalls struct {
+	Calls   []hookCall `json:"calls"`
+	changed bool
+}
+
+type hookCall struct {
+	Session string `json:"session"`
+	Tool    string `json:"tool"`
+	Call    string `json:"call"`            // as in a claude.Event
+	Asked   bool   `json:"asked,omitempty"` // whether it may run
+}
+
+// readHookCalls reads the file. One that says nothing, as after a power cut, is as if
+// nobody had been asked.
+func readHookCalls(f vfs.File) *hookCalls {
+	c := new(hookCalls)
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, maxHookCalls))
+	if err != nil || json.Unmarshal(b, c) != nil {
+		return new(hookCalls)
+	}
+	return c
+}
+
+// maxHookCalls is how long the file gets, in bytes: some 5,000 tools at once.
+const maxHookCalls = 1 << 20
+
+// write writes the file, if that changes it.
+func (c *hookCalls) write(f vfs.File) error {
+	if !c.changed {
+		return nil
+	}
+	b, err := json.Marshal(c)
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err == nil {
+		_, err = f.WriteAt(b, 0)
+	}
+	return err
+}
+
+// keep forgets a session's tools but for those that run.
+func (c *hookCalls) keep(session string, running []string) {
+	before := len(c.Calls)
+	c.Calls = slices.DeleteFunc(c.Calls, func(h hookCall) bool {
+		return h.Session == session && !slices.Contains(running, h.Tool)
+	})
+	c.changed = c.changed || len(c.Calls) < before
+}
+
+// add notes a tool that begins.
+func (c *hookCalls) add(e *claude.Event) {
+	c.Calls = append(c.Calls, hookCall{Session: e.Session, Tool: e.Tool, Call: e.Call})
+	c.changed = true
+}
+
+// ask notes that the user is asked about a tool: the newest such call.
+func (c *hookCalls) ask(e *claude.Event) {
+	for i, h := range slices.Backward(c.Calls) {
+		if h.Session == e.Session && h.Call == e.Call && !h.Asked {
+			c.Calls[i].Asked, c.changed = true, true
+			return
+		}
+	}
+}
+
+// asked returns those of some tools about which the user was asked.
+func (c *hookCalls) asked(tools []string) (list []string) {
+	for _, h := range c.Calls {
+		if h.Asked && slices.Contains(tools, h.Tool) {
+			list = append(list, h.Tool)
+		}
+	}
+	return list
 }
 
 // serve answers a hookRequest: at once that the event is queued, then what came

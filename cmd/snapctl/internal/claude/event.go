@@ -5,9 +5,11 @@ package claude
 
 import (
 	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"slices"
 	"strings"
@@ -20,15 +22,18 @@ const (
 	ToolStart    = "PreToolUse"
 	ToolEnd      = "PostToolUse"
 	ToolFailed   = "PostToolUseFailure"
-	ToolRefused  = "PermissionDenied" // by Claude Code itself; not if the user or a hook does it
-	BatchEnd     = "PostToolBatch"    // all tools that the model called at once have ended, or never run
+	ToolRefused  = "PermissionDenied"  // by Claude Code itself; not if the user or a hook does it
+	ToolAsked    = "PermissionRequest" // a dialog is shown: the user says whether the tool may run
+	BatchEnd     = "PostToolBatch"     // all tools that the model called at once have ended, or never run
 	Stop         = "Stop"
+	StopFailed   = "StopFailure" // the turn has ended with an error of the model's server
 	SessionEnd   = "SessionEnd"
 )
 
 // Events returns the names of all events that concern snapshots.
 func Events() []string {
-	return []string{SessionStart, Prompt, ToolStart, ToolEnd, ToolFailed, ToolRefused, BatchEnd, Stop, SessionEnd}
+	return []string{SessionStart, Prompt, ToolStart, ToolAsked, ToolEnd, ToolFailed, ToolRefused, BatchEnd, Stop,
+		StopFailed, SessionEnd}
 }
 
 // An Event is what a hook is told, as far as it concerns snapshots.
@@ -38,6 +43,7 @@ type Event struct {
 	CWD     string   `json:"cwd,omitempty"`
 	Source  string   `json:"source,omitempty"` // of SessionStart: startup, resume, compact and others
 	Tool    string   `json:"tool,omitempty"`   // identifies the call of a tool
+	Call    string   `json:"call,omitempty"`   // of ToolStart and ToolAsked: the same for the same tool and arguments
 	Tools   []string `json:"tools,omitempty"`  // of BatchEnd: those calls
 	Wrote   []string `json:"wrote,omitempty"`  // by a tool that has ended well and names its files
 }
@@ -105,12 +111,20 @@ func Read(r io.Reader) (*Event, error) {
 	switch e.Name {
 	case SessionStart:
 		event.Source = e.Source
+	case ToolAsked: // it does not say which call of the tool
+		if slices.Contains(readers, e.Tool) {
+			return nil, nil
+		}
+		event.Call = e.fingerprint(e.Input)
 	case ToolStart, ToolEnd, ToolFailed, ToolRefused:
 		if slices.Contains(readers, e.Tool) {
 			return nil, nil
 		}
 		if event.Tool, err = e.name(); err != nil {
 			return nil, fmt.Errorf("event %s: %w", e.Name, err)
+		}
+		if e.Name == ToolStart {
+			event.Call = e.fingerprint(e.Input)
 		}
 		if e.Name == ToolEnd && slices.Contains(writers, e.Tool) {
 			event.Wrote = paths(e.Input)
@@ -150,6 +164,13 @@ func (c call) name() (string, error) {
 		return "", fmt.Errorf("tool_use_id of %d bytes: %w", len(name), ErrLong)
 	}
 	return name, nil
+}
+
+// fingerprint is the same for calls of the same tool with the same arguments.
+func (c call) fingerprint(input json.RawMessage) string {
+	h := fnv.New128a()
+	fmt.Fprintf(h, "%d %s%s", len(c.Tool), c.Tool, input)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // paths returns the files that the input of a tool names.

@@ -33,7 +33,9 @@ func TestRead(t *testing.T) {
 		"end_odd_path":          {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01P", Wrote: []string{}},
 		"refused":               {Name: ToolRefused, Session: id, CWD: cwd, Tool: "toolu_01D"},
 		"batch":                 {Name: BatchEnd, Session: id, CWD: cwd, Tools: []string{"toolu_01D", "toolu_01E"}},
+		"asked":                 {Name: ToolAsked, Session: id, CWD: cwd},
 		"stop":                  {Name: Stop, Session: id, CWD: cwd},
+		"stop_failed":           {Name: StopFailed, Session: id, CWD: cwd},
 		"session_end":           {Name: SessionEnd, Session: id, CWD: cwd},
 		"unknown_fields":        {Name: Stop, Session: "s.1_-"},
 		// of no concern
@@ -48,6 +50,7 @@ func TestRead(t *testing.T) {
 	if err != nil || len(files) != len(want)+len(wrong) {
 		t.Fatalf("testdata has %d events, want %d: %v", len(files), len(want)+len(wrong), err)
 	}
+	calls := make(map[string]string)
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".json")
 		f, err := os.Open(file)
@@ -62,9 +65,15 @@ func TestRead(t *testing.T) {
 			}
 			continue
 		}
+		if got != nil {
+			calls[name], got.Call = got.Call, ""
+		}
 		if diff := cmp.Diff(want[name], got); err != nil || diff != "" {
 			t.Errorf("Read(%s): %v, differs (-want +got):\n%s", name, err, diff)
 		}
+	}
+	if c := calls["tool_bash"]; c == "" || calls["asked"] != c || calls["tool_mcp"] == c {
+		t.Errorf("Call of a tool %q, of being asked about it %q, of another %q", c, calls["asked"], calls["tool_mcp"])
 	}
 }
 
