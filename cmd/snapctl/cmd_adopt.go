@@ -15,11 +15,9 @@ import (
 func (a *app) adoptCommand() *cobra.Command {
 	var yes, fresh bool
 	c := &cobra.Command{
-		Use:     "adopt [OLDPATH|STORE]",
-		Short:   "Have the history of a directory that was moved go on here",
-		Long:    adoptHelp,
-		Example: adoptExamples,
-		Args:    args(0, 1),
+		Use:   "adopt [OLDPATH|STORE]",
+		Short: "Have the history of a directory that was moved go on here",
+		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from := ""
 			switch {

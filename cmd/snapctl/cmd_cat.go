@@ -7,11 +7,9 @@ import (
 func (a *app) catCommand() *cobra.Command {
 	raw := false
 	c := &cobra.Command{
-		Use:     "cat REV PATH",
-		Short:   "Print the content of a file in a snapshot",
-		Long:    catHelp,
-		Example: catExamples,
-		Args:    args(2, 2),
+		Use:   "cat REV PATH",
+		Short: "Print the content of a file in a snapshot",
+		Args:  args(2, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.cat(cmd, args[0], args[1], raw)
 		},

@@ -23,11 +23,9 @@ import (
 func (a *app) checkCommand() *cobra.Command {
 	var f checkFlags
 	c := &cobra.Command{
-		Use:     "check",
-		Short:   "Verify the store",
-		Long:    checkHelp,
-		Example: checkExamples,
-		Args:    args(0, 0),
+		Use:   "check",
+		Short: "Verify the store",
+		Args:  args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			n := 0
 			for _, set := range []bool{f.readData, f.resume, f.sample != 0} {

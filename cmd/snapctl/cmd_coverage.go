@@ -14,11 +14,9 @@ import (
 func (a *app) coverageCommand() *cobra.Command {
 	nul := false
 	c := &cobra.Command{
-		Use:     "coverage [REV]",
-		Short:   "List what was there and is not in a snapshot, and why",
-		Long:    coverageHelp,
-		Example: coverageExamples,
-		Args:    args(0, 1),
+		Use:   "coverage [REV]",
+		Short: "List what was there and is not in a snapshot, and why",
+		Args:  args(0, 1),
 		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			text := "@"
 			if len(args) > 0 {

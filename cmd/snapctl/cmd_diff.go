@@ -24,10 +24,8 @@ type diffFlags struct {
 func (a *app) diffCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
-		Use:     "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]",
-		Short:   "Show what differs between snapshots, or a snapshot and the disk",
-		Long:    diffHelp,
-		Example: diffExamples,
+		Use:   "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]",
+		Short: "Show what differs between snapshots, or a snapshot and the disk",
 		RunE: a.resident(func(cmd *cobra.Command, args []string) error {
 			return a.diff(cmd, args, &f)
 		}),

@@ -24,11 +24,9 @@ type duFlags struct {
 func (a *app) duCommand() *cobra.Command {
 	var f duFlags
 	c := &cobra.Command{
-		Use:     "du [--turns | --paths]",
-		Short:   "Say what takes the bytes of the store",
-		Long:    duHelp,
-		Example: duExamples,
-		Args:    args(0, 0),
+		Use:   "du [--turns | --paths]",
+		Short: "Say what takes the bytes of the store",
+		Args:  args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			set := cmd.Flags().Changed
 			switch {

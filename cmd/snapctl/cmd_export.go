@@ -18,11 +18,9 @@ import (
 
 func (a *app) exportCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "export REV DIR",
-		Short:   "Write a snapshot into an empty directory",
-		Long:    exportHelp,
-		Example: exportExamples,
-		Args:    args(2, 2),
+		Use:   "export REV DIR",
+		Short: "Write a snapshot into an empty directory",
+		Args:  args(2, 2),
 		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			return a.export(cmd.Context(), p, args[0], args[1])
 		}),

@@ -28,11 +28,9 @@ type forgetFlags struct {
 func (a *app) forgetCommand() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
-		Use:     "forget PATH... | BLOB...",
-		Short:   "Remove a content from all snapshots, for good",
-		Long:    forgetHelp,
-		Example: forgetExamples,
-		Args:    args(1, 1<<20),
+		Use:   "forget PATH... | BLOB...",
+		Short: "Remove a content from all snapshots, for good",
+		Args:  args(1, 1<<20),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.flags.sessionFile != "" || cmd.Flags().Changed("session") {
 				return usageError(cmd, "forget: is about all sessions: --session and --session-file have no place in it")

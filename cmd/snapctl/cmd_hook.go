@@ -40,14 +40,14 @@ const (
 
 func (a *app) hookCommand() *cobra.Command {
 	c := &cobra.Command{Use: hookCommandName, Short: "Record what an agent does, told by its hooks",
-		Long: hookHelp, Args: args(0, 0),
+		Args: args(0, 0),
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			a.prepare() // BOO_SESSION, say, is no concern of an event, which names its own
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(&cobra.Command{Use: "claude", Short: "Record an event of Claude Code, which comes on stdin",
-		Long: hookClaudeHelp, Args: args(0, 0),
+		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			a.hookClaude(cmd.Context())
 			return nil

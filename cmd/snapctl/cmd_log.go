@@ -27,10 +27,8 @@ type logFlags struct {
 func (a *app) logCommand() *cobra.Command {
 	var f logFlags
 	c := &cobra.Command{
-		Use:     "log [flags] [-- PATH...]",
-		Short:   "List the turns of a session, newest first",
-		Long:    logHelp,
-		Example: logExamples,
+		Use:   "log [flags] [-- PATH...]",
+		Short: "List the turns of a session, newest first",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.limit < 0 || f.limit == 0 && cmd.Flags().Changed("limit"):

@@ -22,11 +22,9 @@ type lsFlags struct {
 func (a *app) lsCommand() *cobra.Command {
 	var f lsFlags
 	c := &cobra.Command{
-		Use:     "ls REV [PATH]",
-		Short:   "List what a snapshot holds",
-		Long:    lsHelp,
-		Example: lsExamples,
-		Args:    args(1, 2),
+		Use:   "ls REV [PATH]",
+		Short: "List what a snapshot holds",
+		Args:  args(1, 2),
 		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			return a.ls(cmd, p, args, &f)
 		}),

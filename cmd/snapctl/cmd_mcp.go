@@ -22,8 +22,7 @@ const mcpSession = "mcp"
 func (a *app) mcpCommand() *cobra.Command {
 	var allowBroad bool
 	var limits limitFlags
-	c := &cobra.Command{Use: "mcp", Short: "Serve the directory to a model, by MCP on stdin", Long: mcpHelp,
-		Example: mcpExamples, Args: args(0, 0),
+	c := &cobra.Command{Use: "mcp", Short: "Serve the directory to a model, by MCP on stdin", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), allowBroad, &limits) }}
 	c.Flags().BoolVar(&allowBroad, "allow-broad", false, "allow a home directory, a whole disk and the like")
 	limits.addFileSize(c.Flags())

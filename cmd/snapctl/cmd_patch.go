@@ -99,7 +99,6 @@ func (a *app) readInput(name string) ([]byte, error) {
 
 func (a *app) patchCommand() *cobra.Command {
 	c := &cobra.Command{Use: "patch", Short: "Edit files by what they hold, and take that back",
-		Long: patchHelp, Example: patchExamples,
 		Args: args(0, 0), RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(a.patchLocateCommand(), a.patchApplyCommand(), a.patchUndoCommand(), a.patchLogCommand())
 	return c
@@ -109,7 +108,7 @@ func (a *app) patchLocateCommand() *cobra.Command {
 	var f matchFlags
 	var lines, exact bool
 	c := &cobra.Command{Use: "locate [flags] FILE\n  snapctl patch locate --jsonl",
-		Short: "Say where a text is, and change nothing", Long: patchLocateHelp, Args: args(0, 1),
+		Short: "Say where a text is, and change nothing", Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case lines && len(args) > 0:
@@ -167,7 +166,7 @@ func (a *app) patchApplyCommand() *cobra.Command {
 		fuzz         int
 		expectedHash string
 	}
-	c := &cobra.Command{Use: "apply [flags] [PATCH]\n  snapctl patch apply --path FILE --old TEXT --new TEXT\n  snapctl patch apply --jsonl", Short: "Edit files", Long: patchApplyHelp, Example: patchApplyExamples, Args: args(0, 1),
+	c := &cobra.Command{Use: "apply [flags] [PATCH]\n  snapctl patch apply --path FILE --old TEXT --new TEXT\n  snapctl patch apply --jsonl", Short: "Edit files", Args: args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if x.lines && len(args) > 0 {
 				return usageError(cmd, "patch apply: --jsonl takes no PATCH")
@@ -357,7 +356,7 @@ func (a *app) printEdit(r *manager.EditResult) error {
 
 func (a *app) patchUndoCommand() *cobra.Command {
 	var opts manager.UndoEditOptions
-	c := &cobra.Command{Use: "undo [flags] ID", Short: "Take back an edit", Long: patchUndoHelp, Args: args(1, 1),
+	c := &cobra.Command{Use: "undo [flags] ID", Short: "Take back an edit", Args: args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if opts.Force && opts.Reverse {
 				return usageError(cmd, "patch undo: --force and --reverse")
@@ -389,7 +388,7 @@ func (a *app) patchUndoCommand() *cobra.Command {
 
 func (a *app) patchLogCommand() *cobra.Command {
 	var limit int
-	c := &cobra.Command{Use: "log [flags]", Short: "List edits, newest first", Long: patchLogHelp, Args: args(0, 0),
+	c := &cobra.Command{Use: "log [flags]", Short: "List edits, newest first", Args: args(0, 0),
 		RunE: a.reading(func(cmd *cobra.Command, p *place, _ []string) error {
 			n := 0
 			for e, err := range p.m.Edits(cmd.Context()) {

@@ -31,11 +31,9 @@ type pruneFlags struct {
 func (a *app) pruneCommand() *cobra.Command {
 	var f pruneFlags
 	c := &cobra.Command{
-		Use:     "prune",
-		Short:   "Drop old snapshots, and free what none needs",
-		Long:    pruneHelp,
-		Example: pruneExamples,
-		Args:    args(0, 0),
+		Use:   "prune",
+		Short: "Drop old snapshots, and free what none needs",
+		Args:  args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case f.auto && (f.dryRun || f.dropSession || f.despite || f.keepLast != 0 || f.keepWithin != 0 ||

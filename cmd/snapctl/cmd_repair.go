@@ -28,11 +28,9 @@ import (
 func (a *app) repairCommand() *cobra.Command {
 	var f repairFlags
 	c := &cobra.Command{
-		Use:     "repair",
-		Short:   "Mend a damaged store",
-		Long:    repairHelp,
-		Example: repairExamples,
-		Args:    args(0, 0),
+		Use:   "repair",
+		Short: "Mend a damaged store",
+		Args:  args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.repair(cmd, &f)
 		},
@@ -134,8 +132,7 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 		}
 	}
 	lost = slices.DeleteFunc(lost, func(l history.LostRecord) bool {
-		return plan.HasRecord(l.Seq) ||
-			!l.Accepted.IsZero()
+		return plan.HasRecord(l.Seq) || !l.Accepted.IsZero()
 	})
 	stays := plan.Stays
 	for _, l := range lost {

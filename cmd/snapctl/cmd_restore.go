@@ -45,10 +45,8 @@ func (f *restoreFlags) options(target string, paths []string) *manager.RestoreOp
 func (a *app) restoreCommand() *cobra.Command {
 	var f restoreFlags
 	c := &cobra.Command{
-		Use:     "restore [flags] REV [PATH...]\n  snapctl restore --continue|--abort",
-		Short:   "Bring files back to what they were",
-		Long:    restoreHelp,
-		Example: restoreExamples,
+		Use:   "restore [flags] REV [PATH...]\n  snapctl restore --continue|--abort",
+		Short: "Bring files back to what they were",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.finish && f.abort:
@@ -74,11 +72,9 @@ func (a *app) restoreCommand() *cobra.Command {
 func (a *app) undoCommand() *cobra.Command {
 	var f restoreFlags
 	c := &cobra.Command{
-		Use:     "undo [flags]",
-		Short:   "Take back the newest restore",
-		Long:    undoHelp,
-		Example: undoExamples,
-		Args:    args(0, 0),
+		Use:   "undo [flags]",
+		Short: "Take back the newest restore",
+		Args:  args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.takeBack(cmd, &f, (*manager.FileSnapshotManager).Undo, "redo")
 		},
@@ -91,11 +87,9 @@ func (a *app) undoCommand() *cobra.Command {
 func (a *app) redoCommand() *cobra.Command {
 	var f restoreFlags
 	c := &cobra.Command{
-		Use:     "redo [flags]",
-		Short:   "Take back the newest undo",
-		Long:    redoHelp,
-		Example: redoExamples,
-		Args:    args(0, 0),
+		Use:   "redo [flags]",
+		Short: "Take back the newest undo",
+		Args:  args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.takeBack(cmd, &f, (*manager.FileSnapshotManager).Redo, "undo")
 		},
@@ -108,11 +102,9 @@ func (a *app) redoCommand() *cobra.Command {
 func (a *app) navigateCommand() *cobra.Command {
 	var f restoreFlags
 	c := &cobra.Command{
-		Use:     "navigate [flags] ENTRY",
-		Short:   "Move the conversation to an entry, and the files along",
-		Long:    navigateHelp,
-		Example: navigateExamples,
-		Args:    args(1, 1),
+		Use:   "navigate [flags] ENTRY",
+		Short: "Move the conversation to an entry, and the files along",
+		Args:  args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.navigate(cmd, args[0], &f)
 		},

@@ -28,7 +28,7 @@ import (
 
 func (a *app) rpcCommand() *cobra.Command {
 	return &cobra.Command{Use: "rpc", Short: "Answer a runtime's requests on stdin, as JSON lines",
-		Long: rpcHelp, Args: args(0, 0),
+		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if a.stdin == nil {
 				return errors.New("no stdin")
@@ -76,8 +76,8 @@ type serveFlags struct {
 
 func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
-	c := &cobra.Command{Use: "serve", Short: "Stay, watch the directory and answer quickly", Long: serveHelp,
-		Example: serveExamples, Args: args(0, 0),
+	c := &cobra.Command{Use: "serve", Short: "Stay, watch the directory and answer quickly",
+		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.http.check(cmd, &f); err != nil {
 				return err
@@ -163,13 +163,11 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		},
 		"seal": func(context.Context, json.RawMessage, func(any) error) (any, error) {
 			e.Seal()
-			return struct{}{},
-				nil
+			return struct{}{}, nil
 		},
 		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) {
 			stop()
-			return struct{}{},
-				nil
+			return struct{}{}, nil
 		},
 	}
 	idle, endHTTP := f.idle, func() error { return nil }

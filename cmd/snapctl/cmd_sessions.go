@@ -14,11 +14,9 @@ import (
 func (a *app) sessionsCommand() *cobra.Command {
 	var all, export bool
 	c := &cobra.Command{
-		Use:     "sessions",
-		Short:   "List the sessions that have snapshots",
-		Long:    sessionsHelp,
-		Example: sessionsExamples,
-		Args:    args(0, 0),
+		Use:   "sessions",
+		Short: "List the sessions that have snapshots",
+		Args:  args(0, 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case all && export:

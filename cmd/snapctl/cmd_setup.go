@@ -25,12 +25,11 @@ type setupFlags struct {
 }
 
 func (a *app) setupCommand() *cobra.Command {
-	c := &cobra.Command{Use: "setup", Short: "Have an agent record its turns", Long: setupHelp,
-		Example: setupExamples, Args: args(0, 0),
+	c := &cobra.Command{Use: "setup", Short: "Have an agent record its turns", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var f setupFlags
-	sub := &cobra.Command{Use: "claude", Short: "Write hooks into the settings of Claude Code", Long: setupHelp,
-		Example: setupExamples, Args: args(0, 0),
+	sub := &cobra.Command{Use: "claude", Short: "Write hooks into the settings of Claude Code",
+		Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.user && f.project {
 				return usageError(cmd, "setup claude: --user and --project")

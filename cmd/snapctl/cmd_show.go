@@ -15,10 +15,8 @@ import (
 func (a *app) showCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
-		Use:     "show [flags] REV [-- PATH...]",
-		Short:   "Show one snapshot and what its turn changed",
-		Long:    showHelp,
-		Example: showExamples,
+		Use:   "show [flags] REV [-- PATH...]",
+		Short: "Show one snapshot and what its turn changed",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			revs, paths := revsAndPaths(cmd, args)
 			switch {

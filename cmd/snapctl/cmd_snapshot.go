@@ -27,11 +27,9 @@ type snapshotFlags struct {
 func (a *app) snapshotCommand() *cobra.Command {
 	var f snapshotFlags
 	c := &cobra.Command{
-		Use:     "snapshot",
-		Short:   "Record the state of the directory",
-		Long:    snapshotHelp,
-		Example: snapshotExamples,
-		Args:    args(0, 0),
+		Use:   "snapshot",
+		Short: "Record the state of the directory",
+		Args:  args(0, 0),
 		RunE: a.resident(func(cmd *cobra.Command, _ []string) error {
 			return a.snapshot(cmd.Context(), &f)
 		}),

@@ -17,11 +17,9 @@ import (
 
 func (a *app) statsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "stats",
-		Short:   "Say how much the store holds",
-		Long:    statsHelp,
-		Example: statsExamples,
-		Args:    args(0, 0),
+		Use:   "stats",
+		Short: "Say how much the store holds",
+		Args:  args(0, 0),
 		RunE: a.reading(func(cmd *cobra.Command, p *place, _ []string) error {
 			return a.stats(cmd.Context(), p)
 		}),

@@ -22,10 +22,8 @@ type statusFlags struct {
 func (a *app) statusCommand() *cobra.Command {
 	var f statusFlags
 	c := &cobra.Command{
-		Use:     "status [flags] [-- PATH...]",
-		Short:   "Show what changed since the newest snapshot",
-		Long:    statusHelp,
-		Example: statusExamples,
+		Use:   "status [flags] [-- PATH...]",
+		Short: "Show what changed since the newest snapshot",
 		RunE: a.resident(func(cmd *cobra.Command, args []string) error {
 			return a.status(cmd, args, &f)
 		}),

@@ -16,20 +16,16 @@ import (
 
 func (a *app) storesCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "stores",
-		Short:   "List the stores of all projects",
-		Long:    storesHelp,
-		Example: storesExamples,
-		Args:    args(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.stores(cmd.Context()) },
+		Use:   "stores",
+		Short: "List the stores of all projects",
+		Args:  args(0, 0),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.stores(cmd.Context()) },
 	}
 	yes := false
 	rm := &cobra.Command{
-		Use:     "rm PROJECT|STORE",
-		Short:   "Remove the store of a project with all that is in it",
-		Long:    storesRmHelp,
-		Example: storesRmExamples,
-		Args:    args(1, 1),
+		Use:   "rm PROJECT|STORE",
+		Short: "Remove the store of a project with all that is in it",
+		Args:  args(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if args[0] == "" {
 				return usageError(cmd, "stores rm: PROJECT is empty")

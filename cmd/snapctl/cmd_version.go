@@ -12,11 +12,10 @@ import (
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version of snapctl and of the store's format",
-		Example: "  snapctl version\n  snapctl version --json",
-		Args:    args(0, 0),
-		RunE:    func(*cobra.Command, []string) error { return a.version() },
+		Use:   "version",
+		Short: "Print the version of snapctl and of the store's format",
+		Args:  args(0, 0),
+		RunE:  func(*cobra.Command, []string) error { return a.version() },
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 func (a *app) whereisCommand() *cobra.Command {
 	return &cobra.Command{Use: "whereis PATH", Short: "Say what changed a path last",
-		Long: whereisHelp, Args: args(1, 1),
+		Args: args(1, 1),
 		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			path, err := p.treePath(cmd, args[0])
 			if err == nil {

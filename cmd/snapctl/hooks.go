@@ -187,8 +187,7 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		}
 	case claude.ToolRefused, claude.BatchEnd:
 		refused := slices.DeleteFunc(tools, func(tool string) bool {
-			return tool != e.Tool &&
-				!slices.Contains(e.Tools, tool)
+			return tool != e.Tool && !slices.Contains(e.Tools, tool)
 		})
 		if len(refused) > 0 {
 			_, err = m.OnToolsRefused(ctx, refused...)

@@ -87,7 +87,6 @@ func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "snapctl",
 		Short:         "Snapshots of a directory, whatever is in it",
-		Long:          rootHelp,
 		Args:          a.noCommand,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -132,8 +131,9 @@ func (a *app) rootCommand() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	root.SetHelpCommand(helpCommand())
 	root.AddCommand(helpTopics()...)
+	addHelp(root, root.Name())
+	root.SetHelpCommand(helpCommand())
 	return root
 }
 

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestHelp finds a text for each command, but for one that shares its parent's, and a
+// command for each text.
+func TestHelp(t *testing.T) {
+	files, err := helpTexts.ReadDir("help")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := make(map[string]bool)
+	for _, f := range files {
+		texts[f.Name()] = true
+	}
+	var look func(c *cobra.Command, prefix string)
+	look = func(c *cobra.Command, prefix string) {
+		name := prefix + c.Name()
+		if !texts[name+".txt"] && name != "setup-claude" {
+			t.Errorf("%s has no text in help", name)
+		}
+		delete(texts, name+".txt")
+		if name += "-"; !c.HasParent() {
+			name = ""
+		}
+		for _, sub := range c.Commands() {
+			look(sub, name)
+		}
+	}
+	look(new(app).rootCommand(), "")
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		t.Errorf("help/%s is of no command", name)
+	}
+}
