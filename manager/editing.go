@@ -23,6 +23,7 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/similar"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
@@ -260,9 +261,9 @@ type memory struct {
 	limit   int64
 }
 
-func (s *memory) Put(kind store.Kind, content []byte) (store.ID, error) {
+func (s *memory) Put(kind object.Kind, content []byte) (store.ID, error) {
 	s.content = content
-	return store.Hash(kind, content), nil
+	return object.Hash(kind, content), nil
 }
 
 func (s *memory) PutReader(r io.Reader) (store.ID, int64, error) {
@@ -271,7 +272,7 @@ func (s *memory) PutReader(r io.Reader) (store.ID, int64, error) {
 		err = fmt.Errorf("%w: it has more than %d bytes", ErrNotText, s.limit)
 	}
 	s.content = b
-	return store.Hash(store.Blob, b), int64(len(b)), err
+	return object.Hash(object.Blob, b), int64(len(b)), err
 }
 
 // modeOf returns the mode of what an edit puts at a path: what it was when the edit
@@ -383,7 +384,7 @@ func (e *editing) put(r *patch.FileResult, dst trees.Putter) (*EditedFile, error
 		if entry.Mode, err = e.modeOf(to.path, f.entry, r.Executable); err != nil {
 			return nil, err
 		}
-		if entry.ID, err = dst.Put(store.Blob, r.Content); err != nil {
+		if entry.ID, err = dst.Put(object.Blob, r.Content); err != nil {
 			return nil, err
 		}
 		to.become(entry)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/patch"
@@ -131,7 +132,7 @@ func (e *editing) content(hash string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.m.store.Get(e.ctx, store.Blob, id)
+	return e.m.store.Get(e.ctx, object.Blob, id)
 }
 
 // reversed takes what an edit changed back out of what a file holds now: each

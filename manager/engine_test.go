@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -126,9 +127,9 @@ func TestEngineSettles(t *testing.T) {
 	defer m.Close()
 	b.initialize(m)
 	b.write("late", "stored unasked")
-	id := store.Hash(store.Blob, []byte("stored unasked"))
+	id := object.Hash(object.Blob, []byte("stored unasked"))
 	for until := time.Now().Add(20 * time.Second); ; {
-		_, err := m.store.Get(t.Context(), store.Blob, id)
+		_, err := m.store.Get(t.Context(), object.Blob, id)
 		if err == nil {
 			break
 		}

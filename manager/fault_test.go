@@ -15,11 +15,11 @@ import (
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/store"
 )
 
 // openOn opens a manager whose store is on another disk than the files.
@@ -262,7 +262,7 @@ func checkDay(t *testing.T, dir string, disk *vfstest.Mem, d *day, label string)
 		t.Fatal(err)
 	}
 	if d.user {
-		if _, err := m.store.Get(t.Context(), store.Blob, store.Hash(store.Blob, []byte("user "))); err != nil {
+		if _, err := m.store.Get(t.Context(), object.Blob, object.Hash(object.Blob, []byte("user "))); err != nil {
 			t.Errorf("%s: what the user wrote is lost: %v", label, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -18,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite testdata/json from what this ve
 
 // The JSON of every shape is what runtimes know, byte for byte.
 func TestGoldenJSON(t *testing.T) {
-	hash := func(s string) store.ID { return store.Hash(store.Blob, []byte(s)) }
+	hash := func(s string) store.ID { return object.Hash(object.Blob, []byte(s)) }
 	diff := NewDiff()
 	diff.Add("src/new-file.ts", tree.Added)
 	diff.Add("src/existing.ts", tree.Modified)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -23,7 +24,7 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := func(content string, perm tree.Mode) *tree.Entry {
-		id, err := w.Put(store.Blob, []byte(content))
+		id, err := w.Put(object.Blob, []byte(content))
 		if err != nil {
 			t.Fatal(err)
 		}

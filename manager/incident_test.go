@@ -15,9 +15,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -52,7 +52,7 @@ func (b *bench) traceOf(dir string) trace {
 			content = []byte(target)
 		}
 		rel, _ := filepath.Rel(dir, p)
-		got[rel] = fmt.Sprintf("%v %v %s", fi.Mode(), fi.ModTime().UnixNano(), store.Hash(store.Blob, content))
+		got[rel] = fmt.Sprintf("%v %v %s", fi.Mode(), fi.ModTime().UnixNano(), object.Hash(object.Blob, content))
 		return err
 	})
 	if err != nil {

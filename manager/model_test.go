@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/testseed"
@@ -570,7 +571,7 @@ func (md *model) checkTurnDiff(s *modelSession, rev string, step *modelStep) {
 		}
 		n := &node{mode: e.Mode}
 		if !e.Mode.IsDir() {
-			b, err := s.m.store.Get(md.Context(), store.Blob, e.ID)
+			b, err := s.m.store.Get(md.Context(), object.Blob, e.ID)
 			if err != nil {
 				md.Fatalf("TurnDiff(%s): %v", rev, err)
 			}
@@ -932,7 +933,7 @@ func (md *model) checkDiff(s *modelSession, from, to string, old, new world, p s
 		if side.content != nil {
 			content = *side.content
 		}
-		if content != side.want.content || *side.hash != store.Hash(store.Blob, []byte(content)) || *side.mode != fmt.Sprintf("%06o", side.want.mode.Git()) {
+		if content != side.want.content || *side.hash != object.Hash(object.Blob, []byte(content)) || *side.mode != fmt.Sprintf("%06o", side.want.mode.Git()) {
 			md.Errorf("FileDiff(%q, %s, %s) = %+v, want content %q, mode %s", p, from, to, got, side.want.content, side.want.mode)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -247,8 +248,8 @@ func testPiSession(t *testing.T, name string) {
 					}
 					continue
 				}
-				if (a == nil) != (diff.OldHash == nil) || a != nil && *diff.OldHash != store.Hash(store.Blob, []byte(a.content)) ||
-					(z == nil) != (diff.NewHash == nil) || z != nil && *diff.NewHash != store.Hash(store.Blob, []byte(z.content)) {
+				if (a == nil) != (diff.OldHash == nil) || a != nil && *diff.OldHash != object.Hash(object.Blob, []byte(a.content)) ||
+					(z == nil) != (diff.NewHash == nil) || z != nil && *diff.NewHash != object.Hash(object.Blob, []byte(z.content)) {
 					t.Errorf("FileDiff(%s, %s, %s) = %+v", p, from.id, to.id, diff)
 				}
 			}

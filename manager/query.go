@@ -9,6 +9,7 @@ import (
 
 	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
@@ -183,7 +184,7 @@ func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (*Mod
 	if r.Renames {
 		renames, _, err := trees.Renames(diffs, filediff.MaxText,
 			func(d *tree.Difference, e *tree.Entry) ([]byte, error) {
-				return m.store.Get(ctx, store.Blob, e.ID)
+				return m.store.Get(ctx, object.Blob, e.ID)
 			})
 		if err != nil {
 			return nil, fmt.Errorf("modified files: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -312,7 +313,7 @@ func TestForeignStepSnapshots(t *testing.T) {
 // A log that comes from another machine names trees that are not here.
 func TestLogFromElsewhere(t *testing.T) {
 	b := newBench(t)
-	gone, before := store.Hash(store.Tree, []byte("gone")), store.Hash(store.Tree, []byte("before"))
+	gone, before := object.Hash(object.Tree, []byte("gone")), object.Hash(object.Tree, []byte("before"))
 	d := &StepSnapshotData{BaselineTreeHash: &before, SnapshotTreeHash: gone, TurnIndex: 4, SnapshotSeq: 1,
 		Diff: &Diff{Added: []string{"far.txt"}, Modified: []string{}, Deleted: []string{}}}
 	b.log = session.NewTree(d.Entry("far", ""))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/session"
@@ -294,7 +295,7 @@ func (l *line) stepPoint(ctx context.Context, r *record) (*Point, error) {
 // hasTree reports as an error that the tree of a step is not in the store: the
 // log comes from elsewhere.
 func (m *FileSnapshotManager) hasTree(ctx context.Context, id store.ID, entry string) error {
-	_, err := m.store.Get(ctx, store.Tree, id)
+	_, err := m.store.Get(ctx, object.Tree, id)
 	if errors.Is(err, store.ErrNotFound) {
 		err = fmt.Errorf("step-snapshot %q: tree %s: %w in this store", entry, id.Short(), ErrUnknown)
 	}
@@ -591,7 +592,7 @@ func (m *FileSnapshotManager) namedTree(ctx context.Context, rev string) (*Point
 	if err != nil {
 		return nil, unknown
 	}
-	if _, err := m.store.Get(ctx, store.Tree, id); errors.Is(err, store.ErrNotFound) {
+	if _, err := m.store.Get(ctx, object.Tree, id); errors.Is(err, store.ErrNotFound) {
 		return nil, unknown
 	} else if err != nil {
 		return nil, err

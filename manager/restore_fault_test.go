@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
-	"github.com/boocode/filestore/store"
 )
 
 // restoreDay is a session with something of each kind to be restored.
@@ -370,7 +370,7 @@ func TestFinishRestoreLeaves(t *testing.T) {
 		}
 		for name, want := range map[bool]map[string]string{false: {"f": "old", "g": "agent"}, true: {"f": "agent", "g": "old"}}[abort] {
 			e, err := trees.Lookup(t.Context(), m.store, last.Tree, name)
-			if err != nil || e.ID != store.Hash(store.Blob, []byte(want)) {
+			if err != nil || e.ID != object.Hash(object.Blob, []byte(want)) {
 				t.Errorf("abort %v: %s is on record as %v, %v, want %q", abort, name, e, err, want)
 			}
 		}

@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -305,7 +305,7 @@ func TestRestoreAgreed(t *testing.T) {
 	b.write("g", "mine")
 	opts := &RestoreOptions{Target: "start", Paths: []string{"f", "g"}, Preview: true}
 	r := b.restore(m, opts)
-	if exp := r.Expected["f"]; !slices.Equal(r.Skipped, []string{"f", "g"}) || exp.Entry == nil || exp.Entry.ID != store.Hash(store.Blob, []byte("1")) || exp.Turn != 0 {
+	if exp := r.Expected["f"]; !slices.Equal(r.Skipped, []string{"f", "g"}) || exp.Entry == nil || exp.Entry.ID != object.Hash(object.Blob, []byte("1")) || exp.Turn != 0 {
 		t.Fatalf("preview: skipped %q, expected %+v", r.Skipped, r.Expected)
 	}
 	opts.Preview, opts.Agreed = false, map[string]*tree.Entry{"f": r.Items[0].Now}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/session"
@@ -192,8 +193,8 @@ func TestOffline(t *testing.T) {
 		t.Errorf("offline (-want +got):\n%s", d)
 	}
 	b.turn(again, func() { b.write("a.txt", "agent again") })
-	id := store.Hash(store.Blob, []byte("the user's"))
-	if got, err := again.store.Get(t.Context(), store.Blob, id); err != nil || string(got) != "the user's" {
+	id := object.Hash(object.Blob, []byte("the user's"))
+	if got, err := again.store.Get(t.Context(), object.Blob, id); err != nil || string(got) != "the user's" {
 		t.Errorf("what the user wrote: %q, %v", got, err)
 	}
 	s, err := again.SnapshotAtTurn(t.Context(), 1)
@@ -462,7 +463,7 @@ func TestIncumbentBugs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, err := m.store.Get(t.Context(), store.Blob, e.ID); err != nil || string(got) != want {
+			if got, err := m.store.Get(t.Context(), object.Blob, e.ID); err != nil || string(got) != want {
 				t.Errorf("%s is %q, %v; want %q", name, got, err, want)
 			}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -32,7 +33,7 @@ func (b *bench) turnDiff(m *FileSnapshotManager, rev string) []string {
 			if !e.has {
 				continue
 			}
-			content, err := m.store.Get(b.Context(), store.Blob, e.id())
+			content, err := m.store.Get(b.Context(), object.Blob, e.id())
 			if err != nil {
 				b.Fatal(err)
 			}

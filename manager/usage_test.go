@@ -15,6 +15,7 @@ import (
 
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
@@ -23,31 +24,31 @@ import (
 
 // objectsOf returns what a snapshot keeps, by walking all of it; directories in
 // the test are a page each.
-func objectsOf(t *testing.T, st *cas.Store, s *store.Snapshot) map[store.ID]store.Kind {
+func objectsOf(t *testing.T, st *cas.Store, s *store.Snapshot) map[store.ID]object.Kind {
 	t.Helper()
-	all := make(map[store.ID]store.Kind)
+	all := make(map[store.ID]object.Kind)
 	for _, state := range append(s.Also, s.State(), s.Base) {
 		if state.Tree.IsZero() {
 			continue
 		}
-		all[state.Tree] = store.Tree
+		all[state.Tree] = object.Tree
 		if !state.Coverage.IsZero() {
-			all[state.Coverage] = store.Coverage
+			all[state.Coverage] = object.Coverage
 		}
 		for e, err := range trees.Walk(t.Context(), st, state.Tree) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all[e.ID] = store.Blob
+			all[e.ID] = object.Blob
 			if e.Mode.IsDir() {
-				all[e.ID] = store.Tree
+				all[e.ID] = object.Tree
 			}
 		}
 	}
 	return all
 }
 
-func sumOf(t *testing.T, st *cas.Store, all map[store.ID]store.Kind) (a audit.Amount) {
+func sumOf(t *testing.T, st *cas.Store, all map[store.ID]object.Kind) (a audit.Amount) {
 	t.Helper()
 	for id, kind := range all {
 		o, err := st.Stored(kind, id)
@@ -59,7 +60,7 @@ func sumOf(t *testing.T, st *cas.Store, all map[store.ID]store.Kind) (a audit.Am
 			if _, ok := all[chunk]; ok {
 				t.Fatal("the test does not look for chunks that are files")
 			}
-			a.Add(sumOf(t, st, map[store.ID]store.Kind{chunk: store.Blob}))
+			a.Add(sumOf(t, st, map[store.ID]object.Kind{chunk: object.Blob}))
 		}
 	}
 	return a
@@ -75,7 +76,7 @@ func (b *bench) keep(st *cas.Store, worktree, session, content string) {
 	defer w.Close()
 	var roots [2]store.ID
 	for i := range roots {
-		id, err := w.Put(store.Blob, []byte(content))
+		id, err := w.Put(object.Blob, []byte(content))
 		if err == nil {
 			roots[i], err = trees.Put(w, []tree.Entry{{Name: "kept", Mode: tree.ModeFile | 0o644, Size: int64(len(content)), ID: id}})
 		}
@@ -118,14 +119,14 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	unnamed, err := w.Put(store.Blob, []byte("nobody's"))
+	unnamed, err := w.Put(object.Blob, []byte("nobody's"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.turn(one, func() { b.write("mine", "again and again\n") }) // its pack is synced with it
 	b.keep(st, "elsewhere", "one", "between")
 
-	needs := make(map[[2]string]map[store.ID]store.Kind) // by worktree and session
+	needs := make(map[[2]string]map[store.ID]object.Kind) // by worktree and session
 	snapshots := make(map[[2]string]int)
 	var all []*store.Snapshot // newest first
 	for s, err := range st.Snapshots(t.Context()) {
@@ -134,7 +135,7 @@ func TestUsage(t *testing.T) {
 		}
 		key := [2]string{s.Worktree, s.Session}
 		if needs[key] == nil {
-			needs[key] = make(map[store.ID]store.Kind)
+			needs[key] = make(map[store.ID]object.Kind)
 		}
 		snapshots[key]++
 		maps.Copy(needs[key], objectsOf(t, st, s))
@@ -155,11 +156,11 @@ func TestUsage(t *testing.T) {
 	if len(u.Sessions) != 4 || len(u.Problems) > 0 {
 		t.Errorf("Usage has %d sessions, want one, two, edits and that elsewhere; problems %v", len(u.Sessions), u.Problems)
 	}
-	shared := make(map[store.ID]store.Kind)
+	shared := make(map[store.ID]object.Kind)
 	total := u.Shared.Stored + u.Unnamed.Stored
 	for i, s := range u.Sessions {
 		key := [2]string{s.Worktree, s.Session}
-		alone := make(map[store.ID]store.Kind)
+		alone := make(map[store.ID]object.Kind)
 		for id, kind := range needs[key] {
 			if having(id) == 1 {
 				alone[id] = kind
@@ -184,7 +185,7 @@ func TestUsage(t *testing.T) {
 	if want := sumOf(t, st, shared); u.Shared != want {
 		t.Errorf("Shared = %v, want %v", u.Shared, want)
 	}
-	nobodys := sumOf(t, st, map[store.ID]store.Kind{unnamed: store.Blob})
+	nobodys := sumOf(t, st, map[store.ID]object.Kind{unnamed: object.Blob})
 	if u.Unnamed.Objects != 1 || u.Unnamed.Stored != nobodys.Stored {
 		t.Errorf("Unnamed = %v, want %v", u.Unnamed, nobodys)
 	}
@@ -212,7 +213,7 @@ func TestUsage(t *testing.T) {
 	for _, turn := range turns {
 		sum.Add(turn.Added)
 	}
-	named := make(map[store.ID]store.Kind)
+	named := make(map[store.ID]object.Kind)
 	for _, in := range needs {
 		maps.Copy(named, in)
 	}
@@ -314,7 +315,7 @@ func TestUsageDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := store.Hash(store.Blob, []byte("b"))
+	id := object.Hash(object.Blob, []byte("b"))
 	content[strings.Index(string(content), string(id[:]))] ^= 1
 	if err := os.WriteFile(packs[0], content, 0o600); err != nil {
 		t.Fatal(err)

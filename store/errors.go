@@ -1,16 +1,13 @@
 package store
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 // Errors to match with errors.Is, here and in the packages above.
 var (
 	// ErrNotFound: there is no such object or snapshot.
 	ErrNotFound = errors.New("not found")
-	// ErrCorrupt: bytes in the store are not what was written. The error
-	// is a [*CorruptError], which says where.
+	// ErrCorrupt: bytes in the store are not what was written. The error says in
+	// which file, and where in it.
 	ErrCorrupt = errors.New("corrupt")
 	// ErrFormat: the directory is not a store, or one of a format that
 	// this version does not know.
@@ -30,64 +27,7 @@ var (
 	ErrPruned = errors.New("was pruned")
 	// ErrForgotten: what is asked for was taken out of all snapshots on purpose.
 	ErrForgotten = errors.New("was forgotten")
+	// ErrNoSpace: the disk of the store is nearly full, and what is left is for
+	// others.
+	ErrNoSpace = errors.New("the disk is nearly full")
 )
-
-// A CorruptError locates damage in a file of the store.
-type CorruptError struct {
-	Path string // file, relative to the store
-	Off  int64  // offset of the damaged structure in the file
-	Err  error  // what is wrong with it
-}
-
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s at offset %d: %v", e.Path, e.Off, e.Err)
-}
-
-func (e *CorruptError) Unwrap() error { return e.Err }
-
-// Is reports that the error is ErrCorrupt.
-func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// An OwnerError says whose a store is that this user may not open.
-type OwnerError struct {
-	Path        string // a directory: of the store, or above it
-	What        string // what there is the owner's: the directory, or FORMAT
-	Owner, Self int    // numbers of users
-	Err         error  // what the system said; nil: nothing was tried
-}
-
-func (e *OwnerError) Error() string {
-	text := fmt.Sprintf("%v: %s belongs to user %d, this is user %d", ErrOwner, e.What, e.Owner, e.Self)
-	if e.Err != nil {
-		text += fmt.Sprintf(" (%v)", e.Err)
-	}
-	return text
-}
-
-func (e *OwnerError) Unwrap() error { return e.Err }
-
-// Is reports that the error is ErrOwner.
-func (e *OwnerError) Is(target error) bool { return target == ErrOwner }
-
-// ErrNoSpace: the disk of the store is nearly full, and what is left is for others.
-// The error is a [*SpaceError].
-var ErrNoSpace = errors.New("the disk is nearly full")
-
-// A SpaceError says that a writer has stopped before the disk is full.
-type SpaceError struct {
-	Dir  string // where the store is; "": not known
-	Free int64  // bytes that are free there
-	Keep int64  // bytes that are to stay free
-}
-
-func (e *SpaceError) Error() string {
-	where := "where the store is"
-	if e.Dir != "" {
-		where = "where " + e.Dir + " is"
-	}
-	return fmt.Sprintf("%v: %d bytes are free %s, and %d are kept for restores and for others",
-		ErrNoSpace, e.Free, where, e.Keep)
-}
-
-// Is reports that the error is ErrNoSpace.
-func (e *SpaceError) Is(target error) bool { return target == ErrNoSpace }

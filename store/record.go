@@ -1,9 +1,6 @@
 package store
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // A Snapshot is an immutable record that a tree existed: which, when, where
 // and in whose conversation. The store keeps it and finds it again; what its
@@ -34,22 +31,6 @@ type Snapshot struct {
 	// its trees are gone. Their IDs are not those that they had, though equal
 	// where those were; who asks for one gets an error that matches [ErrPruned].
 	Pruned bool `json:"pruned,omitempty"`
-}
-
-// States returns all states that the snapshot keeps, newest first; none if it
-// was pruned.
-func (s *Snapshot) States() []State {
-	if s.Pruned {
-		return nil
-	}
-	list := []State{s.State()}
-	for _, also := range slices.Backward(s.Also) {
-		list = append(list, also)
-	}
-	if !s.Base.IsZero() {
-		list = append(list, s.Base)
-	}
-	return list
 }
 
 // A State is a root tree and what was left out of it. The zero State is none:

@@ -15,9 +15,9 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/words"
-	"github.com/boocode/filestore/store"
 )
 
 func (a *app) checkCommand() *cobra.Command {
@@ -145,7 +145,7 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		if f.readData {
 			health.CheckFromStart(dir)
 		}
-		var damage []*store.CorruptError
+		var damage []*object.CorruptError
 		damage, j.Content, j.ReadData, err = health.CheckNext(ctx, p.store, dir,
 			int64(float64(report.Bytes)*float64(f.sample)/100))
 		if errors.Is(err, context.Canceled) {

@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
@@ -151,7 +152,7 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 		return err
 	}
 	if damaged != nil {
-		j.Damage, j.Aside = append(j.Damage, jsonDamages([]*store.CorruptError{damaged})...),
+		j.Damage, j.Aside = append(j.Damage, jsonDamages([]*object.CorruptError{damaged})...),
 			append(j.Aside, damaged.Path)
 	}
 	spoilt, turns, err := history.SpoiltTurns(s)
@@ -237,7 +238,7 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 // acceptLoss writes down what of that which cannot be mended is lost for good, when
 // everything else was done, and returns how many problems that settles: n are those of
 // snapshots. What is of a newer format, or of another store, is not lost.
-func (a *app) acceptLoss(cmd *cobra.Command, s *cas.Store, stays []*store.CorruptError, lost []history.LostRecord,
+func (a *app) acceptLoss(cmd *cobra.Command, s *cas.Store, stays []*object.CorruptError, lost []history.LostRecord,
 	objects []store.ID, n int, yes bool) (int, error) {
 	loss, err := s.JournalLoss()
 	if err != nil {
@@ -307,7 +308,7 @@ func newRepairAnswer(plan *cas.RepairPlan, dryRun bool) *repairAnswer {
 	return j
 }
 
-func jsonDamages(list []*store.CorruptError) []jsonDamage {
+func jsonDamages(list []*object.CorruptError) []jsonDamage {
 	out := []jsonDamage{}
 	for _, d := range list {
 		out = append(out, jsonDamage{d.Path, d.Off, d.Err.Error()})

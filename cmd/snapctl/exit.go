@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/wire"
@@ -115,21 +116,21 @@ func failureOf(err error) *failure {
 		return &failure{exitRefused, err, fmt.Sprintf("nothing was changed; move the directory to where it belongs: %s",
 			words.Quote(filepath.Join(filepath.Dir(other.Store), capture.PathHash(other.Root))))}
 	}
-	if owner, ok := errors.AsType[*store.OwnerError](err); ok {
+	if owner, ok := errors.AsType[*cas.OwnerError](err); ok {
 		return &failure{exitEnvironment, err, ownerHint(owner)}
 	}
 	if _, ok := errors.AsType[*vfs.ForeignError](err); ok {
 		return &failure{exitEnvironment, err,
 			"others can write there: remove the file, or keep stores in a directory of your own with --store DIR"}
 	}
-	if corrupt, ok := errors.AsType[*store.CorruptError](err); ok && corrupt.Path == places.FileName {
+	if corrupt, ok := errors.AsType[*object.CorruptError](err); ok && corrupt.Path == places.FileName {
 		return &failure{exitDamage, err,
 			"it only says which directory is which: remove the file, and name the path that this one had first, 'snapctl adopt OLDPATH'"}
 	}
 	if hung, ok := errors.AsType[*wire.HungError](err); ok {
 		return &failure{exitEnvironment, err, hintHung(hung)}
 	}
-	if corrupt, ok := errors.AsType[*store.CorruptError](err); ok && corrupt.Path == "FORMAT" {
+	if corrupt, ok := errors.AsType[*object.CorruptError](err); ok && corrupt.Path == "FORMAT" {
 		return &failure{exitDamage, err, "'snapctl repair' writes it again"}
 	}
 	switch {
@@ -154,7 +155,7 @@ func isToldAgain(err error) bool {
 }
 
 // ownerHint names the owner of a store, and says what this user can do.
-func ownerHint(e *store.OwnerError) string {
+func ownerHint(e *cas.OwnerError) string {
 	name, as := fmt.Sprintf("user %d", e.Owner), fmt.Sprintf("sudo -u '#%d'", e.Owner)
 	if u, err := user.LookupId(strconv.Itoa(e.Owner)); err == nil {
 		name, as = u.Username, "sudo -u "+u.Username

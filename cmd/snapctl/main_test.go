@@ -25,8 +25,8 @@ import (
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/words"
-	"github.com/boocode/filestore/store"
 )
 
 func TestMain(m *testing.M) {
@@ -185,7 +185,7 @@ func cmdSame(ts *testscript.TestScript, _ bool, args []string) {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(&b, " %v", store.Hash(store.Blob, content))
+			fmt.Fprintf(&b, " %v", object.Hash(object.Blob, content))
 		}
 		b.WriteByte('\n')
 		return nil

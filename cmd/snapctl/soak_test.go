@@ -26,6 +26,7 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
@@ -721,7 +722,7 @@ func (s *soak) read(st *cas.Store, a *soakedAck, blobs map[store.ID]string) erro
 		case e.Mode.IsDir():
 			got[rel] = "dir"
 		case e.Mode.IsSymlink():
-			target, err := st.Get(s.ctx, store.Blob, e.ID)
+			target, err := st.Get(s.ctx, object.Blob, e.ID)
 			if err != nil {
 				return err
 			}

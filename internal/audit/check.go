@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -30,7 +31,7 @@ func NewChecker(s *cas.Store) *Checker {
 // not be done.
 func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) ([]trees.Problem, error) {
 	c.problems = nil
-	for _, state := range snap.States() {
+	for _, state := range object.States(snap) {
 		if err := walk(ctx, c.s, state, byDirectory, c); err != nil {
 			return nil, err
 		}

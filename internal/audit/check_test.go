@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -20,7 +21,7 @@ func TestCheckerOfSharedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer w.Close()
-		id, err := w.Put(store.Blob, []byte(content))
+		id, err := w.Put(object.Blob, []byte(content))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,7 @@ func TestCheckerOfSharedStore(t *testing.T) {
 	check(store2(b, "one"))
 	// The tree alone, so that only the blob is left to be found.
 	snap := store2(b, "two")
-	if _, err := a.Get(t.Context(), store.Tree, snap.Tree); err != nil {
+	if _, err := a.Get(t.Context(), object.Tree, snap.Tree); err != nil {
 		t.Fatal(err)
 	}
 	check(snap)

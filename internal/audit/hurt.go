@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -80,7 +81,7 @@ func hurt(
 func hurtOf(ctx context.Context, g trees.Getter, snap *store.Snapshot, problems *lister[trees.Problem]) (Hurt, error) {
 	out := Hurt{Snapshot: snap}
 	seen, lost := make(map[string]bool), make(map[store.ID]bool)
-	for _, state := range snap.States() {
+	for _, state := range object.States(snap) {
 		list, err := problems.list(ctx, g, state)
 		if err != nil {
 			return Hurt{}, err

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -21,9 +22,9 @@ type losing struct {
 	lose func(content []byte) bool
 }
 
-func (l losing) Put(kind store.Kind, content []byte) (store.ID, error) {
+func (l losing) Put(kind object.Kind, content []byte) (store.ID, error) {
 	if l.lose(content) {
-		return store.Hash(kind, content), nil
+		return object.Hash(kind, content), nil
 	}
 	return l.Putter.Put(kind, content)
 }
@@ -48,7 +49,7 @@ func TestLostPaths(t *testing.T) {
 	dir := func(name string, id store.ID) tree.Entry {
 		return tree.Entry{Name: name, Mode: tree.ModeDir | 0o755, ID: id}
 	}
-	kept, err := w.Put(store.Blob, []byte("kept"))
+	kept, err := w.Put(object.Blob, []byte("kept"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,7 @@ func TestLostPaths(t *testing.T) {
 		pages++
 		return pages == 3
 	}}, many...)
-	lostFile, lostDir := store.Hash(store.Blob, []byte("lost")), store.Hash(store.Tree, []byte("lost"))
+	lostFile, lostDir := object.Hash(object.Blob, []byte("lost")), object.Hash(object.Tree, []byte("lost"))
 	root := put(w, dir("a", put(w, dir("b", lostDir), file("c", lostFile), dir("large", large))), file("d", kept))
 	snap := &store.Snapshot{Tree: root, Worktree: "w", Root: "/w"}
 	if err := w.Commit(t.Context(), snap, 0); err != nil {

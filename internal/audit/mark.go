@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -27,7 +28,7 @@ func (m *Marker) Mark(ctx context.Context, live *cas.Live, state store.State) er
 // MarkSnapshot adds all that a snapshot needs to live: see
 // [cas.PruneOptions].
 func (m *Marker) MarkSnapshot(ctx context.Context, live *cas.Live, snap *store.Snapshot) error {
-	for _, state := range snap.States() {
+	for _, state := range object.States(snap) {
 		if err := m.Mark(ctx, live, state); err != nil {
 			return err
 		}

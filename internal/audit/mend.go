@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -19,7 +20,7 @@ import (
 // A Mend is a lost object of a snapshot, and where there is another copy.
 type Mend struct {
 	ID   store.ID
-	Kind store.Kind
+	Kind object.Kind
 
 	Spare string // file of the store that has one; "":
 	Root  string // the captured directory, and
@@ -92,7 +93,7 @@ func (m *Mender) Plan(ctx context.Context) ([]Mend, error) {
 			return nil, err
 		}
 		m.snap, m.whole = snap, []bool{true}
-		for _, state := range snap.States() {
+		for _, state := range object.States(snap) {
 			if err := walk(ctx, m, state, byDirectory, m); err != nil {
 				return nil, err
 			}
@@ -155,7 +156,7 @@ func (m *Mender) has(ctx context.Context, id store.ID) (bool, error) {
 }
 
 // Get implements Getter: as the store will be.
-func (m *Mender) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+func (m *Mender) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
 	if b, err := m.s.Get(ctx, kind, id); err == nil || !trees.IsLoss(err) {
 		return b, err
 	}
@@ -170,7 +171,7 @@ func (m *Mender) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte,
 	return b.Bytes(), nil
 }
 
-func (m *Mender) spare(ctx context.Context, w io.Writer, kind store.Kind, id store.ID) (file string, err error) {
+func (m *Mender) spare(ctx context.Context, w io.Writer, kind object.Kind, id store.ID) (file string, err error) {
 	if m.spares == nil {
 		if m.spares, err = m.s.Spares(ctx); err != nil {
 			return "", err
@@ -195,9 +196,9 @@ func (m *Mender) blob(ctx context.Context, p *place) (ok bool, err error) {
 	key := triedKey{p.id, m.snap.Worktree}
 	seq, seen := m.tried[key]
 	if !seen {
-		file, err := m.spare(ctx, io.Discard, store.Blob, p.id)
+		file, err := m.spare(ctx, io.Discard, object.Blob, p.id)
 		if err == nil {
-			m.add(Mend{ID: p.id, Kind: store.Blob, Spare: file})
+			m.add(Mend{ID: p.id, Kind: object.Blob, Spare: file})
 			return true, nil
 		}
 		if !trees.IsLoss(err) {
@@ -207,7 +208,7 @@ func (m *Mender) blob(ctx context.Context, p *place) (ok bool, err error) {
 	} else if seq != m.snap.Seq {
 		return false, nil // not the newest that has it
 	}
-	mend := Mend{ID: p.id, Kind: store.Blob, Root: m.snap.Root, Path: p.path()}
+	mend := Mend{ID: p.id, Kind: object.Blob, Root: m.snap.Root, Path: p.path()}
 	if ok = m.isThere(&mend); ok {
 		m.add(mend)
 	}
@@ -287,7 +288,7 @@ func (m *Mender) Restore(ctx context.Context, mends []Mend) (done []Mend, err er
 }
 
 func (m *Mender) restore(ctx context.Context, w *cas.Writer, mend *Mend) (ok bool, err error) {
-	if mend.Kind != store.Blob {
+	if mend.Kind != object.Blob {
 		var b bytes.Buffer
 		_, err := m.spare(ctx, &b, mend.Kind, mend.ID)
 		if trees.IsLoss(err) { // it could be read when it was planned
@@ -320,7 +321,7 @@ func (m *Mender) restore(ctx context.Context, w *cas.Writer, mend *Mend) (ok boo
 	r, pw := io.Pipe()
 	sent := make(chan error, 1)
 	go func() {
-		_, err := m.spare(ctx, pw, store.Blob, mend.ID)
+		_, err := m.spare(ctx, pw, object.Blob, mend.ID)
 		pw.CloseWithError(err)
 		sent <- err
 	}()

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
@@ -246,7 +247,7 @@ func contents(t *testing.T, s *cas.Store, root store.ID) map[string]string {
 		if e.Mode.IsDir() {
 			continue
 		}
-		b, err := s.Get(t.Context(), store.Blob, e.ID)
+		b, err := s.Get(t.Context(), object.Blob, e.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

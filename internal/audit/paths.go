@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -136,7 +137,7 @@ func (p *pathTally) files(path string, v *versions, newest bool, row *PathAmount
 		mine = &PathAmount{Path: path}
 	}
 	for _, id := range v.files {
-		n, err := p.t.blob(&place{kind: store.Blob, id: id, dir: path})
+		n, err := p.t.blob(&place{kind: object.Blob, id: id, dir: path})
 		if err != nil {
 			return err
 		}

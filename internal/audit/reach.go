@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -12,7 +13,7 @@ import (
 // A place is where a walk of all that a state needs stands: at a page of a directory
 // or of a directory's coverage, or at the content of a file or link.
 type place struct {
-	kind store.Kind // of the object; Blob: of a file or link, whose chunks are not places
+	kind object.Kind // of the object; Blob: of a file or link, whose chunks are not places
 	id   store.ID
 	dir  string      // path of the directory it is in, and
 	name string      // its name there; "": the directory itself, or a page of it
@@ -108,11 +109,11 @@ func (p *place) to(from *place, it *trees.Item, level int, dir string) bool {
 		return true
 	}
 	p.name = it.Name
-	if p.kind == store.Coverage {
+	if p.kind == object.Coverage {
 		return !it.ID.IsZero() // zero: nothing is said of what is in it
 	}
 	if !tree.Mode(it.Attr).IsDir() {
-		p.kind, p.r = store.Blob, nil
+		p.kind, p.r = object.Blob, nil
 	}
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -25,7 +26,7 @@ func BenchmarkReach(b *testing.B) {
 		list := make([]tree.Entry, n)
 		for i := range list {
 			content++
-			id, err := w.Put(store.Blob, fmt.Append(nil, content))
+			id, err := w.Put(object.Blob, fmt.Append(nil, content))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -165,7 +166,7 @@ func (t *Tally) each(roots []Root, fn func(n uint32)) {
 
 // number returns the number of an object, and whether it is new: then it has
 // what the header of its record says.
-func (t *Tally) number(kind store.Kind, id store.ID, p *place) (n uint32, o cas.Stored, isNew bool, err error) {
+func (t *Tally) number(kind object.Kind, id store.ID, p *place) (n uint32, o cas.Stored, isNew bool, err error) {
 	if n, ok := t.numbers[id]; ok {
 		return n, o, false, nil
 	}
@@ -223,7 +224,7 @@ func (t *Tally) leave(*place) {
 
 // blob takes up a file's content and its chunks.
 func (t *Tally) blob(p *place) (uint32, error) {
-	n, o, isNew, err := t.number(store.Blob, p.id, p)
+	n, o, isNew, err := t.number(object.Blob, p.id, p)
 	if err != nil || !isNew {
 		return n, err
 	}
@@ -231,7 +232,7 @@ func (t *Tally) blob(p *place) (uint32, error) {
 	t.progress.ReadBytes.Add(o.Bytes)
 	var to []uint32
 	for _, chunk := range o.Chunks {
-		c, o, isNew, err := t.number(store.Blob, chunk, p)
+		c, o, isNew, err := t.number(object.Blob, chunk, p)
 		if err != nil {
 			return n, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
@@ -38,7 +39,7 @@ func (d modelDir) put(t *testing.T, w *cas.Writer) store.ID {
 			e.Mode, e.ID = tree.ModeDir|0o755, v.put(t, w)
 		case string:
 			e.Mode, e.Size = tree.ModeFile|0o644, int64(len(v))
-			e.ID, err = w.Put(store.Blob, []byte(v))
+			e.ID, err = w.Put(object.Blob, []byte(v))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -84,7 +85,7 @@ func (d modelDir) change(r *rand.Rand, large []string) {
 }
 
 // needs collects the plain way what a page leads to.
-func needs(t *testing.T, s *cas.Store, kind store.Kind, id store.ID, all map[store.ID]cas.Stored) {
+func needs(t *testing.T, s *cas.Store, kind object.Kind, id store.ID, all map[store.ID]cas.Stored) {
 	t.Helper()
 	o, err := s.Stored(kind, id)
 	if err != nil {
@@ -92,9 +93,9 @@ func needs(t *testing.T, s *cas.Store, kind store.Kind, id store.ID, all map[sto
 	}
 	all[id] = o
 	for _, chunk := range o.Chunks {
-		needs(t, s, store.Blob, chunk, all)
+		needs(t, s, object.Blob, chunk, all)
 	}
-	if kind == store.Blob {
+	if kind == object.Blob {
 		return
 	}
 	b, err := s.Get(t.Context(), kind, id)
@@ -107,10 +108,10 @@ func needs(t *testing.T, s *cas.Store, kind store.Kind, id store.ID, all map[sto
 	}
 	for _, it := range items {
 		switch {
-		case level > 0 || kind == store.Coverage && !it.ID.IsZero() || kind == store.Tree && tree.Mode(it.Attr).IsDir():
+		case level > 0 || kind == object.Coverage && !it.ID.IsZero() || kind == object.Tree && tree.Mode(it.Attr).IsDir():
 			needs(t, s, kind, it.ID, all)
-		case kind == store.Tree:
-			needs(t, s, store.Blob, it.ID, all)
+		case kind == object.Tree:
+			needs(t, s, object.Blob, it.ID, all)
 		}
 	}
 }
@@ -174,9 +175,9 @@ func TestTally(t *testing.T) {
 		}
 		roots = append(roots, got)
 		mine := make(map[store.ID]cas.Stored)
-		needs(t, s, store.Tree, state.Tree, mine)
+		needs(t, s, object.Tree, state.Tree, mine)
 		if !state.Coverage.IsZero() {
-			needs(t, s, store.Coverage, state.Coverage, mine)
+			needs(t, s, object.Coverage, state.Coverage, mine)
 		}
 		each = append(each, mine)
 		maps.Copy(all, mine)
@@ -281,7 +282,7 @@ func plainPaths(t *testing.T, s *cas.Store, roots []store.ID, depth int) map[str
 			sizes[key] += e.Size
 			if !e.Mode.IsDir() {
 				blobs[key][e.ID] = true
-				needs(t, s, store.Blob, e.ID, contents[key])
+				needs(t, s, object.Blob, e.ID, contents[key])
 			}
 		}
 		for key, size := range sizes {
@@ -308,8 +309,8 @@ func TestTallyDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := modelDir{"a": "a", "sub": modelDir{"b": "b"}}.put(t, w)
-	blob, _ := w.Put(store.Blob, []byte("spoilt"))
-	gone := store.Hash(store.Blob, []byte("gone"))
+	blob, _ := w.Put(object.Blob, []byte("spoilt"))
+	gone := object.Hash(object.Blob, []byte("gone"))
 	entries := []tree.Entry{{Name: "gone", Mode: tree.ModeFile | 0o644, Size: 4, ID: gone},
 		{Name: "good", Mode: tree.ModeDir | 0o755, ID: good},
 		{Name: "lost", Mode: tree.ModeDir | 0o755, ID: gone},
@@ -318,7 +319,7 @@ func TestTallyDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries[2].ID = store.Hash(store.Tree, []byte("lost"))
+	entries[2].ID = object.Hash(object.Tree, []byte("lost"))
 	worse, err := trees.Put(w, entries)
 	if err == nil {
 		err = w.Commit(t.Context(), &store.Snapshot{Tree: worse}, 0)

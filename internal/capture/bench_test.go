@@ -20,10 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
-	"github.com/boocode/filestore/store"
 )
 
 var benchFiles = flag.Int("bench.files", 8000,
@@ -176,7 +176,7 @@ func BenchmarkCapture(b *testing.B) {
 	})
 	loop(b, "names only/floor=read+hash", nil, func() error {
 		return t.read(func(content []byte) error {
-			store.Hash(store.Blob, content)
+			object.Hash(object.Blob, content)
 			return nil
 		})
 	})
@@ -202,7 +202,7 @@ func BenchmarkCapture(b *testing.B) {
 			return err
 		}
 		err = t.read(func(content []byte) error {
-			_, err := w.Put(store.Blob, content)
+			_, err := w.Put(object.Blob, content)
 			return err
 		})
 		return errors.Join(err, w.Close())

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/boocode/filestore/internal/gitrepo"
-	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -77,7 +77,7 @@ func (p *Project) GitDir() (dir string, linked bool) {
 // PathHash is half a BLAKE3 hash of a path, as 32 hex digits: what projects and
 // worktrees are called by default.
 func PathHash(path string) string {
-	id := store.Hash(store.Blob, []byte(path))
+	id := object.Hash(object.Blob, []byte(path))
 	return hex.EncodeToString(id[:16])
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -96,5 +97,5 @@ func (w *worker) readSmall(f vfs.Reader) (store.ID, error) {
 	if int64(n) != w.st.Size {
 		return store.ID{}, errChanged
 	}
-	return w.c.sink.Put(store.Blob, buf[:n])
+	return w.c.sink.Put(object.Blob, buf[:n])
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -330,7 +331,7 @@ type readsGetter struct {
 	n int
 }
 
-func (g *readsGetter) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+func (g *readsGetter) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
 	g.n++
 	return g.Getter.Get(ctx, kind, id)
 }

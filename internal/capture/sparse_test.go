@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -445,7 +446,7 @@ func TestSparseOldCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := c.batch
-	id := store.Hash(store.Blob, stamp[:])
+	id := object.Hash(object.Blob, stamp[:])
 	copy(h.stamp[:], id[:])
 	if err := c.save(h, nil); err != nil {
 		t.Fatal(err)
@@ -502,8 +503,8 @@ type countingSink struct {
 	pages int
 }
 
-func (s *countingSink) Put(kind store.Kind, data []byte) (store.ID, error) {
-	if kind == store.Coverage {
+func (s *countingSink) Put(kind object.Kind, data []byte) (store.ID, error) {
+	if kind == object.Coverage {
 		s.pages++
 	}
 	return s.Overlay.Put(kind, data)

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -139,7 +139,7 @@ func (h *batchHeader) stillThere(now map[[16]byte]int64) bool {
 // does not tell.
 func bootID() (id [16]byte) {
 	if boot := vfs.BootID(); boot != "" {
-		sum := store.Hash(store.Blob, []byte(boot))
+		sum := object.Hash(object.Blob, []byte(boot))
 		copy(id[:], sum[:])
 	}
 	return id

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -130,7 +131,7 @@ func (w *worker) readLink(dir vfs.Dir, s *slot) (store.ID, error) {
 		return store.ID{}, vfs.SourceError{Err: err}
 	}
 	s.st.Size = int64(len(target))
-	return w.c.sink.Put(store.Blob, []byte(target))
+	return w.c.sink.Put(object.Blob, []byte(target))
 }
 
 // settle notes how a visit ended, and reports whether that is the end of it.

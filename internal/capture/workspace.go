@@ -8,10 +8,10 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/gitrepo"
 	"github.com/boocode/filestore/internal/ignore"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/watch"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -151,7 +151,7 @@ func (ws *Workspace) indexStamp() (stamp [16]byte, err error) {
 		return stamp, nil // what is tracked is asked each time
 	}
 	// A cache with a stamp of s alone knows nothing of what git has taken out.
-	id := store.Hash(store.Blob, append(s[:], "sparse"...))
+	id := object.Hash(object.Blob, append(s[:], "sparse"...))
 	copy(stamp[:], id[:])
 	return stamp, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -52,14 +53,14 @@ func (l *Loss) AddRecord(seq uint64) {
 }
 
 // Has reports whether damage to the journal is part of the loss.
-func (l *Loss) Has(d *store.CorruptError) bool { return slices.Contains(l.Places, placeOf(d)) }
+func (l *Loss) Has(d *object.CorruptError) bool { return slices.Contains(l.Places, placeOf(d)) }
 
 // placeOf names the place of damage.
-func placeOf(d *store.CorruptError) string { return fmt.Sprintf("%s@%d", d.Path, d.Off) }
+func placeOf(d *object.CorruptError) string { return fmt.Sprintf("%s@%d", d.Path, d.Off) }
 
 // An AcceptedError is damage that was accepted.
 type AcceptedError struct {
-	*store.CorruptError
+	*object.CorruptError
 	At time.Time
 }
 
@@ -115,7 +116,7 @@ type acceptedCache struct {
 }
 
 // Accepted returns what somebody has accepted to be lost. If the file is damaged the
-// error is a [*CorruptError], and nothing counts as accepted.
+// error is a [*object.CorruptError], and nothing counts as accepted.
 func (s *Store) Accepted() (*Accepted, error) {
 	c := &s.accepted
 	c.mu.Lock()
@@ -176,7 +177,7 @@ func readAccepted(fsys vfs.FS) (*acceptedFile, error) {
 		err = json.Unmarshal(b, f)
 	}
 	if err != nil {
-		return nil, &store.CorruptError{Path: layout.AcceptedName, Err: err}
+		return nil, &object.CorruptError{Path: layout.AcceptedName, Err: err}
 	}
 	if f.Version != acceptedVersion {
 		return nil, fmt.Errorf("%s: %w: version %d", layout.AcceptedName, store.ErrFormat, f.Version)
@@ -247,9 +248,9 @@ func (s *Store) accept(ctx context.Context, loss *Loss) error {
 }
 
 // checkAccepted returns what is damaged in the file, nil if nothing is.
-func (s *Store) checkAccepted() (*store.CorruptError, error) {
+func (s *Store) checkAccepted() (*object.CorruptError, error) {
 	_, err := readAccepted(s.fsys)
-	if damage, ok := errors.AsType[*store.CorruptError](err); ok {
+	if damage, ok := errors.AsType[*object.CorruptError](err); ok {
 		return damage, nil
 	}
 	return nil, err
@@ -258,14 +259,14 @@ func (s *Store) checkAccepted() (*store.CorruptError, error) {
 // AppendSum ends the JSON of a file with a line that has the hash of all before it.
 func AppendSum(b []byte) []byte {
 	b = append(b, '\n')
-	return fmt.Appendf(b, "%s\n", store.Hash(store.Blob, b))
+	return fmt.Appendf(b, "%s\n", object.Hash(object.Blob, b))
 }
 
 // CutSum returns what AppendSum was given, if it is whole.
 func CutSum(b []byte) ([]byte, error) {
 	text, _ := bytes.CutSuffix(b, []byte("\n"))
 	end := bytes.LastIndexByte(text, '\n') + 1
-	if string(text[end:]) != store.Hash(store.Blob, b[:end]).String() {
+	if string(text[end:]) != object.Hash(object.Blob, b[:end]).String() {
 		return nil, errors.New("its hash is wrong")
 	}
 	return b[:end], nil

@@ -19,6 +19,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -140,8 +141,8 @@ func BenchmarkPut(b *testing.B) {
 		renew(blobs, rounds)
 		var packed, out []byte
 		for _, data := range blobs {
-			id := store.Hash(store.Blob, data)
-			_, stored := pack.Compress(uint8(store.Blob), data, &packed)
+			id := object.Hash(object.Blob, data)
+			_, stored := pack.Compress(uint8(object.Blob), data, &packed)
 			out = append(append(out, id[:]...), stored...)
 		}
 		_, err := f.Write(out)
@@ -185,7 +186,7 @@ func BenchmarkPutLarge(b *testing.B) {
 	var packed []byte
 	each(b, "floor=zstd", len(data), func(int) error {
 		return chunks(func(chunk []byte) error {
-			pack.Compress(uint8(store.Blob), chunk, &packed)
+			pack.Compress(uint8(object.Blob), chunk, &packed)
 			return nil
 		})
 	})
@@ -193,7 +194,7 @@ func BenchmarkPutLarge(b *testing.B) {
 		whole := blake3.New()
 		err := chunks(func(chunk []byte) error {
 			whole.Write(chunk)
-			_, stored := pack.Compress(uint8(store.Blob), chunk, &packed)
+			_, stored := pack.Compress(uint8(object.Blob), chunk, &packed)
 			_, err := f.Write(stored)
 			return err
 		})
@@ -212,15 +213,15 @@ func BenchmarkGet(b *testing.B) {
 	seal(b, s, func(put func(h pack.Header, payload []byte) pack.Location) {
 		for _, data := range blobs {
 			var packed []byte
-			id := store.Hash(store.Blob, data)
-			codec, stored := pack.Compress(uint8(store.Blob), data, &packed)
+			id := object.Hash(object.Blob, data)
+			codec, stored := pack.Compress(uint8(object.Blob), data, &packed)
 			ids = append(ids, id)
-			locs = append(locs, put(pack.Header{Kind: uint8(store.Blob), Codec: codec, Raw: uint32(len(data)), ID: id}, stored))
+			locs = append(locs, put(pack.Header{Kind: uint8(object.Blob), Codec: codec, Raw: uint32(len(data)), ID: id}, stored))
 		}
 	})
 	order := rand.New(rand.NewPCG(3, 0)).Perm(len(ids))
 	each(b, "4KiB", len(blobs[0]), func(round int) error {
-		_, err := s.Get(b.Context(), store.Blob, ids[order[round%len(order)]])
+		_, err := s.Get(b.Context(), object.Blob, ids[order[round%len(order)]])
 		return err
 	})
 	f, err := s.fsys.OpenFile(locs[0].Pack.Name(), os.O_RDONLY, 0)
@@ -266,8 +267,8 @@ func sealMany(b *testing.B, s *Store, packs int) []store.ID {
 		seal(b, s, func(put func(h pack.Header, payload []byte) pack.Location) {
 			for range *benchObjects {
 				data := layout.Le.AppendUint64(layout.Le.AppendUint64(nil, r.Uint64()), r.Uint64())
-				id := store.Hash(store.Blob, data)
-				put(pack.Header{Kind: uint8(store.Blob), Codec: pack.CodecRaw, Raw: uint32(len(data)), ID: id}, data)
+				id := object.Hash(object.Blob, data)
+				put(pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecRaw, Raw: uint32(len(data)), ID: id}, data)
 				ids = append(ids, id)
 			}
 		})
@@ -337,7 +338,7 @@ func BenchmarkOpen(b *testing.B) {
 			sealMany(b, s, packs)
 			var records []journal.Record
 			for i := range snapshots {
-				snap := &store.Snapshot{Tree: store.Hash(store.Blob, fmt.Append(nil, i)), Time: time.Unix(int64(i), 0), Worktree: "0123456789abcdef", Root: "/home/user/project",
+				snap := &store.Snapshot{Tree: object.Hash(object.Blob, fmt.Append(nil, i)), Time: time.Unix(int64(i), 0), Worktree: "0123456789abcdef", Root: "/home/user/project",
 					Session: fmt.Sprint("session ", i%50), Entry: fmt.Sprintf("e%07d", i), Kind: "step", Log: "/home/user/.agent/session.jsonl"}
 				records = append(records, journal.Record{Kind: journal.FrameSnapshot, Body: journal.AppendSnapshot(nil, snap, nil)})
 			}
@@ -404,7 +405,7 @@ func BenchmarkCommit(b *testing.B) {
 	})
 	var packed, all []byte
 	for _, data := range blobs {
-		_, stored := pack.Compress(uint8(store.Blob), data, &packed)
+		_, stored := pack.Compress(uint8(object.Blob), data, &packed)
 		all = append(all, stored...)
 	}
 	objects, journal := benchFile(b), benchFile(b)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -159,7 +160,7 @@ func (s *Store) eachRecord(c *candidate, durable int64, fn func(e pack.Entry,
 		}
 		if errors.Is(err, pack.ErrIndex) || errors.Is(err, layout.ErrHeader) || errors.Is(err, store.ErrFormat) ||
 			errors.Is(err, io.EOF) {
-			return &store.CorruptError{Path: layout.IndexName(c.id), Err: err}
+			return &object.CorruptError{Path: layout.IndexName(c.id), Err: err}
 		}
 		if err != nil {
 			return err

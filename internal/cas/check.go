@@ -14,19 +14,20 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
 
 // A Report is what [Store.Check] found.
 type Report struct {
-	Segments  int                   `json:"segments"`  // of the journal
-	Snapshots int                   `json:"snapshots"` // recorded in it, and not pruned
-	Packs     int                   `json:"packs"`
-	Objects   int                   `json:"objects"` // records in packs
-	Bytes     int64                 `json:"bytes"`   // of packs
-	Damage    []*store.CorruptError `json:"-"`
-	Accepted  []AcceptedError       `json:"-"` // of the journal: lost, as somebody has accepted
+	Segments  int                    `json:"segments"`  // of the journal
+	Snapshots int                    `json:"snapshots"` // recorded in it, and not pruned
+	Packs     int                    `json:"packs"`
+	Objects   int                    `json:"objects"` // records in packs
+	Bytes     int64                  `json:"bytes"`   // of packs
+	Damage    []*object.CorruptError `json:"-"`
+	Accepted  []AcceptedError        `json:"-"` // of the journal: lost, as somebody has accepted
 }
 
 // Check reads the structure of the whole store and reports what is damaged:
@@ -63,7 +64,7 @@ func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 		delete(durable, id)
 	}
 	for id := range durable {
-		r.Damage = append(r.Damage, &store.CorruptError{Path: layout.PackName(id), Err: errors.New("pack is missing")})
+		r.Damage = append(r.Damage, &object.CorruptError{Path: layout.PackName(id), Err: errors.New("pack is missing")})
 	}
 	return r, nil
 }
@@ -114,7 +115,7 @@ func (s *Store) checkJournal(r *Report, m *journalMend) (*continuity, error) {
 		}
 	}
 	accepted, err := s.Accepted()
-	if damage, ok := errors.AsType[*store.CorruptError](err); ok && m == nil { // as above
+	if damage, ok := errors.AsType[*object.CorruptError](err); ok && m == nil { // as above
 		r.Damage = append(r.Damage, damage)
 	} else if err != nil && !ok {
 		return nil, err
@@ -135,7 +136,7 @@ func (s *Store) checkJournal(r *Report, m *journalMend) (*continuity, error) {
 // checkForgotten reads the list of what was forgotten.
 func (s *Store) checkForgotten(r *Report) error {
 	_, err := s.forgottenIDs()
-	var damage *store.CorruptError
+	var damage *object.CorruptError
 	if errors.As(err, &damage) {
 		r.Damage = append(r.Damage, damage)
 		return nil
@@ -163,7 +164,7 @@ func (s *Store) checkSegment(c *continuity, seg uint64, m *journalMend) error {
 		err = fmt.Errorf("it is segment %d", layout.Le.Uint64(h.Name[:]))
 	}
 	if err != nil {
-		p.damage = append(p.damage, &store.CorruptError{Path: layout.SegmentName(seg), Err: err})
+		p.damage = append(p.damage, &object.CorruptError{Path: layout.SegmentName(seg), Err: err})
 	}
 	if p.frames, err = s.j.Scan(f, layout.SegmentName(seg), layout.HeaderSize); err != nil {
 		return err
@@ -190,7 +191,7 @@ type journalPart struct {
 	seg, upTo uint64
 	frames    journal.Frames
 	sum       *journal.Summary // nil: none that is whole
-	damage    []*store.CorruptError
+	damage    []*object.CorruptError
 	absent    bool
 	base      uint64 // the last record before it
 }
@@ -217,20 +218,20 @@ func (c *continuity) add(p *journalPart) {
 
 // damage returns what is wrong with the journal, in the order of its segments, and
 // what of that was accepted. What is lost beyond that tells only of itself.
-func (c *continuity) damage(accepted *Accepted) (list []*store.CorruptError, known []AcceptedError) {
+func (c *continuity) damage(accepted *Accepted) (list []*object.CorruptError, known []AcceptedError) {
 	lost := c.lost()
 	for i, p := range c.parts {
 		more, told := accepted.others(lost[i])
 		found, cut := p.damage, false
 		switch {
 		case p.absent && p.seg == p.upTo:
-			found = []*store.CorruptError{{Path: layout.SegmentName(p.seg),
+			found = []*object.CorruptError{{Path: layout.SegmentName(p.seg),
 				Err: errors.New("segment is missing" + tellRecords(lost[i]))}}
 		case p.absent:
-			found = []*store.CorruptError{{Path: layout.SegmentName(p.upTo),
+			found = []*object.CorruptError{{Path: layout.SegmentName(p.upTo),
 				Err: fmt.Errorf("segments %d to %d are missing%s", p.seg, p.upTo, tellRecords(lost[i]))}}
 		case len(found) == 0 && len(lost[i]) > 0: // else that is why
-			found, cut = []*store.CorruptError{p.cut(lost[i])}, true
+			found, cut = []*object.CorruptError{p.cut(lost[i])}, true
 		}
 		fresh := false
 		for _, d := range found {
@@ -254,8 +255,8 @@ func (c *continuity) damage(accepted *Accepted) (list []*store.CorruptError, kno
 }
 
 // cut is the damage to a segment that lacks records.
-func (p *journalPart) cut(lost journal.SeqSet) *store.CorruptError {
-	return &store.CorruptError{Path: layout.SegmentName(p.seg), Off: p.endBefore(lost[0].From), Err: fmt.Errorf("%w%s",
+func (p *journalPart) cut(lost journal.SeqSet) *object.CorruptError {
+	return &object.CorruptError{Path: layout.SegmentName(p.seg), Off: p.endBefore(lost[0].From), Err: fmt.Errorf("%w%s",
 		errCut, tellRecords(lost))}
 }
 
@@ -379,12 +380,12 @@ func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable i
 	r.Objects += len(x.records)
 	r.Damage = append(r.Damage, x.damage...)
 	if x.index != nil && !errors.Is(x.index, fs.ErrNotExist) { // it is derived
-		r.Damage = append(r.Damage, &store.CorruptError{Path: layout.IndexName(id), Err: x.index})
+		r.Damage = append(r.Damage, &object.CorruptError{Path: layout.IndexName(id), Err: x.index})
 	}
 	if !readData {
 		return nil
 	}
-	var corruptErr *store.CorruptError
+	var corruptErr *object.CorruptError
 	for _, e := range x.records {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -406,9 +407,9 @@ type examined struct {
 	sealed  bool         // it says so itself
 	records []pack.Entry // in order; what they hold is not known
 	foreign bool         // it belongs to another store
-	header  *store.CorruptError
-	damage  []*store.CorruptError // beside that
-	index   error                 // what is wrong with its index; matches fs.ErrNotExist if it has none
+	header  *object.CorruptError
+	damage  []*object.CorruptError // beside that
+	index   error                  // what is wrong with its index; matches fs.ErrNotExist if it has none
 }
 
 // examine finds the records of a pack, and what is damaged but for what they
@@ -451,7 +452,7 @@ func (s *Store) examineOpen(x *examined, durable int64) error {
 	case x.sealed:
 	case x.index == nil:
 		x.end = index.BodyEnd
-		x.damage = append(x.damage, &store.CorruptError{Path: p.Name(), Off: x.end,
+		x.damage = append(x.damage, &object.CorruptError{Path: p.Name(), Off: x.end,
 			Err: errors.New("no seal at the end, though there is an index")})
 	default:
 		// What no record of the journal names is no one's.
@@ -515,8 +516,8 @@ func readRecord(e pack.Entry) (pack.Header, []byte, error) {
 		return h, nil, corrupt(e.Location, "%w", err)
 	}
 	switch h.Kind {
-	case uint8(store.Blob), uint8(store.Tree), uint8(store.Coverage):
-		if store.Hash(store.Kind(h.Kind), data) != e.ID {
+	case uint8(object.Blob), uint8(object.Tree), uint8(object.Coverage):
+		if object.Hash(object.Kind(h.Kind), data) != e.ID {
 			return h, nil, corrupt(e.Location, "content does not hash to %s", e.ID.Short())
 		}
 	case pack.RecChunked:

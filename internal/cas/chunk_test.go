@@ -11,8 +11,8 @@ import (
 	"testing/iotest"
 
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
-	"github.com/boocode/filestore/store"
 )
 
 // A change of 1 MiB in random data makes chunks of at most 4 MB new, at each of 40
@@ -98,7 +98,7 @@ func TestPutReaderGrowing(t *testing.T) {
 	for _, n := range []int{0, 10, pack.MinChunked + pack.MinChunked/2} {
 		big := random(n, 3)
 		id, size, err := w.PutReader(&growing{r: bytes.NewReader(big)})
-		if err != nil || size != int64(n) || id != store.Hash(store.Blob, big) {
+		if err != nil || size != int64(n) || id != object.Hash(object.Blob, big) {
 			t.Errorf("%d bytes: %d, %v", n, size, err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -310,7 +311,7 @@ func TestDropSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	otherID, err := otherWriter.Put(store.Blob, []byte("of another process, which has not sealed it"))
+	otherID, err := otherWriter.Put(object.Blob, []byte("of another process, which has not sealed it"))
 	if err == nil {
 		err = otherWriter.Commit(t.Context(), &store.Snapshot{Tree: otherID, Session: "other"}, 0)
 	}
@@ -327,7 +328,7 @@ func TestDropSealed(t *testing.T) {
 	var ids []store.ID
 	put := func(w *Writer, n int) {
 		for range n {
-			id, err := w.Put(store.Blob, fmt.Appendf(nil, "object %d", len(ids)))
+			id, err := w.Put(object.Blob, fmt.Appendf(nil, "object %d", len(ids)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -364,7 +365,7 @@ func TestDropSealed(t *testing.T) {
 	put(open, 1)
 	ids = ids[:len(ids)-1]
 	for i := range ids { // all are there: nothing is written
-		if _, err := open.Put(store.Blob, fmt.Appendf(nil, "object %d", i)); err != nil {
+		if _, err := open.Put(object.Blob, fmt.Appendf(nil, "object %d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -427,7 +428,7 @@ func TestFailBesideCommit(t *testing.T) {
 	}
 	defer w.Close()
 	for i := range 20 {
-		if _, err = w.Put(store.Blob, random(200<<10, byte(10+i))); err != nil {
+		if _, err = w.Put(object.Blob, random(200<<10, byte(10+i))); err != nil {
 			break
 		}
 	}
@@ -439,7 +440,7 @@ func TestFailBesideCommit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := third.Put(store.Blob, random(1000, 3)); err != nil {
+	if _, err := third.Put(object.Blob, random(1000, 3)); err != nil {
 		t.Fatal(err)
 	}
 	if err := held.Unlock(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/internal/object"
 )
 
 // CheckContent reads the objects of packs and verifies each against its ID: of those
@@ -15,7 +15,7 @@ import (
 // [Store.Check] does not find without reading data. at, unless it is nil, is called
 // after each pack, with where it goes on, and how many places were found. Packs that are made meanwhile may be missed.
 func (s *Store) CheckContent(ctx context.Context, from string, maxBytes int64, at func(next string,
-	found int)) (damage []*store.CorruptError,
+	found int)) (damage []*object.CorruptError,
 	read int64, next string, err error) {
 	ids, err := s.packIDs()
 	if err != nil {
@@ -55,8 +55,8 @@ func (s *Store) CheckContent(ctx context.Context, from string, maxBytes int64, a
 }
 
 // checkObjects reads what a pack holds.
-func (s *Store) checkObjects(ctx context.Context, id [16]byte, durable int64) (damage []*store.CorruptError, size int64,
-	err error) {
+func (s *Store) checkObjects(ctx context.Context, id [16]byte, durable int64) (
+	damage []*object.CorruptError, size int64, err error) {
 	x, err := s.examine(id, durable)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, nil // moved away by a prune that runs now
@@ -70,7 +70,7 @@ func (s *Store) checkObjects(ctx context.Context, id [16]byte, durable int64) (d
 			return nil, 0, err
 		}
 		err := s.checkObject(ctx, e)
-		if d, ok := errors.AsType[*store.CorruptError](err); ok {
+		if d, ok := errors.AsType[*object.CorruptError](err); ok {
 			damage = append(damage, d)
 		} else if err != nil {
 			return nil, 0, err

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
-	"github.com/boocode/filestore/store"
 )
 
 // TestCheckContent: in parts, all packs are read once, also if it is interrupted, and
@@ -43,7 +43,7 @@ func TestCheckContent(t *testing.T) {
 	var read int64
 	next = ""
 	for part := 0; ; part++ {
-		var damage []*store.CorruptError
+		var damage []*object.CorruptError
 		var n int64
 		before := next
 		damage, n, next, err = s.CheckContent(t.Context(), before, 1, nil)

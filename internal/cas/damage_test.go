@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -149,7 +150,7 @@ func contents(ctx context.Context, s *cas.Store, root store.ID, seen map[store.I
 			if _, err := s.CopyBlob(ctx, &b, e.ID); err != nil {
 				return nil, err
 			}
-			seen[e.ID] = store.Hash(store.Blob, b.Bytes()).String()
+			seen[e.ID] = object.Hash(object.Blob, b.Bytes()).String()
 		}
 		out[e.Path] = e.Mode.String() + " " + seen[e.ID]
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
@@ -39,10 +40,10 @@ func ExampleStore_Begin() {
 		log.Fatal(err)
 	}
 	defer w.Close()
-	if _, err := w.Put(store.Blob, []byte("content of a file")); err != nil {
+	if _, err := w.Put(object.Blob, []byte("content of a file")); err != nil {
 		log.Fatal(err)
 	}
-	root, err := w.Put(store.Tree, []byte("listing of a directory"))
+	root, err := w.Put(object.Tree, []byte("listing of a directory"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -60,9 +61,9 @@ func ExampleStore_Get() {
 	defer s.Close()
 	commit(ctx, s, "first")
 
-	b, err := s.Get(ctx, store.Blob, store.Hash(store.Blob, []byte("first")))
+	b, err := s.Get(ctx, object.Blob, object.Hash(object.Blob, []byte("first")))
 	fmt.Printf("%s %v\n", b, err)
-	_, err = s.Get(ctx, store.Blob, store.Hash(store.Blob, []byte("second")))
+	_, err = s.Get(ctx, object.Blob, object.Hash(object.Blob, []byte("second")))
 	fmt.Println(err)
 	// Output:
 	// first <nil>
@@ -98,7 +99,7 @@ func ExampleStore_Newest() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(snap.Seq, snap.Tree == store.Hash(store.Blob, []byte("first")))
+	fmt.Println(snap.Seq, snap.Tree == object.Hash(object.Blob, []byte("first")))
 	// Output: 1 true
 }
 
@@ -136,7 +137,7 @@ func commit(ctx context.Context, s *cas.Store, text string) {
 		log.Fatal(err)
 	}
 	defer w.Close()
-	id, err := w.Put(store.Blob, []byte(text))
+	id, err := w.Put(object.Blob, []byte(text))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -125,7 +126,7 @@ func appendTo(t *testing.T, disk *vfstest.Mem, name string, b []byte) {
 }
 
 func rawRecord(kind uint8, data []byte) []byte {
-	h := pack.Header{Kind: kind, Raw: uint32(len(data)), Stored: uint32(len(data)), ID: store.Hash(store.Kind(kind), data), Crc: layout.Checksum(data)}
+	h := pack.Header{Kind: kind, Raw: uint32(len(data)), Stored: uint32(len(data)), ID: object.Hash(object.Kind(kind), data), Crc: layout.Checksum(data)}
 	return append(h.Append(nil), data...)
 }
 
@@ -141,7 +142,7 @@ func scenarios() []scenario {
 				if err != nil {
 					return err
 				}
-				_, err = w.Put(store.Blob, large)
+				_, err = w.Put(object.Blob, large)
 				return errors.Join(err, w.Close())
 			})
 		}},
@@ -155,8 +156,8 @@ func scenarios() []scenario {
 			acks := prepare(t, disk)
 			// As a process leaves it that was killed before its commit, with
 			// a record that the commit to come wants, and half of another.
-			appendTo(t, disk, only(t, disk, "packs", ".pack"), rawRecord(uint8(store.Blob), large))
-			appendTo(t, disk, only(t, disk, "packs", ".pack"), rawRecord(uint8(store.Blob), small)[:pack.HeaderSize+1])
+			appendTo(t, disk, only(t, disk, "packs", ".pack"), rawRecord(uint8(object.Blob), large))
+			appendTo(t, disk, only(t, disk, "packs", ".pack"), rawRecord(uint8(object.Blob), small)[:pack.HeaderSize+1])
 			return acks
 		}, run: commits(two), acks: 1},
 		{name: "torn journal", setup: func(t *testing.T, disk *vfstest.Mem) []acked {
@@ -191,7 +192,7 @@ func scenarios() []scenario {
 			return acks
 		}, run: func(ctx context.Context, fsys vfs.FS, ack func(acked)) error {
 			return session(ctx, fsys, func(s *Store) error {
-				_, err := s.Get(ctx, store.Blob, store.Hash(store.Blob, small))
+				_, err := s.Get(ctx, object.Blob, object.Hash(object.Blob, small))
 				return err
 			})
 		}, best: writesIndex},
@@ -332,7 +333,7 @@ func TestFaultDuringLookup(t *testing.T) {
 				t.Fatal(err)
 			}
 			fault.At = fault.Count() + at
-			_, err = s.Get(t.Context(), store.Blob, store.Hash(store.Blob, small))
+			_, err = s.Get(t.Context(), object.Blob, object.Hash(object.Blob, small))
 			if err != nil && !errors.Is(err, syscall.EIO) {
 				t.Errorf("sealed=%v, operation %d: Get: %v, want EIO", sealed, at, err)
 			}
@@ -436,11 +437,11 @@ func TestFailedPackSync(t *testing.T) {
 		return w
 	}
 	first, second := begin(), begin()
-	id, err := first.Put(store.Blob, large)
+	id, err := first.Put(object.Blob, large)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.Put(store.Blob, large); err != nil || second.Stats().Objects != 0 {
+	if _, err := second.Put(object.Blob, large); err != nil || second.Stats().Objects != 0 {
 		t.Fatalf("Put of an object that is there: %+v, %v", second.Stats(), err)
 	}
 	fault.At = fault.Count() // the sync of the pack, as TestOrderOfOperations has it; the write came first
@@ -458,7 +459,7 @@ func TestFailedPackSync(t *testing.T) {
 		if err := w.Commit(t.Context(), &store.Snapshot{Session: "2", Tree: id}, 0); !errors.Is(err, ErrLost) {
 			t.Errorf("Commit of writer %d: %v, want ErrLost", i, err)
 		}
-		if _, err := w.Put(store.Blob, []byte("more")); !errors.Is(err, ErrLost) {
+		if _, err := w.Put(object.Blob, []byte("more")); !errors.Is(err, ErrLost) {
 			t.Errorf("Put of writer %d: %v, want ErrLost", i, err)
 		}
 	}
@@ -471,7 +472,7 @@ func TestFailedPackSync(t *testing.T) {
 	checkAcked(t, s, acks)
 
 	third := begin()
-	if _, err := third.Put(store.Blob, large); err != nil || third.Stats().Objects != 1 {
+	if _, err := third.Put(object.Blob, large); err != nil || third.Stats().Objects != 1 {
 		t.Errorf("Put after the failure stored %d objects, want 1 again, %v", third.Stats().Objects, err)
 	}
 	snap := &store.Snapshot{Session: "3", Tree: id}
@@ -491,14 +492,14 @@ func TestFailedPackSync(t *testing.T) {
 func TestPutWaitsForTheOther(t *testing.T) {
 	// The encoder is everyone's, and not the bubble's.
 	var buf []byte
-	codec, stored := pack.Compress(uint8(store.Blob), large, &buf)
+	codec, stored := pack.Compress(uint8(object.Blob), large, &buf)
 	if err := pack.VerifyCompressed(codec, stored, large, &buf); err != nil {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		disk := vfstest.NewMem()
 		s := openMem(t, disk)
-		id := store.Hash(store.Blob, large)
+		id := object.Hash(object.Blob, large)
 		if ok, err := s.reserve(id); !ok || err != nil { // the other writer, while it compresses
 			t.Fatal(ok, err)
 		}
@@ -533,7 +534,7 @@ func TestFailedSyncIsForGood(t *testing.T) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	w := s.active
-	w.Buf = append(w.Buf, rawRecord(uint8(store.Blob), large)...)
+	w.Buf = append(w.Buf, rawRecord(uint8(object.Blob), large)...)
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
@@ -556,7 +557,7 @@ func TestDeadTailIsSealed(t *testing.T) {
 	disk := vfstest.NewMem()
 	acks := prepare(t, disk)
 	name := only(t, disk, "packs", ".pack")
-	appendTo(t, disk, name, rawRecord(uint8(store.Blob), large))
+	appendTo(t, disk, name, rawRecord(uint8(object.Blob), large))
 	before := readAll(t, disk, name)
 	var more []acked
 	if err := commits([][]byte{large})(t.Context(), disk, func(a acked) { more = append(more, a) }); err != nil {
@@ -591,22 +592,22 @@ func TestReadWhileSealing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, b := range [][]byte{small, large} {
-		if _, err := w.Put(store.Blob, b); err != nil {
+		if _, err := w.Put(object.Blob, b); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, b := range [][]byte{small, large} {
-		checkBlob(t, s, store.Hash(store.Blob, b))
+		checkBlob(t, s, object.Hash(object.Blob, b))
 	}
 	close(hold)
-	snap := &store.Snapshot{Tree: store.Hash(store.Blob, large)}
+	snap := &store.Snapshot{Tree: object.Hash(object.Blob, large)}
 	if err := w.Commit(t.Context(), snap, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(w.Close(), s.Close()); err != nil {
 		t.Error(err)
 	}
-	verify(t, disk.AfterCrash(nil), []acked{{"", snap.Seq, []store.ID{snap.Tree, store.Hash(store.Blob, small)}}}, 0)
+	verify(t, disk.AfterCrash(nil), []acked{{"", snap.Seq, []store.ID{snap.Tree, object.Hash(object.Blob, small)}}}, 0)
 }
 
 // A seal that a power cut kept must not vouch for a body that it did not.
@@ -635,8 +636,8 @@ func TestCrashDuringSeal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.active.Append(pack.Header{Kind: uint8(store.Blob), Raw: uint32(len(large)), Stored: uint32(len(large)),
-			ID: store.Hash(store.Blob, large), Crc: layout.Checksum(large)}, large); err != nil {
+		if _, err := s.active.Append(pack.Header{Kind: uint8(object.Blob), Raw: uint32(len(large)), Stored: uint32(len(large)),
+			ID: object.Hash(object.Blob, large), Crc: layout.Checksum(large)}, large); err != nil {
 			t.Fatal(err)
 		}
 		own := s.active.F

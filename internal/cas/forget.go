@@ -16,6 +16,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -58,7 +59,7 @@ func (s *Store) forgottenIDs() (map[store.ID]bool, error) {
 	}
 	list, err := parseForgotten(b, s.id)
 	if err != nil {
-		return nil, &store.CorruptError{Path: layout.ForgottenName, Err: err}
+		return nil, &object.CorruptError{Path: layout.ForgottenName, Err: err}
 	}
 	f.at, f.ids = st, make(map[store.ID]bool, len(list))
 	for _, id := range list {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -24,7 +25,7 @@ func (l *library) planForget(t *testing.T, s *Store, secrets ...[]byte) (*PruneP
 	t.Helper()
 	ids := make(map[store.ID]bool)
 	for _, b := range secrets {
-		ids[store.Hash(store.Blob, b)] = true
+		ids[object.Hash(object.Blob, b)] = true
 	}
 	return s.PlanPrune(t.Context(), &PruneOptions{Mark: l.mark, Wait: 20 * time.Millisecond, Forget: ids})
 }
@@ -83,7 +84,7 @@ func checkForgotten(t *testing.T, fsys vfs.FS, secrets ...[]byte) {
 func checkMissed(t *testing.T, s *Store, secrets ...[]byte) {
 	t.Helper()
 	for _, b := range secrets {
-		if _, err := s.Get(t.Context(), store.Blob, store.Hash(store.Blob, b)); !errors.Is(err, store.ErrForgotten) || errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Get(t.Context(), object.Blob, object.Hash(object.Blob, b)); !errors.Is(err, store.ErrForgotten) || errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Get of a forgotten blob: %v, want ErrForgotten", err)
 		}
 	}
@@ -101,7 +102,7 @@ func TestForget(t *testing.T) {
 	lib.mustCommit(t, s, "a", []byte("tree 1"), raw, random(9<<10, 1), small)
 	lib.mustCommit(t, s, "b", []byte("tree 2"), big, textSecret, random(9<<10, 2))
 	kept := lib.mustCommit(t, s, "c", []byte("tree 3"), like, raw, random(9<<10, 3))
-	kept.ids = slices.DeleteFunc(kept.ids, func(id store.ID) bool { return id == store.Hash(store.Blob, raw) })
+	kept.ids = slices.DeleteFunc(kept.ids, func(id store.ID) bool { return id == object.Hash(object.Blob, raw) })
 	waitForSeals(s)
 
 	// Copies where repairs and killed processes leave some.
@@ -167,11 +168,11 @@ func TestForgetChunk(t *testing.T) {
 	s := openMem(t, disk)
 	big := random(3<<20, 9)
 	a := lib.mustCommit(t, s, "a", []byte("tree"), big)
-	o, err := s.Stored(store.Blob, store.Hash(store.Blob, big))
+	o, err := s.Stored(object.Blob, object.Hash(object.Blob, big))
 	if err != nil {
 		t.Fatal(err)
 	}
-	chunk, err := s.Get(t.Context(), store.Blob, o.Chunks[1])
+	chunk, err := s.Get(t.Context(), object.Blob, o.Chunks[1])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func forgetFaultAt(t *testing.T, at int64, sticky bool) bool {
 		}
 		checkClean(t, s)
 		checkAcked(t, s, kept)
-		if _, err := s.Get(t.Context(), store.Blob, store.Hash(store.Blob, raw)); err != nil && !errors.Is(err, store.ErrForgotten) {
+		if _, err := s.Get(t.Context(), object.Blob, object.Hash(object.Blob, raw)); err != nil && !errors.Is(err, store.ErrForgotten) {
 			t.Errorf("the secret: %v, want it or ErrForgotten", err)
 		}
 		if err := lib.forget(t, s, raw); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
@@ -58,15 +59,15 @@ var (
 
 func v1List() (list []byte) {
 	for _, c := range v1Chunks {
-		list = appendChunkRef(list, store.Hash(store.Blob, c), len(c))
+		list = appendChunkRef(list, object.Hash(object.Blob, c), len(c))
 	}
 	return list
 }
 
 func v1Snapshots() []*store.Snapshot {
 	return []*store.Snapshot{
-		{Seq: 1, Tree: store.Hash(store.Tree, v1Tree)},
-		{Seq: 2, Tree: store.Hash(store.Tree, v1Tree), Coverage: store.Hash(store.Coverage, v1Left), Time: time.Unix(0, int64(v1Created)),
+		{Seq: 1, Tree: object.Hash(object.Tree, v1Tree)},
+		{Seq: 2, Tree: object.Hash(object.Tree, v1Tree), Coverage: object.Hash(object.Coverage, v1Left), Time: time.Unix(0, int64(v1Created)),
 			Worktree: "worktree", Root: "/root/\xff", Head: "head", Session: "session", Parent: 1, Kind: "step",
 			Entry: "entry", Above: "above", Log: "log.jsonl", Label: "label"},
 	}
@@ -172,11 +173,11 @@ func vectors() []vector {
 	value, encode, decode = header(layout.Header{Magic: layout.JournalMagic, Store: v1Store, Name: layout.SegmentID(1), A: v1Created})
 	add("journal-header", journalNotes, value, encode, decode)
 
-	value, encode = rawObject(uint8(store.Blob), store.Hash(store.Blob, v1Raw), v1Raw)
+	value, encode = rawObject(uint8(object.Blob), object.Hash(object.Blob, v1Raw), v1Raw)
 	add("record-raw", append(recordNotes, note{0, "payload: the object"}), value, encode, decodeRecord)
 	add("record-zstd", append(recordNotes, note{0, "payload: a zstd frame"}),
-		whole{uint8(store.Blob), pack.CodecZstd, store.Hash(store.Blob, v1Text), v1Text}, nil, decodeRecord)
-	value, encode = rawObject(pack.RecChunked, store.Hash(store.Blob, v1Whole), v1List())
+		whole{uint8(object.Blob), pack.CodecZstd, object.Hash(object.Blob, v1Text), v1Text}, nil, decodeRecord)
+	value, encode = rawObject(pack.RecChunked, object.Hash(object.Blob, v1Whole), v1List())
 	add("record-chunks", append(recordNotes[:len(recordNotes):len(recordNotes)],
 		note{32, "ID of the first chunk"}, note{4, "its length"}, note{32, "ID of the second chunk"}, note{4, "its length"}),
 		value, encode, decodeRecord)
@@ -243,7 +244,7 @@ func vectors() []vector {
 		decodedFrame{Packs: fmt.Sprint(lens[1:]), Epoch: 4, Ledger: fmt.Sprint(rest)})
 	addFrame("../v2/frame-state", notes(frameNotes, ledgerNotes), journal.Frame{Kind: journal.FrameState, Seq: 12, Durable: 64, Body: said.AppendBody(nil, lens[1:])},
 		decodedFrame{Packs: fmt.Sprint(lens[1:]), Epoch: 4, Ledger: fmt.Sprint(rest)})
-	gone := []store.ID{store.Hash(store.Blob, v1Raw), store.Hash(store.Blob, v1Text)}
+	gone := []store.ID{object.Hash(object.Blob, v1Raw), object.Hash(object.Blob, v1Text)}
 	slices.SortFunc(gone, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
 	add("../v2/forgotten", notes(headerNotes, []note{{16, "0"}, {8, "0"}, {4, "number of IDs"}, {4, "0"}, {4, "CRC-32C of the 60 bytes above"},
 		{32, "ID"}, {32, "ID"}, {4, "CRC-32C of all above"}}), gone, func() []byte { return appendForgotten(nil, v1Store, gone) },
@@ -258,8 +259,8 @@ func vectors() []vector {
 		fieldNotes("worktree", 8), fieldNotes("root", 7), fieldNotes("head", 4), fieldNotes("session", 7), fieldNotes("parent", 8),
 		fieldNotes("kind", 4), fieldNotes("entry", 5), fieldNotes("above", 5), fieldNotes("log", 9), fieldNotes("label", 5), packField),
 		journal.Frame{Kind: journal.FrameSnapshot, Seq: 2, Durable: 300, Body: journal.AppendSnapshot(nil, snaps[1], lens[:1])}, decodedFrame{Packs: fmt.Sprint(lens[:1]), Snapshot: snaps[1]})
-	states := &store.Snapshot{Seq: 3, Tree: store.Hash(store.Tree, v1Tree), Base: store.State{Tree: store.Hash(store.Tree, v1Tree)},
-		Also: []store.State{{Tree: store.Hash(store.Tree, v1Tree), Coverage: store.Hash(store.Coverage, v1Left)}, {Tree: store.Hash(store.Tree, v1Tree)}}, Data: []byte(`{"v":1}`)}
+	states := &store.Snapshot{Seq: 3, Tree: object.Hash(object.Tree, v1Tree), Base: store.State{Tree: object.Hash(object.Tree, v1Tree)},
+		Also: []store.State{{Tree: object.Hash(object.Tree, v1Tree), Coverage: object.Hash(object.Coverage, v1Left)}, {Tree: object.Hash(object.Tree, v1Tree)}}, Data: []byte(`{"v":1}`)}
 	stateNotes := func(name string) []note {
 		return []note{{1, "tag: " + name}, {1, "length"}, {32, "tree"}, {32, "coverage"}}
 	}
@@ -323,7 +324,7 @@ func readVector(t *testing.T, name string) []byte {
 func TestFormatVectors(t *testing.T) {
 	for _, v := range vectors() {
 		if *update {
-			b := encodeRecord(pack.Header{Kind: uint8(store.Blob), Codec: pack.CodecZstd, Raw: uint32(len(v1Text)), ID: store.Hash(store.Blob, v1Text)},
+			b := encodeRecord(pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: uint32(len(v1Text)), ID: object.Hash(object.Blob, v1Text)},
 				pack.Encoder().EncodeAll(v1Text, nil))
 			if v.encode != nil {
 				b = v.encode()
@@ -373,21 +374,21 @@ func v1Files(t *testing.T) map[string][]byte {
 		_, encode := rawObject(kind, id, b)
 		add(id, encode())
 	}
-	addRaw(uint8(store.Blob), store.Hash(store.Blob, v1Raw), v1Raw)
-	add(store.Hash(store.Blob, v1Text), readVector(t, "record-zstd"))
+	addRaw(uint8(object.Blob), object.Hash(object.Blob, v1Raw), v1Raw)
+	add(object.Hash(object.Blob, v1Text), readVector(t, "record-zstd"))
 	for _, c := range v1Chunks {
-		addRaw(uint8(store.Blob), store.Hash(store.Blob, c), c)
+		addRaw(uint8(object.Blob), object.Hash(object.Blob, c), c)
 	}
-	addRaw(pack.RecChunked, store.Hash(store.Blob, v1Whole), v1List())
-	addRaw(uint8(store.Tree), store.Hash(store.Tree, v1Tree), v1Tree)
-	addRaw(uint8(store.Coverage), store.Hash(store.Coverage, v1Left), v1Left)
+	addRaw(pack.RecChunked, object.Hash(object.Blob, v1Whole), v1List())
+	addRaw(uint8(object.Tree), object.Hash(object.Tree, v1Tree), v1Tree)
+	addRaw(uint8(object.Coverage), object.Hash(object.Coverage, v1Left), v1Left)
 	bodyEnd := int64(len(sealed))
 	sealed = append(sealed, "what was never acknowledged"...)
 	sealed = pack.AppendSeal(sealed, bodyEnd)
 
-	unsealed := append(header(layout.PackMagic, v1Unsealed), rawRecord(uint8(store.Blob), v1Loose)...)
+	unsealed := append(header(layout.PackMagic, v1Unsealed), rawRecord(uint8(object.Blob), v1Loose)...)
 	durable := []journal.PackLen{{Pack: v1Unsealed, End: int64(len(unsealed))}}
-	unsealed = append(unsealed, rawRecord(uint8(store.Blob), []byte("not durable"))[:60]...)
+	unsealed = append(unsealed, rawRecord(uint8(object.Blob), []byte("not durable"))[:60]...)
 
 	segment := header(layout.JournalMagic, layout.SegmentID(1))
 	snaps := v1Snapshots()
@@ -457,10 +458,10 @@ func TestFormatStore(t *testing.T) {
 		}
 		checkClean(t, s)
 		for _, want := range []struct {
-			kind store.Kind
+			kind object.Kind
 			b    []byte
-		}{{store.Blob, v1Raw}, {store.Blob, v1Text}, {store.Blob, v1Whole}, {store.Blob, v1Chunks[1]}, {store.Blob, v1Loose}, {store.Tree, v1Tree}, {store.Coverage, v1Left}} {
-			if got, err := s.Get(t.Context(), want.kind, store.Hash(want.kind, want.b)); err != nil || !bytes.Equal(got, want.b) {
+		}{{object.Blob, v1Raw}, {object.Blob, v1Text}, {object.Blob, v1Whole}, {object.Blob, v1Chunks[1]}, {object.Blob, v1Loose}, {object.Tree, v1Tree}, {object.Coverage, v1Left}} {
+			if got, err := s.Get(t.Context(), want.kind, object.Hash(want.kind, want.b)); err != nil || !bytes.Equal(got, want.b) {
 				t.Errorf("Get of %s %q = %q, %v", want.kind, want.b, got, err)
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/nearmiss"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 )
@@ -120,7 +121,7 @@ func FuzzFileHeader(f *testing.F) {
 }
 
 func FuzzRecordHeader(f *testing.F) {
-	h := pack.Header{Kind: uint8(store.Blob), Codec: pack.CodecZstd, Raw: 200, Stored: 100, ID: store.Hash(store.Blob, small), Crc: 7}
+	h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: 200, Stored: 100, ID: object.Hash(object.Blob, small), Crc: 7}
 	addSeeds(f, h.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, withSum(b, 52)} {
@@ -271,11 +272,11 @@ func FuzzFormat(f *testing.F) {
 
 // A scan accounts for each byte once: as a record that is whole, or as damage.
 func FuzzPackScan(f *testing.F) {
-	one, two := rawRecord(uint8(store.Blob), small), rawRecord(uint8(store.Tree), []byte("tree"))
+	one, two := rawRecord(uint8(object.Blob), small), rawRecord(uint8(object.Tree), []byte("tree"))
 	f.Add(bytes.Join([][]byte{one, two}, nil))
 	f.Add(bytes.Join([][]byte{one, []byte("x"), two}, nil))
 	f.Add(bytes.Join([][]byte{one[1:], two, one[:60]}, nil))
-	f.Add(bytes.Join([][]byte{rawRecord(uint8(store.Blob), one), two[:20], one, pack.AppendSeal(nil, 64)}, nil))
+	f.Add(bytes.Join([][]byte{rawRecord(uint8(object.Blob), one), two[:20], one, pack.AppendSeal(nil, 64)}, nil))
 	for i := range one {
 		b := bytes.Join([][]byte{one, two}, nil)
 		b[i] ^= 0x80
@@ -401,9 +402,9 @@ func FuzzObject(f *testing.F) {
 	for _, b := range nearmiss.Of(list) {
 		f.Add(uint8(pack.RecChunked), uint8(pack.CodecRaw), uint32(len(b)), b)
 	}
-	f.Add(uint8(pack.RecChunked), uint8(pack.CodecRaw), uint32(36), appendChunkRef(nil, store.Hash(store.Blob, v1Whole), len(v1Whole))) // itself
+	f.Add(uint8(pack.RecChunked), uint8(pack.CodecRaw), uint32(36), appendChunkRef(nil, object.Hash(object.Blob, v1Whole), len(v1Whole))) // itself
 	for _, b := range nearmiss.Of(pack.Encoder().EncodeAll(v1Whole, nil)) {
-		f.Add(uint8(store.Blob), uint8(pack.CodecZstd), uint32(len(v1Whole)), b)
+		f.Add(uint8(object.Blob), uint8(pack.CodecZstd), uint32(len(v1Whole)), b)
 	}
 	packed := pack.Encoder().EncodeAll(list, nil)
 	for raw := range uint32(len(list) + 2) {
@@ -411,7 +412,7 @@ func FuzzObject(f *testing.F) {
 	}
 	for kind := range uint8(6) {
 		f.Add(kind, uint8(pack.CodecRaw), uint32(len(v1Whole)), v1Whole)
-		f.Add(uint8(store.Blob), kind, uint32(len(v1Whole)), v1Whole)
+		f.Add(uint8(object.Blob), kind, uint32(len(v1Whole)), v1Whole)
 	}
 	f.Fuzz(func(t *testing.T, kind, codec uint8, raw uint32, payload []byte) {
 		if raw > 1<<20 || len(payload) > 1<<20 {
@@ -419,10 +420,10 @@ func FuzzObject(f *testing.F) {
 		}
 		file := layout.Header{Magic: layout.PackMagic, Store: v1Store, Name: v1Sealed}.Append(nil)
 		for _, c := range v1Chunks {
-			file = append(file, rawRecord(uint8(store.Blob), c)...)
+			file = append(file, rawRecord(uint8(object.Blob), c)...)
 		}
 		bad := int64(len(file))
-		id := store.Hash(store.Blob, v1Whole)
+		id := object.Hash(object.Blob, v1Whole)
 		file = append(file, encodeRecord(pack.Header{Kind: kind, Codec: codec, Raw: raw, ID: id}, payload)...)
 		file = pack.AppendSeal(file, int64(len(file)))
 		disk := fuzzDisk(t, layout.PackName(v1Sealed), file)
@@ -434,7 +435,7 @@ func FuzzObject(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		got, err := s.Get(t.Context(), store.Blob, id)
+		got, err := s.Get(t.Context(), object.Blob, id)
 		if err == nil && !bytes.Equal(got, v1Whole) {
 			t.Errorf("Get = %q", got)
 		}
@@ -444,14 +445,14 @@ func FuzzObject(f *testing.F) {
 		if n, cerr := s.CopyBlob(t.Context(), io.Discard, id); (cerr == nil) != (err == nil) || cerr == nil && n != int64(len(got)) {
 			t.Errorf("CopyBlob = %d, %v; Get: %v", n, cerr, err)
 		}
-		if _, serr := s.Stored(store.Blob, id); serr != nil && err == nil {
+		if _, serr := s.Stored(object.Blob, id); serr != nil && err == nil {
 			t.Errorf("Stored: %v", serr)
 		}
 		r, cerr := s.Check(t.Context(), true)
 		if cerr != nil {
 			t.Fatal(cerr)
 		}
-		found := slices.ContainsFunc(r.Damage, func(d *store.CorruptError) bool { return d.Path == layout.PackName(v1Sealed) && d.Off == bad })
+		found := slices.ContainsFunc(r.Damage, func(d *object.CorruptError) bool { return d.Path == layout.PackName(v1Sealed) && d.Off == bad })
 		if found != (err != nil) {
 			t.Errorf("Check finds %v; Get: %v", r.Damage, err)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -79,7 +80,7 @@ func readHeader(fsys vfs.FS, name string) ([]byte, error) {
 // remadeFormat returns what FORMAT said, as far as other files know it, where it
 // is missing or damaged, which is why; nil if no file tells. What the store needs
 // programs to know is not told: that is all that we know.
-func remadeFormat(fsys vfs.FS, root string, why error) (*format, *store.CorruptError, error) {
+func remadeFormat(fsys vfs.FS, root string, why error) (*format, *object.CorruptError, error) {
 	c, err := countHeaders(fsys)
 	if err != nil {
 		return nil, nil, err
@@ -87,9 +88,9 @@ func remadeFormat(fsys vfs.FS, root string, why error) (*format, *store.CorruptE
 	if c.some == "" {
 		return nil, nil, nil
 	}
-	damage, ok := errors.AsType[*store.CorruptError](why)
+	damage, ok := errors.AsType[*object.CorruptError](why)
 	if !ok {
-		damage = &store.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("missing, and there is %s", c.some)}
+		damage = &object.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("missing, and there is %s", c.some)}
 	}
 	var id [16]byte
 	for other, n := range c.files {
@@ -111,7 +112,7 @@ func remadeFormat(fsys vfs.FS, root string, why error) (*format, *store.CorruptE
 
 // findFormat is readFormat for a store that goes on where FORMAT is missing or
 // damaged: damage says so then.
-func findFormat(fsys vfs.FS, root string) (f *format, damage *store.CorruptError, err error) {
+func findFormat(fsys vfs.FS, root string) (f *format, damage *object.CorruptError, err error) {
 	f, err = readFormat(fsys)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, store.ErrCorrupt) {
 		return f, nil, err
@@ -146,5 +147,5 @@ func (f *format) namesAnother(fsys vfs.FS) error {
 	if err != nil || len(c.files) == 0 || c.files[[16]byte(id)] > 0 {
 		return err
 	}
-	return &store.CorruptError{Path: layout.FormatName, Err: errors.New("names a store that no file belongs to")}
+	return &object.CorruptError{Path: layout.FormatName, Err: errors.New("names a store that no file belongs to")}
 }

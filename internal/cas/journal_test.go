@@ -14,6 +14,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -515,7 +516,7 @@ func TestRecordOfTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen, err := s.Newest(t.Context(), "", "a")
-	if err != nil || seen.Tree != store.Hash(store.Blob, []byte("b")) {
+	if err != nil || seen.Tree != object.Hash(object.Blob, []byte("b")) {
 		t.Fatalf("the newest is %+v, %v", seen, err)
 	}
 	if _, err := tryCommit(t.Context(), s, "a", []byte("c")); !errors.Is(err, syscall.EIO) {
@@ -531,7 +532,7 @@ func TestRecordOfTheDead(t *testing.T) {
 // A journal that this version does not know in whole is refused, but for
 // fields that say that they may be skipped.
 func TestUnknownRecords(t *testing.T) {
-	tree := store.Hash(store.Blob, []byte("content 0"))
+	tree := object.Hash(object.Blob, []byte("content 0"))
 	body := slices.Clip(journal.AppendField(nil, journal.TagTree, tree[:]))
 	for name, test := range map[string]struct {
 		kind uint8
@@ -668,7 +669,7 @@ func TestConcurrentRefresh(t *testing.T) {
 						return
 					}
 					last = head.Seq
-					if _, err := s.Get(t.Context(), store.Blob, head.Tree); err != nil {
+					if _, err := s.Get(t.Context(), object.Blob, head.Tree); err != nil {
 						t.Errorf("Get of the tree of snapshot %d: %v", head.Seq, err)
 						return
 					}

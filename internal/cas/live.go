@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -36,7 +37,7 @@ func (l *Live) AddBlob(id store.ID, size int64) error {
 			return err
 		}
 	}
-	o, err := l.s.Stored(store.Blob, id) // which looks again at what others have stored since
+	o, err := l.s.Stored(object.Blob, id) // which looks again at what others have stored since
 	if errors.Is(err, store.ErrForgotten) {
 		return nil
 	}

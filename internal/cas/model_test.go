@@ -6,9 +6,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
-	"github.com/boocode/filestore/store"
 )
 
 // Random operations of several processes, with crashes, against the list of
@@ -64,7 +64,7 @@ func model(t *testing.T, r *rand.Rand) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.Put(store.Blob, blob()); err != nil {
+			if _, err := w.Put(object.Blob, blob()); err != nil {
 				t.Error(err)
 			}
 			if r.IntN(2) == 0 {

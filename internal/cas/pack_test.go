@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -107,12 +108,12 @@ func TestDamagedPack(t *testing.T) {
 			}
 			s := openDamaged(t, hurt)
 			found := damageOf(t, s)
-			located := slices.ContainsFunc(found, func(d *store.CorruptError) bool { return d.Path == sealed && d.Off == where })
+			located := slices.ContainsFunc(found, func(d *object.CorruptError) bool { return d.Path == sealed && d.Off == where })
 			if where >= 0 && !located || where < 0 && len(found) > 0 {
 				t.Errorf("Check found %v, want damage at offset %d", found, where)
 			}
 			for i, e := range entries {
-				_, err := s.Get(t.Context(), store.Blob, e.ID)
+				_, err := s.Get(t.Context(), object.Blob, e.ID)
 				switch {
 				case hit >= 0 && i != hit:
 					if err != nil {
@@ -124,7 +125,7 @@ func TestDamagedPack(t *testing.T) {
 					t.Errorf("Get of the damaged object %d: %v", i, err)
 				}
 			}
-			checkBlob(t, s, store.Hash(store.Blob, []byte("after")))
+			checkBlob(t, s, object.Hash(object.Blob, []byte("after")))
 			checkAcked(t, s, []acked{commit(t, s, "again", []byte("new"))})
 			if t.Failed() {
 				t.Fatalf("byte %d (record %d), indexed=%v", at, hit, indexed)
@@ -169,7 +170,7 @@ func TestTruncatedPack(t *testing.T) {
 			}
 			for i, e := range entries {
 				whole := cut >= layout.HeaderSize && int(e.Off)+pack.HeaderSize+int(e.Stored) <= cut
-				_, err := s.Get(t.Context(), store.Blob, e.ID)
+				_, err := s.Get(t.Context(), object.Blob, e.ID)
 				if whole && err != nil {
 					t.Errorf("Get of object %d: %v", i, err)
 				}
@@ -177,7 +178,7 @@ func TestTruncatedPack(t *testing.T) {
 					t.Errorf("Get of object %d, which is cut off: %v", i, err)
 				}
 			}
-			checkBlob(t, s, store.Hash(store.Blob, []byte("after")))
+			checkBlob(t, s, object.Hash(object.Blob, []byte("after")))
 			checkAcked(t, s, []acked{commit(t, s, "again", []byte("new"))})
 			if t.Failed() {
 				t.Fatalf("cut at byte %d of %d, indexed=%v", cut, size, indexed)
@@ -218,7 +219,7 @@ func TestDamagedIndex(t *testing.T) {
 		for _, e := range entries {
 			checkBlob(t, s, e.ID)
 		}
-		checkBlob(t, s, store.Hash(store.Blob, []byte("after")))
+		checkBlob(t, s, object.Hash(object.Blob, []byte("after")))
 		if b := readAll(t, hurt, index); !bytes.Equal(b, good) {
 			t.Errorf("%s: the index was not made again", name)
 		}
@@ -253,24 +254,24 @@ func TestLargeIndex(t *testing.T) {
 	}
 	s := openMem(t, disk)
 	for i := range 2 * n {
-		ok, err := s.Has(store.Hash(store.Blob, blob(i)))
+		ok, err := s.Has(object.Hash(object.Blob, blob(i)))
 		if err != nil || ok != (i < n) {
 			t.Errorf("Has of object %d of %d = %v, %v", i, n, ok, err)
 		}
 	}
 	for _, b := range blobs {
-		checkBlob(t, s, store.Hash(store.Blob, b))
+		checkBlob(t, s, object.Hash(object.Blob, b))
 	}
 
 	// Damage in the last bucket, which is asked for when all were read.
 	edit(t, disk, only(t, disk, "packs", ".idx"), func(b []byte) []byte { return flip(len(b) - 1)(b) })
 	s = openDamaged(t, disk)
 	slices.SortFunc(blobs, func(a, b []byte) int {
-		x, y := store.Hash(store.Blob, a), store.Hash(store.Blob, b)
+		x, y := object.Hash(object.Blob, a), object.Hash(object.Blob, b)
 		return bytes.Compare(x[:], y[:])
 	})
 	for _, b := range blobs {
-		checkBlob(t, s, store.Hash(store.Blob, b))
+		checkBlob(t, s, object.Hash(object.Blob, b))
 	}
 	verify(t, disk, nil, 0)
 }
@@ -307,16 +308,16 @@ func TestBomb(t *testing.T) {
 	}
 	zeros := make([]byte, bombSize)
 	bomb := e.EncodeAll(zeros, nil)
-	id := store.Hash(store.Blob, zeros)
+	id := object.Hash(object.Blob, zeros)
 	zeros = nil
 	for _, raw := range []uint32{uint32(len(bomb)), 1 << 20} {
-		h := pack.Header{Kind: uint8(store.Blob), Codec: pack.CodecZstd, Raw: raw, Stored: uint32(len(bomb)), ID: id, Crc: layout.Checksum(bomb)}
+		h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: raw, Stored: uint32(len(bomb)), ID: id, Crc: layout.Checksum(bomb)}
 		disk := vfstest.NewMem()
 		addRecord(t, disk, append(h.Append(nil), bomb...))
 		s := openDamaged(t, disk)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err = s.Get(t.Context(), store.Blob, id)
+		_, err = s.Get(t.Context(), object.Blob, id)
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("Get of a bomb: %v, want ErrCorrupt", err)
@@ -327,7 +328,7 @@ func TestBomb(t *testing.T) {
 		if found := damageOf(t, s); len(found) != 1 {
 			t.Errorf("Check found %v, want the bomb", found)
 		}
-		checkBlob(t, s, store.Hash(store.Blob, small))
+		checkBlob(t, s, object.Hash(object.Blob, small))
 	}
 }
 
@@ -349,7 +350,7 @@ func TestCraftedIndex(t *testing.T) {
 	s = openDamaged(t, disk)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := s.Get(t.Context(), store.Blob, entries[0].ID)
+	_, err := s.Get(t.Context(), object.Blob, entries[0].ID)
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
 		t.Errorf("Get allocated %d bytes", n)
@@ -365,8 +366,8 @@ func TestCraftedIndex(t *testing.T) {
 // Records that are whole by their checksums and still say what cannot be.
 func TestCraftedRecords(t *testing.T) {
 	data := random(200, 7)
-	id := store.Hash(store.Blob, data)
-	good := pack.Header{Kind: uint8(store.Blob), Raw: 200, Stored: 200, ID: id, Crc: layout.Checksum(data)}
+	id := object.Hash(object.Blob, data)
+	good := pack.Header{Kind: uint8(object.Blob), Raw: 200, Stored: 200, ID: id, Crc: layout.Checksum(data)}
 	change := func(fn func(h *pack.Header)) []byte {
 		h := good
 		fn(&h)
@@ -377,10 +378,10 @@ func TestCraftedRecords(t *testing.T) {
 		h := pack.Header{Kind: pack.RecChunked, Raw: uint32(len(b)), Stored: uint32(len(b)), ID: id, Crc: layout.Checksum(b)}
 		return append(h.Append(nil), b...)
 	}
-	smallID := store.Hash(store.Blob, small)
+	smallID := object.Hash(object.Blob, small)
 	// What it unpacks to is the object, but not as long as the header says.
 	packed := pack.Encoder().EncodeAll(data, nil)
-	short := pack.Header{Kind: uint8(store.Blob), Codec: pack.CodecZstd, Raw: 300, Stored: uint32(len(packed)), ID: id, Crc: layout.Checksum(packed)}
+	short := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: 300, Stored: uint32(len(packed)), ID: id, Crc: layout.Checksum(packed)}
 	shortZstd := append(short.Append(nil), packed...)
 	for name, record := range map[string][]byte{
 		"raw above the limit":    change(func(h *pack.Header) { h.Raw = pack.MaxObject + 1 }),
@@ -388,7 +389,7 @@ func TestCraftedRecords(t *testing.T) {
 		"raw above stored":       change(func(h *pack.Header) { h.Raw = 201 }),
 		"unknown kind":           change(func(h *pack.Header) { h.Kind = 7 }),
 		"kind 0":                 change(func(h *pack.Header) { h.Kind = 0 }),
-		"a tree":                 change(func(h *pack.Header) { h.Kind = uint8(store.Tree) }),
+		"a tree":                 change(func(h *pack.Header) { h.Kind = uint8(object.Tree) }),
 		"a chunk list":           change(func(h *pack.Header) { h.Kind = pack.RecChunked }),
 		"reserved codec":         change(func(h *pack.Header) { h.Codec = 2 }),
 		"zstd of less than raw":  shortZstd,
@@ -409,7 +410,7 @@ func TestCraftedRecords(t *testing.T) {
 		if name == "other content" {
 			want[0] ^= 1
 		}
-		if b, err := s.Get(t.Context(), store.Blob, want); err == nil {
+		if b, err := s.Get(t.Context(), object.Blob, want); err == nil {
 			t.Errorf("%s: Get gives %d bytes", name, len(b))
 		} else if !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: Get: %v, want ErrCorrupt or ErrNotFound", name, err)
@@ -445,10 +446,10 @@ func TestFilesOfAnotherStore(t *testing.T) {
 	if len(found) != 1 || found[0].Path != sealed || found[0].Off != 0 {
 		t.Errorf("Check found %v, want %s", found, sealed)
 	}
-	if _, err := s.Get(t.Context(), store.Blob, entries[0].ID); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Get(t.Context(), object.Blob, entries[0].ID); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Get of an object of another store: %v, want ErrNotFound", err)
 	}
-	checkBlob(t, s, store.Hash(store.Blob, []byte("other")))
+	checkBlob(t, s, object.Hash(object.Blob, []byte("other")))
 	commit(t, s, "", []byte("more"))
 
 	// Under the name of another pack.
@@ -506,13 +507,13 @@ func TestDuplicateObjects(t *testing.T) {
 	verify(t, disk, acks, 0)
 
 	disk = vfstest.NewMem()
-	addRecord(t, disk, rawRecord(uint8(store.Blob), small))
+	addRecord(t, disk, rawRecord(uint8(object.Blob), small))
 	if err := session(t.Context(), disk, func(s *Store) error {
 		r, err := s.Check(t.Context(), true)
 		if err != nil || r.Objects != 2 {
 			t.Errorf("Check counts %+v, %v; want 2 records", r, err)
 		}
-		checkBlob(t, s, store.Hash(store.Blob, small))
+		checkBlob(t, s, object.Hash(object.Blob, small))
 		acks = []acked{commit(t, s, "", large)} // seals it
 		return nil
 	}); err != nil {
@@ -533,7 +534,7 @@ func TestMissingPack(t *testing.T) {
 	if found := damageOf(t, s); len(found) != 1 || found[0].Path != name {
 		t.Errorf("Check found %v, want %s missing", found, name)
 	}
-	if _, err := s.Get(t.Context(), store.Blob, acks[0].ids[0]); !errors.Is(err, store.ErrNotFound) {
+	if _, err := s.Get(t.Context(), object.Blob, acks[0].ids[0]); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Get: %v, want ErrNotFound", err)
 	}
 	a := commit(t, s, "", small)
@@ -549,7 +550,7 @@ func TestMissingChunk(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openMem(t, disk)
-	loc, err := s.locate(store.Hash(store.Blob, big[:pack.CutPoint(big)]))
+	loc, err := s.locate(object.Hash(object.Blob, big[:pack.CutPoint(big)]))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -564,7 +565,7 @@ func TestMissingChunk(t *testing.T) {
 	if err != nil || len(r.Damage) == 0 {
 		t.Fatalf("Check: %+v, %v; want damage", r, err)
 	}
-	if _, err := hurt.Get(t.Context(), store.Blob, store.Hash(store.Blob, big)); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrCorrupt) {
+	if _, err := hurt.Get(t.Context(), object.Blob, object.Hash(object.Blob, big)); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("Get of a blob without its chunk: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ func checkOwner(dir string) (fresh bool, err error) {
 			continue
 		}
 		if owner, self, ok := vfs.Owners(fi); ok && owner != self {
-			return false, &store.OwnerError{Path: dir, What: what, Owner: owner, Self: self}
+			return false, &OwnerError{Path: dir, What: what, Owner: owner, Self: self}
 		}
 	}
 	return fresh, nil
@@ -59,7 +59,7 @@ func OwnerOf(dir string, err error) error {
 			return err
 		}
 		if owner, self, ok := vfs.Owners(st); ok && owner != self {
-			return &store.OwnerError{Path: at, What: "the directory", Owner: owner, Self: self, Err: err}
+			return &OwnerError{Path: at, What: "the directory", Owner: owner, Self: self, Err: err}
 		}
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -548,7 +549,7 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 	var whole []*candidate
 	for _, c := range r.condemned {
 		err := r.copyPack(ctx, w, c)
-		var damage *store.CorruptError
+		var damage *object.CorruptError
 		if errors.As(err, &damage) && len(r.plan.opts.Forget) == 0 {
 			r.result.Kept = append(r.result.Kept, damage)
 			err = s.keepChunks(r.plan.live, c.lists)

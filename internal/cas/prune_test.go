@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -43,7 +44,7 @@ func (l *library) add(blobs [][]byte) {
 	if l.needs == nil {
 		l.needs = make(map[store.ID][][]byte)
 	}
-	tree := store.Hash(store.Blob, blobs[0])
+	tree := object.Hash(object.Blob, blobs[0])
 	l.needs[tree] = append(l.needs[tree], blobs...)
 }
 
@@ -55,7 +56,7 @@ func (l *library) mark(_ context.Context, live *Live, snap *store.Snapshot) erro
 		return fmt.Errorf("tree %s: %w", snap.Tree.Short(), store.ErrNotFound)
 	}
 	for _, b := range blobs {
-		if err := live.AddBlob(store.Hash(store.Blob, b), int64(len(b))); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := live.AddBlob(object.Hash(object.Blob, b), int64(len(b))); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
@@ -91,7 +92,7 @@ func checkPruned(t *testing.T, s *Store, a acked) {
 		t.Errorf("snapshot %d: %+v, %v; want it pruned", a.seq, snap, err)
 		return
 	}
-	if _, err := s.Get(t.Context(), store.Tree, snap.Tree); !errors.Is(err, store.ErrPruned) {
+	if _, err := s.Get(t.Context(), object.Tree, snap.Tree); !errors.Is(err, store.ErrPruned) {
 		t.Errorf("tree of snapshot %d: %v, want ErrPruned", a.seq, err)
 	}
 	if all := snapshotsOf(t, s)[a.seq]; !reflect.DeepEqual(all, snap) {
@@ -172,7 +173,7 @@ func TestPruneChunkLists(t *testing.T) {
 			}
 			// But for the last, which are with the list.
 			for rest := big; len(rest) > pack.MaxChunk; rest = rest[pack.CutPoint(rest):] {
-				if _, err := w.Put(store.Blob, rest[:pack.CutPoint(rest)]); err != nil {
+				if _, err := w.Put(object.Blob, rest[:pack.CutPoint(rest)]); err != nil {
 					return err
 				}
 			}
@@ -201,12 +202,12 @@ func TestPruneChunkLists(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ok, err := w.Has(store.Hash(store.Blob, big))
+		ok, err := w.Has(object.Hash(object.Blob, big))
 		if err != nil || ok != (maxCopy > 0) {
 			t.Errorf("at most %d bytes copied, sealed %v: Has = %v, %v", maxCopy, c.sealed, ok, err)
 		}
 		if ok {
-			checkBlob(t, s, store.Hash(store.Blob, big))
+			checkBlob(t, s, object.Hash(object.Blob, big))
 		}
 		if err := w.Close(); err != nil {
 			t.Error(err)
@@ -281,10 +282,10 @@ func TestPruneBusy(t *testing.T) {
 		t.Errorf("Has = %v, %v", ok, err)
 	}
 	lib.add([][]byte{[]byte("c"), random(50<<10, 1)})
-	if _, err := w.Put(store.Blob, []byte("c")); err != nil {
+	if _, err := w.Put(object.Blob, []byte("c")); err != nil {
 		t.Error(err)
 	}
-	c := &store.Snapshot{Session: "c", Tree: store.Hash(store.Blob, []byte("c"))}
+	c := &store.Snapshot{Session: "c", Tree: object.Hash(object.Blob, []byte("c"))}
 	if err := w.Commit(t.Context(), c, 0); err != nil {
 		t.Error(err)
 	}
@@ -346,7 +347,7 @@ func TestCommitOnPruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if err := w.Commit(t.Context(), &store.Snapshot{Tree: store.Hash(store.Tree, nil), Base: old.State()}, 0); !errors.Is(err, store.ErrPruned) {
+	if err := w.Commit(t.Context(), &store.Snapshot{Tree: object.Hash(object.Tree, nil), Base: old.State()}, 0); !errors.Is(err, store.ErrPruned) {
 		t.Errorf("Commit: %v, want ErrPruned", err)
 	}
 	old.Label = "late"
@@ -592,7 +593,7 @@ func TestPruneUpgrades(t *testing.T) {
 		t.Errorf("FORMAT is %s, %v; want version 2", text(), err)
 	}
 	checkClean(t, s)
-	checkBlob(t, s, store.Hash(store.Blob, []byte("new")))
+	checkBlob(t, s, object.Hash(object.Blob, []byte("new")))
 }
 
 func TestSeqSet(t *testing.T) {
@@ -644,10 +645,10 @@ func TestPruneDamagedCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := lib.mustCommit(t, one, "kept", []byte("kept"), twice, random(60<<10, 2))
-	if _, err := w.Put(store.Blob, twice); err != nil {
+	if _, err := w.Put(object.Blob, twice); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Put(store.Blob, random(60<<10, 3)); err != nil {
+	if _, err := w.Put(object.Blob, random(60<<10, 3)); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -658,7 +659,7 @@ func TestPruneDamagedCopy(t *testing.T) {
 	if packs := names(t, disk, "packs", ".pack"); len(packs) != 2 {
 		t.Fatalf("packs %q, want two", packs)
 	}
-	loc, ok, err := one.find(store.Hash(store.Blob, twice))
+	loc, ok, err := one.find(object.Hash(object.Blob, twice))
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -687,7 +688,7 @@ func TestPruneDamagedStays(t *testing.T) {
 	lib.mustCommit(t, s, "old", []byte("old"), shared, random(60<<10, 2), big)
 	kept := lib.mustCommit(t, s, "kept", []byte("kept"), shared)
 	waitForSeals(s)
-	loc, ok, err := s.find(store.Hash(store.Blob, shared))
+	loc, ok, err := s.find(object.Hash(object.Blob, shared))
 	if !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -700,10 +701,10 @@ func TestPruneDamagedStays(t *testing.T) {
 		t.Errorf("%s is gone, left are %q", loc.Pack.Name(), packs)
 	}
 	// Who finds the list of chunks in it counts on them.
-	if ok, err := s.Has(store.Hash(store.Blob, big)); !ok || err != nil {
+	if ok, err := s.Has(object.Hash(object.Blob, big)); !ok || err != nil {
 		t.Errorf("Has = %v, %v", ok, err)
 	}
-	checkBlob(t, s, store.Hash(store.Blob, big))
+	checkBlob(t, s, object.Hash(object.Blob, big))
 }
 
 // Damage to one record of the journal does not hide what a prune has copied.

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -82,7 +83,7 @@ type place struct {
 
 // Distrust has writers not count on records that were found damaged: what they have is
 // stored again when somebody puts it. What is no record is passed over.
-func (s *Store) Distrust(found ...*store.CorruptError) {
+func (s *Store) Distrust(found ...*object.CorruptError) {
 	more := make(map[place]bool)
 	for _, d := range found {
 		if id, ok := layout.ParsePackID(strings.TrimPrefix(d.Path, "packs/"), ".pack"); ok {
@@ -185,7 +186,7 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 	if p == nil {
 		var err error
 		p, err = pack.Open(s.fsys, s.id, id, os.O_RDONLY)
-		var corrupt *store.CorruptError
+		var corrupt *object.CorruptError
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // taken away since we listed it
 		}
@@ -306,16 +307,16 @@ func (s *Store) rescan(x *pack.Index, cause error) error {
 // [Store.CopyBlob].
 //
 // The error matches [ErrNotFound] if there is no such object, and is a
-// [*CorruptError] if its bytes are no longer what was stored.
-func (s *Store) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+// [*object.CorruptError] if its bytes are no longer what was stored.
+func (s *Store) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
 	h, data, loc, err := s.object(id)
 	switch {
 	case err != nil:
 	case h.Kind == uint8(kind) && h.Kind != pack.RecChunked:
-		if store.Hash(kind, data) != id {
+		if object.Hash(kind, data) != id {
 			err = corrupt(loc, "content does not hash to %s", id.Short())
 		}
-	case h.Kind == pack.RecChunked && kind == store.Blob:
+	case h.Kind == pack.RecChunked && kind == object.Blob:
 		var b appendWriter
 		if err = s.copyChunks(ctx, &b, id, data, loc); err == nil {
 			data = b
@@ -344,7 +345,7 @@ func (s *Store) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, 
 			return int64(n), nil
 		}
 	} else if err == nil {
-		if h.Kind != uint8(store.Blob) || store.Hash(store.Blob, data) != id {
+		if h.Kind != uint8(object.Blob) || object.Hash(object.Blob, data) != id {
 			err = corrupt(loc, "content does not hash to %s", id.Short())
 		} else {
 			n, err := w.Write(data)
@@ -361,7 +362,7 @@ func (s *Store) object(id store.ID) (pack.Header, []byte, pack.Location, error) 
 		return pack.Header{}, nil, loc, err
 	}
 	h, data, err := s.readAt(id, loc)
-	if d, ok := errors.AsType[*store.CorruptError](err); ok {
+	if d, ok := errors.AsType[*object.CorruptError](err); ok {
 		s.Distrust(d)
 		// There may be an intact copy, by a repair or because two processes
 		// have stored it at once.
@@ -402,8 +403,8 @@ func (s *Store) readAt(id store.ID, loc pack.Location) (pack.Header, []byte, err
 	return h, data, nil
 }
 
-func corrupt(loc pack.Location, format string, args ...any) *store.CorruptError {
-	return &store.CorruptError{Path: loc.Pack.Name(), Off: loc.Off, Err: fmt.Errorf(format, args...)}
+func corrupt(loc pack.Location, format string, args ...any) *object.CorruptError {
+	return &object.CorruptError{Path: loc.Pack.Name(), Off: loc.Off, Err: fmt.Errorf(format, args...)}
 }
 
 // A chunk list is the object of a chunked blob: for each chunk its ID and
@@ -431,11 +432,11 @@ func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list [
 		if err != nil {
 			return fmt.Errorf("chunk %s: %w", chunk.Short(), err)
 		}
-		if h.Kind != uint8(store.Blob) || len(data) != int(n) {
+		if h.Kind != uint8(object.Blob) || len(data) != int(n) {
 			return corrupt(loc, "names as a chunk of %d bytes %s, which has %d and is of kind %d", n,
 				chunk.Short(), len(data), h.Kind)
 		}
-		if store.Hash(store.Blob, data) != chunk {
+		if object.Hash(object.Blob, data) != chunk {
 			return corrupt(at, "content does not hash to %s", chunk.Short())
 		}
 		whole.Write(data)

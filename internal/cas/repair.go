@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -19,10 +20,10 @@ import (
 // A RepairPlan is what [Store.Repair] will do, and what it cannot. It is plain
 // data.
 type RepairPlan struct {
-	Damage []*store.CorruptError // all that was found
+	Damage []*object.CorruptError // all that was found
 	// the part of it that is left alone: in the journal, and what is of a newer format or
 	// another store
-	Stays      []*store.CorruptError
+	Stays      []*object.CorruptError
 	Packs      []PackRepair   // to be replaced
 	Gone       []string       // packs that the journal counts on, and that are not there: it is told so
 	Indexes    []string       // of packs, to be made again
@@ -92,7 +93,7 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 	}
 	p.summaries = slices.DeleteFunc(p.summaries, func(seg uint64) bool { // it may be all that knows what was cut off
 		return slices.ContainsFunc(journal.Damage,
-			func(d *store.CorruptError) bool {
+			func(d *object.CorruptError) bool {
 				return d.Path == layout.SegmentName(seg) && errors.Is(d.Err,
 					errCut)
 			}) || p.journal.fixes[seg] != nil
@@ -123,7 +124,7 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 		delete(durable, id)
 	}
 	if len(v.packs) > 0 && !slices.ContainsFunc(v.packs, func(p *surveyed) bool { return !p.foreign }) {
-		return nil, &store.CorruptError{Path: layout.FormatName,
+		return nil, &object.CorruptError{Path: layout.FormatName,
 			Err: errors.New("names a store that no pack belongs to")}
 	}
 	if err := v.checkLists(ctx); err != nil {
@@ -133,7 +134,7 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 	for id := range durable {
 		p.gone = append(p.gone, id)
 		p.Gone = append(p.Gone, layout.PackName(id))
-		p.Damage = append(p.Damage, &store.CorruptError{Path: layout.PackName(id), Err: errors.New("pack is missing")})
+		p.Damage = append(p.Damage, &object.CorruptError{Path: layout.PackName(id), Err: errors.New("pack is missing")})
 	}
 	return p, nil
 }
@@ -178,7 +179,7 @@ func (v *survey) add(ctx context.Context, id [16]byte, durable int64) error {
 		return nil
 	}
 	return p.verify(ctx, func(e pack.Entry, kind uint8) {
-		if kind == uint8(store.Blob) {
+		if kind == uint8(object.Blob) {
 			v.blobs[e.ID] = e.Location
 		}
 	})
@@ -197,7 +198,7 @@ func (p *surveyed) verify(ctx context.Context, fn func(e pack.Entry, kind uint8)
 			return err
 		}
 		h, data, err := readRecord(e)
-		var corruptErr *store.CorruptError
+		var corruptErr *object.CorruptError
 		switch {
 		case errors.As(err, &corruptErr):
 			p.damage = append(p.damage, corruptErr)
@@ -228,7 +229,7 @@ func (v *survey) checkLists(ctx context.Context) error {
 				p.intact = append(p.intact, l.Entry)
 				continue
 			}
-			var corruptErr *store.CorruptError
+			var corruptErr *object.CorruptError
 			if !errors.As(err, &corruptErr) {
 				return err
 			}
@@ -297,7 +298,7 @@ func (v *survey) plan(plan *RepairPlan) {
 				continue // somebody is about to write it
 			}
 		} else {
-			plan.Damage = append(plan.Damage, &store.CorruptError{Path: layout.IndexName(id), Err: p.index})
+			plan.Damage = append(plan.Damage, &object.CorruptError{Path: layout.IndexName(id), Err: p.index})
 		}
 		plan.Indexes, plan.indexes = append(plan.Indexes, layout.IndexName(id)), append(plan.indexes, id)
 	}

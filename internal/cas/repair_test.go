@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
@@ -308,7 +309,7 @@ func TestRepairWaitsForWriters(t *testing.T) {
 		if len(done) > 0 {
 			t.Fatalf("repair did not wait: %v", <-done)
 		}
-		id, err := w.Put(store.Blob, []byte("meanwhile"))
+		id, err := w.Put(object.Blob, []byte("meanwhile"))
 		if err != nil {
 			t.Fatal(err)
 		}

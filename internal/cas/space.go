@@ -42,7 +42,7 @@ func (s *Store) Reserve(want int64) int64 {
 func (s *Store) CheckSpace(storeDir string, keep int64) error {
 	free, _, err := s.fsys.Space()
 	if err == nil && free < keep {
-		return &store.SpaceError{Dir: storeDir, Free: free, Keep: keep}
+		return &SpaceError{Dir: storeDir, Free: free, Keep: keep}
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func (w *Writer) spend(n int64) error {
 		}
 		room := free - w.keepFree - w.s.buffered() - w.pending
 		if room < n {
-			w.full = &store.SpaceError{Dir: w.keepIn, Free: free, Keep: w.keepFree}
+			w.full = &SpaceError{Dir: w.keepIn, Free: free, Keep: w.keepFree}
 			return w.full
 		}
 		w.room = min(room, max(lookEvery, n))

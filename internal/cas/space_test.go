@@ -13,6 +13,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -34,7 +35,7 @@ func fill(t *testing.T, w *Writer, seed byte) error {
 	for i := range 10000 {
 		b := random(20<<10, seed)
 		b[0], b[1] = byte(i), byte(i>>8)
-		if _, err := w.Put(store.Blob, b); err != nil {
+		if _, err := w.Put(object.Blob, b); err != nil {
 			return err
 		}
 	}
@@ -104,18 +105,18 @@ func TestNoSpaceBesideWriter(t *testing.T) {
 		before := freeOf(t, disk)
 		first, other := begin(), begin()
 		first.KeepFree(2<<20, "d")
-		if _, err := first.Put(store.Blob, large); err != nil {
+		if _, err := first.Put(object.Blob, large); err != nil {
 			t.Fatal(err)
 		}
 		if err := fill(t, first, 2); !errors.Is(err, store.ErrNoSpace) {
 			t.Fatal(err)
 		}
 		first.Close()
-		if _, err := other.Put(store.Blob, large); err != nil {
+		if _, err := other.Put(object.Blob, large); err != nil {
 			t.Fatal(err)
 		}
 		if commits {
-			snap := &store.Snapshot{Tree: store.Hash(store.Blob, large)}
+			snap := &store.Snapshot{Tree: object.Hash(object.Blob, large)}
 			if err := other.Commit(t.Context(), snap, 0); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +145,7 @@ func TestDeadPacks(t *testing.T) {
 	for i := range 100 {
 		b := random(20<<10, 3)
 		b[0] = byte(i)
-		if _, err := w.Put(store.Blob, b); err != nil {
+		if _, err := w.Put(object.Blob, b); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +162,7 @@ func TestDeadPacks(t *testing.T) {
 	if left := names(t, killed, "tmp", ""); len(left) > 0 {
 		t.Errorf("tmp has %q after others have opened the store", left)
 	}
-	snap := &store.Snapshot{Session: "late", Tree: store.Hash(store.Blob, small)}
+	snap := &store.Snapshot{Session: "late", Tree: object.Hash(object.Blob, small)}
 	if err := w.Commit(t.Context(), snap, 0); err != nil {
 		t.Errorf("commit beside others: %v", err)
 	}
@@ -230,7 +231,7 @@ func TestPruneFullDisk(t *testing.T) {
 			t.Fatalf("the ballast has %d bytes, %v", len(ballast), err)
 		}
 		var buf []byte
-		if codec, stored := pack.Compress(uint8(store.Blob), ballast, &buf); len(stored) < len(ballast) {
+		if codec, stored := pack.Compress(uint8(object.Blob), ballast, &buf); len(stored) < len(ballast) {
 			t.Errorf("the ballast is compressed to %d bytes by codec %d", len(stored), codec)
 		}
 		if without != "never" {

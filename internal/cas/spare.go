@@ -11,6 +11,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -77,7 +78,7 @@ func (x *Spares) Unread() map[string]error { return x.unread }
 // Find copies an object to w, verified, from the first intact record of it, and
 // returns the file that it is in. What is written before an error is of no use.
 // The error matches [ErrNotFound] if there is none.
-func (x *Spares) Find(ctx context.Context, w io.Writer, kind store.Kind, id store.ID) (file string, err error) {
+func (x *Spares) Find(ctx context.Context, w io.Writer, kind object.Kind, id store.ID) (file string, err error) {
 	for _, sp := range x.at[id] {
 		if err := context.Cause(ctx); err != nil {
 			return "", err
@@ -88,7 +89,7 @@ func (x *Spares) Find(ctx context.Context, w io.Writer, kind store.Kind, id stor
 		case got == uint8(kind):
 			_, err := w.Write(data)
 			return sp.file, err
-		case got == pack.RecChunked && kind == store.Blob && x.copyChunks(ctx, io.Discard, id, data) == nil:
+		case got == pack.RecChunked && kind == object.Blob && x.copyChunks(ctx, io.Discard, id, data) == nil:
 			return sp.file, x.copyChunks(ctx, w, id, data)
 		}
 	}
@@ -116,7 +117,7 @@ func (x *Spares) copyChunks(ctx context.Context, w io.Writer, id store.ID, list 
 		chunk, found := store.ID(list[:32]), false
 		for _, sp := range x.at[chunk] {
 			kind, data, ok := x.read(chunk, sp)
-			if !ok || kind != uint8(store.Blob) { // a list is no chunk
+			if !ok || kind != uint8(object.Blob) { // a list is no chunk
 				continue
 			}
 			if _, err := io.MultiWriter(whole, w).Write(data); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -44,8 +45,8 @@ type Store struct {
 	log      *slog.Logger
 	share    vfs.File // its share of layout.UseLock; nil: none
 
-	remade    *format             // FORMAT as other files tell it; nil: it is sound
-	badFormat *store.CorruptError // what is wrong with it then
+	remade    *format              // FORMAT as other files tell it; nil: it is sound
+	badFormat *object.CorruptError // what is wrong with it then
 
 	jmu sync.Mutex // guards j
 	j   *journal.Journal
@@ -235,7 +236,7 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 	if err := s.j.Refresh(); err != nil {
 		return nil, err
 	}
-	isHeader := func(d *store.CorruptError) bool { return d.Off == 0 }
+	isHeader := func(d *object.CorruptError) bool { return d.Off == 0 }
 	if damage == nil && (s.j.Seg == 0 || slices.ContainsFunc(s.j.Damage, isHeader)) {
 		if err := s.doubtFormat(f, opts); err != nil {
 			return nil, err
@@ -264,7 +265,7 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 }
 
 // take has the store be what FORMAT says. damage is what is wrong with that.
-func (s *Store) take(f *format, damage *store.CorruptError, opts *Options) error {
+func (s *Store) take(f *format, damage *object.CorruptError, opts *Options) error {
 	if damage != nil && !opts.ReadOnly && !opts.Mend {
 		return damage
 	}
@@ -349,7 +350,7 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 			if names, err := fsys.ReadDir(dir); err != nil {
 				return err
 			} else if len(names) > 0 {
-				return &store.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("missing, and there is %s/%s", dir,
+				return &object.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("missing, and there is %s/%s", dir,
 					names[0])}
 			}
 		}
@@ -369,10 +370,10 @@ func readFormat(fsys vfs.FS) (*format, error) {
 	}
 	f := new(format)
 	if err := json.Unmarshal(b, f); err != nil {
-		return nil, &store.CorruptError{Path: layout.FormatName, Err: err}
+		return nil, &object.CorruptError{Path: layout.FormatName, Err: err}
 	}
 	if id, err := hex.DecodeString(f.ID); err != nil || len(id) != 16 || f.Format == 0 || f.Hash == "" {
-		return nil, &store.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("store id %q, format %d, hash %q",
+		return nil, &object.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("store id %q, format %d, hash %q",
 			f.ID, f.Format, f.Hash)}
 	}
 	return f, nil

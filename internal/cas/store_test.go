@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -90,7 +91,7 @@ func stride(normal, short int64) int64 {
 	return normal
 }
 
-func damageOf(t *testing.T, s *Store) []*store.CorruptError {
+func damageOf(t *testing.T, s *Store) []*object.CorruptError {
 	t.Helper()
 	r, err := s.Check(context.Background(), true)
 	if err != nil {
@@ -165,7 +166,7 @@ func tryCommit(ctx context.Context, s *Store, session string, blobs ...[]byte) (
 
 func put(w *Writer, b []byte) (store.ID, error) {
 	if len(b) < pack.MinChunked {
-		return w.Put(store.Blob, b)
+		return w.Put(object.Blob, b)
 	}
 	id, _, err := w.PutReader(bytes.NewReader(b))
 	return id, err
@@ -212,8 +213,8 @@ func checkAcked(t *testing.T, s *Store, acks []acked) {
 func checkBlob(t *testing.T, s *Store, id store.ID) {
 	t.Helper()
 	var b bytes.Buffer
-	if n, err := s.CopyBlob(context.Background(), &b, id); err != nil || int(n) != b.Len() || store.Hash(store.Blob, b.Bytes()) != id {
-		t.Errorf("CopyBlob(%s): %d bytes that hash to %s, %v", id.Short(), n, store.Hash(store.Blob, b.Bytes()).Short(), err)
+	if n, err := s.CopyBlob(context.Background(), &b, id); err != nil || int(n) != b.Len() || object.Hash(object.Blob, b.Bytes()) != id {
+		t.Errorf("CopyBlob(%s): %d bytes that hash to %s, %v", id.Short(), n, object.Hash(object.Blob, b.Bytes()).Short(), err)
 	}
 }
 
@@ -325,11 +326,11 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	treeID, err := w.Put(store.Tree, text)
+	treeID, err := w.Put(object.Tree, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	coverageID, err := w.Put(store.Coverage, text)
+	coverageID, err := w.Put(object.Coverage, text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,13 +343,13 @@ func TestRoundTrip(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"same": fsys, "crashed": fsys.AfterCrash(nil)} {
 		s := openMem(t, fsys)
 		for _, c := range contents {
-			got, err := s.Get(t.Context(), store.Blob, store.Hash(store.Blob, c))
+			got, err := s.Get(t.Context(), object.Blob, object.Hash(object.Blob, c))
 			if err != nil || !bytes.Equal(got, c) {
 				t.Errorf("%s: Get of %d bytes: %d bytes, %v", name, len(c), len(got), err)
 			}
 		}
-		for kind, id := range map[store.Kind]store.ID{store.Tree: treeID, store.Coverage: coverageID, store.Blob: store.Hash(store.Blob, text)} {
-			for _, as := range []store.Kind{store.Blob, store.Tree, store.Coverage} {
+		for kind, id := range map[object.Kind]store.ID{object.Tree: treeID, object.Coverage: coverageID, object.Blob: object.Hash(object.Blob, text)} {
+			for _, as := range []object.Kind{object.Blob, object.Tree, object.Coverage} {
 				got, err := s.Get(t.Context(), as, id)
 				if as == kind && (err != nil || !bytes.Equal(got, text)) {
 					t.Errorf("%s: Get of a %s: %d bytes, %v", name, kind, len(got), err)
@@ -358,7 +359,7 @@ func TestRoundTrip(t *testing.T) {
 				}
 			}
 		}
-		if _, err := s.Get(t.Context(), store.Blob, store.ID{1}); !errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Get(t.Context(), object.Blob, store.ID{1}); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("%s: Get of no object: %v, want ErrNotFound", name, err)
 		}
 		if _, err := s.CopyBlob(t.Context(), io.Discard, treeID); !errors.Is(err, store.ErrCorrupt) {
@@ -402,10 +403,10 @@ func TestPutReaderOfOddReaders(t *testing.T) {
 				continue // a system call's worth of work for each byte
 			}
 			id, size, err := w.PutReader(odd(bytes.NewReader(big[:n])))
-			if err != nil || size != int64(n) || id != store.Hash(store.Blob, big[:n]) {
+			if err != nil || size != int64(n) || id != object.Hash(object.Blob, big[:n]) {
 				t.Errorf("%s: PutReader of %d bytes = %s, %d, %v", name, n, id.Short(), size, err)
 			}
-			if got, err := s.Get(t.Context(), store.Blob, id); err != nil || !bytes.Equal(got, big[:n]) {
+			if got, err := s.Get(t.Context(), object.Blob, id); err != nil || !bytes.Equal(got, big[:n]) {
 				t.Errorf("%s: Get of %d bytes: %d bytes, %v", name, n, len(got), err)
 			}
 		}
@@ -497,7 +498,7 @@ func TestClosed(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	if _, err := w.Put(store.Blob, []byte("new")); !errors.Is(err, store.ErrClosed) {
+	if _, err := w.Put(object.Blob, []byte("new")); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Put after Close: %v, want ErrClosed", err)
 	}
 	if err := w.Commit(t.Context(), &store.Snapshot{}, a.seq); !errors.Is(err, store.ErrClosed) {
@@ -569,7 +570,7 @@ func TestOpenOther(t *testing.T) {
 		other := fsys.AfterCrash(nil)
 		edit(t, other, layout.FormatName, func([]byte) []byte { return []byte(text) })
 		_, err := OpenFS(t.Context(), other, &Options{})
-		if c, ok := errors.AsType[*store.CorruptError](err); !ok || c.Path != layout.FormatName {
+		if c, ok := errors.AsType[*object.CorruptError](err); !ok || c.Path != layout.FormatName {
 			t.Errorf("FORMAT %q: %v, want damage", text, err)
 		}
 	}

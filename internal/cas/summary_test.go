@@ -14,6 +14,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -82,7 +83,7 @@ func manySnapshots(t *testing.T, disk *vfstest.Mem, n int) []*store.Snapshot {
 			defer w.Close()
 			for range 1 + rng.IntN(20) {
 				key := journal.HeadKey{Worktree: fmt.Sprint("w", rng.IntN(2)), Session: fmt.Sprint("s", rng.IntN(5))}
-				id, err := w.Put(store.Tree, []byte(fmt.Sprint("tree ", rng.IntN(50))))
+				id, err := w.Put(object.Tree, []byte(fmt.Sprint("tree ", rng.IntN(50))))
 				if err != nil {
 					return err
 				}
@@ -400,7 +401,7 @@ func TestAmend(t *testing.T) {
 	if err != nil || got.Entry != "entry" {
 		t.Fatalf("Newest = %+v, %v", got, err)
 	}
-	if _, err := s.Get(t.Context(), store.Blob, a.ids[0]); err != nil {
+	if _, err := s.Get(t.Context(), object.Blob, a.ids[0]); err != nil {
 		t.Errorf("its object: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -68,7 +69,7 @@ func (s *Store) Usage(ctx context.Context) (*Usage, error) {
 
 // JournalDamage reads the journal and returns what [Store.Check] finds in it.
 // Snapshots that were recorded there are unknown to [Store.Snapshots].
-func (s *Store) JournalDamage() ([]*store.CorruptError, error) {
+func (s *Store) JournalDamage() ([]*object.CorruptError, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
 	r := new(Report)
@@ -187,8 +188,8 @@ type Stored struct {
 // of chunks is read, of which each takes what it takes by itself.
 //
 // The error matches [ErrNotFound] if there is no such object, and is a
-// [*CorruptError] if its record is damaged; Bytes is right even then.
-func (s *Store) Stored(kind store.Kind, id store.ID) (Stored, error) {
+// [*object.CorruptError] if its record is damaged; Bytes is right even then.
+func (s *Store) Stored(kind object.Kind, id store.ID) (Stored, error) {
 	o, err := s.stored(kind, id)
 	if err != nil {
 		err = fmt.Errorf("%s %s: %w", kind, id.Short(), err)
@@ -196,7 +197,7 @@ func (s *Store) Stored(kind store.Kind, id store.ID) (Stored, error) {
 	return o, err
 }
 
-func (s *Store) stored(kind store.Kind, id store.ID) (Stored, error) {
+func (s *Store) stored(kind object.Kind, id store.ID) (Stored, error) {
 	loc, err := s.locate(id)
 	if err != nil {
 		return Stored{}, err
@@ -221,7 +222,7 @@ func (s *Store) stored(kind store.Kind, id store.ID) (Stored, error) {
 	case h.Kind == uint8(kind):
 		o.Size = int64(h.Raw)
 		return o, nil
-	case h.Kind != pack.RecChunked || kind != store.Blob:
+	case h.Kind != pack.RecChunked || kind != object.Blob:
 		return o, corrupt(loc, "is of kind %d, not a %s", h.Kind, kind)
 	}
 	_, list, err := s.readAt(id, loc)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -77,9 +78,9 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s: Other = %d, want %d", who, u.Other, want)
 		}
 		for id, h := range objects {
-			kind := store.Kind(h.Kind)
+			kind := object.Kind(h.Kind)
 			if kind == pack.RecChunked {
-				kind = store.Blob
+				kind = object.Blob
 			}
 			o, err := s.Stored(kind, id)
 			if err != nil || o.Bytes != h.Size() || h.Kind != pack.RecChunked && (o.Size != int64(h.Raw) || o.Chunks != nil) {
@@ -90,13 +91,13 @@ func TestUsage(t *testing.T) {
 			}
 			var whole []byte
 			for _, chunk := range o.Chunks {
-				part, err := s.Get(t.Context(), store.Blob, chunk)
+				part, err := s.Get(t.Context(), object.Blob, chunk)
 				if err != nil {
 					t.Fatal(err)
 				}
 				whole = append(whole, part...)
 			}
-			if store.Hash(store.Blob, whole) != id || len(o.Chunks) < 2 || o.Size != 0 {
+			if object.Hash(object.Blob, whole) != id || len(o.Chunks) < 2 || o.Size != 0 {
 				t.Errorf("%s: Stored = %+v: these are not its chunks", who, o)
 			}
 		}
@@ -154,16 +155,16 @@ func TestUsageDamage(t *testing.T) {
 	for off, right := range map[int]bool{4: false, 17: false, 9: false, pack.HeaderSize + 1: true} {
 		hurt = disk.AfterCrash(nil)
 		edit(t, hurt, sealed, flip(int(e.Off)+off))
-		o, err := openDamaged(t, hurt).Stored(store.Blob, e.ID)
+		o, err := openDamaged(t, hurt).Stored(object.Blob, e.ID)
 		if o.Bytes != pack.HeaderSize+int64(e.Stored) || errors.Is(err, store.ErrCorrupt) == right {
 			t.Errorf("with byte %d of the record damaged Stored = %+v, %v", off, o, err)
 		}
 	}
 	s := openMem(t, disk)
-	if o, err := s.Stored(store.Tree, e.ID); !errors.Is(err, store.ErrCorrupt) {
+	if o, err := s.Stored(object.Tree, e.ID); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("Stored of a blob as a tree = %+v, %v; want ErrCorrupt", o, err)
 	}
-	if o, err := s.Stored(store.Blob, store.Hash(store.Blob, []byte("no"))); !errors.Is(err, store.ErrNotFound) || o.Bytes != 0 {
+	if o, err := s.Stored(object.Blob, object.Hash(object.Blob, []byte("no"))); !errors.Is(err, store.ErrNotFound) || o.Bytes != 0 {
 		t.Errorf("Stored of nothing = %+v, %v; want ErrNotFound", o, err)
 	}
 
@@ -171,9 +172,9 @@ func TestUsageDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := store.Hash(store.Blob, []byte("led astray"))
+	other := object.Hash(object.Blob, []byte("led astray"))
 	s.objects[other] = loc
-	if o, err := s.Stored(store.Blob, other); !errors.Is(err, store.ErrCorrupt) {
+	if o, err := s.Stored(object.Blob, other); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("Stored of what is another object = %+v, %v; want ErrCorrupt", o, err)
 	}
 

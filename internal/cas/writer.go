@@ -17,6 +17,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -131,8 +132,8 @@ func (w *Writer) Stats() WriteStats {
 
 // Put stores an object, unless it is there, and returns its ID. It keeps no
 // reference to data.
-func (w *Writer) Put(kind store.Kind, data []byte) (store.ID, error) {
-	id := store.Hash(kind, data)
+func (w *Writer) Put(kind object.Kind, data []byte) (store.ID, error) {
+	id := object.Hash(kind, data)
 	return id, w.put(uint8(kind), id, data)
 }
 
@@ -219,7 +220,7 @@ func (w *Writer) PutReader(r io.Reader) (store.ID, int64, error) {
 			return id, size, w.put(pack.RecChunked, id, chunks.list())
 		}
 		if size == 0 && len(b) < pack.MinChunked {
-			id, err := w.Put(store.Blob, b)
+			id, err := w.Put(object.Blob, b)
 			return id, int64(len(b)), err
 		}
 		n = pack.CutPoint(b)
@@ -267,7 +268,7 @@ func (c *chunkPuts) start(w *Writer, chunk []byte) bool {
 	p := &chunkPut{n: len(chunk)}
 	c.all = append(c.all, p)
 	c.wg.Go(func() {
-		p.id, p.err = w.Put(store.Blob, *buf)
+		p.id, p.err = w.Put(object.Blob, *buf)
 		if p.err != nil {
 			c.failed.Store(true)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -105,7 +106,7 @@ func (b *bench) state(w files) store.State {
 	b.Helper()
 	var edits []trees.Edit
 	for p, content := range w {
-		id, err := b.w.Put(store.Blob, []byte(content))
+		id, err := b.w.Put(object.Blob, []byte(content))
 		if err != nil {
 			b.Fatal(err)
 		}

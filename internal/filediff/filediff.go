@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -20,10 +21,10 @@ type Reader func(ctx context.Context, path string, e *tree.Entry) ([]byte, error
 
 // InStore reads what the store holds.
 func InStore(g interface {
-	Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error)
+	Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error)
 }) Reader {
 	return func(ctx context.Context, _ string, e *tree.Entry) ([]byte, error) {
-		return g.Get(ctx, store.Blob, e.ID)
+		return g.Get(ctx, object.Blob, e.ID)
 	}
 }
 

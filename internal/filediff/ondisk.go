@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -19,7 +19,7 @@ var ErrStale = errors.New("changed since")
 func OnDisk(root string) Reader {
 	return func(_ context.Context, path string, e *tree.Entry) ([]byte, error) {
 		b, err := readBelow(root, path, e.Size)
-		if err == nil && store.Hash(store.Blob, b) != e.ID {
+		if err == nil && object.Hash(object.Blob, b) != e.ID {
 			return nil, fmt.Errorf("%q: %w it was looked at", path, ErrStale)
 		}
 		if err != nil {

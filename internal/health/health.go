@@ -19,6 +19,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -335,7 +336,7 @@ func CheckPart(ctx context.Context, storeDir string, log *slog.Logger) (err erro
 // bytes, and remembers how far it got, and what it found; 0 is all that is left. With an
 // error, too, it returns what it found until then, and how much it read.
 func CheckNext(ctx context.Context, s *cas.Store, storeDir string, bytes int64) (
-	damage []*store.CorruptError, read int64, ended bool, err error) {
+	damage []*object.CorruptError, read int64, ended bool, err error) {
 	const rememberEvery = 5 * time.Second
 	remembered := time.Now()
 	damage, read, next, err := s.CheckContent(ctx, Read(storeDir).Next, bytes, func(next string, found int) {
@@ -366,7 +367,7 @@ func CheckNext(ctx context.Context, s *cas.Store, storeDir string, bytes int64) 
 const maxBadAt = 1000
 
 // NoteBad remembers where objects are damaged.
-func (h *Health) NoteBad(damage []*store.CorruptError) {
+func (h *Health) NoteBad(damage []*object.CorruptError) {
 	for _, d := range damage {
 		at := fmt.Sprintf("%s@%d", d.Path, d.Off)
 		if len(h.BadAt) < maxBadAt && !slices.Contains(h.BadAt, at) {
@@ -376,11 +377,11 @@ func (h *Health) NoteBad(damage []*store.CorruptError) {
 }
 
 // Remembered returns what NoteBad remembered.
-func (h *Health) Remembered() (list []*store.CorruptError) {
+func (h *Health) Remembered() (list []*object.CorruptError) {
 	for _, at := range h.BadAt {
 		name, off, _ := strings.Cut(at, "@")
 		if n, err := strconv.ParseInt(off, 10, 64); err == nil {
-			list = append(list, &store.CorruptError{Path: name, Off: n})
+			list = append(list, &object.CorruptError{Path: name, Off: n})
 		}
 	}
 	return list

@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/session"
@@ -22,7 +23,7 @@ import (
 // [store.Store.JournalDamage] finds, and records that the journal has lost
 // without a trace, as its newest, and that other files of the store name. Who
 // gets any must not take what no snapshot needs for garbage.
-func JournalDamage(ctx context.Context, s *cas.Store) ([]*store.CorruptError, error) {
+func JournalDamage(ctx context.Context, s *cas.Store) ([]*object.CorruptError, error) {
 	lost, err := LostRecords(ctx, s)
 	if err != nil {
 		return nil, err
@@ -39,9 +40,9 @@ func JournalDamage(ctx context.Context, s *cas.Store) ([]*store.CorruptError, er
 // A LostRecord is a record that the journal has no more.
 type LostRecord struct {
 	Seq      uint64
-	Damage   *store.CorruptError // at the file that names it
-	Places   []string            // what names it, for [store.Loss]
-	Accepted time.Time           // when all of that was accepted; zero: it was not
+	Damage   *object.CorruptError // at the file that names it
+	Places   []string             // what names it, for [store.Loss]
+	Accepted time.Time            // when all of that was accepted; zero: it was not
 }
 
 // LostRecords returns the records that files of worktrees name, and that are not
@@ -68,7 +69,7 @@ func LostRecords(ctx context.Context, s *cas.Store) ([]LostRecord, error) {
 		if i < 0 {
 			i = len(lost)
 			lost = append(lost, LostRecord{Seq: n.seq, Accepted: at,
-				Damage: &store.CorruptError{Path: n.file,
+				Damage: &object.CorruptError{Path: n.file,
 					Err: fmt.Errorf("it names record %d, which the journal has lost", n.seq)}})
 		}
 		if !ok {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -186,7 +187,7 @@ func (r *rebuild) prev(ctx context.Context, n *namedRecord) (*Record, error) {
 
 // hasTree reports whether the root of a tree is anywhere in the store.
 func (r *rebuild) hasTree(ctx context.Context, id store.ID) (bool, error) {
-	_, err := r.s.Get(ctx, store.Tree, id)
+	_, err := r.s.Get(ctx, object.Tree, id)
 	if err == nil || !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrCorrupt) {
 		return err == nil, err
 	}
@@ -195,7 +196,7 @@ func (r *rebuild) hasTree(ctx context.Context, id store.ID) (bool, error) {
 			return false, err
 		}
 	}
-	_, err = r.spares.Find(ctx, io.Discard, store.Tree, id)
+	_, err = r.spares.Find(ctx, io.Discard, object.Tree, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return false, nil
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -116,7 +117,7 @@ func DecodeTurns(b []byte) (*Turns, []byte, error) {
 // SpoiltTurns lists the files of open turns that say nothing. A power cut may spoil
 // one: that is no damage, and the next turn writes it anew. In the place of others there
 // is something else: those are.
-func SpoiltTurns(s *cas.Store) (names []string, damage []*store.CorruptError, err error) {
+func SpoiltTurns(s *cas.Store) (names []string, damage []*object.CorruptError, err error) {
 	worktrees, err := namesIn(s.FS(), layout.Worktrees)
 	for _, wt := range worktrees {
 		name := layout.Worktree(wt).Turns()
@@ -136,13 +137,13 @@ func SpoiltTurns(s *cas.Store) (names []string, damage []*store.CorruptError, er
 
 // isSpoilt reports whether a file of open turns says nothing, and why if that is
 // damage.
-func isSpoilt(fsys vfs.FS, name string) (bool, *store.CorruptError, error) {
+func isSpoilt(fsys vfs.FS, name string) (bool, *object.CorruptError, error) {
 	st, err := fsys.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return false, nil, nil
 	}
 	if err == nil && st.Kind != vfs.Regular {
-		return true, &store.CorruptError{Path: name, Err: vfs.ErrNotRegular}, nil
+		return true, &object.CorruptError{Path: name, Err: vfs.ErrNotRegular}, nil
 	}
 	var b []byte
 	if err == nil {

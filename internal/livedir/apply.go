@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -368,7 +368,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 	}
 	ready := prepared{dir: at}
 	if it.New.Mode.IsSymlink() {
-		target, err := a.g.Get(ctx, store.Blob, it.New.ID)
+		target, err := a.g.Get(ctx, object.Blob, it.New.ID)
 		if err != nil {
 			return prepared{}, err
 		}

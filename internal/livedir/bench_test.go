@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -45,7 +46,7 @@ func BenchmarkRestore(b *testing.B) {
 	for i := range 10 {
 		var entries [2]*tree.Entry
 		for k, content := range []string{"old " + text, "new " + text} {
-			id, err := w.Put(store.Blob, []byte(content))
+			id, err := w.Put(object.Blob, []byte(content))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -17,7 +18,7 @@ import (
 // A Sink takes the content of files. [*cas.Writer] is one that keeps it,
 // [*trees.Overlay] one that only tells the IDs.
 type Sink interface {
-	Put(kind store.Kind, content []byte) (store.ID, error)
+	Put(kind object.Kind, content []byte) (store.ID, error)
 	PutReader(r io.Reader) (store.ID, int64, error)
 }
 
@@ -171,7 +172,7 @@ func entryIn(ctx context.Context, dir vfs.Dir, name string, to Sink) (*tree.Entr
 			return nil, err
 		}
 		e.Mode, e.Size = tree.ModeSymlink|0o777, int64(len(target))
-		e.ID, err = to.Put(store.Blob, []byte(target))
+		e.ID, err = to.Put(object.Blob, []byte(target))
 		return e, err
 	case vfs.Regular:
 		return e, fileIn(dir, e, to)

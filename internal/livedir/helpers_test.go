@@ -14,10 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -144,7 +144,7 @@ func (b *bench) entry(w world, path string) *tree.Entry {
 	_, name := trees.Split(path)
 	kind, rest, _ := strings.Cut(what, " ")
 	if kind == "link" {
-		id, err := b.w.Put(store.Blob, []byte(rest))
+		id, err := b.w.Put(object.Blob, []byte(rest))
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -19,12 +19,12 @@ func prefix(id string) string { return ".boo-" + id + "-" }
 
 // newName is the name of new content before it is in place.
 func newName(id, path string) string {
-	return prefix(id) + store.Hash(store.Blob, []byte(path)).Short() + ".new"
+	return prefix(id) + object.Hash(object.Blob, []byte(path)).Short() + ".new"
 }
 
 // oldName is the name of what was at a path, until it was looked at.
 func oldName(id, path string) string {
-	return prefix(id) + store.Hash(store.Blob, []byte(path)).Short() + ".old"
+	return prefix(id) + object.Hash(object.Blob, []byte(path)).Short() + ".old"
 }
 
 // Sweep puts a directory in order in which a restore was cut off by a crash or

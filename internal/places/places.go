@@ -21,6 +21,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -100,14 +101,14 @@ func decodePlaces(b []byte, ps *File) error {
 	return err
 }
 
-func damagedPlaces(err error) *store.CorruptError {
-	return &store.CorruptError{Path: FileName, Err: err}
+func damagedPlaces(err error) *object.CorruptError {
+	return &object.CorruptError{Path: FileName, Err: err}
 }
 
 // Check reports what is damaged in the file of a store that says which
 // directory each of its worktrees is; nil if nothing is. A store goes on without the
 // file, unless something was moved: then nothing opens it as long as it is damaged.
-func Check(s *cas.Store) (*store.CorruptError, error) {
+func Check(s *cas.Store) (*object.CorruptError, error) {
 	b, err := vfs.ReadFile(s.FS(), FileName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

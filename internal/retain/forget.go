@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -131,7 +132,7 @@ func (p *ForgetPlan) removeCaches() error {
 
 // blobsToForget finds the contents that are meant.
 func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[store.ID]bool, error) {
-	empty := store.Hash(store.Blob, nil)
+	empty := object.Hash(object.Blob, nil)
 	ids := make(map[store.ID]bool)
 	for _, id := range opts.Blobs {
 		if id == empty {
@@ -139,7 +140,7 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 		}
 		if there, err := s.Has(id); err != nil {
 			return nil, err
-		} else if _, err := s.Stored(store.Blob, id); there && errors.Is(err, store.ErrCorrupt) {
+		} else if _, err := s.Stored(object.Blob, id); there && errors.Is(err, store.ErrCorrupt) {
 			return nil, fmt.Errorf("%s: %w: it is no file's content", id, history.ErrUnknown)
 		}
 		ids[id] = true
@@ -151,7 +152,7 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 		if err != nil {
 			return nil, err
 		}
-		for _, state := range snap.States() {
+		for _, state := range object.States(snap) {
 			if done[state.Tree] || len(opts.Paths) == 0 {
 				continue
 			}
@@ -192,7 +193,7 @@ func (p *ForgetPlan) find(ctx context.Context, ids map[store.ID]bool) error {
 			return err
 		}
 		has := make(map[store.ID]bool)
-		for _, state := range snap.States() {
+		for _, state := range object.States(snap) {
 			list, err := finder.Find(ctx, state.Tree)
 			if err != nil {
 				return err

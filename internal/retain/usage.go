@@ -9,6 +9,7 @@ import (
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -85,7 +86,7 @@ func BySession(ctx context.Context, st *cas.Store, progress *tree.Progress) (*Us
 
 // addStates adds all states of a snapshot to a Tally, and their roots to a list.
 func addStates(ctx context.Context, t *audit.Tally, roots []audit.Root, s *store.Snapshot) ([]audit.Root, error) {
-	for _, state := range s.States() {
+	for _, state := range object.States(s) {
 		more, err := t.Add(ctx, state)
 		if err != nil {
 			return nil, err
@@ -217,7 +218,7 @@ func ByPath(ctx context.Context, st *cas.Store, depth int, progress *tree.Progre
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, state := range s.States() {
+		for _, state := range object.States(s) {
 			if !state.Tree.IsZero() && !seen[state.Tree] {
 				seen[state.Tree] = true
 				roots = append(roots, state.Tree)

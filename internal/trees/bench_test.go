@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -96,7 +97,7 @@ func BenchmarkDiff(b *testing.B) {
 			b.Run("floor=get", func(b *testing.B) {
 				for b.Loop() {
 					for _, id := range noting.ids {
-						if _, err := s.Get(b.Context(), store.Tree, id); err != nil {
+						if _, err := s.Get(b.Context(), object.Tree, id); err != nil {
 							b.Fatal(err)
 						}
 					}
@@ -112,7 +113,7 @@ type notingGetter struct {
 	ids []store.ID
 }
 
-func (g *notingGetter) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+func (g *notingGetter) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
 	g.ids = append(g.ids, id)
 	return g.Getter.Get(ctx, kind, id)
 }

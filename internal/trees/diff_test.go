@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -96,7 +97,7 @@ type countingGetter struct {
 	n int
 }
 
-func (g *countingGetter) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+func (g *countingGetter) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
 	g.n++
 	return g.Getter.Get(ctx, kind, id)
 }

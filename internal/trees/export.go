@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -231,7 +232,7 @@ func (x *exporter) spawn(d *openDir, path string, batch []tree.Entry) {
 
 func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
 	if e.Mode.IsSymlink() {
-		target, err := x.g.Get(x.ctx, store.Blob, e.ID)
+		target, err := x.g.Get(x.ctx, object.Blob, e.ID)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -21,7 +22,7 @@ type lossy struct {
 	lost map[store.ID]bool
 }
 
-func (l *lossy) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+func (l *lossy) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
 	if l.lost[id] {
 		return nil, fmt.Errorf("object %s: %w", id.Short(), store.ErrNotFound)
 	}
@@ -31,7 +32,7 @@ func (l *lossy) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, 
 func (l *lossy) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error) {
 	if l.lost[id] {
 		n, _ := w.Write([]byte("half"))
-		return int64(n), &store.CorruptError{Path: "packs/x.pack", Err: store.ErrNotFound}
+		return int64(n), &object.CorruptError{Path: "packs/x.pack", Err: store.ErrNotFound}
 	}
 	return l.Store.CopyBlob(ctx, w, id)
 }
@@ -106,7 +107,7 @@ func storeOf(t *testing.T, files map[string]string) (*cas.Store, store.ID) {
 		}
 		if isDir {
 			e.Mode = tree.ModeDir | 0o755
-		} else if e.ID, err = w.Put(store.Blob, []byte(content)); err != nil {
+		} else if e.ID, err = w.Put(object.Blob, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
 		edits = append(edits, Edit{Path: path, New: e})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testformat"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -17,26 +18,26 @@ func TestFormatPages(t *testing.T) {
 	id := func(c byte) store.ID { return store.ID{0: c, 31: c} }
 	for _, s := range []struct {
 		name  string
-		kind  store.Kind
+		kind  object.Kind
 		level int
 		items []Item
 		id    string
 	}{
-		{"page-empty", store.Tree, 0, nil, "14fab6a07a71"},
-		{"page", store.Tree, 0, []Item{
+		{"page-empty", object.Tree, 0, nil, "14fab6a07a71"},
+		{"page", object.Tree, 0, []Item{
 			{"bad\xffname", uint16(tree.ModeFile | 0o644), 12, id(1)},
 			{"dir", uint16(tree.ModeDir | 0o750), 0, id(2)},
 			{"link", uint16(tree.ModeSymlink | 0o777), 6, id(3)},
 		}, "4ad953f57ba4"},
-		{"page-above", store.Tree, 1, []Item{{"a", 0, 40, id(4)}, {cut, 0, 33, id(5)}}, "f583f3dedfd9"},
-		{"coverage", store.Coverage, 0, []Item{
+		{"page-above", object.Tree, 1, []Item{{"a", 0, 40, id(4)}, {cut, 0, 33, id(5)}}, "f583f3dedfd9"},
+		{"coverage", object.Coverage, 0, []Item{
 			{"big", CoverageAttr(vfs.Regular, TooLarge), 1 << 33, store.ID{}},
 			{"dir", CoverageAttr(vfs.Directory, 0), 0, id(6)},
 			{"fifo", CoverageAttr(vfs.Special, NotFile), 0, store.ID{}},
 			{"gone", CoverageAttr(0, Unreadable), 0, store.ID{}},
 			{"node_modules", CoverageAttr(vfs.Directory, Ignored), 0, store.ID{}},
 		}, "ae3d57c03d4d"},
-		{"../v2/coverage-sparse", store.Coverage, 0, []Item{
+		{"../v2/coverage-sparse", object.Coverage, 0, []Item{
 			{"all", CoverageAttr(vfs.Directory, Sparse), 0, store.ID{}},
 			{"all-but-others", CoverageAttr(vfs.Directory, Sparse), 0, id(6)},
 			{"file", CoverageAttr(vfs.Regular, Sparse), 0, store.ID{}},
@@ -59,7 +60,7 @@ func TestFormatPages(t *testing.T) {
 			}
 		}
 		valid := validEntry
-		if s.kind == store.Coverage {
+		if s.kind == object.Coverage {
 			valid = validOmission
 		}
 		b := testformat.Sample(t, s.name, appendPage(nil, s.level, s.items), notes)
@@ -68,7 +69,7 @@ func TestFormatPages(t *testing.T) {
 			len(items)+len(s.items) > 0 && d != "" {
 			t.Errorf("%s: level %d, %v, items (-want +got):\n%s", s.name, level, err, d)
 		}
-		if got := store.Hash(s.kind, b).Short(); got != s.id {
+		if got := object.Hash(s.kind, b).Short(); got != s.id {
 			t.Errorf("%s: ID %s, want %s", s.name, got, s.id)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -35,9 +36,9 @@ func NewOverlay(base Base) *Overlay {
 }
 
 // Put keeps a tree in memory; of a blob it only tells the ID.
-func (o *Overlay) Put(kind store.Kind, content []byte) (store.ID, error) {
-	id := store.Hash(kind, content)
-	if kind != store.Blob {
+func (o *Overlay) Put(kind object.Kind, content []byte) (store.ID, error) {
+	id := object.Hash(kind, content)
+	if kind != object.Blob {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.pages[id] = append([]byte(nil), content...)
@@ -68,7 +69,7 @@ func (o *Overlay) Has(id store.ID) (bool, error) {
 }
 
 // Get returns a tree from memory, or any object from the store.
-func (o *Overlay) Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error) {
+func (o *Overlay) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error) {
 	o.mu.Lock()
 	page, ok := o.pages[id]
 	o.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -171,16 +172,16 @@ func Cut(n int, isBoundary func(i int) bool) []int {
 // A PageWriter stores directories of one kind.
 type PageWriter struct {
 	p     Putter
-	kind  store.Kind
+	kind  object.Kind
 	known *Pages // is told of the pages; nil: none
 }
 
 // TreeWriter returns a writer of trees that tells known of their pages, if that
 // is not nil.
-func TreeWriter(p Putter, known *Pages) PageWriter { return PageWriter{p, store.Tree, known} }
+func TreeWriter(p Putter, known *Pages) PageWriter { return PageWriter{p, object.Tree, known} }
 
 // CoverageWriter returns a writer of what captures left out.
-func CoverageWriter(p Putter) PageWriter { return PageWriter{p, store.Coverage, nil} }
+func CoverageWriter(p Putter) PageWriter { return PageWriter{p, object.Coverage, nil} }
 
 // Page stores a page. Readers check the root of a directory by another rule than its
 // other pages: see ParsePage.
@@ -285,7 +286,7 @@ func (w PageWriter) Dir(items []Item) (store.ID, error) {
 // A PageReader reads directories of one kind.
 type PageReader struct {
 	g     Getter
-	Kind  store.Kind
+	Kind  object.Kind
 	valid func(*Item) bool
 	known *Pages // nil: none
 }
@@ -293,13 +294,13 @@ type PageReader struct {
 // TreeReader returns a reader of trees. If g is Pages, it knows their pages.
 func TreeReader(g Getter) PageReader {
 	known, _ := g.(*Pages)
-	return PageReader{g, store.Tree, validEntry, known}
+	return PageReader{g, object.Tree, validEntry, known}
 }
 
 // CoverageReader is [treeReader] for what captures left out.
 func CoverageReader(g Getter) PageReader {
 	known, _ := g.(*Pages)
-	return PageReader{g, store.Coverage, validOmission, known}
+	return PageReader{g, object.Coverage, validOmission, known}
 }
 
 // Page reads one page. above is the item that led to it, nil for a root.

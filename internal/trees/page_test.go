@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/nearmiss"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
-func blobID(content string) store.ID { return store.Hash(store.Blob, []byte(content)) }
+func blobID(content string) store.ID { return object.Hash(object.Blob, []byte(content)) }
 
 // entries makes a directory of n files whose content is their name.
 func entries(n int) []tree.Entry {
@@ -238,7 +239,7 @@ func FuzzDirectory(f *testing.F) {
 			t.Fatal(err)
 		}
 		root := putMiscut(t, o, items, changes)
-		r := PageReader{o, store.Tree, validEntry, nil}
+		r := PageReader{o, object.Tree, validEntry, nil}
 		var got []Item
 		for it, err := range r.Items(t.Context(), root) {
 			if err != nil {
@@ -309,7 +310,7 @@ func putMiscut(t *testing.T, o *Overlay, items []Item, changes []byte) store.ID 
 			if end < len(items) && (!cuts[end] || end == start) {
 				continue
 			}
-			id, err := o.Put(store.Tree, appendPage(nil, level, items[start:end]))
+			id, err := o.Put(object.Tree, appendPage(nil, level, items[start:end]))
 			if err != nil {
 				t.Fatal(err)
 			}

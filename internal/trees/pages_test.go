@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -51,7 +52,7 @@ func TestPagesCheckInner(t *testing.T) {
 	}
 	o := NewOverlay(nil)
 	small := put(t, o, list)
-	bad, err := o.Put(store.Tree, appendPage(nil, 1, []Item{{Name: names[0], Size: 2, ID: small}}))
+	bad, err := o.Put(object.Tree, appendPage(nil, 1, []Item{{Name: names[0], Size: 2, ID: small}}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,18 +7,19 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
 // A Getter returns the content of objects. [*cas.Store] is one.
 type Getter interface {
-	Get(ctx context.Context, kind store.Kind, id store.ID) ([]byte, error)
+	Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte, error)
 }
 
 // A Putter takes objects, from many goroutines. [*cas.Writer] is one.
 type Putter interface {
-	Put(kind store.Kind, content []byte) (store.ID, error)
+	Put(kind object.Kind, content []byte) (store.ID, error)
 }
 
 func entryItem(e *tree.Entry) Item {
@@ -58,7 +59,7 @@ func putEntries(p Putter, entries []tree.Entry, known *Pages) (store.ID, error) 
 }
 
 // Empty is the tree of an empty directory.
-var Empty = store.Hash(store.Tree, appendPage(nil, 0, nil))
+var Empty = object.Hash(object.Tree, appendPage(nil, 0, nil))
 
 // Entries yields the entries of a directory, sorted by name. Each pair is an
 // entry and nil, or a zero entry and the error that ends the sequence.

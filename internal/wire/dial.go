@@ -12,7 +12,6 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 )
 
 const (
@@ -54,7 +53,7 @@ func Dial(ctx context.Context, storeDir string) (net.Conn, error) {
 	if err := CheckPeer(c.(*net.UnixConn)); err != nil {
 		c.Close()
 		if foreign, ok := errors.AsType[*vfs.ForeignError](err); ok {
-			err = &store.OwnerError{Path: storeDir, What: "the process that serves it",
+			err = &cas.OwnerError{Path: storeDir, What: "the process that serves it",
 				Owner: foreign.Owner, Self: foreign.Self}
 		}
 		return nil, err

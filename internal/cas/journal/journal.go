@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -51,7 +52,7 @@ type Journal struct {
 	Ledger
 	Packs  map[[16]byte]int64 // durable length of each unsealed pack
 	heads  map[HeadKey]*store.Snapshot
-	Damage []*store.CorruptError
+	Damage []*object.CorruptError
 
 	base       uint64                    // number of the last record before the newest segment
 	ClosedSegs []uint64                  // the segments before the newest, as of the last refresh, ascending
@@ -223,7 +224,7 @@ func (j *Journal) openSegment(seg uint64) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		j.Broken = "damaged"
-		j.Damage = append(j.Damage, &store.CorruptError{Path: name, Err: err})
+		j.Damage = append(j.Damage, &object.CorruptError{Path: name, Err: err})
 	}
 	if j.f != nil {
 		j.f.Close()
@@ -245,7 +246,7 @@ type PlacedFrame struct {
 type Frames struct {
 	List   []PlacedFrame
 	End    int64 // end of the last whole frame
-	Damage []*store.CorruptError
+	Damage []*object.CorruptError
 	hurt   uint64 // number of a damaged frame that had the end to itself; 0: none
 }
 
@@ -261,7 +262,7 @@ func (j *Journal) Scan(f vfs.File, name string, from int64) (Frames, error) {
 	}
 	out := Frames{End: from}
 	if st.Size <= layout.HeaderSize {
-		out.Damage = []*store.CorruptError{{Path: name, Off: st.Size, Err: io.ErrUnexpectedEOF}}
+		out.Damage = []*object.CorruptError{{Path: name, Off: st.Size, Err: io.ErrUnexpectedEOF}}
 		return out, nil
 	}
 	if st.Size <= from {
@@ -291,7 +292,7 @@ func (j *Journal) Scan(f vfs.File, name string, from int64) (Frames, error) {
 			}
 			out.hurt = max(out.hurt, seq)
 		}
-		out.Damage = append(out.Damage, &store.CorruptError{
+		out.Damage = append(out.Damage, &object.CorruptError{
 			Path: name, Off: off,
 			Err: fmt.Errorf("%d bytes are not a journal record", next-pos),
 		})

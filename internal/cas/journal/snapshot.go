@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -30,7 +31,7 @@ func Present(s *store.Snapshot, pruned SeqSet) *store.Snapshot {
 
 // UsesPruned returns an error if the snapshot builds on one that was pruned.
 func UsesPruned(s *store.Snapshot) error {
-	for _, state := range s.States() {
+	for _, state := range object.States(s) {
 		if IsPruned(state.Tree) || IsPruned(state.Coverage) {
 			return fmt.Errorf("builds on a snapshot that is not kept: %w", store.ErrPruned)
 		}

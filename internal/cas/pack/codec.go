@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/zeebo/blake3"
 
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
 
@@ -67,7 +68,7 @@ func Compress(kind uint8, src []byte, scratch *[]byte) (codec uint8, stored []by
 		return CodecRaw, src
 	}
 	e := Encoder
-	if kind == uint8(store.Tree) {
+	if kind == uint8(object.Tree) {
 		e = treeEncoder
 	}
 	z := e().EncodeAll(src, (*scratch)[:0])

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -61,7 +62,7 @@ func (p *Pack) CheckHeader(of [16]byte) (foreign bool, err error) {
 		err = fmt.Errorf("header names pack %x", h.Name)
 	}
 	if err != nil {
-		return h.Store != [16]byte{} && h.Store != of, &store.CorruptError{Path: p.Name(), Err: err}
+		return h.Store != [16]byte{} && h.Store != of, &object.CorruptError{Path: p.Name(), Err: err}
 	}
 	return false, nil
 }
@@ -74,7 +75,7 @@ func (p *Pack) Read(loc Location) (Header, []byte, error) {
 	if loc.Stored > MaxChunk { // a wrong length must not take memory without limit
 		st, err := p.F.Stat()
 		if err == nil && loc.Off+HeaderSize+int64(loc.Stored) > st.Size {
-			err = &store.CorruptError{Path: p.Name(), Off: loc.Off, Err: io.ErrUnexpectedEOF}
+			err = &object.CorruptError{Path: p.Name(), Off: loc.Off, Err: io.ErrUnexpectedEOF}
 		}
 		if err != nil {
 			return Header{}, nil, err
@@ -83,7 +84,7 @@ func (p *Pack) Read(loc Location) (Header, []byte, error) {
 	b := make([]byte, HeaderSize+int(loc.Stored))
 	if _, err := p.F.ReadAt(b, loc.Off); err != nil {
 		if err == io.EOF {
-			err = &store.CorruptError{Path: p.Name(), Off: loc.Off, Err: io.ErrUnexpectedEOF}
+			err = &object.CorruptError{Path: p.Name(), Off: loc.Off, Err: io.ErrUnexpectedEOF}
 		}
 		return Header{}, nil, err
 	}
@@ -96,7 +97,7 @@ func (p *Pack) Read(loc Location) (Header, []byte, error) {
 		err = errors.New("payload does not match its checksum")
 	}
 	if err != nil {
-		return Header{}, nil, &store.CorruptError{Path: p.Name(), Off: loc.Off, Err: err}
+		return Header{}, nil, &object.CorruptError{Path: p.Name(), Off: loc.Off, Err: err}
 	}
 	return h, payload, nil
 }
@@ -121,13 +122,13 @@ func (p *Pack) SealedAt() (bodyEnd int64, sealed bool, err error) {
 // Scan finds the records between two offsets. It reads headers
 // only. Bytes that are no record are reported as damage, and the scan goes on
 // at the next header that is whole.
-func (p *Pack) Scan(from, end int64, fn func(Entry)) (damage []*store.CorruptError, err error) {
+func (p *Pack) Scan(from, end int64, fn func(Entry)) (damage []*object.CorruptError, err error) {
 	st, err := p.F.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if missing := end - st.Size; missing > 0 {
-		damage = append(damage, &store.CorruptError{Path: p.Name(), Off: st.Size,
+		damage = append(damage, &object.CorruptError{Path: p.Name(), Off: st.Size,
 			Err: fmt.Errorf("%d bytes are missing at the end", missing)})
 		end = st.Size
 	}
@@ -153,7 +154,7 @@ func (p *Pack) Scan(from, end int64, fn func(Entry)) (damage []*store.CorruptErr
 				break
 			}
 		}
-		damage = append(damage, &store.CorruptError{Path: p.Name(), Off: bad,
+		damage = append(damage, &object.CorruptError{Path: p.Name(), Off: bad,
 			Err: fmt.Errorf("%d bytes are not a record", off-bad)})
 	}
 	return damage, nil

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/words"
-	"github.com/boocode/filestore/store"
 )
 
 const (
@@ -43,7 +43,7 @@ func digest(parts ...any) string {
 	if err != nil {
 		panic("mcp: internal error: " + err.Error())
 	}
-	return store.Hash(store.Blob, b).Short()
+	return object.Hash(object.Blob, b).Short()
 }
 
 // parseCursor reads the cursor of a call whose result is made of the same parts

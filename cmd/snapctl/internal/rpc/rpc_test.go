@@ -930,8 +930,8 @@ func TestHealth(t *testing.T) {
 // A full disk has a code of its own, also when it is told again.
 func TestCodeOfNoSpace(t *testing.T) {
 	for _, err := range []error{
-		&store.SpaceError{},
-		&health.NotRecordedError{Err: fmt.Errorf("capture: %w", &store.SpaceError{})},
+		&cas.SpaceError{},
+		&health.NotRecordedError{Err: fmt.Errorf("capture: %w", &cas.SpaceError{})},
 		fmt.Errorf("put: %w", &fs.PathError{Op: "write", Path: "p", Err: syscall.EDQUOT}),
 		&health.NotRecordedError{Err: syscall.ENOSPC},
 	} {

@@ -1,0 +1,48 @@
+package cas
+
+import (
+	"fmt"
+
+	"github.com/boocode/filestore/store"
+)
+
+// An OwnerError says whose a store is that this user may not open. It matches [store.ErrOwner].
+type OwnerError struct {
+	Path        string // a directory: of the store, or above it
+	What        string // what there is the owner's: the directory, or FORMAT
+	Owner, Self int    // numbers of users
+	Err         error  // what the system said; nil: nothing was tried
+}
+
+func (e *OwnerError) Error() string {
+	text := fmt.Sprintf("%v: %s belongs to user %d, this is user %d", store.ErrOwner, e.What, e.Owner, e.Self)
+	if e.Err != nil {
+		text += fmt.Sprintf(" (%v)", e.Err)
+	}
+	return text
+}
+
+func (e *OwnerError) Unwrap() error { return e.Err }
+
+// Is reports that the error is store.ErrOwner.
+func (e *OwnerError) Is(target error) bool { return target == store.ErrOwner }
+
+// A SpaceError says that a writer has stopped before the disk is full. It
+// matches [store.ErrNoSpace].
+type SpaceError struct {
+	Dir  string // where the store is; "": not known
+	Free int64  // bytes that are free there
+	Keep int64  // bytes that are to stay free
+}
+
+func (e *SpaceError) Error() string {
+	where := "where the store is"
+	if e.Dir != "" {
+		where = "where " + e.Dir + " is"
+	}
+	return fmt.Sprintf("%v: %d bytes are free %s, and %d are kept for restores and for others",
+		store.ErrNoSpace, e.Free, where, e.Keep)
+}
+
+// Is reports that the error is store.ErrNoSpace.
+func (e *SpaceError) Is(target error) bool { return target == store.ErrNoSpace }
