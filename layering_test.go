@@ -61,7 +61,7 @@ var mayImport = map[string][]string{
 	"cmd/snapctl/internal/claude": {},
 	"internal/wire":               {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},
 	"client":                      {"internal/explain", "internal/wire", "manager", "store"},
-	"cmd/snapctl/internal/verbs":  {"internal/health", "internal/trees", "client", "internal/explain", "internal/wire", "manager", "session", "tree", "store", "patch", "internal/words", "internal/inside"},
+	"cmd/snapctl/internal/verbs":  {"internal/health", "internal/trees", "client", "internal/explain", "internal/wire", "manager", "session", "tree", "store", "patch", "internal/words", "internal/inside", "internal/filediff", "internal/textdiff"},
 	"cmd/snapctl/internal/rpc":    {"internal/capture", "client", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "tree", "internal/vfs", "internal/cas/layout"},
 	"cmd/snapctl/internal/mcp":    {"internal/trees", "internal/capture", "cmd/snapctl/internal/verbs", "internal/explain", "manager", "rollback", "session", "tree", "store", "patch", "internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/object"},
 	"cmd/snapctl":                 {"internal/history", "internal/places", "internal/health", "internal/retain", "internal/trees", "internal/capture", "internal/audit", "checkpoint", "checkpoint/httpapi", "client", "cmd/snapctl/internal/claude", "cmd/snapctl/internal/mcp", "cmd/snapctl/internal/rpc", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "internal/cas", "patch", "internal/vfs", "internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/cas/layout", "internal/object"},

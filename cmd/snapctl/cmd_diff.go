@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 )
@@ -82,7 +83,7 @@ func revsAndPaths(cmd *cobra.Command, args []string) (revs, paths []string) {
 const diskRev = "disk"
 
 // ends finds what is to be compared.
-func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (old, new rev, err error) {
+func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (old, new verbs.Side, err error) {
 	switch {
 	case len(args) > 2:
 		return old, new, usageError(cmd, "diff: more than two revisions: paths come after --")
@@ -94,12 +95,12 @@ func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (ol
 	if args[0] == diskRev && args[1] == diskRev {
 		return old, new, usageError(cmd, "diff: nothing to compare the disk with")
 	}
-	for i, r := range []*rev{&old, &new} {
+	for i, r := range []*verbs.Side{&old, &new} {
 		if args[i] == diskRev {
-			r.disk = true
+			r.OnDisk = true
 			continue
 		}
-		if *r, err = p.resolve(ctx, args[i]); err == nil {
+		if r.Point, err = p.resolve(ctx, args[i]); err == nil {
 			continue
 		}
 		if _, statErr := os.Lstat(p.app.path(args[i])); statErr == nil && failureOf(err).code == exitRefused {
@@ -142,8 +143,9 @@ func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
 	if err != nil {
 		return err
 	}
-	d := &differ{app: a, flags: f, m: p.m, g: p.store}
-	if old.disk || new.disk {
+	d := p.newDiffer(f)
+	d.Old, d.New = old, new
+	if old.OnDisk || new.OnDisk {
 		disk, g, err := p.captureDisk(ctx, f.limits.limits())
 		if err != nil {
 			return err
@@ -151,13 +153,12 @@ func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
 		if d.left, err = readLeftOut(ctx, g, disk.Coverage); err != nil {
 			return err
 		}
-		d.g = g
-		for _, r := range []*rev{&old, &new} {
-			if r.disk {
+		d.Trees = g
+		for _, r := range []*verbs.Side{&d.Old, &d.New} {
+			if r.OnDisk {
 				r.Point = &manager.Point{State: store.State{Tree: disk.Tree, Coverage: disk.Coverage}}
 			}
 		}
 	}
-	d.old, d.new = old, new
 	return d.run(ctx, only)
 }

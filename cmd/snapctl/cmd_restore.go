@@ -220,7 +220,8 @@ func (a *app) askToOverwrite(ctx context.Context, p *place,
 	if err != nil {
 		return nil, err
 	}
-	d := &differ{app: a, m: p.m, g: p.store, new: rev{disk: true}}
+	d := p.newDiffer(nil)
+	d.New.OnDisk = true
 	var sum fileStat
 	var texts []string
 	agreed = make(map[string]*tree.Entry)
@@ -231,7 +232,8 @@ func (a *app) askToOverwrite(ctx context.Context, p *place,
 		if known {
 			old, text = exp.Entry, editText(&it, &exp, len(sessions) < 2)
 		}
-		s, err := d.stat(ctx, &change{Difference: tree.Difference{Path: it.Path, Old: old, New: it.Now}})
+		edit := tree.Difference{Path: it.Path, Old: old, New: it.Now}
+		s, err := d.stat(ctx, &change{TurnChange: manager.TurnChange{Difference: edit}})
 		if err != nil { // it is said all the same: what it holds now is what matters
 			a.log.Info("cannot count what was changed", "path", it.Path, "err", err)
 		} else if size := s.text(); size != "" {
@@ -450,13 +452,18 @@ func (a *app) notePassed(t *manager.TakenBack) {
 		clock(t.Time), firstPaths(t.Left, 3))
 }
 
-// firstPaths names the first n of some paths, and how many more there are.
-func firstPaths(paths []string, n int) string {
+// quoteAll names paths.
+func quoteAll(paths []string) string {
 	var list []string
-	for _, p := range paths[:min(len(paths), n)] {
+	for _, p := range paths {
 		list = append(list, words.Quote(p))
 	}
-	text := strings.Join(list, ", ")
+	return strings.Join(list, ", ")
+}
+
+// firstPaths names the first n of some paths, and how many more there are.
+func firstPaths(paths []string, n int) string {
+	text := quoteAll(paths[:min(len(paths), n)])
 	if more := len(paths) - n; more > 0 {
 		text += fmt.Sprintf(" and %s more", words.Comma(more))
 	}

@@ -86,7 +86,7 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := p.endStatus(ctx, &r, disk.Tree, list, left, cutOff); err != nil {
+	if err := p.endStatus(ctx, r, disk.Tree, list, left, cutOff); err != nil {
 		return err
 	}
 	if half {
@@ -110,7 +110,7 @@ func (a *app) printStatus(c *tree.Difference, nul bool) {
 	fmt.Fprintf(a.out, "%s %s\n", a.paint(statusColours[c.Status], string(c.Status)), shown(c.Path, c.Mode()))
 }
 
-func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *manager.Diff,
+func (p *place) endStatus(ctx context.Context, r *manager.Point, disk store.ID, list *manager.Diff,
 	left *leftOut, cutOff bool) error {
 	a := p.app
 	open, err := p.m.OpenTurns()
@@ -136,7 +136,7 @@ func (p *place) endStatus(ctx context.Context, r *rev, disk store.ID, list *mana
 		if r.Snapshot != nil {
 			when = " (" + clock(r.Snapshot.Time) + ")"
 		}
-		a.note("%s since %s%s", countsOf(list), name(r.Point), when)
+		a.note("%s since %s%s", countsOf(list), name(r), when)
 		for _, session := range open {
 			a.note("a turn of session %s is open", session)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
@@ -19,46 +19,39 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-// A differ prints how two states differ.
+// A differ prints how two states differ, or what a turn did.
 type differ struct {
-	app      *app
-	flags    *diffFlags
-	m        *manager.FileSnapshotManager // who reads the disk
-	g        trees.Getter                 // of both sides' trees, and of what the store holds
-	old, new rev
-	left     *leftOut // of the disk; nil if it takes no part
-
-	turn *manager.TurnDiff // what is printed instead of how the sides differ; nil: they are compared
+	*verbs.Comparison
+	app   *app
+	flags *diffFlags
+	left  *leftOut // of the disk; nil if it takes no part
 
 	found  int        // changes printed
 	silent int        // changes that a patch or a count does not show
 	stats  []fileStat // for the chart
 }
 
-// A change is a difference as it is printed.
-type change struct {
-	tree.Difference
-	from       string // where the file was; "": it was not moved
-	similarity int    // to what it was there, in percent
-
-	of     *manager.TurnChange // nil: nothing says whose it is
-	pieces []change            // of what a turn did there, where there are several and they are shown as one
+func (p *place) newDiffer(f *diffFlags) *differ {
+	return &differ{Comparison: verbs.NewComparison(p.m), app: p.app, flags: f}
 }
 
+// A change is a difference as it is printed.
+type change struct {
+	manager.TurnChange
+	from       string   // where the file was; "": it was not moved
+	similarity int      // to what it was there, in percent
+	pieces     []change // of what a turn did there, where there are several and they are shown as one
+}
+
+// run prints all that a filter keeps, and returns the failure that the exit code stands for.
 func (d *differ) run(ctx context.Context, only filter) error {
-	if err := d.begin(); err != nil {
+	err := d.printAll(ctx, only)
+	if errors.Is(err, manager.ErrStale) {
+		return &failure{exitEnvironment, err, "run it again"}
+	}
+	if err != nil {
 		return err
 	}
-	for c, err := range d.changes(ctx, only) {
-		if err != nil {
-			return err
-		}
-		if err := d.print(ctx, &c); err != nil {
-			return err
-		}
-		d.found++
-	}
-	d.end()
 	if err := d.app.out.Flush(); err != nil { // before what goes to stderr
 		return err
 	}
@@ -69,36 +62,58 @@ func (d *differ) run(ctx context.Context, only filter) error {
 	if d.left != nil {
 		d.left.warn(d.app)
 	}
-	if d.turn != nil {
-		return d.afterTurn()
+	if d.Turn != nil {
+		d.noteOthers()
 	}
 	switch {
 	case d.left != nil && d.left.isPart():
 		return &failure{code: exitPart}
+	case d.Turn != nil && d.Turn.Unknown != "":
+		return &failure{exitDamage, fmt.Errorf("what it did is not known: %s", d.Turn.Unknown), hintCheck}
 	case d.flags.exitCode && d.found > 0:
 		return &failure{code: exitRefused}
 	}
 	return nil
 }
 
+func (d *differ) printAll(ctx context.Context, only filter) error {
+	if err := d.begin(); err != nil {
+		return err
+	}
+	for c, err := range d.changes(ctx, only) {
+		if err == nil {
+			err = d.print(ctx, &c)
+		}
+		if err != nil {
+			return err
+		}
+		d.found++
+	}
+	d.end()
+	return nil
+}
+
 // changes yields what is to be printed.
 func (d *differ) changes(ctx context.Context, only filter) iter.Seq2[change, error] {
 	return func(yield func(change, error) bool) {
-		var list []change // all, where moved files are looked for
-		for c, err := range d.differences(ctx) {
+		var list []change // all, where changes may become one
+		for c, err := range d.Changes(ctx) {
 			switch {
 			case err != nil:
 				yield(change{}, err)
 				return
 			case !only.keeps(c.Path):
-			case d.flags.renames:
-				list = append(list, c)
-			case !yield(c, nil):
+			case d.flags.renames || d.Turn != nil:
+				list = d.add(list, change{TurnChange: c})
+			case !yield(change{TurnChange: c}, nil):
 				return
 			}
 		}
-		moved, err := d.pair(ctx, list)
-		for _, c := range moved {
+		var err error
+		if d.flags.renames {
+			list, err = d.pair(ctx, list)
+		}
+		for _, c := range list {
 			if err != nil || !yield(c, nil) {
 				break
 			}
@@ -109,6 +124,30 @@ func (d *differ) changes(ctx context.Context, only filter) iter.Seq2[change, err
 	}
 }
 
+// add adds a change to a list. Where no piece of what a turn did is shown for itself
+// those of a path are one change.
+func (d *differ) add(list []change, c change) []change {
+	n := len(list)
+	if d.flags.patch || d.app.flags.json || c.Piece < 2 || n == 0 || list[n-1].Path != c.Path {
+		return append(list, c)
+	}
+	first := &list[n-1]
+	if len(first.pieces) == 0 {
+		first.pieces = []change{*first}
+	}
+	first.pieces = append(first.pieces, c)
+	first.New = c.New
+	switch {
+	case first.Old == nil && first.New != nil:
+		first.Status = tree.Added
+	case first.Old != nil && first.New == nil:
+		first.Status = tree.Deleted
+	default:
+		first.Status = tree.Modified
+	}
+	return list
+}
+
 // pair makes one change of a file that was deleted and one that was added if
 // they are the same file, moved.
 func (d *differ) pair(ctx context.Context, changes []change) ([]change, error) {
@@ -117,10 +156,7 @@ func (d *differ) pair(ctx context.Context, changes []change) ([]change, error) {
 		list[i] = c.Difference
 	}
 	renames, cut, err := trees.Renames(list, filediff.MaxText, func(c *tree.Difference, e *tree.Entry) ([]byte, error) {
-		if c.Status == tree.Deleted {
-			return d.reader(&d.old)(ctx, c.Path, e)
-		}
-		return d.reader(&d.new)(ctx, c.Path, e)
+		return d.Content(ctx, c, e)
 	})
 	if err != nil {
 		return nil, err
@@ -198,33 +234,13 @@ func (d *differ) print(ctx context.Context, c *change) error {
 	return nil
 }
 
-// reader returns what reads the files of a side.
-func (d *differ) reader(r *rev) filediff.Reader {
-	if !r.disk {
-		return filediff.InStore(d.g)
-	}
-	onDisk := filediff.OnDisk(d.m.Project().Root)
-	return func(ctx context.Context, path string, e *tree.Entry) ([]byte, error) {
-		b, err := onDisk(ctx, path, e)
-		if errors.Is(err, manager.ErrStale) {
-			err = &failure{exitEnvironment, err, "run it again"}
-		}
-		return b, err
-	}
-}
-
-// files returns both sides of a change.
-func (d *differ) files(ctx context.Context, c *change) (old, new textdiff.File, err error) {
-	return filediff.Files(ctx, d.reader(&d.old), d.reader(&d.new), cmp.Or(c.from, c.Path), &c.Difference)
-}
-
 // unified returns the patch of one change, none for a directory, which
 // patches do not know.
 func (d *differ) unified(ctx context.Context, c *change) ([]byte, error) {
 	if c.Mode().IsDir() {
 		return nil, nil
 	}
-	old, new, err := d.files(ctx, c)
+	old, new, err := d.Files(ctx, c.from, &c.Difference)
 	if err != nil {
 		return nil, err
 	}
@@ -259,38 +275,28 @@ type fileStat struct {
 
 // stat counts the lines of a change, or of its pieces.
 func (d *differ) stat(ctx context.Context, c *change) (s fileStat, err error) {
-	if len(c.pieces) == 0 {
-		return d.statOne(ctx, c)
-	}
-	for i := range c.pieces {
-		one, err := d.statOne(ctx, &c.pieces[i])
-		if err != nil {
-			return s, err
-		}
-		if i == 0 {
-			s.oldSize = one.oldSize
-		}
-		s.Added, s.Deleted, s.Binary, s.newSize = s.Added+one.Added, s.Deleted+one.Deleted,
-			s.Binary || one.Binary, one.newSize
-	}
-	return s, nil
-}
-
-func (d *differ) statOne(ctx context.Context, c *change) (s fileStat, err error) {
 	if c.Old != nil {
 		s.oldSize = c.Old.Size
 	}
 	if c.New != nil {
 		s.newSize = c.New.Size
 	}
-	if c.Old != nil && c.New != nil && c.Old.ID == c.New.ID { // mode only
-		return s, nil
+	pieces := c.pieces
+	if pieces == nil {
+		pieces = []change{*c}
 	}
-	old, new, err := d.files(ctx, c)
-	if err == nil {
-		s.Stat = filediff.Count(old, new)
+	for _, p := range pieces {
+		if p.Old != nil && p.New != nil && p.Old.ID == p.New.ID { // mode only
+			continue
+		}
+		old, new, err := d.Files(ctx, p.from, &p.Difference)
+		if err != nil {
+			return s, err
+		}
+		n := filediff.Count(old, new)
+		s.Added, s.Deleted, s.Binary = s.Added+n.Added, s.Deleted+n.Deleted, s.Binary || n.Binary
 	}
-	return s, err
+	return s, nil
 }
 
 // numbers writes the columns of --numstat.
@@ -359,8 +365,8 @@ type jsonEnd struct {
 	Disk     bool     `json:"disk"`
 }
 
-func newJSONEnd(r *rev) jsonEnd {
-	return jsonEnd{TreeHash: r.State.Tree, EntryID: words.OrNull(r.EntryID), Disk: r.disk}
+func newJSONEnd(s *verbs.Side) jsonEnd {
+	return jsonEnd{TreeHash: s.State.Tree, EntryID: words.OrNull(s.EntryID), Disk: s.OnDisk}
 }
 
 // A jsonChange is a change in JSON.
@@ -397,14 +403,12 @@ type jsonFrom struct {
 }
 
 func newJSONChange(c *change) *jsonChange {
-	j := &jsonChange{jsonPath: newJSONPath(c.Path), Status: c.Status.String()}
+	j := &jsonChange{jsonPath: newJSONPath(c.Path), Status: c.Status.String(), Owner: c.Owner}
 	if c.from != "" {
 		j.Status, j.From = "renamed", &jsonFrom{newJSONPath(c.from), c.similarity}
 	}
-	if c.of != nil {
-		if j.Owner = c.of.Owner; c.of.Pieces > 1 {
-			j.Piece, j.Pieces = c.of.Piece, c.of.Pieces
-		}
+	if c.Pieces > 1 {
+		j.Piece, j.Pieces = c.Piece, c.Pieces
 	}
 	if c.Old != nil {
 		j.OldMode, j.OldSize, j.OldHash = new(c.Old.Mode.String()), &c.Old.Size, &c.Old.ID
@@ -457,21 +461,18 @@ func (d *differ) begin() error {
 	if !d.app.flags.json {
 		return nil
 	}
-	if d.turn != nil {
-		b, err := marshal(newJSONTurn(d.turn))
-		fmt.Fprintf(d.app.out, "%s,\"files\":[", bytes.TrimSuffix(b, []byte("}")))
-		return err
+	var of any
+	if d.Turn != nil {
+		of = newJSONTurn(d.Turn)
+	} else {
+		of = struct {
+			From jsonEnd `json:"from"`
+			To   jsonEnd `json:"to"`
+		}{newJSONEnd(&d.Old), newJSONEnd(&d.New)}
 	}
-	old, err := marshal(newJSONEnd(&d.old))
-	if err != nil {
-		return err
-	}
-	new, err := marshal(newJSONEnd(&d.new))
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(d.app.out, "{\"from\":%s,\"to\":%s,\"files\":[", old, new)
-	return nil
+	b, err := marshal(of)
+	fmt.Fprintf(d.app.out, "%s,\"files\":[", bytes.TrimSuffix(b, []byte("}")))
+	return err
 }
 
 func (d *differ) end() {

@@ -2,72 +2,19 @@ package main
 
 import (
 	"context"
-	"iter"
-	"strings"
+	"slices"
 
 	"github.com/spf13/pflag"
 
-	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
-// differences yields what there is to be printed, before it is chosen from.
-func (d *differ) differences(ctx context.Context) iter.Seq2[change, error] {
-	return func(yield func(change, error) bool) {
-		if d.turn != nil {
-			for _, c := range d.turnChanges() {
-				if !yield(c, nil) {
-					return
-				}
-			}
-			return
-		}
-		for c, err := range trees.Compare(ctx, d.g, d.old.state(), d.new.state()) {
-			if !yield(change{Difference: c}, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// turnChanges returns what a turn did, piece by piece. Where no piece is shown
-// for itself those of a path are one change.
-func (d *differ) turnChanges() []change {
-	apart := d.flags.patch || d.app.flags.json
-	var list []change
-	for i := range d.turn.Changes {
-		of := &d.turn.Changes[i]
-		c := change{Difference: of.Difference, of: of}
-		if n := len(list); !apart && n > 0 && list[n-1].Path == c.Path && of.Piece > 1 {
-			first := &list[n-1]
-			if len(first.pieces) == 0 {
-				first.pieces = []change{*first}
-			}
-			first.pieces = append(first.pieces, c)
-			first.New = c.New
-			switch {
-			case first.Old == nil && first.New != nil:
-				first.Status = tree.Added
-			case first.Old != nil && first.New == nil:
-				first.Status = tree.Deleted
-			default:
-				first.Status = tree.Modified
-			}
-			continue
-		}
-		list = append(list, c)
-	}
-	return list
-}
-
-// afterTurn says what those must know who read a turn's diff, and returns the
-// failure that the exit code stands for.
-func (d *differ) afterTurn() error {
+// noteOthers says what those must know who read a turn's diff.
+func (d *differ) noteOthers() {
 	var contested, mixed []string
-	for _, c := range d.turn.Changes {
+	for _, c := range d.Turn.Changes {
 		if c.Owner == manager.Contested {
 			contested = append(contested, c.Path)
 		}
@@ -81,39 +28,17 @@ func (d *differ) afterTurn() error {
 	if len(mixed) > 0 {
 		d.app.note("somebody else has changed it during the turn, which is left out: %s", someOf(mixed))
 	}
-	switch {
-	case d.turn.Unknown != "":
-		return &failure{exitDamage, lossText(d.turn.Unknown), hintCheck}
-	case d.flags.exitCode && d.found > 0:
-		return &failure{code: exitRefused}
-	}
-	return nil
 }
-
-// lossText is why what a turn did is not known.
-type lossText string
-
-func (e lossText) Error() string { return "what it did is not known: " + string(e) }
 
 // someOf lists paths, or the first of them.
 func someOf(paths []string) string {
 	const most = 10
-	var b strings.Builder
-	last := ""
-	n := 0
-	for _, p := range paths {
-		if p == last {
-			continue
-		}
-		if last = p; n == most {
-			return b.String() + " and others"
-		}
-		if n++; n > 1 {
-			b.WriteString(", ")
-		}
-		b.WriteString(words.Quote(p))
+	paths = slices.Compact(paths) // pieces of one follow one another
+	text := quoteAll(paths[:min(len(paths), most)])
+	if len(paths) > most {
+		text += " and others"
 	}
-	return b.String()
+	return text
 }
 
 // A jsonTurn is whose diff it is, in JSON.
@@ -153,7 +78,9 @@ func (f *diffFlags) shows() bool { return f.patch || f.stat }
 
 // turnDiffer returns what prints a turn's diff, or, with JSON, returns it.
 func (p *place) turnDiffer(t *manager.TurnDiff, f *diffFlags) *differ {
-	return &differ{app: p.app, flags: f, m: p.m, g: p.store, turn: t}
+	d := p.newDiffer(f)
+	d.Turn = t
+	return d
 }
 
 // list returns the changes in JSON.

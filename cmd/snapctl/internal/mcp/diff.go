@@ -1,11 +1,11 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"slices"
 	"strings"
 
@@ -74,124 +74,75 @@ type FileStat struct {
 	Piece   int    `json:"piece,omitempty" jsonschema:"with turn: there are several, as somebody else has changed the file in between"`
 }
 
-// A side is one of two that are compared.
-type side struct {
-	state store.State
-	read  filediff.Reader
-}
+// diskRev is what stands for the disk.
+const diskRev = "disk"
 
 func snapshotDiff(ctx context.Context, m *manager.FileSnapshotManager, p *DiffArgs) (*Diff, error) {
 	if p.Turn != "" && (p.From != "" || p.To != "") {
 		return nil, badArgument("turn goes without from and to")
 	}
-	if p.From == "" {
-		p.From = "@"
-	}
-	if p.To == "" {
-		p.To = diskRev
-	}
-	if p.From == diskRev && p.To == diskRev {
+	from, to := cmp.Or(p.From, "@"), cmp.Or(p.To, diskRev)
+	if from == diskRev && to == diskRev {
 		return nil, badArgument("from and to are both disk: there is nothing to compare it with")
 	}
 	paths, err := treePaths(m, p.Paths)
 	if err != nil {
 		return nil, err
 	}
-	d := &differ{ctx: ctx, m: m, g: inside.Store(m)}
-	d.old.read, d.new.read = filediff.InStore(d.g), filediff.InStore(d.g)
+	d := differ{verbs.NewComparison(m)}
+	r := &Diff{Files: []FileStat{}, statOnly: p.StatOnly}
+	var of string // what pages are of
 	if p.Turn != "" {
-		return d.turnDiff(p, paths)
+		if d.Turn, err = m.TurnDiff(ctx, p.Turn); err != nil {
+			return nil, err
+		}
+		if s := d.Turn.Snapshot; s != nil {
+			d.Old.Point, d.New.Point = &manager.Point{State: s.Base}, &manager.Point{State: s.State()}
+		}
+		r.Turn, r.Unknown = cmp.Or(manager.NameOf(d.Turn.EntryID, d.Turn.Snapshot), p.Turn), d.Turn.Unknown
+		of = digest("turn", d.Turn, paths, p.StatOnly)
+	} else {
+		if err = d.resolve(ctx, m, from, &d.Old); err == nil {
+			err = d.resolve(ctx, m, to, &d.New)
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.From, r.To = d.Old.State.Tree.String(), d.New.State.Tree.String()
+		of = digest(d.Old.State, d.New.State, paths, p.StatOnly)
 	}
-	if d.old, err = d.resolve(p.From); err != nil {
-		return nil, err
-	}
-	if d.new, err = d.resolve(p.To); err != nil {
-		return nil, err
-	}
-	c, err := parseCursor(p.Cursor, digest(d.old.state, d.new.state, paths, p.StatOnly))
+	c, err := parseCursor(p.Cursor, of)
 	if err != nil {
 		return nil, err
 	}
-	r := &Diff{From: d.old.state.Tree.String(), To: d.new.state.Tree.String(),
-		Files: []FileStat{}, statOnly: p.StatOnly}
-	return r, d.page(r, c, paths)
+	return r, d.page(ctx, r, c, paths)
 }
 
-// diskRev is what stands for the disk.
-const diskRev = "disk"
-
-// A differ compares two states.
-type differ struct {
-	ctx      context.Context
-	m        *manager.FileSnapshotManager
-	g        trees.Getter // of both sides' trees, and of what the store holds
-	old, new side
-	turn     *manager.TurnDiff // what is shown instead of how they differ; nil: they are compared
-}
-
-// turnDiff returns a page of what a step did.
-func (d *differ) turnDiff(p *DiffArgs, paths []string) (*Diff, error) {
-	var err error
-	if d.turn, err = d.m.TurnDiff(d.ctx, p.Turn); err != nil {
-		return nil, err
-	}
-	if s := d.turn.Snapshot; s != nil {
-		d.old.state, d.new.state = s.Base, s.State()
-	}
-	c, err := parseCursor(p.Cursor, digest("turn", d.turn, paths, p.StatOnly))
-	if err != nil {
-		return nil, err
-	}
-	r := &Diff{Turn: p.Turn, Unknown: d.turn.Unknown, Files: []FileStat{}, statOnly: p.StatOnly}
-	if name := manager.NameOf(d.turn.EntryID, d.turn.Snapshot); name != "" {
-		r.Turn = name
-	}
-	return r, d.page(r, c, paths)
-}
-
-// changes yields what there is to show.
-func (d *differ) changes() iter.Seq2[manager.TurnChange, error] {
-	return func(yield func(manager.TurnChange, error) bool) {
-		if d.turn != nil {
-			for _, c := range d.turn.Changes {
-				if !yield(c, nil) {
-					return
-				}
-			}
-			return
-		}
-		for c, err := range trees.Compare(d.ctx, d.g, d.old.state, d.new.state) {
-			if !yield(manager.TurnChange{Difference: c}, err) {
-				return
-			}
-		}
-	}
-}
+// A differ makes a page of a comparison.
+type differ struct{ *verbs.Comparison }
 
 // resolve finds the state that a revision stands for.
-func (d *differ) resolve(rev string) (side, error) {
-	if rev != diskRev {
-		point, err := d.m.Resolve(d.ctx, rev)
-		if err != nil {
-			return side{}, err
-		}
-		return side{point.State, filediff.InStore(d.g)}, nil
+func (d differ) resolve(ctx context.Context, m *manager.FileSnapshotManager, rev string, s *verbs.Side) (err error) {
+	if s.OnDisk = rev == diskRev; !s.OnDisk {
+		s.Point, err = m.Resolve(ctx, rev)
+		return err
 	}
 	// nothing is kept of it
-	disk, g, err := inside.Disk(d.ctx, d.m, &capture.Options{Limits: tree.Limits{NewBytes: -1, Files: -1}})
+	disk, g, err := inside.Disk(ctx, m, &capture.Options{Limits: tree.Limits{NewBytes: -1, Files: -1}})
 	if err != nil {
-		return side{}, err
+		return err
 	}
-	d.g = g
-	return side{store.State{Tree: disk.Tree, Coverage: disk.Coverage}, filediff.OnDisk(d.m.Project().Root)}, nil
+	d.Trees = g
+	s.Point = &manager.Point{State: store.State{Tree: disk.Tree, Coverage: disk.Coverage}}
+	return nil
 }
 
 // page fills in what the page has that begins at c.
-func (d *differ) page(r *Diff, c cursor, paths []string) error {
+func (d differ) page(ctx context.Context, r *Diff, c cursor, paths []string) error {
 	same := slices.Clone(paths) // those that have no difference
 	left, full := room, false
 	var text strings.Builder
-	for change, err := range d.changes() {
+	for change, err := range d.Changes(ctx) {
 		if err != nil {
 			return err
 		}
@@ -208,7 +159,7 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 		if i == c.item {
 			from = c.offset
 		}
-		next, err := d.add(r, &text, &change, from, &left)
+		next, err := d.add(ctx, r, &text, &change, from, &left)
 		if err != nil {
 			return err
 		}
@@ -218,7 +169,7 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 		}
 	}
 	for _, p := range same {
-		if err := d.hasPath(p); err != nil {
+		if err := d.hasPath(ctx, p); err != nil {
 			return err
 		}
 	}
@@ -228,12 +179,12 @@ func (d *differ) page(r *Diff, c cursor, paths []string) error {
 }
 
 // hasPath returns an error for a path that neither side has.
-func (d *differ) hasPath(p string) error {
-	for _, s := range []*side{&d.old, &d.new} {
-		if s.state.IsZero() { // of a start there is no old side, and of a log's step none is at hand
+func (d differ) hasPath(ctx context.Context, p string) error {
+	for _, s := range []verbs.Side{d.Old, d.New} {
+		if s.Point == nil || s.State.IsZero() { // of a start there is no old side, and of a log's step none is at hand
 			return nil
 		}
-		if _, err := trees.Lookup(d.ctx, d.g, s.state.Tree, p); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := trees.Lookup(ctx, d.Trees, s.State.Tree, p); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -242,9 +193,9 @@ func (d *differ) hasPath(p string) error {
 
 // add adds a file's numbers and as much of its diff, from an offset, as fits. It
 // returns the offset at which the next page goes on, -1 if all is there.
-func (d *differ) add(r *Diff, text *strings.Builder, change *manager.TurnChange, from int,
+func (d differ) add(ctx context.Context, r *Diff, text *strings.Builder, change *manager.TurnChange, from int,
 	left *int) (next int, err error) {
-	old, new, err := filediff.Files(d.ctx, d.old.read, d.new.read, change.Path, &change.Difference)
+	old, new, err := d.Files(ctx, "", &change.Difference)
 	if err != nil {
 		return 0, err
 	}
