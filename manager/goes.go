@@ -42,7 +42,11 @@ func (x *restore) Done(ctx context.Context, c *change.Change) (err error) {
 	}
 	r.Facts.ID, r.Facts.Counts = c.ID, countsOf(c.Plan)
 	x.done = r
-	return x.m.commitAt(ctx, x.o, r, c.After)
+	if err := x.m.commitAt(ctx, x.o, r, c.After); err != nil {
+		return err
+	}
+	x.o.moveTurn()
+	return nil
 }
 
 // record returns a record of the restore that builds on a state.

@@ -53,6 +53,12 @@ type Options struct {
 	// began it. Default: a turn whose process has died counts as interrupted.
 	Detached bool
 
+	// InTurn says that the manager works for a tool of the session's open turn, with
+	// Detached: Snapshot, RestoreFiles, Undo and Redo, also in a preview, divide the
+	// turn. What it has done so far is a turn of its own, and what it does from then
+	// on another, with the same number. Default: these do not go with an open turn.
+	InTurn bool
+
 	// Adopt has a directory that was moved go on with the history of its old path, if
 	// it surely is the same. Default: the error of Open matches [ErrMovedAway], and
 	// 'snapctl adopt' does it for who was asked. Engines do so by themselves.

@@ -45,7 +45,11 @@ func (x *restore) Ended(ctx context.Context, to change.Direction, now store.Stat
 			return err
 		}
 	}
-	return x.m.commitAt(ctx, x.o, r, now)
+	if err := x.m.commitAt(ctx, x.o, r, now); err != nil {
+		return err
+	}
+	x.o.moveTurn()
+	return nil
 }
 
 // recover brings a restore to its end that was cut off, of whatever session;

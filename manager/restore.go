@@ -235,12 +235,18 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 	}
 	x.result = newRestoreResult()
 	x.result.Preview = x.opts.Preview
-	err := x.closeCutOff(ctx)
-	if err == nil {
-		err = m.withLook(ctx, func(o *look) error { return x.runLocked(ctx, o, prepare) })
-	}
-	if err != nil {
-		return nil, err
+	if m.opts.InTurn {
+		if err := x.runInTurn(ctx, prepare); err != nil {
+			return nil, err
+		}
+	} else {
+		err := x.closeCutOff(ctx)
+		if err == nil {
+			err = m.withLook(ctx, func(o *look) error { return x.runLocked(ctx, o, prepare) })
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if x.done == nil {
 		return x.result, nil
@@ -263,10 +269,10 @@ func (x *restore) runLocked(ctx context.Context, o *look, prepare func() error) 
 	if _, err := x.m.recover(ctx, o, change.Forward); err != nil {
 		return err
 	}
+	x.o = o
 	if err := x.checkTurns(o.turns); err != nil {
 		return err
 	}
-	x.o = o
 	if x.root, err = x.m.openRoot(); err != nil {
 		return err
 	}
@@ -305,6 +311,9 @@ func (x *restore) checkTurns(t *history.Turns) error {
 		return nil
 	}
 	for _, o := range t.Open {
+		if o == x.o.divisible() {
+			continue
+		}
 		open, err := x.m.isOpen(o)
 		if err != nil {
 			return err

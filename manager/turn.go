@@ -246,21 +246,29 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 }
 
 // empty records a turn that changed nothing: it has a number, and is one of those
-// that @~N counts. No log is told of it.
+// that @~N counts. No log is told of it. A turn that was divided is one by what it has
+// done before.
 func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.OpenTurn) error {
 	if err := m.found(ctx, o, history.KindBase); err != nil { // what is captured may have changed, or others have
 		return err
 	}
 	r := newRecord(&store.Snapshot{Kind: history.KindEmpty, Base: t.Base})
 	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev, r.Facts.Told = t.Turn, t.RuntimeTurn, t.Prev, true
-	if log, err := m.entries(ctx); err == nil && log != nil {
+	log, err := m.entries(ctx)
+	if err != nil {
+		return err
+	}
+	if log != nil {
 		r.Above = m.leaf(log)
 		if r.Entry, err = m.endsAt(ctx, log, r.Above); err != nil {
 			return err
 		}
+	} else if before, err := m.stepAt(ctx, t.Prev, m.opts.Session); err != nil ||
+		r.withSession(m.opts.Session).isSameTurn(before) {
+		return err
 	}
 	was := o.result.Snapshot
-	err := m.commit(ctx, o, r)
+	err = m.commit(ctx, o, r)
 	o.result.Snapshot = was
 	return err
 }
@@ -589,7 +597,8 @@ type SnapshotOptions struct {
 // has changed since the session's newest snapshot, and in no other session's
 // turn, is a turn, with an entry of ours. opts may be nil.
 //
-// The error matches [ErrTurnOpen] if a turn of the session is open.
+// The error matches [ErrTurnOpen] if a turn of the session is open, unless it is
+// divided: see [Options].
 func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOptions) (*Result, error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -672,10 +681,16 @@ func (e *turnEnd) record(ctx context.Context) error {
 	default:
 		err = e.m.found(ctx, e.look, history.KindBase)
 	}
-	if err == nil && e.announced {
-		e.turns.Remove(e.turn)
+	if err != nil || !e.announced {
+		return err
 	}
-	return err
+	switch divided := e.asked != nil && e.divisible() == e.turn; {
+	case !divided:
+		e.turns.Remove(e.turn)
+	case r.Seq != 0:
+		e.goOn(e.turn)
+	}
+	return nil
 }
 
 // name gives a record its label and its entry.
