@@ -38,8 +38,8 @@ func (h *hooked) tool(fn func(m *FileSnapshotManager)) {
 
 // do runs steps of a story: "{" and "}" begin and end a turn, "+a" writes the file a by
 // a tool, "snapshot", "restore REV", "preview REV", "undo" and "redo" are asked for by a
-// tool within a turn, else by the user, "force REV" by the user in any case; "user+a" is a file of the user. "@snap" stands
-// for the entry of the newest snapshot.
+// tool within a turn, else by the user, "force REV" by the user in any case; "user+a" is a
+// file of the user. "@snap" stands for the entry of the newest snapshot.
 func (h *hooked) do(steps string) {
 	h.Helper()
 	open := h.openTurn

@@ -143,7 +143,8 @@ func (r *RestoreResult) IsComplete() bool {
 // session has changed are not touched.
 //
 // Errors are those of [FileSnapshotManager.Resolve], [ErrTurnOpen] while a turn
-// is open in the directory, [ErrHeadChanged], [ErrCutOff], and those of reading and writing.
+// is open in the directory that [Options] do not divide, [ErrHeadChanged], [ErrCutOff], and
+// those of reading and writing.
 // After one of writing the files that were changed have been changed back, as
 // far as that could be done; the error says if not. An error of Append is
 // returned together with a result.

@@ -178,10 +178,8 @@ func (a *app) hookRoot(e *claude.Event) (string, error) {
 	if a.flags.root != "" {
 		return a.root()
 	}
-	if dir := a.getenv("CLAUDE_PROJECT_DIR"); dir != "" {
-		if st, err := os.Stat(dir); err == nil && st.IsDir() {
-			return dir, nil
-		}
+	if dir := a.claudeProject(); dir != "" {
+		return dir, nil
 	}
 	if e.CWD == "" {
 		return "", fmt.Errorf("event %s: no cwd", e.Name)
@@ -191,6 +189,16 @@ func (a *app) hookRoot(e *claude.Event) (string, error) {
 		return "", err
 	}
 	return p.Root, nil
+}
+
+// claudeProject returns the directory that Claude Code says it is at work in, "" if it
+// says nothing of the kind.
+func (a *app) claudeProject() string {
+	dir := a.getenv("CLAUDE_PROJECT_DIR")
+	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
+		return ""
+	}
+	return dir
 }
 
 // hookThere has the event recorded by the resident engine, which is started if

@@ -4,15 +4,24 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/mcp"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/wire"
+	"github.com/boocode/filestore/manager"
 )
 
 // mcpSession is what snapshots belong to that models take, unless a session is
@@ -38,6 +47,9 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags)
 	case a.stdin == nil:
 		return errors.New("no stdin")
 	}
+	if dir := a.claudeProject(); a.flags.root == "" && dir != "" { // as hooks do
+		a.flags.root = dir
+	}
 	root, err := a.root()
 	if err != nil {
 		return err
@@ -50,12 +62,69 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags)
 	// properly
 	signal.Ignore(syscall.SIGPIPE)
 	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version(),
-		AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
+		TurnOf: turnOf, AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
 	err = s.Serve(ctx, &sdk.IOTransport{Reader: a.stdin, Writer: keepOpen{a.stdout}, MaxLineLength: wire.MaxLine})
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
 		err = nil
 	}
 	return errors.Join(err, e.Close())
+}
+
+// turnOf returns the session whose open turn has called a tool of the server, as hooks
+// have told; "" if no turn is known to. call is the agent's name for the call, "" if it
+// gives none. Of several sessions that run such a tool nobody knows whose the call is.
+func turnOf(ctx context.Context, e *manager.Engine, m *manager.FileSnapshotManager, tool, call string) (string, error) {
+	open, err := m.OpenTurns()
+	if err != nil || len(open) == 0 {
+		return "", err
+	}
+	lock, err := vfs.OS(m.StoreDir()).OpenFile(layout.Worktree(m.Project().Worktree).HookLock(), os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	// That the tool begins may still be being recorded.
+	if err := vfs.Lock(ctx, lock, vfs.Shared); err != nil {
+		return "", fmt.Errorf("wait for events: %w", err)
+	}
+	var sessions []string
+	for _, h := range readHookCalls(lock).Calls {
+		isIt := h.Tool == call || call == "" && strings.HasSuffix(h.Name, "__"+tool)
+		if !isIt || !slices.Contains(open, h.Session) || slices.Contains(sessions, h.Session) {
+			continue
+		}
+		runs, err := isRunning(ctx, e, m.Project().Root, h)
+		if err != nil {
+			return "", err
+		}
+		if runs {
+			sessions = append(sessions, h.Session)
+		}
+	}
+	switch len(sessions) {
+	case 0:
+		return "", nil
+	case 1:
+		return sessions[0], nil
+	}
+	slices.Sort(sessions)
+	return "", explain.Errorf(explain.SeveralTurns, "sessions %s run %s at once, and nothing says whose this call is",
+		strings.Join(sessions, ", "), tool)
+}
+
+// isRunning reports whether a tool runs in its session's turn. That it has ended is not
+// in the file of calls.
+func isRunning(ctx context.Context, e *manager.Engine, root string, call hookCall) (bool, error) {
+	m, err := manager.Open(ctx, root, &manager.Options{Engine: e, Session: call.Session})
+	if err != nil {
+		return false, err
+	}
+	defer m.Close()
+	tools, err := m.OpenTools()
+	return slices.Contains(tools, call.Tool), err
 }
 
 // keepOpen is a writer that stays open.

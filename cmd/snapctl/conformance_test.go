@@ -368,7 +368,8 @@ func afterReadOnly(w *world, _ *manager.FileSnapshotManager) error {
 var rare = map[string]string{
 	"bad_command": "of RPC", "duplicate_id": "of RPC", "too_many": "of RPC", "too_long": "of RPC",
 	"no_session": "of RPC", "stalled": "it takes 90 s", "internal": "a mistake", "changed": "of MCP",
-	"cancelled": "by who asks", "timed_out": "by who asks", "budget": "large files",
+	"several_turns": "of MCP",
+	"cancelled":     "by who asks", "timed_out": "by who asks", "budget": "large files",
 	"too_broad": "the user's home", "moved": "opening", "not_moved": "adopt", "has_history": "adopt",
 	"other_project": "opening", "other_user": "opening", "busy": "prune", "plan_stale": "prune",
 	"no_space": "a full disk", "damaged": "a damaged store", "forgotten": "forget",

@@ -215,6 +215,7 @@ type hookCalls struct {
 type hookCall struct {
 	Session string `json:"session"`
 	Tool    string `json:"tool"`
+	Name    string `json:"name,omitempty"`  // of the tool, as the agent calls it
 	Call    string `json:"call"`            // as in a claude.Event
 	Asked   bool   `json:"asked,omitempty"` // whether it may run
 }
@@ -259,7 +260,7 @@ func (c *hookCalls) keep(session string, running []string) {
 
 // add notes a tool that begins.
 func (c *hookCalls) add(e *claude.Event) {
-	c.Calls = append(c.Calls, hookCall{Session: e.Session, Tool: e.Tool, Call: e.Call})
+	c.Calls = append(c.Calls, hookCall{Session: e.Session, Tool: e.Tool, Name: e.Called, Call: e.Call})
 	c.changed = true
 }
 

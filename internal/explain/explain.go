@@ -82,6 +82,10 @@ var (
 	Internal  = &Kind{Code: "internal", Exit: Environment, Status: broken}
 	Cancelled = &Kind{Code: "cancelled", Exit: Interrupted, Status: unavailable, Errs: []error{context.Canceled},
 		Advice: "The call was cancelled: nothing is reported as done. Call snapshot_list to see what is on record."}
+	// SeveralTurns: nothing says in which of several open turns a tool was called.
+	SeveralTurns = &Kind{Code: "several_turns", Exit: Refused, Status: conflict,
+		Advice: "Nothing was done. Another session calls the same tool at this moment: call again once, " +
+			"and if that is refused, too, leave it and tell the user."}
 	// Changed: a list is not what it was for the part before.
 	Changed = &Kind{Code: "changed", Exit: Environment, Status: conflict, Advice: "Call again without cursor."}
 )
@@ -89,7 +93,7 @@ var (
 // Kinds are all of them. Of those that an error matches the first counts: some
 // have others as causes.
 var Kinds = []*Kind{
-	BadRequest, BadCommand, DuplicateID, TooMany, TooLong, NoSession, Stalled, Changed, Internal,
+	BadRequest, BadCommand, DuplicateID, TooMany, TooLong, NoSession, Stalled, SeveralTurns, Changed, Internal,
 	Cancelled,
 	{Code: "timed_out", Exit: Environment, Status: late, Errs: []error{context.DeadlineExceeded},
 		Advice: "Call again: what was read until then is kept."},
@@ -167,12 +171,14 @@ var Kinds = []*Kind{
 		Hint:   "name that session with --session ID",
 		Advice: "This server works on one session. Take a revision that snapshot_list has."},
 	{Code: "turn_open", Exit: Refused, Status: conflict, Errs: []error{manager.ErrTurnOpen},
-		Hint:   "wait for the turn to end, or name another session with --session ID",
-		Advice: "Somebody else is at work in the directory. Wait and call again, or pass force: true to a restore, undo or redo if the user agrees."},
+		Hint: "wait for the turn to end; if its agent was stopped, 'snapctl restore --force' goes on all the same",
+		Advice: "Another session is at work in the directory. Do not call again by yourself, as nobody knows " +
+			"when its turn ends: tell the user, who may end it, or agree to force: true for a restore, undo or redo."},
 	{Code: "locked", Exit: Environment, Status: conflict, Errs: []error{manager.ErrLocked},
-		Advice: "A checkpoint is being restored: wait and call again."},
+		Advice: "A checkpoint is being restored, which takes seconds: wait, call again once, " +
+			"and if that is refused, too, ask the user."},
 	{Code: "no_turn", Exit: Environment, Status: conflict, Errs: []error{manager.ErrNoTurn},
-		Advice: "No turn is open: call again."},
+		Advice: "The turn has ended meanwhile: call again once."},
 	{Code: "head_changed", Exit: Refused, Status: conflict, Errs: []error{manager.ErrHeadChanged},
 		Hint:   "'snapctl restore -n' shows what would be done, -y does it all the same",
 		Advice: "Call restore_preview to see what would be done, then restore with acrossHead: true if that is wanted."},

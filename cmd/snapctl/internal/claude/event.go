@@ -43,6 +43,7 @@ type Event struct {
 	CWD     string   `json:"cwd,omitempty"`
 	Source  string   `json:"source,omitempty"` // of SessionStart: startup, resume, compact and others
 	Tool    string   `json:"tool,omitempty"`   // identifies the call of a tool
+	Called  string   `json:"called,omitempty"` // of ToolStart: the name of the tool
 	Call    string   `json:"call,omitempty"`   // of ToolStart and ToolAsked: the same for the same tool and arguments
 	Tools   []string `json:"tools,omitempty"`  // of BatchEnd: those calls
 	Wrote   []string `json:"wrote,omitempty"`  // by a tool that has ended well and names its files
@@ -124,7 +125,7 @@ func Read(r io.Reader) (*Event, error) {
 			return nil, fmt.Errorf("event %s: %w", e.Name, err)
 		}
 		if e.Name == ToolStart {
-			event.Call = e.fingerprint(e.Input)
+			event.Called, event.Call = e.Tool, e.fingerprint(e.Input)
 		}
 		if e.Name == ToolEnd && slices.Contains(writers, e.Tool) {
 			event.Wrote = paths(e.Input)

@@ -23,7 +23,7 @@ var toolHints = map[string]string{
 	"undo nothing":        "No restore is left to undo. To take back what the newest step changed, call restore with target \"@~1\".",
 	"redo nothing":        "No undo is left to redo. Every state is still in reach: snapshot_list has the revisions for restore.",
 	"patch_undo unknown":  "Take the undoId from the answer of patch_apply.",
-	"snapshot_diff stale": "A file was changed while it was read: call again.",
+	"snapshot_diff stale": "A file was changed while it was read: call again once, or with paths that leave it out.",
 }
 
 const (

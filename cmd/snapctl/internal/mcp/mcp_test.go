@@ -123,7 +123,7 @@ var update = flag.Bool("update", false, "rewrite testdata/tools.json")
 // TestVerb: a verb is a tool with the arguments that have a text, and no others.
 func TestVerb(t *testing.T) {
 	_, s := connect(t)
-	x := &tools{open: &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(context.Background()) }},
+	x := &tools{server: new(Server), open: &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(context.Background()) }},
 		log: slog.New(slog.DiscardHandler), sdk: sdk.NewServer(&sdk.Implementation{Name: "test"}, nil)}
 	addVerb(x, "get_modified_files", "Files", looks, "Lists files.", map[string]string{"from": "a revision"})
 	ours, theirs := sdk.NewInMemoryTransports()

@@ -132,10 +132,12 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 		return nil, err
 	}
 	if r.Differing > 0 && len(r.Items) == 0 {
-		return nil, &hintError{badArgument("restore %q: nothing was changed: no step between here and there changed a file, but %s: changes of the user, or not recorded yet",
+		return nil, &hintError{badArgument("restore %q: nothing was changed: no step between here and there changed "+
+			"a file, but %s: changes of the user, or not recorded yet",
 			opts.Target, words.Count(r.Differing, "path")+differs(r.Differing)),
-			"If they are your own changes since the newest snapshot, call snapshot_create, then this again (what was @ is @~1 by then). " +
-				"snapshot_diff shows them; name them in paths to restore them whoever changed them, or pass exact: true for all."}
+			"snapshot_diff shows them. If it shows your own changes since the newest snapshot, call snapshot_create " +
+				"once, then this again (what was @ is @~1 by then). Name changes of the user in paths to take them " +
+				"back, too, or pass exact: true for all, if the user wants that."}
 	}
 	return restored(r, "undo", cursor)
 }

@@ -38,6 +38,12 @@ type Server struct {
 	AllowBroad bool            // also a home directory and the like
 	Limits     tree.Limits     // of captures
 	Logger     *slog.Logger    // nil: nothing is logged
+
+	// TurnOf returns the session, of those in the directory of m, whose open turn has
+	// called a tool; "" if none has. call is the client's name for the call, if it has
+	// one. nil: none ever has.
+	TurnOf func(ctx context.Context, e *manager.Engine, m *manager.FileSnapshotManager,
+		tool, call string) (string, error)
 }
 
 // instructions tell a model which tool is for what.
@@ -48,6 +54,7 @@ const instructions = `Snapshots of the files of one directory, all of them: also
 - To go back, call restore_preview, then restore with the same arguments. By default only what this session's steps changed is restored: changes of the user are left alone. Changes since the newest snapshot belong to no step yet: record them with snapshot_create first.
 - undo takes back a restore, redo takes back an undo. What a restore overwrites is kept first, so nothing is lost.
 - patch_apply edits files all or nothing; patch_undo takes back one edit.
+- Where hooks record your turns, these tools work in the session and the turn that you are in. All that you have done in it is one step, the newest: @~1 takes all of it back, and the entryId of a snapshot_create goes back to that.
 
 Wait for the answer to a call that changes something before the next one.`
 
@@ -61,7 +68,7 @@ func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 		log = slog.New(slog.DiscardHandler)
 	}
 	o := &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(ctx) }}
-	x := &tools{open: o, log: log, sdk: sdk.NewServer(&sdk.Implementation{Name: "snapctl",
+	x := &tools{server: s, open: o, log: log, sdk: sdk.NewServer(&sdk.Implementation{Name: "snapctl",
 		Title: "Snapshots", Version: s.Version},
 		&sdk.ServerOptions{Instructions: instructions,
 			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
@@ -218,9 +225,41 @@ func begin(ctx context.Context, m *manager.FileSnapshotManager) (news string, er
 
 // tools are those of a server.
 type tools struct {
-	sdk  *sdk.Server
-	open *opener
-	log  *slog.Logger
+	server *Server
+	sdk    *sdk.Server
+	open   *opener
+	log    *slog.Logger
+}
+
+// callID is where Claude Code names the call, as it does to hooks.
+const callID = "claudecode/toolUseId"
+
+// serve calls fn with the manager for a call: that of the session in whose turn it is, else
+// the server's own.
+func (x *tools) serve(ctx context.Context, tool string, meta sdk.Meta,
+	fn func(*manager.FileSnapshotManager) error) (err error) {
+	own, err := x.open.wait(ctx)
+	if err != nil {
+		return err
+	}
+	if x.server.TurnOf == nil {
+		return fn(own)
+	}
+	call, _ := meta[callID].(string)
+	session, err := x.server.TurnOf(ctx, x.server.Engine, own, tool, call)
+	if err != nil {
+		return err
+	}
+	if session == "" {
+		return fn(own)
+	}
+	m, err := manager.Open(ctx, x.server.Root, &manager.Options{Engine: x.server.Engine, Session: session,
+		ToolWindows: true, Detached: true, InTurn: true, AllowBroad: x.server.AllowBroad, Limits: x.server.Limits})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	return fn(m)
 }
 
 // An answer is what a tool returns: JSON for programs, and text for models. It
@@ -289,17 +328,17 @@ func newTool(name, title string, k kind, text string) *sdk.Tool {
 
 func addTool[P any, R answer](x *tools, t *sdk.Tool, fn func(context.Context, *manager.FileSnapshotManager, *P) (R,
 	error)) {
-	ask := func(ctx context.Context, _ *sdk.CallToolRequest, p P) (result *sdk.CallToolResult, r R, err error) {
+	ask := func(ctx context.Context, q *sdk.CallToolRequest, p P) (result *sdk.CallToolResult, r R, err error) {
 		defer func() {
 			if why := recover(); why != nil { // no harm to other calls
 				x.log.Error("internal error", "tool", t.Name, "panic", why, "stack", string(debug.Stack()))
 				err = failed(t.Name, fmt.Errorf("internal error: %v", why))
 			}
 		}()
-		m, err := x.open.wait(ctx)
-		if err == nil {
+		err = x.serve(ctx, t.Name, q.Params.Meta, func(m *manager.FileSnapshotManager) (err error) {
 			r, err = fn(ctx, m, &p)
-		}
+			return err
+		})
 		text := ""
 		if ctx.Err() == nil { // somebody reads it
 			if news := x.open.news.Swap(nil); news != nil {
