@@ -36,7 +36,7 @@
 //     checkpoint/httpapi serves that.
 //   - cmd/snapctl knows people: flags, output, exit codes. Its
 //     internal/verbs is the table of what can be asked; internal/rpc,
-//     internal/mcp and internal/claude know the runtimes, models and agents
+//     internal/mcp and internal/agents know the runtimes, models and agents
 //     that it serves. Package client is the other end of rpc. integrations has
 //     what runs inside of agents.
 //

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/client"
-	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/session"
 )
@@ -31,7 +31,7 @@ const (
 	// is longer.
 	hookWait = 10 * time.Second
 	toolWait = 25 * time.Second
-	// startWait is how long Claude waits at a session's or a turn's start for the
+	// startWait is how long the agent waits at a session's or a turn's start for the
 	// look at the directory, which goes on in the engine.
 	startWait = 30 * time.Millisecond
 	// engineWait is how long an engine may take to start.
@@ -46,19 +46,22 @@ func (a *app) hookCommand() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(&cobra.Command{Use: "claude", Short: "Record an event of Claude Code, which comes on stdin",
-		Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			a.hookClaude(cmd.Context())
-			return nil
-		}})
+	for _, agent := range agents.All {
+		c.AddCommand(&cobra.Command{Use: agent.Name, Args: args(0, 0),
+			Short: "Record an event of " + agent.Title + ", which comes on stdin",
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				a.hook(cmd.Context(), agent)
+				return nil
+			}})
+	}
 	return c
 }
 
 // isHook reports whether a command is hook or one below, or was to be one: behind
 // flags that are wrong the command is not found.
 func isHook(c *cobra.Command, args []string) bool {
-	if i := slices.Index(args, hookCommandName); !c.HasParent() && i >= 0 && slices.Contains(args[i:], "claude") {
+	if i := slices.Index(args, hookCommandName); !c.HasParent() && i >= 0 &&
+		slices.ContainsFunc(args[i:], func(arg string) bool { return agents.Named(arg) != nil }) {
 		return true
 	}
 	for ; c != nil; c = c.Parent() {
@@ -69,9 +72,9 @@ func isHook(c *cobra.Command, args []string) bool {
 	return false
 }
 
-// hookClaude records the event on stdin.
-func (a *app) hookClaude(ctx context.Context) {
-	var e *claude.Event
+// hook records the event of an agent that is on stdin.
+func (a *app) hook(ctx context.Context, agent *agents.Agent) {
+	var e *agents.Event
 	log := a.newHookLog()
 	fail := func(err error) {
 		a.log.Error("event not recorded", "err", err)
@@ -88,7 +91,7 @@ func (a *app) hookClaude(ctx context.Context) {
 		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	begun := time.Now()
-	e, err := a.readEvent(hookWait)
+	e, err := a.readEvent(agent, hookWait)
 	if err != nil {
 		fail(err)
 		return
@@ -100,7 +103,7 @@ func (a *app) hookClaude(ctx context.Context) {
 		fail(fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", e.Session))
 		return
 	}
-	root, err := a.hookRoot(e)
+	root, err := a.hookRoot(agent, e)
 	if err == nil {
 		a.flags.root, err = filepath.Abs(root) // the engine is elsewhere
 	}
@@ -112,7 +115,7 @@ func (a *app) hookClaude(ctx context.Context) {
 		return
 	}
 	wait := hookWait
-	if e.Name == claude.ToolStart {
+	if e.Name == agents.ToolStart {
 		wait = toolWait
 	}
 	ctx, cancel := context.WithDeadline(ctx, begun.Add(wait))
@@ -146,12 +149,12 @@ func (a *app) hookClaude(ctx context.Context) {
 }
 
 // readEvent reads the event on stdin, for so long.
-func (a *app) readEvent(patience time.Duration) (*claude.Event, error) {
+func (a *app) readEvent(agent *agents.Agent, patience time.Duration) (*agents.Event, error) {
 	if a.stdin == nil {
 		return nil, errors.New("no stdin")
 	}
 	type result struct {
-		e   *claude.Event
+		e   *agents.Event
 		err error
 	}
 	done := make(chan result, 1)
@@ -163,7 +166,7 @@ func (a *app) readEvent(patience time.Duration) (*claude.Event, error) {
 			}
 			done <- r
 		}()
-		r.e, r.err = claude.Read(a.stdin)
+		r.e, r.err = agent.Read(a.stdin)
 	}()
 	select {
 	case r := <-done:
@@ -174,11 +177,11 @@ func (a *app) readEvent(patience time.Duration) (*claude.Event, error) {
 }
 
 // hookRoot finds the directory that an event is about.
-func (a *app) hookRoot(e *claude.Event) (string, error) {
+func (a *app) hookRoot(agent *agents.Agent, e *agents.Event) (string, error) {
 	if a.flags.root != "" {
 		return a.root()
 	}
-	if dir := a.claudeProject(); dir != "" {
+	if dir := a.projectOf(agent); dir != "" {
 		return dir, nil
 	}
 	if e.CWD == "" {
@@ -191,10 +194,13 @@ func (a *app) hookRoot(e *claude.Event) (string, error) {
 	return p.Root, nil
 }
 
-// claudeProject returns the directory that Claude Code says it is at work in, "" if it
+// projectOf returns the directory in which an agent says that it is at work, "" if it
 // says nothing of the kind.
-func (a *app) claudeProject() string {
-	dir := a.getenv("CLAUDE_PROJECT_DIR")
+func (a *app) projectOf(agent *agents.Agent) string {
+	if agent.Dir == "" {
+		return ""
+	}
+	dir := a.getenv(agent.Dir)
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return ""
 	}
@@ -203,7 +209,7 @@ func (a *app) claudeProject() string {
 
 // hookThere has the event recorded by the resident engine, which is started if
 // there is none. Not taken: it could not be.
-func (a *app) hookThere(ctx context.Context, e *claude.Event) (taken bool, err error) {
+func (a *app) hookThere(ctx context.Context, e *agents.Event) (taken bool, err error) {
 	if a.getenv("BOO_ENGINE") == "off" {
 		return false, nil
 	}
@@ -254,14 +260,14 @@ func (a *app) tooBroad() (string, error) {
 
 // hookAsk sends the event and waits for what came of it, at a start only for a
 // moment.
-func (a *app) hookAsk(ctx context.Context, c *client.Client, e *claude.Event) (taken bool, err error) {
+func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event) (taken bool, err error) {
 	q := &hookRequest{Env: a.variables(sameEnvironment), Root: []byte(a.flags.root), Event: e}
 	over, leave := context.WithCancel(ctx)
 	defer leave()
 	stop := context.AfterFunc(over, func() { c.Close() }) // the event is recorded, whoever waits for that
 	defer stop()
 	err = c.Stream(context.WithoutCancel(ctx), "hook", q, nil, func([]byte) error {
-		if taken = true; e.Name == claude.SessionStart || e.Name == claude.Prompt {
+		if taken = true; e.Name == agents.SessionStart || e.Name == agents.Prompt {
 			time.AfterFunc(startWait, leave)
 		}
 		return nil

@@ -16,6 +16,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/cmd/snapctl/internal/mcp"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/explain"
@@ -47,7 +48,7 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags)
 	case a.stdin == nil:
 		return errors.New("no stdin")
 	}
-	if dir := a.claudeProject(); a.flags.root == "" && dir != "" { // as hooks do
+	if dir := a.projectOf(agents.Named("claude")); a.flags.root == "" && dir != "" { // as hooks do
 		a.flags.root = dir
 	}
 	root, err := a.root()

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -15,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/words"
 )
@@ -27,22 +28,39 @@ type setupFlags struct {
 func (a *app) setupCommand() *cobra.Command {
 	c := &cobra.Command{Use: "setup", Short: "Have an agent record its turns", Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	for _, agent := range agents.All {
+		c.AddCommand(a.setupAgentCommand(agent))
+	}
+	return c
+}
+
+func (a *app) setupAgentCommand(agent *agents.Agent) *cobra.Command {
 	var f setupFlags
-	sub := &cobra.Command{Use: "claude", Short: "Write hooks into the settings of Claude Code",
-		Args: args(0, 0),
+	c := &cobra.Command{Use: agent.Name, Short: "Write hooks into the settings of " + agent.Title, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.user && f.project {
-				return usageError(cmd, "setup claude: --user and --project")
+				return usageError(cmd, "setup %s: --user and --project", agent.Name)
 			}
-			return a.setupClaude(&f)
+			return a.setup(agent, &f)
 		}}
-	sub.Flags().BoolVar(&f.user, "user", false, "in ~/.claude/settings.json, or $CLAUDE_CONFIG_DIR: for all projects")
-	sub.Flags().BoolVar(&f.project, "project", false, "in .claude/settings.json: for all who work on the project")
-	sub.Flags().BoolVar(&f.remove, "remove", false, "take the hooks out again")
-	sub.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
-	sub.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "show the change only")
-	c.AddCommand(sub)
+	c.Flags().BoolVar(&f.user, "user", false, "in "+userFile(&agent.Settings)+": for all projects")
+	c.Flags().BoolVar(&f.project, "project", false, "in "+agent.Settings.Project+": for all who work on the project")
+	c.Flags().BoolVar(&f.remove, "remove", false, "take the hooks out again")
+	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "show the change only")
 	return c
+}
+
+// userFile says where a user's settings are.
+func userFile(p *agents.Places) string {
+	name := path.Join("~", p.Dir, p.User)
+	switch {
+	case p.Var != "":
+		return name + ", or $" + p.Var
+	case p.HomeVar != "":
+		return name + ", or in $" + p.HomeVar
+	}
+	return name
 }
 
 // A setupAnswer is what setup prints as JSON.
@@ -52,8 +70,8 @@ type setupAnswer struct {
 	Written     bool   `json:"written"`
 }
 
-func (a *app) setupClaude(f *setupFlags) error {
-	name, err := a.claudeSettings(f)
+func (a *app) setup(agent *agents.Agent, f *setupFlags) error {
+	name, err := a.settingsOf(agent, f)
 	if err != nil {
 		return err
 	}
@@ -61,13 +79,13 @@ func (a *app) setupClaude(f *setupFlags) error {
 	if err != nil {
 		return err
 	}
-	edit := claude.RemoveHooks
+	edit := agent.RemoveHooks
 	if !f.remove {
-		command, err := hookCommandLine()
+		command, err := hookCommandLine(agent)
 		if err != nil {
 			return err
 		}
-		edit = func(b []byte) ([]byte, error) { return claude.AddHooks(b, command) }
+		edit = func(b []byte) ([]byte, error) { return agent.AddHooks(b, command) }
 	}
 	text, err := edit(old)
 	if err != nil {
@@ -76,11 +94,11 @@ func (a *app) setupClaude(f *setupFlags) error {
 	if text == nil && old != nil && isLinked(name) { // what the link leads to is somebody's
 		text = []byte("{}\n")
 	}
-	for _, c := range claude.Mixed(text) {
+	for _, c := range agent.Mixed(text) {
 		a.note("left as it is: the command %s in %s", strconv.Quote(c), words.Quote(name))
 	}
-	if !f.remove && claude.Disabled(text) {
-		a.note("no hook runs: %s has disableAllHooks", words.Quote(name))
+	if !f.remove && agent.Disabled(text) {
+		a.note("no hook runs: %s says so, by %s", words.Quote(name), agent.Off())
 	}
 	diff := textdiff.AppendUnified(nil, settingsFile(name, old, mode), settingsFile(name, text, mode), nil)
 	answer := &setupAnswer{jsonPath: newJSONPath(name), UnifiedDiff: string(diff)}
@@ -116,32 +134,23 @@ func (a *app) setupClaude(f *setupFlags) error {
 	}
 	answer.Written = true
 	if f.remove {
-		a.note("Claude Code records nothing from its next start on")
+		a.note("%s records nothing from its next start on", agent.Title)
 	} else {
-		a.note("Claude Code records its turns from its next start on; 'snapctl log' lists them")
+		a.note("%s records its turns from its next start on; 'snapctl log' lists them", agent.Title)
+		for _, line := range agent.Notes {
+			a.note("%s", line)
+		}
 	}
 	return finish(nil)
 }
 
-// claudeSettings returns the file of settings that is to be changed.
-func (a *app) claudeSettings(f *setupFlags) (string, error) {
-	if f.user {
-		home, _ := a.home()
-		dir, from := filepath.Join(home, ".claude"), "HOME"
-		if home == "" {
-			dir = ""
-		}
-		if d := a.getenv("CLAUDE_CONFIG_DIR"); d != "" {
-			dir, from = d, "CLAUDE_CONFIG_DIR"
-		}
-		switch {
-		case dir == "":
-			return "", &failure{code: exitUsage, err: errors.New("no place for settings: HOME is not set")}
-		case !filepath.IsAbs(dir):
-			return "", &failure{code: exitUsage, err: fmt.Errorf("no place for settings: %s is not absolute: %q", from,
-				a.getenv(from))}
-		}
-		return filepath.Join(dir, "settings.json"), nil
+// settingsOf returns the file of an agent's settings that is to be changed: without flags
+// that of the project which is the user's alone, or where there is none, the user's.
+func (a *app) settingsOf(agent *agents.Agent, f *setupFlags) (string, error) {
+	p := &agent.Settings
+	if f.user || !f.project && p.Local == "" {
+		dir, err := a.userDir(p)
+		return filepath.Join(dir, p.User), err
 	}
 	root, err := a.root()
 	if err == nil {
@@ -150,11 +159,34 @@ func (a *app) claudeSettings(f *setupFlags) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	base := "settings.local.json"
 	if f.project {
-		base = "settings.json"
+		return filepath.Join(root, filepath.FromSlash(p.Project)), nil
 	}
-	return filepath.Join(root, ".claude", base), nil
+	return filepath.Join(root, filepath.FromSlash(p.Local)), nil
+}
+
+// userDir returns the directory of a user's settings.
+func (a *app) userDir(p *agents.Places) (string, error) {
+	home, _ := a.home()
+	from := "HOME"
+	if v := a.getenv(p.HomeVar); p.HomeVar != "" && v != "" {
+		home, from = v, p.HomeVar
+	}
+	dir := filepath.Join(home, filepath.FromSlash(p.Dir))
+	if home == "" {
+		dir = ""
+	}
+	if v := a.getenv(p.Var); p.Var != "" && v != "" {
+		dir, from = v, p.Var
+	}
+	switch {
+	case dir == "":
+		return "", &failure{code: exitUsage, err: errors.New("no place for settings: HOME is not set")}
+	case !filepath.IsAbs(dir):
+		return "", &failure{code: exitUsage, err: fmt.Errorf("no place for settings: %s is not absolute: %q", from,
+			a.getenv(from))}
+	}
+	return dir, nil
 }
 
 // readSettings reads a file of settings; nil and its mode to be if it does not
@@ -239,10 +271,10 @@ func writeSettings(name string, old, text []byte, mode fs.FileMode) error {
 // name if that is enough. A hook that ends with 2 forbids the tool, and so ends Go's
 // runtime where there is no memory, say. On Windows the shell may be one that does
 // not know "||" or "true", and would never run the hook.
-func hookCommandLine() (string, error) {
-	rest := " hook claude || true"
-	if runtime.GOOS == "windows" {
-		rest = " hook claude"
+func hookCommandLine(agent *agents.Agent) (string, error) {
+	rest := " hook " + agent.Name
+	if runtime.GOOS != "windows" {
+		rest += " || true"
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -256,7 +288,7 @@ func hookCommandLine() (string, error) {
 			"this program is not installed: %q may be gone when a hook is to run", self)
 	}
 	command := shellWord(self) + rest
-	if !claude.IsOurs(command) {
+	if !agent.IsOurs(command) {
 		return "", refuse("", "this program is %q: it must be called snapctl to be found again", self)
 	}
 	return command, nil

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/manager"
 )
@@ -21,7 +21,7 @@ func (a *app) sayHealth(m *manager.FileSnapshotManager) {
 }
 
 // addHealth does so for hooks, which print nothing.
-func (l *hookLog) addHealth(e *claude.Event, m *manager.FileSnapshotManager) {
+func (l *hookLog) addHealth(e *agents.Event, m *manager.FileSnapshotManager) {
 	if text := health.Tell(m.StoreDir(), func(h *health.Health) *time.Time { return &h.Logged }, false); text != "" {
 		l.add(e, errors.New("the store: "+text))
 	}

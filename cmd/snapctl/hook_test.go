@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/client"
-	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 )
 
 // hook runs a hook as Claude Code does. It must succeed and print nothing.
@@ -68,7 +68,7 @@ func (r *runner) write(name, text string) {
 func TestHookEvents(t *testing.T) {
 	t.Parallel()
 	begins := []string{"session_start", "session_start_compact", "prompt", "tool_bash", "tool_mcp", "tool_subagent", "tool_old"}
-	files, err := filepath.Glob("internal/claude/testdata/events/*.json")
+	files, err := filepath.Glob("internal/agents/testdata/events/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no events: %v", err)
 	}
@@ -117,13 +117,13 @@ func TestHooksAtOnce(t *testing.T) {
 			for i := range 10 {
 				tools.Go(func() {
 					id := fmt.Sprint("t", i)
-					r.hook(env, claude.ToolStart, "Bash", id)
+					r.hook(env, agents.ToolStart, "Bash", id)
 					r.write("new"+id, id)
-					r.hook(env, claude.ToolEnd, "Bash", id)
+					r.hook(env, agents.ToolEnd, "Bash", id)
 				})
 			}
 			tools.Wait()
-			r.hook(env, claude.Stop, "", "")
+			r.hook(env, agents.Stop, "", "")
 			var info struct {
 				Diff struct{ Added, Modified []string }
 			}
@@ -153,14 +153,14 @@ func TestHookBaseline(t *testing.T) {
 		rand.NewChaCha8([32]byte{byte(i)}).Read(b)
 		r.write(fmt.Sprint("large", i), string(b))
 	}
-	r.hook(nil, claude.SessionStart, "", "")
-	r.hook(nil, claude.Prompt, "", "")
-	r.hook(nil, claude.ToolStart, "Bash", "t1")
+	r.hook(nil, agents.SessionStart, "", "")
+	r.hook(nil, agents.Prompt, "", "")
+	r.hook(nil, agents.ToolStart, "Bash", "t1")
 	for i := range n {
 		r.write(fmt.Sprint("large", i), "changed")
 	}
-	r.hook(nil, claude.ToolEnd, "Bash", "t1")
-	r.hook(nil, claude.Stop, "", "")
+	r.hook(nil, agents.ToolEnd, "Bash", "t1")
+	r.hook(nil, agents.Stop, "", "")
 	var info struct{ Diff struct{ Modified []string } }
 	if err := json.Unmarshal([]byte(r.must("log", "--json", "--name-status", "--limit", "1")), &info); err != nil {
 		t.Fatal(err)
@@ -183,7 +183,7 @@ func TestHookEngineSilent(t *testing.T) {
 	r.must("snapshot")
 	r.pings()
 	begun := time.Now()
-	r.hook(nil, claude.Prompt, "", "")
+	r.hook(nil, agents.Prompt, "", "")
 	if d := time.Since(begun); d < hookWait || d > hookWait+5*time.Second {
 		t.Errorf("the hook has taken %v, want %v", d, hookWait)
 	}
@@ -202,7 +202,7 @@ func TestHookSignal(t *testing.T) {
 		cancel()
 	}()
 	a := &app{getenv: func(string) string { return "" }}
-	taken, err := a.hookAsk(ctx, client.New(conn), &claude.Event{Name: claude.ToolStart, Session: "s", Tool: "t"})
+	taken, err := a.hookAsk(ctx, client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"})
 	if !taken || !errors.Is(err, context.Canceled) {
 		t.Errorf("hookAsk = %v, %v, want context.Canceled", taken, err)
 	}
@@ -241,13 +241,13 @@ func TestHookStdinOpen(t *testing.T) {
 func TestHookLog(t *testing.T) {
 	l := &hookLog{name: filepath.Join(t.TempDir(), "base", hookLogName)}
 	for range 1000 {
-		l.add(&claude.Event{Name: claude.Stop, Session: "s"}, fmt.Errorf("two\nlines, and %s", strings.Repeat("more", 1000)))
+		l.add(&agents.Event{Name: agents.Stop, Session: "s"}, fmt.Errorf("two\nlines, and %s", strings.Repeat("more", 1000)))
 	}
 	b, err := os.ReadFile(l.name)
 	if err != nil || len(b) == 0 || len(b) > maxHookLog+2000 {
 		t.Errorf("hook.log has %d bytes, %v, want about %d", len(b), err, maxHookLog)
 	}
-	l.add(&claude.Event{Name: claude.Stop, Session: strings.Repeat("\x01", 1<<20), Tool: strings.Repeat("x", 1<<20)}, errors.New("long"))
+	l.add(&agents.Event{Name: agents.Stop, Session: strings.Repeat("\x01", 1<<20), Tool: strings.Repeat("x", 1<<20)}, errors.New("long"))
 	if st, err := os.Stat(l.name); err != nil || st.Size() > maxHookLog+4000 {
 		t.Errorf("hook.log has %d bytes, %v, want about %d", st.Size(), err, maxHookLog)
 	}

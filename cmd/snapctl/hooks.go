@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
@@ -25,7 +25,7 @@ type hookRequest struct {
 	ID    int               `json:"id,omitempty"`
 	Env   map[string]string `json:"env"` // of sameEnvironment
 	Root  []byte            `json:"root"`
-	Event *claude.Event     `json:"event"`
+	Event *agents.Event     `json:"event"`
 }
 
 // hooks records events, those of a session in the order in which they came.
@@ -47,7 +47,7 @@ const maxHook = 2 * time.Minute
 
 // take queues an event. What came of it is sent to done; ctx ends it, and not who
 // asked for it.
-func (h *hooks) take(ctx context.Context, root string, e *claude.Event) (done <-chan error) {
+func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-chan error) {
 	result, mine := make(chan error, 1), make(chan any)
 	key := hookSession{root, e.Session}
 	h.mu.Lock()
@@ -76,7 +76,7 @@ func (h *hooks) take(ctx context.Context, root string, e *claude.Event) (done <-
 }
 
 // guarded records an event. What goes wrong with one is no harm to others.
-func (h *hooks) guarded(ctx context.Context, root string, e *claude.Event) (err error) {
+func (h *hooks) guarded(ctx context.Context, root string, e *agents.Event) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v", p)
@@ -87,7 +87,7 @@ func (h *hooks) guarded(ctx context.Context, root string, e *claude.Event) (err 
 
 // record records an event. Each has a manager of its own, as in a process of its
 // own: what others do with the session meanwhile is seen.
-func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err error) {
+func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err error) {
 	opts := &manager.Options{Engine: h.engine, Session: e.Session, ToolWindows: true, Detached: true, Adopt: true}
 	if h.engine == nil {
 		if opts.StoreRoot, err = h.app.storeRoot(); err != nil {
@@ -142,7 +142,7 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		return err
 	}
 	switch e.Name {
-	case claude.SessionStart:
+	case agents.SessionStart:
 		if e.Source != "compact" { // otherwise Claude Code was killed in it
 			if err := cutOff(); err != nil {
 				return err
@@ -150,13 +150,13 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		}
 		_, err = m.Initialize(ctx)
 		return err
-	case claude.Prompt:
+	case agents.Prompt:
 		if err := cutOff(); err != nil { // Stop does not come where the user has stopped it
 			return err
 		}
 		_, err = m.OnTurnStart(ctx, nil)
 		return err
-	case claude.ToolStart:
+	case agents.ToolStart:
 		if !open { // the prompt was missed, or it is what a subagent does after Stop
 			if _, err := m.OnTurnStart(ctx, nil); err != nil {
 				return err
@@ -173,9 +173,9 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 		return nil
 	}
 	switch e.Name {
-	case claude.ToolAsked:
+	case agents.ToolAsked:
 		calls.ask(e)
-	case claude.ToolEnd, claude.ToolFailed:
+	case agents.ToolEnd, agents.ToolFailed:
 		for _, p := range e.Wrote {
 			if cerr := m.Claim(ctx, p); !errors.Is(cerr, manager.ErrOutside) {
 				err = errors.Join(err, cerr)
@@ -185,20 +185,20 @@ func (h *hooks) record(ctx context.Context, root string, e *claude.Event) (err e
 			_, terr := m.OnToolEnd(ctx, e.Tool)
 			err = errors.Join(err, terr)
 		}
-	case claude.ToolRefused, claude.BatchEnd:
+	case agents.ToolRefused, agents.BatchEnd:
 		refused := slices.DeleteFunc(tools, func(tool string) bool {
 			return tool != e.Tool && !slices.Contains(e.Tools, tool)
 		})
 		if len(refused) > 0 {
 			_, err = m.OnToolsRefused(ctx, refused...)
 		}
-	case claude.Stop, claude.StopFailed: // what runs is in the background
+	case agents.Stop, agents.StopFailed: // what runs is in the background
 		_, err = m.OnTurnEnd(ctx, nil)
 		h.log.addHealth(e, m)
 		if h.engine == nil {
 			h.app.startPrune(m)
 		}
-	case claude.SessionEnd:
+	case agents.Interrupted, agents.SessionEnd:
 		err = cutOff()
 	}
 	return err
@@ -216,7 +216,7 @@ type hookCall struct {
 	Session string `json:"session"`
 	Tool    string `json:"tool"`
 	Name    string `json:"name,omitempty"`  // of the tool, as the agent calls it
-	Call    string `json:"call"`            // as in a claude.Event
+	Call    string `json:"call"`            // as in an agents.Event
 	Asked   bool   `json:"asked,omitempty"` // whether it may run
 }
 
@@ -259,15 +259,16 @@ func (c *hookCalls) keep(session string, running []string) {
 }
 
 // add notes a tool that begins.
-func (c *hookCalls) add(e *claude.Event) {
+func (c *hookCalls) add(e *agents.Event) {
 	c.Calls = append(c.Calls, hookCall{Session: e.Session, Tool: e.Tool, Name: e.Called, Call: e.Call})
 	c.changed = true
 }
 
-// ask notes that the user is asked about a tool: the newest such call.
-func (c *hookCalls) ask(e *claude.Event) {
+// ask notes that the user is asked about a tool: the newest such call, or the newest of
+// all where the agent does not say about which.
+func (c *hookCalls) ask(e *agents.Event) {
 	for i, h := range slices.Backward(c.Calls) {
-		if h.Session == e.Session && h.Call == e.Call && !h.Asked {
+		if h.Session == e.Session && (h.Call == e.Call || e.Call == "") && !h.Asked {
 			c.Calls[i].Asked, c.changed = true, true
 			return
 		}
@@ -332,7 +333,7 @@ func (a *app) newHookLog() *hookLog {
 }
 
 // add adds a line. That it cannot is nobody's concern.
-func (l *hookLog) add(e *claude.Event, why error) {
+func (l *hookLog) add(e *agents.Event, why error) {
 	if l.name == "" {
 		return
 	}

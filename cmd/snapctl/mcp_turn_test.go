@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/cmd/snapctl/internal/mcp"
 )
 
@@ -38,9 +38,9 @@ func (m *model) wrote(session, name, content string) {
 	m.t.Helper()
 	call := arguments{"tool_name": "Write", "tool_use_id": "w-" + name,
 		"tool_input": arguments{"file_path": filepath.Join(m.project, name)}}
-	m.event(session, claude.ToolStart, call)
+	m.event(session, agents.ToolStart, call)
 	m.write(name, content)
-	m.event(session, claude.ToolEnd, call)
+	m.event(session, agents.ToolEnd, call)
 }
 
 // ask calls a tool of the server as the model of a session does. Claude Code names the
@@ -49,7 +49,7 @@ func (m *model) ask(session, tool string, args arguments, named bool) (*sdk.Call
 	m.t.Helper()
 	id := "call-" + session
 	call := arguments{"tool_name": "mcp__files__" + tool, "tool_use_id": id, "tool_input": args}
-	m.event(session, claude.ToolStart, call)
+	m.event(session, agents.ToolStart, call)
 	p := &sdk.CallToolParams{Name: tool, Arguments: args}
 	if named {
 		p.Meta = sdk.Meta{"claudecode/toolUseId": id}
@@ -58,7 +58,7 @@ func (m *model) ask(session, tool string, args arguments, named bool) (*sdk.Call
 	if err != nil {
 		m.t.Fatalf("%s %v: %v\n%s", tool, args, err, m.stderr)
 	}
-	m.event(session, claude.ToolEnd, call)
+	m.event(session, agents.ToolEnd, call)
 	return r, r.Content[0].(*sdk.TextContent).Text
 }
 
@@ -84,8 +84,8 @@ func TestMCPInTurn(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		m := newModel(t, map[string]string{"old": "old\n"})
 		m.call("snapshot_list", nil, nil) // the first look is over
-		m.event("s", claude.SessionStart, nil)
-		m.event("s", claude.Prompt, nil)
+		m.event("s", agents.SessionStart, nil)
+		m.event("s", agents.Prompt, nil)
 		m.wrote("s", "a", "agent\n")
 		if _, text := m.ask("s", "snapshot_create", nil, named); !strings.Contains(text, "added a") ||
 			strings.Contains(text, "other") {
@@ -108,7 +108,7 @@ func TestMCPInTurn(t *testing.T) {
 		if r, text := m.ask("s", "patch_apply", arguments{"path": "c", "new": "c\n"}, named); r.IsError {
 			t.Errorf("patch_apply says\n%s", text)
 		}
-		m.event("s", claude.Stop, nil)
+		m.event("s", agents.Stop, nil)
 		want := "turn 0, A b, A c, redo, D a, M old, undo, A a, M old, restore, D a, M old, " +
 			"turn 0, M old, turn 0, A a, start"
 		if got := m.log("s"); got != want {
@@ -136,7 +136,7 @@ func TestMCPTurns(t *testing.T) {
 	m := newModel(t, nil)
 	m.call("snapshot_list", nil, nil)
 	for _, s := range []string{"one", "two"} {
-		m.event(s, claude.Prompt, nil)
+		m.event(s, agents.Prompt, nil)
 		m.wrote(s, s, "agent\n")
 	}
 	by := func(text string) string {
@@ -159,7 +159,7 @@ func TestMCPTurns(t *testing.T) {
 		t.Errorf("restore while the other session is at work says\n%s", text)
 	}
 	// the other session's model calls the same tool at this moment
-	m.event("two", claude.ToolStart, arguments{"tool_name": "mcp__files__restore", "tool_use_id": "r2"})
+	m.event("two", agents.ToolStart, arguments{"tool_name": "mcp__files__restore", "tool_use_id": "r2"})
 	_, text = m.ask("one", "restore_preview", arguments{"target": "start"}, false)
 	if !strings.Contains(text, "would delete one") {
 		t.Errorf("restore_preview says\n%s", text)
@@ -171,7 +171,7 @@ func TestMCPTurns(t *testing.T) {
 	if r, text := m.ask("one", "restore", arguments{"target": "start", "force": true}, true); r.IsError {
 		t.Errorf("restore says\n%s", text)
 	}
-	m.event("two", claude.ToolEnd, arguments{"tool_name": "mcp__files__restore", "tool_use_id": "r2"})
+	m.event("two", agents.ToolEnd, arguments{"tool_name": "mcp__files__restore", "tool_use_id": "r2"})
 	var list mcp.Snapshots
 	m.call("snapshot_list", nil, &list)
 	var kinds []string

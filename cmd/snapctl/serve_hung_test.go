@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/client"
-	"github.com/boocode/filestore/cmd/snapctl/internal/claude"
+	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/vfs"
@@ -118,7 +118,7 @@ func TestEngineStopped(t *testing.T) {
 		}
 		entries["one"], _, _ = strings.Cut(out, " ")
 	}
-	r.hook(nil, claude.Prompt, "", "")
+	r.hook(nil, agents.Prompt, "", "")
 	if open := r.openTurns(); !slices.Equal(open, []string{"s"}) {
 		t.Errorf("after a hook beside a stopped engine turns of %q are open", open)
 	}

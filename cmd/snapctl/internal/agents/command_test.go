@@ -1,4 +1,4 @@
-package claude
+package agents
 
 import "testing"
 
@@ -19,14 +19,14 @@ func TestIsOurs(t *testing.T) {
 		"snapctl --store '/x y' hook -q claude --root=/":   "new --store '/x y' hook -q claude --root=/ || true",
 		"snapctl -q hook claude":                           "new -q hook claude || true",
 	} {
-		c, ok := parseCommand(text)
+		c, ok := claude.parseCommand(text)
 		if !ok {
 			t.Errorf("%q is not ours", text)
 		}
 		if got := c.with(command{"new", "", " || true"}).String(); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
 		}
-		if isMixed(text) {
+		if claude.isMixed(text) {
 			t.Errorf("%q is mixed", text)
 		}
 	}
@@ -53,8 +53,8 @@ func TestIsOurs(t *testing.T) {
 		"snapctl log":                               false,
 		"":                                          false,
 	} {
-		if IsOurs(text) || isMixed(text) != mixed {
-			t.Errorf("%q: ours %v, mixed %v, want false, %v", text, IsOurs(text), isMixed(text), mixed)
+		if claude.IsOurs(text) || claude.isMixed(text) != mixed {
+			t.Errorf("%q: ours %v, mixed %v, want false, %v", text, claude.IsOurs(text), claude.isMixed(text), mixed)
 		}
 	}
 }

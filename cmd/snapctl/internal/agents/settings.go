@@ -1,4 +1,4 @@
-package claude
+package agents
 
 import (
 	"bytes"
@@ -25,10 +25,10 @@ const Timeout = 30
 
 // AddHooks returns settings with our command in the hooks of all events. Where a
 // hook of ours has another path it gets this one, where it is among others (see
-// [Mixed]) none is added. nil settings are a file that does not exist. The result
+// [Agent.Mixed]) none is added. nil settings are a file that does not exist. The result
 // is equal to the settings if nothing is to do. Errors match [ErrSettings].
-func AddHooks(text []byte, command string) ([]byte, error) {
-	s, err := parse(text)
+func (a *Agent) AddHooks(text []byte, command string) ([]byte, error) {
+	s, err := a.parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -36,8 +36,8 @@ func AddHooks(text []byte, command string) ([]byte, error) {
 	if isBlank {
 		s.top = &hujson.Object{}
 	}
-	for _, event := range Events() {
-		if err := s.add(event, command); err != nil {
+	for i := range a.events {
+		if err := s.add(&a.events[i], command); err != nil {
 			return nil, err
 		}
 	}
@@ -54,8 +54,8 @@ func AddHooks(text []byte, command string) ([]byte, error) {
 
 // RemoveHooks returns settings without hooks that are ours and nothing else. The
 // result is nil if the file is ours alone. Errors match [ErrSettings].
-func RemoveHooks(text []byte) ([]byte, error) {
-	s, err := parse(text)
+func (a *Agent) RemoveHooks(text []byte) ([]byte, error) {
+	s, err := a.parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func RemoveHooks(text []byte) ([]byte, error) {
 
 // Mixed returns the commands of hooks that seem to run ours among others, or with
 // redirections, say. They are the user's: neither changed nor removed.
-func Mixed(text []byte) []string {
-	s, err := parse(text)
+func (a *Agent) Mixed(text []byte) []string {
+	s, err := a.parse(text)
 	if err != nil || s.top == nil {
 		return nil
 	}
@@ -89,7 +89,7 @@ func Mixed(text []byte) []string {
 	var list []string
 	for i := range all.Members {
 		for _, h := range hooksIn(&all.Members[i].Value) {
-			if c := h.text(); isMixed(c) && !slices.Contains(list, c) {
+			if c := h.text(); a.isMixed(c) && !slices.Contains(list, c) {
 				list = append(list, c)
 			}
 		}
@@ -98,17 +98,25 @@ func Mixed(text []byte) []string {
 }
 
 // Disabled reports whether settings say that no hook is to run.
-func Disabled(text []byte) bool {
-	s, err := parse(text)
+func (a *Agent) Disabled(text []byte) bool {
+	s, err := a.parse(text)
 	if err != nil || s.top == nil {
 		return false
 	}
-	v := member(s.top, "disableAllHooks")
-	return v != nil && v.Value.Kind() == 't'
+	var of hujson.ValueTrimmed = s.top
+	for _, key := range a.off {
+		v := member(of, key)
+		if v == nil {
+			return false
+		}
+		of = v.Value
+	}
+	return len(a.off) > 0 && of.Kind() == hujson.Bool(a.offIs).Kind()
 }
 
 // settings are an object in a text, and how that is laid out.
 type settings struct {
+	agent         *Agent
 	mark          string // of the byte order, before all
 	before, after hujson.Extra
 	top           *hujson.Object // nil: all is blank, and in after
@@ -118,8 +126,8 @@ type settings struct {
 
 const bom = "\ufeff"
 
-func parse(text []byte) (*settings, error) {
-	s := &settings{eol: "\n", indent: "  "}
+func (a *Agent) parse(text []byte) (*settings, error) {
+	s := &settings{agent: a, eol: "\n", indent: "  "}
 	body := text
 	if bytes.HasPrefix(text, []byte(bom)) {
 		s.mark, body = bom, text[len(bom):]
@@ -128,13 +136,13 @@ func parse(text []byte) (*settings, error) {
 		s.after = body
 		return s, nil
 	}
-	err := json.Unmarshal(body, new(json.RawMessage)) // hujson takes more than JSON is
+	v, err := hujson.Parse(slices.Concat(body, []byte("\n"))) // at which a comment may end
+	v.AfterExtra = bytes.TrimSuffix(v.AfterExtra, []byte("\n"))
 	if err == nil && !utf8.Valid(body) {
 		err = errors.New("not UTF-8")
 	}
-	var v hujson.Value
-	if err == nil {
-		v, err = hujson.Parse(body)
+	if err == nil && !a.comments { // hujson takes more than JSON is
+		err = json.Unmarshal(body, new(json.RawMessage))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSettings, err)
@@ -225,7 +233,7 @@ func hooksIn(event *hujson.Value) (found []hook) {
 }
 
 // add adds our command to an event, unless it is there.
-func (s *settings) add(event, command string) error {
+func (s *settings) add(e *event, command string) error {
 	all, err := s.hooks()
 	if err != nil {
 		return err
@@ -234,29 +242,33 @@ func (s *settings) add(event, command string) error {
 	if hasNone {
 		all = &hujson.Object{}
 	}
-	v, groups := member(all, event), &hujson.Array{}
+	v, groups := member(all, e.theirs), &hujson.Array{}
 	if v != nil {
 		var ok bool
 		if groups, ok = v.Value.(*hujson.Array); !ok {
-			return fmt.Errorf("%w: hooks.%s: want a list", ErrSettings, event)
+			return fmt.Errorf("%w: hooks.%s: want a list", ErrSettings, e.theirs)
 		}
 		for _, h := range hooksIn(v) {
-			have, ok := parseCommand(h.text())
-			if !ok && !isMixed(h.text()) {
+			have, ok := s.agent.parseCommand(h.text())
+			if !ok && !s.agent.isMixed(h.text()) {
 				continue
 			}
-			if want, _ := parseCommand(command); ok && have.with(want) != have {
+			if want, _ := s.agent.parseCommand(command); ok && have.with(want) != have {
 				h.command.Value = hujson.String(have.with(want).String())
 			}
 			return nil
 		}
 	}
-	g := group(event, command)
-	g.BeforeExtra = s.begin(3, len(groups.Elements), &groups.AfterExtra)
+	g := s.agent.group(e, command)
+	var before *hujson.Value
+	if n := len(groups.Elements); n > 0 {
+		before = &groups.Elements[n-1]
+	}
+	s.begin(3, before, &g.BeforeExtra, &g.AfterExtra, &groups.AfterExtra)
 	groups.Elements = append(groups.Elements, g)
 	if v == nil {
 		groups.AfterExtra = s.line(2)
-		s.addMember(2, all, event, groups)
+		s.addMember(2, all, e.theirs, groups)
 	}
 	if hasNone {
 		all.AfterExtra = s.line(1)
@@ -266,16 +278,18 @@ func (s *settings) add(event, command string) error {
 }
 
 // group returns the entry of an event.
-func group(event, command string) hujson.Value {
-	matcher := ""
-	switch event {
-	case ToolStart, ToolEnd, ToolFailed, ToolRefused:
+func (a *Agent) group(e *event, command string) hujson.Value {
+	matcher, timeout := "", Timeout
+	if a.ending != 0 && (e.ours == Interrupted || e.ours == SessionEnd) {
+		timeout = a.ending
+	}
+	if e.tool {
 		matcher = `"matcher": "*", `
 	}
 	v, err := hujson.Parse(fmt.Appendf(nil, `{%s"hooks": [{"type": "command", "command": %s, "timeout": %d}]}`, matcher,
-		[]byte(hujson.String(command)), Timeout))
+		[]byte(hujson.String(command)), timeout*a.second))
 	if err != nil {
-		panic("claude: internal error: " + err.Error())
+		panic("agents: internal error: " + err.Error())
 	}
 	return v
 }
@@ -283,7 +297,11 @@ func group(event, command string) hujson.Value {
 func (s *settings) addMember(depth int, to *hujson.Object, key string, v hujson.ValueTrimmed) {
 	m := hujson.ObjectMember{Name: hujson.Value{Value: hujson.String(key)},
 		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: v}}
-	m.Name.BeforeExtra = s.begin(depth, len(to.Members), &to.AfterExtra)
+	var before *hujson.Value
+	if n := len(to.Members); n > 0 {
+		before = &to.Members[n-1].Value
+	}
+	s.begin(depth, before, &m.Name.BeforeExtra, &m.Value.AfterExtra, &to.AfterExtra)
 	to.Members = append(to.Members, m)
 }
 
@@ -292,16 +310,39 @@ func (s *settings) line(depth int) hujson.Extra {
 	return hujson.Extra(s.eol + strings.Repeat(s.indent, depth))
 }
 
-// begin returns what is before a member that comes behind n others. One that is
-// alone gets the blank behind it: end is what is at the end of the container.
-func (s *settings) begin(depth, n int, end *hujson.Extra) hujson.Extra {
+// begin lays out what is put behind the last one of a container, or into an empty one:
+// what is before it, behind it, and at the end of the container. A comment behind the
+// one before stays there, and a comma at the end stays at the end.
+func (s *settings) begin(depth int, last *hujson.Value, before, behind, end *hujson.Extra) {
+	*before = s.line(depth)
 	switch {
-	case n == 0:
+	case last == nil: // the blank says that the container was there
 		*end = append(hujson.Extra(" "), *end...)
+		return
 	case s.eol == "":
-		return hujson.Extra(" ")
+		*before = hujson.Extra(" ")
+	default:
+		line := max(bytes.LastIndexByte(*end, '\n'), 0)
+		if said, rest := (*end)[:line], (*end)[line:]; hasComment(said) && !hasComment(rest) {
+			*before, *end = concat(said, *before), rest
+		}
 	}
-	return s.line(depth)
+	if last.AfterExtra != nil {
+		*behind = hujson.Extra{}
+	}
+}
+
+// hasComment reports whether there is more than blanks.
+func hasComment(e hujson.Extra) bool { return len(bytes.TrimSpace(e)) > 0 }
+
+// concat returns some extras behind each other, nil if none is there.
+func concat(list ...hujson.Extra) (all hujson.Extra) {
+	for _, e := range list {
+		if e != nil {
+			all = append(append(hujson.Extra{}, all...), e...)
+		}
+	}
+	return all
 }
 
 // removeOne takes out one hook of ours, with the containers that it alone was in,
@@ -313,14 +354,19 @@ func (s *settings) removeOne() (changed bool, err error) {
 	}
 	for e := range all.Members {
 		for _, h := range hooksIn(&all.Members[e].Value) {
-			if !IsOurs(h.text()) {
+			if !s.agent.IsOurs(h.text()) {
 				continue
 			}
 			i := slices.IndexFunc(s.top.Members, func(m hujson.ObjectMember) bool { return m.Value.Value == all })
-			if !remove(&h.list.Elements, h.i, &h.list.AfterExtra, aroundValue) &&
-				!remove(&h.groups.Elements, h.g, &h.groups.AfterExtra, aroundValue) &&
-				!remove(&all.Members, e, &all.AfterExtra, aroundMember) &&
-				!remove(&s.top.Members, i, &s.top.AfterExtra, aroundMember) {
+			if remove(&h.list.Elements, h.i, &h.list.AfterExtra, s.line(5), aroundValue) ||
+				remove(&h.groups.Elements, h.g, &h.groups.AfterExtra, s.line(3), aroundValue) ||
+				remove(&all.Members, e, &all.AfterExtra, s.line(2), aroundMember) ||
+				remove(&s.top.Members, i, &s.top.AfterExtra, s.line(1), aroundMember) {
+				return true, nil
+			}
+			if hasComment(s.before) || hasComment(s.after) {
+				s.top.Members = nil
+			} else {
 				s.top = nil
 			}
 			return true, nil
@@ -337,22 +383,51 @@ func aroundMember(m *hujson.ObjectMember) (before, after *hujson.Extra) {
 	return &m.Name.BeforeExtra, &m.Value.AfterExtra
 }
 
-// remove takes one out of a list, unless it is alone and the container should go,
-// too. End is what is at the end of the container.
-func remove[E any](list *[]E, i int, end *hujson.Extra, around func(*E) (before, after *hujson.Extra)) bool {
+// remove takes one out of a list, unless it is alone and the container should go, too.
+// end is what is at the end of the container, line what we put before one. Comments stay.
+func remove[E any](list *[]E, i int, end *hujson.Extra, line hujson.Extra,
+	around func(*E) (before, after *hujson.Extra)) bool {
 	before, after := around(&(*list)[i])
-	switch {
-	case i > 0:
-		_, last := around(&(*list)[i-1])
-		*last = *after
-	case len(*list) > 1:
-		next, _ := around(&(*list)[1])
-		*next = *before
-	case bytes.HasPrefix(*end, []byte(" ")): // it was there, and empty
-		*end = (*end)[1:]
-	default:
-		return false
+	var said hujson.Extra // in comments
+	if hasComment(*before) {
+		said = bytes.TrimSuffix(*before, line)
+	}
+	if i == len(*list)-1 {
+		switch {
+		case i > 0 && *after != nil: // there is a comma at the end
+			_, last := around(&(*list)[i-1])
+			*last = concat(*last, *after)
+		case i > 0:
+			_, last := around(&(*list)[i-1])
+			said, *last = concat(*last, said), nil
+		case bytes.HasPrefix(*end, []byte(" ")): // the container was there, and empty
+			*end = (*end)[1:]
+			said = concat(said, commentIn(*after))
+		case said != nil || hasComment(*after) || hasComment(*end):
+			said = concat(said, commentIn(*after))
+		default:
+			return false
+		}
+		*end = concat(said, *end)
+	} else {
+		next, _ := around(&(*list)[i+1])
+		switch {
+		case i > 0:
+			_, last := around(&(*list)[i-1])
+			*last = concat(*last, commentIn(*after))
+		case !hasComment(*next):
+			said, *next = *before, commentIn(*after)
+		}
+		*next = concat(said, *next)
 	}
 	*list = slices.Delete(*list, i, i+1)
 	return true
+}
+
+// commentIn returns what is more than blanks, nil if nothing is.
+func commentIn(e hujson.Extra) hujson.Extra {
+	if !hasComment(e) {
+		return nil
+	}
+	return e
 }

@@ -1,4 +1,4 @@
-package claude
+package agents
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 // else.
 type command struct {
 	program string // as the shell has it, in quotes say
-	args    string // "hook claude" with flags, and the blanks in front
+	args    string // "hook" and the agent's name with flags, and the blanks in front
 	end     string // "|| true" or nothing
 }
 
@@ -25,11 +25,10 @@ var (
 		`)+)([ \t]*\|\|[ \t]*true)?[ \t]*$`)
 	programName = regexp.MustCompile(`^(.*[/\\])?snapctl[\w.-]*$`)
 	assignment  = regexp.MustCompile(`^\w+=`)
-	mention     = regexp.MustCompile(`(^|[^\w.-])snapctl[\w.-]*["']?\s(.*\s)?hook\s(.*\s)?claude($|[^\w-])`)
 )
 
-// parseCommand reports with ok whether it is one.
-func parseCommand(text string) (c command, ok bool) {
+// parseCommand reports with ok whether it is one, for this agent.
+func (a *Agent) parseCommand(text string) (c command, ok bool) {
 	m := commandLine.FindStringSubmatch(text)
 	if m == nil || assignment.MatchString(m[1]) || !programName.MatchString(strings.NewReplacer(`'`,
 		"", `"`, "").Replace(m[1])) {
@@ -39,16 +38,16 @@ func parseCommand(text string) (c command, ok bool) {
 	for args := word.FindAllString(m[2], -1); len(args) > 0; args = args[1:] {
 		if !strings.HasPrefix(args[0], "-") {
 			names = append(names, args[0])
-		} else if len(args) > 1 && !strings.Contains(args[0], "=") && isValue(args[1]) {
+		} else if len(args) > 1 && !strings.Contains(args[0], "=") && a.isValue(args[1]) {
 			args = args[1:]
 		}
 	}
-	return command{m[1], m[2], m[3]}, slices.Equal(names, []string{"hook", "claude"})
+	return command{m[1], m[2], m[3]}, slices.Equal(names, []string{"hook", a.Name})
 }
 
 // isValue reports whether what is behind a flag may be its value.
-func isValue(arg string) bool {
-	return !strings.HasPrefix(arg, "-") && arg != "hook" && arg != "claude"
+func (a *Agent) isValue(arg string) bool {
+	return !strings.HasPrefix(arg, "-") && arg != "hook" && arg != a.Name
 }
 
 func (c command) String() string { return c.program + c.args + c.end }
@@ -63,11 +62,15 @@ func (c command) with(want command) command {
 	return c
 }
 
-// IsOurs reports whether the command of a hook is this program's and nothing else.
-func IsOurs(text string) bool {
-	_, ok := parseCommand(text)
+// IsOurs reports whether the command of one of the agent's hooks is this program's and
+// nothing else.
+func (a *Agent) IsOurs(text string) bool {
+	_, ok := a.parseCommand(text)
 	return ok
 }
 
 // isMixed reports whether a command may run ours among others.
-func isMixed(text string) bool { return !IsOurs(text) && mention.MatchString(text) }
+func (a *Agent) isMixed(text string) bool {
+	mention := regexp.MustCompile(`(^|[^\w.-])snapctl[\w.-]*["']?\s(.*\s)?hook\s(.*\s)?` + a.Name + `($|[^\w-])`)
+	return !a.IsOurs(text) && mention.MatchString(text)
+}

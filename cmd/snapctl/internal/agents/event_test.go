@@ -1,12 +1,14 @@
-package claude
+package agents
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,9 +20,9 @@ import (
 func TestRead(t *testing.T) {
 	const id, cwd = "4f1d2c3b-0000-4a7e-9c11-aa00bb11cc22", "/home/u/p"
 	want := map[string]*Event{
-		"session_start":         {Name: SessionStart, Session: id, CWD: cwd, Source: "startup"},
+		"session_start":         {Name: SessionStart, Session: id, CWD: cwd, Source: "startup", Model: "m"},
 		"session_start_compact": {Name: SessionStart, Session: id, CWD: cwd, Source: "compact"},
-		"prompt":                {Name: Prompt, Session: id, CWD: cwd},
+		"prompt":                {Name: Prompt, Session: id, CWD: cwd, Title: "rename \"foo\" to bär\nplease"},
 		"tool_bash":             {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01A", Called: "Bash"},
 		"tool_mcp":              {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01M", Called: "mcp__fs__write_file"},
 		"tool_subagent":         {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01S", Called: "Bash"},
@@ -57,7 +59,7 @@ func TestRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Read(f)
+		got, err := claude.Read(f)
 		f.Close()
 		if text, ok := wrong[name]; ok {
 			if err == nil || !strings.Contains(err.Error(), text) || got != nil {
@@ -66,7 +68,10 @@ func TestRead(t *testing.T) {
 			continue
 		}
 		if got != nil {
-			calls[name], got.Call = got.Call, ""
+			if got.Agent != "claude" {
+				t.Errorf("Read(%s): agent %q", name, got.Agent)
+			}
+			calls[name], got.Call, got.Agent = got.Call, "", ""
 		}
 		if diff := cmp.Diff(want[name], got); err != nil || diff != "" {
 			t.Errorf("Read(%s): %v, differs (-want +got):\n%s", name, err, diff)
@@ -77,13 +82,60 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadOthers reads what Codex and Gemini CLI have told hooks, cut to what matters.
+func TestReadOthers(t *testing.T) {
+	gemini, codex := Named("gemini"), Named("codex")
+	write := `"tool_name":"write_file","tool_input":{"file_path":"a.txt","content":"one\n"}`
+	wrote := (&call{Tool: "write_file", Input: []byte(`{"file_path":"a.txt","content":"one\n"}`)}).fingerprint()
+	patch := `"tool_name":"apply_patch","tool_use_id":"c1","tool_input":{"command":"*** Begin Patch\n*** Add File: a.txt\n` +
+		`+x\n*** Update File: /p/b.txt\n*** Move to: c d.txt\n*** End Patch\n"}`
+	for _, test := range []struct {
+		agent      *Agent
+		name, rest string
+		want       *Event // without Agent, Session and CWD
+	}{
+		{codex, "SessionStart", `"source":"startup","model":"m"`, &Event{Name: SessionStart, Source: "startup", Model: "m"}},
+		{codex, "UserPromptSubmit", `"prompt":"do it","model":"m"`, &Event{Name: Prompt, Title: "do it", Model: "m"}},
+		{codex, "UserPromptSubmit", `"prompt":"do it","agent_id":"a"`, nil},
+		{codex, "PostToolUse", patch + `,"tool_response":""`, &Event{Name: ToolEnd, Tool: "c1", Wrote: []string{"/p/a.txt", "/p/b.txt", "/p/c d.txt"}}},
+		{codex, "PostToolUse", `"tool_name":"Bash","tool_use_id":"c2","tool_response":""`, &Event{Name: ToolEnd, Tool: "c2"}},
+		{codex, "PreToolUse", `"tool_name":"update_plan","tool_use_id":"c3"`, nil},
+		{codex, "Interrupt", `"turn_id":"t"`, &Event{Name: Interrupted}},
+		{codex, "Stop", `"last_assistant_message":"done"`, &Event{Name: Stop}},
+		{codex, "PostCompact", `"trigger":"auto"`, nil},
+		{gemini, "BeforeAgent", `"prompt":"do it"`, &Event{Name: Prompt, Title: "do it"}},
+		{gemini, "BeforeTool", write, &Event{Name: ToolStart, Tool: wrote, Called: "write_file", Call: wrote}},
+		{gemini, "Notification", `"notification_type":"ToolPermission"`, &Event{Name: ToolAsked}},
+		{gemini, "Notification", `"notification_type":"another"`, nil},
+		{gemini, "AfterTool", write + `,"tool_response":{"llmContent":"ok"}`, &Event{Name: ToolEnd, Tool: wrote, Wrote: []string{"/p/a.txt"}}},
+		{gemini, "AfterTool", write + `,"tool_response":{"error":{"message":"no"}}`, &Event{Name: ToolEnd, Tool: wrote}},
+		{gemini, "AfterTool", `"tool_name":"read_file"`, nil},
+		{gemini, "AfterAgent", `"prompt":"do it"`, &Event{Name: Stop}},
+		{gemini, "PreToolUse", `"tool_name":"x"`, nil},
+	} {
+		text := fmt.Sprintf(`{"session_id":"s","cwd":"/p","hook_event_name":%q,%s}`, test.name, test.rest)
+		got, err := test.agent.Read(strings.NewReader(text))
+		if test.want != nil {
+			test.want.Agent, test.want.Session, test.want.CWD = test.agent.Name, "s", "/p"
+		}
+		if d := cmp.Diff(test.want, got); err != nil || d != "" {
+			t.Errorf("%s reads %s: %v, differs (-want +got):\n%s", test.agent.Name, text, err, d)
+		}
+	}
+	long := `{"session_id":"s","hook_event_name":"UserPromptSubmit","prompt":"` + strings.Repeat("ä", maxTitle) + `"}`
+	e, err := codex.Read(strings.NewReader(long))
+	if err != nil || len(e.Title) != maxTitle || !utf8.ValidString(e.Title) {
+		t.Errorf("a title of %d bytes, valid %v, %v", len(e.Title), utf8.ValidString(e.Title), err)
+	}
+}
+
 // endless yields no end.
 type endless struct{}
 
 func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 func TestReadLong(t *testing.T) {
-	if e, err := Read(endless{}); e != nil || !errors.Is(err, ErrLong) {
+	if e, err := claude.Read(endless{}); e != nil || !errors.Is(err, ErrLong) {
 		t.Errorf("Read of an endless event = %v, %v, want ErrLong", e, err)
 	}
 }
@@ -104,11 +156,11 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		e, err := Read(strings.NewReader(text))
+		e, err := claude.Read(strings.NewReader(text))
 		if e == nil {
 			return
 		}
-		if err != nil || e.Session == "" || !slices.Contains(Events(), e.Name) || slices.Contains(e.Tools, "") || slices.Contains(e.Wrote, "") {
+		if err != nil || e.Session == "" || e.Name == "" || slices.Contains(e.Tools, "") || slices.Contains(e.Wrote, "") {
 			t.Errorf("Read = %+v, %v", e, err)
 		}
 		for _, id := range append(e.Tools, e.Session, e.Tool) {
