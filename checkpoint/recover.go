@@ -269,7 +269,7 @@ func wasAt(ctx context.Context, m *manager.FileSnapshotManager, path string) (bo
 // filesBack takes back what a restore has done to the files. What somebody has
 // changed since stays as it is.
 func (d *DB) filesBack(ctx context.Context, m *manager.FileSnapshotManager, r *restore) error {
-	undo, redo, cutOff, err := m.Restores(ctx)
+	undo, redo, cutOff, err := inside.Of(m).Restores(ctx)
 	if err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (d *DB) filesBack(ctx context.Context, m *manager.FileSnapshotManager, r *r
 		if ours {
 			return d.checkBack(r, result)
 		}
-		if undo, redo, _, err = m.Restores(ctx); err != nil {
+		if undo, redo, _, err = inside.Of(m).Restores(ctx); err != nil {
 			return err
 		}
 	}

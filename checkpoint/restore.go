@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
 )
@@ -177,7 +178,7 @@ func (d *DB) undo(ctx context.Context, sessionID, restoreID string, opts *Restor
 	x := &run{DB: d, w: w, preview: opts.Preview, files: w.undo, rows: d.bringRowsBack}
 	if !old.files || opts.SkipFiles {
 		x.files = nil
-	} else if last, _, _, err := w.m.Restores(ctx); err != nil {
+	} else if last, _, _, err := inside.Of(w.m).Restores(ctx); err != nil {
 		return nil, err
 	} else if last == nil || last.Label != old.id {
 		return nil, fmt.Errorf("%w: files were restored by other means since; with SkipFiles the transcript comes back without them", ErrFollowed)

@@ -19,8 +19,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 var (
@@ -459,7 +459,7 @@ func TestFewWatches(t *testing.T) {
 		if e.dead.Load() {
 			t.Fatalf("with %d %s the engine ended: %s", c.n, c.limit, e.stderr.String())
 		}
-		var stats struct{ Engine map[string]tree.WatchStats }
+		var stats struct{ Engine map[string]capture.WatchStats }
 		if err := json.Unmarshal([]byte(w.must("stats", "--json")), &stats); err != nil || len(stats.Engine) != 1 {
 			t.Fatalf("stats: %v, %v", stats, err)
 		}

@@ -455,7 +455,7 @@ func (m *FileSnapshotManager) matcher(
 		if p == "" {
 			return nil, fmt.Errorf("path %q: it is empty", p)
 		}
-		rel, err := m.TreePath(p)
+		rel, err := m.treePath(p)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/trees"
 )
 
@@ -120,7 +121,7 @@ func BenchmarkTurn(b *testing.B) {
 	})
 	b.Run("floor/capture", func(b *testing.B) {
 		for b.Loop() {
-			if _, _, err := m.disk(b.Context(), nil); err != nil {
+			if _, _, err := inside.Of(m).Disk(b.Context(), nil); err != nil {
 				b.Fatal(err)
 			}
 		}

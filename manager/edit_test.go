@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/patch"
@@ -390,7 +391,7 @@ func TestEditTakenBackAtOnce(t *testing.T) {
 	}
 	b.expectFiles(before)
 	m.openDir = vfs.OpenDir
-	if _, edit, err := m.CutOff(t.Context()); edit || err != nil {
+	if _, edit, err := inside.Of(m).CutOff(t.Context()); edit || err != nil {
 		t.Errorf("an edit is cut off: %v, %v", edit, err)
 	}
 }
@@ -660,7 +661,7 @@ func TestTreePath(t *testing.T) {
 	}
 	for p, want := range map[string]string{".": ".", "a/./b/": "a/b", b.dir: ".", link: ".", filepath.Join(b.dir, "a"): "a", filepath.Join(link, "d", "a"): "d/a",
 		filepath.Join(b.dir, "self"): "self", "a/../../x": "", filepath.Dir(b.dir): "", filepath.Join(link, "..", "x"): ""} {
-		if got, err := m.TreePath(p); got != want || want == "" && !errors.Is(err, ErrOutside) {
+		if got, err := inside.Of(m).TreePath(p); got != want || want == "" && !errors.Is(err, ErrOutside) {
 			t.Errorf("TreePath(%q) = %q, %v; want %q", p, got, err, want)
 		}
 	}

@@ -118,20 +118,6 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// Seal ends the packs that the engine appends to, in all stores that it has open,
-// so that another process may take contents out of them, as 'snapctl forget' does.
-func (e *Engine) Seal() {
-	e.mu.Lock()
-	stores := make(map[*cas.Store]bool)
-	for _, wt := range e.trees {
-		stores[wt.store] = true
-	}
-	e.mu.Unlock()
-	for s := range stores {
-		s.Seal()
-	}
-}
-
 // open returns the worktree of a directory, with its store open.
 func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktree, error) {
 	if st, err := os.Stat(root); err == nil && !st.IsDir() {
@@ -334,24 +320,6 @@ func (e *Engine) capture(ctx context.Context, wt *worktree, sink capture.Sink,
 		wt.mu.Unlock()
 	}()
 	return ws.Capture(ctx, sink, opts)
-}
-
-// WatchStats returns what the watch on each directory has been through, by real
-// path.
-func (e *Engine) WatchStats() map[string]tree.WatchStats {
-	e.mu.Lock()
-	trees := maps.Clone(e.trees)
-	e.mu.Unlock()
-	stats := make(map[string]tree.WatchStats)
-	for root, wt := range trees {
-		wt.mu.Lock()
-		ws := wt.ws
-		wt.mu.Unlock()
-		if ws != nil {
-			stats[root] = ws.WatchStats()
-		}
-	}
-	return stats
 }
 
 const (

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
 )
@@ -198,7 +199,7 @@ func TestEngineForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(e.WatchStats()); n != maxIdle {
+	if n := len(inside.OfEngine(e).WatchStats()); n != maxIdle {
 		t.Errorf("%d directories are open, want %d", n, maxIdle)
 	}
 }

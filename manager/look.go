@@ -70,7 +70,7 @@ func (m *FileSnapshotManager) look(ctx context.Context, opts *capture.Options) (
 // lookKeeping is look that keeps so many bytes free, and tells each error in full.
 func (m *FileSnapshotManager) lookKeeping(ctx context.Context, opts *capture.Options, keep int64) (*look, error) {
 	if m.opts.Session == "" {
-		return nil, errors.New("no session is named: see UseSession")
+		return nil, errors.New("no session is named: see Options.Session")
 	}
 	held, err := m.holdTurns(ctx)
 	if err != nil {

@@ -30,8 +30,8 @@ type Options struct {
 	// ~/.boo/file-store. It must be given.
 	StoreRoot string
 
-	// Session names the conversation: see [session.ValidID]. Without one,
-	// UseSession must be called before anything that concerns a session.
+	// Session names the conversation: see [session.ValidID]. Without one only what
+	// concerns no session can be asked for.
 	Session string
 
 	// AnySession lets Resolve find the entries of all sessions of the store.
@@ -221,31 +221,6 @@ func badSession(id string) error {
 	return fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", id)
 }
 
-// UseSession turns to a session. No turn may be open. The entries that
-// RebuildIndex was given for another one are forgotten, and its file.
-func (m *FileSnapshotManager) UseSession(id string) error {
-	unlock, err := m.lock(context.Background())
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	switch {
-	case !session.ValidID(id):
-		return badSession(id)
-	case m.held != nil:
-		return fmt.Errorf("turn to session %q: %w", id, ErrTurnOpen)
-	}
-	if m.opts.Session != id {
-		m.given = nil
-		if m.opts.Session != "" {
-			m.file, m.opts.SessionFile = nil, "" // of the other one
-		}
-	}
-	m.forget()
-	m.opts.Session = id
-	return nil
-}
-
 // forget drops what the manager remembers of where the session stands.
 func (m *FileSnapshotManager) forget() {
 	m.turnLeaf, m.turnLeafAt, m.index = "", "", nil
@@ -268,12 +243,6 @@ func (m *FileSnapshotManager) Close() error {
 	return errors.Join(append(errs, m.closeOwn())...)
 }
 
-// Progress counts up during the captures of turns.
-func (m *FileSnapshotManager) Progress() *tree.Progress { return &m.progress }
-
-// Capturing reports whether a capture is under way, which Progress counts.
-func (m *FileSnapshotManager) Capturing() bool { return m.capturing.Load() }
-
 // Project returns where the directory belongs.
 func (m *FileSnapshotManager) Project() *tree.Project { return &m.project.Project }
 
@@ -285,30 +254,4 @@ func (m *FileSnapshotManager) Session() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.opts.Session
-}
-
-// LogSession returns the session that Options.SessionFile is the log of; "" before the
-// log was read.
-func (m *FileSnapshotManager) LogSession() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.file == nil {
-		return ""
-	}
-	return m.file.Header().ID
-}
-
-// LogProblems returns how much is wrong with Options.SessionFile, lines that were
-// skipped and the like, and what is wrong first, with its line.
-func (m *FileSnapshotManager) LogProblems() (first string, total int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.file == nil {
-		return "", 0
-	}
-	list, total := m.file.Problems()
-	if len(list) > 0 {
-		first = fmt.Sprintf("line %d: %s", list[0].Line, list[0].Reason)
-	}
-	return first, total
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
@@ -120,7 +121,7 @@ func testPiSession(t *testing.T, name string) {
 	worlds[b.put(maker, mainStates["start"])] = mainStates["start"]
 	m := b.open("", func(o *Options) { o.SessionFile, o.ReadOnly = name+".jsonl", true })
 	log := m.file.Tree()
-	if err := m.UseSession(m.LogSession()); err != nil {
+	if err := inside.Of(m).UseSession(inside.Of(m).LogSession()); err != nil {
 		t.Fatal(err)
 	}
 	steps := make(map[string]*StepSnapshotData)

@@ -2,16 +2,11 @@ package manager
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
-	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
-	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
 
@@ -85,31 +80,6 @@ func (m *FileSnapshotManager) recover(ctx context.Context, o *look, to change.Di
 		o.head = theirs.head
 	}
 	return plan, nil
-}
-
-// CutOff says whether something was cut off in the directory, so that files may
-// be half of each state: a restore, which [FileSnapshotManager.FinishRestore]
-// brings to its end, or an edit, which the next edit or turn takes back. What is
-// being done right now is not cut off.
-func (m *FileSnapshotManager) CutOff(ctx context.Context) (restore, edit bool, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	lock, err := m.store.FS().OpenFile(m.place().TurnsLock(), os.O_RDONLY, 0)
-	if err == nil {
-		defer lock.Close()
-		if free, err := lock.TryLock(vfs.Shared); !free || err != nil {
-			return false, false, err
-		}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return false, false, err
-	}
-	last, err := m.newest(ctx, cas.AnySession)
-	if err != nil {
-		return false, false, err
-	}
-	e, err := m.newestEdit(ctx)
-	restore = last != nil && last.Kind == history.KindIntent && !last.Pruned
-	return restore, e != nil && e.Kind == history.KindEditIntent && !e.Pruned, err
 }
 
 // FinishRestore brings a restore to its end that was cut off in the directory,

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
@@ -550,7 +551,7 @@ func TestBackToTheStart(t *testing.T) {
 	if d := cmp.Diff(want, brief(b.modified(b.open("s"), nil))); d != "" {
 		t.Errorf("by the records (-want +got):\n%s", d)
 	}
-	if err := m.UseSession("other"); err != nil {
+	if err := inside.Of(m).UseSession("other"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.Resolve(t.Context(), "@"); !errors.Is(err, ErrNoSession) {

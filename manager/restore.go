@@ -224,7 +224,7 @@ func (x *restore) isOwn() bool { return x.opts.Append == nil }
 func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult, error) {
 	m := x.m
 	if m.opts.Session == "" {
-		return nil, errors.New("no session is named: see UseSession")
+		return nil, errors.New("no session is named: see Options.Session")
 	}
 	if err := x.opts.OnDirty.Check(); err != nil {
 		return nil, err

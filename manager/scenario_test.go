@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/trees"
@@ -155,7 +156,7 @@ func TestToolsRefused(t *testing.T) {
 		if _, err := m.OnToolsRefused(ctx, tools...); err != nil {
 			t.Fatal(err)
 		}
-		if open, err := m.OpenTools(); err != nil || len(open) != left {
+		if open, err := inside.Of(m).OpenTools(); err != nil || len(open) != left {
 			t.Errorf("OpenTools = %q, %v, want %d", open, err, left)
 		}
 	}
@@ -582,7 +583,7 @@ func TestBadInput(t *testing.T) {
 		"claim without a turn":       {func() error { return m.Claim(t.Context(), "a") }, ErrNoTurn, ""},
 		"turn that never was":        {func() error { _, err := m.SnapshotAtTurn(t.Context(), 1); return err }, ErrUnknown, "turn 0 only so far"},
 		"cursor of nobody":           {func() error { _, err := m.ModifiedFiles(t.Context(), &Range{Cursor: "?"}); return err }, nil, `"?"`},
-		"a session's name is a path": {func() error { return m.UseSession("../x") }, nil, `"../x"`},
+		"a session's name is a path": {func() error { return inside.Of(m).UseSession("../x") }, nil, `"../x"`},
 	} {
 		err := test.call()
 		if err == nil || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.says) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -337,7 +338,7 @@ func (st *storyTeller) compareNext(verb string) {
 	st.Helper()
 	for name, m := range st.m { // whoever asks
 		a, _ := st.rules.preview(ruleRequest{verb: verb})
-		list, err := m.NextBack(st.Context(), verb == "redo")
+		list, err := inside.Of(m).NextBack(st.Context(), verb == "redo")
 		of := ""
 		if len(list) > 0 {
 			of = list[0].Session

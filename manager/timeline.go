@@ -568,20 +568,6 @@ func (m *FileSnapshotManager) OpenTurns() ([]string, error) {
 	return list, nil
 }
 
-// OpenTools lists the tools that run in the session's turn, which may be none.
-func (m *FileSnapshotManager) OpenTools() ([]string, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	t, _, err := m.readTurns()
-	if err != nil {
-		return nil, err
-	}
-	if o := t.Of(m.opts.Session); o != nil {
-		return o.Tools, nil
-	}
-	return nil, nil
-}
-
 // isOpen reports whether a turn may still go on.
 func (m *FileSnapshotManager) isOpen(t *history.OpenTurn) (bool, error) {
 	if t.End != 0 || t.Session == m.opts.Session && m.isOurs(t) {

@@ -371,20 +371,6 @@ func (m *FileSnapshotManager) OnToolsRefused(ctx context.Context, tools ...strin
 	})
 }
 
-// OnToolsUnknown says that nobody knows whether tools that were said to start have
-// been run, nor what the user did meanwhile: what has changed since the last look is
-// contested. Those that do not run are passed over. Other errors are those of OnToolStart.
-func (m *FileSnapshotManager) OnToolsUnknown(ctx context.Context, tools ...string) (*Result, error) {
-	return m.lookInTurn(ctx, fmt.Sprintf("end tools %q", tools), func(o *look, t *history.OpenTurn) error {
-		o.windows = append(o.windows, history.Nobody)
-		if err := m.found(ctx, o, history.KindTool); err != nil {
-			return err
-		}
-		t.Tools = slices.DeleteFunc(t.Tools, func(tool string) bool { return slices.Contains(tools, tool) })
-		return nil
-	})
-}
-
 // lookInTurn looks at the directory for the turn that is open, which has tool
 // windows, to do what an error names.
 func (m *FileSnapshotManager) lookInTurn(ctx context.Context, what string,
@@ -485,10 +471,10 @@ func addPaths(set, paths [][]byte) [][]byte {
 	return set
 }
 
-// TreePath returns a path as trees have it, "." for the session's directory. The
+// treePath returns a path as trees have it, "." for the session's directory. The
 // path is relative to that directory, or absolute; the error matches
 // [ErrOutside] if it leads out.
-func (m *FileSnapshotManager) TreePath(p string) (string, error) {
+func (m *FileSnapshotManager) treePath(p string) (string, error) {
 	rel := filepath.ToSlash(p)
 	if filepath.IsAbs(p) {
 		below := func(p string) bool {
@@ -511,7 +497,7 @@ func (m *FileSnapshotManager) TreePath(p string) (string, error) {
 
 // relative returns the path of something in the directory as trees have it.
 func (m *FileSnapshotManager) relative(p string) (string, error) {
-	rel, err := m.TreePath(p)
+	rel, err := m.treePath(p)
 	if err == nil && rel == "." {
 		err = fmt.Errorf("path %q: %w", p, ErrOutside)
 	}

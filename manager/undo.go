@@ -3,12 +3,10 @@ package manager
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
-	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
@@ -409,33 +407,6 @@ func (u *undone) knownApart(s *standings) error {
 	return nil
 }
 
-// Restores returns the records of the restores of the session that Undo and
-// Redo would take back, and of one that was cut off in the directory, of
-// whatever session; nil where there is none.
-func (m *FileSnapshotManager) Restores(ctx context.Context) (undo, redo, cutOff *store.Snapshot, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	last, err := m.newest(ctx, cas.AnySession)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if last != nil && last.Kind == history.KindIntent {
-		cutOff = last.Snapshot
-	}
-	head, err := m.newest(ctx, m.opts.Session)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	if last, err = m.lastRestore(ctx, head); err != nil {
-		return nil, nil, nil, err
-	}
-	toUndo, toRedo := last.lists()
-	if undo, err = m.firstOf(ctx, toUndo); err == nil {
-		redo, err = m.firstOf(ctx, toRedo)
-	}
-	return undo, redo, cutOff, err
-}
-
 // firstOf returns the record of what is taken back next of a list, nil if nothing
 // is.
 func (m *FileSnapshotManager) firstOf(ctx context.Context, list history.BackList) (*store.Snapshot, error) {
@@ -447,50 +418,6 @@ func (m *FileSnapshotManager) firstOf(ctx context.Context, list history.BackList
 		return nil, err
 	}
 	return r.Snapshot, nil
-}
-
-// NextBack returns the restores that Undo, or with redo Redo, would take back next
-// in the sessions of the manager's directory, at most one of each, the newest
-// first. One that was cut off comes first: it is brought to its end before.
-func (m *FileSnapshotManager) NextBack(ctx context.Context, redo bool) ([]TakenBack, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var list []TakenBack
-	for s, err := range m.store.Sessions(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if s.Worktree != m.project.Worktree || history.IsEdit(s) || s.Pruned {
-			continue
-		}
-		head, err := readRecord(s)
-		if err != nil {
-			return nil, err
-		}
-		last := head // of one that was cut off its intent says what will be on the lists
-		if head.Kind != history.KindIntent {
-			if last, err = m.lastRestore(ctx, head); err != nil {
-				return nil, err
-			}
-		}
-		back, toRedo := last.lists()
-		if redo {
-			back = toRedo
-		}
-		first, err := m.firstOf(ctx, back)
-		if errors.Is(err, store.ErrNotFound) {
-			m.log.Warn("record is lost: see the store's check", "seq", back.First(), "session", s.Session)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if first != nil {
-			list = append(list, takenBack(first))
-		}
-	}
-	slices.SortFunc(list, func(a, b TakenBack) int { return cmp.Compare(b.SnapshotSeq, a.SnapshotSeq) })
-	return list, nil
 }
 
 // standsAt reports whether the conversation is where a navigation has led, or at

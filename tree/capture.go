@@ -79,15 +79,3 @@ type GitEnv struct {
 	XDGConfigHome string // default Home/.config
 	SystemConfig  string // e.g. /etc/gitconfig
 }
-
-// WatchStats counts what the watcher of a workspace has been through, and the
-// captures.
-type WatchStats struct {
-	Directories int   `json:"directories"` // that are watched
-	Refused     int64 `json:"refused"`     // that could not be, say because the system allows no more watches
-	Events      int64 `json:"events"`
-	Lost        int64 `json:"lost"` // how often events were lost, or something else made all that is watched doubtful
-
-	Captures int64 `json:"captures"`
-	Full     int64 `json:"full"` // captures that looked at all files
-}

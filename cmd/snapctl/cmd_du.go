@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
@@ -106,7 +107,7 @@ func (a *app) du(ctx context.Context, f *duFlags) error {
 // namedSession returns the session that the user has named, "" for none.
 func (p *place) namedSession() string {
 	if p.app.flags.sessionFile != "" {
-		return p.m.LogSession()
+		return inside.Of(p.m).LogSession()
 	}
 	return p.app.flags.session
 }

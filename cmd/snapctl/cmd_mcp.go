@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/cmd/snapctl/internal/mcp"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
@@ -124,7 +125,7 @@ func isRunning(ctx context.Context, e *manager.Engine, root string, call hookCal
 		return false, err
 	}
 	defer m.Close()
-	tools, err := m.OpenTools()
+	tools, err := inside.Of(m).OpenTools()
 	return slices.Contains(tools, call.Tool), err
 }
 

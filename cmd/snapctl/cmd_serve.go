@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/internal/words"
@@ -162,7 +163,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			return h.serve(work, client, q, emit)
 		},
 		"seal": func(context.Context, json.RawMessage, func(any) error) (any, error) {
-			e.Seal()
+			inside.OfEngine(e).Seal()
 			return struct{}{}, nil
 		},
 		"shutdown": func(context.Context, json.RawMessage, func(any) error) (any, error) {

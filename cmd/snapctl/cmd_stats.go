@@ -11,8 +11,8 @@ import (
 
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/words"
-	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) statsCommand() *cobra.Command {
@@ -40,7 +40,7 @@ type statsAnswer struct {
 	CacheBytes     int64  `json:"cacheBytes"`
 
 	// what is watched, by directory, if somebody serves the store
-	Engine map[string]tree.WatchStats `json:"engine,omitempty"`
+	Engine map[string]capture.WatchStats `json:"engine,omitempty"`
 }
 
 func (a *app) stats(ctx context.Context, p *place) error {
@@ -86,7 +86,7 @@ func (a *app) printStats(j *statsAnswer, dir string) error {
 	line("journal", words.Count(j.Segments, "segment"))
 	line("stat cache", fmt.Sprintf("%s, %s", words.Count(j.WorktreeCaches, "working tree"), words.Size(j.CacheBytes)))
 	if j.Engine != nil {
-		var all tree.WatchStats
+		var all capture.WatchStats
 		for _, s := range j.Engine {
 			all.Directories += s.Directories
 			all.Captures += s.Captures

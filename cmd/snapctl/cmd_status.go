@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -82,7 +83,7 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 			a.printStatus(&c, f.nul)
 		}
 	}
-	cutOff, half, err := p.m.CutOff(ctx)
+	cutOff, half, err := inside.Of(p.m).CutOff(ctx)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func (p *place) captureDisk(ctx context.Context, limits tree.Limits) (*tree.Resu
 	limits.NewBytes, limits.Files = -1, -1 // nothing is kept of it
 	progress := new(tree.Progress)
 	stop := p.app.showProgress(progress, "read")
-	r, g, err := inside.Disk(ctx, p.m, &capture.Options{Limits: limits, Progress: progress})
+	r, g, err := inside.Of(p.m).Disk(ctx, &capture.Options{Limits: limits, Progress: progress})
 	stop()
 	return r, g, err
 }

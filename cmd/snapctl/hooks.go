@@ -15,6 +15,7 @@ import (
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 )
@@ -121,7 +122,7 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err e
 	open := slices.Contains(list, e.Session)
 	var tools []string // that run
 	if open {
-		if tools, err = m.OpenTools(); err != nil {
+		if tools, err = inside.Of(m).OpenTools(); err != nil {
 			return err
 		}
 	}
@@ -134,7 +135,7 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err e
 			return nil
 		}
 		if asked := calls.asked(tools); len(asked) > 0 {
-			if _, err := m.OnToolsUnknown(ctx, asked...); err != nil {
+			if err := inside.Of(m).ToolsUnknown(ctx, asked...); err != nil {
 				return err
 			}
 		}

@@ -264,10 +264,10 @@ func (p *place) chooseSession(ctx context.Context) error {
 		return nil
 	}
 	if f := p.app.flags.sessionFile; f != "" {
-		if first, n := p.m.LogProblems(); n > 0 {
+		if first, n := inside.Of(p.m).LogProblems(); n > 0 {
 			p.app.note("warning: session file %q: %s, the first in %s", f, words.Count(n, "problem"), first)
 		}
-		return p.use(p.m.LogSession())
+		return p.use(inside.Of(p.m).LogSession())
 	}
 	snap, err := p.store.Newest(ctx, p.project.Worktree, cas.AnySession)
 	if errors.Is(err, store.ErrNotFound) {
@@ -282,7 +282,7 @@ func (p *place) chooseSession(ctx context.Context) error {
 
 func (p *place) use(session string) error {
 	p.chosen = true
-	return p.m.UseSession(session)
+	return inside.Of(p.m).UseSession(session)
 }
 
 func (p *place) sayChoice(session string) {

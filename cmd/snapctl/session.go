@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 )
@@ -115,16 +116,16 @@ func (p *place) chooseSessionToTakeBack(ctx context.Context, redo bool,
 	if p.chosen {
 		return nil
 	}
-	next, err := p.m.NextBack(ctx, redo)
+	next, err := inside.Of(p.m).NextBack(ctx, redo)
 	if err != nil {
 		return err
 	}
 	if len(next) == 0 { // which it says
 		return p.chooseSessionToRestore(ctx, "", true)
 	}
-	newest := next[0]
+	session, at := next[0].Session, next[0].Time
 	if preview != nil {
-		if newest, err = p.newestBack(next, preview); err != nil {
+		if session, at, err = p.newestBack(next, preview); err != nil {
 			return err
 		}
 	}
@@ -132,40 +133,42 @@ func (p *place) chooseSessionToTakeBack(ctx context.Context, redo bool,
 	if err != nil {
 		return err
 	}
-	if some := inUse(list); len(some) == 1 && some[0].Session == newest.Session {
-		p.sayChoice(newest.Session)
+	if some := inUse(list); len(some) == 1 && some[0].Session == session {
+		p.sayChoice(session)
 	} else if redo {
-		p.app.note("redo of what was undone in session %s at %s", newest.Session, clock(newest.Time))
+		p.app.note("redo of what was undone in session %s at %s", session, clock(at))
 	} else {
-		p.app.note("undo of the restore of session %s at %s", newest.Session, clock(newest.Time))
+		p.app.note("undo of the restore of session %s at %s", session, clock(at))
 	}
-	return p.use(newest.Session)
+	return p.use(session)
 }
 
-// newestBack returns the newest of what some sessions would take back. What others
-// pass over that is newer is said. The first of them if that cannot be found out.
-func (p *place) newestBack(next []manager.TakenBack, preview func() (*manager.RestoreResult,
-	error)) (newest manager.TakenBack, err error) {
+// newestBack returns the session, and the time, of the newest of what some sessions
+// would take back. What others pass over that is newer is said. They are those of the
+// first if that cannot be found out.
+func (p *place) newestBack(next []*store.Snapshot, preview func() (*manager.RestoreResult, error)) (
+	session string, at time.Time, err error) {
+	var newest manager.TakenBack
 	var passed []manager.TakenBack
 	for _, t := range next {
-		if t.SnapshotSeq < newest.SnapshotSeq {
+		if t.Seq < newest.SnapshotSeq {
 			break // and so is what comes behind it
 		}
-		if err := p.m.UseSession(t.Session); err != nil {
-			return newest, err
+		if err := inside.Of(p.m).UseSession(t.Session); err != nil {
+			return "", at, err
 		}
 		r, err := preview()
 		all, isAll := errors.AsType[*manager.PassedError](err)
 		switch {
 		case errors.Is(err, manager.ErrCutOff):
-			return next[0], nil
+			return next[0].Session, next[0].Time, nil
 		case isAll:
 			passed = append(passed, all.Passed...)
 			continue
 		case errors.Is(err, manager.ErrNothing):
 			continue
 		case err != nil:
-			return newest, err
+			return "", at, err
 		}
 		passed = append(passed, r.Passed...)
 		if r.Undoes != nil && r.Undoes.SnapshotSeq > newest.SnapshotSeq {
@@ -173,14 +176,14 @@ func (p *place) newestBack(next []manager.TakenBack, preview func() (*manager.Re
 		}
 	}
 	if newest.SnapshotSeq == 0 {
-		return next[0], nil
+		return next[0].Session, next[0].Time, nil
 	}
 	for _, t := range passed {
 		if t.Session != newest.Session && t.SnapshotSeq > newest.SnapshotSeq {
 			p.app.notePassed(&t)
 		}
 	}
-	return newest, nil
+	return newest.Session, newest.Time, nil
 }
 
 // sessionOf returns the session of the entry, or the record, that a REV names by

@@ -9,7 +9,6 @@ import (
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/watch"
-	"github.com/boocode/filestore/tree"
 )
 
 // Where a process stays, the stat cache is kept in memory and the directories of
@@ -60,9 +59,21 @@ func (ws *Workspace) watch() {
 	ws.watcher = w
 }
 
+// WatchStats counts what the watcher of a workspace has been through, and the
+// captures.
+type WatchStats struct {
+	Directories int   `json:"directories"` // that are watched
+	Refused     int64 `json:"refused"`     // that could not be, say because the system allows no more watches
+	Events      int64 `json:"events"`
+	Lost        int64 `json:"lost"` // how often events were lost, or something else made all that is watched doubtful
+
+	Captures int64 `json:"captures"`
+	Full     int64 `json:"full"` // captures that looked at all files
+}
+
 // WatchStats returns what was counted so far; zero if nothing is watched.
-func (ws *Workspace) WatchStats() tree.WatchStats {
-	s := tree.WatchStats{Captures: ws.captures.Load(), Full: ws.full.Load()}
+func (ws *Workspace) WatchStats() WatchStats {
+	s := WatchStats{Captures: ws.captures.Load(), Full: ws.full.Load()}
 	if ws.watcher != nil {
 		w := ws.watcher.Stats()
 		s.Directories, s.Refused, s.Events, s.Lost = w.Directories, w.Refused, w.Events, w.Lost

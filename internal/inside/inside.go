@@ -1,5 +1,6 @@
 // Package inside is the door by which our programs reach what package manager does not
-// show to embedders, whose types are internal. Package manager sets the functions.
+// show to embedders: what has types that are internal, and what only they have a use for.
+// Package manager opens it.
 package inside
 
 import (
@@ -9,6 +10,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -18,12 +20,83 @@ type Manager interface {
 	Session() string
 }
 
-// Store returns the store of a manager, which is open until the manager is closed.
-var Store func(m Manager) *cas.Store
+// Of returns what is behind the door of a manager.
+var Of func(m Manager) Door
 
-// Disk finds out what is in the directory of a manager now and stores nothing. The
-// Getter knows the trees of the result and all that the store holds.
-var Disk func(ctx context.Context, m Manager, opts *capture.Options) (*tree.Result, trees.Getter, error)
+// Store returns the store of a manager, which is open until the manager is closed.
+func Store(m Manager) *cas.Store { return Of(m).Store() }
+
+// A Door is what a manager does for our own programs.
+type Door interface {
+	Store() *cas.Store
+
+	// Disk finds out what is in the directory now and stores nothing. The Getter knows
+	// the trees of the result and all that the store holds.
+	Disk(ctx context.Context, opts *capture.Options) (*tree.Result, trees.Getter, error)
+
+	// TreePath returns a path as trees have it, "." for the session's directory. The
+	// path is relative to that directory, or absolute; the error matches
+	// manager.ErrOutside if it leads out.
+	TreePath(path string) (string, error)
+
+	// UseSession turns to a session. No turn may be open. The entries that
+	// RebuildIndex was given for another one are forgotten, and its file.
+	UseSession(id string) error
+
+	// LogSession returns the session that Options.SessionFile is the log of; "" before
+	// the log was read.
+	LogSession() string
+
+	// LogProblems returns how much is wrong with Options.SessionFile, lines that were
+	// skipped and the like, and what is wrong first, with its line.
+	LogProblems() (first string, total int)
+
+	// Progress counts up during the captures of turns. Capturing reports whether one of
+	// those is under way.
+	Progress() *tree.Progress
+	Capturing() bool
+
+	// OpenTools lists the tools that run in the session's turn, which may be none.
+	OpenTools() ([]string, error)
+
+	// ToolsUnknown says that nobody knows whether tools that were said to start have
+	// been run, nor what the user did meanwhile: what has changed since the last look is
+	// contested. Those that do not run are passed over. Errors are those of OnToolStart.
+	ToolsUnknown(ctx context.Context, tools ...string) error
+
+	// CutOff says whether something was cut off in the directory, so that files may
+	// be half of each state: a restore, which FinishRestore brings to its end, or an
+	// edit, which the next edit or turn takes back. What is being done right now is not
+	// cut off.
+	CutOff(ctx context.Context) (restore, edit bool, err error)
+
+	// Restores returns the records of the restores of the session that Undo and
+	// Redo would take back, and of one that was cut off in the directory, of
+	// whatever session; nil where there is none.
+	Restores(ctx context.Context) (undo, redo, cutOff *store.Snapshot, err error)
+
+	// NextBack returns the records of the restores that Undo, or with redo Redo, would
+	// take back next in the sessions of the directory, at most one of each, the newest
+	// first. One that was cut off comes first: it is brought to its end before.
+	NextBack(ctx context.Context, redo bool) ([]*store.Snapshot, error)
+}
+
+// An Engine is a *manager.Engine.
+type Engine interface{ Close() error }
+
+// OfEngine returns what is behind the door of an engine.
+var OfEngine func(e Engine) EngineDoor
+
+// An EngineDoor is what an engine does for our own programs.
+type EngineDoor interface {
+	// Seal ends the packs that the engine appends to, in all stores that it has open,
+	// so that another process may take contents out of them, as 'snapctl forget' does.
+	Seal()
+
+	// WatchStats returns what the watch on each directory has been through, by real
+	// path.
+	WatchStats() map[string]capture.WatchStats
+}
 
 type locationKey struct{}
 

@@ -128,7 +128,7 @@ func (d differ) resolve(ctx context.Context, m *manager.FileSnapshotManager, rev
 		return err
 	}
 	// nothing is kept of it
-	disk, g, err := inside.Disk(ctx, m, &capture.Options{Limits: tree.Limits{NewBytes: -1, Files: -1}})
+	disk, g, err := inside.Of(m).Disk(ctx, &capture.Options{Limits: tree.Limits{NewBytes: -1, Files: -1}})
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func treePaths(m *manager.FileSnapshotManager, args []string) ([]string, error) 
 		if arg == "" {
 			return nil, badArgument("a path is empty: \".\" is all of the directory")
 		}
-		p, err := m.TreePath(arg)
+		p, err := inside.Of(m).TreePath(arg)
 		if err != nil {
 			return nil, err
 		}

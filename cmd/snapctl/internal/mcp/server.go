@@ -25,6 +25,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/tree"
 )
@@ -195,7 +196,7 @@ func (s *Server) open(ctx context.Context) (m *manager.FileSnapshotManager, news
 // begin looks at the directory. What was cut off there it brings to an end, and
 // says so.
 func begin(ctx context.Context, m *manager.FileSnapshotManager) (news string, err error) {
-	restore, edit, err := m.CutOff(ctx)
+	restore, edit, err := inside.Of(m).CutOff(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -217,7 +218,7 @@ func begin(ctx context.Context, m *manager.FileSnapshotManager) (news string, er
 	if _, err := m.Initialize(ctx); err != nil || !edit {
 		return news, err
 	}
-	if _, edit, err = m.CutOff(ctx); edit {
+	if _, edit, err = inside.Of(m).CutOff(ctx); edit {
 		return news + " An edit had been cut off before this server started, and cannot be taken back: patch_apply says why.", err
 	}
 	return news + " An edit had been cut off before this server started. It was taken back.", err

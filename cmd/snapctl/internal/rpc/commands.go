@@ -9,9 +9,10 @@ import (
 	"slices"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/wire"
-	"github.com/boocode/filestore/tree"
 )
 
 // A command is one that a client may send: a verb, or one about the connection.
@@ -175,9 +176,9 @@ const Protocol = 1
 
 // Stats are counts.
 type Stats struct {
-	Watches  map[string]tree.WatchStats `json:"watches"` // by directory
-	Sessions []string                   `json:"sessions"`
-	Requests int                        `json:"requests"` // being answered on this connection
+	Watches  map[string]capture.WatchStats `json:"watches"` // by directory
+	Sessions []string                      `json:"sessions"`
+	Requests int                           `json:"requests"` // being answered on this connection
 }
 
 func cancel(ctx context.Context, c *conn, p *Cancel) (*Ended, error) {
@@ -201,7 +202,7 @@ func ping(_ context.Context, c *conn, _ *struct{}) (*Pong, error) {
 }
 
 func stats(_ context.Context, c *conn, _ *struct{}) (*Stats, error) {
-	st := &Stats{Watches: c.server.Engine.WatchStats(), Sessions: []string{}}
+	st := &Stats{Watches: inside.OfEngine(c.server.Engine).WatchStats(), Sessions: []string{}}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id := range c.sessions {

@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
 )
@@ -318,7 +319,8 @@ func (s *served) inOrder() (wait func(ctx context.Context) error, done func()) {
 func (c *conn) watched(ctx context.Context, s *served, q *request, fn doing) (any, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p := s.Progress()
+	door := inside.Of(s.Session)
+	p := door.Progress()
 	count := func() Event {
 		return Event{ID: q.ID, Type: "progress",
 			Files: p.Files.Load(), ReadFiles: p.ReadFiles.Load(), ReadBytes: p.ReadBytes.Load()}
@@ -349,7 +351,7 @@ func (c *conn) watched(ctx context.Context, s *served, q *request, fn doing) (an
 						return
 					}
 				}
-			} else if !since.IsZero() && time.Since(since) > stallAfter && s.Capturing() {
+			} else if !since.IsZero() && time.Since(since) > stallAfter && door.Capturing() {
 				cancel(errStalled)
 				return
 			}

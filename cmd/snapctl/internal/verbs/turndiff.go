@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -62,7 +63,7 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 	}
 	var paths []string
 	for _, arg := range p.Paths {
-		path, err := s.TreePath(arg)
+		path, err := inside.Of(s).TreePath(arg)
 		if err != nil {
 			return nil, err
 		}
