@@ -10,9 +10,7 @@ func (a *app) catCommand() *cobra.Command {
 		Use:   "cat REV PATH",
 		Short: "Print the content of a file in a snapshot",
 		Args:  args(2, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.cat(cmd, args[0], args[1], raw)
-		},
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.cat(cmd, args[0], args[1], raw) },
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print control characters as they are, to a terminal, too")
 	return c

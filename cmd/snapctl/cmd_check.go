@@ -15,8 +15,8 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/history"
-	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 )
 
@@ -100,6 +100,22 @@ type jsonProblem struct {
 	Error string `json:"error"`
 }
 
+// newJSONProblems returns those of no snapshot in particular.
+func newJSONProblems(problems []trees.Problem) []jsonProblem {
+	list := []jsonProblem{}
+	for _, p := range problems {
+		list = append(list, jsonProblem{"", newJSONPath(p.Path), p.Err.Error()})
+	}
+	return list
+}
+
+// sayProblems lists what snapshots cannot give back.
+func (a *app) sayProblems(problems []trees.Problem) {
+	for _, p := range problems {
+		fmt.Fprintf(a.stderr, "%s: %v\n", words.Quote(cmp.Or(p.Path, ".")), p.Err)
+	}
+}
+
 // A jsonLoss is damage that was accepted: in a file of the store, or at a path of a
 // snapshot.
 type jsonLoss struct {
@@ -117,45 +133,20 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		return err
 	}
 	defer p.close()
-	dir, err := a.storeDir()
-	if err != nil {
-		return err
-	}
+	dir := p.m.StoreDir()
 	report, err := p.store.Check(ctx, false)
 	if err != nil {
 		return err
 	}
-	lost, err := history.LostRecords(ctx, p.store)
-	if err != nil {
+	j := &checkAnswer{Report: report, Problems: []jsonProblem{}, Accepted: []jsonLoss{}}
+	if err := j.addLost(ctx, p.store); err != nil {
 		return err
-	}
-	j := &checkAnswer{Report: report, Damage: []jsonDamage{}, Problems: []jsonProblem{}, Accepted: []jsonLoss{}}
-	for _, d := range report.Accepted {
-		j.Accepted = append(j.Accepted, jsonLoss{File: d.Path, Offset: d.Off, Error: d.Err.Error(), At: d.At})
-	}
-	for _, l := range lost {
-		if l.Accepted.IsZero() {
-			report.Damage = append(report.Damage, l.Damage)
-		} else {
-			j.Accepted = append(j.Accepted, jsonLoss{File: l.Damage.Path, Error: l.Damage.Err.Error(), At: l.Accepted})
-		}
 	}
 	structure := len(report.Damage)
 	if f.reads() {
-		if f.readData {
-			health.CheckFromStart(dir)
-		}
-		var damage []*object.CorruptError
-		damage, j.Content, j.ReadData, err = health.CheckNext(ctx, p.store, dir,
-			int64(float64(report.Bytes)*float64(f.sample)/100))
-		if errors.Is(err, context.Canceled) {
-			return &failure{exitInterrupted, fmt.Errorf("check: interrupted, %s read, %s", words.Size(j.Content),
-				words.Count(len(damage), "damaged object")), "'snapctl check --resume' goes on"}
-		}
-		if err != nil {
+		if err := j.readContent(ctx, p.store, dir, f); err != nil {
 			return err
 		}
-		report.Damage = append(report.Damage, damage...)
 	}
 	places, err := places.Check(p.store)
 	if err != nil {
@@ -170,24 +161,8 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 	}
 	report.Damage = append(report.Damage, turns...)
 	j.Damage = jsonDamages(report.Damage)
-	checker := audit.NewChecker(p.store)
-	for snap, err := range p.store.Snapshots(ctx) {
-		if err != nil {
-			return err
-		}
-		problems, err := checker.Snapshot(ctx, snap)
-		if err != nil {
-			return err
-		}
-		for _, problem := range problems {
-			path := newJSONPath(problem.Path)
-			if problem.At.IsZero() {
-				j.Problems = append(j.Problems, jsonProblem{snap.Entry, path, problem.Err.Error()})
-			} else {
-				j.Accepted = append(j.Accepted, jsonLoss{EntryID: snap.Entry, In: &path,
-					Error: problem.Err.Error(), At: problem.At})
-			}
-		}
+	if err := j.checkSnapshots(ctx, p.store); err != nil {
+		return err
 	}
 	// Advice, which a store that cannot be written does without.
 	err = health.Change(dir, func(h *health.Health) {
@@ -209,6 +184,61 @@ func (a *app) check(ctx context.Context, f *checkFlags) error {
 		err = &failure{code: exitDamage}
 	}
 	return err
+}
+
+// addLost adds what the journal has lost, and whether that was accepted.
+func (j *checkAnswer) addLost(ctx context.Context, s *cas.Store) error {
+	for _, d := range j.Report.Accepted {
+		j.Accepted = append(j.Accepted, jsonLoss{File: d.Path, Offset: d.Off, Error: d.Err.Error(), At: d.At})
+	}
+	lost, err := history.LostRecords(ctx, s)
+	for _, l := range lost {
+		if l.Accepted.IsZero() {
+			j.Report.Damage = append(j.Report.Damage, l.Damage)
+		} else {
+			j.Accepted = append(j.Accepted, jsonLoss{File: l.Damage.Path, Error: l.Damage.Err.Error(), At: l.Accepted})
+		}
+	}
+	return err
+}
+
+// readContent reads the part of the content that is asked for.
+func (j *checkAnswer) readContent(ctx context.Context, s *cas.Store, dir string, f *checkFlags) error {
+	if f.readData {
+		health.CheckFromStart(dir)
+	}
+	part := int64(float64(j.Report.Bytes) * float64(f.sample) / 100)
+	damage, read, ended, err := health.CheckNext(ctx, s, dir, part)
+	if errors.Is(err, context.Canceled) {
+		return &failure{exitInterrupted, fmt.Errorf("check: interrupted, %s read, %s", words.Size(read),
+			words.Count(len(damage), "damaged object")), "'snapctl check --resume' goes on"}
+	}
+	j.Content, j.ReadData, j.Report.Damage = read, ended, append(j.Report.Damage, damage...)
+	return err
+}
+
+// checkSnapshots finds what snapshots cannot give back.
+func (j *checkAnswer) checkSnapshots(ctx context.Context, s *cas.Store) error {
+	checker := audit.NewChecker(s)
+	for snap, err := range s.Snapshots(ctx) {
+		if err != nil {
+			return err
+		}
+		problems, err := checker.Snapshot(ctx, snap)
+		if err != nil {
+			return err
+		}
+		for _, p := range problems {
+			path := newJSONPath(p.Path)
+			if p.At.IsZero() {
+				j.Problems = append(j.Problems, jsonProblem{snap.Entry, path, p.Err.Error()})
+			} else {
+				j.Accepted = append(j.Accepted,
+					jsonLoss{EntryID: snap.Entry, In: &path, Error: p.Err.Error(), At: p.At})
+			}
+		}
+	}
+	return nil
 }
 
 func (a *app) printCheck(j *checkAnswer) {

@@ -80,10 +80,7 @@ func (a *app) printOmission(o *trees.Omission, nul bool) error {
 	if measured {
 		size = strconv.FormatInt(o.Size, 10)
 	}
-	path, end := shown(o.Path, o.Kind), "\n"
-	if nul {
-		path, end = withSlash(o.Path, o.Kind), "\x00"
-	}
+	path, end := listed(o.Path, o.Kind, nul)
 	fmt.Fprintf(a.out, "%-10s %-7s %9s\t%s%s", o.Reason, verbs.KindOf(o.Kind), size, path, end)
 	return nil
 }

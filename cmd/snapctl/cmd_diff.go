@@ -27,9 +27,7 @@ func (a *app) diffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]",
 		Short: "Show what differs between snapshots, or a snapshot and the disk",
-		RunE: a.resident(func(cmd *cobra.Command, args []string) error {
-			return a.diff(cmd, args, &f)
-		}),
+		RunE:  a.resident(func(cmd *cobra.Command, args []string) error { return a.diff(cmd, args, &f) }),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.turn, "turn", "", "show what the turn `REV` did, and nothing that others did meanwhile")

@@ -72,11 +72,11 @@ func (a *app) du(ctx context.Context, f *duFlags) error {
 	case f.turns:
 		var list []retain.TurnUsage
 		list, problems, err = retain.ByTurn(ctx, p.store, p.namedSession(), progress)
-		show = func() error { return a.printTurnUsage(list, f.limit) }
+		show = func() error { return printFirst(list, f.limit, a.printTurnUsage) }
 	case f.paths:
 		var list []audit.PathAmount
 		list, problems, err = retain.ByPath(ctx, p.store, f.depth, progress)
-		show = func() error { return a.printPathUsage(list, f.limit) }
+		show = func() error { return printFirst(list, f.limit, a.printPathUsage) }
 	default:
 		var u *retain.Usage
 		if u, err = retain.BySession(ctx, p.store, progress); err == nil {
@@ -94,12 +94,10 @@ func (a *app) du(ctx context.Context, f *duFlags) error {
 	for _, d := range damage {
 		fmt.Fprintf(a.stderr, "%s\n", d)
 	}
-	for _, problem := range problems {
-		fmt.Fprintf(a.stderr, "%s: %s\n", words.Quote(cmp.Or(problem.Path, ".")), problem.Err)
-	}
+	a.sayProblems(problems)
 	if n := len(damage) + len(problems); n > 0 {
-		return &failure{exitDamage, fmt.Errorf("%s in the store: there is more than was counted", words.Count(n,
-			"damaged place")), hintCheck}
+		return &failure{exitDamage, fmt.Errorf("%s in the store: there is more than was counted",
+			words.Count(n, "damaged place")), hintCheck}
 	}
 	return nil
 }
@@ -145,9 +143,8 @@ type duAnswer struct {
 }
 
 type jsonSessionUsage struct {
-	Session   string     `json:"session"`
-	Root      string     `json:"root"`
-	RootBytes []byte     `json:"rootBytes,omitempty"`
+	Session string `json:"session"`
+	jsonRoot
 	Worktree  string     `json:"worktree"`
 	Snapshots int        `json:"snapshots"`
 	Last      time.Time  `json:"last"`
@@ -155,38 +152,43 @@ type jsonSessionUsage struct {
 	Needs     jsonAmount `json:"needs"`
 }
 
-func (a *app) printUsage(u *retain.Usage, dir string) error {
+func newDuAnswer(u *retain.Usage, dir string) *duAnswer {
 	files := u.Files
+	j := &duAnswer{jsonPath: newJSONPath(dir), Sessions: []jsonSessionUsage{}, Shared: jsonAmount(u.Shared),
+		Unnamed: jsonBytes{u.Unnamed.Objects, u.Unnamed.Stored}, Copies: jsonBytes{files.Copies, files.CopyBytes},
+		PackBytes: files.PackBytes, IndexBytes: files.Indexes, JournalBytes: files.Journal,
+		WorktreeBytes: files.Worktrees, TrashBytes: files.Trash, QuarantineBytes: files.Quarantine,
+		BallastBytes: files.Ballast, OtherBytes: files.Other, TotalBytes: files.Total()}
+	for _, s := range u.Sessions {
+		j.Sessions = append(j.Sessions, jsonSessionUsage{s.Session, newJSONRoot(s.Root), s.Worktree, s.Snapshots,
+			s.Last.UTC(), jsonAmount(s.Alone), jsonAmount(s.Needs)})
+	}
+	return j
+}
+
+func (a *app) printUsage(u *retain.Usage, dir string) error {
 	if a.flags.json {
-		j := &duAnswer{jsonPath: newJSONPath(dir), Sessions: []jsonSessionUsage{}, Shared: jsonAmount(u.Shared),
-			Unnamed: jsonBytes{u.Unnamed.Objects, u.Unnamed.Stored}, Copies: jsonBytes{files.Copies, files.CopyBytes},
-			PackBytes:  files.PackBytes,
-			IndexBytes: files.Indexes, JournalBytes: files.Journal, WorktreeBytes: files.Worktrees,
-			TrashBytes:      files.Trash,
-			QuarantineBytes: files.Quarantine, BallastBytes: files.Ballast,
-			OtherBytes: files.Other, TotalBytes: files.Total()}
-		for _, s := range u.Sessions {
-			root := newJSONPath(s.Root)
-			j.Sessions = append(j.Sessions, jsonSessionUsage{s.Session, root.Path, root.Bytes,
-				s.Worktree, s.Snapshots, s.Last.UTC(),
-				jsonAmount(s.Alone), jsonAmount(s.Needs)})
-		}
-		return a.printJSON(j)
+		return a.printJSON(newDuAnswer(u, dir))
 	}
 	for _, s := range u.Sessions {
 		fmt.Fprintf(a.out, "%7s  of %7s  %s  %s  %s  %s\n", words.Size(s.Alone.Stored), words.Size(s.Needs.Stored),
-			clock(s.Last), a.paint(yellow, s.Session),
-			words.Count(s.Snapshots, "snapshot"), words.Quote(s.Root))
+			clock(s.Last), a.paint(yellow, s.Session), words.Count(s.Snapshots, "snapshot"), words.Quote(s.Root))
 	}
+	files := u.Files
 	for _, line := range []struct {
 		bytes int64
 		what  string
 	}{
-		{u.Shared.Stored, "shared by several sessions"}, {u.Unnamed.Stored, "in no snapshot"},
+		{u.Shared.Stored, "shared by several sessions"},
+		{u.Unnamed.Stored, "in no snapshot"},
 		{files.CopyBytes, "stored twice"},
-		{files.PackBytes, "packs beside objects"}, {files.Indexes, "indexes"}, {files.Journal, "journal"},
+		{files.PackBytes, "packs beside objects"},
+		{files.Indexes, "indexes"},
+		{files.Journal, "journal"},
 		{files.Worktrees, "stat caches, logs of sessions"},
-		{files.Trash, "trash"}, {files.Quarantine, "quarantine"}, {files.Ballast, "ballast, for a full disk"},
+		{files.Trash, "trash"},
+		{files.Quarantine, "quarantine"},
+		{files.Ballast, "ballast, for a full disk"},
 		{files.Other, "other files"},
 	} {
 		if line.bytes != 0 {
@@ -205,46 +207,25 @@ type jsonTurnUsage struct {
 	Time      time.Time `json:"time"`
 	Session   string    `json:"session"`
 	Label     *string   `json:"label"`
-	Root      string    `json:"root"`
-	RootBytes []byte    `json:"rootBytes,omitempty"`
-	Worktree  string    `json:"worktree"`
-	Seq       uint64    `json:"seq"`
+	jsonRoot
+	Worktree string `json:"worktree"`
+	Seq      uint64 `json:"seq"`
 	jsonAmount
 }
 
-func (a *app) printTurnUsage(list []retain.TurnUsage, limit int) error {
-	for i := range first(list, limit) {
-		t := &list[i]
-		if a.flags.json {
-			root := newJSONPath(t.Root)
-			j := &jsonTurnUsage{words.OrNull(t.EntryID), nil, t.Kind, t.Time.UTC(), t.Session,
-				words.OrNull(t.Label), root.Path, root.Bytes,
-				t.Worktree, t.Seq, jsonAmount(t.Added)}
-			if t.TurnIndex >= 0 {
-				j.TurnIndex = &t.TurnIndex
-			}
-			if err := a.printJSON(j); err != nil {
-				return err
-			}
-			continue
-		}
-		fmt.Fprintf(a.out, "%7s  %-13s  %-8s  %s  %s  %s", words.Size(t.Added.Stored), words.Count(t.Added.Objects,
-			"object"), turnName(t.Kind, t.TurnIndex),
-			a.paint(yellow, fmt.Sprintf("%-8s", cmp.Or(t.EntryID, "-"))), clock(t.Time), t.Session)
-		if t.Label != "" {
-			fmt.Fprintf(a.out, "  %s", words.Quote(t.Label))
-		}
-		fmt.Fprintln(a.out)
+func (a *app) printTurnUsage(t *retain.TurnUsage) error {
+	if a.flags.json {
+		return a.printJSON(&jsonTurnUsage{words.OrNull(t.EntryID), turnOrNull(t.TurnIndex), t.Kind, t.Time.UTC(),
+			t.Session, words.OrNull(t.Label), newJSONRoot(t.Root), t.Worktree, t.Seq, jsonAmount(t.Added)})
 	}
+	fmt.Fprintf(a.out, "%7s  %-13s  %-8s  %s  %s  %s", words.Size(t.Added.Stored),
+		words.Count(t.Added.Objects, "object"), turnName(t.Kind, t.TurnIndex),
+		a.paint(yellow, fmt.Sprintf("%-8s", cmp.Or(t.EntryID, "-"))), clock(t.Time), t.Session)
+	if t.Label != "" {
+		fmt.Fprintf(a.out, "  %s", words.Quote(t.Label))
+	}
+	fmt.Fprintln(a.out)
 	return nil
-}
-
-// first returns the first limit of a list, all for 0.
-func first[T any](list []T, limit int) []T {
-	if limit == 0 {
-		return list
-	}
-	return list[:min(limit, len(list))]
 }
 
 // A jsonPathUsage is a line of du --paths in JSON.
@@ -256,25 +237,28 @@ type jsonPathUsage struct {
 	jsonAmount
 }
 
-func (a *app) printPathUsage(list []audit.PathAmount, limit int) error {
-	for _, p := range first(list, limit) {
-		mode, kind := tree.ModeFile, "file"
-		if p.IsDir {
-			mode, kind = tree.ModeDir, "dir"
+func (a *app) printPathUsage(p *audit.PathAmount) error {
+	mode, kind, versions := tree.ModeFile, "file", words.Count(p.Versions, "version")
+	if p.IsDir {
+		mode, kind, versions = tree.ModeDir, "dir", words.Count(p.Versions, "content")
+	}
+	if a.flags.json {
+		return a.printJSON(&jsonPathUsage{newJSONPath(p.Path), kind, p.Versions, p.Size, jsonAmount(p.Amount)})
+	}
+	fmt.Fprintf(a.out, "%7s  %-14s  newest %7s  %s\n", words.Size(p.Stored), versions, words.Size(p.Size),
+		shown(p.Path, mode))
+	return nil
+}
+
+// printFirst prints the first limit of a list, all for 0.
+func printFirst[T any](list []T, limit int, print func(*T) error) error {
+	for i := range list {
+		if limit > 0 && i == limit {
+			break
 		}
-		if a.flags.json {
-			if err := a.printJSON(&jsonPathUsage{newJSONPath(p.Path), kind, p.Versions, p.Size,
-				jsonAmount(p.Amount)}); err != nil {
-				return err
-			}
-			continue
+		if err := print(&list[i]); err != nil {
+			return err
 		}
-		versions := words.Count(p.Versions, "version")
-		if p.IsDir {
-			versions = words.Count(p.Versions, "content")
-		}
-		fmt.Fprintf(a.out, "%7s  %-14s  newest %7s  %s\n", words.Size(p.Stored), versions,
-			words.Size(p.Size), shown(p.Path, mode))
 	}
 	return nil
 }

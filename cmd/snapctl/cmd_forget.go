@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +32,8 @@ func (a *app) forgetCommand() *cobra.Command {
 		Args:  args(1, 1<<20),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.flags.sessionFile != "" || cmd.Flags().Changed("session") {
-				return usageError(cmd, "forget: is about all sessions: --session and --session-file have no place in it")
+				return usageError(cmd,
+					"forget: is about all sessions: --session and --session-file have no place in it")
 			}
 			return a.forget(cmd, args, &f)
 		},
@@ -67,25 +67,14 @@ type jsonForgotten struct {
 
 func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 	ctx := cmd.Context()
-	opts := &retain.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait}
 	p, err := a.openToRead(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	for _, arg := range args {
-		if id, err := store.ParseID(arg); err == nil {
-			opts.Blobs = append(opts.Blobs, id)
-			continue
-		}
-		path, err := p.treePath(cmd, arg)
-		if err != nil {
-			return err
-		}
-		if path == "" {
-			return usageError(cmd, "forget: %q is all that there is", arg)
-		}
-		opts.Paths = append(opts.Paths, path)
+	opts, err := p.toForget(cmd, args, f)
+	if err != nil {
+		return err
 	}
 	s, err := a.openStore(ctx, f.dryRun, false)
 	if err != nil {
@@ -101,29 +90,17 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 	}
 	todo := !plan.Empty()
 	listed := todo && !f.dryRun && !f.yes && a.canAsk()
+	if listed {
+		a.printBlobs(plan)
+	}
 	if todo && !f.dryRun && !f.yes {
 		what := words.Count(len(plan.Blobs), "content")
-		if listed {
-			a.printBlobs(plan)
-		}
-		if err := a.confirm(cmd, "forget", what+" would go from all snapshots", "forget "+
-			what+" for good?"); err != nil {
+		if err := a.confirm(cmd, "forget", what+" would go from all snapshots",
+			"forget "+what+" for good?"); err != nil {
 			return err
 		}
 	}
-	j := &forgetAnswer{DryRun: f.dryRun, Blobs: []jsonForgotten{}, Packs: plan.Packs,
-		Aside:  append([]string{}, plan.Aside...),
-		Copied: plan.Copy, Freed: plan.Free, OnDisk: []jsonPath{}, Problems: []jsonProblem{}}
-	for _, b := range plan.Blobs {
-		one := jsonForgotten{b.ID, b.Size, b.Snapshots, []jsonPath{}}
-		for _, path := range b.Paths {
-			one.Paths = append(one.Paths, newJSONPath(path))
-		}
-		j.Blobs = append(j.Blobs, one)
-	}
-	for _, problem := range plan.Problems {
-		j.Problems = append(j.Problems, jsonProblem{"", newJSONPath(problem.Path), problem.Err.Error()})
-	}
+	j := newForgetAnswer(plan, f.dryRun)
 	if todo && !f.dryRun {
 		r, err := a.doForget(ctx, s, plan, opts)
 		if err != nil {
@@ -135,13 +112,14 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 	if err != nil {
 		a.note("warning: what is on the disk is not known: %v", err)
 	}
-	for _, path := range onDisk {
-		j.OnDisk = append(j.OnDisk, newJSONPath(path))
-	}
+	j.OnDisk = newJSONPaths(onDisk)
 	if a.flags.json {
 		err = a.printJSON(j)
 	} else {
-		err = a.printForget(plan, j, todo, listed)
+		if !listed {
+			a.printBlobs(plan)
+		}
+		err = a.printForget(plan, j, onDisk)
 	}
 	switch {
 	case err != nil:
@@ -152,6 +130,36 @@ func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
 		return &failure{code: exitRefused}
 	}
 	return nil
+}
+
+func newForgetAnswer(plan *retain.ForgetPlan, dryRun bool) *forgetAnswer {
+	j := &forgetAnswer{DryRun: dryRun, Blobs: []jsonForgotten{}, Packs: plan.Packs,
+		Aside: append([]string{}, plan.Aside...), Copied: plan.Copy, Freed: plan.Free,
+		Problems: newJSONProblems(plan.Problems)}
+	for _, b := range plan.Blobs {
+		j.Blobs = append(j.Blobs, jsonForgotten{b.ID, b.Size, b.Snapshots, newJSONPaths(b.Paths)})
+	}
+	return j
+}
+
+// toForget returns what the arguments name.
+func (p *place) toForget(cmd *cobra.Command, args []string, f *forgetFlags) (*retain.ForgetOptions, error) {
+	opts := &retain.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait}
+	for _, arg := range args {
+		if id, err := store.ParseID(arg); err == nil {
+			opts.Blobs = append(opts.Blobs, id)
+			continue
+		}
+		path, err := p.treePath(cmd, arg)
+		if err == nil && path == "" {
+			err = usageError(cmd, "forget: %q is all that there is", arg)
+		}
+		if err != nil {
+			return nil, err
+		}
+		opts.Paths = append(opts.Paths, path)
+	}
+	return opts, nil
 }
 
 // doForget does what the plan says. An engine of ours that appends to a file that
@@ -236,35 +244,30 @@ func (a *app) printBlobs(plan *retain.ForgetPlan) {
 	}
 }
 
-func (a *app) printForget(plan *retain.ForgetPlan, j *forgetAnswer, todo, listed bool) error {
-	if !listed {
-		a.printBlobs(plan)
-	}
+func (a *app) printForget(plan *retain.ForgetPlan, j *forgetAnswer, onDisk []string) error {
+	what := words.Count(len(j.Blobs), "content")
 	switch {
-	case !todo:
+	case plan.Empty():
 		fmt.Fprintln(a.out, "forgotten already: nothing to do")
 	case j.DryRun:
-		fmt.Fprintf(a.out, "would forget %s, %s written anew\n", words.Count(len(j.Blobs),
-			"content"), words.Size(j.Copied))
+		fmt.Fprintf(a.out, "would forget %s, %s written anew\n", what, words.Size(j.Copied))
 	default:
-		fmt.Fprintf(a.out, "forgot %s: no file of the store holds such any more\n",
-			words.Count(len(j.Blobs), "content"))
+		fmt.Fprintf(a.out, "forgot %s: no file of the store holds such any more\n", what)
 	}
 	if err := a.out.Flush(); err != nil { // before what goes to stderr
 		return err
 	}
-	for _, problem := range j.Problems {
-		fmt.Fprintf(a.stderr, "%s: %s\n", words.Quote(problem.Path), problem.Error)
-	}
+	a.sayProblems(plan.Problems)
 	if j.Done {
 		a.note("It cannot be undone. Backups, free blocks of the disk, and logs of conversations may hold it still.")
 	}
-	for i, path := range j.OnDisk {
+	for i, path := range onDisk {
 		if i == maxForgetPaths {
-			fmt.Fprintf(a.stderr, "warning: and %s more\n", words.Count(len(j.OnDisk)-i, "path"))
+			fmt.Fprintf(a.stderr, "warning: and %s more\n", words.Count(len(onDisk)-i, "path"))
 			break
 		}
-		fmt.Fprintf(a.stderr, "warning: %s is there, and the next snapshot captures it: delete it, or put it into .booignore\n", words.Quote(cmp.Or(string(path.Bytes), path.Path)))
+		fmt.Fprintf(a.stderr, "warning: %s is there, and the next snapshot captures it: "+
+			"delete it, or put it into .booignore\n", words.Quote(path))
 	}
 	return nil
 }

@@ -35,12 +35,12 @@ func (a *app) logCommand() *cobra.Command {
 				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
 			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
 				return usageError(cmd, "log: %q: paths come after --", args[0])
-			case f.diff.patch && f.diff.stat:
-				return usageError(cmd, "log: --patch and --stat")
-			case f.diff.context < 0:
-				return usageError(cmd, "log: -U %d: want 0 or more", f.diff.context)
 			case f.all && (len(args) > 0 || f.names || f.diff.shows() || a.flags.sessionFile != ""):
-				return usageError(cmd, "log: --all lists records as they are: no PATH, --name-status, --patch, --stat or --session-file with it")
+				return usageError(cmd, "log: --all lists records as they are: "+
+					"no PATH, --name-status, --patch, --stat or --session-file with it")
+			}
+			if err := f.diff.checkShown(cmd); err != nil {
+				return err
 			}
 			return a.printLog(cmd, args, &f)
 		},
@@ -91,40 +91,44 @@ type logLine struct {
 
 // logLines yields what is to be listed.
 func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq2[*logLine, error] {
+	if f.all {
+		return p.recordLines(ctx)
+	}
 	return func(yield func(*logLine, error) bool) {
-		if f.all {
-			for s, err := range p.store.Snapshots(ctx) {
-				if err == nil && history.IsEdit(s) {
-					continue
-				}
-				line := new(logLine)
-				if err == nil {
-					line.Moment = &manager.Moment{EntryID: s.Entry, TurnIndex: -1,
-						Kind: s.Kind, Tree: s.Tree, Snapshot: s}
-				}
-				if !yield(line, err) || err != nil {
-					return
-				}
-			}
-			return
-		}
 		if err := p.chooseSession(ctx); err != nil {
 			yield(nil, err)
 			return
 		}
 		for mo, err := range p.m.Timeline(ctx) {
 			line := &logLine{Moment: mo}
-			if err == nil && (f.names || len(only) > 0) && (mo.Snapshot == nil || !mo.Snapshot.Pruned) {
+			isKnown := err == nil && (mo.Snapshot == nil || !mo.Snapshot.Pruned)
+			if isKnown && (f.names || len(only) > 0) {
 				line.own, line.contested, err = mo.Changes(ctx)
 				if err == nil && len(only) > 0 && line.own.Unknown == "" && !only.keepsAny(line.own) &&
 					!only.keepsAny(line.contested) {
 					continue
 				}
 			}
-			if err == nil && f.diff.shows() && (mo.Snapshot == nil || !mo.Snapshot.Pruned) {
+			if err == nil && isKnown && f.diff.shows() {
 				line.turn, err = mo.TurnDiff(ctx)
 			}
 			if !yield(line, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// recordLines yields all records of the store but those of edits.
+func (p *place) recordLines(ctx context.Context) iter.Seq2[*logLine, error] {
+	return func(yield func(*logLine, error) bool) {
+		for s, err := range p.store.Snapshots(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			mo := &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Tree: s.Tree, Snapshot: s}
+			if !history.IsEdit(s) && !yield(&logLine{Moment: mo}, nil) {
 				return
 			}
 		}
@@ -200,69 +204,10 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 	if l.turn != nil {
 		d = p.turnDiffer(l.turn, &f.diff)
 	}
-	rev := manager.NameOf(l.EntryID, l.Snapshot)
 	if a.flags.json {
-		j := &jsonMoment{Rev: words.OrNull(rev), EntryID: words.OrNull(l.EntryID), Kind: l.Kind,
-			SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial}
-		if l.TurnIndex >= 0 {
-			j.TurnIndex = &l.TurnIndex
-		}
-		if !f.all {
-			j.Counts, j.Unknown, j.jsonStanding = &jsonCounts{l.Added, l.Modified, l.Deleted},
-				l.Unknown, newJSONStanding(l.Moment)
-		}
-		if f.names {
-			j.Diff, j.Contested = l.own, l.contested
-		}
-		if d != nil {
-			var err error
-			if j.Files, err = d.list(ctx, only); err != nil {
-				return err
-			}
-			if l.turn.Unknown != "" {
-				j.Unknown = l.turn.Unknown
-			}
-		}
-		if s := l.Snapshot; s != nil {
-			j.Time, j.Pruned, j.jsonRecord = new(s.Time.UTC()), s.Pruned, newJSONRecord(s)
-		}
-		return a.printJSON(j)
+		return a.printJSONMoment(ctx, l, f, d, only)
 	}
-	turn := turnName(l.Kind, l.TurnIndex)
-	if f.all {
-		turn = l.Kind
-	}
-	when := ""
-	if s := l.Snapshot; s != nil {
-		when = clock(s.Time)
-	}
-	fmt.Fprintf(a.out, "%-8s  %s  %s", turn, a.paint(yellow, fmt.Sprintf("%-8s", cmp.Or(rev, "-"))), when)
-	if f.all {
-		fmt.Fprintf(a.out, "  %s  %s  %s", l.Snapshot.Tree.Short(), l.Snapshot.Session, words.Quote(l.Snapshot.Root))
-	} else if s := nonZero([]amount{{l.Added, "added"}, {l.Modified, "modified"}, {l.Deleted, "deleted"}}); s != "" {
-		fmt.Fprintf(a.out, "  %s", s)
-	} else if l.Kind == "empty" {
-		fmt.Fprintf(a.out, "  nothing changed")
-	}
-	if s := standingText(l.Moment); s != "" {
-		fmt.Fprintf(a.out, "  %s", a.paint(cyan, s))
-	}
-	if l.Unknown != "" {
-		fmt.Fprintf(a.out, "  %s", a.paint(red, "changes not known"))
-	}
-	if l.Interrupted {
-		fmt.Fprintf(a.out, "  %s", a.paint(red, "interrupted"))
-	}
-	if l.Snapshot != nil && l.Snapshot.Pruned {
-		fmt.Fprintf(a.out, "  %s", a.paint(red, "pruned"))
-	}
-	if l.Partial {
-		fmt.Fprintf(a.out, "  %s", a.paint(red, "in part"))
-	}
-	if s := l.Snapshot; s != nil && s.Label != "" {
-		fmt.Fprintf(a.out, "  %s", words.Quote(s.Label))
-	}
-	fmt.Fprintln(a.out)
+	a.printMoment(l, f.all)
 	if f.names && l.own != nil {
 		a.printDiff(l.own, "  ", "")
 		a.printDiff(l.contested, "  ", " (contested)")
@@ -278,6 +223,67 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 	err := d.run(ctx, only)
 	fmt.Fprintln(a.out)
 	return err
+}
+
+// printJSONMoment prints a line in JSON. d has the files that are shown; nil: none are.
+func (a *app) printJSONMoment(ctx context.Context, l *logLine, f *logFlags, d *differ, only filter) (err error) {
+	j := &jsonMoment{Rev: words.OrNull(manager.NameOf(l.EntryID, l.Snapshot)), EntryID: words.OrNull(l.EntryID),
+		Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial,
+		TurnIndex: turnOrNull(l.TurnIndex)}
+	if !f.all {
+		j.Counts, j.Unknown = &jsonCounts{l.Added, l.Modified, l.Deleted}, l.Unknown
+		j.jsonStanding = newJSONStanding(l.Moment)
+	}
+	if f.names {
+		j.Diff, j.Contested = l.own, l.contested
+	}
+	if d != nil {
+		if j.Files, err = d.list(ctx, only); err != nil {
+			return err
+		}
+		j.Unknown = cmp.Or(l.turn.Unknown, j.Unknown)
+	}
+	if s := l.Snapshot; s != nil {
+		j.Time, j.Pruned, j.jsonRecord = new(s.Time.UTC()), s.Pruned, newJSONRecord(s)
+	}
+	return a.printJSON(j)
+}
+
+// printMoment prints a line for people: as a record of a store, or as what happened in a
+// session.
+func (a *app) printMoment(l *logLine, asRecord bool) {
+	turn, when := turnName(l.Kind, l.TurnIndex), ""
+	if asRecord {
+		turn = l.Kind
+	}
+	s := l.Snapshot
+	if s != nil {
+		when = clock(s.Time)
+	}
+	rev := fmt.Sprintf("%-8s", cmp.Or(manager.NameOf(l.EntryID, s), "-"))
+	fmt.Fprintf(a.out, "%-8s  %s  %s", turn, a.paint(yellow, rev), when)
+	add := func(is bool, text string) {
+		if is {
+			fmt.Fprintf(a.out, "  %s", text)
+		}
+	}
+	if asRecord {
+		add(true, fmt.Sprintf("%s  %s  %s", s.Tree.Short(), s.Session, words.Quote(s.Root)))
+	} else {
+		counts := nonZero([]amount{{l.Added, "added"}, {l.Modified, "modified"}, {l.Deleted, "deleted"}})
+		add(counts != "", counts)
+		add(counts == "" && l.Kind == "empty", "nothing changed")
+	}
+	standing := standingText(l.Moment)
+	add(standing != "", a.paint(cyan, standing))
+	add(l.Unknown != "", a.paint(red, "changes not known"))
+	add(l.Interrupted, a.paint(red, "interrupted"))
+	add(s != nil && s.Pruned, a.paint(red, "pruned"))
+	add(l.Partial, a.paint(red, "in part"))
+	if s != nil {
+		add(s.Label != "", words.Quote(s.Label))
+	}
+	fmt.Fprintln(a.out)
 }
 
 // standingText says what has become of a turn, or what a restore did to turns.
@@ -343,8 +349,11 @@ func turnName(kind string, turn int) string {
 	return kind
 }
 
-// printDiff prints a line for each path.
+// printDiff prints a line for each path of d, which may be nil.
 func (a *app) printDiff(d *manager.Diff, before, after string) {
+	if d == nil {
+		return
+	}
 	if d.Unknown != "" {
 		fmt.Fprintf(a.out, "%s%s\n", before, a.paint(red, "not known: "+d.Unknown))
 	}

@@ -25,9 +25,7 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:   "ls REV [PATH]",
 		Short: "List what a snapshot holds",
 		Args:  args(1, 2),
-		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
-			return a.ls(cmd, p, args, &f)
-		}),
+		RunE:  a.reading(func(cmd *cobra.Command, p *place, args []string) error { return a.ls(cmd, p, args, &f) }),
 	}
 	c.Flags().BoolVarP(&f.recursive, "recursive", "r", false, "list what directories hold, too")
 	c.Flags().BoolVar(&f.nameOnly, "name-only", false, "print paths only")
@@ -107,10 +105,7 @@ func (a *app) printEntry(e trees.WalkEntry, f *lsFlags) error {
 	if a.flags.json {
 		return a.printJSON(&jsonEntry{newJSONPath(e.Path), verbs.KindOf(e.Mode), e.Mode.String(), e.Size, e.ID})
 	}
-	path, end := shown(e.Path, e.Mode), "\n"
-	if f.nul {
-		path, end = withSlash(e.Path, e.Mode), "\x00"
-	}
+	path, end := listed(e.Path, e.Mode, f.nul)
 	if f.nameOnly {
 		fmt.Fprintf(a.out, "%s%s", path, end)
 		return nil

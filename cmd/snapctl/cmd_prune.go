@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -119,12 +119,22 @@ type pruneAnswer struct {
 }
 
 type jsonPrunedSession struct {
-	Session   string    `json:"session"`
-	Root      string    `json:"root"`
-	RootBytes []byte    `json:"rootBytes,omitempty"`
-	Dropped   int       `json:"dropped"`
-	Kept      int       `json:"kept"`
-	Newest    time.Time `json:"newest"` // of those that are dropped
+	Session string `json:"session"`
+	jsonRoot
+	Dropped int       `json:"dropped"`
+	Kept    int       `json:"kept"`
+	Newest  time.Time `json:"newest"` // of those that are dropped
+}
+
+func newPruneAnswer(plan *retain.PrunePlan, dryRun bool) *pruneAnswer {
+	j := &pruneAnswer{DryRun: dryRun, Kept: plan.Kept, Dropped: len(plan.Dropped), Sessions: []jsonPrunedSession{},
+		Packs: plan.Packs, Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over,
+		Damage: []string{}, Problems: newJSONProblems(plan.Problems)}
+	for _, s := range plan.Sessions {
+		j.Sessions = append(j.Sessions,
+			jsonPrunedSession{s.Session, newJSONRoot(s.Root), s.Dropped, s.Kept, s.Newest.UTC()})
+	}
+	return j
 }
 
 func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
@@ -134,57 +144,27 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 		return err
 	}
 	defer s.Close()
-	if a.flags.session != "" {
-		var names []string
-		for one, err := range s.Sessions(ctx) {
-			if err != nil {
-				return err
-			}
-			names = append(names, one.Session)
-		}
-		if a.flags.session, err = a.completeName(a.flags.session, names); err != nil {
-			return err
-		}
-	}
-	keep := &retain.Retention{KeepLast: f.keepLast, KeepWithin: time.Duration(f.keepWithin), Session: a.flags.session,
-		DropSession: f.dropSession,
-		KeepDeleted: time.Duration(f.keepDeleted), MaxBytes: max(int64(f.maxSize), 0),
-		DespiteDamage: f.despite, Wait: f.wait, Alone: true}
-	progress := new(tree.Progress)
-	stop := a.showProgress(progress, "counted")
-	plan, err := retain.PlanPrune(ctx, s, keep, progress)
-	stop()
+	plan, err := a.planPrune(ctx, s, f)
 	if err != nil {
 		return err
-	}
-	j := &pruneAnswer{DryRun: f.dryRun, Kept: plan.Kept, Dropped: len(plan.Dropped), Sessions: []jsonPrunedSession{},
-		Packs:  plan.Packs,
-		Copied: plan.Copy, Freed: plan.Free, Left: plan.Left, Over: plan.Over,
-		Damage: []string{}, Problems: []jsonProblem{}}
-	for _, one := range plan.Sessions {
-		root := newJSONPath(one.Root)
-		j.Sessions = append(j.Sessions, jsonPrunedSession{one.Session, root.Path, root.Bytes, one.Dropped,
-			one.Kept, one.Newest.UTC()})
-	}
-	for _, problem := range plan.Problems {
-		j.Problems = append(j.Problems, jsonProblem{"", newJSONPath(problem.Path), problem.Err.Error()})
 	}
 	listed := false
 	if f.dropSession && !f.dryRun && !f.yes && len(plan.Dropped) > 0 {
 		if listed = a.canAsk(); listed {
-			a.printDropped(j)
+			a.printDropped(plan)
 		}
 		what := fmt.Sprintf("%s of session %s", words.Count(len(plan.Dropped), "snapshot"), a.flags.session)
 		if err := a.confirm(cmd, "prune", what+" would go", "drop "+what+" for good?"); err != nil {
 			return err
 		}
 	}
+	j := newPruneAnswer(plan, f.dryRun)
 	if !f.dryRun {
 		r, err := plan.Do(ctx)
 		if err != nil {
 			return err
 		}
-		j.Dropped, j.Packs, j.Copied, j.Freed, j.Left = r.Dropped, r.Packs, r.Copied, r.Freed, plan.Left
+		j.Dropped, j.Packs, j.Copied, j.Freed = r.Dropped, r.Packs, r.Copied, r.Freed
 		for _, why := range r.Kept {
 			j.Damage = append(j.Damage, why.Error())
 		}
@@ -193,35 +173,54 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 		err = a.printJSON(j)
 	} else {
 		if !listed {
-			a.printDropped(j)
+			a.printDropped(plan)
 		}
-		a.printPrune(j, f)
+		a.printPrune(j, plan, f)
 	}
 	switch {
 	case err != nil:
 		return err
-	case f.dryRun && len(j.Problems) > 0:
+	case f.dryRun && len(j.Problems) > 0, len(j.Damage) > 0:
 		return &failure{code: exitDamage}
 	case f.dryRun && !plan.Empty():
 		return &failure{code: exitRefused}
-	case len(j.Damage) > 0:
-		return &failure{code: exitDamage}
 	case j.Over > 0:
 		return &failure{code: exitPart}
 	}
 	return nil
 }
 
+// planPrune finds out what there is to prune, of the session that is named if one is.
+func (a *app) planPrune(ctx context.Context, s *cas.Store, f *pruneFlags) (*retain.PrunePlan, error) {
+	if a.flags.session != "" {
+		var names []string
+		for one, err := range s.Sessions(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			names = append(names, one.Session)
+		}
+		var err error
+		if a.flags.session, err = a.completeName(a.flags.session, names); err != nil {
+			return nil, err
+		}
+	}
+	progress := new(tree.Progress)
+	defer a.showProgress(progress, "counted")()
+	return retain.PlanPrune(ctx, s, &retain.Retention{KeepLast: f.keepLast, KeepWithin: time.Duration(f.keepWithin),
+		Session: a.flags.session, DropSession: f.dropSession, KeepDeleted: time.Duration(f.keepDeleted),
+		MaxBytes: max(int64(f.maxSize), 0), DespiteDamage: f.despite, Wait: f.wait, Alone: true}, progress)
+}
+
 // printDropped lists the sessions of which snapshots go.
-func (a *app) printDropped(j *pruneAnswer) {
-	for _, s := range j.Sessions {
-		fmt.Fprintf(a.out, "%s  %s: %d of %s, the newest from %s\n", a.paint(yellow, s.Session),
-			words.Quote(cmp.Or(string(s.RootBytes), s.Root)),
+func (a *app) printDropped(plan *retain.PrunePlan) {
+	for _, s := range plan.Sessions {
+		fmt.Fprintf(a.out, "%s  %s: %d of %s, the newest from %s\n", a.paint(yellow, s.Session), words.Quote(s.Root),
 			s.Dropped, words.Count(s.Dropped+s.Kept, "snapshot"), clock(s.Newest))
 	}
 }
 
-func (a *app) printPrune(j *pruneAnswer, f *pruneFlags) {
+func (a *app) printPrune(j *pruneAnswer, plan *retain.PrunePlan, f *pruneFlags) {
 	dropped, freed := "dropped", "freed"
 	if j.DryRun {
 		dropped, freed = "would drop", "would free"
@@ -233,11 +232,10 @@ func (a *app) printPrune(j *pruneAnswer, f *pruneFlags) {
 	}
 	fmt.Fprintln(a.out)
 	if j.Left >= worthSaying {
-		fmt.Fprintf(a.stderr, "%s more are dead, in packs that are mostly alive, or that there is no room to write anew\n", words.Size(j.Left))
+		fmt.Fprintf(a.stderr, "%s more are dead, in packs that are mostly alive, or that there is no room to write anew\n",
+			words.Size(j.Left))
 	}
-	for _, p := range j.Problems {
-		fmt.Fprintf(a.stderr, "%s: %s\n", words.Quote(cmp.Or(p.Path, ".")), p.Error)
-	}
+	a.sayProblems(plan.Problems)
 	for _, why := range j.Damage {
 		fmt.Fprintf(a.stderr, "stays, for 'snapctl repair': %s\n", why)
 	}

@@ -32,9 +32,7 @@ func (a *app) repairCommand() *cobra.Command {
 		Use:   "repair",
 		Short: "Mend a damaged store",
 		Args:  args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.repair(cmd, &f)
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.repair(cmd, &f) },
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
 	c.Flags().BoolVar(&f.accept, "accept-loss", false,

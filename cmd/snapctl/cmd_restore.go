@@ -105,9 +105,7 @@ func (a *app) navigateCommand() *cobra.Command {
 		Use:   "navigate [flags] ENTRY",
 		Short: "Move the conversation to an entry, and the files along",
 		Args:  args(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.navigate(cmd, args[0], &f)
-		},
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.navigate(cmd, args[0], &f) },
 	}
 	f.add(c)
 	c.Flags().BoolVar(&f.skipFiles, "skip-files", false, "leave the files alone")

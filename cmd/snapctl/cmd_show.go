@@ -24,10 +24,9 @@ func (a *app) showCommand() *cobra.Command {
 				return usageError(cmd, "show: no REV")
 			case len(revs) > 1:
 				return usageError(cmd, "show: %q: one REV, and paths come after --", revs[1])
-			case f.patch && f.stat:
-				return usageError(cmd, "show: --patch and --stat")
-			case f.context < 0:
-				return usageError(cmd, "show: -U %d: want 0 or more", f.context)
+			}
+			if err := f.checkShown(cmd); err != nil {
+				return err
 			}
 			return a.show(cmd, revs[0], paths, &f)
 		},
@@ -87,14 +86,10 @@ func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags
 	d := p.turnDiffer(turn, f)
 	if a.flags.json {
 		j := &showAnswer{Rev: words.OrNull(manager.NameOf(point.EntryID, snap)), EntryID: words.OrNull(point.EntryID),
-			Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
-			BaselineTreeHash: step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start",
-			Pruned: snap.Pruned, Time: snap.Time.UTC(),
-			Diff: only.of(step.Diff), Contested: only.of(step.Contested), NotCaptured: left.counts,
-			jsonRecord: newJSONRecord(snap)}
-		if point.TurnIndex >= 0 {
-			j.TurnIndex = &point.TurnIndex
-		}
+			TurnIndex: turnOrNull(point.TurnIndex), Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
+			BaselineTreeHash: step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned,
+			Time: snap.Time.UTC(), Diff: only.of(step.Diff), Contested: only.of(step.Contested),
+			NotCaptured: left.counts, jsonRecord: newJSONRecord(snap)}
 		if f.shows() {
 			if j.Files, err = d.list(ctx, only); err != nil {
 				return err
@@ -106,21 +101,14 @@ func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags
 	if turn.Kind == "step" && turn.TurnIndex != point.TurnIndex {
 		a.note("turn %d changed nothing: this is what was there before it", turn.TurnIndex)
 	}
-	if snap.Kind == "start" || snap.Pruned {
-		return nil
-	}
-	if f.shows() {
+	switch {
+	case snap.Kind == "start" || snap.Pruned:
+	case f.shows():
 		fmt.Fprintln(a.out)
 		return d.run(ctx, only)
-	}
-	if step.Diff == nil && step.Contested == nil {
-		return nil
-	}
-	fmt.Fprintln(a.out)
-	if step.Diff != nil {
+	case step.Diff != nil || step.Contested != nil:
+		fmt.Fprintln(a.out)
 		a.printDiff(only.of(step.Diff), "", "")
-	}
-	if step.Contested != nil {
 		a.printDiff(only.of(step.Contested), "", " (contested)")
 	}
 	return nil

@@ -30,9 +30,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 		Use:   "snapshot",
 		Short: "Record the state of the directory",
 		Args:  args(0, 0),
-		RunE: a.resident(func(cmd *cobra.Command, _ []string) error {
-			return a.snapshot(cmd.Context(), &f)
-		}),
+		RunE:  a.resident(func(cmd *cobra.Command, _ []string) error { return a.snapshot(cmd.Context(), &f) }),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.label, "label", "", "name the snapshot `TEXT`; it is recorded even if nothing changed")

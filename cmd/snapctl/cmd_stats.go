@@ -20,9 +20,7 @@ func (a *app) statsCommand() *cobra.Command {
 		Use:   "stats",
 		Short: "Say how much the store holds",
 		Args:  args(0, 0),
-		RunE: a.reading(func(cmd *cobra.Command, p *place, _ []string) error {
-			return a.stats(cmd.Context(), p)
-		}),
+		RunE:  a.reading(func(cmd *cobra.Command, p *place, _ []string) error { return a.stats(cmd.Context(), p) }),
 	}
 }
 

@@ -25,9 +25,9 @@ func (a *app) statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [flags] [-- PATH...]",
 		Short: "Show what changed since the newest snapshot",
-		RunE: a.resident(func(cmd *cobra.Command, args []string) error {
-			return a.status(cmd, args, &f)
-		}),
+		RunE: a.resident(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+			return a.status(cmd, p, args, &f)
+		})),
 	}
 	c.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something changed")
 	c.Flags().BoolVarP(&f.nul, "null", "z", false, "end lines with NUL and print paths as they are")
@@ -47,13 +47,8 @@ type statusAnswer struct {
 	NotCaptured      reasonCounts  `json:"notCaptured"`
 }
 
-func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
+func (a *app) status(cmd *cobra.Command, p *place, args []string, f *statusFlags) error {
 	ctx := cmd.Context()
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
 	only, err := p.filter(cmd, args)
 	if err != nil {
 		return err
@@ -104,11 +99,12 @@ func (a *app) status(cmd *cobra.Command, args []string, f *statusFlags) error {
 
 // printStatus prints the line of a changed path.
 func (a *app) printStatus(c *tree.Difference, nul bool) {
-	if nul {
-		fmt.Fprintf(a.out, "%c %s\x00", c.Status, withSlash(c.Path, c.Mode()))
-		return
+	status := string(c.Status)
+	if !nul {
+		status = a.paint(statusColours[c.Status], status)
 	}
-	fmt.Fprintf(a.out, "%s %s\n", a.paint(statusColours[c.Status], string(c.Status)), shown(c.Path, c.Mode()))
+	path, end := listed(c.Path, c.Mode(), nul)
+	fmt.Fprintf(a.out, "%s %s%s", status, path, end)
 }
 
 func (p *place) endStatus(ctx context.Context, r *manager.Point, disk store.ID, list *manager.Diff,

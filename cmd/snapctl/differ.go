@@ -185,11 +185,8 @@ const renamed tree.Status = 'R'
 
 // print prints one change in the format that was asked for.
 func (d *differ) print(ctx context.Context, c *change) error {
-	out, end := d.app.out, "\n"
-	path := shown(c.Path, c.Mode())
-	if d.flags.nul {
-		end, path = "\x00", withSlash(c.Path, c.Mode())
-	}
+	out := d.app.out
+	path, end := listed(c.Path, c.Mode(), d.flags.nul)
 	status := string(byte(c.Status))
 	if c.from != "" {
 		status = fmt.Sprintf("R%03d", c.similarity)

@@ -85,15 +85,13 @@ type app struct {
 
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:           "snapctl",
-		Short:         "Snapshots of a directory, whatever is in it",
-		Args:          a.noCommand,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			return a.prepare()
-		},
+		Use:               "snapctl",
+		Short:             "Snapshots of a directory, whatever is in it",
+		Args:              a.noCommand,
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.store, "store", "", "keep stores in `DIR` (default $BOO_STORE or ~/.boo/file-store)")
@@ -104,9 +102,7 @@ func (a *app) rootCommand() *cobra.Command {
 	f.StringVar(&a.flags.color, "color", "auto", "colour the output: `WHEN` is auto, always or never")
 	f.BoolVar(&a.flags.json, "json", false, "print JSON")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print results and errors only")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError(cmd, "%v", err)
-	})
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, "%v", err) })
 	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"},
 		&cobra.Group{ID: "edit", Title: "Edit:"}, &cobra.Group{ID: "look", Title: "Look:"},
 		&cobra.Group{ID: "serve", Title: "Serve:"}, &cobra.Group{ID: "care", Title: "Care:"})

@@ -92,27 +92,48 @@ type jsonPath struct {
 
 func newJSONPath(path string) jsonPath { return jsonPath{path, words.BytesUnlessText(path)} }
 
+func newJSONPaths(paths []string) []jsonPath {
+	list := []jsonPath{}
+	for _, p := range paths {
+		list = append(list, newJSONPath(p))
+	}
+	return list
+}
+
+// A jsonRoot is the directory that something was recorded of.
+type jsonRoot struct {
+	Root      string `json:"root"`
+	RootBytes []byte `json:"rootBytes,omitempty"` // as jsonPath has it
+}
+
+func newJSONRoot(root string) jsonRoot { return jsonRoot{root, words.BytesUnlessText(root)} }
+
 // A jsonRecord is what JSON shows of a snapshot beside entry, tree and time.
 type jsonRecord struct {
-	Session   string  `json:"session"`
-	Label     *string `json:"label"`
-	Head      *string `json:"head"`
-	Root      string  `json:"root"`
-	RootBytes []byte  `json:"rootBytes,omitempty"` // as jsonPath has it
-	Worktree  string  `json:"worktree"`
-	Seq       uint64  `json:"seq"`
-	Parent    *uint64 `json:"parent"`
+	Session string  `json:"session"`
+	Label   *string `json:"label"`
+	Head    *string `json:"head"`
+	jsonRoot
+	Worktree string  `json:"worktree"`
+	Seq      uint64  `json:"seq"`
+	Parent   *uint64 `json:"parent"`
 }
 
 func newJSONRecord(s *store.Snapshot) *jsonRecord {
-	root := newJSONPath(s.Root)
 	j := &jsonRecord{Session: s.Session, Label: words.OrNull(s.Label), Head: words.OrNull(s.Head),
-		Root: root.Path, RootBytes: root.Bytes,
-		Worktree: s.Worktree, Seq: s.Seq}
+		jsonRoot: newJSONRoot(s.Root), Worktree: s.Worktree, Seq: s.Seq}
 	if s.Parent != 0 {
 		j.Parent = &s.Parent
 	}
 	return j
+}
+
+// turnOrNull returns what JSON shows for a turn's number, null if it is of none.
+func turnOrNull(index int) *int {
+	if index < 0 {
+		return nil
+	}
+	return &index
 }
 
 // name returns what people call a point: its entry, or else its tree.
@@ -133,6 +154,15 @@ func withSlash(path string, mode tree.Mode) string {
 
 // shown returns a path as people see it, in one line.
 func shown(path string, mode tree.Mode) string { return words.Quote(withSlash(path, mode)) }
+
+// listed returns a path as a list has it, and what comes after: for people, or, with -z,
+// for programs.
+func listed(path string, mode tree.Mode, nul bool) (text, end string) {
+	if nul {
+		return withSlash(path, mode), "\x00"
+	}
+	return shown(path, mode), "\n"
+}
 
 // clock writes a time for people, in their zone.
 func clock(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }

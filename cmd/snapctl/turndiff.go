@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/boocode/filestore/internal/words"
@@ -53,10 +54,7 @@ type jsonTurn struct {
 
 func newJSONTurn(t *manager.TurnDiff) *jsonTurn {
 	j := &jsonTurn{Rev: words.OrNull(manager.NameOf(t.EntryID, t.Snapshot)), EntryID: words.OrNull(t.EntryID),
-		Kind: t.Kind, Unknown: t.Unknown}
-	if t.TurnIndex >= 0 {
-		j.TurnIndex = &t.TurnIndex
-	}
+		TurnIndex: turnOrNull(t.TurnIndex), Kind: t.Kind, Unknown: t.Unknown}
 	if t.Snapshot != nil {
 		j.TreeHash = t.Snapshot.Tree
 	}
@@ -71,6 +69,17 @@ func (f *diffFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.renames, "find-renames", "M", false, "with these, show a file that was moved as one change")
 	flags.IntVarP(&f.context, "unified", "U", 3, "print `N` lines around each change of a patch")
 	f.addRaw(flags)
+}
+
+// checkShown refuses those of them that make no sense.
+func (f *diffFlags) checkShown(cmd *cobra.Command) error {
+	switch {
+	case f.patch && f.stat:
+		return usageError(cmd, "%s: --patch and --stat", cmd.Name())
+	case f.context < 0:
+		return usageError(cmd, "%s: -U %d: want 0 or more", cmd.Name(), f.context)
+	}
+	return nil
 }
 
 // shows reports whether there is something to print of each turn.
