@@ -31,6 +31,8 @@ type EngineOptions struct {
 	Git    tree.GitEnv  // where git's configuration is
 	Logger *slog.Logger // nil: nothing is logged
 
+	NoPrompts bool // keep no Title of a [Turn]; default: they are kept
+
 	MaxWatches int // directories that are watched at most, in each tree; default: all that the system allows
 }
 

@@ -76,7 +76,7 @@ func TestFormatRecord(t *testing.T) {
 		Restored: 94, Pos: 93, RestoreFacts: history.RestoreFacts{ID: "0123456789abcdef",
 			Moves: []history.Move{{From: []byte("from"), To: []byte("to"), Inode: 7}}, From: 92, Undoes: 89,
 			JointFacts: history.JointFacts{Left: [][]byte{[]byte("left")}, LeftFrom: 88}, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}}
-	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast"}
+	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast", "First", "Agent", "Model"}
 	checkFull(t, reflect.ValueOf(want), since2...)
 	b := sample(t, "record.json", struct {
 		history.Facts
@@ -138,6 +138,32 @@ func TestFormatRecordPast(t *testing.T) {
 	}
 }
 
+// What a turn is for came later, too: who does not know it does without.
+func TestFormatRecordTitle(t *testing.T) {
+	want := history.Facts{Version: 1, After: 99, LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81, First: 82},
+		TurnFacts: history.TurnFacts{Turn: 3, Agent: "claude", Model: "m-1"}}
+	b := sample(t, "../v2/record-title.json", want)
+	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindStep, Data: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, r.Facts); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	turns := &history.Turns{Version: 1, Open: []*history.OpenTurn{{Session: "s", Title: "do\nit", Agent: "claude", Model: "m-1"}}}
+	got, _, err := history.DecodeTurns(cas.AppendSum(sample(t, "../v2/turns-title.json", turns)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(turns, got); d != "" {
+		t.Errorf("turns (-want +got):\n%s", d)
+	}
+	var note titleNote
+	if err := json.Unmarshal(sample(t, "../v2/title.json", titleNote{"do\nit"}), &note); err != nil || note.Title != "do\nit" {
+		t.Errorf("note %+v, %v", note, err)
+	}
+}
+
 func TestFormatEdit(t *testing.T) {
 	turn := 3
 	file := fileData{Path: "a\xff", To: "b", Op: patch.Update, Unread: true, BeforeHash: "01", AfterHash: "02", BeforeSHA256: "03", AfterSHA256: "04",
@@ -169,7 +195,7 @@ func TestFormatTurns(t *testing.T) {
 		Held: true, Boot: "boot", Seen: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), End: 97}
 	want := &history.Turns{Version: 1, Last: 99, Lost: []uint64{98}, Open: []*history.OpenTurn{open}}
 	checkFull(t, reflect.ValueOf(*want))
-	checkFull(t, reflect.ValueOf(*open))
+	checkFull(t, reflect.ValueOf(*open), "Title", "Agent", "Model")
 	b := sample(t, "turns.json", want)
 	m := newBench(t).open("s")
 	if err := m.withTurns(t.Context(), func(*history.Turns) error { return nil }); err != nil { // makes the directory

@@ -385,6 +385,9 @@ func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error
 	if d.Restored = head.Facts.Restored; head.Kind == history.KindRestore {
 		d.Restored = head.Seq
 	}
+	if d.First = head.Facts.First; d.First == 0 && !head.Note.IsZero() {
+		d.First = head.Seq
+	}
 	if d.Prev == 0 {
 		d.Prev = head.Step()
 	}

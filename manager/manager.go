@@ -22,8 +22,8 @@ import (
 
 // Options are the choices at [Open].
 type Options struct {
-	// Engine shares what is open with other managers; StoreRoot, Home, Git and
-	// Logger are its own then. Default: nothing is shared.
+	// Engine shares what is open with other managers; StoreRoot, Home, Git, Logger and
+	// NoPrompts are its own then. Default: nothing is shared.
 	Engine *Engine
 
 	// StoreRoot is the directory that holds the stores of all projects, e.g.
@@ -63,6 +63,9 @@ type Options struct {
 	// it surely is the same. Default: the error of Open matches [ErrMovedAway], and
 	// 'snapctl adopt' does it for who was asked. Engines do so by themselves.
 	Adopt bool
+
+	// NoPrompts keeps no Title of a [Turn]. Default: what was asked is kept in the store.
+	NoPrompts bool
 
 	ReadOnly   bool         // queries only; a store that does not exist is an error
 	AllowBroad bool         // allow a home directory, a whole disk and the like
@@ -135,7 +138,8 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 	}
 	e := opts.Engine
 	if e == nil {
-		e = newEngine(&EngineOptions{StoreRoot: opts.StoreRoot, Home: opts.Home, Git: opts.Git, Logger: opts.Logger})
+		e = newEngine(&EngineOptions{StoreRoot: opts.StoreRoot, Home: opts.Home, Git: opts.Git, Logger: opts.Logger,
+			NoPrompts: opts.NoPrompts})
 	}
 	wt, err := e.open(ctx, root, opts)
 	if err != nil {

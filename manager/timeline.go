@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -24,6 +25,9 @@ type Moment struct {
 	Modified    int // and so on
 	Deleted     int
 	Unknown     string          // why these three are not known, as in Diff
+	Title       string          // of a turn: what it was to do, as its [Turn] said; it may have many lines
+	Agent       string          // that ran it
+	Model       string          // that was asked
 	Interrupted bool            // the turn was cut off
 	Partial     bool            // a limit was reached
 	Tree        store.ID        // what the files were then
@@ -81,6 +85,9 @@ func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, e
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		unlocked := func(mo *Moment, err error) bool {
+			if err == nil && mo.r != nil {
+				mo.Title = m.title(ctx, mo.r)
+			}
 			if err == nil && mo.Unknown != "" {
 				if err = mo.recount(ctx); err != nil {
 					mo = nil
@@ -448,7 +455,8 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 		turn = r.Facts.Turn
 	}
 	mo := &Moment{EntryID: r.Entry, TurnIndex: turn, Kind: r.Event(), Unknown: r.Facts.Unknown,
-		Interrupted: r.Facts.Interrupted, Partial: r.Facts.Partial, Tree: r.Tree}
+		Agent: r.Facts.Agent, Model: r.Facts.Model, Interrupted: r.Facts.Interrupted, Partial: r.Facts.Partial,
+		Tree: r.Tree}
 	mo.count(r.Facts.Counts)
 	if r.Seq != 0 {
 		mo.Snapshot = r.Snapshot
@@ -487,6 +495,9 @@ type SessionInfo struct {
 	Worked   bool      // it has had a turn that changed something, or a restore
 	Open     bool      // a turn of it is open
 	EntryID  string    // of its newest step
+	Title    string    // of its first turn that has one; if that is not kept any more, of its newest
+	Agent    string    // that ran its newest turn
+	Model    string    // that was asked in it
 }
 
 // Sessions lists the sessions of the manager's directory, or of all that share
@@ -514,6 +525,10 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 				return nil, err
 			}
 		}
+		if info.Open {
+			t := open.Of(s.Session)
+			info.Title, info.Agent, info.Model = t.Title, t.Agent, t.Model
+		}
 		if err := m.fillInfo(ctx, &info, s); err != nil && !errors.Is(err, store.ErrNotFound) &&
 			!errors.Is(err, store.ErrFormat) {
 			return nil, err
@@ -535,9 +550,18 @@ func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s
 	if err != nil {
 		return err
 	}
+	first := r
+	if r.Facts.First != 0 {
+		if first, err = m.stepAt(ctx, r.Facts.First, r.Session); err != nil {
+			return err
+		}
+	}
 	if r, err = m.newestStep(ctx, r); err != nil {
 		return err
 	}
+	info.Title = cmp.Or(m.title(ctx, first), m.title(ctx, r), info.Title)
+	info.Agent = cmp.Or(info.Agent, r.Facts.Agent, first.Facts.Agent)
+	info.Model = cmp.Or(info.Model, r.Facts.Model, first.Facts.Model)
 	if r.Kind == history.KindStep {
 		info.LastTurn, info.Worked = r.Time, true
 	}

@@ -121,6 +121,13 @@ type Turn struct {
 	Leaf         string `json:"leaf,omitempty"`
 	RuntimeIndex *int   `json:"runtimeTurnIndex,omitempty"` // the runtime's own number for it; default none
 
+	// Title is what the turn is to do, such as the user's prompt, for people. At most 4 KiB
+	// of it are kept, and can be forgotten. Agent and Model are the program that runs the
+	// turn and the model that it asks, at most 128 bytes of each.
+	Title string `json:"title,omitempty"`
+	Agent string `json:"agent,omitempty"`
+	Model string `json:"model,omitempty"`
+
 	// Continues says that the turn goes on with the prompt of the one before: a
 	// runtime may announce each call of a model. Both have one number then, and
 	// are taken back together.
@@ -203,14 +210,22 @@ func (m *FileSnapshotManager) nextTurn(ctx context.Context, o *look, turn *Turn)
 		}
 		next.Leaf, next.LeafAt = m.leaf(l.log), l.log.Leaf()
 	}
-	if next.Prev, next.Turn, err = l.position(ctx, o.w); err != nil || !turn.Continues {
-		return next, err
+	if next.Prev, next.Turn, err = l.position(ctx, o.w); err != nil {
+		return nil, err
 	}
-	last, err := m.stepAt(ctx, o.head.Step(), m.opts.Session)
-	if err == nil && last.Session == m.opts.Session && last.Turn() == next.Turn-1 && last.Turn() >= 0 {
-		next.Turn--
+	var goesOn *record
+	if turn.Continues {
+		last, err := m.stepAt(ctx, o.head.Step(), m.opts.Session)
+		if err != nil {
+			return nil, err
+		}
+		if last.Session == m.opts.Session && last.Turn() == next.Turn-1 && last.Turn() >= 0 {
+			next.Turn--
+			goesOn = last
+		}
 	}
-	return next, err
+	m.describe(ctx, next, turn, goesOn)
+	return next, nil
 }
 
 // interrupt closes a turn that was cut off. What is on the disk now is
@@ -254,6 +269,9 @@ func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.Ope
 	}
 	r := newRecord(&store.Snapshot{Kind: history.KindEmpty, Base: t.Base})
 	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev, r.Facts.Told = t.Turn, t.RuntimeTurn, t.Prev, true
+	if err := o.putTitle(r, t); err != nil {
+		return err
+	}
 	log, err := m.entries(ctx)
 	if err != nil {
 		return err
@@ -299,6 +317,9 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *history.Open
 	r.Facts.Counts = own.counts()
 	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev = t.Turn, t.RuntimeTurn, t.Prev
 	r.Facts.Claims, r.Facts.Foreign = t.Claims, t.Foreign
+	if err := o.putTitle(r, t); err != nil {
+		return nil, err
+	}
 	log, err := m.entries(ctx)
 	switch {
 	case err != nil:

@@ -29,6 +29,8 @@ type TurnDiff struct {
 	Snapshot  *store.Snapshot // nil: the log has it, the store has not
 	Changes   []TurnChange    // in order of path, those of one path in order of time
 	Unknown   string          // why these are not known, as in Diff; "": they are
+
+	Title, Agent, Model string // of the turn, as in a [Moment]
 }
 
 // A TurnChange is what a turn did to a path: one difference from the state in
@@ -107,7 +109,8 @@ func (m *FileSnapshotManager) turnDiff(ctx context.Context, r *record) (*TurnDif
 		return nil, fmt.Errorf("the snapshot %w", store.ErrPruned)
 	}
 	mo := m.momentOf(r)
-	t := &TurnDiff{EntryID: mo.EntryID, TurnIndex: mo.TurnIndex, Kind: mo.Kind, Snapshot: mo.Snapshot}
+	t := &TurnDiff{EntryID: mo.EntryID, TurnIndex: mo.TurnIndex, Kind: mo.Kind, Snapshot: mo.Snapshot,
+		Title: m.title(ctx, r), Agent: mo.Agent, Model: mo.Model}
 	var err error
 	switch {
 	case r.logged != nil:
@@ -328,6 +331,9 @@ type Touch struct {
 	Session   string    `json:"session"`         // whose turn it is
 	Time      time.Time `json:"time"`            // zero: not known
 	Owner     Owner     `json:"owner,omitempty"` // as in a TurnChange
+	Title     string    `json:"title,omitempty"` // of the turn, as in a [Moment]
+	Agent     string    `json:"agent,omitempty"`
+	Model     string    `json:"model,omitempty"`
 }
 
 // WhereIs returns what changed a path last, as far as the session knows. The error
@@ -347,7 +353,7 @@ func (m *FileSnapshotManager) WhereIs(ctx context.Context, path string) (*Touch,
 		}
 		if i := slices.IndexFunc(d.Changes, func(c TurnChange) bool { return c.Path == rel }); i >= 0 {
 			t := &Touch{TurnIndex: mo.TurnIndex, EntryID: mo.EntryID, Owner: d.Changes[i].Owner,
-				Session: cmp.Or(mo.ForkedFrom, m.Session())}
+				Session: cmp.Or(mo.ForkedFrom, m.Session()), Title: mo.Title, Agent: mo.Agent, Model: mo.Model}
 			if mo.Snapshot != nil {
 				t.Time = mo.Snapshot.Time.UTC()
 			}

@@ -27,6 +27,10 @@ type Snapshot struct {
 	Also []State `json:"also"` // more that is to be kept as long as this snapshot
 	Data []byte  `json:"-"`    // what the package above remembers with it
 
+	// Note is a blob that is kept as long as this snapshot: what the package above was
+	// told of it, and may be asked to forget; zero: nothing.
+	Note ID `json:"note,omitzero"`
+
 	// Pruned says that the snapshot was not kept: what it says still holds, but
 	// its trees are gone. Their IDs are not those that they had, though equal
 	// where those were; who asks for one gets an error that matches [ErrPruned].

@@ -20,26 +20,30 @@ import (
 )
 
 type forgetFlags struct {
-	dryRun, despite, yes bool
-	wait                 time.Duration
+	dryRun, despite, yes, prompts bool
+	wait                          time.Duration
 }
 
 func (a *app) forgetCommand() *cobra.Command {
 	var f forgetFlags
 	c := &cobra.Command{
-		Use:   "forget PATH... | BLOB...",
+		Use:   "forget PATH... | BLOB... | --prompts",
 		Short: "Remove a content from all snapshots, for good",
-		Args:  args(1, 1<<20),
+		Args:  args(0, 1<<20),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if a.flags.sessionFile != "" || cmd.Flags().Changed("session") {
-				return usageError(cmd,
-					"forget: is about all sessions: --session and --session-file have no place in it")
+			switch {
+			case a.flags.sessionFile != "" || cmd.Flags().Changed("session") && (!f.prompts || len(args) > 0):
+				return usageError(cmd, "forget: is about all sessions: --session goes with --prompts alone")
+			case len(args) == 0 && !f.prompts:
+				return usageError(cmd, "forget: no PATH or BLOB, and no --prompts")
 			}
 			return a.forget(cmd, args, &f)
 		},
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask; without a terminal nothing is done without it")
+	c.Flags().BoolVar(&f.prompts, "prompts", false,
+		"remove what turns were for: of all sessions, or of the one that --session names")
 	c.Flags().BoolVar(&f.despite, "despite-damage", false, "go on although something is missing that snapshots need")
 	c.Flags().DurationVar(&f.wait, "wait", 0, "wait for those who write or restore for at most `TIME` (default 1m)")
 	return c
@@ -62,6 +66,7 @@ type jsonForgotten struct {
 	Hash      store.ID   `json:"hash"`
 	Size      int64      `json:"size"`
 	Snapshots int        `json:"snapshots"`
+	Turns     int        `json:"turns,omitempty"` // that it says what they were for
 	Paths     []jsonPath `json:"paths"`
 }
 
@@ -137,14 +142,17 @@ func newForgetAnswer(plan *retain.ForgetPlan, dryRun bool) *forgetAnswer {
 		Aside: append([]string{}, plan.Aside...), Copied: plan.Copy, Freed: plan.Free,
 		Problems: newJSONProblems(plan.Problems)}
 	for _, b := range plan.Blobs {
-		j.Blobs = append(j.Blobs, jsonForgotten{b.ID, b.Size, b.Snapshots, newJSONPaths(b.Paths)})
+		j.Blobs = append(j.Blobs, jsonForgotten{b.ID, b.Size, b.Snapshots, b.Turns, newJSONPaths(b.Paths)})
 	}
 	return j
 }
 
 // toForget returns what the arguments name.
 func (p *place) toForget(cmd *cobra.Command, args []string, f *forgetFlags) (*retain.ForgetOptions, error) {
-	opts := &retain.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait}
+	opts := &retain.ForgetOptions{DespiteDamage: f.despite, Wait: f.wait, Prompts: f.prompts}
+	if f.prompts && cmd.Flags().Changed("session") {
+		opts.Session = p.app.flags.session
+	}
 	for _, arg := range args {
 		if id, err := store.ParseID(arg); err == nil {
 			opts.Blobs = append(opts.Blobs, id)
@@ -231,7 +239,14 @@ func (p *place) stillThere(ctx context.Context, paths []string, blobs []retain.F
 const maxForgetPaths = 20
 
 func (a *app) printBlobs(plan *retain.ForgetPlan) {
+	prompts, turns := 0, 0
 	for _, b := range plan.Blobs {
+		if b.Turns > 0 {
+			prompts, turns = prompts+1, turns+b.Turns
+		}
+		if b.Turns > 0 && len(b.Paths) == 0 {
+			continue
+		}
 		fmt.Fprintf(a.out, "%s  %s in %s\n", a.paint(yellow, b.ID.Short()), words.Size(b.Size),
 			words.Count(b.Snapshots, "snapshot"))
 		for i, path := range b.Paths {
@@ -241,6 +256,9 @@ func (a *app) printBlobs(plan *retain.ForgetPlan) {
 			}
 			fmt.Fprintf(a.out, "  %s\n", words.Quote(path))
 		}
+	}
+	if prompts > 0 {
+		fmt.Fprintf(a.out, "%s of %s\n", words.Count(prompts, "prompt"), words.Count(turns, "turn"))
 	}
 }
 

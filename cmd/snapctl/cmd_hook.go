@@ -99,6 +99,9 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent) {
 	if e == nil {
 		return
 	}
+	if a.noPrompts() { // whatever the engine's environment says
+		e.Title = ""
+	}
 	if !session.ValidID(e.Session) {
 		fail(fmt.Errorf("session %q: want 1 to 128 letters, digits and ._-", e.Session))
 		return

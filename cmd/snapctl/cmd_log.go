@@ -161,6 +161,7 @@ type jsonMoment struct {
 	Partial          bool          `json:"partial,omitempty"`
 	Pruned           bool          `json:"pruned,omitempty"`
 	Rev              *string       `json:"rev"` // that names it
+	jsonTitle
 	*jsonStanding
 	*jsonRecord
 }
@@ -229,7 +230,7 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 func (a *app) printJSONMoment(ctx context.Context, l *logLine, f *logFlags, d *differ, only filter) (err error) {
 	j := &jsonMoment{Rev: words.OrNull(manager.NameOf(l.EntryID, l.Snapshot)), EntryID: words.OrNull(l.EntryID),
 		Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial,
-		TurnIndex: turnOrNull(l.TurnIndex)}
+		TurnIndex: turnOrNull(l.TurnIndex), jsonTitle: jsonTitle{l.Title, l.Agent, l.Model}}
 	if !f.all {
 		j.Counts, j.Unknown = &jsonCounts{l.Added, l.Modified, l.Deleted}, l.Unknown
 		j.jsonStanding = newJSONStanding(l.Moment)
@@ -283,6 +284,7 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 	if s != nil {
 		add(s.Label != "", words.Quote(s.Label))
 	}
+	add(l.Title != "", titleText(l.Title))
 	fmt.Fprintln(a.out)
 }
 

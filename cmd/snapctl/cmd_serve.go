@@ -63,7 +63,8 @@ func (a *app) newEngine() (*manager.Engine, error) {
 		return nil, err
 	}
 	home, git := a.home()
-	return manager.NewEngine(&manager.EngineOptions{StoreRoot: root, Home: home, Git: git, Logger: a.log})
+	return manager.NewEngine(&manager.EngineOptions{StoreRoot: root, Home: home, Git: git, Logger: a.log,
+		NoPrompts: a.noPrompts()})
 }
 
 // serveIdle is after how long an engine ends that nobody asks for anything.

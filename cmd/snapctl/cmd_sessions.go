@@ -67,6 +67,7 @@ type jsonSession struct {
 	Turns     int       `json:"turns"`
 	TurnOpen  bool      `json:"turnOpen"`
 	EntryID   *string   `json:"entryId"`
+	jsonTitle
 }
 
 func (a *app) sessions(ctx context.Context, p *place, all bool) error {
@@ -89,7 +90,7 @@ func (a *app) printSession(s *manager.SessionInfo, all bool) error {
 	if a.flags.json {
 		root := newJSONPath(s.Root)
 		return a.printJSON(&jsonSession{s.Session, root.Path, root.Bytes, s.Worktree, s.Began.UTC(), s.Last.UTC(),
-			s.Steps, s.Turns, s.Open, words.OrNull(s.EntryID)})
+			s.Steps, s.Turns, s.Open, words.OrNull(s.EntryID), jsonTitle{s.Title, s.Agent, s.Model}})
 	}
 	fmt.Fprintf(a.out, "%-20s  %s - %s  %s", a.paint(yellow, s.Session), clock(s.Began), clock(s.Last),
 		words.Count(s.Steps, "step"))
@@ -98,6 +99,12 @@ func (a *app) printSession(s *manager.SessionInfo, all bool) error {
 	}
 	if all {
 		fmt.Fprintf(a.out, "  %s", words.Quote(s.Root))
+	}
+	if s.Agent != "" {
+		fmt.Fprintf(a.out, "  %s", words.Quote(s.Agent))
+	}
+	if s.Title != "" {
+		fmt.Fprintf(a.out, "  %s", titleText(s.Title))
 	}
 	fmt.Fprintln(a.out)
 	return nil

@@ -50,6 +50,7 @@ type showAnswer struct {
 	Pruned           bool          `json:"pruned,omitempty"` // hashes and diff are not known
 	Files            []*jsonChange `json:"files,omitempty"`  // with --patch and --stat
 	Rev              *string       `json:"rev"`              // that names it
+	jsonTitle
 	*jsonRecord
 }
 
@@ -89,7 +90,8 @@ func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags
 			TurnIndex: turnOrNull(point.TurnIndex), Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
 			BaselineTreeHash: step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned,
 			Time: snap.Time.UTC(), Diff: only.of(step.Diff), Contested: only.of(step.Contested),
-			NotCaptured: left.counts, jsonRecord: newJSONRecord(snap)}
+			NotCaptured: left.counts, jsonRecord: newJSONRecord(snap),
+			jsonTitle: jsonTitle{turn.Title, turn.Agent, turn.Model}}
 		if f.shows() {
 			if j.Files, err = d.list(ctx, only); err != nil {
 				return err
@@ -130,6 +132,9 @@ func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *ma
 	default:
 		line("turn", "none: "+whatIs(turn))
 	}
+	line("for", titleText(turn.Title))
+	line("agent", words.Quote(turn.Agent))
+	line("model", words.Quote(turn.Model))
 	if step.Interrupted {
 		line("interrupted", "yes: what it has not claimed is contested")
 	}

@@ -25,8 +25,12 @@ func (a *app) whereisCommand() *cobra.Command {
 			if a.flags.json {
 				return a.printJSON(t)
 			}
-			fmt.Fprintf(a.out, "%s  %s  %s  %s  %s\n", turnName(cmp.Or(string(t.Owner), "restore"), t.TurnIndex),
-				a.paint(yellow, cmp.Or(t.EntryID, "-")), clock(t.Time), t.Session, cmp.Or(t.Owner, "-"))
+			title := ""
+			if t.Title != "" {
+				title = "  " + titleText(t.Title)
+			}
+			fmt.Fprintf(a.out, "%s  %s  %s  %s  %s%s\n", turnName(cmp.Or(string(t.Owner), "restore"), t.TurnIndex),
+				a.paint(yellow, cmp.Or(t.EntryID, "-")), clock(t.Time), t.Session, cmp.Or(t.Owner, "-"), title)
 			return nil
 		})}
 }

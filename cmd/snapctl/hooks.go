@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,7 +96,7 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err e
 			return err
 		}
 		opts.Home, opts.Git = h.app.home()
-		opts.Logger = h.app.log
+		opts.Logger, opts.NoPrompts = h.app.log, h.app.noPrompts()
 	}
 	m, err := manager.Open(ctx, root, opts)
 	if err != nil {
@@ -113,6 +114,7 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err e
 	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
 		return fmt.Errorf("wait for other events: %w", err)
 	}
+	agent := cmp.Or(e.Agent, "claude")
 	calls := readHookCalls(lock)
 	defer func() { err = errors.Join(err, calls.write(lock)) }()
 	list, err := m.OpenTurns()
@@ -155,11 +157,11 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err e
 		if err := cutOff(); err != nil { // Stop does not come where the user has stopped it
 			return err
 		}
-		_, err = m.OnTurnStart(ctx, nil)
+		_, err = m.OnTurnStart(ctx, &manager.Turn{Title: e.Title, Agent: agent, Model: e.Model})
 		return err
 	case agents.ToolStart:
 		if !open { // the prompt was missed, or it is what a subagent does after Stop
-			if _, err := m.OnTurnStart(ctx, nil); err != nil {
+			if _, err := m.OnTurnStart(ctx, &manager.Turn{Agent: agent}); err != nil {
 				return err
 			}
 		}

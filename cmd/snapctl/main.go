@@ -159,6 +159,9 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 	return err
 }
 
+// noPrompts reports whether the user wants no prompts to be kept.
+func (a *app) noPrompts() bool { return a.getenv("BOO_PROMPTS") == "off" }
+
 // prepare reads the environment once the flags are known.
 func (a *app) prepare() error {
 	a.prepared = true

@@ -136,6 +136,25 @@ func turnOrNull(index int) *int {
 	return &index
 }
 
+// A jsonTitle is what JSON shows of what a turn was for.
+type jsonTitle struct {
+	Title string `json:"title,omitempty"`
+	Agent string `json:"agent,omitempty"`
+	Model string `json:"model,omitempty"`
+}
+
+// maxTitleShown is how many characters of a title a line has room for.
+const maxTitleShown = 60
+
+// titleText returns what a turn was for, in quotes and as a terminal may have it: the
+// first line, or as much of it as there is room for. "" if that is not known.
+func titleText(title string) string {
+	if title == "" {
+		return ""
+	}
+	return words.Quoted(words.FirstLine(title, maxTitleShown))
+}
+
 // name returns what people call a point: its entry, or else its tree.
 func name(p *manager.Point) string {
 	if p.EntryID != "" {

@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"github.com/boocode/filestore/internal/cas"
-	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -31,10 +30,8 @@ func NewChecker(s *cas.Store) *Checker {
 // not be done.
 func (c *Checker) Snapshot(ctx context.Context, snap *store.Snapshot) ([]trees.Problem, error) {
 	c.problems = nil
-	for _, state := range object.States(snap) {
-		if err := walk(ctx, c.s, state, byDirectory, c); err != nil {
-			return nil, err
-		}
+	if err := walkSnapshot(ctx, c.s, snap, byDirectory, c); err != nil {
+		return nil, err
 	}
 	return c.problems, nil
 }
@@ -53,6 +50,7 @@ func (c *Checker) lost(p *place, err error) error {
 		return err
 	}
 	at, _ := c.s.AcceptedObject(p.id)
+	err = p.said(err)
 	c.problems = append(c.problems, trees.Problem{Path: p.path(), ID: p.id, Err: err, At: at})
 	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"iter"
 
 	"github.com/boocode/filestore/internal/cas"
-	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -51,7 +50,7 @@ func hurt(
 		if _, ok := s.AcceptedObject(p.id); ok {
 			return nil, nil
 		}
-		return []trees.Problem{{ID: p.id, Err: err}}, nil
+		return []trees.Problem{{ID: p.id, Err: p.said(err)}}, nil
 	}
 	problems := &lister[trees.Problem]{bad: bad,
 		blob: func(ctx context.Context, p *place) ([]trees.Problem, error) {
@@ -81,21 +80,16 @@ func hurt(
 func hurtOf(ctx context.Context, g trees.Getter, snap *store.Snapshot, problems *lister[trees.Problem]) (Hurt, error) {
 	out := Hurt{Snapshot: snap}
 	seen, lost := make(map[string]bool), make(map[store.ID]bool)
-	for _, state := range object.States(snap) {
-		list, err := problems.list(ctx, g, state)
-		if err != nil {
-			return Hurt{}, err
+	list, err := problems.listSnapshot(ctx, g, snap)
+	for _, p := range list {
+		if !lost[p.ID] {
+			lost[p.ID] = true
+			out.Lost = append(out.Lost, p.ID)
 		}
-		for _, p := range list {
-			if !lost[p.ID] {
-				lost[p.ID] = true
-				out.Lost = append(out.Lost, p.ID)
-			}
-			if !seen[p.Path] {
-				seen[p.Path] = true
-				out.Problems = append(out.Problems, p)
-			}
+		if !seen[p.Path] {
+			seen[p.Path] = true
+			out.Problems = append(out.Problems, p)
 		}
 	}
-	return out, nil
+	return out, err
 }

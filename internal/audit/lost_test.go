@@ -93,7 +93,7 @@ func TestLostPaths(t *testing.T) {
 		}})
 	check("Marker", marker.Problems(), err)
 	tally := NewTally(s, nil)
-	_, err = tally.Add(t.Context(), snap.State())
+	_, err = tally.Add(t.Context(), snap)
 	check("Tally", tally.Problems(), err)
 	for h, err := range Hurts(t.Context(), s) {
 		check("Hurts", h.Problems, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/boocode/filestore/internal/cas"
-	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -28,12 +27,7 @@ func (m *Marker) Mark(ctx context.Context, live *cas.Live, state store.State) er
 // MarkSnapshot adds all that a snapshot needs to live: see
 // [cas.PruneOptions].
 func (m *Marker) MarkSnapshot(ctx context.Context, live *cas.Live, snap *store.Snapshot) error {
-	for _, state := range object.States(snap) {
-		if err := m.Mark(ctx, live, state); err != nil {
-			return err
-		}
-	}
-	return nil
+	return walkSnapshot(ctx, m.s, snap, byPage, &marking{m, live})
 }
 
 // Problems lists what was missing or damaged, but for losses that were accepted, with
@@ -48,6 +42,9 @@ type marking struct {
 
 func (m *marking) enter(_ context.Context, p *place) (goOn bool, err error) {
 	switch {
+	case p.isNote(): // nothing else hangs on one that is lost
+		m.live.Add(p.id)
+		return false, nil
 	case p.isBlob():
 		return false, m.lost(p, m.live.AddBlob(p.id, int64(p.item.Size)))
 	case p.id.IsZero(): // no tree

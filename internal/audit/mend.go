@@ -93,10 +93,8 @@ func (m *Mender) Plan(ctx context.Context) ([]Mend, error) {
 			return nil, err
 		}
 		m.snap, m.whole = snap, []bool{true}
-		for _, state := range object.States(snap) {
-			if err := walk(ctx, m, state, byDirectory, m); err != nil {
-				return nil, err
-			}
+		if err := walkSnapshot(ctx, m, snap, byDirectory, m); err != nil {
+			return nil, err
 		}
 	}
 	return m.list, nil
@@ -207,6 +205,9 @@ func (m *Mender) blob(ctx context.Context, p *place) (ok bool, err error) {
 		m.tried[key] = m.snap.Seq
 	} else if seq != m.snap.Seq {
 		return false, nil // not the newest that has it
+	}
+	if p.isNote() { // no file has it
+		return false, nil
 	}
 	mend := Mend{ID: p.id, Kind: object.Blob, Root: m.snap.Root, Path: p.path()}
 	if ok = m.isThere(&mend); ok {

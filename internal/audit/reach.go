@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"iter"
 
 	"github.com/boocode/filestore/internal/object"
@@ -54,6 +55,35 @@ func walk(ctx context.Context, g trees.Getter, state store.State, by way, v visi
 		return err
 	}
 	return topOf(trees.CoverageReader(g), state.Coverage).visit(ctx, by, v)
+}
+
+// walkSnapshot visits all that a snapshot needs: its states, and its note.
+func walkSnapshot(ctx context.Context, g trees.Getter, snap *store.Snapshot, by way, v visitor) error {
+	for _, state := range object.States(snap) {
+		if err := walk(ctx, g, state, by, v); err != nil {
+			return err
+		}
+	}
+	if snap.Pruned || snap.Note.IsZero() {
+		return nil
+	}
+	return noteOf(snap).visit(ctx, by, v)
+}
+
+// noteOf returns the place of a snapshot's note.
+func noteOf(snap *store.Snapshot) *place {
+	return &place{kind: object.Blob, id: snap.Note, root: snap.Note, item: new(trees.Item)}
+}
+
+// isNote reports whether the place is a snapshot's note, which is at no path.
+func (p *place) isNote() bool { return p.isBlob() && p.name == "" }
+
+// said is an error of reading what is at the place, as people are told it.
+func (p *place) said(err error) error {
+	if err != nil && p.isNote() {
+		return fmt.Errorf("what its turn was for: %w", err)
+	}
+	return err
 }
 
 // topOf returns the place where the walk of a tree or coverage begins.

@@ -74,12 +74,12 @@ func NewTally(s *cas.Store, progress *tree.Progress) *Tally {
 	return &Tally{s: s, progress: progress, numbers: make(map[store.ID]uint32)}
 }
 
-// Add takes up all that a state needs, and returns the roots of it. What is
+// Add takes up all that a snapshot needs, and returns the roots of it. What is
 // missing or damaged is no error: it counts as nothing, and is listed in
 // [Tally.Problems].
-func (t *Tally) Add(ctx context.Context, state store.State) ([]Root, error) {
+func (t *Tally) Add(ctx context.Context, snap *store.Snapshot) ([]Root, error) {
 	t.stack, t.begun = t.stack[:0], t.begun[:0]
-	if err := walk(ctx, t.s, state, byPage, t); err != nil {
+	if err := walkSnapshot(ctx, t.s, snap, byPage, t); err != nil {
 		return nil, err
 	}
 	roots := make([]Root, len(t.stack))
@@ -183,7 +183,7 @@ func (t *Tally) lost(p *place, err error) error {
 		return nil
 	}
 	if trees.IsLoss(err) {
-		t.problems = append(t.problems, trees.Problem{Path: p.path(), Err: err})
+		t.problems = append(t.problems, trees.Problem{Path: p.path(), Err: p.said(err)})
 		return nil
 	}
 	return err

@@ -169,7 +169,7 @@ func TestTally(t *testing.T) {
 	var each []map[store.ID]cas.Stored // by state
 	var roots [][]Root
 	for _, state := range states {
-		got, err := tally.Add(t.Context(), state)
+		got, err := tally.Add(t.Context(), &store.Snapshot{Tree: state.Tree, Coverage: state.Coverage})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestTallyDamage(t *testing.T) {
 
 	tally := NewTally(s, nil)
 	for _, id := range []store.ID{worse, bad, worse} {
-		if _, err := tally.Add(t.Context(), store.State{Tree: id}); err != nil {
+		if _, err := tally.Add(t.Context(), &store.Snapshot{Tree: id}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -362,7 +362,7 @@ func TestTallyDamage(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewTally(s, nil).Add(ctx, store.State{Tree: good}); !errors.Is(err, context.Canceled) {
+	if _, err := NewTally(s, nil).Add(ctx, &store.Snapshot{Tree: good}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Add, cancelled: %v", err)
 	}
 	if _, err := NewTally(s, nil).Paths(ctx, []store.ID{good}, 0); !errors.Is(err, context.Canceled) {

@@ -244,6 +244,9 @@ func vectors() []vector {
 		decodedFrame{Packs: fmt.Sprint(lens[1:]), Epoch: 4, Ledger: fmt.Sprint(rest)})
 	addFrame("../v2/frame-state", notes(frameNotes, ledgerNotes), journal.Frame{Kind: journal.FrameState, Seq: 12, Durable: 64, Body: said.AppendBody(nil, lens[1:])},
 		decodedFrame{Packs: fmt.Sprint(lens[1:]), Epoch: 4, Ledger: fmt.Sprint(rest)})
+	noted := &store.Snapshot{Seq: 3, Tree: object.Hash(object.Tree, v1Tree), Kind: "step", Note: object.Hash(object.Blob, v1Text)}
+	addFrame("../v2/frame-snapshot-note", notes(frameNotes, fieldNotes("tree", 32), fieldNotes("kind", 4), packField, fieldNotes("note", 32)),
+		journal.Frame{Kind: journal.FrameSnapshot, Seq: 3, Durable: 300, Body: journal.AppendSnapshot(nil, noted, lens[:1])}, decodedFrame{Packs: fmt.Sprint(lens[:1]), Snapshot: noted})
 	gone := []store.ID{object.Hash(object.Blob, v1Raw), object.Hash(object.Blob, v1Text)}
 	slices.SortFunc(gone, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
 	add("../v2/forgotten", notes(headerNotes, []note{{16, "0"}, {8, "0"}, {4, "number of IDs"}, {4, "0"}, {4, "CRC-32C of the 60 bytes above"},

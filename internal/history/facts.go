@@ -80,6 +80,8 @@ type LineFacts struct {
 	// something, or the start if that comes first; 0: the program did not say.
 	Step uint64 `json:"step,omitempty"`
 
+	First uint64 `json:"first,omitempty"` // the session's first record with a note, if that is before this one
+
 	Next int    `json:"next,omitempty"` // number of the session's next turn: one more than the largest so far
 	Fork uint64 `json:"fork,omitempty"` // of a start: where on the line of another session it begins
 
@@ -99,6 +101,8 @@ type TurnFacts struct {
 	Partial     bool     `json:"partial,omitempty"`
 	Counts      [3]int   `json:"counts"`            // paths added, modified, deleted
 	Unknown     string   `json:"unknown,omitempty"` // why they are not known
+	Agent       string   `json:"agent,omitempty"`   // program that ran the turn
+	Model       string   `json:"model,omitempty"`   // and the model that it asked
 }
 
 // LogFacts are what the session's log has been given, and what it needs.

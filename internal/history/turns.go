@@ -45,6 +45,9 @@ type OpenTurn struct {
 	Tools       []string    `json:"tools,omitempty"`   // that run
 	Claims      [][]byte    `json:"claims,omitempty"`  // paths that it wrote
 	Foreign     [][]byte    `json:"foreign,omitempty"` // paths that others wrote meanwhile
+	Title       string      `json:"title,omitempty"`   // what it was to do; its record has it as a note
+	Agent       string      `json:"agent,omitempty"`
+	Model       string      `json:"model,omitempty"`
 
 	Held bool      `json:"held,omitempty"` // its process has the session's lock
 	Boot string    `json:"boot"`           // of the machine
@@ -194,6 +197,58 @@ func MendTurns(ctx context.Context, s *cas.Store, name string) error {
 		return err
 	}
 	return errors.Join(fsys.SyncDir("quarantine"), layout.WriteFile(fsys, name, cas.AppendSum(b)))
+}
+
+// ForgetTitles takes what turns of a session are for, of all sessions if it is "", out of
+// the files of open turns of a store, if do is set. The turns end without a note then. It
+// reports whether there was any.
+func ForgetTitles(ctx context.Context, s *cas.Store, session string, do bool) (found bool, err error) {
+	worktrees, err := namesIn(s.FS(), layout.Worktrees)
+	for _, wt := range worktrees {
+		is, werr := forgetTitles(ctx, s.FS(), layout.Worktree(wt).Turns(), session, do)
+		found, err = found || is, errors.Join(err, werr)
+	}
+	return found, err
+}
+
+func forgetTitles(ctx context.Context, fsys vfs.FS, name, session string, do bool) (found bool, err error) {
+	if do {
+		lock, err := layout.OpenLock(fsys, name+".lock")
+		if err != nil {
+			return false, err
+		}
+		defer lock.Close()
+		if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
+			return false, fmt.Errorf("%s.lock: %w", name, err)
+		}
+	}
+	for _, name := range []string{name, name + ".new"} { // the latter is the one before
+		b, err := vfs.ReadFile(fsys, name)
+		if err != nil {
+			continue // there is none, or it says nothing
+		}
+		t, _, err := DecodeTurns(b)
+		if err != nil {
+			continue
+		}
+		had := false
+		for _, o := range t.Open {
+			if o.Title != "" && (session == "" || o.Session == session) {
+				o.Title, had = "", true
+			}
+		}
+		found = found || had
+		if !had || !do {
+			continue
+		}
+		if b, err = json.Marshal(t); err == nil {
+			err = layout.WriteFile(fsys, name, cas.AppendSum(b))
+		}
+		if err != nil {
+			return found, err
+		}
+	}
+	return found, nil
 }
 
 // Nobody is the session of a turn that is made up where it is not known which

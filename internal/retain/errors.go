@@ -7,8 +7,8 @@ import (
 	"github.com/boocode/filestore/internal/trees"
 )
 
-// ErrNothingToForget: a content is empty.
-var ErrNothingToForget = errors.New("it is empty: there is nothing to forget")
+// ErrNothingToForget: a content is empty, or no prompt is kept.
+var ErrNothingToForget = errors.New("there is nothing to forget")
 
 // ErrDamaged: the store is damaged, so that it is not known what is needed.
 var ErrDamaged = errors.New("the store is damaged: repair it first")

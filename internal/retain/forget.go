@@ -29,6 +29,9 @@ type ForgetOptions struct {
 	Paths []string
 	// Blobs are contents by their hash.
 	Blobs []store.ID
+	// Prompts are what turns were for, of the Session or, if that is "", of all.
+	Prompts bool
+	Session string
 	// DespiteDamage, Wait: see [Retention].
 	DespiteDamage bool
 	Wait          time.Duration
@@ -44,13 +47,18 @@ type ForgetPlan struct {
 	s      *cas.Store
 	opts   *ForgetOptions
 	caches []string // stat caches that hold the content
+	open   bool     // an open turn has a prompt
 }
+
+// Empty reports whether there is nothing to do.
+func (p *ForgetPlan) Empty() bool { return p.PrunePlan.Empty() && !p.open }
 
 // A ForgottenBlob is a content that goes.
 type ForgottenBlob struct {
 	ID        store.ID
 	Size      int64    // 0 if no snapshot has it
 	Paths     []string // all at which a snapshot has it, in order
+	Turns     int      // that it says what they were for
 	Snapshots int      // that have it
 }
 
@@ -74,18 +82,26 @@ func planForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*Forget
 		return nil, err
 	}
 	p := &ForgetPlan{s: s, opts: opts}
+	if opts.Prompts {
+		if p.open, err = history.ForgetTitles(ctx, s, opts.Session, false); err != nil {
+			return nil, err
+		}
+		if len(ids) == 0 && !p.open {
+			return nil, fmt.Errorf("no turn has a prompt that is kept: %w", ErrNothingToForget)
+		}
+	}
 	if err := p.find(ctx, ids); err != nil {
 		return nil, err
 	}
 	for _, b := range p.Blobs {
 		there, err := s.Has(b.ID)
-		if err == nil && !there && len(b.Paths) == 0 {
+		if err == nil && !there && len(b.Paths)+b.Turns == 0 {
 			there, err = s.Forgotten(b.ID)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if !there && len(b.Paths) == 0 {
+		if !there && len(b.Paths)+b.Turns == 0 {
 			return nil, fmt.Errorf("blob %s: %w", b.ID, history.ErrUnknown)
 		}
 	}
@@ -107,13 +123,13 @@ func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 	}
 	// Before, so that they are gone if this is cut off; after it, as somebody may
 	// have written them meanwhile.
-	err := p.removeCaches()
+	err := p.removeCaches(ctx)
 	var r *cas.PruneResult
 	if err == nil {
 		r, err = p.s.Prune(ctx, p.PrunePlan)
 	}
 	if err == nil {
-		err = p.removeCaches()
+		err = p.removeCaches(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("forget: %w", err)
@@ -121,7 +137,12 @@ func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 	return r, nil
 }
 
-func (p *ForgetPlan) removeCaches() error {
+func (p *ForgetPlan) removeCaches(ctx context.Context) error {
+	if p.opts.Prompts {
+		if _, err := history.ForgetTitles(ctx, p.s, p.opts.Session, true); err != nil {
+			return err
+		}
+	}
 	for _, name := range p.caches {
 		if err := p.s.FS().Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -136,7 +157,7 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 	ids := make(map[store.ID]bool)
 	for _, id := range opts.Blobs {
 		if id == empty {
-			return nil, fmt.Errorf("blob %s: %w", id.Short(), ErrNothingToForget)
+			return nil, fmt.Errorf("blob %s: it is empty: %w", id.Short(), ErrNothingToForget)
 		}
 		if there, err := s.Has(id); err != nil {
 			return nil, err
@@ -151,6 +172,9 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 	for snap, err := range s.Snapshots(ctx) {
 		if err != nil {
 			return nil, err
+		}
+		if opts.Prompts && !snap.Note.IsZero() && !snap.Pruned && (opts.Session == "" || opts.Session == snap.Session) {
+			ids[snap.Note] = true
 		}
 		for _, state := range object.States(snap) {
 			if done[state.Tree] || len(opts.Paths) == 0 {
@@ -176,8 +200,8 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 			return nil, fmt.Errorf("path %q: %w: no snapshot has a file there", path, history.ErrUnknown)
 		}
 	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("%q: %w", opts.Paths[0], ErrNothingToForget)
+	if len(ids) == 0 && len(opts.Paths) > 0 {
+		return nil, fmt.Errorf("%q: it is empty: %w", opts.Paths[0], ErrNothingToForget)
 	}
 	return ids, nil
 }
@@ -187,12 +211,17 @@ func (p *ForgetPlan) find(ctx context.Context, ids map[store.ID]bool) error {
 	finder := audit.NewFinder(p.s, ids)
 	sizes := make(map[store.ID]int64)
 	paths := make(map[store.ID]map[string]bool)
-	snapshots := make(map[store.ID]int)
+	snapshots, turns := make(map[store.ID]int), make(map[store.ID]int)
 	for snap, err := range p.s.Snapshots(ctx) {
 		if err != nil {
 			return err
 		}
 		has := make(map[store.ID]bool)
+		if ids[snap.Note] && !snap.Pruned {
+			turns[snap.Note]++
+			snapshots[snap.Note]++
+			has[snap.Note] = true
+		}
 		for _, state := range object.States(snap) {
 			list, err := finder.Find(ctx, state.Tree)
 			if err != nil {
@@ -215,7 +244,8 @@ func (p *ForgetPlan) find(ctx context.Context, ids map[store.ID]bool) error {
 		}
 	}
 	for id := range ids {
-		p.Blobs = append(p.Blobs, ForgottenBlob{id, sizes[id], slices.Sorted(maps.Keys(paths[id])), snapshots[id]})
+		p.Blobs = append(p.Blobs, ForgottenBlob{id, sizes[id], slices.Sorted(maps.Keys(paths[id])), turns[id],
+			snapshots[id]})
 	}
 	slices.SortFunc(p.Blobs, func(a, b ForgottenBlob) int {
 		return cmp.Or(slices.Compare(a.Paths, b.Paths), strings.Compare(a.ID.String(), b.ID.String()))

@@ -392,7 +392,7 @@ func (p *PrunePlan) fit(ctx context.Context, all []dated, keep *Retention, progr
 		if err != nil {
 			return err
 		}
-		roots, err := addStates(ctx, t, nil, snap)
+		roots, err := t.Add(ctx, snap)
 		if err != nil {
 			return err
 		}

@@ -62,9 +62,11 @@ func BySession(ctx context.Context, st *cas.Store, progress *tree.Progress) (*Us
 				Root: s.Root, Last: s.Time})
 		}
 		u.Sessions[i].Snapshots++
-		if groups[i], err = addStates(ctx, t, groups[i], s); err != nil {
+		roots, err := t.Add(ctx, s)
+		if err != nil {
 			return nil, err
 		}
+		groups[i] = append(groups[i], roots...)
 	}
 	needs, alone, shared := t.Shares(groups)
 	for i := range u.Sessions {
@@ -82,18 +84,6 @@ func BySession(ctx context.Context, st *cas.Store, progress *tree.Progress) (*Us
 	named := t.All()
 	u.Unnamed = audit.Amount{Objects: u.Files.Objects - named.Objects, Stored: u.Files.ObjectBytes - named.Stored}
 	return u, nil
-}
-
-// addStates adds all states of a snapshot to a Tally, and their roots to a list.
-func addStates(ctx context.Context, t *audit.Tally, roots []audit.Root, s *store.Snapshot) ([]audit.Root, error) {
-	for _, state := range object.States(s) {
-		more, err := t.Add(ctx, state)
-		if err != nil {
-			return nil, err
-		}
-		roots = append(roots, more...)
-	}
-	return roots, nil
 }
 
 // A TurnUsage is what a turn, or something else that was recorded, has added to
@@ -129,7 +119,7 @@ func ByTurn(ctx context.Context, st *cas.Store, session string, progress *tree.P
 			continue
 		}
 		row, owner := turnUsage(s)
-		roots, err := addStates(ctx, t, nil, s)
+		roots, err := t.Add(ctx, s)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -4,6 +4,7 @@ package words
 import (
 	"fmt"
 	"iter"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -81,4 +82,17 @@ func escape(c byte) byte {
 		return octal
 	}
 	return 0
+}
+
+// FirstLine returns the first line of a text, or at most n characters of it and "…".
+func FirstLine(text string, n int) string {
+	line, _, more := strings.Cut(strings.TrimSpace(text), "\n")
+	line = strings.TrimSpace(line)
+	if r := []rune(line); len(r) > n {
+		line, more = strings.TrimSpace(string(r[:n])), true
+	}
+	if more {
+		line += "…"
+	}
+	return line
 }

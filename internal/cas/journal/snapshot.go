@@ -21,7 +21,7 @@ func Present(s *store.Snapshot, pruned SeqSet) *store.Snapshot {
 	}
 	c.Pruned = true
 	c.Tree, c.Coverage = Pruned(s.Tree), Pruned(s.Coverage)
-	c.Base = prunedState(s.Base)
+	c.Base, c.Note = prunedState(s.Base), Pruned(s.Note)
 	c.Also = slices.Clone(s.Also)
 	for i := range c.Also {
 		c.Also[i] = prunedState(c.Also[i])
@@ -89,6 +89,7 @@ const (
 	tagCondemned = 67 // repeated
 	tagRemoved   = 68 // repeated
 	tagPruned    = 69
+	tagNote      = 128
 )
 
 // Frame kinds (§5.2).
@@ -150,7 +151,11 @@ func AppendSnapshot(b []byte, s *store.Snapshot, packs []PackLen) []byte {
 		b = appendState(b, tagAlso, also)
 	}
 	str(TagData, string(s.Data))
-	return AppendPacks(b, packs)
+	b = AppendPacks(b, packs)
+	if !s.Note.IsZero() {
+		b = AppendField(b, tagNote, s.Note[:])
+	}
+	return b
 }
 
 func appendState(b []byte, tag uint8, s store.State) []byte {
@@ -272,6 +277,8 @@ func ParseSnapshot(f Frame) (*store.Snapshot, error) {
 		case TagData:
 			s.Data = bytes.Clone(v)
 		case TagPack:
+		case tagNote:
+			return id(&s.Note)
 		default:
 			return unknownField(tag)
 		}

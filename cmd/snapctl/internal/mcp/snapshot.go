@@ -232,6 +232,7 @@ type Snapshot struct {
 	TreeHash    string `json:"treeHash" jsonschema:"a revision"`
 	Time        string `json:"time,omitempty" jsonschema:"RFC 3339"`
 	Label       string `json:"label,omitempty"`
+	Title       string `json:"title,omitempty" jsonschema:"first line of what the turn was to do"`
 	Added       int    `json:"added"`
 	Modified    int    `json:"modified"`
 	Deleted     int    `json:"deleted"`
@@ -257,7 +258,8 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 		}
 		line := Snapshot{EntryID: mo.EntryID, Kind: mo.Kind, TreeHash: mo.Tree.String(), Added: mo.Added,
 			Modified: mo.Modified, Deleted: mo.Deleted,
-			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial}
+			Title: words.FirstLine(mo.Title, maxLabel), Unknown: mo.Unknown, Interrupted: mo.Interrupted,
+			Partial: mo.Partial}
 		if mo.EntryID == "" {
 			line.Rev = manager.NameOf("", mo.Snapshot)
 		}
@@ -327,6 +329,9 @@ func (r *Snapshots) text() string {
 			s.Added, s.Modified, s.Deleted)
 		if s.Label != "" {
 			fmt.Fprintf(&b, " %q", s.Label)
+		}
+		if s.Title != "" {
+			fmt.Fprintf(&b, " for %q", s.Title)
 		}
 		if s.TakenBack != "" {
 			fmt.Fprintf(&b, " (taken back %s)", s.TakenBack)

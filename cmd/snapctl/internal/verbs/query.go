@@ -36,6 +36,9 @@ type Snapshot struct {
 	SnapshotSeq uint64   `json:"snapshotSeq,omitempty"`
 	Time        string   `json:"time,omitempty"` // RFC 3339
 	Label       string   `json:"label,omitempty"`
+	Title       string   `json:"title,omitempty"` // of a turn: what it was to do, as turn_start said
+	Agent       string   `json:"agent,omitempty"`
+	Model       string   `json:"model,omitempty"`
 	Added       int      `json:"added"`
 	Modified    int      `json:"modified"`
 	Deleted     int      `json:"deleted"`
@@ -126,7 +129,8 @@ func snapshots(ctx context.Context, s *Session, p *Page) (*Snapshots, error) {
 		line := Snapshot{EntryID: mo.EntryID, Rev: manager.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex,
 			Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
 			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial, But: mo.But, Without: mo.Without,
-			Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom, TookBack: mo.TookBack, PutBack: mo.PutBack}
+			Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
+			TookBack: mo.TookBack, PutBack: mo.PutBack}
 		if s := mo.TakenBack; s != nil {
 			line.TakenBack = s.Seq
 		}

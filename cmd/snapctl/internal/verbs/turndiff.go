@@ -25,8 +25,11 @@ type TurnDiffOf struct {
 // TurnDiff is a part of what a turn did, in order of path.
 type TurnDiff struct {
 	EntryID    string       `json:"entryId,omitempty"`
-	TurnIndex  int          `json:"turnIndex"`         // -1: the revision is of no turn
-	Kind       string       `json:"kind"`              // as in get_snapshots
+	TurnIndex  int          `json:"turnIndex"`       // -1: the revision is of no turn
+	Kind       string       `json:"kind"`            // as in get_snapshots
+	Title      string       `json:"title,omitempty"` // what the turn was to do
+	Agent      string       `json:"agent,omitempty"`
+	Model      string       `json:"model,omitempty"`
 	Unknown    string       `json:"unknown,omitempty"` // why files are not all: what was there before is lost
 	Files      []TurnChange `json:"files"`
 	NextCursor string       `json:"nextCursor,omitempty"`
@@ -74,7 +77,7 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 		return nil, err
 	}
 	answer := &TurnDiff{EntryID: d.EntryID, TurnIndex: d.TurnIndex, Kind: d.Kind, Unknown: d.Unknown,
-		Files: []TurnChange{}}
+		Title: d.Title, Agent: d.Agent, Model: d.Model, Files: []TurnChange{}}
 	i, length := 0, 0
 	for _, c := range d.Changes {
 		if !IsBelow(c.Path, paths) {
