@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,38 +41,18 @@ func (a *app) checkCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all content and verify its hashes")
 	c.Flags().BoolVar(&f.resume, "resume", false,
 		"go on reading content where the last check got to, or was interrupted")
-	c.Flags().Var(&f.sample, "sample", "read `PART` of the content, as 5%, and the next time what comes behind it")
+	addParsed(c.Flags(), &f.sample, parsePercent, "sample",
+		"read `PART` of the content, as 5%, and the next time what comes behind it")
 	return c
 }
 
 type checkFlags struct {
 	readData, resume bool
-	sample           percent
+	sample           float64 // percent; 0: all, or nothing
 }
 
 // reads reports whether content is read.
 func (f *checkFlags) reads() bool { return f.readData || f.resume || f.sample != 0 }
-
-// A percent is a flag that takes a part of something.
-type percent float64
-
-func (*percent) Type() string { return "PART" }
-
-func (p *percent) String() string {
-	if *p == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(float64(*p), 'g', -1, 64) + "%"
-}
-
-func (p *percent) Set(text string) error {
-	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
-	if err != nil || !strings.HasSuffix(text, "%") || !(n > 0 && n <= 100) {
-		return errors.New("want a part above 0% and up to 100%")
-	}
-	*p = percent(n)
-	return nil
-}
 
 // A checkAnswer is what check prints as JSON.
 type checkAnswer struct {
@@ -207,7 +186,7 @@ func (j *checkAnswer) readContent(ctx context.Context, s *cas.Store, dir string,
 	if f.readData {
 		health.CheckFromStart(dir)
 	}
-	part := int64(float64(j.Report.Bytes) * float64(f.sample) / 100)
+	part := int64(float64(j.Report.Bytes) * f.sample / 100)
 	damage, read, ended, err := health.CheckNext(ctx, s, dir, part)
 	if errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, fmt.Errorf("check: interrupted, %s read, %s", words.Size(read),

@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/tree"
 )
 
 // matchFlags say how an old text is looked for.
@@ -156,101 +157,121 @@ func (a *app) patchLocate(cmd *cobra.Command, name string, f *matchFlags, fuzzy 
 	return nil
 }
 
+// applyFlags are those of patch apply.
+type applyFlags struct {
+	matchFlags
+	format, path, expectedHash       string
+	dryRun, fuzzy, sequential, lines bool
+	fuzz                             int
+}
+
 func (a *app) patchApplyCommand() *cobra.Command {
-	var f matchFlags
-	var x struct {
-		format, path string
-		dryRun       bool
-		fuzzy, lines bool
-		sequential   bool
-		fuzz         int
-		expectedHash string
-	}
-	c := &cobra.Command{Use: "apply [flags] [PATCH]\n  snapctl patch apply --path FILE --old TEXT --new TEXT\n  snapctl patch apply --jsonl", Short: "Edit files", Args: args(0, 1),
+	var f applyFlags
+	c := &cobra.Command{
+		Use: "apply [flags] [PATCH]\n  snapctl patch apply --path FILE --old TEXT --new TEXT\n" +
+			"  snapctl patch apply --jsonl",
+		Short: "Edit files",
+		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if x.lines && len(args) > 0 {
+			switch {
+			case f.lines && len(args) > 0:
 				return usageError(cmd, "patch apply: --jsonl takes no PATCH")
-			}
-			if x.lines {
+			case f.lines:
 				return a.patchLines(answerApply)
 			}
-			flags := cmd.Flags()
-			req := &manager.EditRequest{Fuzzy: x.fuzzy, Options: *f.options(true), Sequential: x.sequential,
-				Preview: x.dryRun, NoMerge: f.noMerge || !f.merge}
-			if f.reindent != "auto" && f.reindent != "off" && f.reindent != "none" {
-				return usageError(cmd, "patch apply: --reindent %q: want auto or off", f.reindent)
+			req, err := f.request(cmd, a, args)
+			if err != nil {
+				return err
 			}
-			if !flags.Changed("expect") {
-				req.Options.Replacements = 0 // which edit lists may say
-			}
-			if flags.Changed("fuzz") {
-				req.Fuzz = &x.fuzz
-			}
-			one := flags.Changed("old") || flags.Changed("old-file")
-			switch {
-			case one && x.path == "":
-				return usageError(cmd, "patch apply: --old, and no --path")
-			case one && len(args) > 0:
-				return usageError(cmd, "patch apply: --old and a PATCH")
-			case one:
-				var hasNew bool
-				var err error
-				if req.Old, req.New, hasNew, err = f.texts(cmd, a); err != nil {
-					return err
-				}
-				if !hasNew {
-					return usageError(cmd, "patch apply: --old, and no --new")
-				}
-			default:
-				name := "-"
-				if len(args) > 0 {
-					name = args[0]
-				}
-				input, err := a.readInput(name)
-				if err != nil {
-					return err
-				}
-				if req.Patch, err = patch.Parse(patch.Format(x.format), input, x.path); err != nil {
-					return &failure{code: exitUsage, err: err}
-				}
-			}
-			for _, name := range []string{"stages", "min-similarity", "reindent", "merge", "no-merge"} {
-				if flags.Changed(name) && !x.fuzzy && (req.Patch == nil || req.Patch.Format != patch.V4A) {
-					return usageError(cmd, "patch apply: --%s says nothing without --fuzzy", name)
-				}
-			}
-			return a.patchApply(cmd, req, x.path, x.expectedHash)
+			return a.patchApply(cmd, req, f.path, f.expectedHash)
 		}}
 	flags := c.Flags()
 	f.add(flags, true)
-	flags.StringVar(&x.format, "format", "",
+	flags.StringVar(&f.format, "format", "",
 		"`FORMAT` of the patch: search-replace, v4a, udiff or edits (default: by its look)")
-	flags.StringVar(&x.path, "path", "", "the `FILE` to edit, where the patch names none")
-	flags.BoolVarP(&x.dryRun, "dry-run", "n", false, "print what would be changed, and do nothing")
-	flags.BoolVar(&x.fuzzy, "fuzzy", false, "also edit what is only similar, from 0.92 on")
-	flags.BoolVar(&x.sequential, "sequential", false, "look for each piece in what the one before it left")
-	flags.IntVar(&x.fuzz, "fuzz", 2, "how many `LINES` of context a hunk of a diff may lose at each end")
-	flags.StringVar(&x.expectedHash, "expected-hash", "", "`HASH` that the file must have, BLAKE3 or SHA-256")
-	flags.BoolVar(&x.lines, "jsonl", false, "answer requests on stdin, a JSON object a line, in memory")
+	flags.StringVar(&f.path, "path", "", "the `FILE` to edit, where the patch names none")
+	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be changed, and do nothing")
+	flags.BoolVar(&f.fuzzy, "fuzzy", false, "also edit what is only similar, from 0.92 on")
+	flags.BoolVar(&f.sequential, "sequential", false, "look for each piece in what the one before it left")
+	flags.IntVar(&f.fuzz, "fuzz", 2, "how many `LINES` of context a hunk of a diff may lose at each end")
+	flags.StringVar(&f.expectedHash, "expected-hash", "", "`HASH` that the file must have, BLAKE3 or SHA-256")
+	flags.BoolVar(&f.lines, "jsonl", false, "answer requests on stdin, a JSON object a line, in memory")
 	return c
 }
 
-// openToEdit opens the store to edit, and settles on the session if there is
-// only one.
+// request returns what the manager is asked for. Its paths are still those of the user.
+func (f *applyFlags) request(cmd *cobra.Command, a *app, args []string) (*manager.EditRequest, error) {
+	flags := cmd.Flags()
+	req := &manager.EditRequest{Fuzzy: f.fuzzy, Options: *f.options(true), Sequential: f.sequential, Preview: f.dryRun,
+		NoMerge: f.noMerge || !f.merge}
+	if f.reindent != "auto" && f.reindent != "off" && f.reindent != "none" {
+		return nil, usageError(cmd, "patch apply: --reindent %q: want auto or off", f.reindent)
+	}
+	if !flags.Changed("expect") {
+		req.Options.Replacements = 0 // which edit lists may say
+	}
+	if flags.Changed("fuzz") {
+		req.Fuzz = &f.fuzz
+	}
+	if flags.Changed("old") || flags.Changed("old-file") {
+		switch {
+		case f.path == "":
+			return nil, usageError(cmd, "patch apply: --old, and no --path")
+		case len(args) > 0:
+			return nil, usageError(cmd, "patch apply: --old and a PATCH")
+		}
+		var hasNew bool
+		var err error
+		if req.Old, req.New, hasNew, err = f.texts(cmd, a); err == nil && !hasNew {
+			err = usageError(cmd, "patch apply: --old, and no --new")
+		}
+		if err != nil {
+			return nil, err
+		}
+	} else {
+		name := "-"
+		if len(args) > 0 {
+			name = args[0]
+		}
+		input, err := a.readInput(name)
+		if err != nil {
+			return nil, err
+		}
+		if req.Patch, err = patch.Parse(patch.Format(f.format), input, f.path); err != nil {
+			return nil, &failure{code: exitUsage, err: err}
+		}
+	}
+	for _, name := range []string{"stages", "min-similarity", "reindent", "merge", "no-merge"} {
+		if flags.Changed(name) && !f.fuzzy && (req.Patch == nil || req.Patch.Format != patch.V4A) {
+			return nil, usageError(cmd, "patch apply: --%s says nothing without --fuzzy", name)
+		}
+	}
+	return req, nil
+}
+
+// openToEdit opens the store to edit.
 func (a *app) openToEdit(ctx context.Context) (*place, error) {
-	p, err := a.openToWrite(ctx, false, manager.Options{}.Limits)
-	if err != nil || p.chosen {
-		return p, err
+	p, err := a.openToWrite(ctx, false, tree.Limits{})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.useOnly(ctx); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// useOnly settles on the session if there is only one.
+func (p *place) useOnly(ctx context.Context) error {
+	if p.chosen {
+		return nil
 	}
 	list, err := p.m.Sessions(ctx, false)
 	if err == nil && len(list) == 1 {
 		err = p.use(list[0].Session)
 	}
-	if err != nil {
-		p.close()
-		return nil, err
-	}
-	return p, nil
+	return err
 }
 
 func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, hash string) error {
@@ -259,33 +280,29 @@ func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, has
 		return err
 	}
 	defer p.close()
-	if path != "" && req.Patch == nil {
-		if req.Path, err = p.treePath(cmd, path); err != nil {
-			return err
-		}
-	}
-	if req.Patch != nil {
+	var names []*string // of files
+	if req.Patch == nil {
+		req.Path = path
+		names = append(names, &req.Path)
+	} else {
 		for i := range req.Patch.Files {
 			f := &req.Patch.Files[i]
-			for _, name := range []*string{&f.Path, &f.To, &f.Other} {
-				if *name == "" {
-					continue
-				}
-				if *name, err = p.treePath(cmd, *name); err != nil {
-					return err
-				}
-			}
+			names = append(names, &f.Path, &f.To, &f.Other)
+		}
+	}
+	for _, name := range names {
+		if *name == "" {
+			continue
+		}
+		if *name, err = p.treePath(cmd, *name); err != nil {
+			return err
 		}
 	}
 	if hash != "" {
 		if req.Patch != nil && len(req.Patch.Files) > 1 {
 			return usageError(cmd, "--expected-hash, and several files")
 		}
-		name := req.Path
-		if req.Patch != nil {
-			name = req.Patch.Files[0].Path
-		}
-		req.Expected = map[string]string{name: hash}
+		req.Expected = map[string]string{*names[0]: hash}
 	}
 	r, err := p.m.ApplyEdits(cmd.Context(), req)
 	if refused, ok := errors.AsType[*manager.EditError](err); ok && a.flags.json {
@@ -303,31 +320,16 @@ func (a *app) patchApply(cmd *cobra.Command, req *manager.EditRequest, path, has
 	return a.printEdit(r)
 }
 
-// howFound says how loosely the text was found that an edit replaced.
-func howFound(f *manager.EditedFile) string {
-	return (&patch.Match{Kind: f.Mode, Stage: f.Stage, Similarity: f.Similarity}).Explain()
-}
-
 // printEdit prints what an edit did.
 func (a *app) printEdit(r *manager.EditResult) error {
 	if a.flags.json {
 		return a.printJSON(r)
 	}
-	done := map[patch.Op]string{patch.Create: "made", patch.Update: "edited", patch.Delete: "deleted"}
-	if r.Preview {
-		done = map[patch.Op]string{patch.Create: "would make", patch.Update: "would edit", patch.Delete: "would delete"}
-	}
 	for _, f := range r.Files {
 		if a.flags.quiet || r.UndoID == "" && !r.Preview {
 			break
 		}
-		fmt.Fprintf(a.out, "%s %s", done[f.Op], words.Quote(f.Path))
-		if f.To != "" {
-			fmt.Fprintf(a.out, " as %s", words.Quote(f.To))
-		}
-		if f.Mode == patch.IsFuzzy {
-			fmt.Fprintf(a.out, " (%s)", howFound(&f))
-		}
+		a.printEdited(&f, r.Preview, f.Mode == patch.IsFuzzy)
 		for _, w := range f.Warnings {
 			fmt.Fprintf(a.out, ", %s", w)
 		}
@@ -361,12 +363,8 @@ func (a *app) patchUndoCommand() *cobra.Command {
 			if opts.Force && opts.Reverse {
 				return usageError(cmd, "patch undo: --force and --reverse")
 			}
-			p, err := a.openToRead(cmd.Context()) // which makes no store
+			p, err := a.restoring(cmd.Context(), func(p *place) error { return p.useOnly(cmd.Context()) })
 			if err != nil {
-				return err
-			}
-			p.close()
-			if p, err = a.openToEdit(cmd.Context()); err != nil {
 				return err
 			}
 			defer p.close()
@@ -398,12 +396,7 @@ func (a *app) patchLogCommand() *cobra.Command {
 				if n++; limit > 0 && n > limit {
 					break
 				}
-				if a.flags.json {
-					err = a.printJSON(e)
-				} else {
-					err = a.printEditLine(e)
-				}
-				if err != nil {
+				if err := a.printEditLine(e); err != nil {
 					return err
 				}
 			}
@@ -414,6 +407,9 @@ func (a *app) patchLogCommand() *cobra.Command {
 }
 
 func (a *app) printEditLine(e *manager.EditResult) error {
+	if a.flags.json {
+		return a.printJSON(e)
+	}
 	what := "edit"
 	if e.Undoes != "" {
 		what = "undo of " + e.Undoes
@@ -426,16 +422,34 @@ func (a *app) printEditLine(e *manager.EditResult) error {
 		fmt.Fprintf(a.out, ", turn %d", *e.Turn)
 	}
 	fmt.Fprintln(a.out)
-	done := map[patch.Op]string{patch.Create: "made", patch.Update: "edited", patch.Delete: "deleted"}
 	for _, f := range e.Files {
-		fmt.Fprintf(a.out, "    %s %s", done[f.Op], words.Quote(f.Path))
-		if f.To != "" {
-			fmt.Fprintf(a.out, " as %s", words.Quote(f.To))
-		}
-		if f.Mode != "" {
-			fmt.Fprintf(a.out, " (%s)", howFound(&f))
-		}
+		fmt.Fprint(a.out, "    ")
+		a.printEdited(&f, false, f.Mode != "")
 		fmt.Fprintln(a.out)
 	}
 	return nil
+}
+
+// opWords are what people read for what was done to a file; the second is for a preview.
+var opWords = map[patch.Op][2]string{
+	patch.Create: {"made", "would make"},
+	patch.Update: {"edited", "would edit"},
+	patch.Delete: {"deleted", "would delete"},
+}
+
+// printEdited prints what an edit did to a file, and how loosely the text was found that
+// it replaced.
+func (a *app) printEdited(f *manager.EditedFile, preview, how bool) {
+	word := opWords[f.Op][0]
+	if preview {
+		word = opWords[f.Op][1]
+	}
+	fmt.Fprintf(a.out, "%s %s", word, words.Quote(f.Path))
+	if f.To != "" {
+		fmt.Fprintf(a.out, " as %s", words.Quote(f.To))
+	}
+	if how {
+		found := patch.Match{Kind: f.Mode, Stage: f.Stage, Similarity: f.Similarity}
+		fmt.Fprintf(a.out, " (%s)", found.Explain())
+	}
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,9 +21,8 @@ import (
 type pruneFlags struct {
 	dryRun, dropSession, despite, auto, yes bool
 	keepLast                                int
-	keepWithin, keepDeleted                 age
-	maxSize                                 quantity
-	wait                                    time.Duration
+	keepWithin, keepDeleted, wait           time.Duration
+	maxSize                                 int64
 }
 
 func (a *app) pruneCommand() *cobra.Command {
@@ -58,10 +55,11 @@ func (a *app) pruneCommand() *cobra.Command {
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
 	c.Flags().IntVar(&f.keepLast, "keep-last", 0, "keep the newest `N` snapshots of each session")
-	c.Flags().Var(&f.keepWithin, "keep-within", "keep what is younger than `AGE`, e.g. 12h, 30d or 1y")
-	c.Flags().Var(&f.keepDeleted, "keep-deleted",
+	addParsed(c.Flags(), &f.keepWithin, parseAge, "keep-within", "keep what is younger than `AGE`, e.g. 12h, 30d or 1y")
+	addParsed(c.Flags(), &f.keepDeleted, parseAge, "keep-deleted",
 		"drop sessions whose log or directory was deleted, if they are older than `AGE`")
-	c.Flags().Var(&f.maxSize, "max-size", "drop the oldest until the store is below `SIZE`, e.g. 2GB")
+	addParsed(c.Flags(), &f.maxSize, parseQuantity, "max-size",
+		"drop the oldest until the store is below `SIZE`, e.g. 2GB")
 	c.Flags().BoolVar(&f.dropSession, "drop-session", false, "drop all that --session has")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false,
 		"with --drop-session: do not ask; without a terminal nothing is done without it")
@@ -207,9 +205,9 @@ func (a *app) planPrune(ctx context.Context, s *cas.Store, f *pruneFlags) (*reta
 	}
 	progress := new(tree.Progress)
 	defer a.showProgress(progress, "counted")()
-	return retain.PlanPrune(ctx, s, &retain.Retention{KeepLast: f.keepLast, KeepWithin: time.Duration(f.keepWithin),
-		Session: a.flags.session, DropSession: f.dropSession, KeepDeleted: time.Duration(f.keepDeleted),
-		MaxBytes: max(int64(f.maxSize), 0), DespiteDamage: f.despite, Wait: f.wait, Alone: true}, progress)
+	return retain.PlanPrune(ctx, s, &retain.Retention{KeepLast: f.keepLast, KeepWithin: f.keepWithin,
+		Session: a.flags.session, DropSession: f.dropSession, KeepDeleted: f.keepDeleted,
+		MaxBytes: max(f.maxSize, 0), DespiteDamage: f.despite, Wait: f.wait, Alone: true}, progress)
 }
 
 // printDropped lists the sessions of which snapshots go.
@@ -240,37 +238,8 @@ func (a *app) printPrune(j *pruneAnswer, plan *retain.PrunePlan, f *pruneFlags) 
 		fmt.Fprintf(a.stderr, "stays, for 'snapctl repair': %s\n", why)
 	}
 	if j.Over > 0 {
-		fmt.Fprintf(a.stderr, "what must stay is %s above %s\n", words.Size(j.Over), words.Size(int64(f.maxSize)))
+		fmt.Fprintf(a.stderr, "what must stay is %s above %s\n", words.Size(j.Over), words.Size(f.maxSize))
 	}
-}
-
-// An age is a flag that takes a time in hours, days, weeks or years.
-type age time.Duration
-
-func (*age) Type() string { return "AGE" }
-
-func (g *age) String() string {
-	if *g == 0 {
-		return ""
-	}
-	return time.Duration(*g).String()
-}
-
-func (g *age) Set(text string) error {
-	const day = 24 * time.Hour
-	for _, u := range []struct {
-		name string
-		unit time.Duration
-	}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", day}, {"w", 7 * day}, {"y", 365 * day}} {
-		if number, ok := strings.CutSuffix(text, u.name); ok {
-			n, err := strconv.ParseFloat(number, 64)
-			if err == nil && n > 0 && n*float64(u.unit) < float64(200*365*day) {
-				*g = age(n * float64(u.unit))
-				return nil
-			}
-		}
-	}
-	return fmt.Errorf("want a number with s, m, h, d, w or y behind it")
 }
 
 // worthSaying is how many dead bytes are mentioned that stay.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,32 +71,31 @@ func (a *app) restoreCommand() *cobra.Command {
 }
 
 func (a *app) undoCommand() *cobra.Command {
-	var f restoreFlags
-	c := &cobra.Command{
-		Use:   "undo [flags]",
-		Short: "Take back the newest restore",
-		Args:  args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.takeBack(cmd, &f, (*manager.FileSnapshotManager).Undo, "redo")
-		},
-	}
-	f.add(c)
-	c.Flags().BoolVar(&f.past, "past", false, "pass over restores of which only a part, or nothing, can be taken back")
-	return c
+	const short = "Take back the newest restore"
+	return a.takeBackCommand("undo", short, "restores", (*manager.FileSnapshotManager).Undo, "redo")
 }
 
 func (a *app) redoCommand() *cobra.Command {
+	const short = "Take back the newest undo"
+	return a.takeBackCommand("redo", short, "undos", (*manager.FileSnapshotManager).Redo, "undo")
+}
+
+// takesBack is what undo and redo ask the manager.
+type takesBack func(*manager.FileSnapshotManager, context.Context, *manager.UndoOptions) (*manager.RestoreResult, error)
+
+// takeBackCommand returns undo or redo, which take back what was done by others, and
+// are taken back by back.
+func (a *app) takeBackCommand(name, short, others string, fn takesBack, back string) *cobra.Command {
 	var f restoreFlags
 	c := &cobra.Command{
-		Use:   "redo [flags]",
-		Short: "Take back the newest undo",
+		Use:   name + " [flags]",
+		Short: short,
 		Args:  args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.takeBack(cmd, &f, (*manager.FileSnapshotManager).Redo, "undo")
-		},
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.takeBack(cmd.Context(), &f, fn, back) },
 	}
 	f.add(c)
-	c.Flags().BoolVar(&f.past, "past", false, "pass over undos of which only a part, or nothing, can be taken back")
+	c.Flags().BoolVar(&f.past, "past", false,
+		"pass over "+others+" of which only a part, or nothing, can be taken back")
 	return c
 }
 
@@ -117,7 +117,7 @@ func (a *app) openToRestore(ctx context.Context) (*place, error) {
 	if err := a.mustExist(); err != nil {
 		return nil, err
 	}
-	return a.openToWrite(ctx, false, manager.Options{}.Limits)
+	return a.openToWrite(ctx, false, tree.Limits{})
 }
 
 // restoring opens the store to restore, and has choose settle on the session, if
@@ -145,55 +145,57 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		return err
 	}
 	defer p.close()
-	var paths []string
-	for _, arg := range args {
-		path, err := p.treePath(cmd, arg)
-		if err != nil {
-			return err
-		}
-		if path == "" {
-			path = "."
-		}
-		paths = append(paths, path)
+	paths, err := p.filter(cmd, args)
+	if err != nil {
+		return err
+	}
+	for i := range paths {
+		paths[i] = cmp.Or(paths[i], ".")
 	}
 	opts := f.options(rev, paths)
-	again := "snapctl restore " + rev
-	return a.asked(cmd, f, func(preview bool) (*manager.RestoreResult, error) {
-		opts.Preview = preview
-		opts.AcrossHead = f.yes
+	run := func(preview bool) (*manager.RestoreResult, error) {
+		opts.Preview, opts.AcrossHead = preview, f.yes
 		r, err := p.m.RestoreFiles(cmd.Context(), opts)
 		if errors.Is(err, manager.ErrUnknown) && len(args) == 0 {
-			if path, perr := p.treePath(cmd, rev); perr == nil && a.isPathOf(cmd.Context(), p, path) {
-				return nil, &failure{exitUsage,
-					fmt.Errorf("restore: %q is a file, and no REV says when it was as you want it", rev),
-					"'snapctl restore @ " + words.Quote(rev) +
-						"' makes it what it was at the newest turn; 'snapctl log -- " +
-						words.Quote(rev) + "' lists others"}
-			}
+			err = a.explainPath(cmd, p, rev, err)
 		}
 		return r, err
-	}, func(preview *manager.RestoreResult) error {
-		if len(args) > 0 && f.onDirty == "" {
-			var err error
-			opts.Agreed, err = a.askToOverwrite(cmd.Context(), p, preview)
-			return err
+	}
+	preview, err := a.agree(f, run)
+	if err == nil && preview != nil && len(args) > 0 && f.onDirty == "" {
+		opts.Agreed, err = a.askToOverwrite(cmd.Context(), p, preview)
+	}
+	if err != nil {
+		return err
+	}
+	r, err := run(f.dryRun)
+	if r == nil {
+		return err
+	}
+	if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && !r.Aborted {
+		line := "snapctl restore " + rev
+		for _, p := range r.Skipped {
+			line += " " + words.Quote(p)
 		}
-		return nil
-	}, "undo", func(r *manager.RestoreResult) error {
-		if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && !r.Aborted {
-			line := again
-			for _, p := range r.Skipped {
-				line += " " + words.Quote(p)
-			}
-			a.note("to restore them all the same, with what they hold now kept for 'snapctl undo': %s --exact", line)
-		}
-		if r.Differing > 0 && len(r.Items) == 0 {
-			return refuse("name them to restore them, or all with --exact; 'snapctl diff "+rev+"' shows them",
-				"no turn between here and %s changed a file; %s of others', or of the user's", rev,
-				othersChanges(r.Differing))
-		}
-		return nil
-	})
+		a.note("to restore them all the same, with what they hold now kept for 'snapctl undo': %s --exact", line)
+	}
+	if r.Differing > 0 && len(r.Items) == 0 {
+		return refuse("name them to restore them, or all with --exact; 'snapctl diff "+rev+"' shows them",
+			"no turn between here and %s changed a file; %s of others', or of the user's", rev,
+			othersChanges(r.Differing))
+	}
+	return a.printRestore(r, err, "undo")
+}
+
+// explainPath returns what to say of a REV that is unknown: it may be meant for a path.
+func (a *app) explainPath(cmd *cobra.Command, p *place, rev string, err error) error {
+	path, perr := p.treePath(cmd, rev)
+	if perr != nil || !a.isPathOf(cmd.Context(), p, path) {
+		return err
+	}
+	return &failure{exitUsage, fmt.Errorf("restore: %q is a file, and no REV says when it was as you want it", rev),
+		fmt.Sprintf("'snapctl restore @ %[1]s' makes it what it was at the newest turn; "+
+			"'snapctl log -- %[1]s' lists others", words.Quote(rev))}
 }
 
 // askToOverwrite asks whether files that were named may be overwritten, or deleted,
@@ -201,16 +203,9 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 // be.
 func (a *app) askToOverwrite(ctx context.Context, p *place,
 	preview *manager.RestoreResult) (agreed map[string]*tree.Entry, err error) {
-	var items []rollback.Item
-	deleted := 0
-	for _, it := range preview.Items {
-		if it.Do != rollback.Skipped || !it.Dirty || it.Now == nil || it.Now.Mode.IsDir() {
-			continue
-		}
-		if items = append(items, it); it.New == nil {
-			deleted++
-		}
-	}
+	items := slices.DeleteFunc(slices.Clone(preview.Items), func(it rollback.Item) bool {
+		return it.Do != rollback.Skipped || !it.Dirty || it.Now == nil || it.Now.Mode.IsDir()
+	})
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -222,56 +217,61 @@ func (a *app) askToOverwrite(ctx context.Context, p *place,
 	d.New.OnDisk = true
 	var sum fileStat
 	var texts []string
+	deleted := 0
 	agreed = make(map[string]*tree.Entry)
 	for _, it := range items {
 		agreed[it.Path] = it.Now
-		old, text := it.New, it.Why
-		exp, known := preview.Expected[it.Path]
-		if known {
-			old, text = exp.Entry, editText(&it, &exp, len(sessions) < 2)
+		if it.New == nil {
+			deleted++
 		}
-		edit := tree.Difference{Path: it.Path, Old: old, New: it.Now}
-		s, err := d.stat(ctx, &change{TurnChange: manager.TurnChange{Difference: edit}})
-		if err != nil { // it is said all the same: what it holds now is what matters
-			a.log.Info("cannot count what was changed", "path", it.Path, "err", err)
-		} else if size := s.text(); size != "" {
-			text += " (" + size + ")"
-			if !known {
-				text += " against what it would become"
-			}
-		}
-		sum.Added, sum.Deleted = sum.Added+s.Added, sum.Deleted+s.Deleted
+		text, s := d.describeEdit(ctx, &it, preview, len(sessions) < 2)
 		texts = append(texts, words.Quote(it.Path)+": "+text)
+		sum.Added, sum.Deleted = sum.Added+s.Added, sum.Deleted+s.Deleted
 	}
-	verb := "overwrite"
+	verb := "overwrite or delete"
 	switch deleted {
 	case 0:
+		verb = "overwrite"
 	case len(items):
 		verb = "delete"
-	default:
-		verb = "overwrite or delete"
 	}
-	if len(items) == 1 {
-		if !a.ask("%s; %s?", texts[0], verb) {
-			return nil, nil
+	question := texts[0] + "; " + verb + "?"
+	if len(items) > 1 {
+		for i, text := range texts {
+			if i == maxAsked {
+				fmt.Fprintf(a.stderr, "and %s more\n", words.Comma(len(texts)-i))
+				break
+			}
+			fmt.Fprintln(a.stderr, text)
 		}
-		return agreed, nil
+		question = verb + " all " + words.Count(len(items), "file") + sum.inBrackets() + "?"
 	}
-	for i, text := range texts {
-		if i == maxAsked {
-			fmt.Fprintf(a.stderr, "and %s more\n", words.Comma(len(texts)-i))
-			break
-		}
-		fmt.Fprintln(a.stderr, text)
-	}
-	size := ""
-	if text := sum.text(); text != "" {
-		size = " (" + text + ")"
-	}
-	if !a.ask("%s all %s%s?", verb, words.Count(len(items), "file"), size) {
+	if !a.ask("%s", question) {
 		return nil, nil
 	}
 	return agreed, nil
+}
+
+// describeEdit says what somebody did to a file that a restore would change, and counts
+// the lines.
+func (d *differ) describeEdit(ctx context.Context, it *rollback.Item, preview *manager.RestoreResult,
+	alone bool) (text string, s fileStat) {
+	old, text := it.New, it.Why
+	exp, known := preview.Expected[it.Path]
+	if known {
+		old, text = exp.Entry, editText(it, &exp, alone)
+	}
+	edit := tree.Difference{Path: it.Path, Old: old, New: it.Now}
+	s, err := d.stat(ctx, &change{TurnChange: manager.TurnChange{Difference: edit}})
+	if err != nil { // it is said all the same: what it holds now is what matters
+		d.app.log.Info("cannot count what was changed", "path", it.Path, "err", err)
+		return text, s
+	}
+	size := s.inBrackets()
+	if size != "" && !known {
+		size += " against what it would become"
+	}
+	return text + size, s
 }
 
 // maxAsked is how many files are named in one question.
@@ -299,15 +299,15 @@ func editText(it *rollback.Item, exp *manager.Expected, alone bool) string {
 	return fmt.Sprintf("%s %s after turn %d", who, what, exp.Turn)
 }
 
-// text says how much was changed, "" if nothing was.
-func (s *fileStat) text() string {
+// inBrackets says how much was changed, "" if nothing was.
+func (s *fileStat) inBrackets() string {
 	switch {
 	case s.Binary:
-		return fmt.Sprintf("%s, it was %s", words.Size(s.newSize), words.Size(s.oldSize))
+		return fmt.Sprintf(" (%s, it was %s)", words.Size(s.newSize), words.Size(s.oldSize))
 	case s.Added+s.Deleted == 0:
 		return ""
 	}
-	return fmt.Sprintf("+%d -%d lines", s.Added, s.Deleted)
+	return fmt.Sprintf(" (+%d -%d lines)", s.Added, s.Deleted)
 }
 
 // isPathOf reports whether a path is in the directory, or in what the session last
@@ -331,29 +331,27 @@ func othersChanges(n int) string {
 	return words.Comma(n) + " paths differ: changes"
 }
 
-func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags,
-	fn func(*manager.FileSnapshotManager, context.Context, *manager.UndoOptions) (*manager.RestoreResult,
-		error), back string) error {
+func (a *app) takeBack(ctx context.Context, f *restoreFlags, fn takesBack, back string) error {
 	opts := &manager.UndoOptions{OnDirty: f.onDirty, Force: f.force, Past: f.past}
-	p, err := a.restoring(cmd.Context(), func(p *place) error {
+	p, err := a.restoring(ctx, func(p *place) error {
 		var preview func() (*manager.RestoreResult, error)
 		if f.past {
 			preview = func() (*manager.RestoreResult, error) {
 				ahead := *opts
 				ahead.Preview = true
-				return fn(p.m, cmd.Context(), &ahead)
+				return fn(p.m, ctx, &ahead)
 			}
 		}
-		return p.chooseSessionToTakeBack(cmd.Context(), back == "undo", preview)
+		return p.chooseSessionToTakeBack(ctx, back == "undo", preview)
 	})
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	return a.asked(cmd, f, func(preview bool) (*manager.RestoreResult, error) {
+	return a.runAgreed(f, back, func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview = preview
-		return fn(p.m, cmd.Context(), opts)
-	}, nil, back, nil)
+		return fn(p.m, ctx, opts)
+	})
 }
 
 func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error {
@@ -375,60 +373,54 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 		a.note("the session goes on from %s; no file was changed", entry)
 		return nil
 	}
-	return a.asked(cmd, f, func(preview bool) (*manager.RestoreResult, error) {
+	return a.runAgreed(f, "undo", func(preview bool) (*manager.RestoreResult, error) {
 		r, err := p.m.NavigateTree(cmd.Context(), entry, &manager.NavigateOptions{Preview: preview, OnDirty: f.onDirty,
 			Force: f.force, AcrossHead: f.yes})
 		if r == nil {
 			return nil, err
 		}
 		return r.Restore, err
-	}, nil, "undo", nil)
+	})
 }
 
-// asked runs a restore and prints what it did. On a terminal it first asks
-// about files that it would delete, and ahead may ask about others. back is the
-// command that takes it back.
-func (a *app) asked(cmd *cobra.Command, f *restoreFlags, run func(preview bool) (*manager.RestoreResult, error),
-	ahead func(*manager.RestoreResult) error,
-	back string, empty func(*manager.RestoreResult) error) error {
-	if !f.yes && !f.dryRun && a.canAsk() {
-		preview, err := run(true)
-		if err != nil {
-			return err
-		}
-		if n := len(preview.Deleted); n > 0 || preview.HeadChanged {
-			a.printItems(preview, func(rollback.Item) bool { return true })
-			question := "go on?"
-			if n > 0 {
-				question = "go on and delete " + words.Count(n, "file") + "?"
-			}
-			if preview.HeadChanged {
-				a.note("another commit is checked out than at the time")
-			}
-			if !a.ask("%s", question) {
-				return refuse("", "nothing was changed")
-			}
-			f.yes = preview.HeadChanged
-		}
-		if ahead != nil {
-			if err := ahead(preview); err != nil {
-				return err
-			}
-		}
-	}
-	r, err := run(f.dryRun)
-	if r == nil {
+// runAgreed runs a restore if the user agrees, and prints what it did. back is the command
+// that takes it back.
+func (a *app) runAgreed(f *restoreFlags, back string, run func(preview bool) (*manager.RestoreResult, error)) error {
+	if _, err := a.agree(f, run); err != nil {
 		return err
 	}
-	if err != nil { // it is done, but not in the session's log
-		fmt.Fprintf(a.stderr, "warning: %v\n", err)
+	r, err := run(f.dryRun)
+	return a.printRestore(r, err, back)
+}
+
+// agree asks on a terminal about files that a restore would delete, and about another
+// commit. It returns what the restore would do; nil: nobody is to be asked.
+func (a *app) agree(f *restoreFlags, run func(preview bool) (*manager.RestoreResult, error)) (
+	*manager.RestoreResult, error) {
+	if f.yes || f.dryRun || !a.canAsk() {
+		return nil, nil
 	}
-	if empty != nil {
-		if err := empty(r); err != nil {
-			return err
-		}
+	preview, err := run(true)
+	if err != nil {
+		return nil, err
 	}
-	return a.printRestore(r, back)
+	n := len(preview.Deleted)
+	if n == 0 && !preview.HeadChanged {
+		return preview, nil
+	}
+	a.printItems(preview, func(rollback.Item) bool { return true })
+	question := "go on?"
+	if n > 0 {
+		question = "go on and delete " + words.Count(n, "file") + "?"
+	}
+	if preview.HeadChanged {
+		a.note("another commit is checked out than at the time")
+	}
+	if !a.ask("%s", question) {
+		return nil, refuse("", "nothing was changed")
+	}
+	f.yes = preview.HeadChanged
+	return preview, nil
 }
 
 func (a *app) finishRestore(ctx context.Context, abort bool) error {
@@ -441,7 +433,7 @@ func (a *app) finishRestore(ctx context.Context, abort bool) error {
 	if err != nil {
 		return err
 	}
-	return a.printRestore(r, "undo")
+	return a.printRestore(r, nil, "undo")
 }
 
 // notePassed says what stays of a restore that an undo has passed over.
@@ -488,35 +480,28 @@ func isProblem(it rollback.Item) bool { return it.Do != rollback.Restore && it.D
 // printItems prints a line for each path that is to be shown, and for what was
 // moved along.
 func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool) {
+	said := func(done, would, format string, args ...any) {
+		if r.Preview {
+			done = "would " + would
+		}
+		if !a.flags.quiet {
+			fmt.Fprintf(a.out, done+" "+format+"\n", args...)
+		}
+	}
 	for _, mv := range r.Moves {
 		from, to := words.Quote(mv.From), words.Quote(mv.To)
-		switch {
-		case mv.Why != "":
+		if mv.Why != "" {
 			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(red, "failed"), from, to, mv.Why)
-		case a.flags.quiet:
-		case r.Preview:
-			fmt.Fprintf(a.out, "would move %s to %s\n", from, to)
-		default:
-			fmt.Fprintf(a.out, "moved %s to %s\n", from, to)
+		} else {
+			said("moved", "move", "%s to %s", from, to)
 		}
 	}
-	made := r.Made
-	makes := func(until int) {
-		for _, path := range made[:until] {
-			switch {
-			case a.flags.quiet:
-			case r.Preview:
-				fmt.Fprintf(a.out, "would make %s\n", shown(path, tree.ModeDir))
-			default:
-				fmt.Fprintf(a.out, "made %s\n", shown(path, tree.ModeDir))
-			}
-		}
-		made = made[until:]
-	}
-	takenOut := 0
+	made, takenOut := r.Made, 0
 	for _, it := range r.Items {
-		until, _ := slices.BinarySearchFunc(made, it.Path, trees.ComparePaths)
-		makes(until)
+		for len(made) > 0 && trees.ComparePaths(made[0], it.Path) < 0 {
+			said("made", "make", "%s", shown(made[0], tree.ModeDir))
+			made = made[1:]
+		}
 		if !show(it) {
 			continue
 		}
@@ -525,28 +510,29 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 				continue
 			}
 		}
-		word := actionWords[it.Do][0]
-		if r.Preview {
-			word = actionWords[it.Do][1]
-		}
-		var mode tree.Mode
-		for _, e := range []*tree.Entry{it.Now, it.New} {
-			if e != nil {
-				mode = e.Mode
-			}
-		}
-		fmt.Fprintf(a.out, "%s %s", a.paint(actionColours[it.Do], word), shown(it.Path, mode))
-		for _, why := range []string{it.Why, it.Note} {
-			if why != "" {
-				fmt.Fprintf(a.out, ": %s", why)
-			}
-		}
-		fmt.Fprintln(a.out)
+		a.printItem(&it, r.Preview)
 	}
-	makes(len(made))
+	for _, path := range made {
+		said("made", "make", "%s", shown(path, tree.ModeDir))
+	}
 	if n := takenOut - maxTakenOut; n > 0 {
 		a.note("%s more skipped: %s", words.Comma(n), manager.WhyTakenOut)
 	}
+}
+
+func (a *app) printItem(it *rollback.Item, preview bool) {
+	word := actionWords[it.Do][0]
+	if preview {
+		word = actionWords[it.Do][1]
+	}
+	e := cmp.Or(it.New, it.Now, new(tree.Entry))
+	fmt.Fprintf(a.out, "%s %s", a.paint(actionColours[it.Do], word), shown(it.Path, e.Mode))
+	for _, why := range []string{it.Why, it.Note} {
+		if why != "" {
+			fmt.Fprintf(a.out, ": %s", why)
+		}
+	}
+	fmt.Fprintln(a.out)
 }
 
 // maxTakenOut is how many lines say that git's sparse checkout has taken a file
@@ -554,8 +540,15 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 const maxTakenOut = 10
 
 // printRestore prints what a restore did, and returns the failure that its exit
-// code stands for. back is the command that takes it back.
-func (a *app) printRestore(r *manager.RestoreResult, back string) error {
+// code stands for. back is the command that takes it back. A restore that has an error,
+// and a result, is done, but not in the session's log.
+func (a *app) printRestore(r *manager.RestoreResult, err error, back string) error {
+	if r == nil {
+		return err
+	}
+	if err != nil {
+		fmt.Fprintf(a.stderr, "warning: %v\n", err)
+	}
 	if a.flags.json {
 		if err := a.printJSON(r); err != nil {
 			return err
@@ -573,42 +566,25 @@ func (a *app) printRestore(r *manager.RestoreResult, back string) error {
 		}
 		a.note("%s: its content was not captured, and it stays as it is", words.Quote(path))
 	}
-	summary := fmt.Sprintf("%s restored, %s deleted", words.Comma(len(r.Restored)), words.Comma(len(r.Deleted)))
-	dirty, takenOut := 0, 0 // of what was skipped: the rest could not be done by any means
-	for _, it := range r.Items {
-		switch {
-		case it.Why == manager.WhyTakenOut:
-			takenOut++
-		case it.Do == rollback.Skipped && it.Dirty:
-			dirty++
-		}
-	}
-	if takenOut > 0 {
-		summary += fmt.Sprintf(", %s left to git's sparse checkout (by name, --on-dirty overwrite restores them)",
-			words.Comma(takenOut))
-	}
-	if dirty > 0 {
-		summary += fmt.Sprintf(", %s skipped: changed since, or by others (--on-dirty overwrite restores them)",
-			words.Comma(dirty))
-	}
-	if n := len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - takenOut; n > 0 {
-		summary += fmt.Sprintf(", %s not done", words.Comma(n))
-	}
 	for i := range r.Passed {
 		a.notePassed(&r.Passed[i])
 	}
+	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
 		a.note("what was skipped stays next on the list: 'snapctl %s --past' goes on to the one before", verb)
 	}
-	if len(r.TurnsPutBack) > 0 && back == "undo" {
-		a.note("%s, taken back before, %s in again", turnList(r.TurnsPutBack), map[bool]string{true: "is",
-			false: "are"}[len(r.TurnsPutBack) == 1])
+	if n := len(r.TurnsPutBack); n > 0 && back == "undo" {
+		is := "are"
+		if n == 1 {
+			is = "is"
+		}
+		a.note("%s, taken back before, %s in again", turnList(r.TurnsPutBack), is)
 	}
 	switch {
 	case r.Aborted:
-		return &failure{exitRefused, errors.New("nothing was changed: " + words.Count(len(r.Dirty), "file") +
-			" changed since"), "--on-dirty skip leaves them out"}
+		return refuse("--on-dirty skip leaves them out", "nothing was changed: %s changed since",
+			words.Count(len(r.Dirty), "file"))
 	case r.Preview:
 		a.note("%s: nothing was done yet", summary)
 	case r.Snapshot == nil && len(r.Items) == 0 && len(r.NotCaptured) == 0:
@@ -623,4 +599,29 @@ func (a *app) printRestore(r *manager.RestoreResult, back string) error {
 		return &failure{code: exitPart}
 	}
 	return nil
+}
+
+// summaryOf says in one line what a restore did, and counts what it has skipped as dirty:
+// the rest that was not done could not be done by any means.
+func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
+	takenOut := 0
+	for _, it := range r.Items {
+		switch {
+		case it.Why == manager.WhyTakenOut:
+			takenOut++
+		case it.Do == rollback.Skipped && it.Dirty:
+			dirty++
+		}
+	}
+	summary = fmt.Sprintf("%s restored, %s deleted", words.Comma(len(r.Restored)), words.Comma(len(r.Deleted)))
+	for _, more := range []amount{
+		{takenOut, "left to git's sparse checkout (by name, --on-dirty overwrite restores them)"},
+		{dirty, "skipped: changed since, or by others (--on-dirty overwrite restores them)"},
+		{len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - takenOut, "not done"},
+	} {
+		if more.n > 0 {
+			summary += ", " + words.Comma(more.n) + " " + more.what
+		}
+	}
+	return summary, dirty
 }

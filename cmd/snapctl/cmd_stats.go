@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,8 @@ import (
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
 	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/words"
 )
 
@@ -48,11 +51,21 @@ func (a *app) stats(ctx context.Context, p *place) error {
 	}
 	j := &statsAnswer{jsonPath: newJSONPath(p.m.StoreDir()), StoreID: p.store.ID(), Snapshots: report.Snapshots,
 		Segments: report.Segments, Packs: report.Packs, Objects: report.Objects, Bytes: report.Bytes}
-	if _, j.TotalBytes, err = usage(p.m.StoreDir()); err != nil {
+	if j.TotalBytes, err = places.BytesBelow(p.m.StoreDir()); err != nil {
 		return err
 	}
-	if j.WorktreeCaches, j.CacheBytes, err = usage(filepath.Join(p.m.StoreDir(), "worktrees")); err != nil {
+	dir := filepath.Join(p.m.StoreDir(), layout.Worktrees)
+	if j.CacheBytes, err = places.BytesBelow(dir); err != nil {
 		return err
+	}
+	caches, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, c := range caches {
+		if c.IsDir() {
+			j.WorktreeCaches++
+		}
 	}
 	if c, err := client.Dial(ctx, p.m.StoreDir()); err == nil {
 		defer context.AfterFunc(ctx, func() { c.Close() })()
@@ -99,32 +112,4 @@ func (a *app) printStats(j *statsAnswer, dir string) error {
 	}
 	line("total", words.Size(j.TotalBytes))
 	return nil
-}
-
-// usage returns how many directories are in one, and the length of all files
-// below it.
-func usage(dir string) (dirs int, bytes int64, err error) {
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // replaced or taken away meanwhile
-		}
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			if filepath.Dir(path) == dir {
-				dirs++
-			}
-			return nil
-		}
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil {
-			bytes += info.Size()
-		}
-		return err
-	})
-	return dirs, bytes, err
 }

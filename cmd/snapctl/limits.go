@@ -1,45 +1,45 @@
 package main
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/boocode/filestore/tree"
 )
 
+// addParsed adds a flag of which parse reads the value.
+func addParsed[T any](f *pflag.FlagSet, value *T, parse func(string) (T, error), name, usage string) {
+	f.Func(name, usage, func(text string) (err error) {
+		*value, err = parse(text)
+		return err
+	})
+}
+
 // limitFlags are the flags that bound a capture. As in [tree.Limits], 0 is
 // the default and a negative number no limit.
 type limitFlags struct {
-	fileSize, newBytes, files quantity
+	fileSize, newBytes, files int64
 }
 
 func (l *limitFlags) addFileSize(f *pflag.FlagSet) {
-	f.Var(&l.fileSize, "max-file-size", "leave out files above `SIZE`, e.g. 300MB, 2GiB or none (default 100MiB)")
+	addParsed(f, &l.fileSize, parseQuantity, "max-file-size",
+		"leave out files above `SIZE`, e.g. 300MB, 2GiB or none (default 100MiB)")
 }
 
 func (l *limitFlags) addTotals(f *pflag.FlagSet) {
-	f.Var(&l.newBytes, "max-bytes", "read at most `SIZE` that is new or changed, or none (default 4GiB)")
-	f.Var(&l.files, "max-files", "capture at most `N` files and links, or none (default 2000000)")
+	addParsed(f, &l.newBytes, parseQuantity, "max-bytes",
+		"read at most `SIZE` that is new or changed, or none (default 4GiB)")
+	addParsed(f, &l.files, parseQuantity, "max-files",
+		"capture at most `N` files and links, or none (default 2000000)")
 }
 
 func (l *limitFlags) limits() tree.Limits {
-	return tree.Limits{FileSize: int64(l.fileSize), NewBytes: int64(l.newBytes), Files: int64(l.files)}
-}
-
-// A quantity is a flag that takes a number with or without a unit of bytes.
-type quantity int64
-
-func (*quantity) Type() string { return "SIZE" }
-
-func (q *quantity) String() string {
-	if *q == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(*q), 10)
+	return tree.Limits{FileSize: l.fileSize, NewBytes: l.newBytes, Files: l.files}
 }
 
 // units are in the order of need to look at: the longer ending first.
@@ -52,10 +52,10 @@ var units = []struct {
 	{"K", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}, {"T", 1 << 40}, {"B", 1},
 }
 
-func (q *quantity) Set(text string) error {
+// parseQuantity reads a number with or without a unit of bytes, -1 for none.
+func parseQuantity(text string) (int64, error) {
 	if text == "none" {
-		*q = -1
-		return nil
+		return -1, nil
 	}
 	number, factor := strings.ToUpper(text), 1.0
 	for _, u := range units {
@@ -66,8 +66,33 @@ func (q *quantity) Set(text string) error {
 	}
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if err != nil || !(f > 0) || f*factor < 1 || f*factor >= math.MaxInt64 {
-		return fmt.Errorf("want a number above 0, with a unit such as MB or GiB, or none")
+		return 0, errors.New("want a number above 0, with a unit such as MB or GiB, or none")
 	}
-	*q = quantity(f * factor)
-	return nil
+	return int64(f * factor), nil
+}
+
+// parseAge reads a time in hours, days, weeks or years.
+func parseAge(text string) (time.Duration, error) {
+	const day = 24 * time.Hour
+	for _, u := range []struct {
+		name string
+		unit time.Duration
+	}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", day}, {"w", 7 * day}, {"y", 365 * day}} {
+		if number, ok := strings.CutSuffix(text, u.name); ok {
+			n, err := strconv.ParseFloat(number, 64)
+			if err == nil && n > 0 && n*float64(u.unit) < float64(200*365*day) {
+				return time.Duration(n * float64(u.unit)), nil
+			}
+		}
+	}
+	return 0, errors.New("want a number with s, m, h, d, w or y behind it")
+}
+
+// parsePercent reads a part of something, in percent.
+func parsePercent(text string) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !strings.HasSuffix(text, "%") || !(n > 0 && n <= 100) {
+		return 0, errors.New("want a part above 0% and up to 100%")
+	}
+	return n, nil
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/words"
 )
 
@@ -261,7 +262,7 @@ func cmdSum(ts *testscript.TestScript, _ bool, args []string) {
 	if len(dirs) != 1 {
 		ts.Fatalf("%s matches %q", args[0], dirs)
 	}
-	_, disk, err := usage(dirs[0])
+	disk, err := places.BytesBelow(dirs[0])
 	ts.Check(err)
 	if sum != disk || u.TotalBytes != disk {
 		ts.Fatalf("the sum is %d, the total %d, the disk has %d", sum, u.TotalBytes, disk)
@@ -283,15 +284,13 @@ func TestQuantity(t *testing.T) {
 	for text, want := range map[string]int64{
 		"1": 1, "2000000": 2000000, "300MB": 300e6, "2GiB": 2 << 30, "1.5k": 1536, "10 MB": 10e6, "1B": 1, "none": -1,
 	} {
-		var q quantity
-		if err := q.Set(text); err != nil || int64(q) != want {
-			t.Errorf("Set(%q) = %d, %v; want %d", text, q, err, want)
+		if got, err := parseQuantity(text); err != nil || got != want {
+			t.Errorf("parseQuantity(%q) = %d, %v; want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "0", "-1", "MB", "1XB", "1e30", "NaN", "Inf", "0.1"} {
-		var q quantity
-		if err := q.Set(text); err == nil {
-			t.Errorf("Set(%q) = %d, want an error", text, q)
+		if got, err := parseQuantity(text); err == nil {
+			t.Errorf("parseQuantity(%q) = %d, want an error", text, got)
 		}
 	}
 }

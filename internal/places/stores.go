@@ -102,7 +102,7 @@ func Describe(ctx context.Context, dir string) (*StoreInfo, error) {
 		info.MovedTo = main.movedTo()
 	}
 	var berr error
-	if info.Bytes, berr = bytesBelow(dir); berr != nil || err != nil {
+	if info.Bytes, berr = BytesBelow(dir); berr != nil || err != nil {
 		return info, errors.Join(err, berr)
 	}
 	s, err := cas.Open(ctx, dir, &cas.Options{ReadOnly: true})
@@ -146,8 +146,8 @@ func Describe(ctx context.Context, dir string) (*StoreInfo, error) {
 	return info, nil
 }
 
-// bytesBelow returns the length of all files in a directory.
-func bytesBelow(dir string) (sum int64, err error) {
+// BytesBelow returns the length of all files in a directory.
+func BytesBelow(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			var fi fs.FileInfo

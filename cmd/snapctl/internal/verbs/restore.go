@@ -50,7 +50,12 @@ func (s *Session) entries(list *[]Entry) manager.EntryFunc {
 	}
 }
 
-func restored(r *manager.RestoreResult, entries []Entry, err error) (*Restored, error) {
+// restoring has do restore files. What the manager wants to append to the runtime's log,
+// by the field to of its options, is in the answer.
+func (s *Session) restoring(to *manager.EntryFunc, do func() (*manager.RestoreResult, error)) (*Restored, error) {
+	var entries []Entry
+	*to = s.entries(&entries)
+	r, err := do()
 	if r == nil {
 		return nil, err
 	}
@@ -62,10 +67,7 @@ func restored(r *manager.RestoreResult, entries []Entry, err error) (*Restored, 
 }
 
 func restore(ctx context.Context, s *Session, a *manager.RestoreOptions) (*Restored, error) {
-	var entries []Entry
-	a.Append = s.entries(&entries)
-	r, err := s.RestoreFiles(ctx, a)
-	return restored(r, entries, err)
+	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.RestoreFiles(ctx, a) })
 }
 
 func restorePreview(ctx context.Context, s *Session, a *manager.RestoreOptions) (*Restored, error) {
@@ -74,17 +76,11 @@ func restorePreview(ctx context.Context, s *Session, a *manager.RestoreOptions) 
 }
 
 func undo(ctx context.Context, s *Session, a *manager.UndoOptions) (*Restored, error) {
-	var entries []Entry
-	a.Append = s.entries(&entries)
-	r, err := s.Undo(ctx, a)
-	return restored(r, entries, err)
+	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.Undo(ctx, a) })
 }
 
 func redo(ctx context.Context, s *Session, a *manager.UndoOptions) (*Restored, error) {
-	var entries []Entry
-	a.Append = s.entries(&entries)
-	r, err := s.Redo(ctx, a)
-	return restored(r, entries, err)
+	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.Redo(ctx, a) })
 }
 
 func navigateTree(ctx context.Context, s *Session, a *Navigate) (*Navigated, error) {
