@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
 	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/session"
 )
 
@@ -32,7 +33,7 @@ const (
 	hookWait = 10 * time.Second
 	toolWait = 25 * time.Second
 	// startWait is how long the agent waits at a session's or a turn's start for the
-	// look at the directory, which goes on in the engine.
+	// look at the directory, which goes on in the engine, and for an engine that is late.
 	startWait = 30 * time.Millisecond
 	// engineWait is how long an engine may take to start.
 	engineWait = 5 * time.Second
@@ -123,19 +124,50 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent) {
 	}
 	ctx, cancel := context.WithDeadline(ctx, begun.Add(wait))
 	defer cancel()
-	taken, err := a.hookThere(ctx, e)
-	switch {
-	case taken && err == nil:
+	dir, err := a.storeDir()
+	if err != nil {
+		fail(err)
 		return
-	case taken && errors.Is(err, context.Canceled):
+	}
+	late := lateIn(dir)
+	defer func() {
+		if late != nil {
+			late.tell(e, a.stdout)
+		}
+	}()
+	came, err := a.hookThere(ctx, dir, e, late != nil)
+	switch {
+	case came == recorded:
+		if late != nil {
+			late.forget()
+			late = nil
+		}
+		return
+	case came == queued && err == nil:
+		return
+	case came == queued && errors.Is(err, context.Canceled):
 		fail(errors.New("a signal has come before the resident engine has answered"))
 		return
-	case taken && errors.Is(err, context.DeadlineExceeded):
-		fail(fmt.Errorf("the resident engine has not answered after %v: %w", wait, err))
+	case came == queued && errors.Is(err, client.ErrHung):
+		fail(fmt.Errorf("%w: it may record the event when it goes on", err))
+		late = noteLate(dir)
 		return
-	case taken: // and its log says why not
+	case came == queued && errors.Is(err, context.DeadlineExceeded):
+		fail(fmt.Errorf("the resident engine has not answered after %v: %w", wait, err))
+		late = noteLate(dir)
+		return
+	case came == queued && errors.Is(err, errNotTaken):
+		fail(err)
+		return
+	case came == queued: // and its log says why not
 		a.log.Error("event not recorded", "err", err)
 		return
+	case errors.Is(err, client.ErrHung):
+		late = noteLate(dir)
+		if lerr := a.locks(ctx, late); lerr != nil {
+			fail(fmt.Errorf("%w, and has locks of the directory: %w", err, lerr))
+			return
+		}
 	}
 	if err != nil {
 		a.log.Debug("no resident engine", "err", err)
@@ -210,36 +242,53 @@ func (a *app) projectOf(agent *agents.Agent) string {
 	return dir
 }
 
-// hookThere has the event recorded by the resident engine, which is started if
-// there is none. Not taken: it could not be.
-func (a *app) hookThere(ctx context.Context, e *agents.Event) (taken bool, err error) {
+// What has become of an event that an engine was asked to record.
+type outcome int
+
+const (
+	notTaken outcome = iota
+	queued           // it is recorded in the order of events, or was to be
+	recorded
+)
+
+// hookThere has the event recorded by the resident engine, which is started if there is
+// none. One that is known to hang is asked again when a session or a turn begins. One
+// that is late is not waited for.
+func (a *app) hookThere(ctx context.Context, dir string, e *agents.Event, late bool) (outcome, error) {
 	if a.getenv("BOO_ENGINE") == "off" {
-		return false, nil
+		return notTaken, nil
 	}
-	dir, err := a.storeDir()
-	if err != nil {
-		return false, err
+	if hung := wire.KnownHung(dir); hung != nil && e.Name != agents.SessionStart && e.Name != agents.Prompt {
+		return notTaken, hung
 	}
-	c, err := client.Dial(ctx, dir)
-	if errors.Is(err, client.ErrHung) {
-		return false, err // another could not serve beside it
+	conn, err := wire.DialWithin(ctx, dir, hookAlive)
+	if errors.Is(err, wire.ErrHung) {
+		return notTaken, err // another could not serve beside it
 	}
 	if err != nil {
 		if why, err := a.tooBroad(); err != nil || why != "" {
-			return false, err // which is said in time
+			return notTaken, err // which is said in time
 		}
 		start, cancel := context.WithTimeout(ctx, engineWait)
 		defer cancel()
 		if err := a.serveDetached(start, &serveFlags{idle: serveIdle}); err != nil {
-			return false, err
+			return notTaken, err
 		}
-		if c, err = client.Dial(ctx, dir); err != nil {
-			return false, err
+		if conn, err = wire.DialWithin(ctx, dir, hookAlive); err != nil {
+			return notTaken, err
 		}
 	}
+	c := client.New(conn)
 	defer c.Close()
-	return a.hookAsk(ctx, c, e)
+	came, err := a.hookAsk(ctx, c, e, late)
+	if errors.Is(err, wire.ErrHung) {
+		err = wire.NoteHung(dir)
+	}
+	return came, err
 }
+
+// errNotTaken: an engine that is late has not even said that it has the event.
+var errNotTaken = errors.New("the resident engine is late, and has not said that it has the event")
 
 // hasStore reports whether there may be a store.
 func (a *app) hasStore() bool {
@@ -261,28 +310,38 @@ func (a *app) tooBroad() (string, error) {
 	return project.TooBroad(home), nil
 }
 
-// hookAsk sends the event and waits for what came of it, at a start only for a
-// moment.
-func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event) (taken bool, err error) {
+// hookAsk sends the event and waits for what came of it: for a moment at a start, since
+// the engine says that it is queued, and if the engine is late. The error matches
+// [wire.ErrHung] if the engine falls silent.
+func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event, late bool) (outcome, error) {
 	q := &hookRequest{Env: a.variables(sameEnvironment), Root: []byte(a.flags.root), Event: e}
-	over, leave := context.WithCancel(ctx)
-	defer leave()
+	came := notTaken
+	over, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
 	stop := context.AfterFunc(over, func() { c.Close() }) // the event is recorded, whoever waits for that
 	defer stop()
-	err = c.Stream(context.WithoutCancel(ctx), "hook", q, nil, func([]byte) error {
-		if taken = true; e.Name == agents.SessionStart || e.Name == agents.Prompt {
-			time.AfterFunc(startWait, leave)
+	go watch(over, c, func() { leave(wire.ErrHung) })
+	if late {
+		time.AfterFunc(startWait, func() { leave(nil) })
+	}
+	err := c.Stream(context.WithoutCancel(ctx), "hook", q, nil, func([]byte) error {
+		if came = queued; e.Name == agents.SessionStart || e.Name == agents.Prompt {
+			time.AfterFunc(startWait, func() { leave(nil) })
 		}
 		return nil
 	})
 	_, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
-		return true, nil
+		return recorded, nil
 	case answered: // if it was not taken the engine is of another version, say
-		return taken, err
+		return came, err
+	case errors.Is(context.Cause(over), wire.ErrHung):
+		return queued, wire.ErrHung
+	case late && came == notTaken && ctx.Err() == nil && over.Err() != nil:
+		return queued, errNotTaken
 	case over.Err() != nil:
-		return true, ctx.Err() // whether it was taken or not: it has the directory's locks
+		return queued, ctx.Err() // whether it was taken or not: it has the directory's locks
 	}
-	return false, err // it has died; what it had done by then can be done again
+	return notTaken, err // it has died; what it had done by then can be done again
 }

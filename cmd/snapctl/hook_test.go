@@ -27,14 +27,24 @@ import (
 // hook runs a hook as Claude Code does. It must succeed and print nothing.
 func (r *runner) hook(env []string, event, tool, id string, more ...string) {
 	r.t.Helper()
+	if out := r.hookSays(env, event, tool, id, more...); out != "" {
+		r.t.Errorf("hook %s %s says %q", event, id, out)
+	}
+}
+
+// hookSays runs a hook, which must succeed, and returns what it prints.
+func (r *runner) hookSays(env []string, event, tool, id string, more ...string) string {
+	r.t.Helper()
 	text, _ := json.Marshal(map[string]any{"session_id": "s", "cwd": r.project, "hook_event_name": event, "tool_name": tool, "tool_use_id": id,
 		"tool_input": map[string]string{"command": strings.Join(more, " ")}})
 	cmd := exec.Command("snapctl", "hook", "claude")
 	cmd.Env = append(r.command().Env, env...)
 	cmd.Stdin = bytes.NewReader(text)
-	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		r.t.Errorf("hook %s %s: %v, says %q", event, id, err, out)
 	}
+	return string(out)
 }
 
 // hookLog returns what the log of hooks says.
@@ -181,14 +191,41 @@ func TestHookEngineSilent(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t)
 	r.must("snapshot")
-	r.pings()
+	asked := r.pings()
 	begun := time.Now()
-	r.hook(nil, agents.Prompt, "", "")
+	if out := r.hookSays(nil, agents.Prompt, "", ""); !strings.HasPrefix(out, `{"systemMessage":"snapctl: recording is behind`) {
+		t.Errorf("the hook says %q", out)
+	}
 	if d := time.Since(begun); d < hookWait || d > hookWait+5*time.Second {
 		t.Errorf("the hook has taken %v, want %v", d, hookWait)
 	}
 	if log := r.hookLog(); !strings.Contains(log, "has not answered after 10s") {
 		t.Errorf("hook.log: %q", log)
+	}
+	r.hook(nil, agents.ToolStart, "Bash", "t") // which waits no more
+	r.hook(nil, agents.Stop, "", "")
+	if log := r.hookLog(); strings.Count(log, errNotTaken.Error()) != 2 || strings.Count(log, "\n") != 3 {
+		t.Errorf("hook.log: %q", log)
+	}
+	if n := len(asked); n != 3 {
+		t.Errorf("the engine was sent %d events, want 3", n)
+	}
+}
+
+// TestHookEngineSilenced: a hook that waits for an engine finds out that it was stopped.
+func TestHookEngineSilenced(t *testing.T) {
+	t.Parallel()
+	conn, engine := net.Pipe()
+	defer engine.Close()
+	go func() { // it takes the event, and what comes then it does not read
+		in := bufio.NewReader(engine)
+		in.ReadBytes('\n')
+		fmt.Fprintln(engine, `{"id":1,"type":"queued"}`)
+	}()
+	a := &app{getenv: func(string) string { return "" }}
+	came, err := a.hookAsk(t.Context(), client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false)
+	if came != queued || !errors.Is(err, client.ErrHung) {
+		t.Errorf("hookAsk = %v, %v, want ErrHung", came, err)
 	}
 }
 
@@ -202,9 +239,9 @@ func TestHookSignal(t *testing.T) {
 		cancel()
 	}()
 	a := &app{getenv: func(string) string { return "" }}
-	taken, err := a.hookAsk(ctx, client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"})
-	if !taken || !errors.Is(err, context.Canceled) {
-		t.Errorf("hookAsk = %v, %v, want context.Canceled", taken, err)
+	came, err := a.hookAsk(ctx, client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false)
+	if came != queued || !errors.Is(err, context.Canceled) {
+		t.Errorf("hookAsk = %v, %v, want context.Canceled", came, err)
 	}
 }
 

@@ -118,7 +118,10 @@ func TestEngineStopped(t *testing.T) {
 		}
 		entries["one"], _, _ = strings.Cut(out, " ")
 	}
-	r.hook(nil, agents.Prompt, "", "")
+	if out := r.hookSays(nil, agents.Prompt, "", ""); !strings.Contains(out, fmt.Sprintf("process %d. What the agent does to files is recorded without it", pid)) {
+		t.Errorf("a hook beside a stopped engine says %q", out)
+	}
+	r.hook(nil, agents.Prompt, "", "") // not again
 	if open := r.openTurns(); !slices.Equal(open, []string{"s"}) {
 		t.Errorf("after a hook beside a stopped engine turns of %q are open", open)
 	}
@@ -244,7 +247,9 @@ func (r *runner) pings() (asked <-chan string) {
 					case err != nil:
 						return
 					case strings.Contains(line, `"ping"`):
-						fmt.Fprintln(c, `{"id":0,"type":"response","success":true}`)
+						var q struct{ ID json.RawMessage }
+						json.Unmarshal([]byte(line), &q)
+						fmt.Fprintf(c, "{\"id\":%s,\"type\":\"response\",\"success\":true}\n", q.ID)
 					case !strings.Contains(line, `"cancel"`):
 						requests <- line
 					}

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// aliveWithin is how long a process that serves may take to say that it is
+	// AliveWithin is how long a process that serves may take to say that it is
 	// there, which a goroutine of its own does at once, whatever else is under way:
 	// docs/concurrency.md has what was measured. One that has not been in time, and
 	// is still the same, is not waited for again.
-	aliveWithin     = 3 * time.Second
+	AliveWithin     = 3 * time.Second
 	aliveWithinHung = 300 * time.Millisecond
 )
 
@@ -47,12 +47,12 @@ func (e *HungError) Is(target error) bool { return target == ErrHung }
 // checkAlive asks whoever is at the other end for a sign of life, before it is
 // asked for anything: what it had been sent before it was given up it would do later,
 // when it goes on. Any answer is one.
-func checkAlive(ctx context.Context, c net.Conn, storeDir string) error {
+func checkAlive(ctx context.Context, c net.Conn, storeDir string, patience time.Duration) error {
 	fsys := vfs.OS(storeDir)
-	patience, pid := aliveWithin, numberIn(fsys, layout.ServeLock)
+	pid := numberIn(fsys, layout.ServeLock)
 	wasHung := pid != 0 && numberIn(fsys, layout.HungName) == pid
 	if wasHung {
-		patience = aliveWithinHung
+		patience = min(patience, aliveWithinHung)
 	}
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -67,8 +67,8 @@ func checkAlive(ctx context.Context, c net.Conn, storeDir string) error {
 		return context.Cause(ctx)
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if !wasHung && pid != 0 {
-			noteHung(fsys, pid)
+		if !wasHung {
+			return NoteHung(storeDir)
 		}
 		return &HungError{StoreDir: storeDir, PID: pid}
 	}
@@ -95,11 +95,33 @@ func numberIn(fsys vfs.FS, name string) int {
 	return n
 }
 
-func noteHung(fsys vfs.FS, pid int) {
+// NoteHung notes that the process that serves a store does not answer, and returns the
+// error that says so.
+func NoteHung(storeDir string) error {
+	fsys := vfs.OS(storeDir)
+	hung := &HungError{StoreDir: storeDir, PID: numberIn(fsys, layout.ServeLock)}
+	if hung.PID == 0 {
+		return hung
+	}
 	f, err := fsys.OpenFile(layout.HungName, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return
+		return hung // the next will wait as long
 	}
-	fmt.Fprintf(io.NewOffsetWriter(f, 0), "%d\n", pid)
+	fmt.Fprintf(io.NewOffsetWriter(f, 0), "%d\n", hung.PID)
 	f.Close()
+	return hung
+}
+
+// KnownHung returns the error that whoever serves a store does not answer, if that is
+// known of it, and nil if it is not: nobody is asked.
+func KnownHung(storeDir string) error {
+	fsys := vfs.OS(storeDir)
+	pid := numberIn(fsys, layout.HungName)
+	if pid == 0 || pid != numberIn(fsys, layout.ServeLock) {
+		return nil
+	}
+	if served, err := IsServed(storeDir); err == nil && !served { // it is gone
+		return nil
+	}
+	return &HungError{StoreDir: storeDir, PID: pid}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
@@ -39,6 +40,11 @@ func IsServed(storeDir string) (bool, error) {
 // directory, or serves it: what it would answer could be anything. It matches
 // [ErrHung] if whoever serves does not answer.
 func Dial(ctx context.Context, storeDir string) (net.Conn, error) {
+	return DialWithin(ctx, storeDir, AliveWithin)
+}
+
+// DialWithin is [Dial] for who has less patience than [AliveWithin].
+func DialWithin(ctx context.Context, storeDir string, patience time.Duration) (net.Conn, error) {
 	if err := cas.CheckOwner(storeDir); err != nil {
 		return nil, err
 	}
@@ -58,7 +64,7 @@ func Dial(ctx context.Context, storeDir string) (net.Conn, error) {
 		}
 		return nil, err
 	}
-	if err := checkAlive(ctx, c, storeDir); err != nil {
+	if err := checkAlive(ctx, c, storeDir, patience); err != nil {
 		c.Close()
 		return nil, fmt.Errorf("store %q: %w", storeDir, err)
 	}

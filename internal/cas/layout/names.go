@@ -31,6 +31,7 @@ const (
 	ServeLock   = "locks/serve"     // the process that serves the store; its number is in it
 	ServingLock = "locks/serving"   // until that process has closed the store
 	HungName    = "locks/hung"      // number of a process that does not answer; not locked
+	LateName    = "locks/late"      // what hooks know of a process that keeps them waiting; not locked
 	AutoLock    = "locks/autoprune" // the daily prune; its time stamp is that of the last try
 	HealthLock  = "locks/health"
 	ProbeLock   = "locks/probe" // which boot of the machine has found that locks exclude
