@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -73,6 +74,7 @@ func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*File
 	info.Binary = old.isBinary() || new.isBinary()
 	text := textdiff.AppendUnified(nil, old.file, new.file, &textdiff.UnifiedOptions{Context: r.Context,
 		NoPrefix: true})
+	text = bytes.TrimSuffix(text, []byte(textdiff.EndOfHeader)) // nothing follows
 	info.UnifiedDiff, info.UnifiedDiffBytes = string(text), words.BytesUnlessText(string(text))
 	return info, nil
 }

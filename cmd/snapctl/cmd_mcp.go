@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
@@ -22,7 +20,6 @@ import (
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -33,15 +30,20 @@ const mcpSession = "mcp"
 func (a *app) mcpCommand() *cobra.Command {
 	var allowBroad bool
 	var limits limitFlags
+	var tools []string
 	c := &cobra.Command{Use: "mcp", Short: "Serve the directory to a model, by MCP on stdin", Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.serveMCP(cmd.Context(), allowBroad, &limits) }}
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serveMCP(cmd.Context(), allowBroad, &limits, tools)
+		}}
 	c.Flags().BoolVar(&allowBroad, "allow-broad", false, "allow a home directory, a whole disk and the like")
+	c.Flags().StringSliceVar(&tools, "tools", nil, "serve only these `tools`, or groups: snapshots, look, restore, edit")
 	limits.addFileSize(c.Flags())
 	limits.addTotals(c.Flags())
 	return c
 }
 
-func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags) error {
+func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags,
+	tools []string) error {
 	switch {
 	case a.flags.sessionFile != "":
 		return &failure{code: exitUsage,
@@ -51,6 +53,12 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags)
 	}
 	if dir := a.projectOf(agents.Named("claude")); a.flags.root == "" && dir != "" { // as hooks do
 		a.flags.root = dir
+	}
+	if tools != nil {
+		var err error
+		if tools, err = mcp.ToolNames(tools); err != nil {
+			return &failure{code: exitUsage, err: err}
+		}
 	}
 	root, err := a.root()
 	if err != nil {
@@ -64,8 +72,8 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags)
 	// properly
 	signal.Ignore(syscall.SIGPIPE)
 	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version(),
-		TurnOf: turnOf, AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
-	err = s.Serve(ctx, &sdk.IOTransport{Reader: a.stdin, Writer: keepOpen{a.stdout}, MaxLineLength: wire.MaxLine})
+		TurnOf: turnOf, Tools: tools, AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
+	err = s.Serve(ctx, &mcp.Lines{R: a.stdin, W: a.stdout})
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
 		err = nil
 	}
@@ -128,8 +136,3 @@ func isRunning(ctx context.Context, e *manager.Engine, root string, call hookCal
 	tools, err := inside.Of(m).OpenTools()
 	return slices.Contains(tools, call.Tool), err
 }
-
-// keepOpen is a writer that stays open.
-type keepOpen struct{ io.Writer }
-
-func (keepOpen) Close() error { return nil }

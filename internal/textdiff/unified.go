@@ -96,17 +96,17 @@ func appendChange(dst []byte, old, new File, opts *UnifiedOptions, git bool) []b
 		dst = fmt.Appendf(dst, "Binary files %s and %s differ\n", oldLabel, newLabel)
 	}
 	if opts.NoPrefix {
-		dst = append(dst, endOfHeader...)
+		dst = append(dst, EndOfHeader...)
 	}
 	return dst
 }
 
-// endOfHeader follows a git header without hunks where the next diff may be one
+// EndOfHeader follows a git header without hunks where the next diff may be one
 // without a git header. Both tools would take the "---" line of that one for a
 // part of this header. To git apply any line that it does not know ends the
 // header; GNU patch waits for the next "diff --git", before which it skips
 // blanks. More than two words after that name no file.
-const endOfHeader = " diff --git header without hunks\n"
+const EndOfHeader = " diff --git header without hunks\n"
 
 // needsGit reports whether "---" and "+++" lines cannot say how old and new
 // differ.

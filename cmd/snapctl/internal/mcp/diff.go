@@ -215,7 +215,7 @@ func (d differ) add(ctx context.Context, r *Diff, text *strings.Builder, change 
 		}
 		n := filediff.Count(old, new)
 		stat.Added, stat.Deleted, stat.Binary = n.Added, n.Deleted, n.Binary
-		if fit([]FileStat{stat}, &spare) == 0 {
+		if len(r.Files) == maxNames || fit([]FileStat{stat}, &spare) == 0 {
 			return 0, nil
 		}
 	}

@@ -106,7 +106,7 @@ func edited(r *manager.EditResult, err error) (*Edited, error) {
 		a.Files = append(a.Files, e)
 	}
 	left := room
-	n := fit(a.Files, &left)
+	n := fitNames(a.Files, &left)
 	a.Files, a.Unlisted = append([]EditedFile{}, a.Files[:n]...), len(a.Files)-n
 	var shown string // of all files: only the first is sure of some
 	for i := range a.Files {

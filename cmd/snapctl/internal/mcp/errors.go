@@ -27,12 +27,13 @@ var toolHints = map[string]string{
 }
 
 const (
-	// maxError is how many bytes of an error are told. It names what is wrong
-	// first.
-	maxError = 8_000
-	// maxErrorText is how many are told with what to do, and of errors of the
-	// SDK, which repeat arguments.
-	maxErrorText = 12_000
+	// maxError is how many bytes of an error are told, or of one refusal of many. It
+	// names what is wrong first.
+	maxError = 1_000
+	// maxRefusals is how many are told of the pieces of a patch, with what is nearest.
+	maxRefusals = 6_000
+	// maxErrorText is how many are told of errors of the SDK, which repeat arguments.
+	maxErrorText = maxError + 500
 )
 
 // bounded returns as much of the text of an error as is told.
@@ -47,20 +48,23 @@ func bounded(text string, most int) string {
 func boundErrors(r sdk.Result) {
 	if call, ok := r.(*sdk.CallToolResult); ok && call.IsError {
 		for _, c := range call.Content {
-			if c, ok := c.(*sdk.TextContent); ok {
+			if c, ok := c.(*sdk.TextContent); ok && !strings.Contains(c.Text, whatToDo) {
 				c.Text = bounded(c.Text, maxErrorText)
 			}
 		}
 	}
 }
 
+// whatToDo comes before the advice of an error, which is bounded when it is made.
+const whatToDo = "\nWhat to do: "
+
 // failed returns the error of a tool as a model is told it: what went wrong, and
 // what to do. It makes a result of the tool, and is none of the protocol.
 func failed(tool string, err error) error {
-	k, message := explain.Of(err), err.Error()
+	k, message, most := explain.Of(err), err.Error(), maxError
 	fuzzyFits := false
 	if refused, ok := errors.AsType[*manager.EditError](err); ok {
-		message = refusals(refused)
+		message, most = refusals(refused), maxRefusals
 		if cause := explain.Of(refused.Refused[0].Err); cause.Advice != "" {
 			k = cause
 		}
@@ -79,9 +83,9 @@ func failed(tool string, err error) error {
 	if hinted, ok := errors.AsType[*hintError](err); ok {
 		hint = hinted.hint
 	}
-	text := fmt.Sprintf("%s failed [%s]: %s", tool, k.Code, bounded(message, maxError))
+	text := fmt.Sprintf("%s failed [%s]: %s", tool, k.Code, bounded(message, most))
 	if hint != "" {
-		text += "\nWhat to do: " + hint
+		text += whatToDo + bounded(hint, maxError)
 	}
 	return errors.New(text)
 }
@@ -102,7 +106,7 @@ func refusals(e *manager.EditError) string {
 	for _, r := range e.Refused {
 		bare := *r // without white space made visible, which a model might copy
 		bare.Match.Near = nil
-		fmt.Fprintf(&b, "\n- %s", bare.Error())
+		fmt.Fprintf(&b, "\n- %s", bounded(bare.Error(), maxError))
 		word := ""
 		if r.Match.Kind == patch.IsNotFound && r.Match.Reason != "both_changed" {
 			word = "nearest: "
@@ -110,7 +114,7 @@ func refusals(e *manager.EditError) string {
 		for _, n := range r.Match.Near {
 			fmt.Fprintf(&b, "\n  %slines %d-%d, %.0f%% similar", word, n.StartLine, n.EndLine, 100*n.Similarity)
 			if n.Line > 0 {
-				fmt.Fprintf(&b, "; line %d is %q, not %q", n.Line, n.Got, n.Want)
+				fmt.Fprintf(&b, "; line %d is %q, not %q", n.Line, bounded(n.Got, maxError), bounded(n.Want, maxError))
 			}
 		}
 	}

@@ -247,7 +247,7 @@ func TestFailed(t *testing.T) {
 		refused.Refused = append(refused.Refused, &patch.HunkError{Path: strings.Repeat("p", 100), Err: manager.ErrOutside})
 	}
 	told := failed("patch_apply", refused).Error()
-	if want := fmt.Sprintf(" ... and %d bytes more", len(refusals(refused))-maxError); !strings.Contains(told, want) {
+	if want := fmt.Sprintf(" ... and %d bytes more", len(refusals(refused))-maxRefusals); !strings.Contains(told, want) {
 		t.Errorf("what is left of many refusals is not %q:\n%s", want, told[len(told)-200:])
 	}
 	if n := len(failed("restore", errors.New(strings.Repeat("é", 20_000))).Error()); n > maxChars {

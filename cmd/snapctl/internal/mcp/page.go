@@ -23,6 +23,10 @@ const (
 	// maxLabel is how many characters the label of a snapshot may have.
 	maxLabel = 200
 
+	// maxNames is how many paths an answer names that did not ask for a list. The rest
+	// are counted.
+	maxNames = 50
+
 	pageSize    = 50
 	maxPageSize = 200
 )
@@ -96,6 +100,9 @@ func fit[T any](list []T, left *int) int {
 	}
 	return len(list)
 }
+
+// fitNames is fit for paths that were not asked for.
+func fitNames[T any](list []T, left *int) int { return fit(list[:min(len(list), maxNames)], left) }
 
 // cut returns as much of a text as fits, behind what a page has before it, into
 // what is left of a result as JSON, up to the end of a line if there is one, and

@@ -81,6 +81,7 @@ type Restored struct {
 	TreeAfter   string `json:"treeAfter,omitempty" jsonschema:"tree hash of the state after"`
 	PutBack     []int  `json:"turnsPutBack,omitempty" jsonschema:"turns that had been taken back and are in again"`
 	Unlisted    int    `json:"unlisted,omitempty" jsonschema:"paths more than listed: snapshot_diff from treeBefore to treeAfter has what was changed, restore_preview what was not"`
+	Advice      string `json:"advice,omitempty" jsonschema:"what can be done about files that were skipped"`
 	NextCursor  string `json:"nextCursor,omitempty" jsonschema:"of a preview: there is more, call again with it as cursor"`
 
 	back string // the tool that takes it back
@@ -163,6 +164,9 @@ func (p *takeBackArgs) takeBack(ctx context.Context, fn func(context.Context,
 	return restored(r, back, p.Cursor)
 }
 
+const adviceSkipped = "Skipped files were changed since, or by others. " +
+	`onDirty: "overwrite" restores them, too; what they hold now is kept for undo.`
+
 // restored says what a restore did, on one page.
 func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, error) {
 	a := &Restored{Preview: r.Preview, Complete: r.IsComplete(), Aborted: r.Aborted,
@@ -173,6 +177,9 @@ func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, err
 	}
 	if r.Snapshot != nil {
 		a.TreeBefore, a.TreeAfter = r.PreRollbackTreeHash.String(), r.Snapshot.Tree.String()
+	}
+	if a.Skipped > 0 {
+		a.Advice = adviceSkipped
 	}
 	all := items(r)
 	for i := range all {
@@ -197,7 +204,7 @@ func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, err
 	}
 	left := room
 	rest := all[min(c.item, len(all)):]
-	a.Items = append(a.Items, rest[:fit(rest, &left)]...)
+	a.Items = append(a.Items, rest[:fitNames(rest, &left)]...)
 	if n := len(rest) - len(a.Items); n > 0 && r.Preview {
 		c.item += len(a.Items)
 		a.NextCursor = c.String()
@@ -272,8 +279,8 @@ func (r *Restored) text() string {
 		fmt.Fprintf(&b, "\nTurns that had been taken back and are in again%s: %s.",
 			map[bool]string{true: " then"}[r.Preview], strings.Trim(fmt.Sprint(r.PutBack), "[]"))
 	}
-	if r.Skipped > 0 {
-		b.WriteString("\nSkipped files were changed since, or by others. onDirty: \"overwrite\" restores them, too; what they hold now is kept for undo.")
+	if r.Advice != "" {
+		fmt.Fprintf(&b, "\n%s", r.Advice)
 	}
 	if r.TreeAfter != "" {
 		fmt.Fprintf(&b, "\n%s takes it back. All changes: snapshot_diff from %s to %s.",

@@ -38,6 +38,7 @@ type Server struct {
 	Version    string          // of the program
 	AllowBroad bool            // also a home directory and the like
 	Limits     tree.Limits     // of captures
+	Tools      []string        // that are served, see [ToolNames]; nil: all
 	Logger     *slog.Logger    // nil: nothing is logged
 
 	// TurnOf returns the session, of those in the directory of m, whose open turn has
@@ -46,18 +47,6 @@ type Server struct {
 	TurnOf func(ctx context.Context, e *manager.Engine, m *manager.FileSnapshotManager,
 		tool, call string) (string, error)
 }
-
-// instructions tell a model which tool is for what.
-const instructions = `Snapshots of the files of one directory, all of them: also untracked, generated and binary ones.
-
-- Call snapshot_create when you have finished a piece of work, and before a risky one: what changed since the snapshot before becomes a step that restore can take back. The state that was found when this server started is revision "start" of a new session.
-- snapshot_diff shows what differs since the newest snapshot, and with turn what one step did without what the user did; files_modified which files the steps changed; file_diff one file.
-- To go back, call restore_preview, then restore with the same arguments. By default only what this session's steps changed is restored: changes of the user are left alone. Changes since the newest snapshot belong to no step yet: record them with snapshot_create first.
-- undo takes back a restore, redo takes back an undo. What a restore overwrites is kept first, so nothing is lost.
-- patch_apply edits files all or nothing; patch_undo takes back one edit.
-- Where hooks record your turns, these tools work in the session and the turn that you are in. All that you have done in it is one step, the newest: @~1 takes all of it back, and the entryId of a snapshot_create goes back to that.
-
-Wait for the answer to a call that changes something before the next one.`
 
 // Serve serves one client until it hangs up, or ctx ends. Calls under way are
 // cancelled if ctx ends, and answered if the client has only ended its input.
@@ -71,9 +60,10 @@ func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 	o := &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(ctx) }}
 	x := &tools{server: s, open: o, log: log, sdk: sdk.NewServer(&sdk.Implementation{Name: "snapctl",
 		Title: "Snapshots", Version: s.Version},
-		&sdk.ServerOptions{Instructions: instructions,
-			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}})}
+		&sdk.ServerOptions{Instructions: s.instruct(),
+			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}}})}
 	x.addAll()
+	x.addPrompts()
 	x.sdk.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(call context.Context, method string, req sdk.Request) (sdk.Result, error) {
 			call, done := context.WithCancelCause(call)
@@ -329,6 +319,9 @@ func newTool(name, title string, k kind, text string) *sdk.Tool {
 
 func addTool[P any, R answer](x *tools, t *sdk.Tool, fn func(context.Context, *manager.FileSnapshotManager, *P) (R,
 	error)) {
+	if !x.server.serves(t.Name) {
+		return
+	}
 	ask := func(ctx context.Context, q *sdk.CallToolRequest, p P) (result *sdk.CallToolResult, r R, err error) {
 		defer func() {
 			if why := recover(); why != nil { // no harm to other calls

@@ -142,7 +142,7 @@ func (c *Created) addChanges(ctx context.Context, m *manager.FileSnapshotManager
 		}
 		all = append(all, Change{newPath(d.Path), d.Status.String(), who})
 	}
-	n := fit(all, &left)
+	n := fitNames(all, &left)
 	c.Changes, c.Unlisted = append(c.Changes, all[:n]...), len(all)-n
 	return nil
 }
