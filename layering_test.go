@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"internal/testseed":           {}, // for tests
 	"internal/testdisk":           {}, // for tests
 	"internal/testformat":         {}, // for tests
-	"internal/explain":            {"manager", "internal/history", "internal/places", "internal/retain", "patch", "session", "store", "internal/cas", "tree", "internal/trees"},
+	"internal/explain":            {"manager", "internal/history", "internal/places", "internal/retain", "patch", "session", "store", "internal/cas", "tree", "internal/trees", "internal/sessionlog"},
 	"internal/mutants":            {}, // a program that breaks the rest
 	"tree":                        {"store"},
 	"internal/trees":              {"tree", "store", "internal/vfs", "internal/similar", "internal/object"},
@@ -61,9 +61,9 @@ var mayImport = map[string][]string{
 	"cmd/snapctl/internal/agents": {},
 	"internal/wire":               {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},
 	"client":                      {"internal/explain", "internal/wire", "manager", "store"},
-	"cmd/snapctl/internal/verbs":  {"internal/health", "internal/trees", "client", "internal/explain", "internal/wire", "manager", "session", "tree", "store", "patch", "internal/words", "internal/inside", "internal/filediff", "internal/textdiff"},
+	"cmd/snapctl/internal/verbs":  {"internal/health", "internal/trees", "client", "internal/explain", "internal/wire", "manager", "session", "tree", "store", "patch", "internal/words", "internal/inside", "internal/filediff", "internal/textdiff", "internal/history"},
 	"cmd/snapctl/internal/rpc":    {"internal/capture", "client", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "tree", "internal/inside", "internal/vfs", "internal/cas/layout"},
-	"cmd/snapctl/internal/mcp":    {"internal/trees", "internal/capture", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/object"},
+	"cmd/snapctl/internal/mcp":    {"internal/trees", "internal/capture", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/object", "internal/history"},
 	"cmd/snapctl":                 {"internal/history", "internal/places", "internal/health", "internal/retain", "internal/trees", "internal/capture", "internal/audit", "checkpoint", "checkpoint/httpapi", "client", "cmd/snapctl/internal/agents", "cmd/snapctl/internal/mcp", "cmd/snapctl/internal/rpc", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "internal/cas", "patch", "internal/vfs", "internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/cas/layout", "internal/object"},
 	"bench":                       {"client", "manager", "rollback"},
 	"bench/years":                 {"manager"},

@@ -34,9 +34,6 @@ import (
 	"github.com/boocode/filestore/internal/wire"
 )
 
-// ErrHung: the engine does not answer. It may be stopped, and go on at any time.
-var ErrHung = wire.ErrHung
-
 // An Error is how an engine has answered. It matches what the manager returns for
 // the same.
 type Error struct {
@@ -81,7 +78,8 @@ type line struct {
 
 // Dial connects to the engine that serves a store; its directory is that of
 // manager.FileSnapshotManager.StoreDir. The error matches fs.ErrNotExist or is
-// the system's if there is none. It matches [ErrHung] if the engine does not answer.
+// the system's if there is none. If there is one that does not answer,
+// since it is stopped, the error says which process it is.
 func Dial(ctx context.Context, storeDir string) (*Client, error) {
 	conn, err := wire.Dial(ctx, storeDir)
 	if err != nil {

@@ -271,7 +271,7 @@ func (x *restore) effects(ctx context.Context, wants []livedir.Want) ([]rollback
 	if err != nil {
 		return nil, err
 	}
-	saysNothing := func(it rollback.Item) bool { return it.Do == rollback.Nothing || it.Parent }
+	saysNothing := func(it rollback.Item) bool { return it.Do == livedir.Nothing || it.Parent }
 	return slices.DeleteFunc(plan.Items, saysNothing), nil
 }
 

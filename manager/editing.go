@@ -218,7 +218,7 @@ func (e *editing) file(asked string) (*editFile, error) {
 	case known && !e.anew && !strings.EqualFold(want, f.hash()) && !strings.EqualFold(want, sha(f)):
 		return nil, fmt.Errorf("%w it was read: read it again", ErrStale)
 	case f.entry == nil:
-	case !f.entry.Mode.IsFile():
+	case f.entry.Mode.Kind() != tree.ModeFile:
 		return nil, fmt.Errorf("%w, but %s", ErrNotText, kindWord(f.entry.Mode))
 	case e.anew:
 	case similar.IsBinary(f.content):

@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // undo says what becomes of the files of an edit when it is taken back.
@@ -116,7 +117,7 @@ func (e *editing) takeModes(before store.ID, path string) error {
 		if err != nil {
 			return err
 		}
-		if old != nil && (p != path || old.Mode.IsFile()) {
+		if old != nil && (p != path || old.Mode.Kind() == tree.ModeFile) {
 			e.modes[p] = old.Mode
 		}
 	}

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/boocode/filestore/internal/filediff"
@@ -64,7 +63,9 @@ var (
 	// ErrCutOff: a restore was cut off in the directory, and a preview does not
 	// bring it to its end.
 	ErrCutOff = errors.New("a restore was cut off")
-	// ErrNothing: there is nothing to undo, or to redo.
+	// ErrNothing: there is nothing to undo, or to redo. Where that is so because
+	// [UndoOptions.Past] passes over all there is, the error has a method PassedOver,
+	// which returns that as a []TakenBack.
 	ErrNothing = errors.New("nothing to take back")
 	// ErrChangedNothing: the turns that @~N is to take back have changed no file.
 	// The error names the newest that has.
@@ -99,16 +100,18 @@ func (e *EditError) Unwrap() (errs []error) {
 	return errs
 }
 
-// A PassedError says that an undo or a redo would pass over all that is on its list.
+// A passedError says that an undo or a redo would pass over all that is on its list.
 // It matches [ErrNothing].
-type PassedError struct {
-	Passed []TakenBack
+type passedError []TakenBack
+
+func (e passedError) Error() string {
+	if len(e) == 1 {
+		return ErrNothing.Error() + " but a restore that was left"
+	}
+	return ErrNothing.Error() + " but restores that were left"
 }
 
-func (e *PassedError) Error() string {
-	return fmt.Sprintf("%v but %s", ErrNothing, map[bool]string{true: "a restore that was left",
-		false: "restores that were left"}[len(e.Passed) == 1])
-}
+func (e passedError) Is(target error) bool { return target == ErrNothing }
 
-// Is reports whether the target is [ErrNothing].
-func (e *PassedError) Is(target error) bool { return target == ErrNothing }
+// PassedOver returns what was passed over.
+func (e passedError) PassedOver() []TakenBack { return e }

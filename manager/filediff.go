@@ -115,5 +115,5 @@ func (f *fileAt) show(all bool) (content *string, hash *store.ID, mode *string, 
 	} else if all && !f.file.Opaque {
 		raw = f.file.Content
 	}
-	return content, &f.entry.ID, new(fmt.Sprintf("%06o", f.entry.Mode.Git())), raw
+	return content, &f.entry.ID, new(fmt.Sprintf("%06o", filediff.GitMode(f.entry.Mode))), raw
 }

@@ -70,7 +70,7 @@ func TestGuard(t *testing.T) {
 		{"deleted, was there at both", turn, []rollback.Item{del("f", two)}, moment},
 		{"not changed by the turn", turn, []rollback.Item{put("kept", one, same)}, untouched},
 		{"not known to the turn", turn, []rollback.Item{del("user's", three)}, untouched},
-		{"left alone, whatever it would be", turn, []rollback.Item{{Path: "user's", Do: rollback.Skipped, Now: three, New: one}, {Path: "kept", Do: rollback.Nothing, Now: three}}, ""},
+		{"left alone, whatever it would be", turn, []rollback.Item{{Path: "user's", Do: rollback.Skipped, Now: three, New: one}, {Path: "kept", Do: livedir.Nothing, Now: three}}, ""},
 		{"directory", turn, []rollback.Item{put("d", nil, dir), del("e", dir), {Path: "up", Do: rollback.Restore, New: dir, Parent: true}}, ""},
 		{"no turn", guard{}, []rollback.Item{put("f", two, one)}, untouched},
 		{"deleted, and wanted", turn, []rollback.Item{{Path: "f", Do: rollback.Delete, Now: two, New: one}}, "would be deleted though something is wanted there"},
@@ -98,10 +98,10 @@ func TestGuard(t *testing.T) {
 		want string
 	}{
 		{"made", put("d", nil, dir), nil, ""},
-		{"there", rollback.Item{Path: "d", Do: rollback.Nothing, Now: dir, New: dir}, nil, ""},
-		{"listed", rollback.Item{Path: "d", Do: rollback.Nothing}, []livedir.Made{{Path: "d", Mode: tree.ModeDir | 0o755}}, ""},
+		{"there", rollback.Item{Path: "d", Do: livedir.Nothing, Now: dir, New: dir}, nil, ""},
+		{"listed", rollback.Item{Path: "d", Do: livedir.Nothing}, []livedir.Made{{Path: "d", Mode: tree.ModeDir | 0o755}}, ""},
 		{"left", rollback.Item{Path: "d", Do: rollback.Skipped, New: dir}, nil, into},
-		{"not to be there", rollback.Item{Path: "d", Do: rollback.Nothing}, []livedir.Made{{Path: "other"}}, into},
+		{"not to be there", rollback.Item{Path: "d", Do: livedir.Nothing}, []livedir.Made{{Path: "other"}}, into},
 	} {
 		plan := &livedir.Plan{Items: []rollback.Item{c.dir, put("d/f", nil, one), put("g", nil, one)}, Made: c.made}
 		wantWrong(t, "directory "+c.name, gd.listed(plan), c.want)

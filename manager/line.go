@@ -563,7 +563,7 @@ func (l *line) emptyOf(ctx context.Context, e *session.Entry) (*record, error) {
 // restoreOf returns the restore that an entry of the log stands for, nil if it is
 // none of this store's.
 func (l *line) restoreOf(ctx context.Context, e *session.Entry) (*record, error) {
-	d := new(UnrevertPointData)
+	d := new(unrevertPointData)
 	if e.Type != "custom" || e.CustomType != sessionlog.UnrevertPoint || json.Unmarshal(e.Data, d) != nil ||
 		d.SnapshotSeq == 0 {
 		return nil, nil

@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/filediff"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/sessionlog"
@@ -428,7 +430,7 @@ func (md *model) finish(s *modelSession) {
 		return
 	}
 	s.newest = own
-	md.checkTurnDiff(s, NameOf("", result.Snapshot), own)
+	md.checkTurnDiff(s, history.NameOf("", result.Snapshot), own)
 	got := make(map[string]modelChange)
 	for _, part := range []struct {
 		diff  *Diff
@@ -933,7 +935,7 @@ func (md *model) checkDiff(s *modelSession, from, to string, old, new world, p s
 		if side.content != nil {
 			content = *side.content
 		}
-		if content != side.want.content || *side.hash != object.Hash(object.Blob, []byte(content)) || *side.mode != fmt.Sprintf("%06o", side.want.mode.Git()) {
+		if content != side.want.content || *side.hash != object.Hash(object.Blob, []byte(content)) || *side.mode != fmt.Sprintf("%06o", filediff.GitMode(side.want.mode)) {
 			md.Errorf("FileDiff(%q, %s, %s) = %+v, want content %q, mode %s", p, from, to, got, side.want.content, side.want.mode)
 		}
 	}
@@ -1000,7 +1002,7 @@ func applyAll(t *testing.T, cases []diffCase) {
 	}
 }
 
-func isLink(n *node) bool { return n != nil && n.mode.IsSymlink() }
+func isLink(n *node) bool { return n != nil && n.mode.Kind() == tree.ModeSymlink }
 
 func place(t *testing.T, dir, name string, n *node) {
 	t.Helper()
@@ -1012,7 +1014,7 @@ func place(t *testing.T, dir, name string, n *node) {
 		return
 	}
 	var err error
-	if n.mode.IsSymlink() {
+	if n.mode.Kind() == tree.ModeSymlink {
 		err = os.Symlink(n.content, p)
 	} else {
 		err = errors.Join(os.WriteFile(p, []byte(n.content), 0o644), os.Chmod(p, fs.FileMode(n.mode.Perm())))

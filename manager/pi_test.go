@@ -54,7 +54,7 @@ func readStates(t *testing.T, name string) (order []string, states map[string]wo
 			if tree.Mode(mode) == tree.ModeDir {
 				mode |= 0o755
 			}
-			if tree.Mode(mode).IsSymlink() {
+			if tree.Mode(mode).Kind() == tree.ModeSymlink {
 				mode |= 0o777
 			}
 			w[file.Path] = node{tree.Mode(mode), string(file.Content)}

@@ -609,7 +609,7 @@ func TestAdoptBusy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := places.Adopt(t.Context(), mv, y.opts("")); !errors.Is(err, store.ErrBusy) {
+	if err := places.Adopt(t.Context(), mv, y.opts("")); !errors.Is(err, cas.ErrBusy) {
 		t.Errorf("Adopt while it is read: %v, want ErrBusy", err)
 	}
 	if err := reader.Close(); err != nil {

@@ -559,7 +559,7 @@ func TestPruneWithdrawn(t *testing.T) {
 	if p, err := m.Resolve(t.Context(), "start"); err != nil || !p.Snapshot.Pruned {
 		t.Errorf("while it waits: %+v, %v; want it pruned", p, err)
 	}
-	if err := <-done; !errors.Is(err, store.ErrBusy) {
+	if err := <-done; !errors.Is(err, cas.ErrBusy) {
 		t.Fatalf("prune: %v, want ErrBusy", err)
 	}
 	if err := w.Close(); err != nil {

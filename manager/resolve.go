@@ -111,7 +111,7 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 		}
 		return l.atTurn(ctx, n)
 	}
-	if digits, ok := strings.CutPrefix(rev, lookPrefix); ok {
+	if digits, ok := strings.CutPrefix(rev, history.LookPrefix); ok {
 		return m.atLook(ctx, digits)
 	}
 	if l.log == nil {

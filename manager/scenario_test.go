@@ -624,7 +624,7 @@ func TestBadSessionFile(t *testing.T) {
 		return Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s", SessionFile: file, ReadOnly: true})
 	}
 	for name, content := range map[string]string{"empty": "", "not JSON": "hello\n", "another format": "{\"type\":\"other\"}\n", "newer": "{\"type\":\"session\",\"version\":4,\"id\":\"x\"}\n"} {
-		if _, err := open([]byte(content)); !errors.Is(err, session.ErrFormat) || !strings.Contains(err.Error(), file) {
+		if _, err := open([]byte(content)); !errors.Is(err, sessionlog.ErrFormat) || !strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v, want ErrFormat that names the file", name, err)
 		}
 	}

@@ -5,11 +5,6 @@ import (
 	"github.com/boocode/filestore/internal/livedir"
 )
 
-// WhyTakenOut is why a restore does not put a file back that was there: git has
-// taken it out of the directory since (git sparse-checkout), and nobody has
-// asked for it by name.
-const WhyTakenOut = "git's sparse checkout has taken it out"
-
 // whyBroughtBack is why a restore does not delete a file that was not there.
 const whyBroughtBack = "git's sparse checkout had taken it out then"
 
@@ -31,7 +26,7 @@ func (m *FileSnapshotManager) markTakenOut(wants []livedir.Want) error {
 	}
 	for i := range wants {
 		if w := &wants[i]; w.New != nil && !w.New.Mode.IsDir() && git.TakenOut(w.Path) {
-			w.Out = WhyTakenOut
+			w.Out = capture.WhyTakenOut
 		}
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 )
@@ -84,7 +85,7 @@ func (b *bench) expectWhy(r *RestoreResult, want map[string]string) {
 	}
 }
 
-const sparseSkipped = "skipped: " + WhyTakenOut
+const sparseSkipped = "skipped: " + capture.WhyTakenOut
 
 // TestSparseTurn: what git takes out in a turn the turn has not deleted, and what
 // it deletes otherwise it has. The one stays, the other comes back.

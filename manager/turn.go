@@ -596,7 +596,7 @@ func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnap
 // value is the default.
 type SnapshotOptions struct {
 	Label    string         // name of the snapshot; one with a name is recorded even if nothing changed
-	Partial  bool           // over a limit, take what fits; otherwise that is a *tree.BudgetError
+	Partial  bool           // over a limit, take what fits; otherwise the error matches tree.ErrBudget
 	Progress *tree.Progress // counted up during the capture; default none
 }
 

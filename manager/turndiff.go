@@ -278,7 +278,7 @@ type ChangeText struct {
 // ChangeText returns the lines that a change added and deleted, with so many
 // unchanged ones around them; negative is none, 0 the default of 3.
 func (m *FileSnapshotManager) ChangeText(ctx context.Context, c *TurnChange, context int) (*ChangeText, error) {
-	if c.Mode().IsDir() || c.Status == tree.Captured || c.Status == tree.Uncaptured {
+	if trees.ModeOf(&c.Difference).IsDir() || c.Status == tree.Captured || c.Status == tree.Uncaptured {
 		return new(ChangeText), nil
 	}
 	read := filediff.InStore(m.store)
@@ -291,23 +291,10 @@ func (m *FileSnapshotManager) ChangeText(ctx context.Context, c *TurnChange, con
 		t.Added, t.Deleted, t.Binary}, nil
 }
 
-// lookPrefix comes before the number of a record that is named by it.
-const lookPrefix = "look:"
-
-// NameOf returns what [FileSnapshotManager.Resolve] takes for a snapshot: its
-// entry, or "look:N" with the number of its record where no entry is known. It
-// is "" if neither is. s may be nil.
-func NameOf(entryID string, s *store.Snapshot) string {
-	if entryID != "" || s == nil || s.Seq == 0 {
-		return entryID
-	}
-	return lookPrefix + strconv.FormatUint(s.Seq, 10)
-}
-
 // atLook finds a record by its number. Which sessions it may be of is as with
 // entries.
 func (m *FileSnapshotManager) atLook(ctx context.Context, digits string) (*Point, error) {
-	unknown := fmt.Errorf("revision %q: %w", lookPrefix+digits, ErrUnknown)
+	unknown := fmt.Errorf("revision %q: %w", history.LookPrefix+digits, ErrUnknown)
 	seq, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || seq == 0 {
 		return nil, fmt.Errorf("%w: want a number, as log lists it", unknown)
@@ -319,7 +306,7 @@ func (m *FileSnapshotManager) atLook(ctx context.Context, digits string) (*Point
 	case err != nil:
 		return nil, err
 	case !m.opts.AnySession && (s.Worktree != m.project.Worktree || s.Session != m.opts.Session):
-		return nil, fmt.Errorf("revision %q: %w: of %q in %q", lookPrefix+digits, ErrOtherSession, s.Session, s.Root)
+		return nil, fmt.Errorf("revision %q: %w: of %q in %q", history.NameOf("", s), ErrOtherSession, s.Session, s.Root)
 	}
 	return m.recordPoint(ctx, s)
 }

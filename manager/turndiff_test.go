@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/rollback"
@@ -84,7 +85,7 @@ func TestTurnDiff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := NameOf(mo.EntryID, mo.Snapshot)
+		name := history.NameOf(mo.EntryID, mo.Snapshot)
 		if mo.Kind == "base" {
 			offline = append(offline, b.turnDiff(m, name)...)
 		}
@@ -125,7 +126,7 @@ func TestTurnDiff(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = []string{`modified a 1/1 old "1\nagent\nuser\nagent\n" new "1\n" `}
-	if d := cmp.Diff(want, b.turnDiff(m, NameOf("", r.Snapshot))); d != "" {
+	if d := cmp.Diff(want, b.turnDiff(m, history.NameOf("", r.Snapshot))); d != "" {
 		t.Errorf("the restore (-want +got):\n%s", d)
 	}
 }
@@ -141,7 +142,7 @@ func TestLookNames(t *testing.T) {
 	b.write("a", "3")
 	m2 := b.open("other")
 	found := b.initialize(m2).Snapshot
-	if _, err := m.Resolve(t.Context(), NameOf("", found)); !errors.Is(err, ErrOtherSession) {
+	if _, err := m.Resolve(t.Context(), history.NameOf("", found)); !errors.Is(err, ErrOtherSession) {
 		t.Errorf("the start of another session: %v", err)
 	}
 	b.start(m)
@@ -152,14 +153,14 @@ func TestLookNames(t *testing.T) {
 		}
 	}
 	any := b.open("", func(o *Options) { o.AnySession = true })
-	p, err := any.Resolve(t.Context(), NameOf("", found))
+	p, err := any.Resolve(t.Context(), history.NameOf("", found))
 	if err != nil || p.Snapshot.Seq != found.Seq {
 		t.Errorf("%v, %v", p, err)
 	}
-	if got := NameOf("", nil); got != "" {
+	if got := history.NameOf("", nil); got != "" {
 		t.Errorf("NameOf nothing = %q", got)
 	}
-	if got := NameOf("e", found); got != "e" {
+	if got := history.NameOf("e", found); got != "e" {
 		t.Errorf("NameOf an entry = %q", got)
 	}
 }

@@ -89,7 +89,7 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 		x.result.Passed, passed, list = append(x.result.Passed, taken), append(passed, r.Seq), below
 	}
 	if len(passed) > 0 {
-		return &PassedError{x.result.Passed}
+		return passedError(x.result.Passed)
 	}
 	return ErrNothing
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// UnrevertPointData is the data of an unrevert-point entry in a session log:
+// unrevertPointData is the data of an unrevert-point entry in a session log:
 // what a restore did, so that it can be taken back.
-type UnrevertPointData struct {
+type unrevertPointData struct {
 	PreRollbackTreeHash store.ID `json:"preRollbackTreeHash"` // the files that it changed are in there as they were
 	RolledBackToLeaf    *string  `json:"rolledBackToLeaf"`    // entry of the target; null: the start of the session
 	RestoredFiles       []string `json:"restoredFiles"`
@@ -45,8 +45,8 @@ func (x *restore) log(ctx context.Context, r *record) error {
 }
 
 // unrevertPoint returns what a session's log is told of a restore.
-func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*UnrevertPointData, error) {
-	d := &UnrevertPointData{PreRollbackTreeHash: r.Base.Tree, RestoredFiles: []string{}, DeletedFiles: []string{},
+func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*unrevertPointData, error) {
+	d := &unrevertPointData{PreRollbackTreeHash: r.Base.Tree, RestoredFiles: []string{}, DeletedFiles: []string{},
 		TreeHash: r.Tree, SnapshotSeq: r.Seq, Undoes: r.Facts.Undoes}
 	to, err := m.stepAt(ctx, r.Position(), r.Session)
 	if err == nil {
@@ -72,7 +72,7 @@ func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*Un
 }
 
 // entry returns the unrevert-point entry that has this data.
-func (d *UnrevertPointData) entry(id, parent string) *session.Entry {
+func (d *unrevertPointData) entry(id, parent string) *session.Entry {
 	return &session.Entry{ID: id, ParentID: parent, Type: "custom", CustomType: sessionlog.UnrevertPoint,
 		Data: encode(d)}
 }

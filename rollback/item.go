@@ -42,19 +42,18 @@ func (p Policy) MarshalText() ([]byte, error) { return []byte(p), p.Check() }
 type Action string
 
 const (
-	Nothing Action = "unchanged" // it is as it is wanted
-	Restore Action = "restored"  // it gets what is wanted
-	Delete  Action = "deleted"   // it goes
-	Skipped Action = "skipped"   // it is dirty and stays, or it cannot be where it belongs
-	Kept    Action = "kept"      // it would have to be deleted, and may not be
-	Failed  Action = "failed"    // it cannot be done
+	Restore Action = "restored" // it gets what is wanted
+	Delete  Action = "deleted"  // it goes
+	Skipped Action = "skipped"  // it is dirty and stays, or it cannot be where it belongs
+	Kept    Action = "kept"     // it would have to be deleted, and may not be
+	Failed  Action = "failed"   // it cannot be done
 )
 
 // An Item is what a plan does to one path.
 type Item struct {
 	Path  string
 	Do    Action
-	Why   string      // of all but Nothing, Restore and Delete
+	Why   string      // of all but Restore and Delete
 	Dirty bool        // it is not what was expected
 	Now   *tree.Entry // what is there; nil: nothing
 	New   *tree.Entry // what is wanted; nil: nothing

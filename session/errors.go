@@ -4,8 +4,6 @@ import "errors"
 
 // Errors to match with errors.Is.
 var (
-	// ErrFormat: the file is no session log, or one of another version.
-	ErrFormat = errors.New("not a pi session log of version 3")
 	// ErrUnknownEntry: the session has no such entry.
 	ErrUnknownEntry = errors.New("no such entry")
 	// ErrEntryExists: the session has an entry with this ID already.

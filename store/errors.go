@@ -21,8 +21,6 @@ var (
 	ErrOwner = errors.New("the store is another user's")
 	// ErrClosed: the store or the writer is closed.
 	ErrClosed = errors.New("closed")
-	// ErrBusy: others did not come to their end in time, and had to.
-	ErrBusy = errors.New("busy")
 	// ErrPruned: what is asked for belonged to a snapshot that was not kept.
 	ErrPruned = errors.New("was pruned")
 	// ErrForgotten: what is asked for was taken out of all snapshots on purpose.

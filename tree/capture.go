@@ -1,8 +1,7 @@
 package tree
 
 import (
-	"fmt"
-	"strings"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -38,32 +37,9 @@ type Result struct {
 	Partial               bool  // a limit was reached: the coverage lists a part of the rest as over the budget
 }
 
-// A BudgetError says that a capture would have gone over a limit.
-type BudgetError struct {
-	Limit   string     // which: "files", "new bytes" or "time"
-	Max     int64      // the limit; nanoseconds for time
-	Largest []Offender // directories with most to read, the largest first
-}
-
-func (e *BudgetError) Error() string {
-	limit := fmt.Sprintf("%d %s", e.Max, e.Limit)
-	if e.Limit == "time" {
-		limit = time.Duration(e.Max).String()
-	}
-	var b strings.Builder
-	for _, o := range e.Largest {
-		fmt.Fprintf(&b, "; %q has %d files, %d bytes", o.Path, o.Files, o.Bytes)
-	}
-	return "over the budget of " + limit + b.String()
-}
-
-// An Offender is a directory, one or two levels below the root, with what a
-// capture would have to read in it.
-type Offender struct {
-	Path  string
-	Files int64
-	Bytes int64
-}
+// ErrBudget: a capture would have gone over a limit. The error says which, and where
+// there is most to read.
+var ErrBudget = errors.New("over the budget")
 
 // A Project says where a directory belongs.
 type Project struct {

@@ -27,17 +27,8 @@ func (m Mode) Kind() Mode { return m & modeKind }
 // Perm returns the permission bits.
 func (m Mode) Perm() uint16 { return uint16(m & modePerm) }
 
-func (m Mode) IsDir() bool     { return m.Kind() == ModeDir }
-func (m Mode) IsFile() bool    { return m.Kind() == ModeFile }
-func (m Mode) IsSymlink() bool { return m.Kind() == ModeSymlink }
-
-// Git returns the mode as git writes it: there, links have no permission bits.
-func (m Mode) Git() uint32 {
-	if m.IsSymlink() {
-		m = ModeSymlink
-	}
-	return uint32(m)
-}
+// IsDir reports whether the entry is a directory.
+func (m Mode) IsDir() bool { return m.Kind() == ModeDir }
 
 // String returns six octal digits.
 func (m Mode) String() string { return fmt.Sprintf("%06o", uint16(m)) }

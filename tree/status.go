@@ -38,11 +38,3 @@ type Difference struct {
 	Path     string
 	Old, New *Entry // nil: absent
 }
-
-// Mode returns that of the side that is there, the new one if both are.
-func (d *Difference) Mode() Mode {
-	if d.New != nil {
-		return d.New.Mode
-	}
-	return d.Old.Mode
-}

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/words"
-	"github.com/boocode/filestore/store"
 )
 
 func (a *app) adoptCommand() *cobra.Command {
@@ -118,7 +118,7 @@ func (a *app) adoptMoved(ctx context.Context, mv *places.Moved) error {
 	}
 	a.located = nil
 	err = places.Adopt(ctx, mv, &places.AdoptOptions{StoreRoot: base})
-	if errors.Is(err, store.ErrBusy) {
+	if errors.Is(err, cas.ErrBusy) {
 		return refuse("nothing was changed: end it, an agent perhaps that runs on the old path, and try again", "%w",
 			err)
 	}

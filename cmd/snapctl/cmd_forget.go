@@ -176,7 +176,7 @@ func (a *app) doForget(ctx context.Context, s *cas.Store, plan *retain.ForgetPla
 	opts *retain.ForgetOptions) (*cas.PruneResult, error) {
 	r, err := plan.Do(ctx)
 	for range 3 { // it may have begun another one with the content by then
-		if !errors.Is(err, store.ErrBusy) {
+		if !errors.Is(err, cas.ErrBusy) {
 			break
 		}
 		if a.sealEngine(ctx) != nil { // the first error says what to do about it

@@ -148,7 +148,7 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent) {
 	case came == queued && errors.Is(err, context.Canceled):
 		fail(errors.New("a signal has come before the resident engine has answered"))
 		return
-	case came == queued && errors.Is(err, client.ErrHung):
+	case came == queued && errors.Is(err, wire.ErrHung):
 		fail(fmt.Errorf("%w: it may record the event when it goes on", err))
 		late = noteLate(dir)
 		return
@@ -162,7 +162,7 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent) {
 	case came == queued: // and its log says why not
 		a.log.Error("event not recorded", "err", err)
 		return
-	case errors.Is(err, client.ErrHung):
+	case errors.Is(err, wire.ErrHung):
 		late = noteLate(dir)
 		if lerr := a.locks(ctx, late); lerr != nil {
 			fail(fmt.Errorf("%w, and has locks of the directory: %w", err, lerr))

@@ -228,7 +228,7 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 
 // printJSONMoment prints a line in JSON. d has the files that are shown; nil: none are.
 func (a *app) printJSONMoment(ctx context.Context, l *logLine, f *logFlags, d *differ, only filter) (err error) {
-	j := &jsonMoment{Rev: words.OrNull(manager.NameOf(l.EntryID, l.Snapshot)), EntryID: words.OrNull(l.EntryID),
+	j := &jsonMoment{Rev: words.OrNull(history.NameOf(l.EntryID, l.Snapshot)), EntryID: words.OrNull(l.EntryID),
 		Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial,
 		TurnIndex: turnOrNull(l.TurnIndex), jsonTitle: jsonTitle{l.Title, l.Agent, l.Model}}
 	if !f.all {
@@ -261,7 +261,7 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 	if s != nil {
 		when = clock(s.Time)
 	}
-	rev := fmt.Sprintf("%-8s", cmp.Or(manager.NameOf(l.EntryID, s), "-"))
+	rev := fmt.Sprintf("%-8s", cmp.Or(history.NameOf(l.EntryID, s), "-"))
 	fmt.Fprintf(a.out, "%-8s  %s  %s", turn, a.paint(yellow, rev), when)
 	add := func(is bool, text string) {
 		if is {

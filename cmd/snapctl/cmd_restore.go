@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -505,7 +506,7 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 		if !show(it) {
 			continue
 		}
-		if it.Why == manager.WhyTakenOut {
+		if it.Why == capture.WhyTakenOut {
 			if takenOut++; takenOut > maxTakenOut {
 				continue
 			}
@@ -516,7 +517,7 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 		said("made", "make", "%s", shown(path, tree.ModeDir))
 	}
 	if n := takenOut - maxTakenOut; n > 0 {
-		a.note("%s more skipped: %s", words.Comma(n), manager.WhyTakenOut)
+		a.note("%s more skipped: %s", words.Comma(n), capture.WhyTakenOut)
 	}
 }
 
@@ -607,7 +608,7 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 	takenOut := 0
 	for _, it := range r.Items {
 		switch {
-		case it.Why == manager.WhyTakenOut:
+		case it.Why == capture.WhyTakenOut:
 			takenOut++
 		case it.Do == rollback.Skipped && it.Dirty:
 			dirty++

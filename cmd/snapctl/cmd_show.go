@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -86,7 +87,7 @@ func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags
 	}
 	d := p.turnDiffer(turn, f)
 	if a.flags.json {
-		j := &showAnswer{Rev: words.OrNull(manager.NameOf(point.EntryID, snap)), EntryID: words.OrNull(point.EntryID),
+		j := &showAnswer{Rev: words.OrNull(history.NameOf(point.EntryID, snap)), EntryID: words.OrNull(point.EntryID),
 			TurnIndex: turnOrNull(point.TurnIndex), Kind: snap.Kind, SnapshotTreeHash: snap.Tree,
 			BaselineTreeHash: step.BaselineTreeHash, FirstSnapshot: snap.Kind == "start", Pruned: snap.Pruned,
 			Time: snap.Time.UTC(), Diff: only.of(step.Diff), Contested: only.of(step.Contested),
@@ -123,7 +124,7 @@ func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *ma
 		}
 	}
 	snap := point.Snapshot
-	fmt.Fprintln(a.out, a.paint(yellow, "snapshot "+manager.NameOf(point.EntryID, snap)))
+	fmt.Fprintln(a.out, a.paint(yellow, "snapshot "+history.NameOf(point.EntryID, snap)))
 	switch {
 	case point.TurnIndex >= 0:
 		line("turn", strconv.Itoa(point.TurnIndex))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -189,7 +190,7 @@ func seconds(d time.Duration) string {
 }
 
 // overBudget explains a capture that would have gone over a limit.
-func overBudget(e *tree.BudgetError) *failure {
+func overBudget(e *capture.BudgetError) *failure {
 	limit := map[string]string{"time": time.Duration(e.Max).String(), "new bytes": words.Size(e.Max) +
 		" to read"}[e.Limit]
 	if limit == "" {

@@ -103,7 +103,7 @@ func (a *app) printStatus(c *tree.Difference, nul bool) {
 	if !nul {
 		status = a.paint(statusColours[c.Status], status)
 	}
-	path, end := listed(c.Path, c.Mode(), nul)
+	path, end := listed(c.Path, trees.ModeOf(c), nul)
 	fmt.Fprintf(a.out, "%s %s%s", status, path, end)
 }
 

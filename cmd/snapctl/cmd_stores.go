@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/words"
-	"github.com/boocode/filestore/store"
 )
 
 func (a *app) storesCommand() *cobra.Command {
@@ -174,7 +174,7 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 		}
 	}
 	err = places.Remove(ctx, dir)
-	if errors.Is(err, store.ErrBusy) {
+	if errors.Is(err, cas.ErrBusy) {
 		return refuse("nothing was changed; end who has it open, the engine by 'snapctl --root "+
 			words.Quote(info.Project)+" serve --stop', and try again",
 			"stores rm: %w", err)

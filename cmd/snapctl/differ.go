@@ -186,7 +186,7 @@ const renamed tree.Status = 'R'
 // print prints one change in the format that was asked for.
 func (d *differ) print(ctx context.Context, c *change) error {
 	out := d.app.out
-	path, end := listed(c.Path, c.Mode(), d.flags.nul)
+	path, end := listed(c.Path, trees.ModeOf(&c.Difference), d.flags.nul)
 	status := string(byte(c.Status))
 	if c.from != "" {
 		status = fmt.Sprintf("R%03d", c.similarity)
@@ -234,7 +234,7 @@ func (d *differ) print(ctx context.Context, c *change) error {
 // unified returns the patch of one change, none for a directory, which
 // patches do not know.
 func (d *differ) unified(ctx context.Context, c *change) ([]byte, error) {
-	if c.Mode().IsDir() {
+	if trees.ModeOf(&c.Difference).IsDir() {
 		return nil, nil
 	}
 	old, new, err := d.Files(ctx, c.from, &c.Difference)

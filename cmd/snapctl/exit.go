@@ -21,7 +21,6 @@ import (
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // Exit codes.
@@ -98,7 +97,7 @@ func failureOf(err error) *failure {
 		}
 		return &failure{f.code, err, f.hint}
 	}
-	if over, ok := errors.AsType[*tree.BudgetError](err); ok {
+	if over, ok := errors.AsType[*capture.BudgetError](err); ok {
 		return overBudget(over)
 	}
 	if refused, ok := errors.AsType[*manager.EditError](err); ok && !errors.Is(err, manager.ErrOutside) {

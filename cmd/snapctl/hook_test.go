@@ -22,6 +22,7 @@ import (
 
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
+	"github.com/boocode/filestore/internal/wire"
 )
 
 // hook runs a hook as Claude Code does. It must succeed and print nothing.
@@ -224,7 +225,7 @@ func TestHookEngineSilenced(t *testing.T) {
 	}()
 	a := &app{getenv: func(string) string { return "" }}
 	came, err := a.hookAsk(t.Context(), client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false)
-	if came != queued || !errors.Is(err, client.ErrHung) {
+	if came != queued || !errors.Is(err, wire.ErrHung) {
 		t.Errorf("hookAsk = %v, %v, want ErrHung", came, err)
 	}
 }

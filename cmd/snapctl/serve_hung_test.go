@@ -100,7 +100,7 @@ func TestEngineStopped(t *testing.T) {
 	r.signal(pid, syscall.SIGSTOP)
 	for { // until all of it has stopped
 		c, err := client.Dial(t.Context(), r.storeDir())
-		if errors.Is(err, client.ErrHung) {
+		if errors.Is(err, wire.ErrHung) {
 			break
 		}
 		if err != nil {

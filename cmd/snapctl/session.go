@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -158,12 +159,15 @@ func (p *place) newestBack(next []*store.Snapshot, preview func() (*manager.Rest
 			return "", at, err
 		}
 		r, err := preview()
-		all, isAll := errors.AsType[*manager.PassedError](err)
+		all, isAll := errors.AsType[interface {
+			error
+			PassedOver() []manager.TakenBack
+		}](err)
 		switch {
 		case errors.Is(err, manager.ErrCutOff):
 			return next[0].Session, next[0].Time, nil
 		case isAll:
-			passed = append(passed, all.Passed...)
+			passed = append(passed, all.PassedOver()...)
 			continue
 		case errors.Is(err, manager.ErrNothing):
 			continue
@@ -196,7 +200,7 @@ func (p *place) sessionOf(ctx context.Context, rev string) string {
 	if err != nil || point.Snapshot == nil || point.Snapshot.Worktree != p.project.Worktree { // the restore says why
 		return ""
 	}
-	if point.EntryID != "" && strings.HasPrefix(point.EntryID, rev) || manager.NameOf("", point.Snapshot) == rev {
+	if point.EntryID != "" && strings.HasPrefix(point.EntryID, rev) || history.NameOf("", point.Snapshot) == rev {
 		return point.Snapshot.Session
 	}
 	return ""

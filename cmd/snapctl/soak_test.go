@@ -31,6 +31,7 @@ import (
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 var (
@@ -721,7 +722,7 @@ func (s *soak) read(st *cas.Store, a *soakedAck, blobs map[store.ID]string) erro
 		switch {
 		case e.Mode.IsDir():
 			got[rel] = "dir"
-		case e.Mode.IsSymlink():
+		case e.Mode.Kind() == tree.ModeSymlink:
 			target, err := st.Get(s.ctx, object.Blob, e.ID)
 			if err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -53,7 +54,7 @@ type jsonTurn struct {
 }
 
 func newJSONTurn(t *manager.TurnDiff) *jsonTurn {
-	j := &jsonTurn{Rev: words.OrNull(manager.NameOf(t.EntryID, t.Snapshot)), EntryID: words.OrNull(t.EntryID),
+	j := &jsonTurn{Rev: words.OrNull(history.NameOf(t.EntryID, t.Snapshot)), EntryID: words.OrNull(t.EntryID),
 		TurnIndex: turnOrNull(t.TurnIndex), Kind: t.Kind, Unknown: t.Unknown}
 	if t.Snapshot != nil {
 		j.TreeHash = t.Snapshot.Tree

@@ -55,7 +55,7 @@ func withDefaults(l tree.Limits) tree.Limits {
 // the default.
 type Options struct {
 	Limits   tree.Limits
-	Partial  bool           // over a limit, capture what fits and list the rest; otherwise that is a *tree.BudgetError
+	Partial  bool           // over a limit, capture what fits and list the rest; otherwise that is a *BudgetError
 	Workers  int            // goroutines that walk, read and hash; default GOMAXPROCS
 	Progress *tree.Progress // counted up while the capture runs; default none
 
@@ -91,7 +91,7 @@ type capture struct {
 
 	mu      sync.Mutex // guards the rest
 	err     error      // the first that ends the capture
-	over    *tree.BudgetError
+	over    *BudgetError
 	changed map[uint32]block
 	edits   map[uint32]*blockEdit
 	sums    map[uint32]dirSum
@@ -330,7 +330,7 @@ func (c *capture) overBudget(limit string, max int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over == nil {
-		c.over = &tree.BudgetError{Limit: limit, Max: max}
+		c.over = &BudgetError{Limit: limit, Max: max}
 	}
 }
 
@@ -346,14 +346,14 @@ func (c *capture) late() bool {
 // maxOffenders is how many directories a BudgetError names.
 const maxOffenders = 5
 
-func (c *capture) offenders() []tree.Offender {
-	var list []tree.Offender
+func (c *capture) offenders() []Offender {
+	var list []Offender
 	for _, w := range c.weights {
 		if n := w.files.Load(); n > 0 {
-			list = append(list, tree.Offender{Path: w.path, Files: n, Bytes: w.bytes.Load()})
+			list = append(list, Offender{Path: w.path, Files: n, Bytes: w.bytes.Load()})
 		}
 	}
-	slices.SortFunc(list, func(a, b tree.Offender) int {
+	slices.SortFunc(list, func(a, b Offender) int {
 		if a.Bytes != b.Bytes && c.over.Limit != "files" {
 			return int(min(1, max(-1, b.Bytes-a.Bytes)))
 		}

@@ -408,7 +408,7 @@ func TestBudget(t *testing.T) {
 	for _, limits := range []tree.Limits{{NewBytes: 10_000}, {Files: 20}, {Time: 1}} {
 		ws := openWorkspace(t, s, root)
 		r, err := trySnapshot(t.Context(), s, ws, &Options{Limits: limits})
-		var budget *tree.BudgetError
+		var budget *BudgetError
 		if !errors.As(err, &budget) || r != nil {
 			t.Errorf("limits %+v: %+v, %v; want a *BudgetError", limits, r, err)
 		} else if limits.NewBytes > 0 && (len(budget.Largest) == 0 || budget.Largest[0].Path != "deep/er") {

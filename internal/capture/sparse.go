@@ -263,3 +263,8 @@ func (c *capture) putOut(sparse *gitrepo.Sparse, dir string) (cover store.ID, n 
 	cover, err = trees.CoverageWriter(c.sink).Dir(items)
 	return cover, n, err
 }
+
+// WhyTakenOut is why a restore does not put a file back that was there: git has
+// taken it out of the directory since (git sparse-checkout), and nobody has
+// asked for it by name.
+const WhyTakenOut = "git's sparse checkout has taken it out"

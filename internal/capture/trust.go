@@ -8,13 +8,12 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/tree"
 )
 
 // saveCache writes down what a capture saw, so that the next one is quick. It is
 // called when all that the capture put is durable; captureErr is how the capture ended.
 func (c *capture) saveCache(captureErr error) error {
-	var budget *tree.BudgetError
+	var budget *BudgetError
 	if captureErr != nil && !errors.As(captureErr, &budget) {
 		// It stopped anywhere: some directories were finished, and those
 		// above them were not.

@@ -1,10 +1,14 @@
 package cas
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/boocode/filestore/store"
 )
+
+// ErrBusy: others did not come to their end in time, and had to.
+var ErrBusy = errors.New("busy")
 
 // An OwnerError says whose a store is that this user may not open. It matches [store.ErrOwner].
 type OwnerError struct {

@@ -196,7 +196,7 @@ func TestForgetBusy(t *testing.T) {
 	raw := random(20<<10, 7)
 	a := lib.mustCommit(t, other, "a", []byte("tree"), raw)
 	b := lib.mustCommit(t, s, "b", []byte("other tree"))
-	if err := lib.forget(t, s, raw); !errors.Is(err, store.ErrBusy) {
+	if err := lib.forget(t, s, raw); !errors.Is(err, ErrBusy) {
 		t.Fatalf("forget what another process has at hand: %v, want ErrBusy", err)
 	}
 	checkAcked(t, s, []acked{a, b})

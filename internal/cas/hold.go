@@ -95,7 +95,7 @@ func Hold(ctx context.Context, stores vfs.FS, name string) (*Held, error) {
 	if err != nil {
 		f.Close()
 		if errors.Is(err, errInUse) {
-			err = fmt.Errorf("%w: %w", store.ErrBusy, errInUse)
+			err = fmt.Errorf("%w: %w", ErrBusy, errInUse)
 		}
 		return nil, fmt.Errorf("hold store %s: %w", name, err)
 	}

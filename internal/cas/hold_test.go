@@ -26,7 +26,7 @@ func TestHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h, err := Hold(t.Context(), vfs.OS(base), "a"); !errors.Is(err, store.ErrBusy) {
+		if h, err := Hold(t.Context(), vfs.OS(base), "a"); !errors.Is(err, ErrBusy) {
 			t.Fatalf("Hold while it is open (to read: %v): %v, %v; want ErrBusy", readOnly, h, err)
 		}
 		if err := s.Close(); err != nil {

@@ -317,7 +317,7 @@ func (s *Store) prune(ctx context.Context, plan *PrunePlan) (*PruneResult, error
 		wait = time.Minute
 	}
 	patience, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("%w: somebody has written or restored for %v",
-		store.ErrBusy, wait))
+		ErrBusy, wait))
 	defer cancel()
 	locks, err := s.drain(patience, r.before.Completed, r.epoch)
 	if err != nil {
@@ -386,7 +386,7 @@ func (r *pruneRun) begin(ctx context.Context) error {
 				return err
 			}
 			if _, err := s.fsys.Stat(layout.IndexName(c.id)); errors.Is(err, fs.ErrNotExist) && forget {
-				return fmt.Errorf("%w: another process appends to %s", store.ErrBusy, layout.PackName(c.id))
+				return fmt.Errorf("%w: another process appends to %s", ErrBusy, layout.PackName(c.id))
 			} else if errors.Is(err, fs.ErrNotExist) {
 				continue // somebody appends to it by now
 			} else if err != nil {

@@ -273,7 +273,7 @@ func TestPruneBusy(t *testing.T) {
 		t.Fatal(err)
 	}
 	keepB := func(snap *store.Snapshot) bool { return snap.Seq != a.seq }
-	if _, _, err := lib.prune(t.Context(), s, keepB); !errors.Is(err, store.ErrBusy) {
+	if _, _, err := lib.prune(t.Context(), s, keepB); !errors.Is(err, ErrBusy) {
 		t.Fatalf("prune beside a writer: %v, want ErrBusy", err)
 	}
 	checkAcked(t, s, []acked{a})

@@ -76,7 +76,7 @@ func (c *Change) state(ctx context.Context, s store.State, made bool) (store.Sta
 		it := &c.Plan.Items[i]
 		e := it.Now
 		switch it.Do {
-		case rollback.Nothing:
+		case livedir.Nothing:
 			if e != nil && e.Mode.IsDir() { // also where it is ignored
 				edits = append(edits, trees.Edit{Path: it.Path, New: e})
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
@@ -97,7 +98,7 @@ var Kinds = []*Kind{
 	Cancelled,
 	{Code: "timed_out", Exit: Environment, Status: late, Errs: []error{context.DeadlineExceeded},
 		Advice: "Call again: what was read until then is kept."},
-	{Code: "budget", Exit: Budget, Status: unprocessable, is: isA[*tree.BudgetError],
+	{Code: "budget", Exit: Budget, Status: unprocessable, Errs: []error{tree.ErrBudget},
 		Hint:   "--partial takes what fits",
 		Advice: "Nothing was recorded. Call again with partial: true to take what fits, or list directories that are not worth keeping in .booignore."},
 	{Code: "bad_patch", Exit: Usage, Status: unprocessable, is: isA[*patch.ParseError],
@@ -128,7 +129,7 @@ var Kinds = []*Kind{
 	{Code: "other_user", Exit: Environment, Status: forbidden, Errs: []error{store.ErrOwner},
 		Hint:   "'snapctl --store DIR …' keeps stores of your own",
 		Advice: "The store is another user's: ask the user to start the server as its owner, or with --store DIR."},
-	{Code: "busy", Exit: Refused, Status: conflict, Errs: []error{store.ErrBusy},
+	{Code: "busy", Exit: Refused, Status: conflict, Errs: []error{cas.ErrBusy},
 		Hint:   "nothing was changed; try again, wait longer with --wait, or end who has the store open: 'snapctl serve --stop'",
 		Advice: "Another process has the store open that has to be moved or pruned: ask the user to end it, then call again."},
 	{Code: "plan_stale", Exit: Refused, Status: conflict, Errs: []error{cas.ErrPlanStale},
@@ -198,7 +199,7 @@ var Kinds = []*Kind{
 		Advice: "Call snapshot_list: the step is on record."},
 	{Code: "unknown_entry", Exit: Refused, Status: conflict, Errs: []error{session.ErrUnknownEntry},
 		Advice: "Call snapshot_list: it has the entries."},
-	{Code: "bad_log", Exit: Refused, Status: conflict, Errs: []error{session.ErrFormat, session.ErrCycle},
+	{Code: "bad_log", Exit: Refused, Status: conflict, Errs: []error{sessionlog.ErrFormat, session.ErrCycle},
 		Advice: "The session file cannot be read: ask the user."},
 	{Code: "corrupt", Exit: Damage, Status: broken, Errs: []error{store.ErrCorrupt}, is: isBadPage,
 		Hint:   "'snapctl check' lists all that is damaged",

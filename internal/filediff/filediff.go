@@ -35,7 +35,7 @@ func File(ctx context.Context, read Reader, path string, e *tree.Entry) (textdif
 	if e == nil || e.Mode.IsDir() {
 		return textdiff.File{}, nil
 	}
-	f := textdiff.File{Name: path, Mode: e.Mode.Git()}
+	f := textdiff.File{Name: path, Mode: GitMode(e.Mode)}
 	err := store.ErrForgotten
 	if e.Size <= MaxText {
 		f.Content, err = read(ctx, path, e)
@@ -67,4 +67,12 @@ func Count(old, new textdiff.File) (s Stat) {
 		s.Added, s.Deleted, s.Binary = textdiff.Stat(old.Content, new.Content)
 	}
 	return s
+}
+
+// GitMode returns a mode as git writes it: there, links have no permission bits.
+func GitMode(m tree.Mode) uint32 {
+	if m.Kind() == tree.ModeSymlink {
+		m = tree.ModeSymlink
+	}
+	return uint32(m)
 }

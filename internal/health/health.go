@@ -206,7 +206,7 @@ func isFailure(ctx context.Context, err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
-	if _, ok := errors.AsType[*tree.BudgetError](err); ok {
+	if errors.Is(err, tree.ErrBudget) {
 		return false
 	}
 	_, path := errors.AsType[*fs.PathError](err)

@@ -367,7 +367,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 		return prepared{}, err
 	}
 	ready := prepared{dir: at}
-	if it.New.Mode.IsSymlink() {
+	if it.New.Mode.Kind() == tree.ModeSymlink {
 		target, err := a.g.Get(ctx, object.Blob, it.New.ID)
 		if err != nil {
 			return prepared{}, err
@@ -382,7 +382,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 	}
 	a.touched[i] = true
 	_, err = a.g.CopyBlob(ctx, w, it.New.ID)
-	if err == nil && name != "" && it.Now != nil && it.Now.Mode.IsFile() {
+	if err == nil && name != "" && it.Now != nil && it.Now.Mode.Kind() == tree.ModeFile {
 		var names int
 		names, err = inherit(dir, name, w)
 		if ready.linked = names != 1; names > 1 {
@@ -510,7 +510,7 @@ func (a *applier) restoreDir(i int) error {
 	_, made := a.made[it.Path]
 	if isDir := now != nil && now.Mode.IsDir(); !same(now, it.Now) && !made {
 		if it.Parent && isDir { // somebody else has made it: that will do
-			it.Do = rollback.Nothing
+			it.Do = Nothing
 		} else {
 			a.skip(it, now)
 		}

@@ -43,6 +43,9 @@ type Plan struct {
 	Aborted bool // something is dirty, and the policy is to do nothing then
 }
 
+// Nothing is what is done to a path that is as it is wanted. No result lists those.
+const Nothing rollback.Action = "unchanged"
+
 // A Made is a directory that is not there, and is made only because something is
 // put into it: no item restores it.
 type Made struct {
@@ -258,10 +261,10 @@ func (pl *planner) judge(i int) error {
 		it.Do, it.Why, it.Dirty = rollback.Skipped, w.Held, !w.Hidden
 		return nil
 	case same(it.Now, it.New):
-		it.Do = rollback.Nothing
+		it.Do = Nothing
 		return nil
 	case w.Parent && isDir && !same(it.Now, w.Old):
-		it.Do = rollback.Nothing
+		it.Do = Nothing
 		return nil
 	case w.Keep != "":
 		it.Do, it.Why, it.Dirty = rollback.Kept, w.Keep, w.Doubt != ""
@@ -367,7 +370,7 @@ func (pl *planner) block() {
 			}
 			above := &pl.items[j]
 			switch {
-			case above.Do == rollback.Restore && above.New.Mode.IsSymlink():
+			case above.Do == rollback.Restore && above.New.Mode.Kind() == tree.ModeSymlink:
 				it.Do, it.Why = rollback.Skipped, fmt.Sprintf("%q is to be a symbolic link", up)
 			case above.Do == rollback.Restore && !above.New.Mode.IsDir():
 				it.Do, it.Why = rollback.Skipped, fmt.Sprintf("%q is to be a file", up)
@@ -393,7 +396,7 @@ func (pl *planner) settleParents() {
 	for i := range pl.items {
 		switch it := &pl.items[i]; {
 		case it.Parent && !needed[it.Path]:
-			it.Do, it.Why, it.Dirty = rollback.Nothing, "", false
+			it.Do, it.Why, it.Dirty = Nothing, "", false
 		case it.Do == rollback.Delete && needed[it.Path]:
 			it.Do, it.Why = rollback.Kept, "something is to be put into it"
 		case it.Do == rollback.Skipped && it.Now == nil && it.New != nil && it.New.Mode.IsDir() && needed[it.Path]:

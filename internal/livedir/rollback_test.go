@@ -423,7 +423,7 @@ func TestModel(t *testing.T) {
 				t.Errorf("seed %d: %s is %q, want %q", seed, path, got[path], wanted[path])
 			case what == string(rollback.Delete) && got[path] != "":
 				t.Errorf("seed %d: %s is %q, want it gone", seed, path, got[path])
-			case what == string(rollback.Nothing) && got[path] != wanted[path] && !made(path):
+			case what == string(Nothing) && got[path] != wanted[path] && !made(path):
 				t.Errorf("seed %d: %s is %q and unchanged, want %q", seed, path, got[path], wanted[path])
 			}
 		}

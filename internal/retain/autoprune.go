@@ -15,7 +15,6 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 )
 
 const (
@@ -88,7 +87,7 @@ func AutoPrune(ctx context.Context, storeDir string, log *slog.Logger) (r *cas.P
 		return nil, nil
 	}
 	defer func() {
-		if err != nil && !errors.Is(err, store.ErrBusy) && !errors.Is(err, context.Canceled) {
+		if err != nil && !errors.Is(err, cas.ErrBusy) && !errors.Is(err, context.Canceled) {
 			health.Change(storeDir, func(h *health.Health) { // else nobody may hear of it
 				h.NoteFailure(fmt.Errorf("prune: %w", err), time.Now())
 			})

@@ -15,7 +15,6 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 )
 
 const (
@@ -116,7 +115,7 @@ func lookAtSiblings(ctx context.Context, storeRoot string, keep *Retention, now 
 		dir := filepath.Join(storeRoot, name)
 		r, removed, err := pruneGone(ctx, dir, keep, log)
 		switch {
-		case errors.Is(err, store.ErrBusy): // the next day then
+		case errors.Is(err, cas.ErrBusy): // the next day then
 		case err != nil:
 			log.Warn("store of a directory that is gone not pruned", "path", dir, "err", err)
 		case removed:

@@ -1,13 +1,11 @@
 package sessionlog
 
-import (
-	"errors"
-
-	"github.com/boocode/filestore/session"
-)
+import "errors"
 
 // Errors to match with errors.Is, beside those of package session.
 var (
+	// ErrFormat: the file is no session log, or one of another version.
+	ErrFormat = errors.New("not a pi session log of version 3")
 	// ErrNotBegun: the file is empty, or has no whole first line: whoever
 	// writes it may be about to. It is an ErrFormat, too.
 	ErrNotBegun = errors.New("no session header yet")
@@ -22,7 +20,7 @@ type formatError string
 func (e formatError) Error() string { return string(e) }
 
 // Is reports that the error is ErrFormat.
-func (e formatError) Is(target error) bool { return target == session.ErrFormat }
+func (e formatError) Is(target error) bool { return target == ErrFormat }
 
 // A notBegunError says in its own words what matches ErrNotBegun.
 type notBegunError struct{ formatError }

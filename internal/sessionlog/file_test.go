@@ -16,11 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/session"
-	"github.com/google/go-cmp/cmp"
 )
 
 const headerV3 = `{"type":"session","version":3,"id":"0198f6f0-7a3b-7cc0-9d2e-1f0a5b6c7d8e","timestamp":"2026-11-21T06:15:35.123Z","cwd":"/home/u/proj","parentSession":"/x/y.jsonl"}` + "\n"
@@ -348,7 +349,7 @@ func TestFormat(t *testing.T) {
 		fsys := vfstest.NewMem()
 		writeMem(t, fsys, "s", c.content)
 		_, err := OpenFS(t.Context(), fsys, "s")
-		if err == nil || err.Error() != c.want || !errors.Is(err, session.ErrFormat) || errors.Is(err, ErrNotBegun) != (len(c.content) < len(headerV3) && !strings.Contains(c.content, "\n")) {
+		if err == nil || err.Error() != c.want || !errors.Is(err, ErrFormat) || errors.Is(err, ErrNotBegun) != (len(c.content) < len(headerV3) && !strings.Contains(c.content, "\n")) {
 			t.Errorf("OpenFS(%.40q) = %v, want %s", c.content, err, c.want)
 		}
 	}
@@ -394,7 +395,7 @@ func TestRewritten(t *testing.T) {
 				t.Errorf("the old tree changed: %d entries, leaf %s", len(got), tree.Leaf())
 			}
 			if c.name == "empty" {
-				if err := f.Refresh(t.Context()); !errors.Is(err, session.ErrFormat) {
+				if err := f.Refresh(t.Context()); !errors.Is(err, ErrFormat) {
 					t.Errorf("second Refresh = %v", err)
 				}
 				writeMem(t, fsys, "s", piLog)
@@ -626,7 +627,7 @@ func FuzzLog(f *testing.F) {
 		writeMem(t, disk, "log", string(b))
 		whole, err := OpenFS(t.Context(), disk, "log")
 		if err != nil {
-			if !errors.Is(err, session.ErrFormat) {
+			if !errors.Is(err, ErrFormat) {
 				t.Errorf("OpenFS: %v", err)
 			}
 			return

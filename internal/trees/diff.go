@@ -143,3 +143,6 @@ func (d *differ) fail(path string, err error) bool {
 	d.yield(Change{}, fmt.Errorf("directory %q: %w", cmp.Or(path, "."), err))
 	return false
 }
+
+// ModeOf returns that of the side of a difference that is there, the new one if both are.
+func ModeOf(d *tree.Difference) tree.Mode { return cmp.Or(d.New, d.Old).Mode }

@@ -231,7 +231,7 @@ func (x *exporter) spawn(d *openDir, path string, batch []tree.Entry) {
 }
 
 func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
-	if e.Mode.IsSymlink() {
+	if e.Mode.Kind() == tree.ModeSymlink {
 		target, err := x.g.Get(x.ctx, object.Blob, e.ID)
 		if err != nil {
 			return err

@@ -40,7 +40,7 @@ func Renames(diffs []tree.Difference, maxSize int64, load func(*tree.Difference,
 	for i := range diffs {
 		d := &diffs[i]
 		switch {
-		case d.Status == 0 || d.Mode().IsDir():
+		case d.Status == 0 || ModeOf(d).IsDir():
 		case d.Status == tree.Deleted:
 			removed, from = append(removed, candidate(d, d.Old)), append(from, i)
 		case d.Status == tree.Added:

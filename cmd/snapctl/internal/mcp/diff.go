@@ -12,6 +12,7 @@ import (
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/filediff"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
@@ -99,7 +100,7 @@ func snapshotDiff(ctx context.Context, m *manager.FileSnapshotManager, p *DiffAr
 		if s := d.Turn.Snapshot; s != nil {
 			d.Old.Point, d.New.Point = &manager.Point{State: s.Base}, &manager.Point{State: s.State()}
 		}
-		r.Turn, r.Unknown = cmp.Or(manager.NameOf(d.Turn.EntryID, d.Turn.Snapshot), p.Turn), d.Turn.Unknown
+		r.Turn, r.Unknown = cmp.Or(history.NameOf(d.Turn.EntryID, d.Turn.Snapshot), p.Turn), d.Turn.Unknown
 		of = digest("turn", d.Turn, paths, p.StatOnly)
 	} else {
 		if err = d.resolve(ctx, m, from, &d.Old); err == nil {
@@ -200,7 +201,8 @@ func (d differ) add(ctx context.Context, r *Diff, text *strings.Builder, change 
 		return 0, err
 	}
 	var unified string
-	if !r.statOnly && !change.Mode().IsDir() && change.Status != tree.Captured && change.Status != tree.Uncaptured {
+	onDisk := change.Status != tree.Captured && change.Status != tree.Uncaptured
+	if !r.statOnly && onDisk && !trees.ModeOf(&change.Difference).IsDir() {
 		unified = string(textdiff.AppendUnified(nil, old, new, nil))
 	}
 	if from > len(unified) {

@@ -18,13 +18,13 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/nearmiss"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
-	"github.com/boocode/filestore/tree"
 )
 
 // connect returns a client of a server on a directory with a file.
@@ -226,7 +226,7 @@ func TestOpener(t *testing.T) {
 
 // TestFailed: every kind of error says what to do, and none is too long.
 func TestFailed(t *testing.T) {
-	all := []error{context.Canceled, context.DeadlineExceeded, &tree.BudgetError{Limit: "files"}, &patch.ParseError{Reason: "x"}, badArgument("x"),
+	all := []error{context.Canceled, context.DeadlineExceeded, &capture.BudgetError{Limit: "files"}, &patch.ParseError{Reason: "x"}, badArgument("x"),
 		&manager.EditError{Refused: []*patch.HunkError{{Path: "a", Err: manager.ErrOutside}}}}
 	for _, k := range explain.Kinds {
 		all = append(all, k.Errs...)

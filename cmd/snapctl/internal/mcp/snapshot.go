@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
@@ -261,7 +262,7 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 			Title: words.FirstLine(mo.Title, maxLabel), Unknown: mo.Unknown, Interrupted: mo.Interrupted,
 			Partial: mo.Partial}
 		if mo.EntryID == "" {
-			line.Rev = manager.NameOf("", mo.Snapshot)
+			line.Rev = history.NameOf("", mo.Snapshot)
 		}
 		if mo.TurnIndex >= 0 {
 			line.TurnIndex = &mo.TurnIndex

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/boocode/filestore/internal/explain"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
@@ -126,7 +127,7 @@ func snapshots(ctx context.Context, s *Session, p *Page) (*Snapshots, error) {
 	}
 	answer := &Snapshots{Snapshots: []Snapshot{}}
 	for _, mo := range all[min(from, len(all)):min(to, len(all))] {
-		line := Snapshot{EntryID: mo.EntryID, Rev: manager.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex,
+		line := Snapshot{EntryID: mo.EntryID, Rev: history.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex,
 			Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
 			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial, But: mo.But, Without: mo.Without,
 			Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/internal/words"
@@ -105,10 +106,10 @@ func newTurnChange(c *manager.TurnChange, text *manager.ChangeText) TurnChange {
 		Piece: c.Piece, Pieces: c.Pieces,
 		Added: text.Added, Deleted: text.Deleted, Binary: text.Binary, UnifiedDiff: string(text.Unified)}
 	if c.Old != nil {
-		t.OldHash, t.OldMode = &c.Old.ID, strconv.FormatUint(uint64(c.Old.Mode.Git()), 8)
+		t.OldHash, t.OldMode = &c.Old.ID, strconv.FormatUint(uint64(filediff.GitMode(c.Old.Mode)), 8)
 	}
 	if c.New != nil {
-		t.NewHash, t.NewMode = &c.New.ID, strconv.FormatUint(uint64(c.New.Mode.Git()), 8)
+		t.NewHash, t.NewMode = &c.New.ID, strconv.FormatUint(uint64(filediff.GitMode(c.New.Mode)), 8)
 	}
 	switch {
 	case len(text.Unified) > maxDiffs:
