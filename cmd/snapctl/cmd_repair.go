@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -90,130 +89,36 @@ type jsonHurt struct {
 const maxHurtLines = 50
 
 func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
-	ctx, dryRun := cmd.Context(), f.dryRun
-	s, err := a.openStore(ctx, dryRun, true)
+	ctx := cmd.Context()
+	s, err := a.openStore(ctx, f.dryRun, true)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	plan, err := s.PlanRepair(ctx)
+	r := &repair{app: a, store: s, j: &repairAnswer{DryRun: f.dryRun}}
+	if err := r.journal(ctx); err != nil {
+		return err
+	}
+	stays := r.plan.Stays
+	for _, l := range r.lost {
+		r.plan.Stays = append(r.plan.Stays, l.Damage)
+	}
+	r.mender = audit.NewMender(s, r.plan)
+	defer r.mender.Close()
+	if err := r.mend(ctx); err != nil {
+		return err
+	}
+	objects, err := r.hurt(ctx)
 	if err != nil {
 		return err
 	}
-	var logs []string
-	if a.flags.sessionFile != "" {
-		logs = []string{a.flags.sessionFile}
-	}
-	if err := history.Rebuild(ctx, s, plan, logs); err != nil {
-		return err
-	}
-	lost, err := history.LostRecords(ctx, s)
-	if err != nil {
-		return err
-	}
-	damage, records := plan.Damage, plan.Records
-	for _, l := range lost {
-		if l.Accepted.IsZero() {
-			damage = append(damage, l.Damage)
-		}
-	}
-	format := plan.Format
-	if !dryRun && (format || len(records) > 0) {
-		// Before all else: what comes back in the journal needs objects, too.
-		if err := s.Repair(ctx, plan.OnlyJournal()); err != nil {
-			return err
-		}
-		if plan, err = s.PlanRepair(ctx); err != nil {
-			return err
-		}
-		if lost, err = history.LostRecords(ctx, s); err != nil {
-			return err
-		}
-	}
-	lost = slices.DeleteFunc(lost, func(l history.LostRecord) bool {
-		return plan.HasRecord(l.Seq) || !l.Accepted.IsZero()
-	})
-	stays := plan.Stays
-	for _, l := range lost {
-		plan.Stays = append(plan.Stays, l.Damage)
-	}
-	m := audit.NewMender(s, plan)
-	defer m.Close()
-	mends, err := m.Plan(ctx)
-	if err != nil {
-		return err
-	}
-	j := newRepairAnswer(plan, dryRun)
-	j.Damage, j.Records = jsonDamages(damage), append([]cas.RecordRepair{}, records...)
-	damaged, err := places.Check(s)
-	if err != nil {
-		return err
-	}
-	if damaged != nil {
-		j.Damage, j.Aside = append(j.Damage, jsonDamages([]*object.CorruptError{damaged})...),
-			append(j.Aside, damaged.Path)
-	}
-	spoilt, turns, err := history.SpoiltTurns(s)
-	if err != nil {
-		return err
-	}
-	j.Damage, j.Aside = append(j.Damage, jsonDamages(turns)...), append(j.Aside, spoilt...)
-	hurt, objects := m.Hurt, []store.ID{}
-	todo := !plan.Empty() || len(mends)+len(records)+len(j.Aside) > 0 || format
-	if format {
-		j.Rebuilt = append([]string{"FORMAT"}, j.Rebuilt...)
-	}
-	if !dryRun && damaged != nil {
-		if err := places.Repair(ctx, s); err != nil {
-			return fmt.Errorf("repair: %w", err)
-		}
-	}
-	if !dryRun {
-		for _, name := range spoilt {
-			if err := history.MendTurns(ctx, s, name); err != nil {
-				return fmt.Errorf("repair: %w", err)
-			}
-		}
-	}
-	if !dryRun && (!plan.Empty() || len(mends)+len(records) > 0 || format) {
-		if err := s.Repair(ctx, plan); err != nil {
-			return err
-		}
-		if mends, err = m.Restore(ctx, mends); err != nil {
-			return err
-		}
-		a.forgetChecks()
-		hurt = func(ctx context.Context) iter.Seq2[audit.Hurt, error] { return audit.Hurts(ctx, s) }
-	}
-	for _, mend := range mends {
-		one := jsonMend{ID: mend.ID.String(), File: mend.Spare}
-		if mend.Spare == "" {
-			from := newJSONPath(mend.Path)
-			one.From = &from
-		}
-		j.Mended = append(j.Mended, one)
-	}
-	for h, err := range hurt(ctx) {
-		if err != nil {
-			return err
-		}
-		objects = append(objects, h.Lost...)
-		for _, problem := range h.Problems {
-			j.Hurt = append(j.Hurt, jsonHurt{h.Snapshot.Session, words.OrNull(h.Snapshot.Entry),
-				h.Snapshot.Seq, h.Snapshot.Kind,
-				newJSONPath(problem.Path), problem.Err.Error()})
-		}
-	}
-	unread := m.Unread()
-	for _, name := range slices.Sorted(maps.Keys(unread)) {
-		j.Unread = append(j.Unread, jsonUnread{newJSONPath(name), unread[name].Error()})
-	}
+	j := r.j
 	if !a.flags.json {
-		a.printRepair(j, todo)
+		a.printRepair(j, r.todo)
 	}
 	left := len(j.Stays) + len(j.Hurt)
-	if f.accept && !dryRun && left > 0 {
-		n, err := a.acceptLoss(cmd, s, stays, lost, objects, len(j.Hurt), f.yes)
+	if f.accept && !f.dryRun && left > 0 {
+		n, err := a.acceptLoss(cmd, s, stays, r.lost, objects, len(j.Hurt), f.yes)
 		if err != nil {
 			return err
 		}
@@ -227,10 +132,144 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 		return err
 	case left > 0:
 		return &failure{code: exitDamage}
-	case dryRun && todo:
+	case f.dryRun && r.todo:
 		return &failure{code: exitRefused}
 	}
 	return nil
+}
+
+// A repair is one of a store, on its way.
+type repair struct {
+	app    *app
+	store  *cas.Store
+	plan   *cas.RepairPlan
+	mender *audit.Mender
+	lost   []history.LostRecord // that nobody brings back, or has accepted
+	format bool                 // FORMAT is written again
+	todo   bool                 // something is to be done, or was
+	done   bool                 // packs and the journal are mended
+	j      *repairAnswer
+}
+
+// journal plans the repair. Before all else it puts back FORMAT and records of the
+// journal: what comes back there needs objects, too.
+func (r *repair) journal(ctx context.Context) error {
+	s, j := r.store, r.j
+	plan, err := s.PlanRepair(ctx)
+	if err != nil {
+		return err
+	}
+	var logs []string
+	if file := r.app.flags.sessionFile; file != "" {
+		logs = []string{file}
+	}
+	if err := history.Rebuild(ctx, s, plan, logs); err != nil {
+		return err
+	}
+	lost, err := history.LostRecords(ctx, s)
+	if err != nil {
+		return err
+	}
+	isAccepted := func(l history.LostRecord) bool { return !l.Accepted.IsZero() }
+	j.Damage, j.Records = jsonDamages(plan.Damage), append([]cas.RecordRepair{}, plan.Records...)
+	lost = slices.DeleteFunc(lost, isAccepted)
+	for _, l := range lost {
+		j.Damage = append(j.Damage, jsonDamages([]*object.CorruptError{l.Damage})...)
+	}
+	if r.format = plan.Format; !j.DryRun && (r.format || len(j.Records) > 0) {
+		if err := s.Repair(ctx, plan.OnlyJournal()); err != nil {
+			return err
+		}
+		if plan, err = s.PlanRepair(ctx); err != nil {
+			return err
+		}
+		if lost, err = history.LostRecords(ctx, s); err != nil {
+			return err
+		}
+	}
+	r.plan = plan
+	r.lost = slices.DeleteFunc(lost, func(l history.LostRecord) bool { return plan.HasRecord(l.Seq) || isAccepted(l) })
+	return nil
+}
+
+// mend mends the rest, in a dry run only in the answer.
+func (r *repair) mend(ctx context.Context) error {
+	s, j, plan := r.store, r.j, r.plan
+	mends, err := r.mender.Plan(ctx)
+	if err != nil {
+		return err
+	}
+	j.plan(plan)
+	damaged, err := places.Check(s)
+	if err != nil {
+		return err
+	}
+	spoilt, others, err := history.SpoiltTurns(s)
+	if err != nil {
+		return err
+	}
+	if damaged != nil {
+		others, j.Aside = append([]*object.CorruptError{damaged}, others...), append(j.Aside, damaged.Path)
+	}
+	j.Damage, j.Aside = append(j.Damage, jsonDamages(others)...), append(j.Aside, spoilt...)
+	ofStore := !plan.Empty() || len(mends)+len(j.Records) > 0 || r.format
+	r.todo = ofStore || len(j.Aside) > 0
+	if r.format {
+		j.Rebuilt = append([]string{"FORMAT"}, j.Rebuilt...)
+	}
+	if !j.DryRun {
+		if damaged != nil {
+			err = places.Repair(ctx, s)
+		}
+		for _, name := range spoilt {
+			if err == nil {
+				err = history.MendTurns(ctx, s, name)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("repair: %w", err)
+		}
+	}
+	if r.done = ofStore && !j.DryRun; r.done {
+		if err := s.Repair(ctx, plan); err != nil {
+			return err
+		}
+		if mends, err = r.mender.Restore(ctx, mends); err != nil {
+			return err
+		}
+		r.app.forgetChecks()
+	}
+	for _, mend := range mends {
+		one := jsonMend{ID: mend.ID.String(), File: mend.Spare}
+		if mend.Spare == "" {
+			one.From = new(newJSONPath(mend.Path))
+		}
+		j.Mended = append(j.Mended, one)
+	}
+	return nil
+}
+
+// hurt finds what snapshots cannot give back, and returns the objects that are lost.
+func (r *repair) hurt(ctx context.Context) (objects []store.ID, err error) {
+	list := r.mender.Hurt(ctx)
+	if r.done {
+		list = audit.Hurts(ctx, r.store)
+	}
+	for h, err := range list {
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, h.Lost...)
+		for _, problem := range h.Problems {
+			r.j.Hurt = append(r.j.Hurt, jsonHurt{h.Snapshot.Session, words.OrNull(h.Snapshot.Entry), h.Snapshot.Seq,
+				h.Snapshot.Kind, newJSONPath(problem.Path), problem.Err.Error()})
+		}
+	}
+	unread := r.mender.Unread()
+	for _, name := range slices.Sorted(maps.Keys(unread)) {
+		r.j.Unread = append(r.j.Unread, jsonUnread{newJSONPath(name), unread[name].Error()})
+	}
+	return objects, nil
 }
 
 // acceptLoss writes down what of that which cannot be mended is lost for good, when
@@ -298,12 +337,13 @@ func (a *app) openStore(ctx context.Context, readOnly, mend bool) (*cas.Store, e
 	return cas.Open(ctx, loc.Dir, &cas.Options{Root: loc.Project.Main, ReadOnly: readOnly, Mend: mend, Logger: a.log})
 }
 
-func newRepairAnswer(plan *cas.RepairPlan, dryRun bool) *repairAnswer {
-	j := &repairAnswer{DryRun: dryRun, Damage: jsonDamages(plan.Damage), Stays: jsonDamages(plan.Stays),
-		Packs: append([]cas.PackRepair{}, plan.Packs...), Gone: append([]string{}, plan.Gone...),
-		Rebuilt: append(append([]string{}, plan.Indexes...), plan.Summaries...), Aside: append([]string{},
-			plan.Aside...), Mended: []jsonMend{}, Hurt: []jsonHurt{}, Unread: []jsonUnread{}}
-	return j
+// plan takes over what a plan says, and that nothing else was found until now.
+func (j *repairAnswer) plan(p *cas.RepairPlan) {
+	j.Stays = jsonDamages(p.Stays)
+	j.Packs, j.Gone = append([]cas.PackRepair{}, p.Packs...), append([]string{}, p.Gone...)
+	j.Rebuilt = append(append([]string{}, p.Indexes...), p.Summaries...)
+	j.Aside = append([]string{}, p.Aside...)
+	j.Mended, j.Hurt, j.Unread = []jsonMend{}, []jsonHurt{}, []jsonUnread{}
 }
 
 func jsonDamages(list []*object.CorruptError) []jsonDamage {
@@ -349,6 +389,25 @@ func (a *app) printRepair(j *repairAnswer, todo bool) {
 	for _, d := range j.Stays {
 		fmt.Fprintf(a.out, "%s at offset %d: stays: %s\n", d.File, d.Offset, d.Error)
 	}
+	a.printHurt(j)
+	if a.flags.quiet {
+		return
+	}
+	left := len(j.Hurt) + len(j.Stays)
+	switch {
+	case !todo && left == 0:
+		fmt.Fprintln(a.out, "nothing to repair")
+	case left > 0:
+		fmt.Fprintf(a.out, "%s cannot be mended\n", words.Count(left, "problem"))
+	case j.DryRun:
+		fmt.Fprintln(a.out, "all can be mended")
+	default:
+		fmt.Fprintln(a.out, "all is mended")
+	}
+}
+
+// printHurt prints what snapshots cannot give back, and which files may have it.
+func (a *app) printHurt(j *repairAnswer) {
 	for i, h := range j.Hurt {
 		if i == maxHurtLines {
 			fmt.Fprintf(a.out, "… and %s more; --json lists all\n", words.Count(len(j.Hurt)-i, "path"))
@@ -367,26 +426,7 @@ func (a *app) printRepair(j *repairAnswer, todo bool) {
 		}
 		fmt.Fprintf(a.out, "%s: not read, and may have what is lost: %s\n", words.Quote(u.raw()), u.Error)
 	}
-	if a.flags.quiet {
-		return
-	}
-	left := len(j.Hurt) + len(j.Stays)
-	switch {
-	case !todo && left == 0:
-		fmt.Fprintln(a.out, "nothing to repair")
-	case left > 0:
-		fmt.Fprintf(a.out, "%s cannot be mended\n", words.Count(left, "problem"))
-	case j.DryRun:
-		fmt.Fprintln(a.out, "all can be mended")
-	default:
-		fmt.Fprintln(a.out, "all is mended")
-	}
 }
 
 // raw returns the path as bytes.
-func (p jsonPath) raw() string {
-	if p.Bytes != nil {
-		return string(p.Bytes)
-	}
-	return p.Path
-}
+func (p jsonPath) raw() string { return words.TextOrBytes(p.Path, p.Bytes) }
