@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,9 +147,7 @@ type weight struct {
 // those of the sink, a context that ends, a root that cannot be read, a
 // [*BudgetError], and the want of file descriptors or memory.
 func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *Options) (*tree.Result, error) {
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, new(Options))
 	w, keeps := sink.(*cas.Writer)
 	c, root, err := ws.capture(ctx, sink, opts)
 	if c == nil {

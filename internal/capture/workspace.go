@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -65,9 +66,7 @@ type Workspace struct {
 
 // Open prepares a project for being captured.
 func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
-	if opts == nil {
-		opts = &WorkspaceOptions{}
-	}
+	opts = cmp.Or(opts, new(WorkspaceOptions))
 	ws := &Workspace{
 		Project: p, lock: make(chan struct{}, 1),
 		resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, pages: opts.Pages,

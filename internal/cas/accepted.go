@@ -210,12 +210,7 @@ func (s *Store) Accept(ctx context.Context, loss *Loss) error {
 }
 
 func (s *Store) accept(ctx context.Context, loss *Loss) error {
-	return layout.WithLock(ctx, s.fsys, layout.JournalLock, func() error {
-		s.jmu.Lock()
-		defer s.jmu.Unlock()
-		if err := s.j.Refresh(); err != nil {
-			return err
-		}
+	return s.withJournal(ctx, func() error {
 		f, err := readAccepted(s.fsys)
 		if err != nil {
 			return err
@@ -231,10 +226,7 @@ func (s *Store) accept(ctx context.Context, loss *Loss) error {
 			// Nobody else knows of these numbers, and might give them to others: a
 			// record behind them ends that.
 			s.j.Skip = max(s.j.Skip, top)
-			if err := s.j.Writable(); err != nil {
-				return err
-			}
-			if err := s.j.Append([]journal.Record{{Kind: journal.FramePacks}}); err != nil {
+			if err := s.appendOne(journal.Record{Kind: journal.FramePacks}, true); err != nil {
 				return err
 			}
 		}

@@ -116,11 +116,9 @@ func (s *Store) beginJournal() error {
 	if begun {
 		return nil
 	}
-	return layout.WithLock(context.Background(), s.fsys, layout.JournalLock, func() error {
-		s.jmu.Lock()
-		defer s.jmu.Unlock()
-		if err := s.j.Refresh(); err != nil || s.j.Seg > 0 {
-			return err
+	return s.withJournal(context.Background(), func() error {
+		if s.j.Seg > 0 {
+			return nil
 		}
 		return s.j.Rotate()
 	})
@@ -148,20 +146,21 @@ func (s *Store) use(w *pack.Writer) {
 func (s *Store) durable(id [16]byte) (int64, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
-	if err := s.j.Refresh(); err != nil {
-		return 0, err
-	}
-	return max(s.j.Packs[id], layout.HeaderSize), nil
+	err := s.j.Refresh()
+	return max(s.j.Packs[id], layout.HeaderSize), err
 }
 
-// A sealing is a pack that is being sealed, or synced before its commit.
-type sealing struct {
-	done chan struct{} // closed at the end, however it ended
+// waitSealed waits for the packs that are sealed or synced in the background by now.
+func (s *Store) waitSealed() {
+	s.wmu.Lock()
+	sealing := s.sealing
+	s.wmu.Unlock()
+	waitAll(sealing)
 }
 
-func waitSealed(seals []*sealing) {
-	for _, seal := range seals {
-		<-seal.done
+func waitAll(ends []chan struct{}) {
+	for _, end := range ends {
+		<-end
 	}
 }
 
@@ -200,10 +199,10 @@ func (s *Store) seal(w *pack.Writer) {
 // background does what keeps nobody waiting but the next commit, and then calls
 // done, which Store.wmu guards. Store.wmu is held.
 func (s *Store) background(work func() error, done func()) {
-	seal := &sealing{done: make(chan struct{})}
-	s.sealing = append(s.sealing, seal)
+	end := make(chan struct{})
+	s.sealing = append(s.sealing, end)
 	go func() {
-		defer close(seal.done)
+		defer close(end)
 		err := work()
 		s.wmu.Lock()
 		defer s.wmu.Unlock()
@@ -212,7 +211,7 @@ func (s *Store) background(work func() error, done func()) {
 		} else {
 			done()
 		}
-		i := slices.Index(s.sealing, seal)
+		i := slices.Index(s.sealing, end)
 		s.sealing = slices.Concat(s.sealing[:i], s.sealing[i+1:])
 	}()
 }

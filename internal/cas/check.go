@@ -3,6 +3,7 @@ package cas
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -42,10 +43,7 @@ func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 	r := new(Report)
 	s.jmu.Lock()
 	_, err := s.checkJournal(r, nil)
-	durable := make(map[[16]byte]int64)
-	for id, end := range s.j.Packs {
-		durable[id] = end
-	}
+	durable := maps.Clone(s.j.Packs)
 	s.jmu.Unlock()
 	if err == nil {
 		err = s.checkForgotten(r)
@@ -78,41 +76,9 @@ func (s *Store) checkJournal(r *Report, m *journalMend) (*continuity, error) {
 	if s.badFormat != nil && m == nil { // it is mended first
 		r.Damage = append(r.Damage, s.badFormat)
 	}
-	segs, last, err := s.j.Segments()
+	c, err := s.readSegments(r, m)
 	if err != nil {
 		return nil, err
-	}
-	r.Segments = len(segs)
-	last = max(last, s.j.Gone)
-	if last == 0 {
-		if packs, err := layout.HasPacks(s.fsys); err != nil {
-			return nil, err
-		} else if packs {
-			last = 1 // before the first pack there was a segment
-		}
-	}
-	c := &continuity{have: make(map[uint64]uint64)}
-	for seg := uint64(1); seg <= last; seg++ {
-		if len(segs) == 0 || segs[0] != seg {
-			upTo := last
-			if len(segs) > 0 {
-				upTo = segs[0] - 1
-			}
-			c.missing(seg, upTo)
-			seg = upTo
-			continue
-		}
-		segs = segs[1:]
-		if err := s.checkSegment(c, seg, m); errors.Is(err, fs.ErrNotExist) {
-			c.missing(seg, seg)
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	if m != nil {
-		for seq := range m.again {
-			c.have[seq] = last + 1
-		}
 	}
 	accepted, err := s.Accepted()
 	if damage, ok := errors.AsType[*object.CorruptError](err); ok && m == nil { // as above
@@ -133,12 +99,52 @@ func (s *Store) checkJournal(r *Report, m *journalMend) (*continuity, error) {
 	return c, nil
 }
 
+// readSegments takes up all segments, those that are missing too.
+func (s *Store) readSegments(r *Report, m *journalMend) (*continuity, error) {
+	segs, last, err := s.j.Segments()
+	if err != nil {
+		return nil, err
+	}
+	r.Segments = len(segs)
+	known, err := s.j.LastKnown()
+	if err != nil {
+		return nil, err
+	}
+	last = max(last, known)
+	c := &continuity{have: make(map[uint64]uint64)}
+	next := uint64(1)
+	for _, seg := range append(segs, last+1) {
+		if next < seg {
+			c.missing(next, seg-1)
+		}
+		next = seg + 1
+		if seg > last {
+			break
+		}
+		if err := s.checkSegment(c, seg, m); errors.Is(err, fs.ErrNotExist) {
+			c.missing(seg, seg)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if m != nil {
+		for seq := range m.again {
+			c.have[seq] = last + 1
+		}
+	}
+	return c, nil
+}
+
 // checkForgotten reads the list of what was forgotten.
 func (s *Store) checkForgotten(r *Report) error {
 	_, err := s.forgottenIDs()
-	var damage *object.CorruptError
-	if errors.As(err, &damage) {
-		r.Damage = append(r.Damage, damage)
+	return unlessDamage(&r.Damage, err)
+}
+
+// unlessDamage adds an error to a list if it tells of damage, and else returns it.
+func unlessDamage(list *[]*object.CorruptError, err error) error {
+	if d, ok := errors.AsType[*object.CorruptError](err); ok {
+		*list = append(*list, d)
 		return nil
 	}
 	return err
@@ -321,10 +327,9 @@ func (c *continuity) lost() map[int]journal.SeqSet {
 			continue
 		}
 		for _, ref := range p.sum.Recs {
-			_, ok := slices.BinarySearchFunc(p.frames.List, int64(ref.Off),
-				func(f journal.PlacedFrame, off int64) int {
-					return cmp.Compare(f.Off, off)
-				})
+			_, ok := slices.BinarySearchFunc(p.frames.List, int64(ref.Off), func(f journal.PlacedFrame, off int64) int {
+				return cmp.Compare(f.Off, off)
+			})
 			if !ok && c.have[ref.Seq] <= p.seg {
 				set := lost[i]
 				set.Add(ref.Seq, false)
@@ -385,14 +390,16 @@ func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable i
 	if !readData {
 		return nil
 	}
-	var corruptErr *object.CorruptError
+	return s.checkObjects(ctx, x, &r.Damage)
+}
+
+// checkObjects verifies all that a pack holds.
+func (s *Store) checkObjects(ctx context.Context, x *examined, damage *[]*object.CorruptError) error {
 	for _, e := range x.records {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if err := s.checkObject(ctx, e); errors.As(err, &corruptErr) {
-			r.Damage = append(r.Damage, corruptErr)
-		} else if err != nil {
+		if err := unlessDamage(damage, s.checkObject(ctx, e)); err != nil {
 			return err
 		}
 	}
@@ -525,4 +532,56 @@ func readRecord(e pack.Entry) (pack.Header, []byte, error) {
 		return h, nil, corrupt(e.Location, "%w: record of kind %d", store.ErrFormat, h.Kind)
 	}
 	return h, data, nil
+}
+
+// CheckContent reads the objects of packs and verifies each against its ID: of those
+// whose ids are not before from, in the order of ids, until so many bytes were read;
+// 0 is all. It returns where to go on, "" at the end, and the damage that
+// [Store.Check] does not find without reading data. at, unless it is nil, is called
+// after each pack, with where it goes on, and how many places were found. Packs that are made meanwhile may be missed.
+func (s *Store) CheckContent(ctx context.Context, from string, maxBytes int64, at func(next string,
+	found int)) (damage []*object.CorruptError,
+	read int64, next string, err error) {
+	ids, err := s.packIDs()
+	if err != nil {
+		return nil, 0, from, err
+	}
+	durable, err := s.durableLengths()
+	if err != nil {
+		return nil, 0, from, err
+	}
+	for i, id := range ids {
+		name := hex.EncodeToString(id[:])
+		if name < from {
+			continue
+		}
+		if maxBytes > 0 && read >= maxBytes {
+			return damage, read, name, nil
+		}
+		size, err := s.checkContent(ctx, id, durable[id], &damage)
+		if err != nil {
+			return damage, read, name, err
+		}
+		read += size
+		if next = ""; i+1 < len(ids) {
+			next = hex.EncodeToString(ids[i+1][:])
+		}
+		if at != nil {
+			at(next, len(damage))
+		}
+	}
+	return damage, read, "", nil
+}
+
+// checkContent verifies all that one pack holds, and returns its length.
+func (s *Store) checkContent(ctx context.Context, id [16]byte, durable int64, damage *[]*object.CorruptError) (int64, error) {
+	x, err := s.examine(id, durable)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil // moved away by a prune that runs now
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer x.pack.F.Close()
+	return x.size, s.checkObjects(ctx, x, damage)
 }

@@ -84,12 +84,7 @@ func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
 	batch = s.intact(batch)
 	// 2. Their record. The lock is held until it is durable, so that no
 	// later record can be there without it.
-	err = layout.WithLock(ctx, s.fsys, layout.JournalLock, func() error {
-		s.jmu.Lock()
-		defer s.jmu.Unlock()
-		return s.appendRecords(batch, packs)
-	})
-	if err != nil {
+	if err := s.withJournal(ctx, func() error { return s.appendRecords(batch, packs) }); err != nil {
 		return err
 	}
 	// 3. Only now may the pack be closed for good, and the caller hear of it.
@@ -137,9 +132,6 @@ func (s *Store) intact(batch []*commitRequest) []*commitRequest {
 
 // appendRecords puts the requests into the journal, which is locked.
 func (s *Store) appendRecords(batch []*commitRequest, packs []journal.PackLen) error {
-	if err := s.j.Refresh(); err != nil {
-		return err
-	}
 	if err := s.j.Writable(); err != nil { // before numbers are given out
 		return err
 	}
@@ -176,8 +168,7 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []journal.PackLen) e
 			continue
 		}
 		body := journal.AppendSnapshot(nil, r.snap, packs)
-		if len(body) > journal.MaxFrameBody {
-			r.err = fmt.Errorf("record of %d bytes: the limit is %d", len(body), journal.MaxFrameBody)
+		if r.err = checkBody(body); r.err != nil {
 			continue
 		}
 		r.snap.Seq = s.j.Given() + 1 + uint64(len(records))
@@ -213,12 +204,12 @@ func (s *Store) Skip(seq uint64) {
 // their index vouches for them.
 func (s *Store) syncPacks() ([]journal.PackLen, error) {
 	s.wmu.Lock()
-	seals := s.sealing
+	sealing := s.sealing
 	if w := s.active; w != nil {
 		if err := w.Flush(); err != nil {
 			s.fail(err)
 			s.wmu.Unlock()
-			waitSealed(seals)
+			waitAll(sealing)
 			return nil, err
 		}
 	}
@@ -245,7 +236,7 @@ func (s *Store) syncPacks() ([]journal.PackLen, error) {
 		s.fail(err)
 		s.wmu.Unlock()
 	}
-	waitSealed(seals) // one that failed has ended our generation
+	waitAll(sealing) // one that failed has ended our generation
 	if err != nil {
 		return nil, err
 	}

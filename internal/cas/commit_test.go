@@ -111,7 +111,7 @@ TryLock locks/journal
 WriteAt journal/00000001.log
 Sync journal/00000001.log`)
 	commit(t, s, "", large)
-	waitForSeals(s)
+	s.waitSealed()
 	step("a commit that fills the pack: synced before it, sealed behind it", `
 TryLock locks/epoch-0
 WriteAt tmp/*.pack
@@ -164,13 +164,6 @@ Sync journal/00000002.log`)
 		t.Fatal(err)
 	}
 	verify(t, disk.AfterCrash(nil), nil, 0)
-}
-
-func waitForSeals(s *Store) {
-	s.wmu.Lock()
-	seals := s.sealing
-	s.wmu.Unlock()
-	waitSealed(seals)
 }
 
 // Commits that wait for one another share the syncs.
@@ -344,7 +337,7 @@ func TestDropSealed(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		waitForSeals(s)
+		s.waitSealed()
 		put(open, 1) // to a new pack, uncommitted
 		if w, err = s.Begin(t.Context()); err == nil {
 			err = w.Close()

@@ -10,7 +10,7 @@ import (
 // For tests outside of the package, which may import those above it.
 var (
 	SetLimits    = setLimits
-	WaitForSeals = waitForSeals
+	WaitForSeals = (*Store).waitSealed
 )
 
 // CutSmall has files be cut in this test that are an eighth of the size.

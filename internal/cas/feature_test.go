@@ -41,9 +41,9 @@ func TestNeedToRead(t *testing.T) {
 	}
 	again.Close()
 
-	known := readFeatures
-	defer func() { readFeatures = known }()
-	readFeatures = nil // as in an older program
+	known := knownToRead
+	defer func() { knownToRead = known }()
+	knownToRead = nil // as in an older program
 	if s, err := OpenFS(t.Context(), crashed, &Options{ReadOnly: true}); !errors.Is(err, store.ErrFormat) {
 		t.Errorf("an older program opens the store: %v, %v", s, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/boocode/filestore/internal/cas/journal"
-	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/store"
 )
 
@@ -33,12 +32,7 @@ func (s *Store) amend(ctx context.Context, snap *store.Snapshot, durable bool) e
 	if s.readOnly {
 		return fmt.Errorf("amend snapshot %d: store is open read-only", snap.Seq)
 	}
-	err := layout.WithLock(ctx, s.fsys, layout.JournalLock, func() error {
-		s.jmu.Lock()
-		defer s.jmu.Unlock()
-		if err := s.j.Refresh(); err != nil {
-			return err
-		}
+	err := s.withJournal(ctx, func() error {
 		old, err := s.j.BySeq(snap.Seq)
 		if err != nil {
 			return err
@@ -54,13 +48,7 @@ func (s *Store) amend(ctx context.Context, snap *store.Snapshot, durable bool) e
 		}
 		// As of any record, the objects must not hang on one that may be lost.
 		body := journal.AppendSnapshot(nil, snap, s.j.UnsealedPacks())
-		if len(body) > journal.MaxFrameBody {
-			return fmt.Errorf("record of %d bytes: the limit is %d", len(body), journal.MaxFrameBody)
-		}
-		if err := s.j.Writable(); err != nil {
-			return err
-		}
-		return s.j.Write([]journal.Record{{Kind: journal.FrameSnapshot, Body: body, Again: snap.Seq}}, durable)
+		return s.appendOne(journal.Record{Kind: journal.FrameSnapshot, Body: body, Again: snap.Seq}, durable)
 	})
 	if err != nil {
 		return fmt.Errorf("amend snapshot %d: %w", snap.Seq, err)
@@ -95,11 +83,16 @@ func (w *Writer) HasEntry(entry string) (bool, error) {
 	key := journal.PrefixKey(entry)
 	w.s.jmu.Lock()
 	defer w.s.jmu.Unlock()
-	for _, err := range w.s.j.Find(func(snap *store.Snapshot) bool { return snap.Entry == entry },
-		func(sum *journal.Summary) ([]journal.KeyRef, uint64, uint64) { return sum.Entries, key, key }) {
+	fits := func(snap *store.Snapshot) bool { return snap.Entry == entry }
+	for _, err := range w.s.j.Find(fits, entries(key, key)) {
 		return err == nil, err
 	}
 	return false, nil
+}
+
+// entries chooses the records whose session entries begin with keys of a range.
+func entries(low, high uint64) journal.Chooser {
+	return func(sum *journal.Summary) ([]journal.KeyRef, uint64, uint64) { return sum.Entries, low, high }
 }
 
 // ByEntry returns the snapshots whose session entry begins with a text,
@@ -108,31 +101,29 @@ func (w *Writer) HasEntry(entry string) (bool, error) {
 func (s *Store) ByEntry(ctx context.Context, prefix string) iter.Seq2[*store.Snapshot, error] {
 	low := journal.PrefixKey(prefix)
 	high := journal.PrefixKey(prefix + strings.Repeat("\xff", 8))
-	return s.collect(ctx, func(snap *store.Snapshot) bool {
-		return snap.Entry != "" &&
-			strings.HasPrefix(snap.Entry, prefix)
-	},
-		func(sum *journal.Summary) ([]journal.KeyRef, uint64, uint64) { return sum.Entries, low, high })
+	fits := func(snap *store.Snapshot) bool { return snap.Entry != "" && strings.HasPrefix(snap.Entry, prefix) }
+	return s.collect(ctx, fits, entries(low, high))
 }
 
 // ByTree returns the snapshots whose tree's ID begins with some hex digits,
 // of lower case, newest first. Each pair is a snapshot and nil, or nil and the
 // error that ends the sequence.
 func (s *Store) ByTree(ctx context.Context, prefix string) iter.Seq2[*store.Snapshot, error] {
-	return s.collect(ctx, func(snap *store.Snapshot) bool { return strings.HasPrefix(snap.Tree.String(), prefix) },
-		func(sum *journal.Summary) ([]journal.KeyRef, uint64, uint64) {
-			low, err1 := store.ParseID((prefix + strings.Repeat("0", 64))[:64])
-			high, err2 := store.ParseID((prefix + strings.Repeat("f", 64))[:64])
-			if err1 != nil || err2 != nil || len(prefix) > 64 {
-				return nil, 0, 0
-			}
-			return sum.Trees, journal.PrefixKey(low[:]), journal.PrefixKey(high[:])
-		})
+	low, err1 := store.ParseID((prefix + strings.Repeat("0", 64))[:64])
+	high, err2 := store.ParseID((prefix + strings.Repeat("f", 64))[:64])
+	fits := func(snap *store.Snapshot) bool { return strings.HasPrefix(snap.Tree.String(), prefix) }
+	return s.collect(ctx, fits, func(sum *journal.Summary) ([]journal.KeyRef, uint64, uint64) {
+		if err1 != nil || err2 != nil || len(prefix) > 64 {
+			return nil, 0, 0
+		}
+		return sum.Trees, journal.PrefixKey(low[:]), journal.PrefixKey(high[:])
+	})
 }
 
 // collect locks the journal while it collects, not while the caller looks.
-func (s *Store) collect(ctx context.Context, fits func(*store.Snapshot) bool,
-	refs func(*journal.Summary) ([]journal.KeyRef, uint64, uint64)) iter.Seq2[*store.Snapshot, error] {
+func (s *Store) collect(
+	ctx context.Context, fits func(*store.Snapshot) bool, refs journal.Chooser,
+) iter.Seq2[*store.Snapshot, error] {
 	return func(yield func(*store.Snapshot, error) bool) {
 		s.jmu.Lock()
 		var found []*store.Snapshot
@@ -168,8 +159,7 @@ func (s *Store) Sessions(ctx context.Context) iter.Seq2[*store.Snapshot, error] 
 		return !seen[key]
 	}
 	return s.collect(ctx, first, func(sum *journal.Summary) ([]journal.KeyRef, uint64, uint64) {
-		return sum.Lines, 0,
-			^uint64(0)
+		return sum.Lines, 0, ^uint64(0)
 	})
 }
 

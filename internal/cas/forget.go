@@ -327,7 +327,6 @@ func (s *Store) Seal() {
 	if s.active != nil {
 		s.sealActive()
 	}
-	seals := s.sealing
 	s.wmu.Unlock()
-	waitSealed(seals)
+	s.waitSealed()
 }

@@ -103,7 +103,7 @@ func TestForget(t *testing.T) {
 	lib.mustCommit(t, s, "b", []byte("tree 2"), big, textSecret, random(9<<10, 2))
 	kept := lib.mustCommit(t, s, "c", []byte("tree 3"), like, raw, random(9<<10, 3))
 	kept.ids = slices.DeleteFunc(kept.ids, func(id store.ID) bool { return id == object.Hash(object.Blob, raw) })
-	waitForSeals(s)
+	s.waitSealed()
 
 	// Copies where repairs and killed processes leave some.
 	packs := names(t, disk, "packs", ".pack")

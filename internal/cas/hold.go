@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -196,75 +195,4 @@ func removeAll(fsys vfs.FS, dir string) error {
 		return nil
 	}
 	return err
-}
-
-// FeatureMoved is what a program must know to write to a store, or prune it, that
-// has come from another path: the file places says which directory is which
-// (docs/format.md §2).
-const FeatureMoved = "moved"
-
-// features that this program knows.
-var (
-	knownToWrite = []string{FeatureMoved}
-	knownToPrune = []string{FeatureMoved}
-)
-
-// unknown returns the features that a program needs and does not know.
-func unknown(needs, known []string) []string {
-	return slices.DeleteFunc(slices.Clone(needs), func(name string) bool { return slices.Contains(known, name) })
-}
-
-// Mark writes down, durably, that a program must know of a feature to write to a
-// store or to prune it. The store may be open.
-func Mark(fsys vfs.FS, feature string) error {
-	return change(fsys, func(f *format) bool {
-		changed := false
-		for _, list := range []*[]string{&f.Features.Write, &f.Features.Prune} {
-			if !slices.Contains(*list, feature) {
-				*list = append(*list, feature)
-				changed = true
-			}
-		}
-		return changed
-	})
-}
-
-// SetRoot writes down, durably, which project a store is of. The store may be open.
-func SetRoot(fsys vfs.FS, root string) error {
-	return change(fsys, func(f *format) bool {
-		same := string(f.Root) == root
-		f.Root = []byte(root)
-		return !same
-	})
-}
-
-// change rewrites FORMAT if fn changes something in it.
-func change(fsys vfs.FS, fn func(*format) bool) error {
-	return layout.WithLock(context.Background(), fsys, layout.JournalLock, func() error {
-		f, err := readFormat(fsys)
-		if err != nil || !fn(f) {
-			return err
-		}
-		return f.write(fsys)
-	})
-}
-
-// A Description is what a store says of itself, for who looks at it without opening
-// it.
-type Description struct {
-	ID      string // 32 hex digits
-	Root    string // path of the project
-	Created time.Time
-	Moved   bool // it has come from another path, or one of its worktrees has
-}
-
-// Describe reads what a store says of itself, or other files do where FORMAT is
-// missing or damaged; then its root is not known. It takes no lock. The error
-// matches fs.ErrNotExist if there is no store.
-func Describe(fsys vfs.FS) (*Description, error) {
-	f, _, err := findFormat(fsys, "")
-	if err != nil {
-		return nil, err
-	}
-	return &Description{f.ID, string(f.Root), f.Created, slices.Contains(f.Features.Write, FeatureMoved)}, nil
 }

@@ -172,7 +172,7 @@ func TestFeatures(t *testing.T) {
 		{func(f *format) { f.Features.Write = append(f.Features.Write, "x") }, true, false, false},
 		{func(f *format) { f.Features.Read = append(f.Features.Read, "x") }, false, false, false},
 	} {
-		if err := change(vfs.OS(dir), func(f *format) bool { test.change(f); return true }); err != nil {
+		if err := change(t.Context(), vfs.OS(dir), func(f *format) bool { test.change(f); return true }); err != nil {
 			t.Fatal(err)
 		}
 		for _, readOnly := range []bool{true, false} {

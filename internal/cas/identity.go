@@ -46,15 +46,14 @@ func countHeaders(fsys vfs.FS) (*headerCount, error) {
 				return nil, err
 			}
 			id := [16]byte(b[12:28])
-			for _, magic := range []string{layout.PackMagic, layout.IndexMagic,
-				layout.JournalMagic, journal.SummaryMagic} {
+			for _, magic := range []string{layout.PackMagic, layout.IndexMagic, layout.JournalMagic, journal.SummaryMagic} {
 				h, err := layout.ParseHeader(b, magic, id)
 				if err != nil {
 					continue
 				}
 				c.files[id]++
-				if t := int64(h.A); (magic == layout.PackMagic || magic == layout.JournalMagic) &&
-					(c.oldest == 0 || t < c.oldest) {
+				timed := magic == layout.PackMagic || magic == layout.JournalMagic
+				if t := int64(h.A); timed && (c.oldest == 0 || t < c.oldest) {
 					c.oldest = t
 				}
 			}
@@ -102,7 +101,7 @@ func remadeFormat(fsys vfs.FS, root string, why error) (*format, *object.Corrupt
 		return nil, damage, nil
 	}
 	f := &format{Format: FormatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3", Root: []byte(root),
-		Features: features{Read: readFeatures, Write: []string{}, Prune: []string{}},
+		Features: features{Read: knownToRead, Write: []string{}, Prune: []string{}},
 		Created:  time.Unix(0, c.oldest).UTC()}
 	if _, err := fsys.Stat("places"); err == nil { // package manager's, which may count
 		f.Features.Write, f.Features.Prune = []string{FeatureMoved}, []string{FeatureMoved}

@@ -50,36 +50,40 @@ func (s *Store) planJournal(have map[uint64]uint64) (*journalMend, error) {
 	if err != nil {
 		return nil, err
 	}
-	there := make(map[uint64]bool)
-	for seq := range have {
-		there[seq] = true
-	}
 	for _, seg := range segs {
 		b, err := vfs.ReadFile(s.fsys, layout.SegmentName(seg))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		if err == nil {
+			s.planSegment(m, seg, b)
+		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if _, err := layout.ParseHeader(b, layout.JournalMagic, s.id); err != nil && len(b) >= layout.HeaderSize &&
-			!errors.Is(err, store.ErrFormat) {
-			if at, was, ok := s.mendHeader(b[:layout.HeaderSize], seg); ok {
-				m.fixes[seg] = append(m.fixes[seg], fix{int64(at), was, 0, layout.HeaderSize})
-				m.records = append(m.records, RecordRepair{File: layout.SegmentName(seg)})
-			}
-		}
-		journal.EachFrame(b, layout.HeaderSize, func(f journal.Frame, off, at int, was byte) {
-			if at >= 0 {
-				m.fixes[seg] = append(m.fixes[seg], fix{int64(at), was, int64(off), f.Size()})
-				m.records = append(m.records, RecordRepair{layout.SegmentName(seg), int64(off), f.Seq})
-				there[f.Seq] = true
-			}
-		})
 	}
+	return m, s.planQuarantine(m, have)
+}
+
+// planSegment finds out what can be changed back in a segment.
+func (s *Store) planSegment(m *journalMend, seg uint64, b []byte) {
+	name := layout.SegmentName(seg)
+	_, err := layout.ParseHeader(b, layout.JournalMagic, s.id)
+	if err != nil && len(b) >= layout.HeaderSize && !errors.Is(err, store.ErrFormat) {
+		if at, was, ok := s.mendHeader(b[:layout.HeaderSize], seg); ok {
+			m.fixes[seg] = append(m.fixes[seg], fix{int64(at), was, 0, layout.HeaderSize})
+			m.records = append(m.records, RecordRepair{File: name})
+		}
+	}
+	journal.EachFrame(b, layout.HeaderSize, func(f journal.Frame, off, at int, was byte) {
+		if at >= 0 {
+			m.fixes[seg] = append(m.fixes[seg], fix{int64(at), was, int64(off), f.Size()})
+			m.records = append(m.records, RecordRepair{name, int64(off), f.Seq})
+		}
+	})
+}
+
+// planQuarantine finds the records of files in quarantine that the journal does not have.
+func (s *Store) planQuarantine(m *journalMend, have map[uint64]uint64) error {
 	names, err := s.fsys.ReadDir("quarantine")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	slices.Sort(names)
 	for _, name := range names {
@@ -92,18 +96,17 @@ func (s *Store) planJournal(have map[uint64]uint64) (*journalMend, error) {
 			continue // it may have nothing
 		}
 		journal.EachFrame(b, 0, func(f journal.Frame, off, _ int, _ byte) {
-			if f.Kind != journal.FrameSnapshot || there[f.Seq] {
+			if have[f.Seq] > 0 || m.has(f.Seq) || f.Kind != journal.FrameSnapshot {
 				return
 			}
 			if _, err := journal.ParseSnapshot(f); err != nil {
 				return
 			}
-			there[f.Seq] = true
 			m.again[f.Seq] = f
 			m.records = append(m.records, RecordRepair{name, int64(off), f.Seq})
 		})
 	}
-	return m, nil
+	return nil
 }
 
 // mendHeader finds the byte of a segment's header that is not what it was.

@@ -502,8 +502,8 @@ func TestDuplicateObjects(t *testing.T) {
 	if n := len(names(t, disk, "packs", ".pack")); n != 2 {
 		t.Fatalf("%d packs, want 2", n)
 	}
-	waitForSeals(a)
-	waitForSeals(b)
+	a.waitSealed()
+	b.waitSealed()
 	verify(t, disk, acks, 0)
 
 	disk = vfstest.NewMem()

@@ -380,11 +380,7 @@ func TestEpochEndsBeforeLock(t *testing.T) {
 			return
 		}
 		ended = true
-		err := layout.WithLock(t.Context(), disk, layout.JournalLock, func() error {
-			other.jmu.Lock()
-			defer other.jmu.Unlock()
-			return other.j.EndEpoch()
-		})
+		err := other.withJournal(t.Context(), func() error { return other.j.EndEpoch() })
 		if err != nil {
 			t.Error(err)
 		}

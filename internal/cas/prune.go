@@ -74,36 +74,38 @@ func (p *PrunePlan) Empty() bool { return len(p.Dropped)+len(p.condemned)+len(p.
 func (s *Store) PlanPrune(ctx context.Context, opts *PruneOptions) (*PrunePlan, error) {
 	p := &PrunePlan{opts: opts, live: &Live{s, make(map[[pack.PrefixSize]byte]bool), opts.Forget},
 		staying: make(map[[16]byte]bool)}
-	f, err := readFormat(s.fsys)
-	if err == nil {
-		if needs := unknown(f.Features.Prune, knownToPrune); len(needs) > 0 {
-			err = fmt.Errorf("%w: pruning needs %q", store.ErrFormat, needs)
-		}
-	}
-	if err != nil {
+	if err := s.planPrune(ctx, p); err != nil {
 		return nil, fmt.Errorf("plan prune: %w", err)
+	}
+	return p, nil
+}
+
+func (s *Store) planPrune(ctx context.Context, p *PrunePlan) error {
+	f, err := readFormat(s.fsys)
+	if err != nil {
+		return err
+	}
+	if needs := unknown(f.Features.Prune, knownToPrune); len(needs) > 0 {
+		return fmt.Errorf("%w: pruning needs %q", store.ErrFormat, needs)
 	}
 	s.jmu.Lock()
 	err = s.j.Refresh()
 	p.before = s.j.Ledger
 	s.jmu.Unlock()
-	if err == nil {
-		err = s.planDrops(ctx, p)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("plan prune: %w", err)
+		return err
 	}
-	var list []*candidate
-	if list, err = s.candidates(ctx, p.live); err == nil {
-		err = s.choose(p, list)
+	if err := s.planDrops(ctx, p); err != nil {
+		return err
 	}
-	if err == nil {
-		err = s.planForget(ctx, p)
-	}
+	list, err := s.candidates(ctx, p.live)
 	if err != nil {
-		return nil, fmt.Errorf("plan prune: %w", err)
+		return err
 	}
-	return p, nil
+	if err := s.choose(p, list); err != nil {
+		return err
+	}
+	return s.planForget(ctx, p)
 }
 
 // planDrops decides on each snapshot, and marks what those need that stay.
@@ -163,25 +165,41 @@ const (
 	manyPacks = 64
 )
 
+// packOverhead is what an empty pack takes with its index.
+const packOverhead = layout.HeaderSize + pack.BucketsSize
+
 // choose decides which packs go.
 func (s *Store) choose(p *PrunePlan, list []*candidate) error {
-	forget := len(p.opts.Forget) > 0
-	take := func(c *candidate) bool {
-		if p.opts.MaxCopy > 0 && !forget && c.live > 0 && p.Copy+c.live > p.opts.MaxCopy {
-			p.Short = true
-			return false
-		}
-		p.condemned = append(p.condemned, c)
-		p.Packs++
-		p.Copy += c.live
-		p.Free += c.dead()
-		return true
-	}
 	// The most gain first: what is wholly dead costs nothing.
 	slices.SortStableFunc(list, func(a, b *candidate) int {
 		return cmp.Compare(float64(b.dead())/float64(b.size), float64(a.dead())/float64(a.size))
 	})
-	const overhead = layout.HeaderSize + pack.BucketsSize
+	small, stay := p.condemn(list)
+	if len(small) < manySmall {
+		stay = append(stay, small...)
+		small = nil
+	}
+	for _, c := range small {
+		if !p.take(c) {
+			stay = append(stay, c)
+		}
+	}
+	for _, c := range stay {
+		if c.sealed && !c.stays {
+			p.staying[c.id] = true
+		}
+		p.Left += max(c.dead()-packOverhead, 0)
+		if err := s.keepChunks(p.live, c.lists); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// condemn takes the packs of which enough is dead, and returns the others: those that are
+// small, and those that stay.
+func (p *PrunePlan) condemn(list []*candidate) (small, stay []*candidate) {
+	forget := len(p.opts.Forget) > 0
 	part := int64(minDead)
 	if p.opts.Thorough {
 		part = minDeadThorough
@@ -190,41 +208,35 @@ func (s *Store) choose(p *PrunePlan, list []*candidate) error {
 	if len(list) > manyPacks {
 		smallSize = pack.SealSizeMax / 2
 	}
-	var small, stay []*candidate
 	for _, c := range list {
-		dead := c.dead() - overhead
+		dead := c.dead() - packOverhead
 		switch {
 		case forget && !c.isPure(): // who appends to it must end
-			c.stays = !take(c)
+			c.stays = !p.take(c)
 		case forget || c.stays:
 			stay = append(stay, c)
 		// A chunk list may not outlive its chunks: who finds it counts on them.
-		case (len(c.lists) > 0 || dead*part >= c.size) && dead > 0 && take(c):
+		case (len(c.lists) > 0 || dead*part >= c.size) && dead > 0 && p.take(c):
 		case c.sealed && c.size < smallSize:
 			small = append(small, c)
 		default:
 			stay = append(stay, c)
 		}
 	}
-	if len(small) < manySmall {
-		stay = append(stay, small...)
-		small = nil
+	return small, stay
+}
+
+// take has a pack go, unless that would copy more than is allowed.
+func (p *PrunePlan) take(c *candidate) bool {
+	if p.opts.MaxCopy > 0 && len(p.opts.Forget) == 0 && c.live > 0 && p.Copy+c.live > p.opts.MaxCopy {
+		p.Short = true
+		return false
 	}
-	for _, c := range small {
-		if !take(c) {
-			stay = append(stay, c)
-		}
-	}
-	for _, c := range stay {
-		if c.sealed && !c.stays {
-			p.staying[c.id] = true
-		}
-		p.Left += max(c.dead()-overhead, 0)
-		if err := s.keepChunks(p.live, c.lists); err != nil {
-			return err
-		}
-	}
-	return nil
+	p.condemned = append(p.condemned, c)
+	p.Packs++
+	p.Copy += c.live
+	p.Free += c.dead()
+	return true
 }
 
 // keepChunks keeps what chunk lists name that stay in their packs.
@@ -282,66 +294,76 @@ type PruneResult struct {
 }
 
 func (s *Store) prune(ctx context.Context, plan *PrunePlan) (*PruneResult, error) {
-	alone, err := layout.OpenLock(s.fsys, layout.RepairLock)
+	alone, err := s.lockRepair(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer alone.Close()
-	if err := vfs.Lock(ctx, alone, vfs.Exclusive); err != nil {
-		return nil, err
-	}
 	r := &pruneRun{s: s, plan: plan, result: &PruneResult{Dropped: len(plan.Dropped)}}
 	if err := r.begin(ctx); err != nil {
 		return nil, err
 	}
-	if len(r.condemned) == 0 {
-		if len(plan.Dropped) > 0 {
-			// Nobody has to leave, since what they count on stays.
-			err = r.record(ctx, func(l journal.Ledger) (journal.Ledger, error) {
-				err := r.isCurrent(l)
-				l.Epoch++ // who remembers a snapshot looks again
-				l.Condemned, l.Removed, l.Pruned = nil, nil, plan.pruned
-				return l, err
-			})
-		}
-		if err == nil {
-			err = r.forget(ctx)
-		}
-		return r.result, err
-	}
-	if err := r.announce(ctx); err != nil {
-		return nil, err
-	}
-	wait := plan.opts.Wait
-	if wait == 0 {
-		wait = time.Minute
-	}
-	patience, cancel := context.WithTimeoutCause(ctx, wait, fmt.Errorf("%w: somebody has written or restored for %v",
-		ErrBusy, wait))
-	defer cancel()
-	locks, err := s.drain(patience, r.before.Completed, r.epoch)
-	if err != nil {
-		return nil, errors.Join(err, r.withdraw())
-	}
-	defer closeAll(locks)
-	r.drained = true
-	if err := r.remark(ctx); err != nil {
-		return nil, errors.Join(err, r.withdraw())
-	}
-	err = r.copy(ctx)
-	if err == nil && len(plan.opts.Forget) > 0 {
-		err = s.noteForgotten(plan.opts.Forget) // before one is missed
+	if len(r.condemned) > 0 {
+		err = r.takeAway(ctx)
+	} else if len(plan.Dropped) > 0 {
+		// Nobody has to leave, since what they count on stays.
+		err = r.record(ctx, func(l journal.Ledger) (journal.Ledger, error) {
+			err := r.isCurrent(l)
+			l.Epoch++ // who remembers a snapshot looks again
+			l.Condemned, l.Removed, l.Pruned = nil, nil, plan.pruned
+			return l, err
+		})
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.withdraw())
-	}
-	if err := r.done(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.cleanUp(); err != nil {
 		return nil, err
 	}
 	return r.result, r.forget(ctx)
+}
+
+// lockRepair waits until no other prune or repair is at work, and keeps others from
+// beginning until the file is closed.
+func (s *Store) lockRepair(ctx context.Context) (vfs.File, error) {
+	f, err := layout.OpenLock(s.fsys, layout.RepairLock)
+	if err != nil {
+		return nil, err
+	}
+	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// takeAway takes the condemned packs away, when nobody counts on them any more and what
+// is alive in them is elsewhere.
+func (r *pruneRun) takeAway(ctx context.Context) error {
+	if err := r.announce(ctx); err != nil {
+		return err
+	}
+	wait := cmp.Or(r.plan.opts.Wait, time.Minute)
+	busy := fmt.Errorf("%w: somebody has written or restored for %v", ErrBusy, wait)
+	patience, cancel := context.WithTimeoutCause(ctx, wait, busy)
+	defer cancel()
+	locks, err := r.s.drain(patience, r.before.Completed, r.epoch)
+	if err != nil {
+		return errors.Join(err, r.withdraw())
+	}
+	defer closeAll(locks)
+	r.drained = true
+	err = r.remark(ctx)
+	if err == nil {
+		err = r.copy(ctx)
+	}
+	if forget := r.plan.opts.Forget; err == nil && len(forget) > 0 {
+		err = r.s.noteForgotten(forget) // before one is missed
+	}
+	if err != nil {
+		return errors.Join(err, r.withdraw())
+	}
+	if err := r.done(ctx); err != nil {
+		return err
+	}
+	return r.cleanUp()
 }
 
 // A pruneRun is a prune that is being done.
@@ -415,12 +437,10 @@ func (r *pruneRun) announce(ctx context.Context) error {
 	return r.record(ctx, func(l journal.Ledger) (journal.Ledger, error) {
 		r.before, r.epoch = l, l.Epoch+1
 		l.Epoch = r.epoch
-		l.Removed = nil // they are
-		l.Condemned = nil
+		l.Condemned, l.Removed, l.Pruned = nil, nil, r.plan.pruned // those of before are removed
 		for _, c := range r.condemned {
 			l.Condemned = append(l.Condemned, c.id)
 		}
-		l.Pruned = r.plan.pruned
 		return l, r.isCurrent(r.before)
 	})
 }
@@ -463,16 +483,8 @@ func (r *pruneRun) done(ctx context.Context) error {
 // record puts another ledger into the journal.
 func (r *pruneRun) record(ctx context.Context, fn func(journal.Ledger) (journal.Ledger, error)) error {
 	s := r.s
-	return layout.WithLock(ctx, s.fsys, layout.JournalLock, func() error {
-		s.jmu.Lock()
-		defer s.jmu.Unlock()
-		if err := s.j.Refresh(); err != nil {
-			return err
-		}
+	return s.withJournal(ctx, func() error {
 		if err := s.upgrade(); err != nil {
-			return err
-		}
-		if err := s.j.Writable(); err != nil {
 			return err
 		}
 		l, err := fn(s.j.Ledger)
@@ -481,10 +493,7 @@ func (r *pruneRun) record(ctx context.Context, fn func(journal.Ledger) (journal.
 		}
 		// As of any record, the objects must not hang on one that may be lost.
 		body := l.AppendBody(nil, s.j.UnsealedPacks())
-		if len(body) > journal.MaxFrameBody {
-			return fmt.Errorf("record of %d bytes: the limit is %d", len(body), journal.MaxFrameBody)
-		}
-		return s.j.Append([]journal.Record{{Kind: journal.FrameLedger, Body: body}})
+		return s.appendOne(journal.Record{Kind: journal.FrameLedger, Body: body}, true)
 	})
 }
 
@@ -523,8 +532,8 @@ func (r *pruneRun) remark(ctx context.Context) error {
 			continue
 		}
 		c.stays = true
-		if err := s.count(c, p.live, durable[id]); err != nil && !errors.Is(err, store.ErrCorrupt) &&
-			!errors.Is(err, fs.ErrNotExist) {
+		err = s.count(c, p.live, durable[id])
+		if err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if err := s.keepChunks(p.live, c.lists); err != nil {
@@ -549,8 +558,7 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 	var whole []*candidate
 	for _, c := range r.condemned {
 		err := r.copyPack(ctx, w, c)
-		var damage *object.CorruptError
-		if errors.As(err, &damage) && len(r.plan.opts.Forget) == 0 {
+		if damage, ok := errors.AsType[*object.CorruptError](err); ok && len(r.plan.opts.Forget) == 0 {
 			r.result.Kept = append(r.result.Kept, damage)
 			err = s.keepChunks(r.plan.live, c.lists)
 		} else if err == nil {

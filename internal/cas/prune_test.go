@@ -111,7 +111,7 @@ func TestPruneFrees(t *testing.T) {
 	copy(again, "changed")
 	both := lib.mustCommit(t, s, "both", []byte("second tree"), random(50<<10, 2), small, again)
 	lib.mustCommit(t, s, "old", []byte("third tree"), random(90<<10, 3))
-	waitForSeals(s)
+	s.waitSealed()
 	before := sizeOf(t, disk, "packs")
 
 	plan, r, err := lib.prune(t.Context(), s, func(snap *store.Snapshot) bool { return snap.Session == "both" })
@@ -228,7 +228,7 @@ func TestPruneNewChunkList(t *testing.T) {
 	big := random(pack.MinChunked+200<<10, 9)
 	lib.mustCommit(t, s, "old", []byte("old tree"), big)
 	kept := lib.mustCommit(t, s, "kept", []byte("kept tree"), small)
-	waitForSeals(s)
+	s.waitSealed()
 	plan, err := s.PlanPrune(t.Context(), &PruneOptions{Mark: lib.mark, Wait: 20 * time.Millisecond,
 		Drop: func(snap *store.Snapshot) bool { return snap.Seq != kept.seq }})
 	if err != nil {
@@ -334,7 +334,7 @@ func TestCommitOnPruned(t *testing.T) {
 	lib := new(library)
 	s := openMem(t, vfstest.NewMem())
 	a := lib.mustCommit(t, s, "a", []byte("a"), random(50<<10, 1))
-	waitForSeals(s)
+	s.waitSealed()
 	if _, _, err := lib.prune(t.Context(), s, func(*store.Snapshot) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
@@ -579,7 +579,7 @@ func TestPruneUpgrades(t *testing.T) {
 	if _, err := s.PlanPrune(t.Context(), opts); !errors.Is(err, store.ErrFormat) { // the sample says that it needs a feature of the future
 		t.Errorf("plan of a prune that needs a feature: %v, want ErrFormat", err)
 	}
-	if err := change(s.fsys, func(f *format) bool { f.Features.Prune = []string{}; return true }); err != nil {
+	if err := change(t.Context(), s.fsys, func(f *format) bool { f.Features.Prune = []string{}; return true }); err != nil {
 		t.Fatal(err)
 	}
 	plan, err := s.PlanPrune(t.Context(), opts)
@@ -654,8 +654,8 @@ func TestPruneDamagedCopy(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	waitForSeals(one)
-	waitForSeals(two)
+	one.waitSealed()
+	two.waitSealed()
 	if packs := names(t, disk, "packs", ".pack"); len(packs) != 2 {
 		t.Fatalf("packs %q, want two", packs)
 	}
@@ -687,7 +687,7 @@ func TestPruneDamagedStays(t *testing.T) {
 	lib.mustCommit(t, s, "gone", append([][]byte{[]byte("gone")}, chunks...)...)
 	lib.mustCommit(t, s, "old", []byte("old"), shared, random(60<<10, 2), big)
 	kept := lib.mustCommit(t, s, "kept", []byte("kept"), shared)
-	waitForSeals(s)
+	s.waitSealed()
 	loc, ok, err := s.find(object.Hash(object.Blob, shared))
 	if !ok || err != nil {
 		t.Fatal(ok, err)

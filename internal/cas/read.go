@@ -151,10 +151,7 @@ func (s *Store) locate(id store.ID) (pack.Location, error) {
 // journal was read.
 func (s *Store) load() error {
 	s.jmu.Lock()
-	durable := make(map[[16]byte]int64, len(s.j.Packs))
-	for id, end := range s.j.Packs {
-		durable[id] = end
-	}
+	durable := maps.Clone(s.j.Packs)
 	s.jmu.Unlock()
 	ids, err := s.packIDs()
 	if err != nil {
@@ -186,12 +183,11 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 	if p == nil {
 		var err error
 		p, err = pack.Open(s.fsys, s.id, id, os.O_RDONLY)
-		var corrupt *object.CorruptError
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // taken away since we listed it
 		}
-		if errors.As(err, &corrupt) {
-			s.log.Warn("pack damaged", "path", corrupt.Path, "off", corrupt.Off, "err", corrupt.Err)
+		if damage, ok := errors.AsType[*object.CorruptError](err); ok {
+			s.warn("pack damaged", damage)
 			return nil // its objects are not found; check says why
 		}
 		if err != nil {
@@ -227,19 +223,10 @@ func (s *Store) loadPack(id [16]byte, durable int64) error {
 			return errors.Join(err, p.F.Unlock())
 		}
 	}
-	err = s.scanInto(p, known, durable)
+	damage, err := p.Scan(known, durable, s.learn)
+	s.warn("pack damaged", damage...)
 	if err == nil {
 		s.scanned[id] = max(known, durable)
-	}
-	return err
-}
-
-// scanInto adds the objects between two offsets of a pack to those known.
-// Store.mu is held.
-func (s *Store) scanInto(p *pack.Pack, from, to int64) error {
-	damage, err := p.Scan(from, to, s.learn)
-	for _, d := range damage {
-		s.log.Warn("pack damaged", "path", d.Path, "off", d.Off, "err", d.Err)
 	}
 	return err
 }
@@ -256,16 +243,14 @@ func (s *Store) learn(e pack.Entry) {
 // writes the index again where it can. Store.mu is held.
 func (s *Store) rebuildIndex(p *pack.Pack, bodyEnd int64) error {
 	var entries []pack.Entry
-	damage, err := p.Scan(layout.HeaderSize, bodyEnd, func(e pack.Entry) { entries = append(entries, e) })
+	damage, err := p.Scan(layout.HeaderSize, bodyEnd, func(e pack.Entry) {
+		entries = append(entries, e)
+		s.learn(e)
+	})
 	if err != nil {
 		return err
 	}
-	for _, d := range damage {
-		s.log.Warn("pack damaged", "path", d.Path, "off", d.Off, "err", d.Err)
-	}
-	for _, e := range entries {
-		s.learn(e)
-	}
+	s.warn("pack damaged", damage...)
 	if !s.readOnly {
 		// derived data: without it the next process scans again
 		if err := s.writeIndex(p, bodyEnd, entries); err != nil {
@@ -338,19 +323,18 @@ func (s *Store) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte,
 // verified before it is written, the whole at the end.
 func (s *Store) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error) {
 	h, data, loc, err := s.object(id)
-	if err == nil && h.Kind == pack.RecChunked {
+	switch {
+	case err != nil:
+	case h.Kind == pack.RecChunked:
 		var n countWriter
-		err = s.copyChunks(ctx, io.MultiWriter(w, &n), id, data, loc)
-		if err == nil {
+		if err = s.copyChunks(ctx, io.MultiWriter(w, &n), id, data, loc); err == nil {
 			return int64(n), nil
 		}
-	} else if err == nil {
-		if h.Kind != uint8(object.Blob) || object.Hash(object.Blob, data) != id {
-			err = corrupt(loc, "content does not hash to %s", id.Short())
-		} else {
-			n, err := w.Write(data)
-			return int64(n), err
-		}
+	case h.Kind != uint8(object.Blob) || object.Hash(object.Blob, data) != id:
+		err = corrupt(loc, "content does not hash to %s", id.Short())
+	default:
+		n, err := w.Write(data)
+		return int64(n), err
 	}
 	return 0, fmt.Errorf("blob %s: %w", id.Short(), err)
 }
@@ -415,29 +399,28 @@ func appendChunkRef(b []byte, id store.ID, n int) []byte {
 	return layout.Le.AppendUint32(append(b, id[:]...), uint32(n))
 }
 
-// copyChunks writes the chunks of a list to w and checks the whole.
-func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list []byte, loc pack.Location) error {
+// joinChunks writes the chunks of the list at loc to w, as read returns them, and checks
+// the whole against its ID.
+func joinChunks(
+	ctx context.Context, w io.Writer, id store.ID, list []byte, loc pack.Location, read func(chunk store.ID) ([]byte, error),
+) error {
 	if len(list) == 0 || len(list)%chunkRefSize != 0 {
 		return corrupt(loc, "chunk list of %d bytes", len(list))
 	}
 	whole := pack.BlobHashers.Get().(*blake3.Hasher)
 	defer pack.BlobHashers.Put(whole)
 	whole.Reset()
-	for ; len(list) > 0; list = list[chunkRefSize:] {
+	for ref := range slices.Chunk(list, chunkRefSize) {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		chunk, n := store.ID(list[:32]), layout.Le.Uint32(list[32:])
-		h, data, at, err := s.object(chunk)
+		chunk, n := store.ID(ref[:32]), layout.Le.Uint32(ref[32:])
+		data, err := read(chunk)
 		if err != nil {
-			return fmt.Errorf("chunk %s: %w", chunk.Short(), err)
+			return err
 		}
-		if h.Kind != uint8(object.Blob) || len(data) != int(n) {
-			return corrupt(loc, "names as a chunk of %d bytes %s, which has %d and is of kind %d", n,
-				chunk.Short(), len(data), h.Kind)
-		}
-		if object.Hash(object.Blob, data) != chunk {
-			return corrupt(at, "content does not hash to %s", chunk.Short())
+		if len(data) != int(n) {
+			return corrupt(loc, "names as a chunk of %d bytes %s, which has %d", n, chunk.Short(), len(data))
 		}
 		whole.Write(data)
 		if _, err := w.Write(data); err != nil {
@@ -449,6 +432,22 @@ func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list [
 		return corrupt(loc, "chunks hash to %s", got.Short())
 	}
 	return nil
+}
+
+// copyChunks writes the chunks of a list to w and checks the whole.
+func (s *Store) copyChunks(ctx context.Context, w io.Writer, id store.ID, list []byte, loc pack.Location) error {
+	return joinChunks(ctx, w, id, list, loc, func(chunk store.ID) ([]byte, error) {
+		h, data, at, err := s.object(chunk)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("chunk %s: %w", chunk.Short(), err)
+		case h.Kind != uint8(object.Blob):
+			return nil, corrupt(loc, "names as a chunk %s, which is of kind %d", chunk.Short(), h.Kind)
+		case object.Hash(object.Blob, data) != chunk:
+			return nil, corrupt(at, "content does not hash to %s", chunk.Short())
+		}
+		return data, nil
+	})
 }
 
 type appendWriter []byte

@@ -5,10 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"maps"
 	"slices"
-
-	"github.com/zeebo/blake3"
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
@@ -68,46 +68,18 @@ func (p *RepairPlan) Keeps(id store.ID) bool {
 // of that can be found elsewhere, is the business of package tree.
 func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 	p := &RepairPlan{intact: make(map[store.ID][16]byte), lost: make(map[store.ID]bool)}
-	journal, stays := new(Report), new(Report)
 	s.jmu.Lock()
-	p.Format = s.badFormat != nil
-	c, err := s.checkJournal(journal, nil)
-	if err == nil {
-		p.journal, err = s.planJournal(c.have)
-	}
-	if err == nil {
-		p.Records = p.journal.records
-		_, err = s.checkJournal(stays, p.journal)
-	}
-	if err == nil {
-		err = errors.Join(s.checkForgotten(journal), s.checkForgotten(stays))
-	}
-	if err == nil {
-		p.summaries, err = s.j.WrongSummaries()
-		p.EndSegment = s.j.Broken != ""
-	}
-	durable, removed := s.j.Durable(), s.j.Removed
+	err := s.planJournalRepair(p)
+	durable, removed := maps.Clone(s.j.Packs), s.j.Removed
 	s.jmu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	p.summaries = slices.DeleteFunc(p.summaries, func(seg uint64) bool { // it may be all that knows what was cut off
-		return slices.ContainsFunc(journal.Damage,
-			func(d *object.CorruptError) bool {
-				return d.Path == layout.SegmentName(seg) && errors.Is(d.Err,
-					errCut)
-			}) || p.journal.fixes[seg] != nil
-	})
-	p.Damage, p.Stays = journal.Damage, stays.Damage
 	if damage, err := s.checkAccepted(); err != nil {
 		return nil, err
 	} else if damage != nil {
 		p.Aside = []string{layout.AcceptedName}
 	}
-	for _, seg := range p.summaries {
-		p.Summaries = append(p.Summaries, layout.SummaryName(seg))
-	}
-
 	ids, err := s.packIDs()
 	if err != nil {
 		return nil, err
@@ -137,6 +109,41 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 		p.Damage = append(p.Damage, &object.CorruptError{Path: layout.PackName(id), Err: errors.New("pack is missing")})
 	}
 	return p, nil
+}
+
+// planJournalRepair says what there is to mend in the journal, and what is damaged in the
+// files beside the packs. Store.jmu is held.
+func (s *Store) planJournalRepair(p *RepairPlan) error {
+	p.Format = s.badFormat != nil
+	journal, stays := new(Report), new(Report)
+	c, err := s.checkJournal(journal, nil)
+	if err != nil {
+		return err
+	}
+	if p.journal, err = s.planJournal(c.have); err != nil {
+		return err
+	}
+	p.Records = p.journal.records
+	if _, err = s.checkJournal(stays, p.journal); err != nil {
+		return err
+	}
+	if err := errors.Join(s.checkForgotten(journal), s.checkForgotten(stays)); err != nil {
+		return err
+	}
+	p.Damage, p.Stays = journal.Damage, stays.Damage
+	p.EndSegment = s.j.Broken != ""
+	wrong, err := s.j.WrongSummaries()
+	for _, seg := range wrong {
+		wasCut := slices.ContainsFunc(journal.Damage, func(d *object.CorruptError) bool {
+			return d.Path == layout.SegmentName(seg) && errors.Is(d.Err, errCut)
+		})
+		if wasCut || p.journal.fixes[seg] != nil {
+			continue // the summary may be all that knows what was cut off
+		}
+		p.summaries = append(p.summaries, seg)
+		p.Summaries = append(p.Summaries, layout.SummaryName(seg))
+	}
+	return err
 }
 
 // A survey is a look at all packs.
@@ -198,13 +205,12 @@ func (p *surveyed) verify(ctx context.Context, fn func(e pack.Entry, kind uint8)
 			return err
 		}
 		h, data, err := readRecord(e)
-		var corruptErr *object.CorruptError
 		switch {
-		case errors.As(err, &corruptErr):
-			p.damage = append(p.damage, corruptErr)
-			p.bad++
 		case err != nil:
-			return err
+			if err := unlessDamage(&p.damage, err); err != nil {
+				return err
+			}
+			p.bad++
 		case h.Kind == pack.RecChunked:
 			p.lists = append(p.lists, chunkList{e, data})
 		default:
@@ -221,53 +227,29 @@ func (p *surveyed) verify(ctx context.Context, fn func(e pack.Entry, kind uint8)
 func (v *survey) checkLists(ctx context.Context) error {
 	for _, p := range v.packs {
 		for _, l := range p.lists {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			err := v.checkList(l)
+			err := v.checkList(ctx, l)
 			if err == nil {
 				p.intact = append(p.intact, l.Entry)
 				continue
 			}
-			var corruptErr *object.CorruptError
-			if !errors.As(err, &corruptErr) {
+			if err := unlessDamage(&p.damage, err); err != nil {
 				return err
 			}
-			p.damage = append(p.damage, corruptErr)
 			p.bad++
 		}
 	}
 	return nil
 }
 
-func (v *survey) checkList(l chunkList) error {
-	if len(l.data) == 0 || len(l.data)%chunkRefSize != 0 {
-		return corrupt(l.Location, "chunk list of %d bytes", len(l.data))
-	}
-	whole := pack.BlobHashers.Get().(*blake3.Hasher)
-	defer pack.BlobHashers.Put(whole)
-	whole.Reset()
-	for list := l.data; len(list) > 0; list = list[chunkRefSize:] {
-		chunk := store.ID(list[:32])
+func (v *survey) checkList(ctx context.Context, l chunkList) error {
+	return joinChunks(ctx, io.Discard, l.ID, l.data, l.Location, func(chunk store.ID) ([]byte, error) {
 		at, ok := v.blobs[chunk]
 		if !ok {
-			return corrupt(l.Location, "chunk %s: %w", chunk.Short(), store.ErrNotFound)
+			return nil, corrupt(l.Location, "chunk %s: %w", chunk.Short(), store.ErrNotFound)
 		}
 		_, data, err := readRecord(pack.Entry{ID: chunk, Location: at})
-		if err != nil {
-			return err
-		}
-		if len(data) != int(layout.Le.Uint32(list[32:])) {
-			return corrupt(l.Location, "names as a chunk of %d bytes %s, which has %d",
-				layout.Le.Uint32(list[32:]), chunk.Short(), len(data))
-		}
-		whole.Write(data)
-	}
-	var got store.ID
-	if whole.Sum(got[:0]); got != l.ID {
-		return corrupt(l.Location, "chunks hash to %s", got.Short())
-	}
-	return nil
+		return data, err
+	})
 }
 
 // plan says what becomes of the packs.
@@ -338,14 +320,11 @@ func (s *Store) Repair(ctx context.Context, plan *RepairPlan) error {
 }
 
 func (s *Store) repair(ctx context.Context, plan *RepairPlan) error {
-	alone, err := layout.OpenLock(s.fsys, layout.RepairLock)
+	alone, err := s.lockRepair(ctx)
 	if err != nil {
 		return err
 	}
 	defer alone.Close()
-	if err := vfs.Lock(ctx, alone, vfs.Exclusive); err != nil {
-		return err
-	}
 	for _, id := range plan.indexes {
 		if err := s.remakeIndex(id); err != nil {
 			return err
@@ -395,12 +374,7 @@ func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
 	if !plan.EndSegment && !plan.Format && len(plan.summaries)+len(plan.Records)+len(plan.Aside) == 0 {
 		return nil
 	}
-	return layout.WithLock(ctx, s.fsys, layout.JournalLock, func() error {
-		s.jmu.Lock()
-		defer s.jmu.Unlock()
-		if err := s.j.Refresh(); err != nil {
-			return err
-		}
+	return s.withJournal(ctx, func() error {
 		if plan.Format && s.badFormat != nil {
 			if err := s.remade.write(s.fsys); err != nil {
 				return err
@@ -445,9 +419,8 @@ func (s *Store) condemn(ids [][16]byte) {
 	if s.active != nil && s.repairing[s.active.ID] {
 		s.sealActive()
 	}
-	seals := s.sealing
 	s.wmu.Unlock()
-	waitSealed(seals)
+	s.waitSealed()
 }
 
 // A replacement is the work on damaged packs.
@@ -573,10 +546,7 @@ func (r *replacement) move(ctx context.Context) (done bool, err error) {
 	}
 	// Ours sync packs/ when they are done: that would make an old name's end
 	// durable before the new name is.
-	s.wmu.Lock()
-	seals := s.sealing
-	s.wmu.Unlock()
-	waitSealed(seals)
+	s.waitSealed()
 	for id := range r.ends {
 		if err := s.quarantine(id); err != nil {
 			return false, err
@@ -590,11 +560,7 @@ func (r *replacement) move(ctx context.Context) (done bool, err error) {
 			}
 		}
 	}
-	return true, layout.WithLock(ctx, s.fsys, layout.JournalLock, func() error {
-		s.jmu.Lock()
-		defer s.jmu.Unlock()
-		return s.j.EndEpoch()
-	})
+	return true, s.withJournal(ctx, func() error { return s.j.EndEpoch() })
 }
 
 // quarantine moves a pack aside. Its index goes after it: a pack without one is
@@ -615,8 +581,6 @@ func (s *Store) quarantine(id [16]byte) error {
 func (s *Store) durableLengths() (map[[16]byte]int64, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
-	if err := s.j.Refresh(); err != nil {
-		return nil, err
-	}
-	return s.j.Durable(), nil
+	err := s.j.Refresh()
+	return maps.Clone(s.j.Packs), err
 }

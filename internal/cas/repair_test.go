@@ -56,7 +56,7 @@ func hurtDisk(t *testing.T) (disk *vfstest.Mem, acks []acked, bad []string) {
 		a := commit(t, s, fmt.Sprint(i), blobs...)
 		a.ids = a.ids[:len(a.ids)-1]
 		acks = append(acks, a)
-		waitForSeals(s)
+		s.waitSealed()
 		for _, name := range names(t, disk, "packs", ".pack") {
 			b := string(readAll(t, disk, name))
 			at := strings.Index(b, string(lost))

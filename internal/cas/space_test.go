@@ -74,7 +74,7 @@ func TestNoSpace(t *testing.T) {
 					t.Errorf("IsNoSpace(%v) is false", err)
 				}
 				w.Close() // it may say that all is lost
-				waitForSeals(s)
+				s.waitSealed()
 				if after := freeOf(t, disk); after < before-memBlocks(2) {
 					t.Errorf("%d bytes were free, %d after a capture that did not fit (sealMax %d, keep %d, named %v): %q %q", before, after,
 						sealMax, keep, named, names(t, disk, "packs", ""), names(t, disk, "tmp", ""))
@@ -149,7 +149,7 @@ func TestDeadPacks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitForSeals(s)
+	s.waitSealed()
 	if err := disk.SyncDir("tmp"); err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestPruneFullDisk(t *testing.T) {
 		}
 		lib.mustCommit(t, s, "old", []byte("tree"), random(8<<10, 8))
 		kept := lib.mustCommit(t, s, "kept", []byte("kept tree"), random(10<<10, 9)) // in a pack that is not sealed
-		waitForSeals(s)
+		s.waitSealed()
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/zeebo/blake3"
-
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/store"
@@ -109,30 +107,13 @@ func (x *Spares) read(id store.ID, sp spare) (kind uint8, data []byte, ok bool) 
 
 // copyChunks copies what a chunk list stands for to w.
 func (x *Spares) copyChunks(ctx context.Context, w io.Writer, id store.ID, list []byte) error {
-	whole := blake3.New()
-	for ; len(list) >= chunkRefSize; list = list[chunkRefSize:] {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		chunk, found := store.ID(list[:32]), false
+	return joinChunks(ctx, w, id, list, pack.Location{Pack: new(pack.Pack)}, func(chunk store.ID) ([]byte, error) {
 		for _, sp := range x.at[chunk] {
 			kind, data, ok := x.read(chunk, sp)
-			if !ok || kind != uint8(object.Blob) { // a list is no chunk
-				continue
+			if ok && kind == uint8(object.Blob) { // a list is no chunk
+				return data, nil
 			}
-			if _, err := io.MultiWriter(whole, w).Write(data); err != nil {
-				return err
-			}
-			found = true
-			break
 		}
-		if !found {
-			return store.ErrNotFound
-		}
-	}
-	var got store.ID
-	if whole.Sum(got[:0]); got != id || len(list) > 0 {
-		return store.ErrNotFound
-	}
-	return nil
+		return nil, store.ErrNotFound
+	})
 }

@@ -1,9 +1,9 @@
 package cas
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -79,27 +79,10 @@ type Store struct {
 	repairing  map[[16]byte]bool // packs that a repair is about to take away: nothing is appended to them
 	generation int               // counts failed writes
 	failed     error             // the last of them
-	sealing    []*sealing        // packs being sealed or synced in the background
+	sealing    []chan struct{}   // of packs that are sealed or synced in the background: closed at the end
 	sealed     []*pack.Pack      // those that were, and whose objects are in objects
 
 	commits groupCommit
-}
-
-// format is the file FORMAT (docs/format.md §2).
-type format struct {
-	Format   int       `json:"format"`
-	ID       string    `json:"id"`   // 32 hex digits
-	Hash     string    `json:"hash"` // "blake3"
-	Features features  `json:"features"`
-	Root     []byte    `json:"root"` // path of the project, base64 of the raw bytes
-	Created  time.Time `json:"created"`
-}
-
-// features are names that a program must know to do one of three things.
-type features struct {
-	Read  []string `json:"read"`
-	Write []string `json:"write"`
-	Prune []string `json:"prune"`
 }
 
 // Open opens the store in a directory, creating it if it does not exist.
@@ -112,9 +95,7 @@ type features struct {
 // To write to a store of another user is [ErrOwner], for root, too. What the
 // mode of the directory allows to others is taken from it.
 func Open(ctx context.Context, dir string, opts *Options) (*Store, error) {
-	if opts == nil {
-		opts = &Options{}
-	}
+	opts = cmp.Or(opts, new(Options))
 	if !opts.ReadOnly {
 		if err := makeDir(dir); err != nil {
 			return nil, fmt.Errorf("create store: %w", OwnerOf(dir, err))
@@ -143,10 +124,7 @@ func openDir(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		s.share = lock
 		return s, nil
 	}
-	log := opts.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
 	fresh, err := checkOwner(dir)
 	if err != nil {
 		return nil, err
@@ -207,15 +185,12 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 	s := &Store{
 		fsys:     fsys,
 		readOnly: opts.ReadOnly,
-		log:      opts.Logger,
+		log:      cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 		packs:    make(map[[16]byte]*pack.Pack),
 		scanned:  make(map[[16]byte]int64),
 		unnamed:  make(map[[16]byte]bool),
 		objects:  make(map[store.ID]pack.Location),
 		pending:  make(map[store.ID]chan struct{}),
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
 	}
 	f, damage, err := findFormat(fsys, opts.Root)
 	if errors.Is(err, fs.ErrNotExist) && !opts.ReadOnly {
@@ -258,10 +233,15 @@ func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 		}
 	}
 	s.keepBallast(ballastSize)
-	for _, d := range s.j.Damage {
-		s.log.Warn("journal damaged", "path", d.Path, "off", d.Off, "err", d.Err)
-	}
+	s.warn("journal damaged", s.j.Damage...)
 	return s, nil
+}
+
+// warn logs damage.
+func (s *Store) warn(what string, damage ...*object.CorruptError) {
+	for _, d := range damage {
+		s.log.Warn(what, "path", d.Path, "off", d.Off, "err", d.Err)
+	}
 }
 
 // take has the store be what FORMAT says. damage is what is wrong with that.
@@ -350,8 +330,8 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 			if names, err := fsys.ReadDir(dir); err != nil {
 				return err
 			} else if len(names) > 0 {
-				return &object.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("missing, and there is %s/%s", dir,
-					names[0])}
+				err := fmt.Errorf("missing, and there is %s/%s", dir, names[0])
+				return &object.CorruptError{Path: layout.FormatName, Err: err}
 			}
 		}
 		id := layout.RandomID()
@@ -361,56 +341,6 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 		return f.write(fsys)
 	})
 	return f, err
-}
-
-func readFormat(fsys vfs.FS) (*format, error) {
-	b, err := vfs.ReadFile(fsys, layout.FormatName)
-	if err != nil {
-		return nil, err
-	}
-	f := new(format)
-	if err := json.Unmarshal(b, f); err != nil {
-		return nil, &object.CorruptError{Path: layout.FormatName, Err: err}
-	}
-	if id, err := hex.DecodeString(f.ID); err != nil || len(id) != 16 || f.Format == 0 || f.Hash == "" {
-		return nil, &object.CorruptError{Path: layout.FormatName, Err: fmt.Errorf("store id %q, format %d, hash %q",
-			f.ID, f.Format, f.Hash)}
-	}
-	return f, nil
-}
-
-func (f *format) write(fsys vfs.FS) error {
-	b, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	return layout.WriteFile(fsys, layout.FormatName, append(b, '\n'))
-}
-
-// check refuses what this version cannot do, by name.
-func (f *format) check(readOnly bool) error {
-	if f.Format < oldestFormat || f.Format > FormatVersion || f.Hash != "blake3" {
-		return fmt.Errorf("%w: version %d with hash %q, this program knows versions %d to %d with \"blake3\"",
-			store.ErrFormat, f.Format, f.Hash, oldestFormat, FormatVersion)
-	}
-	if needs := unknown(f.Features.Read, readFeatures); len(needs) > 0 {
-		return fmt.Errorf("%w: reading needs %q", store.ErrFormat, needs)
-	}
-	if needs := unknown(f.Features.Write, knownToWrite); len(needs) > 0 && !readOnly {
-		return fmt.Errorf("%w: writing needs %q", store.ErrFormat, needs)
-	}
-	return nil
-}
-
-// upgrade makes the store one of the newest format, of which older programs
-// would read the journal wrongly. The journal is locked.
-func (s *Store) upgrade() error {
-	f, err := readFormat(s.fsys)
-	if err != nil || f.Format == FormatVersion {
-		return err
-	}
-	f.Format = FormatVersion
-	return f.write(s.fsys)
 }
 
 // ID returns the store's identity, 32 hex digits.
@@ -426,10 +356,8 @@ func (s *Store) FS() vfs.FS { return s.fsys }
 func (s *Store) Epoch() (uint64, error) {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
-	if err := s.j.Refresh(); err != nil {
-		return 0, err
-	}
-	return s.j.Epoch, nil
+	err := s.j.Refresh()
+	return s.j.Epoch, err
 }
 
 // PackLengths returns, for each pack that exists, up to where its objects can
@@ -488,6 +416,38 @@ func (s *Store) refresh() error {
 	s.jmu.Lock()
 	defer s.jmu.Unlock()
 	return s.j.Refresh()
+}
+
+// withJournal reads what others have added to the journal, and calls fn while nobody else
+// can add anything. fn runs under Store.jmu.
+func (s *Store) withJournal(ctx context.Context, fn func() error) error {
+	return layout.WithLock(ctx, s.fsys, layout.JournalLock, func() error {
+		s.jmu.Lock()
+		defer s.jmu.Unlock()
+		if err := s.j.Refresh(); err != nil {
+			return err
+		}
+		return fn()
+	})
+}
+
+// appendOne adds a record to the journal, inside of withJournal. See [journal.Journal.Write].
+func (s *Store) appendOne(r journal.Record, durable bool) error {
+	if err := checkBody(r.Body); err != nil {
+		return err
+	}
+	if err := s.j.Writable(); err != nil {
+		return err
+	}
+	return s.j.Write([]journal.Record{r}, durable)
+}
+
+// checkBody refuses a record that readers would take for damage.
+func checkBody(body []byte) error {
+	if len(body) > journal.MaxFrameBody {
+		return fmt.Errorf("record of %d bytes: the limit is %d", len(body), journal.MaxFrameBody)
+	}
+	return nil
 }
 
 // Newest returns the newest snapshot of a session in a worktree. The error
@@ -562,9 +522,8 @@ func (s *Store) Close() error {
 	s.active, s.ended = nil, nil
 	s.generation++
 	s.failed = store.ErrClosed
-	seals := s.sealing
 	s.wmu.Unlock()
-	waitSealed(seals)
+	s.waitSealed()
 
 	s.mu.Lock()
 	var errs []error
@@ -589,3 +548,16 @@ func (s *Store) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Errors for the packages above, which answer to them.
+var (
+	// ErrMoved: the snapshot that a commit builds on is not the newest of
+	// its session any more.
+	ErrMoved = errors.New("session has moved on")
+	// ErrPlanStale: the store was pruned or repaired since a prune was planned: plan
+	// again.
+	ErrPlanStale = errors.New("the store was pruned or repaired since it was planned")
+	// ErrLost: a write failed elsewhere in this process, and objects that
+	// this writer may have counted on are gone with it. Capture again.
+	ErrLost = errors.New("objects lost by a failed write")
+)

@@ -50,8 +50,8 @@ func TestUsage(t *testing.T) {
 	commit(t, a, "a", large, small)
 	commit(t, b, "b", large, bytes.Repeat([]byte("text "), 300))
 	commit(t, b, "b", random(3<<20, 8)) // several packs
-	waitForSeals(a)
-	waitForSeals(b)
+	a.waitSealed()
+	b.waitSealed()
 	commit(t, a, "a", []byte("not sealed"))
 	for name, size := range map[string]int{"trash/old.pack": 10, "quarantine/bad": 20, "worktrees/w": 30, "tmp/x": 40, "packs/x.tmp": 50} {
 		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o600); err != nil {

@@ -425,8 +425,7 @@ func (a *applier) clearWay() error {
 	for i := range slices.Backward(a.plan.Items) {
 		it := &a.plan.Items[i]
 		if it.Do != rollback.Delete || !slices.ContainsFunc(replaced, func(dir string) bool {
-			_,
-				in := trees.Below(it.Path, dir)
+			_, in := trees.Below(it.Path, dir)
 			return in
 		}) {
 			continue

@@ -95,8 +95,7 @@ type planner struct {
 
 func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 	pl.wants = slices.SortedFunc(slices.Values(wants), func(a, b Want) int {
-		return trees.ComparePaths(a.Path,
-			b.Path)
+		return trees.ComparePaths(a.Path, b.Path)
 	})
 	pl.items = make([]rollback.Item, len(wants))
 	pl.byPath = make(map[string]int, len(wants))

@@ -146,9 +146,7 @@ type RenameOptions struct {
 // among files of equal content or equal similarity; before 2.43.2 it does not
 // count a last line without a newline. The error is that of a Load.
 func PairRenames(removed, added []Candidate, opts *RenameOptions) (list []Rename, cut bool, err error) {
-	if opts == nil {
-		opts = &RenameOptions{}
-	}
+	opts = cmp.Or(opts, new(RenameOptions))
 	p := &pairer{
 		removed: newSide(removed),
 		added:   newSide(added),

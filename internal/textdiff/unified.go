@@ -2,6 +2,7 @@ package textdiff
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha1"
 	"fmt"
 	"strconv"
@@ -50,9 +51,7 @@ type UnifiedOptions struct {
 // NoPrefix. Of these GNU patch 2.7.6 refuses, in both forms, a path that is a
 // file or a link on one side and a directory on the other.
 func AppendUnified(dst []byte, old, new File, opts *UnifiedOptions) []byte {
-	if opts == nil {
-		opts = &UnifiedOptions{}
-	}
+	opts = cmp.Or(opts, &UnifiedOptions{})
 	if old.Mode != 0 && new.Mode != 0 && kind(old) != kind(new) {
 		// Both have git's header: where a link was deleted, GNU patch 2.7.6 refuses
 		// to create a file without it.

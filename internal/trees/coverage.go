@@ -2,8 +2,10 @@ package trees
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -49,9 +51,7 @@ func (it *Item) reason() Reason { return Reason(it.Attr & 0xff) }
 
 func (it *Item) kind() vfs.Kind { return vfs.Kind(it.Attr >> 8) }
 
-func coverage(
-	ctx context.Context, r PageReader, id store.ID, prefix string, yield func(Omission, error) bool,
-) bool {
+func coverage(ctx context.Context, r PageReader, id store.ID, prefix string, yield func(Omission, error) bool) bool {
 	if id.IsZero() {
 		return true
 	}
@@ -71,4 +71,76 @@ func coverage(
 		}
 	}
 	return true
+}
+
+// A Reason says why something that was present was not captured. The
+// numbers are part of the format.
+type Reason uint8
+
+const (
+	Ignored    Reason = iota + 1 // an ignore rule matches, and git does not track it
+	TooLarge                     // above the size limit for one file
+	Unreadable                   // permission denied or an I/O error
+	Unstable                     // changed each time it was read
+	NotFile                      // socket, fifo or device
+	VCS                          // the insides of a version control system, e.g. a .git
+	OwnStore                     // the directory that we store to
+	OverBudget                   // the capture had to stop before
+	Sparse                       // git has taken it out of the directory: see git sparse-checkout
+	MaxReason  = Sparse
+)
+
+var reasonNames = [...]string{
+	Ignored: "ignored", TooLarge: "too-large", Unreadable: "unreadable", Unstable: "unstable",
+	NotFile: "special", VCS: "vcs", OwnStore: "store", OverBudget: "budget", Sparse: "sparse",
+}
+
+func (r Reason) String() string {
+	if int(r) < len(reasonNames) && reasonNames[r] != "" {
+		return reasonNames[r]
+	}
+	return fmt.Sprintf("reason %d", uint8(r))
+}
+
+// MarshalText writes the reason's word.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (r *Reason) UnmarshalText(b []byte) error {
+	for i, name := range reasonNames {
+		if name != "" && name == string(b) {
+			*r = Reason(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("reason %q is not known", b)
+}
+
+// An Omission is something that was present when a snapshot was taken and is
+// not in its tree. What lies in an omitted directory is omitted with it and
+// not listed.
+//
+// With the reason [Sparse] it was not present, but git would have it there: the
+// index has it, and says that it is taken out. A directory stands for all that
+// git tracks below it. It may be present, and is captured then: with what others
+// have put into it.
+type Omission struct {
+	Path   string    // slash-separated, relative to the root
+	Kind   tree.Mode // ModeFile, ModeDir, ModeSymlink; 0 for anything else
+	Size   int64     // of a file in bytes; 0 for ignored ones and those that git has taken out, which nobody measured
+	Reason Reason
+}
+
+// A Problem is a path of a snapshot that cannot be restored as it was.
+type Problem struct {
+	Path string
+	ID   store.ID  // of the content or directory that is lost; zero: it is another problem
+	Err  error     // matches store.ErrNotFound or store.ErrCorrupt
+	At   time.Time // when the loss was accepted; zero: it was not
+}
+
+// IsLoss reports whether an error of reading trees or blobs means that the store
+// has lost something, not that it could not be looked at.
+func IsLoss(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) || errors.Is(err, errPage)
 }

@@ -50,9 +50,7 @@ type ExportResult struct {
 //
 // An error leaves what was written until then, but no file that is not whole.
 func Export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *ExportOptions) (*ExportResult, error) {
-	if opts == nil {
-		opts = &ExportOptions{}
-	}
+	opts = cmp.Or(opts, new(ExportOptions))
 	r, err := export(ctx, g, root, dir, opts)
 	if err != nil {
 		return nil, fmt.Errorf("export to %q: %w", dir, err)

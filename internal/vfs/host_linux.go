@@ -1,10 +1,13 @@
 package vfs
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -105,3 +108,43 @@ var MachineID = sync.OnceValue(func() string {
 	}
 	return strings.TrimSpace(string(b))
 })
+
+// born returns when a file was made, 0 where the file system does not say.
+func born(path string, _ fs.FileInfo) int64 {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_BTIME, &st)
+	if err != nil || st.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
+}
+
+// statOf returns what the system said about a file.
+func statOf(fi fs.FileInfo) Stat {
+	sys := fi.Sys().(*syscall.Stat_t)
+	return Stat{
+		Size:  fi.Size(),
+		Mtime: sys.Mtim.Nano(),
+		Ctime: sys.Ctim.Nano(),
+		Ino:   sys.Ino,
+		Dev:   uint64(sys.Dev),
+		Perm:  uint16(fi.Mode().Perm()),
+		Kind:  KindOf(fi.Mode()),
+	}
+}
+
+// syncData makes content and size durable. Timestamps may be lost, which
+// saves the write of an inode that did not grow.
+func syncData(f *os.File) error {
+	return control(f, "fdatasync", func(fd uintptr) error {
+		return retry(func() error { return unix.Fdatasync(int(fd)) })
+	})
+}
+
+func exchange(a, b string) error {
+	err := retry(func() error { return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE) })
+	if err == unix.EINVAL || err == unix.ENOSYS { // of the file system, of the kernel
+		return errors.ErrUnsupported
+	}
+	return err
+}

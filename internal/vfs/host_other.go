@@ -2,7 +2,10 @@
 
 package vfs
 
-import "errors"
+import (
+	"errors"
+	"os"
+)
 
 // CoarseTime returns 0: nothing is known of the clock that stamps files, so
 // none is old enough to be trusted by it alone.
@@ -27,3 +30,10 @@ func MachineID() string { return "" }
 // directories that it makes. Here it is the usual ones: the system tells only by
 // setting others, for all threads.
 func Umask() uint16 { return usualUmask }
+
+// syncData makes content and size durable.
+func syncData(f *os.File) error {
+	return f.Sync()
+}
+
+func exchange(_, _ string) error { return errors.ErrUnsupported }

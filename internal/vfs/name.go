@@ -1,9 +1,13 @@
 package vfs
 
 import (
+	"errors"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // CheckName returns an error unless name is one component of a path: what the
@@ -16,4 +20,42 @@ func CheckName(op, name string) error {
 		return &fs.PathError{Op: op, Path: name, Err: fs.ErrInvalid}
 	}
 	return nil
+}
+
+// RealPath resolves the symbolic links in the directories above a path, as far
+// as they exist.
+func RealPath(p string) string {
+	dir, rest := filepath.Dir(p), filepath.Base(p)
+	for {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			return p
+		}
+		dir, rest = up, filepath.Join(filepath.Base(dir), rest)
+	}
+}
+
+// OpenBelow opens the file at a slash-separated path below a directory, or what the
+// link there holds. It goes down one name at a time and never through a link.
+func OpenBelow(dir Dir, path string) (io.ReadCloser, error) {
+	if name, rest, ok := strings.Cut(path, "/"); ok {
+		sub, err := dir.OpenDir(name)
+		if err != nil {
+			return nil, err
+		}
+		defer sub.Close()
+		return OpenBelow(sub, rest)
+	}
+	f, err := dir.Open(path, nil)
+	if !errors.Is(err, ErrNotRegular) {
+		return f, err
+	}
+	target, lerr := dir.Readlink(path)
+	if errors.Is(lerr, syscall.EINVAL) { // nor is it a link
+		return nil, err
+	}
+	return io.NopCloser(strings.NewReader(target)), lerr
 }

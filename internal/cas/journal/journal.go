@@ -111,28 +111,11 @@ func (j *Journal) Refresh() error {
 		return store.ErrClosed
 	}
 	same, err := j.upToDate()
-	if err != nil {
+	if err == nil && !same {
+		err = j.list()
+	}
+	if err != nil || j.f == nil {
 		return err
-	}
-	if !same {
-		segs, last, err := j.Segments()
-		if err != nil {
-			return err
-		}
-		j.Gone = max(j.Gone, last, j.Seg)
-		j.ClosedSegs = segs[:max(len(segs)-1, 0)]
-		if len(segs) > 0 && segs[len(segs)-1] != j.Seg {
-			if err := j.openSegment(segs[len(segs)-1]); err != nil {
-				return err
-			}
-		}
-		j.listed = j.Seg
-		if j.Gone > j.Seg && j.f != nil {
-			j.Broken = "followed by one that is missing"
-		}
-	}
-	if j.f == nil {
-		return nil
 	}
 	frames, err := j.Scan(j.f, layout.SegmentName(j.Seg), j.end)
 	if err != nil {
@@ -164,6 +147,26 @@ func (j *Journal) Refresh() error {
 		// is restated at the start of the next.
 		j.Broken = "damaged"
 		j.Damage = append(j.Damage, frames.Damage...)
+	}
+	return nil
+}
+
+// list takes in which segments there are, and opens the newest.
+func (j *Journal) list() error {
+	segs, last, err := j.Segments()
+	if err != nil {
+		return err
+	}
+	j.Gone = max(j.Gone, last, j.Seg)
+	j.ClosedSegs = segs[:max(len(segs)-1, 0)]
+	if len(segs) > 0 && segs[len(segs)-1] != j.Seg {
+		if err := j.openSegment(segs[len(segs)-1]); err != nil {
+			return err
+		}
+	}
+	j.listed = j.Seg
+	if j.Gone > j.Seg && j.f != nil {
+		j.Broken = "followed by one that is missing"
 	}
 	return nil
 }
@@ -355,10 +358,7 @@ func (j *Journal) noteRecent(s *store.Snapshot) {
 	if s == nil {
 		return
 	}
-	i, ok := slices.BinarySearchFunc(j.recent, s.Seq,
-		func(s *store.Snapshot, seq uint64) int {
-			return cmp.Compare(s.Seq, seq)
-		})
+	i, ok := j.findRecent(s.Seq)
 	if ok {
 		j.recent[i] = s
 	} else {
@@ -366,9 +366,15 @@ func (j *Journal) noteRecent(s *store.Snapshot) {
 	}
 }
 
+// findRecent returns where in the newest segment's snapshots one is, or belongs.
+func (j *Journal) findRecent(seq uint64) (i int, ok bool) {
+	return slices.BinarySearchFunc(j.recent, seq, func(s *store.Snapshot, seq uint64) int { return cmp.Compare(s.Seq, seq) })
+}
+
 func (j *Journal) noteHead(s *store.Snapshot) {
 	for _, key := range []HeadKey{{s.Worktree, s.Session}, {s.Worktree, AnySession}} {
-		// What is only said again is the newest if it was: find knows.
+		// A record that is only written again does not become the newest. Unless the
+		// newest is known to be another, Head is to look it up.
 		old, known := j.heads[key]
 		if s.Seq > j.base && (old == nil || old.Seq <= s.Seq) {
 			j.heads[key] = s
@@ -387,10 +393,8 @@ func (j *Journal) Head(key HeadKey) (*store.Snapshot, error) {
 	fits := func(s *store.Snapshot) bool {
 		return s.Worktree == key.Worktree && (s.Session == key.Session || key.Session == AnySession)
 	}
-	for s, err := range j.Find(fits, func(sum *Summary) ([]KeyRef, uint64, uint64) {
-		return sum.Lines, key.Sum(),
-			key.Sum()
-	}) {
+	lines := func(sum *Summary) ([]KeyRef, uint64, uint64) { return sum.Lines, key.Sum(), key.Sum() }
+	for s, err := range j.Find(fits, lines) {
 		if err != nil {
 			return nil, err
 		}
@@ -691,17 +695,20 @@ func (j *Journal) RotateTo(l Ledger, packs []PackLen) error {
 // next returns the number of the segment to begin. One that is missing keeps its
 // own, so that it can be seen that it is.
 func (j *Journal) next() (uint64, error) {
-	last := max(j.Seg, j.Gone)
-	if last == 0 {
-		packs, err := layout.HasPacks(j.Fsys)
-		if err != nil {
-			return 0, err
-		}
-		if packs {
-			last = 1 // before the first pack there was a segment
-		}
+	last, err := j.LastKnown()
+	return last + 1, err
+}
+
+// LastKnown returns the number of the last segment that is known to have been there.
+func (j *Journal) LastKnown() (uint64, error) {
+	if last := max(j.Seg, j.Gone); last > 0 {
+		return last, nil
 	}
-	return last + 1, nil
+	packs, err := layout.HasPacks(j.Fsys)
+	if packs {
+		return 1, err // before the first pack there was a segment
+	}
+	return 0, err
 }
 
 // UnsealedPacks returns the durable lengths of the packs that need it.
@@ -717,10 +724,10 @@ func (j *Journal) UnsealedPacks() (packs []PackLen) {
 }
 
 func (j *Journal) Close() error {
-	if j.closed || j.f == nil {
-		j.closed = true
-		return nil
-	}
+	wasOpen := !j.closed && j.f != nil
 	j.closed = true
-	return j.f.Close()
+	if wasOpen {
+		return j.f.Close()
+	}
+	return nil
 }

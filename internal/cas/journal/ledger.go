@@ -40,30 +40,19 @@ func (l *Ledger) AppendBody(b []byte, packs []PackLen) []byte {
 // parseField takes in a field of the frame, and reports false if it is none
 // of the ledger's.
 func (l *Ledger) parseField(tag uint8, v []byte) (bool, error) {
-	number := func(dst *uint64) error {
-		if len(v) != 8 {
-			return ErrBody
-		}
-		*dst = layout.Le.Uint64(v)
-		return nil
-	}
-	pack := func(dst *[][16]byte) error {
-		if len(v) != 16 {
-			return ErrBody
-		}
-		*dst = append(*dst, [16]byte(v))
-		return nil
-	}
 	var err error
+	var pack [16]byte
 	switch tag {
 	case TagEpoch:
-		err = number(&l.Epoch)
+		err = parseNumber(&l.Epoch, v)
 	case tagCompleted:
-		err = number(&l.Completed)
+		err = parseNumber(&l.Completed, v)
 	case tagCondemned:
-		err = pack(&l.Condemned)
+		err = parseBytes(pack[:], v)
+		l.Condemned = append(l.Condemned, pack)
 	case tagRemoved:
-		err = pack(&l.Removed)
+		err = parseBytes(pack[:], v)
+		l.Removed = append(l.Removed, pack)
 	case tagPruned:
 		l.Pruned, err = ParseSeqSet(v)
 	default:

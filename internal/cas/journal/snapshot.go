@@ -181,6 +181,32 @@ func fields(b []byte, fn func(tag uint8, v []byte) error) error {
 	return nil
 }
 
+// parseBytes takes the value of a field that is as long as dst.
+func parseBytes(dst, v []byte) error {
+	if len(v) != len(dst) {
+		return ErrBody
+	}
+	copy(dst, v)
+	return nil
+}
+
+func parseNumber(dst *uint64, v []byte) error {
+	if len(v) != 8 {
+		return ErrBody
+	}
+	*dst = layout.Le.Uint64(v)
+	return nil
+}
+
+func parseState(dst *store.State, v []byte) error {
+	n := len(dst.Tree)
+	if len(v) != 2*n {
+		return ErrBody
+	}
+	dst.Tree, dst.Coverage = store.ID(v[:n]), store.ID(v[n:])
+	return nil
+}
+
 func unknownField(tag uint8) error {
 	if tag >= 128 {
 		return nil
@@ -216,35 +242,14 @@ func ParsePacks(f Frame) (packs []PackLen, l Ledger, err error) {
 func ParseSnapshot(f Frame) (*store.Snapshot, error) {
 	s := &store.Snapshot{Seq: f.Seq}
 	err := fields(f.Body, func(tag uint8, v []byte) error {
-		id := func(dst *store.ID) error {
-			if len(v) != len(dst) {
-				return ErrBody
-			}
-			*dst = store.ID(v)
-			return nil
-		}
-		num := func(dst *uint64) error {
-			if len(v) != 8 {
-				return ErrBody
-			}
-			*dst = layout.Le.Uint64(v)
-			return nil
-		}
-		state := func(dst *store.State) error {
-			if len(v) != 2*len(dst.Tree) {
-				return ErrBody
-			}
-			dst.Tree, dst.Coverage = store.ID(v[:len(dst.Tree)]), store.ID(v[len(dst.Tree):])
-			return nil
-		}
 		switch tag {
 		case TagTree:
-			return id(&s.Tree)
+			return parseBytes(s.Tree[:], v)
 		case tagCoverage:
-			return id(&s.Coverage)
+			return parseBytes(s.Coverage[:], v)
 		case tagTime:
 			var ns uint64
-			err := num(&ns)
+			err := parseNumber(&ns, v)
 			s.Time = time.Unix(0, int64(ns))
 			return err
 		case tagWorktree:
@@ -256,7 +261,7 @@ func ParseSnapshot(f Frame) (*store.Snapshot, error) {
 		case tagSession:
 			s.Session = string(v)
 		case tagParent:
-			return num(&s.Parent)
+			return parseNumber(&s.Parent, v)
 		case tagKind:
 			s.Kind = string(v)
 		case tagEntry:
@@ -268,17 +273,17 @@ func ParseSnapshot(f Frame) (*store.Snapshot, error) {
 		case tagLabel:
 			s.Label = string(v)
 		case tagBase:
-			return state(&s.Base)
+			return parseState(&s.Base, v)
 		case tagAlso:
 			var also store.State
-			err := state(&also)
+			err := parseState(&also, v)
 			s.Also = append(s.Also, also)
 			return err
 		case TagData:
 			s.Data = bytes.Clone(v)
 		case TagPack:
 		case tagNote:
-			return id(&s.Note)
+			return parseBytes(s.Note[:], v)
 		default:
 			return unknownField(tag)
 		}

@@ -1,9 +1,11 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"maps"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -206,16 +209,26 @@ func (j *Journal) olderSegment(seg uint64) (*closedSegment, error) {
 		return nil, fmt.Errorf("%s: %w", layout.SummaryName(seg), err)
 	}
 	if err != nil {
-		found, err := j.ReadSegment(seg)
-		if err != nil {
+		if c.Sum, _, err = j.summarize(seg); err != nil {
 			return nil, err
-		}
-		if c.Sum, err = Summarize(found.List); err != nil {
-			return nil, fmt.Errorf("%s: %w", layout.SegmentName(seg), err)
 		}
 	}
 	j.Older[seg] = c
 	return c, nil
+}
+
+// summarize makes the summary of a segment from what it says, and returns what is damaged
+// in it.
+func (j *Journal) summarize(seg uint64) (*Summary, []*object.CorruptError, error) {
+	found, err := j.ReadSegment(seg)
+	if err != nil {
+		return nil, nil, err
+	}
+	sum, err := Summarize(found.List)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", layout.SegmentName(seg), err)
+	}
+	return sum, found.Damage, nil
 }
 
 // keepContents is how many closed segments stay in memory: who follows a line
@@ -251,15 +264,11 @@ var errStale = errors.New("summary is out of date")
 // distrust makes the summary of a segment anew. What is damaged is not in it:
 // a summary may not change what is found.
 func (j *Journal) distrust(seg uint64) error {
-	found, err := j.ReadSegment(seg)
+	sum, damage, err := j.summarize(seg)
 	if err != nil {
 		return err
 	}
-	j.Damage = append(j.Damage, found.Damage...)
-	sum, err := Summarize(found.List)
-	if err != nil {
-		return fmt.Errorf("%s: %w", layout.SegmentName(seg), err)
-	}
+	j.Damage = append(j.Damage, damage...)
 	j.Older[seg].Sum = sum
 	return nil
 }
@@ -301,10 +310,7 @@ func (j *Journal) BySeq(seq uint64) (*store.Snapshot, error) {
 // lookUp is bySeq, trusting summaries. With errStale it returns the segment
 // whose summary is wrong.
 func (j *Journal) lookUp(seq uint64) (found *store.Snapshot, in uint64, err error) {
-	if i, ok := slices.BinarySearchFunc(j.recent, seq,
-		func(s *store.Snapshot, seq uint64) int {
-			return cmp.Compare(s.Seq, seq)
-		}); ok {
+	if i, ok := j.findRecent(seq); ok {
 		return j.recent[i], 0, nil
 	}
 	// Records are numbered in the order of segments. One that was said again
@@ -330,8 +336,7 @@ func (j *Journal) lookUp(seq uint64) (found *store.Snapshot, in uint64, err erro
 			return nil, 0, err
 		}
 		k, ok := slices.BinarySearchFunc(c.Sum.Recs, seq, func(r RecordRef, seq uint64) int {
-			return cmp.Compare(r.Seq,
-				seq)
+			return cmp.Compare(r.Seq, seq)
 		})
 		if ok {
 			if found, err = j.snapshotAt(seg, c.Sum.Recs[k]); err != nil {
@@ -346,10 +351,12 @@ func (j *Journal) lookUp(seq uint64) (found *store.Snapshot, in uint64, err erro
 // was said again. It is there to bound the time: it is said again at once.
 const sayAgain = 4
 
-// Find yields the snapshots that fit, newest first. refs chooses the table of
-// a summary and the range of keys in it that may fit.
-func (j *Journal) Find(fits func(*store.Snapshot) bool, refs func(*Summary) ([]KeyRef, uint64,
-	uint64)) iter.Seq2[*store.Snapshot, error] {
+// A Chooser chooses the table of a summary, and the range of keys in it, that may have
+// what is looked for.
+type Chooser func(*Summary) (table []KeyRef, from, to uint64)
+
+// Find yields the snapshots that fit, newest first, of those that refs chooses.
+func (j *Journal) Find(fits func(*store.Snapshot) bool, refs Chooser) iter.Seq2[*store.Snapshot, error] {
 	return func(yield func(*store.Snapshot, error) bool) {
 		var later said
 		// segment yields what fits of a segment, and takes up what it says
@@ -399,8 +406,7 @@ func (j *Journal) Find(fits func(*store.Snapshot) bool, refs func(*Summary) ([]K
 
 // candidates reads the records of a closed segment that may fit, but for those
 // that a later one says again.
-func (j *Journal) candidates(seg uint64, c *closedSegment, later *said, refs func(*Summary) ([]KeyRef, uint64,
-	uint64)) ([]*store.Snapshot, error) {
+func (j *Journal) candidates(seg uint64, c *closedSegment, later *said, refs Chooser) ([]*store.Snapshot, error) {
 	var list []*store.Snapshot
 	for ref := range c.Sum.Between(refs(c.Sum)) {
 		if later.all[ref.Seq] {
@@ -418,8 +424,71 @@ func (j *Journal) candidates(seg uint64, c *closedSegment, later *said, refs fun
 // SameFacts reports whether two versions of a snapshot say that the same
 // happened.
 func SameFacts(a, b *store.Snapshot) bool {
-	return a.Tree == b.Tree && a.Coverage == b.Coverage && a.Time.Equal(b.Time) &&
-		a.Worktree == b.Worktree && a.Root == b.Root &&
-		a.Head == b.Head && a.Session == b.Session && a.Parent == b.Parent && a.Kind == b.Kind && a.Base == b.Base &&
-		slices.Equal(a.Also, b.Also)
+	return a.Tree == b.Tree && a.Coverage == b.Coverage && a.Base == b.Base && slices.Equal(a.Also, b.Also) &&
+		a.Time.Equal(b.Time) && a.Worktree == b.Worktree && a.Root == b.Root && a.Head == b.Head &&
+		a.Session == b.Session && a.Parent == b.Parent && a.Kind == b.Kind
+}
+
+// EndEpoch starts a segment with the next epoch, which counts on no pack that
+// is not there. The caller has locked and refreshed the journal.
+func (j *Journal) EndEpoch() error {
+	if err := j.Writable(); err != nil { // so that nothing is said again that counts on one
+		return err
+	}
+	var packs []PackLen
+	for _, p := range j.UnsealedPacks() {
+		_, err := j.Fsys.Stat(layout.PackName(p.Pack))
+		if err == nil {
+			packs = append(packs, p)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	l := j.Ledger
+	l.Epoch++
+	l.Completed = l.Epoch
+	return j.RotateTo(l, packs)
+}
+
+// WrongSummaries returns the segments whose summaries are missing or are not
+// what they say.
+func (j *Journal) WrongSummaries() ([]uint64, error) {
+	var wrong []uint64
+	for _, seg := range j.ClosedSegs {
+		sum, length, err := j.summaryOf(seg)
+		if err != nil {
+			return nil, err
+		}
+		is, err := vfs.ReadFile(j.Fsys, layout.SummaryName(seg))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		if !bytes.Equal(is, sum.Append(nil, j.Store, seg, length)) {
+			wrong = append(wrong, seg)
+		}
+	}
+	return wrong, nil
+}
+
+// summaryOf returns what the summary of a closed segment should be, and the
+// segment's length.
+func (j *Journal) summaryOf(seg uint64) (*Summary, int64, error) {
+	st, err := j.Fsys.Stat(layout.SegmentName(seg))
+	if err != nil {
+		return nil, 0, err
+	}
+	sum, _, err := j.summarize(seg)
+	return sum, st.Size, err
+}
+
+// RemakeSummary makes the summary of a closed segment again.
+func (j *Journal) RemakeSummary(seg uint64) error {
+	sum, length, err := j.summaryOf(seg)
+	if err != nil {
+		return err
+	}
+	if c := j.Older[seg]; c != nil {
+		c.Sum = sum
+	}
+	return layout.WriteFile(j.Fsys, layout.SummaryName(seg), sum.Append(nil, j.Store, seg, length))
 }

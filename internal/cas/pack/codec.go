@@ -24,8 +24,7 @@ import (
 // the time, and 785 KB with it.
 var (
 	treeEncoder = sync.OnceValue(func() *zstd.Encoder {
-		return newEncoder(zstd.SpeedFastest,
-			zstd.WithNoEntropyCompression(true))
+		return newEncoder(zstd.SpeedFastest, zstd.WithNoEntropyCompression(true))
 	})
 	Encoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
 )
