@@ -2,6 +2,7 @@ package textdiff
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 	"sort"
 	"strings"
@@ -21,9 +22,9 @@ type Edit struct {
 // Edits returns the edits that turn old into new, in order, with at least one
 // common line between any two; none if the texts are equal. They are few but
 // not always the fewest possible: in long and very repetitive texts that differ
-// a lot, a whole stretch becomes one edit, which keeps the time near linear.
+// a lot, some are larger than they need be, which keeps the time near linear.
 func Edits(old, new []byte) []Edit {
-	return Compare(splitLines(old), splitLines(new))
+	return Compare(SplitLines(old), SplitLines(new))
 }
 
 // Compare is Edits for texts that are split into lines, or into what is to be
@@ -43,28 +44,39 @@ func Stat(old, new []byte) (added, deleted int, binary bool) {
 	return added, deleted, false
 }
 
-// splitLines is our own because difflib.SplitLines adds a "\n" to the last
+// SplitLines cuts a text into its lines, each with its end. It is our own because difflib.SplitLines adds a "\n" to the last
 // line whether it has one or not: "a" and "a\n" become equal, and "a\n" gains an
 // empty second line. Patches made that way do not apply at the end of a file.
-func splitLines(b []byte) []string {
+func SplitLines(b []byte) []string {
 	lines := make([]string, 0, bytes.Count(b, []byte("\n"))+1)
 	return slices.AppendSeq(lines, strings.Lines(string(b)))
 }
 
 func edits(a, b []string, left *effort) []Edit {
-	partner := match(a, b, left)
+	m := newMatcher(len(a), left)
+	// The common ends are paired here, before numbering, because most edits
+	// touch a few lines of a long file and hashing the rest would cost more
+	// than everything else.
+	whole := trim(m, a, b, gap{0, len(a), 0, len(b)})
+	m.match(whole, m.intern(a, b, whole))
+	return editsOf(m.partner, len(b))
+}
+
+// editsOf returns what lies between pairs: partner has the index in b, which has
+// lenB elements, of each one's partner.
+func editsOf(partner []int, lenB int) []Edit {
 	var list []Edit
-	for i, j := 0, 0; i < len(a) || j < len(b); {
-		if i < len(a) && partner[i] == j {
+	for i, j := 0, 0; i < len(partner) || j < lenB; {
+		if i < len(partner) && partner[i] == j {
 			i, j = i+1, j+1
 			continue
 		}
 		e := Edit{OldStart: i, NewStart: j}
-		for i < len(a) && partner[i] < 0 {
+		for i < len(partner) && partner[i] < 0 {
 			i++
 		}
-		j = len(b)
-		if i < len(a) {
+		j = lenB
+		if i < len(partner) {
 			j = partner[i]
 		}
 		e.OldEnd, e.NewEnd = i, j
@@ -73,33 +85,24 @@ func edits(a, b []string, left *effort) []Edit {
 	return list
 }
 
-// match pairs equal elements of a and b without crossing: it returns for each
-// element of a the index of its partner in b, or -1.
+// match pairs equal elements of the sides of whole without crossing. Their
+// numbers are below distinct.
 //
 // difflib alone is quadratic and worse: 1 % edits in 100,000 lines of Go took
 // more than 20 s with its junk rule off, and with the rule on 110 distinct lines
 // at random took 13.8 s (libraries measured in November 2026). So it sees only
 // what cheaper steps leave over:
 //
-//  1. the common start and end are paired;
+//  1. the common start and end are paired, by the caller;
 //  2. elements that occur once on each side are paired, as many as do not cross
 //     (patience diff), and what lies between is trimmed in turn;
 //  3. each remaining gap goes to difflib. If that might take too long, step 2
 //     is repeated within the gap, where other elements are unique;
-//  4. what is left then goes to Myers' algorithm, which pairs all or nothing.
+//  4. what is left then goes to Myers' algorithm.
 //
 // Steps 3 and 4 take what they spend from left.
-func match(a, b []string, left *effort) []int {
-	partner := make([]int, len(a))
-	for i := range partner {
-		partner[i] = -1
-	}
-	m := &matcher{partner: partner, left: left}
-	// The common ends are paired here, before interning, because most edits
-	// touch a few lines of a long file and hashing the rest would cost more
-	// than everything else.
-	whole := trim(m, a, b, gap{0, len(a), 0, len(b)})
-	m.intern(a, b, whole)
+func (m *matcher) match(whole gap, distinct int) {
+	m.prepare(distinct, whole)
 	gaps := m.splitAtUnique(whole)
 	for round := 0; len(gaps) > 0; round++ {
 		var again []gap
@@ -118,7 +121,6 @@ func match(a, b []string, left *effort) []int {
 		}
 		gaps = again
 	}
-	return partner
 }
 
 const (
@@ -128,10 +130,6 @@ const (
 	// splitRounds bounds how often a gap is split again: a text can be made in
 	// which each round pairs a single element.
 	splitRounds = 8
-
-	// myersEdits bounds the edits that Myers' algorithm looks for in one gap. It
-	// takes memory for their square: 8 MB here.
-	myersEdits = 2000
 )
 
 // An effort is what a match, or several, may still spend. Without it, a text of
@@ -143,18 +141,20 @@ type effort struct {
 }
 
 // textEffort is for one pair of texts. A step of difflib took at most 35 ns and
-// one of Myers' 5 ns, so that both are worth 0.3 s (AMD EPYC, November 2026,
+// one of Myers' 10 ns, so that both are worth 0.5 s (AMD EPYC, November 2026,
 // BenchmarkEdits, the inputs of many gaps).
-func textEffort() *effort { return &effort{difflib: 5e6, myers: 2e7} }
+func textEffort() *effort { return &effort{difflib: 5e6, myers: 3e7} }
 
 type matcher struct {
-	partner []int
-	a, b    []int    // number of each element; equal elements have equal numbers
-	tokens  []string // for each number a short string, for difflib
-	inA     []int    // for each number, its count in the a side of a gap; zero between uses
-	inB     []int    // the same for the b side
-	lastInB []int    // for each number, where it was last seen in b
+	partner []int   // for each element of a, the index of its partner in b, or -1
+	a, b    []int32 // number of each element; equal elements have equal numbers
+	inA     []int32 // for each number, its count in the a side of a gap; zero between uses
+	inB     []int32 // the same for the b side
+	lastInB []int32 // for each number, where it was last seen in b
 	left    *effort
+
+	cutoff      int     // edits that a search of Myers' looks for at most
+	forth, back []int32 // its paths
 }
 
 // A gap is a stretch of both sides, a[a0:a1] and b[b0:b1], not paired yet.
@@ -173,38 +173,28 @@ func trim[T comparable](m *matcher, a, b []T, g gap) gap {
 	return g
 }
 
-// intern numbers the elements in g, so that comparing two costs the same
-// however long they are.
-func (m *matcher) intern(a, b []string, g gap) {
-	numbers := make(map[string]int)
-	number := func(list []string, from, to int) []int {
-		ids := make([]int, len(list))
-		for i := from; i < to; i++ {
-			id, ok := numbers[list[i]]
-			if !ok {
-				id = len(numbers)
-				numbers[list[i]] = id
-			}
-			ids[i] = id
-		}
-		return ids
+func newMatcher(lenA int, left *effort) *matcher {
+	m := &matcher{partner: make([]int, lenA), left: left}
+	for i := range m.partner {
+		m.partner[i] = -1
 	}
-	m.a = number(a, g.a0, g.a1)
-	m.b = number(b, g.b0, g.b1)
-	m.inA = make([]int, len(numbers))
-	m.inB = make([]int, len(numbers))
-	m.lastInB = make([]int, len(numbers))
+	return m
+}
 
-	// All tokens share one allocation: each is four bytes of table.
-	table := make([]byte, 0, 4*len(numbers))
-	for id := range len(numbers) {
-		table = append(table, byte(id>>24), byte(id>>16), byte(id>>8), byte(id))
-	}
-	shared := string(table)
-	m.tokens = make([]string, len(numbers))
-	for id := range m.tokens {
-		m.tokens[id] = shared[4*id : 4*id+4]
-	}
+func (m *matcher) prepare(distinct int, whole gap) {
+	m.inA, m.inB = make([]int32, distinct), make([]int32, distinct)
+	m.lastInB = make([]int32, distinct)
+	m.setCutoff(whole)
+}
+
+// intern numbers the elements in g, so that comparing two costs the same
+// however long they are. It returns how many there are.
+func (m *matcher) intern(a, b []string, g gap) (distinct int) {
+	lists, distinct := Number(a[g.a0:g.a1], b[g.b0:g.b1])
+	m.a, m.b = make([]int32, len(a)), make([]int32, len(b))
+	copy(m.a[g.a0:], lists[0])
+	copy(m.b[g.b0:], lists[1])
+	return distinct
 }
 
 // count fills inA and inB for g; uncount zeroes them again.
@@ -233,12 +223,12 @@ func (m *matcher) splitAtUnique(g gap) []gap {
 	defer m.uncount(g)
 
 	for j := g.b0; j < g.b1; j++ {
-		m.lastInB[m.b[j]] = j
+		m.lastInB[m.b[j]] = int32(j)
 	}
 	var as, bs []int // the unique elements in the order of a: a[as[n]] equals b[bs[n]]
 	for i := g.a0; i < g.a1; i++ {
 		if id := m.a[i]; m.inA[id] == 1 && m.inB[id] == 1 {
-			as, bs = append(as, i), append(bs, m.lastInB[id])
+			as, bs = append(as, i), append(bs, int(m.lastInB[id]))
 		}
 	}
 
@@ -304,10 +294,10 @@ func (m *matcher) matchByDifflib(g gap) bool {
 	}
 	m.left.difflib -= cost
 
-	tokens := func(ids []int) []string {
+	tokens := func(ids []int32) []string {
 		list := make([]string, len(ids))
 		for i, id := range ids {
-			list[i] = m.tokens[id]
+			list[i] = string(binary.BigEndian.AppendUint32(nil, uint32(id)))
 		}
 		return list
 	}
@@ -319,74 +309,4 @@ func (m *matcher) matchByDifflib(g gap) bool {
 		}
 	}
 	return true
-}
-
-// matchByMyers pairs what the fewest edits between the sides of g leave, if
-// they are at most myersEdits and found with the effort left. It is for a few
-// changes in a long text of few distinct lines, where nothing is unique and
-// difflib is slow.
-//
-// Paths through the grid of a and b go right (delete an element of a), down
-// (insert one of b) or, for free, along a diagonal of equal elements. rows[d][n]
-// is how far along a the best path with d edits gets on diagonal 2n-d, which is
-// its distance in a less its distance in b. See E. W. Myers, "An O(ND)
-// Difference Algorithm and Its Variations", 1986.
-func (m *matcher) matchByMyers(g gap) {
-	a, b := m.a[g.a0:g.a1], m.b[g.b0:g.b1]
-	var rows [][]int32
-	for d := 0; d <= myersEdits && m.left.myers > 0; d++ {
-		m.left.myers -= d + 1
-		row := make([]int32, d+1)
-		rows = append(rows, row)
-		for n := range row {
-			x := 0
-			if d > 0 {
-				x, _ = step(rows[d-1], n)
-			}
-			y := x - (2*n - d)
-			start := x
-			for x < len(a) && y < len(b) && a[x] == b[y] {
-				x, y = x+1, y+1
-			}
-			row[n] = int32(x)
-			m.left.myers -= x - start
-			if x == len(a) && y == len(b) {
-				m.walkBack(g, rows)
-				return
-			}
-		}
-	}
-}
-
-// step returns where the best path on diagonal n of the row after previous
-// starts, and whether it came down rather than right.
-func step(previous []int32, n int) (x int, down bool) {
-	if n == len(previous) || n > 0 && previous[n-1] >= previous[n] {
-		return int(previous[n-1]) + 1, false
-	}
-	return int(previous[n]), true
-}
-
-// walkBack follows the path that ends at the far corner of g and pairs the
-// elements on its diagonals.
-func (m *matcher) walkBack(g gap, rows [][]int32) {
-	x, y := g.a1-g.a0, g.b1-g.b0
-	for d := len(rows) - 1; ; d-- {
-		start, down := 0, false
-		if d > 0 {
-			start, down = step(rows[d-1], (x-y+d)/2)
-		}
-		for x > start {
-			x, y = x-1, y-1
-			m.partner[g.a0+x] = g.b0 + y
-		}
-		switch {
-		case d == 0:
-			return
-		case down:
-			y--
-		default:
-			x--
-		}
-	}
 }

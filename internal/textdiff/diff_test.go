@@ -21,7 +21,7 @@ import (
 // applyEdits is what Edits promises, written as plainly as possible.
 func applyEdits(t *testing.T, old, new []byte, list []Edit) []byte {
 	t.Helper()
-	a, b := splitLines(old), splitLines(new)
+	a, b := SplitLines(old), SplitLines(new)
 	var out strings.Builder
 	at := 0
 	for n, e := range list {
@@ -73,7 +73,7 @@ func randomText(rnd *rand.Rand, n, distinct int) []byte {
 
 // mutate returns b with up to n lines deleted, added, changed or moved.
 func mutate(rnd *rand.Rand, b []byte, n int) []byte {
-	lines := splitLines(b)
+	lines := SplitLines(b)
 	for range rnd.IntN(n + 1) {
 		at := rnd.IntN(len(lines) + 1)
 		switch line := fmt.Sprintf("\t%d\n", rnd.IntN(30)); {
@@ -131,14 +131,11 @@ func TestEachStepRebuildsNew(t *testing.T) {
 	for name, fill := range fill {
 		t.Run(name, func(t *testing.T) {
 			for range 2000 {
-				a := splitLines(randomText(rnd, 30, 1+rnd.IntN(20)))
-				b := splitLines(mutate(rnd, []byte(strings.Join(a, "")), 9))
+				a := SplitLines(randomText(rnd, 30, 1+rnd.IntN(20)))
+				b := SplitLines(mutate(rnd, []byte(strings.Join(a, "")), 9))
 				whole := gap{0, len(a), 0, len(b)}
-				m := &matcher{partner: make([]int, len(a)), left: textEffort()}
-				for i := range m.partner {
-					m.partner[i] = -1
-				}
-				m.intern(a, b, whole)
+				m := newMatcher(len(a), textEffort())
+				m.prepare(m.intern(a, b, whole), whole)
 				fill(m, whole)
 				next := 0
 				for i, j := range m.partner {
@@ -160,14 +157,12 @@ func TestEachStepRebuildsNew(t *testing.T) {
 func TestMyersIsMinimal(t *testing.T) {
 	rnd := newRand(t)
 	for range 2000 {
-		a := splitLines(randomText(rnd, 25, 1+rnd.IntN(5)))
-		b := splitLines(mutate(rnd, []byte(strings.Join(a, "")), 9))
-		m := &matcher{partner: make([]int, len(a)), left: textEffort()}
-		for i := range m.partner {
-			m.partner[i] = -1
-		}
-		m.intern(a, b, gap{0, len(a), 0, len(b)})
-		m.matchByMyers(gap{0, len(a), 0, len(b)})
+		a := SplitLines(randomText(rnd, 25, 1+rnd.IntN(5)))
+		b := SplitLines(mutate(rnd, []byte(strings.Join(a, "")), 9))
+		m := newMatcher(len(a), textEffort())
+		whole := gap{0, len(a), 0, len(b)}
+		m.prepare(m.intern(a, b, whole), whole)
+		m.matchByMyers(whole)
 		got := 0
 		for _, j := range m.partner {
 			if j >= 0 {
@@ -238,7 +233,7 @@ func TestDifflibLosesTheFinalNewline(t *testing.T) {
 
 // plain returns only the hunks between two texts.
 func plain(old, new string) string {
-	return string(appendHunks(nil, splitLines([]byte(old)), splitLines([]byte(new)), 3))
+	return string(appendHunks(nil, SplitLines([]byte(old)), SplitLines([]byte(new)), 3))
 }
 
 func TestIsBinary(t *testing.T) {
@@ -344,6 +339,7 @@ func FuzzEdits(f *testing.F) {
 		if got := applyEdits(t, old, new, Edits(old, new)); !bytes.Equal(got, new) {
 			t.Errorf("Edits rebuild %q", got)
 		}
+		checkMergeEdits(t, old, new)
 		a, b := File{Name: "x", Content: old, Mode: 0o100644}, File{Name: "x", Content: new, Mode: 0o100644}
 		diff := AppendUnified(nil, a, b, &UnifiedOptions{NoPrefix: true})
 		if similar.IsBinary(old) || similar.IsBinary(new) {

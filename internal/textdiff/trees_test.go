@@ -149,7 +149,7 @@ func TestPairRenamesOfRealFiles(t *testing.T) {
 				continue
 			}
 			seen[string(old.Content)] = true
-			lines := splitLines(old.Content)
+			lines := SplitLines(old.Content)
 			every := 3 + rnd.IntN(40)
 			for n := range lines {
 				if rnd.IntN(every) == 0 {

@@ -89,7 +89,7 @@ func appendChange(dst []byte, old, new File, opts *UnifiedOptions, git bool) []b
 		if opts.Context == 0 {
 			context = 3
 		}
-		return appendHunks(dst, splitLines(old.Content), splitLines(new.Content), context)
+		return appendHunks(dst, SplitLines(old.Content), SplitLines(new.Content), context)
 	}
 	if !same {
 		dst = fmt.Appendf(dst, "Binary files %s and %s differ\n", oldLabel, newLabel)

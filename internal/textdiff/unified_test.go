@@ -341,8 +341,8 @@ func randomMode(rnd *rand.Rand) uint32 {
 // applyHunks trusts the numbers in diff and checks that they hold.
 func applyHunks(t *testing.T, old, diff []byte) []byte {
 	t.Helper()
-	lines := splitLines(diff)
-	a := splitLines(old)
+	lines := SplitLines(diff)
+	a := SplitLines(old)
 	var b []string
 	at := 0
 	for n := 0; n < len(lines); n++ {
