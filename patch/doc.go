@@ -3,7 +3,8 @@
 // [Locate] finds the one place in a text that somebody means who gives it only
 // roughly, as models do; [Replace] puts another text there. [Parse] reads a whole
 // patch in one of four formats, and [Patch.Apply] does what it says, in memory,
-// all of it or nothing.
+// all of it or nothing. [Merge] does to one text what was done to another of the
+// same origin.
 //
 // The package is not a version control system and reads no disk: callers bring
 // names, modes and bytes, or functions that load bytes. Texts are bytes, of any

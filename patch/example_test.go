@@ -40,3 +40,26 @@ func ExamplePatch_Apply() {
 	// two
 	// 0
 }
+
+func ExampleMerge() {
+	// The agent's turn made "after" of "before"; then the user changed a line, too.
+	before := []byte("package a\n\nvar x = 1\n\nvar y = 2\n")
+	after := []byte("package a\n\nvar x = 10\n\nvar y = 20\n")
+	now := []byte("package a\n\nvar x = 10\n\nvar y = 21\n")
+	m := patch.Merge(after, now, before, nil) // take the turn back
+	fmt.Println(len(m.Conflicts), "conflict, in line", m.Conflicts[0].Result.Lines.Start+1)
+	fmt.Printf("%s", m.Markers("now", "after the turn", "before the turn"))
+	// Output:
+	// 1 conflict, in line 5
+	// package a
+	//
+	// var x = 1
+	//
+	// <<<<<<< now
+	// var y = 21
+	// ||||||| after the turn
+	// var y = 20
+	// =======
+	// var y = 2
+	// >>>>>>> before the turn
+}

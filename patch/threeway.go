@@ -1,0 +1,335 @@
+package patch
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/boocode/filestore/internal/textdiff"
+)
+
+// MergeOptions are those of [Merge]. nil and the zero value are the defaults.
+type MergeOptions struct {
+	Theirs bool // a conflict has theirs' lines in Merged.Text; default: ours'
+}
+
+// A Merged is what [Merge] made of three texts. It is plain data.
+type Merged struct {
+	Text      []byte     // may be one of the three; in a conflict it has one side's lines
+	Conflicts []Conflict // in order; any two have a line between them
+
+	// The whole of one side would have been a conflict for its line ends. Lines were
+	// compared without them, and end in Text as those of ours do.
+	EndsOfOurs bool
+}
+
+// A Conflict is a place at which both sides changed what base has, and not to the
+// same. Lines that the sides have in common at its start and its end are not in
+// it, though base may have others.
+type Conflict struct {
+	Base, Ours, Theirs Side
+	Result             Side // where it is in Merged.Text
+}
+
+// A Side is some lines of a text, or none between two.
+type Side struct {
+	Text  []byte // with the line ends; a part of the text
+	Lines Span   // from 0
+	Bytes Span
+}
+
+// Merge does to ours what leads from base to theirs. All texts are compared by
+// lines, a line with its end, whatever their bytes; there is no error.
+//
+// What one side changed is taken, and what both changed to the same is taken once.
+// Changes that are different and have no unchanged line of base between them are a
+// conflict. So is a stretch of long texts that differ so much that telling its
+// lines apart would take too long, if both sides changed it.
+//
+// With a conflict, and where one side is base but for CRLF and LF, it is as if
+// both had ours' line ends: see Merged.EndsOfOurs.
+//
+// Merge(base, theirs, ours) has the same conflicts with the sides changed over and
+// else the same text, line ends of EndsOfOurs apart.
+func Merge(base, ours, theirs []byte, opts *MergeOptions) *Merged {
+	m := mergeLines(base, ours, theirs, opts, textdiff.CompareNumbers)
+	if len(m.Conflicts) == 0 {
+		return m
+	}
+	switch plain := toLF(base); {
+	case bytes.Equal(plain, toLF(theirs)):
+		return &Merged{Text: ours, EndsOfOurs: true}
+	case bytes.Equal(plain, toLF(ours)):
+		return &Merged{Text: withEndsOf(ours, plain, toLF(theirs)), EndsOfOurs: true}
+	}
+	return m
+}
+
+// A differ returns the edits between texts whose lines have numbers below
+// distinct.
+type differ func(old, new []int32, distinct int) []textdiff.Edit
+
+// mergeLines merges without regard to line ends.
+func mergeLines(base, ours, theirs []byte, opts *MergeOptions, diff differ) *Merged {
+	head, tail := commonEnds(base, ours, theirs)
+	m := &merger{base: newText(base, head, tail), ours: newText(ours, head, tail), theirs: newText(theirs, head, tail),
+		keepTheirs: opts != nil && opts.Theirs}
+	lists, distinct := textdiff.Number(m.base.lines, m.ours.lines, m.theirs.lines)
+	for i, t := range []*text{&m.ours, &m.theirs} {
+		t.numbers = lists[1+i]
+		t.edits = textdiff.Slide(lists[0], t.numbers, diff(lists[0], t.numbers, distinct))
+	}
+	m.out = slices.Grow(m.out, len(ours)+max(0, len(theirs)-len(base)))
+	m.out, m.line = append(m.out, ours[:head]...), m.ours.skipped
+	m.walk()
+	m.put(m.ours.to(len(m.ours.lines)))
+	m.out = append(m.out, ours[len(ours)-tail:]...)
+	for i := range m.conflicts {
+		s := &m.conflicts[i].Result
+		s.Text = m.out[s.Bytes.Start:s.Bytes.End:s.Bytes.End]
+	}
+	return &Merged{Text: m.out, Conflicts: m.conflicts}
+}
+
+// keptTail is how many lines of a common tail are looked at all the same: what is
+// in front of it may have to be moved down into it (see textdiff.Slide).
+const keptTail = 100
+
+// commonEnds returns how many bytes of whole lines three texts have in common at
+// their starts and, but for some more lines, at their ends.
+func commonEnds(a, b, c []byte) (head, tail int) {
+	most := min(len(a), len(b), len(c))
+	for head < most && a[head] == b[head] && a[head] == c[head] {
+		head++
+	}
+	if head < max(len(a), len(b), len(c)) {
+		head = bytes.LastIndexByte(a[:head], '\n') + 1
+	}
+	for tail < most-head && a[len(a)-1-tail] == b[len(b)-1-tail] && a[len(a)-1-tail] == c[len(c)-1-tail] {
+		tail++
+	}
+	end := a[len(a)-tail:]
+	for range keptTail + 1 { // of the first perhaps only a part is in common
+		next := bytes.IndexByte(end, '\n') + 1
+		if next == 0 {
+			return head, 0
+		}
+		end = end[next:]
+	}
+	return head, len(end)
+}
+
+// A text is one of those to be merged.
+type text struct {
+	bytes   []byte
+	lines   []string // but for those at the ends that all texts have in common
+	numbers []int32  // of these lines
+	skipped int      // lines at the start
+
+	next int // of lines, the first that is not merged yet
+	at   int // where it is in bytes
+
+	edits []textdiff.Edit // that lead from base to it and are not merged yet
+	more  int             // lines it has than base before these
+}
+
+func newText(b []byte, head, tail int) text {
+	return text{bytes: b, lines: textdiff.SplitLines(b[head : len(b)-tail]),
+		skipped: bytes.Count(b[:head], lf), at: head}
+}
+
+// to returns what is before a line and not merged yet.
+func (t *text) to(line int) Side {
+	s := Side{Lines: Span{t.skipped + t.next, t.skipped + line}, Bytes: Span{t.at, t.at}}
+	for ; t.next < line; t.next++ {
+		t.at += len(t.lines[t.next])
+	}
+	s.Bytes.End = t.at
+	s.Text = t.bytes[s.Bytes.Start:t.at:t.at]
+	return s
+}
+
+// start returns the line of base at which the next edit is.
+func (t *text) start() int {
+	if len(t.edits) == 0 {
+		return math.MaxInt
+	}
+	return t.edits[0].OldStart
+}
+
+// take takes the edits that touch a stretch of base that ends at a line, to which
+// they belong from then on. It reports whether there were any.
+func (t *text) take(end *int) bool {
+	if t.start() > *end {
+		return false
+	}
+	for t.start() <= *end {
+		e := t.edits[0]
+		t.edits = t.edits[1:]
+		t.more += e.NewEnd - e.NewStart - (e.OldEnd - e.OldStart)
+		*end = max(*end, e.OldEnd)
+	}
+	return true
+}
+
+// A merger is a merge on its way.
+type merger struct {
+	base, ours, theirs text
+	keepTheirs         bool // in a conflict
+	out                []byte
+	line               int // that out has
+	conflicts          []Conflict
+}
+
+// put appends lines to what is merged, and returns where they are there.
+func (m *merger) put(s Side) Side {
+	to := Side{Lines: Span{Start: m.line}, Bytes: Span{Start: len(m.out)}}
+	m.out, m.line = append(m.out, s.Text...), m.line+s.Lines.End-s.Lines.Start
+	to.Lines.End, to.Bytes.End = m.line, len(m.out)
+	return to
+}
+
+// walk merges up to the last edit of both sides.
+func (m *merger) walk() {
+	for len(m.ours.edits)+len(m.theirs.edits) > 0 {
+		start := min(m.ours.start(), m.theirs.start())
+		m.base.to(start)
+		m.theirs.to(start + m.theirs.more)
+		m.put(m.ours.to(start + m.ours.more))
+		// Edits that touch are of one region, of which each side has its text.
+		end, ours, theirs := start, false, false
+		for more := true; more; {
+			a, b := m.ours.take(&end), m.theirs.take(&end)
+			ours, theirs, more = ours || a, theirs || b, a || b
+		}
+		switch oursEnd, theirsEnd := end+m.ours.more, end+m.theirs.more; {
+		case !theirs:
+			m.theirs.to(theirsEnd)
+			m.put(m.ours.to(oursEnd))
+		case !ours:
+			m.ours.to(oursEnd)
+			m.put(m.theirs.to(theirsEnd))
+		default:
+			m.both(end, oursEnd, theirsEnd)
+		}
+		m.base.to(end)
+	}
+}
+
+// both merges a region that both sides changed.
+func (m *merger) both(baseEnd, oursEnd, theirsEnd int) {
+	a, b := m.ours.numbers[m.ours.next:oursEnd], m.theirs.numbers[m.theirs.next:theirsEnd]
+	head, tail := 0, 0
+	for head < min(len(a), len(b)) && a[head] == b[head] {
+		head++
+	}
+	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	m.put(m.ours.to(m.ours.next + head))
+	m.theirs.to(m.theirs.next + head)
+	if head < max(len(a), len(b)) {
+		c := Conflict{Base: m.base.to(baseEnd), Ours: m.ours.to(oursEnd - tail), Theirs: m.theirs.to(theirsEnd - tail)}
+		kept := c.Ours
+		if m.keepTheirs {
+			kept = c.Theirs
+		}
+		c.Result = m.put(kept)
+		m.conflicts = append(m.conflicts, c)
+	}
+	m.put(m.ours.to(oursEnd))
+	m.theirs.to(theirsEnd)
+}
+
+// withEndsOf returns a text whose lines end as those of like, which is base but
+// for line ends. Both others have LF alone.
+func withEndsOf(like, base, text []byte) []byte {
+	lines, new := textdiff.SplitLines(like), textdiff.SplitLines(text)
+	var out []byte
+	end := lf // of the line before, or the first
+	if len(lines) > 0 {
+		end = endOf(lines[0], end)
+	}
+	i, j := 0, 0
+	last := textdiff.Edit{OldStart: len(lines), OldEnd: len(lines), NewStart: len(new), NewEnd: len(new)}
+	for _, e := range append(textdiff.Edits(base, text), last) {
+		for ; i < e.OldStart; i, j = i+1, j+1 {
+			out = append(out, lines[i]...)
+			end = endOf(lines[i], end)
+		}
+		for ; j < e.NewEnd; i, j = i+1, j+1 {
+			if i < e.OldEnd {
+				end = endOf(lines[i], end)
+			}
+			content, ended := strings.CutSuffix(new[j], "\n")
+			if out = append(out, content...); ended {
+				out = append(out, end...)
+			}
+		}
+		i = e.OldEnd
+	}
+	return out
+}
+
+// endOf returns the end of a line, or another one for the last if it has none.
+func endOf(line string, none []byte) []byte {
+	switch {
+	case strings.HasSuffix(line, "\r\n"):
+		return crlf
+	case strings.HasSuffix(line, "\n"):
+		return lf
+	}
+	return none
+}
+
+// Markers returns the text with the sides of each conflict between lines of "<",
+// "|", "=" and ">", as git writes them, which have the labels of ours, base and
+// theirs. There are seven of these signs, or more than any line of the text has at
+// its start, so that they can be told from it. A side whose last line has no end
+// gets one.
+func (m *Merged) Markers(ours, base, theirs string) []byte {
+	size := 7
+	for _, c := range m.Conflicts {
+		size = max(size, longestRun(c.Base.Text)+1, longestRun(c.Ours.Text)+1, longestRun(c.Theirs.Text)+1)
+	}
+	if len(m.Conflicts) > 0 {
+		size = max(size, longestRun(m.Text)+1)
+	}
+	var out []byte
+	at := 0
+	for _, c := range m.Conflicts {
+		out = append(out, m.Text[at:c.Result.Bytes.Start]...)
+		at = c.Result.Bytes.End
+		end := lineEnd(c.Ours.Text, m.Text)
+		marker := func(sign, label string) {
+			line := strings.Repeat(sign, size) + " " + strings.NewReplacer("\r", " ", "\n", " ").Replace(label)
+			out = append(append(out, strings.TrimRight(line, " ")...), end...)
+		}
+		lines := func(s Side) {
+			if out = append(out, s.Text...); len(s.Text) > 0 && !bytes.HasSuffix(s.Text, lf) {
+				out = append(out, end...)
+			}
+		}
+		marker("<", ours)
+		lines(c.Ours)
+		marker("|", base)
+		lines(c.Base)
+		marker("=", "")
+		lines(c.Theirs)
+		marker(">", theirs)
+	}
+	return append(out, m.Text[at:]...)
+}
+
+// longestRun returns how many signs of a marker some line has at its start.
+func longestRun(b []byte) (longest int) {
+	for line := range bytes.Lines(b) {
+		n := 0
+		for n < len(line) && line[n] == line[0] && bytes.IndexByte([]byte("<|=>"), line[0]) >= 0 {
+			n++
+		}
+		longest = max(longest, n)
+	}
+	return longest
+}
