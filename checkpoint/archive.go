@@ -147,7 +147,8 @@ func (d *DB) bringBack(ctx context.Context, q querier, restore, table string) (i
 			return 0, err
 		}
 		if n > 0 {
-			return 0, fmt.Errorf("bring back rows of %s: it has no column %s any more, in which %d of them have something", table, c.name, n)
+			return 0, fmt.Errorf("bring back rows of %s: it has no column %s any more, in which %d of them have "+
+				"something", table, c.name, n)
 		}
 	}
 	columns = missing(columns, missing(columns, kept)) // those that both have

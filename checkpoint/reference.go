@@ -71,7 +71,8 @@ func (d *DB) references(ctx context.Context, q querier) ([]reference, error) {
 			if name, ok := known[r.table]; ok {
 				r.from = name
 			} else if r.acts {
-				return nil, fmt.Errorf("table %s: its rows change when one of %s is deleted, and nothing would bring them back: name it in Schema.Parts, or let the reference be without action", r.from, to)
+				return nil, fmt.Errorf("table %s: its rows change when one of %s is deleted, and nothing would bring "+
+					"them back: name it in Schema.Parts, or let the reference be without action", r.from, to)
 			}
 		}
 		all = append(all, refs...)
@@ -90,13 +91,18 @@ func (d *DB) tableID(ctx context.Context, q querier, table string) (id string, e
 
 // referencesTo returns the references to a table. from is the database's name.
 func (d *DB) referencesTo(ctx context.Context, q querier, to string) (list []reference, err error) {
-	query, arg := `SELECT lower(m.name), m.name, m.name || ' ' || f.id, f.on_delete NOT IN ('NO ACTION', 'RESTRICT'), f."from", f."to"
-		FROM sqlite_schema m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table' AND lower(f."table") = lower(?) ORDER BY m.name, f.id, f.seq`, to
+	query, arg := `SELECT lower(m.name), m.name, m.name || ' ' || f.id,
+			f.on_delete NOT IN ('NO ACTION', 'RESTRICT'), f."from", f."to"
+		FROM sqlite_schema m, pragma_foreign_key_list(m.name) f
+		WHERE m.type = 'table' AND lower(f."table") = lower(?) ORDER BY m.name, f.id, f.seq`, to
 	if d.dialect == PostgreSQL {
-		query, arg = `SELECT c.conrelid::oid::text, c.conrelid::regclass::text, c.oid::text, c.confdeltype IN ('c', 'n', 'd'), a.attname, b.attname
-			FROM pg_constraint c, unnest(c.conkey, c.confkey) WITH ORDINALITY AS k(a, b, n), pg_attribute a, pg_attribute b
+		query, arg = `SELECT c.conrelid::oid::text, c.conrelid::regclass::text, c.oid::text,
+				c.confdeltype IN ('c', 'n', 'd'), a.attname, b.attname
+			FROM pg_constraint c, unnest(c.conkey, c.confkey) WITH ORDINALITY AS k(a, b, n),
+				pg_attribute a, pg_attribute b
 			WHERE c.contype = 'f' AND c.confrelid = to_regclass(?) AND c.conparentid = 0
-			AND a.attrelid = c.conrelid AND a.attnum = k.a AND b.attrelid = c.confrelid AND b.attnum = k.b ORDER BY c.oid, k.n`, quote(to)
+				AND a.attrelid = c.conrelid AND a.attnum = k.a AND b.attrelid = c.confrelid AND b.attnum = k.b
+			ORDER BY c.oid, k.n`, quote(to)
 	}
 	rows, err := q.QueryContext(ctx, d.bind(query), arg)
 	if err != nil {
@@ -201,12 +207,14 @@ func (d *DB) checkKind(ctx context.Context, q querier, table string) error {
 	var trouble sql.NullString
 	var err error
 	if d.dialect == SQLite {
-		err = d.queryRow(ctx, q, `SELECT CASE WHEN type <> 'table' OR sql LIKE 'CREATE VIRTUAL%' THEN 'it is no table' END FROM sqlite_schema WHERE lower(name) = lower(?) AND type IN ('table', 'view')`, table).Scan(&trouble)
+		err = d.queryRow(ctx, q, `SELECT CASE WHEN type <> 'table' OR sql LIKE 'CREATE VIRTUAL%' THEN 'it is no table' END
+			FROM sqlite_schema WHERE lower(name) = lower(?) AND type IN ('table', 'view')`, table).Scan(&trouble)
 	} else {
 		err = d.queryRow(ctx, q, `SELECT CASE WHEN relkind NOT IN ('r', 'p') THEN 'it is no table'
 			WHEN relhasrules THEN 'it has rules'
 			WHEN row_security_active(oid) THEN 'row security hides rows of it'
-			WHEN relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid) THEN 'other tables inherit from it' END
+			WHEN relkind = 'r' AND EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid)
+				THEN 'other tables inherit from it' END
 			FROM pg_class c WHERE oid = to_regclass(?)`, quote(table)).Scan(&trouble)
 	}
 	if err != nil {
@@ -221,7 +229,8 @@ func (d *DB) checkKind(ctx context.Context, q querier, table string) error {
 	}
 	for _, name := range triggers {
 		if !slices.Contains(d.schema.Triggers, name) {
-			return fmt.Errorf("table %s: trigger %s runs when rows are deleted or inserted: name it in Schema.Triggers if it changes nothing that an undo would have to bring back", table, name)
+			return fmt.Errorf("table %s: trigger %s runs when rows are deleted or inserted: name it in "+
+				"Schema.Triggers if it changes nothing that an undo would have to bring back", table, name)
 		}
 	}
 	return nil

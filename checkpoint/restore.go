@@ -181,7 +181,8 @@ func (d *DB) undo(ctx context.Context, sessionID, restoreID string, opts *Restor
 	} else if last, _, _, err := inside.Of(w.m).Restores(ctx); err != nil {
 		return nil, err
 	} else if last == nil || last.Label != old.id {
-		return nil, fmt.Errorf("%w: files were restored by other means since; with SkipFiles the transcript comes back without them", ErrFollowed)
+		return nil, fmt.Errorf("%w: files were restored by other means since; with SkipFiles the transcript comes "+
+			"back without them", ErrFollowed)
 	}
 	x.r = &restore{id: newID(), checkpoint: old.checkpoint, chat: old.chat, session: old.session,
 		worktree: old.worktree, directory: w.m.Project().Root, undoes: old.id, anchor: old.anchor}

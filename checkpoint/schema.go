@@ -221,7 +221,8 @@ func (d *DB) checkTables(ctx context.Context, q querier) error {
 	err := d.queryRow(ctx, q, `SELECT count(*) FROM pragma_table_info(?) i, sqlite_schema m WHERE lower(m.name) = lower(?) AND m.type = 'table'
 		AND i.name = ? AND i.pk = 1 AND upper(i.type) = 'INTEGER' AND upper(m.sql) NOT LIKE '%AUTOINCREMENT%'`, s.Messages, s.Messages, s.MessageOrder).Scan(&again)
 	if err == nil && again > 0 {
-		err = fmt.Errorf("table %s: column %s is not AUTOINCREMENT: numbers of messages that a restore has deleted would come again", s.Messages, s.MessageOrder)
+		err = fmt.Errorf("table %s: column %s is not AUTOINCREMENT: numbers of messages that a restore has deleted "+
+			"would come again", s.Messages, s.MessageOrder)
 	}
 	return err
 }

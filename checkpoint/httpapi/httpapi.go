@@ -143,8 +143,7 @@ func (s *server) check(r *http.Request) *refusal {
 	// Before the mux, which would clean it, and tell of another path.
 	for part := range strings.SplitSeq(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/") {
 		if !session.ValidID(part) {
-			return refuse(http.StatusBadRequest, "bad_request", "path %q: want parts of %s",
-				r.URL.EscapedPath(), idForm)
+			return badRequest("path %q: want parts of %s", r.URL.EscapedPath(), idForm)
 		}
 	}
 	return nil
@@ -176,7 +175,7 @@ func (s *server) list(r *http.Request) (int, any, error) {
 	}
 	list, next, err := s.db.List(r.Context(), r.PathValue("sessionId"), opts)
 	if errors.Is(err, checkpoint.ErrNotFound) {
-		err = refuse(http.StatusBadRequest, "bad_request", "cursor %q is none", opts.Cursor)
+		err = badRequest("cursor %q is none", opts.Cursor)
 	}
 	return http.StatusOK, &page{append([]*checkpoint.Checkpoint{}, list...), next}, err
 }
@@ -190,7 +189,7 @@ type page struct {
 func listOptions(query string) (*checkpoint.ListOptions, error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, "bad_request", "query: %v", err)
+		return nil, badRequest("query: %v", err)
 	}
 	opts := new(checkpoint.ListOptions)
 	for name, list := range values {
@@ -207,8 +206,7 @@ func listOptions(query string) (*checkpoint.ListOptions, error) {
 			ok = false
 		}
 		if !ok {
-			return nil, refuse(http.StatusBadRequest, "bad_request",
-				"query: %s=%q: want chat=ID, limit=N and cursor=NEXT, each once", name, value)
+			return nil, badRequest("query: %s=%q: want chat=ID, limit=N and cursor=NEXT, each once", name, value)
 		}
 	}
 	return opts, nil
@@ -220,18 +218,17 @@ func (s *server) create(r *http.Request) (int, any, error) {
 	if err := readBody(r, &q, false); err != nil {
 		return 0, nil, err
 	}
-	for name, id := range map[string]string{"chat_id": q.ChatID, "worktree_id": q.WorktreeID,
-		"message_id": q.MessageID} {
+	ids := map[string]string{"chat_id": q.ChatID, "worktree_id": q.WorktreeID, "message_id": q.MessageID}
+	for name, id := range ids {
 		if !session.ValidID(id) {
-			return 0, nil, refuse(http.StatusBadRequest, "bad_request", "%s %q: want %s", name, id, idForm)
+			return 0, nil, badRequest("%s %q: want %s", name, id, idForm)
 		}
 	}
 	if q.Tree.IsZero() {
-		return 0, nil, refuse(http.StatusBadRequest, "bad_request",
-			"tree_hash: want snapshotTreeHash of the turn's start")
+		return 0, nil, badRequest("tree_hash: want snapshotTreeHash of the turn's start")
 	}
 	if strings.ContainsRune(q.Label, 0) { // PostgreSQL has no such text
-		return 0, nil, refuse(http.StatusBadRequest, "bad_request", "label: it contains NUL")
+		return 0, nil, badRequest("label: it contains NUL")
 	}
 	c, err := s.db.Create(r.Context(), nil, &q)
 	return http.StatusCreated, c, err
@@ -252,8 +249,7 @@ func (s *server) undo(r *http.Request) (int, any, error) {
 		return 0, nil, err
 	}
 	if q.Exact || q.AcrossHead {
-		return 0, nil, refuse(http.StatusBadRequest, "bad_request",
-			"an undo brings back what was there: exact and across_head have no meaning")
+		return 0, nil, badRequest("an undo brings back what was there: exact and across_head have no meaning")
 	}
 	result, err := s.db.Undo(r.Context(), r.PathValue("sessionId"), r.PathValue("restoreId"), &q)
 	return http.StatusOK, result, err
@@ -307,7 +303,7 @@ func readBody(r *http.Request, v any, optional bool) error {
 		return refuse(http.StatusRequestEntityTooLarge, "too_large", "body: more than %d bytes", long.Limit)
 	}
 	if err != nil {
-		return refuse(http.StatusBadRequest, "bad_request", "body: %v", err)
+		return badRequest("body: %v", err)
 	}
 	return nil
 }
@@ -353,4 +349,8 @@ func (e *refusal) Error() string { return e.Message }
 
 func refuse(status int, code, format string, args ...any) *refusal {
 	return &refusal{status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+func badRequest(format string, args ...any) *refusal {
+	return refuse(http.StatusBadRequest, "bad_request", format, args...)
 }

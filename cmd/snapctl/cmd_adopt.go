@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,14 +20,10 @@ func (a *app) adoptCommand() *cobra.Command {
 		Short: "Have the history of a directory that was moved go on here",
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			from := ""
+			from := strings.Join(args, "") // there is one at most
 			switch {
-			case len(args) == 1 && args[0] == "":
+			case len(args) == 1 && from == "":
 				return usageError(cmd, "adopt: OLDPATH is empty")
-			case len(args) == 1:
-				from = args[0]
-			}
-			switch {
 			case fresh && (yes || from != ""):
 				return usageError(cmd, "adopt: --fresh takes nothing over, so neither -y nor OLDPATH")
 			case a.flags.sessionFile != "":
@@ -87,9 +84,8 @@ func (a *app) adopt(ctx context.Context, from string, yes bool) error {
 		return err
 	}
 	if a.flags.json {
-		from, to := newJSONPath(mv.From), newJSONPath(mv.To)
-		return a.printJSON(&adoptAnswer{from.Path, from.Bytes, to.Path, to.Bytes, mv.Sure,
-			info.Snapshots, info.Sessions})
+		return a.printJSON(&adoptAnswer{mv.From, words.BytesUnlessText(mv.From), mv.To, words.BytesUnlessText(mv.To),
+			mv.Sure, info.Snapshots, info.Sessions})
 	}
 	a.note("%s of %s in the store", words.Count(info.Snapshots, "snapshot"), words.Count(info.Sessions, "session"))
 	return nil
@@ -100,8 +96,8 @@ func movedText(mv *places.Moved) string {
 	if mv.Sure {
 		return fmt.Sprintf("%s is the directory that was %s, which is gone.", words.Quote(mv.To), words.Quote(mv.From))
 	}
-	return fmt.Sprintf("%s may be what %s was, which is gone; the directory is another, or nothing shows that it is the same.",
-		words.Quote(mv.To), words.Quote(mv.From))
+	return fmt.Sprintf("%s may be what %s was, which is gone; the directory is another, "+
+		"or nothing shows that it is the same.", words.Quote(mv.To), words.Quote(mv.From))
 }
 
 // adoptMoved has the history go on. An engine that serves the path that is gone is
@@ -119,8 +115,8 @@ func (a *app) adoptMoved(ctx context.Context, mv *places.Moved) error {
 	a.located = nil
 	err = places.Adopt(ctx, mv, &places.AdoptOptions{StoreRoot: base})
 	if errors.Is(err, cas.ErrBusy) {
-		return refuse("nothing was changed: end it, an agent perhaps that runs on the old path, and try again", "%w",
-			err)
+		return refuse("nothing was changed: end it, an agent perhaps that runs on the old path, and try again",
+			"%w", err)
 	}
 	if err != nil {
 		return err

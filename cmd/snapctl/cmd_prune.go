@@ -230,8 +230,8 @@ func (a *app) printPrune(j *pruneAnswer, plan *retain.PrunePlan, f *pruneFlags) 
 	}
 	fmt.Fprintln(a.out)
 	if j.Left >= worthSaying {
-		fmt.Fprintf(a.stderr, "%s more are dead, in packs that are mostly alive, or that there is no room to write anew\n",
-			words.Size(j.Left))
+		fmt.Fprintf(a.stderr, "%s more are dead, in packs that are mostly alive, "+
+			"or that there is no room to write anew\n", words.Size(j.Left))
 	}
 	a.sayProblems(plan.Problems)
 	for _, why := range j.Damage {

@@ -155,8 +155,44 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		time.AfterFunc(lastRequests, cancel)
 	})()
 	h := &hooks{app: a, engine: e, log: a.newHookLog(), last: make(map[hookSession]<-chan any)}
-	s := &rpc.Server{Engine: e, Version: version(), Logger: a.log}
-	s.Extra = map[string]rpc.Extra{
+	s := &rpc.Server{Engine: e, Version: version(), Logger: a.log, Extra: a.extras(work, e, h, stop)}
+	idle, endHTTP := f.idle, func() error { return nil }
+	if f.http.addr != "" {
+		idle = 0
+		if endHTTP, err = a.serveHTTPBeside(ctx, e, m.StoreDir(), &f.http, stop); err != nil {
+			return errors.Join(err, l.Close())
+		}
+	}
+	a.note("serving %s", words.Quote(m.StoreDir()))
+	err = s.ServeAll(work, l, idle)
+	h.all.Wait()
+	return errors.Join(err, endHTTP(), l.Close()) // whoever comes next has a token of its own
+}
+
+// serveHTTPBeside serves checkpoints over HTTP until ctx ends. When that comes to an end
+// it calls stop: neither is of use without the other. end does so, and waits for it.
+func (a *app) serveHTTPBeside(ctx context.Context, e *manager.Engine, storeDir string, f *httpFlags, stop func()) (
+	end func() error, err error) {
+	web, err := a.serveHTTP(ctx, e, storeDir, f)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		<-web.ended
+		stop()
+	}()
+	ended := make(chan error, 1)
+	context.AfterFunc(ctx, func() { ended <- web.end() })
+	return func() error {
+		stop()
+		return <-ended
+	}, nil
+}
+
+// extras are what this program asks its own engine beside what others may. work is the
+// context of what goes on when who asked has gone; stop ends the engine.
+func (a *app) extras(work context.Context, e *manager.Engine, h *hooks, stop func()) map[string]rpc.Extra {
+	return map[string]rpc.Extra{
 		"cli": func(ctx context.Context, q json.RawMessage, emit func(any) error) (any, error) {
 			return a.runFor(ctx, e, q, emit)
 		},
@@ -172,24 +208,6 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 			return struct{}{}, nil
 		},
 	}
-	idle, endHTTP := f.idle, func() error { return nil }
-	if f.http.addr != "" {
-		web, err := a.serveHTTP(ctx, e, m.StoreDir(), &f.http)
-		if err != nil {
-			return errors.Join(err, l.Close())
-		}
-		go func() { // neither is of use without the other
-			<-web.ended
-			stop()
-		}()
-		ended := make(chan error, 1)
-		context.AfterFunc(ctx, func() { ended <- web.end() })
-		idle, endHTTP = 0, func() error { stop(); return <-ended }
-	}
-	a.note("serving %s", words.Quote(m.StoreDir()))
-	err = s.ServeAll(work, l, idle)
-	h.all.Wait()
-	return errors.Join(err, endHTTP(), l.Close()) // whoever comes next has a token of its own
 }
 
 // serveDetached starts a process that serves, unless there is one, and waits

@@ -202,5 +202,6 @@ func overBudget(e *capture.BudgetError) *failure {
 		fmt.Fprintf(&b, "\n  %s  %s, %s", words.Quote(o.Path), words.Count(o.Files, "file"), words.Size(o.Bytes))
 	}
 	return &failure{exitBudget, errors.New(b.String()),
-		"list what is not worth keeping in .booignore, raise --max-bytes, --max-files or --timeout, or take what fits with --partial"}
+		"list what is not worth keeping in .booignore, raise --max-bytes, --max-files or --timeout, or take what " +
+			"fits with --partial"}
 }

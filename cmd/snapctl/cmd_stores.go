@@ -56,9 +56,8 @@ type jsonStore struct {
 }
 
 type jsonWorktree struct {
-	Root      string          `json:"root"`
-	RootBytes []byte          `json:"rootBytes,omitempty"`
-	Presence  places.Presence `json:"presence"`
+	jsonRoot
+	Presence places.Presence `json:"presence"`
 }
 
 func (a *app) stores(ctx context.Context) error {
@@ -92,16 +91,13 @@ func (a *app) stores(ctx context.Context) error {
 
 func (a *app) printStore(s *places.StoreInfo) error {
 	if a.flags.json {
-		project := newJSONPath(s.Project)
-		j := &jsonStore{s.Name, project.Path, project.Bytes, s.Presence, words.OrNull(s.MovedTo), nil,
-			s.Bytes, s.Snapshots, s.Labelled, s.Sessions,
-			[]jsonWorktree{}, ""}
+		j := &jsonStore{s.Name, s.Project, words.BytesUnlessText(s.Project), s.Presence, words.OrNull(s.MovedTo), nil,
+			s.Bytes, s.Snapshots, s.Labelled, s.Sessions, []jsonWorktree{}, ""}
 		if last := s.LastUsed.UTC(); !last.IsZero() {
 			j.LastUsed = &last
 		}
 		for _, w := range s.Worktrees {
-			root := newJSONPath(w.Root)
-			j.Worktrees = append(j.Worktrees, jsonWorktree{root.Path, root.Bytes, w.Presence})
+			j.Worktrees = append(j.Worktrees, jsonWorktree{newJSONRoot(w.Root), w.Presence})
 		}
 		if s.Err != nil {
 			j.Error = s.Err.Error()
@@ -115,9 +111,9 @@ func (a *app) printStore(s *places.StoreInfo) error {
 	if s.Project != "" {
 		project = words.Quote(s.Project)
 	}
+	presence := a.paint(presenceColours[s.Presence], fmt.Sprintf("%-9s", s.Presence))
 	fmt.Fprintf(a.out, "%s  %7s  %-19s  %-12s  %-9s  %s\n", a.paint(yellow, s.Name[:8]), words.Size(s.Bytes), last,
-		words.Count(s.Sessions, "session"),
-		a.paint(presenceColours[s.Presence], fmt.Sprintf("%-9s", s.Presence)), project)
+		words.Count(s.Sessions, "session"), presence, project)
 	if s.MovedTo != "" {
 		fmt.Fprintf(a.out, "          seems to be %s now: 'snapctl --root %s adopt' has it go on there\n",
 			words.Quote(s.MovedTo), words.Quote(s.MovedTo))
@@ -156,10 +152,8 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 			"stores rm: %q is a worktree in the store of %q", path, info.Project)
 	}
 	what := fmt.Sprintf("store %s of %s, which is %s: %s of %s, %d of them named, %s, the newest from %s",
-		info.Name[:8],
-		words.Quote(info.Project), info.Presence,
-		words.Count(info.Snapshots, "snapshot"), words.Count(info.Sessions, "session"), info.Labelled,
-		words.Size(info.Bytes), clock(info.LastUsed))
+		info.Name[:8], words.Quote(info.Project), info.Presence, words.Count(info.Snapshots, "snapshot"),
+		words.Count(info.Sessions, "session"), info.Labelled, words.Size(info.Bytes), clock(info.LastUsed))
 	if !yes {
 		if !a.canAsk() {
 			return refuse("-y removes it unasked", "stores rm: %s", what)
@@ -176,16 +170,14 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 	err = places.Remove(ctx, dir)
 	if errors.Is(err, cas.ErrBusy) {
 		return refuse("nothing was changed; end who has it open, the engine by 'snapctl --root "+
-			words.Quote(info.Project)+" serve --stop', and try again",
-			"stores rm: %w", err)
+			words.Quote(info.Project)+" serve --stop', and try again", "stores rm: %w", err)
 	}
 	if err != nil {
 		return err
 	}
 	if a.flags.json {
 		return a.printJSON(map[string]any{
-			"store": filepath.Base(dir), "project": newJSONPath(info.Project).Path, "removedBytes": info.Bytes,
-		})
+			"store": filepath.Base(dir), "project": info.Project, "removedBytes": info.Bytes})
 	}
 	a.note("removed %s", what)
 	return nil

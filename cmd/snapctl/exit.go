@@ -124,7 +124,8 @@ func failureOf(err error) *failure {
 	}
 	if corrupt, ok := errors.AsType[*object.CorruptError](err); ok && corrupt.Path == places.FileName {
 		return &failure{exitDamage, err,
-			"it only says which directory is which: remove the file, and name the path that this one had first, 'snapctl adopt OLDPATH'"}
+			"it only says which directory is which: remove the file, and name the path that this one had first, " +
+				"'snapctl adopt OLDPATH'"}
 	}
 	if hung, ok := errors.AsType[*wire.HungError](err); ok {
 		return &failure{exitEnvironment, err, hintHung(hung)}
@@ -159,6 +160,6 @@ func ownerHint(e *cas.OwnerError) string {
 	if u, err := user.LookupId(strconv.Itoa(e.Owner)); err == nil {
 		name, as = u.Username, "sudo -u "+u.Username
 	}
-	return fmt.Sprintf("it is %s's: '%s snapctl …' runs as its owner, 'snapctl --store DIR …' keeps stores of your own",
-		name, as)
+	return fmt.Sprintf("it is %s's: '%s snapctl …' runs as its owner, "+
+		"'snapctl --store DIR …' keeps stores of your own", name, as)
 }

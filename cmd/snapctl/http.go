@@ -74,7 +74,8 @@ func (f *httpFlags) check(cmd *cobra.Command, serve *serveFlags) error {
 	if host, _, err := net.SplitHostPort(f.addr); err != nil {
 		return usageError(cmd, "serve: --http %q: %w", f.addr, err)
 	} else if !isLoopback(host) {
-		return usageError(cmd, "serve: --http %q: others could connect: want 127.0.0.1:PORT, [::1]:PORT or localhost:PORT", f.addr)
+		return usageError(cmd, "serve: --http %q: others could connect: want 127.0.0.1:PORT, [::1]:PORT or "+
+			"localhost:PORT", f.addr)
 	}
 	if f.hook != "" {
 		if err := checkHookURL(f.hook); err != nil {

@@ -50,8 +50,8 @@ func (a *app) noRoot(root string) error {
 	err := &failure{code: exitUsage, err: fmt.Errorf("root %q: no such directory", root)}
 	if base, berr := a.storeRoot(); berr == nil {
 		if _, lerr := places.Locate(base, root); lerr == nil {
-			err.hint = "it is gone, and its store is there: log, show, ls, cat, export, sessions and diff between snapshots read it; " +
-				"'snapctl adopt' in the directory where it is now has it go on there"
+			err.hint = "it is gone, and its store is there: log, show, ls, cat, export, sessions and diff between " +
+				"snapshots read it; 'snapctl adopt' in the directory where it is now has it go on there"
 		}
 	}
 	return err
@@ -248,7 +248,8 @@ func (p *place) close() { p.m.Close() }
 func (a *app) noSnapshots(project *tree.Project) error {
 	hint := "run 'snapctl snapshot'"
 	if base, err := a.storeRoot(); err == nil && places.SomeGone(base) {
-		hint += "; if the directory was moved, 'snapctl stores' lists what was where, and 'snapctl adopt OLDPATH' has its history go on here"
+		hint += "; if the directory was moved, 'snapctl stores' lists what was where, and 'snapctl adopt OLDPATH' " +
+			"has its history go on here"
 	}
 	return refuse(hint, "no snapshots of %q yet", project.Root)
 }

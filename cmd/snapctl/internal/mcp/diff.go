@@ -22,17 +22,22 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-const revisions = "start, @ (newest step), @~N (N steps before it), turn:N, an entry id or look:N as snapshot_list has it, or a tree hash; 4 characters of an id or a hash are enough"
+const revisions = "start, @ (newest step), @~N (N steps before it), turn:N, an entry id or look:N as snapshot_list " +
+	"has it, or a tree hash; 4 characters of an id or a hash are enough"
 
 func (x *tools) addDiffs() {
 	add(x, "snapshot_diff", "Compare snapshots", looks,
-		"Compare two revisions, or a revision with the files as they are now (disk): a unified diff that git apply takes, with lines added and deleted in each file. "+
-			"With turn: what that one step did, and nothing that the user or another session did before or meanwhile. Revisions: "+revisions+", disk. Long diffs come in pages.", snapshotDiff)
+		"Compare two revisions, or a revision with the files as they are now (disk): a unified diff that git apply "+
+			"takes, with lines added and deleted in each file. "+
+			"With turn: what that one step did, and nothing that the user or another session did before or "+
+			"meanwhile. Revisions: "+revisions+", disk. Long diffs come in pages.", snapshotDiff)
 	add(x, "files_modified", "List modified files", looks,
-		"List the files that this session's steps changed between two revisions, with what each comes to in all (netStatus). "+
+		"List the files that this session's steps changed between two revisions, with what each comes to in all "+
+			"(netStatus). "+
 			"Changes that were not recorded yet are not among them: see snapshot_diff.", filesModified)
 	add(x, "file_diff", "Compare one file", looks,
-		"Show one file at two revisions: the unified diff, or all of the old or the new content. For the file as it is now, use snapshot_diff with paths.", fileDiff)
+		"Show one file at two revisions: the unified diff, or all of the old or the new content. For the file as it "+
+			"is now, use snapshot_diff with paths.", fileDiff)
 	addVerb(x, "whereis", "Find who changed a file", looks,
 		"Say which step changed a file last, when, and whose change it was: offline is the user's.",
 		map[string]string{"path": "the file, relative to the root"})

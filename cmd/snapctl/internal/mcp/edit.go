@@ -13,7 +13,8 @@ import (
 
 func (x *tools) addEdits() {
 	add(x, "patch_apply", "Edit files", rewrites,
-		"Edit text files: all pieces of a patch, or none. Give path, old and new, or a patch. An old text must be there exactly, and once; fuzzy: true also takes what is similar. "+
+		"Edit text files: all pieces of a patch, or none. Give path, old and new, or a patch. An old text must be "+
+			"there exactly, and once; fuzzy: true also takes what is similar. "+
 			"An empty old makes a new file. What the files held is kept first: patch_undo takes the edit back.",
 		patchApply)
 	add(x, "patch_undo", "Undo an edit", rewrites,

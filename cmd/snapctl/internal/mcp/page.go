@@ -70,7 +70,8 @@ func parseCursorOf(text string, of func(item int) string) (cursor, error) {
 	}
 	if c.of = of(c.item); was != c.of {
 		return c, explain.Errorf(explain.Changed,
-			"cursor: what it goes on with is no longer the same: the files or the history have changed since the page before, or the other arguments have")
+			"cursor: what it goes on with is no longer the same: the files or the history have changed since the "+
+				"page before, or the other arguments have")
 	}
 	return c, nil
 }
