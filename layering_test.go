@@ -60,7 +60,7 @@ var mayImport = map[string][]string{
 	"checkpoint/httpapi":          {"internal/explain", "internal/wire", "checkpoint", "manager", "session", "rollback", "store"},
 	"cmd/snapctl/internal/agents": {},
 	"internal/wire":               {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},
-	"client":                      {"internal/explain", "internal/wire", "manager", "store"},
+	"client":                      {"internal/explain", "internal/wire", "manager", "session", "store"},
 	"cmd/snapctl/internal/verbs":  {"internal/health", "internal/trees", "client", "internal/explain", "internal/wire", "manager", "session", "tree", "store", "patch", "internal/words", "internal/inside", "internal/filediff", "internal/textdiff", "internal/history"},
 	"cmd/snapctl/internal/rpc":    {"internal/capture", "client", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "tree", "internal/inside", "internal/vfs", "internal/cas/layout"},
 	"cmd/snapctl/internal/mcp":    {"internal/trees", "internal/capture", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/object", "internal/history"},

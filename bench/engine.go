@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/manager"
 )
 
 // An engine is a 'snapctl serve' and a session with it, as a runtime has one.
@@ -58,7 +60,12 @@ func (t *tool) serve(ctx context.Context) error {
 // one: later, when nobody waits.
 func (e *engine) told(ctx context.Context, r *client.TurnEnded) error {
 	for _, entry := range r.Entries {
-		if err := e.toldOf(ctx, entry.SnapshotSeq); err != nil {
+		step := new(manager.StepSnapshotData)
+		err := json.Unmarshal(entry.Data, step)
+		if err == nil {
+			err = e.toldOf(ctx, step.SnapshotSeq)
+		}
+		if err != nil {
 			return err
 		}
 	}

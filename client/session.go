@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
 
@@ -61,7 +63,7 @@ type Look struct {
 type TurnEnded struct {
 	Look
 	// Entries are for the runtime's log, oldest first: all that it was not told of yet.
-	Entries []*manager.StepSnapshotData `json:"entries"`
+	Entries []session.Entry `json:"entries"`
 	// Health is what the user should know of the store, once a day.
 	Health string `json:"health,omitempty"`
 }
@@ -115,8 +117,12 @@ func (s *Session) OnTurnEnd(ctx context.Context, append manager.AppendFunc) (*Tu
 	if append == nil {
 		return r, nil
 	}
-	for _, e := range r.Entries {
-		id, err := append(ctx, e)
+	for _, entry := range r.Entries {
+		e, id := new(manager.StepSnapshotData), ""
+		err := json.Unmarshal(entry.Data, e)
+		if err == nil {
+			id, err = append(ctx, e)
+		}
 		if err == nil {
 			err = s.Call(ctx, "told", map[string]any{"snapshotSeq": e.SnapshotSeq, "entryId": id}, nil)
 		}

@@ -10,19 +10,19 @@ import (
 //
 // An Entry that a Tree has returned belongs to it and must not be changed.
 type Entry struct {
-	ID         string
-	ParentID   string          // "": a root
-	Type       string          // "message", "custom", "branch_summary" and others
-	CustomType string          // of a custom or custom_message entry; default ""
-	Role       string          // of a message: "user", "assistant", "toolResult" and others; default ""
-	Timestamp  time.Time       // zero if the log does not say
-	Data       json.RawMessage // of a custom entry of ours; nil of others that were read
+	ID         string          `json:"-"`
+	ParentID   string          `json:"-"`                    // "": a root
+	Type       string          `json:"type"`                 // "message", "custom", "branch_summary" and others
+	CustomType string          `json:"customType,omitempty"` // of a custom or custom_message entry; default ""
+	Role       string          `json:"-"`                    // of a message: "user", "assistant", "toolResult" and others; default ""
+	Timestamp  time.Time       `json:"-"`                    // zero if the log does not say
+	Data       json.RawMessage `json:"data,omitempty"`       // of a custom entry of ours; nil of others that were read
 
 	// Of a branch_summary.
-	FromID    string          // the leaf that was left; "root" if none
-	Summary   string          // of the branch that was left
-	SkipFiles bool            // the move left the files alone; not known to pi
-	Details   json.RawMessage // default nil
+	FromID    string          `json:"fromId,omitempty"`  // the leaf that was left; "root" if none
+	Summary   string          `json:"summary,omitempty"` // of the branch that was left
+	SkipFiles bool            `json:"-"`                 // the move left the files alone; not known to pi
+	Details   json.RawMessage `json:"-"`                 // default nil
 }
 
 // ValidID reports whether id can name a session: 1 to 128 of the characters

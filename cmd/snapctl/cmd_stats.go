@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/internal/words"
 )
 
@@ -40,8 +41,15 @@ type statsAnswer struct {
 	WorktreeCaches int    `json:"worktreeCaches"`
 	CacheBytes     int64  `json:"cacheBytes"`
 
-	// what is watched, by directory, if somebody serves the store
-	Engine map[string]capture.WatchStats `json:"engine,omitempty"`
+	Engine *engineStats `json:"engine,omitempty"` // if somebody serves the store
+}
+
+// An engineStats says who serves the store, and what is watched, by directory.
+type engineStats struct {
+	PID      int                           `json:"pid,omitempty"`
+	Version  string                        `json:"version"`
+	Protocol int                           `json:"protocol"`
+	Watches  map[string]capture.WatchStats `json:"watches"`
 }
 
 func (a *app) stats(ctx context.Context, p *place) error {
@@ -70,8 +78,13 @@ func (a *app) stats(ctx context.Context, p *place) error {
 	if c, err := client.Dial(ctx, p.m.StoreDir()); err == nil {
 		defer context.AfterFunc(ctx, func() { c.Close() })()
 		var st rpc.Stats
-		if err := c.Call(ctx, "stats", nil, &st); err == nil {
-			j.Engine = st.Watches
+		var who rpc.Pong
+		err := c.Call(ctx, "stats", nil, &st)
+		if err == nil {
+			err = c.Call(ctx, "ping", nil, &who)
+		}
+		if err == nil {
+			j.Engine = &engineStats{wire.ServedBy(p.m.StoreDir()), who.Version, who.Protocol, st.Watches}
 		}
 		c.Close()
 	}
@@ -98,17 +111,18 @@ func (a *app) printStats(j *statsAnswer, dir string) error {
 	line("stat cache", fmt.Sprintf("%s, %s", words.Count(j.WorktreeCaches, "working tree"), words.Size(j.CacheBytes)))
 	if j.Engine != nil {
 		var all capture.WatchStats
-		for _, s := range j.Engine {
+		for _, s := range j.Engine.Watches {
 			all.Directories += s.Directories
 			all.Captures += s.Captures
 			all.Full += s.Full
 		}
 		dirs := "directories"
-		if len(j.Engine) == 1 {
+		if len(j.Engine.Watches) == 1 {
 			dirs = "directory"
 		}
-		line("engine", fmt.Sprintf("%d %s, %s watches, %s, %s of them looked at all files", len(j.Engine), dirs,
-			words.Comma(all.Directories), words.Count(all.Captures, "capture"), words.Comma(all.Full)))
+		line("engine", fmt.Sprintf("%d %s, %s watches, %s, %s of them looked at all files, process %d",
+			len(j.Engine.Watches), dirs, words.Comma(all.Directories), words.Count(all.Captures, "capture"),
+			words.Comma(all.Full), j.Engine.PID))
 	}
 	line("total", words.Size(j.TotalBytes))
 	return nil

@@ -27,7 +27,7 @@ interface Pending {
 }
 
 /** The protocol that this extension speaks. */
-const PROTOCOL = 1;
+const PROTOCOL = 2;
 
 /**
  * A `snapctl rpc` of our own: requests and responses are lines of JSON on its

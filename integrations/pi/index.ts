@@ -213,10 +213,9 @@ export default function (pi: ExtensionAPI) {
 		tools.clear();
 		const done = await attempt(ctx, "No snapshot of this turn", async () => {
 			const r = await unlessStopped(ctx.signal, ask("turn_end"), STOPPED_MS);
-			const steps = r.entries.filter((data: LogEntry["data"]) => isHere(ctx, data));
 			append(
 				ctx,
-				steps.map((data: LogEntry["data"]) => ({ customType: "step-snapshot", data })),
+				r.entries.filter((e: LogEntry) => isHere(ctx, e.data)),
 			);
 			void looked(ctx, r);
 			if (r.health) warn(ctx, `The store of snapshots: ${r.health}`);

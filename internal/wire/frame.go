@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"unicode/utf8"
 )
 
 // MaxLine is how long a line may be, in bytes.
@@ -49,7 +50,7 @@ type LineReader struct {
 
 // Next returns the next line without its end. It is valid until the next call.
 // What comes after the last LF is no line: whoever wrote it did not get to its
-// end. The error is ErrLong for a line that was passed over.
+// end. The error is ErrLong for a line that was passed over, with the begin of it.
 func (l *LineReader) Next() ([]byte, error) {
 	var line []byte
 	long := false
@@ -66,10 +67,38 @@ func (l *LineReader) Next() ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case long:
-			return nil, ErrLong
+			return line, ErrLong
 		}
 		return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), nil
 	}
+}
+
+// IDOf returns the ID of a request that may be no JSON, or end early: a text or a number;
+// nil if none is found.
+func IDOf(line []byte) json.RawMessage {
+	d := json.NewDecoder(bytes.NewReader(line))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil
+		}
+		if name == "id" {
+			if !IsID(value) {
+				return nil
+			}
+			return value
+		}
+	}
+	return nil
+}
+
+// IsID reports whether a JSON value is a text, in UTF-8, or a number.
+func IsID(b json.RawMessage) bool {
+	return len(b) > 0 && utf8.Valid(b) && (b[0] == '"' || b[0] == '-' || b[0] >= '0' && b[0] <= '9')
 }
 
 // A LineWriter writes values as lines, from many goroutines.

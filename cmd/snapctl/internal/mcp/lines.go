@@ -98,13 +98,9 @@ type badLine struct {
 }
 
 func newBadLine(line []byte, why error) *badLine {
-	var head struct {
-		ID json.RawMessage `json:"id"`
-	}
 	a := &badLine{Version: "2.0"}
-	if json.Unmarshal(line, &head) == nil && len(head.ID) > 0 && len(head.ID) < maxID &&
-		strings.IndexByte(`"-0123456789`, head.ID[0]) >= 0 {
-		a.ID = head.ID
+	if id := wire.IDOf(line); len(id) < maxID {
+		a.ID = id
 	}
 	a.Error.Code = jsonrpc.CodeParseError
 	a.Error.Message = bounded(fmt.Sprintf("not a message of JSON-RPC 2.0: %v", why), maxError)

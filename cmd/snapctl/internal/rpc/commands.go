@@ -24,6 +24,9 @@ type command struct {
 	prepare        func(c *conn, q *request) (doing, error)
 }
 
+// head has the fields that stand beside those of each command.
+var head = reflect.TypeFor[request]()
+
 // doing answers a request.
 type doing func(context.Context) (any, error)
 
@@ -51,8 +54,8 @@ func add[P, R any](name, text string, fn func(ctx context.Context, c *conn, p *P
 	commands[name] = &command{reflect.TypeFor[P](), reflect.TypeFor[R](), false, false, text,
 		func(c *conn, q *request) (doing, error) {
 			p := new(P)
-			if err := json.Unmarshal(q.line, p); err != nil {
-				return nil, explain.Errorf(explain.BadRequest, "%s: %v", name, err)
+			if err := verbs.Decode(name, q.line, p, head); err != nil {
+				return nil, err
 			}
 			return func(ctx context.Context) (any, error) { return fn(ctx, c, p) }, nil
 		}}
@@ -60,14 +63,14 @@ func add[P, R any](name, text string, fn func(ctx context.Context, c *conn, p *P
 
 // ask asks a verb of a session of the connection.
 func (c *conn) ask(v *verbs.Verb, q *request) (doing, error) {
-	do, err := v.Bind(q.line)
+	do, err := v.Bind(q.line, head)
 	if err != nil {
 		return nil, err
 	}
 	var id string
 	if q.SessionID != nil {
-		if err := json.Unmarshal(q.SessionID, &id); err != nil {
-			return nil, explain.Errorf(explain.BadRequest, "%s: sessionId: %v", v.Name, err)
+		if json.Unmarshal(q.SessionID, &id) != nil {
+			return nil, explain.Errorf(explain.BadRequest, "%s: sessionId: want a string", v.Name)
 		}
 	}
 	c.mu.Lock()
@@ -101,7 +104,7 @@ func (c *conn) answer(s *served, q *request, changes bool, begin func(context.Co
 
 // initialize opens a session, unless it is one of the connection.
 func (c *conn) initialize(q *request) (doing, error) {
-	do, err := verbs.Named("initialize").Bind(q.line)
+	do, err := verbs.Named("initialize").Bind(q.line, head)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +175,7 @@ type Pong struct {
 
 // Protocol is the version of the protocol: it grows when something changes that
 // a client could mind.
-const Protocol = 1
+const Protocol = 2
 
 // Stats are counts.
 type Stats struct {

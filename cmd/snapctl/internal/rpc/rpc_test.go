@@ -221,7 +221,11 @@ func TestSession(t *testing.T) {
 	if again := l.ask("6", `"type":"turn_end","sessionId":"s"`); len(again["entries"].([]any)) != 1 {
 		t.Errorf("a step that the log was not told to have is offered once: %v", again)
 	}
-	seq := entries[0].(map[string]any)["snapshotSeq"]
+	entry := entries[0].(map[string]any)
+	if entry["type"] != "custom" || entry["customType"] != "step-snapshot" {
+		t.Errorf("turn_end gives the log %v", entry)
+	}
+	seq := entry["data"].(map[string]any)["snapshotSeq"]
 	l.ask("7", fmt.Sprintf(`"type":"told","sessionId":"s","snapshotSeq":%v,"entryId":"e1"`, seq))
 	if again := l.ask("8", `"type":"turn_end","sessionId":"s"`); len(again["entries"].([]any)) != 0 {
 		t.Errorf("told, and offered: %v", again)
@@ -363,6 +367,44 @@ func TestGarbage(t *testing.T) {
 	fmt.Fprint(l.Conn, `{"id":2,"type":"initialize","cwd":"`)
 	l.Close()
 	other.ask("3", `"type":"turn_end","sessionId":"other"`)
+}
+
+// TestWrongFields: a request is answered under its ID whatever is wrong in it, and the
+// answer names the field.
+func TestWrongFields(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "one\n")
+	l := b.connect()
+	l.ask("1", fmt.Sprintf(`"type":"initialize","cwd":%q,"sessionId":"s"`, b.dir))
+	for _, c := range []struct{ rest, code, says string }{
+		{`"type":"ping","timeoutMs":"x"}`, "bad_request", "request: timeoutMs: want a number without a fraction, have string"},
+		{`"type":7}`, "bad_request", "request: type: want a string, have number"},
+		{`"type":"ping","progress":1}`, "bad_request", "request: progress: want true or false, have number"},
+		{`"type":"ping","nobody":1}`, "bad_request", `ping: unknown field "nobody"`},
+		{`"type":"claim","sessionId":7}`, "bad_request", "claim: sessionId: want a string"},
+		{`"type":"claim","sessionId":"s","paths":"a"}`, "bad_request", "claim: paths: want an array, have string"},
+		{`"type":"claim","sessionId":"s","paths":["a",7]}`, "bad_request", "claim: paths[1]: want a string, have number"},
+		{`"type":"restore","sessionId":"s","target":"start","path":["a"]}`, "bad_request", `restore: unknown field "path"`},
+		{`"type":"restore","sessionId":"s","target":"start","onDirty":"no"}`, "bad_request", "onDirty"},
+		{`"type":"get_coverage","sessionId":"s","coverageHash":"xyz"}`, "bad_request", "coverageHash"},
+		{`"type":"apply_patch","sessionId":"s","options":{"line_hint":"x"}}`, "bad_request", "apply_patch: options.line_hint: want a number"},
+		{`"type":"apply_patch","sessionId":"s","options":{"nobody":1}}`, "bad_request", `apply_patch: unknown field "options.nobody"`},
+		{`"type":"tool_end","sessionId":"s","tool":1}`, "bad_request", "tool_end: tool: want a string, have number"},
+		{`"type":"get_file_diff","sessionId":"s"}`, "bad_request", "want path"},
+		{`"type":"whereis","sessionId":"s"}`, "bad_request", "want path"},
+		{`"type":"note_read","sessionId":"s"}`, "bad_request", "want path"},
+		{`"type":"initialize","cwd":".","sessionId":"t"}`, "bad_request", "cwd, an absolute path"},
+		{`"type":"initialize","cwd":"/","sessionId":"t","toolWindow":true}`, "bad_request", `unknown field "toolWindow"`},
+		{`"type":"no such","nobody":1}`, "bad_command", "no such"},
+		{`"type":"ping"`, "bad_request", "request: unexpected end"},
+		{`"type":"` + strings.Repeat("x", wire.MaxLine) + `"}`, "too_long", ""},
+	} {
+		l.send(`{"id":"w",%s`, c.rest)
+		a := l.answer(`"w"`)
+		if says, _ := a["error"].(string); a["code"] != c.code || !strings.Contains(says, c.says) {
+			t.Errorf("%.90s: %v, want %s: %s", c.rest, a, c.code, c.says)
+		}
+	}
 }
 
 // TestTooMany: so many requests may be under way on a connection, and no more; when
@@ -741,7 +783,7 @@ func TestSocket(t *testing.T) {
 	}
 	time.Sleep(80 * time.Millisecond) // longer than idle
 	fmt.Fprintln(c, `{"id":1,"type":"ping"}`)
-	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, `"protocol":1`) {
+	if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.Contains(line, `"protocol":2`) {
 		t.Errorf("%q, %v", line, err)
 	}
 	c.Close()

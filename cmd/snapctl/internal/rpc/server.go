@@ -15,7 +15,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
@@ -154,7 +153,7 @@ func (c *conn) read(ctx context.Context, in *wire.LineReader) error {
 		line, err := in.Next()
 		switch {
 		case errors.Is(err, wire.ErrLong):
-			if err := c.refuse(nil, "", explain.Errorf(explain.TooLong, "%v", err)); err != nil {
+			if err := c.refuse(wire.IDOf(line), "", explain.Errorf(explain.TooLong, "%v", err)); err != nil {
 				return err
 			}
 			continue
@@ -180,13 +179,13 @@ func (c *conn) refuse(id json.RawMessage, command string, err error) error {
 // take begins to answer a request.
 func (c *conn) take(ctx context.Context, line []byte) error {
 	q := &request{line: bytes.Clone(line)}
-	if err := json.Unmarshal(line, q); err != nil {
-		return c.refuse(nil, "", explain.Errorf(explain.BadRequest, "not a request: %v", err))
+	if err := verbs.DecodePart("request", line, q); err != nil {
+		return c.refuse(wire.IDOf(line), q.Type, err)
 	}
 	if string(q.ID) == "null" {
 		q.ID = nil
 	}
-	if q.ID != nil && !isID(q.ID) {
+	if q.ID != nil && !wire.IsID(q.ID) {
 		return c.refuse(nil, q.Type, explain.Errorf(explain.BadRequest, "id: want a text, in UTF-8, or a number"))
 	}
 	handle := c.handler(q)
@@ -274,11 +273,6 @@ func (c *conn) guarded(ctx context.Context, command string, do doing) (data any,
 		err = fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 	}
 	return data, err
-}
-
-// isID reports whether a JSON value is a text or a number.
-func isID(b json.RawMessage) bool {
-	return len(b) > 0 && utf8.Valid(b) && (b[0] == '"' || b[0] == '-' || b[0] >= '0' && b[0] <= '9')
 }
 
 // handler returns what answers a request, nil if there is no such command. Calling

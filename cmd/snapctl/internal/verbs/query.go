@@ -107,11 +107,25 @@ func modifiedFiles(ctx context.Context, s *Session, a *manager.Range) (*manager.
 	return s.ModifiedFiles(ctx, a)
 }
 
+// wantPath refuses a request that names no path.
+func wantPath(path string) error {
+	if path == "" {
+		return explain.Errorf(explain.BadRequest, "want path, a file")
+	}
+	return nil
+}
+
 func whereIs(ctx context.Context, s *Session, a *File) (*manager.Touch, error) {
+	if err := wantPath(a.Path); err != nil {
+		return nil, err
+	}
 	return s.WhereIs(ctx, a.Path)
 }
 
 func fileDiff(ctx context.Context, s *Session, a *manager.FileRange) (*FileDiff, error) {
+	if err := wantPath(a.Path); err != nil {
+		return nil, err
+	}
 	info, err := s.FileDiff(ctx, a)
 	return &FileDiff{info}, err
 }

@@ -2,7 +2,6 @@ package verbs
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/session"
@@ -14,38 +13,29 @@ type Navigate struct {
 	manager.NavigateOptions
 }
 
-// An Entry is one for the runtime's log.
-type Entry struct {
-	Type       string          `json:"type"`
-	CustomType string          `json:"customType,omitempty"`
-	Data       json.RawMessage `json:"data,omitempty"`
-	FromID     string          `json:"fromId,omitempty"`  // of a branch_summary
-	Summary    string          `json:"summary,omitempty"` // of a branch_summary
-}
-
 // Restored says what a restore did, or would do.
 type Restored struct {
 	*manager.RestoreResult
-	SnapshotSeq uint64  `json:"snapshotSeq,omitempty"` // number of the record; 0: nothing was changed
-	Complete    bool    `json:"complete"`              // all that was wanted was done
-	Entries     []Entry `json:"entries"`               // for the runtime's log: then send told
+	SnapshotSeq uint64          `json:"snapshotSeq,omitempty"` // number of the record; 0: nothing was changed
+	Complete    bool            `json:"complete"`              // all that was wanted was done
+	Entries     []session.Entry `json:"entries"`               // for the runtime's log: then send told
 }
 
 // Navigated says where the conversation stands.
 type Navigated struct {
 	*manager.NavigateResult
-	Entries []Entry `json:"entries"` // for the runtime's log
+	Entries []session.Entry `json:"entries"` // for the runtime's log
 }
 
 // entries collects what a runtime is to append to its log. A session of which we
 // keep the log collects nothing.
-func (s *Session) entries(list *[]Entry) manager.EntryFunc {
-	*list = []Entry{}
+func (s *Session) entries(list *[]session.Entry) manager.EntryFunc {
+	*list = []session.Entry{}
 	if !s.logs {
 		return nil
 	}
 	return func(_ context.Context, e *session.Entry) (string, error) {
-		*list = append(*list, Entry{e.Type, e.CustomType, e.Data, e.FromID, e.Summary})
+		*list = append(*list, *e)
 		return "", nil
 	}
 }
@@ -53,7 +43,7 @@ func (s *Session) entries(list *[]Entry) manager.EntryFunc {
 // restoring has do restore files. What the manager wants to append to the runtime's log,
 // by the field to of its options, is in the answer.
 func (s *Session) restoring(to *manager.EntryFunc, do func() (*manager.RestoreResult, error)) (*Restored, error) {
-	var entries []Entry
+	var entries []session.Entry
 	*to = s.entries(&entries)
 	r, err := do()
 	if r == nil {
@@ -84,7 +74,7 @@ func redo(ctx context.Context, s *Session, a *manager.UndoOptions) (*Restored, e
 }
 
 func navigateTree(ctx context.Context, s *Session, a *Navigate) (*Navigated, error) {
-	var entries []Entry
+	var entries []session.Entry
 	a.Append = s.entries(&entries)
 	r, err := s.NavigateTree(ctx, a.Target, &a.NavigateOptions)
 	if r == nil {

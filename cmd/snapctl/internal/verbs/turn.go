@@ -5,6 +5,7 @@ import (
 
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/session"
 )
 
 // Tool names one that begins.
@@ -79,11 +80,13 @@ func toolEnd(ctx context.Context, s *Session, a *ToolEnd) (*client.Look, error) 
 func turnEnd(ctx context.Context, s *Session, _ *struct{}) (*client.TurnEnded, error) {
 	var r *manager.Result
 	var err error
-	entries := []*manager.StepSnapshotData{}
+	entries := []session.Entry{}
 	if s.logs {
 		var list []*manager.StepSnapshotData
 		r, list, err = s.EndTurn(ctx)
-		entries = append(entries, list...)
+		for _, step := range list {
+			entries = append(entries, step.Entry("", ""))
+		}
 	} else {
 		r, err = s.OnTurnEnd(ctx, nil)
 	}
@@ -102,6 +105,9 @@ func claim(ctx context.Context, s *Session, a *Claim) (*Done, error) {
 }
 
 func noteRead(ctx context.Context, s *Session, a *File) (*Hash, error) {
+	if err := wantPath(a.Path); err != nil {
+		return nil, err
+	}
 	hash, err := s.NoteRead(ctx, a.Path)
 	return &Hash{hash}, err
 }

@@ -9,8 +9,8 @@ package verbs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"sync/atomic"
@@ -62,15 +62,15 @@ type Verb struct {
 	Text         string // what it does
 	Changes      bool
 	Args, Result reflect.Type // structures
-	bind         func(args []byte) (Do, error)
+	bind         func(args []byte, beside []reflect.Type) (Do, error)
 }
 
 // Do does what a verb was bound to. An answer beside an error says how far it got.
 type Do func(ctx context.Context, s *Session) (answer any, err error)
 
-// Bind reads the arguments of a verb from JSON. Fields that it does not know are
-// passed over: others stand beside the arguments.
-func (v *Verb) Bind(args []byte) (Do, error) { return v.bind(args) }
+// Bind reads the arguments of a verb from JSON. The fields of the structures beside may
+// stand beside them, and no others.
+func (v *Verb) Bind(args []byte, beside ...reflect.Type) (Do, error) { return v.bind(args, beside) }
 
 // Named returns a verb, nil if there is none of that name.
 func Named(name string) *Verb {
@@ -82,10 +82,10 @@ func Named(name string) *Verb {
 
 func verb[A, R any](name string, changes bool, text string, do func(context.Context, *Session, *A) (*R, error)) *Verb {
 	v := &Verb{Name: name, Text: text, Changes: changes, Args: reflect.TypeFor[A](), Result: reflect.TypeFor[R]()}
-	v.bind = func(args []byte) (Do, error) {
+	v.bind = func(args []byte, beside []reflect.Type) (Do, error) {
 		a := new(A)
-		if err := json.Unmarshal(args, a); err != nil {
-			return nil, explain.Errorf(explain.BadRequest, "%s: %v", name, err)
+		if err := Decode(name, args, a, beside...); err != nil {
+			return nil, err
 		}
 		return func(ctx context.Context, s *Session) (any, error) {
 			r, err := do(ctx, s, a)
@@ -108,12 +108,12 @@ type Session struct {
 // Initialize reads which session a request is about: the arguments of initialize.
 func Initialize(request []byte) (*client.Initialize, error) {
 	a := new(client.Initialize)
-	if err := json.Unmarshal(request, a); err != nil {
-		return nil, explain.Errorf(explain.BadRequest, "initialize: %v", err)
+	if err := DecodePart("initialize", request, a); err != nil {
+		return nil, err
 	}
-	if a.CWD == "" || !session.ValidID(a.SessionID) {
+	if !filepath.IsAbs(a.CWD) || !session.ValidID(a.SessionID) {
 		return nil, explain.Errorf(explain.BadRequest,
-			"initialize: want cwd, and sessionId of 1 to 128 letters, digits and ._-")
+			"initialize: want cwd, an absolute path, and sessionId of 1 to 128 letters, digits and ._-")
 	}
 	return a, nil
 }
@@ -137,7 +137,7 @@ func Ask(ctx context.Context, e *manager.Engine, name string, request []byte) (a
 	if v == nil {
 		return nil, explain.Errorf(explain.BadCommand, "no verb %q", name)
 	}
-	do, err := v.Bind(request)
+	do, err := v.Bind(request, reflect.TypeFor[client.Initialize]())
 	if err != nil {
 		return nil, err
 	}
