@@ -25,7 +25,7 @@ var mayImport = map[string][]string{
 	"internal/gitrepo":            {"internal/ignore"},
 	"internal/similar":            {},
 	"internal/words":              {},
-	"internal/inside":             {"store", "tree", "internal/capture", "internal/cas", "internal/trees", "internal/places"},
+	"internal/inside":             {"store", "tree", "internal/capture", "internal/cas", "internal/trees", "internal/places", "internal/history"},
 	"internal/filediff":           {"tree", "store", "internal/textdiff", "internal/vfs", "internal/object"},
 	"internal/textdiff":           {"internal/similar", "internal/words"},
 	"patch":                       {"internal/textdiff"},

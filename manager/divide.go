@@ -11,10 +11,10 @@ import (
 // restores files divides the turn (see Options.InTurn): the first part is recorded as a
 // turn, then the restore, and the turn goes on behind it under the same number.
 
-// divisible returns the session's open turn if the manager works for a tool of it, else
-// nil.
+// divisible returns the session's open turn if the manager works for a tool of it, or is
+// to say what would be once it has ended; else nil.
 func (o *look) divisible() *history.OpenTurn {
-	if t := o.turns.Of(o.m.opts.Session); t != nil && o.m.opts.InTurn && o.m.isOurs(t) {
+	if t := o.turns.Of(o.m.opts.Session); t != nil && (o.m.opts.InTurn || o.divides) && o.m.isOurs(t) {
 		return t
 	}
 	return nil
@@ -58,6 +58,7 @@ func (x *restore) runInTurn(ctx context.Context, prepare func() error) (err erro
 		return err
 	}
 	defer func() { o.end(ctx, &err) }()
+	o.divides = true
 	t := o.divisible()
 	if t != nil {
 		if err := o.divide(ctx, t); err != nil {

@@ -93,17 +93,21 @@ func (m door) Progress() *tree.Progress { return &m.progress }
 
 func (m door) Capturing() bool { return m.capturing.Load() }
 
-func (m door) OpenTools() ([]string, error) {
+func (m door) OpenTurn() (*history.OpenTurn, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t, _, err := m.readTurns()
+	list, _, err := m.readTurns()
 	if err != nil {
 		return nil, err
 	}
-	if o := t.Of(m.opts.Session); o != nil {
-		return o.Tools, nil
+	t := list.Of(m.opts.Session)
+	if t == nil {
+		return nil, nil
 	}
-	return nil, nil
+	if open, err := m.isOpen(t); !open || err != nil {
+		return nil, err
+	}
+	return t, nil
 }
 
 func (m door) ToolsUnknown(ctx context.Context, tools ...string) error {

@@ -35,8 +35,8 @@ var (
 	ErrAmbiguous = history.ErrAmbiguous
 	// ErrOtherSession: the entry is another session's, or another worktree's.
 	ErrOtherSession = errors.New("of another session")
-	// ErrTurnOpen: a turn of the session is open in another process.
-	ErrTurnOpen = errors.New("turn is open elsewhere")
+	// ErrTurnOpen: a turn is open that the manager may not end, or not beside.
+	ErrTurnOpen = errors.New("a turn is open")
 	// ErrNoTurn: no turn of the session is open.
 	ErrNoTurn = errors.New("no turn is open")
 	// ErrTooBroad: the directory is too broad to be captured unasked.

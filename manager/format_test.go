@@ -150,7 +150,8 @@ func TestFormatRecordTitle(t *testing.T) {
 	if d := cmp.Diff(want, r.Facts); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	turns := &history.Turns{Version: 1, Open: []*history.OpenTurn{{Session: "s", Title: "do\nit", Agent: "claude", Model: "m-1"}}}
+	turns := &history.Turns{Version: 1, Open: []*history.OpenTurn{{Session: "s", Title: "do\nit", Agent: "claude", Model: "m-1",
+		Began: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), Tools: []string{"call_1"}, ToolBegan: time.Date(2026, 11, 24, 12, 1, 0, 0, time.UTC)}}}
 	got, _, err := history.DecodeTurns(cas.AppendSum(sample(t, "../v2/turns-title.json", turns)))
 	if err != nil {
 		t.Fatal(err)
@@ -195,7 +196,7 @@ func TestFormatTurns(t *testing.T) {
 		Held: true, Boot: "boot", Seen: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), End: 97}
 	want := &history.Turns{Version: 1, Last: 99, Lost: []uint64{98}, Open: []*history.OpenTurn{open}}
 	checkFull(t, reflect.ValueOf(*want))
-	checkFull(t, reflect.ValueOf(*open), "Title", "Agent", "Model")
+	checkFull(t, reflect.ValueOf(*open), "Title", "Agent", "Model", "Began", "ToolBegan")
 	b := sample(t, "turns.json", want)
 	m := newBench(t).open("s")
 	if err := m.withTurns(t.Context(), func(*history.Turns) error { return nil }); err != nil { // makes the directory

@@ -47,6 +47,7 @@ type look struct {
 	session string       // that records
 	head    *record      // newest of this session; nil: none
 	windows []string     // open until now
+	divides bool         // an open turn that the manager may end is divided
 	noted   bool         // how it ends is remembered for all processes
 	result  *Result
 }

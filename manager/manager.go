@@ -108,6 +108,7 @@ type FileSnapshotManager struct {
 	mu     sync.Mutex                       // guards the rest
 	file   *sessionlog.File                 // of Options.SessionFile
 	given  *session.Tree                    // by RebuildIndex
+	mayEnd bool                             // while it may end a turn of the session that no process holds
 	held   vfs.File                         // locked while a turn is open here
 	loaded map[uint64]*record               // records that were read
 	epoch  uint64                           // of the store when they were

@@ -26,6 +26,7 @@ type NavigateOptions struct {
 	// The rest is as in RestoreOptions. With Abort the move is cancelled.
 	OnDirty    rollback.Policy `json:"onDirty,omitempty"`
 	Force      bool            `json:"force,omitempty"`
+	EndTurn    bool            `json:"endTurn,omitempty"`
 	AcrossHead bool            `json:"acrossHead,omitempty"`
 	Append     EntryFunc       `json:"-"`
 }
@@ -66,6 +67,13 @@ func (m *FileSnapshotManager) navigate(
 	if err := opts.OnDirty.Check(); err != nil {
 		return nil, err
 	}
+	if opts.EndTurn && !opts.Preview && !opts.SkipFiles { // before it is asked where the conversation stands
+		m.mayEnd = true
+		err := (&restore{m: m, opts: RestoreOptions{Append: opts.Append}}).endTurn(ctx)
+		if m.mayEnd = false; err != nil {
+			return nil, err
+		}
+	}
 	l, err := m.line(ctx)
 	if err != nil {
 		return nil, err
@@ -99,7 +107,7 @@ func (m *FileSnapshotManager) navigate(
 	case !opts.SkipFiles:
 		result.Restore, err = m.restoreFiles(ctx, &RestoreOptions{
 			Target: target, Label: opts.Label, OnDirty: opts.OnDirty, Preview: opts.Preview,
-			Force: opts.Force, AcrossHead: opts.AcrossHead, Append: opts.Append}, nav)
+			Force: opts.Force, EndTurn: opts.EndTurn, AcrossHead: opts.AcrossHead, Append: opts.Append}, nav)
 		if result.Restore != nil {
 			result.Cancelled = result.Restore.Aborted
 		}

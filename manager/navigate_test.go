@@ -3,10 +3,12 @@ package manager
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -292,4 +294,43 @@ func TestRollbackCases(t *testing.T) {
 			t.Error("the branch that was left is gone")
 		}
 	})
+}
+
+// A turn that is ended for a restore is told to the runtime's log later, as any other.
+func TestEndTurnLogged(t *testing.T) {
+	b, m := newConversation(t)
+	b.say(m, func() { b.write("a", "1") })
+	user := b.message("user")
+	b.start(m)
+	b.message("assistant")
+	b.write("a", "2")
+	target := &RestoreOptions{Target: "@~1", EndTurn: true, Preview: true, Append: b.appendTo}
+	for range 2 { // the second time there is nothing to divide
+		if r, err := m.RestoreFiles(t.Context(), target); err != nil || len(r.Restored) != 1 {
+			t.Fatalf("preview: %+v, %v", r, err)
+		}
+	}
+	b.expectFiles(files{"a": "2"})
+	target.Preview = false
+	if _, err := m.RestoreFiles(t.Context(), target); err != nil {
+		t.Fatal(err)
+	}
+	b.expectFiles(files{"a": "1"})
+	if turn, err := inside.Of(m).OpenTurn(); turn != nil || err != nil {
+		t.Errorf("open turn %+v, %v", turn, err)
+	}
+	b.message("user")
+	b.start(m)
+	b.message("assistant")
+	_, steps, err := m.EndTurn(t.Context())
+	if err != nil || len(steps) != 1 || steps[0].TurnIndex != 1 {
+		t.Errorf("steps %+v, %v, want that of turn 1", steps, err)
+	}
+	// A navigation ends the turn, too, and the conversation stood at its end.
+	b.start(m)
+	b.write("a", "3")
+	r := b.navigate(m, user, &NavigateOptions{EndTurn: true})
+	if b.expectFiles(files{"a": "1"}); r.Restore == nil || !slices.Contains(r.Restore.TurnsTakenBack, 3) {
+		t.Errorf("%+v", r.Restore)
+	}
 }

@@ -47,6 +47,11 @@ type RestoreOptions struct {
 	Preview bool `json:"-"`               // say what would be done, and do nothing
 	Force   bool `json:"force,omitempty"` // also while a turn is open in the directory
 
+	// EndTurn ends the session's open turn first, unless its process is alive and holds
+	// it, so that what it did can be taken back as a whole. A preview says what would be
+	// done then, and has the turn go on: it divides it, see [Options].InTurn.
+	EndTurn bool `json:"endTurn,omitempty"`
+
 	// AcrossHead restores also where the user's repository has another commit
 	// checked out than at the target.
 	AcrossHead bool `json:"acrossHead,omitempty"`
@@ -63,6 +68,7 @@ type RestoreOptions struct {
 type UndoOptions struct {
 	OnDirty rollback.Policy `json:"onDirty,omitempty"` // default: [rollback.Skip]
 	Force   bool            `json:"force,omitempty"`
+	EndTurn bool            `json:"endTurn,omitempty"`
 	Preview bool            `json:"preview,omitempty"`
 
 	// Past passes over restores of which only a part, or nothing, can be taken
@@ -236,12 +242,19 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 	}
 	x.result = newRestoreResult()
 	x.result.Preview = x.opts.Preview
-	if m.opts.InTurn {
+	if x.opts.EndTurn {
+		m.mayEnd = true
+		defer func() { m.mayEnd = false }()
+	}
+	if m.opts.InTurn || x.opts.EndTurn && x.opts.Preview {
 		if err := x.runInTurn(ctx, prepare); err != nil {
 			return nil, err
 		}
 	} else {
 		err := x.closeCutOff(ctx)
+		if err == nil && x.opts.EndTurn {
+			err = x.endTurn(ctx)
+		}
 		if err == nil {
 			err = m.withLook(ctx, func(o *look) error { return x.runLocked(ctx, o, prepare) })
 		}
@@ -306,6 +319,26 @@ func (x *restore) closeCutOff(ctx context.Context) (err error) {
 	return m.closeCutOff(ctx, o)
 }
 
+// endTurn ends the session's open turn, if there is one that the manager may end.
+func (x *restore) endTurn(ctx context.Context) error {
+	m := x.m
+	t, _, err := m.readTurns()
+	if err != nil {
+		return err
+	}
+	if own := t.Of(m.opts.Session); own == nil || !m.isOurs(own) {
+		return nil
+	}
+	r, err := m.endTurn(ctx, m.turnOptions(), x.isOwn(), nil)
+	if err == nil && x.isOwn() {
+		err = m.nameUntold(ctx, r.head)
+	}
+	if err != nil {
+		err = fmt.Errorf("end the open turn: %w", err)
+	}
+	return err
+}
+
 // checkTurns refuses a restore while a turn is open in the directory.
 func (x *restore) checkTurns(t *history.Turns) error {
 	if x.opts.Force || x.opts.Preview {
@@ -320,7 +353,7 @@ func (x *restore) checkTurns(t *history.Turns) error {
 			return err
 		}
 		if open {
-			return fmt.Errorf("%w: of session %q", ErrTurnOpen, o.Session)
+			return openError(o)
 		}
 	}
 	return nil

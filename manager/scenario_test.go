@@ -156,8 +156,8 @@ func TestToolsRefused(t *testing.T) {
 		if _, err := m.OnToolsRefused(ctx, tools...); err != nil {
 			t.Fatal(err)
 		}
-		if open, err := inside.Of(m).OpenTools(); err != nil || len(open) != left {
-			t.Errorf("OpenTools = %q, %v, want %d", open, err, left)
+		if open, err := inside.Of(m).OpenTurn(); err != nil || open == nil || len(open.Tools) != left {
+			t.Errorf("OpenTurn = %+v, %v, want %d tools", open, err, left)
 		}
 	}
 	start("1", "2")

@@ -196,7 +196,8 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (resu
 // nextTurn returns the turn that begins.
 func (m *FileSnapshotManager) nextTurn(ctx context.Context, o *look, turn *Turn) (*history.OpenTurn, error) {
 	next := &history.OpenTurn{Session: m.opts.Session, RuntimeTurn: turn.RuntimeIndex, ToolWindows: m.opts.ToolWindows,
-		After: o.newestSeq(), Base: o.state, Held: m.held != nil, Boot: vfs.BootID(), Seen: time.Now()}
+		After: o.newestSeq(), Base: o.state, Held: m.held != nil, Boot: vfs.BootID(), Seen: time.Now(),
+		Began: time.Now()}
 	for _, other := range o.turns.Open {
 		next.Foreign = addPaths(next.Foreign, other.Claims)
 	}
@@ -360,7 +361,7 @@ func (m *FileSnapshotManager) OnToolStart(ctx context.Context, tool string) (*Re
 		if slices.Contains(t.Tools, tool) {
 			return errors.New("it runs already")
 		}
-		t.Tools = append(t.Tools, tool)
+		t.Tools, t.ToolBegan = append(t.Tools, tool), time.Now()
 		return nil
 	})
 }
@@ -596,6 +597,7 @@ func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnap
 // value is the default.
 type SnapshotOptions struct {
 	Label    string         // name of the snapshot; one with a name is recorded even if nothing changed
+	EndTurn  bool           // end the session's open turn, unless its process is alive and holds it
 	Partial  bool           // over a limit, take what fits; otherwise the error matches tree.ErrBudget
 	Progress *tree.Progress // counted up during the capture; default none
 }
@@ -615,6 +617,8 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 	if opts == nil {
 		opts = new(SnapshotOptions)
 	}
+	m.mayEnd = opts.EndTurn
+	defer func() { m.mayEnd = false }()
 	capture := &capture.Options{Limits: m.opts.Limits, Partial: opts.Partial, Progress: opts.Progress}
 	return m.endTurn(ctx, capture, true, opts)
 }
@@ -728,7 +732,9 @@ func (e *turnEnd) recordStart(ctx context.Context) error {
 func (e *turnEnd) findTurn(ctx context.Context) (err error) {
 	m := e.m
 	open := e.turns.Of(m.opts.Session)
-	if e.turn, err = m.turnToEnd(ctx, e.look); err != nil {
+	if e.turn, err = m.turnToEnd(ctx, e.look); err == ErrTurnOpen {
+		return openError(open)
+	} else if err != nil {
 		return err
 	}
 	e.announced, e.cutOff = e.turn != nil, e.turn == nil && open != nil

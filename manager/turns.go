@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 )
 
@@ -297,7 +298,19 @@ func (m *FileSnapshotManager) release() {
 	}
 }
 
+// openError returns the error of a turn that is in the way.
+func openError(t *history.OpenTurn) error {
+	err := fmt.Errorf("%w: of session %q", ErrTurnOpen, t.Session)
+	if !t.Began.IsZero() {
+		err = fmt.Errorf("%w, which began %s ago", err, words.Since(t.Began))
+	}
+	if t.Title != "" {
+		err = fmt.Errorf("%w (%s)", err, words.Quoted(words.FirstLine(t.Title, 60)))
+	}
+	return err
+}
+
 // isOurs reports whether the session's open turn may be ended by this manager.
 func (m *FileSnapshotManager) isOurs(t *history.OpenTurn) bool {
-	return m.held != nil || m.opts.Detached && !t.Held
+	return m.held != nil || (m.opts.Detached || m.mayEnd) && !t.Held
 }

@@ -34,7 +34,8 @@ func (m *FileSnapshotManager) Redo(ctx context.Context, opts *UndoOptions) (*Res
 func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *UndoOptions, to string) (*RestoreResult, error) {
 	opts = cmp.Or(opts, new(UndoOptions))
 	x := &restore{m: m, list: to, always: true, expressly: opts.OnDirty == rollback.Overwrite, opts: RestoreOptions{
-		OnDirty: opts.OnDirty, Preview: opts.Preview, Force: opts.Force, Label: opts.Label, Append: opts.Append}}
+		OnDirty: opts.OnDirty, Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
+		Label: opts.Label, Append: opts.Append}}
 	return x.run(ctx, func() error { return x.takeBackNext(ctx, opts.Past) })
 }
 

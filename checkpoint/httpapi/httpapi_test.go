@@ -86,7 +86,7 @@ func TestVerbs(t *testing.T) {
 		{"POST", "undo", "text/plain", "{}", `415 {"error":{"code":"content_type","message":"want Content-Type: application/json"}}`},
 		{"POST", "undo", "application/json", "{", `400 {"error":{"code":"bad_request","message":"body: unexpected EOF"}}`},
 		{"GET", "undo", "", "", `405 {"error":{"code":"method","message":"GET: want POST"}}`},
-		{"POST", "turn_end", "", "", `409 {"error":{"code":"turn_open","message":"turn is open elsewhere","data":{"name":"turn_end","request":{}}}}`},
+		{"POST", "turn_end", "", "", `409 {"error":{"code":"turn_open","message":"a turn is open","data":{"name":"turn_end","request":{}}}}`},
 		{"POST", "restore", "", "", `404 {"error":{"code":"bad_command","message":"no verb \"restore\""}}`},
 		{"POST", "", "", "", `400 {"error":{"code":"bad_request","message":"path \"/v1/verbs/\": want parts of 1 to 128 letters, digits and ._-"}}`},
 		{"POST", "long", "application/json", `"` + strings.Repeat("x", maxVerb) + `"`,

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/boocode/filestore/manager"
 )
 
 // terminal returns the two ends of a terminal: what a user has, and what a program
@@ -261,4 +263,60 @@ func TestControlsOnTerminal(t *testing.T) {
 			t.Errorf("%q --raw: %q, want the bytes of the file", args, seen)
 		}
 	}
+}
+
+// Where a turn is open of which no tool runs, a restore offers to end it first.
+func TestAskedToEndTurn(t *testing.T) {
+	dir, stores := t.TempDir(), t.TempDir()
+	on := onTerminal(t, stores)
+	m, err := manager.Open(t.Context(), dir, &manager.Options{StoreRoot: stores, Session: "s", ToolWindows: true, Detached: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	must := func(_ *manager.Result, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn := func(title string, tools ...string) {
+		t.Helper()
+		must(m.OnTurnStart(t.Context(), &manager.Turn{Title: title}))
+		must(m.OnToolStart(t.Context(), "Write"))
+		if err := os.WriteFile(filepath.Join(dir, "a"), []byte(title), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		must(m.OnToolEnd(t.Context(), "Write"))
+		for _, tool := range tools {
+			must(m.OnToolStart(t.Context(), tool))
+		}
+	}
+	holds := func(want string) {
+		t.Helper()
+		if b, _ := os.ReadFile(filepath.Join(dir, "a")); string(b) != want {
+			t.Errorf("a holds %q, want %q", b, want)
+		}
+	}
+	restore := func(answer, wantSaid string, wantCode int) {
+		t.Helper()
+		code, out, said := on(answer, "--root", dir, "restore", "@~1")
+		if code != wantCode || !strings.Contains(said, wantSaid) {
+			t.Errorf("exit code %d, output %q, says %q, want %d and %q", code, out, said, wantCode, wantSaid)
+		}
+	}
+	must(m.Initialize(t.Context()))
+	turn("one")
+	must(m.OnTurnEnd(t.Context(), nil))
+	turn("two\x1b[2J")
+	const question = ` ("two\033[2J") has not ended: end it and take it back as a whole? [Y/n]`
+	restore("n\n", question, exitRefused)
+	holds("two\x1b[2J")
+	restore("\n", question, exitDone)
+	holds("one")
+	turn("three", "Bash")
+	restore("\n", `("three") has not ended: as far as is known its tool "Bash" runs, since 0 s. End the turn first all the same? [y/N]`, exitRefused)
+	holds("three")
+	restore("y\n", "[y/N]", exitDone)
+	holds("one")
 }

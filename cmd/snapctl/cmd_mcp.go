@@ -133,6 +133,6 @@ func isRunning(ctx context.Context, e *manager.Engine, root string, call hookCal
 		return false, err
 	}
 	defer m.Close()
-	tools, err := inside.Of(m).OpenTools()
-	return slices.Contains(tools, call.Tool), err
+	turn, err := inside.Of(m).OpenTurn()
+	return turn != nil && slices.Contains(turn.Tools, call.Tool), err
 }

@@ -21,8 +21,8 @@ import (
 )
 
 type restoreFlags struct {
-	dryRun, yes, exact, force bool
-	onDirty                   rollback.Policy
+	dryRun, yes, exact, force, endTurn bool
+	onDirty                            rollback.Policy
 
 	finish, abort bool // of restore
 	past          bool // of undo and redo
@@ -37,6 +37,7 @@ func (f *restoreFlags) add(c *cobra.Command) {
 	flags.TextVar(&f.onDirty, "on-dirty", rollback.Policy(""),
 		"what to do with files that were changed since: `POLICY` is skip, overwrite or abort")
 	flags.BoolVar(&f.force, "force", false, "also while a turn is open")
+	flags.BoolVar(&f.endTurn, "end-turn", false, "end the session's open turn first, if its agent was stopped")
 }
 
 func (f *restoreFlags) options(target string, paths []string) *manager.RestoreOptions {
@@ -92,7 +93,7 @@ func (a *app) takeBackCommand(name, short, others string, fn takesBack, back str
 		Use:   name + " [flags]",
 		Short: short,
 		Args:  args(0, 0),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.takeBack(cmd.Context(), &f, fn, back) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.takeBack(cmd, &f, fn, back) },
 	}
 	f.add(c)
 	c.Flags().BoolVar(&f.past, "past", false,
@@ -153,9 +154,12 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	for i := range paths {
 		paths[i] = cmp.Or(paths[i], ".")
 	}
+	if err := p.askToEndTurn(cmd, f); err != nil {
+		return err
+	}
 	opts := f.options(rev, paths)
 	run := func(preview bool) (*manager.RestoreResult, error) {
-		opts.Preview, opts.AcrossHead = preview, f.yes
+		opts.Preview, opts.AcrossHead, opts.EndTurn = preview, f.yes, f.endTurn
 		r, err := p.m.RestoreFiles(cmd.Context(), opts)
 		if errors.Is(err, manager.ErrUnknown) && len(args) == 0 {
 			err = a.explainPath(cmd, p, rev, err)
@@ -167,11 +171,11 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		opts.Agreed, err = a.askToOverwrite(cmd.Context(), p, preview)
 	}
 	if err != nil {
-		return err
+		return p.turnOpenHint(cmd, err)
 	}
 	r, err := run(f.dryRun)
 	if r == nil {
-		return err
+		return p.turnOpenHint(cmd, err)
 	}
 	if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && !r.Aborted {
 		line := "snapctl restore " + rev
@@ -332,7 +336,8 @@ func othersChanges(n int) string {
 	return words.Comma(n) + " paths differ: changes"
 }
 
-func (a *app) takeBack(ctx context.Context, f *restoreFlags, fn takesBack, back string) error {
+func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags, fn takesBack, back string) error {
+	ctx := cmd.Context()
 	opts := &manager.UndoOptions{OnDirty: f.onDirty, Force: f.force, Past: f.past}
 	p, err := a.restoring(ctx, func(p *place) error {
 		var preview func() (*manager.RestoreResult, error)
@@ -349,8 +354,8 @@ func (a *app) takeBack(ctx context.Context, f *restoreFlags, fn takesBack, back 
 		return err
 	}
 	defer p.close()
-	return a.runAgreed(f, back, func(preview bool) (*manager.RestoreResult, error) {
-		opts.Preview = preview
+	return a.runAgreed(cmd, p, f, back, func(preview bool) (*manager.RestoreResult, error) {
+		opts.Preview, opts.EndTurn = preview, f.endTurn
 		return fn(p.m, ctx, opts)
 	})
 }
@@ -374,9 +379,9 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 		a.note("the session goes on from %s; no file was changed", entry)
 		return nil
 	}
-	return a.runAgreed(f, "undo", func(preview bool) (*manager.RestoreResult, error) {
+	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
 		r, err := p.m.NavigateTree(cmd.Context(), entry, &manager.NavigateOptions{Preview: preview, OnDirty: f.onDirty,
-			Force: f.force, AcrossHead: f.yes})
+			Force: f.force, EndTurn: f.endTurn, AcrossHead: f.yes})
 		if r == nil {
 			return nil, err
 		}
@@ -386,12 +391,17 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 
 // runAgreed runs a restore if the user agrees, and prints what it did. back is the command
 // that takes it back.
-func (a *app) runAgreed(f *restoreFlags, back string, run func(preview bool) (*manager.RestoreResult, error)) error {
-	if _, err := a.agree(f, run); err != nil {
+func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back string,
+	run func(preview bool) (*manager.RestoreResult, error)) error {
+	if err := p.askToEndTurn(cmd, f); err != nil {
 		return err
 	}
+	_, err := a.agree(f, run)
+	if err != nil {
+		return p.turnOpenHint(cmd, err)
+	}
 	r, err := run(f.dryRun)
-	return a.printRestore(r, err, back)
+	return p.turnOpenHint(cmd, a.printRestore(r, err, back))
 }
 
 // agree asks on a terminal about files that a restore would delete, and about another

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/capture"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -20,6 +21,7 @@ import (
 type snapshotFlags struct {
 	label      string
 	partial    bool
+	endTurn    bool
 	allowBroad bool
 	limits     limitFlags
 	timeout    time.Duration
@@ -31,11 +33,12 @@ func (a *app) snapshotCommand() *cobra.Command {
 		Use:   "snapshot",
 		Short: "Record the state of the directory",
 		Args:  args(0, 0),
-		RunE:  a.resident(func(cmd *cobra.Command, _ []string) error { return a.snapshot(cmd.Context(), &f) }),
+		RunE:  a.resident(func(cmd *cobra.Command, _ []string) error { return a.snapshot(cmd, &f) }),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.label, "label", "", "name the snapshot `TEXT`; it is recorded even if nothing changed")
 	flags.BoolVar(&f.partial, "partial", false, "over a limit, take what fits and list the rest")
+	flags.BoolVar(&f.endTurn, "end-turn", false, "end the session's open turn, if its agent was stopped")
 	flags.BoolVar(&f.allowBroad, "allow-broad", false, "allow a home directory, a whole disk and the like")
 	f.limits.addFileSize(flags)
 	f.limits.addTotals(flags)
@@ -69,7 +72,8 @@ type snapshotCounts struct {
 	StoredBytes int64 `json:"storedBytes"`
 }
 
-func (a *app) snapshot(ctx context.Context, f *snapshotFlags) error {
+func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
+	ctx := cmd.Context()
 	start := time.Now()
 	limits := f.limits.limits()
 	limits.Time = f.timeout
@@ -81,15 +85,25 @@ func (a *app) snapshot(ctx context.Context, f *snapshotFlags) error {
 	if err := p.chooseSessionToWrite(ctx); err != nil {
 		return err
 	}
+	if f.endTurn {
+		turn, err := inside.Of(p.m).OpenTurn()
+		if err == nil && turn != nil && !turn.Held {
+			err = p.settleAsked(ctx, turn)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	progress := new(tree.Progress)
 	stop := a.showProgress(progress, "read")
-	r, err := p.m.Snapshot(ctx, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, Progress: progress})
+	r, err := p.m.Snapshot(ctx, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, EndTurn: f.endTurn,
+		Progress: progress})
 	stop()
 	if errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, errors.New("snapshot: interrupted, nothing was recorded"), ""}
 	}
 	if err != nil {
-		return err
+		return p.turnOpenHint(cmd, err)
 	}
 	left, err := readLeftOut(ctx, p.store, r.Capture.Coverage)
 	if err != nil {

@@ -117,16 +117,14 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err e
 	agent := cmp.Or(e.Agent, "claude")
 	calls := readHookCalls(lock)
 	defer func() { err = errors.Join(err, calls.write(lock)) }()
-	list, err := m.OpenTurns()
+	turn, err := inside.Of(m).OpenTurn()
 	if err != nil {
 		return err
 	}
-	open := slices.Contains(list, e.Session)
+	open := turn != nil
 	var tools []string // that run
 	if open {
-		if tools, err = inside.Of(m).OpenTools(); err != nil {
-			return err
-		}
+		tools = turn.Tools
 	}
 	calls.keep(e.Session, tools)
 	// cutOff ends a turn that Stop did not end, since the user has pressed Esc. A tool

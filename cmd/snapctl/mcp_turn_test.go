@@ -154,7 +154,7 @@ func TestMCPTurns(t *testing.T) {
 		}
 	}
 	_, text := m.ask("one", "restore", arguments{"target": "start"}, true)
-	if !strings.Contains(text, `[turn_open]: restore "start": turn is open elsewhere: of session "two"`) ||
+	if !strings.Contains(text, `[turn_open]: restore "start": a turn is open: of session "two"`) ||
 		!strings.Contains(text, "tell the user") {
 		t.Errorf("restore while the other session is at work says\n%s", text)
 	}

@@ -172,7 +172,7 @@ var Kinds = []*Kind{
 		Hint:   "name that session with --session ID",
 		Advice: "This server works on one session. Take a revision that snapshot_list has."},
 	{Code: "turn_open", Exit: Refused, Status: conflict, Errs: []error{manager.ErrTurnOpen},
-		Hint: "wait for the turn to end; if its agent was stopped, 'snapctl restore --force' goes on all the same",
+		Hint: "if its agent was stopped, --end-turn of restore, undo, redo, navigate and snapshot ends it first",
 		Advice: "Another session is at work in the directory. Do not call again by yourself, as nobody knows " +
 			"when its turn ends: tell the user, who may end it, or agree to force: true for a restore, undo or redo."},
 	{Code: "locked", Exit: Environment, Status: conflict, Errs: []error{manager.ErrLocked},

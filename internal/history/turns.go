@@ -35,6 +35,7 @@ const TurnsVersion = 1
 type OpenTurn struct {
 	Session     string      `json:"session"`
 	Turn        int         `json:"turn"`
+	Began       time.Time   `json:"began,omitzero"` // zero: not known
 	RuntimeTurn *int        `json:"runtimeTurn,omitempty"`
 	After       uint64      `json:"after"` // newest record of the worktree when it began
 	Base        store.State `json:"base"`
@@ -42,10 +43,11 @@ type OpenTurn struct {
 	Leaf        string      `json:"leaf,omitempty"`   // of the log, where it began
 	LeafAt      string      `json:"leafAt,omitempty"` // the log's own leaf then
 	ToolWindows bool        `json:"toolWindows,omitempty"`
-	Tools       []string    `json:"tools,omitempty"`   // that run
-	Claims      [][]byte    `json:"claims,omitempty"`  // paths that it wrote
-	Foreign     [][]byte    `json:"foreign,omitempty"` // paths that others wrote meanwhile
-	Title       string      `json:"title,omitempty"`   // what it was to do; its record has it as a note
+	Tools       []string    `json:"tools,omitempty"`    // that run
+	ToolBegan   time.Time   `json:"toolBegan,omitzero"` // the newest of them; zero: not known
+	Claims      [][]byte    `json:"claims,omitempty"`   // paths that it wrote
+	Foreign     [][]byte    `json:"foreign,omitempty"`  // paths that others wrote meanwhile
+	Title       string      `json:"title,omitempty"`    // what it was to do; its record has it as a note
 	Agent       string      `json:"agent,omitempty"`
 	Model       string      `json:"model,omitempty"`
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
@@ -56,8 +57,8 @@ type Door interface {
 	Progress() *tree.Progress
 	Capturing() bool
 
-	// OpenTools lists the tools that run in the session's turn, which may be none.
-	OpenTools() ([]string, error)
+	// OpenTurn returns the session's open turn, nil if there is none.
+	OpenTurn() (*history.OpenTurn, error)
 
 	// ToolsUnknown says that nobody knows whether tools that were said to start have
 	// been run, nor what the user did meanwhile: what has changed since the last look is

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -161,4 +162,19 @@ func FirstLine(text string, n int) string {
 		line += "…"
 	}
 	return line
+}
+
+// Since says how long something is ago, in the largest unit of which it is at least one:
+// "40 s", "3 min", "2 h", "5 days".
+func Since(t time.Time) string {
+	d := max(time.Since(t), 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	}
+	return Count(int(d/(24*time.Hour)), "day")
 }

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/manager"
+)
+
+// Where an agent is stopped, as by Esc, nobody says that its turn has ended: it stays open
+// until the next prompt, while the user wants to take it back. So people can say it.
+
+// flagEndTurn is the flag that says so.
+const flagEndTurn = "--end-turn"
+
+// askToEndTurn finds out whether the session's open turn is to end before a restore.
+func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
+	a := p.app
+	turn, err := inside.Of(p.m).OpenTurn()
+	if err != nil || turn == nil || turn.Held {
+		return err
+	}
+	text := openTurnText(turn)
+	tool, err := p.runningTool(turn)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.endTurn && !f.dryRun:
+		return p.settleAsked(cmd.Context(), turn)
+	case f.force && !f.endTurn:
+		a.note("%s has not ended, and is none of those that @~N counts: %s ends it first", text, flagEndTurn)
+	case f.dryRun:
+		if !f.endTurn {
+			a.note("%s has not ended: this is what %s would do", text, flagEndTurn)
+		}
+		f.endTurn = true
+	case f.yes || !a.canAsk():
+	case tool != "":
+		if !a.ask("%s has not ended: %s. End the turn first all the same?", text, tool) {
+			return refuse("", "nothing was changed")
+		}
+		f.endTurn = true
+		return p.settleAsked(cmd.Context(), turn)
+	default:
+		what := "end it first?"
+		if args := cmd.Flags().Args(); cmd.Name() == "restore" && len(args) > 0 && strings.HasPrefix(args[0], "@~") {
+			what = "end it and take it back as a whole?"
+		}
+		answer, ok := a.answer("%s has not ended: %s [Y/n] ", text, what)
+		if answer = strings.ToLower(answer); !ok || answer != "" && answer != "y" && answer != "yes" {
+			return refuse("", "nothing was changed")
+		}
+		f.endTurn = true
+		return p.settleAsked(cmd.Context(), turn)
+	}
+	return nil
+}
+
+// openTurnText names an open turn.
+func openTurnText(t *history.OpenTurn) string {
+	text := "The turn that is open"
+	if !t.Began.IsZero() {
+		text = "The turn that began " + words.Since(t.Began) + " ago"
+	}
+	if t.Title != "" {
+		text += " (" + titleText(t.Title) + ")"
+	}
+	return text
+}
+
+// runningTool says which tool of an open turn runs, as far as is known; "" if none does.
+func (p *place) runningTool(t *history.OpenTurn) (string, error) {
+	if len(t.Tools) == 0 {
+		return "", nil
+	}
+	name := t.Tools[len(t.Tools)-1]
+	_, err := p.withHookCalls(context.Background(), func(calls *hookCalls) {
+		for _, c := range calls.Calls {
+			if c.Session == t.Session && c.Tool == name && c.Name != "" {
+				name = c.Name
+				break
+			}
+		}
+	})
+	text := "as far as is known its tool " + words.Quoted(words.FirstLine(name, maxTitleShown)) + " runs"
+	if !t.ToolBegan.IsZero() {
+		text += ", since " + words.Since(t.ToolBegan)
+	}
+	return text, err
+}
+
+// withHookCalls calls fn with what hooks keep of the tools that run, if there is anything.
+func (p *place) withHookCalls(ctx context.Context, fn func(*hookCalls)) (there bool, err error) {
+	lock, err := vfs.OS(p.m.StoreDir()).OpenFile(layout.Worktree(p.project.Worktree).HookLock(), os.O_RDONLY, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	if err := vfs.Lock(ctx, lock, vfs.Shared); err != nil {
+		return false, fmt.Errorf("wait for events: %w", err)
+	}
+	fn(readHookCalls(lock))
+	return true, nil
+}
+
+// settleAsked has what has changed since the user was asked about a tool of an open turn
+// contested, as where the next prompt ends it: see hooks.record.
+func (p *place) settleAsked(ctx context.Context, t *history.OpenTurn) error {
+	var asked []string
+	_, err := p.withHookCalls(ctx, func(calls *hookCalls) { asked = calls.asked(t.Tools) })
+	if err != nil || len(asked) == 0 {
+		return err
+	}
+	detached, err := p.app.open(ctx, &manager.Options{Detached: true})
+	if err != nil {
+		return err
+	}
+	defer detached.close()
+	if err := detached.use(t.Session); err != nil {
+		return err
+	}
+	return inside.Of(detached.m).ToolsUnknown(ctx, asked...)
+}
+
+// turnOpenHint has the error of a turn that is in the way say what helps.
+func (p *place) turnOpenHint(cmd *cobra.Command, err error) error {
+	if !errors.Is(err, manager.ErrTurnOpen) {
+		return err
+	}
+	turn, terr := inside.Of(p.m).OpenTurn()
+	if terr != nil {
+		return err
+	}
+	var hint string
+	switch {
+	case turn == nil && cmd.Name() == "snapshot":
+		return err
+	case turn == nil: // another session's
+		hint = "if its agent was stopped, 'snapctl snapshot --session ID " + flagEndTurn + "' ends it; " +
+			"--force goes on beside it"
+	case turn.Held:
+		hint = "the program that runs it is at work, and ends it; --session ID records in another session"
+		if cmd.Name() != "snapshot" {
+			hint = "the program that runs it is at work, and ends it; --force goes on beside it"
+		}
+	default:
+		hint = "if its agent was stopped, this ends the turn first: " + p.app.commandAfter(cmd.Name(), flagEndTurn)
+		if tool, err := p.runningTool(turn); err == nil && tool != "" {
+			hint = tool + "; " + hint
+		}
+	}
+	return &failure{exitRefused, err, hint}
+}
