@@ -176,9 +176,8 @@ func (d *DB) create(ctx context.Context, m *manager.FileSnapshotManager, at *Anc
 	if err != nil {
 		return nil, err
 	}
-	c := &Checkpoint{ID: newID(), ChatID: at.ChatID, SessionID: at.SessionID,
-		WorktreeID: at.WorktreeID, MessageID: at.MessageID,
-		CommitSHA: at.Tree.String(), Label: at.Label, point: point.EntryID}
+	c := &Checkpoint{ID: newID(), ChatID: at.ChatID, SessionID: at.SessionID, WorktreeID: at.WorktreeID,
+		MessageID: at.MessageID, CommitSHA: at.Tree.String(), Label: at.Label, point: point.EntryID}
 	if point.EntryID == "" {
 		c.point = "start"
 	}
@@ -324,8 +323,8 @@ func (d *DB) List(ctx context.Context, sessionID string, opts *ListOptions) (pag
 			return nil, "", fmt.Errorf("list checkpoints: cursor %q: %w", opts.Cursor, ErrNotFound)
 		}
 	}
-	query, args := `SELECT `+checkpointColumns+` FROM checkpoints WHERE session_id = ? AND seq > ?`, []any{sessionID,
-		after}
+	query, args := `SELECT `+checkpointColumns+` FROM checkpoints WHERE session_id = ? AND seq > ?`,
+		[]any{sessionID, after}
 	if opts.ChatID != "" {
 		query += ` AND chat_id = ?`
 		args = append(args, opts.ChatID)

@@ -49,8 +49,8 @@ func (d *DB) Recover(ctx context.Context) ([]Recovered, error) {
 			errs = append(errs, fmt.Errorf("restore %q in worktree %q: %w", r.id, r.worktree, err))
 			continue
 		}
-		list = append(list, Recovered{RestoreID: r.id, CheckpointID: r.checkpoint, ChatID: r.chat,
-			Done: done, FilesStay: r.buried})
+		list = append(list,
+			Recovered{RestoreID: r.id, CheckpointID: r.checkpoint, ChatID: r.chat, Done: done, FilesStay: r.buried})
 	}
 	if err := errors.Join(errs...); err != nil {
 		return list, fmt.Errorf("recover: %w", err)

@@ -10,22 +10,22 @@ func (a *app) catCommand() *cobra.Command {
 		Use:   "cat REV PATH",
 		Short: "Print the content of a file in a snapshot",
 		Args:  args(2, 2),
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.cat(cmd, args[0], args[1], raw) },
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if a.flags.json {
+				return usageError(cmd, "cat: prints bytes, not JSON")
+			}
+			return nil
+		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+			return a.cat(cmd, p, args[0], args[1], raw)
+		}),
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print control characters as they are, to a terminal, too")
 	return c
 }
 
-func (a *app) cat(cmd *cobra.Command, text, arg string, raw bool) error {
-	if a.flags.json {
-		return usageError(cmd, "cat: prints bytes, not JSON")
-	}
+func (a *app) cat(cmd *cobra.Command, p *place, text, arg string, raw bool) error {
 	ctx := cmd.Context()
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
 	path, err := p.treePath(cmd, arg)
 	if err != nil {
 		return err

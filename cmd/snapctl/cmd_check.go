@@ -25,18 +25,13 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Verify the store",
 		Args:  args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			n := 0
-			for _, set := range []bool{f.readData, f.resume, f.sample != 0} {
-				if set {
-					n++
-				}
-			}
-			if n > 1 {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
+			if f.readData && f.resume || f.sample != 0 && (f.readData || f.resume) {
 				return usageError(cmd, "check: more than one of --read-data, --resume and --sample")
 			}
-			return a.check(cmd.Context(), &f)
+			return nil
 		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, _ []string) error { return a.check(cmd.Context(), p, &f) }),
 	}
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all content and verify its hashes")
 	c.Flags().BoolVar(&f.resume, "resume", false,
@@ -106,12 +101,7 @@ type jsonLoss struct {
 	At      time.Time `json:"at"`
 }
 
-func (a *app) check(ctx context.Context, f *checkFlags) error {
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
+func (a *app) check(ctx context.Context, p *place, f *checkFlags) error {
 	dir := p.m.StoreDir()
 	report, err := p.store.Check(ctx, false)
 	if err != nil {

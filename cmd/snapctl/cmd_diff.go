@@ -25,9 +25,12 @@ type diffFlags struct {
 func (a *app) diffCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
-		Use:   "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]",
-		Short: "Show what differs between snapshots, or a snapshot and the disk",
-		RunE:  a.resident(func(cmd *cobra.Command, args []string) error { return a.diff(cmd, args, &f) }),
+		Use:     "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]",
+		Short:   "Show what differs between snapshots, or a snapshot and the disk",
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd, a.flags.json) },
+		RunE: a.resident(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+			return a.diff(cmd, p, args, &f)
+		})),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.turn, "turn", "", "show what the turn `REV` did, and nothing that others did meanwhile")
@@ -109,16 +112,8 @@ func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (ol
 	return old, new, nil
 }
 
-func (a *app) diff(cmd *cobra.Command, args []string, f *diffFlags) error {
-	if err := f.check(cmd, a.flags.json); err != nil {
-		return err
-	}
+func (a *app) diff(cmd *cobra.Command, p *place, args []string, f *diffFlags) error {
 	ctx := cmd.Context()
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
 	revs, paths := revsAndPaths(cmd, args)
 	only, err := p.filter(cmd, paths)
 	if err != nil {

@@ -28,7 +28,7 @@ func (a *app) duCommand() *cobra.Command {
 		Use:   "du [--turns | --paths]",
 		Short: "Say what takes the bytes of the store",
 		Args:  args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			set := cmd.Flags().Changed
 			switch {
 			case f.turns && f.paths:
@@ -42,8 +42,9 @@ func (a *app) duCommand() *cobra.Command {
 			case f.limit < 0 || f.limit == 0 && set("limit"):
 				return usageError(cmd, "du: --limit %d: want 1 or more", f.limit)
 			}
-			return a.du(cmd.Context(), &f)
+			return nil
 		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, _ []string) error { return a.du(cmd.Context(), p, &f) }),
 	}
 	c.Flags().BoolVar(&f.turns, "turns", false, "list what each turn added, newest first")
 	c.Flags().BoolVar(&f.paths, "paths", false, "list what each path takes in all snapshots, the most first")
@@ -54,12 +55,7 @@ func (a *app) duCommand() *cobra.Command {
 
 // du prints what takes the bytes. What is damaged is listed on stderr, and has
 // the exit code of damage: the numbers are too small then.
-func (a *app) du(ctx context.Context, f *duFlags) error {
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
+func (a *app) du(ctx context.Context, p *place, f *duFlags) error {
 	damage, err := history.JournalDamage(ctx, p.store)
 	if err != nil {
 		return err

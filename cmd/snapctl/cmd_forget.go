@@ -30,15 +30,16 @@ func (a *app) forgetCommand() *cobra.Command {
 		Use:   "forget PATH... | BLOB... | --prompts",
 		Short: "Remove a content from all snapshots, for good",
 		Args:  args(0, 1<<20),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case a.flags.sessionFile != "" || cmd.Flags().Changed("session") && (!f.prompts || len(args) > 0):
 				return usageError(cmd, "forget: is about all sessions: --session goes with --prompts alone")
 			case len(args) == 0 && !f.prompts:
 				return usageError(cmd, "forget: no PATH or BLOB, and no --prompts")
 			}
-			return a.forget(cmd, args, &f)
+			return nil
 		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error { return a.forget(cmd, p, args, &f) }),
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask; without a terminal nothing is done without it")
@@ -70,13 +71,8 @@ type jsonForgotten struct {
 	Paths     []jsonPath `json:"paths"`
 }
 
-func (a *app) forget(cmd *cobra.Command, args []string, f *forgetFlags) error {
+func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags) error {
 	ctx := cmd.Context()
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
 	opts, err := p.toForget(cmd, args, f)
 	if err != nil {
 		return err

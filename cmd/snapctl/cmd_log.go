@@ -29,7 +29,7 @@ func (a *app) logCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "log [flags] [-- PATH...]",
 		Short: "List the turns of a session, newest first",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		PreRunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.limit < 0 || f.limit == 0 && cmd.Flags().Changed("limit"):
 				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
@@ -39,11 +39,9 @@ func (a *app) logCommand() *cobra.Command {
 				return usageError(cmd, "log: --all lists records as they are: "+
 					"no PATH, --name-status, --patch, --stat or --session-file with it")
 			}
-			if err := f.diff.checkShown(cmd); err != nil {
-				return err
-			}
-			return a.printLog(cmd, args, &f)
+			return f.diff.checkShown(cmd)
 		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error { return a.listLog(cmd, p, args, &f) }),
 	}
 	c.Flags().IntVarP(&f.limit, "limit", "n", 0, "list at most `N` of them (default all)")
 	c.Flags().BoolVar(&f.all, "all", false,
@@ -53,13 +51,8 @@ func (a *app) logCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) printLog(cmd *cobra.Command, args []string, f *logFlags) error {
+func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) error {
 	ctx := cmd.Context()
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
 	only, err := p.filter(cmd, args)
 	if err != nil {
 		return err

@@ -72,8 +72,7 @@ func (p *place) lookup(ctx context.Context, text string, root store.ID, path str
 	e, err := trees.Lookup(ctx, p.store, root, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = refuse(fmt.Sprintf("'snapctl ls -r %s' lists all paths, 'snapctl coverage %s' those left out", text,
-			text),
-			"path %q in %s: %w", path, text, store.ErrNotFound)
+			text), "path %q in %s: %w", path, text, store.ErrNotFound)
 	}
 	return e, err
 }

@@ -116,8 +116,8 @@ func answerApply(line []byte) (any, error) {
 		}
 		return []byte(content), nil
 	}
-	results, refused := p.Apply(read, &patch.ApplyOptions{Options: *q.Options.Options(),
-		Sequential: q.Options.Sequential, Fuzz: q.Options.Fuzz})
+	results, refused := p.Apply(read,
+		&patch.ApplyOptions{Options: *q.Options.Options(), Sequential: q.Options.Sequential, Fuzz: q.Options.Fuzz})
 	if answer.Errors = verbs.Refusals(refused); len(refused) > 0 {
 		return answer, nil
 	}

@@ -380,8 +380,8 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 		return nil
 	}
 	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
-		r, err := p.m.NavigateTree(cmd.Context(), entry, &manager.NavigateOptions{Preview: preview, OnDirty: f.onDirty,
-			Force: f.force, EndTurn: f.endTurn, AcrossHead: f.yes})
+		r, err := p.m.NavigateTree(cmd.Context(), entry, &manager.NavigateOptions{Preview: preview,
+			OnDirty: f.onDirty, Force: f.force, EndTurn: f.endTurn, AcrossHead: f.yes})
 		if r == nil {
 			return nil, err
 		}

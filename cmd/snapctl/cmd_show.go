@@ -18,19 +18,17 @@ func (a *app) showCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [flags] REV [-- PATH...]",
 		Short: "Show one snapshot and what its turn changed",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			revs, paths := revsAndPaths(cmd, args)
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			revs, _ := revsAndPaths(cmd, args)
 			switch {
 			case len(revs) == 0:
 				return usageError(cmd, "show: no REV")
 			case len(revs) > 1:
 				return usageError(cmd, "show: %q: one REV, and paths come after --", revs[1])
 			}
-			if err := f.checkShown(cmd); err != nil {
-				return err
-			}
-			return a.show(cmd, revs[0], paths, &f)
+			return f.checkShown(cmd)
 		},
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error { return a.show(cmd, p, args, &f) }),
 	}
 	f.addTo(c.Flags())
 	return c
@@ -55,18 +53,14 @@ type showAnswer struct {
 	*jsonRecord
 }
 
-func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags) error {
+func (a *app) show(cmd *cobra.Command, p *place, args []string, f *diffFlags) error {
 	ctx := cmd.Context()
-	p, err := a.openToRead(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.close()
+	revs, paths := revsAndPaths(cmd, args)
 	only, err := p.filter(cmd, paths)
 	if err != nil {
 		return err
 	}
-	point, err := p.resolveSnapshot(ctx, text)
+	point, err := p.resolveSnapshot(ctx, revs[0])
 	if err != nil {
 		return err
 	}
@@ -74,7 +68,7 @@ func (a *app) show(cmd *cobra.Command, text string, paths []string, f *diffFlags
 	step, turn, coverage := new(manager.StepSnapshot), new(manager.TurnDiff), store.ID{}
 	if !snap.Pruned {
 		if step, err = p.m.Describe(ctx, point); err == nil {
-			turn, err = p.m.TurnDiff(ctx, text)
+			turn, err = p.m.TurnDiff(ctx, revs[0])
 		}
 		if err != nil {
 			return err

@@ -159,8 +159,7 @@ func changeCount(d *manager.StepSnapshotData) string {
 		contested = manager.NewDiff()
 	}
 	s := nonZero([]amount{{len(own.Added) + len(own.Modified) + len(own.Deleted), "changed"},
-		{contested.Len(), "contested"},
-		{len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
+		{contested.Len(), "contested"}, {len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
 	switch {
 	case own.Unknown != "" && s != "":
 		return s + " that we know of: " + own.Unknown

@@ -123,8 +123,8 @@ func (a *app) serveHTTP(ctx context.Context, e *manager.Engine, storeDir string,
 		defer close(s.ended)
 		s.err = s.Serve(s.listener)
 	}()
-	if err := a.sayHTTP("http://"+s.listener.Addr().String(), filepath.Join(storeDir,
-		wire.SocketName), s.tokenFile); err != nil {
+	if err := a.sayHTTP("http://"+s.listener.Addr().String(), filepath.Join(storeDir, wire.SocketName),
+		s.tokenFile); err != nil {
 		return nil, errors.Join(err, s.end())
 	}
 	return s, nil
@@ -153,16 +153,15 @@ func (s *httpServer) open(ctx context.Context, a *app, e *manager.Engine, storeD
 	})
 	addr, ok := s.listener.Addr().(*net.TCPAddr)
 	if !ok || !addr.IP.IsLoopback() {
-		return &failure{exitUsage, fmt.Errorf("serve: --http %q: it is %v here, where others could connect",
-			f.addr, s.listener.Addr()), ""}
+		return &failure{code: exitUsage, err: fmt.Errorf("serve: --http %q: it is %v here, where others could connect",
+			f.addr, s.listener.Addr())}
 	}
 	name, _, _ := net.SplitHostPort(addr.String())
 	if strings.Contains(name, ":") {
 		name = "[" + name + "]"
 	}
-	handler := httpapi.New(db, &httpapi.Options{Token: token, Hosts: []string{"localhost", "127.0.0.1",
-		"[::1]", name}, Logger: a.log,
-		Verb: func(ctx context.Context, name string, request json.RawMessage) (any, error) {
+	handler := httpapi.New(db, &httpapi.Options{Token: token, Hosts: []string{"localhost", "127.0.0.1", "[::1]", name},
+		Logger: a.log, Verb: func(ctx context.Context, name string, request json.RawMessage) (any, error) {
 			return verbs.Ask(ctx, e, name, request)
 		}})
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -248,8 +247,8 @@ func (a *app) httpToken(storeDir, file string) (token, inFile string, err error)
 		return "", "", err
 	}
 	if !isToken(token) {
-		return "", "", &failure{exitUsage, fmt.Errorf("%s: no token: want 16 to 256 characters of ASCII without blanks",
-			from), ""}
+		err = fmt.Errorf("%s: no token: want 16 to 256 characters of ASCII without blanks", from)
+		return "", "", &failure{code: exitUsage, err: err}
 	}
 	return token, file, nil
 }

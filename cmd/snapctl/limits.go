@@ -34,8 +34,7 @@ func (l *limitFlags) addFileSize(f *pflag.FlagSet) {
 func (l *limitFlags) addTotals(f *pflag.FlagSet) {
 	addParsed(f, &l.newBytes, parseQuantity, "max-bytes",
 		"read at most `SIZE` that is new or changed, or none (default 4GiB)")
-	addParsed(f, &l.files, parseQuantity, "max-files",
-		"capture at most `N` files and links, or none (default 2000000)")
+	addParsed(f, &l.files, parseQuantity, "max-files", "capture at most `N` files and links, or none (default 2000000)")
 }
 
 func (l *limitFlags) limits() tree.Limits {

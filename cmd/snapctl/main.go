@@ -119,8 +119,8 @@ func (a *app) rootCommand() *cobra.Command {
 			a.sessionsCommand(), a.whereisCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
 		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
-			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(),
-			a.duCommand(), a.versionCommand()}},
+			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(),
+			a.versionCommand()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id

@@ -51,8 +51,8 @@ type Refusal struct {
 func Refusals(list []*patch.HunkError) []Refusal {
 	var refusals []Refusal
 	for _, e := range list {
-		refusals = append(refusals, Refusal{Path: e.Path, Line: e.Line, Reason: e.Match.Reason,
-			Message: e.Error(), Near: e.Match.Near})
+		refusals = append(refusals,
+			Refusal{Path: e.Path, Line: e.Line, Reason: e.Match.Reason, Message: e.Error(), Near: e.Match.Near})
 	}
 	return refusals
 }
