@@ -48,6 +48,9 @@ func (a *app) hookCommand() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	for _, agent := range agents.All {
+		if !agent.HasHooks() {
+			continue
+		}
 		c.AddCommand(&cobra.Command{Use: agent.Name, Args: args(0, 0),
 			Short: "Record an event of " + agent.Title + ", which comes on stdin",
 			RunE: func(cmd *cobra.Command, _ []string) error {

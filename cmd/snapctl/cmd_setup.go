@@ -26,8 +26,15 @@ type setupFlags struct {
 }
 
 func (a *app) setupCommand() *cobra.Command {
+	var list bool
 	c := &cobra.Command{Use: "setup", Short: "Have an agent record its turns", Args: args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if list {
+				return a.listAgents()
+			}
+			return cmd.Help()
+		}}
+	c.Flags().BoolVarP(&list, "list", "l", false, "which agents there are, which are here, and where they are set up")
 	for _, agent := range agents.All {
 		c.AddCommand(a.setupAgentCommand(agent))
 	}
@@ -36,7 +43,11 @@ func (a *app) setupCommand() *cobra.Command {
 
 func (a *app) setupAgentCommand(agent *agents.Agent) *cobra.Command {
 	var f setupFlags
-	c := &cobra.Command{Use: agent.Name, Short: "Write hooks into the settings of " + agent.Title, Args: args(0, 0),
+	short := "Write hooks into the settings of " + agent.Title
+	if !agent.HasHooks() {
+		short = "Write an extension for " + agent.Title
+	}
+	c := &cobra.Command{Use: agent.Name, Short: short, Args: args(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.user && f.project {
 				return usageError(cmd, "setup %s: --user and --project", agent.Name)
@@ -45,7 +56,7 @@ func (a *app) setupAgentCommand(agent *agents.Agent) *cobra.Command {
 		}}
 	c.Flags().BoolVar(&f.user, "user", false, "in "+userFile(&agent.Settings)+": for all projects")
 	c.Flags().BoolVar(&f.project, "project", false, "in "+agent.Settings.Project+": for all who work on the project")
-	c.Flags().BoolVar(&f.remove, "remove", false, "take the hooks out again")
+	c.Flags().BoolVar(&f.remove, "remove", false, "take it out again")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "show the change only")
 	return c
@@ -57,8 +68,8 @@ func userFile(p *agents.Places) string {
 	switch {
 	case p.Var != "":
 		return name + ", or $" + p.Var
-	case p.HomeVar != "":
-		return name + ", or in $" + p.HomeVar
+	case p.Base != "":
+		return name + ", or in $" + p.Base
 	}
 	return name
 }
@@ -70,67 +81,65 @@ type setupAnswer struct {
 	Written     bool   `json:"written"`
 }
 
+// A setupChange is that of a file; nil: there is none.
+type setupChange struct {
+	name      string
+	old, text []byte
+	mode      fs.FileMode
+}
+
+func (c *setupChange) diff() []byte {
+	return textdiff.AppendUnified(nil, settingsFile(c.name, c.old, c.mode), settingsFile(c.name, c.text, c.mode), nil)
+}
+
 func (a *app) setup(agent *agents.Agent, f *setupFlags) error {
 	name, err := a.settingsOf(agent, f)
 	if err != nil {
 		return err
 	}
-	old, mode, err := readSettings(name)
+	changes, err := a.setupChanges(agent, name, f.remove)
 	if err != nil {
 		return err
 	}
-	edit := agent.RemoveHooks
-	if !f.remove {
-		command, err := hookCommandLine(agent)
-		if err != nil {
-			return err
-		}
-		edit = func(b []byte) ([]byte, error) { return agent.AddHooks(b, command) }
+	answer := &setupAnswer{jsonPath: newJSONPath(name)}
+	for i := range changes {
+		answer.UnifiedDiff += string(changes[i].diff())
 	}
-	text, err := edit(old)
-	if err != nil {
-		return refuse("nothing was changed", "%q: %w", name, err)
-	}
-	if text == nil && old != nil && isLinked(name) { // what the link leads to is somebody's
-		text = []byte("{}\n")
-	}
-	for _, c := range agent.Mixed(text) {
-		a.note("left as it is: the command %s in %s", strconv.Quote(c), words.Quote(name))
-	}
-	if !f.remove && agent.Disabled(text) {
-		a.note("no hook runs: %s says so, by %s", words.Quote(name), agent.Off())
-	}
-	diff := textdiff.AppendUnified(nil, settingsFile(name, old, mode), settingsFile(name, text, mode), nil)
-	answer := &setupAnswer{jsonPath: newJSONPath(name), UnifiedDiff: string(diff)}
 	finish := func(err error) error {
 		if a.flags.json {
 			return errors.Join(a.printJSON(answer), err)
 		}
 		return err
 	}
-	if len(diff) == 0 {
+	if answer.UnifiedDiff == "" {
 		a.note("nothing to do in %s", words.Quote(name))
 		return finish(nil)
 	}
 	if !a.flags.json {
-		if isTerminal(a.stdout) {
-			diff = visiblePatch(diff)
+		a.showChanges(agent, changes, []byte(answer.UnifiedDiff))
+	}
+	for i := range changes {
+		if c := &changes[i]; c.mode&0o200 == 0 && !f.dryRun {
+			return finish(refuse("nothing was written", "%q is read-only", c.name))
 		}
-		a.out.Write(diff)
 	}
 	switch {
 	case f.dryRun:
 		return finish(nil)
-	case mode&0o200 == 0:
-		return finish(refuse("nothing was written", "%q is read-only", name))
 	case f.yes:
 	case !a.canAsk():
 		return finish(refuse("--yes writes it", "nothing was written"))
 	case !a.ask("Write %s?", words.Quote(name)):
 		return finish(refuse("", "nothing was written"))
 	}
-	if err := writeSettings(name, old, text, mode); err != nil {
-		return err
+	for i := range changes {
+		c := &changes[i]
+		if err := writeSettings(c.name, c.old, c.text, c.mode); err != nil {
+			return finish(err)
+		}
+		if dir := filepath.Dir(c.name); c.text == nil && filepath.Base(dir) == ownDir {
+			os.Remove(dir) // if it was the last
+		}
 	}
 	answer.Written = true
 	if f.remove {
@@ -142,6 +151,92 @@ func (a *app) setup(agent *agents.Agent, f *setupFlags) error {
 		}
 	}
 	return finish(nil)
+}
+
+// ownDir is the name of a directory that has files of ours only.
+const ownDir = "filestore"
+
+// showChanges prints what is to be done: a diff of settings; files that are ours alone
+// are in the repository, and named.
+func (a *app) showChanges(agent *agents.Agent, changes []setupChange, diff []byte) {
+	if agent.HasHooks() {
+		if isTerminal(a.stdout) {
+			diff = visiblePatch(diff)
+		}
+		a.out.Write(diff)
+		return
+	}
+	for i := range changes {
+		switch c := &changes[i]; {
+		case c.text == nil:
+			fmt.Fprintf(a.out, "D %s\n", words.Quote(c.name))
+		case c.old == nil:
+			fmt.Fprintf(a.out, "A %s\n", words.Quote(c.name))
+		default:
+			fmt.Fprintf(a.out, "M %s\n", words.Quote(c.name))
+		}
+	}
+}
+
+// setupChanges returns what is to be done in the file of an agent's settings, or below
+// their directory, and says what is left as it is.
+func (a *app) setupChanges(agent *agents.Agent, place string, remove bool) ([]setupChange, error) {
+	if agent.HasHooks() {
+		c, err := a.hookChange(agent, place, remove)
+		if err != nil || bytes.Equal(c.old, c.text) && (c.old == nil) == (c.text == nil) {
+			return nil, err
+		}
+		return []setupChange{c}, nil
+	}
+	var changes []setupChange
+	for _, own := range agent.Own() {
+		c := setupChange{name: filepath.Join(place, filepath.FromSlash(own.Path))}
+		var err error
+		if c.old, c.mode, err = readSettings(c.name); err != nil {
+			return nil, err
+		}
+		if !remove {
+			c.text = own.Text
+		}
+		switch {
+		case c.old == nil && c.text == nil, bytes.Equal(c.old, c.text) && c.old != nil:
+			continue
+		case c.old != nil && !agents.IsOwn(c.old):
+			a.note("left as it is: %s is yours, or changed by you", words.Quote(c.name))
+			continue
+		}
+		changes = append(changes, c)
+	}
+	return changes, nil
+}
+
+// hookChange returns what is to be done in a file of settings with hooks.
+func (a *app) hookChange(agent *agents.Agent, name string, remove bool) (c setupChange, err error) {
+	c.name = name
+	if c.old, c.mode, err = readSettings(name); err != nil {
+		return c, err
+	}
+	edit := agent.RemoveHooks
+	if !remove {
+		command, err := hookCommandLine(agent)
+		if err != nil {
+			return c, err
+		}
+		edit = func(b []byte) ([]byte, error) { return agent.AddHooks(b, command) }
+	}
+	if c.text, err = edit(c.old); err != nil {
+		return c, refuse("nothing was changed", "%q: %w", name, err)
+	}
+	if c.text == nil && c.old != nil && isLinked(name) { // what the link leads to is somebody's
+		c.text = []byte("{}\n")
+	}
+	for _, command := range agent.Mixed(c.text) {
+		a.note("left as it is: the command %s in %s", strconv.Quote(command), words.Quote(name))
+	}
+	if !remove && agent.Disabled(c.text) {
+		a.note("no hook runs: %s says so, by %s", words.Quote(name), agent.Off())
+	}
+	return c, nil
 }
 
 // settingsOf returns the file of an agent's settings that is to be changed: without flags
@@ -168,13 +263,12 @@ func (a *app) settingsOf(agent *agents.Agent, f *setupFlags) (string, error) {
 // userDir returns the directory of a user's settings.
 func (a *app) userDir(p *agents.Places) (string, error) {
 	home, _ := a.home()
-	from := "HOME"
-	if v := a.getenv(p.HomeVar); p.HomeVar != "" && v != "" {
-		home, from = v, p.HomeVar
-	}
-	dir := filepath.Join(home, filepath.FromSlash(p.Dir))
+	dir, from := filepath.Join(home, filepath.FromSlash(p.Dir)), "HOME"
 	if home == "" {
 		dir = ""
+	}
+	if v := a.getenv(p.Base); p.Base != "" && v != "" {
+		dir, from = filepath.Join(v, p.Below), p.Base
 	}
 	if v := a.getenv(p.Var); p.Var != "" && v != "" {
 		dir, from = v, p.Var

@@ -177,7 +177,7 @@ var alone = map[string]map[string]string{
 		"snapshot": "who has no turns: Snapshot", "export": "objects", "cat": "objects", "ls": "objects",
 		"status": "the disk", "show": "get_turn_diff, with what is known of the turn", "sessions": "all sessions",
 		"serve": "a server", "rpc": "a server", "mcp": "a server", "hook claude": "turns", "hook codex": "turns",
-		"hook gemini": "turns", "setup claude": "upkeep", "setup codex": "upkeep", "setup gemini": "upkeep",
+		"hook gemini": "turns", "setup claude": "upkeep", "setup codex": "upkeep", "setup gemini": "upkeep", "setup opencode": "upkeep", "setup pi": "upkeep",
 		"check": "upkeep", "repair": "upkeep", "prune": "upkeep", "forget": "upkeep",
 		"adopt": "upkeep", "stores": "upkeep", "stores rm": "upkeep", "stats": "upkeep", "du": "upkeep",
 		"version": "itself", "patch log": "edits of all sessions", "patch locate": "no session",

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// An Agent is a program whose hooks tell what it does to files.
+// An Agent is a program that tells what it does to files: hooks, or an extension of ours.
 type Agent struct {
 	Name  string // on the command line
 	Title string // as its users call it
@@ -22,6 +22,8 @@ type Agent struct {
 	Settings Places
 	// Notes are what its user has to know beside that, when hooks have been written.
 	Notes []string
+
+	own []ownFile // what it runs of ours, if it has no hooks
 
 	events   []event  // all that concern snapshots
 	readers  []string // tools that change no files
@@ -39,10 +41,11 @@ type Agent struct {
 // Places are where an agent has its settings.
 type Places struct {
 	Var     string // of the environment: the directory of the user's settings
-	HomeVar string // of the environment: in the place of HOME
-	Dir     string // that of the user's settings, below HOME
-	User    string // the file in it
-	Project string // that of a project, below its root, for all who work on it
+	Base    string // of the environment: the directory in which, as Below, that of the user's settings is
+	Below   string
+	Dir     string // that of the user's settings below HOME, where neither is set
+	User    string // the file in it; "": the agent runs files of ours there
+	Project string // the same of a project, below its root, for all who work on it
 	Local   string // the same for one user alone; "": there is none
 }
 
@@ -52,8 +55,8 @@ type event struct {
 	tool         bool // settings say for which tools: for all
 }
 
-// All are the agents that call hooks.
-var All = []*Agent{claude, codex, gemini}
+// All are the agents that setup knows.
+var All = []*Agent{claude, codex, gemini, opencode, pi}
 
 // Named returns the agent of that name, nil if there is none.
 func Named(name string) *Agent {
@@ -62,6 +65,9 @@ func Named(name string) *Agent {
 	}
 	return nil
 }
+
+// HasHooks reports whether the agent tells hooks what it does.
+func (a *Agent) HasHooks() bool { return a.events != nil }
 
 // ours returns what an event of the agent's is to us, "" if it is of no concern.
 func (a *Agent) ours(theirs string) string {
@@ -133,7 +139,7 @@ var codex = &Agent{
 // the user is asked does not say about which.
 var gemini = &Agent{
 	Name: "gemini", Title: "Gemini CLI", Dir: "GEMINI_PROJECT_DIR",
-	Settings: Places{HomeVar: "GEMINI_CLI_HOME", Dir: ".gemini", User: "settings.json",
+	Settings: Places{Base: "GEMINI_CLI_HOME", Below: ".gemini", Dir: ".gemini", User: "settings.json",
 		Project: ".gemini/settings.json"},
 	events: []event{
 		{"SessionStart", SessionStart, false},

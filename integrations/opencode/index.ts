@@ -1,0 +1,176 @@
+/**
+ * File snapshots for opencode: what each turn of a session does to files is recorded,
+ * and goes back. The work is done by `snapctl rpc`; see docs/integrations/opencode.md.
+ */
+import { Engine } from "../pi/engine.ts";
+import { describe, plain, type Restored } from "../pi/text.ts";
+
+/** Tools of opencode that change no file. Those of a subagent (task) are told of one by one. */
+const READERS = new Set(["read", "grep", "glob", "list", "lsp", "webfetch", "websearch", "codesearch", "todoread", "todowrite", "question", "skill", "plan_enter", "plan_exit", "task", "invalid"]);
+
+/** Tools of opencode that say in their arguments which file they write. */
+const WRITERS = new Set(["write", "edit", "multiedit"]);
+
+/** How long a tool waits for the look at the directory before it. */
+const LOOK_MS = 25_000;
+
+/** What opencode gives a plugin, as far as it is used here. */
+interface Input {
+	client: any;
+	directory: string;
+	worktree: string;
+}
+
+interface Call {
+	session: string;
+	path?: string;
+}
+
+/** What a command has the model say. */
+const SAY = "This is for the user, who has asked for it by a command. Call no tool: repeat it to him as it is.\n\n";
+
+export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
+	const root = worktree && worktree !== "/" ? worktree : directory;
+	let engine: Engine | undefined;
+	const begun = new Set<string>(); // sessions that the engine knows
+	const turns = new Set<string>(); // sessions whose turn is open
+	const parents = new Map<string, string>(); // of sessions of subagents
+	const calls = new Map<string, Call>(); // tools under way
+	const warned = new Set<string>();
+
+	/** Shows a warning, once. */
+	function warn(message: string) {
+		if (warned.has(message)) return;
+		warned.add(message);
+		client.app.log({ body: { service: "snapctl", level: "warn", message } }).catch(() => {});
+		client.tui.showToast({ body: { message, variant: "warning" } }).catch(() => {}); // where there is a terminal
+	}
+
+	/** The session to which what a session does is booked. */
+	function top(session: string): string {
+		for (let up = parents.get(session); up; up = parents.get(session)) session = up;
+		return session;
+	}
+
+	/** Asks the engine about a session, which begins if it has not. */
+	function ask(session: string, type: string, params: object = {}): Promise<any> {
+		if (!engine || engine.ended) {
+			engine = new Engine(process.env.BOO_SNAPCTL || "snapctl", root);
+			for (const known of [begun, turns, calls]) known.clear();
+		}
+		if (!begun.has(session)) {
+			begun.add(session);
+			engine.request("initialize", { cwd: root, toolWindows: true, ownLog: true, sessionId: session }).catch((err) => {
+				begun.delete(session);
+				warn(`No file snapshots: ${err.message}`);
+			});
+		}
+		return engine.request(type, { ...params, sessionId: session });
+	}
+
+	/** Does what belongs to an event of opencode, which goes on whatever comes of it. */
+	async function attempt(what: string, fn: () => Promise<unknown>) {
+		try {
+			await fn();
+		} catch (err) {
+			if (begun.size > 0) warn(`${what}: ${(err as Error).message}`);
+		}
+	}
+
+	/** Waits for something, but no longer than so many ms. */
+	async function within<T>(ms: number, p: Promise<T>): Promise<T> {
+		let timer: ReturnType<typeof setTimeout> | undefined;
+		const late = new Promise<never>((_, reject) => {
+			timer = setTimeout(() => reject(new Error(`nothing was heard for ${ms / 1000} s`)), ms);
+		});
+		try {
+			return await Promise.race([p, late]);
+		} finally {
+			clearTimeout(timer);
+		}
+	}
+
+	async function endTurn(session: string) {
+		if (!turns.delete(session)) return;
+		for (const [id, call] of calls) if (call.session === session) calls.delete(id);
+		await attempt("No snapshot of this turn", async () => {
+			const r = await ask(session, "turn_end");
+			if (r.partial) warn("The snapshot is not complete: a limit was reached.");
+			if (r.health) warn(`The store of snapshots: ${r.health}`);
+		});
+	}
+
+	/** Begins a turn. Nobody waits for it: the first tool does. */
+	function startTurn(session: string, of: object) {
+		const asked = ask(session, "turn_start", { agent: "opencode", ...of });
+		turns.add(session); // a new engine has none
+		void attempt("No snapshot before this turn", () => asked);
+	}
+
+	async function endTool(id: string, how: { refused?: boolean; failed?: boolean } = {}) {
+		const call = calls.get(id);
+		if (!call) return;
+		calls.delete(id);
+		if (call.path && !how.refused && !how.failed) {
+			ask(call.session, "claim", { paths: [call.path] }).catch(() => {}); // outside of the directory, for one
+		}
+		await attempt("No snapshot after a tool", () => within(LOOK_MS, ask(call.session, "tool_end", { tool: id, refused: how.refused })));
+	}
+
+	/** What the commands of this plugin answer; undefined: it is none of them. */
+	async function run(command: string, session: string, args: string): Promise<string | undefined> {
+		switch (command) {
+			case "rewind": {
+				const n = args.trim() || "1";
+				if (!/^[1-9]\d{0,5}$/.test(n)) return "usage: /rewind [NUMBER OF TURNS]";
+				const r: Restored = await ask(session, "restore", { target: `@~${n}` });
+				return `${describe(r)}\n/undo-files takes it back.`;
+			}
+			case "undo-files":
+				return describe(await ask(session, "undo"));
+			case "changes": {
+				const { files } = await ask(session, "get_modified_files");
+				const lines = files.map((f: { netStatus: string; path: string }) => `${f.netStatus.padEnd(8)} ${plain(f.path)}`);
+				return lines.join("\n") || "No file was changed in this session.";
+			}
+		}
+	}
+
+	return {
+		event: async ({ event }: { event: { type: string; properties: any } }) => {
+			const p = event.properties;
+			if (event.type === "session.created" && p.info.parentID) parents.set(p.info.id, p.info.parentID);
+			else if (event.type === "session.idle") await endTurn(p.sessionID); // a subagent's has no turn
+			else if (event.type === "message.part.updated" && p.part?.type === "tool" && p.part.state?.status === "error") {
+				const refused = /rejected permission/i.test(String(p.part.state.error));
+				await endTool(p.part.callID, { refused, failed: true });
+			}
+		},
+		"chat.message": async (input: { sessionID: string }, output: { message: any; parts: any[] }) => {
+			const session = input.sessionID;
+			if (parents.has(session)) return; // what a subagent is told to do
+			await endTurn(session);
+			const title = output.parts.flatMap((part) => (part.type === "text" && !part.synthetic ? [part.text] : [])).join("\n");
+			if (title.startsWith(SAY)) return; // a command of ours: if the model works all the same, a tool begins a turn
+			startTurn(session, { title, model: output.message?.model?.modelID });
+		},
+		"tool.execute.before": async (input: { tool: string; sessionID: string; callID: string }, output: { args: any }) => {
+			if (READERS.has(input.tool)) return;
+			const session = top(input.sessionID);
+			const path = WRITERS.has(input.tool) ? output.args?.filePath : undefined;
+			if (!turns.has(session)) startTurn(session, {});
+			calls.set(input.callID, { session, path: typeof path === "string" ? path : undefined });
+			await attempt("No snapshot before a tool", () => within(LOOK_MS, ask(session, "tool_start", { tool: input.callID })));
+		},
+		"tool.execute.after": async (input: { callID: string }) => endTool(input.callID),
+		"command.execute.before": async (input: { command: string; sessionID: string; arguments: string }, output: { parts: any[] }) => {
+			let text: string | undefined;
+			try {
+				text = await run(input.command, top(input.sessionID), input.arguments);
+			} catch (err) {
+				text = `/${input.command}: ${(err as Error).message}`;
+			}
+			if (text !== undefined) output.parts.splice(0, output.parts.length, { type: "text", text: SAY + text });
+		},
+	};
+};
