@@ -86,7 +86,7 @@ func newJSONProblems(problems []trees.Problem) []jsonProblem {
 // sayProblems lists what snapshots cannot give back.
 func (a *app) sayProblems(problems []trees.Problem) {
 	for _, p := range problems {
-		fmt.Fprintf(a.stderr, "%s: %v\n", words.Quote(cmp.Or(p.Path, ".")), p.Err)
+		a.tell("%s: %v", words.Quote(cmp.Or(p.Path, ".")), p.Err)
 	}
 }
 

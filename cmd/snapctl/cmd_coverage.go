@@ -53,9 +53,6 @@ func (a *app) coverage(ctx context.Context, p *place, text string, nul bool) err
 			return err
 		}
 	}
-	if err := a.out.Flush(); err != nil { // before what goes to stderr
-		return err
-	}
 	if a.flags.json {
 		return nil
 	}

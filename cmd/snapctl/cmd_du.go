@@ -88,7 +88,7 @@ func (a *app) du(ctx context.Context, p *place, f *duFlags) error {
 		return err
 	}
 	for _, d := range damage {
-		fmt.Fprintf(a.stderr, "%s\n", d)
+		a.tell("%s", d)
 	}
 	a.sayProblems(problems)
 	if n := len(damage) + len(problems); n > 0 {

@@ -75,14 +75,11 @@ func (a *app) export(ctx context.Context, p *place, text, dir string) error {
 	if err != nil || len(result.Forgotten)+len(result.Lost) == 0 {
 		return err
 	}
-	if err := a.out.Flush(); err != nil { // before what goes to stderr
-		return err
-	}
 	for _, path := range result.Forgotten {
-		fmt.Fprintf(a.stderr, "%s is missing: it %v\n", words.Quote(path), store.ErrForgotten)
+		a.tell("%s is missing: it %v", words.Quote(path), store.ErrForgotten)
 	}
 	for _, l := range result.Lost {
-		fmt.Fprintf(a.stderr, "%s is missing: %v\n", words.Quote(l.Path), l.Err)
+		a.tell("%s is missing: %v", words.Quote(l.Path), l.Err)
 	}
 	if len(result.Lost) > 0 {
 		return &failure{exitDamage, fmt.Errorf("export: %s of %q cannot be read from the store, all else is there",

@@ -120,7 +120,7 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 		if !listed {
 			a.printBlobs(plan)
 		}
-		err = a.printForget(plan, j, onDisk)
+		a.printForget(plan, j, onDisk)
 	}
 	switch {
 	case err != nil:
@@ -258,7 +258,7 @@ func (a *app) printBlobs(plan *retain.ForgetPlan) {
 	}
 }
 
-func (a *app) printForget(plan *retain.ForgetPlan, j *forgetAnswer, onDisk []string) error {
+func (a *app) printForget(plan *retain.ForgetPlan, j *forgetAnswer, onDisk []string) {
 	what := words.Count(len(j.Blobs), "content")
 	switch {
 	case plan.Empty():
@@ -268,20 +268,16 @@ func (a *app) printForget(plan *retain.ForgetPlan, j *forgetAnswer, onDisk []str
 	default:
 		fmt.Fprintf(a.out, "forgot %s: no file of the store holds such any more\n", what)
 	}
-	if err := a.out.Flush(); err != nil { // before what goes to stderr
-		return err
-	}
 	a.sayProblems(plan.Problems)
 	if j.Done {
 		a.note("It cannot be undone. Backups, free blocks of the disk, and logs of conversations may hold it still.")
 	}
 	for i, path := range onDisk {
 		if i == maxForgetPaths {
-			fmt.Fprintf(a.stderr, "warning: and %s more\n", words.Count(len(onDisk)-i, "path"))
+			a.tell("warning: and %s more", words.Count(len(onDisk)-i, "path"))
 			break
 		}
-		fmt.Fprintf(a.stderr, "warning: %s is there, and the next snapshot captures it: "+
-			"delete it, or put it into .booignore\n", words.Quote(path))
+		a.tell("warning: %s is there, and the next snapshot captures it: "+
+			"delete it, or put it into .booignore", words.Quote(path))
 	}
-	return nil
 }

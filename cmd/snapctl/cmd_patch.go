@@ -342,9 +342,6 @@ func (a *app) printEdit(r *manager.EditResult) error {
 			a.out.Write(text)
 		}
 	}
-	if err := a.out.Flush(); err != nil {
-		return err
-	}
 	switch {
 	case r.Preview:
 		a.note("nothing was done yet")

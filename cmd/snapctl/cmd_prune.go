@@ -230,15 +230,15 @@ func (a *app) printPrune(j *pruneAnswer, plan *retain.PrunePlan, f *pruneFlags) 
 	}
 	fmt.Fprintln(a.out)
 	if j.Left >= worthSaying {
-		fmt.Fprintf(a.stderr, "%s more are dead, in packs that are mostly alive, "+
-			"or that there is no room to write anew\n", words.Size(j.Left))
+		a.tell("%s more are dead, in packs that are mostly alive, "+
+			"or that there is no room to write anew", words.Size(j.Left))
 	}
 	a.sayProblems(plan.Problems)
 	for _, why := range j.Damage {
-		fmt.Fprintf(a.stderr, "stays, for 'snapctl repair': %s\n", why)
+		a.tell("stays, for 'snapctl repair': %s", why)
 	}
 	if j.Over > 0 {
-		fmt.Fprintf(a.stderr, "what must stay is %s above %s\n", words.Size(j.Over), words.Size(f.maxSize))
+		a.tell("what must stay is %s above %s", words.Size(j.Over), words.Size(f.maxSize))
 	}
 }
 

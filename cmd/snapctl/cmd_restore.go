@@ -244,10 +244,10 @@ func (a *app) askToOverwrite(ctx context.Context, p *place,
 	if len(items) > 1 {
 		for i, text := range texts {
 			if i == maxAsked {
-				fmt.Fprintf(a.stderr, "and %s more\n", words.Comma(len(texts)-i))
+				a.tell("and %s more", words.Comma(len(texts)-i))
 				break
 			}
-			fmt.Fprintln(a.stderr, text)
+			a.tell("%s", text)
 		}
 		question = verb + " all " + words.Count(len(items), "file") + sum.inBrackets() + "?"
 	}
@@ -558,7 +558,7 @@ func (a *app) printRestore(r *manager.RestoreResult, err error, back string) err
 		return err
 	}
 	if err != nil {
-		fmt.Fprintf(a.stderr, "warning: %v\n", err)
+		a.tell("warning: %v", err)
 	}
 	if a.flags.json {
 		if err := a.printJSON(r); err != nil {
@@ -566,9 +566,6 @@ func (a *app) printRestore(r *manager.RestoreResult, err error, back string) err
 		}
 	} else {
 		a.printItems(r, func(it rollback.Item) bool { return !a.flags.quiet || isProblem(it) })
-		if err := a.out.Flush(); err != nil {
-			return err
-		}
 	}
 	for i, path := range r.NotCaptured {
 		if i == 10 {

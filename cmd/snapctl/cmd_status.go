@@ -86,7 +86,7 @@ func (a *app) status(cmd *cobra.Command, p *place, args []string, f *statusFlags
 		return err
 	}
 	if half {
-		fmt.Fprintf(a.stderr, "warning: %v; %s\n", manager.ErrEditCutOff, hintEditCutOff)
+		a.tell("warning: %v; %s", manager.ErrEditCutOff, hintEditCutOff)
 	}
 	switch {
 	case left.isPart():
@@ -125,9 +125,6 @@ func (p *place) endStatus(ctx context.Context, r *manager.Point, disk store.ID, 
 			return err
 		}
 	}
-	if err := a.out.Flush(); err != nil { // before what goes to stderr
-		return err
-	}
 	if !a.flags.json {
 		when := ""
 		if r.Snapshot != nil {
@@ -139,7 +136,7 @@ func (p *place) endStatus(ctx context.Context, r *manager.Point, disk store.ID, 
 		}
 	}
 	if cutOff {
-		fmt.Fprintf(a.stderr, "warning: %v; %s\n", manager.ErrCutOff, hintCutOff)
+		a.tell("warning: %v; %s", manager.ErrCutOff, hintCutOff)
 	}
 	left.warn(a)
 	return nil

@@ -79,9 +79,6 @@ func (a *app) stores(ctx context.Context) error {
 		}
 		sum += list[i].Bytes
 	}
-	if err := a.out.Flush(); err != nil { // before what goes to stderr
-		return err
-	}
 	a.note("%s, %s, in %s", words.Count(len(list), "store"), words.Size(sum), words.Quote(base))
 	if bad > 0 {
 		return &failure{code: exitPart}

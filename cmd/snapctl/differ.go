@@ -52,9 +52,6 @@ func (d *differ) run(ctx context.Context, only filter) error {
 	if err != nil {
 		return err
 	}
-	if err := d.app.out.Flush(); err != nil { // before what goes to stderr
-		return err
-	}
 	if d.silent > 0 {
 		d.app.note("%s came or went by a rule, a limit or git's sparse checkout: see --name-status",
 			words.Count(d.silent, "path"))

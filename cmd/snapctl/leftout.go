@@ -82,6 +82,6 @@ func (l *leftOut) warn(a *app) {
 		if n > maxCalledOut {
 			more = fmt.Sprintf(" and %s more", words.Comma(n-maxCalledOut))
 		}
-		fmt.Fprintf(a.stderr, "warning: %s not captured: %s%s\n", r, strings.Join(l.paths[r], ", "), more)
+		a.tell("warning: %s not captured: %s%s", r, strings.Join(l.paths[r], ", "), more)
 	}
 }

@@ -48,7 +48,7 @@ func (a *app) run(ctx context.Context) int {
 	if _, ok := errors.AsType[*failure](err); err != nil && !ok && !a.prepared {
 		err = usageError(root, "%w", err) // cobra's own: no command has run
 	}
-	if flushErr := a.out.Flush(); err == nil && flushErr != nil {
+	if flushErr := a.out.Flush(); flushErr != nil && (err == nil || failureOf(err).err == nil) {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
 	if isHook(c, a.args) {

@@ -16,11 +16,18 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-// note tells the user something beside the result.
+// note tells the user something beside the result, unless they want that alone.
 func (a *app) note(format string, args ...any) {
 	if !a.flags.quiet {
-		fmt.Fprintf(a.stderr, format+"\n", args...)
+		a.tell(format, args...)
 	}
+}
+
+// tell prints a line on stderr, behind all that was printed on stdout. If that cannot be
+// written, run says so in the end.
+func (a *app) tell(format string, args ...any) {
+	a.out.Flush()
+	fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
 // Colours, as terminals number them.
