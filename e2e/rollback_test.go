@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +55,11 @@ func TestPiBasic(t *testing.T) {
 		for i, e := range log {
 			if e.CustomType == "step-snapshot" && log[i-1].Message.Role != "toolResult" {
 				t.Errorf("a step stands behind %+v", log[i-1])
+			}
+		}
+		for turn, want := range []string{`"title":"write a.txt one ;; write b.txt two ;; fin","agent":"pi","model":"`, `"title":"write a.txt ONE`} {
+			if shown := w.snapctl("show", "--json", fmt.Sprint("turn:", turn)); !strings.Contains(shown, want) {
+				t.Errorf("turn %d is %s, want %s", turn, shown, want)
 			}
 		}
 		a.goTo(a.user(2), both)

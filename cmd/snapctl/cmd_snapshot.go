@@ -82,7 +82,13 @@ func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
 		return err
 	}
 	defer p.close()
-	if err := p.chooseSessionToWrite(ctx); err != nil {
+	if f.endTurn { // which one has that is there
+		err = p.completeSession(ctx)
+	}
+	if err == nil {
+		err = p.chooseSessionToWrite(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if f.endTurn {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
 )
@@ -85,7 +86,7 @@ func (p *place) chooseSessionToRestore(ctx context.Context, rev string, preview 
 		return nil
 	}
 	if s := p.sessionOf(ctx, rev); s != "" {
-		p.sayChoice(s)
+		p.app.note("session %s, of which that is", s)
 		return p.use(s)
 	}
 	list, err := p.worked(ctx)
@@ -221,7 +222,7 @@ func (p *place) chooseFrom(list []manager.SessionInfo) error {
 	if a.canAsk() {
 		fmt.Fprintln(a.stderr, "several sessions were active in the last 24 hours:")
 		for i, s := range some {
-			fmt.Fprintf(a.stderr, "%3d  %s  %s\n", i+1, whenTurn(&s), s.Session)
+			fmt.Fprintf(a.stderr, "%3d  %s  %s\n", i+1, s.Session, whatSession(&s))
 		}
 		i, ok := a.choose(len(some), "which one?")
 		if !ok {
@@ -233,7 +234,7 @@ func (p *place) chooseFrom(list []manager.SessionInfo) error {
 	var names []string
 	for _, s := range some {
 		names = append(names, s.Session)
-		hint += "\n  " + whenTurn(&s) + "  " + a.commandWith("--session", s.Session)
+		hint += "\n  " + whatSession(&s) + "  " + a.commandWith("--session", s.Session)
 	}
 	return refuse(hint, "several sessions were active in the last 24 hours: %s", strings.Join(names, ", "))
 }
@@ -248,12 +249,23 @@ func inUse(list []manager.SessionInfo) (some []manager.SessionInfo) {
 	return some
 }
 
-// whenTurn says when the session's last turn was.
-func whenTurn(s *manager.SessionInfo) string {
-	if s.LastTurn.IsZero() {
-		return "no turn since its start    "
+// whatSession says by what people know a session: its agent, how long its last turn is ago,
+// and its first prompt.
+func whatSession(s *manager.SessionInfo) string {
+	text := "no turn since its start"
+	switch {
+	case s.Open:
+		text = "in a turn"
+	case !s.LastTurn.IsZero():
+		text = "last turn " + words.Since(s.LastTurn) + " ago"
 	}
-	return "last turn " + clock(s.LastTurn)
+	if s.Agent != "" {
+		text = words.Quote(s.Agent) + ", " + text
+	}
+	if s.Title != "" {
+		text += "  " + titleText(s.Title)
+	}
+	return text
 }
 
 // commandWith returns the command line, for a shell, with flags put in.

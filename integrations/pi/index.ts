@@ -64,6 +64,7 @@ export default function (pi: ExtensionAPI) {
 	let coverage = ""; // what was left out, as of the last look
 	let turns = 0; // begun
 	let inTurn = false;
+	let prompt: string | undefined; // of the run that begins
 	let atWork = false; // the agent; what pi calls idle differs between releases
 	let made: Move | undefined; // a choice, before the conversation moves
 	let move: Move | undefined; // under way
@@ -236,6 +237,10 @@ export default function (pi: ExtensionAPI) {
 
 	pi.on("session_start", async (_event, ctx) => start(ctx));
 
+	pi.on("before_agent_start", async (event) => {
+		prompt = "prompt" in event ? event.prompt : undefined;
+	});
+
 	pi.on("agent_start", async () => {
 		atWork = true;
 	});
@@ -246,7 +251,7 @@ export default function (pi: ExtensionAPI) {
 		inTurn = true;
 		const turn = ++turns;
 		// Each call of the model is a turn of pi's; a prompt is one of ours.
-		const params = { runtimeTurnIndex: event.turnIndex, continues: event.turnIndex > 0, ...(moved ? { leaf: moved } : {}) };
+		const params = { runtimeTurnIndex: event.turnIndex, continues: event.turnIndex > 0, agent: "pi", model: ctx.model?.id, ...(event.turnIndex > 0 ? {} : { title: prompt?.slice(0, 4096) }), ...(moved ? { leaf: moved } : {}) };
 		moved = undefined;
 		void attempt(ctx, "No snapshot before this turn", () => ask("turn_start", params)).then((done) => {
 			if (!done && turn === turns) inTurn = false;
