@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,12 @@ var mergeInputs = []mergeInput{
 	}},
 	{"100k lines, 110 distinct, 2,000+2,000", func(rng *rand.Rand) triple { return longCase(rng, 100_000, 110, 2000) }},
 	{"100k lines, 2 distinct, 200+200", func(rng *rand.Rand) triple { return longCase(rng, 100_000, 2, 200) }},
+	{"100k lines, 25k of them moved, 100 edits", func(rng *rand.Rand) triple {
+		c := longCase(rng, 100_000, 50_000, 100)
+		base := strings.SplitAfter(string(c.base), "\n")
+		c.ours = joined(slices.Concat(base[:10_000], base[50_000:75_000], base[10_000:50_000], base[75_000:]), false)
+		return c
+	}},
 	{"3 texts of 100k lines, 110 distinct", func(rng *rand.Rand) triple {
 		a, b, c := longCase(rng, 100_000, 110, 0), longCase(rng, 100_000, 110, 0), longCase(rng, 100_000, 110, 0)
 		return triple{a.base, b.base, c.base}

@@ -232,6 +232,7 @@ func TestEditsOfHardInputs(t *testing.T) {
 		if got := applyEdits(t, old, new, list); !bytes.Equal(got, new) {
 			t.Errorf("%s: edits do not rebuild the new text", in.name)
 		}
+		checkMergeEdits(t, old, new)
 		added, deleted, _ := Stat(old, new)
 		if limit, ok := most[in.name]; ok && added+deleted > limit {
 			t.Errorf("%s: %d lines added or deleted, want at most %d", in.name, added+deleted, limit)

@@ -12,28 +12,52 @@ import "math"
 // meet, and the halves before and behind that point are done in turn, so that the
 // memory is linear: E. W. Myers, "An O(ND) Difference Algorithm and Its
 // Variations", 1986, section 4b.
-func (m *matcher) matchByMyers(g gap) {
+//
+// Where no paths meet within the cutoff, the texts are split at what is unique in
+// both, or else where the path stands that got furthest. The latter alone, which is
+// what git does, leaves a block that has moved in pieces.
+func (m *matcher) matchByMyers(g gap) { m.divide(g, math.MaxInt) }
+
+// divide is matchByMyers for a part of a gap. tried is how large the last part was
+// that was to be split at what is unique: half of it is worth another try.
+func (m *matcher) divide(g gap, tried int) {
 	for {
 		g = trim(m, m.a, m.b, g)
 		if g.a0 == g.a1 || g.b0 == g.b1 {
 			return
 		}
-		x, y, ok := m.middle(g)
-		if !ok {
+		x, y, found := m.middle(g)
+		if found == spent {
 			return
 		}
-		m.matchByMyers(gap{g.a0, g.a0 + x, g.b0, g.b0 + y})
+		if size := g.a1 - g.a0 + g.b1 - g.b0; found == cutOff && size <= tried/2 {
+			tried = size
+			if parts := m.splitAtUnique(g); len(parts) > 1 {
+				for _, part := range parts {
+					m.divide(part, tried)
+				}
+				return
+			}
+		}
+		m.divide(gap{g.a0, g.a0 + x, g.b0, g.b0 + y}, tried)
 		g.a0, g.b0 = g.a0+x, g.b0+y
 	}
 }
+
+// What a search for a middle has found.
+const (
+	met    = iota // paths met
+	cutOff        // none did within the cutoff
+	spent         // there is no effort left
+)
 
 // leastCutoff is how many edits are looked for at least, however little effort
 // there is for the length of a text.
 const leastCutoff = 64
 
-// setCutoff spreads the effort over a gap: where texts have nothing in common, a
-// search that ends at its cutoff costs twice its square, and takes a gap less that
-// is some times the cutoff long.
+// setCutoff spreads the effort over a gap. A search that ends at the cutoff takes
+// about twice its square in steps, and the path that got furthest has come as many
+// elements far at least: so all of them take twice the cutoff for each element.
 func (m *matcher) setCutoff(g gap) {
 	m.cutoff = max(leastCutoff, m.left.myers/(2*(g.a1-g.a0+g.b1-g.b0)+1))
 }
@@ -42,14 +66,13 @@ func (m *matcher) setCutoff(g gap) {
 const unset = math.MinInt32 / 2
 
 // middle returns a point of g, of neither corner, that a path of few edits goes
-// through; not ok: the effort is spent. Both sides of g have elements, and neither
+// through, and how it was found. Both sides of g have elements, and neither
 // their first nor their last ones are equal.
 //
 // Of several points it is the one that git finds, which goes over the diagonals
-// in this order, too. Where no paths meet within the cutoff, it is the point at which the path stands
-// that got furthest. It follows what the texts have in common, since that takes
-// no edits.
-func (m *matcher) middle(g gap) (x, y int, ok bool) {
+// in this order, too. At the cutoff it is where the path stands that got furthest,
+// which follows what the texts have in common, since that takes no edits.
+func (m *matcher) middle(g gap) (x, y, found int) {
 	a, b := m.a[g.a0:g.a1], m.b[g.b0:g.b1]
 	delta := len(a) - len(b)
 	most := min(m.cutoff, (len(a)+len(b)+1)/2)
@@ -80,7 +103,7 @@ func (m *matcher) middle(g gap) (x, y int, ok bool) {
 			m.left.myers -= x - start
 			forth[mid+k] = int32(x)
 			if at := k - delta; delta&1 != 0 && -d < at && at < d && x >= int(back[mid+at]) {
-				return x, x - k, true
+				return x, x - k, met
 			}
 		}
 		back[mid-d-1], back[mid+d+1] = -unset, -unset
@@ -100,15 +123,15 @@ func (m *matcher) middle(g gap) (x, y int, ok bool) {
 			m.left.myers -= start - x
 			back[mid+at] = int32(x)
 			if delta&1 == 0 && -d <= k && k <= d && x <= int(forth[mid+k]) {
-				return x, x - k, true
+				return x, x - k, met
 			}
 		}
 		if d == most {
 			x, y = furthest(forth, back, mid, d, len(a), len(b))
-			return x, y, true
+			return x, y, cutOff
 		}
 	}
-	return 0, 0, false
+	return 0, 0, spent
 }
 
 // highest returns the highest diagonal of d, d-2, … that is not above most.

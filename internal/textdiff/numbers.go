@@ -55,7 +55,7 @@ func CompareNumbers(old, new []int32, distinct int) []Edit {
 	rest := newMatcher(len(fromA), m.left)
 	rest.a, rest.b = picked(old, fromA), picked(new, fromB)
 	whole = gap{0, len(fromA), 0, len(fromB)}
-	rest.setCutoff(whole)
+	rest.prepare(distinct, whole)
 	rest.matchByMyers(whole)
 	for i, j := range rest.partner {
 		if j >= 0 {
