@@ -29,6 +29,7 @@ var mayImport = map[string][]string{
 	"internal/filediff":           {"tree", "store", "internal/textdiff", "internal/vfs", "internal/object"},
 	"internal/textdiff":           {"internal/similar", "internal/words"},
 	"patch":                       {"internal/textdiff"},
+	"internal/hunks":              {"internal/similar", "internal/textdiff", "patch", "store"},
 	"store":                       {},
 	"internal/object":             {"store"},
 	"internal/cas/layout":         {"store", "internal/vfs"},

@@ -1,0 +1,193 @@
+package hunks
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/patch"
+)
+
+func stateOf(text []byte) State { return State{ID: blake3.Sum256(text), Text: text} }
+
+func TestBetween(t *testing.T) {
+	before, after := stateOf([]byte("a\nb\nc\nd\ne")), stateOf([]byte("a\nB\nc\nd\ne\nf\n"))
+	got := Between("x.go", before, after)
+	side := func(text string, line, lineEnd, at int) patch.Side {
+		return patch.Side{Text: []byte(text), Lines: patch.Span{Start: line, End: lineEnd},
+			Bytes: patch.Span{Start: at, End: at + len(text)}}
+	}
+	want := []Hunk{
+		{ID: "f9256b48", Before: side("b\n", 1, 2, 2), After: side("B\n", 1, 2, 2)},
+		{ID: "e56b8ab5", Before: side("e", 4, 5, 8), After: side("e\nf\n", 4, 6, 8)},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Between (-want +got):\n%s", diff)
+	}
+	ids := func(path string, before, after State) (list []string) {
+		for _, h := range Between(path, before, after) {
+			list = append(list, h.ID)
+		}
+		return list
+	}
+	same := ids("x.go", before, after)
+	for _, other := range [][]string{ids("y.go", before, after), ids("x.go", after, before)} {
+		if slices.ContainsFunc(other, func(id string) bool { return slices.Contains(same, id) }) {
+			t.Errorf("IDs %v of another path or direction are in %v", other, same)
+		}
+	}
+	for _, tt := range []struct {
+		name          string
+		before, after State
+		want          int
+	}{
+		{"the same", before, before, 0},
+		{"made", State{}, after, 1},
+		{"made, empty", State{}, stateOf(nil), 0},
+		{"deleted", before, State{}, 1},
+		{"binary", stateOf([]byte("a\nb\x00\nc\n")), stateOf([]byte("A\nb\x00\nC\n")), 1},
+	} {
+		if got := Between("x", tt.before, tt.after); len(got) != tt.want {
+			t.Errorf("%s: %d hunks, want %d", tt.name, len(got), tt.want)
+		}
+	}
+}
+
+// Hunks whose IDs are the same in 8 digits get longer ones.
+func TestIDsDiffer(t *testing.T) {
+	list := make([]Hunk, 100_000)
+	for i := range list {
+		list[i].After.Lines = patch.Span{Start: 2 * i, End: 2*i + 1}
+	}
+	name(list, "x", State{}.ID, State{}.ID)
+	seen := make(map[string]bool)
+	for _, h := range list {
+		seen[h.ID] = true
+	}
+	if len(seen) != len(list) || len(list[0].ID) == idDigits {
+		t.Errorf("%d hunks, %d IDs of %d digits", len(list), len(seen), len(list[0].ID))
+	}
+}
+
+// edited changes, deletes and adds lines at up to n places.
+func edited(rng *rand.Rand, text []byte, n int) []byte {
+	lines := textdiff.SplitLines(text)
+	for range 1 + rng.IntN(n) {
+		at := rng.IntN(len(lines) + 1)
+		fresh := fmt.Sprintf("line %d\n", rng.IntN(60))
+		switch {
+		case at == len(lines) || rng.IntN(3) == 0:
+			lines = slices.Insert(lines, at, fresh)
+		case rng.IntN(2) == 0:
+			lines = slices.Delete(lines, at, at+1)
+		default:
+			lines[at] = fresh
+		}
+	}
+	return []byte(strings.Join(lines, ""))
+}
+
+// checkHunks checks what must hold of any hunks.
+func checkHunks(t *testing.T, before, after []byte, list []Hunk) {
+	t.Helper()
+	if got := TakenBack(after, list, func(*Hunk) bool { return true }); !bytes.Equal(got, before) {
+		t.Fatalf("without all hunks %q is %q, want %q", after, got, before)
+	}
+	if got := TakenBack(after, list, func(*Hunk) bool { return false }); !bytes.Equal(got, after) {
+		t.Fatalf("with all hunks %q is %q", after, got)
+	}
+	for i, h := range list {
+		if bytes.Equal(h.Before.Text, h.After.Text) || len(h.ID) < idDigits ||
+			i > 0 && h.After.Lines.Start <= list[i-1].After.Lines.End {
+			t.Fatalf("hunk %d of %q and %q: %+v", i, before, after, list)
+		}
+	}
+}
+
+// takenInTwo takes some hunks back from a file as it is now, and then the rest. Where
+// there is no conflict, it must be as all at once, which it reports.
+func takenInTwo(t *testing.T, before, after, now []byte, list []Hunk, some func(h *Hunk) bool) (clean bool) {
+	t.Helper()
+	text := now
+	for _, chosen := range []func(h *Hunk) bool{some, func(h *Hunk) bool { return !some(h) }} {
+		m := patch.Merge(after, text, TakenBack(after, list, chosen), nil)
+		if text = m.Text; len(m.Conflicts) > 0 {
+			return false
+		}
+	}
+	m := patch.Merge(after, now, before, nil)
+	if len(m.Conflicts) == 0 && !bytes.Equal(m.Text, text) {
+		t.Fatalf("before %q, after %q, now %q: some hunks and then the rest make %q, all at once %q",
+			before, after, now, text, m.Text)
+	}
+	return len(m.Conflicts) == 0
+}
+
+// byBits chooses some hunks.
+func byBits(bits uint64) func(h *Hunk) bool {
+	return func(h *Hunk) bool { return bits>>(h.After.Lines.Start%64)&1 == 1 }
+}
+
+func TestTakenBack(t *testing.T) {
+	rng := testseed.Rand(t)
+	clean := 0
+	const n = 2000
+	for range n {
+		var before []byte
+		for range 20 + rng.IntN(40) {
+			before = fmt.Appendf(before, "line %d\n", rng.IntN(60))
+		}
+		after := edited(rng, before, 8)
+		list := Between("x", stateOf(before), stateOf(after))
+		checkHunks(t, before, after, list)
+		if takenInTwo(t, before, after, edited(rng, after, 4), list, byBits(rng.Uint64())) {
+			clean++
+		}
+	}
+	if clean < n/10 {
+		t.Errorf("%d of %d cases are without a conflict", clean, n)
+	}
+	t.Logf("%d of %d cases are without a conflict", clean, n)
+}
+
+func FuzzTakenBack(f *testing.F) {
+	f.Add([]byte("a\nb\nc\n"), []byte("a\nB\nc\nd"), uint64(1))
+	f.Add([]byte("a\r\nb\n\x00"), []byte(""), uint64(2))
+	f.Add([]byte("}\n}\na\n}\nb\n"), []byte("}\n}\n}\nb\nb\n"), uint64(1))
+	f.Fuzz(func(t *testing.T, before, after []byte, chosen uint64) {
+		list := Between("x", stateOf(before), stateOf(after))
+		checkHunks(t, before, after, list)
+		theirs := TakenBack(after, list, byBits(chosen))
+		if m := patch.Merge(after, after, theirs, nil); !bytes.Equal(m.Text, theirs) {
+			t.Errorf("from what nobody changed since: %q, want %q", m.Text, theirs)
+		}
+	})
+}
+
+// BenchmarkBetween is what a screen of a file of 5,000 lines with 973 hunks waits for.
+func BenchmarkBetween(b *testing.B) {
+	var before, after []byte
+	for i := range 5000 {
+		before = fmt.Appendf(before, "line %d of the text\n", i)
+		if i%5 == 0 && i/5 < 973 {
+			after = fmt.Appendf(after, "changed %d\n", i)
+		} else {
+			after = fmt.Appendf(after, "line %d of the text\n", i)
+		}
+	}
+	x, y := stateOf(before), stateOf(after)
+	b.ReportAllocs()
+	for b.Loop() {
+		if n := len(Between("x", x, y)); n != 973 {
+			b.Fatalf("%d hunks", n)
+		}
+	}
+}
