@@ -123,6 +123,12 @@ func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
 	if err != nil {
 		return 0, false, nil
 	}
+	return a.followThere(ctx, c, q)
+}
+
+// followThere sends the command line and prints what it prints, as long as the engine goes
+// on with it.
+func (a *app) followThere(ctx context.Context, c *client.Client, q *cliRequest) (code int, done bool, err error) {
 	silent := time.AfterFunc(goesOnWithin, func() { c.Close() })
 	defer silent.Stop()
 	defer context.AfterFunc(ctx, func() { silent.Reset(lastWord) })()
