@@ -25,8 +25,8 @@ import (
 // defaultDB is the database, beside the stores, of a runtime that has none.
 const defaultDB = "checkpoints.db"
 
-// openCheckpoints opens the checkpoints in the runtime's database, and settles
-// what was cut off. What is to be closed is added to close.
+// openCheckpoints opens the checkpoints in the runtime's database, and settles restores
+// that were cut off. It adds to closers what closes the database, also if it fails.
 func (a *app) openCheckpoints(ctx context.Context, e *manager.Engine, f *httpFlags, token string,
 	closers *[]func() error) (*checkpoint.DB, error) {
 	opts := &checkpoint.Options{Logger: a.log, Runtime: f.createTables || f.db == "",

@@ -53,8 +53,8 @@ func (a *app) duCommand() *cobra.Command {
 	return c
 }
 
-// du prints what takes the bytes. What is damaged is listed on stderr, and has
-// the exit code of damage: the numbers are too small then.
+// du prints how many bytes sessions, turns or paths take. It lists damage on stderr, and
+// ends with the exit code of damage: the numbers are too small then.
 func (a *app) du(ctx context.Context, p *place, f *duFlags) error {
 	damage, err := history.JournalDamage(ctx, p.store)
 	if err != nil {

@@ -138,7 +138,7 @@ func (f filter) keepsAny(d *manager.Diff) bool {
 	return false
 }
 
-// A jsonMoment is a line of log in JSON. What is not known is null.
+// A jsonMoment is a line of log in JSON. Fields that are not known are null.
 type jsonMoment struct {
 	EntryID          *string       `json:"entryId"`
 	TurnIndex        *int          `json:"turnIndex"`
@@ -159,7 +159,8 @@ type jsonMoment struct {
 	*jsonRecord
 }
 
-// A jsonStanding is what has become of a turn, and what a restore did to turns.
+// A jsonStanding says whether a turn was taken back, by which restore and but for which
+// paths; of a restore, which turns it took back and put back.
 type jsonStanding struct {
 	TakenBack *jsonTakenBack `json:"takenBack,omitempty"`
 	// paths at which a turn that was not taken back is not in, or not all of it
@@ -281,7 +282,8 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 	fmt.Fprintln(a.out)
 }
 
-// standingText says what has become of a turn, or what a restore did to turns.
+// standingText says whether a turn was taken back, or which turns a restore took back and
+// put back; "" for a turn that is in as a whole.
 func standingText(mo *manager.Moment) string {
 	var list []string
 	if s := mo.TakenBack; s != nil {

@@ -272,9 +272,10 @@ func (r *repair) hurt(ctx context.Context) (objects []store.ID, err error) {
 	return objects, nil
 }
 
-// acceptLoss writes down what of that which cannot be mended is lost for good, when
-// everything else was done, and returns how many problems that settles: n are those of
-// snapshots. What is of a newer format, or of another store, is not lost.
+// acceptLoss asks, and then records in the store that some damage is lost for good: records
+// of the journal and objects that no repair brings back. It returns how many problems are
+// settled by that, of which n are paths of snapshots. Damage that is a newer format's, or
+// another store's, is never accepted: nothing is lost there.
 func (a *app) acceptLoss(cmd *cobra.Command, s *cas.Store, stays []*object.CorruptError, lost []history.LostRecord,
 	objects []store.ID, n int, yes bool) (int, error) {
 	loss, err := s.JournalLoss()
@@ -321,8 +322,8 @@ func (a *app) forgetChecks() {
 	}
 }
 
-// openStore opens the project's store without a session. It must be there. mend is
-// for who is going to repair it.
+// openStore opens the project's store, which must be there, without a session. With mend
+// it is opened to be repaired, also if its FORMAT is missing or damaged.
 func (a *app) openStore(ctx context.Context, readOnly, mend bool) (*cas.Store, error) {
 	loc, err := a.locate()
 	if err != nil {

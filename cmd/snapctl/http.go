@@ -85,8 +85,8 @@ func (f *httpFlags) check(cmd *cobra.Command, serve *serveFlags) error {
 	return nil
 }
 
-// isLoopback reports whether a host is this machine, and nobody else can get
-// there. What localhost means is looked at again when it is known.
+// isLoopback reports whether a host is this machine, and no other machine can connect to
+// it. The address that localhost stands for is checked again when it is listened on.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

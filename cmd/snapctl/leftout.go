@@ -63,15 +63,15 @@ func (l *leftOut) String() string {
 	return nonZero(amounts)
 }
 
-// news is String without what is left out of every repository.
+// news is String without the insides of version control systems, which no snapshot has.
 func (l *leftOut) news() string {
 	n := &leftOut{counts: maps.Clone(l.counts)}
 	delete(n.counts, trees.VCS)
 	return n.String()
 }
 
-// warn names what a user should know to be missing. What was asked for by a
-// limit is no more than a note.
+// warn names paths that are not captured though their user may count on them. Files above
+// the size limit are only noted: the user has set it.
 func (l *leftOut) warn(a *app) {
 	for _, r := range worries {
 		n := l.counts[r]

@@ -243,8 +243,8 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (p *place, err er
 
 func (p *place) close() { p.m.Close() }
 
-// noSnapshots is the error of a directory without a history. That of one that is
-// gone may be meant.
+// noSnapshots is the error of a directory without a history. If the directory of another
+// store is gone, the hint says how that one's history goes on here.
 func (a *app) noSnapshots(project *tree.Project) error {
 	hint := "run 'snapctl snapshot'"
 	if base, err := a.storeRoot(); err == nil && places.SomeGone(base) {

@@ -193,8 +193,8 @@ func (a *app) variables(names []string) map[string]string {
 	return env
 }
 
-// mustHave returns an error if what this process has of an environment is not what
-// who asks has.
+// mustHave returns an error if a variable of sameEnvironment is another in this process
+// than in env, the client's environment.
 func (a *app) mustHave(env map[string]string) error {
 	for _, name := range sameEnvironment {
 		if a.getenv(name) != env[name] {

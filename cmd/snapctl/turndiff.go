@@ -13,7 +13,7 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// noteOthers says what those must know who read a turn's diff.
+// noteOthers names the paths of a turn's diff at which others have worked, too.
 func (d *differ) noteOthers() {
 	var contested, mixed []string
 	for _, c := range d.Turn.Changes {
@@ -86,7 +86,7 @@ func (f *diffFlags) checkShown(cmd *cobra.Command) error {
 // shows reports whether there is something to print of each turn.
 func (f *diffFlags) shows() bool { return f.patch || f.stat }
 
-// turnDiffer returns what prints a turn's diff, or, with JSON, returns it.
+// turnDiffer returns a differ of what a turn did.
 func (p *place) turnDiffer(t *manager.TurnDiff, f *diffFlags) *differ {
 	d := p.newDiffer(f)
 	d.Turn = t

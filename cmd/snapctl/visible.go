@@ -89,7 +89,7 @@ func (v *visibleWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end writes what is left.
+// end writes the rest.
 func (v *visibleWriter) end() error {
 	out, _ := appendVisible(nil, v.rest, false, true)
 	v.rest = nil
