@@ -7,7 +7,6 @@ import (
 	pathpkg "path"
 	"slices"
 
-	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
@@ -113,7 +112,7 @@ func (e *editing) undoFile(
 // it.
 func (e *editing) takeModes(before store.ID, path string) error {
 	for p := path; p != "."; p = pathpkg.Dir(p) {
-		old, err := change.EntryAt(e.ctx, e.m.store, before, p)
+		old, err := trees.EntryAt(e.ctx, e.m.store, before, p)
 		if err != nil {
 			return err
 		}

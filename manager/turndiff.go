@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/textdiff"
@@ -236,11 +235,11 @@ func piecesAt(ctx context.Context, g trees.Getter, path string, list []piece) (c
 
 // isSameAt reports whether two states have the same at a path.
 func isSameAt(ctx context.Context, g trees.Getter, a, b store.State, path string) (bool, error) {
-	x, err := change.EntryAt(ctx, g, a.Tree, path)
+	x, err := trees.EntryAt(ctx, g, a.Tree, path)
 	if err != nil {
 		return false, err
 	}
-	y, err := change.EntryAt(ctx, g, b.Tree, path)
+	y, err := trees.EntryAt(ctx, g, b.Tree, path)
 	return same(x, y), err
 }
 

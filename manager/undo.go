@@ -207,7 +207,7 @@ func (u *undone) hold(held map[string]bool) error {
 		if wanted[p] {
 			continue
 		}
-		e, err := change.EntryAt(u.ctx, x.m.tree.pages, u.Base.Tree, p) // nothing was written there
+		e, err := trees.EntryAt(u.ctx, x.m.tree.pages, u.Base.Tree, p) // nothing was written there
 		if err != nil {
 			return err
 		}

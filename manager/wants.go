@@ -8,7 +8,6 @@ import (
 	"path"
 	"slices"
 
-	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/trees"
@@ -371,7 +370,7 @@ func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, err
 // entryIn returns what a state has at a path, nil for nothing. With dirsOnly what
 // is no directory counts as nothing.
 func entryIn(ctx context.Context, g trees.Getter, s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
-	e, err := change.EntryAt(ctx, g, s.Tree, p)
+	e, err := trees.EntryAt(ctx, g, s.Tree, p)
 	if e != nil && dirsOnly && !e.Mode.IsDir() {
 		e = nil
 	}

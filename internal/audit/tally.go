@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -68,10 +69,7 @@ type Root uint32
 // counts the contents that were looked at and what they take, for other
 // goroutines to see.
 func NewTally(s *cas.Store, progress *tree.Progress) *Tally {
-	if progress == nil {
-		progress = new(tree.Progress)
-	}
-	return &Tally{s: s, progress: progress, numbers: make(map[store.ID]uint32)}
+	return &Tally{s: s, progress: cmp.Or(progress, new(tree.Progress)), numbers: make(map[store.ID]uint32)}
 }
 
 // Add takes up all that a snapshot needs, and returns the roots of it. What is

@@ -227,15 +227,13 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 		}
 	}
 	c := &capture{
-		ws: ws, sink: sink, limits: withDefaults(opts.Limits), partial: opts.Partial, progress: opts.Progress,
-		changed: make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
+		ws: ws, sink: sink, limits: withDefaults(opts.Limits), partial: opts.Partial,
+		progress: cmp.Or(opts.Progress, new(tree.Progress)),
+		changed:  make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
 	}
 	c.after = ws.adopted
 	// Read before the walk: what changes from now on gets this time or a later one.
 	c.racyFrom = vfs.CoarseTime()
-	if c.progress == nil {
-		c.progress = new(tree.Progress)
-	}
 	if c.limits.Time > 0 {
 		c.deadline = time.Now().Add(c.limits.Time)
 	}

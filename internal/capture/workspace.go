@@ -70,10 +70,8 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 	ws := &Workspace{
 		Project: p, lock: make(chan struct{}, 1),
 		resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, pages: opts.Pages,
-		git: opts.Git, store: opts.Store, log: opts.Logger, openDir: vfs.OpenDir,
-	}
-	if ws.log == nil {
-		ws.log = slog.New(slog.DiscardHandler)
+		git: opts.Git, store: opts.Store, openDir: vfs.OpenDir,
+		log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 	}
 	if p.repoErr != nil {
 		ws.log.Warn("git repository cannot be read", "root", p.Root, "err", p.repoErr)

@@ -140,8 +140,9 @@ func (s *Store) count(c *candidate, live *Live, durable int64) error {
 
 // eachRecord calls fn for each record of a pack, in the order of the file, with
 // what is known of its ID, the prefix in an index, and with what reads its header.
-func (s *Store) eachRecord(c *candidate, durable int64, fn func(e pack.Entry,
-	read func() (pack.Header, error)) error) error {
+func (s *Store) eachRecord(
+	c *candidate, durable int64, fn func(e pack.Entry, read func() (pack.Header, error)) error,
+) error {
 	p, err := pack.Open(s.fsys, s.id, c.id, os.O_RDONLY)
 	if err != nil {
 		return err

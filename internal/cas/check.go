@@ -538,10 +538,11 @@ func readRecord(e pack.Entry) (pack.Header, []byte, error) {
 // whose ids are not before from, in the order of ids, until so many bytes were read;
 // 0 is all. It returns where to go on, "" at the end, and the damage that
 // [Store.Check] does not find without reading data. at, unless it is nil, is called
-// after each pack, with where it goes on, and how many places were found. Packs that are made meanwhile may be missed.
-func (s *Store) CheckContent(ctx context.Context, from string, maxBytes int64, at func(next string,
-	found int)) (damage []*object.CorruptError,
-	read int64, next string, err error) {
+// after each pack, with where it goes on, and how many places were found. Packs that are
+// made meanwhile may be missed.
+func (s *Store) CheckContent(
+	ctx context.Context, from string, maxBytes int64, at func(next string, found int),
+) (damage []*object.CorruptError, read int64, next string, err error) {
 	ids, err := s.packIDs()
 	if err != nil {
 		return nil, 0, from, err
@@ -574,7 +575,9 @@ func (s *Store) CheckContent(ctx context.Context, from string, maxBytes int64, a
 }
 
 // checkContent verifies all that one pack holds, and returns its length.
-func (s *Store) checkContent(ctx context.Context, id [16]byte, durable int64, damage *[]*object.CorruptError) (int64, error) {
+func (s *Store) checkContent(
+	ctx context.Context, id [16]byte, durable int64, damage *[]*object.CorruptError,
+) (int64, error) {
 	x, err := s.examine(id, durable)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil // moved away by a prune that runs now

@@ -54,21 +54,13 @@ func (s *Store) enterEpoch(ctx context.Context) (vfs.File, uint64, error) {
 // to be empty up to before an epoch. It returns their locks, held: even who is
 // misled by damage to the journal cannot enter one.
 func (s *Store) drain(ctx context.Context, from, before uint64) (locks []vfs.File, err error) {
-	defer func() {
+	for n := from; n < before; n++ {
+		f, err := layout.Lock(ctx, s.fsys, layout.EpochLock(n))
 		if err != nil {
 			closeAll(locks)
-			locks = nil
-		}
-	}()
-	for n := from; n < before; n++ {
-		f, err := layout.OpenLock(s.fsys, layout.EpochLock(n))
-		if err != nil {
-			return locks, err
+			return nil, err
 		}
 		locks = append(locks, f)
-		if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
-			return locks, err
-		}
 	}
 	return locks, nil
 }

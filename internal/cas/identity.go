@@ -24,6 +24,8 @@ type headerCount struct {
 	some   string           // one of the files
 }
 
+var magics = []string{layout.PackMagic, layout.IndexMagic, layout.JournalMagic, journal.SummaryMagic}
+
 // countHeaders reads the headers of all packs, indexes and segments.
 func countHeaders(fsys vfs.FS) (*headerCount, error) {
 	c := &headerCount{files: make(map[[16]byte]int)}
@@ -46,7 +48,7 @@ func countHeaders(fsys vfs.FS) (*headerCount, error) {
 				return nil, err
 			}
 			id := [16]byte(b[12:28])
-			for _, magic := range []string{layout.PackMagic, layout.IndexMagic, layout.JournalMagic, journal.SummaryMagic} {
+			for _, magic := range magics {
 				h, err := layout.ParseHeader(b, magic, id)
 				if err != nil {
 					continue

@@ -544,7 +544,7 @@ func TestUnknownRecords(t *testing.T) {
 		"field 17 of a snapshot":     {journal.FrameSnapshot, journal.AppendField(body, 17, nil), false},
 		"field 66 of a snapshot":     {journal.FrameSnapshot, journal.AppendField(body, 66, []byte("x")), false},
 		"field 127 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 127, nil), false},
-		"field 128 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 128, []byte("x")), true},
+		"field 129 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 129, []byte("x")), true},
 		"field 255 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 255, nil), true},
 		"field 66 of pack lengths":   {journal.FramePacks, journal.AppendField(nil, 66, nil), false},
 		"field 128 of pack lengths":  {journal.FramePacks, journal.AppendField(nil, 128, nil), true},

@@ -132,14 +132,16 @@ func probeRename(fsys vfs.FS) error {
 func Concerns(dir string) ([]string, error) {
 	var list []string
 	if name := vfs.Remote(dir); name != "" {
-		list = append(list, fmt.Sprintf("the store is on %s, not on a local disk: locks, renames and syncs are as good as that is", name))
+		list = append(list, fmt.Sprintf("the store is on %s, not on a local disk: locks, renames and syncs are as "+
+			"good as that is", name))
 	}
 	top, err := os.Stat(dir)
 	if err != nil {
 		return nil, err
 	}
 	if perm := top.Mode().Perm(); vfs.HasOwners && perm&0o077 != 0 {
-		list = append(list, fmt.Sprintf("other users may enter the store (mode %v): the next command that writes changes that", perm))
+		list = append(list, fmt.Sprintf("other users may enter the store (mode %v): the next command that writes "+
+			"changes that", perm))
 	}
 	owner, _, ok := vfs.Owners(top)
 	foreign := 0

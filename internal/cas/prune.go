@@ -14,7 +14,6 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
-	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
 
@@ -294,7 +293,7 @@ type PruneResult struct {
 }
 
 func (s *Store) prune(ctx context.Context, plan *PrunePlan) (*PruneResult, error) {
-	alone, err := s.lockRepair(ctx)
+	alone, err := layout.Lock(ctx, s.fsys, layout.RepairLock)
 	if err != nil {
 		return nil, err
 	}
@@ -318,20 +317,6 @@ func (s *Store) prune(ctx context.Context, plan *PrunePlan) (*PruneResult, error
 		return nil, err
 	}
 	return r.result, r.forget(ctx)
-}
-
-// lockRepair waits until no other prune or repair is at work, and keeps others from
-// beginning until the file is closed.
-func (s *Store) lockRepair(ctx context.Context) (vfs.File, error) {
-	f, err := layout.OpenLock(s.fsys, layout.RepairLock)
-	if err != nil {
-		return nil, err
-	}
-	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }
 
 // takeAway takes the condemned packs away, when nobody counts on them any more and what

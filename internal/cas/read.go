@@ -402,7 +402,8 @@ func appendChunkRef(b []byte, id store.ID, n int) []byte {
 // joinChunks writes the chunks of the list at loc to w, as read returns them, and checks
 // the whole against its ID.
 func joinChunks(
-	ctx context.Context, w io.Writer, id store.ID, list []byte, loc pack.Location, read func(chunk store.ID) ([]byte, error),
+	ctx context.Context, w io.Writer, id store.ID, list []byte, loc pack.Location,
+	read func(chunk store.ID) ([]byte, error),
 ) error {
 	if len(list) == 0 || len(list)%chunkRefSize != 0 {
 		return corrupt(loc, "chunk list of %d bytes", len(list))

@@ -320,7 +320,7 @@ func (s *Store) Repair(ctx context.Context, plan *RepairPlan) error {
 }
 
 func (s *Store) repair(ctx context.Context, plan *RepairPlan) error {
-	alone, err := s.lockRepair(ctx)
+	alone, err := layout.Lock(ctx, s.fsys, layout.RepairLock)
 	if err != nil {
 		return err
 	}
@@ -384,11 +384,7 @@ func (s *Store) endDamagedSegment(ctx context.Context, plan *RepairPlan) error {
 		if damage, err := s.checkAccepted(); err != nil {
 			return err
 		} else if damage != nil {
-			if err := s.fsys.Rename(layout.AcceptedName, "quarantine/"+layout.AcceptedName+"-"+
-				layout.RandomName()); err != nil {
-				return err
-			}
-			if err := errors.Join(s.fsys.SyncDir("quarantine"), s.fsys.SyncDir(".")); err != nil {
+			if err := layout.Quarantine(s.fsys, layout.AcceptedName); err != nil {
 				return err
 			}
 		}

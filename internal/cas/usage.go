@@ -38,7 +38,8 @@ type Usage struct {
 
 // Total returns the length of all files.
 func (u *Usage) Total() int64 {
-	return u.ObjectBytes + u.CopyBytes + u.PackBytes + u.Indexes + u.Journal + u.Worktrees + u.Trash + u.Quarantine + u.Ballast + u.Other
+	return u.ObjectBytes + u.CopyBytes + u.PackBytes + u.Indexes + u.Journal + u.Worktrees + u.Trash + u.Quarantine +
+		u.Ballast + u.Other
 }
 
 // Usage counts what the files of the store take. It reads indexes and

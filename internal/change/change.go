@@ -176,7 +176,7 @@ func (c *Change) End(ctx context.Context, to Direction) (*livedir.Plan, error) {
 	var edits []trees.Edit
 	for _, it := range plan.Items {
 		if IsLeft(it) {
-			was, err := EntryAt(ctx, c.Pages, from.Tree, it.Path)
+			was, err := trees.EntryAt(ctx, c.Pages, from.Tree, it.Path)
 			if err != nil {
 				return nil, err
 			}

@@ -2,8 +2,6 @@ package change
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"path"
 	"slices"
 
@@ -42,7 +40,7 @@ func WithParents(ctx context.Context, g trees.Getter, wants []livedir.Want, to s
 		}
 		for up := path.Dir(w.Path); up != "." && !known[up]; up = path.Dir(up) {
 			known[up] = true
-			e, err := EntryAt(ctx, g, to, up)
+			e, err := trees.EntryAt(ctx, g, to, up)
 			if err != nil {
 				return nil, err
 			}
@@ -113,19 +111,4 @@ func addMade(edits []trees.Edit, plan *livedir.Plan, made bool) []trees.Edit {
 		}
 	}
 	return edits
-}
-
-// EntryAt returns what a tree has at a path, nil for nothing.
-func EntryAt(ctx context.Context, g trees.Getter, root store.ID, path string) (*tree.Entry, error) {
-	if root.IsZero() {
-		return nil, nil
-	}
-	e, err := trees.Lookup(ctx, g, root, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &e, nil
 }

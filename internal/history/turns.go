@@ -168,14 +168,11 @@ func isSpoilt(fsys vfs.FS, name string) (bool, *object.CorruptError, error) {
 // one by what the journal has, and the file before it.
 func MendTurns(ctx context.Context, s *cas.Store, name string) error {
 	fsys, dir := s.FS(), path.Dir(name)
-	lock, err := layout.OpenLock(fsys, name+".lock")
+	lock, err := layout.Lock(ctx, fsys, name+".lock")
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
-		return fmt.Errorf("%s.lock: %w", name, err)
-	}
 	if is, _, err := isSpoilt(fsys, name); !is || err != nil { // somebody was faster
 		return err
 	}
@@ -215,14 +212,11 @@ func ForgetTitles(ctx context.Context, s *cas.Store, session string, do bool) (f
 
 func forgetTitles(ctx context.Context, fsys vfs.FS, name, session string, do bool) (found bool, err error) {
 	if do {
-		lock, err := layout.OpenLock(fsys, name+".lock")
+		lock, err := layout.Lock(ctx, fsys, name+".lock")
 		if err != nil {
 			return false, err
 		}
 		defer lock.Close()
-		if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
-			return false, fmt.Errorf("%s.lock: %w", name, err)
-		}
 	}
 	for _, name := range []string{name, name + ".new"} { // the latter is the one before
 		b, err := vfs.ReadFile(fsys, name)

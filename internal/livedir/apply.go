@@ -142,9 +142,12 @@ func (a *applier) apply() error {
 	return nil
 }
 
-// fail records that an item cannot be done. The error is returned if it is one
-// that ends the restore.
+// fail records that an item cannot be done, if err says so. The error is returned if
+// it is one that ends the restore.
 func (a *applier) fail(it *rollback.Item, err error) error {
+	if err == nil {
+		return nil
+	}
 	if cause := context.Cause(a.ctx); cause != nil {
 		return cause
 	}
@@ -162,10 +165,9 @@ func (a *applier) skip(it *rollback.Item, now *tree.Entry) {
 
 // find returns the index of a path's item.
 func (p *Plan) find(path string) (int, bool) {
-	return slices.BinarySearchFunc(p.Items, path,
-		func(it rollback.Item, path string) int {
-			return trees.ComparePaths(it.Path, path)
-		})
+	return slices.BinarySearchFunc(p.Items, path, func(it rollback.Item, path string) int {
+		return trees.ComparePaths(it.Path, path)
+	})
 }
 
 // move moves what goes along with directories, as far as that can be done.
@@ -253,10 +255,9 @@ func (a *applier) perm(path string) uint16 {
 	if i, ok := a.plan.find(path); ok && a.plan.Items[i].New != nil && a.plan.Items[i].New.Mode.IsDir() {
 		return a.plan.Items[i].New.Mode.Perm()
 	}
-	i, ok := slices.BinarySearchFunc(a.plan.Made, path,
-		func(m Made, path string) int {
-			return trees.ComparePaths(m.Path, path)
-		})
+	i, ok := slices.BinarySearchFunc(a.plan.Made, path, func(m Made, path string) int {
+		return trees.ComparePaths(m.Path, path)
+	})
 	if ok {
 		return a.plan.Made[i].Mode.Perm()
 	}
@@ -343,10 +344,7 @@ func (a *applier) prepare() error {
 			root := &Root{dir: a.root.dir}
 			var err error
 			a.ready[i], err = a.write(ctx, root, i)
-			if err := errors.Join(err, root.leave(0)); err != nil {
-				return a.fail(it, err)
-			}
-			return nil
+			return a.fail(it, errors.Join(err, root.leave(0)))
 		})
 	}
 	return group.Wait()
@@ -458,10 +456,8 @@ func (a *applier) restore() error {
 		default:
 			err = a.restoreFile(a.root, i)
 		}
-		if err != nil {
-			if err := a.fail(it, err); err != nil {
-				return err
-			}
+		if err := a.fail(it, err); err != nil {
+			return err
 		}
 	}
 	if len(files) == 0 {
@@ -472,10 +468,8 @@ func (a *applier) restore() error {
 		group.Go(func() error {
 			root := &Root{dir: a.root.dir}
 			for _, i := range some {
-				if err := a.restoreFile(root, i); err != nil {
-					if err := a.fail(&a.plan.Items[i], err); err != nil {
-						return errors.Join(err, root.leave(0))
-					}
+				if err := a.fail(&a.plan.Items[i], a.restoreFile(root, i)); err != nil {
+					return errors.Join(err, root.leave(0))
 				}
 				if ctx.Err() != nil { // another one has failed
 					break
@@ -660,14 +654,7 @@ func (a *applier) remove() error {
 	return nil
 }
 
-func (a *applier) delete(i int) error {
-	it := &a.plan.Items[i]
-	err := a.tryDelete(i)
-	if err != nil {
-		return a.fail(it, err)
-	}
-	return nil
-}
+func (a *applier) delete(i int) error { return a.fail(&a.plan.Items[i], a.tryDelete(i)) }
 
 // tryDelete deletes one path, unless it is not what the plan found: it is put
 // aside first, and looked at then.
@@ -740,11 +727,12 @@ func (a *applier) setModes() error {
 		case !opened:
 			continue
 		}
-		if err := a.setMode(it.Path, perm); err != nil && !(isGone(err) && (it.Do == rollback.Delete ||
-			a.replaces(it))) {
-			if err := a.fail(it, err); err != nil {
-				return err
-			}
+		err := a.setMode(it.Path, perm)
+		if isGone(err) && (it.Do == rollback.Delete || a.replaces(it)) {
+			continue
+		}
+		if err := a.fail(it, err); err != nil {
+			return err
 		}
 	}
 	rest := maps.Clone(a.opened)
@@ -810,10 +798,8 @@ func (a *applier) verify() error {
 		if err == nil && !same(now, want) {
 			err = errors.New("it was changed again right after")
 		}
-		if err != nil {
-			if err := a.fail(it, err); err != nil {
-				return err
-			}
+		if err := a.fail(it, err); err != nil {
+			return err
 		}
 	}
 	return nil

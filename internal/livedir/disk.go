@@ -128,8 +128,8 @@ func kindName(k vfs.Kind) string {
 var errSpecial = errors.New("a device, a socket or a pipe")
 
 // Entry tells what is at a path, nil for nothing. Content goes to the sink. Of
-// a directory the ID is that of an empty one. What is below something that is
-// no directory is nothing.
+// a directory the ID is that of an empty one. If a parent of the path is no directory,
+// there is nothing.
 func (r *Root) Entry(ctx context.Context, path string, to Sink) (*tree.Entry, error) {
 	e, err := r.entry(ctx, path, to)
 	if isGone(err) {
@@ -138,8 +138,8 @@ func (r *Root) Entry(ctx context.Context, path string, to Sink) (*tree.Entry, er
 	return e, err
 }
 
-// entry is Entry for who must know why there is nothing, which is an error
-// here, or none if it is only the name that is not there.
+// entry is like Entry, but a parent that is missing, or is no directory, is an error. A
+// missing last name still is nothing.
 func (r *Root) entry(ctx context.Context, path string, to Sink) (*tree.Entry, error) {
 	up, name := trees.Split(path)
 	dir, err := r.enter(up)
@@ -219,8 +219,8 @@ func (r *Root) inode(path string) (uint64, error) {
 // isGone reports whether an error says that there is nothing at a path: its
 // name, or a directory above it, is not there or is something else.
 func isGone(err error) bool {
-	var notDir *notDirError
-	return errors.Is(err, fs.ErrNotExist) || errors.As(err, &notDir)
+	_, notDir := errors.AsType[*notDirError](err)
+	return notDir || errors.Is(err, fs.ErrNotExist)
 }
 
 // list returns the names in a directory.

@@ -380,9 +380,8 @@ func (pl *planner) block() {
 	}
 }
 
-// settleParents leaves directories alone that are wanted for what they would
-// hold, where nothing is to be put into them. Others are made, whoever removed
-// them.
+// settleParents leaves Parent directories alone under which nothing is restored. Those
+// that are needed are made, even if somebody has deleted them meanwhile.
 func (pl *planner) settleParents() {
 	needed := make(map[string]bool)
 	for i := range pl.items {
@@ -446,7 +445,15 @@ func (pl *planner) movedDirs() []rollback.Move {
 	pairs := slices.SortedFunc(maps.Keys(votes), func(a, b rollback.Move) int {
 		return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
 	})
-	// What is in a pair, or holds one, is in no other.
+	return apart(slices.DeleteFunc(pairs, func(p rollback.Move) bool {
+		_, in := trees.Below(p.To, p.From)
+		return in || 2*votes[p] < files[p.To] || 2*votes[p] < made[p.From]
+	}))
+}
+
+// apart returns the pairs of directories of which none is in another, or holds one: of
+// two that do not go together the first.
+func apart(pairs []rollback.Move) []rollback.Move {
 	taken, above := make(map[string]bool), make(map[string]bool)
 	isFree := func(dir string) bool {
 		if above[dir] {
@@ -460,8 +467,7 @@ func (pl *planner) movedDirs() []rollback.Move {
 		return true
 	}
 	return slices.DeleteFunc(pairs, func(p rollback.Move) bool {
-		_, in := trees.Below(p.To, p.From)
-		if in || 2*votes[p] < files[p.To] || 2*votes[p] < made[p.From] || !isFree(p.From) || !isFree(p.To) {
+		if !isFree(p.From) || !isFree(p.To) {
 			return true
 		}
 		for _, dir := range []string{p.From, p.To} {

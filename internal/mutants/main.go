@@ -91,8 +91,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	for _, c := range counts {
 		n += c
 	}
-	fmt.Fprintf(stdout, "%d mutants in %v: %d killed, %d killed by time, %d survived, %d of them with a reason, %d not tried\n",
-		n, time.Since(start).Round(time.Second), counts[killed], counts[late], counts[survived]+counts[excused],
+	fmt.Fprintf(stdout, "%d mutants in %v: %d killed, %d killed by time, "+
+		"%d survived, %d of them with a reason, %d not tried\n", n, time.Since(start).Round(time.Second), counts[killed], counts[late], counts[survived]+counts[excused],
 		counts[excused], counts[skipped])
 	if n == 0 {
 		return errors.New("no mutant has such a name")

@@ -126,12 +126,7 @@ func adoptWorktree(ctx context.Context, fsys vfs.FS, mv *Moved) error {
 		ps.Worktrees = slices.DeleteFunc(ps.Worktrees, func(p Place) bool { // one that has nothing: see check
 			return string(p.Root) == mv.To && p.ID != mv.worktree
 		})
-		p := ps.byID(mv.worktree)
-		if p == nil {
-			ps.Worktrees = append(ps.Worktrees, Place{ID: mv.worktree})
-			p = &ps.Worktrees[len(ps.Worktrees)-1]
-		}
-		ps.setRoot(p, mv.To)
+		ps.setRoot(ps.add(mv.worktree), mv.To)
 		return nil
 	})
 }
@@ -156,9 +151,7 @@ func listWorktrees(ctx context.Context, fsys vfs.FS) error {
 	return ChangePlaces(ctx, fsys, func(ps *File, _ *cas.Description) error {
 		for id, root := range roots {
 			if ps.byID(id) == nil && ps.byRoot(root) == nil {
-				p := Place{ID: id}
-				ps.setRoot(&p, root)
-				ps.Worktrees = append(ps.Worktrees, p)
+				ps.setRoot(ps.add(id), root)
 			}
 		}
 		return nil
@@ -215,10 +208,11 @@ func (mv *Moved) check(ctx context.Context, loc *Location, opts *AdoptOptions) e
 		if filepath.Base(mv.Store) == to {
 			return nil
 		}
-		if some, err := hasSnapshots(ctx, vfs.Sub(stores, to)); err != nil || some {
-			return errors.Join(err, mv.taken(some))
+		some, err := hasSnapshots(ctx, vfs.Sub(stores, to))
+		if some && err == nil {
+			err = mv.taken()
 		}
-		return nil
+		return err
 	}
 	s, err := cas.OpenFS(ctx, vfs.Sub(stores, filepath.Base(mv.Store)), &cas.Options{ReadOnly: true})
 	if err != nil {
@@ -227,7 +221,7 @@ func (mv *Moved) check(ctx context.Context, loc *Location, opts *AdoptOptions) e
 	defer s.Close()
 	snap, err := s.Newest(ctx, loc.known.ID, cas.AnySession)
 	if err == nil && loc.known.ID != mv.worktree && !snap.Pruned {
-		return mv.taken(true)
+		return mv.taken()
 	}
 	if errors.Is(err, store.ErrNotFound) {
 		err = nil
@@ -235,10 +229,7 @@ func (mv *Moved) check(ctx context.Context, loc *Location, opts *AdoptOptions) e
 	return err
 }
 
-func (mv *Moved) taken(some bool) error {
-	if !some {
-		return nil
-	}
+func (mv *Moved) taken() error {
 	return fmt.Errorf("%q %w, and that of %q stays by itself", mv.To, ErrHasHistory, mv.From)
 }
 
@@ -288,12 +279,7 @@ func Find(storeRoot, name string) (dir, path string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		var fit []string
-		for _, n := range names {
-			if strings.HasPrefix(n, name) {
-				fit = append(fit, n)
-			}
-		}
+		fit := slices.DeleteFunc(names, func(n string) bool { return !strings.HasPrefix(n, name) })
 		if len(fit) > 1 {
 			return "", "", fmt.Errorf("store %q: %w: %s", name, history.ErrAmbiguous, strings.Join(fit, ", "))
 		}

@@ -1,6 +1,7 @@
 package places
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 
 	"github.com/boocode/filestore/internal/capture"
@@ -48,13 +50,8 @@ func Names(storeRoot string) ([]string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var list []string
-	for _, name := range names {
-		if storeName.MatchString(name) {
-			list = append(list, name)
-		}
-	}
-	return list, cas.OwnerOf(storeRoot, err)
+	names = slices.DeleteFunc(names, func(name string) bool { return !storeName.MatchString(name) })
+	return names, cas.OwnerOf(storeRoot, err)
 }
 
 // Locate finds out where the history of a directory is, of the stores in storeRoot.
@@ -234,10 +231,8 @@ func (loc *Location) Note(ctx context.Context, fsys vfs.FS) error {
 }
 
 func (ps *File) noteBoth(loc *Location, main *Place) {
-	ps.note(loc.known.ID, &loc.known)
-	if ps.Main == nil {
-		ps.Main = new(Place)
-	}
+	ps.add(loc.known.ID).update(&loc.known)
+	ps.Main = cmp.Or(ps.Main, new(Place))
 	if main.Dir.Ino != 0 {
 		ps.Main.update(main)
 	}

@@ -4,6 +4,7 @@
 package places
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,7 +71,7 @@ var ourView = sync.OnceValue(func() string {
 	return capture.PathHash(fmt.Sprint(id.Ino, " ", id.Born, " ", vfs.MachineID()))[:16]
 })
 
-// readPlaces reads the file of a store. One that is damaged counts as absent unless
+// ReadFile reads the file of a store. One that is damaged counts as absent unless
 // something was moved.
 func ReadFile(fsys vfs.FS, moved bool) (*File, error) {
 	ps := new(File)
@@ -81,9 +82,12 @@ func ReadFile(fsys vfs.FS, moved bool) (*File, error) {
 	case err != nil:
 		return nil, err
 	}
-	switch err := decodePlaces(b, ps); {
+	if b, err = cas.CutSum(b); err == nil {
+		err = json.Unmarshal(b, ps)
+	}
+	switch {
 	case err != nil && moved:
-		return nil, damagedPlaces(err)
+		return nil, &object.CorruptError{Path: FileName, Err: err}
 	case err != nil:
 		return &File{Version: Version}, nil
 	case ps.Version != Version:
@@ -92,34 +96,18 @@ func ReadFile(fsys vfs.FS, moved bool) (*File, error) {
 	return ps, nil
 }
 
-// decodePlaces reads the file.
-func decodePlaces(b []byte, ps *File) error {
-	b, err := cas.CutSum(b)
-	if err == nil {
-		err = json.Unmarshal(b, ps)
-	}
-	return err
-}
-
-func damagedPlaces(err error) *object.CorruptError {
-	return &object.CorruptError{Path: FileName, Err: err}
-}
-
 // Check reports what is damaged in the file of a store that says which
 // directory each of its worktrees is; nil if nothing is. A store goes on without the
 // file, unless something was moved: then nothing opens it as long as it is damaged.
 func Check(s *cas.Store) (*object.CorruptError, error) {
-	b, err := vfs.ReadFile(s.FS(), FileName)
-	if errors.Is(err, fs.ErrNotExist) {
+	_, err := ReadFile(s.FS(), true)
+	if damage, ok := errors.AsType[*object.CorruptError](err); ok {
+		return damage, nil
+	}
+	if errors.Is(err, store.ErrFormat) { // it is whole
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	if err := decodePlaces(b, new(File)); err != nil {
-		return damagedPlaces(err), nil
-	}
-	return nil, nil
+	return nil, err
 }
 
 // Repair moves the file into quarantine if it is damaged. Whoever opens the
@@ -130,10 +118,7 @@ func Repair(ctx context.Context, s *cas.Store) error {
 		if damage, err := Check(s); damage == nil || err != nil { // somebody was faster
 			return err
 		}
-		if err := fsys.Rename(FileName, "quarantine/"+FileName+"-"+layout.RandomName()); err != nil {
-			return err
-		}
-		return errors.Join(fsys.SyncDir("quarantine"), fsys.SyncDir("."))
+		return layout.Quarantine(fsys, FileName)
 	})
 }
 
@@ -179,22 +164,28 @@ func (ps *File) main(d *cas.Description) *Place {
 
 // byID returns the worktree with an identity, nil if it is not known.
 func (ps *File) byID(id string) *Place {
-	for i := range ps.Worktrees {
-		if ps.Worktrees[i].ID == id {
-			return &ps.Worktrees[i]
-		}
-	}
-	return nil
+	return ps.first(func(p Place) bool { return p.ID == id })
 }
 
 // byRoot returns the worktree at a path, nil if it is not known.
 func (ps *File) byRoot(root string) *Place {
-	for i := range ps.Worktrees {
-		if string(ps.Worktrees[i].Root) == root {
-			return &ps.Worktrees[i]
-		}
+	return ps.first(func(p Place) bool { return string(p.Root) == root })
+}
+
+func (ps *File) first(is func(Place) bool) *Place {
+	if i := slices.IndexFunc(ps.Worktrees, is); i >= 0 {
+		return &ps.Worktrees[i]
 	}
 	return nil
+}
+
+// add returns the worktree with an identity, which it adds if it is not known.
+func (ps *File) add(id string) *Place {
+	if p := ps.byID(id); p != nil {
+		return p
+	}
+	ps.Worktrees = append(ps.Worktrees, Place{ID: id})
+	return &ps.Worktrees[len(ps.Worktrees)-1]
 }
 
 // newID returns what the worktree at a path is called that the file does not know:
@@ -317,9 +308,7 @@ func (ps *File) reroot(from, to string) {
 		}
 		ps.setRoot(p, root)
 	}
-	if ps.Main == nil {
-		ps.Main = new(Place)
-	}
+	ps.Main = cmp.Or(ps.Main, new(Place))
 	ps.setRoot(ps.Main, to)
 }
 
@@ -336,16 +325,6 @@ func restBelow(path, dir string) (rest string, ok bool) {
 		return "", true
 	}
 	return strings.CutPrefix(path, strings.TrimSuffix(dir, string(filepath.Separator))+string(filepath.Separator))
-}
-
-// note writes down what was found of a directory.
-func (ps *File) note(id string, now *Place) {
-	p := ps.byID(id)
-	if p == nil {
-		ps.Worktrees = append(ps.Worktrees, Place{ID: id})
-		p = &ps.Worktrees[len(ps.Worktrees)-1]
-	}
-	p.update(now)
 }
 
 // update takes over what was found, but not who sees it where all else is the same.
@@ -469,11 +448,6 @@ func AllGone(dir string) bool {
 		return false
 	}
 	ps, err := ReadFile(fsys, d.Moved)
-	if err != nil {
-		return false
-	}
-	if !ps.main(d).IsGone() {
-		return false
-	}
-	return !slices.ContainsFunc(ps.Worktrees, func(p Place) bool { return !p.IsGone() })
+	isThere := func(p Place) bool { return !p.IsGone() }
+	return err == nil && ps.main(d).IsGone() && !slices.ContainsFunc(ps.Worktrees, isThere)
 }

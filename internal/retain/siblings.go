@@ -34,6 +34,26 @@ type siblings struct {
 	Gone map[string]time.Time `json:"gone"` // since when the directories of a store have been seen to be gone
 }
 
+func readSiblings(storeRoot string) (marks siblings) {
+	b, err := vfs.ReadOwn(filepath.Join(storeRoot, siblingsName))
+	if err != nil || json.Unmarshal(b, &marks) != nil || marks.Gone == nil {
+		return siblings{Gone: make(map[string]time.Time)}
+	}
+	return marks
+}
+
+func (s *siblings) write(storeRoot string) error {
+	b, err := json.Marshal(s)
+	name := filepath.Join(storeRoot, siblingsName)
+	if err == nil {
+		err = os.WriteFile(name+".new", b, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	return err
+}
+
 // AutoPruneSiblings looks at the stores in a directory, once a day at most, and
 // prunes those of which all directories have been gone for as long as
 // retention.json says. What has a name stays; a store in which nothing stays is
@@ -70,15 +90,7 @@ func lookAtSiblings(ctx context.Context, storeRoot string, keep *Retention, now 
 	if err != nil {
 		return err
 	}
-	var marks siblings
-	if b, err := vfs.ReadOwn(filepath.Join(storeRoot, siblingsName)); err == nil {
-		if json.Unmarshal(b, &marks) != nil {
-			marks = siblings{}
-		}
-	}
-	if marks.Gone == nil {
-		marks.Gone = make(map[string]time.Time)
-	}
+	marks := readSiblings(storeRoot)
 	maps.DeleteFunc(marks.Gone, func(name string, _ time.Time) bool { return !slices.Contains(names, name) })
 	at, _ := slices.BinarySearch(names, marks.Next)
 	names = append(slices.Clone(names[at:]), names[:at]...)
@@ -99,13 +111,7 @@ func lookAtSiblings(ctx context.Context, storeRoot string, keep *Retention, now 
 			due = append(due, name)
 		}
 	}
-	b, err := json.Marshal(&marks)
-	if name := filepath.Join(storeRoot, siblingsName); err == nil {
-		if err = os.WriteFile(name+".new", b, 0o600); err == nil {
-			err = os.Rename(name+".new", name)
-		}
-	}
-	if err != nil {
+	if err := marks.write(storeRoot); err != nil {
 		return err
 	}
 	for _, name := range due {
@@ -129,8 +135,9 @@ func lookAtSiblings(ctx context.Context, storeRoot string, keep *Retention, now 
 
 // pruneGone prunes the store of a directory that is gone, and removes it if nothing
 // stays in it.
-func pruneGone(ctx context.Context, dir string, keep *Retention, log *slog.Logger) (r *cas.PruneResult, removed bool,
-	err error) {
+func pruneGone(
+	ctx context.Context, dir string, keep *Retention, log *slog.Logger,
+) (r *cas.PruneResult, removed bool, err error) {
 	s, err := cas.Open(ctx, dir, &cas.Options{Logger: log})
 	if err != nil {
 		return nil, false, err

@@ -3,7 +3,6 @@ package trees
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"iter"
 	"strings"
 
@@ -44,8 +43,8 @@ func CompareAt(ctx context.Context, g Getter, old, new store.State, path string)
 	return func(yield func(tree.Difference, error) bool) {
 		c := Change{Path: path}
 		var err error
-		if c.Old, err = lookup(ctx, g, old.Tree, path); err == nil {
-			c.New, err = lookup(ctx, g, new.Tree, path)
+		if c.Old, err = EntryAt(ctx, g, old.Tree, path); err == nil {
+			c.New, err = EntryAt(ctx, g, new.Tree, path)
 		}
 		if err != nil {
 			yield(tree.Difference{}, err)
@@ -65,15 +64,6 @@ func CompareAt(ctx context.Context, g Getter, old, new store.State, path string)
 			}
 		}
 	}
-}
-
-// lookup is Lookup that returns nil where there is nothing.
-func lookup(ctx context.Context, g Getter, root store.ID, path string) (*tree.Entry, error) {
-	e, err := Lookup(ctx, g, root, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return &e, err
 }
 
 // differences returns what to say of one change: nothing, one difference, or

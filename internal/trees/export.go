@@ -50,8 +50,7 @@ type ExportResult struct {
 //
 // An error leaves what was written until then, but no file that is not whole.
 func Export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *ExportOptions) (*ExportResult, error) {
-	opts = cmp.Or(opts, new(ExportOptions))
-	r, err := export(ctx, g, root, dir, opts)
+	r, err := export(ctx, g, root, dir, cmp.Or(opts, new(ExportOptions)))
 	if err != nil {
 		return nil, fmt.Errorf("export to %q: %w", dir, err)
 	}
@@ -72,10 +71,7 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers) // writing files keeps a core busy
-	x := &exporter{ctx: ctx, g: g, group: group, progress: opts.Progress}
-	if x.progress == nil {
-		x.progress = new(tree.Progress)
-	}
+	x := &exporter{ctx: ctx, g: g, group: group, progress: cmp.Or(opts.Progress, new(tree.Progress))}
 	// The root's own permission bits are not in the tree: they stay.
 	err = x.dir(&openDir{dir: d}, "", root)
 	if err := errors.Join(err, group.Wait()); err != nil {

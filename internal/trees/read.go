@@ -2,6 +2,7 @@ package trees
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -100,6 +101,21 @@ func Lookup(ctx context.Context, g Getter, root store.ID, path string) (tree.Ent
 		e = it.Entry()
 	}
 	return e, nil
+}
+
+// EntryAt is [Lookup] that returns nil where there is nothing. A zero root has nothing.
+func EntryAt(ctx context.Context, g Getter, root store.ID, path string) (*tree.Entry, error) {
+	if root.IsZero() {
+		return nil, nil
+	}
+	e, err := Lookup(ctx, g, root, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &e, nil
 }
 
 // A WalkEntry is an entry and where it is.

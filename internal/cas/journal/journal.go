@@ -368,7 +368,9 @@ func (j *Journal) noteRecent(s *store.Snapshot) {
 
 // findRecent returns where in the newest segment's snapshots one is, or belongs.
 func (j *Journal) findRecent(seq uint64) (i int, ok bool) {
-	return slices.BinarySearchFunc(j.recent, seq, func(s *store.Snapshot, seq uint64) int { return cmp.Compare(s.Seq, seq) })
+	return slices.BinarySearchFunc(j.recent, seq, func(s *store.Snapshot, seq uint64) int {
+		return cmp.Compare(s.Seq, seq)
+	})
 }
 
 func (j *Journal) noteHead(s *store.Snapshot) {

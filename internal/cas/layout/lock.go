@@ -15,22 +15,32 @@ func OpenLock(fsys vfs.FS, name string) (vfs.File, error) {
 	return fsys.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 }
 
+// Lock waits for the lock on a lock file, and holds it until the file is closed.
+func Lock(ctx context.Context, fsys vfs.FS, name string) (vfs.File, error) {
+	f, err := OpenLock(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := vfs.Lock(ctx, f, vfs.Exclusive); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return f, nil
+}
+
 // MaxWait bounds the wait for a lock that is held for a sync or two: by then
 // its holder has been stopped, or its disk has.
 const MaxWait = 30 * time.Second
 
 // WithLock runs fn while it holds the lock on a lock file.
 func WithLock(ctx context.Context, fsys vfs.FS, name string, fn func() error) error {
-	f, err := OpenLock(fsys, name)
+	wait, cancel := context.WithTimeoutCause(ctx, MaxWait, fmt.Errorf("another process has held it for %v", MaxWait))
+	defer cancel()
+	f, err := Lock(wait, fsys, name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	wait, cancel := context.WithTimeoutCause(ctx, MaxWait, fmt.Errorf("another process has held it for %v", MaxWait))
-	defer cancel()
-	if err := vfs.Lock(wait, f, vfs.Exclusive); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 	return fn()
 }
 

@@ -50,6 +50,14 @@ func WriteFile(fsys vfs.FS, name string, content []byte) error {
 	return fsys.SyncDir(path.Dir(name))
 }
 
+// Quarantine moves a file of the store's own directory aside, durably.
+func Quarantine(fsys vfs.FS, name string) error {
+	if err := fsys.Rename(name, "quarantine/"+name+"-"+RandomName()); err != nil {
+		return err
+	}
+	return errors.Join(fsys.SyncDir("quarantine"), fsys.SyncDir("."))
+}
+
 func RandomName() string {
 	id := RandomID()
 	return hex.EncodeToString(id[:8])
