@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -145,4 +147,34 @@ func TestClaudeEsc(t *testing.T) {
 		"turn", "A half.txt", "D old.txt", "start")
 	c.part("restore", "-y", "start")
 	c.has("old.txt", "old\n", "half.txt", "-", "allowed.txt", "-", "user.txt", "mine\n")
+}
+
+// TestClaudeHung: beside a resident engine that was stopped a turn is recorded, and Claude
+// Code shows the user what the hook says of it.
+func TestClaudeHung(t *testing.T) {
+	c := newClaude(t)
+	s := c.open("--allowedTools", "Bash")
+	s.enter(script + " bash echo one > a.txt ;; first")
+	s.sees("done: first")
+	locks, err := filepath.Glob(filepath.Join(c.home, ".boo", "file-store", "*", "locks", "serve"))
+	if err != nil || len(locks) != 1 {
+		t.Fatalf("engines %q, %v", locks, err)
+	}
+	b, err := os.ReadFile(locks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGSTOP)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Kill(pid, syscall.SIGCONT)
+	s.enter(script + " bash echo two > b.txt ;; second")
+	s.sees("snapctl: the engine does not answer")
+	s.sees("done: second")
+	s.until("the turn has ended", func() bool { return !strings.Contains(c.snapctl("sessions"), "turn open") })
+	c.log("turn", "A b.txt", "turn", "A a.txt", "start")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -176,8 +177,9 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent) {
 		a.log.Debug("no resident engine", "err", err)
 	}
 	h := &hooks{app: a, log: log, last: make(map[hookSession]<-chan any)}
+	done, _ := h.take(ctx, a.flags.root, e)
 	select {
-	case err := <-h.take(ctx, a.flags.root, e):
+	case err := <-done:
 		if err != nil {
 			a.log.Error("event not recorded", "err", err)
 		}
@@ -313,9 +315,9 @@ func (a *app) tooBroad() (string, error) {
 	return project.TooBroad(home), nil
 }
 
-// hookAsk sends the event and waits for what came of it: for a moment at a start, since
-// the engine says that it is queued, and if the engine is late. The error matches
-// [wire.ErrHung] if the engine falls silent.
+// hookAsk sends the event and waits for what came of it: for a moment at a start, and if
+// the engine is late and others are before the event. The error matches [wire.ErrHung] if
+// the engine falls silent.
 func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event, late bool) (outcome, error) {
 	q := &hookRequest{Env: a.variables(sameEnvironment), Root: []byte(a.flags.root), Event: e}
 	came := notTaken
@@ -324,11 +326,20 @@ func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event, la
 	stop := context.AfterFunc(over, func() { c.Close() }) // the event is recorded, whoever waits for that
 	defer stop()
 	go watch(over, c, func() { leave(wire.ErrHung) })
-	if late {
-		time.AfterFunc(startWait, func() { leave(nil) })
-	}
-	err := c.Stream(context.WithoutCancel(ctx), "hook", q, nil, func([]byte) error {
-		if came = queued; e.Name == agents.SessionStart || e.Name == agents.Prompt {
+	patience := time.AfterFunc(hookAlive, func() {
+		if late {
+			leave(errNotTaken)
+		}
+	})
+	defer patience.Stop()
+	err := c.Stream(context.WithoutCancel(ctx), "hook", q, nil, func(line []byte) error {
+		var said hookQueued
+		if err := json.Unmarshal(line, &said); err != nil {
+			return err
+		}
+		came = queued
+		patience.Stop()
+		if e.Name == agents.SessionStart || e.Name == agents.Prompt || late && said.Behind {
 			time.AfterFunc(startWait, func() { leave(nil) })
 		}
 		return nil
@@ -339,10 +350,8 @@ func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event, la
 		return recorded, nil
 	case answered: // if it was not taken the engine is of another version, say
 		return came, err
-	case errors.Is(context.Cause(over), wire.ErrHung):
-		return queued, wire.ErrHung
-	case late && came == notTaken && ctx.Err() == nil && over.Err() != nil:
-		return queued, errNotTaken
+	case errors.Is(context.Cause(over), wire.ErrHung), errors.Is(context.Cause(over), errNotTaken):
+		return queued, context.Cause(over)
 	case over.Err() != nil:
 		return queued, ctx.Err() // whether it was taken or not: it has the directory's locks
 	}

@@ -30,6 +30,13 @@ type hookRequest struct {
 	Event *agents.Event     `json:"event"`
 }
 
+// A hookQueued says that an event is queued.
+type hookQueued struct {
+	ID     int    `json:"id,omitempty"`
+	Type   string `json:"type"`             // "queued"
+	Behind bool   `json:"behind,omitempty"` // others of its session
+}
+
 // hooks records events, those of a session in the order in which they came.
 type hooks struct {
 	app    *app
@@ -47,9 +54,9 @@ type hookSession struct{ root, session string }
 // is captured in part then.
 const maxHook = 2 * time.Minute
 
-// take queues an event. What came of it is sent to done; ctx ends it, and not who
-// asked for it.
-func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-chan error) {
+// take queues an event, behind others of its session or not. What came of it is sent to
+// done; ctx ends it, and not who asked for it.
+func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-chan error, behind bool) {
 	result, mine := make(chan error, 1), make(chan any)
 	key := hookSession{root, e.Session}
 	h.mu.Lock()
@@ -74,7 +81,7 @@ func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-
 		close(mine)
 		result <- err
 	})
-	return result
+	return result, before != nil
 }
 
 // guarded records an event. What goes wrong with one is no harm to others.
@@ -299,8 +306,8 @@ func (h *hooks) serve(all, ctx context.Context, line json.RawMessage, emit func(
 	if q.Event == nil {
 		return nil, errors.New("no event")
 	}
-	done := h.take(all, string(q.Root), q.Event)
-	if err := emit(map[string]any{"id": q.ID, "type": "queued"}); err != nil {
+	done, behind := h.take(all, string(q.Root), q.Event)
+	if err := emit(&hookQueued{q.ID, "queued", behind}); err != nil {
 		return nil, err
 	}
 	select {
