@@ -8,8 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
-	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/store"
 )
 
 type diffFlags struct {
@@ -139,17 +137,14 @@ func (a *app) diff(cmd *cobra.Command, p *place, args []string, f *diffFlags) er
 	d := p.newDiffer(f)
 	d.Old, d.New = old, new
 	if old.OnDisk || new.OnDisk {
-		disk, g, err := p.captureDisk(ctx, f.limits.limits())
+		disk, g, left, err := p.captureDisk(ctx, f.limits.limits())
 		if err != nil {
 			return err
 		}
-		if d.left, err = readLeftOut(ctx, g, disk.Coverage); err != nil {
-			return err
-		}
-		d.Trees = g
+		d.Trees, d.left = g, left
 		for _, r := range []*verbs.Side{&d.Old, &d.New} {
 			if r.OnDisk {
-				r.Point = &manager.Point{State: store.State{Tree: disk.Tree, Coverage: disk.Coverage}}
+				r.Point = disk
 			}
 		}
 	}

@@ -60,8 +60,7 @@ func (a *app) du(ctx context.Context, p *place, f *duFlags) error {
 	if err != nil {
 		return err
 	}
-	progress := new(tree.Progress)
-	stop := a.showProgress(progress, "counted")
+	progress, stop := a.showProgress("counted")
 	var problems []trees.Problem
 	var show func() error
 	switch {

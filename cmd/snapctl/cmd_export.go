@@ -13,7 +13,6 @@ import (
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 func (a *app) exportCommand() *cobra.Command {
@@ -47,8 +46,7 @@ func (a *app) export(ctx context.Context, p *place, text, dir string) error {
 	if err := mustBeEmpty(dir); err != nil {
 		return err
 	}
-	progress := new(tree.Progress)
-	stop := a.showProgress(progress, "written")
+	progress, stop := a.showProgress("written")
 	result, err := trees.Export(ctx, p.store, r.State.Tree, dir, &trees.ExportOptions{Progress: progress})
 	stop()
 	if errors.Is(err, context.Canceled) {

@@ -204,7 +204,7 @@ func (a *app) sealEngine(ctx context.Context) error {
 // stillThere lists what the next snapshot would capture again: files with one of
 // the contents, and whatever is at one of the paths.
 func (p *place) stillThere(ctx context.Context, paths []string, blobs []retain.ForgottenBlob) ([]string, error) {
-	disk, g, err := p.captureDisk(ctx, tree.Limits{})
+	disk, g, _, err := p.captureDisk(ctx, tree.Limits{})
 	if err != nil {
 		return nil, err
 	}
@@ -212,13 +212,13 @@ func (p *place) stillThere(ctx context.Context, paths []string, blobs []retain.F
 	for _, b := range blobs {
 		ids[b.ID] = true
 	}
-	found, err := audit.NewFinder(g, ids).Find(ctx, disk.Tree)
+	found, err := audit.NewFinder(g, ids).Find(ctx, disk.State.Tree)
 	if err != nil {
 		return nil, err
 	}
 	all := audit.NewFinder(g, nil)
 	for _, path := range paths {
-		there, err := all.At(ctx, disk.Tree, path)
+		there, err := all.At(ctx, disk.State.Tree, path)
 		if err != nil {
 			return nil, err
 		}

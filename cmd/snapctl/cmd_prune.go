@@ -15,7 +15,6 @@ import (
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
-	"github.com/boocode/filestore/tree"
 )
 
 type pruneFlags struct {
@@ -203,8 +202,8 @@ func (a *app) planPrune(ctx context.Context, s *cas.Store, f *pruneFlags) (*reta
 			return nil, err
 		}
 	}
-	progress := new(tree.Progress)
-	defer a.showProgress(progress, "counted")()
+	progress, stop := a.showProgress("counted")
+	defer stop()
 	return retain.PlanPrune(ctx, s, &retain.Retention{KeepLast: f.keepLast, KeepWithin: f.keepWithin,
 		Session: a.flags.session, DropSession: f.dropSession, KeepDeleted: f.keepDeleted,
 		MaxBytes: max(f.maxSize, 0), DespiteDamage: f.despite, Wait: f.wait, Alone: true}, progress)

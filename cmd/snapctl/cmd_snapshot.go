@@ -15,7 +15,6 @@ import (
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 type snapshotFlags struct {
@@ -100,8 +99,7 @@ func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
 			return err
 		}
 	}
-	progress := new(tree.Progress)
-	stop := a.showProgress(progress, "read")
+	progress, stop := a.showProgress("read")
 	r, err := p.m.Snapshot(ctx, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, EndTurn: f.endTurn,
 		Progress: progress})
 	stop()

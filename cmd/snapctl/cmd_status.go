@@ -53,20 +53,16 @@ func (a *app) status(cmd *cobra.Command, p *place, args []string, f *statusFlags
 	if err != nil {
 		return err
 	}
-	r, err := p.resolve(ctx, "@")
+	before, err := p.resolve(ctx, "@")
 	if err != nil {
 		return err
 	}
-	disk, g, err := p.captureDisk(ctx, f.limits.limits())
-	if err != nil {
-		return err
-	}
-	left, err := readLeftOut(ctx, g, disk.Coverage)
+	disk, g, left, err := p.captureDisk(ctx, f.limits.limits())
 	if err != nil {
 		return err
 	}
 	list := manager.NewDiff()
-	for c, err := range trees.Compare(ctx, g, r.State, store.State{Tree: disk.Tree, Coverage: disk.Coverage}) {
+	for c, err := range trees.Compare(ctx, g, before.State, disk.State) {
 		if err != nil {
 			return err
 		}
@@ -78,15 +74,8 @@ func (a *app) status(cmd *cobra.Command, p *place, args []string, f *statusFlags
 			a.printStatus(&c, f.nul)
 		}
 	}
-	cutOff, half, err := inside.Of(p.m).CutOff(ctx)
-	if err != nil {
+	if err := p.endStatus(ctx, before, disk, list, left); err != nil {
 		return err
-	}
-	if err := p.endStatus(ctx, r, disk.Tree, list, left, cutOff); err != nil {
-		return err
-	}
-	if half {
-		a.tell("warning: %v; %s", manager.ErrEditCutOff, hintEditCutOff)
 	}
 	switch {
 	case left.isPart():
@@ -107,30 +96,33 @@ func (a *app) printStatus(c *tree.Difference, nul bool) {
 	fmt.Fprintf(a.out, "%s %s%s", status, path, end)
 }
 
-func (p *place) endStatus(ctx context.Context, r *manager.Point, disk store.ID, list *manager.Diff,
-	left *leftOut, cutOff bool) error {
+// endStatus prints what is known beside the paths.
+func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list *manager.Diff, left *leftOut) error {
 	a := p.app
+	cutOff, half, err := inside.Of(p.m).CutOff(ctx)
+	if err != nil {
+		return err
+	}
 	open, err := p.m.OpenTurns()
 	if err != nil {
 		return err
 	}
 	if a.flags.json {
-		j := &statusAnswer{SnapshotTreeHash: r.State.Tree, EntryID: words.OrNull(r.EntryID),
-			DiskTreeHash: disk, Session: p.m.Session(),
-			TurnOpen: slices.Contains(open, p.m.Session()), RestoreCutOff: cutOff, NotCaptured: left.counts}
+		j := &statusAnswer{SnapshotTreeHash: before.State.Tree, EntryID: words.OrNull(before.EntryID),
+			DiskTreeHash: disk.State.Tree, Session: p.m.Session(), TurnOpen: slices.Contains(open, p.m.Session()),
+			RestoreCutOff: cutOff, NotCaptured: left.counts}
 		if list.Len() > 0 {
 			j.Diff = list
 		}
 		if err := a.printJSON(j); err != nil {
 			return err
 		}
-	}
-	if !a.flags.json {
+	} else {
 		when := ""
-		if r.Snapshot != nil {
-			when = " (" + clock(r.Snapshot.Time) + ")"
+		if before.Snapshot != nil {
+			when = " (" + clock(before.Snapshot.Time) + ")"
 		}
-		a.note("%s since %s%s", countsOf(list), name(r), when)
+		a.note("%s since %s%s", countsOf(list), name(before), when)
 		for _, session := range open {
 			a.note("a turn of session %s is open", session)
 		}
@@ -139,5 +131,8 @@ func (p *place) endStatus(ctx context.Context, r *manager.Point, disk store.ID, 
 		a.tell("warning: %v; %s", manager.ErrCutOff, hintCutOff)
 	}
 	left.warn(a)
+	if half {
+		a.tell("warning: %v; %s", manager.ErrEditCutOff, hintEditCutOff)
+	}
 	return nil
 }

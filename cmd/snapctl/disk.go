@@ -10,19 +10,25 @@ import (
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
-// captureDisk finds out what is on the disk now and stores nothing. The
-// Getter knows the trees of the result and all that the store holds.
-func (p *place) captureDisk(ctx context.Context, limits tree.Limits) (*tree.Result, trees.Getter, error) {
+// captureDisk finds out what is on the disk now, and what a capture leaves out of it, and
+// stores nothing. The Getter knows the trees of the state and all that the store holds.
+func (p *place) captureDisk(ctx context.Context, limits tree.Limits) (
+	*manager.Point, trees.Getter, *leftOut, error) {
 	if _, err := os.Stat(p.project.Root); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil, p.app.noRoot(p.project.Root)
+		return nil, nil, nil, p.app.noRoot(p.project.Root)
 	}
 	limits.NewBytes, limits.Files = -1, -1 // nothing is kept of it
-	progress := new(tree.Progress)
-	stop := p.app.showProgress(progress, "read")
+	progress, stop := p.app.showProgress("read")
 	r, g, err := inside.Of(p.m).Disk(ctx, &capture.Options{Limits: limits, Progress: progress})
 	stop()
-	return r, g, err
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	left, err := readLeftOut(ctx, g, r.Coverage)
+	return &manager.Point{State: store.State{Tree: r.Tree, Coverage: r.Coverage}}, g, left, err
 }

@@ -16,9 +16,10 @@ const (
 
 // showProgress prints how far a capture or an export is, on one line of a
 // terminal, until stop is called. verb says what is done with the bytes.
-func (a *app) showProgress(p *tree.Progress, verb string) (stop func()) {
+func (a *app) showProgress(verb string) (p *tree.Progress, stop func()) {
+	p = new(tree.Progress)
 	if a.flags.quiet || a.flags.json || !isTerminal(a.stderr) {
-		return func() {}
+		return p, func() {}
 	}
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -39,7 +40,7 @@ func (a *app) showProgress(p *tree.Progress, verb string) (stop func()) {
 			}
 		}
 	}()
-	return func() {
+	return p, func() {
 		close(done)
 		<-stopped
 	}

@@ -88,47 +88,42 @@ func hintHung(e *wire.HungError) string {
 // resident runs a command by the resident engine if there is one, and else here.
 func (a *app) resident(fn func(cmd *cobra.Command, args []string) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		code, done, err := a.runThere(cmd.Context())
-		switch {
-		case err != nil:
+		done, err := a.runThere(cmd.Context())
+		if done || err != nil {
 			return err
-		case done && code == 0:
-			return nil
-		case done:
-			return &failure{code: code}
 		}
 		return fn(cmd, args)
 	}
 }
 
-// runThere has the command line run by the resident engine. Not done: there is
-// none, or none that could.
-func (a *app) runThere(ctx context.Context) (code int, done bool, err error) {
+// runThere has the command line run by the resident engine, and returns the failure that its
+// exit code stands for. Not done: there is no engine, or none that could.
+func (a *app) runThere(ctx context.Context) (done bool, err error) {
 	if a.engine != nil || a.getenv("BOO_ENGINE") == "off" {
-		return 0, false, nil
+		return false, nil
 	}
 	loc, err := a.locate()
 	if err != nil || loc.Moved != nil || loc.Gone {
-		return 0, false, nil // which the command says better
+		return false, nil // which the command says better
 	}
 	c, err := client.Dial(ctx, loc.Dir)
 	if err != nil {
 		if hung, ok := errors.AsType[*wire.HungError](err); ok {
 			a.note("%v: done without it (%s)", hung, hintHung(hung))
 		}
-		return 0, false, nil
+		return false, nil
 	}
 	defer c.Close()
 	q, err := a.cliRequest()
 	if err != nil {
-		return 0, false, nil
+		return false, nil
 	}
 	return a.followThere(ctx, c, q)
 }
 
 // followThere sends the command line and prints what it prints, as long as the engine goes
 // on with it.
-func (a *app) followThere(ctx context.Context, c *client.Client, q *cliRequest) (code int, done bool, err error) {
+func (a *app) followThere(ctx context.Context, c *client.Client, q *cliRequest) (done bool, err error) {
 	silent := time.AfterFunc(goesOnWithin, func() { c.Close() })
 	defer silent.Stop()
 	defer context.AfterFunc(ctx, func() { silent.Reset(lastWord) })()
@@ -153,22 +148,24 @@ func (a *app) followThere(ctx context.Context, c *client.Client, q *cliRequest) 
 	})
 	_, said := errors.AsType[*client.Error](err)
 	switch {
+	case err == nil && end.ExitCode != exitDone:
+		return true, &failure{code: end.ExitCode}
 	case err == nil:
-		return end.ExitCode, true, nil
+		return true, nil
 	case werr != nil:
-		return 0, false, fmt.Errorf("write output: %w", werr)
+		return false, fmt.Errorf("write output: %w", werr)
 	case ctx.Err() != nil:
-		return 0, false, context.Canceled
+		return false, context.Canceled
 	case !said && !silent.Stop(): // what it has of the command, and of locks, is not known
 		err = fmt.Errorf("the resident engine has not gone on for %v: it is not known what became of the command",
 			goesOnWithin)
-		return 0, false, &failure{exitEnvironment, err, "'snapctl serve --stop' says which process it is"}
+		return false, &failure{exitEnvironment, err, "'snapctl serve --stop' says which process it is"}
 	case !printed: // it has died, or is of another version, say
-		return 0, false, nil
+		return false, nil
 	case said:
-		return 0, false, fmt.Errorf("resident engine: %w", err)
+		return false, fmt.Errorf("resident engine: %w", err)
 	}
-	return 0, false, fmt.Errorf("the resident engine has died meanwhile: run the command again (%w)", err)
+	return false, fmt.Errorf("the resident engine has died meanwhile: run the command again (%w)", err)
 }
 
 // cliRequest returns the command line, with what the command would read here.
