@@ -102,7 +102,7 @@ func turnOf(ctx context.Context, e *manager.Engine, m *manager.FileSnapshotManag
 	}
 	var sessions []string
 	for _, h := range readHookCalls(lock).Calls {
-		isIt := h.Tool == call || call == "" && strings.HasSuffix(h.Name, "__"+tool)
+		isIt := h.Tool == call || call == "" && isCalled(h.Name, tool)
 		if !isIt || !slices.Contains(open, h.Session) || slices.Contains(sessions, h.Session) {
 			continue
 		}
@@ -123,6 +123,13 @@ func turnOf(ctx context.Context, e *manager.Engine, m *manager.FileSnapshotManag
 	slices.Sort(sessions)
 	return "", explain.Errorf(explain.SeveralTurns, "sessions %s run %s at once, and nothing says whose this call is",
 		strings.Join(sessions, ", "), tool)
+}
+
+// isCalled reports whether an agent calls a tool of the server so: Claude Code and Codex
+// have mcp__SERVER__TOOL, Gemini CLI has mcp_SERVER_TOOL.
+func isCalled(name, tool string) bool {
+	return strings.HasSuffix(name, "__"+tool) || strings.HasPrefix(name, "mcp_") &&
+		!strings.HasPrefix(name, "mcp__") && strings.HasSuffix(name, "_"+tool)
 }
 
 // isRunning reports whether a tool runs in its session's turn. That it has ended is not
