@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -93,15 +92,20 @@ var goFiles []string
 
 func sourceLines(t *testing.T, rng *rand.Rand) []string {
 	t.Helper()
-	for goFiles == nil {
-		err := filepath.WalkDir(filepath.Join(runtime.GOROOT(), "src"), func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
-				goFiles = append(goFiles, path)
-			}
-			return err
-		})
+	if goFiles == nil {
+		root, err := exec.Command("go", "env", "GOROOT").Output()
+		if err != nil {
+			t.Fatalf("where are Go's sources? %v", err)
+		}
+		err = filepath.WalkDir(filepath.Join(strings.TrimSpace(string(root)), "src"),
+			func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+					goFiles = append(goFiles, path)
+				}
+				return err
+			})
 		if err != nil || goFiles == nil {
-			t.Fatalf("no sources of Go to edit in %q: %v", runtime.GOROOT(), err)
+			t.Fatalf("no sources of Go to edit below %s: %v", root, err)
 		}
 	}
 	for {
