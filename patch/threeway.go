@@ -2,7 +2,6 @@ package patch
 
 import (
 	"bytes"
-	"math"
 	"slices"
 	"strings"
 
@@ -76,13 +75,16 @@ func mergeLines(base, ours, theirs []byte, opts *MergeOptions, diff differ) *Mer
 	m := &merger{base: newText(base, head, tail), ours: newText(ours, head, tail), theirs: newText(theirs, head, tail),
 		keepTheirs: opts != nil && opts.Theirs}
 	lists, distinct := textdiff.Number(m.base.lines, m.ours.lines, m.theirs.lines)
-	for i, t := range []*text{&m.ours, &m.theirs} {
-		t.numbers = lists[1+i]
-		t.edits = textdiff.Slide(lists[0], t.numbers, diff(lists[0], t.numbers, distinct))
+	m.ours.numbers, m.theirs.numbers = lists[1], lists[2]
+	edits := func(side []int32) []textdiff.Edit {
+		return textdiff.Slide(lists[0], side, diff(lists[0], side, distinct))
 	}
+	regions := textdiff.Regions(edits(lists[1]), edits(lists[2]))
 	m.out = slices.Grow(m.out, len(ours)+max(0, len(theirs)-len(base)))
 	m.out, m.line = append(m.out, ours[:head]...), m.ours.skipped
-	m.walk()
+	for _, r := range regions {
+		m.region(&r)
+	}
 	m.put(m.ours.to(len(m.ours.lines)))
 	m.out = append(m.out, ours[len(ours)-tail:]...)
 	for i := range m.conflicts {
@@ -129,9 +131,6 @@ type text struct {
 
 	next int // of lines, the first that is not merged yet
 	at   int // where it is in bytes
-
-	edits []textdiff.Edit // that lead from base to it and are not merged yet
-	more  int             // lines it has than base before these
 }
 
 func newText(b []byte, head, tail int) text {
@@ -148,29 +147,6 @@ func (t *text) to(line int) Side {
 	s.Bytes.End = t.at
 	s.Text = t.bytes[s.Bytes.Start:t.at:t.at]
 	return s
-}
-
-// start returns the line of base at which the next edit is.
-func (t *text) start() int {
-	if len(t.edits) == 0 {
-		return math.MaxInt
-	}
-	return t.edits[0].OldStart
-}
-
-// take takes the edits that touch a stretch of base that ends at a line, to which
-// they belong from then on. It reports whether there were any.
-func (t *text) take(end *int) bool {
-	if t.start() > *end {
-		return false
-	}
-	for t.start() <= *end {
-		e := t.edits[0]
-		t.edits = t.edits[1:]
-		t.more += e.NewEnd - e.NewStart - (e.OldEnd - e.OldStart)
-		*end = max(*end, e.OldEnd)
-	}
-	return true
 }
 
 // A merger is a merge on its way.
@@ -190,36 +166,27 @@ func (m *merger) put(s Side) Side {
 	return to
 }
 
-// walk merges up to the last edit of both sides.
-func (m *merger) walk() {
-	for len(m.ours.edits)+len(m.theirs.edits) > 0 {
-		start := min(m.ours.start(), m.theirs.start())
-		m.base.to(start)
-		m.theirs.to(start + m.theirs.more)
-		m.put(m.ours.to(start + m.ours.more))
-		// Edits that touch are of one region, of which each side has its text.
-		end, ours, theirs := start, false, false
-		for more := true; more; {
-			a, b := m.ours.take(&end), m.theirs.take(&end)
-			ours, theirs, more = ours || a, theirs || b, a || b
-		}
-		switch oursEnd, theirsEnd := end+m.ours.more, end+m.theirs.more; {
-		case !theirs:
-			m.theirs.to(theirsEnd)
-			m.put(m.ours.to(oursEnd))
-		case !ours:
-			m.ours.to(oursEnd)
-			m.put(m.theirs.to(theirsEnd))
-		default:
-			m.both(end, oursEnd, theirsEnd)
-		}
-		m.base.to(end)
+// region merges up to the end of a region.
+func (m *merger) region(r *textdiff.Region) {
+	m.base.to(r.Start)
+	m.theirs.to(r.TheirsStart)
+	m.put(m.ours.to(r.OursStart))
+	switch {
+	case !r.ByOurs:
+		m.put(m.theirs.to(r.TheirsEnd))
+		m.ours.to(r.OursEnd)
+	case r.ByTheirs:
+		m.both(r)
 	}
+	m.put(m.ours.to(r.OursEnd)) // what is left of it
+	m.base.to(r.End)
+	m.theirs.to(r.TheirsEnd)
 }
 
-// both merges a region that both sides changed.
-func (m *merger) both(baseEnd, oursEnd, theirsEnd int) {
-	a, b := m.ours.numbers[m.ours.next:oursEnd], m.theirs.numbers[m.theirs.next:theirsEnd]
+// both merges a region that both sides changed, up to the end that they have in
+// common.
+func (m *merger) both(r *textdiff.Region) {
+	a, b := m.ours.numbers[r.OursStart:r.OursEnd], m.theirs.numbers[r.TheirsStart:r.TheirsEnd]
 	head, tail := 0, 0
 	for head < min(len(a), len(b)) && a[head] == b[head] {
 		head++
@@ -227,19 +194,18 @@ func (m *merger) both(baseEnd, oursEnd, theirsEnd int) {
 	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
 		tail++
 	}
-	m.put(m.ours.to(m.ours.next + head))
-	m.theirs.to(m.theirs.next + head)
-	if head < max(len(a), len(b)) {
-		c := Conflict{Base: m.base.to(baseEnd), Ours: m.ours.to(oursEnd - tail), Theirs: m.theirs.to(theirsEnd - tail)}
-		kept := c.Ours
-		if m.keepTheirs {
-			kept = c.Theirs
-		}
-		c.Result = m.put(kept)
-		m.conflicts = append(m.conflicts, c)
+	m.put(m.ours.to(r.OursStart + head))
+	m.theirs.to(r.TheirsStart + head)
+	if head == max(len(a), len(b)) {
+		return
 	}
-	m.put(m.ours.to(oursEnd))
-	m.theirs.to(theirsEnd)
+	c := Conflict{Base: m.base.to(r.End), Ours: m.ours.to(r.OursEnd - tail), Theirs: m.theirs.to(r.TheirsEnd - tail)}
+	kept := c.Ours
+	if m.keepTheirs {
+		kept = c.Theirs
+	}
+	c.Result = m.put(kept)
+	m.conflicts = append(m.conflicts, c)
 }
 
 // withEndsOf returns a text whose lines end as those of like, which is base but
