@@ -1,20 +1,24 @@
 // Package hunks divides what became of a file into pieces that can be taken back
 // one by one.
 //
-// [Between] lists the pieces between two states of a file, [TakenBack] makes the
-// text that the later state would be without some of them. What they are taken back
-// from, the file as it is now, is merged with that text, the later state being what
-// both come from: patch.Merge(after, now, TakenBack(…)). There is no other way in
-// which a hunk is applied. All hunks are the whole change, none is nothing. Some now
-// and the rest later are as all at once, but in texts whose lines are nearly all the
-// same, where it is not told apart which of them were changed meanwhile.
+// [Between] lists the pieces between two states of a file, [Places] says what would
+// come of each in the file as it is now, [TakenBack] makes the text that the later
+// state would be without some of them. The file is merged with that text, the later
+// state being what both come from: patch.Merge(after, now, TakenBack(…)). There is no
+// other way in which a hunk is applied.
+//
+// All hunks are the whole change, none is nothing. Some now and the rest later are as
+// all at once, but in texts whose lines are nearly all the same, where it is not told
+// apart which of them were changed meanwhile.
 //
 // The package is pure; all functions may be called from any number of goroutines.
 package hunks
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 
 	"github.com/zeebo/blake3"
 
@@ -129,3 +133,55 @@ func TakenBack(after []byte, list []Hunk, chosen func(h *Hunk) bool) []byte {
 	}
 	return append(out, after[at:]...)
 }
+
+// An Outcome is what comes of taking all hunks back from a file, for one of them.
+type Outcome string
+
+const (
+	Clean    Outcome = "clean"    // it is taken back
+	Done     Outcome = "done"     // it is taken back already
+	Conflict Outcome = "conflict" // its lines, or those beside them, were changed since: they stay
+)
+
+// A Place is where a hunk is in a file as it is now: lines [Start, End), what would
+// be replaced if it is clean, and what was changed since with a conflict.
+type Place struct {
+	Outcome    Outcome
+	Start, End int
+}
+
+// Places returns the place of each hunk that [Between] returned.
+func Places(after, now []byte, list []Hunk) []Place {
+	before := TakenBack(after, list, func(*Hunk) bool { return true })
+	onlyEnds := false
+	if patch.Merge(after, now, before, nil).EndsOfOurs { // then lines are compared without them
+		before, after, now = toLF(before), toLF(after), toLF(now)
+		onlyEnds = bytes.Equal(before, after)
+	}
+	lines := [2][]string{textdiff.SplitLines(after), textdiff.SplitLines(now)}
+	numbers, distinct := textdiff.Number(lines[0], lines[1])
+	ours := textdiff.CompareNumbers(numbers[0], numbers[1], distinct)
+	ours = textdiff.Slide(numbers[0], numbers[1], ours)
+	theirs := make([]textdiff.Edit, len(list))
+	for i, h := range list {
+		theirs[i] = textdiff.Edit{OldStart: h.After.Lines.Start, OldEnd: h.After.Lines.End,
+			NewStart: h.Before.Lines.Start, NewEnd: h.Before.Lines.End}
+	}
+	places := make([]Place, 0, len(list))
+	old := textdiff.SplitLines(before)
+	for _, r := range textdiff.Regions(ours, theirs) {
+		p := Place{Outcome: Clean, Start: r.OursStart, End: r.OursEnd}
+		switch {
+		case onlyEnds, slices.Equal(lines[1][r.OursStart:r.OursEnd], old[r.TheirsStart:r.TheirsEnd]):
+			p.Outcome = Done
+		case r.ByOurs:
+			p.Outcome = Conflict
+		}
+		for len(places) < len(list) && r.ByTheirs && list[len(places)].After.Lines.Start <= r.End {
+			places = append(places, p)
+		}
+	}
+	return places
+}
+
+func toLF(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) }

@@ -131,6 +131,69 @@ func takenInTwo(t *testing.T, before, after, now []byte, list []Hunk, some func(
 	return len(m.Conflicts) == 0
 }
 
+// checkPlaces checks that places are true: the hunks that are not in conflict go, and
+// what is there instead of each is what was before.
+func checkPlaces(t *testing.T, before, after, now []byte, list []Hunk) map[Outcome]int {
+	t.Helper()
+	count := make(map[Outcome]int)
+	places := Places(after, now, list)
+	if len(places) != len(list) {
+		t.Fatalf("%d places of %d hunks", len(places), len(list))
+	}
+	lines := textdiff.SplitLines(now)
+	var want strings.Builder
+	at := 0
+	goes := make(map[string]bool)
+	for i, p := range places {
+		count[p.Outcome]++
+		if p.Outcome != Conflict {
+			goes[list[i].ID] = true
+		}
+		if p.Outcome == Clean {
+			want.WriteString(strings.Join(lines[at:p.Start], "") + string(list[i].Before.Text))
+			at = p.End
+		}
+	}
+	want.WriteString(strings.Join(lines[at:], ""))
+	m := patch.Merge(after, now, TakenBack(after, list, func(h *Hunk) bool { return goes[h.ID] }), nil)
+	if len(m.Conflicts) > 0 || string(m.Text) != want.String() {
+		t.Fatalf("before %q, after %q, now %q: places %v make %q with %d conflicts, want %q",
+			before, after, now, places, m.Text, len(m.Conflicts), want.String())
+	}
+	if n := len(patch.Merge(after, now, before, nil).Conflicts); n > 0 != (count[Conflict] > 0) {
+		t.Fatalf("before %q, after %q, now %q: places %v, the merge has %d conflicts", before, after, now, places, n)
+	}
+	return count
+}
+
+func TestPlaces(t *testing.T) {
+	const before, after = "a\nb\nc\nd\ne\nf\n", "a\nB\nc\nd\nE\nf\n" // two hunks
+	tests := []struct {
+		name, now string
+		want      []Place
+	}{
+		{"as it was", after, []Place{{Clean, 1, 2}, {Clean, 4, 5}}},
+		{"lines before it", "x\ny\n" + after, []Place{{Clean, 3, 4}, {Clean, 6, 7}}},
+		{"one is back", "a\nb\nc\nd\nE\nf\n", []Place{{Done, 1, 2}, {Clean, 4, 5}}},
+		{"one changed since", "a\nB\nc\nd\nEE\nf\n", []Place{{Clean, 1, 2}, {Conflict, 4, 5}}},
+		{"the line beside changed", "a\nB\nC\nd\nE\nf\n", []Place{{Conflict, 1, 3}, {Clean, 4, 5}}},
+		{"all changed", "x\n", []Place{{Conflict, 0, 1}, {Conflict, 0, 1}}},
+		{"all gone", "", []Place{{Conflict, 0, 0}, {Conflict, 0, 0}}},
+		{"its line ends", "a\r\nB\r\nc\r\nd\r\nE\r\nf\r\n", []Place{{Clean, 1, 2}, {Clean, 4, 5}}},
+	}
+	list := Between("x", stateOf([]byte(before)), stateOf([]byte(after)))
+	for _, tt := range tests {
+		if diff := cmp.Diff(tt.want, Places([]byte(after), []byte(tt.now), list)); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", tt.name, diff)
+		}
+	}
+	crlf := []byte("a\r\nb\r\n")
+	list = Between("x", stateOf([]byte("a\nb\n")), stateOf(crlf))
+	if got := Places(crlf, []byte("a\r\nx\r\n"), list); len(got) != 1 || got[0].Outcome != Done {
+		t.Errorf("a hunk of line ends alone, below an edit: %v, want that nothing is to be done", got)
+	}
+}
+
 // byBits chooses some hunks.
 func byBits(bits uint64) func(h *Hunk) bool {
 	return func(h *Hunk) bool { return bits>>(h.After.Lines.Start%64)&1 == 1 }
@@ -138,7 +201,7 @@ func byBits(bits uint64) func(h *Hunk) bool {
 
 func TestTakenBack(t *testing.T) {
 	rng := testseed.Rand(t)
-	clean := 0
+	clean, outcomes := 0, make(map[Outcome]int)
 	const n = 2000
 	for range n {
 		var before []byte
@@ -148,14 +211,18 @@ func TestTakenBack(t *testing.T) {
 		after := edited(rng, before, 8)
 		list := Between("x", stateOf(before), stateOf(after))
 		checkHunks(t, before, after, list)
-		if takenInTwo(t, before, after, edited(rng, after, 4), list, byBits(rng.Uint64())) {
+		now := edited(rng, after, 4)
+		for outcome, n := range checkPlaces(t, before, after, now, list) {
+			outcomes[outcome] += n
+		}
+		if takenInTwo(t, before, after, now, list, byBits(rng.Uint64())) {
 			clean++
 		}
 	}
 	if clean < n/10 {
 		t.Errorf("%d of %d cases are without a conflict", clean, n)
 	}
-	t.Logf("%d of %d cases are without a conflict", clean, n)
+	t.Logf("%d of %d cases are without a conflict; hunks: %v", clean, n, outcomes)
 }
 
 func FuzzTakenBack(f *testing.F) {
