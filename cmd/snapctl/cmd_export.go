@@ -56,10 +56,7 @@ func (a *app) export(ctx context.Context, p *place, text, dir string) error {
 		return err
 	}
 	j := &exportAnswer{TreeHash: r.State.Tree.String(), Files: result.Files, Dirs: result.Dirs,
-		Symlinks: result.Symlinks, Bytes: result.Bytes}
-	for _, path := range result.Forgotten {
-		j.Forgotten = append(j.Forgotten, newJSONPath(path))
-	}
+		Symlinks: result.Symlinks, Bytes: result.Bytes, Forgotten: newJSONPaths(result.Forgotten)}
 	for _, l := range result.Lost {
 		j.Lost = append(j.Lost, jsonUnread{newJSONPath(l.Path), l.Err.Error()})
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,13 +156,7 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 
 // changeCount says how much a turn has changed: 3 changed, 1 contested.
 func changeCount(d *manager.StepSnapshotData) string {
-	own, contested := d.Diff, d.Contested
-	if own == nil {
-		own = manager.NewDiff()
-	}
-	if contested == nil {
-		contested = manager.NewDiff()
-	}
+	own, contested := cmp.Or(d.Diff, manager.NewDiff()), cmp.Or(d.Contested, manager.NewDiff())
 	s := nonZero([]amount{{len(own.Added) + len(own.Modified) + len(own.Deleted), "changed"},
 		{contested.Len(), "contested"}, {len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
 	switch {

@@ -325,22 +325,17 @@ func (d *differ) printChart() {
 	}
 	out := d.app.out
 	for _, s := range d.stats {
-		pad := strings.Repeat(" ", nameWidth-utf8.RuneCountInString(s.name))
+		fmt.Fprintf(out, " %-*s | ", nameWidth, s.name)
 		if s.Binary {
-			fmt.Fprintf(out, " %s%s | Bin %d -> %d bytes\n", s.name, pad, s.oldSize, s.newSize)
+			fmt.Fprintf(out, "Bin %d -> %d bytes\n", s.oldSize, s.newSize)
 			continue
 		}
-		line := fmt.Sprintf(" %s%s | %*d", s.name, pad, numWidth, s.Added+s.Deleted)
-		if n := scale(s.Added); n > 0 {
-			line += " " + d.app.paint(green, strings.Repeat("+", n))
+		bar := d.app.paint(green, strings.Repeat("+", scale(s.Added))) +
+			d.app.paint(red, strings.Repeat("-", scale(s.Deleted)))
+		if bar != "" {
+			bar = " " + bar
 		}
-		if n := scale(s.Deleted); n > 0 {
-			if s.Added == 0 {
-				line += " "
-			}
-			line += d.app.paint(red, strings.Repeat("-", n))
-		}
-		fmt.Fprintln(out, line)
+		fmt.Fprintf(out, "%*d%s\n", numWidth, s.Added+s.Deleted, bar)
 	}
 	total := " " + words.Count(len(d.stats), "file") + " changed"
 	if added > 0 {

@@ -39,9 +39,9 @@ const (
 	cyan   = "36"
 )
 
-// paint colours a text if colours are on.
+// paint colours a text if colours are on, and there is one.
 func (a *app) paint(colour, text string) string {
-	if !a.colour {
+	if !a.colour || text == "" {
 		return text
 	}
 	return "\x1b[" + colour + "m" + text + "\x1b[m"
