@@ -16,12 +16,16 @@ import (
 
 // hintFuzzy is for an edit that was refused, and could be made with fuzzy. That
 // was tried.
-const hintFuzzy = "No file was changed. With fuzzy: true the same call takes what is similar, and can be made (preview: true shows what it would do); or read the places named above and call patch_apply again with the text that is there, exactly."
+const hintFuzzy = "No file was changed. With fuzzy: true the same call takes what is similar, and can be made " +
+	"(preview: true shows what it would do); or read the places named above and call patch_apply again with the text " +
+	"that is there, exactly."
 
 // toolHints are hints of one tool, which go before the others.
 var toolHints = map[string]string{
-	"undo nothing":        "No restore is left to undo. To take back what the newest step changed, call restore with target \"@~1\".",
-	"redo nothing":        "No undo is left to redo. Every state is still in reach: snapshot_list has the revisions for restore.",
+	"undo nothing": "No restore is left to undo. To take back what the newest step changed, call restore with " +
+		"target \"@~1\".",
+	"redo nothing": "No undo is left to redo. Every state is still in reach: snapshot_list has the revisions " +
+		"for restore.",
 	"patch_undo unknown":  "Take the undoId from the answer of patch_apply.",
 	"snapshot_diff stale": "A file was changed while it was read: call again once, or with paths that leave it out.",
 }

@@ -12,8 +12,10 @@ import (
 )
 
 func (x *tools) addRestores() {
-	const what = "By default only what this session's steps changed since is restored, and only as far as they did; with paths these files are, whoever changed them; with exact all that differs is. " +
-		"Files that are not as the session left them are dirty: they are skipped and listed, unless onDirty says otherwise. "
+	const what = "By default only what this session's steps changed since is restored, and only as far as they did; " +
+		"with paths these files are, whoever changed them; with exact all that differs is. " +
+		"Files that are not as the session left them are dirty: they are skipped and listed, unless onDirty says " +
+		"otherwise. "
 	add(x, "restore_preview", "Preview a restore", looks,
 		"Say what restore would do with the same arguments, and change nothing. "+what, preview, restoreTexts)
 	add(x, "restore", "Restore files", rewrites, "Bring files back to what they were at a revision: "+revisions+". "+
@@ -21,7 +23,8 @@ func (x *tools) addRestores() {
 		"What is overwritten or deleted is kept first: undo brings it back. Call restore_preview first.", restore,
 		restoreTexts)
 	add(x, "undo", "Undo a restore", rewrites,
-		"Take back the newest restore that was not taken back yet: the files that it changed are as they were before it. It does not take back edits: see restore and patch_undo.",
+		"Take back the newest restore that was not taken back yet: the files that it changed are as they were before "+
+			"it. It does not take back edits: see restore and patch_undo.",
 		undo, takeBackTexts)
 	add(x, "redo", "Redo a restore", rewrites, "Take back the newest undo.", redo, takeBackTexts)
 }
@@ -30,19 +33,24 @@ func (x *tools) addRestores() {
 // takes: an argument that they do not name is none of the tool's.
 var (
 	restoreTexts = map[string]string{
-		"target":     "revision to go back to: start, @, @~1 to take back the newest step, turn:N, an entry id, a tree hash",
-		"paths":      "only these files, directories and globs (** is any number of directories), relative to the root, and these whoever changed them",
-		"exact":      "restore all that differs from the target, also what the user changed; dirty files are overwritten then unless onDirty says otherwise",
-		"onDirty":    "what to do with files that were changed since the session left them: skip (default), overwrite, or abort to do nothing at all",
+		"target": "revision to go back to: start, @, @~1 to take back the newest step, turn:N, an entry id, a " +
+			"tree hash",
+		"paths": "only these files, directories and globs (** is any number of directories), relative to the " +
+			"root, and these whoever changed them",
+		"exact": "restore all that differs from the target, also what the user changed; dirty files are " +
+			"overwritten then unless onDirty says otherwise",
+		"onDirty": "what to do with files that were changed since the session left them: skip (default), " +
+			"overwrite, or abort to do nothing at all",
 		"acrossHead": "also if another git commit is checked out than at the target",
 		"force":      "also while another session is at work in the directory",
 		"cursor":     "nextCursor of the page before",
 	}
 	takeBackTexts = map[string]string{
 		"preview": "say what would be done, and change nothing",
-		"onDirty": "what to do with files that were changed since: skip (default), overwrite, or abort to do nothing at all",
-		"force":   "also while another session is at work in the directory",
-		"cursor":  "of a preview: nextCursor of the page before",
+		"onDirty": "what to do with files that were changed since: skip (default), overwrite, or abort to do nothing " +
+			"at all",
+		"force":  "also while another session is at work in the directory",
+		"cursor": "of a preview: nextCursor of the page before",
 	}
 	undoTexts = map[string]string{
 		"undoId":  "from the answer of patch_apply",

@@ -197,7 +197,8 @@ func begin(ctx context.Context, m *manager.FileSnapshotManager) (news string, er
 		case err != nil:
 			return "", err
 		default:
-			news = fmt.Sprintf("A restore of session %q had been cut off before this server started. It was brought to its end: %d restored, %d deleted, %d left as they are.",
+			news = fmt.Sprintf("A restore of session %q had been cut off before this server started. It was brought "+
+				"to its end: %d restored, %d deleted, %d left as they are.",
 				bounded(r.Snapshot.Session, maxLabel), len(r.Restored), len(r.Deleted),
 				len(r.Skipped)+len(r.Kept)+len(r.Failed))
 			if r.Snapshot.Session == m.Session() {
@@ -209,7 +210,8 @@ func begin(ctx context.Context, m *manager.FileSnapshotManager) (news string, er
 		return news, err
 	}
 	if _, edit, err = inside.Of(m).CutOff(ctx); edit {
-		return news + " An edit had been cut off before this server started, and cannot be taken back: patch_apply says why.", err
+		return news + " An edit had been cut off before this server started, and cannot be taken back: patch_apply " +
+			"says why.", err
 	}
 	return news + " An edit had been cut off before this server started. It was taken back.", err
 }

@@ -19,7 +19,8 @@ import (
 func (x *tools) addAll() {
 	add(x, "snapshot_create", "Take a snapshot", records,
 		"Record the present state of all files as a step that restore can take back. "+
-			"Says what changed since the snapshot before, and what was not captured. Nothing is recorded if nothing changed and no label is given.", create)
+			"Says what changed since the snapshot before, and what was not captured. Nothing is recorded if nothing "+
+			"changed and no label is given.", create)
 	add(x, "snapshot_list", "List snapshots", looks,
 		"List the session's history, oldest first: steps, restores, what others changed in between, and the start. "+
 			"Its entry ids and tree hashes are revisions for the other tools.", list)
