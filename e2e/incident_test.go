@@ -54,7 +54,7 @@ func TestPiDamage(t *testing.T) {
 		a = w.start("--continue")
 		a.answers(both)
 		a.slash("/goto " + a.user(2))
-		a.hears("Left as it is: a.txt")
+		a.hears("Left 1 path as it is: blob ")
 		w.has("a.txt", "second\n", "b.txt", "-")
 	})
 }
@@ -167,7 +167,9 @@ func TestPiLook(t *testing.T) {
 		a.slash("/changes")
 		a.hears("modified a.txt\nadded    d/b.txt")
 		a.slash("/diff a.txt")
-		a.hears("-one\n+two")
+		if said := a.hears("-one\n+two"); strings.Contains(said, "---") || strings.Contains(said, "+++") {
+			t.Errorf("/diff shows what names the file: %s", said)
+		}
 		a.slash("/diff nothing.txt")
 		a.hears("no such file")
 		a.answers("d/b.txt")
@@ -186,7 +188,7 @@ func TestPiLook(t *testing.T) {
 		w.has("a.txt", "two\n")
 		w.write("a.txt", "mine\n")
 		a.slash("/rewind " + a.user(1) + " files")
-		a.hears("Left as it is: a.txt")
+		a.hears("Deleted 1 file and 1 directory: d/b.txt, d/\nLeft 1 path as it is: it was changed meanwhile\n    a.txt")
 		w.has("a.txt", "mine\n", "d/b.txt", "-")
 		a.slash("/rewind " + a.user(1) + " files overwrite")
 		a.hears("Restored 1 file: a.txt")
@@ -209,6 +211,22 @@ func TestPiNoSession(t *testing.T) {
 		if said := a.hears("modified a.txt"); strings.Contains(said, "No ") {
 			t.Errorf("shown: %s", said)
 		}
+		titles := make(chan string, 10)
+		a.asked(func(title string, options []any) string {
+			titles <- title
+			for _, o := range options {
+				if s := fmt.Sprint(o); s == talk || strings.HasPrefix(s, "1. ") {
+					return s
+				}
+			}
+			return ""
+		})
+		a.slash("/rewind")
+		a.slash("/changes") // the move is over
+		if <-titles; !strings.Contains(<-titles, "--no-session") {
+			t.Error("/rewind does not say that files stay")
+		}
+		w.has("a.txt", "two\n")
 		a.stop()
 		w.snapctl("restore", "start")
 		w.has("a.txt", "one\n")

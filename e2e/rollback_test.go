@@ -163,6 +163,42 @@ func TestPiAgain(t *testing.T) {
 	})
 }
 
+// TestPiRedo: what was taken back with the conversation comes again with it.
+func TestPiRedo(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a := w.start()
+		a.prompt("write a.txt a ;; fin")
+		a.prompt("write b.txt b ;; fin")
+		first := a.user(2)
+		at := func() (leaf string) {
+			a.asked(func(_ string, options []any) string { leaf = fmt.Sprint(options...); return "" })
+			a.slash("/rewind")
+			return leaf
+		}
+		if s := at(); !strings.Contains(s, "write b.txt") {
+			t.Errorf("before: %s", s)
+		}
+		a.goTo(first, both)
+		w.has("b.txt", "-")
+		asked := make(chan string, 1)
+		yes := func(title string, _ []any) string { asked <- title; return "yes" }
+		for _, c := range []struct{ command, b string }{{"/undo", "b\n"}, {"/redo", "-"}, {"/undo", "b\n"}} {
+			a.asked(yes)
+			a.slash(c.command)
+			<-asked
+			a.slash("/changes")
+			time.Sleep(300 * time.Millisecond) // what was done is said when the conversation was drawn
+			w.has("a.txt", "a\n", "b.txt", c.b)
+			if said := a.said(); !strings.Contains(said, "1 file: b.txt") {
+				t.Errorf("%s shows %q", c.command, said)
+			}
+			if s := at(); strings.Contains(s, "write b.txt") != (c.b != "-") {
+				t.Errorf("after %s the conversation has %s", c.command, s)
+			}
+		}
+	})
+}
+
 // TestPiFork: a fork has its own line, and the original is as it was.
 func TestPiFork(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
@@ -280,6 +316,14 @@ func TestPiKilled(t *testing.T) {
 		w.has("a.txt", "a\n", "b.txt", "cut\noff\n")
 		w.snapctl("check", "--read-data")
 		a = w.start("--continue")
+		a.hears("The last turn was cut off. Nobody knows who has changed 2 files since it began, so a rewind leaves them as they are: b.txt, done.txt")
+		list := make(chan string, 1)
+		a.asked(func(_ string, options []any) string { list <- fmt.Sprint(options...); return "" })
+		a.slash("/rewind")
+		if s := <-list; !strings.Contains(s, "(at least 0 files since, 2 of unknown origin)") ||
+			!strings.Contains(s, "(at least 1 file since, 2 of unknown origin)") {
+			t.Errorf("/rewind lists %s", s)
+		}
 		a.prompt("write c.txt c ;; fin")
 		a.goTo(lastUser(a), both)
 		w.has("a.txt", "a\n", "b.txt", "cut\noff\n", "c.txt", "-")

@@ -39,16 +39,17 @@ type look struct {
 	held    *heldTurns // nil: withTurns has them
 	turns   *history.Turns
 	w       *cas.Writer
-	capture *tree.Result // nil: the directory was not captured
-	state   store.State  // of the directory now
-	last    *record      // newest record of the worktree, of any session; nil: none
-	after   uint64       // its number, if it was pruned
-	parent  uint64       // number of the session's newest, if it was
-	session string       // that records
-	head    *record      // newest of this session; nil: none
-	windows []string     // open until now
-	divides bool         // an open turn that the manager may end is divided
-	noted   bool         // how it ends is remembered for all processes
+	capture *tree.Result      // nil: the directory was not captured
+	state   store.State       // of the directory now
+	last    *record           // newest record of the worktree, of any session; nil: none
+	after   uint64            // its number, if it was pruned
+	parent  uint64            // number of the session's newest, if it was
+	session string            // that records
+	head    *record           // newest of this session; nil: none
+	windows []string          // open until now
+	divides bool              // an open turn that the manager may end is divided
+	noted   bool              // how it ends is remembered for all processes
+	cutOff  *StepSnapshotData // of a turn that was closed as interrupted, if it changed something
 	result  *Result
 }
 

@@ -21,8 +21,8 @@ import (
 // Initialize looks at the directory at the start of a session, or when it is
 // taken up again. What has changed since the session's newest snapshot is
 // nobody's turn: Result.Offline has it. A turn that was cut off is closed as
-// interrupted. Where the runtime has a log of the session, RebuildIndex goes
-// first.
+// interrupted: Result.Data has it, if it changed something. Where the runtime has
+// a log of the session, RebuildIndex goes first.
 func (m *FileSnapshotManager) Initialize(ctx context.Context) (result *Result, err error) {
 	unlock, err := m.lock(ctx)
 	if err != nil {
@@ -42,6 +42,7 @@ func (m *FileSnapshotManager) Initialize(ctx context.Context) (result *Result, e
 		return nil, err
 	}
 	if err := m.closeCutOff(ctx, o); !errors.Is(err, ErrTurnOpen) { // its process will end it
+		o.result.Data = o.cutOff
 		return nil, err
 	}
 	return nil, nil
@@ -252,7 +253,10 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 	}
 	r := newRecord(new(store.Snapshot))
 	r.Facts.Interrupted = true
-	if _, err = m.step(ctx, o, t, join(list), r, false); err == nil && r.Seq == 0 {
+	changes, err := m.step(ctx, o, t, join(list), r, false)
+	if err == nil && r.Seq != 0 {
+		o.cutOff = m.dataOf(r, changes, r.Facts.Unknown)
+	} else if err == nil {
 		err = m.empty(ctx, o, t)
 	}
 	if err == nil {

@@ -170,7 +170,7 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 		return nil
 	}
 	for _, sc := range back {
-		w.doubt(sc.c)
+		w.doubt(sc.r, sc.c)
 	}
 	return ws.foundMoreSince(w, back[len(back)-1].r, found)
 }
@@ -322,7 +322,7 @@ func (w *want) takeBack(sc stepChange, isNewest bool) {
 		w.Doubt = mixedDoubt(r, w.by)
 	}
 	w.New, w.at, w.by, w.unknown = c.old, r.Base, r, false
-	w.doubt(c)
+	w.doubt(r, c)
 	w.Created = c.old == nil
 }
 
@@ -344,14 +344,17 @@ func (w *want) do(sc stepChange) {
 	}
 	w.New, w.at, w.unknown = c.new, r.State(), false
 	if c.owner == Contested { // what it found does not matter: that is not where it goes
-		w.doubt(c)
+		w.doubt(r, c)
 	}
 	w.Created = c.new == nil
 }
 
-func (w *want) doubt(c *pathChange) {
+func (w *want) doubt(r *record, c *pathChange) {
 	switch {
 	case w.Doubt != "":
+	case c.owner == Contested && r.Facts.Interrupted:
+		w.Doubt = fmt.Sprintf("contested: turn %d was cut off, and nobody knows who has changed it since it began",
+			r.Turn())
 	case c.owner == Contested:
 		w.Doubt = "contested: it may have been another session, or the user"
 	case c.mixed:
@@ -443,7 +446,7 @@ func (ws *wants) expect() error {
 	})
 }
 
-const unknownDoubt = "unknown: nothing says what it was"
+const unknownDoubt = "unknown: what it should be is not on record, so nobody knows who has changed it"
 
 // addDirs adds the directories above the paths: those that are to be there
 // again, and those that go with what is in them.

@@ -66,6 +66,7 @@ type Item struct {
 // what is done to it why.
 type itemJSON struct {
 	Path      string `json:"path"`
+	Dir       bool   `json:"dir,omitempty"` // what is there, or is wanted, is a directory
 	PathBytes []byte `json:"pathBytes,omitempty"`
 	Action    Action `json:"action"`
 	Reason    string `json:"reason,omitempty"`
@@ -75,8 +76,11 @@ type itemJSON struct {
 
 // MarshalJSON leaves out what is there and what is wanted.
 func (i Item) MarshalJSON() ([]byte, error) {
-	return json.Marshal(itemJSON{i.Path, words.BytesUnlessText(i.Path), i.Do, i.Why, i.Dirty, i.Note})
+	return json.Marshal(itemJSON{Path: i.Path, Dir: isDir(i.Now) || isDir(i.New), Action: i.Do, Reason: i.Why,
+		PathBytes: words.BytesUnlessText(i.Path), Dirty: i.Dirty, Note: i.Note})
 }
+
+func isDir(e *tree.Entry) bool { return e != nil && e.Mode.IsDir() }
 
 // UnmarshalJSON is the reverse of MarshalJSON.
 func (i *Item) UnmarshalJSON(b []byte) error {

@@ -4,8 +4,8 @@
  * rpc`; see docs/integrations/pi.md.
  */
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
-import { Engine } from "./engine.ts";
-import { count, describe, head, isEmpty, type LogEntry, names, oneLine, plain, type Restored } from "./text.ts";
+import { Engine, type EngineError } from "./engine.ts";
+import { count, describe, doesSomething, head, isEmpty, type LogEntry, names, oneLine, pathsOf, plain, readable, type Restored, type Step } from "./text.ts";
 
 /** Tools of pi that change no file. What changes while they run is the user's. */
 const READERS = new Set(["read", "grep", "find", "ls"]);
@@ -34,6 +34,12 @@ const FILES = "Files only";
 const FILES_OVER = "Files only, and my changes go";
 const TALK = "Conversation only";
 const CANCEL = "Cancel";
+
+/** Why files stay where pi keeps no log. */
+const NO_LOG = "Without a session file (--no-session) files do not go along; 'snapctl restore turn:N' brings them back.";
+
+/** Codes of errors of which the store is the cause. */
+const DAMAGE = new Set(["corrupt", "not_found", "damaged"]);
 
 /** What /rewind calls them where it is not to ask. */
 const NAMED = new Map([
@@ -70,6 +76,8 @@ export default function (pi: ExtensionAPI) {
 	let move: Move | undefined; // under way
 	let moved: string | undefined; // new leaf of which the log does not know
 	let back: { from: string; entry: string } | undefined; // the last move of files and conversation
+	let forth: { at: string | null; entry: string } | undefined; // one that was taken back, and where that has led
+	let cutOff: { at: string | null; step: Step } | undefined; // a turn of which the log has no step yet, and the log's leaf then
 	const tools = new Map<string, string | undefined>(); // under way, and what they write
 	const warned = new Set<string>();
 	const failing = new Set<string>(); // what has failed since a turn was recorded
@@ -163,6 +171,7 @@ export default function (pi: ExtensionAPI) {
 			(look) => {
 				status(ctx);
 				void looked(ctx, look);
+				if (look.data?.interrupted) tellCutOff(ctx, look.data);
 			},
 			(err) => {
 				off = `No file snapshots: ${err.message}`;
@@ -170,6 +179,19 @@ export default function (pi: ExtensionAPI) {
 				status(ctx, "no file snapshots");
 			},
 		);
+	}
+
+	/** Tells the user of a turn in which pi has ended. */
+	function tellCutOff(ctx: ExtensionContext, step: Step) {
+		cutOff = { at: ctx.sessionManager.getLeafId(), step };
+		const paths = [...pathsOf(step.contested), ...pathsOf(step.diff)];
+		show(ctx, `The last turn was cut off. Nobody knows who has changed ${count(paths.length, "file")} since it began, so a rewind leaves them as they are: ${names(paths)}`, "warning");
+	}
+
+	/** Says what went wrong, and what can be done about it. */
+	function reason(err: unknown): string {
+		const { message, code } = err as EngineError;
+		return DAMAGE.has(code) ? `${message}. The store of snapshots is damaged: run 'snapctl check' in ${process.cwd()}` : message;
 	}
 
 	/** Asks the engine about the session. */
@@ -284,12 +306,16 @@ export default function (pi: ExtensionAPI) {
 	/** Asks what is to become of the files when the conversation moves; nothing: it is not to move. */
 	async function choose(ctx: ExtensionContext, target: string, signal: AbortSignal): Promise<Choice | undefined> {
 		let preview: Restored;
+		if (!ctx.sessionManager.getSessionFile()) {
+			warn(ctx, NO_LOG);
+			return CONVERSATION;
+		}
 		try {
 			start(ctx);
 			const asked = ask("navigate_tree", { target, preview: true });
 			preview = (await unlessStopped(signal, within(PREVIEW_MS, asked))).restore;
 		} catch (err) {
-			const why = `The files cannot go along: ${(err as Error).message}`;
+			const why = `The files cannot go along: ${reason(err)}`;
 			if (!ctx.hasUI || off) {
 				warn(ctx, why);
 				return CONVERSATION;
@@ -298,7 +324,7 @@ export default function (pi: ExtensionAPI) {
 		}
 		if (isEmpty(preview)) return CONVERSATION;
 		if (!ctx.hasUI) return { files: true, onDirty: "skip", acrossHead: false };
-		const answer = await ctx.ui.select(question(preview), [BOTH, ...(preview.skipped.length > 0 ? [BOTH_OVER] : []), TALK, CANCEL]);
+		const answer = await ctx.ui.select(question(preview), [...(doesSomething(preview) ? [BOTH] : []), ...(preview.skipped.length > 0 ? [BOTH_OVER] : []), TALK, CANCEL]);
 		if (answer === TALK) return CONVERSATION;
 		if (answer !== BOTH && answer !== BOTH_OVER) return undefined;
 		return { files: true, onDirty: answer === BOTH ? "skip" : "overwrite", acrossHead: true };
@@ -323,7 +349,7 @@ export default function (pi: ExtensionAPI) {
 
 	pi.on("session_tree", async (event, ctx) => {
 		const now = move;
-		move = back = undefined;
+		move = back = forth = undefined;
 		moved = event.newLeafId ?? undefined;
 		if (!now?.choice.files) return;
 		await attempt(ctx, "The files were not restored", async () => {
@@ -347,17 +373,24 @@ export default function (pi: ExtensionAPI) {
 	function prompts(ctx: ExtensionContext): { id: string; line: string }[] {
 		const list: { id: string; line: string }[] = [];
 		const changed = new Set<string>();
+		const doubtful = new Set<string>(); // of which nobody knows who has changed them
 		let atLeast = "";
-		for (const e of ctx.sessionManager.getBranch().reverse()) {
-			if (e.type === "custom" && e.customType === "step-snapshot") {
-				const diff = (e.data as { diff?: { added: string[]; modified: string[]; deleted: string[]; unknown?: string } }).diff;
-				if (diff?.unknown) atLeast = "at least ";
-				for (const path of [...(diff?.added ?? []), ...(diff?.modified ?? []), ...(diff?.deleted ?? [])]) changed.add(path);
-			}
+		const add = (step: Step) => {
+			if (step.diff?.unknown || step.interrupted) atLeast = "at least ";
+			for (const path of pathsOf(step.diff)) changed.add(path);
+			for (const path of pathsOf(step.contested)) doubtful.add(path);
+		};
+		const branch = ctx.sessionManager.getBranch().reverse();
+		if (cutOff && (cutOff.at === null || branch.some((e) => e.id === cutOff?.at))) add(cutOff.step);
+		const log = ctx.sessionManager.getSessionFile() !== undefined;
+		for (const e of branch) {
+			if (e.type === "custom" && e.customType === "step-snapshot") add(e.data as Step);
 			if (e.type !== "message" || e.message.role !== "user") continue;
 			const content = e.message.content;
 			const text = typeof content === "string" ? content : content.map((c: { type: string; text?: string }) => c.text ?? "").join(" ");
-			list.push({ id: e.id, line: `${list.length + 1}. before "${oneLine(text, 60)}" (${atLeast}${count(changed.size, "file")} since)` });
+			const unknown = doubtful.size > 0 ? `, ${doubtful.size} of unknown origin` : "";
+			const since = log ? ` (${atLeast}${count(changed.size, "file")} since${unknown})` : "";
+			list.push({ id: e.id, line: `${list.length + 1}. before "${oneLine(text, 60)}"${since}` });
 			if (list.length === PROMPTS) break;
 		}
 		return list;
@@ -384,7 +417,7 @@ export default function (pi: ExtensionAPI) {
 					await begun;
 					await fn(args.split(/\s+/).filter(Boolean), ctx, args.trim());
 				} catch (err) {
-					show(ctx, `/${name}: ${off || (err as Error).message}`, "error");
+					show(ctx, `/${name}: ${off || reason(err)}`, "error");
 				}
 			},
 		});
@@ -405,11 +438,24 @@ export default function (pi: ExtensionAPI) {
 			target = list.find((p) => p.line === line)?.id ?? "";
 			if (!target) return;
 		}
-		const preview: Restored = (await ask("navigate_tree", { target, preview: true })).restore;
-		const over = preview.skipped.length > 0;
-		const options = isEmpty(preview) ? [TALK] : [BOTH, FILES, ...(over ? [BOTH_OVER, FILES_OVER] : []), TALK];
 		const named = NAMED.get(args[1] ?? "");
 		const overwrite = args[2] === "overwrite";
+		const talkOnly = async (why: string) => {
+			if (named === FILES) throw new Error(why);
+			if (named) show(ctx, why, "warning");
+			if (named || (await ctx.ui.select(why, [TALK, CANCEL])) === TALK) await moveTo(ctx, target, CONVERSATION);
+		};
+		if (!ctx.sessionManager.getSessionFile()) return talkOnly(NO_LOG);
+		let preview: Restored;
+		try {
+			preview = (await ask("navigate_tree", { target, preview: true })).restore;
+		} catch (err) {
+			if (!DAMAGE.has((err as EngineError).code)) throw err;
+			return talkOnly(`The files cannot go along: ${reason(err)}`);
+		}
+		const options = isEmpty(preview)
+			? [TALK]
+			: [...(doesSomething(preview) ? [BOTH, FILES] : []), ...(preview.skipped.length > 0 ? [BOTH_OVER, FILES_OVER] : []), TALK];
 		const answer = named ?? (await ctx.ui.select(question(preview), [...options, CANCEL]));
 		const onDirty = overwrite || answer === BOTH_OVER || answer === FILES_OVER ? "overwrite" : "skip";
 		if (atWork) throw new Error(BUSY);
@@ -428,13 +474,25 @@ export default function (pi: ExtensionAPI) {
 	]) {
 		command(name, description, async (args, ctx) => {
 			const r: Restored = await ask(name, { onDirty: args[0] === "overwrite" ? "overwrite" : "skip" });
-			const was = back;
 			const here = ctx.sessionManager.getLeafId();
+			const to = name === "undo" ? (back?.entry === here ? back.from : undefined) : forth?.at === here ? forth?.entry : undefined;
 			append(ctx, r.entries);
-			tell(ctx, r);
-			if (name === "undo" && was && was.entry === here && (await ctx.ui.confirm("Undo", "Take back the move of the conversation, too?"))) {
-				await moveTo(ctx, was.from, CONVERSATION);
+			if (!to) {
+				tell(ctx, r);
+				return;
 			}
+			const also = name === "undo" ? "Take back the move of the conversation, too?" : "Move the conversation again, too?";
+			const said = isEmpty(r) ? "No file is to be changed." : describe(r);
+			if (!(await ctx.ui.confirm(name === "undo" ? "Undo" : "Redo", `${said}\n${also}`))) {
+				if (!isEmpty(r)) tell(ctx, r);
+				return;
+			}
+			const from = ctx.sessionManager.getLeafId();
+			const entry = name === "undo" ? (here ?? "") : to;
+			await moveTo(ctx, to, CONVERSATION);
+			if (name === "undo") forth = { at: ctx.sessionManager.getLeafId(), entry };
+			else if (from) back = { from, entry };
+			if (!isEmpty(r)) setTimeout(() => tell(ctx, r), REDRAWN_MS); // pi draws the conversation anew first
 		});
 	}
 
@@ -459,7 +517,8 @@ export default function (pi: ExtensionAPI) {
 			if (!path) return;
 		}
 		const { file } = await ask("get_file_diff", { path });
-		const text = !file ? `${path}: no such file, then and now` : file.binary ? `${path}: binary` : file.unifiedDiff || `${path}: nothing was changed`;
-		show(ctx, head(text.split("\n").map(plain).join("\n"), DIFF_LINES), "info");
+		const colour = process.stdout.isTTY && !process.env.NO_COLOR;
+		const text = !file ? "no such file, then and now" : file.binary ? "binary" : file.unifiedDiff ? readable(file.unifiedDiff, colour) : "nothing was changed";
+		show(ctx, head(`${plain(path)}: ${text.includes("\n") ? "\n" : ""}${text}`, DIFF_LINES), "info");
 	});
 }

@@ -3,6 +3,7 @@ export interface Item {
 	path: string;
 	action: "unchanged" | "restored" | "deleted" | "skipped" | "kept" | "failed";
 	reason?: string;
+	dir?: boolean;
 }
 
 /** What a restore did, or would do: of manager.RestoreResult what is shown. */
@@ -25,14 +26,37 @@ export interface Restored {
 /** An entry for the session's log. */
 export interface LogEntry {
 	customType: string;
-	data: { snapshotSeq: number; late?: boolean; aboveEntryId?: string };
+	data: Step;
+}
+
+/** A turn's step: of manager.StepSnapshotData what is used. */
+export interface Step {
+	snapshotSeq: number;
+	late?: boolean;
+	aboveEntryId?: string;
+	interrupted?: boolean;
+	diff?: Diff | null;
+	contested?: Diff | null;
+}
+
+/** Paths that a turn has changed. */
+export interface Diff {
+	added: string[];
+	modified: string[];
+	deleted: string[];
+	unknown?: string;
+}
+
+/** All paths of a diff. */
+export function pathsOf(d: Diff | null | undefined): string[] {
+	return d ? [...d.added, ...d.modified, ...d.deleted] : [];
 }
 
 const SHOWN = 8;
 
 /** Counts things: "1 file", "3 files". */
-export function count(n: number, thing: string): string {
-	return `${n} ${thing}${n === 1 ? "" : "s"}`;
+export function count(n: number, thing: string, things = `${thing}s`): string {
+	return `${n} ${n === 1 ? thing : things}`;
 }
 
 /** A text without what would act on a terminal, or look like a line of ours. */
@@ -56,6 +80,11 @@ function turnList(turns: number[]): string {
 	return `${turns.length === 1 ? "Turn" : "Turns"} ${parts.join(", ")}`;
 }
 
+/** Whether a restore has changed something, or would. */
+export function doesSomething(r: Restored): boolean {
+	return r.restored.length + r.deleted.length + (r.made?.length ?? 0) > 0;
+}
+
 /** Whether a restore has, or had, nothing to say. */
 export function isEmpty(r: Restored): boolean {
 	return r.items.every((it) => it.action === "unchanged") && !r.notCaptured?.length;
@@ -64,21 +93,31 @@ export function isEmpty(r: Restored): boolean {
 /** Says what a restore did, or (would) what it would do, in a few lines. */
 export function describe(r: Restored, would = false): string {
 	const lines: string[] = [];
+	const dirs = new Set(r.items.filter((it) => it.dir).map((it) => it.path));
 	const say = (list: string[] | undefined, did: string, does: string) => {
-		if (list?.length) lines.push(`${would ? does : did} ${count(list.length, "file")}: ${names(list)}`);
+		if (!list?.length) return;
+		const files = list.filter((p) => !dirs.has(p));
+		const others = list.filter((p) => dirs.has(p)).map((p) => `${p}/`);
+		const counts = [files.length > 0 ? count(files.length, "file") : "", others.length > 0 ? count(others.length, "directory", "directories") : ""];
+		lines.push(`${would ? does : did} ${counts.filter(Boolean).join(" and ")}: ${names([...files, ...others])}`);
 	};
 	say(r.restored, "Restored", "Would restore");
 	say(r.deleted, "Deleted", "Would delete");
 	if (r.made?.length) {
-		const directories = r.made.length === 1 ? "1 directory" : `${r.made.length} directories`;
-		lines.push(`${would ? "Would make" : "Made"} ${directories}: ${names(r.made)}`);
+		lines.push(`${would ? "Would make" : "Made"} ${count(r.made.length, "directory", "directories")}: ${names(r.made)}`);
 	}
-	const left: string[] = [];
+	const left = new Map<string, string[]>(); // by reason
 	for (const it of r.items) {
-		if (it.action === "skipped" || it.action === "kept" || it.action === "failed") left.push(`${plain(it.path)}: ${it.reason ?? it.action}`);
+		if (it.action !== "skipped" && it.action !== "kept" && it.action !== "failed") continue;
+		const why = it.reason ?? it.action;
+		left.set(why, [...(left.get(why) ?? []), it.path]);
 	}
-	if (left.length > 0) lines.push(`${would ? "Would leave" : "Left"} as ${left.length === 1 ? "it is" : "they are"}: ${names(left)}`);
-	say(r.notCaptured, "Not known, so left alone:", "Not known, so left alone:");
+	if (r.notCaptured?.length) left.set("what was there is not known", r.notCaptured);
+	for (const [why, paths] of left) {
+		lines.push(`${would ? "Would leave" : "Left"} ${count(paths.length, "path")} as ${paths.length === 1 ? "it is" : "they are"}: ${plain(why)}`);
+		for (const p of paths.slice(0, SHOWN)) lines.push(`    ${plain(p)}`);
+		if (paths.length > SHOWN) lines.push(`    and ${paths.length - SHOWN} more`);
+	}
 	const turns = r.turnsPutBack ?? [];
 	if (turns.length > 0 && !r.undoes) {
 		// what an undo puts back is what it is for
@@ -102,4 +141,21 @@ export function head(text: string, lines: number): string {
 	const all = text.replace(/\n$/, "").split("\n");
 	if (all.length <= lines) return all.join("\n");
 	return `${all.slice(0, lines).join("\n")}\n… ${all.length - lines} more lines`;
+}
+
+/** A unified diff as a person reads it: without what names the file, in colour if wanted. */
+export function readable(diff: string, colour: boolean): string {
+	const paint = (code: number, line: string) => (colour ? `\u001b[${code}m${line}\u001b[39m` : line);
+	const lines: string[] = [];
+	let inHunk = false;
+	for (const line of diff.replace(/\n$/, "").split("\n")) {
+		inHunk ||= line.startsWith("@@");
+		if (!inHunk && /^(diff --git|index|---|\+\+\+) /.test(line)) continue;
+		const text = plain(line);
+		if (line.startsWith("@@")) lines.push(paint(36, text));
+		else if (line.startsWith("+")) lines.push(paint(32, text));
+		else if (line.startsWith("-")) lines.push(paint(31, text));
+		else lines.push(text);
+	}
+	return lines.join("\n");
 }

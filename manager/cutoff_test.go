@@ -1,0 +1,31 @@
+package manager
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A runtime that takes a session up again is told of the turn that was cut off, and of
+// what a restore leaves since nobody knows who has changed it.
+func TestCutOffIsTold(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "1") })
+	b.start(m)
+	b.write("b", "1")
+	m.release() // as its death does
+	m = b.open("s")
+	r := b.initialize(m)
+	if r.Data == nil || !r.Data.Interrupted || !slices.Equal(r.Data.Contested.Added, []string{"b"}) {
+		t.Fatalf("Initialize says of the turn that was cut off: %+v", r.Data)
+	}
+	back, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"})
+	if err != nil || len(back.Items) != 2 || !strings.Contains(back.Items[1].Why, "turn 1 was cut off") {
+		t.Errorf("RestoreFiles = %+v, %v", back, err)
+	}
+	if again := b.initialize(m); again.Data != nil {
+		t.Errorf("Initialize says it again: %+v", again.Data)
+	}
+}
