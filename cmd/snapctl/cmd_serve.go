@@ -290,6 +290,9 @@ func (a *app) startServing(ctx context.Context, dir string, f *serveFlags) error
 		}
 		select {
 		case err := <-ended:
+			if err == nil { // it has served, and nobody came within --idle
+				return nil
+			}
 			return notServing(err, said)
 		case <-ctx.Done():
 			return ctx.Err()
