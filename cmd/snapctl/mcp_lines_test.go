@@ -36,8 +36,8 @@ func TestMCPBadLines(t *testing.T) {
 		{"odd method", `{"jsonrpc":"2.0","id":8,"method":9}`, []string{"8 -32700"}},
 		{"too deep", strings.Repeat("[", 20_000), []string{"null -32700"}},
 		{"too deep within", `{"jsonrpc":"2.0","id":9,"method":"ping","params":` + strings.Repeat("[", 20_000) +
-			strings.Repeat("]", 20_000) + `}`, []string{"null -32700"}},
-		{"too long", `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 17<<20) + `"}`, []string{"null -32700"}},
+			strings.Repeat("]", 20_000) + `}`, []string{"9 -32700"}},
+		{"too long", `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 17<<20) + `"}`, []string{"1 -32700"}},
 		{"Latin-1", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"caf\xe9\"}", []string{"1 -32601"}},
 		{"blank", " \t", nil},
 		{"batch", `[{"jsonrpc":"2.0","id":1,"method":"ping"},{"jsonrpc":"2.0","method":"x"}]`, []string{"1"}},
