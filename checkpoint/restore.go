@@ -322,7 +322,7 @@ type run struct {
 
 // do does it: files, backend, database, which decides.
 func (x *run) do(ctx context.Context, opts *manager.RestoreOptions) (*Result, error) {
-	if err := opts.OnDirty.Check(); err != nil {
+	if _, err := opts.OnDirty.MarshalText(); err != nil {
 		return nil, err
 	}
 	opts.OnDirty = cmp.Or(opts.OnDirty, rollback.Abort)

@@ -174,7 +174,7 @@ func invert(s tree.Status) tree.Status {
 
 // diffsOf returns a turn's own changes and the contested ones as lists.
 func diffsOf(changes []pathChange) (own, contested *Diff) {
-	own, contested = NewDiff(), NewDiff()
+	own, contested = newDiff(), newDiff()
 	for _, c := range changes {
 		if c.owner == Contested {
 			contested.Add(c.path, c.status)

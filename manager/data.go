@@ -62,8 +62,8 @@ type Diff struct {
 	PathBytes map[string]map[int][]byte `json:"pathBytes,omitempty"`
 }
 
-// NewDiff returns an empty Diff.
-func NewDiff() *Diff {
+// newDiff returns an empty Diff.
+func newDiff() *Diff {
 	return &Diff{Added: []string{}, Modified: []string{}, Deleted: []string{}}
 }
 

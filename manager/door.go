@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/boocode/filestore/internal/capture"
@@ -89,7 +90,7 @@ func (m door) LogProblems() (first string, total int) {
 	return first, total
 }
 
-func (m door) Progress() *tree.Progress { return &m.progress }
+func (m door) Progress() *trees.Progress { return &m.progress }
 
 func (m door) Capturing() bool { return m.capturing.Load() }
 
@@ -206,6 +207,18 @@ func (m door) NextBack(ctx context.Context, redo bool) ([]*store.Snapshot, error
 	}
 	slices.SortFunc(list, func(a, b *store.Snapshot) int { return cmp.Compare(b.Seq, a.Seq) })
 	return list, nil
+}
+
+func (m door) ExportLog(ctx context.Context) (string, error) {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if err := m.exportLog(ctx, nil); err != nil {
+		return "", fmt.Errorf("export the log of session %q: %w", m.opts.Session, err)
+	}
+	return filepath.Join(m.StoreDir(), filepath.FromSlash(m.ownLog())), nil
 }
 
 // An engineDoor is what our own programs get at of an engine: see [inside.EngineDoor].

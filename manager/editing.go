@@ -223,8 +223,8 @@ func (e *editing) file(asked string) (*editFile, error) {
 	case e.anew:
 	case similar.IsBinary(f.content):
 		return nil, fmt.Errorf("%w: it holds NUL bytes", ErrNotText)
-	case f.entry.Mode.Perm()&0o200 == 0:
-		return nil, fmt.Errorf("%w: mode %04o", ErrReadOnly, f.entry.Mode.Perm())
+	case f.entry.Mode&0o200 == 0:
+		return nil, fmt.Errorf("%w: mode %04o", ErrReadOnly, f.entry.Mode&0o777)
 	}
 	e.files = append(e.files, f)
 	return f, nil
@@ -526,8 +526,8 @@ func (e *editing) enter(f *editFile, dir string) error {
 	case now == nil:
 	case !now.Mode.IsDir():
 		return fmt.Errorf("%q: %w: %q is no directory", f.path, ErrNotText, dir)
-	case isDirect && !e.anew && now.Mode.Perm()&0o200 == 0 && (f.entry == nil || f.becomes == nil):
-		return fmt.Errorf("%q: %w: directory %q has mode %04o", f.path, ErrReadOnly, dir, now.Mode.Perm())
+	case isDirect && !e.anew && now.Mode&0o200 == 0 && (f.entry == nil || f.becomes == nil):
+		return fmt.Errorf("%q: %w: directory %q has mode %04o", f.path, ErrReadOnly, dir, now.Mode&0o777)
 	}
 	return nil
 }

@@ -45,15 +45,9 @@ var (
 	ErrOutside = errors.New("outside of the session's directory")
 )
 
-// Errors of [Open] about whose store it is.
-var (
-	// ErrMovedAway: the directory has the history of one that is gone, and nobody has
-	// said yet that it is to go on.
-	ErrMovedAway = places.ErrMovedAway
-	// ErrOtherProject: in the place of the project's store is one that says that it is
-	// another's.
-	ErrOtherProject = places.ErrOtherProject
-)
+// ErrMovedAway: the directory has the history of one that is gone, and nobody has said yet
+// that it is to go on: see [Options].
+var ErrMovedAway = places.ErrMovedAway
 
 // Errors of restores, to match with errors.Is.
 var (

@@ -59,7 +59,7 @@ func FuzzRecord(f *testing.F) {
 // used.
 func FuzzStepData(f *testing.F) {
 	id := store.ID{1}
-	d := &StepSnapshotData{BaselineTreeHash: &id, SnapshotTreeHash: id, Diff: NewDiff(), TurnIndex: 3, SnapshotSeq: 1 << 60, AboveEntryID: "x"}
+	d := &StepSnapshotData{BaselineTreeHash: &id, SnapshotTreeHash: id, Diff: newDiff(), TurnIndex: 3, SnapshotSeq: 1 << 60, AboveEntryID: "x"}
 	for _, b := range nearmiss.Of(encode(d)) {
 		f.Add(b)
 	}

@@ -20,12 +20,12 @@ var update = flag.Bool("update", false, "rewrite testdata/json from what this ve
 // The JSON of every shape is what runtimes know, byte for byte.
 func TestGoldenJSON(t *testing.T) {
 	hash := func(s string) store.ID { return object.Hash(object.Blob, []byte(s)) }
-	diff := NewDiff()
+	diff := newDiff()
 	diff.Add("src/new-file.ts", tree.Added)
 	diff.Add("src/existing.ts", tree.Modified)
 	diff.Add("link", tree.Retyped)
 	diff.Add("src/old-file.ts", tree.Deleted)
-	full := NewDiff()
+	full := newDiff()
 	full.Add("<a>&b\n", tree.Added)
 	full.Add("na\xffme", tree.Added)
 	full.Add("ignored no more", tree.Captured)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/sessionlog"
 )
@@ -45,7 +46,7 @@ func TestLostNewest(t *testing.T) {
 				b.turn(m, func() { b.write("f", text) })
 			}
 			if name == "our own log" {
-				if _, err := m.ExportLog(t.Context()); err != nil {
+				if _, err := inside.Of(m).ExportLog(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}

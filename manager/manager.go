@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/tree"
@@ -101,7 +102,7 @@ type FileSnapshotManager struct {
 
 	closed    bool
 	capturing atomic.Bool
-	progress  tree.Progress // of captures that belong to turns
+	progress  trees.Progress // of captures that belong to turns
 
 	busy chan struct{} // holds one while something is being changed, which then has mu, too, but during a capture
 
@@ -123,10 +124,10 @@ type FileSnapshotManager struct {
 // Open returns the manager of a session in a directory. It creates the store
 // if there is none, and reads no file of the directory yet.
 //
-// Errors match [ErrTooBroad], [store.ErrFormat], [store.ErrNoLocks], and
-// [fs.ErrNotExist] for a directory that is not there or, read-only, has no
-// store, [ErrMovedAway] for one that has the history of a path that is gone. Read-only,
-// a directory that is gone can be opened if a store knows it.
+// Errors match [ErrTooBroad], [store.ErrFormat], [fs.ErrNotExist] for a directory that is
+// not there or, read-only, has no store, and [ErrMovedAway] for one that has the history
+// of a path that is gone. Read-only, a directory that is gone can be opened if a store
+// knows it.
 func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager, error) {
 	if opts == nil {
 		opts = new(Options)

@@ -1017,7 +1017,7 @@ func place(t *testing.T, dir, name string, n *node) {
 	if n.mode.Kind() == tree.ModeSymlink {
 		err = os.Symlink(n.content, p)
 	} else {
-		err = errors.Join(os.WriteFile(p, []byte(n.content), 0o644), os.Chmod(p, fs.FileMode(n.mode.Perm())))
+		err = errors.Join(os.WriteFile(p, []byte(n.content), 0o644), os.Chmod(p, fs.FileMode(n.mode&0o777)))
 	}
 	if err != nil {
 		t.Fatal(err)

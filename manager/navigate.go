@@ -64,7 +64,7 @@ func (m *FileSnapshotManager) NavigateTree(
 func (m *FileSnapshotManager) navigate(
 	ctx context.Context, target string, opts *NavigateOptions,
 ) (*NavigateResult, error) {
-	if err := opts.OnDirty.Check(); err != nil {
+	if _, err := opts.OnDirty.MarshalText(); err != nil {
 		return nil, err
 	}
 	if opts.EndTurn && !opts.Preview && !opts.SkipFiles { // before it is asked where the conversation stands

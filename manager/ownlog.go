@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"path/filepath"
 	"slices"
 
 	"github.com/boocode/filestore/internal/cas/layout"
@@ -21,25 +19,9 @@ func (m *FileSnapshotManager) ownLog() string {
 	return m.place().Sessions() + "/" + m.opts.Session + ".jsonl"
 }
 
-// ExportLog writes our own log of a session that no runtime keeps one of: a file in the
-// store, in pi's format, whose path it returns. The log has the turns and restores of
-// the session's line that were not pruned; what the file had before stays in it. A later
-// turn is not in the log until somebody asks again. With the log a repair can make turns
-// again that the journal has lost: see history.Rebuild.
-func (m *FileSnapshotManager) ExportLog(ctx context.Context) (string, error) {
-	unlock, err := m.lock(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	if err := m.exportLog(ctx, nil); err != nil {
-		return "", fmt.Errorf("export the log of session %q: %w", m.opts.Session, err)
-	}
-	return filepath.Join(m.StoreDir(), filepath.FromSlash(m.ownLog())), nil
-}
-
-// exportLog is ExportLog for who holds mu, and appends an entry that no record has;
-// nil: none. Of two who export at once, the second goes on from the first.
+// exportLog writes our own log of the session: see [inside.Door]. It appends an entry that
+// no record has; nil: none. Of two who export at once, the second goes on from the first.
+// The caller holds mu.
 func (m *FileSnapshotManager) exportLog(ctx context.Context, last *session.Entry) error {
 	return m.withTurns(ctx, func(*history.Turns) error {
 		fsys, log := m.store.FS(), session.NewTree()

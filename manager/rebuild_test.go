@@ -10,6 +10,7 @@ import (
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/session"
 )
@@ -66,7 +67,7 @@ func TestRebuild(t *testing.T) {
 				entries = append(entries, turn(m, func() { b.write("f", text); b.write("g "+text, text) }))
 			}
 			if name != "the runtime's" {
-				if _, err := m.ExportLog(t.Context()); err != nil {
+				if _, err := inside.Of(m).ExportLog(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}

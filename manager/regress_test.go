@@ -1303,7 +1303,7 @@ func TestOwnLogAsSessionFile(t *testing.T) {
 	if _, err := m.Snapshot(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	file, err := m.ExportLog(t.Context())
+	file, err := inside.Of(m).ExportLog(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

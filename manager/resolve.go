@@ -753,7 +753,7 @@ func (l *line) nextTurn(ctx context.Context, head *record) (int, error) {
 
 // diff lists what differs between two states.
 func (m *FileSnapshotManager) diff(ctx context.Context, old, new store.State) (*Diff, error) {
-	diff := NewDiff()
+	diff := newDiff()
 	for d, err := range trees.Compare(ctx, m.tree.pages, old, new) {
 		if err != nil {
 			return diff, err

@@ -59,7 +59,7 @@ type RestoreOptions struct {
 	Label string `json:"-"` // of the record
 
 	// Append appends the unrevert-point to the runtime's session log.
-	// Default: it has an entry of ours: see [FileSnapshotManager.ExportLog].
+	// Default: it has an entry of ours.
 	Append EntryFunc `json:"-"`
 }
 
@@ -113,14 +113,6 @@ type RestoreResult struct {
 	Differing           int             `json:"differing,omitempty"`   // nothing to do; files that others changed
 	HeadChanged         bool            `json:"headChanged,omitempty"` // another commit was checked out then
 	Snapshot            *store.Snapshot `json:"-"`                     // what was recorded; nil: nothing
-
-	Expected map[string]Expected `json:"-"` // at the dirty paths that are skipped, as far as it is known
-}
-
-// An Expected is what the session left at a path.
-type Expected struct {
-	Entry *tree.Entry // nil: nothing
-	Turn  int         // that left it; -1: it was there when the session began
 }
 
 // A TakenBack is a restore that an undo or a redo takes back, or passes over.
@@ -232,7 +224,7 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 	if m.opts.Session == "" {
 		return nil, errors.New("no session is named: see Options.Session")
 	}
-	if err := x.opts.OnDirty.Check(); err != nil {
+	if _, err := x.opts.OnDirty.MarshalText(); err != nil {
 		return nil, err
 	}
 	x.opts.OnDirty = cmp.Or(x.opts.OnDirty, rollback.Skip)
@@ -465,10 +457,7 @@ func (x *restore) fill(plan *livedir.Plan) {
 		case rollback.Skipped:
 			list = &x.result.Skipped
 			if w := x.expected[it.Path]; it.Dirty && w != nil && w.isKnown {
-				if x.result.Expected == nil {
-					x.result.Expected = make(map[string]Expected)
-				}
-				x.result.Expected[it.Path] = Expected{w.Old, w.after}
+				it.Left, it.LeftBy = w.Old, &w.after
 			}
 		case rollback.Kept:
 			list = &x.result.Kept

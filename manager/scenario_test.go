@@ -678,7 +678,7 @@ func TestOwnLog(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
-		if got, err := m.ExportLog(t.Context()); err != nil || got != name {
+		if got, err := inside.Of(m).ExportLog(t.Context()); err != nil || got != name {
 			t.Fatalf("ExportLog = %q, %v, want %q", got, err, name)
 		}
 		file, err := sessionlog.OpenFile(t.Context(), name)
@@ -719,7 +719,7 @@ func TestOwnLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.ExportLog(t.Context()); err != nil {
+	if _, err := inside.Of(m).ExportLog(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	file, err := sessionlog.OpenFile(t.Context(), name)

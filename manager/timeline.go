@@ -52,7 +52,7 @@ type Moment struct {
 // Changes lists what a turn did, or what was found changed that none did.
 func (mo *Moment) Changes(ctx context.Context) (own, contested *Diff, err error) {
 	if mo.m == nil {
-		return NewDiff(), NewDiff(), nil
+		return newDiff(), newDiff(), nil
 	}
 	mo.m.mu.Lock()
 	defer mo.m.mu.Unlock()
@@ -61,7 +61,7 @@ func (mo *Moment) Changes(ctx context.Context) (own, contested *Diff, err error)
 
 // changesIn is [Moment.Changes].
 func (m *FileSnapshotManager) changesIn(ctx context.Context, r *record) (own, contested *Diff, err error) {
-	contested = NewDiff()
+	contested = newDiff()
 	if r.Kind == history.KindStep {
 		var changes []pathChange
 		changes, err = m.changes(ctx, r)

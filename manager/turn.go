@@ -15,7 +15,6 @@ import (
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // Initialize looks at the directory at the start of a session, or when it is
@@ -536,7 +535,7 @@ func (m *FileSnapshotManager) relative(p string) (string, error) {
 // recorded as such, and no log is told of it.
 //
 // With a nil append no runtime keeps a log of the session: the step has an entry of
-// ours. See [FileSnapshotManager.ExportLog].
+// ours, and snapctl sessions --export writes them into a file.
 //
 // An error of append is returned together with a Result. With any other error
 // there is none, and the turn is still open: end it again. The error matches
@@ -600,10 +599,9 @@ func (m *FileSnapshotManager) EndTurn(ctx context.Context) (*Result, []*StepSnap
 // SnapshotOptions are the choices at [FileSnapshotManager.Snapshot]. The zero
 // value is the default.
 type SnapshotOptions struct {
-	Label    string         // name of the snapshot; one with a name is recorded even if nothing changed
-	EndTurn  bool           // end the session's open turn, unless its process is alive and holds it
-	Partial  bool           // over a limit, take what fits; otherwise the error matches tree.ErrBudget
-	Progress *tree.Progress // counted up during the capture; default none
+	Label   string // name of the snapshot; one with a name is recorded even if nothing changed
+	EndTurn bool   // end the session's open turn, unless its process is alive and holds it
+	Partial bool   // over a limit, take what fits; otherwise the error matches tree.ErrBudget
 }
 
 // Snapshot records the directory for people who work without a runtime: what
@@ -623,7 +621,7 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 	}
 	m.mayEnd = opts.EndTurn
 	defer func() { m.mayEnd = false }()
-	capture := &capture.Options{Limits: m.opts.Limits, Partial: opts.Partial, Progress: opts.Progress}
+	capture := &capture.Options{Limits: m.opts.Limits, Partial: opts.Partial, Progress: &m.progress}
 	return m.endTurn(ctx, capture, true, opts)
 }
 

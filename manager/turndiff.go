@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/history"
-	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -267,29 +265,6 @@ func (m *FileSnapshotManager) loggedPieces(ctx context.Context, r *record) ([]Tu
 	return changes, nil
 }
 
-// A ChangeText is a change as people read it.
-type ChangeText struct {
-	Unified        []byte // for git apply and patch -p1; nil: a directory, or only what is captured has changed
-	Added, Deleted int    // lines
-	Binary         bool   // no text, too large for one, or forgotten: nothing was counted
-}
-
-// ChangeText returns the lines that a change added and deleted, with so many
-// unchanged ones around them; negative is none, 0 the default of 3.
-func (m *FileSnapshotManager) ChangeText(ctx context.Context, c *TurnChange, context int) (*ChangeText, error) {
-	if trees.ModeOf(&c.Difference).IsDir() || c.Status == tree.Captured || c.Status == tree.Uncaptured {
-		return new(ChangeText), nil
-	}
-	read := filediff.InStore(m.store)
-	old, new, err := filediff.Files(ctx, read, read, c.Path, &c.Difference)
-	if err != nil {
-		return nil, fmt.Errorf("diff of %q: %w", c.Path, err)
-	}
-	t := filediff.Count(old, new)
-	return &ChangeText{textdiff.AppendUnified(nil, old, new, &textdiff.UnifiedOptions{Context: context}),
-		t.Added, t.Deleted, t.Binary}, nil
-}
-
 // atLook finds a record by its number. Which sessions it may be of is as with
 // entries.
 func (m *FileSnapshotManager) atLook(ctx context.Context, digits string) (*Point, error) {
@@ -305,7 +280,8 @@ func (m *FileSnapshotManager) atLook(ctx context.Context, digits string) (*Point
 	case err != nil:
 		return nil, err
 	case !m.opts.AnySession && (s.Worktree != m.project.Worktree || s.Session != m.opts.Session):
-		return nil, fmt.Errorf("revision %q: %w: of %q in %q", history.NameOf("", s), ErrOtherSession, s.Session, s.Root)
+		name := history.NameOf("", s)
+		return nil, fmt.Errorf("revision %q: %w: of %q in %q", name, ErrOtherSession, s.Session, s.Root)
 	}
 	return m.recordPoint(ctx, s)
 }

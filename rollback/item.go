@@ -20,23 +20,22 @@ const (
 	Abort     Policy = "abort"     // nothing is changed at all
 )
 
-// Check returns an error unless p is one of the policies, or empty.
-func (p Policy) Check() error {
+// MarshalText returns the policy as it is written, and an error unless it is one of those
+// above, or empty.
+func (p Policy) MarshalText() ([]byte, error) {
 	switch p {
 	case "", Skip, Overwrite, Abort:
-		return nil
+		return []byte(p), nil
 	}
-	return fmt.Errorf("policy %q: want skip, overwrite or abort", string(p))
+	return nil, fmt.Errorf("policy %q: want skip, overwrite or abort", string(p))
 }
 
-// UnmarshalText is for flags and JSON: it takes what Check does.
+// UnmarshalText reads what MarshalText writes, and nothing else.
 func (p *Policy) UnmarshalText(text []byte) error {
 	*p = Policy(text)
-	return p.Check()
+	_, err := p.MarshalText()
+	return err
 }
-
-// MarshalText is the policy as it is written.
-func (p Policy) MarshalText() ([]byte, error) { return []byte(p), p.Check() }
 
 // An Action is what is done to a path.
 type Action string
@@ -60,6 +59,11 @@ type Item struct {
 	Note  string      // what could not be kept of a file that was replaced
 
 	Parent bool // a directory that is there only for what is in it
+
+	// Of a dirty path that is skipped: what the session left there, and the turn that
+	// did, -1 if it was there when the session began.
+	Left   *tree.Entry `json:"-"` // nil: nothing
+	LeftBy *int        `json:"-"` // nil: neither is known
 }
 
 // An itemJSON is an Item in JSON: the path, its bytes if they are not UTF-8, and

@@ -12,15 +12,6 @@ var (
 	// ErrFormat: the directory is not a store, or one of a format that
 	// this version does not know.
 	ErrFormat = errors.New("unknown store format")
-	// ErrNoLocks: the file system under the store has no working locks.
-	ErrNoLocks = errors.New("file locks do not work here")
-	// ErrNoRename: the file system under the store does not replace a file
-	// that another is renamed to.
-	ErrNoRename = errors.New("renaming over a file does not work here")
-	// ErrOwner: the store is another user's.
-	ErrOwner = errors.New("the store is another user's")
-	// ErrClosed: the store or the writer is closed.
-	ErrClosed = errors.New("closed")
 	// ErrPruned: what is asked for belonged to a snapshot that was not kept.
 	ErrPruned = errors.New("was pruned")
 	// ErrForgotten: what is asked for was taken out of all snapshots on purpose.

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/boocode/filestore/store"
@@ -15,13 +14,6 @@ type Limits struct {
 	NewBytes int64         // content to be read; default 4 GiB
 	Files    int64         // files and links in the tree; default 2,000,000
 	Time     time.Duration // default none
-}
-
-// Progress may be read while a capture runs.
-type Progress struct {
-	Files     atomic.Int64 // files and links seen
-	ReadFiles atomic.Int64 // files read, because they were new or changed
-	ReadBytes atomic.Int64
 }
 
 // A Result is what a capture found.

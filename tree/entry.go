@@ -18,14 +18,10 @@ const (
 	ModeSymlink Mode = 0o120000
 
 	modeKind Mode = 0o170000
-	modePerm Mode = 0o000777
 )
 
 // Kind returns ModeFile, ModeDir or ModeSymlink.
 func (m Mode) Kind() Mode { return m & modeKind }
-
-// Perm returns the permission bits.
-func (m Mode) Perm() uint16 { return uint16(m & modePerm) }
 
 // IsDir reports whether the entry is a directory.
 func (m Mode) IsDir() bool { return m.Kind() == ModeDir }

@@ -229,7 +229,7 @@ func (a *app) askToOverwrite(ctx context.Context, p *place,
 		if it.New == nil {
 			deleted++
 		}
-		text, s := d.describeEdit(ctx, &it, preview, len(sessions) < 2)
+		text, s := d.describeEdit(ctx, &it, len(sessions) < 2)
 		texts = append(texts, words.Quote(it.Path)+": "+text)
 		sum.Added, sum.Deleted = sum.Added+s.Added, sum.Deleted+s.Deleted
 	}
@@ -259,12 +259,11 @@ func (a *app) askToOverwrite(ctx context.Context, p *place,
 
 // describeEdit says what somebody did to a file that a restore would change, and counts
 // the lines.
-func (d *differ) describeEdit(ctx context.Context, it *rollback.Item, preview *manager.RestoreResult,
-	alone bool) (text string, s fileStat) {
+func (d *differ) describeEdit(ctx context.Context, it *rollback.Item, alone bool) (text string, s fileStat) {
 	old, text := it.New, it.Why
-	exp, known := preview.Expected[it.Path]
+	known := it.LeftBy != nil
 	if known {
-		old, text = exp.Entry, editText(it, &exp, alone)
+		old, text = it.Left, editText(it, alone)
 	}
 	edit := tree.Difference{Path: it.Path, Old: old, New: it.Now}
 	s, err := d.stat(ctx, &change{TurnChange: manager.TurnChange{Difference: edit}})
@@ -284,24 +283,24 @@ const maxAsked = 10
 
 // editText says what somebody did to a file. Where one session alone has worked that
 // was the user.
-func editText(it *rollback.Item, exp *manager.Expected, alone bool) string {
+func editText(it *rollback.Item, alone bool) string {
 	what := "changed it"
 	switch {
-	case exp.Entry == nil:
+	case it.Left == nil:
 		what = "made it"
-	case exp.Entry.Mode.Kind() != it.Now.Mode.Kind():
+	case it.Left.Mode.Kind() != it.Now.Mode.Kind():
 		what = "replaced it"
-	case exp.Entry.ID == it.Now.ID:
+	case it.Left.ID == it.Now.ID:
 		what = "changed its mode"
 	}
 	who := "you"
 	if !alone {
 		who = "you, or another session,"
 	}
-	if exp.Turn < 0 {
+	if *it.LeftBy < 0 {
 		return who + " " + what + " after the session began"
 	}
-	return fmt.Sprintf("%s %s after turn %d", who, what, exp.Turn)
+	return fmt.Sprintf("%s %s after turn %d", who, what, *it.LeftBy)
 }
 
 // inBrackets says how much was changed, "" if nothing was.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 )
@@ -41,7 +42,7 @@ func (a *app) exportLog(ctx context.Context) error {
 		return err
 	}
 	defer p.close()
-	file, err := p.m.ExportLog(ctx)
+	file, err := inside.Of(p.m).ExportLog(ctx)
 	if err != nil {
 		return err
 	}

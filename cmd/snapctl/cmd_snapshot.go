@@ -100,9 +100,8 @@ func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
 			return err
 		}
 	}
-	progress, stop := a.showProgress("read")
-	r, err := p.m.Snapshot(ctx, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, EndTurn: f.endTurn,
-		Progress: progress})
+	stop := a.showProgressOf(inside.Of(p.m).Progress(), "read")
+	r, err := p.m.Snapshot(ctx, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, EndTurn: f.endTurn})
 	stop()
 	if errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, errors.New("snapshot: interrupted, nothing was recorded"), ""}
@@ -156,7 +155,7 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 
 // changeCount says how much a turn has changed: 3 changed, 1 contested.
 func changeCount(d *manager.StepSnapshotData) string {
-	own, contested := cmp.Or(d.Diff, manager.NewDiff()), cmp.Or(d.Contested, manager.NewDiff())
+	own, contested := cmp.Or(d.Diff, newDiff()), cmp.Or(d.Contested, newDiff())
 	s := nonZero([]amount{{len(own.Added) + len(own.Modified) + len(own.Deleted), "changed"},
 		{contested.Len(), "contested"}, {len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
 	switch {

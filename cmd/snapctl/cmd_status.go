@@ -61,7 +61,7 @@ func (a *app) status(cmd *cobra.Command, p *place, args []string, f *statusFlags
 	if err != nil {
 		return err
 	}
-	list := manager.NewDiff()
+	list := newDiff()
 	for c, err := range trees.Compare(ctx, g, before.State, disk.State) {
 		if err != nil {
 			return err

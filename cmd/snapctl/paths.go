@@ -62,7 +62,7 @@ func (f filter) of(d *manager.Diff) *manager.Diff {
 	if d == nil || len(f) == 0 {
 		return d
 	}
-	kept := manager.NewDiff()
+	kept := newDiff()
 	kept.Unknown = d.Unknown
 	for path, status := range d.Paths() {
 		if f.keeps(path) {
@@ -70,4 +70,9 @@ func (f filter) of(d *manager.Diff) *manager.Diff {
 		}
 	}
 	return kept
+}
+
+// newDiff returns an empty Diff, whose lists are not null in JSON.
+func newDiff() *manager.Diff {
+	return &manager.Diff{Added: []string{}, Modified: []string{}, Deleted: []string{}}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
-	"github.com/boocode/filestore/tree"
 )
 
 // When progress is shown: not for work that is done at once.
@@ -16,10 +16,15 @@ const (
 
 // showProgress prints how far a capture or an export is, on one line of a
 // terminal, until stop is called. verb says what is done with the bytes.
-func (a *app) showProgress(verb string) (p *tree.Progress, stop func()) {
-	p = new(tree.Progress)
+func (a *app) showProgress(verb string) (p *trees.Progress, stop func()) {
+	p = new(trees.Progress)
+	return p, a.showProgressOf(p, verb)
+}
+
+// showProgressOf is showProgress of what counts already.
+func (a *app) showProgressOf(p *trees.Progress, verb string) (stop func()) {
 	if a.flags.quiet || a.flags.json || !isTerminal(a.stderr) {
-		return p, func() {}
+		return func() {}
 	}
 	done, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -40,7 +45,7 @@ func (a *app) showProgress(verb string) (p *tree.Progress, stop func()) {
 			}
 		}
 	}()
-	return p, func() {
+	return func() {
 		close(done)
 		<-stopped
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // A Tally counts what trees take in a store. It reads a page of a directory
@@ -23,7 +22,7 @@ import (
 // It is for one goroutine.
 type Tally struct {
 	s        *cas.Store
-	progress *tree.Progress // never nil
+	progress *trees.Progress // never nil
 
 	numbers  map[store.ID]uint32 // of objects
 	objects  []tallied
@@ -68,8 +67,8 @@ type Root uint32
 // NewTally returns a Tally of what is in a store. progress, if it is not nil,
 // counts the contents that were looked at and what they take, for other
 // goroutines to see.
-func NewTally(s *cas.Store, progress *tree.Progress) *Tally {
-	return &Tally{s: s, progress: cmp.Or(progress, new(tree.Progress)), numbers: make(map[store.ID]uint32)}
+func NewTally(s *cas.Store, progress *trees.Progress) *Tally {
+	return &Tally{s: s, progress: cmp.Or(progress, new(trees.Progress)), numbers: make(map[store.ID]uint32)}
 }
 
 // Add takes up all that a snapshot needs, and returns the roots of it. What is

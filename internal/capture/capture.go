@@ -56,9 +56,9 @@ func withDefaults(l tree.Limits) tree.Limits {
 // the default.
 type Options struct {
 	Limits   tree.Limits
-	Partial  bool           // over a limit, capture what fits and list the rest; otherwise that is a *BudgetError
-	Workers  int            // goroutines that walk, read and hash; default GOMAXPROCS
-	Progress *tree.Progress // counted up while the capture runs; default none
+	Partial  bool            // over a limit, capture what fits and list the rest; otherwise that is a *BudgetError
+	Workers  int             // goroutines that walk, read and hash; default GOMAXPROCS
+	Progress *trees.Progress // counted up while the capture runs; default none
 
 	// Alone says that the caller has a lock, until it closes the sink, that every process
 	// takes which captures the directory to record it: the stat cache is saved without a
@@ -73,7 +73,7 @@ type capture struct {
 	limits   tree.Limits
 	deadline time.Time // zero: none
 	partial  bool
-	progress *tree.Progress
+	progress *trees.Progress
 
 	cache  *statCache
 	lookup bool // ids in the cache must be looked up in the store
@@ -228,7 +228,7 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 	}
 	c := &capture{
 		ws: ws, sink: sink, limits: withDefaults(opts.Limits), partial: opts.Partial,
-		progress: cmp.Or(opts.Progress, new(tree.Progress)),
+		progress: cmp.Or(opts.Progress, new(trees.Progress)),
 		changed:  make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
 	}
 	c.after = ws.adopted

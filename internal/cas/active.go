@@ -271,7 +271,7 @@ func (s *Store) dropSealed() {
 // may not be on the disk, and any of them may count on it. Nothing more is
 // appended to the pack. Store.wmu is held.
 func (s *Store) fail(err error) {
-	if errors.Is(s.failed, store.ErrClosed) {
+	if errors.Is(s.failed, layout.ErrClosed) {
 		return
 	}
 	s.generation++

@@ -7,6 +7,13 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
+// ErrNoRename: the file system under the store does not replace a file that another is
+// renamed to.
+var ErrNoRename = errors.New("renaming over a file does not work here")
+
+// ErrOwner: the store is another user's. The error is an [*OwnerError].
+var ErrOwner = errors.New("the store is another user's")
+
 // ErrBusy: others did not come to their end in time, and had to.
 var ErrBusy = errors.New("busy")
 
@@ -19,7 +26,7 @@ type OwnerError struct {
 }
 
 func (e *OwnerError) Error() string {
-	text := fmt.Sprintf("%v: %s belongs to user %d, this is user %d", store.ErrOwner, e.What, e.Owner, e.Self)
+	text := fmt.Sprintf("%v: %s belongs to user %d, this is user %d", ErrOwner, e.What, e.Owner, e.Self)
 	if e.Err != nil {
 		text += fmt.Sprintf(" (%v)", e.Err)
 	}
@@ -29,7 +36,7 @@ func (e *OwnerError) Error() string {
 func (e *OwnerError) Unwrap() error { return e.Err }
 
 // Is reports that the error is store.ErrOwner.
-func (e *OwnerError) Is(target error) bool { return target == store.ErrOwner }
+func (e *OwnerError) Is(target error) bool { return target == ErrOwner }
 
 // A SpaceError says that a writer has stopped before the disk is full. It
 // matches [store.ErrNoSpace].

@@ -11,7 +11,6 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 )
 
 // use takes a share of [layout.UseLock], as all do who have a store open: whoever moves or
@@ -38,7 +37,7 @@ func use(ctx context.Context, fsys vfs.FS, readOnly bool) (vfs.File, error) {
 		if readOnly {
 			return nil, f.Close()
 		}
-		err = fmt.Errorf("%w: %v", store.ErrNoLocks, err)
+		err = fmt.Errorf("%w: %v", layout.ErrNoLocks, err)
 	}
 	if err == nil {
 		err = isThere(fsys, f)

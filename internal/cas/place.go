@@ -10,7 +10,6 @@ import (
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 )
 
 // checkOwner refuses a directory of another user that is to be written to,
@@ -100,20 +99,20 @@ func probeRename(fsys vfs.FS) error {
 		}
 		if err := fsys.Rename(from, to); err != nil {
 			if errors.Is(err, fs.ErrExist) {
-				err = fmt.Errorf("%w: %v", store.ErrNoRename, err)
+				err = fmt.Errorf("%w: %v", ErrNoRename, err)
 			}
 			return err
 		}
 		st, err := fsys.Stat(to)
 		if err == nil && st.Size != 1 {
-			err = fmt.Errorf("%w: the old file is still there", store.ErrNoRename)
+			err = fmt.Errorf("%w: the old file is still there", ErrNoRename)
 		}
 		if err != nil {
 			return err
 		}
 		_, err = fsys.Stat(from)
 		if err == nil {
-			return fmt.Errorf("%w: the file has both names", store.ErrNoRename)
+			return fmt.Errorf("%w: the file has both names", ErrNoRename)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

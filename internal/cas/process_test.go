@@ -272,7 +272,7 @@ func TestManyProcessesFewPacks(t *testing.T) {
 // A file system that grants a lock to everyone must not be written to.
 func TestLocksThatExcludeNobody(t *testing.T) {
 	fsys := grantAll{vfstest.NewMem()}
-	if _, err := OpenFS(t.Context(), fsys, &Options{}); !errors.Is(err, store.ErrNoLocks) {
+	if _, err := OpenFS(t.Context(), fsys, &Options{}); !errors.Is(err, layout.ErrNoLocks) {
 		t.Errorf("OpenFS: %v, want ErrNoLocks", err)
 	}
 	s, err := OpenFS(t.Context(), fsys, &Options{SingleWriter: true})
@@ -298,10 +298,10 @@ func TestLocksAreTriedAgain(t *testing.T) {
 		want   error
 	}{
 		"as it was":      {"", false, nil},
-		"a remote disk":  {"", true, store.ErrNoLocks},
-		"another device": {vfs.BootID() + " 77\n", false, store.ErrNoLocks},
-		"another boot":   {strings.Repeat("0", len(vfs.BootID())) + " 1\n", false, store.ErrNoLocks},
-		"half a note":    {vfs.BootID() + " 1", false, store.ErrNoLocks},
+		"a remote disk":  {"", true, layout.ErrNoLocks},
+		"another device": {vfs.BootID() + " 77\n", false, layout.ErrNoLocks},
+		"another boot":   {strings.Repeat("0", len(vfs.BootID())) + " 1\n", false, layout.ErrNoLocks},
+		"half a note":    {vfs.BootID() + " 1", false, layout.ErrNoLocks},
 	} {
 		disk := vfstest.NewMem()
 		openMem(t, disk)
@@ -323,7 +323,7 @@ func TestLocksAreTriedAgain(t *testing.T) {
 func TestUseWithoutLocks(t *testing.T) {
 	fsys := vfstest.NewMem()
 	commit(t, openMem(t, fsys), "", small)
-	if _, err := use(t.Context(), noLocks{fsys}, false); !errors.Is(err, store.ErrNoLocks) {
+	if _, err := use(t.Context(), noLocks{fsys}, false); !errors.Is(err, layout.ErrNoLocks) {
 		t.Errorf("use: %v, want ErrNoLocks", err)
 	}
 	if f, err := use(t.Context(), noLocks{fsys}, true); f != nil || err != nil {

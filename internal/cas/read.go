@@ -161,7 +161,7 @@ func (s *Store) load() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.packs == nil {
-		return store.ErrClosed
+		return layout.ErrClosed
 	}
 	for _, id := range ids {
 		if err := s.loadPack(id, durable[id]); err != nil {

@@ -516,12 +516,12 @@ func (s *Store) Close() error {
 	s.wmu.Lock()
 	for _, w := range s.open() { // their files are closed with the other packs
 		if !w.IsNamed() {
-			s.drop(w, store.ErrClosed)
+			s.drop(w, layout.ErrClosed)
 		}
 	}
 	s.active, s.ended = nil, nil
 	s.generation++
-	s.failed = store.ErrClosed
+	s.failed = layout.ErrClosed
 	s.wmu.Unlock()
 	s.waitSealed()
 

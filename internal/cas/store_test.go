@@ -480,7 +480,7 @@ func TestClosed(t *testing.T) {
 			t.Errorf("Writer.Close: %v", err)
 		}
 	}
-	if err := closed.Commit(t.Context(), &store.Snapshot{}, 0); !errors.Is(err, store.ErrClosed) {
+	if err := closed.Commit(t.Context(), &store.Snapshot{}, 0); !errors.Is(err, layout.ErrClosed) {
 		t.Errorf("Commit of a closed writer: %v, want ErrClosed", err)
 	}
 
@@ -498,16 +498,16 @@ func TestClosed(t *testing.T) {
 			t.Errorf("Close: %v", err)
 		}
 	}
-	if _, err := w.Put(object.Blob, []byte("new")); !errors.Is(err, store.ErrClosed) {
+	if _, err := w.Put(object.Blob, []byte("new")); !errors.Is(err, layout.ErrClosed) {
 		t.Errorf("Put after Close: %v, want ErrClosed", err)
 	}
-	if err := w.Commit(t.Context(), &store.Snapshot{}, a.seq); !errors.Is(err, store.ErrClosed) {
+	if err := w.Commit(t.Context(), &store.Snapshot{}, a.seq); !errors.Is(err, layout.ErrClosed) {
 		t.Errorf("Commit after Close: %v, want ErrClosed", err)
 	}
-	if _, err := s.Begin(t.Context()); !errors.Is(err, store.ErrClosed) {
+	if _, err := s.Begin(t.Context()); !errors.Is(err, layout.ErrClosed) {
 		t.Errorf("Begin after Close: %v, want ErrClosed", err)
 	}
-	if _, err := s.Newest(t.Context(), "", ""); !errors.Is(err, store.ErrClosed) {
+	if _, err := s.Newest(t.Context(), "", ""); !errors.Is(err, layout.ErrClosed) {
 		t.Errorf("Newest after Close: %v, want ErrClosed", err)
 	}
 	if err := w.Close(); err != nil {

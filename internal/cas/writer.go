@@ -71,9 +71,9 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	if errors.Is(s.failed, store.ErrClosed) {
+	if errors.Is(s.failed, layout.ErrClosed) {
 		lock.Close()
-		return nil, store.ErrClosed
+		return nil, layout.ErrClosed
 	}
 	s.writers++
 	return &Writer{s: s, lock: lock, epoch: epoch, generation: s.generation, settled: true}, nil
@@ -152,7 +152,7 @@ func (w *Writer) put(kind uint8, id store.ID, data []byte) error {
 	w.vouched = false
 	w.mu.Unlock()
 	if closed {
-		return store.ErrClosed
+		return layout.ErrClosed
 	}
 	reserved, err := w.s.reserve(id)
 	if err != nil || !reserved {
@@ -320,7 +320,7 @@ func (w *Writer) commit(ctx context.Context, req *commitRequest) error {
 	closed := w.closed
 	w.mu.Unlock()
 	if closed {
-		return store.ErrClosed
+		return layout.ErrClosed
 	}
 	if err := w.s.commit(ctx, req); err != nil {
 		if IsNoSpace(err) {

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/retain"
@@ -130,7 +131,7 @@ var Kinds = []*Kind{
 	{Code: "other_project", Exit: Refused, Status: conflict, Errs: []error{places.ErrOtherProject},
 		Hint:   "nothing was changed; move the store to where it belongs",
 		Advice: "The store in the place of this project's is another's: ask the user to move it to where it belongs."},
-	{Code: "other_user", Exit: Environment, Status: forbidden, Errs: []error{store.ErrOwner},
+	{Code: "other_user", Exit: Environment, Status: forbidden, Errs: []error{cas.ErrOwner},
 		Hint:   "'snapctl --store DIR …' keeps stores of your own",
 		Advice: "The store is another user's: ask the user to start the server as its owner, or with --store DIR."},
 	{Code: "busy", Exit: Refused, Status: conflict, Errs: []error{cas.ErrBusy},
@@ -223,7 +224,7 @@ var Kinds = []*Kind{
 	{Code: "format", Exit: Environment, Status: broken, Errs: []error{store.ErrFormat},
 		Hint:   "it was made by a newer snapctl, or is no store: nothing was changed",
 		Advice: "The store was made by a newer snapctl: ask the user to update."},
-	{Code: "no_locks", Exit: Environment, Status: broken, Errs: []error{store.ErrNoLocks, store.ErrNoRename},
+	{Code: "no_locks", Exit: Environment, Status: broken, Errs: []error{layout.ErrNoLocks, cas.ErrNoRename},
 		Hint: "put the store on a local disk with --store DIR",
 		Advice: "The store is on a file system without locks or renames: ask the user to start the server with " +
 			"--store DIR on a local disk."},
@@ -233,7 +234,7 @@ var Kinds = []*Kind{
 		Advice: "Something is in the way: see what is there first."},
 	{Code: "permission", Exit: Environment, Status: broken, Errs: []error{fs.ErrPermission},
 		Advice: "The operating system refuses: ask the user."},
-	{Code: "closed", Exit: Environment, Status: unavailable, Errs: []error{fs.ErrClosed, store.ErrClosed},
+	{Code: "closed", Exit: Environment, Status: unavailable, Errs: []error{fs.ErrClosed, layout.ErrClosed},
 		Advice: "The server is ending: ask the user to start it again."},
 }
 

@@ -192,7 +192,7 @@ func (e *NotRecordedError) Unwrap() error { return e.Err }
 // something else that went wrong.
 func trouble(err error) error {
 	for _, cause := range []error{store.ErrNoSpace, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS,
-		fs.ErrPermission, store.ErrNoLocks, store.ErrOwner} {
+		fs.ErrPermission, layout.ErrNoLocks, cas.ErrOwner} {
 		if errors.Is(err, cause) {
 			return cause
 		}

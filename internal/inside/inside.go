@@ -52,9 +52,9 @@ type Door interface {
 	// skipped and the like, and what is wrong first, with its line.
 	LogProblems() (first string, total int)
 
-	// Progress counts up during the captures of turns. Capturing reports whether one of
+	// Progress counts up during the captures of turns and snapshots. Capturing reports whether one of
 	// those is under way.
-	Progress() *tree.Progress
+	Progress() *trees.Progress
 	Capturing() bool
 
 	// OpenTurn returns the session's open turn, nil if there is none.
@@ -80,6 +80,13 @@ type Door interface {
 	// take back next in the sessions of the directory, at most one of each, the newest
 	// first. One that was cut off comes first: it is brought to its end before.
 	NextBack(ctx context.Context, redo bool) ([]*store.Snapshot, error)
+
+	// ExportLog writes our own log of a session that no runtime keeps one of: a file in
+	// the store, in pi's format, whose path it returns. The log has the turns and restores
+	// of the session's line that were not pruned; what the file had before stays in it. A
+	// later turn is not in the log until somebody asks again. With the log a repair can
+	// make turns again that the journal has lost: see history.Rebuild.
+	ExportLog(ctx context.Context) (string, error)
 }
 
 // An Engine is a *manager.Engine.

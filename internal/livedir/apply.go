@@ -253,13 +253,13 @@ func (a *applier) noteMade() {
 // wanted if a directory is wanted there, otherwise those that mkdir would give it.
 func (a *applier) perm(path string) uint16 {
 	if i, ok := a.plan.find(path); ok && a.plan.Items[i].New != nil && a.plan.Items[i].New.Mode.IsDir() {
-		return a.plan.Items[i].New.Mode.Perm()
+		return uint16(a.plan.Items[i].New.Mode & 0o777)
 	}
 	i, ok := slices.BinarySearchFunc(a.plan.Made, path, func(m Made, path string) int {
 		return trees.ComparePaths(m.Path, path)
 	})
 	if ok {
-		return a.plan.Made[i].Mode.Perm()
+		return uint16(a.plan.Made[i].Mode & 0o777)
 	}
 	return 0o777 &^ vfs.Umask()
 }
@@ -388,7 +388,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 		}
 	}
 	if err == nil {
-		err = w.Chmod(it.New.Mode.Perm())
+		err = w.Chmod(uint16(it.New.Mode & 0o777))
 	}
 	if err == nil {
 		err = w.Sync()
@@ -516,7 +516,7 @@ func (a *applier) restoreDir(i int) error {
 		return nil
 	}
 	a.touched[i] = true
-	if err := dir.Mkdir(a.newName(i), it.New.Mode.Perm()|0o700); err != nil {
+	if err := dir.Mkdir(a.newName(i), uint16(it.New.Mode&0o777)|0o700); err != nil {
 		return err
 	}
 	a.ready[i] = prepared{dir: up}
@@ -723,7 +723,7 @@ func (a *applier) setModes() error {
 		delete(a.opened, it.Path)
 		switch {
 		case it.Do == rollback.Restore && it.New.Mode.IsDir():
-			perm = it.New.Mode.Perm()
+			perm = uint16(it.New.Mode & 0o777)
 		case !opened:
 			continue
 		}

@@ -397,7 +397,7 @@ func TestModel(t *testing.T) {
 			t.Errorf("seed %d: something failed", seed)
 		}
 		for _, m := range p.Made {
-			if what := fmt.Sprintf("dir %o", m.Mode.Perm()); got[m.Path] != what || disk[m.Path] != "" {
+			if what := fmt.Sprintf("dir %o", m.Mode&0o777); got[m.Path] != what || disk[m.Path] != "" {
 				t.Errorf("seed %d: %s was %q, was made, and is %q, want %q", seed, m.Path, disk[m.Path], got[m.Path], what)
 			}
 		}

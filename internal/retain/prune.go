@@ -18,7 +18,6 @@ import (
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // A Retention says which snapshots stay. One stays if a rule keeps it: KeepLast,
@@ -162,7 +161,7 @@ type sessionLine struct {
 
 // PlanPrune finds out which snapshots of a store go and what nothing needs then.
 // It writes nothing but indexes that are missing. progress may be nil.
-func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention, progress *tree.Progress) (*PrunePlan, error) {
+func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention, progress *trees.Progress) (*PrunePlan, error) {
 	p := &PrunePlan{s: s, keep: keep, despite: keep.DespiteDamage,
 		rest: &Retention{MaxCopy: keep.MaxCopy, DespiteDamage: keep.DespiteDamage, Wait: keep.Wait, Alone: keep.Alone,
 			thorough: keep.MaxBytes > 0 || keep.thorough}}
@@ -191,7 +190,7 @@ func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention, progress *tre
 }
 
 // choose finds out which snapshots go, by number, and notes of which sessions.
-func (p *PrunePlan) choose(ctx context.Context, progress *tree.Progress) (drop map[uint64]bool, err error) {
+func (p *PrunePlan) choose(ctx context.Context, progress *trees.Progress) (drop map[uint64]bool, err error) {
 	keep := p.keep
 	all, err := datedSnapshots(ctx, p.s)
 	if err != nil {
@@ -355,7 +354,7 @@ func protect(s *cas.Store, all []dated, deleted func(*sessionLine) bool) error {
 const inUse = 24 * time.Hour
 
 // fit drops snapshots until the others fit into a store of some size.
-func (p *PrunePlan) fit(ctx context.Context, all []dated, keep *Retention, progress *tree.Progress) error {
+func (p *PrunePlan) fit(ctx context.Context, all []dated, keep *Retention, progress *trees.Progress) error {
 	files, err := p.s.Usage(ctx)
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // A Usage says where the bytes of the whole store go. Alone of all sessions,
@@ -40,7 +39,7 @@ type SessionUsage struct {
 
 // BySession counts what each session of a store takes. Of what only its turns
 // have seen, states before and between, it counts as well. progress may be nil.
-func BySession(ctx context.Context, st *cas.Store, progress *tree.Progress) (*Usage, error) {
+func BySession(ctx context.Context, st *cas.Store, progress *trees.Progress) (*Usage, error) {
 	t := audit.NewTally(st, progress)
 	u := new(Usage)
 	var groups [][]audit.Root
@@ -105,7 +104,7 @@ type TurnUsage struct {
 // one session only, if it is named, in whatever directory. A turn has what was
 // found while it ran. What is no turn is listed if it added something. progress
 // may be nil.
-func ByTurn(ctx context.Context, st *cas.Store, session string, progress *tree.Progress) (
+func ByTurn(ctx context.Context, st *cas.Store, session string, progress *trees.Progress) (
 	[]TurnUsage, []trees.Problem, error) {
 	t := audit.NewTally(st, progress)
 	var rows []TurnUsage
@@ -200,7 +199,7 @@ func withFound(rows []TurnUsage, owners []string) []TurnUsage {
 
 // ByPath lists what each path has taken in all snapshots of a store, of
 // all directories, the most first; see [audit.Tally.Paths]. progress may be nil.
-func ByPath(ctx context.Context, st *cas.Store, depth int, progress *tree.Progress) (
+func ByPath(ctx context.Context, st *cas.Store, depth int, progress *trees.Progress) (
 	[]audit.PathAmount, []trees.Problem, error) {
 	var roots []store.ID
 	seen := make(map[store.ID]bool)

@@ -30,8 +30,8 @@ type BlobGetter interface {
 
 // ExportOptions are the choices at [Export]. The zero value is the default.
 type ExportOptions struct {
-	Workers  int            // goroutines that write; default GOMAXPROCS
-	Progress *tree.Progress // counted up while the export runs; default none
+	Workers  int       // goroutines that write; default GOMAXPROCS
+	Progress *Progress // counted up while the export runs; default none
 }
 
 // An ExportResult counts what was written.
@@ -71,7 +71,7 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers) // writing files keeps a core busy
-	x := &exporter{ctx: ctx, g: g, group: group, progress: cmp.Or(opts.Progress, new(tree.Progress))}
+	x := &exporter{ctx: ctx, g: g, group: group, progress: cmp.Or(opts.Progress, new(Progress))}
 	// The root's own permission bits are not in the tree: they stay.
 	err = x.dir(&openDir{dir: d}, "", root)
 	if err := errors.Join(err, group.Wait()); err != nil {
@@ -102,7 +102,7 @@ type exporter struct {
 	ctx      context.Context
 	g        BlobGetter
 	group    *errgroup.Group
-	progress *tree.Progress
+	progress *Progress
 
 	files, dirs, links atomic.Int64
 
@@ -194,7 +194,7 @@ func (x *exporter) subdir(d *openDir, path string, e tree.Entry) error {
 	}
 	x.dirs.Add(1)
 	d.users.Add(1)
-	return x.dir(&openDir{dir: dir, perm: e.Mode.Perm(), above: d}, Join(path, e.Name), e.ID)
+	return x.dir(&openDir{dir: dir, perm: uint16(e.Mode & 0o777), above: d}, Join(path, e.Name), e.ID)
 }
 
 // spawn writes some files of a directory on another goroutine.
@@ -242,7 +242,7 @@ func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
 		err = fmt.Errorf("blob %s has %d bytes, not %d: %w", e.ID.Short(), n, e.Size, store.ErrCorrupt)
 	}
 	if err == nil {
-		err = f.Chmod(e.Mode.Perm())
+		err = f.Chmod(uint16(e.Mode & 0o777))
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr

@@ -35,7 +35,7 @@ func (it *Item) Entry() tree.Entry {
 // isValid reports whether m is one of the modes that a tree may hold. A
 // symbolic link has no permissions of its own: they are always 0o777.
 func isValid(m tree.Mode) bool {
-	return m == tree.ModeSymlink|0o777 || m == m.Kind()|tree.Mode(m.Perm()) && (m.Kind() == tree.ModeFile || m.IsDir())
+	return m == tree.ModeSymlink|0o777 || m == m.Kind()|m&0o777 && (m.Kind() == tree.ModeFile || m.IsDir())
 }
 
 func validEntry(it *Item) bool {

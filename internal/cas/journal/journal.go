@@ -108,7 +108,7 @@ func (j *Journal) Segments() (segs []uint64, last uint64, err error) {
 // Refresh reads what was appended since the last time, by anyone.
 func (j *Journal) Refresh() error {
 	if j.closed {
-		return store.ErrClosed
+		return layout.ErrClosed
 	}
 	same, err := j.upToDate()
 	if err == nil && !same {

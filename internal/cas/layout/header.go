@@ -56,6 +56,12 @@ func (h Header) Append(b []byte) []byte {
 	return Le.AppendUint32(b, Checksum(b[start:]))
 }
 
+// ErrNoLocks: the file system under the store has no working locks.
+var ErrNoLocks = errors.New("file locks do not work here")
+
+// ErrClosed: the store or the writer is closed.
+var ErrClosed = errors.New("closed")
+
 var ErrHeader = errors.New("not a file of this store: bad header")
 
 func ParseHeader(b []byte, magic string, of [16]byte) (Header, error) {

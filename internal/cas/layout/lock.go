@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/vfs"
-	"github.com/boocode/filestore/store"
 )
 
 // OpenLock opens a lock file, creating it if need be.
@@ -69,17 +68,17 @@ func ProbeLocks(fsys vfs.FS, remote bool) error {
 	defer b.Close()
 	got, err := a.TryLock(vfs.Exclusive)
 	if err != nil {
-		return fmt.Errorf("%w: %v", store.ErrNoLocks, err)
+		return fmt.Errorf("%w: %v", ErrNoLocks, err)
 	}
 	if !got {
 		return nil // somebody else is probing: they do exclude
 	}
 	both, err := b.TryLock(vfs.Exclusive)
 	if err != nil {
-		return fmt.Errorf("%w: %v", store.ErrNoLocks, err)
+		return fmt.Errorf("%w: %v", ErrNoLocks, err)
 	}
 	if both {
-		return fmt.Errorf("%w: two holders at once", store.ErrNoLocks)
+		return fmt.Errorf("%w: two holders at once", ErrNoLocks)
 	}
 	if found != nil {
 		a.WriteAt(found, 0) // if it cannot, the next process tries the locks again

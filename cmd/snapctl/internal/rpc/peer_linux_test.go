@@ -14,7 +14,6 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/wire"
-	"github.com/boocode/filestore/store"
 )
 
 const nobody = 65534
@@ -80,8 +79,8 @@ func TestOtherUser(t *testing.T) {
 		t.Errorf("another user was answered %d bytes, %v", n, err)
 	}
 	asUser(t, nobody, func() { _, err = wire.Dial(t.Context(), dir) })
-	if !errors.Is(err, store.ErrOwner) {
-		t.Errorf("Dial in another user's store: %v, want %v", err, store.ErrOwner)
+	if !errors.Is(err, cas.ErrOwner) {
+		t.Errorf("Dial in another user's store: %v, want %v", err, cas.ErrOwner)
 	}
 
 	// One that another user serves.
@@ -92,8 +91,8 @@ func TestOtherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer theirs.Close()
-	if c, err := wire.Dial(t.Context(), dir); !errors.Is(err, store.ErrOwner) {
-		t.Errorf("Dial where another user serves: %v, want %v", err, store.ErrOwner)
+	if c, err := wire.Dial(t.Context(), dir); !errors.Is(err, cas.ErrOwner) {
+		t.Errorf("Dial where another user serves: %v, want %v", err, cas.ErrOwner)
 		c.Close()
 	}
 
@@ -102,8 +101,8 @@ func TestOtherUser(t *testing.T) {
 	if err := errors.Join(os.Symlink(l.name, filepath.Join(theirDir, wire.SocketName)), os.Chown(theirDir, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := wire.Dial(t.Context(), theirDir); !errors.Is(err, store.ErrOwner) {
-		t.Errorf("Dial by another user's link: %v, want %v", err, store.ErrOwner)
+	if c, err := wire.Dial(t.Context(), theirDir); !errors.Is(err, cas.ErrOwner) {
+		t.Errorf("Dial by another user's link: %v, want %v", err, cas.ErrOwner)
 		c.Close()
 	}
 }

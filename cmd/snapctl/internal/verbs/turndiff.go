@@ -3,16 +3,20 @@ package verbs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // TurnDiffOf asks for what a turn did.
@@ -79,7 +83,7 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 	}
 	answer := &TurnDiff{EntryID: d.EntryID, TurnIndex: d.TurnIndex, Kind: d.Kind, Unknown: d.Unknown,
 		Title: d.Title, Agent: d.Agent, Model: d.Model, Files: []TurnChange{}}
-	i, length := 0, 0
+	files, i, length := NewComparison(s.FileSnapshotManager), 0, 0
 	for _, c := range d.Changes {
 		if !IsBelow(c.Path, paths) {
 			continue
@@ -87,24 +91,38 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 		if i++; i <= from {
 			continue
 		}
-		text, err := s.ChangeText(ctx, &c, p.Context)
+		text, stat, err := files.text(ctx, &c.Difference, p.Context)
 		if err != nil {
 			return nil, err
 		}
-		length += len(text.Unified)
+		length += len(text)
 		if i > to || length > maxDiffs && i > from+1 {
 			answer.NextCursor = strconv.Itoa(i - 1)
 			break
 		}
-		answer.Files = append(answer.Files, newTurnChange(&c, text))
+		answer.Files = append(answer.Files, newTurnChange(&c, text, stat))
 	}
 	return answer, nil
 }
 
-func newTurnChange(c *manager.TurnChange, text *manager.ChangeText) TurnChange {
+// text returns a change as people read it, and counts its lines; nothing of a directory,
+// and where only what is captured has changed.
+func (c *Comparison) text(ctx context.Context, d *tree.Difference, context int) ([]byte, filediff.Stat, error) {
+	if trees.ModeOf(d).IsDir() || d.Status == tree.Captured || d.Status == tree.Uncaptured {
+		return nil, filediff.Stat{}, nil
+	}
+	old, new, err := c.Files(ctx, "", d)
+	if err != nil {
+		return nil, filediff.Stat{}, fmt.Errorf("diff of %q: %w", d.Path, err)
+	}
+	unified := textdiff.AppendUnified(nil, old, new, &textdiff.UnifiedOptions{Context: context})
+	return unified, filediff.Count(old, new), nil
+}
+
+func newTurnChange(c *manager.TurnChange, text []byte, stat filediff.Stat) TurnChange {
 	t := TurnChange{Path: c.Path, PathBytes: words.BytesUnlessText(c.Path), Status: c.Status.String(), Owner: c.Owner,
-		Piece: c.Piece, Pieces: c.Pieces,
-		Added: text.Added, Deleted: text.Deleted, Binary: text.Binary, UnifiedDiff: string(text.Unified)}
+		Piece: c.Piece, Pieces: c.Pieces, Added: stat.Added, Deleted: stat.Deleted, Binary: stat.Binary,
+		UnifiedDiff: string(text)}
 	if c.Old != nil {
 		t.OldHash, t.OldMode = &c.Old.ID, strconv.FormatUint(uint64(filediff.GitMode(c.Old.Mode)), 8)
 	}
@@ -112,10 +130,10 @@ func newTurnChange(c *manager.TurnChange, text *manager.ChangeText) TurnChange {
 		t.NewHash, t.NewMode = &c.New.ID, strconv.FormatUint(uint64(filediff.GitMode(c.New.Mode)), 8)
 	}
 	switch {
-	case len(text.Unified) > maxDiffs:
+	case len(text) > maxDiffs:
 		t.UnifiedDiff, t.TooLong = "", true
-	case !utf8.Valid(text.Unified):
-		t.DiffBytes = text.Unified
+	case !utf8.Valid(text):
+		t.DiffBytes = text
 	}
 	return t
 }
