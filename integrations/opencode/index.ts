@@ -142,7 +142,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 			if (event.type === "session.created" && p.info.parentID) parents.set(p.info.id, p.info.parentID);
 			else if (event.type === "session.idle") await endTurn(p.sessionID); // a subagent's has no turn
 			else if (event.type === "message.part.updated" && p.part?.type === "tool" && p.part.state?.status === "error") {
-				const refused = /rejected permission/i.test(String(p.part.state.error));
+				const refused = /rejected permission|specified a rule/i.test(String(p.part.state.error));
 				await endTool(p.part.callID, { refused, failed: true });
 			}
 		},

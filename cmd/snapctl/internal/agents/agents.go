@@ -127,10 +127,11 @@ var codex = &Agent{
 		{"Interrupt", Interrupted, false},
 		{"SessionEnd", SessionEnd, false},
 	},
-	readers: []string{"update_plan", "view_image", "web_search"},
+	readers: []string{"update_plan", "view_image", "web_search", "request_user_input", "get_goal", "create_goal",
+		"update_goal"},
 	patches: []string{"apply_patch"},
-	Notes: []string{"Codex runs hooks that you trust: at its next start choose to review them, or type /hooks, " +
-		"and again when they have changed"},
+	Notes: []string{`Codex runs only hooks that you trust: choose "Trust all and continue" at its next start, ` +
+		"or /hooks, and again when setup has changed them"},
 	second: 1,
 	ending: 3,
 }
