@@ -199,13 +199,6 @@ type blockLeaf struct {
 	id    store.ID
 }
 
-// put writes the page into a block.
-func (l *blockLeaf) put(b []byte) {
-	le.PutUint32(b, uint32(l.end))
-	le.PutUint32(b[4:], uint32(l.count))
-	copy(b[8:blockLeafSize], l.id[:])
-}
-
 // encode makes the block of the directory.
 func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 	c := j.c
@@ -257,8 +250,9 @@ func (j *dirJob) encode(cuts []bool, leaves []blockLeaf) block {
 		off += len(j.slots[i].name)
 	}
 	for _, l := range leaves {
-		b = append(b, make([]byte, blockLeafSize)...)
-		l.put(b[len(b)-blockLeafSize:])
+		b = le.AppendUint32(b, uint32(l.end))
+		b = le.AppendUint32(b, uint32(l.count))
+		b = append(b, l.id[:]...)
 	}
 	for i := range j.slots {
 		b = append(b, j.slots[i].name...)

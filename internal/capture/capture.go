@@ -247,9 +247,7 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 	if c.stamp, err = ws.indexStamp(); err != nil {
 		return nil, err
 	}
-	if c.cache, err = ws.loadCache(); err != nil {
-		return nil, err
-	}
+	c.cache = ws.loadCache()
 	c.cache.alone = opts.Alone
 	c.reliable = c.cache.unreliable(bootID())
 	if ws.store != nil && c.cache.block(0) != nil {
@@ -286,7 +284,7 @@ func (c *capture) run(ctx context.Context, workers int) (*dirJob, error) {
 		c.takeChanges()
 		root.changes, root.whole = c.changes, !c.skip
 	}
-	c.queue.init()
+	c.queue.cond.L = &c.queue.mu
 	c.queue.push(task{job: root, lo: startDir})
 
 	stop := context.AfterFunc(ctx, func() { c.fail(context.Cause(ctx)) })

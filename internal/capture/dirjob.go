@@ -81,6 +81,8 @@ type slot struct {
 	child   uint32  // its number in the stat cache, if it was skipped
 }
 
+func byName(a, b slot) int { return strings.Compare(a.name, b.name) }
+
 // batchSize is the number of names that one task visits. A directory with
 // more, all of which may have to be read, keeps several workers busy.
 const batchSize = 512
@@ -268,9 +270,7 @@ func (j *dirJob) list() error {
 		}
 		j.shifting = j.st != before
 	}
-	slices.SortFunc(j.slots, func(a, b slot) int {
-		return strings.Compare(a.name, b.name)
-	})
+	slices.SortFunc(j.slots, byName)
 	j.slots = slices.CompactFunc(j.slots, func(a, b slot) bool { return a.name == b.name })
 	j.mergeOut()
 	if j.old == nil {

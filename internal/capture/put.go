@@ -53,7 +53,10 @@ func (j *dirJob) make() error {
 	if err := j.putCoverage(); err != nil {
 		return err
 	}
-	j.c.learn(j.number, j.encode(cuts, leaves))
+	b := j.encode(cuts, leaves)
+	j.c.mu.Lock()
+	j.c.changed[j.number] = b
+	j.c.mu.Unlock()
 	return nil
 }
 
@@ -63,12 +66,6 @@ func (j *dirJob) differs() bool {
 	e := j.parent.old.entry(j.at)
 	return j.gone || j.reason != 0 || j.old == nil ||
 		j.tree != e.id() || j.st.Perm != e.perm() || j.cover != j.old.cover()
-}
-
-func (c *capture) learn(number uint32, b block) {
-	c.mu.Lock()
-	c.changed[number] = b
-	c.mu.Unlock()
 }
 
 // putTree stores the pages of the directory. Pages that are as they were are
@@ -157,10 +154,8 @@ func (s *slot) sameEntry(old block) bool {
 		return false
 	}
 	e := old.entry(s.old)
-	if e.reason() != 0 || e.kind() != s.kind || e.perm() != s.st.Perm {
-		return false
-	}
-	return e.id() == s.id && (s.kind == vfs.Directory || e.fileSize() == s.st.Size)
+	return e.reason() == 0 && e.kind() == s.kind && e.perm() == s.st.Perm && e.id() == s.id &&
+		(s.kind == vfs.Directory || e.fileSize() == s.st.Size)
 }
 
 // item returns the tree's entry for a captured slot.

@@ -28,8 +28,6 @@ type queue struct {
 	stopped bool
 }
 
-func (q *queue) init() { q.cond.L = &q.mu }
-
 func (q *queue) push(tasks ...task) {
 	q.mu.Lock()
 	q.tasks = append(q.tasks, tasks...)
@@ -125,15 +123,14 @@ type worker struct {
 func (w *worker) do(t task) {
 	defer w.c.queue.finished()
 	j := t.job
-	switch {
-	case t.lo == startDir:
+	if t.lo == startDir {
 		j.start(w)
-	default:
-		if !w.c.queue.isStopped() {
-			j.visitRange(w, t.lo, t.hi)
-		}
-		if j.ranges.Add(-1) == 0 {
-			j.visited()
-		}
+		return
+	}
+	if !w.c.queue.isStopped() {
+		j.visitRange(w, t.lo, t.hi)
+	}
+	if j.ranges.Add(-1) == 0 {
+		j.visited()
 	}
 }

@@ -2,9 +2,7 @@ package capture
 
 import (
 	"errors"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
@@ -312,14 +310,7 @@ func (j *dirJob) visitTouched(w *worker) {
 			j.slots = append(j.slots, s)
 		}
 	}
-	slices.SortFunc(j.slots, func(a, b slot) int { return strings.Compare(a.name, b.name) })
-}
-
-// unchangedBlocks drops what is in the cache already.
-func (c *capture) unchangedBlocks() {
-	maps.DeleteFunc(c.changed, func(number uint32, b block) bool {
-		return string(b) == string(c.cache.block(number))
-	})
+	slices.SortFunc(j.slots, byName)
 }
 
 // unchanged returns what the last capture that the cache has learned from found, if this

@@ -52,14 +52,8 @@ func (j *dirJob) ignored(s *slot) bool {
 
 // tracked reports whether git tracks a path, or anything below it.
 func (c *capture) tracked(path string, isDir bool) bool {
-	index, err := c.index()
-	if err != nil {
-		if isFatal(err) {
-			c.fail(err)
-		}
-		c.unasked.Store(true) // Workspace.gitIndex has logged the error
-	}
-	if index == nil {
+	index, err := c.readIndex()
+	if index == nil || err != nil {
 		return false
 	}
 	path = c.ws.gitPath(path)
@@ -67,6 +61,18 @@ func (c *capture) tracked(path string, isDir bool) bool {
 		return index.TrackedUnder(path)
 	}
 	return index.Tracked(path)
+}
+
+// readIndex returns git's index, nil outside of git. An error is noted, too.
+func (c *capture) readIndex() (*gitrepo.Index, error) {
+	index, err := c.index()
+	if err != nil {
+		if isFatal(err) {
+			c.fail(err)
+		}
+		c.unasked.Store(true) // Workspace.gitIndex has logged the error
+	}
+	return index, err
 }
 
 var patternFiles = [2]string{".gitignore", ".booignore"}

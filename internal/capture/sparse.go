@@ -104,12 +104,8 @@ func (c *capture) readSparse() func() *gitrepo.Sparse {
 		if known := c.ws.sparse.Load(); known != nil && known.stamp == c.stamp && c.stamp != [16]byte{} {
 			return known.sparse
 		}
-		index, err := c.index()
+		index, err := c.readIndex()
 		if err != nil {
-			if isFatal(err) {
-				c.fail(err)
-			}
-			c.unasked.Store(true) // Workspace.gitIndex has logged the error
 			return nil
 		}
 		s := new(gitrepo.Sparse)
@@ -202,7 +198,7 @@ func (j *dirJob) mergeOut() {
 		}
 	}
 	if len(j.slots) > n {
-		slices.SortFunc(j.slots, func(a, b slot) int { return strings.Compare(a.name, b.name) })
+		slices.SortFunc(j.slots, byName)
 	}
 }
 

@@ -1,8 +1,8 @@
 package capture
 
 import (
-	"encoding/hex"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/boocode/filestore/internal/cas"
@@ -52,16 +52,14 @@ func (c *capture) saveCache(captureErr error) error {
 			return nil // nor every id, or every entry from before the boot
 		}
 	}
-	id, err := hex.DecodeString(s.ID())
-	if err != nil {
-		return err
-	}
-	h.store = [16]byte(id)
+	h.store = s.RawID()
 	if c.ws.resident {
 		c.remember(h)
 		return nil
 	}
-	c.unchangedBlocks()
+	maps.DeleteFunc(c.changed, func(number uint32, b block) bool { // what is in the cache already
+		return string(b) == string(c.cache.block(number))
+	})
 	was := &c.cache.batch
 	if len(c.changed) == 0 && h.stamp == was.stamp && h.out == was.out && h.epoch == was.epoch && h.boot == was.boot {
 		return nil
@@ -73,22 +71,18 @@ func (c *capture) saveCache(captureErr error) error {
 }
 
 // loadCache returns the stat cache, which is empty without a store.
-func (ws *Workspace) loadCache() (*statCache, error) {
+func (ws *Workspace) loadCache() *statCache {
 	if ws.cache != nil {
-		return ws.cache, nil
+		return ws.cache
 	}
 	if ws.store == nil {
-		return &statCache{}, nil
+		return &statCache{}
 	}
-	id, err := hex.DecodeString(ws.store.ID())
-	if err != nil {
-		return nil, err
-	}
-	c := loadStatCache(ws.store.FS(), [16]byte(id), ws.Worktree)
+	c := loadStatCache(ws.store.FS(), ws.store.RawID(), ws.Worktree)
 	if ws.resident {
 		ws.cache = c
 	}
-	return c, nil
+	return c
 }
 
 const alwaysReliable = 1<<63 - 1

@@ -346,6 +346,9 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 // ID returns the store's identity, 32 hex digits.
 func (s *Store) ID() string { return hex.EncodeToString(s.id[:]) }
 
+// RawID is ID as the headers of files have it.
+func (s *Store) RawID() [16]byte { return s.id }
+
 // FS returns the directory of the store, for the files beside the objects:
 // packages above keep theirs under worktrees/.
 func (s *Store) FS() vfs.FS { return s.fsys }

@@ -91,23 +91,17 @@ func Remote(path string) string {
 }
 
 // BootID identifies the running boot of the machine; "" if unknown.
-var BootID = sync.OnceValue(func() string {
-	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(b))
-})
+var BootID = sync.OnceValue(func() string { return lineOf("/proc/sys/kernel/random/boot_id") })
 
 // MachineID identifies the installed system; "" if unknown. A container has its own,
 // or none.
-var MachineID = sync.OnceValue(func() string {
-	b, err := os.ReadFile("/etc/machine-id")
-	if err != nil {
-		return ""
-	}
+var MachineID = sync.OnceValue(func() string { return lineOf("/etc/machine-id") })
+
+// lineOf returns what a file of one line says; "" if it cannot be read.
+func lineOf(name string) string {
+	b, _ := os.ReadFile(name)
 	return strings.TrimSpace(string(b))
-})
+}
 
 // born returns when a file was made, 0 where the file system does not say.
 func born(path string, _ fs.FileInfo) int64 {
