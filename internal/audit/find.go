@@ -19,6 +19,7 @@ type Finder struct {
 // NewFinder returns a Finder for some blobs, or for all if ids is nil.
 func NewFinder(g trees.Getter, ids map[store.ID]bool) *Finder {
 	return &Finder{g, lister[trees.WalkEntry]{
+		known: make(map[store.ID][]trees.WalkEntry),
 		blob: func(_ context.Context, p *place) ([]trees.WalkEntry, error) {
 			if ids != nil && !ids[p.id] {
 				return nil, nil
@@ -41,7 +42,7 @@ func (f *Finder) Find(ctx context.Context, id store.ID) ([]trees.WalkEntry, erro
 	if list, ok := f.files.known[id]; ok {
 		return list, nil
 	}
-	return f.files.list(ctx, f.g, store.State{Tree: id})
+	return f.files.list(func(v visitor) error { return walk(ctx, f.g, store.State{Tree: id}, byDirectory, v) })
 }
 
 // inDir is an entry as the directory above it has it.

@@ -52,7 +52,7 @@ func hurt(
 		}
 		return []trees.Problem{{ID: p.id, Err: p.said(err)}}, nil
 	}
-	problems := &lister[trees.Problem]{bad: bad,
+	problems := &lister[trees.Problem]{bad: bad, known: make(map[store.ID][]trees.Problem),
 		blob: func(ctx context.Context, p *place) ([]trees.Problem, error) {
 			return bad(p, blob(ctx, p.id))
 		},
@@ -80,7 +80,7 @@ func hurt(
 func hurtOf(ctx context.Context, g trees.Getter, snap *store.Snapshot, problems *lister[trees.Problem]) (Hurt, error) {
 	out := Hurt{Snapshot: snap}
 	seen, lost := make(map[string]bool), make(map[store.ID]bool)
-	list, err := problems.listSnapshot(ctx, g, snap)
+	list, err := problems.list(func(v visitor) error { return walkSnapshot(ctx, g, snap, byDirectory, v) })
 	for _, p := range list {
 		if !lost[p.ID] {
 			lost[p.ID] = true

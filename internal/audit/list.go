@@ -19,25 +19,11 @@ type lister[T any] struct {
 	lists [][]T // of the directories above that are being visited; the first is of all
 }
 
-// list returns what there is to list of a state.
-func (l *lister[T]) list(ctx context.Context, g trees.Getter, state store.State) ([]T, error) {
-	l.begin()
-	err := walk(ctx, g, state, byDirectory, l)
-	return l.lists[0], err
-}
-
-// listSnapshot returns what there is to list of a snapshot.
-func (l *lister[T]) listSnapshot(ctx context.Context, g trees.Getter, snap *store.Snapshot) ([]T, error) {
-	l.begin()
-	err := walkSnapshot(ctx, g, snap, byDirectory, l)
-	return l.lists[0], err
-}
-
-func (l *lister[T]) begin() {
-	if l.known == nil {
-		l.known = make(map[store.ID][]T)
-	}
+// list returns what there is to list of what walk has the lister visit, by directory.
+func (l *lister[T]) list(walk func(visitor) error) ([]T, error) {
 	l.lists = [][]T{nil}
+	err := walk(l)
+	return l.lists[0], err
 }
 
 func (l *lister[T]) enter(ctx context.Context, p *place) (goOn bool, err error) {

@@ -18,14 +18,8 @@ type Marker struct {
 // NewMarker returns a Marker for the trees of a store.
 func NewMarker(s *cas.Store) *Marker { return &Marker{s: s} }
 
-// Mark adds all that a state needs to live. What is missing or damaged is no
-// error, but listed in [Marker.Problems].
-func (m *Marker) Mark(ctx context.Context, live *cas.Live, state store.State) error {
-	return walk(ctx, m.s, state, byPage, &marking{m, live})
-}
-
-// MarkSnapshot adds all that a snapshot needs to live: see
-// [cas.PruneOptions].
+// MarkSnapshot adds all that a snapshot needs to live: see [cas.PruneOptions]. What is
+// missing or damaged is no error, but listed in [Marker.Problems].
 func (m *Marker) MarkSnapshot(ctx context.Context, live *cas.Live, snap *store.Snapshot) error {
 	return walkSnapshot(ctx, m.s, snap, byPage, &marking{m, live})
 }

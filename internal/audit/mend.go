@@ -291,12 +291,10 @@ func (m *Mender) Restore(ctx context.Context, mends []Mend) (done []Mend, err er
 func (m *Mender) restore(ctx context.Context, w *cas.Writer, mend *Mend) (ok bool, err error) {
 	if mend.Kind != object.Blob {
 		var b bytes.Buffer
-		_, err := m.spare(ctx, &b, mend.Kind, mend.ID)
-		if trees.IsLoss(err) { // it could be read when it was planned
-			return false, nil
-		}
-		if err == nil {
+		if _, err = m.spare(ctx, &b, mend.Kind, mend.ID); err == nil {
 			_, err = w.Put(mend.Kind, b.Bytes())
+		} else if trees.IsLoss(err) { // it could be read when it was planned
+			return false, nil
 		}
 		return err == nil, err
 	}

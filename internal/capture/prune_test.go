@@ -76,7 +76,7 @@ func pruneBetweenCaptures(t *testing.T, resident bool) {
 	plan, err := pruner.PlanPrune(t.Context(), &cas.PruneOptions{
 		Drop: func(snap *store.Snapshot) bool { return snap.Seq == 1 },
 		Mark: func(ctx context.Context, live *cas.Live, snap *store.Snapshot) error {
-			return marker.Mark(ctx, live, snap.State())
+			return marker.MarkSnapshot(ctx, live, snap)
 		}})
 	must(err)
 	if plan.Packs == 0 {
