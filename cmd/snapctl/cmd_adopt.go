@@ -53,11 +53,7 @@ type adoptAnswer struct {
 }
 
 func (a *app) adopt(ctx context.Context, from string, yes bool) error {
-	root, err := a.root()
-	if err != nil {
-		return err
-	}
-	base, err := a.storeRoot()
+	root, base, err := a.rootAndStores()
 	if err != nil {
 		return err
 	}
@@ -127,7 +123,7 @@ func (a *app) adoptMoved(ctx context.Context, mv *places.Moved) error {
 
 // beginFresh has the directory begin a history of its own.
 func (a *app) beginFresh(ctx context.Context) error {
-	root, err := a.root()
+	root, base, err := a.rootAndStores()
 	if err != nil {
 		return err
 	}
@@ -137,10 +133,6 @@ func (a *app) beginFresh(ctx context.Context) error {
 	}
 	if loc.Moved == nil {
 		return refuse("'snapctl snapshot' records it", "adopt: %w: %q", places.ErrNotMoved, loc.Project.Root)
-	}
-	base, err := a.storeRoot()
-	if err != nil {
-		return err
 	}
 	if _, err := places.BeginFresh(ctx, base, root); err != nil {
 		return err

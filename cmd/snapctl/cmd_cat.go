@@ -16,31 +16,21 @@ func (a *app) catCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
-			return a.cat(cmd, p, args[0], args[1], raw)
-		}),
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error { return a.cat(cmd, p, args, raw) }),
 	}
 	c.Flags().BoolVar(&raw, "raw", false, "print control characters as they are, to a terminal, too")
 	return c
 }
 
-func (a *app) cat(cmd *cobra.Command, p *place, text, arg string, raw bool) error {
-	ctx := cmd.Context()
-	path, err := p.treePath(cmd, arg)
-	if err != nil {
-		return err
-	}
-	r, err := p.resolve(ctx, text)
-	if err != nil {
-		return err
-	}
-	e, err := p.lookup(ctx, text, r.State.Tree, path)
+func (a *app) cat(cmd *cobra.Command, p *place, args []string, raw bool) error {
+	_, e, err := p.lookup(cmd, args)
 	if err != nil {
 		return err
 	}
 	if e.Mode.IsDir() {
-		return refuse("'snapctl ls' lists it", "path %q in %s: is a directory", arg, text)
+		return refuse("'snapctl ls' lists it", "path %q in %s: is a directory", args[1], args[0])
 	}
+	ctx := cmd.Context()
 	if raw || !isTerminal(a.stdout) {
 		_, err = p.store.CopyBlob(ctx, a.out, e.ID)
 		return err

@@ -34,26 +34,14 @@ func (a *app) lsCommand() *cobra.Command {
 }
 
 func (a *app) ls(cmd *cobra.Command, p *place, args []string, f *lsFlags) error {
-	ctx := cmd.Context()
-	var path string
-	var err error
-	if len(args) > 1 {
-		if path, err = p.treePath(cmd, args[1]); err != nil {
-			return err
-		}
-	}
-	r, err := p.resolve(ctx, args[0])
-	if err != nil {
-		return err
-	}
-	top, err := p.lookup(ctx, args[0], r.State.Tree, path)
+	path, top, err := p.lookup(cmd, args)
 	if err != nil {
 		return err
 	}
 	if !top.Mode.IsDir() {
 		return a.printEntry(trees.WalkEntry{Path: path, Entry: top}, f)
 	}
-	for e, err := range p.list(ctx, top.ID, f.recursive) {
+	for e, err := range p.list(cmd.Context(), top.ID, f.recursive) {
 		if err != nil {
 			return err
 		}
@@ -67,14 +55,24 @@ func (a *app) ls(cmd *cobra.Command, p *place, args []string, f *lsFlags) error 
 	return nil
 }
 
-// lookup finds a path in the tree of a REV.
-func (p *place) lookup(ctx context.Context, text string, root store.ID, path string) (tree.Entry, error) {
-	e, err := trees.Lookup(ctx, p.store, root, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = refuse(fmt.Sprintf("'snapctl ls -r %s' lists all paths, 'snapctl coverage %s' those left out", text,
-			text), "path %q in %s: %w", path, text, store.ErrNotFound)
+// lookup finds what REV and PATH stand for; without PATH the root.
+func (p *place) lookup(cmd *cobra.Command, args []string) (path string, e tree.Entry, err error) {
+	if len(args) > 1 {
+		if path, err = p.treePath(cmd, args[1]); err != nil {
+			return "", e, err
+		}
 	}
-	return e, err
+	rev := args[0]
+	point, err := p.resolve(cmd.Context(), rev)
+	if err != nil {
+		return "", e, err
+	}
+	e, err = trees.Lookup(cmd.Context(), p.store, point.State.Tree, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = refuse(fmt.Sprintf("'snapctl ls -r %[1]s' lists all paths, 'snapctl coverage %[1]s' those left out", rev),
+			"path %q in %s: %w", path, rev, store.ErrNotFound)
+	}
+	return path, e, err
 }
 
 // list yields the entries of a directory, or all that is below it.

@@ -42,8 +42,7 @@ func (a *app) mcpCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags,
-	tools []string) error {
+func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags, tools []string) error {
 	switch {
 	case a.flags.sessionFile != "":
 		return &failure{code: exitUsage,

@@ -255,14 +255,10 @@ func (a *app) startServing(ctx context.Context, dir string, f *serveFlags) error
 	if err != nil {
 		return err
 	}
-	root, err := a.root()
+	root, base, err := a.rootAndStores()
 	if err == nil {
 		root, err = filepath.Abs(root)
 	}
-	if err != nil {
-		return err
-	}
-	base, err := a.storeRoot()
 	if err != nil {
 		return err
 	}

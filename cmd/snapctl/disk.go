@@ -17,8 +17,7 @@ import (
 
 // captureDisk finds out what is on the disk now, and what a capture leaves out of it, and
 // stores nothing. The Getter knows the trees of the state and all that the store holds.
-func (p *place) captureDisk(ctx context.Context, limits tree.Limits) (
-	*manager.Point, trees.Getter, *leftOut, error) {
+func (p *place) captureDisk(ctx context.Context, limits tree.Limits) (*manager.Point, trees.Getter, *leftOut, error) {
 	if _, err := os.Stat(p.project.Root); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil, nil, p.app.noRoot(p.project.Root)
 	}

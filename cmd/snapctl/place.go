@@ -91,6 +91,14 @@ func (a *app) storeRoot() (string, error) {
 	return filepath.Abs(a.path(base))
 }
 
+// rootAndStores returns the directory to work on, and the one that holds the stores.
+func (a *app) rootAndStores() (root, base string, err error) {
+	if root, err = a.root(); err == nil {
+		base, err = a.storeRoot()
+	}
+	return root, base, err
+}
+
 // locate finds out where the history of the directory is, once.
 func (a *app) locate() (*places.Location, error) {
 	if a.located != nil && a.locatedOf == a.flags.root {
