@@ -264,8 +264,7 @@ func (p *Patch) applyFile(f *FilePatch, read func(string) ([]byte, error), opts 
 		}
 	}
 	slices.SortStableFunc(puts, func(a, b put) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start),
-			cmp.Compare(a.End, b.End))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 	})
 	for i := 1; i < len(puts); i++ {
 		if a, b := puts[i-1], puts[i]; b.Start < a.End {
@@ -325,8 +324,7 @@ func (o Options) with(asked *Options) Options {
 		o.Stages = asked.Stages
 	default: // what both allow
 		o.Stages = slices.DeleteFunc(slices.Clone(o.Stages), func(s Stage) bool {
-			return !slices.Contains(asked.Stages,
-				s)
+			return !slices.Contains(asked.Stages, s)
 		})
 	}
 	o.ExactOnly = o.ExactOnly || asked.ExactOnly
@@ -429,37 +427,47 @@ func (m *Match) explainAnchor() string {
 	line := shortened([]byte(m.Anchor))
 	switch {
 	case m.Anchors == 0:
-		return fmt.Sprintf("the line %q, behind which the hunk is to be, is not in the file, or is in front of the hunk before: give it as it is", line)
+		return fmt.Sprintf("the line %q, behind which the hunk is to be, is not in the file, or is in front of "+
+			"the hunk before: give it as it is", line)
 	case m.Anchors == 1 || m.Count == 1:
-		return fmt.Sprintf("the line %q is there %d times, and the hunk fits at %d places behind one of them: give more of the lines around it", line, m.Anchors, len(m.Near))
+		return fmt.Sprintf("the line %q is there %d times, and the hunk fits at %d places behind one of them: "+
+			"give more of the lines around it", line, m.Anchors, len(m.Near))
 	}
-	return fmt.Sprintf("the line %q is there %d times, and the hunk fits behind %d of them: give more of the lines around it", line, m.Anchors, m.Count)
+	return fmt.Sprintf("the line %q is there %d times, and the hunk fits behind %d of them: "+
+		"give more of the lines around it", line, m.Anchors, m.Count)
 }
+
+// absent begins what is said of most texts that were not found.
+const absent = "the old text is not in the file as it is given, and "
 
 // explanations say what to do.
 var explanations = map[string]string{
-	reasonEmpty:       "the old text is empty: say what is to be replaced",
-	reasonNoChange:    "the old and the new text are the same",
-	reasonOptions:     "an option is out of range",
-	reasonFuzzyOne:    "the old text is not in the file as it is given, and what is only similar is replaced once at most: give the text as it is",
-	reasonSeveral:     "the old text is there several times: give more lines around it, or how often it is to be replaced",
-	reasonCount:       "the old text is not there as often as expected: say how often it is to be replaced",
-	reasonBlank:       "the old text has no line that is not blank: give lines around it",
-	reasonNone:        "the old text is not in the file: read the file again and give the text as it is",
-	reasonShort:       "the old text is not in the file as it is given, and too short to be looked for by similarity: give lines around it",
-	reasonElision:     "the old text is not in the file as it is given, and it leaves lines out: give all of them",
-	reasonDisparate:   "what is similar to the old text is far longer: give all lines that are to be replaced",
-	reasonMarkers:     "the new text holds marks of a patch, or line numbers: leave them out",
-	reasonDiffMarks:   "lines begin with marks of a diff (+, - or a blank), which the file does not have: leave the marks out, or give all of it as a unified diff",
-	reasonEscaped:     "the old text has escapes (such as \\n, \\\" or &lt;) where the file has what they stand for: give the text as it is in the file",
-	reasonShifted:     "the old text is not in the file as it is given, and what is similar begins or ends elsewhere: read the file again and give all lines",
-	reasonCandidates:  "the old text is not in the file as it is given, and too much is similar: give more lines around it",
-	reasonBudget:      "the old text is not in the file as it is given, and to look for what is similar takes too long: give the text as it is",
-	reasonApplied:     "the new text is there already, and the old text is not",
-	reasonBothChanged: "what is there is only similar to the old text, and differs from it in what is to be changed: read the file again and give the text as it is",
-	reasonIndent:      "the indentation is not as given, and no single rule leads to what it is: give it as it is",
-	reasonOverlap:     "it overlaps with another piece of the same patch: join them",
-	reasonExists:      "there is no old text, and the file is there: say what is to be replaced",
+	reasonEmpty:    "the old text is empty: say what is to be replaced",
+	reasonNoChange: "the old and the new text are the same",
+	reasonOptions:  "an option is out of range",
+	reasonFuzzyOne: absent + "what is only similar is replaced once at most: give the text as it is",
+	reasonSeveral: "the old text is there several times: give more lines around it, or how often it is to be " +
+		"replaced",
+	reasonCount:     "the old text is not there as often as expected: say how often it is to be replaced",
+	reasonBlank:     "the old text has no line that is not blank: give lines around it",
+	reasonNone:      "the old text is not in the file: read the file again and give the text as it is",
+	reasonShort:     absent + "too short to be looked for by similarity: give lines around it",
+	reasonElision:   absent + "it leaves lines out: give all of them",
+	reasonDisparate: "what is similar to the old text is far longer: give all lines that are to be replaced",
+	reasonMarkers:   "the new text holds marks of a patch, or line numbers: leave them out",
+	reasonDiffMarks: "lines begin with marks of a diff (+, - or a blank), which the file does not have: leave " +
+		"the marks out, or give all of it as a unified diff",
+	reasonEscaped: "the old text has escapes (such as \\n, \\\" or &lt;) where the file has what they stand " +
+		"for: give the text as it is in the file",
+	reasonShifted:    absent + "what is similar begins or ends elsewhere: read the file again and give all lines",
+	reasonCandidates: absent + "too much is similar: give more lines around it",
+	reasonBudget:     absent + "to look for what is similar takes too long: give the text as it is",
+	reasonApplied:    "the new text is there already, and the old text is not",
+	reasonBothChanged: "what is there is only similar to the old text, and differs from it in what is to be " +
+		"changed: read the file again and give the text as it is",
+	reasonIndent:  "the indentation is not as given, and no single rule leads to what it is: give it as it is",
+	reasonOverlap: "it overlaps with another piece of the same patch: join them",
+	reasonExists:  "there is no old text, and the file is there: say what is to be replaced",
 }
 
 func (m *Match) explainFound() string {

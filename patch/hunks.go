@@ -242,8 +242,7 @@ func (h *Hunk) behind(file *lined, starts, places []int) *Match {
 	m.Anchor, m.Anchors = h.context[len(h.context)-1], len(starts)
 	for i, from := range starts {
 		fits := slices.ContainsFunc(places, func(p int) bool {
-			return p >= from &&
-				(i+1 == len(starts) || p < starts[i+1])
+			return p >= from && (i+1 == len(starts) || p < starts[i+1])
 		})
 		if fits {
 			m.Count++

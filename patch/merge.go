@@ -55,8 +55,7 @@ func (s *search) merged(r *Result, file, fresh *lined) *lined {
 	}
 	keep(len(file.lines))
 	out = s.reindented(r, s.leads(file, at), file, out, fresh, func(i int) (int, bool) {
-		return unsettled[i] - 1,
-			unsettled[i] > 0
+		return unsettled[i] - 1, unsettled[i] > 0
 	})
 	if out == nil {
 		return nil

@@ -31,7 +31,8 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 		if f != nil && (len(f.Hunks) > 0 || f.To != "" || f.Op != Update) {
 			for _, name := range []string{f.Path, f.To, f.Other} {
 				if was, seen := mailOf[name]; seen && was != mail && name != "" {
-					return r.fail("%q is in two mails, and the lines of the second count on the first: apply one after the other", name)
+					return r.fail("%q is in two mails, and the lines of the second count on the first: "+
+						"apply one after the other", name)
 				}
 				mailOf[name] = mail
 			}

@@ -427,8 +427,7 @@ func (s *search) votes(n int) []vote {
 		list = append(list, vote{line, votes})
 	}
 	slices.SortFunc(list, func(a, b vote) int {
-		return cmp.Or(cmp.Compare(b.votes, a.votes),
-			cmp.Compare(a.line, b.line))
+		return cmp.Or(cmp.Compare(b.votes, a.votes), cmp.Compare(a.line, b.line))
 	})
 	return list[:min(len(list), n)]
 }
