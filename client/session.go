@@ -52,6 +52,7 @@ type Look struct {
 	EntryID          string                    `json:"entryId,omitempty"`     // of the step, if it is one of ours
 	Data             *manager.StepSnapshotData `json:"data"`                  // of the step; null: nothing changed
 	Offline          *manager.Diff             `json:"offline"`               // changed, and no turn's doing
+	SinceLast        string                    `json:"sinceLast,omitempty"`   // what the user took back, for the model
 	SnapshotSeq      uint64                    `json:"snapshotSeq,omitempty"` // number of what was recorded; 0: nothing
 	Files            int64                     `json:"files"`
 	ReadFiles        int64                     `json:"readFiles"`

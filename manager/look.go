@@ -21,6 +21,11 @@ type Result struct {
 	Data    *StepSnapshotData // of the step; nil: the turn changed nothing, or it was the first look at the session
 	Offline *Diff             // what this look found changed that is no turn's doing; nil: nothing
 
+	// SinceLast is what the user took back, or put back, since the session's last turn, in
+	// one line of at most 400 bytes for the model. Paths are quoted, and cut. Only of a turn
+	// that asked for it; "": nothing, or it is not known.
+	SinceLast string
+
 	Tree     store.ID        // of the directory
 	Since    *Point          // the session's newest step before; nil: this is its start
 	Snapshot *store.Snapshot // what was recorded last; nil: nothing changed

@@ -128,6 +128,9 @@ type Turn struct {
 	Agent string `json:"agent,omitempty"`
 	Model string `json:"model,omitempty"`
 
+	// SinceLast has Result.SinceLast say what was taken back since the session's last turn.
+	SinceLast bool `json:"sinceLast,omitempty"`
+
 	// Continues says that the turn goes on with the prompt of the one before: a
 	// runtime may announce each call of a model. Both have one number then, and
 	// are taken back together.
@@ -177,6 +180,9 @@ func (m *FileSnapshotManager) OnTurnStart(ctx context.Context, turn *Turn) (resu
 	}
 	if err := m.hold(ctx); err != nil {
 		return nil, err
+	}
+	if turn.SinceLast {
+		o.tellSinceLast(ctx, o.head)
 	}
 	if err := m.begin(ctx, o); err != nil {
 		return nil, err

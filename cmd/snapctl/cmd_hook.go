@@ -36,6 +36,8 @@ const (
 	// startWait is how long the agent waits at a session's or a turn's start for the
 	// look at the directory, which goes on in the engine, and for an engine that is late.
 	startWait = 30 * time.Millisecond
+	// tellWait is the same for a prompt whose model is to be told something.
+	tellWait = 2 * time.Second
 	// engineWait is how long an engine may take to start.
 	engineWait = 5 * time.Second
 )
@@ -52,12 +54,15 @@ func (a *app) hookCommand() *cobra.Command {
 		if !agent.HasHooks() {
 			continue
 		}
-		c.AddCommand(&cobra.Command{Use: agent.Name, Args: args(0, 0),
+		var tell bool
+		sub := &cobra.Command{Use: agent.Name, Args: args(0, 0),
 			Short: "Record an event of " + agent.Title + ", which comes on stdin",
 			RunE: func(cmd *cobra.Command, _ []string) error {
-				a.hook(cmd.Context(), agent)
+				a.hook(cmd.Context(), agent, tell)
 				return nil
-			}})
+			}}
+		sub.Flags().BoolVar(&tell, "tell", false, "tell the model what was taken back since its last turn")
+		c.AddCommand(sub)
 	}
 	return c
 }
@@ -78,7 +83,7 @@ func isHook(c *cobra.Command, args []string) bool {
 }
 
 // hook records the event of an agent that is on stdin.
-func (a *app) hook(ctx context.Context, agent *agents.Agent) {
+func (a *app) hook(ctx context.Context, agent *agents.Agent, tell bool) {
 	var e *agents.Event
 	log := a.newHookLog()
 	fail := func(err error) {
@@ -104,6 +109,7 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent) {
 	if e == nil {
 		return
 	}
+	e.Tell = tell && e.Name == agents.Prompt
 	if a.noPrompts() { // whatever the engine's environment says
 		e.Title = ""
 	}
@@ -139,13 +145,15 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent) {
 			late.tell(e, a.stdout)
 		}
 	}()
-	came, err := a.hookThere(ctx, dir, e, late != nil)
+	var answer hookAnswer
+	came, err := a.hookThere(ctx, dir, e, late != nil, &answer)
 	switch {
 	case came == recorded:
 		if late != nil {
 			late.forget()
 			late = nil
 		}
+		a.tellModel(agent, &answer)
 		return
 	case came == queued && err == nil:
 		return
@@ -179,12 +187,31 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent) {
 	h := &hooks{app: a, log: log, last: make(map[hookSession]<-chan any)}
 	done, _ := h.take(ctx, a.flags.root, e)
 	select {
-	case err := <-done:
-		if err != nil {
-			a.log.Error("event not recorded", "err", err)
+	case answer := <-done:
+		if answer.err != nil {
+			a.log.Error("event not recorded", "err", answer.err)
+		} else if late == nil { // which has something to say itself
+			a.tellModel(agent, answer)
 		}
 	case <-time.After(time.Until(begun.Add(wait + time.Second))): // it does not even end when it is told to
 		fail(fmt.Errorf("not done after %v", wait))
+	}
+}
+
+// tellModel answers a prompt with what its model is to be told.
+func (a *app) tellModel(agent *agents.Agent, answer *hookAnswer) {
+	if answer.SinceLast == "" {
+		return
+	}
+	type output struct {
+		Event   string `json:"hookEventName"`
+		Context string `json:"additionalContext"`
+	}
+	b, err := marshal(struct {
+		Output output `json:"hookSpecificOutput"`
+	}{output{agent.PromptEvent(), answer.SinceLast}})
+	if err == nil {
+		fmt.Fprintf(a.stdout, "%s\n", b)
 	}
 }
 
@@ -259,7 +286,8 @@ const (
 // hookThere has the event recorded by the resident engine, which is started if there is
 // none. One that is known to hang is asked again when a session or a turn begins. One
 // that is late is not waited for.
-func (a *app) hookThere(ctx context.Context, dir string, e *agents.Event, late bool) (outcome, error) {
+func (a *app) hookThere(ctx context.Context, dir string, e *agents.Event, late bool,
+	answer *hookAnswer) (outcome, error) {
 	if a.getenv("BOO_ENGINE") == "off" {
 		return notTaken, nil
 	}
@@ -285,7 +313,7 @@ func (a *app) hookThere(ctx context.Context, dir string, e *agents.Event, late b
 	}
 	c := client.New(conn)
 	defer c.Close()
-	came, err := a.hookAsk(ctx, c, e, late)
+	came, err := a.hookAsk(ctx, c, e, late, answer)
 	if errors.Is(err, wire.ErrHung) {
 		err = wire.NoteHung(dir)
 	}
@@ -318,7 +346,8 @@ func (a *app) tooBroad() (string, error) {
 // hookAsk sends the event and waits for what came of it: for a moment at a start, and if
 // the engine is late and others are before the event. The error matches [wire.ErrHung] if
 // the engine falls silent.
-func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event, late bool) (outcome, error) {
+func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event, late bool,
+	answer *hookAnswer) (outcome, error) {
 	q := &hookRequest{Env: a.variables(sameEnvironment), Root: []byte(a.flags.root), Event: e}
 	came := notTaken
 	over, leave := context.WithCancelCause(ctx)
@@ -332,14 +361,17 @@ func (a *app) hookAsk(ctx context.Context, c *client.Client, e *agents.Event, la
 		}
 	})
 	defer patience.Stop()
-	err := c.Stream(context.WithoutCancel(ctx), "hook", q, nil, func(line []byte) error {
+	err := c.Stream(context.WithoutCancel(ctx), "hook", q, answer, func(line []byte) error {
 		var said hookQueued
 		if err := json.Unmarshal(line, &said); err != nil {
 			return err
 		}
 		came = queued
 		patience.Stop()
-		if e.Name == agents.SessionStart || e.Name == agents.Prompt || late && said.Behind {
+		switch {
+		case e.Tell && !(late && said.Behind):
+			time.AfterFunc(tellWait, func() { leave(nil) })
+		case e.Name == agents.SessionStart || e.Name == agents.Prompt || late && said.Behind:
 			time.AfterFunc(startWait, func() { leave(nil) })
 		}
 		return nil

@@ -22,7 +22,7 @@ import (
 )
 
 type setupFlags struct {
-	user, project, remove, yes, dryRun bool
+	user, project, remove, yes, dryRun, tell bool
 }
 
 func (a *app) setupCommand() *cobra.Command {
@@ -56,6 +56,9 @@ func (a *app) setupAgentCommand(agent *agents.Agent) *cobra.Command {
 		}}
 	c.Flags().BoolVar(&f.user, "user", false, "in "+userFile(&agent.Settings)+": for all projects")
 	c.Flags().BoolVar(&f.project, "project", false, "in "+agent.Settings.Project+": for all who work on the project")
+	if agent.HasHooks() {
+		c.Flags().BoolVar(&f.tell, "tell", false, "tell the model what was taken back since its last turn")
+	}
 	c.Flags().BoolVar(&f.remove, "remove", false, "take it out again")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask")
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "show the change only")
@@ -97,7 +100,7 @@ func (a *app) setup(agent *agents.Agent, f *setupFlags) error {
 	if err != nil {
 		return err
 	}
-	changes, err := a.setupChanges(agent, name, f.remove)
+	changes, err := a.setupChanges(agent, name, f)
 	if err != nil {
 		return err
 	}
@@ -180,9 +183,9 @@ func (a *app) showChanges(agent *agents.Agent, changes []setupChange, diff []byt
 
 // setupChanges returns what is to be done in the file of an agent's settings, or below
 // their directory, and says what is left as it is.
-func (a *app) setupChanges(agent *agents.Agent, place string, remove bool) ([]setupChange, error) {
+func (a *app) setupChanges(agent *agents.Agent, place string, f *setupFlags) ([]setupChange, error) {
 	if agent.HasHooks() {
-		c, err := a.hookChange(agent, place, remove)
+		c, err := a.hookChange(agent, place, f)
 		if err != nil || bytes.Equal(c.old, c.text) && (c.old == nil) == (c.text == nil) {
 			return nil, err
 		}
@@ -195,7 +198,7 @@ func (a *app) setupChanges(agent *agents.Agent, place string, remove bool) ([]se
 		if c.old, c.mode, err = readSettings(c.name); err != nil {
 			return nil, err
 		}
-		if !remove {
+		if !f.remove {
 			c.text = own.Text
 		}
 		switch {
@@ -211,14 +214,14 @@ func (a *app) setupChanges(agent *agents.Agent, place string, remove bool) ([]se
 }
 
 // hookChange returns what is to be done in a file of settings with hooks.
-func (a *app) hookChange(agent *agents.Agent, name string, remove bool) (c setupChange, err error) {
+func (a *app) hookChange(agent *agents.Agent, name string, f *setupFlags) (c setupChange, err error) {
 	c.name = name
 	if c.old, c.mode, err = readSettings(name); err != nil {
 		return c, err
 	}
 	edit := agent.RemoveHooks
-	if !remove {
-		command, err := hookCommandLine(agent)
+	if !f.remove {
+		command, err := hookCommandLine(agent, f.tell)
 		if err != nil {
 			return c, err
 		}
@@ -233,7 +236,7 @@ func (a *app) hookChange(agent *agents.Agent, name string, remove bool) (c setup
 	for _, command := range agent.Mixed(c.text) {
 		a.note("left as it is: the command %s in %s", strconv.Quote(command), words.Quote(name))
 	}
-	if !remove && agent.Disabled(c.text) {
+	if !f.remove && agent.Disabled(c.text) {
 		a.note("no hook runs: %s says so, by %s", words.Quote(name), agent.Off())
 	}
 	return c, nil
@@ -365,8 +368,11 @@ func writeSettings(name string, old, text []byte, mode fs.FileMode) error {
 // name if that is enough. A hook that ends with 2 forbids the tool, and so ends Go's
 // runtime where there is no memory, say. On Windows the shell may be one that does
 // not know "||" or "true", and would never run the hook.
-func hookCommandLine(agent *agents.Agent) (string, error) {
+func hookCommandLine(agent *agents.Agent, tell bool) (string, error) {
 	rest := " hook " + agent.Name
+	if tell {
+		rest += agents.TellFlag
+	}
 	if runtime.GOOS != "windows" {
 		rest += " || true"
 	}

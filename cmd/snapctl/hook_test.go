@@ -224,7 +224,7 @@ func TestHookEngineSilenced(t *testing.T) {
 		fmt.Fprintln(engine, `{"id":1,"type":"queued"}`)
 	}()
 	a := &app{getenv: func(string) string { return "" }}
-	came, err := a.hookAsk(t.Context(), client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false)
+	came, err := a.hookAsk(t.Context(), client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false, new(hookAnswer))
 	if came != queued || !errors.Is(err, wire.ErrHung) {
 		t.Errorf("hookAsk = %v, %v, want ErrHung", came, err)
 	}
@@ -240,7 +240,7 @@ func TestHookSignal(t *testing.T) {
 		cancel()
 	}()
 	a := &app{getenv: func(string) string { return "" }}
-	came, err := a.hookAsk(ctx, client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false)
+	came, err := a.hookAsk(ctx, client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false, new(hookAnswer))
 	if came != queued || !errors.Is(err, context.Canceled) {
 		t.Errorf("hookAsk = %v, %v, want context.Canceled", came, err)
 	}

@@ -54,10 +54,16 @@ type hookSession struct{ root, session string }
 // is captured in part then.
 const maxHook = 2 * time.Minute
 
+// A hookAnswer is what came of an event.
+type hookAnswer struct {
+	SinceLast string `json:"sinceLast,omitempty"` // of a prompt that asked for it
+	err       error
+}
+
 // take queues an event, behind others of its session or not. What came of it is sent to
 // done; ctx ends it, and not who asked for it.
-func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-chan error, behind bool) {
-	result, mine := make(chan error, 1), make(chan any)
+func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-chan *hookAnswer, behind bool) {
+	result, mine := make(chan *hookAnswer, 1), make(chan any)
 	key := hookSession{root, e.Session}
 	h.mu.Lock()
 	before := h.last[key]
@@ -69,9 +75,9 @@ func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-
 		}
 		ctx, cancel := context.WithTimeout(ctx, maxHook)
 		defer cancel()
-		err := h.guarded(ctx, root, e)
-		if err != nil {
-			h.log.add(e, err)
+		answer := new(hookAnswer)
+		if answer.err = h.guarded(ctx, root, e, answer); answer.err != nil {
+			h.log.add(e, answer.err)
 		}
 		h.mu.Lock()
 		if h.last[key] == mine {
@@ -79,24 +85,24 @@ func (h *hooks) take(ctx context.Context, root string, e *agents.Event) (done <-
 		}
 		h.mu.Unlock()
 		close(mine)
-		result <- err
+		result <- answer
 	})
 	return result, before != nil
 }
 
 // guarded records an event. What goes wrong with one is no harm to others.
-func (h *hooks) guarded(ctx context.Context, root string, e *agents.Event) (err error) {
+func (h *hooks) guarded(ctx context.Context, root string, e *agents.Event, answer *hookAnswer) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("internal error: %v", p)
 		}
 	}()
-	return h.record(ctx, root, e)
+	return h.record(ctx, root, e, answer)
 }
 
 // record records an event. Each has a manager of its own, as in a process of its
 // own: what others do with the session meanwhile is seen.
-func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err error) {
+func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer *hookAnswer) (err error) {
 	opts := &manager.Options{Engine: h.engine, Session: e.Session, ToolWindows: true, Detached: true, Adopt: true}
 	if h.engine == nil {
 		if opts.StoreRoot, err = h.app.storeRoot(); err != nil {
@@ -162,7 +168,10 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event) (err e
 		if err := cutOff(); err != nil { // Stop does not come where the user has stopped it
 			return err
 		}
-		_, err = m.OnTurnStart(ctx, &manager.Turn{Title: e.Title, Agent: agent, Model: e.Model})
+		r, err := m.OnTurnStart(ctx, &manager.Turn{Title: e.Title, Agent: agent, Model: e.Model, SinceLast: e.Tell})
+		if err == nil {
+			answer.SinceLast = r.SinceLast
+		}
 		return err
 	case agents.ToolStart:
 		if !open { // the prompt was missed, or it is what a subagent does after Stop
@@ -311,8 +320,8 @@ func (h *hooks) serve(all, ctx context.Context, line json.RawMessage, emit func(
 		return nil, err
 	}
 	select {
-	case err := <-done:
-		return struct{}{}, err
+	case answer := <-done:
+		return answer, answer.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}

@@ -77,6 +77,12 @@ func (a *Agent) ours(theirs string) string {
 	return ""
 }
 
+// PromptEvent returns what the agent calls the event of a prompt.
+func (a *Agent) PromptEvent() string {
+	i := slices.IndexFunc(a.events, func(e event) bool { return e.ours == Prompt })
+	return a.events[i].theirs
+}
+
 // Off returns what the member of the settings is called with which no hook runs.
 func (a *Agent) Off() string { return strings.Join(a.off, ".") }
 

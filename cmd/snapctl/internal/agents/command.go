@@ -27,6 +27,9 @@ var (
 	assignment  = regexp.MustCompile(`^\w+=`)
 )
 
+// TellFlag is what has the hook of a prompt tell the model what was taken back.
+const TellFlag = " --tell"
+
 // parseCommand reports with ok whether it is one, for this agent.
 func (a *Agent) parseCommand(text string) (c command, ok bool) {
 	m := commandLine.FindStringSubmatch(text)
@@ -59,6 +62,9 @@ func (c command) with(want command) command {
 		c.program = want.program
 	}
 	c.end = cmp.Or(c.end, want.end)
+	if strings.HasSuffix(want.args, TellFlag) && !strings.Contains(c.args, TellFlag) {
+		c.args += TellFlag
+	}
 	return c
 }
 

@@ -43,6 +43,7 @@ type Event struct {
 	Tools   []string `json:"tools,omitempty"`  // of BatchEnd: those calls
 	Wrote   []string `json:"wrote,omitempty"`  // by a tool that has ended well and names its files
 	Title   string   `json:"title,omitempty"`  // of Prompt: its beginning
+	Tell    bool     `json:"tell,omitempty"`   // of Prompt: the model is told what was taken back since its last turn
 	Model   string   `json:"model,omitempty"`  // of SessionStart and Prompt, if the agent says which
 }
 

@@ -44,7 +44,8 @@ type Hash struct {
 type Done struct{}
 
 func newLook(r *manager.Result) *client.Look {
-	l := &client.Look{SnapshotTreeHash: r.Tree, EntryID: r.EntryID, Data: r.Data, Offline: r.Offline}
+	l := &client.Look{SnapshotTreeHash: r.Tree, EntryID: r.EntryID, Data: r.Data, Offline: r.Offline,
+		SinceLast: r.SinceLast}
 	if r.Snapshot != nil {
 		l.SnapshotSeq = r.Snapshot.Seq
 	}

@@ -1,0 +1,165 @@
+package manager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/tree"
+)
+
+const (
+	// maxSinceLast is how long Result.SinceLast may be, in bytes.
+	maxSinceLast = 400
+	// maxNameSince is how many characters of a path are in it: a name is no place to
+	// tell a model something.
+	maxNameSince = 60
+)
+
+// sinceLast says in one line, for a model, what was taken back, or put back, since the
+// session's last turn ended. head is the session's newest record then. It is "" if nothing
+// was, if it is not known any more, or if a tool of a turn did it.
+func (m *FileSnapshotManager) sinceLast(ctx context.Context, head *record) (string, error) {
+	restores, err := m.restoresSince(ctx, head)
+	if err != nil || len(restores) == 0 {
+		return "", err
+	}
+	oldest, newest := restores[len(restores)-1], restores[0]
+	l, err := m.line(ctx)
+	if err != nil {
+		return "", err
+	}
+	from, err := m.stepAt(ctx, oldest.Facts.From, oldest.Session)
+	if err != nil {
+		return "", err
+	}
+	to, err := m.stepAt(ctx, newest.Position(), newest.Session)
+	if err != nil {
+		return "", err
+	}
+	back, forth, err := l.between(ctx, from, to, "", nil)
+	if err != nil {
+		return "", err
+	}
+	files, err := m.restoredFiles(ctx, restores)
+	if err != nil || len(files) == 0 {
+		return "", err
+	}
+	var what []string
+	if turns := numbers(changing(back)); len(turns) > 0 {
+		what = append(what, "took back "+turnsText(turns))
+	}
+	if turns := numbers(changing(forth)); len(turns) > 0 {
+		what = append(what, "put back in "+turnsText(turns))
+	}
+	if len(what) == 0 {
+		what = append(what, "restored files")
+	}
+	text := "Since your last turn the user " + strings.Join(what, " and ")
+	for i, file := range files {
+		before := ", "
+		if i == 0 {
+			before = ": "
+		}
+		if len(text)+len(before)+len(file) > maxSinceLast-len(", and 1,000,000 more.") {
+			return text + before + fmt.Sprintf("and %s more.", words.Comma(len(files)-i)), nil
+		}
+		text += before + file
+	}
+	return text + ".", nil
+}
+
+// restoresSince returns the restores since the session's last turn, but for those of tools
+// of a turn, newest first.
+func (m *FileSnapshotManager) restoresSince(ctx context.Context, head *record) (list []*record, err error) {
+	for r, err := range m.ownBack(ctx, head) {
+		switch {
+		case err != nil:
+			return nil, err
+		case r.IsTurn() || r.Kind == history.KindStart:
+			return list, nil
+		case r.Kind == history.KindRestore && !r.Pruned && r.Facts.From != 0:
+			list = append(list, r)
+		case r.Kind == history.KindIntent && slices.Contains(r.Facts.Windows, r.Session):
+			list = slices.DeleteFunc(list, func(done *record) bool { return done.Facts.ID == r.Facts.ID })
+		}
+	}
+	return list, nil
+}
+
+// restoredFiles says of each file what became of it in some restores, newest first, all in
+// all.
+func (m *FileSnapshotManager) restoredFiles(ctx context.Context, restores []*record) ([]string, error) {
+	was, is := make(map[string]*tree.Entry), make(map[string]*tree.Entry)
+	for _, r := range slices.Backward(restores) {
+		for d, err := range trees.Compare(ctx, m.tree.pages, r.Base, r.State()) {
+			if err != nil {
+				return nil, err
+			}
+			if _, ok := was[d.Path]; !ok {
+				was[d.Path] = d.Old
+			}
+			is[d.Path] = d.New
+		}
+	}
+	var files []string
+	for _, path := range slices.Sorted(maps.Keys(was)) {
+		old, now := fileOf(was[path]), fileOf(is[path])
+		verb := "changed"
+		switch {
+		case old == nil && now == nil, old != nil && now != nil && old.ID == now.ID && old.Mode == now.Mode:
+			continue
+		case now == nil:
+			verb = "deleted"
+		case old == nil:
+			verb = "brought back"
+		}
+		files = append(files, verb+" "+words.Quoted(words.FirstLine(path, maxNameSince)))
+	}
+	return files, nil
+}
+
+// changing returns those of some turns that changed something.
+func changing(turns []*record) []*record {
+	return slices.DeleteFunc(turns, func(r *record) bool { return r.Kind == history.KindEmpty })
+}
+
+// fileOf returns an entry that is no directory; nil: there is none.
+func fileOf(e *tree.Entry) *tree.Entry {
+	if e == nil || e.Mode.IsDir() {
+		return nil
+	}
+	return e
+}
+
+// turnsText names turns, the first few if there are many.
+func turnsText(turns []int) string {
+	const most = 5
+	text := fmt.Sprint("turn ", turns[0])
+	if len(turns) > 1 {
+		text = fmt.Sprint("turns ", turns[0])
+	}
+	for _, n := range turns[1:min(len(turns), most)] {
+		text += fmt.Sprint(", ", n)
+	}
+	if more := len(turns) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// tellSinceLast puts into the result what a turn that begins was asked to be told. What
+// cannot be told is no reason not to begin.
+func (o *look) tellSinceLast(ctx context.Context, head *record) {
+	text, err := o.m.sinceLast(ctx, head)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		o.m.log.Warn("what was taken back since the last turn is not known", "session", o.m.opts.Session, "err", err)
+	}
+	o.result.SinceLast = text
+}

@@ -1,0 +1,81 @@
+package manager
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// What a tool of a turn took back its model knows; what the user did it is told, once.
+func TestSinceLast(t *testing.T) {
+	b := newBench(t)
+	detached := func(o *Options) { o.Detached, o.ToolWindows = true, true }
+	m := b.open("s", detached)
+	b.initialize(m)
+	turn := func(want string, fn func()) {
+		t.Helper()
+		r, err := m.OnTurnStart(t.Context(), &Turn{SinceLast: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.SinceLast != want {
+			t.Errorf("SinceLast = %q, want %q", r.SinceLast, want)
+		}
+		if _, err := m.OnToolStart(t.Context(), "t"); err != nil {
+			t.Fatal(err)
+		}
+		fn()
+		if _, err := m.OnToolEnd(t.Context(), "t"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.OnTurnEnd(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restore := func(m *FileSnapshotManager, target string) {
+		t.Helper()
+		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: target}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	turn("", func() { b.write("a", "1") })
+	turn("", func() {
+		inTurn := b.open("s", detached, func(o *Options) { o.InTurn = true })
+		b.write("x", "1")
+		part, err := inTurn.Snapshot(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.write("y", "1")
+		restore(inTurn, part.EntryID) // behind which the turn's end records nothing
+	})
+	turn("", func() { b.write("a", "2"); b.write("b", "2") })
+	user := b.open("s")
+	restore(user, "@~1")
+	turn(`Since your last turn the user took back turn 2: changed "a", deleted "b".`, func() {})
+	turn("", func() { b.write("c", "1") })
+	restore(user, "turn:2")
+	if _, err := user.Undo(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	turn("", func() {})
+	restore(user, "turn:2")
+	turn(`Since your last turn the user took back turn 4 and put back in turn 2: changed "a", brought back "b", deleted "c".`, func() {
+		for i := range 200 {
+			b.write(fmt.Sprintf("\u202edo \"this\"\tä%03d%s", i, strings.Repeat("ä", i%80)), "x")
+		}
+	})
+	restore(user, "@~1")
+	r, err := m.OnTurnStart(t.Context(), &Turn{SinceLast: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := r.SinceLast; len(s) > maxSinceLast || len(s) < maxSinceLast/2 || !utf8.ValidString(s) || !strings.Contains(s, `"\342\200\256do \"this\"\tä`) ||
+		!strings.HasSuffix(s, " more.") || strings.ContainsAny(s, "\t\n\u202e") {
+		t.Errorf("SinceLast = %d bytes: %s", len(s), s)
+	}
+	if _, err := m.OnTurnEnd(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+}
