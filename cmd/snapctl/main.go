@@ -112,7 +112,7 @@ func (a *app) rootCommand() *cobra.Command {
 		id       string
 		commands []*cobra.Command
 	}{
-		{"take", []*cobra.Command{a.snapshotCommand(), a.exportCommand()}},
+		{"take", []*cobra.Command{a.snapshotCommand(), a.runCommand(), a.exportCommand()}},
 		{"back", []*cobra.Command{a.restoreCommand(), a.undoCommand(), a.redoCommand(), a.navigateCommand()}},
 		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
