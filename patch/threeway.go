@@ -56,11 +56,14 @@ func Merge(base, ours, theirs []byte, opts *MergeOptions) *Merged {
 	if len(m.Conflicts) == 0 {
 		return m
 	}
-	switch plain := toLF(base); {
-	case bytes.Equal(plain, toLF(theirs)):
+	plain, plainOurs, plainTheirs := toLF(base), toLF(ours), toLF(theirs)
+	switch {
+	case bytes.Contains(plainOurs, crlf), bytes.Contains(plainTheirs, crlf):
+		// A CR that was before a CRLF would become a part of a line end.
+	case bytes.Equal(plain, plainTheirs):
 		return &Merged{Text: ours, EndsOfOurs: true}
-	case bytes.Equal(plain, toLF(ours)):
-		return &Merged{Text: withEndsOf(ours, plain, toLF(theirs)), EndsOfOurs: true}
+	case bytes.Equal(plain, plainOurs):
+		return &Merged{Text: withEndsOf(ours, plain, plainTheirs), EndsOfOurs: true}
 	}
 	return m
 }

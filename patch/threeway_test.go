@@ -166,6 +166,7 @@ func TestMergeLineEnds(t *testing.T) {
 		{"converted, with an edit", "a\nb\nc\n", "A\r\nb\r\nc\r\n", "a\nx\nc\n", conflict},
 		{"converted by both, differently", "a\nb\n", "a\r\nb\n", "a\nb\r\n", "a\r\nb\n"},
 		{"a lone CR is text", "a\rb\n", "a\rb\r\n", "x\rb\n", "x\rb\r\n"},
+		{"converted, a CR before a CRLF", "a\nb\n", "a\nb\r\n", "\r\r\n", conflict},
 		{"converted, added at the start", "a\n", "a\r\n", "x\na\n", "x\r\na\r\n"},
 		{"converted, no end at the end", "a\nb", "a\r\nb", "a\nx", "a\r\nx"},
 	}
