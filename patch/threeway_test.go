@@ -163,6 +163,7 @@ func TestMergeLineEnds(t *testing.T) {
 		{"all converted by theirs", "a\nb\nc\n", "a\nx\nc\n", "a\r\nb\r\nc\r\n", "a\nx\nc\n"},
 		{"to LF by ours", "a\r\nb\r\nc\r\n", "a\nb\nc\n", "a\r\nx\r\nc", "a\nx\nc"},
 		{"some converted by ours", "a\nb\nc\n", "a\r\nb\r\nc\n", "a\nx\ny\nc\nd\n", "a\r\nx\r\ny\r\nc\nd\n"},
+		{"the end of the line that is replaced", "a\nb\nc\n", "a\nb\r\nc\n", "a\nx\nc\n", "a\nx\r\nc\n"},
 		{"converted, with an edit", "a\nb\nc\n", "A\r\nb\r\nc\r\n", "a\nx\nc\n", conflict},
 		{"converted by both, differently", "a\nb\n", "a\r\nb\n", "a\nb\r\n", "a\r\nb\n"},
 		{"a lone CR is text", "a\rb\n", "a\rb\r\n", "x\rb\n", "x\rb\r\n"},

@@ -1,6 +1,6 @@
 package textdiff
 
-import "math"
+import "math/bits"
 
 // Number numbers lines from 0, equal ones alike, those of the first text before
 // those that only others have. It returns the lines of each text by their
@@ -79,7 +79,7 @@ const (
 // One that it has often may not if around it, up to one that it has and not often,
 // there are more than three times as many that it has not as that it has often.
 func worthy(lines, counts []int32, from, to int) []int32 {
-	often := int32(min(math.Sqrt(float64(to-from)), mostOften))
+	often := int32(min(1<<((bits.Len(uint(len(lines)))+1)/2), mostOften)) // about the square root
 	frequent := func(i int) bool { return counts[lines[i]] > 0 && counts[lines[i]] >= often }
 	list := make([]int32, 0, to-from)
 	// Of the lines up to each: how many are not in the other text, and the next one

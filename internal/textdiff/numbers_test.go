@@ -2,7 +2,10 @@ package textdiff
 
 import (
 	"bytes"
+	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -73,6 +76,7 @@ func TestSlide(t *testing.T) {
 		{"down over a block", "a{}b{}c", "a{}{}b{}c", []Edit{{3, 3, 3, 5}}},
 		{"to the end", "aaa", "aaaa", []Edit{{3, 3, 3, 4}}},
 		{"what goes, too", "x}}}y", "x}}y", []Edit{{3, 4, 3, 3}}},
+		{"on after it has joined another", "aaaaaba", "aabaaa", []Edit{{2, 2, 2, 3}, {5, 7, 6, 6}}},
 		{"up to what goes", "ab}}c", "aX}}}c", []Edit{{1, 2, 1, 3}}},
 	}
 	for _, tt := range tests {
@@ -120,4 +124,57 @@ func TestMergeEditsSkipFrequentLines(t *testing.T) {
 	if list, _ := mergeEdits(text, append([]byte("x\n"), text...)); !slices.Equal(list, []Edit{{0, 0, 0, 1}}) {
 		t.Errorf("a line before 2000 equal ones: %v", list)
 	}
+}
+
+// The edits of merges are those that git finds in nearly all cases, where most lines
+// are there several times: 1,994 of 2,000.
+func TestMergeEditsAreGits(t *testing.T) {
+	needTool(t, "git")
+	rnd, dir := newRand(t), t.TempDir()
+	const cases = 300
+	other := 0
+	for range cases {
+		old := few(rnd, rnd.IntN(25), 1+rnd.IntN(6))
+		new := change(rnd, append(old, "\n"), 1+rnd.IntN(6))
+		x, y := join(old), join(new)
+		writeFile(t, dir, File{Name: "old", Content: x, Mode: 0o100644})
+		writeFile(t, dir, File{Name: "new", Content: y, Mode: 0o100644})
+		cmd := exec.Command("git", "diff", "--no-index", "--no-indent-heuristic", "--diff-algorithm=myers", "-U0", "old", "new")
+		cmd.Dir, cmd.Env = dir, toolEnv()
+		out, _ := cmd.Output() // exit code 1 says that they differ
+		var want []Edit
+		for _, m := range hunkHeader.FindAllStringSubmatch(string(out), -1) {
+			var e Edit
+			e.OldStart, e.OldEnd = hunkRange(t, m[1], m[2])
+			e.NewStart, e.NewEnd = hunkRange(t, m[3], m[4])
+			want = append(want, e)
+		}
+		if _, got := mergeEdits(x, y); !slices.Equal(got, want) {
+			other++
+			t.Logf("%q and %q: %v, git has %v", x, y, got, want)
+		}
+	}
+	if other > cases/100 {
+		t.Errorf("%d of %d texts have other edits than git's", other, cases)
+	}
+}
+
+var hunkHeader = regexp.MustCompile(`(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@`)
+
+// hunkRange returns the lines that a header of git's has, of which none are after
+// the line that it names.
+func hunkRange(t *testing.T, line, count string) (start, end int) {
+	t.Helper()
+	n := 1
+	start, err := strconv.Atoi(line)
+	if err == nil && count != "" {
+		n, err = strconv.Atoi(count)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n > 0 {
+		start--
+	}
+	return start, start + n
 }
