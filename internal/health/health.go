@@ -203,10 +203,7 @@ func trouble(err error) error {
 // isFailure reports whether the system has failed, or the time was over, and not
 // somebody was refused or gave up.
 func isFailure(ctx context.Context, err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(ctx.Err(), context.Canceled) {
-		return false
-	}
-	if errors.Is(err, tree.ErrBudget) {
+	if errors.Is(err, context.Canceled) || errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, tree.ErrBudget) {
 		return false
 	}
 	_, path := errors.AsType[*fs.PathError](err)

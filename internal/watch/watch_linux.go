@@ -340,21 +340,20 @@ func (d *dir) path() (names []string) {
 // forget removes the watches of a directory that is not at its place any more,
 // and of all below it. Wherever it is now, whoever looks there watches it anew.
 func (w *Watcher) forget(up *dir, name string) {
-	d := up.dirs[name]
-	if d == nil {
-		return
+	if d := up.dirs[name]; d != nil {
+		delete(up.dirs, name)
+		w.unwatch(d)
 	}
-	delete(up.dirs, name)
-	var remove func(d *dir)
-	remove = func(d *dir) {
-		w.leave(d)
-		if d.id >= 0 {
-			unix.InotifyRmWatch(w.fd, uint32(d.id)) // it may have gone by itself
-			delete(w.byID, d.id)
-		}
-		for _, below := range d.dirs {
-			remove(below)
-		}
+}
+
+// unwatch ends the watches of a directory and of all below it.
+func (w *Watcher) unwatch(d *dir) {
+	w.leave(d)
+	if d.id >= 0 {
+		unix.InotifyRmWatch(w.fd, uint32(d.id)) // it may have gone by itself
+		delete(w.byID, d.id)
 	}
-	remove(d)
+	for _, below := range d.dirs {
+		w.unwatch(below)
+	}
 }

@@ -84,10 +84,7 @@ func ServedBy(storeDir string) int { return numberIn(vfs.OS(storeDir), layout.Se
 
 // numberIn returns the number that a file holds, 0 if it holds none.
 func numberIn(fsys vfs.FS, name string) int {
-	b, err := vfs.ReadFile(fsys, name)
-	if err != nil {
-		return 0
-	}
+	b, _ := vfs.ReadFile(fsys, name)
 	n, err := strconv.Atoi(string(bytes.TrimSpace(b)))
 	if err != nil {
 		return 0
