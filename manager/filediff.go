@@ -32,24 +32,25 @@ type FileRange struct {
 // that was there and left out, by a rule or a limit, matches [ErrUnknown], and so does
 // one that git's sparse checkout had taken out at one of the points. One that was
 // forgotten is shown as binary, without content.
-func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*FileDiffInfo, error) {
+func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (info *FileDiffInfo, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	defer annotate(&err, "file diff")
 	path, err := m.relative(r.Path)
 	if err != nil {
-		return nil, fmt.Errorf("file diff: %w", err)
+		return nil, err
 	}
 	from, to, err := m.ends(ctx, r.From, r.To)
 	if err != nil {
-		return nil, fmt.Errorf("file diff: %w", err)
+		return nil, err
 	}
 	old, err := m.fileIn(ctx, from.State, path)
 	if err != nil {
-		return nil, fmt.Errorf("file diff: %w", err)
+		return nil, err
 	}
 	new, err := m.fileIn(ctx, to.State, path)
 	if err != nil {
-		return nil, fmt.Errorf("file diff: %w", err)
+		return nil, err
 	}
 	if old.takenOut && new.entry != nil || new.takenOut && old.entry != nil {
 		there := to.State
@@ -62,13 +63,13 @@ func (m *FileSnapshotManager) FileDiff(ctx context.Context, r *FileRange) (*File
 			err = fmt.Errorf("%q: %w: at one end git's sparse checkout had taken it out", path, ErrUnknown)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("file diff: %w", err)
+			return nil, err
 		}
 	}
 	if old.entry == nil && new.entry == nil {
 		return nil, nil
 	}
-	info := &FileDiffInfo{Path: path, PathBytes: words.BytesUnlessText(path)}
+	info = &FileDiffInfo{Path: path, PathBytes: words.BytesUnlessText(path)}
 	info.OldContent, info.OldHash, info.OldMode, info.OldBytes = old.show(r.Bytes)
 	info.NewContent, info.NewHash, info.NewMode, info.NewBytes = new.show(r.Bytes)
 	info.Binary = old.isBinary() || new.isBinary()

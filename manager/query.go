@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -135,34 +136,52 @@ type ModifiedFiles struct {
 // of them added is deleted.
 //
 // Errors are those of [FileSnapshotManager.Resolve].
-func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (*ModifiedFiles, error) {
+func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (answer *ModifiedFiles, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if r == nil {
-		r = new(Range)
-	}
+	defer annotate(&err, "modified files")
+	r = cmp.Or(r, new(Range))
 	after, err := base64.StdEncoding.DecodeString(r.Cursor)
 	if err != nil || r.Limit < 0 {
-		return nil, fmt.Errorf("modified files: limit %d, cursor %q: not an answer's", r.Limit, r.Cursor)
+		return nil, fmt.Errorf("limit %d, cursor %q: not an answer's", r.Limit, r.Cursor)
 	}
+	list, diffs, err := m.modified(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	skip, _ := slices.BinarySearchFunc(diffs, string(after), func(d tree.Difference, after string) int {
+		if r.Cursor == "" || d.Path > after {
+			return 1
+		}
+		return -1
+	})
+	answer = &ModifiedFiles{Files: list[skip:]}
+	if r.Limit > 0 && len(answer.Files) > r.Limit {
+		answer.Files = answer.Files[:r.Limit]
+		answer.NextCursor = base64.StdEncoding.EncodeToString([]byte(diffs[skip+r.Limit-1].Path))
+	}
+	return answer, nil
+}
+
+// modified returns all rows that are asked for, with what differs at the path of each.
+func (m *FileSnapshotManager) modified(ctx context.Context, r *Range) ([]ModifiedFileInfo, []tree.Difference, error) {
 	from, to, err := m.ends(ctx, r.From, r.To)
 	if err != nil {
-		return nil, fmt.Errorf("modified files: %w", err)
+		return nil, nil, err
 	}
 	rows, err := m.rows(ctx, from, to)
 	if err == nil && r.Foreign {
 		err = m.addForeign(ctx, rows, from, to)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("modified files: %w", err)
+		return nil, nil, err
 	}
-	list := []ModifiedFileInfo{}
-	var diffs []tree.Difference // of the paths in list
+	list, diffs := []ModifiedFileInfo{}, []tree.Difference(nil)
 	for _, path := range slices.Sorted(maps.Keys(rows)) {
 		row := rows[path]
 		d, err := m.net(ctx, from.State, to.State, path)
 		if err != nil {
-			return nil, fmt.Errorf("modified files: %w", err)
+			return nil, nil, err
 		}
 		// Whatever was left out around it at the other end: the turns made it
 		// where nothing was, or deleted what was there.
@@ -181,30 +200,15 @@ func (m *FileSnapshotManager) ModifiedFiles(ctx context.Context, r *Range) (*Mod
 		row.Path, row.PathBytes = path, words.BytesUnlessText(path)
 		list, diffs = append(list, *row), append(diffs, d)
 	}
-	if r.Renames {
-		renames, _, err := trees.Renames(diffs, filediff.MaxText,
-			func(d *tree.Difference, e *tree.Entry) ([]byte, error) {
-				return m.store.Get(ctx, object.Blob, e.ID)
-			})
-		if err != nil {
-			return nil, fmt.Errorf("modified files: %w", err)
-		}
-		for _, n := range renames {
-			list[n.To].RenamedFrom = diffs[n.From].Path
-		}
+	if !r.Renames {
+		return list, diffs, nil
 	}
-	skip, _ := slices.BinarySearchFunc(diffs, string(after), func(d tree.Difference, after string) int {
-		if r.Cursor == "" || d.Path > after {
-			return 1
-		}
-		return -1
-	})
-	answer := &ModifiedFiles{Files: list[skip:]}
-	if r.Limit > 0 && len(answer.Files) > r.Limit {
-		answer.Files = answer.Files[:r.Limit]
-		answer.NextCursor = base64.StdEncoding.EncodeToString([]byte(diffs[skip+r.Limit-1].Path))
+	read := func(_ *tree.Difference, e *tree.Entry) ([]byte, error) { return m.store.Get(ctx, object.Blob, e.ID) }
+	renames, _, err := trees.Renames(diffs, filediff.MaxText, read)
+	for _, n := range renames {
+		list[n.To].RenamedFrom = diffs[n.From].Path
 	}
-	return answer, nil
+	return list, diffs, err
 }
 
 // ends resolves the two points of a question.
