@@ -254,6 +254,28 @@ func TestHookRequest(t *testing.T) {
 	}
 }
 
+// TestHookBehind: an event says whether others of its session are before it.
+func TestHookBehind(t *testing.T) {
+	none := func(string) string { return "" }
+	h := &hooks{app: &app{getenv: none}, log: &hookLog{}, last: make(map[hookSession]<-chan any)}
+	before := make(chan any)
+	h.last[hookSession{"/p", "s"}] = before
+	for _, test := range []struct {
+		session string
+		want    bool
+	}{{"s", true}, {"s", true}, {"another", false}} {
+		if _, behind := h.take(t.Context(), "/p", &agents.Event{Name: agents.Stop, Session: test.session}); behind != test.want {
+			t.Errorf("an event of session %q is behind others: %v", test.session, behind)
+		}
+	}
+	close(before)
+	h.all.Wait()
+	if _, behind := h.take(t.Context(), "/p", &agents.Event{Name: agents.Stop, Session: "s"}); behind {
+		t.Error("an event is behind others that have been recorded")
+	}
+	h.all.Wait()
+}
+
 // TestHookStdinOpen: so does who calls it and sends nothing.
 func TestHookStdinOpen(t *testing.T) {
 	if testing.Short() {

@@ -367,7 +367,8 @@ func (l *hookLog) add(e *agents.Event, why error) {
 	defer f.Close()
 	what := "-"
 	if e != nil {
-		what = fmt.Sprintf("%.100s session %s tool %s", e.Name, quoted(e.Session, 300), quoted(e.Tool, 300))
+		what = fmt.Sprintf("%.100s %.100s session %s tool %s", cmp.Or(e.Agent, "claude"), e.Name,
+			quoted(e.Session, 300), quoted(e.Tool, 300))
 	}
 	fmt.Fprintf(f, "%s %s: %s\n", time.Now().Format(time.RFC3339), what, quoted(why.Error(), 1000))
 }

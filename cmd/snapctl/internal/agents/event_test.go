@@ -150,22 +150,26 @@ func FuzzRead(f *testing.F) {
 		f.Add(string(b))
 	}
 	for _, text := range []string{`{"hook_event_name":"PostToolUse","session_id":"s","tool_name":"Write","tool_use_id":"t","tool_input":{"file_path":"/x"}}`,
+		`{"hook_event_name":"AfterTool","session_id":"s","cwd":"/","tool_name":"replace","tool_input":{"file_path":"x"},"tool_response":{"error":1}}`,
+		`{"hook_event_name":"PostToolUse","session_id":"s","tool_name":"apply_patch","tool_input":{"command":"*** Add File: x\n"}}`,
 		`{"hook_event_name":"PostToolBatch","session_id":"s","tool_calls":[{"tool_name":"Bash"},{"tool_use_id":"t"}]}`} {
 		for _, b := range nearmiss.Of([]byte(text)) {
 			f.Add(string(b))
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		e, err := claude.Read(strings.NewReader(text))
-		if e == nil {
-			return
-		}
-		if err != nil || e.Session == "" || e.Name == "" || slices.Contains(e.Tools, "") || slices.Contains(e.Wrote, "") {
-			t.Errorf("Read = %+v, %v", e, err)
-		}
-		for _, id := range append(e.Tools, e.Session, e.Tool) {
-			if len(id) > maxID {
-				t.Errorf("Read = %+v: %d bytes are more than the limit", e, len(id))
+		for _, a := range []*Agent{claude, codex, gemini} {
+			e, err := a.Read(strings.NewReader(text))
+			if e == nil {
+				continue
+			}
+			if err != nil || e.Session == "" || e.Name == "" || slices.Contains(e.Tools, "") || slices.Contains(e.Wrote, "") {
+				t.Errorf("%s: Read = %+v, %v", a.Name, e, err)
+			}
+			for _, id := range append(e.Tools, e.Session, e.Tool) {
+				if len(id) > maxID {
+					t.Errorf("%s: Read = %+v: %d bytes are more than the limit", a.Name, e, len(id))
+				}
 			}
 		}
 	})

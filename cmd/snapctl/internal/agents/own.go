@@ -96,6 +96,7 @@ var pi = &Agent{
 		{"extensions/filestore/index.ts", []string{"pi/index.ts"}},
 		{"extensions/filestore/text.ts", []string{"pi/text.ts"}},
 	},
+	Notes: []string{"if 'pi list' has it, too, as a package, take one of both out: pi runs each"},
 }
 
 // opencode is opencode, 1.18: a plugin of ours, which has to be one file, and commands.
