@@ -20,6 +20,30 @@ func (o *look) divisible() *history.OpenTurn {
 	return nil
 }
 
+// catchUp has the session's open turn stand where the newest record says: whoever divided
+// it, or restored files while it was open, may not have got to saying so.
+func (o *look) catchUp(ctx context.Context) error {
+	t := o.turns.Of(o.session)
+	if t == nil || o.head == nil || o.head.Seq <= t.After {
+		return nil
+	}
+	seq := o.head.Step()
+	if o.head.Facts.From != 0 { // of a restore: the part that it goes back from
+		seq = o.head.Facts.From
+	}
+	part, err := o.m.stepAt(ctx, seq, o.session)
+	if err != nil {
+		return err
+	}
+	if part.Seq > t.After && part.Facts.GoesOn && part.Turn() == t.Turn {
+		t.Prev, t.After, t.Base = part.Seq, part.Seq, part.State()
+	}
+	if o.head.Kind == history.KindRestore {
+		o.moveTurn()
+	}
+	return nil
+}
+
 // goOn has an open turn go on behind what it has done so far, which was just recorded.
 func (o *look) goOn(t *history.OpenTurn) {
 	t.Prev, t.After, t.Base = o.head.Seq, o.newestSeq(), o.state
@@ -40,6 +64,7 @@ func (o *look) divide(ctx context.Context, t *history.OpenTurn) error {
 	if err != nil {
 		return err
 	}
+	r.Facts.GoesOn = true
 	if _, err := o.m.step(ctx, o, t, list, r, false); err != nil {
 		return err
 	}

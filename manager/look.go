@@ -177,6 +177,10 @@ func (m *FileSnapshotManager) under(ctx context.Context, t *history.Turns) (*loo
 	if o.head != nil && o.head.Pruned {
 		o.parent, o.head = o.head.Seq, nil
 	}
+	if err := o.catchUp(ctx); err != nil {
+		o.close()
+		return nil, err
+	}
 	o.windows = o.who()
 	if t.Last > o.newestSeq() && !slices.Contains(t.Lost, t.Last) {
 		t.Lost = append(t.Lost, t.Last)

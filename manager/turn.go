@@ -688,6 +688,7 @@ func (e *turnEnd) record(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.Facts.GoesOn = e.announced && e.asked != nil && e.divisible() == e.turn
 	changes, err := e.m.step(ctx, e.look, e.turn, list, r, always)
 	if err != nil {
 		return err
@@ -703,8 +704,8 @@ func (e *turnEnd) record(ctx context.Context) error {
 	if err != nil || !e.announced {
 		return err
 	}
-	switch divided := e.asked != nil && e.divisible() == e.turn; {
-	case !divided:
+	switch {
+	case !r.Facts.GoesOn:
 		e.turns.Remove(e.turn)
 	case r.Seq != 0:
 		e.goOn(e.turn)

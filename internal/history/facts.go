@@ -102,6 +102,7 @@ type TurnFacts struct {
 	Claims      [][]byte `json:"claims,omitempty"`  // paths that the session claimed
 	Foreign     [][]byte `json:"foreign,omitempty"` // paths that others claimed meanwhile
 	Interrupted bool     `json:"interrupted,omitempty"`
+	GoesOn      bool     `json:"goesOn,omitempty"` // it is the first part of a turn that was divided
 	Partial     bool     `json:"partial,omitempty"`
 	Counts      [3]int   `json:"counts"`            // paths added, modified, deleted
 	Unknown     string   `json:"unknown,omitempty"` // why they are not known
