@@ -133,8 +133,10 @@ var codex = &Agent{
 		{"Interrupt", Interrupted, false},
 		{"SessionEnd", SessionEnd, false},
 	},
-	readers: []string{"update_plan", "view_image", "web_search", "request_user_input", "get_goal", "create_goal",
-		"update_goal"},
+	readers: []string{"update_plan", "view_image", "web_search", "request_user_input", "request_user_input_async",
+		"get_goal", "create_goal", "update_goal", "collaborationspawn_agent", "collaborationwait_agent",
+		"collaborationsend_message", "collaborationfollowup_task", "collaborationinterrupt_agent",
+		"collaborationlist_agents"}, // a subagent's tools are told of one by one
 	patches: []string{"apply_patch"},
 	Notes: []string{`Codex runs only hooks that you trust: choose "Trust all and continue" at its next start, ` +
 		"or /hooks, and again when setup has changed them"},

@@ -187,10 +187,17 @@ func (a *Agent) nameOf(c *call) (string, error) {
 	return name, nil
 }
 
-// fingerprint is the same for calls of the same tool with the same arguments.
+// fingerprint is the same for calls of the same tool with the same arguments. What the
+// tool is said to be for is none: Codex says it only when it asks.
 func (c *call) fingerprint() string {
+	input := []byte(c.Input)
+	var args map[string]json.RawMessage
+	if json.Unmarshal(c.Input, &args) == nil {
+		delete(args, "description")
+		input, _ = json.Marshal(args) // it was JSON just now, in whatever form
+	}
 	h := fnv.New128a()
-	fmt.Fprintf(h, "%d %s%s", len(c.Tool), c.Tool, c.Input)
+	fmt.Fprintf(h, "%d %s%s", len(c.Tool), c.Tool, input)
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -87,6 +87,7 @@ func TestReadOthers(t *testing.T) {
 	gemini, codex := Named("gemini"), Named("codex")
 	write := `"tool_name":"write_file","tool_input":{"file_path":"a.txt","content":"one\n"}`
 	wrote := (&call{Tool: "write_file", Input: []byte(`{"file_path":"a.txt","content":"one\n"}`)}).fingerprint()
+	bash := (&call{Tool: "Bash", Input: []byte(`{"command":"echo > x"}`)}).fingerprint()
 	patch := `"tool_name":"apply_patch","tool_use_id":"c1","tool_input":{"command":"*** Begin Patch\n*** Add File: a.txt\n` +
 		`+x\n*** Update File: /p/b.txt\n*** Move to: c d.txt\n*** End Patch\n"}`
 	for _, test := range []struct {
@@ -100,6 +101,11 @@ func TestReadOthers(t *testing.T) {
 		{codex, "PostToolUse", patch + `,"tool_response":""`, &Event{Name: ToolEnd, Tool: "c1", Wrote: []string{"/p/a.txt", "/p/b.txt", "/p/c d.txt"}}},
 		{codex, "PostToolUse", `"tool_name":"Bash","tool_use_id":"c2","tool_response":""`, &Event{Name: ToolEnd, Tool: "c2"}},
 		{codex, "PreToolUse", `"tool_name":"update_plan","tool_use_id":"c3"`, nil},
+		{codex, "PreToolUse", `"tool_name":"collaborationwait_agent","tool_use_id":"c4","tool_input":{}`, nil},
+		{codex, "PreToolUse", `"tool_name":"Bash","tool_use_id":"c5","tool_input":{"command": "echo > x"}`,
+			&Event{Name: ToolStart, Tool: "c5", Called: "Bash", Call: bash}},
+		{codex, "PermissionRequest", `"tool_name":"Bash","tool_input":{"command":"echo > x","description":"May it?"}`,
+			&Event{Name: ToolAsked, Call: bash}},
 		{codex, "Interrupt", `"turn_id":"t"`, &Event{Name: Interrupted}},
 		{codex, "Stop", `"last_assistant_message":"done"`, &Event{Name: Stop}},
 		{codex, "PostCompact", `"trigger":"auto"`, nil},
