@@ -101,12 +101,7 @@ func (r *release) get(t testing.TB) []string {
 // cache.
 func install(t testing.TB, agent, version string, fn func(dir string) error, file string) string {
 	t.Helper()
-	if !*runs {
-		t.Skip("SKIPPED: needs the npm registry; run with -e2e, as make e2e does")
-	}
-	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("SKIPPED: npm is not installed")
-	}
+	needsNPM(t)
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
@@ -136,14 +131,20 @@ func install(t testing.TB, agent, version string, fn func(dir string) error, fil
 	return file
 }
 
-// each runs a test with each release.
-func each(t *testing.T, fn func(t *testing.T, w *world)) {
+// needsNPM skips a test where no agent can be installed.
+func needsNPM(t testing.TB) {
+	t.Helper()
 	if !*runs {
 		t.Skip("SKIPPED: needs the npm registry; run with -e2e, as make e2e does")
 	}
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Skip("SKIPPED: npm is not installed")
 	}
+}
+
+// each runs a test with each release.
+func each(t *testing.T, fn func(t *testing.T, w *world)) {
+	needsNPM(t)
 	for _, r := range releases {
 		t.Run(r.name, func(t *testing.T) { fn(t, newWorld(t, &r)) })
 	}
@@ -166,12 +167,17 @@ func newWorld(t testing.TB, r *release) *world {
 	if err := os.MkdirAll(agent, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	models := fmt.Sprintf(`{"providers":{"stub":{"baseUrl":%q,"api":"openai-completions","apiKey":"sk-stub",
-		"compat":{"supportsDeveloperRole":false,"supportsStore":false,"supportsReasoningEffort":false},
-		"models":[{"id":"stub-1","name":"Stub","reasoning":false,"input":["text"],"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0},"contextWindow":32000,"maxTokens":2048}]}}}`, w.model.URL+"/v1")
-	w.put(filepath.Join(agent, "models.json"), models)
+	w.put(filepath.Join(agent, "models.json"), piModels(w.model))
 	w.put(filepath.Join(agent, "settings.json"), `{"compaction":{"keepRecentTokens":1}}`)
 	return w
+}
+
+// piModels returns the file with which pi takes its model for one of OpenAI's.
+func piModels(m *model) string {
+	return fmt.Sprintf(`{"providers":{"stub":{"baseUrl":%q,"api":"openai-completions","apiKey":"sk-stub",
+		"compat":{"supportsDeveloperRole":false,"supportsStore":false,"supportsReasoningEffort":false},
+		"models":[{"id":"stub-1","name":"Stub","reasoning":false,"input":["text"],"contextWindow":32000,"maxTokens":2048,
+		"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0}}]}}}`, m.URL+"/v1")
 }
 
 func (w *world) put(name, content string) {
