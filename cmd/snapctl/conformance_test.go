@@ -173,7 +173,7 @@ var alone = map[string]map[string]string{
 	"tool": {"snapshot_create": "models have no turns: Snapshot"},
 	"rpc":  {"cancel": "the connection", "ping": "the connection", "stats": "the connection", "locate": "no session"},
 	"command": {
-		"snapshot": "who has no turns: Snapshot", "export": "objects", "cat": "objects", "ls": "objects",
+		"snapshot": "who has no turns: Snapshot", "run": "turn_start and turn_end around a program", "export": "objects", "cat": "objects", "ls": "objects",
 		"status": "the disk", "show": "get_turn_diff, with what is known of the turn", "sessions": "all sessions",
 		"serve": "a server", "rpc": "a server", "mcp": "a server", "hook claude": "turns", "hook codex": "turns",
 		"hook gemini": "turns", "setup claude": "upkeep", "setup codex": "upkeep", "setup gemini": "upkeep", "setup opencode": "upkeep", "setup pi": "upkeep",

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"sync/atomic"
 	"syscall"
 
@@ -20,14 +21,21 @@ type passer struct {
 	pid atomic.Int64 // 0: it has not begun
 }
 
-// passed are the signals that are passed on. Those of the keyboard come to the program
-// by themselves where this process has a terminal.
-var passed = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1,
-	syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT}
+// passed are the signals that are passed on, and ofTerminal those that a terminal sends to
+// the program, too. This process stops when the program has stopped, and not before: else
+// it could take what the program was, before both go on, for what it is.
+var (
+	passed = []os.Signal{syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT}
+
+	ofTerminal = []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGWINCH, syscall.SIGTSTP, syscall.SIGTTIN,
+		syscall.SIGTTOU}
+
+	ending = []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} // without a program
+)
 
 func catchSignals() *passer {
 	p := &passer{in: make(chan os.Signal, 16)}
-	for _, s := range passed {
+	for _, s := range slices.Concat(passed, ofTerminal) {
 		if !signal.Ignored(s) { // else it is for the program, too, as nohup has it
 			signal.Notify(p.in, s)
 		}
@@ -37,10 +45,11 @@ func catchSignals() *passer {
 			s := s.(syscall.Signal)
 			pid := int(p.pid.Load())
 			switch {
-			case pid == 0 && s != syscall.SIGCONT && s != syscall.SIGWINCH:
-				os.Exit(128 + int(s))
 			case pid == 0:
-			case (s == syscall.SIGINT || s == syscall.SIGQUIT || s == syscall.SIGWINCH) && inForeground():
+				if slices.Contains(ending, s) {
+					os.Exit(128 + int(s))
+				}
+			case slices.Contains(ofTerminal, os.Signal(s)) && inForeground():
 			default:
 				syscall.Kill(pid, s)
 			}
@@ -67,8 +76,7 @@ func (p *passer) wait(cmd *exec.Cmd) (int, error) {
 		case err != nil:
 			return 0, err
 		case status.Stopped():
-			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-			syscall.Kill(pid, syscall.SIGCONT)
+			syscall.Kill(os.Getpid(), syscall.SIGSTOP) // what has this go on is passed on
 		case status.Exited():
 			return status.ExitStatus(), nil
 		case status.Signaled():
