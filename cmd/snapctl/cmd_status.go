@@ -107,6 +107,10 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 	if err != nil {
 		return err
 	}
+	turn, err := inside.Of(p.m).OpenTurn()
+	if err != nil {
+		return err
+	}
 	if a.flags.json {
 		j := &statusAnswer{SnapshotTreeHash: before.State.Tree, EntryID: words.OrNull(before.EntryID),
 			DiskTreeHash: disk.State.Tree, Session: p.m.Session(), TurnOpen: slices.Contains(open, p.m.Session()),
@@ -125,6 +129,9 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 		a.note("%s since %s%s", countsOf(list), name(before), when)
 		for _, session := range open {
 			a.note("a turn of session %s is open", session)
+			if turn != nil && turn.Session == session {
+				a.note("%s has not ended", openTurnText(turn))
+			}
 		}
 	}
 	if cutOff {
