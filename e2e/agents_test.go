@@ -37,6 +37,9 @@ type maker struct {
 	// late is set if it says nothing when the user has stopped it: the turn ends at the
 	// next prompt.
 	late bool
+	// tellsRefusal is set if it says that a tool was refused: what has changed meanwhile is
+	// the user's.
+	tellsRefusal bool
 	// perTurn is set if each answer of the model is a turn, not each prompt.
 	perTurn bool
 	// inherits is set if the log of a fork has its parent's turns.
@@ -46,8 +49,7 @@ type maker struct {
 // What an agent shows in a terminal.
 type shows struct {
 	ready, asks, stopped string
-	refused              string // after Escape in the dialog
-	escapes              int    // how often Escape is pressed to stop it
+	escapes              int // how often Escape is pressed to stop it
 }
 
 const (
@@ -85,7 +87,7 @@ var makers = []*maker{
 		},
 		tty:  []string{"--allowedTools", "Bash,Write"},
 		late: true,
-		shows: shows{ready: "? for shortcuts", asks: "Do you want to", stopped: "Interrupted", refused: "Interrupted",
+		shows: shows{ready: "? for shortcuts", asks: "Do you want to", stopped: "Interrupted",
 			escapes: 1},
 	},
 	{
@@ -132,7 +134,7 @@ var makers = []*maker{
 		},
 		tty:      []string{"--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox"},
 		asking:   []string{"--dangerously-bypass-hook-trust", "--sandbox", "workspace-write"},
-		shows:    shows{ready: "Ask Codex to do", asks: "Would you like to", stopped: "interrupted", refused: "interrupted", escapes: 1},
+		shows:    shows{ready: "Ask Codex to do", asks: "Would you like to", stopped: "interrupted", escapes: 1},
 		subagent: "wait ;;",
 	},
 	{
@@ -158,8 +160,7 @@ var makers = []*maker{
 		},
 		tty:    []string{"-m", "gemini-2.5-flash", "--approval-mode", "yolo"},
 		asking: []string{"-m", "gemini-2.5-flash"},
-		shows: shows{ready: "Type your message", asks: "1. Allow once", stopped: "Request cancelled",
-			refused: "Request cancelled", escapes: 1},
+		shows:  shows{ready: "Type your message", asks: "1. Allow once", stopped: "Request cancelled", escapes: 1},
 		cannot: map[string]string{"fork": "it has no forks"},
 	},
 	{
@@ -193,8 +194,9 @@ var makers = []*maker{
 			}
 			return args
 		},
-		tty:   []string{"--auto"},
-		shows: shows{ready: "Ask anything", asks: "Permission required", stopped: "interrupted", escapes: 2},
+		tty:          []string{"--auto"},
+		tellsRefusal: true,
+		shows:        shows{ready: "Ask anything", asks: "Permission required", stopped: "interrupted", escapes: 2},
 	},
 	piMaker("pi", "1.5.2"),
 	piMaker("pi-0", "0.73.1"),

@@ -229,7 +229,11 @@ func playPermission(s *scene) {
 	s.write("doubt.txt", "the user's, or the tool's\n")
 	tty.press("Escape")
 	s.until("the dialog is gone", func() bool { return !strings.Contains(tty.shown(), s.shows.asks) })
-	s.records("doubt.txt")
+	if s.tellsRefusal {
+		s.looks()
+	} else {
+		s.records("doubt.txt")
+	}
 	ask("ask echo again > again.txt ;; third")
 	tty.press("Enter")
 	tty.sees("done: third")

@@ -177,6 +177,18 @@ func TestToolsRefused(t *testing.T) {
 	if rows := brief(b.modified(m, &Range{Foreign: true})); rows["mine.txt"] != "added offline" {
 		t.Errorf("mine.txt is %q, want added offline", rows["mine.txt"])
 	}
+	b.start(m)
+	start("6")
+	b.write("more.txt", "the user's")
+	refuse(0, "6")
+	b.end(m)
+	for mo, err := range m.Timeline(ctx) {
+		own, _, cerr := mo.Changes(ctx)
+		if err := errors.Join(err, cerr); err != nil || mo.Kind != "empty" || len(own.Added) > 0 {
+			t.Errorf("%s: a turn in which the user wrote has changed %+v (%v)", mo.Kind, own, err)
+		}
+		break // at the newest
+	}
 }
 
 // What changes while a session is not there is the user's, and kept before a

@@ -62,11 +62,14 @@ func (mo *Moment) Changes(ctx context.Context) (own, contested *Diff, err error)
 // changesIn is [Moment.Changes].
 func (m *FileSnapshotManager) changesIn(ctx context.Context, r *record) (own, contested *Diff, err error) {
 	contested = newDiff()
-	if r.Kind == history.KindStep {
+	switch r.Kind {
+	case history.KindEmpty: // what others did within it is not the turn's
+		return newDiff(), contested, nil
+	case history.KindStep:
 		var changes []pathChange
 		changes, err = m.changes(ctx, r)
 		own, contested = diffsOf(changes)
-	} else {
+	default:
 		own, err = m.diff(ctx, r.Base, r.State())
 	}
 	own.Unknown, err = lost(err)
