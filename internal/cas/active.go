@@ -189,6 +189,9 @@ func (s *Store) sealActive() {
 // Store.wmu is held.
 func (s *Store) seal(w *pack.Writer) {
 	s.background(func() error {
+		if err := s.there(); err != nil {
+			return err
+		}
 		if err := w.Seal(s.fsys, s.id, w.Written); err != nil {
 			return fmt.Errorf("seal %s: %w", w.Name(), err)
 		}

@@ -77,6 +77,9 @@ func (s *Store) commit(ctx context.Context, req *commitRequest) error {
 func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
 	// 1. Objects: all packs that this process appended to.
 	defer s.endOffer()
+	if err := s.there(); err != nil {
+		return err
+	}
 	packs, err := s.syncPacks()
 	if err != nil {
 		return err

@@ -49,6 +49,25 @@ func use(ctx context.Context, fsys vfs.FS, readOnly bool) (vfs.File, error) {
 	return f, nil
 }
 
+// hold takes over a share, nil if there is none. From here on the store finds out if its
+// directory is removed, or another takes its place: its files are known by their names, so
+// it would write into that, and appends to a journal that nobody reads.
+func (s *Store) hold(lock vfs.File) {
+	if s.share = lock; lock == nil {
+		return
+	}
+	s.there = func() error {
+		err := isThere(s.fsys, lock)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = layout.ErrGone
+		}
+		return err
+	}
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	s.j.There = s.there
+}
+
 // isThere returns an error that matches fs.ErrNotExist unless an open lock file is
 // the one at its path: else the store was moved, or removed, before it was locked.
 func isThere(fsys vfs.FS, lock vfs.File) error {

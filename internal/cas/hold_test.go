@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -111,6 +112,53 @@ func TestUseOfMoved(t *testing.T) {
 	defer s.Close()
 	if err := isThere(vfs.OS(filepath.Join(base, "a")), f); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("with another in its place: %v", err)
+	}
+}
+
+// TestGone: who has a store open finds out that its directory was removed, and writes
+// nothing into the one that has taken its place.
+func TestGone(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "a")
+		s, err := Open(t.Context(), dir, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		w, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, err := w.Put(object.Blob, []byte("content"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if again {
+			other, err := Open(t.Context(), dir, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				r, err := other.Check(t.Context(), false)
+				if err != nil || len(r.Damage) > 0 {
+					t.Errorf("Check of the store in its place: %+v, %v", r, err)
+				}
+				other.Close()
+			}()
+		}
+		if err := w.Commit(t.Context(), &store.Snapshot{Tree: id}, 0); !errors.Is(err, layout.ErrGone) {
+			t.Errorf("Commit, another in its place: %v: %v, want ErrGone", again, err)
+		}
+		if _, err := s.Begin(t.Context()); !errors.Is(err, layout.ErrGone) {
+			t.Errorf("Begin, another in its place: %v: %v, want ErrGone", again, err)
+		}
+		if _, err := s.Newest(t.Context(), "", ""); !errors.Is(err, layout.ErrGone) {
+			t.Errorf("Newest, another in its place: %v: %v, want ErrGone", again, err)
+		}
+		s.Seal()
 	}
 }
 

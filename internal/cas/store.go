@@ -45,6 +45,8 @@ type Store struct {
 	log      *slog.Logger
 	share    vfs.File // its share of layout.UseLock; nil: none
 
+	there func() error // whether it still is at its path, as far as that is known: layout.ErrGone
+
 	remade    *format              // FORMAT as other files tell it; nil: it is sound
 	badFormat *object.CorruptError // what is wrong with it then
 
@@ -121,7 +123,7 @@ func openDir(ctx context.Context, dir string, opts *Options) (*Store, error) {
 			}
 			return nil, OwnerOf(dir, err)
 		}
-		s.share = lock
+		s.hold(lock)
 		return s, nil
 	}
 	log := cmp.Or(opts.Logger, slog.New(slog.DiscardHandler))
@@ -160,7 +162,7 @@ func openDir(ctx context.Context, dir string, opts *Options) (*Store, error) {
 		}
 		return nil, err
 	}
-	s.share = lock
+	s.hold(lock)
 	closePlace(dir, fresh, log) // now that it is known to be a store
 	return s, nil
 }
@@ -184,6 +186,7 @@ func makeDir(dir string) error {
 func OpenFS(ctx context.Context, fsys vfs.FS, opts *Options) (*Store, error) {
 	s := &Store{
 		fsys:     fsys,
+		there:    func() error { return nil },
 		readOnly: opts.ReadOnly,
 		log:      cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 		packs:    make(map[[16]byte]*pack.Pack),

@@ -61,6 +61,9 @@ func (s *Store) Begin(ctx context.Context) (*Writer, error) {
 	if s.readOnly {
 		return nil, errors.New("begin writing: store is open read-only")
 	}
+	if err := s.there(); err != nil {
+		return nil, fmt.Errorf("begin writing: %w", err)
+	}
 	lock, epoch, err := s.enterEpoch(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("begin writing: %w", err)

@@ -234,7 +234,8 @@ var Kinds = []*Kind{
 		Advice: "Something is in the way: see what is there first."},
 	{Code: "permission", Exit: Environment, Status: broken, Errs: []error{fs.ErrPermission},
 		Advice: "The operating system refuses: ask the user."},
-	{Code: "closed", Exit: Environment, Status: unavailable, Errs: []error{fs.ErrClosed, layout.ErrClosed},
+	{Code: "closed", Exit: Environment, Status: unavailable,
+		Errs:   []error{fs.ErrClosed, layout.ErrClosed, layout.ErrGone},
 		Advice: "The server is ending: ask the user to start it again."},
 }
 

@@ -36,6 +36,7 @@ var SegmentSize int64 = 1 << 20
 type Journal struct {
 	Fsys  vfs.FS
 	Store [16]byte
+	There func() error // whether the store still is where Fsys looks for it; nil: it is
 
 	Seg    uint64   // number of the newest segment, from 1; 0: none yet
 	listed uint64   // what it was when closedSegs was made
@@ -109,6 +110,11 @@ func (j *Journal) Segments() (segs []uint64, last uint64, err error) {
 func (j *Journal) Refresh() error {
 	if j.closed {
 		return layout.ErrClosed
+	}
+	if j.There != nil {
+		if err := j.There(); err != nil {
+			return err
+		}
 	}
 	same, err := j.upToDate()
 	if err == nil && !same {

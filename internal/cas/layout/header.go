@@ -62,6 +62,9 @@ var ErrNoLocks = errors.New("file locks do not work here")
 // ErrClosed: the store or the writer is closed.
 var ErrClosed = errors.New("closed")
 
+// ErrGone: what is at the path of the store is not what was opened.
+var ErrGone = errors.New("the store was removed or replaced while it was open")
+
 var ErrHeader = errors.New("not a file of this store: bad header")
 
 func ParseHeader(b []byte, magic string, of [16]byte) (Header, error) {
