@@ -21,11 +21,12 @@ import (
 // byte of every state.
 type scene struct {
 	*actor
-	was    disk     // when it was looked at last
-	want   []moment // oldest first
-	parent string   // the session that was forked
-	mu     sync.Mutex
-	asked  []disk // at each request to the model; guarded by mu
+	was     disk     // when it was looked at last
+	want    []moment // oldest first
+	parent  string   // the session that was forked
+	parents int      // how many moments of the log of a fork are that session's
+	mu      sync.Mutex
+	asked   []disk // at each request to the model; guarded by mu
 }
 
 // A moment is a line of the log.
@@ -166,7 +167,7 @@ func (s *scene) check(session string) {
 		}
 		dir := filepath.Join(s.t.TempDir(), "state")
 		of := session
-		if m.kind == "start" && s.parent != "" && s.inherits {
+		if i < s.parents {
 			of = s.parent
 		}
 		s.snapctl("export", "--session", of, revs[n], dir)
@@ -321,7 +322,9 @@ func playFork(s *scene) {
 	s.turn(goesOn, "write b.txt b ;; fin")
 	original := slices.Clone(s.want)
 	s.parent = s.session()
-	if !s.inherits {
+	if s.inherits {
+		s.parents = len(s.want)
+	} else {
 		s.want = []moment{{"start", nil, s.was}}
 	}
 	s.turn(forked, "write c.txt c ;; bash rm a.txt ;; fin")
