@@ -50,8 +50,8 @@ func (o *look) goOn(t *history.OpenTurn) {
 }
 
 // divide records what an open turn of the session has done so far, if it has changed
-// something.
-func (o *look) divide(ctx context.Context, t *history.OpenTurn) error {
+// something, or is to be as if it had ended.
+func (o *look) divide(ctx context.Context, t *history.OpenTurn, asEnded bool) error {
 	e := &turnEnd{look: o, turn: t, announced: true}
 	log, err := o.m.entries(ctx)
 	if err == nil && log == nil {
@@ -68,11 +68,15 @@ func (o *look) divide(ctx context.Context, t *history.OpenTurn) error {
 	if _, err := o.m.step(ctx, o, t, list, r, false); err != nil {
 		return err
 	}
-	if r.Seq == 0 {
-		return o.m.found(ctx, o, history.KindBase)
+	if r.Seq == 0 && asEnded {
+		r, err = o.m.empty(ctx, o, t, true)
+	} else if r.Seq == 0 {
+		err = o.m.found(ctx, o, history.KindBase)
 	}
-	o.goOn(t)
-	return nil
+	if err == nil && r != nil && r.Seq != 0 {
+		o.goOn(t)
+	}
+	return err
 }
 
 // runInTurn runs a restore that a tool of the session's open turn asks for. All is done
@@ -86,7 +90,7 @@ func (x *restore) runInTurn(ctx context.Context, prepare func() error) (err erro
 	o.divides = true
 	t := o.divisible()
 	if t != nil {
-		if err := o.divide(ctx, t); err != nil {
+		if err := o.divide(ctx, t, x.opts.EndTurn); err != nil {
 			return err
 		}
 	}

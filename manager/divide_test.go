@@ -39,14 +39,15 @@ func (h *hooked) tool(fn func(m *FileSnapshotManager)) {
 // do runs steps of a story: "{" and "}" begin and end a turn, "+a" writes the file a by
 // a tool, "snapshot", "restore REV", "preview REV", "undo" and "redo" are asked for by a
 // tool within a turn, else by the user, "force REV" by the user in any case; "user+a" is a
-// file of the user. "@snap" stands for the entry of the newest snapshot.
+// file of the user. "@snap" stands for the entry of the newest snapshot, "@look" for what
+// "look" saw.
 func (h *hooked) do(steps string) {
 	h.Helper()
 	open := h.openTurn
 	defer func() { h.openTurn = open }()
-	var snap string
+	var snap, look string
 	for _, step := range strings.Split(steps, "; ") {
-		verb, rev, _ := strings.Cut(strings.ReplaceAll(step, "@snap", snap), " ")
+		verb, rev, _ := strings.Cut(strings.NewReplacer("@snap", snap, "@look", look).Replace(step), " ")
 		ask := func(fn func(m *FileSnapshotManager) error) {
 			h.Helper()
 			did := func(m *FileSnapshotManager) {
@@ -72,6 +73,12 @@ func (h *hooked) do(steps string) {
 			h.write(step[5:], "user")
 		case strings.HasPrefix(step, "+"):
 			h.tool(func(*FileSnapshotManager) { h.write(step[1:], "agent") })
+		case step == "look":
+			head, err := h.open("s").newest(h.Context(), "s")
+			if err != nil {
+				h.Fatal(err)
+			}
+			look = head.Tree.String()
 		case verb == "snapshot":
 			ask(func(m *FileSnapshotManager) error {
 				r, err := m.Snapshot(h.Context(), nil)
@@ -159,6 +166,10 @@ func TestDividedTurns(t *testing.T) {
 			": restore, undo, turn 0 b back, restore, turn 0 a back, start"},
 		{"{; +a; restore start; undo; +b; }; restore @~1",
 			": restore, turn 0 b back, undo, restore, turn 0 a back, start"},
+		{"{; +b; }; restore start; {; +a; undo; }; restore @~1",
+			"b: restore, undo, turn 1 a back, restore, turn 0 b, start"},
+		{"{; +b; }; restore start; {; +a; undo; +c; }; restore @~1",
+			"b: restore, turn 1 c back, undo, turn 1 a back, restore, turn 0 b, start"},
 		{"{; +a; restore start; undo; redo; +b; }", "b: turn 0 b, redo, undo, restore, turn 0 a back, start"},
 		// the newest turn is the one before, as long as the turn has changed nothing
 		{"{; +a; }; {; restore @~1; +b; }", "b: turn 1 b, restore, turn 0 a back, start"},
@@ -169,6 +180,8 @@ func TestDividedTurns(t *testing.T) {
 		// a snapshot divides the turn, which is one for who takes it back
 		{"{; +a; snapshot; +b; restore @snap; +c; }", "a c: turn 0 c, restore, turn 0 b back, turn 0 a, start"},
 		{"{; +a; snapshot; +b; }; restore @~1", ": restore, turn 0 b back, turn 0 a back, start"},
+		{"{; +a; look; +b; snapshot; +c; restore @look; +d; }",
+			"a d: turn 0 d, restore, turn 0 c back, turn 0 a b, start"},
 		{"{; snapshot; +a; snapshot; snapshot; }", "a: turn 0 a, start"},
 		// the user's files stay, whenever they came
 		{"{; +a; user+u; restore start; user+v; +b; }; restore start",

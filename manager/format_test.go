@@ -76,7 +76,7 @@ func TestFormatRecord(t *testing.T) {
 		Restored: 94, Pos: 93, RestoreFacts: history.RestoreFacts{ID: "0123456789abcdef",
 			Moves: []history.Move{{From: []byte("from"), To: []byte("to"), Inode: 7}}, From: 92, Undoes: 89,
 			JointFacts: history.JointFacts{Left: [][]byte{[]byte("left")}, LeftFrom: 88}, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}}
-	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast", "First", "GoesOn", "Agent", "Model"}
+	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast", "First", "Since", "GoesOn", "Agent", "Model"}
 	checkFull(t, reflect.ValueOf(want), since2...)
 	b := sample(t, "record.json", struct {
 		history.Facts
@@ -140,7 +140,7 @@ func TestFormatRecordPast(t *testing.T) {
 
 // What a turn is for came later, too, and that it goes on: who does not know it does without.
 func TestFormatRecordTitle(t *testing.T) {
-	want := history.Facts{Version: 1, After: 99, LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81, First: 82},
+	want := history.Facts{Version: 1, After: 99, LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81, First: 82, Since: 83},
 		TurnFacts: history.TurnFacts{Turn: 3, GoesOn: true, Agent: "claude", Model: "m-1"}}
 	b := sample(t, "../v2/record-title.json", want)
 	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindStep, Data: b})

@@ -33,6 +33,9 @@ type historyStep struct {
 	policy string
 	turns  []int
 	look   bool // ask after it for what restores would do
+
+	within []historyStep // of a turn: what a tool of it asks for behind each part, if that has a kind
+	last   *historyStep  // of a turn: somebody asks for it, which ends the turn
 }
 
 type historyEdit struct {
@@ -61,6 +64,12 @@ func (h historyStep) String() string {
 		if h.kind == "turn" && i%2 == 1 {
 			b.WriteString(" ]")
 		}
+		if i < len(h.within) && h.within[i].kind != "" {
+			fmt.Fprintf(&b, " <%v>", h.within[i])
+		}
+	}
+	if h.last != nil {
+		fmt.Fprintf(&b, " by %v", *h.last)
 	}
 	for _, x := range []string{h.target, h.path, h.policy} {
 		if x != "" {
@@ -84,7 +93,7 @@ func (h historyStep) String() string {
 
 // A historyKind says what histories have.
 type historyKind struct {
-	merge, user, two, forks, exact, overwrite, tools, links, engine, logged, restarts bool
+	merge, user, two, forks, exact, overwrite, tools, links, engine, logged, restarts, divided bool
 }
 
 func (k historyKind) String() string {
@@ -114,7 +123,7 @@ var historyPaths = []string{"a", "b", "d/c"}
 func newHistory(t *testing.T, kind historyKind, real bool) *aHistory {
 	start := ruleFiles{"a": "0\n0\n0\n0\n", "b": "1\n1\n1\n1\n", "d/keep": "kept\n"} // so that d stays
 	h := &aHistory{storyTeller: newStory(t, kind.merge, real, start), kind: kind, inode: map[string]int{"a": -1, "b": -2}}
-	h.tools, h.logged, h.quiet = kind.tools, kind.logged, true
+	h.tools, h.logged, h.detached, h.quiet = kind.tools, kind.logged, kind.divided, true
 	if real && kind.engine {
 		h.engine = newHistoryEngine(h)
 	}
@@ -171,24 +180,14 @@ func (h *aHistory) generate() historyStep {
 		if !h.kind.tools {
 			st.parts = [][]historyEdit{nil, h.edit(h.rng.IntN(3), nil)}
 		}
+		if h.kind.divided {
+			h.makeParts(&st)
+		}
 	case n < 10 && h.kind.user:
 		st.kind, st.who = "edit", ""
 		st.parts = [][]historyEdit{h.edit(1, nil)}
 	case n < 14:
-		st.kind = "restore"
-		st.target = h.target(s)
-		switch h.rng.IntN(h.rest()) {
-		case 0:
-			st.exact = h.kind.exact
-		case 1:
-			if h.kind.exact {
-				st.path = historyPaths[h.rng.IntN(len(historyPaths))]
-			}
-		}
-		st.policy = []string{"", "", "", "", "skip", "abort"}[h.rng.IntN(6)]
-		if h.kind.overwrite && h.rng.IntN(6) == 0 {
-			st.policy = "overwrite"
-		}
+		h.makeRestore(&st, s)
 	case n < 16 && h.kind.merge && s.next > 0:
 		st.kind = "revert"
 		st.turns = []int{h.rng.IntN(s.next)}
@@ -211,6 +210,56 @@ func (h *aHistory) generate() historyStep {
 	h.before = st.kind
 	st.past = (st.kind == "undo" || st.kind == "redo") && h.rng.IntN(3) == 0
 	return st
+}
+
+// makeRestore makes up a restore.
+func (h *aHistory) makeRestore(st *historyStep, s *ruleSession) {
+	st.kind = "restore"
+	st.target = h.target(s)
+	switch h.rng.IntN(h.rest()) {
+	case 0:
+		st.exact = h.kind.exact
+	case 1:
+		if h.kind.exact {
+			st.path = historyPaths[h.rng.IntN(len(historyPaths))]
+		}
+	}
+	st.policy = []string{"", "", "", "", "skip", "abort"}[h.rng.IntN(6)]
+	if h.kind.overwrite && h.rng.IntN(6) == 0 {
+		st.policy = "overwrite"
+	}
+}
+
+// makeParts makes up what tools of a turn ask for, which divides it, and what ends it.
+func (h *aHistory) makeParts(st *historyStep) {
+	ask := func() (asked historyStep) {
+		h.next++
+		asked.id, asked.who = h.next, st.who
+		switch h.rng.IntN(5) {
+		case 0:
+			asked.kind = "undo"
+		case 1:
+			asked.kind = "redo"
+		default:
+			h.makeRestore(&asked, h.rules.sessions[st.who])
+		}
+		return asked
+	}
+	for i := range st.parts {
+		var asked historyStep
+		switch n := h.rng.IntN(6); {
+		case i%2 == 0:
+		case n < 2:
+			asked = ask()
+		case n == 2:
+			asked.kind, asked.who = "snapshot", st.who
+		}
+		st.within = append(st.within, asked)
+	}
+	if h.rng.IntN(4) == 0 {
+		asked := ask()
+		st.last = &asked
+	}
 }
 
 // rest is one of how many restores asks for a whole directory, or names paths:
@@ -294,6 +343,15 @@ func (h *aHistory) do(st historyStep) {
 	}
 	h.steps = append(h.steps, fmt.Sprint(st))
 	n := len(h.steps)
+	deed := func(st historyStep) {
+		h.doRestore(st)
+		if h.kind.links {
+			for _, p := range append(slices.Clone(h.last.restored), h.last.deleted...) {
+				h.next++
+				h.inode[p] = h.next
+			}
+		}
+	}
 	switch st.kind {
 	case "edit":
 		for k, e := range st.parts[0] {
@@ -311,13 +369,36 @@ func (h *aHistory) do(st historyStep) {
 					h.doEdit(e, fmt.Sprintf("%s%d.%d.%d", who, st.id, i, k))
 				}
 			}
-			if i%2 == 1 && h.kind.tools {
-				h.tool(st.who, fn)
+			tool := func(fn func()) {
+				if h.kind.tools {
+					h.tool(st.who, fn)
+				} else {
+					fn()
+				}
+			}
+			if i%2 == 1 {
+				tool(fn)
 			} else {
 				fn()
 			}
+			if i >= len(st.within) || st.within[i].kind == "" {
+				continue
+			}
+			tool(func() {
+				h.divide(st.who, func() {
+					if asked := st.within[i]; asked.kind == "snapshot" {
+						h.snapshot(st.who)
+					} else {
+						deed(asked)
+					}
+				})
+			})
 		}
-		h.turnEnd(st.who)
+		if st.last != nil {
+			h.endingTurn(st.who, func() { deed(*st.last) })
+		} else {
+			h.turnEnd(st.who)
+		}
 	case "restart":
 		if h.engine != nil {
 			h.closeAll()
@@ -338,13 +419,7 @@ func (h *aHistory) do(st historyStep) {
 		}
 		h.fork(st.who, st.target, st.turns[0])
 	default:
-		h.doRestore(st)
-		if h.kind.links {
-			for _, p := range append(slices.Clone(h.last.restored), h.last.deleted...) {
-				h.next++
-				h.inode[p] = h.next
-			}
-		}
+		deed(st)
 	}
 	h.steps = h.steps[:n]
 	if h.real != nil && !h.isWrong() {
@@ -440,7 +515,8 @@ func (h *aHistory) doRestore(st historyStep) {
 		var n int
 		fmt.Sscan(arg, &n)
 		if kind == "look" && (n >= len(h.looks) || !slices.Contains(s.moments, h.looks[n]) || h.looks[n].idle) ||
-			(kind == "turn" || kind == "hash" || kind == "prompt") && s.moment("end", n) == nil {
+			(kind == "turn" || kind == "hash" || kind == "prompt") && s.moment("end", n) == nil ||
+			kind == "turn" && s.isPart(n) || kind == "hash" && h.real != nil && !h.hasHash(s.moment("end", n).disk) {
 			h.last = &ruleAnswer{}
 			return
 		}
@@ -455,6 +531,12 @@ func (h *aHistory) doRestore(st historyStep) {
 	if h.last.outcome == "ok" || h.last.outcome == "left" && len(h.last.restored)+len(h.last.deleted) > 0 {
 		h.checkBack(before, st)
 	}
+}
+
+// hasHash reports whether it is known what a directory is called.
+func (h *aHistory) hasHash(disk ruleFiles) bool {
+	_, ok := h.hashes[fmt.Sprint(disk)]
+	return ok
 }
 
 // checkText requires that no line of the user has gone, but by a change that
@@ -647,7 +729,7 @@ func shortenHistory(t *testing.T, kind historyKind, real bool, list []historySte
 func randomKind(rng *rand.Rand) historyKind {
 	coin := func() bool { return rng.IntN(2) == 0 }
 	return historyKind{user: rng.IntN(4) > 0, two: rng.IntN(3) == 0, forks: rng.IntN(3) == 0, exact: coin(),
-		overwrite: coin(), tools: coin(), links: rng.IntN(4) == 0, restarts: coin()}
+		overwrite: coin(), tools: coin(), links: rng.IntN(4) == 0, restarts: coin(), divided: coin()}
 }
 
 func historyReport(seed uint64, kind historyKind, list []historyStep, wrong string) string {
@@ -693,7 +775,8 @@ func TestHistories(t *testing.T) {
 			rng := rand.New(rand.NewPCG(first+i, 1))
 			kind := randomKind(rng)
 			kind.engine = rng.IntN(2) == 0
-			kind.logged = kind.forks || rng.IntN(3) == 0
+			kind.divided = kind.divided && !kind.forks
+			kind.logged = !kind.divided && (kind.forks || rng.IntN(3) == 0)
 			list, wrong := tellHistory(t, kind, true, first+i, *modelSteps)
 			if wrong == "" {
 				return

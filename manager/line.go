@@ -129,7 +129,11 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	if r.Facts.Depth = prev.Facts.Depth + 1; r.isSameTurn(prev) {
+	before, err := m.turnAt(ctx, prev)
+	if err != nil {
+		return err
+	}
+	if r.Facts.Depth = prev.Facts.Depth + 1; r.isSameTurn(before) {
 		r.Facts.Depth--
 	}
 	if r.Facts.Jump = prev.Seq; prev.Facts.Jump == 0 {
@@ -150,6 +154,24 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 		r.Facts.Jump = further.Seq
 	}
 	return nil
+}
+
+// turnAt returns the newest turn that is in at a position, or the start if none is.
+func (m *FileSnapshotManager) turnAt(ctx context.Context, at *record) (*record, error) {
+	if !at.IsJoint() {
+		return at, nil
+	}
+	l, d := &line{m: m}, &at.Facts
+	r, err := l.stepBefore(ctx, at)
+	switch {
+	case err != nil:
+		return nil, err
+	case r == nil || slices.Contains(d.Without, r.Seq):
+		return l.turnAt(ctx, at)
+	case len(d.With) > 0 && d.With[0] > r.Seq:
+		return m.stepAt(ctx, d.With[0], at.Session)
+	}
+	return r, nil
 }
 
 // A line tells which steps lead to a place in the session. The records know:

@@ -69,6 +69,9 @@ import (
 //  17. What a restore that undo --past passes over is still to give back is given
 //     back first: at these paths the older one is left alone, whatever is there.
 //     Else changes come without those that they were made on.
+//  18. A tool of a turn that restores, or takes a snapshot, divides the turn: each part
+//     is a turn here, with the number of the first. @~N counts parts that are on the line
+//     and have one number as one.
 
 const (
 	ruleNone    = "-" // no file
@@ -156,7 +159,8 @@ type ruleSession struct {
 	first    ruleFiles                    // the start
 	line     ruleSet
 	turns    ruleSet // all that were
-	next     int     // turn number
+	next     int     // turn, or part of one
+	numbers  []int   // of the turns, which parts of one have in common
 	moments  []*ruleMoment
 	undos    []*ruleRestore
 	redos    []*ruleRestore
@@ -213,6 +217,7 @@ func (s *ruleSession) clone() *ruleSession {
 	for p, sets := range s.expected {
 		c.expected[p] = maps.Clone(sets)
 	}
+	c.numbers = slices.Clone(s.numbers)
 	c.line, c.turns, c.moments = slices.Clone(s.line), slices.Clone(s.turns), slices.Clone(s.moments)
 	c.undos, c.redos = slices.Clone(s.undos), slices.Clone(s.redos)
 	return &c
@@ -232,6 +237,7 @@ func (w *rules) begin(name string) *ruleSession {
 func (w *rules) fork(parent, name string, at *ruleMoment) *ruleSession {
 	s := w.sessions[parent].clone()
 	s.name, s.in, s.line, s.next = name, maps.Clone(at.in), slices.Clone(at.line), at.next
+	s.numbers = s.numbers[:at.next]
 	s.moments = s.moments[:slices.Index(s.moments, at)+1]
 	s.turns = slices.DeleteFunc(s.turns, func(n int) bool { return n >= at.next })
 	maps.DeleteFunc(s.changes, func(_ int, c *ruleChange) bool { return c.turn >= at.next })
@@ -250,15 +256,57 @@ func (s *ruleSession) note(kind string, disk ruleFiles) *ruleMoment {
 // turnStart begins a turn; without tools it is one window.
 func (w *rules) turnStart(name string, tools bool) int {
 	s := w.sessions[name]
+	number := 0
+	if s.next > 0 {
+		number = s.numbers[s.next-1] + 1
+	}
 	s.turn = s.next
-	s.next++
 	// The line has it from its first moment within on, not at its begin.
-	s.note("begin", w.disk)
-	s.line, s.turns = s.line.plus(ruleSet{s.turn}), append(s.turns, s.turn)
+	s.note("begin", w.disk).next++
+	s.beginPart(number)
 	if !tools {
 		w.open(name)
 	}
 	return s.turn
+}
+
+// beginPart begins a turn of this number, or a part of it.
+func (s *ruleSession) beginPart(number int) {
+	s.turn, s.numbers = s.next, append(s.numbers, number)
+	s.next++
+	s.line, s.turns = s.line.plus(ruleSet{s.turn}), append(s.turns, s.turn)
+}
+
+// divide has a tool of the open turn do something between two parts of it.
+func (w *rules) divide(name string, do func()) {
+	s := w.sessions[name]
+	part, isWindow := s.turn, s.window
+	if w.close(name); s.hasChanged() {
+		w.turnEnd(name)
+	} else { // nothing is recorded of it
+		s.line = s.line.minus(ruleSet{part})
+	}
+	do()
+	s.left = nil // what the restore has done is in no window
+	if s.turn < 0 {
+		s.beginPart(s.numbers[part])
+	} else {
+		s.line = s.line.plus(ruleSet{part})
+	}
+	if isWindow {
+		w.open(name)
+	}
+}
+
+// hasChanged reports whether the open turn has changed something so far.
+func (s *ruleSession) hasChanged() bool {
+	for _, in := range s.in {
+		is := func(id int) bool { return s.changes[id].turn == s.turn }
+		if slices.ContainsFunc(in.minus(s.nothing(in)), is) {
+			return true
+		}
+	}
+	return false
 }
 
 func (w *rules) open(name string) {
@@ -307,12 +355,17 @@ func (s *ruleSession) look(disk ruleFiles) *ruleMoment {
 func (w *rules) turnEnd(name string) *ruleMoment {
 	w.close(name)
 	s := w.sessions[name]
+	kind := "end"
+	if n := len(s.line); n > 1 && s.numbers[s.line[n-2]] == s.numbers[s.turn] && !s.hasChanged() {
+		kind, s.line = "nothing", s.line[:n-1] // the turn is one by its parts before
+	}
 	for p, in := range s.in {
 		if own := s.nothing(in); len(own) > 0 {
 			s.in[p] = in.minus(own)
 		}
 	}
-	m := s.note("end", w.disk)
+	m := s.note(kind, w.disk)
+	m.idle = kind != "end"
 	s.turn, s.left = -1, nil
 	return m
 }
@@ -437,11 +490,11 @@ func (w *rules) do(q ruleRequest) *ruleAnswer {
 	switch {
 	case q.hash != nil:
 		return w.restoreHash(s, q)
-	case q.to == nil && q.back > len(s.line):
+	case q.to == nil && s.backTo(q.back) < 0:
 		return &ruleAnswer{outcome: "unknown"}
 	case q.to == nil && (q.exact || len(q.paths) > 0):
 		q.to = s.start()
-		if n := len(s.line) - q.back; n > 0 {
+		if n := s.backTo(q.back); n > 0 {
 			q.to = s.moment("end", s.line[n-1])
 		}
 	}
@@ -457,8 +510,27 @@ func (w *rules) preview(q ruleRequest) (*ruleAnswer, ruleFiles) {
 	return c.do(q), c.disk
 }
 
+// isPart reports whether a turn is a part of one that was divided.
+func (s *ruleSession) isPart(turn int) bool {
+	n := s.numbers[turn]
+	return turn > 0 && s.numbers[turn-1] == n || turn+1 < len(s.numbers) && s.numbers[turn+1] == n
+}
+
+// backTo returns how much of the line is before its last turns; -1: it has not so many.
+func (s *ruleSession) backTo(turns int) int {
+	n := len(s.line)
+	for range turns {
+		if n == 0 {
+			return -1
+		}
+		for n--; n > 0 && s.numbers[s.line[n-1]] == s.numbers[s.line[n]]; n-- {
+		}
+	}
+	return n
+}
+
 func (w *rules) restoreBack(s *ruleSession, q ruleRequest) *ruleAnswer {
-	taken := s.line[len(s.line)-q.back:]
+	taken := s.line[s.backTo(q.back):]
 	if len(taken) == 0 {
 		return &ruleAnswer{outcome: "nothing", of: s.name}
 	}

@@ -34,7 +34,10 @@ func (r *record) endsAt(look *record) bool {
 	if look.Facts.Within == 0 || r.behind != nil || r.Seq <= look.Seq || !r.isSameTurn(look) {
 		return false
 	}
-	return r.Kind == history.KindStep || r.Facts.Within == look.Facts.Within
+	if r.Kind == history.KindStep {
+		return r.Facts.Since == 0 || r.Facts.Since == look.Facts.Within
+	}
+	return r.Facts.Within == look.Facts.Within
 }
 
 // way returns how a path goes on from a joint, if the joint tells of it, else nil:

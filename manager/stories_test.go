@@ -28,6 +28,9 @@ type storyTeller struct {
 	last  *ruleAnswer
 	looks []*ruleMoment
 	steps []string // what was done, for people
+	ends  bool     // restores end the open turn first
+
+	detached bool // turns are, so that tools may divide them
 
 	real    *bench // nil: the rules only
 	engine  *Engine
@@ -88,7 +91,7 @@ func (st *storyTeller) closeAll() {
 
 // open is a process for a session.
 func (st *storyTeller) open(name string) {
-	opts := &Options{StoreRoot: st.real.stores, Session: name, ToolWindows: st.tools, Engine: st.engine}
+	opts := &Options{StoreRoot: st.real.stores, Session: name, ToolWindows: st.tools, Engine: st.engine, Detached: st.detached}
 	m, err := Open(st.Context(), st.real.dir, opts)
 	if err != nil {
 		st.Fatal(err)
@@ -226,9 +229,44 @@ func (st *storyTeller) turnEnd(name string) {
 	if st.logged && r.EntryID == "" {
 		st.entries[fmt.Sprint(name, n)] = st.logs[name].Leaf()
 	}
-	if r.Data != nil && r.Data.TurnIndex != n {
-		st.fail("turn %d of %s has the number %d", n, name, r.Data.TurnIndex)
+	if want := st.rules.sessions[name].numbers[n]; r.Data != nil && r.Data.TurnIndex != want {
+		st.fail("turn %d of %s has the number %d", want, name, r.Data.TurnIndex)
 	}
+}
+
+// divide has a tool of the open turn ask for something, between two parts of the turn.
+func (st *storyTeller) divide(name string, do func()) {
+	st.step("asked by it:")
+	if st.real != nil {
+		st.m[name].opts.InTurn = true
+		defer func() { st.m[name].opts.InTurn = false }()
+	}
+	st.rules.divide(name, do)
+}
+
+// snapshot is one that a tool asks for.
+func (st *storyTeller) snapshot(name string) {
+	st.step("%s: snapshot", name)
+	if st.real == nil {
+		return
+	}
+	r, err := st.m[name].Snapshot(st.Context(), nil)
+	if err != nil {
+		st.Fatal(err)
+	}
+	st.hash(r.Tree)
+}
+
+// endingTurn has the open turn end by what is asked for then, if that is something.
+func (st *storyTeller) endingTurn(name string, do func()) {
+	st.rules.turnEnd(name)
+	st.step("} by:")
+	st.ends = true
+	do()
+	if st.ends && st.real != nil {
+		st.real.end(st.m[name])
+	}
+	st.ends = false
 }
 
 func (st *storyTeller) turn(name string, fn func()) {
@@ -285,6 +323,9 @@ func (st *storyTeller) restore(name, target string, change ...func(*ruleRequest)
 		q.to = s.start()
 	case "turn":
 		q.to = s.moment("end", n)
+		if q.to != nil {
+			real = fmt.Sprint("turn:", s.numbers[n])
+		}
 	case "entry":
 		q.to = s.moment("end", n)
 		real = st.entries[fmt.Sprint(name, n)]
@@ -304,7 +345,7 @@ func (st *storyTeller) restore(name, target string, change ...func(*ruleRequest)
 		"skip": rollback.Skip, "overwrite": rollback.Overwrite, "abort": rollback.Abort}[q.policy]}
 	return st.both(q, func(preview bool) (*RestoreResult, error) {
 		o := *opts
-		o.Preview = preview
+		o.Preview, o.EndTurn = preview, st.ends
 		if st.logged {
 			o.Append = st.real.appendTo
 		}
@@ -355,7 +396,7 @@ func (st *storyTeller) takeBack(verb, name string, past bool) *ruleAnswer {
 		st.steps[len(st.steps)-1] += " --past"
 	}
 	return st.both(ruleRequest{verb: verb, session: name, past: past}, func(preview bool) (*RestoreResult, error) {
-		opts := &UndoOptions{Preview: preview, Past: past}
+		opts := &UndoOptions{Preview: preview, Past: past, EndTurn: st.ends}
 		if st.logged {
 			opts.Append = st.real.appendTo
 		}
@@ -380,6 +421,7 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 		st.fail("a preview of %s changed %q", st.steps[len(st.steps)-1], d)
 	}
 	r, err := do(false)
+	st.ends = false
 	lists := q.policy != "overwrite" && (!q.exact || q.policy != "") && q.verb != "undo" && q.verb != "redo"
 	if a, b := storyAnswer(ahead, aheadErr, true), storyAnswer(r, err, true); a != b {
 		st.fail("%s: the preview said %s, the deed %s", st.steps[len(st.steps)-1], a, b)

@@ -262,7 +262,7 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 	if err == nil && r.Seq != 0 {
 		o.cutOff = m.dataOf(r, changes, r.Facts.Unknown)
 	} else if err == nil {
-		err = m.empty(ctx, o, t)
+		_, err = m.empty(ctx, o, t, false)
 	}
 	if err == nil {
 		o.turns.Remove(t)
@@ -272,33 +272,41 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 
 // empty records a turn that changed nothing: it has a number, and is one of those
 // that @~N counts. No log is told of it. A turn that was divided is one by what it has
-// done before.
-func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.OpenTurn) error {
+// done before: the record is nil then. The turn may go on behind it.
+func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.OpenTurn, goesOn bool) (*record, error) {
 	if err := m.found(ctx, o, history.KindBase); err != nil { // what is captured may have changed, or others have
-		return err
+		return nil, err
 	}
 	r := newRecord(&store.Snapshot{Kind: history.KindEmpty, Base: t.Base})
 	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev, r.Facts.Told = t.Turn, t.RuntimeTurn, t.Prev, true
+	r.Facts.GoesOn = goesOn
 	if err := o.putTitle(r, t); err != nil {
-		return err
+		return nil, err
 	}
 	log, err := m.entries(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if log != nil {
 		r.Above = m.leaf(log)
-		if r.Entry, err = m.endsAt(ctx, log, r.Above); err != nil {
-			return err
+		r.Entry, err = m.endsAt(ctx, log, r.Above)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if log == nil || goesOn {
+		before, err := m.stepAt(ctx, t.Prev, m.opts.Session)
+		if err == nil {
+			before, err = m.turnAt(ctx, before)
 		}
-	} else if before, err := m.stepAt(ctx, t.Prev, m.opts.Session); err != nil ||
-		r.withSession(m.opts.Session).isSameTurn(before) {
-		return err
+		if err != nil || r.withSession(m.opts.Session).isSameTurn(before) {
+			return nil, err
+		}
 	}
 	was := o.result.Snapshot
 	err = m.commit(ctx, o, r)
 	o.result.Snapshot = was
-	return err
+	return r, err
 }
 
 // isRecorded reports whether the step of an open turn is there: whoever
@@ -326,6 +334,9 @@ func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *history.Open
 	own, _ := diffsOf(changes)
 	r.Facts.Counts = own.counts()
 	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev = t.Turn, t.RuntimeTurn, t.Prev
+	if t.ToolWindows {
+		r.Facts.Since = max(t.After, 1)
+	}
 	r.Facts.Claims, r.Facts.Foreign = t.Claims, t.Foreign
 	if err := o.putTitle(r, t); err != nil {
 		return nil, err
@@ -697,7 +708,7 @@ func (e *turnEnd) record(ctx context.Context) error {
 	case r.Seq != 0:
 		e.result.EntryID, e.result.Data = r.Entry, e.m.dataOf(r, changes, r.Facts.Unknown)
 	case e.asked == nil && !e.cutOff:
-		err = e.m.empty(ctx, e.look, e.turn)
+		_, err = e.m.empty(ctx, e.look, e.turn, false)
 	default:
 		err = e.m.found(ctx, e.look, history.KindBase)
 	}

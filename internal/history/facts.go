@@ -92,6 +92,7 @@ type LineFacts struct {
 	// Of a look within a turn: the worktree's record at which the turn began. Turn
 	// is its number, Prev what it builds on.
 	Within uint64 `json:"within,omitempty"`
+	Since  uint64 `json:"since,omitempty"` // of a turn: what its looks have as Within; 0: the program did not say
 }
 
 // TurnFacts are those of a step, or of an empty turn.
