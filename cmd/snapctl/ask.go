@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,24 +15,46 @@ func (a *app) canAsk() bool {
 }
 
 // ask asks a question, whose answer is no unless it is yes.
-func (a *app) ask(format string, args ...any) bool {
-	answer, ok := a.answer(format+" [y/N] ", args...)
+func (a *app) ask(ctx context.Context, format string, args ...any) bool {
+	answer, ok := a.answer(ctx, format+" [y/N] ", args...)
 	answer = strings.ToLower(answer)
 	return ok && (answer == "y" || answer == "yes")
 }
 
 // choose asks for one of n things that were listed, by its number from 1. Not
 // ok: none was chosen.
-func (a *app) choose(n int, format string, args ...any) (i int, ok bool) {
-	answer, ok := a.answer(format+" [1-"+strconv.Itoa(n)+"] ", args...)
+func (a *app) choose(ctx context.Context, n int, format string, args ...any) (i int, ok bool) {
+	answer, ok := a.answer(ctx, format+" [1-"+strconv.Itoa(n)+"] ", args...)
 	i, err := strconv.Atoi(answer)
 	return i - 1, ok && err == nil && i >= 1 && i <= n
 }
 
-// answer asks for a line.
-func (a *app) answer(format string, args ...any) (line string, ok bool) {
+// answer asks for a line. Not ok: there is none. Where ctx has ended, as by Ctrl-C, the
+// command was interrupted, whatever error it makes of it.
+func (a *app) answer(ctx context.Context, format string, args ...any) (line string, ok bool) {
 	a.out.Flush()
 	fmt.Fprintf(a.stderr, format, args...)
+	type answered struct {
+		line string
+		ok   bool
+	}
+	got := make(chan answered, 1)
+	go func() { // nothing ends it but a line; the process is about to
+		line, ok := a.readLine()
+		got <- answered{line, ok}
+	}()
+	select {
+	case it := <-got:
+		return it.line, it.ok
+	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
+		a.interrupted = ctx.Err()
+		return "", false
+	}
+}
+
+// readLine reads what somebody types.
+func (a *app) readLine() (line string, ok bool) {
 	var b [1]byte // one by one: what comes after the line answers the next question
 	for {
 		if n, err := a.stdin.Read(b[:]); n == 0 || err != nil {
@@ -51,7 +74,7 @@ func (a *app) confirm(cmd *cobra.Command, name, what, question string) error {
 		return &failure{exitUsage, fmt.Errorf("%s: %s, which cannot be undone: want -y", name, what),
 			fmt.Sprintf("-n lists it; to do it: %s", a.commandAfter(cmd.Name(), "-y"))}
 	}
-	if !a.ask("It cannot be undone. %s", question) {
+	if !a.ask(cmd.Context(), "It cannot be undone. %s", question) {
 		return refuse("", "%s: nothing was changed", name)
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -61,6 +62,53 @@ func onTerminal(t *testing.T, stores string) func(answer string, args ...string)
 		program.Close()
 		b, _ := io.ReadAll(user) // ends with an error: nobody has the other end
 		return code, stdout.String(), string(b)
+	}
+}
+
+// Ctrl-C at a question ends the command at once: it does not wait for a line, and takes
+// none for an answer.
+func TestInterruptedQuestion(t *testing.T) {
+	dir, stores := t.TempDir(), t.TempDir()
+	on := onTerminal(t, stores)
+	for _, session := range []string{"a", "b"} {
+		for _, text := range []string{"1\n", "2\n"} {
+			if err := os.WriteFile(filepath.Join(dir, session), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if code, _, said := on("", "--root", dir, "--session", session, "snapshot"); code != exitDone {
+				t.Fatalf("snapshot: %d, %s", code, said)
+			}
+		}
+	}
+	for _, tt := range []struct{ question, what string }{
+		{"which one? [1-2] ", "restore @~1"},
+		{"[y/N] ", "--session b prune --drop-session"},
+		{"[y/N] ", "stores rm " + dir},
+	} {
+		user, program := terminal(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		seen := make(chan string)
+		go func() {
+			var said []byte
+			b := make([]byte, 1)
+			for !bytes.HasSuffix(said, []byte(tt.question)) {
+				if n, err := user.Read(b); n == 0 || err != nil {
+					break
+				}
+				said = append(said, b[0])
+			}
+			cancel()
+			seen <- string(said)
+		}()
+		args := append([]string{"--root", dir, "--store", stores}, strings.Fields(tt.what)...)
+		code := run(ctx, args, program, io.Discard, program, func(string) string { return "" })
+		program.Close() // the user's end is told so, if nothing was asked
+		if said := <-seen; code != exitInterrupted {
+			t.Errorf("%s: exit code %d after %q, want %d", tt.what, code, said, exitInterrupted)
+		}
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 2 {
+		t.Errorf("there are %v, %v; want a and b", names, err)
 	}
 }
 

@@ -72,7 +72,7 @@ func (a *app) adopt(ctx context.Context, from string, yes bool) error {
 			return refuse("if it is the same project, 'snapctl adopt -y "+words.Quote(mv.From)+"'",
 				"adopt: nothing but the path says that %q was %q", mv.To, mv.From)
 		}
-		if !a.ask("%s\nhave that history go on in %s?", text, words.Quote(mv.To)) {
+		if !a.ask(ctx, "%s\nhave that history go on in %s?", text, words.Quote(mv.To)) {
 			return refuse("", "nothing was changed")
 		}
 	}

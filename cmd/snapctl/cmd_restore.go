@@ -166,7 +166,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		}
 		return r, err
 	}
-	preview, err := a.agree(f, run)
+	preview, err := a.agree(cmd.Context(), f, run)
 	if err == nil && preview != nil && len(args) > 0 && f.onDirty == "" {
 		opts.Agreed, err = a.askToOverwrite(cmd.Context(), p, preview)
 	}
@@ -251,7 +251,7 @@ func (a *app) askToOverwrite(ctx context.Context, p *place,
 		}
 		question = verb + " all " + words.Count(len(items), "file") + sum.inBrackets() + "?"
 	}
-	if !a.ask("%s", question) {
+	if !a.ask(ctx, "%s", question) {
 		return nil, nil
 	}
 	return agreed, nil
@@ -395,7 +395,7 @@ func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back stri
 	if err := p.askToEndTurn(cmd, f); err != nil {
 		return err
 	}
-	_, err := a.agree(f, run)
+	_, err := a.agree(cmd.Context(), f, run)
 	if err != nil {
 		return p.turnOpenHint(cmd, err)
 	}
@@ -405,8 +405,8 @@ func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back stri
 
 // agree asks on a terminal about files that a restore would delete, and about another
 // commit. It returns what the restore would do; nil: nobody is to be asked.
-func (a *app) agree(f *restoreFlags, run func(preview bool) (*manager.RestoreResult, error)) (
-	*manager.RestoreResult, error) {
+func (a *app) agree(ctx context.Context, f *restoreFlags,
+	run func(preview bool) (*manager.RestoreResult, error)) (*manager.RestoreResult, error) {
 	if f.yes || f.dryRun || !a.canAsk() {
 		return nil, nil
 	}
@@ -426,7 +426,7 @@ func (a *app) agree(f *restoreFlags, run func(preview bool) (*manager.RestoreRes
 	if preview.HeadChanged {
 		a.note("another commit is checked out than at the time")
 	}
-	if !a.ask("%s", question) {
+	if !a.ask(ctx, "%s", question) {
 		return nil, refuse("", "nothing was changed")
 	}
 	f.yes = preview.HeadChanged

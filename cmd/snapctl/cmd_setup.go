@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -52,7 +53,7 @@ func (a *app) setupAgentCommand(agent *agents.Agent) *cobra.Command {
 			if f.user && f.project {
 				return usageError(cmd, "setup %s: --user and --project", agent.Name)
 			}
-			return a.setup(agent, &f)
+			return a.setup(cmd.Context(), agent, &f)
 		}}
 	c.Flags().BoolVar(&f.user, "user", false, "in "+userFile(&agent.Settings)+": for all projects")
 	c.Flags().BoolVar(&f.project, "project", false, "in "+agent.Settings.Project+": for all who work on the project")
@@ -95,7 +96,7 @@ func (c *setupChange) diff() []byte {
 	return textdiff.AppendUnified(nil, settingsFile(c.name, c.old, c.mode), settingsFile(c.name, c.text, c.mode), nil)
 }
 
-func (a *app) setup(agent *agents.Agent, f *setupFlags) error {
+func (a *app) setup(ctx context.Context, agent *agents.Agent, f *setupFlags) error {
 	name, err := a.settingsOf(agent, f)
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func (a *app) setup(agent *agents.Agent, f *setupFlags) error {
 	case f.yes:
 	case !a.canAsk():
 		return finish(refuse("--yes writes it", "nothing was written"))
-	case !a.ask("Write %s?", words.Quote(name)):
+	case !a.ask(ctx, "Write %s?", words.Quote(name)):
 		return finish(refuse("", "nothing was written"))
 	}
 	for i := range changes {

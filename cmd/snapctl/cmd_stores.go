@@ -160,7 +160,7 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 				a.note("also of %s, which is %s", words.Quote(w.Root), w.Presence)
 			}
 		}
-		if !a.ask("%s\nremove it, for good?", what) {
+		if !a.ask(ctx, "%s\nremove it, for good?", what) {
 			return refuse("", "nothing was changed")
 		}
 	}

@@ -51,6 +51,9 @@ func (a *app) run(ctx context.Context) int {
 	if flushErr := a.out.Flush(); flushErr != nil && (err == nil || failureOf(err).err == nil) {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
+	if a.interrupted != nil {
+		err = a.interrupted
+	}
 	if isHook(c, a.args) {
 		if err != nil && a.getenv("SNAPCTL_DEBUG") != "" {
 			a.report(err)
@@ -70,9 +73,10 @@ type app struct {
 	stdout, stderr io.Writer
 	getenv         func(string) string
 	log            *slog.Logger
-	colour         bool // on stdout
-	prepared       bool // a command has begun to run
-	sessionTyped   bool // --session was given, and not only BOO_SESSION
+	colour         bool  // on stdout
+	prepared       bool  // a command has begun to run
+	interrupted    error // why a question was not answered: the command's context has ended
+	sessionTyped   bool  // --session was given, and not only BOO_SESSION
 
 	located   *places.Location // of the directory, once it was found
 	locatedOf string           // its --root

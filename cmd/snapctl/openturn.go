@@ -47,7 +47,7 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 		f.endTurn = true
 	case f.yes || !a.canAsk():
 	case tool != "":
-		if !a.ask("%s has not ended: %s. End the turn first all the same?", text, tool) {
+		if !a.ask(cmd.Context(), "%s has not ended: %s. End the turn first all the same?", text, tool) {
 			return refuse("", "nothing was changed")
 		}
 		f.endTurn = true
@@ -57,7 +57,7 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 		if args := cmd.Flags().Args(); cmd.Name() == "restore" && len(args) > 0 && strings.HasPrefix(args[0], "@~") {
 			what = "end it and take it back as a whole?"
 		}
-		answer, ok := a.answer("%s has not ended: %s [Y/n] ", text, what)
+		answer, ok := a.answer(cmd.Context(), "%s has not ended: %s [Y/n] ", text, what)
 		if answer = strings.ToLower(answer); !ok || answer != "" && answer != "y" && answer != "yes" {
 			return refuse("", "nothing was changed")
 		}

@@ -232,7 +232,7 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (p *place, err er
 	opts.Engine = a.engine
 	m, err := manager.Open(inside.WithLocation(ctx, loc), root, opts)
 	if away, ok := errors.AsType[*places.MovedError](err); ok && a.canAsk() {
-		if !a.ask("%s\nhave its history go on here?", movedText(&away.Moved)) {
+		if !a.ask(ctx, "%s\nhave its history go on here?", movedText(&away.Moved)) {
 			return nil, refuse("'snapctl adopt --fresh' begins a new history here, and the other stays",
 				"nothing was changed")
 		}

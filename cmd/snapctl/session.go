@@ -75,7 +75,7 @@ func (p *place) chooseSessionToWrite(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.chooseFrom(list)
+	return p.chooseFrom(ctx, list)
 }
 
 // chooseSessionToRestore is chooseSession for a restore: a session that has done
@@ -96,7 +96,7 @@ func (p *place) chooseSessionToRestore(ctx context.Context, rev string, preview 
 	if preview && len(list) > 1 {
 		list = list[:1]
 	}
-	return p.chooseFrom(list)
+	return p.chooseFrom(ctx, list)
 }
 
 // worked lists the sessions of the directory that have done something; all, if none
@@ -209,7 +209,7 @@ func (p *place) sessionOf(ctx context.Context, rev string) string {
 
 // chooseFrom settles on the first of some sessions, if no other was in use
 // lately; else the user has to say.
-func (p *place) chooseFrom(list []manager.SessionInfo) error {
+func (p *place) chooseFrom(ctx context.Context, list []manager.SessionInfo) error {
 	some := inUse(list)
 	switch len(some) {
 	case 0:
@@ -224,7 +224,7 @@ func (p *place) chooseFrom(list []manager.SessionInfo) error {
 		for i, s := range some {
 			fmt.Fprintf(a.stderr, "%3d  %s  %s\n", i+1, s.Session, whatSession(&s))
 		}
-		i, ok := a.choose(len(some), "which one?")
+		i, ok := a.choose(ctx, len(some), "which one?")
 		if !ok {
 			return refuse("", "no session was chosen: nothing was changed")
 		}
