@@ -3,10 +3,13 @@ package manager
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/retain"
 )
@@ -168,5 +171,33 @@ func TestTitleLost(t *testing.T) {
 	problems, err := audit.NewChecker(m.store).Snapshot(t.Context(), head.Snapshot)
 	if err != nil || len(problems) != 1 || !strings.HasPrefix(problems[0].Err.Error(), "what its turn was for: ") {
 		t.Errorf("problems %v, %v", problems, err)
+	}
+}
+
+// What a crash has left of a file of open turns may have a piece of a title: it is forgotten, too.
+func TestForgetTitlesSpoilt(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	if _, err := m.OnTurnStart(t.Context(), &Turn{Title: "the secret"}); err != nil {
+		t.Fatal(err)
+	}
+	turns := filepath.Join(m.StoreDir(), m.place().Turns())
+	text, err := os.ReadFile(turns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append([]byte("{}"), text...) // as where a longer text was being replaced
+	for _, name := range []string{turns + ".new", filepath.Join(m.StoreDir(), "quarantine", "turns-"+m.project.Worktree+"-00"), turns} {
+		if err := os.WriteFile(name, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.forget(m, &retain.ForgetOptions{Prompts: true, Session: "s"})
+		if files := b.filesWith("secret"); len(files) > 0 {
+			t.Errorf("%s: it is in %q", filepath.Base(name), files)
+		}
+	}
+	if list, _, err := m.readTurns(); err != nil || list.Of(history.Nobody) == nil {
+		t.Errorf("open turns are %+v, %v: want one of nobody", list, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -176,75 +177,114 @@ func MendTurns(ctx context.Context, s *cas.Store, name string) error {
 	if is, _, err := isSpoilt(fsys, name); !is || err != nil { // somebody was faster
 		return err
 	}
+	b, err := turnsAnew(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if err := fsys.Rename(name, quarantined+path.Base(dir)+"-"+layout.RandomName()); err != nil {
+		return err
+	}
+	return errors.Join(fsys.SyncDir(path.Dir(quarantined)), layout.WriteFile(fsys, name, b))
+}
+
+// quarantined is how the names begin of files of open turns in quarantine.
+const quarantined = "quarantine/turns-"
+
+// turnsAnew returns what is to be in the place of a file of open turns that says nothing.
+func turnsAnew(ctx context.Context, s *cas.Store, name string) ([]byte, error) {
 	t := Spoilt()
-	if b, err := vfs.ReadFile(fsys, name+".new"); err == nil {
+	if b, err := vfs.ReadFile(s.FS(), name+".new"); err == nil {
 		if before, _, err := DecodeTurns(b); err == nil {
 			t.Last, t.Lost = before.Last, before.Lost
 		}
 	}
-	newest, err := s.Newest(ctx, path.Base(dir), cas.AnySession)
+	newest, err := s.Newest(ctx, path.Base(path.Dir(name)), cas.AnySession)
 	if err == nil {
 		t.Last = max(t.Last, newest.Seq)
 	} else if !errors.Is(err, store.ErrNotFound) {
-		return err
+		return nil, err
 	}
 	b, err := json.Marshal(t)
-	if err != nil {
-		return err
-	}
-	if err := fsys.Rename(name, "quarantine/turns-"+path.Base(dir)+"-"+layout.RandomName()); err != nil {
-		return err
-	}
-	return errors.Join(fsys.SyncDir("quarantine"), layout.WriteFile(fsys, name, cas.AppendSum(b)))
+	return cas.AppendSum(b), err
 }
 
 // ForgetTitles takes what turns of a session are for, of all sessions if it is "", out of
 // the files of open turns of a store, if do is set. The turns end without a note then. It
-// reports whether there was any.
+// reports whether there was any. A file that says nothing may have a piece of one: it goes.
 func ForgetTitles(ctx context.Context, s *cas.Store, session string, do bool) (found bool, err error) {
 	worktrees, err := namesIn(s.FS(), layout.Worktrees)
 	for _, wt := range worktrees {
-		is, werr := forgetTitles(ctx, s.FS(), layout.Worktree(wt).Turns(), session, do)
+		is, werr := forgetTitles(ctx, s, layout.Worktree(wt).Turns(), session, do)
 		found, err = found || is, errors.Join(err, werr)
+	}
+	dir, prefix := path.Split(quarantined)
+	aside, qerr := namesIn(s.FS(), path.Clean(dir))
+	err = errors.Join(err, qerr)
+	for _, name := range aside {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if found = true; do {
+			err = errors.Join(err, s.FS().Remove(dir+name), s.FS().SyncDir(path.Clean(dir)))
+		}
 	}
 	return found, err
 }
 
-func forgetTitles(ctx context.Context, fsys vfs.FS, name, session string, do bool) (found bool, err error) {
+func forgetTitles(ctx context.Context, s *cas.Store, turns, session string, do bool) (found bool, err error) {
+	fsys := s.FS()
 	if do {
-		lock, err := layout.Lock(ctx, fsys, name+".lock")
+		lock, err := layout.Lock(ctx, fsys, turns+".lock")
 		if err != nil {
 			return false, err
 		}
 		defer lock.Close()
 	}
-	for _, name := range []string{name, name + ".new"} { // the latter is the one before
+	for _, name := range []string{turns, turns + ".new"} { // the latter is the one before
 		b, err := vfs.ReadFile(fsys, name)
-		if err != nil {
-			continue // there is none, or it says nothing
-		}
-		t, _, err := DecodeTurns(b)
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		had := false
-		for _, o := range t.Open {
-			if o.Title != "" && (session == "" || o.Session == session) {
-				o.Title, had = "", true
+		if err != nil {
+			return found, err
+		}
+		b, had, err := withoutTitles(b, session)
+		if found = found || had; err == nil && had && do {
+			if b == nil && name == turns {
+				b, err = turnsAnew(ctx, s, turns)
 			}
-		}
-		found = found || had
-		if !had || !do {
-			continue
-		}
-		if b, err = json.Marshal(t); err == nil {
-			err = layout.WriteFile(fsys, name, cas.AppendSum(b))
+			switch {
+			case err != nil:
+			case b == nil:
+				err = errors.Join(fsys.Remove(name), fsys.SyncDir(path.Dir(name)))
+			default:
+				err = layout.WriteFile(fsys, name, b)
+			}
 		}
 		if err != nil {
 			return found, err
 		}
 	}
 	return found, nil
+}
+
+// withoutTitles returns a file of open turns without titles, nil if it says nothing, and
+// whether it had any, or may have had.
+func withoutTitles(file []byte, session string) (b []byte, had bool, err error) {
+	t, _, err := DecodeTurns(file)
+	if errors.Is(err, store.ErrFormat) {
+		return nil, false, err
+	}
+	if err != nil {
+		return nil, len(bytes.Trim(file, "\x00")) > 0, nil
+	}
+	for _, o := range t.Open {
+		if o.Title != "" && (session == "" || o.Session == session) {
+			o.Title, had = "", true
+		}
+	}
+	b, err = json.Marshal(t)
+	return cas.AppendSum(b), had, err
 }
 
 // Nobody is the session of a turn that is made up where it is not known which
