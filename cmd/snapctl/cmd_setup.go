@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -193,6 +194,7 @@ func (a *app) setupChanges(agent *agents.Agent, place string, f *setupFlags) ([]
 		return []setupChange{c}, nil
 	}
 	var changes []setupChange
+	users := make(map[string]bool) // directories of ours that have a file of the user's
 	for _, own := range agent.Own() {
 		c := setupChange{name: filepath.Join(place, filepath.FromSlash(own.Path))}
 		var err error
@@ -207,11 +209,20 @@ func (a *app) setupChanges(agent *agents.Agent, place string, f *setupFlags) ([]
 			continue
 		case c.old != nil && !agents.IsOwn(c.old):
 			a.note("left as it is: %s is yours, or changed by you", words.Quote(c.name))
+			users[filepath.Dir(c.name)] = true
 			continue
 		}
 		changes = append(changes, c)
 	}
-	return changes, nil
+	// The files of one directory are one program: the user's needs those that it has.
+	return slices.DeleteFunc(changes, func(c setupChange) bool {
+		dir := filepath.Dir(c.name)
+		left := c.old != nil && users[dir] && filepath.Base(dir) == ownDir
+		if left {
+			a.note("left with it: %s", words.Quote(c.name))
+		}
+		return left
+	}), nil
 }
 
 // hookChange returns what is to be done in a file of settings with hooks.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/agents"
@@ -22,18 +23,29 @@ type listedAgent struct {
 // listAgents says which agents there are, which are found here, and where hooks or
 // extensions of ours are.
 func (a *app) listAgents() error {
+	unknown := false
 	for _, agent := range agents.All {
 		l := listedAgent{Agent: agent.Name, Title: agent.Title, SetUp: []jsonPath{}}
 		if program, err := exec.LookPath(agent.Name); err == nil {
 			l.Program = program
 		}
+		var places []string // each once: the default is one of the others with some
 		for _, f := range []setupFlags{{}, {project: true}, {user: true}} {
 			name, err := a.settingsOf(agent, &f)
 			if err != nil {
 				return err
 			}
-			if p := newJSONPath(name); isSetUp(agent, name) && (len(l.SetUp) == 0 || l.SetUp[0].Path != p.Path) {
-				l.SetUp = append(l.SetUp, p)
+			if slices.Contains(places, name) {
+				continue
+			}
+			places = append(places, name)
+			is, err := isSetUp(agent, name)
+			if err != nil {
+				unknown = true
+				a.tell("warning: whether %s is set up is not known: %v", agent.Title, err)
+			}
+			if is {
+				l.SetUp = append(l.SetUp, newJSONPath(name))
 			}
 		}
 		if a.flags.json {
@@ -52,25 +64,31 @@ func (a *app) listAgents() error {
 		line := fmt.Sprintf("%-10s %-12s %-10s %s", agent.Name, agent.Title, here, where)
 		fmt.Fprintln(a.out, strings.TrimRight(line, " "))
 	}
+	if unknown {
+		return &failure{code: exitPart}
+	}
 	return nil
 }
 
 // isSetUp reports whether hooks of ours are in a file, or a file of ours below a
-// directory.
-func isSetUp(agent *agents.Agent, place string) bool {
+// directory. The error names the file.
+func isSetUp(agent *agents.Agent, place string) (bool, error) {
 	if agent.HasHooks() {
 		text, _, err := readSettings(place)
 		if err != nil || text == nil {
-			return false
+			return false, err
 		}
 		without, err := agent.RemoveHooks(text)
-		return err == nil && (without == nil || !bytes.Equal(without, text))
+		if err != nil {
+			return false, fmt.Errorf("%q: %w", place, err)
+		}
+		return without == nil || !bytes.Equal(without, text), nil
 	}
 	for _, own := range agent.Own() {
 		text, _, err := readSettings(filepath.Join(place, filepath.FromSlash(own.Path)))
-		if err == nil && agents.IsOwn(text) {
-			return true
+		if err != nil || agents.IsOwn(text) {
+			return err == nil, err
 		}
 	}
-	return false
+	return false, nil
 }
