@@ -100,6 +100,7 @@ type recordedRun struct {
 	turn  manager.Turn
 	turns int // that have ended
 	open  bool
+	begun store.ID // what was in the directory when the newest began
 }
 
 // beginRun begins a session and its first turn. It is nil, without an error, within a
@@ -142,8 +143,10 @@ func (a *app) beginRun(ctx context.Context, f *runFlags, args []string) (r *reco
 }
 
 func (r *recordedRun) begin(ctx context.Context) error {
-	_, err := r.m.OnTurnStart(ctx, &r.turn)
-	r.open = err == nil
+	look, err := r.m.OnTurnStart(ctx, &r.turn)
+	if r.open = err == nil; r.open {
+		r.begun = look.Tree
+	}
 	return err
 }
 
@@ -162,13 +165,14 @@ func (r *recordedRun) endTurn(ctx context.Context) (err error) {
 }
 
 // watch ends a turn, and begins the next, whenever something has changed in it and then
-// nothing for a time, until done.
+// nothing for a time, until done. If the next cannot begin, as while a checkpoint is being
+// restored, it is tried again.
 func (r *recordedRun) watch(ctx context.Context, pause time.Duration, done <-chan struct{}) {
 	tick := time.NewTicker(min(pause/4, time.Second))
 	defer tick.Stop()
-	begun, err := r.tree(ctx)
-	last, since := begun, time.Now()
-	for err == nil {
+	last, since := r.begun, time.Now()
+	var err error
+	for {
 		select {
 		case <-done:
 			return
@@ -178,16 +182,25 @@ func (r *recordedRun) watch(ctx context.Context, pause time.Duration, done <-cha
 		if now, err = r.tree(ctx); err != nil {
 			break
 		}
+		if !r.open {
+			if r.begin(ctx) == nil {
+				last, since = r.begun, time.Now()
+			}
+			continue
+		}
 		if now != last {
 			last, since = now, time.Now()
 		}
-		if now == begun || time.Since(since) < pause {
+		if now == r.begun || time.Since(since) < pause {
 			continue
 		}
-		if err = r.endTurn(ctx); err == nil {
-			err = r.begin(ctx)
+		if err = r.endTurn(ctx); err != nil {
+			break
 		}
-		begun = now
+		if err := r.begin(ctx); err != nil {
+			r.app.tell("snapctl: run: what it changes is not recorded as long as no turn can begin: %v", err)
+		}
+		r.begun = now
 	}
 	r.app.tell("snapctl: run: turns are not told apart any more: %v", err)
 }

@@ -18,8 +18,10 @@ import (
 // the foreground of the terminal if this process is.
 type passer struct {
 	in  chan os.Signal
-	pid atomic.Int64 // 0: it has not begun
+	pid atomic.Int64 // 0: the program has not begun; or ended
 }
+
+const ended = -1
 
 // passed are the signals that are passed on, and ofTerminal those that a terminal sends to
 // the program, too. This process stops when the program has stopped, and not before: else
@@ -49,7 +51,7 @@ func catchSignals() *passer {
 				if slices.Contains(ending, s) {
 					os.Exit(128 + int(s))
 				}
-			case slices.Contains(ofTerminal, os.Signal(s)) && inForeground():
+			case pid == ended, slices.Contains(ofTerminal, os.Signal(s)) && inForeground():
 			default:
 				syscall.Kill(pid, s)
 			}
@@ -68,6 +70,7 @@ func (p *passer) stop() {
 func (p *passer) wait(cmd *exec.Cmd) (int, error) {
 	pid := cmd.Process.Pid
 	p.pid.Store(int64(pid))
+	defer p.pid.Store(ended) // its number may be another's
 	for {
 		var status syscall.WaitStatus
 		_, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil)
