@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -290,6 +289,11 @@ func (a *actor) processes() []int {
 	return list
 }
 
+// send sends a signal, by its name, to a process and reports whether that was there.
+func send(pid int, signal string) bool {
+	return exec.Command("kill", "-"+signal, strconv.Itoa(pid)).Run() == nil
+}
+
 // endAll ends all processes of the actor.
 func (a *actor) endAll() {
 	for range 100 {
@@ -298,7 +302,7 @@ func (a *actor) endAll() {
 			return
 		}
 		for _, pid := range list {
-			syscall.Kill(pid, syscall.SIGKILL)
+			send(pid, "KILL")
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -380,13 +379,13 @@ func playTwo(s *scene) {
 }
 
 // engines sends a signal to the engine that records.
-func (s *scene) engines(signal syscall.Signal) {
+func (s *scene) engines(signal string) {
 	found := false
 	for _, pid := range s.processes() {
 		args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		words := strings.Split(string(args), "\x00")
 		if words[0] == snapctl && (slices.Contains(words, "serve") || slices.Contains(words, "rpc")) {
-			found = syscall.Kill(pid, signal) == nil || found
+			found = send(pid, signal) || found
 		}
 	}
 	if !found {
@@ -398,10 +397,10 @@ func playKilled(s *scene) {
 	s.begin()
 	s.turn(fresh, "write a.txt a ;; fin")
 	if !s.perTurn { // pi's ends with pi
-		s.engines(syscall.SIGKILL)
+		s.engines("KILL")
 	}
 	s.write("own.txt", "mine\n")
-	s.model.onPause(func() { s.engines(syscall.SIGKILL) })
+	s.model.onPause(func() { s.engines("KILL") })
 	s.turn(goesOn, "write b.txt b ;; pause ;; bash echo c > c.txt ;; fin")
 	s.check(s.session())
 }
@@ -410,9 +409,9 @@ func playHung(s *scene) {
 	s.begin()
 	s.turn(fresh, "write a.txt a ;; fin")
 	s.model.onPause(func() {
-		s.engines(syscall.SIGSTOP)
+		s.engines("STOP")
 		if s.perTurn { // pi's tools wait for it until the user stops them
-			time.AfterFunc(3*time.Second, func() { s.engines(syscall.SIGCONT) })
+			time.AfterFunc(3*time.Second, func() { s.engines("CONT") })
 		}
 	})
 	begun := time.Now()
@@ -420,7 +419,7 @@ func playHung(s *scene) {
 	s.say(goesOn, "write b.txt b ;; pause ;; bash echo c > c.txt ;; write d.txt d ;; fin")
 	s.t.Logf("with a hung engine the turn takes %v", time.Since(begun).Round(time.Second))
 	if !s.perTurn {
-		s.engines(syscall.SIGCONT)
+		s.engines("CONT")
 	}
 	s.closes()
 	s.turn(goesOn, "write e.txt e ;; fin")
