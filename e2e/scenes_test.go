@@ -20,12 +20,10 @@ import (
 // byte of every state.
 type scene struct {
 	*actor
-	was     disk     // when it was looked at last
-	want    []moment // oldest first
-	parent  string   // the session that was forked
-	parents int      // how many moments of the log of a fork are that session's
-	mu      sync.Mutex
-	asked   []disk // at each request to the model; guarded by mu
+	was   disk     // when it was looked at last
+	want  []moment // oldest first
+	mu    sync.Mutex
+	asked []disk // at each request to the model; guarded by mu
 }
 
 // A moment is a line of the log.
@@ -165,11 +163,7 @@ func (s *scene) check(session string) {
 			continue
 		}
 		dir := filepath.Join(s.t.TempDir(), "state")
-		of := session
-		if i < s.parents {
-			of = s.parent
-		}
-		s.snapctl("export", "--session", of, revs[n], dir)
+		s.snapctl("export", "--session", session, revs[n], dir)
 		if d := s.want[i].state.changes(diskOf(s.t, dir)); len(d) > 0 {
 			s.t.Errorf("the state of %s %q differs: %q", m.kind, m.changes, d)
 		}
@@ -320,14 +314,12 @@ func playFork(s *scene) {
 	s.turn(fresh, "write a.txt a ;; fin")
 	s.turn(goesOn, "write b.txt b ;; fin")
 	original := slices.Clone(s.want)
-	s.parent = s.session()
-	if s.inherits {
-		s.parents = len(s.want)
-	} else {
+	parent := s.session()
+	if !s.inherits {
 		s.want = []moment{{"start", nil, s.was}}
 	}
 	s.turn(forked, "write c.txt c ;; bash rm a.txt ;; fin")
-	if s.session() == s.parent {
+	if s.session() == parent {
 		s.t.Fatal("the fork has recorded nothing")
 	}
 	s.check(s.session())
@@ -339,7 +331,7 @@ func playFork(s *scene) {
 	}
 	s.snapctl("undo")
 	s.want = original
-	s.check(s.parent)
+	s.check(parent)
 }
 
 func playTwo(s *scene) {

@@ -1487,6 +1487,47 @@ func TestDetachedTurnOnBranch(t *testing.T) {
 	}
 }
 
+// What a fork lists of its parent it can be asked for, also by who has no log; what the
+// parent did after that is the parent's.
+func TestForkNamesWhatItLists(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree()
+	parent := b.reopen("parent")
+	b.initialize(parent)
+	b.message("user")
+	b.turn(parent, func() { b.write("f", "1") })
+	b.write("mine", "1")
+	b.message("user")
+	b.turn(parent, func() { b.write("g", "1") })
+	fork := b.reopen("fork")
+	b.initialize(fork)
+	b.message("user")
+	b.turn(fork, func() { b.write("h", "1") })
+	later := b.turn(parent, func() { b.write("i", "1") })
+	records := b.open("fork")
+	var inherited int
+	for mo, err := range records.Timeline(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := history.NameOf(mo.EntryID, mo.Snapshot)
+		if p, err := records.Resolve(t.Context(), name); err != nil {
+			t.Errorf("Resolve(%q), a %s of the log: %v", name, mo.Kind, err)
+		} else if p.State.Tree != mo.Tree {
+			t.Errorf("Resolve(%q) = tree %v, want %v", name, p.State.Tree, mo.Tree)
+		}
+		if mo.Snapshot.Session == "parent" {
+			inherited++
+		}
+	}
+	if inherited < 3 {
+		t.Errorf("the fork lists %d moments of its parent, want 3 or more", inherited)
+	}
+	if _, err := records.Resolve(t.Context(), later); !errors.Is(err, ErrOtherSession) {
+		t.Errorf("a turn of the parent after the fork: %v, want %v", err, ErrOtherSession)
+	}
+}
+
 // A snapshot that somebody takes in a runtime's session waits for the
 // runtime's log like a step of its own.
 func TestSnapshotInRuntimesSession(t *testing.T) {

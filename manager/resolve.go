@@ -494,10 +494,14 @@ func (m *FileSnapshotManager) named(ctx context.Context, rev string) (*Point, er
 	var found []*store.Snapshot
 	var other, elsewhere *store.Snapshot // of another session, of another worktree
 	for s, err := range m.store.ByEntry(ctx, rev) {
+		own := false
+		if err == nil {
+			own, err = m.owns(ctx, s)
+		}
 		switch {
 		case err != nil:
 			return nil, err
-		case !m.opts.AnySession && (s.Worktree != m.project.Worktree || s.Session != m.opts.Session):
+		case !own:
 			if s.Entry == rev {
 				other = s
 			}
@@ -532,6 +536,25 @@ func (m *FileSnapshotManager) named(ctx context.Context, rev string) (*Point, er
 		return nil, fmt.Errorf("revision %q: %w: %s", rev, ErrAmbiguous, strings.Join(names, ", "))
 	}
 	return m.recordPoint(ctx, found[0])
+}
+
+// owns reports whether a record is of the session, or of what it was forked from, up to
+// there: what its log lists.
+func (m *FileSnapshotManager) owns(ctx context.Context, s *store.Snapshot) (bool, error) {
+	switch {
+	case m.opts.AnySession:
+		return true, nil
+	case s.Worktree != m.project.Worktree:
+		return false, nil
+	case s.Session == m.opts.Session:
+		return true, nil
+	}
+	l, err := m.line(ctx)
+	if err != nil {
+		return false, err
+	}
+	past, err := l.past(ctx)
+	return s.Seq <= past[s.Session], err
 }
 
 func (m *FileSnapshotManager) recordPoint(ctx context.Context, s *store.Snapshot) (*Point, error) {

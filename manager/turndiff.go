@@ -279,7 +279,12 @@ func (m *FileSnapshotManager) atLook(ctx context.Context, digits string) (*Point
 		return nil, unknown
 	case err != nil:
 		return nil, err
-	case !m.opts.AnySession && (s.Worktree != m.project.Worktree || s.Session != m.opts.Session):
+	}
+	own, err := m.owns(ctx, s)
+	switch {
+	case err != nil:
+		return nil, err
+	case !own:
 		name := history.NameOf("", s)
 		return nil, fmt.Errorf("revision %q: %w: of %q in %q", name, ErrOtherSession, s.Session, s.Root)
 	}
