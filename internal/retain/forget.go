@@ -48,6 +48,7 @@ type ForgetPlan struct {
 	opts   *ForgetOptions
 	caches []string // stat caches that hold the content
 	open   bool     // an open turn has a prompt
+	newest uint64   // number of the newest snapshot that was looked at
 }
 
 // Empty reports whether there is nothing to do.
@@ -77,11 +78,11 @@ func PlanForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*Forget
 }
 
 func planForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*ForgetPlan, error) {
-	ids, err := blobsToForget(ctx, s, opts)
+	p := &ForgetPlan{s: s, opts: opts}
+	ids, err := p.blobs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &ForgetPlan{s: s, opts: opts}
 	if opts.Prompts {
 		if p.open, err = history.ForgetTitles(ctx, s, opts.Session, false); err != nil {
 			return nil, err
@@ -124,6 +125,13 @@ func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 	// Before, so that they are gone if this is cut off; after it, as somebody may
 	// have written them meanwhile.
 	err := p.removeCaches(ctx)
+	var more bool
+	if err == nil {
+		more, err = p.hasNewPrompts(ctx)
+	}
+	if more {
+		return p.again(ctx)
+	}
 	var r *cas.PruneResult
 	if err == nil {
 		r, err = p.s.Prune(ctx, p.PrunePlan)
@@ -135,6 +143,37 @@ func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 		return nil, fmt.Errorf("forget: %w", err)
 	}
 	return r, nil
+}
+
+// hasNewPrompts reports whether a turn with a prompt has ended since it was planned, as
+// while the user was asked. Those that are open have none any more.
+func (p *ForgetPlan) hasNewPrompts(ctx context.Context) (bool, error) {
+	if !p.opts.Prompts {
+		return false, nil
+	}
+	for snap, err := range p.s.Snapshots(ctx) {
+		if err != nil || snap.Seq <= p.newest {
+			return false, err
+		}
+		if p.opts.hasPrompt(snap) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// again forgets what the options say by now.
+func (p *ForgetPlan) again(ctx context.Context) (*cas.PruneResult, error) {
+	again, err := PlanForget(ctx, p.s, p.opts)
+	if err != nil {
+		return nil, err
+	}
+	return again.Do(ctx)
+}
+
+// hasPrompt reports whether a snapshot is of a turn whose prompt is to go.
+func (o *ForgetOptions) hasPrompt(snap *store.Snapshot) bool {
+	return o.Prompts && !snap.Note.IsZero() && !snap.Pruned && (o.Session == "" || o.Session == snap.Session)
 }
 
 func (p *ForgetPlan) removeCaches(ctx context.Context) error {
@@ -151,8 +190,9 @@ func (p *ForgetPlan) removeCaches(ctx context.Context) error {
 	return nil
 }
 
-// blobsToForget finds the contents that are meant.
-func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[store.ID]bool, error) {
+// blobs finds the contents that are meant.
+func (p *ForgetPlan) blobs(ctx context.Context) (map[store.ID]bool, error) {
+	s, opts := p.s, p.opts
 	empty := object.Hash(object.Blob, nil)
 	ids := make(map[store.ID]bool)
 	for _, id := range opts.Blobs {
@@ -173,7 +213,8 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 		if err != nil {
 			return nil, err
 		}
-		if opts.Prompts && !snap.Note.IsZero() && !snap.Pruned && (opts.Session == "" || opts.Session == snap.Session) {
+		p.newest = max(p.newest, snap.Seq)
+		if opts.hasPrompt(snap) {
 			ids[snap.Note] = true
 		}
 		for _, state := range object.States(snap) {
