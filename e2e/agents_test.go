@@ -41,6 +41,8 @@ type maker struct {
 	tellsRefusal bool
 	// perTurn is set if each answer of the model is a turn, not each prompt.
 	perTurn bool
+	// child is set if the engine that records is its child, which ends with it.
+	child bool
 	// inherits is set if the log of a fork has its parent's turns.
 	inherits bool
 }
@@ -48,7 +50,8 @@ type maker struct {
 // What an agent shows in a terminal.
 type shows struct {
 	ready, asks, stopped string
-	escapes              int // how often Escape is pressed to stop it
+	escapes              int      // how often Escape is pressed to stop it
+	noes                 []string // keys that refuse what it asks
 }
 
 const (
@@ -72,10 +75,10 @@ var makers = []*maker{
 		env: func(a *actor) []string {
 			return []string{"ANTHROPIC_BASE_URL=" + a.model.URL, "ANTHROPIC_API_KEY=" + claudeKey,
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1",
-				"DISABLE_ERROR_REPORTING=1", "IS_SANDBOX=1"}
+				"DISABLE_ERROR_REPORTING=1", "ENABLE_TOOL_SEARCH=false", "IS_SANDBOX=1"}
 		},
 		once: func(_ *actor, how string) []string {
-			args := []string{"-p", "--permission-mode", "acceptEdits", "--allowedTools", "Bash"}
+			args := []string{"-p", "--permission-mode", "acceptEdits", "--allowedTools", "Bash,mcp__snapctl"}
 			switch how {
 			case goesOn:
 				args = append(args, "--continue")
@@ -87,7 +90,7 @@ var makers = []*maker{
 		tty:  []string{"--allowedTools", "Bash,Write"},
 		late: true,
 		shows: shows{ready: "? for shortcuts", asks: "Do you want to", stopped: "Interrupted",
-			escapes: 1},
+			escapes: 1, noes: []string{"Escape", "3"}},
 	},
 	{
 		name: "codex", version: "0.169.0",
@@ -131,9 +134,10 @@ var makers = []*maker{
 			}
 			return args
 		},
-		tty:      []string{"--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox"},
-		asking:   []string{"--dangerously-bypass-hook-trust", "--sandbox", "workspace-write"},
-		shows:    shows{ready: "Ask Codex to do", asks: "Would you like to", stopped: "interrupted", escapes: 1},
+		tty:    []string{"--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox"},
+		asking: []string{"--dangerously-bypass-hook-trust", "--sandbox", "workspace-write"},
+		shows: shows{ready: "Ask Codex to do", asks: "Would you like to", stopped: "interrupted", escapes: 1,
+			noes: []string{"Escape"}},
 		subagent: "wait ;;",
 	},
 	{
@@ -159,7 +163,8 @@ var makers = []*maker{
 		},
 		tty:    []string{"-m", "gemini-2.5-flash", "--approval-mode", "yolo"},
 		asking: []string{"-m", "gemini-2.5-flash"},
-		shows:  shows{ready: "Type your message", asks: "1. Allow once", stopped: "Request cancelled", escapes: 1},
+		shows: shows{ready: "Type your message", asks: "1. Allow once", stopped: "Request cancelled", escapes: 1,
+			noes: []string{"Escape"}},
 		cannot: map[string]string{"fork": "it has no forks"},
 	},
 	{
@@ -195,7 +200,9 @@ var makers = []*maker{
 		},
 		tty:          []string{"--auto"},
 		tellsRefusal: true,
-		shows:        shows{ready: "Ask anything", asks: "Permission required", stopped: "interrupted", escapes: 2},
+		child:        true,
+		shows: shows{ready: "Ask anything", asks: "Permission required", stopped: "interrupted", escapes: 2,
+			noes: []string{"Escape"}},
 	},
 	piMaker("pi", "1.5.2"),
 	piMaker("pi-0", "0.73.1"),
@@ -216,16 +223,11 @@ func piMaker(name, version string) *maker {
 	command := releases[i].command("")
 	args := append(command[2:], "--provider", "stub", "--model", "stub-1", "--offline", "--no-context-files")
 	return &maker{
-		name: name, version: version, install: releases[i].install, program: command[:2], perTurn: true, inherits: true,
+		name: name, version: version, install: releases[i].install, program: command[:2],
+		perTurn: true, child: true, inherits: true,
 		setUp: func(a *actor) {
 			a.put(".pi/agent/models.json", piModels(a.model))
-			extension, err := filepath.Abs("../integrations/pi")
-			if err != nil {
-				a.t.Fatal(err)
-			}
-			if out, err := a.command("install", extension).CombinedOutput(); err != nil {
-				a.t.Fatalf("pi install: %v\n%s", err, out)
-			}
+			a.snapctl("setup", "pi", "--yes")
 		},
 		env: func(*actor) []string { return nil },
 		once: func(a *actor, how string) []string {

@@ -219,14 +219,17 @@ func playPermission(s *scene) {
 	tty.press("Enter")
 	tty.sees("done: first")
 	s.closes()
-	ask("ask echo no > no.txt ;; second")
-	s.write("doubt.txt", "the user's, or the tool's\n")
-	tty.press("Escape")
-	s.until("the dialog is gone", func() bool { return !strings.Contains(tty.shown(), s.shows.asks) })
-	if s.tellsRefusal {
-		s.looks()
-	} else {
-		s.records("doubt.txt")
+	for i, key := range s.shows.noes {
+		ask("ask echo no > no.txt ;; second")
+		doubt := fmt.Sprintf("doubt%d.txt", i)
+		s.write(doubt, "the user's, or the tool's\n")
+		tty.press(key)
+		s.until("the dialog is gone", func() bool { return !strings.Contains(tty.shown(), s.shows.asks) })
+		if s.tellsRefusal {
+			s.looks()
+		} else {
+			s.records(doubt)
+		}
 	}
 	ask("ask echo again > again.txt ;; third")
 	tty.press("Enter")
@@ -388,11 +391,16 @@ func (s *scene) engines(signal string) {
 func playKilled(s *scene) {
 	s.begin()
 	s.turn(fresh, "write a.txt a ;; fin")
-	if !s.perTurn { // pi's ends with pi
+	if !s.child {
 		s.engines("KILL")
 	}
 	s.write("own.txt", "mine\n")
-	s.model.onPause(func() { s.engines("KILL") })
+	s.model.onPause(func() {
+		s.engines("KILL")
+		if s.child { // the turn is cut off; what comes then is another
+			s.records()
+		}
+	})
 	s.turn(goesOn, "write b.txt b ;; pause ;; bash echo c > c.txt ;; fin")
 	s.check(s.session())
 }
@@ -402,7 +410,7 @@ func playHung(s *scene) {
 	s.turn(fresh, "write a.txt a ;; fin")
 	s.model.onPause(func() {
 		s.engines("STOP")
-		if s.perTurn { // pi's tools wait for it until the user stops them
+		if s.child { // tools wait for it
 			time.AfterFunc(3*time.Second, func() { s.engines("CONT") })
 		}
 	})
@@ -410,7 +418,7 @@ func playHung(s *scene) {
 	s.looks()
 	s.say(goesOn, "write b.txt b ;; pause ;; bash echo c > c.txt ;; write d.txt d ;; fin")
 	s.t.Logf("with a hung engine the turn takes %v", time.Since(begun).Round(time.Second))
-	if !s.perTurn {
+	if !s.child {
 		s.engines("CONT")
 	}
 	s.closes()

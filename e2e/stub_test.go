@@ -23,6 +23,7 @@ import (
 //	bash COMMAND     calls the shell
 //	ask COMMAND      calls the shell so that the user is asked, where the model decides that
 //	task STEPS       has a subagent do STEPS, which are separated by "&&&"
+//	mcp TOOL K=V…    calls a tool of our MCP server
 //	wait             waits for the subagent, where the model has to
 //	pause            calls the model's hook, and then the shell with "true"
 //	fail             answers that the request is bad
@@ -116,6 +117,13 @@ func (m *model) next(k *chat) step {
 		s.args = map[string]string{"command": rest}
 	case "task":
 		s.args = map[string]string{"prompt": script + strings.ReplaceAll(rest, "&&&", ";;")}
+	case "mcp":
+		words := strings.Fields(rest)
+		s.name, s.args = "mcp__snapctl__"+words[0], map[string]string{}
+		for _, word := range words[1:] {
+			key, value, _ := strings.Cut(word, "=")
+			s.args[key] = value
+		}
 	case "pause":
 		pause()
 		s.name, s.args = "bash", map[string]string{"command": "true"}
@@ -139,7 +147,7 @@ var toolNames = map[string][]string{
 
 // call returns the tool that a step needs, and its arguments: an object, or a text.
 func (m *model) call(k *chat, s step) (t tool, args any) {
-	i := slices.IndexFunc(k.tools, func(t tool) bool { return slices.Contains(toolNames[s.name], t.Name) })
+	i := slices.IndexFunc(k.tools, func(t tool) bool { return t.Name == s.name || slices.Contains(toolNames[s.name], t.Name) })
 	if i < 0 {
 		m.t.Errorf("no tool for %q is offered", s.name)
 		return tool{Name: "none"}, object{}
@@ -147,6 +155,9 @@ func (m *model) call(k *chat, s step) (t tool, args any) {
 	t = k.tools[i]
 	if t.Args == nil {
 		return t, program(s)
+	}
+	if strings.HasPrefix(s.name, "mcp__") {
+		return t, s.args
 	}
 	fields := object{}
 	for name := range t.Args {
