@@ -503,18 +503,17 @@ export default function (pi: ExtensionAPI) {
 	});
 
 	command("diff", "What this session has changed in a file", async (_args, ctx, line) => {
-		let path: string | undefined = line;
+		let path = line;
 		if (!path) {
 			const list = await ask("get_modified_files");
 			if (list.files.length === 0) {
 				show(ctx, "No file was changed in this session.", "info");
 				return;
 			}
-			path = await ctx.ui.select(
-				"Diff of",
-				list.files.map((f: { path: string }) => f.path),
-			);
-			if (!path) return;
+			const shown: string[] = list.files.map((f: { path: string }) => plain(f.path));
+			const chosen = await ctx.ui.select("Diff of", shown);
+			if (!chosen) return;
+			path = list.files[shown.indexOf(chosen)].path;
 		}
 		const { file } = await ask("get_file_diff", { path });
 		const colour = process.stdout.isTTY && !process.env.NO_COLOR;
