@@ -290,11 +290,12 @@ func (x *restore) runLocked(ctx context.Context, o *look, prepare func() error) 
 }
 
 // closeCutOff closes a turn of the session that was cut off: it is a step, from
-// which the restore goes back.
+// which the restore goes back. A preview closes it, too, or it would say of what was done
+// in it that it is somebody else's, and count one turn less.
 func (x *restore) closeCutOff(ctx context.Context) (err error) {
 	m := x.m
 	t, _, err := m.readTurns()
-	if err != nil || x.opts.Preview {
+	if err != nil {
 		return err
 	}
 	if own := t.Of(m.opts.Session); own == nil || m.isOurs(own) || !errors.Is(m.notOurs(own), ErrNoTurn) {

@@ -444,6 +444,25 @@ func TestRestoreAfterCutOffTurn(t *testing.T) {
 	}
 }
 
+// A preview behind a turn that was cut off says what the restore does.
+func TestPreviewAfterCutOffTurn(t *testing.T) {
+	for _, target := range []string{"start", "@~1", "@~2"} {
+		b := newBench(t)
+		b.die("s", func(m *FileSnapshotManager) {
+			b.initialize(m)
+			b.turn(m, func() { b.write("f", "1") })
+			b.start(m)
+			b.write("h", "1")
+		})
+		m := b.open("s")
+		preview := b.restore(m, &RestoreOptions{Target: target, Preview: true})
+		done := b.restore(m, &RestoreOptions{Target: target})
+		if d := cmp.Diff([][]string{done.Skipped, done.Deleted}, [][]string{preview.Skipped, preview.Deleted}); d != "" {
+			t.Errorf("a preview of %s is not what is done (-done +preview):\n%s", target, d)
+		}
+	}
+}
+
 // A snapshot after a restore records what has changed since, and nothing else.
 func TestSnapshotAfterRestore(t *testing.T) {
 	b := newBench(t)
