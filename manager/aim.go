@@ -239,7 +239,7 @@ func (x *restore) compareSame(ctx context.Context, l *line) error {
 	if len(same) == 0 {
 		return nil
 	}
-	one, err := x.effects(ctx, x.wants)
+	one, err := x.effects(ctx, &x.aim)
 	if err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (x *restore) compareSame(ctx context.Context, l *line) error {
 		if err != nil {
 			return err
 		}
-		two, err := x.effects(ctx, other.wants)
+		two, err := x.effects(ctx, &other)
 		if err != nil {
 			return err
 		}
@@ -265,9 +265,9 @@ func (x *restore) compareSame(ctx context.Context, l *line) error {
 // for alike. Each costs a plan.
 const maxSame = 32
 
-// effects returns the items of a plan for wants that say something.
-func (x *restore) effects(ctx context.Context, wants []livedir.Want) ([]rollback.Item, error) {
-	plan, err := livedir.NewPlan(ctx, x.root, wants, &livedir.Options{Policy: x.opts.OnDirty})
+// effects returns the items of a plan that say something.
+func (x *restore) effects(ctx context.Context, a *aim) ([]rollback.Item, error) {
+	plan, err := x.newPlan(ctx, a, &livedir.Options{Policy: x.opts.OnDirty})
 	if err != nil {
 		return nil, err
 	}

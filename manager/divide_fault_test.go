@@ -14,10 +14,9 @@ import (
 
 // Each operation of what a tool of a turn asks for fails in turn, once or for good as when
 // its process dies. The turn goes on: what its other tools do is its own, before and behind,
-// and goes with it. So it is with a restore that ends the turn, but that the next tool is
-// another turn's.
+// and goes with it.
 func TestDivideFaults(t *testing.T) {
-	for _, verb := range []string{"snapshot", "restore", "undo", "end"} {
+	for _, verb := range []string{"snapshot", "restore", "undo"} {
 		for _, sticky := range []bool{true, false} {
 			at := int64(0)
 			for divideFaultAt(t, verb, at, sticky) && !t.Failed() {
@@ -72,7 +71,7 @@ func divideFaultAt(t *testing.T, verb string, at int64, sticky bool) bool {
 	with(func(m *FileSnapshotManager) { noErr(t, second(m.OnToolStart(t.Context(), "mcp"))) })
 
 	fault := &vfstest.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
-	m, err := opened(vfstest.WithFault(disk, fault), verb != "end")
+	m, err := opened(vfstest.WithFault(disk, fault), true)
 	if err == nil {
 		m.openDir = func(path string) (vfs.Dir, error) {
 			d, err := vfs.OpenDir(path)
@@ -88,25 +87,10 @@ func divideFaultAt(t *testing.T, verb string, at int64, sticky bool) bool {
 			_, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@~1"})
 		case "undo":
 			_, err = m.Undo(t.Context(), nil)
-		case "end":
-			_, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@~2", EndTurn: true})
 		}
 		m.Close()
 	}
-	want := map[string]string{"before": "0", "one": "1", "two": "1"}
-	if verb == "end" {
-		with(func(m *FileSnapshotManager) {
-			list, _, err := m.readTurns()
-			noErr(t, err)
-			if list.Of("s") != nil { // as hooks do
-				b.end(m)
-			}
-			b.start(m)
-		})
-		want["two"] = "2"
-	} else {
-		with(func(m *FileSnapshotManager) { noErr(t, second(m.OnToolEnd(t.Context(), "mcp"))) })
-	}
+	with(func(m *FileSnapshotManager) { noErr(t, second(m.OnToolEnd(t.Context(), "mcp"))) })
 	tool("two")
 	with(func(m *FileSnapshotManager) { b.end(m) })
 
@@ -127,6 +111,7 @@ func divideFaultAt(t *testing.T, verb string, at int64, sticky bool) bool {
 				}
 			}
 		}
+		want := map[string]string{"before": "0", "one": "1", "two": "1"}
 		if !maps.Equal(owners, want) {
 			t.Errorf("%s: the turns changed %v, want %v", where, owners, want)
 		}

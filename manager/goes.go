@@ -108,7 +108,8 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 		switch {
 		case change.IsLeft(it):
 			left[it.Path], skipped[it.Path] = true, true
-		case it.Parent, x.undoes != nil && it.Do == livedir.Nothing && (left[it.Path] || g.apart[it.Path] != nil):
+		case it.Parent, x.undoes != nil && (it.Do == livedir.Nothing || it.Merged) &&
+			(left[it.Path] || g.apart[it.Path] != nil):
 		default:
 			done[it.Path] = true
 			delete(left, it.Path)

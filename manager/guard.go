@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,11 +26,12 @@ type guard struct {
 	ctx context.Context
 	g   trees.Getter
 
-	whole  bool          // the directory, or paths, are to be as the target has them, whoever changed them
-	target store.State   // that was named; zero: of an undo
-	undone *guardedUndo  // what an undo takes back; nil: it is none
-	turns  []guardedTurn // whose changes go or come, of a restore of what turns did
-	stay   []guardedTurn // that have left what is there then; nothing is touched for their sake
+	whole  bool              // the directory, or paths, are to be as the target has them, whoever changed them
+	target store.State       // that was named; zero: of an undo
+	undone *guardedUndo      // what an undo takes back; nil: it is none
+	turns  []guardedTurn     // whose changes go or come, of a restore of what turns did
+	merged map[store.ID]bool // what checkMerged was content with, where files are merged
+	stay   []guardedTurn     // that have left what is there then; nothing is touched for their sake
 }
 
 // A guardedTurn is a turn by the states between which it had windows.
@@ -50,6 +52,7 @@ func (x *restore) guardOf(ctx context.Context, g trees.Getter) *guard {
 	if x.target != nil {
 		gd.target = x.target.State
 	}
+	gd.merged = x.merged
 	gd.turns, gd.stay = guardedTurns(x.about), guardedTurns(x.stay)
 	return gd
 }
@@ -133,9 +136,12 @@ func (gd *guard) checkItem(it *rollback.Item) error {
 		if err != nil {
 			return err
 		}
-		if guardSame(e, it.New) {
+		if guardSame(e, it.New) || it.Merged && e != nil && e.ID == it.New.ID {
 			return nil
 		}
+	}
+	if it.Merged && !gd.whole && (gd.merged[it.New.ID] || it.New.ID == it.Now.ID) {
+		return nil
 	}
 	return gd.wrong(it.Path, "would become what it was at no moment that was named")
 }
@@ -198,3 +204,35 @@ func (gd *guard) listed(plan *livedir.Plan) error {
 	}
 	return nil
 }
+
+// checkMerged looks at what was merged into a text of the disk, from texts that are on
+// record. Each line is one that one of them has; and each that only the disk had is
+// there still, as often. Line ends do not count.
+func checkMerged(text, disk []byte, recorded [][]byte) error {
+	known := make(map[string]bool)
+	for _, t := range recorded {
+		for line := range bytes.Lines(t) {
+			known[guardLine(line)] = true
+		}
+	}
+	own := make(map[string]int) // lines that only the disk had, less those that are left
+	for line := range bytes.Lines(disk) {
+		if l := guardLine(line); !known[l] {
+			own[l]++
+		}
+	}
+	for line := range bytes.Lines(text) {
+		if l := guardLine(line); !known[l] {
+			own[l]--
+		}
+	}
+	for line, n := range own {
+		if n != 0 {
+			return fmt.Errorf("internal error: the line %.80q would be there %d times less: "+
+				"nothing was changed; please report it", line, n)
+		}
+	}
+	return nil
+}
+
+func guardLine(line []byte) string { return string(bytes.TrimRight(line, "\r\n")) }

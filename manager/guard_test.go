@@ -57,6 +57,13 @@ func TestGuard(t *testing.T) {
 		return rollback.Item{Path: p, Do: rollback.Delete, Now: now}
 	}
 	const moment, untouched = "at no moment that was named", "none of the turns"
+	mergedTurn := turn
+	mergedTurn.merged = map[store.ID]bool{three.ID: true}
+	merged := func(p string, e *tree.Entry) rollback.Item {
+		it := put(p, two, e)
+		it.Merged = true
+		return it
+	}
 	for _, c := range []struct {
 		name  string
 		guard guard
@@ -83,6 +90,10 @@ func TestGuard(t *testing.T) {
 		{"whole, another content", whole, []rollback.Item{put("f", three, two)}, moment},
 		{"whole, deleted", whole, []rollback.Item{del("kept", three)}, moment},
 		{"whole, what the target has not", whole, []rollback.Item{put("made", nil, two)}, moment},
+		{"merged", mergedTurn, []rollback.Item{merged("f", three)}, ""},
+		{"merged, a text that was not looked at", turn, []rollback.Item{merged("f", three)}, moment},
+		{"merged, not changed by the turn", mergedTurn, []rollback.Item{merged("kept", three)}, untouched},
+		{"a text that was merged elsewhere", mergedTurn, []rollback.Item{put("f", two, three)}, moment},
 	} {
 		gd := c.guard
 		gd.ctx, gd.g = t.Context(), m.store

@@ -121,7 +121,8 @@ type aHistory struct {
 var historyPaths = []string{"a", "b", "d/c"}
 
 func newHistory(t *testing.T, kind historyKind, real bool) *aHistory {
-	start := ruleFiles{"a": "0\n0\n0\n0\n", "b": "1\n1\n1\n1\n", "d/keep": "kept\n"} // so that d stays
+	start := ruleFiles{"a": ruleText("a0", "a1", "a2", "a3"), "b": ruleText("b0", "b1", "b2", "b3"),
+		"d/keep": "kept\n"} // so that d stays
 	h := &aHistory{storyTeller: newStory(t, kind.merge, real, start), kind: kind, inode: map[string]int{"a": -1, "b": -2}}
 	h.tools, h.logged, h.detached, h.quiet = kind.tools, kind.logged, kind.divided, true
 	if real && kind.engine {
@@ -188,7 +189,7 @@ func (h *aHistory) generate() historyStep {
 		st.parts = [][]historyEdit{h.edit(1, nil)}
 	case n < 14:
 		h.makeRestore(&st, s)
-	case n < 16 && h.kind.merge && s.next > 0:
+	case n < 16 && h.kind.merge && h.real == nil && s.next > 0:
 		st.kind = "revert"
 		st.turns = []int{h.rng.IntN(s.next)}
 		if h.rng.IntN(4) == 0 {
@@ -441,12 +442,10 @@ func (h *aHistory) do(st historyStep) {
 func (h *aHistory) doEdit(e historyEdit, token string) {
 	was, text := h.rules.disk.at(e.path), ""
 	if was == ruleNone {
-		for i := range 4 {
-			text += fmt.Sprintf("%s-%d\n", token, i)
-		}
+		text = ruleText(token+"-0", token+"-1", token+"-2", token+"-3")
 	} else {
 		lines := strings.Split(was, "\n")
-		lines[e.line] = token
+		lines[2*e.line] = token
 		text = strings.Join(lines, "\n")
 	}
 	p := ""
@@ -649,8 +648,9 @@ func (h *aHistory) probe() {
 				fmt.Sscan(n, &q.back)
 			}
 			a, _ := h.rules.preview(q)
-			r, err := h.m[name].RestoreFiles(h.Context(), &RestoreOptions{Target: target, Preview: true})
-			got, want := storyAnswer(r, err, true), storyRuleAnswer(a, true)
+			r, err := h.m[name].RestoreFiles(h.Context(), &RestoreOptions{Target: target, OnDirty: h.policy(), Preview: true})
+			dirty := !h.isMoreDirty(r, a)
+			got, want := storyAnswer(r, err, dirty), storyRuleAnswer(a, dirty)
 			if got != want && (want != "unknown" || got != "nothing") {
 				h.fail("%s would restore %s: %s, want %s%s", name, target, got, want, storyReasons(r))
 				return
@@ -662,7 +662,7 @@ func (h *aHistory) probe() {
 			if verb == "redo" {
 				fn = h.m[name].Redo
 			}
-			r, err := fn(h.Context(), &UndoOptions{Preview: true})
+			r, err := fn(h.Context(), &UndoOptions{OnDirty: h.policy(), Preview: true})
 			if got, want := storyAnswer(r, err, false), storyRuleAnswer(want, false); got != want {
 				h.fail("%s would %s: %s, want %s%s", name, verb, got, want, storyReasons(r))
 				return
@@ -774,7 +774,7 @@ func TestHistories(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(first+i, 1))
 			kind := randomKind(rng)
-			kind.engine = rng.IntN(2) == 0
+			kind.engine, kind.merge = rng.IntN(2) == 0, rng.IntN(2) == 0
 			kind.divided = kind.divided && !kind.forks
 			kind.logged = !kind.divided && (kind.forks || rng.IntN(3) == 0)
 			list, wrong := tellHistory(t, kind, true, first+i, *modelSteps)

@@ -802,18 +802,22 @@ func lost(err error) (unknown string, other error) {
 	return "", err
 }
 
+// stretchesOf returns the stretches of a turn, or of what is left of one.
+func (m *FileSnapshotManager) stretchesOf(ctx context.Context, r *record) ([]history.Stretch, error) {
+	if look := r.behind; look != nil {
+		return m.stretches(ctx, r.Seq, &history.OpenTurn{Session: r.Session,
+			After: look.Seq, Base: look.State()}, true)
+	}
+	return r.Stretches(), nil
+}
+
 // changes returns what a turn changed, or a part of one, as the store recorded it
 // or, where it has not, as the log says.
 func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]pathChange, error) {
 	if r.logged == nil {
-		list := r.Stretches()
-		if look := r.behind; look != nil {
-			var err error
-			list, err = m.stretches(ctx, r.Seq, &history.OpenTurn{Session: r.Session,
-				After: look.Seq, Base: look.State()}, true)
-			if err != nil {
-				return nil, err
-			}
+		list, err := m.stretchesOf(ctx, r)
+		if err != nil {
+			return nil, err
 		}
 		return changesOf(ctx, m.tree.pages, list, newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign))
 	}

@@ -37,7 +37,8 @@ type RestoreOptions struct {
 
 	// OnDirty says what becomes of files that are not as the session left
 	// them last. Default: [rollback.Skip]; with Exact, which means the files
-	// of others too, [rollback.Overwrite].
+	// of others too, [rollback.Overwrite]. With Paths or Exact, files are restored whole:
+	// [rollback.Merge] is Skip then.
 	OnDirty rollback.Policy `json:"onDirty,omitempty"`
 
 	// Agreed is what somebody has seen at paths and agreed to lose: it is as good
@@ -92,6 +93,8 @@ type RestoreResult struct {
 	Skipped  []string `json:"skipped"` // dirty, and so left as they are
 	Dirty    []string `json:"dirty"`   // not as the session left them, whatever became of them
 
+	Merged []MergedFile `json:"merged,omitempty"` // of Restored, those in which what others changed stays
+
 	Made        []string `json:"made,omitempty"`        // directories that were made for what was restored in them
 	Kept        []string `json:"kept,omitempty"`        // would have to be deleted, and may not be
 	Failed      []string `json:"failed,omitempty"`      // could not be done
@@ -113,6 +116,12 @@ type RestoreResult struct {
 	Differing           int             `json:"differing,omitempty"`   // nothing to do; files that others changed
 	HeadChanged         bool            `json:"headChanged,omitempty"` // another commit was checked out then
 	Snapshot            *store.Snapshot `json:"-"`                     // what was recorded; nil: nothing
+}
+
+// A MergedFile is a file in which a restore with [rollback.Merge] has taken back what
+// turns did, and left what others changed.
+type MergedFile struct {
+	Path string `json:"path"`
 }
 
 // A TakenBack is a restore that an undo or a redo takes back, or passes over.
@@ -183,6 +192,7 @@ type restore struct {
 	intent *record       // what it is about to do
 	done   *record       // what it did
 	result *RestoreResult
+	merged map[store.ID]bool // texts that were merged, which the guard has looked at
 
 	tip *record // where the files stand before it
 	aim
@@ -204,6 +214,10 @@ type aim struct {
 	wants    []livedir.Want
 	expected map[string]*want // what is known of their paths; nil: of an undo
 	moves    []rollback.Move  // that are known
+
+	// The changes that are to take back at each path, newest first, and those to do
+	// then, oldest first; nil: of an undo, and where paths are to be as at the target.
+	back, forth map[string][]stepChange
 
 	goes        goes
 	whole       bool      // paths are to be as the target has them, whoever changed them
@@ -406,7 +420,7 @@ func (x *restore) plan(ctx context.Context) (*livedir.Plan, error) {
 		}
 	}
 	opts := &livedir.Options{Policy: x.opts.OnDirty, Moves: x.moves, Loose: x.loose(ctx)}
-	return livedir.NewPlan(ctx, x.root, x.wants, opts)
+	return x.newPlan(ctx, &x.aim, opts)
 }
 
 // openRoot opens the session's directory for a restore.
@@ -453,6 +467,9 @@ func (x *restore) fill(plan *livedir.Plan) {
 		switch it.Do {
 		case rollback.Restore:
 			list = &x.result.Restored
+			if it.Merged {
+				x.result.Merged = append(x.result.Merged, MergedFile{it.Path})
+			}
 		case rollback.Delete:
 			list = &x.result.Deleted
 		case rollback.Skipped:

@@ -736,14 +736,28 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	case known && (rp.why == "" || policy == "overwrite"):
 	default:
 		rp.text = rp.found
-		for _, id := range slices.Backward(goes) {
-			rp.merge(s.changes[id].after, s.changes[id].before, w.merge)
+		for _, c := range slices.Backward(s.joined(goes)) {
+			rp.merge(c.after, c.before, w.merge)
 		}
-		for _, id := range comes {
-			rp.merge(s.changes[id].before, s.changes[id].after, w.merge)
+		for _, c := range s.joined(comes) {
+			rp.merge(c.before, c.after, w.merge)
 		}
 	}
 	return rp
+}
+
+// joined returns changes; those of a turn between which nobody else has changed the path
+// are one.
+func (s *ruleSession) joined(ids ruleSet) (list []ruleChange) {
+	for _, id := range ids {
+		c := *s.changes[id]
+		if n := len(list); n > 0 && list[n-1].turn == c.turn && list[n-1].after == c.before {
+			list[n-1].after = c.after
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
 }
 
 // oneByOne returns what is expected at a path without changes, newest first, and then
@@ -875,7 +889,7 @@ func ruleTell(s *ruleSession, plan []*rulePath) *ruleAnswer {
 	slices.SortFunc(plan, func(a, b *rulePath) int { return strings.Compare(a.path, b.path) })
 	a := &ruleAnswer{outcome: "ok", skipped: make(map[string]string), of: s.name}
 	for _, rp := range plan {
-		if rp.why != "" {
+		if rp.why != "" && (rp.left != "" || rp.text != rp.found) {
 			a.dirty = append(a.dirty, rp.path)
 		}
 		switch {
@@ -1059,7 +1073,7 @@ func (w *rules) takeHunk(name string, turn int, p string, lines ...int) {
 		}
 		before, after := strings.Split(c.before, "\n"), strings.Split(c.after, "\n")
 		for _, i := range lines {
-			after[i] = before[i]
+			after[2*i] = before[2*i]
 		}
 		without := strings.Join(after, "\n")
 		text, why := ruleMerge(c.after, w.disk.at(p), without)

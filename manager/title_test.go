@@ -201,30 +201,3 @@ func TestForgetTitlesSpoilt(t *testing.T) {
 		t.Errorf("open turns are %+v, %v: want one of nobody", list, err)
 	}
 }
-
-// A turn may end, and another begin, while the user is asked.
-func TestForgetTitlesMeanwhile(t *testing.T) {
-	b := newBench(t)
-	m := b.open("s")
-	b.initialize(m)
-	begin := func(title string) {
-		t.Helper()
-		if _, err := m.OnTurnStart(t.Context(), &Turn{Title: title}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	begin("the secret")
-	plan, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Prompts: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.write("a", "1")
-	b.end(m)
-	begin("the secret, again")
-	if _, err := plan.Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if files := b.filesWith("secret"); len(files) > 0 {
-		t.Errorf("it is in %q", files)
-	}
-}

@@ -41,6 +41,7 @@ type want struct {
 	unknown bool        // New is not known: it was not captured
 	seen    *tree.Entry // what it was when it was captured again
 	real    bool        // it was changed, and not only captured or left out
+	mixed   bool        // the doubt is what others have changed: which changes are in is known
 	known   bool        // Old is what is expected
 	isKnown bool        // and the session left it there, or found it
 	after   int         // the turn that left it; -1: none, it was there when the session began
@@ -78,7 +79,7 @@ func (ws *wants) undo(back, forth map[string][]stepChange, to *record) error {
 			}
 		}
 	}
-	ws.about = slices.Collect(maps.Keys(about))
+	ws.about, ws.back, ws.forth = slices.Collect(maps.Keys(about)), back, forth
 	for p, list := range back {
 		w := ws.path(p)
 		for i, sc := range list {
@@ -194,7 +195,7 @@ func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
 		if err != nil {
 			return err
 		}
-		w.Keep = "nothing says what it held without the changes that go"
+		w.Keep = whyUntold
 		for _, m := range moves {
 			switch {
 			case at.IsZero(), !same(e, m.from) && !same(e, m.to):
@@ -207,6 +208,8 @@ func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
 		return nil
 	})
 }
+
+const whyUntold = "nothing says what it held without the changes that go"
 
 // foundMoreSince doubts a path at which a turn that is in, from one that goes on,
 // has found something else than was expected there. What the first has found does
@@ -267,8 +270,9 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 		case err != nil:
 		case sc == nil && start == nil:
 			ws.paths[p].Doubt = fmt.Sprintf("unknown: nothing says what it was before turn %d", r.Turn())
+			ws.paths[p].mixed = ws.standings.own[p]
 		case !state.IsZero() && !same(e, found(p)):
-			ws.paths[p].Doubt = fmt.Sprintf("mixed: somebody else has changed it before turn %d", r.Turn())
+			ws.paths[p].mix(fmt.Sprintf("mixed: somebody else has changed it before turn %d", r.Turn()))
 		}
 		return err
 	})
@@ -319,7 +323,7 @@ func (w *want) takeBack(sc stepChange, isNewest bool) {
 		found = w.seen
 	}
 	if !isNewest && !same(left, found) && w.Doubt == "" {
-		w.Doubt = mixedDoubt(r, w.by)
+		w.mix(mixedDoubt(r, w.by))
 	}
 	w.New, w.at, w.by, w.unknown = c.old, r.Base, r, false
 	w.doubt(r, c)
@@ -358,9 +362,12 @@ func (w *want) doubt(r *record, c *pathChange) {
 	case c.owner == Contested:
 		w.Doubt = "contested: it may have been another session, or the user"
 	case c.mixed:
-		w.Doubt = "mixed: somebody else has changed it during the turn"
+		w.mix("mixed: somebody else has changed it during the turn")
 	}
 }
+
+// mix notes that a change found, or left, what somebody else has changed.
+func (w *want) mix(why string) { w.Doubt, w.mixed = why, true }
 
 // same reports whether two entries are the same; nil is nothing.
 func same(a, b *tree.Entry) bool { return netStatus(a, b) == 0 }
@@ -438,7 +445,7 @@ func (ws *wants) expect() error {
 		w := ws.paths[p]
 		w.known = true
 		if w.Old, w.left, err = ws.expectedOf(p, sc, start); w.left.IsZero() {
-			w.Doubt = unknownDoubt
+			w.Doubt, w.mixed = unknownDoubt, ws.standings.own[p]
 		} else if w.isKnown, w.after = w.Doubt == "", -1; sc != nil {
 			w.after = sc.r.Turn()
 		}

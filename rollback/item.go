@@ -18,16 +18,17 @@ const (
 	Skip      Policy = "skip"      // they stay as they are
 	Overwrite Policy = "overwrite" // they are changed like the others
 	Abort     Policy = "abort"     // nothing is changed at all
+	Merge     Policy = "merge"     // what others changed in files stays, and is merged with what is wanted
 )
 
 // MarshalText returns the policy as it is written, and an error unless it is one of those
 // above, or empty.
 func (p Policy) MarshalText() ([]byte, error) {
 	switch p {
-	case "", Skip, Overwrite, Abort:
+	case "", Skip, Overwrite, Abort, Merge:
 		return []byte(p), nil
 	}
-	return nil, fmt.Errorf("policy %q: want skip, overwrite or abort", string(p))
+	return nil, fmt.Errorf("policy %q: want skip, overwrite, abort or merge", string(p))
 }
 
 // UnmarshalText reads what MarshalText writes, and nothing else.
@@ -58,6 +59,9 @@ type Item struct {
 	New   *tree.Entry // what is wanted; nil: nothing
 	Note  string      // what could not be kept of a file that was replaced
 
+	// Of a dirty file that is restored: New has what others have changed in it, too.
+	Merged bool
+
 	Parent bool // a directory that is there only for what is in it
 
 	// Of a dirty path that is skipped: what the session left there, and the turn that
@@ -75,13 +79,14 @@ type itemJSON struct {
 	Action    Action `json:"action"`
 	Reason    string `json:"reason,omitempty"`
 	Dirty     bool   `json:"dirty,omitempty"`
+	Merged    bool   `json:"merged,omitempty"`
 	Note      string `json:"note,omitempty"`
 }
 
 // MarshalJSON leaves out what is there and what is wanted.
 func (i Item) MarshalJSON() ([]byte, error) {
 	return json.Marshal(itemJSON{Path: i.Path, Dir: isDir(i.Now) || isDir(i.New), Action: i.Do, Reason: i.Why,
-		PathBytes: words.BytesUnlessText(i.Path), Dirty: i.Dirty, Note: i.Note})
+		PathBytes: words.BytesUnlessText(i.Path), Dirty: i.Dirty, Merged: i.Merged, Note: i.Note})
 }
 
 func isDir(e *tree.Entry) bool { return e != nil && e.Mode.IsDir() }
@@ -92,7 +97,8 @@ func (i *Item) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
-	*i = Item{Path: words.TextOrBytes(v.Path, v.PathBytes), Do: v.Action, Why: v.Reason, Dirty: v.Dirty, Note: v.Note}
+	*i = Item{Path: words.TextOrBytes(v.Path, v.PathBytes), Do: v.Action, Why: v.Reason, Dirty: v.Dirty,
+		Merged: v.Merged, Note: v.Note}
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (f *restoreFlags) add(c *cobra.Command) {
 	flags.BoolVarP(&f.yes, "yes", "y", false,
 		"do not ask before files are deleted, nor when another commit is checked out")
 	flags.TextVar(&f.onDirty, "on-dirty", rollback.Policy(""),
-		"what to do with files that were changed since: `POLICY` is skip, overwrite or abort")
+		"what to do with files that were changed since: `POLICY` is skip, overwrite, abort or merge")
 	flags.BoolVar(&f.force, "force", false, "also while a turn is open")
 	flags.BoolVar(&f.endTurn, "end-turn", false, "end the session's open turn first, if its agent was stopped")
 }
@@ -531,12 +531,19 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 }
 
 func (a *app) printItem(it *rollback.Item, preview bool) {
-	word := actionWords[it.Do][0]
+	said := actionWords[it.Do]
+	if it.Merged {
+		said = [2]string{"merged", "would merge"}
+	}
+	word := said[0]
 	if preview {
-		word = actionWords[it.Do][1]
+		word = said[1]
 	}
 	e := cmp.Or(it.New, it.Now, new(tree.Entry))
 	fmt.Fprintf(a.out, "%s %s", a.paint(actionColours[it.Do], word), shown(it.Path, e.Mode))
+	if it.Merged && it.Dirty {
+		fmt.Fprint(a.out, " (your change stays)")
+	}
 	for _, why := range []string{it.Why, it.Note} {
 		if why != "" {
 			fmt.Fprintf(a.out, ": %s", why)
@@ -620,7 +627,11 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 			dirty++
 		}
 	}
-	summary = fmt.Sprintf("%s restored, %s deleted", words.Comma(len(r.Restored)), words.Comma(len(r.Deleted)))
+	summary = words.Comma(len(r.Restored)) + " restored"
+	if n := len(r.Merged); n > 0 {
+		summary += fmt.Sprintf(" (%s merged)", words.Comma(n))
+	}
+	summary += fmt.Sprintf(", %s deleted", words.Comma(len(r.Deleted)))
 	for _, more := range []amount{
 		{takenOut, "left to git's sparse checkout (by name, --on-dirty overwrite restores them)"},
 		{dirty, "skipped: changed since, or by others (--on-dirty overwrite restores them)"},

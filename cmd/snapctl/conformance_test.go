@@ -417,6 +417,8 @@ var conforms = []conform{
 	{verb: "restore", args: `{"target":"@~1"}`, cli: "@~1", before: afterEdited, exit: exitPart, after: "a=mine"},
 	{verb: "restore", args: `{"target":"@~1","onDirty":"overwrite"}`, cli: "@~1 --on-dirty overwrite",
 		before: afterEdited, after: "a=one"},
+	{verb: "restore", args: `{"target":"@~1","onDirty":"merge"}`, cli: "@~1 --on-dirty merge",
+		before: afterEdited, exit: exitPart, after: "a=mine"},
 	{verb: "restore", args: `{"target":"@~1"}`, cli: "@~1", before: afterBusy, code: "turn_open"},
 	{verb: "restore", args: `{"target":"@~1","force":true}`, cli: "@~1 --force", before: afterBusy, after: "a=one"},
 	{verb: "restore", args: `{"target":"@","paths":["x["]}`, cli: "@ x[", code: "bad_pattern"},

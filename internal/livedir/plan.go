@@ -31,6 +31,7 @@ type Want struct {
 	Hidden  bool   // with Held: it stays even if it is as it is wanted, and is not dirty
 	Keep    string // why it stays as it is, whatever that is; "": it may change
 	Lost    string // why New cannot be had, unless it lies at another path that is wanted; "": it can
+	Merged  bool   // New is made of Old, which becomes it whatever the doubt
 	Out     string // why nothing is put there where nothing is, whatever the policy; "": it may be
 }
 
@@ -253,7 +254,7 @@ func (pl *planner) judge(i int) error {
 	if it.Do == rollback.Failed {
 		return nil
 	}
-	it.Why, it.Dirty = "", false
+	it.Why, it.Dirty, it.Merged = "", false, false
 	isDir := it.Now != nil && it.Now.Mode.IsDir()
 	switch {
 	case w.Held != "" && pl.policy != rollback.Overwrite && (w.Hidden || !same(it.Now, it.New)):
@@ -276,6 +277,7 @@ func (pl *planner) judge(i int) error {
 		return nil
 	}
 	why := w.Doubt
+	isMerged := w.Merged && same(it.Now, w.Old)
 	if why == "" && !same(it.Now, w.Old) {
 		why = describe(w.Old, it.Now)
 	}
@@ -290,10 +292,10 @@ func (pl *planner) judge(i int) error {
 	switch {
 	case holds != "" && it.New != nil: // whatever the policy
 		it.Do, it.Why, it.Dirty = rollback.Skipped, holds, true
-	case it.Dirty && pl.policy != rollback.Overwrite:
+	case it.Dirty && pl.policy != rollback.Overwrite && !isMerged:
 		it.Do, it.Why = rollback.Skipped, why
 	case it.New != nil:
-		it.Do = rollback.Restore
+		it.Do, it.Merged = rollback.Restore, isMerged
 	case !w.Created:
 		it.Do, it.Why = rollback.Kept, "it is not one that was made since"
 	case holds != "":

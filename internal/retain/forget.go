@@ -48,7 +48,6 @@ type ForgetPlan struct {
 	opts   *ForgetOptions
 	caches []string // stat caches that hold the content
 	open   bool     // an open turn has a prompt
-	newest uint64   // number of the newest snapshot that was looked at
 }
 
 // Empty reports whether there is nothing to do.
@@ -78,11 +77,11 @@ func PlanForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*Forget
 }
 
 func planForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*ForgetPlan, error) {
-	p := &ForgetPlan{s: s, opts: opts}
-	ids, err := p.blobs(ctx)
+	ids, err := blobsToForget(ctx, s, opts)
 	if err != nil {
 		return nil, err
 	}
+	p := &ForgetPlan{s: s, opts: opts}
 	if opts.Prompts {
 		if p.open, err = history.ForgetTitles(ctx, s, opts.Session, false); err != nil {
 			return nil, err
@@ -125,13 +124,6 @@ func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 	// Before, so that they are gone if this is cut off; after it, as somebody may
 	// have written them meanwhile.
 	err := p.removeCaches(ctx)
-	var more bool
-	if err == nil {
-		more, err = p.hasNewPrompts(ctx)
-	}
-	if more {
-		return p.again(ctx)
-	}
 	var r *cas.PruneResult
 	if err == nil {
 		r, err = p.s.Prune(ctx, p.PrunePlan)
@@ -143,37 +135,6 @@ func (p *ForgetPlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 		return nil, fmt.Errorf("forget: %w", err)
 	}
 	return r, nil
-}
-
-// hasNewPrompts reports whether a turn with a prompt has ended since it was planned, as
-// while the user was asked. Those that are open have none any more.
-func (p *ForgetPlan) hasNewPrompts(ctx context.Context) (bool, error) {
-	if !p.opts.Prompts {
-		return false, nil
-	}
-	for snap, err := range p.s.Snapshots(ctx) {
-		if err != nil || snap.Seq <= p.newest {
-			return false, err
-		}
-		if p.opts.hasPrompt(snap) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// again forgets what the options say by now.
-func (p *ForgetPlan) again(ctx context.Context) (*cas.PruneResult, error) {
-	again, err := PlanForget(ctx, p.s, p.opts)
-	if err != nil {
-		return nil, err
-	}
-	return again.Do(ctx)
-}
-
-// hasPrompt reports whether a snapshot is of a turn whose prompt is to go.
-func (o *ForgetOptions) hasPrompt(snap *store.Snapshot) bool {
-	return o.Prompts && !snap.Note.IsZero() && !snap.Pruned && (o.Session == "" || o.Session == snap.Session)
 }
 
 func (p *ForgetPlan) removeCaches(ctx context.Context) error {
@@ -190,9 +151,8 @@ func (p *ForgetPlan) removeCaches(ctx context.Context) error {
 	return nil
 }
 
-// blobs finds the contents that are meant.
-func (p *ForgetPlan) blobs(ctx context.Context) (map[store.ID]bool, error) {
-	s, opts := p.s, p.opts
+// blobsToForget finds the contents that are meant.
+func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[store.ID]bool, error) {
 	empty := object.Hash(object.Blob, nil)
 	ids := make(map[store.ID]bool)
 	for _, id := range opts.Blobs {
@@ -213,8 +173,7 @@ func (p *ForgetPlan) blobs(ctx context.Context) (map[store.ID]bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.newest = max(p.newest, snap.Seq)
-		if opts.hasPrompt(snap) {
+		if opts.Prompts && !snap.Note.IsZero() && !snap.Pruned && (opts.Session == "" || opts.Session == snap.Session) {
 			ids[snap.Note] = true
 		}
 		for _, state := range object.States(snap) {

@@ -40,15 +40,16 @@ var (
 		"exact": "restore all that differs from the target, also what the user changed; dirty files are " +
 			"overwritten then unless onDirty says otherwise",
 		"onDirty": "what to do with files that were changed since the session left them: skip (default), " +
-			"overwrite, or abort to do nothing at all",
+			"overwrite, abort to do nothing at all, or merge: what others changed in a file stays, and the session's " +
+			"changes are taken back line by line (not with paths or exact)",
 		"acrossHead": "also if another git commit is checked out than at the target",
 		"force":      "also while another session is at work in the directory",
 		"cursor":     "nextCursor of the page before",
 	}
 	takeBackTexts = map[string]string{
 		"preview": "say what would be done, and change nothing",
-		"onDirty": "what to do with files that were changed since: skip (default), overwrite, or abort to do nothing " +
-			"at all",
+		"onDirty": "what to do with files that were changed since: skip (default), overwrite, abort to do nothing " +
+			"at all, or merge: what others changed in a file stays",
 		"force":  "also while another session is at work in the directory",
 		"cursor": "of a preview: nextCursor of the page before",
 	}
@@ -80,6 +81,7 @@ type Restored struct {
 	Aborted     bool   `json:"aborted,omitempty" jsonschema:"a file is dirty and onDirty is abort: nothing was done"`
 	HeadChanged bool   `json:"headChanged,omitempty" jsonschema:"another git commit is checked out than at the target: restore needs acrossHead"`
 	Restored    int    `json:"restored" jsonschema:"files written"`
+	Merged      int    `json:"merged,omitempty" jsonschema:"of those, files in which what others changed stays"`
 	Deleted     int    `json:"deleted"`
 	Skipped     int    `json:"skipped" jsonschema:"dirty files, left as they are"`
 	NotDone     int    `json:"notDone" jsonschema:"left as they are for another reason"`
@@ -102,6 +104,7 @@ type Item struct {
 	To     string `json:"to,omitempty" jsonschema:"of what is moved"`
 	Reason string `json:"reason,omitempty"`
 	Dirty  bool   `json:"dirty,omitempty" jsonschema:"it is not as the session left it"`
+	Merged bool   `json:"merged,omitempty" jsonschema:"of what is restored: what others changed in it stays"`
 }
 
 const (
@@ -173,13 +176,15 @@ func (p *takeBackArgs) takeBack(ctx context.Context, fn func(context.Context,
 }
 
 const adviceSkipped = "Skipped files were changed since, or by others. " +
-	`onDirty: "overwrite" restores them, too; what they hold now is kept for undo.`
+	`onDirty: "merge" takes back what the session did to other lines than they did, "overwrite" restores them; ` +
+	`what they hold now is kept for undo.`
 
 // restored says what a restore did, on one page.
 func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, error) {
 	a := &Restored{Preview: r.Preview, Complete: r.IsComplete(), Aborted: r.Aborted,
 		HeadChanged: r.HeadChanged, EntryID: r.EntryID,
-		Restored: len(r.Restored), Deleted: len(r.Deleted), Skipped: len(r.Skipped), Items: []Item{}, back: back}
+		Restored: len(r.Restored), Merged: len(r.Merged), Deleted: len(r.Deleted), Skipped: len(r.Skipped),
+		Items: []Item{}, back: back}
 	if r.Undoes == nil { // else that is what it is for
 		a.PutBack = r.TurnsPutBack
 	}
@@ -240,7 +245,8 @@ func items(r *manager.RestoreResult) []Item {
 		if why == "" {
 			why = i.Note
 		}
-		all = append(all, Item{FilePath: newPath(i.Path), Action: string(i.Do), Reason: why, Dirty: i.Dirty})
+		all = append(all, Item{FilePath: newPath(i.Path), Action: string(i.Do), Reason: why,
+			Dirty: i.Dirty, Merged: i.Merged})
 	}
 	for _, p := range r.NotCaptured {
 		all = append(all, Item{FilePath: newPath(p), Action: notCaptured,
@@ -273,6 +279,9 @@ func (r *Restored) text() string {
 			word = would[i.Action]
 		}
 		fmt.Fprintf(&b, "\n%s %s", word, &i.FilePath)
+		if i.Merged {
+			b.WriteString(" (merged: what others changed in it stays)")
+		}
 		if i.To != "" {
 			fmt.Fprintf(&b, " to %s", quote(i.To))
 		}

@@ -1,0 +1,297 @@
+package manager
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
+)
+
+// This file is [rollback.Merge]. A dirty file becomes what is on the disk with the
+// changes that go taken back, newest first, and those that come done, oldest first:
+// each is one merge. All of it is found out before anything is written. Renames are
+// not followed: a file that somebody has moved is one that was deleted, and another.
+
+// maxMerged is the size of a text, in bytes, above which it is not merged.
+const maxMerged = 10 << 20
+
+// newPlan compares the wants of an aim with the disk, and has dirty files merged
+// where that is the policy. With another one, or where paths are to be as at the target,
+// they are wanted as they are.
+func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*livedir.Plan, error) {
+	plan, err := livedir.NewPlan(ctx, x.root, a.wants, opts)
+	if err != nil || opts.Policy != rollback.Merge || a.whole {
+		return plan, err
+	}
+	wants := slices.Clone(a.wants)
+	byPath := make(map[string]*livedir.Want)
+	for i := range wants {
+		byPath[wants[i].Path] = &wants[i]
+	}
+	again := false
+	for i := range plan.Items {
+		it := &plan.Items[i]
+		w := byPath[it.Path]
+		isUntold := it.Do == rollback.Kept && w.Keep == whyUntold
+		if w.Out != "" || !isUntold && (it.Do != rollback.Skipped || !it.Dirty) {
+			continue
+		}
+		steps, err := x.mergeSteps(ctx, a, w)
+		if err == nil && len(steps) > 0 {
+			again = true
+			err = x.merge(ctx, w, it, steps)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("merge %q: %w", it.Path, err)
+		}
+	}
+	if !again {
+		return plan, nil
+	}
+	return livedir.NewPlan(ctx, x.root, wants, opts)
+}
+
+// A mergeStep is a change that goes or comes at a path: what leads from base to theirs
+// is done to what is there.
+type mergeStep struct {
+	base, theirs *tree.Entry
+	whose        string
+}
+
+// mergeSteps returns what is to be done at a dirty path, in that order; nothing if
+// that is not known, or is not all the session's.
+func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (steps []mergeStep, err error) {
+	if a.undoes != nil {
+		return []mergeStep{{w.Old, w.New, "the restore"}}, nil
+	}
+	if known := a.expected[w.Path]; known.Doubt != "" && !known.mixed {
+		return nil, nil
+	}
+	add := func(sc stepChange, back bool) (ok bool, err error) {
+		c := sc.c
+		if c.owner == Contested || c.status == tree.Captured || c.status == tree.Uncaptured {
+			return false, nil
+		}
+		list := []mergeStep{{c.old, c.new, ""}}
+		if c.mixed {
+			if list, err = x.m.windowsAt(ctx, sc.r, w.Path); err != nil {
+				return false, err
+			}
+		}
+		for i := range list {
+			if list[i].whose = "the turn"; sc.r.Turn() >= 0 {
+				list[i].whose = fmt.Sprintf("turn %d", sc.r.Turn())
+			}
+			if back {
+				list[i].base, list[i].theirs = list[i].theirs, list[i].base
+			}
+		}
+		if back {
+			slices.Reverse(list)
+		}
+		steps = append(steps, list...)
+		return true, nil
+	}
+	for i, side := range [][]stepChange{a.back[w.Path], a.forth[w.Path]} {
+		for _, sc := range side {
+			if ok, err := add(sc, i == 0); !ok || err != nil {
+				return nil, err
+			}
+		}
+	}
+	return steps, nil
+}
+
+// windowsAt returns what a turn did to a path in each of its windows; in several as
+// one where nobody else has changed it between them.
+func (m *FileSnapshotManager) windowsAt(ctx context.Context, r *record, p string) (list []mergeStep, err error) {
+	stretches, err := m.stretchesOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range stretches {
+		if _, own := ownerIn(s, p, newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign)); !own {
+			continue
+		}
+		var sides [2]*tree.Entry
+		for i, state := range []store.State{s.From, s.To} {
+			if sides[i], err = entryIn(ctx, m.tree.pages, state, p, false); err != nil {
+				return nil, err
+			}
+		}
+		switch n := len(list); {
+		case same(sides[0], sides[1]):
+		case n > 0 && same(list[n-1].theirs, sides[0]):
+			list[n-1].theirs = sides[1]
+		default:
+			list = append(list, mergeStep{base: sides[0], theirs: sides[1]})
+		}
+	}
+	return list, nil
+}
+
+// A merging is a path while it is merged.
+type merging struct {
+	x    *restore
+	ctx  context.Context
+	path string
+	disk *tree.Entry // what is there; nil: nothing
+
+	now      *tree.Entry // what has become of it
+	isMerged bool        // its content is text, made from the others of texts to the first of them
+	text     []byte
+	texts    [][]byte
+}
+
+// merge has a path become what is there with steps done to it. Where one is in the way
+// of what is there, the path stays, and the want says why.
+func (x *restore) merge(ctx context.Context, w *livedir.Want, it *rollback.Item, steps []mergeStep) error {
+	mg := &merging{x: x, ctx: ctx, path: w.Path, disk: it.Now, now: it.Now}
+	for i := range steps {
+		conflict, err := mg.step(&steps[i])
+		if err != nil {
+			return err
+		}
+		if conflict != "" {
+			if w.Keep == "" {
+				w.Held = cmp.Or(w.Held, conflict)
+			}
+			return nil
+		}
+	}
+	if mg.isMerged {
+		if err := mg.keep(); err != nil {
+			return err
+		}
+	}
+	doubt := ""
+	if it.Dirty || !same(it.Now, w.Old) {
+		doubt = it.Why
+	}
+	w.Old, w.New, w.Doubt, w.Held, w.Keep, w.Lost = it.Now, mg.now, doubt, "", "", ""
+	w.Merged, w.Created = true, mg.now == nil
+	return nil
+}
+
+// step does one step. conflict says why it cannot be done.
+func (mg *merging) step(st *mergeStep) (conflict string, err error) {
+	ours, base, theirs := mg.now, st.base, st.theirs
+	isFile := func(e *tree.Entry) bool { return e.Mode.Kind() == tree.ModeFile }
+	switch {
+	case same(ours, base):
+		mg.now, mg.isMerged = theirs, false
+		return "", nil
+	case same(base, theirs), same(ours, theirs):
+		return "", nil
+	case ours == nil:
+		return fmt.Sprintf("conflict: it was deleted meanwhile, and %s changed it", st.whose), nil
+	case theirs == nil:
+		return fmt.Sprintf("conflict: %s made it, and you changed it", st.whose), nil
+	case base == nil:
+		return fmt.Sprintf("conflict: %s deleted it, and it was made again meanwhile", st.whose), nil
+	case !isFile(ours) || !isFile(base) || !isFile(theirs):
+		return fmt.Sprintf("conflict: you and %s changed it, and only files are merged", st.whose), nil
+	}
+	e := *ours
+	if ours.Mode == base.Mode {
+		e.Mode = theirs.Mode
+	}
+	switch {
+	case base.ID == theirs.ID, ours.ID == theirs.ID:
+	case ours.ID == base.ID:
+		e.ID, e.Size, mg.isMerged = theirs.ID, theirs.Size, false
+	default:
+		if conflict, err = mg.mergeText(st); conflict != "" || err != nil {
+			return conflict, err
+		}
+		e.ID, e.Size = object.Hash(object.Blob, mg.text), int64(len(mg.text))
+	}
+	mg.now = &e
+	return "", nil
+}
+
+// mergeText merges the texts of a step into text.
+func (mg *merging) mergeText(st *mergeStep) (conflict string, err error) {
+	var texts [3][]byte
+	for i, e := range []*tree.Entry{mg.now, st.base, st.theirs} {
+		if e.Size > maxMerged {
+			return fmt.Sprintf("conflict: you and %s changed it, and it is too large to be merged", st.whose), nil
+		}
+		if i == 0 && mg.isMerged {
+			texts[i] = mg.text
+		} else if texts[i], err = mg.read(e); err != nil {
+			if cause := context.Cause(mg.ctx); cause != nil {
+				return "", cause
+			}
+			return fmt.Sprintf("it cannot be merged with what %s did: %v", st.whose, err), nil
+		}
+		if bytes.IndexByte(texts[i][:min(len(texts[i]), 8000)], 0) >= 0 {
+			return fmt.Sprintf("conflict: you and %s changed it, and it is binary", st.whose), nil
+		}
+	}
+	ours, base, theirs := texts[0], texts[1], texts[2]
+	m := patch.Merge(base, ours, theirs, nil)
+	if len(m.Conflicts) > 0 {
+		return fmt.Sprintf("conflict: you and %s changed the same lines", st.whose), nil
+	}
+	if !mg.isMerged {
+		mg.texts = [][]byte{ours}
+	}
+	mg.text, mg.texts, mg.isMerged = m.Text, append(mg.texts, base, theirs), true
+	return "", nil
+}
+
+// read reads the content of a file: of the disk, if that is there, else of the store.
+func (mg *merging) read(e *tree.Entry) ([]byte, error) {
+	if mg.disk != nil && e.ID == mg.disk.ID {
+		to := &textSink{Sink: trees.NewOverlay(nil)}
+		if now, err := mg.x.root.Entry(mg.ctx, mg.path, to); err == nil && now != nil && now.ID == e.ID {
+			return to.text, nil
+		}
+	}
+	var b bytes.Buffer
+	_, err := mg.x.m.store.CopyBlob(mg.ctx, &b, e.ID)
+	return b.Bytes(), err
+}
+
+// keep puts what was merged into the store, unless nothing is to be changed, and has
+// the guard look at it.
+func (mg *merging) keep() error {
+	x := mg.x
+	if err := checkMerged(mg.text, mg.texts[0], mg.texts[1:]); err != nil {
+		return err
+	}
+	if x.merged == nil {
+		x.merged = make(map[store.ID]bool)
+	}
+	x.merged[mg.now.ID] = true
+	if x.opts.Preview {
+		return nil
+	}
+	_, err := x.o.w.Put(object.Blob, mg.text)
+	return err
+}
+
+// A textSink keeps the newest text that it was given, up to maxMerged.
+type textSink struct {
+	livedir.Sink
+	text []byte
+}
+
+func (s *textSink) PutReader(r io.Reader) (store.ID, int64, error) {
+	var err error
+	if s.text, err = io.ReadAll(io.LimitReader(r, maxMerged+1)); err != nil {
+		return store.ID{}, 0, err
+	}
+	return s.Sink.PutReader(bytes.NewReader(s.text))
+}

@@ -1,0 +1,134 @@
+package manager
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/boocode/filestore/rollback"
+)
+
+// What a restore makes of a whole path that a turn and the user have changed.
+func TestMergeWholePaths(t *testing.T) {
+	const text, turn, user, both = "1\n2\n3\n", "one\n2\n3\n", "one\n2\nthree\n", "1\n2\nthree\n"
+	large := strings.Repeat("0123456789abcde\n", maxMerged/16+1)
+	link := func(to string) func(*testing.T, string) {
+		return func(t *testing.T, p string) {
+			os.Remove(p)
+			if err := os.Symlink(to, p); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	file := func(text string, mode os.FileMode) func(*testing.T, string) {
+		return func(t *testing.T, p string) {
+			os.Remove(p)
+			if err := os.WriteFile(p, []byte(text), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	none := func(t *testing.T, p string) { os.Remove(p) }
+	for _, c := range []struct {
+		name              string
+		start, turn, user func(t *testing.T, p string)
+		want, why         string // want: what a merge makes of it; else why it stays
+	}{
+		{"text", file(text, 0o644), file(turn, 0o644), file(user, 0o644), "-rw-r--r-- " + both, ""},
+		{"the turn's mode", file(text, 0o644), file(text, 0o755), file(both, 0o755), "-rw-r--r-- " + both, ""},
+		{"both, and the turn's mode", file(text, 0o644), file(turn, 0o755), file(user, 0o755), "-rw-r--r-- " + both, ""},
+		{"the user's mode", file(text, 0o644), file(turn, 0o644), file(turn, 0o600), "-rw------- " + text, ""},
+		{"the same lines", file(text, 0o644), file(turn, 0o644), file("1!\n2\n3\n", 0o644), "",
+			"conflict: you and turn 0 changed the same lines"},
+		{"line ends", file(text, 0o644), file(turn, 0o644), file("one\r\n2\r\n3\r\n", 0o644), "-rw-r--r-- 1\r\n2\r\n3\r\n", ""},
+		{"made", none, file(turn, 0o644), file(user, 0o644), "", "conflict: turn 0 made it, and you changed it"},
+		{"deleted", file(text, 0o644), none, file(user, 0o644), "",
+			"conflict: turn 0 deleted it, and it was made again meanwhile"},
+		{"deleted by the user", file(text, 0o644), file(turn, 0o644), none, "",
+			"conflict: it was deleted meanwhile, and turn 0 changed it"},
+		{"links", link("a"), link("b"), link("c"), "", "conflict: you and turn 0 changed it, and only files are merged"},
+		{"a link now", file(text, 0o644), file(turn, 0o644), link("c"), "",
+			"conflict: you and turn 0 changed it, and only files are merged"},
+		{"binary", file(text+"\x00", 0o644), file(turn+"\x00", 0o644), file(user+"\x00", 0o644), "",
+			"conflict: you and turn 0 changed it, and it is binary"},
+		{"large", file(text+large, 0o644), file(turn+large, 0o644), file(user+large, 0o644), "",
+			"conflict: you and turn 0 changed it, and it is too large to be merged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			p := filepath.Join(b.dir, "p")
+			c.start(t, p)
+			m := b.open("s")
+			b.initialize(m)
+			b.turn(m, func() { c.turn(t, p) })
+			c.user(t, p)
+			was := lookAt(t, p)
+			r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case c.why == "":
+				if len(r.Merged) != 1 || len(r.Restored) != 1 || len(r.Skipped) != 0 || !r.IsComplete() {
+					t.Errorf("restored %q, merged %v, skipped %q", r.Restored, r.Merged, r.Skipped)
+				}
+				if got := lookAt(t, p); got != c.want {
+					t.Errorf("it is %q, want %q", got, c.want)
+				}
+				if _, err := m.Undo(t.Context(), nil); err != nil {
+					t.Error(err)
+				}
+			case len(r.Merged) != 0 || len(r.Items) != 1 || r.Items[0].Why != c.why || !r.Items[0].Dirty || r.IsComplete():
+				t.Errorf("%+v, want it to stay: %s", r.Items, c.why)
+			}
+			if got := lookAt(t, p); got != was {
+				t.Errorf("it is %.40q in the end, want %.40q", got, was)
+			}
+		})
+	}
+}
+
+// lookAt tells the mode and the content of a file, or where a link leads.
+func lookAt(t *testing.T, p string) string {
+	t.Helper()
+	st, err := os.Lstat(p)
+	if os.IsNotExist(err) {
+		return "none"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []byte
+	if to, lerr := os.Readlink(p); lerr == nil {
+		text = []byte(to)
+	} else if text, err = os.ReadFile(p); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%v %s", st.Mode(), text)
+}
+
+// The guard refuses a text that lacks a line which only the disk had.
+func TestGuardMerged(t *testing.T) {
+	for _, c := range []struct {
+		text, disk string
+		recorded   []string
+		fine       bool
+	}{
+		{"1\nu\n", "A\nu\n", []string{"A\n", "1\n"}, true},
+		{"1\r\nu", "A\nu\n", []string{"A\n", "1\n"}, true},
+		{"1\n", "A\nu\n", []string{"A\n", "1\n"}, false},
+		{"1\nu\n", "A\nu\nu\n", []string{"A\n", "1\n"}, false},
+		{"1\nu\nx\n", "A\nu\n", []string{"A\n", "1\n"}, false},
+		{"1\n", "A\n", []string{"A\n", "1\n"}, true},
+	} {
+		var recorded [][]byte
+		for _, text := range c.recorded {
+			recorded = append(recorded, []byte(text))
+		}
+		if err := checkMerged([]byte(c.text), []byte(c.disk), recorded); (err == nil) != c.fine {
+			t.Errorf("%q of %q and %q: %v", c.text, c.disk, c.recorded, err)
+		}
+	}
+}
