@@ -362,7 +362,7 @@ func playTwo(s *scene) {
 		name, next string
 	}{{s, "1", "2"}, {other, "2", "1"}} {
 		all.Go(func() {
-			one.say(goesOn, fmt.Sprintf("bash touch %[1]s/%[2]s; while [ ! -e %[1]s/%[3]s ]; do sleep 0.1; done; sleep 0.5; "+
+			one.plays(goesOn, fmt.Sprintf("bash touch %[1]s/%[2]s; while [ ! -e %[1]s/%[3]s ]; do sleep 0.1; done; sleep 0.5; "+
 				"echo x > %[2]s.txt; while [ ! -e %[3]s.txt ]; do sleep 0.1; done ;; fin", s.home, one.name, one.next))
 		})
 	}

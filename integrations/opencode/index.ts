@@ -11,7 +11,7 @@ const READERS = new Set(["read", "grep", "glob", "list", "lsp", "webfetch", "web
 /** Tools of opencode that say in their arguments which file they write. */
 const WRITERS = new Set(["write", "edit", "multiedit"]);
 
-/** How long a tool waits for the look at the directory before it. */
+/** How long a tool waits for a look at the directory, before it and after it. */
 const LOOK_MS = 25_000;
 
 /** What opencode gives a plugin, as far as it is used here. */
@@ -37,6 +37,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 	const parents = new Map<string, string>(); // of sessions of subagents
 	const calls = new Map<string, Call>(); // tools under way
 	const warned = new Set<string>();
+	let silent = false; // the engine was waited for in vain, and has answered nothing since
 
 	/** Shows a warning, once. */
 	function warn(message: string) {
@@ -65,7 +66,12 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 				warn(`No file snapshots: ${err.message}`);
 			});
 		}
-		return engine.request(type, { ...params, sessionId: session });
+		const answer = engine.request(type, { ...params, sessionId: session });
+		const heard = () => {
+			silent = false;
+		};
+		answer.then(heard, heard);
+		return answer;
 	}
 
 	/** Does what belongs to an event of opencode, which goes on whatever comes of it. */
@@ -77,14 +83,21 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 		}
 	}
 
-	/** Waits for something, but no longer than so many ms. */
-	async function within<T>(ms: number, p: Promise<T>): Promise<T> {
+	/** Waits for a look at the directory, but for an engine that hangs only once. */
+	async function look(asked: Promise<unknown>) {
+		if (silent) {
+			asked.catch(() => {});
+			return;
+		}
 		let timer: ReturnType<typeof setTimeout> | undefined;
 		const late = new Promise<never>((_, reject) => {
-			timer = setTimeout(() => reject(new Error(`nothing was heard for ${ms / 1000} s`)), ms);
+			timer = setTimeout(() => {
+				silent = true;
+				reject(new Error(`nothing was heard for ${LOOK_MS / 1000} s, and tools wait no longer until it is`));
+			}, LOOK_MS);
 		});
 		try {
-			return await Promise.race([p, late]);
+			await Promise.race([asked, late]);
 		} finally {
 			clearTimeout(timer);
 		}
@@ -114,7 +127,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 		if (call.path && !how.refused && !how.failed) {
 			ask(call.session, "claim", { paths: [call.path] }).catch(() => {}); // outside of the directory, for one
 		}
-		await attempt("No snapshot after a tool", () => within(LOOK_MS, ask(call.session, "tool_end", { tool: id, refused: how.refused })));
+		await attempt("No snapshot after a tool", () => look(ask(call.session, "tool_end", { tool: id, refused: how.refused })));
 	}
 
 	/** What the commands of this plugin answer; undefined: it is none of them. */
@@ -160,7 +173,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 			const path = WRITERS.has(input.tool) ? output.args?.filePath : undefined;
 			if (!turns.has(session)) startTurn(session, {});
 			calls.set(input.callID, { session, path: typeof path === "string" ? path : undefined });
-			await attempt("No snapshot before a tool", () => within(LOOK_MS, ask(session, "tool_start", { tool: input.callID })));
+			await attempt("No snapshot before a tool", () => look(ask(session, "tool_start", { tool: input.callID })));
 		},
 		"tool.execute.after": async (input: { callID: string }) => endTool(input.callID),
 		"command.execute.before": async (input: { command: string; sessionID: string; arguments: string }, output: { parts: any[] }) => {

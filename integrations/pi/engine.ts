@@ -69,12 +69,13 @@ export class Engine {
 				parts = [next];
 			}
 		});
-		this.request("ping").then(
-			(pong) => {
+		// Not by a promise: answers that are read at once with this one's are taken before it goes on.
+		this.send("ping", {}, {
+			resolve: (pong) => {
 				if (pong?.protocol !== PROTOCOL) this.refuse(`${command} ${pong?.version} speaks protocol ${pong?.protocol}, and this extension ${PROTOCOL}: update the older one`);
 			},
-			() => {}, // it is said elsewhere why it has ended
-		);
+			reject: () => {}, // it is said elsewhere why it has ended
+		});
 	}
 
 	/** Whether it can be asked no more. */
@@ -84,12 +85,17 @@ export class Engine {
 
 	/** Asks for one command; its data, or an EngineError. */
 	request(type: string, params: object = {}): Promise<any> {
-		if (this.gone) return Promise.reject(this.gone);
+		return new Promise((resolve, reject) => this.send(type, params, { resolve, reject }));
+	}
+
+	private send(type: string, params: object, asked: Pending): void {
+		if (this.gone) {
+			asked.reject(this.gone);
+			return;
+		}
 		const id = ++this.lastID;
-		return new Promise((resolve, reject) => {
-			this.pending.set(id, { resolve, reject });
-			this.child.stdin?.write(`${JSON.stringify({ ...params, id, type })}\n`);
-		});
+		this.pending.set(id, asked);
+		this.child.stdin?.write(`${JSON.stringify({ ...params, id, type })}\n`);
 	}
 
 	/** Has it answer what it was asked, and end. */
