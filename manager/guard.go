@@ -136,11 +136,11 @@ func (gd *guard) checkItem(it *rollback.Item) error {
 		if err != nil {
 			return err
 		}
-		if guardSame(e, it.New) || it.Merged && e != nil && e.ID == it.New.ID {
+		if guardSame(e, it.New) || it.Merged && e != nil && it.New != nil && e.ID == it.New.ID {
 			return nil
 		}
 	}
-	if it.Merged && !gd.whole && (gd.merged[it.New.ID] || it.New.ID == it.Now.ID) {
+	if it.Merged && it.New != nil && !gd.whole && (gd.merged[it.New.ID] || it.New.ID == it.Now.ID) {
 		return nil
 	}
 	return gd.wrong(it.Path, "would become what it was at no moment that was named")

@@ -163,7 +163,7 @@ func (x *restore) merge(ctx context.Context, w *livedir.Want, it *rollback.Item,
 			return err
 		}
 		if conflict != "" {
-			if w.Keep == "" {
+			if w.Keep == "" || it.Dirty || !same(it.Now, w.Old) {
 				w.Held = cmp.Or(w.Held, conflict)
 			}
 			return nil

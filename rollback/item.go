@@ -59,7 +59,8 @@ type Item struct {
 	New   *tree.Entry // what is wanted; nil: nothing
 	Note  string      // what could not be kept of a file that was replaced
 
-	// Of a dirty file that is restored: New has what others have changed in it, too.
+	// Of what is restored or deleted: New is what is there without, or with, the changes
+	// that go and come, so that what others have changed in a file stays.
 	Merged bool
 
 	Parent bool // a directory that is there only for what is in it
@@ -86,7 +87,7 @@ type itemJSON struct {
 // MarshalJSON leaves out what is there and what is wanted.
 func (i Item) MarshalJSON() ([]byte, error) {
 	return json.Marshal(itemJSON{Path: i.Path, Dir: isDir(i.Now) || isDir(i.New), Action: i.Do, Reason: i.Why,
-		PathBytes: words.BytesUnlessText(i.Path), Dirty: i.Dirty, Merged: i.Merged, Note: i.Note})
+		PathBytes: words.BytesUnlessText(i.Path), Dirty: i.Dirty, Merged: i.Merged && i.Do == Restore, Note: i.Note})
 }
 
 func isDir(e *tree.Entry) bool { return e != nil && e.Mode.IsDir() }

@@ -532,7 +532,8 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 
 func (a *app) printItem(it *rollback.Item, preview bool) {
 	said := actionWords[it.Do]
-	if it.Merged {
+	isMerged := it.Merged && it.Do == rollback.Restore
+	if isMerged {
 		said = [2]string{"merged", "would merge"}
 	}
 	word := said[0]
@@ -541,7 +542,7 @@ func (a *app) printItem(it *rollback.Item, preview bool) {
 	}
 	e := cmp.Or(it.New, it.Now, new(tree.Entry))
 	fmt.Fprintf(a.out, "%s %s", a.paint(actionColours[it.Do], word), shown(it.Path, e.Mode))
-	if it.Merged && it.Dirty {
+	if isMerged && it.Dirty {
 		fmt.Fprint(a.out, " (your change stays)")
 	}
 	for _, why := range []string{it.Why, it.Note} {

@@ -301,7 +301,7 @@ func (pl *planner) judge(i int) error {
 	case holds != "":
 		it.Do, it.Why = rollback.Kept, holds
 	default:
-		it.Do = rollback.Delete
+		it.Do, it.Merged = rollback.Delete, isMerged
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func items(r *manager.RestoreResult) []Item {
 			why = i.Note
 		}
 		all = append(all, Item{FilePath: newPath(i.Path), Action: string(i.Do), Reason: why,
-			Dirty: i.Dirty, Merged: i.Merged})
+			Dirty: i.Dirty, Merged: i.Merged && i.Do == rollback.Restore})
 	}
 	for _, p := range r.NotCaptured {
 		all = append(all, Item{FilePath: newPath(p), Action: notCaptured,
