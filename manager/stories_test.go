@@ -1041,6 +1041,16 @@ var stories = []story{
 			st.want("a", "0", "new", "-")
 			st.wantLine("s")
 		}},
+	{name: "S23a", why: "what the user did between two windows of a turn stays", real: true, tools: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turnStart("s")
+			st.tool("s", func() { st.line("p", 1, "A") })
+			st.u()
+			st.tool("s", func() { st.line("p", 2, "B") })
+			st.turnEnd("s")
+			st.restore("s", "start")
+			st.want("p", st.either("000u", "AB0u"))
+		}},
 	{name: "S24", why: "hunks first, then the turn", merge: true, tell: func(st *storyTeller, _ int) {
 		st.turn("s", func() { st.put("p", storyText("AB00")) })
 		st.rules.takeHunk("s", 0, "p", 0)
