@@ -172,7 +172,7 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent, tell bool) {
 		fail(err)
 		return
 	case came == queued: // and its log says why not
-		a.log.Error("event not recorded", "err", err)
+		a.notRecorded(e, err)
 		return
 	case errors.Is(err, wire.ErrHung):
 		late = noteLate(dir)
@@ -189,12 +189,24 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent, tell bool) {
 	select {
 	case answer := <-done:
 		if answer.err != nil {
-			a.log.Error("event not recorded", "err", answer.err)
+			a.notRecorded(e, answer.err)
 		} else if late == nil { // which has something to say itself
 			a.tellModel(agent, answer)
 		}
 	case <-time.After(time.Until(begun.Add(wait + time.Second))): // it does not even end when it is told to
 		fail(fmt.Errorf("not done after %v", wait))
+	}
+}
+
+// notRecorded notes that an event was not recorded. The user is told of a turn that did not
+// begin, or whose end is not on record: the agent itself goes on and says nothing.
+func (a *app) notRecorded(e *agents.Event, why error) {
+	a.log.Error("event not recorded", "err", why)
+	switch e.Name {
+	case agents.Prompt:
+		tellUser(a.stdout, "what the agent does from here on is not recorded: "+why.Error())
+	case agents.Stop:
+		tellUser(a.stdout, "the end of this turn is not recorded: "+why.Error())
 	}
 }
 

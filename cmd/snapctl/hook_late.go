@@ -92,13 +92,20 @@ func (l *lateness) tell(e *agents.Event, w io.Writer) {
 		}
 		text = fmt.Sprintf("%v. What the agent does to files %s. %s.", hung, how, hintHung(hung))
 	}
-	b, err := json.Marshal(map[string]string{"systemMessage": "snapctl: " + text})
-	if err != nil {
+	if tellUser(w, text) != nil {
 		return
 	}
-	fmt.Fprintf(w, "%s\n", b)
 	l.Told = true
 	l.write()
+}
+
+// tellUser writes the answer of a hook by which the agent shows its user a text.
+func tellUser(w io.Writer, text string) error {
+	b, err := json.Marshal(map[string]string{"systemMessage": "snapctl: " + text})
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%s\n", b)
+	}
+	return err
 }
 
 // locks waits until the locks are free that the recorder of an event takes. An engine
