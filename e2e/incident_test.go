@@ -76,7 +76,7 @@ func TestPiSymlink(t *testing.T) {
 		}
 		a.slash("/rewind " + a.user(2) + " both overwrite")
 		a.slash("/rewind " + a.user(1) + " both overwrite")
-		a.hears("Deleted 2 files: d, d/f")
+		a.hears("Deleted 1 file and 1 directory: d/f, d/")
 		if b, err := os.ReadFile(filepath.Join(outside, "f")); err != nil || string(b) != "outside\n" {
 			t.Errorf("outside there is %q (%v)", b, err)
 		}
