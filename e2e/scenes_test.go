@@ -256,7 +256,13 @@ func playEsc(s *scene) {
 	thinks, stopped := make(chan bool, 1), make(chan bool)
 	release := sync.OnceFunc(func() { close(stopped) })
 	s.t.Cleanup(release)
-	s.model.onPause(func() { thinks <- true; <-stopped })
+	s.model.onPause(func() {
+		select {
+		case thinks <- true:
+		default: // it is asked again
+		}
+		<-stopped
+	})
 	tty.enter(script + " write before.txt x ;; pause ;; write never.txt x ;; fin")
 	s.until("the model thinks", func() bool { return len(thinks) > 0 })
 	s.records()
