@@ -117,8 +117,8 @@ func TestPiNo(t *testing.T) {
 			t.Errorf("shown: %s", said)
 		}
 		w.has("a.txt", "the user's\n")
-		// What the user has changed stays, or goes if he says so, and comes back.
-		a.goTo(a.user(1), both)
+		// Nothing but what the user has changed is left to do: files are not offered.
+		a.goTo(a.user(1), talk)
 		w.has("a.txt", "the user's\n")
 		a.goTo(a.log()[len(a.log())-1].ParentID, talk)
 	})
