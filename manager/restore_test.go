@@ -827,7 +827,7 @@ func TestPolicyRefused(t *testing.T) {
 		},
 	} {
 		_, err := fn(&RestoreOptions{OnDirty: "ABORT"})
-		if err == nil || !strings.Contains(err.Error(), `"ABORT": want skip, overwrite or abort`) {
+		if err == nil || !strings.Contains(err.Error(), `"ABORT": want skip, overwrite, abort or merge`) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
