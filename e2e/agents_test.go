@@ -138,7 +138,8 @@ var makers = []*maker{
 		asking: []string{"--dangerously-bypass-hook-trust", "--sandbox", "workspace-write"},
 		shows: shows{ready: "Ask Codex to do", asks: "Would you like to", stopped: "interrupted", escapes: 1,
 			noes: []string{"Escape"}},
-		subagent: "wait ;;",
+		// A wait may end before the subagent has.
+		subagent: "wait ;; bash until [ -s sub2.txt ]; do sleep 0.1; done ;;",
 	},
 	{
 		name: "gemini", version: "0.61.0",
