@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/tree"
 )
@@ -64,6 +65,10 @@ type Options struct {
 	// it surely is the same. Default: the error of Open matches [ErrMovedAway], and
 	// 'snapctl adopt' does it for who was asked. Engines do so by themselves.
 	Adopt bool
+
+	// OnDirty is what becomes of dirty files in a restore, an undo, a redo or a navigation
+	// that does not say. Default: [rollback.Skip].
+	OnDirty rollback.Policy
 
 	// NoPrompts keeps no Title of a [Turn]. Default: what was asked is kept in the store.
 	NoPrompts bool
@@ -137,6 +142,9 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 	}
 	if opts.Session != "" && !session.ValidID(opts.Session) {
 		return nil, badSession(opts.Session)
+	}
+	if _, err := opts.OnDirty.MarshalText(); err != nil {
+		return nil, fmt.Errorf("open manager: %w", err)
 	}
 	e := opts.Engine
 	if e == nil {

@@ -36,9 +36,9 @@ type RestoreOptions struct {
 	Exact bool `json:"exact,omitempty"`
 
 	// OnDirty says what becomes of files that are not as the session left
-	// them last. Default: [rollback.Skip]; with Exact, which means the files
+	// them last. Default: that of [Options]; with Exact, which means the files
 	// of others too, [rollback.Overwrite]. With Paths or Exact, files are restored whole:
-	// [rollback.Merge] is Skip then.
+	// [rollback.Merge] is [rollback.Skip] then.
 	OnDirty rollback.Policy `json:"onDirty,omitempty"`
 
 	// Agreed is what somebody has seen at paths and agreed to lose: it is as good
@@ -67,7 +67,7 @@ type RestoreOptions struct {
 // UndoOptions are those of [FileSnapshotManager.Undo] and [FileSnapshotManager.Redo],
 // where they are as in [RestoreOptions].
 type UndoOptions struct {
-	OnDirty rollback.Policy `json:"onDirty,omitempty"` // default: [rollback.Skip]
+	OnDirty rollback.Policy `json:"onDirty,omitempty"`
 	Force   bool            `json:"force,omitempty"`
 	EndTurn bool            `json:"endTurn,omitempty"`
 	Preview bool            `json:"preview,omitempty"`
@@ -241,7 +241,7 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 	if _, err := x.opts.OnDirty.MarshalText(); err != nil {
 		return nil, err
 	}
-	x.opts.OnDirty = cmp.Or(x.opts.OnDirty, rollback.Skip)
+	x.opts.OnDirty = cmp.Or(x.opts.OnDirty, m.opts.OnDirty, rollback.Skip)
 	if !x.opts.Preview {
 		m.store.MakeRoom(false)
 		defer m.store.KeepBallast()

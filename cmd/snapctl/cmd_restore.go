@@ -35,7 +35,7 @@ func (f *restoreFlags) add(c *cobra.Command) {
 	flags.BoolVarP(&f.yes, "yes", "y", false,
 		"do not ask before files are deleted, nor when another commit is checked out")
 	flags.TextVar(&f.onDirty, "on-dirty", rollback.Policy(""),
-		"what to do with files that were changed since: `POLICY` is skip, overwrite, abort or merge")
+		"what to do with files that were changed since: `POLICY` is merge (default), skip,\noverwrite or abort")
 	flags.BoolVar(&f.force, "force", false, "also while a turn is open")
 	flags.BoolVar(&f.endTurn, "end-turn", false, "end the session's open turn first, if its agent was stopped")
 }
@@ -166,7 +166,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		}
 		return r, err
 	}
-	preview, err := a.agree(cmd.Context(), f, run)
+	preview, err := p.agree(cmd.Context(), f, run)
 	if err == nil && preview != nil && len(args) > 0 && f.onDirty == "" {
 		opts.Agreed, err = a.askToOverwrite(cmd.Context(), p, preview)
 	}
@@ -189,7 +189,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 			"no turn between here and %s changed a file; %s of others', or of the user's", rev,
 			othersChanges(r.Differing))
 	}
-	return a.printRestore(r, err, "undo")
+	return p.printRestore(cmd.Context(), r, err, "undo")
 }
 
 // explainPath returns what to say of a REV that is unknown: it may be meant for a path.
@@ -395,18 +395,19 @@ func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back stri
 	if err := p.askToEndTurn(cmd, f); err != nil {
 		return err
 	}
-	_, err := a.agree(cmd.Context(), f, run)
+	_, err := p.agree(cmd.Context(), f, run)
 	if err != nil {
 		return p.turnOpenHint(cmd, err)
 	}
 	r, err := run(f.dryRun)
-	return p.turnOpenHint(cmd, a.printRestore(r, err, back))
+	return p.turnOpenHint(cmd, p.printRestore(cmd.Context(), r, err, back))
 }
 
 // agree asks on a terminal about files that a restore would delete, and about another
 // commit. It returns what the restore would do; nil: nobody is to be asked.
-func (a *app) agree(ctx context.Context, f *restoreFlags,
+func (p *place) agree(ctx context.Context, f *restoreFlags,
 	run func(preview bool) (*manager.RestoreResult, error)) (*manager.RestoreResult, error) {
+	a := p.app
 	if f.yes || f.dryRun || !a.canAsk() {
 		return nil, nil
 	}
@@ -418,7 +419,7 @@ func (a *app) agree(ctx context.Context, f *restoreFlags,
 	if n == 0 && !preview.HeadChanged {
 		return preview, nil
 	}
-	a.printItems(preview, func(rollback.Item) bool { return true })
+	p.printItems(ctx, preview, func(rollback.Item) bool { return true })
 	question := "go on?"
 	if n > 0 {
 		question = "go on and delete " + words.Count(n, "file") + "?"
@@ -443,7 +444,7 @@ func (a *app) finishRestore(ctx context.Context, abort bool) error {
 	if err != nil {
 		return err
 	}
-	return a.printRestore(r, nil, "undo")
+	return p.printRestore(ctx, r, nil, "undo")
 }
 
 // notePassed says what stays of a restore that an undo has passed over.
@@ -489,7 +490,13 @@ func isProblem(it rollback.Item) bool { return it.Do != rollback.Restore && it.D
 
 // printItems prints a line for each path that is to be shown, and for what was
 // moved along.
-func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool) {
+func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, show func(rollback.Item) bool) {
+	a := p.app
+	alone := false
+	if len(r.Merged) > 0 {
+		sessions, err := p.worked(ctx)
+		alone = err == nil && len(sessions) < 2
+	}
 	said := func(done, would, format string, args ...any) {
 		if r.Preview {
 			done = "would " + would
@@ -520,7 +527,7 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 				continue
 			}
 		}
-		a.printItem(&it, r.Preview)
+		a.printItem(&it, r.Preview, alone)
 	}
 	for _, path := range made {
 		said("made", "make", "%s", shown(path, tree.ModeDir))
@@ -530,7 +537,8 @@ func (a *app) printItems(r *manager.RestoreResult, show func(rollback.Item) bool
 	}
 }
 
-func (a *app) printItem(it *rollback.Item, preview bool) {
+// printItem prints the line of a path. alone: no other session has worked here.
+func (a *app) printItem(it *rollback.Item, preview, alone bool) {
 	said := actionWords[it.Do]
 	isMerged := it.Merged && it.Do == rollback.Restore
 	if isMerged {
@@ -542,8 +550,13 @@ func (a *app) printItem(it *rollback.Item, preview bool) {
 	}
 	e := cmp.Or(it.New, it.Now, new(tree.Entry))
 	fmt.Fprintf(a.out, "%s %s", a.paint(actionColours[it.Do], word), shown(it.Path, e.Mode))
-	if isMerged && it.Dirty {
-		fmt.Fprint(a.out, " (your change stays)")
+	switch {
+	case isMerged && it.Dirty && alone:
+		fmt.Fprint(a.out, " (your changes in it stay)")
+	case isMerged && it.Dirty:
+		fmt.Fprint(a.out, " (what you, or another session, changed in it stays)")
+	case isMerged:
+		fmt.Fprint(a.out, " (what later turns changed in it stays)")
 	}
 	for _, why := range []string{it.Why, it.Note} {
 		if why != "" {
@@ -560,7 +573,8 @@ const maxTakenOut = 10
 // printRestore prints what a restore did, and returns the failure that its exit
 // code stands for. back is the command that takes it back. A restore that has an error,
 // and a result, is done, but not in the session's log.
-func (a *app) printRestore(r *manager.RestoreResult, err error, back string) error {
+func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err error, back string) error {
+	a := p.app
 	if r == nil {
 		return err
 	}
@@ -572,7 +586,7 @@ func (a *app) printRestore(r *manager.RestoreResult, err error, back string) err
 			return err
 		}
 	} else {
-		a.printItems(r, func(it rollback.Item) bool { return !a.flags.quiet || isProblem(it) })
+		p.printItems(ctx, r, func(it rollback.Item) bool { return !a.flags.quiet || isProblem(it) })
 	}
 	for i, path := range r.NotCaptured {
 		if i == 10 {

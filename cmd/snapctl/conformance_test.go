@@ -32,6 +32,7 @@ import (
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
 )
 
 // A verb can be asked for in five ways: as a method of the manager, over RPC and
@@ -287,6 +288,19 @@ func afterEdited(w *world, _ *manager.FileSnapshotManager) error {
 	return nil
 }
 
+// afterBoth has a turn behind it that has changed a line of c, and another line that the
+// user has changed since.
+func afterBoth(w *world, m *manager.FileSnapshotManager) error {
+	w.write("c", "1\n2\n3\n")
+	_, err := m.OnTurnStart(w.Context(), nil)
+	w.write("c", "one\n2\n3\n")
+	if err == nil {
+		_, err = m.OnTurnEnd(w.Context(), nil)
+	}
+	w.write("c", "one\n2\nmine\n")
+	return err
+}
+
 func afterPatched(w *world, m *manager.FileSnapshotManager) error {
 	r, err := m.ApplyEdits(w.Context(), &manager.EditRequest{Path: "a", Old: []byte("two"), New: []byte("2")})
 	if err == nil {
@@ -417,8 +431,11 @@ var conforms = []conform{
 	{verb: "restore", args: `{"target":"@~1"}`, cli: "@~1", before: afterEdited, exit: exitPart, after: "a=mine"},
 	{verb: "restore", args: `{"target":"@~1","onDirty":"overwrite"}`, cli: "@~1 --on-dirty overwrite",
 		before: afterEdited, after: "a=one"},
-	{verb: "restore", args: `{"target":"@~1","onDirty":"merge"}`, cli: "@~1 --on-dirty merge",
-		before: afterEdited, exit: exitPart, after: "a=mine"},
+	{verb: "restore", args: `{"target":"@~1"}`, cli: "@~1", before: afterBoth, after: asWas + " c=1 2 mine",
+		has: []string{"c", "merged"}},
+	{verb: "restore", args: `{"target":"@~1","onDirty":"skip"}`, cli: "@~1 --on-dirty skip", before: afterBoth,
+		exit: exitPart},
+	{verb: "restore", args: `{"target":"@~1","paths":["c"]}`, cli: "@~1 c", before: afterBoth, exit: exitPart},
 	{verb: "restore", args: `{"target":"@~1"}`, cli: "@~1", before: afterBusy, code: "turn_open"},
 	{verb: "restore", args: `{"target":"@~1","force":true}`, cli: "@~1 --force", before: afterBusy, after: "a=one"},
 	{verb: "restore", args: `{"target":"@","paths":["x["]}`, cli: "@ x[", code: "bad_pattern"},
@@ -479,7 +496,8 @@ func newWorld(t *testing.T, before func(*world, *manager.FileSnapshotManager) er
 
 func (w *world) open(session string) *manager.FileSnapshotManager {
 	w.Helper()
-	m, err := manager.Open(w.Context(), w.dir, &manager.Options{StoreRoot: w.stores, Session: session})
+	m, err := manager.Open(w.Context(), w.dir, &manager.Options{StoreRoot: w.stores, Session: session,
+		OnDirty: rollback.Merge}) // as the other faces
 	if err == nil {
 		_, err = m.Initialize(w.Context())
 	}
@@ -509,7 +527,7 @@ func (w *world) files() string {
 		if err != nil {
 			w.Fatal(err)
 		}
-		all = append(all, e.Name()+"="+string(b))
+		all = append(all, e.Name()+"="+strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", " "))
 	}
 	return strings.Join(all, " ")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -230,6 +231,7 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (p *place, err er
 	opts.Home, opts.Git = a.home()
 	opts.Logger = a.log
 	opts.Engine = a.engine
+	opts.OnDirty = rollback.Merge
 	m, err := manager.Open(inside.WithLocation(ctx, loc), root, opts)
 	if away, ok := errors.AsType[*places.MovedError](err); ok && a.canAsk() {
 		if !a.ask(ctx, "%s\nhave its history go on here?", movedText(&away.Moved)) {

@@ -16,7 +16,7 @@ const WRITERS = new Set(["write", "edit"]);
 /** What is to become of the files when the conversation moves. */
 interface Choice {
 	files: boolean;
-	onDirty: "skip" | "overwrite";
+	onDirty: "merge" | "overwrite";
 	acrossHead: boolean;
 }
 
@@ -26,7 +26,7 @@ interface Move {
 	choice: Choice;
 }
 
-const CONVERSATION: Choice = { files: false, onDirty: "skip", acrossHead: false };
+const CONVERSATION: Choice = { files: false, onDirty: "merge", acrossHead: false };
 
 const BOTH = "Files and conversation";
 const BOTH_OVER = "Files and conversation, and my changes go";
@@ -323,11 +323,11 @@ export default function (pi: ExtensionAPI) {
 			return (await ctx.ui.select(why, [TALK, CANCEL])) === TALK ? CONVERSATION : undefined;
 		}
 		if (isEmpty(preview)) return CONVERSATION;
-		if (!ctx.hasUI) return { files: true, onDirty: "skip", acrossHead: false };
+		if (!ctx.hasUI) return { files: true, onDirty: "merge", acrossHead: false };
 		const answer = await ctx.ui.select(question(preview), [...(doesSomething(preview) ? [BOTH] : []), ...(preview.skipped.length > 0 ? [BOTH_OVER] : []), TALK, CANCEL]);
 		if (answer === TALK) return CONVERSATION;
 		if (answer !== BOTH && answer !== BOTH_OVER) return undefined;
-		return { files: true, onDirty: answer === BOTH ? "skip" : "overwrite", acrossHead: true };
+		return { files: true, onDirty: answer === BOTH ? "merge" : "overwrite", acrossHead: true };
 	}
 
 	function question(preview: Restored): string {
@@ -457,7 +457,7 @@ export default function (pi: ExtensionAPI) {
 			? [TALK]
 			: [...(doesSomething(preview) ? [BOTH, FILES] : []), ...(preview.skipped.length > 0 ? [BOTH_OVER, FILES_OVER] : []), TALK];
 		const answer = named ?? (await ctx.ui.select(question(preview), [...options, CANCEL]));
-		const onDirty = overwrite || answer === BOTH_OVER || answer === FILES_OVER ? "overwrite" : "skip";
+		const onDirty = overwrite || answer === BOTH_OVER || answer === FILES_OVER ? "overwrite" : "merge";
 		if (atWork) throw new Error(BUSY);
 		if (answer === FILES || answer === FILES_OVER) {
 			const r: Restored = await ask("restore", { target, onDirty, acrossHead: true });
@@ -473,7 +473,7 @@ export default function (pi: ExtensionAPI) {
 		["redo", "Take back the last undo"],
 	]) {
 		command(name, description, async (args, ctx) => {
-			const r: Restored = await ask(name, { onDirty: args[0] === "overwrite" ? "overwrite" : "skip" });
+			const r: Restored = await ask(name, { onDirty: args[0] === "overwrite" ? "overwrite" : "merge" });
 			const here = ctx.sessionManager.getLeafId();
 			const to = name === "undo" ? (back?.entry === here ? back.from : undefined) : forth?.at === here ? forth?.entry : undefined;
 			append(ctx, r.entries);

@@ -10,6 +10,7 @@ export interface Item {
 export interface Restored {
 	restored: string[];
 	deleted: string[];
+	merged?: { path: string }[];
 	skipped: string[];
 	kept?: string[];
 	failed?: string[];
@@ -101,7 +102,16 @@ export function describe(r: Restored, would = false): string {
 		const counts = [files.length > 0 ? count(files.length, "file") : "", others.length > 0 ? count(others.length, "directory", "directories") : ""];
 		lines.push(`${would ? does : did} ${counts.filter(Boolean).join(" and ")}: ${names([...files, ...others])}`);
 	};
-	say(r.restored, "Restored", "Would restore");
+	const merged = (r.merged ?? []).map((m) => m.path);
+	say(
+		r.restored.filter((p) => !merged.includes(p)),
+		"Restored",
+		"Would restore",
+	);
+	if (merged.length > 0) {
+		const stays = `what was changed in ${merged.length === 1 ? "it" : "them"} since stays`;
+		lines.push(`${would ? "Would merge" : "Merged"} ${count(merged.length, "file")} (${stays}): ${names(merged)}`);
+	}
 	say(r.deleted, "Deleted", "Would delete");
 	if (r.made?.length) {
 		lines.push(`${would ? "Would make" : "Made"} ${count(r.made.length, "directory", "directories")}: ${names(r.made)}`);

@@ -277,7 +277,7 @@ would skip s: changed since
 would keep "\xff": not ours
 would leave n: its content was not captured, and it stays as it is
 Turns that had been taken back and are in again then: 1 2.
-Skipped files were changed since, or by others. onDirty: "merge" takes back what the session did to other lines than they did, "overwrite" restores them; what they hold now is kept for undo.`,
+Skipped files were changed since, or by others. onDirty: "overwrite" restores them; what they hold now is kept for undo.`,
 		false: `1 restored, 1 deleted, 1 skipped, 3 not done.
 failed v to w: in the way
 skipped s: changed since
@@ -288,7 +288,7 @@ made m
 restored r: its owner
 deleted "d e"
 Turns that had been taken back and are in again: 1 2.
-Skipped files were changed since, or by others. onDirty: "merge" takes back what the session did to other lines than they did, "overwrite" restores them; what they hold now is kept for undo.`,
+Skipped files were changed since, or by others. onDirty: "overwrite" restores them; what they hold now is kept for undo.`,
 	} {
 		a, err := restored(result(preview), "undo", "")
 		if err != nil {

@@ -14,8 +14,8 @@ import (
 func (x *tools) addRestores() {
 	const what = "By default only what this session's steps changed since is restored, and only as far as they did; " +
 		"with paths these files are, whoever changed them; with exact all that differs is. " +
-		"Files that are not as the session left them are dirty: they are skipped and listed, unless onDirty says " +
-		"otherwise. "
+		"In a file that others have changed since, their lines stay; where both changed the same lines it is left " +
+		"as it is, and listed. "
 	add(x, "restore_preview", "Preview a restore", looks,
 		"Say what restore would do with the same arguments, and change nothing. "+what, preview, restoreTexts)
 	add(x, "restore", "Restore files", rewrites, "Bring files back to what they were at a revision: "+revisions+". "+
@@ -39,17 +39,17 @@ var (
 			"root, and these whoever changed them",
 		"exact": "restore all that differs from the target, also what the user changed; dirty files are " +
 			"overwritten then unless onDirty says otherwise",
-		"onDirty": "what to do with files that were changed since the session left them: skip (default), " +
-			"overwrite, abort to do nothing at all, or merge: what others changed in a file stays, and the session's " +
-			"changes are taken back line by line (not with paths or exact)",
+		"onDirty": "what to do with files that were changed since the session left them: merge (default: what " +
+			"others changed in a file stays, and the session's changes are taken back line by line; with paths and " +
+			"exact files are restored whole, and merge is skip), skip, overwrite, or abort to do nothing at all",
 		"acrossHead": "also if another git commit is checked out than at the target",
 		"force":      "also while another session is at work in the directory",
 		"cursor":     "nextCursor of the page before",
 	}
 	takeBackTexts = map[string]string{
 		"preview": "say what would be done, and change nothing",
-		"onDirty": "what to do with files that were changed since: skip (default), overwrite, abort to do nothing " +
-			"at all, or merge: what others changed in a file stays",
+		"onDirty": "what to do with files that were changed since: merge (default: what others changed in a file " +
+			"stays), skip, overwrite, or abort to do nothing at all",
 		"force":  "also while another session is at work in the directory",
 		"cursor": "of a preview: nextCursor of the page before",
 	}
@@ -176,8 +176,7 @@ func (p *takeBackArgs) takeBack(ctx context.Context, fn func(context.Context,
 }
 
 const adviceSkipped = "Skipped files were changed since, or by others. " +
-	`onDirty: "merge" takes back what the session did to other lines than they did, "overwrite" restores them; ` +
-	`what they hold now is kept for undo.`
+	`onDirty: "overwrite" restores them; what they hold now is kept for undo.`
 
 // restored says what a restore did, on one page.
 func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, error) {

@@ -8,7 +8,7 @@ import (
 
 // choices are the values that arguments of these names may have.
 var choices = map[string][]any{
-	"onDirty":  {"skip", "overwrite", "abort", "merge"},
+	"onDirty":  {"merge", "skip", "overwrite", "abort"},
 	"show":     {"diff", "old", "new"},
 	"format":   {"search-replace", "v4a", "udiff", "edits"},
 	"reindent": {"auto", "off"},

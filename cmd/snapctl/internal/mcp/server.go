@@ -27,6 +27,7 @@ import (
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -170,7 +171,7 @@ func (o *opener) close() error {
 // nobody served is recorded as no step's doing.
 func (s *Server) open(ctx context.Context) (m *manager.FileSnapshotManager, news string, err error) {
 	m, err = manager.Open(ctx, s.Root, &manager.Options{Engine: s.Engine, Session: s.Session,
-		AllowBroad: s.AllowBroad, Limits: s.Limits})
+		AllowBroad: s.AllowBroad, Limits: s.Limits, OnDirty: rollback.Merge})
 	if err != nil {
 		return nil, "", err
 	}
@@ -247,7 +248,8 @@ func (x *tools) serve(ctx context.Context, tool string, meta sdk.Meta,
 		return fn(own)
 	}
 	m, err := manager.Open(ctx, x.server.Root, &manager.Options{Engine: x.server.Engine, Session: session,
-		ToolWindows: true, Detached: true, InTurn: true, AllowBroad: x.server.AllowBroad, Limits: x.server.Limits})
+		ToolWindows: true, Detached: true, InTurn: true, AllowBroad: x.server.AllowBroad, Limits: x.server.Limits,
+		OnDirty: rollback.Merge})
 	if err != nil {
 		return err
 	}

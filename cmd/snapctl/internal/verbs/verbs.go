@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/tree"
 )
@@ -123,7 +124,8 @@ func Open(ctx context.Context, e *manager.Engine, a *client.Initialize) (*Sessio
 	l := tree.Limits{FileSize: a.Limits.FileSize, NewBytes: a.Limits.NewBytes, Files: a.Limits.Files,
 		Time: time.Duration(a.Limits.TimeMs) * time.Millisecond}
 	m, err := manager.Open(ctx, a.CWD, &manager.Options{Engine: e, Session: a.SessionID, SessionFile: a.SessionFile,
-		ToolWindows: a.ToolWindows, Detached: a.Detached, AllowBroad: a.AllowBroad, Limits: l})
+		ToolWindows: a.ToolWindows, Detached: a.Detached, AllowBroad: a.AllowBroad, Limits: l,
+		OnDirty: rollback.Merge})
 	if err != nil {
 		return nil, err
 	}
