@@ -123,8 +123,7 @@ func (x *restore) countDiffering(ctx context.Context, target *Point) (n int, err
 // aimAt finds out what a restore to a target is to do, and where the files stand
 // afterwards.
 func (x *restore) aimAt(ctx context.Context, l *line, target *Point) (aim, error) {
-	ws := &wants{x: x, ctx: ctx, g: x.m.tree.pages, standings: l.standings(x.m.tree.pages),
-		paths: make(map[string]*want), unseen: make(map[string]bool)}
+	ws := x.newWants(ctx, l)
 	isNamed := len(x.opts.Paths) > 0
 	ws.aim = aim{target: target, whole: isNamed || x.opts.Exact,
 		goes: goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth}}
@@ -147,10 +146,21 @@ func (x *restore) aimAt(ctx context.Context, l *line, target *Point) (aim, error
 	if err == nil && !ws.whole && len(ws.paths) == 0 {
 		ws.differing, err = x.countDiffering(ctx, target)
 	}
-	if err == nil {
-		err = errors.Join(ws.expect(), ws.addDirs(), ws.keep())
-	}
 	if err != nil {
+		return aim{}, err
+	}
+	return ws.finish()
+}
+
+// newWants returns the wants of a restore, none yet.
+func (x *restore) newWants(ctx context.Context, l *line) *wants {
+	return &wants{x: x, ctx: ctx, g: x.m.tree.pages, standings: l.standings(x.m.tree.pages),
+		paths: make(map[string]*want), unseen: make(map[string]bool)}
+}
+
+// finish returns the aim that the wants come to, with what is expected at their paths.
+func (ws *wants) finish() (aim, error) {
+	if err := errors.Join(ws.expect(), ws.addDirs(), ws.keep()); err != nil {
 		return aim{}, err
 	}
 	ws.expected = ws.paths

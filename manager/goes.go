@@ -115,7 +115,12 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 			delete(left, it.Path)
 		}
 	}
-	d.Apart = g.apartBut(left, done)
+	if g.reverts {
+		x.noteKnown(plan)
+		d.Reverts, d.Apart = x.reverts, g.apartBut(left, nil)
+	} else {
+		d.Apart = g.apartBut(left, done)
+	}
 	if x.undoes != nil { // what is as it is to be stays, and no undo has to go on with it
 		if rest := history.PathBytes(left, skipped); len(rest) > 0 {
 			d.Apart = append(d.Apart, history.Apart{Paths: rest, From: g.leftFrom})
@@ -124,6 +129,9 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 	}
 	if g.leftFrom != 0 {
 		d.Left = history.PathBytes(left, nil)
+	}
+	if g.reverts {
+		g.settle(d, done)
 	}
 	if g.tookFrom != 0 {
 		for _, p := range g.along {
@@ -138,7 +146,20 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 	}
 	if d.IsJoint() {
 		d.TookFrom = g.tookFrom
-		d.Depth = max(0, g.depth+len(d.With)-len(d.Without))
+		if d.Depth = max(0, g.depth+len(d.With)-len(d.Without)); g.reverts {
+			d.Depth = max(0, g.depth-len(numbersOf(g.back, d.Without)))
+		}
+	}
+}
+
+// noteKnown notes at which paths that stand apart after turns were taken back what is
+// there is expected: all that it was made of was.
+func (x *restore) noteKnown(plan *livedir.Plan) {
+	for _, it := range plan.Items {
+		if a := x.goes.apart[it.Path]; a != nil && len(a.With)+len(a.Without) > 0 {
+			w := x.expected[it.Path]
+			a.Known = w.Doubt == "" && same(it.Now, w.Old)
+		}
 	}
 }
 
@@ -158,8 +179,9 @@ type goes struct {
 	leftFrom, tookFrom uint64
 	// Paths that need not be touched and stand at tookFrom then, too, or where no
 	// other position does.
-	along []string
-	apart map[string]*history.Apart
+	along   []string
+	apart   map[string]*history.Apart
+	reverts bool // turns go by name: paths of which other turns stay in stand apart then
 
 	with, without         []uint64                // the turns by which its line differs from that of to
 	back, forth           []*record               // turns that go, and that come, on the line

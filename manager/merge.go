@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
@@ -34,6 +35,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		return plan, err
 	}
 	wants := slices.Clone(a.wants)
+	a.conflicts = make(map[string]*Conflict)
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]
@@ -49,7 +51,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		steps, err := x.mergeSteps(ctx, a, w)
 		if err == nil && len(steps) > 0 {
 			again = true
-			err = x.merge(ctx, w, it, steps)
+			err = x.merge(ctx, a, w, it, steps)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("merge %q: %w", it.Path, err)
@@ -155,17 +157,18 @@ type merging struct {
 
 // merge has a path become what is there with steps done to it. Where one is in the way
 // of what is there, the path stays, and the want says why.
-func (x *restore) merge(ctx context.Context, w *livedir.Want, it *rollback.Item, steps []mergeStep) error {
+func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollback.Item, steps []mergeStep) error {
 	mg := &merging{x: x, ctx: ctx, path: w.Path, disk: it.Now, now: it.Now}
 	for i := range steps {
 		conflict, err := mg.step(&steps[i])
 		if err != nil {
 			return err
 		}
-		if conflict != "" {
+		if conflict != nil {
 			if w.Keep == "" || it.Dirty || !same(it.Now, w.Old) {
-				w.Held = cmp.Or(w.Held, conflict)
+				w.Held = cmp.Or(w.Held, conflict.text)
 			}
+			a.conflicts[w.Path] = &Conflict{Path: w.Path, Why: conflict.why}
 			return nil
 		}
 	}
@@ -183,24 +186,31 @@ func (x *restore) merge(ctx context.Context, w *livedir.Want, it *rollback.Item,
 	return nil
 }
 
-// step does one step. conflict says why it cannot be done.
-func (mg *merging) step(st *mergeStep) (conflict string, err error) {
+// A clash is why a step cannot be done, as [Conflict] and as an item has it.
+type clash struct{ why, text string }
+
+func clashOf(why, format string, args ...any) *clash {
+	return &clash{why, "conflict: " + fmt.Sprintf(format, args...)}
+}
+
+// step does one step. conflict says why it cannot be done, nil: it was.
+func (mg *merging) step(st *mergeStep) (conflict *clash, err error) {
 	ours, base, theirs := mg.now, st.base, st.theirs
 	isFile := func(e *tree.Entry) bool { return e.Mode.Kind() == tree.ModeFile }
 	switch {
 	case same(ours, base):
 		mg.now, mg.isMerged = theirs, false
-		return "", nil
+		return nil, nil
 	case same(base, theirs), same(ours, theirs):
-		return "", nil
+		return nil, nil
 	case ours == nil:
-		return fmt.Sprintf("conflict: it was deleted meanwhile, and %s changed it", st.whose), nil
+		return clashOf("changed-then-deleted", "it was deleted meanwhile, and %s changed it", st.whose), nil
 	case theirs == nil:
-		return fmt.Sprintf("conflict: %s made it, and you changed it", st.whose), nil
+		return clashOf("made-then-changed", "%s made it, and you changed it", st.whose), nil
 	case base == nil:
-		return fmt.Sprintf("conflict: %s deleted it, and it was made again meanwhile", st.whose), nil
+		return clashOf("deleted-then-made", "%s deleted it, and it was made again meanwhile", st.whose), nil
 	case !isFile(ours) || !isFile(base) || !isFile(theirs):
-		return fmt.Sprintf("conflict: you and %s changed it, and only files are merged", st.whose), nil
+		return clashOf("kind", "you and %s changed it, and only files are merged", st.whose), nil
 	}
 	e := *ours
 	if ours.Mode == base.Mode {
@@ -211,44 +221,44 @@ func (mg *merging) step(st *mergeStep) (conflict string, err error) {
 	case ours.ID == base.ID:
 		e.ID, e.Size, mg.isMerged = theirs.ID, theirs.Size, false
 	default:
-		if conflict, err = mg.mergeText(st); conflict != "" || err != nil {
+		if conflict, err = mg.mergeText(st); conflict != nil || err != nil {
 			return conflict, err
 		}
 		e.ID, e.Size = object.Hash(object.Blob, mg.text), int64(len(mg.text))
 	}
 	mg.now = &e
-	return "", nil
+	return nil, nil
 }
 
 // mergeText merges the texts of a step into text.
-func (mg *merging) mergeText(st *mergeStep) (conflict string, err error) {
+func (mg *merging) mergeText(st *mergeStep) (conflict *clash, err error) {
 	var texts [3][]byte
 	for i, e := range []*tree.Entry{mg.now, st.base, st.theirs} {
 		if e.Size > maxMerged {
-			return fmt.Sprintf("conflict: you and %s changed it, and it is too large to be merged", st.whose), nil
+			return clashOf("large", "you and %s changed it, and it is too large to be merged", st.whose), nil
 		}
 		if i == 0 && mg.isMerged {
 			texts[i] = mg.text
 		} else if texts[i], err = mg.read(e); err != nil {
 			if cause := context.Cause(mg.ctx); cause != nil {
-				return "", cause
+				return nil, cause
 			}
-			return fmt.Sprintf("it cannot be merged with what %s did: %v", st.whose, err), nil
+			return &clash{"lost", fmt.Sprintf("it cannot be merged with what %s did: %v", st.whose, err)}, nil
 		}
 		if bytes.IndexByte(texts[i][:min(len(texts[i]), 8000)], 0) >= 0 {
-			return fmt.Sprintf("conflict: you and %s changed it, and it is binary", st.whose), nil
+			return clashOf("binary", "you and %s changed it, and it is binary", st.whose), nil
 		}
 	}
 	ours, base, theirs := texts[0], texts[1], texts[2]
 	m := patch.Merge(base, ours, theirs, nil)
 	if len(m.Conflicts) > 0 {
-		return fmt.Sprintf("conflict: you and %s changed the same lines", st.whose), nil
+		return clashOf("lines", "you and %s changed the same lines", st.whose), nil
 	}
 	if !mg.isMerged {
 		mg.texts = [][]byte{ours}
 	}
 	mg.text, mg.texts, mg.isMerged = m.Text, append(mg.texts, base, theirs), true
-	return "", nil
+	return nil, nil
 }
 
 // read reads the content of a file: of the disk, if that is there, else of the store.
@@ -272,9 +282,9 @@ func (mg *merging) keep() error {
 		return err
 	}
 	if x.merged == nil {
-		x.merged = make(map[store.ID]bool)
+		x.merged, x.hunks = make(map[store.ID]bool), make(map[string]int)
 	}
-	x.merged[mg.now.ID] = true
+	x.merged[mg.now.ID], x.hunks[mg.path] = true, len(textdiff.Edits(mg.texts[0], mg.text))
 	if x.opts.Preview {
 		return nil
 	}

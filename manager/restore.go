@@ -41,6 +41,10 @@ type RestoreOptions struct {
 	// [rollback.Merge] is [rollback.Skip] then.
 	OnDirty rollback.Policy `json:"onDirty,omitempty"`
 
+	// OnConflict says what becomes of what cannot be merged. Default:
+	// [rollback.ConflictKeep].
+	OnConflict rollback.OnConflict `json:"onConflict,omitempty"`
+
 	// Agreed is what somebody has seen at paths and agreed to lose: it is as good
 	// there as what the session left. What is something else by now is dirty.
 	Agreed map[string]*tree.Entry `json:"-"`
@@ -93,7 +97,8 @@ type RestoreResult struct {
 	Skipped  []string `json:"skipped"` // dirty, and so left as they are
 	Dirty    []string `json:"dirty"`   // not as the session left them, whatever became of them
 
-	Merged []MergedFile `json:"merged,omitempty"` // of Restored, those in which what others changed stays
+	Merged    []MergedFile `json:"merged,omitempty"`    // of Restored, those in which what others changed stays
+	Conflicts []Conflict   `json:"conflicts,omitempty"` // what was to change and stays, with [rollback.Merge]
 
 	Made        []string `json:"made,omitempty"`        // directories that were made for what was restored in them
 	Kept        []string `json:"kept,omitempty"`        // would have to be deleted, and may not be
@@ -121,7 +126,8 @@ type RestoreResult struct {
 // A MergedFile is a file in which a restore with [rollback.Merge] has taken back what
 // turns did, and left what others changed.
 type MergedFile struct {
-	Path string `json:"path"`
+	Path  string `json:"path"`
+	Hunks int    `json:"hunks"` // places in it that were changed; 0: its mode alone, or the whole of it
 }
 
 // A TakenBack is a restore that an undo or a redo takes back, or passes over.
@@ -180,8 +186,9 @@ func (m *FileSnapshotManager) restoreFiles(
 
 // A restore is one while it runs, or an undo.
 type restore struct {
-	m    *FileSnapshotManager
-	opts RestoreOptions // of an undo, those that it has
+	m       *FileSnapshotManager
+	opts    RestoreOptions // of an undo, or a revert, those that it has
+	reverts []int          // numbers of the turns that it takes back by name; nil: it goes to a moment
 	// What git has taken out is put back, too: files are named that are to be
 	// as they were, whoever has changed them.
 	expressly bool
@@ -193,6 +200,7 @@ type restore struct {
 	done   *record       // what it did
 	result *RestoreResult
 	merged map[store.ID]bool // texts that were merged, which the guard has looked at
+	hunks  map[string]int    // how many places were changed in each file that was merged
 
 	tip *record // where the files stand before it
 	aim
@@ -208,7 +216,7 @@ type restore struct {
 
 // An aim is what a restore is to do, and where the session's files stand then.
 type aim struct {
-	target *Point  // nil: of an undo
+	target *Point  // nil: of an undo, or of turns that have names
 	undoes *record // the restore that it takes back
 
 	wants    []livedir.Want
@@ -218,6 +226,8 @@ type aim struct {
 	// The changes that are to take back at each path, newest first, and those to do
 	// then, oldest first; nil: of an undo, and where paths are to be as at the target.
 	back, forth map[string][]stepChange
+
+	conflicts map[string]*Conflict // what could not be merged
 
 	goes        goes
 	whole       bool      // paths are to be as the target has them, whoever changed them
@@ -240,6 +250,12 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 	}
 	if _, err := x.opts.OnDirty.MarshalText(); err != nil {
 		return nil, err
+	}
+	if _, err := x.opts.OnConflict.MarshalText(); err != nil {
+		return nil, err
+	}
+	if cmp.Or(x.opts.OnConflict, rollback.ConflictKeep) != rollback.ConflictKeep {
+		return nil, fmt.Errorf("on conflict %q: it is not known yet", x.opts.OnConflict)
 	}
 	x.opts.OnDirty = cmp.Or(x.opts.OnDirty, m.opts.OnDirty, rollback.Skip)
 	if !x.opts.Preview {
@@ -468,11 +484,12 @@ func (x *restore) fill(plan *livedir.Plan) {
 		case rollback.Restore:
 			list = &x.result.Restored
 			if it.Merged {
-				x.result.Merged = append(x.result.Merged, MergedFile{it.Path})
+				x.result.Merged = append(x.result.Merged, MergedFile{it.Path, x.hunks[it.Path]})
 			}
 		case rollback.Delete:
 			list = &x.result.Deleted
 		case rollback.Skipped:
+			x.addConflict(&it)
 			list = &x.result.Skipped
 			if w := x.expected[it.Path]; it.Dirty && w != nil && w.isKnown {
 				it.Left, it.LeftBy = w.Old, &w.after

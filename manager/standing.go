@@ -81,6 +81,7 @@ type trail struct {
 	at      *record         // nil: the trail is at its end
 	with    []*record       // turns that come beside those of at, newest first
 	without map[uint64]bool // turns of at that are to be passed over
+	altered bool            // what is in ahead of it may be in at no position
 
 	joint func(*record) // is told of the joints that it passes, if not nil
 }
@@ -756,7 +757,7 @@ func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string
 		return settle(p, nil, nil)
 	case found == nil:
 		return settle(p, nil, start)
-	case joint == nil:
+	case joint == nil && !t.altered:
 		return settle(p, found, nil)
 	}
 	// What the change left is expected if nothing else is in than when it was made.
@@ -788,7 +789,7 @@ func (s *standings) alike(ctx context.Context, a, b *trail) (bool, error) {
 // been taken back.
 func (s *standings) without(at *record, path string, list []stepChange) *trail {
 	t := s.l.trail(at, path)
-	t.without = make(map[uint64]bool)
+	t.without, t.altered = make(map[uint64]bool), true
 	for _, sc := range list {
 		if t.without[sc.r.Seq] = true; sc.r.behind != nil { // of which the rest goes
 			t.with = append(t.with, sc.r.behind)

@@ -44,6 +44,7 @@ type Moment struct {
 	ForkedFrom string // the session whose turn it is, or that a fork began from; "": the session itself
 	TookBack   []int  // turns that a restore took back
 	PutBack    []int  // and those that it put back
+	Reverts    []int  // turns that it was asked to take back by name, of PATHs perhaps; none: it went to a moment
 
 	m *FileSnapshotManager // nil: nothing has changed it
 	r *record
@@ -180,11 +181,11 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 	case r.Kind == history.KindRestore:
 		mo := m.momentOf(r)
 		if !r.Pruned {
-			back, forth, err := tl.effect(ctx, r)
+			back, forth, err := tl.l.effect(ctx, r)
 			if err != nil {
 				return err
 			}
-			mo.TookBack, mo.PutBack = numbers(back), numbers(forth)
+			mo.TookBack, mo.PutBack, mo.Reverts = numbers(back), numbers(forth), r.Facts.Reverts
 			for _, turn := range back {
 				if tl.takenBack[turn.Seq] == nil {
 					tl.takenBack[turn.Seq] = r
@@ -203,8 +204,8 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 
 // effect returns the turns that a restore took off the line, and those that it put
 // on it. Where records are lost nobody knows.
-func (tl *timeline) effect(ctx context.Context, r *record) (back, forth []*record, err error) {
-	m := tl.l.m
+func (l *line) effect(ctx context.Context, r *record) (back, forth []*record, err error) {
+	m := l.m
 	if r.Facts.From == 0 {
 		return nil, nil, nil
 	}
@@ -216,7 +217,7 @@ func (tl *timeline) effect(ctx context.Context, r *record) (back, forth []*recor
 	if err != nil {
 		return nil, nil, err
 	}
-	return tl.l.between(ctx, from, to, "", nil)
+	return l.between(ctx, from, to, "", nil)
 }
 
 // numbers returns the numbers of turns, in order.

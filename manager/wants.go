@@ -11,6 +11,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -25,6 +26,7 @@ type wants struct {
 	g       trees.Getter // of trees, also of those of the disk
 
 	standings *standings
+	stays     map[string][]stepChange // of turns that are taken back by name: changes that came later, newest first
 
 	disk store.State // if all of it was compared with the target
 
@@ -154,7 +156,7 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 		err := s.newestOn(ws.ctx, t, func(p string, sc *stepChange, start *record) error {
 			e, state, err := ws.expectedOf(p, sc, start)
 			if err == nil && state.IsZero() {
-				return ws.oneByOne(w, back, forth)
+				return ws.untold(w, back, forth)
 			}
 			w.New, w.at, w.Created, w.unknown = e, state, e == nil, false
 			if sc != nil {
@@ -174,6 +176,33 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 		w.doubt(sc.r, sc.c)
 	}
 	return ws.foundMoreSince(w, back[len(back)-1].r, found)
+}
+
+// untold wants of a path what follows from its changes, where no moment says it. What
+// a turn that stays has deleted since stays deleted, and keeps what it hides.
+func (ws *wants) untold(w *want, back, forth []stepChange) error {
+	if ws.x.opts.OnDirty != rollback.Merge {
+		if err := ws.oneByOne(w, back, forth); err != nil || w.Keep == "" {
+			return err
+		}
+	}
+	later := ws.stays[w.Path] // newest first
+	for i, sc := range slices.Backward(later) {
+		isMadeAgain := i > 0 && later[i-1].r.isSameTurn(sc.r)
+		if sc.c.new == nil && sc.r.Seq > back[len(back)-1].r.Seq && !isMadeAgain {
+			w.Held, w.Hidden = hiddenBy(sc, back[len(back)-1]), true
+			return nil
+		}
+	}
+	return ws.oneByOne(w, back, forth)
+}
+
+// hiddenBy says that a change lies under the deletion of another turn.
+func hiddenBy(by, hidden stepChange) string {
+	if hidden.c.old == nil {
+		return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d made", by.r.Turn(), hidden.r.Turn())
+	}
+	return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d changed", by.r.Turn(), hidden.r.Turn())
 }
 
 // oneByOne wants of a path what is there without changes, newest first, and with
@@ -506,7 +535,11 @@ func (ws *wants) keep() error {
 		return err
 	}
 	for p, w := range ws.paths {
-		why, err := trees.WhyOmitted(ws.ctx, ws.x.m.tree.pages, ws.target.State.Coverage, p)
+		then := w.at
+		if ws.target != nil {
+			then = ws.target.State
+		}
+		why, err := trees.WhyOmitted(ws.ctx, ws.x.m.tree.pages, then.Coverage, p)
 		if errors.Is(err, store.ErrPruned) && ws.reached != nil {
 			why, err = trees.WhyOmitted(ws.ctx, ws.x.m.tree.pages, ws.reached.Base.Coverage, p)
 		}

@@ -38,6 +38,34 @@ func (p *Policy) UnmarshalText(text []byte) error {
 	return err
 }
 
+// An OnConflict says what becomes of what cannot be merged, with [Merge]: lines that were
+// to change and that somebody has changed meanwhile, and files as a whole.
+type OnConflict string
+
+const (
+	ConflictKeep    OnConflict = "keep"    // it stays; the rest of the file is merged
+	ConflictTheirs  OnConflict = "theirs"  // it becomes what it was to be
+	ConflictMarkers OnConflict = "markers" // lines are there both ways, between lines that mark them; files stay
+	ConflictAbort   OnConflict = "abort"   // nothing is changed at all
+)
+
+// MarshalText returns the word as it is written, and an error unless it is one of those
+// above, or empty.
+func (c OnConflict) MarshalText() ([]byte, error) {
+	switch c {
+	case "", ConflictKeep, ConflictTheirs, ConflictMarkers, ConflictAbort:
+		return []byte(c), nil
+	}
+	return nil, fmt.Errorf("on conflict %q: want keep, theirs, markers or abort", string(c))
+}
+
+// UnmarshalText reads what MarshalText writes, and nothing else.
+func (c *OnConflict) UnmarshalText(text []byte) error {
+	*c = OnConflict(text)
+	_, err := c.MarshalText()
+	return err
+}
+
 // An Action is what is done to a path.
 type Action string
 

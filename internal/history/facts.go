@@ -127,6 +127,8 @@ type RestoreFacts struct {
 	From   uint64 `json:"from,omitempty"`   // where the files stood before
 	Undoes uint64 `json:"undoes,omitempty"` // the restore that it takes back
 
+	Reverts []int `json:"reverts,omitempty"` // numbers of the turns that it takes back by name
+
 	JointFacts
 
 	// Of a navigation: the leaf of the log before it and after it.
@@ -219,7 +221,11 @@ func (d *JointFacts) OwnPaths() iter.Seq[string] {
 // has changed them while it was cut off.
 func (d *Facts) Leave(left map[string]bool) {
 	d.Took = slices.DeleteFunc(d.Took, func(p []byte) bool { return left[string(p)] })
-	if d.Prev == d.From || len(left) == 0 {
+	for i := range d.Apart {
+		d.Apart[i].Paths = slices.DeleteFunc(d.Apart[i].Paths, func(p []byte) bool { return left[string(p)] })
+	}
+	d.Apart = slices.DeleteFunc(d.Apart, func(a Apart) bool { return len(a.Paths) == 0 })
+	if d.TookFrom != 0 || len(left) == 0 || d.Prev == d.From && len(d.With)+len(d.Without) == 0 {
 		return
 	}
 	for _, p := range d.Left {

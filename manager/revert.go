@@ -1,0 +1,375 @@
+package manager
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+)
+
+// RevertOptions are those of [FileSnapshotManager.Revert], where they are as in
+// [RestoreOptions].
+type RevertOptions struct {
+	// Turns are those to take back: "turn:7" or "7", a range as "turn:3..turn:5", or
+	// what [FileSnapshotManager.Resolve] takes for the end of a turn.
+	Turns []string `json:"turns"`
+
+	// Paths are files, directories and globs: only what the turns changed there goes.
+	// It is merged like the rest. Default: all that they changed.
+	Paths []string `json:"paths,omitempty"`
+
+	OnDirty    rollback.Policy     `json:"onDirty,omitempty"`    // default: [rollback.Merge]
+	OnConflict rollback.OnConflict `json:"onConflict,omitempty"` // default: [rollback.ConflictKeep]
+
+	Preview bool `json:"-"`
+	Force   bool `json:"force,omitempty"`
+	EndTurn bool `json:"endTurn,omitempty"`
+
+	Label  string    `json:"-"`
+	Append EntryFunc `json:"-"`
+}
+
+// Revert takes back what some turns did to the files, and nothing of what was done
+// since, by other turns or by anybody else. Several turns are taken back together, as
+// one restore, which Undo takes back as any other. The turns are not on the session's
+// line any more then: [RestoreOptions].Target "turn:N" brings them back, "@~N" does not.
+//
+// Errors are those of [FileSnapshotManager.RestoreFiles], but ErrHeadChanged. One that
+// matches [ErrNothing] says that a turn was taken back already, and by which restore, one
+// that matches [ErrChangedNothing] that the turns have changed no file.
+func (m *FileSnapshotManager) Revert(ctx context.Context, opts *RevertOptions) (*RestoreResult, error) {
+	opts = cmp.Or(opts, new(RevertOptions))
+	x := &restore{m: m, opts: RestoreOptions{Paths: opts.Paths, OnDirty: cmp.Or(opts.OnDirty, rollback.Merge),
+		OnConflict: opts.OnConflict, Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
+		Label: opts.Label, Append: opts.Append}}
+	return locked(ctx, m, fmt.Sprintf("revert %q", opts.Turns), func() (*RestoreResult, error) {
+		return x.run(ctx, func() error { return x.findTurns(ctx, opts.Turns) })
+	})
+}
+
+// findTurns finds out what is to be done to take back turns that have names.
+func (x *restore) findTurns(ctx context.Context, names []string) error {
+	l, err := x.m.line(ctx)
+	if err != nil {
+		return err
+	}
+	last, err := x.begin(ctx)
+	if err != nil {
+		return err
+	}
+	if x.tip == nil {
+		return fmt.Errorf("session %q: %w", x.m.opts.Session, ErrNoSession)
+	}
+	x.undo, _ = last.lists()
+	if x.reverts, err = l.turnNumbers(ctx, names); err != nil {
+		return err
+	}
+	turns, err := l.turnsOf(ctx, x.reverts)
+	if err != nil {
+		return err
+	}
+	ws := x.newWants(ctx, l)
+	if err := ws.withoutTurns(turns); err != nil {
+		return err
+	}
+	x.aim, err = ws.finish()
+	x.result.NotCaptured = x.notCaptured
+	return err
+}
+
+// turnNumbers returns the numbers of the turns that names stand for, in order.
+func (l *line) turnNumbers(ctx context.Context, names []string) (list []int, err error) {
+	if len(names) == 0 {
+		return nil, fmt.Errorf("no turn is named: %w", ErrUnknown)
+	}
+	for _, name := range names {
+		from, to, isRange := strings.Cut(name, "..")
+		first, err := l.turnNumber(ctx, from)
+		last := first
+		if err == nil && isRange {
+			last, err = l.turnNumber(ctx, to)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if last < first {
+			return nil, fmt.Errorf("turns %q: %w: the first comes after the last", name, ErrUnknown)
+		}
+		for n := first; n <= last; n++ {
+			list = append(list, n)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
+}
+
+// turnNumber returns the number of the turn that a name stands for.
+func (l *line) turnNumber(ctx context.Context, name string) (int, error) {
+	digits, isTurn := strings.CutPrefix(name, "turn:")
+	if n, err := parseNumber(digits); err == nil && (isTurn || len(digits) < minPrefix) {
+		_, err := l.atTurn(ctx, n)
+		return n, err
+	}
+	p, err := l.m.resolve(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	n := p.turn(name)
+	if l.log != nil {
+		if e, err := l.named(name); err == nil && e.Type+e.CustomType != "custom"+sessionlog.StepSnapshot {
+			if n, err = l.turnOfEntry(ctx, e); err != nil {
+				return 0, err
+			}
+		}
+	}
+	past, err := l.past(ctx)
+	switch {
+	case err != nil:
+		return 0, err
+	case n < 0:
+		return 0, fmt.Errorf("revision %q: %w: it is no turn", name, ErrUnknown)
+	case p.Snapshot == nil:
+		return 0, fmt.Errorf("turn %d: %w in this store: only the session's log has it", n, ErrUnknown)
+	case p.Snapshot.Worktree != l.m.project.Worktree:
+		return 0, fmt.Errorf("%w: it is of %q", ErrOtherSession, p.Snapshot.Root)
+	case p.Snapshot.Seq > past[p.Snapshot.Session]:
+		return 0, fmt.Errorf("turn %d: %w: of %q", n, ErrOtherSession, p.Snapshot.Session)
+	}
+	return n, nil
+}
+
+// turnOfEntry returns the number of the turn to which a message of the log belongs, -1
+// if it is none, or nothing is known of its turn.
+func (l *line) turnOfEntry(ctx context.Context, e *session.Entry) (int, error) {
+	var r *record
+	var err error
+	switch {
+	case isUser(e):
+		if r, err = l.search(ctx, e, true, isUser); err == nil {
+			r, err = l.emptyBelow(ctx, e, r)
+		}
+	case e.Type == "message":
+		if r, err = l.stepBelow(ctx, e); r == nil && err == nil {
+			r, err = l.emptyOf(ctx, e)
+		}
+	}
+	if r == nil || err != nil {
+		return -1, err
+	}
+	return r.Turn(), nil
+}
+
+// turnsOf returns the records of turns with these numbers, which are in order, newest
+// first. A turn that was divided has several; one that nothing is on record of changed
+// nothing.
+func (l *line) turnsOf(ctx context.Context, numbers []int) (turns []*record, err error) {
+	head, err := l.m.newest(ctx, l.m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	for r, err := range l.m.timeBack(ctx, head) {
+		switch {
+		case err != nil:
+			return nil, err
+		case !r.IsTurn():
+		case r.Turn() < numbers[0]:
+			return turns, nil
+		case slices.Contains(numbers, r.Turn()) && r.Pruned:
+			return nil, fmt.Errorf("turn %d: the snapshot %w", r.Turn(), store.ErrPruned)
+		case slices.Contains(numbers, r.Turn()):
+			turns = append(turns, r)
+		}
+	}
+	return turns, nil
+}
+
+// withoutTurns wants what turns did to be taken back, and what was done since to stay.
+func (ws *wants) withoutTurns(turns []*record) error {
+	s, x := ws.standings, ws.x
+	ws.goes = goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth, leftFrom: x.tip.Seq,
+		reverts: true, apart: make(map[string]*history.Apart)}
+	if len(turns) == 0 {
+		return ws.noChange()
+	}
+	isOne := func(r *record) bool { return slices.ContainsFunc(turns, r.isSameTurn) }
+	all, _, err := s.backOf(ws.ctx, x.tip, turns)
+	if err != nil {
+		return err
+	}
+	back := make(map[string][]stepChange)
+	stay := make(map[string][]stepChange) // changes that came since and stay
+	for p, list := range all {
+		for len(list) > 0 && !isOne(list[len(list)-1].r) {
+			list = list[:len(list)-1]
+		}
+		for _, sc := range list {
+			if isOne(sc.r) {
+				back[p] = append(back[p], sc)
+			} else {
+				stay[p] = append(stay[p], sc)
+			}
+		}
+	}
+	if err := ws.turnsGo(turns, back); err != nil {
+		return err
+	}
+	if ws.goes.pathsBack = back; len(x.opts.Paths) == 0 {
+		ws.goes.pathsBack = nil
+	} else if back, err = ws.onlyPaths(back); err != nil {
+		return err
+	}
+	for p, list := range back {
+		if len(stay[p]) > 0 {
+			s.own[p], ws.stays = true, stay
+		} else if ws.goes.pathsBack == nil {
+			continue // it goes the line's way
+		}
+		if err := ws.standApart(p, list); err != nil {
+			return err
+		}
+	}
+	return ws.undo(back, nil, nil)
+}
+
+// standApart notes where a path stands once changes are taken back, the newest first,
+// which are not all on the way that the line goes.
+func (ws *wants) standApart(p string, list []stepChange) error {
+	oldest := list[len(list)-1].r
+	if len(ws.stays[p]) == 0 && !ws.standings.own[p] {
+		before, err := ws.standings.l.foundBy(ws.ctx, oldest)
+		if err != nil {
+			return err
+		}
+		if before != nil {
+			ws.goes.apart[p] = &history.Apart{From: before.Seq}
+			return nil
+		}
+	}
+	a := &history.Apart{From: ws.x.tip.Seq}
+	for _, sc := range list {
+		a.Without = append(a.Without, sc.r.Seq)
+	}
+	ws.goes.apart[p] = a
+	return nil
+}
+
+// turnsGo notes which turns leave the line: all that are named, if something of each is
+// in. back has what is in of them.
+func (ws *wants) turnsGo(turns []*record, back map[string][]stepChange) error {
+	x, l := ws.x, ws.standings.l
+	some := make(map[int]bool) // turns of which something is in
+	seqs := make(map[uint64]bool)
+	for _, list := range back {
+		for _, sc := range list {
+			some[sc.r.Turn()], seqs[sc.r.Seq] = true, true
+		}
+	}
+	for t := l.trail(x.tip, ""); ; {
+		r, err := t.next(ws.ctx)
+		if err != nil {
+			return err
+		}
+		if r == nil || r.Seq != 0 && r.Turn() < x.reverts[0] {
+			break
+		}
+		if slices.ContainsFunc(turns, r.isSameTurn) {
+			ws.goes.back = append(ws.goes.back, r)
+			seqs[r.Seq] = true
+		}
+	}
+	for _, r := range turns {
+		onLine := slices.ContainsFunc(ws.goes.back, r.isSameTurn)
+		if r.Kind == history.KindStep && !some[r.Turn()] && !onLine {
+			return x.takenBackError(ws.ctx, l, r)
+		}
+	}
+	if len(some) == 0 {
+		return ws.noChange()
+	}
+	ws.goes.without = slices.Sorted(maps.Keys(seqs))
+	slices.Reverse(ws.goes.without)
+	return nil
+}
+
+// noChange says that the turns that are named have changed nothing.
+func (ws *wants) noChange() error {
+	list := ws.x.reverts
+	if len(list) == 1 {
+		return fmt.Errorf("turn %d %w", list[0], ErrChangedNothing)
+	}
+	return fmt.Errorf("%s %w", turnsText(list), ErrChangedNothing)
+}
+
+// takenBackError says when a turn was taken back that is not in, and by what.
+func (x *restore) takenBackError(ctx context.Context, l *line, turn *record) error {
+	head, err := x.m.newest(ctx, x.m.opts.Session)
+	if err != nil {
+		return err
+	}
+	for r, err := range x.m.ownBack(ctx, head) {
+		if err != nil {
+			return err
+		}
+		if r.Seq < turn.Seq {
+			break
+		}
+		if r.Kind != history.KindRestore || r.Pruned {
+			continue
+		}
+		back, _, err := l.effect(ctx, r)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(back, turn.isSameTurn) {
+			continue
+		}
+		by := r.Event()
+		if name := history.NameOf(r.Entry, r.Snapshot); name != "" {
+			by += " " + name
+		}
+		return fmt.Errorf("%w: turn %d was taken back at %s, by %s", ErrNothing, turn.Turn(),
+			r.Time.Local().Format(time.DateTime), by)
+	}
+	return fmt.Errorf("%w: turn %d was taken back", ErrNothing, turn.Turn())
+}
+
+// onlyPaths returns what is at those paths that were named.
+func (ws *wants) onlyPaths(back map[string][]stepChange) (map[string][]stepChange, error) {
+	missing := ""
+	match, err := ws.x.m.matcher(ws.x.opts.Paths, func(rel string) (bool, error) {
+		for p := range back {
+			if rel == "." || p == rel || strings.HasPrefix(p, rel+"/") {
+				return true, nil
+			}
+		}
+		if !isGlob(rel) {
+			missing = rel
+		}
+		return false, nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case missing != "":
+		return nil, fmt.Errorf("path %q: %w: %s changed nothing there", missing, ErrUnknown, turnsText(ws.x.reverts))
+	}
+	only := make(map[string][]stepChange)
+	for p, list := range back {
+		if match(p) {
+			only[p] = list
+		}
+	}
+	if len(only) == 0 {
+		return nil, fmt.Errorf("%q: %w: %s changed nothing there", ws.x.opts.Paths, ErrUnknown, turnsText(ws.x.reverts))
+	}
+	return only, nil
+}
