@@ -361,13 +361,30 @@ func (w *rules) turnEnd(name string) *ruleMoment {
 	}
 	for p, in := range s.in {
 		if own := s.nothing(in); len(own) > 0 {
-			s.in[p] = in.minus(own)
+			s.leaveOut(p, own)
 		}
 	}
 	m := s.note(kind, w.disk)
 	m.idle = kind != "end"
 	s.turn, s.left = -1, nil
 	return m
+}
+
+// leaveOut takes changes of the open turn at a path for none: what it did after them was
+// done on what was there without them.
+func (s *ruleSession) leaveOut(p string, none ruleSet) {
+	in := s.in[p].minus(none)
+	s.in[p] = in
+	for _, id := range in {
+		if c := *s.changes[id]; c.turn == s.turn {
+			c.under = c.under.minus(none)
+			c.mixed = s.expects(p, c.under) != c.before
+			s.changes[id] = &c
+			if with := c.under.plus(ruleSet{id}); s.expects(p, with) == ruleUnknown {
+				s.expect(p, with, c.after)
+			}
+		}
+	}
 }
 
 // nothing returns the changes of the open turn that are in at a path, all or those of
