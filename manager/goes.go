@@ -216,13 +216,13 @@ func (g *goes) settle(d *history.Facts, took map[string]bool) {
 		return
 	}
 	stays, comes := make(map[uint64]bool), make(map[uint64]bool)
-	whole := make(map[uint64]*record) // turns of which all goes at a path
+	parts := make(map[int][]*record) // by turn: it, and looks within it, that are in at a path
 	for p, list := range g.pathsBack {
 		for _, sc := range list {
-			stays[sc.r.Seq] = stays[sc.r.Seq] || !took[p]
-			if sc.r.behind == nil {
-				whole[sc.r.Seq] = sc.r
+			if _, seen := stays[sc.r.Seq]; !seen {
+				parts[sc.r.Turn()] = append(parts[sc.r.Turn()], sc.r)
 			}
+			stays[sc.r.Seq] = stays[sc.r.Seq] || !took[p]
 		}
 	}
 	for p, list := range g.pathsForth {
@@ -233,9 +233,9 @@ func (g *goes) settle(d *history.Facts, took map[string]bool) {
 	d.With, d.Without = nil, nil
 	for _, r := range g.back {
 		in, some := stays[r.Seq]
-		for _, turn := range whole { // it may be on the line in part, and whole at the path
-			if !some && r.Facts.Within != 0 && turn.endsAt(r) {
-				in, some = stays[turn.Seq], true
+		for _, o := range parts[r.Turn()] { // it may be on the line in part, and whole at a path, or the reverse
+			if o.endsAt(r) || r.endsAt(o) {
+				in, some = in || stays[o.Seq], true
 			}
 		}
 		if some && !in && r.behind == nil {

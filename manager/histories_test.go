@@ -705,25 +705,75 @@ func shortenHistory(t *testing.T, kind historyKind, real bool, list []historySte
 	}
 	for changed := true; changed; {
 		changed = false
-		for i := len(list) - 1; i >= 0 && time.Now().Before(until); i-- {
-			try := slices.Delete(slices.Clone(list), i, i+1)
-			if w := again(try); w != "" {
-				list, wrong, changed = try, w, true
+		keep := func(try []historyStep) bool {
+			if !time.Now().Before(until) {
+				return false
+			}
+			w := again(try)
+			if w == "" {
+				return false
+			}
+			list, wrong, changed = try, w, true
+			return true
+		}
+		for i := len(list) - 1; i >= 0; i-- {
+			if keep(slices.Delete(slices.Clone(list), i, i+1)) {
 				continue
 			}
-			for j := len(list[i].parts) - 1; j >= 0; j-- {
-				for k := len(list[i].parts[j]) - 1; k >= 0; k-- {
-					try := slices.Clone(list)
-					try[i].parts = slices.Clone(list[i].parts)
-					try[i].parts[j] = slices.Delete(slices.Clone(list[i].parts[j]), k, k+1)
-					if w := again(try); w != "" {
-						list, wrong, changed = try, w, true
-					}
+			for n := 0; ; n++ { // what is left out of it by one
+				less, ok := list[i].less(n)
+				if !ok {
+					break
+				}
+				try := slices.Clone(list)
+				try[i] = less
+				if keep(try) {
+					n--
 				}
 			}
 		}
 	}
 	return list, wrong
+}
+
+// less returns a step with one of its parts left out, the one that is counted by n; ok
+// is false if it has not so many.
+func (h historyStep) less(n int) (less historyStep, ok bool) {
+	is := func() bool { n--; return n == -1 }
+	if h.look && is() {
+		h.look = false
+		return h, true
+	}
+	if h.last != nil && is() {
+		h.last = nil
+		return h, true
+	}
+	for i := range h.within {
+		if h.within[i].kind != "" && is() {
+			h.within = slices.Clone(h.within)
+			h.within[i] = historyStep{}
+			return h, true
+		}
+	}
+	for i := 1; h.kind == "turn" && i < len(h.parts) && len(h.parts) > 2; i += 2 {
+		if (i >= len(h.within) || h.within[i].kind == "") && is() {
+			h.parts = slices.Delete(slices.Clone(h.parts), i-1, i+1)
+			if i < len(h.within) {
+				h.within = slices.Delete(slices.Clone(h.within), i-1, i+1)
+			}
+			return h, true
+		}
+	}
+	for i := range h.parts {
+		for k := range h.parts[i] {
+			if is() {
+				h.parts = slices.Clone(h.parts)
+				h.parts[i] = slices.Delete(slices.Clone(h.parts[i]), k, k+1)
+				return h, true
+			}
+		}
+	}
+	return h, false
 }
 
 func randomKind(rng *rand.Rand) historyKind {

@@ -468,10 +468,49 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 		st.fail("%s: got %s, want %s%s", st.steps[len(st.steps)-1], got, want, storyReasons(r))
 	}
 	st.compare()
+	st.compareLine(q.session)
 	if !st.quiet {
 		st.compareLog(q.session)
 	}
 	return st.last
+}
+
+// compareLine compares which turns are on the line, in whole or in part.
+func (st *storyTeller) compareLine(name string) {
+	st.Helper()
+	m := st.m[name]
+	unlock, err := m.lock(st.Context())
+	if err != nil {
+		st.Fatal(err)
+	}
+	defer unlock()
+	l, err := m.line(st.Context())
+	if err != nil {
+		st.Fatal(err)
+	}
+	tip, err := l.tip(st.Context())
+	if err != nil {
+		st.Fatal(err)
+	}
+	var got, want []int
+	for t := l.trail(tip, ""); ; {
+		r, err := t.next(st.Context())
+		if err != nil {
+			st.Fatal(err)
+		}
+		if r == nil {
+			break
+		}
+		got = append(got, r.Turn())
+	}
+	slices.Reverse(got)
+	s := st.rules.sessions[name]
+	for _, n := range s.line {
+		want = append(want, s.numbers[n])
+	}
+	if got, want = slices.Compact(got), slices.Compact(want); !slices.Equal(got, want) {
+		st.fail("%s: the line of %s is %v, want %v", st.steps[len(st.steps)-1], name, got, want)
+	}
 }
 
 // compareLog compares of which paths of turns the log says that they are taken back,
@@ -1055,6 +1094,49 @@ var stories = []story{
 			st.turnEnd("s")
 			st.restore("s", "start")
 			st.want("p", st.either("000u", "AB0u"))
+		}},
+	{name: "S23b", why: "a turn is on the line as long as a part of it is in somewhere", real: true, tools: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turnStart("s")
+			st.tool("s", func() { st.line("p", 1, "A") })
+			st.tool("s", func() { st.line("p", 1, "B"); st.put("q", storyText("Q")) })
+			st.turnEnd("s")
+			st.restore("s", "look:1")
+			st.want("p", "A000", "q", "-")
+			st.line("p", 1, "u")
+			st.restore("s", "turn:0") // q comes, p stays at the look
+			st.want("p", "u000", "q", "Q")
+			st.restore("s", "start", storyPath("q"))
+			st.wantLine("s", 0)
+			st.line("p", 1, "A")
+			st.restore("s", "start", storyPath("p"))
+			st.want("p", "0000", "q", "-")
+			st.wantLine("s")
+		}},
+	{name: "S23c", why: "also where it is in there as a whole, and on the line in part", real: true, tools: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turnStart("s")
+			st.tool("s", func() { st.line("p", 1, "A"); st.put("q", storyText("Q")) })
+			st.tool("s", func() { st.line("p", 1, "B"); st.line("q", 1, "R") })
+			st.turnEnd("s")
+			st.line("p", 1, "u")
+			st.restore("s", "look:1") // q goes back, p stays
+			st.want("p", "u000", "q", "Q")
+			st.restore("s", "start", storyPath("q"))
+			st.wantLine("s", 0)
+		}},
+	{name: "S23d", why: "what a turn made where the user had deleted something goes, and nothing comes", real: true,
+		tools: true, tell: func(st *storyTeller, _ int) {
+			st.put("p", ruleNone)
+			st.turnStart("s")
+			st.tool("s", func() { st.put("p", storyText("A000")) })
+			st.tool("s", func() { st.put("p", ruleNone) }) // so the tools have done nothing so far
+			st.put("q", storyText("u"))
+			st.tool("s", func() { st.put("p", storyText("B000")) })
+			st.turnEnd("s")
+			st.restore("s", "start")
+			st.want("p", "-")
+			st.wantAnswer("ok")
 		}},
 	{name: "S24", why: "hunks first, then the turn", merge: true, tell: func(st *storyTeller, _ int) {
 		st.turn("s", func() { st.put("p", storyText("AB00")) })
