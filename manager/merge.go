@@ -84,11 +84,9 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (step
 		if c.owner == Contested || c.status == tree.Captured || c.status == tree.Uncaptured {
 			return false, nil
 		}
-		list := []mergeStep{{c.old, c.new, ""}}
-		if c.mixed {
-			if list, err = x.m.windowsAt(ctx, sc.r, w.Path); err != nil {
-				return false, err
-			}
+		list, err := x.m.windowsOf(ctx, sc.r, c)
+		if err != nil {
+			return false, err
 		}
 		for i := range list {
 			if list[i].whose = "the turn"; sc.r.Turn() >= 0 {
@@ -112,6 +110,15 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (step
 		}
 	}
 	return steps, nil
+}
+
+// windowsOf returns what a change of a turn did, in steps where somebody else has
+// changed the path between its windows.
+func (m *FileSnapshotManager) windowsOf(ctx context.Context, r *record, c *pathChange) ([]mergeStep, error) {
+	if !c.mixed {
+		return []mergeStep{{c.old, c.new, ""}}, nil
+	}
+	return m.windowsAt(ctx, r, c.path)
 }
 
 // windowsAt returns what a turn did to a path in each of its windows; in several as

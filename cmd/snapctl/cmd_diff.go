@@ -13,17 +13,18 @@ import (
 type diffFlags struct {
 	patch, stat, numstat, nameStatus, nameOnly bool
 
-	nul, exitCode, renames bool
-	raw                    bool // to a terminal, too
-	context                int
-	turn                   string // whose changes are wanted; "": two states are compared
-	limits                 limitFlags
+	nul, exitCode, renames, hunks bool
+	raw                           bool // to a terminal, too
+	context                       int
+	turn                          string // whose changes are wanted; "": two states are compared
+	limits                        limitFlags
 }
 
 func (a *app) diffCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
-		Use:     "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]",
+		Use: "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]\n" +
+			"  snapctl diff --hunks {REV REV | --turn REV} [flags] [-- PATH...]",
 		Short:   "Show what differs between snapshots, or a snapshot and the disk",
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd, a.flags.json) },
 		RunE: a.resident(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
@@ -37,6 +38,7 @@ func (a *app) diffCommand() *cobra.Command {
 	flags.BoolVar(&f.numstat, "numstat", false, "print lines added TAB lines deleted TAB path")
 	flags.BoolVar(&f.nameStatus, "name-status", false, "print A, M, T, D, a or d TAB path")
 	flags.BoolVar(&f.nameOnly, "name-only", false, "print paths")
+	flags.BoolVar(&f.hunks, "hunks", false, "print pieces that can be taken back one by one, each with its ID")
 	flags.BoolVarP(&f.renames, "find-renames", "M", false, "show a file that was moved as one change")
 	flags.BoolVarP(&f.nul, "null", "z", false, "end fields with NUL and print paths as they are")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something differs")
@@ -53,14 +55,17 @@ func (f *diffFlags) addRaw(flags *pflag.FlagSet) {
 // check refuses flags that do not go together.
 func (f *diffFlags) check(cmd *cobra.Command, json bool) error {
 	n := 0
-	for _, set := range []bool{f.patch, f.stat, f.numstat, f.nameStatus, f.nameOnly} {
+	for _, set := range []bool{f.patch, f.stat, f.numstat, f.nameStatus, f.nameOnly, f.hunks} {
 		if set {
 			n++
 		}
 	}
 	switch {
 	case n > 1:
-		return usageError(cmd, "diff: more than one of --patch, --stat, --numstat, --name-status and --name-only")
+		return usageError(cmd, "diff: more than one of --patch, --stat, --numstat, --name-status, --name-only "+
+			"and --hunks")
+	case f.hunks && f.renames:
+		return usageError(cmd, "diff: --hunks and -M")
 	case f.nul && (json || !f.numstat && !f.nameStatus && !f.nameOnly):
 		return usageError(cmd, "diff: -z goes with --numstat, --name-status or --name-only")
 	case f.context < 0:
@@ -117,10 +122,13 @@ func (a *app) diff(cmd *cobra.Command, p *place, args []string, f *diffFlags) er
 	if err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("turn") {
-		if len(revs) > 0 {
-			return usageError(cmd, "diff: --turn names a turn, and %q another revision: paths come after --", revs[0])
-		}
+	isTurn := cmd.Flags().Changed("turn")
+	switch {
+	case isTurn && len(revs) > 0:
+		return usageError(cmd, "diff: --turn names a turn, and %q another revision: paths come after --", revs[0])
+	case f.hunks:
+		return a.diffHunks(cmd, p, revs, only, f)
+	case isTurn:
 		t, err := p.turnDiff(ctx, f.turn)
 		if err != nil {
 			return err

@@ -93,6 +93,10 @@ var facesOf = map[string]faces{
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *verbs.TurnDiffOf) (any, error) {
 			return m.TurnDiff(ctx, a.Rev)
 		})},
+	"hunks": {"Hunks", "hunks", "diff", "",
+		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *manager.HunkRange) (any, error) {
+			return m.Hunks(ctx, a)
+		})},
 	"get_snapshots": {"Timeline", "snapshot_list", "log", "",
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, _ *struct{}) (any, error) {
 			var list []*manager.Moment
@@ -413,6 +417,12 @@ var conforms = []conform{
 	{verb: "get_turn_diff", args: `{"rev":"turn:9"}`, tool: `{"turn":"turn:9"}`, cli: "--turn turn:9", code: "unknown"},
 	{verb: "get_turn_diff", args: `{"rev":"turn:0"}`, tool: `{"turn":"turn:0"}`, cli: "--turn turn:0",
 		before: afterPruned, code: "pruned"},
+	{verb: "hunks", args: `{"turn":"@"}`, cli: "--hunks --turn @", has: []string{"b", "-one", "+two", "clean", "whole"}},
+	{verb: "hunks", args: `{"turn":"@"}`, cli: "--hunks --turn @", before: afterEdited, has: []string{"a", "conflict"}},
+	{verb: "hunks", args: `{"from":"start","to":"@","paths":["a"]}`, cli: "--hunks start @ -- a", has: []string{"+two"}},
+	{verb: "hunks", args: `{"turn":"turn:9"}`, cli: "--hunks --turn turn:9", code: "unknown"},
+	{verb: "hunks", args: `{"turn":"@","paths":["../a"]}`, cli: "--hunks --turn @ -- ../a", code: "outside"},
+	{verb: "hunks", args: `{"turn":"turn:0"}`, cli: "--hunks --turn turn:0", before: afterPruned, code: "pruned"},
 	{verb: "get_snapshots", args: `{}`, cli: "--json", has: []string{"step", "start"}},
 	{verb: "whereis", args: `{"path":"b"}`, cli: "--json b", has: []string{`"turnIndex":0`, `"owner":"turn"`}},
 	{verb: "whereis", args: `{"path":"a"}`, cli: "--json a", before: afterEdited, has: []string{`"turnIndex":`}},

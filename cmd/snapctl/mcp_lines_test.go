@@ -125,7 +125,7 @@ func TestMCPNames(t *testing.T) {
 		{"restore", arguments{"target": "@", "onDirty": long}}, {"restore", arguments{"target": "start", "paths": []string{long}}},
 		{"file_diff", arguments{"path": long, "to": "disk"}}, {"snapshot_list", arguments{long: 1}},
 		{"patch_apply", arguments{"path": long, "old": "a", "new": "b"}}, {"patch_apply", arguments{"path": "f000", "old": long, "new": "b"}},
-		{"patch_undo", arguments{"undoId": long}}, {"snapshot_diff", arguments{"cursor": long}}, {"whereis", arguments{"path": long}},
+		{"patch_undo", arguments{"undoId": long}}, {"snapshot_diff", arguments{"cursor": long}}, {"hunks", arguments{"cursor": long}}, {"hunks", arguments{"turn": long}}, {"whereis", arguments{"path": long}},
 	} {
 		if r, text := m.raw(test.tool, test.args); !r.IsError || len(text) > 3000 {
 			t.Errorf("%s with a long argument: %t, %d bytes: %.300s", test.tool, r.IsError, len(text), text)
@@ -144,11 +144,11 @@ func TestMCPNames(t *testing.T) {
 func TestMCPTools(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, tools, prompts string }{
-		{"", "file_diff files_modified patch_apply patch_undo redo restore restore_preview snapshot_create snapshot_diff " +
+		{"", "file_diff files_modified hunks patch_apply patch_undo redo restore restore_preview snapshot_create snapshot_diff " +
 			"snapshot_list undo whereis", "changes rewind"},
-		{"snapshots,look,restore,edit", "file_diff files_modified patch_apply patch_undo redo restore restore_preview " +
+		{"snapshots,look,restore,edit", "file_diff files_modified hunks patch_apply patch_undo redo restore restore_preview " +
 			"snapshot_create snapshot_diff snapshot_list undo whereis", "changes rewind"},
-		{"look", "file_diff files_modified restore_preview snapshot_diff snapshot_list whereis", "changes"},
+		{"look", "file_diff files_modified hunks restore_preview snapshot_diff snapshot_list whereis", "changes"},
 		{"restore,snapshot_create", "redo restore restore_preview snapshot_create undo", "rewind"},
 		{"edit", "patch_apply patch_undo", ""},
 	} {

@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"slices"
 
 	"github.com/zeebo/blake3"
@@ -26,58 +27,112 @@ import (
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
-// A State is a file at one moment.
+// A State is a file, or a link, at one moment.
 type State struct {
-	ID   store.ID // of Text; the zero ID if there was no file
+	ID   store.ID  // of Text; the zero ID if there was nothing
+	Mode tree.Mode // 0 if there was nothing
 	Text []byte
+
+	Opaque bool // nobody has read it: Text is not its content
 }
+
+// IsText reports whether lines of a state can be taken back.
+func (s *State) IsText() bool {
+	return s.Mode.Kind() == tree.ModeFile && !s.Opaque && !similar.IsBinary(s.Text)
+}
+
+func isSame(a, b *State) bool { return a.ID == b.ID && a.Mode == b.Mode }
+
+// A Kind says what a hunk is about.
+type Kind string
+
+const (
+	Lines Kind = "lines"
+	Mode  Kind = "mode"  // the mode of a file, apart from its content
+	Whole Kind = "whole" // a file that was made, deleted or replaced, or is no text
+)
 
 // A Hunk is one of the places at which two states of a file differ.
 type Hunk struct {
 	// Of the path, both states and the ranges: the same whatever the file is now, and
 	// of no other hunk of the two states. 8 hex digits, more in the rare case that
 	// two hunks of a file have these in common.
-	ID string
+	ID   string
+	Kind Kind
 
 	Before, After patch.Side // its lines; one of them may be none
 }
 
-// Between returns the hunks that lead from before to after, in order, with at least
-// one line between any two. Where one of the states is binary it is one hunk.
+// Between returns the hunks that lead from before to after: one of the mode comes first,
+// those of lines follow in order, with at least one line between any two. What is no
+// text before and after is one hunk.
 func Between(path string, before, after State) []Hunk {
-	var edits []textdiff.Edit
-	old, new := textdiff.SplitLines(before.Text), textdiff.SplitLines(after.Text)
+	var list []Hunk
 	switch {
-	case before.ID == after.ID:
+	case isSame(&before, &after):
 		return nil
-	case similar.IsBinary(before.Text) || similar.IsBinary(after.Text):
-		edits = []textdiff.Edit{{OldEnd: len(new), NewEnd: len(old)}}
+	case !before.IsText() || !after.IsText():
+		list = []Hunk{{Kind: Whole, Before: whole(before.Text), After: whole(after.Text)}}
 	default:
+		if before.Mode != after.Mode {
+			list = append(list, Hunk{Kind: Mode})
+		}
+		old, new := textdiff.SplitLines(before.Text), textdiff.SplitLines(after.Text)
 		// From after to before, as the merge that takes hunks back compares them.
 		numbers, distinct := textdiff.Number(new, old)
-		edits = textdiff.CompareNumbers(numbers[0], numbers[1], distinct)
+		edits := textdiff.CompareNumbers(numbers[0], numbers[1], distinct)
 		edits = textdiff.Slide(numbers[0], numbers[1], edits)
+		list = appendHunks(list, cursor{text: before.Text, lines: old}, cursor{text: after.Text, lines: new}, edits)
 	}
-	list := make([]Hunk, len(edits))
-	from, to := cursor{text: before.Text, lines: old}, cursor{text: after.Text, lines: new}
-	for i, e := range edits {
-		list[i].Before = from.side(e.NewStart, e.NewEnd)
-		list[i].After = to.side(e.OldStart, e.OldEnd)
+	name(list, path, &before, &after)
+	return list
+}
+
+// appendHunks appends what edits that lead from the lines of to to those of from change.
+func appendHunks(list []Hunk, from, to cursor, edits []textdiff.Edit) []Hunk {
+	for _, e := range edits {
+		list = append(list, Hunk{Kind: Lines, Before: from.side(e.NewStart, e.NewEnd),
+			After: to.side(e.OldStart, e.OldEnd)})
 	}
-	name(list, path, before.ID, after.ID)
+	return list
+}
+
+// whole returns all of a text.
+func whole(text []byte) patch.Side {
+	c := cursor{text: text, lines: textdiff.SplitLines(text)}
+	return c.side(0, len(c.lines))
+}
+
+// Parts divides a hunk of lines between before and after at lines that both sides of it
+// have; nil if there are none. All parts are the hunk.
+func Parts(path string, before, after State, h *Hunk) []Hunk {
+	if h.Kind != Lines {
+		return nil
+	}
+	from, to := cursorIn(h.Before), cursorIn(h.After)
+	edits := textdiff.Compare(to.lines, from.lines)
+	if len(edits) < 2 {
+		return nil
+	}
+	list := appendHunks(nil, from, to, edits)
+	name(list, path, &before, &after)
 	return list
 }
 
 // name gives hunks their IDs.
-func name(list []Hunk, path string, before, after store.ID) {
+func name(list []Hunk, path string, before, after *State) {
 	ids := make([]string, len(list))
 	for i, h := range list {
-		b := append(append([]byte(path), 0), before[:]...)
-		b = append(b, after[:]...)
+		b := append(append([]byte(path), 0), before.ID[:]...)
+		b = append(b, after.ID[:]...)
 		for _, n := range []int{h.Before.Lines.Start, h.Before.Lines.End, h.After.Lines.Start, h.After.Lines.End} {
 			b = binary.BigEndian.AppendUint64(b, uint64(n))
+		}
+		if h.Kind != Lines {
+			b = fmt.Appendf(b, "%s %o %o", h.Kind, before.Mode, after.Mode)
 		}
 		sum := blake3.Sum256(b)
 		ids[i] = hex.EncodeToString(sum[:])
@@ -97,21 +152,26 @@ func name(list []Hunk, path string, before, after store.ID) {
 // idDigits are enough for 973 hunks of a file but in one case of 9,000.
 const idDigits = 8
 
-// A cursor walks over the lines of a text.
+// A cursor walks over the lines of a text, or of a side of it.
 type cursor struct {
 	text     []byte
 	lines    []string
+	in       patch.Side // where they are in the whole text
 	line, at int
+}
+
+func cursorIn(s patch.Side) cursor {
+	return cursor{text: s.Text, lines: textdiff.SplitLines(s.Text), in: s}
 }
 
 // side returns lines that are not before those of the call before.
 func (c *cursor) side(start, end int) patch.Side {
 	c.to(start)
-	s := patch.Side{Lines: patch.Span{Start: start, End: end}, Bytes: patch.Span{Start: c.at}}
+	from := c.at
 	c.to(end)
-	s.Bytes.End = c.at
-	s.Text = c.text[s.Bytes.Start:c.at:c.at]
-	return s
+	line, at := c.in.Lines.Start, c.in.Bytes.Start
+	return patch.Side{Text: c.text[from:c.at:c.at], Lines: patch.Span{Start: line + start, End: line + end},
+		Bytes: patch.Span{Start: at + from, End: at + c.at}}
 }
 
 func (c *cursor) to(line int) {
@@ -150,8 +210,35 @@ type Place struct {
 	Start, End int
 }
 
-// Places returns the place of each hunk that [Between] returned.
-func Places(after, now []byte, list []Hunk) []Place {
+// Places returns the place of each hunk between before and after, [Between]'s or parts
+// of these.
+func Places(before, after, now State, list []Hunk) []Place {
+	places := make([]Place, 0, len(list))
+	for len(list) > 0 && list[0].Kind != Lines {
+		p := Place{Outcome: Conflict}
+		isMode := list[0].Kind == Mode
+		switch {
+		case isMode && now.Mode == before.Mode, isSame(&now, &before):
+			p.Outcome = Done
+		case isMode && now.Mode == after.Mode, isSame(&now, &after):
+			p.Outcome = Clean
+		}
+		places, list = append(places, p), list[1:]
+	}
+	switch {
+	case len(list) == 0:
+		return places
+	case !now.IsText():
+		for range list {
+			places = append(places, Place{Outcome: Conflict})
+		}
+		return places
+	}
+	return appendPlaces(places, after.Text, now.Text, list)
+}
+
+func appendPlaces(places []Place, after, now []byte, list []Hunk) []Place {
+	n := len(places)
 	before := TakenBack(after, list, func(*Hunk) bool { return true })
 	onlyEnds := false
 	if patch.Merge(after, now, before, nil).EndsOfOurs { // then lines are compared without them
@@ -163,11 +250,13 @@ func Places(after, now []byte, list []Hunk) []Place {
 	ours := textdiff.CompareNumbers(numbers[0], numbers[1], distinct)
 	ours = textdiff.Slide(numbers[0], numbers[1], ours)
 	theirs := make([]textdiff.Edit, len(list))
+	more := 0 // lines that before has up to there more than after
 	for i, h := range list {
 		theirs[i] = textdiff.Edit{OldStart: h.After.Lines.Start, OldEnd: h.After.Lines.End,
-			NewStart: h.Before.Lines.Start, NewEnd: h.Before.Lines.End}
+			NewStart: h.After.Lines.Start + more}
+		more += h.Before.Lines.End - h.Before.Lines.Start - (h.After.Lines.End - h.After.Lines.Start)
+		theirs[i].NewEnd = h.After.Lines.End + more
 	}
-	places := make([]Place, 0, len(list))
 	old := textdiff.SplitLines(before)
 	for _, r := range textdiff.Regions(ours, theirs) {
 		p := Place{Outcome: Clean, Start: r.OursStart, End: r.OursEnd}
@@ -177,7 +266,7 @@ func Places(after, now []byte, list []Hunk) []Place {
 		case r.ByOurs:
 			p.Outcome = Conflict
 		}
-		for len(places) < len(list) && r.ByTheirs && list[len(places)].After.Lines.Start <= r.End {
+		for len(places)-n < len(list) && r.ByTheirs && list[len(places)-n].After.Lines.Start <= r.End {
 			places = append(places, p)
 		}
 	}

@@ -14,9 +14,12 @@ import (
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/tree"
 )
 
-func stateOf(text []byte) State { return State{ID: blake3.Sum256(text), Text: text} }
+func stateOf(text []byte) State {
+	return State{ID: blake3.Sum256(text), Mode: tree.ModeFile | 0o644, Text: text}
+}
 
 func TestBetween(t *testing.T) {
 	before, after := stateOf([]byte("a\nb\nc\nd\ne")), stateOf([]byte("a\nB\nc\nd\ne\nf\n"))
@@ -26,8 +29,8 @@ func TestBetween(t *testing.T) {
 			Bytes: patch.Span{Start: at, End: at + len(text)}}
 	}
 	want := []Hunk{
-		{ID: "f9256b48", Before: side("b\n", 1, 2, 2), After: side("B\n", 1, 2, 2)},
-		{ID: "e56b8ab5", Before: side("e", 4, 5, 8), After: side("e\nf\n", 4, 6, 8)},
+		{ID: "f9256b48", Kind: Lines, Before: side("b\n", 1, 2, 2), After: side("B\n", 1, 2, 2)},
+		{ID: "e56b8ab5", Kind: Lines, Before: side("e", 4, 5, 8), After: side("e\nf\n", 4, 6, 8)},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Between (-want +got):\n%s", diff)
@@ -51,7 +54,7 @@ func TestBetween(t *testing.T) {
 	}{
 		{"the same", before, before, 0},
 		{"made", State{}, after, 1},
-		{"made, empty", State{}, stateOf(nil), 0},
+		{"made, empty", State{}, stateOf(nil), 1},
 		{"deleted", before, State{}, 1},
 		{"binary", stateOf([]byte("a\nb\x00\nc\n")), stateOf([]byte("A\nb\x00\nC\n")), 1},
 	} {
@@ -67,7 +70,7 @@ func TestIDsDiffer(t *testing.T) {
 	for i := range list {
 		list[i].After.Lines = patch.Span{Start: 2 * i, End: 2*i + 1}
 	}
-	name(list, "x", State{}.ID, State{}.ID)
+	name(list, "x", new(State), new(State))
 	seen := make(map[string]bool)
 	for _, h := range list {
 		seen[h.ID] = true
@@ -136,7 +139,7 @@ func takenInTwo(t *testing.T, before, after, now []byte, list []Hunk, some func(
 func checkPlaces(t *testing.T, before, after, now []byte, list []Hunk) map[Outcome]int {
 	t.Helper()
 	count := make(map[Outcome]int)
-	places := Places(after, now, list)
+	places := Places(stateOf(before), stateOf(after), stateOf(now), list)
 	if len(places) != len(list) {
 		t.Fatalf("%d places of %d hunks", len(places), len(list))
 	}
@@ -183,14 +186,72 @@ func TestPlaces(t *testing.T) {
 	}
 	list := Between("x", stateOf([]byte(before)), stateOf([]byte(after)))
 	for _, tt := range tests {
-		if diff := cmp.Diff(tt.want, Places([]byte(after), []byte(tt.now), list)); diff != "" {
+		got := Places(stateOf([]byte(before)), stateOf([]byte(after)), stateOf([]byte(tt.now)), list)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", tt.name, diff)
 		}
 	}
-	crlf := []byte("a\r\nb\r\n")
-	list = Between("x", stateOf([]byte("a\nb\n")), stateOf(crlf))
-	if got := Places(crlf, []byte("a\r\nx\r\n"), list); len(got) != 1 || got[0].Outcome != Done {
+	lf, crlf := stateOf([]byte("a\nb\n")), stateOf([]byte("a\r\nb\r\n"))
+	list = Between("x", lf, crlf)
+	if got := Places(lf, crlf, stateOf([]byte("a\r\nx\r\n")), list); len(got) != 1 || got[0].Outcome != Done {
 		t.Errorf("a hunk of line ends alone, below an edit: %v, want that nothing is to be done", got)
+	}
+}
+
+// What is no text is taken back as a whole, and a mode apart from the content.
+func TestWholePlaces(t *testing.T) {
+	text, other := stateOf([]byte("a\n")), stateOf([]byte("b\n"))
+	run, link, large := text, text, text
+	run.Mode, link.Mode, large.Opaque = tree.ModeFile|0o755, tree.ModeSymlink, true
+	for _, tt := range []struct {
+		name               string
+		before, after, now State
+		want               []Outcome
+	}{
+		{"made", State{}, text, text, []Outcome{Clean}},
+		{"made, and gone", State{}, text, State{}, []Outcome{Done}},
+		{"made, then changed", State{}, text, other, []Outcome{Conflict}},
+		{"deleted, then made", text, State{}, other, []Outcome{Conflict}},
+		{"became a link", text, link, link, []Outcome{Clean}},
+		{"too large", large, other, other, []Outcome{Clean}},
+		{"its mode", text, run, run, []Outcome{Clean}},
+		{"its mode, and lines since", text, run, stateOf([]byte("c\n")), []Outcome{Done}},
+		{"its mode and a line", other, run, text, []Outcome{Done, Clean}},
+		{"its mode and a line, and gone", other, run, State{}, []Outcome{Conflict, Conflict}},
+	} {
+		var got []Outcome
+		for _, p := range Places(tt.before, tt.after, tt.now, Between("x", tt.before, tt.after)) {
+			got = append(got, p.Outcome)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+	a, b := Between("x", text, run)[0].ID, Between("x", run, text)[0].ID
+	if a == b {
+		t.Errorf("a hunk of a mode and the way back are both %s", a)
+	}
+}
+
+// A hunk is divided at lines that both of its sides have.
+func TestParts(t *testing.T) {
+	before, after := stateOf([]byte("a\nx\n}\ny\nb\n")), stateOf([]byte("a\nX\n}\nY\nb\n"))
+	h := Hunk{Kind: Lines, Before: whole(before.Text), After: whole(after.Text)}
+	parts := Parts("x", before, after, &h)
+	if len(parts) != 2 {
+		t.Fatalf("%d parts, want 2", len(parts))
+	}
+	checkHunks(t, before.Text, after.Text, parts)
+	one := TakenBack(after.Text, parts, func(h *Hunk) bool { return h.ID == parts[0].ID })
+	if string(one) != "a\nx\n}\nY\nb\n" {
+		t.Errorf("without the first part %q", one)
+	}
+	places := Places(before, after, stateOf(one), parts)
+	if places[0].Outcome != Done || places[1].Outcome != Clean {
+		t.Errorf("the first part is taken back: %v", places)
+	}
+	if list := Parts("x", before, after, &parts[0]); list != nil {
+		t.Errorf("parts of a part: %v", list)
 	}
 }
 

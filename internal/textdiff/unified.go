@@ -223,12 +223,12 @@ func appendHunk(dst []byte, a, b []string, list []Edit, context int) []byte {
 
 	at := first.OldStart - before
 	for _, e := range list {
-		dst = appendLines(dst, ' ', a[at:e.OldStart])
-		dst = appendLines(dst, '-', a[e.OldStart:e.OldEnd])
-		dst = appendLines(dst, '+', b[e.NewStart:e.NewEnd])
+		dst = AppendLines(dst, ' ', a[at:e.OldStart])
+		dst = AppendLines(dst, '-', a[e.OldStart:e.OldEnd])
+		dst = AppendLines(dst, '+', b[e.NewStart:e.NewEnd])
 		at = e.OldEnd
 	}
-	return appendLines(dst, ' ', a[at:at+after])
+	return AppendLines(dst, ' ', a[at:at+after])
 }
 
 // appendRange appends the range [start, end) of lines as a hunk's header has
@@ -247,7 +247,8 @@ func appendRange(dst []byte, start, end int) []byte {
 	return dst
 }
 
-func appendLines(dst []byte, mark byte, lines []string) []byte {
+// AppendLines appends lines as a unified diff has them behind a mark.
+func AppendLines(dst []byte, mark byte, lines []string) []byte {
 	for _, line := range lines {
 		dst = append(dst, mark)
 		dst = append(dst, line...)

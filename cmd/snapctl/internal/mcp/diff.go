@@ -38,6 +38,7 @@ func (x *tools) addDiffs() {
 	add(x, "file_diff", "Compare one file", looks,
 		"Show one file at two revisions: the unified diff, or all of the old or the new content. For the file as it "+
 			"is now, use snapshot_diff with paths.", fileDiff)
+	x.addHunks()
 	addVerb(x, "whereis", "Find who changed a file", looks,
 		"Say which step changed a file last, when, and whose change it was: offline is the user's.",
 		map[string]string{"path": "the file, relative to the root"})

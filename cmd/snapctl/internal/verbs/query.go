@@ -107,6 +107,10 @@ func modifiedFiles(ctx context.Context, s *Session, a *manager.Range) (*manager.
 	return s.ModifiedFiles(ctx, a)
 }
 
+func hunks(ctx context.Context, s *Session, a *manager.HunkRange) (*manager.HunkList, error) {
+	return s.Hunks(ctx, a)
+}
+
 // wantPath refuses a request that names no path.
 func wantPath(path string) error {
 	if path == "" {

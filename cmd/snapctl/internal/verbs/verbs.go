@@ -40,6 +40,7 @@ var All = []*Verb{
 	verb("get_modified_files", looks, "lists the paths that turns changed between two points", modifiedFiles),
 	verb("get_file_diff", looks, "returns a file at two points and the difference", fileDiff),
 	verb("get_turn_diff", looks, "returns what a turn did, without what others did meanwhile", turnDiff),
+	verb("hunks", looks, "lists pieces of a change, each with what would come of taking it back", hunks),
 	verb("get_snapshots", looks, "lists the session's history, oldest first", snapshots),
 	verb("whereis", looks, "says which turn changed a path last", whereIs),
 	verb("get_coverage", looks, "lists what was left out of a snapshot", coverage),

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/manager"
+)
+
+// diffHunks lists the hunks of a turn, or between two revisions.
+func (a *app) diffHunks(cmd *cobra.Command, p *place, revs []string, only filter, f *diffFlags) error {
+	r := &manager.HunkRange{Turn: f.turn}
+	switch isTurn := cmd.Flags().Changed("turn"); {
+	case !isTurn && (len(revs) != 2 || revs[0] == diskRev || revs[1] == diskRev):
+		return &failure{exitUsage, fmt.Errorf("diff: --hunks compares two revisions of which neither is the disk"),
+			"'snapctl diff --hunks --turn REV' lists what a turn did"}
+	case !isTurn:
+		r.From, r.To = revs[0], revs[1]
+		revs = revs[1:]
+	default:
+		revs = []string{f.turn}
+	}
+	for _, rev := range revs { // which settles on a session
+		if _, err := p.resolve(cmd.Context(), rev); err != nil {
+			return err
+		}
+	}
+	for _, path := range only {
+		r.Paths = append(r.Paths, cmp.Or(path, "."))
+	}
+	if cmd.Flags().Changed("unified") {
+		r.Context = f.context
+	}
+	hunks, err := allHunks(cmd, p, r)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(&manager.HunkList{Hunks: hunks})
+	}
+	path := ""
+	for i := range hunks {
+		h := &hunks[i]
+		if h.Path != path {
+			fmt.Fprintln(a.out, a.paint(bold, words.Quote(h.Path)))
+			path = h.Path
+		}
+		a.printHunk(h, f.raw)
+	}
+	if f.exitCode && len(hunks) > 0 {
+		return &failure{code: exitRefused}
+	}
+	return nil
+}
+
+// allHunks returns the hunks of all parts of a list.
+func allHunks(cmd *cobra.Command, p *place, r *manager.HunkRange) (all []manager.Hunk, err error) {
+	all = []manager.Hunk{}
+	for {
+		list, err := p.m.Hunks(cmd.Context(), r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list.Hunks...)
+		if r.Cursor = list.NextCursor; r.Cursor == "" {
+			return all, nil
+		}
+	}
+}
+
+// printHunk prints a hunk, with its ID and state in the header.
+func (a *app) printHunk(h *manager.Hunk, raw bool) {
+	head := h.Kind
+	if h.Kind == "lines" {
+		head = fmt.Sprintf("@@ -%s +%s @@", unifiedRange(h.Before), unifiedRange(h.After))
+	}
+	head = fmt.Sprintf("%s %s %s", head, h.ID, h.State)
+	if h.Window > 0 {
+		head += fmt.Sprintf(", window %d", h.Window)
+	}
+	text := []byte("@@\n" + h.Text) // so that it is known where lines begin
+	if !raw && isTerminal(a.stdout) {
+		text = visiblePatch(text)
+	}
+	if a.colour {
+		text = a.paintPatch(text)
+		head = a.paint(cyan, head)
+	}
+	_, body, _ := bytes.Cut(text, []byte("\n"))
+	fmt.Fprintf(a.out, "%s\n%s", head, body)
+}
+
+// unifiedRange returns lines as the header of a hunk has them.
+func unifiedRange(lines [2]int) string {
+	n := lines[1] - lines[0]
+	first := lines[0]
+	if n > 0 {
+		first++
+	}
+	if n == 1 {
+		return fmt.Sprint(first)
+	}
+	return fmt.Sprintf("%d,%d", first, n)
+}
