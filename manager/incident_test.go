@@ -18,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -457,6 +458,6 @@ func runRestore(dir, stores string, at int64) error {
 		}
 		return vfstest.WithFaultDir(d, fault), nil
 	}
-	_, err = m.RestoreFiles(ctx, &RestoreOptions{Target: "start"})
+	_, err = m.RestoreFiles(ctx, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
 	return err
 }

@@ -21,7 +21,8 @@ import (
 	"github.com/boocode/filestore/rollback"
 )
 
-// restoreDay is a session with something of each kind to be restored.
+// restoreDay is a session with something of each kind to be restored. One file is to be
+// merged.
 func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after map[string]string) {
 	t.Helper()
 	do := func(errs ...error) {
@@ -62,6 +63,8 @@ func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after
 	write("elsewhere/new", "agent")
 	do(second(m.OnTurnEnd(t.Context(), nil)))
 	write("user", "edited")
+	write("both", "agent\n2\n3\nuser\n")
+	before["both"] = "1\n2\n3\nuser\n"
 	return before, b.files()
 }
 
@@ -94,8 +97,6 @@ func restoreFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 		t.Fatal(err)
 	}
 	before, after := restoreDay(t, dir, m)
-	b.write("both", "agent\n2\n3\nuser\n") // is merged
-	before["both"], after["both"] = "1\n2\n3\nuser\n", "agent\n2\n3\nuser\n"
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +204,8 @@ func TestFinishRestore(t *testing.T) {
 			d, err := vfs.OpenDir(path)
 			return vfstest.WithFaultDir(d, fault), err
 		}
-		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start"}); err == nil {
+		merge := &RestoreOptions{Target: "start", OnDirty: rollback.Merge}
+		if _, err := m.RestoreFiles(t.Context(), merge); err == nil {
 			t.Fatal("no error")
 		}
 		m.Close()

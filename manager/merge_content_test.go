@@ -1,0 +1,202 @@
+package manager
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/rollback"
+)
+
+var mergeRuns = flag.Int("merge.runs", 40, "sessions of TestMergeContents")
+
+// A writers is the user and a turn, who edit the same texts. Most lines say who wrote them;
+// of the others there are few different ones.
+type writers struct {
+	rng   *rand.Rand
+	lines int // that were written
+	dull  int // different lines that do not say whose they are
+}
+
+func (w *writers) line(who string) string {
+	w.lines++
+	if w.rng.IntN(4) == 0 {
+		return fmt.Sprintf("dull %d\n", w.rng.IntN(w.dull))
+	}
+	return fmt.Sprintf("%s %d\n", who, w.lines)
+}
+
+// edited returns a text after some edits of somebody's. Only a turn moves lines: those
+// that the user has moved are the user's.
+func (w *writers) edited(text []byte, who string) []byte {
+	lines := slices.Collect(strings.Lines(string(text)))
+	if n := len(lines); n > 0 && !strings.HasSuffix(lines[n-1], "\n") {
+		lines[n-1] += "\n"
+	}
+	fresh := func() string {
+		l := w.line(who)
+		if len(lines) > 0 && w.rng.IntN(3) == 0 && strings.HasSuffix(lines[w.rng.IntN(len(lines))], "\r\n") {
+			l = strings.TrimSuffix(l, "\n") + "\r\n"
+		}
+		return l
+	}
+	for range 1 + w.rng.IntN(3) {
+		at := w.rng.IntN(len(lines) + 1)
+		some := min(len(lines), at+1+w.rng.IntN(4))
+		switch k := w.rng.IntN(8); {
+		case k < 3 || at == len(lines):
+			lines = slices.Insert(lines, at, fresh())
+		case k == 3:
+			lines = slices.Delete(lines, at, some)
+		case k == 4 && who == "turn":
+			moved := slices.Clone(lines[at:some])
+			lines = slices.Delete(lines, at, some)
+			lines = slices.Insert(lines, w.rng.IntN(len(lines)+1), moved...)
+		default:
+			lines[at] = fresh()
+		}
+	}
+	out := []byte(strings.Join(lines, ""))
+	lf := bytes.ReplaceAll(out, []byte("\r\n"), []byte("\n"))
+	switch w.rng.IntN(24) {
+	case 0:
+		return bytes.ReplaceAll(lf, []byte("\n"), []byte("\r\n"))
+	case 1:
+		return lf
+	case 2:
+		return bytes.TrimRight(out, "\r\n")
+	}
+	return out
+}
+
+// linesOf counts the lines that somebody has written, line ends apart.
+func linesOf(text []byte, who string) map[string]int {
+	list := make(map[string]int)
+	for l := range bytes.Lines(text) {
+		if s := strings.TrimRight(string(l), "\r\n"); strings.HasPrefix(s, who+" ") {
+			list[s]++
+		}
+	}
+	return list
+}
+
+// The user and turns edit the same files at random, with CRLF, without a final line end,
+// between windows of a turn. A restore that merges leaves each line of the user's, and
+// none of the turns' where it goes to the start and merges; an undo gives back each byte.
+func TestMergeContents(t *testing.T) {
+	first := testseed.Of(t)
+	merged, conflicts := 0, 0
+	for i := range uint64(*mergeRuns) {
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
+			w := &writers{rng: rand.New(rand.NewPCG(first+i, 7)), dull: 1 + int(i%7)}
+			some, others := w.session(t)
+			merged, conflicts = merged+some, conflicts+others
+		})
+	}
+	if merged < *mergeRuns || conflicts < *mergeRuns {
+		t.Errorf("only %d merged files and %d conflicts in %d sessions", merged, conflicts, *mergeRuns)
+	}
+}
+
+func (w *writers) session(t *testing.T) (merged, conflicts int) {
+	names := []string{"plain", "a\nb", "\xff\xfe.txt", "dir/ü", "-n", "con flict"}
+	b := newBench(t)
+	texts := func() map[string][]byte {
+		list := make(map[string][]byte)
+		for _, name := range names {
+			var err error
+			if list[name], err = os.ReadFile(filepath.Join(b.dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return list
+	}
+	edit := func(who string) {
+		list := texts()
+		for _, name := range names {
+			if w.rng.IntN(2) == 0 {
+				b.write(name, string(w.edited(list[name], who)))
+			}
+		}
+	}
+	for _, name := range names {
+		var text []byte
+		for range w.rng.IntN(25) {
+			text = append(text, w.line("base")...)
+		}
+		b.write(name, string(w.edited(text, "base")))
+	}
+	byTools := w.rng.IntN(3) == 0
+	m := b.open("s", func(o *Options) { o.ToolWindows = byTools })
+	b.initialize(m)
+	turn := func() {
+		if !byTools {
+			edit("turn")
+			return
+		}
+		for tool := range 1 + w.rng.IntN(3) {
+			edit("user")
+			if _, err := m.OnToolStart(t.Context(), fmt.Sprint(tool)); err != nil {
+				t.Fatal(err)
+			}
+			edit("turn")
+			if _, err := m.OnToolEnd(t.Context(), fmt.Sprint(tool)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 2 + w.rng.IntN(5) {
+		if w.rng.IntN(3) == 0 {
+			edit("user")
+		} else {
+			b.turn(m, turn)
+		}
+	}
+	for range 3 {
+		edit("user")
+		before := texts()
+		target := []string{"start", "@~1", "@~2", "turn:0"}[w.rng.IntN(4)]
+		r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: target, OnDirty: rollback.Merge})
+		if err != nil && !strings.Contains(err.Error(), "internal error") { // there is no such turn
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged, conflicts = merged+len(r.Merged), conflicts+len(r.Skipped)
+		for name, text := range texts() {
+			if slices.Contains(r.Skipped, name) && !bytes.Equal(text, before[name]) {
+				t.Errorf("restore %s: %q was skipped, and is not as before", target, name)
+			}
+			has := linesOf(text, "user")
+			for l, n := range linesOf(before[name], "user") {
+				if has[l] < n {
+					t.Errorf("restore %s: %q has lost the user's line %q: %q, was %q", target, name, l, text, before[name])
+				}
+			}
+			isMerged := slices.ContainsFunc(r.Merged, func(f MergedFile) bool { return f.Path == name })
+			if target == "start" && isMerged && len(linesOf(text, "turn")) > 0 {
+				t.Errorf("restore %s: %q is merged and has turns' lines: %q, was %q", target, name, text, before[name])
+			}
+		}
+		if len(r.Restored) == 0 {
+			continue
+		}
+		if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge}); err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range texts() {
+			if !bytes.Equal(text, before[name]) {
+				t.Errorf("undo of restore %s: %q is %q, was %q", target, name, text, before[name])
+			}
+		}
+	}
+	return merged, conflicts
+}
