@@ -17,6 +17,7 @@ type Initialize struct {
 	OwnLog      bool   `json:"ownLog,omitempty"`      // the runtime keeps no log: steps get entries of ours
 	ToolWindows bool   `json:"toolWindows,omitempty"` // the runtime sends tool_start and tool_end
 	Detached    bool   `json:"detached,omitempty"`    // a turn may end on another connection
+	Resume      bool   `json:"resume,omitempty"`      // the engine has died, not the runtime: the turn goes on
 	AllowBroad  bool   `json:"allowBroad,omitempty"`  // also a home directory and the like
 	Limits      Limits `json:"limits"`
 }

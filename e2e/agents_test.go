@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,8 +42,10 @@ type maker struct {
 	tellsRefusal bool
 	// perTurn is set if each answer of the model is a turn, not each prompt.
 	perTurn bool
-	// child is set if the engine that records is its child, which ends with it.
+	// child is set if the engine that records is its child, which ends with it, and which
+	// its extension ends where it hangs; told returns what that has told the user.
 	child bool
+	told  func(a *actor) string
 	// inherits is set if the log of a fork has its parent's turns.
 	inherits bool
 }
@@ -202,6 +205,7 @@ var makers = []*maker{
 		tty:          []string{"--auto"},
 		tellsRefusal: true,
 		child:        true,
+		told:         func(a *actor) string { return a.textOf(".local/share/opencode/log/*.log") },
 		shows: shows{ready: "Ask anything", asks: "Permission required", stopped: "interrupted", escapes: 2,
 			noes: []string{"Escape"}},
 	},
@@ -226,6 +230,7 @@ func piMaker(name, version string) *maker {
 	return &maker{
 		name: name, version: version, install: releases[i].install, program: command[:2],
 		perTurn: true, child: true, inherits: true,
+		told: func(a *actor) string { return a.printed.String() },
 		setUp: func(a *actor) {
 			a.put(".pi/agent/models.json", piModels(a.model))
 			a.snapctl("setup", "pi", "--yes")
@@ -253,7 +258,8 @@ func piMaker(name, version string) *maker {
 type actor struct {
 	*world
 	*maker
-	place string // where it is installed
+	place   string       // where it is installed
+	printed bytes.Buffer // by all that ran with one prompt
 }
 
 // newActor installs an agent, and has it record.
@@ -270,7 +276,7 @@ func newActorIn(w *world, m *maker) *actor {
 		t.Skip("SKIPPED: the agents that are run are those for Linux")
 	}
 	place := filepath.Dir(install(t, strings.TrimSuffix(m.name, "-0"), m.version, m.install, "ready"))
-	a := &actor{w, m, place}
+	a := &actor{world: w, maker: m, place: place}
 	a.model.dir = a.dir
 	t.Cleanup(a.endAll)
 	m.setUp(a)
@@ -322,6 +328,21 @@ func (a *actor) put(name, content string) {
 	a.world.put(name, content)
 }
 
+// textOf returns what is in some files of the home directory.
+func (a *actor) textOf(pattern string) string {
+	a.t.Helper()
+	var text string
+	names, err := filepath.Glob(filepath.Join(a.home, pattern))
+	for _, name := range names {
+		b, rerr := os.ReadFile(name)
+		text, err = text+string(b), errors.Join(err, rerr)
+	}
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return text
+}
+
 // command returns a command of the agent that is to run in the project.
 func (a *actor) command(args ...string) *exec.Cmd {
 	words := slices.Clone(a.program)
@@ -354,7 +375,9 @@ func (a *actor) plays(how, steps string) {
 	cmd := a.command(append(a.once(a, how), script+" "+steps)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Run(); err != nil && !strings.Contains(steps, "fail") {
+	err := cmd.Run()
+	a.printed.Write(out.Bytes())
+	if err != nil && !strings.Contains(steps, "fail") {
 		a.t.Fatalf("%s %q: %v\n%s", a.maker.name, steps, err, out.String())
 	}
 	a.t.Cleanup(func() {

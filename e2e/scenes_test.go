@@ -401,12 +401,7 @@ func playKilled(s *scene) {
 		s.engines("KILL")
 	}
 	s.write("own.txt", "mine\n")
-	s.model.onPause(func() {
-		s.engines("KILL")
-		if s.child { // the turn is cut off; what comes then is another
-			s.records()
-		}
-	})
+	s.model.onPause(func() { s.engines("KILL") })
 	s.turn(goesOn, "write b.txt b ;; pause ;; bash echo c > c.txt ;; fin")
 	s.check(s.session())
 }
@@ -414,18 +409,15 @@ func playKilled(s *scene) {
 func playHung(s *scene) {
 	s.begin()
 	s.turn(fresh, "write a.txt a ;; fin")
-	s.model.onPause(func() {
-		s.engines("STOP")
-		if s.child { // tools wait for it
-			time.AfterFunc(3*time.Second, func() { s.engines("CONT") })
-		}
-	})
+	s.model.onPause(func() { s.engines("STOP") })
 	begun := time.Now()
 	s.looks()
-	s.say(goesOn, "write b.txt b ;; pause ;; bash echo c > c.txt ;; write d.txt d ;; fin")
-	s.t.Logf("with a hung engine the turn takes %v", time.Since(begun).Round(time.Second))
+	s.say(goesOn, "bash echo b > b.txt ;; pause ;; bash echo c > c.txt ;; write d.txt d ;; fin")
+	s.t.Logf("with a hung engine the turn takes %v", time.Since(begun).Round(100*time.Millisecond))
 	if !s.child {
 		s.engines("CONT")
+	} else if n := strings.Count(s.told(s.actor), "gave no sign of life, and was ended"); n != 1 {
+		s.t.Errorf("the user was told %d times that the engine was ended, which nothing else ends", n)
 	}
 	s.closes()
 	s.turn(goesOn, "write e.txt e ;; fin")

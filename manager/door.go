@@ -111,6 +111,26 @@ func (m door) OpenTurn() (*history.OpenTurn, error) {
 	return t, nil
 }
 
+func (m door) ResumeTurn(ctx context.Context) error {
+	unlock, err := m.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	list, _, err := m.readTurns()
+	if err != nil {
+		return err
+	}
+	t := list.Of(m.opts.Session)
+	if t == nil || !t.Held || t.Boot != vfs.BootID() || m.opts.Detached {
+		return nil
+	}
+	if err := m.hold(ctx); err != nil {
+		return fmt.Errorf("resume the turn of session %q: %w", m.opts.Session, err)
+	}
+	return nil
+}
+
 func (m door) ToolsUnknown(ctx context.Context, tools ...string) error {
 	_, err := m.lookInTurn(ctx, fmt.Sprintf("end tools %q", tools), func(o *look, t *history.OpenTurn) error {
 		o.windows = append(o.windows, history.Nobody)

@@ -2,7 +2,7 @@
  * File snapshots for opencode: what each turn of a session does to files is recorded,
  * and goes back. The work is done by `snapctl rpc`; see docs/integrations/opencode.md.
  */
-import { Engine } from "../pi/engine.ts";
+import { Engine, type EngineError, HUNG, WAS_HUNG } from "../pi/engine.ts";
 import { describe, plain, type Restored } from "../pi/text.ts";
 
 /** Tools of opencode that change no file. Those of a subagent (task) are told of one by one. */
@@ -32,12 +32,13 @@ const SAY = "This is for the user, who has asked for it by a command. Call no to
 export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 	const root = worktree && worktree !== "/" ? worktree : directory;
 	let engine: Engine | undefined;
-	const begun = new Set<string>(); // sessions that the engine knows
+	const begun = new Map<string, Engine>(); // by session: the engine that knows it, or knew it
 	const turns = new Set<string>(); // sessions whose turn is open
 	const parents = new Map<string, string>(); // of sessions of subagents
 	const calls = new Map<string, Call>(); // tools under way
 	const warned = new Set<string>();
 	let silent = false; // the engine was waited for in vain, and has answered nothing since
+	let replaced = false; // one that hung, since the last prompt
 
 	/** Shows a warning, once. */
 	function warn(message: string) {
@@ -53,25 +54,41 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 		return session;
 	}
 
-	/** Asks the engine about a session, which begins if it has not. */
-	function ask(session: string, type: string, params: object = {}): Promise<any> {
-		if (!engine || engine.ended) {
+	/**
+	 * The engine, to which the session is known. One that has ended is replaced, and what is open in
+	 * sessions goes on in the next; of engines that hang one with each prompt is.
+	 */
+	function begin(session: string): Engine {
+		if (!engine || (engine.ended && !(engine.hung && replaced))) {
+			replaced ||= engine?.hung ?? false;
 			engine = new Engine(process.env.BOO_SNAPCTL || "snapctl", root);
-			for (const known of [begun, turns, calls]) known.clear();
 		}
-		if (!begun.has(session)) {
-			begun.add(session);
-			engine.request("initialize", { cwd: root, toolWindows: true, ownLog: true, sessionId: session }).catch((err) => {
-				begun.delete(session);
+		const asked = engine;
+		if (begun.get(session) !== asked) {
+			const of = { cwd: root, toolWindows: true, ownLog: true, resume: begun.has(session) };
+			begun.set(session, asked);
+			asked.request("initialize", { ...of, sessionId: session }).catch((err) => {
+				if (asked.hung) return; // it is said where it matters
+				if (begun.get(session) === asked) begun.delete(session);
 				warn(`No file snapshots: ${err.message}`);
 			});
 		}
-		const answer = engine.request(type, { ...params, sessionId: session });
-		const heard = () => {
+		return asked;
+	}
+
+	/** Asks the engine about a session; if that ends meanwhile, the next one. */
+	async function ask(session: string, type: string, params: object = {}): Promise<any> {
+		const request = { ...params, sessionId: session };
+		const asked = begin(session);
+		try {
+			return await asked.request(type, request).catch((err) => {
+				if (!asked.ended || !asked.heard) throw err;
+				if (asked.hung) warn(WAS_HUNG);
+				return begin(session).request(type, request);
+			});
+		} finally {
 			silent = false;
-		};
-		answer.then(heard, heard);
-		return answer;
+		}
 	}
 
 	/** Does what belongs to an event of opencode, which goes on whatever comes of it. */
@@ -79,11 +96,12 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 		try {
 			await fn();
 		} catch (err) {
-			if (begun.size > 0) warn(`${what}: ${(err as Error).message}`);
+			if ((err as EngineError).code === HUNG) warn(WAS_HUNG);
+			else if (begun.size > 0) warn(`${what}: ${(err as Error).message}`);
 		}
 	}
 
-	/** Waits for a look at the directory, but for an engine that hangs only once. */
+	/** Waits for a look at the directory, but for an engine that is late only once. */
 	async function look(asked: Promise<unknown>) {
 		if (silent) {
 			asked.catch(() => {});
@@ -116,7 +134,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 	/** Begins a turn. Nobody waits for it: the first tool does. */
 	function startTurn(session: string, of: object) {
 		const asked = ask(session, "turn_start", { agent: "opencode", ...of });
-		turns.add(session); // a new engine has none
+		turns.add(session);
 		void attempt("No snapshot before this turn", () => asked);
 	}
 
@@ -165,6 +183,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 			await endTurn(session);
 			const title = output.parts.flatMap((part) => (part.type === "text" && !part.synthetic ? [part.text] : [])).join("\n");
 			if (title.startsWith(SAY)) return; // a command of ours: if the model works all the same, a tool begins a turn
+			replaced = false;
 			startTurn(session, { title, model: output.message?.model?.modelID });
 		},
 		"tool.execute.before": async (input: { tool: string; sessionID: string; callID: string }, output: { args: any }) => {

@@ -4,7 +4,7 @@
  * rpc`; see docs/integrations/pi.md.
  */
 import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
-import { Engine, type EngineError } from "./engine.ts";
+import { Engine, type EngineError, HUNG, WAS_HUNG } from "./engine.ts";
 import { count, describe, doesSomething, head, isEmpty, type LogEntry, names, oneLine, pathsOf, plain, readable, type Restored, type Step } from "./text.ts";
 
 /** Tools of pi that change no file. What changes while they run is the user's. */
@@ -70,6 +70,9 @@ export default function (pi: ExtensionAPI) {
 	let coverage = ""; // what was left out, as of the last look
 	let turns = 0; // begun
 	let inTurn = false;
+	let here: ExtensionContext; // of the last event
+	let over = false; // the session: no engine is started for events that are late
+	let replaced = false; // an engine that hung, since the last prompt
 	let prompt: string | undefined; // of the run that begins
 	let atWork = false; // the agent; what pi calls idle differs between releases
 	let made: Move | undefined; // a choice, before the conversation moves
@@ -114,10 +117,16 @@ export default function (pi: ExtensionAPI) {
 			await fn();
 			return true;
 		} catch (err) {
-			if (!off && !failing.has(what)) show(ctx, `${what}: ${(err as Error).message}`, "warning");
+			if (isHung(err)) warn(ctx, WAS_HUNG);
+			else if (!off && !failing.has(what)) show(ctx, `${what}: ${(err as Error).message}`, "warning");
 			failing.add(what);
 			return false;
 		}
+	}
+
+	/** Whether an engine was asked that hung, and so was ended. */
+	function isHung(err: unknown): boolean {
+		return (err as EngineError).code === HUNG;
 	}
 
 	/** Waits for something, but when a signal says stop no longer than so many ms. */
@@ -153,9 +162,17 @@ export default function (pi: ExtensionAPI) {
 		}
 	}
 
-	/** Starts the engine and the session, unless they run. The first look at the directory may take seconds: nobody waits for it. */
+	/**
+	 * Starts the engine and the session, unless they run. The first look at the directory may take
+	 * seconds: nobody waits for it. What is open goes on in an engine that replaces another. Of those
+	 * that hang one with each prompt is replaced.
+	 */
 	function start(ctx: ExtensionContext) {
-		if (engine && !engine.ended && !off) return;
+		here = ctx;
+		if (over || (engine && !engine.ended && !off)) return;
+		if (engine?.hung && replaced) return;
+		replaced ||= engine?.hung ?? false;
+		const resume = engine !== undefined;
 		try {
 			if (!engine || engine.ended) engine = new Engine(process.env.BOO_SNAPCTL || "snapctl", ctx.cwd);
 		} catch (err) {
@@ -167,13 +184,15 @@ export default function (pi: ExtensionAPI) {
 		status(ctx, "first file snapshot…");
 		sessionId = ctx.sessionManager.getSessionId();
 		const file = ctx.sessionManager.getSessionFile();
-		begun = ask("initialize", { cwd: ctx.cwd, toolWindows: true, ...(file ? { sessionFile: file } : { ownLog: true }) }).then(
+		const asked = engine;
+		begun = asked.request("initialize", { sessionId, cwd: ctx.cwd, toolWindows: true, resume, ...(file ? { sessionFile: file } : { ownLog: true }) }).then(
 			(look) => {
 				status(ctx);
 				void looked(ctx, look);
 				if (look.data?.interrupted) tellCutOff(ctx, look.data);
 			},
 			(err) => {
+				if (asked.hung) return; // it is said where it matters
 				off = `No file snapshots: ${err.message}`;
 				warn(ctx, off);
 				status(ctx, "no file snapshots");
@@ -194,10 +213,17 @@ export default function (pi: ExtensionAPI) {
 		return DAMAGE.has(code) ? `${message}. The store of snapshots is damaged: run 'snapctl check' in ${process.cwd()}` : message;
 	}
 
-	/** Asks the engine about the session. */
-	function ask(type: string, params: object = {}): Promise<any> {
-		if (!engine) return Promise.reject(new Error("the session has not begun"));
-		return engine.request(type, { ...params, sessionId });
+	/** Asks the engine about the session; if that ends meanwhile, the next one. */
+	async function ask(type: string, params: object = {}): Promise<any> {
+		const asked = engine;
+		if (!asked) throw new Error("the session has not begun");
+		const request = { ...params, sessionId };
+		return asked.request(type, request).catch((err) => {
+			if (!engine || over || !asked.ended || !asked.heard) throw err;
+			if (asked.hung) warn(here, WAS_HUNG);
+			start(here);
+			return engine.request(type, request);
+		});
 	}
 
 	/** Takes note of what a look at the directory has left out. */
@@ -257,9 +283,13 @@ export default function (pi: ExtensionAPI) {
 		await attempt(ctx, "No snapshot after a tool", () => unlessStopped(ctx.signal, ask("tool_end", { tool: id, refused: how.refused })));
 	}
 
-	pi.on("session_start", async (_event, ctx) => start(ctx));
+	pi.on("session_start", async (_event, ctx) => {
+		over = false;
+		start(ctx);
+	});
 
 	pi.on("before_agent_start", async (event) => {
+		replaced = false;
 		prompt = "prompt" in event ? event.prompt : undefined;
 	});
 
@@ -299,6 +329,7 @@ export default function (pi: ExtensionAPI) {
 
 	pi.on("session_shutdown", async (_event, ctx) => {
 		await within(STOPPED_MS, endTurn(ctx)).catch(() => {});
+		over = true;
 		await engine?.close();
 		engine = undefined;
 	});

@@ -60,6 +60,11 @@ type Door interface {
 	// OpenTurn returns the session's open turn, nil if there is none.
 	OpenTurn() (*history.OpenTurn, error)
 
+	// ResumeTurn has the session's open turn go on, if the process that held it has died:
+	// whoever runs the turn has not. It comes before Initialize, which closes such a turn.
+	// The error matches manager.ErrTurnOpen if that process is alive.
+	ResumeTurn(ctx context.Context) error
+
 	// ToolsUnknown says that nobody knows whether tools that were said to start have
 	// been run, nor what the user did meanwhile: what has changed since the last look is
 	// contested. Those that do not run are passed over. Errors are those of OnToolStart.

@@ -106,6 +106,56 @@ func TestClient(t *testing.T) {
 	}
 }
 
+// TestResume: where the engine dies and not the runtime, the turn goes on in the next engine,
+// with the tool that runs; otherwise it was cut off, and whose its changes are nobody knows.
+func TestResume(t *testing.T) {
+	for _, resume := range []bool{true, false} {
+		b := newBench(t)
+		ctx := t.Context()
+		of := client.Initialize{CWD: b.dir, SessionID: "s", OwnLog: true, ToolWindows: true}
+		c := b.dial()
+		s, _, err := c.Open(ctx, &of)
+		if err == nil {
+			_, err = s.OnTurnStart(ctx, &manager.Turn{Title: "both"})
+		}
+		tool := map[string]any{"tool": "bash"}
+		for _, verb := range []string{"tool_start", "tool_end", "tool_start"} {
+			if err == nil {
+				err = s.Call(ctx, verb, tool, nil)
+			}
+			b.write("a", verb)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		b.write("b", "written while there was no engine\n")
+		of.Resume = resume
+		c = b.dial()
+		for s, _, err = c.Open(ctx, &of); errors.Is(err, manager.ErrTurnOpen); { // the first has not ended yet
+			s, _, err = c.Open(ctx, &of)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Call(ctx, "tool_end", tool, nil)
+		if !resume {
+			if !errors.Is(err, manager.ErrNoTurn) {
+				t.Errorf("tool_end in a turn that was cut off: %v", err)
+			}
+			continue
+		}
+		end, eerr := s.OnTurnEnd(ctx, nil)
+		if err := errors.Join(err, eerr); err != nil {
+			t.Fatal(err)
+		}
+		d := end.Data
+		if d == nil || d.Interrupted || d.TurnIndex != 0 || d.Contested != nil || fmt.Sprint(d.Diff.Added) != "[a b]" {
+			t.Errorf("turn: %+v", d)
+		}
+	}
+}
+
 // TestStream: events come in order, before the answer; who does not want more of
 // them leaves, and other calls go on.
 func TestStream(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/health"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -157,7 +158,12 @@ func Ask(ctx context.Context, e *manager.Engine, name string, request []byte) (a
 	return do(ctx, s)
 }
 
-func initialize(ctx context.Context, s *Session, _ *client.Initialize) (*client.Initialized, error) {
+func initialize(ctx context.Context, s *Session, a *client.Initialize) (*client.Initialized, error) {
+	if a.Resume {
+		if err := inside.Of(s).ResumeTurn(ctx); err != nil {
+			return nil, err
+		}
+	}
 	r, err := s.Initialize(ctx)
 	if err != nil {
 		return nil, err
