@@ -23,10 +23,16 @@ import (
 type restoreFlags struct {
 	dryRun, yes, exact, force, endTurn bool
 	onDirty                            rollback.Policy
+	onConflict                         rollback.OnConflict // of restore and revert
 
 	finish, abort bool // of restore
 	past          bool // of undo and redo
 	skipFiles     bool // of navigate
+
+	// Of revert.
+	turns    []string // that are named
+	whenIdle bool
+	always   bool // it is asked before anything is changed, and nothing is changed where nobody can be asked
 }
 
 func (f *restoreFlags) add(c *cobra.Command) {
@@ -40,9 +46,14 @@ func (f *restoreFlags) add(c *cobra.Command) {
 	flags.BoolVar(&f.endTurn, "end-turn", false, "end the session's open turn first, if its agent was stopped")
 }
 
+func (f *restoreFlags) addOnConflict(c *cobra.Command) {
+	c.Flags().TextVar(&f.onConflict, "on-conflict", rollback.OnConflict(""), "what to do with lines that were changed "+
+		"since, too: `HOW` is keep\n(default), markers, theirs or abort")
+}
+
 func (f *restoreFlags) options(target string, paths []string) *manager.RestoreOptions {
 	return &manager.RestoreOptions{Target: target, Paths: paths, Exact: f.exact, OnDirty: f.onDirty,
-		Force: f.force, AcrossHead: f.yes}
+		OnConflict: f.onConflict, Force: f.force, AcrossHead: f.yes}
 }
 
 func (a *app) restoreCommand() *cobra.Command {
@@ -66,6 +77,7 @@ func (a *app) restoreCommand() *cobra.Command {
 		},
 	}
 	f.add(c)
+	f.addOnConflict(c)
 	c.Flags().BoolVar(&f.exact, "exact", false, "restore all that differs, or all of the PATHs, whoever changed it")
 	c.Flags().BoolVar(&f.finish, "continue", false, "bring a restore to its end that was cut off")
 	c.Flags().BoolVar(&f.abort, "abort", false, "change back what a restore did that was cut off")
@@ -189,7 +201,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 			"no turn between here and %s changed a file; %s of others', or of the user's", rev,
 			othersChanges(r.Differing))
 	}
-	return p.printRestore(cmd.Context(), r, err, "undo")
+	return p.printRestore(cmd.Context(), r, err, "undo", nil)
 }
 
 // explainPath returns what to say of a REV that is unknown: it may be meant for a path.
@@ -392,7 +404,11 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 // that takes it back.
 func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back string,
 	run func(preview bool) (*manager.RestoreResult, error)) error {
-	if err := p.askToEndTurn(cmd, f); err != nil {
+	if f.whenIdle {
+		if err := p.waitUntilIdle(cmd.Context()); err != nil {
+			return err
+		}
+	} else if err := p.askToEndTurn(cmd, f); err != nil {
 		return err
 	}
 	_, err := p.agree(cmd.Context(), f, run)
@@ -400,15 +416,16 @@ func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back stri
 		return p.turnOpenHint(cmd, err)
 	}
 	r, err := run(f.dryRun)
-	return p.turnOpenHint(cmd, p.printRestore(cmd.Context(), r, err, back))
+	return p.turnOpenHint(cmd, p.printRestore(cmd.Context(), r, err, back, f.turns))
 }
 
 // agree asks on a terminal about files that a restore would delete, and about another
-// commit. It returns what the restore would do; nil: nobody is to be asked.
+// commit; always, if the command is one that does. It returns what the restore would do;
+// nil: nobody is to be asked.
 func (p *place) agree(ctx context.Context, f *restoreFlags,
 	run func(preview bool) (*manager.RestoreResult, error)) (*manager.RestoreResult, error) {
 	a := p.app
-	if f.yes || f.dryRun || !a.canAsk() {
+	if f.yes || f.dryRun || !a.canAsk() && !f.always {
 		return nil, nil
 	}
 	preview, err := run(true)
@@ -416,18 +433,33 @@ func (p *place) agree(ctx context.Context, f *restoreFlags,
 		return nil, err
 	}
 	n := len(preview.Deleted)
-	if n == 0 && !preview.HeadChanged {
+	doesNothing := preview.Aborted || len(preview.Restored)+n+len(preview.Moves) == 0
+	if doesNothing || n == 0 && !preview.HeadChanged && !f.always {
 		return preview, nil
 	}
-	p.printItems(ctx, preview, func(rollback.Item) bool { return true })
-	question := "go on?"
+	if a.flags.json {
+		err = a.printJSON(preview)
+	} else {
+		p.printItems(ctx, preview, func(rollback.Item) bool { return true })
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !a.canAsk() {
+		return nil, refuse("to do it: "+a.commandAfter("revert", "-y"),
+			"revert: nothing was changed, as nobody can be asked here")
+	}
+	question := "go on"
+	if f.always && len(preview.TurnsTakenBack) > 0 {
+		question = "take back " + turnList(preview.TurnsTakenBack)
+	}
 	if n > 0 {
-		question = "go on and delete " + words.Count(n, "file") + "?"
+		question += " and delete " + words.Count(n, "file")
 	}
 	if preview.HeadChanged {
 		a.note("another commit is checked out than at the time")
 	}
-	if !a.ask(ctx, "%s", question) {
+	if !a.ask(ctx, "%s?", question) {
 		return nil, refuse("", "nothing was changed")
 	}
 	f.yes = preview.HeadChanged
@@ -444,7 +476,7 @@ func (a *app) finishRestore(ctx context.Context, abort bool) error {
 	if err != nil {
 		return err
 	}
-	return p.printRestore(ctx, r, nil, "undo")
+	return p.printRestore(ctx, r, nil, "undo", nil)
 }
 
 // notePassed says what stays of a restore that an undo has passed over.
@@ -492,6 +524,10 @@ func isProblem(it rollback.Item) bool { return it.Do != rollback.Restore && it.D
 // moved along.
 func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, show func(rollback.Item) bool) {
 	a := p.app
+	conflicts := make(map[string]*manager.Conflict)
+	for i := range r.Conflicts {
+		conflicts[r.Conflicts[i].Path] = &r.Conflicts[i]
+	}
 	alone := false
 	if len(r.Merged) > 0 {
 		sessions, err := p.worked(ctx)
@@ -527,7 +563,7 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, show f
 				continue
 			}
 		}
-		a.printItem(&it, r.Preview, alone)
+		a.printItem(&it, conflicts[it.Path], r.Preview, alone)
 	}
 	for _, path := range made {
 		said("made", "make", "%s", shown(path, tree.ModeDir))
@@ -537,8 +573,9 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, show f
 	}
 }
 
-// printItem prints the line of a path. alone: no other session has worked here.
-func (a *app) printItem(it *rollback.Item, preview, alone bool) {
+// printItem prints the line of a path, and what of it could not be merged; nil: nothing.
+// alone: no other session has worked here.
+func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview, alone bool) {
 	said := actionWords[it.Do]
 	isMerged := it.Merged && it.Do == rollback.Restore
 	if isMerged {
@@ -558,6 +595,9 @@ func (a *app) printItem(it *rollback.Item, preview, alone bool) {
 	case isMerged:
 		fmt.Fprint(a.out, " (what later turns changed in it stays)")
 	}
+	if isMerged && conflict != nil {
+		fmt.Fprintf(a.out, ", but for lines that %s changed", whoIn(conflict.BlockedBy))
+	}
 	for _, why := range []string{it.Why, it.Note} {
 		if why != "" {
 			fmt.Fprintf(a.out, ": %s", why)
@@ -571,9 +611,11 @@ func (a *app) printItem(it *rollback.Item, preview, alone bool) {
 const maxTakenOut = 10
 
 // printRestore prints what a restore did, and returns the failure that its exit
-// code stands for. back is the command that takes it back. A restore that has an error,
-// and a result, is done, but not in the session's log.
-func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err error, back string) error {
+// code stands for. back is the command that takes it back, turns those that were named to
+// be taken back. A restore that has an error, and a result, is done, but not in the
+// session's log.
+func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err error, back string,
+	turns []string) error {
 	a := p.app
 	if r == nil {
 		return err
@@ -598,6 +640,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	for i := range r.Passed {
 		a.notePassed(&r.Passed[i])
 	}
+	a.noteConflicts(r, turns)
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
@@ -611,6 +654,9 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 		a.note("%s, taken back before, %s in again", turnList(r.TurnsPutBack), is)
 	}
 	switch {
+	case r.Aborted && len(r.Conflicts) > 0:
+		return refuse("--on-conflict keep leaves out what is in conflict", "nothing was changed: %s in conflict",
+			words.Count(len(r.Conflicts), "file"))
 	case r.Aborted:
 		return refuse("--on-dirty skip leaves them out", "nothing was changed: %s changed since",
 			words.Count(len(r.Dirty), "file"))
@@ -624,21 +670,24 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	default:
 		a.note("%s; 'snapctl %s' takes it back", summary, back)
 	}
-	if !r.IsComplete() {
+	if !r.IsComplete() || len(r.Conflicts) > 0 {
 		return &failure{code: exitPart}
 	}
 	return nil
 }
 
-// summaryOf says in one line what a restore did, and counts what it has skipped as dirty:
-// the rest that was not done could not be done by any means.
+// summaryOf says in one line what a restore did, and counts what it has skipped as dirty,
+// or in conflict: the rest that was not done could not be done by any means.
 func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
-	takenOut := 0
+	takenOut, inConflict := 0, 0
 	for _, it := range r.Items {
 		switch {
 		case it.Why == capture.WhyTakenOut:
 			takenOut++
-		case it.Do == rollback.Skipped && it.Dirty:
+		case it.Do != rollback.Skipped:
+		case slices.ContainsFunc(r.Conflicts, func(c manager.Conflict) bool { return c.Path == it.Path }):
+			inConflict++
+		case it.Dirty:
 			dirty++
 		}
 	}
@@ -647,14 +696,87 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 		summary += fmt.Sprintf(" (%s merged)", words.Comma(n))
 	}
 	summary += fmt.Sprintf(", %s deleted", words.Comma(len(r.Deleted)))
+	changed := "skipped: changed since, or by others"
+	if r.Preview {
+		changed += " (--on-dirty overwrite restores them)"
+	}
 	for _, more := range []amount{
 		{takenOut, "left to git's sparse checkout (by name, --on-dirty overwrite restores them)"},
-		{dirty, "skipped: changed since, or by others (--on-dirty overwrite restores them)"},
-		{len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - takenOut, "not done"},
+		{inConflict, "in conflict"},
+		{dirty, changed},
+		{len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - inConflict - takenOut, "not done"},
 	} {
 		if more.n > 0 {
 			summary += ", " + words.Comma(more.n) + " " + more.what
 		}
 	}
-	return summary, dirty
+	return summary, dirty + inConflict
+}
+
+// noteConflicts says what takes back what is in conflict, and how else it can be settled:
+// of the turns that were named, or else of those that went.
+func (a *app) noteConflicts(r *manager.RestoreResult, turns []string) {
+	byHint := make(map[string][]string)
+	var hints []string // in order
+	isText := false
+	for _, c := range r.Conflicts {
+		isText = isText || c.Why == "lines"
+		if c.Hint == "" {
+			continue
+		}
+		if byHint[c.Hint] == nil {
+			hints = append(hints, c.Hint)
+		}
+		byHint[c.Hint] = append(byHint[c.Hint], c.Path)
+	}
+	for i, hint := range hints {
+		if i == maxHints {
+			a.note("--json lists what takes back the rest")
+			break
+		}
+		a.note("%s: with what is in the way it is taken back by '%s'", firstPaths(byHint[hint], 3), hint)
+	}
+	if turns == nil && len(r.TurnsPutBack) == 0 {
+		for _, n := range r.TurnsTakenBack {
+			turns = append(turns, fmt.Sprintf("turn:%d", n))
+		}
+	}
+	if isText && !r.Aborted && len(turns) > 0 {
+		line := "snapctl revert"
+		if a.sessionTyped {
+			line = "snapctl --session " + a.flags.session + " revert"
+		}
+		a.note("to settle it: '%s %s --on-conflict markers' puts both sides into the file, 'theirs' overwrites "+
+			"these lines", line, strings.Join(turns, " "))
+	}
+}
+
+// maxHints is how many commands are named for what is in conflict.
+const maxHints = 3
+
+// whoIn names who is in the way of a change, as [manager.Conflict] lists them.
+func whoIn(blockedBy []string) string {
+	var list []string
+	for _, by := range blockedBy {
+		session, turn, isOther := strings.Cut(strings.TrimPrefix(by, "session "), " turn:")
+		switch {
+		case by == "user":
+			by = "you"
+		case by == "unknown":
+			by = "somebody"
+		case isOther:
+			by = "turn " + turn + " of session " + session
+		default:
+			by = "turn " + strings.TrimPrefix(by, "turn:")
+		}
+		list = append(list, by)
+	}
+	if len(list) == 0 {
+		return "somebody"
+	}
+	last := len(list) - 1
+	if last == 0 {
+		return list[0]
+	}
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }

@@ -125,6 +125,15 @@ var facesOf = map[string]faces{
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *manager.RestoreOptions) (any, error) {
 			return m.RestoreFiles(ctx, a)
 		})},
+	"revert_preview": {"Revert", "revert_preview", "revert", "",
+		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *manager.RevertOptions) (any, error) {
+			a.Preview = true
+			return m.Revert(ctx, a)
+		})},
+	"revert": {"Revert", "revert", "revert", "",
+		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *manager.RevertOptions) (any, error) {
+			return m.Revert(ctx, a)
+		})},
 	"undo": {"Undo", "undo", "undo", "",
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *manager.UndoOptions) (any, error) {
 			return m.Undo(ctx, a)
@@ -173,7 +182,7 @@ var alone = map[string]map[string]string{
 		"FinishRestore": "restore --continue, mcp's start", "Snapshot": "snapshot, snapshot_create",
 		"Describe":             "log",
 		"LatestSnapshotOnPath": "a name", "SnapshotAtEntry": "a name", "SnapshotAtTurn": "a name",
-		"Revert": "its verb is on its way", "Edits": "patch log", "Sessions": "sessions", "Health": "told with a turn",
+		"Edits": "patch log", "Sessions": "sessions", "Health": "told with a turn",
 	},
 	"tool": {"snapshot_create": "models have no turns: Snapshot"},
 	"rpc":  {"cancel": "the connection", "ping": "the connection", "stats": "the connection", "locate": "no session"},
@@ -453,6 +462,33 @@ var conforms = []conform{
 	{verb: "restore", args: `{"target":"turn:0"}`, cli: "turn:0", before: afterPruned, code: "pruned"},
 	{verb: "restore", args: `{"target":"@~1"}`, cli: "@~1", before: afterIdle, code: "changed_nothing"},
 	{verb: "restore", args: `{"target":"$UNDO"}`, cli: "$UNDO", before: afterOther, code: "other_session"},
+	{verb: "revert_preview", args: `{"turns":["turn:0"]}`, cli: "-n turn:0", has: []string{"a", "b"}},
+	{verb: "revert_preview", args: `{"turns":["turn:0"]}`, cli: "turn:0", exit: exitRefused, has: []string{"a", "b"}},
+	{verb: "revert", args: `{"turns":["turn:0"]}`, cli: "-y turn:0", after: "a=one", has: []string{"a", "b"}},
+	{verb: "revert", args: `{"turns":["0"],"paths":["b"]}`, cli: "-y 0 -- b", after: "a=two"},
+	{verb: "revert", args: `{"turns":["turn:0"]}`, cli: "-y turn:0", before: afterBoth, after: "a=one c=one 2 mine"},
+	{verb: "revert", args: `{"turns":["turn:1"]}`, cli: "-y turn:1", before: afterBoth, after: asWas + " c=1 2 mine",
+		has: []string{"c", "merged"}},
+	{verb: "revert", args: `{"turns":["turn:0..turn:1"]}`, cli: "-y turn:0..turn:1", before: afterBoth,
+		after: "a=one c=1 2 mine", has: []string{"merged"}},
+	{verb: "revert", args: `{"turns":["turn:0"]}`, cli: "-y turn:0", before: afterEdited, exit: exitPart,
+		after: "a=mine", has: []string{"conflict"}},
+	{verb: "revert", args: `{"turns":["turn:0"],"onDirty":"skip"}`, cli: "-y turn:0 --on-dirty skip", before: afterEdited,
+		exit: exitPart, after: "a=mine"},
+	{verb: "revert", args: `{"turns":["turn:0"],"onDirty":"abort"}`, cli: "-y turn:0 --on-dirty abort",
+		before: afterEdited, exit: exitRefused},
+	{verb: "revert", args: `{"turns":["turn:0"],"onConflict":"ours"}`, cli: "-y turn:0 --on-conflict ours",
+		code: "bad_request"},
+	{verb: "revert", args: `{"turns":["turn:0"]}`, cli: "-y turn:0", before: afterRestored, code: "nothing"},
+	{verb: "revert", args: `{"turns":["turn:1"]}`, cli: "-y turn:1", before: afterIdle, code: "changed_nothing"},
+	{verb: "revert", args: `{"turns":["turn:9"]}`, cli: "-y turn:9", code: "unknown"},
+	{verb: "revert", args: `{"turns":["turn:0"],"paths":["c"]}`, cli: "-y turn:0 -- c", code: "unknown"},
+	{verb: "revert", args: `{"turns":["turn:0"],"paths":["../c"]}`, cli: "-y turn:0 -- ../c", code: "outside"},
+	{verb: "revert", args: `{"turns":["turn:0"]}`, cli: "-y turn:0", before: afterPruned, code: "pruned"},
+	{verb: "revert", args: `{"turns":["$UNDO"]}`, cli: "-y $UNDO", before: afterOther, code: "other_session"},
+	{verb: "revert", args: `{"turns":["turn:0"]}`, cli: "-y turn:0", before: afterBusy, code: "turn_open"},
+	{verb: "revert", args: `{"turns":["turn:0"],"force":true}`, cli: "-y turn:0 --force", before: afterBusy,
+		after: "a=one"},
 	{verb: "undo", args: `{}`, cli: "", before: afterRestored, after: asWas},
 	{verb: "undo", args: `{}`, cli: "", code: "nothing"},
 	{verb: "undo", args: `{"onDirty":"ABORT"}`, cli: "--on-dirty ABORT",

@@ -117,7 +117,8 @@ func (a *app) rootCommand() *cobra.Command {
 		commands []*cobra.Command
 	}{
 		{"take", []*cobra.Command{a.snapshotCommand(), a.runCommand(), a.exportCommand()}},
-		{"back", []*cobra.Command{a.restoreCommand(), a.undoCommand(), a.redoCommand(), a.navigateCommand()}},
+		{"back", []*cobra.Command{a.restoreCommand(), a.revertCommand(), a.undoCommand(), a.redoCommand(),
+			a.navigateCommand()}},
 		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.whereisCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},

@@ -15,8 +15,8 @@ import (
 var groups = map[string][]string{
 	"snapshots": {"snapshot_create", "snapshot_list"},
 	"look": {"snapshot_list", "snapshot_diff", "files_modified", "file_diff", "hunks", "whereis",
-		"restore_preview"},
-	"restore": {"restore_preview", "restore", "undo", "redo"},
+		"restore_preview", "revert_preview"},
+	"restore": {"restore_preview", "restore", "revert_preview", "revert", "undo", "redo"},
 	"edit":    {"patch_apply", "patch_undo"},
 }
 
@@ -93,8 +93,9 @@ func (x *tools) addPrompts() {
 			}
 			return "Take files back with snapctl. " + where + " Call restore_preview first and tell me what " +
 				"would be restored, deleted and left alone, with the reasons, before you call restore with the " +
-				"same arguments. Overwrite files of mine that are skipped only if I say so. At the end say what " +
-				"was done, and that undo takes it back."
+				"same arguments. If I mean a turn in the middle, and later ones are to stay, take revert_preview and " +
+				"revert instead. Overwrite lines or files of mine only if I say so. At the end say what was done, " +
+				"what is in conflict, and that undo takes it back."
 		})
 	}
 }

@@ -22,6 +22,11 @@ func (x *tools) addRestores() {
 		what+
 		"What is overwritten or deleted is kept first: undo brings it back. Call restore_preview first.", restore,
 		restoreTexts)
+	add(x, "revert_preview", "Preview a revert", looks,
+		"Say what revert would do with the same arguments, and change nothing.", previewRevert, revertTexts)
+	add(x, "revert", "Take back turns", rewrites, "Take back what one or more steps did, and keep what came after "+
+		"them: later steps, and what the user changed. Where the same lines were changed since they stay, and are "+
+		"listed with who changed them. undo takes it back. Call revert_preview first.", revert, revertTexts)
 	add(x, "undo", "Undo a restore", rewrites,
 		"Take back the newest restore that was not taken back yet: the files that it changed are as they were before "+
 			"it. It does not take back edits: see restore and patch_undo.",
@@ -42,7 +47,17 @@ var (
 		"onDirty": "what to do with files that were changed since the session left them: merge (default: what " +
 			"others changed in a file stays, and the session's changes are taken back line by line; with paths and " +
 			"exact files are restored whole, and merge is skip), skip, overwrite, or abort to do nothing at all",
+		"onConflict": onConflictText,
 		"acrossHead": "also if another git commit is checked out than at the target",
+		"force":      "also while another session is at work in the directory",
+		"cursor":     "nextCursor of the page before",
+	}
+	revertTexts = map[string]string{
+		"turns": "the turns: turn:N, a range turn:3..turn:5, or an entry id, as snapshot_list has them",
+		"paths": "only what they changed in these files, directories and globs, relative to the root",
+		"onDirty": "what to do with files that were changed since: merge (default: what others changed in a file " +
+			"stays), skip, overwrite, or abort to do nothing at all",
+		"onConflict": onConflictText,
 		"force":      "also while another session is at work in the directory",
 		"cursor":     "nextCursor of the page before",
 	}
@@ -60,6 +75,16 @@ var (
 		"preview": "say what would be done, and change nothing",
 	}
 )
+
+const onConflictText = "of a merge, what to do with lines that were changed since, too: keep (default: they stay as " +
+	"they are), theirs (they become what they were to be), markers (both, between lines <<<<<<< and >>>>>>>), or " +
+	"abort to do nothing at all"
+
+// previewRevertArgs are the arguments of revert_preview.
+type previewRevertArgs struct {
+	manager.RevertOptions
+	Cursor string `json:"cursor,omitempty"`
+}
 
 // previewArgs are the arguments of restore_preview.
 type previewArgs struct {
@@ -84,6 +109,7 @@ type Restored struct {
 	Merged      int    `json:"merged,omitempty" jsonschema:"of those, files in which what others changed stays"`
 	Deleted     int    `json:"deleted"`
 	Skipped     int    `json:"skipped" jsonschema:"dirty files, left as they are"`
+	Conflicts   int    `json:"conflicts,omitempty" jsonschema:"files of which a part, or all, could not be merged"`
 	NotDone     int    `json:"notDone" jsonschema:"left as they are for another reason"`
 	Items       []Item `json:"items" jsonschema:"what is done to each path; what is not done comes first, but in a preview the order is that of paths"`
 	EntryID     string `json:"entryId,omitempty" jsonschema:"of the record of this restore"`
@@ -105,6 +131,9 @@ type Item struct {
 	Reason string `json:"reason,omitempty"`
 	Dirty  bool   `json:"dirty,omitempty" jsonschema:"it is not as the session left it"`
 	Merged bool   `json:"merged,omitempty" jsonschema:"of what is restored: what others changed in it stays"`
+
+	Conflict  string   `json:"conflict,omitempty" jsonschema:"why it stays, or a part of it: lines, binary and so on"`
+	BlockedBy []string `json:"blockedBy,omitempty" jsonschema:"of a conflict: who has changed it since, turns or the user"`
 }
 
 const (
@@ -154,6 +183,28 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 	return restored(r, "undo", cursor)
 }
 
+func previewRevert(ctx context.Context, m *manager.FileSnapshotManager, p *previewRevertArgs) (*Restored, error) {
+	p.Preview = true
+	return revertTurns(ctx, m, &p.RevertOptions, p.Cursor)
+}
+
+func revert(ctx context.Context, m *manager.FileSnapshotManager, p *manager.RevertOptions) (*Restored, error) {
+	return revertTurns(ctx, m, p, "")
+}
+
+func revertTurns(ctx context.Context, m *manager.FileSnapshotManager, opts *manager.RevertOptions,
+	cursor string) (*Restored, error) {
+	var err error
+	if opts.Paths, err = treePaths(m, opts.Paths); err != nil {
+		return nil, err
+	}
+	r, err := m.Revert(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return restored(r, "undo", cursor)
+}
+
 func undo(ctx context.Context, m *manager.FileSnapshotManager, p *takeBackArgs) (*Restored, error) {
 	return p.takeBack(ctx, m.Undo, "redo")
 }
@@ -178,19 +229,26 @@ func (p *takeBackArgs) takeBack(ctx context.Context, fn func(context.Context,
 const adviceSkipped = "Skipped files were changed since, or by others. " +
 	`onDirty: "overwrite" restores them; what they hold now is kept for undo.`
 
+const adviceConflicts = "What is in conflict stays as it is. revert with the turns that are in the way as well takes " +
+	`it back, or with onConflict: "theirs" overwrites what they did there: ask the user.`
+
 // restored says what a restore did, on one page.
 func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, error) {
 	a := &Restored{Preview: r.Preview, Complete: r.IsComplete(), Aborted: r.Aborted,
 		HeadChanged: r.HeadChanged, EntryID: r.EntryID,
 		Restored: len(r.Restored), Merged: len(r.Merged), Deleted: len(r.Deleted), Skipped: len(r.Skipped),
-		Items: []Item{}, back: back}
+		Conflicts: len(r.Conflicts), Items: []Item{}, back: back}
+	a.Complete = a.Complete && a.Conflicts == 0
 	if r.Undoes == nil { // else that is what it is for
 		a.PutBack = r.TurnsPutBack
 	}
 	if r.Snapshot != nil {
 		a.TreeBefore, a.TreeAfter = r.PreRollbackTreeHash.String(), r.Snapshot.Tree.String()
 	}
-	if a.Skipped > 0 {
+	switch {
+	case a.Conflicts > 0 && r.Undoes == nil:
+		a.Advice = adviceConflicts
+	case a.Skipped > 0:
 		a.Advice = adviceSkipped
 	}
 	all := items(r)
@@ -239,13 +297,21 @@ func items(r *manager.RestoreResult) []Item {
 	for _, p := range r.Made {
 		all = append(all, Item{FilePath: newPath(p), Action: made})
 	}
+	conflicts := make(map[string]*manager.Conflict)
+	for i := range r.Conflicts {
+		conflicts[r.Conflicts[i].Path] = &r.Conflicts[i]
+	}
 	for _, i := range r.Items {
 		why := i.Why
 		if why == "" {
 			why = i.Note
 		}
-		all = append(all, Item{FilePath: newPath(i.Path), Action: string(i.Do), Reason: why,
-			Dirty: i.Dirty, Merged: i.Merged && i.Do == rollback.Restore})
+		it := Item{FilePath: newPath(i.Path), Action: string(i.Do), Reason: why,
+			Dirty: i.Dirty, Merged: i.Merged && i.Do == rollback.Restore}
+		if c := conflicts[i.Path]; c != nil {
+			it.Conflict, it.BlockedBy = c.Why, c.BlockedBy
+		}
+		all = append(all, it)
 	}
 	for _, p := range r.NotCaptured {
 		all = append(all, Item{FilePath: newPath(p), Action: notCaptured,
@@ -281,11 +347,17 @@ func (r *Restored) text() string {
 		if i.Merged {
 			b.WriteString(" (merged: what others changed in it stays)")
 		}
+		if i.Merged && i.Conflict != "" {
+			b.WriteString(", but for lines that were changed since, too")
+		}
 		if i.To != "" {
 			fmt.Fprintf(&b, " to %s", quote(i.To))
 		}
 		if i.Reason != "" {
 			fmt.Fprintf(&b, ": %s", i.Reason)
+		}
+		if len(i.BlockedBy) > 0 {
+			fmt.Fprintf(&b, "; in the way: %s", strings.Join(i.BlockedBy, ", "))
 		}
 	}
 	if r.Unlisted > 0 {

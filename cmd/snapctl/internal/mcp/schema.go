@@ -8,10 +8,11 @@ import (
 
 // choices are the values that arguments of these names may have.
 var choices = map[string][]any{
-	"onDirty":  {"merge", "skip", "overwrite", "abort"},
-	"show":     {"diff", "old", "new"},
-	"format":   {"search-replace", "v4a", "udiff", "edits"},
-	"reindent": {"auto", "off"},
+	"onDirty":    {"merge", "skip", "overwrite", "abort"},
+	"onConflict": {"keep", "theirs", "markers", "abort"},
+	"show":       {"diff", "old", "new"},
+	"format":     {"search-replace", "v4a", "udiff", "edits"},
+	"reindent":   {"auto", "off"},
 }
 
 // inputSchema returns the schema of a tool's arguments. It adds to what their

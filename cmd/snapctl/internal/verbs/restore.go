@@ -65,6 +65,15 @@ func restorePreview(ctx context.Context, s *Session, a *manager.RestoreOptions) 
 	return restore(ctx, s, a)
 }
 
+func revert(ctx context.Context, s *Session, a *manager.RevertOptions) (*Restored, error) {
+	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.Revert(ctx, a) })
+}
+
+func revertPreview(ctx context.Context, s *Session, a *manager.RevertOptions) (*Restored, error) {
+	a.Preview = true
+	return revert(ctx, s, a)
+}
+
 func undo(ctx context.Context, s *Session, a *manager.UndoOptions) (*Restored, error) {
 	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.Undo(ctx, a) })
 }

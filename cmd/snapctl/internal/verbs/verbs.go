@@ -47,6 +47,8 @@ var All = []*Verb{
 	verb("get_coverage", looks, "lists what was left out of a snapshot", coverage),
 	verb("restore_preview", changes, "says what restore would do, and does nothing", restorePreview),
 	verb("restore", changes, "brings files back to what they were", restore),
+	verb("revert_preview", changes, "says what revert would do, and does nothing", revertPreview),
+	verb("revert", changes, "takes back turns by name, and keeps what came after them", revert),
 	verb("undo", changes, "takes back the newest restore", undo),
 	verb("redo", changes, "takes back the newest undo", redo),
 	verb("navigate_tree", changes, "moves the conversation to an entry, and the files with it", navigateTree),

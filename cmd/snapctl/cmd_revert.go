@@ -1,0 +1,139 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/words"
+	"github.com/boocode/filestore/manager"
+)
+
+func (a *app) revertCommand() *cobra.Command {
+	f := restoreFlags{always: true}
+	c := &cobra.Command{
+		Use:               "revert [flags] TURN... [-- PATH...]",
+		Short:             "Take back turns, and keep what came after them",
+		ValidArgsFunction: a.completeTurns,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			turns, paths := args, []string(nil)
+			if n := cmd.ArgsLenAtDash(); n >= 0 {
+				turns, paths = args[:n], args[n:]
+			}
+			switch {
+			case len(turns) == 0:
+				return usageError(cmd, "revert: no TURN")
+			case f.whenIdle && (f.force || f.endTurn):
+				return usageError(cmd, "revert: --when-idle waits, and does not go with --force or %s", flagEndTurn)
+			}
+			f.turns = turns
+			return a.revert(cmd, paths, &f)
+		},
+	}
+	f.add(c)
+	f.addOnConflict(c)
+	c.Flags().BoolVar(&f.whenIdle, "when-idle", false, "wait until no turn is open in the directory")
+	return c
+}
+
+func (a *app) revert(cmd *cobra.Command, args []string, f *restoreFlags) error {
+	ctx := cmd.Context()
+	p, err := a.restoring(ctx, func(p *place) error {
+		return p.chooseSessionToRestore(ctx, f.turns[0], f.dryRun)
+	})
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	paths, err := p.filter(cmd, args)
+	if err != nil {
+		return err
+	}
+	for i := range paths {
+		paths[i] = cmp.Or(paths[i], ".")
+	}
+	opts := &manager.RevertOptions{Turns: f.turns, Paths: paths, OnDirty: f.onDirty, OnConflict: f.onConflict,
+		Force: f.force}
+	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
+		opts.Preview, opts.EndTurn = preview, f.endTurn
+		for {
+			r, err := p.m.Revert(ctx, opts)
+			if errors.Is(err, manager.ErrNothing) {
+				err = &failure{exitRefused, err, "'snapctl log' lists turns, and says which are taken back"}
+			}
+			if !f.whenIdle || !errors.Is(err, manager.ErrTurnOpen) {
+				return r, err
+			}
+			if err := p.waitUntilIdle(ctx); err != nil {
+				return nil, err
+			}
+		}
+	})
+}
+
+// idlePoll is how often it is looked whether a turn has ended.
+const idlePoll = 200 * time.Millisecond
+
+// waitUntilIdle waits until no turn is open in the directory, and says for which it waits.
+func (p *place) waitUntilIdle(ctx context.Context) error {
+	told := ""
+	for {
+		open, err := p.m.OpenTurns()
+		if err != nil || len(open) == 0 {
+			return err
+		}
+		if text := strings.Join(open, ", "); text != told {
+			told = text
+			text = words.Count(len(open), "turn") + " " + map[bool]string{true: "is", false: "are"}[len(open) == 1]
+			p.app.note("%s open, of session %s: waiting until no turn is (Ctrl-C ends this, and nothing is changed)",
+				text, told)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(idlePoll):
+		}
+	}
+}
+
+// completeTurns completes an argument with the turns that are in, newest first.
+func (a *app) completeTurns(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
+	cobra.ShellCompDirective) {
+	const order = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if a.prepare() != nil {
+		return nil, order
+	}
+	p, err := a.openToRead(cmd.Context())
+	if err != nil {
+		return nil, order
+	}
+	defer p.close()
+	if p.completeSession(cmd.Context()) != nil || p.chooseSession(cmd.Context()) != nil {
+		return nil, order
+	}
+	var list []cobra.Completion
+	for mo, err := range p.m.Timeline(cmd.Context()) {
+		if err != nil || len(list) == maxTurnsShown {
+			break
+		}
+		name := fmt.Sprintf("turn:%d", mo.TurnIndex)
+		if mo.Kind != "step" || mo.TakenBack != nil && len(mo.But) == 0 || slices.Contains(args, name) {
+			continue
+		}
+		what := nonZero([]amount{{mo.Added, "added"}, {mo.Modified, "modified"}, {mo.Deleted, "deleted"}})
+		if mo.Title != "" {
+			what += "  " + titleText(mo.Title)
+		}
+		list = append(list, cobra.CompletionWithDesc(name, what))
+	}
+	return list, order
+}
+
+// maxTurnsShown is how many turns completion offers.
+const maxTurnsShown = 50
