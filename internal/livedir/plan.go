@@ -267,7 +267,7 @@ func (pl *planner) judge(i int) error {
 		it.Do = Nothing
 		return nil
 	case w.Keep != "":
-		it.Do, it.Why, it.Dirty = rollback.Kept, w.Keep, w.Doubt != ""
+		it.Do, it.Why, it.Dirty = rollback.Kept, w.Keep, w.Doubt != "" || !same(it.Now, w.Old)
 		return nil
 	case w.Out != "" && it.Now == nil:
 		it.Do, it.Why, it.Dirty = rollback.Skipped, w.Out, true
