@@ -189,7 +189,7 @@ func (h *aHistory) generate() historyStep {
 		st.parts = [][]historyEdit{h.edit(1, nil)}
 	case n < 14:
 		h.makeRestore(&st, s)
-	case n < 16 && h.kind.merge && h.real == nil && s.next > 0:
+	case n < 16 && s.next > 0:
 		st.kind = "revert"
 		st.turns = []int{h.rng.IntN(s.next)}
 		if h.rng.IntN(4) == 0 {
@@ -503,11 +503,15 @@ func (h *aHistory) doRestore(st historyStep) {
 		h.takeBack(st.kind, st.who, st.past)
 		h.checkText(before, st, h.last.took)
 	case "revert":
-		q := ruleRequest{verb: "revert", session: st.who, turns: st.turns}
-		if st.path != "" {
-			q.paths = []string{st.path}
+		if slices.ContainsFunc(st.turns, func(n int) bool { return n >= s.next }) {
+			h.last = &ruleAnswer{}
+			return
 		}
-		h.both(q, nil)
+		var paths []string
+		if st.path != "" {
+			paths = append(paths, st.path)
+		}
+		h.revert(st.who, paths, st.turns...)
 		h.checkText(before, st, nil)
 	default:
 		kind, arg, _ := strings.Cut(st.target, ":")

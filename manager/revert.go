@@ -243,13 +243,17 @@ func (ws *wants) withoutTurns(turns []*record) error {
 // standApart notes where a path stands once changes are taken back, the newest first,
 // which are not all on the way that the line goes.
 func (ws *wants) standApart(p string, list []stepChange) error {
-	oldest := list[len(list)-1].r
-	if len(ws.stays[p]) == 0 && !ws.standings.own[p] {
-		before, err := ws.standings.l.foundBy(ws.ctx, oldest)
+	s := ws.standings
+	if len(ws.stays[p]) == 0 {
+		before, err := s.l.foundBy(ws.ctx, list[len(list)-1].r)
+		is := before != nil && !s.own[p]
+		if err == nil && before != nil && s.own[p] {
+			is, err = s.alike(ws.ctx, s.without(ws.x.tip, p, list), s.l.trail(before, p))
+		}
 		if err != nil {
 			return err
 		}
-		if before != nil {
+		if is {
 			ws.goes.apart[p] = &history.Apart{From: before.Seq}
 			return nil
 		}

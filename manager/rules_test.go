@@ -563,14 +563,19 @@ func (w *rules) revert(q ruleRequest) *ruleAnswer {
 		if !s.turns.has(n) {
 			return &ruleAnswer{outcome: "unknown", of: s.name}
 		}
-		if !s.line.has(n) && !s.anyIn(n, nil) {
+		isPart := func(m int) bool { return s.numbers[m] == s.numbers[n] }
+		isIn := func(m int) bool { return isPart(m) && (s.line.has(m) || s.anyIn(m, nil)) }
+		did := func(c *ruleChange) bool { return isPart(c.turn) }
+		if slices.ContainsFunc(slices.Collect(maps.Values(s.changes)), did) && !slices.ContainsFunc(q.turns, isIn) {
 			return &ruleAnswer{outcome: "already", of: s.name}
 		}
 	}
 	plan := w.without(s, func(c *ruleChange) bool { return slices.Contains(q.turns, c.turn) }, q.paths, q.policy)
 	line := s.line.minus(q.turns)
 	if len(q.paths) > 0 {
-		line = ruleByPath
+		if line = ruleByPath; len(plan) == 0 {
+			return &ruleAnswer{outcome: "unknown", of: s.name}
+		}
 	}
 	return w.apply(s, q.policy, plan, line)
 }
@@ -807,7 +812,7 @@ func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
 		c := s.changes[id]
 		made := i+1 < len(stay) && s.changes[stay[i+1]].turn == c.turn // again, by the same turn
 		if !known && len(goes) > 0 && id > goes[0] && c.after == ruleNone && !made {
-			rp.left = fmt.Sprint("hidden by turn ", c.turn)
+			rp.why, rp.left = "", fmt.Sprint("hidden by turn ", c.turn)
 			if s.changes[goes[0]].before != ruleNone {
 				rp.left = "changed-then-deleted"
 			}

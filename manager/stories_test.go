@@ -374,13 +374,23 @@ func (st *storyTeller) restore(name, target string, change ...func(*ruleRequest)
 	})
 }
 
-func (st *storyTeller) revert(name string, turns ...int) *ruleAnswer {
-	st.step("%s: revert %d", name, turns)
-	opts := &RevertOptions{OnDirty: st.policy()}
+// revert takes back turns; of one that was divided all parts. paths: only what they did
+// there.
+func (st *storyTeller) revert(name string, paths []string, turns ...int) *ruleAnswer {
+	st.step("%s: revert %d %s", name, turns, strings.Join(paths, " "))
+	opts := &RevertOptions{OnDirty: st.policy(), Paths: paths}
+	s := st.rules.sessions[name]
+	var parts []int
 	for _, n := range turns {
-		opts.Turns = append(opts.Turns, fmt.Sprint("turn:", st.rules.sessions[name].numbers[n]))
+		opts.Turns = append(opts.Turns, fmt.Sprint("turn:", s.numbers[n]))
+		for part, of := range s.numbers {
+			if of == s.numbers[n] && s.turns.has(part) {
+				parts = append(parts, part)
+			}
+		}
 	}
-	return st.both(ruleRequest{verb: "revert", session: name, turns: turns}, func(preview bool) (*RestoreResult, error) {
+	q := ruleRequest{verb: "revert", session: name, turns: parts, paths: paths}
+	return st.both(q, func(preview bool) (*RestoreResult, error) {
 		o := *opts
 		if o.Preview, o.EndTurn = preview, st.ends; st.logged {
 			o.Append = st.real.appendTo
@@ -776,7 +786,7 @@ var stories = []story{
 	{name: "S6", why: "start is the start behind a revert", real: true, merge: true, tell: func(st *storyTeller, _ int) {
 		st.a()
 		st.b()
-		st.revert("s", 0)
+		st.revert("s", nil, 0)
 		st.want("p", "0B00")
 		st.wantLine("s", 1)
 		st.restore("s", "start")
@@ -786,7 +796,7 @@ var stories = []story{
 	{name: "S7", why: "@~N is relative, turn:N is not", ways: 2, real: true, merge: true, tell: func(st *storyTeller, way int) {
 		st.a()
 		st.b()
-		st.revert("s", 0)
+		st.revert("s", nil, 0)
 		st.q()
 		if way == 0 {
 			st.restore("s", "@~1")
@@ -802,12 +812,27 @@ var stories = []story{
 	}},
 	{name: "S8", why: "what was taken back is not taken back again", real: true, merge: true, tell: func(st *storyTeller, _ int) {
 		st.a()
-		st.revert("s", 0)
+		st.revert("s", nil, 0)
 		st.a()
-		st.revert("s", 0)
+		st.revert("s", nil, 0)
 		st.wantAnswer("already")
 		st.want("p", "A000")
 	}},
+	{name: "S8a", why: "what a revert brought back of the user's is the user's", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.q()
+			st.a()
+			st.u()
+			st.turn("s", func() { st.line("p", 4, "C") })
+			st.restore("s", "start", storySkip) // p stays, so it goes its own way from here
+			st.turn("s", func() { st.put("r", storyText("R")) })
+			st.undo("s")
+			st.want("p", "A00C", "q", "Q")
+			st.revert("s", []string{"p"}, 0, 2)
+			st.want("p", "A00u", "q", "Q")
+			st.restore("s", "start")
+			st.want("p", st.either("000u", "A00u"))
+		}},
 	{name: "S9", why: "the user's text goes along both ways", real: true, tell: func(st *storyTeller, _ int) {
 		st.a()
 		st.u()
@@ -851,7 +876,7 @@ var stories = []story{
 			st.restore("s", "turn:0")
 			st.q()
 			if way == 1 {
-				st.revert("s", 1)
+				st.revert("s", nil, 1)
 				st.wantAnswer("already")
 				st.want("p", "A000", "q", "Q")
 				return
@@ -864,7 +889,7 @@ var stories = []story{
 		tell: func(st *storyTeller, _ int) {
 			st.a()
 			st.turn("s", func() { st.put("p", ruleNone) })
-			st.revert("s", 0)
+			st.revert("s", nil, 0)
 			st.wantAnswer("left", "p")
 			if why := st.last.skipped["p"]; why != "changed-then-deleted" {
 				st.fail("left alone for %s", why)
@@ -873,21 +898,21 @@ var stories = []story{
 			st.restore("s", "@~1")
 			st.want("p", "A000")
 			st.wantLine("s", 0)
-			st.revert("s", 0)
+			st.revert("s", nil, 0)
 			st.want("p", "0000")
 		}},
 	{name: "S14 made", why: "of a file that the turn had made", real: true, merge: true, start: ruleFiles{},
 		tell: func(st *storyTeller, _ int) {
 			st.turn("s", func() { st.put("p", storyText("A000")) })
 			st.turn("s", func() { st.put("p", ruleNone) })
-			st.revert("s", 0)
+			st.revert("s", nil, 0)
 			st.wantAnswer("left", "p")
 			if why := st.last.skipped["p"]; why != "hidden by turn 1" {
 				st.fail("left alone for %s", why)
 			}
 			st.restore("s", "@~1")
 			st.want("p", "A000")
-			st.revert("s", 0)
+			st.revert("s", nil, 0)
 			st.want("p", "-")
 		}},
 	{name: "S15", why: "what --exact brought back of the user's is the user's", real: true,
@@ -1033,7 +1058,7 @@ var stories = []story{
 		st.a()
 		st.restore("s", "start")
 		st.undo("s")
-		st.revert("s", 0)
+		st.revert("s", nil, 0)
 		st.want("p", "0000")
 	}},
 	{name: "S21", why: "back, forward, undo, undo", real: true, tell: func(st *storyTeller, _ int) {
@@ -1142,7 +1167,7 @@ var stories = []story{
 		st.turn("s", func() { st.put("p", storyText("AB00")) })
 		st.rules.takeHunk("s", 0, "p", 0)
 		st.want("p", "0B00")
-		st.revert("s", 0)
+		st.revert("s", nil, 0)
 		st.want("p", "0000")
 		st.wantAnswer("ok")
 	}},
