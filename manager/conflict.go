@@ -1,9 +1,22 @@
 package manager
 
 import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/textdiff"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/tree"
 )
 
 // A Conflict is a path at which something stays that a restore with [rollback.Merge] was
@@ -13,8 +26,9 @@ type Conflict struct {
 
 	// Why it stays: "lines" were changed, the rest of the file is merged; of a whole file
 	// "made-then-changed", "deleted-then-made", "changed-then-deleted", "binary", "large",
-	// "kind" (one is no file), "lost" (a content is not in the store); "hidden" under the
-	// deletion by a turn that stays; "contested" or "unknown": nobody knows whose it is.
+	// "kind" (one is no file), "lost" (a content is not in the store), "markers" (of another
+	// conflict are in it: see [FileSnapshotManager.Marked]); "hidden" under the deletion by
+	// a turn that stays; "contested" or "unknown": nobody knows whose it is.
 	Why string `json:"why"`
 
 	// BlockedBy are those who have changed it since, the newest last: "turn:9" of this
@@ -26,18 +40,541 @@ type Conflict struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// addConflict adds what is in the way at a path that was left alone to the result.
+// Why something cannot be merged, as a [Conflict] has it.
+const (
+	whyLines       = "lines"
+	whyMade        = "made-then-changed"
+	whyDeleted     = "deleted-then-made"
+	whyUserDeleted = "changed-then-deleted"
+	whyBinary      = "binary"
+	whyLarge       = "large"
+	whyKind        = "kind"
+	whyLost        = "lost"
+	whyMarkers     = "markers"
+	whyHidden      = "hidden"
+)
+
+// byUser and byUnknown are who is in the way where no turn is.
+const (
+	byUser    = "user"
+	byUnknown = "unknown"
+)
+
+// A clash is what cannot be merged of a path.
+type clash struct {
+	want    *livedir.Want
+	disk    *tree.Entry // what is there; nil: nothing
+	why     string
+	parts   []clashPart
+	isWhole bool  // nothing of it is merged
+	lost    error // of whyLost
+	signs   []int // of the markers that were put in
+
+	by []string // who is in the way, the newest last
+}
+
+// A clashPart is a step that cannot be done to a file.
+type clashPart struct {
+	step   *mergeStep
+	places []patch.Span // lines of its base; nil: the whole file
+}
+
+// whose names the turn that made a change, or the restore.
+func (st *mergeStep) whose() string {
+	if n := st.of.Turn(); n >= 0 {
+		return fmt.Sprint("turn ", n)
+	}
+	if st.of.Kind == history.KindRestore {
+		return "the restore"
+	}
+	return "the turn"
+}
+
+// text says why something stays, for people.
+func (c *clash) text() string {
+	whose := c.parts[0].step.whose()
+	both := fmt.Sprintf("%s and %s changed", namesOf(c.by), whose)
+	text := ""
+	switch c.why {
+	case whyLines:
+		text = both + " the same lines"
+	case whyMade:
+		text = fmt.Sprintf("%s made it, and %s changed it", whose, namesOf(c.by))
+	case whyDeleted:
+		text = whose + " deleted it, and it was made again meanwhile"
+	case whyUserDeleted:
+		text = fmt.Sprintf("it was deleted meanwhile, and %s changed it", whose)
+	case whyBinary:
+		text = both + " it, and it is binary"
+	case whyLarge:
+		text = both + " it, and it is too large to be merged"
+	case whyKind:
+		text = both + " it, and only files are merged"
+	case whyMarkers:
+		text = "it has the markers of another one, which is to be resolved first"
+	case whyLost:
+		text = fmt.Sprintf("it cannot be merged with what %s did: %v", whose, c.lost)
+	}
+	return "conflict: " + text
+}
+
+// namesOf names those who are in the way, for people.
+func namesOf(by []string) string {
+	var names []string
+	for _, who := range by {
+		session, turn, isTurn := strings.Cut(who, "turn:")
+		switch {
+		case who == byUser:
+			who = "you"
+		case who == byUnknown:
+			who = "somebody"
+		case isTurn && session == "":
+			who = "turn " + turn
+		case isTurn:
+			who = fmt.Sprintf("turn %s of %s", turn, strings.TrimSpace(session))
+		}
+		names = append(names, who)
+	}
+	switch n := len(names); n {
+	case 0:
+		return "somebody"
+	case 1:
+		return names[0]
+	default:
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	}
+}
+
+// addConflict adds what is in the way at a path that was left alone, or changed in part,
+// to the result.
 func (x *restore) addConflict(it *rollback.Item) {
-	c := x.conflicts[it.Path]
-	w := x.expected[it.Path]
-	switch doubt, _, _ := strings.Cut(it.Why, ":"); {
-	case c != nil || x.opts.OnDirty != rollback.Merge:
-	case w != nil && w.Hidden:
-		c = &Conflict{Path: it.Path, Why: "hidden"}
-	case it.Do == rollback.Skipped && (doubt == "contested" || doubt == "unknown"):
-		c = &Conflict{Path: it.Path, Why: doubt}
+	if x.opts.OnDirty != rollback.Merge {
+		return
 	}
-	if c != nil {
-		x.result.Conflicts = append(x.result.Conflicts, *c)
+	c := Conflict{Path: it.Path}
+	doubt, _, _ := strings.Cut(it.Why, ":")
+	switch found := x.clashes[it.Path]; {
+	case found != nil:
+		c.Why, c.BlockedBy = found.why, found.by
+	case x.hidden[it.Path] != nil:
+		c.Why, c.BlockedBy = whyHidden, []string{fmt.Sprint("turn:", x.hidden[it.Path].Turn())}
+	case doubt == "contested" || doubt == "unknown":
+		c.Why = doubt
+	default:
+		return
 	}
+	c.Hint = x.hint(c.BlockedBy)
+	x.result.Conflicts = append(x.result.Conflicts, c)
+}
+
+// hint returns the command that takes turns back together with those in their way, ""
+// if others are in it.
+func (x *restore) hint(by []string) string {
+	if x.reverts == nil || len(by) == 0 {
+		return ""
+	}
+	turns := slices.Clone(x.reverts)
+	for _, who := range by {
+		digits, ok := strings.CutPrefix(who, "turn:")
+		n, err := parseNumber(digits)
+		if !ok || err != nil {
+			return ""
+		}
+		turns = append(turns, n)
+	}
+	slices.Sort(turns)
+	text := "snapctl revert"
+	for _, n := range slices.Compact(turns) {
+		text += fmt.Sprint(" turn:", n)
+	}
+	if len(x.opts.Paths) > 0 {
+		text += " --"
+	}
+	for _, p := range x.opts.Paths {
+		text += " " + shellQuoted(p)
+	}
+	return text
+}
+
+// shellQuoted returns a word as a POSIX shell takes it.
+func shellQuoted(word string) string {
+	isPlain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("_./@%+=:,-", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// blame finds out who is in the way of what cannot be merged, and has the wants say it.
+func (x *restore) blame(ctx context.Context, a *aim) error {
+	if len(a.clashes) == 0 {
+		return nil
+	}
+	l, err := x.m.line(ctx)
+	if err != nil {
+		return err
+	}
+	b := &blamer{x: x, ctx: ctx, l: l, a: a, turns: make(map[string]int), stages: make(map[string][]stage)}
+	if err := b.collect(); err != nil {
+		return err
+	}
+	for _, c := range a.clashes {
+		if err := b.blame(c); err != nil {
+			return err
+		}
+		if text := c.text(); c.isWhole {
+			c.want.Held = text
+		} else {
+			c.want.Part, c.want.Doubt = text, text
+		}
+	}
+	return nil
+}
+
+// A stage is what became of a path between two records that follow one another.
+type stage struct {
+	seq      uint64 // of the newer one; the largest number: what is on the disk now
+	by       []string
+	from, to *tree.Entry
+}
+
+// A blamer finds out who has changed paths since.
+type blamer struct {
+	x      *restore
+	ctx    context.Context
+	l      *line
+	a      *aim
+	turns  map[string]int     // of each session that which was open, as far as is known
+	stages map[string][]stage // of the paths of the clashes, newest first
+	oldest uint64             // record from which on they are known
+}
+
+// collect finds the stages of all clashes, back to when the oldest of their changes was
+// made.
+func (b *blamer) collect() error {
+	m := b.x.m
+	b.oldest = b.x.o.newestSeq()
+	for _, c := range b.a.clashes {
+		for _, part := range c.parts {
+			b.oldest = min(b.oldest, part.step.began())
+		}
+	}
+	for _, t := range b.x.o.turns.Open {
+		b.turns[t.Session] = t.Turn
+	}
+	var newer *record
+	for r, err := range m.since(b.ctx, b.x.o.newestSeq(), max(b.oldest, 1)-1) {
+		if err != nil {
+			return err
+		}
+		if newer == nil {
+			for p, c := range b.a.clashes {
+				e, err := entryIn(b.ctx, m.tree.pages, r.State(), p, false)
+				if err != nil {
+					return err
+				}
+				b.add(stage{math.MaxUint64, b.names(b.x.o.windows), e, c.disk}, p)
+			}
+		} else if err := b.between(r, newer); err != nil {
+			return err
+		}
+		newer = r
+	}
+	return nil
+}
+
+func (b *blamer) add(s stage, p string) {
+	if b.a.clashes[p] != nil && !same(s.from, s.to) {
+		b.stages[p] = append(b.stages[p], s)
+	}
+}
+
+// between adds the stages between two records that follow one another.
+func (b *blamer) between(r, newer *record) error {
+	if n := newer.Turn(); n >= 0 {
+		b.turns[newer.Session] = n
+	}
+	by := b.owners(r, newer)
+	for d, err := range trees.Compare(b.ctx, b.x.m.tree.pages, r.State(), newer.State()) {
+		if err != nil {
+			return err
+		}
+		b.add(stage{newer.Seq, by, d.Old, d.New}, d.Path)
+	}
+	return nil
+}
+
+// owners names those who were at work between two records.
+func (b *blamer) owners(r, newer *record) (by []string) {
+	switch {
+	case newer.Kind == history.KindRestore: // what it brings is somebody else's
+		return nil
+	case newer.IsAfterGap(r.Seq):
+		return []string{byUnknown}
+	}
+	return b.names(newer.Facts.Windows)
+}
+
+// names names those who had windows open; nobody is the user.
+func (b *blamer) names(windows []string) (by []string) {
+	if len(windows) == 0 {
+		return []string{byUser}
+	}
+	for _, session := range windows {
+		name := ""
+		if session != b.x.m.opts.Session {
+			name = "session " + session + " "
+		}
+		by = append(by, fmt.Sprintf("%sturn:%d", name, b.turns[session]))
+	}
+	return by
+}
+
+// began returns the number of a record before all that a step's change did.
+func (st *mergeStep) began() uint64 {
+	r := st.of
+	if r.behind != nil {
+		return r.behind.Seq
+	}
+	if r.Kind == history.KindRestore {
+		return r.Seq
+	}
+	for _, seq := range []uint64{r.Facts.Since, r.Facts.Within, r.Facts.Prev} {
+		if seq != 0 {
+			return seq
+		}
+	}
+	return r.Seq
+}
+
+// blame finds out who is in the way of a clash.
+func (b *blamer) blame(c *clash) error {
+	in, err := b.turnsIn(c.want.Path)
+	if err != nil {
+		return err
+	}
+	newest := make(map[string]uint64) // where each of them was in the way last
+	for _, part := range c.parts {
+		stages := b.stages[c.want.Path]
+		// The newest place at which the path was as the change left it, or found it.
+		is := func(s stage) bool { return s.seq <= part.step.of.Seq && same(s.to, part.step.base) }
+		if i := slices.IndexFunc(stages, is); i >= 0 {
+			stages = stages[:i]
+		}
+		places, whole := part.places, part.places == nil
+		for _, s := range slices.Backward(stages) {
+			touched := true
+			if !whole {
+				if touched, places, err = b.through(c.want.Path, &s, places); err != nil {
+					return err
+				}
+				whole = places == nil
+			}
+			for _, who := range s.by {
+				if isOwn := strings.HasPrefix(who, "turn:"); touched && (!isOwn || in[who]) {
+					newest[who] = s.seq
+				}
+			}
+		}
+	}
+	c.by = slices.SortedFunc(maps.Keys(newest), func(a, b string) int {
+		return cmp.Or(cmp.Compare(newest[a], newest[b]), cmp.Compare(a, b))
+	})
+	return nil
+}
+
+// turnsIn returns the turns of the session that are in at a path and stay.
+func (b *blamer) turnsIn(p string) (map[string]bool, error) {
+	in := make(map[string]bool)
+	for t := b.l.trail(b.x.tip, p); ; {
+		r, err := t.next(b.ctx)
+		if err != nil {
+			return nil, err
+		}
+		if r == nil || r.Seq < b.oldest {
+			break
+		}
+		in[fmt.Sprint("turn:", r.Turn())] = true
+	}
+	for _, side := range []map[string][]stepChange{b.a.back, b.a.forth} {
+		for _, sc := range side[p] {
+			delete(in, fmt.Sprint("turn:", sc.r.Turn()))
+		}
+	}
+	return in, nil
+}
+
+// through returns where lines are after a stage, and whether it has changed one of them,
+// or what is beside them; nil: the file as a whole was changed.
+func (b *blamer) through(p string, s *stage, places []patch.Span) (touched bool, to []patch.Span, err error) {
+	var lines [2][]string
+	for i, e := range []*tree.Entry{s.from, s.to} {
+		if e == nil || e.Mode.Kind() != tree.ModeFile || e.Size > maxMerged {
+			return true, nil, nil
+		}
+		mg := &merging{x: b.x, ctx: b.ctx, path: p, disk: s.to}
+		text, err := mg.read(e)
+		if err != nil {
+			return true, nil, context.Cause(b.ctx)
+		}
+		lines[i] = textdiff.SplitLines(text)
+	}
+	edits := textdiff.Compare(lines[0], lines[1])
+	for _, place := range places {
+		moved, is := throughEdits(place, edits)
+		touched, to = touched || is, append(to, moved)
+	}
+	return touched, to, nil
+}
+
+// throughEdits returns where lines are after edits, with what these have put in their
+// place or beside them, and whether they have.
+func throughEdits(place patch.Span, edits []textdiff.Edit) (to patch.Span, touched bool) {
+	start, end := place.Start, place.End
+	by := 0 // how much the lines have moved
+	for _, e := range edits {
+		if e.OldStart > place.End {
+			break
+		}
+		if e.OldEnd >= place.Start {
+			if !touched {
+				start = min(place.Start+by, e.NewStart)
+			}
+			touched = true
+		}
+		by += e.NewEnd - e.NewStart - (e.OldEnd - e.OldStart)
+		if end = place.End + by; e.OldEnd > place.End {
+			end = e.NewEnd
+		}
+	}
+	if !touched {
+		start, end = place.Start+by, place.End+by
+	}
+	return patch.Span{Start: start, End: end}, touched
+}
+
+// markedIn returns the files of a plan that get markers, as its record has them.
+func (x *restore) markedIn(plan *livedir.Plan) (list []history.Marked) {
+	paths := make(map[int]map[string]bool) // by signs
+	for i := range plan.Items {
+		it := &plan.Items[i]
+		if c := x.clashes[it.Path]; c != nil && it.IsPart() {
+			for _, signs := range c.signs {
+				if paths[signs] == nil {
+					paths[signs] = make(map[string]bool)
+				}
+				paths[signs][it.Path] = true
+			}
+		}
+	}
+	for _, signs := range slices.Sorted(maps.Keys(paths)) {
+		list = append(list, history.Marked{Paths: history.PathBytes(paths[signs], nil), Signs: signs})
+	}
+	return list
+}
+
+// isMarked reports whether a text, of a path, has markers of conflicts that a restore has
+// left there.
+func (x *restore) isMarked(ctx context.Context, p string, text []byte) (is bool, err error) {
+	if !bytes.Contains(text, []byte("<<<<<<<")) {
+		return false, nil
+	}
+	if x.marked == nil {
+		if x.marked, err = x.m.markedFiles(ctx); err != nil {
+			return false, err
+		}
+	}
+	return hasMarkers(text, x.marked[p]), nil
+}
+
+// Marked lists the files of the directory in which restores of whatever session have left
+// markers of conflicts that are still there (see [rollback.ConflictMarkers]), in order of
+// path. None of them is merged again as long as it has them.
+func (m *FileSnapshotManager) Marked(ctx context.Context) ([]string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	files, err := m.markedFiles(ctx)
+	if err != nil || len(files) == 0 {
+		return nil, err
+	}
+	root, err := m.openRoot()
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	var list []string
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		to := &textSink{Sink: trees.NewOverlay(nil)}
+		e, err := root.Entry(ctx, p, to)
+		if err != nil {
+			return nil, err
+		}
+		if e != nil && e.Mode.Kind() == tree.ModeFile && hasMarkers(to.text, files[p]) {
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+// markedFiles returns the files in which restores have left markers, with their signs.
+func (m *FileSnapshotManager) markedFiles(ctx context.Context) (map[string][]int, error) {
+	files := make(map[string][]int)
+	for s, err := range m.store.Sessions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if s.Worktree != m.project.Worktree || history.IsEdit(s) {
+			continue
+		}
+		head, err := readRecord(s)
+		if err != nil {
+			return nil, err
+		}
+		r, err := m.lastRestore(ctx, head)
+		for ; r != nil && err == nil; r, err = m.restoreBefore(ctx, r) {
+			for _, marked := range r.Facts.Marked {
+				for _, p := range marked.Paths {
+					files[string(p)] = append(files[string(p)], marked.Signs)
+				}
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
+}
+
+// hasMarkers reports whether a text has markers of one of these numbers of signs.
+func hasMarkers(text []byte, signs []int) bool {
+	for line := range bytes.Lines(text) {
+		if slices.ContainsFunc(signs, func(n int) bool { return isMarker(line, n) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// markersIn returns how many signs each marker has in a text that begins with one, and
+// the lines that are markers.
+func markersIn(text []byte) (signs int, lines []byte) {
+	signs = len(text) - len(bytes.TrimLeft(text, "<"))
+	for line := range bytes.Lines(text) {
+		if isMarker(line, signs) {
+			lines = append(lines, line...)
+		}
+	}
+	return signs, lines
+}
+
+// isMarker reports whether a line is a marker of so many signs.
+func isMarker(line []byte, signs int) bool {
+	if len(line) < signs || !bytes.ContainsRune([]byte("<|=>"), rune(line[0])) {
+		return false
+	}
+	rest := bytes.TrimLeft(line, string(line[:1]))
+	return len(line)-len(rest) == signs && (len(rest) == 0 || bytes.ContainsRune([]byte(" \r\n"), rune(rest[0])))
 }

@@ -62,7 +62,7 @@ func (x *restore) record(kind string, base store.State, plan *livedir.Plan) *rec
 	if x.undoes != nil {
 		d.Undoes = x.undoes.Seq
 		// What was left alone stays on its list.
-		if plan.Count(rollback.Skipped)+plan.Count(rollback.Failed) > 0 && x.opts.OnDirty != rollback.Overwrite {
+		if slices.ContainsFunc(plan.Items, isStill) && x.opts.OnDirty != rollback.Overwrite {
 			if x.list == history.TopsRedo {
 				undo = x.again
 			} else {
@@ -70,6 +70,7 @@ func (x *restore) record(kind string, base store.State, plan *livedir.Plan) *rec
 			}
 		}
 	}
+	d.Marked = x.markedIn(plan)
 	d.SetBack(undo, redo)
 	if d.Tops = cmp.Or(x.list, history.TopsUndo); d.Tops == history.TopsUndo {
 		d.Below = d.Undo
@@ -77,6 +78,12 @@ func (x *restore) record(kind string, base store.State, plan *livedir.Plan) *rec
 		d.Below = d.Redo
 	}
 	return r
+}
+
+// isStill reports whether something of a path is still to be done by who takes the same
+// back again.
+func isStill(it rollback.Item) bool {
+	return it.Do == rollback.Skipped || it.Do == rollback.Failed || it.IsPart()
 }
 
 // countsOf returns how many paths a plan adds, modifies and deletes.
@@ -106,7 +113,7 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 	done, skipped := make(map[string]bool), make(map[string]bool)
 	for _, it := range plan.Items {
 		switch {
-		case change.IsLeft(it):
+		case change.IsLeft(it), it.IsPart():
 			left[it.Path], skipped[it.Path] = true, true
 		case it.Parent, x.undoes != nil && (it.Do == livedir.Nothing || it.Merged) &&
 			(left[it.Path] || g.apart[it.Path] != nil):

@@ -207,8 +207,8 @@ func (gd *guard) listed(plan *livedir.Plan) error {
 
 // checkMerged looks at what was merged into a text of the disk, from texts that are on
 // record. Each line is one that one of them has; and each that only the disk had is
-// there still, as often. Line ends do not count.
-func checkMerged(text, disk []byte, recorded [][]byte) error {
+// there still, as often, but for those in given. Line ends do not count.
+func checkMerged(text, disk []byte, recorded, given [][]byte) error {
 	known := make(map[string]bool)
 	for _, t := range recorded {
 		for line := range bytes.Lines(t) {
@@ -221,9 +221,11 @@ func checkMerged(text, disk []byte, recorded [][]byte) error {
 			own[l]++
 		}
 	}
-	for line := range bytes.Lines(text) {
-		if l := guardLine(line); !known[l] {
-			own[l]--
+	for _, t := range append(given, text) {
+		for line := range bytes.Lines(t) {
+			if l := guardLine(line); !known[l] {
+				own[l]--
+			}
 		}
 	}
 	for line, n := range own {

@@ -2,7 +2,6 @@ package manager
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -35,7 +34,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		return plan, err
 	}
 	wants := slices.Clone(a.wants)
-	a.conflicts = make(map[string]*Conflict)
+	a.clashes = make(map[string]*clash)
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]
@@ -57,6 +56,9 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 			return nil, fmt.Errorf("merge %q: %w", it.Path, err)
 		}
 	}
+	if err := x.blame(ctx, a); err != nil {
+		return nil, err
+	}
 	if !again {
 		return plan, nil
 	}
@@ -67,14 +69,15 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 // is done to what is there.
 type mergeStep struct {
 	base, theirs *tree.Entry
-	whose        string
+	of           *record // the turn, or the restore
+	comes        bool    // it is done, and not taken back
 }
 
 // mergeSteps returns what is to be done at a dirty path, in that order; nothing if
 // that is not known, or is not all the session's.
 func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (steps []mergeStep, err error) {
 	if a.undoes != nil {
-		return []mergeStep{{w.Old, w.New, "the restore"}}, nil
+		return []mergeStep{{base: w.Old, theirs: w.New, of: a.undoes}}, nil
 	}
 	if known := a.expected[w.Path]; known.Doubt != "" && !known.mixed {
 		return nil, nil
@@ -89,10 +92,7 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (step
 			return false, err
 		}
 		for i := range list {
-			if list[i].whose = "the turn"; sc.r.Turn() >= 0 {
-				list[i].whose = fmt.Sprintf("turn %d", sc.r.Turn())
-			}
-			if back {
+			if list[i].of, list[i].comes = sc.r, !back; back {
 				list[i].base, list[i].theirs = list[i].theirs, list[i].base
 			}
 		}
@@ -116,7 +116,7 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (step
 // changed the path between its windows.
 func (m *FileSnapshotManager) windowsOf(ctx context.Context, r *record, c *pathChange) ([]mergeStep, error) {
 	if !c.mixed {
-		return []mergeStep{{c.old, c.new, ""}}, nil
+		return []mergeStep{{base: c.old, theirs: c.new}}, nil
 	}
 	return m.windowsAt(ctx, r, c.path)
 }
@@ -160,6 +160,10 @@ type merging struct {
 	isMerged bool        // its content is text, made from the others of texts to the first of them
 	text     []byte
 	texts    [][]byte
+
+	clash *clash   // what could not be done of it; nil: all was
+	given [][]byte // lines of conflicts that were given up
+	lost  error    // why a content cannot be read
 }
 
 // merge has a path become what is there with steps done to it. Where one is in the way
@@ -167,15 +171,20 @@ type merging struct {
 func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollback.Item, steps []mergeStep) error {
 	mg := &merging{x: x, ctx: ctx, path: w.Path, disk: it.Now, now: it.Now}
 	for i := range steps {
-		conflict, err := mg.step(&steps[i])
+		why, err := mg.step(&steps[i])
 		if err != nil {
 			return err
 		}
-		if conflict != nil {
-			if w.Keep == "" || it.Dirty || !same(it.Now, w.Old) {
-				w.Held = cmp.Or(w.Held, conflict.text)
-			}
-			a.conflicts[w.Path] = &Conflict{Path: w.Path, Why: conflict.why}
+		if why != "" {
+			mg.now = it.Now // all or nothing
+			mg.clash = &clash{why: why, parts: []clashPart{{&steps[i], nil}}, lost: mg.lost}
+			break
+		}
+	}
+	if c := mg.clash; c != nil {
+		c.want, c.disk = w, it.Now
+		a.clashes[w.Path] = c
+		if c.isWhole = same(mg.now, it.Now); c.isWhole {
 			return nil
 		}
 	}
@@ -193,31 +202,34 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 	return nil
 }
 
-// A clash is why a step cannot be done, as [Conflict] and as an item has it.
-type clash struct{ why, text string }
-
-func clashOf(why, format string, args ...any) *clash {
-	return &clash{why, "conflict: " + fmt.Sprintf(format, args...)}
+// step does one step. why is what a [Conflict] has if it cannot be done to the file as a
+// whole, "": it was, but for the lines that the merging notes.
+func (mg *merging) step(st *mergeStep) (why string, err error) {
+	why, err = mg.stepOf(st)
+	if why != "" && why != whyLost && why != whyMarkers && mg.x.opts.OnConflict == rollback.ConflictTheirs {
+		mg.now, mg.isMerged = st.theirs, false
+		return "", err
+	}
+	return why, err
 }
 
-// step does one step. conflict says why it cannot be done, nil: it was.
-func (mg *merging) step(st *mergeStep) (conflict *clash, err error) {
+func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	ours, base, theirs := mg.now, st.base, st.theirs
 	isFile := func(e *tree.Entry) bool { return e.Mode.Kind() == tree.ModeFile }
 	switch {
 	case same(ours, base):
 		mg.now, mg.isMerged = theirs, false
-		return nil, nil
+		return "", nil
 	case same(base, theirs), same(ours, theirs):
-		return nil, nil
+		return "", nil
 	case ours == nil:
-		return clashOf("changed-then-deleted", "it was deleted meanwhile, and %s changed it", st.whose), nil
+		return whyUserDeleted, nil
 	case theirs == nil:
-		return clashOf("made-then-changed", "%s made it, and you changed it", st.whose), nil
+		return whyMade, nil
 	case base == nil:
-		return clashOf("deleted-then-made", "%s deleted it, and it was made again meanwhile", st.whose), nil
+		return whyDeleted, nil
 	case !isFile(ours) || !isFile(base) || !isFile(theirs):
-		return clashOf("kind", "you and %s changed it, and only files are merged", st.whose), nil
+		return whyKind, nil
 	}
 	e := *ours
 	if ours.Mode == base.Mode {
@@ -228,44 +240,79 @@ func (mg *merging) step(st *mergeStep) (conflict *clash, err error) {
 	case ours.ID == base.ID:
 		e.ID, e.Size, mg.isMerged = theirs.ID, theirs.Size, false
 	default:
-		if conflict, err = mg.mergeText(st); conflict != nil || err != nil {
-			return conflict, err
+		if why, err = mg.mergeText(st); why != "" || err != nil {
+			return why, err
 		}
 		e.ID, e.Size = object.Hash(object.Blob, mg.text), int64(len(mg.text))
 	}
 	mg.now = &e
-	return nil, nil
+	return "", nil
 }
 
 // mergeText merges the texts of a step into text.
-func (mg *merging) mergeText(st *mergeStep) (conflict *clash, err error) {
+func (mg *merging) mergeText(st *mergeStep) (why string, err error) {
 	var texts [3][]byte
 	for i, e := range []*tree.Entry{mg.now, st.base, st.theirs} {
 		if e.Size > maxMerged {
-			return clashOf("large", "you and %s changed it, and it is too large to be merged", st.whose), nil
+			return whyLarge, nil
 		}
 		if i == 0 && mg.isMerged {
 			texts[i] = mg.text
 		} else if texts[i], err = mg.read(e); err != nil {
 			if cause := context.Cause(mg.ctx); cause != nil {
-				return nil, cause
+				return "", cause
 			}
-			return &clash{"lost", fmt.Sprintf("it cannot be merged with what %s did: %v", st.whose, err)}, nil
+			mg.lost = err
+			return whyLost, nil
 		}
 		if bytes.IndexByte(texts[i][:min(len(texts[i]), 8000)], 0) >= 0 {
-			return clashOf("binary", "you and %s changed it, and it is binary", st.whose), nil
+			return whyBinary, nil
 		}
 	}
 	ours, base, theirs := texts[0], texts[1], texts[2]
-	m := patch.Merge(base, ours, theirs, nil)
-	if len(m.Conflicts) > 0 {
-		return clashOf("lines", "you and %s changed the same lines", st.whose), nil
+	if !mg.isMerged {
+		if is, err := mg.x.isMarked(mg.ctx, mg.path, ours); is || err != nil {
+			return whyMarkers, err
+		}
 	}
 	if !mg.isMerged {
 		mg.texts = [][]byte{ours}
 	}
-	mg.text, mg.texts, mg.isMerged = m.Text, append(mg.texts, base, theirs), true
-	return nil, nil
+	mg.texts, mg.isMerged = append(mg.texts, base, theirs), true
+	mg.mergeLines(st, base, ours, theirs)
+	return "", nil
+}
+
+// mergeLines merges three texts into text.
+func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) {
+	how := mg.x.opts.OnConflict
+	m := patch.Merge(base, ours, theirs, &patch.MergeOptions{Theirs: how == rollback.ConflictTheirs})
+	if mg.text = m.Text; len(m.Conflicts) == 0 {
+		return
+	}
+	if how == rollback.ConflictTheirs {
+		for _, c := range m.Conflicts {
+			mg.given = append(mg.given, c.Ours.Text)
+		}
+		return
+	}
+	if mg.clash == nil {
+		mg.clash = &clash{why: whyLines}
+	}
+	part := clashPart{step: st}
+	for _, c := range m.Conflicts {
+		part.places = append(part.places, c.Base.Lines)
+	}
+	mg.clash.parts = append(mg.clash.parts, part)
+	if how == rollback.ConflictMarkers {
+		base, theirs := "after "+st.whose(), "before "+st.whose()
+		if st.comes {
+			base, theirs = theirs, base
+		}
+		mg.text = m.Markers("now", base, theirs)
+		signs, lines := markersIn(mg.text[m.Conflicts[0].Result.Bytes.Start:])
+		mg.clash.signs, mg.texts = append(mg.clash.signs, signs), append(mg.texts, lines)
+	}
 }
 
 // read reads the content of a file: of the disk, if that is there, else of the store.
@@ -285,7 +332,7 @@ func (mg *merging) read(e *tree.Entry) ([]byte, error) {
 // the guard look at it.
 func (mg *merging) keep() error {
 	x := mg.x
-	if err := checkMerged(mg.text, mg.texts[0], mg.texts[1:]); err != nil {
+	if err := checkMerged(mg.text, mg.texts[0], mg.texts[1:], mg.given); err != nil {
 		return err
 	}
 	if x.merged == nil {

@@ -127,7 +127,7 @@ func TestGuardMerged(t *testing.T) {
 		for _, text := range c.recorded {
 			recorded = append(recorded, []byte(text))
 		}
-		if err := checkMerged([]byte(c.text), []byte(c.disk), recorded); (err == nil) != c.fine {
+		if err := checkMerged([]byte(c.text), []byte(c.disk), recorded, nil); (err == nil) != c.fine {
 			t.Errorf("%q of %q and %q: %v", c.text, c.disk, c.recorded, err)
 		}
 	}

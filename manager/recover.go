@@ -27,6 +27,7 @@ func (x *restore) Ended(ctx context.Context, to change.Direction, now store.Stat
 		d.Leave(left)
 	} else {
 		d.Prev, d.Undoes, d.Tops, d.Below = d.From, 0, history.TopsNone, 0
+		d.Reverts, d.Marked = nil, nil
 		d.Moves, d.OldLeaf, d.NewLeaf, d.Depth = nil, nil, nil, 0
 		d.Stay()
 		last, err := x.m.lastRestore(ctx, intent)

@@ -117,7 +117,7 @@ type RestoreResult struct {
 	EntryID             string          `json:"entryId,omitempty"`            // of the unrevert-point; "": not known
 	PreRollbackTreeHash store.ID        `json:"preRollbackTreeHash,omitzero"` // zero: nothing was changed
 	Preview             bool            `json:"preview,omitempty"`
-	Aborted             bool            `json:"aborted,omitempty"`     // something is dirty, and the policy is Abort
+	Aborted             bool            `json:"aborted,omitempty"`     // something is dirty, or in conflict, and Abort was asked for
 	Differing           int             `json:"differing,omitempty"`   // nothing to do; files that others changed
 	HeadChanged         bool            `json:"headChanged,omitempty"` // another commit was checked out then
 	Snapshot            *store.Snapshot `json:"-"`                     // what was recorded; nil: nothing
@@ -146,7 +146,7 @@ func newRestoreResult() *RestoreResult {
 
 // IsComplete reports whether all that was wanted has been done.
 func (r *RestoreResult) IsComplete() bool {
-	return !r.Aborted && len(r.Skipped)+len(r.Failed)+len(r.Kept)+len(r.NotCaptured) == 0 &&
+	return !r.Aborted && len(r.Conflicts)+len(r.Skipped)+len(r.Failed)+len(r.Kept)+len(r.NotCaptured) == 0 &&
 		!slices.ContainsFunc(r.Moves, func(mv rollback.Move) bool { return mv.Why != "" })
 }
 
@@ -201,6 +201,7 @@ type restore struct {
 	result *RestoreResult
 	merged map[store.ID]bool // texts that were merged, which the guard has looked at
 	hunks  map[string]int    // how many places were changed in each file that was merged
+	marked map[string][]int  // files in which restores have left markers, with their signs; nil: not known yet
 
 	tip *record // where the files stand before it
 	aim
@@ -227,7 +228,8 @@ type aim struct {
 	// then, oldest first; nil: of an undo, and where paths are to be as at the target.
 	back, forth map[string][]stepChange
 
-	conflicts map[string]*Conflict // what could not be merged
+	clashes map[string]*clash  // what could not be merged, by path
+	hidden  map[string]*record // paths that a turn which stays has deleted, and is left so: that turn
 
 	goes        goes
 	whole       bool      // paths are to be as the target has them, whoever changed them
@@ -253,9 +255,6 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 	}
 	if _, err := x.opts.OnConflict.MarshalText(); err != nil {
 		return nil, err
-	}
-	if cmp.Or(x.opts.OnConflict, rollback.ConflictKeep) != rollback.ConflictKeep {
-		return nil, fmt.Errorf("on conflict %q: it is not known yet", x.opts.OnConflict)
 	}
 	x.opts.OnDirty = cmp.Or(x.opts.OnDirty, m.opts.OnDirty, rollback.Skip)
 	if !x.opts.Preview {
@@ -436,7 +435,11 @@ func (x *restore) plan(ctx context.Context) (*livedir.Plan, error) {
 		}
 	}
 	opts := &livedir.Options{Policy: x.opts.OnDirty, Moves: x.moves, Loose: x.loose(ctx)}
-	return x.newPlan(ctx, &x.aim, opts)
+	plan, err := x.newPlan(ctx, &x.aim, opts)
+	if err == nil && len(x.clashes) > 0 && x.opts.OnConflict == rollback.ConflictAbort {
+		plan.Stop("something else is in conflict, and then nothing is to be done")
+	}
+	return plan, err
 }
 
 // openRoot opens the session's directory for a restore.
@@ -483,6 +486,9 @@ func (x *restore) fill(plan *livedir.Plan) {
 		switch it.Do {
 		case rollback.Restore:
 			list = &x.result.Restored
+			if it.IsPart() {
+				x.addConflict(&it)
+			}
 			if it.Merged {
 				x.result.Merged = append(x.result.Merged, MergedFile{it.Path, x.hunks[it.Path]})
 			}

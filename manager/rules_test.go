@@ -40,8 +40,8 @@ import (
 //     in which they are not in, and by revert.
 //  7. By PATH a turn leaves the line when the last of it goes, and is on it
 //     again when something of it comes, if it is on the line of the target.
-//  8. A conflict leaves the whole path alone, also its lines that would merge.
-//     Where the rule is not to merge, and nothing says what is expected without the
+//  8. A conflict of lines leaves these, and the rest of the path is merged: it is
+//     written, and its standing stays. One of a whole path leaves all of it alone. Where the rule is not to merge, and nothing says what is expected without the
 //     changes that go, one after the other goes if it left all that is there; and
 //     a path is as it is to be if it holds what the first that goes had found, or
 //     the last that comes has left.
@@ -484,6 +484,7 @@ type rulePath struct {
 	from, to    ruleSet
 	why         string // it is dirty, if that is not ""
 	left        string // why it is left alone
+	part        bool   // but for lines that are merged
 	pure        bool   // text is the session's, and nothing else
 }
 
@@ -764,6 +765,7 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 		for _, c := range s.joined(comes) {
 			rp.merge(c.before, c.after, w.merge)
 		}
+		rp.settle()
 	}
 	return rp
 }
@@ -825,11 +827,26 @@ func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
 // whole of it.
 func (rp *rulePath) merge(base, theirs string, lines bool) {
 	switch {
-	case rp.left != "" || rp.text == theirs:
+	case rp.left != "" && !rp.part || rp.text == theirs:
 	case lines || rp.text == base:
-		rp.text, rp.left = ruleMerge(base, rp.text, theirs)
+		text, why, part := ruleMerge(base, rp.text, theirs)
+		if why != "" {
+			rp.left, rp.part = why, part
+		}
+		rp.text = text
 	default:
 		rp.left = "unknown"
+	}
+}
+
+// settle ends merging: what is in conflict as a whole is as it was.
+func (rp *rulePath) settle() {
+	if rp.left != "" && !rp.part {
+		rp.text = rp.found
+	}
+	rp.part = rp.part && rp.text != rp.found
+	if rp.left != "" && rp.why == "" {
+		rp.why = "changed"
 	}
 }
 
@@ -845,32 +862,32 @@ func ruleWhy(found, expected string) string {
 	return "changed"
 }
 
-// ruleMerge merges whole paths, or line by line.
-func ruleMerge(base, ours, theirs string) (text, conflict string) {
+// ruleMerge merges whole paths, or line by line: then a conflict is of some of them.
+func ruleMerge(base, ours, theirs string) (text, conflict string, part bool) {
 	switch {
 	case ours == base:
-		return theirs, ""
+		return theirs, "", false
 	case base == theirs || ours == theirs:
-		return ours, ""
+		return ours, "", false
 	case ours == ruleNone:
-		return ours, "changed-then-deleted"
+		return ours, "changed-then-deleted", false
 	case theirs == ruleNone:
-		return ours, "made-then-changed"
+		return ours, "made-then-changed", false
 	case base == ruleNone:
-		return ours, "deleted-then-made"
+		return ours, "deleted-then-made", false
 	}
 	b, o, t := strings.Split(base, "\n"), strings.Split(ours, "\n"), strings.Split(theirs, "\n")
 	if len(b) != len(o) || len(b) != len(t) {
-		return ours, "changed"
+		return ours, "changed", false
 	}
 	for i := range b {
 		line, why := ruleMergeLine(b[i], o[i], t[i])
 		if why {
-			return ours, "changed"
+			conflict, part = "changed", true
 		}
 		o[i] = line
 	}
-	return strings.Join(o, "\n"), ""
+	return strings.Join(o, "\n"), conflict, part
 }
 
 func ruleMergeLine(base, ours, theirs string) (line string, conflict bool) {
@@ -914,9 +931,11 @@ func ruleTell(s *ruleSession, plan []*rulePath) *ruleAnswer {
 		if rp.why != "" && (rp.left != "" || rp.text != rp.found) {
 			a.dirty = append(a.dirty, rp.path)
 		}
-		switch {
-		case rp.left != "":
+		if rp.left != "" {
 			a.skipped[rp.path], a.outcome = rp.left, "left"
+		}
+		switch {
+		case rp.left != "" && !rp.part:
 		case rp.text == rp.found:
 		case rp.text == ruleNone:
 			a.deleted = append(a.deleted, rp.path)
@@ -948,8 +967,11 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 		}
 	}
 	for _, rp := range plan {
-		if rp.left != "" {
+		if rp.left != "" && !rp.part {
 			continue
+		}
+		if rp.part {
+			rp.to, rp.pure = rp.from, false
 		}
 		w.disk.put(rp.path, rp.text)
 		s.in[rp.path] = rp.to
@@ -1062,6 +1084,7 @@ func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, held bool, policy
 	case rp.why == "" || policy == "merge":
 		rp.text = rp.found
 		rp.merge(d.left, d.found, true)
+		rp.settle()
 	case policy == "overwrite":
 		rp.to = d.from
 	default:
@@ -1098,7 +1121,7 @@ func (w *rules) takeHunk(name string, turn int, p string, lines ...int) {
 			after[2*i] = before[2*i]
 		}
 		without := strings.Join(after, "\n")
-		text, why := ruleMerge(c.after, w.disk.at(p), without)
+		text, why, _ := ruleMerge(c.after, w.disk.at(p), without)
 		if why != "" {
 			return
 		}

@@ -569,6 +569,11 @@ func storyAnswer(r *RestoreResult, err error, dirty bool) string {
 		return "aborted"
 	}
 	left := append(append(slices.Clone(r.Skipped), r.Kept...), r.Failed...)
+	for i := range r.Items {
+		if r.Items[i].IsPart() {
+			left = append(left, r.Items[i].Path)
+		}
+	}
 	slices.Sort(left)
 	if len(r.Restored)+len(r.Deleted)+len(left) == 0 {
 		return "nothing"

@@ -328,7 +328,9 @@ func (u *undone) comeAlong() error {
 			for _, sc := range list {
 				if sc.c.new == nil {
 					w.Held = fmt.Sprintf("turn %d has deleted it since", sc.r.Turn())
-					w.Hidden = back[w.Path] != nil
+					if w.Hidden = back[w.Path] != nil; w.Hidden {
+						x.hide(w.Path, sc.r)
+					}
 				}
 			}
 		}

@@ -191,10 +191,19 @@ func (ws *wants) untold(w *want, back, forth []stepChange) error {
 		isMadeAgain := i > 0 && later[i-1].r.isSameTurn(sc.r)
 		if sc.c.new == nil && sc.r.Seq > back[len(back)-1].r.Seq && !isMadeAgain {
 			w.Held, w.Hidden = hiddenBy(sc, back[len(back)-1]), true
+			ws.hide(w.Path, sc.r)
 			return nil
 		}
 	}
 	return ws.oneByOne(w, back, forth)
+}
+
+// hide notes that a path is left alone since a turn has deleted it.
+func (a *aim) hide(p string, by *record) {
+	if a.hidden == nil {
+		a.hidden = make(map[string]*record)
+	}
+	a.hidden[p] = by
 }
 
 // hiddenBy says that a change lies under the deletion of another turn.

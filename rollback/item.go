@@ -81,7 +81,7 @@ const (
 type Item struct {
 	Path  string
 	Do    Action
-	Why   string      // of all but Restore and Delete
+	Why   string      // of all but Delete; of what is restored: why a part of the file stays
 	Dirty bool        // it is not what was expected
 	Now   *tree.Entry // what is there; nil: nothing
 	New   *tree.Entry // what is wanted; nil: nothing
@@ -98,6 +98,9 @@ type Item struct {
 	Left   *tree.Entry `json:"-"` // nil: nothing
 	LeftBy *int        `json:"-"` // nil: neither is known
 }
+
+// IsPart reports whether a file is restored in part: what cannot be merged stays.
+func (i *Item) IsPart() bool { return i.Do == Restore && i.Why != "" }
 
 // An itemJSON is an Item in JSON: the path, its bytes if they are not UTF-8, and
 // what is done to it why.

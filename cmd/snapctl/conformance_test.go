@@ -182,7 +182,7 @@ var alone = map[string]map[string]string{
 		"FinishRestore": "restore --continue, mcp's start", "Snapshot": "snapshot, snapshot_create",
 		"Describe":             "log",
 		"LatestSnapshotOnPath": "a name", "SnapshotAtEntry": "a name", "SnapshotAtTurn": "a name",
-		"Edits": "patch log", "Sessions": "sessions", "Health": "told with a turn",
+		"Marked": "status", "Edits": "patch log", "Sessions": "sessions", "Health": "told with a turn",
 	},
 	"tool": {"snapshot_create": "models have no turns: Snapshot"},
 	"rpc":  {"cancel": "the connection", "ping": "the connection", "stats": "the connection", "locate": "no session"},

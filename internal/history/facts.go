@@ -129,6 +129,8 @@ type RestoreFacts struct {
 
 	Reverts []int `json:"reverts,omitempty"` // numbers of the turns that it takes back by name
 
+	Marked []Marked `json:"marked,omitempty"` // files in which it has left markers of conflicts
+
 	JointFacts
 
 	// Of a navigation: the leaf of the log before it and after it.
@@ -165,6 +167,12 @@ type JointFacts struct {
 	// newest first.
 	With    []uint64 `json:"with,omitempty"`
 	Without []uint64 `json:"without,omitempty"`
+}
+
+// Marked are files with markers of conflicts, of so many signs each.
+type Marked struct {
+	Paths PathList `json:"paths"`
+	Signs int      `json:"signs"`
 }
 
 // A Part is a stretch of a turn. From and To count the states of its record:

@@ -32,6 +32,7 @@ type Want struct {
 	Keep    string // why it stays as it is, whatever that is; "": it may change
 	Lost    string // why New cannot be had, unless it lies at another path that is wanted; "": it can
 	Merged  bool   // New is made of Old, which becomes it whatever the doubt
+	Part    string // with Merged: why New is not all that was wanted; "": it is
 	Out     string // why nothing is put there where nothing is, whatever the policy; "": it may be
 }
 
@@ -41,7 +42,7 @@ type Plan struct {
 	Items   []rollback.Item // in the order of paths, a directory before what is in it
 	Made    []Made          // in the order of paths
 	Moves   []rollback.Move
-	Aborted bool // something is dirty, and the policy is to do nothing then
+	Aborted bool // it was stopped: something is dirty, and the policy is to do nothing then
 }
 
 // Nothing is what is done to a path that is as it is wanted. No result lists those.
@@ -150,7 +151,7 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 	}
 	plan.keepInside()
 	if pl.policy == rollback.Abort && slices.ContainsFunc(plan.Items, func(i rollback.Item) bool { return i.Dirty }) {
-		plan.stop("something else is dirty, and then nothing is to be done")
+		plan.Stop("something else is dirty, and then nothing is to be done")
 	}
 	return plan, pl.addMade(plan)
 }
@@ -219,8 +220,8 @@ func (p *Plan) keepInside() {
 	}
 }
 
-// stop makes a plan do nothing.
-func (p *Plan) stop(why string) {
+// Stop makes a plan do nothing.
+func (p *Plan) Stop(why string) {
 	p.Aborted, p.Moves = true, nil
 	for i := range p.Items {
 		if it := &p.Items[i]; it.Do == rollback.Restore || it.Do == rollback.Delete {
@@ -295,7 +296,9 @@ func (pl *planner) judge(i int) error {
 	case it.Dirty && pl.policy != rollback.Overwrite && !isMerged:
 		it.Do, it.Why = rollback.Skipped, why
 	case it.New != nil:
-		it.Do, it.Merged = rollback.Restore, isMerged
+		if it.Do, it.Merged = rollback.Restore, isMerged; isMerged {
+			it.Why = w.Part
+		}
 	case !w.Created:
 		it.Do, it.Why = rollback.Kept, "it is not one that was made since"
 	case holds != "":

@@ -1,0 +1,312 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/rollback"
+)
+
+// conflictDay is a session in which turn 0 changed the first and the last line of p, and
+// somebody has changed the first since.
+func conflictDay(t *testing.T, since func(b *bench, m *FileSnapshotManager)) (*bench, *FileSnapshotManager) {
+	t.Helper()
+	b := newBench(t)
+	m := b.open("s")
+	b.write("p", revertText)
+	b.write("q", "Q\n")
+	b.initialize(m)
+	b.turn(m, func() { b.replace("p", "1", "A"); b.replace("p", "3", "C") })
+	since(b, m)
+	return b, m
+}
+
+// What is in the way of a revert is named: turns of this session and of others, the user,
+// and of turns only those that touch the same lines.
+func TestBlockedBy(t *testing.T) {
+	other := func(b *bench, fn func()) {
+		o := b.open("other")
+		b.initialize(o)
+		b.turn(o, fn)
+	}
+	for _, c := range []struct {
+		name  string
+		since func(b *bench, m *FileSnapshotManager)
+		want  []string
+		text  string
+		hint  string
+	}{
+		{"the user", func(b *bench, _ *FileSnapshotManager) { b.replace("p", "A", "u") },
+			[]string{"user"}, "you and turn 0 changed the same lines", ""},
+		{"a turn", func(b *bench, m *FileSnapshotManager) { b.turn(m, func() { b.replace("p", "A", "B") }) },
+			[]string{"turn:1"}, "turn 1 and turn 0 changed the same lines", "snapctl revert turn:0 turn:1"},
+		{"two turns, and one that is elsewhere", func(b *bench, m *FileSnapshotManager) {
+			b.turn(m, func() { b.replace("p", "A", "B") })
+			b.turn(m, func() { b.replace("p", "2", "X") })
+			b.turn(m, func() { b.replace("p", "B", "A2") })
+		}, []string{"turn:1", "turn:3"}, "turn 1 and turn 3 and turn 0 changed the same lines",
+			"snapctl revert turn:0 turn:1 turn:3"},
+		{"behind lines that others added", func(b *bench, m *FileSnapshotManager) {
+			b.turn(m, func() { b.write("p", "new\nnew\nnew\n"+b.files()["p"]) })
+			b.turn(m, func() { b.replace("p", "A", "B") })
+		}, []string{"turn:1", "turn:2"}, "turn 1 and turn 2 and turn 0 changed the same lines",
+			"snapctl revert turn:0 turn:1 turn:2"},
+		{"a turn and the user", func(b *bench, m *FileSnapshotManager) {
+			b.turn(m, func() { b.replace("p", "A", "B") })
+			b.replace("p", "B", "u")
+		}, []string{"turn:1", "user"}, "turn 1 and you and turn 0 changed the same lines", ""},
+		{"the user, before a turn that is elsewhere", func(b *bench, m *FileSnapshotManager) {
+			b.replace("p", "A", "u")
+			b.turn(m, func() { b.replace("p", "2", "B") })
+		}, []string{"user"}, "you and turn 0 changed the same lines", ""},
+		{"another session", func(b *bench, _ *FileSnapshotManager) { other(b, func() { b.replace("p", "A", "B") }) },
+			[]string{"session other turn:0"}, "turn 0 of session other and turn 0 changed the same lines", ""},
+		{"a turn, not one that was taken back", func(b *bench, m *FileSnapshotManager) {
+			b.turn(m, func() { b.replace("p", "A", "B") })
+			b.revert(m, "1")
+			b.turn(m, func() { b.replace("p", "A", "D") })
+		}, []string{"turn:2"}, "turn 2 and turn 0 changed the same lines", "snapctl revert turn:0 turn:2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b, m := conflictDay(t, c.since)
+			before := b.files()
+			r := b.revert(m, "0")
+			want := []Conflict{{"p", "lines", c.want, c.hint}}
+			if d := cmp.Diff(want, r.Conflicts); d != "" {
+				t.Errorf("conflicts (-want +got):\n%s", d)
+			}
+			if len(r.Items) != 1 || r.Items[0].Why != "conflict: "+c.text || !r.Items[0].IsPart() {
+				t.Errorf("items %+v, want %q", r.Items, c.text)
+			}
+			if d := cmp.Diff([]MergedFile{{"p", 1}}, r.Merged); d != "" {
+				t.Errorf("merged (-want +got):\n%s", d)
+			}
+			if fmt.Sprint(r.Restored, r.Dirty, r.Skipped) != "[p] [p] []" || r.IsComplete() {
+				t.Errorf("restored %q, dirty %q, skipped %q, complete %t", r.Restored, r.Dirty, r.Skipped, r.IsComplete())
+			}
+			b.expectFiles(files{"p": strings.Replace(before["p"], "C", "3", 1), "q": "Q\n"})
+			if c.hint != "" {
+				b.revert(m, strings.Fields(c.hint)[2:]...)
+				if b.files()["p"][0] != '1' && !strings.Contains(b.files()["p"], "\n1\n") {
+					t.Errorf("the hint leads to %q", b.files()["p"])
+				}
+				b.undo(m)
+			}
+			b.undo(m)
+			b.expectFiles(before)
+		})
+	}
+}
+
+// What becomes of a conflict is as was asked for; an undo brings every byte back.
+func TestOnConflict(t *testing.T) {
+	const marked = "<<<<<<< now\nu\n||||||| after turn 0\nA\n=======\n1\n>>>>>>> before turn 0\n-\n2\n-\n3\n"
+	for _, c := range []struct {
+		how       rollback.OnConflict
+		want      string // p; "": nothing is changed
+		conflicts int
+		again     error // of the same revert
+	}{
+		{"", "u\n-\n2\n-\n3\n", 1, nil},
+		{rollback.ConflictKeep, "u\n-\n2\n-\n3\n", 1, nil},
+		{rollback.ConflictTheirs, "1\n-\n2\n-\n3\n", 0, ErrNothing},
+		{rollback.ConflictMarkers, marked, 1, nil},
+		{rollback.ConflictAbort, "", 1, nil},
+	} {
+		t.Run(string(c.how), func(t *testing.T) {
+			b, m := conflictDay(t, func(b *bench, m *FileSnapshotManager) { b.replace("p", "A", "u") })
+			before := b.files()
+			opts := &RevertOptions{Turns: []string{"0"}, OnConflict: c.how}
+			r, err := m.Revert(t.Context(), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Conflicts) != c.conflicts || r.IsComplete() != (c.conflicts == 0) || r.Aborted != (c.want == "") {
+				t.Errorf("conflicts %v, complete %t, aborted %t", r.Conflicts, r.IsComplete(), r.Aborted)
+			}
+			if c.want == "" {
+				b.expectFiles(before)
+				return
+			}
+			b.holds("p", c.want)
+			if _, err := m.Revert(t.Context(), opts); !errors.Is(err, c.again) {
+				t.Errorf("again: %v", err)
+			}
+			b.holds("p", c.want)
+			b.undo(m)
+			b.expectFiles(before)
+		})
+	}
+}
+
+// A file with markers of a conflict is not merged until they are gone, by no session, and
+// the markers of the next conflict are longer.
+func TestMarked(t *testing.T) {
+	const text = "<<<<<<<\nu\n-\n2\n-\nC\n"
+	b, m := conflictDay(t, func(b *bench, m *FileSnapshotManager) { b.write("p", text) })
+	marked := func(m *FileSnapshotManager, want ...string) {
+		t.Helper()
+		if got, err := m.Marked(t.Context()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("marked: %q, %v, want %q", got, err, want)
+		}
+	}
+	opts := &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictMarkers}
+	marked(m)
+	r, err := m.Revert(t.Context(), opts)
+	if err != nil || len(r.Conflicts) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	b.holds("p", "<<<<<<<< now\n<<<<<<<\nu\n|||||||| after turn 0\nA\n========\n1\n>>>>>>>> before turn 0\n-\n2\n-\n3\n")
+	marked(m, "p")
+	for _, how := range []rollback.OnConflict{rollback.ConflictKeep, rollback.ConflictTheirs, rollback.ConflictMarkers} {
+		before := b.files()
+		opts.OnConflict = how
+		r, err := m.Revert(t.Context(), opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]Conflict{{"p", "markers", []string{"user"}, ""}}, r.Conflicts); d != "" {
+			t.Errorf("%s: conflicts (-want +got):\n%s", how, d)
+		}
+		b.expectFiles(before)
+	}
+	o := b.open("other")
+	b.initialize(o)
+	b.turn(o, func() { b.replace("p", "\n2\n", "\nB\n") })
+	marked(o, "p")
+	b.write("p", b.files()["p"]+"more\n")
+	if r := b.revert(o, "0"); len(r.Conflicts) != 1 || r.Conflicts[0].Why != "markers" {
+		t.Errorf("by another session: %+v", r.Conflicts)
+	}
+	b.write("p", text) // the user has resolved it
+	marked(m)
+	if r := b.revert(m, "0"); len(r.Conflicts) != 1 || r.Conflicts[0].Why != "lines" {
+		t.Errorf("once it is resolved: %+v", r.Conflicts)
+	}
+}
+
+// theirs takes whole files, too.
+func TestTheirsWhole(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		start, turn string // "-": no file
+		user, why   string
+	}{
+		{"made", "-", "A\n", "u\n", whyMade}, {"deleted", "1\n", "-", "u\n", whyDeleted},
+		{"deleted by the user", "1\n", "A\n", "-", whyUserDeleted}, {"binary", "\x001", "\x002", "\x003", whyBinary},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			m := b.open("s")
+			put := func(text string) {
+				if b.remove("p"); text != "-" {
+					b.write("p", text)
+				}
+			}
+			is := func(text string) {
+				t.Helper()
+				want := files{"p": text}
+				if text == "-" {
+					want = files{}
+				}
+				b.expectFiles(want)
+			}
+			put(c.start)
+			b.initialize(m)
+			b.turn(m, func() { put(c.turn) })
+			put(c.user)
+			r := b.revert(m, "0")
+			if d := cmp.Diff([]Conflict{{"p", c.why, []string{"user"}, ""}}, r.Conflicts); d != "" {
+				t.Errorf("conflicts (-want +got):\n%s", d)
+			}
+			is(c.user)
+			r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictTheirs})
+			if err != nil || !r.IsComplete() {
+				t.Errorf("theirs: %+v, %v", r, err)
+			}
+			is(c.start)
+			b.undo(m)
+			is(c.user)
+		})
+	}
+}
+
+// A file that keeps its conflicts is what git makes of it: git merge-file --ours.
+func TestKeepAsGit(t *testing.T) {
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("there is no git")
+	}
+	rng := rand.New(rand.NewPCG(testseed.Of(t), 0))
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	edit := func(lines []string) []string {
+		out := append([]string(nil), lines...)
+		for range 1 + rng.IntN(4) {
+			i := rng.IntN(len(out))
+			switch rng.IntN(3) {
+			case 0:
+				out[i] = fmt.Sprint("new ", rng.IntN(1000))
+			case 1:
+				out = append(out[:i:i], append([]string{fmt.Sprint("more ", rng.IntN(1000))}, out[i:]...)...)
+			case 2:
+				if len(out) > 1 {
+					out = append(out[:i:i], out[i+1:]...)
+				}
+			}
+		}
+		return out
+	}
+	text := func(lines []string) string { return strings.Join(lines, "\n") + "\n" }
+	dir := t.TempDir()
+	parts := 0
+	for i := range 30 {
+		var before []string
+		for n := range 10 + rng.IntN(20) {
+			before = append(before, fmt.Sprint("line ", n))
+		}
+		after := edit(before)
+		now := edit(after)
+		b.write("p", text(before))
+		b.turn(m, func() { b.write("p", text(after)) })
+		b.write("p", text(now))
+		for name, lines := range map[string][]string{"ours": now, "base": after, "theirs": before} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text(lines)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command(git, "merge-file", "-p", "--ours", "ours", "base", "theirs")
+		cmd.Dir = dir
+		want, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"@"}})
+		if err != nil && !errors.Is(err, ErrChangedNothing) {
+			t.Fatal(err)
+		}
+		b.holds("p", string(want))
+		if r != nil {
+			parts += len(r.Conflicts)
+		}
+		merged := patch.Merge([]byte(text(after)), []byte(text(now)), []byte(text(before)), nil)
+		if r != nil && (len(r.Conflicts) > 0) != (len(merged.Conflicts) > 0) {
+			t.Errorf("%d: conflicts %v, and %d places", i, r.Conflicts, len(merged.Conflicts))
+		}
+	}
+	if parts == 0 {
+		t.Error("there was no conflict: nothing was tested")
+	}
+}
