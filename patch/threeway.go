@@ -18,9 +18,9 @@ type Merged struct {
 	Text      []byte     // may be one of the three; in a conflict it has one side's lines
 	Conflicts []Conflict // in order; any two have a line between them
 
-	// The whole of one side would have been a conflict for its line ends. Lines were
-	// compared without them, and end in Text as those of ours do.
-	EndsOfOurs bool
+	// With their line ends there would have been conflicts, so lines were compared
+	// without them, and each end was merged for itself.
+	EndsApart bool
 }
 
 // A Conflict is a place at which both sides changed what base has, and not to the
@@ -46,26 +46,70 @@ type Side struct {
 // conflict. So is a stretch of long texts that differ so much that telling its
 // lines apart would take too long, if both sides changed it.
 //
-// With a conflict, and where one side is base but for CRLF and LF, it is as if
-// both had ours' line ends: see Merged.EndsOfOurs.
+// Where a side has changed CRLF to LF or LF to CRLF, what would be a conflict for that
+// alone is none: see Merged.EndsApart. A line that is new ends as the one that it
+// replaces, or else as the one before.
 //
 // Merge(base, theirs, ours) has the same conflicts with the sides changed over and
-// else the same text, line ends of EndsOfOurs apart.
+// else the same text.
 func Merge(base, ours, theirs []byte, opts *MergeOptions) *Merged {
 	m := mergeLines(base, ours, theirs, opts, textdiff.CompareNumbers)
-	if len(m.Conflicts) == 0 {
+	hasCRLF := bytes.Contains(base, crlf) || bytes.Contains(ours, crlf) || bytes.Contains(theirs, crlf)
+	if len(m.Conflicts) == 0 || !hasCRLF {
 		return m
 	}
 	plain, plainOurs, plainTheirs := toLF(base), toLF(ours), toLF(theirs)
-	switch {
-	case bytes.Contains(plainOurs, crlf), bytes.Contains(plainTheirs, crlf):
-		// A CR that was before a CRLF would become a part of a line end.
-	case bytes.Equal(plain, plainTheirs):
-		return &Merged{Text: ours, EndsOfOurs: true}
-	case bytes.Equal(plain, plainOurs):
-		return &Merged{Text: withEndsOf(ours, plain, plainTheirs), EndsOfOurs: true}
+	for _, text := range [][]byte{plain, plainOurs, plainTheirs} {
+		if bytes.Contains(text, crlf) { // a CR that was before a CRLF would become a part of a line end
+			return m
+		}
 	}
-	return m
+	like, changed := withEnds(base, plain, [][]byte{ours, theirs}, [][]byte{plainOurs, plainTheirs})
+	if !changed {
+		return m
+	}
+	apart := mergeLines(plain, plainOurs, plainTheirs, opts, textdiff.CompareNumbers)
+	if len(apart.Conflicts) > 0 {
+		return m
+	}
+	return &Merged{Text: withEndsOf(like, plain, apart.Text), EndsApart: true}
+}
+
+// withEnds returns the lines of a text with the ends that sides have given them, or what
+// they have instead of them. changed says whether a line has another one that is else
+// as it was. plain and plainSides are the texts with LF alone.
+func withEnds(text, plain []byte, sides, plainSides [][]byte) (lines []string, changed bool) {
+	was := textdiff.SplitLines(text)
+	lines = slices.Clone(was)
+	for n, side := range sides {
+		has := textdiff.SplitLines(side)
+		i, j := 0, 0
+		last := textdiff.Edit{OldStart: len(was), OldEnd: len(was), NewStart: len(has), NewEnd: len(has)}
+		for _, e := range append(textdiff.Edits(plain, plainSides[n]), last) {
+			for ; i < e.OldStart; i, j = i+1, j+1 {
+				if has[j] != was[i] {
+					lines[i], changed = has[j], true
+				}
+			}
+			for ; i < e.OldEnd && j < e.NewEnd; i, j = i+1, j+1 {
+				content, end := cutEnd(was[i])
+				if _, other := cutEnd(has[j]); other != end && other != "" && end != "" {
+					lines[i] = content + other
+				}
+			}
+			i, j = e.OldEnd, e.NewEnd
+		}
+	}
+	return lines, changed
+}
+
+// cutEnd cuts a line into its content and its end.
+func cutEnd(line string) (content, end string) {
+	content = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+	if !strings.HasSuffix(line, "\n") {
+		content = line
+	}
+	return content, line[len(content):]
 }
 
 // A differ returns the edits between texts whose lines have numbers below
@@ -211,45 +255,39 @@ func (m *merger) both(r *textdiff.Region) {
 	m.conflicts = append(m.conflicts, c)
 }
 
-// withEndsOf returns a text whose lines end as those of like, which is base but
-// for line ends. Both others have LF alone.
-func withEndsOf(like, base, text []byte) []byte {
-	lines, new := textdiff.SplitLines(like), textdiff.SplitLines(text)
+// withEndsOf returns a text whose lines end as those of lines, which are base but for
+// line ends. Base and text have LF alone.
+func withEndsOf(lines []string, base, text []byte) []byte {
+	new := textdiff.SplitLines(text)
 	var out []byte
-	end := lf // of the line before, or the first
+	end := "\n" // of the line before, or the first
+	learn := func(i int) {
+		if _, own := cutEnd(lines[i]); own != "" {
+			end = own
+		}
+	}
 	if len(lines) > 0 {
-		end = endOf(lines[0], end)
+		learn(0)
 	}
 	i, j := 0, 0
 	last := textdiff.Edit{OldStart: len(lines), OldEnd: len(lines), NewStart: len(new), NewEnd: len(new)}
 	for _, e := range append(textdiff.Edits(base, text), last) {
 		for ; i < e.OldStart; i, j = i+1, j+1 {
 			out = append(out, lines[i]...)
-			end = endOf(lines[i], end)
+			learn(i)
 		}
 		for ; j < e.NewEnd; i, j = i+1, j+1 {
 			if i < e.OldEnd {
-				end = endOf(lines[i], end)
+				learn(i)
 			}
-			content, ended := strings.CutSuffix(new[j], "\n")
-			if out = append(out, content...); ended {
+			content, own := cutEnd(new[j])
+			if out = append(out, content...); own != "" {
 				out = append(out, end...)
 			}
 		}
 		i = e.OldEnd
 	}
 	return out
-}
-
-// endOf returns the end of a line, or another one for the last if it has none.
-func endOf(line string, none []byte) []byte {
-	switch {
-	case strings.HasSuffix(line, "\r\n"):
-		return crlf
-	case strings.HasSuffix(line, "\n"):
-		return lf
-	}
-	return none
 }
 
 // Markers returns the text with the sides of each conflict between lines of "<",

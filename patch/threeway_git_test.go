@@ -363,11 +363,12 @@ func (n *tally) add(t *testing.T, c triple, dir string) {
 	n.cases++
 	what := ""
 	switch clean := len(m.Conflicts) == 0; {
-	case m.EndsOfOurs: // without CR, git has what we have
+	case m.EndsApart: // without CR, git has what we have
 		n.ends++
 		plain, conflicts := gitMerged(t, dir, triple{toLF(c.base), toLF(c.ours), toLF(c.theirs)})
 		if conflicts > 0 || !bytes.Equal(plain, toLF(m.Text)) {
-			t.Errorf("Merge(%q, %q, %q) with ours' line ends is %q, git has %q without", c.base, c.ours, c.theirs, m.Text, plain)
+			n.differ++
+			what = "merged but for line ends, and not so by git without CR"
 		}
 	case clean && conflicts == 0 && bytes.Equal(m.Text, text):
 		n.same++

@@ -48,7 +48,7 @@ func checkMerged(t *testing.T, c triple, m *Merged) {
 	}
 	// What only one side has is in the result or in a conflict, and nothing else.
 	fold := func(b []byte) []byte { return b }
-	if m.EndsOfOurs {
+	if m.EndsApart {
 		fold = toLF
 	}
 	count := func(texts ...[]byte) map[string]int {
@@ -92,7 +92,7 @@ func checkMerged(t *testing.T, c triple, m *Merged) {
 		return bytes.Equal(a.Ours.Text, b.Theirs.Text) && bytes.Equal(a.Theirs.Text, b.Ours.Text) &&
 			a.Base.Lines == b.Base.Lines && a.Result.Bytes == b.Result.Bytes
 	})
-	if !same || m.EndsOfOurs != other.EndsOfOurs || !bytes.Equal(fold(m.Text), fold(other.Text)) {
+	if !same || m.EndsApart != other.EndsApart || !bytes.Equal(m.Text, other.Text) {
 		fail("= %+v, changed over %+v", m, other)
 	}
 }
@@ -160,12 +160,16 @@ func TestMergeLineEnds(t *testing.T) {
 		{"added behind a line without end", "a\nb", "a\nb\nc", "x\nb", conflict},
 		{"CRLF outside of what changes", "a\r\nb\r\nc\n", "a\r\nb\r\nc\n", "a\r\nb\r\nx\n", "a\r\nb\r\nx\n"},
 		{"all converted by ours", "a\nb\nc\n", "a\r\nb\r\nc\r\n", "a\nx\ny\nc\n", "a\r\nx\r\ny\r\nc\r\n"},
-		{"all converted by theirs", "a\nb\nc\n", "a\nx\nc\n", "a\r\nb\r\nc\r\n", "a\nx\nc\n"},
+		{"all converted by theirs", "a\nb\nc\n", "a\nx\nc\n", "a\r\nb\r\nc\r\n", "a\r\nx\r\nc\r\n"},
 		{"to LF by ours", "a\r\nb\r\nc\r\n", "a\nb\nc\n", "a\r\nx\r\nc", "a\nx\nc"},
 		{"some converted by ours", "a\nb\nc\n", "a\r\nb\r\nc\n", "a\nx\ny\nc\nd\n", "a\r\nx\r\ny\r\nc\nd\n"},
 		{"the end of the line that is replaced", "a\nb\nc\n", "a\nb\r\nc\n", "a\nx\nc\n", "a\nx\r\nc\n"},
-		{"converted, with an edit", "a\nb\nc\n", "A\r\nb\r\nc\r\n", "a\nx\nc\n", conflict},
-		{"converted by both, differently", "a\nb\n", "a\r\nb\n", "a\nb\r\n", "a\r\nb\n"},
+		{"converted, with an edit", "a\nb\nc\n", "A\r\nb\r\nc\r\n", "a\nb\nx\n", "A\r\nb\r\nx\r\n"},
+		{"converted, with an edit beside", "a\nb\nc\n", "A\r\nb\r\nc\r\n", "a\nx\nc\n", conflict},
+		{"to CRLF by both, with edits", "a\nb\nc\n", "A\r\nb\r\nc\r\n", "a\r\nb\r\nx\r\n", "A\r\nb\r\nx\r\n"},
+		{"converted by theirs, with an edit", "a\r\nb\r\nc\r\n", "a\r\nb\r\nx\r\n", "A\nb\nc\n", "A\nb\nx\n"},
+		{"converted by both, differently", "a\nb\n", "a\r\nb\n", "a\nb\r\n", "a\r\nb\r\n"},
+		{"the same line added, with another end", "a\n", "a\nb\n", "a\nb\r\n", conflict},
 		{"a lone CR is text", "a\rb\n", "a\rb\r\n", "x\rb\n", "x\rb\r\n"},
 		{"converted, a CR before a CRLF", "a\nb\n", "a\nb\r\n", "\r\r\n", conflict},
 		{"converted, added at the start", "a\n", "a\r\n", "x\na\n", "x\r\na\r\n"},
@@ -241,7 +245,7 @@ func checkTrivial(t *testing.T, x, y []byte) {
 		{"theirs is base", Merge(x, y, x, nil), y},
 		{"both are the same", Merge(x, y, y, nil), y},
 	} {
-		if len(tt.merged.Conflicts) > 0 || tt.merged.EndsOfOurs || !bytes.Equal(tt.merged.Text, tt.want) {
+		if len(tt.merged.Conflicts) > 0 || tt.merged.EndsApart || !bytes.Equal(tt.merged.Text, tt.want) {
 			t.Errorf("%s: of %q and %q Merge makes %+v", tt.name, x, y, tt.merged)
 		}
 	}

@@ -240,8 +240,8 @@ func Places(before, after, now State, list []Hunk) []Place {
 func appendPlaces(places []Place, after, now []byte, list []Hunk) []Place {
 	n := len(places)
 	before := TakenBack(after, list, func(*Hunk) bool { return true })
-	onlyEnds := false
-	if patch.Merge(after, now, before, nil).EndsOfOurs { // then lines are compared without them
+	onlyEnds, endsApart := false, patch.Merge(after, now, before, nil).EndsApart
+	if endsApart { // then lines are compared without them
 		before, after, now = toLF(before), toLF(after), toLF(now)
 		onlyEnds = bytes.Equal(before, after)
 	}
@@ -261,9 +261,9 @@ func appendPlaces(places []Place, after, now []byte, list []Hunk) []Place {
 	for _, r := range textdiff.Regions(ours, theirs) {
 		p := Place{Outcome: Clean, Start: r.OursStart, End: r.OursEnd}
 		switch {
-		case onlyEnds, slices.Equal(lines[1][r.OursStart:r.OursEnd], old[r.TheirsStart:r.TheirsEnd]):
+		case !onlyEnds && slices.Equal(lines[1][r.OursStart:r.OursEnd], old[r.TheirsStart:r.TheirsEnd]):
 			p.Outcome = Done
-		case r.ByOurs:
+		case r.ByOurs && !endsApart:
 			p.Outcome = Conflict
 		}
 		for len(places)-n < len(list) && r.ByTheirs && list[len(places)-n].After.Lines.Start <= r.End {

@@ -193,8 +193,8 @@ func TestPlaces(t *testing.T) {
 	}
 	lf, crlf := stateOf([]byte("a\nb\n")), stateOf([]byte("a\r\nb\r\n"))
 	list = Between("x", lf, crlf)
-	if got := Places(lf, crlf, stateOf([]byte("a\r\nx\r\n")), list); len(got) != 1 || got[0].Outcome != Done {
-		t.Errorf("a hunk of line ends alone, below an edit: %v, want that nothing is to be done", got)
+	if got := Places(lf, crlf, stateOf([]byte("a\r\nx\r\n")), list); len(got) != 1 || got[0].Outcome != Clean {
+		t.Errorf("a hunk of line ends alone, below an edit: %v, want that it is taken back", got)
 	}
 }
 
