@@ -300,7 +300,12 @@ func (l *line) parts(at *record) *parts {
 	p := &parts{l: l, at: at, s: l.standings(l.m.tree.pages), trail: l.trail(at, anyPath), own: make(map[string]bool),
 		trails: make(map[string]*trail)}
 	p.trail.joint = func(j *record) {
-		for _, path := range slices.Concat(j.Facts.Left, j.Facts.Took) {
+		d := &j.Facts
+		list := slices.Concat(d.Left, d.Took)
+		for i := range d.Apart {
+			list = append(list, d.Apart[i].Paths...)
+		}
+		for _, path := range list {
 			p.own[string(path)] = true
 		}
 	}
