@@ -188,7 +188,7 @@ func TestPiLook(t *testing.T) {
 		w.has("a.txt", "two\n")
 		w.write("a.txt", "mine\n")
 		a.slash("/rewind " + a.user(1) + " files")
-		a.hears("Deleted 1 file and 1 directory: d/b.txt, d/\nLeft 1 path as it is: it was changed meanwhile\n    a.txt")
+		a.hears("Deleted 1 file and 1 directory: d/b.txt, d/\nLeft 1 path as it is: conflict: you and turn 0 changed the same lines\n    a.txt")
 		w.has("a.txt", "mine\n", "d/b.txt", "-")
 		a.slash("/rewind " + a.user(1) + " files overwrite")
 		a.hears("Restored 1 file: a.txt")

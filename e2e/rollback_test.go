@@ -141,6 +141,35 @@ func TestPiCompaction(t *testing.T) {
 	})
 }
 
+// TestPiOnly: what a prompt in the middle did is taken back, and what came after it stays,
+// in the same file, too.
+func TestPiOnly(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.write("a.txt", "1\n2\n3\n4\n5\n")
+		a := w.start()
+		a.prompt("bash sed -i s/1/one/ a.txt ;; write b.txt b ;; fin")
+		a.prompt("bash sed -i s/5/five/ a.txt ;; write c.txt c ;; fin")
+		a.asked(func(title string, options []any) string {
+			for _, o := range options {
+				if s := fmt.Sprint(o); strings.HasPrefix(s, "2. ") || strings.HasPrefix(s, "Only what this prompt did") {
+					return s
+				}
+			}
+			return "yes"
+		})
+		a.slash("/rewind")
+		a.hears("Merged 1 file (what was changed in it since stays): a.txt\nDeleted 1 file: b.txt")
+		w.has("a.txt", "1\n2\n3\n4\nfive\n", "b.txt", "-", "c.txt", "c\n")
+		a.slash("/undo")
+		a.hears("Restored 2 files: a.txt, b.txt")
+		w.has("a.txt", "one\n2\n3\n4\nfive\n", "b.txt", "b\n", "c.txt", "c\n")
+		w.write("a.txt", "mine\n2\n3\n4\nfive\n")
+		a.slash("/rewind " + a.user(1) + " only")
+		a.hears("Deleted 1 file: b.txt\nLeft 1 path as it is: conflict: ")
+		w.has("a.txt", "mine\n2\n3\n4\nfive\n", "b.txt", "-", "c.txt", "c\n")
+	})
+}
+
 // TestPiAgain: back, on, and back again; the branch that was left stays.
 func TestPiAgain(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {

@@ -153,8 +153,10 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 		switch (command) {
 			case "rewind": {
 				const n = args.trim() || "1";
-				if (!/^[1-9]\d{0,5}$/.test(n)) return "usage: /rewind [NUMBER OF TURNS]";
-				const r: Restored = await ask(session, "restore", { target: `@~${n}` });
+				const turns = n.split(/\s+/); // by name: those that came after them stay
+				const named = turns.every((t) => /^turn:\d{1,6}$/.test(t));
+				if (!named && !/^[1-9]\d{0,5}$/.test(n)) return "usage: /rewind [NUMBER OF TURNS | turn:N ...]";
+				const r: Restored = named ? await ask(session, "revert", { turns }) : await ask(session, "restore", { target: `@~${n}` });
 				return `${describe(r)}\n/undo-files takes it back.`;
 			}
 			case "undo-files":

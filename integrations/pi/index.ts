@@ -32,6 +32,7 @@ const BOTH = "Files and conversation";
 const BOTH_OVER = "Files and conversation, and my changes go";
 const FILES = "Files only";
 const FILES_OVER = "Files only, and my changes go";
+const ONLY = "Only what this prompt did to files, and keep what came after";
 const TALK = "Conversation only";
 const CANCEL = "Cancel";
 
@@ -46,6 +47,7 @@ const NAMED = new Map([
 	["both", BOTH],
 	["files", FILES],
 	["conversation", TALK],
+	["only", ONLY],
 ]);
 
 const BUSY = "the agent is at work: try again when it is idle";
@@ -396,7 +398,7 @@ export default function (pi: ExtensionAPI) {
 	});
 
 	function tell(ctx: ExtensionContext, r: Restored) {
-		const left = r.skipped.length + (r.failed?.length ?? 0) + (r.kept?.length ?? 0);
+		const left = r.skipped.length + (r.failed?.length ?? 0) + (r.kept?.length ?? 0) + (r.conflicts?.length ?? 0);
 		show(ctx, describe(r), left > 0 ? "warning" : "info");
 	}
 
@@ -454,7 +456,7 @@ export default function (pi: ExtensionAPI) {
 		});
 	}
 
-	command("rewind", "Go back to before a prompt: files, conversation or both", async (args, ctx) => {
+	command("rewind", "Go back to before a prompt, or take back only what one did", async (args, ctx) => {
 		let target = args[0];
 		if (!target) {
 			const list = prompts(ctx);
@@ -472,7 +474,7 @@ export default function (pi: ExtensionAPI) {
 		const named = NAMED.get(args[1] ?? "");
 		const overwrite = args[2] === "overwrite";
 		const talkOnly = async (why: string) => {
-			if (named === FILES) throw new Error(why);
+			if (named === FILES || named === ONLY) throw new Error(why);
 			if (named) show(ctx, why, "warning");
 			if (named || (await ctx.ui.select(why, [TALK, CANCEL])) === TALK) await moveTo(ctx, target, CONVERSATION);
 		};
@@ -484,14 +486,25 @@ export default function (pi: ExtensionAPI) {
 			if (!DAMAGE.has((err as EngineError).code)) throw err;
 			return talkOnly(`The files cannot go along: ${reason(err)}`);
 		}
-		const options = isEmpty(preview)
-			? [TALK]
-			: [...(doesSomething(preview) ? [BOTH, FILES] : []), ...(preview.skipped.length > 0 ? [BOTH_OVER, FILES_OVER] : []), TALK];
+		// Of the newest prompt it is what going back to before it does.
+		const isNewest = prompts(ctx)[0]?.id === target;
+		const only: Restored | undefined = named || isNewest ? undefined : await ask("revert_preview", { turns: [target] }).catch(() => undefined);
+		const options = [
+			...(doesSomething(preview) ? [BOTH, FILES] : []),
+			...(only && doesSomething(only) ? [ONLY] : []),
+			...(preview.skipped.length > 0 ? [BOTH_OVER, FILES_OVER] : []),
+			TALK,
+		];
 		const answer = named ?? (await ctx.ui.select(question(preview), [...options, CANCEL]));
+		if (answer === ONLY && only && !(await ctx.ui.confirm(ONLY, describe(only, true)))) return;
 		const onDirty = overwrite || answer === BOTH_OVER || answer === FILES_OVER ? "overwrite" : "merge";
 		if (atWork) throw new Error(BUSY);
 		if (answer === FILES || answer === FILES_OVER) {
 			const r: Restored = await ask("restore", { target, onDirty, acrossHead: true });
+			append(ctx, r.entries);
+			tell(ctx, r);
+		} else if (answer === ONLY) {
+			const r: Restored = await ask("revert", { turns: [target], onDirty });
 			append(ctx, r.entries);
 			tell(ctx, r);
 		} else if (answer && answer !== CANCEL) {

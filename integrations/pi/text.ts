@@ -11,6 +11,7 @@ export interface Restored {
 	restored: string[];
 	deleted: string[];
 	merged?: { path: string }[];
+	conflicts?: { path: string }[];
 	skipped: string[];
 	kept?: string[];
 	failed?: string[];
@@ -115,6 +116,10 @@ export function describe(r: Restored, would = false): string {
 	say(r.deleted, "Deleted", "Would delete");
 	if (r.made?.length) {
 		lines.push(`${would ? "Would make" : "Made"} ${count(r.made.length, "directory", "directories")}: ${names(r.made)}`);
+	}
+	const part = (r.conflicts ?? []).map((c) => c.path).filter((p) => merged.includes(p));
+	if (part.length > 0) {
+		lines.push(`${would ? "Would leave" : "Left"} lines in ${count(part.length, "file")} that were changed since, too: ${names(part)}`);
 	}
 	const left = new Map<string, string[]>(); // by reason
 	for (const it of r.items) {
