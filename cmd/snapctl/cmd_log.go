@@ -168,6 +168,7 @@ type jsonStanding struct {
 	Elsewhere  bool     `json:"elsewhere,omitempty"`  // on another branch of the conversation
 	ForkedFrom string   `json:"forkedFrom,omitempty"` // the session whose turn it is, or that a fork began from
 	TookBack   []int    `json:"tookBack,omitempty"`   // turns
+	Reverts    []int    `json:"reverts,omitempty"`    // turns that were named to be taken back
 	PutBack    []int    `json:"putBack,omitempty"`
 }
 
@@ -180,7 +181,7 @@ type jsonTakenBack struct {
 
 func newJSONStanding(mo *manager.Moment) *jsonStanding {
 	j := &jsonStanding{Without: mo.Without, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
-		TookBack: mo.TookBack, PutBack: mo.PutBack}
+		TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
 	if s := mo.TakenBack; s != nil {
 		j.TakenBack = &jsonTakenBack{EntryID: words.OrNull(s.Entry), SnapshotSeq: s.Seq,
 			Time: s.Time.UTC(), But: mo.But}
@@ -304,6 +305,8 @@ func standingText(mo *manager.Moment) string {
 	}
 	if len(mo.TookBack) > 0 {
 		list = append(list, "took back "+turnList(mo.TookBack))
+	} else if len(mo.Reverts) > 0 {
+		list = append(list, "took back a part of "+turnList(mo.Reverts))
 	}
 	if len(mo.PutBack) > 0 {
 		list = append(list, "put back "+turnList(mo.PutBack))

@@ -201,7 +201,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 			"no turn between here and %s changed a file; %s of others', or of the user's", rev,
 			othersChanges(r.Differing))
 	}
-	return p.printRestore(cmd.Context(), r, err, "undo", nil)
+	return p.printRestore(cmd.Context(), r, err, "undo", f)
 }
 
 // explainPath returns what to say of a REV that is unknown: it may be meant for a path.
@@ -416,7 +416,7 @@ func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back stri
 		return p.turnOpenHint(cmd, err)
 	}
 	r, err := run(f.dryRun)
-	return p.turnOpenHint(cmd, p.printRestore(cmd.Context(), r, err, back, f.turns))
+	return p.turnOpenHint(cmd, p.printRestore(cmd.Context(), r, err, back, f))
 }
 
 // agree asks on a terminal about files that a restore would delete, and about another
@@ -581,6 +581,7 @@ func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview, 
 	if isMerged {
 		said = [2]string{"merged", "would merge"}
 	}
+	inPart := isMerged && conflict != nil
 	word := said[0]
 	if preview {
 		word = said[1]
@@ -588,15 +589,14 @@ func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview, 
 	e := cmp.Or(it.New, it.Now, new(tree.Entry))
 	fmt.Fprintf(a.out, "%s %s", a.paint(actionColours[it.Do], word), shown(it.Path, e.Mode))
 	switch {
+	case inPart:
+		fmt.Fprint(a.out, " in part")
 	case isMerged && it.Dirty && alone:
 		fmt.Fprint(a.out, " (your changes in it stay)")
 	case isMerged && it.Dirty:
 		fmt.Fprint(a.out, " (what you, or another session, changed in it stays)")
 	case isMerged:
 		fmt.Fprint(a.out, " (what later turns changed in it stays)")
-	}
-	if isMerged && conflict != nil {
-		fmt.Fprintf(a.out, ", but for lines that %s changed", whoIn(conflict.BlockedBy))
 	}
 	for _, why := range []string{it.Why, it.Note} {
 		if why != "" {
@@ -611,11 +611,10 @@ func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview, 
 const maxTakenOut = 10
 
 // printRestore prints what a restore did, and returns the failure that its exit
-// code stands for. back is the command that takes it back, turns those that were named to
-// be taken back. A restore that has an error, and a result, is done, but not in the
-// session's log.
+// code stands for. back is the command that takes it back; f may be nil. A restore that has
+// an error, and a result, is done, but not in the session's log.
 func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err error, back string,
-	turns []string) error {
+	f *restoreFlags) error {
 	a := p.app
 	if r == nil {
 		return err
@@ -640,7 +639,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	for i := range r.Passed {
 		a.notePassed(&r.Passed[i])
 	}
-	a.noteConflicts(r, turns)
+	a.noteConflicts(r, f)
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
@@ -702,7 +701,7 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 	}
 	for _, more := range []amount{
 		{takenOut, "left to git's sparse checkout (by name, --on-dirty overwrite restores them)"},
-		{inConflict, "in conflict"},
+		{len(r.Conflicts), "in conflict"},
 		{dirty, changed},
 		{len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - inConflict - takenOut, "not done"},
 	} {
@@ -713,15 +712,22 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 	return summary, dirty + inConflict
 }
 
-// noteConflicts says what takes back what is in conflict, and how else it can be settled:
-// of the turns that were named, or else of those that went.
-func (a *app) noteConflicts(r *manager.RestoreResult, turns []string) {
+// noteConflicts says what takes back what is in conflict, and how else it can be settled.
+// f has what the restore was asked for, nil: nothing.
+func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
+	f = cmp.Or(f, new(restoreFlags))
+	snapctl := "snapctl"
+	if a.sessionTyped {
+		snapctl += " --session " + a.flags.session
+	}
+	hasMarkers := f.onConflict == rollback.ConflictMarkers && !r.Preview && !r.Aborted
 	byHint := make(map[string][]string)
-	var hints []string // in order
-	isText := false
+	var hints, lines []string // in order
 	for _, c := range r.Conflicts {
-		isText = isText || c.Why == "lines"
-		if c.Hint == "" {
+		if c.Why == "lines" {
+			lines = append(lines, c.Path)
+		}
+		if c.Hint == "" || c.Why == "markers" || hasMarkers {
 			continue
 		}
 		if byHint[c.Hint] == nil {
@@ -734,49 +740,25 @@ func (a *app) noteConflicts(r *manager.RestoreResult, turns []string) {
 			a.note("--json lists what takes back the rest")
 			break
 		}
-		a.note("%s: with what is in the way it is taken back by '%s'", firstPaths(byHint[hint], 3), hint)
+		a.note("to take back %s with what is in its way: %s%s", firstPaths(byHint[hint], 3), snapctl,
+			strings.TrimPrefix(hint, "snapctl"))
 	}
+	turns := f.turns
 	if turns == nil && len(r.TurnsPutBack) == 0 {
 		for _, n := range r.TurnsTakenBack {
 			turns = append(turns, fmt.Sprintf("turn:%d", n))
 		}
 	}
-	if isText && !r.Aborted && len(turns) > 0 {
-		line := "snapctl revert"
-		if a.sessionTyped {
-			line = "snapctl --session " + a.flags.session + " revert"
-		}
-		a.note("to settle it: '%s %s --on-conflict markers' puts both sides into the file, 'theirs' overwrites "+
-			"these lines", line, strings.Join(turns, " "))
+	switch {
+	case r.Aborted || len(lines) == 0:
+	case hasMarkers:
+		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; 'snapctl status' lists it until they are gone",
+			firstPaths(lines, 3))
+	case f.onConflict != rollback.ConflictMarkers && len(turns) > 0:
+		a.note("to have both sides in the file, and choose: %s revert %s --on-conflict markers; or 'theirs', which "+
+			"overwrites what came since", snapctl, strings.Join(turns, " "))
 	}
 }
 
 // maxHints is how many commands are named for what is in conflict.
 const maxHints = 3
-
-// whoIn names who is in the way of a change, as [manager.Conflict] lists them.
-func whoIn(blockedBy []string) string {
-	var list []string
-	for _, by := range blockedBy {
-		session, turn, isOther := strings.Cut(strings.TrimPrefix(by, "session "), " turn:")
-		switch {
-		case by == "user":
-			by = "you"
-		case by == "unknown":
-			by = "somebody"
-		case isOther:
-			by = "turn " + turn + " of session " + session
-		default:
-			by = "turn " + strings.TrimPrefix(by, "turn:")
-		}
-		list = append(list, by)
-	}
-	if len(list) == 0 {
-		return "somebody"
-	}
-	last := len(list) - 1
-	if last == 0 {
-		return list[0]
-	}
-	return strings.Join(list[:last], ", ") + " and " + list[last]
-}

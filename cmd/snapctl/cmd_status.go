@@ -44,6 +44,7 @@ type statusAnswer struct {
 	Session          string        `json:"session"`
 	TurnOpen         bool          `json:"turnOpen"`
 	RestoreCutOff    bool          `json:"restoreCutOff"`
+	Marked           []string      `json:"marked,omitempty"` // files with markers of conflicts
 	NotCaptured      reasonCounts  `json:"notCaptured"`
 }
 
@@ -111,10 +112,14 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 	if err != nil {
 		return err
 	}
+	marked, err := p.m.Marked(ctx)
+	if err != nil {
+		return err
+	}
 	if a.flags.json {
 		j := &statusAnswer{SnapshotTreeHash: before.State.Tree, EntryID: words.OrNull(before.EntryID),
 			DiskTreeHash: disk.State.Tree, Session: p.m.Session(), TurnOpen: slices.Contains(open, p.m.Session()),
-			RestoreCutOff: cutOff, NotCaptured: left.counts}
+			RestoreCutOff: cutOff, Marked: marked, NotCaptured: left.counts}
 		if list.Len() > 0 {
 			j.Diff = list
 		}
@@ -132,6 +137,13 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 			if turn != nil && turn.Session == session {
 				a.note("%s has not ended", openTurnText(turn))
 			}
+		}
+		for i, path := range marked {
+			if i == maxAsked {
+				a.note("and %s more", words.Comma(len(marked)-i))
+				break
+			}
+			a.note("%s has markers of a conflict: edit it until there are none, or 'snapctl undo'", words.Quote(path))
 		}
 	}
 	if cutOff {

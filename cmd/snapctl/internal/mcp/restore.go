@@ -348,16 +348,13 @@ func (r *Restored) text() string {
 			b.WriteString(" (merged: what others changed in it stays)")
 		}
 		if i.Merged && i.Conflict != "" {
-			b.WriteString(", but for lines that were changed since, too")
+			b.WriteString(", in part")
 		}
 		if i.To != "" {
 			fmt.Fprintf(&b, " to %s", quote(i.To))
 		}
 		if i.Reason != "" {
 			fmt.Fprintf(&b, ": %s", i.Reason)
-		}
-		if len(i.BlockedBy) > 0 {
-			fmt.Fprintf(&b, "; in the way: %s", strings.Join(i.BlockedBy, ", "))
 		}
 	}
 	if r.Unlisted > 0 {

@@ -52,6 +52,7 @@ type Snapshot struct {
 	Elsewhere   bool     `json:"elsewhere,omitempty"`    // on another branch of the conversation
 	ForkedFrom  string   `json:"forkedFrom,omitempty"`   // the session whose turn it is, or that a fork began from
 	TookBack    []int    `json:"tookBack,omitempty"`     // turns that a restore took back
+	Reverts     []int    `json:"reverts,omitempty"`      // turns that it was asked to take back by name
 	PutBack     []int    `json:"putBack,omitempty"`      // and those that it put back
 }
 
@@ -149,7 +150,7 @@ func snapshots(ctx context.Context, s *Session, p *Page) (*Snapshots, error) {
 			Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
 			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial, But: mo.But, Without: mo.Without,
 			Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
-			TookBack: mo.TookBack, PutBack: mo.PutBack}
+			TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
 		if s := mo.TakenBack; s != nil {
 			line.TakenBack = s.Seq
 		}

@@ -1,0 +1,1 @@
+sed -i "1s/^/'''The cart.'''\n\n/" cart.py

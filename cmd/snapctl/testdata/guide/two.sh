@@ -1,0 +1,11 @@
+cat >cart.py <<'END'
+def total(items):
+    return sum(i.price for i in items)
+
+
+def show(items):
+    for i in items:
+        print(i.name)
+END
+agent front 'sort the list' "sed -i 's/for i in items:/for i in sorted(items):/' cart.py"
+agent back 'add tax to the total' "sed -i 's/ in items)$/ in items) * TAX/' cart.py; echo 'TAX = 1.19' >tax.py"
