@@ -609,6 +609,9 @@ func (h *aHistory) checkEffects() {
 	}
 	s := h.rules.sessions["s"]
 	for p, text := range h.rules.disk {
+		if s.parted[p] {
+			continue
+		}
 		for _, line := range strings.Split(text, "\n") {
 			for _, c := range s.changes {
 				wrote := c.path == p && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
@@ -618,7 +621,7 @@ func (h *aHistory) checkEffects() {
 			}
 		}
 	}
-	if h.kind.links {
+	if h.kind.links || len(s.parted) > 0 {
 		return
 	}
 	w := h.rules.clone()

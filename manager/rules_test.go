@@ -171,6 +171,8 @@ type ruleSession struct {
 	left    ruleFiles // when the last one of the turn closed; nil: it is the first
 	stretch int
 	lost    string // where what is expected was recorded twice, and not alike
+
+	parted map[string]bool // paths that were merged in part: lines are there whose change is out, or the reverse
 }
 
 // A ruleRestore is what a restore, revert, undo or redo did.
@@ -219,6 +221,7 @@ func (s *ruleSession) clone() *ruleSession {
 	}
 	c.numbers = slices.Clone(s.numbers)
 	c.line, c.turns, c.moments = slices.Clone(s.line), slices.Clone(s.turns), slices.Clone(s.moments)
+	c.parted = maps.Clone(s.parted)
 	c.undos, c.redos = slices.Clone(s.undos), slices.Clone(s.redos)
 	return &c
 }
@@ -227,7 +230,8 @@ func (s *ruleSession) clone() *ruleSession {
 
 func (w *rules) begin(name string) *ruleSession {
 	s := &ruleSession{name: name, changes: make(map[int]*ruleChange), in: make(map[string]ruleSet),
-		expected: make(map[string]map[string]string), first: maps.Clone(w.disk), turn: -1}
+		expected: make(map[string]map[string]string), first: maps.Clone(w.disk), turn: -1,
+		parted: make(map[string]bool)}
 	w.sessions[name] = s
 	s.note("start", w.disk)
 	return s
@@ -971,6 +975,7 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 			continue
 		}
 		if rp.part {
+			s.parted[rp.path] = true
 			rp.to, rp.pure = rp.from, false
 		}
 		w.disk.put(rp.path, rp.text)
