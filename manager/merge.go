@@ -218,9 +218,12 @@ func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	isFile := func(e *tree.Entry) bool { return e.Mode.Kind() == tree.ModeFile }
 	switch {
 	case same(ours, base):
-		mg.now, mg.isMerged = theirs, false
+		mg.now, mg.isMerged, mg.clash = theirs, false, nil // of what was in conflict nothing is there any more
 		return "", nil
-	case same(base, theirs), same(ours, theirs):
+	case same(ours, theirs):
+		mg.clash = nil
+		return "", nil
+	case same(base, theirs):
 		return "", nil
 	case ours == nil:
 		return whyUserDeleted, nil

@@ -830,6 +830,9 @@ func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
 // merge does to the text what leads from base to theirs; not by lines, it takes the
 // whole of it.
 func (rp *rulePath) merge(base, theirs string, lines bool) {
+	if rp.part && (rp.text == base || rp.text == theirs) { // of what was in conflict nothing is there any more
+		rp.left, rp.part = "", false
+	}
 	switch {
 	case rp.left != "" && !rp.part || rp.text == theirs:
 	case lines || rp.text == base:
@@ -849,7 +852,7 @@ func (rp *rulePath) settle() {
 		rp.text = rp.found
 	}
 	rp.part = rp.part && rp.text != rp.found
-	if rp.left != "" && rp.why == "" {
+	if rp.left != "" && rp.left != "unknown" && rp.why == "" {
 		rp.why = "changed"
 	}
 }
