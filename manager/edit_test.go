@@ -238,6 +238,16 @@ func TestEditSeveralFiles(t *testing.T) {
 	b.expectFiles(now)
 }
 
+// Without a limit of a file's size any may be edited.
+func TestEditUnlimited(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) { o.Limits.FileSize = -1 })
+	b.write("a", "x")
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("x"), New: []byte("y")}); err != nil {
+		t.Error(err)
+	}
+}
+
 // What is no text file of the directory is refused, and nothing changes.
 func TestEditRefused(t *testing.T) {
 	b := newBench(t)

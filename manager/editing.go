@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -232,7 +233,11 @@ func (e *editing) file(asked string) (*editFile, error) {
 
 // sink returns one that keeps a content as far as the limit allows.
 func (e *editing) sink() *memory {
-	return &memory{limit: cmp.Or(e.m.opts.Limits.FileSize, capture.DefaultFileSize)}
+	limit := cmp.Or(e.m.opts.Limits.FileSize, capture.DefaultFileSize)
+	if limit < 0 { // none
+		limit = math.MaxInt64 - 1
+	}
+	return &memory{limit: limit}
 }
 
 func kindWord(mode tree.Mode) string {

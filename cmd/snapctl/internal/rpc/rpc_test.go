@@ -34,7 +34,9 @@ import (
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
+	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // A bench is a project, an engine and connections to it.
@@ -380,6 +382,9 @@ func TestWrongFields(t *testing.T) {
 		{`"type":"ping","timeoutMs":"x"}`, "bad_request", "request: timeoutMs: want a number without a fraction, have string"},
 		{`"type":7}`, "bad_request", "request: type: want a string, have number"},
 		{`"type":"ping","progress":1}`, "bad_request", "request: progress: want true or false, have number"},
+		{`"Type":"ping"}`, "bad_command", `no command ""`},
+		{`"type":"ping","Id":7}`, "bad_request", `ping: unknown field "Id"`},
+		{`"type":"initialize","CWD":"/","sessionId":"t"}`, "bad_request", `initialize: unknown field "CWD"`},
 		{`"type":"ping","nobody":1}`, "bad_request", `ping: unknown field "nobody"`},
 		{`"type":"claim","sessionId":7}`, "bad_request", "claim: sessionId: want a string"},
 		{`"type":"claim","sessionId":"s","paths":"a"}`, "bad_request", "claim: paths: want an array, have string"},
@@ -858,6 +863,33 @@ func TestStop(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite docs/rpc.schema.json")
 
+// schemaLike returns the schema of an object of which JSON has other fields than Go: those
+// of all are always there.
+func schemaLike(t *testing.T, least, most any) *jsonschema.Schema {
+	t.Helper()
+	s := &jsonschema.Schema{Type: "object", Properties: make(map[string]*jsonschema.Schema)}
+	for _, v := range []any{most, least} {
+		b, err := json.Marshal(v)
+		fields := make(map[string]any)
+		if err == nil {
+			err = json.Unmarshal(b, &fields)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Required = slices.Sorted(maps.Keys(fields)) // of the last
+		for name, value := range fields {
+			kind := "string"
+			if _, ok := value.(bool); ok {
+				kind = "boolean"
+			}
+			s.Properties[name] = &jsonschema.Schema{Type: kind}
+		}
+	}
+	s.PropertyOrder = slices.Sorted(maps.Keys(s.Properties))
+	return s
+}
+
 // TestSchema: the schema that is checked in is what the Go types say, and
 // docs/rpc.md has all commands and codes.
 func TestSchema(t *testing.T) {
@@ -866,6 +898,9 @@ func TestSchema(t *testing.T) {
 		reflect.TypeFor[trees.Reason]():    {Type: "string"},
 		reflect.TypeFor[json.RawMessage](): {},
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
+		reflect.TypeFor[rollback.Item](): schemaLike(t, rollback.Item{}, rollback.Item{Path: "\xff", Do: rollback.Restore,
+			Why: "x", Dirty: true, New: &tree.Entry{Mode: tree.ModeDir}, Note: "x", Merged: true}),
+		reflect.TypeFor[rollback.Move](): schemaLike(t, rollback.Move{}, rollback.Move{From: "\xff", To: "\xff", Why: "x"}),
 	}
 	schemaOf := func(typ reflect.Type) *jsonschema.Schema {
 		s, err := jsonschema.ForType(typ, &jsonschema.ForOptions{TypeSchemas: texts, IgnoreInvalidTypes: true})

@@ -32,7 +32,7 @@ func decode(what string, request []byte, into any, known []reflect.Type) error {
 		err = checkFields(fields, reflect.TypeOf(into).Elem(), known, "")
 	}
 	if err == nil {
-		err = json.Unmarshal(request, into)
+		err = fill(into, request, fields)
 	}
 	if err != nil {
 		return explain.Errorf(explain.BadRequest, "%s: %v", what, err)
@@ -40,12 +40,36 @@ func decode(what string, request []byte, into any, known []reflect.Type) error {
 	return nil
 }
 
+// fill sets the fields of a structure that a request has, by their exact names: Go's own
+// decoder takes others that differ in case alone.
+func fill(into any, request []byte, fields map[string]json.RawMessage) error {
+	own := jsonFields(reflect.TypeOf(into).Elem())
+	isLike := false
+	for name := range fields {
+		if own[name] != nil {
+			continue
+		}
+		delete(fields, name)
+		for is := range own {
+			isLike = isLike || strings.EqualFold(is, name)
+		}
+	}
+	if isLike {
+		b, err := json.Marshal(fields)
+		if err != nil {
+			return err
+		}
+		request = b
+	}
+	return json.Unmarshal(request, into)
+}
+
 // checkFields checks the fields of an object that a structure has, and that one of known
 // has the others; nil: others may be there. prefix names the object.
 func checkFields(fields map[string]json.RawMessage, of reflect.Type, known []reflect.Type, prefix string) error {
 	own := jsonFields(of)
 	for name, value := range fields {
-		t, ok := own[strings.ToLower(name)]
+		t, ok := own[name]
 		if ok {
 			if err := checkValue(value, t, prefix+name); err != nil {
 				return err
@@ -53,7 +77,7 @@ func checkFields(fields map[string]json.RawMessage, of reflect.Type, known []ref
 			continue
 		}
 		for _, k := range known {
-			_, is := jsonFields(k)[strings.ToLower(name)]
+			_, is := jsonFields(k)[name]
 			ok = ok || is
 		}
 		if !ok && known != nil {
@@ -130,7 +154,7 @@ func wanted(k reflect.Kind) string {
 	return "a number without a fraction"
 }
 
-// jsonFields returns the fields that JSON has of a structure, by their names in lower case.
+// jsonFields returns the fields that JSON has of a structure, by their names.
 func jsonFields(t reflect.Type) map[string]reflect.Type {
 	fields := make(map[string]reflect.Type)
 	for f := range t.Fields() {
@@ -144,7 +168,7 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 				}
 			}
 		case f.IsExported():
-			fields[strings.ToLower(cmp.Or(name, f.Name))] = f.Type
+			fields[cmp.Or(name, f.Name)] = f.Type
 		}
 	}
 	return fields

@@ -34,8 +34,8 @@ func TestAll(t *testing.T) {
 // verb nor what stands beside it knows.
 func TestBind(t *testing.T) {
 	head := reflect.TypeFor[struct {
-		ID        int
-		Type      string
+		ID        int    `json:"id"`
+		Type      string `json:"type"`
 		SessionID string `json:"sessionId"`
 	}]()
 	for _, v := range All {
@@ -52,7 +52,7 @@ func TestBind(t *testing.T) {
 	}
 	for verb, bad := range map[string]string{
 		"restore": `{"onDirty":"ABORT"}`, "undo": `{"onDirty":7}`, "navigate_tree": `{"onDirty":"keep"}`,
-		"get_snapshots": `{"limit":"5"}`, "get_coverage": `{"reasons":["tired"]}`, "claim": `{"paths":"a"}`,
+		"told": `{"EntryID":"a"}`, "get_snapshots": `{"limit":"5"}`, "get_coverage": `{"reasons":["tired"]}`, "claim": `{"paths":"a"}`,
 	} {
 		if _, err := Named(verb).Bind([]byte(bad)); explain.Of(err) != explain.BadRequest {
 			t.Errorf("%s %s: %v", verb, bad, err)
