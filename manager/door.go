@@ -95,20 +95,33 @@ func (m door) Progress() *trees.Progress { return &m.progress }
 func (m door) Capturing() bool { return m.capturing.Load() }
 
 func (m door) OpenTurn() (*history.OpenTurn, error) {
+	t, open, err := m.UnendedTurn()
+	if !open {
+		t = nil
+	}
+	return t, err
+}
+
+func (m door) UnendedTurn() (t *history.OpenTurn, open bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list, _, err := m.readTurns()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	t := list.Of(m.opts.Session)
-	if t == nil {
-		return nil, nil
+	if t = list.Of(m.opts.Session); t == nil {
+		return nil, false, nil
 	}
-	if open, err := m.isOpen(t); !open || err != nil {
-		return nil, err
+	open, err = m.isOpen(t)
+	return t, open, err
+}
+
+func (m door) Title(ctx context.Context, s *store.Snapshot) string {
+	r, err := readRecord(s)
+	if err != nil {
+		return ""
 	}
-	return t, nil
+	return m.title(ctx, r)
 }
 
 func (m door) ResumeTurn(ctx context.Context) error {

@@ -29,6 +29,7 @@ type Moment struct {
 	Agent       string          // that ran it
 	Model       string          // that was asked
 	Interrupted bool            // the turn was cut off
+	GoesOn      bool            // it is a part of a turn that a restore within it, or a look ahead at one, divided
 	Partial     bool            // a limit was reached
 	Tree        store.ID        // what the files were then
 	Snapshot    *store.Snapshot // nil: the log has it, the store has not
@@ -464,8 +465,9 @@ func (m *FileSnapshotManager) momentOf(r *record) *Moment {
 		turn = r.Facts.Turn
 	}
 	mo := &Moment{EntryID: r.Entry, TurnIndex: turn, Kind: r.Event(), Unknown: r.Facts.Unknown,
-		Agent: r.Facts.Agent, Model: r.Facts.Model, Interrupted: r.Facts.Interrupted, Partial: r.Facts.Partial,
-		Tree: r.Tree}
+		Agent: r.Facts.Agent, Model: r.Facts.Model, Interrupted: r.Facts.Interrupted, GoesOn: r.Facts.GoesOn,
+		Partial: r.Facts.Partial,
+		Tree:    r.Tree}
 	mo.count(r.Facts.Counts)
 	if r.Seq != 0 {
 		mo.Snapshot = r.Snapshot
@@ -501,7 +503,7 @@ type SessionInfo struct {
 	Steps    int       // turns that are not taken back, with those that it was forked with
 	Turns    int       // turns that it has had at least
 	LastTurn time.Time // when the newest turn on that path ended; zero: there is none
-	Worked   bool      // it has had a turn that changed something, or a restore
+	Worked   bool      // it has had a turn that changed something, or was cut off, or a restore
 	Open     bool      // a turn of it is open
 	EntryID  string    // of its newest step
 	Title    string    // of its first turn that has one; if that is not kept any more, of its newest
@@ -533,10 +535,8 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 			if info.Open, err = m.isOpen(t); err != nil {
 				return nil, err
 			}
-		}
-		if info.Open {
-			t := open.Of(s.Session)
 			info.Title, info.Agent, info.Model = t.Title, t.Agent, t.Model
+			info.Worked = !info.Open // it was cut off, and nobody has noted that yet
 		}
 		if err := m.fillInfo(ctx, &info, s); err != nil && !errors.Is(err, store.ErrNotFound) &&
 			!errors.Is(err, store.ErrFormat) {
@@ -553,7 +553,7 @@ func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s
 	if err != nil {
 		return err
 	}
-	info.Worked = r.Kind == history.KindRestore || r.Facts.Restored != 0
+	info.Worked = info.Worked || r.Kind == history.KindRestore || r.Facts.Restored != 0
 	turns := r.Next()
 	at, err := m.record(ctx, r.Position())
 	if err != nil {

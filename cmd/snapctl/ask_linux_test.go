@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,48 @@ func onTerminal(t *testing.T, stores string) func(answer string, args ...string)
 		program.Close()
 		b, _ := io.ReadAll(user) // ends with an error: nobody has the other end
 		return code, stdout.String(), string(b)
+	}
+}
+
+// A title has as much of a line as the terminal is wide.
+func TestTitleWidth(t *testing.T) {
+	dir, stores := t.TempDir(), t.TempDir()
+	m, err := manager.Open(t.Context(), dir, &manager.Options{StoreRoot: stores, Session: "s"})
+	if err == nil {
+		_, err = m.OnTurnStart(t.Context(), &manager.Turn{Title: strings.Repeat("0123456789", 40)})
+	}
+	if err == nil {
+		_, err = m.OnTurnEnd(t.Context(), nil)
+	}
+	if err == nil {
+		err = m.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, columns := range []uint16{0, 40, 120, 200} {
+		user, program := terminal(t)
+		if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: 24}); err != nil {
+			t.Skip(err)
+		}
+		args := []string{"--store", stores, "--root", dir, "log"}
+		if code := run(t.Context(), args, program, program, io.Discard, func(string) string { return "" }); code != exitDone {
+			t.Errorf("log: %d", code)
+		}
+		program.Close()
+		b, _ := io.ReadAll(user) // ends with an error: nobody has the other end
+		first, _, _ := strings.Cut(string(b), "\r\n")
+		plain := regexp.MustCompile("\x1b\\[[0-9;]*m").ReplaceAllString(first, "")
+		want := int(columns)
+		switch columns {
+		case 0: // it does not say
+			want = 80
+		case 40: // what comes before is longer
+			want = utf8.RuneCountInString(plain[:strings.Index(plain, `"`)]) + 19
+		}
+		if got := utf8.RuneCountInString(plain); got != want || !strings.HasSuffix(plain, `…"`) {
+			t.Errorf("on %d columns the line has %d: %s", columns, got, plain)
+		}
 	}
 }
 
@@ -363,7 +406,7 @@ func TestAskedToEndTurn(t *testing.T) {
 	restore("\n", question, exitDone)
 	holds("one")
 	turn("three", "Bash")
-	restore("\n", `("three") has not ended: as far as is known its tool "Bash" runs, since 0 s. End the turn first all the same? [y/N]`, exitRefused)
+	restore("\n", `("three") has not ended: as far as is known its tool "Bash" has been running for 0 s. End the turn first all the same? [y/N]`, exitRefused)
 	holds("three")
 	restore("y\n", "[y/N]", exitDone)
 	holds("one")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -88,7 +89,11 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 		return p.recordLines(ctx)
 	}
 	return func(yield func(*logLine, error) bool) {
-		if err := p.chooseSession(ctx); err != nil {
+		err := p.chooseSession(ctx)
+		if err == nil {
+			err = p.noteUnended()
+		}
+		if err != nil {
 			yield(nil, err)
 			return
 		}
@@ -120,7 +125,8 @@ func (p *place) recordLines(ctx context.Context) iter.Seq2[*logLine, error] {
 				yield(nil, err)
 				return
 			}
-			mo := &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Tree: s.Tree, Snapshot: s}
+			mo := &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Tree: s.Tree, Snapshot: s,
+				Title: inside.Of(p.m).Title(ctx, s)}
 			if !history.IsEdit(s) && !yield(&logLine{Moment: mo}, nil) {
 				return
 			}
@@ -151,6 +157,7 @@ type jsonMoment struct {
 	Contested        *manager.Diff `json:"contested,omitempty"`
 	Files            []*jsonChange `json:"files,omitempty"` // with --patch and --stat
 	Interrupted      bool          `json:"interrupted,omitempty"`
+	GoesOn           bool          `json:"goesOn,omitempty"` // it is a part of a turn that was divided
 	Partial          bool          `json:"partial,omitempty"`
 	Pruned           bool          `json:"pruned,omitempty"`
 	Rev              *string       `json:"rev"` // that names it
@@ -224,7 +231,7 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 // printJSONMoment prints a line in JSON. d has the files that are shown; nil: none are.
 func (a *app) printJSONMoment(ctx context.Context, l *logLine, f *logFlags, d *differ, only filter) (err error) {
 	j := &jsonMoment{Rev: words.OrNull(history.NameOf(l.EntryID, l.Snapshot)), EntryID: words.OrNull(l.EntryID),
-		Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, Partial: l.Partial,
+		Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, GoesOn: l.GoesOn, Partial: l.Partial,
 		TurnIndex: turnOrNull(l.TurnIndex), jsonTitle: jsonTitle{l.Title, l.Agent, l.Model}}
 	if !f.all {
 		j.Counts, j.Unknown = &jsonCounts{l.Added, l.Modified, l.Deleted}, l.Unknown
@@ -256,31 +263,32 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 	if s != nil {
 		when = clock(s.Time)
 	}
-	rev := fmt.Sprintf("%-8s", cmp.Or(history.NameOf(l.EntryID, s), "-"))
-	fmt.Fprintf(a.out, "%-8s  %s  %s", turn, a.paint(yellow, rev), when)
-	add := func(is bool, text string) {
+	line := a.newLine()
+	line.add("", fmt.Sprintf("%-8s", turn))
+	line.add(yellow, fmt.Sprintf("%-8s", cmp.Or(history.NameOf(l.EntryID, s), "-")))
+	line.add("", cmp.Or(when, " "))
+	add := func(is bool, colour, text string) {
 		if is {
-			fmt.Fprintf(a.out, "  %s", text)
+			line.add(colour, text)
 		}
 	}
 	if asRecord {
-		add(true, fmt.Sprintf("%s  %s  %s", s.Tree.Short(), s.Session, words.Quote(s.Root)))
+		line.add("", fmt.Sprintf("%s  %s  %s", s.Tree.Short(), s.Session, words.Quote(s.Root)))
 	} else {
 		counts := nonZero([]amount{{l.Added, "added"}, {l.Modified, "modified"}, {l.Deleted, "deleted"}})
-		add(counts != "", counts)
-		add(counts == "" && l.Kind == "empty", "nothing changed")
+		line.add("", counts)
+		add(counts == "" && l.Kind == "empty", "", "nothing changed")
 	}
-	standing := standingText(l.Moment)
-	add(standing != "", a.paint(cyan, standing))
-	add(l.Unknown != "", a.paint(red, "changes not known"))
-	add(l.Interrupted, a.paint(red, "interrupted"))
-	add(s != nil && s.Pruned, a.paint(red, "pruned"))
-	add(l.Partial, a.paint(red, "in part"))
-	if s != nil {
-		add(s.Label != "", words.Quote(s.Label))
+	add(l.GoesOn, cyan, "a part: the turn goes on")
+	line.add(cyan, standingText(l.Moment))
+	add(l.Unknown != "", red, "changes not known")
+	add(l.Interrupted, red, "interrupted")
+	add(s != nil && s.Pruned, red, "pruned")
+	add(l.Partial, red, "in part")
+	if s != nil && s.Label != "" {
+		line.add("", words.Quote(s.Label))
 	}
-	add(l.Title != "", titleText(l.Title))
-	fmt.Fprintln(a.out)
+	line.end(l.Title)
 }
 
 // standingText says whether a turn was taken back, or which turns a restore took back and

@@ -93,20 +93,19 @@ func (a *app) printSession(s *manager.SessionInfo, all bool) error {
 		return a.printJSON(&jsonSession{s.Session, root.Path, root.Bytes, s.Worktree, s.Began.UTC(), s.Last.UTC(),
 			s.Steps, s.Turns, s.Open, words.OrNull(s.EntryID), jsonTitle{s.Title, s.Agent, s.Model}})
 	}
-	fmt.Fprintf(a.out, "%-20s  %s - %s  %s", a.paint(yellow, s.Session), clock(s.Began), clock(s.Last),
-		words.Count(s.Steps, "step"))
+	l := a.newLine()
+	l.add(yellow, fmt.Sprintf("%-20s", s.Session))
+	l.add("", clock(s.Began)+" - "+clock(s.Last))
+	l.add("", words.Count(s.Steps, "step"))
 	if s.Open {
-		fmt.Fprintf(a.out, "  %s", a.paint(green, "turn open"))
+		l.add(green, "turn open")
 	}
 	if all {
-		fmt.Fprintf(a.out, "  %s", words.Quote(s.Root))
+		l.add("", words.Quote(s.Root))
 	}
 	if s.Agent != "" {
-		fmt.Fprintf(a.out, "  %s", words.Quote(s.Agent))
+		l.add("", words.Quote(s.Agent))
 	}
-	if s.Title != "" {
-		fmt.Fprintf(a.out, "  %s", titleText(s.Title))
-	}
-	fmt.Fprintln(a.out)
+	l.end(s.Title)
 	return nil
 }

@@ -79,6 +79,22 @@ func openTurnText(t *history.OpenTurn) string {
 	return text
 }
 
+// noteUnended says that the session has a turn that no list has, since it has not ended, or
+// nobody has recorded yet that it was cut off.
+func (p *place) noteUnended() error {
+	turn, open, err := inside.Of(p.m).UnendedTurn()
+	switch {
+	case err != nil || turn == nil:
+		return err
+	case open:
+		p.app.note("%s has not ended, and is not listed yet", openTurnText(turn))
+	default:
+		p.app.note("%s was cut off, and is not listed yet: the session's next turn, or a restore, records it",
+			openTurnText(turn))
+	}
+	return nil
+}
+
 // runningTool says which tool of an open turn runs, as far as is known; "" if none does.
 func (p *place) runningTool(t *history.OpenTurn) (string, error) {
 	if len(t.Tools) == 0 {
@@ -93,11 +109,11 @@ func (p *place) runningTool(t *history.OpenTurn) (string, error) {
 			}
 		}
 	})
-	text := "as far as is known its tool " + words.Quoted(words.FirstLine(name, maxTitleShown)) + " runs"
+	text, runs := "as far as is known its tool "+words.Quoted(words.FirstLine(name, maxTitleShown)), " runs"
 	if !t.ToolBegan.IsZero() {
-		text += ", since " + words.Since(t.ToolBegan)
+		runs = " has been running for " + words.Since(t.ToolBegan)
 	}
-	return text, err
+	return text + runs, err
 }
 
 // withHookCalls calls fn with what hooks keep of the tools that run, if there is anything.

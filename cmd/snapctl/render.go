@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -150,16 +151,56 @@ type jsonTitle struct {
 	Model string `json:"model,omitempty"`
 }
 
-// maxTitleShown is how many characters of a title a line has room for.
+// maxTitleShown is how many characters of a title a sentence has room for.
 const maxTitleShown = 60
 
 // titleText returns what a turn was for, in quotes and as a terminal may have it: the
 // first line, or as much of it as there is room for. "" if that is not known.
-func titleText(title string) string {
+func titleText(title string) string { return firstLine(title, maxTitleShown) }
+
+func firstLine(title string, n int) string {
 	if title == "" {
 		return ""
 	}
-	return words.Quoted(words.FirstLine(title, maxTitleShown))
+	return words.Quoted(words.FirstLine(title, n))
+}
+
+// A line is one of a list: fields, and at its end a title, for which a terminal has as
+// much room as it is wide; who reads the line in a program gets all.
+type line struct {
+	app  *app
+	used int // characters
+}
+
+func (a *app) newLine() *line { return &line{app: a} }
+
+// add prints a field, if there is something in it, in a colour.
+func (l *line) add(colour, text string) {
+	if text == "" {
+		return
+	}
+	if l.used > 0 {
+		l.used += 2
+		fmt.Fprint(l.app.out, "  ")
+	}
+	l.used += utf8.RuneCountInString(text)
+	fmt.Fprint(l.app.out, l.app.paint(colour, text))
+}
+
+// end prints a title, if there is one, and ends the line.
+func (l *line) end(title string) {
+	a := l.app
+	room := len(title)
+	if isTerminal(a.stdout) {
+		const least, around = 16, 5 // space, quotes, and what says that there is more
+		columns := 0
+		if f, ok := a.stdout.(*os.File); ok {
+			columns = columnsOf(f)
+		}
+		room = max(cmp.Or(columns, 80)-l.used-around, least)
+	}
+	l.add("", firstLine(title, room))
+	fmt.Fprintln(a.out)
 }
 
 // name returns what people call a point: its entry, or else its tree.

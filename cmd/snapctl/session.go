@@ -62,6 +62,9 @@ func (a *app) completeName(text string, names []string) (string, error) {
 	return "", refuse("give more of it", "session %q: %w: %s", text, manager.ErrAmbiguous, strings.Join(fits, ", "))
 }
 
+// maxChoice is how many sessions a question names, the newest.
+const maxChoice = 10
+
 // activeTime is how long a session counts as in use after it recorded something.
 const activeTime = 24 * time.Hour
 
@@ -219,12 +222,19 @@ func (p *place) chooseFrom(ctx context.Context, list []manager.SessionInfo) erro
 		return p.use(some[0].Session)
 	}
 	a := p.app
+	first, more := some[:min(len(some), maxChoice)], ""
+	if n := len(some) - len(first); n > 0 {
+		more = "and " + words.Comma(n) + " more: 'snapctl sessions' lists them, --session ID names one"
+	}
 	if a.canAsk() {
 		fmt.Fprintln(a.stderr, "several sessions were active in the last 24 hours:")
-		for i, s := range some {
+		for i, s := range first {
 			fmt.Fprintf(a.stderr, "%3d  %s  %s\n", i+1, s.Session, whatSession(&s))
 		}
-		i, ok := a.choose(ctx, len(some), "which one?")
+		if more != "" {
+			fmt.Fprintf(a.stderr, "     %s\n", more)
+		}
+		i, ok := a.choose(ctx, len(first), "which one?")
 		if !ok {
 			return refuse("", "no session was chosen: nothing was changed")
 		}
@@ -232,9 +242,13 @@ func (p *place) chooseFrom(ctx context.Context, list []manager.SessionInfo) erro
 	}
 	hint := "name one with --session ID:"
 	var names []string
-	for _, s := range some {
+	for _, s := range first {
 		names = append(names, s.Session)
 		hint += "\n  " + whatSession(&s) + "  " + a.commandWith("--session", s.Session)
+	}
+	if more != "" {
+		names = append(names, "and others")
+		hint += "\n  " + more
 	}
 	return refuse(hint, "several sessions were active in the last 24 hours: %s", strings.Join(names, ", "))
 }

@@ -60,6 +60,14 @@ type Door interface {
 	// OpenTurn returns the session's open turn, nil if there is none.
 	OpenTurn() (*history.OpenTurn, error)
 
+	// UnendedTurn is OpenTurn, but has one, too, that was cut off, and whose end nobody has
+	// recorded yet.
+	UnendedTurn() (t *history.OpenTurn, open bool, err error)
+
+	// Title returns what the turn was for of which a snapshot is the record; "": it is not
+	// known.
+	Title(ctx context.Context, s *store.Snapshot) string
+
 	// ResumeTurn has the session's open turn go on, if the process that held it has died:
 	// whoever runs the turn has not. It comes before Initialize, which closes such a turn.
 	// The error matches manager.ErrTurnOpen if that process is alive.

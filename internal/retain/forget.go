@@ -166,6 +166,7 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 		}
 		ids[id] = true
 	}
+	before := make(map[store.ID]bool) // prompts that were forgotten
 	found := make(map[string]bool)
 	done := make(map[store.ID]bool)
 	finder := audit.NewFinder(s, nil)
@@ -174,7 +175,16 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 			return nil, err
 		}
 		if opts.Prompts && !snap.Note.IsZero() && !snap.Pruned && (opts.Session == "" || opts.Session == snap.Session) {
-			ids[snap.Note] = true
+			there, herr := s.Has(snap.Note)
+			gone, err := s.Forgotten(snap.Note)
+			if err := errors.Join(herr, err); err != nil {
+				return nil, err
+			}
+			if gone && !there {
+				before[snap.Note] = true
+			} else {
+				ids[snap.Note] = true
+			}
 		}
 		for _, state := range object.States(snap) {
 			if done[state.Tree] || len(opts.Paths) == 0 {
@@ -199,6 +209,9 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 		if !found[path] {
 			return nil, fmt.Errorf("path %q: %w: no snapshot has a file there", path, history.ErrUnknown)
 		}
+	}
+	if len(ids) == 0 { // which is so already, and no mistake
+		ids = before
 	}
 	if len(ids) == 0 && len(opts.Paths) > 0 {
 		return nil, fmt.Errorf("%q: it is empty: %w", opts.Paths[0], ErrNothingToForget)
