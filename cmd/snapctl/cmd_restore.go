@@ -440,7 +440,7 @@ func (p *place) agree(ctx context.Context, f *restoreFlags,
 	if a.flags.json {
 		err = a.printJSON(preview)
 	} else {
-		p.printItems(ctx, preview, func(rollback.Item) bool { return true })
+		p.printItems(ctx, preview, f, func(rollback.Item) bool { return true })
 	}
 	if err != nil {
 		return nil, err
@@ -476,7 +476,7 @@ func (a *app) finishRestore(ctx context.Context, abort bool) error {
 	if err != nil {
 		return err
 	}
-	return p.printRestore(ctx, r, nil, "undo", nil)
+	return p.printRestore(ctx, r, nil, "undo", new(restoreFlags))
 }
 
 // notePassed says what stays of a restore that an undo has passed over.
@@ -522,16 +522,19 @@ func isProblem(it rollback.Item) bool { return it.Do != rollback.Restore && it.D
 
 // printItems prints a line for each path that is to be shown, and for what was
 // moved along.
-func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, show func(rollback.Item) bool) {
+func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *restoreFlags,
+	show func(rollback.Item) bool) {
 	a := p.app
 	conflicts := make(map[string]*manager.Conflict)
 	for i := range r.Conflicts {
 		conflicts[r.Conflicts[i].Path] = &r.Conflicts[i]
 	}
-	alone := false
-	if len(r.Merged) > 0 {
-		sessions, err := p.worked(ctx)
-		alone = err == nil && len(sessions) < 2
+	stays := "" // of what was changed since in files that are merged
+	if len(r.Merged) > 0 && f.onConflict != rollback.ConflictTheirs {
+		stays = "what you, or another session, changed in it stays"
+		if sessions, err := p.worked(ctx); err == nil && len(sessions) < 2 {
+			stays = "your changes in it stay"
+		}
 	}
 	said := func(done, would, format string, args ...any) {
 		if r.Preview {
@@ -563,7 +566,7 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, show f
 				continue
 			}
 		}
-		a.printItem(&it, conflicts[it.Path], r.Preview, alone)
+		a.printItem(&it, conflicts[it.Path], r.Preview, stays)
 	}
 	for _, path := range made {
 		said("made", "make", "%s", shown(path, tree.ModeDir))
@@ -574,14 +577,13 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, show f
 }
 
 // printItem prints the line of a path, and what of it could not be merged; nil: nothing.
-// alone: no other session has worked here.
-func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview, alone bool) {
+// stays says what stays of a dirty file that is merged; "": that is not known.
+func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview bool, stays string) {
 	said := actionWords[it.Do]
-	isMerged := it.Merged && it.Do == rollback.Restore
+	isMerged := it.Merged && it.Do == rollback.Restore && it.Now != nil
 	if isMerged {
 		said = [2]string{"merged", "would merge"}
 	}
-	inPart := isMerged && conflict != nil
 	word := said[0]
 	if preview {
 		word = said[1]
@@ -589,13 +591,12 @@ func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview, 
 	e := cmp.Or(it.New, it.Now, new(tree.Entry))
 	fmt.Fprintf(a.out, "%s %s", a.paint(actionColours[it.Do], word), shown(it.Path, e.Mode))
 	switch {
-	case inPart:
+	case !isMerged || stays == "":
+	case conflict != nil:
 		fmt.Fprint(a.out, " in part")
-	case isMerged && it.Dirty && alone:
-		fmt.Fprint(a.out, " (your changes in it stay)")
-	case isMerged && it.Dirty:
-		fmt.Fprint(a.out, " (what you, or another session, changed in it stays)")
-	case isMerged:
+	case it.Dirty:
+		fmt.Fprintf(a.out, " (%s)", stays)
+	default:
 		fmt.Fprint(a.out, " (what later turns changed in it stays)")
 	}
 	for _, why := range []string{it.Why, it.Note} {
@@ -611,8 +612,8 @@ func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview, 
 const maxTakenOut = 10
 
 // printRestore prints what a restore did, and returns the failure that its exit
-// code stands for. back is the command that takes it back; f may be nil. A restore that has
-// an error, and a result, is done, but not in the session's log.
+// code stands for. back is the command that takes it back, f what it was asked for. A restore
+// that has an error, and a result, is done, but not in the session's log.
 func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err error, back string,
 	f *restoreFlags) error {
 	a := p.app
@@ -627,7 +628,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 			return err
 		}
 	} else {
-		p.printItems(ctx, r, func(it rollback.Item) bool { return !a.flags.quiet || isProblem(it) })
+		p.printItems(ctx, r, f, func(it rollback.Item) bool { return !a.flags.quiet || isProblem(it) })
 	}
 	for i, path := range r.NotCaptured {
 		if i == 10 {
@@ -643,7 +644,8 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
-		a.note("what was skipped stays next on the list: 'snapctl %s --past' goes on to the one before", verb)
+		a.note("what was skipped stays next on the list: 'snapctl %[1]s --on-dirty overwrite' brings it back whole, "+
+			"'snapctl %[1]s --past' goes on to the one before", verb)
 	}
 	if n := len(r.TurnsPutBack); n > 0 && back == "undo" {
 		is := "are"
@@ -713,9 +715,7 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 }
 
 // noteConflicts says what takes back what is in conflict, and how else it can be settled.
-// f has what the restore was asked for, nil: nothing.
 func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
-	f = cmp.Or(f, new(restoreFlags))
 	snapctl := "snapctl"
 	if a.sessionTyped {
 		snapctl += " --session " + a.flags.session
