@@ -310,3 +310,80 @@ func TestKeepAsGit(t *testing.T) {
 		t.Error("there was no conflict: nothing was tested")
 	}
 }
+
+// What a turn that stays has deleted stays deleted, and is told with what would take both
+// back; by then the change below it is still in.
+func TestHidden(t *testing.T) {
+	for _, c := range []struct{ name, start string }{{"made", ""}, {"changed", revertText}} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			m := b.open("s")
+			if c.start != "" {
+				b.write("p", c.start)
+			}
+			b.initialize(m)
+			b.turn(m, func() { b.write("p", strings.Replace(revertText, "1", "A", 1)); b.write("q", "Q\n") })
+			b.turn(m, func() { b.remove("p") })
+			opts := &RevertOptions{Turns: []string{"0"}, Paths: []string{"p", "q"}}
+			r, err := m.Revert(t.Context(), opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []Conflict{{"p", "hidden", []string{"turn:1"}, "snapctl revert turn:0 turn:1 -- p q"}}
+			if d := cmp.Diff(want, r.Conflicts); d != "" {
+				t.Errorf("conflicts (-want +got):\n%s", d)
+			}
+			if fmt.Sprint(r.Deleted, r.Skipped, r.Dirty) != "[q] [p] []" || !strings.HasPrefix(r.Items[0].Why, "hidden by turn 1") {
+				t.Errorf("deleted %q, skipped %q, dirty %q: %+v", r.Deleted, r.Skipped, r.Dirty, r.Items)
+			}
+			b.expectFiles(files{})
+			b.revert(m, "0", "1")
+			if c.start != "" {
+				b.holds("p", c.start)
+			} else {
+				b.expectFiles(files{})
+			}
+			if c.start != "" {
+				b.undo(m)
+			}
+			b.undo(m)
+			b.expectFiles(files{"q": "Q\n"})
+		})
+	}
+}
+
+// What may be another session's is kept, and told as a conflict; the user's text between
+// two windows of a turn is merged around.
+func TestRevertOthers(t *testing.T) {
+	b := newBench(t)
+	m, o := b.open("s", func(o *Options) { o.ToolWindows = true }), b.open("other")
+	b.write("p", revertText)
+	b.write("q", "old\n")
+	b.initialize(m)
+	b.initialize(o)
+	tool := func(id string, fn func()) {
+		if _, err := m.OnToolStart(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		fn()
+		if _, err := m.OnToolEnd(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.start(m)
+	tool("1", func() { b.replace("p", "1", "A") })
+	b.replace("p", "2", "u")
+	tool("2", func() { b.replace("p", "3", "C") })
+	b.start(o)
+	tool("3", func() { b.write("q", "whose?\n") })
+	b.end(o)
+	b.end(m)
+	r := b.revert(m, "0")
+	if d := cmp.Diff([]Conflict{{Path: "q", Why: "contested"}}, r.Conflicts); d != "" {
+		t.Errorf("conflicts (-want +got):\n%s", d)
+	}
+	b.expectFiles(files{"p": strings.Replace(revertText, "2", "u", 1), "q": "whose?\n"})
+	if fmt.Sprint(r.Merged) != "[{p 2}]" || fmt.Sprint(r.Dirty) != "[p q]" {
+		t.Errorf("merged %v, dirty %q", r.Merged, r.Dirty)
+	}
+}

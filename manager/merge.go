@@ -160,6 +160,7 @@ type merging struct {
 	isMerged bool        // its content is text, made from the others of texts to the first of them
 	text     []byte
 	texts    [][]byte
+	found    []byte // the text of the disk
 
 	clash *clash   // what could not be done of it; nil: all was
 	given [][]byte // lines of conflicts that were given up
@@ -279,7 +280,12 @@ func (mg *merging) mergeText(st *mergeStep) (why string, err error) {
 		}
 	}
 	if !mg.isMerged {
-		mg.texts = [][]byte{ours}
+		mg.texts, mg.found = [][]byte{ours}, ours
+		if mg.now.ID != mg.disk.ID {
+			if mg.found, err = mg.read(mg.disk); err != nil {
+				return "", err
+			}
+		}
 	}
 	mg.texts, mg.isMerged = append(mg.texts, base, theirs), true
 	mg.mergeLines(st, base, ours, theirs)
@@ -341,7 +347,7 @@ func (mg *merging) keep() error {
 	if x.merged == nil {
 		x.merged, x.hunks = make(map[store.ID]bool), make(map[string]int)
 	}
-	x.merged[mg.now.ID], x.hunks[mg.path] = true, len(textdiff.Edits(mg.texts[0], mg.text))
+	x.merged[mg.now.ID], x.hunks[mg.path] = true, len(textdiff.Edits(mg.found, mg.text))
 	if x.opts.Preview {
 		return nil
 	}
