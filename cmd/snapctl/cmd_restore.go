@@ -525,15 +525,18 @@ func isProblem(it rollback.Item) bool { return it.Do != rollback.Restore && it.D
 func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *restoreFlags,
 	show func(rollback.Item) bool) {
 	a := p.app
-	conflicts := make(map[string]*manager.Conflict)
+	conflicts := make(map[string]bool)
 	for i := range r.Conflicts {
-		conflicts[r.Conflicts[i].Path] = &r.Conflicts[i]
+		conflicts[r.Conflicts[i].Path] = true
 	}
-	stays := "" // of what was changed since in files that are merged
+	stays, part := "", "in part" // of what was changed since in files that are merged
+	if f.onConflict == rollback.ConflictMarkers {
+		part = "with markers"
+	}
 	if len(r.Merged) > 0 && f.onConflict != rollback.ConflictTheirs {
-		stays = "what you, or another session, changed in it stays"
+		stays = "(what you, or another session, changed in it stays)"
 		if sessions, err := p.worked(ctx); err == nil && len(sessions) < 2 {
-			stays = "your changes in it stay"
+			stays = "(your changes in it stay)"
 		}
 	}
 	said := func(done, would, format string, args ...any) {
@@ -558,7 +561,8 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 			said("made", "make", "%s", shown(made[0], tree.ModeDir))
 			made = made[1:]
 		}
-		if !show(it) {
+		inConflict := conflicts[it.Path]
+		if !show(it) && !inConflict {
 			continue
 		}
 		if it.Why == capture.WhyTakenOut {
@@ -566,7 +570,14 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 				continue
 			}
 		}
-		a.printItem(&it, conflicts[it.Path], r.Preview, stays)
+		text, colour := stays, actionColours[it.Do]
+		switch {
+		case inConflict:
+			text, colour = part, yellow
+		case stays != "" && !it.Dirty:
+			text = "(what later turns changed in it stays)"
+		}
+		a.printItem(&it, r.Preview, text, colour)
 	}
 	for _, path := range made {
 		said("made", "make", "%s", shown(path, tree.ModeDir))
@@ -576,9 +587,9 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 	}
 }
 
-// printItem prints the line of a path, and what of it could not be merged; nil: nothing.
-// stays says what stays of a dirty file that is merged; "": that is not known.
-func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview bool, stays string) {
+// printItem prints the line of a path. stays says what stays in one that is merged; "": that
+// is not known.
+func (a *app) printItem(it *rollback.Item, preview bool, stays, colour string) {
 	said := actionWords[it.Do]
 	isMerged := it.Merged && it.Do == rollback.Restore && it.Now != nil
 	if isMerged {
@@ -589,15 +600,9 @@ func (a *app) printItem(it *rollback.Item, conflict *manager.Conflict, preview b
 		word = said[1]
 	}
 	e := cmp.Or(it.New, it.Now, new(tree.Entry))
-	fmt.Fprintf(a.out, "%s %s", a.paint(actionColours[it.Do], word), shown(it.Path, e.Mode))
-	switch {
-	case !isMerged || stays == "":
-	case conflict != nil:
-		fmt.Fprint(a.out, " in part")
-	case it.Dirty:
-		fmt.Fprintf(a.out, " (%s)", stays)
-	default:
-		fmt.Fprint(a.out, " (what later turns changed in it stays)")
+	fmt.Fprintf(a.out, "%s %s", a.paint(colour, word), shown(it.Path, e.Mode))
+	if isMerged && stays != "" {
+		fmt.Fprintf(a.out, " %s", stays)
 	}
 	for _, why := range []string{it.Why, it.Note} {
 		if why != "" {
