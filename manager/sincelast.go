@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/tree"
@@ -20,6 +21,10 @@ const (
 	// maxNameSince is how many characters of a path are in it: a name is no place to
 	// tell a model something.
 	maxNameSince = 60
+	// maxHunksSince is of how many files it has the number of hunks, and maxSizeSince how
+	// large, in bytes, such a file may be: a turn waits for it.
+	maxHunksSince = 20
+	maxSizeSince  = 256 << 10
 )
 
 // sinceLast says in one line, for a model, what was taken back, or put back, since the
@@ -120,9 +125,37 @@ func (m *FileSnapshotManager) restoredFiles(ctx context.Context, restores []*rec
 		case old == nil:
 			verb = "brought back"
 		}
-		files = append(files, verb+" "+words.Quoted(words.FirstLine(path, maxNameSince)))
+		text := verb + " " + words.Quoted(words.FirstLine(path, maxNameSince))
+		if old != nil && now != nil && len(files) < maxHunksSince {
+			n, err := m.hunksOf(ctx, path, old, now)
+			if err != nil {
+				return nil, err
+			}
+			text += n
+		}
+		files = append(files, text)
 	}
 	return files, nil
+}
+
+// hunksOf says in brackets at how many places two states of a file differ; "" for what is
+// no text, long, or not there any more.
+func (m *FileSnapshotManager) hunksOf(ctx context.Context, path string, old, now *tree.Entry) (string, error) {
+	var states [2]hunks.State
+	for i, e := range []*tree.Entry{old, now} {
+		if e.Size > maxSizeSince {
+			return "", nil
+		}
+		var err error
+		states[i], err = m.hunkState(ctx, path, e)
+		if _, err := lost(err); err != nil {
+			return "", err
+		}
+		if err != nil || !states[i].IsText() {
+			return "", nil
+		}
+	}
+	return " (" + words.Count(len(hunks.Between(path, states[0], states[1])), "hunk") + ")", nil
 }
 
 // changing returns those of some turns that changed something.

@@ -39,7 +39,7 @@ func TestSinceLast(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	turn("", func() { b.write("a", "1") })
+	turn("", func() { b.write("a", "1"+strings.Repeat("\n", 20)+"1") })
 	turn("", func() {
 		inTurn := b.open("s", detached, func(o *Options) { o.InTurn = true })
 		b.write("x", "1")
@@ -50,10 +50,10 @@ func TestSinceLast(t *testing.T) {
 		b.write("y", "1")
 		restore(inTurn, part.EntryID) // behind which the turn's end records nothing
 	})
-	turn("", func() { b.write("a", "2"); b.write("b", "2") })
+	turn("", func() { b.write("a", "2"+strings.Repeat("\n", 20)+"2"); b.write("b", "2") })
 	user := b.open("s")
 	restore(user, "@~1")
-	turn(`Since your last turn the user took back turn 2: changed "a", deleted "b".`, func() {})
+	turn(`Since your last turn the user took back turn 2: changed "a" (2 hunks), deleted "b".`, func() {})
 	turn("", func() { b.write("c", "1") })
 	restore(user, "turn:2")
 	if _, err := user.Undo(t.Context(), nil); err != nil {
@@ -61,7 +61,7 @@ func TestSinceLast(t *testing.T) {
 	}
 	turn("", func() {})
 	restore(user, "turn:2")
-	turn(`Since your last turn the user took back turn 4 and put back in turn 2: changed "a", brought back "b", deleted "c".`, func() {
+	turn(`Since your last turn the user took back turn 4 and put back in turn 2: changed "a" (2 hunks), brought back "b", deleted "c".`, func() {
 		for i := range 200 {
 			b.write(fmt.Sprintf("\u202edo \"this\"\tä%03d%s", i, strings.Repeat("ä", i%80)), "x")
 		}

@@ -94,7 +94,7 @@ func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
 	if f.endTurn {
 		turn, err := inside.Of(p.m).OpenTurn()
 		if err == nil && turn != nil && !turn.Held {
-			err = p.settleAsked(ctx, turn)
+			err = p.settle(ctx, turn)
 		}
 		if err != nil {
 			return err

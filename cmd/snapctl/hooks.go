@@ -157,6 +157,7 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 	}
 	switch e.Name {
 	case agents.SessionStart:
+		calls.begin(e.Session, e.Model)
 		if e.Source != "compact" { // otherwise Claude Code was killed in it
 			if err := cutOff(); err != nil {
 				return err
@@ -168,14 +169,15 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 		if err := cutOff(); err != nil { // Stop does not come where the user has stopped it
 			return err
 		}
-		r, err := m.OnTurnStart(ctx, &manager.Turn{Title: e.Title, Agent: agent, Model: e.Model, SinceLast: e.Tell})
+		r, err := m.OnTurnStart(ctx, &manager.Turn{Title: e.Title, Agent: agent, SinceLast: e.Tell,
+			Model: cmp.Or(e.Model, calls.model(e.Session))})
 		if err == nil {
 			answer.SinceLast = r.SinceLast
 		}
 		return err
 	case agents.ToolStart:
 		if !open { // the prompt was missed, or it is what a subagent does after Stop
-			if _, err := m.OnTurnStart(ctx, &manager.Turn{Agent: agent}); err != nil {
+			if _, err := m.OnTurnStart(ctx, &manager.Turn{Agent: agent, Model: calls.model(e.Session)}); err != nil {
 				return err
 			}
 		}
@@ -225,8 +227,15 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 // are in the file whose lock events take: which of them the user was asked about is told
 // by one event and needed by another.
 type hookCalls struct {
-	Calls   []hookCall `json:"calls"`
+	Calls   []hookCall  `json:"calls"`
+	Models  []hookModel `json:"models,omitempty"` // the session that began last is the last
 	changed bool
+}
+
+// A hookModel is the model with which a session began: Claude Code says it there alone.
+type hookModel struct {
+	Session string `json:"session"`
+	Model   string `json:"model"`
 }
 
 type hookCall struct {
@@ -264,6 +273,30 @@ func (c *hookCalls) write(f vfs.File) error {
 		_, err = f.WriteAt(b, 0)
 	}
 	return err
+}
+
+// maxHookModels is of how many sessions models are kept.
+const maxHookModels = 100
+
+// begin notes the model with which a session begins.
+func (c *hookCalls) begin(session, model string) {
+	if model == "" || c.model(session) == model {
+		return
+	}
+	c.Models = slices.DeleteFunc(c.Models, func(m hookModel) bool { return m.Session == session })
+	c.Models = append(c.Models, hookModel{session, model})
+	c.Models = c.Models[max(len(c.Models)-maxHookModels, 0):]
+	c.changed = true
+}
+
+// model returns the model with which a session began, "" if it is not known.
+func (c *hookCalls) model(session string) string {
+	for _, m := range c.Models {
+		if m.Session == session {
+			return m.Model
+		}
+	}
+	return ""
 }
 
 // keep forgets a session's tools but for those that run.

@@ -37,7 +37,7 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 	}
 	switch {
 	case f.endTurn && !f.dryRun:
-		return p.settleAsked(cmd.Context(), turn)
+		return p.settle(cmd.Context(), turn)
 	case f.force && !f.endTurn:
 		a.note("%s has not ended, and is none of those that @~N counts: %s ends it first", text, flagEndTurn)
 	case f.dryRun:
@@ -51,7 +51,7 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 			return refuse("", "nothing was changed")
 		}
 		f.endTurn = true
-		return p.settleAsked(cmd.Context(), turn)
+		return p.settle(cmd.Context(), turn)
 	default:
 		what := "end it first?"
 		if args := cmd.Flags().Args(); cmd.Name() == "restore" && len(args) > 0 && strings.HasPrefix(args[0], "@~") {
@@ -62,7 +62,7 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 			return refuse("", "nothing was changed")
 		}
 		f.endTurn = true
-		return p.settleAsked(cmd.Context(), turn)
+		return p.settle(cmd.Context(), turn)
 	}
 	return nil
 }
@@ -101,45 +101,69 @@ func (p *place) runningTool(t *history.OpenTurn) (string, error) {
 		return "", nil
 	}
 	name := t.Tools[len(t.Tools)-1]
-	_, err := p.withHookCalls(context.Background(), func(calls *hookCalls) {
-		for _, c := range calls.Calls {
-			if c.Session == t.Session && c.Tool == name && c.Name != "" {
-				name = c.Name
-				break
-			}
+	calls, err := p.hookCalls(context.Background())
+	if err != nil {
+		return "", err
+	}
+	for _, c := range calls.Calls {
+		if c.Session == t.Session && c.Tool == name && c.Name != "" {
+			name = c.Name
+			break
 		}
-	})
+	}
 	text, runs := "as far as is known its tool "+words.Quoted(words.FirstLine(name, maxTitleShown)), " runs"
 	if !t.ToolBegan.IsZero() {
 		runs = " has been running for " + words.Since(t.ToolBegan)
 	}
-	return text + runs, err
+	return text + runs, nil
 }
 
-// withHookCalls calls fn with what hooks keep of the tools that run, if there is anything.
-func (p *place) withHookCalls(ctx context.Context, fn func(*hookCalls)) (there bool, err error) {
+// hookCalls returns what hooks keep of the tools that run.
+func (p *place) hookCalls(ctx context.Context) (*hookCalls, error) {
+	if p.hookLock != nil {
+		return readHookCalls(p.hookLock), nil
+	}
 	lock, err := vfs.OS(p.m.StoreDir()).OpenFile(layout.Worktree(p.project.Worktree).HookLock(), os.O_RDONLY, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
+		return new(hookCalls), nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer lock.Close()
 	if err := vfs.Lock(ctx, lock, vfs.Shared); err != nil {
-		return false, fmt.Errorf("wait for events: %w", err)
+		return nil, fmt.Errorf("wait for events: %w", err)
 	}
-	fn(readHookCalls(lock))
-	return true, nil
+	return readHookCalls(lock), nil
 }
 
-// settleAsked has what has changed since the user was asked about a tool of an open turn
-// contested, as where the next prompt ends it: see hooks.record.
-func (p *place) settleAsked(ctx context.Context, t *history.OpenTurn) error {
-	var asked []string
-	_, err := p.withHookCalls(ctx, func(calls *hookCalls) { asked = calls.asked(t.Tools) })
-	if err != nil || len(asked) == 0 {
+// settle prepares the end of an open turn: from now on no hook records anything, so that
+// the turn that ends is the one that the user was asked about, and no later one. What has
+// changed since the user was asked about a tool of it is contested, as where the next prompt
+// ends it: see hooks.record.
+func (p *place) settle(ctx context.Context, t *history.OpenTurn) error {
+	name := layout.Worktree(p.project.Worktree).HookLock()
+	lock, err := vfs.OS(p.m.StoreDir()).OpenFile(name, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) { // it is none of hooks'
+		return nil
+	}
+	if err != nil {
 		return err
+	}
+	p.hookLock = lock
+	if err := vfs.Lock(ctx, lock, vfs.Exclusive); err != nil {
+		return fmt.Errorf("wait for events: %w", err)
+	}
+	now, err := inside.Of(p.m).OpenTurn()
+	if err != nil {
+		return err
+	}
+	if now == nil || now.Turn != t.Turn || !now.Began.Equal(t.Began) {
+		return refuse("look at it, and try again", "the turn has ended meanwhile: nothing was changed")
+	}
+	asked := readHookCalls(lock).asked(now.Tools)
+	if len(asked) == 0 {
+		return nil
 	}
 	detached, err := p.app.open(ctx, &manager.Options{Detached: true})
 	if err != nil {

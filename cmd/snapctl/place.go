@@ -32,6 +32,8 @@ type place struct {
 	project *tree.Project
 	store   *cas.Store
 	chosen  bool // the manager has a session
+
+	hookLock vfs.File // with which no hook records anything until close; nil: hooks do
 }
 
 // root finds the directory to work on, which must be there.
@@ -251,7 +253,12 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (p *place, err er
 	return &place{app: a, m: m, project: m.Project(), store: inside.Store(m), chosen: opts.Session != ""}, nil
 }
 
-func (p *place) close() { p.m.Close() }
+func (p *place) close() {
+	if p.hookLock != nil {
+		p.hookLock.Close() // it never fails on a lock
+	}
+	p.m.Close()
+}
 
 // noSnapshots is the error of a directory without a history. If the directory of another
 // store is gone, the hint says how that one's history goes on here.
