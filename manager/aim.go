@@ -25,7 +25,7 @@ func (x *restore) findOut(ctx context.Context) error {
 		return err
 	}
 	isWhole := x.opts.Exact || len(x.opts.Paths) > 0
-	if target.n > 0 && isWhole { // it names the end of a turn, as when it is read
+	if target.n > 0 && isWhole && len(x.opts.Hunks) == 0 { // it names the end of a turn, as when it is read
 		target = target.moment()
 	}
 	if target.Snapshot != nil && target.Snapshot.Worktree != m.project.Worktree {
@@ -50,7 +50,7 @@ func (x *restore) findOut(ctx context.Context) error {
 		return err
 	}
 	x.result.NotCaptured, x.result.Differing = x.notCaptured, x.differing
-	if isWhole {
+	if isWhole || len(x.opts.Hunks) > 0 {
 		return nil
 	}
 	return x.compareSame(ctx, l)
@@ -124,8 +124,15 @@ func (x *restore) countDiffering(ctx context.Context, target *Point) (n int, err
 // afterwards.
 func (x *restore) aimAt(ctx context.Context, l *line, target *Point) (aim, error) {
 	ws := x.newWants(ctx, l)
-	isNamed := len(x.opts.Paths) > 0
-	ws.aim = aim{target: target, whole: isNamed || x.opts.Exact,
+	if ws.target = target; len(x.opts.Hunks) > 0 {
+		if all, err := ws.hunksBack(); err != nil {
+			return aim{}, err
+		} else if !all {
+			return ws.finish()
+		}
+	}
+	isNamed := len(x.opts.Paths) > 0 && len(x.opts.Hunks) == 0
+	ws.aim = aim{standings: ws.standings, target: target, whole: isNamed || x.opts.Exact,
 		goes: goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth}}
 	var err error
 	switch {
@@ -154,7 +161,7 @@ func (x *restore) aimAt(ctx context.Context, l *line, target *Point) (aim, error
 
 // newWants returns the wants of a restore, none yet.
 func (x *restore) newWants(ctx context.Context, l *line) *wants {
-	return &wants{x: x, ctx: ctx, g: x.m.tree.pages, standings: l.standings(x.m.tree.pages),
+	return &wants{x: x, ctx: ctx, g: x.m.tree.pages, aim: aim{standings: l.standings(x.m.tree.pages)},
 		paths: make(map[string]*want), unseen: make(map[string]bool)}
 }
 

@@ -76,7 +76,8 @@ func TestFormatRecord(t *testing.T) {
 		Restored: 94, Pos: 93, RestoreFacts: history.RestoreFacts{ID: "0123456789abcdef",
 			Moves: []history.Move{{From: []byte("from"), To: []byte("to"), Inode: 7}}, From: 92, Undoes: 89,
 			JointFacts: history.JointFacts{Left: [][]byte{[]byte("left")}, LeftFrom: 88}, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}}
-	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast", "First", "Since", "GoesOn", "Agent", "Model"}
+	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast", "First", "Since", "GoesOn", "Agent", "Model",
+		"Reverts", "Marked", "Cuts"}
 	checkFull(t, reflect.ValueOf(want), since2...)
 	b := sample(t, "record.json", struct {
 		history.Facts
@@ -115,6 +116,37 @@ func TestFormatRecord2(t *testing.T) {
 		}
 		if d := cmp.Diff(want, r.Facts); d != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, d)
+		}
+	}
+}
+
+// What came with reverts: which turns they name, and what markers they have left, which who
+// does not know it does without; and with version 3, what they have cut out of turns.
+func TestFormatRecord3(t *testing.T) {
+	want := history.Facts{Version: 3, After: 99, LineFacts: history.LineFacts{Prev: 98, Depth: 4, Start: 80, Begin: 81, Step: 82},
+		RestoreFacts: history.RestoreFacts{From: 98, Tops: "undo", Reverts: []int{3, 4},
+			Marked: []history.Marked{{Paths: [][]byte{[]byte("marked\xff")}, Signs: 7}},
+			JointFacts: history.JointFacts{Cuts: []history.Cut{
+				{Path: []byte("cut\xff"), Turn: 78, Window: 2, Spans: []history.Span{{1, 2, 1, 3}, {4, 4, 5, 6}}, Mode: true},
+				{Path: []byte("cut\xff"), Turn: 77, Whole: true}}}}}
+	b := sample(t, "../v2/record-cuts.json", want)
+	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, r.Facts); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if r.Write(); r.Facts.Version != 3 || r.Position() != 100 {
+		t.Errorf("it is of version %d, and the files stand at %d then", r.Facts.Version, r.Position())
+	}
+	if _, err := readRecord(&store.Snapshot{Seq: 78, Kind: history.KindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("a cut of a turn that comes after it: %v", err)
+	}
+	for _, spans := range []string{"[[2,1,0,0]]", "[[0,1,3,2]]", "[[-1,1,0,0]]", "[[1,2,0,0],[1,3,0,0]]", "[[1,2,3,4],[2,3,3,4]]"} {
+		b := []byte(`{"v":3,"cuts":[{"path":"cA==","turn":1,"spans":` + spans + `}]}`)
+		if _, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("spans %s: %v", spans, err)
 		}
 	}
 }

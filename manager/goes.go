@@ -111,10 +111,14 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 		left[p] = true
 	}
 	done, skipped := make(map[string]bool), make(map[string]bool)
+	var parted []history.Cut
 	for _, it := range plan.Items {
 		switch {
 		case change.IsLeft(it), it.IsPart():
 			left[it.Path], skipped[it.Path] = true, true
+			if it.IsPart() {
+				parted = append(parted, x.parted[it.Path]...)
+			}
 		case it.Parent, x.undoes != nil && (it.Do == livedir.Nothing || it.Merged) &&
 			(left[it.Path] || g.apart[it.Path] != nil):
 		default:
@@ -122,6 +126,12 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 			delete(left, it.Path)
 		}
 	}
+	for _, p := range slices.Sorted(maps.Keys(g.cuts)) {
+		if !left[p] {
+			d.Cuts = append(d.Cuts, g.cuts[p]...)
+		}
+	}
+	d.Cuts = append(d.Cuts, parted...)
 	if g.reverts {
 		x.noteKnown(plan)
 		d.Reverts, d.Apart = x.reverts, g.apartBut(left, nil)
@@ -188,7 +198,9 @@ type goes struct {
 	// other position does.
 	along   []string
 	apart   map[string]*history.Apart
-	reverts bool // turns go by name: paths of which other turns stay in stand apart then
+	took    map[string]map[uint64]bool // turns of which all goes at a path, if single hunks were asked for
+	cuts    map[string][]history.Cut   // parts of changes that go; the rest of each stays in
+	reverts bool                       // turns go by name: paths of which other turns stay in stand apart then
 
 	with, without         []uint64                // the turns by which its line differs from that of to
 	back, forth           []*record               // turns that go, and that come, on the line
@@ -229,7 +241,7 @@ func (g *goes) settle(d *history.Facts, took map[string]bool) {
 			if _, seen := stays[sc.r.Seq]; !seen {
 				parts[sc.r.Turn()] = append(parts[sc.r.Turn()], sc.r)
 			}
-			stays[sc.r.Seq] = stays[sc.r.Seq] || !took[p]
+			stays[sc.r.Seq] = stays[sc.r.Seq] || !took[p] || g.took != nil && !g.took[p][sc.r.Seq]
 		}
 	}
 	for p, list := range g.pathsForth {

@@ -27,6 +27,10 @@ type HunkRange struct {
 	// anybody else did meanwhile. From and To are not given then.
 	Turn string `json:"turn,omitempty"`
 
+	// Restore is the target of a restore: what turns did that it would take back is asked
+	// for. Neither Turn nor From and To are given then.
+	Restore string `json:"restore,omitempty"`
+
 	From string `json:"from,omitempty"` // as in [Range]
 	To   string `json:"to,omitempty"`
 
@@ -113,11 +117,11 @@ func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (list *Hu
 		if i < after || len(r.Paths) > 0 && !keeps(f.path) {
 			continue
 		}
-		if err := m.readHunks(ctx, root, &f, r.Parts); err != nil {
+		if err := m.readHunks(ctx, root, &f); err != nil {
 			return nil, fmt.Errorf("%q: %w", f.path, err)
 		}
 		for j := range f.list {
-			if i == after && j < n {
+			if i == after && j < n || f.partOf[j] != "" && !r.Parts {
 				continue
 			}
 			h := f.describe(j, r.Context)
@@ -150,8 +154,9 @@ func (r *HunkRange) cursor() (file, hunk int, err error) {
 // A hunkedFile is a change of a file of which hunks are wanted.
 type hunkedFile struct {
 	path     string
-	old, new *tree.Entry // nil: absent
-	window   int         // from 1; 0: there is one
+	old, new *tree.Entry   // nil: absent
+	window   int           // from 1; 0: there is one
+	cuts     []history.Cut // what was taken back of it
 	by       string
 	list     []hunks.Hunk
 	partOf   []string // of each in list
@@ -164,8 +169,8 @@ type hunkedFile struct {
 // hunkedFiles returns the changes of which hunks are asked for, in order of path.
 func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (files []hunkedFile, err error) {
 	switch {
-	case r.Turn != "" && (r.From != "" || r.To != ""):
-		return nil, errors.New("a turn, and two points: want one or the other")
+	case min(len(r.Turn), len(r.Restore)) > 0, r.Turn+r.Restore != "" && r.From+r.To != "":
+		return nil, errors.New("want a turn, a restore, or two points: one of these")
 	case r.Turn != "":
 		p, err := m.resolve(ctx, r.Turn)
 		if err != nil {
@@ -173,6 +178,10 @@ func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (fi
 		}
 		if files, err = m.hunkedByTurn(ctx, p, r.Turn); err != nil {
 			return nil, fmt.Errorf("revision %q: %w", r.Turn, err)
+		}
+	case r.Restore != "":
+		if files, err = m.hunkedByRestore(ctx, r.Restore); err != nil {
+			return nil, err
 		}
 	default:
 		from, to, err := m.ends(ctx, r.From, r.To)
@@ -237,75 +246,158 @@ func (m *FileSnapshotManager) hunkedByTurn(ctx context.Context, p *Point, rev st
 	if err != nil {
 		return nil, err
 	}
-	changes, err := l.standings(m.tree.pages).of(ctx, r)
+	tip, err := l.tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := l.standings(m.tree.pages)
+	changes, err := s.of(ctx, r)
+	if err == nil && tip != nil {
+		_, _, err = s.backOf(ctx, tip, []*record{r}) // which finds cuts
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range slices.Sorted(maps.Keys(changes)) {
-		c := changes[path]
-		if c.status == tree.Captured || c.status == tree.Uncaptured {
-			continue
-		}
-		by := fmt.Sprint("turn:", r.Turn())
-		if c.owner == Contested {
-			by = string(Contested)
-		}
-		list, err := m.windowsOf(ctx, r, c)
+		list, err := s.hunked(ctx, tip, stepChange{r, changes[path]})
 		if err != nil {
 			return nil, err
 		}
-		for i, w := range list {
-			f := hunkedFile{path: path, old: w.base, new: w.theirs, by: by}
-			if len(list) > 1 {
-				f.window = i + 1
+		files = append(files, list...)
+	}
+	return files, nil
+}
+
+// hunkedByRestore returns the changes that a restore to a target would take back, those
+// of a path newest first.
+func (m *FileSnapshotManager) hunkedByRestore(ctx context.Context, target string) (files []hunkedFile, err error) {
+	p, err := m.resolve(ctx, target)
+	if err != nil {
+		return nil, err
+	}
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tip, err := l.tip(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if tip == nil {
+		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
+	}
+	s := l.standings(m.tree.pages)
+	back, _, _, err := s.takenBackBy(ctx, tip, p)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(back)) {
+		for _, sc := range back[path] {
+			list, err := s.hunked(ctx, tip, sc)
+			if err != nil {
+				return nil, err
 			}
-			files = appendHunked(files, f)
+			files = append(files, list...)
 		}
 	}
 	return files, nil
 }
 
-// readHunks finds the hunks of a file, parts of them too if these are wanted, and what
-// would come of each.
-func (m *FileSnapshotManager) readHunks(ctx context.Context, root *livedir.Root, f *hunkedFile,
-	parts bool) (err error) {
+// takenBackBy returns what a restore to a point would take back of what is in, by path,
+// newest first, what it would put back, and which turns it would take off the line.
+func (s *standings) takenBackBy(ctx context.Context, tip *record, p *Point) (back, forth map[string][]stepChange,
+	turns []*record, err error) {
+	turns = p.gone
+	switch {
+	case p.at == nil && p.gone == nil:
+		return nil, nil, nil, fmt.Errorf("%w: no turn of this session left it", ErrUnknown)
+	case p.gone == nil:
+		if turns, _, err = s.l.between(ctx, tip, p.at, "", nil); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	if p.n > 0 && len(turns) > 0 {
+		back, _, err = s.backOf(ctx, tip, turns)
+	} else if p.at != nil {
+		back, forth, err = s.paths(ctx, tip, p.at)
+	}
+	return back, forth, turns, err
+}
+
+// hunked returns a change window by window, nothing of one that is not of a file.
+func (s *standings) hunked(ctx context.Context, tip *record, sc stepChange) (files []hunkedFile, err error) {
+	c := sc.c
+	if c.status == tree.Captured || c.status == tree.Uncaptured || sc.r.IsJoint() {
+		return nil, nil
+	}
+	var cuts []history.Cut
+	if s.cut[c.path] {
+		if cuts, err = s.cutsIn(ctx, tip, c.path, sc.r.Seq); err != nil {
+			return nil, err
+		}
+	}
+	by := fmt.Sprint("turn:", sc.r.Turn())
+	if c.owner == Contested {
+		by = string(Contested)
+	}
+	list, err := s.l.m.windowsOf(ctx, sc.r, c)
+	if err != nil {
+		return nil, err
+	}
+	for i, w := range list {
+		f := hunkedFile{path: c.path, old: w.base, new: w.theirs, by: by}
+		if len(list) > 1 {
+			f.window = i + 1
+		}
+		f.cuts = cutsOfWindow(cuts, sc.r.Seq, f.window)
+		files = appendHunked(files, f)
+	}
+	return files, nil
+}
+
+// divideHunks finds the hunks of a change, and behind each that can be divided its parts.
+func (m *FileSnapshotManager) divideHunks(ctx context.Context, f *hunkedFile) (err error) {
 	if f.before, err = m.hunkState(ctx, f.path, f.old); err != nil {
 		return err
 	}
 	if f.after, err = m.hunkState(ctx, f.path, f.new); err != nil {
 		return err
 	}
+	for _, h := range hunks.Between(f.path, f.before, f.after) {
+		parts := hunks.Parts(f.path, f.before, f.after, &h)
+		f.list, f.partOf = append(append(f.list, h), parts...), append(f.partOf, "")
+		for range parts {
+			f.partOf = append(f.partOf, h.ID)
+		}
+	}
+	return nil
+}
+
+// readHunks finds the hunks of a change, parts of them too, and what would come of each.
+func (m *FileSnapshotManager) readHunks(ctx context.Context, root *livedir.Root, f *hunkedFile) (err error) {
+	if err = m.divideHunks(ctx, f); err != nil {
+		return err
+	}
 	if f.now, err = diskState(ctx, root, f.path); err != nil {
 		return err
 	}
-	f.lines = textdiff.SplitLines(f.after.Text)
-	whole := hunks.Between(f.path, f.before, f.after)
-	places := hunks.Places(f.before, f.after, f.now, whole)
-	var fine []hunks.Hunk // all, with parts in place of what can be divided
-	for i := range whole {
-		f.list, f.places, f.partOf = append(f.list, whole[i]), append(f.places, places[i]), append(f.partOf, "")
+	f.lines, f.places = textdiff.SplitLines(f.after.Text), make([]hunks.Place, len(f.list))
+	isDivided := func(i int) bool { return f.partOf[i] == "" && i+1 < len(f.list) && f.partOf[i+1] != "" }
+	isPart := func(i int) bool { return f.partOf[i] != "" }
+	// One list of hunks, and one with parts in their place.
+	for _, leftOut := range []func(int) bool{isPart, isDivided} {
 		var list []hunks.Hunk
-		if parts {
-			list = hunks.Parts(f.path, f.before, f.after, &whole[i])
+		var at []int
+		for i := range f.list {
+			if !leftOut(i) {
+				list, at = append(list, f.list[i]), append(at, i)
+			}
 		}
-		for range list {
-			f.places, f.partOf = append(f.places, hunks.Place{}), append(f.partOf, whole[i].ID)
+		for i, p := range hunks.Places(f.before, f.after, f.now, list) {
+			f.places[at[i]] = p
 		}
-		if f.list = append(f.list, list...); list == nil {
-			list = whole[i : i+1]
-		}
-		fine = append(fine, list...)
-	}
-	if len(fine) == len(whole) {
-		return nil
-	}
-	places = hunks.Places(f.before, f.after, f.now, fine)
-	for i := range f.list {
-		switch isWhole := i+1 == len(f.list) || f.partOf[i+1] == ""; {
-		case f.partOf[i] != "":
-			f.places[i], places = places[0], places[1:]
-		case isWhole:
-			places = places[1:]
+		if len(list) == len(f.list) {
+			break
 		}
 	}
 	return nil
@@ -342,6 +434,9 @@ func diskState(ctx context.Context, root *livedir.Root, path string) (s hunks.St
 // describe returns the hunk of a number as it is listed, with lines around it.
 func (f *hunkedFile) describe(i, context int) Hunk {
 	h, p := &f.list[i], &f.places[i]
+	if isTaken(h, f.cuts) {
+		p.Outcome = hunks.Done
+	}
 	d := Hunk{ID: h.ID, Path: f.path, PathBytes: words.BytesUnlessText(f.path), Kind: string(h.Kind), Window: f.window,
 		State: string(p.Outcome), By: f.by, PartOf: f.partOf[i]}
 	if p.Outcome != hunks.Conflict {

@@ -21,6 +21,7 @@ type record struct {
 	logged *StepSnapshotData         // of a step that only a log knows
 	behind *record                   // only what the turn did behind this look; nil: all of it
 	ways   map[string]*history.Apart // of a joint, by path: see way
+	cuts   map[string][]history.Cut  // of a joint, by path: see cutAt
 }
 
 // newRecord returns the record that a snapshot is to be.

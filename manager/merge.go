@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/textdiff"
@@ -34,7 +35,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		return plan, err
 	}
 	wants := slices.Clone(a.wants)
-	a.clashes = make(map[string]*clash)
+	a.clashes, a.parted = make(map[string]*clash), make(map[string][]history.Cut)
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]
@@ -69,8 +70,9 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 // is done to what is there.
 type mergeStep struct {
 	base, theirs *tree.Entry
-	of           *record // the turn, or the restore
-	comes        bool    // it is done, and not taken back
+	of           *record   // the turn, or the restore
+	comes        bool      // it is done, and not taken back
+	part         *stepPart // of a change that is taken back, or a part of it; nil: that is not known
 }
 
 // mergeSteps returns what is to be done at a dirty path, in that order; nothing if
@@ -82,32 +84,28 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (step
 	if known := a.expected[w.Path]; known.Doubt != "" && !known.mixed {
 		return nil, nil
 	}
-	add := func(sc stepChange, back bool) (ok bool, err error) {
-		c := sc.c
-		if c.owner == Contested || c.status == tree.Captured || c.status == tree.Uncaptured {
-			return false, nil
+	cuts, err := a.cutsAt(ctx, x.tip, w.Path)
+	if err != nil {
+		return nil, err
+	}
+	back, forth := a.back[w.Path], a.forth[w.Path]
+	for i, sc := range slices.Concat(back, forth) {
+		var list []mergeStep
+		isBack := i < len(back)
+		switch c := sc.c; {
+		case c.owner == Contested || c.status == tree.Captured || c.status == tree.Uncaptured:
+			return nil, nil
+		case sc.r.IsJoint():
+			list, err = x.recut(ctx, a, sc, cuts, slices.Concat(back, forth)[:i])
+		default:
+			isCut := func(c history.Cut) bool { return c.Turn == sc.r.Seq }
+			stays := isBack && slices.ContainsFunc(a.goes.cuts[w.Path], isCut)
+			list, err = x.stepsOf(ctx, sc, cuts, isBack, !isBack || stays)
 		}
-		list, err := x.m.windowsOf(ctx, sc.r, c)
 		if err != nil {
-			return false, err
-		}
-		for i := range list {
-			if list[i].of, list[i].comes = sc.r, !back; back {
-				list[i].base, list[i].theirs = list[i].theirs, list[i].base
-			}
-		}
-		if back {
-			slices.Reverse(list)
+			return nil, err
 		}
 		steps = append(steps, list...)
-		return true, nil
-	}
-	for i, side := range [][]stepChange{a.back[w.Path], a.forth[w.Path]} {
-		for _, sc := range side {
-			if ok, err := add(sc, i == 0); !ok || err != nil {
-				return nil, err
-			}
-		}
 	}
 	return steps, nil
 }
@@ -162,9 +160,10 @@ type merging struct {
 	texts    [][]byte
 	found    []byte // the text of the disk
 
-	clash *clash   // what could not be done of it; nil: all was
-	given [][]byte // lines of conflicts that were given up
-	lost  error    // why a content cannot be read
+	cuts  []history.Cut // what was taken back, if not all is
+	clash *clash        // what could not be done of it; nil: all was
+	given [][]byte      // lines of conflicts that were given up
+	lost  error         // why a content cannot be read
 }
 
 // merge has a path become what is there with steps done to it. Where one is in the way
@@ -177,7 +176,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 			return err
 		}
 		if why != "" {
-			mg.now = it.Now // all or nothing
+			mg.now, mg.cuts = it.Now, nil // all or nothing
 			mg.clash = &clash{why: why, parts: []clashPart{{&steps[i], nil}}, lost: mg.lost}
 			break
 		}
@@ -188,6 +187,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 		if c.isWhole = same(mg.now, it.Now); c.isWhole {
 			return nil
 		}
+		a.parted[w.Path] = mg.cuts
 	}
 	if mg.isMerged {
 		if err := mg.keep(); err != nil {
@@ -206,7 +206,14 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 // step does one step. why is what a [Conflict] has if it cannot be done to the file as a
 // whole, "": it was, but for the lines that the merging notes.
 func (mg *merging) step(st *mergeStep) (why string, err error) {
+	parts := 0
+	if mg.clash != nil {
+		parts = len(mg.clash.parts)
+	}
 	why, err = mg.stepOf(st)
+	if st.part != nil && (mg.clash == nil || len(mg.clash.parts) == parts) {
+		mg.cuts = append(mg.cuts, st.part.whole()...)
+	}
 	if why != "" && why != whyLost && why != whyMarkers && mg.x.opts.OnConflict == rollback.ConflictTheirs {
 		mg.now, mg.isMerged = st.theirs, false
 		return "", err
@@ -218,7 +225,7 @@ func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	ours, base, theirs := mg.now, st.base, st.theirs
 	isFile := func(e *tree.Entry) bool { return e.Mode.Kind() == tree.ModeFile }
 	switch {
-	case same(ours, base):
+	case same(ours, base) && !mg.isMade(theirs):
 		mg.now, mg.isMerged, mg.clash = theirs, false, nil // of what was in conflict nothing is there any more
 		return "", nil
 	case same(ours, theirs):
@@ -241,7 +248,7 @@ func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	}
 	switch {
 	case base.ID == theirs.ID, ours.ID == theirs.ID:
-	case ours.ID == base.ID:
+	case ours.ID == base.ID && !mg.isMade(theirs):
 		e.ID, e.Size, mg.isMerged = theirs.ID, theirs.Size, false
 	default:
 		if why, err = mg.mergeText(st); why != "" || err != nil {
@@ -288,22 +295,28 @@ func (mg *merging) mergeText(st *mergeStep) (why string, err error) {
 		}
 	}
 	mg.texts, mg.isMerged = append(mg.texts, base, theirs), true
-	mg.mergeLines(st, base, ours, theirs)
-	return "", nil
+	return "", mg.mergeLines(st, base, ours, theirs)
 }
 
 // mergeLines merges three texts into text.
-func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) {
+func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) error {
 	how := mg.x.opts.OnConflict
 	m := patch.Merge(base, ours, theirs, &patch.MergeOptions{Theirs: how == rollback.ConflictTheirs})
 	if mg.text = m.Text; len(m.Conflicts) == 0 {
-		return
+		return nil
 	}
 	if how == rollback.ConflictTheirs {
 		for _, c := range m.Conflicts {
 			mg.given = append(mg.given, c.Ours.Text)
 		}
-		return
+		return nil
+	}
+	if st.part != nil {
+		cuts, err := st.part.clean(mg.ctx, mg.x.m, base, ours, m.Text)
+		if err != nil {
+			return err
+		}
+		mg.cuts = append(mg.cuts, cuts...)
 	}
 	if mg.clash == nil {
 		mg.clash = &clash{why: whyLines}
@@ -322,10 +335,24 @@ func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) {
 		signs, lines := markersIn(mg.text[m.Conflicts[0].Result.Bytes.Start:])
 		mg.clash.signs, mg.texts = append(mg.clash.signs, signs), append(mg.texts, lines)
 	}
+	return nil
+}
+
+// isMade reports whether the content of a file may be nowhere: it is what a turn would have
+// left without some lines.
+func (mg *merging) isMade(e *tree.Entry) bool {
+	if e == nil {
+		return false
+	}
+	_, ok := mg.x.texts[e.ID]
+	return ok
 }
 
 // read reads the content of a file: of the disk, if that is there, else of the store.
 func (mg *merging) read(e *tree.Entry) ([]byte, error) {
+	if text, ok := mg.x.texts[e.ID]; ok {
+		return text, nil
+	}
 	if mg.disk != nil && e.ID == mg.disk.ID {
 		to := &textSink{Sink: trees.NewOverlay(nil)}
 		if now, err := mg.x.root.Entry(mg.ctx, mg.path, to); err == nil && now != nil && now.ID == e.ID {

@@ -45,6 +45,12 @@ type RestoreOptions struct {
 	// [rollback.ConflictKeep].
 	OnConflict rollback.OnConflict `json:"onConflict,omitempty"`
 
+	// Hunks are IDs of pieces of changes, as [FileSnapshotManager.Hunks] lists them for
+	// Restore: only these are taken back, of what turns did that the restore would take
+	// back, by a merge. Of Paths, if there are any, then only those there. Nothing comes
+	// back. A part of an ID, of 4 characters at least, will do.
+	Hunks []string `json:"hunks,omitempty"`
+
 	// Agreed is what somebody has seen at paths and agreed to lose: it is as good
 	// there as what the session left. What is something else by now is dirty.
 	Agreed map[string]*tree.Entry `json:"-"`
@@ -199,9 +205,10 @@ type restore struct {
 	intent *record       // what it is about to do
 	done   *record       // what it did
 	result *RestoreResult
-	merged map[store.ID]bool // texts that were merged, which the guard has looked at
-	hunks  map[string]int    // how many places were changed in each file that was merged
-	marked map[string][]int  // files in which restores have left markers, with their signs; nil: not known yet
+	merged map[store.ID]bool   // texts that were merged, which the guard has looked at
+	texts  map[store.ID][]byte // what turns would have left without what was taken back of their changes
+	hunks  map[string]int      // how many places were changed in each file that was merged
+	marked map[string][]int    // files in which restores have left markers, with their signs; nil: not known yet
 
 	tip *record // where the files stand before it
 	aim
@@ -219,6 +226,9 @@ type restore struct {
 type aim struct {
 	target *Point  // nil: of an undo, or of turns that have names
 	undoes *record // the restore that it takes back
+
+	standings *standings               // nil: of an undo
+	parted    map[string][]history.Cut // what is taken back at paths at which something stays
 
 	wants    []livedir.Want
 	expected map[string]*want // what is known of their paths; nil: of an undo
@@ -255,6 +265,12 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 	}
 	if _, err := x.opts.OnConflict.MarshalText(); err != nil {
 		return nil, err
+	}
+	if len(x.opts.Hunks) > 0 {
+		if cmp.Or(x.opts.OnDirty, rollback.Merge) != rollback.Merge || x.opts.Exact {
+			return nil, errors.New("hunks are taken back by a merge, and files that others changed are not left out")
+		}
+		x.opts.OnDirty = rollback.Merge
 	}
 	x.opts.OnDirty = cmp.Or(x.opts.OnDirty, m.opts.OnDirty, rollback.Skip)
 	if !x.opts.Preview {

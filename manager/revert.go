@@ -27,6 +27,8 @@ type RevertOptions struct {
 	// It is merged like the rest. Default: all that they changed.
 	Paths []string `json:"paths,omitempty"`
 
+	Hunks []string `json:"hunks,omitempty"` // as in [RestoreOptions], of the turns' changes; default: all
+
 	OnDirty    rollback.Policy     `json:"onDirty,omitempty"`    // default: [rollback.Merge]
 	OnConflict rollback.OnConflict `json:"onConflict,omitempty"` // default: [rollback.ConflictKeep]
 
@@ -48,8 +50,9 @@ type RevertOptions struct {
 // that matches [ErrChangedNothing] that the turns have changed no file.
 func (m *FileSnapshotManager) Revert(ctx context.Context, opts *RevertOptions) (*RestoreResult, error) {
 	opts = cmp.Or(opts, new(RevertOptions))
-	x := &restore{m: m, opts: RestoreOptions{Paths: opts.Paths, OnDirty: cmp.Or(opts.OnDirty, rollback.Merge),
-		OnConflict: opts.OnConflict, Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
+	x := &restore{m: m, opts: RestoreOptions{Paths: opts.Paths, Hunks: opts.Hunks,
+		OnDirty: cmp.Or(opts.OnDirty, rollback.Merge), OnConflict: opts.OnConflict,
+		Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
 		Label: opts.Label, Append: opts.Append}}
 	return locked(ctx, m, fmt.Sprintf("revert %q", opts.Turns), func() (*RestoreResult, error) {
 		return x.run(ctx, func() error { return x.findTurns(ctx, opts.Turns) })
@@ -195,8 +198,7 @@ func (l *line) turnsOf(ctx context.Context, numbers []int) (turns []*record, err
 // withoutTurns wants what turns did to be taken back, and what was done since to stay.
 func (ws *wants) withoutTurns(turns []*record) error {
 	s, x := ws.standings, ws.x
-	ws.goes = goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth, leftFrom: x.tip.Seq,
-		reverts: true, apart: make(map[string]*history.Apart)}
+	ws.goes = x.staying()
 	if len(turns) == 0 {
 		return ws.noChange()
 	}
@@ -212,7 +214,7 @@ func (ws *wants) withoutTurns(turns []*record) error {
 			list = list[:len(list)-1]
 		}
 		for _, sc := range list {
-			if isOne(sc.r) {
+			if isOne(sc.r) || sc.cutsOnly(list, isOne) {
 				back[p] = append(back[p], sc)
 			} else {
 				stay[p] = append(stay[p], sc)
@@ -221,6 +223,11 @@ func (ws *wants) withoutTurns(turns []*record) error {
 	}
 	if err := ws.turnsGo(turns, back); err != nil {
 		return err
+	}
+	if len(x.opts.Hunks) > 0 {
+		if all, err := ws.takeHunks(back, false); !all || err != nil {
+			return err
+		}
 	}
 	if ws.goes.pathsBack = back; len(x.opts.Paths) == 0 {
 		ws.goes.pathsBack = nil
@@ -238,6 +245,12 @@ func (ws *wants) withoutTurns(turns []*record) error {
 		}
 	}
 	return ws.undo(back, nil, nil)
+}
+
+// staying says that files stand where they do, but for what is still to be noted.
+func (x *restore) staying() goes {
+	return goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth, leftFrom: x.tip.Seq,
+		reverts: true, apart: make(map[string]*history.Apart)}
 }
 
 // standApart notes where a path stands once changes are taken back, the newest first,
@@ -274,7 +287,9 @@ func (ws *wants) turnsGo(turns []*record, back map[string][]stepChange) error {
 	seqs := make(map[uint64]bool)
 	for _, list := range back {
 		for _, sc := range list {
-			some[sc.r.Turn()], seqs[sc.r.Seq] = true, true
+			if !sc.r.IsJoint() {
+				some[sc.r.Turn()], seqs[sc.r.Seq] = true, true
+			}
 		}
 	}
 	for t := l.trail(x.tip, ""); ; {

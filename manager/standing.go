@@ -20,7 +20,9 @@ import (
 // restore moves the position to another one. Where it could not do so for every
 // path it is a joint: a position from which some paths go back another way than
 // the rest. So the changes that are in at a path are the turns that changed it
-// on its own way back, and what is expected is what the newest of them left.
+// on its own way back, and what is expected is what the newest of them left. A restore
+// that took back only a part of what a turn did there, a cut, is itself a change that is
+// in: see cut.go.
 
 // isSameTurn reports whether two records belong to one turn of a session: a
 // runtime may announce a prompt as several.
@@ -84,6 +86,7 @@ type trail struct {
 	altered bool            // what is in ahead of it may be in at no position
 
 	joint func(*record) // is told of the joints that it passes, if not nil
+	past  *record       // joint over which it goes next, though it is a cut
 }
 
 // trail returns the way back from a position.
@@ -96,6 +99,9 @@ func (l *line) trail(at *record, path string) *trail {
 func (t *trail) settle(ctx context.Context) error {
 	for t.at != nil && t.at.IsJoint() {
 		j := t.at
+		if j != t.past && j.cutAt(t.path) != nil {
+			return nil
+		}
 		if t.joint != nil {
 			t.joint(j)
 		}
@@ -182,11 +188,16 @@ func (t *trail) pop(ctx context.Context) (r *record, in bool, err error) {
 	if r, err = t.peek(ctx); err != nil || r == nil {
 		return nil, false, err
 	}
-	if len(t.with) > 0 && r == t.with[0] {
+	if len(t.with) > 0 && r.Seq == t.with[0].Seq {
 		t.with = t.with[1:]
 		if t.at == nil || t.at.Seq != r.Seq {
 			return r, true, nil
 		}
+	}
+	if r.IsJoint() {
+		t.past, in = r, !t.without[r.Seq] && t.hasCut(r)
+		delete(t.without, r.Seq)
+		return r, in, nil
 	}
 	in = r.Kind != history.KindStart
 	if in && t.without[r.Seq] {
@@ -270,8 +281,11 @@ func (l *line) difference(ctx context.Context, a, b *trail) (back, forth []*reco
 
 // foundBy returns the position that a turn, or what is left of one, began at.
 func (l *line) foundBy(ctx context.Context, r *record) (*record, error) {
-	if r.behind != nil {
+	switch {
+	case r.behind != nil:
 		return r.behind, nil
+	case r.IsJoint():
+		return l.m.stepAt(ctx, r.Facts.From, r.Session)
 	}
 	return l.prev(ctx, r)
 }
@@ -440,10 +454,12 @@ type standings struct {
 	g       trees.Getter
 	changes map[*record]map[string]*pathChange
 	own     map[string]bool // paths whose changes need not have been made on top of one another
+	cut     map[string]bool // paths at which parts of changes were taken back, of those that it was asked for
 }
 
 func (l *line) standings(g trees.Getter) *standings {
-	return &standings{l: l, g: g, changes: make(map[*record]map[string]*pathChange), own: make(map[string]bool)}
+	return &standings{l: l, g: g, changes: make(map[*record]map[string]*pathChange), own: make(map[string]bool),
+		cut: make(map[string]bool)}
 }
 
 // of returns what a turn changed, by path. Both sides of each change are there.
@@ -452,7 +468,13 @@ func (s *standings) of(ctx context.Context, r *record) (map[string]*pathChange, 
 		return list, nil
 	}
 	list := make(map[string]*pathChange)
-	if r.Kind != history.KindEmpty {
+	switch {
+	case r.IsJoint():
+		var err error
+		if list, err = s.cutsOf(ctx, r); err != nil {
+			return nil, err
+		}
+	case r.Kind != history.KindEmpty:
 		changes, err := s.l.m.changes(ctx, r)
 		if err != nil {
 			return nil, turnError(r, err)
@@ -488,7 +510,7 @@ func (s *standings) at(ctx context.Context, r *record, path string) (*pathChange
 // position to another: the changes, newest first, and then oldest first.
 func (s *standings) paths(ctx context.Context, from, to *record) (back, forth map[string][]stepChange, err error) {
 	own := make(map[string]bool) // paths that go their own way
-	undo, do, err := s.l.between(ctx, from, to, anyPath, func(j *record) { pass(j, own) })
+	undo, do, err := s.l.between(ctx, from, to, anyPath, func(j *record) { s.pass(j, own) })
 	if err != nil {
 		return nil, nil, err
 	}
@@ -553,12 +575,14 @@ func together(paths map[string]bool, walk func(p string, joint func(*record)) er
 			return err
 		}
 		way := ownWay{
-			told:  slices.ContainsFunc(joints, func(j *record) bool { return j.way(first) != nil }),
+			told:  slices.ContainsFunc(joints, func(j *record) bool { return j.tellsOf(first) }),
 			apart: slices.ContainsFunc(joints, func(j *record) bool { return j.standsApart(first) != nil }),
 		}
 		var others []string
 		for _, p := range rest {
-			if slices.ContainsFunc(joints, func(j *record) bool { return j.way(p) != j.way(first) }) {
+			if slices.ContainsFunc(joints, func(j *record) bool {
+				return j.way(p) != j.way(first) || (j.cutAt(p) == nil) != (j.cutAt(first) == nil)
+			}) {
 				others = append(others, p)
 			} else if err := fn(p, way); err != nil {
 				return err
@@ -570,7 +594,10 @@ func together(paths map[string]bool, walk func(p string, joint func(*record)) er
 }
 
 // pass notes the paths that go their own way from a joint.
-func pass(j *record, own map[string]bool) {
+func (s *standings) pass(j *record, own map[string]bool) {
+	for _, c := range j.Facts.Cuts {
+		s.cut[string(c.Path)] = true
+	}
 	for p := range j.Facts.OwnPaths() {
 		own[p] = true
 	}
@@ -585,7 +612,7 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 	oldest := turns[len(turns)-1]
 	isBefore := func(r *record) bool { return r.Seq < oldest.Seq && !oldest.endsAt(r) } // that may be in in part
 	t := s.l.trail(at, anyPath)
-	t.joint = func(j *record) { pass(j, own) }
+	t.joint = func(j *record) { s.pass(j, own) }
 	var in []*record // at paths that no joint tells of
 	for {
 		r, isIn, err := t.pop(ctx)
@@ -608,10 +635,15 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 	if err := s.ownBack(ctx, at, own, isBefore, back); err != nil {
 		return nil, nil, err
 	}
-	for _, list := range back {
+	for p, list := range back {
+		if list = withoutLoose(list); len(list) == 0 {
+			delete(back, p)
+			continue
+		}
+		back[p] = list
 		for _, sc := range list {
 			if !slices.ContainsFunc(turns, func(o *record) bool { return isSame(o, sc.r) }) &&
-				!slices.Contains(also, sc.r.Seq) {
+				!sc.r.IsJoint() && !slices.Contains(also, sc.r.Seq) {
 				also = append(also, sc.r.Seq)
 			}
 		}
@@ -762,6 +794,9 @@ func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string
 	}
 	// What the change left is expected if nothing else is in than when it was made.
 	before, err := s.l.prev(ctx, found.r)
+	if found.r.IsJoint() {
+		before, err = s.l.foundBy(ctx, found.r)
+	}
 	if err != nil {
 		return err
 	}

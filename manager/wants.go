@@ -25,8 +25,7 @@ type wants struct {
 	reached *record      // the oldest turn that is undone, which began at what had become of the target; nil: none is
 	g       trees.Getter // of trees, also of those of the disk
 
-	standings *standings
-	stays     map[string][]stepChange // of turns that are taken back by name: changes that came later, newest first
+	stays map[string][]stepChange // of turns that are taken back by name: changes that came later, newest first
 
 	disk store.State // if all of it was compared with the target
 

@@ -48,10 +48,15 @@ const EditSuffix = "/edits"
 // IsEdit reports whether a snapshot is of an edit, and so of a few files only.
 func IsEdit(s *store.Snapshot) bool { return s.Kind == KindEdit || s.Kind == KindEditIntent }
 
-// recordVersion is the newest version of Facts. Version 2 has records that
-// say of single paths where they stand (see joint), looks within a turn that
-// are a position, turns that changed nothing, and forks.
-const recordVersion = 2
+// The versions of Facts. jointVersion has records that say of single paths where they
+// stand (see joint), looks within a turn that are a position, turns that changed nothing,
+// and forks; cutVersion has joints with cuts.
+const (
+	jointVersion = 2
+	cutVersion   = 3
+
+	recordVersion = cutVersion // the newest
+)
 
 // Facts are what a record remembers beside what the store knows of it: some that all
 // kinds have, and some of single kinds. The latter are embedded, so that the JSON has
@@ -163,6 +168,9 @@ type JointFacts struct {
 	TookFrom uint64   `json:"tookFrom,omitempty"`
 	Apart    []Apart  `json:"apart,omitempty"`
 
+	// What was taken back of changes that stay in, at paths wherever these stand.
+	Cuts []Cut `json:"cuts,omitempty"`
+
 	// The turns by which the line after the restore differs from that of Prev,
 	// newest first.
 	With    []uint64 `json:"with,omitempty"`
@@ -193,6 +201,33 @@ type Apart struct {
 	Known   bool     `json:"known,omitempty"` // what the joint's state has there is expected, else nothing is
 }
 
+// A Cut says which part of what a turn did to a path was taken back.
+type Cut struct {
+	Path   []byte `json:"path"`
+	Turn   uint64 `json:"turn"`             // its record
+	Window int    `json:"window,omitempty"` // of the turn, from 1; 0: nobody else has changed the path between windows
+
+	Spans []Span `json:"spans,omitempty"` // in order
+	Mode  bool   `json:"mode,omitempty"`  // the mode was
+	Whole bool   `json:"whole,omitempty"` // all that the window did was
+}
+
+// A Span is lines of what a turn left, from the first to before the second number, and
+// those of what it found, from the third to before the fourth, that took their place.
+type Span [4]int
+
+// isInOrder reports whether the spans of a cut follow one another.
+func (c *Cut) isInOrder() bool {
+	left, found := 0, 0
+	for _, s := range c.Spans {
+		if s[0] < left || s[1] < s[0] || s[2] < found || s[3] < s[2] {
+			return false
+		}
+		left, found = s[1], s[3]
+	}
+	return true
+}
+
 // A Move is a [rollback.Move] in a record.
 type Move struct {
 	From  []byte `json:"from"`
@@ -202,18 +237,21 @@ type Move struct {
 
 // IsJoint reports whether a restore with these facts is a joint.
 func (d *JointFacts) IsJoint() bool {
-	return len(d.Left)+len(d.Took)+len(d.Apart)+len(d.With)+len(d.Without) > 0
+	return len(d.Left)+len(d.Took)+len(d.Apart)+len(d.Cuts)+len(d.With)+len(d.Without) > 0
 }
 
 // Stay makes a restore one that is no joint.
 func (d *JointFacts) Stay() { *d = JointFacts{} }
 
-// OwnPaths yields the paths of a joint that do not stand where Prev does.
+// OwnPaths yields the paths of a joint at which not the same is in as at Prev.
 func (d *JointFacts) OwnPaths() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		lists := []PathList{d.Left, d.Took}
 		for _, a := range d.Apart {
 			lists = append(lists, a.Paths)
+		}
+		for _, c := range d.Cuts {
+			lists = append(lists, PathList{c.Path})
 		}
 		for _, list := range lists {
 			for _, p := range list {
@@ -228,6 +266,7 @@ func (d *JointFacts) OwnPaths() iter.Seq[string] {
 // Leave notes that paths which a restore was about stand where they stood: somebody
 // has changed them while it was cut off.
 func (d *Facts) Leave(left map[string]bool) {
+	d.Cuts = slices.DeleteFunc(d.Cuts, func(c Cut) bool { return left[string(c.Path)] })
 	d.Took = slices.DeleteFunc(d.Took, func(p []byte) bool { return left[string(p)] })
 	for i := range d.Apart {
 		d.Apart[i].Paths = slices.DeleteFunc(d.Apart[i].Paths, func(p []byte) bool { return left[string(p)] })

@@ -45,6 +45,13 @@ func Read(s *store.Snapshot) (*Record, error) {
 	for _, a := range d.Apart {
 		named = append(append(append(named, a.From), a.With...), a.Without...)
 	}
+	for _, c := range d.Cuts {
+		named = append(named, c.Turn)
+		if !c.isInOrder() {
+			return nil, fmt.Errorf("snapshot %d: data: %w: a cut of lines that do not follow one another",
+				s.Seq, store.ErrCorrupt)
+		}
+	}
 	if slices.Max(named) >= s.Seq {
 		return nil, fmt.Errorf("snapshot %d: data: %w: it names one after it", s.Seq, store.ErrCorrupt)
 	}
@@ -68,8 +75,11 @@ func (r *Record) Moves() (moves []rollback.Move) {
 // Write puts the data into the snapshot, in the oldest version that has it.
 func (r *Record) Write() {
 	r.Facts.Version = 1
-	if d := &r.Facts; r.Kind == KindEmpty || d.Fork != 0 || d.IsJoint() {
-		r.Facts.Version = recordVersion
+	switch d := &r.Facts; {
+	case len(d.Cuts) > 0:
+		d.Version = cutVersion
+	case r.Kind == KindEmpty || d.Fork != 0 || d.IsJoint():
+		d.Version = jointVersion
 	}
 	b, err := json.Marshal(&r.Facts)
 	if err != nil {

@@ -100,6 +100,20 @@ func appendHunks(list []Hunk, from, to cursor, edits []textdiff.Edit) []Hunk {
 	return list
 }
 
+// Of returns the hunks that are lines of two texts: of each the first and the end of the
+// later text, then those of the earlier one. They come in order. Not ok: a text has no
+// such lines.
+func Of[T ~[4]int](before, after []byte, spans []T) (list []Hunk, ok bool) {
+	from, to := cursorIn(whole(before)), cursorIn(whole(after))
+	for _, s := range spans {
+		if s[1] > len(to.lines) || s[3] > len(from.lines) || s[0] < to.line || s[2] < from.line {
+			return nil, false
+		}
+		list = append(list, Hunk{Kind: Lines, Before: from.side(s[2], s[3]), After: to.side(s[0], s[1])})
+	}
+	return list, true
+}
+
 // whole returns all of a text.
 func whole(text []byte) patch.Side {
 	c := cursor{text: text, lines: textdiff.SplitLines(text)}

@@ -1,0 +1,487 @@
+package manager
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
+)
+
+// A cutBench has a turn 0 behind it that changed lines 1, 5 and 9 of 13 in p.
+type cutBench struct {
+	*bench
+	m *FileSnapshotManager
+}
+
+const (
+	cutBefore = "1\n2\n3\n4\n5\n6\n7\n8\n9\na\nb\nc\nd\n"
+	cutAfter  = "A\n2\n3\n4\nB\n6\n7\n8\nC\na\nb\nc\nd\n"
+)
+
+func newCutBench(t *testing.T, change ...func(*Options)) *cutBench {
+	b := &cutBench{bench: newBench(t)}
+	b.m = b.open("s", change...)
+	b.write("p", cutBefore)
+	b.initialize(b.m)
+	b.turn(b.m, func() { b.write("p", cutAfter) })
+	return b
+}
+
+// ids returns those of the hunks of a turn that have one of some marks.
+func (b *cutBench) ids(turn string, marks ...string) (ids []string) {
+	b.Helper()
+	for _, h := range b.hunks(b.m, &HunkRange{Turn: turn, Parts: true}).Hunks {
+		if slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(h.Text, "+"+mark+"\n") }) {
+			ids = append(ids, h.ID)
+		}
+	}
+	if len(ids) != len(marks) {
+		b.Fatalf("hunks of %s with %q: %q", turn, marks, ids)
+	}
+	return ids
+}
+
+// revert takes back hunks of a turn, all without any.
+func (b *cutBench) revert(turn string, marks ...string) *RestoreResult {
+	b.Helper()
+	q := &RevertOptions{Turns: []string{turn}}
+	if len(marks) > 0 {
+		q.Hunks = b.ids(turn, marks...)
+	}
+	r, err := b.m.Revert(b.Context(), q)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if !r.IsComplete() {
+		b.Errorf("revert %s %q: %+v", turn, marks, r)
+	}
+	return r
+}
+
+// to restores.
+func (b *cutBench) to(target string) *RestoreResult {
+	b.Helper()
+	r, err := b.m.RestoreFiles(b.Context(), &RestoreOptions{Target: target, OnDirty: "merge"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func (b *cutBench) undo() {
+	b.Helper()
+	if _, err := b.m.Undo(b.Context(), &UndoOptions{OnDirty: "merge"}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *cutBench) redo() {
+	b.Helper()
+	if _, err := b.m.Redo(b.Context(), &UndoOptions{OnDirty: "merge"}); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// holds requires that the lines of p begin with these letters.
+func (b *cutBench) holds(want string) {
+	b.Helper()
+	text, err := os.ReadFile(filepath.Join(b.dir, "p"))
+	if got := strings.ReplaceAll(string(text), "\n", ""); err != nil || got != want {
+		b.Errorf("p holds %s (%v), want %s", got, err, want)
+	}
+}
+
+// edit changes a line of p by hand.
+func (b *cutBench) edit(old, new string) {
+	b.Helper()
+	text, err := os.ReadFile(filepath.Join(b.dir, "p"))
+	if err != nil || !strings.Contains(string(text), old+"\n") {
+		b.Fatalf("no %s in %q, %v", old, text, err)
+	}
+	b.write("p", strings.Replace(string(text), old+"\n", new+"\n", 1))
+}
+
+// line requires that turns are on the line, newest first.
+func (b *cutBench) line(want ...int) {
+	b.Helper()
+	var got []int
+	for mo, err := range b.m.Timeline(b.Context()) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		if mo.Kind == history.KindStep && mo.TakenBack == nil {
+			got = append(got, mo.TurnIndex)
+		}
+	}
+	if !slices.Equal(got, want) {
+		b.Errorf("turns %v are in, want %v", got, want)
+	}
+}
+
+// Hunks are taken back one after the other; the turn is in until the last is. Each is
+// undone, and done again, by itself.
+func TestHunksOneByOne(t *testing.T) {
+	b := newCutBench(t)
+	r := b.revert("turn:0", "B")
+	b.holds("A2345678Cabcd")
+	b.line(0)
+	if len(r.Restored) != 1 || len(r.Dirty) != 0 || len(r.TurnsTakenBack) != 0 {
+		t.Errorf("restored %q, dirty %q, turns %v", r.Restored, r.Dirty, r.TurnsTakenBack)
+	}
+	if got := b.hunks(b.m, &HunkRange{Turn: "turn:0"}).Hunks; got[0].State != "clean" || got[1].State != "done" {
+		t.Errorf("after that the hunks are %s and %s", got[0].State, got[1].State)
+	}
+	b.revert("turn:0", "A")
+	b.holds("12345678Cabcd")
+	b.undo()
+	b.holds("A2345678Cabcd")
+	b.undo()
+	b.holds("A234B678Cabcd")
+	b.redo()
+	b.redo()
+	b.holds("12345678Cabcd")
+	if r = b.revert("turn:0", "C"); !slices.Equal(r.TurnsTakenBack, []int{0}) {
+		t.Errorf("the last hunk takes back turns %v", r.TurnsTakenBack)
+	}
+	b.holds("123456789abcd")
+	b.line()
+	if _, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}}); !errors.Is(err, ErrNothing) {
+		t.Errorf("a turn whose hunks are all taken back: %v", err)
+	}
+	b.undo()
+	b.holds("12345678Cabcd")
+	b.line(0)
+	b.undo()
+	b.undo()
+	b.holds("A234B678Cabcd")
+}
+
+// Half and then the rest is all at once, and what the user does at lines that were taken
+// back is not in the way of the rest.
+func TestRestOfTurn(t *testing.T) {
+	b := newCutBench(t)
+	b.revert("turn:0", "A")
+	b.edit("1", "mine")
+	b.revert("turn:0")
+	b.holds("mine23456789abcd")
+	b.line()
+	b.undo()
+	b.holds("mine234B678Cabcd")
+	b.edit("C", "see")
+	r, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: b.ids("turn:0", "B")})
+	if err != nil || !r.IsComplete() || !slices.Equal(r.Dirty, []string{"p"}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	b.holds("mine2345678seeabcd")
+	b.line(0)
+}
+
+// A restore of the newest turns, or to a moment before them, takes what is left of the
+// turn; one to a moment before the hunk was taken back puts it back.
+func TestRestoreAfterHunks(t *testing.T) {
+	b := newCutBench(t)
+	b.revert("turn:0", "A", "C")
+	b.holds("1234B6789abcd")
+	b.to("start")
+	b.holds("123456789abcd")
+	b.undo()
+	b.holds("1234B6789abcd")
+	b.to("@~1")
+	b.holds("123456789abcd")
+	b.line()
+	b.undo()
+	b.holds("1234B6789abcd")
+	b.turn(b.m, func() { b.edit("b", "D") })
+	b.to("@~1") // the cut is of an older turn: it stays
+	b.holds("1234B6789abcd")
+	b.line(0)
+	b.undo()
+	b.to("turn:0")
+	b.holds("A234B678Cabcd")
+	b.undo()
+	b.holds("1234B6789aDcd")
+	b.revert("turn:0")
+	b.holds("123456789aDcd")
+	b.line(1)
+	b.to("turn:1")
+	b.holds("1234B6789aDcd")
+	b.to("start")
+	b.holds("123456789abcd")
+}
+
+// A hunk of a turn in the middle, and what others have done since.
+func TestHunkInTheMiddle(t *testing.T) {
+	b := newCutBench(t)
+	b.turn(b.m, func() { b.edit("7", "D") })
+	b.edit("d", "mine")
+	b.revert("turn:0", "B")
+	b.holds("A23456D8Cabcmine")
+	b.line(1, 0)
+	b.to("@~1")
+	b.holds("A2345678Cabcmine")
+	b.undo()
+	b.holds("A23456D8Cabcmine")
+	b.to("start")
+	b.holds("123456789abcmine")
+	b.undo()
+	b.revert("turn:1")
+	b.holds("A2345678Cabcmine")
+	b.to("turn:0")
+	b.holds("A234B678Cabcmine")
+}
+
+// What took a hunk back is undone behind a later turn, and done again.
+func TestHunkUndoneBehindTurn(t *testing.T) {
+	b := newCutBench(t)
+	b.revert("turn:0", "B")
+	b.turn(b.m, func() { b.edit("b", "D") })
+	b.undo()
+	b.holds("A234B678CaDcd")
+	b.line(1, 0)
+	b.redo()
+	b.holds("A2345678CaDcd")
+	b.revert("turn:0")
+	b.holds("123456789aDcd")
+	b.turn(b.m, func() { b.edit("d", "E") })
+	b.undo()
+	b.holds("A2345678CaDcE")
+	b.line(2, 1, 0)
+	b.revert("turn:0", "A")
+	b.holds("12345678CaDcE")
+	b.to("start")
+	b.holds("123456789abcd")
+}
+
+// Hunks of a turn between whose tools somebody else has changed the file are of its
+// windows.
+func TestHunksOfWindows(t *testing.T) {
+	b := &cutBench{bench: newBench(t)}
+	b.m = b.open("s", func(o *Options) { o.ToolWindows = true })
+	b.write("p", cutBefore)
+	b.initialize(b.m)
+	b.start(b.m)
+	tool := func(fn func()) {
+		t.Helper()
+		if _, err := b.m.OnToolStart(t.Context(), "Write"); err != nil {
+			t.Fatal(err)
+		}
+		fn()
+		if _, err := b.m.OnToolEnd(t.Context(), "Write"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tool(func() { b.edit("1", "A"); b.edit("5", "B") })
+	b.edit("d", "mine")
+	tool(func() { b.edit("9", "C"); b.edit("3", "D") })
+	b.end(b.m)
+	b.holds("A2D4B678Cabcmine")
+	b.revert("turn:0", "B")
+	b.holds("A2D45678Cabcmine")
+	b.revert("turn:0", "C")
+	b.holds("A2D456789abcmine")
+	b.revert("turn:0")
+	b.holds("123456789abcmine")
+	b.line()
+	b.undo()
+	b.undo()
+	b.undo()
+	b.holds("A2D4B678Cabcmine")
+}
+
+// A mode is a hunk of its own, and a file that was made is one.
+func TestHunksOfWholeFiles(t *testing.T) {
+	b := newCutBench(t)
+	b.turn(b.m, func() {
+		b.edit("7", "D")
+		if err := os.Chmod(filepath.Join(b.dir, "p"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b.write("new", "n\n")
+		b.write("other", "o\n")
+	})
+	mode := func(want os.FileMode) {
+		t.Helper()
+		if st, err := os.Stat(filepath.Join(b.dir, "p")); err != nil || st.Mode() != want {
+			t.Errorf("the mode is %v, %v, want %v", st.Mode(), err, want)
+		}
+	}
+	var ids []string
+	for _, h := range b.hunks(b.m, &HunkRange{Turn: "turn:1"}).Hunks {
+		if h.Kind == "mode" || h.Path == "new" {
+			ids = append(ids, h.ID)
+		}
+	}
+	r, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"1"}, Hunks: ids})
+	if err != nil || !slices.Equal(r.Deleted, []string{"new"}) || !slices.Equal(r.Restored, []string{"p"}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	mode(0o644)
+	b.holds("A234B6D8Cabcd")
+	b.line(1, 0)
+	b.revert("turn:1", "D")
+	b.holds("A234B678Cabcd")
+	b.revert("turn:1")
+	b.line(0)
+	b.undo()
+	b.undo()
+	b.undo()
+	mode(0o755)
+	b.holds("A234B6D8Cabcd")
+}
+
+// What names no hunk, several, or one that is taken back, is an error, and nothing is
+// changed.
+func TestHunkErrors(t *testing.T) {
+	b := newCutBench(t)
+	ids := b.ids("turn:0", "A", "B")
+	b.revert("turn:0", "B")
+	for _, c := range []struct {
+		hunks []string
+		want  error
+	}{
+		{[]string{ids[0], "feedfeed"}, ErrUnknown},
+		{[]string{ids[0][:3]}, ErrUnknown},
+		{[]string{""}, ErrUnknown},
+		{[]string{ids[0], ids[1]}, ErrNothing},
+	} {
+		if _, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: c.hunks}); !errors.Is(err, c.want) {
+			t.Errorf("hunks %q: %v, want %v", c.hunks, err, c.want)
+		}
+		b.holds("A2345678Cabcd")
+	}
+	p := &picks{ids: []string{"1234"}, fits: []map[string]bool{{"12345678": true, "12349999": true}}}
+	if err := p.check(); !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "12345678 or 12349999") {
+		t.Errorf("an ID that fits two: %v", err)
+	}
+	for _, policy := range []string{"skip", "overwrite"} {
+		q := &RevertOptions{Turns: []string{"0"}, Hunks: ids[:1]}
+		if err := q.OnDirty.UnmarshalText([]byte(policy)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.m.Revert(t.Context(), q); err == nil {
+			t.Errorf("policy %s: no error", policy)
+		}
+	}
+	b.holds("A2345678Cabcd")
+	if r, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: []string{ids[0][:4]}}); err != nil {
+		t.Errorf("a part of an ID: %v, %v", r, err)
+	}
+	b.holds("12345678Cabcd")
+}
+
+// A restore takes back hunks of what it would take back, of several turns.
+func TestRestoreHunks(t *testing.T) {
+	b := newCutBench(t)
+	b.turn(b.m, func() { b.edit("7", "D"); b.edit("d", "E") })
+	var ids []string
+	for _, h := range b.hunks(b.m, &HunkRange{Restore: "start"}).Hunks {
+		if strings.Contains(h.Text, "+A") || strings.Contains(h.Text, "+D") || strings.Contains(h.Text, "+E") {
+			ids = append(ids, h.ID)
+		}
+	}
+	r, err := b.m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", Hunks: ids})
+	if err != nil || !r.IsComplete() || !slices.Equal(r.TurnsTakenBack, []int{1}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	b.holds("1234B678Cabcd")
+	b.line(0)
+	b.undo()
+	b.holds("A234B6D8CabcE")
+	b.line(1, 0)
+	b.redo()
+	b.to("start")
+	b.holds("123456789abcd")
+}
+
+// What a restore takes back of a file while its conflicts stay is cut out of the turns: the
+// rest is tried again by itself, whatever became of the lines that are back already.
+func TestKeptConflictsAreCut(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(b *cutBench) (*RestoreResult, error)
+	}{
+		{"revert", func(b *cutBench) (*RestoreResult, error) {
+			return b.m.Revert(b.Context(), &RevertOptions{Turns: []string{"0", "1"}})
+		}},
+		{"restore", func(b *cutBench) (*RestoreResult, error) {
+			return b.m.RestoreFiles(b.Context(), &RestoreOptions{Target: "start", OnDirty: "merge"})
+		}},
+		{"hunks", func(b *cutBench) (*RestoreResult, error) {
+			ids := slices.Concat(b.ids("turn:0", "A", "B", "C"), b.ids("turn:1", "D"))
+			return b.m.Revert(b.Context(), &RevertOptions{Turns: []string{"0", "1"}, Hunks: ids})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newCutBench(t)
+			b.turn(b.m, func() { b.edit("7", "D") })
+			b.edit("B", "mine")
+			r, err := c.do(b)
+			if err != nil || len(r.Conflicts) != 1 || len(r.Restored) != 1 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			b.holds("1234mine6789abcd")
+			if got := b.hunks(b.m, &HunkRange{Turn: "turn:0"}).Hunks; got[0].State != "done" ||
+				got[1].State != "conflict" || got[2].State != "done" {
+				t.Errorf("the hunks are %s, %s and %s", got[0].State, got[1].State, got[2].State)
+			}
+			b.edit("9", "nine") // where a line is back: not in the way
+			b.edit("mine", "B")
+			b.revert("turn:0")
+			b.holds("12345678nineabcd")
+			b.line()
+			b.undo()
+			b.holds("1234B678nineabcd")
+			b.undo()
+			b.holds("A234B6D8nineabcd")
+		})
+	}
+}
+
+// A restore that was cut off when it took hunks back is finished, or taken back, with what
+// it says of them.
+func TestHunksCutOff(t *testing.T) {
+	for _, abort := range []bool{false, true} {
+		b := newCutBench(t)
+		b.write("q", "q\n")
+		b.turn(b.m, func() { b.write("q", "Q\n") })
+		ids := b.ids("turn:0", "B")
+		fault := &vfstest.Fault{At: -1}
+		fault.Trace = func(op, name string) {
+			if op == "Rename" && strings.HasSuffix(name, "-> p") {
+				fault.Break()
+			}
+		}
+		b.m.openDir = func(path string) (vfs.Dir, error) {
+			d, err := vfs.OpenDir(path)
+			return vfstest.WithFaultDir(d, fault), err
+		}
+		if _, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: ids}); err == nil {
+			t.Fatal("no error")
+		}
+		b.m.openDir = vfs.OpenDir
+		if _, err := b.m.FinishRestore(t.Context(), abort); err != nil {
+			t.Fatal(err)
+		}
+		if abort {
+			b.holds("A234B678Cabcd")
+		} else {
+			b.holds("A2345678Cabcd")
+			b.undo()
+			b.holds("A234B678Cabcd")
+			b.redo()
+			b.edit("5", "mine")
+		}
+		b.revert("turn:0")
+		if abort {
+			b.holds("123456789abcd")
+		} else {
+			b.holds("1234mine6789abcd")
+		}
+	}
+}

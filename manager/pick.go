@@ -1,0 +1,281 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/hunks"
+)
+
+// This file finds out what hunks, which somebody has chosen, are of: of a change of which
+// all go, or are gone, all goes; out of others they are cut.
+
+// A picks is IDs of hunks that were chosen, or parts of them.
+type picks struct {
+	ids  []string
+	fits []map[string]bool // of each: IDs of hunks that it fits
+}
+
+func newPicks(ids []string) (*picks, error) {
+	p := &picks{ids: ids, fits: make([]map[string]bool, len(ids))}
+	for i, id := range ids {
+		if p.fits[i] = make(map[string]bool); len(id) < minPrefix {
+			return nil, fmt.Errorf("hunk %q: %w: want %d characters of an ID at least", id, ErrUnknown, minPrefix)
+		}
+	}
+	return p, nil
+}
+
+// has reports whether a hunk was chosen; all are of nil.
+func (p *picks) has(h *hunks.Hunk) (is bool) {
+	if p == nil {
+		return true
+	}
+	for i, id := range p.ids {
+		if strings.HasPrefix(h.ID, id) {
+			p.fits[i][h.ID], is = true, true
+		}
+	}
+	return is
+}
+
+// check requires that each ID fits one hunk.
+func (p *picks) check() error {
+	for i, id := range p.ids {
+		switch fits := slices.Sorted(maps.Keys(p.fits[i])); len(fits) {
+		case 0:
+			return fmt.Errorf("hunk %q: %w: it is not of these changes, or not any more: list them again",
+				id, ErrUnknown)
+		case 1:
+		default:
+			return fmt.Errorf("hunk %q: %w: it may be %s", id, ErrAmbiguous, strings.Join(fits, " or "))
+		}
+	}
+	return nil
+}
+
+// isTaken reports whether cuts have a hunk.
+func isTaken(h *hunks.Hunk, cuts []history.Cut) bool {
+	return slices.ContainsFunc(cuts, func(c history.Cut) bool {
+		switch h.Kind {
+		case hunks.Mode:
+			return c.Mode
+		case hunks.Lines:
+			return slices.Contains(c.Spans, spanOf(h))
+		}
+		return c.Whole
+	})
+}
+
+func spanOf(h *hunks.Hunk) history.Span {
+	a, b := h.After.Lines, h.Before.Lines
+	return history.Span{a.Start, a.End, b.Start, b.End}
+}
+
+// A picked is what was chosen of a change.
+type picked struct {
+	cuts []history.Cut
+	rest bool // something of it is neither chosen nor taken back already
+}
+
+// pick finds out what was chosen of a window of a change.
+func (pk *picked) pick(f *hunkedFile, turn uint64, p *picks) error {
+	cut := history.Cut{Path: []byte(f.path), Turn: turn, Window: f.window}
+	one := func(h *hunks.Hunk, chosen bool) {
+		switch {
+		case isTaken(h, f.cuts):
+		case !chosen:
+			pk.rest = true
+		case h.Kind == hunks.Mode:
+			cut.Mode = true
+		case h.Kind == hunks.Whole:
+			cut.Whole = true
+		default:
+			cut.Spans = append(cut.Spans, spanOf(h))
+		}
+	}
+	for i := 0; i < len(f.list); {
+		h := &f.list[i]
+		parts := f.list[i+1:]
+		parts = parts[:countParts(f.partOf[i+1:])]
+		i += 1 + len(parts)
+		chosen, divided, left := p.has(h), false, !isTaken(h, f.cuts)
+		some := make([]bool, len(parts)) // that were chosen
+		for j := range parts {
+			some[j] = p.has(&parts[j])
+			taken := isTaken(&parts[j], f.cuts)
+			if some[j] && (taken || !left) && p != nil {
+				return takenError(&parts[j])
+			}
+			divided = divided || some[j] && !chosen || taken
+		}
+		if divided {
+			left = slices.ContainsFunc(parts, func(h hunks.Hunk) bool { return !isTaken(&h, f.cuts) })
+		}
+		if chosen && !left && p != nil {
+			return takenError(h)
+		}
+		if !divided {
+			one(h, chosen)
+			continue
+		}
+		for j := range parts {
+			one(&parts[j], chosen || some[j])
+		}
+	}
+	if cut.Mode || cut.Whole || len(cut.Spans) > 0 {
+		pk.cuts = append(pk.cuts, cut)
+	}
+	return nil
+}
+
+func takenError(h *hunks.Hunk) error {
+	return fmt.Errorf("%w: hunk %s was taken back", ErrNothing, h.ID)
+}
+
+// countParts returns how many parts come before the next hunk.
+func countParts(partOf []string) int {
+	if i := slices.Index(partOf, ""); i >= 0 {
+		return i
+	}
+	return len(partOf)
+}
+
+// pick returns what was chosen of a change.
+func (x *restore) pick(ctx context.Context, s *standings, sc stepChange, p *picks) (pk picked, err error) {
+	files, err := s.hunked(ctx, x.tip, sc)
+	if err != nil {
+		return pk, err
+	}
+	for i := range files {
+		f := &files[i]
+		if err := x.m.divideHunks(ctx, f); err != nil {
+			return pk, fmt.Errorf("%q: %w", f.path, err)
+		}
+		if err := pk.pick(f, sc.r.Seq, p); err != nil {
+			return pk, fmt.Errorf("%q: %w", f.path, err)
+		}
+	}
+	return pk, nil
+}
+
+// hunksBack wants those hunks to be taken back that were chosen, of what the restore would
+// take back. It reports whether they are all that the restore would do, and does nothing
+// then.
+func (ws *wants) hunksBack() (all bool, err error) {
+	back, forth, turns, err := ws.standings.takenBackBy(ws.ctx, ws.x.tip, ws.target)
+	if err != nil {
+		return false, err
+	}
+	was := ws.goes
+	ws.goes = ws.x.staying()
+	ws.goes.back = turns
+	if all, err = ws.takeHunks(back, len(forth) > 0); all {
+		ws.goes = was
+	}
+	return all, err
+}
+
+// takeHunks wants those hunks to be taken back that were chosen, of changes that would go,
+// newest first. What is in beside them stays. It reports whether they are all of these,
+// unless there is more, and does nothing then.
+func (ws *wants) takeHunks(all map[string][]stepChange, isMore bool) (is bool, err error) {
+	g, some := &ws.goes, all
+	if len(ws.x.opts.Paths) > 0 {
+		if some, err = ws.onlyPaths(all); err != nil {
+			return false, err
+		}
+	}
+	p, err := newPicks(ws.x.opts.Hunks)
+	if err != nil {
+		return false, err
+	}
+	g.pathsBack, g.took, g.cuts = all, make(map[string]map[uint64]bool), make(map[string][]history.Cut)
+	ws.stays = make(map[string][]stepChange)
+	back := make(map[string][]stepChange)
+	for path, list := range some {
+		if back[path], err = ws.takeHunksAt(path, list, p); err != nil {
+			return false, err
+		}
+		if len(back[path]) == 0 {
+			delete(back, path)
+		}
+	}
+	if err := p.check(); err != nil {
+		return false, err
+	}
+	isWhole := func(a, b []stepChange) bool { return len(a) == len(b) }
+	if !isMore && len(g.cuts) == 0 && maps.EqualFunc(all, back, isWhole) {
+		ws.stays, g.took, g.pathsBack, g.apart = nil, nil, nil, make(map[string]*history.Apart)
+		return true, nil
+	}
+	if err := ws.undo(back, nil, nil); err != nil {
+		return false, err
+	}
+	for path := range g.cuts { // no moment had what they are to become
+		if w := ws.paths[path]; w != nil && (w.Doubt == "" || w.mixed) {
+			last := back[path][len(back[path])-1]
+			w.New, w.at, w.Created, w.Keep = last.c.old, last.r.Base, last.c.old == nil, whyUntold
+		}
+	}
+	return false, nil
+}
+
+// takeHunksAt is takeHunks for one path. It returns the changes of which something goes.
+func (ws *wants) takeHunksAt(path string, list []stepChange, p *picks) (back []stepChange, err error) {
+	s, g := ws.standings, &ws.goes
+	took := make(map[uint64]bool)
+	for _, sc := range list {
+		pk, err := ws.x.pick(ws.ctx, s, sc, p)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(pk.cuts) == 0:
+			continue
+		case !pk.rest:
+			took[sc.r.Seq] = true
+		case sc.r.behind != nil:
+			return nil, fmt.Errorf("%q: turn %d would be taken back in part: revert its hunks", path, sc.r.Turn())
+		default:
+			g.cuts[path] = append(g.cuts[path], pk.cuts...)
+		}
+		back = append(back, sc)
+	}
+	if len(back) == 0 {
+		return nil, nil
+	}
+	var whole []stepChange
+	isWhole := func(r *record) bool { return took[r.Seq] }
+	for _, sc := range list {
+		if isWhole(sc.r) || sc.cutsOnly(list, isWhole) {
+			whole = append(whole, sc)
+		}
+	}
+	g.took[path] = took
+	stay, err := s.staysAt(ws.ctx, ws.x.tip, path, back)
+	if err != nil {
+		return nil, err
+	}
+	stay = slices.DeleteFunc(stay, func(sc stepChange) bool { return sc.cutsOnly(list, isWhole) })
+	for _, sc := range back {
+		if !took[sc.r.Seq] {
+			stay = append(stay, sc)
+		}
+	}
+	if len(stay) > 0 {
+		s.own[path], ws.stays[path] = true, stay
+	}
+	if len(whole) > 0 {
+		if err := ws.standApart(path, whole); err != nil {
+			return nil, err
+		}
+	}
+	if len(g.cuts[path]) > 0 {
+		return back, nil
+	}
+	return whole, nil
+}
