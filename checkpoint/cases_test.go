@@ -87,6 +87,27 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// Asked to, a restore takes back what turns did to files that the user has edited, and its
+// undo gives back every byte.
+func TestRestoreMerges(t *testing.T) {
+	onBoth(t, func(t *testing.T, name *database) {
+		rt := newRuntime(t, name)
+		rt.write("edited", "1\n2\n3\n")
+		c := rt.turn(func() { rt.write("edited", "one\n2\n3\n") })
+		rt.write("edited", "one\n2\nmine\n")
+		rt.refuses("a file that the user has edited", rt.session, c.ID, ErrDirty)
+		result, err := rt.Restore(t.Context(), rt.session, c.ID, &RestoreOptions{OnDirty: rollback.Merge})
+		if err != nil || len(result.Files.Merged) != 1 {
+			t.Fatalf("with merge: %+v, %v", result, err)
+		}
+		rt.expect("with merge", []string{"file edited: 1\n2\nmine\n"}, rt.files())
+		if _, err := rt.Undo(t.Context(), rt.session, result.RestoreID, nil); err != nil {
+			t.Fatal(err)
+		}
+		rt.expect("undone", []string{"file edited: one\n2\nmine\n"}, rt.files())
+	})
+}
+
 func TestCreateRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, name *database) {
 		rt := newRuntime(t, name)

@@ -180,7 +180,7 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 				"once, then this again (what was @ is @~1 by then). Name changes of the user in paths to take them " +
 				"back, too, or pass exact: true for all, if the user wants that."}
 	}
-	return restored(r, "undo", cursor)
+	return restoredBy(r, opts.OnConflict, cursor)
 }
 
 func previewRevert(ctx context.Context, m *manager.FileSnapshotManager, p *previewRevertArgs) (*Restored, error) {
@@ -202,7 +202,7 @@ func revertTurns(ctx context.Context, m *manager.FileSnapshotManager, opts *mana
 	if err != nil {
 		return nil, err
 	}
-	return restored(r, "undo", cursor)
+	return restoredBy(r, opts.OnConflict, cursor)
 }
 
 func undo(ctx context.Context, m *manager.FileSnapshotManager, p *takeBackArgs) (*Restored, error) {
@@ -231,6 +231,19 @@ const adviceSkipped = "Skipped files were changed since, or by others. " +
 
 const adviceConflicts = "What is in conflict stays as it is. revert with the turns that are in the way as well takes " +
 	`it back, or with onConflict: "theirs" overwrites what they did there: ask the user.`
+
+const adviceMarkers = "Both sides are in the files in conflict, between lines that begin with <<<<<<< and >>>>>>>: " +
+	"ask the user which to keep, and edit them. Until then nothing else is merged into them."
+
+// restoredBy is restored for a restore that undo takes back, and that was to settle
+// conflicts so.
+func restoredBy(r *manager.RestoreResult, on rollback.OnConflict, cursor string) (*Restored, error) {
+	a, err := restored(r, "undo", cursor)
+	if err == nil && a.Conflicts > 0 && on == rollback.ConflictMarkers && !r.Preview {
+		a.Advice = adviceMarkers
+	}
+	return a, err
+}
 
 // restored says what a restore did, on one page.
 func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, error) {
@@ -327,6 +340,8 @@ var would = map[string]string{"restored": "would restore", "deleted": "would del
 func (r *Restored) text() string {
 	var b strings.Builder
 	switch {
+	case r.Aborted && r.Conflicts > 0:
+		b.WriteString("Nothing was changed: files are in conflict, and that was to abort. ")
 	case r.Aborted:
 		b.WriteString("Nothing was changed: files are dirty, and onDirty is abort. ")
 	case r.Preview:
@@ -344,11 +359,11 @@ func (r *Restored) text() string {
 			word = would[i.Action]
 		}
 		fmt.Fprintf(&b, "\n%s %s", word, &i.FilePath)
-		if i.Merged {
+		switch {
+		case i.Merged && i.Conflict != "":
+			b.WriteString(" (merged in part)")
+		case i.Merged:
 			b.WriteString(" (merged: what others changed in it stays)")
-		}
-		if i.Merged && i.Conflict != "" {
-			b.WriteString(", in part")
 		}
 		if i.To != "" {
 			fmt.Fprintf(&b, " to %s", quote(i.To))
