@@ -192,3 +192,66 @@ func BenchmarkRestore(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkRevert takes back a turn that has changed 5,000 files: by a restore, by name,
+// and by name where a turn that stays, or the user, has changed another line of each since.
+func BenchmarkRevert(b *testing.B) {
+	const n = 5000
+	for _, c := range []struct {
+		name, since string
+		revert      bool
+	}{{"restore", "", false}, {"revert", "", true}, {"revert behind a turn", "turn", true}, {"revert behind the user", "user", true}} {
+		b.Run(c.name, func(b *testing.B) {
+			dir := b.TempDir()
+			write := func(first, last string) {
+				for i := range n {
+					p := filepath.Join(dir, fmt.Sprint("d", i%100), fmt.Sprint("file", i))
+					text := fmt.Sprintf("%s %d\n%s%s %d\n", first, i, strings.Repeat("a line of a file\n", 100), last, i)
+					if os.MkdirAll(filepath.Dir(p), 0o755) != nil || os.WriteFile(p, []byte(text), 0o644) != nil {
+						b.Fatal("cannot write")
+					}
+				}
+			}
+			m, err := Open(b.Context(), dir, &Options{StoreRoot: b.TempDir(), Session: "s"})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { m.Close() })
+			turn := func(first, last string) {
+				if _, err := m.OnTurnStart(b.Context(), nil); err != nil {
+					b.Fatal(err)
+				}
+				write(first, last)
+				if _, err := m.OnTurnEnd(b.Context(), benchAppend); err != nil {
+					b.Fatal(err)
+				}
+			}
+			write("old", "old")
+			if _, err := m.Initialize(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			turn("turn 0", "old")
+			if c.since == "turn" {
+				turn("turn 0", "turn 1")
+			} else if c.since == "user" {
+				write("turn 0", "user")
+			}
+			for b.Loop() {
+				var r *RestoreResult
+				if c.revert {
+					r, err = m.Revert(b.Context(), &RevertOptions{Turns: []string{"0"}})
+				} else {
+					r, err = m.RestoreFiles(b.Context(), &RestoreOptions{Target: "start"})
+				}
+				if err != nil || len(r.Restored) != n || !r.IsComplete() {
+					b.Fatal(r, err)
+				}
+				b.StopTimer()
+				if r, err := m.Undo(b.Context(), nil); err != nil || !r.IsComplete() {
+					b.Fatal(r, err)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
