@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -88,11 +87,10 @@ func (p *place) waitUntilIdle(ctx context.Context) error {
 		if err != nil || len(open) == 0 {
 			return err
 		}
-		if text := strings.Join(open, ", "); text != told {
-			told = text
-			text = words.Count(len(open), "turn") + " " + map[bool]string{true: "is", false: "are"}[len(open) == 1]
-			p.app.note("%s open, of session %s: waiting until no turn is (Ctrl-C ends this, and nothing is changed)",
-				text, told)
+		if sessions := strings.Join(open, ", "); sessions != told {
+			told = sessions
+			p.app.note("waiting for the turn of session %s to end (Ctrl-C: nothing is changed); "+
+				"if its agent was stopped, 'snapctl snapshot --session ID %s' ends it", sessions, flagEndTurn)
 		}
 		select {
 		case <-ctx.Done():
