@@ -217,7 +217,7 @@ func (x *restore) blame(ctx context.Context, a *aim) error {
 	if err != nil {
 		return err
 	}
-	b := &blamer{x: x, ctx: ctx, l: l, a: a, turns: make(map[string]int), stages: make(map[string][]stage)}
+	b := newBlamer(ctx, x, l, a)
 	if err := b.collect(); err != nil {
 		return err
 	}
@@ -239,6 +239,10 @@ type stage struct {
 	seq      uint64 // of the newer one; the largest number: what is on the disk now
 	by       []string
 	from, to *tree.Entry
+
+	known   bool
+	edits   []textdiff.Edit // between the two, if that is known
+	isWhole bool            // one of them is no text, or cannot be read
 }
 
 // A blamer finds out who has changed paths since.
@@ -247,9 +251,15 @@ type blamer struct {
 	ctx    context.Context
 	l      *line
 	a      *aim
-	turns  map[string]int     // of each session that which was open, as far as is known
-	stages map[string][]stage // of the paths of the clashes, newest first
-	oldest uint64             // record from which on they are known
+	turns  map[string]int             // of each session that which was open, as far as is known
+	stages map[string][]*stage        // of the paths of the clashes, newest first
+	in     map[string]map[string]bool // what turnsIn has said of them
+	oldest uint64                     // record from which on they are known
+}
+
+func newBlamer(ctx context.Context, x *restore, l *line, a *aim) *blamer {
+	return &blamer{x: x, ctx: ctx, l: l, a: a, turns: make(map[string]int), stages: make(map[string][]*stage),
+		in: make(map[string]map[string]bool)}
 }
 
 // collect finds the stages of all clashes, back to when the oldest of their changes was
@@ -276,7 +286,7 @@ func (b *blamer) collect() error {
 				if err != nil {
 					return err
 				}
-				b.add(stage{math.MaxUint64, b.names(b.x.o.windows), e, c.disk}, p)
+				b.add(stage{seq: math.MaxUint64, by: b.names(b.x.o.windows), from: e, to: c.disk}, p)
 			}
 		} else if err := b.between(r, newer); err != nil {
 			return err
@@ -288,7 +298,7 @@ func (b *blamer) collect() error {
 
 func (b *blamer) add(s stage, p string) {
 	if b.a.clashes[p] != nil && !same(s.from, s.to) {
-		b.stages[p] = append(b.stages[p], s)
+		b.stages[p] = append(b.stages[p], &s)
 	}
 }
 
@@ -302,7 +312,7 @@ func (b *blamer) between(r, newer *record) error {
 		if err != nil {
 			return err
 		}
-		b.add(stage{newer.Seq, by, d.Old, d.New}, d.Path)
+		b.add(stage{seq: newer.Seq, by: by, from: d.Old, to: d.New}, d.Path)
 	}
 	return nil
 }
@@ -360,7 +370,7 @@ func (b *blamer) blame(c *clash) error {
 	for _, part := range c.parts {
 		stages := b.stages[c.want.Path]
 		// The newest place at which the path was as the change left it, or found it.
-		is := func(s stage) bool { return s.seq <= part.step.of.Seq && same(s.to, part.step.base) }
+		is := func(s *stage) bool { return s.seq <= part.step.of.Seq && same(s.to, part.step.base) }
 		if i := slices.IndexFunc(stages, is); i >= 0 {
 			stages = stages[:i]
 		}
@@ -368,7 +378,7 @@ func (b *blamer) blame(c *clash) error {
 		for _, s := range slices.Backward(stages) {
 			touched := true
 			if !whole {
-				if touched, places, err = b.through(c.want.Path, &s, places); err != nil {
+				if touched, places, err = b.through(c.want.Path, s, places); err != nil {
 					return err
 				}
 				whole = places == nil
@@ -388,7 +398,12 @@ func (b *blamer) blame(c *clash) error {
 
 // turnsIn returns the turns of the session that are in at a path and stay.
 func (b *blamer) turnsIn(p string) (map[string]bool, error) {
-	in := make(map[string]bool)
+	in := b.in[p]
+	if in != nil {
+		return in, nil
+	}
+	in = make(map[string]bool)
+	b.in[p] = in
 	for t := b.l.trail(b.x.tip, p); ; {
 		r, err := t.next(b.ctx)
 		if err != nil {
@@ -410,24 +425,38 @@ func (b *blamer) turnsIn(p string) (map[string]bool, error) {
 // through returns where lines are after a stage, and whether it has changed one of them,
 // or what is beside them; nil: the file as a whole was changed.
 func (b *blamer) through(p string, s *stage, places []patch.Span) (touched bool, to []patch.Span, err error) {
+	if !s.known {
+		if err := b.compare(p, s); err != nil {
+			return true, nil, err
+		}
+	}
+	if s.isWhole {
+		return true, nil, nil
+	}
+	for _, place := range places {
+		moved, is := throughEdits(place, s.edits)
+		touched, to = touched || is, append(to, moved)
+	}
+	return touched, to, nil
+}
+
+// compare finds the edits of a stage.
+func (b *blamer) compare(p string, s *stage) error {
+	s.known, s.isWhole = true, true
 	var lines [2][]string
 	for i, e := range []*tree.Entry{s.from, s.to} {
 		if e == nil || e.Mode.Kind() != tree.ModeFile || e.Size > maxMerged {
-			return true, nil, nil
+			return nil
 		}
 		mg := &merging{x: b.x, ctx: b.ctx, path: p, disk: s.to}
 		text, err := mg.read(e)
 		if err != nil {
-			return true, nil, context.Cause(b.ctx)
+			return context.Cause(b.ctx)
 		}
 		lines[i] = textdiff.SplitLines(text)
 	}
-	edits := textdiff.Compare(lines[0], lines[1])
-	for _, place := range places {
-		moved, is := throughEdits(place, edits)
-		touched, to = touched || is, append(to, moved)
-	}
-	return touched, to, nil
+	s.edits, s.isWhole = textdiff.Compare(lines[0], lines[1]), false
+	return nil
 }
 
 // throughEdits returns where lines are after edits, with what these have put in their

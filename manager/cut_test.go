@@ -294,6 +294,36 @@ func TestHunksOfWindows(t *testing.T) {
 	b.holds("A2D4B678Cabcmine")
 }
 
+// A hunk tells who is in its way: later turns that stay, and the user.
+func TestHunksBlockedBy(t *testing.T) {
+	b := newCutBench(t)
+	b.turn(b.m, func() { b.edit("A", "D") })
+	b.turn(b.m, func() { b.edit("B", "E"); b.edit("7", "F") })
+	b.edit("4", "mine")
+	b.edit("C", "mine too")
+	tell := func(r *HunkRange) (got string) {
+		t.Helper()
+		for _, h := range b.hunks(b.m, r).Hunks {
+			got += h.By + " " + h.State + " " + strings.Join(h.BlockedBy, ",") + "\n"
+		}
+		return got
+	}
+	for _, c := range []struct {
+		r    HunkRange
+		want string
+	}{
+		{HunkRange{Turn: "turn:0"}, "turn:0 conflict turn:1\nturn:0 conflict turn:2,user\nturn:0 conflict user\n"},
+		{HunkRange{Turn: "turn:1..turn:2"}, "turn:2 conflict user\nturn:2 clean \nturn:1 clean \n"},
+		{HunkRange{Restore: "start"},
+			"turn:2 conflict user\nturn:2 clean \nturn:1 clean \nturn:0 conflict \nturn:0 conflict user\nturn:0 conflict user\n"},
+		{HunkRange{From: "start", To: "turn:0"}, " conflict \n conflict \n conflict \n"},
+	} {
+		if got := tell(&c.r); got != c.want {
+			t.Errorf("%+v:\n%swant:\n%s", c.r, got, c.want)
+		}
+	}
+}
+
 // A mode is a hunk of its own, and a file that was made is one.
 func TestHunksOfWholeFiles(t *testing.T) {
 	b := newCutBench(t)

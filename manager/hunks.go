@@ -23,8 +23,9 @@ import (
 
 // A HunkRange asks for the hunks of what a turn did, or between two points.
 type HunkRange struct {
-	// Turn is a revision: what it did is asked for, window by window, and nothing that
-	// anybody else did meanwhile. From and To are not given then.
+	// Turn is a revision, or a range of turns as in [RevertOptions]: what it did is asked
+	// for, window by window, and nothing that anybody else did meanwhile. From and To are
+	// not given then.
 	Turn string `json:"turn,omitempty"`
 
 	// Restore is the target of a restore: what turns did that it would take back is asked
@@ -74,7 +75,8 @@ type Hunk struct {
 	// as it is there) or done (it was taken back already).
 	State string `json:"state"`
 
-	By string `json:"by,omitempty"` // of what a turn did: "turn:7", or "contested"
+	By        string   `json:"by,omitempty"`        // of what a turn did: "turn:7", or "contested"
+	BlockedBy []string `json:"blockedBy,omitempty"` // of that, with a conflict: as in [Conflict]
 
 	Text      string `json:"text"` // as in a unified diff, without a header; "": what is no text
 	TextBytes []byte `json:"textBytes,omitempty"`
@@ -112,12 +114,15 @@ func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (list *Hu
 	}
 	defer root.Close()
 	list = &HunkList{Hunks: []Hunk{}}
+	blames := &hunkBlamer{m: m, files: files}
+	defer func() { err = errors.Join(err, blames.all(ctx)) }()
 	room := maxHunkText
-	for i, f := range files {
+	for i := range files {
+		f := &files[i]
 		if i < after || len(r.Paths) > 0 && !keeps(f.path) {
 			continue
 		}
-		if err := m.readHunks(ctx, root, &f); err != nil {
+		if err := m.readHunks(ctx, root, f); err != nil {
 			return nil, fmt.Errorf("%q: %w", f.path, err)
 		}
 		for j := range f.list {
@@ -131,6 +136,7 @@ func (m *FileSnapshotManager) Hunks(ctx context.Context, r *HunkRange) (list *Hu
 				return list, nil
 			}
 			list.Hunks = append(list.Hunks, h)
+			blames.add(list, f, j)
 		}
 	}
 	return list, nil
@@ -158,6 +164,7 @@ type hunkedFile struct {
 	window   int           // from 1; 0: there is one
 	cuts     []history.Cut // what was taken back of it
 	by       string
+	of       stepChange // the change; zero: it is of two points
 	list     []hunks.Hunk
 	partOf   []string // of each in list
 	places   []hunks.Place
@@ -172,12 +179,20 @@ func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (fi
 	case min(len(r.Turn), len(r.Restore)) > 0, r.Turn+r.Restore != "" && r.From+r.To != "":
 		return nil, errors.New("want a turn, a restore, or two points: one of these")
 	case r.Turn != "":
-		p, err := m.resolve(ctx, r.Turn)
+		turns, err := m.namedTurns(ctx, r.Turn)
 		if err != nil {
 			return nil, err
 		}
-		if files, err = m.hunkedByTurn(ctx, p, r.Turn); err != nil {
-			return nil, fmt.Errorf("revision %q: %w", r.Turn, err)
+		for _, name := range slices.Backward(turns) {
+			p, err := m.resolve(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			list, err := m.hunkedByTurn(ctx, p, name)
+			if err != nil {
+				return nil, fmt.Errorf("revision %q: %w", name, err)
+			}
+			files = append(files, list...)
 		}
 	case r.Restore != "":
 		if files, err = m.hunkedByRestore(ctx, r.Restore); err != nil {
@@ -194,6 +209,22 @@ func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (fi
 	}
 	slices.SortStableFunc(files, func(a, b hunkedFile) int { return strings.Compare(a.path, b.path) })
 	return files, nil
+}
+
+// namedTurns returns the names of the turns of a range, or the only one.
+func (m *FileSnapshotManager) namedTurns(ctx context.Context, name string) (list []string, err error) {
+	if !strings.Contains(name, "..") {
+		return []string{name}, nil
+	}
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	numbers, err := l.turnNumbers(ctx, []string{name})
+	for _, n := range numbers {
+		list = append(list, fmt.Sprint("turn:", n))
+	}
+	return list, err
 }
 
 // hunkedBetween returns what files differ between two states.
@@ -345,7 +376,7 @@ func (s *standings) hunked(ctx context.Context, tip *record, sc stepChange) (fil
 		return nil, err
 	}
 	for i, w := range list {
-		f := hunkedFile{path: c.path, old: w.base, new: w.theirs, by: by}
+		f := hunkedFile{path: c.path, old: w.base, new: w.theirs, by: by, of: sc}
 		if len(list) > 1 {
 			f.window = i + 1
 		}

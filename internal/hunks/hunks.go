@@ -123,7 +123,8 @@ func whole(text []byte) patch.Side {
 // Parts divides a hunk of lines between before and after at lines that both sides of it
 // have; nil if there are none. All parts are the hunk.
 func Parts(path string, before, after State, h *Hunk) []Hunk {
-	if h.Kind != Lines {
+	const least = 4 // lines of both sides: one that both have, and one before and behind it
+	if a, b := h.Before.Lines, h.After.Lines; h.Kind != Lines || b.End-b.Start+a.End-a.Start < least {
 		return nil
 	}
 	from, to := cursorIn(h.Before), cursorIn(h.After)

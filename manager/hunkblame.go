@@ -1,0 +1,90 @@
+package manager
+
+import (
+	"context"
+	"slices"
+
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/hunks"
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/patch"
+	"github.com/boocode/filestore/tree"
+)
+
+// A hunkBlamer finds out who is in the way of the hunks of a list.
+type hunkBlamer struct {
+	m     *FileSnapshotManager
+	files []hunkedFile // all, also those that are not listed
+
+	clashes []*clash
+	tell    []func(by []string)
+}
+
+// add notes a hunk that was listed last, if somebody is in its way.
+func (b *hunkBlamer) add(list *HunkList, f *hunkedFile, i int) {
+	h := &f.list[i]
+	if f.of.r == nil || f.of.r.logged != nil || list.Hunks[len(list.Hunks)-1].State != string(hunks.Conflict) {
+		return
+	}
+	var disk *tree.Entry
+	if f.now.Mode != 0 {
+		disk = &tree.Entry{Mode: f.now.Mode, ID: f.now.ID, Size: int64(len(f.now.Text))}
+	}
+	part := clashPart{step: &mergeStep{base: f.new, theirs: f.old, of: f.of.r}}
+	if h.Kind == hunks.Lines && f.now.IsText() {
+		part.places = []patch.Span{h.After.Lines}
+	}
+	at := len(list.Hunks) - 1
+	b.clashes = append(b.clashes, &clash{want: &livedir.Want{Path: f.path}, disk: disk, parts: []clashPart{part}})
+	b.tell = append(b.tell, func(by []string) { list.Hunks[at].BlockedBy = by })
+}
+
+// all finds out about all hunks that were noted.
+func (b *hunkBlamer) all(ctx context.Context) error {
+	if len(b.clashes) == 0 {
+		return nil
+	}
+	m := b.m
+	x := &restore{m: m, o: &look{m: m, session: m.opts.Session}}
+	l, err := m.line(ctx)
+	if err == nil {
+		x.tip, err = l.tip(ctx)
+	}
+	if err == nil {
+		x.o.last, err = m.newest(ctx, cas.AnySession)
+	}
+	if err == nil {
+		x.o.turns, _, err = m.readTurns()
+	}
+	if err == nil {
+		x.root, err = m.openRoot()
+	}
+	if err != nil || x.tip == nil || x.o.last == nil || x.o.last.Pruned {
+		return err
+	}
+	defer x.root.Close()
+	x.o.windows = x.o.who()
+	a := &aim{clashes: make(map[string]*clash), back: make(map[string][]stepChange)}
+	for _, f := range b.files { // none of them is in the way of another
+		if f.of.r != nil {
+			a.back[f.path] = append(a.back[f.path], f.of)
+		}
+	}
+	for _, c := range b.clashes { // the oldest change of each path, so that all since is known
+		p := c.want.Path
+		if have := a.clashes[p]; have == nil || c.parts[0].step.began() < have.parts[0].step.began() {
+			a.clashes[p] = c
+		}
+	}
+	blames := newBlamer(ctx, x, l, a)
+	if err := blames.collect(); err != nil {
+		return err
+	}
+	for i, c := range b.clashes {
+		if err := blames.blame(c); err != nil {
+			return err
+		}
+		b.tell[i](slices.Clone(c.by))
+	}
+	return nil
+}
