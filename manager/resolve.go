@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
@@ -231,7 +232,8 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 		left--
 	}
 	if left > 0 || at == nil {
-		return nil, fmt.Errorf("revision @~%d: %w: session %q has %d turns", n, ErrUnknown, l.m.opts.Session, n-left)
+		return nil, fmt.Errorf("revision @~%d: %w: session %q has %s", n, ErrUnknown, l.m.opts.Session,
+			words.Count(n-left, "turn"))
 	}
 	r, err := l.turnAt(ctx, at)
 	if err != nil {

@@ -145,7 +145,7 @@ func (a *Agent) parse(text []byte) (*settings, error) {
 		err = json.Unmarshal(body, new(json.RawMessage))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSettings, err)
+		return nil, fmt.Errorf("%w: %s", ErrSettings, strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	top, ok := v.Value.(*hujson.Object)
 	if !ok {

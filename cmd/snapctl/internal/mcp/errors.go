@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -48,12 +49,40 @@ func bounded(text string, most int) string {
 	return fmt.Sprintf("%s ... and %d bytes more", strings.ToValidUTF8(text[:most], ""), len(text)-most)
 }
 
-// boundErrors bounds the texts of a result that is an error.
+// What the SDK says of arguments that a schema refuses, but for where.
+var (
+	sdkWhere   = regexp.MustCompile(`^validating "arguments": (?:validating root: )?(?:validating /properties/([^:]+): )?`)
+	sdkLess    = regexp.MustCompile(`^minimum: (-?\d+)(/1|\.0+)? is less than 0(\.0+)?$`)
+	sdkUnknown = regexp.MustCompile(`^unexpected additional properties (\[.*\])$`)
+)
+
+// ofSchema returns in our words what the SDK says of arguments that a schema refuses.
+func ofSchema(text string) string {
+	m := sdkWhere.FindStringSubmatchIndex(text)
+	if m == nil {
+		return text
+	}
+	where, what := "arguments", text[m[1]:]
+	if m[2] >= 0 {
+		where = strings.ReplaceAll(text[m[2]:m[3]], "/", ".")
+	}
+	if less := sdkLess.FindStringSubmatch(what); less != nil {
+		what = "want 0 or more, have " + less[1]
+	} else if unknown := sdkUnknown.FindStringSubmatch(what); unknown != nil {
+		what = "unknown: " + unknown[1]
+	} else {
+		what = strings.TrimPrefix(what, "type: ")
+	}
+	return fmt.Sprintf("%s: %s", where, what)
+}
+
+// boundErrors bounds the texts of a result that is an error, and has those of the SDK in our
+// words.
 func boundErrors(r sdk.Result) {
 	if call, ok := r.(*sdk.CallToolResult); ok && call.IsError {
 		for _, c := range call.Content {
 			if c, ok := c.(*sdk.TextContent); ok && !strings.Contains(c.Text, whatToDo) {
-				c.Text = bounded(c.Text, maxErrorText)
+				c.Text = bounded(ofSchema(c.Text), maxErrorText)
 			}
 		}
 	}

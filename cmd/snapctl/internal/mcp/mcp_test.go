@@ -160,6 +160,21 @@ func TestVerb(t *testing.T) {
 	}
 }
 
+// TestOfSchema: what a schema refuses is told in words.
+func TestOfSchema(t *testing.T) {
+	c, _ := connect(t)
+	for _, row := range []struct{ tool, args, want string }{
+		{"snapshot_list", `{"limit":-1}`, "limit: want 0 or more, have -1"},
+		{"files_modified", `{"foreign":true}`, `arguments: unknown: ["foreign"]`},
+		{"snapshot_create", `{"label":7}`, `label: 7 has type "integer", want "string"`},
+	} {
+		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: row.tool, Arguments: json.RawMessage(row.args)})
+		if err != nil || !r.IsError || r.Content[0].(*sdk.TextContent).Text != row.want {
+			t.Errorf("%s %s: %v, %+v, want %q", row.tool, row.args, err, r, row.want)
+		}
+	}
+}
+
 // TestCancelled calls what changes something with a context that has ended:
 // nothing is recorded, and the error says so.
 func TestCancelled(t *testing.T) {

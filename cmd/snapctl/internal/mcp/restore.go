@@ -180,7 +180,11 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 				"once, then this again (what was @ is @~1 by then). Name changes of the user in paths to take them " +
 				"back, too, or pass exact: true for all, if the user wants that."}
 	}
-	return restoredBy(r, opts.OnConflict, cursor)
+	answer, err := restoredBy(r, opts.OnConflict, cursor)
+	if err == nil && opts.Target == "@" && answer.isNothing() {
+		answer.Advice = adviceNewest
+	}
+	return answer, err
 }
 
 func previewRevert(ctx context.Context, m *manager.FileSnapshotManager, p *previewRevertArgs) (*Restored, error) {
@@ -337,6 +341,15 @@ func items(r *manager.RestoreResult) []Item {
 var would = map[string]string{"restored": "would restore", "deleted": "would delete", "skipped": "would skip",
 	"kept": "would keep", "failed": "would fail", moved: "would move", made: "would make", notCaptured: "would leave"}
 
+// adviceNewest is for a restore to the newest step, where nothing has changed since.
+const adviceNewest = "@ is the newest step, and within your turn that is what you have done so far. To go back to a " +
+	"snapshot that you have made name its entryId; @~1 takes the newest step back."
+
+// isNothing reports whether nothing was, or is, to do.
+func (r *Restored) isNothing() bool {
+	return r.TreeAfter == "" && len(r.Items) == 0 && !r.Aborted && r.Unlisted == 0
+}
+
 func (r *Restored) text() string {
 	var b strings.Builder
 	switch {
@@ -346,8 +359,8 @@ func (r *Restored) text() string {
 		b.WriteString("Nothing was changed: files are dirty, and onDirty is abort. ")
 	case r.Preview:
 		b.WriteString("Preview, nothing was changed. ")
-	case r.TreeAfter == "" && len(r.Items) == 0:
-		return "Nothing to do: all is as it was."
+	case r.isNothing():
+		return strings.TrimSpace("Nothing to do: all is as it was. " + r.Advice)
 	}
 	fmt.Fprintf(&b, "%d restored, %d deleted, %d skipped, %d not done.", r.Restored, r.Deleted, r.Skipped, r.NotDone)
 	if r.HeadChanged && r.Preview {
