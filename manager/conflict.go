@@ -24,7 +24,8 @@ import (
 type Conflict struct {
 	Path string `json:"path"`
 
-	// Why it stays: "lines" were changed, the rest of the file is merged; of a whole file
+	// Why it stays: "lines" were changed, the rest of the file is merged unless somebody has
+	// moved it; of a whole file
 	// "made-then-changed", "deleted-then-made", "changed-then-deleted", "binary", "large",
 	// "kind" (one is no file), "lost" (a content is not in the store), "markers" (of another
 	// conflict are in it: see [FileSnapshotManager.Marked]); "hidden" under the deletion by
@@ -66,9 +67,10 @@ type clash struct {
 	disk    *tree.Entry // what is there; nil: nothing
 	why     string
 	parts   []clashPart
-	isWhole bool  // nothing of it is merged
-	lost    error // of whyLost
-	signs   []int // of the markers that were put in
+	isWhole bool   // nothing of it is merged
+	lost    error  // of whyLost
+	note    string // what is said besides, with a comma
+	signs   []int  // of the markers that were put in
 
 	by []string // who is in the way, the newest last
 }
@@ -115,7 +117,7 @@ func (c *clash) text() string {
 	case whyLost:
 		text = fmt.Sprintf("it cannot be merged with what %s did: %v", whose, c.lost)
 	}
-	return "conflict: " + text
+	return "conflict: " + text + c.note
 }
 
 // namesOf names those who are in the way, for people.

@@ -89,7 +89,7 @@ func TestBlockedBy(t *testing.T) {
 			if len(r.Items) != 1 || r.Items[0].Why != "conflict: "+c.text || !r.Items[0].IsPart() {
 				t.Errorf("items %+v, want %q", r.Items, c.text)
 			}
-			if d := cmp.Diff([]MergedFile{{"p", 1}}, r.Merged); d != "" {
+			if d := cmp.Diff([]MergedFile{{Path: "p", Hunks: 1}}, r.Merged); d != "" {
 				t.Errorf("merged (-want +got):\n%s", d)
 			}
 			if fmt.Sprint(r.Restored, r.Dirty, r.Skipped) != "[p] [p] []" || r.IsComplete() {
@@ -383,7 +383,7 @@ func TestRevertOthers(t *testing.T) {
 		t.Errorf("conflicts (-want +got):\n%s", d)
 	}
 	b.expectFiles(files{"p": strings.Replace(revertText, "2", "u", 1), "q": "whose?\n"})
-	if fmt.Sprint(r.Merged) != "[{p 2}]" || fmt.Sprint(r.Dirty) != "[p q]" {
+	if fmt.Sprint(r.Merged) != "[{p 2 }]" || fmt.Sprint(r.Dirty) != "[p q]" {
 		t.Errorf("merged %v, dirty %q", r.Merged, r.Dirty)
 	}
 }

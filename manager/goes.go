@@ -285,7 +285,7 @@ func madeBy(plan *livedir.Plan) (paths []string) {
 
 // movesOf returns the moves of a plan that were done, or are to be done.
 func movesOf(plan *livedir.Plan) (moves []history.Move) {
-	for _, mv := range plan.Moves {
+	for _, mv := range plan.Carried() {
 		if mv.Why == "" {
 			moves = append(moves, history.Move{From: []byte(mv.From), To: []byte(mv.To), Inode: mv.Inode})
 		}

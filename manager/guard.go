@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ type guard struct {
 	undone *guardedUndo      // what an undo takes back; nil: it is none
 	turns  []guardedTurn     // whose changes go or come, of a restore of what turns did
 	merged map[store.ID]bool // what checkMerged was content with, where files are merged
+	moved  map[string]string // files that somebody has moved: where the turns have changed them
 	stay   []guardedTurn     // that have left what is there then; nothing is touched for their sake
 }
 
@@ -52,7 +54,7 @@ func (x *restore) guardOf(ctx context.Context, g trees.Getter) *guard {
 	if x.target != nil {
 		gd.target = x.target.State
 	}
-	gd.merged = x.merged
+	gd.merged, gd.moved = x.merged, x.moved
 	gd.turns, gd.stay = guardedTurns(x.about), guardedTurns(x.stay)
 	return gd
 }
@@ -112,7 +114,7 @@ func (gd *guard) checkItem(it *rollback.Item) error {
 	default:
 		for _, t := range gd.turns {
 			for _, part := range t.parts {
-				changed, err := gd.differs(part[0], part[1], it.Path)
+				changed, err := gd.differs(part[0], part[1], cmp.Or(gd.moved[it.Path], it.Path))
 				if err != nil {
 					return err
 				}
@@ -140,7 +142,7 @@ func (gd *guard) checkItem(it *rollback.Item) error {
 			return nil
 		}
 	}
-	if it.Merged && it.New != nil && !gd.whole && (gd.merged[it.New.ID] || it.New.ID == it.Now.ID) {
+	if it.Merged && it.New != nil && !gd.whole && (gd.merged[it.New.ID] || it.Now != nil && it.New.ID == it.Now.ID) {
 		return nil
 	}
 	return gd.wrong(it.Path, "would become what it was at no moment that was named")

@@ -20,8 +20,8 @@ import (
 
 // This file is [rollback.Merge]. A dirty file becomes what is on the disk with the
 // changes that go taken back, newest first, and those that come done, oldest first:
-// each is one merge. All of it is found out before anything is written. Renames are
-// not followed: a file that somebody has moved is one that was deleted, and another.
+// each is one merge. All of it is found out before anything is written. Files that were
+// moved are in moved.go.
 
 // maxMerged is the size of a text, in bytes, above which it is not merged.
 const maxMerged = 10 << 20
@@ -36,16 +36,21 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 	}
 	wants := slices.Clone(a.wants)
 	a.clashes, a.parted = make(map[string]*clash), make(map[string][]history.Cut)
+	a.moved = make(map[string]string)
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]
 	}
-	again := false
+	followed, more, err := x.follow(ctx, a, plan, byPath)
+	if err != nil {
+		return nil, err
+	}
+	again := len(followed) > 0
 	for i := range plan.Items {
 		it := &plan.Items[i]
 		w := byPath[it.Path]
 		isUntold := it.Do == rollback.Kept && w.Keep == whyUntold
-		if w.Out != "" || !isUntold && (it.Do != rollback.Skipped || !it.Dirty) {
+		if followed[it.Path] || w.Out != "" || !isUntold && (it.Do != rollback.Skipped || !it.Dirty) {
 			continue
 		}
 		steps, err := x.mergeSteps(ctx, a, w)
@@ -63,7 +68,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 	if !again {
 		return plan, nil
 	}
-	return livedir.NewPlan(ctx, x.root, wants, opts)
+	return livedir.NewPlan(ctx, x.root, append(wants, more...), opts)
 }
 
 // A mergeStep is a change that goes or comes at a path: what leads from base to theirs
@@ -223,7 +228,6 @@ func (mg *merging) step(st *mergeStep) (why string, err error) {
 
 func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	ours, base, theirs := mg.now, st.base, st.theirs
-	isFile := func(e *tree.Entry) bool { return e.Mode.Kind() == tree.ModeFile }
 	switch {
 	case same(ours, base) && !mg.isMade(theirs):
 		mg.now, mg.isMerged, mg.clash = theirs, false, nil // of what was in conflict nothing is there any more
@@ -371,15 +375,21 @@ func (mg *merging) keep() error {
 	if err := checkMerged(mg.text, mg.texts[0], mg.texts[1:], mg.given); err != nil {
 		return err
 	}
-	if x.merged == nil {
-		x.merged, x.hunks = make(map[store.ID]bool), make(map[string]int)
-	}
-	x.merged[mg.now.ID], x.hunks[mg.path] = true, len(textdiff.Edits(mg.found, mg.text))
+	x.addMerged(mg.now.ID, mg.path, len(textdiff.Edits(mg.found, mg.text)))
 	if x.opts.Preview {
 		return nil
 	}
 	_, err := x.o.w.Put(object.Blob, mg.text)
 	return err
+}
+
+// addMerged notes a text that a path is merged to, and at how many places it is changed
+// for that.
+func (x *restore) addMerged(id store.ID, p string, places int) {
+	if x.merged == nil {
+		x.merged, x.hunks = make(map[store.ID]bool), make(map[string]int)
+	}
+	x.merged[id], x.hunks[p] = true, places
 }
 
 // A textSink keeps the newest text that it was given, up to maxMerged.

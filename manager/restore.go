@@ -134,6 +134,10 @@ type RestoreResult struct {
 type MergedFile struct {
 	Path  string `json:"path"`
 	Hunks int    `json:"hunks"` // places in it that were changed; 0: its mode alone, or the whole of it
+
+	// Was is another path of a file that was moved: where it was before the restore or, of
+	// one that somebody else has moved, where the turns had changed it.
+	Was string `json:"was,omitempty"`
 }
 
 // A TakenBack is a restore that an undo or a redo takes back, or passes over.
@@ -238,6 +242,7 @@ type aim struct {
 	// then, oldest first; nil: of an undo, and where paths are to be as at the target.
 	back, forth map[string][]stepChange
 
+	moved   map[string]string  // files that somebody has moved, and the paths at which changes that go or come are
 	clashes map[string]*clash  // what could not be merged, by path
 	hidden  map[string]*record // paths that a turn which stays has deleted, and is left so: that turn
 
@@ -506,7 +511,8 @@ func (x *restore) fill(plan *livedir.Plan) {
 				x.addConflict(&it)
 			}
 			if it.Merged {
-				x.result.Merged = append(x.result.Merged, MergedFile{it.Path, x.hunks[it.Path]})
+				was := cmp.Or(it.From, x.moved[it.Path])
+				x.result.Merged = append(x.result.Merged, MergedFile{it.Path, x.hunks[it.Path], was})
 			}
 		case rollback.Delete:
 			list = &x.result.Deleted

@@ -134,7 +134,7 @@ func TestRevertTwice(t *testing.T) {
 	if !slices.Equal(r.TurnsTakenBack, []int{0}) || r.EntryID == "" {
 		t.Errorf("taken back %v, entry %q", r.TurnsTakenBack, r.EntryID)
 	}
-	if d := cmp.Diff([]MergedFile{{"p", 1}}, r.Merged); d != "" {
+	if d := cmp.Diff([]MergedFile{{Path: "p", Hunks: 1}}, r.Merged); d != "" {
 		t.Errorf("merged (-want +got):\n%s", d)
 	}
 	before := b.files()

@@ -91,6 +91,10 @@ type Item struct {
 	// that go and come, so that what others have changed in a file stays.
 	Merged bool
 
+	// Of what is restored: the path at which what it is made of is. That goes once it is
+	// there. "": it is made of what is at Path.
+	From string
+
 	Parent bool // a directory that is there only for what is in it
 
 	// Of a dirty path that is skipped: what the session left there, and the turn that
@@ -112,13 +116,16 @@ type itemJSON struct {
 	Reason    string `json:"reason,omitempty"`
 	Dirty     bool   `json:"dirty,omitempty"`
 	Merged    bool   `json:"merged,omitempty"`
+	From      string `json:"from,omitempty"`
+	FromBytes []byte `json:"fromBytes,omitempty"`
 	Note      string `json:"note,omitempty"`
 }
 
 // MarshalJSON leaves out what is there and what is wanted.
 func (i Item) MarshalJSON() ([]byte, error) {
 	return json.Marshal(itemJSON{Path: i.Path, Dir: isDir(i.Now) || isDir(i.New), Action: i.Do, Reason: i.Why,
-		PathBytes: words.BytesUnlessText(i.Path), Dirty: i.Dirty, Merged: i.Merged && i.Do == Restore, Note: i.Note})
+		PathBytes: words.BytesUnlessText(i.Path), Dirty: i.Dirty, Merged: i.Merged && i.Do == Restore,
+		From: i.From, FromBytes: words.BytesUnlessText(i.From), Note: i.Note})
 }
 
 func isDir(e *tree.Entry) bool { return e != nil && e.Mode.IsDir() }
@@ -130,7 +137,7 @@ func (i *Item) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*i = Item{Path: words.TextOrBytes(v.Path, v.PathBytes), Do: v.Action, Why: v.Reason, Dirty: v.Dirty,
-		Merged: v.Merged, Note: v.Note}
+		Merged: v.Merged, From: words.TextOrBytes(v.From, v.FromBytes), Note: v.Note}
 	return nil
 }
 

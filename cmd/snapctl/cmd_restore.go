@@ -533,6 +533,10 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 	if f.onConflict == rollback.ConflictMarkers {
 		part = "with markers"
 	}
+	was := make(map[string]string)
+	for _, f := range r.Merged {
+		was[f.Path] = f.Was
+	}
 	if len(r.Merged) > 0 && f.onConflict != rollback.ConflictTheirs {
 		stays = "(what you, or another session, changed in it stays)"
 		if sessions, err := p.worked(ctx); err == nil && len(sessions) < 2 {
@@ -577,7 +581,7 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 		case stays != "" && !it.Dirty:
 			text = "(what later turns changed in it stays)"
 		}
-		a.printItem(&it, r.Preview, text, colour)
+		a.printItem(&it, r.Preview, text, was[it.Path], colour)
 	}
 	for _, path := range made {
 		said("made", "make", "%s", shown(path, tree.ModeDir))
@@ -588,10 +592,10 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 }
 
 // printItem prints the line of a path. stays says what stays in one that is merged; "": that
-// is not known.
-func (a *app) printItem(it *rollback.Item, preview bool, stays, colour string) {
+// is not known. was is another path of a file that was moved.
+func (a *app) printItem(it *rollback.Item, preview bool, stays, was, colour string) {
 	said := actionWords[it.Do]
-	isMerged := it.Merged && it.Do == rollback.Restore && it.Now != nil
+	isMerged := it.Merged && it.Do == rollback.Restore && (it.Now != nil || it.From != "")
 	if isMerged {
 		said = [2]string{"merged", "would merge"}
 	}
@@ -601,6 +605,9 @@ func (a *app) printItem(it *rollback.Item, preview bool, stays, colour string) {
 	}
 	e := cmp.Or(it.New, it.Now, new(tree.Entry))
 	fmt.Fprintf(a.out, "%s %s", a.paint(colour, word), shown(it.Path, e.Mode))
+	if was != "" {
+		fmt.Fprintf(a.out, ", was %s", words.Quote(was))
+	}
 	if isMerged && stays != "" {
 		fmt.Fprintf(a.out, " %s", stays)
 	}

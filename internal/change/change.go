@@ -46,7 +46,7 @@ type Change struct {
 	Base store.State
 
 	Before, After store.State
-	Moves         []rollback.Move // of directories, from Before to After
+	Moves         []rollback.Move // see livedir.Plan.Carried; from Before to After
 }
 
 // Records writes the records of a change.
@@ -85,7 +85,7 @@ func (c *Change) Do(ctx context.Context) (changed bool, err error) {
 			return false, err
 		}
 	}
-	c.Moves = slices.Clone(plan.Moves)
+	c.Moves = plan.Carried()
 	items, made := slices.Clone(plan.Items), slices.Clone(plan.Made)
 	if err := c.Records.Intend(ctx, c); err != nil {
 		return false, err

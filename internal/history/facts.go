@@ -128,7 +128,7 @@ type LogFacts struct {
 // where the session's files stand from then on.
 type RestoreFacts struct {
 	ID     string `json:"id,omitempty"`     // in the names of files that lie beside others meanwhile
-	Moves  []Move `json:"moves,omitempty"`  // what goes along with directories that were moved
+	Moves  []Move `json:"moves,omitempty"`  // of what is in directories, and of files: docs/format.md
 	From   uint64 `json:"from,omitempty"`   // where the files stood before
 	Undoes uint64 `json:"undoes,omitempty"` // the restore that it takes back
 

@@ -100,8 +100,9 @@ type applier struct {
 	id   string
 	hash Sink
 
-	ready   []prepared // new content, by item
-	touched []bool     // something may lie beside the item's path
+	madeOf  map[string]int // files of which others are made, and the items of those
+	ready   []prepared     // new content, by item
+	touched []bool         // something may lie beside the item's path
 	mu      sync.Mutex
 	dirs    map[string]bool   // directories in which names have changed; guarded by mu
 	opened  map[string]uint16 // modes of directories that were made writable
@@ -127,6 +128,12 @@ func (a *applier) oldName(i int) string { return oldName(a.id, a.plan.Items[i].P
 
 func (a *applier) apply() error {
 	a.ready, a.touched = make([]prepared, len(a.plan.Items)), make([]bool, len(a.plan.Items))
+	a.madeOf = make(map[string]int)
+	for i, it := range a.plan.Items {
+		if it.From != "" {
+			a.madeOf[it.From] = i
+		}
+	}
 	// What is in the way of something may have to be moved first, and what is
 	// moved into a directory that is in the place of a file, afterwards.
 	for _, step := range []func() error{a.open, a.prepare, a.move, a.clearWay, a.restore, a.move, a.remove} {
@@ -654,7 +661,14 @@ func (a *applier) remove() error {
 	return nil
 }
 
-func (a *applier) delete(i int) error { return a.fail(&a.plan.Items[i], a.tryDelete(i)) }
+func (a *applier) delete(i int) error {
+	it := &a.plan.Items[i]
+	if j, ok := a.madeOf[it.Path]; ok && a.plan.Items[j].Do != rollback.Restore {
+		keepSource(it, &a.plan.Items[j])
+		return nil
+	}
+	return a.fail(it, a.tryDelete(i))
+}
 
 // tryDelete deletes one path, unless it is not what the plan found: it is put
 // aside first, and looked at then.

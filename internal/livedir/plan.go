@@ -33,6 +33,7 @@ type Want struct {
 	Lost    string // why New cannot be had, unless it lies at another path that is wanted; "": it can
 	Merged  bool   // New is made of Old, which becomes it whatever the doubt
 	Part    string // with Merged: why New is not all that was wanted; "": it is
+	From    string // where what New is made of is, which goes only if New comes; "": it is made of Old
 	Out     string // why nothing is put there where nothing is, whatever the policy; "": it may be
 }
 
@@ -66,7 +67,8 @@ type Options struct {
 	Loose iter.Seq2[string, error]
 
 	// Moves are moves that are known, of a restore that is taken back or goes
-	// on. Those that are done, or cannot be any more, are left out of the plan.
+	// on. Those that are done, or cannot be any more, are left out of the plan. Of two
+	// paths that are wanted, it says that what comes to one is made of the other.
 	Moves []rollback.Move
 }
 
@@ -136,6 +138,7 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 			}
 		}
 		pl.block()
+		pl.keepSources()
 		pl.settleParents()
 		stays := len(pairs)
 		pairs = slices.DeleteFunc(pairs, func(p rollback.Move) bool {
@@ -385,6 +388,43 @@ func (pl *planner) block() {
 	}
 }
 
+// keepSources keeps files of which another one is to be made, where that cannot be put in
+// its place, and has none made of a file that stays.
+func (pl *planner) keepSources() {
+	for i := range pl.items {
+		it, from := &pl.items[i], pl.wants[i].From
+		if it.From = ""; from == "" {
+			continue
+		}
+		switch source := &pl.items[pl.byPath[from]]; {
+		case it.Do == rollback.Restore && source.Do == rollback.Delete:
+			it.From = from
+		case it.Do == rollback.Restore:
+			it.Do, it.Why, it.Dirty = rollback.Skipped, fmt.Sprintf("it is to be made of %q, which stays", from), true
+		case it.Do != Nothing && source.Do == rollback.Delete:
+			keepSource(source, it)
+		}
+	}
+}
+
+// keepSource keeps a file of which another one was to be made.
+func keepSource(source, it *rollback.Item) {
+	source.Do, source.Dirty = rollback.Skipped, true
+	source.Why = fmt.Sprintf("what is to be made of it cannot be put at %q", it.Path)
+}
+
+// Carried returns the moves of a plan: of what goes along with directories, and of files
+// that others are made of, at another path.
+func (p *Plan) Carried() []rollback.Move {
+	moves := slices.Clone(p.Moves)
+	for _, it := range p.Items {
+		if it.From != "" && it.Do == rollback.Restore {
+			moves = append(moves, rollback.Move{From: it.From, To: it.Path})
+		}
+	}
+	return moves
+}
+
 // settleParents leaves Parent directories alone under which nothing is restored. Those
 // that are needed are made, even if somebody has deleted them meanwhile.
 func (pl *planner) settleParents() {
@@ -552,10 +592,12 @@ func (pl *planner) carry(pairs []rollback.Move, loose iter.Seq2[string, error]) 
 // addMove adds a move to the plan if it can be done: what is to be moved is
 // there and its place is free, and nothing else is wanted of either.
 func (pl *planner) addMove(mv rollback.Move) error {
-	if _, wanted := pl.byPath[mv.From]; wanted {
-		return nil
+	i, fromIsWanted := pl.byPath[mv.From]
+	j, toIsWanted := pl.byPath[mv.To]
+	if fromIsWanted && toIsWanted && pl.wants[i].New == nil && hasContent(pl.wants[j].New) {
+		pl.wants[j].From = mv.From
 	}
-	if _, wanted := pl.byPath[mv.To]; wanted {
+	if fromIsWanted || toIsWanted {
 		return nil
 	}
 	from, err := pl.root.inode(mv.From)

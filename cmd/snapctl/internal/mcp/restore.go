@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -319,9 +320,9 @@ func items(r *manager.RestoreResult) []Item {
 		conflicts[r.Conflicts[i].Path] = &r.Conflicts[i]
 	}
 	for _, i := range r.Items {
-		why := i.Why
-		if why == "" {
-			why = i.Note
+		why := cmp.Or(i.Why, i.Note)
+		if why == "" && i.From != "" {
+			why = "it was at " + quote(i.From)
 		}
 		it := Item{FilePath: newPath(i.Path), Action: string(i.Do), Reason: why,
 			Dirty: i.Dirty, Merged: i.Merged && i.Do == rollback.Restore}

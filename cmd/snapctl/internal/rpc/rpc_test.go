@@ -898,8 +898,8 @@ func TestSchema(t *testing.T) {
 		reflect.TypeFor[trees.Reason]():    {Type: "string"},
 		reflect.TypeFor[json.RawMessage](): {},
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
-		reflect.TypeFor[rollback.Item](): schemaLike(t, rollback.Item{}, rollback.Item{Path: "\xff", Do: rollback.Restore,
-			Why: "x", Dirty: true, New: &tree.Entry{Mode: tree.ModeDir}, Note: "x", Merged: true}),
+		reflect.TypeFor[rollback.Item](): schemaLike(t, rollback.Item{}, rollback.Item{Path: "\xff", From: "\xff",
+			Do: rollback.Restore, Why: "x", Dirty: true, New: &tree.Entry{Mode: tree.ModeDir}, Note: "x", Merged: true}),
 		reflect.TypeFor[rollback.Move](): schemaLike(t, rollback.Move{}, rollback.Move{From: "\xff", To: "\xff", Why: "x"}),
 	}
 	schemaOf := func(typ reflect.Type) *jsonschema.Schema {

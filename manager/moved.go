@@ -1,0 +1,341 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/similar"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/tree"
+)
+
+// This file follows files that were moved, for [rollback.Merge]. One that a change has
+// moved, and that somebody has edited since, is merged and put where it belongs without
+// the change, if nothing is there; both paths stay if there is a conflict. One that a
+// change has edited, and that somebody else has moved since, is merged where it is by now,
+// if a look has seen it move. A file is taken for one that was moved as in diffs: see
+// [similar.PairRenames].
+
+// A mover finds the files of a restore that were moved.
+type mover struct {
+	x    *restore
+	ctx  context.Context
+	a    *aim
+	want map[string]*livedir.Want
+	item map[string]*rollback.Item
+
+	steps map[string][]mergeStep // of paths at which something comes or goes
+	done  map[string]bool        // paths that are settled
+}
+
+// follow merges files of a plan that were moved. It returns the paths that need not be
+// looked at any more, and what is wanted besides.
+func (x *restore) follow(ctx context.Context, a *aim, plan *livedir.Plan, byPath map[string]*livedir.Want) (
+	done map[string]bool, more []livedir.Want, err error,
+) {
+	mv := &mover{x: x, ctx: ctx, a: a, want: byPath, item: make(map[string]*rollback.Item),
+		steps: make(map[string][]mergeStep), done: make(map[string]bool)}
+	var edited, gone []string
+	for i := range plan.Items {
+		it := &plan.Items[i]
+		w := byPath[it.Path]
+		mv.item[it.Path] = it
+		isDirty := it.Do == rollback.Skipped && it.Dirty && w.Held == "" && w.Out == "" && w.Keep == ""
+		switch {
+		case !isDirty:
+		case isFile(it.Now) && w.New == nil:
+			edited = append(edited, it.Path)
+		case it.Now == nil && isFile(w.New):
+			gone = append(gone, it.Path)
+		}
+	}
+	if len(edited) > 0 {
+		if err := mv.byChanges(edited); err != nil {
+			return nil, nil, err
+		}
+	}
+	if len(gone) > 0 {
+		more, err = mv.byOthers(gone)
+	}
+	return mv.done, more, err
+}
+
+func isFile(e *tree.Entry) bool { return e != nil && e.Mode.Kind() == tree.ModeFile }
+
+// byChanges merges files that a change has moved and that were edited since.
+func (mv *mover) byChanges(edited []string) error {
+	for p, w := range mv.want {
+		it := mv.item[p]
+		if it == nil || w.Parent || w.Keep != "" || w.Lost != "" || it.Now != nil && !isFile(it.Now) {
+			continue
+		}
+		steps, err := mv.x.mergeSteps(mv.ctx, mv.a, w)
+		if err != nil {
+			return fmt.Errorf("merge %q: %w", p, err)
+		}
+		if len(steps) > 0 {
+			mv.steps[p] = steps
+		}
+	}
+	pairs := make(map[*record]map[string]string)
+	for _, p := range edited {
+		to, steps := p, slices.Clone(mv.steps[p])
+		for len(steps) > 0 && steps[len(steps)-1].theirs == nil {
+			last := &steps[len(steps)-1]
+			if pairs[last.of] == nil {
+				found, err := mv.pairs(last.of)
+				if err != nil {
+					return err
+				}
+				pairs[last.of] = found
+			}
+			next, ok := pairs[last.of][to]
+			if !ok || mv.item[next].Now != nil {
+				break
+			}
+			last.theirs, last.part = mv.steps[next][0].theirs, nil
+			to, steps = next, append(steps, mv.steps[next][1:]...)
+		}
+		w := mv.want[to]
+		if to == p || !isFile(w.New) || w.Held != "" || w.Out != "" || mv.done[to] {
+			continue
+		}
+		if err := mv.bring(p, to, steps); err != nil {
+			return fmt.Errorf("merge %q: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// pairs returns, by the path at which a file goes with a change, the one at which it
+// comes.
+func (mv *mover) pairs(of *record) (map[string]string, error) {
+	var going, coming []similar.Candidate
+	for p, steps := range mv.steps {
+		if first := &steps[0]; first.of == of && first.base == nil && isFile(first.theirs) {
+			coming = append(coming, mv.candidate(p, first.theirs))
+		}
+		if last := &steps[len(steps)-1]; last.of == of && last.theirs == nil && isFile(last.base) {
+			going = append(going, mv.candidate(p, last.base))
+		}
+	}
+	list, _, err := similar.PairRenames(going, coming, nil)
+	pairs := make(map[string]string)
+	for _, r := range list {
+		pairs[going[r.Removed].Name] = coming[r.Added].Name
+	}
+	return pairs, err
+}
+
+// candidate returns a file of which another may be the same, moved. One that cannot be
+// read is like none.
+func (mv *mover) candidate(p string, e *tree.Entry) similar.Candidate {
+	c := similar.Candidate{Name: p, ID: e.ID.String(), Mode: uint32(e.Mode), Size: e.Size}
+	if e.Size > maxMerged {
+		return c
+	}
+	c.Load = func() ([]byte, error) {
+		text, err := mv.x.m.store.Get(mv.ctx, object.Blob, e.ID)
+		if err != nil {
+			return nil, context.Cause(mv.ctx)
+		}
+		return text, nil
+	}
+	return c
+}
+
+// bring has what is at one path become what is at another, with steps done to it.
+func (mv *mover) bring(from, to string, steps []mergeStep) error {
+	it, w, source := mv.item[from], mv.want[to], mv.want[from]
+	mv.done[from], mv.done[to] = true, true
+	mg, err := mv.merged(from, it.Now, steps)
+	if err != nil {
+		return err
+	}
+	if c := mg.clash; c != nil {
+		c.want, c.disk, c.isWhole, c.note = source, it.Now, true, fmt.Sprintf(", and it was moved from %q", to)
+		mv.a.clashes[from] = c
+		w.Held = fmt.Sprintf("it is to be made of %q, which is in conflict", from)
+		return nil
+	}
+	now := *mg.now
+	now.Name = path.Base(to)
+	source.Old, source.Doubt, source.Merged, source.Created = it.Now, it.Why, true, true
+	w.New, w.Old, w.Doubt, w.Merged, w.From = &now, nil, fmt.Sprintf("%q was changed meanwhile", from), true, from
+	mv.x.hunks[to] = mv.x.hunks[from]
+	return nil
+}
+
+// merged does steps to what is at a path. What cannot be done of it, in part or as a
+// whole, is the clash of the result.
+func (mv *mover) merged(p string, disk *tree.Entry, steps []mergeStep) (*merging, error) {
+	mg := &merging{x: mv.x, ctx: mv.ctx, path: p, disk: disk, now: disk}
+	for i := range steps {
+		why, err := mg.step(&steps[i])
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			mg.clash = &clash{why: why, parts: []clashPart{{&steps[i], nil}}, lost: mg.lost}
+		}
+		if mg.clash != nil {
+			return mg, nil
+		}
+	}
+	if mg.isMerged {
+		return mg, mg.keep()
+	}
+	mv.x.addMerged(mg.now.ID, p, 0)
+	return mg, nil
+}
+
+// byOthers merges files that a change has edited and that somebody else has moved since.
+func (mv *mover) byOthers(gone []string) (more []livedir.Want, err error) {
+	var paths []string
+	for _, p := range gone {
+		if mv.done[p] {
+			continue
+		}
+		steps, err := mv.x.mergeSteps(mv.ctx, mv.a, mv.want[p])
+		if err != nil {
+			return nil, fmt.Errorf("merge %q: %w", p, err)
+		}
+		made := func(st mergeStep) bool { return !isFile(st.base) || !isFile(st.theirs) }
+		if mv.steps[p] = steps; len(steps) > 0 && !slices.ContainsFunc(steps, made) {
+			paths = append(paths, p)
+		}
+	}
+	if len(paths) == 0 {
+		return nil, nil
+	}
+	moved, err := mv.seenMoving(paths)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range paths {
+		to, ok := moved[p]
+		if !ok || mv.want[to] != nil || mv.a.moved[to] != "" {
+			continue
+		}
+		disk, err := mv.x.root.Entry(mv.ctx, to, trees.NewOverlay(nil))
+		if cause := context.Cause(mv.ctx); cause != nil {
+			return nil, cause
+		}
+		if err != nil || !isFile(disk) {
+			continue
+		}
+		mg, err := mv.merged(to, disk, mv.steps[p])
+		if err != nil {
+			return nil, fmt.Errorf("merge %q: %w", to, err)
+		}
+		w := mv.want[p]
+		if mv.done[p] = true; mg.clash != nil {
+			mg.clash.want, mg.clash.isWhole, mg.clash.note = w, true, fmt.Sprintf(", and it is at %q now", to)
+			mv.a.clashes[p] = mg.clash
+			continue
+		}
+		mv.a.moved[to] = p
+		w.Old, w.New, w.Doubt = nil, nil, "" // all is done at the other path
+		more = append(more, livedir.Want{Path: to, Old: disk, New: mg.now, Merged: true,
+			Doubt: fmt.Sprintf("it was moved from %q meanwhile", p)})
+	}
+	return more, nil
+}
+
+// A window is what went and what came between two records that follow one another.
+type window struct {
+	seq        uint64 // of the newer one
+	went, came []similar.Candidate
+}
+
+// seenMoving returns where files are by now that others have moved since they were
+// changed, as far as that was seen.
+func (mv *mover) seenMoving(paths []string) (map[string]string, error) {
+	m := mv.x.m
+	oldest := mv.x.o.newestSeq()
+	for _, p := range paths {
+		oldest = min(oldest, mv.steps[p][0].of.Seq)
+	}
+	var windows []window // the newest first
+	var newer *record
+	for r, err := range m.since(mv.ctx, mv.x.o.newestSeq(), max(oldest, 1)-1) {
+		if err != nil {
+			return nil, err
+		}
+		if newer != nil {
+			w, err := mv.window(r, newer)
+			if err != nil {
+				return nil, err
+			}
+			if len(w.went) > 0 && len(w.came) > 0 {
+				windows = append(windows, w)
+			}
+		}
+		newer = r
+	}
+	at := make(map[string]string) // by where a file is
+	for _, w := range slices.Backward(windows) {
+		for _, p := range paths {
+			if mv.steps[p][0].of.Seq < w.seq && at[p] == "" {
+				at[p] = p
+			}
+		}
+		if err := w.move(at); err != nil {
+			return nil, err
+		}
+	}
+	for p, to := range at {
+		if p == to || to == nowhere {
+			delete(at, p)
+		}
+	}
+	return at, nil
+}
+
+// nowhere is where a file is that has gone, and come nowhere else.
+const nowhere = "\x00"
+
+// move has files follow what moved in a window. at says where each of them is.
+func (w *window) move(at map[string]string) error {
+	var pairs map[string]string
+	for p, from := range at {
+		if !slices.ContainsFunc(w.went, func(c similar.Candidate) bool { return c.Name == from }) {
+			continue
+		}
+		if pairs == nil {
+			pairs = make(map[string]string)
+			list, _, err := similar.PairRenames(w.went, w.came, nil)
+			if err != nil {
+				return err
+			}
+			for _, r := range list {
+				pairs[w.went[r.Removed].Name] = w.came[r.Added].Name
+			}
+		}
+		if at[p] = nowhere; pairs[from] != "" {
+			at[p] = pairs[from]
+		}
+	}
+	return nil
+}
+
+// window returns what went and what came between two records that follow one another.
+func (mv *mover) window(r, newer *record) (w window, err error) {
+	w.seq = newer.Seq
+	for d, err := range trees.Compare(mv.ctx, mv.x.m.tree.pages, r.State(), newer.State()) {
+		switch {
+		case err != nil:
+			return w, err
+		case d.Status == tree.Deleted && isFile(d.Old):
+			w.went = append(w.went, mv.candidate(d.Path, d.Old))
+		case d.Status == tree.Added && isFile(d.New):
+			w.came = append(w.came, mv.candidate(d.Path, d.New))
+		}
+	}
+	return w, nil
+}

@@ -1,0 +1,260 @@
+package manager
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/rollback"
+)
+
+// numbered returns a text of numbered lines of which some are others.
+func numbered(others map[int]string) string {
+	var b strings.Builder
+	for i := range 10 {
+		if line, ok := others[i]; ok {
+			fmt.Fprintln(&b, line)
+		} else {
+			fmt.Fprintln(&b, "line", i)
+		}
+	}
+	return b.String()
+}
+
+// Files that a turn has moved and the user has edited since, or the other way around, are
+// merged; an undo, a redo and a restore to the turn are, too.
+func TestMergeMoved(t *testing.T) {
+	base := numbered(nil)
+	edit := numbered(map[int]string{1: "turn"})
+	both := numbered(map[int]string{1: "turn", 8: "user"})
+	user := numbered(map[int]string{8: "user"})
+	clash := numbered(map[int]string{1: "user"})
+	for _, c := range []struct {
+		name              string
+		start, turn, then files // then: what the user makes of it
+		want              files // without the turn; nil: all stays
+		was               map[string]string
+	}{
+		{"the turn moved it", files{"a": base}, files{"b": base}, files{"b": user}, files{"a": user},
+			map[string]string{"a": "b"}},
+		{"the turn moved and edited it", files{"a": base}, files{"b": edit}, files{"b": both}, files{"a": user},
+			map[string]string{"a": "b"}},
+		{"into a directory", files{"a": base, "x": "x"}, files{"new/dir/b": edit, "x": "x"},
+			files{"new/dir/b": both, "x": "x"}, files{"a": user, "x": "x"}, map[string]string{"a": "new/dir/b"}},
+		{"out of one that is gone", files{"dir/a": base}, files{"b": edit}, files{"b": both}, files{"dir/a": user},
+			map[string]string{"dir/a": "b"}},
+		{"the same lines", files{"a": base}, files{"b": edit}, files{"b": clash}, nil, nil},
+		{"its place is taken", files{"a": base}, files{"b": edit}, files{"a": "mine", "b": both}, nil, nil},
+		{"another file", files{"a": base}, files{"b": "else\n"}, files{"b": "else\nuser\n"},
+			files{"a": base, "b": "else\nuser\n"}, nil},
+		{"of two the one that is the same", files{"a": base, "c": edit}, files{"b": edit, "d": base},
+			files{"b": both, "d": base}, files{"a": base, "c": both}, map[string]string{"c": "b"}},
+		{"the user moved it", files{"a": base}, files{"a": edit}, files{"b": edit}, files{"b": base},
+			map[string]string{"b": "a"}},
+		{"the user moved and edited it", files{"a": base}, files{"a": edit}, files{"dir/b": both}, files{"dir/b": user},
+			map[string]string{"dir/b": "a"}},
+		{"the user moved it, the same lines", files{"a": base}, files{"a": edit}, files{"b": clash}, nil, nil},
+		{"the user deleted it", files{"a": base}, files{"a": edit}, files{"b": "else\n"}, nil, nil},
+		{"both moved it", files{"a": base}, files{"b": edit}, files{"c": both}, files{"a": base, "c": both}, nil},
+	} {
+		for _, byName := range []bool{false, true} {
+			t.Run(fmt.Sprint(c.name, " revert=", byName), func(t *testing.T) {
+				b := newBench(t)
+				m := b.open("s")
+				become := func(from, to files) {
+					for p := range from {
+						if _, ok := to[p]; !ok {
+							b.remove(strings.Split(p, "/")[0])
+						}
+					}
+					for p, text := range to {
+						b.write(p, text)
+					}
+				}
+				become(nil, c.start)
+				b.initialize(m)
+				b.turn(m, func() { become(c.start, c.turn) })
+				become(c.turn, c.then)
+				b.initialize(m) // a look sees what the user has done
+				back := func() (*RestoreResult, error) {
+					if byName {
+						return m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}})
+					}
+					return m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+				}
+				r, err := back()
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := c.want
+				if want == nil {
+					want = c.then
+				}
+				b.expectFiles(want)
+				was := make(map[string]string)
+				for _, f := range r.Merged {
+					if f.Was != "" {
+						was[f.Path] = f.Was
+					}
+				}
+				if len(was)+len(c.was) > 0 && !cmp.Equal(was, c.was) {
+					t.Errorf("it was at %v, want %v", was, c.was)
+				}
+				if c.was != nil && !r.IsComplete() || c.want == nil && r.IsComplete() {
+					t.Errorf("restored %q, deleted %q, conflicts %+v, items %+v", r.Restored, r.Deleted, r.Conflicts, r.Items)
+				}
+				if len(r.Restored)+len(r.Deleted) == 0 {
+					return
+				}
+				for range 2 {
+					b.undo(m)
+					b.expectFiles(c.then)
+					b.redo(m)
+					b.expectFiles(want)
+				}
+				if c.was == nil {
+					return
+				}
+				// The user's lines change once more: the undo, and a restore to the turn, bring its change there.
+				for p := range c.was {
+					b.write(p, want[p]+"more\n")
+				}
+				b.initialize(m)
+				r, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "turn:0", OnDirty: rollback.Merge})
+				if err != nil {
+					t.Fatal(err)
+				}
+				again := make(files)
+				for p, text := range c.then {
+					again[p] = text
+				}
+				for p, was := range c.was {
+					if _, ok := again[p]; ok {
+						again[p] += "more\n"
+					} else {
+						again[was] += "more\n"
+					}
+				}
+				b.expectFiles(again)
+			})
+		}
+	}
+}
+
+// movedDay is a session whose turn has moved a file that the user has edited since.
+func movedDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after files) {
+	t.Helper()
+	b := &bench{T: t, dir: dir}
+	b.write("a", numbered(nil))
+	b.initialize(m)
+	b.turn(m, func() { b.remove("a"); b.write("dir/b", numbered(map[int]string{1: "turn"})) })
+	b.write("dir/b", numbered(map[int]string{1: "turn", 8: "user"}))
+	return b.files(), files{"a": numbered(map[int]string{8: "user"})}
+}
+
+// Somebody else takes the place to which a file is to be brought, at each operation of
+// the restore: theirs stays, and the user's lines are where they were, or where they were
+// to be.
+func TestMergeMovedPlaceTaken(t *testing.T) {
+	for at := 0; ; at++ {
+		b := newBench(t)
+		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := movedDay(t, b.dir, m)
+		n, taken := 0, false
+		watchDir(m, func(op, name string) {
+			if n++; n-1 == at {
+				if _, err := os.Lstat(filepath.Join(b.dir, "a")); err != nil {
+					taken = true
+					b.write("a", "mine")
+				}
+			}
+		})
+		r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+		if err != nil {
+			t.Fatalf("operation %d: %v", at, err)
+		}
+		if want := after; taken {
+			want = maps.Clone(before)
+			want["a"] = "mine"
+			if got := b.files(); !cmp.Equal(got, want) || r.IsComplete() {
+				t.Errorf("operation %d: %+v\n%s", at, r.Items, cmp.Diff(want, got))
+			}
+		} else {
+			b.expectFiles(want)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n <= at || t.Failed() {
+			if at < 20 {
+				t.Errorf("only %d operations", at)
+			}
+			return
+		}
+	}
+}
+
+// The process dies at each operation of the restore, and somebody else takes the place
+// before the next one goes on, either way.
+func TestMergeMovedCutOff(t *testing.T) {
+	for _, how := range []string{"look", "look, place taken", "abort", "abort, place taken"} {
+		for at := int64(0); ; at += stride(1, 4) {
+			dir, disk := t.TempDir(), vfstest.NewMem()
+			b := &bench{T: t, dir: dir}
+			m, err := openOn(t, dir, disk)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, after := movedDay(t, dir, m)
+			fault := &vfstest.Fault{At: at, Sticky: true, Err: syscall.EIO}
+			m.openDir = func(path string) (vfs.Dir, error) {
+				d, err := vfs.OpenDir(path)
+				return vfstest.WithFaultDir(d, fault), err
+			}
+			_, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+			if !fault.Fired() {
+				if err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+			m.openDir = vfs.OpenDir
+			_, taken := os.Lstat(filepath.Join(dir, "a"))
+			isTaken := taken != nil && strings.HasSuffix(how, "taken")
+			if isTaken {
+				b.write("a", "mine")
+			}
+			if strings.HasPrefix(how, "abort") {
+				if _, err := m.FinishRestore(t.Context(), true); err != nil && !errors.Is(err, ErrNothing) {
+					t.Fatalf("operation %d, %s: %v", at, how, err)
+				}
+			} else {
+				b.initialize(m)
+			}
+			got, want := b.files(), maps.Clone(before)
+			want["a"] = "mine"
+			if isTaken && !cmp.Equal(got, want) || !isTaken && !cmp.Equal(got, before) && !cmp.Equal(got, after) {
+				t.Errorf("operation %d, %s:\n%s", at, how, cmp.Diff(want, got))
+			}
+			b.check(m.store)
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
