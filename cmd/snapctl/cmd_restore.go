@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ type restoreFlags struct {
 
 	// Of revert.
 	turns    []string // that are named
+	paths    []string // likewise, as they were typed
 	whenIdle bool
 	always   bool // it is asked before anything is changed, and nothing is changed where nobody can be asked
 }
@@ -728,13 +730,9 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 
 // noteConflicts says what takes back what is in conflict, and how else it can be settled.
 func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
-	snapctl := "snapctl"
-	if a.sessionTyped {
-		snapctl += " --session " + a.flags.session
-	}
 	hasMarkers := f.onConflict == rollback.ConflictMarkers && !r.Preview && !r.Aborted
-	byHint := make(map[string][]string)
-	var hints, lines []string // in order
+	var lines, blocked []string // paths
+	var with []int              // turns that are to be taken back, and those in their way
 	for _, c := range r.Conflicts {
 		if c.Why == "lines" {
 			lines = append(lines, c.Path)
@@ -742,24 +740,22 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		if c.Hint == "" || c.Why == "markers" || hasMarkers {
 			continue
 		}
-		if byHint[c.Hint] == nil {
-			hints = append(hints, c.Hint)
+		blocked = append(blocked, c.Path)
+		hint, _, _ := strings.Cut(c.Hint, " -- ")
+		for word := range strings.FieldsSeq(hint) {
+			if n, err := strconv.Atoi(strings.TrimPrefix(word, "turn:")); err == nil {
+				with = append(with, n)
+			}
 		}
-		byHint[c.Hint] = append(byHint[c.Hint], c.Path)
 	}
-	for i, hint := range hints {
-		if i == maxHints {
-			a.note("--json lists what takes back the rest")
-			break
-		}
-		a.note("to take back %s with what is in its way: %s%s", firstPaths(byHint[hint], 3), snapctl,
-			strings.TrimPrefix(hint, "snapctl"))
+	if len(blocked) > 0 {
+		slices.Sort(with)
+		a.note("to take back %s with what is in its way: %s", firstPaths(blocked, 3),
+			a.revertCommandLine(turnNames(slices.Compact(with)), "", f.paths))
 	}
 	turns := f.turns
 	if turns == nil && len(r.TurnsPutBack) == 0 {
-		for _, n := range r.TurnsTakenBack {
-			turns = append(turns, fmt.Sprintf("turn:%d", n))
-		}
+		turns = turnNames(r.TurnsTakenBack)
 	}
 	switch {
 	case r.Aborted || len(lines) == 0:
@@ -767,10 +763,35 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; 'snapctl status' lists it until they are gone",
 			firstPaths(lines, 3))
 	case f.onConflict != rollback.ConflictMarkers && len(turns) > 0:
-		a.note("to have both sides in the file, and choose: %s revert %s --on-conflict markers; or 'theirs', which "+
-			"overwrites what came since", snapctl, strings.Join(turns, " "))
+		a.note("to have both sides in the file, and choose: %s; or 'theirs', which overwrites what came since",
+			a.revertCommandLine(turns, " --on-conflict markers", f.paths))
 	}
 }
 
-// maxHints is how many commands are named for what is in conflict.
-const maxHints = 3
+// turnNames names turns as a command takes them.
+func turnNames(turns []int) (names []string) {
+	for _, n := range turns {
+		names = append(names, fmt.Sprintf("turn:%d", n))
+	}
+	return names
+}
+
+// revertCommandLine returns the command, for a shell, that takes back turns.
+func (a *app) revertCommandLine(turns []string, flags string, paths []string) string {
+	line := "snapctl"
+	if a.sessionTyped {
+		line += " --session " + a.flags.session
+	}
+	line += " revert"
+	for _, turn := range turns {
+		line += " " + shellQuote(turn)
+	}
+	line += flags
+	for i, path := range paths {
+		if i == 0 {
+			line += " --"
+		}
+		line += " " + shellQuote(path)
+	}
+	return line
+}

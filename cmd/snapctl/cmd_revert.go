@@ -21,18 +21,17 @@ func (a *app) revertCommand() *cobra.Command {
 		Short:             "Take back turns, and keep what came after them",
 		ValidArgsFunction: a.completeTurns,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			turns, paths := args, []string(nil)
+			f.turns = args
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
-				turns, paths = args[:n], args[n:]
+				f.turns, f.paths = args[:n], args[n:]
 			}
 			switch {
-			case len(turns) == 0:
+			case len(f.turns) == 0:
 				return usageError(cmd, "revert: no TURN")
 			case f.whenIdle && (f.force || f.endTurn):
 				return usageError(cmd, "revert: --when-idle waits, and does not go with --force or %s", flagEndTurn)
 			}
-			f.turns = turns
-			return a.revert(cmd, paths, &f)
+			return a.revert(cmd, &f)
 		},
 	}
 	f.add(c)
@@ -41,7 +40,7 @@ func (a *app) revertCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) revert(cmd *cobra.Command, args []string, f *restoreFlags) error {
+func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 	ctx := cmd.Context()
 	p, err := a.restoring(ctx, func(p *place) error {
 		return p.chooseSessionToRestore(ctx, f.turns[0], f.dryRun)
@@ -50,7 +49,7 @@ func (a *app) revert(cmd *cobra.Command, args []string, f *restoreFlags) error {
 		return err
 	}
 	defer p.close()
-	paths, err := p.filter(cmd, args)
+	paths, err := p.filter(cmd, f.paths)
 	if err != nil {
 		return err
 	}
