@@ -43,14 +43,14 @@ func (f *restoreFlags) add(c *cobra.Command) {
 	flags.BoolVarP(&f.yes, "yes", "y", false,
 		"do not ask before files are deleted, nor when another commit is checked out")
 	flags.TextVar(&f.onDirty, "on-dirty", rollback.Policy(""),
-		"what to do with files that were changed since: `POLICY` is merge (default), skip,\noverwrite or abort")
+		"files that were changed since: `POLICY` is merge (default), skip, overwrite or abort")
 	flags.BoolVar(&f.force, "force", false, "also while a turn is open")
 	flags.BoolVar(&f.endTurn, "end-turn", false, "end the session's open turn first, if its agent was stopped")
 }
 
 func (f *restoreFlags) addOnConflict(c *cobra.Command) {
-	c.Flags().TextVar(&f.onConflict, "on-conflict", rollback.OnConflict(""), "what to do with lines that were changed "+
-		"since, too: `HOW` is keep\n(default), markers, theirs or abort")
+	c.Flags().TextVar(&f.onConflict, "on-conflict", rollback.OnConflict(""),
+		"lines that were changed since, too: `HOW` is keep (default), markers, theirs or abort")
 }
 
 func (f *restoreFlags) options(target string, paths []string) *manager.RestoreOptions {
@@ -779,6 +779,9 @@ func turnNames(turns []int) (names []string) {
 // revertCommandLine returns the command, for a shell, that takes back turns.
 func (a *app) revertCommandLine(turns []string, flags string, paths []string) string {
 	line := "snapctl"
+	if a.flags.root != "" {
+		line += " --root " + shellQuote(a.flags.root)
+	}
 	if a.sessionTyped {
 		line += " --session " + a.flags.session
 	}

@@ -36,6 +36,7 @@ func (a *app) revertCommand() *cobra.Command {
 	}
 	f.add(c)
 	f.addOnConflict(c)
+	c.Flags().Lookup("yes").Usage = "do not ask"
 	c.Flags().BoolVar(&f.whenIdle, "when-idle", false, "wait until no turn is open in the directory")
 	return c
 }
