@@ -147,14 +147,19 @@ func namesOf(by []string) string {
 	}
 }
 
-// addConflict adds what is in the way at a path that was left alone, or changed in part,
-// to the result.
-func (x *restore) addConflict(it *rollback.Item) {
-	if x.opts.OnDirty != rollback.Merge {
-		return
+// conflictAt returns what is in the way at a path that was left alone, or changed in
+// part; nil: nothing of that kind is.
+func (x *restore) conflictAt(it *rollback.Item) *Conflict {
+	isLeft := it.Do == rollback.Skipped || it.Do == rollback.Kept || it.IsPart()
+	if x.opts.OnDirty != rollback.Merge || !isLeft {
+		return nil
 	}
-	c := Conflict{Path: it.Path}
-	doubt, _, _ := strings.Cut(it.Why, ":")
+	c := &Conflict{Path: it.Path}
+	why := it.Why
+	if w := x.expected[it.Path]; why == whyUntold && w != nil {
+		why = cmp.Or(w.Doubt, "unknown:")
+	}
+	doubt, _, _ := strings.Cut(why, ":")
 	switch found := x.clashes[it.Path]; {
 	case found != nil:
 		c.Why, c.BlockedBy = found.why, found.by
@@ -163,10 +168,10 @@ func (x *restore) addConflict(it *rollback.Item) {
 	case doubt == "contested" || doubt == "unknown":
 		c.Why = doubt
 	default:
-		return
+		return nil
 	}
 	c.Hint = x.hint(c.BlockedBy)
-	x.result.Conflicts = append(x.result.Conflicts, c)
+	return c
 }
 
 // hint returns the command that takes turns back together with those in their way, ""

@@ -378,7 +378,13 @@ func TestRevertOthers(t *testing.T) {
 	tool("3", func() { b.write("q", "whose?\n") })
 	b.end(o)
 	b.end(m)
-	r := b.revert(m, "0")
+	before := b.files()
+	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictAbort})
+	if err != nil || !r.Aborted || len(r.Conflicts) != 1 {
+		t.Errorf("abort: %+v, %v", r, err)
+	}
+	b.expectFiles(before)
+	r = b.revert(m, "0")
 	if d := cmp.Diff([]Conflict{{Path: "q", Why: "contested"}}, r.Conflicts); d != "" {
 		t.Errorf("conflicts (-want +got):\n%s", d)
 	}

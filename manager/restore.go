@@ -457,10 +457,19 @@ func (x *restore) plan(ctx context.Context) (*livedir.Plan, error) {
 	}
 	opts := &livedir.Options{Policy: x.opts.OnDirty, Moves: x.moves, Loose: x.loose(ctx)}
 	plan, err := x.newPlan(ctx, &x.aim, opts)
-	if err == nil && len(x.clashes) > 0 && x.opts.OnConflict == rollback.ConflictAbort {
+	if err != nil {
+		return nil, err
+	}
+	x.result.Conflicts = nil
+	for i := range plan.Items {
+		if c := x.conflictAt(&plan.Items[i]); c != nil {
+			x.result.Conflicts = append(x.result.Conflicts, *c)
+		}
+	}
+	if len(x.result.Conflicts) > 0 && x.opts.OnConflict == rollback.ConflictAbort {
 		plan.Stop("something else is in conflict, and then nothing is to be done")
 	}
-	return plan, err
+	return plan, nil
 }
 
 // openRoot opens the session's directory for a restore.
@@ -507,9 +516,6 @@ func (x *restore) fill(plan *livedir.Plan) {
 		switch it.Do {
 		case rollback.Restore:
 			list = &x.result.Restored
-			if it.IsPart() {
-				x.addConflict(&it)
-			}
 			if it.Merged {
 				was := cmp.Or(it.From, x.moved[it.Path])
 				x.result.Merged = append(x.result.Merged, MergedFile{it.Path, x.hunks[it.Path], was})
@@ -517,7 +523,6 @@ func (x *restore) fill(plan *livedir.Plan) {
 		case rollback.Delete:
 			list = &x.result.Deleted
 		case rollback.Skipped:
-			x.addConflict(&it)
 			list = &x.result.Skipped
 			if w := x.expected[it.Path]; it.Dirty && w != nil && w.isKnown {
 				it.Left, it.LeftBy = w.Old, &w.after

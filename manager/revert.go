@@ -119,7 +119,10 @@ func (l *line) turnNumbers(ctx context.Context, names []string) (list []int, err
 func (l *line) turnNumber(ctx context.Context, name string) (int, error) {
 	digits, isTurn := strings.CutPrefix(name, "turn:")
 	if n, err := parseNumber(digits); err == nil && (isTurn || len(digits) < minPrefix) {
-		_, err := l.atTurn(ctx, n)
+		p, err := l.atTurn(ctx, n)
+		if err == nil && p.on.logged != nil && p.on.Turn() == n {
+			err = onlyLogged(n)
+		}
 		return n, err
 	}
 	p, err := l.m.resolve(ctx, name)
@@ -141,13 +144,18 @@ func (l *line) turnNumber(ctx context.Context, name string) (int, error) {
 	case n < 0:
 		return 0, fmt.Errorf("revision %q: %w: it is no turn", name, ErrUnknown)
 	case p.Snapshot == nil:
-		return 0, fmt.Errorf("turn %d: %w in this store: only the session's log has it", n, ErrUnknown)
+		return 0, onlyLogged(n)
 	case p.Snapshot.Worktree != l.m.project.Worktree:
 		return 0, fmt.Errorf("%w: it is of %q", ErrOtherSession, p.Snapshot.Root)
 	case p.Snapshot.Seq > past[p.Snapshot.Session]:
 		return 0, fmt.Errorf("turn %d: %w: of %q", n, ErrOtherSession, p.Snapshot.Session)
 	}
 	return n, nil
+}
+
+// onlyLogged says that nothing but the log tells of a turn.
+func onlyLogged(n int) error {
+	return fmt.Errorf("turn %d: %w in this store: only the session's log has it", n, ErrUnknown)
 }
 
 // turnOfEntry returns the number of the turn to which a message of the log belongs, -1

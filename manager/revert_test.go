@@ -256,6 +256,29 @@ func TestRevertSessions(t *testing.T) {
 	b.holds("r", "R\n")
 }
 
+// Turns that another store has recorded are in the log alone.
+func TestRevertFromElsewhere(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree()
+	m := b.open("s")
+	b.initialize(m)
+	entry := b.turn(m, func() { b.write("p", revertText) })
+	b.stores = t.TempDir()
+	m = b.open("s")
+	if err := m.RebuildIndex(t.Context(), b.log); err != nil {
+		t.Fatal(err)
+	}
+	b.initialize(m)
+	b.turn(m, func() { b.write("q", "Q\n") })
+	for _, name := range []string{"0", "turn:0", entry} {
+		if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{name}}); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b.revert(m, "1")
+	b.expectFiles(files{"p": revertText})
+}
+
 // In a session with a log a message stands for its turn.
 func TestRevertMessages(t *testing.T) {
 	b := newBench(t)
@@ -292,5 +315,39 @@ func TestRevertMessages(t *testing.T) {
 		}
 		b.holds("p", c.want)
 		b.undo(m)
+	}
+}
+
+// A directory that a turn made stays if something in it does, and that is nothing to be
+// told; else it goes with the last file in it.
+func TestRevertDirectories(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		later   func(b *bench, m *FileSnapshotManager)
+		deleted string
+		want    files
+	}{
+		{"nothing else", func(*bench, *FileSnapshotManager) {}, "[d d/e d/e/a]", files{}},
+		{"a later turn's file", func(b *bench, m *FileSnapshotManager) { b.turn(m, func() { b.write("d/e/b", "B") }) },
+			"[d/e/a]", files{"d/e/b": "B"}},
+		{"a later turn's file above", func(b *bench, m *FileSnapshotManager) { b.turn(m, func() { b.write("d/b", "B") }) },
+			"[d/e d/e/a]", files{"d/b": "B"}},
+		{"the user's file", func(b *bench, _ *FileSnapshotManager) { b.write("d/e/u", "u") }, "[d/e/a]", files{"d/e/u": "u"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			m := b.open("s")
+			b.initialize(m)
+			b.turn(m, func() { b.write("d/e/a", "A") })
+			c.later(b, m)
+			before := b.files()
+			r := b.revert(m, "0")
+			if fmt.Sprint(r.Deleted) != c.deleted || !r.IsComplete() || len(r.Kept)+len(r.Dirty) > 0 {
+				t.Errorf("deleted %v, kept %v, dirty %v, want %s", r.Deleted, r.Kept, r.Dirty, c.deleted)
+			}
+			b.expectFiles(c.want)
+			b.undo(m)
+			b.expectFiles(before)
+		})
 	}
 }

@@ -526,7 +526,7 @@ func (ws *wants) addDirs() error {
 				if d.Old, err = ws.entry(w.left, up, true); err != nil {
 					return err
 				}
-				if d.Created = true; d.Old == nil {
+				if d.Created, d.Follows = true, ws.x.reverts != nil; d.Old == nil {
 					continue
 				}
 			}

@@ -34,6 +34,7 @@ type Want struct {
 	Merged  bool   // New is made of Old, which becomes it whatever the doubt
 	Part    string // with Merged: why New is not all that was wanted; "": it is
 	From    string // where what New is made of is, which goes only if New comes; "": it is made of Old
+	Follows bool   // with Created: a directory that goes with what is in it, and stays unsaid if some of that does
 	Out     string // why nothing is put there where nothing is, whatever the policy; "": it may be
 }
 
@@ -304,6 +305,8 @@ func (pl *planner) judge(i int) error {
 		}
 	case !w.Created:
 		it.Do, it.Why = rollback.Kept, "it is not one that was made since"
+	case holds != "" && w.Follows:
+		it.Do, it.Dirty = Nothing, false
 	case holds != "":
 		it.Do, it.Why = rollback.Kept, holds
 	default:
