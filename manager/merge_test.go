@@ -138,3 +138,55 @@ func TestGuardMerged(t *testing.T) {
 		}
 	}
 }
+
+// What a manager was opened with is what restores, undos and redos do that say nothing
+// else; one that is to be exact overwrites all the same.
+func TestPolicyOfOptions(t *testing.T) {
+	const before, turn, user, merged = "1\n2\n3\n", "one\n2\n3\n", "one\n2\nmine\n", "1\n2\nmine\n"
+	for _, c := range []struct {
+		options, asked rollback.Policy
+		exact          bool
+		want           string
+	}{
+		{"", "", false, user},
+		{rollback.Merge, "", false, merged},
+		{rollback.Merge, rollback.Skip, false, user},
+		{rollback.Merge, "", true, before},
+		{rollback.Overwrite, "", false, before},
+	} {
+		b := newBench(t)
+		b.write("f", before)
+		m := b.open("s", func(o *Options) { o.OnDirty = c.options })
+		b.initialize(m)
+		b.turn(m, func() { b.write("f", turn) })
+		b.write("f", user)
+		holds := func(when, want string) {
+			t.Helper()
+			if got, err := os.ReadFile(filepath.Join(b.dir, "f")); err != nil || string(got) != want {
+				t.Errorf("%+v, %s: %q, %v; want %q", c, when, got, err, want)
+			}
+		}
+		_, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: c.asked, Exact: c.exact})
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds("restored", c.want)
+		if c.want != merged {
+			continue
+		}
+		b.write("f", "1\n2\nmine\nmore\n")
+		if _, err := m.Undo(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		holds("undone", user+"more\n")
+		if _, err := m.Redo(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		holds("redone", merged+"more\n")
+	}
+	m, err := Open(t.Context(), t.TempDir(), &Options{StoreRoot: t.TempDir(), Session: "s", OnDirty: "MERGE"})
+	if err == nil {
+		m.Close()
+		t.Error("a policy that there is not was taken")
+	}
+}
