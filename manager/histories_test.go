@@ -382,7 +382,8 @@ func (h *aHistory) do(st historyStep) {
 			} else {
 				fn()
 			}
-			if i >= len(st.within) || st.within[i].kind == "" {
+			if i >= len(st.within) || st.within[i].kind == "" ||
+				st.within[i].kind == "restore" && !h.hasTarget(st.within[i]) {
 				continue
 			}
 			tool(func() {
@@ -423,6 +424,9 @@ func (h *aHistory) do(st historyStep) {
 		deed(st)
 	}
 	h.steps = h.steps[:n]
+	if h.ended {
+		return
+	}
 	if h.real != nil && !h.isWrong() {
 		h.compare()
 	}
@@ -514,12 +518,7 @@ func (h *aHistory) doRestore(st historyStep) {
 		h.revert(st.who, paths, st.turns...)
 		h.checkText(before, st, nil)
 	default:
-		kind, arg, _ := strings.Cut(st.target, ":")
-		var n int
-		fmt.Sscan(arg, &n)
-		if kind == "look" && (n >= len(h.looks) || !slices.Contains(s.moments, h.looks[n]) || h.looks[n].idle) ||
-			(kind == "turn" || kind == "hash" || kind == "prompt") && s.moment("end", n) == nil ||
-			kind == "turn" && s.isPart(n) || kind == "hash" && h.real != nil && !h.hasHash(s.moment("end", n).disk) {
+		if !h.hasTarget(st) {
 			h.last = &ruleAnswer{}
 			return
 		}
@@ -534,6 +533,23 @@ func (h *aHistory) doRestore(st historyStep) {
 	if h.last.outcome == "ok" || h.last.outcome == "left" && len(h.last.restored)+len(h.last.deleted) > 0 {
 		h.checkBack(before, st)
 	}
+}
+
+// hasTarget reports whether a restore has something to go to that is known by one name.
+func (h *aHistory) hasTarget(st historyStep) bool {
+	s := h.rules.sessions[st.who]
+	kind, arg, _ := strings.Cut(st.target, ":")
+	var n int
+	fmt.Sscan(arg, &n)
+	switch kind {
+	case "look":
+		return n < len(h.looks) && slices.Contains(s.moments, h.looks[n]) && !h.looks[n].idle
+	case "turn", "hash", "prompt":
+		end := s.moment("end", n)
+		return end != nil && !(kind == "turn" && s.isPart(n)) &&
+			!(kind == "hash" && h.real != nil && !h.hasHash(end.disk))
+	}
+	return true
 }
 
 // hasHash reports whether it is known what a directory is called.
@@ -559,7 +575,11 @@ func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) 
 				continue
 			}
 			fine := false
-			for _, id := range is.in[p].minus(was.in[p]) {
+			came := is.in[p].minus(was.in[p])
+			if h.last.skipped[p] != "" { // some may have come in part
+				came = was.out(p)
+			}
+			for _, id := range came {
 				c := is.changes[id] // if it is mixed, the user had taken the line out before
 				fine = fine || (c.mixed || ruleHasLine(c.before, line)) && !ruleHasLine(c.after, line)
 			}
@@ -572,6 +592,16 @@ func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) 
 			}
 		}
 	}
+}
+
+// out returns the changes of a path that are not in.
+func (s *ruleSession) out(p string) (out ruleSet) {
+	for id, c := range s.changes {
+		if c.path == p && !s.in[p].has(id) {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 func ruleHasLine(text, line string) bool { return slices.Contains(strings.Split(text, "\n"), line) }
@@ -689,7 +719,7 @@ func tellHistory(t *testing.T, kind historyKind, real bool, seed uint64, steps i
 		st := h.generate()
 		list = append(list, st)
 		h.do(st)
-		if h.isWrong() {
+		if h.isWrong() || h.ended {
 			break
 		}
 	}
@@ -704,7 +734,7 @@ func shortenHistory(t *testing.T, kind historyKind, real bool, list []historySte
 		h := newHistory(t, kind, real)
 		h.next = 1 << 20
 		for _, st := range list {
-			if h.do(st); h.isWrong() {
+			if h.do(st); h.isWrong() || h.ended {
 				break
 			}
 		}

@@ -41,10 +41,11 @@ import (
 //  7. By PATH a turn leaves the line when the last of it goes, and is on it
 //     again when something of it comes, if it is on the line of the target.
 //  8. A conflict of lines leaves these, and the rest of the path is merged: it is
-//     written, and its standing stays. One of a whole path leaves all of it alone. Where the rule is not to merge, and nothing says what is expected without the
-//     changes that go, one after the other goes if it left all that is there; and
-//     a path is as it is to be if it holds what the first that goes had found, or
-//     the last that comes has left.
+//     written, and its standing stays. One of a whole path leaves all of it alone.
+//     Where files are not to be merged, and nothing says what is expected without the
+//     changes that go, one after the other goes if it left all that is there. Merged
+//     or not, a path is as it is to be then if it holds what the first that goes had
+//     found, or the last that comes has left.
 //  9. hidden is said only where no moment had the set. Else what it had there
 //     is known, and nothing has to be written.
 //     It holds for undo and redo as well (turn 0 makes p; restored away and
@@ -477,10 +478,6 @@ type ruleAnswer struct {
 	took              *ruleRestore // that an undo or a redo took back
 }
 
-func (a *ruleAnswer) lists() string {
-	return fmt.Sprint(a.restored, a.deleted, slices.Sorted(maps.Keys(a.skipped)), a.dirty)
-}
-
 // A rulePath is what is planned for a path.
 type rulePath struct {
 	path        string
@@ -703,7 +700,7 @@ func (w *rules) restoreHash(s *ruleSession, q ruleRequest) *ruleAnswer {
 		for _, m := range fit {
 			q.to = m
 			a, disk := w.preview(q)
-			seen[fmt.Sprint(a.outcome, a.lists(), disk)] = true
+			seen[fmt.Sprint(a.outcome, a.restored, a.deleted, slices.Sorted(maps.Keys(a.skipped)), disk)] = true
 		}
 		if len(seen) > 1 {
 			return &ruleAnswer{outcome: "ambiguous", of: s.name}
@@ -723,17 +720,21 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	in := s.in[p]
 	rp := &rulePath{path: p, found: w.disk.at(p), text: ruleUnknown, from: in, to: to}
 	goes, comes := in.minus(to), to.minus(in)
+	merges := policy == "merge"
 	back := false
 	if len(goes) > 0 && len(comes) == 0 && s.changes[goes[0]].under.is(to) {
 		back, rp.text = true, s.changes[goes[0]].before
 	} else {
 		rp.text = s.expects(p, to)
 	}
-	if rp.text == ruleUnknown && !w.merge {
+	if rp.text == ruleUnknown && !merges {
 		rp.text = s.oneByOne(p, goes, comes)
 	}
 	known := rp.text != ruleUnknown
-	if !known && !w.merge {
+	if rp.hide(s, goes, known); rp.left != "" {
+		return rp
+	}
+	if !known {
 		switch n := len(comes); { // it is so already by what goes, or comes
 		case n > 0 && s.changes[comes[n-1]].after == rp.found, n == 0 && len(goes) > 0 && s.changes[goes[0]].before == rp.found:
 			rp.text = rp.found
@@ -754,9 +755,6 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	for _, id := range comes {
 		rp.pure = rp.pure && !s.changes[id].mixed
 	}
-	if rp.hide(s, goes, known); rp.left != "" {
-		return rp
-	}
 	switch {
 	case rp.why != "" && (policy == "skip" || policy == "abort"):
 		rp.left = rp.why
@@ -764,10 +762,10 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	default:
 		rp.text = rp.found
 		for _, c := range slices.Backward(s.joined(goes)) {
-			rp.merge(c.after, c.before, w.merge)
+			rp.merge(c.after, c.before, merges)
 		}
 		for _, c := range s.joined(comes) {
-			rp.merge(c.before, c.after, w.merge)
+			rp.merge(c.before, c.after, merges)
 		}
 		rp.settle()
 	}
@@ -801,24 +799,25 @@ func (s *ruleSession) oneByOne(p string, goes, comes ruleSet) string {
 			text = ruleUnknown
 		}
 	}
-	for _, id := range slices.Backward(goes) {
-		step(s.changes[id].after, s.changes[id].before)
+	for _, c := range slices.Backward(s.joined(goes)) {
+		step(c.after, c.before)
 	}
-	for _, id := range comes {
-		step(s.changes[id].before, s.changes[id].after)
+	for _, c := range s.joined(comes) {
+		step(c.before, c.after)
 	}
 	return text
 }
 
-// hide leaves alone what a later turn, which stays, has deleted, if changes
-// under that are to go.
+// hide leaves alone what a later turn, which stays, has deleted, if changes that it
+// deleted are to go.
 func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
 	stay := rp.from.minus(goes)
 	for i, id := range stay {
 		c := s.changes[id]
-		made := i+1 < len(stay) && s.changes[stay[i+1]].turn == c.turn // again, by the same turn
-		if !known && len(goes) > 0 && id > goes[0] && c.after == ruleNone && !made {
-			rp.why, rp.left = "", fmt.Sprint("hidden by turn ", c.turn)
+		made := i+1 < len(stay) && s.numbers[s.changes[stay[i+1]].turn] == s.numbers[c.turn] // again, by the same turn
+		under := slices.ContainsFunc(goes, c.under.has)
+		if !known && under && c.after == ruleNone && !made {
+			rp.left = fmt.Sprint("hidden by turn ", c.turn)
 			if s.changes[goes[0]].before != ruleNone {
 				rp.left = "changed-then-deleted"
 			}
