@@ -338,7 +338,59 @@ func (ws *wants) standAfter(named bool) error {
 	}
 	ws.goes.tookFrom = to
 	ws.goes.pathsBack, ws.goes.pathsForth, err = ws.standings.paths(ws.ctx, ws.x.tip, at)
-	return err
+	if err != nil {
+		return err
+	}
+	return ws.goesElsewhere()
+}
+
+// goesElsewhere adds to the turns that may leave the line those that are on the target's,
+// too, if nothing of them is in but at paths where they are not in there.
+func (ws *wants) goesElsewhere() error {
+	s, g := ws.standings, &ws.goes
+	asked, listed := make(map[uint64]bool), make(map[uint64]bool)
+	for _, r := range g.back {
+		asked[r.Seq], listed[r.Seq] = true, true
+	}
+	for _, list := range g.pathsBack {
+		for _, sc := range list {
+			if asked[sc.r.Seq] {
+				continue
+			}
+			asked[sc.r.Seq] = true
+			on, err := s.l.onLine(ws.ctx, ws.x.tip, sc.r)
+			if err == nil && on != nil && !listed[on.Seq] {
+				listed[on.Seq] = true
+				var stays bool
+				if stays, err = ws.staysElsewhere(on); !stays {
+					g.back = append(g.back, on)
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	slices.SortFunc(g.back, func(a, b *record) int { return cmp.Compare(b.Seq, a.Seq) })
+	return nil
+}
+
+// staysElsewhere reports whether a turn is in at a path where no change goes.
+func (ws *wants) staysElsewhere(turn *record) (bool, error) {
+	list, err := ws.standings.of(ws.ctx, turn)
+	if err != nil {
+		return false, err
+	}
+	for p := range list {
+		if ws.goes.pathsBack[p] != nil {
+			continue
+		}
+		in, err := ws.standings.l.trail(ws.x.tip, p).find(ws.ctx, turn)
+		if in != nil || err != nil {
+			return true, err
+		}
+	}
+	return false, nil
 }
 
 // named wants what patterns stand for to be as at the target.

@@ -315,7 +315,14 @@ func (ws *wants) turnsGo(turns []*record, back map[string][]stepChange) error {
 	}
 	for _, r := range turns {
 		onLine := slices.ContainsFunc(ws.goes.back, r.isSameTurn)
-		if r.Kind == history.KindStep && !some[r.Turn()] && !onLine {
+		if some[r.Turn()] || onLine {
+			continue
+		}
+		did, err := ws.standings.of(ws.ctx, r)
+		if err != nil {
+			return err
+		}
+		if len(did) > 0 {
 			return x.takenBackError(ws.ctx, l, r)
 		}
 	}

@@ -114,7 +114,7 @@ func (t *trail) settle(ctx context.Context) error {
 		case j.Facts.TookFrom != 0: // it names all paths that it is about
 			without = nil
 		}
-		if err := t.beside(ctx, j, with); err != nil {
+		if err := t.beside(ctx, with); err != nil {
 			return err
 		}
 		t.passOver(without)
@@ -128,7 +128,7 @@ func (t *trail) settle(ctx context.Context) error {
 
 // beside adds the turns that a joint has beside those of the position from which
 // it goes on.
-func (t *trail) beside(ctx context.Context, j *record, turns []uint64) error {
+func (t *trail) beside(ctx context.Context, turns []uint64) error {
 	for _, seq := range turns {
 		if t.without[seq] { // a later one has taken it back
 			delete(t.without, seq)
@@ -428,13 +428,18 @@ func (l *line) onLine(ctx context.Context, at, turn *record) (*record, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := l.trail(at, "")
+	return l.trail(at, "").find(ctx, turn)
+}
+
+// find returns the record by which a turn is ahead of a trail, also if it is in in part;
+// nil if it is not.
+func (t *trail) find(ctx context.Context, turn *record) (*record, error) {
 	for {
 		r, err := t.next(ctx)
 		switch {
 		case r == nil || err != nil:
 			return nil, err
-		case isSame(r, turn) || r.endsAt(turn) || turn.endsAt(r): // also if it is on it in part
+		case isSame(r, turn) || r.endsAt(turn) || turn.endsAt(r):
 			return r, nil
 		case r.Seq < turn.Seq && r.Seq != 0:
 			return nil, nil
@@ -761,11 +766,14 @@ func (s *standings) newestOf(ctx context.Context, at *record, p string, settle f
 func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string, sc *stepChange,
 	start *record) error) error {
 	p := t.path
-	var joint *record // the newest at which it stands apart
-	var gone []uint64 // turns of it that are not in any more
+	var joint *record    // the newest at which it stands apart
+	var altered []uint64 // turns by which what is in ahead differs from what is in there
 	t.joint = func(j *record) {
 		if j.standsApart(p) != nil && joint == nil {
-			joint, gone = j, slices.Collect(maps.Keys(t.without))
+			joint, altered = j, slices.Collect(maps.Keys(t.without))
+			for _, r := range t.with {
+				altered = append(altered, r.Seq)
+			}
 		}
 	}
 	var found *stepChange
@@ -779,14 +787,12 @@ func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string
 	if err != nil {
 		return err
 	}
-	altered, err := s.anyAt(ctx, gone, p)
+	isAltered, err := s.anyAt(ctx, altered, p)
 	switch {
 	case err != nil:
 		return err
-	case joint != nil && !altered && joint.standsApart(p).Known:
+	case joint != nil && !isAltered && joint.standsApart(p).Known:
 		return settle(p, nil, joint)
-	case joint != nil && !altered:
-		return settle(p, nil, nil)
 	case found == nil:
 		return settle(p, nil, start)
 	case joint == nil && !t.altered:
@@ -804,6 +810,22 @@ func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string
 		return errors.Join(err, settle(p, nil, nil))
 	}
 	return settle(p, found, nil)
+}
+
+// isTold reports whether the records say what is expected at a path of a position with
+// the changes by which an Apart differs from it.
+func (s *standings) isTold(ctx context.Context, at *record, p string, a *history.Apart) (told bool, err error) {
+	t := s.l.trail(at, p)
+	t.altered = true
+	if err := t.beside(ctx, a.With); err != nil {
+		return false, err
+	}
+	t.passOver(a.Without)
+	err = s.newestOn(ctx, t, func(_ string, sc *stepChange, start *record) error {
+		told = sc != nil || start != nil
+		return nil
+	})
+	return told, err
 }
 
 // alike reports whether the same is in at a path ahead of two trails.

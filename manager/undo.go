@@ -333,6 +333,13 @@ func (u *undone) comeAlong() error {
 					}
 				}
 			}
+			if a := x.goes.apart[w.Path]; w.Hidden && a != nil {
+				told, err := s.isTold(u.ctx, x.tip, w.Path, a)
+				if err != nil {
+					return err
+				}
+				w.Hidden = !told
+			}
 		}
 	}
 	return nil

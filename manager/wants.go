@@ -265,7 +265,11 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		if err != nil {
 			return err
 		}
-		if c != nil && !(isFirst && found) {
+		switch {
+		case c == nil || isFirst && found:
+		case c.mixed:
+			w.mix(mixedWithin)
+		default:
 			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.old })
 		}
 		if isFirst || err != nil {
@@ -307,7 +311,7 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 		case err != nil:
 		case sc == nil && start == nil:
 			ws.paths[p].Doubt = fmt.Sprintf("unknown: nothing says what it was before turn %d", r.Turn())
-			ws.paths[p].mixed = ws.standings.own[p]
+			ws.paths[p].mixed = true
 		case !state.IsZero() && !same(e, found(p)):
 			ws.paths[p].mix(fmt.Sprintf("mixed: somebody else has changed it before turn %d", r.Turn()))
 		}
@@ -399,9 +403,11 @@ func (w *want) doubt(r *record, c *pathChange) {
 	case c.owner == Contested:
 		w.Doubt = "contested: it may have been another session, or the user"
 	case c.mixed:
-		w.mix("mixed: somebody else has changed it during the turn")
+		w.mix(mixedWithin)
 	}
 }
+
+const mixedWithin = "mixed: somebody else has changed it during the turn"
 
 // mix notes that a change found, or left, what somebody else has changed.
 func (w *want) mix(why string) { w.Doubt, w.mixed = why, true }
@@ -482,7 +488,7 @@ func (ws *wants) expect() error {
 		w := ws.paths[p]
 		w.known = true
 		if w.Old, w.left, err = ws.expectedOf(p, sc, start); w.left.IsZero() {
-			w.Doubt, w.mixed = unknownDoubt, ws.standings.own[p]
+			w.Doubt, w.mixed = unknownDoubt, true
 		} else if w.isKnown, w.after = w.Doubt == "", -1; sc != nil {
 			w.after = sc.r.Turn()
 		}
