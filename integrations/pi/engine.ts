@@ -160,15 +160,18 @@ export class Engine {
 	}
 
 	private receive(line: string): void {
-		let r: Response | null;
+		let r: Response | null = null;
 		try {
 			r = JSON.parse(line);
 		} catch {
+			// it is no JSON
+		}
+		if (typeof r !== "object" || r === null) {
 			this.refuse(`it does not speak the protocol of snapctl: ${line.slice(0, 200)}`);
 			return;
 		}
-		const p = r?.type === "response" ? this.pending.get(r.id) : undefined;
-		if (!r || !p) return;
+		const p = r.type === "response" ? this.pending.get(r.id) : undefined;
+		if (!p) return;
 		this.pending.delete(r.id);
 		if (r.success) p.resolve(r.data);
 		else p.reject(new EngineError(r.error ?? "failed", r.code ?? "internal"));
