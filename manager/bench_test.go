@@ -11,8 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/rollback"
 )
 
 // benchSession is a session of 1,000 turns in a directory of 1,000 files.
@@ -194,25 +197,30 @@ func BenchmarkRestore(b *testing.B) {
 }
 
 // BenchmarkRevert takes back a turn that has changed 5,000 files: by a restore, by name,
-// and by name where a turn that stays, or the user, has changed another line of each since.
+// and where a turn that stays, or the user, has changed another line of each since. The
+// undo is of such a restore, the user having changed that line once more. The floor is to
+// write the files under other names, sync and rename them, eight at once.
 func BenchmarkRevert(b *testing.B) {
 	const n = 5000
 	for _, c := range []struct {
-		name, since string
-		revert      bool
-	}{{"restore", "", false}, {"revert", "", true}, {"revert behind a turn", "turn", true}, {"revert behind the user", "user", true}} {
+		name, since  string
+		revert, undo bool
+	}{
+		{"restore", "", false, false}, {"restore behind the user", "user", false, false},
+		{"undo behind the user", "user", false, true},
+		{"revert", "", true, false}, {"revert behind a turn", "turn", true, false},
+		{"revert behind the user", "user", true, false},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			dir := b.TempDir()
 			write := func(first, last string) {
 				for i := range n {
-					p := filepath.Join(dir, fmt.Sprint("d", i%100), fmt.Sprint("file", i))
-					text := fmt.Sprintf("%s %d\n%s%s %d\n", first, i, strings.Repeat("a line of a file\n", 100), last, i)
-					if os.MkdirAll(filepath.Dir(p), 0o755) != nil || os.WriteFile(p, []byte(text), 0o644) != nil {
-						b.Fatal("cannot write")
+					if err := writeBench(benchPath(dir, i), benchText(first, last, i)); err != nil {
+						b.Fatal(err)
 					}
 				}
 			}
-			m, err := Open(b.Context(), dir, &Options{StoreRoot: b.TempDir(), Session: "s"})
+			m, err := Open(b.Context(), dir, &Options{StoreRoot: b.TempDir(), Session: "s", OnDirty: rollback.Merge})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -236,22 +244,69 @@ func BenchmarkRevert(b *testing.B) {
 			} else if c.since == "user" {
 				write("turn 0", "user")
 			}
-			for b.Loop() {
-				var r *RestoreResult
+			back := func() (*RestoreResult, error) {
 				if c.revert {
-					r, err = m.Revert(b.Context(), &RevertOptions{Turns: []string{"0"}})
-				} else {
-					r, err = m.RestoreFiles(b.Context(), &RestoreOptions{Target: "start"})
+					return m.Revert(b.Context(), &RevertOptions{Turns: []string{"0"}})
 				}
-				if err != nil || len(r.Restored) != n || !r.IsComplete() {
+				return m.RestoreFiles(b.Context(), &RestoreOptions{Target: "start"})
+			}
+			undo := func() (*RestoreResult, error) { return m.Undo(b.Context(), nil) }
+			do := func(fn func() (*RestoreResult, error)) {
+				if r, err := fn(); err != nil || len(r.Restored) != n || !r.IsComplete() {
 					b.Fatal(r, err)
 				}
+			}
+			for i := 0; b.Loop(); i++ {
+				if c.undo {
+					b.StopTimer()
+					do(back)
+					write("old", fmt.Sprint("user ", i))
+					b.StartTimer()
+					do(undo)
+					continue
+				}
+				do(back)
 				b.StopTimer()
-				if r, err := m.Undo(b.Context(), nil); err != nil || !r.IsComplete() {
-					b.Fatal(r, err)
-				}
+				do(undo)
 				b.StartTimer()
 			}
 		})
 	}
+	b.Run("floor/write and sync 5000", func(b *testing.B) {
+		dir := b.TempDir()
+		for b.Loop() {
+			var group errgroup.Group
+			group.SetLimit(8)
+			for i := range n {
+				p := benchPath(dir, i)
+				group.Go(func() error {
+					err := errors.Join(writeBench(p+".new", benchText("old", "user", i)), syncFile(p+".new"))
+					return errors.Join(err, os.Rename(p+".new", p))
+				})
+			}
+			if err := group.Wait(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func benchPath(dir string, i int) string {
+	return filepath.Join(dir, fmt.Sprint("d", i%100), fmt.Sprint("file", i))
+}
+
+func benchText(first, last string, i int) string {
+	return fmt.Sprintf("%s %d\n%s%s %d\n", first, i, strings.Repeat("a line of a file\n", 100), last, i)
+}
+
+func writeBench(p, text string) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(text), 0o644))
+}
+
+func syncFile(p string) error {
+	f, err := os.OpenFile(p, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
