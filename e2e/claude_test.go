@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 )
 
@@ -14,6 +15,9 @@ func TestClaudeHung(t *testing.T) {
 	tty.enter(script + " bash echo one > a.txt ;; first")
 	tty.sees("done: first")
 	s.closes()
+	if log := s.snapctl("log", "--json", "-n", "1"); !strings.Contains(log, `"model":"claude-`) {
+		t.Errorf("the turn has not the model with which the session began: %s", log)
+	}
 	s.engines("STOP")
 	tty.enter(script + " bash echo two > b.txt ;; second")
 	tty.sees("snapctl: the engine does not answer")

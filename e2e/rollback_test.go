@@ -349,8 +349,8 @@ func TestPiKilled(t *testing.T) {
 		list := make(chan string, 1)
 		a.asked(func(_ string, options []any) string { list <- fmt.Sprint(options...); return "" })
 		a.slash("/rewind")
-		if s := <-list; !strings.Contains(s, "(at least 0 files since, 2 of unknown origin)") ||
-			!strings.Contains(s, "(at least 1 file since, 2 of unknown origin)") {
+		if s := <-list; !strings.Contains(s, "(turn 1, at least 0 files since, 2 of unknown origin)") ||
+			!strings.Contains(s, "(turn 0, at least 1 file since, 2 of unknown origin)") {
 			t.Errorf("/rewind lists %s", s)
 		}
 		a.prompt("write c.txt c ;; fin")

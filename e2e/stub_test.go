@@ -37,6 +37,7 @@ type model struct {
 	mu      sync.Mutex
 	pause   func()
 	request func()
+	bodies  []string // of all requests
 }
 
 func newModel(t testing.TB) *model {
@@ -58,6 +59,19 @@ func (m *model) onRequest(fn func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.request = fn
+}
+
+// read counts the requests since the last time that had a text in them, as JSON has it.
+func (m *model) read(text string) (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, body := range m.bodies {
+		if strings.Contains(body, text) {
+			n++
+		}
+	}
+	m.bodies = nil
+	return n
 }
 
 // A step is what the model does when it is asked once more.
@@ -212,6 +226,9 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	m.mu.Lock()
+	m.bodies = append(m.bodies, string(body))
+	m.mu.Unlock()
 	var respond func(http.ResponseWriter, []byte) error
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/chat/completions"):

@@ -408,10 +408,12 @@ export default function (pi: ExtensionAPI) {
 		const changed = new Set<string>();
 		const doubtful = new Set<string>(); // of which nobody knows who has changed them
 		let atLeast = "";
+		let turn = ""; // that the next prompt has begun, if it has changed something
 		const add = (step: Step) => {
 			if (step.diff?.unknown || step.interrupted) atLeast = "at least ";
 			for (const path of pathsOf(step.diff)) changed.add(path);
 			for (const path of pathsOf(step.contested)) doubtful.add(path);
+			if (step.turnIndex !== undefined) turn = `turn ${step.turnIndex}, `;
 		};
 		const branch = ctx.sessionManager.getBranch().reverse();
 		if (cutOff && (cutOff.at === null || branch.some((e) => e.id === cutOff?.at))) add(cutOff.step);
@@ -422,8 +424,9 @@ export default function (pi: ExtensionAPI) {
 			const content = e.message.content;
 			const text = typeof content === "string" ? content : content.map((c: { type: string; text?: string }) => c.text ?? "").join(" ");
 			const unknown = doubtful.size > 0 ? `, ${doubtful.size} of unknown origin` : "";
-			const since = log ? ` (${atLeast}${count(changed.size, "file")} since${unknown})` : "";
+			const since = log ? ` (${turn}${atLeast}${count(changed.size, "file")} since${unknown})` : "";
 			list.push({ id: e.id, line: `${list.length + 1}. before "${oneLine(text, 60)}"${since}` });
+			turn = "";
 			if (list.length === PROMPTS) break;
 		}
 		return list;

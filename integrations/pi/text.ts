@@ -34,6 +34,7 @@ export interface LogEntry {
 /** A turn's step: of manager.StepSnapshotData what is used. */
 export interface Step {
 	snapshotSeq: number;
+	turnIndex?: number;
 	late?: boolean;
 	aboveEntryId?: string;
 	interrupted?: boolean;
