@@ -59,7 +59,11 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 		return err
 	}
 	n := 0
-	for line, err := range p.logLines(ctx, f, only) {
+	lines := p.logLines(ctx, f, only)
+	if !a.flags.json && !f.all {
+		lines = withoutIdle(lines)
+	}
+	for line, err := range lines {
 		if err == nil {
 			err = a.printLogLine(ctx, p, line, f, only)
 		}
@@ -115,6 +119,66 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 			}
 		}
 	}
+}
+
+// withoutIdle leaves out turns that changed nothing where another line is of the same turn: a
+// runtime may tell of each call of the model, and most change nothing. Of several such the
+// newest stays.
+func withoutIdle(lines iter.Seq2[*logLine, error]) iter.Seq2[*logLine, error] {
+	return func(yield func(*logLine, error) bool) {
+		var held []*logLine // a turn that changed nothing, and what is older and none
+		var shown *logLine  // of a turn, that was yielded last
+		flush := func() bool {
+			for _, l := range held {
+				if l.TurnIndex >= 0 {
+					shown = l
+				}
+				if !yield(l, nil) {
+					return false
+				}
+			}
+			held = nil
+			return true
+		}
+		for l, err := range lines {
+			switch {
+			case err != nil:
+				if flush() {
+					yield(nil, err)
+				}
+				return
+			case l.TurnIndex < 0 && held != nil:
+				held = append(held, l)
+				continue
+			case l.TurnIndex < 0:
+			case held != nil && l.isSameTurn(held[0]):
+				if l.Kind == "empty" {
+					continue
+				}
+				held = held[1:]
+			case l.Kind == "empty" && shown != nil && l.isSameTurn(shown):
+				continue
+			}
+			if !flush() {
+				return
+			}
+			if l.Kind == "empty" {
+				held = []*logLine{l}
+				continue
+			}
+			if l.TurnIndex >= 0 {
+				shown = l
+			}
+			if !yield(l, nil) {
+				return
+			}
+		}
+		flush()
+	}
+}
+
+func (l *logLine) isSameTurn(other *logLine) bool {
+	return l.TurnIndex == other.TurnIndex && l.ForkedFrom == other.ForkedFrom
 }
 
 // recordLines yields all records of the store but those of edits.

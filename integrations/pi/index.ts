@@ -151,6 +151,13 @@ export default function (pi: ExtensionAPI) {
 		}
 	}
 
+	/** Waits for a look at the directory until the agent is stopped: the turn's end, which is asked for next, says what came of it. */
+	async function unlessLeft(ctx: ExtensionContext, asked: Promise<unknown>): Promise<void> {
+		await unlessStopped(ctx.signal, asked).catch((err) => {
+			if (!ctx.signal?.aborted) throw err;
+		});
+	}
+
 	/** Waits for something, but no longer than so many ms. */
 	async function within<T>(ms: number, p: Promise<T>): Promise<T> {
 		let timer: NodeJS.Timeout | undefined;
@@ -282,7 +289,7 @@ export default function (pi: ExtensionAPI) {
 		if (path && !how.refused && !how.isError) {
 			ask("claim", { paths: [path] }).catch(() => {}); // outside of the directory, for one
 		}
-		await attempt(ctx, "No snapshot after a tool", () => unlessStopped(ctx.signal, ask("tool_end", { tool: id, refused: how.refused })));
+		await attempt(ctx, "No snapshot after a tool", () => unlessLeft(ctx, ask("tool_end", { tool: id, refused: how.refused })));
 	}
 
 	pi.on("session_start", async (_event, ctx) => {
@@ -317,7 +324,7 @@ export default function (pi: ExtensionAPI) {
 		if (!inTurn || off || READERS.has(event.toolName)) return;
 		const path = WRITERS.has(event.toolName) ? (event.input as { path?: unknown }).path : undefined;
 		tools.set(event.toolCallId, typeof path === "string" && !/^[~@]/.test(path) ? path : undefined);
-		await attempt(ctx, "No snapshot before a tool", () => unlessStopped(ctx.signal, ask("tool_start", { tool: event.toolCallId })));
+		await attempt(ctx, "No snapshot before a tool", () => unlessLeft(ctx, ask("tool_start", { tool: event.toolCallId })));
 	});
 
 	pi.on("tool_result", async (event, ctx) => endTool(ctx, event.toolCallId, event));
