@@ -104,6 +104,9 @@ func (p *place) waitUntilIdle(ctx context.Context) error {
 func (a *app) completeTurns(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
 	cobra.ShellCompDirective) {
 	const order = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	if slices.Contains(a.args, "--") { // cobra adds one of its own to what cmd knows
+		return nil, cobra.ShellCompDirectiveDefault
+	}
 	if a.prepare() != nil {
 		return nil, order
 	}
