@@ -27,7 +27,7 @@ interface Call {
 }
 
 /** What a command has the model say. */
-const SAY = "This is for the user, who has asked for it by a command. Call no tool: repeat it to him as it is.\n\n";
+const SAY = "This is for the user, who has asked for it by a command. Call no tool, and repeat it as it is.\n\n";
 
 export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 	const root = worktree && worktree !== "/" ? worktree : directory;
