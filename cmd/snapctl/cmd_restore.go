@@ -731,11 +731,14 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 // noteConflicts says what takes back what is in conflict, and how else it can be settled.
 func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 	hasMarkers := f.onConflict == rollback.ConflictMarkers && !r.Preview && !r.Aborted
-	var lines, blocked []string // paths
-	var with []int              // turns that are to be taken back, and those in their way
+	var lines, blocked, doubtful []string // paths
+	var with []int                        // turns that are to be taken back, and those in their way
 	for _, c := range r.Conflicts {
-		if c.Why == "lines" {
+		switch c.Why {
+		case "lines":
 			lines = append(lines, c.Path)
+		case "contested", "unknown":
+			doubtful = append(doubtful, c.Path)
 		}
 		if c.Hint == "" || c.Why == "markers" || hasMarkers {
 			continue
@@ -747,6 +750,10 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 				with = append(with, n)
 			}
 		}
+	}
+	if len(doubtful) > 0 {
+		a.note("nobody knows who has changed %s; --on-dirty overwrite takes that back all the same",
+			firstPaths(doubtful, 3))
 	}
 	if len(blocked) > 0 {
 		slices.Sort(with)

@@ -264,7 +264,9 @@ func restored(r *manager.RestoreResult, back, cursorText string) (*Restored, err
 		a.TreeBefore, a.TreeAfter = r.PreRollbackTreeHash.String(), r.Snapshot.Tree.String()
 	}
 	switch {
-	case a.Conflicts > 0 && r.Undoes == nil:
+	case r.Undoes == nil && slices.ContainsFunc(r.Conflicts, func(c manager.Conflict) bool {
+		return c.Why != "contested" && c.Why != "unknown"
+	}):
 		a.Advice = adviceConflicts
 	case a.Skipped > 0:
 		a.Advice = adviceSkipped
