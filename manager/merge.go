@@ -292,7 +292,9 @@ func (mg *merging) mergeText(st *mergeStep) (why string, err error) {
 	}
 	if !mg.isMerged {
 		mg.texts, mg.found = [][]byte{ours}, ours
-		if mg.now.ID != mg.disk.ID {
+		if mg.disk == nil { // a turn deleted it, which is taken back
+			mg.found = nil
+		} else if mg.now.ID != mg.disk.ID {
 			if mg.found, err = mg.read(mg.disk); err != nil {
 				return "", err
 			}

@@ -973,6 +973,14 @@ var stories = []story{
 			st.want("p", "A00u")
 			st.wantAnswer("left", "p")
 		}},
+	{name: "S17a", why: "a file that a turn deleted comes back with what the user had done before", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.u()
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.restore("s", "start")
+			st.want("p", st.either("000u", "-"))
+		}},
 	{name: "S18", why: "a file that is named is made, another is not", ways: 2, real: true,
 		tell: func(st *storyTeller, way int) {
 			st.a()
