@@ -85,6 +85,7 @@ type logLine struct {
 	*manager.Moment
 	own, contested *manager.Diff     // with --name-status, or where paths were named
 	turn           *manager.TurnDiff // with --patch and --stat
+	isPart         bool              // of a turn that goes on: another line has the rest, or it is open
 }
 
 // logLines yields what is to be listed.
@@ -94,8 +95,9 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 	}
 	return func(yield func(*logLine, error) bool) {
 		err := p.chooseSession(ctx)
+		more := make(map[int]bool) // turns of which more is to come, or was listed
 		if err == nil {
-			err = p.noteUnended()
+			err = p.noteUnended(more)
 		}
 		if err != nil {
 			yield(nil, err)
@@ -103,6 +105,10 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 		}
 		for mo, err := range p.m.Timeline(ctx) {
 			line := &logLine{Moment: mo}
+			if err == nil && mo.ForkedFrom == "" {
+				line.isPart = mo.GoesOn && more[mo.TurnIndex]
+				more[mo.TurnIndex] = more[mo.TurnIndex] || mo.Kind == "step"
+			}
 			isKnown := err == nil && (mo.Snapshot == nil || !mo.Snapshot.Pruned)
 			if isKnown && (f.names || len(only) > 0) {
 				line.own, line.contested, err = mo.Changes(ctx)
@@ -343,7 +349,7 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 		line.add("", counts)
 		add(counts == "" && l.Kind == "empty", "", "nothing changed")
 	}
-	add(l.GoesOn, cyan, "a part: the turn goes on")
+	add(l.isPart, cyan, "a part: the turn goes on")
 	line.add(cyan, standingText(l.Moment))
 	add(l.Unknown != "", red, "changes not known")
 	add(l.Interrupted, red, "interrupted")

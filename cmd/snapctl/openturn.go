@@ -80,15 +80,16 @@ func openTurnText(t *history.OpenTurn) string {
 }
 
 // noteUnended says that the session has a turn that no list has, since it has not ended, or
-// nobody has recorded yet that it was cut off.
-func (p *place) noteUnended() error {
+// nobody has recorded yet that it was cut off. It adds the turn's number to a set.
+func (p *place) noteUnended(turns map[int]bool) error {
 	turn, open, err := inside.Of(p.m).UnendedTurn()
-	switch {
-	case err != nil || turn == nil:
+	if err != nil || turn == nil {
 		return err
-	case open:
-		p.app.note("%s has not ended, and is not listed yet", openTurnText(turn))
-	default:
+	}
+	turns[turn.Turn] = true
+	if open {
+		p.app.note("%s has not ended, and is not listed, or only in part", openTurnText(turn))
+	} else {
 		p.app.note("%s was cut off, and is not listed yet: the session's next turn, or a restore, records it",
 			openTurnText(turn))
 	}
