@@ -189,6 +189,9 @@ func (x *restore) without(ctx context.Context, p string, found, left *tree.Entry
 	if err != nil {
 		return nil, err
 	}
+	if before.Opaque || after.Opaque {
+		return nil, fmt.Errorf("lines of it were taken back: a content %w", store.ErrForgotten)
+	}
 	slices.SortFunc(spans, func(a, b history.Span) int { return slices.Compare(a[:], b[:]) })
 	list, ok := hunks.Of(before.Text, after.Text, spans)
 	if !ok {

@@ -8,9 +8,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
 )
 
 // A cutBench has a turn 0 behind it that changed lines 1, 5 and 9 of 13 in p.
@@ -514,4 +520,56 @@ func TestHunksCutOff(t *testing.T) {
 			b.holds("1234mine6789abcd")
 		}
 	}
+}
+
+// With theirs a hunk is taken back also where there is no file any more: it becomes what
+// the turn would have left without the hunk.
+func TestHunkOfWhatIsGone(t *testing.T) {
+	for name, change := range map[string]func(b *cutBench){
+		"deleted": func(b *cutBench) { b.remove("p") },
+		"a link": func(b *cutBench) {
+			b.remove("p")
+			if err := os.Symlink("x", filepath.Join(b.dir, "p")); err != nil {
+				b.Fatal(err)
+			}
+		},
+		"binary": func(b *cutBench) { b.write("p", "\x00") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newCutBench(t)
+			change(b)
+			r, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: b.ids("turn:0", "B"),
+				OnConflict: rollback.ConflictTheirs})
+			if err != nil || !r.IsComplete() || !slices.Equal(r.Restored, []string{"p"}) {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			b.holds("A2345678Cabcd")
+			b.line(0)
+		})
+	}
+}
+
+// A path of which lines were taken back, and one of the contents that these are of was
+// forgotten, is left alone and listed; the others are restored.
+func TestHunksForgotten(t *testing.T) {
+	b := newCutBench(t)
+	b.turn(b.m, func() { b.edit("3", "D"); b.edit("b", "E") })
+	b.turn(b.m, func() { b.write("q", "q\n") })
+	b.revert("turn:1", "D")
+	b.edit("d", "mine")
+	b.forget(b.m, &retain.ForgetOptions{Blobs: []store.ID{object.Hash(object.Blob, []byte(cutAfter))}})
+	check := func(r *RestoreResult, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []Conflict{{Path: "p", Why: "lost", BlockedBy: []string{"user"}}}
+		if !slices.Equal(r.Deleted, []string{"q"}) || !cmp.Equal(r.Conflicts, want) {
+			t.Errorf("%+v", r)
+		}
+		b.holds("A234B678CaEcmine")
+		b.undo()
+	}
+	check(b.m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: "merge"}))
+	check(b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0..2"}}))
 }

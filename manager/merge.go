@@ -3,6 +3,7 @@ package manager
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -54,6 +55,11 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 			continue
 		}
 		steps, err := x.mergeSteps(ctx, a, w)
+		if lost, ok := errors.AsType[*lostStep](err); ok {
+			a.clashes[w.Path] = &clash{want: w, disk: it.Now, why: whyLost, isWhole: true, lost: lost.err,
+				parts: []clashPart{{&lost.step, nil}}}
+			continue
+		}
 		if err == nil && len(steps) > 0 {
 			again = true
 			err = x.merge(ctx, a, w, it, steps)
@@ -79,6 +85,15 @@ type mergeStep struct {
 	comes        bool      // it is done, and not taken back
 	part         *stepPart // of a change that is taken back, or a part of it; nil: that is not known
 }
+
+// A lostStep is the error of mergeSteps where the store has lost what a step is made of,
+// or somebody has forgotten it.
+type lostStep struct {
+	step mergeStep // as far as it is known
+	err  error
+}
+
+func (e *lostStep) Error() string { return e.err.Error() }
 
 // mergeSteps returns what is to be done at a dirty path, in that order; nothing if
 // that is not known, or is not all the session's.
@@ -106,6 +121,9 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (step
 			isCut := func(c history.Cut) bool { return c.Turn == sc.r.Seq }
 			stays := isBack && slices.ContainsFunc(a.goes.cuts[w.Path], isCut)
 			list, err = x.stepsOf(ctx, sc, cuts, isBack, !isBack || stays)
+		}
+		if trees.IsLoss(err) || errors.Is(err, store.ErrForgotten) {
+			return nil, &lostStep{mergeStep{base: sc.c.new, theirs: sc.c.old, of: sc.r}, err}
 		}
 		if err != nil {
 			return nil, err
@@ -220,10 +238,19 @@ func (mg *merging) step(st *mergeStep) (why string, err error) {
 		mg.cuts = append(mg.cuts, st.part.whole()...)
 	}
 	if why != "" && why != whyLost && why != whyMarkers && mg.x.opts.OnConflict == rollback.ConflictTheirs {
-		mg.now, mg.isMerged = st.theirs, false
+		mg.become(st.theirs)
 		return "", err
 	}
 	return why, err
+}
+
+// become has the file become another one as a whole, whatever it was merged to.
+func (mg *merging) become(e *tree.Entry) {
+	mg.now, mg.isMerged, mg.given = e, false, nil
+	if mg.isMade(e) { // so it is still to be put into the store
+		mg.text, mg.isMerged = mg.x.texts[e.ID], true
+		mg.texts, mg.found = [][]byte{nil, mg.text}, nil
+	}
 }
 
 func (mg *merging) stepOf(st *mergeStep) (why string, err error) {

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -74,9 +75,9 @@ func (mv *mover) byChanges(edited []string) error {
 		if it == nil || w.Parent || w.Keep != "" || w.Lost != "" || it.Now != nil && !isFile(it.Now) {
 			continue
 		}
-		steps, err := mv.x.mergeSteps(mv.ctx, mv.a, w)
+		steps, err := mv.mergeSteps(w)
 		if err != nil {
-			return fmt.Errorf("merge %q: %w", p, err)
+			return err
 		}
 		if len(steps) > 0 {
 			mv.steps[p] = steps
@@ -110,6 +111,18 @@ func (mv *mover) byChanges(edited []string) error {
 		}
 	}
 	return nil
+}
+
+// mergeSteps is that of the restore. There are none where something of them is lost.
+func (mv *mover) mergeSteps(w *livedir.Want) ([]mergeStep, error) {
+	steps, err := mv.x.mergeSteps(mv.ctx, mv.a, w)
+	if _, ok := errors.AsType[*lostStep](err); ok {
+		return nil, nil
+	}
+	if err != nil {
+		err = fmt.Errorf("merge %q: %w", w.Path, err)
+	}
+	return steps, err
 }
 
 // pairs returns, by the path at which a file goes with a change, the one at which it
@@ -201,9 +214,9 @@ func (mv *mover) byOthers(gone []string) (more []livedir.Want, err error) {
 		if mv.done[p] {
 			continue
 		}
-		steps, err := mv.x.mergeSteps(mv.ctx, mv.a, mv.want[p])
+		steps, err := mv.mergeSteps(mv.want[p])
 		if err != nil {
-			return nil, fmt.Errorf("merge %q: %w", p, err)
+			return nil, err
 		}
 		made := func(st mergeStep) bool { return !isFile(st.base) || !isFile(st.theirs) }
 		if mv.steps[p] = steps; len(steps) > 0 && !slices.ContainsFunc(steps, made) {
