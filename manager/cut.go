@@ -167,12 +167,12 @@ func (x *restore) without(ctx context.Context, p string, found, left *tree.Entry
 	if len(cuts) == 0 {
 		return left, nil
 	}
+	if slices.ContainsFunc(cuts, func(c history.Cut) bool { return c.Whole }) {
+		return found, nil
+	}
 	e := *left
 	var spans []history.Span
 	for _, c := range cuts {
-		if c.Whole {
-			return found, nil
-		}
 		if c.Mode {
 			e.Mode = found.Mode
 		}
