@@ -44,7 +44,7 @@ type statusAnswer struct {
 	Session          string        `json:"session"`
 	TurnOpen         bool          `json:"turnOpen"`
 	RestoreCutOff    bool          `json:"restoreCutOff"`
-	Marked           []string      `json:"marked,omitempty"` // files with markers of conflicts
+	Marked           []string      `json:"marked"` // files with markers of conflicts; null: not known
 	NotCaptured      reasonCounts  `json:"notCaptured"`
 }
 
@@ -113,8 +113,13 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 		return err
 	}
 	marked, err := p.m.Marked(ctx)
-	if err != nil {
+	switch {
+	case context.Cause(ctx) != nil:
 		return err
+	case err != nil: // the rest is known all the same
+		a.tell("warning: it is not known which files have markers of conflicts: %v", err)
+	case marked == nil:
+		marked = []string{}
 	}
 	if a.flags.json {
 		j := &statusAnswer{SnapshotTreeHash: before.State.Tree, EntryID: words.OrNull(before.EntryID),
