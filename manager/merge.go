@@ -328,26 +328,29 @@ func (mg *merging) mergeText(st *mergeStep) (why string, err error) {
 		}
 	}
 	mg.texts, mg.isMerged = append(mg.texts, base, theirs), true
-	return "", mg.mergeLines(st, base, ours, theirs)
+	return mg.mergeLines(st, base, ours, theirs)
 }
 
 // mergeLines merges three texts into text.
-func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) error {
+func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) (why string, err error) {
 	how := mg.x.opts.OnConflict
 	m := patch.Merge(base, ours, theirs, &patch.MergeOptions{Theirs: how == rollback.ConflictTheirs})
 	if mg.text = m.Text; len(m.Conflicts) == 0 {
-		return nil
+		return "", nil
 	}
 	if how == rollback.ConflictTheirs {
 		for _, c := range m.Conflicts {
 			mg.given = append(mg.given, c.Ours.Text)
 		}
-		return nil
+		return "", nil
+	}
+	if how != rollback.ConflictMarkers && !hasCommon(m.Text, ours, theirs) {
+		return whyLines, nil
 	}
 	if st.part != nil {
 		cuts, err := st.part.clean(mg.ctx, mg.x.m, base, ours, m.Text)
 		if err != nil {
-			return err
+			return "", err
 		}
 		mg.cuts = append(mg.cuts, cuts...)
 	}
@@ -368,7 +371,27 @@ func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) error {
 		signs, lines := markersIn(mg.text[m.Conflicts[0].Result.Bytes.Start:])
 		mg.clash.signs, mg.texts = append(mg.clash.signs, signs), append(mg.texts, lines)
 	}
-	return nil
+	return "", nil
+}
+
+// hasCommon reports whether a text that was merged in part has each line that both sides
+// have. Else a change has moved lines of somebody's, which would go from where they are by
+// now and, being in conflict there, not come where they were.
+func hasCommon(text, ours, theirs []byte) bool {
+	has := make(map[string]bool)
+	for line := range bytes.Lines(text) {
+		has[guardLine(line)] = true
+	}
+	wanted := make(map[string]bool)
+	for line := range bytes.Lines(theirs) {
+		wanted[guardLine(line)] = true
+	}
+	for line := range bytes.Lines(ours) {
+		if l := guardLine(line); wanted[l] && !has[l] {
+			return false
+		}
+	}
+	return true
 }
 
 // isMade reports whether the content of a file may be nowhere: it is what a turn would have

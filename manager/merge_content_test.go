@@ -2,14 +2,18 @@ package manager
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/rollback"
@@ -23,6 +27,7 @@ type writers struct {
 	rng   *rand.Rand
 	lines int // that were written
 	dull  int // different lines that do not say whose they are
+	moves bool
 }
 
 func (w *writers) line(who string) string {
@@ -76,26 +81,28 @@ func (w *writers) edited(text []byte, who string) []byte {
 	return out
 }
 
-// linesOf counts the lines that somebody has written, line ends apart.
-func linesOf(text []byte, who string) map[string]int {
-	list := make(map[string]int)
-	for l := range bytes.Lines(text) {
-		if s := strings.TrimRight(string(l), "\r\n"); strings.HasPrefix(s, who+" ") {
-			list[s]++
+// linesOf counts the lines of files that somebody has written, line ends apart.
+func linesOf(list files, who string) map[string]int {
+	count := make(map[string]int)
+	for _, text := range list {
+		for l := range strings.Lines(text) {
+			if s := strings.TrimRight(l, "\r\n"); strings.HasPrefix(s, who+" ") {
+				count[s]++
+			}
 		}
 	}
-	return list
+	return count
 }
 
-// The user and turns edit the same files at random, with CRLF, without a final line end,
-// between windows of a turn. A restore that merges leaves each line of the user's, and
+// The user and turns edit, and in every second session move, the same files at random, with
+// CRLF, without a final line end, between windows of a turn. A restore that merges leaves each line of the user's, and
 // none of the turns' where it goes to the start and merges; an undo gives back each byte.
 func TestMergeContents(t *testing.T) {
 	first := testseed.Of(t)
 	merged, conflicts := 0, 0
 	for i := range uint64(*mergeRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
-			w := &writers{rng: rand.New(rand.NewPCG(first+i, 7)), dull: 1 + int(i%7)}
+			w := &writers{rng: rand.New(rand.NewPCG(first+i, 7)), dull: 1 + int(i%7), moves: i%2 == 1}
 			some, others := w.session(t)
 			merged, conflicts = merged+some, conflicts+others
 		})
@@ -108,21 +115,23 @@ func TestMergeContents(t *testing.T) {
 func (w *writers) session(t *testing.T) (merged, conflicts int) {
 	names := []string{"plain", "a\nb", "\xff\xfe.txt", "dir/ü", "-n", "con flict"}
 	b := newBench(t)
-	texts := func() map[string][]byte {
-		list := make(map[string][]byte)
-		for _, name := range names {
-			var err error
-			if list[name], err = os.ReadFile(filepath.Join(b.dir, name)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return list
-	}
 	edit := func(who string) {
-		list := texts()
-		for _, name := range names {
+		list := b.files()
+		for _, name := range slices.Sorted(maps.Keys(list)) {
 			if w.rng.IntN(2) == 0 {
-				b.write(name, string(w.edited(list[name], who)))
+				b.write(name, string(w.edited([]byte(list[name]), who)))
+			}
+			if w.moves && w.rng.IntN(8) == 0 {
+				to := []string{"moved", "dir/moved", "other/plain", "a\nb", "plain"}[w.rng.IntN(5)]
+				if _, taken := list[to]; taken {
+					continue
+				}
+				if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(b.dir, to)), 0o755),
+					os.Rename(filepath.Join(b.dir, name), filepath.Join(b.dir, to))); err != nil {
+					t.Fatal(err)
+				}
+				delete(list, name)
+				list[to] = ""
 			}
 		}
 	}
@@ -161,7 +170,10 @@ func (w *writers) session(t *testing.T) (merged, conflicts int) {
 	}
 	for range 3 {
 		edit("user")
-		before := texts()
+		if w.rng.IntN(2) == 0 {
+			b.initialize(m) // a look
+		}
+		before := b.files()
 		target := []string{"start", "@~1", "@~2", "turn:0"}[w.rng.IntN(4)]
 		r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: target, OnDirty: rollback.Merge})
 		if err != nil && !strings.Contains(err.Error(), "internal error") { // there is no such turn
@@ -171,32 +183,29 @@ func (w *writers) session(t *testing.T) (merged, conflicts int) {
 			t.Fatal(err)
 		}
 		merged, conflicts = merged+len(r.Merged), conflicts+len(r.Conflicts)
-		for name, text := range texts() {
-			if slices.Contains(r.Skipped, name) && !bytes.Equal(text, before[name]) {
+		after := b.files()
+		for name, text := range before {
+			if slices.Contains(r.Skipped, name) && after[name] != text {
 				t.Errorf("restore %s: %q was skipped, and is not as before", target, name)
 			}
-			has := linesOf(text, "user")
-			for l, n := range linesOf(before[name], "user") {
-				if has[l] < n {
-					t.Errorf("restore %s: %q has lost the user's line %q: %q, was %q", target, name, l, text, before[name])
-				}
-			}
-			isMerged := slices.ContainsFunc(r.Merged, func(f MergedFile) bool { return f.Path == name })
-			isLeft := slices.ContainsFunc(r.Conflicts, func(c Conflict) bool { return c.Path == name })
-			if target == "start" && isMerged && !isLeft && len(linesOf(text, "turn")) > 0 {
-				t.Errorf("restore %s: %q is merged and has turns' lines: %q, was %q", target, name, text, before[name])
+		}
+		has := linesOf(after, "user")
+		for l, n := range linesOf(before, "user") {
+			if has[l] < n && (!w.moves || r.IsComplete()) { // a turn may have moved it, and one of two files is in conflict
+				t.Errorf("restore %s: the user's line %q is lost:\n%s\n%+v", target, l, cmp.Diff(before, after), r.Items)
 			}
 		}
-		if len(r.Restored) == 0 {
+		if lines := linesOf(after, "turn"); target == "start" && r.IsComplete() && len(lines) > 0 {
+			t.Errorf("restore %s: turns' lines %v are there:\n%s\n%+v", target, lines, cmp.Diff(before, after), r.Items)
+		}
+		if len(r.Restored)+len(r.Deleted) == 0 {
 			continue
 		}
 		if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge}); err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range texts() {
-			if !bytes.Equal(text, before[name]) {
-				t.Errorf("undo of restore %s: %q is %q, was %q", target, name, text, before[name])
-			}
+		if got := b.files(); !maps.Equal(got, before) {
+			t.Errorf("undo of restore %s (-want +got):\n%s", target, cmp.Diff(before, got))
 		}
 	}
 	return merged, conflicts

@@ -190,3 +190,38 @@ func TestPolicyOfOptions(t *testing.T) {
 		t.Error("a policy that there is not was taken")
 	}
 }
+
+// What the user has changed between a turn and another that has deleted the file comes back
+// without what the first did.
+func TestMergeDeletedSince(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("p", "1\n2\n3\n")
+	b.initialize(m)
+	b.turn(m, func() { b.write("p", "turn\n2\n3\n") })
+	b.write("p", "turn\n2\nuser\n")
+	b.turn(m, func() { b.remove("p") })
+	r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+	b.expectFiles(files{"p": "1\n2\nuser\n"})
+	if len(r.Merged) != 1 || !r.IsComplete() {
+		t.Errorf("%+v", r)
+	}
+	b.undo(m)
+	b.expectFiles(files{})
+}
+
+// A turn has moved a line of the user's. It cannot be brought back to where it was, and so
+// does not go from where it is.
+func TestMergeMovedLine(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("p", "1\nuser\n2\n3\n4\n5\n6\n")
+	b.initialize(m)
+	b.turn(m, func() { b.write("p", "1\n2\n3\n4\n5\nuser\n6\n") })
+	b.write("p", "1!\n2\n3\n4\n5\nuser\n6\n")
+	r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+	b.expectFiles(files{"p": "1!\n2\n3\n4\n5\nuser\n6\n"})
+	if len(r.Conflicts) != 1 || r.Conflicts[0].Why != whyLines || len(r.Skipped) != 1 {
+		t.Errorf("%+v", r)
+	}
+}
