@@ -179,20 +179,8 @@ func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (fi
 	case min(len(r.Turn), len(r.Restore)) > 0, r.Turn+r.Restore != "" && r.From+r.To != "":
 		return nil, errors.New("want a turn, a restore, or two points: one of these")
 	case r.Turn != "":
-		turns, err := m.namedTurns(ctx, r.Turn)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range slices.Backward(turns) {
-			p, err := m.resolve(ctx, name)
-			if err != nil {
-				return nil, err
-			}
-			list, err := m.hunkedByTurn(ctx, p, name)
-			if err != nil {
-				return nil, fmt.Errorf("revision %q: %w", name, err)
-			}
-			files = append(files, list...)
+		if files, err = m.hunkedByTurn(ctx, r.Turn); err != nil {
+			return nil, fmt.Errorf("revision %q: %w", r.Turn, err)
 		}
 	case r.Restore != "":
 		if files, err = m.hunkedByRestore(ctx, r.Restore); err != nil {
@@ -209,22 +197,6 @@ func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (fi
 	}
 	slices.SortStableFunc(files, func(a, b hunkedFile) int { return strings.Compare(a.path, b.path) })
 	return files, nil
-}
-
-// namedTurns returns the names of the turns of a range, or the only one.
-func (m *FileSnapshotManager) namedTurns(ctx context.Context, name string) (list []string, err error) {
-	if !strings.Contains(name, "..") {
-		return []string{name}, nil
-	}
-	l, err := m.line(ctx)
-	if err != nil {
-		return nil, err
-	}
-	numbers, err := l.turnNumbers(ctx, []string{name})
-	for _, n := range numbers {
-		list = append(list, fmt.Sprint("turn:", n))
-	}
-	return list, err
 }
 
 // hunkedBetween returns what files differ between two states.
@@ -254,8 +226,30 @@ func appendHunked(files []hunkedFile, f hunkedFile) []hunkedFile {
 	return append(files, f)
 }
 
-// hunkedByTurn returns the changes of the record that a revision names.
-func (m *FileSnapshotManager) hunkedByTurn(ctx context.Context, p *Point, rev string) (files []hunkedFile, err error) {
+// hunkedByTurn returns the changes of the record that a revision names, or of all of a
+// turn, or a range of turns, the newest first.
+func (m *FileSnapshotManager) hunkedByTurn(ctx context.Context, rev string) (files []hunkedFile, err error) {
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	digits := strings.TrimPrefix(rev, "turn:")
+	if _, err := parseNumber(digits); err == nil && (digits != rev || len(digits) < minPrefix) ||
+		strings.Contains(rev, "..") {
+		numbers, err := l.turnNumbers(ctx, []string{rev})
+		if err != nil {
+			return nil, err
+		}
+		turns, err := l.turnsOf(ctx, numbers)
+		if err != nil {
+			return nil, err
+		}
+		return l.hunkedOf(ctx, turns)
+	}
+	p, err := m.resolve(ctx, rev)
+	if err != nil {
+		return nil, err
+	}
 	r := p.on
 	switch {
 	case r == nil && p.Snapshot == nil:
@@ -273,28 +267,33 @@ func (m *FileSnapshotManager) hunkedByTurn(ctx context.Context, p *Point, rev st
 	case r.Kind != history.KindStep:
 		return m.hunkedBetween(ctx, r.Base, r.State(), "")
 	}
-	l, err := m.line(ctx)
-	if err != nil {
-		return nil, err
-	}
+	return l.hunkedOf(ctx, []*record{r})
+}
+
+// hunkedOf returns the changes of turns, newest first.
+func (l *line) hunkedOf(ctx context.Context, turns []*record) (files []hunkedFile, err error) {
 	tip, err := l.tip(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := l.standings(m.tree.pages)
-	changes, err := s.of(ctx, r)
-	if err == nil && tip != nil {
-		_, _, err = s.backOf(ctx, tip, []*record{r}) // which finds cuts
+	s := l.standings(l.m.tree.pages)
+	if tip != nil && len(turns) > 0 && turns[0].Seq != 0 {
+		if _, _, err = s.backOf(ctx, tip, turns); err != nil { // which finds cuts
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	for _, path := range slices.Sorted(maps.Keys(changes)) {
-		list, err := s.hunked(ctx, tip, stepChange{r, changes[path]})
+	for _, r := range turns {
+		changes, err := s.of(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, list...)
+		for _, path := range slices.Sorted(maps.Keys(changes)) {
+			list, err := s.hunked(ctx, tip, stepChange{r, changes[path]})
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, list...)
+		}
 	}
 	return files, nil
 }
@@ -431,6 +430,21 @@ func (m *FileSnapshotManager) readHunks(ctx context.Context, root *livedir.Root,
 			break
 		}
 	}
+	whole, left := -1, 0 // the hunk whose parts these are, and how many of them are not done
+	for i := range f.list {
+		if isTaken(&f.list[i], f.cuts) {
+			f.places[i].Outcome = hunks.Done
+		}
+		switch isDone := f.places[i].Outcome == hunks.Done; {
+		case !isPart(i):
+			whole, left = i, 0
+		case !isDone:
+			left++
+		}
+		if isPart(i) && left == 0 && (i+1 == len(f.list) || !isPart(i+1)) {
+			f.places[whole].Outcome = hunks.Done
+		}
+	}
 	return nil
 }
 
@@ -465,9 +479,6 @@ func diskState(ctx context.Context, root *livedir.Root, path string) (s hunks.St
 // describe returns the hunk of a number as it is listed, with lines around it.
 func (f *hunkedFile) describe(i, context int) Hunk {
 	h, p := &f.list[i], &f.places[i]
-	if isTaken(h, f.cuts) {
-		p.Outcome = hunks.Done
-	}
 	d := Hunk{ID: h.ID, Path: f.path, PathBytes: words.BytesUnlessText(f.path), Kind: string(h.Kind), Window: f.window,
 		State: string(p.Outcome), By: f.by, PartOf: f.partOf[i]}
 	if p.Outcome != hunks.Conflict {

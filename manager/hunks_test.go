@@ -181,6 +181,30 @@ func TestHunkParts(t *testing.T) {
 			t.Errorf("part %d: %+v", i, h)
 		}
 	}
+	var ids []string
+	for _, h := range parts[2:] {
+		ids = append(ids, h.ID)
+	}
+	for _, some := range [][]string{ids[1:3], append(ids[3:], ids[0])} {
+		if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: some}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := b.hunks(m, &HunkRange{Turn: "turn:0"}).Hunks
+	if after[0].State != "clean" || after[1].State != "done" {
+		t.Errorf("with all parts back the hunk is %s, the other one %s", after[1].State, after[0].State)
+	}
+	b.holds("a", "one\nkept\n"+text("old")+"the end\n")
+	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: []string{whole[1].ID}}); !errors.Is(err, ErrNothing) {
+		t.Errorf("a hunk whose parts are all back: %v", err)
+	}
+	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: []string{whole[0].ID}}); err != nil {
+		t.Error(err)
+	}
+	b.holds("a", "1\nkept\n"+text("old")+"the end\n")
+	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}}); !errors.Is(err, ErrNothing) {
+		t.Errorf("a turn of which all is back: %v", err)
+	}
 }
 
 // BenchmarkHunks lists the 973 hunks of a file of 5,000 lines.

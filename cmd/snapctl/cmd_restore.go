@@ -25,6 +25,9 @@ type restoreFlags struct {
 	dryRun, yes, exact, force, endTurn bool
 	onDirty                            rollback.Policy
 	onConflict                         rollback.OnConflict // of restore and revert
+	pick                               bool                // of these, too: it is asked for each hunk
+	hunks                              []string            // of these, too: IDs
+	offered                            []*manager.HunkRange
 
 	finish, abort bool // of restore
 	past          bool // of undo and redo
@@ -75,11 +78,15 @@ func (a *app) restoreCommand() *cobra.Command {
 			case len(args) == 0:
 				return usageError(cmd, "restore: no REV")
 			}
+			if err := a.checkHunks(cmd, &f); err != nil {
+				return err
+			}
 			return a.restore(cmd, args[0], args[1:], &f)
 		},
 	}
 	f.add(c)
 	f.addOnConflict(c)
+	f.addHunks(c)
 	c.Flags().BoolVar(&f.exact, "exact", false, "restore all that differs, or all of the PATHs, whoever changed it")
 	c.Flags().BoolVar(&f.finish, "continue", false, "bring a restore to its end that was cut off")
 	c.Flags().BoolVar(&f.abort, "abort", false, "change back what a restore did that was cut off")
@@ -171,17 +178,21 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	if err := p.askToEndTurn(cmd, f); err != nil {
 		return err
 	}
+	f.offered = []*manager.HunkRange{{Restore: rev, Paths: paths}}
 	opts := f.options(rev, paths)
 	run := func(preview bool) (*manager.RestoreResult, error) {
-		opts.Preview, opts.AcrossHead, opts.EndTurn = preview, f.yes, f.endTurn
+		opts.Preview, opts.AcrossHead, opts.EndTurn, opts.Hunks = preview, f.yes, f.endTurn, f.hunks
 		r, err := p.m.RestoreFiles(cmd.Context(), opts)
-		if errors.Is(err, manager.ErrUnknown) && len(args) == 0 {
+		if errors.Is(err, manager.ErrUnknown) && len(args)+len(f.hunks) == 0 {
 			err = a.explainPath(cmd, p, rev, err)
 		}
-		return r, err
+		return r, f.hintOfHunks(err)
+	}
+	if err := p.pickHunks(cmd, f, run); err != nil {
+		return p.turnOpenHint(cmd, err)
 	}
 	preview, err := p.agree(cmd.Context(), f, run)
-	if err == nil && preview != nil && len(args) > 0 && f.onDirty == "" {
+	if err == nil && preview != nil && len(args) > 0 && len(f.hunks) == 0 && f.onDirty == "" {
 		opts.Agreed, err = a.askToOverwrite(cmd.Context(), p, preview)
 	}
 	if err != nil {
@@ -191,7 +202,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	if r == nil {
 		return p.turnOpenHint(cmd, err)
 	}
-	if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && !r.Aborted {
+	if n := len(r.Skipped); n > 0 && n <= 3 && len(args) > 0 && len(f.hunks) == 0 && !r.Aborted {
 		line := "snapctl restore " + rev
 		for _, p := range r.Skipped {
 			line += " " + words.Quote(p)
@@ -413,7 +424,10 @@ func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back stri
 	} else if err := p.askToEndTurn(cmd, f); err != nil {
 		return err
 	}
-	_, err := p.agree(cmd.Context(), f, run)
+	err := p.pickHunks(cmd, f, run)
+	if err == nil {
+		_, err = p.agree(cmd.Context(), f, run)
+	}
 	if err != nil {
 		return p.turnOpenHint(cmd, err)
 	}

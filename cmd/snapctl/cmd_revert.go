@@ -31,11 +31,15 @@ func (a *app) revertCommand() *cobra.Command {
 			case f.whenIdle && (f.force || f.endTurn):
 				return usageError(cmd, "revert: --when-idle waits, and does not go with --force or %s", flagEndTurn)
 			}
+			if err := a.checkHunks(cmd, &f); err != nil {
+				return err
+			}
 			return a.revert(cmd, &f)
 		},
 	}
 	f.add(c)
 	f.addOnConflict(c)
+	f.addHunks(c)
 	c.Flags().Lookup("yes").Usage = "do not ask"
 	c.Flags().BoolVar(&f.whenIdle, "when-idle", false, "wait until no turn is open in the directory")
 	return c
@@ -57,13 +61,16 @@ func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 	for i := range paths {
 		paths[i] = cmp.Or(paths[i], ".")
 	}
+	for _, turn := range f.turns {
+		f.offered = append(f.offered, &manager.HunkRange{Turn: turn, Paths: paths})
+	}
 	opts := &manager.RevertOptions{Turns: f.turns, Paths: paths, OnDirty: f.onDirty, OnConflict: f.onConflict,
 		Force: f.force}
 	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
-		opts.Preview, opts.EndTurn = preview, f.endTurn
+		opts.Preview, opts.EndTurn, opts.Hunks = preview, f.endTurn, f.hunks
 		for {
 			r, err := p.m.Revert(ctx, opts)
-			if errors.Is(err, manager.ErrNothing) {
+			if err = f.hintOfHunks(err); len(f.hunks) == 0 && errors.Is(err, manager.ErrNothing) {
 				err = &failure{exitRefused, err, "'snapctl log' lists turns, and says which are taken back"}
 			}
 			if !f.whenIdle || !errors.Is(err, manager.ErrTurnOpen) {

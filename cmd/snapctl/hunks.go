@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ func (a *app) diffHunks(cmd *cobra.Command, p *place, revs []string, only filter
 			fmt.Fprintln(a.out, a.paint(bold, words.Quote(h.Path)))
 			path = h.Path
 		}
-		a.printHunk(h, f.raw)
+		a.out.Write(a.hunkText(h, !f.raw && isTerminal(a.stdout)))
 	}
 	if f.exitCode && len(hunks) > 0 {
 		return &failure{code: exitRefused}
@@ -72,18 +73,25 @@ func allHunks(cmd *cobra.Command, p *place, r *manager.HunkRange) (all []manager
 	}
 }
 
-// printHunk prints a hunk, with its ID and state in the header.
-func (a *app) printHunk(h *manager.Hunk, raw bool) {
+// hunkText returns a hunk as it is printed, with its ID and state in the header. isSeen
+// says that it is for a terminal.
+func (a *app) hunkText(h *manager.Hunk, isSeen bool) []byte {
 	head := h.Kind
 	if h.Kind == "lines" {
 		head = fmt.Sprintf("@@ -%s +%s @@", unifiedRange(h.Before), unifiedRange(h.After))
 	}
 	head = fmt.Sprintf("%s %s %s", head, h.ID, h.State)
+	if len(h.BlockedBy) > 0 {
+		head += " with " + strings.Join(h.BlockedBy, ", ")
+	}
 	if h.Window > 0 {
 		head += fmt.Sprintf(", window %d", h.Window)
 	}
 	text := []byte("@@\n" + h.Text) // so that it is known where lines begin
-	if !raw && isTerminal(a.stdout) {
+	if h.TextBytes != nil {
+		text = append([]byte("@@\n"), h.TextBytes...)
+	}
+	if isSeen {
 		text = visiblePatch(text)
 	}
 	if a.colour {
@@ -91,7 +99,7 @@ func (a *app) printHunk(h *manager.Hunk, raw bool) {
 		head = a.paint(cyan, head)
 	}
 	_, body, _ := bytes.Cut(text, []byte("\n"))
-	fmt.Fprintf(a.out, "%s\n%s", head, body)
+	return append([]byte(head+"\n"), body...)
 }
 
 // unifiedRange returns lines as the header of a hunk has them.

@@ -29,8 +29,11 @@ type Hunk struct {
 	Now    *[2]int `json:"now" jsonschema:"lines in the file as it is now; null with a conflict"`
 	State  string  `json:"state" jsonschema:"what taking it back would do: clean, conflict (its lines were changed since and stay) or done (it is taken back already)"`
 	By     string  `json:"by,omitempty" jsonschema:"whose change it is"`
-	Text   string  `json:"text" jsonschema:"as in a unified diff"`
-	IsCut  bool    `json:"isCut,omitempty" jsonschema:"text is only the beginning"`
+
+	BlockedBy []string `json:"blockedBy,omitempty" jsonschema:"with a conflict: who has changed its lines since"`
+
+	Text  string `json:"text" jsonschema:"as in a unified diff"`
+	IsCut bool   `json:"isCut,omitempty" jsonschema:"text is only the beginning"`
 }
 
 // Hunks are a page of hunks.
@@ -43,7 +46,8 @@ type Hunks struct {
 func (x *tools) addHunks() {
 	add(x, "hunks", "List pieces of a change", looks,
 		"List the pieces of what one step did, or of what differs between two revisions, each with an id, its lines "+
-			"and what would come of taking it back alone. Revisions: "+revisions+". Long lists come in pages.",
+			"and what would come of taking it back alone, which revert does with hunks. Revisions: "+revisions+
+			". Long lists come in pages.",
 		listHunks)
 }
 
@@ -86,7 +90,7 @@ func newHunk(h *manager.Hunk) Hunk {
 	left := maxHunkChars
 	text := cut("", strings.ToValidUTF8(h.Text, "\uFFFD"), &left)
 	return Hunk{FilePath: newPath(h.Path), ID: h.ID, Kind: h.Kind, Window: h.Window, Before: h.Before, After: h.After,
-		Now: h.Now, State: h.State, By: h.By, Text: text, IsCut: len(text) < len(h.Text)}
+		Now: h.Now, State: h.State, By: h.By, BlockedBy: h.BlockedBy, Text: text, IsCut: len(text) < len(h.Text)}
 }
 
 // maxHunkChars bounds what is shown of one hunk.
@@ -103,6 +107,9 @@ func (r *Hunks) text() string {
 		fmt.Fprintf(&b, "\n%s %s %s", h.ID, &h.FilePath, h.State)
 		if h.Kind != "lines" {
 			fmt.Fprintf(&b, " (%s)", h.Kind)
+		}
+		if len(h.BlockedBy) > 0 {
+			fmt.Fprintf(&b, " with %s", strings.Join(h.BlockedBy, ", "))
 		}
 		if h.Window > 0 {
 			fmt.Fprintf(&b, " (window %d)", h.Window)

@@ -54,6 +54,7 @@ var (
 		"cursor":     "nextCursor of the page before",
 	}
 	revertTexts = map[string]string{
+		"hunks": "only these pieces of what they did: ids from the tool hunks, for one of the turns",
 		"turns": "the turns: turn:N, a range turn:3..turn:5, or an entry id, as snapshot_list has them",
 		"paths": "only what they changed in these files, directories and globs, relative to the root",
 		"onDirty": "what to do with files that were changed since: merge (default: what others changed in a file " +
