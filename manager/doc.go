@@ -12,6 +12,8 @@
 //
 // ModifiedFiles and FileDiff tell what changed between any two moments,
 // Timeline and Sessions list what there is, Resolve finds a moment by name.
+// RestoreFiles goes back to a moment, Revert takes back turns and keeps what came
+// after them, Undo takes back what either has done.
 //
 // # Whose change it is
 //

@@ -458,6 +458,34 @@ func ExampleFileSnapshotManager_RestoreFiles() {
 	// the user's
 }
 
+// A turn in the middle is taken back, and what came later in the same file stays. Where it
+// is the same lines, these stay, and whoever is in the way is named.
+func ExampleFileSnapshotManager_Revert() {
+	ctx := context.Background()
+	p := newProject()
+	defer p.close()
+	p.write("list", "apples\n\nbread\n\ntea\n")
+	m := p.open("demo")
+	defer m.Close()
+	must(m.Initialize(ctx))
+	for _, text := range []string{ // what three turns leave
+		"pears\n\nbread\n\ncoffee\n", "pears\n\nrolls\n\ncoffee\n", "pears\n\nrolls\n\ncocoa\n",
+	} {
+		must(m.OnTurnStart(ctx, nil))
+		p.write("list", text)
+		must(m.OnTurnEnd(ctx, nil))
+	}
+
+	r := must(m.Revert(ctx, &manager.RevertOptions{Turns: []string{"turn:0"}}))
+	fmt.Printf("%q\n", p.read("list"))
+	for _, c := range r.Conflicts {
+		fmt.Println(c.Path, c.Why, c.BlockedBy, c.Hint)
+	}
+	// Output:
+	// "apples\n\nrolls\n\ncocoa\n"
+	// list lines [turn:2] snapctl revert turn:0 turn:2
+}
+
 // A restore can be taken back, and done again, without limit.
 func ExampleFileSnapshotManager_Undo() {
 	ctx := context.Background()

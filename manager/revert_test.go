@@ -249,7 +249,12 @@ func TestRevertSessions(t *testing.T) {
 	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"3"}}); !errors.Is(err, ErrTurnOpen) {
 		t.Errorf("while a turn is open: %v", err)
 	}
-	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"4"}, EndTurn: true})
+	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"4"}, EndTurn: true, Preview: true})
+	if err != nil || fmt.Sprint(r.Restored, r.TurnsTakenBack) != "[r] [4]" {
+		t.Errorf("a preview of the open turn: %+v, %v", r, err)
+	}
+	b.holds("r", "R again\n")
+	r, err = m.Revert(t.Context(), &RevertOptions{Turns: []string{"4"}, EndTurn: true})
 	if err != nil || !slices.Equal(r.TurnsTakenBack, []int{4}) {
 		t.Errorf("the open turn: %+v, %v", r, err)
 	}

@@ -271,6 +271,9 @@ func (d *Facts) Leave(left map[string]bool) {
 	for i := range d.Apart {
 		d.Apart[i].Paths = slices.DeleteFunc(d.Apart[i].Paths, func(p []byte) bool { return left[string(p)] })
 	}
+	for i := range d.Marked {
+		d.Marked[i].Paths = slices.DeleteFunc(d.Marked[i].Paths, func(p []byte) bool { return left[string(p)] })
+	}
 	d.Apart = slices.DeleteFunc(d.Apart, func(a Apart) bool { return len(a.Paths) == 0 })
 	if d.TookFrom != 0 || len(left) == 0 || d.Prev == d.From && len(d.With)+len(d.Without) == 0 {
 		return
