@@ -174,7 +174,11 @@ func (h *aHistory) generate() historyStep {
 	names := slices.Sorted(maps.Keys(h.rules.sessions))
 	st.who = names[h.rng.IntN(len(names))]
 	s := h.rules.sessions[st.who]
-	switch n := h.rng.IntN(20); {
+	n := h.rng.IntN(20)
+	if h.before == "revert" && h.rng.IntN(3) == 0 {
+		n = 18
+	}
+	switch {
 	case n < 7:
 		st.kind = "turn"
 		st.parts = h.edits()
@@ -517,6 +521,7 @@ func (h *aHistory) doRestore(st historyStep) {
 		}
 		h.revert(st.who, paths, st.turns...)
 		h.checkText(before, st, nil)
+		h.checkLedger(before, st)
 	default:
 		if !h.hasTarget(st) {
 			h.last = &ruleAnswer{}
@@ -532,6 +537,37 @@ func (h *aHistory) doRestore(st historyStep) {
 	}
 	if h.last.outcome == "ok" || h.last.outcome == "left" && len(h.last.restored)+len(h.last.deleted) > 0 {
 		h.checkBack(before, st)
+	}
+}
+
+// checkLedger requires of a revert that each line of the directory is still there but those
+// that the turns wrote, and that of these none is where no conflict is listed.
+func (h *aHistory) checkLedger(before *rules, st historyStep) {
+	if h.kind.links || h.kind.overwrite { // other files change along, or what was overwritten comes back as it was
+		return
+	}
+	s := before.sessions[st.who]
+	isOne := func(turn int) bool {
+		return slices.ContainsFunc(st.turns, func(n int) bool { return s.numbers[n] == s.numbers[turn] })
+	}
+	for p, text := range before.disk {
+		goes := st.path == "" || st.path == p
+		for _, line := range strings.Split(text, "\n") {
+			if line == "" || line[0] == '~' { // which several wrote
+				continue
+			}
+			theirs := goes && slices.ContainsFunc(s.in[p], func(id int) bool {
+				c := s.changes[id]
+				return isOne(c.turn) && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
+			})
+			_, stays := h.last.skipped[p]
+			switch is := ruleHasLine(h.rules.disk.at(p), line); {
+			case !theirs && !is:
+				h.bad("%v: the line %s of %s is gone, which none of them wrote", st, line, p)
+			case theirs && is && !stays && len(h.last.restored)+len(h.last.deleted) > 0:
+				h.bad("%v: the line %s of %s is there, and no conflict is listed", st, line, p)
+			}
+		}
 	}
 }
 

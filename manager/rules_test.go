@@ -727,13 +727,13 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	} else {
 		rp.text = s.expects(p, to)
 	}
+	if rp.hide(s, goes, rp.text != ruleUnknown); rp.left != "" {
+		return rp
+	}
 	if rp.text == ruleUnknown && !merges {
 		rp.text = s.oneByOne(p, goes, comes)
 	}
 	known := rp.text != ruleUnknown
-	if rp.hide(s, goes, known); rp.left != "" {
-		return rp
-	}
 	if !known {
 		switch n := len(comes); { // it is so already by what goes, or comes
 		case n > 0 && s.changes[comes[n-1]].after == rp.found, n == 0 && len(goes) > 0 && s.changes[goes[0]].before == rp.found:

@@ -912,7 +912,7 @@ var stories = []story{
 			st.want("p", "AB00", "q", "-")
 			st.wantLine("s", 0, 1)
 		}},
-	{name: "S14", why: "what is under a deletion stays to be taken back", real: true, merge: true,
+	{name: "S14", why: "what is under a deletion stays to be taken back", real: true,
 		tell: func(st *storyTeller, _ int) {
 			st.a()
 			st.turn("s", func() { st.put("p", ruleNone) })
@@ -928,7 +928,7 @@ var stories = []story{
 			st.revert("s", nil, 0)
 			st.want("p", "0000")
 		}},
-	{name: "S14 made", why: "of a file that the turn had made", real: true, merge: true, start: ruleFiles{},
+	{name: "S14 made", why: "of a file that the turn had made", real: true, start: ruleFiles{},
 		tell: func(st *storyTeller, _ int) {
 			st.turn("s", func() { st.put("p", storyText("A000")) })
 			st.turn("s", func() { st.put("p", ruleNone) })
@@ -980,6 +980,17 @@ var stories = []story{
 			st.turn("s", func() { st.put("p", ruleNone) })
 			st.restore("s", "start")
 			st.want("p", st.either("000u", "-"))
+		}},
+	{name: "S17b", why: "also if it comes back in part, and then is to be taken back again", real: true, merge: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.line("p", 1, "u")
+			st.turn("s", func() { st.put("p", ruleNone) })
+			for range 2 {
+				st.restore("s", "start")
+				st.want("p", "u000")
+				st.wantAnswer("left", "p")
+			}
 		}},
 	{name: "S18", why: "a file that is named is made, another is not", ways: 2, real: true,
 		tell: func(st *storyTeller, way int) {

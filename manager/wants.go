@@ -11,7 +11,6 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/trees"
-	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -180,11 +179,6 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 // untold wants of a path what follows from its changes, where no moment says it. What
 // a turn that stays has deleted since stays deleted, and keeps what it hides.
 func (ws *wants) untold(w *want, back, forth []stepChange) error {
-	if ws.x.opts.OnDirty != rollback.Merge {
-		if err := ws.oneByOne(w, back, forth); err != nil || w.Keep == "" {
-			return err
-		}
-	}
 	later := ws.stays[w.Path] // newest first
 	for i, sc := range slices.Backward(later) {
 		isMadeAgain := i > 0 && later[i-1].r.isSameTurn(sc.r)
