@@ -24,8 +24,13 @@ import (
 // each is one merge. All of it is found out before anything is written. Files that were
 // moved are in moved.go.
 
-// maxMerged is the size of a text, in bytes, above which it is not merged.
-const maxMerged = 10 << 20
+// maxMerged is the size of a text, in bytes, above which it is not merged, maxMergedLines how
+// many lines the three texts of a merge may have. Each takes some 50 bytes meanwhile: three
+// texts of 10 MiB that are nothing but line ends took 1.5 GB and 6 s.
+const (
+	maxMerged      = 10 << 20
+	maxMergedLines = 4 << 20
+)
 
 // newPlan compares the wants of an aim with the disk, and has dirty files merged
 // where that is the policy. With another one, or where paths are to be as at the target,
@@ -294,6 +299,7 @@ func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 // mergeText merges the texts of a step into text.
 func (mg *merging) mergeText(st *mergeStep) (why string, err error) {
 	var texts [3][]byte
+	lines := 0
 	for i, e := range []*tree.Entry{mg.now, st.base, st.theirs} {
 		if e.Size > maxMerged {
 			return whyLarge, nil
@@ -309,6 +315,9 @@ func (mg *merging) mergeText(st *mergeStep) (why string, err error) {
 		}
 		if bytes.IndexByte(texts[i][:min(len(texts[i]), 8000)], 0) >= 0 {
 			return whyBinary, nil
+		}
+		if lines += bytes.Count(texts[i], []byte("\n")); lines > maxMergedLines {
+			return whyLarge, nil
 		}
 	}
 	ours, base, theirs := texts[0], texts[1], texts[2]

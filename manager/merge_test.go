@@ -14,6 +14,7 @@ import (
 func TestMergeWholePaths(t *testing.T) {
 	const text, turn, user, both = "1\n2\n3\n", "one\n2\n3\n", "one\n2\nthree\n", "1\n2\nthree\n"
 	large := strings.Repeat("0123456789abcde\n", maxMerged/16+1)
+	many := strings.Repeat("\n", maxMergedLines/3)
 	link := func(to string) func(*testing.T, string) {
 		return func(t *testing.T, p string) {
 			os.Remove(p)
@@ -60,6 +61,8 @@ func TestMergeWholePaths(t *testing.T) {
 		{"binary", file(text+"\x00", 0o644), file(turn+"\x00", 0o644), file(user+"\x00", 0o644), "",
 			"conflict: you and turn 0 changed it, and it is binary"},
 		{"large", file(text+large, 0o644), file(turn+large, 0o644), file(user+large, 0o644), "",
+			"conflict: you and turn 0 changed it, and it is too large to be merged"},
+		{"many lines", file(text+many, 0o644), file(turn+many, 0o644), file(user+many, 0o644), "",
 			"conflict: you and turn 0 changed it, and it is too large to be merged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
