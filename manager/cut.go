@@ -78,6 +78,22 @@ func (sc *stepChange) cutsOnly(list []stepChange, is func(*record) bool) bool {
 	})
 }
 
+// deed says what made a change: a turn, or the restore that took back a part of one.
+func (r *record) deed() string {
+	if r.IsJoint() {
+		return "a restore of a part of it"
+	}
+	return fmt.Sprintf("turn %d", r.Turn())
+}
+
+// turnOf returns the turn that made a change, or one of those that it cuts.
+func (s *standings) turnOf(ctx context.Context, sc *stepChange) (*record, error) {
+	if cuts := sc.r.cutAt(sc.c.path); sc.r.IsJoint() && len(cuts) > 0 {
+		return s.l.m.stepAt(ctx, cuts[0].Turn, sc.r.Session)
+	}
+	return sc.r, nil
+}
+
 // cutsIn returns what was taken back of changes at a path that are in at a position, of
 // those from a record on, newest first.
 func (s *standings) cutsIn(ctx context.Context, at *record, p string, from uint64) (list []history.Cut, err error) {

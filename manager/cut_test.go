@@ -143,6 +143,15 @@ func TestHunksOneByOne(t *testing.T) {
 	if got := b.hunks(b.m, &HunkRange{Turn: "turn:0"}).Hunks; got[0].State != "clean" || got[1].State != "done" {
 		t.Errorf("after that the hunks are %s and %s", got[0].State, got[1].State)
 	}
+	for mo, err := range b.m.Timeline(t.Context()) {
+		if err != nil || mo.TurnIndex == 0 && mo.Kind == history.KindStep && !slices.Equal(mo.Without, []string{"p"}) {
+			t.Errorf("turn 0 is in part: without %q, %v", mo.Without, err)
+		}
+	}
+	files, err := b.m.ModifiedFiles(t.Context(), nil)
+	if err != nil || len(files.Files) != 1 || files.Files[0].LastTurnIndex != 0 || files.Files[0].LastEntryID == "" {
+		t.Errorf("ModifiedFiles: %+v, %v", files, err)
+	}
 	b.revert("turn:0", "A")
 	b.holds("12345678Cabcd")
 	b.undo()

@@ -240,34 +240,37 @@ func (m *FileSnapshotManager) rows(ctx context.Context, from, to *Point) (map[st
 	if err != nil {
 		return nil, err
 	}
-	back, forth, err := l.standings(m.tree.pages).paths(ctx, a, b)
+	s := l.standings(m.tree.pages)
+	back, forth, err := s.paths(ctx, a, b)
 	if err != nil {
 		return nil, err
 	}
 	rows := make(map[string]*ModifiedFileInfo)
-	add := func(path string, sc stepChange, seen func(tree.Status) tree.Status) {
-		row := rows[path]
-		if row == nil {
-			row = &ModifiedFileInfo{Status: seen(sc.c.status).String(), TurnIndex: sc.r.Turn(),
-				EntryID: sc.r.Entry, Owner: sc.c.owner}
-			rows[path] = row
+	add := func(changes map[string][]stepChange, seen func(tree.Status) tree.Status) error {
+		for path, list := range changes {
+			for _, sc := range list {
+				r, err := s.turnOf(ctx, &sc)
+				if err != nil {
+					return err
+				}
+				row := rows[path]
+				if row == nil {
+					row = &ModifiedFileInfo{Status: seen(sc.c.status).String(), TurnIndex: r.Turn(),
+						EntryID: r.Entry, Owner: sc.c.owner}
+					rows[path] = row
+				}
+				row.LastTurnIndex, row.LastEntryID = r.Turn(), r.Entry
+				if sc.c.owner == Contested || row.Owner == OwnTurn {
+					row.Owner = sc.c.owner
+				}
+			}
 		}
-		row.LastTurnIndex, row.LastEntryID = sc.r.Turn(), sc.r.Entry
-		if sc.c.owner == Contested || row.Owner == OwnTurn {
-			row.Owner = sc.c.owner
-		}
+		return nil
 	}
-	for path, list := range back {
-		for _, sc := range list {
-			add(path, sc, invert)
-		}
+	if err := add(back, invert); err != nil {
+		return nil, err
 	}
-	for path, list := range forth {
-		for _, sc := range list {
-			add(path, sc, func(status tree.Status) tree.Status { return status })
-		}
-	}
-	return rows, nil
+	return rows, add(forth, func(status tree.Status) tree.Status { return status })
 }
 
 // positionOf returns where files stand at a point. The error matches [ErrUnknown]

@@ -303,6 +303,9 @@ func (l *line) parts(at *record) *parts {
 	p.trail.joint = func(j *record) {
 		d := &j.Facts
 		list := slices.Concat(d.Left, d.Took)
+		for i := range d.Cuts {
+			list = append(list, d.Cuts[i].Path)
+		}
 		for i := range d.Apart {
 			list = append(list, d.Apart[i].Paths...)
 		}
@@ -346,9 +349,18 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 			}
 			isIn = behind[x.Seq][path] == nil
 		}
+		isPart := false
+		if isIn && p.own[path] {
+			cuts, err := p.s.cutsIn(ctx, p.at, path, r.Seq)
+			if err != nil {
+				return nil, nil, err
+			}
+			isPart = slices.ContainsFunc(cuts, func(c history.Cut) bool { return c.Turn == x.Seq })
+		}
 		if isIn {
 			in = append(in, path)
-		} else {
+		}
+		if !isIn || isPart {
 			out = append(out, path)
 		}
 	}

@@ -3,7 +3,6 @@ package manager
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -324,10 +323,10 @@ func (u *undone) comeAlong() error {
 				x.untouched = append(x.untouched, w.Path)
 			}
 			last := list[len(list)-1]
-			w.Held = fmt.Sprintf("turn %d has changed it since", last.r.Turn())
+			w.Held = last.r.deed() + " has changed it since"
 			for _, sc := range list {
 				if sc.c.new == nil {
-					w.Held = fmt.Sprintf("turn %d has deleted it since", sc.r.Turn())
+					w.Held = sc.r.deed() + " has deleted it since"
 					if w.Hidden = back[w.Path] != nil; w.Hidden {
 						x.hide(w.Path, sc.r)
 					}

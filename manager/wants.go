@@ -304,10 +304,10 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 		switch {
 		case err != nil:
 		case sc == nil && start == nil:
-			ws.paths[p].Doubt = fmt.Sprintf("unknown: nothing says what it was before turn %d", r.Turn())
+			ws.paths[p].Doubt = "unknown: nothing says what it was before " + r.deed()
 			ws.paths[p].mixed = true
 		case !state.IsZero() && !same(e, found(p)):
-			ws.paths[p].mix(fmt.Sprintf("mixed: somebody else has changed it before turn %d", r.Turn()))
+			ws.paths[p].mix("mixed: somebody else has changed it before " + r.deed())
 		}
 		return err
 	})
@@ -483,8 +483,11 @@ func (ws *wants) expect() error {
 		w.known = true
 		if w.Old, w.left, err = ws.expectedOf(p, sc, start); w.left.IsZero() {
 			w.Doubt, w.mixed = unknownDoubt, true
-		} else if w.isKnown, w.after = w.Doubt == "", -1; sc != nil {
-			w.after = sc.r.Turn()
+		} else if w.isKnown, w.after = w.Doubt == "", -1; sc != nil && err == nil {
+			var r *record
+			if r, err = ws.standings.turnOf(ws.ctx, sc); err == nil {
+				w.after = r.Turn()
+			}
 		}
 		return err
 	})
