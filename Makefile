@@ -86,6 +86,7 @@ histories: ## restores, undos and forks by the rules: HISTORIES=3000 in director
 merge: ## 8,200 merges beside git merge-file, and how long those of long texts take; HISTORY=dir,dir: of these repositories, too
 	go test -count=1 -timeout 60m -run 'TestMergeAgreesWithGit$$' ./patch -v -merge.cases 8200 -merge.history '$(HISTORY)' -seed $(SEED)
 	go test -count=1 -timeout 60m -run 'TestMergeOfLongTexts$$' ./patch -v -merge.table
+	go test -count=1 -timeout 60m -run 'TestHunksOfHistory$$' ./manager -v -hunks.cases 2000 -seed $(SEED)
 
 .PHONY: house
 house: ## the counts that keep the code readable: lines, exported identifiers, long functions, what a snapshot asks of the disk, how long the tests take

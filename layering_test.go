@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 	"internal/cas":                {"internal/cas/layout", "internal/cas/pack", "internal/cas/journal", "store", "internal/vfs", "internal/object"},
 	"internal/watch":              {},
 	"internal/nearmiss":           {}, // for tests
+	"internal/testhistory":        {}, // for tests
 	"internal/testseed":           {}, // for tests
 	"internal/testdisk":           {}, // for tests
 	"internal/testformat":         {}, // for tests
@@ -82,8 +83,8 @@ var only = map[string][]string{
 	"github.com/klauspost/compress":          {"internal/cas/pack", "bench"},
 	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
 	"github.com/pmezard/go-difflib":          {"internal/textdiff"},
-	"github.com/google/go-cmp":               {},                                                                              // tests
-	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/mutants"}, // snapctl starts itself
+	"github.com/google/go-cmp":               {},                                                                                                      // tests
+	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/mutants", "internal/testhistory"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"cmd/snapctl/internal/mcp", "cmd/snapctl"},
 	"github.com/tailscale/hujson":            {"cmd/snapctl/internal/agents"},
 	"github.com/google/jsonschema-go":        {"cmd/snapctl/internal/mcp"},

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/boocode/filestore/internal/testhistory"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/textdiff"
 )
@@ -208,7 +209,7 @@ func historyCases(t *testing.T, rng *rand.Rand, n int) (list []triple) {
 	}
 	for _, dir := range dirs {
 		var files [][][]byte
-		for _, versions := range histories(t, dir) {
+		for _, versions := range testhistory.Versions(t, dir) {
 			if len(versions) >= 3 {
 				files = append(files, versions)
 			}
@@ -226,64 +227,6 @@ func historyCases(t *testing.T, rng *rand.Rand, n int) (list []triple) {
 	return list
 }
 
-// histories returns the versions of the text files of a repository in its last
-// 4,000 commits, oldest first.
-func histories(t *testing.T, dir string) (list [][][]byte) {
-	log, err := gitIn(dir, nil, "log", "--no-merges", "--raw", "--no-renames", "--no-abbrev", "--format=", "--reverse",
-		"--diff-filter=AM", "-n", "4000", "--", ".")
-	if err != nil {
-		t.Logf("NOT CHECKED with the histories of %s: %v", dir, err)
-		return nil
-	}
-	versions := make(map[string][]string)
-	var paths []string
-	for line := range strings.Lines(string(log)) { // :100644 100644 old new M<TAB>path
-		fields, path, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if f := strings.Fields(fields); len(f) == 5 && f[1] != "120000" && f[1] != "160000" {
-			if versions[path] == nil {
-				paths = append(paths, path)
-			}
-			versions[path] = append(versions[path], f[3])
-		}
-	}
-	var ids bytes.Buffer
-	for _, path := range paths {
-		for _, id := range versions[path] {
-			fmt.Fprintln(&ids, id)
-		}
-	}
-	out, err := gitIn(dir, &ids, "cat-file", "--batch")
-	if err != nil {
-		t.Fatalf("git cat-file in %s: %v", dir, err)
-	}
-	for _, path := range paths {
-		var texts [][]byte
-		for range versions[path] {
-			head, rest, _ := bytes.Cut(out, lf)
-			var id, kind string
-			var size int
-			if _, err := fmt.Sscan(string(head), &id, &kind, &size); err != nil {
-				t.Fatalf("git cat-file says %q", head)
-			}
-			if text := rest[:size]; bytes.IndexByte(text, 0) < 0 && size < 1<<20 {
-				texts = append(texts, text)
-			}
-			out = rest[size+1:]
-		}
-		list = append(list, texts)
-	}
-	return list
-}
-
-func gitIn(dir string, in *bytes.Buffer, args ...string) ([]byte, error) {
-	cmd := exec.Command("git", args...)
-	cmd.Dir = dir
-	if in != nil {
-		cmd.Stdin = in
-	}
-	return cmd.Output()
-}
-
 // gitMerged is what git merge-file makes of three texts.
 func gitMerged(t *testing.T, dir string, c triple, args ...string) (text []byte, conflicts int) {
 	t.Helper()
@@ -292,7 +235,7 @@ func gitMerged(t *testing.T, dir string, c triple, args ...string) (text []byte,
 			t.Fatal(err)
 		}
 	}
-	text, err := gitIn(dir, nil, append(append([]string{"merge-file", "-p", "-q"}, args...), "ours", "base", "theirs")...)
+	text, err := testhistory.Git(dir, nil, append(append([]string{"merge-file", "-p", "-q"}, args...), "ours", "base", "theirs")...)
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:
