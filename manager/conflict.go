@@ -259,6 +259,7 @@ type blamer struct {
 	l      *line
 	a      *aim
 	turns  map[string]int             // of each session that which was open, as far as is known
+	past   map[string]uint64          // see [line.past]
 	stages map[string][]*stage        // of the paths of the clashes, newest first
 	in     map[string]map[string]bool // what turnsIn has said of them
 	oldest uint64                     // record from which on they are known
@@ -271,8 +272,11 @@ func newBlamer(ctx context.Context, x *restore, l *line, a *aim) *blamer {
 
 // collect finds the stages of all clashes, back to when the oldest of their changes was
 // made.
-func (b *blamer) collect() error {
+func (b *blamer) collect() (err error) {
 	m := b.x.m
+	if b.past, err = b.l.past(b.ctx); err != nil {
+		return err
+	}
 	b.oldest = b.x.o.newestSeq()
 	for _, c := range b.a.clashes {
 		for _, part := range c.parts {
@@ -293,7 +297,7 @@ func (b *blamer) collect() error {
 				if err != nil {
 					return err
 				}
-				b.add(stage{seq: math.MaxUint64, by: b.names(b.x.o.windows), from: e, to: c.disk}, p)
+				b.add(stage{seq: math.MaxUint64, by: b.names(b.x.o.windows, math.MaxUint64), from: e, to: c.disk}, p)
 			}
 		} else if err := b.between(r, newer); err != nil {
 			return err
@@ -332,17 +336,18 @@ func (b *blamer) owners(r, newer *record) (by []string) {
 	case newer.IsAfterGap(r.Seq):
 		return []string{byUnknown}
 	}
-	return b.names(newer.Facts.Windows)
+	return b.names(newer.Facts.Windows, newer.Seq)
 }
 
-// names names those who had windows open; nobody is the user.
-func (b *blamer) names(windows []string) (by []string) {
+// names names those who had windows open before a record; nobody is the user. Turns of
+// a session that this one was forked from, up to there, are its own.
+func (b *blamer) names(windows []string, seq uint64) (by []string) {
 	if len(windows) == 0 {
 		return []string{byUser}
 	}
 	for _, session := range windows {
 		name := ""
-		if session != b.x.m.opts.Session {
+		if seq > b.past[session] {
 			name = "session " + session + " "
 		}
 		by = append(by, fmt.Sprintf("%sturn:%d", name, b.turns[session]))

@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/session"
 )
 
 // conflictDay is a session in which turn 0 changed the first and the last line of p, and
@@ -392,4 +393,49 @@ func TestRevertOthers(t *testing.T) {
 	if fmt.Sprint(r.Merged) != "[{p 2 }]" || fmt.Sprint(r.Dirty) != "[p q]" {
 		t.Errorf("merged %v, dirty %q", r.Merged, r.Dirty)
 	}
+}
+
+// Turns that a session was forked with are its own: they are named by their numbers, taken
+// back by them, and not in the way of one another.
+func TestBlockedByInFork(t *testing.T) {
+	b := newBench(t)
+	b.log = session.NewTree()
+	m := b.open("s")
+	if err := m.RebuildIndex(t.Context(), b.log); err != nil {
+		t.Fatal(err)
+	}
+	b.write("p", revertText)
+	b.initialize(m)
+	b.turn(m, func() { b.replace("p", "1", "A") })
+	b.turn(m, func() { b.replace("p", "A", "B") })
+	path, err := b.log.Path(b.log.Leaf())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.turn(m, func() { b.replace("p", "B", "C") }) // behind the fork: another session's
+	b.log = session.NewTree()
+	for _, e := range path {
+		b.log.Add(*e)
+	}
+	f := b.open("f")
+	if err := f.RebuildIndex(t.Context(), b.log); err != nil {
+		t.Fatal(err)
+	}
+	b.initialize(f)
+	check := func(turns string, by []string, hint string) {
+		t.Helper()
+		r, err := f.Revert(t.Context(), &RevertOptions{Turns: []string{turns}, Preview: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]Conflict{{"p", "lines", by, hint}}, r.Conflicts); d != "" {
+			t.Errorf("%s: conflicts (-want +got):\n%s", turns, d)
+		}
+	}
+	check("0", []string{"turn:1", "session s turn:2"}, "")
+	check("0..1", []string{"session s turn:2"}, "")
+	b.write("p", strings.Replace(revertText, "1", "B", 1))
+	b.turn(f, func() { b.replace("p", "B", "D") })
+	check("0", []string{"turn:1", "session s turn:2", "user", "turn:2"}, "")
+	check("1", []string{"session s turn:2", "user", "turn:2"}, "")
 }
