@@ -582,3 +582,57 @@ func TestHunksForgotten(t *testing.T) {
 	check(b.m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: "merge"}))
 	check(b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0..2"}}))
 }
+
+// Where turns have made the same change, each has hunks of its own.
+func TestHunksOfTheSameChange(t *testing.T) {
+	b := newCutBench(t)
+	b.turn(b.m, func() { b.edit("A", "1") })
+	b.turn(b.m, func() { b.edit("1", "A") })
+	b.turn(b.m, func() { b.edit("A", "1") })
+	b.turn(b.m, func() { b.edit("d", "D") })
+	ids := make(map[string]string) // by turn
+	for _, h := range b.hunks(b.m, &HunkRange{Turn: "turn:1..turn:3"}).Hunks {
+		ids[h.By] = h.ID
+	}
+	if ids["turn:1"] == ids["turn:3"] {
+		t.Fatalf("the hunks of turns 1 and 3 are both %s", ids["turn:1"])
+	}
+	one := b.hunks(b.m, &HunkRange{Turn: "turn:1"}).Hunks[0].ID
+	turns := []string{"turn:1..turn:3"}
+	if _, err := b.m.Revert(t.Context(), &RevertOptions{Turns: turns, Hunks: []string{one}}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("an ID that stands for hunks of two turns: %v", err)
+	}
+	r, err := b.m.Revert(t.Context(), &RevertOptions{Turns: turns, Hunks: []string{ids["turn:3"]}})
+	if err != nil || !slices.Equal(r.TurnsTakenBack, []int{3}) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	b.holds("A234B678CabcD")
+	b.line(4, 2, 1, 0)
+}
+
+// The hunks of a turn that a snapshot has divided are those of all its parts.
+func TestHunksOfDividedTurn(t *testing.T) {
+	h := &hooked{bench: newBench(t)}
+	b := &cutBench{h.bench, h.opened(false)}
+	b.write("p", cutBefore)
+	b.initialize(b.m)
+	b.start(b.m)
+	h.tool(func(*FileSnapshotManager) { b.edit("1", "A") })
+	h.tool(func(m *FileSnapshotManager) {
+		if _, err := m.Snapshot(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	h.tool(func(*FileSnapshotManager) { b.edit("5", "B"); b.edit("9", "C") })
+	b.end(h.opened(false))
+	b.m = h.opened(false)
+	b.revert("turn:0", "A", "B")
+	b.holds("12345678Cabcd")
+	b.line(0)
+	b.revert("turn:0", "C")
+	b.holds("123456789abcd")
+	b.line()
+	b.undo()
+	b.undo()
+	b.holds("A234B678Cabcd")
+}

@@ -54,7 +54,8 @@ type HunkList struct {
 // A Hunk is a piece of a change, which can be taken back by itself. Ranges are of lines,
 // from 0, without the last; a mode has none.
 type Hunk struct {
-	// ID follows from the path, both states and the ranges, whatever the file is now.
+	// ID follows from the path, both states and the ranges, whatever the file is now; and
+	// from the turn where several in one list have made the same change.
 	// The first characters of it, 4 at least, stand for it where they are of no other.
 	ID string `json:"id"`
 
@@ -165,6 +166,7 @@ type hunkedFile struct {
 	cuts     []history.Cut // what was taken back of it
 	by       string
 	of       stepChange // the change; zero: it is of two points
+	isAgain  bool       // others that are asked for are between the same states
 	list     []hunks.Hunk
 	partOf   []string // of each in list
 	places   []hunks.Place
@@ -196,7 +198,28 @@ func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (fi
 		}
 	}
 	slices.SortStableFunc(files, func(a, b hunkedFile) int { return strings.Compare(a.path, b.path) })
+	tellApart(files)
 	return files, nil
+}
+
+// tellApart notes which changes of turns were made several times, as where a turn has
+// done again what was taken back of another one.
+func tellApart(files []hunkedFile) {
+	type change struct {
+		path     string
+		old, new tree.Entry
+	}
+	of := func(f *hunkedFile) change {
+		return change{f.path, *cmp.Or(f.old, new(tree.Entry)), *cmp.Or(f.new, new(tree.Entry))}
+	}
+	times := make(map[change]int)
+	for i := range files {
+		times[of(&files[i])]++
+	}
+	for i := range files {
+		f := &files[i]
+		f.isAgain = f.of.r != nil && times[of(f)] > 1
+	}
 }
 
 // hunkedBetween returns what files differ between two states.
@@ -393,8 +416,12 @@ func (m *FileSnapshotManager) divideHunks(ctx context.Context, f *hunkedFile) (e
 	if f.after, err = m.hunkState(ctx, f.path, f.new); err != nil {
 		return err
 	}
-	for _, h := range hunks.Between(f.path, f.before, f.after) {
-		parts := hunks.Parts(f.path, f.before, f.after, &h)
+	name := f.path
+	if f.isAgain {
+		name = fmt.Sprintf("%s\x00%d %d", name, f.of.r.Seq, f.window)
+	}
+	for _, h := range hunks.Between(name, f.before, f.after) {
+		parts := hunks.Parts(name, f.before, f.after, &h)
 		f.list, f.partOf = append(append(f.list, h), parts...), append(f.partOf, "")
 		for range parts {
 			f.partOf = append(f.partOf, h.ID)

@@ -145,22 +145,28 @@ func countParts(partOf []string) int {
 	return len(partOf)
 }
 
-// pick returns what was chosen of a change.
-func (x *restore) pick(ctx context.Context, s *standings, sc stepChange, p *picks) (pk picked, err error) {
-	files, err := s.hunked(ctx, x.tip, sc)
-	if err != nil {
-		return pk, err
+// pick returns what was chosen of changes of a path, of each.
+func (x *restore) pick(ctx context.Context, s *standings, list []stepChange, p *picks) (of []picked, err error) {
+	var files []hunkedFile
+	var at []int // of each, its change in the list
+	for i, sc := range list {
+		more, err := s.hunked(ctx, x.tip, sc)
+		if err != nil {
+			return nil, err
+		}
+		files, at = append(files, more...), append(at, slices.Repeat([]int{i}, len(more))...)
 	}
+	tellApart(files)
+	of = make([]picked, len(list))
 	for i := range files {
-		f := &files[i]
-		if err := x.m.divideHunks(ctx, f); err != nil {
-			return pk, fmt.Errorf("%q: %w", f.path, err)
+		if err := x.m.divideHunks(ctx, &files[i]); err != nil {
+			return nil, err
 		}
-		if err := pk.pick(f, sc.r.Seq, p); err != nil {
-			return pk, fmt.Errorf("%q: %w", f.path, err)
+		if err := of[at[i]].pick(&files[i], list[at[i]].r.Seq, p); err != nil {
+			return nil, err
 		}
 	}
-	return pk, nil
+	return of, nil
 }
 
 // hunksBack wants those hunks to be taken back that were chosen, of what the restore would
@@ -229,11 +235,12 @@ func (ws *wants) takeHunks(all map[string][]stepChange, isMore bool) (is bool, e
 func (ws *wants) takeHunksAt(path string, list []stepChange, p *picks) (back []stepChange, err error) {
 	s, g := ws.standings, &ws.goes
 	took := make(map[uint64]bool)
-	for _, sc := range list {
-		pk, err := ws.x.pick(ws.ctx, s, sc, p)
-		switch {
-		case err != nil:
-			return nil, err
+	of, err := ws.x.pick(ws.ctx, s, list, p)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", path, err)
+	}
+	for i, sc := range list {
+		switch pk := &of[i]; {
 		case len(pk.cuts) == 0:
 			continue
 		case !pk.rest:
