@@ -261,13 +261,14 @@ type blamer struct {
 	turns  map[string]int             // of each session that which was open, as far as is known
 	past   map[string]uint64          // see [line.past]
 	stages map[string][]*stage        // of the paths of the clashes, newest first
-	in     map[string]map[string]bool // what turnsIn has said of them
+	in     map[string]map[string]bool // the turns that are in, at a path, and at all of which no joint tells
+	own    map[string]bool            // the others
 	oldest uint64                     // record from which on they are known
 }
 
 func newBlamer(ctx context.Context, x *restore, l *line, a *aim) *blamer {
 	return &blamer{x: x, ctx: ctx, l: l, a: a, turns: make(map[string]int), stages: make(map[string][]*stage),
-		in: make(map[string]map[string]bool)}
+		in: make(map[string]map[string]bool), own: make(map[string]bool)}
 }
 
 // collect finds the stages of all clashes, back to when the oldest of their changes was
@@ -374,10 +375,6 @@ func (st *mergeStep) began() uint64 {
 
 // blame finds out who is in the way of a clash.
 func (b *blamer) blame(c *clash) error {
-	in, err := b.turnsIn(c.want.Path)
-	if err != nil {
-		return err
-	}
 	newest := make(map[string]uint64) // where each of them was in the way last
 	for _, part := range c.parts {
 		stages := b.stages[c.want.Path]
@@ -390,13 +387,18 @@ func (b *blamer) blame(c *clash) error {
 		for _, s := range slices.Backward(stages) {
 			touched := true
 			if !whole {
+				var err error
 				if touched, places, err = b.through(c.want.Path, s, places); err != nil {
 					return err
 				}
 				whole = places == nil
 			}
 			for _, who := range s.by {
-				if isOwn := strings.HasPrefix(who, "turn:"); touched && (!isOwn || in[who]) {
+				stays, err := b.stays(c.want.Path, who)
+				if err != nil {
+					return err
+				}
+				if touched && stays {
 					newest[who] = s.seq
 				}
 			}
@@ -408,30 +410,57 @@ func (b *blamer) blame(c *clash) error {
 	return nil
 }
 
-// turnsIn returns the turns of the session that are in at a path and stay.
-func (b *blamer) turnsIn(p string) (map[string]bool, error) {
-	in := b.in[p]
-	if in != nil {
-		return in, nil
-	}
-	in = make(map[string]bool)
-	b.in[p] = in
-	for t := b.l.trail(b.x.tip, p); ; {
-		r, err := t.next(b.ctx)
-		if err != nil {
-			return nil, err
-		}
-		if r == nil || r.Seq < b.oldest {
-			break
-		}
-		in[fmt.Sprint("turn:", r.Turn())] = true
+// stays reports whether what somebody did at a path is still there: of a turn of the session
+// that was taken back, or goes now, it is not.
+func (b *blamer) stays(p, who string) (bool, error) {
+	if !strings.HasPrefix(who, "turn:") {
+		return true, nil
 	}
 	for _, side := range []map[string][]stepChange{b.a.back, b.a.forth} {
 		for _, sc := range side[p] {
-			delete(in, fmt.Sprint("turn:", sc.r.Turn()))
+			if who == fmt.Sprint("turn:", sc.r.Turn()) {
+				return false, nil
+			}
 		}
 	}
-	return in, nil
+	in, err := b.turnsIn(p)
+	return in[who], err
+}
+
+// turnsIn returns the turns of the session that are in at a path.
+func (b *blamer) turnsIn(p string) (map[string]bool, error) {
+	if b.in[anyPath] == nil {
+		if err := b.walk(anyPath); err != nil {
+			return nil, err
+		}
+	}
+	if !b.own[p] {
+		p = anyPath
+	}
+	if b.in[p] == nil {
+		if err := b.walk(p); err != nil {
+			return nil, err
+		}
+	}
+	return b.in[p], nil
+}
+
+// walk finds the turns that are in at a path.
+func (b *blamer) walk(p string) error {
+	b.in[p] = make(map[string]bool)
+	t := b.l.trail(b.x.tip, p)
+	t.joint = func(j *record) {
+		for q := range j.Facts.OwnPaths() {
+			b.own[q] = true
+		}
+	}
+	for {
+		r, err := t.next(b.ctx)
+		if r == nil || err != nil || r.Seq < b.oldest {
+			return err
+		}
+		b.in[p][fmt.Sprint("turn:", r.Turn())] = true
+	}
 }
 
 // through returns where lines are after a stage, and whether it has changed one of them,

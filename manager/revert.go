@@ -3,6 +3,7 @@ package manager
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,15 +116,24 @@ func (l *line) turnNumbers(ctx context.Context, names []string) (list []int, err
 	return slices.Compact(list), nil
 }
 
-// turnNumber returns the number of the turn that a name stands for.
+// turnNumber returns the number of the turn that a name stands for. A number that may be the
+// beginning of an entry as well is that of a turn, if there is such a turn and no such entry.
 func (l *line) turnNumber(ctx context.Context, name string) (int, error) {
 	digits, isTurn := strings.CutPrefix(name, "turn:")
-	if n, err := parseNumber(digits); err == nil && (isTurn || len(digits) < minPrefix) {
+	if n, err := parseNumber(digits); err == nil {
 		p, err := l.atTurn(ctx, n)
+		mayBeEntry := !isTurn && len(digits) >= minPrefix
+		if err == nil && mayBeEntry {
+			if _, err := l.m.resolve(ctx, name); !errors.Is(err, ErrUnknown) {
+				return 0, fmt.Errorf("%q: %w: turn:%s, and something else that begins so", name, ErrAmbiguous, digits)
+			}
+		}
 		if err == nil && p.on.logged != nil && p.on.Turn() == n {
 			err = onlyLogged(n)
 		}
-		return n, err
+		if err == nil || !mayBeEntry {
+			return n, err
+		}
 	}
 	p, err := l.m.resolve(ctx, name)
 	if err != nil {

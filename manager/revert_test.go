@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 )
@@ -259,6 +260,27 @@ func TestRevertSessions(t *testing.T) {
 		t.Errorf("the open turn: %+v, %v", r, err)
 	}
 	b.holds("r", "R\n")
+}
+
+// A number of four digits or more is that of a turn, unless something is called so.
+func TestRevertLargeNumber(t *testing.T) {
+	dir, disk := t.TempDir(), vfstest.NewMem()
+	m, err := openOn(t, dir, disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	b := &bench{T: t, dir: dir}
+	b.initialize(m)
+	for range 1000 {
+		b.turn(m, func() {})
+	}
+	b.turn(m, func() { b.write("p", revertText) })
+	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"1001"}}); !errors.Is(err, ErrUnknown) {
+		t.Errorf("a turn that is not: %v", err)
+	}
+	b.revert(m, "1000")
+	b.expectFiles(files{})
 }
 
 // Turns that another store has recorded are in the log alone.
