@@ -754,7 +754,7 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		case "contested", "unknown":
 			doubtful = append(doubtful, c.Path)
 		}
-		if c.Hint == "" || c.Why == "markers" || hasMarkers {
+		if c.Hint == "" || c.Why == "markers" || hasMarkers || len(f.hunks) > 0 { // of hunks it would do more
 			continue
 		}
 		blocked = append(blocked, c.Path)
@@ -785,8 +785,16 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 			firstPaths(lines, 3))
 	case f.onConflict != rollback.ConflictMarkers && len(turns) > 0:
 		a.note("to have both sides in the file, and choose: %s; or 'theirs', which overwrites what came since",
-			a.revertCommandLine(turns, " --on-conflict markers", f.paths))
+			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
 	}
+}
+
+// hunksFlag returns the flag that names hunks, "" for none.
+func hunksFlag(ids []string) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	return " --hunks " + strings.Join(ids, ",")
 }
 
 // turnNames names turns as a command takes them.
