@@ -176,7 +176,9 @@ func playEdits(s *scene) {
 	s.begin("old.txt", "old\n", "mv.txt", "to be moved\n", "sed.txt", "one\ntwo\n")
 	gate := filepath.Join(s.home, "gate")
 	s.turn(fresh, "write a.txt one ;; bash rm old.txt; mv mv.txt moved.txt; sed -i s/one/1/ sed.txt ;; "+
-		"bash setsid sh -c 'while [ ! -e "+gate+" ]; do sleep 0.1; done; echo late > late.txt' > /dev/null 2>&1 & ;; fin")
+		// It is in a session of its own when the tool ends, or it may end with that.
+		"bash setsid sh -c 'touch "+gate+".set; while [ ! -e "+gate+" ]; do sleep 0.1; done; echo late > late.txt' "+
+		"> /dev/null 2>&1 & while [ ! -e "+gate+".set ]; do sleep 0.1; done ;; fin")
 	s.put("gate", "")
 	s.until("late.txt is written", func() bool { return s.is("late.txt", "late\n") })
 	s.turn(goesOn, "bash mkdir d; mv moved.txt d/; ln -s d link; chmod 700 a.txt ;; write a.txt two ;; fin")

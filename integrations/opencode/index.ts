@@ -38,7 +38,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 	const calls = new Map<string, Call>(); // tools under way
 	const warned = new Set<string>();
 	let silent = false; // the engine was waited for in vain, and has answered nothing since
-	let replaced = false; // one that hung, since the last prompt
+	let replaced = false; // one that hung, since the last prompt or command
 
 	/** Shows a warning, once. */
 	function warn(message: string) {
@@ -56,7 +56,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 
 	/**
 	 * The engine, to which the session is known. One that has ended is replaced, and what is open in
-	 * sessions goes on in the next; of engines that hang one with each prompt is.
+	 * sessions goes on in the next; of engines that hang one with each prompt or command is.
 	 */
 	function begin(session: string): Engine {
 		if (!engine || (engine.ended && !(engine.hung && replaced))) {
@@ -199,6 +199,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 		"tool.execute.after": async (input: { callID: string }) => endTool(input.callID),
 		"command.execute.before": async (input: { command: string; sessionID: string; arguments: string }, output: { parts: any[] }) => {
 			let text: string | undefined;
+			replaced = false;
 			try {
 				text = await run(input.command, top(input.sessionID), input.arguments);
 			} catch (err) {

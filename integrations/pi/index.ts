@@ -74,7 +74,7 @@ export default function (pi: ExtensionAPI) {
 	let inTurn = false;
 	let here: ExtensionContext; // of the last event
 	let over = false; // the session: no engine is started for events that are late
-	let replaced = false; // an engine that hung, since the last prompt
+	let replaced = false; // an engine that hung, since the last prompt or command
 	let prompt: string | undefined; // of the run that begins
 	let atWork = false; // the agent; what pi calls idle differs between releases
 	let made: Move | undefined; // a choice, before the conversation moves
@@ -174,7 +174,7 @@ export default function (pi: ExtensionAPI) {
 	/**
 	 * Starts the engine and the session, unless they run. The first look at the directory may take
 	 * seconds: nobody waits for it. What is open goes on in an engine that replaces another. Of those
-	 * that hang one with each prompt is replaced.
+	 * that hang one with each prompt or command is replaced.
 	 */
 	function start(ctx: ExtensionContext) {
 		here = ctx;
@@ -456,6 +456,7 @@ export default function (pi: ExtensionAPI) {
 			handler: async (args: string, ctx: ExtensionCommandContext) => {
 				try {
 					await ctx.waitForIdle();
+					replaced = false;
 					start(ctx);
 					await begun;
 					await fn(args.split(/\s+/).filter(Boolean), ctx, args.trim());
