@@ -145,6 +145,8 @@ func (w *writers) session(t *testing.T) (merged, conflicts int) {
 	byTools := w.rng.IntN(3) == 0
 	m := b.open("s", func(o *Options) { o.ToolWindows = byTools })
 	b.initialize(m)
+	o := b.open("other")
+	b.initialize(o)
 	turn := func() {
 		if !byTools {
 			edit("turn")
@@ -162,9 +164,12 @@ func (w *writers) session(t *testing.T) (merged, conflicts int) {
 		}
 	}
 	for range 2 + w.rng.IntN(5) {
-		if w.rng.IntN(3) == 0 {
+		switch w.rng.IntN(6) {
+		case 0, 1:
 			edit("user")
-		} else {
+		case 2:
+			b.turn(o, func() { edit("other") })
+		default:
 			b.turn(m, turn)
 		}
 	}
@@ -174,8 +179,15 @@ func (w *writers) session(t *testing.T) (merged, conflicts int) {
 			b.initialize(m) // a look
 		}
 		before := b.files()
-		target := []string{"start", "@~1", "@~2", "turn:0"}[w.rng.IntN(4)]
-		r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: target, OnDirty: rollback.Merge})
+		target := []string{"start", "@~1", "@~2", "turn:0", "revert"}[w.rng.IntN(5)]
+		var r *RestoreResult
+		var err error
+		if target == "revert" {
+			turns := []string{fmt.Sprint(w.rng.IntN(3)), fmt.Sprint(w.rng.IntN(3))}
+			r, err = m.Revert(t.Context(), &RevertOptions{Turns: turns[w.rng.IntN(2):]})
+		} else {
+			r, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: target, OnDirty: rollback.Merge})
+		}
 		if err != nil && !strings.Contains(err.Error(), "internal error") { // there is no such turn
 			continue
 		}
@@ -189,10 +201,12 @@ func (w *writers) session(t *testing.T) (merged, conflicts int) {
 				t.Errorf("restore %s: %q was skipped, and is not as before", target, name)
 			}
 		}
-		has := linesOf(after, "user")
-		for l, n := range linesOf(before, "user") {
-			if has[l] < n && (!w.moves || r.IsComplete()) { // a turn may have moved it, and one of two files is in conflict
-				t.Errorf("restore %s: the user's line %q is lost:\n%s\n%+v", target, l, cmp.Diff(before, after), r.Items)
+		for _, who := range []string{"user", "other"} {
+			has := linesOf(after, who)
+			for l, n := range linesOf(before, who) {
+				if has[l] < n && (!w.moves || r.IsComplete()) { // a turn may have moved it, and one of two files is in conflict
+					t.Errorf("restore %s: the line %q is lost:\n%s\n%+v", target, l, cmp.Diff(before, after), r.Items)
+				}
 			}
 		}
 		if lines := linesOf(after, "turn"); target == "start" && r.IsComplete() && len(lines) > 0 {

@@ -258,3 +258,63 @@ func TestMergeMovedCutOff(t *testing.T) {
 		}
 	}
 }
+
+// A file is followed through several moves: of turns, and of the user.
+func TestMergeMovedTwice(t *testing.T) {
+	move := func(b *bench, from, to, text string) {
+		b.remove(from)
+		b.write(to, text)
+	}
+	t.Run("turns", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", numbered(nil))
+		b.initialize(m)
+		b.turn(m, func() { move(b, "a", "b", numbered(map[int]string{1: "turn 0"})) })
+		b.turn(m, func() { move(b, "b", "c", numbered(map[int]string{1: "turn 0", 5: "turn 1"})) })
+		all := files{"c": numbered(map[int]string{1: "turn 0", 5: "turn 1", 9: "user"})}
+		b.write("c", all["c"])
+		merge := func(target string) {
+			t.Helper()
+			r := b.restore(m, &RestoreOptions{Target: target, OnDirty: rollback.Merge})
+			if len(r.Merged) != 1 || r.Merged[0].Was != "c" || !r.IsComplete() {
+				t.Errorf("%+v", r)
+			}
+		}
+		merge("start")
+		b.expectFiles(files{"a": numbered(map[int]string{9: "user"})})
+		b.undo(m)
+		b.expectFiles(all)
+		merge("@~1")
+		b.expectFiles(files{"b": numbered(map[int]string{1: "turn 0", 9: "user"})})
+	})
+	t.Run("the user", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", numbered(nil))
+		b.initialize(m)
+		b.turn(m, func() { b.write("a", numbered(map[int]string{1: "turn"})) })
+		move(b, "a", "b", numbered(map[int]string{1: "turn"}))
+		b.initialize(m)
+		move(b, "b", "c", numbered(map[int]string{1: "turn", 9: "user"}))
+		b.initialize(m)
+		r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+		b.expectFiles(files{"c": numbered(map[int]string{9: "user"})})
+		if len(r.Merged) != 1 || r.Merged[0].Was != "a" || !r.IsComplete() {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("not seen", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", numbered(nil))
+		b.initialize(m)
+		b.turn(m, func() { b.write("a", numbered(map[int]string{1: "turn"})) })
+		move(b, "a", "b", numbered(map[int]string{1: "turn"}))
+		r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+		b.expectFiles(files{"b": numbered(map[int]string{1: "turn"})})
+		if len(r.Conflicts) != 1 || r.Conflicts[0].Why != whyUserDeleted {
+			t.Errorf("%+v", r.Conflicts)
+		}
+	})
+}
