@@ -636,3 +636,31 @@ func TestHunksOfDividedTurn(t *testing.T) {
 	b.undo()
 	b.holds("A234B678Cabcd")
 }
+
+// What was pruned beneath a restore that tells paths apart is no error of the log.
+func TestTimelinePrunedBelowHunks(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(b *cutBench)
+	}{
+		{"a hunk", func(b *cutBench) { b.revert("turn:0", "B") }},
+		{"a path", func(b *cutBench) {
+			b.turn(b.m, func() { b.write("q", "q\n"); b.edit("b", "D") })
+			r, err := b.m.Revert(b.Context(), &RevertOptions{Turns: []string{"1"}, Paths: []string{"p"}})
+			if err != nil || !r.IsComplete() {
+				b.Fatalf("%+v, %v", r, err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newCutBench(t)
+			c.do(b)
+			b.turn(b.m, func() { b.edit("7", "E") })
+			n := len(b.timeline(b.m))
+			b.prune(b.m.store, &retain.Retention{KeepLast: 1})
+			if list := b.timeline(b.m); len(list) != n {
+				t.Errorf("%q, want all %d as before", list, n)
+			}
+		})
+	}
+}

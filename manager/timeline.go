@@ -295,32 +295,22 @@ type parts struct {
 	trail  *trail            // of the paths of which no joint tells
 	own    map[string]bool   // the others
 	trails map[string]*trail // of those of them that were asked for
+	cuts   map[string][]history.Cut
 }
 
 func (l *line) parts(at *record) *parts {
 	p := &parts{l: l, at: at, s: l.standings(l.m.tree.pages), trail: l.trail(at, anyPath), own: make(map[string]bool),
-		trails: make(map[string]*trail)}
-	p.trail.joint = func(j *record) {
-		d := &j.Facts
-		list := slices.Concat(d.Left, d.Took)
-		for i := range d.Cuts {
-			list = append(list, d.Cuts[i].Path)
-		}
-		for i := range d.Apart {
-			list = append(list, d.Apart[i].Paths...)
-		}
-		for _, path := range list {
-			p.own[string(path)] = true
-		}
-	}
+		trails: make(map[string]*trail), cuts: make(map[string][]history.Cut)}
+	p.trail.joint = func(j *record) { p.s.pass(j, p.own) }
 	return p
 }
 
 // of returns the paths at which what a turn did is in, and those at which it is
-// not, or not all of it. Both are nil if no restore tells its paths apart.
+// not, or not all of it. Both are nil if no restore tells its paths apart, or it was
+// pruned.
 func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error) {
 	at, err := p.trail.upTo(ctx, r)
-	if err != nil || len(p.own) == 0 && (at == nil || isSame(at, r)) {
+	if err != nil || r.Pruned || len(p.own) == 0 && (at == nil || isSame(at, r)) {
 		return nil, nil, err
 	}
 	list, err := p.s.of(ctx, r)
@@ -350,10 +340,13 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 			isIn = behind[x.Seq][path] == nil
 		}
 		isPart := false
-		if isIn && p.own[path] {
-			cuts, err := p.s.cutsIn(ctx, p.at, path, r.Seq)
-			if err != nil {
-				return nil, nil, err
+		if isIn && p.s.cut[path] {
+			cuts, known := p.cuts[path]
+			if !known {
+				if cuts, err = p.s.cutsIn(ctx, p.at, path, 0); err != nil {
+					return nil, nil, err
+				}
+				p.cuts[path] = cuts
 			}
 			isPart = slices.ContainsFunc(cuts, func(c history.Cut) bool { return c.Turn == x.Seq })
 		}
