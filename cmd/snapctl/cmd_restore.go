@@ -536,6 +536,22 @@ var actionColours = map[rollback.Action]string{
 // isProblem reports whether an item is one that exit code 3 stands for.
 func isProblem(it rollback.Item) bool { return it.Do != rollback.Restore && it.Do != rollback.Delete }
 
+// whatStays says what stays in a file that is merged and that somebody else has changed, "" if
+// that is not known, and what is said of one of which a part could not be merged.
+func (p *place) whatStays(ctx context.Context, r *manager.RestoreResult, f *restoreFlags) (stays, part string) {
+	part = "in part"
+	if f.onConflict == rollback.ConflictMarkers {
+		part = "with markers"
+	}
+	if len(r.Merged) == 0 || f.onConflict == rollback.ConflictTheirs {
+		return "", part
+	}
+	if sessions, err := p.worked(ctx); err == nil && len(sessions) < 2 {
+		return "(your changes in it stay)", part
+	}
+	return "(what you, or another session, changed in it stays)", part
+}
+
 // printItems prints a line for each path that is to be shown, and for what was
 // moved along.
 func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *restoreFlags,
@@ -545,20 +561,11 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 	for i := range r.Conflicts {
 		conflicts[r.Conflicts[i].Path] = true
 	}
-	stays, part := "", "in part" // of what was changed since in files that are merged
-	if f.onConflict == rollback.ConflictMarkers {
-		part = "with markers"
-	}
 	was := make(map[string]string)
 	for _, f := range r.Merged {
 		was[f.Path] = f.Was
 	}
-	if len(r.Merged) > 0 && f.onConflict != rollback.ConflictTheirs {
-		stays = "(what you, or another session, changed in it stays)"
-		if sessions, err := p.worked(ctx); err == nil && len(sessions) < 2 {
-			stays = "(your changes in it stay)"
-		}
-	}
+	stays, part := p.whatStays(ctx, r, f)
 	said := func(done, would, format string, args ...any) {
 		if r.Preview {
 			done = "would " + would
@@ -658,6 +665,33 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	} else {
 		p.printItems(ctx, r, f, func(it rollback.Item) bool { return !a.flags.quiet || isProblem(it) })
 	}
+	summary := a.noteBeside(r, f, back)
+	switch {
+	case r.Aborted && len(r.Conflicts) > 0:
+		return refuse("--on-conflict keep leaves out what is in conflict", "nothing was changed: %s in conflict",
+			words.Count(len(r.Conflicts), "file"))
+	case r.Aborted:
+		return refuse("--on-dirty skip leaves them out", "nothing was changed: %s changed since",
+			words.Count(len(r.Dirty), "file"))
+	case r.Preview:
+		a.note("%s: nothing was done yet", summary)
+	case r.Snapshot == nil && len(r.Items) == 0 && len(r.NotCaptured) == 0:
+		a.note("nothing to do: all is as it was")
+		return nil
+	case r.Snapshot == nil:
+		a.note("%s", summary)
+	default:
+		a.note("%s; 'snapctl %s' takes it back", summary, back)
+	}
+	if !r.IsComplete() || len(r.Conflicts) > 0 {
+		return &failure{code: exitPart}
+	}
+	return nil
+}
+
+// noteBeside says what is to be known of a restore beside its paths, and returns what it did
+// in one line.
+func (a *app) noteBeside(r *manager.RestoreResult, f *restoreFlags, back string) (summary string) {
 	for i, path := range r.NotCaptured {
 		if i == 10 {
 			a.note("and %s more", words.Comma(len(r.NotCaptured)-i))
@@ -682,27 +716,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 		}
 		a.note("%s, taken back before, %s in again", turnList(r.TurnsPutBack), is)
 	}
-	switch {
-	case r.Aborted && len(r.Conflicts) > 0:
-		return refuse("--on-conflict keep leaves out what is in conflict", "nothing was changed: %s in conflict",
-			words.Count(len(r.Conflicts), "file"))
-	case r.Aborted:
-		return refuse("--on-dirty skip leaves them out", "nothing was changed: %s changed since",
-			words.Count(len(r.Dirty), "file"))
-	case r.Preview:
-		a.note("%s: nothing was done yet", summary)
-	case r.Snapshot == nil && len(r.Items) == 0 && len(r.NotCaptured) == 0:
-		a.note("nothing to do: all is as it was")
-		return nil
-	case r.Snapshot == nil:
-		a.note("%s", summary)
-	default:
-		a.note("%s; 'snapctl %s' takes it back", summary, back)
-	}
-	if !r.IsComplete() || len(r.Conflicts) > 0 {
-		return &failure{code: exitPart}
-	}
-	return nil
+	return summary
 }
 
 // summaryOf says in one line what a restore did, and counts what it has skipped as dirty,

@@ -143,13 +143,7 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 				a.note("%s has not ended", openTurnText(turn))
 			}
 		}
-		for i, path := range marked {
-			if i == maxAsked {
-				a.note("and %s more", words.Comma(len(marked)-i))
-				break
-			}
-			a.note("%s has markers of a conflict: edit it until there are none, or 'snapctl undo'", words.Quote(path))
-		}
+		a.noteMarked(marked)
 	}
 	if cutOff {
 		a.tell("warning: %v; %s", manager.ErrCutOff, hintCutOff)
@@ -159,4 +153,15 @@ func (p *place) endStatus(ctx context.Context, before, disk *manager.Point, list
 		a.tell("warning: %v; %s", manager.ErrEditCutOff, hintEditCutOff)
 	}
 	return nil
+}
+
+// noteMarked names files that have markers of conflicts.
+func (a *app) noteMarked(paths []string) {
+	for i, path := range paths {
+		if i == maxAsked {
+			a.note("and %s more", words.Comma(len(paths)-i))
+			break
+		}
+		a.note("%s has markers of a conflict: edit it until there are none, or 'snapctl undo'", words.Quote(path))
+	}
 }
