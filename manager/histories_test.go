@@ -558,7 +558,7 @@ func (h *aHistory) checkLedger(before *rules, st historyStep) {
 			}
 			theirs := goes && slices.ContainsFunc(s.in[p], func(id int) bool {
 				c := s.changes[id]
-				return isOne(c.turn) && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
+				return c.turn >= 0 && isOne(c.turn) && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
 			})
 			_, stays := h.last.skipped[p]
 			switch is := ruleHasLine(h.rules.disk.at(p), line); {
@@ -611,13 +611,17 @@ func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) 
 				continue
 			}
 			fine := false
-			came := is.in[p].minus(was.in[p])
-			if h.last.skipped[p] != "" { // some may have come in part
-				came = was.out(p)
+			came, went := is.in[p].minus(was.in[p]), was.in[p].minus(is.in[p])
+			if h.last.skipped[p] != "" { // some may have come, or gone, in part
+				came, went = was.out(p), was.in[p]
 			}
 			for _, id := range came {
 				c := is.changes[id] // if it is mixed, the user had taken the line out before
 				fine = fine || (c.mixed || ruleHasLine(c.before, line)) && !ruleHasLine(c.after, line)
+			}
+			for _, id := range went { // a cut that is taken back had brought it
+				c := was.changes[id]
+				fine = fine || c.turn < 0 && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
 			}
 			if taken != nil {
 				d := taken.paths[p]
@@ -680,7 +684,7 @@ func (h *aHistory) checkEffects() {
 		}
 		for _, line := range strings.Split(text, "\n") {
 			for _, c := range s.changes {
-				wrote := c.path == p && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
+				wrote := c.turn >= 0 && c.path == p && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
 				if strings.HasPrefix(line, "s") && wrote && !s.in[p].has(c.id) {
 					h.bad("%s: the line %s is there, and the change that wrote it is taken back", p, line)
 				}

@@ -41,7 +41,7 @@ import (
 //  7. By PATH a turn leaves the line when the last of it goes, and is on it
 //     again when something of it comes, if it is on the line of the target.
 //  8. A conflict of lines leaves these, and the rest of the path is merged: it is
-//     written, and its standing stays. One of a whole path leaves all of it alone.
+//     written, and is a cut, a change that is in behind those that stay. One of a whole path leaves all of it alone.
 //     Where files are not to be merged, and nothing says what is expected without the
 //     changes that go, one after the other goes if it left all that is there. Merged
 //     or not, a path is as it is to be then if it holds what the first that goes had
@@ -139,6 +139,15 @@ type ruleChange struct {
 	stretch       int     // windows between which nobody changed anything have one number
 	mixed         bool    // it found something else than was expected
 	under         ruleSet // what was in just before
+
+	cuts []ruleCut // of a restore that took back a part of changes, and is one itself: turn is -1
+}
+
+// A ruleCut is what was taken back of a change that stays in.
+type ruleCut struct {
+	of    ruleChange // as one with those that it is joined with
+	whole bool
+	lines map[int]bool
 }
 
 // A ruleMoment is a recorded state of a session.
@@ -487,6 +496,7 @@ type rulePath struct {
 	left        string // why it is left alone
 	part        bool   // but for lines that are merged
 	pure        bool   // text is the session's, and nothing else
+	cuts        []ruleCut
 }
 
 // do does what is wanted, and tells.
@@ -567,7 +577,7 @@ func (w *rules) revert(q ruleRequest) *ruleAnswer {
 		}
 		isPart := func(m int) bool { return s.numbers[m] == s.numbers[n] }
 		isIn := func(m int) bool { return isPart(m) && (s.line.has(m) || s.anyIn(m, nil)) }
-		did := func(c *ruleChange) bool { return isPart(c.turn) }
+		did := func(c *ruleChange) bool { return c.turn >= 0 && isPart(c.turn) }
 		if slices.ContainsFunc(slices.Collect(maps.Values(s.changes)), did) && !slices.ContainsFunc(q.turns, isIn) {
 			return &ruleAnswer{outcome: "already", of: s.name}
 		}
@@ -586,6 +596,7 @@ func (w *rules) revert(q ruleRequest) *ruleAnswer {
 func (w *rules) without(s *ruleSession, goes func(*ruleChange) bool, only []string, policy string) (plan []*rulePath) {
 	for p, in := range s.in {
 		to := slices.DeleteFunc(slices.Clone(in), func(id int) bool { return goes(s.changes[id]) })
+		to = slices.DeleteFunc(slices.Clone(to), func(id int) bool { return s.isVoid(id, to) })
 		if !to.is(in) && (len(only) == 0 || slices.Contains(only, p)) {
 			plan = append(plan, w.plan(s, p, to, policy))
 		}
@@ -761,15 +772,57 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	case known && (rp.why == "" || policy == "overwrite"):
 	default:
 		rp.text = rp.found
+		done := make(ruleSet, 0) // changes that need no step for a cut of them
+		for _, c := range append(s.joined(goes), s.joined(comes)...) {
+			done = append(done, c.id)
+		}
+		recut := func(cut ruleChange) {
+			for _, c := range cut.cuts {
+				if !done.has(c.of.id) {
+					done = append(done, c.of.id)
+					rp.merge(s.without(c.of, in), s.without(c.of, to), merges)
+				}
+			}
+		}
 		for _, c := range slices.Backward(s.joined(goes)) {
-			rp.merge(c.after, c.before, merges)
+			if recut(c); c.turn >= 0 {
+				rp.step(c, s.without(c, in), merges)
+			}
 		}
 		for _, c := range s.joined(comes) {
-			rp.merge(c.before, c.after, merges)
+			if recut(c); c.turn >= 0 {
+				rp.merge(c.before, s.without(c, to), merges)
+			}
 		}
 		rp.settle()
 	}
 	return rp
+}
+
+// without returns what a change left without what was taken back of it by cuts that are in.
+func (s *ruleSession) without(c ruleChange, in ruleSet) string {
+	before, after := strings.Split(c.before, "\n"), strings.Split(c.after, "\n")
+	for _, id := range in {
+		for _, cut := range s.changes[id].cuts {
+			switch {
+			case cut.of.id != c.id:
+			case cut.whole:
+				return c.before
+			default:
+				for i := range cut.lines {
+					after[i] = before[i]
+				}
+			}
+		}
+	}
+	return strings.Join(after, "\n")
+}
+
+// isVoid reports whether a change is a cut of nothing that is in.
+func (s *ruleSession) isVoid(id int, in ruleSet) bool {
+	isIn := func(c ruleCut) bool { return in.has(c.of.id) }
+	cuts := s.changes[id].cuts
+	return len(cuts) > 0 && !slices.ContainsFunc(cuts, isIn)
 }
 
 // joined returns changes; those of a turn between which nobody else has changed the path
@@ -777,7 +830,7 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 func (s *ruleSession) joined(ids ruleSet) (list []ruleChange) {
 	for _, id := range ids {
 		c := *s.changes[id]
-		if n := len(list); n > 0 && list[n-1].turn == c.turn && list[n-1].after == c.before {
+		if n := len(list); n > 0 && c.turn >= 0 && list[n-1].turn == c.turn && list[n-1].after == c.before {
 			list[n-1].after = c.after
 			continue
 		}
@@ -814,7 +867,7 @@ func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
 	stay := rp.from.minus(goes)
 	for i, id := range stay {
 		c := s.changes[id]
-		made := i+1 < len(stay) && s.numbers[s.changes[stay[i+1]].turn] == s.numbers[c.turn] // again, by the same turn
+		made := i+1 < len(stay) && s.isSameTurn(c, s.changes[stay[i+1]]) // again
 		under := slices.ContainsFunc(goes, c.under.has)
 		if !known && under && c.after == ruleNone && !made {
 			rp.left = fmt.Sprint("hidden by turn ", c.turn)
@@ -824,6 +877,11 @@ func (rp *rulePath) hide(s *ruleSession, goes ruleSet, known bool) {
 			return
 		}
 	}
+}
+
+// isSameTurn reports whether changes are of one turn, of whatever parts.
+func (s *ruleSession) isSameTurn(a, b *ruleChange) bool {
+	return a.turn >= 0 && b.turn >= 0 && s.numbers[a.turn] == s.numbers[b.turn]
 }
 
 // merge does to the text what leads from base to theirs; not by lines, it takes the
@@ -842,6 +900,30 @@ func (rp *rulePath) merge(base, theirs string, lines bool) {
 		rp.text = text
 	default:
 		rp.left = "unknown"
+	}
+}
+
+// step takes back a change, which left base.
+func (rp *rulePath) step(c ruleChange, base string, lines bool) {
+	if rp.left != "" && !rp.part {
+		return
+	}
+	text := rp.text
+	rp.merge(base, c.before, lines)
+	switch _, why, part := ruleMerge(base, text, c.before); {
+	case why == "":
+		rp.cuts = append(rp.cuts, ruleCut{of: c, whole: true})
+	case part:
+		cut := ruleCut{of: c, lines: make(map[int]bool)}
+		b, o, t := strings.Split(base, "\n"), strings.Split(text, "\n"), strings.Split(c.before, "\n")
+		for i := range b {
+			if _, clash := ruleMergeLine(b[i], o[i], t[i]); b[i] != t[i] && !clash {
+				cut.lines[i] = true
+			}
+		}
+		if len(cut.lines) > 0 {
+			rp.cuts = append(rp.cuts, cut)
+		}
 	}
 }
 
@@ -977,8 +1059,12 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 			continue
 		}
 		if rp.part {
-			s.parted[rp.path] = true
-			rp.to, rp.pure = rp.from, false
+			if len(rp.cuts) == 0 || len(rp.to.minus(rp.from)) > 0 { // what comes in part is in no standing
+				s.parted[rp.path] = true
+			}
+			if rp.to, rp.pure = rp.from, false; len(rp.cuts) > 0 {
+				w.cut(s, rp)
+			}
 		}
 		w.disk.put(rp.path, rp.text)
 		s.in[rp.path] = rp.to
@@ -991,6 +1077,16 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 	s.line = slices.Clone(line)
 	s.note("restore", w.disk)
 	return r
+}
+
+// cut notes what is taken back of changes at a path, of which the rest stays.
+func (w *rules) cut(s *ruleSession, rp *rulePath) {
+	w.time++
+	c := &ruleChange{id: w.time, turn: -1, path: rp.path, before: rp.found, after: rp.text, under: rp.from, cuts: rp.cuts}
+	c.mixed = s.expects(rp.path, rp.from) != c.before
+	s.changes[c.id] = c
+	rp.to = rp.from.plus(ruleSet{c.id})
+	s.expect(rp.path, rp.to, c.after)
 }
 
 // takeBack undoes or redoes.
@@ -1148,7 +1244,7 @@ func (s *ruleSession) marks() map[int]string {
 		var in, out []string
 		for _, c := range s.changes {
 			switch {
-			case c.turn != n:
+			case c.turn != n: // nor a cut
 			case s.in[c.path].has(c.id):
 				in = append(in, c.path)
 			default:
