@@ -164,6 +164,7 @@ type hunkedFile struct {
 	old, new *tree.Entry   // nil: absent
 	window   int           // from 1; 0: there is one
 	cuts     []history.Cut // what was taken back of it
+	isGone   bool          // all of it was
 	by       string
 	of       stepChange // the change; zero: it is of two points
 	isAgain  bool       // others that are asked for are between the same states
@@ -300,8 +301,9 @@ func (l *line) hunkedOf(ctx context.Context, turns []*record) (files []hunkedFil
 		return nil, err
 	}
 	s := l.standings(l.m.tree.pages)
+	var in map[string][]stepChange
 	if tip != nil && len(turns) > 0 && turns[0].Seq != 0 {
-		if _, _, err = s.backOf(ctx, tip, turns); err != nil { // which finds cuts
+		if in, _, err = s.backOf(ctx, tip, turns); err != nil { // which finds cuts, too
 			return nil, err
 		}
 	}
@@ -314,6 +316,10 @@ func (l *line) hunkedOf(ctx context.Context, turns []*record) (files []hunkedFil
 			list, err := s.hunked(ctx, tip, stepChange{r, changes[path]})
 			if err != nil {
 				return nil, err
+			}
+			isIn := func(sc stepChange) bool { return isSame(sc.r, r) || r.endsAt(sc.r) }
+			for i := range list {
+				list[i].isGone = r.Session == l.m.opts.Session && in != nil && !slices.ContainsFunc(in[path], isIn)
 			}
 			files = append(files, list...)
 		}
@@ -459,7 +465,7 @@ func (m *FileSnapshotManager) readHunks(ctx context.Context, root *livedir.Root,
 	}
 	whole, left := -1, 0 // the hunk whose parts these are, and how many of them are not done
 	for i := range f.list {
-		if isTaken(&f.list[i], f.cuts) {
+		if f.isGone || isTaken(&f.list[i], f.cuts) {
 			f.places[i].Outcome = hunks.Done
 		}
 		switch isDone := f.places[i].Outcome == hunks.Done; {

@@ -61,13 +61,13 @@ func (p *picks) check() error {
 // isTaken reports whether cuts have a hunk.
 func isTaken(h *hunks.Hunk, cuts []history.Cut) bool {
 	return slices.ContainsFunc(cuts, func(c history.Cut) bool {
-		switch h.Kind {
-		case hunks.Mode:
+		switch {
+		case c.Whole:
+			return true
+		case h.Kind == hunks.Mode:
 			return c.Mode
-		case hunks.Lines:
-			return slices.Contains(c.Spans, spanOf(h))
 		}
-		return c.Whole
+		return h.Kind == hunks.Lines && slices.Contains(c.Spans, spanOf(h))
 	})
 }
 
