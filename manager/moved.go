@@ -200,10 +200,14 @@ func (mv *mover) merged(p string, disk *tree.Entry, steps []mergeStep) (*merging
 			return mg, nil
 		}
 	}
-	if mg.isMerged {
+	switch {
+	case !isFile(mg.now):
+		mg.clash = &clash{why: whyKind, parts: []clashPart{{&steps[len(steps)-1], nil}}}
+	case mg.isMerged:
 		return mg, mg.keep()
+	default:
+		mv.x.addMerged(mg.now.ID, p, 0)
 	}
-	mv.x.addMerged(mg.now.ID, p, 0)
 	return mg, nil
 }
 

@@ -286,7 +286,19 @@ func TestMergeMovedTwice(t *testing.T) {
 		b.undo(m)
 		b.expectFiles(all)
 		merge("@~1")
-		b.expectFiles(files{"b": numbered(map[int]string{1: "turn 0", 9: "user"})})
+		one := numbered(map[int]string{1: "turn 0", 9: "user"})
+		b.expectFiles(files{"b": one})
+		b.write("b", one+"more\n")
+		r, err := m.Undo(t.Context(), nil)
+		if err != nil || len(r.Skipped) != 2 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		b.expectFiles(files{"b": one + "more\n"})
+		r, err = m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge})
+		if err != nil || !r.IsComplete() || len(r.Merged) != 1 || r.Merged[0].Was != "b" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		b.expectFiles(files{"c": all["c"] + "more\n"})
 	})
 	t.Run("the user", func(t *testing.T) {
 		b := newBench(t)
