@@ -458,7 +458,7 @@ func (st *storyTeller) takeBack(verb, name string, past bool) *ruleAnswer {
 func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult, error)) *ruleAnswer {
 	st.Helper()
 	st.last = st.rules.do(q)
-	if st.real == nil {
+	if st.real == nil || st.ended {
 		return st.last
 	}
 	st.useLog(q.session)
@@ -486,6 +486,8 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 	st.compareLine(q.session)
 	if !st.quiet {
 		st.compareLog(q.session)
+	} else if r != nil && slices.ContainsFunc(r.Items, func(it rollback.Item) bool { return it.IsPart() }) {
+		st.ended = true // the rules know of no part of a change that is out: cuts
 	}
 	return st.last
 }
