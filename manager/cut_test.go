@@ -664,3 +664,39 @@ func TestTimelinePrunedBelowHunks(t *testing.T) {
 		})
 	}
 }
+
+// Pruned records of cuts, and of the turns that they cut, cost what they tell, and nothing
+// else: what comes after them goes on.
+func TestHunksPruned(t *testing.T) {
+	for _, keep := range []int{1, 2, 3} {
+		b := newCutBench(t)
+		b.revert("turn:0", "B")
+		b.turn(b.m, func() { b.edit("3", "D") })
+		b.revert("turn:1")
+		b.turn(b.m, func() { b.edit("7", "E") })
+		p, err := retain.PlanPrune(t.Context(), b.m.store, &retain.Retention{KeepLast: keep, Alone: true}, nil)
+		if err == nil {
+			_, err = p.Do(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.holds("A23456E8Cabcd")
+		b.to("@~1")
+		b.holds("A2345678Cabcd")
+		_, err = b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}})
+		switch want := map[bool]string{true: "123456789abcd", false: "A2345678Cabcd"}[keep == 3]; {
+		case keep == 3 && err != nil, keep < 3 && !errors.Is(err, store.ErrPruned):
+			t.Errorf("the %d newest are kept, revert of turn 0: %v", keep, err)
+		default:
+			b.holds(want)
+		}
+		b.turn(b.m, func() { b.edit("8", "F") })
+		if _, err := b.m.Hunks(t.Context(), &HunkRange{Turn: "@"}); err != nil {
+			t.Error(err)
+		}
+		if _, err := b.m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@~1", OnDirty: "merge"}); err != nil {
+			t.Error(err)
+		}
+	}
+}
