@@ -330,3 +330,41 @@ func TestMergeMovedTwice(t *testing.T) {
 		}
 	})
 }
+
+// A tool of a turn restores files that the user has edited since an earlier tool of the
+// same turn has changed them, and moved one; the turn goes on, and is taken back, too.
+func TestMergeInDividedTurn(t *testing.T) {
+	h := &hooked{bench: newBench(t)}
+	h.write("p", numbered(nil))
+	h.write("q", numbered(nil))
+	h.initialize(h.opened(false))
+	h.start(h.opened(false))
+	h.tool(func(*FileSnapshotManager) {
+		h.write("p", numbered(map[int]string{1: "turn"}))
+		h.remove("q")
+		h.write("r", numbered(map[int]string{1: "turn"}))
+	})
+	h.write("p", numbered(map[int]string{1: "turn", 9: "user"}))
+	h.write("r", numbered(map[int]string{1: "turn", 9: "user"}))
+	user := numbered(map[int]string{9: "user"})
+	h.tool(func(m *FileSnapshotManager) {
+		h.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
+	})
+	h.expectFiles(files{"p": user, "q": user})
+	h.tool(func(*FileSnapshotManager) { h.write("p", numbered(map[int]string{4: "turn", 9: "user"})) })
+	h.write("p", numbered(map[int]string{4: "turn", 7: "user", 9: "user"}))
+	h.end(h.opened(false))
+	m := h.open("s")
+	h.restore(m, &RestoreOptions{Target: "@~1", OnDirty: rollback.Merge})
+	h.expectFiles(files{"p": numbered(map[int]string{7: "user", 9: "user"}), "q": user})
+	for _, want := range []files{
+		{"p": numbered(map[int]string{4: "turn", 7: "user", 9: "user"}), "q": user},
+		{"p": numbered(map[int]string{1: "turn", 4: "turn", 7: "user", 9: "user"}),
+			"r": numbered(map[int]string{1: "turn", 9: "user"})},
+	} {
+		if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge}); err != nil {
+			t.Fatal(err)
+		}
+		h.expectFiles(want)
+	}
+}
