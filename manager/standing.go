@@ -527,7 +527,10 @@ func (s *standings) paths(ctx context.Context, from, to *record) (back, forth ma
 		return nil, nil, err
 	}
 	err = together(own, func(p string, joint func(*record)) error {
-		undo, do, err = s.l.between(ctx, from, to, p, joint)
+		undo, do, err = s.l.between(ctx, from, to, p, func(j *record) {
+			s.noteCuts(j)
+			joint(j)
+		})
 		return err
 	}, func(p string, way ownWay) error {
 		for side, list := range map[*map[string][]stepChange][]*record{&back: undo, &forth: do} {
@@ -600,11 +603,16 @@ func together(paths map[string]bool, walk func(p string, joint func(*record)) er
 
 // pass notes the paths that go their own way from a joint.
 func (s *standings) pass(j *record, own map[string]bool) {
-	for _, c := range j.Facts.Cuts {
-		s.cut[string(c.Path)] = true
-	}
+	s.noteCuts(j)
 	for p := range j.Facts.OwnPaths() {
 		own[p] = true
+	}
+}
+
+// noteCuts notes the paths at which a joint took back parts of changes.
+func (s *standings) noteCuts(j *record) {
+	for _, c := range j.Facts.Cuts {
+		s.cut[string(c.Path)] = true
 	}
 }
 
@@ -663,7 +671,10 @@ func (s *standings) ownBack(ctx context.Context, at *record, own map[string]bool
 	var way []*record
 	return together(own, func(p string, joint func(*record)) error {
 		t := s.l.trail(at, p)
-		t.joint = joint
+		t.joint = func(j *record) {
+			s.noteCuts(j)
+			joint(j)
+		}
 		for way = nil; ; {
 			r, err := t.next(ctx)
 			if r == nil || err != nil || isBefore(r) {

@@ -994,6 +994,18 @@ var stories = []story{
 				st.wantAnswer("left", "p")
 			}
 		}},
+	{name: "S17c", why: "what was taken back in part, and put back, is taken back again", real: true, merge: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.line("p", 1, "A"); st.line("p", 2, "B") })
+			st.line("p", 1, "u")
+			st.restore("s", "start")
+			st.want("p", "u000")
+			st.q()
+			st.undo("s")
+			st.want("p", "uB00", "q", "Q")
+			st.restore("s", "turn:1")
+			st.want("p", "u000", "q", "Q")
+		}},
 	{name: "S18", why: "a file that is named is made, another is not", ways: 2, real: true,
 		tell: func(st *storyTeller, way int) {
 			st.a()
