@@ -428,7 +428,11 @@ func (h *aHistory) do(st historyStep) {
 		deed(st)
 	}
 	h.steps = h.steps[:n]
-	if h.ended {
+	for _, s := range h.rules.sessions { // where nothing says what is in, the two need not agree from here on
+		h.ended = h.ended || h.real != nil && len(s.parted) > 0
+	}
+	if h.ended && !h.isWrong() {
+		h.compare()
 		return
 	}
 	if h.real != nil && !h.isWrong() {
