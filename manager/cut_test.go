@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
 
@@ -271,6 +272,46 @@ func TestHunkUndoneBehindTurn(t *testing.T) {
 	b.holds("12345678CaDcE")
 	b.to("start")
 	b.holds("123456789abcd")
+}
+
+// A fork has of a change what is in of it where it begins, and takes that back by itself.
+func TestForkBehindHunks(t *testing.T) {
+	b := &cutBench{bench: newBench(t)}
+	b.write("p", cutBefore)
+	b.log = session.NewTree()
+	begin := func(id string) {
+		t.Helper()
+		b.m = b.open(id)
+		if err := b.m.RebuildIndex(t.Context(), b.log); err != nil {
+			t.Fatal(err)
+		}
+		b.initialize(b.m)
+	}
+	begin("s")
+	b.message("user")
+	b.turn(b.m, func() { b.write("p", cutAfter) })
+	b.revert("turn:0", "B")
+	b.message("user")
+	entry := b.turn(b.m, func() { b.edit("7", "D") })
+	path, err := b.log.Path(entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.log = session.NewTree()
+	for _, e := range path {
+		b.log.Add(*e)
+	}
+	begin("f")
+	if got := b.hunks(b.m, &HunkRange{Restore: "start"}).Hunks; len(got) != 4 || got[2].State != "done" {
+		t.Errorf("hunks of the fork: %+v", got)
+	}
+	b.edit("5", "mine")
+	b.revert("turn:0")
+	b.holds("1234mine6D89abcd")
+	b.undo()
+	b.holds("A234mine6D8Cabcd")
+	b.to("start")
+	b.holds("1234mine6789abcd")
 }
 
 // Hunks of a turn between whose tools somebody else has changed the file are of its
