@@ -379,6 +379,9 @@ func (x *restore) recut(ctx context.Context, a *aim, j stepChange, cuts pathCuts
 		if sc.c == nil {
 			return nil, errCut
 		}
+		if !slices.ContainsFunc(a.about, func(o *record) bool { return isSame(o, r) }) {
+			a.about = append(a.about, r)
+		}
 		list, err := x.stepsOf(ctx, sc, cuts, true, true)
 		if err != nil {
 			return nil, err

@@ -741,3 +741,33 @@ func TestHunksPruned(t *testing.T) {
 		}
 	}
 }
+
+// A cut is void where its turn is not in, and stays so where it was taken back before the
+// turn was put back.
+func TestHunksUndoneBehindTurn(t *testing.T) {
+	b := newCutBench(t)
+	b.to("start")
+	b.turn(b.m, func() { b.edit("1", "X"); b.edit("5", "Y") })
+	b.revert("turn:1", "X")
+	b.revert("turn:1", "Y")
+	b.turn(b.m, func() { b.edit("9", "Z") })
+	b.undo()
+	b.holds("1234Y678Zabcd")
+	b.undo()
+	b.holds("X234Y678Zabcd")
+	b.revert("turn:2")
+	b.holds("X234Y6789abcd")
+	b.line(1)
+}
+
+// A restore that puts back what was cut out of a turn is about that turn, too.
+func TestHunkPutBackBehindRevert(t *testing.T) {
+	b := newCutBench(t)
+	b.turn(b.m, func() { b.edit("7", "D") })
+	b.revert("turn:0", "B")
+	b.revert("turn:1")
+	b.holds("A2345678Cabcd")
+	b.to("turn:0")
+	b.holds("A234B678Cabcd")
+	b.line(0)
+}

@@ -130,18 +130,20 @@ func (t *trail) settle(ctx context.Context) error {
 // it goes on.
 func (t *trail) beside(ctx context.Context, turns []uint64) error {
 	for _, seq := range turns {
-		if t.without[seq] { // a later one has taken it back
-			delete(t.without, seq)
-			continue
-		}
 		r, err := t.l.m.record(ctx, seq)
-		if errors.Is(err, store.ErrNotFound) { // lost: it costs itself
-			continue
-		}
-		if err != nil {
+		isLost := errors.Is(err, store.ErrNotFound) // it costs itself
+		if err != nil && !isLost {
 			return err
 		}
-		if !t.isBeside(seq) {
+		if t.without[seq] { // a later one has taken it back
+			// A cut is on the way of a position also where it is void, since its turn is not
+			// in there: it stays passed over.
+			if isLost || !r.IsJoint() {
+				delete(t.without, seq)
+			}
+			continue
+		}
+		if !isLost && !t.isBeside(seq) {
 			t.with = append(t.with, r)
 		}
 	}
