@@ -771,3 +771,25 @@ func TestHunkPutBackBehindRevert(t *testing.T) {
 	b.holds("A234B678Cabcd")
 	b.line(0)
 }
+
+// Cuts count also where only their path leads to them, or an undo has put them beside it.
+func TestHunksOnOwnWays(t *testing.T) {
+	b := newCutBench(t)
+	b.edit("d", "mine")
+	b.revert("turn:0", "B")
+	b.turn(b.m, func() { b.edit("7", "D") })
+	b.undo()
+	b.holds("A234B6D8Cabcmine")
+	b.to("turn:1")
+	b.holds("A23456D8Cabcmine")
+
+	b = newCutBench(t)
+	b.revert("turn:0", "B", "C")
+	b.undo()
+	b.turn(b.m, func() { b.edit("7", "D") })
+	b.redo()
+	b.holds("A23456D89abcd")
+	b.line(1, 0)
+	b.revert("turn:0", "A")
+	b.line(1)
+}

@@ -537,12 +537,8 @@ func (s *standings) paths(ctx context.Context, from, to *record) (back, forth ma
 	}, func(p string, way ownWay) error {
 		for side, list := range map[*map[string][]stepChange][]*record{&back: undo, &forth: do} {
 			for _, r := range list {
-				c, err := s.at(ctx, r, p)
-				if err != nil {
+				if err := s.add(ctx, *side, r, p); err != nil {
 					return err
-				}
-				if c != nil {
-					(*side)[p] = append((*side)[p], stepChange{r, c})
 				}
 			}
 		}
@@ -686,17 +682,24 @@ func (s *standings) ownBack(ctx context.Context, at *record, own map[string]bool
 		}
 	}, func(p string, how ownWay) error {
 		for _, r := range way {
-			c, err := s.at(ctx, r, p)
-			if err != nil {
+			if err := s.add(ctx, back, r, p); err != nil {
 				return err
-			}
-			if c != nil {
-				back[p] = append(back[p], stepChange{r, c})
 			}
 		}
 		s.note(p, how, len(back[p]))
 		return nil
 	})
+}
+
+// add adds what a turn, or a cut, did to one path, if anything.
+func (s *standings) add(ctx context.Context, to map[string][]stepChange, r *record, p string) error {
+	c, err := s.at(ctx, r, p)
+	if c == nil || err != nil {
+		return err
+	}
+	to[p] = append(to[p], stepChange{r, c})
+	s.cut[p] = s.cut[p] || r.IsJoint()
+	return nil
 }
 
 // collect lists what turns changed, but for some paths.
