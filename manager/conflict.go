@@ -95,7 +95,7 @@ func (st *mergeStep) whose() string {
 // text says why something stays, for people.
 func (c *clash) text() string {
 	whose := c.parts[0].step.whose()
-	both := fmt.Sprintf("%s and %s changed", namesOf(c.by), whose)
+	both := listed(append(peopleOf(c.by), whose)) + " changed"
 	text := ""
 	switch c.why {
 	case whyLines:
@@ -120,8 +120,11 @@ func (c *clash) text() string {
 	return "conflict: " + text + c.note
 }
 
-// namesOf names those who are in the way, for people.
-func namesOf(by []string) string {
+// namesOf lists those who are in the way, for people.
+func namesOf(by []string) string { return listed(peopleOf(by)) }
+
+// peopleOf names each of those who are in the way, for people: "somebody" if there is none.
+func peopleOf(by []string) []string {
 	var names []string
 	for _, who := range by {
 		session, turn, isTurn := strings.Cut(who, "turn:")
@@ -137,14 +140,19 @@ func namesOf(by []string) string {
 		}
 		names = append(names, who)
 	}
-	switch n := len(names); n {
-	case 0:
-		return "somebody"
-	case 1:
-		return names[0]
-	default:
-		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
+	if len(names) == 0 {
+		return []string{"somebody"}
 	}
+	return names
+}
+
+// listed returns one name or more as a list: "turn 1, you and turn 0".
+func listed(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // conflictAt returns what is in the way at a path that was left alone, or changed in

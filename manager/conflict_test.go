@@ -66,7 +66,7 @@ func TestBlockedBy(t *testing.T) {
 		{"a turn and the user", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.replace("p", "A", "B") })
 			b.replace("p", "B", "u")
-		}, []string{"turn:1", "user"}, "turn 1 and you and turn 0 changed the same lines", ""},
+		}, []string{"turn:1", "user"}, "turn 1, you and turn 0 changed the same lines", ""},
 		{"the user, before a turn that is elsewhere", func(b *bench, m *FileSnapshotManager) {
 			b.replace("p", "A", "u")
 			b.turn(m, func() { b.replace("p", "2", "B") })

@@ -75,7 +75,11 @@ func (m *FileSnapshotManager) recover(ctx context.Context, o *look, to change.Di
 	if err != nil {
 		return nil, fmt.Errorf("a restore of session %q was cut off, and cannot be finished: %w", intent.Session, err)
 	}
-	m.log.Warn("a restore that was cut off was finished", "session", intent.Session, "forward", bool(to))
+	done := "brought to its end"
+	if to == change.Back {
+		done = "taken back"
+	}
+	m.log.Warn("a restore that was cut off was "+done, "session", intent.Session)
 	o.last = theirs.last
 	if o.session == intent.Session {
 		o.head = theirs.head
@@ -102,6 +106,9 @@ func (m *FileSnapshotManager) FinishRestore(ctx context.Context, abort bool) (*R
 			}
 			x.fill(plan)
 			x.result.Snapshot = o.last.Snapshot
+			if tops := o.last.Facts.Tops; tops != history.TopsNone {
+				x.result.TakenBackBy = tops
+			}
 			return nil
 		})
 		if err != nil {

@@ -127,6 +127,7 @@ type RestoreResult struct {
 	Differing           int             `json:"differing,omitempty"`   // nothing to do; files that others changed
 	HeadChanged         bool            `json:"headChanged,omitempty"` // another commit was checked out then
 	Snapshot            *store.Snapshot `json:"-"`                     // what was recorded; nil: nothing
+	TakenBackBy         string          `json:"-"`                     // of FinishRestore: "undo", "redo", or "" for neither
 }
 
 // A MergedFile is a file in which a restore with [rollback.Merge] has taken back what

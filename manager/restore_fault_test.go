@@ -212,14 +212,18 @@ func TestFinishRestore(t *testing.T) {
 		if m, err = openOn(t, dir, disk); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.FinishRestore(t.Context(), abort); err != nil {
+		r, err := m.FinishRestore(t.Context(), abort)
+		if err != nil {
 			t.Fatal(err)
 		}
-		want := before
+		want, by := before, "undo"
 		if abort {
-			want = after
+			want, by = after, ""
 		}
 		b.expectFiles(want)
+		if r.TakenBackBy != by {
+			t.Errorf("abort %t: %q takes it back, want %q", abort, r.TakenBackBy, by)
+		}
 		if _, err := m.FinishRestore(t.Context(), abort); err == nil {
 			t.Error("there is another one")
 		}

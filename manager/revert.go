@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -55,9 +57,21 @@ func (m *FileSnapshotManager) Revert(ctx context.Context, opts *RevertOptions) (
 		OnDirty: cmp.Or(opts.OnDirty, rollback.Merge), OnConflict: opts.OnConflict,
 		Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
 		Label: opts.Label, Append: opts.Append}}
-	return locked(ctx, m, fmt.Sprintf("revert %q", opts.Turns), func() (*RestoreResult, error) {
+	return locked(ctx, m, opOfRevert(opts.Turns), func() (*RestoreResult, error) {
 		return x.run(ctx, func() error { return x.findTurns(ctx, opts.Turns) })
 	})
+}
+
+// opOfRevert says what is done, for errors: "revert turn:7". A bare number is a turn's.
+func opOfRevert(turns []string) string {
+	op := "revert"
+	for _, name := range turns {
+		if _, err := strconv.ParseUint(name, 10, 32); err == nil {
+			name = "turn:" + name
+		}
+		op += " " + cmp.Or(words.Quote(name), `""`)
+	}
+	return op
 }
 
 // findTurns finds out what is to be done to take back turns that have names.

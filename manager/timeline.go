@@ -40,6 +40,7 @@ type Moment struct {
 	TakenBack *store.Snapshot
 	But       []string
 	Without   []string
+	InPart    []string // those of But and Without at which a part of it is in, and a part is not
 
 	Elsewhere  bool   // the turn is on another branch of the conversation
 	ForkedFrom string // the session whose turn it is, or that a fork began from; "": the session itself
@@ -283,6 +284,7 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 	if on {
 		mo.Without = out
 	}
+	mo.InPart = inBoth(in, out)
 	return tl.say(mo)
 }
 
@@ -360,6 +362,18 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 	return in, out, nil
 }
 
+// inBoth returns the paths at which a part of what a turn did is in, and a part is not:
+// they are in both lists of [parts.of].
+func inBoth(in, out []string) []string {
+	var both []string
+	for _, path := range out {
+		if _, found := slices.BinarySearch(in, path); found {
+			both = append(both, path)
+		}
+	}
+	return both
+}
+
 // upTo goes on to a turn. It returns that, or a look within it at which the trail
 // goes on, if it is in; else nil.
 func (t *trail) upTo(ctx context.Context, turn *record) (*record, error) {
@@ -414,9 +428,11 @@ func (tl *timeline) inherited(ctx context.Context, head *record) error {
 			mo.ForkedFrom = r.Session
 		}
 		if r.Seq != 0 && r.IsTurn() {
-			if _, mo.Without, err = tl.parts.of(ctx, r); err != nil && !isLost(err) {
+			in, out, err := tl.parts.of(ctx, r)
+			if err != nil && !isLost(err) {
 				return err
 			}
+			mo.Without, mo.InPart = out, inBoth(in, out)
 		}
 		switch {
 		case r.Kind == history.KindStart && r.Facts.Fork != 0:

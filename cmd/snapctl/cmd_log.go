@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -368,12 +369,12 @@ func standingText(mo *manager.Moment) string {
 	if s := mo.TakenBack; s != nil {
 		text := "taken back " + clock(s.Time)
 		if len(mo.But) > 0 {
-			text += ", all but " + firstPaths(mo.But, 3)
+			text += ", all but " + wholeAndPart(mo.But, mo.InPart)
 		}
 		list = append(list, text)
 	}
 	if len(mo.Without) > 0 {
-		list = append(list, "in part: without "+firstPaths(mo.Without, 3))
+		list = append(list, "in part: without "+wholeAndPart(mo.Without, mo.InPart))
 	}
 	if mo.Elsewhere {
 		list = append(list, "elsewhere in the conversation")
@@ -390,6 +391,21 @@ func standingText(mo *manager.Moment) string {
 		list = append(list, "put back "+turnList(mo.PutBack))
 	}
 	return strings.Join(list, ", ")
+}
+
+// wholeAndPart names paths, of which some count only in part: "a, b and a part of c".
+func wholeAndPart(paths, inPart []string) string {
+	isPart := func(path string) bool { return slices.Contains(inPart, path) }
+	whole := slices.DeleteFunc(slices.Clone(paths), isPart)
+	part := slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return !isPart(path) })
+	var list []string
+	if len(whole) > 0 {
+		list = append(list, firstPaths(whole, 3))
+	}
+	if len(part) > 0 {
+		list = append(list, "a part of "+firstPaths(part, 3))
+	}
+	return strings.Join(list, " and ")
 }
 
 // turnList names turns: "turn 3", "turns 1, 3 to 7".

@@ -492,7 +492,7 @@ func (a *app) finishRestore(ctx context.Context, abort bool) error {
 	if err != nil {
 		return err
 	}
-	return p.printRestore(ctx, r, nil, "undo", new(restoreFlags))
+	return p.printRestore(ctx, r, nil, r.TakenBackBy, new(restoreFlags))
 }
 
 // notePassed says what stays of a restore that an undo has passed over.
@@ -647,8 +647,8 @@ func (a *app) printItem(it *rollback.Item, preview bool, stays, was, colour stri
 const maxTakenOut = 10
 
 // printRestore prints what a restore did, and returns the failure that its exit
-// code stands for. back is the command that takes it back, f what it was asked for. A restore
-// that has an error, and a result, is done, but not in the session's log.
+// code stands for. back is the command that takes it back, "" if none does, f what it was asked
+// for. A restore that has an error, and a result, is done, but not in the session's log.
 func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err error, back string,
 	f *restoreFlags) error {
 	a := p.app
@@ -678,7 +678,7 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	case r.Snapshot == nil && len(r.Items) == 0 && len(r.NotCaptured) == 0:
 		a.note("nothing to do: all is as it was")
 		return nil
-	case r.Snapshot == nil:
+	case r.Snapshot == nil || back == "":
 		a.note("%s", summary)
 	default:
 		a.note("%s; 'snapctl %s' takes it back", summary, back)
@@ -785,7 +785,11 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 	}
 	if len(blocked) > 0 {
 		slices.Sort(with)
-		a.note("to take back %s with what is in its way: %s", firstPaths(blocked, 3),
+		whose := "its"
+		if len(blocked) > 1 {
+			whose = "their"
+		}
+		a.note("to take back %s with what is in %s way: %s", firstPaths(blocked, 3), whose,
 			a.revertCommandLine(turnNames(slices.Compact(with)), "", f.paths))
 	}
 	turns := f.turns

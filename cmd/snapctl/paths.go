@@ -12,8 +12,11 @@ import (
 
 // treePath returns what a PATH argument names in a tree, "" for its root. As
 // with git it is relative to the current directory where that is in the
-// project, else to the project's root.
+// project, else to the project's root. An empty one is an error.
 func (p *place) treePath(cmd *cobra.Command, arg string) (string, error) {
+	if arg == "" { // a variable of a script that is not set: all of the project is not what it means
+		return "", usageError(cmd, `a PATH is empty: "." is all of the directory`)
+	}
 	root := p.project.Root
 	full := filepath.Join(root, arg)
 	switch cwd, err := p.app.getwd(); {
