@@ -793,3 +793,20 @@ func TestHunksOnOwnWays(t *testing.T) {
 	b.revert("turn:0", "A")
 	b.line(1)
 }
+
+// A cut goes with its turn also where an undo has put both beside the way.
+func TestHunksGoWithTheirTurn(t *testing.T) {
+	b := newCutBench(t)
+	b.revert("turn:0", "A", "B")
+	b.to("start")
+	b.turn(b.m, func() { b.edit("7", "E") })
+	b.undo()
+	b.revert("turn:0", "C")
+	b.undo()
+	b.revert("turn:1")
+	b.holds("12345678Cabcd")
+	b.revert("turn:0")
+	b.turn(b.m, func() { b.edit("b", "F") })
+	b.to("start")
+	b.holds("123456789abcd")
+}

@@ -143,7 +143,8 @@ func (t *trail) beside(ctx context.Context, turns []uint64) error {
 			}
 			continue
 		}
-		if !isLost && !t.isBeside(seq) {
+		// A cut comes before its turn in the list, and is void if that has been taken back.
+		if !isLost && !t.isBeside(seq) && (!r.IsJoint() || t.hasCut(r)) {
 			t.with = append(t.with, r)
 		}
 	}
