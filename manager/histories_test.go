@@ -626,6 +626,10 @@ func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) 
 			for _, id := range went { // a cut that is taken back had brought it
 				c := was.changes[id]
 				fine = fine || c.turn < 0 && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
+				for _, cut := range c.cuts { // or what it had taken back of a change had overwritten it
+					of := &cut.of
+					fine = fine || (of.mixed || ruleHasLine(of.before, line)) && !ruleHasLine(of.after, line)
+				}
 			}
 			if taken != nil {
 				d := taken.paths[p]
