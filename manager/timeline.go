@@ -350,7 +350,12 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 				}
 				p.cuts[path] = cuts
 			}
-			isPart = slices.ContainsFunc(cuts, func(c history.Cut) bool { return c.Turn == x.Seq })
+			for _, c := range cuts {
+				if c.Turn == x.Seq {
+					isPart = true
+					isIn = isIn && !(c.Whole && c.Window == 0) // else it was taken back to the last line
+				}
+			}
 		}
 		if isIn {
 			in = append(in, path)
