@@ -129,8 +129,7 @@ func TestMergeMoved(t *testing.T) {
 					b.write(p, want[p]+"more\n")
 				}
 				b.initialize(m)
-				r, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "turn:0", OnDirty: rollback.Merge})
-				if err != nil {
+				if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "turn:0", OnDirty: rollback.Merge}); err != nil {
 					t.Fatal(err)
 				}
 				again := make(files)

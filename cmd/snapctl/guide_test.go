@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -39,9 +38,6 @@ func masked(line string) string { return varying.ReplaceAllString(line, "…") }
 // testdata/guide that have what happened before, in a new directory. With -update the file
 // is written anew.
 func TestGuide(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("it is for a shell")
-	}
 	const name = "../../docs/guide/undo.md"
 	text, err := os.ReadFile(name)
 	if err != nil {
