@@ -568,7 +568,7 @@ func (h *aHistory) checkLedger(before *rules, st historyStep) {
 			switch is := ruleHasLine(h.rules.disk.at(p), line); {
 			case !theirs && !is:
 				h.bad("%v: the line %s of %s is gone, which none of them wrote", st, line, p)
-			case theirs && is && !stays && len(h.last.restored)+len(h.last.deleted) > 0:
+			case theirs && is && !stays && !s.parted[p] && len(h.last.restored)+len(h.last.deleted) > 0:
 				h.bad("%v: the line %s of %s is there, and no conflict is listed", st, line, p)
 			}
 		}
