@@ -431,8 +431,7 @@ func (h *aHistory) do(st historyStep) {
 	for _, s := range h.rules.sessions { // where nothing says what is in, the two need not agree from here on
 		h.ended = h.ended || h.real != nil && len(s.parted) > 0
 	}
-	if h.ended && !h.isWrong() {
-		h.compare()
+	if h.ended {
 		return
 	}
 	if h.real != nil && !h.isWrong() {
