@@ -673,6 +673,9 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	case r.Aborted:
 		return refuse("--on-dirty skip leaves them out", "nothing was changed: %s changed since",
 			words.Count(len(r.Dirty), "file"))
+	case len(r.Items)+len(r.NotCaptured) == 0 && r.Snapshot == nil && f != nil && len(f.turns) > 0:
+		return refuse("'snapctl log' lists turns, and says which are taken back",
+			"revert %s: nothing to take back: the files hold nothing of it any more", strings.Join(f.turns, " "))
 	case r.Preview:
 		a.note("%s: nothing was done yet", summary)
 	case r.Snapshot == nil && len(r.Items) == 0 && len(r.NotCaptured) == 0:
