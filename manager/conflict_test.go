@@ -56,12 +56,12 @@ func TestBlockedBy(t *testing.T) {
 			b.turn(m, func() { b.replace("p", "A", "B") })
 			b.turn(m, func() { b.replace("p", "2", "X") })
 			b.turn(m, func() { b.replace("p", "B", "A2") })
-		}, []string{"turn:1", "turn:3"}, "turn 1 and turn 3 and turn 0 changed the same lines",
+		}, []string{"turn:1", "turn:3"}, "turn 1, turn 3 and turn 0 changed the same lines",
 			"snapctl revert turn:0 turn:1 turn:3"},
 		{"behind lines that others added", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.write("p", "new\nnew\nnew\n"+b.files()["p"]) })
 			b.turn(m, func() { b.replace("p", "A", "B") })
-		}, []string{"turn:1", "turn:2"}, "turn 1 and turn 2 and turn 0 changed the same lines",
+		}, []string{"turn:1", "turn:2"}, "turn 1, turn 2 and turn 0 changed the same lines",
 			"snapctl revert turn:0 turn:1 turn:2"},
 		{"a turn and the user", func(b *bench, m *FileSnapshotManager) {
 			b.turn(m, func() { b.replace("p", "A", "B") })

@@ -1235,6 +1235,21 @@ func (w *rules) takeHunk(name string, turn int, p string, lines ...int) {
 	}
 }
 
+// isCutAway reports whether all that a turn did at a path was taken back by a cut that
+// is in, and nothing was between what it did there.
+func (s *ruleSession) isCutAway(c *ruleChange) bool {
+	for _, o := range s.changes {
+		if o.turn == c.turn && o.path == c.path && o.stretch != c.stretch {
+			return false
+		}
+	}
+	return slices.ContainsFunc(s.in[c.path], func(id int) bool {
+		return slices.ContainsFunc(s.changes[id].cuts, func(cut ruleCut) bool {
+			return cut.whole && cut.of.turn == c.turn && cut.of.stretch == c.stretch
+		})
+	})
+}
+
 // marks is the log: what of each turn is taken back. "": nothing; "all"; else
 // the paths that are still in, of a turn that is off the line, or that are
 // out, of one that is on it.
@@ -1245,7 +1260,7 @@ func (s *ruleSession) marks() map[int]string {
 		for _, c := range s.changes {
 			switch {
 			case c.turn != n: // nor a cut
-			case s.in[c.path].has(c.id):
+			case s.in[c.path].has(c.id) && !s.isCutAway(c):
 				in = append(in, c.path)
 			default:
 				out = append(out, c.path)
