@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -45,13 +46,24 @@ func mergeDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after f
 
 // watchDir has each operation on the session's directory told of before it is done.
 func watchDir(m *FileSnapshotManager, trace func(op, name string)) {
-	fault := &vfstest.Fault{At: -1, Trace: trace}
+	fault := &vfstest.Fault{At: -1, Trace: oneAtATime(trace)}
 	m.openDir = func(path string) (vfs.Dir, error) {
 		d, err := vfs.OpenDir(path)
 		if err != nil {
 			return nil, err
 		}
 		return vfstest.WithFaultDir(d, fault), nil
+	}
+}
+
+// oneAtATime returns a trace for operations of several goroutines: files are written by
+// some at once.
+func oneAtATime(trace func(op, name string)) func(op, name string) {
+	var mu sync.Mutex
+	return func(op, name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		trace(op, name)
 	}
 }
 
@@ -145,11 +157,11 @@ func TestMergeGivenUp(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		n := int64(0)
-		trace := func(string, string) {
+		trace := oneAtATime(func(string, string) {
 			if n++; n-1 == at {
 				cancel()
 			}
-		}
+		})
 		if m, err = openOn(t, dir, vfstest.WithFault(disk, &vfstest.Fault{At: -1, Trace: trace})); err != nil {
 			t.Fatal(err)
 		}
