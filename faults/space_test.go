@@ -459,11 +459,13 @@ func TestFewWatches(t *testing.T) {
 		if e.dead.Load() {
 			t.Fatalf("with %d %s the engine ended: %s", c.n, c.limit, e.stderr.String())
 		}
-		var stats struct{ Engine map[string]capture.WatchStats }
-		if err := json.Unmarshal([]byte(w.must("stats", "--json")), &stats); err != nil || len(stats.Engine) != 1 {
+		var stats struct {
+			Engine struct{ Watches map[string]capture.WatchStats }
+		}
+		if err := json.Unmarshal([]byte(w.must("stats", "--json")), &stats); err != nil || len(stats.Engine.Watches) != 1 {
 			t.Fatalf("stats: %v, %v", stats, err)
 		}
-		for _, s := range stats.Engine {
+		for _, s := range stats.Engine.Watches {
 			t.Logf("%d %s: %d snapshots acknowledged, %d watches, %d refused, %d captures, %d of them of all files",
 				c.n, c.limit, len(w.acks), s.Directories, s.Refused, s.Captures, s.Full)
 			if s.Directories > c.n || c.limit == "watches" && s.Refused == 0 || s.Captures < 20 {
