@@ -72,8 +72,9 @@ type Hunk struct {
 	After  [2]int  `json:"after"`
 	Now    *[2]int `json:"now"` // in the file as it is; nil with a conflict
 
-	// State is what comes of taking the hunk back alone: clean, conflict (the file stays
-	// as it is there) or done (it was taken back already).
+	// State is what comes of the hunk if all are taken back: clean, conflict (the file stays
+	// as it is there) or done (it was taken back already). Of a file that was largely written
+	// anew one that is clean may be in conflict if it is taken back alone.
 	State string `json:"state"`
 
 	By        string   `json:"by,omitempty"`        // of what a turn did: "turn:7", or "contested"

@@ -46,7 +46,7 @@ type Hunks struct {
 func (x *tools) addHunks() {
 	add(x, "hunks", "List pieces of a change", looks,
 		"List the pieces of what one step did, or of what differs between two revisions, each with an id, its lines "+
-			"and what would come of taking it back alone, which revert does with hunks. Revisions: "+revisions+
+			"and what would come of taking it back, which revert does with hunks. Revisions: "+revisions+
 			". Long lists come in pages.",
 		listHunks)
 }
