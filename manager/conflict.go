@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
@@ -206,21 +207,9 @@ func (x *restore) hint(by []string) string {
 		text += " --"
 	}
 	for _, p := range x.opts.Paths {
-		text += " " + shellQuoted(p)
+		text += " " + words.ShellQuote(p)
 	}
 	return text
-}
-
-// shellQuoted returns a word as a POSIX shell takes it.
-func shellQuoted(word string) string {
-	isPlain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("_./@%+=:,-", r)
-	}
-	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !isPlain(r) }) < 0 {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // blame finds out who is in the way of what cannot be merged, and has the wants say it.

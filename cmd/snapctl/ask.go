@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // canAsk reports whether there is somebody who can answer.
@@ -85,7 +87,7 @@ func (a *app) confirm(cmd *cobra.Command, name, what, question string) error {
 func (a *app) commandAfter(name, flag string) string {
 	line, done := "snapctl", false
 	for _, arg := range a.args {
-		if line += " " + shellQuote(arg); arg == name && !done {
+		if line += " " + words.ShellQuote(arg); arg == name && !done {
 			line, done = line+" "+flag, true
 		}
 	}

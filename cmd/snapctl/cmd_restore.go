@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -763,7 +762,7 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 	hasMarkers := f.onConflict == rollback.ConflictMarkers && !r.Preview && !r.Aborted
 	var lines, blocked, doubtful []string // paths
-	var with []int                        // turns that are to be taken back, and those in their way
+	var with []string                     // turns in their way
 	for _, c := range r.Conflicts {
 		switch c.Why {
 		case "lines":
@@ -774,26 +773,20 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		if c.Hint == "" || c.Why == "markers" || hasMarkers || len(f.hunks) > 0 { // of hunks it would do more
 			continue
 		}
-		blocked = append(blocked, c.Path)
-		hint, _, _ := strings.Cut(c.Hint, " -- ")
-		for word := range strings.FieldsSeq(hint) {
-			if n, err := strconv.Atoi(strings.TrimPrefix(word, "turn:")); err == nil {
-				with = append(with, n)
-			}
-		}
+		blocked, with = append(blocked, c.Path), append(with, c.BlockedBy...)
 	}
 	if len(doubtful) > 0 {
 		a.note("nobody knows who has changed %s; --on-dirty overwrite takes that back all the same",
 			firstPaths(doubtful, 3))
 	}
 	if len(blocked) > 0 {
-		slices.Sort(with)
+		slices.SortFunc(with, byNumber)
 		whose := "its"
 		if len(blocked) > 1 {
 			whose = "their"
 		}
 		a.note("to take back %s with what is in %s way: %s", firstPaths(blocked, 3), whose,
-			a.revertCommandLine(turnNames(slices.Compact(with)), "", f.paths))
+			a.revertCommandLine(slices.Concat(f.turns, slices.Compact(with)), "", f.paths))
 	}
 	turns := f.turns
 	if turns == nil && len(r.TurnsPutBack) == 0 {
@@ -818,6 +811,11 @@ func hunksFlag(ids []string) string {
 	return " --hunks " + strings.Join(ids, ",")
 }
 
+// byNumber compares names of turns, turn:9 before turn:10.
+func byNumber(a, b string) int {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}
+
 // turnNames names turns as a command takes them.
 func turnNames(turns []int) (names []string) {
 	for _, n := range turns {
@@ -830,21 +828,21 @@ func turnNames(turns []int) (names []string) {
 func (a *app) revertCommandLine(turns []string, flags string, paths []string) string {
 	line := "snapctl"
 	if a.flags.root != "" {
-		line += " --root " + shellQuote(a.flags.root)
+		line += " --root " + words.ShellQuote(a.flags.root)
 	}
 	if a.sessionTyped {
 		line += " --session " + a.flags.session
 	}
 	line += " revert"
 	for _, turn := range turns {
-		line += " " + shellQuote(turn)
+		line += " " + words.ShellQuote(turn)
 	}
 	line += flags
 	for i, path := range paths {
 		if i == 0 {
 			line += " --"
 		}
-		line += " " + shellQuote(path)
+		line += " " + words.ShellQuote(path)
 	}
 	return line
 }

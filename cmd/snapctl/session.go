@@ -286,19 +286,7 @@ func whatSession(s *manager.SessionInfo) string {
 func (a *app) commandWith(flags ...string) string {
 	line := "snapctl"
 	for _, arg := range slices.Concat(flags, a.args) {
-		line += " " + shellQuote(arg)
+		line += " " + words.ShellQuote(arg)
 	}
 	return line
-}
-
-// shellQuote returns an argument as a shell takes it.
-func shellQuote(arg string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r >= 0xa0 ||
-			strings.ContainsRune("@%+=:,./_-~", r)
-	}
-	if arg != "" && arg[0] != '~' && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }

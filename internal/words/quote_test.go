@@ -1,6 +1,9 @@
 package words
 
-import "testing"
+import (
+	"os/exec"
+	"testing"
+)
 
 func TestQuote(t *testing.T) {
 	tests := []struct{ name, want string }{
@@ -36,6 +39,15 @@ func TestQuote(t *testing.T) {
 	for _, tt := range tests {
 		if got := Quote(tt.name); got != tt.want {
 			t.Errorf("Quote(%q) = %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestShellQuote(t *testing.T) {
+	for _, arg := range []string{"", "a b", "it's", "~", "a~b", "a*", "$HOME", "-n", "a\nb", "ä", "a\xffb", "`id`", "x;y", "#a"} {
+		out, err := exec.Command("sh", "-c", "printf %s "+ShellQuote(arg)).Output()
+		if err != nil || string(out) != arg {
+			t.Errorf("%q: a shell takes %s for %q, %v", arg, ShellQuote(arg), out, err)
 		}
 	}
 }

@@ -86,6 +86,19 @@ func escape(c byte) byte {
 	return 0
 }
 
+// ShellQuote returns an argument as a POSIX shell takes it: as it is, if no character of it
+// means anything there, else in single quotes.
+func ShellQuote(arg string) string {
+	isPlain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r >= 0xa0 ||
+			strings.ContainsRune("@%+=:,./_-~", r)
+	}
+	if arg != "" && arg[0] != '~' && strings.IndexFunc(arg, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
 // Comma writes a number with commas between thousands.
 func Comma[T int | int64](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
