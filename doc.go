@@ -49,6 +49,6 @@
 //     a git repository says about itself, and never writes.
 //
 // bench measures all this beside git and beside what the machine can do at
-// best. docs/design.md says why things are as they are, docs/format.md what
-// is on the disk, docs/concurrency.md which step may count on which.
+// best. docs/design.md says why things are as they are, docs/reference/format.md what
+// is on the disk, docs/reference/concurrency.md which step may count on which.
 package filestore

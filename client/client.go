@@ -2,8 +2,8 @@
 // 'snapctl serve', to which [Dial] connects, or 'snapctl rpc', whose stdin and
 // stdout [New] takes.
 //
-// An engine answers the verbs of docs/rpc.md. [Session.Call] sends one; its
-// arguments, and what it answers, have the fields of docs/rpc.schema.json. Those of
+// An engine answers the verbs of docs/reference/rpc.md. [Session.Call] sends one; its
+// arguments, and what it answers, have the fields of docs/reference/rpc.schema.json. Those of
 // most verbs are structures of package manager:
 //
 //	verb                 arguments                  answer
@@ -37,7 +37,7 @@ import (
 // An Error is how an engine has answered. It matches what the manager returns for
 // the same.
 type Error struct {
-	Code    string // as in docs/rpc.md
+	Code    string // as in docs/reference/rpc.md
 	Message string
 
 	refusals []string // codes of an edit's refusals

@@ -39,7 +39,7 @@ files.close()
 serve.engine.kill()
 `
 
-// TestHTTP runs the runtime that docs/http.md shows.
+// TestHTTP runs the runtime that docs/reference/http.md shows.
 func TestHTTP(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("SKIPPED: node is not installed")
@@ -68,7 +68,8 @@ func TestHTTP(t *testing.T) {
 		INSERT INTO messages (id, chat_id, role) VALUES ('m1', 'chat', 'assistant'), ('m2', 'chat', 'assistant')`, project); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"runtime.mjs": block(t, "../docs/http.md", "typescript"), "use.mjs": useHTTP} {
+	runtime := block(t, "../docs/reference/http.md", "typescript")
+	for name, content := range map[string]string{"runtime.mjs": runtime, "use.mjs": useHTTP} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}

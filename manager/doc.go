@@ -45,5 +45,5 @@
 //
 // # Format
 //
-// docs/format.md §5.6 has the records, §9 the file of open turns.
+// docs/reference/format.md §5.6 has the records, §9 the file of open turns.
 package manager

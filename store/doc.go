@@ -5,5 +5,5 @@
 // errors.Is whatever packages manager, checkpoint and client return.
 //
 // The machine behind them, which keeps objects and snapshots on a disk, is
-// internal/cas; docs/format.md §2-§5 has its bytes.
+// internal/cas; docs/reference/format.md §2-§5 has its bytes.
 package store

@@ -1,5 +1,5 @@
 // Package httpapi serves the checkpoints of a runtime as HTTP with JSON, to the
-// runtime itself and to its user interface: docs/http.md has requests and answers.
+// runtime itself and to its user interface: docs/reference/http.md has requests and answers.
 //
 // New returns a handler, to be served on the loopback interface. It is made for a
 // machine on which other users, and web pages that the user happens to look at,
@@ -7,7 +7,7 @@
 // that is its own, and come from no page of another origin. That is looked at before
 // anything else.
 //
-// Beside them it can answer the verbs of docs/rpc.md, one request each, if it is told
+// Beside them it can answer the verbs of docs/reference/rpc.md, one request each, if it is told
 // how.
 //
 // It decodes, makes one call to package checkpoint, and encodes. A client that goes away

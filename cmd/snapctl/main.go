@@ -3,7 +3,7 @@
 // It is thin: a command parses its arguments, makes a few calls to the
 // packages below and prints. Whatever those may not know is read here: flags,
 // environment, home directory, terminal. What it promises to its users is in
-// docs/cli.md.
+// docs/reference/cli.md.
 package main
 
 import (

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { StringDecoder } from "node:string_decoder";
 
-/** What the engine answers instead of data. The codes are those of docs/rpc.md. */
+/** What the engine answers instead of data. The codes are those of docs/reference/rpc.md. */
 export class EngineError extends Error {
 	constructor(
 		message: string,

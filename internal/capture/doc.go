@@ -14,5 +14,5 @@
 //
 // Captures of one [Workspace] wait for each other; each uses several goroutines.
 //
-// docs/format.md §8 has the stat cache.
+// docs/reference/format.md §8 has the stat cache.
 package capture

@@ -20,7 +20,7 @@ import (
 	"github.com/boocode/filestore/internal/vfs"
 )
 
-// The stat cache (docs/format.md §8) remembers, for each directory of a
+// The stat cache (docs/reference/format.md §8) remembers, for each directory of a
 // worktree, what the last capture saw: the identity of every name in it and
 // the objects that came of it. A file whose identity is unchanged is not read
 // again, and a directory whose identity is unchanged is not listed.

@@ -20,7 +20,7 @@ import (
 )
 
 // The file accepted has what was lost for good, as somebody has accepted
-// (docs/format.md §5.8).
+// (docs/reference/format.md §5.8).
 const (
 	acceptedVersion = 1
 )

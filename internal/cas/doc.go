@@ -28,5 +28,5 @@
 //
 // # Format
 //
-// docs/format.md §2-§5 has the bytes, docs/concurrency.md the order of writes.
+// docs/reference/format.md §2-§5 has the bytes, docs/reference/concurrency.md the order of writes.
 package cas

@@ -15,7 +15,7 @@ import (
 )
 
 // enterEpoch takes the current epoch's lock shared, and returns its number.
-// Who takes packs away waits for all to leave: see docs/concurrency.md.
+// Who takes packs away waits for all to leave: see docs/reference/concurrency.md.
 func (s *Store) enterEpoch(ctx context.Context) (vfs.File, uint64, error) {
 	s.jmu.Lock()
 	n := s.j.Epoch // as far as is known

@@ -22,7 +22,7 @@ import (
 )
 
 // forgotten is what was read last of the file forgotten: it has the IDs of blobs that
-// were taken out of all snapshots on purpose (docs/format.md §5.7). Who misses one
+// were taken out of all snapshots on purpose (docs/reference/format.md §5.7). Who misses one
 // learns from it that nothing is damaged. Of a blob that was stored again it says
 // nothing.
 type forgotten struct {

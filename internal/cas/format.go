@@ -25,7 +25,7 @@ const FormatVersion = 2
 const oldestFormat = 1
 
 // FeatureSparse is the name of what a program must know to read a coverage
-// page with the reason "sparse" (docs/format.md §7).
+// page with the reason "sparse" (docs/reference/format.md §7).
 const FeatureSparse = "sparse"
 
 // The features that this version knows.
@@ -64,7 +64,7 @@ func (s *Store) NeedToRead(ctx context.Context, feature string) error {
 	return nil
 }
 
-// format is the file FORMAT (docs/format.md §2).
+// format is the file FORMAT (docs/reference/format.md §2).
 type format struct {
 	Format   int       `json:"format"`
 	ID       string    `json:"id"`   // 32 hex digits
@@ -133,7 +133,7 @@ func (s *Store) upgrade() error {
 
 // FeatureMoved is what a program must know to write to a store, or prune it, that
 // has come from another path: the file places says which directory is which
-// (docs/format.md §2).
+// (docs/reference/format.md §2).
 const FeatureMoved = "moved"
 
 // unknown returns the features that a program needs and does not know.

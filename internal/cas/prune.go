@@ -263,7 +263,7 @@ func (s *Store) keepChunks(live *Live, lists []pack.Location) error {
 }
 
 // Prune does what a plan says, and no more. It may run beside readers and
-// writers of other processes; docs/concurrency.md has the order. A writer of this
+// writers of other processes; docs/reference/concurrency.md has the order. A writer of this
 // goroutine must be closed before, or Prune waits for it in vain.
 //
 // After an error all is as it was, unless the prune was on record as done by then,

@@ -392,7 +392,7 @@ func corrupt(loc pack.Location, format string, args ...any) *object.CorruptError
 }
 
 // A chunk list is the object of a chunked blob: for each chunk its ID and
-// length (docs/format.md §3.5).
+// length (docs/reference/format.md §3.5).
 const chunkRefSize = 36
 
 func appendChunkRef(b []byte, id store.ID, n int) []byte {

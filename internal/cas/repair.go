@@ -301,7 +301,7 @@ func (v *survey) plan(plan *RepairPlan) {
 }
 
 // Repair does what a plan says. Damaged files go to quarantine, after all that
-// is intact in them is durable elsewhere; docs/concurrency.md has the order. It
+// is intact in them is durable elsewhere; docs/reference/concurrency.md has the order. It
 // may run beside readers and writers of other processes, but waits for all
 // writers to be closed, those of this process too.
 //

@@ -27,7 +27,7 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-// Exit codes (docs/cli.md).
+// Exit codes (docs/reference/cli.md).
 const (
 	Done        = 0
 	Refused     = 1   // or differences found, with --exit-code

@@ -27,7 +27,7 @@ import (
 
 const (
 	// healthName is the file of a store that says when it was checked, and what went
-	// wrong since (docs/format.md §2). It is advice: where it is missing, or damaged,
+	// wrong since (docs/reference/format.md §2). It is advice: where it is missing, or damaged,
 	// nothing is known, and that is no error.
 	healthName    = "health.json"
 	healthVersion = 1

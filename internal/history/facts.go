@@ -3,7 +3,7 @@
 // that and can be made anew. It knows no directory and no session: package manager asks
 // what a record means for one.
 //
-// docs/format.md §5.6 has the records, §9 the file of open turns.
+// docs/reference/format.md §5.6 has the records, §9 the file of open turns.
 package history
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// Kinds of record in the journal (docs/format.md §5.6). Each says in what state
+// Kinds of record in the journal (docs/reference/format.md §5.6). Each says in what state
 // the directory was; which windows were open since the record before tells
 // whose doing it is.
 const (
@@ -128,7 +128,7 @@ type LogFacts struct {
 // where the session's files stand from then on.
 type RestoreFacts struct {
 	ID     string `json:"id,omitempty"`     // in the names of files that lie beside others meanwhile
-	Moves  []Move `json:"moves,omitempty"`  // of what is in directories, and of files: docs/format.md
+	Moves  []Move `json:"moves,omitempty"`  // of what is in directories, and of files: docs/reference/format.md
 	From   uint64 `json:"from,omitempty"`   // where the files stood before
 	Undoes uint64 `json:"undoes,omitempty"` // the restore that it takes back
 

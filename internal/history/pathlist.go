@@ -13,7 +13,7 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// A PathList is a list of paths in a record (docs/format.md §5.6). A long one is
+// A PathList is a list of paths in a record (docs/reference/format.md §5.6). A long one is
 // packed: as they are, 100,000 paths are 5.7 MB, which each process that looks at
 // the session reads, and 280,000 are more than a record may have.
 type PathList [][]byte

@@ -21,7 +21,7 @@ import (
 )
 
 // Turns are the turns that are open in a worktree, of all sessions: the file
-// worktrees/<wt>/turns (docs/format.md §9). It is read and replaced under the
+// worktrees/<wt>/turns (docs/reference/format.md §9). It is read and replaced under the
 // lock beside it. Between two of its locks no manager captures the worktree.
 type Turns struct {
 	Version int         `json:"v"`

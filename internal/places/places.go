@@ -28,7 +28,7 @@ import (
 )
 
 // PlacesName is the file of a store that says which directory each of its worktrees
-// is (docs/format.md §2).
+// is (docs/reference/format.md §2).
 const FileName = "places"
 
 // Version is that of the file.

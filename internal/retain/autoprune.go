@@ -30,7 +30,7 @@ const (
 )
 
 // retentionFile is the file retention.json beside the stores, by which the user
-// says what stays (docs/cli.md). What it does not say is as in defaultRetention.
+// says what stays (docs/reference/cli.md). What it does not say is as in defaultRetention.
 type retentionFile struct {
 	Auto            bool    `json:"auto"` // false: stores are not pruned by themselves
 	KeepLast        int     `json:"keepLast"`

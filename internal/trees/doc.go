@@ -10,5 +10,5 @@
 // Trees are immutable, and everything that reads them may be called from many
 // goroutines.
 //
-// docs/format.md §6 has trees, §7 coverage.
+// docs/reference/format.md §6 has trees, §7 coverage.
 package trees

@@ -17,7 +17,7 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// A directory is stored as pages (docs/format.md §6). Its entries, sorted by
+// A directory is stored as pages (docs/reference/format.md §6). Its entries, sorted by
 // name, are one page if there are at most maxSingle of them. Otherwise they
 // are cut before each name whose hash says so, and the list of the pages is
 // paged in the same way, up to one page, the root. Where a list is cut

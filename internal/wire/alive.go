@@ -18,7 +18,7 @@ import (
 const (
 	// AliveWithin is how long a process that serves may take to say that it is
 	// there, which a goroutine of its own does at once, whatever else is under way:
-	// docs/concurrency.md has what was measured. One that has not been in time, and
+	// docs/reference/concurrency.md has what was measured. One that has not been in time, and
 	// is still the same, is not waited for again.
 	AliveWithin     = 3 * time.Second
 	aliveWithinHung = 300 * time.Millisecond

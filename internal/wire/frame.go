@@ -1,4 +1,4 @@
-// Package wire is what both ends of docs/rpc.md have in common: lines, answers, and
+// Package wire is what both ends of docs/reference/rpc.md have in common: lines, answers, and
 // the socket of a process that stays. Package client is one end, the command's
 // package rpc is the other.
 package wire

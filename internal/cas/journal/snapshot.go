@@ -63,7 +63,7 @@ type PackLen struct {
 	End  int64
 }
 
-// Field tags in a frame's body (docs/format.md §5.3). Tags below 128 must be
+// Field tags in a frame's body (docs/reference/format.md §5.3). Tags below 128 must be
 // understood by every reader, the others may be skipped.
 const (
 	TagTree     = 1

@@ -20,7 +20,7 @@ import (
 )
 
 // A Summary says where in a journal segment each record is, so that finding
-// one does not cost reading them all (docs/format.md §5.5). It is derived: one
+// one does not cost reading them all (docs/reference/format.md §5.5). It is derived: one
 // is written when its segment is closed, and made again where it is missing.
 type Summary struct {
 	Base    uint64      // number of the last record before the segment, of any kind

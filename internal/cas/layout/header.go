@@ -9,7 +9,7 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// The bytes of packs, indexes and journal segments, as docs/format.md §3-§5
+// The bytes of packs, indexes and journal segments, as docs/reference/format.md §3-§5
 // has them. All numbers are little-endian; all checksums are CRC-32C.
 
 var (

@@ -10,13 +10,13 @@ import (
 
 // Files beside packs and segments.
 const (
-	FormatName    = "FORMAT"    // what the store is (docs/format.md §2)
+	FormatName    = "FORMAT"    // what the store is (docs/reference/format.md §2)
 	ForgottenName = "forgotten" // IDs of blobs that were taken out of all snapshots on purpose (§5.7)
 	AcceptedName  = "accepted"  // what was lost for good, as somebody has accepted (§5.8)
 	BallastName   = "ballast"   // space for whoever has to free some
 )
 
-// Locks, in the order in which a process that needs several takes them; docs/concurrency.md
+// Locks, in the order in which a process that needs several takes them; docs/reference/concurrency.md
 // says who holds each while what is done. A lock file is never deleted, but that of an
 // epoch that is over: deleting one would let two processes hold "the" lock on two inodes.
 const (

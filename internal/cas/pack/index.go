@@ -24,7 +24,7 @@ type Location struct {
 	Stored uint32 // length of the payload
 }
 
-// Index files (docs/format.md §4): header, 256 buckets by the first byte of
+// Index files (docs/reference/format.md §4): header, 256 buckets by the first byte of
 // the ID, entries in order of ID. They are derived from the packs.
 const (
 	BucketCount = 256

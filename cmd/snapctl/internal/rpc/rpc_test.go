@@ -861,7 +861,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "rewrite docs/rpc.schema.json")
+var update = flag.Bool("update", false, "rewrite docs/reference/rpc.schema.json")
 
 // schemaLike returns the schema of an object of which JSON has other fields than Go: those
 // of all are always there.
@@ -891,7 +891,7 @@ func schemaLike(t *testing.T, least, most any) *jsonschema.Schema {
 }
 
 // TestSchema: the schema that is checked in is what the Go types say, and
-// docs/rpc.md has all commands and codes.
+// docs/reference/rpc.md has all commands and codes.
 func TestSchema(t *testing.T) {
 	texts := map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[store.ID]():        {Type: "string", Pattern: "^[0-9a-f]{64}$"},
@@ -932,7 +932,7 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = append(got, '\n')
-	const name = "../../../../docs/rpc.schema.json"
+	const name = "../../../../docs/reference/rpc.schema.json"
 	if *update {
 		if err := os.WriteFile(name, got, 0o644); err != nil {
 			t.Fatal(err)
@@ -941,7 +941,7 @@ func TestSchema(t *testing.T) {
 	if want, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is not what the types say (%v): go test ./cmd/snapctl/internal/rpc -run Schema -update", name, err)
 	}
-	doc, err := os.ReadFile("../../../../docs/rpc.md")
+	doc, err := os.ReadFile("../../../../docs/reference/rpc.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -951,7 +951,7 @@ func TestSchema(t *testing.T) {
 	}
 	for _, w := range words {
 		if !strings.Contains(string(doc), "`"+w+"`") {
-			t.Errorf("docs/rpc.md lacks %s", w)
+			t.Errorf("docs/reference/rpc.md lacks %s", w)
 		}
 	}
 }

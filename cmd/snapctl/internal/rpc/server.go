@@ -1,5 +1,5 @@
 // Package rpc answers requests as one JSON object a line in both directions
-// (docs/rpc.md): over a pair of streams, or over a unix socket of a process that
+// (docs/reference/rpc.md): over a pair of streams, or over a unix socket of a process that
 // stays. What a request means is in package verbs.
 package rpc
 
