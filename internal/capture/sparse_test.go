@@ -172,7 +172,7 @@ func TestSparse(t *testing.T) {
 		{"assume unchanged", "update-index --assume-unchanged a/f", "rm a/f", []string{"D a/f"}, nil},
 		{"what is not git's stays", "write z/own", "sparse-checkout set --cone a",
 			[]string{"d z/f"}, []string{"z sparse"}},
-		// What docs/guide/git.md says is not known.
+		// What docs/reference/git.md says is not known.
 		{"others delete where git takes out all", "write z/own", "sparse-checkout set --cone a; rm z",
 			[]string{"d z/f", "d z/own"}, []string{"z sparse"}},
 		{"others write where git brings back", "sparse-checkout set --cone a", "sparse-checkout disable; write z/new",
