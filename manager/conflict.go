@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -600,8 +601,8 @@ func (m *FileSnapshotManager) markedFiles(ctx context.Context) (map[string][]int
 		if err != nil {
 			return nil, err
 		}
-		r, err := m.lastRestore(ctx, head)
-		for ; r != nil && err == nil; r, err = m.restoreBefore(ctx, r) {
+		r, err := m.newestMarked(ctx, head)
+		for ; r != nil && err == nil; r, err = m.markedBefore(ctx, r) {
 			for _, marked := range r.Facts.Marked {
 				for _, p := range marked.Paths {
 					files[string(p)] = append(files[string(p)], marked.Signs)
@@ -613,6 +614,37 @@ func (m *FileSnapshotManager) markedFiles(ctx context.Context) (map[string][]int
 		}
 	}
 	return files, nil
+}
+
+// newestMarked returns the session's newest restore that has left markers, nil if none has.
+func (m *FileSnapshotManager) newestMarked(ctx context.Context, head *record) (*record, error) {
+	r, err := m.lastRestore(ctx, head)
+	if r == nil || err != nil || len(r.Facts.Marked) > 0 {
+		return r, err
+	}
+	return m.markedBefore(ctx, r)
+}
+
+// markedBefore returns the session's newest restore before one that has left markers, nil
+// if none has. Records of older programs do not say which it is.
+func (m *FileSnapshotManager) markedBefore(ctx context.Context, r *record) (*record, error) {
+	for {
+		var err error
+		if r.Facts.Marks == 0 {
+			r, err = m.restoreBefore(ctx, r)
+		} else {
+			session := r.Session
+			r, err = m.recordOrBefore(ctx, r.Facts.Marks, func(s *store.Snapshot) bool {
+				return s.Session == session && (s.Kind == history.KindRestore || s.Kind == history.KindStart)
+			})
+		}
+		switch {
+		case r == nil || err != nil || len(r.Facts.Marked) > 0:
+			return r, err
+		case r.Kind != history.KindRestore:
+			return nil, nil
+		}
+	}
 }
 
 // hasMarkers reports whether a text has markers of one of these numbers of signs.

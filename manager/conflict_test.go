@@ -197,6 +197,37 @@ func TestMarked(t *testing.T) {
 	}
 }
 
+// Which files have markers is found by the restores that have left some, not by all.
+func TestMarkedReadsFew(t *testing.T) {
+	b, m := conflictDay(t, func(b *bench, m *FileSnapshotManager) { b.write("p", strings.Replace(b.files()["p"], "A", "u", 1)) })
+	restore := func(n int) {
+		t.Helper()
+		for i := range n {
+			target := []string{"start", "turn:0"}[i%2]
+			opts := &RestoreOptions{Target: target, Paths: []string{"q"}, OnDirty: rollback.Overwrite}
+			b.write("q", "R\n")
+			if _, err := m.RestoreFiles(t.Context(), opts); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := func(want ...string) {
+		t.Helper()
+		o := b.open("s")
+		got, err := o.Marked(t.Context())
+		if n := len(o.loaded); err != nil || !slices.Equal(got, want) || n > 4 {
+			t.Errorf("marked: %q, %v, want %q, from %d records", got, err, want, n)
+		}
+	}
+	restore(20)
+	read()
+	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictMarkers}); err != nil {
+		t.Fatal(err)
+	}
+	restore(20)
+	read("p")
+}
+
 // theirs takes whole files, too.
 func TestTheirsWhole(t *testing.T) {
 	for _, c := range []struct {

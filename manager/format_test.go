@@ -77,7 +77,7 @@ func TestFormatRecord(t *testing.T) {
 			Moves: []history.Move{{From: []byte("from"), To: []byte("to"), Inode: 7}}, From: 92, Undoes: 89,
 			JointFacts: history.JointFacts{Left: [][]byte{[]byte("left")}, LeftFrom: 88}, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}}
 	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast", "First", "Since", "GoesOn", "Agent", "Model",
-		"Reverts", "Marked", "Cuts"}
+		"Reverts", "Marked", "Marks", "Cuts"}
 	checkFull(t, reflect.ValueOf(want), since2...)
 	b := sample(t, "record.json", struct {
 		history.Facts
@@ -117,6 +117,23 @@ func TestFormatRecord2(t *testing.T) {
 		if d := cmp.Diff(want, r.Facts); d != "" {
 			t.Errorf("%s (-want +got):\n%s", kind, d)
 		}
+	}
+}
+
+// Which restore has left markers before one, which who does not know it does without.
+func TestFormatRecordMarks(t *testing.T) {
+	want := history.Facts{Version: 1, LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81}, Restored: 97,
+		RestoreFacts: history.RestoreFacts{From: 96, Tops: "undo", Marks: 95}}
+	b := sample(t, "../v2/record-marks.json", want)
+	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, r.Facts); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+	if _, err := readRecord(&store.Snapshot{Seq: 95, Kind: history.KindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("it names one after it: %v", err)
 	}
 }
 

@@ -429,6 +429,15 @@ func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error
 			d.Pos = pos
 		}
 	}
+	if r.Kind == history.KindRestore && d.Restored != 0 {
+		marked, err := m.newestMarked(ctx, head)
+		if err != nil {
+			return err
+		}
+		if d.Marks = d.Begin; marked != nil {
+			d.Marks = marked.Seq
+		}
+	}
 	d.Untold, err = m.newestUntold(ctx, head)
 	return err
 }

@@ -135,6 +135,9 @@ type RestoreFacts struct {
 	Reverts []int `json:"reverts,omitempty"` // numbers of the turns that it takes back by name
 
 	Marked []Marked `json:"marked,omitempty"` // files in which it has left markers of conflicts
+	// The session's newest restore before this one that has Marked, or the session's start
+	// if none has; 0: the program did not say, or no restore was before it.
+	Marks uint64 `json:"marks,omitempty"`
 
 	JointFacts
 

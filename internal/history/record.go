@@ -41,7 +41,7 @@ func Read(s *store.Snapshot) (*Record, error) {
 	d := &r.Facts
 	named := slices.Concat(d.With, d.Without, d.UndoPast, d.RedoPast, []uint64{d.After, d.Prev, d.Jump, d.Start,
 		d.Begin, d.First, d.Untold, d.Restored, d.Pos, d.Fork, d.Within, d.Since, d.Step, d.LeftFrom, d.TookFrom,
-		d.From, d.Undoes, d.Undo, d.Redo, d.Below})
+		d.From, d.Undoes, d.Marks, d.Undo, d.Redo, d.Below})
 	for _, a := range d.Apart {
 		named = append(append(append(named, a.From), a.With...), a.Without...)
 	}
