@@ -58,17 +58,36 @@ func (p *picks) check() error {
 	return nil
 }
 
-// isTaken reports whether cuts have a hunk.
+// isTaken reports whether cuts have a hunk, or all of its lines.
 func isTaken(h *hunks.Hunk, cuts []history.Cut) bool {
-	return slices.ContainsFunc(cuts, func(c history.Cut) bool {
-		switch {
-		case c.Whole:
-			return true
-		case h.Kind == hunks.Mode:
-			return c.Mode
+	return slices.ContainsFunc(cuts, func(c history.Cut) bool { return c.Whole || h.Kind == hunks.Mode && c.Mode }) ||
+		h.Kind == hunks.Lines && len(restOf(h, cuts)) == 0
+}
+
+// restOf returns the lines of a hunk that cuts do not have. These may have been made of
+// hunks that divide the same lines in another way, as another program finds them.
+func restOf(h *hunks.Hunk, cuts []history.Cut) (rest []history.Span) {
+	var gone []history.Span
+	for _, c := range cuts {
+		gone = append(gone, c.Spans...)
+	}
+	slices.SortFunc(gone, func(a, b history.Span) int { return slices.Compare(a[:], b[:]) })
+	left := spanOf(h)
+	add := func(s history.Span) {
+		if s[0] < s[1] || s[2] < s[3] {
+			rest = append(rest, s)
 		}
-		return h.Kind == hunks.Lines && slices.Contains(c.Spans, spanOf(h))
-	})
+	}
+	for _, s := range gone {
+		if s[1] <= left[0] && s[3] <= left[2] || s[0] >= left[1] && s[2] >= left[3] {
+			continue // before it, or behind it
+		}
+		within := func(n, from, to int) int { return min(max(n, from), to) }
+		add(history.Span{left[0], within(s[0], left[0], left[1]), left[2], within(s[2], left[2], left[3])})
+		left[0], left[2] = within(s[1], left[0], left[1]), within(s[3], left[2], left[3])
+	}
+	add(left)
+	return rest
 }
 
 func spanOf(h *hunks.Hunk) history.Span {
@@ -95,7 +114,7 @@ func (pk *picked) pick(f *hunkedFile, turn uint64, p *picks) error {
 		case h.Kind == hunks.Whole:
 			cut.Whole = true
 		default:
-			cut.Spans = append(cut.Spans, spanOf(h))
+			cut.Spans = append(cut.Spans, restOf(h, f.cuts)...)
 		}
 	}
 	for i := 0; i < len(f.list); {
