@@ -140,37 +140,23 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (step
 
 // windowsOf returns what a change of a turn did, in steps where somebody else has
 // changed the path between its windows.
-func (m *FileSnapshotManager) windowsOf(ctx context.Context, r *record, c *pathChange) ([]mergeStep, error) {
+func (m *FileSnapshotManager) windowsOf(ctx context.Context, r *record, c *pathChange) (list []mergeStep, err error) {
 	if !c.mixed {
 		return []mergeStep{{base: c.old, theirs: c.new}}, nil
 	}
-	return m.windowsAt(ctx, r, c.path)
-}
-
-// windowsAt returns what a turn did to a path in each of its windows; in several as
-// one where nobody else has changed it between them.
-func (m *FileSnapshotManager) windowsAt(ctx context.Context, r *record, p string) (list []mergeStep, err error) {
-	stretches, err := m.stretchesOf(ctx, r)
+	pieces, err := m.piecesAt(ctx, r, c.path)
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range stretches {
-		if _, own := ownerIn(s, p, newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign)); !own {
-			continue
+	for _, p := range pieces {
+		var st mergeStep
+		if st.base, err = entryIn(ctx, m.tree.pages, p.from, c.path, false); err == nil {
+			st.theirs, err = entryIn(ctx, m.tree.pages, p.to, c.path, false)
 		}
-		var sides [2]*tree.Entry
-		for i, state := range []store.State{s.From, s.To} {
-			if sides[i], err = entryIn(ctx, m.tree.pages, state, p, false); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, err
 		}
-		switch n := len(list); {
-		case same(sides[0], sides[1]):
-		case n > 0 && same(list[n-1].theirs, sides[0]):
-			list[n-1].theirs = sides[1]
-		default:
-			list = append(list, mergeStep{base: sides[0], theirs: sides[1]})
-		}
+		list = append(list, st)
 	}
 	return list, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -745,12 +746,10 @@ func (s *standings) newest(ctx context.Context, at *record, paths []string, sett
 		if err != nil {
 			return false, err
 		}
-		for p := range open {
-			if c := list[p]; c != nil {
-				delete(open, p)
-				if err := settle(p, &stepChange{r, c}, nil); err != nil {
-					return false, err
-				}
+		for p, c := range changedOf(open, list) {
+			delete(open, p)
+			if err := settle(p, &stepChange{r, c}, nil); err != nil {
+				return false, err
 			}
 		}
 		return len(open) == 0, nil
@@ -769,6 +768,26 @@ func (s *standings) newest(ctx context.Context, at *record, paths []string, sett
 		}
 	}
 	return nil
+}
+
+// changedOf yields those of some paths that a record has changed. The cost follows the
+// fewer: a restore may be about 100,000 paths, with 1,000 turns behind the one that changed them.
+func changedOf(paths map[string]bool, list map[string]*pathChange) iter.Seq2[string, *pathChange] {
+	return func(yield func(string, *pathChange) bool) {
+		if len(list) < len(paths) {
+			for p, c := range list {
+				if paths[p] && !yield(p, c) {
+					return
+				}
+			}
+			return
+		}
+		for p := range paths {
+			if c := list[p]; c != nil && !yield(p, c) {
+				return
+			}
+		}
+	}
 }
 
 // newestOf is newest for a path that goes its own way. Where it stands apart, the

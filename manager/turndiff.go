@@ -149,6 +149,59 @@ func (r *record) foundOwner() Owner {
 type piece struct {
 	from, to store.State
 	owner    Owner
+	last     int // number of the newest of its stretches
+}
+
+// pieces are those of a path, in order.
+type pieces []piece
+
+// add notes that a turn has changed a path in a stretch of this number.
+func (l pieces) add(ctx context.Context, g trees.Getter, path string, i int, s history.Stretch, owner Owner) (
+	pieces, error) {
+	next := piece{s.From, s.To, owner, i}
+	if len(l) == 0 {
+		return pieces{next}, nil
+	}
+	last := &l[len(l)-1]
+	goesOn := last.last == i // the second of a file and a directory
+	if !goesOn {
+		var err error
+		if goesOn, err = isSameAt(ctx, g, last.to, s.From, path); err != nil {
+			return nil, err
+		}
+	}
+	if !goesOn {
+		return append(l, next), nil
+	}
+	last.to, last.last = s.To, i
+	if owner == Contested || last.owner == OwnTurn {
+		last.owner = owner
+	}
+	return l, nil
+}
+
+// piecesAt returns what a turn did to a path, with the same at both ends where it has
+// taken all of it back.
+func (m *FileSnapshotManager) piecesAt(ctx context.Context, r *record, path string) (list pieces, err error) {
+	stretches, err := m.stretchesOf(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	claims, foreign := newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign)
+	for i, s := range stretches {
+		owner, own := ownerIn(s, path, claims, foreign)
+		if !own {
+			continue
+		}
+		isSame, err := isSameAt(ctx, m.tree.pages, s.From, s.To, path)
+		if err == nil && !isSame {
+			list, err = list.add(ctx, m.tree.pages, path, i, s, owner)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // piecesOf is changesOf, but what somebody else did between two stretches is in
@@ -156,9 +209,9 @@ type piece struct {
 // behind it.
 func piecesOf(ctx context.Context, g trees.Getter, list []history.Stretch, claims,
 	foreign pathSet) ([]TurnChange, error) {
-	pieces := make(map[string][]piece)
+	byPath := make(map[string]pieces)
 	unseen := make(map[string]TurnChange) // what only came to be captured, or left out
-	for _, s := range list {
+	for i, s := range list {
 		for d, err := range trees.Compare(ctx, g, s.From, s.To) {
 			if err != nil {
 				return nil, err
@@ -166,41 +219,23 @@ func piecesOf(ctx context.Context, g trees.Getter, list []history.Stretch, claim
 			owner, ok := ownerIn(s, d.Path, claims, foreign)
 			switch {
 			case !ok:
-				continue
 			case d.Status == tree.Captured || d.Status == tree.Uncaptured:
 				unseen[d.Path] = TurnChange{d, owner, 1, 1}
-				continue
-			}
-			known := pieces[d.Path]
-			if len(known) == 0 {
-				pieces[d.Path] = []piece{{s.From, s.To, owner}}
-				continue
-			}
-			last := &known[len(known)-1]
-			goesOn := last.to == s.To // the second of a file and a directory
-			if !goesOn {
-				if goesOn, err = isSameAt(ctx, g, last.to, s.From, d.Path); err != nil {
+			default:
+				if byPath[d.Path], err = byPath[d.Path].add(ctx, g, d.Path, i, s, owner); err != nil {
 					return nil, err
 				}
-			}
-			if !goesOn {
-				pieces[d.Path] = append(known, piece{s.From, s.To, owner})
-				continue
-			}
-			last.to = s.To
-			if owner == Contested || last.owner == OwnTurn {
-				last.owner = owner
 			}
 		}
 	}
 	var changes []TurnChange
 	for path, d := range unseen {
-		if len(pieces[path]) == 0 {
+		if len(byPath[path]) == 0 {
 			changes = append(changes, d)
 		}
 	}
-	for path, known := range pieces {
-		ofPath, err := piecesAt(ctx, g, path, known)
+	for path, known := range byPath {
+		ofPath, err := known.changes(ctx, g, path)
 		if err != nil {
 			return nil, err
 		}
@@ -210,10 +245,10 @@ func piecesOf(ctx context.Context, g trees.Getter, list []history.Stretch, claim
 	return changes, nil
 }
 
-// piecesAt returns the changes of the pieces of a path that have changed it.
-func piecesAt(ctx context.Context, g trees.Getter, path string, list []piece) (changes []TurnChange, err error) {
+// changes returns those of the pieces of a path that have changed it.
+func (l pieces) changes(ctx context.Context, g trees.Getter, path string) (changes []TurnChange, err error) {
 	n := 0
-	for _, p := range list {
+	for _, p := range l {
 		before := len(changes)
 		for d, err := range trees.CompareAt(ctx, g, p.from, p.to, path) {
 			if err != nil {
