@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 )
@@ -302,7 +303,7 @@ func (m *FileSnapshotManager) release() {
 func openError(t *history.OpenTurn) error {
 	err := fmt.Errorf("%w: of session %q", ErrTurnOpen, t.Session)
 	if !t.Began.IsZero() {
-		err = fmt.Errorf("%w, which began %s ago", err, words.Since(t.Began))
+		err = fmt.Errorf("%w, which began %s", err, when.Ago(t.Began, time.Now()))
 	}
 	if t.Title != "" {
 		err = fmt.Errorf("%w (%s)", err, words.Quoted(words.FirstLine(t.Title, 60)))

@@ -149,9 +149,7 @@ func (a *app) completeProjects(want func(places.Presence) bool) cobra.Completion
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		if a.flags.store == "" {
-			a.flags.store = a.getenv("BOO_STORE")
-		}
+		a.prepare(cmd) // what is wrong is said when the command runs
 		base, err := a.storeRoot()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -167,7 +167,7 @@ func (a *app) printUsage(u *retain.Usage, dir string) error {
 	}
 	for _, s := range u.Sessions {
 		fmt.Fprintf(a.out, "%7s  of %7s  %s  %s  %s  %s\n", words.Size(s.Alone.Stored), words.Size(s.Needs.Stored),
-			clock(s.Last), a.paint(yellow, s.Session), words.Count(s.Snapshots, "snapshot"), words.Quote(s.Root))
+			clock(s.Last), a.paint(asName, s.Session), words.Count(s.Snapshots, "snapshot"), words.Quote(s.Root))
 	}
 	files := u.Files
 	for _, line := range []struct {
@@ -215,7 +215,7 @@ func (a *app) printTurnUsage(t *retain.TurnUsage) error {
 	}
 	fmt.Fprintf(a.out, "%7s  %-13s  %-8s  %s  %s  %s", words.Size(t.Added.Stored),
 		words.Count(t.Added.Objects, "object"), turnName(t.Kind, t.TurnIndex),
-		a.paint(yellow, fmt.Sprintf("%-8s", cmp.Or(t.EntryID, "-"))), clock(t.Time), t.Session)
+		a.paint(asName, fmt.Sprintf("%-8s", cmp.Or(t.EntryID, "-"))), clock(t.Time), t.Session)
 	if t.Label != "" {
 		fmt.Fprintf(a.out, "  %s", words.Quote(t.Label))
 	}

@@ -243,7 +243,7 @@ func (a *app) printBlobs(plan *retain.ForgetPlan) {
 		if b.Turns > 0 && len(b.Paths) == 0 {
 			continue
 		}
-		fmt.Fprintf(a.out, "%s  %s in %s\n", a.paint(yellow, b.ID.Short()), words.Size(b.Size),
+		fmt.Fprintf(a.out, "%s  %s in %s\n", a.paint(asName, b.ID.Short()), words.Size(b.Size),
 			words.Count(b.Snapshots, "snapshot"))
 		for i, path := range b.Paths {
 			if i == maxForgetPaths {

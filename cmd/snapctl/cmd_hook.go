@@ -45,8 +45,8 @@ const (
 func (a *app) hookCommand() *cobra.Command {
 	c := &cobra.Command{Use: hookCommandName, Short: "Record what an agent does, told by its hooks",
 		Args: args(0, 0),
-		PersistentPreRunE: func(*cobra.Command, []string) error {
-			a.prepare() // BOO_SESSION, say, is no concern of an event, which names its own
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.prepare(cmd) // BOO_SESSION, say, is no concern of an event, which names its own
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
@@ -108,6 +108,9 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent, tell bool) {
 	}
 	if e == nil {
 		return
+	}
+	if a.badConfig != nil && e.Name == agents.SessionStart {
+		log.add(e, a.badConfig)
 	}
 	e.Tell = tell && e.Name == agents.Prompt
 	if a.noPrompts() { // whatever the engine's environment says
@@ -300,7 +303,7 @@ const (
 // that is late is not waited for.
 func (a *app) hookThere(ctx context.Context, dir string, e *agents.Event, late bool,
 	answer *hookAnswer) (outcome, error) {
-	if a.getenv("BOO_ENGINE") == "off" {
+	if !a.isOn("engine") {
 		return notTaken, nil
 	}
 	if hung := wire.KnownHung(dir); hung != nil && e.Name != agents.SessionStart && e.Name != agents.Prompt {

@@ -291,7 +291,7 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 	}
 	fmt.Fprintln(a.out)
 	if l.turn.Unknown != "" {
-		fmt.Fprintln(a.out, a.paint(red, "not known: "+l.turn.Unknown))
+		fmt.Fprintln(a.out, a.paint(asRemoved, "not known: "+l.turn.Unknown))
 		l.turn.Unknown = "" // said, and no reason to end
 	}
 	err := d.run(ctx, only)
@@ -336,7 +336,7 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 	}
 	line := a.newLine()
 	line.add("", fmt.Sprintf("%-8s", turn))
-	line.add(yellow, fmt.Sprintf("%-8s", cmp.Or(history.NameOf(l.EntryID, s), "-")))
+	line.add(asName, fmt.Sprintf("%-8s", cmp.Or(history.NameOf(l.EntryID, s), "-")))
 	line.add("", cmp.Or(when, " "))
 	add := func(is bool, colour, text string) {
 		if is {
@@ -350,12 +350,12 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 		line.add("", counts)
 		add(counts == "" && l.Kind == "empty", "", "nothing changed")
 	}
-	add(l.isPart, cyan, "a part: the turn goes on")
-	line.add(cyan, standingText(l.Moment))
-	add(l.Unknown != "", red, "changes not known")
-	add(l.Interrupted, red, "interrupted")
-	add(s != nil && s.Pruned, red, "pruned")
-	add(l.Partial, red, "in part")
+	add(l.isPart, asNote, "a part: the turn goes on")
+	line.add(asNote, standingText(l.Moment))
+	add(l.Unknown != "", asRemoved, "changes not known")
+	add(l.Interrupted, asRemoved, "interrupted")
+	add(s != nil && s.Pruned, asRemoved, "pruned")
+	add(l.Partial, asRemoved, "in part")
 	if s != nil && s.Label != "" {
 		line.add("", words.Quote(s.Label))
 	}
@@ -449,7 +449,7 @@ func (a *app) printDiff(d *manager.Diff, before, after string) {
 		return
 	}
 	if d.Unknown != "" {
-		fmt.Fprintf(a.out, "%s%s\n", before, a.paint(red, "not known: "+d.Unknown))
+		fmt.Fprintf(a.out, "%s%s\n", before, a.paint(asRemoved, "not known: "+d.Unknown))
 	}
 	for path, status := range d.Paths() {
 		fmt.Fprintf(a.out, "%s%s %s%s\n", before, a.paint(statusColours[status], string(byte(status))),
@@ -458,6 +458,6 @@ func (a *app) printDiff(d *manager.Diff, before, after string) {
 }
 
 var statusColours = map[tree.Status]string{
-	tree.Added: green, tree.Modified: yellow, tree.Retyped: yellow, tree.Deleted: red, tree.Captured: cyan,
-	tree.Uncaptured: cyan, renamed: yellow,
+	tree.Added: asAdded, tree.Modified: asChanged, tree.Retyped: asChanged, tree.Deleted: asRemoved,
+	tree.Captured: asNote, tree.Uncaptured: asNote, renamed: asChanged,
 }

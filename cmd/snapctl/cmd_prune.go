@@ -212,7 +212,7 @@ func (a *app) planPrune(ctx context.Context, s *cas.Store, f *pruneFlags) (*reta
 // printDropped lists the sessions of which snapshots go.
 func (a *app) printDropped(plan *retain.PrunePlan) {
 	for _, s := range plan.Sessions {
-		fmt.Fprintf(a.out, "%s  %s: %d of %s, the newest from %s\n", a.paint(yellow, s.Session), words.Quote(s.Root),
+		fmt.Fprintf(a.out, "%s  %s: %d of %s, the newest from %s\n", a.paint(asName, s.Session), words.Quote(s.Root),
 			s.Dropped, words.Count(s.Dropped+s.Kept, "snapshot"), clock(s.Newest))
 	}
 }

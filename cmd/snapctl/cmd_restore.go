@@ -528,8 +528,8 @@ var actionWords = map[rollback.Action][2]string{
 }
 
 var actionColours = map[rollback.Action]string{
-	rollback.Restore: green, rollback.Delete: red, rollback.Skipped: yellow,
-	rollback.Kept: yellow, rollback.Failed: red,
+	rollback.Restore: asAdded, rollback.Delete: asRemoved, rollback.Skipped: asChanged,
+	rollback.Kept: asChanged, rollback.Failed: asRemoved,
 }
 
 // isProblem reports whether an item is one that exit code 3 stands for.
@@ -576,7 +576,7 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 	for _, mv := range r.Moves {
 		from, to := words.Quote(mv.From), words.Quote(mv.To)
 		if mv.Why != "" {
-			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(red, "failed"), from, to, mv.Why)
+			fmt.Fprintf(a.out, "%s %s: not moved to %s: %s\n", a.paint(asRemoved, "failed"), from, to, mv.Why)
 		} else {
 			said("moved", "move", "%s to %s", from, to)
 		}
@@ -599,7 +599,7 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 		text, colour := stays, actionColours[it.Do]
 		switch {
 		case inConflict:
-			text, colour = part, yellow
+			text, colour = part, asChanged
 		case stays != "" && !it.Dirty:
 			text = "(what later turns changed in it stays)"
 		}

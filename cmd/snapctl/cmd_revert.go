@@ -114,7 +114,7 @@ func (a *app) completeTurns(cmd *cobra.Command, args []string, _ string) ([]cobr
 	if slices.Contains(a.args, "--") { // cobra adds one of its own to what cmd knows
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	if a.prepare() != nil {
+	if a.prepare(cmd) != nil {
 		return nil, order
 	}
 	p, err := a.openToRead(cmd.Context())

@@ -94,11 +94,11 @@ func (a *app) printSession(s *manager.SessionInfo, all bool) error {
 			s.Steps, s.Turns, s.Open, words.OrNull(s.EntryID), jsonTitle{s.Title, s.Agent, s.Model}})
 	}
 	l := a.newLine()
-	l.add(yellow, fmt.Sprintf("%-20s", s.Session))
+	l.add(asName, fmt.Sprintf("%-20s", s.Session))
 	l.add("", clock(s.Began)+" - "+clock(s.Last))
 	l.add("", words.Count(s.Steps, "step"))
 	if s.Open {
-		l.add(green, "turn open")
+		l.add(asAdded, "turn open")
 	}
 	if all {
 		l.add("", words.Quote(s.Root))

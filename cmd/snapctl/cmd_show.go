@@ -118,7 +118,7 @@ func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *ma
 		}
 	}
 	snap := point.Snapshot
-	fmt.Fprintln(a.out, a.paint(yellow, "snapshot "+history.NameOf(point.EntryID, snap)))
+	fmt.Fprintln(a.out, a.paint(asName, "snapshot "+history.NameOf(point.EntryID, snap)))
 	switch {
 	case point.TurnIndex >= 0:
 		line("turn", strconv.Itoa(point.TurnIndex))

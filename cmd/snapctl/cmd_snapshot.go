@@ -134,13 +134,13 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 	c := r.Capture
 	switch {
 	case r.Data == nil:
-		fmt.Fprintf(a.out, "nothing changed since %s: %s (%s)\n", a.paint(yellow, name(r.Since)),
+		fmt.Fprintf(a.out, "nothing changed since %s: %s (%s)\n", a.paint(asName, name(r.Since)),
 			words.Count(c.Files, "file"), seconds(took))
 	case r.Since == nil:
-		fmt.Fprintf(a.out, "%s  first snapshot, %s, %s, %s stored (%s)\n", a.paint(yellow, r.EntryID),
+		fmt.Fprintf(a.out, "%s  first snapshot, %s, %s, %s stored (%s)\n", a.paint(asName, r.EntryID),
 			words.Count(c.Files, "file"), words.Size(c.Bytes), words.Size(r.StoredBytes), seconds(took))
 	default:
-		fmt.Fprintf(a.out, "%s  %s, %s, %s stored (%s)\n", a.paint(yellow, r.EntryID),
+		fmt.Fprintf(a.out, "%s  %s, %s, %s stored (%s)\n", a.paint(asName, r.EntryID),
 			words.Count(c.Files, "file"), changeCount(r.Data), words.Size(r.StoredBytes), seconds(took))
 	}
 	switch s := left.news(); {

@@ -109,7 +109,7 @@ func (a *app) printStore(s *places.StoreInfo) error {
 		project = words.Quote(s.Project)
 	}
 	presence := a.paint(presenceColours[s.Presence], fmt.Sprintf("%-9s", s.Presence))
-	fmt.Fprintf(a.out, "%s  %7s  %-19s  %-12s  %-9s  %s\n", a.paint(yellow, s.Name[:8]), words.Size(s.Bytes), last,
+	fmt.Fprintf(a.out, "%s  %7s  %-19s  %-12s  %-9s  %s\n", a.paint(asName, s.Name[:8]), words.Size(s.Bytes), last,
 		words.Count(s.Sessions, "session"), presence, project)
 	if s.MovedTo != "" {
 		fmt.Fprintf(a.out, "          seems to be %s now: 'snapctl --root %s adopt' has it go on there\n",
@@ -127,7 +127,7 @@ func (a *app) printStore(s *places.StoreInfo) error {
 }
 
 var presenceColours = map[places.Presence]string{
-	places.There: green, places.Gone: red, places.Elsewhere: yellow, places.NotSeen: yellow,
+	places.There: asAdded, places.Gone: asRemoved, places.Elsewhere: asChanged, places.NotSeen: asChanged,
 }
 
 func (a *app) removeStore(ctx context.Context, name string, yes bool) error {

@@ -30,7 +30,7 @@ func (a *app) whereisCommand() *cobra.Command {
 				title = "  " + titleText(t.Title)
 			}
 			fmt.Fprintf(a.out, "%s  %s  %s  %s  %s%s\n", turnName(cmp.Or(string(t.Owner), "restore"), t.TurnIndex),
-				a.paint(yellow, cmp.Or(t.EntryID, "-")), clock(t.Time), t.Session, cmp.Or(t.Owner, "-"), title)
+				a.paint(asName, cmp.Or(t.EntryID, "-")), clock(t.Time), t.Session, cmp.Or(t.Owner, "-"), title)
 			return nil
 		})}
 }

@@ -330,8 +330,8 @@ func (d *differ) printChart() {
 			fmt.Fprintf(out, "Bin %d -> %d bytes\n", s.oldSize, s.newSize)
 			continue
 		}
-		bar := d.app.paint(green, strings.Repeat("+", scale(s.Added))) +
-			d.app.paint(red, strings.Repeat("-", scale(s.Deleted)))
+		bar := d.app.paint(asAdded, strings.Repeat("+", scale(s.Added))) +
+			d.app.paint(asRemoved, strings.Repeat("-", scale(s.Deleted)))
 		if bar != "" {
 			bar = " " + bar
 		}

@@ -28,7 +28,7 @@ ev Stop
 `
 
 // varying is what is another one each time.
-var varying = regexp.MustCompile(`\b[0-9a-f]{8}\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d+ s ago`)
+var varying = regexp.MustCompile(`\b[0-9a-f]{8}\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\d+ s ago|just now`)
 
 // masked returns a line without what varies.
 func masked(line string) string { return varying.ReplaceAllString(line, "…") }

@@ -21,6 +21,9 @@ func addHelp(c *cobra.Command, name string) {
 	} else {
 		long, examples, _ := strings.Cut(string(text), "Examples:\n")
 		c.Long, c.Example = strings.TrimRight(long, "\n"), strings.TrimSuffix(examples, "\n")
+		if name == configCommandName {
+			c.Long += "\n\nKeys, and what they are by default:\n" + strings.TrimSuffix(settingsText(), "\n")
+		}
 	}
 	for _, sub := range c.Commands() {
 		addHelp(sub, strings.TrimPrefix(name+"-"+sub.Name(), "snapctl-"))

@@ -47,7 +47,7 @@ func (a *app) diffHunks(cmd *cobra.Command, p *place, revs []string, only filter
 	for i := range hunks {
 		h := &hunks[i]
 		if h.Path != path {
-			fmt.Fprintln(a.out, a.paint(bold, words.Quote(h.Path)))
+			fmt.Fprintln(a.out, a.paint(asHeading, words.Quote(h.Path)))
 			path = h.Path
 		}
 		a.out.Write(a.hunkText(h, !f.raw && isTerminal(a.stdout)))
@@ -96,7 +96,7 @@ func (a *app) hunkText(h *manager.Hunk, isSeen bool) []byte {
 	}
 	if a.colour {
 		text = a.paintPatch(text)
-		head = a.paint(cyan, head)
+		head = a.paint(asNote, head)
 	}
 	_, body, _ := bytes.Cut(text, []byte("\n"))
 	return append([]byte(head+"\n"), body...)

@@ -15,6 +15,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -77,6 +79,9 @@ type app struct {
 	prepared       bool  // a command has begun to run
 	interrupted    error // why a question was not answered: the command's context has ended
 	sessionTyped   bool  // --session was given, and not only BOO_SESSION
+	badConfig      error // what is wrong with the configuration
+
+	settings map[string]settingValue // by key, once they were read
 
 	located   *places.Location // of the directory, once it was found
 	locatedOf string           // its --root
@@ -95,7 +100,7 @@ func (a *app) rootCommand() *cobra.Command {
 		SilenceUsage:      true,
 		SilenceErrors:     true,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.prepare() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.store, "store", "", "keep stores in `DIR` (default $BOO_STORE or ~/.boo/file-store)")
@@ -125,7 +130,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
 		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
 			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(),
-			a.versionCommand()}},
+			a.configCommand(), a.versionCommand()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
@@ -164,34 +169,48 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// noPrompts reports whether the user wants no prompts to be kept.
-func (a *app) noPrompts() bool { return a.getenv("BOO_PROMPTS") == "off" }
+// noPrompts reports whether the user wants no prompts to be kept, or may want that.
+func (a *app) noPrompts() bool { return !a.isOn("prompts") || a.badConfig != nil }
 
-// prepare reads the environment once the flags are known.
-func (a *app) prepare() error {
+// prepare reads the configuration once the flags are known.
+func (a *app) prepare(cmd *cobra.Command) error {
 	a.prepared = true
-	if a.flags.store == "" {
-		a.flags.store = a.getenv("BOO_STORE")
+	a.badConfig = a.loadSettings(cmd)
+	if v := a.settings["store"]; v.from != byDefault {
+		a.flags.store = v.text
+		if below, ok := strings.CutPrefix(v.text, "~/"); ok && v.isInFile() {
+			a.flags.store = filepath.Join(a.getenv("HOME"), below)
+		}
 	}
 	if a.sessionTyped = a.flags.session != ""; !a.sessionTyped {
 		a.flags.session = a.getenv("BOO_SESSION")
+	}
+	a.colour = a.onTerminal("color", a.getenv("TERM") != "dumb")
+	a.log = slog.New(warner{a.stderr})
+	if a.getenv("SNAPCTL_DEBUG") != "" {
+		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	if s := a.flags.session; s != "" && !session.ValidID(s) {
 		return &failure{code: exitUsage,
 			err: fmt.Errorf("session %q: want 1 to 128 letters, digits, dots, dashes and underscores", s)}
 	}
-	switch a.flags.color {
-	case "auto":
-		a.colour = isTerminal(a.stdout) && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
-	case "always":
-		a.colour = true
-	case "never":
-	default:
-		return &failure{code: exitUsage, err: fmt.Errorf("--color %q: want auto, always or never", a.flags.color)}
+	for cmd.HasParent() && cmd.Parent().HasParent() {
+		cmd = cmd.Parent()
 	}
-	a.log = slog.New(warner{a.stderr})
-	if a.getenv("SNAPCTL_DEBUG") != "" {
-		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	switch name := cmd.Name(); {
+	case a.badConfig == nil || slices.Contains([]string{configCommandName, "version", "help", "completion"}, name):
+	case name == hookCommandName: // which says it elsewhere
+	case slices.Contains([]string{"serve", "rpc", "mcp"}, name): // what an agent does is to be recorded
+		a.log.Warn("the configuration", "err", a.badConfig)
+	default:
+		return a.badConfig
 	}
 	return nil
+}
+
+// onTerminal returns whether a setting of whenKind is on; of auto it is where stdout is a
+// terminal that can do it.
+func (a *app) onTerminal(key string, can bool) bool {
+	when := a.setting(key)
+	return when == "always" || when == "auto" && can && isTerminal(a.stdout)
 }

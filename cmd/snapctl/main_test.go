@@ -309,7 +309,7 @@ func TestSize(t *testing.T) {
 func TestCount(t *testing.T) {
 	for want, got := range map[string]string{
 		"0 files": words.Count(0, "file"), "1 file": words.Count(1, "file"), "1,234,567 files": words.Count(1234567, "file"),
-		"2 directories": words.Count(2, "directory"), "999 files": words.Count(999, "file"), "1,000 files": words.Count(1000, "file"),
+		"2 directories": words.Count(2, "directory"), "2 days": words.Count(2, "day"), "999 files": words.Count(999, "file"), "1,000 files": words.Count(1000, "file"),
 	} {
 		if got != want {
 			t.Errorf("count = %q, want %q", got, want)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 )
@@ -71,7 +73,7 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 func openTurnText(t *history.OpenTurn) string {
 	text := "The turn that is open"
 	if !t.Began.IsZero() {
-		text = "The turn that began " + words.Since(t.Began) + " ago"
+		text = "The turn that began " + when.Ago(t.Began, time.Now())
 	}
 	if t.Title != "" {
 		text += " (" + titleText(t.Title) + ")"
@@ -114,7 +116,7 @@ func (p *place) runningTool(t *history.OpenTurn) (string, error) {
 	}
 	text, runs := "as far as is known its tool "+words.Quoted(words.FirstLine(name, maxTitleShown)), " runs"
 	if !t.ToolBegan.IsZero() {
-		runs = " has been running for " + words.Since(t.ToolBegan)
+		runs = " has been running for " + when.Length(time.Since(t.ToolBegan))
 	}
 	return text + runs, nil
 }

@@ -14,10 +14,10 @@ func (a *app) paintPatch(text []byte) []byte {
 	flush := func() {
 		old, new := textdiff.LineWords(removed, added)
 		for i, line := range removed {
-			out.WriteString(a.paintLine(red, "-", line, old[i]))
+			out.WriteString(a.paintLine(asRemoved, "-", line, old[i]))
 		}
 		for i, line := range added {
-			out.WriteString(a.paintLine(green, "+", line, new[i]))
+			out.WriteString(a.paintLine(asAdded, "+", line, new[i]))
 		}
 		removed, added = nil, nil
 	}
@@ -36,15 +36,15 @@ func (a *app) paintPatch(text []byte) []byte {
 		switch {
 		case s[0] == '@':
 			inHunk = true
-			s = a.paint(cyan, s)
+			s = a.paint(asNote, s)
 		case s[0] == 'd': // no line of a hunk begins like this
 			inHunk = false
-			s = a.paint(bold, s)
+			s = a.paint(asHeading, s)
 		case inHunk && s[0] == '-':
 			removed = append(removed, s[1:])
 			continue
 		case !inHunk:
-			s = a.paint(bold, s)
+			s = a.paint(asHeading, s)
 		}
 		out.WriteString(s + "\n")
 	}
@@ -53,13 +53,13 @@ func (a *app) paintPatch(text []byte) []byte {
 }
 
 // paintLine colours a line of a patch, with its spans underlined.
-func (a *app) paintLine(colour, mark, line string, spans []textdiff.Span) string {
+func (a *app) paintLine(role, mark, line string, spans []textdiff.Span) string {
 	var b strings.Builder
-	b.WriteString("\x1b[" + colour + "m" + mark)
+	b.WriteString(a.colourOf(role) + mark)
 	end := 0
 	for _, s := range spans {
 		b.WriteString(line[end:s.Start] + "\x1b[4m" + line[s.Start:s.End] + "\x1b[24m")
 		end = s.End
 	}
-	return b.String() + line[end:] + "\x1b[m\n"
+	return b.String() + line[end:] + colourOff + "\n"
 }

@@ -179,7 +179,7 @@ func (c *hunkChooser) undecided(from, by int) int {
 // show prints a hunk where it is asked for.
 func (c *hunkChooser) show(h *manager.Hunk) {
 	a := c.app
-	a.tell("%s", a.paint(bold, words.Quote(h.Path)))
+	a.tell("%s", a.paint(asHeading, words.Quote(h.Path)))
 	a.out.Flush()
 	a.stderr.Write(a.hunkText(h, true))
 }

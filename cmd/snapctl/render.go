@@ -31,23 +31,6 @@ func (a *app) tell(format string, args ...any) {
 	fmt.Fprintf(a.stderr, format+"\n", args...)
 }
 
-// Colours, as terminals number them.
-const (
-	bold   = "1"
-	red    = "31"
-	green  = "32"
-	yellow = "33"
-	cyan   = "36"
-)
-
-// paint colours a text if colours are on, and there is one.
-func (a *app) paint(colour, text string) string {
-	if !a.colour || text == "" {
-		return text
-	}
-	return "\x1b[" + colour + "m" + text + "\x1b[m"
-}
-
 // isTerminal reports whether somebody may be looking at w.
 func isTerminal(w io.Writer) bool {
 	if t, ok := w.(interface{ IsTerminal() bool }); ok {

@@ -99,7 +99,7 @@ func (a *app) resident(fn func(cmd *cobra.Command, args []string) error) func(cm
 // runThere has the command line run by the resident engine, and returns the failure that its
 // exit code stands for. Not done: there is no engine, or none that could.
 func (a *app) runThere(ctx context.Context) (done bool, err error) {
-	if a.engine != nil || a.getenv("BOO_ENGINE") == "off" {
+	if a.engine != nil || !a.isOn("engine") {
 		return false, nil
 	}
 	loc, err := a.locate()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/boocode/filestore/manager"
 )
 
@@ -27,7 +29,7 @@ func TestRunTurnBeginsLater(t *testing.T) {
 	getenv := func(name string) string { return map[string]string{"BOO_STORE": stores, "HOME": stores}[name] }
 	a := &app{args: []string{"run"}, cwd: dir, out: bufio.NewWriter(io.Discard), stdout: io.Discard, stderr: said,
 		getenv: getenv}
-	a.prepare()
+	a.prepare(new(cobra.Command))
 	a.flags.root, a.flags.session = dir, "s"
 	r, err := a.beginRun(t.Context(), new(runFlags), []string{"program"})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -271,7 +272,7 @@ func whatSession(s *manager.SessionInfo) string {
 	case s.Open:
 		text = "in a turn"
 	case !s.LastTurn.IsZero():
-		text = "last turn " + words.Since(s.LastTurn) + " ago"
+		text = "last turn " + when.Ago(s.LastTurn, time.Now())
 	}
 	if s.Agent != "" {
 		text = words.Quote(s.Agent) + ", " + text

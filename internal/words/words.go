@@ -6,7 +6,6 @@ import (
 	"iter"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -108,11 +107,11 @@ func Comma[T int | int64](n T) string {
 	return s
 }
 
-// Count writes a number of things: 1 file, 2 files.
+// Count writes a number of things: 1 file, 2 files, 2 directories, 2 days.
 func Count[T int | int64](n T, thing string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(thing, "y"):
+	case strings.HasSuffix(thing, "y") && !strings.HasSuffix(thing, "ay"):
 		thing = thing[:len(thing)-1] + "ies"
 	default:
 		thing += "s"
@@ -175,19 +174,4 @@ func FirstLine(text string, n int) string {
 		line += "…"
 	}
 	return line
-}
-
-// Since says how long something is ago, in the largest unit of which it is at least one:
-// "40 s", "3 min", "2 h", "5 days".
-func Since(t time.Time) string {
-	d := max(time.Since(t), 0)
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	}
-	return Count(int(d/(24*time.Hour)), "day")
 }
