@@ -24,7 +24,8 @@ import (
 // A Conflict is a path at which something stays that a restore with [rollback.Merge] was
 // to take back, or to do again, since somebody has changed it.
 type Conflict struct {
-	Path string `json:"path"`
+	Path      string `json:"path"`
+	PathBytes []byte `json:"pathBytes,omitempty"` // if it is not UTF-8
 
 	// Why it stays: "lines" were changed, the rest of the file is merged unless somebody has
 	// moved it; of a whole file
@@ -35,7 +36,8 @@ type Conflict struct {
 	Why string `json:"why"`
 
 	// BlockedBy are those who have changed it since, the newest last: "turn:9" of this
-	// session, "session ID turn:5" of another, "user", or "unknown".
+	// session, "session ID turn:5" of another, "session ID" if nothing says in which turn,
+	// "user", or "unknown".
 	BlockedBy []string `json:"blockedBy,omitempty"`
 
 	// Hint is a command that would take it back, with the turns in its way; "": there is
@@ -164,7 +166,7 @@ func (x *restore) conflictAt(it *rollback.Item) *Conflict {
 	if x.opts.OnDirty != rollback.Merge || !isLeft {
 		return nil
 	}
-	c := &Conflict{Path: it.Path}
+	c := &Conflict{Path: it.Path, PathBytes: words.BytesUnlessText(it.Path)}
 	why := it.Why
 	if w := x.expected[it.Path]; why == whyUntold && w != nil {
 		why = cmp.Or(w.Doubt, "unknown:")
@@ -345,11 +347,17 @@ func (b *blamer) names(windows []string, seq uint64) (by []string) {
 		return []string{byUser}
 	}
 	for _, session := range windows {
-		name := ""
-		if seq > b.past[session] {
-			name = "session " + session + " "
+		turn, known := b.turns[session]
+		switch own := seq <= b.past[session]; {
+		case known && own:
+			by = append(by, fmt.Sprint("turn:", turn))
+		case known:
+			by = append(by, fmt.Sprintf("session %s turn:%d", session, turn))
+		case own || session == history.Nobody:
+			by = append(by, byUnknown)
+		default:
+			by = append(by, "session "+session)
 		}
-		by = append(by, fmt.Sprintf("%sturn:%d", name, b.turns[session]))
 	}
 	return by
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
@@ -83,7 +84,7 @@ func TestBlockedBy(t *testing.T) {
 			b, m := conflictDay(t, c.since)
 			before := b.files()
 			r := b.revert(m, "0")
-			want := []Conflict{{"p", "lines", c.want, c.hint}}
+			want := []Conflict{{Path: "p", Why: "lines", BlockedBy: c.want, Hint: c.hint}}
 			if d := cmp.Diff(want, r.Conflicts); d != "" {
 				t.Errorf("conflicts (-want +got):\n%s", d)
 			}
@@ -107,6 +108,20 @@ func TestBlockedBy(t *testing.T) {
 			b.undo(m)
 			b.expectFiles(before)
 		})
+	}
+}
+
+// Of whom nothing says in which turn that was it is not said.
+func TestBlamerNames(t *testing.T) {
+	b := &blamer{turns: map[string]int{"s": 3, "t": 4}, past: map[string]uint64{"s": 9, "p": 5}}
+	for session, want := range map[string]string{"s": "turn:3", "p": "unknown", "t": "session t turn:4",
+		"u": "session u", history.Nobody: "unknown"} {
+		if got := b.names([]string{session}, 5); !slices.Equal(got, []string{want}) {
+			t.Errorf("session %q is %q, want %q", session, got, want)
+		}
+	}
+	if got := namesOf([]string{"session u", "session t turn:4"}); got != "session u and turn 4 of session t" {
+		t.Errorf("for people: %s", got)
 	}
 }
 
@@ -177,7 +192,7 @@ func TestMarked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff([]Conflict{{"p", "markers", []string{"user"}, ""}}, r.Conflicts); d != "" {
+		if d := cmp.Diff([]Conflict{{Path: "p", Why: "markers", BlockedBy: []string{"user"}}}, r.Conflicts); d != "" {
 			t.Errorf("%s: conflicts (-want +got):\n%s", how, d)
 		}
 		b.expectFiles(before)
@@ -259,7 +274,7 @@ func TestTheirsWhole(t *testing.T) {
 			b.turn(m, func() { put(c.turn) })
 			put(c.user)
 			r := b.revert(m, "0")
-			if d := cmp.Diff([]Conflict{{"p", c.why, []string{"user"}, ""}}, r.Conflicts); d != "" {
+			if d := cmp.Diff([]Conflict{{Path: "p", Why: c.why, BlockedBy: []string{"user"}}}, r.Conflicts); d != "" {
 				t.Errorf("conflicts (-want +got):\n%s", d)
 			}
 			is(c.user)
@@ -361,7 +376,8 @@ func TestHidden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := []Conflict{{"p", "hidden", []string{"turn:1"}, "snapctl revert turn:0 turn:1 -- p q"}}
+			want := []Conflict{{Path: "p", Why: "hidden", BlockedBy: []string{"turn:1"},
+				Hint: "snapctl revert turn:0 turn:1 -- p q"}}
 			if d := cmp.Diff(want, r.Conflicts); d != "" {
 				t.Errorf("conflicts (-want +got):\n%s", d)
 			}
@@ -421,8 +437,8 @@ func TestRevertOthers(t *testing.T) {
 		t.Errorf("conflicts (-want +got):\n%s", d)
 	}
 	b.expectFiles(files{"p": strings.Replace(revertText, "2", "u", 1), "q": "whose?\n"})
-	if fmt.Sprint(r.Merged) != "[{p 2 }]" || fmt.Sprint(r.Dirty) != "[p q]" {
-		t.Errorf("merged %v, dirty %q", r.Merged, r.Dirty)
+	if d := cmp.Diff([]MergedFile{{Path: "p", Hunks: 2}}, r.Merged); d != "" || fmt.Sprint(r.Dirty) != "[p q]" {
+		t.Errorf("dirty %q, merged (-want +got):\n%s", r.Dirty, d)
 	}
 }
 
@@ -459,7 +475,7 @@ func TestBlockedByInFork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := cmp.Diff([]Conflict{{"p", "lines", by, hint}}, r.Conflicts); d != "" {
+		if d := cmp.Diff([]Conflict{{Path: "p", Why: "lines", BlockedBy: by, Hint: hint}}, r.Conflicts); d != "" {
 			t.Errorf("%s: conflicts (-want +got):\n%s", turns, d)
 		}
 	}

@@ -140,7 +140,7 @@ func (c *cutModel) revert(hunks bool) {
 	}
 	c.step("revert %v of turn %d, hunks: %t", slices.Sorted(maps.Keys(chosen)), turn, hunks)
 	if hunks {
-		for _, h := range c.hunks(c.m, &HunkRange{Turn: q.Turns[0]}).Hunks {
+		for _, h := range c.hunks(c.m, &HunkRange{Turns: []string{q.Turns[0]}}).Hunks {
 			for l := range chosen {
 				if strings.Contains(h.Text, fmt.Sprintf("+new%d\n", l)) {
 					q.Hunks = append(q.Hunks, h.ID)

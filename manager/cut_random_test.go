@@ -143,7 +143,7 @@ func cutsAtRandom(t *testing.T, rng *rand.Rand, counts map[string]int) {
 		case n < 11:
 			var ids []string
 			var at []int
-			for _, h := range b.hunks(m, &HunkRange{Turn: fmt.Sprint("turn:", turn)}).Hunks {
+			for _, h := range b.hunks(m, &HunkRange{Turns: []string{fmt.Sprint("turn:", turn)}}).Hunks {
 				i := h.After[0] / 3
 				want := "conflict"
 				if c := f.changes[turn][i]; !f.in[turn][i] || f.lines[i] == c[0] {

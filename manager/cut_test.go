@@ -2,6 +2,7 @@ package manager
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,7 +44,7 @@ func newCutBench(t *testing.T, change ...func(*Options)) *cutBench {
 // ids returns those of the hunks of a turn that have one of some marks.
 func (b *cutBench) ids(turn string, marks ...string) (ids []string) {
 	b.Helper()
-	for _, h := range b.hunks(b.m, &HunkRange{Turn: turn, Parts: true}).Hunks {
+	for _, h := range b.hunks(b.m, &HunkRange{Turns: []string{turn}, Parts: true}).Hunks {
 		if slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(h.Text, "+"+mark+"\n") }) {
 			ids = append(ids, h.ID)
 		}
@@ -141,7 +142,8 @@ func TestHunksOneByOne(t *testing.T) {
 	if len(r.Restored) != 1 || len(r.Dirty) != 0 || len(r.TurnsTakenBack) != 0 {
 		t.Errorf("restored %q, dirty %q, turns %v", r.Restored, r.Dirty, r.TurnsTakenBack)
 	}
-	if got := b.hunks(b.m, &HunkRange{Turn: "turn:0"}).Hunks; got[0].State != "clean" || got[1].State != "done" {
+	got := b.hunks(b.m, &HunkRange{Turns: []string{"turn:0"}}).Hunks
+	if got[0].State != "clean" || got[1].State != "done" {
 		t.Errorf("after that the hunks are %s and %s", got[0].State, got[1].State)
 	}
 	for mo, err := range b.m.Timeline(t.Context()) {
@@ -368,8 +370,9 @@ func TestHunksBlockedBy(t *testing.T) {
 		r    HunkRange
 		want string
 	}{
-		{HunkRange{Turn: "turn:0"}, "turn:0 conflict turn:1\nturn:0 conflict turn:2,user\nturn:0 conflict user\n"},
-		{HunkRange{Turn: "turn:1..turn:2"}, "turn:2 conflict user\nturn:2 clean \nturn:1 clean \n"},
+		{HunkRange{Turns: []string{"turn:0"}},
+			"turn:0 conflict turn:1\nturn:0 conflict turn:2,user\nturn:0 conflict user\n"},
+		{HunkRange{Turns: []string{"turn:1..turn:2"}}, "turn:2 conflict user\nturn:2 clean \nturn:1 clean \n"},
 		{HunkRange{Restore: "start"},
 			"turn:2 conflict user\nturn:2 clean \nturn:1 clean \nturn:0 conflict \nturn:0 conflict user\nturn:0 conflict user\n"},
 		{HunkRange{From: "start", To: "turn:0"}, " conflict \n conflict \n conflict \n"},
@@ -398,7 +401,7 @@ func TestHunksOfWholeFiles(t *testing.T) {
 		}
 	}
 	var ids []string
-	for _, h := range b.hunks(b.m, &HunkRange{Turn: "turn:1"}).Hunks {
+	for _, h := range b.hunks(b.m, &HunkRange{Turns: []string{"turn:1"}}).Hunks {
 		if h.Kind == "mode" || h.Path == "new" {
 			ids = append(ids, h.ID)
 		}
@@ -441,7 +444,7 @@ func TestHunkErrors(t *testing.T) {
 		}
 		b.holds("A2345678Cabcd")
 	}
-	p := &picks{ids: []string{"1234"}, fits: []map[string]bool{{"12345678": true, "12349999": true}}}
+	p := &picks{ids: []string{"1234"}, fits: []map[string]string{{"12345678-4": "12345678", "12349999-4": "12349999"}}}
 	if err := p.check(); !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "12345678 or 12349999") {
 		t.Errorf("an ID that fits two: %v", err)
 	}
@@ -512,7 +515,7 @@ func TestKeptConflictsAreCut(t *testing.T) {
 				t.Fatalf("%+v, %v", r, err)
 			}
 			b.holds("1234mine6789abcd")
-			if got := b.hunks(b.m, &HunkRange{Turn: "turn:0"}).Hunks; got[0].State != "done" ||
+			if got := b.hunks(b.m, &HunkRange{Turns: []string{"turn:0"}}).Hunks; got[0].State != "done" ||
 				got[1].State != "conflict" || got[2].State != "done" {
 				t.Errorf("the hunks are %s, %s and %s", got[0].State, got[1].State, got[2].State)
 			}
@@ -593,6 +596,9 @@ func TestHunkOfWhatIsGone(t *testing.T) {
 			if err != nil || !r.IsComplete() || !slices.Equal(r.Restored, []string{"p"}) {
 				t.Fatalf("%+v, %v", r, err)
 			}
+			if len(r.Merged) > 0 || r.Items[0].Merged { // nothing of what was there stays
+				t.Errorf("merged %+v", r.Merged)
+			}
 			b.holds("A2345678Cabcd")
 			b.line(0)
 		})
@@ -632,15 +638,16 @@ func TestHunksOfTheSameChange(t *testing.T) {
 	b.turn(b.m, func() { b.edit("A", "1") })
 	b.turn(b.m, func() { b.edit("d", "D") })
 	ids := make(map[string]string) // by turn
-	for _, h := range b.hunks(b.m, &HunkRange{Turn: "turn:1..turn:3"}).Hunks {
+	for _, h := range b.hunks(b.m, &HunkRange{Turns: []string{"turn:1..turn:3"}}).Hunks {
 		ids[h.By] = h.ID
 	}
 	if ids["turn:1"] == ids["turn:3"] {
 		t.Fatalf("the hunks of turns 1 and 3 are both %s", ids["turn:1"])
 	}
-	one := b.hunks(b.m, &HunkRange{Turn: "turn:1"}).Hunks[0].ID
+	one := b.hunks(b.m, &HunkRange{Turns: []string{"turn:1"}}).Hunks[0].ID
 	turns := []string{"turn:1..turn:3"}
-	if _, err := b.m.Revert(t.Context(), &RevertOptions{Turns: turns, Hunks: []string{one}}); !errors.Is(err, ErrUnknown) {
+	_, err := b.m.Revert(t.Context(), &RevertOptions{Turns: turns, Hunks: []string{one}})
+	if !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), ids["turn:1"]+" or "+ids["turn:3"]) {
 		t.Errorf("an ID that stands for hunks of two turns: %v", err)
 	}
 	r, err := b.m.Revert(t.Context(), &RevertOptions{Turns: turns, Hunks: []string{ids["turn:3"]}})
@@ -649,6 +656,12 @@ func TestHunksOfTheSameChange(t *testing.T) {
 	}
 	b.holds("A234B678CabcD")
 	b.line(4, 2, 1, 0)
+	for _, id := range []string{ids["turn:1"], one} { // either is found where only that turn is asked for
+		_, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"1"}, Hunks: []string{id}})
+		if !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), "the files hold nothing of turn 1 any more") {
+			t.Errorf("the hunk %s of turn 1, which turn 2 has taken back: %v", id, err)
+		}
+	}
 }
 
 // The hunks of a turn that a snapshot has divided are those of all its parts.
@@ -667,6 +680,28 @@ func TestHunksOfDividedTurn(t *testing.T) {
 	h.tool(func(*FileSnapshotManager) { b.edit("5", "B"); b.edit("9", "C") })
 	b.end(h.opened(false))
 	b.m = h.opened(false)
+	whole := b.hunks(b.m, &HunkRange{Turns: []string{"turn:0"}}).tell()
+	parts := 0
+	for mo, err := range b.m.Timeline(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mo.Kind != history.KindStep {
+			continue
+		}
+		for _, rev := range []string{"@", mo.EntryID} {
+			if got := b.hunks(b.m, &HunkRange{Turns: []string{rev}}).tell(); got != whole {
+				t.Errorf("hunks of %s:\n%swant those of turn:0:\n%s", rev, got, whole)
+			}
+		}
+		part := b.hunks(b.m, &HunkRange{Turns: []string{fmt.Sprint("look:", mo.Snapshot.Seq)}}).Hunks
+		if parts++; len(part) != 3-parts {
+			t.Errorf("part %d has %d hunks:\n%s", parts, len(part), (&HunkList{Hunks: part}).tell())
+		}
+	}
+	if parts != 2 {
+		t.Errorf("%d parts", parts)
+	}
 	b.revert("turn:0", "A", "B")
 	b.holds("12345678Cabcd")
 	b.line(0)
@@ -733,7 +768,7 @@ func TestHunksPruned(t *testing.T) {
 			b.holds(want)
 		}
 		b.turn(b.m, func() { b.edit("8", "F") })
-		if _, err := b.m.Hunks(t.Context(), &HunkRange{Turn: "@"}); err != nil {
+		if _, err := b.m.Hunks(t.Context(), &HunkRange{Turns: []string{"@"}}); err != nil {
 			t.Error(err)
 		}
 		if _, err := b.m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@~1", OnDirty: "merge"}); err != nil {

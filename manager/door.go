@@ -102,6 +102,12 @@ func (m door) OpenTurn() (*history.OpenTurn, error) {
 	return t, err
 }
 
+func (m door) AllOpenTurns() ([]*history.OpenTurn, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.openTurns()
+}
+
 func (m door) UnendedTurn() (t *history.OpenTurn, open bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

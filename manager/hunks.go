@@ -23,13 +23,14 @@ import (
 
 // A HunkRange asks for the hunks of what a turn did, or between two points.
 type HunkRange struct {
-	// Turn is a revision, or a range of turns as in [RevertOptions]: what it did is asked
-	// for, window by window, and nothing that anybody else did meanwhile. From and To are
-	// not given then.
-	Turn string `json:"turn,omitempty"`
+	// Turns are revisions, or ranges of turns, as in [RevertOptions]: what they did is asked
+	// for, window by window, and nothing that anybody else did meanwhile. Of a turn that was
+	// divided that is what all of its parts did, but where "look:N" names one. From and To
+	// are not given then.
+	Turns []string `json:"turns,omitempty"`
 
 	// Restore is the target of a restore: what turns did that it would take back is asked
-	// for. Neither Turn nor From and To are given then.
+	// for. Neither Turns nor From and To are given then.
 	Restore string `json:"restore,omitempty"`
 
 	From string `json:"from,omitempty"` // as in [Range]
@@ -54,8 +55,8 @@ type HunkList struct {
 // A Hunk is a piece of a change, which can be taken back by itself. Ranges are of lines,
 // from 0, without the last; a mode has none.
 type Hunk struct {
-	// ID follows from the path, both states and the ranges, whatever the file is now; and
-	// from the turn where several in one list have made the same change.
+	// ID follows from the path, both states and the ranges, whatever the file is now. Where
+	// several changes in one list are the same it goes on with what tells these apart.
 	// The first characters of it, 4 at least, stand for it where they are of no other.
 	ID string `json:"id"`
 
@@ -180,11 +181,11 @@ type hunkedFile struct {
 // hunkedFiles returns the changes of which hunks are asked for, in order of path.
 func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (files []hunkedFile, err error) {
 	switch {
-	case min(len(r.Turn), len(r.Restore)) > 0, r.Turn+r.Restore != "" && r.From+r.To != "":
-		return nil, errors.New("want a turn, a restore, or two points: one of these")
-	case r.Turn != "":
-		if files, err = m.hunkedByTurn(ctx, r.Turn); err != nil {
-			return nil, fmt.Errorf("revision %q: %w", r.Turn, err)
+	case len(r.Turns) > 0 && r.Restore+r.From+r.To != "", r.Restore != "" && r.From+r.To != "":
+		return nil, errors.New("want turns, a restore, or two points: one of these")
+	case len(r.Turns) > 0:
+		if files, err = m.hunkedByTurns(ctx, r.Turns); err != nil {
+			return nil, err
 		}
 	case r.Restore != "":
 		if files, err = m.hunkedByRestore(ctx, r.Restore); err != nil {
@@ -202,6 +203,15 @@ func (m *FileSnapshotManager) hunkedFiles(ctx context.Context, r *HunkRange) (fi
 	slices.SortStableFunc(files, func(a, b hunkedFile) int { return strings.Compare(a.path, b.path) })
 	tellApart(files)
 	return files, nil
+}
+
+// hunkID returns the ID of a hunk of a turn's window, also among others that made the same
+// change.
+func hunkID(id string, turn uint64, window int) string {
+	if id = fmt.Sprintf("%s-%d", id, turn); window > 0 {
+		id += fmt.Sprint(".", window)
+	}
+	return id
 }
 
 // tellApart notes which changes of turns were made several times, as where a turn has
@@ -251,48 +261,72 @@ func appendHunked(files []hunkedFile, f hunkedFile) []hunkedFile {
 	return append(files, f)
 }
 
-// hunkedByTurn returns the changes of the record that a revision names, or of all of a
-// turn, or a range of turns, the newest first.
-func (m *FileSnapshotManager) hunkedByTurn(ctx context.Context, rev string) (files []hunkedFile, err error) {
+// hunkedByTurns returns the changes of turns that revisions name, or ranges of turns, the
+// newest first; and what was found where one names no turn.
+func (m *FileSnapshotManager) hunkedByTurns(ctx context.Context, revs []string) (files []hunkedFile, err error) {
 	l, err := m.line(ctx)
 	if err != nil {
 		return nil, err
 	}
+	var numbers []int
+	for _, rev := range revs {
+		of, more, err := l.hunkedBy(ctx, rev)
+		if err != nil {
+			return nil, fmt.Errorf("revision %q: %w", rev, err)
+		}
+		numbers, files = append(numbers, of...), append(files, more...)
+	}
+	if len(numbers) == 0 {
+		return files, nil
+	}
+	slices.Sort(numbers)
+	turns, err := l.turnsOf(ctx, slices.Compact(numbers))
+	if err != nil {
+		return nil, err
+	}
+	of, err := l.hunkedOf(ctx, turns)
+	return append(files, of...), err
+}
+
+// hunkedBy returns the numbers of the turns that a revision names, or a range of them, and
+// the changes of a record that it names instead.
+func (l *line) hunkedBy(ctx context.Context, rev string) (turns []int, files []hunkedFile, err error) {
+	m := l.m
 	digits := strings.TrimPrefix(rev, "turn:")
 	if _, err := parseNumber(digits); err == nil && (digits != rev || len(digits) < minPrefix) ||
 		strings.Contains(rev, "..") {
-		numbers, err := l.turnNumbers(ctx, []string{rev})
-		if err != nil {
-			return nil, err
-		}
-		turns, err := l.turnsOf(ctx, numbers)
-		if err != nil {
-			return nil, err
-		}
-		return l.hunkedOf(ctx, turns)
+		turns, err = l.turnNumbers(ctx, []string{rev})
+		return turns, nil, err
 	}
 	p, err := m.resolve(ctx, rev)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r := p.on
 	switch {
 	case r == nil && p.Snapshot == nil:
-		return nil, fmt.Errorf("%w: a tree, and not a turn of the session", ErrUnknown)
+		return nil, nil, fmt.Errorf("%w: a tree, and not a turn of the session", ErrUnknown)
 	case r == nil:
 		if r, err = m.record(ctx, p.Snapshot.Seq); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
+	past, err := l.past(ctx)
 	switch {
+	case err != nil:
+		return nil, nil, err
 	case r.Pruned:
-		return nil, fmt.Errorf("the snapshot %w", store.ErrPruned)
+		return nil, nil, fmt.Errorf("the snapshot %w", store.ErrPruned)
 	case p.turn(rev) != p.TurnIndex, r.Kind == history.KindStart: // of a turn: it changed nothing
-		return nil, nil
+		return nil, nil, nil
 	case r.Kind != history.KindStep:
-		return m.hunkedBetween(ctx, r.Base, r.State(), "")
+		files, err = m.hunkedBetween(ctx, r.Base, r.State(), "")
+	case r.Seq == 0 || r.Seq > past[r.Session] || strings.HasPrefix(rev, history.LookPrefix):
+		files, err = l.hunkedOf(ctx, []*record{r})
+	default:
+		turns = []int{r.Turn()}
 	}
-	return l.hunkedOf(ctx, []*record{r})
+	return turns, files, err
 }
 
 // hunkedOf returns the changes of turns, newest first.
@@ -423,12 +457,8 @@ func (m *FileSnapshotManager) divideHunks(ctx context.Context, f *hunkedFile) (e
 	if f.after, err = m.hunkState(ctx, f.path, f.new); err != nil {
 		return err
 	}
-	name := f.path
-	if f.isAgain {
-		name = fmt.Sprintf("%s\x00%d %d", name, f.of.r.Seq, f.window)
-	}
-	for _, h := range hunks.Between(name, f.before, f.after) {
-		parts := hunks.Parts(name, f.before, f.after, &h)
+	for _, h := range hunks.Between(f.path, f.before, f.after) {
+		parts := hunks.Parts(f.path, f.before, f.after, &h)
 		f.list, f.partOf = append(append(f.list, h), parts...), append(f.partOf, "")
 		for range parts {
 			f.partOf = append(f.partOf, h.ID)
@@ -515,6 +545,12 @@ func (f *hunkedFile) describe(i, context int) Hunk {
 	h, p := &f.list[i], &f.places[i]
 	d := Hunk{ID: h.ID, Path: f.path, PathBytes: words.BytesUnlessText(f.path), Kind: string(h.Kind), Window: f.window,
 		State: string(p.Outcome), By: f.by, PartOf: f.partOf[i]}
+	if f.isAgain {
+		d.ID = hunkID(d.ID, f.of.r.Seq, f.window)
+		if d.PartOf != "" {
+			d.PartOf = hunkID(d.PartOf, f.of.r.Seq, f.window)
+		}
+	}
 	if p.Outcome != hunks.Conflict {
 		d.Now = &[2]int{p.Start, p.End}
 	}

@@ -112,7 +112,7 @@ func TestHunksOfHistory(t *testing.T) {
 		}
 	}
 	var list []Hunk
-	for r := (&HunkRange{Turn: "turn:0"}); ; {
+	for r := (&HunkRange{Turns: []string{"turn:0"}}); ; {
 		part := b.hunks(m, r)
 		list = append(list, part.Hunks...)
 		if r.Cursor = part.NextCursor; r.Cursor == "" {

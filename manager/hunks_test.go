@@ -79,12 +79,12 @@ bin whole [0 0] [0 0] [0 0] clean turn:0 ""
 gone whole [0 1] [0 0] [0 0] clean turn:0 "-x\n"
 made whole [0 0] [0 0] - conflict turn:0 ""
 `
-	list := b.hunks(m, &HunkRange{Turn: "turn:0"})
+	list := b.hunks(m, &HunkRange{Turns: []string{"turn:0"}})
 	if got := list.tell(); got != want {
 		t.Errorf("hunks:\n%swant:\n%s", got, want)
 	}
 	var parts []Hunk
-	for r := (&HunkRange{Turn: "turn:0", Limit: 3}); ; {
+	for r := (&HunkRange{Turns: []string{"turn:0"}, Limit: 3}); ; {
 		part := b.hunks(m, r)
 		parts = append(parts, part.Hunks...)
 		if r.Cursor = part.NextCursor; r.Cursor == "" {
@@ -94,7 +94,7 @@ made whole [0 0] [0 0] - conflict turn:0 ""
 	if got := (&HunkList{Hunks: parts}).tell(); got != list.tell() {
 		t.Errorf("in parts:\n%swant:\n%s", got, list.tell())
 	}
-	only := b.hunks(m, &HunkRange{Turn: "turn:0", Paths: []string{"b*", "gone"}})
+	only := b.hunks(m, &HunkRange{Turns: []string{"turn:0"}, Paths: []string{"b*", "gone"}})
 	if len(only.Hunks) != 2 {
 		t.Errorf("hunks of b* and gone:\n%s", only.tell())
 	}
@@ -115,7 +115,7 @@ func TestHunksBetween(t *testing.T) {
 	b.write("d/a", "1\n2\n3\n4\n5")
 	b.initialize(m)
 	b.turn(m, func() { b.write("d/a", "1\nII\n3\n4\n5\n") })
-	of := b.hunks(m, &HunkRange{Turn: "@"})
+	of := b.hunks(m, &HunkRange{Turns: []string{"@"}})
 	b.write("d/a", "1\n2\n3\n4\n5\n")
 	between := b.hunks(m, &HunkRange{Context: 1})
 	const want = `d/a lines [1 2] [1 2] [1 2] done  " 1\n-2\n+II\n 3\n"
@@ -138,15 +138,15 @@ d/a lines [4 5] [4 5] [4 5] clean  " 4\n-5\n\\ No newline at end of file\n+5\n"
 	if got := b.hunks(m, nil).tell(); strings.Count(got, " - conflict ") != 2 {
 		t.Errorf("a file that is gone:\n%s", got)
 	}
-	if got := b.hunks(m, &HunkRange{Turn: "start"}); len(got.Hunks) != 0 {
+	if got := b.hunks(m, &HunkRange{Turns: []string{"start"}}); len(got.Hunks) != 0 {
 		t.Errorf("of the start:\n%s", got.tell())
 	}
-	for _, r := range []*HunkRange{{Turn: "turn:7"}, {From: "turn:7"}} {
+	for _, r := range []*HunkRange{{Turns: []string{"turn:7"}}, {From: "turn:7"}} {
 		if _, err := m.Hunks(t.Context(), r); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%+v: %v, want ErrUnknown", r, err)
 		}
 	}
-	for _, r := range []*HunkRange{{Turn: "@", From: "@"}, {Cursor: "x"}, {Paths: []string{"../x"}}} {
+	for _, r := range []*HunkRange{{Turns: []string{"@"}, From: "@"}, {Cursor: "x"}, {Paths: []string{"../x"}}} {
 		if list, err := m.Hunks(t.Context(), r); err == nil {
 			t.Errorf("%+v:\n%swant an error", r, list.tell())
 		}
@@ -171,8 +171,8 @@ func TestHunkParts(t *testing.T) {
 	b.write("a", "1\nkept\n"+text("old")+"the end\n")
 	b.initialize(m)
 	b.turn(m, func() { b.write("a", "one\nkept\n"+text("new")+"the end\n") })
-	whole := b.hunks(m, &HunkRange{Turn: "@"}).Hunks
-	parts := b.hunks(m, &HunkRange{Turn: "@", Parts: true}).Hunks
+	whole := b.hunks(m, &HunkRange{Turns: []string{"@"}}).Hunks
+	parts := b.hunks(m, &HunkRange{Turns: []string{"@"}, Parts: true}).Hunks
 	if len(whole) != 2 || len(parts) != 12 || whole[1].After != [2]int{2, 61} || parts[1].ID != whole[1].ID {
 		t.Fatalf("%d hunks, %d with parts, the second is of %v", len(whole), len(parts), whole[1].After)
 	}
@@ -190,7 +190,7 @@ func TestHunkParts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	after := b.hunks(m, &HunkRange{Turn: "turn:0"}).Hunks
+	after := b.hunks(m, &HunkRange{Turns: []string{"turn:0"}}).Hunks
 	if after[0].State != "clean" || after[1].State != "done" {
 		t.Errorf("with all parts back the hunk is %s, the other one %s", after[1].State, after[0].State)
 	}
@@ -241,7 +241,7 @@ func BenchmarkHunks(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		list, err := m.Hunks(b.Context(), &HunkRange{Turn: "@"})
+		list, err := m.Hunks(b.Context(), &HunkRange{Turns: []string{"@"}})
 		if err != nil || len(list.Hunks) != 973 {
 			b.Fatalf("%d hunks, %v", len(list.Hunks), err)
 		}

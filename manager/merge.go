@@ -42,7 +42,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 	}
 	wants := slices.Clone(a.wants)
 	a.clashes, a.parted = make(map[string]*clash), make(map[string][]history.Cut)
-	a.moved = make(map[string]string)
+	a.moved, a.replaced = make(map[string]string), make(map[string]bool)
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]
@@ -169,6 +169,7 @@ type merging struct {
 	disk *tree.Entry // what is there; nil: nothing
 
 	now      *tree.Entry // what has become of it
+	isWhole  bool        // that is what a step leads to, and not made of what others changed
 	isMerged bool        // its content is text, made from the others of texts to the first of them
 	text     []byte
 	texts    [][]byte
@@ -213,7 +214,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 		doubt = it.Why
 	}
 	w.Old, w.New, w.Doubt, w.Held, w.Keep, w.Lost = it.Now, mg.now, doubt, "", "", ""
-	w.Merged, w.Created = true, mg.now == nil
+	w.Merged, w.Created, a.replaced[w.Path] = true, mg.now == nil, mg.isWhole
 	return nil
 }
 
@@ -237,7 +238,7 @@ func (mg *merging) step(st *mergeStep) (why string, err error) {
 
 // become has the file become another one as a whole, whatever it was merged to.
 func (mg *merging) become(e *tree.Entry) {
-	mg.now, mg.isMerged, mg.given = e, false, nil
+	mg.now, mg.isWhole, mg.isMerged, mg.given = e, true, false, nil
 	if mg.isMade(e) { // so it is still to be put into the store
 		mg.text, mg.isMerged = mg.x.texts[e.ID], true
 		mg.texts, mg.found = [][]byte{nil, mg.text}, nil

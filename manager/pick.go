@@ -17,27 +17,28 @@ import (
 // A picks is IDs of hunks that were chosen, or parts of them.
 type picks struct {
 	ids  []string
-	fits []map[string]bool // of each: IDs of hunks that it fits
+	fits []map[string]string // of each: hunks that it fits, as they are among others that made the same change
 }
 
 func newPicks(ids []string) (*picks, error) {
-	p := &picks{ids: ids, fits: make([]map[string]bool, len(ids))}
+	p := &picks{ids: ids, fits: make([]map[string]string, len(ids))}
 	for i, id := range ids {
-		if p.fits[i] = make(map[string]bool); len(id) < minPrefix {
+		if p.fits[i] = make(map[string]string); len(id) < minPrefix {
 			return nil, fmt.Errorf("hunk %q: %w: want %d characters of an ID at least", id, ErrUnknown, minPrefix)
 		}
 	}
 	return p, nil
 }
 
-// has reports whether a hunk was chosen; all are of nil.
-func (p *picks) has(h *hunks.Hunk) (is bool) {
+// has reports whether a hunk of a turn's window was chosen; all are of nil.
+func (p *picks) has(h *hunks.Hunk, turn uint64, window int) (is bool) {
 	if p == nil {
 		return true
 	}
+	full := hunkID(h.ID, turn, window)
 	for i, id := range p.ids {
-		if strings.HasPrefix(h.ID, id) {
-			p.fits[i][h.ID], is = true, true
+		if id == full || strings.HasPrefix(h.ID, id) {
+			p.fits[i][full], is = h.ID, true
 		}
 	}
 	return is
@@ -46,14 +47,18 @@ func (p *picks) has(h *hunks.Hunk) (is bool) {
 // check requires that each ID fits one hunk.
 func (p *picks) check() error {
 	for i, id := range p.ids {
-		switch fits := slices.Sorted(maps.Keys(p.fits[i])); len(fits) {
+		fits := slices.Sorted(maps.Values(p.fits[i]))
+		switch len(fits) {
 		case 0:
 			return fmt.Errorf("hunk %q: %w: it is not of these changes, or not any more: list them again",
 				id, ErrUnknown)
 		case 1:
-		default:
-			return fmt.Errorf("hunk %q: %w: it may be %s", id, ErrAmbiguous, strings.Join(fits, " or "))
+			continue
 		}
+		if len(slices.Compact(slices.Clone(fits))) < len(fits) {
+			fits = slices.Sorted(maps.Keys(p.fits[i]))
+		}
+		return fmt.Errorf("hunk %q: %w: it may be %s", id, ErrAmbiguous, strings.Join(fits, " or "))
 	}
 	return nil
 }
@@ -122,10 +127,10 @@ func (pk *picked) pick(f *hunkedFile, turn uint64, p *picks) error {
 		parts := f.list[i+1:]
 		parts = parts[:countParts(f.partOf[i+1:])]
 		i += 1 + len(parts)
-		chosen, divided, left := p.has(h), false, !isTaken(h, f.cuts)
+		chosen, divided, left := p.has(h, turn, f.window), false, !isTaken(h, f.cuts)
 		some := make([]bool, len(parts)) // that were chosen
 		for j := range parts {
-			some[j] = p.has(&parts[j])
+			some[j] = p.has(&parts[j], turn, f.window)
 			taken := isTaken(&parts[j], f.cuts)
 			if some[j] && (taken || !left) && p != nil {
 				return takenError(&parts[j])
@@ -175,7 +180,6 @@ func (x *restore) pick(ctx context.Context, s *standings, list []stepChange, p *
 		}
 		files, at = append(files, more...), append(at, slices.Repeat([]int{i}, len(more))...)
 	}
-	tellApart(files)
 	of = make([]picked, len(list))
 	for i := range files {
 		if err := x.m.divideHunks(ctx, &files[i]); err != nil {

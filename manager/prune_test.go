@@ -104,6 +104,29 @@ func TestPruneKeepLast(t *testing.T) {
 	b.turn(two, func() { b.write("b", "more") })
 }
 
+// A restore cannot be taken back any more once what was there before it was pruned, and
+// nothing is changed then.
+func TestUndoPruned(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "one") })
+	b.turn(m, func() { b.write("a", "two") })
+	b.restore(m, &RestoreOptions{Target: "@~1"})
+	for i := range 3 {
+		b.turn(m, func() { b.write("b", fmt.Sprint(i)) })
+	}
+	b.prune(m.store, &retain.Retention{KeepLast: 1})
+	for _, past := range []bool{false, true} {
+		_, err := m.Undo(t.Context(), &UndoOptions{Past: past})
+		if !errors.Is(err, store.ErrPruned) || !strings.Contains(err.Error(), "undo: the restore of 2") {
+			t.Errorf("past %v: %v", past, err)
+		}
+	}
+	b.holds("a", "one")
+	b.holds("b", "2")
+}
+
 func (b *bench) holds(name, want string) {
 	b.Helper()
 	got, err := os.ReadFile(filepath.Join(b.dir, name))

@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -133,12 +134,14 @@ type RestoreResult struct {
 // A MergedFile is a file in which a restore with [rollback.Merge] has taken back what
 // turns did, and left what others changed.
 type MergedFile struct {
-	Path  string `json:"path"`
-	Hunks int    `json:"hunks"` // places in it that were changed; 0: its mode alone, or the whole of it
+	Path      string `json:"path"`
+	PathBytes []byte `json:"pathBytes,omitempty"` // if it is not UTF-8
+	Hunks     int    `json:"hunks"`               // places in it that were changed; 0: its mode alone, or the whole of it
 
 	// Was is another path of a file that was moved: where it was before the restore or, of
 	// one that somebody else has moved, where the turns had changed it.
-	Was string `json:"was,omitempty"`
+	Was      string `json:"was,omitempty"`
+	WasBytes []byte `json:"wasBytes,omitempty"` // if it is not UTF-8
 }
 
 // A TakenBack is a restore that an undo or a redo takes back, or passes over.
@@ -243,6 +246,8 @@ type aim struct {
 	// then, oldest first; nil: of an undo, and where paths are to be as at the target.
 	back, forth map[string][]stepChange
 
+	replaced map[string]bool // files that become what is wanted whole, whatever others changed in them
+
 	moved   map[string]string  // files that somebody has moved, and the paths at which changes that go or come are
 	clashes map[string]*clash  // what could not be merged, by path
 	hidden  map[string]*record // paths that a turn which stays has deleted, and is left so: that turn
@@ -306,6 +311,9 @@ func (x *restore) run(ctx context.Context, prepare func() error) (*RestoreResult
 		}
 	}
 	if x.done == nil {
+		if r := x.result; x.reverts != nil && !r.Aborted && len(r.Items)+len(r.NotCaptured)+len(r.Moves) == 0 {
+			return nil, fmt.Errorf("%w: the files hold nothing of %s any more", ErrNothing, turnsText(x.reverts))
+		}
 		return x.result, nil
 	}
 	x.result.Snapshot = x.done.Snapshot
@@ -517,9 +525,10 @@ func (x *restore) fill(plan *livedir.Plan) {
 		switch it.Do {
 		case rollback.Restore:
 			list = &x.result.Restored
-			if it.Merged {
+			if it.Merged = it.Merged && !x.replaced[it.Path]; it.Merged {
 				was := cmp.Or(it.From, x.moved[it.Path])
-				x.result.Merged = append(x.result.Merged, MergedFile{it.Path, x.hunks[it.Path], was})
+				x.result.Merged = append(x.result.Merged, MergedFile{Path: it.Path, Hunks: x.hunks[it.Path], Was: was,
+					PathBytes: words.BytesUnlessText(it.Path), WasBytes: words.BytesUnlessText(was)})
 			}
 		case rollback.Delete:
 			list = &x.result.Deleted

@@ -49,8 +49,9 @@ type RevertOptions struct {
 // line any more then: [RestoreOptions].Target "turn:N" brings them back, "@~N" does not.
 //
 // Errors are those of [FileSnapshotManager.RestoreFiles], but ErrHeadChanged. One that
-// matches [ErrNothing] says that a turn was taken back already, and by which restore, one
-// that matches [ErrChangedNothing] that the turns have changed no file.
+// matches [ErrNothing] says that a turn was taken back already, and by which restore, or
+// that the files hold nothing of the turns any more, one that matches [ErrChangedNothing]
+// that the turns have changed no file.
 func (m *FileSnapshotManager) Revert(ctx context.Context, opts *RevertOptions) (*RestoreResult, error) {
 	opts = cmp.Or(opts, new(RevertOptions))
 	x := &restore{m: m, opts: RestoreOptions{Paths: opts.Paths, Hunks: opts.Hunks,
@@ -347,7 +348,7 @@ func (ws *wants) turnsGo(turns []*record, back map[string][]stepChange) error {
 			return err
 		}
 		if len(did) > 0 {
-			return x.takenBackError(ws.ctx, l, r)
+			return x.takenBackError(ws.ctx, l, r, "")
 		}
 	}
 	if len(some) == 0 {
@@ -367,8 +368,13 @@ func (ws *wants) noChange() error {
 	return fmt.Errorf("%s %w", turnsText(list), ErrChangedNothing)
 }
 
-// takenBackError says when a turn was taken back that is not in, and by what.
-func (x *restore) takenBackError(ctx context.Context, l *line, turn *record) error {
+// takenBackError says when a turn, or what it did to a path, was taken back that is not in,
+// and by what.
+func (x *restore) takenBackError(ctx context.Context, l *line, turn *record, path string) error {
+	what := fmt.Sprint("turn ", turn.Turn())
+	if path != "" {
+		what = fmt.Sprintf("what %s did to %q", what, path)
+	}
 	head, err := x.m.newest(ctx, x.m.opts.Session)
 	if err != nil {
 		return err
@@ -383,7 +389,7 @@ func (x *restore) takenBackError(ctx context.Context, l *line, turn *record) err
 		if r.Kind != history.KindRestore || r.Pruned {
 			continue
 		}
-		back, _, err := l.effect(ctx, r)
+		back, _, err := l.effect(ctx, r, path)
 		if err != nil {
 			return err
 		}
@@ -394,10 +400,10 @@ func (x *restore) takenBackError(ctx context.Context, l *line, turn *record) err
 		if name := history.NameOf(r.Entry, r.Snapshot); name != "" {
 			by += " " + name
 		}
-		return fmt.Errorf("%w: turn %d was taken back at %s, by %s", ErrNothing, turn.Turn(),
+		return fmt.Errorf("%w: %s was taken back at %s, by %s", ErrNothing, what,
 			r.Time.Local().Format(time.DateTime), by)
 	}
-	return fmt.Errorf("%w: turn %d was taken back", ErrNothing, turn.Turn())
+	return fmt.Errorf("%w: %s was taken back", ErrNothing, what)
 }
 
 // onlyPaths returns what is at those paths that were named.
@@ -418,7 +424,9 @@ func (ws *wants) onlyPaths(back map[string][]stepChange) (map[string][]stepChang
 	case err != nil:
 		return nil, err
 	case missing != "":
-		return nil, fmt.Errorf("path %q: %w: %s changed nothing there", missing, ErrUnknown, turnsText(ws.x.reverts))
+		return nil, ws.nothingAt(fmt.Sprintf("path %q", missing), func(p string) bool {
+			return p == missing || strings.HasPrefix(p, missing+"/")
+		})
 	}
 	only := make(map[string][]stepChange)
 	for p, list := range back {
@@ -427,7 +435,32 @@ func (ws *wants) onlyPaths(back map[string][]stepChange) (map[string][]stepChang
 		}
 	}
 	if len(only) == 0 {
-		return nil, fmt.Errorf("%q: %w: %s changed nothing there", ws.x.opts.Paths, ErrUnknown, turnsText(ws.x.reverts))
+		return nil, ws.nothingAt(fmt.Sprintf("%q", ws.x.opts.Paths), match)
 	}
 	return only, nil
+}
+
+// nothingAt says that nothing that was to be taken back is at paths for which match holds:
+// it was taken back already, or there was nothing.
+func (ws *wants) nothingAt(where string, match func(string) bool) error {
+	x, l := ws.x, ws.standings.l
+	if x.reverts == nil {
+		return fmt.Errorf("%s: %w: no turn that would be taken back changed anything there", where, ErrUnknown)
+	}
+	turns, err := l.turnsOf(ws.ctx, x.reverts)
+	if err != nil {
+		return err
+	}
+	for _, r := range turns {
+		did, err := ws.standings.of(ws.ctx, r)
+		if err != nil {
+			return err
+		}
+		for _, p := range slices.Sorted(maps.Keys(did)) {
+			if match(p) {
+				return x.takenBackError(ws.ctx, l, r, p)
+			}
+		}
+	}
+	return fmt.Errorf("%s: %w: %s changed nothing there", where, ErrUnknown, turnsText(x.reverts))
 }

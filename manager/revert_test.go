@@ -228,6 +228,74 @@ func TestRevertPaths(t *testing.T) {
 	}
 }
 
+// Where what turns did at a path was taken back already the error says by what.
+func TestRevertPathsTwice(t *testing.T) {
+	b, m, _ := revertDay(t)
+	revert := func(paths ...string) (*RestoreResult, error) {
+		return m.Revert(t.Context(), &RevertOptions{Turns: []string{"0..1"}, Paths: paths})
+	}
+	r, err := revert("q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, paths := range [][]string{{"q"}, {"p", "q"}, {"[q-z]"}} {
+		before := b.files()
+		_, err := revert(paths...)
+		if !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), `what turn 0 did to "q" was taken back at `) ||
+			!strings.HasSuffix(err.Error(), "by restore "+r.EntryID) {
+			t.Errorf("%q again: %v", paths, err)
+		}
+		b.expectFiles(before)
+	}
+	b.undo(m)
+	if _, err := revert("q"); err != nil {
+		t.Errorf("once it is in again: %v", err)
+	}
+	hunk := b.hunks(m, &HunkRange{Turns: []string{"1"}}).Hunks[0].ID
+	_, err = m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", Paths: []string{"z"}, Hunks: []string{hunk}})
+	if !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), `path "z": not found`) {
+		t.Errorf("hunks at a path that nobody has changed: %v", err)
+	}
+}
+
+// What the user has taken back by hand is no success of a revert.
+func TestRevertByHand(t *testing.T) {
+	b, m, _ := revertDay(t)
+	b.replace("p", "A", "1")
+	b.remove("q")
+	for _, preview := range []bool{true, false} {
+		r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Preview: preview})
+		if !errors.Is(err, ErrNothing) || !strings.Contains(err.Error(), "the files hold nothing of turn 0 any more") {
+			t.Errorf("preview %v: %+v, %v", preview, r, err)
+		}
+	}
+}
+
+// Names that are not UTF-8 are told as bytes, too.
+func TestRevertNoUTF8(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	const name, moved = "a\xff", "b\xff"
+	b.write(name, revertText)
+	b.initialize(m)
+	b.turn(m, func() { b.replace(name, "1", "A"); b.replace(name, "2", "B") })
+	b.replace(name, "A", "mine")
+	r := b.revert(m, "0")
+	merged := []MergedFile{{Path: name, PathBytes: []byte(name), Hunks: 1}}
+	conflicts := []Conflict{{Path: name, PathBytes: []byte(name), Why: "lines", BlockedBy: []string{"user"}}}
+	if d := cmp.Diff(merged, r.Merged) + cmp.Diff(conflicts, r.Conflicts); d != "" {
+		t.Error(d)
+	}
+	b.undo(m)
+	b.replace(name, "mine", "A")
+	b.write(moved, b.files()[name])
+	b.remove(name)
+	b.initialize(m) // a look sees what the user has done
+	if r = b.revert(m, "0"); len(r.Merged) != 1 || string(r.Merged[0].WasBytes) != name {
+		t.Errorf("merged %+v, items %+v", r.Merged, r.Items)
+	}
+}
+
 // Turns of another session are refused by name, but for those that a fork has from its
 // parent. An open turn is in the way, or is ended.
 func TestRevertSessions(t *testing.T) {

@@ -56,12 +56,17 @@ func (m *FileSnapshotManager) sinceLast(ctx context.Context, head *record) (stri
 	if err != nil || len(files) == 0 {
 		return "", err
 	}
-	var what []string
-	if turns := numbers(changing(back)); len(turns) > 0 {
-		what = append(what, "took back "+turnsText(turns))
+	went, came := numbers(changing(back)), numbers(changing(forth))
+	partWent, partCame, err := l.movedAnywhere(ctx, from, to)
+	if err != nil && !isLost(err) {
+		return "", err
 	}
-	if turns := numbers(changing(forth)); len(turns) > 0 {
-		what = append(what, "put back in "+turnsText(turns))
+	var what []string
+	if took := wholeAndPartText(went, partWent); took != "" {
+		what = append(what, "took back "+took)
+	}
+	if put := wholeAndPartText(came, partCame); put != "" {
+		what = append(what, "put back in "+put)
 	}
 	if len(what) == 0 {
 		what = append(what, "restored files")
@@ -78,6 +83,55 @@ func (m *FileSnapshotManager) sinceLast(ctx context.Context, head *record) (stri
 		text += before + file
 	}
 	return text + ".", nil
+}
+
+// movedAnywhere returns the numbers of the turns of which anything is in at one position, at
+// any path, and not at another, and the other way around.
+func (l *line) movedAnywhere(ctx context.Context, from, to *record) (went, came []int, err error) {
+	var sides [2]map[string][]stepChange
+	if sides[0], sides[1], err = l.standings(l.m.tree.pages).paths(ctx, from, to); err != nil {
+		return nil, nil, err
+	}
+	var turns [2][]*record
+	for i, side := range sides {
+		for path, list := range side {
+			for _, sc := range list {
+				if !sc.r.IsJoint() {
+					turns[i] = append(turns[i], sc.r)
+					continue
+				}
+				for _, cut := range sc.r.cutAt(path) { // where that comes, a part of its turn goes
+					if slices.ContainsFunc(list, func(o stepChange) bool { return o.r.Seq == cut.Turn }) {
+						continue
+					}
+					r, err := l.m.record(ctx, cut.Turn)
+					if err != nil {
+						return nil, nil, err
+					}
+					turns[1-i] = append(turns[1-i], r)
+				}
+			}
+		}
+	}
+	return numbers(turns[0]), numbers(turns[1]), nil
+}
+
+// wholeAndPartText names turns, and those of some others that are not among them: "turn 2
+// and a part of turn 3"; "" for none.
+func wholeAndPartText(whole, some []int) string {
+	var list []string
+	if len(whole) > 0 {
+		list = append(list, turnsText(whole))
+	}
+	some = slices.DeleteFunc(some, func(n int) bool { return slices.Contains(whole, n) })
+	switch len(some) {
+	case 0:
+	case 1:
+		list = append(list, "a part of "+turnsText(some))
+	default:
+		list = append(list, "parts of "+turnsText(some))
+	}
+	return strings.Join(list, " and ")
 }
 
 // restoresSince returns the restores since the session's last turn, but for those of tools

@@ -7,6 +7,40 @@ import (
 	"unicode/utf8"
 )
 
+// Of hunks, or paths, of a turn that the user took back it is told that they are a part.
+func TestSinceLastPart(t *testing.T) {
+	b, m, _ := revertDay(t)
+	since := func(want string) {
+		t.Helper()
+		r, err := m.OnTurnStart(t.Context(), &Turn{SinceLast: true})
+		if err != nil || r.SinceLast != want {
+			t.Errorf("SinceLast = %q, %v, want %q", r.SinceLast, err, want)
+		}
+		if _, err := m.OnTurnEnd(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.turn(m, func() { b.write("t", "1\n2\n3\n") })
+	b.turn(m, func() { b.write("t", "A\n2\nC\n") })
+	revert := func(q *RevertOptions) {
+		t.Helper()
+		if _, err := m.Revert(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hunk := b.hunks(m, &HunkRange{Turns: []string{"5"}}).Hunks[0].ID
+	revert(&RevertOptions{Turns: []string{"5"}, Hunks: []string{hunk}})
+	since(`Since your last turn the user took back a part of turn 5: changed "t" (1 hunk).`)
+	b.undo(m)
+	since(`Since your last turn the user put back in a part of turn 5: changed "t" (1 hunk).`)
+	b.redo(m)
+	b.undo(m)
+	since("")
+	revert(&RevertOptions{Turns: []string{"0"}, Paths: []string{"q"}})
+	revert(&RevertOptions{Turns: []string{"3"}})
+	since(`Since your last turn the user took back turn 3 and a part of turn 0: deleted "q", deleted "r".`)
+}
+
 // What a tool of a turn took back its model knows; what the user did it is told, once.
 func TestSinceLast(t *testing.T) {
 	b := newBench(t)

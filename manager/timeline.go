@@ -183,7 +183,7 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 	case r.Kind == history.KindRestore:
 		mo := m.momentOf(r)
 		if !r.Pruned {
-			back, forth, err := tl.l.effect(ctx, r)
+			back, forth, err := tl.l.effect(ctx, r, "")
 			if err != nil {
 				return err
 			}
@@ -205,8 +205,9 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 }
 
 // effect returns the turns that a restore took off the line, and those that it put
-// on it. Where records are lost nobody knows.
-func (l *line) effect(ctx context.Context, r *record) (back, forth []*record, err error) {
+// on it; with a path those that it took out there, and put in. Where records are lost
+// nobody knows.
+func (l *line) effect(ctx context.Context, r *record, path string) (back, forth []*record, err error) {
 	m := l.m
 	if r.Facts.From == 0 {
 		return nil, nil, nil
@@ -219,7 +220,7 @@ func (l *line) effect(ctx context.Context, r *record) (back, forth []*record, er
 	if err != nil {
 		return nil, nil, err
 	}
-	return l.between(ctx, from, to, "", nil)
+	return l.between(ctx, from, to, path, nil)
 }
 
 // numbers returns the numbers of turns, in order.
@@ -612,16 +613,25 @@ func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s
 func (m *FileSnapshotManager) OpenTurns() ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	open, err := m.openTurns()
+	var list []string
+	for _, o := range open {
+		list = append(list, o.Session)
+	}
+	return list, err
+}
+
+// openTurns returns the turns that are open in the directory.
+func (m *FileSnapshotManager) openTurns() (list []*history.OpenTurn, err error) {
 	t, _, err := m.readTurns()
 	if err != nil {
 		return nil, err
 	}
-	var list []string
 	for _, o := range t.Open {
 		if open, err := m.isOpen(o); err != nil {
 			return nil, err
 		} else if open {
-			list = append(list, o.Session)
+			list = append(list, o)
 		}
 	}
 	return list, nil

@@ -3,8 +3,10 @@ package manager
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
@@ -17,7 +19,8 @@ import (
 
 // Undo takes back the session's newest restore that was not taken back yet: the
 // files that it changed are again as they were before it. opts may be nil. The error
-// matches [ErrNothing] if there is none.
+// matches [ErrNothing] if there is none, [store.ErrPruned] if what was there before it is not
+// kept any more.
 func (m *FileSnapshotManager) Undo(ctx context.Context, opts *UndoOptions) (*RestoreResult, error) {
 	return locked(ctx, m, "undo", func() (*RestoreResult, error) { return m.takeBack(ctx, opts, history.TopsRedo) })
 }
@@ -56,6 +59,10 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 	held := make(map[string]bool) // paths of those that were passed over
 	for list := *from; list.First() != 0; {
 		r, err := x.m.record(ctx, list.First())
+		if err == nil && r.Pruned {
+			err = fmt.Errorf("the restore of %s: the snapshot of what was there before it %w",
+				r.Time.Local().Format(time.DateTime), store.ErrPruned)
+		}
 		if err != nil {
 			return err
 		}

@@ -116,6 +116,7 @@ type itemJSON struct {
 	Reason    string `json:"reason,omitempty"`
 	Dirty     bool   `json:"dirty,omitempty"`
 	Merged    bool   `json:"merged,omitempty"`
+	InPart    bool   `json:"inPart,omitempty"` // it is restored, but for what Reason says
 	From      string `json:"from,omitempty"`
 	FromBytes []byte `json:"fromBytes,omitempty"`
 	Note      string `json:"note,omitempty"`
@@ -125,7 +126,7 @@ type itemJSON struct {
 func (i Item) MarshalJSON() ([]byte, error) {
 	return json.Marshal(itemJSON{Path: i.Path, Dir: isDir(i.Now) || isDir(i.New), Action: i.Do, Reason: i.Why,
 		PathBytes: words.BytesUnlessText(i.Path), Dirty: i.Dirty, Merged: i.Merged && i.Do == Restore,
-		From: i.From, FromBytes: words.BytesUnlessText(i.From), Note: i.Note})
+		InPart: i.IsPart(), From: i.From, FromBytes: words.BytesUnlessText(i.From), Note: i.Note})
 }
 
 func isDir(e *tree.Entry) bool { return e != nil && e.Mode.IsDir() }

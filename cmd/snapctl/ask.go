@@ -82,6 +82,14 @@ func (a *app) confirm(cmd *cobra.Command, name, what, question string) error {
 	return nil
 }
 
+// snapctl returns the begin of a command line, for a shell, about the directory that was named.
+func (a *app) snapctl() string {
+	if a.flags.root == "" {
+		return "snapctl"
+	}
+	return "snapctl --root " + words.ShellQuote(a.flags.root)
+}
+
 // commandAfter returns the command line, for a shell, with a flag put in after the
 // name of the command.
 func (a *app) commandAfter(name, flag string) string {

@@ -243,6 +243,7 @@ type jsonStanding struct {
 	TakenBack *jsonTakenBack `json:"takenBack,omitempty"`
 	// paths at which a turn that was not taken back is not in, or not all of it
 	Without    []string `json:"without,omitempty"`
+	InPart     []string `json:"inPart,omitempty"`     // of these, or of But: a part of it is in, and a part is not
 	Elsewhere  bool     `json:"elsewhere,omitempty"`  // on another branch of the conversation
 	ForkedFrom string   `json:"forkedFrom,omitempty"` // the session whose turn it is, or that a fork began from
 	TookBack   []int    `json:"tookBack,omitempty"`   // turns
@@ -258,7 +259,7 @@ type jsonTakenBack struct {
 }
 
 func newJSONStanding(mo *manager.Moment) *jsonStanding {
-	j := &jsonStanding{Without: mo.Without, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
+	j := &jsonStanding{Without: mo.Without, InPart: mo.InPart, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
 		TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
 	if s := mo.TakenBack; s != nil {
 		j.TakenBack = &jsonTakenBack{EntryID: words.OrNull(s.Entry), SnapshotSeq: s.Seq,

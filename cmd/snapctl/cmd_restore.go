@@ -26,7 +26,7 @@ type restoreFlags struct {
 	onConflict                         rollback.OnConflict // of restore and revert
 	pick                               bool                // of these, too: it is asked for each hunk
 	hunks                              []string            // of these, too: IDs
-	offered                            []*manager.HunkRange
+	offered                            *manager.HunkRange  // with pick: of what it is asked
 
 	finish, abort bool // of restore
 	past          bool // of undo and redo
@@ -177,7 +177,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	if err := p.askToEndTurn(cmd, f); err != nil {
 		return err
 	}
-	f.offered = []*manager.HunkRange{{Restore: rev, Paths: paths}}
+	f.offered = &manager.HunkRange{Restore: rev, Paths: paths}
 	opts := f.options(rev, paths)
 	run := func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview, opts.AcrossHead, opts.EndTurn, opts.Hunks = preview, f.yes, f.endTurn, f.hunks
@@ -672,9 +672,6 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	case r.Aborted:
 		return refuse("--on-dirty skip leaves them out", "nothing was changed: %s changed since",
 			words.Count(len(r.Dirty), "file"))
-	case len(r.Items)+len(r.NotCaptured) == 0 && r.Snapshot == nil && f != nil && len(f.turns) > 0:
-		return refuse("'snapctl log' lists turns, and says which are taken back",
-			"revert %s: nothing to take back: the files hold nothing of it any more", strings.Join(f.turns, " "))
 	case r.Preview:
 		a.note("%s: nothing was done yet", summary)
 	case r.Snapshot == nil && len(r.Items) == 0 && len(r.NotCaptured) == 0:
@@ -826,10 +823,7 @@ func turnNames(turns []int) (names []string) {
 
 // revertCommandLine returns the command, for a shell, that takes back turns.
 func (a *app) revertCommandLine(turns []string, flags string, paths []string) string {
-	line := "snapctl"
-	if a.flags.root != "" {
-		line += " --root " + words.ShellQuote(a.flags.root)
-	}
+	line := a.snapctl()
 	if a.sessionTyped {
 		line += " --session " + a.flags.session
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 )
 
@@ -61,9 +62,7 @@ func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 	for i := range paths {
 		paths[i] = cmp.Or(paths[i], ".")
 	}
-	for _, turn := range f.turns {
-		f.offered = append(f.offered, &manager.HunkRange{Turn: turn, Paths: paths})
-	}
+	f.offered = &manager.HunkRange{Turns: f.turns, Paths: paths}
 	opts := &manager.RevertOptions{Turns: f.turns, Paths: paths, OnDirty: f.onDirty, OnConflict: f.onConflict,
 		Force: f.force}
 	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
@@ -90,14 +89,18 @@ const idlePoll = 200 * time.Millisecond
 func (p *place) waitUntilIdle(ctx context.Context) error {
 	told := ""
 	for {
-		open, err := p.m.OpenTurns()
+		open, err := inside.Of(p.m).AllOpenTurns()
 		if err != nil || len(open) == 0 {
 			return err
 		}
-		if sessions := strings.Join(open, ", "); sessions != told {
-			told = sessions
-			p.app.note("waiting for the turn of session %s to end (Ctrl-C: nothing is changed); "+
-				"if its agent was stopped, 'snapctl snapshot --session ID %s' ends it", sessions, flagEndTurn)
+		var sessions []string
+		for _, t := range open {
+			sessions = append(sessions, t.Session)
+		}
+		if list := strings.Join(sessions, ", "); list != told {
+			told = list
+			p.app.note("waiting for the turn of session %s to end (Ctrl-C: nothing is changed); %s", list,
+				p.app.whatEnds(open))
 		}
 		select {
 		case <-ctx.Done():

@@ -301,6 +301,18 @@ func afterEdited(w *world, _ *manager.FileSnapshotManager) error {
 	return nil
 }
 
+// afterByHand is the turn's work taken back by hand.
+func afterByHand(w *world, _ *manager.FileSnapshotManager) error {
+	w.write("a", "one")
+	return os.Remove(filepath.Join(w.dir, "b"))
+}
+
+// afterPart is without what the turn did to b.
+func afterPart(w *world, m *manager.FileSnapshotManager) error {
+	_, err := m.Revert(w.Context(), &manager.RevertOptions{Turns: []string{"0"}, Paths: []string{"b"}})
+	return err
+}
+
 // afterBoth has a turn behind it that has changed a line of c, and another line that the
 // user has changed since.
 func afterBoth(w *world, m *manager.FileSnapshotManager) error {
@@ -426,12 +438,13 @@ var conforms = []conform{
 	{verb: "get_turn_diff", args: `{"rev":"turn:9"}`, tool: `{"turn":"turn:9"}`, cli: "--turn turn:9", code: "unknown"},
 	{verb: "get_turn_diff", args: `{"rev":"turn:0"}`, tool: `{"turn":"turn:0"}`, cli: "--turn turn:0",
 		before: afterPruned, code: "pruned"},
-	{verb: "hunks", args: `{"turn":"@"}`, cli: "--hunks --turn @", has: []string{"b", "-one", "+two", "clean", "whole"}},
-	{verb: "hunks", args: `{"turn":"@"}`, cli: "--hunks --turn @", before: afterEdited, has: []string{"a", "conflict"}},
+	{verb: "hunks", args: `{"turns":["@"]}`, tool: `{"turn":"@"}`, cli: "--hunks --turn @", has: []string{"b", "-one", "+two", "clean", "whole"}},
+	{verb: "hunks", args: `{"turns":["@"]}`, tool: `{"turn":"@"}`, cli: "--hunks --turn @", before: afterEdited, has: []string{"a", "conflict"}},
 	{verb: "hunks", args: `{"from":"start","to":"@","paths":["a"]}`, cli: "--hunks start @ -- a", has: []string{"+two"}},
-	{verb: "hunks", args: `{"turn":"turn:9"}`, cli: "--hunks --turn turn:9", code: "unknown"},
-	{verb: "hunks", args: `{"turn":"@","paths":["../a"]}`, cli: "--hunks --turn @ -- ../a", code: "outside"},
-	{verb: "hunks", args: `{"turn":"turn:0"}`, cli: "--hunks --turn turn:0", before: afterPruned, code: "pruned"},
+	{verb: "hunks", args: `{"turns":["turn:9"]}`, tool: `{"turn":"turn:9"}`, cli: "--hunks --turn turn:9", code: "unknown"},
+	{verb: "hunks", args: `{"turns":["@"],"paths":["../a"]}`, tool: `{"turn":"@","paths":["../a"]}`,
+		cli: "--hunks --turn @ -- ../a", code: "outside"},
+	{verb: "hunks", args: `{"turns":["turn:0"]}`, tool: `{"turn":"turn:0"}`, cli: "--hunks --turn turn:0", before: afterPruned, code: "pruned"},
 	{verb: "get_snapshots", args: `{}`, cli: "--json", has: []string{"step", "start"}},
 	{verb: "whereis", args: `{"path":"b"}`, cli: "--json b", has: []string{`"turnIndex":0`, `"owner":"turn"`}},
 	{verb: "whereis", args: `{"path":"a"}`, cli: "--json a", before: afterEdited, has: []string{`"turnIndex":`}},
@@ -480,6 +493,11 @@ var conforms = []conform{
 	{verb: "revert", args: `{"turns":["turn:0"],"onConflict":"ours"}`, cli: "-y turn:0 --on-conflict ours",
 		code: "bad_request"},
 	{verb: "revert", args: `{"turns":["turn:0"]}`, cli: "-y turn:0", before: afterRestored, code: "nothing"},
+	{verb: "revert", args: `{"turns":["turn:0"],"paths":["b"]}`, cli: "-y turn:0 -- b", before: afterPart,
+		code: "nothing", after: "a=two"},
+	{verb: "revert_preview", args: `{"turns":["turn:0"]}`, cli: "-n turn:0", before: afterByHand, code: "nothing",
+		after: "a=one"},
+	{verb: "revert", args: `{"turns":["turn:0"]}`, cli: "-y turn:0", before: afterByHand, code: "nothing", after: "a=one"},
 	{verb: "revert", args: `{"turns":["turn:1"]}`, cli: "-y turn:1", before: afterIdle, code: "changed_nothing"},
 	{verb: "revert", args: `{"turns":["turn:9"]}`, cli: "-y turn:9", code: "unknown"},
 	{verb: "revert", args: `{"turns":["turn:0"],"paths":["c"]}`, cli: "-y turn:0 -- c", code: "unknown"},

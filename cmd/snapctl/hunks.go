@@ -14,7 +14,7 @@ import (
 
 // diffHunks lists the hunks of a turn, or between two revisions.
 func (a *app) diffHunks(cmd *cobra.Command, p *place, revs []string, only filter, f *diffFlags) error {
-	r := &manager.HunkRange{Turn: f.turn}
+	r := new(manager.HunkRange)
 	switch isTurn := cmd.Flags().Changed("turn"); {
 	case !isTurn && (len(revs) != 2 || revs[0] == diskRev || revs[1] == diskRev):
 		return &failure{exitUsage, fmt.Errorf("diff: --hunks compares two revisions of which neither is the disk"),
@@ -24,6 +24,7 @@ func (a *app) diffHunks(cmd *cobra.Command, p *place, revs []string, only filter
 		revs = revs[1:]
 	default:
 		revs = []string{f.turn}
+		r.Turns = revs
 	}
 	for _, rev := range revs { // which settles on a session
 		if _, err := p.resolve(cmd.Context(), rev); err != nil {

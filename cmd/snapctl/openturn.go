@@ -179,6 +179,20 @@ func (p *place) settle(ctx context.Context, t *history.OpenTurn) error {
 	return inside.Of(detached.m).ToolsUnknown(ctx, asked...)
 }
 
+// whatEnds says what ends turns that are open.
+func (a *app) whatEnds(open []*history.OpenTurn) string {
+	var list []string
+	for _, t := range open {
+		if !t.Held { // else the program that runs it does not let anybody else do so
+			list = append(list, fmt.Sprintf("'%s snapshot --session %s %s'", a.snapctl(), t.Session, flagEndTurn))
+		}
+	}
+	if len(list) == 0 {
+		return "the program that runs it is at work, and ends it"
+	}
+	return "if its agent was stopped, " + strings.Join(list, " and ") + " ends it"
+}
+
 // turnOpenHint has the error of a turn that is in the way say what helps.
 func (p *place) turnOpenHint(cmd *cobra.Command, err error) error {
 	if !errors.Is(err, manager.ErrTurnOpen) {
@@ -193,8 +207,11 @@ func (p *place) turnOpenHint(cmd *cobra.Command, err error) error {
 	case turn == nil && cmd.Name() == "snapshot":
 		return err
 	case turn == nil: // another session's
-		hint = "if its agent was stopped, 'snapctl snapshot --session ID " + flagEndTurn + "' ends it; " +
-			"--force goes on beside it"
+		open, oerr := inside.Of(p.m).AllOpenTurns()
+		if oerr != nil || len(open) == 0 {
+			return err
+		}
+		hint = p.app.whatEnds(open) + "; --force goes on beside it"
 	case turn.Held:
 		hint = "the program that runs it is at work, and ends it; --session ID records in another session"
 		if cmd.Name() != "snapshot" {

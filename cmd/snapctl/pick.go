@@ -60,22 +60,20 @@ func (p *place) pickHunks(cmd *cobra.Command, f *restoreFlags,
 	a := p.app
 	c := &hunkChooser{app: a, parts: make(map[string][]manager.Hunk), answers: make(map[string]bool)}
 	done := 0
-	for _, r := range f.offered {
-		r.Parts, r.Context = true, 3
-		list, err := allHunks(cmd, p, r)
-		if err != nil {
-			return err
-		}
-		for _, h := range list {
-			switch {
-			case h.PartOf != "" && h.State == "done":
-			case h.PartOf != "":
-				c.parts[h.PartOf] = append(c.parts[h.PartOf], h)
-			case h.State == "done":
-				done++
-			default:
-				c.hunks = append(c.hunks, h)
-			}
+	f.offered.Parts, f.offered.Context = true, 3
+	list, err := allHunks(cmd, p, f.offered)
+	if err != nil {
+		return err
+	}
+	for _, h := range list {
+		switch {
+		case h.PartOf != "" && h.State == "done":
+		case h.PartOf != "":
+			c.parts[h.PartOf] = append(c.parts[h.PartOf], h)
+		case h.State == "done":
+			done++
+		default:
+			c.hunks = append(c.hunks, h)
 		}
 	}
 	if done > 0 {
@@ -158,7 +156,11 @@ func (c *hunkChooser) run(cmd *cobra.Command) error {
 			a.tell("divided into %s", words.Count(len(parts), "hunk"))
 			c.hunks = slices.Replace(c.hunks, i, i+1, parts...)
 		default:
-			a.tell("%s", pickHelp)
+			for line := range strings.Lines(pickHelp) {
+				if key, _, _ := strings.Cut(line, " "); key == "?" || slices.Contains(strings.Split(keys, ","), key) {
+					a.tell("%s", strings.TrimSuffix(line, "\n"))
+				}
+			}
 		}
 	}
 }

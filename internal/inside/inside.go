@@ -57,8 +57,10 @@ type Door interface {
 	Progress() *trees.Progress
 	Capturing() bool
 
-	// OpenTurn returns the session's open turn, nil if there is none.
+	// OpenTurn returns the session's open turn, nil if there is none, AllOpenTurns those of
+	// whatever session in the directory.
 	OpenTurn() (*history.OpenTurn, error)
+	AllOpenTurns() ([]*history.OpenTurn, error)
 
 	// UnendedTurn is OpenTurn, but has one, too, that was cut off, and whose end nobody has
 	// recorded yet.

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -55,9 +56,9 @@ func listHunks(ctx context.Context, m *manager.FileSnapshotManager, p *HunksArgs
 	if p.Turn != "" && (p.From != "" || p.To != "") {
 		return nil, badArgument("turn goes without from and to")
 	}
-	q := &manager.HunkRange{Turn: p.Turn, From: p.From, To: p.To, Paths: p.Paths}
-	if p.Turn == "" && p.From == "" && p.To == "" {
-		q.Turn = "@"
+	q := &manager.HunkRange{From: p.From, To: p.To, Paths: p.Paths}
+	if p.From == "" && p.To == "" {
+		q.Turns = []string{cmp.Or(p.Turn, "@")}
 	}
 	c, err := parseCursor(p.Cursor, digest(q))
 	if err != nil {

@@ -242,6 +242,7 @@ type Snapshot struct {
 	Interrupted bool   `json:"interrupted,omitempty"`
 	Partial     bool   `json:"partial,omitempty"`
 	TakenBack   string `json:"takenBack,omitempty" jsonschema:"when a restore took the turn back"`
+	InPart      bool   `json:"inPart,omitempty" jsonschema:"a part of what the turn did is in, and a part is taken back: hunks says which"`
 }
 
 // Snapshots are a page of the history.
@@ -261,7 +262,7 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 		line := Snapshot{EntryID: mo.EntryID, Kind: mo.Kind, TreeHash: mo.Tree.String(), Added: mo.Added,
 			Modified: mo.Modified, Deleted: mo.Deleted,
 			Title: words.FirstLine(mo.Title, maxLabel), Unknown: mo.Unknown, Interrupted: mo.Interrupted,
-			Partial: mo.Partial}
+			Partial: mo.Partial, InPart: len(mo.But)+len(mo.Without) > 0}
 		if mo.EntryID == "" {
 			line.Rev = history.NameOf("", mo.Snapshot)
 		}
@@ -280,7 +281,7 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 	before := func(item int) string { // what comes after may grow, and turns may be taken back
 		part := slices.Clone(all[:min(item, len(all))])
 		for i := range part {
-			part[i].TakenBack = ""
+			part[i].TakenBack, part[i].InPart = "", false
 		}
 		return digest("list", part)
 	}
@@ -339,7 +340,7 @@ func (r *Snapshots) text() string {
 			fmt.Fprintf(&b, " (taken back %s)", s.TakenBack)
 		}
 		for what, is := range map[string]bool{" (interrupted)": s.Interrupted, " (partial)": s.Partial,
-			" (not all changes are known)": s.Unknown != ""} {
+			" (in part)": s.InPart, " (not all changes are known)": s.Unknown != ""} {
 			if is {
 				b.WriteString(what)
 			}

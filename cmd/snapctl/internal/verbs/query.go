@@ -45,10 +45,12 @@ type Snapshot struct {
 	Deleted     int      `json:"deleted"`
 	Unknown     string   `json:"unknown,omitempty"` // why these three are not all: what was there before is lost
 	Interrupted bool     `json:"interrupted,omitempty"`
+	GoesOn      bool     `json:"goesOn,omitempty"` // it is a part of a turn that was divided
 	Partial     bool     `json:"partial,omitempty"`
 	TakenBack   uint64   `json:"takenBackSeq,omitempty"` // the turn: snapshotSeq of the restore that did
 	But         []string `json:"but,omitempty"`          // paths at which it did not
 	Without     []string `json:"without,omitempty"`      // of a turn that is in: paths at which it is not, or in part
+	InPart      []string `json:"inPart,omitempty"`       // those of both lists at which a part of it is in, and a part is not
 	Elsewhere   bool     `json:"elsewhere,omitempty"`    // on another branch of the conversation
 	ForkedFrom  string   `json:"forkedFrom,omitempty"`   // the session whose turn it is, or that a fork began from
 	TookBack    []int    `json:"tookBack,omitempty"`     // turns that a restore took back
@@ -148,7 +150,8 @@ func snapshots(ctx context.Context, s *Session, p *Page) (*Snapshots, error) {
 	for _, mo := range all[min(from, len(all)):min(to, len(all))] {
 		line := Snapshot{EntryID: mo.EntryID, Rev: history.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex,
 			Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
-			Unknown: mo.Unknown, Interrupted: mo.Interrupted, Partial: mo.Partial, But: mo.But, Without: mo.Without,
+			Unknown: mo.Unknown, Interrupted: mo.Interrupted, GoesOn: mo.GoesOn, Partial: mo.Partial,
+			But: mo.But, Without: mo.Without, InPart: mo.InPart,
 			Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
 			TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
 		if s := mo.TakenBack; s != nil {

@@ -30,6 +30,17 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// A line of a session's history has what the manager says of it.
+func TestSnapshotOfMoment(t *testing.T) {
+	otherwise := map[string]string{"Tree": "treeHash", "Snapshot": "snapshotSeq, time and label"}
+	line := reflect.TypeFor[Snapshot]()
+	for f := range reflect.TypeFor[manager.Moment]().Fields() {
+		if _, has := line.FieldByName(f.Name); f.IsExported() && has == (otherwise[f.Name] != "") {
+			t.Errorf("Moment.%s: of the same name in a Snapshot: %v", f.Name, has)
+		}
+	}
+}
+
 // TestBind: what is no structure is the caller's mistake, and so are fields that neither the
 // verb nor what stands beside it knows.
 func TestBind(t *testing.T) {
