@@ -26,6 +26,10 @@ build: ## the command, in ./snapctl
 test: ## all tests
 	go test -timeout $(TIMEOUT) ./...
 
+.PHONY: docs
+docs: ## run every example of README.md and the guides, and compare; UPDATE=1 writes what they print, and the picture
+	@bash -c "go test -count=1 -v -run 'TestGuide$$' ./cmd/snapctl $(if $(UPDATE),-update) | grep -v '^==='; exit \$${PIPESTATUS[0]}"
+
 .PHONY: race
 race: ## all tests under the race detector, in random order
 	go test -race -shuffle=on -short -timeout $(TIMEOUT) ./...

@@ -14,6 +14,7 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/vfs"
@@ -294,7 +295,7 @@ func (p *place) chooseSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.sayChoice(snap.Session)
+	p.sayChoice(ctx, snap.Session)
 	return p.use(snap.Session)
 }
 
@@ -303,8 +304,18 @@ func (p *place) use(session string) error {
 	return inside.Of(p.m).UseSession(session)
 }
 
-func (p *place) sayChoice(session string) {
-	if session != defaultSession {
-		p.app.note("session %s, the newest here", session)
+// sayChoice says which session was taken where the directory has several.
+func (p *place) sayChoice(ctx context.Context, session string) {
+	if session == defaultSession || p.app.flags.quiet {
+		return
+	}
+	for other, err := range p.store.Sessions(ctx) {
+		if err != nil {
+			return // what comes next meets it, too
+		}
+		if other.Worktree == p.project.Worktree && other.Session != session && !history.IsEdit(other) && !other.Pruned {
+			p.app.note("session %s, the newest here", session)
+			return
+		}
 	}
 }

@@ -140,7 +140,7 @@ func (p *place) chooseSessionToTakeBack(ctx context.Context, redo bool,
 		return err
 	}
 	if some := inUse(list); len(some) == 1 && some[0].Session == session {
-		p.sayChoice(session)
+		p.sayChoice(ctx, session)
 	} else if redo {
 		p.app.note("redo of what was undone in session %s at %s", session, clock(at))
 	} else {
@@ -219,7 +219,7 @@ func (p *place) chooseFrom(ctx context.Context, list []manager.SessionInfo) erro
 	case 0:
 		return p.use(defaultSession)
 	case 1:
-		p.sayChoice(some[0].Session)
+		p.sayChoice(ctx, some[0].Session)
 		return p.use(some[0].Session)
 	}
 	a := p.app
