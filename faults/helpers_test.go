@@ -410,7 +410,7 @@ func (w *world) read(acks []ack) {
 			w.t.Fatal(err)
 		}
 		out := filepath.Join(w.t.TempDir(), "out")
-		if _, err := trees.Export(ctx, s, id, out, nil); err != nil {
+		if _, err := trees.Export(ctx, s, id, out); err != nil {
 			w.t.Error(err)
 			continue
 		}

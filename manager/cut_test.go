@@ -750,7 +750,7 @@ func TestHunksPruned(t *testing.T) {
 		b.turn(b.m, func() { b.edit("3", "D") })
 		b.revert("turn:1")
 		b.turn(b.m, func() { b.edit("7", "E") })
-		p, err := retain.PlanPrune(t.Context(), b.m.store, &retain.Retention{KeepLast: keep, Alone: true}, nil)
+		p, err := retain.PlanPrune(t.Context(), b.m.store, &retain.Retention{KeepLast: keep, Alone: true})
 		if err == nil {
 			_, err = p.Do(t.Context())
 		}

@@ -90,8 +90,6 @@ func (m door) LogProblems() (first string, total int) {
 	return first, total
 }
 
-func (m door) Progress() *trees.Progress { return &m.progress }
-
 func (m door) Capturing() bool { return m.capturing.Load() }
 
 func (m door) OpenTurn() (*history.OpenTurn, error) {

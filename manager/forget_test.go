@@ -117,11 +117,11 @@ func TestForget(t *testing.T) {
 	if _, err := m.ModifiedFiles(t.Context(), &Range{From: "start", To: "turn:0", Renames: true}); err != nil {
 		t.Error(err)
 	}
-	prune, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 1}, nil)
+	prune, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 1})
 	if err != nil || len(prune.Problems) > 0 {
 		t.Errorf("PlanPrune: %v, %v", prune, err)
 	}
-	if u, err := retain.BySession(t.Context(), m.store, nil); err != nil || len(u.Problems) > 0 {
+	if u, err := retain.BySession(t.Context(), m.store); err != nil || len(u.Problems) > 0 {
 		t.Errorf("Usage: %+v, %v", u, err)
 	}
 	for hurt, err := range audit.Hurts(t.Context(), m.store) {

@@ -217,7 +217,7 @@ func (m *FileSnapshotManager) turnOptions() *capture.Options {
 	if limits.Time == 0 {
 		limits.Time = defaultTime
 	}
-	return &capture.Options{Limits: limits, Partial: true, Progress: &m.progress}
+	return &capture.Options{Limits: limits, Partial: true}
 }
 
 // newest returns the newest record of a session in the worktree, nil if there

@@ -77,7 +77,7 @@ func TestLostNewest(t *testing.T) {
 				if err != nil || len(damage) == 0 {
 					t.Errorf("%s: JournalDamage = %v, %v", when, damage, err)
 				}
-				plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{KeepLast: 1}, nil)
+				plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{KeepLast: 1})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -15,7 +15,6 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/sessionlog"
-	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -107,7 +106,6 @@ type FileSnapshotManager struct {
 
 	closed    bool
 	capturing atomic.Bool
-	progress  trees.Progress // of captures that belong to turns
 
 	busy chan struct{} // holds one while something is being changed, which then has mu, too, but during a capture
 

@@ -295,7 +295,7 @@ func TestMovedWorktree(t *testing.T) {
 	// A prune from the main one knows that it was moved, long as it may be.
 	y.with("repo", "s", func(m *FileSnapshotManager) {
 		time.Sleep(2 * time.Millisecond)
-		plan, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepDeleted: time.Millisecond}, nil)
+		plan, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepDeleted: time.Millisecond})
 		if err != nil || len(plan.Dropped) > 0 {
 			t.Errorf("prune drops %v, %v, of a worktree that was moved", plan.Dropped, err)
 		}
@@ -469,7 +469,7 @@ func TestElsewhere(t *testing.T) {
 	y.wantTimeline("workspace", "s", "step 1", "step 0", "start -1")
 	y.with("workspace", "s", func(m *FileSnapshotManager) {
 		time.Sleep(2 * time.Millisecond)
-		if plan, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepDeleted: time.Millisecond}, nil); err != nil || len(plan.Dropped) > 0 {
+		if plan, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepDeleted: time.Millisecond}); err != nil || len(plan.Dropped) > 0 {
 			t.Errorf("prune drops %v, %v", plan.Dropped, err)
 		}
 	})

@@ -28,7 +28,7 @@ import (
 func (b *bench) prune(s *cas.Store, keep *retain.Retention) []uint64 {
 	b.Helper()
 	keep.Wait = 50 * time.Millisecond
-	plan, err := retain.PlanPrune(b.Context(), s, keep, nil)
+	plan, err := retain.PlanPrune(b.Context(), s, keep)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestPruneMaxBytes(t *testing.T) {
 	if !slices.Contains(kept, 2) || kept[len(kept)-1] != 8 || len(kept) < 3 {
 		t.Errorf("kept %v, want 2, which has a name, and the newest", kept)
 	}
-	plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{MaxBytes: 1000}, nil)
+	plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{MaxBytes: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestPruneInSteps(t *testing.T) {
 		if err := f.Truncate(free); err != nil {
 			t.Fatal(err)
 		}
-		plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{KeepLast: 1, MaxCopy: most, Alone: true}, nil)
+		plan, err := retain.PlanPrune(t.Context(), s, &retain.Retention{KeepLast: 1, MaxCopy: most, Alone: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -561,7 +561,7 @@ func TestPruneWithdrawn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := retain.PlanPrune(t.Context(), other, &retain.Retention{KeepLast: 1, Wait: 200 * time.Millisecond}, nil)
+	plan, err := retain.PlanPrune(t.Context(), other, &retain.Retention{KeepLast: 1, Wait: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -603,11 +603,11 @@ func TestPruneBesideAnother(t *testing.T) {
 	for _, text := range []string{"one", "two", "three", "four"} {
 		b.turn(m, func() { b.write("f", text) })
 	}
-	first, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 2}, nil)
+	first, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 1}, nil)
+	second, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepLast: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

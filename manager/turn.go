@@ -638,7 +638,7 @@ func (m *FileSnapshotManager) Snapshot(ctx context.Context, opts *SnapshotOption
 	}
 	m.mayEnd = opts.EndTurn
 	defer func() { m.mayEnd = false }()
-	capture := &capture.Options{Limits: m.opts.Limits, Partial: opts.Partial, Progress: &m.progress}
+	capture := &capture.Options{Limits: m.opts.Limits, Partial: opts.Partial}
 	return m.endTurn(ctx, capture, true, opts)
 }
 

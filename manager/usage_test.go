@@ -149,7 +149,7 @@ func TestUsage(t *testing.T) {
 		}
 		return n
 	}
-	u, err := retain.BySession(t.Context(), one.store, nil)
+	u, err := retain.BySession(t.Context(), one.store)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestUsage(t *testing.T) {
 		t.Errorf("the sum is %d, the disk has %d", total, disk)
 	}
 
-	turns, problems, err := retain.ByTurn(t.Context(), one.store, "", nil)
+	turns, problems, err := retain.ByTurn(t.Context(), one.store, "")
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
@@ -220,7 +220,7 @@ func TestUsage(t *testing.T) {
 	if want := sumOf(t, st, named); sum != want {
 		t.Errorf("turns added %v, want %v", sum, want)
 	}
-	paths, problems, err := retain.ByPath(t.Context(), one.store, 0, nil)
+	paths, problems, err := retain.ByPath(t.Context(), one.store, 0)
 	if err != nil || len(problems) > 0 {
 		t.Fatal(problems, err)
 	}
@@ -264,7 +264,7 @@ func TestTurnUsage(t *testing.T) {
 	b.turn(other, func() { b.write("other", "other") })
 
 	list := func(session string) (rows []string) {
-		turns, problems, err := retain.ByTurn(t.Context(), m.store, session, nil)
+		turns, problems, err := retain.ByTurn(t.Context(), m.store, session)
 		if err != nil || len(problems) > 0 {
 			t.Fatal(problems, err)
 		}
@@ -325,14 +325,14 @@ func TestUsageDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	u, err := retain.BySession(t.Context(), m.store, nil)
+	u, err := retain.BySession(t.Context(), m.store)
 	if err != nil || len(u.Problems) != 1 || u.Problems[0].Path != "dir/b" || len(u.Sessions) != 1 || u.Sessions[0].Needs.Objects != 4 {
 		t.Errorf("Usage = %+v, %v", u, err)
 	}
-	if _, problems, err := retain.ByTurn(t.Context(), m.store, "", nil); err != nil || len(problems) != 1 {
+	if _, problems, err := retain.ByTurn(t.Context(), m.store, ""); err != nil || len(problems) != 1 {
 		t.Errorf("TurnUsage: problems %v, %v", problems, err)
 	}
-	if _, problems, err := retain.ByPath(t.Context(), m.store, 0, nil); err != nil || len(problems) != 1 {
+	if _, problems, err := retain.ByPath(t.Context(), m.store, 0); err != nil || len(problems) != 1 {
 		t.Errorf("PathUsage: problems %v, %v", problems, err)
 	}
 }

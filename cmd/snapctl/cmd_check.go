@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 )
@@ -102,6 +103,8 @@ type jsonLoss struct {
 }
 
 func (a *app) check(ctx context.Context, p *place, f *checkFlags) error {
+	ctx, stop := a.showProgress(ctx)
+	defer stop()
 	dir := p.m.StoreDir()
 	report, err := p.store.Check(ctx, false)
 	if err != nil {
@@ -144,6 +147,7 @@ func (a *app) check(ctx context.Context, p *place, f *checkFlags) error {
 	if j.Concerns, err = cas.Concerns(dir); err != nil {
 		return err
 	}
+	stop()
 	if a.flags.json {
 		err = a.printJSON(j)
 	} else {
@@ -188,11 +192,14 @@ func (j *checkAnswer) readContent(ctx context.Context, s *cas.Store, dir string,
 
 // checkSnapshots finds what snapshots cannot give back.
 func (j *checkAnswer) checkSnapshots(ctx context.Context, s *cas.Store) error {
+	done := progress.Of(ctx)
+	done.Begin(progress.Phase{Name: "checking", Unit: "snapshot", Items: int64(j.Snapshots)})
 	checker := audit.NewChecker(s)
 	for snap, err := range s.Snapshots(ctx) {
 		if err != nil {
 			return err
 		}
+		done.Count(1, 0)
 		problems, err := checker.Snapshot(ctx, snap)
 		if err != nil {
 			return err

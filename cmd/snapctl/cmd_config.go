@@ -222,7 +222,7 @@ func (a *app) editConfig() error {
 	}
 	a.out.Flush()
 	c := shellCommand(editor, name)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, a.stdout, a.stderr
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, a.stdout, a.stderr.(*statusWriter).w // an editor wants the terminal
 	if err := c.Run(); err != nil {
 		return &failure{exitEnvironment, fmt.Errorf("editor %q: %w", editor, err), "VISUAL or EDITOR names another"}
 	}

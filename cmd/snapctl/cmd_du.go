@@ -60,21 +60,21 @@ func (a *app) du(ctx context.Context, p *place, f *duFlags) error {
 	if err != nil {
 		return err
 	}
-	progress, stop := a.showProgress("counted")
+	shown, stop := a.showProgress(ctx)
 	var problems []trees.Problem
 	var show func() error
 	switch {
 	case f.turns:
 		var list []retain.TurnUsage
-		list, problems, err = retain.ByTurn(ctx, p.store, p.namedSession(), progress)
+		list, problems, err = retain.ByTurn(shown, p.store, p.namedSession())
 		show = func() error { return printFirst(list, f.limit, a.printTurnUsage) }
 	case f.paths:
 		var list []audit.PathAmount
-		list, problems, err = retain.ByPath(ctx, p.store, f.depth, progress)
+		list, problems, err = retain.ByPath(shown, p.store, f.depth)
 		show = func() error { return printFirst(list, f.limit, a.printPathUsage) }
 	default:
 		var u *retain.Usage
-		if u, err = retain.BySession(ctx, p.store, progress); err == nil {
+		if u, err = retain.BySession(shown, p.store); err == nil {
 			problems = u.Problems
 		}
 		show = func() error { return a.printUsage(u, p.m.StoreDir()) }

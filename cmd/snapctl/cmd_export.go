@@ -46,11 +46,12 @@ func (a *app) export(ctx context.Context, p *place, text, dir string) error {
 	if err := mustBeEmpty(dir); err != nil {
 		return err
 	}
-	progress, stop := a.showProgress("written")
-	result, err := trees.Export(ctx, p.store, r.State.Tree, dir, &trees.ExportOptions{Progress: progress})
+	shown, stop := a.showProgress(ctx)
+	result, err := trees.Export(shown, p.store, r.State.Tree, dir)
 	stop()
 	if errors.Is(err, context.Canceled) {
-		return &failure{exitInterrupted, fmt.Errorf("export: interrupted, %q is not complete", dir), ""}
+		return &failure{exitInterrupted, fmt.Errorf("export: interrupted, %q is not complete", dir),
+			"remove it, and run the same command again"}
 	}
 	if err != nil {
 		return err

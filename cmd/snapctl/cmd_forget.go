@@ -82,7 +82,9 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 		return err
 	}
 	defer s.Close()
-	plan, err := retain.PlanForget(ctx, s, opts)
+	shown, stop := a.showProgress(ctx)
+	plan, err := retain.PlanForget(shown, s, opts)
+	stop()
 	if errors.Is(err, retain.ErrNothingToForget) {
 		return refuse("", "%w", err)
 	}
@@ -170,6 +172,8 @@ func (p *place) toForget(cmd *cobra.Command, args []string, f *forgetFlags) (*re
 // has to be written anew is asked to end that one and begin another.
 func (a *app) doForget(ctx context.Context, s *cas.Store, plan *retain.ForgetPlan,
 	opts *retain.ForgetOptions) (*cas.PruneResult, error) {
+	ctx, stop := a.showProgress(ctx)
+	defer stop()
 	r, err := plan.Do(ctx)
 	for range 3 { // it may have begun another one with the content by then
 		if !errors.Is(err, cas.ErrBusy) {

@@ -157,7 +157,9 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 	}
 	j := newPruneAnswer(plan, f.dryRun)
 	if !f.dryRun {
-		r, err := plan.Do(ctx)
+		shown, stop := a.showProgress(ctx)
+		r, err := plan.Do(shown)
+		stop()
 		if err != nil {
 			return err
 		}
@@ -202,11 +204,11 @@ func (a *app) planPrune(ctx context.Context, s *cas.Store, f *pruneFlags) (*reta
 			return nil, err
 		}
 	}
-	progress, stop := a.showProgress("counted")
+	ctx, stop := a.showProgress(ctx)
 	defer stop()
 	return retain.PlanPrune(ctx, s, &retain.Retention{KeepLast: f.keepLast, KeepWithin: f.keepWithin,
 		Session: a.flags.session, DropSession: f.dropSession, KeepDeleted: f.keepDeleted,
-		MaxBytes: max(f.maxSize, 0), DespiteDamage: f.despite, Wait: f.wait, Alone: true}, progress)
+		MaxBytes: max(f.maxSize, 0), DespiteDamage: f.despite, Wait: f.wait, Alone: true})
 }
 
 // printDropped lists the sessions of which snapshots go.

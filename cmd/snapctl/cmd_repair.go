@@ -89,7 +89,8 @@ type jsonHurt struct {
 const maxHurtLines = 50
 
 func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
-	ctx := cmd.Context()
+	ctx, stop := a.showProgress(cmd.Context())
+	defer stop()
 	s, err := a.openStore(ctx, f.dryRun, true)
 	if err != nil {
 		return err
@@ -112,6 +113,7 @@ func (a *app) repair(cmd *cobra.Command, f *repairFlags) error {
 	if err != nil {
 		return err
 	}
+	stop()
 	j := r.j
 	if !a.flags.json {
 		a.printRepair(j, r.todo)

@@ -22,6 +22,7 @@ import (
 
 type restoreFlags struct {
 	dryRun, yes, exact, force, endTurn bool
+	verbose                            bool // a terminal gets a line for each path, however many there are
 	onDirty                            rollback.Policy
 	onConflict                         rollback.OnConflict // of restore and revert
 	pick                               bool                // of these, too: it is asked for each hunk
@@ -47,6 +48,7 @@ func (f *restoreFlags) add(c *cobra.Command) {
 	flags.TextVar(&f.onDirty, "on-dirty", rollback.Policy(""),
 		"files that were changed since: `POLICY` is merge (default), skip, overwrite or abort")
 	flags.BoolVar(&f.force, "force", false, "also while a turn is open")
+	flags.BoolVarP(&f.verbose, "verbose", "v", false, "list all paths, also if they do not fit on the screen")
 	flags.BoolVar(&f.endTurn, "end-turn", false, "end the session's open turn first, if its agent was stopped")
 }
 
@@ -73,7 +75,7 @@ func (a *app) restoreCommand() *cobra.Command {
 				if len(args) > 0 {
 					return usageError(cmd, "restore: --continue and --abort take no REV")
 				}
-				return a.finishRestore(cmd.Context(), f.abort)
+				return a.finishRestore(cmd.Context(), &f)
 			case len(args) == 0:
 				return usageError(cmd, "restore: no REV")
 			}
@@ -181,7 +183,9 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 	opts := f.options(rev, paths)
 	run := func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview, opts.AcrossHead, opts.EndTurn, opts.Hunks = preview, f.yes, f.endTurn, f.hunks
-		r, err := p.m.RestoreFiles(cmd.Context(), opts)
+		ctx, stop := a.showProgress(cmd.Context())
+		defer stop()
+		r, err := p.m.RestoreFiles(ctx, opts)
 		if errors.Is(err, manager.ErrUnknown) && len(args)+len(f.hunks) == 0 {
 			err = a.explainPath(cmd, p, rev, err)
 		}
@@ -379,6 +383,8 @@ func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags, fn takesBack, back s
 	defer p.close()
 	return a.runAgreed(cmd, p, f, back, func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview, opts.EndTurn = preview, f.endTurn
+		ctx, stop := a.showProgress(ctx)
+		defer stop()
 		return fn(p.m, ctx, opts)
 	})
 }
@@ -403,7 +409,9 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 		return nil
 	}
 	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
-		r, err := p.m.NavigateTree(cmd.Context(), entry, &manager.NavigateOptions{Preview: preview,
+		ctx, stop := a.showProgress(cmd.Context())
+		defer stop()
+		r, err := p.m.NavigateTree(ctx, entry, &manager.NavigateOptions{Preview: preview,
 			OnDirty: f.onDirty, Force: f.force, EndTurn: f.endTurn, AcrossHead: f.yes})
 		if r == nil {
 			return nil, err
@@ -481,17 +489,19 @@ func (p *place) agree(ctx context.Context, f *restoreFlags,
 	return preview, nil
 }
 
-func (a *app) finishRestore(ctx context.Context, abort bool) error {
+func (a *app) finishRestore(ctx context.Context, f *restoreFlags) error {
 	p, err := a.openToRestore(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.close()
-	r, err := p.m.FinishRestore(ctx, abort)
+	shown, stop := a.showProgress(ctx)
+	r, err := p.m.FinishRestore(shown, f.abort)
+	stop()
 	if err != nil {
 		return err
 	}
-	return p.printRestore(ctx, r, nil, r.TakenBackBy, new(restoreFlags))
+	return p.printRestore(ctx, r, nil, r.TakenBackBy, f)
 }
 
 // notePassed says what stays of a restore that an undo has passed over.
@@ -565,11 +575,12 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 		was[f.Path] = f.Was
 	}
 	stays, part := p.whatStays(ctx, r, f)
+	routine, problems := a.newScreenful(f.verbose), a.newScreenful(f.verbose)
 	said := func(done, would, format string, args ...any) {
 		if r.Preview {
 			done = "would " + would
 		}
-		if !a.flags.quiet {
+		if !a.flags.quiet && routine.hasRoom(done) {
 			fmt.Fprintf(a.out, done+" "+format+"\n", args...)
 		}
 	}
@@ -596,6 +607,13 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 				continue
 			}
 		}
+		list := routine
+		if inConflict || isProblem(it) {
+			list = problems
+		}
+		if !list.hasRoom(wordOf(&it, r.Preview)) {
+			continue
+		}
 		text, colour := stays, actionColours[it.Do]
 		switch {
 		case inConflict:
@@ -608,29 +626,81 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 	for _, path := range made {
 		said("made", "make", "%s", shown(path, tree.ModeDir))
 	}
+	routine.end()
+	problems.end()
 	if n := takenOut - maxTakenOut; n > 0 {
 		a.note("%s more skipped: %s", words.Comma(n), capture.WhyTakenOut)
+	}
+}
+
+// isMerged reports whether a file gets what was merged in it.
+func isMerged(it *rollback.Item) bool {
+	return it.Merged && it.Do == rollback.Restore && (it.Now != nil || it.From != "")
+}
+
+// wordOf returns what people read for what is done to a path.
+func wordOf(it *rollback.Item, preview bool) string {
+	said := actionWords[it.Do]
+	if isMerged(it) {
+		said = [2]string{"merged", "would merge"}
+	}
+	if preview {
+		return said[1]
+	}
+	return said[0]
+}
+
+// A screenful is how many lines of a list a terminal gets, and what is left out: the lines
+// by their first words.
+type screenful struct {
+	app    *app
+	left   int // negative: no end
+	hidden []amount
+}
+
+// newScreenful returns the room of a list; a program gets all of it.
+func (a *app) newScreenful(all bool) *screenful {
+	const usual, around = 24, 4 // rows; those for the rest of what is printed
+	if all || !isTerminal(a.stdout) {
+		return &screenful{app: a, left: -1}
+	}
+	rows := 0
+	if f, ok := a.stdout.(*os.File); ok {
+		_, rows = sizeOf(f)
+	}
+	return &screenful{app: a, left: max(cmp.Or(rows, usual)-around, around)}
+}
+
+// hasRoom reports whether a line is to be printed that begins with a word.
+func (s *screenful) hasRoom(word string) bool {
+	if s.left != 0 {
+		s.left--
+		return true
+	}
+	i := slices.IndexFunc(s.hidden, func(h amount) bool { return h.what == word })
+	if i < 0 {
+		i, s.hidden = len(s.hidden), append(s.hidden, amount{what: word})
+	}
+	s.hidden[i].n++
+	return false
+}
+
+// end says what was left out.
+func (s *screenful) end() {
+	for _, h := range s.hidden {
+		fmt.Fprintf(s.app.out, "… %s %s more (-v lists them)\n", h.what, words.Comma(h.n))
 	}
 }
 
 // printItem prints the line of a path. stays says what stays in one that is merged; "": that
 // is not known. was is another path of a file that was moved.
 func (a *app) printItem(it *rollback.Item, preview bool, stays, was, colour string) {
-	said := actionWords[it.Do]
-	isMerged := it.Merged && it.Do == rollback.Restore && (it.Now != nil || it.From != "")
-	if isMerged {
-		said = [2]string{"merged", "would merge"}
-	}
-	word := said[0]
-	if preview {
-		word = said[1]
-	}
 	e := cmp.Or(it.New, it.Now, new(tree.Entry))
-	fmt.Fprintf(a.out, "%s %s", a.paint(colour, word), shown(it.Path, e.Mode))
+	fmt.Fprintf(a.out, "%s %s", a.paint(colour, wordOf(it, preview)), shown(it.Path, e.Mode))
 	if was != "" {
 		fmt.Fprintf(a.out, ", was %s", words.Quote(was))
 	}
-	if isMerged && stays != "" {
+	if isMerged(it) && stays != "" {
 		fmt.Fprintf(a.out, " %s", stays)
 	}
 	for _, why := range []string{it.Why, it.Note} {

@@ -68,7 +68,9 @@ func (a *app) revert(cmd *cobra.Command, f *restoreFlags) error {
 	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
 		opts.Preview, opts.EndTurn, opts.Hunks = preview, f.endTurn, f.hunks
 		for {
-			r, err := p.m.Revert(ctx, opts)
+			shown, stop := a.showProgress(ctx)
+			r, err := p.m.Revert(shown, opts)
+			stop()
 			if err = f.hintOfHunks(err); len(f.hunks) == 0 && errors.Is(err, manager.ErrNothing) {
 				err = &failure{exitRefused, err, "'snapctl log' lists turns, and says which are taken back"}
 			}

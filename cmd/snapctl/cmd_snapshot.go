@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -100,12 +99,9 @@ func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
 			return err
 		}
 	}
-	stop := a.showProgressOf(inside.Of(p.m).Progress(), "read")
-	r, err := p.m.Snapshot(ctx, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, EndTurn: f.endTurn})
+	shown, stop := a.showProgress(ctx)
+	r, err := p.m.Snapshot(shown, &manager.SnapshotOptions{Label: f.label, Partial: f.partial, EndTurn: f.endTurn})
 	stop()
-	if errors.Is(err, context.Canceled) {
-		return &failure{exitInterrupted, errors.New("snapshot: interrupted, nothing was recorded"), ""}
-	}
 	if err != nil {
 		return p.turnOpenHint(cmd, err)
 	}

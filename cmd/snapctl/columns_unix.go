@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// columnsOf returns how wide a terminal is; 0: it does not say.
-func columnsOf(f *os.File) int {
+// sizeOf returns how large a terminal is, in characters; 0: it does not say.
+func sizeOf(f *os.File) (columns, rows int) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
-		return 0
+		return 0, 0
 	}
-	return int(size.Col)
+	return int(size.Col), int(size.Row)
 }

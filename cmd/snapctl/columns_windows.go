@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// columnsOf returns how wide a terminal is; 0: it does not say.
-func columnsOf(f *os.File) int {
+// sizeOf returns how large a terminal is, in characters; 0: it does not say.
+func sizeOf(f *os.File) (columns, rows int) {
 	var info windows.ConsoleScreenBufferInfo
 	if windows.GetConsoleScreenBufferInfo(windows.Handle(f.Fd()), &info) != nil {
-		return 0
+		return 0, 0
 	}
-	return int(info.Window.Right-info.Window.Left) + 1
+	return int(info.Window.Right-info.Window.Left) + 1, int(info.Window.Bottom-info.Window.Top) + 1
 }

@@ -349,7 +349,7 @@ func afterPruned(w *world, m *manager.FileSnapshotManager) error {
 			return err
 		}
 	}
-	p, err := retain.PlanPrune(w.Context(), inside.Store(m), &retain.Retention{KeepLast: 1, Alone: true}, nil)
+	p, err := retain.PlanPrune(w.Context(), inside.Store(m), &retain.Retention{KeepLast: 1, Alone: true})
 	if err == nil {
 		_, err = p.Do(w.Context())
 	}

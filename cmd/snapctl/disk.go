@@ -22,8 +22,8 @@ func (p *place) captureDisk(ctx context.Context, limits tree.Limits) (*manager.P
 		return nil, nil, nil, p.app.noRoot(p.project.Root)
 	}
 	limits.NewBytes, limits.Files = -1, -1 // nothing is kept of it
-	progress, stop := p.app.showProgress("read")
-	r, g, err := inside.Of(p.m).Disk(ctx, &capture.Options{Limits: limits, Progress: progress})
+	shown, stop := p.app.showProgress(ctx)
+	r, g, err := inside.Of(p.m).Disk(shown, &capture.Options{Limits: limits})
 	stop()
 	if err != nil {
 		return nil, nil, nil, err

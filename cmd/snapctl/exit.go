@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
+	livechange "github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/object"
@@ -142,10 +143,43 @@ func failureOf(err error) *failure {
 	case errors.Is(err, manager.ErrOutside):
 		return &failure{code: exitUsage, err: err}
 	case errors.Is(err, context.Canceled):
-		return &failure{code: exitInterrupted, err: errors.New("interrupted")}
+		return interrupted("", err)
 	}
 	k := explain.Of(err)
 	return &failure{k.Exit, err, k.Hint}
+}
+
+// whenInterrupted is what there is to know of a command that was interrupted.
+var whenInterrupted = map[string]struct{ state, hint string }{
+	"snapshot": {"nothing was recorded", ""},
+	"restore":  {"nothing was changed", ""},
+	"undo":     {"nothing was changed", ""},
+	"redo":     {"nothing was changed", ""},
+	"revert":   {"nothing was changed", ""},
+	"navigate": {"nothing was changed", ""},
+	"export":   {"nothing was written", ""},
+	"check":    {"the store is as it was", "'snapctl check' can be run again"},
+	"repair":   {"the store is no worse than it was", "'snapctl repair' goes on"},
+	"prune":    {"the store is whole", "'snapctl prune', with the same flags, goes on"},
+	"forget":   {"the store is whole, and what was to go may still be in it", "run the same command again"},
+	"adopt":    {"the history is whole", "'snapctl adopt' can be run again"},
+}
+
+// interrupted returns the failure of a command that was interrupted; "" for the name: it is
+// not known which.
+func interrupted(name string, err error) *failure {
+	when := whenInterrupted[name]
+	if cut, ok := errors.AsType[*livechange.TakenBackError](err); ok {
+		when.state, when.hint = cut.State, ""
+		if cut.Err != nil {
+			when.hint = hintCutOff
+		}
+	}
+	text := "interrupted"
+	if when.state != "" {
+		text = name + ": interrupted, " + when.state
+	}
+	return &failure{exitInterrupted, errors.New(text), when.hint}
 }
 
 // isToldAgain reports whether an error was told in full before.

@@ -8,6 +8,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,8 +54,10 @@ func (a *app) run(ctx context.Context) int {
 	if flushErr := a.out.Flush(); flushErr != nil && (err == nil || failureOf(err).err == nil) {
 		err = fmt.Errorf("write output: %w", flushErr)
 	}
-	if a.interrupted != nil {
-		err = a.interrupted
+	if err = cmp.Or(a.interrupted, err); errors.Is(err, context.Canceled) {
+		if _, ok := errors.AsType[*failure](err); !ok {
+			err = interrupted(c.Name(), err)
+		}
 	}
 	if isHook(c, a.args) {
 		if err != nil && a.getenv("SNAPCTL_DEBUG") != "" {
@@ -87,8 +90,8 @@ type app struct {
 	locatedOf string           // its --root
 
 	flags struct {
-		store, root, session, sessionFile, color string
-		json, quiet                              bool
+		store, root, session, sessionFile, color, progress string
+		json, quiet                                        bool
 	}
 }
 
@@ -110,6 +113,9 @@ func (a *app) rootCommand() *cobra.Command {
 	f.StringVar(&a.flags.sessionFile, "session-file", "", "read the conversation from pi's log `FILE`")
 	f.StringVar(&a.flags.color, "color", "auto", "colour the output: `WHEN` is auto, always or never")
 	f.BoolVar(&a.flags.json, "json", false, "print JSON")
+	f.StringVar(&a.flags.progress, "progress", progressAuto,
+		"show how far long work is: `HOW` is auto (a line on a terminal), json or none")
+	f.Lookup("progress").NoOptDefVal = progressJSON
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print results and errors only")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, "%v", err) })
 	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"},
@@ -175,6 +181,7 @@ func (a *app) noPrompts() bool { return !a.isOn("prompts") || a.badConfig != nil
 // prepare reads the configuration once the flags are known.
 func (a *app) prepare(cmd *cobra.Command) error {
 	a.prepared = true
+	a.stderr = &statusWriter{w: a.stderr}
 	a.badConfig = a.loadSettings(cmd)
 	if v := a.settings["store"]; v.from != byDefault {
 		a.flags.store = v.text
@@ -193,6 +200,9 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if s := a.flags.session; s != "" && !session.ValidID(s) {
 		return &failure{code: exitUsage,
 			err: fmt.Errorf("session %q: want 1 to 128 letters, digits, dots, dashes and underscores", s)}
+	}
+	if how := a.flags.progress; how != progressAuto && how != progressJSON && how != progressNone {
+		return &failure{code: exitUsage, err: fmt.Errorf("--progress %q: want auto, json or none", how)}
 	}
 	for cmd.HasParent() && cmd.Parent().HasParent() {
 		cmd = cmd.Parent()

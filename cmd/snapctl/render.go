@@ -178,7 +178,7 @@ func (l *line) end(title string) {
 		const least, around = 16, 5 // space, quotes, and what says that there is more
 		columns := 0
 		if f, ok := a.stdout.(*os.File); ok {
-			columns = columnsOf(f)
+			columns, _ = sizeOf(f)
 		}
 		room = max(cmp.Or(columns, 80)-l.used-around, least)
 	}

@@ -402,7 +402,7 @@ func (s *soaker) explain(err error) error {
 	if _, ok := errors.AsType[*client.Error](err); !ok && s.By == "serve" {
 		return errGone
 	}
-	for _, stopped := range []string{"the resident engine has died", "interrupted\n"} { // as a command says it: nothing was done
+	for _, stopped := range []string{"the resident engine has died", "interrupted"} { // as a command says it: nothing was done
 		if strings.Contains(err.Error(), stopped) {
 			return errRefused
 		}

@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -61,7 +62,10 @@ func hurt(
 		},
 	}
 	return func(yield func(Hurt, error) bool) {
+		done := progress.Of(ctx)
+		done.Begin(progress.Phase{Name: "checking", Unit: "snapshot"})
 		for snap, err := range s.Snapshots(ctx) {
+			done.Count(1, 0)
 			var one Hurt
 			if err == nil {
 				one, err = hurtOf(ctx, g, snap, problems)

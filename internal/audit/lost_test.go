@@ -92,7 +92,7 @@ func TestLostPaths(t *testing.T) {
 			return marker.MarkSnapshot(ctx, live, snap)
 		}})
 	check("Marker", marker.Problems(), err)
-	tally := NewTally(s, nil)
+	tally := NewTally(s)
 	_, err = tally.Add(t.Context(), snap)
 	check("Tally", tally.Problems(), err)
 	for h, err := range Hurts(t.Context(), s) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -21,6 +22,7 @@ func NewMarker(s *cas.Store) *Marker { return &Marker{s: s} }
 // MarkSnapshot adds all that a snapshot needs to live: see [cas.PruneOptions]. What is
 // missing or damaged is no error, but listed in [Marker.Problems].
 func (m *Marker) MarkSnapshot(ctx context.Context, live *cas.Live, snap *store.Snapshot) error {
+	progress.Of(ctx).Count(1, 0)
 	return walkSnapshot(ctx, m.s, snap, byPage, &marking{m, live})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -88,10 +89,13 @@ func (m *Mender) Unread() map[string]error {
 // snapshot of each worktree that has it; never through a link, and nowhere
 // else. It writes nothing.
 func (m *Mender) Plan(ctx context.Context) ([]Mend, error) {
+	done := progress.Of(ctx)
+	done.Begin(progress.Phase{Name: "looking for what is lost", Unit: "snapshot"})
 	for snap, err := range m.s.Snapshots(ctx) {
 		if err != nil {
 			return nil, err
 		}
+		done.Count(1, 0)
 		m.snap, m.whole = snap, []bool{true}
 		if err := walkSnapshot(ctx, m, snap, byDirectory, m); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -27,6 +28,7 @@ type PathAmount struct {
 //
 // A page is read once for each path at which it is.
 func (t *Tally) Paths(ctx context.Context, roots []store.ID, depth int) ([]PathAmount, error) {
+	t.progress = progress.Of(ctx)
 	p := &pathTally{t: t, ctx: ctx, depth: depth}
 	if err := p.dir("", 0, roots, true, nil); err != nil {
 		return nil, err

@@ -79,7 +79,7 @@ func BenchmarkReach(b *testing.B) {
 		return err
 	})
 	run("tally", func(ctx context.Context) error {
-		_, err := NewTally(s, nil).Add(ctx, snap)
+		_, err := NewTally(s).Add(ctx, snap)
 		return err
 	})
 	run("hurt", func(ctx context.Context) error {

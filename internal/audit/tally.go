@@ -1,13 +1,13 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math"
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -22,7 +22,7 @@ import (
 // It is for one goroutine.
 type Tally struct {
 	s        *cas.Store
-	progress *trees.Progress // never nil
+	progress *progress.Progress // of what is being added; nil: nobody wants to know
 
 	numbers  map[store.ID]uint32 // of objects
 	objects  []tallied
@@ -64,18 +64,14 @@ func (a *Amount) Add(b Amount) {
 // A Root is an object that a Tally was given.
 type Root uint32
 
-// NewTally returns a Tally of what is in a store. progress, if it is not nil,
-// counts the contents that were looked at and what they take, for other
-// goroutines to see.
-func NewTally(s *cas.Store, progress *trees.Progress) *Tally {
-	return &Tally{s: s, progress: cmp.Or(progress, new(trees.Progress)), numbers: make(map[store.ID]uint32)}
-}
+// NewTally returns a Tally of what is in a store.
+func NewTally(s *cas.Store) *Tally { return &Tally{s: s, numbers: make(map[store.ID]uint32)} }
 
 // Add takes up all that a snapshot needs, and returns the roots of it. What is
 // missing or damaged is no error: it counts as nothing, and is listed in
 // [Tally.Problems].
 func (t *Tally) Add(ctx context.Context, snap *store.Snapshot) ([]Root, error) {
-	t.stack, t.begun = t.stack[:0], t.begun[:0]
+	t.stack, t.begun, t.progress = t.stack[:0], t.begun[:0], progress.Of(ctx)
 	if err := walkSnapshot(ctx, t.s, snap, byPage, t); err != nil {
 		return nil, err
 	}
@@ -225,8 +221,7 @@ func (t *Tally) blob(p *place) (uint32, error) {
 	if err != nil || !isNew {
 		return n, err
 	}
-	t.progress.Files.Add(1)
-	t.progress.ReadBytes.Add(o.Bytes)
+	t.progress.Count(1, o.Bytes)
 	var to []uint32
 	for _, chunk := range o.Chunks {
 		c, o, isNew, err := t.number(object.Blob, chunk, p)
@@ -234,7 +229,7 @@ func (t *Tally) blob(p *place) (uint32, error) {
 			return n, err
 		}
 		if isNew {
-			t.progress.ReadBytes.Add(o.Bytes)
+			t.progress.Count(0, o.Bytes)
 		}
 		to = append(to, c)
 	}

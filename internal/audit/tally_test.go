@@ -164,7 +164,7 @@ func TestTally(t *testing.T) {
 		groups[i%sessions] = append(groups[i%sessions], state)
 	}
 
-	tally := NewTally(s, nil)
+	tally := NewTally(s)
 	all := make(map[store.ID]cas.Stored)
 	var each []map[store.ID]cas.Stored // by state
 	var roots [][]Root
@@ -233,7 +233,7 @@ func TestTally(t *testing.T) {
 		for _, state := range states {
 			roots = append(roots, state.Tree)
 		}
-		got, err := NewTally(s, nil).Paths(t.Context(), roots, depth)
+		got, err := NewTally(s).Paths(t.Context(), roots, depth)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,13 +333,13 @@ func TestTallyDamage(t *testing.T) {
 	}
 	defer s.Close()
 
-	tally := NewTally(s, nil)
+	tally := NewTally(s)
 	for _, id := range []store.ID{worse, bad, worse} {
 		if _, err := tally.Add(t.Context(), &store.Snapshot{Tree: id}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	paths, err := NewTally(s, nil).Paths(t.Context(), []store.ID{worse}, 0)
+	paths, err := NewTally(s).Paths(t.Context(), []store.ID{worse}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,10 +362,10 @@ func TestTallyDamage(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewTally(s, nil).Add(ctx, &store.Snapshot{Tree: good}); !errors.Is(err, context.Canceled) {
+	if _, err := NewTally(s).Add(ctx, &store.Snapshot{Tree: good}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Add, cancelled: %v", err)
 	}
-	if _, err := NewTally(s, nil).Paths(ctx, []store.ID{good}, 0); !errors.Is(err, context.Canceled) {
+	if _, err := NewTally(s).Paths(ctx, []store.ID{good}, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("Paths, cancelled: %v", err)
 	}
 }

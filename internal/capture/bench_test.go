@@ -336,7 +336,7 @@ func BenchmarkExport(b *testing.B) {
 		unix.Sync() // or it waits for what the one before wrote
 	}
 	loop(b, fmt.Sprintf("files=%d", t.files), gone, func() error {
-		_, err := trees.Export(b.Context(), s, root, to, nil)
+		_, err := trees.Export(b.Context(), s, root, to)
 		return err
 	})
 	loop(b, "floor=create", gone, func() error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/gitrepo"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/watch"
@@ -55,10 +56,9 @@ func withDefaults(l tree.Limits) tree.Limits {
 // Options are the choices at [Workspace.Capture]. The zero value is
 // the default.
 type Options struct {
-	Limits   tree.Limits
-	Partial  bool            // over a limit, capture what fits and list the rest; otherwise that is a *BudgetError
-	Workers  int             // goroutines that walk, read and hash; default GOMAXPROCS
-	Progress *trees.Progress // counted up while the capture runs; default none
+	Limits  tree.Limits
+	Partial bool // over a limit, capture what fits and list the rest; otherwise that is a *BudgetError
+	Workers int  // goroutines that walk, read and hash; default GOMAXPROCS
 
 	// Alone says that the caller has a lock, until it closes the sink, that every process
 	// takes which captures the directory to record it: the stat cache is saved without a
@@ -73,7 +73,7 @@ type capture struct {
 	limits   tree.Limits
 	deadline time.Time // zero: none
 	partial  bool
-	progress *trees.Progress
+	progress *progress.Progress // nil: nobody wants to know
 
 	cache  *statCache
 	lookup bool // ids in the cache must be looked up in the store
@@ -201,6 +201,9 @@ func (ws *Workspace) capture(ctx context.Context, sink Sink, opts *Options) (*ca
 		if err != nil {
 			return nil, nil, err
 		}
+		if c.progress = progress.Of(ctx); c.progress != nil {
+			c.progress.Begin(progress.Phase{Name: "reading", Unit: "file", Items: c.cache.files()})
+		}
 		if c.result = c.unchanged(); c.result != nil {
 			return c, nil, nil
 		}
@@ -228,8 +231,7 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 	}
 	c := &capture{
 		ws: ws, sink: sink, limits: withDefaults(opts.Limits), partial: opts.Partial,
-		progress: cmp.Or(opts.Progress, new(trees.Progress)),
-		changed:  make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
+		changed: make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
 	}
 	c.after = ws.adopted
 	// Read before the walk: what changes from now on gets this time or a later one.

@@ -98,7 +98,7 @@ func TestHostileTree(t *testing.T) {
 	s := openStore(t, vfstest.NewMem())
 	ws := openWorkspace(t, s, root)
 	r := snapshot(t, s, ws, nil)
-	if _, err := trees.Export(t.Context(), s, r.Tree, out, nil); err != nil {
+	if _, err := trees.Export(t.Context(), s, r.Tree, out); err != nil {
 		t.Fatal(err)
 	}
 	sameTree(t, root, out)
@@ -140,7 +140,7 @@ func TestDeepPaths(t *testing.T) {
 
 	s := openStore(t, vfstest.NewMem())
 	r := snapshot(t, s, openWorkspace(t, s, root), nil)
-	if _, err := trees.Export(t.Context(), s, r.Tree, out, nil); err != nil {
+	if _, err := trees.Export(t.Context(), s, r.Tree, out); err != nil {
 		t.Fatal(err)
 	}
 	sameTree(t, root, out)

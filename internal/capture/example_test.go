@@ -85,7 +85,7 @@ func Example() {
 	}
 
 	out := filepath.Join(base, "before")
-	if _, err := trees.Export(ctx, s, first.Tree, out, nil); err != nil {
+	if _, err := trees.Export(ctx, s, first.Tree, out); err != nil {
 		log.Fatal(err)
 	}
 	b, err := os.ReadFile(filepath.Join(out, "greeting"))

@@ -39,7 +39,7 @@ func faultTree(t *testing.T, root string) {
 func exported(t *testing.T, s *cas.Store, tree store.ID) map[string]string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
-	if _, err := trees.Export(t.Context(), s, tree, out, nil); err != nil {
+	if _, err := trees.Export(t.Context(), s, tree, out); err != nil {
 		t.Fatalf("export: %v", err)
 	}
 	return listing(t, out, nil)

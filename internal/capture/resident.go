@@ -336,7 +336,7 @@ func (c *capture) unchanged() *tree.Result {
 	if !c.skip || c.changes != nil || c.cache.sum(0).allMarks&c.stops() != 0 {
 		return nil
 	}
-	c.progress.Files.Add(r.Files + r.Symlinks)
+	c.progress.Count(r.Files+r.Symlinks, 0)
 	again := *r
 	again.ReadFiles, again.ReadBytes = 0, 0
 	return &again

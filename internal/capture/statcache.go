@@ -151,6 +151,18 @@ func (c *statCache) block(dir uint32) block {
 	return c.blocks[dir]
 }
 
+// files returns how many files and links there were, and with them what was left out.
+func (c *statCache) files() (n int64) {
+	dirs := int64(-1) // the root is in no directory
+	for _, b := range c.blocks {
+		if b != nil {
+			dirs++
+			n += int64(b.count())
+		}
+	}
+	return max(n-dirs, 0)
+}
+
 // loadStatCache reads the cache of a worktree. Whatever is wrong with it
 // makes an empty cache.
 func loadStatCache(fsys vfs.FS, storeID [16]byte, worktree string) *statCache {

@@ -114,8 +114,7 @@ func (j *dirJob) readFile(w *worker, s *slot) (err error) {
 	if err == nil {
 		c.readFiles.Add(1)
 		c.readBytes.Add(size)
-		c.progress.ReadFiles.Add(1)
-		c.progress.ReadBytes.Add(size)
+		c.progress.CountRead(size)
 	}
 	return err
 }
@@ -185,7 +184,7 @@ func (c *capture) has(id store.ID) bool {
 
 // count adds files and links that were captured.
 func (c *capture) count(n int64) {
-	c.progress.Files.Add(n)
+	c.progress.Count(n, 0)
 	if c.seen.Add(n) > c.limits.Files {
 		c.overBudget("files", c.limits.Files)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -62,10 +63,12 @@ func (s *Store) candidates(ctx context.Context, live *Live) ([]*candidate, error
 		}
 		return cmp.Compare(b.size, a.size)
 	})
+	s.beginPacks(ctx, "weighing", ids, 0)
 	for _, c := range list {
 		if err := context.Cause(ctx); err != nil {
 			return nil, err
 		}
+		progress.Of(ctx).Count(1, c.size)
 		err := s.count(c, live, durable[c.id])
 		if errors.Is(err, store.ErrCorrupt) && len(live.forget) > 0 {
 			return nil, fmt.Errorf("what is in a damaged pack cannot be told: %w", err)

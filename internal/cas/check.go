@@ -11,11 +11,13 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/boocode/filestore/internal/cas/journal"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -55,6 +57,7 @@ func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.beginPacks(ctx, "checking", ids, 0)
 	for _, id := range ids {
 		if err := s.checkPack(ctx, r, id, durable[id], readData); err != nil {
 			return nil, err
@@ -65,6 +68,25 @@ func (s *Store) Check(ctx context.Context, readData bool) (*Report, error) {
 		r.Damage = append(r.Damage, &object.CorruptError{Path: layout.PackName(id), Err: errors.New("pack is missing")})
 	}
 	return r, nil
+}
+
+// beginPacks begins a phase in which packs are read, until so many bytes were; 0 is all.
+func (s *Store) beginPacks(ctx context.Context, name string, ids [][16]byte, maxBytes int64) {
+	done := progress.Of(ctx)
+	if done == nil {
+		return
+	}
+	phase := progress.Phase{Name: name, Unit: "pack"}
+	for _, id := range ids {
+		if maxBytes > 0 && phase.Bytes >= maxBytes {
+			break
+		}
+		phase.Items++
+		if st, err := s.fsys.Stat(layout.PackName(id)); err == nil {
+			phase.Bytes += st.Size
+		}
+	}
+	done.Begin(phase)
 }
 
 // checkJournal reads all segments, as they are when m is done, if it is not nil.
@@ -388,6 +410,7 @@ func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable i
 		r.Damage = append(r.Damage, &object.CorruptError{Path: layout.IndexName(id), Err: x.index})
 	}
 	if !readData {
+		progress.Of(ctx).Count(1, x.size)
 		return nil
 	}
 	return s.checkObjects(ctx, x, &r.Damage)
@@ -395,6 +418,7 @@ func (s *Store) checkPack(ctx context.Context, r *Report, id [16]byte, durable i
 
 // checkObjects verifies all that a pack holds.
 func (s *Store) checkObjects(ctx context.Context, x *examined, damage *[]*object.CorruptError) error {
+	done := progress.Of(ctx)
 	for _, e := range x.records {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -402,7 +426,9 @@ func (s *Store) checkObjects(ctx context.Context, x *examined, damage *[]*object
 		if err := unlessDamage(damage, s.checkObject(ctx, e)); err != nil {
 			return err
 		}
+		done.Count(0, int64(e.Stored))
 	}
+	done.Count(1, 0)
 	return nil
 }
 
@@ -551,6 +577,10 @@ func (s *Store) CheckContent(
 	if err != nil {
 		return nil, 0, from, err
 	}
+	first, _ := slices.BinarySearchFunc(ids, from, func(id [16]byte, from string) int {
+		return strings.Compare(hex.EncodeToString(id[:]), from)
+	})
+	s.beginPacks(ctx, "reading", ids[first:], maxBytes)
 	for i, id := range ids {
 		name := hex.EncodeToString(id[:])
 		if name < from {

@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/store"
 )
 
@@ -329,6 +330,7 @@ func (r *pruneRun) takeAway(ctx context.Context) error {
 	busy := fmt.Errorf("%w: somebody has written or restored for %v", ErrBusy, wait)
 	patience, cancel := context.WithTimeoutCause(ctx, wait, busy)
 	defer cancel()
+	progress.Of(ctx).Begin(progress.Phase{Name: "waiting for those who write or restore"})
 	locks, err := r.s.drain(patience, r.before.Completed, r.epoch)
 	if err != nil {
 		return errors.Join(err, r.withdraw())
@@ -540,6 +542,8 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 	if err := cmp.Or(s.refresh(), s.load()); err != nil {
 		return err
 	}
+	done := progress.Of(ctx)
+	done.Begin(progress.Phase{Name: "copying", Unit: "pack", Items: int64(len(r.condemned)), Bytes: r.plan.Copy})
 	var whole []*candidate
 	for _, c := range r.condemned {
 		err := r.copyPack(ctx, w, c)
@@ -552,6 +556,7 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
+		done.Count(1, 0)
 	}
 	for _, c := range whole {
 		if len(r.result.Kept) > 0 { // the chunks of lists that stay
@@ -585,6 +590,7 @@ func (r *pruneRun) copyPack(ctx context.Context, w *Writer, c *candidate) error 
 			return err
 		}
 		r.result.Copied += h.Size()
+		progress.Of(ctx).Count(0, h.Size())
 		return r.s.append(w.generation, h, payload)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 )
@@ -86,6 +87,7 @@ func (s *Store) PlanRepair(ctx context.Context) (*RepairPlan, error) {
 	}
 	v := &survey{s: s, blobs: make(map[store.ID]pack.Location)}
 	defer v.close()
+	s.beginPacks(ctx, "reading", ids, 0)
 	for _, id := range ids {
 		if slices.Contains(removed, id) {
 			continue // by a prune: the next who opens the store removes it
@@ -200,10 +202,12 @@ func (x *examined) untouchable() bool {
 
 // verify reads all records, and calls fn for those that are intact.
 func (p *surveyed) verify(ctx context.Context, fn func(e pack.Entry, kind uint8)) error {
+	done := progress.Of(ctx)
 	for _, e := range p.records {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		done.Count(0, int64(e.Stored))
 		h, data, err := readRecord(e)
 		switch {
 		case err != nil:
@@ -218,6 +222,7 @@ func (p *surveyed) verify(ctx context.Context, fn func(e pack.Entry, kind uint8)
 			fn(e, h.Kind)
 		}
 	}
+	done.Count(1, 0)
 	return nil
 }
 
@@ -439,6 +444,7 @@ func (r *replacement) copy(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	r.s.beginPacks(ctx, "copying", r.plan.replace, 0)
 	for _, id := range r.plan.replace {
 		x, err := r.s.examine(id, durable[id])
 		if errors.Is(err, fs.ErrNotExist) {

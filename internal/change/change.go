@@ -125,18 +125,45 @@ func (c *Change) refused() error {
 	return nil
 }
 
-// takeBack changes back what a change has written that cannot go on.
+// A TakenBackError says what became of a change that could not go on after the record of
+// its intent.
+type TakenBackError struct {
+	Cause error  // why it could not
+	State string // of the directory, for people
+	Err   error  // why it could not be changed back; nil: it was, as far as State says
+}
+
+func (e *TakenBackError) Error() string { return e.Cause.Error() + "; " + e.State }
+
+func (e *TakenBackError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Cause}
+	}
+	return []error{e.Cause, e.Err}
+}
+
+// takeBack changes back what a change has written that cannot go on. The error is a
+// *TakenBackError.
 func (c *Change) takeBack(ctx context.Context, cause error) error {
+	if errors.Is(cause, context.Canceled) { // somebody may wait for the end
+		next := "goes on with that"
+		if c.IfCut == Forward {
+			next = "brings the restore to its end instead"
+		}
+		c.Log.Warn("interrupted: what was changed is being changed back; " +
+			"if that is ended, too, the next command " + next)
+	}
 	plan, err := c.End(context.WithoutCancel(ctx), Back)
 	if err != nil {
-		return fmt.Errorf("%w; and it could not be changed back, with which the next look goes on: %w", cause, err)
+		return &TakenBackError{cause,
+			fmt.Sprintf("and it could not be changed back, with which the next look goes on: %v", err), err}
 	}
 	for _, it := range plan.Items {
 		if IsLeft(it) {
-			return fmt.Errorf("%w; all was changed back but %q (%s)", cause, it.Path, it.Why)
+			return &TakenBackError{cause, fmt.Sprintf("all was changed back but %q (%s)", it.Path, it.Why), nil}
 		}
 	}
-	return fmt.Errorf("%w; nothing was changed", cause)
+	return &TakenBackError{cause, "nothing was changed", nil}
 }
 
 // End takes a change that was cut off to one of its states. What somebody else has

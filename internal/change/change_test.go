@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,7 @@ import (
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -245,5 +247,54 @@ func TestEnd(t *testing.T) {
 				t.Errorf("to %v, edited %v: another state", to, edited)
 			}
 		}
+	}
+}
+
+// Whenever a change is interrupted, the directory is as it was, and the error says so, or
+// the change is done.
+func TestInterrupted(t *testing.T) {
+	stopped, taken := 0, 0
+	for at := int64(0); ; at++ {
+		b := newBench(t)
+		c := b.change()
+		ctx, cancel := context.WithCancel(t.Context())
+		var ops atomic.Int64
+		dir, err := vfs.OpenDir(b.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Root = livedir.NewRoot(vfstest.WithFaultDir(dir, &vfstest.Fault{At: -1, Trace: func(string, string) {
+			if ops.Add(1) == at+1 {
+				cancel()
+			}
+		}}))
+		_, err = c.Do(ctx)
+		cancel()
+		if cerr := c.Root.Close(); cerr != nil {
+			t.Fatal(cerr)
+		}
+		if err == nil {
+			b.expect(after, "intent", "done")
+			if ops.Load() <= at {
+				break
+			}
+			continue // it was done but for looking at it
+		}
+		stopped++
+		var records []string
+		if cut, ok := errors.AsType[*TakenBackError](err); ok {
+			taken++
+			records = []string{"intent", "back"}
+			if cut.State != "nothing was changed" {
+				t.Errorf("at operation %d: %q", at, cut.State)
+			}
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("at operation %d: error %v", at, err)
+		}
+		b.expect(before, records...)
+	}
+	if stopped == taken || taken == 0 {
+		t.Errorf("%d stopped, %d of them taken back", stopped, taken)
 	}
 }

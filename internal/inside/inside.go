@@ -52,9 +52,7 @@ type Door interface {
 	// skipped and the like, and what is wrong first, with its line.
 	LogProblems() (first string, total int)
 
-	// Progress counts up during the captures of turns and snapshots. Capturing reports whether one of
-	// those is under way.
-	Progress() *trees.Progress
+	// Capturing reports whether a capture of a turn or a snapshot is under way.
 	Capturing() bool
 
 	// OpenTurn returns the session's open turn, nil if there is none, AllOpenTurns those of

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
@@ -25,9 +26,11 @@ import (
 // the plan has it any more, or cannot be read, is not to be changed then, and
 // the plan says so from now on.
 func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
+	done := progress.Of(ctx)
+	done.Begin(p.phase("saving", isChanged, was))
 	for i := range p.Items {
 		it := &p.Items[i]
-		if it.Do != rollback.Restore && it.Do != rollback.Delete {
+		if !isChanged(it) {
 			continue
 		}
 		now, err := root.Entry(ctx, it.Path, to)
@@ -42,8 +45,38 @@ func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
 		case !same(now, it.Now):
 			it.Do, it.Why, it.Dirty = rollback.Skipped, describe(it.Now, now), true
 		}
+		done.Count(1, sizeOf(now))
 	}
 	return nil
+}
+
+// phase returns a phase of the work on a plan: on the items that are meant, of each of
+// which the content of one entry is read or written.
+func (p *Plan) phase(name string, means func(*rollback.Item) bool, of func(*rollback.Item) *tree.Entry) progress.Phase {
+	phase := progress.Phase{Name: name, Unit: "file"}
+	for i := range p.Items {
+		if it := &p.Items[i]; means(it) {
+			phase.Items++
+			phase.Bytes += sizeOf(of(it))
+		}
+	}
+	return phase
+}
+
+func isChanged(it *rollback.Item) bool  { return isRestored(it) || isDeleted(it) }
+func isRestored(it *rollback.Item) bool { return it.Do == rollback.Restore }
+func isDeleted(it *rollback.Item) bool  { return it.Do == rollback.Delete }
+func isWritten(it *rollback.Item) bool  { return isRestored(it) && hasContent(it.New) }
+
+func was(it *rollback.Item) *tree.Entry  { return it.Now }
+func will(it *rollback.Item) *tree.Entry { return it.New }
+
+// sizeOf returns how many bytes are read or written of an entry.
+func sizeOf(e *tree.Entry) int64 {
+	if !hasContent(e) {
+		return 0
+	}
+	return e.Size
 }
 
 // isFatal reports whether an error is not of a file, but of the disk.
@@ -54,8 +87,7 @@ func isFatal(err error) bool {
 
 // Changes reports whether a plan changes anything.
 func (p *Plan) Changes() bool {
-	return len(p.Moves) > 0 || slices.ContainsFunc(p.Items,
-		func(i rollback.Item) bool { return i.Do == rollback.Restore || i.Do == rollback.Delete })
+	return len(p.Moves) > 0 || slices.ContainsFunc(p.Items, func(it rollback.Item) bool { return isChanged(&it) })
 }
 
 // Count returns how many paths get an action.
@@ -83,7 +115,8 @@ func (p *Plan) Count(do rollback.Action) int {
 // does: see [Sweep].
 func (p *Plan) Apply(ctx context.Context, root *Root, g trees.BlobGetter, id string) error {
 	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool),
-		opened: make(map[string]uint16), made: make(map[string]uint16), hash: trees.NewOverlay(nil)}
+		opened: make(map[string]uint16), made: make(map[string]uint16), hash: trees.NewOverlay(nil),
+		done: progress.Of(ctx)}
 	err := a.apply()
 	a.noteMade()
 	if err != nil {
@@ -99,6 +132,7 @@ type applier struct {
 	g    trees.BlobGetter
 	id   string
 	hash Sink
+	done *progress.Progress // nil: nobody wants to know
 
 	madeOf  map[string]int // files of which others are made, and the items of those
 	ready   []prepared     // new content, by item
@@ -340,17 +374,19 @@ const workers = 8
 
 // prepare writes all new content.
 func (a *applier) prepare() error {
+	a.done.Begin(a.plan.phase("writing", isWritten, will))
 	group, ctx := errgroup.WithContext(a.ctx)
 	group.SetLimit(workers)
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
-		if it.Do != rollback.Restore || !hasContent(it.New) {
+		if !isWritten(it) {
 			continue
 		}
 		group.Go(func() error {
 			root := &Root{dir: a.root.dir}
 			var err error
 			a.ready[i], err = a.write(ctx, root, i)
+			a.done.Count(1, it.New.Size)
 			return a.fail(it, errors.Join(err, root.leave(0)))
 		})
 	}
@@ -447,6 +483,7 @@ func (a *applier) clearWay() error {
 // two names of one file, since what is done to one changes what is told of the
 // other.
 func (a *applier) restore() error {
+	a.done.Begin(a.plan.phase("replacing", isRestored, was))
 	var files []int
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
@@ -460,9 +497,11 @@ func (a *applier) restore() error {
 			err = a.restoreDir(i)
 		case a.ready[i].dir == up && !a.ready[i].linked && !a.replaces(it):
 			files = append(files, i)
+			continue
 		default:
 			err = a.restoreFile(a.root, i)
 		}
+		a.done.Count(1, sizeOf(it.Now))
 		if err := a.fail(it, err); err != nil {
 			return err
 		}
@@ -475,9 +514,11 @@ func (a *applier) restore() error {
 		group.Go(func() error {
 			root := &Root{dir: a.root.dir}
 			for _, i := range some {
-				if err := a.fail(&a.plan.Items[i], a.restoreFile(root, i)); err != nil {
+				it := &a.plan.Items[i]
+				if err := a.fail(it, a.restoreFile(root, i)); err != nil {
 					return errors.Join(err, root.leave(0))
 				}
+				a.done.Count(1, sizeOf(it.Now))
 				if ctx.Err() != nil { // another one has failed
 					break
 				}
@@ -651,11 +692,13 @@ func (a *applier) replace(i int, dir vfs.Dir, name string) error {
 
 // remove deletes what is to go, what is in a directory before it.
 func (a *applier) remove() error {
+	a.done.Begin(a.plan.phase("deleting", isDeleted, was))
 	for i := range slices.Backward(a.plan.Items) {
 		if it := &a.plan.Items[i]; it.Do == rollback.Delete {
 			if err := a.delete(i); err != nil {
 				return err
 			}
+			a.done.Count(1, sizeOf(it.Now))
 		}
 	}
 	return nil
@@ -799,9 +842,10 @@ func (a *applier) sync() error {
 
 // verify looks whether all paths are as they were wanted.
 func (a *applier) verify() error {
+	a.done.Begin(a.plan.phase("verifying", isChanged, will))
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
-		if it.Do != rollback.Restore && it.Do != rollback.Delete {
+		if !isChanged(it) {
 			continue
 		}
 		now, err := a.root.Entry(a.ctx, it.Path, a.hash)
@@ -812,6 +856,7 @@ func (a *applier) verify() error {
 		if err == nil && !same(now, want) {
 			err = errors.New("it was changed again right after")
 		}
+		a.done.Count(1, sizeOf(now))
 		if err := a.fail(it, err); err != nil {
 			return err
 		}

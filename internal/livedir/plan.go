@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
@@ -105,6 +106,8 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 	pl.items = make([]rollback.Item, len(wants))
 	pl.byPath = make(map[string]int, len(wants))
 	pl.blocked = make(map[int]*notDirError)
+	done := progress.Of(pl.ctx)
+	done.Begin(progress.Phase{Name: "comparing", Unit: "file", Items: int64(len(wants))})
 	for i := range pl.wants {
 		w := &pl.wants[i]
 		if _, twice := pl.byPath[w.Path]; twice {
@@ -114,6 +117,7 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 		if err := pl.look(i); err != nil {
 			return nil, err
 		}
+		done.Count(1, sizeOf(pl.items[i].Now))
 	}
 	pl.moves = make(map[string]rollback.Move)
 	for _, mv := range opts.Moves {

@@ -121,7 +121,7 @@ func AutoPrune(ctx context.Context, storeDir string, log *slog.Logger) (r *cas.P
 	if keep == nil || err != nil {
 		return nil, err
 	}
-	plan, err := PlanPrune(ctx, s, keep, nil)
+	plan, err := PlanPrune(ctx, s, keep)
 	if err != nil || len(plan.Dropped) == 0 && plan.Free < worthwhile {
 		return nil, err
 	}

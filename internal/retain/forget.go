@@ -17,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -105,6 +106,7 @@ func planForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (*Forget
 			return nil, fmt.Errorf("blob %s: %w", b.ID, history.ErrUnknown)
 		}
 	}
+	progress.Of(ctx).Begin(progress.Phase{Name: "marking", Unit: "snapshot"})
 	marker := audit.NewMarker(s)
 	p.PrunePlan, err = s.PlanPrune(ctx, &cas.PruneOptions{Forget: ids, Wait: opts.Wait,
 		Mark: markSound(marker, func() bool { return p.PrunePlan == nil || opts.DespiteDamage })})
@@ -170,10 +172,13 @@ func blobsToForget(ctx context.Context, s *cas.Store, opts *ForgetOptions) (map[
 	found := make(map[string]bool)
 	done := make(map[store.ID]bool)
 	finder := audit.NewFinder(s, nil)
+	reading := progress.Of(ctx)
+	reading.Begin(progress.Phase{Name: "searching", Unit: "snapshot"})
 	for snap, err := range s.Snapshots(ctx) {
 		if err != nil {
 			return nil, err
 		}
+		reading.Count(1, 0)
 		if opts.Prompts && !snap.Note.IsZero() && !snap.Pruned && (opts.Session == "" || opts.Session == snap.Session) {
 			there, herr := s.Has(snap.Note)
 			gone, err := s.Forgotten(snap.Note)
@@ -225,10 +230,13 @@ func (p *ForgetPlan) find(ctx context.Context, ids map[store.ID]bool) error {
 	sizes := make(map[store.ID]int64)
 	paths := make(map[store.ID]map[string]bool)
 	snapshots, turns := make(map[store.ID]int), make(map[store.ID]int)
+	reading := progress.Of(ctx)
+	reading.Begin(progress.Phase{Name: "searching", Unit: "snapshot"})
 	for snap, err := range p.s.Snapshots(ctx) {
 		if err != nil {
 			return err
 		}
+		reading.Count(1, 0)
 		has := make(map[store.ID]bool)
 		if ids[snap.Note] && !snap.Pruned {
 			turns[snap.Note]++

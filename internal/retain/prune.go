@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -68,6 +69,7 @@ type PrunePlan struct {
 	s       *cas.Store
 	keep    *Retention
 	despite bool
+	stay    int64      // how many snapshots do
 	rest    *Retention // for what there was no room for: drops nothing
 }
 
@@ -103,7 +105,7 @@ func (p *PrunePlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 				break
 			}
 		}
-		next, err := PlanPrune(ctx, p.s, p.rest, nil)
+		next, err := PlanPrune(ctx, p.s, p.rest)
 		if err != nil || next.PrunePlan.Empty() || len(next.Problems) > 0 && !p.despite {
 			break // what is left is told
 		}
@@ -131,7 +133,7 @@ func (p *PrunePlan) first(ctx context.Context) (*cas.PruneResult, error) {
 		if n == maxReplans || !stale && !full {
 			return r, err
 		}
-		again, err := PlanPrune(ctx, p.s, p.keep, nil)
+		again, err := PlanPrune(ctx, p.s, p.keep)
 		if err != nil {
 			return nil, err
 		}
@@ -160,12 +162,12 @@ type sessionLine struct {
 }
 
 // PlanPrune finds out which snapshots of a store go and what nothing needs then.
-// It writes nothing but indexes that are missing. progress may be nil.
-func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention, progress *trees.Progress) (*PrunePlan, error) {
+// It writes nothing but indexes that are missing.
+func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention) (*PrunePlan, error) {
 	p := &PrunePlan{s: s, keep: keep, despite: keep.DespiteDamage,
 		rest: &Retention{MaxCopy: keep.MaxCopy, DespiteDamage: keep.DespiteDamage, Wait: keep.Wait, Alone: keep.Alone,
 			thorough: keep.MaxBytes > 0 || keep.thorough}}
-	drop, err := p.choose(ctx, progress)
+	drop, err := p.choose(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("plan prune: %w", err)
 	}
@@ -176,6 +178,7 @@ func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention, progress *tre
 			maxCopy = min(maxCopy, keep.MaxCopy)
 		}
 	}
+	progress.Of(ctx).Begin(progress.Phase{Name: "marking", Unit: "snapshot", Items: p.stay})
 	marker := audit.NewMarker(s)
 	p.PrunePlan, err = s.PlanPrune(ctx, &cas.PruneOptions{
 		Drop:    func(snap *store.Snapshot) bool { return drop[snap.Seq] },
@@ -190,7 +193,7 @@ func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention, progress *tre
 }
 
 // choose finds out which snapshots go, by number, and notes of which sessions.
-func (p *PrunePlan) choose(ctx context.Context, progress *trees.Progress) (drop map[uint64]bool, err error) {
+func (p *PrunePlan) choose(ctx context.Context) (drop map[uint64]bool, err error) {
 	keep := p.keep
 	all, err := datedSnapshots(ctx, p.s)
 	if err != nil {
@@ -223,7 +226,7 @@ func (p *PrunePlan) choose(ctx context.Context, progress *trees.Progress) (drop 
 		}
 	}
 	if keep.MaxBytes > 0 {
-		if err := p.fit(ctx, all, keep, progress); err != nil {
+		if err := p.fit(ctx, all, keep); err != nil {
 			return nil, err
 		}
 	}
@@ -234,6 +237,7 @@ func (p *PrunePlan) choose(ctx context.Context, progress *trees.Progress) (drop 
 		drop[m.seq] = m.drop
 		if !m.drop {
 			m.line.info.Kept++
+			p.stay++
 			continue
 		}
 		if m.line.info.Dropped == 0 {
@@ -354,7 +358,7 @@ func protect(s *cas.Store, all []dated, deleted func(*sessionLine) bool) error {
 const inUse = 24 * time.Hour
 
 // fit drops snapshots until the others fit into a store of some size.
-func (p *PrunePlan) fit(ctx context.Context, all []dated, keep *Retention, progress *trees.Progress) error {
+func (p *PrunePlan) fit(ctx context.Context, all []dated, keep *Retention) error {
 	files, err := p.s.Usage(ctx)
 	if err != nil {
 		return err
@@ -384,7 +388,8 @@ func (p *PrunePlan) fit(ctx context.Context, all []dated, keep *Retention, progr
 	slices.SortStableFunc(order, func(a, b *dated) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.seq, a.seq))
 	})
-	t := audit.NewTally(p.s, progress)
+	progress.Of(ctx).Begin(weighing)
+	t := audit.NewTally(p.s)
 	var groups [][]audit.Root
 	for _, m := range order {
 		snap, err := p.s.Snapshot(ctx, m.seq)

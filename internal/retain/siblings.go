@@ -142,7 +142,7 @@ func pruneGone(
 	if err != nil {
 		return nil, false, err
 	}
-	plan, err := PlanPrune(ctx, s, keep, nil)
+	plan, err := PlanPrune(ctx, s, keep)
 	if err == nil && len(plan.Dropped) > 0 && plan.Kept > 0 { // else there is nothing to do, or all of it goes below
 		r, err = plan.Do(ctx)
 	}

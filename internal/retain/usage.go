@@ -10,6 +10,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 )
@@ -37,10 +38,14 @@ type SessionUsage struct {
 	Alone     audit.Amount // what of that no other session needs
 }
 
+// weighing is what is counted of a store: contents, and what they take.
+var weighing = progress.Phase{Name: "counting", Unit: "file"}
+
 // BySession counts what each session of a store takes. Of what only its turns
-// have seen, states before and between, it counts as well. progress may be nil.
-func BySession(ctx context.Context, st *cas.Store, progress *trees.Progress) (*Usage, error) {
-	t := audit.NewTally(st, progress)
+// have seen, states before and between, it counts as well.
+func BySession(ctx context.Context, st *cas.Store) (*Usage, error) {
+	progress.Of(ctx).Begin(weighing)
+	t := audit.NewTally(st)
 	u := new(Usage)
 	var groups [][]audit.Root
 	at := make(map[[2]string]int) // by worktree and session, in both
@@ -102,11 +107,10 @@ type TurnUsage struct {
 
 // ByTurn lists what each turn of a store has added to it, newest first; of
 // one session only, if it is named, in whatever directory. A turn has what was
-// found while it ran. What is no turn is listed if it added something. progress
-// may be nil.
-func ByTurn(ctx context.Context, st *cas.Store, session string, progress *trees.Progress) (
-	[]TurnUsage, []trees.Problem, error) {
-	t := audit.NewTally(st, progress)
+// found while it ran. What is no turn is listed if it added something.
+func ByTurn(ctx context.Context, st *cas.Store, session string) ([]TurnUsage, []trees.Problem, error) {
+	progress.Of(ctx).Begin(weighing)
+	t := audit.NewTally(st)
 	var rows []TurnUsage
 	var owners []string // for each row, the session in whose turn it was found, "" for none
 	var groups [][]audit.Root
@@ -198,9 +202,8 @@ func withFound(rows []TurnUsage, owners []string) []TurnUsage {
 }
 
 // ByPath lists what each path has taken in all snapshots of a store, of
-// all directories, the most first; see [audit.Tally.Paths]. progress may be nil.
-func ByPath(ctx context.Context, st *cas.Store, depth int, progress *trees.Progress) (
-	[]audit.PathAmount, []trees.Problem, error) {
+// all directories, the most first; see [audit.Tally.Paths].
+func ByPath(ctx context.Context, st *cas.Store, depth int) ([]audit.PathAmount, []trees.Problem, error) {
 	var roots []store.ID
 	seen := make(map[store.ID]bool)
 	for s, err := range st.Snapshots(ctx) {
@@ -214,7 +217,8 @@ func ByPath(ctx context.Context, st *cas.Store, depth int, progress *trees.Progr
 			}
 		}
 	}
-	t := audit.NewTally(st, progress)
+	progress.Of(ctx).Begin(weighing)
+	t := audit.NewTally(st)
 	list, err := t.Paths(ctx, roots, depth)
 	return list, t.Problems(), err
 }

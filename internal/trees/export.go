@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -26,12 +27,6 @@ type BlobGetter interface {
 	Getter
 	// CopyBlob writes the content of a blob to w.
 	CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, error)
-}
-
-// ExportOptions are the choices at [Export]. The zero value is the default.
-type ExportOptions struct {
-	Workers  int       // goroutines that write; default GOMAXPROCS
-	Progress *Progress // counted up while the export runs; default none
 }
 
 // An ExportResult counts what was written.
@@ -49,15 +44,15 @@ type ExportResult struct {
 // store has lost. It syncs nothing: the store still has it all.
 //
 // An error leaves what was written until then, but no file that is not whole.
-func Export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *ExportOptions) (*ExportResult, error) {
-	r, err := export(ctx, g, root, dir, cmp.Or(opts, new(ExportOptions)))
+func Export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*ExportResult, error) {
+	r, err := export(ctx, g, root, dir)
 	if err != nil {
 		return nil, fmt.Errorf("export to %q: %w", dir, err)
 	}
 	return r, nil
 }
 
-func export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *ExportOptions) (*ExportResult, error) {
+func export(ctx context.Context, g BlobGetter, root store.ID, dir string) (*ExportResult, error) {
 	if err := emptyDir(dir); err != nil {
 		return nil, err
 	}
@@ -65,13 +60,13 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *
 	if err != nil {
 		return nil, err
 	}
-	workers := opts.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
+	p := progress.Of(ctx)
+	if p != nil {
+		p.Begin(phaseOf(ctx, g, root))
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(workers) // writing files keeps a core busy
-	x := &exporter{ctx: ctx, g: g, group: group, progress: cmp.Or(opts.Progress, new(Progress))}
+	group.SetLimit(runtime.GOMAXPROCS(0)) // writing files keeps a core busy
+	x := &exporter{ctx: ctx, g: g, group: group, progress: p}
 	// The root's own permission bits are not in the tree: they stay.
 	err = x.dir(&openDir{dir: d}, "", root)
 	if err := errors.Join(err, group.Wait()); err != nil {
@@ -80,9 +75,35 @@ func export(ctx context.Context, g BlobGetter, root store.ID, dir string, opts *
 	slices.Sort(x.forgotten)
 	slices.SortFunc(x.lost, func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
 	return &ExportResult{
-		Files: x.files.Load(), Dirs: x.dirs.Load(), Symlinks: x.links.Load(), Bytes: x.progress.ReadBytes.Load(),
+		Files: x.files.Load(), Dirs: x.dirs.Load(), Symlinks: x.links.Load(), Bytes: x.bytes.Load(),
 		Forgotten: x.forgotten, Lost: x.lost,
 	}, nil
+}
+
+// phaseOf returns how much there is to export: of what cannot be read nothing is known.
+func phaseOf(ctx context.Context, g Getter, root store.ID) progress.Phase {
+	of := progress.Phase{Name: "writing", Unit: "file"}
+	var add func(id store.ID) error
+	add = func(id store.ID) error {
+		for e, err := range Entries(ctx, g, id) {
+			switch {
+			case err != nil:
+				return err
+			case !e.Mode.IsDir():
+				of.Items++
+				of.Bytes += e.Size
+			default:
+				if err := add(e.ID); err != nil && !IsLoss(err) {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	if add(root) != nil {
+		of.Items, of.Bytes = 0, 0
+	}
+	return of
 }
 
 // emptyDir makes sure that a directory exists and is empty.
@@ -102,9 +123,9 @@ type exporter struct {
 	ctx      context.Context
 	g        BlobGetter
 	group    *errgroup.Group
-	progress *Progress
+	progress *progress.Progress
 
-	files, dirs, links atomic.Int64
+	files, dirs, links, bytes atomic.Int64
 
 	mu        sync.Mutex // guards the rest
 	forgotten []string
@@ -166,7 +187,6 @@ func (x *exporter) dir(d *openDir, path string, id store.ID) (err error) {
 		if err != nil {
 			return err
 		}
-		x.progress.Files.Add(1)
 		if e.Mode.IsDir() {
 			if err := x.subdir(d, path, e); err != nil {
 				return err
@@ -231,6 +251,7 @@ func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
 			return err
 		}
 		x.links.Add(1)
+		x.progress.Count(1, 0)
 		return dir.Symlink(string(target), e.Name)
 	}
 	f, err := dir.Create(e.Name)
@@ -254,6 +275,7 @@ func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
 		return err
 	}
 	x.files.Add(1)
-	x.progress.ReadBytes.Add(n)
+	x.bytes.Add(n)
+	x.progress.Count(1, n)
 	return nil
 }

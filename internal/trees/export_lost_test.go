@@ -53,7 +53,7 @@ func TestExportLost(t *testing.T) {
 	}
 	l := &lossy{s, map[store.ID]bool{ids["a"]: true, ids["d/two"]: true, ids["e/f"]: true, ids["link"]: true}}
 	out := filepath.Join(t.TempDir(), "out")
-	got, err := Export(t.Context(), l, root, out, nil)
+	got, err := Export(t.Context(), l, root, out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestExportLost(t *testing.T) {
 		}
 	}
 	l.lost[root] = true
-	if _, err := Export(t.Context(), l, root, filepath.Join(t.TempDir(), "out"), nil); !IsLoss(err) {
+	if _, err := Export(t.Context(), l, root, filepath.Join(t.TempDir(), "out")); !IsLoss(err) {
 		t.Errorf("without the root: %v, want a loss", err)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/progress"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
 )
@@ -63,9 +64,12 @@ var (
 type Event struct {
 	ID        json.RawMessage `json:"id"`
 	Type      string          `json:"type"` // "progress"
-	Files     int64           `json:"files"`
+	Phase     string          `json:"phase"`
+	Files     int64           `json:"files"` // that are done in this phase
 	ReadFiles int64           `json:"readFiles"`
-	ReadBytes int64           `json:"readBytes"`
+	ReadBytes int64           `json:"readBytes"`            // or written
+	Total     int64           `json:"totalFiles,omitempty"` // 0: not known
+	Bytes     int64           `json:"totalBytes,omitempty"`
 }
 
 const (
@@ -313,19 +317,15 @@ func (s *served) inOrder() (wait func(ctx context.Context) error, done func()) {
 func (c *conn) watched(ctx context.Context, s *served, q *request, fn doing) (any, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	door := inside.Of(s.Session)
-	p := door.Progress()
-	count := func() Event {
-		return Event{ID: q.ID, Type: "progress",
-			Files: p.Files.Load(), ReadFiles: p.ReadFiles.Load(), ReadBytes: p.ReadBytes.Load()}
-	}
-	first := count()
+	door, p := inside.Of(s.Session), new(progress.Progress)
+	ctx = progress.With(ctx, p)
 	stop := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		tick := time.NewTicker(progressEvery)
 		defer tick.Stop()
-		last, since := first, time.Time{} // of progress; before the first it may wait for others
+		var last progress.State
+		var since time.Time // of progress; before the first it may wait for others
 		for {
 			select {
 			case <-stop:
@@ -334,16 +334,11 @@ func (c *conn) watched(ctx context.Context, s *served, q *request, fn doing) (an
 				return
 			case <-tick.C:
 			}
-			now := count()
-			if now.Files != last.Files || now.ReadBytes != last.ReadBytes {
+			if now := p.Now(); now != last {
 				last, since = now, time.Now()
-				if q.Progress {
-					now.Files -= first.Files
-					now.ReadFiles -= first.ReadFiles
-					now.ReadBytes -= first.ReadBytes
-					if c.out.Write(&now) != nil {
-						return
-					}
+				if q.Progress && c.out.Write(&Event{ID: q.ID, Type: "progress", Phase: now.Name, Files: now.Done,
+					ReadFiles: now.Read, ReadBytes: now.DoneBytes, Total: now.Items, Bytes: now.Phase.Bytes}) != nil {
+					return
 				}
 			} else if !since.IsZero() && time.Since(since) > stallAfter && door.Capturing() {
 				cancel(errStalled)
