@@ -59,7 +59,7 @@ func TestGuide(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("no guides: %v", err)
 	}
-	for _, name := range pages {
+	for _, name := range append(pages, "../../README.md") {
 		t.Run(strings.TrimPrefix(name, "../../"), func(t *testing.T) {
 			t.Parallel()
 			text, err := os.ReadFile(name)
@@ -171,8 +171,9 @@ func (p *page) run(text string) string {
 			for ; i < len(lines) && (strings.HasPrefix(lines[i], "    ") || lines[i] == "\n" &&
 				i+1 < len(lines) && strings.HasPrefix(lines[i+1], "    ")); i++ {
 				got.WriteString(lines[i])
-				if command, ok := strings.CutPrefix(lines[i], "    $ "); ok {
-					p.not = append(p.not, strings.TrimSuffix(command, "\n")+": "+why)
+				command, ok := strings.CutPrefix(lines[i], "    $ ")
+				if ok || lines[i] == line {
+					p.not = append(p.not, strings.TrimSpace(command)+": "+why)
 				}
 			}
 			why = ""
@@ -184,7 +185,11 @@ func (p *page) run(text string) string {
 			shown := lines[first:i]
 			p.ran++
 			out, coloured := p.onTerminal(command, answers(shown))
-			p.pictured = append(p.pictured, pictured{"$ " + strings.TrimSuffix(command, "\n"), true})
+			typed, comment, hasComment := strings.Cut(strings.TrimSuffix(command, "\n"), " #")
+			if hasComment {
+				typed += "\x1b[90m #" + comment
+			}
+			p.pictured = append(p.pictured, pictured{"\x1b[90m$ \x1b[1m" + typed, true})
 			for _, line := range coloured {
 				p.pictured = append(p.pictured, pictured{text: line})
 			}

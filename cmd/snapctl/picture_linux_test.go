@@ -18,6 +18,7 @@ type pictured struct {
 const (
 	charWidth, lineHeight = 8.4, 19.0
 	margin, barHeight     = 16.0, 34.0
+	commandGap            = 7.0 // above a command
 	pictureColumns        = 92
 
 	typing  = 0.045 // for a character
@@ -30,20 +31,19 @@ const (
 // SVG. Who shows no animations, or wants none, sees all lines.
 func picture(title string, lines []pictured) string {
 	width := 2*margin + pictureColumns*charWidth
-	height := barHeight + float64(len(lines))*lineHeight + margin
+	y := barHeight - 5
 	var keys, body strings.Builder
 	now, length := 1.0, duration(lines)
 	percent := func(t float64) string { return fmt.Sprintf("%.2f%%", 100*t/length) }
 	for i, line := range lines {
-		y := barHeight + float64(i+1)*lineHeight - 5
+		y += lineHeight
+		if line.isTyped && i > 0 {
+			y += commandGap
+			now += reading * 2
+		}
 		fmt.Fprintf(&body, "<g class=\"l\" style=\"animation-name:l%d\">", i)
 		writeLine(&body, line.text, y)
 		body.WriteString("</g>\n")
-		if line.isTyped {
-			if i > 0 {
-				now += reading * 2
-			}
-		}
 		fmt.Fprintf(&keys, "@keyframes l%d{0%%,%s{opacity:0}%s,100%%{opacity:1}}\n", i, percent(now), percent(now+0.01))
 		if !line.isTyped {
 			now += reading
@@ -55,11 +55,12 @@ func picture(title string, lines []pictured) string {
 			" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\"/>\n",
 			i, n, margin+2*charWidth, y-14, width, lineHeight)
 		end := now + typing*float64(n)
-		fmt.Fprintf(&keys, "@keyframes c%d{0%%,%s{transform:none}%s,100%%{transform:translateX(%.1fpx)}}\n",
-			i, percent(now), percent(end), float64(n)*charWidth)
+		fmt.Fprintf(&keys, "@keyframes c%d{0%%,%s{transform:none;opacity:1}"+
+			"%s{transform:translateX(%.1fpx);opacity:1}%s,100%%{opacity:0}}\n",
+			i, percent(now), percent(end), float64(n)*charWidth, percent(end+0.01))
 		now = end + waiting
 	}
-	return fmt.Sprintf(pictureFrame, width, height, html.EscapeString(title), length, keys.String(), body.String())
+	return fmt.Sprintf(pictureFrame, width, y+margin, html.EscapeString(title), length, keys.String(), body.String())
 }
 
 // duration is how long a picture takes, in seconds.
@@ -110,7 +111,7 @@ func writeLine(b *strings.Builder, line string, y float64) {
 }
 
 // pictureFrame is around the lines: width, height, title, seconds, keyframes, lines.
-const pictureFrame = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0[1]f %.0[2]f" width="%.0[1]f" height="%.0[2]f" role="img">
+const pictureFrame = `<svg xmlns="http://www.w3.org/2000/svg" xml:space="preserve" viewBox="0 0 %.0[1]f %.0[2]f" width="%.0[1]f" height="%.0[2]f" role="img">
 <title>%[3]s</title>
 <style>
 .w,.c{fill:#f6f8fa}.w{stroke:#d0d7de}
@@ -122,8 +123,8 @@ text{font:14px ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono",mon
 .s31{fill:#ff7b72}.s32{fill:#56d364}.s33{fill:#e3b341}.s34{fill:#79c0ff}.s35{fill:#d2a8ff}.s36{fill:#56d4dd}
 }
 .l,.c{animation-duration:%.1[4]fs;animation-iteration-count:infinite}
-@media (prefers-reduced-motion:reduce){.l,.c{animation:none}.c{display:none}}
-.c{transform:translateX(100%%)}
+@media (prefers-reduced-motion:reduce){.l,.c{animation:none}}
+.c{opacity:0}
 %[5]s</style>
 <rect class="w" x="0.5" y="0.5" width="99.9%%" height="99.9%%" rx="9"/>
 <circle cx="20" cy="18" r="6" fill="#ff5f57"/><circle cx="40" cy="18" r="6" fill="#febc2e"/><circle cx="60" cy="18" r="6" fill="#28c840"/>
