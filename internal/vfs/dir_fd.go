@@ -1,12 +1,12 @@
+//go:build linux || darwin
+
 package vfs
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
-	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,16 +25,16 @@ func OpenDir(path string) (Dir, error) {
 	if err != nil {
 		return nil, pathError("open", path, err)
 	}
-	return &linuxDir{linuxFile{fd: fd, name: path}}, nil
+	return &fdDir{fdFile{fd: fd, name: path}}, nil
 }
 
-// A linuxFile is an open descriptor, -1 once it is closed.
-type linuxFile struct {
+// A fdFile is an open descriptor, -1 once it is closed.
+type fdFile struct {
 	fd   int
 	name string // for errors
 }
 
-func (f *linuxFile) Stat(st *Stat) error {
+func (f *fdFile) Stat(st *Stat) error {
 	var sys unix.Stat_t
 	if err := retry(func() error { return unix.Fstat(f.fd, &sys) }); err != nil {
 		return pathError("stat", f.name, err)
@@ -43,8 +43,8 @@ func (f *linuxFile) Stat(st *Stat) error {
 	return nil
 }
 
-func (f *linuxFile) Sync() error {
-	if err := retry(func() error { return unix.Fsync(f.fd) }); err != nil {
+func (f *fdFile) Sync() error {
+	if err := fsync(f.fd); err != nil {
 		return pathError("fsync", f.name, err)
 	}
 	return nil
@@ -52,7 +52,7 @@ func (f *linuxFile) Sync() error {
 
 // Close is not retried when a signal interrupts it: the descriptor is free by
 // then, and may be another file's already.
-func (f *linuxFile) Close() error {
+func (f *fdFile) Close() error {
 	err := unix.Close(f.fd)
 	f.fd = -1
 	if err != nil {
@@ -63,11 +63,11 @@ func (f *linuxFile) Close() error {
 
 // Chmod sets the permission bits and leaves set-user-id, set-group-id and
 // sticky as they are.
-func (f *linuxFile) Chmod(perm uint16) error {
+func (f *fdFile) Chmod(perm uint16) error {
 	var sys unix.Stat_t
 	err := retry(func() error { return unix.Fstat(f.fd, &sys) })
 	if err == nil {
-		mode := sys.Mode&0o7000 | uint32(perm)&0o777
+		mode := uint32(sys.Mode)&0o7000 | uint32(perm)&0o777
 		err = retry(func() error { return unix.Fchmod(f.fd, mode) })
 	}
 	if err != nil {
@@ -76,86 +76,14 @@ func (f *linuxFile) Chmod(perm uint16) error {
 	return nil
 }
 
-// A linuxDir looks names up relative to its descriptor, so that nothing it
+// A fdDir looks names up relative to its descriptor, so that nothing it
 // does depends on where the directory lies or how long its path is.
-type linuxDir struct{ linuxFile }
+type fdDir struct{ fdFile }
 
 // Fd returns the descriptor, which is the directory's until it is closed.
-func (d *linuxDir) Fd() int { return d.fd }
+func (d *fdDir) Fd() int { return d.fd }
 
-// direntPool keeps the buffers of ReadNames: a walk of 80,000 files lists
-// thousands of directories.
-var direntPool = sync.Pool{New: func() any { return new([32 << 10]byte) }}
-
-func (d *linuxDir) ReadNames(fn func(name []byte, kind Kind)) error {
-	// The descriptor remembers where the last listing ended.
-	if _, err := unix.Seek(d.fd, 0, io.SeekStart); err != nil {
-		return pathError("readdir", d.name, err)
-	}
-	buf := direntPool.Get().(*[32 << 10]byte)
-	defer direntPool.Put(buf)
-	for {
-		var n int
-		err := retry(func() (err error) {
-			n, err = unix.Getdents(d.fd, buf[:])
-			return err
-		})
-		if err != nil {
-			return pathError("readdir", d.name, err)
-		}
-		if n == 0 {
-			return nil
-		}
-		if !eachDirent(buf[:n], fn) {
-			return pathError("readdir", d.name, errBadDirent)
-		}
-	}
-}
-
-var errBadDirent = errors.New("malformed directory entry")
-
-// eachDirent calls fn for each struct linux_dirent64 in buf, which holds inode
-// (8 bytes), offset (8), record length (2), type (1) and the name, padded with
-// at least one NUL. It reports whether buf was well-formed.
-func eachDirent(buf []byte, fn func(name []byte, kind Kind)) bool {
-	const lenAt, typeAt, nameAt = 16, 18, 19
-	for len(buf) > 0 {
-		if len(buf) <= nameAt {
-			return false
-		}
-		n := int(binary.NativeEndian.Uint16(buf[lenAt:]))
-		if n <= nameAt || n > len(buf) {
-			return false
-		}
-		name := buf[nameAt:n]
-		end := bytes.IndexByte(name, 0)
-		if end < 0 {
-			return false
-		}
-		name = name[:end]
-		if s := string(name); s != "." && s != ".." {
-			fn(name, direntKind(buf[typeAt]))
-		}
-		buf = buf[n:]
-	}
-	return true
-}
-
-func direntKind(typ byte) Kind {
-	switch typ {
-	case unix.DT_REG:
-		return Regular
-	case unix.DT_DIR:
-		return Directory
-	case unix.DT_LNK:
-		return Symlink
-	case unix.DT_UNKNOWN:
-		return 0
-	}
-	return Special
-}
-
-func (d *linuxDir) Lstat(name string, st *Stat) error {
+func (d *fdDir) Lstat(name string, st *Stat) error {
 	if err := CheckName("lstat", name); err != nil {
 		return err
 	}
@@ -167,7 +95,7 @@ func (d *linuxDir) Lstat(name string, st *Stat) error {
 	return nil
 }
 
-func (d *linuxDir) OpenDir(name string) (Dir, error) {
+func (d *fdDir) OpenDir(name string) (Dir, error) {
 	if err := CheckName("open", name); err != nil {
 		return nil, err
 	}
@@ -175,10 +103,10 @@ func (d *linuxDir) OpenDir(name string) (Dir, error) {
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
-	return &linuxDir{linuxFile{fd: fd, name: name}}, nil
+	return &fdDir{fdFile{fd: fd, name: name}}, nil
 }
 
-func (d *linuxDir) Open(name string, st *Stat) (Reader, error) {
+func (d *fdDir) Open(name string, st *Stat) (Reader, error) {
 	if err := CheckName("open", name); err != nil {
 		return nil, err
 	}
@@ -188,7 +116,7 @@ func (d *linuxDir) Open(name string, st *Stat) (Reader, error) {
 	fd, err := openat(d.fd, name, flags, 0)
 	switch err {
 	case nil:
-	case unix.ELOOP, unix.ENXIO, unix.ENODEV: // a link; a socket or a device; a device
+	case unix.ELOOP, unix.ENXIO, unix.ENODEV, unix.EOPNOTSUPP: // a link; a socket or a device; a device; a socket
 		return nil, pathError("open", name, ErrNotRegular)
 	default:
 		return nil, pathError("open", name, err)
@@ -205,10 +133,10 @@ func (d *linuxDir) Open(name string, st *Stat) (Reader, error) {
 	if st != nil {
 		fillStat(st, &sys)
 	}
-	return &linuxReader{linuxFile{fd: fd, name: name}}, nil
+	return &fdReader{fdFile{fd: fd, name: name}}, nil
 }
 
-func (d *linuxDir) Readlink(name string) (string, error) {
+func (d *fdDir) Readlink(name string) (string, error) {
 	if err := CheckName("readlink", name); err != nil {
 		return "", err
 	}
@@ -228,7 +156,7 @@ func (d *linuxDir) Readlink(name string) (string, error) {
 	}
 }
 
-func (d *linuxDir) Mkdir(name string, perm uint16) error {
+func (d *fdDir) Mkdir(name string, perm uint16) error {
 	if err := CheckName("mkdir", name); err != nil {
 		return err
 	}
@@ -244,7 +172,7 @@ func (d *linuxDir) Mkdir(name string, perm uint16) error {
 	return errors.Join(sub.Chmod(perm), sub.Close())
 }
 
-func (d *linuxDir) Create(name string) (Writer, error) {
+func (d *fdDir) Create(name string) (Writer, error) {
 	if err := CheckName("create", name); err != nil {
 		return nil, err
 	}
@@ -253,10 +181,10 @@ func (d *linuxDir) Create(name string) (Writer, error) {
 	if err != nil {
 		return nil, pathError("create", name, err)
 	}
-	return &linuxWriter{linuxFile{fd: fd, name: name}}, nil
+	return &fdWriter{fdFile{fd: fd, name: name}}, nil
 }
 
-func (d *linuxDir) Symlink(target, name string) error {
+func (d *fdDir) Symlink(target, name string) error {
 	if err := CheckName("symlink", name); err != nil {
 		return err
 	}
@@ -266,32 +194,30 @@ func (d *linuxDir) Symlink(target, name string) error {
 	return nil
 }
 
-func (d *linuxDir) Rename(name string, to Dir, newname string, mode RenameMode) error {
+func (d *fdDir) Rename(name string, to Dir, newname string, mode RenameMode) error {
 	if err := errors.Join(CheckName("rename", name), CheckName("rename", newname)); err != nil {
 		return err
 	}
-	dir, ok := to.(*linuxDir)
+	dir, ok := to.(*fdDir)
 	if !ok {
 		return pathError("rename", name, errors.ErrUnsupported)
 	}
-	flags := map[RenameMode]uint{NoReplace: unix.RENAME_NOREPLACE, Exchange: unix.RENAME_EXCHANGE}[mode]
-	err := retry(func() error { return unix.Renameat2(d.fd, name, dir.fd, newname, flags) })
-	if flags != 0 && (err == unix.EINVAL || err == unix.ENOSYS) { // of the file system, of the kernel
-		err = errors.ErrUnsupported
-	}
-	if err != nil {
+	if err := renameat(d.fd, name, dir.fd, newname, mode); err != nil {
 		return pathError("rename", name, err)
 	}
 	return nil
 }
 
-func (d *linuxDir) Remove(name string) error {
+func (d *fdDir) Remove(name string) error {
 	if err := CheckName("remove", name); err != nil {
 		return err
 	}
 	err := retry(func() error { return unix.Unlinkat(d.fd, name, 0) })
-	if err == unix.EISDIR {
-		err = retry(func() error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) })
+	if err == unlinkIsDir {
+		// Where that says something else, too, it may be no directory after all.
+		if derr := retry(func() error { return unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR) }); derr != unix.ENOTDIR {
+			err = derr
+		}
 	}
 	if err != nil {
 		return pathError("remove", name, err)
@@ -299,9 +225,9 @@ func (d *linuxDir) Remove(name string) error {
 	return nil
 }
 
-type linuxReader struct{ linuxFile }
+type fdReader struct{ fdFile }
 
-func (r *linuxReader) Read(p []byte) (int, error) {
+func (r *fdReader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -319,9 +245,9 @@ func (r *linuxReader) Read(p []byte) (int, error) {
 	}
 }
 
-type linuxWriter struct{ linuxFile }
+type fdWriter struct{ fdFile }
 
-func (w *linuxWriter) Write(p []byte) (int, error) {
+func (w *fdWriter) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
 		n, err := unix.Write(w.fd, p[done:])
@@ -338,8 +264,8 @@ func (w *linuxWriter) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-func (w *linuxWriter) Inherit(from Reader) (names int, err error) {
-	r, ok := from.(*linuxReader)
+func (w *fdWriter) Inherit(from Reader) (names int, err error) {
+	r, ok := from.(*fdReader)
 	if !ok {
 		return 0, pathError("inherit", w.name, errors.ErrUnsupported)
 	}
@@ -352,8 +278,8 @@ func (w *linuxWriter) Inherit(from Reader) (names int, err error) {
 	if err == nil {
 		err = copyAttributes(r.fd, w.fd)
 	}
-	if special := old.Mode & 0o7000; err == nil && special != 0 { // chown drops them: last
-		err = allowed(retry(func() error { return unix.Fchmod(w.fd, own.Mode&0o777|special) }))
+	if special := uint32(old.Mode) & 0o7000; err == nil && special != 0 { // chown drops them: last
+		err = allowed(retry(func() error { return unix.Fchmod(w.fd, uint32(own.Mode)&0o777|special) }))
 	}
 	if err != nil {
 		return 0, pathError("inherit", w.name, err)
@@ -380,8 +306,14 @@ func copyAttributes(from, to int) error {
 		if len(name) == 0 {
 			continue
 		}
-		value := make([]byte, 64<<10) // the kernel's limit
+		value := make([]byte, 64<<10) // Linux has no longer ones
 		n, err := unix.Fgetxattr(from, string(name), value)
+		if err == unix.ERANGE {
+			if n, err = unix.Fgetxattr(from, string(name), nil); err == nil {
+				value = make([]byte, n)
+				n, err = unix.Fgetxattr(from, string(name), value)
+			}
+		}
 		if err == nil {
 			err = unix.Fsetxattr(to, string(name), value[:n], 0)
 		}
@@ -396,7 +328,7 @@ func copyAttributes(from, to int) error {
 // that the file system has none.
 func allowed(err error) error {
 	switch err {
-	case unix.EPERM, unix.EACCES, unix.ENOTSUP, unix.ENODATA:
+	case unix.EPERM, unix.EACCES, unix.ENOTSUP, noAttribute:
 		return nil
 	}
 	return err
@@ -425,7 +357,7 @@ func fillStat(st *Stat, sys *unix.Stat_t) {
 
 // pathError returns err with what was done to what.
 func pathError(op, name string, err error) error {
-	if err == unix.EBADF { // the -1 of a closed linuxFile
+	if err == unix.EBADF { // the -1 of a closed fdFile
 		err = fs.ErrClosed
 	}
 	return &fs.PathError{Op: op, Path: name, Err: err}
