@@ -48,7 +48,8 @@ var mayImport = map[string][]string{
 	"internal/mutants":                {}, // a program that breaks the rest
 	"tree":                            {"store"},
 	"internal/trees":                  {"internal/progress", "tree", "store", "internal/vfs", "internal/similar", "internal/object"},
-	"internal/capture":                {"internal/progress", "tree", "internal/trees", "store", "internal/cas", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo", "internal/cas/layout", "internal/object"},
+	"internal/secrets":                {"internal/vfs", "internal/cas/layout"},
+	"internal/capture":                {"internal/secrets", "internal/progress", "tree", "internal/trees", "store", "internal/cas", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo", "internal/cas/layout", "internal/object"},
 	"internal/audit":                  {"internal/progress", "tree", "internal/trees", "store", "internal/cas", "internal/vfs", "internal/object"},
 	"session":                         {},
 	"internal/sessionlog":             {"session", "internal/vfs"},
@@ -59,7 +60,7 @@ var mayImport = map[string][]string{
 	"internal/health":                 {"store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs", "internal/object"},
 	"internal/places":                 {"internal/capture", "internal/history", "store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs", "internal/object"},
 	"internal/retain":                 {"internal/progress", "internal/trees", "internal/audit", "internal/history", "internal/places", "internal/health", "store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs", "internal/object"},
-	"manager":                         {"internal/history", "internal/places", "internal/health", "internal/retain", "internal/cas/layout", "rollback", "internal/livedir", "tree", "store", "internal/cas", "session", "patch", "internal/similar", "internal/vfs", "internal/trees", "internal/capture", "internal/audit", "internal/sessionlog", "internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside", "internal/change", "internal/object", "internal/hunks"},
+	"manager":                         {"internal/secrets", "internal/history", "internal/places", "internal/health", "internal/retain", "internal/cas/layout", "rollback", "internal/livedir", "tree", "store", "internal/cas", "session", "patch", "internal/similar", "internal/vfs", "internal/trees", "internal/capture", "internal/audit", "internal/sessionlog", "internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside", "internal/change", "internal/object", "internal/hunks"},
 	"checkpoint":                      {"manager", "rollback", "store", "internal/inside"},
 	"checkpoint/httpapi":              {"internal/explain", "internal/wire", "checkpoint", "manager", "session", "rollback", "store"},
 	"integrations":                    {},

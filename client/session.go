@@ -59,6 +59,9 @@ type Look struct {
 	ReadFiles        int64                     `json:"readFiles"`
 	Omitted          int64                     `json:"omitted"` // left out, a directory counted once
 	Partial          bool                      `json:"partial"` // a limit was reached
+	// Secrets are files that were captured and seem to hold secrets, once in a session, at the
+	// end of a turn.
+	Secrets []string `json:"secrets,omitempty"`
 }
 
 // TurnEnded is a Look at the end of a turn.

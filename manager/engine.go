@@ -31,6 +31,10 @@ type EngineOptions struct {
 	Git    tree.GitEnv  // where git's configuration is
 	Logger *slog.Logger // nil: nothing is logged
 
+	// IgnoreFile has patterns for all projects, in the syntax of a .booignore, which is above
+	// it; it is read at each capture. Default: none.
+	IgnoreFile string
+
 	NoPrompts bool // keep no Title of a [Turn]; default: they are kept
 
 	MaxWatches int // directories that are watched at most, in each tree; default: all that the system allows
@@ -282,7 +286,8 @@ func (e *Engine) workspace(wt *worktree) (*capture.Workspace, error) {
 		return wt.ws, nil
 	}
 	ws, err := wt.project.Open(&capture.WorkspaceOptions{Store: wt.store, StoreDir: e.opts.StoreRoot, Git: e.opts.Git,
-		Logger: e.opts.Logger, Resident: e.resident, MaxWatches: e.opts.MaxWatches, Pages: wt.pages})
+		IgnoreFile: e.opts.IgnoreFile, Logger: e.opts.Logger, Resident: e.resident, MaxWatches: e.opts.MaxWatches,
+		Pages: wt.pages})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/secrets"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -25,6 +27,10 @@ type Result struct {
 	// one line of at most 400 bytes for the model. Paths are quoted, and cut. Only of a turn
 	// that asked for it; "": nothing, or it is not known.
 	SinceLast string
+
+	// Secrets are paths of files that were captured and seem to hold secrets, such as .env or a
+	// private key, each once in a session. Only at the end of a turn, and of a snapshot.
+	Secrets []string
 
 	Tree     store.ID        // of the directory
 	Since    *Point          // the session's newest step before; nil: this is its start
@@ -440,4 +446,17 @@ func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error
 	}
 	d.Untold, err = m.newestUntold(ctx, head)
 	return err
+}
+
+// tellSecrets returns the files in a tree that seem to hold secrets, but for those that
+// the session was told of before. What goes wrong is no harm to the turn.
+func (m *FileSnapshotManager) tellSecrets(ctx context.Context, root store.ID) []string {
+	paths, err := secrets.Tell(ctx, m.store.FS(), m.place(), m.opts.Session, func(path string) (bool, error) {
+		e, err := trees.EntryAt(ctx, m.store, root, path)
+		return e != nil, err
+	})
+	if err != nil {
+		m.log.Warn("it is not known which files seem to hold secrets", "root", m.project.Root, "err", err)
+	}
+	return paths
 }

@@ -23,8 +23,8 @@ import (
 
 // Options are the choices at [Open].
 type Options struct {
-	// Engine shares what is open with other managers; StoreRoot, Home, Git, Logger and
-	// NoPrompts are its own then. Default: nothing is shared.
+	// Engine shares what is open with other managers; StoreRoot, Home, Git,
+	// IgnoreFile, Logger and NoPrompts are its own then. Default: nothing is shared.
 	Engine *Engine
 
 	// StoreRoot is the directory that holds the stores of all projects, e.g.
@@ -78,6 +78,10 @@ type Options struct {
 	Home       string       // the user's home, which is too broad a directory; default unknown
 	Git        tree.GitEnv  // where git's configuration is
 	Logger     *slog.Logger // nil: nothing is logged
+
+	// IgnoreFile has patterns for all projects, in the syntax of a .booignore, which is above
+	// it; it is read at each capture. Default: none.
+	IgnoreFile string
 
 	// MinFree is how many bytes must be free where the store is for a turn to be
 	// captured; restores go on. Default 256 MiB, or 2 % of a small disk;
@@ -147,7 +151,7 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 	e := opts.Engine
 	if e == nil {
 		e = newEngine(&EngineOptions{StoreRoot: opts.StoreRoot, Home: opts.Home, Git: opts.Git, Logger: opts.Logger,
-			NoPrompts: opts.NoPrompts})
+			NoPrompts: opts.NoPrompts, IgnoreFile: opts.IgnoreFile})
 	}
 	wt, err := e.open(ctx, root, opts)
 	if err != nil {

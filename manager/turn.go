@@ -661,6 +661,7 @@ func (m *FileSnapshotManager) endTurn(ctx context.Context, opts *capture.Options
 	defer func() {
 		if result = o.end(ctx, &err); err == nil {
 			m.release()
+			result.Secrets = m.tellSecrets(ctx, result.Tree)
 		}
 	}()
 	e := &turnEnd{look: o, asked: asked}

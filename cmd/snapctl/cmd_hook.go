@@ -157,6 +157,7 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent, tell bool) {
 			late = nil
 		}
 		a.tellModel(agent, &answer)
+		a.tellSecrets(&answer)
 		return
 	case came == queued && err == nil:
 		return
@@ -195,6 +196,7 @@ func (a *app) hook(ctx context.Context, agent *agents.Agent, tell bool) {
 			a.notRecorded(e, answer.err)
 		} else if late == nil { // which has something to say itself
 			a.tellModel(agent, answer)
+			a.tellSecrets(answer)
 		}
 	case <-time.After(time.Until(begun.Add(wait + time.Second))): // it does not even end when it is told to
 		fail(fmt.Errorf("not done after %v", wait))
@@ -227,6 +229,13 @@ func (a *app) tellModel(agent *agents.Agent, answer *hookAnswer) {
 	}{output{agent.PromptEvent(), answer.SinceLast}})
 	if err == nil {
 		fmt.Fprintf(a.stdout, "%s\n", b)
+	}
+}
+
+// tellSecrets answers the end of a turn with what the user is to know of secrets.
+func (a *app) tellSecrets(answer *hookAnswer) {
+	if len(answer.Secrets) > 0 {
+		tellUser(a.stdout, secretsText(answer.Secrets))
 	}
 }
 

@@ -101,6 +101,8 @@ type recordedRun struct {
 	turns int // that have ended
 	open  bool
 	begun store.ID // what was in the directory when the newest began
+
+	secrets []string // files that were captured and seem to hold some
 }
 
 // beginRun begins a session and its first turn. It is nil, without an error, within a
@@ -152,12 +154,14 @@ func (r *recordedRun) begin(ctx context.Context) error {
 
 // endTurn ends a turn. Behind others one that changed nothing is none.
 func (r *recordedRun) endTurn(ctx context.Context) (err error) {
+	var look *manager.Result
 	if r.turns > 0 {
-		_, err = r.m.Snapshot(ctx, &manager.SnapshotOptions{Partial: true})
+		look, err = r.m.Snapshot(ctx, &manager.SnapshotOptions{Partial: true})
 	} else {
-		_, err = r.m.OnTurnEnd(ctx, nil)
+		look, err = r.m.OnTurnEnd(ctx, nil)
 	}
 	if err == nil {
+		r.secrets = append(r.secrets, look.Secrets...)
 		r.turns++
 		r.open = false
 	}
@@ -228,6 +232,7 @@ func (r *recordedRun) end(ctx context.Context, watched <-chan struct{}) {
 	} else {
 		r.app.startPrune(r.m)
 	}
+	r.app.warnOfSecrets(r.secrets)
 	if err := r.close(); err != nil {
 		r.app.log.Warn("run not closed cleanly", "err", err)
 	}

@@ -57,6 +57,7 @@ type snapshotAnswer struct {
 	Session          string         `json:"session"`
 	Counts           snapshotCounts `json:"counts"`
 	NotCaptured      reasonCounts   `json:"notCaptured"`
+	Secrets          []string       `json:"secrets,omitempty"` // files that seem to hold some, once in a session
 	Partial          bool           `json:"partial"`
 }
 
@@ -114,6 +115,7 @@ func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
 	}
 	a.startPrune(p.m)
 	left.warn(a)
+	a.warnOfSecrets(r.Secrets)
 	if left.isPart() {
 		return &failure{code: exitPart}
 	}
@@ -171,7 +173,7 @@ func newSnapshotAnswer(r *manager.Result, left *leftOut, session string) *snapsh
 		SnapshotTreeHash: r.Tree, FirstSnapshot: r.Since == nil, Session: session,
 		Counts: snapshotCounts{Files: c.Files, Dirs: c.Dirs, Symlinks: c.Symlinks, Bytes: c.Bytes,
 			ReadFiles: c.ReadFiles, ReadBytes: c.ReadBytes, NewObjects: r.NewObjects, StoredBytes: r.StoredBytes},
-		NotCaptured: left.counts, Partial: left.counts[trees.OverBudget] > 0,
+		NotCaptured: left.counts, Secrets: r.Secrets, Partial: left.counts[trees.OverBudget] > 0,
 	}
 	if r.Since != nil {
 		j.BaselineTreeHash = &r.Since.State.Tree

@@ -56,7 +56,8 @@ const maxHook = 2 * time.Minute
 
 // A hookAnswer is what came of an event.
 type hookAnswer struct {
-	SinceLast string `json:"sinceLast,omitempty"` // of a prompt that asked for it
+	SinceLast string   `json:"sinceLast,omitempty"` // of a prompt that asked for it
+	Secrets   []string `json:"secrets,omitempty"`   // captured files of which the user is to be told
 	err       error
 }
 
@@ -109,6 +110,7 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 			return err
 		}
 		opts.Home, opts.Git = h.app.home()
+		opts.IgnoreFile = h.app.ignoreFile()
 		opts.Logger, opts.NoPrompts = h.app.log, h.app.noPrompts()
 	}
 	m, err := manager.Open(ctx, root, opts)
@@ -152,7 +154,10 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 				return err
 			}
 		}
-		_, err := m.OnTurnEnd(ctx, nil)
+		r, err := m.OnTurnEnd(ctx, nil)
+		if err == nil {
+			calls.owe(e.Session, r.Secrets)
+		}
 		return err
 	}
 	switch e.Name {
@@ -212,7 +217,13 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 			_, err = m.OnToolsRefused(ctx, refused...)
 		}
 	case agents.Stop, agents.StopFailed: // what runs is in the background
-		_, err = m.OnTurnEnd(ctx, nil)
+		var r *manager.Result
+		if r, err = m.OnTurnEnd(ctx, nil); err == nil {
+			calls.owe(e.Session, r.Secrets)
+		}
+		if e.Name == agents.Stop { // whose answer is shown
+			answer.Secrets = calls.owed(e.Session)
+		}
 		h.log.addHealth(e, m)
 		if h.engine == nil {
 			h.app.startPrune(m)
@@ -229,7 +240,15 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 type hookCalls struct {
 	Calls   []hookCall  `json:"calls"`
 	Models  []hookModel `json:"models,omitempty"` // the session that began last is the last
+	Owed    []hookOwed  `json:"owed,omitempty"`
 	changed bool
+}
+
+// hookOwed are files of which a session's user is to be told that they seem to hold
+// secrets: the event at which that was found shows its user nothing.
+type hookOwed struct {
+	Session string   `json:"session"`
+	Secrets []string `json:"secrets"`
 }
 
 // A hookModel is the model with which a session began: Claude Code says it there alone.
@@ -297,6 +316,28 @@ func (c *hookCalls) model(session string) string {
 		}
 	}
 	return ""
+}
+
+// owe notes files of which the user of a session is to be told.
+func (c *hookCalls) owe(session string, secrets []string) {
+	if len(secrets) == 0 {
+		return
+	}
+	c.Owed = append(c.Owed, hookOwed{session, secrets})
+	c.Owed = c.Owed[max(len(c.Owed)-maxHookModels, 0):]
+	c.changed = true
+}
+
+// owed returns them, and forgets them.
+func (c *hookCalls) owed(session string) (secrets []string) {
+	c.Owed = slices.DeleteFunc(c.Owed, func(o hookOwed) bool {
+		if o.Session == session {
+			secrets = append(secrets, o.Secrets...)
+		}
+		return o.Session == session
+	})
+	c.changed = c.changed || secrets != nil
+	return secrets
 }
 
 // keep forgets a session's tools but for those that run.

@@ -157,6 +157,16 @@ func (a *app) home() (string, tree.GitEnv) {
 	return home, tree.GitEnv{Home: home, XDGConfigHome: a.getenv("XDG_CONFIG_HOME"), SystemConfig: "/etc/gitconfig"}
 }
 
+// ignoreFile returns the file with the user's patterns for all projects, which need not be
+// there; "": there is no home.
+func (a *app) ignoreFile() string {
+	home := a.getenv("HOME")
+	if home == "" {
+		return ""
+	}
+	return filepath.Join(home, ".boo", "ignore")
+}
+
 // openToRead opens the store of the project, which must exist. The directory need
 // not.
 func (a *app) openToRead(ctx context.Context) (*place, error) {
@@ -232,6 +242,7 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (p *place, err er
 	}
 	opts.Session, opts.AnySession = a.flags.session, a.flags.session == "" && a.flags.sessionFile == ""
 	opts.Home, opts.Git = a.home()
+	opts.IgnoreFile = a.ignoreFile()
 	opts.Logger = a.log
 	opts.Engine = a.engine
 	opts.OnDirty = rollback.Merge

@@ -128,6 +128,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 			const r = await ask(session, "turn_end");
 			if (r.partial) warn("The snapshot is not complete: a limit was reached.");
 			if (r.health) warn(`The store of snapshots: ${r.health}`);
+			if (r.secrets) warn(`In snapshots, and they seem to hold secrets: ${r.secrets.join(", ")}. A line in .booignore leaves a file out, then 'snapctl forget PATH' removes it.`);
 		});
 	}
 

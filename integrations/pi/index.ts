@@ -277,6 +277,7 @@ export default function (pi: ExtensionAPI) {
 			);
 			void looked(ctx, r);
 			if (r.health) warn(ctx, `The store of snapshots: ${r.health}`);
+			if (r.secrets) warn(ctx, `In snapshots, and they seem to hold secrets: ${names(r.secrets)}. A line in .booignore leaves a file out, then 'snapctl forget PATH' removes it.`);
 		});
 		if (done) failing.clear();
 		if (!off) status(ctx, done ? undefined : "no file snapshot of the last turn");

@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/gitrepo"
 	"github.com/boocode/filestore/internal/progress"
+	"github.com/boocode/filestore/internal/secrets"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/watch"
@@ -97,6 +98,7 @@ type capture struct {
 	edits   map[uint32]*blockEdit
 	sums    map[uint32]dirSum
 	weights []*weight
+	secrets []string // paths of files that were read and seem to hold some
 }
 
 // clocks say which times show that a file is as it was.
@@ -163,6 +165,7 @@ func (ws *Workspace) Capture(ctx context.Context, sink Sink, opts *Options) (*tr
 			if !durable {
 				return
 			}
+			c.noteSecrets() // first: what is in the cache is not read again
 			if err := c.saveCache(err); err != nil {
 				ws.log.Warn("stat cache not saved", "root", ws.Root, "err", err)
 			}
@@ -319,6 +322,32 @@ func (c *capture) fail(err error) {
 	}
 	c.mu.Unlock()
 	c.queue.stop()
+}
+
+// foundSecret notes a file that seems to hold secrets. One that git tracks is in git, too, and
+// no rule leaves it out: nobody is told.
+func (c *capture) foundSecret(path string) {
+	if c.tracked(path, false) {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.secrets = append(c.secrets, path)
+}
+
+// noteSecrets puts what seems to hold secrets on the list of those that sessions are told of.
+func (c *capture) noteSecrets() {
+	c.mu.Lock()
+	paths := c.secrets
+	c.mu.Unlock()
+	if len(paths) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := secrets.Add(ctx, c.cache.fsys, c.cache.dir, paths); err != nil {
+		c.ws.log.Warn("files that seem to hold secrets are not noted", "root", c.ws.Root, "err", err)
+	}
 }
 
 // overBudget notes that a limit was reached.

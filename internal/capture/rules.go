@@ -1,7 +1,10 @@
 package capture
 
 import (
+	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -171,8 +174,9 @@ const outsideGit = "node_modules/\n.pi/\n"
 // findRules makes the rules that hold at the root of the workspace, which
 // may lie below the root of the repository.
 func (ws *Workspace) findRules(env tree.GitEnv) error {
+	own := ws.ownPatterns()
 	if ws.repo.Load() == nil {
-		ws.rules = ignore.Root(ignore.Options{Defaults: []byte(outsideGit)})
+		ws.rules = ignore.Root(ignore.Options{Defaults: []byte(outsideGit), Own: own})
 		return nil
 	}
 	opts, err := ws.repo.Load().IgnoreOptions(gitrepo.Env{
@@ -185,6 +189,7 @@ func (ws *Workspace) findRules(env tree.GitEnv) error {
 			opts = ignore.Options{}
 		}
 	}
+	opts.Own = own
 	ws.rules = ignore.Root(opts)
 	below := ws.gitPath("")
 	if below == "" {
@@ -196,6 +201,25 @@ func (ws *Workspace) findRules(env tree.GitEnv) error {
 		dir = filepath.Join(dir, name)
 	}
 	return nil
+}
+
+// ownPatterns reads the user's own patterns. A file that is not there has none.
+func (ws *Workspace) ownPatterns() []byte {
+	if ws.ignoreFile == "" {
+		return nil
+	}
+	b, err := os.ReadFile(ws.ignoreFile)
+	if err == nil && len(b) > maxPatternFile {
+		err = errTooLarge
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			ws.log.Warn("patterns for all projects cannot be read: what they leave out is captured",
+				"path", ws.ignoreFile, "err", err)
+		}
+		return nil
+	}
+	return b
 }
 
 // patternFilesIn reads the pattern files of a directory above the root.

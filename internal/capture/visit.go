@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/secrets"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/store"
@@ -112,6 +113,9 @@ func (j *dirJob) readFile(w *worker, s *slot) (err error) {
 	s.id, err = w.readFile(j.dir, s.name)
 	s.st = w.st
 	if err == nil {
+		if secrets.Holds(s.name, w.content()) {
+			c.foundSecret(trees.Join(j.path(), s.name))
+		}
 		c.readFiles.Add(1)
 		c.readBytes.Add(size)
 		c.progress.CountRead(size)
@@ -265,6 +269,14 @@ func (w *worker) readFile(dir vfs.Dir, name string) (store.ID, error) {
 		return store.ID{}, errChanged
 	}
 	return id, nil
+}
+
+// content returns what was read last, by readFile; nil: it was read in pieces.
+func (w *worker) content() []byte {
+	if w.st.Size >= wholeRead {
+		return nil
+	}
+	return w.buf[:w.st.Size]
 }
 
 // readSmall stores the content of a file of w.st.Size bytes.

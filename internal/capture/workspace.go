@@ -24,6 +24,10 @@ type WorkspaceOptions struct {
 	Git      tree.GitEnv
 	Logger   *slog.Logger // nil: nothing is logged
 
+	// IgnoreFile has patterns for all projects, in the syntax of a .booignore, which is above
+	// it; it is read at each capture. Default: none.
+	IgnoreFile string
+
 	// Resident keeps the stat cache in memory and watches the directory, where
 	// the system can do that, so that a capture costs what has changed. It is
 	// for processes that stay: see [Workspace.Close].
@@ -55,6 +59,7 @@ type Workspace struct {
 	pages          *trees.Pages // nil: none
 
 	git                tree.GitEnv
+	ignoreFile         string // "": none
 	store              *cas.Store
 	storeDev, storeIno uint64
 	rules              *ignore.Rules // at the root, before its own pattern files
@@ -70,7 +75,7 @@ func (p *Project) Open(opts *WorkspaceOptions) (*Workspace, error) {
 	ws := &Workspace{
 		Project: p, lock: make(chan struct{}, 1),
 		resident: opts.Resident && opts.Store != nil, maxWatches: opts.MaxWatches, pages: opts.Pages,
-		git: opts.Git, store: opts.Store, openDir: vfs.OpenDir,
+		git: opts.Git, ignoreFile: opts.IgnoreFile, store: opts.Store, openDir: vfs.OpenDir,
 		log: cmp.Or(opts.Logger, slog.New(slog.DiscardHandler)),
 	}
 	if p.repoErr != nil {

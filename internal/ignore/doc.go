@@ -10,11 +10,12 @@
 //
 // # What decides
 //
-// From the top: the .booignore files, the deepest first; then git's own
-// levels: the .gitignore files, the deepest first, $GIT_DIR/info/exclude,
-// core.excludesFile, and last our defaults. The first file with a pattern for
-// the name decides, by the last such pattern in it. A .booignore file has the
-// syntax of a .gitignore file; its negated patterns capture what git ignores.
+// From the top: the .booignore files, the deepest first; the user's own patterns
+// for all projects; then git's own levels: the .gitignore files, the deepest
+// first, $GIT_DIR/info/exclude, core.excludesFile, and last our defaults. The
+// first file with a pattern for the name decides, by the last such pattern in it.
+// A .booignore file, as the user's own, has the syntax of a .gitignore file; its
+// negated patterns capture what git ignores.
 //
 // # How a pattern is matched
 //

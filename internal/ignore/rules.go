@@ -14,6 +14,7 @@ type Options struct {
 	Excludes   []byte // content of core.excludesFile, the lowest of git's levels
 	Info       []byte // content of $GIT_DIR/info/exclude, above Excludes
 	Defaults   []byte // patterns of ours below all others, such as "node_modules/\n"
+	Own        []byte // patterns of the user's for all projects, above git's levels and below the .booignore files
 }
 
 // Rules are the patterns in force in one directory.
@@ -39,6 +40,7 @@ const version = "ignore 1"
 // files that lie in it.
 func Root(o Options) *Rules {
 	in := &force{fold: o.IgnoreCase}
+	in.boo = push(in.boo, o.Own, 0, in.fold)
 	for _, text := range [][]byte{o.Defaults, o.Excludes, o.Info} {
 		in.git = push(in.git, text, 0, in.fold)
 	}
@@ -46,7 +48,11 @@ func Root(o Options) *Rules {
 	if o.IgnoreCase {
 		fold = 1
 	}
-	in.id = sum([]byte(version), []byte{fold}, o.Defaults, o.Excludes, o.Info)
+	parts := [][]byte{[]byte(version), {fold}, o.Defaults, o.Excludes, o.Info}
+	if len(o.Own) > 0 { // otherwise the ID is that of a program that knows of none
+		parts = append(parts, o.Own)
+	}
+	in.id = sum(parts...)
 	return &Rules{in: in}
 }
 

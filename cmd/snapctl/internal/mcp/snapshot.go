@@ -53,6 +53,7 @@ type Created struct {
 	NotCaptured map[string]int `json:"notCaptured,omitempty" jsonschema:"how much was left out, by reason; an ignored directory counts once"`
 	Missing     []Omission     `json:"missing,omitempty" jsonschema:"the first of those that were left out for another reason than a rule"`
 	Partial     bool           `json:"partial,omitempty" jsonschema:"a limit was reached: not all was captured"`
+	Secrets     []string       `json:"secrets,omitempty" jsonschema:"files that were captured and seem to hold secrets, by their names; tell the user, who can leave them out and forget them; told once"`
 
 	label string
 	start bool // the snapshot before is the start of the session
@@ -84,7 +85,7 @@ func create(ctx context.Context, m *manager.FileSnapshotManager, p *CreateArgs) 
 	}
 	c := &Created{Recorded: r.Data != nil, EntryID: r.EntryID, TreeHash: r.Tree.String(),
 		Files: r.Capture.Files + r.Capture.Symlinks, Partial: r.Capture.Partial,
-		Changes: []Change{}, label: p.Label}
+		Changes: []Change{}, Secrets: r.Secrets, label: p.Label}
 	if r.Data != nil {
 		c.TurnIndex = &r.Data.TurnIndex
 	}
@@ -215,6 +216,10 @@ func (c *Created) text() string {
 	}
 	for _, o := range c.Missing {
 		fmt.Fprintf(&b, "\nnot captured %s: %s", &o.FilePath, o.Reason)
+	}
+	for _, path := range c.Secrets {
+		fmt.Fprintf(&b, "\ncaptured, and seems to hold secrets: %s. Tell the user: a line /PATH in .booignore "+
+			"leaves it out, and then 'snapctl forget PATH' removes what was stored.", words.Quote(path))
 	}
 	return b.String()
 }

@@ -45,7 +45,7 @@ type Done struct{}
 
 func newLook(r *manager.Result) *client.Look {
 	l := &client.Look{SnapshotTreeHash: r.Tree, EntryID: r.EntryID, Data: r.Data, Offline: r.Offline,
-		SinceLast: r.SinceLast}
+		SinceLast: r.SinceLast, Secrets: r.Secrets}
 	if r.Snapshot != nil {
 		l.SnapshotSeq = r.Snapshot.Seq
 	}

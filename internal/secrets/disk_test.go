@@ -1,0 +1,3 @@
+package secrets
+
+import _ "github.com/boocode/filestore/internal/testdisk"
