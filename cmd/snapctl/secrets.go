@@ -20,16 +20,16 @@ func secretsText(paths []string) string {
 		rules = append(rules, words.ShellQuote(ignoreRule(p)))
 		names = append(names, words.ShellQuote(p))
 	}
-	more, verb := "", "seem"
+	more, verb, it := "", "seem", "them"
 	if n := len(paths) - len(listed); n > 0 {
 		more = fmt.Sprintf(" and %s", words.Count(n, "other"))
 	}
 	if len(paths) == 1 {
-		verb = "seems"
+		verb, it = "seems", "it"
 	}
-	return fmt.Sprintf("%s%s %s to hold secrets, and snapshots have it all\n"+
+	return fmt.Sprintf("%s%s %s to hold secrets, and snapshots keep %s\n"+
 		"  leave out from now on:    printf '%%s\\n' %s >> .booignore\n"+
-		"  then, remove from store:  snapctl forget %s", quoteAll(listed), more, verb,
+		"  then, remove from store:  snapctl forget %s", quoteAll(listed), more, verb, it,
 		strings.Join(rules, " "), strings.Join(names, " "))
 }
 
