@@ -91,6 +91,7 @@ var only = map[string][]string{
 	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/mutants", "internal/testhistory"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"cmd/snapctl/internal/mcp", "cmd/snapctl"},
 	"github.com/tailscale/hujson":            {"cmd/snapctl/internal/agents"},
+	"github.com/clipperhouse/displaywidth":   {"cmd/snapctl"},
 	"github.com/pelletier/go-toml":           {"cmd/snapctl/internal/configfile"},
 	"github.com/google/jsonschema-go":        {"cmd/snapctl/internal/mcp"},
 	"database/sql":                           {"checkpoint", "cmd/snapctl", "examples/runtime"},

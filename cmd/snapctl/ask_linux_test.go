@@ -87,7 +87,7 @@ func TestTitleWidth(t *testing.T) {
 		if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: 24}); err != nil {
 			t.Skip(err)
 		}
-		args := []string{"--store", stores, "--root", dir, "log"}
+		args := []string{"--store", stores, "--root", dir, "log", "--oneline"}
 		if code := run(t.Context(), args, program, program, io.Discard, func(string) string { return "" }); code != exitDone {
 			t.Errorf("log: %d", code)
 		}

@@ -27,9 +27,9 @@ func (a *app) diffCommand() *cobra.Command {
 			"  snapctl diff --hunks {REV REV | --turn REV} [flags] [-- PATH...]",
 		Short:   "Show what differs between snapshots, or a snapshot and the disk",
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd, a.flags.json) },
-		RunE: a.resident(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+		RunE: a.paged(a.resident(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			return a.diff(cmd, p, args, &f)
-		})),
+		}))),
 	}
 	flags := c.Flags()
 	flags.StringVar(&f.turn, "turn", "", "show what the turn `REV` did, and nothing that others did meanwhile")

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -23,7 +26,27 @@ import (
 type logFlags struct {
 	limit      int
 	all, names bool
-	diff       diffFlags
+	oneLine    bool
+	turns      bool // what each did is to be known
+
+	since, until time.Time // zero: always
+	grep         *regexp.Regexp
+	diff         diffFlags
+}
+
+// isPart reports whether not all is listed that has happened.
+func (f *logFlags) isPart() bool { return !f.since.IsZero() || !f.until.IsZero() || f.grep != nil }
+
+// wants reports whether something is listed by when it was, and by its title and label.
+func (f *logFlags) wants(mo *manager.Moment) bool {
+	var at time.Time // of what only a log knows it is not known
+	label := ""
+	if s := mo.Snapshot; s != nil {
+		at, label = s.Time, s.Label
+	}
+	return (f.since.IsZero() || !at.Before(f.since)) &&
+		(f.until.IsZero() || at.Before(f.until) && !at.IsZero()) &&
+		(f.grep == nil || f.grep.MatchString(mo.Title) || f.grep.MatchString(label))
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -35,7 +58,7 @@ func (a *app) logCommand() *cobra.Command {
 			switch {
 			case f.limit < 0 || f.limit == 0 && cmd.Flags().Changed("limit"):
 				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
-			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
+			case len(args) > 0 && cmd.ArgsLenAtDash() != 0 && !a.areThere(args):
 				return usageError(cmd, "log: %q: paths come after --", args[0])
 			case f.all && (len(args) > 0 || f.names || f.diff.shows() || a.flags.sessionFile != ""):
 				return usageError(cmd, "log: --all lists records as they are: "+
@@ -43,12 +66,21 @@ func (a *app) logCommand() *cobra.Command {
 			}
 			return f.diff.checkShown(cmd)
 		},
-		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error { return a.listLog(cmd, p, args, &f) }),
+		RunE: a.paged(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+			return a.listLog(cmd, p, args, &f)
+		})),
 	}
 	c.Flags().IntVarP(&f.limit, "limit", "n", 0, "list at most `N` of them (default all)")
 	c.Flags().BoolVar(&f.all, "all", false,
 		"list all records of all sessions, of all working trees that share the store")
+	now := time.Now()
+	parseTime := func(text string) (time.Time, error) { return when.Parse(text, now) }
+	addParsed(c.Flags(), &f.since, parseTime, "since", "list what happened since `TIME`: 2h, yesterday, 2026-11-20")
+	addParsed(c.Flags(), &f.until, parseTime, "until", "list what happened before `TIME`")
+	addParsed(c.Flags(), &f.grep, smartCase, "grep",
+		"list what has a title or label that a `PATTERN` matches; without capitals case does not count")
 	c.Flags().BoolVar(&f.names, "name-status", false, "list the paths that each turn changed")
+	c.Flags().BoolVar(&f.oneLine, "oneline", false, "list as in a pipe; --oneline=false as on a terminal")
 	f.diff.addTo(c.Flags())
 	return c
 }
@@ -60,13 +92,21 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 		return err
 	}
 	n := 0
+	var screen *logScreen
+	if !cmd.Flags().Changed("oneline") {
+		f.oneLine = !isTerminal(a.stdout)
+	}
+	if !a.flags.json && !f.all && !f.oneLine {
+		screen = p.newLogScreen(only)
+	}
+	f.turns = screen != nil || f.diff.shows()
 	lines := p.logLines(ctx, f, only)
 	if !a.flags.json && !f.all {
 		lines = withoutIdle(lines)
 	}
 	for line, err := range lines {
 		if err == nil {
-			err = a.printLogLine(ctx, p, line, f, only)
+			err = a.printLogLine(ctx, p, line, f, only, screen)
 		}
 		if err != nil {
 			return err
@@ -74,6 +114,13 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 		if n++; n == f.limit {
 			break
 		}
+		if screen != nil && n <= shownAtOnce {
+			a.out.Flush()
+		}
+	}
+	if n == 0 && f.isPart() {
+		a.note("nothing that happened matches")
+		return nil
 	}
 	if n == 0 && len(only) == 0 {
 		return a.noSnapshots(p.project)
@@ -81,18 +128,38 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 	return nil
 }
 
+// shownAtOnce is how many lines are printed one by one: a screen of them is seen while the
+// others are looked for.
+const shownAtOnce = 200
+
+// areThere reports whether arguments are paths, as git takes them without --.
+func (a *app) areThere(args []string) bool {
+	return !slices.ContainsFunc(args, func(arg string) bool {
+		_, err := os.Lstat(a.path(arg))
+		return err != nil
+	})
+}
+
+// smartCase reads a pattern. One without capitals matches them, too.
+func smartCase(text string) (*regexp.Regexp, error) {
+	if strings.ToLower(text) == text {
+		text = "(?i)" + text
+	}
+	return regexp.Compile(text)
+}
+
 // A logLine is what log says of a snapshot.
 type logLine struct {
 	*manager.Moment
 	own, contested *manager.Diff     // with --name-status, or where paths were named
-	turn           *manager.TurnDiff // with --patch and --stat
+	turn           *manager.TurnDiff // if it was asked for
 	isPart         bool              // of a turn that goes on: another line has the rest, or it is open
 }
 
 // logLines yields what is to be listed.
 func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq2[*logLine, error] {
 	if f.all {
-		return p.recordLines(ctx)
+		return p.recordLines(ctx, f)
 	}
 	return func(yield func(*logLine, error) bool) {
 		err := p.chooseSession(ctx)
@@ -110,6 +177,9 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 				line.isPart = mo.GoesOn && more[mo.TurnIndex]
 				more[mo.TurnIndex] = more[mo.TurnIndex] || mo.Kind == "step"
 			}
+			if err == nil && !f.wants(mo) {
+				continue
+			}
 			isKnown := err == nil && (mo.Snapshot == nil || !mo.Snapshot.Pruned)
 			if isKnown && (f.names || len(only) > 0) {
 				line.own, line.contested, err = mo.Changes(ctx)
@@ -118,7 +188,7 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 					continue
 				}
 			}
-			if err == nil && isKnown && f.diff.shows() {
+			if err == nil && isKnown && f.turns {
 				line.turn, err = mo.TurnDiff(ctx)
 			}
 			if !yield(line, err) || err != nil {
@@ -189,7 +259,7 @@ func (l *logLine) isSameTurn(other *logLine) bool {
 }
 
 // recordLines yields all records of the store but those of edits.
-func (p *place) recordLines(ctx context.Context) iter.Seq2[*logLine, error] {
+func (p *place) recordLines(ctx context.Context, f *logFlags) iter.Seq2[*logLine, error] {
 	return func(yield func(*logLine, error) bool) {
 		for s, err := range p.store.Snapshots(ctx) {
 			if err != nil {
@@ -198,6 +268,9 @@ func (p *place) recordLines(ctx context.Context) iter.Seq2[*logLine, error] {
 			}
 			mo := &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Tree: s.Tree, Snapshot: s,
 				Title: inside.Of(p.m).Title(ctx, s)}
+			if !f.wants(mo) {
+				continue
+			}
 			if !history.IsEdit(s) && !yield(&logLine{Moment: mo}, nil) {
 				return
 			}
@@ -274,15 +347,21 @@ type jsonCounts struct {
 	Deleted  int `json:"deleted"`
 }
 
-func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlags, only filter) error {
+// printLogLine prints a line, on a screen if there is one.
+func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlags, only filter,
+	screen *logScreen) error {
 	var d *differ
-	if l.turn != nil {
+	if l.turn != nil && f.diff.shows() {
 		d = p.turnDiffer(l.turn, &f.diff)
 	}
 	if a.flags.json {
 		return a.printJSONMoment(ctx, l, f, d, only)
 	}
-	a.printMoment(l, f.all)
+	if screen == nil {
+		a.printMoment(l, f.all)
+	} else if err := screen.print(ctx, l, l.turn); err != nil {
+		return err
+	}
 	if f.names && l.own != nil {
 		a.printDiff(l.own, "  ", "")
 		a.printDiff(l.contested, "  ", " (contested)")
@@ -352,7 +431,7 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 		add(counts == "" && l.Kind == "empty", "", "nothing changed")
 	}
 	add(l.isPart, asNote, "a part: the turn goes on")
-	line.add(asNote, standingText(l.Moment))
+	line.add(asNote, standingText(l.Moment, func(s *store.Snapshot) string { return clock(s.Time) }))
 	add(l.Unknown != "", asRemoved, "changes not known")
 	add(l.Interrupted, asRemoved, "interrupted")
 	add(s != nil && s.Pruned, asRemoved, "pruned")
@@ -364,11 +443,11 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 }
 
 // standingText says whether a turn was taken back, or which turns a restore took back and
-// put back; "" for a turn that is in as a whole.
-func standingText(mo *manager.Moment) string {
+// put back; "" for a turn that is in as a whole. by says when a restore was, and which.
+func standingText(mo *manager.Moment, by func(*store.Snapshot) string) string {
 	var list []string
 	if s := mo.TakenBack; s != nil {
-		text := "taken back " + clock(s.Time)
+		text := "taken back " + by(s)
 		if len(mo.But) > 0 {
 			text += ", all but " + wholeAndPart(mo.But, mo.InPart)
 		}
@@ -453,8 +532,11 @@ func (a *app) printDiff(d *manager.Diff, before, after string) {
 		fmt.Fprintf(a.out, "%s%s\n", before, a.paint(asRemoved, "not known: "+d.Unknown))
 	}
 	for path, status := range d.Paths() {
-		fmt.Fprintf(a.out, "%s%s %s%s\n", before, a.paint(statusColours[status], string(byte(status))),
-			words.Quote(path), after)
+		name := words.Quote(path)
+		if status != tree.Deleted {
+			name = a.link(path, name)
+		}
+		fmt.Fprintf(a.out, "%s%s %s%s\n", before, a.paint(statusColours[status], string(byte(status))), name, after)
 	}
 }
 

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/store"
@@ -28,7 +31,9 @@ func (a *app) showCommand() *cobra.Command {
 			}
 			return f.checkShown(cmd)
 		},
-		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error { return a.show(cmd, p, args, &f) }),
+		RunE: a.paged(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+			return a.show(cmd, p, args, &f)
+		})),
 	}
 	f.addTo(c.Flags())
 	return c
@@ -94,10 +99,11 @@ func (a *app) show(cmd *cobra.Command, p *place, args []string, f *diffFlags) er
 		}
 		return a.printJSON(j)
 	}
-	a.printHeader(point, turn, step, left)
-	if turn.Kind == "step" && turn.TurnIndex != point.TurnIndex {
-		a.note("turn %d changed nothing: this is what was there before it", turn.TurnIndex)
+	if isTerminal(a.stdout) {
+		return p.showScreen(ctx, point, turn, step, left, f, only)
 	}
+	a.printHeader(point, turn, step, left)
+	p.noteOther(point, turn)
 	switch {
 	case snap.Kind == "start" || snap.Pruned:
 	case f.shows():
@@ -111,42 +117,129 @@ func (a *app) show(cmd *cobra.Command, p *place, args []string, f *diffFlags) er
 	return nil
 }
 
-func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *manager.StepSnapshot, left *leftOut) {
-	line := func(name, value string) {
-		if value != "" {
-			fmt.Fprintf(a.out, "%-14s%s\n", name+":", value)
+// noteOther says that what is shown was done by an earlier turn than the one that was asked
+// for.
+func (p *place) noteOther(point *manager.Point, turn *manager.TurnDiff) {
+	if turn.Kind == "step" && turn.TurnIndex != point.TurnIndex {
+		p.app.note("turn %d changed nothing: this is what was there before it", turn.TurnIndex)
+	}
+}
+
+// showScreen prints a snapshot as people read it on a terminal: what its turn was for, what
+// that changed, and last what the snapshot is called elsewhere. Unless f says which, both a
+// chart and a patch are shown.
+func (p *place) showScreen(ctx context.Context, point *manager.Point, turn *manager.TurnDiff,
+	step *manager.StepSnapshot, left *leftOut, f *diffFlags, only filter) error {
+	a, snap := p.app, point.Snapshot
+	what := "turn " + strconv.Itoa(point.TurnIndex)
+	if point.TurnIndex < 0 {
+		what = whatIs(turn)
+	}
+	if snap.Kind == "start" {
+		what = "start of the session"
+	}
+	line := a.newLine()
+	line.add(asHeading, what)
+	line.add("", when.Ago(snap.Time, time.Now()))
+	line.add("", clock(snap.Time))
+	line.add(asNote, words.Quote(turn.Agent))
+	line.add("", words.Quote(turn.Model))
+	if snap.Label != "" {
+		line.add(asName, "["+words.Quote(snap.Label)+"]")
+	}
+	line.end("")
+	if step.Interrupted {
+		fmt.Fprintln(a.out, a.paint(asRemoved, "interrupted: what it has not claimed is contested"))
+	}
+	if turn.Title != "" {
+		fmt.Fprintln(a.out)
+		for text := range strings.Lines(string(visible([]byte(turn.Title)))) {
+			fmt.Fprintln(a.out, "    "+strings.TrimRight(text, "\r\n"))
 		}
 	}
+	p.noteOther(point, turn)
+	var err error
+	if snap.Kind != "start" && !snap.Pruned && (len(turn.Changes) > 0 || turn.Unknown != "") {
+		err = p.showChanges(ctx, turn, f, only)
+	}
+	fmt.Fprintln(a.out)
+	a.printIDs(point, step, left)
+	return err
+}
+
+// showChanges prints what a turn changed, for a screen.
+func (p *place) showChanges(ctx context.Context, turn *manager.TurnDiff, f *diffFlags, only filter) error {
+	fmt.Fprintln(p.app.out)
+	if f.shows() {
+		return p.turnDiffer(turn, f).run(ctx, only)
+	}
+	chart, patch := *f, *f
+	chart.stat, patch.patch = true, true
+	if err := p.turnDiffer(turn, &chart).printAll(ctx, only); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.app.out)
+	return p.turnDiffer(turn, &patch).run(ctx, only)
+}
+
+func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *manager.StepSnapshot, left *leftOut) {
 	snap := point.Snapshot
 	fmt.Fprintln(a.out, a.paint(asName, "snapshot "+history.NameOf(point.EntryID, snap)))
 	switch {
 	case point.TurnIndex >= 0:
-		line("turn", strconv.Itoa(point.TurnIndex))
+		a.printField("turn", strconv.Itoa(point.TurnIndex))
 	case snap.Kind == "start":
-		line("turn", "none: the start of its session")
+		a.printField("turn", "none: the start of its session")
 	default:
-		line("turn", "none: "+whatIs(turn))
+		a.printField("turn", "none: "+whatIs(turn))
 	}
-	line("for", titleText(turn.Title))
-	line("agent", words.Quote(turn.Agent))
-	line("model", words.Quote(turn.Model))
+	a.printField("for", titleText(turn.Title))
+	a.printField("agent", words.Quote(turn.Agent))
+	a.printField("model", words.Quote(turn.Model))
 	if step.Interrupted {
-		line("interrupted", "yes: what it has not claimed is contested")
+		a.printField("interrupted", "yes: what it has not claimed is contested")
 	}
 	if snap.Pruned {
-		line("pruned", "yes: what the files were is gone")
+		a.printField("pruned", textPruned)
 	} else {
-		line("tree", snap.Tree.String())
+		a.printField("tree", snap.Tree.String())
 	}
 	if step.BaselineTreeHash != nil {
-		line("before", step.BaselineTreeHash.String())
+		a.printField("before", step.BaselineTreeHash.String())
 	}
-	line("time", snap.Time.Local().Format("2006-01-02 15:04:05 -0700"))
-	line("label", words.Quote(snap.Label))
-	line("session", snap.Session)
-	line("root", words.Quote(snap.Root))
-	line("git commit", snap.Head)
-	line("not captured", left.String())
+	a.printField("time", snap.Time.Local().Format("2006-01-02 15:04:05 -0700"))
+	a.printField("label", words.Quote(snap.Label))
+	a.printField("session", snap.Session)
+	a.printField("root", words.Quote(snap.Root))
+	a.printField("git commit", snap.Head)
+	a.printField("not captured", left.String())
+}
+
+const textPruned = "yes: what the files were is gone"
+
+// printIDs prints what a snapshot is called, and what it is of, in short forms.
+func (a *app) printIDs(point *manager.Point, step *manager.StepSnapshot, left *leftOut) {
+	snap := point.Snapshot
+	a.printField("snapshot", a.paint(asName, history.NameOf(point.EntryID, snap)))
+	if snap.Pruned {
+		a.printField("pruned", textPruned)
+	} else {
+		a.printField("tree", snap.Tree.Short())
+	}
+	if step.BaselineTreeHash != nil {
+		a.printField("before", step.BaselineTreeHash.Short())
+	}
+	a.printField("session", snap.Session)
+	a.printField("root", words.Quote(snap.Root))
+	a.printField("git commit", snap.Head[:min(len(snap.Head), 12)])
+	a.printField("not captured", left.String())
+}
+
+// printField prints a line with a name and a value, if there is one.
+func (a *app) printField(name, value string) {
+	if value != "" {
+		fmt.Fprintf(a.out, "%-14s%s\n", name+":", value)
+	}
 }
 
 // whatIs says what a record is that is no turn.

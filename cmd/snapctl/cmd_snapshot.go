@@ -35,7 +35,7 @@ func (a *app) snapshotCommand() *cobra.Command {
 		RunE:  a.resident(func(cmd *cobra.Command, _ []string) error { return a.snapshot(cmd, &f) }),
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.label, "label", "", "name the snapshot `TEXT`; it is recorded even if nothing changed")
+	flags.StringVarP(&f.label, "label", "m", "", "name the snapshot `TEXT`; it is recorded even if nothing changed")
 	flags.BoolVar(&f.partial, "partial", false, "over a limit, take what fits and list the rest")
 	flags.BoolVar(&f.endTurn, "end-turn", false, "end the session's open turn, if its agent was stopped")
 	flags.BoolVar(&f.allowBroad, "allow-broad", false, "allow a home directory, a whole disk and the like")

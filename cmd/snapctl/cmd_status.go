@@ -94,6 +94,9 @@ func (a *app) printStatus(c *tree.Difference, nul bool) {
 		status = a.paint(statusColours[c.Status], status)
 	}
 	path, end := listed(c.Path, trees.ModeOf(c), nul)
+	if !nul && c.New != nil {
+		path = a.link(c.Path, path)
+	}
 	fmt.Fprintf(a.out, "%s %s%s", status, path, end)
 }
 

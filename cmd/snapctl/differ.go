@@ -219,7 +219,9 @@ func (d *differ) print(ctx context.Context, c *change) error {
 			path = words.Quote(c.from) + " => " + path
 		}
 		if d.flags.stat {
-			s.name = path
+			if s.name = path; c.New != nil {
+				s.path = c.Path
+			}
 			d.stats = append(d.stats, s)
 			return nil
 		}
@@ -264,6 +266,7 @@ func (d *differ) printPatch(ctx context.Context, c *change) error {
 type fileStat struct {
 	filediff.Stat
 	name             string
+	path             string // "": it is not there
 	oldSize, newSize int64
 }
 
@@ -301,14 +304,14 @@ func (s *fileStat) numbers() string {
 	return fmt.Sprintf("%d\t%d", s.Added, s.Deleted)
 }
 
-// chartWidth is what a chart takes of a line, beside names and numbers.
+// chartWidth is what a chart takes of a line at most, beside names and numbers.
 const chartWidth = 40
 
-// printChart prints --stat as git does.
+// printChart prints --stat as git does, a line of it no wider than the terminal.
 func (d *differ) printChart() {
 	nameWidth, most, added, deleted := 0, 0, 0, 0
 	for _, s := range d.stats {
-		nameWidth = max(nameWidth, utf8.RuneCountInString(s.name))
+		nameWidth = max(nameWidth, width(s.name))
 		most = max(most, s.Added+s.Deleted)
 		added += s.Added
 		deleted += s.Deleted
@@ -316,16 +319,28 @@ func (d *differ) printChart() {
 	if len(d.stats) == 0 {
 		return
 	}
-	numWidth := len(fmt.Sprint(most))
+	numWidth, chart := len(fmt.Sprint(most)), chartWidth
+	if isTerminal(d.app.stdout) {
+		columns, _ := d.app.terminalSize()
+		const around, leastName, leastChart = len("  |  "), 12, 10
+		room := columns - around - numWidth
+		chart = min(chart, max(room-nameWidth, leastChart))
+		nameWidth = min(nameWidth, max(room-chart, leastName))
+	}
 	scale := func(n int) int {
-		if n == 0 || most <= chartWidth {
+		if n == 0 || most <= chart {
 			return n
 		}
-		return max(1, n*chartWidth/most)
+		return max(1, n*chart/most)
 	}
 	out := d.app.out
 	for _, s := range d.stats {
-		fmt.Fprintf(out, " %-*s | ", nameWidth, s.name)
+		name := fitPath(s.name, nameWidth)
+		space := strings.Repeat(" ", nameWidth-width(name))
+		if s.path != "" {
+			name = d.app.link(s.path, name)
+		}
+		fmt.Fprintf(out, " %s%s | ", name, space)
 		if s.Binary {
 			fmt.Fprintf(out, "Bin %d -> %d bytes\n", s.oldSize, s.newSize)
 			continue

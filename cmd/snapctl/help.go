@@ -41,9 +41,22 @@ func helpCommand() *cobra.Command {
 				return usageError(cmd.Root(), "no help on %q", strings.Join(args, " "))
 			}
 			c.InitDefaultHelpFlag()
+			c.SetContext(cmd.Context())
 			return c.Help()
 		},
 	}
+}
+
+// pageHelp has help go through the pager, too.
+func (a *app) pageHelp(root *cobra.Command) {
+	print := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		a.prepare(cmd) // --help comes before it; what is wrong is for a command to say
+		a.paged(func(cmd *cobra.Command, args []string) error {
+			print(cmd, args)
+			return nil
+		})(cmd, args)
+	})
 }
 
 func helpTopics() []*cobra.Command {

@@ -36,9 +36,12 @@ func main() {
 
 // run executes one command line and returns its exit code.
 func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.Writer, getenv func(string) string) int {
-	a := &app{args: args, out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout,
-		stderr: stderr, getenv: getenv}
-	return a.run(ctx)
+	return newApp(args, stdin, stdout, stderr, getenv).run(ctx)
+}
+
+func newApp(args []string, stdin *os.File, stdout, stderr io.Writer, getenv func(string) string) *app {
+	return &app{args: args, out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout, stderr: stderr,
+		getenv: getenv}
 }
 
 // run executes the command line.
@@ -76,6 +79,7 @@ type app struct {
 	out            *bufio.Writer   // over stdout
 	stdin          *os.File        // answers questions if it is a terminal
 	stdout, stderr io.Writer
+	columns, rows  int // of the terminal to which another process prints stdout; 0: not known
 	getenv         func(string) string
 	log            *slog.Logger
 	colour         bool  // on stdout
@@ -91,20 +95,27 @@ type app struct {
 
 	flags struct {
 		store, root, session, sessionFile, color, progress string
-		json, quiet                                        bool
+		json, quiet, noPager                               bool
 	}
 }
 
 func (a *app) rootCommand() *cobra.Command {
+	var isVersion bool
 	root := &cobra.Command{
-		Use:               "snapctl",
-		Short:             "Snapshots of a directory, whatever is in it",
-		Args:              a.noCommand,
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:           "snapctl",
+		Short:         "Snapshots of a directory, whatever is in it",
+		Args:          a.noCommand,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if isVersion {
+				return a.version()
+			}
+			return cmd.Help()
+		},
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.prepare(cmd) },
 	}
+	root.Flags().BoolVarP(&isVersion, "version", "v", false, "print the version, as 'snapctl version' does")
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.store, "store", "", "keep stores in `DIR` (default $BOO_STORE or ~/.boo/file-store)")
 	f.StringVar(&a.flags.root, "root", "", "work on `DIR` (default: the git repository around here, or this directory)")
@@ -116,6 +127,7 @@ func (a *app) rootCommand() *cobra.Command {
 	f.StringVar(&a.flags.progress, "progress", progressAuto,
 		"show how far long work is: `HOW` is auto (a line on a terminal), json or none")
 	f.Lookup("progress").NoOptDefVal = progressJSON
+	f.BoolVar(&a.flags.noPager, "no-pager", false, "print to the terminal, and not through a pager")
 	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "print results and errors only")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, "%v", err) })
 	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"},
@@ -145,6 +157,7 @@ func (a *app) rootCommand() *cobra.Command {
 	}
 	root.AddCommand(helpTopics()...)
 	addHelp(root, root.Name())
+	a.pageHelp(root)
 	root.SetHelpCommand(helpCommand())
 	return root
 }
@@ -167,9 +180,11 @@ func (a *app) noCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	cmd.SuggestionsMinimumDistance = 2
 	err := &failure{exitUsage, fmt.Errorf("unknown command %q", args[0]), "see 'snapctl --help'"}
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+	cmd.SuggestionsMinimumDistance = 2
+	if here := habits[args[0]]; here != "" {
+		err.hint = here
+	} else if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		err.hint = fmt.Sprintf("did you mean '%s'?", strings.Join(near, "' or '"))
 	}
 	return err
@@ -193,7 +208,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 		a.flags.session = a.getenv("BOO_SESSION")
 	}
 	a.colour = a.onTerminal("color", a.getenv("TERM") != "dumb")
-	a.log = slog.New(warner{a.stderr})
+	a.log = slog.New(warner{a})
 	if a.getenv("SNAPCTL_DEBUG") != "" {
 		a.log = slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}

@@ -152,13 +152,13 @@ func firstLine(title string, n int) string {
 // much room as it is wide; who reads the line in a program gets all.
 type line struct {
 	app  *app
-	used int // characters
+	used int // columns
 }
 
 func (a *app) newLine() *line { return &line{app: a} }
 
-// add prints a field, if there is something in it, in a colour.
-func (l *line) add(colour, text string) {
+// add prints a field, if there is something in it, in the colour of a role.
+func (l *line) add(role, text string) {
 	if text == "" {
 		return
 	}
@@ -166,24 +166,36 @@ func (l *line) add(colour, text string) {
 		l.used += 2
 		fmt.Fprint(l.app.out, "  ")
 	}
-	l.used += utf8.RuneCountInString(text)
-	fmt.Fprint(l.app.out, l.app.paint(colour, text))
+	l.used += width(text)
+	fmt.Fprint(l.app.out, l.app.paint(role, text))
 }
 
 // end prints a title, if there is one, and ends the line.
 func (l *line) end(title string) {
 	a := l.app
-	room := len(title)
-	if isTerminal(a.stdout) {
-		const least, around = 16, 5 // space, quotes, and what says that there is more
-		columns := 0
-		if f, ok := a.stdout.(*os.File); ok {
-			columns, _ = sizeOf(f)
-		}
-		room = max(cmp.Or(columns, 80)-l.used-around, least)
+	switch {
+	case title == "":
+	case isTerminal(a.stdout):
+		const least = 19
+		columns, _ := a.terminalSize()
+		l.add("", fitQuoted(title, max(columns-l.used-2, least)))
+	default:
+		l.add("", firstLine(title, len(title)))
 	}
-	l.add("", firstLine(title, room))
 	fmt.Fprintln(a.out)
+}
+
+// terminalSize returns how large the terminal is to which results are printed.
+func (a *app) terminalSize() (columns, rows int) {
+	columns, rows = a.columns, a.rows
+	out := a.stdout
+	if p, ok := out.(*pager); ok {
+		out = p.stdout
+	}
+	if f, ok := out.(*os.File); ok {
+		columns, rows = sizeOf(f)
+	}
+	return cmp.Or(columns, 80), cmp.Or(rows, 24)
 }
 
 // name returns what people call a point: its entry, or else its tree.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,9 @@ type cliRequest struct {
 	Env    map[string]string `json:"env"`
 	Stdout bool              `json:"stdoutIsTerminal"`
 	Stderr bool              `json:"stderrIsTerminal"`
+
+	Columns int `json:"columns,omitempty"` // of the terminal of stdout
+	Rows    int `json:"rows,omitempty"`
 }
 
 // A cliEvent is what the command prints, or says that it goes on.
@@ -60,7 +64,8 @@ func build() string {
 // environment is what commands read of it, and sameEnvironment what the engine
 // has read by then: where that is another the command runs here.
 var (
-	environment     = append(sameEnvironment, "BOO_STORE", "BOO_SESSION", "NO_COLOR", "TERM", "SNAPCTL_DEBUG")
+	environment = slices.Concat(sameEnvironment, linkVariables,
+		[]string{"BOO_STORE", "BOO_SESSION", "NO_COLOR", "TERM", "SNAPCTL_DEBUG"})
 	sameEnvironment = []string{"HOME", "XDG_CONFIG_HOME", "TZ"}
 )
 
@@ -173,6 +178,9 @@ func (a *app) cliRequest() (*cliRequest, error) {
 	cwd, err := os.Getwd()
 	q := &cliRequest{Build: build(), CWD: []byte(cwd), Env: a.variables(environment),
 		Stdout: isTerminal(a.stdout), Stderr: isTerminal(a.stderr)}
+	if q.Stdout {
+		q.Columns, q.Rows = a.terminalSize()
+	}
 	for _, arg := range a.args {
 		q.Args = append(q.Args, []byte(arg))
 	}
@@ -231,7 +239,8 @@ func (a *app) runFor(ctx context.Context, e *manager.Engine, line json.RawMessag
 	if err := a.mustHave(q.Env); err != nil {
 		return nil, err
 	}
-	c := &app{cwd: string(q.CWD), engine: e, getenv: func(name string) string { return q.Env[name] }}
+	c := &app{cwd: string(q.CWD), engine: e, columns: q.Columns, rows: q.Rows,
+		getenv: func(name string) string { return q.Env[name] }}
 	for _, arg := range q.Args {
 		c.args = append(c.args, string(arg))
 	}

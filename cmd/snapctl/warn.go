@@ -3,13 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 )
 
-// A warner shows what the libraries warn of as lines for people.
-type warner struct{ out io.Writer }
+// A warner shows what the libraries warn of as lines for people, on stderr.
+type warner struct{ app *app }
 
 func (h warner) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 
@@ -24,7 +23,7 @@ func (h warner) Handle(_ context.Context, r slog.Record) error {
 		}
 		return true
 	})
-	_, err := fmt.Fprintln(h.out, b.String())
+	_, err := fmt.Fprintln(h.app.stderr, b.String())
 	return err
 }
 
