@@ -66,7 +66,7 @@ func TestRestoreFileAbove(t *testing.T) {
 		if !slices.Equal(r.Restored, []string{"u"}) || !slices.Equal(r.Skipped, []string{"u/users"}) {
 			t.Errorf("restored %q, skipped %q", r.Restored, r.Skipped)
 		}
-		if why := r.Items[len(r.Items)-1].Why; why != `"u" is to be a file` {
+		if why := r.Items[len(r.Items)-1].Why; why != `"u" becomes a file` {
 			t.Errorf("skipped because %q", why)
 		}
 		b.exactUndo(m, before, readWorld(t, b.dir))

@@ -6,7 +6,7 @@ import (
 )
 
 // whyBroughtBack is why a restore does not delete a file that was not there.
-const whyBroughtBack = "git's sparse checkout had taken it out then"
+const whyBroughtBack = "git's sparse checkout had left it out at that time"
 
 // checkout returns what git says of the directory now.
 func (m *FileSnapshotManager) checkout() (*capture.Checkout, error) {

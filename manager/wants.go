@@ -240,7 +240,7 @@ func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
 	})
 }
 
-const whyUntold = "nothing says what it held without the changes that go"
+const whyUntold = "it is not known what the file would be without the changes that are taken back"
 
 // foundMoreSince doubts a path at which a turn that is in, from one that goes on,
 // has found something else than was expected there. What the first has found does
@@ -307,7 +307,7 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 			ws.paths[p].Doubt = "unknown: nothing says what it was before " + r.deed()
 			ws.paths[p].mixed = true
 		case !state.IsZero() && !same(e, found(p)):
-			ws.paths[p].mix("mixed: somebody else has changed it before " + r.deed())
+			ws.paths[p].mix("you, or another session, changed it before " + r.deed())
 		}
 		return err
 	})
@@ -368,9 +368,9 @@ func (w *want) takeBack(sc stepChange, isNewest bool) {
 // mixedDoubt says that somebody has changed a path between two turns.
 func mixedDoubt(older, newer *record) string {
 	if older.Turn() < 0 || newer.Turn() < 0 || older.Turn() == newer.Turn() {
-		return "mixed: somebody else has changed it between two of the turns"
+		return "you, or another session, changed it between two of the turns"
 	}
-	return fmt.Sprintf("mixed: somebody else has changed it between turn %d and turn %d", older.Turn(), newer.Turn())
+	return fmt.Sprintf("you, or another session, changed it between turn %d and turn %d", older.Turn(), newer.Turn())
 }
 
 // do notes that a change comes, behind those that it was told of.
@@ -401,7 +401,7 @@ func (w *want) doubt(r *record, c *pathChange) {
 	}
 }
 
-const mixedWithin = "mixed: somebody else has changed it during the turn"
+const mixedWithin = "you, or another session, changed it during the turn"
 
 // mix notes that a change found, or left, what somebody else has changed.
 func (w *want) mix(why string) { w.Doubt, w.mixed = why, true }

@@ -248,7 +248,7 @@ func TestAskedToAdopt(t *testing.T) {
 	if err := os.Rename(old, now); err != nil {
 		t.Skip(err)
 	}
-	const question = "have its history go on here? [y/N]"
+	const question = "continue its history here? [y/N]"
 	code, out, said := do("n\n", "--root", now, "log")
 	if code != exitRefused || out != "" || strings.Count(said, question) != 1 || !strings.Contains(said, "--fresh") {
 		t.Errorf("no: exit code %d, output %q, says %q", code, out, said)
@@ -406,7 +406,7 @@ func TestAskedToEndTurn(t *testing.T) {
 	restore("\n", question, exitDone)
 	holds("one")
 	turn("three", "Bash")
-	restore("\n", `("three") has not ended: as far as is known its tool "Bash" has been running for 0 s. End the turn first all the same? [y/N]`, exitRefused)
+	restore("\n", `("three") has not ended: it seems that its tool "Bash" has been running for 0 s. End the turn all the same? [y/N]`, exitRefused)
 	holds("three")
 	restore("y\n", "[y/N]", exitDone)
 	holds("one")

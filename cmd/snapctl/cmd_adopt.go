@@ -69,10 +69,10 @@ func (a *app) adopt(ctx context.Context, from string, yes bool) error {
 		text := fmt.Sprintf("%s\nIts store has %s of %s, the newest from %s.", movedText(mv),
 			words.Count(info.Snapshots, "snapshot"), words.Count(info.Sessions, "session"), clock(info.LastUsed))
 		if !a.canAsk() {
-			return refuse("if it is the same project, 'snapctl adopt -y "+words.Quote(mv.From)+"'",
-				"adopt: nothing but the path says that %q was %q", mv.To, mv.From)
+			return refuse("if it is the same project: 'snapctl adopt -y "+words.Quote(mv.From)+"'",
+				"adopt: nothing shows that %q is the project that was %q", mv.To, mv.From)
 		}
-		if !a.ask(ctx, "%s\nhave that history go on in %s?", text, words.Quote(mv.To)) {
+		if !a.ask(ctx, "%s\ncontinue that history in %s?", text, words.Quote(mv.To)) {
 			return refuse("", "nothing was changed")
 		}
 	}
@@ -92,8 +92,8 @@ func movedText(mv *places.Moved) string {
 	if mv.Sure {
 		return fmt.Sprintf("%s is the directory that was %s, which is gone.", words.Quote(mv.To), words.Quote(mv.From))
 	}
-	return fmt.Sprintf("%s may be what %s was, which is gone; the directory is another, "+
-		"or nothing shows that it is the same.", words.Quote(mv.To), words.Quote(mv.From))
+	return fmt.Sprintf("%s may be a copy of %s, which is gone: "+
+		"nothing but your word says so.", words.Quote(mv.To), words.Quote(mv.From))
 }
 
 // adoptMoved has the history go on. An engine that serves the path that is gone is
@@ -111,13 +111,13 @@ func (a *app) adoptMoved(ctx context.Context, mv *places.Moved) error {
 	a.located = nil
 	err = places.Adopt(ctx, mv, &places.AdoptOptions{StoreRoot: base})
 	if errors.Is(err, cas.ErrBusy) {
-		return refuse("nothing was changed: end it, an agent perhaps that runs on the old path, and try again",
+		return refuse("nothing was changed; stop the program that uses the old path, perhaps an agent, and try again",
 			"%w", err)
 	}
 	if err != nil {
 		return err
 	}
-	a.note("the history of %s goes on in %s", words.Quote(mv.From), words.Quote(mv.To))
+	a.note("the history of %s is continued in %s", words.Quote(mv.From), words.Quote(mv.To))
 	return nil
 }
 
@@ -137,7 +137,7 @@ func (a *app) beginFresh(ctx context.Context) error {
 	if _, err := places.BeginFresh(ctx, base, root); err != nil {
 		return err
 	}
-	a.note("%s begins a history of its own; 'snapctl --root %s log' has that of its old path",
+	a.note("%s begins a new history; 'snapctl --root %s log' shows that of its old path",
 		words.Quote(loc.Project.Root), words.Quote(loc.Moved.From))
 	return nil
 }

@@ -175,15 +175,15 @@ func (a *app) printUsage(u *retain.Usage, dir string) error {
 		what  string
 	}{
 		{u.Shared.Stored, "shared by several sessions"},
-		{u.Unnamed.Stored, "in no snapshot"},
+		{u.Unnamed.Stored, "needed by no snapshot"},
 		{files.CopyBytes, "stored twice"},
-		{files.PackBytes, "packs beside objects"},
+		{files.PackBytes, "headers of packs"},
 		{files.Indexes, "indexes"},
 		{files.Journal, "journal"},
 		{files.Worktrees, "stat caches, logs of sessions"},
 		{files.Trash, "trash"},
 		{files.Quarantine, "quarantine"},
-		{files.Ballast, "ballast, for a full disk"},
+		{files.Ballast, "kept aside for a full disk"},
 		{files.Other, "other files"},
 	} {
 		if line.bytes != 0 {

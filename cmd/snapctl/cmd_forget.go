@@ -33,7 +33,7 @@ func (a *app) forgetCommand() *cobra.Command {
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case a.flags.sessionFile != "" || cmd.Flags().Changed("session") && (!f.prompts || len(args) > 0):
-				return usageError(cmd, "forget: is about all sessions: --session goes with --prompts alone")
+				return usageError(cmd, "forget: removes contents from all sessions; --session goes with --prompts only")
 			case len(args) == 0 && !f.prompts:
 				return usageError(cmd, "forget: no PATH or BLOB, and no --prompts")
 			}
@@ -98,7 +98,7 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 	}
 	if todo && !f.dryRun && !f.yes {
 		what := words.Count(len(plan.Blobs), "content")
-		if err := a.confirm(cmd, "forget", what+" would go from all snapshots",
+		if err := a.confirm(cmd, "forget", what+" would be removed from all snapshots",
 			"forget "+what+" for good?"); err != nil {
 			return err
 		}
@@ -113,7 +113,7 @@ func (a *app) forget(cmd *cobra.Command, p *place, args []string, f *forgetFlags
 	}
 	onDisk, err := p.stillThere(ctx, opts.Paths, plan.Blobs)
 	if err != nil {
-		a.note("warning: what is on the disk is not known: %v", err)
+		a.note("warning: it is not known whether the directory still holds it: %v", err)
 	}
 	j.OnDisk = newJSONPaths(onDisk)
 	if a.flags.json {
@@ -158,7 +158,7 @@ func (p *place) toForget(cmd *cobra.Command, args []string, f *forgetFlags) (*re
 		}
 		path, err := p.treePath(cmd, arg)
 		if err == nil && path == "" {
-			err = usageError(cmd, "forget: %q is all that there is", arg)
+			err = usageError(cmd, "forget: %q is the whole directory: name files in it", arg)
 		}
 		if err != nil {
 			return nil, err
@@ -266,22 +266,23 @@ func (a *app) printForget(plan *retain.ForgetPlan, j *forgetAnswer, onDisk []str
 	what := words.Count(len(j.Blobs), "content")
 	switch {
 	case plan.Empty():
-		fmt.Fprintln(a.out, "forgotten already: nothing to do")
+		fmt.Fprintln(a.out, "nothing to do: no snapshot holds it any more")
 	case j.DryRun:
-		fmt.Fprintf(a.out, "would forget %s, %s written anew\n", what, words.Size(j.Copied))
+		fmt.Fprintf(a.out, "would remove %s from all snapshots, and write %s of the store anew\n", what,
+			words.Size(j.Copied))
 	default:
-		fmt.Fprintf(a.out, "forgot %s: no file of the store holds such any more\n", what)
+		fmt.Fprintf(a.out, "removed %s from all snapshots: no file of the store holds it any more\n", what)
 	}
 	a.sayProblems(plan.Problems)
 	if j.Done {
-		a.note("It cannot be undone. Backups, free blocks of the disk, and logs of conversations may hold it still.")
+		a.note("Backups, free blocks of the disk and your agent's own logs may still hold it.")
 	}
 	for i, path := range onDisk {
 		if i == maxForgetPaths {
 			a.tell("warning: and %s more", words.Count(len(onDisk)-i, "path"))
 			break
 		}
-		a.tell("warning: %s is there, and the next snapshot captures it: "+
-			"delete it, or put it into .booignore", words.Quote(path))
+		a.tell("warning: %s is still there, and the next snapshot will record it again: "+
+			"delete it, or add it to .booignore", words.Quote(path))
 	}
 }

@@ -209,7 +209,7 @@ func (a *app) notRecorded(e *agents.Event, why error) {
 	a.log.Error("event not recorded", "err", why)
 	switch e.Name {
 	case agents.Prompt:
-		tellUser(a.stdout, "what the agent does from here on is not recorded: "+why.Error())
+		tellUser(a.stdout, "from here on the agent's changes are not recorded: "+why.Error())
 	case agents.Stop:
 		tellUser(a.stdout, "the end of this turn is not recorded: "+why.Error())
 	}

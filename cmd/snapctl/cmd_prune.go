@@ -151,7 +151,7 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 			a.printDropped(plan)
 		}
 		what := fmt.Sprintf("%s of session %s", words.Count(len(plan.Dropped), "snapshot"), a.flags.session)
-		if err := a.confirm(cmd, "prune", what+" would go", "drop "+what+" for good?"); err != nil {
+		if err := a.confirm(cmd, "prune", what+" would be dropped", "drop "+what+" for good?"); err != nil {
 			return err
 		}
 	}
@@ -231,15 +231,16 @@ func (a *app) printPrune(j *pruneAnswer, plan *retain.PrunePlan, f *pruneFlags) 
 	}
 	fmt.Fprintln(a.out)
 	if j.Left >= worthSaying {
-		a.tell("%s more are dead, in packs that are mostly alive, "+
-			"or that there is no room to write anew", words.Size(j.Left))
+		a.tell("%s more are not needed any more, but lie in files of the store that mostly are, "+
+			"or that there is no room to write anew now", words.Size(j.Left))
 	}
 	a.sayProblems(plan.Problems)
 	for _, why := range j.Damage {
-		a.tell("stays, for 'snapctl repair': %s", why)
+		a.tell("left for 'snapctl repair': %s", why)
 	}
 	if j.Over > 0 {
-		a.tell("what must stay is %s above %s", words.Size(j.Over), words.Size(f.maxSize))
+		a.tell("the store is still %s above %s: the snapshots that are left are too new to be dropped, or the newest "+
+			"of a session or directory", words.Size(j.Over), words.Size(f.maxSize))
 	}
 }
 

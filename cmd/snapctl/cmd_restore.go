@@ -210,12 +210,13 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		for _, p := range r.Skipped {
 			line += " " + words.Quote(p)
 		}
-		a.note("to restore them all the same, with what they hold now kept for 'snapctl undo': %s --exact", line)
+		a.note("to restore them all the same: %s --exact; 'snapctl undo' then brings back what they hold now", line)
 	}
 	if r.Differing > 0 && len(r.Items) == 0 {
-		return refuse("name them to restore them, or all with --exact; 'snapctl diff "+rev+"' shows them",
-			"no turn between here and %s changed a file; %s of others', or of the user's", rev,
-			othersChanges(r.Differing))
+		return refuse(fmt.Sprintf("'snapctl diff %[1]s' shows what was changed; to restore files all the same: "+
+			"'snapctl restore %[1]s FILE...', or all of them: 'snapctl restore %[1]s --exact'", rev),
+			"nothing to take back: no turn since %s changed a file; %s, which you, or another session, changed", rev,
+			pathsDiffer(r.Differing))
 	}
 	return p.printRestore(cmd.Context(), r, err, "undo", f)
 }
@@ -356,11 +357,11 @@ func (a *app) isPathOf(ctx context.Context, p *place, path string) bool {
 	return err == nil
 }
 
-func othersChanges(n int) string {
+func pathsDiffer(n int) string {
 	if n == 1 {
-		return "1 path differs: a change"
+		return "1 path differs"
 	}
-	return words.Comma(n) + " paths differ: changes"
+	return words.Comma(n) + " paths differ"
 }
 
 func (a *app) takeBack(cmd *cobra.Command, f *restoreFlags, fn takesBack, back string) error {
@@ -506,7 +507,7 @@ func (a *app) finishRestore(ctx context.Context, f *restoreFlags) error {
 
 // notePassed says what stays of a restore that an undo has passed over.
 func (a *app) notePassed(t *manager.TakenBack) {
-	a.note("passed over: what session %s did at %s stays next on the list, for %s", t.Session,
+	a.note("passed over the restore of session %s at %s, because of %s; it can be taken back later", t.Session,
 		clock(t.Time), firstPaths(t.Left, 3))
 }
 
@@ -737,15 +738,15 @@ func (p *place) printRestore(ctx context.Context, r *manager.RestoreResult, err 
 	summary := a.noteBeside(r, f, back)
 	switch {
 	case r.Aborted && len(r.Conflicts) > 0:
-		return refuse("--on-conflict keep leaves out what is in conflict", "nothing was changed: %s in conflict",
+		return refuse("--on-conflict keep restores the rest", "nothing was changed: %s in conflict",
 			words.Count(len(r.Conflicts), "file"))
 	case r.Aborted:
-		return refuse("--on-dirty skip leaves them out", "nothing was changed: %s changed since",
-			words.Count(len(r.Dirty), "file"))
+		return refuse("--on-dirty skip restores the others", "nothing was changed: you, or another session, "+
+			"edited %s since", words.Count(len(r.Dirty), "file"))
 	case r.Preview:
-		a.note("%s: nothing was done yet", summary)
+		a.note("%s; nothing was changed yet", summary)
 	case r.Snapshot == nil && len(r.Items) == 0 && len(r.NotCaptured) == 0:
-		a.note("nothing to do: all is as it was")
+		a.note("nothing to do: the files are like that already")
 		return nil
 	case r.Snapshot == nil || back == "":
 		a.note("%s", summary)
@@ -766,7 +767,7 @@ func (a *app) noteBeside(r *manager.RestoreResult, f *restoreFlags, back string)
 			a.note("and %s more", words.Comma(len(r.NotCaptured)-i))
 			break
 		}
-		a.note("%s: its content was not captured, and it stays as it is", words.Quote(path))
+		a.note("%s stays as it is: its content was never recorded", words.Quote(path))
 	}
 	for i := range r.Passed {
 		a.notePassed(&r.Passed[i])
@@ -775,15 +776,15 @@ func (a *app) noteBeside(r *manager.RestoreResult, f *restoreFlags, back string)
 	summary, dirty := summaryOf(r)
 	if r.Undoes != nil && dirty > 0 && !r.Aborted {
 		verb := map[string]string{"redo": "undo", "undo": "redo"}[back]
-		a.note("what was skipped stays next on the list: 'snapctl %[1]s --on-dirty overwrite' brings it back whole, "+
-			"'snapctl %[1]s --past' goes on to the one before", verb)
+		a.note("the next 'snapctl %[1]s' tries the skipped files again; 'snapctl %[1]s --on-dirty overwrite' brings "+
+			"them back whole, 'snapctl %[1]s --past' leaves them and goes on to the restore before", verb)
 	}
 	if n := len(r.TurnsPutBack); n > 0 && back == "undo" {
-		is := "are"
+		was := "were"
 		if n == 1 {
-			is = "is"
+			was = "was"
 		}
-		a.note("%s, taken back before, %s in again", turnList(r.TurnsPutBack), is)
+		a.note("%s, which %s taken back before, %[2]s put back", turnList(r.TurnsPutBack), was)
 	}
 	return summary
 }
@@ -803,19 +804,19 @@ func summaryOf(r *manager.RestoreResult) (summary string, dirty int) {
 			dirty++
 		}
 	}
-	summary = words.Comma(len(r.Restored)) + " restored"
+	merged := ""
 	if n := len(r.Merged); n > 0 {
-		summary += fmt.Sprintf(" (%s merged)", words.Comma(n))
+		merged = fmt.Sprintf(" (%s merged)", words.Comma(n))
 	}
-	summary += fmt.Sprintf(", %s deleted", words.Comma(len(r.Deleted)))
-	changed := "skipped: changed since, or by others"
+	form := "%[1]s restored%[3]s, %[2]s deleted"
 	if r.Preview {
-		changed += " (--on-dirty overwrite restores them)"
+		form = "would restore %[1]s%[3]s, delete %[2]s"
 	}
+	summary = fmt.Sprintf(form, words.Comma(len(r.Restored)), words.Comma(len(r.Deleted)), merged)
 	for _, more := range []amount{
 		{takenOut, "left to git's sparse checkout (by name, --on-dirty overwrite restores them)"},
 		{len(r.Conflicts), "in conflict"},
-		{dirty, changed},
+		{dirty, "skipped: edited since by you or another session (--on-dirty overwrite restores them)"},
 		{len(r.Kept) + len(r.Failed) + len(r.Skipped) - dirty - inConflict - takenOut, "not done"},
 	} {
 		if more.n > 0 {
@@ -843,7 +844,7 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		blocked, with = append(blocked, c.Path), append(with, c.BlockedBy...)
 	}
 	if len(doubtful) > 0 {
-		a.note("nobody knows who has changed %s; --on-dirty overwrite takes that back all the same",
+		a.note("it is not known whose change of %s that was; to take it back all the same: --on-dirty overwrite",
 			firstPaths(doubtful, 3))
 	}
 	if len(blocked) > 0 {
@@ -852,7 +853,7 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		if len(blocked) > 1 {
 			whose = "their"
 		}
-		a.note("to take back %s with what is in %s way: %s", firstPaths(blocked, 3), whose,
+		a.note("to take back %s together with the turns in %s way: %s", firstPaths(blocked, 3), whose,
 			a.revertCommandLine(slices.Concat(f.turns, slices.Compact(with)), "", f.paths))
 	}
 	turns := f.turns
@@ -865,7 +866,7 @@ func (a *app) noteConflicts(r *manager.RestoreResult, f *restoreFlags) {
 		a.note("%s: both sides are there, between <<<<<<< and >>>>>>>; 'snapctl status' lists it until they are gone",
 			firstPaths(lines, 3))
 	case f.onConflict != rollback.ConflictMarkers && len(turns) > 0:
-		a.note("to have both sides in the file, and choose: %s; or 'theirs', which overwrites what came since",
+		a.note("to choose by hand between both sides: %s; to overwrite what came since: 'theirs' in its place",
 			a.revertCommandLine(turns, hunksFlag(f.hunks)+" --on-conflict markers", f.paths))
 	}
 }

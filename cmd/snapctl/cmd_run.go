@@ -54,7 +54,7 @@ func (a *app) runProgram(ctx context.Context, f *runFlags, args []string) error 
 	defer sig.stop()
 	r, err := a.beginRun(ctx, f, args)
 	if err != nil {
-		a.tell("snapctl: run: nothing is recorded: %v", err)
+		a.tell("snapctl: run: the program's changes are not recorded: %v", err)
 	}
 	if r != nil {
 		cmd.Env = append(os.Environ(), runIn+"="+r.m.Project().Root)
@@ -202,11 +202,11 @@ func (r *recordedRun) watch(ctx context.Context, pause time.Duration, done <-cha
 			break
 		}
 		if err := r.begin(ctx); err != nil {
-			r.app.tell("snapctl: run: what it changes is not recorded as long as no turn can begin: %v", err)
+			r.app.tell("snapctl: run: the program's changes are not recorded until a turn can begin: %v", err)
 		}
 		r.begun = now
 	}
-	r.app.tell("snapctl: run: turns are not told apart any more: %v", err)
+	r.app.tell("snapctl: run: from here on all is recorded as one turn: %v", err)
 }
 
 // tree returns what is in the directory now. Nothing is kept of it.
@@ -228,7 +228,7 @@ func (r *recordedRun) end(ctx context.Context, watched <-chan struct{}) {
 		err = r.endTurn(ctx)
 	}
 	if err != nil {
-		r.app.tell("snapctl: run: what it has changed is not recorded: %v", err)
+		r.app.tell("snapctl: run: the program's changes were not recorded: %v", err)
 	} else {
 		r.app.startPrune(r.m)
 	}

@@ -146,7 +146,7 @@ func (a *app) printSnapshot(r *manager.Result, left *leftOut, session string, to
 	case r.Data == nil: // the coverage on record is that of the snapshot before
 		fmt.Fprintf(a.out, "not captured: %s\n", s)
 	default:
-		fmt.Fprintf(a.out, "not captured: %s: see 'snapctl coverage'\n", s)
+		fmt.Fprintf(a.out, "not captured: %s; 'snapctl coverage' lists them\n", s)
 	}
 	return nil
 }
@@ -158,9 +158,9 @@ func changeCount(d *manager.StepSnapshotData) string {
 		{contested.Len(), "contested"}, {len(own.Captured), "captured"}, {len(own.Uncaptured), "uncaptured"}})
 	switch {
 	case own.Unknown != "" && s != "":
-		return s + " that we know of: " + own.Unknown
+		return s + " as far as is known: " + own.Unknown
 	case own.Unknown != "":
-		return "what changed is not known: " + own.Unknown
+		return "the changes are not known: " + own.Unknown
 	case s == "":
 		return "nothing changed"
 	}
@@ -211,6 +211,6 @@ func overBudget(e *capture.BudgetError) *failure {
 		fmt.Fprintf(&b, "\n  %s  %s, %s", words.Quote(o.Path), words.Count(o.Files, "file"), words.Size(o.Bytes))
 	}
 	return &failure{exitBudget, errors.New(b.String()),
-		"list what is not worth keeping in .booignore, raise --max-bytes, --max-files or --timeout, or take what " +
-			"fits with --partial"}
+		"add directories that need no undo to .booignore, raise --max-bytes, --max-files or --timeout, or record " +
+			"what fits with --partial"}
 }

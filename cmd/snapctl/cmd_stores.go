@@ -112,7 +112,7 @@ func (a *app) printStore(s *places.StoreInfo) error {
 	fmt.Fprintf(a.out, "%s  %7s  %-19s  %-12s  %-9s  %s\n", a.paint(asName, s.Name[:8]), words.Size(s.Bytes), last,
 		words.Count(s.Sessions, "session"), presence, project)
 	if s.MovedTo != "" {
-		fmt.Fprintf(a.out, "          seems to be %s now: 'snapctl --root %s adopt' has it go on there\n",
+		fmt.Fprintf(a.out, "          is probably %s now; to continue its history there: snapctl --root %s adopt\n",
 			words.Quote(s.MovedTo), words.Quote(s.MovedTo))
 	}
 	for _, w := range s.Worktrees {
@@ -141,7 +141,7 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 	}
 	info, err := places.Describe(ctx, dir)
 	if err != nil {
-		a.note("warning: what is in the store is not known: %v", err)
+		a.note("warning: the store cannot be read: %v", err)
 	}
 	if path != info.Project && !yes {
 		return refuse("'snapctl prune --session ID --drop-session' drops what one session has; "+
@@ -153,7 +153,7 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 		words.Count(info.Sessions, "session"), info.Labelled, words.Size(info.Bytes), clock(info.LastUsed))
 	if !yes {
 		if !a.canAsk() {
-			return refuse("-y removes it unasked", "stores rm: %s", what)
+			return refuse("-y removes it without a question", "stores rm: %s", what)
 		}
 		for _, w := range info.Worktrees {
 			if w.Root != info.Project {
@@ -166,7 +166,7 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 	}
 	err = places.Remove(ctx, dir)
 	if errors.Is(err, cas.ErrBusy) {
-		return refuse("nothing was changed; end who has it open, the engine by 'snapctl --root "+
+		return refuse("nothing was changed; stop the program that has the store open, the engine by 'snapctl --root "+
 			words.Quote(info.Project)+" serve --stop', and try again", "stores rm: %w", err)
 	}
 	if err != nil {

@@ -109,7 +109,7 @@ func failureOf(err error) *failure {
 		return &failure{exitRefused, refused, hint}
 	}
 	if away, ok := errors.AsType[*places.MovedError](err); ok {
-		return &failure{exitRefused, err, "'snapctl adopt' has its history go on here; 'snapctl --root " +
+		return &failure{exitRefused, err, "'snapctl adopt' continues its history here; 'snapctl --root " +
 			words.Quote(away.From) + " log' reads it as it is; 'snapctl adopt --fresh' begins a new one"}
 	}
 	if other, ok := errors.AsType[*places.OtherProjectError](err); ok {
@@ -125,7 +125,7 @@ func failureOf(err error) *failure {
 	}
 	if corrupt, ok := errors.AsType[*object.CorruptError](err); ok && corrupt.Path == places.FileName {
 		return &failure{exitDamage, err,
-			"it only says which directory is which: remove the file, and name the path that this one had first, " +
+			"the file only says which directory is which: remove it, and name the first path of this directory: " +
 				"'snapctl adopt OLDPATH'"}
 	}
 	if hung, ok := errors.AsType[*wire.HungError](err); ok {

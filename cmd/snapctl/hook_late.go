@@ -83,12 +83,12 @@ func (l *lateness) tell(e *agents.Event, w io.Writer) {
 	if l.Told || e.Name != agents.SessionStart && e.Name != agents.Prompt && e.Name != agents.Stop {
 		return
 	}
-	text := "recording is behind, and the agent does not wait for it any more. " +
-		"What it changes until then may be taken for what was there before."
+	text := "recording takes long, and the agent no longer waits for it. " +
+		"The agent's changes until then may count as yours."
 	if hung, ok := errors.AsType[*wire.HungError](wire.KnownHung(l.dir)); ok {
-		how := "is recorded without it, which takes longer"
+		how := "is recorded without the engine, which takes longer"
 		if l.Locked {
-			how = "is not recorded, since it has locked the directory"
+			how = "is not recorded, since the engine has locked the directory"
 		}
 		text = fmt.Sprintf("%v. What the agent does to files %s. %s.", hung, how, hintHung(hung))
 	}

@@ -41,15 +41,15 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 	case f.endTurn && !f.dryRun:
 		return p.settle(cmd.Context(), turn)
 	case f.force && !f.endTurn:
-		a.note("%s has not ended, and is none of those that @~N counts: %s ends it first", text, flagEndTurn)
+		a.note("%s has not ended, and @~N does not count it; to end it first: %s", text, flagEndTurn)
 	case f.dryRun:
 		if !f.endTurn {
-			a.note("%s has not ended: this is what %s would do", text, flagEndTurn)
+			a.note("%s has not ended; this is what would be done with %s", text, flagEndTurn)
 		}
 		f.endTurn = true
 	case f.yes || !a.canAsk():
 	case tool != "":
-		if !a.ask(cmd.Context(), "%s has not ended: %s. End the turn first all the same?", text, tool) {
+		if !a.ask(cmd.Context(), "%s has not ended: %s. End the turn all the same?", text, tool) {
 			return refuse("", "nothing was changed")
 		}
 		f.endTurn = true
@@ -71,7 +71,7 @@ func (p *place) askToEndTurn(cmd *cobra.Command, f *restoreFlags) error {
 
 // openTurnText names an open turn.
 func openTurnText(t *history.OpenTurn) string {
-	text := "The turn that is open"
+	text := "The open turn"
 	if !t.Began.IsZero() {
 		text = "The turn that began " + when.Ago(t.Began, time.Now())
 	}
@@ -90,7 +90,7 @@ func (p *place) noteUnended(turns map[int]bool) error {
 	}
 	turns[turn.Turn] = true
 	if open {
-		p.app.note("%s has not ended, and is not listed, or only in part", openTurnText(turn))
+		p.app.note("%s has not ended, so it is not listed, or only in part", openTurnText(turn))
 	} else {
 		p.app.note("%s was cut off, and is not listed yet: the session's next turn, or a restore, records it",
 			openTurnText(turn))
@@ -114,7 +114,7 @@ func (p *place) runningTool(t *history.OpenTurn) (string, error) {
 			break
 		}
 	}
-	text, runs := "as far as is known its tool "+words.Quoted(words.FirstLine(name, maxTitleShown)), " runs"
+	text, runs := "it seems that its tool "+words.Quoted(words.FirstLine(name, maxTitleShown)), " runs"
 	if !t.ToolBegan.IsZero() {
 		runs = " has been running for " + when.Length(time.Since(t.ToolBegan))
 	}
@@ -162,7 +162,7 @@ func (p *place) settle(ctx context.Context, t *history.OpenTurn) error {
 		return err
 	}
 	if now == nil || now.Turn != t.Turn || !now.Began.Equal(t.Began) {
-		return refuse("look at it, and try again", "the turn has ended meanwhile: nothing was changed")
+		return refuse("look at 'snapctl log', and try again", "the turn has ended by itself; nothing was changed")
 	}
 	asked := readHookCalls(lock).asked(now.Tools)
 	if len(asked) == 0 {
@@ -188,7 +188,7 @@ func (a *app) whatEnds(open []*history.OpenTurn) string {
 		}
 	}
 	if len(list) == 0 {
-		return "the program that runs it is at work, and ends it"
+		return "the program that runs the turn is at work, and will end it"
 	}
 	return "if its agent was stopped, " + strings.Join(list, " and ") + " ends it"
 }
@@ -211,14 +211,14 @@ func (p *place) turnOpenHint(cmd *cobra.Command, err error) error {
 		if oerr != nil || len(open) == 0 {
 			return err
 		}
-		hint = p.app.whatEnds(open) + "; --force goes on beside it"
+		hint = p.app.whatEnds(open) + "; --force does not wait for that"
 	case turn.Held:
-		hint = "the program that runs it is at work, and ends it; --session ID records in another session"
+		hint = "the program that runs the turn is at work, and will end it; --session ID records in another session"
 		if cmd.Name() != "snapshot" {
-			hint = "the program that runs it is at work, and ends it; --force goes on beside it"
+			hint = "the program that runs the turn is at work, and will end it; --force does not wait for that"
 		}
 	default:
-		hint = "if its agent was stopped, this ends the turn first: " + p.app.commandAfter(cmd.Name(), flagEndTurn)
+		hint = "if the agent was stopped, end its turn first: " + p.app.commandAfter(cmd.Name(), flagEndTurn)
 		if tool, err := p.runningTool(turn); err == nil && tool != "" {
 			hint = tool + "; " + hint
 		}

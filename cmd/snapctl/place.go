@@ -54,8 +54,8 @@ func (a *app) noRoot(root string) error {
 	err := &failure{code: exitUsage, err: fmt.Errorf("root %q: no such directory", root)}
 	if base, berr := a.storeRoot(); berr == nil {
 		if _, lerr := places.Locate(base, root); lerr == nil {
-			err.hint = "it is gone, and its store is there: log, show, ls, cat, export, sessions and diff between " +
-				"snapshots read it; 'snapctl adopt' in the directory where it is now has it go on there"
+			err.hint = "its history is kept: log, show, ls, cat, export, sessions and diff between " +
+				"snapshots read it; if it was moved, 'snapctl adopt' in its new place continues it"
 		}
 	}
 	return err
@@ -248,8 +248,8 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (p *place, err er
 	opts.OnDirty = rollback.Merge
 	m, err := manager.Open(inside.WithLocation(ctx, loc), root, opts)
 	if away, ok := errors.AsType[*places.MovedError](err); ok && a.canAsk() {
-		if !a.ask(ctx, "%s\nhave its history go on here?", movedText(&away.Moved)) {
-			return nil, refuse("'snapctl adopt --fresh' begins a new history here, and the other stays",
+		if !a.ask(ctx, "%s\ncontinue its history here?", movedText(&away.Moved)) {
+			return nil, refuse("'snapctl adopt --fresh' begins a new history here, and keeps the other",
 				"nothing was changed")
 		}
 		if err := a.adoptMoved(ctx, &away.Moved); err != nil {
@@ -277,8 +277,8 @@ func (p *place) close() {
 func (a *app) noSnapshots(project *tree.Project) error {
 	hint := "run 'snapctl snapshot'"
 	if base, err := a.storeRoot(); err == nil && places.SomeGone(base) {
-		hint += "; if the directory was moved, 'snapctl stores' lists what was where, and 'snapctl adopt OLDPATH' " +
-			"has its history go on here"
+		hint += "; if the directory was moved, 'snapctl adopt OLDPATH' continues its history, " +
+			"and 'snapctl stores' lists the paths that are known"
 	}
 	return refuse(hint, "no snapshots of %q yet", project.Root)
 }

@@ -86,8 +86,8 @@ func hintHung(e *wire.HungError) string {
 	if e.PID == 0 {
 		return "'snapctl serve --stop' ends one that answers again"
 	}
-	return fmt.Sprintf("'kill -CONT %[1]d' has a stopped one go on; 'kill -9 %[1]d' ends it, "+
-		"and what it has recorded stays", e.PID)
+	return fmt.Sprintf("'kill -CONT %[1]d' wakes it if it was stopped; 'kill -9 %[1]d' ends it, "+
+		"and loses nothing that it has recorded", e.PID)
 }
 
 // resident runs a command by the resident engine if there is one, and else here.
@@ -162,7 +162,7 @@ func (a *app) followThere(ctx context.Context, c *client.Client, q *cliRequest) 
 	case ctx.Err() != nil:
 		return false, context.Canceled
 	case !said && !silent.Stop(): // what it has of the command, and of locks, is not known
-		err = fmt.Errorf("the resident engine has not gone on for %v: it is not known what became of the command",
+		err = fmt.Errorf("the engine has been silent for %v: it is not known whether it has done this",
 			goesOnWithin)
 		return false, &failure{exitEnvironment, err, "'snapctl serve --stop' says which process it is"}
 	case !printed: // it has died, or is of another version, say
@@ -170,7 +170,7 @@ func (a *app) followThere(ctx context.Context, c *client.Client, q *cliRequest) 
 	case said:
 		return false, fmt.Errorf("resident engine: %w", err)
 	}
-	return false, fmt.Errorf("the resident engine has died meanwhile: run the command again (%w)", err)
+	return false, fmt.Errorf("the engine has died: run the command again (%w)", err)
 }
 
 // cliRequest returns the command line, with what the command would read here.

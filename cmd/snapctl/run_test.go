@@ -55,7 +55,7 @@ func TestRunTurnBeginsLater(t *testing.T) {
 		}
 	}
 	write("first")
-	if got := <-said; !strings.Contains(got, "no turn can begin") {
+	if got := <-said; !strings.Contains(got, "until a turn can begin") {
 		t.Errorf("said %q", got)
 	}
 	if err := unlock(); err != nil {

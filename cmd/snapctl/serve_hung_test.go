@@ -110,7 +110,7 @@ func TestEngineStopped(t *testing.T) {
 	}
 	r.write("f", "one")
 	entries := make(map[string]string) // by label
-	told := fmt.Sprintf("the engine does not answer: process %d: done without it ('kill -CONT %d' has a stopped one go on;", pid, pid)
+	told := fmt.Sprintf("the engine does not answer: process %d: done without it ('kill -CONT %d' wakes it if it was stopped;", pid, pid)
 	for _, args := range [][]string{{"status"}, {"diff"}, {"--session", "s", "snapshot", "--label", "one"}} {
 		code, out, said := r.say(args...)
 		if code != 0 || out == "" || strings.Count(said, told) != 1 {
@@ -118,7 +118,7 @@ func TestEngineStopped(t *testing.T) {
 		}
 		entries["one"], _, _ = strings.Cut(out, " ")
 	}
-	if out := r.hookSays(nil, agents.Prompt, "", ""); !strings.Contains(out, fmt.Sprintf("process %d. What the agent does to files is recorded without it", pid)) {
+	if out := r.hookSays(nil, agents.Prompt, "", ""); !strings.Contains(out, fmt.Sprintf("process %d. What the agent does to files is recorded without the engine", pid)) {
 		t.Errorf("a hook beside a stopped engine says %q", out)
 	}
 	r.hook(nil, agents.Prompt, "", "") // not again
@@ -285,7 +285,7 @@ func TestEngineSilent(t *testing.T) {
 		}
 	}
 	code, _, said := r.say("status")
-	if code != exitEnvironment || !strings.Contains(said, "the resident engine has not gone on for 10s: it is not known what became of the command") {
+	if code != exitEnvironment || !strings.Contains(said, "the engine has been silent for 10s: it is not known whether it has done this") {
 		t.Errorf("status: exit code %d, says %q", code, said)
 	}
 }

@@ -60,7 +60,8 @@ func (a *app) completeName(text string, names []string) (string, error) {
 		a.note("session %s", fits[0])
 		return fits[0], nil
 	}
-	return "", refuse("give more of it", "session %q: %w: %s", text, manager.ErrAmbiguous, strings.Join(fits, ", "))
+	return "", refuse("type more characters of it", "session %q: %w: %s", text, manager.ErrAmbiguous,
+		strings.Join(fits, ", "))
 }
 
 // maxChoice is how many sessions a question names, the newest.
@@ -237,7 +238,7 @@ func (p *place) chooseFrom(ctx context.Context, list []manager.SessionInfo) erro
 		}
 		i, ok := a.choose(ctx, len(first), "which one?")
 		if !ok {
-			return refuse("", "no session was chosen: nothing was changed")
+			return refuse("", "no session was chosen; nothing was changed")
 		}
 		return p.use(some[i].Session)
 	}

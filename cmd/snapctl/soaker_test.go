@@ -537,7 +537,7 @@ func (h *cliHand) restore(target string, paths []string, exact bool, policy roll
 		args = append(args, "--on-dirty", string(policy))
 	}
 	_, err := h.snapctl(args...)
-	if err != nil && strings.Contains(err.Error(), "no turn between here and") {
+	if err != nil && strings.Contains(err.Error(), "no turn since") {
 		return errRefused
 	}
 	return err

@@ -30,12 +30,12 @@ func (b *bench) want(from, to world, path string) Want {
 	return Want{Path: path, Old: b.entry(from, path), New: b.entry(to, path), Created: true}
 }
 
-// Of a path that is to be a file, and one below it that is to be there, the path
+// Of a path that becomes a file, and one below it that is to be there, the path
 // above wins, and the plan says so.
 func TestFileAbove(t *testing.T) {
 	for what, reason := range map[string]string{
-		"file 644 code": `skipped: "u" is to be a file`,
-		"link /tmp":     `skipped: "u" is to be a symbolic link`,
+		"file 644 code": `skipped: "u" becomes a file`,
+		"link /tmp":     `skipped: "u" becomes a symbolic link`,
 	} {
 		for name, left := range map[string]world{
 			"a directory": {"u": "dir 755", "u/init": "file 644 x"},

@@ -308,7 +308,7 @@ func (pl *planner) judge(i int) error {
 			it.Why = w.Part
 		}
 	case !w.Created:
-		it.Do, it.Why = rollback.Kept, "it is not one that was made since"
+		it.Do, it.Why = rollback.Kept, "it was there before"
 	case holds != "" && w.Follows:
 		it.Do, it.Dirty = Nothing, false
 	case holds != "":
@@ -353,7 +353,7 @@ func (pl *planner) holds(path string) (why string, err error) {
 		i, wanted := pl.byPath[p]
 		switch {
 		case !wanted || pl.wants[i].New != nil:
-			return fmt.Sprintf("it holds %q, which is to stay", p), nil
+			return fmt.Sprintf("it holds %q, which stays", p), nil
 		case pl.items[i].Do != rollback.Delete:
 			return fmt.Sprintf("it holds %q: %s", p, pl.items[i].Why), nil
 		}
@@ -385,11 +385,11 @@ func (pl *planner) block() {
 			above := &pl.items[j]
 			switch {
 			case above.Do == rollback.Restore && above.New.Mode.Kind() == tree.ModeSymlink:
-				it.Do, it.Why = rollback.Skipped, fmt.Sprintf("%q is to be a symbolic link", up)
+				it.Do, it.Why = rollback.Skipped, fmt.Sprintf("%q becomes a symbolic link", up)
 			case above.Do == rollback.Restore && !above.New.Mode.IsDir():
-				it.Do, it.Why = rollback.Skipped, fmt.Sprintf("%q is to be a file", up)
+				it.Do, it.Why = rollback.Skipped, fmt.Sprintf("%q becomes a file", up)
 			case above.Do == rollback.Delete && !above.Now.Mode.IsDir():
-				it.Do, it.Why = rollback.Skipped, fmt.Sprintf("%q is to be deleted", up)
+				it.Do, it.Why = rollback.Skipped, fmt.Sprintf("%q is deleted", up)
 			}
 		}
 	}
@@ -407,7 +407,8 @@ func (pl *planner) keepSources() {
 		case it.Do == rollback.Restore && source.Do == rollback.Delete:
 			it.From = from
 		case it.Do == rollback.Restore:
-			it.Do, it.Why, it.Dirty = rollback.Skipped, fmt.Sprintf("it is to be made of %q, which stays", from), true
+			it.Do, it.Dirty = rollback.Skipped, true
+			it.Why = fmt.Sprintf("it would be made of %q, which stays as it is", from)
 		case it.Do != Nothing && source.Do == rollback.Delete:
 			keepSource(source, it)
 		}
@@ -417,7 +418,7 @@ func (pl *planner) keepSources() {
 // keepSource keeps a file of which another one was to be made.
 func keepSource(source, it *rollback.Item) {
 	source.Do, source.Dirty = rollback.Skipped, true
-	source.Why = fmt.Sprintf("what is to be made of it cannot be put at %q", it.Path)
+	source.Why = fmt.Sprintf("it cannot be moved to %q", it.Path)
 }
 
 // Carried returns the moves of a plan: of what goes along with directories, and of files
@@ -448,7 +449,7 @@ func (pl *planner) settleParents() {
 		case it.Parent && !needed[it.Path]:
 			it.Do, it.Why, it.Dirty = Nothing, "", false
 		case it.Do == rollback.Delete && needed[it.Path]:
-			it.Do, it.Why = rollback.Kept, "something is to be put into it"
+			it.Do, it.Why = rollback.Kept, "another file of this restore is put into it"
 		case it.Do == rollback.Skipped && it.Now == nil && it.New != nil && it.New.Mode.IsDir() && needed[it.Path]:
 			it.Do, it.Why, it.Dirty = rollback.Restore, "", false
 		}

@@ -214,7 +214,7 @@ func TestSweepFullDirectory(t *testing.T) {
 	p := b.plan(wants, rollback.Skip)
 	b.apply(p)
 	b.expect(left)
-	if got, want := outcome(p)["d"], `skipped: it holds "d/theirs", which is to stay`; got != want {
+	if got, want := outcome(p)["d"], `skipped: it holds "d/theirs", which stays`; got != want {
 		t.Errorf("d: %q, want %q", got, want)
 	}
 }

@@ -129,10 +129,10 @@ func TestKept(t *testing.T) {
 	b.apply(p)
 	b.expect(disk)
 	want := map[string]string{
-		"not ours":  "kept: it is not one that was made since",
+		"not ours":  "kept: it was there before",
 		"covered":   "kept: it was there and not captured",
 		"doubtful":  "skipped: contested",
-		"full":      `kept: it holds "full/user", which is to stay`,
+		"full":      `kept: it holds "full/user", which stays`,
 		"missing/x": "unchanged",
 		"unneeded":  "unchanged",
 	}
