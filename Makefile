@@ -19,12 +19,12 @@ help: ## list targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 .PHONY: build
-build: ## the command, in ./snapctl
-	go build -o snapctl ./cmd/snapctl
+build: ## the commands, in ./snapctl and ./snapctl-checkpoints
+	go build -o ./ ./cmd/snapctl ./cmd/snapctl-checkpoints
 
 .PHONY: test
-test: ## all tests
-	go test -timeout $(TIMEOUT) ./...
+test: ## all tests; a list of those that were skipped, and why, is at the end
+	go run ./internal/gotest -- -timeout $(TIMEOUT) ./...
 
 .PHONY: docs
 docs: ## run every example of README.md and the guides, and compare; UPDATE=1 writes what they print, and the picture

@@ -67,11 +67,15 @@ var mayImport = map[string][]string{
 	"cmd/snapctl/internal/agents":     {"integrations"},
 	"cmd/snapctl/internal/configfile": {},
 	"internal/wire":                   {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},
+	"internal/dbpipe":                 {},
+	"internal/version":                {},
+	"internal/gotest":                 {}, // a program that runs the tests
+	"cmd/snapctl-checkpoints":         {"internal/dbpipe", "internal/explain", "internal/version"},
 	"client":                          {"internal/explain", "internal/wire", "manager", "session", "store"},
 	"cmd/snapctl/internal/verbs":      {"internal/health", "internal/trees", "client", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/words", "internal/inside", "internal/filediff", "internal/textdiff", "internal/history"},
 	"cmd/snapctl/internal/rpc":        {"internal/progress", "internal/capture", "client", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "tree", "internal/inside", "internal/vfs", "internal/cas/layout"},
 	"cmd/snapctl/internal/mcp":        {"internal/trees", "internal/capture", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/object", "internal/history"},
-	"cmd/snapctl":                     {"internal/progress", "internal/change", "internal/history", "internal/places", "internal/health", "internal/retain", "internal/trees", "internal/capture", "internal/audit", "checkpoint", "checkpoint/httpapi", "client", "cmd/snapctl/internal/agents", "cmd/snapctl/internal/configfile", "cmd/snapctl/internal/mcp", "cmd/snapctl/internal/rpc", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "internal/cas", "patch", "internal/vfs", "internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside", "internal/cas/layout", "internal/object"},
+	"cmd/snapctl":                     {"internal/progress", "internal/change", "internal/history", "internal/places", "internal/health", "internal/retain", "internal/trees", "internal/capture", "internal/audit", "checkpoint", "checkpoint/httpapi", "client", "cmd/snapctl/internal/agents", "cmd/snapctl/internal/configfile", "cmd/snapctl/internal/mcp", "cmd/snapctl/internal/rpc", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "internal/cas", "patch", "internal/vfs", "internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside", "internal/cas/layout", "internal/object", "internal/dbpipe", "internal/version"},
 	"bench":                           {"client", "manager", "rollback"},
 	"bench/years":                     {"manager"},
 	"examples/runtime":                {"checkpoint", "manager", "rollback"},
@@ -87,20 +91,20 @@ var only = map[string][]string{
 	"github.com/klauspost/compress":          {"internal/cas/pack", "bench"},
 	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
 	"github.com/pmezard/go-difflib":          {"internal/textdiff"},
-	"github.com/google/go-cmp":               {},                                                                                                      // tests
-	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/mutants", "internal/testhistory"}, // snapctl starts itself
+	"github.com/google/go-cmp":               {},                                                                                                                         // tests
+	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/gotest", "internal/mutants", "internal/testhistory"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"cmd/snapctl/internal/mcp", "cmd/snapctl"},
 	"github.com/tailscale/hujson":            {"cmd/snapctl/internal/agents"},
 	"github.com/clipperhouse/displaywidth":   {"cmd/snapctl"},
 	"github.com/pelletier/go-toml":           {"cmd/snapctl/internal/configfile"},
 	"github.com/google/jsonschema-go":        {"cmd/snapctl/internal/mcp"},
-	"database/sql":                           {"checkpoint", "cmd/snapctl", "examples/runtime"},
-	"github.com/jackc/pgx":                   {"cmd/snapctl"},
-	"modernc.org/sqlite":                     {"cmd/snapctl", "examples/runtime"},
+	"database/sql":                           {"checkpoint", "internal/dbpipe", "cmd/snapctl", "examples/runtime"},
+	"github.com/jackc/pgx":                   {"cmd/snapctl-checkpoints"},
+	"modernc.org/sqlite":                     {"cmd/snapctl-checkpoints", "examples/runtime"},
 	"github.com/hanwen/go-fuse":              {"faults/fuse"},
 	"net":                                    {"internal/wire", "cmd/snapctl/internal/rpc", "checkpoint/httpapi", "cmd/snapctl"},
 	"net/http":                               {"checkpoint/httpapi", "cmd/snapctl"},
-	"flag":                                   {"bench", "bench/years", "examples/runtime", "internal/mutants", "internal/testformat", "internal/testseed"},
+	"flag":                                   {"bench", "bench/years", "examples/runtime", "internal/gotest", "internal/mutants", "internal/testformat", "internal/testseed"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer

@@ -45,7 +45,7 @@ func TestHTTP(t *testing.T) {
 		t.Skip("SKIPPED: node is not installed")
 	}
 	dir, project, home := t.TempDir(), t.TempDir(), t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "snapctl"), "../cmd/snapctl").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "../cmd/snapctl", "../cmd/snapctl-checkpoints").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// The runtime's own rows come from here: node may have no driver.

@@ -50,7 +50,8 @@ type server struct {
 	log     *slog.Logger
 }
 
-// New returns a handler for the checkpoints of a database. opts may be nil, and
+// New returns a handler for the checkpoints of a database. Without one, if db is nil, it
+// answers verbs, and requests about checkpoints with 501 no_database. opts may be nil, and
 // then all is refused: there is no token.
 func New(db *checkpoint.DB, opts *Options) http.Handler {
 	if opts == nil {
@@ -70,11 +71,11 @@ func New(db *checkpoint.DB, opts *Options) http.Handler {
 	}
 	mux := http.NewServeMux()
 	const checkpoints = "/api/sessions/{sessionId}/checkpoints"
-	s.route(mux, checkpoints, maxBody, map[string]handler{"GET": s.list, "POST": s.create})
-	s.route(mux, checkpoints+"/{checkpointId}/restore", maxBody, map[string]handler{"POST": s.restore})
+	s.route(mux, checkpoints, maxBody, map[string]handler{"GET": s.inDB(s.list), "POST": s.inDB(s.create)})
+	s.route(mux, checkpoints+"/{checkpointId}/restore", maxBody, map[string]handler{"POST": s.inDB(s.restore)})
 	const restore = "/api/sessions/{sessionId}/restores/{restoreId}"
-	s.route(mux, restore, maxBody, map[string]handler{"GET": s.outcome})
-	s.route(mux, restore+"/undo", maxBody, map[string]handler{"POST": s.undo})
+	s.route(mux, restore, maxBody, map[string]handler{"GET": s.inDB(s.outcome)})
+	s.route(mux, restore+"/undo", maxBody, map[string]handler{"POST": s.inDB(s.undo)})
 	if s.verb != nil {
 		s.route(mux, "/v1/verbs/{verb}", maxVerb, map[string]handler{"POST": s.ask})
 	}
@@ -86,6 +87,16 @@ func New(db *checkpoint.DB, opts *Options) http.Handler {
 
 // A handler answers a request, with a status and what becomes JSON.
 type handler func(r *http.Request) (status int, answer any, err error)
+
+// inDB returns what answers a request about checkpoints: h, if there is a database.
+func (s *server) inDB(h handler) handler {
+	if s.db != nil {
+		return h
+	}
+	return func(*http.Request) (int, any, error) {
+		return 0, nil, refuse(http.StatusNotImplemented, "no_database", "this server has no database of checkpoints")
+	}
+}
 
 // route has the methods of a path answered, with bodies of so many bytes.
 func (s *server) route(mux *http.ServeMux, path string, most int64, methods map[string]handler) {

@@ -14,10 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
-	_ "modernc.org/sqlite"
-
 	"github.com/boocode/filestore/checkpoint"
+	"github.com/boocode/filestore/internal/dbpipe"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 )
@@ -94,9 +92,13 @@ func refuseOpenDir(dir string) error {
 // openDB opens a database by its name, without connecting to it. A file of SQLite
 // is made if it is not there, where that is asked for.
 func (a *app) openDB(dsn string, create bool) (*sql.DB, checkpoint.Dialect, error) {
+	program, err := findDrivers()
+	if err != nil {
+		return nil, "", err
+	}
+	start := func() (io.ReadWriteCloser, error) { return startDrivers(program) }
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
-		db, err := sql.Open("pgx", dsn)
-		return db, checkpoint.PostgreSQL, err
+		return sql.OpenDB(dbpipe.NewConnector("pgx", dsn, start)), checkpoint.PostgreSQL, nil
 	}
 	file := a.path(strings.TrimPrefix(dsn, "sqlite:"))
 	if dsn == "" {
@@ -109,8 +111,7 @@ func (a *app) openDB(dsn string, create bool) (*sql.DB, checkpoint.Dialect, erro
 		}
 		file = filepath.Join(root, defaultDB)
 	}
-	file, err := filepath.Abs(file)
-	if err != nil {
+	if file, err = filepath.Abs(file); err != nil {
 		return nil, "", err
 	}
 	flag := os.O_RDWR
@@ -138,8 +139,7 @@ func (a *app) openDB(dsn string, create bool) (*sql.DB, checkpoint.Dialect, erro
 	// The mode of its journal is the runtime's choice. References hold here as they
 	// do there.
 	uri := &url.URL{Scheme: "file", Path: name, RawQuery: "_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)"}
-	db, err := sql.Open("sqlite", uri.String())
-	return db, checkpoint.SQLite, err
+	return sql.OpenDB(dbpipe.NewConnector("sqlite", uri.String(), start)), checkpoint.SQLite, nil
 }
 
 // readSchema reads the names of the runtime's tables.

@@ -19,6 +19,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/version"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/manager"
 )
@@ -70,7 +71,7 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags,
 	// a client that does not read is an error of writing: a restore under way is ended
 	// properly
 	signal.Ignore(syscall.SIGPIPE)
-	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version(),
+	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version.String(),
 		TurnOf: turnOf, Tools: tools, AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
 	err = s.Serve(ctx, &mcp.Lines{R: a.stdin, W: a.stdout})
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {

@@ -21,6 +21,7 @@ import (
 	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/version"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/internal/words"
@@ -38,7 +39,7 @@ func (a *app) rpcCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := &rpc.Server{Engine: e, Version: version(), Logger: a.log, FinishAtEOF: true}
+			s := &rpc.Server{Engine: e, Version: version.String(), Logger: a.log, FinishAtEOF: true}
 			// A signal ends it, and a read of stdin that waits cannot be ended.
 			ctx := cmd.Context()
 			in, pump := io.Pipe()
@@ -155,7 +156,7 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		time.AfterFunc(lastRequests, cancel)
 	})()
 	h := &hooks{app: a, engine: e, log: a.newHookLog(), last: make(map[hookSession]<-chan any)}
-	s := &rpc.Server{Engine: e, Version: version(), Logger: a.log, Extra: a.extras(work, e, h, stop)}
+	s := &rpc.Server{Engine: e, Version: version.String(), Logger: a.log, Extra: a.extras(work, e, h, stop)}
 	idle, endHTTP := f.idle, func() error { return nil }
 	if f.http.addr != "" {
 		idle = 0

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/version"
 )
 
 func (a *app) versionCommand() *cobra.Command {
@@ -26,16 +26,8 @@ type versionAnswer struct {
 	StoreFormat int    `json:"storeFormat"`
 }
 
-// version returns the version of this program.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
-}
-
 func (a *app) version() error {
-	j := &versionAnswer{Version: version(), GoVersion: runtime.Version(), StoreFormat: cas.FormatVersion}
+	j := &versionAnswer{Version: version.String(), GoVersion: runtime.Version(), StoreFormat: cas.FormatVersion}
 	if a.flags.json {
 		return a.printJSON(j)
 	}

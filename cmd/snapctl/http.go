@@ -85,6 +85,12 @@ func (f *httpFlags) check(cmd *cobra.Command, serve *serveFlags) error {
 	return nil
 }
 
+// wantsCheckpoints reports whether a flag asks for the database, which --http alone
+// does not: verbs are of use without it.
+func (f *httpFlags) wantsCheckpoints() bool {
+	return f.db != "" || f.hook != "" || f.schema != "" || f.createTables
+}
+
 // isLoopback reports whether a host is this machine, and no other machine can connect to
 // it. The address that localhost stands for is checked again when it is listened on.
 func isLoopback(host string) bool {
@@ -139,6 +145,10 @@ func (s *httpServer) open(ctx context.Context, a *app, e *manager.Engine, storeD
 		s.close = append(s.close, func() error { return os.Remove(file) })
 	}
 	db, err := a.openCheckpoints(ctx, e, f, token, &s.close)
+	if errors.Is(err, errNoDrivers) && !f.wantsCheckpoints() {
+		a.log.Warn("checkpoints are not served, verbs are", "err", err)
+		err = nil
+	}
 	if err != nil {
 		return err
 	}

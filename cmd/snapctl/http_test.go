@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,9 +23,21 @@ import (
 	"testing"
 	"time"
 
+	_ "modernc.org/sqlite"
+
 	"github.com/boocode/filestore/checkpoint"
 	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/dbpipe"
 )
+
+// driversMain is what snapctl-checkpoints does, with the drivers of the tests.
+func driversMain() {
+	signal.Ignore(os.Interrupt, syscall.SIGTERM)
+	if err := dbpipe.Serve(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
 
 // A webServer is a 'snapctl serve --http' that runs.
 type webServer struct {
@@ -154,14 +168,14 @@ func TestServeHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	exec := func(query string, args ...any) {
+	execute := func(query string, args ...any) {
 		t.Helper()
 		if _, err := db.Exec(query, args...); err != nil {
 			t.Fatalf("%s: %v", query, err)
 		}
 	}
-	exec(`INSERT INTO chats (id) VALUES ('chat-1')`)
-	exec(`INSERT INTO worktrees (id, session_id, path) VALUES ('tree-1', 's1', ?)`, r.project)
+	execute(`INSERT INTO chats (id) VALUES ('chat-1')`)
+	execute(`INSERT INTO worktrees (id, session_id, path) VALUES ('tree-1', 's1', ?)`, r.project)
 
 	c, err := client.Dial(t.Context(), filepath.Dir(s.said.TokenFile))
 	if err != nil {
@@ -175,8 +189,8 @@ func TestServeHTTP(t *testing.T) {
 	file := filepath.Join(r.project, "made by the agent")
 	turn := func(n int) (made checkpoint.Checkpoint) {
 		t.Helper()
-		exec(`INSERT INTO messages (id, chat_id, role) VALUES (?, 'chat-1', 'assistant')`, fmt.Sprint("m", n))
-		exec(`INSERT INTO message_parts (id, message_id, type, content) VALUES (?, ?, 'text', 'done')`, fmt.Sprint("p", n), fmt.Sprint("m", n))
+		execute(`INSERT INTO messages (id, chat_id, role) VALUES (?, 'chat-1', 'assistant')`, fmt.Sprint("m", n))
+		execute(`INSERT INTO message_parts (id, message_id, type, content) VALUES (?, ?, 'text', 'done')`, fmt.Sprint("p", n), fmt.Sprint("m", n))
 		start, err := session.OnTurnStart(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -378,5 +392,51 @@ func testServeHTTPCutOff(t *testing.T, signal syscall.Signal) {
 	s.stop()
 	if got := strings.Contains(s.stderr.String(), "a restore of chat c was cut off: it is taken back"); got != (signal == syscall.SIGKILL) {
 		t.Errorf("stderr: %s", &s.stderr)
+	}
+}
+
+// TestServeHTTPAlone: without the program with the drivers verbs are answered, and what needs
+// the database says so.
+func TestServeHTTPAlone(t *testing.T) {
+	r := newRunner(t)
+	installed, err := exec.LookPath("snapctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := t.TempDir()
+	b, err := os.ReadFile(installed)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(alone, "snapctl"), b, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", alone+":/usr/bin:/bin")
+
+	cmd := r.command("serve", "--http", "127.0.0.1:0", "--db", "new.db", "--create-tables")
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	want := "snapctl: snapctl-checkpoints is not installed, and databases need it\n" +
+		"hint: 'go install github.com/boocode/filestore/cmd/snapctl-checkpoints@latest', " +
+		"or put the one of the same release beside snapctl\n"
+	if cmd.ProcessState.ExitCode() != exitEnvironment || string(out) != want {
+		t.Errorf("serve --db: %v, %s, want %s", err, out, want)
+	}
+	if left, _ := os.ReadDir(cmd.Dir); len(left) > 0 {
+		t.Errorf("serve --db has made %v", left)
+	}
+
+	s := r.serveHTTP()
+	var refused struct{ Error struct{ Code string } }
+	if status := s.post("/api/sessions/s/checkpoints/c/restore", struct{}{}, &refused); status != 501 || refused.Error.Code != "no_database" {
+		t.Errorf("restore: %d %+v, want 501 no_database", status, refused)
+	}
+	var status struct{ SnapshotTreeHash string }
+	if code := s.post("/v1/verbs/turn_start", map[string]any{"cwd": r.project, "sessionId": "c", "ownLog": true}, &status); code != 200 || status.SnapshotTreeHash == "" {
+		t.Errorf("turn_start: %d %+v", code, status)
+	}
+	s.stop()
+	if want := "warning: checkpoints are not served, verbs are"; !strings.Contains(s.stderr.String(), want) {
+		t.Errorf("stderr: %s, want %q", &s.stderr, want)
 	}
 }

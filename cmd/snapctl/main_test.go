@@ -32,7 +32,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "8") // those that are parallel wait for what hangs
-	testscript.Main(m, map[string]func(){"snapctl": main, "soaker": soakerMain})
+	testscript.Main(m, map[string]func(){"snapctl": main, "soaker": soakerMain, driversName: driversMain})
 }
 
 var update = flag.Bool("update", false, "rewrite what scripts compare output with")

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/client"
+	"github.com/boocode/filestore/internal/version"
 	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
 )
@@ -57,7 +58,7 @@ func build() string {
 	if !ok {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(info.String()))
+	sum := sha256.Sum256([]byte(version.String() + info.String()))
 	return hex.EncodeToString(sum[:8])
 }
 
