@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -36,6 +37,14 @@ func (r *record) cutAt(p string) []history.Cut {
 
 // tellsOf reports whether a joint says anything of a path.
 func (r *record) tellsOf(p string) bool { return r.way(p) != nil || r.cutAt(p) != nil }
+
+// saysAnew reports whether a joint says again what others had taken back at a path, of
+// which it has done a part: what these had found is not known to be expected.
+func saysAnew(j *record, p string) bool {
+	a := j.standsApart(p)
+	isLeft := func(q []byte) bool { return string(q) == p }
+	return a != nil && len(a.Without) > 0 && slices.ContainsFunc(j.Facts.Left, isLeft)
+}
 
 // hasCut reports whether a turn is in from which a joint takes something back.
 func (t *trail) hasCut(j *record) bool {
@@ -127,8 +136,9 @@ func (s *standings) staysAt(ctx context.Context, at *record, p string, goes []st
 	}
 }
 
-// A pathCuts is what was taken back of changes at a path, and what is to be.
-type pathCuts struct{ now, then []history.Cut }
+// A pathCuts is what was taken back of changes at a path, what of that stays so, whatever
+// becomes of the changes that go and come, and what is to be.
+type pathCuts struct{ now, stay, then []history.Cut }
 
 // cutsAt returns that of a path at which changes go and come.
 func (a *aim) cutsAt(ctx context.Context, tip *record, p string) (c pathCuts, err error) {
@@ -146,21 +156,28 @@ func (a *aim) cutsAt(ctx context.Context, tip *record, p string) (c pathCuts, er
 	if c.now, err = a.standings.cutsIn(ctx, tip, p, oldest); err != nil {
 		return c, err
 	}
-	c.then = slices.Clone(c.now)
+	c.stay = slices.Clone(c.now)
 	for _, sc := range a.back[p] {
-		if sc.r.IsJoint() {
-			for _, gone := range sc.r.cutAt(p) {
-				c.then = slices.DeleteFunc(c.then, func(o history.Cut) bool { return reflect.DeepEqual(o, gone) })
-			}
-		}
+		c.stay = cutsBut(c.stay, sc.r.cutAt(p))
 	}
+	c.then = slices.Clone(c.stay)
 	for _, sc := range a.forth[p] {
-		if sc.r.IsJoint() {
-			c.then = append(c.then, sc.r.cutAt(p)...)
-		}
+		c.then = append(c.then, sc.r.cutAt(p)...)
 	}
 	c.then = append(c.then, a.goes.cuts[p]...)
 	return c, nil
+}
+
+// cutsBut returns cuts but for those of another list.
+func cutsBut(list, but []history.Cut) []history.Cut {
+	return slices.DeleteFunc(slices.Clone(list), func(c history.Cut) bool {
+		return slices.ContainsFunc(but, func(o history.Cut) bool { return reflect.DeepEqual(o, c) })
+	})
+}
+
+// isOut reports whether cuts take back all that a window of a change did.
+func isOut(cuts []history.Cut) bool {
+	return slices.ContainsFunc(cuts, func(c history.Cut) bool { return c.Whole })
 }
 
 // cutsOfWindow returns those of a window of a turn.
@@ -183,7 +200,7 @@ func (x *restore) without(ctx context.Context, p string, found, left *tree.Entry
 	if len(cuts) == 0 {
 		return left, nil
 	}
-	if slices.ContainsFunc(cuts, func(c history.Cut) bool { return c.Whole }) {
+	if isOut(cuts) {
 		return found, nil
 	}
 	e := *left
@@ -208,8 +225,7 @@ func (x *restore) without(ctx context.Context, p string, found, left *tree.Entry
 	if before.Opaque || after.Opaque {
 		return nil, fmt.Errorf("lines of it were taken back: a content %w", store.ErrForgotten)
 	}
-	slices.SortFunc(spans, func(a, b history.Span) int { return slices.Compare(a[:], b[:]) })
-	list, ok := hunks.Of(before.Text, after.Text, spans)
+	list, ok := hunks.Of(before.Text, after.Text, sortSpans(spans))
 	if !ok {
 		return nil, errCut
 	}
@@ -230,27 +246,33 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 	if err != nil {
 		return nil, err
 	}
+	before, isKnown, err := x.windowsBefore(ctx, sc, list)
+	if err != nil {
+		return nil, err
+	}
 	for i, w := range list {
 		part := &stepPart{found: w.base, left: w.theirs}
 		part.cut = history.Cut{Path: []byte(sc.c.path), Turn: sc.r.Seq}
-		if len(list) > 1 {
-			part.cut.Window = i + 1
+		if before+len(list) > 1 {
+			part.cut.Window = before + i + 1
 		}
-		part.now = cutsOfWindow(cuts.now, sc.r.Seq, part.cut.Window)
-		part.then = cutsOfWindow(cuts.then, sc.r.Seq, part.cut.Window)
-		st := mergeStep{base: part.found, theirs: part.found, of: sc.r, comes: !goes}
+		part.now, part.stay, part.then = part.all(), part.of(cuts.stay), part.all()
 		if goes {
-			if st.base, err = x.without(ctx, sc.c.path, part.found, part.left, part.now); err != nil {
-				return nil, err
-			}
-			st.part = part
+			part.now = part.of(cuts.now)
 		}
 		if comes {
-			if st.theirs, err = x.without(ctx, sc.c.path, part.found, part.left, part.then); err != nil {
-				return nil, err
-			}
+			part.then = part.of(cuts.then)
 		}
-		part.isAll = !comes
+		st := mergeStep{of: sc.r, comes: !goes, part: part}
+		if st.base, err = x.without(ctx, sc.c.path, part.found, part.left, part.now); err != nil {
+			return nil, err
+		}
+		if st.theirs, err = x.without(ctx, sc.c.path, part.found, part.left, part.then); err != nil {
+			return nil, err
+		}
+		if !isKnown {
+			st.part = nil
+		}
 		steps = append(steps, st)
 	}
 	if goes {
@@ -259,99 +281,248 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 	return steps, nil
 }
 
-// A stepPart is the window of a change that a step takes back, or some of it.
-type stepPart struct {
-	found, left *tree.Entry
-	now, then   []history.Cut // what was taken back of it before the step, and is then
-	isAll       bool          // all of it goes
-	cut         history.Cut   // of nothing
+// windowsBefore returns how many windows of a turn came before those of what is left of it,
+// which are in a list. Not known: one of them goes over the look.
+func (x *restore) windowsBefore(ctx context.Context, sc stepChange, list []mergeStep) (n int, known bool, err error) {
+	if sc.r.behind == nil {
+		return 0, true, nil
+	}
+	turn, err := x.m.record(ctx, sc.r.Seq)
+	if err != nil {
+		return 0, false, err
+	}
+	all, err := x.m.piecesAt(ctx, turn, sc.c.path)
+	if n = len(all) - len(list); n < 0 || err != nil {
+		return 0, false, err
+	}
+	for i, w := range list {
+		e, err := entryIn(ctx, x.m.tree.pages, all[n+i].from, sc.c.path, false)
+		if err != nil || !same(e, w.base) {
+			return 0, false, err
+		}
+	}
+	return n, true, nil
 }
 
-// whole returns a cut of all that the step takes back.
-func (p *stepPart) whole() []history.Cut {
-	if !p.isAll {
-		return slices.DeleteFunc(slices.Clone(p.then), func(c history.Cut) bool {
-			return slices.ContainsFunc(p.now, func(o history.Cut) bool { return reflect.DeepEqual(o, c) })
-		})
-	}
+// A stepPart is the window of a change that a step is about.
+type stepPart struct {
+	cut         history.Cut // of nothing
+	found, left *tree.Entry
+
+	// What is out of it before the step, what of that is so by cuts that stay, and what is
+	// out then.
+	now, stay, then []history.Cut
+}
+
+// all returns a cut of all that the window did.
+func (p *stepPart) all() []history.Cut {
 	c := p.cut
 	c.Whole = true
 	return []history.Cut{c}
 }
 
-// spans returns the lines that the step takes back.
-func (p *stepPart) spans(ctx context.Context, m *FileSnapshotManager) (list []history.Span, err error) {
-	if !p.isAll {
-		for _, c := range p.whole() {
-			list = append(list, c.Spans...)
-		}
-		return list, nil
-	}
-	f := &hunkedFile{path: string(p.cut.Path), old: p.found, new: p.left, cuts: p.now}
-	if err := m.divideHunks(ctx, f); err != nil {
-		return nil, err
-	}
-	pk := new(picked)
-	err = pk.pick(f, p.cut.Turn, nil)
-	for _, c := range pk.cuts {
-		list = append(list, c.Spans...)
-	}
-	return list, err
+// of returns those cuts that are of the window.
+func (p *stepPart) of(list []history.Cut) []history.Cut {
+	return cutsOfWindow(list, p.cut.Turn, p.cut.Window)
 }
 
-// clean returns a cut of those lines that a step takes back which are not in conflict with
-// ours, nil if they are not known: base is the text without what was taken back before,
-// and text what came of the merge.
-func (p *stepPart) clean(ctx context.Context, m *FileSnapshotManager, base, ours, text []byte) ([]history.Cut,
-	error) {
-	spans, err := p.spans(ctx, m)
-	if err != nil {
-		return nil, err
+// isPutBack reports whether lines of a change that is in come that were out of it.
+func (p *stepPart) isPutBack() bool { return !isOut(p.then) && len(cutsBut(p.now, p.then)) > 0 }
+
+// A stepDone is what came of a step.
+type stepDone struct {
+	st   *mergeStep
+	out  []history.Cut // what is out of the change then, but for what is by cuts that stay
+	some bool          // something of it was done
+}
+
+// done returns what came of a step that was done.
+func (st *mergeStep) done() stepDone {
+	p := st.part
+	d := stepDone{st: st, some: true}
+	switch {
+	case p == nil || isOut(p.stay):
+	case isOut(p.then):
+		d.out = p.all()
+	default:
+		d.out = cutsBut(p.then, p.stay)
 	}
-	found, err := m.hunkState(ctx, string(p.cut.Path), p.found)
-	if err != nil {
-		return nil, err
-	}
-	moved := make([]history.Span, len(spans)) // as they are in base
-	for i, s := range spans {
-		for _, c := range p.now {
-			for _, o := range c.Spans {
-				if by := o[3] - o[2] - (o[1] - o[0]); o[0] < s[0] {
-					moved[i][0], moved[i][1] = moved[i][0]+by, moved[i][1]+by
-				}
-			}
+	return d
+}
+
+// spans returns the lines that are out before the step, and then.
+func (p *stepPart) spans(ctx context.Context, m *FileSnapshotManager) (now, then []history.Span, err error) {
+	sides := [2][]history.Span{spansOf(p.now), spansOf(p.then)}
+	for i, cuts := range [][]history.Cut{p.now, p.then} {
+		if !isOut(cuts) {
+			continue
 		}
-		moved[i][0], moved[i][1], moved[i][2], moved[i][3] = moved[i][0]+s[0], moved[i][1]+s[1], s[2], s[3]
+		f := &hunkedFile{path: string(p.cut.Path), old: p.found, new: p.left, cuts: [][]history.Cut{p.then, p.now}[i]}
+		if err := m.divideHunks(ctx, f); err != nil {
+			return nil, nil, err
+		}
+		rest := new(picked)
+		if err := rest.pick(f, p.cut.Turn, nil); err != nil {
+			return nil, nil, err
+		}
+		sides[i] = sortSpans(slices.Concat(sides[1-i], spansOf(rest.cuts)))
 	}
-	list, ok := hunks.Of(found.Text, base, moved)
+	return sides[0], sides[1], nil
+}
+
+// spansOf returns the lines of cuts, in order.
+func spansOf(cuts []history.Cut) (list []history.Span) {
+	for _, c := range cuts {
+		list = append(list, c.Spans...)
+	}
+	return sortSpans(list)
+}
+
+func sortSpans(list []history.Span) []history.Span {
+	slices.SortFunc(list, func(a, b history.Span) int { return slices.Compare(a[:], b[:]) })
+	return list
+}
+
+// whereSpan returns the lines of a span in what a window would have left without others,
+// which are in order.
+func whereSpan(s history.Span, out []history.Span) (start, end int) {
+	start = s[0]
+	for _, o := range out {
+		switch slices.Compare(o[:], s[:]) {
+		case 0:
+			return start, start + s[3] - s[2]
+		case 1:
+			return start, start + s[1] - s[0]
+		}
+		start += o[3] - o[2] - (o[1] - o[0])
+	}
+	return start, start + s[1] - s[0]
+}
+
+// isModeOut reports whether the mode of a window is out by cuts.
+func (p *stepPart) isModeOut(cuts []history.Cut) bool {
+	if isOut(cuts) {
+		return isFile(p.found) && isFile(p.left) && p.found.Mode != p.left.Mode
+	}
+	return slices.ContainsFunc(cuts, func(c history.Cut) bool { return c.Mode })
+}
+
+// inPart returns what came of a step that is in conflict with ours: text is that without
+// the lines in conflict. Not ok: it is not known which these are.
+func (st *mergeStep) inPart(ctx context.Context, m *FileSnapshotManager, isMode bool, base, ours, theirs,
+	text []byte) (d stepDone, ok bool, err error) {
+	p := st.part
+	now, then, err := p.spans(ctx, m)
+	if err != nil {
+		return d, false, err
+	}
+	var all, moved, at []history.Span // all that are out, those that go or come, where they are in base and theirs
+	for _, s := range sortSpans(slices.Concat(now, then)) {
+		if len(all) > 0 && s == all[len(all)-1] {
+			continue
+		}
+		if all = append(all, s); slices.Contains(now, s) != slices.Contains(then, s) {
+			a, b := whereSpan(s, now)
+			c, d := whereSpan(s, then)
+			moved, at = append(moved, s), append(at, history.Span{a, b, c, d})
+		}
+	}
+	list, ok := hunks.Of(theirs, base, at)
 	if !ok {
-		return nil, nil
+		return d, false, nil
 	}
 	file := func(text []byte) hunks.State { return hunks.State{Mode: tree.ModeFile, Text: text} }
 	places := hunks.Places(hunks.State{}, file(base), file(ours), list)
-	cut, i := p.cut, 0
-	cut.Mode = p.isAll && p.found.Mode != p.left.Mode
-	theirs := hunks.TakenBack(base, list, func(*hunks.Hunk) bool {
-		goes := places[i].Outcome != hunks.Conflict
-		if goes {
-			cut.Spans = append(cut.Spans, spans[i])
+	done := make(map[history.Span]bool)
+	i := 0
+	merged := patch.Merge(base, ours, hunks.TakenBack(base, list, func(*hunks.Hunk) bool {
+		is := places[i].Outcome != hunks.Conflict
+		if is {
+			done[moved[i]] = true
 		}
 		i++
-		return goes
-	})
-	merged := patch.Merge(base, ours, theirs, nil)
-	if len(merged.Conflicts) > 0 || text != nil && !bytes.Equal(merged.Text, text) || !cut.Mode && len(cut.Spans) == 0 {
-		return nil, nil
+		return is
+	}), nil)
+	if len(merged.Conflicts) > 0 || !bytes.Equal(merged.Text, text) {
+		return d, false, nil
 	}
-	return []history.Cut{cut}, nil
+	d = stepDone{st: st, some: len(done) > 0 || isMode && p.isModeOut(p.now) != p.isModeOut(p.then)}
+	if isOut(p.stay) {
+		return d, true, nil
+	}
+	cut, stay := p.cut, spansOf(p.stay)
+	for _, s := range all {
+		isOut := slices.Contains(now, s)
+		if done[s] {
+			isOut = slices.Contains(then, s)
+		}
+		if isOut && !slices.Contains(stay, s) {
+			cut.Spans = append(cut.Spans, s)
+		}
+	}
+	mode := p.now
+	if isMode {
+		mode = p.then
+	}
+	cut.Mode = p.isModeOut(mode) && !p.isModeOut(p.stay)
+	if cut.Mode || len(cut.Spans) > 0 {
+		d.out = []history.Cut{cut}
+	}
+	return d, true, nil
+}
+
+// A partial is where a path stands at which not all was done that was to be.
+type partial struct {
+	with, without []uint64 // turns and cuts by which what is in differs from what was
+	cuts          []history.Cut
+}
+
+// partial returns that of what was merged. The changes that go stay in, those that come are
+// in if something of their turn has come, and what is out of them is cut; cuts that go are
+// said anew.
+func (mg *merging) partial(back []stepChange) *partial {
+	isCut := func(sc stepChange) bool { return sc.r.IsJoint() }
+	if mg.isUntold && slices.ContainsFunc(back, isCut) {
+		return new(partial)
+	}
+	came := make(map[uint64]bool)
+	p := new(partial)
+	for _, d := range mg.done {
+		if r := d.st.of; d.st.comes && d.some && !came[r.Seq] {
+			came[r.Seq] = true
+			if p.with = append(p.with, r.Seq); r.behind != nil { // which has been in
+				p.without = append(p.without, r.behind.Seq)
+			}
+		}
+	}
+	slices.SortFunc(p.with, func(a, b uint64) int { return cmp.Compare(b, a) })
+	for _, d := range mg.done {
+		if !d.st.comes || came[d.st.of.Seq] {
+			p.cuts = append(p.cuts, d.out...)
+		}
+	}
+	for _, sc := range back {
+		if isCut(sc) {
+			p.without = append(p.without, sc.r.Seq)
+		}
+	}
+	return p
+}
+
+// isAbout notes a turn of which something goes or comes.
+func (a *aim) isAbout(r *record) {
+	if !slices.ContainsFunc(a.about, func(o *record) bool { return isSame(o, r) }) {
+		a.about = append(a.about, r)
+	}
 }
 
 // recut returns what is to be done where a restore that took back parts of changes is
 // taken back, or done again, and some of these stay in. The steps of those that go or
 // come have it; so have those of before, the changes before it in the list.
-func (x *restore) recut(ctx context.Context, a *aim, j stepChange, cuts pathCuts, before []stepChange) (
+func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, cuts pathCuts, before []stepChange) (
 	steps []mergeStep, err error) {
 	p := j.c.path
+	byTurn := func(c, o history.Cut) int { return cmp.Compare(c.Turn, o.Turn) }
 	seen := make(map[uint64]bool)
 	for _, sc := range before {
 		for _, c := range sc.r.cutAt(p) {
@@ -363,8 +534,12 @@ func (x *restore) recut(ctx context.Context, a *aim, j stepChange, cuts pathCuts
 			seen[sc.r.Seq] = true
 		}
 	}
+	in, err := a.standings.inAt(ctx, at, p, slices.MinFunc(j.r.cutAt(p), byTurn).Turn)
+	if err != nil {
+		return nil, err
+	}
 	for _, c := range j.r.cutAt(p) {
-		if seen[c.Turn] {
+		if seen[c.Turn] || !in[c.Turn] {
 			continue
 		}
 		seen[c.Turn] = true
@@ -379,9 +554,7 @@ func (x *restore) recut(ctx context.Context, a *aim, j stepChange, cuts pathCuts
 		if sc.c == nil {
 			return nil, errCut
 		}
-		if !slices.ContainsFunc(a.about, func(o *record) bool { return isSame(o, r) }) {
-			a.about = append(a.about, r)
-		}
+		a.isAbout(r)
 		list, err := x.stepsOf(ctx, sc, cuts, true, true)
 		if err != nil {
 			return nil, err

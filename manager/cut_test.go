@@ -845,3 +845,68 @@ func TestHunksGoWithTheirTurn(t *testing.T) {
 	b.to("start")
 	b.holds("123456789abcd")
 }
+
+// What comes in part, by a restore or an undo, is in: it goes with the turn again, and what
+// has not come is tried again. The hunks say which it is.
+func TestComesInPart(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		away func(b *cutBench)
+		back func(b *cutBench)
+	}{
+		{"restore", func(b *cutBench) { b.to("start") }, func(b *cutBench) { b.to("turn:0") }},
+		{"undo", func(b *cutBench) { b.to("start") }, (*cutBench).undo},
+		{"undo of a revert", func(b *cutBench) { b.revert("turn:0") }, (*cutBench).undo},
+		{"redo of a hunk's undo", func(b *cutBench) { b.to("start"); b.undo(); b.redo() }, (*cutBench).undo},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newCutBench(t)
+			c.away(b)
+			b.holds(strings.ReplaceAll(cutBefore, "\n", ""))
+			b.edit("5", "x")
+			c.back(b)
+			b.holds("A234x678Cabcd")
+			states := func(want ...string) {
+				t.Helper()
+				var got []string
+				for _, h := range b.hunks(b.m, &HunkRange{Turns: []string{"turn:0"}}).Hunks {
+					got = append(got, h.State)
+				}
+				if d := cmp.Diff(want, got); d != "" {
+					t.Errorf("hunks (-want +got):\n%s", d)
+				}
+			}
+			states("clean", "done", "clean")
+			b.edit("x", "5") // what was in the way goes
+			b.to("turn:0")
+			b.holds("A234B678Cabcd")
+			states("clean", "clean", "clean")
+			b.undo()
+			b.holds("A2345678Cabcd")
+			b.revert("turn:0")
+			b.holds("123456789abcd")
+			b.undo()
+			b.holds("A2345678Cabcd")
+			b.to("start")
+			b.holds("123456789abcd")
+		})
+	}
+}
+
+// What goes in part once more when an undo is taken back in part stays on the list, and the
+// rest of it is done later.
+func TestUndoneInPartTwice(t *testing.T) {
+	b := newCutBench(t)
+	b.to("start")
+	b.edit("5", "x")
+	b.undo()
+	b.holds("A234x678Cabcd")
+	b.edit("x", "5")
+	b.turn(b.m, func() { b.edit("d", "D") })
+	b.undo() // the rest
+	b.holds("A234B678CabcD")
+	b.redo()
+	b.holds("A2345678CabcD")
+	b.to("@~1")
+	b.holds("A2345678Cabcd")
+}

@@ -112,12 +112,15 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 	}
 	done, skipped := make(map[string]bool), make(map[string]bool)
 	var parted []history.Cut
+	apart := make(map[string]*history.Apart) // of paths at which not all was done
 	for _, it := range plan.Items {
 		switch {
 		case change.IsLeft(it), it.IsPart():
 			left[it.Path], skipped[it.Path] = true, true
-			if it.IsPart() {
-				parted = append(parted, x.parted[it.Path]...)
+			if part := x.parted[it.Path]; it.IsPart() && part != nil {
+				if parted = append(parted, part.cuts...); len(part.with)+len(part.without) > 0 {
+					apart[it.Path] = &history.Apart{From: g.from, With: part.with, Without: part.without}
+				}
 			}
 		case it.Parent, x.undoes != nil && (it.Do == livedir.Nothing || it.Merged) &&
 			(left[it.Path] || g.apart[it.Path] != nil):
@@ -134,10 +137,11 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 	d.Cuts = append(d.Cuts, parted...)
 	if g.reverts {
 		x.noteKnown(plan)
-		d.Reverts, d.Apart = x.reverts, g.apartBut(left, nil)
+		d.Reverts, d.Apart = x.reverts, apartBut(g.apart, left, nil)
 	} else {
-		d.Apart = g.apartBut(left, done)
+		d.Apart = apartBut(g.apart, left, done)
 	}
+	d.Apart = append(d.Apart, apartBut(apart, nil, nil)...)
 	if x.undoes != nil { // what is as it is to be stays, and no undo has to go on with it
 		if rest := history.PathBytes(left, skipped); len(rest) > 0 {
 			d.Apart = append(d.Apart, history.Apart{Paths: rest, From: g.leftFrom})
@@ -209,9 +213,9 @@ type goes struct {
 
 // apartBut returns what a record says of the paths that stand apart: neither left
 // alone nor done. Those of which the same is to be said are told of together.
-func (g *goes) apartBut(left, done map[string]bool) (list []history.Apart) {
-	for _, p := range slices.Sorted(maps.Keys(g.apart)) {
-		a := g.apart[p]
+func apartBut(apart map[string]*history.Apart, left, done map[string]bool) (list []history.Apart) {
+	for _, p := range slices.Sorted(maps.Keys(apart)) {
+		a := apart[p]
 		if left[p] || done[p] {
 			continue
 		}

@@ -107,11 +107,12 @@ func (gd *guard) check(plan *livedir.Plan) error {
 func (gd *guard) checkItem(it *rollback.Item) error {
 	var allowed []store.ID
 	switch {
-	case gd.undone != nil:
-		allowed = []store.ID{gd.undone.before}
 	case gd.whole:
 		allowed = []store.ID{gd.target.Tree}
 	default:
+		if gd.undone != nil {
+			allowed = []store.ID{gd.undone.before}
+		}
 		for _, t := range gd.turns {
 			for _, part := range t.parts {
 				changed, err := gd.differs(part[0], part[1], cmp.Or(gd.moved[it.Path], it.Path))

@@ -428,9 +428,6 @@ func (h *aHistory) do(st historyStep) {
 		deed(st)
 	}
 	h.steps = h.steps[:n]
-	for _, s := range h.rules.sessions { // where nothing says what is in, the two need not agree from here on
-		h.ended = h.ended || h.real != nil && len(s.parted) > 0
-	}
 	if h.ended {
 		return
 	}
@@ -567,7 +564,7 @@ func (h *aHistory) checkLedger(before *rules, st historyStep) {
 			switch is := ruleHasLine(h.rules.disk.at(p), line); {
 			case !theirs && !is:
 				h.bad("%v: the line %s of %s is gone, which none of them wrote", st, line, p)
-			case theirs && is && !stays && !s.parted[p] && len(h.last.restored)+len(h.last.deleted) > 0:
+			case theirs && is && !stays && len(h.last.restored)+len(h.last.deleted) > 0:
 				h.bad("%v: the line %s of %s is there, and no conflict is listed", st, line, p)
 			}
 		}
@@ -686,9 +683,6 @@ func (h *aHistory) checkEffects() {
 	}
 	s := h.rules.sessions["s"]
 	for p, text := range h.rules.disk {
-		if s.parted[p] {
-			continue
-		}
 		for _, line := range strings.Split(text, "\n") {
 			for _, c := range s.changes {
 				wrote := c.turn >= 0 && c.path == p && ruleHasLine(c.after, line) && !ruleHasLine(c.before, line)
@@ -698,7 +692,7 @@ func (h *aHistory) checkEffects() {
 			}
 		}
 	}
-	if h.kind.links || len(s.parted) > 0 {
+	if h.kind.links {
 		return
 	}
 	w := h.rules.clone()

@@ -41,7 +41,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		return plan, err
 	}
 	wants := slices.Clone(a.wants)
-	a.clashes, a.parted = make(map[string]*clash), make(map[string][]history.Cut)
+	a.clashes, a.parted = make(map[string]*clash), make(map[string]*partial)
 	a.moved, a.replaced = make(map[string]string), make(map[string]bool)
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
@@ -59,7 +59,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		if followed[it.Path] || w.Out != "" || !isUntold && (it.Do != rollback.Skipped || !it.Dirty) {
 			continue
 		}
-		steps, err := x.mergeSteps(ctx, a, w)
+		steps, err := x.mergeSteps(ctx, a, x.tip, w)
 		if lost, ok := errors.AsType[*lostStep](err); ok {
 			a.clashes[w.Path] = &clash{want: w, disk: it.Now, why: whyLost, isWhole: true, lost: lost.err,
 				parts: []clashPart{{&lost.step, nil}}}
@@ -88,7 +88,7 @@ type mergeStep struct {
 	base, theirs *tree.Entry
 	of           *record   // the turn, or the restore
 	comes        bool      // it is done, and not taken back
-	part         *stepPart // of a change that is taken back, or a part of it; nil: that is not known
+	part         *stepPart // the window of a change that it is about; nil: it is about more, or about less
 }
 
 // A lostStep is the error of mergeSteps where the store has lost what a step is made of,
@@ -100,16 +100,24 @@ type lostStep struct {
 
 func (e *lostStep) Error() string { return e.err.Error() }
 
-// mergeSteps returns what is to be done at a dirty path, in that order; nothing if
-// that is not known, or is not all the session's.
-func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (steps []mergeStep, err error) {
-	if a.undoes != nil {
+// unlessLost returns an error, but nil of a step that is lost.
+func unlessLost(err error) error {
+	if _, ok := errors.AsType[*lostStep](err); ok {
+		return nil
+	}
+	return err
+}
+
+// mergeSteps returns what is to be done at a dirty path, in that order, where files stand
+// at a position; nothing if that is not known, or is not all the session's.
+func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir.Want) (steps []mergeStep, err error) {
+	if a.undone != nil {
 		return []mergeStep{{base: w.Old, theirs: w.New, of: a.undoes}}, nil
 	}
-	if known := a.expected[w.Path]; known.Doubt != "" && !known.mixed {
+	if known := a.expected[w.Path]; known != nil && known.Doubt != "" && !known.mixed {
 		return nil, nil
 	}
-	cuts, err := a.cutsAt(ctx, x.tip, w.Path)
+	cuts, err := a.cutsAt(ctx, at, w.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +129,7 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, w *livedir.Want) (step
 		case c.owner == Contested || c.status == tree.Captured || c.status == tree.Uncaptured:
 			return nil, nil
 		case sc.r.IsJoint():
-			list, err = x.recut(ctx, a, sc, cuts, slices.Concat(back, forth)[:i])
+			list, err = x.recut(ctx, a, at, sc, cuts, slices.Concat(back, forth)[:i])
 		default:
 			isCut := func(c history.Cut) bool { return c.Turn == sc.r.Seq }
 			stays := isBack && slices.ContainsFunc(a.goes.cuts[w.Path], isCut)
@@ -175,26 +183,24 @@ type merging struct {
 	texts    [][]byte
 	found    []byte // the text of the disk
 
-	cuts  []history.Cut // what was taken back, if not all is
-	clash *clash        // what could not be done of it; nil: all was
-	given [][]byte      // lines of conflicts that were given up
-	lost  error         // why a content cannot be read
+	done     []stepDone // what came of each step
+	isUntold bool       // but of one that was done in part, of which that is not known
+	clash    *clash     // what could not be done of it; nil: all was
+	given    [][]byte   // lines of conflicts that were given up
+	lost     error      // why a content cannot be read
 }
 
 // merge has a path become what is there with steps done to it. Where one is in the way
 // of what is there, the path stays, and the want says why.
 func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollback.Item, steps []mergeStep) error {
-	mg := &merging{x: x, ctx: ctx, path: w.Path, disk: it.Now, now: it.Now}
-	for i := range steps {
-		why, err := mg.step(&steps[i])
-		if err != nil {
-			return err
+	mg, err := x.mergeAll(ctx, w.Path, it.Now, steps)
+	if err == nil && mg.clash != nil && a.undone != nil {
+		if steps, err = a.undone.steps(w); len(steps) > 0 && err == nil {
+			mg, err = x.mergeAll(ctx, w.Path, it.Now, steps)
 		}
-		if why != "" {
-			mg.now, mg.cuts = it.Now, nil // all or nothing
-			mg.clash = &clash{why: why, parts: []clashPart{{&steps[i], nil}}, lost: mg.lost}
-			break
-		}
+	}
+	if err != nil {
+		return err
 	}
 	if c := mg.clash; c != nil {
 		c.want, c.disk = w, it.Now
@@ -202,7 +208,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 		if c.isWhole = same(mg.now, it.Now); c.isWhole {
 			return nil
 		}
-		a.parted[w.Path] = mg.cuts
+		a.parted[w.Path] = mg.partial(a.back[w.Path])
 	}
 	if mg.isMerged {
 		if err := mg.keep(); err != nil {
@@ -218,6 +224,23 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 	return nil
 }
 
+// mergeAll does steps to what is at a path. What cannot be done of it, in part or as a whole,
+// is the clash of the result.
+func (x *restore) mergeAll(ctx context.Context, p string, disk *tree.Entry, steps []mergeStep) (*merging, error) {
+	mg := &merging{x: x, ctx: ctx, path: p, disk: disk, now: disk}
+	for i := range steps {
+		why, err := mg.step(&steps[i])
+		if err != nil {
+			return nil, err
+		}
+		if why != "" { // all or nothing
+			mg.now, mg.clash = disk, &clash{why: why, parts: []clashPart{{&steps[i], nil}}, lost: mg.lost}
+			break
+		}
+	}
+	return mg, nil
+}
+
 // step does one step. why is what a [Conflict] has if it cannot be done to the file as a
 // whole, "": it was, but for the lines that the merging notes.
 func (mg *merging) step(st *mergeStep) (why string, err error) {
@@ -226,8 +249,9 @@ func (mg *merging) step(st *mergeStep) (why string, err error) {
 		parts = len(mg.clash.parts)
 	}
 	why, err = mg.stepOf(st)
-	if st.part != nil && (mg.clash == nil || len(mg.clash.parts) == parts) {
-		mg.cuts = append(mg.cuts, st.part.whole()...)
+	if mg.clash == nil || len(mg.clash.parts) == parts {
+		mg.isUntold = mg.isUntold || st.part == nil && !st.comes
+		mg.done = append(mg.done, st.done())
 	}
 	if why != "" && why != whyLost && why != whyMarkers && mg.x.opts.OnConflict == rollback.ConflictTheirs {
 		mg.become(st.theirs)
@@ -249,10 +273,11 @@ func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	ours, base, theirs := mg.now, st.base, st.theirs
 	switch {
 	case same(ours, base) && !mg.isMade(theirs):
-		mg.now, mg.isMerged, mg.clash = theirs, false, nil // of what was in conflict nothing is there any more
+		mg.now, mg.isMerged = theirs, false
+		mg.noClash()
 		return "", nil
 	case same(ours, theirs):
-		mg.clash = nil
+		mg.noClash()
 		return "", nil
 	case same(base, theirs):
 		return "", nil
@@ -281,6 +306,16 @@ func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	}
 	mg.now = &e
 	return "", nil
+}
+
+// noClash notes that nothing is there any more of what was in conflict.
+func (mg *merging) noClash() {
+	if mg.clash != nil {
+		for i, d := range mg.done {
+			mg.done[i] = d.st.done()
+		}
+	}
+	mg.clash = nil
 }
 
 // mergeText merges the texts of a step into text.
@@ -343,12 +378,9 @@ func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) (why str
 	if how != rollback.ConflictMarkers && !hasCommon(m.Text, ours, theirs) {
 		return whyLines, nil
 	}
-	if st.part != nil {
-		cuts, err := st.part.clean(mg.ctx, mg.x.m, base, ours, m.Text)
-		if err != nil {
-			return "", err
-		}
-		mg.cuts = append(mg.cuts, cuts...)
+	told, err := mg.noteInPart(st, base, ours, theirs, m.Text)
+	if err != nil || !told && how != rollback.ConflictMarkers {
+		return whyLines, err
 	}
 	if mg.clash == nil {
 		mg.clash = &clash{why: whyLines}
@@ -368,6 +400,23 @@ func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) (why str
 		mg.clash.signs, mg.texts = append(mg.clash.signs, signs), append(mg.texts, lines)
 	}
 	return "", nil
+}
+
+// noteInPart notes what came of a step that was done in part. It reports whether a record
+// can say it: what comes in part would be there else, and not be in.
+func (mg *merging) noteInPart(st *mergeStep, base, ours, theirs, text []byte) (told bool, err error) {
+	if st.part == nil {
+		mg.isUntold = true
+		return !st.comes && mg.x.undoes == nil, nil
+	}
+	isMode := mg.now.Mode == st.base.Mode || mg.now.Mode == st.theirs.Mode
+	d, ok, err := st.inPart(mg.ctx, mg.x.m, isMode, base, ours, theirs, text)
+	if err != nil || !ok {
+		mg.isUntold = true
+		return !st.comes && !st.part.isPutBack(), err
+	}
+	mg.done = append(mg.done, d)
+	return true, nil
 }
 
 // hasCommon reports whether a text that was merged in part has each line that both sides

@@ -115,7 +115,7 @@ func (mv *mover) byChanges(edited []string) error {
 
 // mergeSteps is that of the restore. There are none where something of them is lost.
 func (mv *mover) mergeSteps(w *livedir.Want) ([]mergeStep, error) {
-	steps, err := mv.x.mergeSteps(mv.ctx, mv.a, w)
+	steps, err := mv.x.mergeSteps(mv.ctx, mv.a, mv.x.tip, w)
 	if _, ok := errors.AsType[*lostStep](err); ok {
 		return nil, nil
 	}
@@ -187,18 +187,9 @@ func (mv *mover) bring(from, to string, steps []mergeStep) error {
 // merged does steps to what is at a path. What cannot be done of it, in part or as a
 // whole, is the clash of the result.
 func (mv *mover) merged(p string, disk *tree.Entry, steps []mergeStep) (*merging, error) {
-	mg := &merging{x: mv.x, ctx: mv.ctx, path: p, disk: disk, now: disk}
-	for i := range steps {
-		why, err := mg.step(&steps[i])
-		if err != nil {
-			return nil, err
-		}
-		if why != "" {
-			mg.clash = &clash{why: why, parts: []clashPart{{&steps[i], nil}}, lost: mg.lost}
-		}
-		if mg.clash != nil {
-			return mg, nil
-		}
+	mg, err := mv.x.mergeAll(mv.ctx, p, disk, steps)
+	if err != nil || mg.clash != nil {
+		return mg, err
 	}
 	switch {
 	case !isFile(mg.now):

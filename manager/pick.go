@@ -72,18 +72,13 @@ func isTaken(h *hunks.Hunk, cuts []history.Cut) bool {
 // restOf returns the lines of a hunk that cuts do not have. These may have been made of
 // hunks that divide the same lines in another way, as another program finds them.
 func restOf(h *hunks.Hunk, cuts []history.Cut) (rest []history.Span) {
-	var gone []history.Span
-	for _, c := range cuts {
-		gone = append(gone, c.Spans...)
-	}
-	slices.SortFunc(gone, func(a, b history.Span) int { return slices.Compare(a[:], b[:]) })
 	left := spanOf(h)
 	add := func(s history.Span) {
 		if s[0] < s[1] || s[2] < s[3] {
 			rest = append(rest, s)
 		}
 	}
-	for _, s := range gone {
+	for _, s := range spansOf(cuts) {
 		if s[1] <= left[0] && s[3] <= left[2] || s[0] >= left[1] && s[2] >= left[3] {
 			continue // before it, or behind it
 		}

@@ -234,9 +234,10 @@ type restore struct {
 type aim struct {
 	target *Point  // nil: of an undo, or of turns that have names
 	undoes *record // the restore that it takes back
+	undone *undone // which finds out about it
 
-	standings *standings               // nil: of an undo
-	parted    map[string][]history.Cut // what is taken back at paths at which something stays
+	standings *standings          // nil: of an undo
+	parted    map[string]*partial // paths at which something stays that was to go, or to come
 
 	wants    []livedir.Want
 	expected map[string]*want // what is known of their paths; nil: of an undo

@@ -41,7 +41,9 @@ import (
 //  7. By PATH a turn leaves the line when the last of it goes, and is on it
 //     again when something of it comes, if it is on the line of the target.
 //  8. A conflict of lines leaves these, and the rest of the path is merged: it is
-//     written, and is a cut, a change that is in behind those that stay. One of a whole path leaves all of it alone.
+//     written. The changes that go stay in then, and those that come are in, but where
+//     nothing of a turn has come; and what of them is out, nevertheless or already, is a
+//     cut, a change that is in behind them. One of a whole path leaves all of it alone.
 //     Where files are not to be merged, and nothing says what is expected without the
 //     changes that go, one after the other goes if it left all that is there. Merged
 //     or not, a path is as it is to be then if it holds what the first that goes had
@@ -181,8 +183,6 @@ type ruleSession struct {
 	left    ruleFiles // when the last one of the turn closed; nil: it is the first
 	stretch int
 	lost    string // where what is expected was recorded twice, and not alike
-
-	parted map[string]bool // paths that were merged in part: lines are there whose change is out, or the reverse
 }
 
 // A ruleRestore is what a restore, revert, undo or redo did.
@@ -197,6 +197,7 @@ type ruleRestore struct {
 type ruleDeed struct {
 	found, left string
 	from, to    ruleSet
+	rest        bool // an undo has taken back a part of it, which led to to
 }
 
 // Rules is a directory and its sessions.
@@ -231,7 +232,6 @@ func (s *ruleSession) clone() *ruleSession {
 	}
 	c.numbers = slices.Clone(s.numbers)
 	c.line, c.turns, c.moments = slices.Clone(s.line), slices.Clone(s.turns), slices.Clone(s.moments)
-	c.parted = maps.Clone(s.parted)
 	c.undos, c.redos = slices.Clone(s.undos), slices.Clone(s.redos)
 	return &c
 }
@@ -240,8 +240,7 @@ func (s *ruleSession) clone() *ruleSession {
 
 func (w *rules) begin(name string) *ruleSession {
 	s := &ruleSession{name: name, changes: make(map[int]*ruleChange), in: make(map[string]ruleSet),
-		expected: make(map[string]map[string]string), first: maps.Clone(w.disk), turn: -1,
-		parted: make(map[string]bool)}
+		expected: make(map[string]map[string]string), first: maps.Clone(w.disk), turn: -1}
 	w.sessions[name] = s
 	s.note("start", w.disk)
 	return s
@@ -496,7 +495,15 @@ type rulePath struct {
 	left        string // why it is left alone
 	part        bool   // but for lines that are merged
 	pure        bool   // text is the session's, and nothing else
-	cuts        []ruleCut
+	steps       []ruleStep
+}
+
+// A ruleStep leads from what is there of a change to what is to be there of it.
+type ruleStep struct {
+	c            ruleChange // as one with those that it is joined with
+	comes        bool       // nothing of it was in
+	base, theirs string
+	got          string // base, with as much of theirs as was done
 }
 
 // do does what is wanted, and tells.
@@ -772,31 +779,39 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	case known && (rp.why == "" || policy == "overwrite"):
 	default:
 		rp.text = rp.found
-		done := make(ruleSet, 0) // changes that need no step for a cut of them
-		for _, c := range append(s.joined(goes), s.joined(comes)...) {
-			done = append(done, c.id)
-		}
-		recut := func(cut ruleChange) {
-			for _, c := range cut.cuts {
-				if !done.has(c.of.id) {
-					done = append(done, c.of.id)
-					rp.merge(s.without(c.of, in), s.without(c.of, to), merges)
-				}
-			}
-		}
-		for _, c := range slices.Backward(s.joined(goes)) {
-			if recut(c); c.turn >= 0 {
-				rp.step(c, s.without(c, in), merges)
-			}
-		}
-		for _, c := range s.joined(comes) {
-			if recut(c); c.turn >= 0 {
-				rp.merge(c.before, s.without(c, to), merges)
-			}
+		for _, st := range s.steps(goes, comes, in, to) {
+			rp.step(st, merges)
 		}
 		rp.settle()
 	}
 	return rp
+}
+
+// steps returns what is to be done where changes go, and others come.
+func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
+	done := make(ruleSet, 0) // changes that need no step for a cut of them
+	for _, c := range append(s.joined(goes), s.joined(comes)...) {
+		done = append(done, c.id)
+	}
+	recut := func(cut ruleChange) {
+		for _, c := range cut.cuts {
+			if in.has(c.of.id) && !done.has(c.of.id) {
+				done = append(done, c.of.id)
+				list = append(list, ruleStep{c: c.of, base: s.without(c.of, in), theirs: s.without(c.of, to)})
+			}
+		}
+	}
+	for _, c := range slices.Backward(s.joined(goes)) {
+		if recut(c); c.turn >= 0 {
+			list = append(list, ruleStep{c: c, base: s.without(c, in), theirs: c.before})
+		}
+	}
+	for _, c := range s.joined(comes) {
+		if recut(c); c.turn >= 0 {
+			list = append(list, ruleStep{c: c, comes: true, base: c.before, theirs: s.without(c, to)})
+		}
+	}
+	return list
 }
 
 // without returns what a change left without what was taken back of it by cuts that are in.
@@ -884,47 +899,43 @@ func (s *ruleSession) isSameTurn(a, b *ruleChange) bool {
 	return a.turn >= 0 && b.turn >= 0 && s.numbers[a.turn] == s.numbers[b.turn]
 }
 
-// merge does to the text what leads from base to theirs; not by lines, it takes the
+// step does to the text what leads from base to theirs; not by lines, it takes the
 // whole of it.
-func (rp *rulePath) merge(base, theirs string, lines bool) {
-	if rp.part && (rp.text == base || rp.text == theirs) { // of what was in conflict nothing is there any more
+func (rp *rulePath) step(st ruleStep, lines bool) {
+	if rp.part && (rp.text == st.base || rp.text == st.theirs) { // of what was in conflict nothing is there any more
 		rp.left, rp.part = "", false
+		for i := range rp.steps {
+			rp.steps[i].got = rp.steps[i].theirs
+		}
 	}
+	st.got = st.theirs
 	switch {
-	case rp.left != "" && !rp.part || rp.text == theirs:
-	case lines || rp.text == base:
-		text, why, part := ruleMerge(base, rp.text, theirs)
+	case rp.left != "" && !rp.part || rp.text == st.theirs:
+	case lines || rp.text == st.base:
+		text, why, part := ruleMerge(st.base, rp.text, st.theirs)
 		if why != "" {
 			rp.left, rp.part = why, part
+			st.got = ruleGot(st.base, rp.text, st.theirs)
 		}
 		rp.text = text
 	default:
 		rp.left = "unknown"
 	}
+	rp.steps = append(rp.steps, st)
 }
 
-// step takes back a change, which left base.
-func (rp *rulePath) step(c ruleChange, base string, lines bool) {
-	if rp.left != "" && !rp.part {
-		return
+// ruleGot returns base, with those lines of theirs that are not in conflict with ours.
+func ruleGot(base, ours, theirs string) string {
+	b, o, t := strings.Split(base, "\n"), strings.Split(ours, "\n"), strings.Split(theirs, "\n")
+	if len(b) != len(o) || len(b) != len(t) {
+		return base
 	}
-	text := rp.text
-	rp.merge(base, c.before, lines)
-	switch _, why, part := ruleMerge(base, text, c.before); {
-	case why == "":
-		rp.cuts = append(rp.cuts, ruleCut{of: c, whole: true})
-	case part:
-		cut := ruleCut{of: c, lines: make(map[int]bool)}
-		b, o, t := strings.Split(base, "\n"), strings.Split(text, "\n"), strings.Split(c.before, "\n")
-		for i := range b {
-			if _, clash := ruleMergeLine(b[i], o[i], t[i]); b[i] != t[i] && !clash {
-				cut.lines[i] = true
-			}
-		}
-		if len(cut.lines) > 0 {
-			rp.cuts = append(rp.cuts, cut)
+	for i := range b {
+		if _, clash := ruleMergeLine(b[i], o[i], t[i]); !clash {
+			b[i] = t[i]
 		}
 	}
+	return strings.Join(b, "\n")
 }
 
 // settle ends merging: what is in conflict as a whole is as it was.
@@ -1059,19 +1070,14 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 			continue
 		}
 		if rp.part {
-			if len(rp.cuts) == 0 || len(rp.to.minus(rp.from)) > 0 { // what comes in part is in no standing
-				s.parted[rp.path] = true
-			}
-			if rp.to, rp.pure = rp.from, false; len(rp.cuts) > 0 {
-				w.cut(s, rp)
-			}
+			w.cut(s, rp)
 		}
 		w.disk.put(rp.path, rp.text)
 		s.in[rp.path] = rp.to
 		if rp.pure && s.expects(rp.path, rp.to) == ruleUnknown {
 			s.expect(rp.path, rp.to, rp.text)
 		}
-		r.paths[rp.path] = ruleDeed{rp.found, rp.text, rp.from, rp.to}
+		r.paths[rp.path] = ruleDeed{found: rp.found, left: rp.text, from: rp.from, to: rp.to}
 	}
 	r.out, r.in = s.line.minus(line), line.minus(s.line)
 	s.line = slices.Clone(line)
@@ -1079,14 +1085,54 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 	return r
 }
 
-// cut notes what is taken back of changes at a path, of which the rest stays.
+// cut notes where a path stands at which not all was done that was to be.
 func (w *rules) cut(s *ruleSession, rp *rulePath) {
+	came := make(ruleSet, 0) // turns of which something has come
+	for _, st := range rp.steps {
+		if st.comes && st.got != st.base {
+			came = append(came, st.c.turn)
+		}
+	}
+	again := slices.DeleteFunc(rp.from.minus(rp.to), func(id int) bool { return s.changes[id].turn >= 0 }) // cuts that are said anew
+	in := rp.from.minus(again)
+	for _, id := range rp.to.minus(rp.from) {
+		if c := s.changes[id]; came.has(c.turn) {
+			in = in.plus(ruleSet{id})
+		}
+	}
 	w.time++
-	c := &ruleChange{id: w.time, turn: -1, path: rp.path, before: rp.found, after: rp.text, under: rp.from, cuts: rp.cuts}
-	c.mixed = s.expects(rp.path, rp.from) != c.before
+	c := &ruleChange{id: w.time, turn: -1, path: rp.path, before: rp.found, after: rp.text, under: rp.from}
+	for _, st := range rp.steps {
+		if st.comes && !came.has(st.c.turn) {
+			continue
+		}
+		if cut, ok := ruleCutOf(st); ok {
+			c.cuts = append(c.cuts, cut)
+		}
+	}
+	if rp.to, rp.pure = in, false; len(c.cuts) == 0 {
+		return
+	}
+	c.mixed = len(again) > 0 || s.expects(rp.path, rp.from) != c.before
 	s.changes[c.id] = c
-	rp.to = rp.from.plus(ruleSet{c.id})
+	rp.to = in.plus(ruleSet{c.id})
 	s.expect(rp.path, rp.to, c.after)
+}
+
+// ruleCutOf returns what is out of a change after a step; not ok: nothing is.
+func ruleCutOf(st ruleStep) (cut ruleCut, ok bool) {
+	cut = ruleCut{of: st.c, lines: make(map[int]bool)}
+	before, after, got := strings.Split(st.c.before, "\n"), strings.Split(st.c.after, "\n"), strings.Split(st.got, "\n")
+	if len(before) != len(after) || len(got) != len(after) || st.got == st.c.before {
+		cut.whole = true
+		return cut, st.got == st.c.before
+	}
+	for i := range got {
+		if got[i] == before[i] && got[i] != after[i] {
+			cut.lines[i] = true
+		}
+	}
+	return cut, len(cut.lines) > 0
 }
 
 // takeBack undoes or redoes.
@@ -1139,7 +1185,11 @@ func (w *rules) takeBack(q ruleRequest) *ruleAnswer {
 		rest := *r
 		rest.part, rest.paths = true, make(map[string]ruleDeed)
 		for p := range a.skipped {
-			rest.paths[p] = r.paths[p]
+			d := r.paths[p]
+			if done, ok := u.paths[p]; ok { // in part
+				d.to, d.rest = d.to.plus(done.to.minus(done.from)).minus(done.from.minus(done.to)), true
+			}
+			rest.paths[p] = d
 		}
 		*from = slices.Insert(*from, i, &rest)
 	}
@@ -1173,7 +1223,7 @@ func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, held bool, policy
 	if rp.left != "" {
 		return rp
 	}
-	if rp.found == d.found || d.found == d.left { // so it is already, or nothing is to be written
+	if rp.found == d.found || d.found == d.left && !d.rest { // so it is already, or nothing is to be written
 		rp.text = rp.found
 		return rp
 	}
@@ -1186,7 +1236,15 @@ func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, held bool, policy
 	switch {
 	case rp.why == "" || policy == "merge":
 		rp.text = rp.found
-		rp.merge(d.left, d.found, true)
+		rp.step(ruleStep{base: d.left, theirs: d.found}, true)
+		if steps, ok := s.stepsBack(d, in, rp.to); ok && rp.left != "" {
+			rp.left, rp.part, rp.text, rp.steps = "", false, rp.found, nil
+			for _, st := range steps {
+				rp.step(st, true)
+			}
+		} else if rp.left != "" { // nothing says what of it would be in
+			rp.part = false
+		}
 		rp.settle()
 	case policy == "overwrite":
 		rp.to = d.from
@@ -1194,6 +1252,21 @@ func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, held bool, policy
 		rp.left = rp.why
 	}
 	return rp
+}
+
+// stepsBack returns how a restore is taken back at a path change by change; not ok: it has
+// done there what changes do not say.
+func (s *ruleSession) stepsBack(d ruleDeed, in, to ruleSet) (steps []ruleStep, ok bool) {
+	goes, comes := d.to.minus(d.from), d.from.minus(d.to)
+	if steps = s.steps(goes, comes, d.to, d.from); d.rest {
+		return s.steps(goes, comes, in, to), true
+	}
+	try := &rulePath{path: "", text: d.left}
+	for _, st := range steps {
+		try.step(st, true)
+	}
+	isSo := len(goes.minus(in)) == 0 && len(comes.minus(in)) == len(comes)
+	return s.steps(goes, comes, in, to), isSo && try.left == "" && try.text == d.found
 }
 
 // ruleKeys lists the keys of maps in order.

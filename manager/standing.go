@@ -54,11 +54,11 @@ func (r *record) way(p string) *history.Apart {
 				r.ways[string(q)] = a
 			}
 		}
-		for i := range d.Apart {
-			tell(d.Apart[i].Paths, &d.Apart[i])
-		}
 		tell(d.Took, &history.Apart{From: d.TookFrom})
 		tell(d.Left, &history.Apart{From: d.LeftFrom})
+		for i := range d.Apart { // also of paths that were left in part
+			tell(d.Apart[i].Paths, &d.Apart[i])
+		}
 	}
 	return r.ways[p]
 }
@@ -831,18 +831,15 @@ func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string
 		return settle(p, nil, joint)
 	case found == nil:
 		return settle(p, nil, start)
-	case joint == nil && !t.altered:
+	case joint == nil && !t.altered && !found.r.IsJoint():
 		return settle(p, found, nil)
 	}
 	// What the change left is expected if nothing else is in than when it was made.
-	before, err := s.l.prev(ctx, found.r)
-	if found.r.IsJoint() {
-		before, err = s.l.foundBy(ctx, found.r)
-	}
-	if err != nil {
+	before := s.l.trail(found.r, p)
+	if _, _, err := before.pop(ctx); err != nil {
 		return err
 	}
-	if alike, err := s.alike(ctx, t, s.l.trail(before, p)); err != nil || !alike {
+	if alike, err := s.alike(ctx, t, before); err != nil || !alike {
 		return errors.Join(err, settle(p, nil, nil))
 	}
 	return settle(p, found, nil)

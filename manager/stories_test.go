@@ -486,8 +486,6 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 	st.compareLine(q.session)
 	if !st.quiet {
 		st.compareLog(q.session)
-	} else if r != nil && slices.ContainsFunc(r.Items, func(it rollback.Item) bool { return it.IsPart() }) {
-		st.ended = true // the rules know of no part of a change that is out: cuts
 	}
 	return st.last
 }
@@ -501,7 +499,7 @@ func leavesMore(r *RestoreResult, a *ruleAnswer) bool {
 		if it.Do != rollback.Skipped && it.Do != rollback.Kept || a.skipped[it.Path] != "" {
 			continue
 		}
-		if it.Why != whyUntold && it.Why != unknownDoubt {
+		if it.Why != whyUntold && it.Why != unknownDoubt && !strings.HasPrefix(it.Why, unknownBefore) {
 			return false
 		}
 		more = true

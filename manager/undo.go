@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -115,7 +116,17 @@ type undone struct {
 
 	// Paths that an undo of it has left alone: only these are still to be taken back.
 	// nil: there was no undo.
-	rest map[string]bool
+	rest  map[string]bool
+	again []*record // undos of it, the newest first
+
+	moved *undoneMoves // nil: not known yet
+}
+
+// undoneMoves are the changes that go and come at paths when a restore is taken back.
+type undoneMoves struct {
+	s           *standings
+	back, forth map[string][]stepChange
+	inPart      map[string]bool // paths at which an undo has done a part of it
 }
 
 // undone finds out about a restore that is to be taken back. last is the session's
@@ -135,11 +146,13 @@ func (x *restore) undone(ctx context.Context, r, last *record) (*undone, error) 
 	}
 	for again := last; again != nil && again.Seq > r.Seq; {
 		if again.Facts.Undoes == r.Seq {
-			u.rest = make(map[string]bool)
-			for _, p := range again.Facts.Left {
-				u.rest[string(p)] = true
+			if u.rest == nil {
+				u.rest = make(map[string]bool)
+				for _, p := range again.Facts.Left {
+					u.rest[string(p)] = true
+				}
 			}
-			break
+			u.again = append(u.again, again)
 		}
 		if again, err = m.restoreBefore(ctx, again); err != nil {
 			return nil, err
@@ -152,7 +165,7 @@ func (x *restore) undone(ctx context.Context, r, last *record) (*undone, error) 
 // restore that was passed over is still to give something back.
 func (u *undone) aimAt(held map[string]bool) (err error) {
 	x, g := u.x, u.x.m.tree.pages
-	x.aim = aim{undoes: u.record, moves: change.Reverse(u.Moves())}
+	x.aim = aim{undoes: u.record, undone: u, moves: change.Reverse(u.Moves())}
 	x.oldLeaf, x.newLeaf = nil, nil
 	// A navigation is taken back with the conversation, unless that has gone on
 	// since.
@@ -184,13 +197,98 @@ func (u *undone) paths() (map[string]bool, error) {
 		}
 		list[c.Path] = true
 	}
-	back, forth, err := u.l.standings(u.x.m.tree.pages).paths(u.ctx, u.to, u.from)
-	for _, moved := range []map[string][]stepChange{back, forth} {
-		for p := range moved {
+	moved, err := u.moves()
+	if err != nil {
+		return nil, err
+	}
+	for _, side := range []map[string][]stepChange{moved.back, moved.forth} {
+		for p := range side {
 			list[p] = true
 		}
 	}
-	return list, err
+	return list, nil
+}
+
+// moves finds out what goes and comes when it is taken back, less what undos have done of
+// that in part.
+func (u *undone) moves() (*undoneMoves, error) {
+	if u.moved != nil {
+		return u.moved, nil
+	}
+	mv := &undoneMoves{s: u.l.standings(u.x.m.tree.pages), inPart: make(map[string]bool)}
+	var err error
+	if mv.back, mv.forth, err = mv.s.paths(u.ctx, u.to, u.from); err != nil {
+		return nil, err
+	}
+	for _, again := range slices.Backward(u.again) {
+		for _, left := range again.Facts.Left {
+			p := string(left)
+			way := again.way(p)
+			if again.cutAt(p) == nil && again.standsApart(p) == nil {
+				continue
+			}
+			mv.inPart[p] = true
+			isIn := func(list []uint64) func(stepChange) bool {
+				return func(sc stepChange) bool { return slices.Contains(list, sc.r.Seq) }
+			}
+			mv.forth[p] = slices.DeleteFunc(slices.Clone(mv.forth[p]), isIn(way.With))
+			mv.back[p] = slices.DeleteFunc(slices.Clone(mv.back[p]), isIn(way.Without))
+			if c, err := mv.s.at(u.ctx, again, p); err != nil {
+				return nil, err
+			} else if c != nil {
+				mv.back[p] = slices.Insert(mv.back[p], 0, stepChange{again, c})
+				mv.s.cut[p] = true
+			}
+		}
+	}
+	u.moved = mv
+	return mv, nil
+}
+
+// steps returns what is to be done at a dirty path change by change, if that is all that it
+// has done there, or is left of it; else nothing.
+func (u *undone) steps(w *livedir.Want) (steps []mergeStep, err error) {
+	mv, err := u.moves()
+	if err != nil {
+		return nil, err
+	}
+	p, x := w.Path, u.x
+	a := &aim{standings: mv.s, back: mv.back, forth: mv.forth}
+	x.aim.back, x.aim.forth = mv.back, mv.forth
+	if !mv.inPart[p] {
+		if is, err := u.isByChanges(a, w); !is || err != nil {
+			return nil, err
+		}
+	}
+	if steps, err = x.mergeSteps(u.ctx, a, x.tip, w); err != nil {
+		return nil, unlessLost(err)
+	}
+	for _, st := range steps {
+		x.isAbout(st.of)
+	}
+	return steps, nil
+}
+
+// isByChanges reports whether what is to be done at a path is what leads from what the
+// restore left to what it found, and nothing of it was done since.
+func (u *undone) isByChanges(a *aim, w *livedir.Want) (is bool, err error) {
+	x, p := u.x, w.Path
+	oldest := uint64(math.MaxUint64)
+	for _, sc := range slices.Concat(a.back[p], a.forth[p]) {
+		oldest = min(oldest, sc.r.Seq)
+	}
+	in, err := a.standings.inAt(u.ctx, x.tip, p, oldest)
+	if err != nil ||
+		slices.ContainsFunc(a.back[p], func(sc stepChange) bool { return !in[sc.r.Seq] }) ||
+		slices.ContainsFunc(a.forth[p], func(sc stepChange) bool { return sc.r.behind == nil && in[sc.r.Seq] }) {
+		return false, err
+	}
+	steps, err := x.mergeSteps(u.ctx, a, u.to, w)
+	if err != nil || len(steps) == 0 {
+		return false, unlessLost(err)
+	}
+	mg, err := x.mergeAll(u.ctx, p, w.Old, steps)
+	return err == nil && mg.clash == nil && same(mg.now, w.New), err
 }
 
 // hold leaves alone those of its paths that are held: else changes would come without
@@ -298,11 +396,11 @@ func (u *undone) standAfter() error {
 // Those that one has changed stay where they are, unless they are written to.
 func (u *undone) comeAlong() error {
 	x, rest := u.x, u.rest
-	s := u.l.standings(x.m.tree.pages)
-	back, forth, err := s.paths(u.ctx, u.to, u.from)
+	moved, err := u.moves()
 	if err != nil {
 		return err
 	}
+	s, back, forth := moved.s, moved.back, moved.forth
 	gone, came, err := s.paths(u.ctx, u.to, x.tip)
 	if err != nil {
 		return err

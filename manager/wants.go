@@ -261,7 +261,7 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		}
 		switch {
 		case c == nil || isFirst && found:
-		case c.mixed:
+		case c.mixed, r.IsJoint() && saysAnew(r, w.Path):
 			w.mix(mixedWithin)
 		default:
 			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.old })
@@ -304,7 +304,7 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 		switch {
 		case err != nil:
 		case sc == nil && start == nil:
-			ws.paths[p].Doubt = "unknown: nothing says what it was before " + r.deed()
+			ws.paths[p].Doubt = unknownBefore + r.deed()
 			ws.paths[p].mixed = true
 		case !state.IsZero() && !same(e, found(p)):
 			ws.paths[p].mix("you, or another session, changed it before " + r.deed())
@@ -492,6 +492,8 @@ func (ws *wants) expect() error {
 		return err
 	})
 }
+
+const unknownBefore = "unknown: nothing says what it was before "
 
 const unknownDoubt = "unknown: what it should be is not on record, so nobody knows who has changed it"
 
