@@ -79,8 +79,10 @@ func TestInterrupt(t *testing.T) {
 		if got := r.state(r.project); got != second {
 			t.Fatalf("round %d: undo brings back\n%s", i, got)
 		}
-		if left, _ := filepath.Glob(filepath.Join(r.project, "*/.boo-*")); len(left) > 0 {
-			t.Errorf("round %d: %q are left", i, left)
+		for _, pattern := range []string{".boo-*", "*/.boo-*"} {
+			if left, _ := filepath.Glob(filepath.Join(r.project, pattern)); len(left) > 0 {
+				t.Errorf("round %d: %q are left", i, left)
+			}
 		}
 	}
 	r.must("check", "--read-data")

@@ -259,7 +259,9 @@ func (j *dirJob) list() error {
 	j.shifting = true
 	for try := 0; try < maxTries && j.shifting; try++ {
 		err := j.dir.ReadNames(func(name []byte, kind vfs.Kind) {
-			j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
+			if !trees.IsMaking(string(name)) {
+				j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
+			}
 		})
 		if err != nil {
 			return err

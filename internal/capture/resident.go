@@ -269,7 +269,7 @@ func (j *dirJob) visitTouched(w *worker) {
 	var others []slot // made, gone, or become something else
 	edits := make(map[int]slot)
 	for name, c := range j.changes.Names {
-		if !c.Touched {
+		if !c.Touched || trees.IsMaking(name) {
 			continue
 		}
 		s := slot{name: name, old: -1}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -396,4 +397,31 @@ func TestResidentAtOnce(t *testing.T) {
 	got := snapshot(t, s, ws, nil)
 	want, g := scratch(t, s, root)
 	sameResult(t, "after all", g, got, want)
+}
+
+// Files in the making of a restore are in no capture, whether it lists directories or goes
+// by what the watcher tells. What only looks like them is.
+func TestFilesInTheMaking(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "d/f"), "x")
+	s := openStore(t, vfstest.NewMem())
+	workspaces := map[string]*Workspace{"resident": openResident(t, s, root, 0), "fresh": openWorkspace(t, s, root)}
+	before := make(map[string]*tree.Result)
+	for name, ws := range workspaces {
+		before[name] = snapshot(t, s, ws, nil)
+	}
+	for _, making := range []string{trees.MakingName("0123456789abcdef"), "d/" + trees.MakingName("fedcba9876543210")} {
+		write(t, filepath.Join(root, making, "file"), "new")
+		for name, ws := range workspaces {
+			if r := snapshot(t, s, ws, nil); r.Tree != before[name].Tree || r.Coverage != before[name].Coverage {
+				t.Errorf("%s, with %s: %q, %q are left out", name, making, paths(t, s, r.Tree), omissions(t, s, r.Coverage))
+			}
+		}
+	}
+	write(t, filepath.Join(root, ".boo-notes", "file"), "the user's")
+	for name, ws := range workspaces {
+		if r := snapshot(t, s, ws, nil); !slices.Contains(paths(t, s, r.Tree), ".boo-notes/file") {
+			t.Errorf("%s: the user's file is not in %q", name, paths(t, s, r.Tree))
+		}
+	}
 }

@@ -105,7 +105,7 @@ func (p *Plan) Count(do rollback.Action) int {
 // is changed: one that is not as the plan has it stays, and the plan says so
 // afterwards, as it does of what failed. What is restored is read again.
 //
-// All new content is written, beside the files and under other names, before
+// All new content is written, in a directory of its own or beside the files, before
 // the first of them is replaced; where that fails for want of space or by an
 // error of the device, nothing is changed and the error is returned. A file is
 // replaced in one step, so that a reader finds the old one or the new one. id
@@ -115,8 +115,8 @@ func (p *Plan) Count(do rollback.Action) int {
 // does: see [Sweep].
 func (p *Plan) Apply(ctx context.Context, root *Root, g trees.BlobGetter, id string) error {
 	a := &applier{ctx: ctx, plan: p, root: root, g: g, id: id, dirs: make(map[string]bool),
-		opened: make(map[string]uint16), made: make(map[string]uint16), hash: trees.NewOverlay(nil),
-		done: progress.Of(ctx)}
+		opened: make(map[string]uint16), made: make(map[string]uint16), fits: make(map[string]bool),
+		hash: trees.NewOverlay(nil), done: progress.Of(ctx)}
 	err := a.apply()
 	a.noteMade()
 	if err != nil {
@@ -134,18 +134,21 @@ type applier struct {
 	hash Sink
 	done *progress.Progress // nil: nobody wants to know
 
+	making  *making        // nil: all is made beside its path
 	madeOf  map[string]int // files of which others are made, and the items of those
 	ready   []prepared     // new content, by item
-	touched []bool         // something may lie beside the item's path
+	touched []bool         // something may lie aside of the item
 	mu      sync.Mutex
 	dirs    map[string]bool   // directories in which names have changed; guarded by mu
+	fits    map[string]bool   // whether what is made for a directory may lie in making; guarded by mu
 	opened  map[string]uint16 // modes of directories that were made writable
 	made    map[string]uint16 // directories that this restore has made, and the modes that they are to have
 }
 
 // prepared says where the new content of an item lies until it gets its name.
 type prepared struct {
-	dir    string // in which directory
+	side   vfs.Dir // of a.making; nil: in dir
+	dir    string  // where it belongs, or the nearest directory above that was there
 	note   string
 	linked bool // what it replaces may have other names
 }
@@ -170,7 +173,7 @@ func (a *applier) apply() error {
 	}
 	// What is in the way of something may have to be moved first, and what is
 	// moved into a directory that is in the place of a file, afterwards.
-	for _, step := range []func() error{a.open, a.prepare, a.move, a.clearWay, a.restore, a.move, a.remove} {
+	for _, step := range []func() error{a.open, a.room, a.prepare, a.move, a.clearWay, a.restore, a.move, a.remove} {
 		if err := errors.Join(a.root.fresh(), step()); err != nil {
 			return errors.Join(err, a.sweep(), a.setModes())
 		}
@@ -385,7 +388,7 @@ func (a *applier) prepare() error {
 		group.Go(func() error {
 			root := &Root{dir: a.root.dir}
 			var err error
-			a.ready[i], err = a.write(ctx, root, i)
+			a.ready[i], err = a.write(ctx, root, i, false)
 			a.done.Count(1, it.New.Size)
 			return a.fail(it, errors.Join(err, root.leave(0)))
 		})
@@ -393,9 +396,9 @@ func (a *applier) prepare() error {
 	return group.Wait()
 }
 
-// write writes the new content of an item, in the directory where it belongs
-// or, if that is not there yet, in the nearest one above it.
-func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error) {
+// write writes the new content of an item, where it is to lie meanwhile; beside: in the
+// directory where it belongs or, if that is not there yet, in the nearest one above it.
+func (a *applier) write(ctx context.Context, root *Root, i int, beside bool) (prepared, error) {
 	it := &a.plan.Items[i]
 	at, name := trees.Split(it.Path)
 	dir, err := root.enter(at)
@@ -407,17 +410,22 @@ func (a *applier) write(ctx context.Context, root *Root, i int) (prepared, error
 	if err != nil {
 		return prepared{}, err
 	}
-	ready := prepared{dir: at}
+	ready, side := prepared{dir: at}, dir
+	if !beside {
+		if side = a.sideOf(it, at, dir); side != dir {
+			ready.side = side
+		}
+	}
 	if it.New.Mode.Kind() == tree.ModeSymlink {
 		target, err := a.g.Get(ctx, object.Blob, it.New.ID)
 		if err != nil {
 			return prepared{}, err
 		}
-		err = dir.Symlink(string(target), a.newName(i))
+		err = side.Symlink(string(target), a.newName(i))
 		a.touched[i] = err == nil
 		return ready, err
 	}
-	w, err := dir.Create(a.newName(i))
+	w, err := side.Create(a.newName(i))
 	if err != nil {
 		return prepared{}, err
 	}
@@ -568,7 +576,7 @@ func (a *applier) restoreDir(i int) error {
 		return err
 	}
 	a.ready[i] = prepared{dir: up}
-	return a.swap(i, dir, name)
+	return a.swap(i, dir, dir, name)
 }
 
 // restoreFile puts new content in its place. If that is to get another directory
@@ -576,8 +584,8 @@ func (a *applier) restoreDir(i int) error {
 func (a *applier) restoreFile(root *Root, i int) error {
 	it := &a.plan.Items[i]
 	up, name := trees.Split(it.Path)
-	elsewhere := a.ready[i].dir != up // the directory was not there before
-	if elsewhere {
+	isNew := a.ready[i].dir != up // the directory was not there before
+	if isNew {
 		if err := a.mkdirAll(up); err != nil {
 			return err
 		}
@@ -587,7 +595,13 @@ func (a *applier) restoreFile(root *Root, i int) error {
 	if err != nil {
 		return err
 	}
-	if elsewhere {
+	side := a.ready[i].side
+	if side != nil && isNew && a.sideOf(it, up, dir) != side {
+		if dir, err = a.writeBeside(root, i); err != nil {
+			return err
+		}
+		side = nil
+	} else if side == nil && isNew {
 		other := &Root{dir: a.root.dir}
 		from, err := other.enter(a.ready[i].dir)
 		if err == nil {
@@ -595,7 +609,7 @@ func (a *applier) restoreFile(root *Root, i int) error {
 		}
 		if errors.Is(err, errors.ErrUnsupported) { // between two directories: it is written anew
 			if err = from.Remove(a.newName(i)); err == nil {
-				a.ready[i], err = a.write(a.ctx, root, i)
+				a.ready[i], err = a.write(a.ctx, root, i, true)
 			}
 			if err == nil {
 				dir, err = root.enter(up)
@@ -607,12 +621,16 @@ func (a *applier) restoreFile(root *Root, i int) error {
 		a.ready[i].dir = up
 	}
 	a.changes(up)
-	if it.Now != nil {
-		return a.swap(i, dir, name)
+	if side == nil {
+		side = dir
 	}
-	err = renameFree(dir, a.newName(i), dir, name)
-	a.touched[i] = err != nil
-	if errors.Is(err, fs.ErrExist) {
+	err = a.put(i, side, dir, name)
+	if side != dir && errors.Is(err, errors.ErrUnsupported) { // it is of another file system by now
+		if dir, err = a.writeBeside(root, i); err == nil {
+			err = a.put(i, dir, dir, name)
+		}
+	}
+	if it.Now == nil && errors.Is(err, fs.ErrExist) {
 		now, err := entryIn(a.ctx, dir, name, a.hash)
 		if err != nil {
 			return err
@@ -623,18 +641,44 @@ func (a *applier) restoreFile(root *Root, i int) error {
 	return err
 }
 
-// swap puts what is ready in the place of what is there, unless that is not
+// put puts what is ready in side under its name.
+func (a *applier) put(i int, side, dir vfs.Dir, name string) error {
+	if a.plan.Items[i].Now != nil {
+		return a.swap(i, side, dir, name)
+	}
+	err := renameFree(side, a.newName(i), dir, name)
+	a.touched[i] = err != nil
+	return err
+}
+
+// writeBeside writes the new content of an item again, beside its path: it cannot be
+// renamed to there from where it is. It returns the path's directory.
+func (a *applier) writeBeside(root *Root, i int) (vfs.Dir, error) {
+	for _, name := range []string{a.newName(i), a.oldName(i)} { // under either by now
+		if err := a.making.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	var err error
+	if a.ready[i], err = a.write(a.ctx, root, i, true); err != nil {
+		return nil, err
+	}
+	up, _ := trees.Split(a.plan.Items[i].Path)
+	return root.enter(up)
+}
+
+// swap puts what is ready in side in the place of what is there, unless that is not
 // what the plan found. Both change places in one step, and only then the old
 // content is looked at: so nothing that somebody writes meanwhile is lost.
-func (a *applier) swap(i int, dir vfs.Dir, name string) error {
+func (a *applier) swap(i int, side, dir vfs.Dir, name string) error {
 	it := &a.plan.Items[i]
 	a.changes(a.ready[i].dir)
-	if err := renameFree(dir, a.newName(i), dir, a.oldName(i)); err != nil {
+	if err := renameFree(side, a.newName(i), side, a.oldName(i)); err != nil {
 		return err
 	}
-	err := dir.Rename(a.oldName(i), dir, name, vfs.Exchange)
+	err := side.Rename(a.oldName(i), dir, name, vfs.Exchange)
 	if errors.Is(err, errors.ErrUnsupported) {
-		return a.replace(i, dir, name)
+		return a.replace(i, side, dir, name)
 	}
 	if errors.Is(err, fs.ErrNotExist) { // deleted meanwhile
 		a.skip(it, nil)
@@ -645,13 +689,13 @@ func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 	}
 	put, expected := it.New, it.Now // by us into its place, and what that should have been
 	for range 10 {
-		old, err := entryIn(a.ctx, dir, a.oldName(i), a.hash)
+		old, err := entryIn(a.ctx, side, a.oldName(i), a.hash)
 		if err != nil {
-			return errors.Join(err, dir.Rename(a.oldName(i), dir, name, vfs.Exchange))
+			return errors.Join(err, side.Rename(a.oldName(i), dir, name, vfs.Exchange))
 		}
 		a.unopen(it.Path, old)
 		if same(old, expected) {
-			err := dir.Remove(a.oldName(i))
+			err := side.Remove(a.oldName(i))
 			a.touched[i] = err != nil
 			if err == nil || old == nil || !old.Mode.IsDir() {
 				return err
@@ -663,7 +707,7 @@ func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 		if it.Do == rollback.Restore {
 			a.skip(it, old)
 		}
-		if err := dir.Rename(a.oldName(i), dir, name, vfs.Exchange); err != nil {
+		if err := side.Rename(a.oldName(i), dir, name, vfs.Exchange); err != nil {
 			return err
 		}
 		put, expected = old, put
@@ -672,7 +716,7 @@ func (a *applier) swap(i int, dir vfs.Dir, name string) error {
 }
 
 // replace is swap where two names cannot change places in one step.
-func (a *applier) replace(i int, dir vfs.Dir, name string) error {
+func (a *applier) replace(i int, side, dir vfs.Dir, name string) error {
 	it := &a.plan.Items[i]
 	old, err := entryIn(a.ctx, dir, name, a.hash)
 	a.unopen(it.Path, old)
@@ -687,7 +731,7 @@ func (a *applier) replace(i int, dir vfs.Dir, name string) error {
 			return err
 		}
 	}
-	return dir.Rename(a.oldName(i), dir, name, vfs.Replace)
+	return side.Rename(a.oldName(i), dir, name, vfs.Replace)
 }
 
 // remove deletes what is to go, what is in a directory before it.
@@ -737,19 +781,25 @@ func (a *applier) tryDelete(i int) error {
 		return a.removeDir(it, dir, name)
 	}
 	a.touched[i] = true
-	if err := renameFree(dir, name, dir, a.oldName(i)); err != nil {
+	side := a.sideOf(it, up, dir)
+	err = renameFree(dir, name, side, a.oldName(i))
+	if side != dir && errors.Is(err, errors.ErrUnsupported) { // it is of another file system by now
+		side = dir
+		err = renameFree(dir, name, side, a.oldName(i))
+	}
+	if err != nil {
 		return err
 	}
-	old, err := entryIn(a.ctx, dir, a.oldName(i), a.hash)
+	old, err := entryIn(a.ctx, side, a.oldName(i), a.hash)
 	if err == nil && same(old, it.Now) {
-		err = dir.Remove(a.oldName(i))
+		err = side.Remove(a.oldName(i))
 		a.touched[i] = err != nil
 		return err
 	}
 	if err == nil {
 		a.skip(it, old)
 	}
-	return errors.Join(err, renameFree(dir, a.oldName(i), dir, name))
+	return errors.Join(err, renameFree(side, a.oldName(i), dir, name))
 }
 
 // removeDir deletes a directory if it is empty.
@@ -870,7 +920,7 @@ const maxSweeps = 20
 
 // sweep removes what was prepared and not used.
 func (a *applier) sweep() error {
-	s := &sweeper{context.WithoutCancel(a.ctx), a.root, a.id, a.hash, true}
+	s := &sweeper{context.WithoutCancel(a.ctx), a.root, a.making, a.id, a.hash, true}
 	var errs []error
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
@@ -889,6 +939,10 @@ func (a *applier) sweep() error {
 		} else {
 			errs = append(errs, err)
 		}
+	}
+	if a.making != nil {
+		errs = append(errs, a.making.remove(a.root))
+		a.making = nil
 	}
 	return errors.Join(errs...)
 }

@@ -269,6 +269,8 @@ func TestSwappedBack(t *testing.T) {
 		close(stop)
 		wg.Wait()
 		names, _ := filepath.Glob(filepath.Join(dir, ".boo-*"))
+		making, _ := filepath.Glob(filepath.Join(b.dir, ".boo-*/.boo-*"))
+		names = append(names, making...)
 		says := err != nil
 		for _, it := range p.Items {
 			if it.Do == rollback.Failed && strings.Contains(it.Why, ErrAside.Error()) {

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"maps"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/rollback"
 )
@@ -88,22 +89,23 @@ func TestParentReplaced(t *testing.T) {
 	}
 }
 
-// What lies beside a path, and is not the restore's own, is not overwritten.
+// What lies aside of a path, and is not the restore's own, is not overwritten.
 func TestAsideStays(t *testing.T) {
 	b := newBench(t)
 	left := world{"f": "file 644 old"}
 	left.write(t, b.dir)
-	aside := oldName("testtest", "f")
-	if err := os.WriteFile(filepath.Join(b.dir, aside), []byte("precious"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	making := trees.MakingName("testtest")
+	aside := making + "/" + oldName("testtest", "f")
+	there := world{making: "dir 700", aside: "file 644 precious"}
+	there.add(t, b.dir)
 	wants := b.wants(left, world{"f": "file 644 new"})
 	if err := Sweep(t.Context(), b.root(), wants, "testtest"); !errors.Is(err, ErrAside) {
 		t.Errorf("Sweep: %v, want ErrAside", err)
 	}
 	p := b.plan(wants, rollback.Skip)
 	b.apply(p)
-	b.expect(world{"f": "file 644 old", aside: "file 644 precious"})
+	there["f"], there[making+"/.gitignore"] = "file 644 old", "file 600 *\n"
+	b.expect(there)
 	if p.Count(rollback.Failed) != 1 {
 		t.Errorf("%v", outcome(p))
 	}
@@ -181,20 +183,49 @@ func TestCrashWithoutExchange(t *testing.T) {
 func TestSweepTheirs(t *testing.T) {
 	b := newBench(t)
 	wants := b.wants(world{"f": "file 644 2"}, world{"f": "file 644 1"})
-	aside := oldName("testtest", "f")
-	for _, theirs := range []string{"file 644 user", "file 600 2", "link user", "dir 755"} {
-		world{aside: theirs, "f": "file 644 1"}.write(t, b.dir)
-		if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
-			t.Fatal(err)
+	for _, aside := range []string{oldName("testtest", "f"), trees.MakingName("testtest") + "/" + oldName("testtest", "f")} {
+		for _, theirs := range []string{"file 644 user", "file 600 2", "link user", "dir 755"} {
+			world{aside: theirs, "f": "file 644 1"}.write(t, b.dir)
+			if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+				t.Fatal(err)
+			}
+			b.expect(world{"f": theirs})
 		}
-		b.expect(world{"f": theirs})
+		for _, known := range []string{"file 644 1", "file 644 2"} { // the store has it
+			world{aside: known, "f": "file 644 user"}.write(t, b.dir)
+			if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
+				t.Fatal(err)
+			}
+			b.expect(world{"f": "file 644 user"})
+		}
 	}
-	for _, known := range []string{"file 644 1", "file 644 2"} { // the store has it
-		world{aside: known, "f": "file 644 user"}.write(t, b.dir)
+}
+
+// What was put aside of a path whose directory is gone by now stays, if it is nowhere else,
+// and where it lies is told.
+func TestSweepNoDirectory(t *testing.T) {
+	b := newBench(t)
+	wants := b.wants(world{"d/f": "file 644 2"}, world{"d/f": "file 644 1"})
+	making := trees.MakingName("testtest")
+	aside := making + "/" + oldName("testtest", "d/f")
+	for _, in := range []world{{}, {"d": "file 644 in the way"}} {
+		left := maps.Clone(in)
+		left[making], left[aside] = "dir 700", "file 644 user"
+		left.write(t, b.dir)
+		err := Sweep(t.Context(), b.root(), wants, "testtest")
+		if !errors.Is(err, ErrAside) || !strings.Contains(fmt.Sprint(err), aside) {
+			t.Errorf("Sweep: %v, want ErrAside with %s", err, aside)
+		}
+		left[making+"/.gitignore"] = "file 600 *\n"
+		b.expect(left)
+
+		left = maps.Clone(in) // the store has it
+		left[making], left[aside] = "dir 700", "file 644 2"
+		left.write(t, b.dir)
 		if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {
 			t.Fatal(err)
 		}
-		b.expect(world{"f": "file 644 user"})
+		b.expect(in)
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 	"github.com/boocode/filestore/tree"
 )
 
-// Names of what lies beside a path while it is restored.
+// Names of what lies aside of a path while it is restored: beside it, or in the directory
+// for that.
 
 // prefix is how all names of a restore begin.
 func prefix(id string) string { return ".boo-" + id + "-" }
@@ -29,14 +30,21 @@ func oldName(id, path string) string {
 
 // Sweep puts a directory in order in which a restore was cut off by a crash or
 // an error: with the same wants and the same id as that had, files that lie
-// beside their paths go, or go back to where they were. After it NewPlan finds
+// aside of their paths go, or go back to where they were. After it NewPlan finds
 // each path as it was or as it is wanted. An error matches [ErrAside] if nothing
 // else went wrong.
 func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
-	s := &sweeper{ctx: ctx, root: root, id: id, hash: trees.NewOverlay(nil)}
+	making, err := openMaking(root, id)
+	if err != nil {
+		return fmt.Errorf("clear up after a restore: %w", err)
+	}
+	s := &sweeper{ctx: ctx, root: root, making: making, id: id, hash: trees.NewOverlay(nil)}
 	var errs []error
 	for _, w := range wants {
 		errs = append(errs, s.path(w.Path, w.Old, w.New))
+	}
+	if making != nil {
+		errs = append(errs, making.remove(root), root.dir.Sync())
 	}
 	// An error of the disk is told alone, so that it does not pass for the other.
 	for _, err := range errs {
@@ -51,16 +59,20 @@ func Sweep(ctx context.Context, root *Root, wants []Want, id string) error {
 }
 
 type sweeper struct {
-	ctx  context.Context
-	root *Root
-	id   string
-	hash Sink
-	put  bool // something was put beside the path: a directory that is none now is not done
+	ctx    context.Context
+	root   *Root
+	making *making // nil: there is none
+	id     string
+	hash   Sink
+	put    bool // something was put beside the path: a directory that is none now is not done
 }
 
-// path puts in order what lies beside a path that was old and is to become
+// path puts in order what lies aside of a path that was old and is to become
 // new.
 func (s *sweeper) path(path string, old, new *tree.Entry) error {
+	if err := s.inMaking(path, old, new); err != nil {
+		return err
+	}
 	up, name := trees.Split(path)
 	var unseen error                          // of a directory that cannot be looked into now
 	for at := up; ; at, _ = trees.Split(at) { // new content may lie further up
@@ -81,7 +93,7 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 				}
 			}
 			if at == up {
-				if err := s.aside(dir, path, name, old, new); err != nil {
+				if err := s.aside(dir, dir, path, name, old, new); err != nil {
 					return err
 				}
 			}
@@ -92,11 +104,56 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 	}
 }
 
-// aside puts in order what was put aside from a name. Nothing that somebody
+// inMaking puts in order what lies of a path in the directory for that.
+func (s *sweeper) inMaking(path string, old, new *tree.Entry) error {
+	if s.making == nil {
+		return nil
+	}
+	if new != nil {
+		if err := s.making.Remove(newName(s.id, path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	var st vfs.Stat
+	err := s.making.Lstat(oldName(s.id, path), &st)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	up, name := trees.Split(path)
+	dir, err := s.root.enter(up)
+	if err == nil {
+		return s.aside(s.making.Dir, dir, path, name, old, new)
+	}
+	if !isGone(err) && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	aside, aerr := entryIn(s.ctx, s.making, oldName(s.id, path), s.hash)
+	if aerr != nil {
+		return aerr
+	}
+	if same(aside, new) || same(aside, old) { // the store has both
+		return s.making.Remove(oldName(s.id, path))
+	}
+	return fmt.Errorf("%q: what it held is %w in %q: %w", path, ErrAside, s.asideName(s.making.Dir, path), err)
+}
+
+// asideName returns the name, below the root, of what was put aside, or its last part if
+// that lies beside its path.
+func (s *sweeper) asideName(side vfs.Dir, path string) string {
+	if s.making != nil && side == s.making.Dir {
+		return trees.Join(s.making.name, oldName(s.id, path))
+	}
+	return oldName(s.id, path)
+}
+
+// aside puts in order what was put aside from a name, into side. Nothing that somebody
 // wrote at the last moment is deleted.
-func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) error {
+func (s *sweeper) aside(side, dir vfs.Dir, path, name string, old, new *tree.Entry) error {
 	asideName := oldName(s.id, path)
-	aside, err := entryIn(s.ctx, dir, asideName, s.hash)
+	aside, err := entryIn(s.ctx, side, asideName, s.hash)
 	if err != nil || aside == nil {
 		return err
 	}
@@ -105,23 +162,24 @@ func (s *sweeper) aside(dir vfs.Dir, path, name string, old, new *tree.Entry) er
 	case err != nil:
 		return err
 	case now == nil:
-		return errors.Join(renameFree(dir, asideName, dir, name), dir.Sync())
+		return errors.Join(renameFree(side, asideName, dir, name), dir.Sync())
 	case same(aside, new), same(aside, old): // the store has both
-		err := dir.Remove(asideName)
+		err := side.Remove(asideName)
 		if err == nil || !aside.Mode.IsDir() {
-			return errors.Join(err, dir.Sync())
+			return errors.Join(err, side.Sync())
 		}
 		// Something is in it: put there meanwhile, or its deletion did not survive
 		// a power cut. Back it goes.
 	}
 	if same(now, new) {
-		if err := dir.Rename(asideName, dir, name, vfs.Exchange); err != nil {
+		if err := side.Rename(asideName, dir, name, vfs.Exchange); err != nil {
 			return err
 		}
-		if out, err := entryIn(s.ctx, dir, asideName, s.hash); err != nil || !same(out, new) {
-			return errors.Join(err, fmt.Errorf("%q: another version is %w in %q", path, ErrAside, asideName))
+		if out, err := entryIn(s.ctx, side, asideName, s.hash); err != nil || !same(out, new) {
+			where := s.asideName(side, path)
+			return errors.Join(err, fmt.Errorf("%q: another version is %w in %q", path, ErrAside, where))
 		}
-		return errors.Join(dir.Remove(asideName), dir.Sync())
+		return errors.Join(side.Remove(asideName), dir.Sync())
 	}
-	return fmt.Errorf("%q: what it held is %w in %q", path, ErrAside, asideName)
+	return fmt.Errorf("%q: what it held is %w in %q", path, ErrAside, s.asideName(side, path))
 }

@@ -5,6 +5,7 @@ package vfs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 
@@ -202,7 +203,11 @@ func (d *fdDir) Rename(name string, to Dir, newname string, mode RenameMode) err
 	if !ok {
 		return pathError("rename", name, errors.ErrUnsupported)
 	}
-	if err := renameat(d.fd, name, dir.fd, newname, mode); err != nil {
+	err := renameat(d.fd, name, dir.fd, newname, mode)
+	if err == unix.EXDEV {
+		err = fmt.Errorf("%w (%w)", err, errors.ErrUnsupported)
+	}
+	if err != nil {
 		return pathError("rename", name, err)
 	}
 	return nil

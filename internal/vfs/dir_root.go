@@ -169,6 +169,9 @@ func (d *rootDir) Rename(name string, to Dir, newname string, mode RenameMode) e
 	return d.root.Rename(name, newname)
 }
 
+// Heritage is not known: files can be renamed within one directory only.
+func (d *rootDir) Heritage() (string, error) { return "", nil }
+
 func (d *rootDir) Remove(name string) error {
 	if err := CheckName("remove", name); err != nil {
 		return err

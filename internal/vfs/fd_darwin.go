@@ -59,3 +59,7 @@ func (d *fdDir) ReadNames(fn func(name []byte, kind Kind)) error {
 		}
 	}
 }
+
+// Heritage is not known: files also get the entries of an access control list that are to be
+// inherited, and no call tells them by a descriptor.
+func (d *fdDir) Heritage() (string, error) { return "", nil }

@@ -32,6 +32,10 @@ func Local(path string) bool {
 	if err := unix.Statfs(path, &st); err != nil {
 		return false
 	}
+	return isLocal(&st)
+}
+
+func isLocal(st *unix.Statfs_t) bool {
 	switch uint32(st.Type) {
 	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC,
 		unix.TMPFS_MAGIC, unix.F2FS_SUPER_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:

@@ -139,6 +139,11 @@ type Dir interface {
 	// errors.ErrUnsupported where the system cannot do it in this mode, or
 	// between these two directories.
 	Rename(name string, to Dir, newname string, mode RenameMode) error
+	// Heritage tells what a file gets from the directory that it is made in, and where that
+	// is: file system and mount, group, access control list, label, project. Between two
+	// directories of the same heritage a file can be renamed, and is then as if it had been
+	// made where it is. "": nobody knows.
+	Heritage() (string, error)
 	// Remove deletes a file, a link or an empty directory.
 	Remove(name string) error
 	// Chmod sets the permission bits of the directory itself.

@@ -314,6 +314,13 @@ func (v *faultDir) Rename(name string, to vfs.Dir, newname string, mode vfs.Rena
 	return v.dir.Rename(name, dir, newname, mode)
 }
 
+func (v *faultDir) Heritage() (string, error) {
+	if err := v.fault.next("Heritage", v.path); err != nil {
+		return "", err
+	}
+	return v.dir.Heritage()
+}
+
 func (v *faultDir) Remove(name string) error {
 	if err := v.fault.next("Remove", v.join(name)); err != nil {
 		return err

@@ -235,6 +235,9 @@ func (n *memNode) holds(other *memNode) bool {
 	return false
 }
 
+// Heritage is the same everywhere.
+func (d *memDir) Heritage() (string, error) { return "memory", nil }
+
 func (d *memDir) Remove(name string) error {
 	return d.there("remove", name, func(n *memNode) error {
 		if len(n.names) > 0 {

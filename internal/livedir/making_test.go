@@ -1,0 +1,168 @@
+package livedir
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/rollback"
+)
+
+// A heritageDir is a directory that has another heritage than those above it, at one path.
+type heritageDir struct {
+	vfs.Dir
+	name, other string // of the directory that has another; its name
+}
+
+func (d *heritageDir) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.Dir.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &heritageDir{sub, name, d.other}, nil
+}
+
+func (d *heritageDir) Heritage() (string, error) {
+	if d.name == d.other {
+		return "other", nil
+	}
+	return d.Dir.Heritage()
+}
+
+func (d *heritageDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
+	return d.Dir.Rename(name, to.(*heritageDir).Dir, newname, mode)
+}
+
+// Files are made in one directory, out of which they come under their names, and which is
+// gone then. What would be another file if it came from there is made beside its path.
+func TestMaking(t *testing.T) {
+	left := world{"a": "file 644 2", "dir": "dir 755", "dir/b": "file 644 2", "made": "file 644 made", "l": "link 2",
+		"dir/made": "file 644 made", "other": "dir 755", "other/c": "file 644 2", "other/made": "file 644 made"}
+	want := world{"a": "file 644 1", "dir": "dir 755", "dir/b": "file 644 1", "l": "link 1", "dir/gone": "file 644 gone",
+		"other": "dir 755", "other/c": "file 644 1", "other/gone": "file 644 gone", "deep": "dir 755", "deep/er": "dir 755",
+		"deep/er/d": "file 644 d"}
+	b := newBench(t)
+	left.write(t, b.dir)
+	wants := b.wants(left, want)
+	disk := vfstest.NewMem()
+	left.writeTo(t, disk.Dir())
+	making := trees.MakingName("testtest")
+	var mu sync.Mutex
+	beside := make(map[string]bool)
+	made := 0
+	trace := &vfstest.Fault{At: -1, Trace: func(op, name string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for p := range strings.SplitSeq(name, " -> ") {
+			up, last := trees.Split(p)
+			switch {
+			case !strings.HasPrefix(last, prefix("testtest")):
+			case up == making:
+				made++
+			default:
+				beside[up] = true
+			}
+		}
+	}}
+	root := NewRoot(&heritageDir{vfstest.WithFaultDir(disk.Dir(), trace), ".", "other"})
+	p, err := NewPlan(t.Context(), root, wants, &Options{Policy: rollback.Skip})
+	if err == nil {
+		err = p.Save(t.Context(), root, b.w)
+	}
+	if err == nil {
+		err = p.Apply(t.Context(), root, b.store, "testtest")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := worldOf(t, disk.Dir()); !maps.Equal(got, want) {
+		t.Errorf("the directory is %v, want %v", got, want)
+	}
+	if made == 0 || !maps.Equal(beside, map[string]bool{"other": true}) {
+		t.Errorf("%d operations in %s, beside paths in %v", made, making, beside)
+	}
+}
+
+// A strayDir has a directory that lies elsewhere by now: nothing can be renamed into it.
+type strayDir struct {
+	vfs.Dir
+	isStray bool
+}
+
+func (d *strayDir) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.Dir.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &strayDir{sub, name == "stray"}, nil
+}
+
+func (d *strayDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
+	if other := to.(*strayDir); d.isStray != other.isStray {
+		return errors.ErrUnsupported
+	}
+	return d.Dir.Rename(name, to.(*strayDir).Dir, newname, mode)
+}
+
+// Where files cannot be renamed out of the directory after all, they are made beside their
+// paths.
+func TestMakingElsewhere(t *testing.T) {
+	left := world{"stray": "dir 755", "stray/a": "file 644 2", "stray/l": "link 2", "stray/made": "file 644 made"}
+	want := world{"stray": "dir 755", "stray/a": "file 644 1", "stray/l": "link 1", "stray/new": "file 644 new"}
+	b := newBench(t)
+	left.write(t, b.dir)
+	wants := b.wants(left, want)
+	disk := vfstest.NewMem()
+	left.writeTo(t, disk.Dir())
+	root := NewRoot(&strayDir{disk.Dir(), false})
+	p, err := NewPlan(t.Context(), root, wants, &Options{Policy: rollback.Skip})
+	if err == nil {
+		err = p.Save(t.Context(), root, b.w)
+	}
+	if err == nil {
+		err = p.Apply(t.Context(), root, b.store, "testtest")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := worldOf(t, disk.Dir()); !maps.Equal(got, want) {
+		t.Errorf("the directory is %v, want %v\n%v", got, want, outcome(p))
+	}
+}
+
+// Where the disk is full before anything is made, nothing is changed; another error only
+// has files made beside their paths.
+func TestMakingFails(t *testing.T) {
+	left, want := world{"a": "file 644 2"}, world{"a": "file 644 1"}
+	for at := range int64(40) {
+		b := newBench(t)
+		left.write(t, b.dir)
+		p := b.plan(b.wants(left, want), rollback.Skip)
+		r := b.root()
+		var failed string
+		f := &vfstest.Fault{At: at}
+		n := int64(0)
+		f.Trace = func(op, name string) {
+			if n == at && strings.HasPrefix(name, trees.MakingName("testtest")) && !strings.Contains(name, prefix("testtest")) {
+				failed = op + " " + name
+			}
+			n++
+		}
+		real := r.dir
+		r.dir = vfstest.WithFaultDir(real, f)
+		err := p.Apply(t.Context(), r, b.store, "testtest")
+		r.dir = real
+		if failed == "" || strings.HasPrefix(failed, "Remove") || strings.HasPrefix(failed, "Close") {
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s fails: %v", failed, err)
+		}
+		b.expect(want)
+	}
+}
