@@ -166,6 +166,25 @@ func TestOnConflict(t *testing.T) {
 	}
 }
 
+// What theirs has given up in a file is forgotten where the file is merged anew, since it
+// came to what a turn had left.
+func TestTheirsMergedAnew(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("p", "1\n-\n2\n-\n3\n-\n4\n")
+	b.initialize(m)
+	b.turn(m, func() { b.replace("p", "1", "A") })
+	b.replace("p", "2", "mine")
+	b.turn(m, func() { b.replace("p", "3", "B") })
+	b.turn(m, func() { b.replace("p", "4", "C") })
+	b.replace("p", "C", "mine, too")
+	r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge, OnConflict: rollback.ConflictTheirs})
+	if !r.IsComplete() {
+		t.Errorf("%+v", r)
+	}
+	b.holds("p", "1\n-\nmine\n-\n3\n-\n4\n")
+}
+
 // A file with markers of a conflict is not merged until they are gone, by no session, and
 // the markers of the next conflict are longer.
 func TestMarked(t *testing.T) {

@@ -349,7 +349,7 @@ func (mg *merging) mergeText(st *mergeStep) (why string, err error) {
 		}
 	}
 	if !mg.isMerged {
-		mg.texts, mg.found = [][]byte{ours}, ours
+		mg.texts, mg.found, mg.given = [][]byte{ours}, ours, nil
 		if mg.disk == nil { // a turn deleted it, which is taken back
 			mg.found = nil
 		} else if mg.now.ID != mg.disk.ID {
