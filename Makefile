@@ -85,6 +85,7 @@ soak: ## all kinds of processes on one store, killed at random, for SOAK=30m; CA
 histories: ## restores, undos, reverts and forks by the rules: HISTORIES=3000 in directories, a hundred times as many without; 400 days of reverts beside git
 	go test -count=1 -timeout 120m -run 'TestRulesHold$$' ./manager -histories $(HISTORIES)00 -seed $(SEED)
 	go test -count=1 -timeout 120m -run 'TestHistories$$' ./manager -histories $(HISTORIES) -steps 60 -seed $(SEED)
+	go test -count=1 -timeout 120m -run 'TestLedger$$' ./manager -ledger.runs $(HISTORIES) -seed $(SEED)
 	go test -count=1 -timeout 120m -run 'TestRevertAgreesWithGit$$' ./manager -v -revert.cases 400 -seed $(SEED)
 
 .PHONY: merge

@@ -1,0 +1,544 @@
+package manager
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/boocode/filestore/internal/testseed"
+	"github.com/boocode/filestore/internal/vfs/vfstest"
+	"github.com/boocode/filestore/rollback"
+)
+
+var ledgerRuns = flag.Int("ledger.runs", 40, "histories of TestLedger")
+
+// A ledger is a history at random in which every line is written once, by somebody, so that
+// it is known whose each line is that goes or comes, whatever a merge makes of files, with
+// whatever is asked for of conflicts, moved files and single hunks. It predicts nothing; it
+// holds what was done against what must always hold.
+type ledger struct {
+	*bench
+	m       *FileSnapshotManager
+	rng     *rand.Rand
+	written int // lines
+	made    int // files, and names of files
+	turns   []ledgerEffect
+	effects map[uint64]ledgerEffect // of restores, by number
+	copied  lineOf                  // lines that were in two files
+	brought lineOf                  // lines that restores have brought
+
+	// Families of files of which the user has moved one, or to which turns came back in part:
+	// what is in of these no record says.
+	doubtful map[string]bool
+	steps    []string
+}
+
+// A ledgerEffect is the lines that somebody brought, took away, and moved to another file.
+type ledgerEffect struct{ came, went, moved lineOf }
+
+// A lineOf is lines, with the file in which each is.
+type lineOf map[string]string
+
+// TestLedger holds: with whatever is asked for of conflicts no line of the user or of another
+// turn goes, but by theirs where there is a conflict; none of the turn stays outside of a
+// conflict that is listed; a preview says what is done; undo and redo give every byte back.
+func TestLedger(t *testing.T) {
+	runs := *ledgerRuns
+	if testing.Short() {
+		runs = min(runs, 10)
+	}
+	first := testseed.Of(t)
+	for i := range uint64(runs) {
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
+			l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 3)),
+				effects: make(map[uint64]ledgerEffect), copied: make(lineOf), brought: make(lineOf),
+				doubtful: make(map[string]bool)}
+			m, err := openOn(t, l.dir, vfstest.NewMem())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.m = m
+			l.run()
+			l.check(m.store)
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func (l *ledger) run() {
+	for range 3 {
+		l.makeFile("b")
+	}
+	l.initialize(l.m)
+	for range 16 {
+		switch n := l.rng.IntN(16); {
+		case n < 5 || len(l.turns) == 0:
+			l.turnAtRandom()
+		case n < 8:
+			l.step("the user:%s", l.edits("u", 1+l.rng.IntN(2)))
+			if l.rng.IntN(3) == 0 {
+				l.initialize(l.m) // a look sees it
+			}
+		case n < 11:
+			l.revertAtRandom()
+		case n < 13:
+			l.revertHunks()
+		case n < 14:
+			l.restoreAtRandom()
+		default:
+			l.takeBackAtRandom()
+		}
+		l.resolve()
+		if testing.Verbose() {
+			l.Logf("%s\n%s", l.steps[len(l.steps)-1], storyFiles(l.files()))
+		}
+	}
+}
+
+func (l *ledger) step(format string, args ...any) {
+	l.steps = append(l.steps, fmt.Sprintf(format, args...))
+}
+
+// wrong ends the history with what does not hold.
+func (l *ledger) wrong(format string, args ...any) {
+	l.Helper()
+	l.Fatalf("%s\n%.1200s\n%s", strings.Join(l.steps, "\n"), fmt.Sprintf(format, args...), storyFiles(l.files()))
+}
+
+func storyFiles(f files) string {
+	var b strings.Builder
+	for _, p := range slices.Sorted(maps.Keys(f)) {
+		fmt.Fprintf(&b, "%s: %q\n", p, strings.Fields(f[p]))
+	}
+	return b.String()
+}
+
+// linesOf returns the lines of files, of two states, but those that are not told apart: once
+// in two files, where one was moved and came back where it was, a line may go from either.
+func (l *ledger) linesOf(before, after files) (was, is lineOf) {
+	var list []lineOf
+	for _, f := range []files{before, after} {
+		lines := make(lineOf)
+		for p, text := range f {
+			for line := range strings.Lines(text) {
+				line = strings.TrimSuffix(line, "\n")
+				if _, again := lines[line]; again || line == "}" || isMarker([]byte(line), 7) {
+					l.copied[line] = p
+				}
+				lines[line] = p
+			}
+		}
+		list = append(list, lines)
+	}
+	return list[0].but(l.copied), list[1].but(l.copied)
+}
+
+// but returns lines that are not among others.
+func (a lineOf) but(others lineOf) lineOf {
+	rest := maps.Clone(a)
+	maps.DeleteFunc(rest, func(line, _ string) bool { _, is := others[line]; return is })
+	return rest
+}
+
+// effectOf returns what leads from files to others.
+func (l *ledger) effectOf(before, after files) ledgerEffect {
+	was, is := l.linesOf(before, after)
+	e := ledgerEffect{is.but(was), was.but(is), make(lineOf)}
+	for line, p := range was {
+		if to, stays := is[line]; stays && to != p {
+			e.moved[line] = p
+		}
+	}
+	return e
+}
+
+// newLine returns a line of somebody's.
+func (l *ledger) newLine(who string) string {
+	l.written++
+	return fmt.Sprintf("%s.%d", who, l.written)
+}
+
+func (l *ledger) makeFile(who string) string {
+	l.made++
+	name := fmt.Sprintf("%c", 'a'-1+l.made)
+	if l.made%3 == 0 {
+		name = "dir/" + name
+	}
+	var text strings.Builder
+	for i := range 9 {
+		fmt.Fprintln(&text, l.newLine(who))
+		if i%3 == 2 {
+			text.WriteString("}\n")
+		}
+	}
+	l.write(name, text.String())
+	return name
+}
+
+// family names the file that was made first of those that a path is another name of.
+func family(path string) string {
+	name, _, _ := strings.Cut(path, "~")
+	return name
+}
+
+// edits has somebody change files, n times, and says how.
+func (l *ledger) edits(who string, n int) (said string) {
+	for range n {
+		now := l.files()
+		if len(now) == 0 {
+			return said + " make " + l.makeFile(who)
+		}
+		p := slices.Sorted(maps.Keys(now))[l.rng.IntN(len(now))]
+		lines := strings.Split(strings.TrimSuffix(now[p], "\n"), "\n")
+		i := l.rng.IntN(len(lines))
+		switch k := l.rng.IntN(16); {
+		case k < 1:
+			said += " make " + l.makeFile(who)
+		case k < 2:
+			said += " delete " + p
+			l.remove(p)
+		case k < 4:
+			l.made++
+			to := fmt.Sprint(family(p), "~", l.made)
+			said += fmt.Sprintf(" move %s to %s", p, to)
+			l.doubtful[family(p)] = l.doubtful[family(p)] || who == "u"
+			l.remove(p)
+			l.write(to, now[p])
+		case k < 7:
+			line := l.newLine(who)
+			said += fmt.Sprintf(" %s: insert %s at %d", p, line, i)
+			l.write(p, strings.Join(slices.Insert(lines, i, line), "\n")+"\n")
+		case k < 9 && len(lines) > 6:
+			said += fmt.Sprintf(" %s: delete %d", p, i)
+			l.write(p, strings.Join(slices.Delete(lines, i, i+1), "\n")+"\n")
+		default:
+			line := l.newLine(who)
+			said += fmt.Sprintf(" %s: %s at %d", p, line, i)
+			lines[i] = line
+			l.write(p, strings.Join(lines, "\n")+"\n")
+		}
+	}
+	return said
+}
+
+func (l *ledger) turnAtRandom() {
+	n := len(l.turns)
+	before, said := l.files(), ""
+	l.turn(l.m, func() { said = l.edits(fmt.Sprint("t", n), 1+l.rng.IntN(3)) })
+	l.step("turn %d:%s", n, said)
+	l.turns = append(l.turns, l.effectOf(before, l.files()))
+}
+
+// resolve has the user take the upper side of all conflicts that are marked.
+func (l *ledger) resolve() {
+	for p, text := range l.files() {
+		var b strings.Builder
+		keep, marked := true, false
+		for line := range strings.Lines(text) {
+			if isMarker([]byte(line), 7) {
+				keep, marked = line[0] == '<' || line[0] == '>', true
+			} else if keep {
+				b.WriteString(line)
+			}
+		}
+		if marked {
+			l.step("the user resolves %s", p)
+			l.write(p, b.String())
+		}
+	}
+}
+
+// How likely each is.
+var ledgerHow = []rollback.OnConflict{"", rollback.ConflictKeep, rollback.ConflictTheirs, rollback.ConflictTheirs,
+	rollback.ConflictMarkers, rollback.ConflictAbort}
+
+// A ledgerRequest is something to be taken back.
+type ledgerRequest struct {
+	name string
+	how  rollback.OnConflict
+	do   func(how rollback.OnConflict, preview bool) (*RestoreResult, error)
+
+	forth bool // turns may come
+
+	may  ledgerEffect // lines that may come, and go
+	must lineOf       // those of them that have to go, with the file from which; "": from all
+}
+
+// ask asks for it, and holds what comes of it against the lines.
+func (l *ledger) ask(q *ledgerRequest) {
+	l.step("%s, %s", q.name, q.how)
+	before := l.files()
+	kept, _ := q.do(rollback.ConflictKeep, true)
+	ahead, aheadErr := q.do(q.how, true)
+	if d := diffOf(before, l.files()); d != "" {
+		l.wrong("a preview has changed %s", d)
+	}
+	r, err := q.do(q.how, false)
+	if fmt.Sprint(err) != fmt.Sprint(aheadErr) || r != nil &&
+		fmt.Sprint(r.Restored, r.Deleted, r.Conflicts, r.Aborted) !=
+			fmt.Sprint(ahead.Restored, ahead.Deleted, ahead.Conflicts, ahead.Aborted) {
+		l.wrong("the preview said %+v, %v, the deed %+v, %v", ahead, aheadErr, r, err)
+	}
+	l.came(r, err)
+	after := l.files()
+	was, is := l.linesOf(before, after)
+	switch {
+	case err != nil || r.Aborted:
+		if d := diffOf(before, after); d != "" || err == nil && len(r.Conflicts) == 0 {
+			l.wrong("it was not done, %+v, %v, and %q is not as it was", r, err, d)
+		}
+		if err != nil && !errors.Is(err, ErrNothing) && !errors.Is(err, ErrChangedNothing) &&
+			!strings.HasSuffix(err.Error(), `session "s" has 0 turns`) {
+			l.wrong("%v", err)
+		}
+		return
+	case q.how == rollback.ConflictAbort && len(r.Conflicts) > 0:
+		l.wrong("there are conflicts, and it was done: %+v", r)
+	}
+	left, overwritten := make(map[string]bool), make(map[string]bool) // families of files
+	for _, c := range r.Conflicts {
+		left[family(c.Path)] = true
+	}
+	for _, it := range r.Items {
+		if it.Do != rollback.Restore && it.Do != rollback.Delete && !left[family(it.Path)] {
+			l.wrong("%s is left, and no conflict is listed: %+v", it.Path, r)
+		}
+	}
+	if q.how == rollback.ConflictTheirs && kept != nil {
+		for _, c := range kept.Conflicts {
+			overwritten[family(c.Path)] = true
+		}
+	}
+	for line, p := range was.but(is) {
+		if _, may := q.may.went[line]; !may && !overwritten[family(p)] {
+			l.wrong("the line %s of %s is gone: %+v", line, p, r)
+		}
+	}
+	isMarked := func(p string) bool { return q.how == rollback.ConflictMarkers && left[family(p)] }
+	for line, p := range is.but(was) {
+		if _, may := q.may.came[line]; !may && !overwritten[family(p)] && !isMarked(p) {
+			l.wrong("the line %s of %s has come: %+v", line, p, r)
+		}
+	}
+	for line, p := range was {
+		at, must := q.must[line]
+		if _, stays := is[line]; stays && must && (at == "" || at == p) && !left[family(p)] && !l.doubtful[family(p)] {
+			l.wrong("the line %s of %s stays, and no conflict is listed: %+v", line, p, r)
+		}
+	}
+	if q.forth {
+		maps.Copy(l.doubtful, left)
+	}
+	if r.Snapshot == nil {
+		return
+	}
+	l.note(r, before, after)
+	l.backAndForth(before, after)
+}
+
+// note notes what a restore did.
+func (l *ledger) note(r *RestoreResult, before, after files) {
+	e := l.effectOf(before, after)
+	l.effects[r.Snapshot.Seq] = e
+	maps.Copy(l.brought, e.came)
+}
+
+// came notes what came of the newest step.
+func (l *ledger) came(r *RestoreResult, err error) {
+	text := fmt.Sprint(err)
+	if err == nil {
+		text = fmt.Sprintf("restored %q, deleted %q, left %q, took back %d, put back %d", r.Restored, r.Deleted, r.Skipped,
+			r.TurnsTakenBack, r.TurnsPutBack)
+		for _, c := range r.Conflicts {
+			text += fmt.Sprintf(", conflict in %s: %s with %q", c.Path, c.Why, c.BlockedBy)
+		}
+	}
+	l.steps[len(l.steps)-1] += ": " + text
+}
+
+// backAndForth requires that undo and redo give every byte back, and leaves one or the other.
+func (l *ledger) backAndForth(before, after files) {
+	states := []files{before, after, before}
+	names := []string{"undo", "redo", "undo"}
+	for i := range 2 + l.rng.IntN(2) {
+		do := l.m.Undo
+		if i == 1 {
+			do = l.m.Redo
+		}
+		was := l.files()
+		r, err := do(l.Context(), &UndoOptions{OnDirty: rollback.Merge})
+		if d := diffOf(states[i], l.files()); err != nil || !r.IsComplete() || d != "" {
+			l.wrong("%s: %+v, %v, and %s is not as it was", names[i], r, err, d)
+		}
+		l.note(r, was, l.files())
+		if i == 2 {
+			l.step("undo")
+		}
+	}
+}
+
+// diffOf names the files that differ.
+func diffOf(a, b files) string {
+	var list []string
+	for p := range a {
+		if text, ok := b[p]; !ok || text != a[p] {
+			list = append(list, p)
+		}
+	}
+	for p := range b {
+		if _, ok := a[p]; !ok {
+			list = append(list, p)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
+}
+
+// request returns a request of which no line may come or go yet.
+func (l *ledger) request(name string) *ledgerRequest {
+	return &ledgerRequest{name: name, how: ledgerHow[l.rng.IntN(len(ledgerHow))], must: make(lineOf),
+		may: ledgerEffect{came: make(lineOf), went: make(lineOf)}}
+}
+
+// revertAtRandom takes one turn or two back.
+func (l *ledger) revertAtRandom() {
+	opts := RevertOptions{Turns: []string{fmt.Sprint(l.rng.IntN(len(l.turns)))}}
+	if l.rng.IntN(3) == 0 {
+		if n := fmt.Sprint(l.rng.IntN(len(l.turns))); n != opts.Turns[0] {
+			opts.Turns = append(opts.Turns, n)
+		}
+	}
+	q := l.request(fmt.Sprint("revert ", opts.Turns))
+	for _, n := range opts.Turns {
+		var turn int
+		fmt.Sscan(n, &turn)
+		e := l.turns[turn]
+		maps.Copy(q.may.went, e.came)
+		maps.Copy(q.may.came, e.went)
+		maps.Copy(q.may.came, e.moved) // it is as if the turn had deleted the file where it was
+		for line := range e.moved {
+			// It need not come where it was: another turn, or whoever edited that file once it
+			// was back there, has deleted it; or of two turns that have moved the file the
+			// second did so with what somebody wrote between them.
+			isGone := func(other ledgerEffect) bool { return other.went[line] != "" }
+			if len(opts.Turns) > 1 || slices.ContainsFunc(l.turns, isGone) || l.brought[line] != "" {
+				q.may.went[line] = ""
+			}
+		}
+		for line := range e.came {
+			q.must[line] = ""
+		}
+	}
+	q.do = func(how rollback.OnConflict, preview bool) (*RestoreResult, error) {
+		o := opts
+		o.OnConflict, o.Preview = how, preview
+		return l.m.Revert(l.Context(), &o)
+	}
+	l.ask(q)
+}
+
+// revertHunks takes hunks of a turn back.
+func (l *ledger) revertHunks() {
+	turn := fmt.Sprint(l.rng.IntN(len(l.turns)))
+	opts := RevertOptions{Turns: []string{turn}}
+	q := l.request("")
+	for _, h := range l.hunks(l.m, &HunkRange{Turns: opts.Turns}).Hunks {
+		if h.State == "done" || l.rng.IntN(2) == 0 {
+			continue
+		}
+		opts.Hunks = append(opts.Hunks, h.ID)
+		for line := range strings.Lines(h.Text) {
+			to := q.may.went
+			if line[0] == '-' {
+				to = q.may.came
+			}
+			to[strings.TrimSuffix(line[1:], "\n")] = h.Path
+		}
+	}
+	if len(opts.Hunks) == 0 {
+		return
+	}
+	q.must = q.may.went.but(q.may.came)
+	q.name = fmt.Sprintf("revert %s --hunks %q", turn, opts.Hunks)
+	q.do = func(how rollback.OnConflict, preview bool) (*RestoreResult, error) {
+		o := opts
+		o.OnConflict, o.Preview = how, preview
+		return l.m.Revert(l.Context(), &o)
+	}
+	l.ask(q)
+}
+
+// restoreAtRandom goes to a moment.
+func (l *ledger) restoreAtRandom() {
+	target := "start"
+	switch l.rng.IntN(3) {
+	case 0:
+		target = "@~1"
+	case 1:
+		target = fmt.Sprint("turn:", l.rng.IntN(len(l.turns)))
+	}
+	q := l.request("restore " + target)
+	q.forth = true
+	for _, e := range l.turns { // of turns that go, and of those that come
+		for _, lines := range []lineOf{e.came, e.went, e.moved} {
+			maps.Copy(q.may.came, lines)
+			maps.Copy(q.may.went, lines)
+		}
+		if target == "start" {
+			for line := range e.came {
+				q.must[line] = ""
+			}
+		}
+	}
+	q.do = func(how rollback.OnConflict, preview bool) (*RestoreResult, error) {
+		return l.m.RestoreFiles(l.Context(), &RestoreOptions{Target: target, OnDirty: rollback.Merge, OnConflict: how,
+			Preview: preview})
+	}
+	l.ask(q)
+}
+
+// takeBackAtRandom undoes or redoes what comes next, whatever has come since.
+func (l *ledger) takeBackAtRandom() {
+	do, name := l.m.Undo, "undo"
+	if l.rng.IntN(3) == 0 {
+		do, name = l.m.Redo, "redo"
+	}
+	l.step("%s", name)
+	before := l.files()
+	r, err := do(l.Context(), &UndoOptions{OnDirty: rollback.Merge})
+	l.came(r, err)
+	if errors.Is(err, ErrNothing) {
+		return
+	}
+	if err != nil {
+		l.wrong("%v", err)
+	}
+	was, is := l.linesOf(before, l.files())
+	of := l.effects[r.Undoes.SnapshotSeq]
+	for line, p := range of.moved { // it goes where it is, and comes where it was
+		of.came[line], of.went[line] = p, p
+	}
+	for line, p := range was.but(is) {
+		if _, may := of.came[line]; !may {
+			l.wrong("the line %s of %s is gone, which restore %d has not brought: %+v", line, p, r.Undoes.SnapshotSeq, r)
+		}
+	}
+	for line, p := range is.but(was) {
+		if _, may := of.went[line]; !may {
+			l.wrong("the line %s of %s has come, which restore %d has not taken: %+v", line, p, r.Undoes.SnapshotSeq, r)
+		}
+	}
+	for _, c := range r.Conflicts {
+		l.doubtful[family(c.Path)] = true
+	}
+	if r.Snapshot != nil {
+		l.note(r, before, l.files())
+	}
+}
