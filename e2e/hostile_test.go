@@ -100,7 +100,7 @@ func TestPiStaleChoice(t *testing.T) {
 			go a.send(map[string]any{"id": "other", "type": "prompt", "message": "pause ;; fin"})
 			<-started
 			for _, o := range options {
-				if o == "Files and conversation, and my changes go" {
+				if strings.HasPrefix(fmt.Sprint(o), "Files and conversation, and overwrite my edits") {
 					return fmt.Sprint(o)
 				}
 			}

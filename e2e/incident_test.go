@@ -197,7 +197,7 @@ func TestPiLook(t *testing.T) {
 		a.hears("Restored 1 file: a.txt")
 		w.has("a.txt", "mine\n")
 		a.slash("/rewind " + a.user(2) + " files") // the first turn is in again, and so is its directory
-		a.hears("Restored 1 file and 1 directory: d/b.txt, empty/\nMade 1 directory: d\nTurn 0, taken back before, is in again.")
+		a.hears("Restored 1 file and 1 directory: d/b.txt, empty/\nMade 1 directory: d\nTurn 0, which was taken back before, was put back.")
 		w.has("d/b.txt", "b\n")
 	})
 }

@@ -158,7 +158,7 @@ func TestPiOnly(t *testing.T) {
 			return "yes"
 		})
 		a.slash("/rewind")
-		a.hears("Merged 1 file (what was changed in it since stays): a.txt\nDeleted 1 file: b.txt")
+		a.hears("Merged 1 file (later edits in it stay): a.txt\nDeleted 1 file: b.txt")
 		w.has("a.txt", "1\n2\n3\n4\nfive\n", "b.txt", "-", "c.txt", "c\n")
 		a.slash("/undo")
 		a.hears("Restored 2 files: a.txt, b.txt")
@@ -345,7 +345,7 @@ func TestPiKilled(t *testing.T) {
 		w.has("a.txt", "a\n", "b.txt", "cut\noff\n")
 		w.snapctl("check", "--read-data")
 		a = w.start("--continue")
-		a.hears("The last turn was cut off. Nobody knows who has changed 2 files since it began, so a rewind leaves them as they are: b.txt, done.txt")
+		a.hears("The last turn was cut off. It is not known whether you or the agent changed 2 files since it began, so a rewind leaves them as they are: b.txt, done.txt")
 		list := make(chan string, 1)
 		a.asked(func(_ string, options []any) string { list <- fmt.Sprint(options...); return "" })
 		a.slash("/rewind")

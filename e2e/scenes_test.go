@@ -419,7 +419,7 @@ func playHung(s *scene) {
 	s.t.Logf("with a hung engine the turn takes %v", time.Since(begun).Round(100*time.Millisecond))
 	if !s.child {
 		s.engines("CONT")
-	} else if told := s.told(s.actor); strings.Count(told, "gave no sign of life, and was ended") != 1 {
+	} else if told := s.told(s.actor); strings.Count(told, "stopped answering and was restarted") != 1 {
 		s.t.Errorf("the user is to be told once that the engine was ended, which nothing else ends:\n%s", told)
 	}
 	s.closes()

@@ -111,7 +111,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 		const late = new Promise<never>((_, reject) => {
 			timer = setTimeout(() => {
 				silent = true;
-				reject(new Error(`nothing was heard for ${LOOK_MS / 1000} s, and tools wait no longer until it is`));
+				reject(new Error(`snapctl has not answered for ${LOOK_MS / 1000} s; tools no longer wait for it`));
 			}, LOOK_MS);
 		});
 		try {
@@ -126,7 +126,7 @@ export const FileSnapshots = async ({ client, directory, worktree }: Input) => {
 		for (const [id, call] of calls) if (call.session === session) calls.delete(id);
 		await attempt("No snapshot of this turn", async () => {
 			const r = await ask(session, "turn_end");
-			if (r.partial) warn("The snapshot is not complete: a limit was reached.");
+			if (r.partial) warn("This turn's snapshot is incomplete: a size limit was reached. 'snapctl coverage' lists the files that are missing.");
 			if (r.health) warn(`The store of snapshots: ${r.health}`);
 			if (r.secrets) warn(`In snapshots, and they seem to hold secrets: ${r.secrets.join(", ")}. A line in .booignore leaves a file out, then 'snapctl forget PATH' removes it.`);
 		});

@@ -42,7 +42,7 @@ const TICK_MS = 100;
 export const HUNG = "hung";
 
 /** What the user is told then. */
-export const WAS_HUNG = "The engine of snapshots (snapctl rpc) gave no sign of life, and was ended. Another one goes on.";
+export const WAS_HUNG = "snapctl rpc, which records file snapshots, stopped answering and was restarted.";
 
 /**
  * A `snapctl rpc` of our own: requests and responses are lines of JSON on its
@@ -140,7 +140,7 @@ export class Engine {
 			clearInterval(this.watch);
 			this.watch = undefined;
 		} else if (++this.silent * TICK_MS > (this.heard ? SILENT_MS : STARTS_MS)) {
-			this.refuse(`${this.command} rpc gives no sign of life, and was ended`, HUNG);
+			this.refuse(`${this.command} rpc stopped answering, and was ended`, HUNG);
 		} else if (!this.pinged) {
 			this.pinged = true;
 			const answered = () => {

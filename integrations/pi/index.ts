@@ -29,15 +29,16 @@ interface Move {
 const CONVERSATION: Choice = { files: false, onDirty: "merge", acrossHead: false };
 
 const BOTH = "Files and conversation";
-const BOTH_OVER = "Files and conversation, and my changes go";
 const FILES = "Files only";
-const FILES_OVER = "Files only, and my changes go";
-const ONLY = "Only what this prompt did to files, and keep what came after";
+const ONLY = "Only the file changes of this prompt, and keep later ones";
 const TALK = "Conversation only";
 const CANCEL = "Cancel";
 
+/** A choice that also overwrites what the user has edited. */
+const over = (choice: string, r: Restored): string => `${choice}, and overwrite my edits to ${count(r.skipped.length, "file")}`;
+
 /** Why files stay where pi keeps no log. */
-const NO_LOG = "Without a session file (--no-session) files do not go along; 'snapctl restore turn:N' brings them back.";
+const NO_LOG = "Without a session file (--no-session) files cannot go back with the conversation; 'snapctl restore turn:N' takes them back.";
 
 /** Codes of errors of which the store is the cause. */
 const DAMAGE = new Set(["corrupt", "not_found", "damaged"]);
@@ -138,7 +139,7 @@ export default function (pi: ExtensionAPI) {
 		let stop = () => {};
 		const stopped = new Promise<never>((_, reject) => {
 			stop = () => {
-				timer = setTimeout(() => reject(new Error("the agent was stopped, and nobody waited")), grace);
+				timer = setTimeout(() => reject(new Error("the agent was stopped before it was recorded")), grace);
 			};
 			if (signal.aborted) stop();
 			else signal.addEventListener("abort", stop, { once: true });
@@ -162,7 +163,7 @@ export default function (pi: ExtensionAPI) {
 	async function within<T>(ms: number, p: Promise<T>): Promise<T> {
 		let timer: NodeJS.Timeout | undefined;
 		const late = new Promise<never>((_, reject) => {
-			timer = setTimeout(() => reject(new Error(`nothing was heard for ${ms / 1000} s`)), ms);
+			timer = setTimeout(() => reject(new Error(`snapctl has not answered for ${ms / 1000} s`)), ms);
 		});
 		try {
 			return await Promise.race([p, late]);
@@ -213,7 +214,7 @@ export default function (pi: ExtensionAPI) {
 	function tellCutOff(ctx: ExtensionContext, step: Step) {
 		cutOff = { at: ctx.sessionManager.getLeafId(), step };
 		const paths = [...pathsOf(step.contested), ...pathsOf(step.diff)];
-		show(ctx, `The last turn was cut off. Nobody knows who has changed ${count(paths.length, "file")} since it began, so a rewind leaves them as they are: ${names(paths)}`, "warning");
+		show(ctx, `The last turn was cut off. It is not known whether you or the agent changed ${count(paths.length, "file")} since it began, so a rewind leaves them as they are: ${names(paths)}`, "warning");
 	}
 
 	/** Says what went wrong, and what can be done about it. */
@@ -237,10 +238,10 @@ export default function (pi: ExtensionAPI) {
 
 	/** Takes note of what a look at the directory has left out. */
 	async function looked(ctx: ExtensionContext, look?: { coverageHash?: string; partial: boolean }): Promise<void> {
-		if (look?.partial) warn(ctx, "The snapshot is not complete: a limit was reached.");
+		if (look?.partial) warn(ctx, "This turn's snapshot is incomplete: a size limit was reached. 'snapctl coverage' lists the files that are missing.");
 		if (!look?.coverageHash || look.coverageHash === coverage) return;
 		coverage = look.coverageHash;
-		await attempt(ctx, "What is left out of snapshots is not known", async () => {
+		await attempt(ctx, "The list of files that are left out of snapshots could not be read", async () => {
 			const list = await ask("get_coverage", { coverageHash: coverage, reasons: ["unreadable", "unstable", "too-large", "budget"], limit: 200 });
 			const paths = list.omissions.map((o: { path: string; reason: string }) => `${o.path} (${o.reason})`);
 			if (list.nextCursor) paths.push("…");
@@ -260,7 +261,7 @@ export default function (pi: ExtensionAPI) {
 			pi.appendEntry(customType, data);
 			entryId = ctx.sessionManager.getLeafId() ?? undefined;
 			const told = { snapshotSeq: data.snapshotSeq, entryId };
-			void attempt(ctx, "The store does not know of a snapshot's entry", () => ask("told", told));
+			void attempt(ctx, "A snapshot could not be linked to its place in the conversation", () => ask("told", told));
 		}
 		return entryId;
 	}
@@ -356,7 +357,7 @@ export default function (pi: ExtensionAPI) {
 			const asked = ask("navigate_tree", { target, preview: true });
 			preview = (await unlessStopped(signal, within(PREVIEW_MS, asked))).restore;
 		} catch (err) {
-			const why = `The files cannot go along: ${reason(err)}`;
+			const why = `Files cannot be taken back: ${reason(err)}`;
 			if (!ctx.hasUI || off) {
 				warn(ctx, why);
 				return CONVERSATION;
@@ -365,14 +366,15 @@ export default function (pi: ExtensionAPI) {
 		}
 		if (isEmpty(preview)) return CONVERSATION;
 		if (!ctx.hasUI) return { files: true, onDirty: "merge", acrossHead: false };
-		const answer = await ctx.ui.select(question(preview), [...(doesSomething(preview) ? [BOTH] : []), ...(preview.skipped.length > 0 ? [BOTH_OVER] : []), TALK, CANCEL]);
+		const bothOver = over(BOTH, preview);
+		const answer = await ctx.ui.select(question(preview), [...(doesSomething(preview) ? [BOTH] : []), ...(preview.skipped.length > 0 ? [bothOver] : []), TALK, CANCEL]);
 		if (answer === TALK) return CONVERSATION;
-		if (answer !== BOTH && answer !== BOTH_OVER) return undefined;
+		if (answer !== BOTH && answer !== bothOver) return undefined;
 		return { files: true, onDirty: answer === BOTH ? "merge" : "overwrite", acrossHead: true };
 	}
 
 	function question(preview: Restored): string {
-		const more = preview.headChanged ? "\nAnother commit is checked out than at that time." : "";
+		const more = preview.headChanged ? "\nNote: git has another commit checked out than at that time." : "";
 		return describe(preview, true) + more;
 	}
 
@@ -496,22 +498,23 @@ export default function (pi: ExtensionAPI) {
 			preview = (await ask("navigate_tree", { target, preview: true })).restore;
 		} catch (err) {
 			if (!DAMAGE.has((err as EngineError).code)) throw err;
-			return talkOnly(`The files cannot go along: ${reason(err)}`);
+			return talkOnly(`Files cannot be taken back: ${reason(err)}`);
 		}
 		// Of the newest prompt it is what going back to before it does.
 		const isNewest = prompts(ctx)[0]?.id === target;
 		const only: Restored | undefined = named || isNewest ? undefined : await ask("revert_preview", { turns: [target] }).catch(() => undefined);
+		const [bothOver, filesOver] = [over(BOTH, preview), over(FILES, preview)];
 		const options = [
 			...(doesSomething(preview) ? [BOTH, FILES] : []),
 			...(only && doesSomething(only) ? [ONLY] : []),
-			...(preview.skipped.length > 0 ? [BOTH_OVER, FILES_OVER] : []),
+			...(preview.skipped.length > 0 ? [bothOver, filesOver] : []),
 			TALK,
 		];
 		const answer = named ?? (await ctx.ui.select(question(preview), [...options, CANCEL]));
 		if (answer === ONLY && only && !(await ctx.ui.confirm(ONLY, describe(only, true)))) return;
-		const onDirty = overwrite || answer === BOTH_OVER || answer === FILES_OVER ? "overwrite" : "merge";
+		const onDirty = overwrite || answer === bothOver || answer === filesOver ? "overwrite" : "merge";
 		if (atWork) throw new Error(BUSY);
-		if (answer === FILES || answer === FILES_OVER) {
+		if (answer === FILES || answer === filesOver) {
 			const r: Restored = await ask("restore", { target, onDirty, acrossHead: true });
 			append(ctx, r.entries);
 			tell(ctx, r);
@@ -537,8 +540,8 @@ export default function (pi: ExtensionAPI) {
 				tell(ctx, r);
 				return;
 			}
-			const also = name === "undo" ? "Take back the move of the conversation, too?" : "Move the conversation again, too?";
-			const said = isEmpty(r) ? "No file is to be changed." : describe(r);
+			const also = name === "undo" ? "Move the conversation back, too?" : "Move the conversation again, too?";
+			const said = isEmpty(r) ? "No file would change." : describe(r);
 			if (!(await ctx.ui.confirm(name === "undo" ? "Undo" : "Redo", `${said}\n${also}`))) {
 				if (!isEmpty(r)) tell(ctx, r);
 				return;
@@ -558,7 +561,7 @@ export default function (pi: ExtensionAPI) {
 		show(ctx, head(lines.join("\n") || "No file was changed in this session.", DIFF_LINES), "info");
 	});
 
-	command("diff", "What this session has changed in a file", async (_args, ctx, line) => {
+	command("diff", "Show the changes of this session in a file", async (_args, ctx, line) => {
 		let path = line;
 		if (!path) {
 			const list = await ask("get_modified_files");
@@ -573,7 +576,7 @@ export default function (pi: ExtensionAPI) {
 		}
 		const { file } = await ask("get_file_diff", { path });
 		const colour = process.stdout.isTTY && !process.env.NO_COLOR;
-		const text = !file ? "no such file, then and now" : file.binary ? "binary" : file.unifiedDiff ? readable(file.unifiedDiff, colour) : "nothing was changed";
+		const text = !file ? "no such file, neither at the session's start nor now" : file.binary ? "binary" : file.unifiedDiff ? readable(file.unifiedDiff, colour) : "nothing was changed";
 		show(ctx, head(`${plain(path)}: ${text.includes("\n") ? "\n" : ""}${text}`, DIFF_LINES), "info");
 	});
 }

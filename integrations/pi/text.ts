@@ -111,7 +111,7 @@ export function describe(r: Restored, would = false): string {
 		"Would restore",
 	);
 	if (merged.length > 0) {
-		const stays = `what was changed in ${merged.length === 1 ? "it" : "them"} since stays`;
+		const stays = `later edits in ${merged.length === 1 ? "it" : "them"} stay`;
 		lines.push(`${would ? "Would merge" : "Merged"} ${count(merged.length, "file")} (${stays}): ${names(merged)}`);
 	}
 	say(r.deleted, "Deleted", "Would delete");
@@ -120,7 +120,7 @@ export function describe(r: Restored, would = false): string {
 	}
 	const part = (r.conflicts ?? []).map((c) => c.path).filter((p) => merged.includes(p));
 	if (part.length > 0) {
-		lines.push(`${would ? "Would leave" : "Left"} lines in ${count(part.length, "file")} that were changed since, too: ${names(part)}`);
+		lines.push(`${would ? "Would leave" : "Left"} lines in ${count(part.length, "file")} as they are, because they were edited since: ${names(part)}`);
 	}
 	const left = new Map<string, string[]>(); // by reason
 	for (const it of r.items) {
@@ -128,7 +128,7 @@ export function describe(r: Restored, would = false): string {
 		const why = it.reason ?? it.action;
 		left.set(why, [...(left.get(why) ?? []), it.path]);
 	}
-	if (r.notCaptured?.length) left.set("what was there is not known", r.notCaptured);
+	if (r.notCaptured?.length) left.set("its content was never recorded", r.notCaptured);
 	for (const [why, paths] of left) {
 		lines.push(`${would ? "Would leave" : "Left"} ${count(paths.length, "path")} as ${paths.length === 1 ? "it is" : "they are"}: ${plain(why)}`);
 		for (const p of paths.slice(0, SHOWN)) lines.push(`    ${plain(p)}`);
@@ -138,10 +138,10 @@ export function describe(r: Restored, would = false): string {
 	if (turns.length > 0 && !r.undoes) {
 		// what an undo puts back is what it is for
 		const one = turns.length === 1;
-		lines.push(`${turnList(turns)}, taken back before, ${would ? "would be" : one ? "is" : "are"} in again.`);
+		lines.push(`${turnList(turns)}, which ${one ? "was" : "were"} taken back before, ${would ? "would be" : one ? "was" : "were"} put back.`);
 	}
 	if (lines.length === 0) {
-		lines.push(r.differing ? `Nothing to do: the ${count(r.differing, "file")} that differ were changed by others.` : "Nothing to do: the files are so already.");
+		lines.push(r.differing ? `Nothing to take back: the agent changed no file since. ${count(r.differing, "file")} differ because you, or another session, edited them.` : "Nothing to do: the files are like that already.");
 	}
 	return lines.join("\n");
 }

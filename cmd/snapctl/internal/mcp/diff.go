@@ -355,7 +355,7 @@ func filesModified(ctx context.Context, m *manager.FileSnapshotManager, p *Modif
 func (r *Modified) text() string {
 	var b strings.Builder
 	if len(r.Files) == 0 {
-		return "No step changed a file there. Changes that are not recorded yet are in snapshot_diff."
+		return "No step changed a file there. snapshot_diff has the changes that are not recorded yet."
 	}
 	fmt.Fprintf(&b, "%s:", words.Count(len(r.Files), "file"))
 	for _, f := range r.Files {

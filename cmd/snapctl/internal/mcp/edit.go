@@ -15,7 +15,7 @@ func (x *tools) addEdits() {
 	add(x, "patch_apply", "Edit files", rewrites,
 		"Edit text files: all pieces of a patch, or none. Give path, old and new, or a patch. An old text must be "+
 			"there exactly, and once; fuzzy: true also takes what is similar. "+
-			"An empty old makes a new file. What the files held is kept first: patch_undo takes the edit back.",
+			"An empty old makes a new file. The files are saved first: patch_undo takes the edit back.",
 		patchApply)
 	add(x, "patch_undo", "Undo an edit", rewrites,
 		"Take back one edit of patch_apply, or of patch_undo, by its undoId.", patchUndo, undoTexts)

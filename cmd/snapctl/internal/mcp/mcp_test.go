@@ -290,20 +290,20 @@ would restore r: its owner
 would delete "d e"
 would skip s: changed since
 would keep "\xff": not ours
-would leave n: its content was not captured, and it stays as it is
-Turns that had been taken back and are in again then: 1 2.
-Skipped files were changed since, or by others. onDirty: "overwrite" restores them; what they hold now is kept for undo.`,
+would leave n: it stays as it is: its content was never recorded
+Turns that had been taken back and are put back then: 1 2.
+Skipped files were edited since, by the user or another session. onDirty: "overwrite" restores them; what they hold now is kept for undo.`,
 		false: `1 restored, 1 deleted, 1 skipped, 3 not done.
 failed v to w: in the way
 skipped s: changed since
 kept "\xff": not ours
-notCaptured n: its content was not captured, and it stays as it is
+notCaptured n: it stays as it is: its content was never recorded
 moved x to y
 made m
 restored r: its owner
 deleted "d e"
-Turns that had been taken back and are in again: 1 2.
-Skipped files were changed since, or by others. onDirty: "overwrite" restores them; what they hold now is kept for undo.`,
+Turns that had been taken back and are put back: 1 2.
+Skipped files were edited since, by the user or another session. onDirty: "overwrite" restores them; what they hold now is kept for undo.`,
 	} {
 		a, err := restored(result(preview), "undo", "")
 		if err != nil {

@@ -13,20 +13,21 @@ import (
 )
 
 func (x *tools) addRestores() {
-	const what = "By default only what this session's steps changed since is restored, and only as far as they did; " +
-		"with paths these files are, whoever changed them; with exact all that differs is. " +
+	const what = "By default only the changes of this session's steps since then are taken back. With paths, " +
+		"exactly these files are restored, whoever changed them. With exact, every file that differs is. " +
 		"In a file that others have changed since, their lines stay; where both changed the same lines it is left " +
 		"as it is, and listed. "
 	add(x, "restore_preview", "Preview a restore", looks,
 		"Say what restore would do with the same arguments, and change nothing. "+what, preview, restoreTexts)
 	add(x, "restore", "Restore files", rewrites, "Bring files back to what they were at a revision: "+revisions+". "+
 		what+
-		"What is overwritten or deleted is kept first: undo brings it back. Call restore_preview first.", restore,
+		"Files are saved before they are overwritten or deleted: undo brings them back. Call restore_preview first.",
+		restore,
 		restoreTexts)
 	add(x, "revert_preview", "Preview a revert", looks,
 		"Say what revert would do with the same arguments, and change nothing.", previewRevert, revertTexts)
 	add(x, "revert", "Take back turns", rewrites, "Take back what one or more steps did, and keep what came after "+
-		"them: later steps, and what the user changed. Where the same lines were changed since they stay, and are "+
+		"them: later steps, and what the user changed. Lines that were changed again since stay, and are "+
 		"listed with who changed them. undo takes it back. Call revert_preview first.", revert, revertTexts)
 	add(x, "undo", "Undo a restore", rewrites,
 		"Take back the newest restore that was not taken back yet: the files that it changed are as they were before "+
@@ -117,7 +118,7 @@ type Restored struct {
 	EntryID     string `json:"entryId,omitempty" jsonschema:"of the record of this restore"`
 	TreeBefore  string `json:"treeBefore,omitempty" jsonschema:"tree hash of the state before: a revision"`
 	TreeAfter   string `json:"treeAfter,omitempty" jsonschema:"tree hash of the state after"`
-	PutBack     []int  `json:"turnsPutBack,omitempty" jsonschema:"turns that had been taken back and are in again"`
+	PutBack     []int  `json:"turnsPutBack,omitempty" jsonschema:"turns that had been taken back and are put back"`
 	Unlisted    int    `json:"unlisted,omitempty" jsonschema:"paths more than listed: snapshot_diff from treeBefore to treeAfter has what was changed, restore_preview what was not"`
 	Advice      string `json:"advice,omitempty" jsonschema:"what can be done about files that were skipped"`
 	NextCursor  string `json:"nextCursor,omitempty" jsonschema:"of a preview: there is more, call again with it as cursor"`
@@ -175,8 +176,8 @@ func restoreTo(ctx context.Context, m *manager.FileSnapshotManager, opts *manage
 		return nil, err
 	}
 	if r.Differing > 0 && len(r.Items) == 0 {
-		return nil, &hintError{badArgument("restore %q: nothing was changed: no step between here and there changed "+
-			"a file, but %s: changes of the user, or not recorded yet",
+		return nil, &hintError{badArgument("restore %q: nothing to take back: no step since changed a file; %s, "+
+			"by changes of the user or changes that are not recorded yet",
 			opts.Target, words.Count(r.Differing, "path")+differs(r.Differing)),
 			"snapshot_diff shows them. If it shows your own changes since the newest snapshot, call snapshot_create " +
 				"once, then this again (what was @ is @~1 by then). Name changes of the user in paths to take them " +
@@ -232,11 +233,11 @@ func (p *takeBackArgs) takeBack(ctx context.Context, fn func(context.Context,
 	return restored(r, back, p.Cursor)
 }
 
-const adviceSkipped = "Skipped files were changed since, or by others. " +
+const adviceSkipped = "Skipped files were edited since, by the user or another session. " +
 	`onDirty: "overwrite" restores them; what they hold now is kept for undo.`
 
-const adviceConflicts = "What is in conflict stays as it is. revert with the turns that are in the way as well takes " +
-	`it back, or with onConflict: "theirs" overwrites what they did there: ask the user.`
+const adviceConflicts = "Files or lines in conflict stay as they are. revert with the turns that are in the way " +
+	`as well takes it back, or with onConflict: "theirs" overwrites what they did there: ask the user.`
 
 const adviceMarkers = "Both sides are in the files in conflict, between lines that begin with <<<<<<< and >>>>>>>: " +
 	"ask the user which to keep, and edit them. Until then nothing else is merged into them."
@@ -336,7 +337,7 @@ func items(r *manager.RestoreResult) []Item {
 	}
 	for _, p := range r.NotCaptured {
 		all = append(all, Item{FilePath: newPath(p), Action: notCaptured,
-			Reason: "its content was not captured, and it stays as it is"})
+			Reason: "it stays as it is: its content was never recorded"})
 	}
 	return all
 }
@@ -358,13 +359,13 @@ func (r *Restored) text() string {
 	var b strings.Builder
 	switch {
 	case r.Aborted && r.Conflicts > 0:
-		b.WriteString("Nothing was changed: files are in conflict, and that was to abort. ")
+		b.WriteString("Nothing was changed, as onConflict is abort: some files are in conflict. ")
 	case r.Aborted:
-		b.WriteString("Nothing was changed: files are dirty, and onDirty is abort. ")
+		b.WriteString("Nothing was changed, as onDirty is abort: some files were edited since. ")
 	case r.Preview:
 		b.WriteString("Preview, nothing was changed. ")
 	case r.isNothing():
-		return strings.TrimSpace("Nothing to do: all is as it was. " + r.Advice)
+		return strings.TrimSpace("Nothing to do: the files are like that already. " + r.Advice)
 	}
 	fmt.Fprintf(&b, "%d restored, %d deleted, %d skipped, %d not done.", r.Restored, r.Deleted, r.Skipped, r.NotDone)
 	if r.HeadChanged && r.Preview {
@@ -393,7 +394,7 @@ func (r *Restored) text() string {
 		fmt.Fprintf(&b, "\nand %d more.", r.Unlisted)
 	}
 	if len(r.PutBack) > 0 {
-		fmt.Fprintf(&b, "\nTurns that had been taken back and are in again%s: %s.",
+		fmt.Fprintf(&b, "\nTurns that had been taken back and are put back%s: %s.",
 			map[bool]string{true: " then"}[r.Preview], strings.Trim(fmt.Sprint(r.PutBack), "[]"))
 	}
 	if r.Advice != "" {
