@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/store"
 )
 
@@ -43,6 +44,8 @@ type Moment struct {
 	InPart    []string // those of But and Without at which a part of it is in, and a part is not
 
 	Elsewhere  bool   // the turn is on another branch of the conversation
+	NotIn      bool   // and what it did is not in: only 'snapctl log --graph' lists it
+	Prev       uint64 // Seq of the turn that it builds on, or of the start; 0: not known, or not asked for
 	ForkedFrom string // the session whose turn it is, or that a fork began from; "": the session itself
 	TookBack   []int  // turns that a restore took back
 	PutBack    []int  // and those that it put back
@@ -105,7 +108,8 @@ func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, e
 		}
 		l, err := m.line(ctx)
 		if err = errors.Join(err, context.Cause(ctx)); err == nil {
-			tl := &timeline{l: l, yield: unlocked, takenBack: make(map[uint64]*record)}
+			tl := &timeline{l: l, yield: unlocked, takenBack: make(map[uint64]*record),
+				branches: inside.AllBranches(ctx)}
 			err = tl.run(ctx)
 		}
 		if err != nil && !errors.Is(err, errStopped) {
@@ -126,6 +130,7 @@ type timeline struct {
 	parts     *parts
 	takenBack map[uint64]*record // turns that are not on the line, and the newest restore that took each back
 	path      map[string]bool    // entries on the path to the leaf of the log; nil: there is no log
+	branches  bool               // all branches of the conversation are listed
 }
 
 func (tl *timeline) run(ctx context.Context) error {
@@ -271,7 +276,7 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 		if e := tl.l.entryOf(r); e != nil {
 			mo.Elsewhere = !tl.path[e.ID]
 		}
-		if mo.Elsewhere && !on {
+		if mo.NotIn = mo.Elsewhere && !on; mo.NotIn && !tl.branches {
 			return nil
 		}
 	}
@@ -286,7 +291,33 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 		mo.Without = out
 	}
 	mo.InPart = inBoth(in, out)
+	if tl.branches {
+		if mo.Prev, err = tl.l.builtOn(ctx, r); err != nil {
+			return err
+		}
+	}
 	return tl.say(mo)
+}
+
+// builtOn returns the number of the turn that a turn builds on, the newest that was in when
+// it began, or of the start.
+func (l *line) builtOn(ctx context.Context, r *record) (uint64, error) {
+	if r.Facts.Prev == 0 {
+		return 0, nil
+	}
+	prev, err := l.m.stepAt(ctx, r.Facts.Prev, r.Session)
+	if err != nil {
+		return 0, err
+	}
+	for t := l.trail(prev, ""); ; {
+		x, in, err := t.pop(ctx)
+		switch {
+		case err != nil || x == nil:
+			return 0, err
+		case in && x.IsTurn() || x.Kind == history.KindStart:
+			return x.Seq, nil
+		}
+	}
 }
 
 // parts tells of turns, newest first, at which paths what they did is in at a
@@ -439,6 +470,11 @@ func (tl *timeline) inherited(ctx context.Context, head *record) error {
 				return err
 			}
 			mo.Without, mo.InPart = out, inBoth(in, out)
+			if tl.branches {
+				if mo.Prev, err = l.builtOn(ctx, r); err != nil {
+					return err
+				}
+			}
 		}
 		switch {
 		case r.Kind == history.KindStart && r.Facts.Fork != 0:

@@ -27,6 +27,7 @@ type logFlags struct {
 	limit      int
 	all, names bool
 	oneLine    bool
+	graph      bool
 	turns      bool // what each did is to be known
 
 	since, until time.Time // zero: always
@@ -60,6 +61,8 @@ func (a *app) logCommand() *cobra.Command {
 				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
 			case len(args) > 0 && cmd.ArgsLenAtDash() != 0 && !a.areThere(args):
 				return usageError(cmd, "log: %q: paths come after --", args[0])
+			case f.graph && (f.all || f.oneLine || a.flags.json):
+				return usageError(cmd, "log: --graph is for people: no --all, --oneline or --json with it")
 			case f.all && (len(args) > 0 || f.names || f.diff.shows() || a.flags.sessionFile != ""):
 				return usageError(cmd, "log: --all lists records as they are: "+
 					"no PATH, --name-status, --patch, --stat or --session-file with it")
@@ -80,6 +83,8 @@ func (a *app) logCommand() *cobra.Command {
 	addParsed(c.Flags(), &f.grep, smartCase, "grep",
 		"list what has a title or label that a `PATTERN` matches; without capitals case does not count")
 	c.Flags().BoolVar(&f.names, "name-status", false, "list the paths that each turn changed")
+	c.Flags().BoolVar(&f.graph, "graph", false,
+		"draw which turn builds on which, with all branches of the conversation")
 	c.Flags().BoolVar(&f.oneLine, "oneline", false, "list as in a pipe; --oneline=false as on a terminal")
 	f.diff.addTo(c.Flags())
 	return c
@@ -94,7 +99,7 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 	n := 0
 	var screen *logScreen
 	if !cmd.Flags().Changed("oneline") {
-		f.oneLine = !isTerminal(a.stdout)
+		f.oneLine = !isTerminal(a.stdout) && !f.graph
 	}
 	if !a.flags.json && !f.all && !f.oneLine {
 		screen = p.newLogScreen(only)
@@ -154,6 +159,9 @@ type logLine struct {
 	own, contested *manager.Diff     // with --name-status, or where paths were named
 	turn           *manager.TurnDiff // if it was asked for
 	isPart         bool              // of a turn that goes on: another line has the rest, or it is open
+
+	joins        []string // with --graph: lines above it
+	sign, beside string   // what stands before it, and before what follows
 }
 
 // logLines yields what is to be listed.
@@ -163,6 +171,10 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 	}
 	return func(yield func(*logLine, error) bool) {
 		err := p.chooseSession(ctx)
+		var g *graph
+		if f.graph {
+			ctx, g = inside.WithAllBranches(ctx), new(graph)
+		}
 		more := make(map[int]bool) // turns of which more is to come, or was listed
 		if err == nil {
 			err = p.noteUnended(more)
@@ -176,6 +188,9 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 			if err == nil && mo.ForkedFrom == "" {
 				line.isPart = mo.GoesOn && more[mo.TurnIndex]
 				more[mo.TurnIndex] = more[mo.TurnIndex] || mo.Kind == "step"
+			}
+			if err == nil && g != nil {
+				line.joins, line.sign, line.beside = g.add(mo)
 			}
 			if err == nil && !f.wants(mo) {
 				continue
@@ -363,8 +378,9 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 		return err
 	}
 	if f.names && l.own != nil {
-		a.printDiff(l.own, "  ", "")
-		a.printDiff(l.contested, "  ", " (contested)")
+		indent := l.beside + "  "
+		a.printDiff(l.own, indent, "")
+		a.printDiff(l.contested, indent, " (contested)")
 	}
 	if d == nil || len(l.turn.Changes) == 0 && l.turn.Unknown == "" {
 		return nil

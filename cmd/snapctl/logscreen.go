@@ -78,7 +78,7 @@ const (
 
 func signOf(mo *manager.Moment) string {
 	switch {
-	case mo.TakenBack != nil:
+	case mo.TakenBack != nil || mo.NotIn:
 		return signTakenBack
 	case len(mo.Without) > 0:
 		return signPart
@@ -95,13 +95,22 @@ func signOf(mo *manager.Moment) string {
 // print prints what happened at one time. turn is what it changed, nil if that is not to be
 // known.
 func (s *logScreen) print(ctx context.Context, l *logLine, turn *manager.TurnDiff) error {
+	all := s.logColumns
+	defer func() { s.logColumns = all }()
+	s.what = max(8, s.what-max(0, width(l.sign)-2)) // lanes of a graph take room
 	names, lines, err := s.changes(ctx, turn)
 	if err != nil {
 		return err
 	}
 	what, notes := s.whatAndNotes(l)
-	row := &screenRow{app: s.app, isFaded: l.TakenBack != nil}
-	row.text("", signOf(l.Moment)+" ")
+	sign, beside := l.sign, l.beside
+	if sign == "" {
+		sign, beside = signOf(l.Moment)+" ", signUser+" "
+	}
+	for _, text := range l.joins {
+		fmt.Fprintln(s.app.out, text)
+	}
+	row := &screenRow{app: s.app, before: sign, isFaded: l.TakenBack != nil || l.NotIn}
 	number := ""
 	if l.TurnIndex >= 0 {
 		number = fmt.Sprint(l.TurnIndex)
@@ -120,7 +129,8 @@ func (s *logScreen) print(ctx context.Context, l *logLine, turn *manager.TurnDif
 	row.column(asName, shortREV(history.NameOf(l.EntryID, l.Snapshot)), widthOfREV)
 	row.end()
 	for _, note := range notes {
-		row.text("", signUser+strings.Repeat(" ", 1+s.number+2))
+		row.before = beside
+		row.text("", strings.Repeat(" ", s.number+2))
 		row.text(asNote, note)
 		row.end()
 	}
@@ -277,6 +287,7 @@ func sizesOf(c *change) (larger, both int64) {
 // A screenRow is a line that is being printed.
 type screenRow struct {
 	app     *app
+	before  string // what stands before it, of which the colour is always the same
 	b       strings.Builder
 	gap     string // before the next column
 	isFaded bool
@@ -390,7 +401,7 @@ func (r *screenRow) end() {
 	if r.isFaded {
 		text = r.app.paint(asFaded, text)
 	}
-	fmt.Fprintln(r.app.out, text)
+	fmt.Fprintln(r.app.out, strings.TrimRight(r.before+text, " "))
 	r.b.Reset()
 	r.gap = ""
 }

@@ -87,6 +87,7 @@ func TestScreens(t *testing.T) {
 	}{
 		{"log", []uint16{40, 60, 80, 100, 140}, []string{"log"}},
 		{"log-stat", []uint16{80}, []string{"log", "--stat", "-n", "2"}},
+		{"log-graph", []uint16{80}, []string{"log", "--graph"}},
 		{"log-paths", []uint16{100}, []string{"log", "--", "cart.py"}},
 		{"log-grep", []uint16{80}, []string{"log", "--grep", "only|LOOK|änderung"}},
 		{"log-oneline", []uint16{80}, []string{"log", "--oneline"}},

@@ -132,3 +132,13 @@ func Location(ctx context.Context) *places.Location {
 	loc, _ := ctx.Value(locationKey{}).(*places.Location)
 	return loc
 }
+
+type branchesKey struct{}
+
+// WithAllBranches has Timeline list the turns of all branches of the conversation.
+func WithAllBranches(ctx context.Context) context.Context {
+	return context.WithValue(ctx, branchesKey{}, true)
+}
+
+// AllBranches reports whether a context is from WithAllBranches.
+func AllBranches(ctx context.Context) bool { return ctx.Value(branchesKey{}) != nil }
