@@ -30,6 +30,16 @@ test: ## all tests; a list of those that were skipped, and why, is at the end
 docs: ## run every example of README.md and the guides, and compare; UPDATE=1 writes what they print, and the picture
 	@bash -c "go test -count=1 -v -run 'TestGuide$$' ./cmd/snapctl $(if $(UPDATE),-update) | grep -v '^==='; exit \$${PIPESTATUS[0]}"
 
+.PHONY: release
+release: ## what users install, for all systems, in dist: archives, packages, npm, formula, checksums; ONLY=linux/amd64
+	go run ./internal/release -o dist -only '$(ONLY)'
+
+.PHONY: release-test
+release-test: release ## build it twice and compare, then install it each way that this machine can, as root on Linux
+	go run ./internal/release -o dist-again -only '$(ONLY)'
+	go run ./internal/gotest -- -count=1 -timeout $(TIMEOUT) -run 'TestRelease$$' ./internal/release -v -release $(CURDIR)/dist -again $(CURDIR)/dist-again
+	rm -r dist-again
+
 .PHONY: race
 race: ## all tests under the race detector, in random order
 	go test -race -shuffle=on -short -timeout $(TIMEOUT) ./...

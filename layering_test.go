@@ -70,6 +70,7 @@ var mayImport = map[string][]string{
 	"internal/dbpipe":                 {},
 	"internal/version":                {},
 	"internal/gotest":                 {}, // a program that runs the tests
+	"internal/release":                {}, // a program that makes what is downloaded
 	"cmd/snapctl-checkpoints":         {"internal/dbpipe", "internal/explain", "internal/version"},
 	"client":                          {"internal/explain", "internal/wire", "manager", "session", "store"},
 	"cmd/snapctl/internal/verbs":      {"internal/health", "internal/trees", "client", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/words", "internal/inside", "internal/filediff", "internal/textdiff", "internal/history"},
@@ -91,8 +92,8 @@ var only = map[string][]string{
 	"github.com/klauspost/compress":          {"internal/cas/pack", "bench"},
 	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
 	"github.com/pmezard/go-difflib":          {"internal/textdiff"},
-	"github.com/google/go-cmp":               {},                                                                                                                         // tests
-	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/gotest", "internal/mutants", "internal/testhistory"}, // snapctl starts itself
+	"github.com/google/go-cmp":               {},                                                                                                                                             // tests
+	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/gotest", "internal/mutants", "internal/release", "internal/testhistory"}, // snapctl starts itself
 	"github.com/modelcontextprotocol/go-sdk": {"cmd/snapctl/internal/mcp", "cmd/snapctl"},
 	"github.com/tailscale/hujson":            {"cmd/snapctl/internal/agents"},
 	"github.com/clipperhouse/displaywidth":   {"cmd/snapctl"},
@@ -104,7 +105,7 @@ var only = map[string][]string{
 	"github.com/hanwen/go-fuse":              {"faults/fuse"},
 	"net":                                    {"internal/wire", "cmd/snapctl/internal/rpc", "checkpoint/httpapi", "cmd/snapctl"},
 	"net/http":                               {"checkpoint/httpapi", "cmd/snapctl"},
-	"flag":                                   {"bench", "bench/years", "examples/runtime", "internal/gotest", "internal/mutants", "internal/testformat", "internal/testseed"},
+	"flag":                                   {"bench", "bench/years", "examples/runtime", "internal/gotest", "internal/mutants", "internal/release", "internal/testformat", "internal/testseed"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer
