@@ -309,11 +309,11 @@ func answers(shown []string) (list []string) {
 	return list
 }
 
-// onTerminal runs a command on a terminal of 100 columns, and gives answers to what it asks. It
+// onTerminal runs a command on a terminal, and gives answers to what it asks. It
 // returns the lines that the user sees in the end, and the same with colours.
 func (p *page) onTerminal(command string, answers []string) (plain, coloured []string) {
 	user, program := terminal(p.t)
-	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 100, Row: 40}); err != nil {
+	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: pictureColumns, Row: 40}); err != nil {
 		p.t.Skip(err)
 	}
 	c := p.command(command)
