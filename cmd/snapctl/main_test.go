@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -346,11 +347,36 @@ func TestCancelled(t *testing.T) {
 	}
 	ctx, cancel = context.WithCancel(ctx)
 	cancel()
-	for _, command := range []string{"status", "log", "diff", "coverage", "du"} {
+	unwritten := filepath.Join(t.TempDir(), "out")
+	for _, tt := range []struct {
+		args []string
+		want string // "": only that it was interrupted
+	}{
+		{args: []string{"status"}},
+		{args: []string{"log"}},
+		{args: []string{"diff"}},
+		{args: []string{"coverage"}},
+		{args: []string{"du"}},
+		{[]string{"restore", "@", "a"}, "snapctl: restore: interrupted, nothing was changed\n"},
+		{[]string{"undo"}, "snapctl: undo: interrupted, nothing was changed\n"},
+		{[]string{"redo"}, "snapctl: redo: interrupted, nothing was changed\n"},
+		{[]string{"revert", "-y", "turn:0"}, "snapctl: revert: interrupted, nothing was changed\n"},
+		{[]string{"navigate", "@"}, "snapctl: navigate: interrupted, nothing was changed\n"},
+		{[]string{"export", "@", unwritten}, "snapctl: export: interrupted, nothing was written\n"},
+		{[]string{"check"}, "snapctl: check: interrupted, the store is as it was\nhint: 'snapctl check' can be run again\n"},
+		{[]string{"repair"}, "snapctl: repair: interrupted, the store is no worse than it was\nhint: 'snapctl repair' goes on\n"},
+		{[]string{"prune"}, "snapctl: prune: interrupted, the store is whole\n" +
+			"hint: 'snapctl prune', with the same flags, goes on\n"},
+		{[]string{"forget", "-y", "a"}, "snapctl: forget: interrupted, the store is whole, and what was to go may still be in it\n" +
+			"hint: run the same command again\n"},
+	} {
 		stderr.Reset()
-		code := run(ctx, []string{"--store", base, "--root", dir, command}, nil, &out, &stderr, none)
-		if want := "snapctl: interrupted\n"; code != exitInterrupted || stderr.String() != want {
-			t.Errorf("cancelled %s: exit code %d, says %q, want %q", command, code, &stderr, want)
+		code := run(ctx, append([]string{"--store", base, "--root", dir}, tt.args...), nil, &out, &stderr, none)
+		if want := cmp.Or(tt.want, "snapctl: interrupted\n"); code != exitInterrupted || stderr.String() != want {
+			t.Errorf("cancelled %q: exit code %d, says %q, want %q", tt.args, code, &stderr, want)
 		}
+	}
+	if _, err := os.Stat(unwritten); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a cancelled export has made its directory: %v", err)
 	}
 }

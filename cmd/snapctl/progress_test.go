@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/boocode/filestore/internal/progress"
@@ -42,5 +44,48 @@ func TestStatusLine(t *testing.T) {
 	const clear = "\r\x1b[K"
 	if want := "1 file" + clear + "2 files" + clear + "warning\nanother\n"; out.String() != want {
 		t.Errorf("written %q, want %q", &out, want)
+	}
+}
+
+// A shownBuffer is a terminal.
+type shownBuffer struct{ bytes.Buffer }
+
+func (*shownBuffer) IsTerminal() bool { return true }
+
+// The line comes after 0.3 s, is drawn ten times a second, and is gone in the end; of work
+// that is done before nothing is shown. Events come from the start, and last the end.
+func TestShowProgress(t *testing.T) {
+	work := func(how string, takes time.Duration) string {
+		var out shownBuffer
+		synctest.Test(t, func(t *testing.T) {
+			a := &app{stderr: &statusWriter{w: &out}}
+			a.flags.progress = how
+			ctx, stop := a.showProgress(t.Context())
+			p := progress.Of(ctx)
+			p.Begin(progress.Phase{Name: "reading", Unit: "file", Items: 1000})
+			for range takes / time.Millisecond {
+				time.Sleep(time.Millisecond)
+				p.Count(1, 0)
+			}
+			stop()
+			stop() // as often as one likes
+		})
+		return out.String()
+	}
+	const clear = "\r\x1b[K"
+	if got := work(progressAuto, 299*time.Millisecond); got != "" {
+		t.Errorf("of work that takes 0.3 s it says %q", got)
+	}
+	got := work(progressAuto, 999*time.Millisecond)
+	if lines := strings.Count(got, "reading: "); lines != 7 || !strings.HasSuffix(got, " of 1,000 files"+clear) {
+		t.Errorf("of work that takes 1 s it says %d times how far it is: %q", lines, got)
+	}
+	if got := work(progressNone, time.Second); got != "" {
+		t.Errorf("with none it says %q", got)
+	}
+	got = work(progressJSON, 450*time.Millisecond)
+	const last = `{"progress":{"phase":"reading","unit":"file","done":450,"total":1000,"bytes":0}}` + "\n"
+	if strings.Count(got, "\n") != 5 || !strings.HasSuffix(got, last) {
+		t.Errorf("the events are %s", got)
 	}
 }
