@@ -25,9 +25,9 @@ type restoreFlags struct {
 	verbose                            bool // a terminal gets a line for each path, however many there are
 	onDirty                            rollback.Policy
 	onConflict                         rollback.OnConflict // of restore and revert
-	pick                               bool                // of these, too: it is asked for each hunk
+	asksHunks                          bool                // of these, too: it is asked for each
 	hunks                              []string            // of these, too: IDs
-	offered                            *manager.HunkRange  // with pick: of what it is asked
+	offered                            *manager.HunkRange  // with asksHunks: of what it is asked
 
 	finish, abort bool // of restore
 	past          bool // of undo and redo
@@ -191,7 +191,7 @@ func (a *app) restore(cmd *cobra.Command, rev string, args []string, f *restoreF
 		}
 		return r, f.hintOfHunks(err)
 	}
-	if err := p.pickHunks(cmd, f, run); err != nil {
+	if err := p.askHunks(cmd, f, run); err != nil {
 		return p.turnOpenHint(cmd, err)
 	}
 	preview, err := p.agree(cmd.Context(), f, run)
@@ -432,7 +432,7 @@ func (a *app) runAgreed(cmd *cobra.Command, p *place, f *restoreFlags, back stri
 	} else if err := p.askToEndTurn(cmd, f); err != nil {
 		return err
 	}
-	err := p.pickHunks(cmd, f, run)
+	err := p.askHunks(cmd, f, run)
 	if err == nil {
 		_, err = p.agree(cmd.Context(), f, run)
 	}

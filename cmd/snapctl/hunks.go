@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"strings"
 
@@ -37,7 +38,7 @@ func (a *app) diffHunks(cmd *cobra.Command, p *place, revs []string, only filter
 	if cmd.Flags().Changed("unified") {
 		r.Context = f.context
 	}
-	hunks, err := allHunks(cmd, p, r)
+	hunks, err := allHunks(cmd.Context(), p, r)
 	if err != nil {
 		return err
 	}
@@ -60,10 +61,10 @@ func (a *app) diffHunks(cmd *cobra.Command, p *place, revs []string, only filter
 }
 
 // allHunks returns the hunks of all parts of a list.
-func allHunks(cmd *cobra.Command, p *place, r *manager.HunkRange) (all []manager.Hunk, err error) {
+func allHunks(ctx context.Context, p *place, r *manager.HunkRange) (all []manager.Hunk, err error) {
 	all = []manager.Hunk{}
 	for {
-		list, err := p.m.Hunks(cmd.Context(), r)
+		list, err := p.m.Hunks(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -88,10 +89,7 @@ func (a *app) hunkText(h *manager.Hunk, isSeen bool) []byte {
 	if h.Window > 0 {
 		head += fmt.Sprintf(", window %d", h.Window)
 	}
-	text := []byte("@@\n" + h.Text) // so that it is known where lines begin
-	if h.TextBytes != nil {
-		text = append([]byte("@@\n"), h.TextBytes...)
-	}
+	text := patchOf(h)
 	if isSeen {
 		text = visiblePatch(text)
 	}
@@ -101,6 +99,20 @@ func (a *app) hunkText(h *manager.Hunk, isSeen bool) []byte {
 	}
 	_, body, _ := bytes.Cut(text, []byte("\n"))
 	return append([]byte(head+"\n"), body...)
+}
+
+// patchOf returns the text of a hunk behind a header, so that it is known where lines begin.
+func patchOf(h *manager.Hunk) []byte {
+	if h.TextBytes != nil {
+		return append([]byte("@@\n"), h.TextBytes...)
+	}
+	return []byte("@@\n" + h.Text)
+}
+
+// visibleHunk returns the text of a hunk as a terminal may have it.
+func visibleHunk(h *manager.Hunk) []byte {
+	_, body, _ := bytes.Cut(visiblePatch(patchOf(h)), []byte("\n"))
+	return body
 }
 
 // unifiedRange returns lines as the header of a hunk has them.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A picking is a directory with a turn that changed three places of a, and made b.
-func newPicking(t *testing.T) (do func(answers string, args ...string) (code int, out, said string),
+// newAsking returns a directory with a turn that changed three places of a, and made b.
+func newAsking(t *testing.T) (do func(answers string, args ...string) (code int, out, said string),
 	write func(name, text string), holds func(want string)) {
 	dir := t.TempDir()
 	on := onTerminal(t, t.TempDir())
@@ -44,7 +44,7 @@ func newPicking(t *testing.T) (do func(answers string, args ...string) (code int
 }
 
 // On a terminal -p shows one hunk after the other and asks for each.
-func TestPickHunks(t *testing.T) {
+func TestAskHunks(t *testing.T) {
 	for _, tt := range []struct {
 		name, answers, args, want string
 		code                      int
@@ -66,7 +66,7 @@ func TestPickHunks(t *testing.T) {
 		{"only look", "n\ny\nn\nn\n", "revert -n -p 0", "A234B678C|new", exitDone, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			do, _, holds := newPicking(t)
+			do, _, holds := newAsking(t)
 			code, out, said := do(tt.answers, strings.Fields(tt.args)...)
 			if code != tt.code {
 				t.Errorf("exit code %d, output %q, says %q, want %d", code, out, said, tt.code)
@@ -89,8 +89,8 @@ func TestPickHunks(t *testing.T) {
 }
 
 // Where turns made the same change it is asked for the hunks of each.
-func TestPickSameChange(t *testing.T) {
-	do, write, holds := newPicking(t)
+func TestAskHunksSameChange(t *testing.T) {
+	do, write, holds := newAsking(t)
 	for _, text := range []string{"1 2 3 4 5 6 7 8 9", "A 2 3 4 B 6 7 8 C"} {
 		write("a", text)
 		if code, _, said := do("", "snapshot"); code != exitDone {
@@ -106,7 +106,7 @@ func TestPickSameChange(t *testing.T) {
 
 // A hunk that was written anew can be divided; one in conflict says who is in its way;
 // one that is back already is not asked for.
-func TestPickDivided(t *testing.T) {
+func TestAskHunksDivided(t *testing.T) {
 	dir := t.TempDir()
 	on := onTerminal(t, t.TempDir())
 	text := func(mark string) (list []string) {

@@ -14,20 +14,20 @@ import (
 
 // addHunks adds the flags by which single hunks are taken back.
 func (f *restoreFlags) addHunks(c *cobra.Command) {
-	c.Flags().BoolVarP(&f.pick, "patch", "p", false, "show the pieces of what would be taken back, and ask for each")
+	c.Flags().BoolVarP(&f.asksHunks, "patch", "p", false, "show the pieces of what would be taken back, and ask for each")
 	c.Flags().StringSliceVar(&f.hunks, "hunks", nil, "take back only these pieces: `ID`s as 'diff --hunks' lists them")
 }
 
 // checkHunks refuses flags that do not go together.
 func (a *app) checkHunks(cmd *cobra.Command, f *restoreFlags) error {
 	switch {
-	case f.pick && len(f.hunks) > 0:
+	case f.asksHunks && len(f.hunks) > 0:
 		return usageError(cmd, "%s: -p asks which hunks, and --hunks says it", cmd.Name())
 	case cmd.Flags().Changed("hunks") && len(f.hunks) == 0:
 		return usageError(cmd, "%s: --hunks names none", cmd.Name())
-	case (f.pick || len(f.hunks) > 0) && f.exact:
+	case (f.asksHunks || len(f.hunks) > 0) && f.exact:
 		return usageError(cmd, "%s: --exact takes files whole", cmd.Name())
-	case f.pick && !a.canAsk():
+	case f.asksHunks && !a.canAsk():
 		return &failure{exitUsage, fmt.Errorf("%s: -p asks on a terminal, and nobody can be asked here", cmd.Name()),
 			"'snapctl diff --hunks --turn REV' lists pieces of what a turn did; to take some back: " +
 				"snapctl " + cmd.Name() + " --hunks ID,ID"}
@@ -46,11 +46,11 @@ func (f *restoreFlags) hintOfHunks(err error) error {
 		"'snapctl diff --hunks --turn REV' lists the hunks of a turn, and says which are taken back"}
 }
 
-// pickHunks asks which hunks are to be taken back of those that are offered, if that is
+// askHunks asks which hunks are to be taken back of those that are offered, if that is
 // wanted. run would take all back.
-func (p *place) pickHunks(cmd *cobra.Command, f *restoreFlags,
+func (p *place) askHunks(cmd *cobra.Command, f *restoreFlags,
 	run func(preview bool) (*manager.RestoreResult, error)) error {
-	if !f.pick {
+	if !f.asksHunks {
 		return nil
 	}
 	if _, err := run(true); err != nil {
@@ -61,7 +61,7 @@ func (p *place) pickHunks(cmd *cobra.Command, f *restoreFlags,
 	c := &hunkChooser{app: a, parts: make(map[string][]manager.Hunk), answers: make(map[string]bool)}
 	done := 0
 	f.offered.Parts, f.offered.Context = true, 3
-	list, err := allHunks(cmd, p, f.offered)
+	list, err := allHunks(cmd.Context(), p, f.offered)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ type hunkChooser struct {
 	answers map[string]bool           // by ID; those that are not there are undecided
 }
 
-const pickHelp = `y - take back this hunk
+const hunkAnswers = `y - take back this hunk
 n - leave it
 q - leave it and all that were not decided yet, and go on
 a - take it back, and all after it in the file
@@ -156,7 +156,7 @@ func (c *hunkChooser) run(cmd *cobra.Command) error {
 			a.tell("divided into %s", words.Count(len(parts), "hunk"))
 			c.hunks = slices.Replace(c.hunks, i, i+1, parts...)
 		default:
-			for line := range strings.Lines(pickHelp) {
+			for line := range strings.Lines(hunkAnswers) {
 				if key, _, _ := strings.Cut(line, " "); key == "?" || slices.Contains(strings.Split(keys, ","), key) {
 					a.tell("%s", strings.TrimSuffix(line, "\n"))
 				}
