@@ -14,7 +14,8 @@ import (
 
 // addHunks adds the flags by which single hunks are taken back.
 func (f *restoreFlags) addHunks(c *cobra.Command) {
-	c.Flags().BoolVarP(&f.asksHunks, "patch", "p", false, "show the pieces of what would be taken back, and ask for each")
+	c.Flags().BoolVarP(&f.asksHunks, "patch", "p", false,
+		"show the pieces of what would be taken back, and ask for each")
 	c.Flags().StringSliceVar(&f.hunks, "hunks", nil, "take back only these pieces: `ID`s as 'diff --hunks' lists them")
 }
 

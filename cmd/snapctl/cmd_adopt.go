@@ -33,7 +33,6 @@ func (a *app) adoptCommand() *cobra.Command {
 			}
 			return a.adopt(cmd.Context(), from, yes)
 		},
-		ValidArgsFunction: a.completeProjects(func(p places.Presence) bool { return p != places.There }),
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false,
 		"do not ask, though nothing but OLDPATH says that it is the same directory")

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -18,9 +16,8 @@ import (
 func (a *app) revertCommand() *cobra.Command {
 	f := restoreFlags{always: true}
 	c := &cobra.Command{
-		Use:               "revert [flags] TURN... [-- PATH...]",
-		Short:             "Take back turns, and keep what came after them",
-		ValidArgsFunction: a.completeTurns,
+		Use:   "revert [flags] TURN... [-- PATH...]",
+		Short: "Take back turns, and keep what came after them",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.turns = args
 			if n := cmd.ArgsLenAtDash(); n >= 0 {
@@ -111,42 +108,3 @@ func (p *place) waitUntilIdle(ctx context.Context) error {
 		}
 	}
 }
-
-// completeTurns completes an argument with the turns that are in, newest first.
-func (a *app) completeTurns(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
-	cobra.ShellCompDirective) {
-	const order = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
-	if slices.Contains(a.args, "--") { // cobra adds one of its own to what cmd knows
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	if a.prepare(cmd) != nil {
-		return nil, order
-	}
-	p, err := a.openToRead(cmd.Context())
-	if err != nil {
-		return nil, order
-	}
-	defer p.close()
-	if p.completeSession(cmd.Context()) != nil || p.chooseSession(cmd.Context()) != nil {
-		return nil, order
-	}
-	var list []cobra.Completion
-	for mo, err := range p.m.Timeline(cmd.Context()) {
-		if err != nil || len(list) == maxTurnsShown {
-			break
-		}
-		name := fmt.Sprintf("turn:%d", mo.TurnIndex)
-		if mo.Kind != "step" || mo.TakenBack != nil && len(mo.But) == 0 || slices.Contains(args, name) {
-			continue
-		}
-		what := nonZero([]amount{{mo.Added, "added"}, {mo.Modified, "modified"}, {mo.Deleted, "deleted"}})
-		if mo.Title != "" {
-			what += "  " + titleText(mo.Title)
-		}
-		list = append(list, cobra.CompletionWithDesc(name, what))
-	}
-	return list, order
-}
-
-// maxTurnsShown is how many turns completion offers.
-const maxTurnsShown = 50

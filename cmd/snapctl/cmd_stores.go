@@ -32,7 +32,6 @@ func (a *app) storesCommand() *cobra.Command {
 			}
 			return a.removeStore(cmd.Context(), args[0], yes)
 		},
-		ValidArgsFunction: a.completeProjects(func(places.Presence) bool { return true }),
 	}
 	rm.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	c.AddCommand(rm)

@@ -148,7 +148,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
 		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
 			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(),
-			a.configCommand(), a.versionCommand()}},
+			a.configCommand(), a.manCommand(), a.versionCommand()}},
 	} {
 		for _, c := range group.commands {
 			c.GroupID = group.id
@@ -159,6 +159,7 @@ func (a *app) rootCommand() *cobra.Command {
 	addHelp(root, root.Name())
 	a.pageHelp(root)
 	root.SetHelpCommand(helpCommand())
+	a.addCompletion(root)
 	return root
 }
 

@@ -46,6 +46,9 @@ func ToolNames(list []string) ([]string, error) {
 	return slices.Compact(chosen), nil
 }
 
+// Choices returns what a list of tools may name: groups, and then tools.
+func Choices() []string { return slices.Concat(slices.Sorted(maps.Keys(groups)), allTools()) }
+
 // serves reports whether the server has one of some tools.
 func (s *Server) serves(tools ...string) bool {
 	return s.Tools == nil || slices.ContainsFunc(tools, func(t string) bool { return slices.Contains(s.Tools, t) })
