@@ -31,11 +31,8 @@ type ledger struct {
 	effects map[uint64]ledgerEffect // of restores, by number
 	copied  lineOf                  // lines that were in two files
 	brought lineOf                  // lines that restores have brought
-
-	// Families of files of which the user has moved one, or to which turns came back in part:
-	// what is in of these no record says.
-	doubtful map[string]bool
-	steps    []string
+	moved   map[string]bool         // families of files of which the user has moved one
+	steps   []string
 }
 
 // A ledgerEffect is the lines that somebody brought, took away, and moved to another file.
@@ -57,7 +54,7 @@ func TestLedger(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 3)),
 				effects: make(map[uint64]ledgerEffect), copied: make(lineOf), brought: make(lineOf),
-				doubtful: make(map[string]bool)}
+				moved: make(map[string]bool)}
 			m, err := openOn(t, l.dir, vfstest.NewMem())
 			if err != nil {
 				t.Fatal(err)
@@ -208,7 +205,7 @@ func (l *ledger) edits(who string, n int) (said string) {
 			l.made++
 			to := fmt.Sprint(family(p), "~", l.made)
 			said += fmt.Sprintf(" move %s to %s", p, to)
-			l.doubtful[family(p)] = l.doubtful[family(p)] || who == "u"
+			l.moved[family(p)] = l.moved[family(p)] || who == "u"
 			l.remove(p)
 			l.write(to, now[p])
 		case k < 7:
@@ -264,8 +261,6 @@ type ledgerRequest struct {
 	name string
 	how  rollback.OnConflict
 	do   func(how rollback.OnConflict, preview bool) (*RestoreResult, error)
-
-	forth bool // turns may come
 
 	may  ledgerEffect // lines that may come, and go
 	must lineOf       // those of them that have to go, with the file from which; "": from all
@@ -329,12 +324,9 @@ func (l *ledger) ask(q *ledgerRequest) {
 	}
 	for line, p := range was {
 		at, must := q.must[line]
-		if _, stays := is[line]; stays && must && (at == "" || at == p) && !left[family(p)] && !l.doubtful[family(p)] {
+		if _, stays := is[line]; stays && must && (at == "" || at == p) && !left[family(p)] && !l.moved[family(p)] {
 			l.wrong("the line %s of %s stays, and no conflict is listed: %+v", line, p, r)
 		}
-	}
-	if q.forth {
-		maps.Copy(l.doubtful, left)
 	}
 	if r.Snapshot == nil {
 		return
@@ -354,8 +346,8 @@ func (l *ledger) note(r *RestoreResult, before, after files) {
 func (l *ledger) came(r *RestoreResult, err error) {
 	text := fmt.Sprint(err)
 	if err == nil {
-		text = fmt.Sprintf("restored %q, deleted %q, left %q, took back %d, put back %d", r.Restored, r.Deleted, r.Skipped,
-			r.TurnsTakenBack, r.TurnsPutBack)
+		text = fmt.Sprintf("restored %q, deleted %q, left %q, took back %d, put back %d", r.Restored, r.Deleted,
+			r.Skipped, r.TurnsTakenBack, r.TurnsPutBack)
 		for _, c := range r.Conflicts {
 			text += fmt.Sprintf(", conflict in %s: %s with %q", c.Path, c.Why, c.BlockedBy)
 		}
@@ -485,7 +477,6 @@ func (l *ledger) restoreAtRandom() {
 		target = fmt.Sprint("turn:", l.rng.IntN(len(l.turns)))
 	}
 	q := l.request("restore " + target)
-	q.forth = true
 	for _, e := range l.turns { // of turns that go, and of those that come
 		for _, lines := range []lineOf{e.came, e.went, e.moved} {
 			maps.Copy(q.may.came, lines)
@@ -521,22 +512,20 @@ func (l *ledger) takeBackAtRandom() {
 		l.wrong("%v", err)
 	}
 	was, is := l.linesOf(before, l.files())
-	of := l.effects[r.Undoes.SnapshotSeq]
+	seq := r.Undoes.SnapshotSeq
+	of := l.effects[seq]
 	for line, p := range of.moved { // it goes where it is, and comes where it was
 		of.came[line], of.went[line] = p, p
 	}
 	for line, p := range was.but(is) {
 		if _, may := of.came[line]; !may {
-			l.wrong("the line %s of %s is gone, which restore %d has not brought: %+v", line, p, r.Undoes.SnapshotSeq, r)
+			l.wrong("the line %s of %s is gone, which restore %d has not brought: %+v", line, p, seq, r)
 		}
 	}
 	for line, p := range is.but(was) {
 		if _, may := of.went[line]; !may {
-			l.wrong("the line %s of %s has come, which restore %d has not taken: %+v", line, p, r.Undoes.SnapshotSeq, r)
+			l.wrong("the line %s of %s has come, which restore %d has not taken: %+v", line, p, seq, r)
 		}
-	}
-	for _, c := range r.Conflicts {
-		l.doubtful[family(c.Path)] = true
 	}
 	if r.Snapshot != nil {
 		l.note(r, before, l.files())
