@@ -57,7 +57,8 @@ func TestSeconds(t *testing.T) {
 func (r *results) ran(tree, part, contender string, ms ...int) {
 	row := r.row(tree, part, contender)
 	for _, n := range ms {
-		row.Runs = append(row.Runs, usage{Wall: time.Duration(n) * time.Millisecond, CPU: time.Millisecond, RSS: 2 << 20})
+		row.Runs = append(row.Runs, usage{Wall: time.Duration(n) * time.Millisecond, CPU: time.Millisecond,
+			RSS: 2 << 20})
 	}
 }
 
@@ -253,7 +254,8 @@ func TestWriteDocs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"before\n", "| nothing changed | snapctl |", "](benchmarks/growth-first.svg)", "after\n"} {
+		for _, want := range []string{"before\n", "| nothing changed | snapctl |", "](benchmarks/growth-first.svg)",
+			"after\n"} {
 			if strings.Count(string(got), want) == 0 {
 				t.Errorf("after %q: benchmarks.md has no %q", old, want)
 			}

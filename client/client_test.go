@@ -93,7 +93,8 @@ func TestAnswers(t *testing.T) {
 	if err := c.Call(t.Context(), "ping", func() {}, nil); err == nil {
 		t.Error("arguments that are no JSON are sent")
 	}
-	if err := c.Call(t.Context(), "ping", nil, &struct{ N string }{}); err == nil || !strings.Contains(err.Error(), "answer: ") {
+	if err := c.Call(t.Context(), "ping", nil, &struct{ N string }{}); err == nil ||
+		!strings.Contains(err.Error(), "answer: ") {
 		t.Errorf("an answer of another kind: %v", err)
 	}
 }

@@ -105,7 +105,8 @@ func TestBlockLog(t *testing.T) {
 					t.Fatalf("sync %d of %d", n, len(syncs))
 				}
 			}
-			t.Logf("%d writes, %d syncs, %d snapshots acknowledged; %d images, in which %d were to be", len(writes)-len(syncs), len(syncs), len(w.acks), made, checked)
+			t.Logf("%d writes, %d syncs, %d snapshots acknowledged; %d images, in which %d were to be",
+				len(writes)-len(syncs), len(syncs), len(w.acks), made, checked)
 		})
 	}
 }
@@ -136,7 +137,8 @@ func tryImage(t *testing.T, w *world, base []byte, later []blockWrite, r *rand.R
 	for _, x := range later {
 		for off := 0; off < len(x.b); off += block {
 			if r.IntN(2) == 0 {
-				if _, err := f.WriteAt(x.b[off:min(off+block, len(x.b))], x.off+int64(off)); err != nil && err != io.EOF {
+				if _, err := f.WriteAt(x.b[off:min(off+block, len(x.b))], x.off+int64(off)); err != nil &&
+					err != io.EOF {
 					t.Fatal(err)
 				}
 			}

@@ -28,7 +28,8 @@ func TestOpenToOthers(t *testing.T) {
 			t.Errorf("check of a store with mode %v: %d, %q", mode, r.code, r.stderr)
 		}
 		r := w.run("snapshot")
-		if warned := strings.Contains(r.stderr, "other users could write to the store"); r.code != 0 || warned != (mode&0o022 != 0) {
+		if warned := strings.Contains(r.stderr, "other users could write to the store"); r.code != 0 ||
+			warned != (mode&0o022 != 0) {
 			t.Errorf("snapshot into a store with mode %v: %d, %q", mode, r.code, r.stderr)
 		}
 		if st, err := os.Stat(w.storeDir()); err != nil || st.Mode().Perm() != 0o700 {
@@ -115,7 +116,8 @@ func TestDiskError(t *testing.T) {
 			h.set(fmt.Sprintf("fail %s %d %s", op, syscall.EIO, path))
 			if err := w.snapshot(); err != nil {
 				t.Logf("%s %s: %v", op, path, err)
-				if !strings.Contains(err.Error(), "exit code 6") || !strings.Contains(err.Error(), "input/output error") {
+				if !strings.Contains(err.Error(), "exit code 6") ||
+					!strings.Contains(err.Error(), "input/output error") {
 					t.Errorf("%s %s: %v, want exit code 6 and the cause", op, path, err)
 				}
 			}

@@ -81,7 +81,8 @@ func TestPowerCut(t *testing.T) {
 					t.Fatalf("round %d", round)
 				}
 			}
-			t.Logf("%d cuts, %d snapshots acknowledged, %d times a restore was the last thing", *cuts, len(w.acks), restored)
+			t.Logf("%d cuts, %d snapshots acknowledged, %d times a restore was the last thing", *cuts, len(w.acks),
+				restored)
 		})
 	}
 }

@@ -95,7 +95,8 @@ func (w *tight) try() (failed int) {
 		}
 	}
 	w.verify(w.acks)
-	w.t.Logf("%d levels, %d commands, %d of them failed, %d snapshots acknowledged", len(w.levels), tried, failed, len(w.acks))
+	w.t.Logf("%d levels, %d commands, %d of them failed, %d snapshots acknowledged", len(w.levels), tried, failed,
+		len(w.acks))
 	return failed
 }
 
@@ -204,7 +205,8 @@ func TestWayBack(t *testing.T) {
 			r := w.run(args...)
 			said[fmt.Sprintf("%s %d", args[0], r.code)]++
 			if !slices.Contains(may, r.code) {
-				t.Errorf("disk of %d KiB, %d bytes free: snapctl %q: exit code %d\n%s%s", 2048+16*i, free(), args, r.code, r.stdout, r.stderr)
+				t.Errorf("disk of %d KiB, %d bytes free: snapctl %q: exit code %d\n%s%s", 2048+16*i, free(), args,
+					r.code, r.stdout, r.stderr)
 			}
 			return r
 		}
@@ -224,11 +226,13 @@ func TestWayBack(t *testing.T) {
 		for k := range 3 {
 			w.write(fmt.Sprint("big", k), noise(4<<20+i*16<<10))
 			full := try([]int{6}, "snapshot")
-			if again := strings.Contains(full.stderr, "nothing is recorded since"); again != (k > 0) || k > 0 && strings.Count(full.stderr, "\n") != 1 {
+			if again := strings.Contains(full.stderr, "nothing is recorded since"); again != (k > 0) ||
+				k > 0 && strings.Count(full.stderr, "\n") != 1 {
 				t.Errorf("snapshot for the %d. time: %s", k+1, full.stderr)
 			}
 			if left := free(); left < before-16<<10 {
-				t.Errorf("disk of %d KiB: a snapshot that does not fit leaves %d bytes free of %d", 2048+16*i, left, before)
+				t.Errorf("disk of %d KiB: a snapshot that does not fit leaves %d bytes free of %d", 2048+16*i, left,
+					before)
 			}
 		}
 		for k := range 3 {
@@ -237,7 +241,8 @@ func TestWayBack(t *testing.T) {
 
 		fill(t, m.dir, i%7*4096, -1)
 		w.write("d2/f2", noise(20000))
-		for _, args := range [][]string{{"snapshot"}, {"restore", "@~1", "-y"}, {"undo", "-y"}, {"forget", "secret", "-y"}, {"status"}, {"check"}} {
+		for _, args := range [][]string{{"snapshot"}, {"restore", "@~1", "-y"}, {"undo", "-y"},
+			{"forget", "secret", "-y"}, {"status"}, {"check"}} {
 			try([]int{0, 1, 3, 6}, args...)
 		}
 		try([]int{0}, "prune")
@@ -272,7 +277,8 @@ func TestReadOnly(t *testing.T) {
 			if where == "store" {
 				project = filepath.Join(scratch(t), "project")
 			}
-			w := &tight{world: newWorld(t, m.path("stores"), project), causes: []string{"read-only file system"}, levels: []int{0}}
+			w := &tight{world: newWorld(t, m.path("stores"), project), causes: []string{"read-only file system"},
+				levels: []int{0}}
 			w.short = func(int) { sh(t, "mount", "-o", "remount,ro", m.dir) }
 			w.wide = func() { sh(t, "mount", "-o", "remount,rw", m.dir) }
 			w.try()
@@ -293,7 +299,8 @@ func TestQuota(t *testing.T) {
 	}
 	sh(t, "mkfs.ext4", "-q", "-O", "quota", "-E", "quotatype=usrquota", image)
 	m := newMount(t, "-o", "loop,usrquota", image)
-	w := &tight{world: newWorld(t, m.path("stores"), filepath.Join(scratch(t), "project")), causes: []string{"disk quota exceeded"}}
+	w := &tight{world: newWorld(t, m.path("stores"), filepath.Join(scratch(t), "project")),
+		causes: []string{"disk quota exceeded"}}
 	w.cred = &syscall.Credential{Uid: uid, Gid: uid}
 	for _, dir := range []string{m.dir, w.project, w.home} {
 		if err := os.Chmod(dir, 0o777); err != nil {
@@ -359,7 +366,8 @@ func TestFileTooLarge(t *testing.T) {
 // TestFewFiles limits the files that the command may have open, but leaves enough
 // for Go's runtime, which otherwise may end before anything can be said.
 func TestFewFiles(t *testing.T) {
-	w := &tight{world: newWorld(t, t.TempDir(), filepath.Join(t.TempDir(), "p")), causes: []string{"too many open files"}}
+	w := &tight{world: newWorld(t, t.TempDir(), filepath.Join(t.TempDir(), "p")),
+		causes: []string{"too many open files"}}
 	w.short = func(free int) {
 		w.wrap = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$@"`, 6+free), "sh"}
 	}
@@ -462,7 +470,8 @@ func TestFewWatches(t *testing.T) {
 		var stats struct {
 			Engine struct{ Watches map[string]capture.WatchStats }
 		}
-		if err := json.Unmarshal([]byte(w.must("stats", "--json")), &stats); err != nil || len(stats.Engine.Watches) != 1 {
+		if err := json.Unmarshal([]byte(w.must("stats", "--json")), &stats); err != nil ||
+			len(stats.Engine.Watches) != 1 {
 			t.Fatalf("stats: %v, %v", stats, err)
 		}
 		for _, s := range stats.Engine.Watches {

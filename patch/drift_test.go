@@ -43,7 +43,8 @@ func TestDrift(t *testing.T) {
 		fresh := 0
 		line := func(level int) driftLine {
 			fresh++
-			text := []string{"x%d = call(\"name\", 'other')", "if value_%d is not None:", "return it's_%d", "self.items_%d - 1"}[rng.IntN(4)]
+			text := []string{"x%d = call(\"name\", 'other')", "if value_%d is not None:", "return it's_%d",
+				"self.items_%d - 1"}[rng.IntN(4)]
 			return driftLine{level, fmt.Sprintf(text, fresh), ends[rng.IntN(len(ends))]}
 		}
 		var file []driftLine
@@ -133,7 +134,8 @@ func TestDrift(t *testing.T) {
 		after := driftText(file[:from], unit, 0) + driftText(kept, unit, 0) + driftText(file[to:], unit, 0)
 		got := string(r.Content)
 		if bare(got) != bare(after) {
-			t.Fatalf("Replace(%q, %q, %q)\ngot  %q\nwant %q (%+v)", content, written(old), written(new), got, after, r.Match)
+			t.Fatalf("Replace(%q, %q, %q)\ngot  %q\nwant %q (%+v)", content, written(old), written(new), got, after,
+				r.Match)
 		}
 		for _, l := range file { // what was not to be changed is so to the byte
 			s := strings.Repeat(unit, l.level) + l.text + l.end

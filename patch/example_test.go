@@ -8,7 +8,8 @@ import (
 
 func ExampleReplace() {
 	content := []byte("if x {\n\t\tprint(“hello”)\n\t}\n")
-	r := patch.Replace(content, []byte("print(\"hello\")\n"), []byte("print(\"bye\")\n"), &patch.Options{Reindent: patch.ReindentAuto})
+	r := patch.Replace(content, []byte("print(\"hello\")\n"), []byte("print(\"bye\")\n"),
+		&patch.Options{Reindent: patch.ReindentAuto})
 	fmt.Println(r.Kind, r.Stage, r.StartLine)
 	fmt.Printf("%s", r.Content)
 	// Output:

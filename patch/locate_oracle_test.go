@@ -39,7 +39,8 @@ func (o *oracle) locate() *Match {
 			starts = append(starts, Span{i, i + len(o.old)})
 		}
 	}
-	if within := strings.HasPrefix(o.old, "\n") || strings.HasSuffix(o.old, "\r"); len(starts) == 0 || within && strings.Contains(o.content, "\r\n") {
+	if within := strings.HasPrefix(o.old, "\n") || strings.HasSuffix(o.old, "\r"); len(starts) == 0 ||
+		within && strings.Contains(o.content, "\r\n") {
 		starts = o.withoutLineEnds()
 	}
 	if len(starts) > 0 {
@@ -158,7 +159,8 @@ func (o *oracle) one(kind Kind, stage Stage, places []Span, similarity float64) 
 	if len(places) > 1 {
 		return &Match{Kind: IsAmbiguous, Stage: stage, Count: len(places), Similarity: similarity}
 	}
-	return &Match{Kind: kind, Stage: stage, Count: 1, Similarity: similarity, Start: places[0].Start, End: places[0].End}
+	return &Match{Kind: kind, Stage: stage, Count: 1, Similarity: similarity, Start: places[0].Start,
+		End: places[0].End}
 }
 
 type oracleLine struct {
@@ -336,7 +338,8 @@ func distance(a, b []rune) int {
 
 // randomCase is a small file and something that is, or was, in it.
 func randomCase(rng *rand.Rand) (content, old string) {
-	pieces := []string{"a", "b", "foo", "}", "{", "x = 1", "", "  ", "\t", "\u201chi\u201d", "\"hi\"", "it\u2019s", "it's", "\u00a0", "\xff", "\xc3", "é", "日本", "...", "return value", "\r"}
+	pieces := []string{"a", "b", "foo", "}", "{", "x = 1", "", "  ", "\t", "\u201chi\u201d", "\"hi\"", "it\u2019s",
+		"it's", "\u00a0", "\xff", "\xc3", "é", "日本", "...", "return value", "\r"}
 	ends := [][]string{{"\n"}, {"\r\n"}, {"\n", "\r\n", "\r"}}[rng.IntN(3)]
 	var list []string
 	for range 1 + rng.IntN(12) {
@@ -395,7 +398,9 @@ func TestLocateOracle(t *testing.T) {
 		want := (&oracle{opts, content, old}).locate()
 		got := Locate([]byte(content), []byte(old), &opts)
 		stages[fmt.Sprint(got.Kind, " ", got.Stage)]++
-		if got.Kind != want.Kind || got.Found() && (got.Stage != want.Stage || got.Start != want.Start || got.End != want.End || !slices.Equal(got.Spans, want.Spans) || got.Similarity != want.Similarity) ||
+		if got.Kind != want.Kind || got.Found() &&
+			(got.Stage != want.Stage || got.Start != want.Start || got.End != want.End ||
+				!slices.Equal(got.Spans, want.Spans) || got.Similarity != want.Similarity) ||
 			got.Kind == IsAmbiguous && (got.Stage != want.Stage || got.Count != want.Count) {
 			t.Fatalf("Locate(%q, %q, %d):\ngot  %+v\nwant %+v", content, old, opts.Replacements, got, want)
 		}
@@ -404,7 +409,8 @@ func TestLocateOracle(t *testing.T) {
 		}
 	}
 	t.Log(stages)
-	for _, stage := range []string{"exact exact", "fuzzy whitespace", "fuzzy unicode", "fuzzy block_anchor", "fuzzy levenshtein", "ambiguous levenshtein", "not_found "} {
+	for _, stage := range []string{"exact exact", "fuzzy whitespace", "fuzzy unicode", "fuzzy block_anchor",
+		"fuzzy levenshtein", "ambiguous levenshtein", "not_found "} {
 		if stages[stage] < n/10_000 { // the rarest is 37 in 10,000
 			t.Errorf("%d cases of %q: %v", stages[stage], stage, stages)
 		}

@@ -26,7 +26,8 @@ var mergeInputs = []mergeInput{
 	{"1M lines of CSV, 100+100", func(rng *rand.Rand) triple {
 		base := make([]string, 1_000_000)
 		for i := range base {
-			base[i] = fmt.Sprintf("%d,%d,name %d,2026-11-24,%d.%02d\n", i, rng.IntN(1e6), rng.IntN(5000), rng.IntN(1000), rng.IntN(100))
+			base[i] = fmt.Sprintf("%d,%d,name %d,2026-11-24,%d.%02d\n", i, rng.IntN(1e6), rng.IntN(5000),
+				rng.IntN(1000), rng.IntN(100))
 		}
 		return sides(rng, base, 100)
 	}},

@@ -20,8 +20,9 @@ import (
 
 var (
 	mergeCases   = flag.Int("merge.cases", 500, "cases of TestMergeAgreesWithGit; 8200 by make merge")
-	mergeHistory = flag.String("merge.history", "", "directories in git repositories, separated by commas, whose files'"+
-		" histories are merged; default this one")
+	mergeHistory = flag.String("merge.history", "",
+		"directories in git repositories, separated by commas, whose files'"+
+			" histories are merged; default this one")
 	mergeShow = flag.Bool("merge.show", false, "print each case that is not as git has it")
 )
 
@@ -100,7 +101,8 @@ func sourceLines(t *testing.T, rng *rand.Rand) []string {
 		}
 		err = filepath.WalkDir(filepath.Join(strings.TrimSpace(string(root)), "src"),
 			func(path string, d fs.DirEntry, err error) error {
-				if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go") {
+				if err == nil && d.Type().IsRegular() && strings.HasSuffix(path, ".go") &&
+					!strings.HasSuffix(path, "_test.go") {
 					goFiles = append(goFiles, path)
 				}
 				return err
@@ -235,7 +237,8 @@ func gitMerged(t *testing.T, dir string, c triple, args ...string) (text []byte,
 			t.Fatal(err)
 		}
 	}
-	text, err := testhistory.Git(dir, nil, append(append([]string{"merge-file", "-p", "-q"}, args...), "ours", "base", "theirs")...)
+	text, err := testhistory.Git(dir, nil, append(append([]string{"merge-file", "-p", "-q"}, args...), "ours", "base",
+		"theirs")...)
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:
@@ -333,6 +336,7 @@ func (n *tally) add(t *testing.T, c triple, dir string) {
 		}
 	}
 	if what != "" && *mergeShow {
-		t.Logf("%s\n-- base\n%s-- ours\n%s-- theirs\n%s-- git\n%s-- we\n%s", what, c.base, c.ours, c.theirs, text, marked)
+		t.Logf("%s\n-- base\n%s-- ours\n%s-- theirs\n%s-- git\n%s-- we\n%s", what, c.base, c.ours, c.theirs, text,
+			marked)
 	}
 }

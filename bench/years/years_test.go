@@ -25,12 +25,14 @@ func TestRecord(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &spans[i]); err != nil {
 			t.Fatal(err)
 		}
-		if stores, err := filepath.Glob(filepath.Join(storeRoot(dir), "*", "packs", "*.pack")); err != nil || len(stores) == 0 {
+		if stores, err := filepath.Glob(filepath.Join(storeRoot(dir), "*", "packs", "*.pack")); err != nil ||
+			len(stores) == 0 {
 			t.Errorf("no packs in %s: %v", storeRoot(dir), err)
 		}
 	}
 	s := spans[0]
-	if s.Snapshots != 10 || s.Sessions < 2 || s.Changed.Files < 10 || s.Changed.Edited == 0 || s.Changed.Whole < s.Changed.Edited || s.P99 < s.Median {
+	if s.Snapshots != 10 || s.Sessions < 2 || s.Changed.Files < 10 || s.Changed.Edited == 0 ||
+		s.Changed.Whole < s.Changed.Edited || s.P99 < s.Median {
 		t.Errorf("%+v", s)
 	}
 	if s.Changed != spans[1].Changed || s.Sessions != spans[1].Sessions {
@@ -56,7 +58,8 @@ func TestTable(t *testing.T) {
 
 func TestQuantile(t *testing.T) {
 	all := []time.Duration{5, 1, 4, 2, 3}
-	if q := []time.Duration{quantile(all, 0), quantile(all, 0.5), quantile(all, 1)}; q[0] != 1 || q[1] != 3 || q[2] != 5 || all[0] != 5 {
+	if q := []time.Duration{quantile(all, 0), quantile(all, 0.5), quantile(all, 1)}; q[0] != 1 || q[1] != 3 ||
+		q[2] != 5 || all[0] != 5 {
 		t.Errorf("quantiles %v of %v", q, all)
 	}
 }

@@ -108,7 +108,8 @@ func needs(t *testing.T, s *cas.Store, kind object.Kind, id store.ID, all map[st
 	}
 	for _, it := range items {
 		switch {
-		case level > 0 || kind == object.Coverage && !it.ID.IsZero() || kind == object.Tree && tree.Mode(it.Attr).IsDir():
+		case level > 0 || kind == object.Coverage && !it.ID.IsZero() ||
+			kind == object.Tree && tree.Mode(it.Attr).IsDir():
 			needs(t, s, kind, it.ID, all)
 		case kind == object.Tree:
 			needs(t, s, object.Blob, it.ID, all)

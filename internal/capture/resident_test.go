@@ -414,7 +414,8 @@ func TestFilesInTheMaking(t *testing.T) {
 		write(t, filepath.Join(root, making, "file"), "new")
 		for name, ws := range workspaces {
 			if r := snapshot(t, s, ws, nil); r.Tree != before[name].Tree || r.Coverage != before[name].Coverage {
-				t.Errorf("%s, with %s: %q, %q are left out", name, making, paths(t, s, r.Tree), omissions(t, s, r.Coverage))
+				t.Errorf("%s, with %s: %q, %q are left out", name, making, paths(t, s, r.Tree),
+					omissions(t, s, r.Coverage))
 			}
 		}
 	}

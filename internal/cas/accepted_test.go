@@ -85,7 +85,8 @@ func TestAcceptFaults(t *testing.T) {
 		for at := int64(0); ; at++ {
 			disk := cutJournal(t)
 			fault := &vfstest.Fault{At: at, Sticky: sticky, Err: syscall.EIO}
-			err := session(t.Context(), vfstest.WithFault(disk, fault), func(s *Store) error { return acceptTold(t, s, 4) })
+			err := session(t.Context(), vfstest.WithFault(disk, fault),
+				func(s *Store) error { return acceptTold(t, s, 4) })
 			for _, left := range []*vfstest.Mem{disk.AfterCrash(nil), disk} {
 				s, oerr := OpenFS(t.Context(), left, &Options{})
 				if oerr != nil {

@@ -216,7 +216,8 @@ func BenchmarkGet(b *testing.B) {
 			id := object.Hash(object.Blob, data)
 			codec, stored := pack.Compress(uint8(object.Blob), data, &packed)
 			ids = append(ids, id)
-			locs = append(locs, put(pack.Header{Kind: uint8(object.Blob), Codec: codec, Raw: uint32(len(data)), ID: id}, stored))
+			locs = append(locs, put(pack.Header{Kind: uint8(object.Blob), Codec: codec, Raw: uint32(len(data)), ID: id},
+				stored))
 		}
 	})
 	order := rand.New(rand.NewPCG(3, 0)).Perm(len(ids))
@@ -338,11 +339,16 @@ func BenchmarkOpen(b *testing.B) {
 			sealMany(b, s, packs)
 			var records []journal.Record
 			for i := range snapshots {
-				snap := &store.Snapshot{Tree: object.Hash(object.Blob, fmt.Append(nil, i)), Time: time.Unix(int64(i), 0), Worktree: "0123456789abcdef", Root: "/home/user/project",
-					Session: fmt.Sprint("session ", i%50), Entry: fmt.Sprintf("e%07d", i), Kind: "step", Log: "/home/user/.agent/session.jsonl"}
-				records = append(records, journal.Record{Kind: journal.FrameSnapshot, Body: journal.AppendSnapshot(nil, snap, nil)})
+				snap := &store.Snapshot{Tree: object.Hash(object.Blob, fmt.Append(nil, i)),
+					Time: time.Unix(int64(i), 0), Worktree: "0123456789abcdef", Root: "/home/user/project",
+					Session: fmt.Sprint("session ", i%50), Entry: fmt.Sprintf("e%07d", i), Kind: "step",
+					Log: "/home/user/.agent/session.jsonl"}
+				records = append(records, journal.Record{Kind: journal.FrameSnapshot,
+					Body: journal.AppendSnapshot(nil, snap, nil)})
 			}
-			err = layout.WithLock(b.Context(), s.fsys, layout.JournalLock, func() error { return errors.Join(s.j.Writable(), s.j.Append(records)) })
+			err = layout.WithLock(b.Context(), s.fsys, layout.JournalLock, func() error {
+				return errors.Join(s.j.Writable(), s.j.Append(records))
+			})
 			if err := errors.Join(err, s.Close()); err != nil {
 				b.Fatal(err)
 			}

@@ -56,7 +56,8 @@ func TestPutReaderFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.PutReader(io.MultiReader(bytes.NewReader(big), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+	if _, _, err := w.PutReader(io.MultiReader(bytes.NewReader(big),
+		iotest.ErrReader(broken))); !errors.Is(err, broken) {
 		t.Errorf("a file that cannot be read: %v", err)
 	}
 	if err := w.Close(); err != nil {

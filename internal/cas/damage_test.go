@@ -72,8 +72,8 @@ func newSample(t *testing.T) *sample {
 		if head, err := s.Newest(t.Context(), ws.Worktree, ""); err == nil {
 			newest = head.Seq
 		}
-		snap := &store.Snapshot{Tree: r.Tree, Coverage: r.Coverage, Worktree: ws.Worktree, Root: ws.Root, Parent: newest,
-			Time: time.Unix(1, 0), Entry: fmt.Sprint("entry ", newest)}
+		snap := &store.Snapshot{Tree: r.Tree, Coverage: r.Coverage, Worktree: ws.Worktree, Root: ws.Root,
+			Parent: newest, Time: time.Unix(1, 0), Entry: fmt.Sprint("entry ", newest)}
 		if err := w.Commit(t.Context(), snap, newest); err != nil {
 			t.Fatal(err)
 		}

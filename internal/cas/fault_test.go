@@ -126,7 +126,8 @@ func appendTo(t *testing.T, disk *vfstest.Mem, name string, b []byte) {
 }
 
 func rawRecord(kind uint8, data []byte) []byte {
-	h := pack.Header{Kind: kind, Raw: uint32(len(data)), Stored: uint32(len(data)), ID: object.Hash(object.Kind(kind), data), Crc: layout.Checksum(data)}
+	h := pack.Header{Kind: kind, Raw: uint32(len(data)), Stored: uint32(len(data)),
+		ID: object.Hash(object.Kind(kind), data), Crc: layout.Checksum(data)}
 	return append(h.Append(nil), data...)
 }
 
@@ -136,18 +137,20 @@ func scenarios() []scenario {
 		{name: "create", run: commits(two), acks: 1},
 		{name: "commit", setup: prepare, run: commits(two, [][]byte{[]byte("second")}), acks: 2},
 		{name: "chunks", setup: prepare, run: commits([][]byte{random(pack.MinChunked+100<<10, 3)}), acks: 1},
-		{name: "close without commit", setup: prepare, run: func(ctx context.Context, fsys vfs.FS, ack func(acked)) error {
-			return session(ctx, fsys, func(s *Store) error {
-				w, err := s.Begin(ctx)
-				if err != nil {
-					return err
-				}
-				_, err = w.Put(object.Blob, large)
-				return errors.Join(err, w.Close())
-			})
-		}},
+		{name: "close without commit", setup: prepare,
+			run: func(ctx context.Context, fsys vfs.FS, ack func(acked)) error {
+				return session(ctx, fsys, func(s *Store) error {
+					w, err := s.Begin(ctx)
+					if err != nil {
+						return err
+					}
+					_, err = w.Put(object.Blob, large)
+					return errors.Join(err, w.Close())
+				})
+			}},
 		{name: "seal after commit", seal: 4 << 10, setup: prepare, run: commits(two), acks: 1, best: seals},
-		{name: "seal between commits", seal: 4 << 10, setup: prepare, run: commits(two, [][]byte{[]byte("second")}), acks: 2, best: seals},
+		{name: "seal between commits", seal: 4 << 10, setup: prepare, run: commits(two, [][]byte{[]byte("second")}),
+			acks: 2, best: seals},
 		{name: "seal during capture", sealMax: 4 << 10, setup: prepare,
 			run: commits([][]byte{large, small, random(5<<10, 4), []byte("last")}), acks: 1, best: seals},
 		{name: "rotate", segment: 200, setup: prepare,
@@ -169,7 +172,8 @@ func scenarios() []scenario {
 		{name: "damaged journal", setup: func(t *testing.T, disk *vfstest.Mem) []acked {
 			acks := prepare(t, disk)
 			var more []acked
-			if err := commits(two, [][]byte{large})(t.Context(), disk, func(a acked) { more = append(more, a) }); err != nil {
+			if err := commits(two, [][]byte{large})(t.Context(), disk,
+				func(a acked) { more = append(more, a) }); err != nil {
 				t.Fatal(err)
 			}
 			// The first of the two is damaged.
@@ -378,7 +382,8 @@ func TestTwoProcesses(t *testing.T) {
 						continue
 					}
 					for _, session := range []string{"both", fmt.Sprint("own ", i)} {
-						a, err := tryCommit(t.Context(), s, session, fmt.Appendf(nil, "%s %d", session, round), random(1000, byte(round)))
+						a, err := tryCommit(t.Context(), s, session, fmt.Appendf(nil, "%s %d", session, round),
+							random(1000, byte(round)))
 						if a.seq != 0 {
 							acks = append(acks, a)
 						}
@@ -566,7 +571,8 @@ func TestDeadTailIsSealed(t *testing.T) {
 	if after := readAll(t, disk, name); !bytes.HasPrefix(after, before) || len(after) != len(before)+pack.SealSize {
 		t.Errorf("%s has %d bytes, was %d: want a seal behind them", name, len(after), len(before))
 	}
-	if len(names(t, disk, "packs", ".pack")) != 2 || only(t, disk, "packs", ".idx") != strings.TrimSuffix(name, ".pack")+".idx" {
+	if len(names(t, disk, "packs", ".pack")) != 2 ||
+		only(t, disk, "packs", ".idx") != strings.TrimSuffix(name, ".pack")+".idx" {
 		t.Errorf("packs are %q", names(t, disk, "packs", ""))
 	}
 	verify(t, disk.AfterCrash(nil), append(acks, more...), 0)
@@ -636,8 +642,9 @@ func TestCrashDuringSeal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.active.Append(pack.Header{Kind: uint8(object.Blob), Raw: uint32(len(large)), Stored: uint32(len(large)),
-			ID: object.Hash(object.Blob, large), Crc: layout.Checksum(large)}, large); err != nil {
+		if _, err := s.active.Append(pack.Header{Kind: uint8(object.Blob), Raw: uint32(len(large)),
+			Stored: uint32(len(large)),
+			ID:     object.Hash(object.Blob, large), Crc: layout.Checksum(large)}, large); err != nil {
 			t.Fatal(err)
 		}
 		own := s.active.F
@@ -678,7 +685,8 @@ func TestFailedNameSync(t *testing.T) {
 				fault.At = fault.Count()
 			}
 		}
-		if err := commits([][]byte{small})(t.Context(), vfstest.WithFault(disk, fault), func(acked) {}); !errors.Is(err, syscall.EIO) {
+		if err := commits([][]byte{small})(t.Context(), vfstest.WithFault(disk, fault),
+			func(acked) {}); !errors.Is(err, syscall.EIO) {
 			t.Errorf("SyncDir %s: commit returned %v, want EIO", dir, err)
 		}
 		var acks []acked

@@ -84,7 +84,8 @@ func checkForgotten(t *testing.T, fsys vfs.FS, secrets ...[]byte) {
 func checkMissed(t *testing.T, s *Store, secrets ...[]byte) {
 	t.Helper()
 	for _, b := range secrets {
-		if _, err := s.Get(t.Context(), object.Blob, object.Hash(object.Blob, b)); !errors.Is(err, store.ErrForgotten) || errors.Is(err, store.ErrNotFound) {
+		if _, err := s.Get(t.Context(), object.Blob,
+			object.Hash(object.Blob, b)); !errors.Is(err, store.ErrForgotten) || errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Get of a forgotten blob: %v, want ErrForgotten", err)
 		}
 	}
@@ -143,7 +144,8 @@ func TestForget(t *testing.T) {
 	if err != nil || !plan.Empty() {
 		t.Errorf("once more: %+v, %v; want nothing to do", plan, err)
 	}
-	if _, _, err := lib.prune(t.Context(), s, func(snap *store.Snapshot) bool { return snap.Session != "a" }); err != nil {
+	if _, _, err := lib.prune(t.Context(), s,
+		func(snap *store.Snapshot) bool { return snap.Session != "a" }); err != nil {
 		t.Error(err)
 	}
 
@@ -314,7 +316,8 @@ func forgetFaultAt(t *testing.T, at int64, sticky bool) bool {
 	if !fault.Fired() && err != nil {
 		t.Errorf("without a fault: %v", err)
 	}
-	for i, left := range []*vfstest.Mem{disk.AfterCrash(nil), disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))), disk} {
+	for i, left := range []*vfstest.Mem{disk.AfterCrash(nil), disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))),
+		disk} {
 		if err == nil {
 			checkForgotten(t, left, raw)
 		}
@@ -324,7 +327,8 @@ func forgetFaultAt(t *testing.T, at int64, sticky bool) bool {
 		}
 		checkClean(t, s)
 		checkAcked(t, s, kept)
-		if _, err := s.Get(t.Context(), object.Blob, object.Hash(object.Blob, raw)); err != nil && !errors.Is(err, store.ErrForgotten) {
+		if _, err := s.Get(t.Context(), object.Blob, object.Hash(object.Blob, raw)); err != nil &&
+			!errors.Is(err, store.ErrForgotten) {
 			t.Errorf("the secret: %v, want it or ErrForgotten", err)
 		}
 		if err := lib.forget(t, s, raw); err != nil {

@@ -43,7 +43,8 @@ type note struct {
 }
 
 var (
-	v1Store    = [16]byte{0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x5b, 0x5c, 0x5d, 0x5e, 0x5f, 0x60}
+	v1Store = [16]byte{0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x5b, 0x5c, 0x5d, 0x5e, 0x5f,
+		0x60}
 	v1Sealed   = [16]byte{0xa0, 15: 0xaf}
 	v1Unsealed = [16]byte{0xb0, 15: 0xbf}
 	v1Created  = uint64(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC).UnixNano())
@@ -67,7 +68,8 @@ func v1List() (list []byte) {
 func v1Snapshots() []*store.Snapshot {
 	return []*store.Snapshot{
 		{Seq: 1, Tree: object.Hash(object.Tree, v1Tree)},
-		{Seq: 2, Tree: object.Hash(object.Tree, v1Tree), Coverage: object.Hash(object.Coverage, v1Left), Time: time.Unix(0, int64(v1Created)),
+		{Seq: 2, Tree: object.Hash(object.Tree, v1Tree), Coverage: object.Hash(object.Coverage, v1Left),
+			Time:     time.Unix(0, int64(v1Created)),
 			Worktree: "worktree", Root: "/root/\xff", Head: "head", Session: "session", Parent: 1, Kind: "step",
 			Entry: "entry", Above: "above", Log: "log.jsonl", Label: "label"},
 	}
@@ -75,12 +77,12 @@ func v1Snapshots() []*store.Snapshot {
 
 var (
 	headerNotes = []note{{8, "magic"}, {4, "format version"}, {16, "store id"}}
-	packNotes   = append(headerNotes[:3:3], note{16, "pack id"}, note{8, "created, Unix ns"}, note{4, "0"}, note{4, "0"},
-		note{4, "CRC-32C of the 60 bytes above"})
-	journalNotes = append(headerNotes[:3:3], note{16, "number of the segment"}, note{8, "created, Unix ns"}, note{4, "0"}, note{4, "0"},
-		note{4, "CRC-32C of the 60 bytes above"})
-	recordNotes = []note{{4, "magic"}, {1, "kind"}, {1, "codec"}, {2, "0"}, {4, "length of the object"}, {4, "length of the payload"},
-		{32, "ID"}, {4, "CRC-32C of the payload"}, {4, "CRC-32C of the 52 bytes above"}}
+	packNotes   = append(headerNotes[:3:3], note{16, "pack id"}, note{8, "created, Unix ns"}, note{4, "0"},
+		note{4, "0"}, note{4, "CRC-32C of the 60 bytes above"})
+	journalNotes = append(headerNotes[:3:3], note{16, "number of the segment"}, note{8, "created, Unix ns"},
+		note{4, "0"}, note{4, "0"}, note{4, "CRC-32C of the 60 bytes above"})
+	recordNotes = []note{{4, "magic"}, {1, "kind"}, {1, "codec"}, {2, "0"}, {4, "length of the object"},
+		{4, "length of the payload"}, {32, "ID"}, {4, "CRC-32C of the payload"}, {4, "CRC-32C of the 52 bytes above"}}
 	frameNotes = []note{{4, "magic"}, {1, "kind"}, {3, "0"}, {4, "length of the body"}, {8, "number of the record"},
 		{8, "durable up to here"}, {4, "CRC-32C of the 28 bytes above and the body"}}
 )
@@ -168,9 +170,11 @@ func vectors() []vector {
 		all = append(all, vector{name, notes, value, encode, decode})
 	}
 
-	value, encode, decode := header(layout.Header{Magic: layout.PackMagic, Store: v1Store, Name: v1Sealed, A: v1Created})
+	value, encode, decode := header(layout.Header{Magic: layout.PackMagic, Store: v1Store, Name: v1Sealed,
+		A: v1Created})
 	add("pack-header", packNotes, value, encode, decode)
-	value, encode, decode = header(layout.Header{Magic: layout.JournalMagic, Store: v1Store, Name: layout.SegmentID(1), A: v1Created})
+	value, encode, decode = header(layout.Header{Magic: layout.JournalMagic, Store: v1Store, Name: layout.SegmentID(1),
+		A: v1Created})
 	add("journal-header", journalNotes, value, encode, decode)
 
 	value, encode = rawObject(uint8(object.Blob), object.Hash(object.Blob, v1Raw), v1Raw)
@@ -179,7 +183,8 @@ func vectors() []vector {
 		whole{uint8(object.Blob), pack.CodecZstd, object.Hash(object.Blob, v1Text), v1Text}, nil, decodeRecord)
 	value, encode = rawObject(pack.RecChunked, object.Hash(object.Blob, v1Whole), v1List())
 	add("record-chunks", append(recordNotes[:len(recordNotes):len(recordNotes)],
-		note{32, "ID of the first chunk"}, note{4, "its length"}, note{32, "ID of the second chunk"}, note{4, "its length"}),
+		note{32, "ID of the first chunk"}, note{4, "its length"}, note{32, "ID of the second chunk"},
+		note{4, "its length"}),
 		value, encode, decodeRecord)
 	add("seal", append(recordNotes[:len(recordNotes):len(recordNotes)], note{8, "end of the pack's body"}), int64(1000),
 		func() []byte { return pack.AppendSeal(nil, 1000) },
@@ -191,13 +196,15 @@ func vectors() []vector {
 			return end, nil
 		})
 
-	indexNotes := append(headerNotes[:3:3], note{16, "pack id"}, note{8, "end of the pack's body"}, note{4, "number of entries"},
-		note{4, "0"}, note{4, "CRC-32C of the 60 bytes above"})
+	indexNotes := append(headerNotes[:3:3], note{16, "pack id"}, note{8, "end of the pack's body"},
+		note{4, "number of entries"}, note{4, "0"}, note{4, "CRC-32C of the 60 bytes above"})
 	for i := range pack.BucketCount {
-		indexNotes = append(indexNotes, note{4, fmt.Sprintf("bucket %02x: number of entries up to its end", i)}, note{4, "CRC-32C of its entries"})
+		indexNotes = append(indexNotes, note{4, fmt.Sprintf("bucket %02x: number of entries up to its end", i)},
+			note{4, "CRC-32C of its entries"})
 	}
 	indexNotes = append(indexNotes, note{4, "CRC-32C of the 2048 bytes above"})
-	entries := []pack.Entry{{ID: store.ID{1: 2, 30: 9}, Location: pack.Location{Pack: nil, Off: 64, Stored: 12}}, {ID: store.ID{0xff, 7}, Location: pack.Location{Pack: nil, Off: 132, Stored: 0}}}
+	entries := []pack.Entry{{ID: store.ID{1: 2, 30: 9}, Location: pack.Location{Pack: nil, Off: 64, Stored: 12}},
+		{ID: store.ID{0xff, 7}, Location: pack.Location{Pack: nil, Off: 132, Stored: 0}}}
 	for i := range entries {
 		indexNotes = append(indexNotes, note{pack.PrefixSize, fmt.Sprintf("first 24 bytes of the ID of object %d", i)},
 			note{4, "offset of its record"}, note{4, "length of its payload"})
@@ -232,51 +239,78 @@ func vectors() []vector {
 		add(name, notes, want, func() []byte { return f.Append(nil) }, decodeFrame)
 	}
 	addFrame("frame-state", notes(frameNotes, packField, packField, fieldNotes("epoch", 8)),
-		journal.Frame{Kind: journal.FrameState, Seq: 7, Durable: 64, Body: journal.AppendField(journal.AppendPacks(nil, lens), journal.TagEpoch, layout.Le.AppendUint64(nil, 3))},
+		journal.Frame{Kind: journal.FrameState, Seq: 7, Durable: 64,
+			Body: journal.AppendField(journal.AppendPacks(nil, lens), journal.TagEpoch,
+				layout.Le.AppendUint64(nil, 3))},
 		decodedFrame{Packs: fmt.Sprint(lens), Epoch: 3})
 	// Since version 2.
-	said := journal.Ledger{Epoch: 4, Completed: 3, Condemned: [][16]byte{v1Sealed}, Removed: [][16]byte{v1Unsealed}, Pruned: journal.SeqSet{{From: 1, To: 3}, {From: 5, To: 300}}}
-	ledgerNotes := notes(packField, fieldNotes("epoch", 8), fieldNotes("completed", 8), fieldNotes("condemned pack", 16),
+	said := journal.Ledger{Epoch: 4, Completed: 3, Condemned: [][16]byte{v1Sealed}, Removed: [][16]byte{v1Unsealed},
+		Pruned: journal.SeqSet{{From: 1, To: 3}, {From: 5, To: 300}}}
+	ledgerNotes := notes(packField, fieldNotes("epoch", 8), fieldNotes("completed", 8),
+		fieldNotes("condemned pack", 16),
 		fieldNotes("removed pack", 16), fieldNotes("pruned: left out, more than one; twice", 5))
 	rest := said
 	rest.Epoch = 0
-	addFrame("../v2/frame-ledger", notes(frameNotes, ledgerNotes), journal.Frame{Kind: journal.FrameLedger, Seq: 12, Durable: 900, Body: said.AppendBody(nil, lens[1:])},
+	addFrame("../v2/frame-ledger", notes(frameNotes, ledgerNotes),
+		journal.Frame{Kind: journal.FrameLedger, Seq: 12, Durable: 900, Body: said.AppendBody(nil, lens[1:])},
 		decodedFrame{Packs: fmt.Sprint(lens[1:]), Epoch: 4, Ledger: fmt.Sprint(rest)})
-	addFrame("../v2/frame-state", notes(frameNotes, ledgerNotes), journal.Frame{Kind: journal.FrameState, Seq: 12, Durable: 64, Body: said.AppendBody(nil, lens[1:])},
+	addFrame("../v2/frame-state", notes(frameNotes, ledgerNotes),
+		journal.Frame{Kind: journal.FrameState, Seq: 12, Durable: 64, Body: said.AppendBody(nil, lens[1:])},
 		decodedFrame{Packs: fmt.Sprint(lens[1:]), Epoch: 4, Ledger: fmt.Sprint(rest)})
-	noted := &store.Snapshot{Seq: 3, Tree: object.Hash(object.Tree, v1Tree), Kind: "step", Note: object.Hash(object.Blob, v1Text)}
-	addFrame("../v2/frame-snapshot-note", notes(frameNotes, fieldNotes("tree", 32), fieldNotes("kind", 4), packField, fieldNotes("note", 32)),
-		journal.Frame{Kind: journal.FrameSnapshot, Seq: 3, Durable: 300, Body: journal.AppendSnapshot(nil, noted, lens[:1])}, decodedFrame{Packs: fmt.Sprint(lens[:1]), Snapshot: noted})
+	noted := &store.Snapshot{Seq: 3, Tree: object.Hash(object.Tree, v1Tree), Kind: "step",
+		Note: object.Hash(object.Blob, v1Text)}
+	addFrame("../v2/frame-snapshot-note", notes(frameNotes, fieldNotes("tree", 32), fieldNotes("kind", 4), packField,
+		fieldNotes("note", 32)),
+		journal.Frame{Kind: journal.FrameSnapshot, Seq: 3, Durable: 300,
+			Body: journal.AppendSnapshot(nil, noted, lens[:1])},
+		decodedFrame{Packs: fmt.Sprint(lens[:1]), Snapshot: noted})
 	gone := []store.ID{object.Hash(object.Blob, v1Raw), object.Hash(object.Blob, v1Text)}
 	slices.SortFunc(gone, func(a, b store.ID) int { return bytes.Compare(a[:], b[:]) })
-	add("../v2/forgotten", notes(headerNotes, []note{{16, "0"}, {8, "0"}, {4, "number of IDs"}, {4, "0"}, {4, "CRC-32C of the 60 bytes above"},
-		{32, "ID"}, {32, "ID"}, {4, "CRC-32C of all above"}}), gone, func() []byte { return appendForgotten(nil, v1Store, gone) },
+	add("../v2/forgotten", notes(headerNotes, []note{{16, "0"}, {8, "0"}, {4, "number of IDs"}, {4, "0"},
+		{4, "CRC-32C of the 60 bytes above"},
+		{32, "ID"}, {32, "ID"}, {4, "CRC-32C of all above"}}), gone, func() []byte {
+		return appendForgotten(nil, v1Store, gone)
+	},
 		func(b []byte) (any, error) { return parseForgotten(b, v1Store) })
 
-	addFrame("frame-packs", notes(frameNotes, packField), journal.Frame{Kind: journal.FramePacks, Seq: 9, Durable: 500, Body: journal.AppendPacks(nil, lens[1:])},
+	addFrame("frame-packs", notes(frameNotes, packField),
+		journal.Frame{Kind: journal.FramePacks, Seq: 9, Durable: 500, Body: journal.AppendPacks(nil, lens[1:])},
 		decodedFrame{Packs: fmt.Sprint(lens[1:])})
 	snaps := v1Snapshots()
 	addFrame("frame-snapshot-small", notes(frameNotes, fieldNotes("tree", 32)),
-		journal.Frame{Kind: journal.FrameSnapshot, Seq: 1, Durable: 105, Body: journal.AppendSnapshot(nil, snaps[0], nil)}, decodedFrame{Packs: "[]", Snapshot: snaps[0]})
-	addFrame("frame-snapshot", notes(frameNotes, fieldNotes("tree", 32), fieldNotes("coverage", 32), fieldNotes("time, Unix ns", 8),
-		fieldNotes("worktree", 8), fieldNotes("root", 7), fieldNotes("head", 4), fieldNotes("session", 7), fieldNotes("parent", 8),
-		fieldNotes("kind", 4), fieldNotes("entry", 5), fieldNotes("above", 5), fieldNotes("log", 9), fieldNotes("label", 5), packField),
-		journal.Frame{Kind: journal.FrameSnapshot, Seq: 2, Durable: 300, Body: journal.AppendSnapshot(nil, snaps[1], lens[:1])}, decodedFrame{Packs: fmt.Sprint(lens[:1]), Snapshot: snaps[1]})
-	states := &store.Snapshot{Seq: 3, Tree: object.Hash(object.Tree, v1Tree), Base: store.State{Tree: object.Hash(object.Tree, v1Tree)},
+		journal.Frame{Kind: journal.FrameSnapshot, Seq: 1, Durable: 105,
+			Body: journal.AppendSnapshot(nil, snaps[0], nil)}, decodedFrame{Packs: "[]", Snapshot: snaps[0]})
+	addFrame("frame-snapshot", notes(frameNotes, fieldNotes("tree", 32), fieldNotes("coverage", 32),
+		fieldNotes("time, Unix ns", 8),
+		fieldNotes("worktree", 8), fieldNotes("root", 7), fieldNotes("head", 4), fieldNotes("session", 7),
+		fieldNotes("parent", 8),
+		fieldNotes("kind", 4), fieldNotes("entry", 5), fieldNotes("above", 5), fieldNotes("log", 9),
+		fieldNotes("label", 5), packField),
+		journal.Frame{Kind: journal.FrameSnapshot, Seq: 2, Durable: 300,
+			Body: journal.AppendSnapshot(nil, snaps[1], lens[:1])},
+		decodedFrame{Packs: fmt.Sprint(lens[:1]), Snapshot: snaps[1]})
+	states := &store.Snapshot{Seq: 3, Tree: object.Hash(object.Tree, v1Tree),
+		Base: store.State{Tree: object.Hash(object.Tree, v1Tree)},
 		Also: []store.State{{Tree: object.Hash(object.Tree, v1Tree), Coverage: object.Hash(object.Coverage, v1Left)}, {Tree: object.Hash(object.Tree, v1Tree)}}, Data: []byte(`{"v":1}`)}
 	stateNotes := func(name string) []note {
 		return []note{{1, "tag: " + name}, {1, "length"}, {32, "tree"}, {32, "coverage"}}
 	}
-	addFrame("frame-snapshot-states", notes(frameNotes, fieldNotes("tree", 32), stateNotes("base"), stateNotes("also"), stateNotes("also"),
-		fieldNotes("data", 7)), journal.Frame{Kind: journal.FrameSnapshot, Seq: 3, Durable: 300, Body: journal.AppendSnapshot(nil, states, nil)}, decodedFrame{Packs: "[]", Snapshot: states})
+	addFrame("frame-snapshot-states", notes(frameNotes, fieldNotes("tree", 32), stateNotes("base"), stateNotes("also"),
+		stateNotes("also"),
+		fieldNotes("data", 7)), journal.Frame{Kind: journal.FrameSnapshot, Seq: 3, Durable: 300,
+		Body: journal.AppendSnapshot(nil, states, nil)}, decodedFrame{Packs: "[]", Snapshot: states})
 
-	sum := &journal.Summary{Base: 2, Last: 10, Recs: []journal.RecordRef{{Seq: 3, Off: 64}, {Seq: 9, Off: 200}}, Entries: []journal.KeyRef{{Key: journal.PrefixKey("entry"), Rec: 1}},
-		Trees: []journal.KeyRef{{Key: 1, Rec: 0}, {Key: 2, Rec: 1}}, Lines: []journal.KeyRef{{Key: journal.HeadKey{Worktree: "worktree", Session: "session"}.Sum(), Rec: 1}}}
+	sum := &journal.Summary{Base: 2, Last: 10, Recs: []journal.RecordRef{{Seq: 3, Off: 64}, {Seq: 9, Off: 200}},
+		Entries: []journal.KeyRef{{Key: journal.PrefixKey("entry"), Rec: 1}},
+		Trees:   []journal.KeyRef{{Key: 1, Rec: 0}, {Key: 2, Rec: 1}},
+		Lines:   []journal.KeyRef{{Key: journal.HeadKey{Worktree: "worktree", Session: "session"}.Sum(), Rec: 1}}}
 	record := []note{{8, "number of the record"}, {4, "offset of its frame"}}
 	key := func(name string) []note { return []note{{8, name}, {4, "which record"}} }
 	add("summary", notes(headerNotes, []note{{16, "number of the segment"}, {8, "its length"}, {4, "0"}, {4, "0"},
-		{4, "CRC-32C of the 60 bytes above"}, {8, "number of the last record before"}, {8, "number of the last record"}, {4, "records"}, {4, "entries"}, {4, "trees"}, {4, "sessions"}},
-		record, record, key("entry"), key("start of the tree's ID"), key("start of the tree's ID"), key("hash of worktree and session"),
+		{4, "CRC-32C of the 60 bytes above"}, {8, "number of the last record before"}, {8, "number of the last record"},
+		{4, "records"}, {4, "entries"}, {4, "trees"}, {4, "sessions"}},
+		record, record, key("entry"), key("start of the tree's ID"), key("start of the tree's ID"),
+		key("hash of worktree and session"),
 		[]note{{4, "CRC-32C of all above"}}),
 		*sum, func() []byte { return sum.Append(nil, v1Store, 4, 1000) },
 		func(b []byte) (any, error) {
@@ -327,8 +361,8 @@ func readVector(t *testing.T, name string) []byte {
 func TestFormatVectors(t *testing.T) {
 	for _, v := range vectors() {
 		if *update {
-			b := encodeRecord(pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: uint32(len(v1Text)), ID: object.Hash(object.Blob, v1Text)},
-				pack.Encoder().EncodeAll(v1Text, nil))
+			b := encodeRecord(pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: uint32(len(v1Text)),
+				ID: object.Hash(object.Blob, v1Text)}, pack.Encoder().EncodeAll(v1Text, nil))
 			if v.encode != nil {
 				b = v.encode()
 			}
@@ -338,7 +372,8 @@ func TestFormatVectors(t *testing.T) {
 		got, err := v.decode(b)
 		if err != nil {
 			t.Errorf("%s: decode: %v", v.name, err)
-		} else if d := cmp.Diff(v.value, got, cmp.AllowUnexported(whole{}, journal.Summary{}, journal.RecordRef{}, journal.KeyRef{})); d != "" {
+		} else if d := cmp.Diff(v.value, got, cmp.AllowUnexported(whole{}, journal.Summary{}, journal.RecordRef{},
+			journal.KeyRef{})); d != "" {
 			t.Errorf("%s: decode (-want +got):\n%s", v.name, d)
 		}
 		if v.encode == nil {
@@ -370,7 +405,8 @@ func v1Files(t *testing.T) map[string][]byte {
 	sealed := header(layout.PackMagic, v1Sealed)
 	var entries []pack.Entry
 	add := func(id store.ID, record []byte) {
-		entries = append(entries, pack.Entry{ID: id, Location: pack.Location{Off: int64(len(sealed)), Stored: uint32(len(record) - pack.HeaderSize)}})
+		entries = append(entries, pack.Entry{ID: id,
+			Location: pack.Location{Off: int64(len(sealed)), Stored: uint32(len(record) - pack.HeaderSize)}})
 		sealed = append(sealed, record...)
 	}
 	addRaw := func(kind uint8, id store.ID, b []byte) {
@@ -399,7 +435,8 @@ func v1Files(t *testing.T) map[string][]byte {
 		{Kind: journal.FrameState, Seq: 0, Body: journal.AppendField(nil, journal.TagEpoch, make([]byte, 8))},
 		{Kind: journal.FrameSnapshot, Seq: 1, Body: journal.AppendSnapshot(nil, snaps[0], nil)},
 		{Kind: journal.FrameSnapshot, Seq: 2, Body: journal.AppendSnapshot(nil, snaps[1], durable)},
-		{Kind: journal.FramePacks, Seq: 3, Body: journal.AppendField(journal.AppendPacks(nil, durable), 200, []byte("a field of the future"))},
+		{Kind: journal.FramePacks, Seq: 3, Body: journal.AppendField(journal.AppendPacks(nil, durable), 200,
+			[]byte("a field of the future"))},
 	} {
 		if f.Durable = uint64(len(segment)); i == 0 {
 			f.Durable = layout.HeaderSize
@@ -463,8 +500,10 @@ func TestFormatStore(t *testing.T) {
 		for _, want := range []struct {
 			kind object.Kind
 			b    []byte
-		}{{object.Blob, v1Raw}, {object.Blob, v1Text}, {object.Blob, v1Whole}, {object.Blob, v1Chunks[1]}, {object.Blob, v1Loose}, {object.Tree, v1Tree}, {object.Coverage, v1Left}} {
-			if got, err := s.Get(t.Context(), want.kind, object.Hash(want.kind, want.b)); err != nil || !bytes.Equal(got, want.b) {
+		}{{object.Blob, v1Raw}, {object.Blob, v1Text}, {object.Blob, v1Whole}, {object.Blob, v1Chunks[1]},
+			{object.Blob, v1Loose}, {object.Tree, v1Tree}, {object.Coverage, v1Left}} {
+			if got, err := s.Get(t.Context(), want.kind, object.Hash(want.kind, want.b)); err != nil ||
+				!bytes.Equal(got, want.b) {
 				t.Errorf("Get of %s %q = %q, %v", want.kind, want.b, got, err)
 			}
 		}

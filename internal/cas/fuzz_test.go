@@ -107,7 +107,8 @@ func FuzzFileHeader(f *testing.F) {
 	addSeeds(f, layout.Header{Magic: layout.PackMagic, Store: v1Store, Name: v1Sealed, A: v1Created}.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, withSum(b, 60)} {
-			for _, magic := range []string{layout.PackMagic, layout.IndexMagic, layout.JournalMagic, journal.SummaryMagic} {
+			for _, magic := range []string{layout.PackMagic, layout.IndexMagic, layout.JournalMagic,
+				journal.SummaryMagic} {
 				h, err := layout.ParseHeader(b, magic, v1Store)
 				if err != nil {
 					continue
@@ -121,7 +122,8 @@ func FuzzFileHeader(f *testing.F) {
 }
 
 func FuzzRecordHeader(f *testing.F) {
-	h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: 200, Stored: 100, ID: object.Hash(object.Blob, small), Crc: 7}
+	h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: 200, Stored: 100,
+		ID: object.Hash(object.Blob, small), Crc: 7}
 	addSeeds(f, h.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, withSum(b, 52)} {
@@ -204,9 +206,12 @@ func fuzzDisk(t *testing.T, name string, b []byte) *vfstest.Mem {
 
 // What an index finds is what it lists.
 func FuzzIndex(f *testing.F) {
-	entries := []pack.Entry{{ID: store.ID{1, 2}, Location: pack.Location{Pack: nil, Off: 64, Stored: 12}}, {ID: store.ID{1, 3}, Location: pack.Location{Pack: nil, Off: 132, Stored: 0}}, {ID: store.ID{255, 1}, Location: pack.Location{Pack: nil, Off: 188, Stored: 7}}}
+	entries := []pack.Entry{{ID: store.ID{1, 2}, Location: pack.Location{Pack: nil, Off: 64, Stored: 12}},
+		{ID: store.ID{1, 3}, Location: pack.Location{Pack: nil, Off: 132, Stored: 0}},
+		{ID: store.ID{255, 1}, Location: pack.Location{Pack: nil, Off: 188, Stored: 7}}}
 	good := pack.EncodeIndex(v1Store, v1Sealed, 251, entries)
-	for _, part := range [][2]int{{0, layout.HeaderSize}, {layout.HeaderSize, layout.HeaderSize + 3*pack.BucketSize}, // the rest of the buckets is the like
+	// the rest of the buckets is the like
+	for _, part := range [][2]int{{0, layout.HeaderSize}, {layout.HeaderSize, layout.HeaderSize + 3*pack.BucketSize},
 		{layout.HeaderSize + 254*pack.BucketSize, len(good)}} {
 		for _, b := range nearmiss.Of(good[part[0]:part[1]]) {
 			f.Add(slices.Concat(good[:part[0]], b, good[part[1]:]))
@@ -236,10 +241,12 @@ func FuzzIndex(f *testing.F) {
 			// That they are in order, each in its bucket, only Check looks at.
 			again := pack.EncodeIndex(v1Store, v1Sealed, x.BodyEnd, slices.Clone(listed))
 			ordered := bytes.Equal(again[layout.HeaderSize:], b[layout.HeaderSize:])
-			for _, e := range append(listed, pack.Entry{}, pack.Entry{ID: store.ID{1, 2, 3}}, pack.Entry{ID: store.ID{255}}) {
+			for _, e := range append(listed, pack.Entry{}, pack.Entry{ID: store.ID{1, 2, 3}},
+				pack.Entry{ID: store.ID{255}}) {
 				loc, ok, err := x.Find(e.ID)
 				is := slices.ContainsFunc(listed, func(l pack.Entry) bool { return l.ID == e.ID })
-				if err != nil || ok && !slices.Contains(listed, pack.Entry{ID: e.ID, Location: loc}) || ordered && ok != is {
+				if err != nil || ok && !slices.Contains(listed, pack.Entry{ID: e.ID, Location: loc}) ||
+					ordered && ok != is {
 					t.Errorf("find %s: %v, %v, %v", e.ID, loc, ok, err)
 				}
 			}
@@ -371,7 +378,8 @@ func checkSegment(t *testing.T, frames []byte) {
 		return // no number is left, and none will ever be that high
 	}
 	said := snapshotsIn(t, j)
-	if err := errors.Join(j.Writable(), j.Append([]journal.Record{{Kind: journal.FramePacks}})); err != nil || j.Seq != before+1 {
+	if err := errors.Join(j.Writable(), j.Append([]journal.Record{{Kind: journal.FramePacks}})); err != nil ||
+		j.Seq != before+1 {
 		t.Fatalf("append after record %d: %v, record %d", before, err, j.Seq)
 	}
 	again := journal.New(disk, v1Store)
@@ -402,7 +410,9 @@ func FuzzObject(f *testing.F) {
 	for _, b := range nearmiss.Of(list) {
 		f.Add(uint8(pack.RecChunked), uint8(pack.CodecRaw), uint32(len(b)), b)
 	}
-	f.Add(uint8(pack.RecChunked), uint8(pack.CodecRaw), uint32(36), appendChunkRef(nil, object.Hash(object.Blob, v1Whole), len(v1Whole))) // itself
+	// itself
+	f.Add(uint8(pack.RecChunked), uint8(pack.CodecRaw), uint32(36),
+		appendChunkRef(nil, object.Hash(object.Blob, v1Whole), len(v1Whole)))
 	for _, b := range nearmiss.Of(pack.Encoder().EncodeAll(v1Whole, nil)) {
 		f.Add(uint8(object.Blob), uint8(pack.CodecZstd), uint32(len(v1Whole)), b)
 	}
@@ -439,10 +449,12 @@ func FuzzObject(f *testing.F) {
 		if err == nil && !bytes.Equal(got, v1Whole) {
 			t.Errorf("Get = %q", got)
 		}
-		if err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrFormat) {
+		if err != nil && !errors.Is(err, store.ErrCorrupt) && !errors.Is(err, store.ErrNotFound) &&
+			!errors.Is(err, store.ErrFormat) {
 			t.Errorf("Get: %v", err)
 		}
-		if n, cerr := s.CopyBlob(t.Context(), io.Discard, id); (cerr == nil) != (err == nil) || cerr == nil && n != int64(len(got)) {
+		if n, cerr := s.CopyBlob(t.Context(), io.Discard, id); (cerr == nil) != (err == nil) ||
+			cerr == nil && n != int64(len(got)) {
 			t.Errorf("CopyBlob = %d, %v; Get: %v", n, cerr, err)
 		}
 		if _, serr := s.Stored(object.Blob, id); serr != nil && err == nil {
@@ -452,7 +464,9 @@ func FuzzObject(f *testing.F) {
 		if cerr != nil {
 			t.Fatal(cerr)
 		}
-		found := slices.ContainsFunc(r.Damage, func(d *object.CorruptError) bool { return d.Path == layout.PackName(v1Sealed) && d.Off == bad })
+		found := slices.ContainsFunc(r.Damage, func(d *object.CorruptError) bool {
+			return d.Path == layout.PackName(v1Sealed) && d.Off == bad
+		})
 		if found != (err != nil) {
 			t.Errorf("Check finds %v; Get: %v", r.Damage, err)
 		}

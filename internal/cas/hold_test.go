@@ -236,7 +236,11 @@ func TestFeatures(t *testing.T) {
 				continue
 			}
 			if !readOnly {
-				if _, err := s.PlanPrune(t.Context(), &PruneOptions{Mark: func(context.Context, *Live, *store.Snapshot) error { return nil }}); (err == nil) != test.prunes {
+				if _, err := s.PlanPrune(t.Context(),
+					&PruneOptions{Mark: func(context.Context, *Live,
+						*store.Snapshot) error {
+						return nil
+					}}); (err == nil) != test.prunes {
 					t.Errorf("prune: %v, want success %v", err, test.prunes)
 				}
 			}

@@ -246,16 +246,22 @@ func TestLostRecords(t *testing.T) {
 		path string
 		say  string
 	}{
-		"the first":                {remove(segs[0]), segs[0], "segment is missing: 2 records are lost, 1 to 2"},
-		"the first, summary too":   {remove(segs[0], layout.SummaryName(1)), segs[0], "segment is missing: 2 records are lost, 1 to 2"},
-		"the first two":            {remove(segs[0], segs[1]), segs[1], "segments 1 to 2 are missing: 4 records are lost, 1 to 4"},
-		"one in the middle":        {remove(segs[1]), segs[1], "segment is missing: 2 records are lost, 3 to 4"},
-		"the newest":               {remove(segs[3]), segs[3], "segment is missing"},
-		"all but summaries":        {remove(segs...), segs[3], "segments 1 to 4 are missing"},
-		"all":                      {remove(append(names(t, whole, "journal", ".sum"), segs...)...), segs[0], "segment is missing"},
-		"a record at the end":      {cut(segs[1], second[2]), segs[1], "it ends too early, or was cut: record 4 is lost"},
-		"in the middle of records": {cut(segs[1], second[1]+5), segs[1], "it ends too early, or was cut: 2 records are lost, 3 to 4"},
-		"behind the state":         {cut(segs[1], second[1]), segs[1], "it ends too early, or was cut: 2 records are lost, 3 to 4"},
+		"the first": {remove(segs[0]), segs[0], "segment is missing: 2 records are lost, 1 to 2"},
+		"the first, summary too": {remove(segs[0], layout.SummaryName(1)), segs[0],
+			"segment is missing: 2 records are lost, 1 to 2"},
+		"the first two": {remove(segs[0], segs[1]), segs[1],
+			"segments 1 to 2 are missing: 4 records are lost, 1 to 4"},
+		"one in the middle": {remove(segs[1]), segs[1], "segment is missing: 2 records are lost, 3 to 4"},
+		"the newest":        {remove(segs[3]), segs[3], "segment is missing"},
+		"all but summaries": {remove(segs...), segs[3], "segments 1 to 4 are missing"},
+		"all": {remove(append(names(t, whole, "journal", ".sum"), segs...)...), segs[0],
+			"segment is missing"},
+		"a record at the end": {cut(segs[1], second[2]), segs[1],
+			"it ends too early, or was cut: record 4 is lost"},
+		"in the middle of records": {cut(segs[1], second[1]+5), segs[1],
+			"it ends too early, or was cut: 2 records are lost, 3 to 4"},
+		"behind the state": {cut(segs[1], second[1]), segs[1],
+			"it ends too early, or was cut: 2 records are lost, 3 to 4"},
 		"one out of the middle": {func(t *testing.T, disk *vfstest.Mem) {
 			edit(t, disk, segs[1], func(b []byte) []byte { return slices.Concat(b[:second[1]], b[second[2]:]) })
 		}, segs[1], "it ends too early, or was cut: record 3 is lost"},
@@ -291,7 +297,8 @@ func TestLostRecords(t *testing.T) {
 			none := func(s *Store, when string) {
 				t.Helper()
 				r, err := s.Check(t.Context(), false)
-				if err != nil || len(r.Damage) > 0 || len(r.Accepted) != 1 || r.Accepted[0].At != acceptedAt || r.Accepted[0].Err.Error() != test.say {
+				if err != nil || len(r.Damage) > 0 || len(r.Accepted) != 1 || r.Accepted[0].At != acceptedAt ||
+					r.Accepted[0].Err.Error() != test.say {
 					t.Errorf("%s and accepted: %+v, %v", when, r, err)
 				}
 				if plan, err := s.PlanRepair(t.Context()); err != nil || len(plan.Stays) > 0 {
@@ -316,7 +323,9 @@ func TestLostRecords(t *testing.T) {
 			s.Skip(last.seq)
 			commit(t, s, "another", []byte("behind it"))
 			r, err := s.Check(t.Context(), false)
-			if err != nil || len(r.Damage) != 1 || !strings.Contains(r.Damage[0].Error(), fmt.Sprintf("record %d is lost", last.seq)) || len(r.Accepted) != 1 {
+			if err != nil || len(r.Damage) != 1 ||
+				!strings.Contains(r.Damage[0].Error(), fmt.Sprintf("record %d is lost", last.seq)) ||
+				len(r.Accepted) != 1 {
 				t.Errorf("one more lost: %+v, %v", r, err)
 			}
 			if err := s.Close(); err != nil {
@@ -539,18 +548,19 @@ func TestUnknownRecords(t *testing.T) {
 		body []byte
 		ok   bool
 	}{
-		"kind 5":                     {5, body, false},
-		"kind 255":                   {255, nil, false},
-		"field 17 of a snapshot":     {journal.FrameSnapshot, journal.AppendField(body, 17, nil), false},
-		"field 66 of a snapshot":     {journal.FrameSnapshot, journal.AppendField(body, 66, []byte("x")), false},
-		"field 127 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 127, nil), false},
-		"field 129 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 129, []byte("x")), true},
-		"field 255 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 255, nil), true},
-		"field 66 of pack lengths":   {journal.FramePacks, journal.AppendField(nil, 66, nil), false},
-		"field 128 of pack lengths":  {journal.FramePacks, journal.AppendField(nil, 128, nil), true},
-		"field 70 of a state":        {journal.FrameState, journal.AppendField(nil, 70, nil), false},
-		"field 200 of a state":       {journal.FrameState, journal.AppendField(nil, 200, []byte("x")), true},
-		"epoch in a snapshot":        {journal.FrameSnapshot, journal.AppendField(body, journal.TagEpoch, make([]byte, 8)), false},
+		"kind 5":                    {5, body, false},
+		"kind 255":                  {255, nil, false},
+		"field 17 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 17, nil), false},
+		"field 66 of a snapshot":    {journal.FrameSnapshot, journal.AppendField(body, 66, []byte("x")), false},
+		"field 127 of a snapshot":   {journal.FrameSnapshot, journal.AppendField(body, 127, nil), false},
+		"field 129 of a snapshot":   {journal.FrameSnapshot, journal.AppendField(body, 129, []byte("x")), true},
+		"field 255 of a snapshot":   {journal.FrameSnapshot, journal.AppendField(body, 255, nil), true},
+		"field 66 of pack lengths":  {journal.FramePacks, journal.AppendField(nil, 66, nil), false},
+		"field 128 of pack lengths": {journal.FramePacks, journal.AppendField(nil, 128, nil), true},
+		"field 70 of a state":       {journal.FrameState, journal.AppendField(nil, 70, nil), false},
+		"field 200 of a state":      {journal.FrameState, journal.AppendField(nil, 200, []byte("x")), true},
+		"epoch in a snapshot": {journal.FrameSnapshot,
+			journal.AppendField(body, journal.TagEpoch, make([]byte, 8)), false},
 		"tree field of pack lengths": {journal.FramePacks, body, false},
 	} {
 		disk, acks, offs := journalOf(t, 1)
@@ -646,7 +656,8 @@ func TestConcurrentRefresh(t *testing.T) {
 		for k := range 2 {
 			writers.Go(func() {
 				for n := range 25 {
-					if _, err := tryCommit(t.Context(), s, fmt.Sprint(i, k), fmt.Append(nil, i, k, n), random(200, byte(n))); err != nil {
+					if _, err := tryCommit(t.Context(), s, fmt.Sprint(i, k), fmt.Append(nil, i, k, n),
+						random(200, byte(n))); err != nil {
 						t.Errorf("commit: %v", err)
 						return
 					}

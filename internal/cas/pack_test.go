@@ -28,7 +28,8 @@ func sealedDisk(t *testing.T) (disk *vfstest.Mem, sealed string, entries []pack.
 	setLimits(t, never, 4<<10, never)
 	disk = vfstest.NewMem()
 	text := bytes.Repeat([]byte("text "), 300)
-	if err := commits([][]byte{small, text, large}, [][]byte{[]byte("after")})(t.Context(), disk, func(acked) {}); err != nil {
+	if err := commits([][]byte{small, text, large},
+		[][]byte{[]byte("after")})(t.Context(), disk, func(acked) {}); err != nil {
 		t.Fatal(err)
 	}
 	sealed = strings.TrimSuffix(only(t, disk, "packs", ".idx"), ".idx") + ".pack"
@@ -79,7 +80,8 @@ func TestDamagedPack(t *testing.T) {
 	for at := 0; at < size; at++ {
 		// hit is the record that the byte is in; -1: header, len: seal.
 		hit := -1
-		for at >= layout.HeaderSize && hit < len(entries) && (hit < 0 || at >= int(entries[hit].Off+pack.HeaderSize)+int(entries[hit].Stored)) {
+		for at >= layout.HeaderSize && hit < len(entries) &&
+			(hit < 0 || at >= int(entries[hit].Off+pack.HeaderSize)+int(entries[hit].Stored)) {
 			hit++
 		}
 		inPayload := hit >= 0 && hit < len(entries) && at > int(entries[hit].Off)+pack.HeaderSize
@@ -108,7 +110,9 @@ func TestDamagedPack(t *testing.T) {
 			}
 			s := openDamaged(t, hurt)
 			found := damageOf(t, s)
-			located := slices.ContainsFunc(found, func(d *object.CorruptError) bool { return d.Path == sealed && d.Off == where })
+			located := slices.ContainsFunc(found, func(d *object.CorruptError) bool {
+				return d.Path == sealed && d.Off == where
+			})
 			if where >= 0 && !located || where < 0 && len(found) > 0 {
 				t.Errorf("Check found %v, want damage at offset %d", found, where)
 			}
@@ -293,7 +297,8 @@ func addRecord(t *testing.T, disk *vfstest.Mem, crafted []byte) {
 		if err := s.j.Writable(); err != nil {
 			return err
 		}
-		return s.j.Append([]journal.Record{{Kind: journal.FramePacks, Body: journal.AppendPacks(nil, []journal.PackLen{{Pack: s.active.ID, End: s.active.Written}})}})
+		return s.j.Append([]journal.Record{{Kind: journal.FramePacks,
+			Body: journal.AppendPacks(nil, []journal.PackLen{{Pack: s.active.ID, End: s.active.Written}})}})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +316,8 @@ func TestBomb(t *testing.T) {
 	id := object.Hash(object.Blob, zeros)
 	zeros = nil
 	for _, raw := range []uint32{uint32(len(bomb)), 1 << 20} {
-		h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: raw, Stored: uint32(len(bomb)), ID: id, Crc: layout.Checksum(bomb)}
+		h := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: raw, Stored: uint32(len(bomb)), ID: id,
+			Crc: layout.Checksum(bomb)}
 		disk := vfstest.NewMem()
 		addRecord(t, disk, append(h.Append(nil), bomb...))
 		s := openDamaged(t, disk)
@@ -375,13 +381,15 @@ func TestCraftedRecords(t *testing.T) {
 	}
 	list := func(refs ...[]byte) []byte {
 		b := slices.Concat(refs...)
-		h := pack.Header{Kind: pack.RecChunked, Raw: uint32(len(b)), Stored: uint32(len(b)), ID: id, Crc: layout.Checksum(b)}
+		h := pack.Header{Kind: pack.RecChunked, Raw: uint32(len(b)), Stored: uint32(len(b)), ID: id,
+			Crc: layout.Checksum(b)}
 		return append(h.Append(nil), b...)
 	}
 	smallID := object.Hash(object.Blob, small)
 	// What it unpacks to is the object, but not as long as the header says.
 	packed := pack.Encoder().EncodeAll(data, nil)
-	short := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: 300, Stored: uint32(len(packed)), ID: id, Crc: layout.Checksum(packed)}
+	short := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: 300, Stored: uint32(len(packed)), ID: id,
+		Crc: layout.Checksum(packed)}
 	shortZstd := append(short.Append(nil), packed...)
 	for name, record := range map[string][]byte{
 		"raw above the limit":    change(func(h *pack.Header) { h.Raw = pack.MaxObject + 1 }),
@@ -420,7 +428,8 @@ func TestCraftedRecords(t *testing.T) {
 			t.Errorf("%s: Check found nothing", name)
 		}
 		for _, d := range found {
-			if d.Path != only(t, disk, "packs", ".pack") || d.Off != layout.HeaderSize+pack.HeaderSize+int64(len(small)) {
+			if d.Path != only(t, disk, "packs", ".pack") ||
+				d.Off != layout.HeaderSize+pack.HeaderSize+int64(len(small)) {
 				t.Errorf("%s: Check found %v, want it at the record", name, d)
 			}
 		}
@@ -470,7 +479,8 @@ func TestFilesOfAnotherStore(t *testing.T) {
 	if err := layout.WriteFile(twin, layout.SegmentName(2), readAll(t, twin, layout.SegmentName(1))); err != nil {
 		t.Fatal(err)
 	}
-	if found := damageOf(t, openDamaged(t, twin)); len(found) == 0 || found[0].Path != layout.SegmentName(2) || found[0].Off != 0 {
+	if found := damageOf(t, openDamaged(t, twin)); len(found) == 0 || found[0].Path != layout.SegmentName(2) ||
+		found[0].Off != 0 {
 		t.Errorf("Check found %v, want %s", found, layout.SegmentName(2))
 	}
 
@@ -565,7 +575,8 @@ func TestMissingChunk(t *testing.T) {
 	if err != nil || len(r.Damage) == 0 {
 		t.Fatalf("Check: %+v, %v; want damage", r, err)
 	}
-	if _, err := hurt.Get(t.Context(), object.Blob, object.Hash(object.Blob, big)); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrCorrupt) {
+	if _, err := hurt.Get(t.Context(), object.Blob,
+		object.Hash(object.Blob, big)); !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("Get of a blob without its chunk: %v", err)
 	}
 }

@@ -171,7 +171,8 @@ func TestProcesses(t *testing.T) {
 	for seq := range uint64(len(snaps) + 10) { // and up to ten records of lengths
 		if snap := snaps[seq]; snap != nil {
 			if snap.Parent != last[snap.Session] {
-				t.Errorf("snapshot %d of session %q builds on %d, want %d", seq, snap.Session, snap.Parent, last[snap.Session])
+				t.Errorf("snapshot %d of session %q builds on %d, want %d", seq, snap.Session, snap.Parent,
+					last[snap.Session])
 			}
 			last[snap.Session] = seq
 		}

@@ -392,7 +392,8 @@ func TestPruneMistakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine, of which the race detector has nothing to say")
 	}
-	for _, mistake := range []mistake{drainsNewest, noRecheck, noRemark, usesCondemned, removesFirst, buildsOnDropped, readsDropped, readsUnlocked, forgetsCrash, forgetsWithdraw} {
+	for _, mistake := range []mistake{drainsNewest, noRecheck, noRemark, usesCondemned, removesFirst, buildsOnDropped,
+		readsDropped, readsUnlocked, forgetsCrash, forgetsWithdraw} {
 		m := explored(mistake)
 		if m.broken == "" {
 			t.Errorf("a prune or a writer that %s: nothing is lost in %d states", mistake, len(m.seen))

@@ -56,7 +56,8 @@ func (l *library) mark(_ context.Context, live *Live, snap *store.Snapshot) erro
 		return fmt.Errorf("tree %s: %w", snap.Tree.Short(), store.ErrNotFound)
 	}
 	for _, b := range blobs {
-		if err := live.AddBlob(object.Hash(object.Blob, b), int64(len(b))); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if err := live.AddBlob(object.Hash(object.Blob, b), int64(len(b))); err != nil &&
+			!errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}
@@ -64,7 +65,8 @@ func (l *library) mark(_ context.Context, live *Live, snap *store.Snapshot) erro
 }
 
 // prune drops the snapshots that are not to be kept.
-func (l *library) prune(ctx context.Context, s *Store, keep func(*store.Snapshot) bool) (*PrunePlan, *PruneResult, error) {
+func (l *library) prune(ctx context.Context, s *Store,
+	keep func(*store.Snapshot) bool) (*PrunePlan, *PruneResult, error) {
 	plan, err := s.PlanPrune(ctx, &PruneOptions{Mark: l.mark, Wait: 20 * time.Millisecond,
 		Drop: func(snap *store.Snapshot) bool { return !keep(snap) }})
 	if err != nil {
@@ -309,7 +311,8 @@ func TestPruneOldPlan(t *testing.T) {
 	a := lib.mustCommit(t, s, "a", []byte("a"), random(50<<10, 1))
 	b := lib.mustCommit(t, s, "b", []byte("b"), random(50<<10, 2))
 	drop := func(seq uint64) *PrunePlan {
-		plan, err := s.PlanPrune(t.Context(), &PruneOptions{Mark: lib.mark, Drop: func(snap *store.Snapshot) bool { return snap.Seq == seq }})
+		plan, err := s.PlanPrune(t.Context(), &PruneOptions{Mark: lib.mark,
+			Drop: func(snap *store.Snapshot) bool { return snap.Seq == seq }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +350,8 @@ func TestCommitOnPruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if err := w.Commit(t.Context(), &store.Snapshot{Tree: object.Hash(object.Tree, nil), Base: old.State()}, 0); !errors.Is(err, store.ErrPruned) {
+	if err := w.Commit(t.Context(), &store.Snapshot{Tree: object.Hash(object.Tree, nil), Base: old.State()},
+		0); !errors.Is(err, store.ErrPruned) {
 		t.Errorf("Commit: %v, want ErrPruned", err)
 	}
 	old.Label = "late"
@@ -376,7 +380,8 @@ func pruneFaultAt(t *testing.T, at int64, sticky bool) bool {
 	err := session(t.Context(), disk, func(s *Store) error {
 		for i := range 6 {
 			name := []string{"old", "kept"}[i%2]
-			a := lib.mustCommit(t, s, name, fmt.Append(nil, "tree ", i), random(3<<10, byte(i)), random(5<<10, byte(100+i/2)), small)
+			a := lib.mustCommit(t, s, name, fmt.Append(nil, "tree ", i), random(3<<10, byte(i)),
+				random(5<<10, byte(100+i/2)), small)
 			if name == "kept" {
 				kept = append(kept, a)
 			} else {
@@ -400,7 +405,8 @@ func pruneFaultAt(t *testing.T, at int64, sticky bool) bool {
 	if err == nil && sticky && fault.Fired() {
 		t.Errorf("operation %d: no error", at)
 	}
-	for i, left := range []*vfstest.Mem{disk.AfterCrash(nil), disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))), disk} {
+	for i, left := range []*vfstest.Mem{disk.AfterCrash(nil), disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))),
+		disk} {
 		s, err := OpenFS(t.Context(), left, &Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -576,10 +582,12 @@ func TestPruneUpgrades(t *testing.T) {
 	}
 	opts := &PruneOptions{Drop: func(snap *store.Snapshot) bool { return snap.Session != "new" },
 		Mark: func(_ context.Context, live *Live, snap *store.Snapshot) error { live.Add(snap.Tree); return nil }}
-	if _, err := s.PlanPrune(t.Context(), opts); !errors.Is(err, store.ErrFormat) { // the sample says that it needs a feature of the future
+	// the sample says that it needs a feature of the future
+	if _, err := s.PlanPrune(t.Context(), opts); !errors.Is(err, store.ErrFormat) {
 		t.Errorf("plan of a prune that needs a feature: %v, want ErrFormat", err)
 	}
-	if err := change(t.Context(), s.fsys, func(f *format) bool { f.Features.Prune = []string{}; return true }); err != nil {
+	if err := change(t.Context(), s.fsys,
+		func(f *format) bool { f.Features.Prune = []string{}; return true }); err != nil {
 		t.Fatal(err)
 	}
 	plan, err := s.PlanPrune(t.Context(), opts)

@@ -166,7 +166,8 @@ func TestRepairFaults(t *testing.T) {
 					t.Errorf("fault at %d (%s %s): not reported, and left is %+v", at, op, name, plan)
 				}
 			}
-			for i, left := range []*vfstest.Mem{disk.AfterCrash(nil), disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))), disk} {
+			for i, left := range []*vfstest.Mem{disk.AfterCrash(nil),
+				disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))), disk} {
 				s := openDamaged(t, left)
 				checkAcked(t, s, acks)
 				if _, err := repair(t.Context(), s); err != nil {

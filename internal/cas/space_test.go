@@ -169,7 +169,8 @@ func TestDeadPacks(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Error(err)
 	}
-	if left := slices.DeleteFunc(names(t, disk, "tmp", ""), func(name string) bool { return !strings.HasSuffix(name, ".pack") }); len(left) > 0 {
+	if left := slices.DeleteFunc(names(t, disk, "tmp", ""),
+		func(name string) bool { return !strings.HasSuffix(name, ".pack") }); len(left) > 0 {
 		t.Errorf("tmp has %q after a commit", left)
 	}
 	verify(t, disk.AfterCrash(nil), append(acks, acked{"late", snap.Seq, []store.ID{snap.Tree}}), 0)
@@ -270,7 +271,8 @@ func TestBallastFaults(t *testing.T) {
 			disk := vfstest.NewMem()
 			disk.SetSize(1 << 20)
 			var acks []acked
-			if err := commits([][]byte{large})(t.Context(), disk, func(a acked) { acks = append(acks, a) }); err != nil {
+			if err := commits([][]byte{large})(t.Context(), disk,
+				func(a acked) { acks = append(acks, a) }); err != nil {
 				t.Fatal(err)
 			}
 			fault := &vfstest.Fault{At: -1, Sticky: sticky, Err: syscall.EIO}
@@ -282,7 +284,8 @@ func TestBallastFaults(t *testing.T) {
 			s.MakeRoom(true)
 			s.KeepBallast()
 			s.Close()
-			for _, left := range []*vfstest.Mem{disk.AfterCrash(nil), disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))), disk} {
+			for _, left := range []*vfstest.Mem{disk.AfterCrash(nil),
+				disk.AfterCrash(rand.New(rand.NewPCG(uint64(at), 1))), disk} {
 				verify(t, left, acks, 0)
 				if st, err := left.Stat(layout.BallastName); err != nil || st.Size != ballastSize {
 					t.Errorf("operation %d: the ballast is %+v, %v when the store was opened again", at, st, err)

@@ -213,8 +213,10 @@ func checkAcked(t *testing.T, s *Store, acks []acked) {
 func checkBlob(t *testing.T, s *Store, id store.ID) {
 	t.Helper()
 	var b bytes.Buffer
-	if n, err := s.CopyBlob(context.Background(), &b, id); err != nil || int(n) != b.Len() || object.Hash(object.Blob, b.Bytes()) != id {
-		t.Errorf("CopyBlob(%s): %d bytes that hash to %s, %v", id.Short(), n, object.Hash(object.Blob, b.Bytes()).Short(), err)
+	if n, err := s.CopyBlob(context.Background(), &b, id); err != nil || int(n) != b.Len() ||
+		object.Hash(object.Blob, b.Bytes()) != id {
+		t.Errorf("CopyBlob(%s): %d bytes that hash to %s, %v", id.Short(), n,
+			object.Hash(object.Blob, b.Bytes()).Short(), err)
 	}
 }
 
@@ -319,7 +321,8 @@ func TestRoundTrip(t *testing.T) {
 	s := openMem(t, fsys)
 	text := bytes.Repeat([]byte("text "), 1000)
 	big := random(5<<20, 1)
-	contents := [][]byte{nil, []byte("a"), text, big[:pack.MinChunked-1], big[:pack.MinChunked], big[:pack.MaxChunk+1], big}
+	contents := [][]byte{nil, []byte("a"), text, big[:pack.MinChunked-1], big[:pack.MinChunked], big[:pack.MaxChunk+1],
+		big}
 	a := commit(t, s, "", contents...)
 	w, err := s.Begin(t.Context())
 	if err != nil {
@@ -334,8 +337,8 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &store.Snapshot{Tree: treeID, Coverage: coverageID, Time: time.Unix(2, 3), Worktree: "w", Root: "/r\xff", Head: "h",
-		Parent: a.seq, Kind: "step", Entry: "e", Above: "a", Log: "l", Label: "label"}
+	want := &store.Snapshot{Tree: treeID, Coverage: coverageID, Time: time.Unix(2, 3), Worktree: "w", Root: "/r\xff",
+		Head: "h", Parent: a.seq, Kind: "step", Entry: "e", Above: "a", Log: "l", Label: "label"}
 	if err := w.Commit(t.Context(), want, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -348,7 +351,8 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("%s: Get of %d bytes: %d bytes, %v", name, len(c), len(got), err)
 			}
 		}
-		for kind, id := range map[object.Kind]store.ID{object.Tree: treeID, object.Coverage: coverageID, object.Blob: object.Hash(object.Blob, text)} {
+		for kind, id := range map[object.Kind]store.ID{object.Tree: treeID, object.Coverage: coverageID,
+			object.Blob: object.Hash(object.Blob, text)} {
 			for _, as := range []object.Kind{object.Blob, object.Tree, object.Coverage} {
 				got, err := s.Get(t.Context(), as, id)
 				if as == kind && (err != nil || !bytes.Equal(got, text)) {
@@ -398,7 +402,8 @@ func TestPutReaderOfOddReaders(t *testing.T) {
 		"random+EOF":  func(in io.Reader) io.Reader { return iotest.DataErrReader(&randomReader{in, r}) },
 		"empty reads": func(in io.Reader) io.Reader { return &emptyReader{r: in} },
 	} {
-		for _, n := range []int{0, 1, pack.MinChunk, pack.MinChunked - 1, pack.MinChunked, pack.MaxChunk + 1, len(big)} {
+		for _, n := range []int{0, 1, pack.MinChunk, pack.MinChunked - 1, pack.MinChunked, pack.MaxChunk + 1,
+			len(big)} {
 			if n > pack.MinChunked && name == "one by one" {
 				continue // a system call's worth of work for each byte
 			}

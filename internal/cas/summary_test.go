@@ -88,7 +88,8 @@ func manySnapshots(t *testing.T, disk *vfstest.Mem, n int) []*store.Snapshot {
 					return err
 				}
 				snap := &store.Snapshot{Tree: id, Worktree: key.Worktree, Session: key.Session, Parent: newest[key],
-					Base: store.State{Tree: id}, Also: []store.State{{Tree: id, Coverage: id}, {Tree: id}}, Data: []byte{0, 1, byte(rng.IntN(256))}}
+					Base: store.State{Tree: id}, Also: []store.State{{Tree: id, Coverage: id}, {Tree: id}},
+					Data: []byte{0, 1, byte(rng.IntN(256))}}
 				if rng.IntN(4) > 0 {
 					snap.Entry = fmt.Sprintf("entry%05d", rng.IntN(n))[rng.IntN(5):]
 				}
@@ -134,7 +135,8 @@ func checkFind(t *testing.T, s *Store, all []*store.Snapshot) {
 		}
 		return seqs
 	}
-	for _, prefix := range []string{"entry", "entry0", "entry00012", "ry001", "y", "again", "again1", "entry00012x", "nothing"} {
+	for _, prefix := range []string{"entry", "entry0", "entry00012", "ry001", "y", "again", "again1", "entry00012x",
+		"nothing"} {
 		want := filter(func(s *store.Snapshot) bool { return strings.HasPrefix(s.Entry, prefix) })
 		if diff := cmp.Diff(want, seqsOf(t, s.ByEntry(ctx, prefix))); diff != "" {
 			t.Errorf("ByEntry(%q) (-want +got):\n%s", prefix, diff)
@@ -164,7 +166,9 @@ func checkFind(t *testing.T, s *Store, all []*store.Snapshot) {
 		t.Errorf("Sessions (-want +got):\n%s", diff)
 	}
 	for key := range seen {
-		want := filter(func(s *store.Snapshot) bool { return key == journal.HeadKey{Worktree: s.Worktree, Session: s.Session} })[0]
+		want := filter(func(s *store.Snapshot) bool {
+			return key == journal.HeadKey{Worktree: s.Worktree, Session: s.Session}
+		})[0]
 		if got, err := s.Newest(ctx, key.Worktree, key.Session); err != nil || got.Seq != want {
 			t.Errorf("Newest(%v) = %v, %v; want %d", key, got, err, want)
 		}
@@ -179,7 +183,8 @@ func checkFind(t *testing.T, s *Store, all []*store.Snapshot) {
 		t.Errorf("Snapshots (-want +got):\n%s", cmp.Diff(got, seqsOf(t, s.Snapshots(ctx))))
 	}
 	for snap := range s.Snapshots(ctx) {
-		if want := all[slices.IndexFunc(all, func(s *store.Snapshot) bool { return s.Seq == snap.Seq })]; cmp.Diff(want, snap) != "" {
+		if want := all[slices.IndexFunc(all, func(s *store.Snapshot) bool { return s.Seq == snap.Seq })]; cmp.Diff(want,
+			snap) != "" {
 			t.Errorf("Snapshots yields (-want +got):\n%s", cmp.Diff(want, snap))
 		}
 	}
@@ -284,7 +289,8 @@ func TestFindReadsLittle(t *testing.T) {
 // FuzzSummary checks that a summary is read as it was written or not at all.
 func FuzzSummary(f *testing.F) {
 	sum := &journal.Summary{Base: 2, Last: 9, Recs: []journal.RecordRef{{Seq: 3, Off: 64}, {Seq: 9, Off: 200}},
-		Entries: []journal.KeyRef{{Key: 7, Rec: 1}}, Trees: []journal.KeyRef{{Key: 1, Rec: 0}, {Key: 2, Rec: 1}}, Lines: []journal.KeyRef{{Key: 5, Rec: 1}}}
+		Entries: []journal.KeyRef{{Key: 7, Rec: 1}}, Trees: []journal.KeyRef{{Key: 1, Rec: 0}, {Key: 2, Rec: 1}},
+		Lines: []journal.KeyRef{{Key: 5, Rec: 1}}}
 	addSeeds(f, sum.Append(nil, v1Store, 4, 1000))
 	f.Add((&journal.Summary{}).Append(nil, v1Store, 4, 1000))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -348,7 +354,8 @@ func TestSummaryOfDamage(t *testing.T) {
 				t.Errorf("with summaries %v: Snapshot(%d): %v", with, snap.Seq, err)
 			}
 			s = openDamaged(t, disk)
-			if _, err := s.Newest(t.Context(), snap.Worktree, snap.Session); err != nil && !errors.Is(err, store.ErrNotFound) {
+			if _, err := s.Newest(t.Context(), snap.Worktree, snap.Session); err != nil &&
+				!errors.Is(err, store.ErrNotFound) {
 				t.Errorf("with summaries %v: Newest: %v", with, err)
 			}
 		}

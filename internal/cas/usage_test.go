@@ -53,7 +53,8 @@ func TestUsage(t *testing.T) {
 	a.waitSealed()
 	b.waitSealed()
 	commit(t, a, "a", []byte("not sealed"))
-	for name, size := range map[string]int{"trash/old.pack": 10, "quarantine/bad": 20, "worktrees/w": 30, "tmp/x": 40, "packs/x.tmp": 50} {
+	for name, size := range map[string]int{"trash/old.pack": 10, "quarantine/bad": 20, "worktrees/w": 30, "tmp/x": 40,
+		"packs/x.tmp": 50} {
 		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +70,8 @@ func TestUsage(t *testing.T) {
 		}
 		objects, records, copies := recordsOf(t, s)
 		if u.Objects != len(objects) || u.ObjectBytes != records || u.Copies != 1 || u.CopyBytes != copies {
-			t.Errorf("%s: Usage = %+v, want %d objects of %d bytes, 1 copy of %d", who, u, len(objects), records, copies)
+			t.Errorf("%s: Usage = %+v, want %d objects of %d bytes, 1 copy of %d", who, u, len(objects), records,
+				copies)
 		}
 		if u.Trash != 10 || u.Quarantine != 20 || u.Worktrees != 30 || u.Journal != onDisk(t, dir, "journal") {
 			t.Errorf("%s: Usage = %+v", who, u)
@@ -83,7 +85,8 @@ func TestUsage(t *testing.T) {
 				kind = object.Blob
 			}
 			o, err := s.Stored(kind, id)
-			if err != nil || o.Bytes != h.Size() || h.Kind != pack.RecChunked && (o.Size != int64(h.Raw) || o.Chunks != nil) {
+			if err != nil || o.Bytes != h.Size() ||
+				h.Kind != pack.RecChunked && (o.Size != int64(h.Raw) || o.Chunks != nil) {
 				t.Errorf("%s: Stored(%s) = %+v, %v; header %+v", who, id.Short(), o, err, h)
 			}
 			if h.Kind != pack.RecChunked {
@@ -164,7 +167,8 @@ func TestUsageDamage(t *testing.T) {
 	if o, err := s.Stored(object.Tree, e.ID); !errors.Is(err, store.ErrCorrupt) {
 		t.Errorf("Stored of a blob as a tree = %+v, %v; want ErrCorrupt", o, err)
 	}
-	if o, err := s.Stored(object.Blob, object.Hash(object.Blob, []byte("no"))); !errors.Is(err, store.ErrNotFound) || o.Bytes != 0 {
+	if o, err := s.Stored(object.Blob, object.Hash(object.Blob, []byte("no"))); !errors.Is(err, store.ErrNotFound) ||
+		o.Bytes != 0 {
 		t.Errorf("Stored of nothing = %+v, %v; want ErrNotFound", o, err)
 	}
 

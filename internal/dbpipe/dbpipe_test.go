@@ -73,7 +73,8 @@ func TestValuesArriveAsTheyAre(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := back.decode()
-		if at, ok := got.(time.Time); ok && at.Equal(now) && at.Format(time.RFC3339Nano) == now.Format(time.RFC3339Nano) {
+		if at, ok := got.(time.Time); ok && at.Equal(now) &&
+			at.Format(time.RFC3339Nano) == now.Format(time.RFC3339Nano) {
 			got = now
 		}
 		if err != nil || !reflect.DeepEqual(got, want) {
@@ -218,10 +219,12 @@ func TestErrorsOfTheDriver(t *testing.T) {
 		}
 		cancel()
 	}()
-	if _, err := db.ExecContext(ctx, "wait"); !errors.Is(err, context.Canceled) || err.Error() != "interrupted: context canceled" {
+	if _, err := db.ExecContext(ctx, "wait"); !errors.Is(err, context.Canceled) ||
+		err.Error() != "interrupted: context canceled" {
 		t.Errorf("a cancelled statement: %v", err)
 	}
-	if _, err := open(t, "no such driver", "").Exec(""); err == nil || !strings.Contains(err.Error(), "unknown driver") {
+	if _, err := open(t, "no such driver", "").Exec(""); err == nil ||
+		!strings.Contains(err.Error(), "unknown driver") {
 		t.Errorf("a driver that is not there: %v", err)
 	}
 }

@@ -24,7 +24,8 @@ var none = map[string]string{
 // Whatever error the packages below export is in the table, and nothing else.
 func TestAllErrors(t *testing.T) {
 	in := names(t, "explain.go", func(x, sel string) bool { return x != "explain" })
-	for _, pkg := range []string{"manager", "session", "store", "internal/cas", "internal/history", "internal/places", "internal/retain", "internal/sessionlog"} {
+	for _, pkg := range []string{"manager", "session", "store", "internal/cas", "internal/history", "internal/places",
+		"internal/retain", "internal/sessionlog"} {
 		files, err := filepath.Glob(filepath.Join("../..", pkg, "*.go"))
 		if err != nil || len(files) == 0 {
 			t.Fatal(pkg, err)
@@ -92,7 +93,8 @@ func TestKinds(t *testing.T) {
 			}
 		}
 	}
-	for err, want := range map[error]*Kind{errors.New("other"): Internal, Errorf(Changed, "x"): Changed, fmt.Errorf("ask: %w", Errorf(TooLong, "x")): TooLong} {
+	for err, want := range map[error]*Kind{errors.New("other"): Internal, Errorf(Changed, "x"): Changed,
+		fmt.Errorf("ask: %w", Errorf(TooLong, "x")): TooLong} {
 		if k := Of(err); k != want {
 			t.Errorf("%v is %+v, want %+v", err, k, want)
 		}

@@ -51,7 +51,8 @@ var configs = []string{
 	"[a \"\"]\nb = c",
 	"[a]\nb = \xff\xc3\n",
 	"[a]\nb\t=\tc\n",
-	"[a]\n\fb = c", "[a\n", "[a", "[a b]\n", "[a \"b\n\"]", "[a \"b\"x]", "[a]\nb = \"c\n", "[a]\nb = \\x\n", "[a]\n1b = c\n", "[a]\nb c\n", "x", "[a]\nb_c = d\n", "]", "[a]\nb\r=c\n",
+	"[a]\n\fb = c", "[a\n", "[a", "[a b]\n", "[a \"b\n\"]", "[a \"b\"x]", "[a]\nb = \"c\n", "[a]\nb = \\x\n",
+	"[a]\n1b = c\n", "[a]\nb c\n", "x", "[a]\nb_c = d\n", "]", "[a]\nb\r=c\n",
 }
 
 func TestParseConfig(t *testing.T) {
@@ -74,7 +75,8 @@ func checkConfig(t *testing.T, dir, text string) {
 	if (err != nil) != (gitErr != nil) {
 		t.Errorf("parseConfig(%q): %v, git: %v", text, err, gitErr)
 	}
-	if err != nil || gitErr != nil || slices.ContainsFunc(settings, func(s setting) bool { return strings.Contains(s.subsection, "\x00") }) {
+	if err != nil || gitErr != nil || slices.ContainsFunc(settings,
+		func(s setting) bool { return strings.Contains(s.subsection, "\x00") }) {
 		return // to git, the name of a setting ends at a zero byte
 	}
 	// Before 2.45, git made each blank within a value a space.
@@ -118,30 +120,45 @@ func TestIgnoreOptions(t *testing.T) {
 		{"nothing set", root, nil},
 		{"home", root, map[string]string{home + "/.gitconfig": exclude("~/1")}},
 		{"xdg", root, map[string]string{home + "/.config/git/config": exclude("~/2")}},
-		{"home over xdg", root, map[string]string{home + "/.config/git/config": exclude("~/2"), home + "/.gitconfig": exclude("~/1")}},
-		{"own over home", root, map[string]string{home + "/.gitconfig": exclude("~/1"), gitDir + "/config": own + exclude(dir+"/3")}},
+		{"home over xdg", root, map[string]string{home + "/.config/git/config": exclude("~/2"),
+			home + "/.gitconfig": exclude("~/1")}},
+		{"own over home", root, map[string]string{home + "/.gitconfig": exclude("~/1"),
+			gitDir + "/config": own + exclude(dir+"/3")}},
 		{"relative", root, map[string]string{gitDir + "/config": own + exclude("rel")}},
 		{"relative, linked", linked, map[string]string{gitDir + "/config": own + exclude("rel")}},
 		{"empty", root, map[string]string{home + "/.gitconfig": exclude("")}},
 		{"missing", root, map[string]string{home + "/.gitconfig": exclude("/nowhere")}},
-		{"include", root, map[string]string{home + "/.gitconfig": "[include]\npath = sub/inc\n", home + "/sub/inc": "[include]\npath=../inc2", home + "/inc2": exclude("~/1")}},
-		{"include of home", root, map[string]string{home + "/.gitconfig": "[include]\npath = ~/inc", home + "/inc": exclude("~/2")}},
-		{"missing include", root, map[string]string{home + "/.gitconfig": exclude("~/1") + "[include]\npath = nowhere"}},
-		{"later wins over include", root, map[string]string{home + "/.gitconfig": "[include]\npath = inc\n" + exclude("~/1"), home + "/inc": exclude("~/2")}},
-		{"include with subsection", root, map[string]string{home + "/.gitconfig": "[include \"x\"]\npath = inc\n", home + "/inc": exclude("~/2")}},
-		{"worktree config on", linked, map[string]string{gitDir + "/config": own + "[extensions]\nworktreeConfig\n" + exclude("~/1"), gitDir + "/worktrees/linked/config.worktree": exclude("~/2")}},
-		{"worktree config off", linked, map[string]string{gitDir + "/config": own + exclude("~/1"), gitDir + "/worktrees/linked/config.worktree": exclude("~/2")}},
-		{"worktree config of the main tree", root, map[string]string{gitDir + "/config": own + "[extensions]\nworktreeConfig = yes\n", gitDir + "/config.worktree": exclude("~/3")}},
+		{"include", root, map[string]string{home + "/.gitconfig": "[include]\npath = sub/inc\n",
+			home + "/sub/inc": "[include]\npath=../inc2", home + "/inc2": exclude("~/1")}},
+		{"include of home", root, map[string]string{home + "/.gitconfig": "[include]\npath = ~/inc",
+			home + "/inc": exclude("~/2")}},
+		{"missing include", root, map[string]string{home + "/.gitconfig": exclude("~/1") +
+			"[include]\npath = nowhere"}},
+		{"later wins over include", root, map[string]string{home + "/.gitconfig": "[include]\npath = inc\n" +
+			exclude("~/1"), home + "/inc": exclude("~/2")}},
+		{"include with subsection", root, map[string]string{home + "/.gitconfig": "[include \"x\"]\npath = inc\n",
+			home + "/inc": exclude("~/2")}},
+		{"worktree config on", linked, map[string]string{gitDir + "/config": own + "[extensions]\nworktreeConfig\n" +
+			exclude("~/1"), gitDir + "/worktrees/linked/config.worktree": exclude("~/2")}},
+		{"worktree config off", linked, map[string]string{gitDir + "/config": own + exclude("~/1"),
+			gitDir + "/worktrees/linked/config.worktree": exclude("~/2")}},
+		{"worktree config of the main tree", root,
+			map[string]string{gitDir + "/config": own + "[extensions]\nworktreeConfig = yes\n",
+				gitDir + "/config.worktree": exclude("~/3")}},
 		{"ignoreCase", root, map[string]string{gitDir + "/config": own + "[core]\nignorecase = true\n"}},
 		{"ignoreCase without value", root, map[string]string{gitDir + "/config": own + "[CORE]\nIgnoreCase\n"}},
 		{"ignoreCase 0", root, map[string]string{gitDir + "/config": own + "[core]\nignorecase\nignorecase = 0\n"}},
 		{"ignoreCase 1k", root, map[string]string{gitDir + "/config": own + "[core]\nignorecase = 1k\n"}},
 	}
 	conditions := []string{
-		"gitdir:" + gitDir, "gitdir:" + root + "/", "gitdir:" + root, "gitdir:" + dir + "/", "gitdir:" + dir + "/*/repo/.git", "gitdir:" + dir + "/*/.git",
-		"gitdir:repo/", "gitdir:repo", "gitdir:Proj/", "gitdir:proj/", "gitdir/i:proj/", "gitdir/i:" + strings.ToUpper(gitDir), "gitdir:~/", "gitdir:**/repo/**",
-		"gitdir:./", "gitdir:./x/", "gitdir:.git", "gitdir:r?po/.git", "gitdir:[qr]epo/", "gitdir:linked/", "gitdir:worktrees/linked", "gitdir:worktrees/",
-		"onbranch:main", "onbranch:topic/x", "onbranch:topic/", "onbranch:topic", "onbranch:*", "onbranch:**", "onbranch:m[a-i]*", "onbranch:", "gitdir:", "nonsense", "nonsense:x", "GITDIR:repo/",
+		"gitdir:" + gitDir, "gitdir:" + root + "/", "gitdir:" + root, "gitdir:" + dir + "/",
+		"gitdir:" + dir + "/*/repo/.git", "gitdir:" + dir + "/*/.git",
+		"gitdir:repo/", "gitdir:repo", "gitdir:Proj/", "gitdir:proj/", "gitdir/i:proj/",
+		"gitdir/i:" + strings.ToUpper(gitDir), "gitdir:~/", "gitdir:**/repo/**",
+		"gitdir:./", "gitdir:./x/", "gitdir:.git", "gitdir:r?po/.git", "gitdir:[qr]epo/", "gitdir:linked/",
+		"gitdir:worktrees/linked", "gitdir:worktrees/",
+		"onbranch:main", "onbranch:topic/x", "onbranch:topic/", "onbranch:topic", "onbranch:*", "onbranch:**",
+		"onbranch:m[a-i]*", "onbranch:", "gitdir:", "nonsense", "nonsense:x", "GITDIR:repo/",
 	}
 	linkTo := filepath.Join(dir, "moved")
 	mkdir(t, linkTo)
@@ -164,7 +181,8 @@ func TestIgnoreOptions(t *testing.T) {
 		}
 	}
 	for _, tt := range tests {
-		for _, name := range []string{home + "/.gitconfig", home + "/.config/git/config", gitDir + "/worktrees/linked/config.worktree", gitDir + "/config.worktree", dir + "/Proj/c"} {
+		for _, name := range []string{home + "/.gitconfig", home + "/.config/git/config",
+			gitDir + "/worktrees/linked/config.worktree", gitDir + "/config.worktree", dir + "/Proj/c"} {
 			write(t, name, "")
 		}
 		write(t, gitDir+"/config", own)
@@ -177,17 +195,21 @@ func TestIgnoreOptions(t *testing.T) {
 			continue
 		}
 		wantExcludes := "in xdg\n"
-		if out, err := exec.Command("git", "-C", tt.from, "config", "--type=path", "core.excludesFile").Output(); err == nil {
+		if out, err := exec.Command("git", "-C", tt.from, "config", "--type=path",
+			"core.excludesFile").Output(); err == nil {
 			wantExcludes = map[string]string{
-				home + "/1": "home 1\n", home + "/2": "home 2\n", home + "/3": "home 3\n", home + "/4": "home 4\n", dir + "/3": "from 3\n", "rel": "relative\n", "": "", "/nowhere": "",
+				home + "/1": "home 1\n", home + "/2": "home 2\n", home + "/3": "home 3\n", home + "/4": "home 4\n",
+				dir + "/3": "from 3\n", "rel": "relative\n", "": "", "/nowhere": "",
 			}[strings.TrimSuffix(string(out), "\n")]
 			if wantExcludes == "relative\n" && tt.from == linked {
 				wantExcludes = "relative to linked\n"
 			}
 		}
 		out, _ := exec.Command("git", "-C", tt.from, "config", "--type=bool", "core.ignoreCase").Output()
-		if want := string(out) == "true\n"; string(got.Excludes) != wantExcludes || string(got.Info) != "in info\n" || got.IgnoreCase != want {
-			t.Errorf("%s: excludes %q, info %q, ignoreCase %v; want %q, %v", tt.what, got.Excludes, got.Info, got.IgnoreCase, wantExcludes, want)
+		if want := string(out) == "true\n"; string(got.Excludes) != wantExcludes || string(got.Info) != "in info\n" ||
+			got.IgnoreCase != want {
+			t.Errorf("%s: excludes %q, info %q, ignoreCase %v; want %q, %v", tt.what, got.Excludes, got.Info,
+				got.IgnoreCase, wantExcludes, want)
 		}
 	}
 }
@@ -197,7 +219,8 @@ func TestIgnoreOptionsErrors(t *testing.T) {
 	git(t, dir, "init", "-q")
 	r := find(t, dir)
 	for _, text := range []string{
-		"[core]\nexcludesFile\n", "[core]\nexcludesFile = ~nobody-here/x\n", "[core]\nignoreCase = maybe\n", "[core]\nignoreCase = kk\n", "[x\n",
+		"[core]\nexcludesFile\n", "[core]\nexcludesFile = ~nobody-here/x\n", "[core]\nignoreCase = maybe\n",
+		"[core]\nignoreCase = kk\n", "[x\n",
 		"[include]\npath = config\n", "[core]\nexcludesFile = " + home + "\n",
 	} {
 		write(t, filepath.Join(r.GitDir, "config"), text)
@@ -220,7 +243,8 @@ func TestIncludesAreBounded(t *testing.T) {
 	// A chain of files, each including the next some times.
 	chain := func(levels, times int) {
 		for i := range levels {
-			write(t, filepath.Join(home, fmt.Sprint(i)), strings.Repeat(fmt.Sprintf("[include]\npath = %d\n", i+1), times))
+			write(t, filepath.Join(home, fmt.Sprint(i)),
+				strings.Repeat(fmt.Sprintf("[include]\npath = %d\n", i+1), times))
 		}
 		write(t, filepath.Join(home, fmt.Sprint(levels)), "[core]\nignoreCase\n")
 	}

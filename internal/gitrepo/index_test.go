@@ -80,7 +80,8 @@ func TestIndex(t *testing.T) {
 				commit(t, dir)
 				long := strings.Repeat(strings.Repeat("l", 200)+"/", 25) // longer than the flags can say
 				for i, oid := 0, git(t, dir, "rev-parse", "HEAD:a.txt"); i < 2; i++ {
-					git(t, dir, "update-index", "--add", "--cacheinfo", "100644,"+strings.TrimSpace(oid)+","+long+fmt.Sprint(i))
+					git(t, dir, "update-index", "--add", "--cacheinfo",
+						"100644,"+strings.TrimSpace(oid)+","+long+fmt.Sprint(i))
 				}
 				if version == "3" { // which git writes when a flag needs it
 					write(t, filepath.Join(dir, "intended"), "x")
@@ -176,12 +177,14 @@ func TestIndexSparse(t *testing.T) {
 	if err != nil || !x.dirs {
 		t.Fatalf("the index is not sparse (%v): %q", err, all(x))
 	}
-	for p, want := range map[string]bool{"dir/b.txt": true, "dir/sub/any": true, "dirx/b": false, "dir2/d": true, "dir2/x": false, "dir": false} {
+	for p, want := range map[string]bool{"dir/b.txt": true, "dir/sub/any": true, "dirx/b": false, "dir2/d": true,
+		"dir2/x": false, "dir": false} {
 		if got := x.Tracked(p); got != want {
 			t.Errorf("Tracked(%q) = %v, want %v", p, got, want)
 		}
 	}
-	for p, want := range map[string]bool{"dir": true, "dir/sub": true, "dir/sub/x": true, "di": false, "dir2": true, "dir2/x": false} {
+	for p, want := range map[string]bool{"dir": true, "dir/sub": true, "dir/sub/x": true, "di": false, "dir2": true,
+		"dir2/x": false} {
 		if got := x.TrackedUnder(p); got != want {
 			t.Errorf("TrackedUnder(%q) = %v, want %v", p, got, want)
 		}
@@ -367,7 +370,8 @@ func TestEWAH(t *testing.T) {
 		{"all ones", word(ones(1 << 31)), func(int) bool { return true }},
 		{"64 ones", word(ones(1)), func(i int) bool { return i < 64 }},
 		{"literal", word(1<<33, 0b101), func(i int) bool { return i == 0 || i == 2 }},
-		{"zeros, literal, ones", word(1<<1|1<<33, 1<<63, ones(1)), func(i int) bool { return i == 127 || i >= 128 && i < 192 }},
+		{"zeros, literal, ones", word(1<<1|1<<33, 1<<63, ones(1)),
+			func(i int) bool { return i == 127 || i >= 128 && i < 192 }},
 	}
 	const n = 200
 	for _, tt := range tests {
@@ -381,7 +385,8 @@ func TestEWAH(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range [][]byte{nil, make([]byte, 11), {0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}, word(5 << 33)} {
+	for _, bad := range [][]byte{nil, make([]byte, 11), {0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0},
+		word(5 << 33)} {
 		if _, _, err := ewah(bad, n); err == nil {
 			t.Errorf("ewah(%x): no error", bad)
 		}
@@ -407,11 +412,13 @@ func FuzzParseIndex(f *testing.F) {
 		f.Add(split, buildIndex(version, []entry{good[1], good[0]}, nil))
 		f.Add(split, buildIndex(version, []entry{good[0], good[0]}, nil))
 		if version > 2 {
-			out := []entry{{"a", 0o100644 | skipWorktree}, {"a/b", 0o100644}, {"d/", 0o040000 | skipWorktree}, {"e/f", skipWorktree | intentToAdd}}
+			out := []entry{{"a", 0o100644 | skipWorktree}, {"a/b", 0o100644}, {"d/", 0o040000 | skipWorktree},
+				{"e/f", skipWorktree | intentToAdd}}
 			for _, b := range nearmiss.Of(buildIndex(version, out, extension("sdir", nil))) {
 				f.Add(b, []byte(nil))
 			}
-			f.Add(buildIndex(version, append([]entry{{"", skipWorktree}}, good...), extension("link", link)), buildIndex(version, out[:3], nil))
+			f.Add(buildIndex(version, append([]entry{{"", skipWorktree}}, good...), extension("link", link)),
+				buildIndex(version, out[:3], nil))
 		}
 	}
 	f.Fuzz(func(t *testing.T, data, shared []byte) {
@@ -510,7 +517,8 @@ func TestIndexNearMisses(t *testing.T) {
 func kernelSized() []entry {
 	var entries []entry
 	for i := range 80_000 {
-		entries = append(entries, entry{fmt.Sprintf("drivers/net/ethernet/vendor%04d/source_file_%05d.c", i/20, i), 0o100644})
+		entries = append(entries, entry{fmt.Sprintf("drivers/net/ethernet/vendor%04d/source_file_%05d.c", i/20, i),
+			0o100644})
 	}
 	return entries
 }

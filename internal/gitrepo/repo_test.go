@@ -128,10 +128,11 @@ func TestFind(t *testing.T) {
 	for _, tt := range tests {
 		r := find(t, tt.from)
 		want := &Repo{
-			Root:      tt.root,
-			GitDir:    strings.TrimSuffix(git(t, tt.from, "rev-parse", "--absolute-git-dir"), "\n"),
-			CommonDir: strings.TrimSuffix(git(t, tt.from, "rev-parse", "--path-format=absolute", "--git-common-dir"), "\n"),
-			MainRoot:  tt.mainRoot,
+			Root:   tt.root,
+			GitDir: strings.TrimSuffix(git(t, tt.from, "rev-parse", "--absolute-git-dir"), "\n"),
+			CommonDir: strings.TrimSuffix(git(t, tt.from, "rev-parse", "--path-format=absolute", "--git-common-dir"),
+				"\n"),
+			MainRoot: tt.mainRoot,
 		}
 		if tt.from == moved { // git names the target of the link, we the link
 			want.GitDir, want.CommonDir = filepath.Join(moved, ".git"), filepath.Join(moved, ".git")
@@ -199,7 +200,8 @@ func TestHeadRefusesDamage(t *testing.T) {
 	r := find(t, dir)
 	write(t, filepath.Join(dir, "secret"), strings.Repeat("a", 40)) // what a ref may hold
 	for _, text := range []string{
-		"ref: ../secret", "ref: refs/../../secret", "ref: /etc/passwd", "ref: refs/heads/\x00", "zzz", "ref: refs/heads/loop", "ref: refs/heads/.invalid", "1234",
+		"ref: ../secret", "ref: refs/../../secret", "ref: /etc/passwd", "ref: refs/heads/\x00", "zzz",
+		"ref: refs/heads/loop", "ref: refs/heads/.invalid", "1234",
 	} {
 		write(t, filepath.Join(r.GitDir, "HEAD"), text)
 		write(t, filepath.Join(r.GitDir, "refs/heads/loop"), "ref: refs/heads/loop")
@@ -225,7 +227,8 @@ func TestFilesTooLargeAreRefused(t *testing.T) {
 // in a ref, or an error.
 func FuzzHead(f *testing.F) {
 	id := strings.Repeat("0123456789", 4)
-	packed := "# pack-refs with: peeled fully-peeled sorted \n" + id + " refs/heads/main\n^" + id + "\n" + id + " refs/heads/x\n"
+	packed := "# pack-refs with: peeled fully-peeled sorted \n" + id + " refs/heads/main\n^" + id + "\n" + id +
+		" refs/heads/x\n"
 	for _, b := range nearmiss.Of([]byte("ref: refs/heads/main\n")) {
 		f.Add(b, []byte(id+"\n"), []byte(packed))
 	}
@@ -259,7 +262,8 @@ func FuzzHead(f *testing.F) {
 			}
 			return
 		}
-		if got.Commit != "" && !isID(got.Commit) || got.Ref != "" && (!strings.HasPrefix(got.Ref, "refs/") || !filepath.IsLocal(got.Ref)) {
+		if got.Commit != "" && !isID(got.Commit) ||
+			got.Ref != "" && (!strings.HasPrefix(got.Ref, "refs/") || !filepath.IsLocal(got.Ref)) {
 			t.Errorf("Head = %+v", got)
 		}
 	})

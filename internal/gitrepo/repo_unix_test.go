@@ -18,7 +18,8 @@ func TestSpecialFilesAreNotOpened(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, special := range []string{pipe, "/dev/zero", "/dev/null"} {
-		write(t, filepath.Join(r.GitDir, "config"), "[core]\n\texcludesFile = "+special+"\n[include]\n\tpath = "+special+"\n")
+		write(t, filepath.Join(r.GitDir, "config"),
+			"[core]\n\texcludesFile = "+special+"\n[include]\n\tpath = "+special+"\n")
 		if o, err := r.IgnoreOptions(Env{GlobalConfig: special}); err != nil || o.Excludes != nil {
 			t.Errorf("IgnoreOptions() with %q = %+v, %v", special, o, err)
 		}

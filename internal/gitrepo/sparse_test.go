@@ -122,7 +122,8 @@ func TestSparse(t *testing.T) {
 				git(t, dir, "init", "-q", "-b", "main", "--object-format="+format)
 				git(t, dir, "config", "index.version", version)
 				for _, name := range []string{
-					"top", "a/f", "a/b/f", "a/b/g", "a/b.c", "a/b-c/f", "a/c/f", "b/f", "b.txt", "c/d/e/f", "c/d/e.f", "c/d/g", "c0/f", "zu\xff/f",
+					"top", "a/f", "a/b/f", "a/b/g", "a/b.c", "a/b-c/f", "a/c/f", "b/f", "b.txt", "c/d/e/f", "c/d/e.f",
+					"c/d/g", "c0/f", "zu\xff/f",
 				} {
 					write(t, filepath.Join(dir, name), "x")
 				}
@@ -143,7 +144,8 @@ func TestSparse(t *testing.T) {
 					t.Errorf("taken out are %q", cone.paths)
 				}
 				git(t, dir, "sparse-checkout", "reapply", "--sparse-index")
-				if s := checkSparse(t, "cone, sparse index", dir); s.ID() != cone.ID() || !slices.Equal(s.paths, cone.paths) {
+				if s := checkSparse(t, "cone, sparse index", dir); s.ID() != cone.ID() ||
+					!slices.Equal(s.paths, cone.paths) {
 					t.Errorf("with a sparse index %q are taken out, without %q", s.paths, cone.paths)
 				}
 				git(t, dir, "sparse-checkout", "reapply", "--no-sparse-index")
@@ -214,7 +216,8 @@ func TestSparseWorktree(t *testing.T) {
 func TestSparseSubmodule(t *testing.T) {
 	dir, _ := setup(t)
 	commit(t, dir)
-	git(t, dir, "update-index", "--add", "--cacheinfo", "160000,"+strings.TrimSpace(git(t, dir, "rev-parse", "HEAD"))+",m")
+	git(t, dir, "update-index", "--add", "--cacheinfo",
+		"160000,"+strings.TrimSpace(git(t, dir, "rev-parse", "HEAD"))+",m")
 	write(t, filepath.Join(dir, "m.c"), "x")
 	git(t, dir, "add", "m.c")
 	git(t, dir, "update-index", "--skip-worktree", "m", "m.c")
@@ -239,12 +242,16 @@ func TestSparseFlags(t *testing.T) {
 		{"all", []entry{{"a", skipWorktree}, {"b/c", skipWorktree}}, []string{"a", "b/"}},
 		{"intent to add", []entry{{"a", intentToAdd}, {"b", intentToAdd | skipWorktree}}, []string{"b"}},
 		{"assume unchanged", []entry{{"a", assumeUnchanged}, {"b", assumeUnchanged | skipWorktree}}, []string{"b"}},
-		{"three stages", []entry{{"d/a", skipWorktree}, {"d/a", skipWorktree}, {"d/a", 0}, {"e/b", skipWorktree}, {"e/b", skipWorktree}}, []string{"d/a", "e/"}},
-		{"one in below", []entry{{"d/a", skipWorktree}, {"d/e/f/g", skipWorktree}, {"d/e/h", 0}, {"d/i/j", skipWorktree}}, []string{"d/a", "d/e/f/", "d/i/"}},
-		{"a directory as a whole", []entry{{"d.x", skipWorktree}, {"d/", skipWorktree | 0o040000}, {"d0/", 0o040000}}, []string{"d.x", "d/"}},
+		{"three stages", []entry{{"d/a", skipWorktree}, {"d/a", skipWorktree}, {"d/a", 0}, {"e/b", skipWorktree},
+			{"e/b", skipWorktree}}, []string{"d/a", "e/"}},
+		{"one in below", []entry{{"d/a", skipWorktree}, {"d/e/f/g", skipWorktree}, {"d/e/h", 0},
+			{"d/i/j", skipWorktree}}, []string{"d/a", "d/e/f/", "d/i/"}},
+		{"a directory as a whole", []entry{{"d.x", skipWorktree}, {"d/", skipWorktree | 0o040000}, {"d0/", 0o040000}},
+			[]string{"d.x", "d/"}},
 		{"inside of others", []entry{{"d/e/", skipWorktree | 0o040000}, {"d/f", skipWorktree}}, []string{"d/"}},
 		{"a file and a directory", []entry{{"a", skipWorktree}, {"a/b", skipWorktree}}, []string{"a", "a/"}},
-		{"strange names", []entry{{"../x", skipWorktree}, {"/y", skipWorktree}, {"a//b", skipWorktree}, {"a/c", 0}}, []string{"../", "/", "a//"}},
+		{"strange names", []entry{{"../x", skipWorktree}, {"/y", skipWorktree}, {"a//b", skipWorktree}, {"a/c", 0}},
+			[]string{"../", "/", "a//"}},
 	}
 	for _, tt := range tests {
 		for _, version := range []uint32{3, 4} {

@@ -74,7 +74,8 @@ func TestReport(t *testing.T) {
 }
 
 func TestReadAllowed(t *testing.T) {
-	for content, want := range map[string]int{"# a comment\n\nSKIPPED: a\tit is so\nb.*\tand so\n": 2, "SKIPPED: a\n": -1, "a(\twhy\n": -1} {
+	for content, want := range map[string]int{"# a comment\n\nSKIPPED: a\tit is so\nb.*\tand so\n": 2,
+		"SKIPPED: a\n": -1, "a(\twhy\n": -1} {
 		file := filepath.Join(t.TempDir(), "skips")
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

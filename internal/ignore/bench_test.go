@@ -43,14 +43,16 @@ func fileNames() []string {
 func BenchmarkMatch(b *testing.B) {
 	names := fileNames()
 	for _, fold := range []bool{false, true} {
-		root := Root(Options{IgnoreCase: fold, Info: []byte("# git ls-files --others --exclude-from=.git/info/exclude\n")}).WithFiles(kernelLike(), nil)
+		root := Root(Options{IgnoreCase: fold,
+			Info: []byte("# git ls-files --others --exclude-from=.git/info/exclude\n")}).WithFiles(kernelLike(), nil)
 		for _, bb := range []struct {
 			name  string
 			rules *Rules
 		}{
 			{"root", root},
 			{"drivers_net_ethernet_intel", root.Sub("drivers").Sub("net").Sub("ethernet").Sub("intel")},
-			{"tools_perf_with_files", root.Sub("tools").WithFiles([]byte("/x\n*.y\n"), nil).Sub("perf").WithFiles([]byte("PERF-*\nperf\n!*.data/x\n"), nil)},
+			{"tools_perf_with_files", root.Sub("tools").WithFiles([]byte("/x\n*.y\n"),
+				nil).Sub("perf").WithFiles([]byte("PERF-*\nperf\n!*.data/x\n"), nil)},
 		} {
 			b.Run(fmt.Sprintf("fold=%v/%s", fold, bb.name), func(b *testing.B) {
 				b.ReportAllocs()

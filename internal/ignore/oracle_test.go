@@ -187,7 +187,8 @@ func (r *repo) twinIgnored() map[string]bool {
 
 func (r *repo) describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ignoreCase %v\nexcludesFile %q\ninfo/exclude %q\n", r.opts.IgnoreCase, r.opts.Excludes, r.opts.Info)
+	fmt.Fprintf(&b, "ignoreCase %v\nexcludesFile %q\ninfo/exclude %q\n", r.opts.IgnoreCase, r.opts.Excludes,
+		r.opts.Info)
 	for _, p := range slices.Sorted(maps.Keys(r.files)) {
 		fmt.Fprintf(&b, "%q %q\n", p, r.files[p])
 	}
@@ -316,7 +317,8 @@ func randomRepo(r *repo, rnd *rand.Rand) {
 }
 
 var nameBytes = []string{
-	"a", "b", "c", "A", "B", "foo", ".o", ".c", ".", "-", "_", "~", "1", "é", "É", "\xff", "\x80", " ", "\t", "\r", "\n",
+	"a", "b", "c", "A", "B", "foo", ".o", ".c", ".", "-", "_", "~", "1", "é", "É", "\xff", "\x80", " ", "\t", "\r",
+	"\n",
 	"#", "!", "[", "]", "*", "?", "\\", "+", "(", ")", "|", "^", "$", "{", "}", ":", "\x01", "\x7f", "\v",
 }
 
@@ -337,9 +339,12 @@ func randomName(rnd *rand.Rand) string {
 }
 
 var patternBytes = []string{
-	"*", "*", "**", "***", "?", "/", "/", "**/", "/**", "/**/", "[a-c]", "[!a]", "[^b-]", "[]a]", "[!]]", "[z-a]", "[\\]]", "[a\\-c]",
-	"[[:alpha:]]", "[[:upper:]]", "[![:digit:]]", "[[:space:]]", "[[:punct:]]", "[[:cntrl:]x]", "[[:foo:]]", "[[:alpha]", "[[.a.]]", "[A-C]", "[B]",
-	"[a", "[", "]", "\\", "\\a", "\\A", "\\*", "\\/", "\\ ", " ", "  ", "\r", "\t", "!", "#", "{a,b}", "\x00", "[*]", "[/]", "[!/]", "[\xc3-\xff]", "[--0]", "[a-", "[\\a-\\c]",
+	"*", "*", "**", "***", "?", "/", "/", "**/", "/**", "/**/", "[a-c]", "[!a]", "[^b-]", "[]a]", "[!]]", "[z-a]",
+	"[\\]]", "[a\\-c]",
+	"[[:alpha:]]", "[[:upper:]]", "[![:digit:]]", "[[:space:]]", "[[:punct:]]", "[[:cntrl:]x]", "[[:foo:]]",
+	"[[:alpha]", "[[.a.]]", "[A-C]", "[B]",
+	"[a", "[", "]", "\\", "\\a", "\\A", "\\*", "\\/", "\\ ", " ", "  ", "\r", "\t", "!", "#", "{a,b}", "\x00", "[*]",
+	"[/]", "[!/]", "[\xc3-\xff]", "[--0]", "[a-", "[\\a-\\c]",
 }
 
 func randomFile(rnd *rand.Rand, names []string) []byte {

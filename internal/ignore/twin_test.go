@@ -262,7 +262,8 @@ func FuzzMatch(f *testing.F) {
 			r, dirs = r.Sub(dirs[0]), dirs[1:]
 		}
 		if got, want := r.Match(dirs[0], isDir), tw.ignored(path, isDir); got != want {
-			t.Errorf("Match(%q, dir=%v) under %q then %q, fold %v = %v, want %v", path, isDir, below, text, fold, got, want)
+			t.Errorf("Match(%q, dir=%v) under %q then %q, fold %v = %v, want %v", path, isDir, below, text, fold, got,
+				want)
 		}
 	})
 }

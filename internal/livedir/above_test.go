@@ -45,7 +45,8 @@ func TestFileAbove(t *testing.T) {
 			t.Run(what+" over "+name, func(t *testing.T) {
 				b := newBench(t)
 				left.write(t, b.dir)
-				to := world{"u": what, "u/users": "file 644 user", "u/d": "dir 755", "u/d/e": "dir 755", "u/d/e/f": "file 644 f"}
+				to := world{"u": what, "u/users": "file 644 user", "u/d": "dir 755", "u/d/e": "dir 755",
+					"u/d/e/f": "file 644 f"}
 				var wants []Want
 				for _, path := range []string{"u", "u/init", "u/users", "u/d", "u/d/e", "u/d/e/f"} {
 					wants = append(wants, b.want(left, to, path))

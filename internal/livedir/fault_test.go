@@ -19,10 +19,14 @@ import (
 )
 
 var (
-	faultBefore = world{"a": "file 644 a2", "made": "file 644 made", "kind": "dir 755", "kind/x": "file 644 x", "dir": "file 644 now a file",
-		"moved": "dir 755", "moved/m": "file 644 m", "moved/n": "file 644 n", "link": "link two", "made dir": "dir 755", "made dir/y": "file 644 y"}
-	faultAfter = world{"a": "file 644 a1", "kind": "file 600 kind", "dir": "dir 700", "dir/z": "file 644 z", "lib": "dir 755", "lib/m": "file 644 m",
-		"lib/n": "file 644 n", "link": "link one", "gone": "dir 755", "gone/deep": "dir 755", "gone/deep/g": "file 755 g"}
+	faultBefore = world{"a": "file 644 a2", "made": "file 644 made", "kind": "dir 755", "kind/x": "file 644 x",
+		"dir":   "file 644 now a file",
+		"moved": "dir 755", "moved/m": "file 644 m", "moved/n": "file 644 n", "link": "link two", "made dir": "dir 755",
+		"made dir/y": "file 644 y"}
+	faultAfter = world{"a": "file 644 a1", "kind": "file 600 kind", "dir": "dir 700", "dir/z": "file 644 z",
+		"lib": "dir 755", "lib/m": "file 644 m",
+		"lib/n": "file 644 n", "link": "link one", "gone": "dir 755", "gone/deep": "dir 755",
+		"gone/deep/g": "file 755 g"}
 )
 
 // TestFaults makes each operation on the directory fail, once or from then on.
@@ -86,7 +90,8 @@ func checkEither(t *testing.T, where string, got world) {
 		}
 	}
 	for path, what := range faultBefore {
-		if faultAfter[path] != "" && got[path] == "" && !strings.HasPrefix(what, "dir") && !strings.HasPrefix(faultAfter[path], "dir") {
+		if faultAfter[path] != "" && got[path] == "" && !strings.HasPrefix(what, "dir") &&
+			!strings.HasPrefix(faultAfter[path], "dir") {
 			t.Errorf("%s: %s is gone", where, path)
 		}
 	}
@@ -170,7 +175,8 @@ func TestRacingEditor(t *testing.T) {
 					os.Getpid()
 				}
 				tmp := filepath.Join(b.dir, name+"~")
-				if err := errors.Join(os.WriteFile(tmp, []byte("user"), 0o644), os.Rename(tmp, filepath.Join(b.dir, name))); err != nil {
+				if err := errors.Join(os.WriteFile(tmp, []byte("user"), 0o644),
+					os.Rename(tmp, filepath.Join(b.dir, name))); err != nil {
 					t.Error(err)
 				}
 			}()
@@ -305,7 +311,8 @@ func TestSwappedLink(t *testing.T) {
 		swap := func() error {
 			return errors.Join(os.Symlink(outside, link), os.Rename(dir, aside), os.Rename(link, dir))
 		}
-		wants := b.wants(left, world{"dir": "dir 755", "dir/a": "file 644 1", "dir/new": "dir 755", "dir/new/c": "file 644 c"})
+		wants := b.wants(left, world{"dir": "dir 755", "dir/a": "file 644 1", "dir/new": "dir 755",
+			"dir/new/c": "file 644 c"})
 		if round == 0 { // before
 			if err := swap(); err != nil {
 				t.Fatal(err)

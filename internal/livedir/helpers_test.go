@@ -199,13 +199,14 @@ func (b *bench) root() *Root {
 // plan plans, and makes what was put durable, so that it can be read.
 func (b *bench) plan(wants []Want, policy rollback.Policy, loose ...string) *Plan {
 	b.Helper()
-	p, err := NewPlan(b.Context(), b.root(), wants, &Options{Policy: policy, Loose: func(yield func(string, error) bool) {
-		for _, path := range loose {
-			if !yield(path, nil) {
-				return
+	p, err := NewPlan(b.Context(), b.root(), wants,
+		&Options{Policy: policy, Loose: func(yield func(string, error) bool) {
+			for _, path := range loose {
+				if !yield(path, nil) {
+					return
+				}
 			}
-		}
-	}})
+		}})
 	if err != nil {
 		b.Fatal(err)
 	}

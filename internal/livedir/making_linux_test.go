@@ -73,7 +73,8 @@ func TestMakingIgnored(t *testing.T) {
 	real := r.dir
 	seen := 0
 	r.dir = vfstest.WithFaultDir(real, &vfstest.Fault{At: -1, Trace: func(op, name string) {
-		if _, err := os.Stat(filepath.Join(b.dir, trees.MakingName("testtest"), ignoreName)); op != "Rename" || err != nil {
+		if _, err := os.Stat(filepath.Join(b.dir, trees.MakingName("testtest"), ignoreName)); op != "Rename" ||
+			err != nil {
 			return
 		}
 		seen++

@@ -43,8 +43,10 @@ func (d *heritageDir) Rename(name string, to vfs.Dir, newname string, mode vfs.R
 func TestMaking(t *testing.T) {
 	left := world{"a": "file 644 2", "dir": "dir 755", "dir/b": "file 644 2", "made": "file 644 made", "l": "link 2",
 		"dir/made": "file 644 made", "other": "dir 755", "other/c": "file 644 2", "other/made": "file 644 made"}
-	want := world{"a": "file 644 1", "dir": "dir 755", "dir/b": "file 644 1", "l": "link 1", "dir/gone": "file 644 gone",
-		"other": "dir 755", "other/c": "file 644 1", "other/gone": "file 644 gone", "deep": "dir 755", "deep/er": "dir 755",
+	want := world{"a": "file 644 1", "dir": "dir 755", "dir/b": "file 644 1", "l": "link 1",
+		"dir/gone": "file 644 gone",
+		"other":    "dir 755", "other/c": "file 644 1", "other/gone": "file 644 gone", "deep": "dir 755",
+		"deep/er":   "dir 755",
 		"deep/er/d": "file 644 d"}
 	b := newBench(t)
 	left.write(t, b.dir)
@@ -148,7 +150,8 @@ func TestMakingFails(t *testing.T) {
 		f := &vfstest.Fault{At: at}
 		n := int64(0)
 		f.Trace = func(op, name string) {
-			if n == at && strings.HasPrefix(name, trees.MakingName("testtest")) && !strings.Contains(name, prefix("testtest")) {
+			if n == at && strings.HasPrefix(name, trees.MakingName("testtest")) &&
+				!strings.Contains(name, prefix("testtest")) {
 				failed = op + " " + name
 			}
 			n++

@@ -128,7 +128,8 @@ func TestPowerCut(t *testing.T) {
 		when = fmt.Sprintf("cut %d, %s", len(cuts), when)
 		cuts = append(cuts, cutDisk{when, disk.AfterCrash(nil)})
 		for seed := range uint64(4) {
-			cuts = append(cuts, cutDisk{fmt.Sprintf("%s, seed %d", when, seed), disk.AfterCrash(rand.New(rand.NewPCG(seed, uint64(len(cuts)))))})
+			cuts = append(cuts, cutDisk{fmt.Sprintf("%s, seed %d", when, seed),
+				disk.AfterCrash(rand.New(rand.NewPCG(seed, uint64(len(cuts)))))})
 		}
 	}
 	traced := &vfstest.Fault{At: -1, Trace: func(op, name string) {
@@ -184,7 +185,8 @@ func TestPowerCutAfterSweep(t *testing.T) {
 	before, after := world{"a": "file 644 old", "b": "file 644 b"}, world{"a": "file 600 new"}
 	wants := b.wants(before, after)
 	disk := vfstest.NewMem()
-	world{oldName("testtest", "a"): before["a"], newName("testtest", "a"): after["a"], oldName("testtest", "b"): before["b"]}.writeTo(t, disk.Dir())
+	world{oldName("testtest", "a"): before["a"], newName("testtest", "a"): after["a"],
+		oldName("testtest", "b"): before["b"]}.writeTo(t, disk.Dir())
 	if err := Sweep(t.Context(), NewRoot(disk.Dir()), wants, "testtest"); err != nil {
 		t.Fatal(err)
 	}
@@ -231,9 +233,11 @@ func TestNamesNotSynced(t *testing.T) {
 // deleted, is not called done.
 func TestChangedRightAfter(t *testing.T) {
 	b := newBench(t)
-	left := world{"changed": "file 644 2", "deleted": "file 644 made", "restored": "file 644 2", "removed": "file 644 made", "lost": "file 644 2"}
+	left := world{"changed": "file 644 2", "deleted": "file 644 made", "restored": "file 644 2",
+		"removed": "file 644 made", "lost": "file 644 2"}
 	left.write(t, b.dir)
-	p := b.plan(b.wants(left, world{"changed": "file 644 1", "restored": "file 644 1", "lost": "file 644 1"}), rollback.Skip)
+	p := b.plan(b.wants(left, world{"changed": "file 644 1", "restored": "file 644 1", "lost": "file 644 1"}),
+		rollback.Skip)
 	r := b.root()
 	real := r.dir
 	r.dir = vfstest.WithFaultDir(real, &vfstest.Fault{At: -1, Trace: func(op, name string) {
@@ -241,7 +245,8 @@ func TestChangedRightAfter(t *testing.T) {
 			return
 		}
 		err := os.WriteFile(filepath.Join(b.dir, "changed"), []byte("user"), 0o644)
-		err = errors.Join(err, os.WriteFile(filepath.Join(b.dir, "deleted"), []byte("made"), 0o644), os.Remove(filepath.Join(b.dir, "lost")))
+		err = errors.Join(err, os.WriteFile(filepath.Join(b.dir, "deleted"), []byte("made"), 0o644),
+			os.Remove(filepath.Join(b.dir, "lost")))
 		if err != nil {
 			t.Error(err)
 		}
@@ -251,7 +256,8 @@ func TestChangedRightAfter(t *testing.T) {
 	}
 	r.dir = real
 	const why = "failed: it was changed again right after"
-	if d := cmp.Diff(map[string]string{"changed": why, "deleted": why, "lost": why, "restored": "restored", "removed": "deleted"}, outcome(p)); d != "" {
+	if d := cmp.Diff(map[string]string{"changed": why, "deleted": why, "lost": why, "restored": "restored",
+		"removed": "deleted"}, outcome(p)); d != "" {
 		t.Errorf("outcome (-want +got):\n%s", d)
 	}
 	b.expect(world{"changed": "file 644 user", "deleted": "file 644 made", "restored": "file 644 1"})
@@ -305,7 +311,8 @@ func TestChangedSinceSaved(t *testing.T) {
 			}
 			r.dir = real
 			if got, want := outcome(p)["p"], "skipped: "+c.why; got != want || !p.Items[0].Dirty {
-				t.Errorf("%q to %q, with %q there, exchange %v: %q, want %q and dirty", c.left, c.wanted, c.now, exchange, got, want)
+				t.Errorf("%q to %q, with %q there, exchange %v: %q, want %q and dirty", c.left, c.wanted, c.now,
+					exchange, got, want)
 			}
 			b.expect(at(c.now))
 		}
@@ -319,13 +326,15 @@ func TestLooseReplaced(t *testing.T) {
 	left := world{"new": "dir 755", "new/a": "file 644 a", "new/b": "file 644 b"}
 	left.write(t, b.dir)
 	world{"new/log": "file 644 log", "new/other": "file 644 other"}.add(t, b.dir)
-	p := b.plan(b.wants(left, world{"old": "dir 755", "old/a": "file 644 a", "old/b": "file 644 b"}), rollback.Skip, "new/log", "new/other")
+	p := b.plan(b.wants(left, world{"old": "dir 755", "old/a": "file 644 a", "old/b": "file 644 b"}), rollback.Skip,
+		"new/log", "new/other")
 	world{"theirs": "file 644 theirs"}.add(t, b.dir)
 	if err := os.Rename(filepath.Join(b.dir, "theirs"), filepath.Join(b.dir, "new/log")); err != nil {
 		t.Fatal(err)
 	}
 	b.apply(p)
-	b.expect(world{"new": "dir 755", "new/log": "file 644 theirs", "old": "dir 755", "old/a": "file 644 a", "old/b": "file 644 b", "old/other": "file 644 other"})
+	b.expect(world{"new": "dir 755", "new/log": "file 644 theirs", "old": "dir 755", "old/a": "file 644 a",
+		"old/b": "file 644 b", "old/other": "file 644 other"})
 	for _, mv := range p.Moves {
 		if want := map[string]string{"new/log": "it was replaced meanwhile"}[mv.From]; mv.Why != want {
 			t.Errorf("move of %q: %q, want %q", mv.From, mv.Why, want)
@@ -354,7 +363,8 @@ func TestChangesWhileRead(t *testing.T) {
 				}
 			}
 		}})
-		if e, err := r.Entry(t.Context(), "f", b.w); err == nil || !strings.Contains(err.Error(), "it changes while it is read") {
+		if e, err := r.Entry(t.Context(), "f", b.w); err == nil ||
+			!strings.Contains(err.Error(), "it changes while it is read") {
 			t.Errorf("%q is written: Entry = %+v, %v", content, e, err)
 		}
 	}
@@ -389,7 +399,8 @@ func TestNotSaved(t *testing.T) {
 	if err := p.Apply(t.Context(), r, b.store, "testtest"); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(map[string]string{"secret": "failed: open secret: permission denied", "plain": "restored"}, outcome(p)); d != "" {
+	if d := cmp.Diff(map[string]string{"secret": "failed: open secret: permission denied", "plain": "restored"},
+		outcome(p)); d != "" {
 		t.Errorf("outcome (-want +got):\n%s", d)
 	}
 	b.expect(world{"secret": "file 644 2", "plain": "file 644 1"})
@@ -399,16 +410,20 @@ func TestNotSaved(t *testing.T) {
 // the plan has, and stays.
 func TestChangedBeforeSave(t *testing.T) {
 	b := newBench(t)
-	left := world{"changed": "file 644 2", "gone": "file 644 2", "there": "file 644 made", "same": "file 644 2", "mode": "file 644 2"}
+	left := world{"changed": "file 644 2", "gone": "file 644 2", "there": "file 644 made", "same": "file 644 2",
+		"mode": "file 644 2"}
 	left.write(t, b.dir)
-	p := b.plan(b.wants(left, world{"changed": "file 644 1", "gone": "file 644 1", "same": "file 644 1", "mode": "file 644 1"}), rollback.Overwrite)
+	p := b.plan(b.wants(left, world{"changed": "file 644 1", "gone": "file 644 1", "same": "file 644 1",
+		"mode": "file 644 1"}), rollback.Overwrite)
 	now := world{"changed": "file 644 user", "there": "file 644 user", "same": "file 644 2", "mode": "file 755 2"}
 	now.write(t, b.dir)
 	if err := p.Save(t.Context(), b.root(), b.w); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"changed": "skipped: it was changed meanwhile", "gone": "skipped: it was deleted meanwhile",
-		"there": "skipped: it was changed meanwhile", "same": "restored", "mode": "skipped: its mode was changed meanwhile"}
+	want := map[string]string{"changed": "skipped: it was changed meanwhile",
+		"gone":  "skipped: it was deleted meanwhile",
+		"there": "skipped: it was changed meanwhile", "same": "restored",
+		"mode": "skipped: its mode was changed meanwhile"}
 	if d := cmp.Diff(want, outcome(p)); d != "" {
 		t.Errorf("after Save (-want +got):\n%s", d)
 	}

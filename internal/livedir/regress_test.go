@@ -51,7 +51,8 @@ func TestPlanManyMoved(t *testing.T) {
 
 // What has become of a directory that was moved is a matter of that directory.
 func TestMovedAndReplaced(t *testing.T) {
-	left := world{"new": "dir 755", "new/a": "file 644 a", "new/b": "file 644 b", "new/x": "dir 755", "new/x/y": "file 644 y"}
+	left := world{"new": "dir 755", "new/a": "file 644 a", "new/b": "file 644 b", "new/x": "dir 755",
+		"new/x/y": "file 644 y"}
 	wanted := world{"old": "dir 755", "old/a": "file 644 a", "old/b": "file 644 b", "old/x": "file 644 x"}
 	for name, disk := range map[string]world{
 		"file": {"new": "file 644 user"}, "link": {"new": "link /tmp"}, "as left": left,
@@ -183,7 +184,8 @@ func TestCrashWithoutExchange(t *testing.T) {
 func TestSweepTheirs(t *testing.T) {
 	b := newBench(t)
 	wants := b.wants(world{"f": "file 644 2"}, world{"f": "file 644 1"})
-	for _, aside := range []string{oldName("testtest", "f"), trees.MakingName("testtest") + "/" + oldName("testtest", "f")} {
+	for _, aside := range []string{oldName("testtest", "f"),
+		trees.MakingName("testtest") + "/" + oldName("testtest", "f")} {
 		for _, theirs := range []string{"file 644 user", "file 600 2", "link user", "dir 755"} {
 			world{aside: theirs, "f": "file 644 1"}.write(t, b.dir)
 			if err := Sweep(t.Context(), b.root(), wants, "testtest"); err != nil {

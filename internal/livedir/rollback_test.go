@@ -31,8 +31,9 @@ func TestKinds(t *testing.T) {
 		"other link": {"x": "link elsewhere"},
 		"empty dir":  {"x": "dir 755"},
 		"closed dir": {"x": "dir 500"},
-		"dir":        {"x": "dir 755", "x/a": "file 644 a", "x/sub": "dir 700", "x/sub/b": "file 600 b", "x/l": "link a"},
-		"other dir":  {"x": "dir 750", "x/a": "dir 755", "x/a/a": "file 644 a", "x/sub": "link a"},
+		"dir": {"x": "dir 755", "x/a": "file 644 a", "x/sub": "dir 700", "x/sub/b": "file 600 b",
+			"x/l": "link a"},
+		"other dir": {"x": "dir 750", "x/a": "dir 755", "x/a/a": "file 644 a", "x/sub": "link a"},
 	}
 	for from, before := range kinds {
 		for to, after := range kinds {
@@ -78,16 +79,20 @@ func TestManyNames(t *testing.T) {
 
 // What somebody has changed stays, unless it is to be overwritten.
 func TestDirty(t *testing.T) {
-	left := world{"changed": "file 644 agent", "gone": "file 644 agent", "mode": "file 644 agent", "kind": "file 644 agent",
+	left := world{"changed": "file 644 agent", "gone": "file 644 agent", "mode": "file 644 agent",
+		"kind": "file 644 agent",
 		"made": "file 644 agent", "clean": "file 644 agent", "dir": "dir 755", "dir/a": "file 644 agent"}
 	wanted := world{"changed": "file 644 old", "gone": "file 644 old", "mode": "file 644 old", "kind": "file 644 old",
 		"clean": "file 644 old", "new": "file 644 old", "dir": "file 644 old"}
 	disk := world{"changed": "file 644 user", "mode": "file 755 agent", "kind": "link user", "made": "file 644 user",
-		"clean": "file 644 agent", "new": "file 644 user", "dir": "dir 755", "dir/a": "file 644 agent", "dir/user": "file 644 user"}
+		"clean": "file 644 agent", "new": "file 644 user", "dir": "dir 755", "dir/a": "file 644 agent",
+		"dir/user": "file 644 user"}
 	for policy, want := range map[rollback.Policy]world{
-		rollback.Skip: {"changed": "file 644 user", "mode": "file 755 agent", "kind": "link user", "made": "file 644 user", "clean": "file 644 old",
+		rollback.Skip: {"changed": "file 644 user", "mode": "file 755 agent", "kind": "link user",
+			"made": "file 644 user", "clean": "file 644 old",
 			"new": "file 644 user", "dir": "dir 755", "dir/a": "file 644 agent", "dir/user": "file 644 user"},
-		rollback.Overwrite: {"changed": "file 644 old", "gone": "file 644 old", "mode": "file 644 old", "kind": "file 644 old", "clean": "file 644 old",
+		rollback.Overwrite: {"changed": "file 644 old", "gone": "file 644 old", "mode": "file 644 old",
+			"kind": "file 644 old", "clean": "file 644 old",
 			"new": "file 644 old", "dir": "dir 755", "dir/a": "file 644 agent", "dir/user": "file 644 user"},
 		rollback.Abort: disk,
 	} {
@@ -116,7 +121,8 @@ func TestDirty(t *testing.T) {
 // What may not be deleted, or is doubtful, stays and is named.
 func TestKept(t *testing.T) {
 	b := newBench(t)
-	disk := world{"not ours": "file 644 x", "covered": "file 644 x", "doubtful": "file 644 x", "full": "dir 755", "full/user": "file 644 x"}
+	disk := world{"not ours": "file 644 x", "covered": "file 644 x", "doubtful": "file 644 x", "full": "dir 755",
+		"full/user": "file 644 x"}
 	disk.write(t, b.dir)
 	p := b.plan([]Want{
 		{Path: "not ours", Old: b.entry(disk, "not ours")},
@@ -145,7 +151,8 @@ func TestKept(t *testing.T) {
 // unless it is there again. No directory is made for it alone.
 func TestOut(t *testing.T) {
 	const why = "somebody has taken it out"
-	wanted := world{"out": "file 644 old", "dir": "dir 755", "dir/out": "file 644 old", "there": "file 644 old", "in": "dir 755", "in/out": "file 644 old", "in/gone": "file 644 old"}
+	wanted := world{"out": "file 644 old", "dir": "dir 755", "dir/out": "file 644 old", "there": "file 644 old",
+		"in": "dir 755", "in/out": "file 644 old", "in/gone": "file 644 old"}
 	for policy, want := range map[rollback.Policy]world{
 		rollback.Skip:      {"there": "file 644 old", "in": "dir 755", "in/gone": "file 644 old"},
 		rollback.Overwrite: {"there": "file 644 old", "in": "dir 755", "in/gone": "file 644 old"},
@@ -157,7 +164,8 @@ func TestOut(t *testing.T) {
 			{Path: "out", New: b.entry(wanted, "out"), Out: why},
 			{Path: "dir", New: b.entry(wanted, "dir"), Parent: true},
 			{Path: "dir/out", New: b.entry(wanted, "dir/out"), Old: b.entry(wanted, "dir/out"), Out: why},
-			{Path: "there", New: b.entry(wanted, "there"), Old: b.entry(world{"there": "file 644 new"}, "there"), Out: why},
+			{Path: "there", New: b.entry(wanted, "there"), Old: b.entry(world{"there": "file 644 new"}, "there"),
+				Out: why},
 			{Path: "in", New: b.entry(wanted, "in"), Parent: true},
 			{Path: "in/out", New: b.entry(wanted, "in/out"), Out: why},
 			{Path: "in/gone", New: b.entry(wanted, "in/gone")},
@@ -176,17 +184,21 @@ func TestOut(t *testing.T) {
 // it is as it is wanted, only what is hidden, too, says so.
 func TestHeld(t *testing.T) {
 	const why = "a turn has changed it since"
-	left, wanted := world{"f": "file 644 2", "g": "file 644 2", "same": "file 644 1", "hidden": "file 644 1"}, world{"f": "file 644 1", "same": "file 644 1", "hidden": "file 644 1"}
+	left, wanted := world{"f": "file 644 2", "g": "file 644 2", "same": "file 644 1", "hidden": "file 644 1"},
+		world{"f": "file 644 1", "same": "file 644 1", "hidden": "file 644 1"}
 	for policy, want := range map[rollback.Policy]map[string]string{
-		rollback.Skip:      {"f": "skipped: " + why, "g": "skipped: " + why, "same": "unchanged", "hidden": "skipped: " + why},
-		rollback.Abort:     {"f": "skipped: " + why, "g": "skipped: " + why, "same": "unchanged", "hidden": "skipped: " + why},
+		rollback.Skip: {"f": "skipped: " + why, "g": "skipped: " + why, "same": "unchanged",
+			"hidden": "skipped: " + why},
+		rollback.Abort: {"f": "skipped: " + why, "g": "skipped: " + why, "same": "unchanged",
+			"hidden": "skipped: " + why},
 		rollback.Overwrite: {"f": "restored", "g": "deleted", "same": "unchanged", "hidden": "unchanged"},
 	} {
 		b := newBench(t)
 		left.write(t, b.dir)
 		var wants []Want
 		for p := range left {
-			wants = append(wants, Want{Path: p, Old: b.entry(left, p), New: b.entry(wanted, p), Created: true, Held: why, Hidden: p == "hidden"})
+			wants = append(wants, Want{Path: p, Old: b.entry(left, p), New: b.entry(wanted, p), Created: true,
+				Held: why, Hidden: p == "hidden"})
 		}
 		p := b.plan(wants, policy)
 		b.apply(p)
@@ -208,8 +220,10 @@ func TestHeld(t *testing.T) {
 
 // A directory that was moved goes back with what is not known of it.
 func TestMoved(t *testing.T) {
-	before := world{"lib": "dir 755", "lib/a": "file 644 a", "lib/b": "file 644 b", "lib/sub": "dir 755", "lib/sub/c": "file 644 c"}
-	unknown := world{"ignored": "dir 755", "ignored/x": "file 644 big", "sub/repo": "dir 755", "sub/repo/.git": "dir 755", "sub/repo/.git/HEAD": "file 644 ref"}
+	before := world{"lib": "dir 755", "lib/a": "file 644 a", "lib/b": "file 644 b", "lib/sub": "dir 755",
+		"lib/sub/c": "file 644 c"}
+	unknown := world{"ignored": "dir 755", "ignored/x": "file 644 big", "sub/repo": "dir 755",
+		"sub/repo/.git": "dir 755", "sub/repo/.git/HEAD": "file 644 ref"}
 	for name, c := range map[string]struct {
 		to    string // where it was moved
 		edit  world  // what else the turn did there
@@ -289,7 +303,8 @@ func TestLostObject(t *testing.T) {
 // What is not in the plan is not touched.
 func TestUntouched(t *testing.T) {
 	b := newBench(t)
-	left := world{"dir": "dir 755", "dir/a": "file 644 2", "dir/same": "file 644 x", "other": "file 644 y", "dir/sub": "dir 755", "dir/sub/z": "file 644 z"}
+	left := world{"dir": "dir 755", "dir/a": "file 644 2", "dir/same": "file 644 x", "other": "file 644 y",
+		"dir/sub": "dir 755", "dir/sub/z": "file 644 z"}
 	left.write(t, b.dir)
 	long := time.Now().Add(-time.Hour)
 	for p := range left {
@@ -297,7 +312,8 @@ func TestUntouched(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wants := append(b.wants(left, world{"dir": "dir 755", "dir/a": "file 644 1", "dir/same": "file 644 x", "other": "file 644 y", "dir/sub": "dir 755", "dir/sub/z": "file 644 z"}),
+	wants := append(b.wants(left, world{"dir": "dir 755", "dir/a": "file 644 1", "dir/same": "file 644 x",
+		"other": "file 644 y", "dir/sub": "dir 755", "dir/sub/z": "file 644 z"}),
 		Want{Path: "dir/same", Old: b.entry(left, "dir/same"), New: b.entry(left, "dir/same")})
 	b.apply(b.plan(wants, rollback.Skip))
 	for p := range left {
@@ -398,7 +414,8 @@ func TestModel(t *testing.T) {
 		}
 		for _, m := range p.Made {
 			if what := fmt.Sprintf("dir %o", m.Mode&0o777); got[m.Path] != what || disk[m.Path] != "" {
-				t.Errorf("seed %d: %s was %q, was made, and is %q, want %q", seed, m.Path, disk[m.Path], got[m.Path], what)
+				t.Errorf("seed %d: %s was %q, was made, and is %q, want %q", seed, m.Path, disk[m.Path], got[m.Path],
+					what)
 			}
 		}
 		made := func(path string) bool {
@@ -445,7 +462,8 @@ func TestMovedAlike(t *testing.T) {
 	for i := range 3 {
 		for dir, w := range map[string]world{"lib": wanted, "vendor": left} {
 			p := fmt.Sprint(dir, "/p", i)
-			w[dir], w[p], w[p+"/__init__.py"], w[p+"/m.py"] = "dir 755", "dir 755", "file 644 same", fmt.Sprint("file 644 ", i)
+			w[dir], w[p], w[p+"/__init__.py"], w[p+"/m.py"] = "dir 755", "dir 755", "file 644 same",
+				fmt.Sprint("file 644 ", i)
 		}
 	}
 	for p, what := range left {
@@ -458,13 +476,15 @@ func TestMovedAlike(t *testing.T) {
 	disk.write(t, b.dir)
 	b.apply(b.plan(b.wants(left, wanted), rollback.Skip, "vendor/p0/.env", "vendor/p1/.env", "vendor/p2/.env"))
 	for path, what := range readWorld(t, b.dir) {
-		if strings.HasSuffix(path, ".env") && what != disk[path] && !strings.HasSuffix(path, strings.TrimPrefix(what, "file 600 secret of ")+"/.env") {
+		if strings.HasSuffix(path, ".env") && what != disk[path] &&
+			!strings.HasSuffix(path, strings.TrimPrefix(what, "file 600 secret of ")+"/.env") {
 			t.Errorf("%s holds the %s", path, what)
 		}
 	}
 	// Nothing was moved: one file of several is the same.
 	b = newBench(t)
-	left = world{"fresh": "dir 755", "fresh/LICENSE": "file 644 MIT", "fresh/1": "file 644 1", "fresh/2": "file 644 2", "fresh/3": "file 644 3"}
+	left = world{"fresh": "dir 755", "fresh/LICENSE": "file 644 MIT", "fresh/1": "file 644 1", "fresh/2": "file 644 2",
+		"fresh/3": "file 644 3"}
 	wanted = world{"old": "dir 755", "old/LICENSE": "file 644 MIT", "old/index": "file 644 x"}
 	left.write(t, b.dir)
 	world{"fresh/.env": "file 600 secret"}.add(t, b.dir)
@@ -492,7 +512,8 @@ func TestPlanKeepsFullDirectory(t *testing.T) {
 
 // FuzzItem: what is read as an item or a move of a plan is written as it was.
 func FuzzItem(f *testing.F) {
-	for _, v := range []any{rollback.Item{Path: "a\xff", Do: rollback.Skipped, Why: "w", Dirty: true, Note: "n"}, rollback.Move{From: "a\xff", To: "b", Why: "w"}} {
+	for _, v := range []any{rollback.Item{Path: "a\xff", Do: rollback.Skipped, Why: "w", Dirty: true, Note: "n"},
+		rollback.Move{From: "a\xff", To: "b", Why: "w"}} {
 		b, err := json.Marshal(v)
 		if err != nil {
 			f.Fatal(err)

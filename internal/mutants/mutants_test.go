@@ -126,7 +126,8 @@ func (p *checked) check(file, text string) error {
 // compiler has written it down when it built them.
 func exports(t *testing.T, pkgs []string) func(*token.FileSet) types.Importer {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Export"}, pkgs...)...)
+	cmd := exec.CommandContext(t.Context(), "go",
+		append([]string{"list", "-export", "-deps", "-json=ImportPath,Export"}, pkgs...)...)
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

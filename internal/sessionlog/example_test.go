@@ -49,13 +49,14 @@ func ExampleOpenFile() {
 // The text of a log of ours.
 func ExampleAppendLog() {
 	began := time.Date(2026, 11, 21, 6, 15, 35, 0, time.UTC)
-	log, err := sessionlog.AppendLog(nil, &sessionlog.Header{ID: "s1", CWD: "/home/u/proj", Timestamp: began}, session.Entry{
-		ID:         "a1b2c3d4",
-		Type:       "custom",
-		CustomType: sessionlog.StepSnapshot,
-		Data:       json.RawMessage(`{"turnIndex":0}`),
-		Timestamp:  began,
-	})
+	log, err := sessionlog.AppendLog(nil, &sessionlog.Header{ID: "s1", CWD: "/home/u/proj", Timestamp: began},
+		session.Entry{
+			ID:         "a1b2c3d4",
+			Type:       "custom",
+			CustomType: sessionlog.StepSnapshot,
+			Data:       json.RawMessage(`{"turnIndex":0}`),
+			Timestamp:  began,
+		})
 	if err != nil {
 		panic(err)
 	}

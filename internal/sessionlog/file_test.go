@@ -118,7 +118,8 @@ func TestOpenFile(t *testing.T) {
 			{ID: "00000004", ParentID: "00000003", Type: "custom", CustomType: StepSnapshot, Data: json.RawMessage(`{"turnIndex":0}`), Timestamp: at(39)},
 			{ID: "00000005", ParentID: "00000004", Type: "custom", CustomType: "theirs", Timestamp: at(40)},
 			{ID: "0198f6f0-7a3b-7cc0-9d2e-1f0a5b6c7d8f", ParentID: "00000005", Type: "usage"},
-			{ID: "not hex", ParentID: "00000002", Type: "branch_summary", FromID: "00000005", Summary: "s", Timestamp: at(41)},
+			{ID: "not hex", ParentID: "00000002", Type: "branch_summary", FromID: "00000005", Summary: "s",
+				Timestamp: at(41)},
 			{ID: "00000006", ParentID: "not hex", Type: "message", Role: "toolResult"},
 		},
 		Leaf: "00000006",
@@ -280,7 +281,9 @@ func TestLongLine(t *testing.T) {
 // A line of any length is read in little memory if it is its strings that are long:
 // nothing is wanted of those.
 func TestLongStrings(t *testing.T) {
-	defer func(block, line int64, str int) { blockSize, maxLine, longString = block, line, str }(blockSize, maxLine, longString)
+	defer func(block, line int64, str int) {
+		blockSize, maxLine, longString = block, line, str
+	}(blockSize, maxLine, longString)
 	r := rand.New(rand.NewPCG(1, 1))
 	text := func(n int) string { // with escapes and letters of all lengths, of which any may be at the end of a block
 		var b strings.Builder
@@ -349,7 +352,8 @@ func TestFormat(t *testing.T) {
 		fsys := vfstest.NewMem()
 		writeMem(t, fsys, "s", c.content)
 		_, err := OpenFS(t.Context(), fsys, "s")
-		if err == nil || err.Error() != c.want || !errors.Is(err, ErrFormat) || errors.Is(err, ErrNotBegun) != (len(c.content) < len(headerV3) && !strings.Contains(c.content, "\n")) {
+		if err == nil || err.Error() != c.want || !errors.Is(err, ErrFormat) ||
+			errors.Is(err, ErrNotBegun) != (len(c.content) < len(headerV3) && !strings.Contains(c.content, "\n")) {
 			t.Errorf("OpenFS(%.40q) = %v, want %s", c.content, err, c.want)
 		}
 	}
@@ -639,7 +643,8 @@ func FuzzLog(f *testing.F) {
 			if err := growing.Refresh(t.Context()); err != nil {
 				t.Fatalf("Refresh: %v", err)
 			}
-			if d := cmp.Diff(describe(whole.Header(), whole.Tree()), describe(growing.Header(), growing.Tree())); d != "" {
+			if d := cmp.Diff(describe(whole.Header(), whole.Tree()),
+				describe(growing.Header(), growing.Tree())); d != "" {
 				t.Errorf("read at once (-) and in two parts (+):\n%s", d)
 			}
 		}

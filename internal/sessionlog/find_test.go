@@ -10,8 +10,10 @@ import (
 )
 
 func TestTarget(t *testing.T) {
-	tree := session.NewTree(message("u1", "", "user"), message("a1", "u1", "assistant"), message("u3", "a1", "user"), message("a3", "u3", "assistant"),
-		session.Entry{ID: "s2", ParentID: "a1", Type: "custom"}, session.Entry{ID: "r", Type: "custom_message"}, session.Entry{ID: "m", ParentID: "r", Type: "custom_message"},
+	tree := session.NewTree(message("u1", "", "user"), message("a1", "u1", "assistant"), message("u3", "a1", "user"),
+		message("a3", "u3", "assistant"),
+		session.Entry{ID: "s2", ParentID: "a1", Type: "custom"}, session.Entry{ID: "r", Type: "custom_message"},
+		session.Entry{ID: "m", ParentID: "r", Type: "custom_message"},
 		message("o", "gone", "user"), message("p", "gone", "assistant"))
 	for _, c := range []struct {
 		id, want string
@@ -39,7 +41,8 @@ func TestFind(t *testing.T) {
 	for i := range 12 {
 		entries = append(entries, session.Entry{ID: fmt.Sprintf("ab%02d", i), Type: "message"})
 	}
-	tree := session.NewTree(append(entries, session.Entry{ID: "abc", Type: "message"}, session.Entry{ID: "abcd", Type: "message"})...)
+	tree := session.NewTree(append(entries, session.Entry{ID: "abc", Type: "message"},
+		session.Entry{ID: "abcd", Type: "message"})...)
 	for _, c := range []struct{ id, want string }{
 		{"ab03", "ab03"},
 		{"abc", "abc"}, // whole IDs come first

@@ -37,7 +37,8 @@ func TestLogBytes(t *testing.T) {
 	entries := []session.Entry{
 		step("a", ""),
 		{ID: "b", ParentID: "a", Type: "custom", CustomType: "other", Timestamp: at(36)},
-		{ID: "c", ParentID: "a", Type: "branch_summary", FromID: "b", Timestamp: at(37), Summary: "a <b> & \u2028\n\"c\""},
+		{ID: "c", ParentID: "a", Type: "branch_summary", FromID: "b", Timestamp: at(37),
+			Summary: "a <b> & \u2028\n\"c\""},
 		{ID: "d", ParentID: "c", Type: "branch_summary", FromID: "root", Timestamp: at(38), SkipFiles: true, Details: json.RawMessage(`[1]`)},
 		{ID: "e", ParentID: "d", Type: "custom", CustomType: UnrevertPoint, Timestamp: at(39), Data: json.RawMessage(`null`)},
 	}
@@ -100,8 +101,8 @@ func TestFormatLog(t *testing.T) {
 	h := &Header{Version: 3, ID: "s", Timestamp: at(0), CWD: "/home/u/proj", ParentSession: "/x/y.jsonl"}
 	entries := []session.Entry{
 		{ID: "00000001", Type: "custom", CustomType: StepSnapshot, Data: json.RawMessage(`{"snapshotSeq":2}`), Timestamp: at(1)},
-		{ID: "00000002", ParentID: "00000001", Type: "branch_summary", FromID: "root", Summary: "s\u2028<&>", SkipFiles: true,
-			Details: json.RawMessage(`{"a":1}`), Timestamp: at(2)},
+		{ID: "00000002", ParentID: "00000001", Type: "branch_summary", FromID: "root", Summary: "s\u2028<&>",
+			SkipFiles: true, Details: json.RawMessage(`{"a":1}`), Timestamp: at(2)},
 	}
 	log, err := AppendLog(nil, h, entries...)
 	if err != nil {

@@ -25,7 +25,8 @@ func TestPairRenamesBudgets(t *testing.T) {
 		{"few pieces", 200, renameSteps, 10},
 		{"few steps", renamePieces, 200, 10},
 	} {
-		p := &pairer{removed: newSide(removed), added: newSide(added), least: 50, limit: 1000, pieces: tt.pieces, steps: tt.steps}
+		p := &pairer{removed: newSide(removed), added: newSide(added), least: 50, limit: 1000, pieces: tt.pieces,
+			steps: tt.steps}
 		if err := p.pairSimilar(); err != nil {
 			t.Fatal(err)
 		}

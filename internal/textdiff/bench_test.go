@@ -48,7 +48,9 @@ var inputs = []input{
 		return a, b
 	}},
 	{"2-distinct-at-random", func(rnd *rand.Rand, n int) (a, b []string) { return few(rnd, n, 2), few(rnd, n, 2) }},
-	{"110-distinct-at-random", func(rnd *rand.Rand, n int) (a, b []string) { return few(rnd, n, 110), few(rnd, n, 110) }},
+	{"110-distinct-at-random", func(rnd *rand.Rand, n int) (a, b []string) {
+		return few(rnd, n, 110), few(rnd, n, 110)
+	}},
 	{"2-distinct-few-changes", func(rnd *rand.Rand, n int) (a, b []string) {
 		a = few(rnd, n, 2)
 		return a, change(rnd, a, 100)

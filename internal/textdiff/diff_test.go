@@ -311,7 +311,8 @@ func needTool(t *testing.T, name string) {
 // the repository that a hook running these tests would name.
 func toolEnv() []string {
 	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, "GIT_") })
-	return append(env, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES="+os.TempDir(), "LC_ALL=C")
+	return append(env, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CEILING_DIRECTORIES="+os.TempDir(), "LC_ALL=C")
 }
 
 func writeFile(t *testing.T, dir string, f File) {

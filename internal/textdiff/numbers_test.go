@@ -139,7 +139,8 @@ func TestMergeEditsAreGits(t *testing.T) {
 		x, y := join(old), join(new)
 		writeFile(t, dir, File{Name: "old", Content: x, Mode: 0o100644})
 		writeFile(t, dir, File{Name: "new", Content: y, Mode: 0o100644})
-		cmd := exec.Command("git", "diff", "--no-index", "--no-indent-heuristic", "--diff-algorithm=myers", "-U0", "old", "new")
+		cmd := exec.Command("git", "diff", "--no-index", "--no-indent-heuristic", "--diff-algorithm=myers", "-U0",
+			"old", "new")
 		cmd.Dir, cmd.Env = dir, toolEnv()
 		out, _ := cmd.Output() // exit code 1 says that they differ
 		var want []Edit

@@ -15,7 +15,8 @@ import (
 	"github.com/boocode/filestore/internal/similar"
 )
 
-var treesFlag = flag.String("trees", "", "directories, separated by commas, to take 500 pairs of files from each; default 60 from Go's own sources")
+var treesFlag = flag.String("trees", "",
+	"directories, separated by commas, to take 500 pairs of files from each; default 60 from Go's own sources")
 
 // A realTree is a directory of files that people wrote.
 type realTree struct {

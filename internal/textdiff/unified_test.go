@@ -36,12 +36,14 @@ type pair struct {
 // renames are pairs of different names, which git finds only if asked to.
 func renames() []pair {
 	var list []pair
-	for _, names := range [][2]string{{"x", "y"}, {"d/x", "e/f/x"}, {"a b", "c d"}, {"x", "c d"}, {"x", "c "}, {" a", "b"}, {"a b", "y"}, {"\n", "\t\xff"}} {
+	for _, names := range [][2]string{{"x", "y"}, {"d/x", "e/f/x"}, {"a b", "c d"}, {"x", "c d"}, {"x", "c "},
+		{" a", "b"}, {"a b", "y"}, {"\n", "\t\xff"}} {
 		for _, content := range []string{"1\n", "2\n"} {
 			for _, mode := range []uint32{regular, program} {
 				list = append(list, pair{
 					fmt.Sprintf("rename %q to %q, mode %o, content %q", names[0], names[1], mode, content),
-					File{Name: names[0], Content: []byte("1\n"), Mode: regular}, File{Name: names[1], Content: []byte(content), Mode: mode},
+					File{Name: names[0], Content: []byte("1\n"), Mode: regular},
+					File{Name: names[1], Content: []byte(content), Mode: mode},
 				})
 			}
 		}
@@ -90,18 +92,24 @@ func edgeCases() []pair {
 		{"mode and text", text("1\n"), File{Name: "x", Content: []byte("2\n"), Mode: program}},
 		{"link created", File{}, File{Name: "x", Content: []byte("to/there"), Mode: link}},
 		{"link deleted", File{Name: "x", Content: []byte("to/there"), Mode: link}, File{}},
-		{"link moved", File{Name: "x", Content: []byte("to/there"), Mode: link}, File{Name: "x", Content: []byte("elsewhere"), Mode: link}},
+		{"link moved", File{Name: "x", Content: []byte("to/there"), Mode: link},
+			File{Name: "x", Content: []byte("elsewhere"), Mode: link}},
 		{"file to link", text("1\n"), File{Name: "x", Content: []byte("1"), Mode: link}},
-		{"link to file", File{Name: "x", Content: []byte("1"), Mode: link}, File{Name: "x", Content: []byte("1\n"), Mode: program}},
+		{"link to file", File{Name: "x", Content: []byte("1"), Mode: link},
+			File{Name: "x", Content: []byte("1\n"), Mode: program}},
 		{"link to file of the same bytes", File{Name: "x", Content: []byte("1"), Mode: link}, text("1")},
-		{"in a directory", File{Name: "d/e/x", Content: []byte("1\n"), Mode: regular}, File{Name: "d/e/x", Content: []byte("2\n"), Mode: regular}},
+		{"in a directory", File{Name: "d/e/x", Content: []byte("1\n"), Mode: regular},
+			File{Name: "d/e/x", Content: []byte("2\n"), Mode: regular}},
 	}
 	for _, name := range []string{
 		"a b", " a", "a ", "a  b/ c", "tab\there", "new\nline", "\r", `quo"te`, `back\slash`, "caf\u00e9", "\xff\xfe",
-		"\x01\x02\a\b\v\f\x1b\x7f", "all \"of\"\n\x80 it", "-x", "a -> b", "'", "dev/null", "b", "a/x b/x", "1\\061", "x.orig",
+		"\x01\x02\a\b\v\f\x1b\x7f", "all \"of\"\n\x80 it", "-x", "a -> b", "'", "dev/null", "b", "a/x b/x", "1\\061",
+		"x.orig",
 	} {
-		one, two := File{Name: name, Content: []byte("1\n"), Mode: regular}, File{Name: name, Content: []byte("2\n"), Mode: regular}
-		exec, empty := File{Name: name, Content: []byte("1\n"), Mode: program}, File{Name: name, Content: nil, Mode: regular}
+		one, two := File{Name: name, Content: []byte("1\n"), Mode: regular},
+			File{Name: name, Content: []byte("2\n"), Mode: regular}
+		exec, empty := File{Name: name, Content: []byte("1\n"), Mode: program},
+			File{Name: name, Content: nil, Mode: regular}
 		list = append(list,
 			pair{fmt.Sprintf("name %q, changed", name), one, two},
 			pair{fmt.Sprintf("name %q, created", name), File{}, one},
@@ -315,7 +323,8 @@ func TestUnifiedAppliesRandom(t *testing.T) {
 			name := fmt.Sprintf("%03d", n)
 			old := randomText(rnd, 40, 1+rnd.IntN(30))
 			new := mutate(rnd, old, 6)
-			p := pair{name, File{Name: name, Content: old, Mode: randomMode(rnd)}, File{Name: name, Content: new, Mode: randomMode(rnd)}}
+			p := pair{name, File{Name: name, Content: old, Mode: randomMode(rnd)},
+				File{Name: name, Content: new, Mode: randomMode(rnd)}}
 			pairs = append(pairs, p)
 			d := AppendUnified(nil, p.old, p.new, &UnifiedOptions{Context: context})
 			if got := applyHunks(t, old, d); !bytes.Equal(got, new) {
@@ -408,10 +417,12 @@ func TestUnifiedIsWhatGitWrites(t *testing.T) {
 	}
 	binary := []byte("1\x00\n")
 	cases := append(edgeCases(),
-		pair{"binary", File{Name: "a b", Content: binary, Mode: regular}, File{Name: "a b", Content: nil, Mode: regular}},
+		pair{"binary", File{Name: "a b", Content: binary, Mode: regular},
+			File{Name: "a b", Content: nil, Mode: regular}},
 		pair{"binary created", File{}, File{Name: "x", Content: binary, Mode: regular}},
 		pair{"binary deleted", File{Name: "\n", Content: binary, Mode: regular}, File{}},
-		pair{"binary mode", File{Name: "x", Content: binary, Mode: regular}, File{Name: "x", Content: binary, Mode: program}})
+		pair{"binary mode", File{Name: "x", Content: binary, Mode: regular},
+			File{Name: "x", Content: binary, Mode: program}})
 	dir := t.TempDir()
 	git(dir, "init", "-q")
 	in := func(n int, f File) File { // each case has a directory of its own
@@ -434,7 +445,8 @@ func TestUnifiedIsWhatGitWrites(t *testing.T) {
 	git(dir, "add", "-A")
 	for n, p := range cases {
 		name := p.old.Name + p.new.Name
-		quotePath := fmt.Sprintf("core.quotePath=%t", !utf8.ValidString(name)) // off, it leaves bytes that are not UTF-8
+		// off, it leaves bytes that are not UTF-8
+		quotePath := fmt.Sprintf("core.quotePath=%t", !utf8.ValidString(name))
 		want := string(git(dir, "-c", quotePath, "diff", "--cached", "--no-renames", "--", fmt.Sprintf("%03d", n)))
 		got := string(AppendUnified(nil, in(n, p.old), in(n, p.new), nil))
 		// Where only quotes and the tab that they make needless differ, it is for
@@ -465,8 +477,8 @@ func TestUnifiedForms(t *testing.T) {
 		{"no prefix, deleted", text("1\n"), File{}, noPrefix, "--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
 		{"no prefix, deleted program", File{Name: "x", Content: []byte("1\n"), Mode: program}, File{}, noPrefix,
 			"--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
-		{"no prefix, program", File{Name: "x", Content: []byte("1\n"), Mode: program}, File{Name: "x", Content: []byte("2\n"), Mode: program}, noPrefix,
-			"--- x\n+++ x\n@@ -1 +1 @@\n-1\n+2\n"},
+		{"no prefix, program", File{Name: "x", Content: []byte("1\n"), Mode: program},
+			File{Name: "x", Content: []byte("2\n"), Mode: program}, noPrefix, "--- x\n+++ x\n@@ -1 +1 @@\n-1\n+2\n"},
 		{"no prefix, created program", File{}, File{Name: "x", Content: []byte("1\n"), Mode: program}, noPrefix,
 			"diff --git x x\nnew file mode 100755\nindex 0000000..d00491f\n--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
 		{"no prefix, created empty", File{}, text(""), noPrefix,
@@ -475,21 +487,22 @@ func TestUnifiedForms(t *testing.T) {
 			"diff --git x x\nold mode 100644\nnew mode 100755\n" + EndOfHeader},
 		{"no prefix, rename", same, File{Name: "y", Content: []byte("2\n"), Mode: regular}, noPrefix,
 			"diff --git x y\nrename from x\nrename to y\nindex d00491f..0cfbf08 100644\n--- x\n+++ y\n@@ -1 +1 @@\n-1\n+2\n"},
-		{"no prefix, link", File{Name: "x", Content: []byte("1"), Mode: link}, File{Name: "x", Content: []byte("2"), Mode: link}, noPrefix,
+		{"no prefix, link", File{Name: "x", Content: []byte("1"), Mode: link},
+			File{Name: "x", Content: []byte("2"), Mode: link}, noPrefix,
 			"diff --git x x\nindex 56a6051..d8263ee 120000\n--- x\n+++ x\n@@ -1 +1 @@\n" +
 				"-1\n\\ No newline at end of file\n+2\n\\ No newline at end of file\n"},
 		{"no prefix, binary", text("\x00"), text("1"), noPrefix,
 			"diff --git x x\nindex f76dd23..56a6051 100644\nBinary files x and x differ\n" + EndOfHeader},
-		{"absent side's content counts for nothing", File{Name: "y", Content: []byte("old"), Mode: 0}, text("1\n"), noPrefix,
-			"--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
-		{"one line of context", text("1\n2\n3\n4\n5\n"), text("1\n2\nx\n4\n5\n"), &UnifiedOptions{NoPrefix: true, Context: 1},
-			"--- x\n+++ x\n@@ -2,3 +2,3 @@\n 2\n-3\n+x\n 4\n"},
+		{"absent side's content counts for nothing", File{Name: "y", Content: []byte("old"), Mode: 0}, text("1\n"),
+			noPrefix, "--- /dev/null\n+++ x\n@@ -0,0 +1 @@\n+1\n"},
+		{"one line of context", text("1\n2\n3\n4\n5\n"), text("1\n2\nx\n4\n5\n"),
+			&UnifiedOptions{NoPrefix: true, Context: 1}, "--- x\n+++ x\n@@ -2,3 +2,3 @@\n 2\n-3\n+x\n 4\n"},
 		{"no context", text("1\n2\n3\n"), text("1\n2\nx\n3\n"), &UnifiedOptions{NoPrefix: true, Context: -1},
 			"--- x\n+++ x\n@@ -2,0 +3 @@\n+x\n"},
-		{"absent new side's content counts for nothing", text("1\n"), File{Name: "y", Content: []byte("new"), Mode: 0}, noPrefix,
-			"--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
-		{"more context than there is", text("1\n2\n3\n"), text("2\n"), &UnifiedOptions{NoPrefix: true, Context: math.MaxInt},
-			"--- x\n+++ x\n@@ -1,3 +1 @@\n-1\n 2\n-3\n"},
+		{"absent new side's content counts for nothing", text("1\n"), File{Name: "y", Content: []byte("new"), Mode: 0},
+			noPrefix, "--- x\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"},
+		{"more context than there is", text("1\n2\n3\n"), text("2\n"),
+			&UnifiedOptions{NoPrefix: true, Context: math.MaxInt}, "--- x\n+++ x\n@@ -1,3 +1 @@\n-1\n 2\n-3\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -331,7 +331,8 @@ func testDirRename(t *testing.T, open dirOpener) {
 func testDirRemove(t *testing.T, open dirOpener) {
 	path := t.TempDir()
 	d := mustOpen(t, open, path)
-	if err := errors.Join(os.MkdirAll(filepath.Join(path, "full", "x"), 0o700), os.Mkdir(filepath.Join(path, "empty"), 0o700)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(path, "full", "x"), 0o700),
+		os.Mkdir(filepath.Join(path, "empty"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	write(t, d, "file", "x")

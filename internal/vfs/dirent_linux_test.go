@@ -16,7 +16,8 @@ func TestEachDirent(t *testing.T) {
 	}{
 		{"empty", "", "", true},
 		{"dots left out", record(4, ".\x00\x00\x00\x00") + record(4, "..\x00\x00\x00"), "", true},
-		{"kinds", record(8, "a\x00\x00\x00\x00") + record(0, "bcde\x00") + record(1, "...\x00\x00"), "a1 bcde0 ...4 ", true},
+		{"kinds", record(8, "a\x00\x00\x00\x00") + record(0, "bcde\x00") + record(1, "...\x00\x00"), "a1 bcde0 ...4 ",
+			true},
 		{"no NUL", record(8, "abcde"), "", false},
 		{"cut", record(8, "a\x00\x00\x00\x00") + record(8, "b"), "a1 ", false},
 		{"header alone", record(8, ""), "", false},

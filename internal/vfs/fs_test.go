@@ -512,7 +512,8 @@ func testFSLock(t *testing.T, fsys vfs.FS) {
 		{"again", []step{{'a', exclusive, true}, {'a', exclusive, true}, {'a', unlock, true}, {'b', exclusive, true}}},
 		{"up", []step{{'a', shared, true}, {'a', exclusive, true}, {'b', shared, false}}},
 		{"down", []step{{'a', exclusive, true}, {'a', shared, true}, {'b', shared, true}, {'b', exclusive, false}}},
-		{"up in vain", []step{{'a', shared, true}, {'b', shared, true}, {'a', exclusive, false}, {'b', exclusive, true}}},
+		{"up in vain", []step{{'a', shared, true}, {'b', shared, true}, {'a', exclusive, false},
+			{'b', exclusive, true}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			files := map[byte]vfs.File{

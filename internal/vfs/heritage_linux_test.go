@@ -33,7 +33,8 @@ func TestHeritage(t *testing.T) {
 		return // as of all directories of this file system
 	}
 	// u::rwx,g::r-x,o::r-x
-	acl := []byte{2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 5, 0, 255, 255, 255, 255, 32, 0, 5, 0, 255, 255, 255, 255}
+	acl := []byte{2, 0, 0, 0, 1, 0, 7, 0, 255, 255, 255, 255, 4, 0, 5, 0, 255, 255, 255, 255, 32, 0, 5, 0, 255, 255,
+		255, 255}
 	mount := func(source, fstype string, flags uintptr) func(string) error {
 		return func(path string) error {
 			err := unix.Mount(source, path, fstype, flags, "")

@@ -397,7 +397,8 @@ func TestMemSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	free(vfstest.MemBlock)
-	if n, err := b.WriteAt(make([]byte, 2*vfstest.MemBlock), 0); n != vfstest.MemBlock || !errors.Is(err, syscall.ENOSPC) {
+	if n, err := b.WriteAt(make([]byte, 2*vfstest.MemBlock), 0); n != vfstest.MemBlock ||
+		!errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("WriteAt = %d, %v; want one block and ENOSPC", n, err)
 	}
 	free(0)

@@ -118,7 +118,8 @@ func TestMemDirAfterCrash(t *testing.T) {
 		if got := files(t, m.AfterCrash(nil)); got != test.synced {
 			t.Errorf("%s, synced: %s, want %s", test.name, got, test.synced)
 		}
-		if got := files(t, m.AfterCrash(rand.New(rand.NewPCG(1, 0)))); got != test.synced && !strings.Contains(test.name, "not synced") {
+		if got := files(t, m.AfterCrash(rand.New(rand.NewPCG(1, 0)))); got != test.synced &&
+			!strings.Contains(test.name, "not synced") {
 			t.Errorf("%s, synced, by chance: %s, want %s", test.name, got, test.synced)
 		}
 	}
@@ -160,7 +161,8 @@ func TestMemDirRefuses(t *testing.T) {
 		t.Errorf("Readlink: %q, %v", got, err)
 	}
 	var st vfs.Stat
-	if err := errors.Join(a.Chmod(0o711), d.Lstat("a", &st)); err != nil || st.Perm != 0o711 || st.Kind != vfs.Directory {
+	if err := errors.Join(a.Chmod(0o711), d.Lstat("a", &st)); err != nil || st.Perm != 0o711 ||
+		st.Kind != vfs.Directory {
 		t.Errorf("after Chmod: %+v, %v", st, err)
 	}
 	if err := a.Close(); err != nil {

@@ -16,7 +16,8 @@ import (
 func TestOpenOwn(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(os.WriteFile(path("file"), []byte("one"), 0o600), os.Symlink("file", path("link")), os.Symlink("none", path("dangling")),
+	if err := errors.Join(os.WriteFile(path("file"), []byte("one"), 0o600), os.Symlink("file", path("link")),
+		os.Symlink("none", path("dangling")),
 		os.Mkdir(path("dir"), 0o700), unix.Mkfifo(path("fifo"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

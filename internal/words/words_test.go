@@ -4,9 +4,13 @@ import "testing"
 
 func TestNumbers(t *testing.T) {
 	for got, want := range map[string]string{
-		Comma(0): "0", Comma(999): "999", Comma(int64(1234567)): "1,234,567", Comma(-1000): "-1,000", Comma(-999): "-999",
-		Count(1, "file"): "1 file", Count(0, "file"): "0 files", Count(2000, "entry"): "2,000 entries", Count(1, "entry"): "1 entry",
-		Size(999): "999 B", Size(1000): "1.0 KB", Size(9949): "9.9 KB", Size(9951): "10 KB", Size(41_400): "41 KB", Size(1_300_000_000): "1.3 GB",
+		Comma(0): "0", Comma(999): "999", Comma(int64(1234567)): "1,234,567", Comma(-1000): "-1,000",
+		Comma(-999):      "-999",
+		Count(1, "file"): "1 file", Count(0, "file"): "0 files", Count(2000, "entry"): "2,000 entries",
+		Count(1, "entry"): "1 entry",
+		Size(999):         "999 B", Size(1000): "1.0 KB", Size(9949): "9.9 KB", Size(9951): "10 KB",
+		Size(41_400):        "41 KB",
+		Size(1_300_000_000): "1.3 GB",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
