@@ -174,7 +174,7 @@ func (j *dirJob) path() string {
 
 // look finds out the names and visits those that may have changed.
 func (j *dirJob) look(w *worker) {
-	j.touched = j.onlyTouched()
+	j.touched = j.onlyTouched() && !j.isRespelt(w)
 	known := j.touched || j.old != nil && j.unchanged()
 	if !known {
 		if err := j.list(); err != nil {

@@ -3,6 +3,8 @@ package capture
 import (
 	"errors"
 	"slices"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
@@ -199,6 +201,44 @@ func (j *dirJob) onlyTouched() bool {
 	}
 	s := j.c.cache.sum(j.number)
 	return s.known && s.marks&j.c.stops() == 0
+}
+
+// isRespelt reports whether a name that is touched may be that of an entry under another
+// spelling, as file systems have it that find names whatever the case of their letters: the
+// watcher tells the spelling that somebody used, and Lstat finds it. Only a list of the
+// directory tells then which names there are.
+func (j *dirJob) isRespelt(w *worker) bool {
+	if j.changes == nil {
+		return false
+	}
+	for name, c := range j.changes.Names {
+		if !c.Touched {
+			continue
+		}
+		if _, known := j.findName(name); known && !c.Named || j.dir.Lstat(name, &w.st) != nil {
+			continue
+		}
+		st := w.st
+		other, ok := otherSpelling(name)
+		if ok && j.dir.Lstat(other, &w.st) == nil && w.st.Ino == st.Ino && w.st.Dev == st.Dev {
+			return true
+		}
+	}
+	return false
+}
+
+// otherSpelling returns a name with one letter in the other case, if it has a letter.
+func otherSpelling(name string) (string, bool) {
+	for i, r := range name {
+		other := unicode.SimpleFold(r)
+		if r < utf8.RuneSelf && unicode.IsLetter(r) {
+			other = r ^ ' ' // not the sign of Kelvin
+		}
+		if other != r {
+			return name[:i] + string(other) + name[i+utf8.RuneLen(r):], true
+		}
+	}
+	return "", false
 }
 
 // sawLinked notes that a file has other names. If that is news, the directories with

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 )
 
@@ -53,4 +54,37 @@ func TestResidentMounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("written outside")
+}
+
+// TestResidentFold: where a name is found in any spelling, the watcher's names are not taken
+// for those of the directory.
+func TestResidentFold(t *testing.T) {
+	root := t.TempDir()
+	write(t, filepath.Join(root, "readme.md"), "one")
+	write(t, filepath.Join(root, "sub/\u00e9t\u00e9"), "two")
+	write(t, filepath.Join(root, "sub/other"), "three")
+	s := openStore(t, vfstest.NewMem())
+	ws := openResident(t, s, root, 0)
+	ws.openDir = func(path string) (vfs.Dir, error) {
+		d, err := vfs.OpenDir(path)
+		if err != nil {
+			return nil, err
+		}
+		return vfstest.Fold(d), nil
+	}
+	snapshot(t, s, ws, nil)
+	for _, to := range [][2]string{
+		{"readme.md", "README.md"}, {"README.md", "Readme.md"}, {"sub/\u00e9t\u00e9", "sub/\u00c9t\u00e9"},
+		{"sub", "Sub"}, {"Sub/other", "Sub/new"}, {"Readme.md", "Sub/readme.MD"},
+	} {
+		if err := os.Rename(filepath.Join(root, to[0]), filepath.Join(root, to[1])); err != nil {
+			t.Fatal(err)
+		}
+		got := snapshot(t, s, ws, nil)
+		want, g := scratch(t, s, root)
+		sameResult(t, "renamed to "+to[1], g, got, want)
+	}
+	if n := ws.WatchStats(); n.Full > 3 {
+		t.Errorf("%d of %d captures looked at all files, want 3 at most", n.Full, n.Captures)
+	}
 }

@@ -28,6 +28,7 @@ import (
 func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
 	done := progress.Of(ctx)
 	done.Begin(p.phase("saving", isChanged, was))
+	root.Distinguish(p.paths)
 	for i := range p.Items {
 		it := &p.Items[i]
 		if !isChanged(it) {
@@ -48,6 +49,15 @@ func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
 		done.Count(1, sizeOf(now))
 	}
 	return nil
+}
+
+// paths yields the paths of a plan.
+func (p *Plan) paths(yield func(string) bool) {
+	for i := range p.Items {
+		if !yield(p.Items[i].Path) {
+			return
+		}
+	}
 }
 
 // phase returns a phase of the work on a plan: on the items that are meant, of each of
@@ -134,10 +144,13 @@ type applier struct {
 	hash Sink
 	done *progress.Progress // nil: nobody wants to know
 
-	making  *making        // nil: all is made beside its path
-	madeOf  map[string]int // files of which others are made, and the items of those
-	ready   []prepared     // new content, by item
-	touched []bool         // something may lie aside of the item
+	making  *making         // nil: all is made beside its path
+	madeOf  map[string]int  // files of which others are made, and the items of those
+	ready   []prepared      // new content, by item
+	touched []bool          // something may lie aside of the item
+	spelt   map[string]bool // paths of which another may be a spelling
+	doubted map[string]bool // the same of the directories that they are in
+	cleared map[int]bool    // items that clearWay has deleted: what is there by now may be another spelling
 	mu      sync.Mutex
 	dirs    map[string]bool   // directories in which names have changed; guarded by mu
 	fits    map[string]bool   // whether what is made for a directory may lie in making; guarded by mu
@@ -165,7 +178,16 @@ func (a *applier) oldName(i int) string { return oldName(a.id, a.plan.Items[i].P
 
 func (a *applier) apply() error {
 	a.ready, a.touched = make([]prepared, len(a.plan.Items)), make([]bool, len(a.plan.Items))
-	a.madeOf = make(map[string]int)
+	a.madeOf, a.cleared = make(map[string]int), make(map[int]bool)
+	a.root.spellings = nil // what is restored may come to lie in a directory that keeps its spelling
+	a.spelt = spellings(a.plan.paths)
+	a.doubted = spellings(func(yield func(string) bool) {
+		for p := range a.plan.paths {
+			if up, _ := trees.Split(p); !yield(up) {
+				return
+			}
+		}
+	})
 	for i, it := range a.plan.Items {
 		if it.From != "" {
 			a.madeOf[it.From] = i
@@ -402,7 +424,7 @@ func (a *applier) write(ctx context.Context, root *Root, i int, beside bool) (pr
 	it := &a.plan.Items[i]
 	at, name := trees.Split(it.Path)
 	dir, err := root.enter(at)
-	for isGone(err) && at != "" {
+	for at != "" && (isGone(err) || a.doubted[at]) { // which may go, being there in another spelling
 		at, _ = trees.Split(at)
 		name = ""
 		dir, err = root.enter(at)
@@ -463,7 +485,8 @@ func (a *applier) replaces(it *rollback.Item) bool {
 	return it.Do == rollback.Restore && it.Now != nil && it.Now.Mode.IsDir() && hasContent(it.New)
 }
 
-// clearWay deletes what is in directories that become something else.
+// clearWay deletes what is in directories that become something else, and what may be
+// another spelling of a path that is restored.
 func (a *applier) clearWay() error {
 	var replaced []string
 	for i := range a.plan.Items {
@@ -473,7 +496,7 @@ func (a *applier) clearWay() error {
 	}
 	for i := range slices.Backward(a.plan.Items) {
 		it := &a.plan.Items[i]
-		if it.Do != rollback.Delete || !slices.ContainsFunc(replaced, func(dir string) bool {
+		if it.Do != rollback.Delete || !a.spelt[it.Path] && !slices.ContainsFunc(replaced, func(dir string) bool {
 			_, in := trees.Below(it.Path, dir)
 			return in
 		}) {
@@ -482,6 +505,7 @@ func (a *applier) clearWay() error {
 		if err := a.delete(i); err != nil {
 			return err
 		}
+		a.cleared[i] = true
 	}
 	return nil
 }
@@ -738,7 +762,7 @@ func (a *applier) replace(i int, side, dir vfs.Dir, name string) error {
 func (a *applier) remove() error {
 	a.done.Begin(a.plan.phase("deleting", isDeleted, was))
 	for i := range slices.Backward(a.plan.Items) {
-		if it := &a.plan.Items[i]; it.Do == rollback.Delete {
+		if it := &a.plan.Items[i]; it.Do == rollback.Delete && !a.cleared[i] {
 			if err := a.delete(i); err != nil {
 				return err
 			}
@@ -896,6 +920,10 @@ func (a *applier) verify() error {
 	for i := range a.plan.Items {
 		it := &a.plan.Items[i]
 		if !isChanged(it) {
+			continue
+		}
+		if a.cleared[i] { // another spelling of it may be there by now
+			a.done.Count(1, 0)
 			continue
 		}
 		now, err := a.root.Entry(a.ctx, it.Path, a.hash)

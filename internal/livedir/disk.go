@@ -29,6 +29,9 @@ type Root struct {
 	dir  vfs.Dir
 	path string    // of the directories that are open
 	open []vfs.Dir // one for each name in path
+
+	spellings map[string]bool            // see Distinguish
+	names     map[string]map[string]bool // in directories, by path
 }
 
 // OpenRoot opens a directory.
@@ -99,7 +102,10 @@ func (r *Root) enter(path string) (vfs.Dir, error) {
 
 // fresh forgets the open directories, so that the next path is looked up
 // anew.
-func (r *Root) fresh() error { return r.leave(0) }
+func (r *Root) fresh() error {
+	r.names = nil
+	return r.leave(0)
+}
 
 // A notDirError says that a path leads through something that is no directory.
 type notDirError struct {
@@ -146,7 +152,14 @@ func (r *Root) entry(ctx context.Context, path string, to Sink) (*tree.Entry, er
 	if err != nil {
 		return nil, err
 	}
-	return entryIn(ctx, dir, name, to)
+	e, err := entryIn(ctx, dir, name, to)
+	if e == nil || !r.spellings[path] {
+		return e, err
+	}
+	if is, err := r.isSpelt(path); !is || err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
 // entryIn is Entry for a name in an open directory.
@@ -234,13 +247,26 @@ func (r *Root) list(path string) ([]string, error) {
 	return names, err
 }
 
-// same reports whether two entries are the same in all that is kept. Of
+// same reports whether two entries are the same in all that the system keeps. Of
 // directories that is the mode.
 func same(a, b *tree.Entry) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Mode == b.Mode && (a.Mode.IsDir() || a.ID == b.ID)
+	return kept(a.Mode) == kept(b.Mode) && (a.Mode.IsDir() || a.ID == b.ID)
+}
+
+// kept returns what the system keeps of a mode: one of a store that was written elsewhere
+// may have more.
+func kept(m tree.Mode) tree.Mode {
+	kind := vfs.Regular
+	switch m.Kind() {
+	case tree.ModeDir:
+		kind = vfs.Directory
+	case tree.ModeSymlink:
+		kind = vfs.Symlink
+	}
+	return m.Kind() | tree.Mode(vfs.KeptPerm(kind, uint16(m&0o777)))
 }
 
 // hasContent reports whether there is a file or a link.

@@ -106,6 +106,13 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 	pl.items = make([]rollback.Item, len(wants))
 	pl.byPath = make(map[string]int, len(wants))
 	pl.blocked = make(map[int]*notDirError)
+	pl.root.Distinguish(func(yield func(string) bool) {
+		for i := range pl.wants {
+			if !yield(pl.wants[i].Path) {
+				return
+			}
+		}
+	})
 	done := progress.Of(pl.ctx)
 	done.Begin(progress.Phase{Name: "comparing", Unit: "file", Items: int64(len(wants))})
 	for i := range pl.wants {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -356,13 +357,17 @@ func testFSRename(t *testing.T, fsys vfs.FS) {
 		t.Errorf("after Rename %+v, %v; before %+v", after, err, before)
 	}
 
+	intoDir := fs.ErrExist
+	if runtime.GOOS == "windows" {
+		intoDir = fs.ErrPermission
+	}
 	for _, test := range []struct {
 		from, to string
 		want     error
 	}{
 		{"missing", "new", fs.ErrNotExist},
 		{"b", "missing/new", fs.ErrNotExist},
-		{"b", "dir", fs.ErrExist},
+		{"b", "dir", intoDir},
 	} {
 		err := fsys.Rename(test.from, test.to)
 		if !errors.Is(err, test.want) {
@@ -462,7 +467,8 @@ func testFSStat(t *testing.T, fsys vfs.FS) {
 	if err := fsys.Mkdir("dir", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := fsys.Stat("dir"); err != nil || st.Kind != vfs.Directory || st.Perm != 0o700 {
+	if st, err := fsys.Stat("dir"); err != nil || st.Kind != vfs.Directory ||
+		st.Perm != vfs.KeptPerm(vfs.Directory, 0o700) {
 		t.Errorf("Stat of a directory = %+v, %v", st, err)
 	}
 	if st, err := fsys.Stat("."); err != nil || st.Kind != vfs.Directory {
@@ -473,7 +479,8 @@ func testFSStat(t *testing.T, fsys vfs.FS) {
 		t.Fatal(err)
 	}
 	st, err := fsys.Stat("dir/file")
-	if err != nil || st.Kind != vfs.Regular || st.Size != 1000 || st.Perm != 0o600 || st.Mtime == 0 || st.Ctime == 0 {
+	if err != nil || st.Kind != vfs.Regular || st.Size != 1000 || st.Perm != vfs.KeptPerm(vfs.Regular, 0o600) ||
+		st.Mtime == 0 || st.Ctime == 0 {
 		t.Errorf("Stat of a file = %+v, %v", st, err)
 	}
 	got, err := f.Stat()
@@ -560,7 +567,7 @@ func testFSClosed(t *testing.T, fsys vfs.FS) {
 	calls["Unlock"] = f.Unlock()
 	calls["Close"] = f.Close()
 	for call, err := range calls {
-		if !errors.Is(err, fs.ErrClosed) {
+		if !errors.Is(err, fs.ErrClosed) && (runtime.GOOS != "windows" || err == nil) { // package os has another there
 			t.Errorf("%s of a closed File: %v, want %v", call, err, fs.ErrClosed)
 		}
 	}

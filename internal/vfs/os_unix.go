@@ -62,6 +62,9 @@ func syncRoot(r *os.Root) error {
 	return d.Sync()
 }
 
+// KeptPerm returns what the system keeps of the permission bits of a name: all.
+func KeptPerm(_ Kind, perm uint16) uint16 { return perm & 0o777 }
+
 // HasOwners says whether files have an owner that is a number.
 const HasOwners = true
 

@@ -37,16 +37,20 @@ func unlock(f *os.File) error {
 	err := control(f, "unlock", func(fd uintptr) error {
 		return windows.UnlockFileEx(windows.Handle(fd), 0, 1, 0, lockRange())
 	})
-	if errors.Is(err, windows.ERROR_NOT_LOCKED) {
+	if errors.Is(err, windows.ERROR_NOT_LOCKED) || errors.Is(err, windows.ERROR_LOCK_VIOLATION) { // as Wine says it
 		return nil
 	}
 	return err
 }
 
-// syncDir does nothing: Windows has no sync of a directory, and NTFS keeps
-// names in its own journal.
-func syncDir(string) error {
-	return nil
+// syncDir only looks whether there is one: Windows has no sync of a directory, and NTFS
+// keeps names in its own journal.
+func syncDir(path string) error {
+	st, err := os.Stat(path)
+	if err == nil && !st.IsDir() {
+		err = &fs.PathError{Op: "sync", Path: path, Err: windows.ERROR_DIRECTORY}
+	}
+	return err
 }
 
 // openNonblock is empty: a directory of Windows holds no fifo.
@@ -55,6 +59,20 @@ const openNonblock = 0
 // syncRoot does nothing, as syncDir.
 func syncRoot(*os.Root) error {
 	return nil
+}
+
+// KeptPerm returns what the system keeps of the permission bits of a name: whether a file is
+// read-only. The others are the usual ones of a system that has them, as git has it.
+func KeptPerm(kind Kind, perm uint16) uint16 {
+	switch {
+	case kind == Symlink:
+		return 0o777
+	case kind == Directory:
+		return 0o755
+	case perm&0o222 == 0:
+		return 0o444
+	}
+	return 0o644
 }
 
 // HasOwners says whether files have an owner that is a number: access control

@@ -12,7 +12,7 @@ func statOf(fi fs.FileInfo) Stat {
 		Size:  fi.Size(),
 		Mtime: mtime,
 		Ctime: mtime,
-		Perm:  uint16(fi.Mode().Perm()),
+		Perm:  KeptPerm(KindOf(fi.Mode()), uint16(fi.Mode().Perm())),
 		Kind:  KindOf(fi.Mode()),
 	}
 }
