@@ -482,7 +482,7 @@ type partial struct {
 // said anew.
 func (mg *merging) partial(back []stepChange) *partial {
 	isCut := func(sc stepChange) bool { return sc.r.IsJoint() }
-	if mg.isUntold && slices.ContainsFunc(back, isCut) {
+	if (mg.isUntold || mg.isVague) && slices.ContainsFunc(back, isCut) {
 		return new(partial)
 	}
 	came := make(map[uint64]bool)
@@ -522,24 +522,33 @@ func (a *aim) isAbout(r *record) {
 func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, cuts pathCuts, before []stepChange) (
 	steps []mergeStep, err error) {
 	p := j.c.path
-	byTurn := func(c, o history.Cut) int { return cmp.Compare(c.Turn, o.Turn) }
 	seen := make(map[uint64]bool)
 	for _, sc := range before {
 		for _, c := range sc.r.cutAt(p) {
 			seen[c.Turn] = true
 		}
 	}
-	for _, list := range [][]stepChange{a.back[p], a.forth[p]} {
-		for _, sc := range list {
+	rests := make(map[uint64]stepChange) // of turns of which the part before a look stays in
+	for _, sc := range slices.Concat(a.back[p], a.forth[p]) {
+		if sc.r.behind != nil {
+			rests[sc.r.Seq] = sc
+		} else {
 			seen[sc.r.Seq] = true
 		}
 	}
-	in, err := a.standings.inAt(ctx, at, p, slices.MinFunc(j.r.cutAt(p), byTurn).Turn)
+	oldest := uint64(math.MaxUint64)
+	for _, c := range j.r.cutAt(p) {
+		if oldest = min(oldest, c.Turn); rests[c.Turn].r != nil {
+			oldest = min(oldest, rests[c.Turn].r.behind.Seq)
+		}
+	}
+	in, err := a.standings.inAt(ctx, at, p, oldest)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range j.r.cutAt(p) {
-		if seen[c.Turn] || !in[c.Turn] {
+		rest, isRest := rests[c.Turn]
+		if seen[c.Turn] || !in[c.Turn] && !(isRest && in[rest.r.behind.Seq]) {
 			continue
 		}
 		seen[c.Turn] = true
@@ -556,6 +565,11 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, c
 		}
 		a.isAbout(r)
 		list, err := x.stepsOf(ctx, sc, cuts, true, true)
+		if err == nil && isRest { // its windows have steps of their own
+			var windows []mergeStep
+			windows, err = x.m.windowsOf(ctx, rest.r, rest.c)
+			list = list[min(len(windows), len(list)):]
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -184,7 +184,8 @@ type merging struct {
 	found    []byte // the text of the disk
 
 	done     []stepDone // what came of each step
-	isUntold bool       // but of one that was done in part, of which that is not known
+	isUntold bool       // of which no record can say what is in then, if not all is done
+	isVague  bool       // of which it is not known what came of it
 	clash    *clash     // what could not be done of it; nil: all was
 	given    [][]byte   // lines of conflicts that were given up
 	lost     error      // why a content cannot be read
@@ -238,6 +239,9 @@ func (x *restore) mergeAll(ctx context.Context, p string, disk *tree.Entry, step
 			break
 		}
 	}
+	if mg.clash != nil && mg.isUntold && x.opts.OnConflict != rollback.ConflictMarkers {
+		mg.now = disk
+	}
 	return mg, nil
 }
 
@@ -250,7 +254,7 @@ func (mg *merging) step(st *mergeStep) (why string, err error) {
 	}
 	why, err = mg.stepOf(st)
 	if mg.clash == nil || len(mg.clash.parts) == parts {
-		mg.isUntold = mg.isUntold || st.part == nil && !st.comes
+		mg.isUntold = mg.isUntold || st.part == nil
 		mg.done = append(mg.done, st.done())
 	}
 	if why != "" && why != whyLost && why != whyMarkers && mg.x.opts.OnConflict == rollback.ConflictTheirs {
@@ -378,9 +382,8 @@ func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) (why str
 	if how != rollback.ConflictMarkers && !hasCommon(m.Text, ours, theirs) {
 		return whyLines, nil
 	}
-	told, err := mg.noteInPart(st, base, ours, theirs, m.Text)
-	if err != nil || !told && how != rollback.ConflictMarkers {
-		return whyLines, err
+	if err := mg.noteInPart(st, base, ours, theirs, m.Text); err != nil {
+		return "", err
 	}
 	if mg.clash == nil {
 		mg.clash = &clash{why: whyLines}
@@ -402,21 +405,23 @@ func (mg *merging) mergeLines(st *mergeStep, base, ours, theirs []byte) (why str
 	return "", nil
 }
 
-// noteInPart notes what came of a step that was done in part. It reports whether a record
-// can say it: what comes in part would be there else, and not be in.
-func (mg *merging) noteInPart(st *mergeStep, base, ours, theirs, text []byte) (told bool, err error) {
+// noteInPart notes what came of a step that was done in part.
+func (mg *merging) noteInPart(st *mergeStep, base, ours, theirs, text []byte) error {
 	if st.part == nil {
 		mg.isUntold = true
-		return !st.comes && mg.x.undoes == nil, nil
+		return nil
 	}
 	isMode := mg.now.Mode == st.base.Mode || mg.now.Mode == st.theirs.Mode
 	d, ok, err := st.inPart(mg.ctx, mg.x.m, isMode, base, ours, theirs, text)
-	if err != nil || !ok {
+	switch {
+	case ok && err == nil:
+		mg.done = append(mg.done, d)
+	case st.comes || st.part.isPutBack(): // it would be there, and not be in
 		mg.isUntold = true
-		return !st.comes && !st.part.isPutBack(), err
+	default: // it is tried again, and is there no more
+		mg.isVague = true
 	}
-	mg.done = append(mg.done, d)
-	return true, nil
+	return err
 }
 
 // hasCommon reports whether a text that was merged in part has each line that both sides

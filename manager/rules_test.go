@@ -502,6 +502,7 @@ type rulePath struct {
 type ruleStep struct {
 	c            ruleChange // as one with those that it is joined with
 	comes        bool       // nothing of it was in
+	half         bool       // it is joined with earlier ones that neither go nor come
 	base, theirs string
 	got          string // base, with as much of theirs as was done
 }
@@ -803,12 +804,12 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 	}
 	for _, c := range slices.Backward(s.joined(goes)) {
 		if recut(c); c.turn >= 0 {
-			list = append(list, ruleStep{c: c, base: s.without(c, in), theirs: c.before})
+			list = append(list, ruleStep{c: c, half: s.isHalf(c), base: s.without(c, in), theirs: c.before})
 		}
 	}
 	for _, c := range s.joined(comes) {
 		if recut(c); c.turn >= 0 {
-			list = append(list, ruleStep{c: c, comes: true, base: c.before, theirs: s.without(c, to)})
+			list = append(list, ruleStep{c: c, half: s.isHalf(c), comes: true, base: c.before, theirs: s.without(c, to)})
 		}
 	}
 	return list
@@ -852,6 +853,19 @@ func (s *ruleSession) joined(ids ruleSet) (list []ruleChange) {
 		list = append(list, c)
 	}
 	return list
+}
+
+// isHalf reports whether a change, as one with those that it is joined with, is only the
+// later part of what its turn did at the path without a gap.
+func (s *ruleSession) isHalf(c ruleChange) bool {
+	var all ruleSet
+	for id, o := range s.changes {
+		if o.turn == c.turn && o.path == c.path {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return !slices.ContainsFunc(s.joined(all), func(o ruleChange) bool { return o.id == c.id })
 }
 
 // oneByOne returns what is expected at a path without changes, newest first, and then
@@ -938,8 +952,9 @@ func ruleGot(base, ours, theirs string) string {
 	return strings.Join(b, "\n")
 }
 
-// settle ends merging: what is in conflict as a whole is as it was.
+// settle ends merging: what is in conflict as a whole is as it was, and what no cut can say.
 func (rp *rulePath) settle() {
+	rp.part = rp.part && !slices.ContainsFunc(rp.steps, func(st ruleStep) bool { return st.half })
 	if rp.left != "" && !rp.part {
 		rp.text = rp.found
 	}
@@ -1242,7 +1257,7 @@ func (w *rules) planBack(s *ruleSession, p string, d ruleDeed, held bool, policy
 			for _, st := range steps {
 				rp.step(st, true)
 			}
-		} else if rp.left != "" { // nothing says what of it would be in
+		} else { // nothing says what of it would be in
 			rp.part = false
 		}
 		rp.settle()

@@ -496,7 +496,8 @@ func leavesMore(r *RestoreResult, a *ruleAnswer) bool {
 	more := false
 	for i := 0; r != nil && i < len(r.Items); i++ {
 		it := &r.Items[i]
-		if it.Do != rollback.Skipped && it.Do != rollback.Kept || a.skipped[it.Path] != "" {
+		isStopped := r.Aborted && strings.HasPrefix(it.Why, "something else is dirty")
+		if it.Do != rollback.Skipped && it.Do != rollback.Kept || isStopped || a.skipped[it.Path] != "" {
 			continue
 		}
 		if it.Why != whyUntold && it.Why != unknownDoubt && !strings.HasPrefix(it.Why, unknownBefore) {
