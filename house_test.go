@@ -43,7 +43,8 @@ func TestHouse(t *testing.T) {
 		t.Errorf("%d exported identifiers, at most %d", exported, mostExported)
 	}
 	if n := len(h.leaks); n > mostLeaks {
-		t.Errorf("%d public names take or give a type that embedders cannot name, at most %d: %v", n, mostLeaks, h.leaks)
+		t.Errorf("%d public names take or give a type that embedders cannot name, at most %d: %v", n,
+			mostLeaks, h.leaks)
 	}
 }
 

@@ -18,51 +18,69 @@ const module = "github.com/boocode/filestore"
 // mayImport says which packages of ours each may import, tests aside. It is
 // the picture in docs/design.md: arrows may skip layers, never turn back.
 var mayImport = map[string][]string{
-	".":                               {},
-	"internal/vfs":                    {},
-	"internal/vfs/vfstest":            {"internal/vfs"}, // for tests
-	"internal/ignore":                 {},
-	"internal/gitrepo":                {"internal/ignore"},
-	"internal/similar":                {},
-	"internal/words":                  {},
-	"internal/progress":               {},
-	"internal/when":                   {"internal/words"},
-	"internal/inside":                 {"store", "tree", "internal/capture", "internal/cas", "internal/trees", "internal/places", "internal/history"},
-	"internal/filediff":               {"tree", "store", "internal/textdiff", "internal/vfs", "internal/object"},
-	"internal/textdiff":               {"internal/similar", "internal/words"},
-	"patch":                           {"internal/textdiff"},
-	"internal/hunks":                  {"internal/similar", "internal/textdiff", "patch", "store", "tree"},
-	"store":                           {},
-	"internal/object":                 {"store"},
-	"internal/cas/layout":             {"store", "internal/vfs"},
-	"internal/cas/pack":               {"internal/cas/layout", "store", "internal/vfs", "internal/object"},
-	"internal/cas/journal":            {"internal/cas/layout", "store", "internal/vfs", "internal/object"},
-	"internal/cas":                    {"internal/progress", "internal/cas/layout", "internal/cas/pack", "internal/cas/journal", "store", "internal/vfs", "internal/object"},
-	"internal/watch":                  {},
-	"internal/nearmiss":               {}, // for tests
-	"internal/testhistory":            {}, // for tests
-	"internal/testseed":               {}, // for tests
-	"internal/testdisk":               {}, // for tests
-	"internal/testformat":             {}, // for tests
-	"internal/explain":                {"manager", "internal/history", "internal/places", "internal/retain", "patch", "session", "store", "internal/cas", "tree", "internal/trees", "internal/sessionlog", "internal/cas/layout"},
-	"internal/mutants":                {}, // a program that breaks the rest
-	"tree":                            {"store"},
-	"internal/trees":                  {"internal/progress", "tree", "store", "internal/vfs", "internal/similar", "internal/object"},
-	"internal/secrets":                {"internal/vfs", "internal/cas/layout"},
-	"internal/capture":                {"internal/secrets", "internal/progress", "tree", "internal/trees", "store", "internal/cas", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo", "internal/cas/layout", "internal/object"},
-	"internal/audit":                  {"internal/progress", "tree", "internal/trees", "store", "internal/cas", "internal/vfs", "internal/object"},
-	"session":                         {},
-	"internal/sessionlog":             {"session", "internal/vfs"},
-	"rollback":                        {"tree", "internal/words"},
-	"internal/livedir":                {"internal/progress", "rollback", "tree", "store", "internal/cas", "internal/vfs", "internal/trees", "internal/object"},
-	"internal/change":                 {"rollback", "internal/livedir", "internal/trees", "tree", "store"},
-	"internal/history":                {"rollback", "store", "internal/cas", "internal/cas/layout", "session", "internal/vfs", "internal/sessionlog", "internal/object"},
-	"internal/health":                 {"store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs", "internal/object"},
-	"internal/places":                 {"internal/capture", "internal/history", "store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs", "internal/object"},
-	"internal/retain":                 {"internal/progress", "internal/trees", "internal/audit", "internal/history", "internal/places", "internal/health", "store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs", "internal/object"},
-	"manager":                         {"internal/secrets", "internal/history", "internal/places", "internal/health", "internal/retain", "internal/cas/layout", "rollback", "internal/livedir", "tree", "store", "internal/cas", "session", "patch", "internal/similar", "internal/vfs", "internal/trees", "internal/capture", "internal/audit", "internal/sessionlog", "internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside", "internal/change", "internal/object", "internal/hunks"},
-	"checkpoint":                      {"manager", "rollback", "store", "internal/inside"},
-	"checkpoint/httpapi":              {"internal/explain", "internal/wire", "checkpoint", "manager", "session", "rollback", "store"},
+	".":                    {},
+	"internal/vfs":         {},
+	"internal/vfs/vfstest": {"internal/vfs"}, // for tests
+	"internal/ignore":      {},
+	"internal/gitrepo":     {"internal/ignore"},
+	"internal/similar":     {},
+	"internal/words":       {},
+	"internal/progress":    {},
+	"internal/when":        {"internal/words"},
+	"internal/inside": {"store", "tree", "internal/capture", "internal/cas", "internal/trees",
+		"internal/places", "internal/history"},
+	"internal/filediff":    {"tree", "store", "internal/textdiff", "internal/vfs", "internal/object"},
+	"internal/textdiff":    {"internal/similar", "internal/words"},
+	"patch":                {"internal/textdiff"},
+	"internal/hunks":       {"internal/similar", "internal/textdiff", "patch", "store", "tree"},
+	"store":                {},
+	"internal/object":      {"store"},
+	"internal/cas/layout":  {"store", "internal/vfs"},
+	"internal/cas/pack":    {"internal/cas/layout", "store", "internal/vfs", "internal/object"},
+	"internal/cas/journal": {"internal/cas/layout", "store", "internal/vfs", "internal/object"},
+	"internal/cas": {"internal/progress", "internal/cas/layout", "internal/cas/pack",
+		"internal/cas/journal", "store", "internal/vfs", "internal/object"},
+	"internal/watch":       {},
+	"internal/nearmiss":    {}, // for tests
+	"internal/testhistory": {}, // for tests
+	"internal/testseed":    {}, // for tests
+	"internal/testdisk":    {}, // for tests
+	"internal/testformat":  {}, // for tests
+	"internal/explain": {"manager", "internal/history", "internal/places", "internal/retain", "patch",
+		"session", "store", "internal/cas", "tree", "internal/trees", "internal/sessionlog", "internal/cas/layout"},
+	"internal/mutants": {}, // a program that breaks the rest
+	"tree":             {"store"},
+	"internal/trees": {"internal/progress", "tree", "store", "internal/vfs", "internal/similar",
+		"internal/object"},
+	"internal/secrets": {"internal/vfs", "internal/cas/layout"},
+	"internal/capture": {"internal/secrets", "internal/progress", "tree", "internal/trees", "store",
+		"internal/cas", "internal/vfs", "internal/watch", "internal/ignore", "internal/gitrepo", "internal/cas/layout",
+		"internal/object"},
+	"internal/audit": {"internal/progress", "tree", "internal/trees", "store", "internal/cas",
+		"internal/vfs", "internal/object"},
+	"session":             {},
+	"internal/sessionlog": {"session", "internal/vfs"},
+	"rollback":            {"tree", "internal/words"},
+	"internal/livedir": {"internal/progress", "rollback", "tree", "store", "internal/cas",
+		"internal/vfs", "internal/trees", "internal/object"},
+	"internal/change": {"rollback", "internal/livedir", "internal/trees", "tree", "store"},
+	"internal/history": {"rollback", "store", "internal/cas", "internal/cas/layout", "session",
+		"internal/vfs", "internal/sessionlog", "internal/object"},
+	"internal/health": {"store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs",
+		"internal/object"},
+	"internal/places": {"internal/capture", "internal/history", "store", "internal/cas",
+		"internal/cas/layout", "tree", "internal/vfs", "internal/object"},
+	"internal/retain": {"internal/progress", "internal/trees", "internal/audit", "internal/history",
+		"internal/places", "internal/health", "store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs",
+		"internal/object"},
+	"manager": {"internal/secrets", "internal/history", "internal/places", "internal/health",
+		"internal/retain", "internal/cas/layout", "rollback", "internal/livedir", "tree", "store", "internal/cas",
+		"session", "patch", "internal/similar", "internal/vfs", "internal/trees", "internal/capture", "internal/audit",
+		"internal/sessionlog", "internal/textdiff", "internal/filediff", "internal/words", "internal/when",
+		"internal/inside", "internal/change", "internal/object", "internal/hunks"},
+	"checkpoint": {"manager", "rollback", "store", "internal/inside"},
+	"checkpoint/httpapi": {"internal/explain", "internal/wire", "checkpoint", "manager", "session",
+		"rollback", "store"},
 	"integrations":                    {},
 	"cmd/snapctl/internal/agents":     {"integrations"},
 	"cmd/snapctl/internal/configfile": {},
@@ -73,27 +91,43 @@ var mayImport = map[string][]string{
 	"internal/release":                {}, // a program that makes what is downloaded
 	"cmd/snapctl-checkpoints":         {"internal/dbpipe", "internal/explain", "internal/version"},
 	"client":                          {"internal/explain", "internal/wire", "manager", "session", "store"},
-	"cmd/snapctl/internal/verbs":      {"internal/health", "internal/trees", "client", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/words", "internal/inside", "internal/filediff", "internal/textdiff", "internal/history"},
-	"cmd/snapctl/internal/rpc":        {"internal/progress", "internal/capture", "client", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "tree", "internal/inside", "internal/vfs", "internal/cas/layout"},
-	"cmd/snapctl/internal/mcp":        {"internal/trees", "internal/capture", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/object", "internal/history"},
-	"cmd/snapctl":                     {"internal/progress", "internal/change", "internal/history", "internal/places", "internal/health", "internal/retain", "internal/trees", "internal/capture", "internal/audit", "checkpoint", "checkpoint/httpapi", "client", "cmd/snapctl/internal/agents", "cmd/snapctl/internal/configfile", "cmd/snapctl/internal/mcp", "cmd/snapctl/internal/rpc", "cmd/snapctl/internal/verbs", "internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "internal/cas", "patch", "internal/vfs", "internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside", "internal/cas/layout", "internal/object", "internal/dbpipe", "internal/version"},
-	"bench":                           {"client", "manager", "rollback"},
-	"bench/years":                     {"manager"},
-	"examples/runtime":                {"checkpoint", "manager", "rollback"},
-	"e2e":                             {}, // tests
-	"faults":                          {}, // tests
-	"faults/fuse":                     {}, // a module of its own
+	"cmd/snapctl/internal/verbs": {"internal/health", "internal/trees", "client", "internal/explain",
+		"internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/words",
+		"internal/inside", "internal/filediff", "internal/textdiff", "internal/history"},
+	"cmd/snapctl/internal/rpc": {"internal/progress", "internal/capture", "client", "cmd/snapctl/internal/verbs",
+		"internal/explain", "internal/wire", "manager", "tree", "internal/inside", "internal/vfs",
+		"internal/cas/layout"},
+	"cmd/snapctl/internal/mcp": {"internal/trees", "internal/capture", "cmd/snapctl/internal/verbs",
+		"internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch",
+		"internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/object",
+		"internal/history"},
+	"cmd/snapctl": {"internal/progress", "internal/change", "internal/history", "internal/places",
+		"internal/health", "internal/retain", "internal/trees", "internal/capture", "internal/audit", "checkpoint",
+		"checkpoint/httpapi", "client", "cmd/snapctl/internal/agents", "cmd/snapctl/internal/configfile",
+		"cmd/snapctl/internal/mcp", "cmd/snapctl/internal/rpc", "cmd/snapctl/internal/verbs", "internal/explain",
+		"internal/wire", "manager", "rollback", "session", "tree", "store", "internal/cas", "patch", "internal/vfs",
+		"internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside",
+		"internal/cas/layout", "internal/object", "internal/dbpipe", "internal/version"},
+	"bench":            {"client", "manager", "rollback"},
+	"bench/years":      {"manager"},
+	"examples/runtime": {"checkpoint", "manager", "rollback"},
+	"e2e":              {}, // tests
+	"faults":           {}, // tests
+	"faults/fuse":      {}, // a module of its own
 }
 
 // only lists who may use a module that embedders should not have to take.
 var only = map[string][]string{
-	"github.com/spf13/cobra":                 {"cmd/snapctl"},
-	"github.com/rogpeppe/go-internal":        {"cmd/snapctl"},
-	"github.com/klauspost/compress":          {"internal/cas/pack", "bench"},
-	"github.com/sabhiram/go-gitignore":       {"internal/ignore"},
-	"github.com/pmezard/go-difflib":          {"internal/textdiff"},
-	"github.com/google/go-cmp":               {},                                                                                                                                             // tests
-	"os/exec":                                {"bench", "bench/years", "cmd/snapctl", "examples/runtime", "internal/gotest", "internal/mutants", "internal/release", "internal/testhistory"}, // snapctl starts itself
+	"github.com/spf13/cobra":           {"cmd/snapctl"},
+	"github.com/rogpeppe/go-internal":  {"cmd/snapctl"},
+	"github.com/klauspost/compress":    {"internal/cas/pack", "bench"},
+	"github.com/sabhiram/go-gitignore": {"internal/ignore"},
+	"github.com/pmezard/go-difflib":    {"internal/textdiff"},
+	// tests
+	"github.com/google/go-cmp": {},
+	// snapctl starts itself
+	"os/exec": {"bench", "bench/years", "cmd/snapctl", "examples/runtime",
+		"internal/gotest", "internal/mutants", "internal/release", "internal/testhistory"},
 	"github.com/modelcontextprotocol/go-sdk": {"cmd/snapctl/internal/mcp", "cmd/snapctl"},
 	"github.com/tailscale/hujson":            {"cmd/snapctl/internal/agents"},
 	"github.com/clipperhouse/displaywidth":   {"cmd/snapctl"},
@@ -103,9 +137,11 @@ var only = map[string][]string{
 	"github.com/jackc/pgx":                   {"cmd/snapctl-checkpoints"},
 	"modernc.org/sqlite":                     {"cmd/snapctl-checkpoints", "examples/runtime"},
 	"github.com/hanwen/go-fuse":              {"faults/fuse"},
-	"net":                                    {"internal/wire", "cmd/snapctl/internal/rpc", "checkpoint/httpapi", "cmd/snapctl"},
-	"net/http":                               {"checkpoint/httpapi", "cmd/snapctl"},
-	"flag":                                   {"bench", "bench/years", "examples/runtime", "internal/gotest", "internal/mutants", "internal/release", "internal/testformat", "internal/testseed"},
+	"net": {"internal/wire", "cmd/snapctl/internal/rpc",
+		"checkpoint/httpapi", "cmd/snapctl"},
+	"net/http": {"checkpoint/httpapi", "cmd/snapctl"},
+	"flag": {"bench", "bench/years", "examples/runtime", "internal/gotest",
+		"internal/mutants", "internal/release", "internal/testformat", "internal/testseed"},
 }
 
 // TestLayering parses the sources in this process: a child process's answer

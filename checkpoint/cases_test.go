@@ -52,7 +52,8 @@ func TestRefused(t *testing.T) {
 		rt.write("edited", "by the user")
 		rt.refuses("a file that the user has edited", rt.session, c.ID, ErrDirty)
 		_, err = rt.Restore(t.Context(), rt.session, c.ID, nil)
-		if ferr, ok := errors.AsType[*FilesError](err); !ok || len(ferr.Files.Dirty) != 1 || ferr.Files.Dirty[0] != "edited" {
+		if ferr, ok := errors.AsType[*FilesError](err); !ok || len(ferr.Files.Dirty) != 1 ||
+			ferr.Files.Dirty[0] != "edited" {
 			t.Errorf("dirty: %v", err)
 		}
 		preview, err := rt.Restore(t.Context(), rt.session, c.ID, &RestoreOptions{Preview: true})
@@ -69,7 +70,8 @@ func TestRefused(t *testing.T) {
 		if id, err := rt.LastRestore(t.Context(), rt.session, rt.chat); err != nil || id != result.RestoreID {
 			t.Errorf("last restore: %q, %v, want %q", id, err, result.RestoreID)
 		}
-		rt.expect("with skip", []string{"file edited: by the user", "file kept: by nobody", "file new/1: made"}, rt.files())
+		rt.expect("with skip", []string{"file edited: by the user", "file kept: by nobody", "file new/1: made"},
+			rt.files())
 
 		first := list[0]
 		moved := rt.dir + ".moved"
@@ -122,11 +124,13 @@ func TestCreateRefused(t *testing.T) {
 		}
 		defer releaseOther()
 		// A native turn, in the user's own directory.
-		c, started, err := rt.BeforeTurn(t.Context(), m, nil, &Anchor{ChatID: rt.chat, SessionID: rt.session, MessageID: rt.message("assistant")})
+		c, started, err := rt.BeforeTurn(t.Context(), m, nil,
+			&Anchor{ChatID: rt.chat, SessionID: rt.session, MessageID: rt.message("assistant")})
 		if c != nil || err != nil {
 			t.Errorf("without a worktree: %v, %v", c, err)
 		}
-		good := Anchor{ChatID: rt.chat, SessionID: rt.session, WorktreeID: rt.worktree, MessageID: rt.message("assistant"), Tree: started.Tree}
+		good := Anchor{ChatID: rt.chat, SessionID: rt.session, WorktreeID: rt.worktree,
+			MessageID: rt.message("assistant"), Tree: started.Tree}
 		for _, test := range []struct {
 			what   string
 			m      *manager.FileSnapshotManager
@@ -147,7 +151,8 @@ func TestCreateRefused(t *testing.T) {
 		} {
 			at := good
 			test.change(&at)
-			if _, err := rt.Create(t.Context(), test.m, &at); err == nil || test.want != nil && !errors.Is(err, test.want) {
+			if _, err := rt.Create(t.Context(), test.m, &at); err == nil ||
+				test.want != nil && !errors.Is(err, test.want) {
 				t.Errorf("%s: got %v, want %v", test.what, err, test.want)
 			}
 		}
@@ -330,7 +335,8 @@ func TestAtOnce(t *testing.T) {
 				return err
 			}
 			defer release()
-			if _, _, err := s.BeforeTurn(t.Context(), m, nil, &Anchor{ChatID: s.chat, SessionID: s.session, WorktreeID: s.worktree}); !errors.Is(err, ErrBusy) {
+			if _, _, err := s.BeforeTurn(t.Context(), m, nil,
+				&Anchor{ChatID: s.chat, SessionID: s.session, WorktreeID: s.worktree}); !errors.Is(err, ErrBusy) {
 				t.Errorf("a turn in the middle of a restore: %v", err)
 			}
 			return nil
@@ -395,7 +401,8 @@ func TestList(t *testing.T) {
 // columns of all kinds, and get one more.
 func TestOwnTables(t *testing.T) {
 	onBoth(t, func(t *testing.T, name *database) {
-		rt := &runtime{TB: t, db: name.open(t), name: name, dir: t.TempDir(), stores: t.TempDir(), backend: new(backend), chat: "c1", session: "s1", worktree: "w1"}
+		rt := &runtime{TB: t, db: name.open(t), name: name, dir: t.TempDir(), stores: t.TempDir(),
+			backend: new(backend), chat: "c1", session: "s1", worktree: "w1"}
 		rt.DB = &DB{db: rt.db, dialect: name.dialect}
 		kinds := `extra BYTEA, n NUMERIC, at TIMESTAMPTZ, j JSON, jb JSONB, list TEXT[], f DOUBLE PRECISION`
 		order := "BIGINT GENERATED ALWAYS AS IDENTITY"
@@ -429,7 +436,8 @@ func TestOwnTables(t *testing.T) {
 			rt.exec(`INSERT INTO lines (id, talk, extra, n, at, j, jb, list, f) VALUES (?, ?, `+values+`)`, id, rt.chat)
 			rt.exec(`INSERT INTO pieces VALUES (?, 'one'), (?, 'two')`, id, id)
 			rt.exec(`INSERT INTO marks VALUES (?, 'star')`, id)
-			c, _, err := rt.BeforeTurn(t.Context(), m, nil, &Anchor{ChatID: rt.chat, SessionID: rt.session, WorktreeID: rt.worktree, MessageID: id})
+			c, _, err := rt.BeforeTurn(t.Context(), m, nil,
+				&Anchor{ChatID: rt.chat, SessionID: rt.session, WorktreeID: rt.worktree, MessageID: id})
 			if err != nil || c == nil {
 				t.Fatal(c, err)
 			}
@@ -473,7 +481,8 @@ func TestOwnTables(t *testing.T) {
 		// A reference that nobody has named.
 		ref := `CREATE TABLE likes (line TEXT REFERENCES lines(id) ON DELETE CASCADE)`
 		rt.exec(ref)
-		if _, err := Open(t.Context(), rt.db, name.dialect, opts); err == nil || !strings.Contains(err.Error(), "likes") {
+		if _, err := Open(t.Context(), rt.db, name.dialect, opts); err == nil ||
+			!strings.Contains(err.Error(), "likes") {
 			t.Errorf("a table that would lose rows: %v", err)
 		}
 	})
@@ -589,7 +598,8 @@ func TestEditedAfterCrash(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer release()
-		if _, _, err := s.BeforeTurn(t.Context(), m, nil, &Anchor{ChatID: s.chat, SessionID: s.session, WorktreeID: s.worktree}); !errors.Is(err, ErrUndecided) {
+		if _, _, err := s.BeforeTurn(t.Context(), m, nil,
+			&Anchor{ChatID: s.chat, SessionID: s.session, WorktreeID: s.worktree}); !errors.Is(err, ErrUndecided) {
 			t.Errorf("a turn on files that may be of either state: %v", err)
 		}
 		s.step = func(string) error { return nil }
@@ -601,7 +611,8 @@ func TestEditedAfterCrash(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].Done {
 			t.Errorf("%+v, %v", list, err)
 		}
-		s.expect("files", []string{"file edited: by the user", "file kept: by nobody", "file mine: ", "file new/2: made", "file new/3: made"}, s.files())
+		s.expect("files", []string{"file edited: by the user", "file kept: by nobody", "file mine: ",
+			"file new/2: made", "file new/3: made"}, s.files())
 	})
 }
 
@@ -652,7 +663,8 @@ func TestLaterParent(t *testing.T) {
 			rt.exec(`PRAGMA foreign_keys = ON`) // for the connection that comes next
 			rt.db.SetMaxOpenConns(1)
 		}
-		if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil || !strings.Contains(err.Error(), "that stay refer to") {
+		if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil ||
+			!strings.Contains(err.Error(), "that stay refer to") {
 			t.Errorf("a message before the checkpoint goes: %v", err)
 		}
 		if files := rt.files(); len(files) != 4 {

@@ -59,8 +59,9 @@ func newRuntime(t testing.TB, name *database) *runtime {
 // reopen opens the checkpoints anew, as a process does that comes after.
 func (rt *runtime) reopen(db *sql.DB) {
 	rt.Helper()
-	d, err := Open(rt.Context(), db, rt.name.dialect, &Options{Manager: rt.manager, Reset: rt.backend.Reset, Restored: rt.restored, Runtime: true,
-		Logger: slog.New(slog.NewTextHandler(rt.Output(), nil))})
+	d, err := Open(rt.Context(), db, rt.name.dialect,
+		&Options{Manager: rt.manager, Reset: rt.backend.Reset, Restored: rt.restored, Runtime: true,
+			Logger: slog.New(slog.NewTextHandler(rt.Output(), nil))})
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -100,7 +101,8 @@ func (rt *runtime) turn(agent func()) *Checkpoint {
 		rt.Fatal(err)
 	}
 	defer release()
-	c, _, err := rt.BeforeTurn(rt.Context(), m, nil, &Anchor{ChatID: rt.chat, SessionID: rt.session, WorktreeID: rt.worktree, MessageID: rt.message("assistant")})
+	c, _, err := rt.BeforeTurn(rt.Context(), m, nil,
+		&Anchor{ChatID: rt.chat, SessionID: rt.session, WorktreeID: rt.worktree, MessageID: rt.message("assistant")})
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -239,7 +241,8 @@ func TestRestoreAndUndo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if result.MessagesDeleted != 3 || !result.WorktreeReset || !result.BackendReset || result.CheckpointID != list[1].ID {
+		if result.MessagesDeleted != 3 || !result.WorktreeReset || !result.BackendReset ||
+			result.CheckpointID != list[1].ID {
 			t.Errorf("result: %+v", result)
 		}
 		rt.expect("files", []string{"file edited: 1", "file kept: by nobody", "file new/1: made"}, rt.files())
@@ -257,7 +260,8 @@ func TestRestoreAndUndo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if undone.MessagesRestored != 3 || undone.MessagesDeleted != 0 || !undone.WorktreeReset || undone.Undoes != result.RestoreID {
+		if undone.MessagesRestored != 3 || undone.MessagesDeleted != 0 || !undone.WorktreeReset ||
+			undone.Undoes != result.RestoreID {
 			t.Errorf("undo: %+v", undone)
 		}
 		rt.expect("after the undo", before, rt.all())

@@ -20,7 +20,8 @@ func TestCreateAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := &Anchor{ChatID: rt.chat, SessionID: rt.session, WorktreeID: rt.worktree, MessageID: rt.message("assistant"), Tree: start.Tree}
+		at := &Anchor{ChatID: rt.chat, SessionID: rt.session, WorktreeID: rt.worktree,
+			MessageID: rt.message("assistant"), Tree: start.Tree}
 		c, err := rt.Create(t.Context(), nil, at)
 		if err != nil {
 			t.Fatal(err)

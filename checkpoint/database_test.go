@@ -48,7 +48,8 @@ func onBoth(t *testing.T, fn func(t *testing.T, d *database)) {
 
 func newSQLite(t testing.TB) *database {
 	path := url.URL{Path: filepath.Join(t.TempDir(), "chats.db")} // names of tests may have a #
-	return &database{SQLite, "sqlite", "file:" + path.EscapedPath() + "?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"}
+	return &database{SQLite, "sqlite", "file:" + path.EscapedPath() +
+		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"}
 }
 
 var databases atomic.Int64

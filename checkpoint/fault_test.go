@@ -350,7 +350,8 @@ func TestFaults(t *testing.T) {
 	onBoth(t, func(t *testing.T, name *database) {
 		s := newSeesaw(t, name)
 		f := new(faults)
-		faulty, err := Open(t.Context(), openFaulty(t, name, f), name.dialect, &Options{Manager: s.manager, Reset: s.backend.Reset})
+		faulty, err := Open(t.Context(), openFaulty(t, name, f), name.dialect,
+			&Options{Manager: s.manager, Reset: s.backend.Reset})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -448,7 +449,8 @@ func TestChild(t *testing.T) {
 	}
 	name := &database{c.Dialect, c.Driver, c.DSN}
 	f := new(faults)
-	rt := &runtime{TB: t, db: openFaulty(t, name, f), name: name, dir: c.Dir, stores: c.Stores, backend: new(backend), chat: c.Chat, session: c.Session, worktree: c.Worktree}
+	rt := &runtime{TB: t, db: openFaulty(t, name, f), name: name, dir: c.Dir, stores: c.Stores, backend: new(backend),
+		chat: c.Chat, session: c.Session, worktree: c.Worktree}
 	rt.reopen(rt.db)
 	s := &seesaw{runtime: rt, checkpoint: c.Checkpoint, restored: c.Restored}
 	if c.Mode == killStep {
@@ -472,8 +474,10 @@ func TestChild(t *testing.T) {
 // spawn starts a child.
 func (s *seesaw) spawn(undo bool, mode string, n int) (*exec.Cmd, *bytes.Buffer) {
 	s.Helper()
-	b, err := json.Marshal(child{Driver: s.name.driver, DSN: s.name.dsn, Dialect: s.name.dialect, Dir: s.dir, Stores: s.stores,
-		Chat: s.chat, Session: s.session, Worktree: s.worktree, Checkpoint: s.checkpoint, Restored: s.restored, Undo: undo, Mode: mode, N: n})
+	b, err := json.Marshal(child{Driver: s.name.driver, DSN: s.name.dsn, Dialect: s.name.dialect, Dir: s.dir,
+		Stores: s.stores,
+		Chat:   s.chat, Session: s.session, Worktree: s.worktree, Checkpoint: s.checkpoint, Restored: s.restored,
+		Undo: undo, Mode: mode, N: n})
 	if err != nil {
 		s.Fatal(err)
 	}

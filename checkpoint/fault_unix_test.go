@@ -19,7 +19,8 @@ func TestDirectoryThatRefuses(t *testing.T) {
 	}
 	s := newSeesaw(t, newSQLite(t))
 	const nobody = 65534
-	for _, root := range []string{s.dir, s.stores, filepath.Dir(strings.TrimPrefix(strings.Split(s.name.dsn, "?")[0], "file:"))} {
+	for _, root := range []string{s.dir, s.stores,
+		filepath.Dir(strings.TrimPrefix(strings.Split(s.name.dsn, "?")[0], "file:"))} {
 		for path := root; strings.HasPrefix(path, filepath.Clean(os.TempDir())+"/"); path = filepath.Dir(path) {
 			if err := os.Chmod(path, 0o777); err != nil {
 				t.Fatal(err)

@@ -28,7 +28,8 @@ func withReferences(name *database) *database {
 
 func (rt *runtime) openWith(s Schema) error {
 	rt.Helper()
-	d, err := Open(rt.Context(), rt.db, rt.name.dialect, &Options{Manager: rt.manager, Reset: rt.backend.Reset, Runtime: true, Schema: s})
+	d, err := Open(rt.Context(), rt.db, rt.name.dialect,
+		&Options{Manager: rt.manager, Reset: rt.backend.Reset, Runtime: true, Schema: s})
 	if err == nil {
 		rt.DB = d
 	}
@@ -73,7 +74,8 @@ func TestTablesRefused(t *testing.T) {
 					rt.exec(rt.words(st))
 				}
 				err := rt.openWith(test.schema)
-				if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				if test.want == "" && err != nil ||
+					test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 					t.Errorf("%v, want an error with %q", err, test.want)
 				}
 			})
@@ -108,7 +110,8 @@ func TestStaying(t *testing.T) {
 				rt.db = name.open(t)
 				rt.reopen(rt.db)
 				before := rt.all()
-				if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil || !strings.Contains(err.Error(), "that stay refer to") {
+				if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil ||
+					!strings.Contains(err.Error(), "that stay refer to") {
 					t.Errorf("%v", err)
 				}
 				rt.expect("nothing is done", before, rt.all())
@@ -119,7 +122,8 @@ func TestStaying(t *testing.T) {
 
 // TestNestedParts has rows that go with rows that go, named in either order.
 func TestNestedParts(t *testing.T) {
-	for _, parts := range [][]Part{{{Table: "message_parts"}, {Table: "blobs"}}, {{Table: "blobs"}, {Table: "message_parts"}}} {
+	for _, parts := range [][]Part{{{Table: "message_parts"}, {Table: "blobs"}},
+		{{Table: "blobs"}, {Table: "message_parts"}}} {
 		onBoth(t, func(t *testing.T, name *database) {
 			rt := newRuntime(t, withReferences(name))
 			rt.exec(rt.words(`CREATE TABLE blobs (part_id $id REFERENCES message_parts(id) ON DELETE CASCADE, message_id $id REFERENCES messages(id) ON DELETE CASCADE)`))
@@ -295,7 +299,8 @@ func TestCancelled(t *testing.T) {
 
 func TestBackendPanics(t *testing.T) {
 	s := newSeesaw(t, newSQLite(t))
-	d, err := Open(t.Context(), s.db, SQLite, &Options{Manager: s.manager, Reset: func(context.Context, string) (bool, error) { panic("no") }})
+	d, err := Open(t.Context(), s.db, SQLite, &Options{Manager: s.manager,
+		Reset: func(context.Context, string) (bool, error) { panic("no") }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +371,8 @@ func TestStayingWithoutMessage(t *testing.T) {
 		}
 		list := rt.threeTurns()
 		rt.exec(`INSERT INTO notes VALUES (NULL, ?)`, list[2].MessageID)
-		if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil || !strings.Contains(err.Error(), "that stay refer to") {
+		if _, err := rt.Restore(t.Context(), rt.session, list[1].ID, nil); err == nil ||
+			!strings.Contains(err.Error(), "that stay refer to") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -395,7 +401,8 @@ func TestRenamedColumn(t *testing.T) {
 // TestWithoutAgents makes no table for what a runtime does not have.
 func TestWithoutAgents(t *testing.T) {
 	onBoth(t, func(t *testing.T, name *database) {
-		d, err := Open(t.Context(), name.open(t), name.dialect, &Options{Runtime: true, Manager: (&runtime{}).manager, Schema: Schema{Chats: None, AgentSessions: None}})
+		d, err := Open(t.Context(), name.open(t), name.dialect,
+			&Options{Runtime: true, Manager: (&runtime{}).manager, Schema: Schema{Chats: None, AgentSessions: None}})
 		if err != nil {
 			t.Fatal(err)
 		}

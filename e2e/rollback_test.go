@@ -65,7 +65,8 @@ func TestPiBasic(t *testing.T) {
 		a.goTo(a.user(2), both)
 		w.has("a.txt", "one\n", "b.txt", "two\n", "c.txt", "-", "own.txt", "mine\n")
 		points := a.custom("unrevert-point")
-		if len(points) != 1 || !slices.Equal(points[0].Data.RestoredFiles, []string{"a.txt", "b.txt"}) || !slices.Equal(points[0].Data.DeletedFiles, []string{"c.txt"}) {
+		if len(points) != 1 || !slices.Equal(points[0].Data.RestoredFiles, []string{"a.txt", "b.txt"}) ||
+			!slices.Equal(points[0].Data.DeletedFiles, []string{"c.txt"}) {
 			t.Errorf("unrevert-points: %+v", points)
 		}
 		a.goTo(a.user(1), both)
@@ -151,7 +152,8 @@ func TestPiOnly(t *testing.T) {
 		a.prompt("bash sed -i s/5/five/ a.txt ;; write c.txt c ;; fin")
 		a.asked(func(title string, options []any) string {
 			for _, o := range options {
-				if s := fmt.Sprint(o); strings.HasPrefix(s, "2. ") || strings.HasPrefix(s, "Only what this prompt did") {
+				if s := fmt.Sprint(o); strings.HasPrefix(s, "2. ") ||
+					strings.HasPrefix(s, "Only what this prompt did") {
 					return s
 				}
 			}
@@ -313,7 +315,8 @@ func TestPiEditor(t *testing.T) {
 		})
 		a.prompt("write a.txt a ;; bash echo agent >> shared.txt ;; pause ;; write b.txt b ;; fin")
 		for _, e := range a.custom("step-snapshot") {
-			if d := e.Data.Diff; d != nil && (slices.Contains(d.Modified, "own.txt") || slices.Contains(d.Added, "new.txt")) {
+			if d := e.Data.Diff; d != nil && (slices.Contains(d.Modified, "own.txt") ||
+				slices.Contains(d.Added, "new.txt")) {
 				t.Errorf("a turn has what the user did: %+v", d)
 			}
 		}
@@ -383,11 +386,16 @@ func TestPiTwo(t *testing.T) {
 // states comes back to the byte.
 func TestPiLong(t *testing.T) {
 	steps := []string{
-		"write a.txt one", "bash mkdir -p d/e && head -c 100000 /dev/urandom > d/e/bin", "bash chmod 755 a.txt", "bash ln -s d/e/bin link",
-		"bash printf '\\377\\376\\000\\001' > utf16", "bash mv d x", "bash rm link; ln -s x link", "bash sed -i s/one/two/ a.txt",
-		"bash mkdir empty", "bash printf no-newline > n; printf 'crlf\\r\\n' > c", "bash rm -r x", "bash rm a.txt; mkdir a.txt; echo in > a.txt/in",
-		"bash head -c 3000000 /dev/urandom > large", "bash rmdir empty", "bash chmod 600 utf16; chmod +x n", "bash mv large 'with blank'",
-		"bash printf odd > \"$(printf 'new\\nline')\"", "bash rm -r a.txt; echo file > a.txt", "bash git init -q . && echo x > tracked && git add -A >/dev/null", "bash rm -f n c utf16",
+		"write a.txt one", "bash mkdir -p d/e && head -c 100000 /dev/urandom > d/e/bin", "bash chmod 755 a.txt",
+		"bash ln -s d/e/bin link",
+		"bash printf '\\377\\376\\000\\001' > utf16", "bash mv d x", "bash rm link; ln -s x link",
+		"bash sed -i s/one/two/ a.txt",
+		"bash mkdir empty", "bash printf no-newline > n; printf 'crlf\\r\\n' > c", "bash rm -r x",
+		"bash rm a.txt; mkdir a.txt; echo in > a.txt/in",
+		"bash head -c 3000000 /dev/urandom > large", "bash rmdir empty", "bash chmod 600 utf16; chmod +x n",
+		"bash mv large 'with blank'",
+		"bash printf odd > \"$(printf 'new\\nline')\"", "bash rm -r a.txt; echo file > a.txt",
+		"bash git init -q . && echo x > tracked && git add -A >/dev/null", "bash rm -f n c utf16",
 	}
 	each(t, func(t *testing.T, w *world) {
 		a := w.start()

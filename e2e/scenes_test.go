@@ -301,7 +301,8 @@ func playError(s *scene) {
 
 func playSubagent(s *scene) {
 	s.begin()
-	s.turn(fresh, "write a.txt a ;; task write sub.txt s &&& bash echo t > sub2.txt &&& bye ;; "+s.subagent+" write b.txt b ;; fin")
+	s.turn(fresh, "write a.txt a ;; task write sub.txt s &&& bash echo t > sub2.txt &&& bye ;; "+s.subagent+
+		" write b.txt b ;; fin")
 	s.has("sub.txt", "s\n", "sub2.txt", "t\n")
 	s.check(s.session())
 }
@@ -370,8 +371,10 @@ func playTwo(s *scene) {
 		name, next string
 	}{{s, "1", "2"}, {other, "2", "1"}} {
 		all.Go(func() {
-			one.plays(goesOn, fmt.Sprintf("bash touch %[1]s/%[2]s; while [ ! -e %[1]s/%[3]s ]; do sleep 0.1; done; sleep 0.5; "+
-				"echo x > %[2]s.txt; while [ ! -e %[3]s.txt ]; do sleep 0.1; done ;; fin", s.home, one.name, one.next))
+			one.plays(goesOn,
+				fmt.Sprintf("bash touch %[1]s/%[2]s; while [ ! -e %[1]s/%[3]s ]; do sleep 0.1; done; sleep 0.5; "+
+					"echo x > %[2]s.txt; while [ ! -e %[3]s.txt ]; do sleep 0.1; done ;; fin", s.home,
+					one.name, one.next))
 		})
 	}
 	all.Wait()

@@ -161,7 +161,9 @@ var toolNames = map[string][]string{
 
 // call returns the tool that a step needs, and its arguments: an object, or a text.
 func (m *model) call(k *chat, s step) (t tool, args any) {
-	i := slices.IndexFunc(k.tools, func(t tool) bool { return t.Name == s.name || slices.Contains(toolNames[s.name], t.Name) })
+	i := slices.IndexFunc(k.tools, func(t tool) bool {
+		return t.Name == s.name || slices.Contains(toolNames[s.name], t.Name)
+	})
 	if i < 0 {
 		m.t.Errorf("no tool for %q is offered", s.name)
 		return tool{Name: "none"}, object{}
@@ -344,7 +346,8 @@ func (m *model) completions(w http.ResponseWriter, body []byte) error {
 		t, args := m.call(&k, s)
 		b, _ := json.Marshal(args)
 		delta, finish = object{"role": "assistant", "content": nil, "tool_calls": []any{object{"index": 0,
-			"id": s.call, "type": "function", "function": object{"name": t.Name, "arguments": string(b)}}}}, "tool_calls"
+			"id": s.call, "type": "function", "function": object{"name": t.Name, "arguments": string(b)}}}},
+			"tool_calls"
 	}
 	chunk := object{"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "stub-1"}
 	chunk["choices"] = []any{object{"index": 0, "delta": delta, "finish_reason": nil}}

@@ -47,17 +47,20 @@ func newRuntime(t testing.TB) *runtime {
 	t.Helper()
 	rt := &runtime{TB: t, dir: t.TempDir(), stores: t.TempDir()}
 	var err error
-	rt.db, err = sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "chats.db")+"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
+	rt.db, err = sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "chats.db")+
+		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { rt.db.Close() })
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	d, err := checkpoint.Open(t.Context(), rt.db, checkpoint.SQLite, &checkpoint.Options{Manager: rt.manager, Reset: rt.Reset, Runtime: true, Logger: log})
+	d, err := checkpoint.Open(t.Context(), rt.db, checkpoint.SQLite,
+		&checkpoint.Options{Manager: rt.manager, Reset: rt.Reset, Runtime: true, Logger: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(New(d, &Options{Token: token, Logger: log, Origins: []string{"http://localhost:3000"}, Verb: say}))
+	server := httptest.NewServer(New(d, &Options{Token: token, Logger: log,
+		Origins: []string{"http://localhost:3000"}, Verb: say}))
 	t.Cleanup(server.Close)
 	rt.url = server.URL
 	rt.exec(`INSERT INTO chats (id, title) VALUES ('chat', 'a chat')`)
@@ -115,9 +118,10 @@ func TestVerbs(t *testing.T) {
 // Each error of the table has its status and its code.
 func TestKinds(t *testing.T) {
 	var fails error
-	server := httptest.NewServer(New(nil, &Options{Token: token, Verb: func(context.Context, string, json.RawMessage) (any, error) {
-		return nil, fmt.Errorf("ask: %w", fails)
-	}}))
+	server := httptest.NewServer(New(nil, &Options{Token: token,
+		Verb: func(context.Context, string, json.RawMessage) (any, error) {
+			return nil, fmt.Errorf("ask: %w", fails)
+		}}))
 	defer server.Close()
 	for _, k := range explained.Kinds {
 		for _, fails = range append(k.Errs, explained.Errorf(k, "said")) {
@@ -196,7 +200,8 @@ func (rt *runtime) turn(content string) *checkpoint.Checkpoint {
 	}
 	c := new(checkpoint.Checkpoint)
 	rt.want(201, "", c, "POST", "/api/sessions/session/checkpoints", map[string]any{
-		"chat_id": "chat", "worktree_id": "worktree", "message_id": message, "label": "before " + content, "tree_hash": start.Tree.String()})
+		"chat_id": "chat", "worktree_id": "worktree", "message_id": message, "label": "before " + content,
+		"tree_hash": start.Tree.String()})
 	rt.write("file", content)
 	if _, err := m.OnTurnEnd(rt.Context(), nil); err != nil {
 		rt.Fatal(err)
@@ -243,7 +248,8 @@ func (rt *runtime) do(q *http.Request, v any) (status int, e refusal, header htt
 	if err != nil {
 		rt.Fatal(err)
 	}
-	for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"} {
+	for name, want := range map[string]string{"Content-Type": "application/json", "Cache-Control": "no-store",
+		"X-Content-Type-Options": "nosniff"} {
 		if got := resp.Header.Get(name); got != want {
 			rt.Errorf("%s %s: %s is %q, want %q", q.Method, q.URL, name, got, want)
 		}
@@ -257,7 +263,8 @@ func (rt *runtime) do(q *http.Request, v any) (status int, e refusal, header htt
 		return resp.StatusCode, e, resp.Header
 	}
 	var answer struct{ Error *refusal }
-	if err := json.Unmarshal(b, &answer); err != nil || answer.Error == nil || answer.Error.Code == "" || answer.Error.Message == "" {
+	if err := json.Unmarshal(b, &answer); err != nil || answer.Error == nil || answer.Error.Code == "" ||
+		answer.Error.Message == "" {
 		rt.Fatalf("%s %s: %d without an error: %s (%v)", q.Method, q.URL, resp.StatusCode, b, err)
 	}
 	return resp.StatusCode, *answer.Error, resp.Header
@@ -290,8 +297,12 @@ func TestGuard(t *testing.T) {
 		{"another scheme", func(q *http.Request) { q.Header.Set("Authorization", "Basic "+token) }, 401},
 		{"lower-case scheme", func(q *http.Request) { q.Header.Set("Authorization", "bearer "+token) }, 200},
 		{"wrong token", func(q *http.Request) { q.Header.Set("Authorization", "Bearer another of the same len") }, 401},
-		{"upper-case token", func(q *http.Request) { q.Header.Set("Authorization", "Bearer "+strings.ToUpper(token)) }, 401},
-		{"prefix of the token", func(q *http.Request) { q.Header.Set("Authorization", "Bearer "+token[:len(token)-1]) }, 401},
+		{"upper-case token", func(q *http.Request) {
+			q.Header.Set("Authorization", "Bearer "+strings.ToUpper(token))
+		}, 401},
+		{"prefix of the token", func(q *http.Request) {
+			q.Header.Set("Authorization", "Bearer "+token[:len(token)-1])
+		}, 401},
 		{"token as prefix", func(q *http.Request) { q.Header.Set("Authorization", "Bearer "+token+"x") }, 401},
 		{"two tokens", func(q *http.Request) { q.Header.Add("Authorization", "Bearer "+token) }, 401},
 		{"token in the query", func(q *http.Request) {
@@ -309,16 +320,27 @@ func TestGuard(t *testing.T) {
 		{"allowed origin", func(q *http.Request) { q.Header.Set("Origin", "http://localhost:3000") }, 200},
 		{"foreign origin", func(q *http.Request) { q.Header.Set("Origin", "http://evil.example") }, 403},
 		{"origin with another port", func(q *http.Request) { q.Header.Set("Origin", "http://localhost:3001") }, 403},
-		{"origin that begins well", func(q *http.Request) { q.Header.Set("Origin", "http://localhost:3000.evil.example") }, 403},
+		{"origin that begins well", func(q *http.Request) {
+			q.Header.Set("Origin", "http://localhost:3000.evil.example")
+		}, 403},
 		{"the server's own address as origin", func(q *http.Request) { q.Header.Set("Origin", rt.url) }, 403},
 		{"null origin", func(q *http.Request) { q.Header.Set("Origin", "null") }, 403},
 		{"empty origin", func(q *http.Request) { q.Header.Set("Origin", "") }, 403},
 		{"a second origin", func(q *http.Request) {
 			q.Header["Origin"] = []string{"http://localhost:3000", "http://evil.example"}
 		}, 403},
-		{"foreign host, no token", func(q *http.Request) { q.Host = "evil.example"; q.Header.Del("Authorization") }, 403},
-		{"no token, no such path", func(q *http.Request) { q.URL.Path = "/nowhere"; q.Header.Del("Authorization") }, 401},
-		{"no token, a path that is none", func(q *http.Request) { q.URL.Path = "/../x"; q.Header.Del("Authorization") }, 401},
+		{"foreign host, no token", func(q *http.Request) {
+			q.Host = "evil.example"
+			q.Header.Del("Authorization")
+		}, 403},
+		{"no token, no such path", func(q *http.Request) {
+			q.URL.Path = "/nowhere"
+			q.Header.Del("Authorization")
+		}, 401},
+		{"no token, a path that is none", func(q *http.Request) {
+			q.URL.Path = "/../x"
+			q.Header.Del("Authorization")
+		}, 401},
 		{"preflight", func(q *http.Request) {
 			q.Method = "OPTIONS"
 			q.Header.Del("Authorization")
@@ -405,16 +427,21 @@ func TestPaths(t *testing.T) {
 		"/api/sessions/session/checkpoints?a;b":                           400,
 		"/api/sessions/session/checkpoints?%zz":                           400,
 	} {
-		if got := rt.raw(t, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token+"\r\nConnection: close\r\n\r\n"); got != want {
+		if got := rt.raw(t, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "+token+
+			"\r\nConnection: close\r\n\r\n"); got != want {
 			t.Errorf("GET %s: %d, want %d", path, got, want)
 		}
 	}
 	for text, want := range map[string]int{
-		"GET /api/sessions/s/checkpoints HTTP/1.1\r\nConnection: close\r\n\r\n":                                                             400, // no Host: net/http's own
-		"GET /api/sessions/s/checkpoints HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2<<20) + "\r\nConnection: close\r\n\r\n": 431,
-		"GET http://localhost/api/sessions/s/checkpoints HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n":                       401, // the line decides, says RFC 9112
-		"GET http://evil.example/api/sessions/s/checkpoints HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n":                       403,
-		"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + token + "\r\nConnection: close\r\n\r\n":              400,
+		// no Host: net/http's own
+		"GET /api/sessions/s/checkpoints HTTP/1.1\r\nConnection: close\r\n\r\n": 400,
+		"GET /api/sessions/s/checkpoints HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 2<<20) +
+			"\r\nConnection: close\r\n\r\n": 431,
+		// the line decides, says RFC 9112
+		"GET http://localhost/api/sessions/s/checkpoints HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n": 401,
+		"GET http://evil.example/api/sessions/s/checkpoints HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n": 403,
+		"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + token +
+			"\r\nConnection: close\r\n\r\n": 400,
 	} {
 		if got := rt.raw(t, text); got != want {
 			t.Errorf("%.60q…: %d, want %d", text, got, want)
@@ -444,7 +471,8 @@ func (rt *runtime) raw(t *testing.T, text string) (status int) {
 func TestBodies(t *testing.T) {
 	rt := newRuntime(t)
 	c := rt.turn("one")
-	checkpoints, restore, undo := "/api/sessions/session/checkpoints", "/api/sessions/session/checkpoints/"+c.ID+"/restore", "/api/sessions/session/restores/x/undo"
+	checkpoints, restore, undo := "/api/sessions/session/checkpoints",
+		"/api/sessions/session/checkpoints/"+c.ID+"/restore", "/api/sessions/session/restores/x/undo"
 	hash := strings.Repeat("0f", 32)
 	create := func(change string) string {
 		return strings.ReplaceAll(`{"chat_id":"chat","worktree_id":"worktree","message_id":"message1","tree_hash":"`+hash+`"`+change+`}`, "\n", "")
@@ -500,12 +528,14 @@ func TestBodies(t *testing.T) {
 		t.Errorf("something was restored: %q", got)
 	}
 	for _, tt := range []struct{ method, path, allow string }{
-		{"DELETE", checkpoints, "GET, POST"}, {"PUT", checkpoints, "GET, POST"}, {"OPTIONS", checkpoints, "GET, POST"}, {"BREW", checkpoints, "GET, POST"},
+		{"DELETE", checkpoints, "GET, POST"}, {"PUT", checkpoints, "GET, POST"}, {"OPTIONS", checkpoints, "GET, POST"},
+		{"BREW", checkpoints, "GET, POST"},
 		{"GET", restore, "POST"}, {"GET", undo, "POST"},
 	} {
 		status, e, header := rt.do(rt.request(tt.method, tt.path, nil), nil)
 		if status != 405 || e.Code != "method" || header.Get("Allow") != tt.allow {
-			t.Errorf("%s %s: %d %q, Allow: %q, want 405, %q", tt.method, tt.path, status, e.Code, header.Get("Allow"), tt.allow)
+			t.Errorf("%s %s: %d %q, Allow: %q, want 405, %q", tt.method, tt.path, status, e.Code,
+				header.Get("Allow"), tt.allow)
 		}
 	}
 }
@@ -516,7 +546,8 @@ func TestRestore(t *testing.T) {
 	rt := newRuntime(t)
 	rt.write("file", "nothing")
 	list := []*checkpoint.Checkpoint{rt.turn("one"), rt.turn("two"), rt.turn("three")}
-	if c := list[1]; c.ID == "" || c.SessionID != "session" || c.MessageID != "message2" || c.Label != "before two" || c.CreatedAt.IsZero() {
+	if c := list[1]; c.ID == "" || c.SessionID != "session" || c.MessageID != "message2" || c.Label != "before two" ||
+		c.CreatedAt.IsZero() {
 		t.Errorf("checkpoint: %+v", c)
 	}
 
@@ -566,7 +597,8 @@ func TestRestore(t *testing.T) {
 	}
 	var answer map[string]any
 	rt.want(200, "", &answer, "POST", restore, map[string]any{"on_dirty": "overwrite"})
-	for name, want := range map[string]any{"checkpoint_id": ids[1], "messages_deleted": 2.0, "worktree_reset": true, "backend_reset": false} {
+	for name, want := range map[string]any{"checkpoint_id": ids[1], "messages_deleted": 2.0, "worktree_reset": true,
+		"backend_reset": false} {
 		if answer[name] != want {
 			t.Errorf("%s is %v, want %v", name, answer[name], want)
 		}
@@ -580,7 +612,8 @@ func TestRestore(t *testing.T) {
 	if !o.Done || o.RestoreID != answer["restore_id"] {
 		t.Errorf("outcome: %+v", o)
 	}
-	for _, path := range []string{fmt.Sprintf("/api/sessions/another/restores/%v", answer["restore_id"]), "/api/sessions/session/restores/x"} {
+	for _, path := range []string{fmt.Sprintf("/api/sessions/another/restores/%v", answer["restore_id"]),
+		"/api/sessions/session/restores/x"} {
 		rt.want(404, "not_found", nil, "GET", path, nil)
 	}
 
@@ -677,7 +710,8 @@ func TestGone(t *testing.T) {
 	rt.reset = nil
 	// The next one waits for nobody: it is refused until all is taken back.
 	for {
-		status, e, _ := rt.do(rt.request("POST", "/api/sessions/session/checkpoints/"+c.ID+"/restore", map[string]any{"preview": true}), nil)
+		status, e, _ := rt.do(rt.request("POST", "/api/sessions/session/checkpoints/"+c.ID+"/restore",
+			map[string]any{"preview": true}), nil)
 		if status == 200 {
 			break
 		}
@@ -716,8 +750,10 @@ func TestExplain(t *testing.T) {
 		{manager.ErrNoSession, 409, "unknown", nil},
 		{context.Canceled, 503, "cancelled", nil},
 		{checkpoint.ErrUndecided, 503, "undecided", nil},
-		{fmt.Errorf("%w: %w: %w", checkpoint.ErrUndecided, context.Canceled, checkpoint.ErrBusy), 503, "undecided", nil},
-		{fmt.Errorf("%w: %w", checkpoint.ErrUndecided, &checkpoint.FilesError{Err: checkpoint.ErrFiles, Files: files}), 503, "undecided", nil},
+		{fmt.Errorf("%w: %w: %w", checkpoint.ErrUndecided, context.Canceled, checkpoint.ErrBusy), 503,
+			"undecided", nil},
+		{fmt.Errorf("%w: %w", checkpoint.ErrUndecided, &checkpoint.FilesError{Err: checkpoint.ErrFiles, Files: files}),
+			503, "undecided", nil},
 		{&checkpoint.UndecidedError{RestoreID: "r", Err: checkpoint.ErrNotFound}, 503, "undecided", nil},
 		{store.ErrNoSpace, 507, "no_space", nil},
 		{store.ErrPruned, 410, "pruned", nil},
@@ -725,7 +761,8 @@ func TestExplain(t *testing.T) {
 		{io.ErrUnexpectedEOF, 500, "internal", nil},
 	} {
 		e := explain(fmt.Errorf("restore: %w", tt.err))
-		if e.status != tt.status || e.Code != tt.code || !slices.Equal(e.Files, tt.files) || !strings.Contains(e.Message, tt.err.Error()) {
+		if e.status != tt.status || e.Code != tt.code || !slices.Equal(e.Files, tt.files) ||
+			!strings.Contains(e.Message, tt.err.Error()) {
 			t.Errorf("%v: %d %+v, want %d %q %q", tt.err, e.status, e, tt.status, tt.code, tt.files)
 		}
 		if u, ok := errors.AsType[*checkpoint.UndecidedError](tt.err); ok && e.RestoreID != u.RestoreID {

@@ -84,11 +84,13 @@ func TestTitleWidth(t *testing.T) {
 	}
 	for _, columns := range []uint16{0, 40, 120, 200} {
 		user, program := terminal(t)
-		if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: 24}); err != nil {
+		if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ,
+			&unix.Winsize{Col: columns, Row: 24}); err != nil {
 			t.Skip(err)
 		}
 		args := []string{"--store", stores, "--root", dir, "log", "--oneline"}
-		if code := run(t.Context(), args, program, program, io.Discard, func(string) string { return "" }); code != exitDone {
+		if code := run(t.Context(), args, program, program, io.Discard,
+			func(string) string { return "" }); code != exitDone {
 			t.Errorf("log: %d", code)
 		}
 		program.Close()
@@ -195,8 +197,10 @@ func TestAskedToOverwrite(t *testing.T) {
 		t.Errorf("no: exit code %d, output %q, says %q", code, out, said)
 	}
 	holds("p.txt", "1\nmine\nand mine\n4\n5\n")
-	for _, args := range [][]string{{"-n", "turn:0", "p.txt"}, {"-y", "turn:0", "p.txt"}, {"--on-dirty", "skip", "turn:0", "p.txt"}} {
-		if code, _, said := do("y\n", append([]string{"restore"}, args...)...); code != exitPart || strings.Contains(said, "[y/N]") {
+	for _, args := range [][]string{{"-n", "turn:0", "p.txt"}, {"-y", "turn:0", "p.txt"},
+		{"--on-dirty", "skip", "turn:0", "p.txt"}} {
+		if code, _, said := do("y\n", append([]string{"restore"}, args...)...); code != exitPart ||
+			strings.Contains(said, "[y/N]") {
 			t.Errorf("restore %q: exit code %d, says %q", args, code, said)
 		}
 	}
@@ -211,7 +215,8 @@ func TestAskedToOverwrite(t *testing.T) {
 	holds("p.txt", "1\nmine\nand mine\n4\n5\n")
 
 	code, out, said = do("y\n", "restore", "start", "p.txt", "kept")
-	if code != exitDone || out != "restored kept\nrestored p.txt\n" || !strings.Contains(said, "kept: you changed it after the session began (+1 -1 lines)\r\n") ||
+	if code != exitDone || out != "restored kept\nrestored p.txt\n" ||
+		!strings.Contains(said, "kept: you changed it after the session began (+1 -1 lines)\r\n") ||
 		!strings.Contains(said, "overwrite all 2 files (+4 -3 lines)? [y/N]") || strings.Count(said, "?") != 1 {
 		t.Errorf("two: exit code %d, output %q, says %q", code, out, said)
 	}
@@ -281,7 +286,8 @@ func TestControlsOnTerminal(t *testing.T) {
 	root, stores := filepath.Join(base, "p"), filepath.Join(base, "stores")
 	write := func(text string) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(root, 0o755), os.WriteFile(filepath.Join(root, "f"), []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(root, 0o755),
+			os.WriteFile(filepath.Join(root, "f"), []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -293,7 +299,8 @@ func TestControlsOnTerminal(t *testing.T) {
 	}
 	do := func(stdout, stderr io.Writer, args ...string) {
 		t.Helper()
-		if code := run(t.Context(), append([]string{"--store", stores, "--root", root}, args...), nil, stdout, stderr, getenv); code != exitDone {
+		if code := run(t.Context(), append([]string{"--store", stores, "--root", root}, args...), nil,
+			stdout, stderr, getenv); code != exitDone {
 			t.Errorf("%q: exit code %d", args, code)
 		}
 	}
@@ -302,8 +309,8 @@ func TestControlsOnTerminal(t *testing.T) {
 	write(nasty)
 	do(io.Discard, io.Discard, "--session", "s", "snapshot")
 	write("one\n")
-	for _, args := range [][]string{{"diff"}, {"diff", "start", "@"}, {"show", "-p", "@"}, {"log", "-p"}, {"cat", "@", "f"}, {"diff", "--turn", "@"},
-		{"diff", "--json", "-p"}} {
+	for _, args := range [][]string{{"diff"}, {"diff", "start", "@"}, {"show", "-p", "@"}, {"log", "-p"},
+		{"cat", "@", "f"}, {"diff", "--turn", "@"}, {"diff", "--json", "-p"}} {
 		for _, colour := range []string{"always", "never"} {
 			user, program := terminal(t)
 			done := make(chan []byte)
@@ -360,7 +367,8 @@ func TestControlsOnTerminal(t *testing.T) {
 func TestAskedToEndTurn(t *testing.T) {
 	dir, stores := t.TempDir(), t.TempDir()
 	on := onTerminal(t, stores)
-	m, err := manager.Open(t.Context(), dir, &manager.Options{StoreRoot: stores, Session: "s", ToolWindows: true, Detached: true})
+	m, err := manager.Open(t.Context(), dir, &manager.Options{StoreRoot: stores, Session: "s",
+		ToolWindows: true, Detached: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@ func newAsking(t *testing.T) (do func(answers string, args ...string) (code int,
 	}
 	write = func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.ReplaceAll(text, " ", "\n")+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name),
+			[]byte(strings.ReplaceAll(text, " ", "\n")+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,11 +52,13 @@ func TestAskHunks(t *testing.T) {
 		said                      []string // "!": not that
 	}{
 		{"one", "n\ny\nn\nn\n", "revert -p 0", "A2345678C|new", exitDone,
-			[]string{"(1/4) take back this hunk [y,n,q,a,d,j,k,?]? ", "@@ -5 +5 @@ ", " clean\r\n 2\r\n 3\r\n 4\r\n-5\r\n+B\r\n 6\r\n"}},
+			[]string{"(1/4) take back this hunk [y,n,q,a,d,j,k,?]? ", "@@ -5 +5 @@ ",
+				" clean\r\n 2\r\n 3\r\n 4\r\n-5\r\n+B\r\n 6\r\n"}},
 		{"quit", "y\nq\n", "revert -p turn:0", "1234B678C|new", exitDone, nil},
 		{"all of a file", "a\nn\n", "revert -p 0", "123456789|new", exitDone, nil},
 		{"none of a file", "d\ny\ny\n", "revert -p 0", "A234B678C|", exitDone, []string{"go on and delete 1 file?"}},
-		{"no", "n\nn\nn\nn\n", "revert -p 0", "A234B678C|new", exitRefused, []string{"no hunk was chosen: nothing was changed"}},
+		{"no", "n\nn\nn\nn\n", "revert -p 0", "A234B678C|new", exitRefused,
+			[]string{"no hunk was chosen: nothing was changed"}},
 		{"later and back", "j\ny\nk\nn\nn\nn\n", "revert -p 0", "A2345678C|new", exitDone, []string{"(2/4)", "(1/4)"}},
 		{"help", "h\n?\nq\n", "revert -p 0", "A234B678C|new", exitRefused,
 			[]string{"y - take back this hunk\r\n", "j - leave it undecided", "? - this help\r\n", "!s - divide it"}},
@@ -135,11 +138,13 @@ func TestAskHunksDivided(t *testing.T) {
 	if code != exitDone || !strings.Contains(said, "conflict with user\r\n") ||
 		!strings.Contains(said, "s - divide it into smaller ones\r\n") ||
 		!strings.Contains(said, "divided into 10 hunks\r\n") ||
-		!strings.Contains(said, "(2/10) take back this hunk [y,n,q,a,d,j,k,?]?") || !strings.Contains(said, ",j,k,s,?]") && !strings.Contains(said, "d,s,?]") {
+		!strings.Contains(said, "(2/10) take back this hunk [y,n,q,a,d,j,k,?]?") ||
+		!strings.Contains(said, ",j,k,s,?]") && !strings.Contains(said, "d,s,?]") {
 		t.Errorf("exit code %d, output %q, says %q", code, out, said)
 	}
 	b, _ := os.ReadFile(filepath.Join(dir, "a"))
-	if got := string(b); strings.Count(got, "old1\n") != 5 || strings.Count(got, "old") != 5 || strings.Count(got, "mine\n") != 1 {
+	if got := string(b); strings.Count(got, "old1\n") != 5 || strings.Count(got, "old") != 5 ||
+		strings.Count(got, "mine\n") != 1 {
 		t.Errorf("a holds %q", got)
 	}
 	code, out, said = on("s\nq\n", "--root", dir, "revert", "-p", "0")

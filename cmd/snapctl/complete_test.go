@@ -15,7 +15,8 @@ import (
 // TestCompletion wants something for the value of each flag: what completes it, or a reason here
 // why there is nothing to offer. A flag with a few values names in its help those that are offered.
 func TestCompletion(t *testing.T) {
-	const number, duration, size, text, file = "a number", "a time", "a size", "any text", "a file: the shell knows them"
+	const number, duration, size, text, file = "a number", "a time", "a size", "any text",
+		"a file: the shell knows them"
 	open := map[string]string{
 		"session-file": file, "old-file": file, "new-file": file, "path": file, "token-file": file, "schema": file,
 		"db": file, "old": text, "new": text, "title": text, "expected-hash": text, "http": text, "hook": text,

@@ -85,7 +85,8 @@ func newDamageSample(t *testing.T, pruned bool) *damageSample {
 	write := func(name, text string) {
 		t.Helper()
 		name = filepath.Join(s.project, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+			os.WriteFile(name, []byte(text), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,7 +179,8 @@ func (d *damaged) hurt() {
 	dir := filepath.Join(d.stores, d.sample.dir)
 	var files []string
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() && filepath.Base(filepath.Dir(path)) != "locks" && !strings.HasSuffix(path, "lock") {
+		if err == nil && e.Type().IsRegular() && filepath.Base(filepath.Dir(path)) != "locks" &&
+			!strings.HasSuffix(path, "lock") {
 			files = append(files, path)
 		}
 		return nil
@@ -322,7 +324,8 @@ func (d *damaged) told(when string) (lost map[string]bool, code int) {
 	}
 	lost, unknown := d.exports(when)
 	if len(lost) > 0 && code == 0 {
-		d.t.Errorf("%v: %s: %d of %d snapshots are lost, %d unknown, and check says %s", d.done, when, len(lost), len(d.sample.want), len(unknown), out)
+		d.t.Errorf("%v: %s: %d of %d snapshots are lost, %d unknown, and check says %s", d.done, when, len(lost),
+			len(d.sample.want), len(unknown), out)
 	}
 	d.lost, d.unknown = d.lost || len(lost) > 0, d.unknown || len(unknown) > 0
 	if len(unknown) > 0 {
@@ -355,7 +358,8 @@ func (d *damaged) try() {
 	if code, _, _ := d.run("snapshot", "-q"); code == 0 {
 		if code, _, stderr := d.run("export", "@", filepath.Join(d.stores, "out")); code != 0 && check == 0 {
 			d.t.Errorf("%v: the next snapshot cannot be exported: %s", d.done, stderr)
-		} else if got, want := contentsOfOr(d.t, filepath.Join(d.stores, "out")), contentsOf(d.t, d.sample.project); code == 0 && !maps.Equal(got, want) {
+		} else if got, want := contentsOfOr(d.t, filepath.Join(d.stores, "out")),
+			contentsOf(d.t, d.sample.project); code == 0 && !maps.Equal(got, want) {
 			d.t.Errorf("%v: the next snapshot is %v, want %v", d.done, got, want)
 		}
 		if err := os.RemoveAll(filepath.Join(d.stores, "out")); err != nil {
@@ -417,7 +421,8 @@ func TestDamageRandom(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if err := os.CopyFS(filepath.Join(stores, s.dir), os.DirFS(filepath.Join(s.stores, s.dir))); err != nil {
+				if err := os.CopyFS(filepath.Join(stores, s.dir),
+					os.DirFS(filepath.Join(s.stores, s.dir))); err != nil {
 					t.Error(err)
 					return
 				}

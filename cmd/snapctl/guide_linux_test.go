@@ -180,7 +180,8 @@ func (p *page) run(text string) string {
 		case isShown:
 			got.WriteString(line)
 			first := i + 1
-			for i++; i < len(lines) && strings.HasPrefix(lines[i], "    ") && !strings.HasPrefix(lines[i], "    $ "); i++ {
+			for i++; i < len(lines) && strings.HasPrefix(lines[i], "    ") &&
+				!strings.HasPrefix(lines[i], "    $ "); i++ {
 			}
 			shown := lines[first:i]
 			p.ran++
@@ -313,7 +314,8 @@ func answers(shown []string) (list []string) {
 // returns the lines that the user sees in the end, and the same with colours.
 func (p *page) onTerminal(command string, answers []string) (plain, coloured []string) {
 	user, program := terminal(p.t)
-	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: pictureColumns, Row: 40}); err != nil {
+	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Col: pictureColumns, Row: 40}); err != nil {
 		p.t.Skip(err)
 	}
 	c := p.command(command)

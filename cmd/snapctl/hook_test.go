@@ -36,8 +36,8 @@ func (r *runner) hook(env []string, event, tool, id string, more ...string) {
 // hookSays runs a hook, which must succeed, and returns what it prints.
 func (r *runner) hookSays(env []string, event, tool, id string, more ...string) string {
 	r.t.Helper()
-	text, _ := json.Marshal(map[string]any{"session_id": "s", "cwd": r.project, "hook_event_name": event, "tool_name": tool, "tool_use_id": id,
-		"tool_input": map[string]string{"command": strings.Join(more, " ")}})
+	text, _ := json.Marshal(map[string]any{"session_id": "s", "cwd": r.project, "hook_event_name": event,
+		"tool_name": tool, "tool_use_id": id, "tool_input": map[string]string{"command": strings.Join(more, " ")}})
 	cmd := exec.Command("snapctl", "hook", "claude")
 	cmd.Env = append(r.command().Env, env...)
 	cmd.Stdin = bytes.NewReader(text)
@@ -78,7 +78,8 @@ func (r *runner) write(name, text string) {
 // with which something begins are recorded, and nothing is made for others.
 func TestHookEvents(t *testing.T) {
 	t.Parallel()
-	begins := []string{"session_start", "session_start_compact", "prompt", "tool_bash", "tool_mcp", "tool_subagent", "tool_old"}
+	begins := []string{"session_start", "session_start_compact", "prompt", "tool_bash", "tool_mcp",
+		"tool_subagent", "tool_old"}
 	files, err := filepath.Glob("internal/agents/testdata/events/*.json")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no events: %v", err)
@@ -138,7 +139,8 @@ func TestHooksAtOnce(t *testing.T) {
 			var info struct {
 				Diff struct{ Added, Modified []string }
 			}
-			if err := json.Unmarshal([]byte(r.must("log", "--json", "--name-status", "--limit", "1")), &info); err != nil {
+			if err := json.Unmarshal([]byte(r.must("log", "--json", "--name-status", "--limit", "1")),
+				&info); err != nil {
 				t.Fatal(err)
 			}
 			if got := info.Diff; len(got.Added) != 10 || len(got.Modified) != 0 {
@@ -224,7 +226,8 @@ func TestHookEngineSilenced(t *testing.T) {
 		fmt.Fprintln(engine, `{"id":1,"type":"queued"}`)
 	}()
 	a := &app{getenv: func(string) string { return "" }}
-	came, err := a.hookAsk(t.Context(), client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false, new(hookAnswer))
+	came, err := a.hookAsk(t.Context(), client.New(conn),
+		&agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false, new(hookAnswer))
 	if came != queued || !errors.Is(err, wire.ErrHung) {
 		t.Errorf("hookAsk = %v, %v, want ErrHung", came, err)
 	}
@@ -240,7 +243,8 @@ func TestHookSignal(t *testing.T) {
 		cancel()
 	}()
 	a := &app{getenv: func(string) string { return "" }}
-	came, err := a.hookAsk(ctx, client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"}, false, new(hookAnswer))
+	came, err := a.hookAsk(ctx, client.New(conn), &agents.Event{Name: agents.ToolStart, Session: "s", Tool: "t"},
+		false, new(hookAnswer))
 	if came != queued || !errors.Is(err, context.Canceled) {
 		t.Errorf("hookAsk = %v, %v, want context.Canceled", came, err)
 	}
@@ -264,7 +268,8 @@ func TestHookBehind(t *testing.T) {
 		session string
 		want    bool
 	}{{"s", true}, {"s", true}, {"another", false}} {
-		if _, behind := h.take(t.Context(), "/p", &agents.Event{Name: agents.Stop, Session: test.session}); behind != test.want {
+		if _, behind := h.take(t.Context(), "/p",
+			&agents.Event{Name: agents.Stop, Session: test.session}); behind != test.want {
 			t.Errorf("an event of session %q is behind others: %v", test.session, behind)
 		}
 	}
@@ -301,13 +306,15 @@ func TestHookStdinOpen(t *testing.T) {
 func TestHookLog(t *testing.T) {
 	l := &hookLog{name: filepath.Join(t.TempDir(), "base", hookLogName)}
 	for range 1000 {
-		l.add(&agents.Event{Name: agents.Stop, Session: "s"}, fmt.Errorf("two\nlines, and %s", strings.Repeat("more", 1000)))
+		l.add(&agents.Event{Name: agents.Stop, Session: "s"},
+			fmt.Errorf("two\nlines, and %s", strings.Repeat("more", 1000)))
 	}
 	b, err := os.ReadFile(l.name)
 	if err != nil || len(b) == 0 || len(b) > maxHookLog+2000 {
 		t.Errorf("hook.log has %d bytes, %v, want about %d", len(b), err, maxHookLog)
 	}
-	l.add(&agents.Event{Name: agents.Stop, Session: strings.Repeat("\x01", 1<<20), Tool: strings.Repeat("x", 1<<20)}, errors.New("long"))
+	l.add(&agents.Event{Name: agents.Stop, Session: strings.Repeat("\x01", 1<<20), Tool: strings.Repeat("x", 1<<20)},
+		errors.New("long"))
 	if st, err := os.Stat(l.name); err != nil || st.Size() > maxHookLog+4000 {
 		t.Errorf("hook.log has %d bytes, %v, want about %d", st.Size(), err, maxHookLog)
 	}

@@ -204,7 +204,8 @@ func TestServeHTTP(t *testing.T) {
 		}
 		// A restore would take the turn's files away under it.
 		var refused struct{ Error struct{ Code string } }
-		if status := s.post("/api/sessions/s1/checkpoints/"+made.ID+"/restore", nil, &refused); status != 409 || refused.Error.Code != "running" {
+		if status := s.post("/api/sessions/s1/checkpoints/"+made.ID+"/restore", nil, &refused); status != 409 ||
+			refused.Error.Code != "running" {
 			t.Errorf("restore in a turn: %d %v", status, refused)
 		}
 		if _, err := session.OnTurnEnd(t.Context(), nil); err != nil {
@@ -225,13 +226,15 @@ func TestServeHTTP(t *testing.T) {
 
 	var result checkpoint.Result
 	restore := "/api/sessions/s1/checkpoints/" + second.ID + "/restore"
-	if status := s.post(restore, struct{}{}, &result); status != 200 || result.MessagesDeleted != 1 || !result.WorktreeReset || !result.BackendReset {
+	if status := s.post(restore, struct{}{}, &result); status != 200 || result.MessagesDeleted != 1 ||
+		!result.WorktreeReset || !result.BackendReset {
 		t.Errorf("restore: %d %+v", status, result)
 	}
 	if got := content(); got != "1" {
 		t.Errorf("after the restore: %q", got)
 	}
-	if status := s.post("/api/sessions/s1/restores/"+result.RestoreID+"/undo", struct{}{}, &result); status != 200 || result.MessagesRestored != 1 {
+	if status := s.post("/api/sessions/s1/restores/"+result.RestoreID+"/undo", struct{}{}, &result); status != 200 ||
+		result.MessagesRestored != 1 {
 		t.Errorf("undo: %d %+v", status, result)
 	}
 	if got := r.state(r.project); got != before {
@@ -250,7 +253,8 @@ func TestServeHTTP(t *testing.T) {
 		var failed struct {
 			Error struct{ Code, Message string }
 		}
-		if status := s.post(restore, struct{}{}, &failed); status != 500 || !strings.Contains(failed.Error.Message, "reset the backend") {
+		if status := s.post(restore, struct{}{}, &failed); status != 500 ||
+			!strings.Contains(failed.Error.Message, "reset the backend") {
 			t.Errorf("the hook answers with %s: %d %v", name, status, failed)
 		}
 		if got := content(); got != "2" {
@@ -334,7 +338,8 @@ func testServeHTTPCutOff(t *testing.T, signal syscall.Signal) {
 	defer stuck.Close()
 	defer cancel()
 	s := r.serveHTTP("--hook", stuck.URL)
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(r.home, ".boo", "file-store", defaultDB)+"?_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(r.home, ".boo", "file-store", defaultDB)+
+		"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +364,9 @@ func testServeHTTPCutOff(t *testing.T, signal syscall.Signal) {
 		t.Fatal(err)
 	}
 	var made checkpoint.Checkpoint
-	if status := s.post("/api/sessions/s/checkpoints", map[string]any{"chat_id": "c", "worktree_id": "w", "message_id": "m", "tree_hash": start.SnapshotTreeHash}, &made); status != 201 {
+	if status := s.post("/api/sessions/s/checkpoints",
+		map[string]any{"chat_id": "c", "worktree_id": "w", "message_id": "m", "tree_hash": start.SnapshotTreeHash},
+		&made); status != 201 {
 		t.Fatalf("create: %d", status)
 	}
 	file := filepath.Join(r.project, "made")
@@ -370,7 +377,8 @@ func testServeHTTPCutOff(t *testing.T, signal syscall.Signal) {
 		t.Fatal(err)
 	}
 	go func() {
-		q, _ := http.NewRequestWithContext(ctx, "POST", s.said.URL+"/api/sessions/s/checkpoints/"+made.ID+"/restore", nil)
+		q, _ := http.NewRequestWithContext(ctx, "POST",
+			s.said.URL+"/api/sessions/s/checkpoints/"+made.ID+"/restore", nil)
 		q.Header.Set("Authorization", "Bearer "+s.token)
 		http.DefaultTransport.RoundTrip(q) // it is not answered
 	}()
@@ -390,7 +398,8 @@ func testServeHTTPCutOff(t *testing.T, signal syscall.Signal) {
 		t.Errorf("the file is %q, %v", b, err)
 	}
 	s.stop()
-	if got := strings.Contains(s.stderr.String(), "a restore of chat c was cut off: it is taken back"); got != (signal == syscall.SIGKILL) {
+	if got := strings.Contains(s.stderr.String(),
+		"a restore of chat c was cut off: it is taken back"); got != (signal == syscall.SIGKILL) {
 		t.Errorf("stderr: %s", &s.stderr)
 	}
 }
@@ -428,11 +437,13 @@ func TestServeHTTPAlone(t *testing.T) {
 
 	s := r.serveHTTP()
 	var refused struct{ Error struct{ Code string } }
-	if status := s.post("/api/sessions/s/checkpoints/c/restore", struct{}{}, &refused); status != 501 || refused.Error.Code != "no_database" {
+	if status := s.post("/api/sessions/s/checkpoints/c/restore", struct{}{}, &refused); status != 501 ||
+		refused.Error.Code != "no_database" {
 		t.Errorf("restore: %d %+v, want 501 no_database", status, refused)
 	}
 	var status struct{ SnapshotTreeHash string }
-	if code := s.post("/v1/verbs/turn_start", map[string]any{"cwd": r.project, "sessionId": "c", "ownLog": true}, &status); code != 200 || status.SnapshotTreeHash == "" {
+	if code := s.post("/v1/verbs/turn_start", map[string]any{"cwd": r.project, "sessionId": "c", "ownLog": true},
+		&status); code != 200 || status.SnapshotTreeHash == "" {
 		t.Errorf("turn_start: %d %+v", code, status)
 	}
 	s.stop()

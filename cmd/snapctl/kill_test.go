@@ -165,7 +165,8 @@ func TestPatchAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for round := range rounds {
 				old, new := fmt.Sprintf("%c %d\n", 'a'+i, round), fmt.Sprintf("%c %d\n", 'a'+i, round+1)
-				if out, err := r.command("patch", "apply", "--path", "shared", "--old", old, "--new", new).CombinedOutput(); err != nil {
+				if out, err := r.command("patch", "apply", "--path", "shared", "--old", old,
+					"--new", new).CombinedOutput(); err != nil {
 					t.Errorf("%s: %v\n%s", old, err, out)
 				}
 			}
@@ -189,7 +190,8 @@ func TestPatchKilled(t *testing.T) {
 	var input strings.Builder
 	input.WriteString("*** Begin Patch\n")
 	for i := range files {
-		if err := os.WriteFile(filepath.Join(r.project, fmt.Sprint("edited", i)), []byte("before\n"), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.project, fmt.Sprint("edited", i)),
+			[]byte("before\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&input, "*** Update File: edited%d\n@@\n-before\n+after\n", i)

@@ -309,8 +309,10 @@ func TestSize(t *testing.T) {
 
 func TestCount(t *testing.T) {
 	for want, got := range map[string]string{
-		"0 files": words.Count(0, "file"), "1 file": words.Count(1, "file"), "1,234,567 files": words.Count(1234567, "file"),
-		"2 directories": words.Count(2, "directory"), "2 days": words.Count(2, "day"), "999 files": words.Count(999, "file"), "1,000 files": words.Count(1000, "file"),
+		"0 files": words.Count(0, "file"), "1 file": words.Count(1, "file"),
+		"1,234,567 files": words.Count(1234567, "file"),
+		"2 directories":   words.Count(2, "directory"), "2 days": words.Count(2, "day"),
+		"999 files": words.Count(999, "file"), "1,000 files": words.Count(1000, "file"),
 	} {
 		if got != want {
 			t.Errorf("count = %q, want %q", got, want)
@@ -338,11 +340,13 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("cancelled snapshot says %q, want %q", &stderr, want)
 	}
 	ctx = t.Context()
-	if code := run(ctx, []string{"--store", base, "--root", dir, "log"}, nil, &out, &stderr, none); code != exitRefused {
+	if code := run(ctx, []string{"--store", base, "--root", dir, "log"}, nil,
+		&out, &stderr, none); code != exitRefused {
 		t.Errorf("log after a cancelled snapshot: exit code %d, output %q", code, &out)
 	}
 
-	if code := run(ctx, []string{"--store", base, "--root", dir, "snapshot"}, nil, &out, &stderr, none); code != exitDone {
+	if code := run(ctx, []string{"--store", base, "--root", dir, "snapshot"}, nil,
+		&out, &stderr, none); code != exitDone {
 		t.Fatalf("snapshot: exit code %d: %s", code, &stderr)
 	}
 	ctx, cancel = context.WithCancel(ctx)
@@ -363,12 +367,15 @@ func TestCancelled(t *testing.T) {
 		{[]string{"revert", "-y", "turn:0"}, "snapctl: revert: interrupted, nothing was changed\n"},
 		{[]string{"navigate", "@"}, "snapctl: navigate: interrupted, nothing was changed\n"},
 		{[]string{"export", "@", unwritten}, "snapctl: export: interrupted, nothing was written\n"},
-		{[]string{"check"}, "snapctl: check: interrupted, the store is as it was\nhint: 'snapctl check' can be run again\n"},
-		{[]string{"repair"}, "snapctl: repair: interrupted, the store is no worse than it was\nhint: 'snapctl repair' goes on\n"},
+		{[]string{"check"},
+			"snapctl: check: interrupted, the store is as it was\nhint: 'snapctl check' can be run again\n"},
+		{[]string{"repair"},
+			"snapctl: repair: interrupted, the store is no worse than it was\nhint: 'snapctl repair' goes on\n"},
 		{[]string{"prune"}, "snapctl: prune: interrupted, the store is whole\n" +
 			"hint: 'snapctl prune', with the same flags, goes on\n"},
-		{[]string{"forget", "-y", "a"}, "snapctl: forget: interrupted, the store is whole, and what was to go may still be in it\n" +
-			"hint: run the same command again\n"},
+		{[]string{"forget", "-y", "a"},
+			"snapctl: forget: interrupted, the store is whole, and what was to go may still be in it\n" +
+				"hint: run the same command again\n"},
 	} {
 		stderr.Reset()
 		code := run(ctx, append([]string{"--store", base, "--root", dir}, tt.args...), nil, &out, &stderr, none)

@@ -102,18 +102,22 @@ func TestMCPNames(t *testing.T) {
 	var would, did mcp.Restored
 	m.call("restore_preview", arguments{"target": "start"}, &would)
 	text = m.call("restore", arguments{"target": "start"}, &did)
-	if len(would.Items) != 50 || would.NextCursor == "" || len(did.Items) != 50 || did.Unlisted != 70 || did.Deleted != 119 ||
+	if len(would.Items) != 50 || would.NextCursor == "" || len(did.Items) != 50 || did.Unlisted != 70 ||
+		did.Deleted != 119 ||
 		!strings.Contains(text, "and 70 more") {
-		t.Errorf("restore_preview names %d, restore %d and %d more:\n%s", len(would.Items), len(did.Items), did.Unlisted, text)
+		t.Errorf("restore_preview names %d, restore %d and %d more:\n%s", len(would.Items), len(did.Items),
+			did.Unlisted, text)
 	}
-	if did.Items[0].Path != "f000" || !strings.Contains(did.Advice, "overwrite") || !strings.Contains(text, did.Advice) {
+	if did.Items[0].Path != "f000" || !strings.Contains(did.Advice, "overwrite") ||
+		!strings.Contains(text, did.Advice) {
 		t.Errorf("restore says first %+v, and advises %q", did.Items[0], did.Advice)
 	}
 	if m.call("undo", nil, &did); len(did.Items) != 50 || did.Restored != 119 {
 		t.Errorf("undo names %d of %d", len(did.Items), did.Restored)
 	}
 	var d mcp.Diff
-	if m.call("snapshot_diff", arguments{"from": "start", "statOnly": true}, &d); len(d.Files) != 50 || d.FilesChanged != 120 {
+	if m.call("snapshot_diff", arguments{"from": "start", "statOnly": true}, &d); len(d.Files) != 50 ||
+		d.FilesChanged != 120 {
 		t.Errorf("snapshot_diff names %d of %d", len(d.Files), d.FilesChanged)
 	}
 	long := strings.Repeat("q", 1<<20)
@@ -122,10 +126,13 @@ func TestMCPNames(t *testing.T) {
 		args arguments
 	}{
 		{"snapshot_create", arguments{"label": long}}, {"restore", arguments{"target": long}},
-		{"restore", arguments{"target": "@", "onDirty": long}}, {"restore", arguments{"target": "start", "paths": []string{long}}},
+		{"restore", arguments{"target": "@", "onDirty": long}},
+		{"restore", arguments{"target": "start", "paths": []string{long}}},
 		{"file_diff", arguments{"path": long, "to": "disk"}}, {"snapshot_list", arguments{long: 1}},
-		{"patch_apply", arguments{"path": long, "old": "a", "new": "b"}}, {"patch_apply", arguments{"path": "f000", "old": long, "new": "b"}},
-		{"patch_undo", arguments{"undoId": long}}, {"snapshot_diff", arguments{"cursor": long}}, {"hunks", arguments{"cursor": long}}, {"hunks", arguments{"turn": long}}, {"whereis", arguments{"path": long}},
+		{"patch_apply", arguments{"path": long, "old": "a", "new": "b"}},
+		{"patch_apply", arguments{"path": "f000", "old": long, "new": "b"}},
+		{"patch_undo", arguments{"undoId": long}}, {"snapshot_diff", arguments{"cursor": long}},
+		{"hunks", arguments{"cursor": long}}, {"hunks", arguments{"turn": long}}, {"whereis", arguments{"path": long}},
 	} {
 		if r, text := m.raw(test.tool, test.args); !r.IsError || len(text) > 3000 {
 			t.Errorf("%s with a long argument: %t, %d bytes: %.300s", test.tool, r.IsError, len(text), text)
@@ -146,10 +153,13 @@ func TestMCPTools(t *testing.T) {
 	for _, test := range []struct{ args, tools, prompts string }{
 		{"", "file_diff files_modified hunks patch_apply patch_undo redo restore restore_preview revert revert_preview " +
 			"snapshot_create snapshot_diff snapshot_list undo whereis", "changes rewind"},
-		{"snapshots,look,restore,edit", "file_diff files_modified hunks patch_apply patch_undo redo restore restore_preview revert revert_preview " +
-			"snapshot_create snapshot_diff snapshot_list undo whereis", "changes rewind"},
-		{"look", "file_diff files_modified hunks restore_preview revert_preview snapshot_diff snapshot_list whereis", "changes"},
-		{"restore,snapshot_create", "redo restore restore_preview revert revert_preview snapshot_create undo", "rewind"},
+		{"snapshots,look,restore,edit",
+			"file_diff files_modified hunks patch_apply patch_undo redo restore restore_preview revert revert_preview " +
+				"snapshot_create snapshot_diff snapshot_list undo whereis", "changes rewind"},
+		{"look", "file_diff files_modified hunks restore_preview revert_preview snapshot_diff snapshot_list whereis",
+			"changes"},
+		{"restore,snapshot_create", "redo restore restore_preview revert revert_preview snapshot_create undo",
+			"rewind"},
 		{"edit", "patch_apply patch_undo", ""},
 	} {
 		var args []string
@@ -170,17 +180,20 @@ func TestMCPTools(t *testing.T) {
 			}
 			prompts = append(prompts, p.Name)
 		}
-		if d := cmp.Diff([]string{test.tools, test.prompts}, []string{strings.Join(tools, " "), strings.Join(prompts, " ")}); d != "" {
+		if d := cmp.Diff([]string{test.tools, test.prompts},
+			[]string{strings.Join(tools, " "), strings.Join(prompts, " ")}); d != "" {
 			t.Errorf("--tools %q (-want +got):\n%s", test.args, d)
 		}
 		says := m.client.InitializeResult().Instructions
-		if got, want := strings.Contains(says, "patch_apply"), strings.Contains(test.tools, "patch_apply"); got != want {
+		if got, want := strings.Contains(says, "patch_apply"),
+			strings.Contains(test.tools, "patch_apply"); got != want {
 			t.Errorf("--tools %q: instructions tell of patch_apply: %t, want %t", test.args, got, want)
 		}
 		if !strings.Contains(test.prompts, "rewind") {
 			continue
 		}
-		p, err := m.client.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "rewind", Arguments: map[string]string{"to": "noon"}})
+		p, err := m.client.GetPrompt(t.Context(),
+			&sdk.GetPromptParams{Name: "rewind", Arguments: map[string]string{"to": "noon"}})
 		if err != nil || !strings.Contains(p.Messages[0].Content.(*sdk.TextContent).Text, "Go back to: noon.") {
 			t.Errorf("rewind: %+v, %v", p, err)
 		}

@@ -50,7 +50,8 @@ func (m *model) connect(args ...string) {
 	m.stderr = new(bytes.Buffer)
 	cmd.Stderr = m.stderr
 	var err error
-	m.client, err = sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(m.t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+	m.client, err = sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(m.t.Context(),
+		&sdk.CommandTransport{Command: cmd}, nil)
 	if err != nil {
 		m.t.Fatalf("connect: %v\n%s", err, m.stderr)
 	}
@@ -143,17 +144,20 @@ func TestMCPSnapshots(t *testing.T) {
 	os.Remove(filepath.Join(m.project, "gone"))
 	c := new(mcp.Created)
 	text := m.call("snapshot_create", arguments{"label": "work"}, c)
-	if !c.Recorded || c.Added != 1 || c.Modified != 1 || c.Deleted != 1 || c.NotCaptured["ignored"] != 1 || *c.TurnIndex != 0 {
+	if !c.Recorded || c.Added != 1 || c.Modified != 1 || c.Deleted != 1 || c.NotCaptured["ignored"] != 1 ||
+		*c.TurnIndex != 0 {
 		t.Errorf("snapshot_create: %+v", c)
 	}
-	for _, want := range []string{"modified a", "added b", "deleted gone", "turn:0", c.EntryID, c.TreeHash, "1 ignored"} {
+	for _, want := range []string{"modified a", "added b", "deleted gone", "turn:0", c.EntryID,
+		c.TreeHash, "1 ignored"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("snapshot_create says\n%s\nwithout %q", text, want)
 		}
 	}
 	var list mcp.Snapshots
 	m.call("snapshot_list", nil, &list)
-	if len(list.Snapshots) != 2 || list.Snapshots[0].Kind != "start" || list.Snapshots[1].Label != "work" || list.Snapshots[1].EntryID != c.EntryID {
+	if len(list.Snapshots) != 2 || list.Snapshots[0].Kind != "start" || list.Snapshots[1].Label != "work" ||
+		list.Snapshots[1].EntryID != c.EntryID {
 		t.Errorf("snapshot_list: %+v", list)
 	}
 	// The CLI sees the same session.
@@ -182,7 +186,8 @@ func TestMCPSnapshots(t *testing.T) {
 }
 
 func TestMCPLooks(t *testing.T) {
-	m := newModel(t, map[string]string{"a.txt": "one\ntwo\n", "bin": "\x00\x01", "latin": "caf\xe9\n", "\xff.txt": "x\n"})
+	m := newModel(t, map[string]string{"a.txt": "one\ntwo\n", "bin": "\x00\x01", "latin": "caf\xe9\n",
+		"\xff.txt": "x\n"})
 	m.step()
 	m.write("a.txt", "one\n2\n")
 	m.write("bin", "\x00\x02")
@@ -190,15 +195,18 @@ func TestMCPLooks(t *testing.T) {
 	m.write("\xff.txt", "y\n")
 	var d mcp.Diff
 	text := m.call("snapshot_diff", nil, &d)
-	if d.FilesChanged != 4 || d.NextCursor != "" || d.DiffBytes == "" || !strings.Contains(d.UnifiedDiff, "-two\n+2\n") {
+	if d.FilesChanged != 4 || d.NextCursor != "" || d.DiffBytes == "" ||
+		!strings.Contains(d.UnifiedDiff, "-two\n+2\n") {
 		t.Errorf("snapshot_diff: %+v", d)
 	}
 	for _, f := range d.Files {
-		if f.Binary != (f.FilePath.Path == "bin") || (f.PathBytes != "") != strings.HasSuffix(f.FilePath.Path, "\uFFFD.txt") {
+		if f.Binary != (f.FilePath.Path == "bin") ||
+			(f.PathBytes != "") != strings.HasSuffix(f.FilePath.Path, "\uFFFD.txt") {
 			t.Errorf("snapshot_diff: %+v", f)
 		}
 	}
-	if !strings.Contains(text, "modified a.txt +1 -1") || !strings.Contains(text, "modified bin (binary)") || !strings.Contains(text, "is UTF-8") {
+	if !strings.Contains(text, "modified a.txt +1 -1") || !strings.Contains(text, "modified bin (binary)") ||
+		!strings.Contains(text, "is UTF-8") {
 		t.Errorf("snapshot_diff says\n%s", text)
 	}
 	d = mcp.Diff{}
@@ -209,14 +217,16 @@ func TestMCPLooks(t *testing.T) {
 	m.step()
 	d = mcp.Diff{}
 	text = m.call("snapshot_diff", arguments{"turn": "@", "paths": []string{"a.txt"}}, &d)
-	if d.FilesChanged != 1 || !strings.Contains(d.UnifiedDiff, "-two\n+2\n") || d.Files[0].By != "turn" || !strings.HasPrefix(text, "1 path changed by ") {
+	if d.FilesChanged != 1 || !strings.Contains(d.UnifiedDiff, "-two\n+2\n") || d.Files[0].By != "turn" ||
+		!strings.HasPrefix(text, "1 path changed by ") {
 		t.Errorf("snapshot_diff of a step: %+v\n%s", d, text)
 	}
 	m.fails("snapshot_diff", arguments{"turn": "@", "from": "start"}, "[bad_request]", "without from and to")
 	m.fails("snapshot_diff", arguments{"turn": "@", "paths": []string{"no-such"}}, "[unknown]", "neither side")
 	var mod mcp.Modified
 	m.call("files_modified", nil, &mod)
-	if len(mod.Files) != 4 || mod.Files[0].FilePath.Path != "a.txt" || mod.Files[0].NetStatus != "modified" || mod.Files[0].Owner != "turn" {
+	if len(mod.Files) != 4 || mod.Files[0].FilePath.Path != "a.txt" || mod.Files[0].NetStatus != "modified" ||
+		mod.Files[0].Owner != "turn" {
 		t.Errorf("files_modified: %+v", mod)
 	}
 	var f mcp.FileDiff
@@ -230,7 +240,8 @@ func TestMCPLooks(t *testing.T) {
 		t.Errorf("file_diff of the old side: %+v", f)
 	}
 	f = mcp.FileDiff{}
-	if text := m.call("file_diff", arguments{"path": "bin", "show": "new"}, &f); !f.Binary || f.Content != "" || !strings.Contains(text, "binary") {
+	if text := m.call("file_diff", arguments{"path": "bin", "show": "new"}, &f); !f.Binary || f.Content != "" ||
+		!strings.Contains(text, "binary") {
 		t.Errorf("file_diff of a binary file: %+v, %s", f, text)
 	}
 }
@@ -255,7 +266,8 @@ func TestMCPRestore(t *testing.T) {
 	if m.state(m.project) != before {
 		t.Fatal("a preview changed files")
 	}
-	if !strings.Contains(text, "would skip dirty") || !strings.Contains(text, "would delete new") || !strings.Contains(text, "would restore a") {
+	if !strings.Contains(text, "would skip dirty") || !strings.Contains(text, "would delete new") ||
+		!strings.Contains(text, "would restore a") {
 		t.Errorf("restore_preview says\n%s", text)
 	}
 	text = m.call("restore", arguments{"target": "start"}, &got)
@@ -334,13 +346,15 @@ func TestMCPPatch(t *testing.T) {
 	m.fails("patch_undo", arguments{"undoId": e.UndoID}, "[stale]", "reverse: true", "new.txt")
 	m.call("patch_undo", arguments{"undoId": e.UndoID, "force": true}, nil)
 
-	m.fails("patch_apply", arguments{"path": "a.go", "old": "func a() {\n\treturn 7\n}", "new": "x"}, "[refused]", "a.go", "return 1", "patch_apply again")
+	m.fails("patch_apply", arguments{"path": "a.go", "old": "func a() {\n\treturn 7\n}", "new": "x"}, "[refused]",
+		"a.go", "return 1", "patch_apply again")
 	m.fails("patch_apply", arguments{"path": "a.go", "old": "n", "new": "x"}, "[refused]", "a.go")
 	// What a refusal promises is so: with fuzzy, and what goes with it.
 	drifted := arguments{"path": "a.go", "old": "if x {\n    y()\n}", "new": "if x {\n    z()\n    w()\n}"}
 	const was = "func a() {\n\tif x {\n\t\ty()\n\t}\n}\n"
 	m.write("a.go", was)
-	m.fails("patch_apply", drifted, "[refused]", "nothing was written", "the old text is not in the file", "With fuzzy: true the same call")
+	m.fails("patch_apply", drifted, "[refused]", "nothing was written", "the old text is not in the file",
+		"With fuzzy: true the same call")
 	drifted["fuzzy"] = true
 	m.call("patch_apply", drifted, &e)
 	m.want("a.go", "func a() {\n\tif x {\n\t\tz()\n\t\tw()\n\t}\n}\n")
@@ -354,13 +368,17 @@ func TestMCPPatch(t *testing.T) {
 	if w := e.Files[0].Warnings; !slices.Contains(w, "indent_unsure") {
 		t.Errorf("warnings %v", w)
 	}
-	m.fails("patch_apply", arguments{"path": "a.go", "old": "func b() {", "new": "x"}, "[refused]", "text that is there, exactly.")
-	m.fails("patch_apply", arguments{"path": "a.go", "old": "-func a() {", "new": "+func b() {"}, "[refused]", "marks of a diff")
-	m.call("patch_apply", arguments{"patch": "--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-func a() {\n+func b() {\n"}, &e) // told by its look
+	m.fails("patch_apply", arguments{"path": "a.go", "old": "func b() {", "new": "x"}, "[refused]",
+		"text that is there, exactly.")
+	m.fails("patch_apply", arguments{"path": "a.go", "old": "-func a() {", "new": "+func b() {"}, "[refused]",
+		"marks of a diff")
+	// told by its look
+	m.call("patch_apply", arguments{"patch": "--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-func a() {\n+func b() {\n"}, &e)
 	m.write("a.go", "func a() {\n\treturn 1\n}\n")
 	m.fails("patch_apply", arguments{"path": "../x", "new": "x"}, "[outside]", "../x")
 	m.fails("patch_apply", arguments{"path": "a.go"}, "a.go")
-	m.fails("patch_apply", arguments{"path": "a.go", "old": "return 1", "new": "x", "expected": arguments{"a.go": strings.Repeat("0", 64)}}, "[stale]")
+	m.fails("patch_apply", arguments{"path": "a.go", "old": "return 1", "new": "x",
+		"expected": arguments{"a.go": strings.Repeat("0", 64)}}, "[stale]")
 	m.fails("patch_apply", arguments{"format": "udiff", "patch": "garbage"}, "[bad_patch]")
 	m.fails("patch_apply", arguments{}, "[bad_request]")
 	m.fails("patch_undo", arguments{"undoId": "nope"}, "[unknown]", "undoId")
@@ -369,7 +387,8 @@ func TestMCPPatch(t *testing.T) {
 // TestMCPErrors calls tools wrongly, or at a bad time: a model is told what to
 // do.
 func TestMCPErrors(t *testing.T) {
-	m := newModel(t, map[string]string{"a": "1\n", ".git/HEAD": strings.Repeat("a", 40) + "\n", ".git/objects/x": "", ".git/refs/x": "", "bin": "\x00"})
+	m := newModel(t, map[string]string{"a": "1\n", ".git/HEAD": strings.Repeat("a", 40) + "\n", ".git/objects/x": "",
+		".git/refs/x": "", "bin": "\x00"})
 	m.step()
 	m.write("a", "2\n")
 	m.fails("restore", arguments{"target": "start"}, "1 path differs", "snapshot_create", "exact: true")
@@ -395,7 +414,8 @@ func TestMCPErrors(t *testing.T) {
 	m.fails("snapshot_diff", arguments{"paths": []string{"a/../../x"}}, "[outside]")
 	m.fails("snapshot_diff", arguments{"paths": []string{"a", "A.tx"}}, "[unknown]", `"A.tx"`, "neither side")
 	m.fails("restore_preview", arguments{"target": "start", "paths": []string{"a\x00b"}}, "[bad_request]")
-	m.fails("restore_preview", arguments{"target": "start", "paths": []string{strings.Repeat("x", 300)}}, "[bad_request]")
+	m.fails("restore_preview", arguments{"target": "start", "paths": []string{strings.Repeat("x", 300)}},
+		"[bad_request]")
 	m.fails("snapshot_diff", arguments{"from": "disk"}, "[bad_request]")
 	m.fails("file_diff", arguments{"path": "../x"}, "[outside]")
 	m.fails("file_diff", arguments{"path": "a", "to": "disk"}, "snapshot_diff")
@@ -419,7 +439,8 @@ func TestMCPErrors(t *testing.T) {
 	m.write(".git/HEAD", strings.Repeat("a", 40)+"\n")
 
 	// Another session is at work.
-	other, err := manager.Open(t.Context(), m.project, &manager.Options{StoreRoot: filepath.Join(m.home, ".boo", "file-store"), Session: "other"})
+	other, err := manager.Open(t.Context(), m.project,
+		&manager.Options{StoreRoot: filepath.Join(m.home, ".boo", "file-store"), Session: "other"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -521,7 +542,8 @@ func TestMCPPages(t *testing.T) {
 	// A list that does not fit says so.
 	c := m.step()
 	if len(c.Changes)+c.Unlisted != 303 || c.Added != 302 || c.Modified != 1 {
-		t.Errorf("snapshot_create lists %d and leaves out %d, of %d and %d", len(c.Changes), c.Unlisted, c.Added, c.Modified)
+		t.Errorf("snapshot_create lists %d and leaves out %d, of %d and %d", len(c.Changes), c.Unlisted,
+			c.Added, c.Modified)
 	}
 	var items []mcp.Item
 	args = arguments{"target": "@~1"}
@@ -537,7 +559,8 @@ func TestMCPPages(t *testing.T) {
 	var r mcp.Restored
 	m.call("restore", arguments{"target": "@~1"}, &r)
 	if len(items) != len(r.Items)+r.Unlisted || r.Restored+r.Deleted < 303 {
-		t.Errorf("preview lists %d items, restore %d and %d more; %d restored, %d deleted", len(items), len(r.Items), r.Unlisted, r.Restored, r.Deleted)
+		t.Errorf("preview lists %d items, restore %d and %d more; %d restored, %d deleted", len(items), len(r.Items),
+			r.Unlisted, r.Restored, r.Deleted)
 	}
 	var f mcp.FileDiff
 	var content strings.Builder
@@ -600,10 +623,12 @@ func TestMCPBounds(t *testing.T) {
 
 	var edits strings.Builder
 	for i := range 60 {
-		fmt.Fprintf(&edits, "f%02d\n<<<<<<< SEARCH\nmore\nmore\nmore\n=======\n%s>>>>>>> REPLACE\n", i, strings.Repeat("<patched> & so on\n", 20))
+		fmt.Fprintf(&edits, "f%02d\n<<<<<<< SEARCH\nmore\nmore\nmore\n=======\n%s>>>>>>> REPLACE\n", i,
+			strings.Repeat("<patched> & so on\n", 20))
 	}
 	var e mcp.Edited
-	m.call("patch_apply", arguments{"format": "search-replace", "patch": edits.String(), "replacements": 0, "preview": true}, &e)
+	m.call("patch_apply", arguments{"format": "search-replace", "patch": edits.String(),
+		"replacements": 0, "preview": true}, &e)
 	left := 0
 	for _, f := range e.Files {
 		if f.DiffLeft > 0 {
@@ -611,7 +636,8 @@ func TestMCPBounds(t *testing.T) {
 		}
 	}
 	if e.Files[0].Diff == "" || left < 30 {
-		t.Errorf("an edit of many files shows %q, and %d of %d with something left", e.Files[0].Diff, left, len(e.Files))
+		t.Errorf("an edit of many files shows %q, and %d of %d with something left", e.Files[0].Diff,
+			left, len(e.Files))
 	}
 
 	long := strings.Repeat("q", 50_000)
@@ -619,7 +645,8 @@ func TestMCPBounds(t *testing.T) {
 	m.fails("restore", arguments{"target": "@", "onDirty": long}, "bytes more")
 	m.fails("restore", arguments{"target": "@", long: 1}, "bytes more")
 	m.fails("file_diff", arguments{"path": long, "to": "disk"}, "bytes more")
-	if _, err := m.client.CallTool(t.Context(), &sdk.CallToolParams{Name: long}); err == nil || len(err.Error()) > 25_000 {
+	if _, err := m.client.CallTool(t.Context(), &sdk.CallToolParams{Name: long}); err == nil ||
+		len(err.Error()) > 25_000 {
 		t.Errorf("a tool that does not exist: %.100v", err)
 	}
 	m.call("snapshot_list", nil, nil) // the server is well
@@ -733,7 +760,8 @@ func TestMCPKilled(t *testing.T) {
 	if b, _ := os.ReadFile(filepath.Join(m.project, "f799")); string(b) != "old\n" {
 		t.Errorf("f799 holds %q", b)
 	}
-	if !strings.HasPrefix(text, r.News) || !strings.Contains(r.News, "cut off") || !strings.Contains(r.News, "undo takes it back") {
+	if !strings.HasPrefix(text, r.News) || !strings.Contains(r.News, "cut off") ||
+		!strings.Contains(r.News, "undo takes it back") {
 		t.Errorf("the first answer is %q\n%s", r.News, text)
 	}
 	r = mcp.Snapshots{}
@@ -775,7 +803,8 @@ func TestMCPDeaf(t *testing.T) {
 func TestMCPCancel(t *testing.T) {
 	r := newRunner(t)
 	for i := range 2000 {
-		if err := os.WriteFile(filepath.Join(r.project, fmt.Sprint("f", i)), bytes.Repeat(fmt.Append(nil, i), 5000), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.project, fmt.Sprint("f", i)),
+			bytes.Repeat(fmt.Append(nil, i), 5000), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

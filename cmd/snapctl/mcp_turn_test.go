@@ -188,7 +188,8 @@ func TestMCPTurns(t *testing.T) {
 }
 
 func TestIsCalled(t *testing.T) {
-	for name, want := range map[string]bool{"mcp__snapctl__restore": true, "mcp__my_files__restore": true, "mcp_snapctl_restore": true,
+	for name, want := range map[string]bool{"mcp__snapctl__restore": true, "mcp__my_files__restore": true,
+		"mcp_snapctl_restore":   true,
 		"mcp__x__force_restore": false, "restore": false, "my_restore": false, "mcp__snapctl__undo": false} {
 		if got := isCalled(name, "restore"); got != want {
 			t.Errorf("isCalled(%q) = %v", name, got)

@@ -31,7 +31,8 @@ func newSeat(t *testing.T, stores string) *seat {
 func (s *seat) run(args ...string) (code int, out string) {
 	s.t.Helper()
 	user, program := terminal(s.t)
-	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: s.columns, Row: 24}); err != nil {
+	if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Col: s.columns, Row: 24}); err != nil {
 		s.t.Fatal(err)
 	}
 	got := make(chan string)

@@ -21,8 +21,8 @@ func TestProgressText(t *testing.T) {
 		{progress.State{Phase: progress.Phase{Name: "reading", Unit: "file"}, Done: 1}, time.Second, "reading: 1 file"},
 		{progress.State{Phase: progress.Phase{Name: "reading", Unit: "file", Items: 3}, Done: 4, DoneBytes: 2000},
 			time.Second / 2, "reading: 4 files, 2.0 KB"}, // more than last time
-		{progress.State{Phase: progress.Phase{Name: "writing", Unit: "file", Items: 12000, Bytes: 8_000_000}, Done: 3000,
-			DoneBytes: 2_000_000}, 30 * time.Second,
+		{progress.State{Phase: progress.Phase{Name: "writing", Unit: "file", Items: 12000, Bytes: 8_000_000},
+			Done: 3000, DoneBytes: 2_000_000}, 30 * time.Second,
 			"writing: 3,000 of 12,000 files, 2.0 MB of 8.0 MB, 67 KB/s, 1:30 left"},
 	} {
 		tt.state.Began = began

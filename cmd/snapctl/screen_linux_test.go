@@ -108,7 +108,8 @@ func TestScreens(t *testing.T) {
 			}
 			fmt.Fprintf(&got, "-- %d columns\n", columns)
 			for line := range strings.Lines(out) {
-				if n := width(strings.TrimSuffix(line, "\n")); n > int(columns) && columns > 40 && !strings.HasPrefix(tt.name, "show") && tt.name != "log-oneline" {
+				if n := width(strings.TrimSuffix(line, "\n")); n > int(columns) && columns > 40 &&
+					!strings.HasPrefix(tt.name, "show") && tt.name != "log-oneline" {
 					t.Errorf("%q: a line of %d columns, on %d: %s", tt.args, n, columns, line)
 				}
 				got.WriteString(changing.ReplaceAllStringFunc(line, func(text string) string {

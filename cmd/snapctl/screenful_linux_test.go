@@ -20,7 +20,8 @@ func TestScreenful(t *testing.T) {
 	getenv := func(string) string { return "" }
 	var none bytes.Buffer
 	snapshot := func() {
-		if code := run(t.Context(), []string{"--store", stores, "--root", dir, "snapshot"}, nil, &none, &none, getenv); code != exitDone {
+		if code := run(t.Context(), []string{"--store", stores, "--root", dir, "snapshot"}, nil,
+			&none, &none, getenv); code != exitDone {
 			t.Fatalf("snapshot: exit code %d\n%s", code, &none)
 		}
 	}
@@ -45,7 +46,8 @@ func TestScreenful(t *testing.T) {
 		{rows: 12, lines: files},
 	} {
 		user, program := terminal(t)
-		if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 80, Row: tt.rows}); err != nil {
+		if err := unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ,
+			&unix.Winsize{Col: 80, Row: tt.rows}); err != nil {
 			t.Skip(err)
 		}
 		args := []string{"--store", stores, "--root", dir, "restore", "-n", "@~1"}

@@ -71,7 +71,8 @@ func (r *runner) say(args ...string) (code int, stdout, stderr string) {
 // openTurns returns the sessions of the project that have an open turn.
 func (r *runner) openTurns() []string {
 	r.t.Helper()
-	m, err := manager.Open(r.t.Context(), r.project, &manager.Options{StoreRoot: filepath.Dir(r.storeDir()), ReadOnly: true})
+	m, err := manager.Open(r.t.Context(), r.project,
+		&manager.Options{StoreRoot: filepath.Dir(r.storeDir()), ReadOnly: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -114,11 +115,13 @@ func TestEngineStopped(t *testing.T) {
 	for _, args := range [][]string{{"status"}, {"diff"}, {"--session", "s", "snapshot", "--label", "one"}} {
 		code, out, said := r.say(args...)
 		if code != 0 || out == "" || strings.Count(said, told) != 1 {
-			t.Errorf("%q beside a stopped engine: exit code %d, prints %q, says %q, want %q once", args, code, out, said, told)
+			t.Errorf("%q beside a stopped engine: exit code %d, prints %q, says %q, want %q once", args, code,
+				out, said, told)
 		}
 		entries["one"], _, _ = strings.Cut(out, " ")
 	}
-	if out := r.hookSays(nil, agents.Prompt, "", ""); !strings.Contains(out, fmt.Sprintf("process %d. What the agent does to files is recorded without the engine", pid)) {
+	if out := r.hookSays(nil, agents.Prompt, "", ""); !strings.Contains(out,
+		fmt.Sprintf("process %d. What the agent does to files is recorded without the engine", pid)) {
 		t.Errorf("a hook beside a stopped engine says %q", out)
 	}
 	r.hook(nil, agents.Prompt, "", "") // not again
@@ -129,7 +132,8 @@ func TestEngineStopped(t *testing.T) {
 		t.Errorf("hook.log: %s", log)
 	}
 	for _, args := range [][]string{{"serve", "--stop"}, {"serve", "--detach"}} {
-		if code, _, said := r.say(args...); code != exitEnvironment || !strings.Contains(said, fmt.Sprintf("process %d\nhint: 'kill -CONT %d'", pid, pid)) {
+		if code, _, said := r.say(args...); code != exitEnvironment ||
+			!strings.Contains(said, fmt.Sprintf("process %d\nhint: 'kill -CONT %d'", pid, pid)) {
 			t.Errorf("%q: exit code %d, says %q", args, code, said)
 		}
 	}
@@ -192,7 +196,8 @@ func TestEngineStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		// It may wait for a lock that the engine has.
-		goOn := time.AfterFunc(time.Duration(rand.IntN(5000))*time.Millisecond, func() { syscall.Kill(pid, syscall.SIGCONT) })
+		goOn := time.AfterFunc(time.Duration(rand.IntN(5000))*time.Millisecond,
+			func() { syscall.Kill(pid, syscall.SIGCONT) })
 		err := cmd.Wait()
 		if goOn.Stop() {
 			r.signal(pid, syscall.SIGCONT)
@@ -285,7 +290,8 @@ func TestEngineSilent(t *testing.T) {
 		}
 	}
 	code, _, said := r.say("status")
-	if code != exitEnvironment || !strings.Contains(said, "the engine has been silent for 10s: it is not known whether it has done this") {
+	if code != exitEnvironment || !strings.Contains(said,
+		"the engine has been silent for 10s: it is not known whether it has done this") {
 		t.Errorf("status: exit code %d, says %q", code, said)
 	}
 }
@@ -315,7 +321,8 @@ func TestEngineAtWork(t *testing.T) {
 	q := &struct {
 		Type string `json:"type"`
 		cliRequest
-	}{"cli", cliRequest{ID: 1, Build: build(), CWD: []byte(r.project), Args: [][]byte{[]byte("snapshot")}, Env: map[string]string{"HOME": r.home}}}
+	}{"cli", cliRequest{ID: 1, Build: build(), CWD: []byte(r.project), Args: [][]byte{[]byte("snapshot")},
+		Env: map[string]string{"HOME": r.home}}}
 	for _, name := range sameEnvironment[1:] {
 		q.Env[name] = os.Getenv(name)
 	}

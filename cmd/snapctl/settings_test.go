@@ -62,8 +62,9 @@ func TestSettingDefaults(t *testing.T) {
 
 func TestParseColour(t *testing.T) {
 	for text, want := range map[string]string{
-		"red": "31", "bold red": "1;31", "bright-black underline": "90;4", "208": "38;5;208", "#ff8700": "38;2;255;135;0",
-		"none": "", "dim none": "2",
+		"red": "31", "bold red": "1;31", "bright-black underline": "90;4", "208": "38;5;208",
+		"#ff8700": "38;2;255;135;0",
+		"none":    "", "dim none": "2",
 	} {
 		if got, ok := parseColour(text); !ok || got != want {
 			t.Errorf("parseColour(%q) = %q, %v; want %q", text, got, ok, want)
@@ -78,7 +79,8 @@ func TestParseColour(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	for text, want := range map[string]string{
-		"pagr": "pager", "colour": "color", "prompt": "prompts", "x": "", "theme.aded": "theme.added", "quite another": "",
+		"pagr": "pager", "colour": "color", "prompt": "prompts", "x": "", "theme.aded": "theme.added",
+		"quite another": "",
 	} {
 		keys := []string{"color", "pager", "prompts", "theme.added"}
 		if got := nearest(text, keys); got != want {

@@ -35,10 +35,12 @@ import (
 )
 
 var (
-	soakTime     = flag.Duration("soak.time", 5*time.Second, "how long TestSoak goes on")
-	soakProcs    = flag.Int("soak.procs", 4, "how many processes TestSoak has work at once, beside those that look after the store")
-	soakCaptures = flag.Int("soak.captures", 0, "TestSoak: so many processes that only record, and are not killed, beside prunes")
-	soakStore    = flag.Duration("soak.store", 5*time.Minute, "TestSoak begins a new store after this time")
+	soakTime  = flag.Duration("soak.time", 5*time.Second, "how long TestSoak goes on")
+	soakProcs = flag.Int("soak.procs", 4,
+		"how many processes TestSoak has work at once, beside those that look after the store")
+	soakCaptures = flag.Int("soak.captures", 0,
+		"TestSoak: so many processes that only record, and are not killed, beside prunes")
+	soakStore = flag.Duration("soak.store", 5*time.Minute, "TestSoak begins a new store after this time")
 )
 
 // A lane is a directory, or a part of one, in which one process works at a time.
@@ -146,7 +148,8 @@ func soakOne(t *testing.T, seed uint64, d time.Duration, counts map[string]int) 
 func (s *soak) makeLanes() {
 	main := filepath.Join(s.dir, "main")
 	write := func(path, text string) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+			os.WriteFile(path, []byte(text), 0o644)); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -183,7 +186,8 @@ func (s *soak) makeLanes() {
 func (s *soak) stores() string { return filepath.Join(s.dir, "home", ".boo", "file-store") }
 
 func (s *soak) environ() []string {
-	return append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "BOO_STORE=", "BOO_SESSION=", "CLAUDE_PROJECT_DIR=", "GORACE=atexit_sleep_ms=0")
+	return append(os.Environ(), "HOME="+filepath.Join(s.dir, "home"), "BOO_STORE=", "BOO_SESSION=",
+		"CLAUDE_PROJECT_DIR=", "GORACE=atexit_sleep_ms=0")
 }
 
 // command is snapctl in the main directory.
@@ -261,7 +265,8 @@ func (s *soak) round(d time.Duration) {
 
 // life is one process in a lane: until it is killed, or the round ends.
 func (s *soak) life(ctx context.Context, l *lane) {
-	job := soakJob{Root: l.root, Lane: l.dir, Stores: s.stores(), Store: s.store, Session: l.name, Prunes: s.prune, Calm: *soakCaptures > 0}
+	job := soakJob{Root: l.root, Lane: l.dir, Stores: s.stores(), Store: s.store, Session: l.name, Prunes: s.prune,
+		Calm: *soakCaptures > 0}
 	job.By = []string{"manager", "manager", "serve", "cli", "hook"}[s.intN(5)]
 	if job.Calm {
 		job.By = []string{"manager", "serve"}[l.number%2]
@@ -624,7 +629,8 @@ func (s *soak) settle() {
 			continue
 		}
 		if a.gone = a.loose; !a.gone {
-			s.t.Errorf("snapshot %s (%d, session %s) was acknowledged at %v and is not listed", a.Entry, a.Seq, a.session, a.Start)
+			s.t.Errorf("snapshot %s (%d, session %s) was acknowledged at %v and is not listed", a.Entry, a.Seq,
+				a.session, a.Start)
 		}
 		s.counts["acknowledged, pruned, not listed"]++
 	}
@@ -661,7 +667,8 @@ func (s *soak) sample() {
 		out, err := cmd.CombinedOutput()
 		s.count("exports compared")
 		switch {
-		case err != nil && a.loose && (bytes.Contains(out, []byte("pruned")) || bytes.Contains(out, []byte("not found"))):
+		case err != nil && a.loose && (bytes.Contains(out, []byte("pruned")) ||
+			bytes.Contains(out, []byte("not found"))):
 			a.gone = true
 			s.count("acknowledged, pruned, said so")
 		case err != nil:

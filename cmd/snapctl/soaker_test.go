@@ -350,7 +350,9 @@ func (s *soaker) back() error {
 		policy = []rollback.Policy{"", rollback.Skip, rollback.Overwrite}[s.rng.IntN(3)]
 	}
 	what := fmt.Sprintf("restore %s %q exact %v %q", target.Entry, paths, exact, policy)
-	post, err := s.step("restore", what, pre, want(pre.files()), func() error { return s.hand.restore(target.Entry, paths, exact, policy) })
+	post, err := s.step("restore", what, pre, want(pre.files()), func() error {
+		return s.hand.restore(target.Entry, paths, exact, policy)
+	})
 	if err != nil || post.compare(pre) == "" || s.rng.IntN(2) == 0 {
 		return err
 	}
@@ -402,7 +404,8 @@ func (s *soaker) explain(err error) error {
 	if _, ok := errors.AsType[*client.Error](err); !ok && s.By == "serve" {
 		return errGone
 	}
-	for _, stopped := range []string{"the resident engine has died", "interrupted"} { // as a command says it: nothing was done
+	// as a command says it: nothing was done
+	for _, stopped := range []string{"the resident engine has died", "interrupted"} {
 		if strings.Contains(err.Error(), stopped) {
 			return errRefused
 		}
@@ -442,7 +445,8 @@ func (h *managerHand) turn(edit func() error) (*soakAck, error) {
 }
 
 func (h *managerHand) restore(target string, paths []string, exact bool, policy rollback.Policy) error {
-	_, err := h.m.RestoreFiles(h.s.ctx, &manager.RestoreOptions{Target: target, Paths: paths, Exact: exact, OnDirty: policy, Force: true})
+	_, err := h.m.RestoreFiles(h.s.ctx, &manager.RestoreOptions{Target: target, Paths: paths, Exact: exact,
+		OnDirty: policy, Force: true})
 	return h.s.explain(err)
 }
 

@@ -179,15 +179,19 @@ func TestDirty(t *testing.T) {
 func TestAgentForgets(t *testing.T) {
 	u := newUser(t)
 	got := u.types("say create a.txt one", "say create b.txt two", "restore 2", "say", "say recall")
-	u.has(got, "(the agent knew 0 messages and has read 1)", "(the agent knew 1 messages and has read 2)", "agent reset: true",
-		"(the agent knew 0 messages and has read 3)", "You have asked 3 times, and I have written 2 files: a.txt, b.txt.")
+	u.has(got, "(the agent knew 0 messages and has read 1)", "(the agent knew 1 messages and has read 2)",
+		"agent reset: true",
+		"(the agent knew 0 messages and has read 3)",
+		"You have asked 3 times, and I have written 2 files: a.txt, b.txt.")
 	got = u.types("restore 2", "say recall")
-	u.has(got, "(the agent knew 0 messages and has read 4)", "You have asked 3 times, and I have written 1 files: a.txt.")
+	u.has(got, "(the agent knew 0 messages and has read 4)",
+		"You have asked 3 times, and I have written 1 files: a.txt.")
 }
 
 func TestToolFails(t *testing.T) {
 	u := newUser(t)
-	got := u.types("say create ../a.txt out then edit no.txt a -> b then run exit 3 then create a.txt in", "messages", "files")
+	got := u.types("say create ../a.txt out then edit no.txt a -> b then run exit 3 then create a.txt in",
+		"messages", "files")
 	u.has(got, "outside", "(edit: ", "(exit status 3)", "[write a.txt] written\n", "a.txt, 3 bytes")
 }
 
@@ -223,10 +227,13 @@ func TestUndecided(t *testing.T) {
 	u.has(u.types("restore 2", "!cat a.txt"), "not decided whether the restore was done", "> !cat a.txt\none\n")
 	u.exec(`DROP TRIGGER mute`)
 	var out bytes.Buffer
-	if code := run(u.Context(), []string{"-state", u.state, "-session", "other"}, strings.NewReader("files\n"), &out, &u.logs); code != 0 {
+	if code := run(u.Context(), []string{"-state", u.state, "-session", "other"},
+		strings.NewReader("files\n"), &out, &u.logs); code != 0 {
 		u.Errorf("the other session exits with %d:\n%s", code, &u.logs)
 	}
-	u.expect("the other session", "state in "+u.state+"\na restore of chat-main was cut off; done: false\nsession other; restores that were cut off: 1\n> > ", out.String())
+	u.expect("the other session", "state in "+u.state+
+		"\na restore of chat-main was cut off; done: false\nsession other; restores that were cut off: 1\n> > ",
+		out.String())
 	u.expect("afterwards", before, u.all())
 }
 

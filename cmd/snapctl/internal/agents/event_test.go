@@ -24,29 +24,35 @@ func TestRead(t *testing.T) {
 		"session_start_compact": {Name: SessionStart, Session: id, CWD: cwd, Source: "compact"},
 		"prompt":                {Name: Prompt, Session: id, CWD: cwd, Title: "rename \"foo\" to bär\nplease"},
 		"tool_bash":             {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01A", Called: "Bash"},
-		"tool_mcp":              {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01M", Called: "mcp__fs__write_file"},
-		"tool_subagent":         {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01S", Called: "Bash"},
-		"tool_old":              {Name: ToolStart, Session: id, CWD: cwd, Tool: "Bash", Called: "Bash"},
-		"end_write":             {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01W", Wrote: []string{"/home/u/p/x"}},
-		"end_notebook":          {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01N", Wrote: []string{"/home/u/p/n.ipynb"}},
-		"end_bash":              {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01A"},
-		"end_failed":            {Name: ToolFailed, Session: id, CWD: cwd, Tool: "toolu_01E"},
-		"end_odd_input":         {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01O", Wrote: []string{}},
-		"end_odd_path":          {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01P", Wrote: []string{}},
-		"refused":               {Name: ToolRefused, Session: id, CWD: cwd, Tool: "toolu_01D"},
-		"batch":                 {Name: BatchEnd, Session: id, CWD: cwd, Tools: []string{"toolu_01D", "toolu_01E"}},
-		"asked":                 {Name: ToolAsked, Session: id, CWD: cwd},
-		"stop":                  {Name: Stop, Session: id, CWD: cwd},
-		"stop_failed":           {Name: StopFailed, Session: id, CWD: cwd},
-		"session_end":           {Name: SessionEnd, Session: id, CWD: cwd},
-		"unknown_fields":        {Name: Stop, Session: "s.1_-"},
+		"tool_mcp": {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01M",
+			Called: "mcp__fs__write_file"},
+		"tool_subagent": {Name: ToolStart, Session: id, CWD: cwd, Tool: "toolu_01S", Called: "Bash"},
+		"tool_old":      {Name: ToolStart, Session: id, CWD: cwd, Tool: "Bash", Called: "Bash"},
+		"end_write": {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01W",
+			Wrote: []string{"/home/u/p/x"}},
+		"end_notebook": {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01N",
+			Wrote: []string{"/home/u/p/n.ipynb"}},
+		"end_bash":       {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01A"},
+		"end_failed":     {Name: ToolFailed, Session: id, CWD: cwd, Tool: "toolu_01E"},
+		"end_odd_input":  {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01O", Wrote: []string{}},
+		"end_odd_path":   {Name: ToolEnd, Session: id, CWD: cwd, Tool: "toolu_01P", Wrote: []string{}},
+		"refused":        {Name: ToolRefused, Session: id, CWD: cwd, Tool: "toolu_01D"},
+		"batch":          {Name: BatchEnd, Session: id, CWD: cwd, Tools: []string{"toolu_01D", "toolu_01E"}},
+		"asked":          {Name: ToolAsked, Session: id, CWD: cwd},
+		"stop":           {Name: Stop, Session: id, CWD: cwd},
+		"stop_failed":    {Name: StopFailed, Session: id, CWD: cwd},
+		"session_end":    {Name: SessionEnd, Session: id, CWD: cwd},
+		"unknown_fields": {Name: Stop, Session: "s.1_-"},
 		// of no concern
-		"tool_read": nil, "batch_readers": nil, "batch_odd": nil, "tool_agent": nil, "subagent_stop": nil, "notification": nil, "unknown_event": nil, "no_event": nil, "odd_event": nil, "null": nil, "list": nil,
+		"tool_read": nil, "batch_readers": nil, "batch_odd": nil, "tool_agent": nil, "subagent_stop": nil,
+		"notification": nil, "unknown_event": nil, "no_event": nil, "odd_event": nil, "null": nil, "list": nil,
 	}
 	wrong := map[string]string{
 		"no_session": "no session_id", "odd_session": "no session_id", "no_tool": "neither tool_use_id nor tool_name",
-		"long_session": "session_id of 257 bytes: event is too long", "long_tool": "tool_use_id of 257 bytes: event is too long", "batch_long": "tool_use_id of 257 bytes",
-		"batch_no_tool": "neither tool_use_id", "empty": "unexpected end", "blank": "unexpected end", "garbage": "invalid character", "truncated": "unexpected end", "two": "after top-level value",
+		"long_session": "session_id of 257 bytes: event is too long",
+		"long_tool":    "tool_use_id of 257 bytes: event is too long", "batch_long": "tool_use_id of 257 bytes",
+		"batch_no_tool": "neither tool_use_id", "empty": "unexpected end", "blank": "unexpected end",
+		"garbage": "invalid character", "truncated": "unexpected end", "two": "after top-level value",
 	}
 	files, err := filepath.Glob("testdata/events/*.json")
 	if err != nil || len(files) != len(want)+len(wrong) {
@@ -169,7 +175,8 @@ func FuzzRead(f *testing.F) {
 			if e == nil {
 				continue
 			}
-			if err != nil || e.Session == "" || e.Name == "" || slices.Contains(e.Tools, "") || slices.Contains(e.Wrote, "") {
+			if err != nil || e.Session == "" || e.Name == "" || slices.Contains(e.Tools, "") ||
+				slices.Contains(e.Wrote, "") {
 				t.Errorf("%s: Read = %+v, %v", a.Name, e, err)
 			}
 			for _, id := range append(e.Tools, e.Session, e.Tool) {

@@ -107,7 +107,8 @@ func TestSettingsComments(t *testing.T) {
 			t.Errorf("comment %q is not there:\n%s", c, removed)
 		}
 	}
-	if _, err := gemini.AddHooks(removed, "snapctl hook gemini"); err != nil || strings.Contains(string(removed), "snapctl") {
+	if _, err := gemini.AddHooks(removed, "snapctl hook gemini"); err != nil ||
+		strings.Contains(string(removed), "snapctl") {
 		t.Errorf("%v, left:\n%s", err, removed)
 	}
 }
@@ -170,7 +171,8 @@ func TestSettingsMixed(t *testing.T) {
 	if got := claude.Mixed([]byte(first)); !slices.Equal(got, []string{"X=1 snapctl hook claude 2>>/tmp/log"}) {
 		t.Errorf("Mixed = %q", got)
 	}
-	if got, err := claude.AddHooks([]byte(first), hookCommand); err != nil || bytes.Count(got, []byte("hook claude")) != len(claude.events) {
+	if got, err := claude.AddHooks([]byte(first), hookCommand); err != nil ||
+		bytes.Count(got, []byte("hook claude")) != len(claude.events) {
 		t.Errorf("AddHooks = %s, %v, want no other hook of Stop", got, err)
 	}
 	foreign := `{"hooks": {"Stop": [{"hooks": [{"command": "mysnapctl hook claude"}, {"command": "echo snapctl hook claudette"}]}]}}`
@@ -215,7 +217,8 @@ func FuzzSettings(f *testing.F) {
 	for _, text := range odd {
 		f.Add([]byte(text))
 	}
-	for _, was := range []string{hookCommand, "/old/snapctl --store /x hook claude", "snapctl hook claude 2>/dev/null", "lint"} {
+	for _, was := range []string{hookCommand, "/old/snapctl --store /x hook claude",
+		"snapctl hook claude 2>/dev/null", "lint"} {
 		for _, text := range []string{`{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": %s}]}]}}`,
 			`{"hooks": {"Stop": [ ], "PreToolUse": [{"matcher": "*", "hooks": [{"command": %s} ]} ] }, "h\u006foks": {"\u0053top": [{"hooks": [{"command": "\u0073napctl hook claude"}]}]} }`} {
 			f.Add(fmt.Appendf(nil, text, []byte(hujson.String(was))))

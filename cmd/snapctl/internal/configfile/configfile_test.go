@@ -73,13 +73,16 @@ func TestSet(t *testing.T) {
 	for _, tt := range []struct{ text, table, name, value, want string }{
 		{"", "", "pager", "off", "pager = \"off\"\n"},
 		{"", "theme", "added", "bold \"x\"\\\t", "[theme]\nadded = \"bold \\\"x\\\"\\\\\\u0009\"\n"},
-		{"# mine\npager = 'less' # really\nengine=true", "", "pager", "off", "# mine\npager = \"off\" # really\nengine=true"},
+		{"# mine\npager = 'less' # really\nengine=true", "", "pager", "off",
+			"# mine\npager = \"off\" # really\nengine=true"},
 		{"pager = 'less'\nengine  =  true", "", "engine", "false", "pager = 'less'\nengine  =  false"},
 		{"pager = 'less'", "", "engine", "false", "pager = 'less'\nengine = false\n"},
-		{"pager = 'less' # c\n\n[theme]\nadded = 'x'\n", "", "max", "12", "pager = 'less' # c\nmax = 12\n\n[theme]\nadded = 'x'\n"},
+		{"pager = 'less' # c\n\n[theme]\nadded = 'x'\n", "", "max", "12",
+			"pager = 'less' # c\nmax = 12\n\n[theme]\nadded = 'x'\n"},
 		{"# c\n[theme]\n", "", "max", "012", "# c\nmax = \"012\"\n\n[theme]\n"},
 		{"[theme] # t\n[limits]\n", "theme", "id", "blue", "[theme] # t\nid = \"blue\"\n[limits]\n"},
-		{"[theme]\n  added = 'x'\n\n[limits]\n", "theme", "id", "blue", "[theme]\n  added = 'x'\n  id = \"blue\"\n\n[limits]\n"},
+		{"[theme]\n  added = 'x'\n\n[limits]\n", "theme", "id", "blue",
+			"[theme]\n  added = 'x'\n  id = \"blue\"\n\n[limits]\n"},
 		{"theme.added = 'x'\n[limits]\n", "theme", "id", "blue", "theme.added = 'x'\ntheme.id = \"blue\"\n[limits]\n"},
 		{"a = 1\n", "limits", "*.psd", "500MB", "a = 1\n\n[limits]\n\"*.psd\" = \"500MB\"\n"},
 		{"theme = {added = 'x', id = 'y'}\n", "theme", "added", "z", "theme = {added = \"z\", id = 'y'}\n"},
@@ -114,12 +117,14 @@ func FuzzSet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, table, name, value string) {
 		file, err := Parse(text)
 		if err != nil {
-			if at, ok := errors.AsType[*Error](err); !ok || at.Line < 1 || at.Line > strings.Count(string(text), "\n")+1 {
+			if at, ok := errors.AsType[*Error](err); !ok || at.Line < 1 ||
+				at.Line > strings.Count(string(text), "\n")+1 {
 				t.Errorf("Parse(%q): %v", text, err)
 			}
 			return
 		}
-		table, name, value = strings.ToValidUTF8(table, "?"), strings.ToValidUTF8(name, "?"), strings.ToValidUTF8(value, "?")
+		table, name, value = strings.ToValidUTF8(table, "?"), strings.ToValidUTF8(name, "?"),
+			strings.ToValidUTF8(value, "?")
 		changed, err := file.Set(table, name, value)
 		if err != nil {
 			return

@@ -67,8 +67,10 @@ func TestTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds := map[string]kind{"snapshot_create": records, "snapshot_list": looks, "snapshot_diff": looks, "files_modified": looks, "file_diff": looks, "hunks": looks, "whereis": looks,
-		"restore_preview": looks, "restore": rewrites, "revert_preview": looks, "revert": rewrites, "undo": rewrites, "redo": rewrites, "patch_apply": rewrites, "patch_undo": rewrites}
+	kinds := map[string]kind{"snapshot_create": records, "snapshot_list": looks, "snapshot_diff": looks,
+		"files_modified": looks, "file_diff": looks, "hunks": looks, "whereis": looks,
+		"restore_preview": looks, "restore": rewrites, "revert_preview": looks, "revert": rewrites, "undo": rewrites,
+		"redo": rewrites, "patch_apply": rewrites, "patch_undo": rewrites}
 	for _, tool := range list.Tools {
 		k, ok := kinds[tool.Name]
 		delete(kinds, tool.Name)
@@ -76,7 +78,8 @@ func TestTools(t *testing.T) {
 			t.Errorf("tool %q is not known", tool.Name)
 		}
 		a := tool.Annotations
-		if a.ReadOnlyHint != (k == looks) || *a.DestructiveHint != (k == rewrites) || *a.OpenWorldHint || a.Title == "" || tool.Description == "" {
+		if a.ReadOnlyHint != (k == looks) || *a.DestructiveHint != (k == rewrites) || *a.OpenWorldHint ||
+			a.Title == "" || tool.Description == "" {
 			t.Errorf("%s: annotations %+v, description %q", tool.Name, a, tool.Description)
 		}
 		var schema struct {
@@ -114,7 +117,8 @@ func TestTools(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not what clients are told (%v): go test ./cmd/snapctl/internal/mcp -run Tools -update", name, err)
+		t.Errorf("%s is not what clients are told (%v): go test ./cmd/snapctl/internal/mcp -run Tools -update", name,
+			err)
 	}
 }
 
@@ -123,7 +127,10 @@ var update = flag.Bool("update", false, "rewrite testdata/tools.json")
 // TestVerb: a verb is a tool with the arguments that have a text, and no others.
 func TestVerb(t *testing.T) {
 	_, s := connect(t)
-	x := &tools{server: new(Server), open: &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(context.Background()) }},
+	x := &tools{server: new(Server), open: &opener{open: func() (*manager.FileSnapshotManager, string,
+		error) {
+		return s.open(context.Background())
+	}},
 		log: slog.New(slog.DiscardHandler), sdk: sdk.NewServer(&sdk.Implementation{Name: "test"}, nil)}
 	addVerb(x, "get_modified_files", "Files", looks, "Lists files.", map[string]string{"from": "a revision"})
 	ours, theirs := sdk.NewInMemoryTransports()
@@ -136,7 +143,8 @@ func TestVerb(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := errors.Join(c.Close(), server.Wait(), x.open.close()); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		if err := errors.Join(c.Close(), server.Wait(), x.open.close()); err != nil &&
+			!errors.Is(err, io.ErrClosedPipe) {
 			t.Error(err)
 		}
 	}()
@@ -146,7 +154,8 @@ func TestVerb(t *testing.T) {
 		`{"foreign":true}`:   `unexpected additional properties ["foreign"]`,
 		`{"from":["start"]}`: "validating /properties/from",
 	} {
-		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_modified_files", Arguments: json.RawMessage(args)})
+		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_modified_files",
+			Arguments: json.RawMessage(args)})
 		text := fmt.Sprint(err)
 		if err == nil {
 			text = r.Content[0].(*sdk.TextContent).Text
@@ -189,7 +198,8 @@ func TestCancelled(t *testing.T) {
 	defer m.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := create(ctx, m, &CreateArgs{Label: "x"}); err == nil || !strings.Contains(failed("snapshot_create", err).Error(), "[cancelled]") {
+	if _, err := create(ctx, m, &CreateArgs{Label: "x"}); err == nil ||
+		!strings.Contains(failed("snapshot_create", err).Error(), "[cancelled]") {
 		t.Errorf("cancelled snapshot_create: %v", err)
 	}
 	r, err := list(t.Context(), m, &ListArgs{})
@@ -241,7 +251,8 @@ func TestOpener(t *testing.T) {
 
 // TestFailed: every kind of error says what to do, and none is too long.
 func TestFailed(t *testing.T) {
-	all := []error{context.Canceled, context.DeadlineExceeded, &capture.BudgetError{Limit: "files"}, &patch.ParseError{Reason: "x"}, badArgument("x"),
+	all := []error{context.Canceled, context.DeadlineExceeded, &capture.BudgetError{Limit: "files"},
+		&patch.ParseError{Reason: "x"}, badArgument("x"),
 		&manager.EditError{Refused: []*patch.HunkError{{Path: "a", Err: manager.ErrOutside}}}}
 	for _, k := range explain.Kinds {
 		all = append(all, k.Errs...)
@@ -259,10 +270,12 @@ func TestFailed(t *testing.T) {
 	}
 	refused := &manager.EditError{}
 	for range 200 {
-		refused.Refused = append(refused.Refused, &patch.HunkError{Path: strings.Repeat("p", 100), Err: manager.ErrOutside})
+		refused.Refused = append(refused.Refused,
+			&patch.HunkError{Path: strings.Repeat("p", 100), Err: manager.ErrOutside})
 	}
 	told := failed("patch_apply", refused).Error()
-	if want := fmt.Sprintf(" ... and %d bytes more", len(refusals(refused))-maxRefusals); !strings.Contains(told, want) {
+	if want := fmt.Sprintf(" ... and %d bytes more",
+		len(refusals(refused))-maxRefusals); !strings.Contains(told, want) {
 		t.Errorf("what is left of many refusals is not %q:\n%s", want, told[len(told)-200:])
 	}
 	if n := len(failed("restore", errors.New(strings.Repeat("é", 20_000))).Error()); n > maxChars {
@@ -274,10 +287,13 @@ func TestFailed(t *testing.T) {
 // was not done comes first once it is done.
 func TestRestored(t *testing.T) {
 	result := func(preview bool) *manager.RestoreResult {
-		return &manager.RestoreResult{Preview: preview, HeadChanged: true, Restored: []string{"r"}, Deleted: []string{"d"},
+		return &manager.RestoreResult{Preview: preview, HeadChanged: true, Restored: []string{"r"},
+			Deleted: []string{"d"},
 			Skipped: []string{"s"}, Made: []string{"m"}, NotCaptured: []string{"n"}, TurnsPutBack: []int{1, 2},
-			Items: []rollback.Item{{Path: "r", Do: rollback.Restore, Note: "its owner"}, {Path: "d e", Do: rollback.Delete},
-				{Path: "s", Do: rollback.Skipped, Why: "changed since", Dirty: true}, {Path: "\xff", Do: rollback.Kept, Why: "not ours"}},
+			Items: []rollback.Item{{Path: "r", Do: rollback.Restore, Note: "its owner"},
+				{Path: "d e", Do: rollback.Delete},
+				{Path: "s", Do: rollback.Skipped, Why: "changed since", Dirty: true},
+				{Path: "\xff", Do: rollback.Kept, Why: "not ours"}},
 			Moves: []rollback.Move{{From: "x", To: "y"}, {From: "v", To: "w", Why: "in the way"}}}
 	}
 	for preview, want := range map[bool]string{
@@ -335,7 +351,8 @@ Skipped files were edited since, by the user or another session. onDirty: "overw
 		t.Errorf("%d items on %d pages, want %d", seen, pages+1, want)
 	}
 	many.Preview = false
-	if a, err := restored(many, "undo", ""); err != nil || a.Unlisted == 0 || a.NextCursor != "" || a.Items[0].Action != "failed" {
+	if a, err := restored(many, "undo", ""); err != nil || a.Unlisted == 0 || a.NextCursor != "" ||
+		a.Items[0].Action != "failed" {
 		t.Errorf("a long restore that is done: %d unlisted, %v", a.Unlisted, err)
 	}
 }
@@ -365,7 +382,8 @@ func TestHealth(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
-	for _, text := range []string{"", "a\nb\n", strings.Repeat("é", 5_000), strings.Repeat("<line>\n", 2_000), strings.Repeat("\xff", 3_000), strings.Repeat("\x01", 3_000)} {
+	for _, text := range []string{"", "a\nb\n", strings.Repeat("é", 5_000), strings.Repeat("<line>\n", 2_000),
+		strings.Repeat("\xff", 3_000), strings.Repeat("\x01", 3_000)} {
 		for _, left := range []int{-5, 0, 1000, room} {
 			var whole strings.Builder
 			for rest := text; rest != ""; {
@@ -391,7 +409,8 @@ func TestCursor(t *testing.T) {
 	if got, err := parseCursor(c.String(), c.of); got != c || err != nil {
 		t.Errorf("parseCursor(%q) = %v, %v", c, got, err)
 	}
-	for _, bad := range []string{"x", c.of, c.of + ".1", c.of + ".-1.0", c.of + ".1.2.3", c.of + ".1.2x", c.of + ".01.2", "other.1.2"} {
+	for _, bad := range []string{"x", c.of, c.of + ".1", c.of + ".-1.0", c.of + ".1.2.3", c.of + ".1.2x",
+		c.of + ".01.2", "other.1.2"} {
 		if got, err := parseCursor(bad, c.of); err == nil {
 			t.Errorf("parseCursor(%q) = %v; want an error", bad, got)
 		}

@@ -40,7 +40,8 @@ func TestTranscript(t *testing.T) {
 			}
 			now.WriteString("\n" + line)
 		case strings.HasPrefix(line, "> "):
-			r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: what, Arguments: json.RawMessage(n.unname(rest))})
+			r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: what,
+				Arguments: json.RawMessage(n.unname(rest))})
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}

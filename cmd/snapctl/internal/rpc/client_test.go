@@ -73,7 +73,8 @@ func TestClient(t *testing.T) {
 	}
 	var preview, done manager.RestoreResult
 	ask("restore_preview", &manager.RestoreOptions{Target: "start"}, &preview)
-	if !preview.Preview || len(preview.Items) != 2 || preview.Items[0].Path != "a" || preview.Items[0].Do != "restored" {
+	if !preview.Preview || len(preview.Items) != 2 || preview.Items[0].Path != "a" ||
+		preview.Items[0].Do != "restored" {
 		t.Errorf("preview: %+v", preview)
 	}
 	b.write("b", "by hand\n")
@@ -182,7 +183,8 @@ func TestStream(t *testing.T) {
 		got = append(got, fmt.Sprint(e.N))
 		return err
 	}
-	if err := c.Stream(t.Context(), "count", nil, &answer, count); err != nil || fmt.Sprint(got) != "[0 1 2]" || answer.N != 3 {
+	if err := c.Stream(t.Context(), "count", nil, &answer, count); err != nil ||
+		fmt.Sprint(got) != "[0 1 2]" || answer.N != 3 {
 		t.Errorf("events %v, answer %+v, %v", got, answer, err)
 	}
 	enough := errors.New("enough")

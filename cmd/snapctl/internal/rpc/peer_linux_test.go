@@ -98,7 +98,8 @@ func TestOtherUser(t *testing.T) {
 
 	// Another user's directory that leads to the engine of another store.
 	theirDir := b.storeForOthers()
-	if err := errors.Join(os.Symlink(l.name, filepath.Join(theirDir, wire.SocketName)), os.Chown(theirDir, nobody, nobody)); err != nil {
+	if err := errors.Join(os.Symlink(l.name, filepath.Join(theirDir, wire.SocketName)),
+		os.Chown(theirDir, nobody, nobody)); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := wire.Dial(t.Context(), theirDir); !errors.Is(err, cas.ErrOwner) {

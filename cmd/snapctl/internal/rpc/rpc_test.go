@@ -167,7 +167,8 @@ func TestTurnDiff(t *testing.T) {
 		d := l.ask("4", `"type":"get_turn_diff","sessionId":"s"`+params)
 		for _, f := range d["files"].([]any) {
 			f := f.(map[string]any)
-			got = append(got, fmt.Sprintf("%v %v %v %.0f %.0f %v %v", f["path"], f["status"], f["owner"], f["added"], f["deleted"], f["unifiedDiff"] != "", f["tooLong"]))
+			got = append(got, fmt.Sprintf("%v %v %v %.0f %.0f %v %v", f["path"], f["status"], f["owner"], f["added"],
+				f["deleted"], f["unifiedDiff"] != "", f["tooLong"]))
 		}
 		next, _ := d["nextCursor"].(string)
 		return next
@@ -188,7 +189,8 @@ func TestTurnDiff(t *testing.T) {
 		}
 	}
 	long := fmt.Sprintf("dir/c added turn %d 0 false true", maxDiffs/5)
-	want := []string{"a modified turn 1 1 true <nil>", "b added turn 1 0 true <nil>", "next", long, "next", "dir/d added turn 1 0 true <nil>",
+	want := []string{"a modified turn 1 1 true <nil>", "b added turn 1 0 true <nil>", "next", long, "next",
+		"dir/d added turn 1 0 true <nil>",
 		"b added turn 1 0 true <nil>", "dir/d added turn 1 0 true <nil>", "mine added offline 1 0 true <nil>"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("turn's diff (-want +got):\n%s", d)
@@ -417,7 +419,8 @@ func TestWrongFields(t *testing.T) {
 func TestTooMany(t *testing.T) {
 	b := newBench(t)
 	goOn := make(chan struct{})
-	b.server.Extra = map[string]Extra{"wait": func(ctx context.Context, _ json.RawMessage, _ func(any) error) (any, error) {
+	b.server.Extra = map[string]Extra{"wait": func(ctx context.Context,
+		_ json.RawMessage, _ func(any) error) (any, error) {
 		<-goOn
 		return struct{}{}, nil
 	}}
@@ -710,7 +713,8 @@ func FuzzQueries(f *testing.F) {
 	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("one\n"), 0o600); err != nil {
 		f.Fatal(err)
 	}
-	begin := fmt.Sprintf("{\"id\":\"begin\",\"type\":\"initialize\",\"cwd\":%q,\"sessionId\":\"s\",\"ownLog\":true}\n", dir)
+	begin := fmt.Sprintf("{\"id\":\"begin\",\"type\":\"initialize\",\"cwd\":%q,\"sessionId\":\"s\",\"ownLog\":true}\n",
+		dir)
 	turn := "{\"type\":\"turn_start\",\"sessionId\":\"s\"}\n"
 	serve := func(t testing.TB, in string) []byte {
 		var out bytes.Buffer
@@ -899,8 +903,10 @@ func TestSchema(t *testing.T) {
 		reflect.TypeFor[json.RawMessage](): {},
 		reflect.TypeFor[time.Time]():       {Type: "string", Format: "date-time"},
 		reflect.TypeFor[rollback.Item](): schemaLike(t, rollback.Item{}, rollback.Item{Path: "\xff", From: "\xff",
-			Do: rollback.Restore, Why: "x", Dirty: true, New: &tree.Entry{Mode: tree.ModeDir}, Note: "x", Merged: true}),
-		reflect.TypeFor[rollback.Move](): schemaLike(t, rollback.Move{}, rollback.Move{From: "\xff", To: "\xff", Why: "x"}),
+			Do: rollback.Restore, Why: "x", Dirty: true, New: &tree.Entry{Mode: tree.ModeDir},
+			Note: "x", Merged: true}),
+		reflect.TypeFor[rollback.Move](): schemaLike(t, rollback.Move{},
+			rollback.Move{From: "\xff", To: "\xff", Why: "x"}),
 	}
 	schemaOf := func(typ reflect.Type) *jsonschema.Schema {
 		s, err := jsonschema.ForType(typ, &jsonschema.ForOptions{TypeSchemas: texts, IgnoreInvalidTypes: true})
