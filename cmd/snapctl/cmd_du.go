@@ -165,8 +165,11 @@ func (a *app) printUsage(u *retain.Usage, dir string) error {
 	if a.flags.json {
 		return a.printJSON(newDuAnswer(u, dir))
 	}
+	if len(u.Sessions) > 0 {
+		fmt.Fprintf(a.out, "%7s  %7s  %-19s  %s\n", "FREED", "USED", "LAST USED", "SESSION, SNAPSHOTS, DIRECTORY")
+	}
 	for _, s := range u.Sessions {
-		fmt.Fprintf(a.out, "%7s  of %7s  %s  %s  %s  %s\n", words.Size(s.Alone.Stored), words.Size(s.Needs.Stored),
+		fmt.Fprintf(a.out, "%7s  %7s  %s  %s  %s  %s\n", words.Size(s.Alone.Stored), words.Size(s.Needs.Stored),
 			clock(s.Last), a.paint(asName, s.Session), words.Count(s.Snapshots, "snapshot"), words.Quote(s.Root))
 	}
 	files := u.Files
