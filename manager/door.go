@@ -39,7 +39,9 @@ func (m door) Store() *cas.Store { return m.store }
 
 func (m door) Disk(ctx context.Context, opts *capture.Options) (*tree.Result, trees.Getter, error) {
 	overlay := trees.NewOverlay(m.store)
-	r, err := m.engine.capture(ctx, m.tree, overlay, opts)
+	o := *opts
+	o.Limits.FileSize = cmp.Or(o.Limits.FileSize, m.opts.Limits.FileSize)
+	r, err := m.engine.capture(ctx, m.tree, overlay, &o)
 	return r, overlay, err
 }
 

@@ -37,6 +37,8 @@ type EngineOptions struct {
 
 	NoPrompts bool // keep no Title of a [Turn]; default: they are kept
 
+	Limits tree.Limits // of captures, where [Options] of a manager have none; default: as there
+
 	MaxWatches int // directories that are watched at most, in each tree; default: all that the system allows
 }
 

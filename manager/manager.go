@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,7 +170,12 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 
 // newManager returns the manager of a worktree that an engine has open.
 func newManager(e *Engine, wt *worktree, opts *Options) *FileSnapshotManager {
-	return &FileSnapshotManager{opts: *opts, engine: e, tree: wt, project: wt.project, store: wt.store,
+	o := *opts
+	o.Limits.FileSize = cmp.Or(o.Limits.FileSize, e.opts.Limits.FileSize)
+	o.Limits.NewBytes = cmp.Or(o.Limits.NewBytes, e.opts.Limits.NewBytes)
+	o.Limits.Files = cmp.Or(o.Limits.Files, e.opts.Limits.Files)
+	o.Limits.Time = cmp.Or(o.Limits.Time, e.opts.Limits.Time)
+	return &FileSnapshotManager{opts: o, engine: e, tree: wt, project: wt.project, store: wt.store,
 		log: e.opts.Logger, openDir: vfs.OpenDir,
 		busy: make(chan struct{}, 1), loaded: make(map[uint64]*record), steps: make(map[*session.Entry]*history.Step)}
 }

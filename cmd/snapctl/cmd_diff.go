@@ -145,7 +145,7 @@ func (a *app) diff(cmd *cobra.Command, p *place, args []string, f *diffFlags) er
 	d := p.newDiffer(f)
 	d.Old, d.New = old, new
 	if old.OnDisk || new.OnDisk {
-		disk, g, left, err := p.captureDisk(ctx, f.limits.limits())
+		disk, g, left, err := p.captureDisk(ctx, f.limits.limits(a))
 		if err != nil {
 			return err
 		}

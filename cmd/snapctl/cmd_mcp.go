@@ -72,7 +72,7 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags,
 	// properly
 	signal.Ignore(syscall.SIGPIPE)
 	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version.String(),
-		TurnOf: turnOf, Tools: tools, AllowBroad: allowBroad, Limits: limits.limits(), Logger: a.log}
+		TurnOf: turnOf, Tools: tools, AllowBroad: allowBroad, Limits: limits.limits(a), Logger: a.log}
 	err = s.Serve(ctx, &mcp.Lines{R: a.stdin, W: a.stdout})
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
 		err = nil

@@ -65,7 +65,7 @@ func (a *app) newEngine() (*manager.Engine, error) {
 	}
 	home, git := a.home()
 	return manager.NewEngine(&manager.EngineOptions{StoreRoot: root, Home: home, Git: git, Logger: a.log,
-		NoPrompts: a.noPrompts(), IgnoreFile: a.ignoreFile()})
+		NoPrompts: a.noPrompts(), IgnoreFile: a.ignoreFile(), Limits: new(limitFlags).limits(a)})
 }
 
 // serveIdle is after how long an engine ends that nobody asks for anything.

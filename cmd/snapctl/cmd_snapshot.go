@@ -75,7 +75,7 @@ type snapshotCounts struct {
 func (a *app) snapshot(cmd *cobra.Command, f *snapshotFlags) error {
 	ctx := cmd.Context()
 	start := time.Now()
-	limits := f.limits.limits()
+	limits := f.limits.limits(a)
 	limits.Time = f.timeout
 	p, err := a.openToWrite(ctx, f.allowBroad, limits)
 	if err != nil {

@@ -58,7 +58,7 @@ func (a *app) status(cmd *cobra.Command, p *place, args []string, f *statusFlags
 	if err != nil {
 		return err
 	}
-	disk, g, left, err := p.captureDisk(ctx, f.limits.limits())
+	disk, g, left, err := p.captureDisk(ctx, f.limits.limits(a))
 	if err != nil {
 		return err
 	}

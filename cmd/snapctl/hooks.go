@@ -112,6 +112,7 @@ func (h *hooks) record(ctx context.Context, root string, e *agents.Event, answer
 		opts.Home, opts.Git = h.app.home()
 		opts.IgnoreFile = h.app.ignoreFile()
 		opts.Logger, opts.NoPrompts = h.app.log, h.app.noPrompts()
+		opts.Limits = new(limitFlags).limits(h.app)
 	}
 	m, err := manager.Open(ctx, root, opts)
 	if err != nil {

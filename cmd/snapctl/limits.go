@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"strconv"
@@ -37,8 +38,14 @@ func (l *limitFlags) addTotals(f *pflag.FlagSet) {
 	addParsed(f, &l.files, parseQuantity, "max-files", "capture at most `N` files and links, or none (default 2000000)")
 }
 
-func (l *limitFlags) limits() tree.Limits {
-	return tree.Limits{FileSize: l.fileSize, NewBytes: l.newBytes, Files: l.files}
+// limits returns what the flags say, and the configuration where there is none.
+func (l *limitFlags) limits(a *app) tree.Limits {
+	set := func(key string) int64 {
+		n, _ := parseQuantity(a.setting(key)) // as it was checked
+		return n
+	}
+	return tree.Limits{FileSize: cmp.Or(l.fileSize, set("max-file-size")),
+		NewBytes: cmp.Or(l.newBytes, set("max-bytes")), Files: cmp.Or(l.files, set("max-files"))}
 }
 
 // units are in the order of need to look at: the longer ending first.

@@ -243,6 +243,9 @@ func (a *app) open(ctx context.Context, opts *manager.Options) (p *place, err er
 	opts.Session, opts.AnySession = a.flags.session, a.flags.session == "" && a.flags.sessionFile == ""
 	opts.Home, opts.Git = a.home()
 	opts.IgnoreFile = a.ignoreFile()
+	if opts.Limits == (tree.Limits{}) {
+		opts.Limits = new(limitFlags).limits(a)
+	}
 	opts.Logger = a.log
 	opts.Engine = a.engine
 	opts.OnDirty = rollback.Merge

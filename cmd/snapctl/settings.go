@@ -44,6 +44,12 @@ var settings = []setting{
 		doc: "have an engine that serves the store do the work of commands and hooks"},
 	{key: "prompts", kind: switchKind, def: "true", env: "BOO_PROMPTS",
 		doc: "keep the first 4 KiB of each prompt, to say in log what a turn was for"},
+	{key: "max-file-size", kind: quantityKind, def: "100MiB", flag: "max-file-size",
+		doc: "leave out larger files; none is no limit"},
+	{key: "max-bytes", kind: quantityKind, def: "4GiB", flag: "max-bytes",
+		doc: "read at most so much that is new or changed for one snapshot"},
+	{key: "max-files", kind: quantityKind, def: "2000000", flag: "max-files",
+		doc: "take at most so many files and links into one snapshot"},
 	{key: "theme." + asAdded, kind: colourKind, def: "green", doc: "what was added or restored, and what is well"},
 	{key: "theme." + asRemoved, kind: colourKind, def: "red", doc: "what was deleted, failed or is damaged"},
 	{key: "theme." + asChanged, kind: colourKind, def: "yellow", doc: "what was changed, skipped or is in doubt"},
@@ -75,6 +81,11 @@ var (
 				return "false", true
 			}
 			return "", false
+		}}
+	quantityKind = &settingKind{want: "a number above 0, with a unit such as MB or GiB, or none",
+		read: func(text string) (string, bool) {
+			_, err := parseQuantity(text)
+			return text, err == nil
 		}}
 	colourKind = &settingKind{want: `words such as "bold red", "bright-blue", "208" or "#ff8700", or none`,
 		read: func(text string) (string, bool) {
