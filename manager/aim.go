@@ -372,17 +372,44 @@ func (ws *wants) goesElsewhere() error {
 		}
 	}
 	slices.SortFunc(g.back, func(a, b *record) int { return cmp.Compare(b.Seq, a.Seq) })
+	return ws.staysOnLine()
+}
+
+// staysOnLine takes out of the turns that may leave the line those of which all goes that is
+// not in at the target, and of which more is in at both.
+func (ws *wants) staysOnLine() error {
+	g := &ws.goes
+	goes := make(map[uint64]bool) // turns of which something goes, but not at paths that stay as they are
+	for p, list := range g.pathsBack {
+		for _, sc := range list {
+			is, known := goes[sc.r.Seq]
+			goes[sc.r.Seq] = (is || !known) && ws.paths[p] != nil
+		}
+	}
+	var stay []*record
+	for _, r := range g.back {
+		if !goes[r.Seq] || r.behind != nil {
+			continue
+		}
+		if stays, err := ws.staysElsewhere(r); err != nil {
+			return err
+		} else if stays {
+			stay = append(stay, r)
+		}
+	}
+	g.back = slices.DeleteFunc(g.back, func(r *record) bool { return slices.Contains(stay, r) })
 	return nil
 }
 
-// staysElsewhere reports whether a turn is in at a path where no change goes.
+// staysElsewhere reports whether a turn is in at a path where it does not go.
 func (ws *wants) staysElsewhere(turn *record) (bool, error) {
 	list, err := ws.standings.of(ws.ctx, turn)
 	if err != nil {
 		return false, err
 	}
 	for p := range list {
-		if ws.goes.pathsBack[p] != nil {
+		isOf := func(sc stepChange) bool { return isSame(sc.r, turn) || sc.r.endsAt(turn) || turn.endsAt(sc.r) }
+		if slices.ContainsFunc(ws.goes.pathsBack[p], isOf) {
 			continue
 		}
 		in, err := ws.standings.l.trail(ws.x.tip, p).find(ws.ctx, turn)

@@ -246,12 +246,15 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 	if err != nil {
 		return nil, err
 	}
-	before, isKnown, err := x.windowsBefore(ctx, sc, list)
+	before, over, isOver, err := x.windowsBefore(ctx, sc, list)
 	if err != nil {
 		return nil, err
 	}
 	for i, w := range list {
 		part := &stepPart{found: w.base, left: w.theirs}
+		if isOver && i == 0 {
+			part.found = over
+		}
 		part.cut = history.Cut{Path: []byte(sc.c.path), Turn: sc.r.Seq}
 		if before+len(list) > 1 {
 			part.cut.Window = before + i + 1
@@ -270,8 +273,13 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 		if st.theirs, err = x.without(ctx, sc.c.path, part.found, part.left, part.then); err != nil {
 			return nil, err
 		}
-		if !isKnown {
-			st.part = nil
+		if isOver && i == 0 { // what was done up to the look stays
+			if st.part = nil; !goes {
+				st.base = w.base
+			}
+			if !comes {
+				st.theirs = w.base
+			}
 		}
 		steps = append(steps, st)
 	}
@@ -281,27 +289,24 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 	return steps, nil
 }
 
-// windowsBefore returns how many windows of a turn came before those of what is left of it,
-// which are in a list. Not known: one of them goes over the look.
-func (x *restore) windowsBefore(ctx context.Context, sc stepChange, list []mergeStep) (n int, known bool, err error) {
-	if sc.r.behind == nil {
-		return 0, true, nil
+// windowsBefore returns how many windows of a turn came before those of what is left of it
+// behind a look, which are in a list; and what the first of them had found, if it goes over
+// the look.
+func (x *restore) windowsBefore(ctx context.Context, sc stepChange, list []mergeStep) (n int, over *tree.Entry,
+	isOver bool, err error) {
+	if sc.r.behind == nil || len(list) == 0 {
+		return 0, nil, false, nil
 	}
 	turn, err := x.m.record(ctx, sc.r.Seq)
 	if err != nil {
-		return 0, false, err
+		return 0, nil, false, err
 	}
 	all, err := x.m.piecesAt(ctx, turn, sc.c.path)
 	if n = len(all) - len(list); n < 0 || err != nil {
-		return 0, false, err
+		return 0, nil, false, err
 	}
-	for i, w := range list {
-		e, err := entryIn(ctx, x.m.tree.pages, all[n+i].from, sc.c.path, false)
-		if err != nil || !same(e, w.base) {
-			return 0, false, err
-		}
-	}
-	return n, true, nil
+	over, err = entryIn(ctx, x.m.tree.pages, all[n].from, sc.c.path, false)
+	return n, over, !same(over, list[0].base), err
 }
 
 // A stepPart is the window of a change that a step is about.

@@ -729,7 +729,7 @@ func (h *aHistory) probe() {
 			r, err := h.m[name].RestoreFiles(h.Context(), &RestoreOptions{Target: target, OnDirty: h.policy(), Preview: true})
 			dirty := !h.isMoreDirty(r, a)
 			got, want := storyAnswer(r, err, dirty), storyRuleAnswer(a, dirty)
-			if got != want && (want != "unknown" || got != "nothing") {
+			if got != want && (want != "unknown" || got != "nothing") && !leavesMore(r, a) {
 				h.fail("%s would restore %s: %s, want %s%s", name, target, got, want, storyReasons(r))
 				return
 			}

@@ -1196,6 +1196,22 @@ var stories = []story{
 			st.want("p", "X000")
 			st.wantLine("s", 0, 2)
 		}},
+	{name: "S19k", why: "a turn stays on the line by PATH that is in at the target, which has it not on its line", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.line("p", 1, "X"); st.put("q", storyText("Q")) })
+			st.u()
+			st.restore("s", "@~1", storySkip)
+			st.want("q", "-")
+			st.wantAnswer("left", "p")
+			st.turn("s", func() { st.put("r", storyText("R")) })
+			st.wantLine("s", 1)
+			st.undo("s")
+			st.want("q", "Q")
+			st.wantLine("s", 0, 1)
+			st.restore("s", "turn:1", storyPath("q"))
+			st.want("q", "-")
+			st.wantLine("s", 0, 1)
+		}},
 	{name: "S20", why: "what an undo put back can be taken back", real: true, merge: true, tell: func(st *storyTeller, _ int) {
 		st.a()
 		st.restore("s", "start")
