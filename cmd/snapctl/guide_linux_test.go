@@ -225,16 +225,16 @@ func (p *page) run(text string) string {
 				got.WriteString(lines[i])
 				i++
 			}
-			rest = strings.TrimSpace(rest[:strings.Index(rest, "-->")])
+			rest = strings.Trim(rest[:strings.Index(rest, "-->")], " ") // names end with the line
 			switch kind {
 			case "setup":
 				p.setUp(rest)
 			case "meanwhile":
 				p.quietly(rest)
 			case "not run":
-				why = rest
+				why = strings.TrimSpace(rest)
 			case "picture":
-				p.picture = "../../docs/" + rest
+				p.picture = "../../docs/" + strings.TrimSpace(rest)
 			default:
 				p.t.Errorf("comment of no known kind: %s", line)
 			}
