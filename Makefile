@@ -104,6 +104,10 @@ merge: ## 8,200 merges beside git merge-file, and how long those of long texts t
 	go test -count=1 -timeout 60m -run 'TestMergeOfLongTexts$$' ./patch -v -merge.table
 	go test -count=1 -timeout 60m -run 'TestHunksOfHistory$$' ./manager -v -hunks.cases 2000 -seed $(SEED)
 
+.PHONY: wine
+wine: ## tests as windows/amd64, and the command, under Wine (Debian's wine64); docs/platforms.md
+	.ci/wine
+
 .PHONY: house
 house: ## the counts that keep the code readable: lines, exported identifiers, long functions, what a snapshot asks of the disk, how long the tests take
 	go test -count=1 -v -run 'TestHouse$$' .

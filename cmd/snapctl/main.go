@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -39,9 +40,22 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr io.W
 	return newApp(args, stdin, stdout, stderr, getenv).run(ctx)
 }
 
+// withHome returns getenv for which HOME is set on Windows, too.
+func withHome(getenv func(string) string) func(string) string {
+	if runtime.GOOS != "windows" {
+		return getenv
+	}
+	return func(name string) string {
+		if value := getenv(name); name != "HOME" || value != "" {
+			return value
+		}
+		return getenv("USERPROFILE")
+	}
+}
+
 func newApp(args []string, stdin *os.File, stdout, stderr io.Writer, getenv func(string) string) *app {
 	return &app{args: args, out: bufio.NewWriterSize(stdout, 64<<10), stdin: stdin, stdout: stdout, stderr: stderr,
-		getenv: getenv}
+		getenv: withHome(getenv)}
 }
 
 // run executes the command line.

@@ -39,7 +39,8 @@ func (p *place) treePath(cmd *cobra.Command, arg string) (string, error) {
 
 // isBelow reports whether a clean path is that of a directory or below it.
 func isBelow(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
+	const separator = string(filepath.Separator)
+	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, separator)+separator)
 }
 
 // A filter keeps paths that are, or lie below, one of those listed. An empty

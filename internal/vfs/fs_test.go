@@ -357,20 +357,17 @@ func testFSRename(t *testing.T, fsys vfs.FS) {
 		t.Errorf("after Rename %+v, %v; before %+v", after, err, before)
 	}
 
-	intoDir := fs.ErrExist
-	if runtime.GOOS == "windows" {
-		intoDir = fs.ErrPermission
-	}
 	for _, test := range []struct {
 		from, to string
 		want     error
 	}{
 		{"missing", "new", fs.ErrNotExist},
 		{"b", "missing/new", fs.ErrNotExist},
-		{"b", "dir", intoDir},
+		{"b", "dir", fs.ErrExist},
 	} {
 		err := fsys.Rename(test.from, test.to)
-		if !errors.Is(err, test.want) {
+		isOther := runtime.GOOS == "windows" && errors.Is(err, fs.ErrPermission)
+		if !errors.Is(err, test.want) && !isOther {
 			t.Errorf("Rename(%q, %q): %v, want %v", test.from, test.to, err, test.want)
 		}
 		if _, ok := errors.AsType[*fs.PathError](err); !ok {
@@ -468,7 +465,7 @@ func testFSStat(t *testing.T, fsys vfs.FS) {
 		t.Fatal(err)
 	}
 	if st, err := fsys.Stat("dir"); err != nil || st.Kind != vfs.Directory ||
-		st.Perm != vfs.KeptPerm(vfs.Directory, 0o700) {
+		st.Perm != 0o700 && st.Perm != vfs.KeptPerm(vfs.Directory, 0o700) {
 		t.Errorf("Stat of a directory = %+v, %v", st, err)
 	}
 	if st, err := fsys.Stat("."); err != nil || st.Kind != vfs.Directory {
@@ -479,8 +476,8 @@ func testFSStat(t *testing.T, fsys vfs.FS) {
 		t.Fatal(err)
 	}
 	st, err := fsys.Stat("dir/file")
-	if err != nil || st.Kind != vfs.Regular || st.Size != 1000 || st.Perm != vfs.KeptPerm(vfs.Regular, 0o600) ||
-		st.Mtime == 0 || st.Ctime == 0 {
+	if err != nil || st.Kind != vfs.Regular || st.Size != 1000 ||
+		st.Perm != 0o600 && st.Perm != vfs.KeptPerm(vfs.Regular, 0o600) || st.Mtime == 0 || st.Ctime == 0 {
 		t.Errorf("Stat of a file = %+v, %v", st, err)
 	}
 	got, err := f.Stat()
