@@ -72,7 +72,7 @@ fuzz: ## every fuzz target for T=30s
 
 .PHONY: crash
 crash: ## long fault loops: kill -9 in ROUNDS=200 rounds, 10,000 runs
-	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many' ./internal/cas ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
+	$(DISK) go test -timeout 60m -run 'Kill|Crash|Many|Interrupt$$' ./internal/cas ./manager ./cmd/snapctl -crash.rounds $(ROUNDS) -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Model' ./manager -runs 300 -seed $(SEED)
 	$(DISK) go test -timeout 60m -run 'Fault|CutOff|RepairBesideWriter|Incident|PiSessions|SparseRandom' ./internal/cas ./internal/capture ./internal/audit ./manager -every
 	$(DISK) go test -timeout 60m -run 'LocateOracle|Drift' ./patch -cases 100000 -seed $(SEED)
