@@ -73,7 +73,7 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 	if err := s.inMaking(path, old, new); err != nil {
 		return err
 	}
-	up, name := trees.Split(path)
+	up, _ := trees.Split(path)
 	var unseen error                          // of a directory that cannot be looked into now
 	for at := up; ; at, _ = trees.Split(at) { // new content may lie further up
 		dir, err := s.root.enter(at)
@@ -93,7 +93,7 @@ func (s *sweeper) path(path string, old, new *tree.Entry) error {
 				}
 			}
 			if at == up {
-				if err := s.aside(dir, dir, path, name, old, new); err != nil {
+				if err := s.aside(dir, dir, path, old, new); err != nil {
 					return err
 				}
 			}
@@ -122,10 +122,10 @@ func (s *sweeper) inMaking(path string, old, new *tree.Entry) error {
 	if err != nil {
 		return err
 	}
-	up, name := trees.Split(path)
+	up, _ := trees.Split(path)
 	dir, err := s.root.enter(up)
 	if err == nil {
-		return s.aside(s.making.Dir, dir, path, name, old, new)
+		return s.aside(s.making.Dir, dir, path, old, new)
 	}
 	if !isGone(err) && !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -137,21 +137,29 @@ func (s *sweeper) inMaking(path string, old, new *tree.Entry) error {
 	if same(aside, new) || same(aside, old) { // the store has both
 		return s.making.Remove(oldName(s.id, path))
 	}
-	return fmt.Errorf("%q: what it held is %w in %q: %w", path, ErrAside, s.asideName(s.making.Dir, path), err)
+	return fmt.Errorf("%w: %w", s.leave(s.making.Dir, s.root.dir, "", path, "what it held"), err)
 }
 
-// asideName returns the name, below the root, of what was put aside, or its last part if
-// that lies beside its path.
-func (s *sweeper) asideName(side vfs.Dir, path string) string {
-	if s.making != nil && side == s.making.Dir {
-		return trees.Join(s.making.name, oldName(s.id, path))
+// leave says that something which nobody else has is left of a path, and has it lie where
+// it is seen and captured: in dir, which is at up.
+func (s *sweeper) leave(side, dir vfs.Dir, up, path, what string) error {
+	name := oldName(s.id, path)
+	where := trees.Join(up, name)
+	var err error
+	if side != dir {
+		if renameFree(side, name, dir, name) != nil {
+			where = trees.Join(s.making.name, name)
+		} else {
+			err = dir.Sync()
+		}
 	}
-	return oldName(s.id, path)
+	return errors.Join(fmt.Errorf("%q: %s is %w in %q", path, what, ErrAside, where), err)
 }
 
 // aside puts in order what was put aside from a name, into side. Nothing that somebody
 // wrote at the last moment is deleted.
-func (s *sweeper) aside(side, dir vfs.Dir, path, name string, old, new *tree.Entry) error {
+func (s *sweeper) aside(side, dir vfs.Dir, path string, old, new *tree.Entry) error {
+	up, name := trees.Split(path)
 	asideName := oldName(s.id, path)
 	aside, err := entryIn(s.ctx, side, asideName, s.hash)
 	if err != nil || aside == nil {
@@ -176,10 +184,9 @@ func (s *sweeper) aside(side, dir vfs.Dir, path, name string, old, new *tree.Ent
 			return err
 		}
 		if out, err := entryIn(s.ctx, side, asideName, s.hash); err != nil || !same(out, new) {
-			where := s.asideName(side, path)
-			return errors.Join(err, fmt.Errorf("%q: another version is %w in %q", path, ErrAside, where))
+			return errors.Join(err, s.leave(side, dir, up, path, "another version"))
 		}
 		return errors.Join(side.Remove(asideName), dir.Sync())
 	}
-	return fmt.Errorf("%q: what it held is %w in %q", path, ErrAside, s.asideName(side, path))
+	return s.leave(side, dir, up, path, "what it held")
 }
