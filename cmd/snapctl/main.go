@@ -155,7 +155,7 @@ func (a *app) rootCommand() *cobra.Command {
 	}{
 		{"take", []*cobra.Command{a.snapshotCommand(), a.runCommand(), a.exportCommand()}},
 		{"back", []*cobra.Command{a.restoreCommand(), a.revertCommand(), a.undoCommand(), a.redoCommand(),
-			a.navigateCommand()}},
+			a.navigateCommand(), a.pickCommand()}},
 		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.sessionsCommand(), a.whereisCommand(), a.lsCommand(), a.catCommand(), a.coverageCommand()}},
