@@ -120,6 +120,10 @@ house: ## the counts that keep the code readable: lines, exported identifiers, l
 mutants: ## break the code in the places that count, one at a time: a test must fail each time, half an hour; ONLY='^prune'
 	nice go run ./internal/mutants -only '$(ONLY)'
 
+.PHONY: cost
+cost: ## sizes, start time beside a hello in Go, and what a first command from the sources costs, one table; FIRST=no without that
+	@FIRST=$(FIRST) .ci/cost
+
 .PHONY: years
 years: build ## what a store costs after 1,000, 10,000 and 100,000 snapshots, one table
 	go run ./bench/years -snapctl ./snapctl
