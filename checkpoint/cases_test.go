@@ -353,7 +353,7 @@ func (s *seesaw) newestIsNoop() bool {
 }
 
 func TestList(t *testing.T) {
-	onBoth(t, func(t *testing.T, name *database) {
+	onAll(t, func(t *testing.T, name *database) {
 		rt := newRuntime(t, name)
 		var want []string
 		for range 7 {

@@ -223,7 +223,7 @@ func (rt *runtime) count(query string, args ...any) (n int) {
 }
 
 func TestRestoreAndUndo(t *testing.T) {
-	onBoth(t, func(t *testing.T, name *database) {
+	onAll(t, func(t *testing.T, name *database) {
 		rt := newRuntime(t, name)
 		list := rt.threeTurns()
 		before := rt.all()

@@ -3,7 +3,9 @@ package checkpoint
 import (
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
@@ -17,6 +19,8 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
+
+	"github.com/boocode/filestore/internal/dbpipe"
 )
 
 // A database is an empty one, to be opened as often as a test likes.
@@ -24,13 +28,21 @@ type database struct {
 	dialect Dialect
 	driver  string
 	dsn     string
+	piped   bool // by package dbpipe, as snapctl uses it
 }
+
+var piped = flag.Bool("piped", false, "use all databases by package dbpipe, as snapctl does")
 
 func (d *database) open(t testing.TB) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(d.driver, d.dsn)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if d.piped || *piped {
+		db.Close()
+		start := func() (io.ReadWriteCloser, error) { return dbpipe.Here(), nil }
+		db = sql.OpenDB(dbpipe.NewConnector(d.driver, d.dsn, start))
 	}
 	t.Cleanup(func() { db.Close() })
 	return db
@@ -46,9 +58,20 @@ func onBoth(t *testing.T, fn func(t *testing.T, d *database)) {
 	}
 }
 
+// onAll runs a test on both databases, and on both by package dbpipe.
+func onAll(t *testing.T, fn func(t *testing.T, d *database)) {
+	onBoth(t, fn)
+	t.Run("piped", func(t *testing.T) {
+		onBoth(t, func(t *testing.T, d *database) {
+			d.piped = true
+			fn(t, d)
+		})
+	})
+}
+
 func newSQLite(t testing.TB) *database {
 	path := url.URL{Path: filepath.Join(t.TempDir(), "chats.db")} // names of tests may have a #
-	return &database{SQLite, "sqlite", "file:" + path.EscapedPath() +
+	return &database{dialect: SQLite, driver: "sqlite", dsn: "file:" + path.EscapedPath() +
 		"?_pragma=journal_mode(WAL)&_pragma=busy_timeout(5000)"}
 }
 
@@ -72,7 +95,7 @@ func newPostgreSQL(t testing.TB) *database {
 	if _, err := admin.Exec("CREATE DATABASE " + name); err != nil {
 		t.Fatal(err)
 	}
-	return &database{PostgreSQL, "pgx", server + name}
+	return &database{dialect: PostgreSQL, driver: "pgx", dsn: server + name}
 }
 
 var stopPostgres = func() {}

@@ -447,7 +447,7 @@ func TestChild(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &c); err != nil {
 		t.Fatal(err)
 	}
-	name := &database{c.Dialect, c.Driver, c.DSN}
+	name := &database{dialect: c.Dialect, driver: c.Driver, dsn: c.DSN}
 	f := new(faults)
 	rt := &runtime{TB: t, db: openFaulty(t, name, f), name: name, dir: c.Dir, stores: c.Stores, backend: new(backend),
 		chat: c.Chat, session: c.Session, worktree: c.Worktree}

@@ -269,7 +269,7 @@ func TestFirstAtOnce(t *testing.T) {
 // TestCancelled cancels transactions at any moment: none stays open on the
 // connection that the runtime uses next.
 func TestCancelled(t *testing.T) {
-	onBoth(t, func(t *testing.T, name *database) {
+	onAll(t, func(t *testing.T, name *database) {
 		rt := newRuntime(t, name)
 		rt.db.SetMaxOpenConns(1)
 		other := name.open(t)

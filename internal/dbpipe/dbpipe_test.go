@@ -21,30 +21,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// A process is a [Serve] that runs in this one.
-type process struct {
-	io.WriteCloser // its input
-	io.Reader      // its output
-	ended          chan error
-}
-
-func (p *process) Close() error {
-	p.WriteCloser.Close()
-	return <-p.ended
-}
-
-func start() (io.ReadWriteCloser, error) {
-	in, toIn := io.Pipe()
-	fromOut, out := io.Pipe()
-	p := &process{toIn, fromOut, make(chan error, 1)}
-	go func() {
-		err := Serve(in, out)
-		in.Close()
-		out.Close()
-		p.ended <- err
-	}()
-	return p, nil
-}
+func start() (io.ReadWriteCloser, error) { return Here(), nil }
 
 func open(t *testing.T, driver, dsn string) *sql.DB {
 	db := sql.OpenDB(NewConnector(driver, dsn, start))
@@ -233,11 +210,11 @@ func TestErrorsOfTheDriver(t *testing.T) {
 // next one finds another program.
 func TestProgramEnds(t *testing.T) {
 	started := 0
-	var last *process
+	var last *here
 	db := sql.OpenDB(NewConnector("faulty", "", func() (io.ReadWriteCloser, error) {
 		started++
 		rw, err := start()
-		last = rw.(*process)
+		last = rw.(*here)
 		return rw, err
 	}))
 	defer db.Close()
