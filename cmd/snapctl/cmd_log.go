@@ -16,6 +16,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -109,7 +110,11 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 	if !a.flags.json && !f.all {
 		lines = withoutIdle(lines)
 	}
+	var large tooLarge
 	for line, err := range lines {
+		if err == nil && n < shownAtOnce && !f.all && line.Snapshot != nil && !line.Snapshot.Pruned {
+			err = large.add(ctx, p.store, line)
+		}
 		if err == nil {
 			err = a.printLogLine(ctx, p, line, f, only, screen)
 		}
@@ -159,6 +164,8 @@ type logLine struct {
 	own, contested *manager.Diff     // with --name-status, or where paths were named
 	turn           *manager.TurnDiff // if it was asked for
 	isPart         bool              // of a turn that goes on: another line has the rest, or it is open
+	tooLarge       int               // files that were left out for their size
+	saysTooLarge   bool              // they are not those of the line above
 
 	joins        []string // with --graph: lines above it
 	sign, beside string   // what stands before it, and before what follows
@@ -211,6 +218,45 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 			}
 		}
 	}
+}
+
+// tooLarge finds out of the lines of log how many files were left out for their size.
+type tooLarge struct {
+	coverage store.ID // of the line above
+	paths    []string // that are in it
+}
+
+// add notes what a line has to say.
+func (t *tooLarge) add(ctx context.Context, g trees.Getter, l *logLine) error {
+	if coverage := l.Snapshot.Coverage; coverage != t.coverage {
+		var paths []string
+		if !coverage.IsZero() {
+			for o, err := range trees.Coverage(ctx, g, coverage) {
+				if trees.IsLoss(err) { // 'snapctl check' tells of it
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				if o.Reason == trees.TooLarge {
+					paths = append(paths, o.Path)
+				}
+			}
+		}
+		l.saysTooLarge = !slices.Equal(paths, t.paths)
+		t.coverage, t.paths = coverage, paths
+	}
+	l.tooLarge = len(t.paths)
+	return nil
+}
+
+// tooLargeText says of a line how many files were left out for their size; "" where the
+// line above says it, or there is none.
+func (l *logLine) tooLargeText() string {
+	if !l.saysTooLarge || l.tooLarge == 0 {
+		return ""
+	}
+	return "! " + words.Count(l.tooLarge, "file") + " not captured: over the size limit"
 }
 
 // withoutIdle leaves out turns that changed nothing where another line is of the same turn: a
@@ -319,7 +365,8 @@ type jsonMoment struct {
 	GoesOn           bool          `json:"goesOn,omitempty"` // it is a part of a turn that was divided
 	Partial          bool          `json:"partial,omitempty"`
 	Pruned           bool          `json:"pruned,omitempty"`
-	Rev              *string       `json:"rev"` // that names it
+	TooLarge         int           `json:"tooLarge,omitempty"` // files left out for their size; of the newest lines
+	Rev              *string       `json:"rev"`                // that names it
 	jsonTitle
 	*jsonStanding
 	*jsonRecord
@@ -399,7 +446,7 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 func (a *app) printJSONMoment(ctx context.Context, l *logLine, f *logFlags, d *differ, only filter) (err error) {
 	j := &jsonMoment{Rev: words.OrNull(history.NameOf(l.EntryID, l.Snapshot)), EntryID: words.OrNull(l.EntryID),
 		Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, GoesOn: l.GoesOn, Partial: l.Partial,
-		TurnIndex: turnOrNull(l.TurnIndex), jsonTitle: jsonTitle{l.Title, l.Agent, l.Model}}
+		TurnIndex: turnOrNull(l.TurnIndex), TooLarge: l.tooLarge, jsonTitle: jsonTitle{l.Title, l.Agent, l.Model}}
 	if !f.all {
 		j.Counts, j.Unknown = &jsonCounts{l.Added, l.Modified, l.Deleted}, l.Unknown
 		j.jsonStanding = newJSONStanding(l.Moment)
@@ -452,6 +499,7 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 	add(l.Interrupted, asRemoved, "interrupted")
 	add(s != nil && s.Pruned, asRemoved, "pruned")
 	add(l.Partial, asRemoved, "in part")
+	line.add(asNote, l.tooLargeText())
 	if s != nil && s.Label != "" {
 		line.add("", words.Quote(s.Label))
 	}

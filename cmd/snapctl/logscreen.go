@@ -205,6 +205,7 @@ func notesOf(l *logLine, now time.Time) (notes []string) {
 	add(l.Interrupted, "interrupted")
 	add(l.Snapshot != nil && l.Snapshot.Pruned, "pruned")
 	add(l.Partial, "recorded in part: a limit was reached")
+	add(l.tooLargeText() != "", l.tooLargeText())
 	return notes
 }
 
