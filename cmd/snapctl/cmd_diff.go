@@ -2,12 +2,13 @@ package main
 
 import (
 	"context"
-	"os"
+	"errors"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
+	"github.com/boocode/filestore/manager"
 )
 
 type diffFlags struct {
@@ -23,7 +24,7 @@ type diffFlags struct {
 func (a *app) diffCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
-		Use: "diff [flags] [REV [REV]] [-- PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]\n" +
+		Use: "diff [flags] [REV [REV]] [[--] PATH...]\n  snapctl diff --turn REV [flags] [-- PATH...]\n" +
 			"  snapctl diff --hunks {REV REV | --turn REV} [flags] [-- PATH...]",
 		Short:   "Show what differs between snapshots, or a snapshot and the disk",
 		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd, a.flags.json) },
@@ -83,6 +84,23 @@ func revsAndPaths(cmd *cobra.Command, args []string) (revs, paths []string) {
 	return args, nil
 }
 
+// splitArgs is revsAndPaths, but as in git paths need no "--": they begin with the first
+// argument that is a path and names no revision.
+func (p *place) splitArgs(cmd *cobra.Command, args []string) (revs, paths []string) {
+	if cmd.ArgsLenAtDash() >= 0 {
+		return revsAndPaths(cmd, args)
+	}
+	for i, arg := range args {
+		if arg == diskRev || !p.app.areThere(args[i:]) {
+			continue
+		}
+		if _, err := p.resolve(cmd.Context(), arg); errors.Is(err, manager.ErrUnknown) {
+			return args[:i], args[i:]
+		}
+	}
+	return args, nil
+}
+
 // diskRev is what stands for the disk.
 const diskRev = "disk"
 
@@ -107,9 +125,6 @@ func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (ol
 		if r.Point, err = p.resolve(ctx, args[i]); err == nil {
 			continue
 		}
-		if _, statErr := os.Lstat(p.app.path(args[i])); statErr == nil && failureOf(err).code == exitRefused {
-			err = refuse("paths come after --: 'snapctl diff -- PATH'", "%w", err)
-		}
 		return old, new, err
 	}
 	return old, new, nil
@@ -117,7 +132,7 @@ func (p *place) ends(ctx context.Context, cmd *cobra.Command, args []string) (ol
 
 func (a *app) diff(cmd *cobra.Command, p *place, args []string, f *diffFlags) error {
 	ctx := cmd.Context()
-	revs, paths := revsAndPaths(cmd, args)
+	revs, paths := p.splitArgs(cmd, args)
 	only, err := p.filter(cmd, paths)
 	if err != nil {
 		return err

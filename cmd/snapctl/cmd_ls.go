@@ -22,10 +22,15 @@ type lsFlags struct {
 func (a *app) lsCommand() *cobra.Command {
 	var f lsFlags
 	c := &cobra.Command{
-		Use:   "ls REV [PATH]",
+		Use:   "ls [REV [PATH]]",
 		Short: "List what a snapshot holds",
-		Args:  args(1, 2),
-		RunE:  a.reading(func(cmd *cobra.Command, p *place, args []string) error { return a.ls(cmd, p, args, &f) }),
+		Args:  args(0, 2),
+		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
+			if len(args) == 0 {
+				args = []string{"@"}
+			}
+			return a.ls(cmd, p, args, &f)
+		}),
 	}
 	c.Flags().BoolVarP(&f.recursive, "recursive", "r", false, "list what directories hold, too")
 	c.Flags().BoolVar(&f.nameOnly, "name-only", false, "print paths only")

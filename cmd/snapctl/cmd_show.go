@@ -19,18 +19,9 @@ import (
 func (a *app) showCommand() *cobra.Command {
 	var f diffFlags
 	c := &cobra.Command{
-		Use:   "show [flags] REV [-- PATH...]",
-		Short: "Show one snapshot and what its turn changed",
-		PreRunE: func(cmd *cobra.Command, args []string) error {
-			revs, _ := revsAndPaths(cmd, args)
-			switch {
-			case len(revs) == 0:
-				return usageError(cmd, "show: no REV")
-			case len(revs) > 1:
-				return usageError(cmd, "show: %q: one REV, and paths come after --", revs[1])
-			}
-			return f.checkShown(cmd)
-		},
+		Use:     "show [flags] [REV] [[--] PATH...]",
+		Short:   "Show one snapshot and what its turn changed",
+		PreRunE: func(cmd *cobra.Command, _ []string) error { return f.checkShown(cmd) },
 		RunE: a.paged(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			return a.show(cmd, p, args, &f)
 		})),
@@ -60,7 +51,14 @@ type showAnswer struct {
 
 func (a *app) show(cmd *cobra.Command, p *place, args []string, f *diffFlags) error {
 	ctx := cmd.Context()
-	revs, paths := revsAndPaths(cmd, args)
+	revs, paths := p.splitArgs(cmd, args)
+	switch len(revs) {
+	case 0:
+		revs = []string{"@"}
+	case 1:
+	default:
+		return usageError(cmd, "show: %q: one REV, and paths come after --", revs[1])
+	}
 	only, err := p.filter(cmd, paths)
 	if err != nil {
 		return err
