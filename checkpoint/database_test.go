@@ -116,8 +116,9 @@ var postgres = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	runuser := ""
 	if os.Getuid() == 0 {
-		if _, err := exec.LookPath("runuser"); err != nil {
+		if runuser, err = program("runuser"); err != nil {
 			return "", err
 		}
 		if _, err := user.Lookup("postgres"); err != nil {
@@ -127,7 +128,7 @@ var postgres = sync.OnceValues(func() (string, error) {
 	data := filepath.Join(dir, "data")
 	run := func(args ...string) error {
 		if os.Getuid() == 0 { // with which the server does not run
-			args = append([]string{"runuser", "-u", "postgres", "--"}, args...)
+			args = append([]string{runuser, "-u", "postgres", "--"}, args...)
 		}
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir = dir
@@ -170,12 +171,16 @@ var postgres = sync.OnceValues(func() (string, error) {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/", port), nil
 })
 
-// program finds a program of PostgreSQL, which Debian keeps out of the path.
+// program finds a program of PostgreSQL, which Debian keeps out of the path, or of root, whose
+// directory is not in the path of everyone who is root.
 func program(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) == 0 {
+		found, _ = filepath.Glob("/usr/sbin/" + name)
+	}
 	if len(found) == 0 {
 		return "", fmt.Errorf("%s: %w: install postgresql", name, exec.ErrNotFound)
 	}

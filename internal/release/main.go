@@ -158,7 +158,7 @@ func (r *release) share() error {
 	}
 	pages := filepath.Join(r.work, "man")
 	if _, err := output(snapctl, "man", pages); err != nil {
-		fmt.Fprintln(os.Stderr, "release: no manual pages:", err)
+		return err
 	}
 	names, err := filepath.Glob(filepath.Join(pages, "*.1"))
 	for _, name := range names {
