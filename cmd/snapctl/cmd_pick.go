@@ -310,6 +310,7 @@ func (a *app) notePicked(r *manager.RestoreResult) {
 	isTurn := func(by string) bool { return strings.HasPrefix(by, "turn:") }
 	with = slices.DeleteFunc(slices.Compact(with), func(by string) bool { return !isTurn(by) })
 	if len(with) > 0 {
-		a.tell("in the way: %s; mark what they changed, too, to take it back with the rest", strings.Join(with, ", "))
+		a.tell("in the way: %s; mark what they changed, too, to take it back with the rest",
+			strings.ReplaceAll(strings.Join(with, ", "), "turn:", "turn "))
 	}
 }

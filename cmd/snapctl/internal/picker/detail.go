@@ -16,6 +16,7 @@ import (
 // A detail is what a row changed, as far as it was read.
 type detail struct {
 	rev       string
+	lines     int // of context
 	hunks     []manager.Hunk
 	next      string // cursor of the part that comes next
 	isRead    bool   // all of it
@@ -66,7 +67,7 @@ func (m *model) load(rev string) tea.Cmd {
 		for len(m.details) >= maxDetails {
 			delete(m.details, slices.Min(slices.Collect(maps.Keys(m.details))))
 		}
-		d = &detail{rev: rev, isFolded: make(map[string]bool)}
+		d = &detail{rev: rev, lines: m.lines, isFolded: make(map[string]bool)}
 		m.details[rev] = d
 	}
 	if d.isReading || d.isRead {
@@ -281,7 +282,7 @@ func (d *detail) layOut(width int) {
 		end := 0 // of the hunk before
 		for j := f.first; j < f.last; j++ {
 			h := &d.hunks[j]
-			if left := h.Before[0] - end; h.Kind == "lines" && left > 0 && j > f.first {
+			if left := h.Before[0] - end - 2*d.lines; h.Kind == "lines" && left > 0 && j > f.first {
 				add('.', fmt.Sprintf("    … %s between", words.Count(left, "line")))
 			}
 			end = h.Before[1]
@@ -339,7 +340,7 @@ func hunkTitle(h *manager.Hunk) string {
 	case "conflict":
 		text += "  conflict"
 		if len(h.BlockedBy) > 0 {
-			text += " with " + strings.Join(h.BlockedBy, ", ")
+			text += " with " + strings.ReplaceAll(strings.Join(h.BlockedBy, ", "), "turn:", "turn ")
 		}
 	}
 	return text

@@ -35,6 +35,7 @@ type model struct {
 	screen        screen
 	message       string // of the last line, until the next key
 	busy          bool   // the Source is at work for the user
+	isLeaving     bool   // the picker ends when that is done
 
 	rows    []Row
 	shown   []int // those that fit the filter
@@ -244,6 +245,10 @@ func (m *model) rest() tea.Cmd {
 // key does what a key stands for.
 func (m *model) key(key, text string) tea.Cmd {
 	if key == "ctrl+c" {
+		if m.busy && !m.isLeaving { // files would be left half in each state
+			m.isLeaving = true
+			return nil
+		}
 		return tea.Quit
 	}
 	if m.busy {
@@ -434,7 +439,9 @@ func (a *Answer) isLike(other *Answer) bool {
 
 // take takes in what the Source has done, or would do.
 func (m *model) take(msg *answerMsg) tea.Cmd {
-	m.busy = false
+	if m.busy = false; m.isLeaving {
+		return tea.Quit
+	}
 	ask, answer := msg.ask, msg.answer
 	if ask.Preview {
 		isOwn := (ask.Do == Undo || ask.Do == Redo) && msg.err == nil && m.own[answer.Undoes] && m.screen == browsing

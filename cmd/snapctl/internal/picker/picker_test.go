@@ -342,6 +342,32 @@ func TestNotDone(t *testing.T) {
 	}
 }
 
+// Ctrl-C ends it when what is being done is done, and at once the second time.
+func TestLeave(t *testing.T) {
+	interrupt := tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl}
+	for _, twice := range []bool{false, true} {
+		d := start(t, newFake(), 80, 24)
+		d.keys("enter")
+		_, cmd := d.m.Update(tea.KeyPressMsg{Code: tea.KeyEnter})
+		d.send(interrupt)
+		if d.quit {
+			t.Error("ended while something is being done")
+		}
+		if twice {
+			d.send(interrupt)
+		} else {
+			d.run(cmd)
+		}
+		if !d.quit {
+			t.Errorf("not ended, twice: %v", twice)
+		}
+	}
+	d := start(t, newFake(), 80, 24)
+	if d.send(interrupt); !d.quit {
+		t.Error("not ended where nothing is being done")
+	}
+}
+
 // Hunks come in parts, as far as they are looked at; no mark counts on what was not read.
 func TestParts(t *testing.T) {
 	f := newFake()

@@ -141,11 +141,11 @@ func (m *model) previewTitle() string {
 	case Redo:
 		return "redo of the newest undo: nothing was done yet"
 	case GoBack:
-		return "go back to " + m.ask.Rev + ": nothing was done yet"
+		return "go back to " + strings.Replace(m.ask.Rev, "turn:", "turn ", 1) + ": nothing was done yet"
 	}
 	var list []string
 	for _, mark := range m.ask.Marks {
-		text := mark.Turn
+		text := strings.Replace(mark.Turn, ":", " ", 1)
 		if mark.Hunks != nil {
 			text = words.Count(len(mark.Hunks), "hunk") + " of " + text
 		}
@@ -157,6 +157,8 @@ func (m *model) previewTitle() string {
 // footer is the last line: what was said, or the keys.
 func (m *model) footer() string {
 	switch {
+	case m.isLeaving:
+		return " working, and then it ends; ctrl-c once more ends it now"
 	case m.busy:
 		return " working…"
 	case m.message != "":
