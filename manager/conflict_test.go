@@ -404,14 +404,12 @@ func TestHidden(t *testing.T) {
 				t.Errorf("deleted %q, skipped %q, dirty %q: %+v", r.Deleted, r.Skipped, r.Dirty, r.Items)
 			}
 			b.expectFiles(files{})
-			b.revert(m, "0", "1")
 			if c.start != "" {
+				b.revert(m, "0", "1")
 				b.holds("p", c.start)
-			} else {
-				b.expectFiles(files{})
-			}
-			if c.start != "" {
 				b.undo(m)
+			} else if r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "1"}}); !errors.Is(err, ErrNothing) {
+				t.Errorf("of what is not there any more: %+v, %v", r, err)
 			}
 			b.undo(m)
 			b.expectFiles(files{"q": "Q\n"})

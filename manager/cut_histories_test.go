@@ -214,6 +214,7 @@ func (c *cutModel) check() {
 // Random histories of hunks and turns that are taken back, put back and undone, on one
 // file, are as a set of lines says.
 func TestHunkHistories(t *testing.T) {
+	t.Parallel()
 	n := uint64(100)
 	if testing.Short() {
 		n = 10

@@ -74,9 +74,14 @@ func (f *slotFile) back(oldest int) (list []int) {
 // What comes of turns, edits by hand, reverts of turns and of hunks, restores and undos in
 // any order is what a simulation says, line by line.
 func TestCutsAtRandom(t *testing.T) {
+	t.Parallel()
 	rng := testseed.Rand(t)
 	counts := make(map[string]int)
-	for run := range *cutRuns {
+	runs := *cutRuns
+	if testing.Short() {
+		runs = min(runs, 20)
+	}
+	for run := range runs {
 		seed := rng.Uint64()
 		t.Run(fmt.Sprint(run), func(t *testing.T) { cutsAtRandom(t, rand.New(rand.NewPCG(seed, 0)), counts) })
 		if t.Failed() {

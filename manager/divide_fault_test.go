@@ -16,6 +16,7 @@ import (
 // its process dies. The turn goes on: what its other tools do is its own, before and behind,
 // and goes with it.
 func TestDivideFaults(t *testing.T) {
+	t.Parallel()
 	for _, verb := range []string{"snapshot", "restore", "undo"} {
 		for _, sticky := range []bool{true, false} {
 			at := int64(0)

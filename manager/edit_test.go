@@ -323,6 +323,7 @@ func TestEditIsClaimed(t *testing.T) {
 
 // An edit that dies at any operation is whole or is taken back.
 func TestEditFaults(t *testing.T) {
+	t.Parallel()
 	for at := int64(0); ; at++ {
 		if at%7 != 0 && testing.Short() {
 			continue

@@ -85,6 +85,7 @@ func (d *day) live(ctx context.Context, dir string, m *FileSnapshotManager) erro
 // Each operation of the store's disk fails in turn, once or for good: what was
 // acknowledged stays, an error is said, and the session goes on.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	for _, cause := range []error{syscall.ENOSPC, syscall.EIO} {
 		for _, sticky := range []bool{false, true} {
 			at := int64(0)

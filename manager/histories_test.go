@@ -872,8 +872,13 @@ func historyReport(seed uint64, kind historyKind, list []historyStep, wrong stri
 // TestRulesHold checks that the rules keep what they promise: nothing of the
 // user's is lost, what is done can be taken back, start is the start.
 func TestRulesHold(t *testing.T) {
+	t.Parallel()
 	n := *histories
-	if n == 0 {
+	switch {
+	case n > 0:
+	case testing.Short():
+		n = 300
+	default:
 		n = 1500
 	}
 	first := testseed.Of(t)
@@ -893,6 +898,7 @@ func TestRulesHold(t *testing.T) {
 // compares what comes of each step with the rules. It prints the shortest
 // history that it finds to be wrong.
 func TestHistories(t *testing.T) {
+	t.Parallel()
 	n := *histories
 	if n == 0 {
 		n = 4

@@ -63,6 +63,7 @@ func madeOf(rng *rand.Rand, text []byte) []byte {
 // All hunks are the whole revert, none is what is there, and half and then the rest is all
 // at once: of files as people have changed them, and without a conflict where there is none.
 func TestHunksOfHistory(t *testing.T) {
+	t.Parallel()
 	rng := testseed.Rand(t)
 	cases := hunkCasesOf(t, rng, *hunkCases)
 	b := newBench(t)

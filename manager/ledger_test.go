@@ -45,6 +45,7 @@ type lineOf map[string]string
 // turn goes, but by theirs where there is a conflict; none of the turn stays outside of a
 // conflict that is listed; a preview says what is done; undo and redo give every byte back.
 func TestLedger(t *testing.T) {
+	t.Parallel()
 	runs := *ledgerRuns
 	if testing.Short() {
 		runs = min(runs, 10)

@@ -98,6 +98,7 @@ func linesOf(list files, who string) map[string]int {
 // CRLF, without a final line end, between windows of a turn. A restore that merges leaves each line of the user's, and
 // none of the turns' where it goes to the start and merges; an undo gives back each byte.
 func TestMergeContents(t *testing.T) {
+	t.Parallel()
 	first := testseed.Of(t)
 	merged, conflicts := 0, 0
 	for i := range uint64(*mergeRuns) {

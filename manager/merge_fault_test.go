@@ -105,6 +105,7 @@ func TestMergedTextsAreStoredFirst(t *testing.T) {
 // The user saves a file at each operation of a restore that merges it: the save is
 // there afterwards, and on record.
 func TestMergeBesideSaves(t *testing.T) {
+	t.Parallel()
 	for at := 0; ; at += int(stride(3, 10)) {
 		b := newBench(t)
 		m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})

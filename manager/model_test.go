@@ -195,6 +195,7 @@ type model struct {
 // TestModel checks what the managers of two sessions in one directory say
 // against full copies of it, for every pair of entries.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {

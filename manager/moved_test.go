@@ -208,6 +208,7 @@ func TestMergeMovedPlaceTaken(t *testing.T) {
 // The process dies at each operation of the restore, and somebody else takes the place
 // before the next one goes on, either way.
 func TestMergeMovedCutOff(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"look", "look, place taken", "abort", "abort, place taken"} {
 		for at := int64(0); ; at += stride(1, 4) {
 			dir, disk := t.TempDir(), vfstest.NewMem()

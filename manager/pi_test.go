@@ -98,6 +98,7 @@ func (b *bench) put(m *FileSnapshotManager, w world) store.ID {
 // Sessions that real pi has written are read as pi reads them, and every entry
 // stands for what was on the disk then.
 func TestPiSessions(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"pi-0.73.1/main", "pi-0.73.1/clone", "pi-0.73.1/label-clone", "pi-1.5.2/main", "pi-1.5.2/clone"} {
 		if testing.Short() && !strings.HasSuffix(name, "/main") {
 			continue

@@ -497,6 +497,7 @@ func TestElsewhere(t *testing.T) {
 // under the old path or the new one, and adopting again, or an engine that opens the
 // directory, brings it to its end.
 func TestAdoptFaults(t *testing.T) {
+	t.Parallel()
 	for _, sticky := range []bool{true, false} {
 		for _, again := range []string{"adopt", "engine"} {
 			if !sticky && again == "engine" {

@@ -303,6 +303,7 @@ func TestAutoPrune(t *testing.T) {
 // On a full disk a prune takes what is wholly dead first, and writes the rest anew in
 // the room that came of it, but for more than it may.
 func TestPruneInSteps(t *testing.T) {
+	t.Parallel()
 	for _, most := range []int64{0, 1 << 20} {
 		b := newBench(t)
 		disk := vfstest.NewMem()

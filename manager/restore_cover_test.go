@@ -33,6 +33,7 @@ type coverModel struct {
 // TestRestoreCoverageModel restores over files that are captured at one moment
 // and not at another.
 func TestRestoreCoverageModel(t *testing.T) {
+	t.Parallel()
 	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {

@@ -73,6 +73,7 @@ func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after
 // wanted; the next who looks ends it one way or the other, and says what is
 // there; nothing is lost.
 func TestRestoreFaults(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		sticky bool
 		how    string // what is done then

@@ -83,6 +83,7 @@ type restoreModel struct {
 // undo and redo, on branches, with the user's edits in between, and with
 // crashes at random operations.
 func TestRestoreModel(t *testing.T) {
+	t.Parallel()
 	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {

@@ -45,6 +45,7 @@ func (b *bench) breakDir(m *FileSnapshotManager, at int64) {
 // A restore that went back to before a directory was moved is cut off, and what
 // goes on is cut off as well: it ends old or new, and nothing is lost.
 func TestCutOffTwice(t *testing.T) {
+	t.Parallel()
 	cuts := 0
 	for at := int64(0); at < 160; at += 1 + at%3 {
 		for again := int64(0); again < 60; again += 7 * stride(3, 9) {

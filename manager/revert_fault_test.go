@@ -62,6 +62,7 @@ func revertHardly(t *testing.T, where string, m *FileSnapshotManager) error {
 // good as when the process dies: all files are as before or as wanted then, or are so when
 // the next who looks has ended it, and an undo brings all of them back.
 func TestRevertFaults(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		sticky bool
 		how    string // what is done then

@@ -233,6 +233,7 @@ func (r *gitRepository) revert(p string, turns []int) string {
 // compares each file with what git revert makes of it in a repository of the same states:
 // the same text, or a conflict for both. An undo then gives all back.
 func TestRevertAgreesWithGit(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skipf("NOT CHECKED against git: %v", err)
 	}
