@@ -195,7 +195,9 @@ var alone = map[string]map[string]string{
 		"setup opencode": "upkeep", "setup pi": "upkeep",
 		"check": "upkeep", "repair": "upkeep", "prune": "upkeep", "forget": "upkeep",
 		"adopt": "upkeep", "stores": "upkeep", "stores rm": "upkeep", "stats": "upkeep", "du": "upkeep",
-		"version": "itself", "patch log": "edits of all sessions", "patch locate": "no session",
+		"config edit": "settings", "config get": "settings", "config list": "settings", "config path": "settings",
+		"config set": "settings",
+		"version":    "itself", "man": "itself", "patch log": "edits of all sessions", "patch locate": "no session",
 	},
 }
 
