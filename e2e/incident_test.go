@@ -189,7 +189,8 @@ func TestPiLook(t *testing.T) {
 		w.has("a.txt", "two\n")
 		w.write("a.txt", "mine\n")
 		a.slash("/rewind " + a.user(1) + " files")
-		a.hears("Deleted 1 file and 2 directories: d/b.txt, d/, empty/\nLeft 1 path as it is: conflict: you and turn 0 changed the same lines\n    a.txt")
+		a.hears("Deleted 1 file and 2 directories: d/b.txt, d/, empty/\n" +
+			"Left 1 path as it is: conflict: you and turn 0 changed the same lines\n    a.txt")
 		w.has("a.txt", "mine\n", "d/b.txt", "-")
 		a.slash("/rewind " + a.user(1) + " files overwrite")
 		a.hears("Restored 1 file: a.txt")
@@ -198,7 +199,8 @@ func TestPiLook(t *testing.T) {
 		a.hears("Restored 1 file: a.txt")
 		w.has("a.txt", "mine\n")
 		a.slash("/rewind " + a.user(2) + " files") // the first turn is in again, and so is its directory
-		a.hears("Restored 1 file and 1 directory: d/b.txt, empty/\nMade 1 directory: d\nTurn 0, which was taken back before, was put back.")
+		a.hears("Restored 1 file and 1 directory: d/b.txt, empty/\nMade 1 directory: d\n" +
+			"Turn 0, which was taken back before, was put back.")
 		w.has("d/b.txt", "b\n")
 	})
 }

@@ -348,7 +348,8 @@ func TestPiKilled(t *testing.T) {
 		w.has("a.txt", "a\n", "b.txt", "cut\noff\n")
 		w.snapctl("check", "--read-data")
 		a = w.start("--continue")
-		a.hears("The last turn was cut off. It is not known whether you or the agent changed 2 files since it began, so a rewind leaves them as they are: b.txt, done.txt")
+		a.hears("The last turn was cut off. It is not known whether you " +
+			"or the agent changed 2 files since it began, so a rewind leaves them as they are: b.txt, done.txt")
 		list := make(chan string, 1)
 		a.asked(func(_ string, options []any) string { list <- fmt.Sprint(options...); return "" })
 		a.slash("/rewind")

@@ -86,7 +86,8 @@ func TestTimelineBuiltOn(t *testing.T) {
 	turn("f")
 	b.restore(m, &RestoreOptions{Target: "@~2"})
 	turn("g")
-	want := []string{"6<0", "5<4 taken back", "4<3 taken back", "3<0 taken back", "2<1 taken back", "1<0 taken back", "0<-1"}
+	want := []string{"6<0", "5<4 taken back", "4<3 taken back", "3<0 taken back", "2<1 taken back",
+		"1<0 taken back", "0<-1"}
 	if d := cmp.Diff(want, b.built(inside.WithAllBranches(t.Context()), m)); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}

@@ -95,7 +95,8 @@ func TestBlockedBy(t *testing.T) {
 				t.Errorf("merged (-want +got):\n%s", d)
 			}
 			if fmt.Sprint(r.Restored, r.Dirty, r.Skipped) != "[p] [p] []" || r.IsComplete() {
-				t.Errorf("restored %q, dirty %q, skipped %q, complete %t", r.Restored, r.Dirty, r.Skipped, r.IsComplete())
+				t.Errorf("restored %q, dirty %q, skipped %q, complete %t", r.Restored, r.Dirty,
+					r.Skipped, r.IsComplete())
 			}
 			b.expectFiles(files{"p": strings.Replace(before["p"], "C", "3", 1), "q": "Q\n"})
 			if c.hint != "" {
@@ -202,9 +203,11 @@ func TestMarked(t *testing.T) {
 	if err != nil || len(r.Conflicts) != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	b.holds("p", "<<<<<<<< now\n<<<<<<<\nu\n|||||||| after turn 0\nA\n========\n1\n>>>>>>>> before turn 0\n-\n2\n-\n3\n")
+	b.holds("p",
+		"<<<<<<<< now\n<<<<<<<\nu\n|||||||| after turn 0\nA\n========\n1\n>>>>>>>> before turn 0\n-\n2\n-\n3\n")
 	marked(m, "p")
-	for _, how := range []rollback.OnConflict{rollback.ConflictKeep, rollback.ConflictTheirs, rollback.ConflictMarkers} {
+	for _, how := range []rollback.OnConflict{rollback.ConflictKeep, rollback.ConflictTheirs,
+		rollback.ConflictMarkers} {
 		before := b.files()
 		opts.OnConflict = how
 		r, err := m.Revert(t.Context(), opts)
@@ -233,7 +236,9 @@ func TestMarked(t *testing.T) {
 
 // Which files have markers is found by the restores that have left some, not by all.
 func TestMarkedReadsFew(t *testing.T) {
-	b, m := conflictDay(t, func(b *bench, m *FileSnapshotManager) { b.write("p", strings.Replace(b.files()["p"], "A", "u", 1)) })
+	b, m := conflictDay(t, func(b *bench, m *FileSnapshotManager) {
+		b.write("p", strings.Replace(b.files()["p"], "A", "u", 1))
+	})
 	restore := func(n int) {
 		t.Helper()
 		for i := range n {
@@ -255,7 +260,8 @@ func TestMarkedReadsFew(t *testing.T) {
 	}
 	restore(20)
 	read()
-	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictMarkers}); err != nil {
+	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"},
+		OnConflict: rollback.ConflictMarkers}); err != nil {
 		t.Fatal(err)
 	}
 	restore(20)
@@ -400,7 +406,8 @@ func TestHidden(t *testing.T) {
 			if d := cmp.Diff(want, r.Conflicts); d != "" {
 				t.Errorf("conflicts (-want +got):\n%s", d)
 			}
-			if fmt.Sprint(r.Deleted, r.Skipped, r.Dirty) != "[q] [p] []" || !strings.HasPrefix(r.Items[0].Why, "hidden by turn 1") {
+			if fmt.Sprint(r.Deleted, r.Skipped, r.Dirty) != "[q] [p] []" ||
+				!strings.HasPrefix(r.Items[0].Why, "hidden by turn 1") {
 				t.Errorf("deleted %q, skipped %q, dirty %q: %+v", r.Deleted, r.Skipped, r.Dirty, r.Items)
 			}
 			b.expectFiles(files{})
@@ -408,7 +415,8 @@ func TestHidden(t *testing.T) {
 				b.revert(m, "0", "1")
 				b.holds("p", c.start)
 				b.undo(m)
-			} else if r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "1"}}); !errors.Is(err, ErrNothing) {
+			} else if r, err := m.Revert(t.Context(),
+				&RevertOptions{Turns: []string{"0", "1"}}); !errors.Is(err, ErrNothing) {
 				t.Errorf("of what is not there any more: %+v, %v", r, err)
 			}
 			b.undo(m)

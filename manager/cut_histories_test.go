@@ -206,8 +206,8 @@ func (c *cutModel) check() {
 	slices.Sort(line)
 	got, want := c.files()["p"], c.text()
 	if got != want || !slices.Equal(line, c.line()) {
-		c.Fatalf("p is %q, want %q; turns %v are in, want %v\n%s", storyLetters(got), storyLetters(want), line, c.line(),
-			strings.Join(c.steps, "\n"))
+		c.Fatalf("p is %q, want %q; turns %v are in, want %v\n%s", storyLetters(got),
+			storyLetters(want), line, c.line(), strings.Join(c.steps, "\n"))
 	}
 }
 

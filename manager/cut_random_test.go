@@ -229,7 +229,8 @@ func cutsAtRandom(t *testing.T, rng *rand.Rand, counts map[string]int) {
 		}
 		text, rerr := os.ReadFile(filepath.Join(b.dir, "p"))
 		if rerr != nil || string(text) != f.text() {
-			t.Fatalf("%s:\n%s\nwant\n%s\nthe result is %+v", strings.Join(story, "; "), slotsOf(string(text)), slotsOf(f.text()), r)
+			t.Fatalf("%s:\n%s\nwant\n%s\nthe result is %+v", strings.Join(story, "; "),
+				slotsOf(string(text)), slotsOf(f.text()), r)
 		}
 	}
 }

@@ -374,7 +374,8 @@ func TestHunksBlockedBy(t *testing.T) {
 			"turn:0 conflict turn:1\nturn:0 conflict turn:2,user\nturn:0 conflict user\n"},
 		{HunkRange{Turns: []string{"turn:1..turn:2"}}, "turn:2 conflict user\nturn:2 clean \nturn:1 clean \n"},
 		{HunkRange{Restore: "start"},
-			"turn:2 conflict user\nturn:2 clean \nturn:1 clean \nturn:0 conflict \nturn:0 conflict user\nturn:0 conflict user\n"},
+			"turn:2 conflict user\nturn:2 clean \nturn:1 clean \nturn:0 conflict \nturn:0 conflict user\n" +
+				"turn:0 conflict user\n"},
 		{HunkRange{From: "start", To: "turn:0"}, " conflict \n conflict \n conflict \n"},
 	} {
 		if got := tell(&c.r); got != c.want {
@@ -439,7 +440,8 @@ func TestHunkErrors(t *testing.T) {
 		{[]string{""}, ErrUnknown},
 		{[]string{ids[0], ids[1]}, ErrNothing},
 	} {
-		if _, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: c.hunks}); !errors.Is(err, c.want) {
+		if _, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"},
+			Hunks: c.hunks}); !errors.Is(err, c.want) {
 			t.Errorf("hunks %q: %v, want %v", c.hunks, err, c.want)
 		}
 		b.holds("A2345678Cabcd")
@@ -458,7 +460,8 @@ func TestHunkErrors(t *testing.T) {
 		}
 	}
 	b.holds("A2345678Cabcd")
-	if r, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: []string{ids[0][:4]}}); err != nil {
+	if r, err := b.m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"},
+		Hunks: []string{ids[0][:4]}}); err != nil {
 		t.Errorf("a part of an ID: %v, %v", r, err)
 	}
 	b.holds("12345678Cabcd")

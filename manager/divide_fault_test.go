@@ -107,7 +107,8 @@ func divideFaultAt(t *testing.T, verb string, at int64, sticky bool) bool {
 				if err != nil {
 					t.Fatalf("%s: %v", where, err)
 				}
-				for _, p := range slices.Concat(own.Added, own.Deleted, own.Modified, contested.Added, contested.Deleted) {
+				for _, p := range slices.Concat(own.Added, own.Deleted, own.Modified, contested.Added,
+					contested.Deleted) {
 					owners[p] += fmt.Sprint(mo.TurnIndex)
 				}
 			}

@@ -66,7 +66,8 @@ func TestApplyEdits(t *testing.T) {
 		t.Errorf("mode %v, %v", st.Mode(), err)
 	}
 	f := r.Files[0]
-	if f.Mode != patch.IsExact || f.Stage != patch.Exact || f.Replacements != 1 || f.Similarity != 1 || f.BeforeHash == "" || f.AfterHash == f.BeforeHash || len(f.AfterSHA256) != 64 || !f.Unread {
+	if f.Mode != patch.IsExact || f.Stage != patch.Exact || f.Replacements != 1 || f.Similarity != 1 ||
+		f.BeforeHash == "" || f.AfterHash == f.BeforeHash || len(f.AfterSHA256) != 64 || !f.Unread {
 		t.Errorf("%+v", f)
 	}
 	if !strings.Contains(f.Diff, "-two\n+2\n") {
@@ -128,9 +129,11 @@ func TestApplyEditsFuzzy(t *testing.T) {
 		{EditRequest{}, both, "", "none", false},
 		{EditRequest{Fuzzy: true}, own, "\tthe quick brown fox jumps over the lazy dog\n\tand sleeps\n", "", false},
 		{EditRequest{Fuzzy: true}, both, "", "both_changed", false},
-		{EditRequest{Fuzzy: true, Options: patch.Options{Reindent: patch.ReindentOff}}, own, "\tthe quick brown fox jumps over the lazy dog\nand sleeps\n", "", false},
+		{EditRequest{Fuzzy: true, Options: patch.Options{Reindent: patch.ReindentOff}}, own,
+			"\tthe quick brown fox jumps over the lazy dog\nand sleeps\n", "", false},
 		{EditRequest{Fuzzy: true, NoMerge: true}, both, "\tx\n\tand sleeps\n", "", false},
-		{EditRequest{Fuzzy: true, NoMerge: true, Options: patch.Options{Reindent: patch.ReindentOff}}, both, both, "", false},
+		{EditRequest{Fuzzy: true, NoMerge: true, Options: patch.Options{Reindent: patch.ReindentOff}},
+			both, both, "", false},
 		{EditRequest{Fuzzy: true, Options: patch.Options{MinSimilarity: 0.99}}, own, "", "none", false},
 	} {
 		b.write("a", content)
@@ -170,7 +173,8 @@ func TestStaleEdit(t *testing.T) {
 	if _, err := m.ApplyEdits(t.Context(), req); !errors.Is(err, ErrStale) {
 		t.Errorf("stale: %v", err)
 	}
-	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: req.Old, New: req.New, Expected: map[string]string{"a": hash}}); !errors.Is(err, ErrStale) {
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: req.Old, New: req.New,
+		Expected: map[string]string{"a": hash}}); !errors.Is(err, ErrStale) {
 		t.Errorf("not as expected: %v", err)
 	}
 	if hash, err = m.NoteRead(t.Context(), "a"); err != nil {
@@ -269,12 +273,16 @@ func TestEditRefused(t *testing.T) {
 	b.write(".git/config", "x")
 	b.write("real", "x")
 	do(os.Chmod(p("readonly"), 0o444), os.WriteFile(filepath.Join(outside, "f"), []byte("x"), 0o644),
-		os.Symlink(outside, p("out")), os.Symlink(filepath.Join(outside, "f"), p("link")), os.Symlink("real", p("inside")), os.Symlink("nowhere", p("dangling")))
+		os.Symlink(outside, p("out")), os.Symlink(filepath.Join(outside, "f"), p("link")),
+		os.Symlink("real", p("inside")), os.Symlink("nowhere", p("dangling")))
 	before := readWorld(t, b.dir)
 	socket, err := net.Listen("unix", p("device"))
 	do(err)
-	for path, want := range map[string]error{"../x": ErrOutside, "/etc/passwd": ErrOutside, "out/f": ErrOutside, "link": ErrOutside, ".git/config": ErrOutside, ".GIT/config": ErrOutside, "dir/.Git/new": ErrOutside, "dir/../../x": ErrOutside,
-		"dir": ErrNotText, "binary": ErrNotText, "big": ErrNotText, "readonly": ErrReadOnly, "device": nil, "absent": fs.ErrNotExist, "dangling": ErrNotText, "": ErrOutside} {
+	for path, want := range map[string]error{"../x": ErrOutside, "/etc/passwd": ErrOutside, "out/f": ErrOutside,
+		"link": ErrOutside, ".git/config": ErrOutside, ".GIT/config": ErrOutside, "dir/.Git/new": ErrOutside,
+		"dir/../../x": ErrOutside,
+		"dir":         ErrNotText, "binary": ErrNotText, "big": ErrNotText, "readonly": ErrReadOnly, "device": nil,
+		"absent": fs.ErrNotExist, "dangling": ErrNotText, "": ErrOutside} {
 		_, err := m.ApplyEdits(t.Context(), &EditRequest{Path: path, Old: []byte("x"), New: []byte("y")})
 		if err == nil || want != nil && !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", path, err, want)
@@ -312,7 +320,8 @@ func TestEditIsClaimed(t *testing.T) {
 		t.Errorf("turn %v", r.Turn)
 	}
 	b.end(m)
-	if d := cmp.Diff(map[string]string{"a": "modified claimed", "b": "modified contested"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"a": "modified claimed", "b": "modified contested"},
+		brief(b.modified(m, nil))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	b.end(other)
@@ -435,7 +444,9 @@ func TestEditTogether(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_, err = m.ApplyEdits(context.Background(), &EditRequest{Path: "a", Old: fmt.Appendf(nil, "worker %d: %d\n", i, n), New: fmt.Appendf(nil, "worker %d: %d\n", i, n+1), Expected: map[string]string{"a": hash}})
+				_, err = m.ApplyEdits(context.Background(),
+					&EditRequest{Path: "a", Old: fmt.Appendf(nil, "worker %d: %d\n", i, n),
+						New: fmt.Appendf(nil, "worker %d: %d\n", i, n+1), Expected: map[string]string{"a": hash}})
 				switch {
 				case err == nil:
 					n++
@@ -462,7 +473,8 @@ func TestEditUndoIsIdentity(t *testing.T) {
 	for range 60 {
 		var content strings.Builder
 		for range rng.IntN(12) {
-			content.WriteString(pieces[rng.IntN(len(pieces))] + pieces[rng.IntN(len(pieces))] + []string{"\n", "\r\n", "\n\n"}[rng.IntN(3)])
+			content.WriteString(pieces[rng.IntN(len(pieces))] + pieces[rng.IntN(len(pieces))] + []string{"\n", "\r\n",
+				"\n\n"}[rng.IntN(3)])
 		}
 		before := content.String()
 		b.write("f", before)
@@ -477,7 +489,8 @@ func TestEditUndoIsIdentity(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				old = " " + strings.TrimSpace(old) + " "
 			}
-			r, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "f", Old: []byte(old), New: fmt.Appendf(nil, "line %d\n", rng.IntN(100)), Fuzzy: true})
+			r, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "f", Old: []byte(old),
+				New: fmt.Appendf(nil, "line %d\n", rng.IntN(100)), Fuzzy: true})
 			var refused *EditError
 			if errors.As(err, &refused) {
 				continue
@@ -501,7 +514,8 @@ func TestUndoMoveLeavesUsersFile(t *testing.T) {
 	b := newBench(t)
 	m := b.open("s")
 	b.write("a", "1\n")
-	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A,
+		"*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
 	b.write("a", "user's")
 	for _, force := range []bool{false, true} {
 		if _, err := m.UndoEdit(t.Context(), r.UndoID, &UndoEditOptions{Force: force}); !errors.Is(err, ErrStale) {
@@ -522,7 +536,9 @@ func TestEditSwap(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := readWorld(t, b.dir)
-	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: sh\n*** Update File: a\n*** Move to: b\n*** Update File: b\n*** Move to: a\n*** End Patch\n")})
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A,
+		"*** Begin Patch\n*** Delete File: sh\n*** Update File: a\n*** Move to: b\n*** Update File: b\n"+
+			"*** Move to: a\n*** End Patch\n")})
 	b.expectFiles(files{"a": "2\n", "b": "1\n"})
 	b.undoEdit(m, r.UndoID, nil)
 	if d := cmp.Diff(before, readWorld(t, b.dir), cmp.AllowUnexported(node{})); d != "" {
@@ -558,12 +574,14 @@ func TestEditAsksForLess(t *testing.T) {
 		t.Errorf("fuzzy unasked: %v", err)
 	}
 	for name, want := range map[string]error{"./a": ErrStale, "other": nil} {
-		_, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("fox"), New: []byte("cat"), Expected: map[string]string{name: "00"}})
+		_, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("fox"), New: []byte("cat"),
+			Expected: map[string]string{name: "00"}})
 		if err == nil || want != nil && !errors.Is(err, want) {
 			t.Errorf("expected of %q: %v", name, err)
 		}
 	}
-	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("fox"), New: []byte("a\x00b")}); !errors.Is(err, ErrNotText) {
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("fox"),
+		New: []byte("a\x00b")}); !errors.Is(err, ErrNotText) {
 		t.Errorf("NUL: %v", err)
 	}
 	b.expectFiles(before)
@@ -576,7 +594,8 @@ func TestEditReplacesDeleted(t *testing.T) {
 	b.write("a", "1\n")
 	b.write("b", "2\n")
 	before := b.files()
-	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: b\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A,
+		"*** Begin Patch\n*** Delete File: b\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
 	after := files{"b": "1\n"}
 	b.expectFiles(after)
 	undo := b.undoEdit(m, r.UndoID, nil)
@@ -600,7 +619,8 @@ func TestUndoEditModes(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := readWorld(t, b.dir)
-	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: b\n*** Delete File: d/f\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
+	r := b.edit(m, &EditRequest{Patch: parsePatch(t, patch.V4A,
+		"*** Begin Patch\n*** Delete File: b\n*** Delete File: d/f\n*** Update File: a\n*** Move to: b\n*** End Patch\n")})
 	b.remove("d")
 	b.undoEdit(m, r.UndoID, nil)
 	if d := cmp.Diff(before, readWorld(t, b.dir), cmp.AllowUnexported(node{})); d != "" {
@@ -617,7 +637,8 @@ func TestEditDeletesNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"l", filepath.Join(b.dir, "l")} {
-		if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n*** Delete File: "+name+"\n*** End Patch\n")}); !errors.Is(err, ErrNotText) {
+		if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A,
+			"*** Begin Patch\n*** Delete File: "+name+"\n*** End Patch\n")}); !errors.Is(err, ErrNotText) {
 			t.Errorf("delete %q: %v", name, err)
 		}
 	}
@@ -647,15 +668,19 @@ func TestEditRefuses(t *testing.T) {
 	}
 	t.Cleanup(func() { os.Chmod(filepath.Join(b.dir, "ro"), 0o755) })
 	for _, p := range []string{"*** Add File: ro/new\n+x\n", "*** Delete File: ro/f\n"} {
-		if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, "*** Begin Patch\n"+p+"*** End Patch\n")}); !errors.Is(err, ErrReadOnly) {
+		if _, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A,
+			"*** Begin Patch\n"+p+"*** End Patch\n")}); !errors.Is(err, ErrReadOnly) {
 			t.Errorf("%q: %v", p, err)
 		}
 	}
-	similar := "*** Begin Patch\n*** Update File: a\n@@\n some text that\n-is far fron that\n+x\n in the patch\n*** End Patch\n"
-	if r, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, similar), Options: patch.Options{Stages: stages}}); err == nil {
+	similar := "*** Begin Patch\n*** Update File: a\n@@\n some text that\n-is far fron that\n+x\n in the patch\n" +
+		"*** End Patch\n"
+	if r, err := m.ApplyEdits(t.Context(), &EditRequest{Patch: parsePatch(t, patch.V4A, similar),
+		Options: patch.Options{Stages: stages}}); err == nil {
 		t.Errorf("by similarity unasked: %+v", r)
 	}
-	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a/", Old: []byte("text"), New: []byte("x")}); !errors.Is(err, ErrNotText) {
+	if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a/", Old: []byte("text"),
+		New: []byte("x")}); !errors.Is(err, ErrNotText) {
 		t.Errorf("a/: %v", err)
 	}
 }
@@ -670,8 +695,10 @@ func TestTreePath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for p, want := range map[string]string{".": ".", "a/./b/": "a/b", b.dir: ".", link: ".", filepath.Join(b.dir, "a"): "a", filepath.Join(link, "d", "a"): "d/a",
-		filepath.Join(b.dir, "self"): "self", "a/../../x": "", filepath.Dir(b.dir): "", filepath.Join(link, "..", "x"): ""} {
+	for p, want := range map[string]string{".": ".", "a/./b/": "a/b", b.dir: ".", link: ".",
+		filepath.Join(b.dir, "a"): "a", filepath.Join(link, "d", "a"): "d/a",
+		filepath.Join(b.dir, "self"): "self", "a/../../x": "", filepath.Dir(b.dir): "",
+		filepath.Join(link, "..", "x"): ""} {
 		if got, err := inside.Of(m).TreePath(p); got != want || want == "" && !errors.Is(err, ErrOutside) {
 			t.Errorf("TreePath(%q) = %q, %v; want %q", p, got, err, want)
 		}

@@ -165,11 +165,12 @@ func Example_runtime() {
 	do(a.write("greet.txt", "hello\n"))
 	do(a.start(ctx))
 
-	french, err := a.turn(ctx, "Greet in French", call{"edit", "greet.txt", "bonjour\n"}, call{"shell", "build.log", "ok\n"})
+	french, err := a.turn(ctx, "Greet in French", call{"edit", "greet.txt", "bonjour\n"},
+		call{"shell", "build.log", "ok\n"})
 	do(err)
 	do(a.write("notes.txt", "from the user\n"))
-	shout, err := a.turn(ctx, "Shout", call{"edit", "greet.txt", "BONJOUR\n"}, call{"user", "todo.txt", "from the user\n"},
-		call{"shell", "loud.txt", "!\n"})
+	shout, err := a.turn(ctx, "Shout", call{"edit", "greet.txt", "BONJOUR\n"},
+		call{"user", "todo.txt", "from the user\n"}, call{"shell", "loud.txt", "!\n"})
 	do(err)
 	do(a.modified(ctx, "the session", nil))                         // from the start to where the conversation is
 	do(a.modified(ctx, "everybody", &manager.Range{Foreign: true})) // also what was saved between two tools

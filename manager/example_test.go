@@ -198,10 +198,12 @@ func ExampleFileSnapshotManager_SnapshotAtEntry() {
 	two := p.turn(m, "step-2", func() { p.write("a.txt", "two\n") })
 	check(m.RebuildIndex(ctx, session.NewTree(
 		session.Entry{ID: "agent-1", Type: "message", Role: "assistant"},
-		session.Entry{ID: "step-1", ParentID: "agent-1", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: one},
+		session.Entry{ID: "step-1", ParentID: "agent-1", Type: "custom",
+			CustomType: sessionlog.StepSnapshot, Data: one},
 		session.Entry{ID: "user-2", ParentID: "step-1", Type: "message", Role: "user"},
 		session.Entry{ID: "agent-2", ParentID: "user-2", Type: "message", Role: "assistant"},
-		session.Entry{ID: "step-2", ParentID: "agent-2", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: two},
+		session.Entry{ID: "step-2", ParentID: "agent-2", Type: "custom",
+			CustomType: sessionlog.StepSnapshot, Data: two},
 	)))
 
 	for _, entry := range []string{"agent-1", "user-2", "agent-2"} {
@@ -556,7 +558,8 @@ func ExampleFileSnapshotManager_ApplyEdits() {
 	m := p.open("demo")
 	defer m.Close()
 	must(m.NoteRead(ctx, "a.txt"))
-	r := must(m.ApplyEdits(ctx, &manager.EditRequest{Path: "a.txt", Old: []byte("  two\n"), New: []byte("  2\n"), Fuzzy: true, Options: patch.Options{Reindent: patch.ReindentAuto}}))
+	r := must(m.ApplyEdits(ctx, &manager.EditRequest{Path: "a.txt", Old: []byte("  two\n"), New: []byte("  2\n"),
+		Fuzzy: true, Options: patch.Options{Reindent: patch.ReindentAuto}}))
 	f := r.Files[0]
 	fmt.Println(f.Op, f.Path, f.Mode, f.Stage)
 	fmt.Printf("%q\n", must(os.ReadFile(filepath.Join(p.dir, "a.txt"))))

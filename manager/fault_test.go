@@ -64,7 +64,8 @@ func (d *day) live(ctx context.Context, dir string, m *FileSnapshotManager) erro
 			return err
 		}
 		d.user = true
-		if err := errors.Join(write("user.txt", "agent"), m.Claim(ctx, "user.txt"), write("own.txt", strings.Repeat("agent", i+1))); err != nil {
+		if err := errors.Join(write("user.txt", "agent"), m.Claim(ctx, "user.txt"),
+			write("own.txt", strings.Repeat("agent", i+1))); err != nil {
 			return err
 		}
 		append := func(context.Context, *StepSnapshotData) (string, error) {
@@ -277,7 +278,8 @@ func checkDay(t *testing.T, dir string, disk *vfstest.Mem, d *day, label string)
 	log := session.NewTree()
 	if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
 		id := newID()
-		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(d)})
+		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom",
+			CustomType: sessionlog.StepSnapshot, Data: encode(d)})
 		return id, nil
 	}); err != nil {
 		t.Errorf("%s: go on: %v", label, err)

@@ -34,7 +34,8 @@ func TestForgetTree(t *testing.T) {
 	b.write("a", "content")
 	m := b.open("s")
 	r := b.initialize(m)
-	if _, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Blobs: []store.ID{r.Tree}}); !errors.Is(err, ErrUnknown) {
+	if _, err := retain.PlanForget(t.Context(), m.store,
+		&retain.ForgetOptions{Blobs: []store.ID{r.Tree}}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("PlanForget of a tree: %v, want ErrUnknown", err)
 	}
 }
@@ -90,10 +91,12 @@ func TestForget(t *testing.T) {
 		t.Fatal("the test finds no secret that is there")
 	}
 
-	if _, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Paths: []string{"sub/env"}}); !errors.Is(err, ErrUnknown) {
+	if _, err := retain.PlanForget(t.Context(), m.store,
+		&retain.ForgetOptions{Paths: []string{"sub/env"}}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a path that never was: %v, want ErrUnknown", err)
 	}
-	if _, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Blobs: []store.ID{{1}}}); !errors.Is(err, ErrUnknown) {
+	if _, err := retain.PlanForget(t.Context(), m.store,
+		&retain.ForgetOptions{Blobs: []store.ID{{1}}}); !errors.Is(err, ErrUnknown) {
 		t.Errorf("a blob that never was: %v, want ErrUnknown", err)
 	}
 	plan := b.forget(m, &retain.ForgetOptions{Paths: []string{"sub", ".gitignore", "key"}})

@@ -70,20 +70,24 @@ func TestFormatRecord(t *testing.T) {
 	turn, from, to := 12, "leaf1", "leaf2"
 	want := history.Facts{Version: 1, After: 99, Windows: []string{"s", "?"},
 		LineFacts: history.LineFacts{Prev: 98, Jump: 90, Depth: 4, Start: 80, Begin: 81},
-		TurnFacts: history.TurnFacts{Turn: 3, RuntimeTurn: &turn, Parts: []history.Part{{From: 0, To: 1}, {From: 1, To: 2, Contested: true}}, Claims: [][]byte{[]byte("a\xff")},
+		TurnFacts: history.TurnFacts{Turn: 3, RuntimeTurn: &turn,
+			Parts:   []history.Part{{From: 0, To: 1}, {From: 1, To: 2, Contested: true}},
+			Claims:  [][]byte{[]byte("a\xff")},
 			Foreign: [][]byte{[]byte("b")}, Interrupted: true, Partial: true, Counts: [3]int{1, 2, 3}, Unknown: "why"},
 		LogFacts: history.LogFacts{Told: true, Own: true, Untold: 97, Pins: []uint64{95, 96}},
 		Restored: 94, Pos: 93, RestoreFacts: history.RestoreFacts{ID: "0123456789abcdef",
 			Moves: []history.Move{{From: []byte("from"), To: []byte("to"), Inode: 7}}, From: 92, Undoes: 89,
-			JointFacts: history.JointFacts{Left: [][]byte{[]byte("left")}, LeftFrom: 88}, OldLeaf: &from, NewLeaf: &to, Undo: 87, Redo: 86, Below: 85, Tops: "undo"}}
-	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast", "RedoPast", "First", "Since", "GoesOn", "Agent", "Model",
-		"Reverts", "Marked", "Marks", "Cuts"}
+			JointFacts: history.JointFacts{Left: [][]byte{[]byte("left")}, LeftFrom: 88}, OldLeaf: &from, NewLeaf: &to,
+			Undo: 87, Redo: 86, Below: 85, Tops: "undo"}}
+	since2 := []string{"Next", "Step", "Fork", "Within", "Took", "TookFrom", "Apart", "With", "Without", "UndoPast",
+		"RedoPast", "First", "Since", "GoesOn", "Agent", "Model", "Reverts", "Marked", "Marks", "Cuts"}
 	checkFull(t, reflect.ValueOf(want), since2...)
 	b := sample(t, "record.json", struct {
 		history.Facts
 		At uint64 `json:"at"` // no more: where the log stood
 	}{want, 91})
-	for _, kind := range []string{history.KindStart, history.KindBase, history.KindTool, history.KindStep, history.KindPin, history.KindIntent, history.KindRestore} {
+	for _, kind := range []string{history.KindStart, history.KindBase, history.KindTool, history.KindStep,
+		history.KindPin, history.KindIntent, history.KindRestore} {
 		r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kind, Data: b, Also: make([]store.State, 1)})
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
@@ -105,8 +109,9 @@ func TestFormatRecord2(t *testing.T) {
 		TurnFacts: history.TurnFacts{Turn: 3},
 		RestoreFacts: history.RestoreFacts{From: 92, Tops: "undo", JointFacts: history.JointFacts{
 			Left: [][]byte{[]byte("left\xff")}, LeftFrom: 88, Took: [][]byte{[]byte("took\xff")}, TookFrom: 77,
-			Apart: []history.Apart{{Paths: [][]byte{[]byte("apart\xff")}, From: 73, With: []uint64{72}, Without: []uint64{71}, Known: true}},
-			With:  []uint64{76, 75}, Without: []uint64{74}}}}
+			Apart: []history.Apart{{Paths: [][]byte{[]byte("apart\xff")}, From: 73, With: []uint64{72},
+				Without: []uint64{71}, Known: true}},
+			With: []uint64{76, 75}, Without: []uint64{74}}}}
 	b := sample(t, "../v2/record.json", want)
 	for _, kind := range []string{history.KindStart, history.KindEmpty, history.KindTool, history.KindRestore} {
 		r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kind, Data: b})
@@ -132,7 +137,8 @@ func TestFormatRecordMarks(t *testing.T) {
 	if d := cmp.Diff(want, r.Facts); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if _, err := readRecord(&store.Snapshot{Seq: 95, Kind: history.KindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := readRecord(&store.Snapshot{Seq: 95, Kind: history.KindRestore, Data: b}); !errors.Is(err,
+		store.ErrCorrupt) {
 		t.Errorf("it names one after it: %v", err)
 	}
 }
@@ -140,11 +146,13 @@ func TestFormatRecordMarks(t *testing.T) {
 // What came with reverts: which turns they name, and what markers they have left, which who
 // does not know it does without; and with version 3, what they have cut out of turns.
 func TestFormatRecord3(t *testing.T) {
-	want := history.Facts{Version: 3, After: 99, LineFacts: history.LineFacts{Prev: 98, Depth: 4, Start: 80, Begin: 81, Step: 82},
+	want := history.Facts{Version: 3, After: 99,
+		LineFacts: history.LineFacts{Prev: 98, Depth: 4, Start: 80, Begin: 81, Step: 82},
 		RestoreFacts: history.RestoreFacts{From: 98, Tops: "undo", Reverts: []int{3, 4},
 			Marked: []history.Marked{{Paths: [][]byte{[]byte("marked\xff")}, Signs: 7}},
 			JointFacts: history.JointFacts{Cuts: []history.Cut{
-				{Path: []byte("cut\xff"), Turn: 78, Window: 2, Spans: []history.Span{{1, 2, 1, 3}, {4, 4, 5, 6}}, Mode: true},
+				{Path: []byte("cut\xff"), Turn: 78, Window: 2,
+					Spans: []history.Span{{1, 2, 1, 3}, {4, 4, 5, 6}}, Mode: true},
 				{Path: []byte("cut\xff"), Turn: 77, Whole: true}}}}}
 	b := sample(t, "../v2/record-cuts.json", want)
 	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
@@ -157,12 +165,15 @@ func TestFormatRecord3(t *testing.T) {
 	if r.Write(); r.Facts.Version != 3 || r.Position() != 100 {
 		t.Errorf("it is of version %d, and the files stand at %d then", r.Facts.Version, r.Position())
 	}
-	if _, err := readRecord(&store.Snapshot{Seq: 78, Kind: history.KindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := readRecord(&store.Snapshot{Seq: 78, Kind: history.KindRestore, Data: b}); !errors.Is(err,
+		store.ErrCorrupt) {
 		t.Errorf("a cut of a turn that comes after it: %v", err)
 	}
-	for _, spans := range []string{"[[2,1,0,0]]", "[[0,1,3,2]]", "[[-1,1,0,0]]", "[[1,2,0,0],[1,3,0,0]]", "[[1,2,3,4],[2,3,3,4]]"} {
+	for _, spans := range []string{"[[2,1,0,0]]", "[[0,1,3,2]]", "[[-1,1,0,0]]", "[[1,2,0,0],[1,3,0,0]]",
+		"[[1,2,3,4],[2,3,3,4]]"} {
 		b := []byte(`{"v":3,"cuts":[{"path":"cA==","turn":1,"spans":` + spans + `}]}`)
-		if _, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+		if _, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b}); !errors.Is(err,
+			store.ErrCorrupt) {
 			t.Errorf("spans %s: %v", spans, err)
 		}
 	}
@@ -182,14 +193,16 @@ func TestFormatRecordPast(t *testing.T) {
 	if d := cmp.Diff(want, r.Facts); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if _, err := readRecord(&store.Snapshot{Seq: 75, Kind: history.KindRestore, Data: b}); !errors.Is(err, store.ErrCorrupt) {
+	if _, err := readRecord(&store.Snapshot{Seq: 75, Kind: history.KindRestore, Data: b}); !errors.Is(err,
+		store.ErrCorrupt) {
 		t.Errorf("a record that names one after it: %v", err)
 	}
 }
 
 // What a turn is for came later, too, and that it goes on: who does not know it does without.
 func TestFormatRecordTitle(t *testing.T) {
-	want := history.Facts{Version: 1, After: 99, LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81, First: 82, Since: 83},
+	want := history.Facts{Version: 1, After: 99,
+		LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81, First: 82, Since: 83},
 		TurnFacts: history.TurnFacts{Turn: 3, GoesOn: true, Agent: "claude", Model: "m-1"}}
 	b := sample(t, "../v2/record-title.json", want)
 	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindStep, Data: b})
@@ -199,8 +212,10 @@ func TestFormatRecordTitle(t *testing.T) {
 	if d := cmp.Diff(want, r.Facts); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	turns := &history.Turns{Version: 1, Open: []*history.OpenTurn{{Session: "s", Title: "do\nit", Agent: "claude", Model: "m-1",
-		Began: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), Tools: []string{"call_1"}, ToolBegan: time.Date(2026, 11, 24, 12, 1, 0, 0, time.UTC)}}}
+	turns := &history.Turns{Version: 1, Open: []*history.OpenTurn{{Session: "s", Title: "do\nit",
+		Agent: "claude", Model: "m-1",
+		Began: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC), Tools: []string{"call_1"},
+		ToolBegan: time.Date(2026, 11, 24, 12, 1, 0, 0, time.UTC)}}}
 	got, _, err := history.DecodeTurns(cas.AppendSum(sample(t, "../v2/turns-title.json", turns)))
 	if err != nil {
 		t.Fatal(err)
@@ -209,17 +224,22 @@ func TestFormatRecordTitle(t *testing.T) {
 		t.Errorf("turns (-want +got):\n%s", d)
 	}
 	var note titleNote
-	if err := json.Unmarshal(sample(t, "../v2/title.json", titleNote{"do\nit"}), &note); err != nil || note.Title != "do\nit" {
+	if err := json.Unmarshal(sample(t, "../v2/title.json", titleNote{"do\nit"}), &note); err != nil ||
+		note.Title != "do\nit" {
 		t.Errorf("note %+v, %v", note, err)
 	}
 }
 
 func TestFormatEdit(t *testing.T) {
 	turn := 3
-	file := fileData{Path: "a\xff", To: "b", Op: patch.Update, Unread: true, BeforeHash: "01", AfterHash: "02", BeforeSHA256: "03", AfterSHA256: "04",
-		Mode: patch.IsFuzzy, Stage: patch.Whitespace, Similarity: 0.5, Replacements: 2, Warnings: []string{"words_differ"}}
-	want := editData{Version: 1, Aborted: true, UndoID: "0123456789abcdef", Undoes: "fedcba9876543210", Session: "s", Turn: &turn,
-		Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Files: []fileData{file}, Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
+	file := fileData{Path: "a\xff", To: "b", Op: patch.Update, Unread: true, BeforeHash: "01", AfterHash: "02",
+		BeforeSHA256: "03", AfterSHA256: "04",
+		Mode: patch.IsFuzzy, Stage: patch.Whitespace, Similarity: 0.5, Replacements: 2,
+		Warnings: []string{"words_differ"}}
+	want := editData{Version: 1, Aborted: true, UndoID: "0123456789abcdef", Undoes: "fedcba9876543210",
+		Session: "s", Turn: &turn,
+		Time: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), Files: []fileData{file},
+		Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
 	checkFull(t, reflect.ValueOf(want))
 	checkFull(t, reflect.ValueOf(file), "Diff")
 	result := want.result()
@@ -240,9 +260,11 @@ func TestFormatEdit(t *testing.T) {
 
 func TestFormatTurns(t *testing.T) {
 	turn := 12
-	open := &history.OpenTurn{Session: "s", Turn: 3, RuntimeTurn: &turn, After: 99, Base: store.State{Tree: store.ID{1}, Coverage: store.ID{2}}, Prev: 98,
-		Leaf: "leaf1", LeafAt: "leaf2", ToolWindows: true, Tools: []string{"call_1"}, Claims: [][]byte{[]byte("a\xff")}, Foreign: [][]byte{[]byte("b")},
-		Held: true, Boot: "boot", Seen: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), End: 97}
+	open := &history.OpenTurn{Session: "s", Turn: 3, RuntimeTurn: &turn, After: 99,
+		Base: store.State{Tree: store.ID{1}, Coverage: store.ID{2}}, Prev: 98,
+		Leaf: "leaf1", LeafAt: "leaf2", ToolWindows: true, Tools: []string{"call_1"}, Claims: [][]byte{[]byte("a\xff")},
+		Foreign: [][]byte{[]byte("b")},
+		Held:    true, Boot: "boot", Seen: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), End: 97}
 	want := &history.Turns{Version: 1, Last: 99, Lost: []uint64{98}, Open: []*history.OpenTurn{open}}
 	checkFull(t, reflect.ValueOf(*want))
 	checkFull(t, reflect.ValueOf(*open), "Title", "Agent", "Model", "Began", "ToolBegan")
@@ -261,7 +283,8 @@ func TestFormatTurns(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if lost, err := history.LostRecords(t.Context(), m.store); err != nil || len(lost) != 2 || lost[0].Seq != 99 || lost[1].Seq != 98 {
+	if lost, err := history.LostRecords(t.Context(), m.store); err != nil || len(lost) != 2 || lost[0].Seq != 99 ||
+		lost[1].Seq != 98 {
 		t.Errorf("LostRecords = %v, %v, want 99 and 98", lost, err)
 	}
 	if err := m.writeTurns([]byte("{}"), false); err != nil { // which no record of this store is
@@ -273,10 +296,12 @@ func TestFormatTurns(t *testing.T) {
 }
 
 func TestFormatPlaces(t *testing.T) {
-	main := places.Place{Root: []byte("/home/u/p\xff"), Dir: vfs.Identity{Dev: 65024, Ino: 1 << 60, Born: 1795431160513558586}, View: "0123456789abcdef"}
+	main := places.Place{Root: []byte("/home/u/p\xff"),
+		Dir: vfs.Identity{Dev: 65024, Ino: 1 << 60, Born: 1795431160513558586}, View: "0123456789abcdef"}
 	linked := main
 	linked.ID, linked.Root = "f70778628d8584b19346a97ed6d6bc10", []byte("/home/u/linked")
-	linked.Git = &places.PlaceGit{Path: []byte("/home/u/p/.git/worktrees/linked"), Name: "linked", Dir: vfs.Identity{Dev: 65024, Ino: 3, Born: 4}}
+	linked.Git = &places.PlaceGit{Path: []byte("/home/u/p/.git/worktrees/linked"), Name: "linked",
+		Dir: vfs.Identity{Dev: 65024, Ino: 3, Born: 4}}
 	want := &places.File{Version: 1, Main: &main, Worktrees: []places.Place{linked}}
 	checkFull(t, reflect.ValueOf(*want))
 	checkFull(t, reflect.ValueOf(linked))

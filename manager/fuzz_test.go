@@ -24,9 +24,11 @@ import (
 
 // FuzzRecord checks that data of a record is refused or can be used.
 func FuzzRecord(f *testing.F) {
-	good := newRecord(&store.Snapshot{Kind: history.KindStep, Base: store.State{Tree: store.ID{1}}, Also: make([]store.State, 2)})
+	good := newRecord(&store.Snapshot{Kind: history.KindStep, Base: store.State{Tree: store.ID{1}},
+		Also: make([]store.State, 2)})
 	good.SetParts([]history.Stretch{{From: store.State{Tree: store.ID{1}}, To: store.State{Tree: store.ID{2}}},
-		{From: store.State{Tree: store.ID{3}}, To: store.State{Tree: store.ID{4}}, Contested: true}}, store.State{Tree: store.ID{4}})
+		{From: store.State{Tree: store.ID{3}}, To: store.State{Tree: store.ID{4}}, Contested: true}},
+		store.State{Tree: store.ID{4}})
 	good.Facts.Untold, good.Facts.Pins = 2, []uint64{3}
 	good.Write()
 	for _, b := range nearmiss.Of(good.Data) {
@@ -59,7 +61,8 @@ func FuzzRecord(f *testing.F) {
 // used.
 func FuzzStepData(f *testing.F) {
 	id := store.ID{1}
-	d := &StepSnapshotData{BaselineTreeHash: &id, SnapshotTreeHash: id, Diff: newDiff(), TurnIndex: 3, SnapshotSeq: 1 << 60, AboveEntryID: "x"}
+	d := &StepSnapshotData{BaselineTreeHash: &id, SnapshotTreeHash: id, Diff: newDiff(), TurnIndex: 3,
+		SnapshotSeq: 1 << 60, AboveEntryID: "x"}
 	for _, b := range nearmiss.Of(encode(d)) {
 		f.Add(b)
 	}
@@ -98,8 +101,10 @@ func FuzzStepData(f *testing.F) {
 func FuzzTurns(f *testing.F) {
 	turn := 3
 	good := encode(&history.Turns{Version: history.TurnsVersion, Last: 9, Open: []*history.OpenTurn{
-		{Session: "s", Turn: 1, After: 7, Base: store.State{Tree: store.ID{1}}, Held: true, Boot: "b", Seen: time.Unix(0, 0).UTC()},
-		{Session: "t", RuntimeTurn: &turn, ToolWindows: true, Tools: []string{"x"}, Claims: [][]byte{[]byte("a")}, End: 8}}})
+		{Session: "s", Turn: 1, After: 7, Base: store.State{Tree: store.ID{1}}, Held: true, Boot: "b",
+			Seen: time.Unix(0, 0).UTC()},
+		{Session: "t", RuntimeTurn: &turn, ToolWindows: true, Tools: []string{"x"},
+			Claims: [][]byte{[]byte("a")}, End: 8}}})
 	for _, b := range nearmiss.Of(good[:len(good)/2]) {
 		f.Add(slices.Concat(b, good[len(good)/2:]))
 	}
@@ -160,7 +165,8 @@ func FuzzTurns(f *testing.F) {
 // written again.
 func FuzzEditRecord(f *testing.F) {
 	good := editData{Version: editVersion, UndoID: "0123456789abcdef", Session: "s", Time: time.Unix(0, 0).UTC(),
-		Files: []fileData{{Path: "a\xff", To: "b", Op: patch.Update, BeforeHash: "00"}}, Raw: [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
+		Files: []fileData{{Path: "a\xff", To: "b", Op: patch.Update, BeforeHash: "00"}},
+		Raw:   [][2][]byte{{[]byte("a\xff"), []byte("b")}}}
 	for _, b := range nearmiss.Of(encode(&good)) {
 		f.Add(b)
 	}

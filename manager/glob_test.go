@@ -111,7 +111,8 @@ func TestGlobOfNothing(t *testing.T) {
 	m := b.open("s")
 	b.initialize(m)
 	b.turn(m, func() { b.write("b.c", "1") })
-	for pattern, want := range map[string]error{"*.nope": ErrUnknown, "**/x/*": ErrUnknown, "*.go": nil, "**": nil, ".": nil, "out": nil} {
+	for pattern, want := range map[string]error{"*.nope": ErrUnknown, "**/x/*": ErrUnknown, "*.go": nil, "**": nil,
+		".": nil, "out": nil} {
 		for _, exact := range []bool{false, true} {
 			_, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "@", Paths: []string{pattern}, Exact: exact})
 			if !errors.Is(err, want) {

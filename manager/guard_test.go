@@ -39,11 +39,12 @@ func TestGuard(t *testing.T) {
 	}
 	one, two, three, exec := file("one", 0o644), file("two", 0o644), file("three", 0o644), file("same", 0o755)
 	same, dir := file("same", 0o644), &tree.Entry{Mode: tree.ModeDir | 0o755, ID: trees.Empty}
-	a := treeOf(trees.Edit{Path: "f", New: one}, trees.Edit{Path: "kept", New: same}, trees.Edit{Path: "mode", New: same}, trees.Edit{Path: "gone", New: one},
-		trees.Edit{Path: "p", New: one})
-	z := treeOf(trees.Edit{Path: "f", New: two}, trees.Edit{Path: "kept", New: same}, trees.Edit{Path: "mode", New: exec}, trees.Edit{Path: "made", New: two},
-		trees.Edit{Path: "p/q", New: two})
-	if err := errors.Join(w.Commit(t.Context(), &store.Snapshot{Session: "trees", Tree: z, Base: store.State{Tree: a}}, 0), w.Close()); err != nil {
+	a := treeOf(trees.Edit{Path: "f", New: one}, trees.Edit{Path: "kept", New: same},
+		trees.Edit{Path: "mode", New: same}, trees.Edit{Path: "gone", New: one}, trees.Edit{Path: "p", New: one})
+	z := treeOf(trees.Edit{Path: "f", New: two}, trees.Edit{Path: "kept", New: same},
+		trees.Edit{Path: "mode", New: exec}, trees.Edit{Path: "made", New: two}, trees.Edit{Path: "p/q", New: two})
+	if err := errors.Join(w.Commit(t.Context(), &store.Snapshot{Session: "trees", Tree: z,
+		Base: store.State{Tree: a}}, 0), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -70,17 +71,22 @@ func TestGuard(t *testing.T) {
 		items []rollback.Item
 		want  string // "": it passes
 	}{
-		{"back", turn, []rollback.Item{put("f", two, one), put("gone", nil, one), del("made", two), put("mode", exec, same)}, ""},
+		{"back", turn, []rollback.Item{put("f", two, one), put("gone", nil, one), del("made", two),
+			put("mode", exec, same)}, ""},
 		{"forth", turn, []rollback.Item{put("f", one, two), del("gone", one), put("made", nil, two)}, ""},
 		{"another content", turn, []rollback.Item{put("f", two, three)}, moment},
 		{"another mode", turn, []rollback.Item{put("f", two, withMode(one, 0o600))}, moment},
 		{"deleted, was there at both", turn, []rollback.Item{del("f", two)}, moment},
 		{"not changed by the turn", turn, []rollback.Item{put("kept", one, same)}, untouched},
 		{"not known to the turn", turn, []rollback.Item{del("user's", three)}, untouched},
-		{"left alone, whatever it would be", turn, []rollback.Item{{Path: "user's", Do: rollback.Skipped, Now: three, New: one}, {Path: "kept", Do: livedir.Nothing, Now: three}}, ""},
-		{"directory", turn, []rollback.Item{put("d", nil, dir), del("e", dir), {Path: "up", Do: rollback.Restore, New: dir, Parent: true}}, ""},
+		{"left alone, whatever it would be", turn,
+			[]rollback.Item{{Path: "user's", Do: rollback.Skipped, Now: three, New: one},
+				{Path: "kept", Do: livedir.Nothing, Now: three}}, ""},
+		{"directory", turn, []rollback.Item{put("d", nil, dir), del("e", dir),
+			{Path: "up", Do: rollback.Restore, New: dir, Parent: true}}, ""},
 		{"no turn", guard{}, []rollback.Item{put("f", two, one)}, untouched},
-		{"deleted, and wanted", turn, []rollback.Item{{Path: "f", Do: rollback.Delete, Now: two, New: one}}, "would be deleted though something is wanted there"},
+		{"deleted, and wanted", turn, []rollback.Item{{Path: "f", Do: rollback.Delete, Now: two, New: one}},
+			"would be deleted though something is wanted there"},
 		{"below a file", turn, []rollback.Item{put("p", nil, one), put("p/q", nil, two)}, `would be written below "p", which is to be a file`},
 		{"instead of a file", turn, []rollback.Item{del("p", one), put("p/q", nil, two)}, ""},
 		{"undo", undo, []rollback.Item{put("f", two, one), del("made", two), put("gone", nil, one)}, ""},
@@ -110,7 +116,8 @@ func TestGuard(t *testing.T) {
 	}{
 		{"made", put("d", nil, dir), nil, ""},
 		{"there", rollback.Item{Path: "d", Do: livedir.Nothing, Now: dir, New: dir}, nil, ""},
-		{"listed", rollback.Item{Path: "d", Do: livedir.Nothing}, []livedir.Made{{Path: "d", Mode: tree.ModeDir | 0o755}}, ""},
+		{"listed", rollback.Item{Path: "d", Do: livedir.Nothing},
+			[]livedir.Made{{Path: "d", Mode: tree.ModeDir | 0o755}}, ""},
 		{"left", rollback.Item{Path: "d", Do: rollback.Skipped, New: dir}, nil, into},
 		{"not to be there", rollback.Item{Path: "d", Do: livedir.Nothing}, []livedir.Made{{Path: "other"}}, into},
 	} {
@@ -128,7 +135,8 @@ func withMode(e *tree.Entry, perm tree.Mode) *tree.Entry {
 
 func wantWrong(t *testing.T, name string, err error, want string) {
 	t.Helper()
-	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "internal error: ")) {
+	if want == "" && err != nil || want != "" &&
+		(err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "internal error: ")) {
 		t.Errorf("%s: %v, want %q", name, err, want)
 	}
 }

@@ -143,7 +143,8 @@ func TestDamagedIsStoredAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		if how == "check" {
-			if damage, _, _, err := health.CheckNext(t.Context(), m.store, m.StoreDir(), 0); err != nil || len(damage) == 0 {
+			if damage, _, _, err := health.CheckNext(t.Context(), m.store, m.StoreDir(), 0); err != nil ||
+				len(damage) == 0 {
 				t.Fatalf("CheckNext = %v, %v", damage, err)
 			}
 		} else {

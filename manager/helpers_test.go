@@ -149,7 +149,8 @@ var idsMade atomic.Uint32
 // append appends a step to the runtime's log.
 func (b *bench) append(data *StepSnapshotData) string {
 	id := newID()
-	b.log.Add(session.Entry{ID: id, ParentID: b.log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(data)})
+	b.log.Add(session.Entry{ID: id, ParentID: b.log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot,
+		Data: encode(data)})
 	return id
 }
 

@@ -123,7 +123,8 @@ var historyPaths = []string{"a", "b", "d/c"}
 func newHistory(t *testing.T, kind historyKind, real bool) *aHistory {
 	start := ruleFiles{"a": ruleText("a0", "a1", "a2", "a3"), "b": ruleText("b0", "b1", "b2", "b3"),
 		"d/keep": "kept\n"} // so that d stays
-	h := &aHistory{storyTeller: newStory(t, kind.merge, real, start), kind: kind, inode: map[string]int{"a": -1, "b": -2}}
+	h := &aHistory{storyTeller: newStory(t, kind.merge, real, start), kind: kind,
+		inode: map[string]int{"a": -1, "b": -2}}
 	h.tools, h.logged, h.detached, h.quiet = kind.tools, kind.logged, kind.divided, true
 	if real && kind.engine {
 		h.engine = newHistoryEngine(h)
@@ -668,7 +669,8 @@ func (h *aHistory) checkBack(before *rules, st historyStep) {
 			h.bad("%v, then %s: the line is %v, it was %v", st, verbs[i], x.line, y.line)
 		}
 		for _, p := range ruleKeys(x.in, y.in) {
-			if exp := y.expects(p, y.in[p]); !x.in[p].is(y.in[p]) || x.expects(p, x.in[p]) != exp && exp != ruleUnknown {
+			if exp := y.expects(p, y.in[p]); !x.in[p].is(y.in[p]) ||
+				x.expects(p, x.in[p]) != exp && exp != ruleUnknown {
 				h.bad("%v, then %s: the standing of %s is not as it was", st, verbs[i], p)
 			}
 		}
@@ -726,7 +728,8 @@ func (h *aHistory) probe() {
 				fmt.Sscan(n, &q.back)
 			}
 			a, _ := h.rules.preview(q)
-			r, err := h.m[name].RestoreFiles(h.Context(), &RestoreOptions{Target: target, OnDirty: h.policy(), Preview: true})
+			r, err := h.m[name].RestoreFiles(h.Context(),
+				&RestoreOptions{Target: target, OnDirty: h.policy(), Preview: true})
 			dirty := !h.isMoreDirty(r, a)
 			got, want := storyAnswer(r, err, dirty), storyRuleAnswer(a, dirty)
 			if got != want && (want != "unknown" || got != "nothing") && !leavesMore(r, a) {

@@ -195,7 +195,8 @@ func TestHunkParts(t *testing.T) {
 		t.Errorf("with all parts back the hunk is %s, the other one %s", after[1].State, after[0].State)
 	}
 	b.holds("a", "one\nkept\n"+text("old")+"the end\n")
-	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: []string{whole[1].ID}}); !errors.Is(err, ErrNothing) {
+	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"},
+		Hunks: []string{whole[1].ID}}); !errors.Is(err, ErrNothing) {
 		t.Errorf("a hunk whose parts are all back: %v", err)
 	}
 	if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Hunks: []string{whole[0].ID}}); err != nil {

@@ -89,7 +89,8 @@ func (b *bench) onlyChanged(before trace, paths ...string) {
 // gitDir makes a directory look like a repository to us.
 func (b *bench) gitDir(dir string) {
 	b.Helper()
-	for name, content := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tbare = false\n", "refs/heads/main": strings.Repeat("1", 40) + "\n", "objects/info/packs": "\n"} {
+	for name, content := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tbare = false\n",
+		"refs/heads/main": strings.Repeat("1", 40) + "\n", "objects/info/packs": "\n"} {
 		b.write(filepath.Join(dir, ".git", name), content)
 	}
 }
@@ -162,7 +163,8 @@ func TestIncidents(t *testing.T) {
 		b.restore(m, &RestoreOptions{Target: "start", Exact: true})
 		b.onlyChanged(before, "sub/f")
 		for _, p := range []string{"../top", filepath.Join(b.dir, "top")} {
-			if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", Paths: []string{p}}); !errors.Is(err, ErrOutside) {
+			if _, err := m.RestoreFiles(t.Context(),
+				&RestoreOptions{Target: "start", Paths: []string{p}}); !errors.Is(err, ErrOutside) {
 				t.Errorf("restore of %q: %v, want %v", p, err, ErrOutside)
 			}
 		}
@@ -172,7 +174,8 @@ func TestIncidents(t *testing.T) {
 		if _, err := exec.LookPath("git"); err != nil {
 			t.Skip("git is not there to make a worktree")
 		}
-		for _, args := range []string{"init -q main", "-C main -c user.name=a -c user.email=a@b commit -q --allow-empty -m x", "-C main worktree add -q ../wt"} {
+		for _, args := range []string{"init -q main",
+			"-C main -c user.name=a -c user.email=a@b commit -q --allow-empty -m x", "-C main worktree add -q ../wt"} {
 			cmd := exec.Command("git", strings.Fields(args)...)
 			cmd.Dir = b.dir
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -180,7 +183,8 @@ func TestIncidents(t *testing.T) {
 			}
 		}
 		open := func(dir, id string) *FileSnapshotManager {
-			m, err := Open(t.Context(), filepath.Join(b.dir, dir), &Options{StoreRoot: b.stores, Session: id, AnySession: true})
+			m, err := Open(t.Context(), filepath.Join(b.dir, dir),
+				&Options{StoreRoot: b.stores, Session: id, AnySession: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +201,8 @@ func TestIncidents(t *testing.T) {
 		entry := b.turn(m, func() { b.write("main/f", "agent") })
 		b.turn(o, func() { b.write("wt/f", "wt") })
 		before := b.traceOf(b.dir)
-		for _, opts := range []*RestoreOptions{{Target: entry}, {Target: entry, Exact: true}, {Target: entry, Paths: []string{"f"}}} {
+		for _, opts := range []*RestoreOptions{{Target: entry}, {Target: entry, Exact: true},
+			{Target: entry, Paths: []string{"f"}}} {
 			if _, err := o.RestoreFiles(t.Context(), opts); !errors.Is(err, ErrOtherSession) {
 				t.Errorf("%+v: %v, want %v", opts, err, ErrOtherSession)
 			}
@@ -225,7 +230,8 @@ func TestIncidents(t *testing.T) {
 	})
 	t.Run("9 odd names and bytes", func(t *testing.T) {
 		b := newBench(t)
-		names := []string{"new\nline", "\xff\xfe", "tab\there", " space ", "-rf", "*", "[a]", "\\", "$HOME", "é", "e\u0301", "nul", strings.Repeat("n", 255), "d\n/\x01"}
+		names := []string{"new\nline", "\xff\xfe", "tab\there", " space ", "-rf", "*", "[a]", "\\", "$HOME", "é",
+			"e\u0301", "nul", strings.Repeat("n", 255), "d\n/\x01"}
 		contents := []string{"", "\x00\xff", "crlf\r\nlf\ncr\r", "\ufeffbom", "no newline", strings.Repeat("\n", 1000)}
 		for i, name := range names {
 			b.write(name, contents[i%len(contents)])
@@ -299,12 +305,14 @@ func TestIncidents(t *testing.T) {
 		b.initialize(m)
 		b.turn(m, func() { b.write("dir/a", "2"); b.write("dir/made", "2") })
 		b.remove("dir")
-		if err := errors.Join(os.WriteFile(filepath.Join(outside, "a"), []byte("2"), 0o644), os.WriteFile(filepath.Join(outside, "made"), []byte("2"), 0o644),
+		if err := errors.Join(os.WriteFile(filepath.Join(outside, "a"), []byte("2"), 0o644),
+			os.WriteFile(filepath.Join(outside, "made"), []byte("2"), 0o644),
 			os.Symlink(outside, filepath.Join(b.dir, "dir"))); err != nil {
 			t.Fatal(err)
 		}
 		kept := b.traceOf(outside)
-		for _, opts := range []*RestoreOptions{{Target: "start"}, {Target: "start", OnDirty: "overwrite"}, {Target: "start", Paths: []string{"dir/a"}}} {
+		for _, opts := range []*RestoreOptions{{Target: "start"}, {Target: "start", OnDirty: "overwrite"},
+			{Target: "start", Paths: []string{"dir/a"}}} {
 			if _, err := m.RestoreFiles(t.Context(), opts); err != nil {
 				t.Logf("%+v: %v", opts, err)
 			}
@@ -411,14 +419,16 @@ func TestIncidentKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), "RESTORE_DIR="+b.dir, "SESSION_STORES="+b.stores, "RESTORE_KILL="+strconv.Itoa(at))
+		cmd.Env = append(os.Environ(), "RESTORE_DIR="+b.dir, "SESSION_STORES="+b.stores,
+			"RESTORE_KILL="+strconv.Itoa(at))
 		out, err := cmd.CombinedOutput()
 		killed := strings.Contains(fmt.Sprint(err), "killed")
 		if err != nil && !killed {
 			t.Fatalf("operation %d: %v\n%s", at, err, out)
 		}
 		for p, content := range b.files() {
-			if !strings.Contains(p, ".boo-") && !strings.HasPrefix(p, "moved/") && content != before[p] && content != after[p] {
+			if !strings.Contains(p, ".boo-") && !strings.HasPrefix(p, "moved/") && content != before[p] &&
+				content != after[p] {
 				t.Errorf("operation %d: %s holds %q", at, p, content)
 			}
 		}

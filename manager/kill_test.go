@@ -140,7 +140,8 @@ func TestKilled(t *testing.T) {
 			t.Errorf("turn %s was acknowledged with tree %s, and has %q", entry, tree, steps[entry])
 		}
 	}
-	t.Logf("%d kills, %d turns acknowledged, %d on record, %d interrupted", *crashRounds, len(acked), len(steps), interrupted)
+	t.Logf("%d kills, %d turns acknowledged, %d on record, %d interrupted",
+		*crashRounds, len(acked), len(steps), interrupted)
 	if len(acked) == 0 {
 		t.Error("no turn was acknowledged: nothing was tested")
 	}

@@ -78,7 +78,8 @@ func TestLongSession(t *testing.T) {
 				}
 				if kind == "restores" {
 					target := []string{"start", "turn:0"}[i%2]
-					if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: target, Paths: []string{"a"}}); err != nil {
+					if _, err := m.RestoreFiles(t.Context(),
+						&RestoreOptions{Target: target, Paths: []string{"a"}}); err != nil {
 						t.Fatal(err)
 					}
 				} else {
@@ -100,7 +101,8 @@ func BenchmarkHistory(b *testing.B) {
 			b.Run(fmt.Sprintf("turns=%d/changing=%d%%", n, min(every, 1)*50), func(b *testing.B) {
 				dir, root := b.TempDir(), b.TempDir()
 				write := func(i int) {
-					if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("file", i%10)), []byte(fmt.Sprint(i)), 0o644); err != nil {
+					if err := os.WriteFile(filepath.Join(dir, fmt.Sprint("file", i%10)),
+						[]byte(fmt.Sprint(i)), 0o644); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -127,13 +129,17 @@ func BenchmarkHistory(b *testing.B) {
 				b.Run("a manager for each turn", func(b *testing.B) {
 					benchTurnsIn(b, dir, &Options{StoreRoot: root, Session: "s"}, true)
 				})
-				b.Run("engine=no", func(b *testing.B) { benchTurnsIn(b, dir, &Options{StoreRoot: root, Session: "s"}, false) })
+				b.Run("engine=no", func(b *testing.B) {
+					benchTurnsIn(b, dir, &Options{StoreRoot: root, Session: "s"}, false)
+				})
 				e, err := NewEngine(&EngineOptions{StoreRoot: root})
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer e.Close()
-				b.Run("engine=yes", func(b *testing.B) { benchTurnsIn(b, dir, &Options{Engine: e, Session: "s"}, false) })
+				b.Run("engine=yes", func(b *testing.B) {
+					benchTurnsIn(b, dir, &Options{Engine: e, Session: "s"}, false)
+				})
 			})
 		}
 	}
@@ -178,7 +184,8 @@ func benchTurnsIn(b *testing.B, dir string, opts *Options, anew bool) {
 					b.Fatal(err)
 				}
 				if c == "a file" {
-					if err := os.WriteFile(filepath.Join(dir, "changed"), []byte(fmt.Sprint(i, time.Now())), 0o644); err != nil {
+					if err := os.WriteFile(filepath.Join(dir, "changed"),
+						[]byte(fmt.Sprint(i, time.Now())), 0o644); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -65,7 +65,8 @@ func TestLostNewest(t *testing.T) {
 				t.Fatal(err)
 			}
 			whens := []string{"at once", "after a turn"}
-			if len(c.hide) > 0 && c.hide[0] == "turns" { // the turn finds the same directory, and records it by the same number
+			// the turn finds the same directory, and records it by the same number
+			if len(c.hide) > 0 && c.hide[0] == "turns" {
 				whens = whens[:1]
 			}
 			for _, when := range whens {

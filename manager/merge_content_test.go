@@ -205,7 +205,8 @@ func (w *writers) session(t *testing.T) (merged, conflicts int) {
 		for _, who := range []string{"user", "other"} {
 			has := linesOf(after, who)
 			for l, n := range linesOf(before, who) {
-				if has[l] < n && (!w.moves || r.IsComplete()) { // a turn may have moved it, and one of two files is in conflict
+				// a turn may have moved it, and one of two files is in conflict
+				if has[l] < n && (!w.moves || r.IsComplete()) {
 					t.Errorf("restore %s: the line %q is lost:\n%s\n%+v", target, l, cmp.Diff(before, after), r.Items)
 				}
 			}

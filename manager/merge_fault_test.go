@@ -178,7 +178,8 @@ func TestMergeGivenUp(t *testing.T) {
 			t.Errorf("operation %d, %v:\n%s", at, err, cmp.Diff(before, got))
 		}
 		b.initialize(m)
-		if r, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", OnDirty: rollback.Merge}); err != nil {
+		if r, err := m.RestoreFiles(t.Context(),
+			&RestoreOptions{Target: "start", OnDirty: rollback.Merge}); err != nil {
 			t.Errorf("operation %d, once more: %+v, %v", at, r, err)
 		}
 		b.expectFiles(after)
@@ -293,7 +294,8 @@ func TestMergeDamaged(t *testing.T) {
 			r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
 			b.expectFiles(files{"f": c.user, "g": "old"})
 			told := slices.ContainsFunc(r.Items, func(it rollback.Item) bool {
-				return it.Path == "f" && it.Do == rollback.Skipped && strings.Contains(it.Why, "does not match its checksum")
+				return it.Path == "f" && it.Do == rollback.Skipped &&
+					strings.Contains(it.Why, "does not match its checksum")
 			})
 			if told == c.restored {
 				t.Errorf("%+v", r.Items)

@@ -39,11 +39,13 @@ func TestMergeWholePaths(t *testing.T) {
 	}{
 		{"text", file(text, 0o644), file(turn, 0o644), file(user, 0o644), "-rw-r--r-- " + both, ""},
 		{"the turn's mode", file(text, 0o644), file(text, 0o755), file(both, 0o755), "-rw-r--r-- " + both, ""},
-		{"both, and the turn's mode", file(text, 0o644), file(turn, 0o755), file(user, 0o755), "-rw-r--r-- " + both, ""},
+		{"both, and the turn's mode", file(text, 0o644), file(turn, 0o755), file(user, 0o755),
+			"-rw-r--r-- " + both, ""},
 		{"the user's mode", file(text, 0o644), file(turn, 0o644), file(turn, 0o600), "-rw------- " + text, ""},
 		{"the same lines", file(text, 0o644), file(turn, 0o644), file("1!\n2\n3\n", 0o644), "",
 			"conflict: you and turn 0 changed the same lines"},
-		{"line ends", file(text, 0o644), file(turn, 0o644), file("one\r\n2\r\n3\r\n", 0o644), "-rw-r--r-- 1\r\n2\r\n3\r\n", ""},
+		{"line ends", file(text, 0o644), file(turn, 0o644), file("one\r\n2\r\n3\r\n", 0o644),
+			"-rw-r--r-- 1\r\n2\r\n3\r\n", ""},
 		{"line ends, with an edit", file(text, 0o644), file(turn, 0o644), file("one\r\n2\r\nthree\r\n", 0o644),
 			"-rw-r--r-- 1\r\n2\r\nthree\r\n", ""},
 		{"the turn's line ends", file(text, 0o644), file("1\r\n2\r\n3\r\n", 0o644), file("1\r\n2\r\nthree\r\n", 0o644),
@@ -55,7 +57,8 @@ func TestMergeWholePaths(t *testing.T) {
 			"conflict: turn 0 deleted it, and it was made again meanwhile"},
 		{"deleted by the user", file(text, 0o644), file(turn, 0o644), none, "",
 			"conflict: it was deleted meanwhile, and turn 0 changed it"},
-		{"links", link("a"), link("b"), link("c"), "", "conflict: you and turn 0 changed it, and only files are merged"},
+		{"links", link("a"), link("b"), link("c"), "",
+			"conflict: you and turn 0 changed it, and only files are merged"},
 		{"a link now", file(text, 0o644), file(turn, 0o644), link("c"), "",
 			"conflict: you and turn 0 changed it, and only files are merged"},
 		{"binary", file(text+"\x00", 0o644), file(turn+"\x00", 0o644), file(user+"\x00", 0o644), "",
@@ -89,7 +92,8 @@ func TestMergeWholePaths(t *testing.T) {
 				if _, err := m.Undo(t.Context(), nil); err != nil {
 					t.Error(err)
 				}
-			case len(r.Merged) != 0 || len(r.Items) != 1 || r.Items[0].Why != c.why || !r.Items[0].Dirty || r.IsComplete():
+			case len(r.Merged) != 0 || len(r.Items) != 1 || r.Items[0].Why != c.why ||
+				!r.Items[0].Dirty || r.IsComplete():
 				t.Errorf("%+v, want it to stay: %s", r.Items, c.why)
 			}
 			if got := lookAt(t, p); got != was {

@@ -72,7 +72,8 @@ func slipCases(t *testing.T) (list []*slipCase) {
 func (c *slipCase) parse() (*patch.Patch, error) {
 	if c.hasOld {
 		h := patch.Hunk{Old: []byte(c.old), New: []byte(c.new)}
-		return &patch.Patch{Format: patch.EditList, Files: []patch.FilePatch{{Op: patch.Update, Path: c.head["path"], Hunks: []patch.Hunk{h}}}}, nil
+		return &patch.Patch{Format: patch.EditList,
+			Files: []patch.FilePatch{{Op: patch.Update, Path: c.head["path"], Hunks: []patch.Hunk{h}}}}, nil
 	}
 	return patch.Parse(patch.Format(c.head["format"]), []byte(c.patch), c.head["path"])
 }
@@ -186,7 +187,8 @@ func TestMistakes(t *testing.T) {
 			if got == "wrong" && (mode != "memory" || !c.warned()) {
 				t.Errorf("%s, %s: wrong, and no warning of it", c.name, mode)
 			}
-			if says := c.head["says"]; err != nil && says != "" && mode == "default" && !strings.Contains(err.Error(), says) {
+			if says := c.head["says"]; err != nil && says != "" && mode == "default" &&
+				!strings.Contains(err.Error(), says) {
 				t.Errorf("%s, %s: %v, want %q", c.name, mode, err, says)
 			}
 			var refused *EditError
@@ -197,7 +199,8 @@ func TestMistakes(t *testing.T) {
 	}
 	var summary []string
 	for _, mode := range []string{"default", "fuzzy", "memory"} {
-		summary = append(summary, fmt.Sprintf("%s: %d right, %d refused, %d wrong", mode, count[mode+" right"], count[mode+" refused"], count[mode+" wrong"]))
+		summary = append(summary, fmt.Sprintf("%s: %d right, %d refused, %d wrong", mode, count[mode+" right"],
+			count[mode+" refused"], count[mode+" wrong"]))
 	}
 	t.Logf("%d cases; %s", len(cases), strings.Join(summary, "; "))
 }

@@ -135,11 +135,13 @@ type modelStep struct {
 	after   world
 	changes map[string]modelChange
 	pieces  map[string][]modelPiece
-	on      *modelStep // that it builds on, the one before it in time, since the files are never brought back; nil: the start
-	above   string     // leaf of the log when its turn ended
-	entry   string     // "": the log was not given it yet
-	late    bool       // the log was given it later
-	order   int        // in which it was recorded
+	// that it builds on, the one before it in time, since the files are never brought back; nil:
+	// the start
+	on    *modelStep
+	above string // leaf of the log when its turn ended
+	entry string // "": the log was not given it yet
+	late  bool   // the log was given it later
+	order int    // in which it was recorded
 }
 
 type modelChange struct {
@@ -271,7 +273,8 @@ func (md *model) move() {
 		md.Fatal(err)
 	}
 	md.dir = to
-	if m, err := Open(md.Context(), to, &Options{StoreRoot: md.stores, Session: "one"}); !errors.Is(err, places.ErrMovedAway) {
+	if m, err := Open(md.Context(), to, &Options{StoreRoot: md.stores, Session: "one"}); !errors.Is(err,
+		places.ErrMovedAway) {
 		md.Fatalf("open a directory that was moved: %v, %v; want ErrMovedAway", m, err)
 	}
 	opts := &places.AdoptOptions{StoreRoot: md.stores}
@@ -301,7 +304,8 @@ func (md *model) reopen(s *modelSession) {
 		}
 	}
 	var err error
-	if s.m, err = Open(md.Context(), md.dir, &Options{StoreRoot: md.stores, Session: s.id, ToolWindows: s.byTools}); err != nil {
+	if s.m, err = Open(md.Context(), md.dir, &Options{StoreRoot: md.stores, Session: s.id,
+		ToolWindows: s.byTools}); err != nil {
 		md.Fatal(err)
 	}
 	if err := s.m.RebuildIndex(md.Context(), s.log); err != nil {
@@ -388,7 +392,8 @@ func (md *model) finish(s *modelSession) {
 		queue := slices.Clone(s.untold)
 		if len(changes) > 0 {
 			md.seq++
-			own = &modelStep{turn: s.turn, before: s.before, after: md.last, changes: changes, pieces: pieces, on: s.newest, above: s.log.Leaf(), order: md.seq}
+			own = &modelStep{turn: s.turn, before: s.before, after: md.last, changes: changes, pieces: pieces,
+				on: s.newest, above: s.log.Leaf(), order: md.seq}
 			queue = append(queue, own)
 		}
 		calls, failed := 0, false
@@ -403,12 +408,15 @@ func (md *model) finish(s *modelSession) {
 				return "", full
 			}
 			calls++
-			if step.late = step != own; step.late != d.Late || step.late && d.AboveEntryID != step.above || d.TurnIndex != step.turn {
-				md.Errorf("session %s: told of turn %d above %q, want turn %d above %q", s.id, d.TurnIndex, d.AboveEntryID, step.turn, step.above)
+			if step.late = step != own; step.late != d.Late || step.late && d.AboveEntryID != step.above ||
+				d.TurnIndex != step.turn {
+				md.Errorf("session %s: told of turn %d above %q, want turn %d above %q", s.id, d.TurnIndex,
+					d.AboveEntryID, step.turn, step.above)
 			}
 			id := md.name("step")
 			s.steps[id], step.entry = step, id
-			s.log.Add(session.Entry{ID: id, ParentID: s.log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(d)})
+			s.log.Add(session.Entry{ID: id, ParentID: s.log.Leaf(), Type: "custom",
+				CustomType: sessionlog.StepSnapshot, Data: encode(d)})
 			if s.returns == "nothing" {
 				return "", nil
 			}
@@ -440,7 +448,8 @@ func (md *model) finish(s *modelSession) {
 		if part.diff == nil {
 			continue
 		}
-		for status, list := range map[string][]string{"added": part.diff.Added, "modified": part.diff.Modified, "deleted": part.diff.Deleted} {
+		for status, list := range map[string][]string{"added": part.diff.Added, "modified": part.diff.Modified,
+			"deleted": part.diff.Deleted} {
 			for _, p := range list {
 				owner := part.owner
 				if owner == OwnTurn && changes[p].owner == Claimed {
@@ -473,7 +482,8 @@ func (md *model) changes(s *modelSession) (map[string]modelChange, map[string][]
 			continue
 		}
 		contested := len(iv.windows) > 1
-		if n := len(pieces); n > 0 && pieces[n-1].contested == contested && (joined || cmp.Diff(pieces[n-1].to, iv.from, cmp.AllowUnexported(node{})) == "") {
+		if n := len(pieces); n > 0 && pieces[n-1].contested == contested &&
+			(joined || cmp.Diff(pieces[n-1].to, iv.from, cmp.AllowUnexported(node{})) == "") {
 			pieces[n-1].to = iv.to
 		} else {
 			pieces = append(pieces, window{iv, contested})
@@ -513,7 +523,8 @@ func (md *model) changes(s *modelSession) (map[string]modelChange, map[string][]
 			}
 			if first[p] == nil {
 				first[p], owners[p] = pc.from, owner
-			} else if mixed[p] = mixed[p] || netChange(last[p], pc.from, p) != "none"; owner == Contested || owners[p] != Contested && owner == Claimed {
+			} else if mixed[p] = mixed[p] || netChange(last[p], pc.from, p) != "none"; owner == Contested ||
+				owners[p] != Contested && owner == Claimed {
 				owners[p] = owner
 			}
 			last[p] = pc.to
@@ -638,7 +649,8 @@ func (md *model) editOnce() {
 	name := modelNames[md.rng.IntN(len(modelNames))]
 	p := filepath.Join(md.dir, name)
 	content := []string{"", "one line", "lines\n1\n2\n3\n", "crlf\r\nline\r\n", "bin\x00ary", "\xff\xfe not utf-8\n",
-		strings.Repeat("long\n", 50) + fmt.Sprint(md.rng.IntN(100)) + "\n" + strings.Repeat("tail\n", 50), fmt.Sprint(md.rng.IntN(10))}[md.rng.IntN(8)]
+		strings.Repeat("long\n", 50) + fmt.Sprint(md.rng.IntN(100)) + "\n" + strings.Repeat("tail\n", 50),
+		fmt.Sprint(md.rng.IntN(10))}[md.rng.IntN(8)]
 	var err error
 	clear := func(p string) { // a file in the way of a directory goes
 		for q := filepath.Dir(p); q != md.dir; q = filepath.Dir(q) {
@@ -714,9 +726,11 @@ func (md *model) verify(s *modelSession) {
 				for p, c := range st.changes {
 					row, ok := want[p]
 					if !ok {
-						row = ModifiedFileInfo{Path: p, Status: c.status, TurnIndex: st.turn, EntryID: st.entry, Owner: c.owner, PathBytes: words.BytesUnlessText(p)}
+						row = ModifiedFileInfo{Path: p, Status: c.status, TurnIndex: st.turn, EntryID: st.entry,
+							Owner: c.owner, PathBytes: words.BytesUnlessText(p)}
 						if back {
-							row.Status = map[string]string{"added": "deleted", "deleted": "added", "modified": "modified"}[c.status]
+							row.Status = map[string]string{"added": "deleted", "deleted": "added",
+								"modified": "modified"}[c.status]
 						}
 					}
 					row.LastTurnIndex, row.LastEntryID = st.turn, st.entry
@@ -736,7 +750,8 @@ func (md *model) verify(s *modelSession) {
 			got := make(map[string]ModifiedFileInfo)
 			cursor := ""
 			for {
-				answer, err := s.m.ModifiedFiles(md.Context(), &Range{From: from.rev, To: to.rev, All: true, Limit: md.rng.IntN(4), Cursor: cursor})
+				answer, err := s.m.ModifiedFiles(md.Context(),
+					&Range{From: from.rev, To: to.rev, All: true, Limit: md.rng.IntN(4), Cursor: cursor})
 				if err != nil {
 					md.Fatalf("ModifiedFiles(%s, %s): %v", from.rev, to.rev, err)
 				}
@@ -925,7 +940,8 @@ func (md *model) checkDiff(s *modelSession, from, to string, old, new world, p s
 		raw     []byte
 		hash    *store.ID
 		mode    *string
-	}{{a, got.OldContent, got.OldBytes, got.OldHash, got.OldMode}, {b, got.NewContent, got.NewBytes, got.NewHash, got.NewMode}} {
+	}{{a, got.OldContent, got.OldBytes, got.OldHash, got.OldMode},
+		{b, got.NewContent, got.NewBytes, got.NewHash, got.NewMode}} {
 		if side.want == nil {
 			if side.content != nil || side.raw != nil || side.hash != nil || side.mode != nil {
 				md.Errorf("FileDiff(%q, %s, %s) = %+v: one side is absent", p, from, to, got)
@@ -936,8 +952,10 @@ func (md *model) checkDiff(s *modelSession, from, to string, old, new world, p s
 		if side.content != nil {
 			content = *side.content
 		}
-		if content != side.want.content || *side.hash != object.Hash(object.Blob, []byte(content)) || *side.mode != fmt.Sprintf("%06o", filediff.GitMode(side.want.mode)) {
-			md.Errorf("FileDiff(%q, %s, %s) = %+v, want content %q, mode %s", p, from, to, got, side.want.content, side.want.mode)
+		if content != side.want.content || *side.hash != object.Hash(object.Blob, []byte(content)) ||
+			*side.mode != fmt.Sprintf("%06o", filediff.GitMode(side.want.mode)) {
+			md.Errorf("FileDiff(%q, %s, %s) = %+v, want content %q, mode %s", p, from, to, got,
+				side.want.content, side.want.mode)
 		}
 	}
 	text := got.UnifiedDiff
@@ -972,7 +990,8 @@ type diffCase struct {
 func applyAll(t *testing.T, cases []diffCase) {
 	t.Helper()
 	for i, c := range cases[:min(len(cases), 25)] {
-		for _, tool := range [][]string{{"git", "apply", "-p0", "-"}, {"patch", "-p0", "-s", "--no-backup-if-mismatch"}} {
+		for _, tool := range [][]string{{"git", "apply", "-p0", "-"},
+			{"patch", "-p0", "-s", "--no-backup-if-mismatch"}} {
 			if tool[0] == "patch" && (strings.ContainsAny(path.Base(c.path), "\n") || isLink(c.old) || isLink(c.new)) {
 				continue // GNU patch 2.7.6 refuses these: see package patch
 			}

@@ -110,7 +110,8 @@ func TestMergeMoved(t *testing.T) {
 					t.Errorf("it was at %v, want %v", was, c.was)
 				}
 				if c.was != nil && !r.IsComplete() || c.want == nil && r.IsComplete() {
-					t.Errorf("restored %q, deleted %q, conflicts %+v, items %+v", r.Restored, r.Deleted, r.Conflicts, r.Items)
+					t.Errorf("restored %q, deleted %q, conflicts %+v, items %+v", r.Restored, r.Deleted,
+						r.Conflicts, r.Items)
 				}
 				if len(r.Restored)+len(r.Deleted) == 0 {
 					return
@@ -129,7 +130,8 @@ func TestMergeMoved(t *testing.T) {
 					b.write(p, want[p]+"more\n")
 				}
 				b.initialize(m)
-				if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "turn:0", OnDirty: rollback.Merge}); err != nil {
+				if _, err := m.RestoreFiles(t.Context(),
+					&RestoreOptions{Target: "turn:0", OnDirty: rollback.Merge}); err != nil {
 					t.Fatal(err)
 				}
 				again := make(files)

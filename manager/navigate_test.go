@@ -159,7 +159,8 @@ func TestNavigateTree(t *testing.T) {
 		}
 		b.expectFiles(files{"a": "1", "b": "1"})
 		b.turn(b.open("s"), func() { b.write("c", "1") })
-		if d := cmp.Diff(map[string]string{"a": "added turn", "b": "added turn", "c": "added turn"}, brief(b.modified(m, nil))); d != "" {
+		if d := cmp.Diff(map[string]string{"a": "added turn", "b": "added turn", "c": "added turn"},
+			brief(b.modified(m, nil))); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}
 		if _, err := m.NavigateTree(t.Context(), first, &NavigateOptions{Summarize: true, Summary: "x"}); err != nil {

@@ -99,7 +99,8 @@ func (b *bench) put(m *FileSnapshotManager, w world) store.ID {
 // stands for what was on the disk then.
 func TestPiSessions(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"pi-0.73.1/main", "pi-0.73.1/clone", "pi-0.73.1/label-clone", "pi-1.5.2/main", "pi-1.5.2/clone"} {
+	for _, name := range []string{"pi-0.73.1/main", "pi-0.73.1/clone", "pi-0.73.1/label-clone", "pi-1.5.2/main",
+		"pi-1.5.2/clone"} {
 		if testing.Short() && !strings.HasSuffix(name, "/main") {
 			continue
 		}
@@ -250,8 +251,10 @@ func testPiSession(t *testing.T, name string) {
 					}
 					continue
 				}
-				if (a == nil) != (diff.OldHash == nil) || a != nil && *diff.OldHash != object.Hash(object.Blob, []byte(a.content)) ||
-					(z == nil) != (diff.NewHash == nil) || z != nil && *diff.NewHash != object.Hash(object.Blob, []byte(z.content)) {
+				if (a == nil) != (diff.OldHash == nil) ||
+					a != nil && *diff.OldHash != object.Hash(object.Blob, []byte(a.content)) ||
+					(z == nil) != (diff.NewHash == nil) ||
+					z != nil && *diff.NewHash != object.Hash(object.Blob, []byte(z.content)) {
 					t.Errorf("FileDiff(%s, %s, %s) = %+v", p, from.id, to.id, diff)
 				}
 			}
@@ -270,7 +273,8 @@ func firstStep(log *session.Tree, e *session.Entry, steps map[string]*StepSnapsh
 		if steps[c.ID] == nil || err != nil {
 			continue
 		}
-		if i := slices.Index(path, e); i >= 0 && !slices.ContainsFunc(path[i+1:], func(e *session.Entry) bool { return e.Role == "user" }) {
+		if i := slices.Index(path, e); i >= 0 &&
+			!slices.ContainsFunc(path[i+1:], func(e *session.Entry) bool { return e.Role == "user" }) {
 			return c
 		}
 	}
@@ -295,7 +299,8 @@ func stepOfTurn(log *session.Tree, e *session.Entry, steps map[string]*StepSnaps
 		}
 		turn := true
 		for _, between := range path[i+1:] {
-			turn = turn && between.Role != "assistant" && between.Role != "user" && (steps[between.ID] == nil || between == c)
+			turn = turn && between.Role != "assistant" && between.Role != "user" &&
+				(steps[between.ID] == nil || between == c)
 		}
 		if turn {
 			return c

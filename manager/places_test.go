@@ -44,7 +44,8 @@ func (y *yard) path(name string) string { return filepath.Join(y.base, filepath.
 
 func (y *yard) write(name, content string) {
 	y.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(y.path(name)), 0o755), os.WriteFile(y.path(name), []byte(content), 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(y.path(name)), 0o755),
+		os.WriteFile(y.path(name), []byte(content), 0o644)); err != nil {
 		y.Fatal(err)
 	}
 }
@@ -158,7 +159,8 @@ func TestMovedProject(t *testing.T) {
 		}
 		b := &bench{T: t}
 		b.restore(m, &RestoreOptions{Target: "turn:0"})
-		if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("zero"), New: []byte("edited")}); err != nil {
+		if _, err := m.ApplyEdits(t.Context(), &EditRequest{Path: "a", Old: []byte("zero"),
+			New: []byte("edited")}); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -170,7 +172,8 @@ func TestMovedProject(t *testing.T) {
 	var away *places.MovedError
 	for _, readOnly := range []bool{true, false} {
 		m, err := Open(t.Context(), y.path("q"), &Options{StoreRoot: y.stores, Session: "s", ReadOnly: readOnly})
-		if !errors.Is(err, places.ErrMovedAway) || !errors.As(err, &away) || away.From != y.path("p") || away.To != y.path("q") || !away.Sure {
+		if !errors.Is(err, places.ErrMovedAway) || !errors.As(err, &away) || away.From != y.path("p") ||
+			away.To != y.path("q") || !away.Sure {
 			t.Fatalf("Open of what was moved: %v, %v; want a MovedError from p to q", m, err)
 		}
 	}
@@ -180,7 +183,8 @@ func TestMovedProject(t *testing.T) {
 	if got := y.timeline("p", "s"); !slices.Equal(got, before) { // what is gone can be read
 		t.Errorf("timeline of p: %q, want %q", got, before)
 	}
-	if m, err := Open(t.Context(), y.path("p"), &Options{StoreRoot: y.stores, Session: "s"}); !errors.Is(err, fs.ErrNotExist) {
+	if m, err := Open(t.Context(), y.path("p"), &Options{StoreRoot: y.stores,
+		Session: "s"}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Open to write of what is gone: %v, %v", m, err)
 	}
 
@@ -262,7 +266,8 @@ func TestMovedBelow(t *testing.T) {
 	y.move("repo", "moved")
 	y.gitRun("moved", "worktree", "repair")
 	// The store is recognised from any of them.
-	if _, err := Open(t.Context(), y.path("linked"), &Options{StoreRoot: y.stores, Session: "s"}); !errors.Is(err, places.ErrMovedAway) {
+	if _, err := Open(t.Context(), y.path("linked"),
+		&Options{StoreRoot: y.stores, Session: "s"}); !errors.Is(err, places.ErrMovedAway) {
 		t.Errorf("Open of the linked one: %v", err)
 	}
 	y.adopt("moved/sub", "")
@@ -301,7 +306,9 @@ func TestMovedWorktree(t *testing.T) {
 		}
 	})
 	var away *places.MovedError
-	if _, err := Open(t.Context(), y.path("elsewhere"), &Options{StoreRoot: y.stores, Session: "s"}); !errors.As(err, &away) || away.From != y.path("wt") || away.IsWhole() {
+	if _, err := Open(t.Context(), y.path("elsewhere"),
+		&Options{StoreRoot: y.stores, Session: "s"}); !errors.As(err, &away) || away.From != y.path("wt") ||
+		away.IsWhole() {
 		t.Fatalf("Open of what was moved: %v", err)
 	}
 	if got := y.timeline("wt", "s"); !slices.Equal(got, before) {
@@ -331,7 +338,8 @@ func TestMovedWorktree(t *testing.T) {
 	// One that was removed and made again under the same name is another.
 	y.gitRun("repo", "worktree", "remove", "--force", "wt")
 	y.gitRun("repo", "worktree", "add", "-q", "../third/wt", "-b", "third")
-	if _, err := Open(t.Context(), y.path("third/wt"), &Options{StoreRoot: y.stores, Session: "s", ReadOnly: true}); err != nil {
+	if _, err := Open(t.Context(), y.path("third/wt"),
+		&Options{StoreRoot: y.stores, Session: "s", ReadOnly: true}); err != nil {
 		t.Errorf("Open of another worktree: %v", err)
 	}
 }
@@ -342,7 +350,8 @@ func TestCopiedProject(t *testing.T) {
 	y.write("p/a", "start")
 	y.turn("p", "s", "a", "one")
 	y.write("q/a", "one")
-	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("p"))); !errors.Is(err, places.ErrStillThere) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("p"))); !errors.Is(err,
+		places.ErrStillThere) {
 		t.Errorf("adopt of what is there: %v, want ErrStillThere", err)
 	}
 	if err := os.RemoveAll(y.path("p")); err != nil {
@@ -356,8 +365,10 @@ func TestCopiedProject(t *testing.T) {
 	}
 	// A store without a snapshot is no history.
 	y.with("q", "s", func(*FileSnapshotManager) {})
-	for _, from := range []string{y.path("p"), capture.PathHash(y.path("p"))[:8], filepath.Join(y.stores, capture.PathHash(y.path("p")))} {
-		if mv, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(from)); err != nil || mv.Sure || mv.From != y.path("p") {
+	for _, from := range []string{y.path("p"), capture.PathHash(y.path("p"))[:8],
+		filepath.Join(y.stores, capture.PathHash(y.path("p")))} {
+		if mv, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(from)); err != nil || mv.Sure ||
+			mv.From != y.path("p") {
 			t.Errorf("adopt of %s: %+v, %v", from, mv, err)
 		}
 	}
@@ -372,7 +383,9 @@ func TestCopiedProject(t *testing.T) {
 	if err := os.RemoveAll(y.path("gone")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("r"))); !errors.Is(err, places.ErrHasHistory) || !strings.Contains(err.Error(), y.path("q")) || !strings.Contains(err.Error(), y.path("r")) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("q"), y.opts(y.path("r"))); !errors.Is(err,
+		places.ErrHasHistory) || !strings.Contains(err.Error(), y.path("q")) ||
+		!strings.Contains(err.Error(), y.path("r")) {
 		t.Errorf("adopt where a history is: %v, want ErrHasHistory of both", err)
 	}
 	y.wantTimeline("q", "s", "step 0", "start -1")
@@ -442,12 +455,14 @@ func TestBoundDirectory(t *testing.T) {
 	y.turn("bound", "s", "b", "four")
 	y.turn("bound/sub", "s", "b", "two")
 	y.turn("boundsub", "s", "b", "three")
-	y.wantTimeline("p", "s", "step 3", "step 2", "step 1", "base -1", "step 0", "start -1") // the turn in sub is nobody's here
+	// the turn in sub is nobody's here
+	y.wantTimeline("p", "s", "step 3", "step 2", "step 1", "base -1", "step 0", "start -1")
 	y.wantTimeline("p/sub", "s", "step 2", "step 1", "step 0", "start -1")
 	if names, err := places.Names(y.stores); err != nil || len(names) != 2 { // p, and p/sub which is no repository's
 		t.Errorf("stores %v, %v", names, err)
 	}
-	if _, err := places.PlanAdopt(t.Context(), y.path("bound"), y.opts(y.path("p"))); !errors.Is(err, places.ErrStillThere) {
+	if _, err := places.PlanAdopt(t.Context(), y.path("bound"),
+		y.opts(y.path("p"))); !errors.Is(err, places.ErrStillThere) {
 		t.Errorf("adopt: %v, want ErrStillThere", err)
 	}
 }
@@ -469,7 +484,8 @@ func TestElsewhere(t *testing.T) {
 	y.wantTimeline("workspace", "s", "step 1", "step 0", "start -1")
 	y.with("workspace", "s", func(m *FileSnapshotManager) {
 		time.Sleep(2 * time.Millisecond)
-		if plan, err := retain.PlanPrune(t.Context(), m.store, &retain.Retention{KeepDeleted: time.Millisecond}); err != nil || len(plan.Dropped) > 0 {
+		if plan, err := retain.PlanPrune(t.Context(), m.store,
+			&retain.Retention{KeepDeleted: time.Millisecond}); err != nil || len(plan.Dropped) > 0 {
 			t.Errorf("prune drops %v, %v", plan.Dropped, err)
 		}
 	})
@@ -548,14 +564,18 @@ func adoptFaultAt(t *testing.T, at int64, sticky bool, again string) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = places.Adopt(t.Context(), mv, &places.AdoptOptions{StoreRoot: y.stores, Disk: func(dir string) vfs.FS { return vfstest.WithFault(vfs.OS(dir), fault) }})
-	if err == nil && fault.Fired() && !strings.HasPrefix(failed, "Close ") || err != nil && !errors.Is(err, vfstest.ErrInjected) {
+	err = places.Adopt(t.Context(), mv, &places.AdoptOptions{StoreRoot: y.stores, Disk: func(dir string) vfs.FS {
+		return vfstest.WithFault(vfs.OS(dir), fault)
+	}})
+	if err == nil && fault.Fired() && !strings.HasPrefix(failed, "Close ") ||
+		err != nil && !errors.Is(err, vfstest.ErrInjected) {
 		t.Errorf("fault at operation %d, %s: %v", at, failed, err)
 	}
 	// It can be read at once, in one place.
 	found := 0
 	for _, dir := range []string{"p", "q"} {
-		if m, err := Open(t.Context(), y.path(dir), &Options{StoreRoot: y.stores, Session: "s", ReadOnly: true}); err == nil {
+		if m, err := Open(t.Context(), y.path(dir),
+			&Options{StoreRoot: y.stores, Session: "s", ReadOnly: true}); err == nil {
 			if err := m.Close(); err != nil {
 				t.Error(err)
 			}
@@ -568,7 +588,8 @@ func adoptFaultAt(t *testing.T, at int64, sticky bool, again string) bool {
 	if found != 1 {
 		t.Errorf("fault at operation %d, %s: the history is in %d places", at, failed, found)
 	}
-	if _, err := os.Stat(filepath.Join(y.stores, capture.PathHash(y.path("q")), "FORMAT")); again == "adopt" && err != nil || again == "engine" && at%2 == 0 && err != nil {
+	if _, err := os.Stat(filepath.Join(y.stores, capture.PathHash(y.path("q")), "FORMAT")); again == "adopt" &&
+		err != nil || again == "engine" && at%2 == 0 && err != nil {
 		y.adopt("q", y.path("p"))
 	}
 	e, err := NewEngine(&EngineOptions{StoreRoot: y.stores})
@@ -589,7 +610,8 @@ func adoptFaultAt(t *testing.T, at int64, sticky bool, again string) bool {
 	}
 	y.wantTimeline("q", "s", append([]string{"step 1"}, want...)...)
 	y.wantTimeline("q/sub", "s", "step 0", "start -1")
-	if d, err := cas.Describe(vfs.OS(filepath.Join(y.stores, capture.PathHash(y.path("q"))))); err != nil || d.Root != y.path("q") {
+	if d, err := cas.Describe(vfs.OS(filepath.Join(y.stores, capture.PathHash(y.path("q"))))); err != nil ||
+		d.Root != y.path("q") {
 		t.Errorf("fault at operation %d, %s: FORMAT says %+v, %v", at, failed, d, err)
 	}
 	return fault.Fired()
@@ -682,10 +704,11 @@ func TestAutoPruneSiblings(t *testing.T) {
 		}
 	})
 	dir := func(name string) string { return filepath.Join(y.stores, capture.PathHash(y.path(name))) }
-	if err := places.ChangePlaces(t.Context(), vfs.OS(dir("elsewhere")), func(ps *places.File, _ *cas.Description) error {
-		ps.Main.View, ps.Worktrees[0].View = "another", "another"
-		return nil
-	}); err != nil {
+	if err := places.ChangePlaces(t.Context(), vfs.OS(dir("elsewhere")),
+		func(ps *places.File, _ *cas.Description) error {
+			ps.Main.View, ps.Worktrees[0].View = "another", "another"
+			return nil
+		}); err != nil {
 		t.Fatal(err)
 	}
 	y.move("renamed", "new name")
@@ -736,7 +759,8 @@ func TestAutoPruneSiblings(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	for name, want := range map[string]bool{"here": true, "gone": false, "labelled": true, "renamed": true, "elsewhere": true} {
+	for name, want := range map[string]bool{"here": true, "gone": false, "labelled": true, "renamed": true,
+		"elsewhere": true} {
 		if there(name) != want {
 			t.Errorf("store of %s: there %v, want %v", name, !want, want)
 		}
@@ -748,7 +772,8 @@ func TestAutoPruneSiblings(t *testing.T) {
 	for _, s := range list {
 		switch filepath.Base(s.Project) {
 		case "here":
-			if s.Presence != places.There || s.Snapshots != 2 || s.Sessions != 1 || s.Labelled != 0 || s.Bytes == 0 || s.Err != nil {
+			if s.Presence != places.There || s.Snapshots != 2 || s.Sessions != 1 || s.Labelled != 0 ||
+				s.Bytes == 0 || s.Err != nil {
 				t.Errorf("here: %+v", s)
 			}
 		case "labelled":
@@ -829,7 +854,8 @@ func TestPlacesDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, readOnly := range []bool{true, false} {
-		if m, err := Open(t.Context(), y.path("q"), &Options{StoreRoot: y.stores, Session: "s", ReadOnly: readOnly}); !errors.Is(err, store.ErrCorrupt) {
+		if m, err := Open(t.Context(), y.path("q"),
+			&Options{StoreRoot: y.stores, Session: "s", ReadOnly: readOnly}); !errors.Is(err, store.ErrCorrupt) {
 			t.Errorf("Open: %v, %v; want ErrCorrupt", m, err)
 		}
 	}

@@ -84,7 +84,8 @@ func TestPruneKeepLast(t *testing.T) {
 		}
 		list = append(list, fmt.Sprintf("%s %d %v", mo.Kind, mo.TurnIndex, mo.Snapshot.Pruned))
 	}
-	if want := []string{"step 4 false", "step 3 false", "step 2 true", "step 1 true", "step 0 true", "start -1 true"}; !slices.Equal(list, want) {
+	if want := []string{"step 4 false", "step 3 false", "step 2 true", "step 1 true", "step 0 true",
+		"start -1 true"}; !slices.Equal(list, want) {
 		t.Errorf("timeline %q, want %q", list, want)
 	}
 	b.restore(one, &RestoreOptions{Target: "turn:3"})
@@ -386,7 +387,9 @@ func TestMinFree(t *testing.T) {
 		if !errors.Is(err, store.ErrNoSpace) || ok != again {
 			t.Fatalf("OnTurnStart: %v, want ErrNoSpace, told again: %v", err, again)
 		}
-		if again && (time.Since(told.Since) > time.Hour || !strings.Contains(err.Error(), "nothing is recorded since 2") || strings.Contains(err.Error(), m.StoreDir())) {
+		if again && (time.Since(told.Since) > time.Hour ||
+			!strings.Contains(err.Error(), "nothing is recorded since 2") ||
+			strings.Contains(err.Error(), m.StoreDir())) {
 			t.Errorf("told again: %v", err)
 		}
 		if full := strings.Contains(err.Error(), m.StoreDir()); full == again {
@@ -470,7 +473,8 @@ func TestPruneBeginAnew(t *testing.T) {
 	if err := os.Rename(b.dir, aside); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(filepath.Dir(b.dir), "other"), nil, 0o600); err != nil { // no empty mount point
+	// no empty mount point
+	if err := os.WriteFile(filepath.Join(filepath.Dir(b.dir), "other"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(2 * time.Millisecond)

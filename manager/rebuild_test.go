@@ -30,15 +30,16 @@ func TestRebuild(t *testing.T) {
 				turn = func(m *FileSnapshotManager, fn func()) string {
 					b.start(m)
 					fn()
-					r, err := m.OnTurnEnd(t.Context(), func(ctx context.Context, data *StepSnapshotData) (string, error) {
-						e := data.Entry(newID(), log.Leaf())
-						log.Add(e)
-						var err error
-						if text, err = sessionlog.AppendLog(text, &header, e); err != nil {
-							return "", err
-						}
-						return e.ID, os.WriteFile(opts.SessionFile, text, 0o600)
-					})
+					r, err := m.OnTurnEnd(t.Context(),
+						func(ctx context.Context, data *StepSnapshotData) (string, error) {
+							e := data.Entry(newID(), log.Leaf())
+							log.Add(e)
+							var err error
+							if text, err = sessionlog.AppendLog(text, &header, e); err != nil {
+								return "", err
+							}
+							return e.ID, os.WriteFile(opts.SessionFile, text, 0o600)
+						})
 					if err != nil {
 						t.Fatal(err)
 					}

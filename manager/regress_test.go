@@ -64,7 +64,10 @@ func TestUntoldStepsWithLog(t *testing.T) {
 		"callback failed": func(b *bench, m *FileSnapshotManager) {
 			b.start(m)
 			b.write("g", "1")
-			_, err := m.OnTurnEnd(b.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") })
+			_, err := m.OnTurnEnd(b.Context(), func(context.Context, *StepSnapshotData) (string,
+				error) {
+				return "", errors.New("full")
+			})
 			if err == nil {
 				b.Error("no error")
 			}
@@ -278,7 +281,8 @@ func TestForeignIsComplete(t *testing.T) {
 	}
 	b.write("user", "1")
 	b.turn(x, func() { b.write("h", "1") })
-	want := map[string]string{"claimed": "added other", "left": "added turn", "user": "added offline", "g": "added contested", "h": "added turn"}
+	want := map[string]string{"claimed": "added other", "left": "added turn", "user": "added offline",
+		"g": "added contested", "h": "added turn"}
 	if d := cmp.Diff(want, brief(b.modified(x, &Range{Foreign: true}))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
@@ -295,7 +299,8 @@ func TestForeignStepSnapshots(t *testing.T) {
 		`{"snapshotTreeHash":"` + strings.Repeat("ab", 32) + `","turnIndex":1e30}`, `{"snapshotTreeHash":"` + strings.Repeat("ab", 32) + `","turnIndex":-7}`} {
 		b := newBench(t)
 		b.log = session.NewTree()
-		b.log.Add(session.Entry{ID: "foreign", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: json.RawMessage(data)})
+		b.log.Add(session.Entry{ID: "foreign", Type: "custom", CustomType: sessionlog.StepSnapshot,
+			Data: json.RawMessage(data)})
 		m := b.reopen("s")
 		b.initialize(m)
 		id := b.turn(m, func() { b.write("f", "1") })
@@ -305,7 +310,8 @@ func TestForeignStepSnapshots(t *testing.T) {
 		if s, err := m.LatestSnapshotOnPath(t.Context(), ""); err != nil || s.EntryID != id {
 			t.Errorf("%s: LatestSnapshotOnPath = %+v, %v", data, s, err)
 		}
-		if _, err := m.Resolve(t.Context(), "foreign"); !errors.Is(err, ErrUnknown) || strings.Contains(err.Error(), "nil") {
+		if _, err := m.Resolve(t.Context(), "foreign"); !errors.Is(err, ErrUnknown) ||
+			strings.Contains(err.Error(), "nil") {
 			t.Errorf("%s: Resolve of it: %v, want ErrUnknown", data, err)
 		}
 	}
@@ -621,7 +627,8 @@ func TestLostRecords(t *testing.T) {
 		}
 		b.turn(m, func() { b.write("d", "4") })
 		if lost == 4 {
-			want := map[string]string{"a": "added turn", "b": "added turn", "c": "added contested", "d": "added turn", "user": "added offline"}
+			want := map[string]string{"a": "added turn", "b": "added turn", "c": "added contested", "d": "added turn",
+				"user": "added offline"}
 			if d := cmp.Diff(want, brief(b.modified(m, &Range{Foreign: true}))); d != "" {
 				t.Errorf("the last record lost (-want +got):\n%s", d)
 			}
@@ -696,7 +703,10 @@ func TestLateStepOfAnotherBranch(t *testing.T) {
 	b.start(m)
 	a := b.message("assistant")
 	b.write("left", "1")
-	if _, err := m.OnTurnEnd(t.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") }); err == nil {
+	if _, err := m.OnTurnEnd(t.Context(), func(context.Context, *StepSnapshotData) (string,
+		error) {
+		return "", errors.New("full")
+	}); err == nil {
 		t.Fatal("no error")
 	}
 	if err := b.log.SetLeaf(user); err != nil {
@@ -707,7 +717,8 @@ func TestLateStepOfAnotherBranch(t *testing.T) {
 	b.message("assistant")
 	b.write("right", "1")
 	b.end(m)
-	if d := cmp.Diff(map[string]string{"left": "added turn", "right": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"left": "added turn", "right": "added turn"},
+		brief(b.modified(m, nil))); d != "" {
 		t.Errorf("this branch (-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(map[string]string{"left": "added turn"}, brief(b.modified(m, &Range{To: a}))); d != "" {
@@ -745,7 +756,8 @@ func TestPins(t *testing.T) {
 		return set
 	}
 	have := pinned()
-	for name, id := range map[string]store.ID{"start": start, "first": treeAt(t, parent, first), "second": treeAt(t, parent, second)} {
+	for name, id := range map[string]store.ID{"start": start, "first": treeAt(t, parent, first),
+		"second": treeAt(t, parent, second)} {
 		if !have[id] {
 			t.Errorf("%s is not pinned", name)
 		}
@@ -791,7 +803,8 @@ func TestSessionFileNotThereYet(t *testing.T) {
 	b.write("f", "1")
 	var line []byte
 	r, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) {
-		line = encode(map[string]any{"type": "custom", "customType": sessionlog.StepSnapshot, "data": d, "id": "step", "parentId": nil})
+		line = encode(map[string]any{"type": "custom", "customType": sessionlog.StepSnapshot, "data": d,
+			"id": "step", "parentId": nil})
 		return "step", nil
 	})
 	if err != nil {
@@ -845,7 +858,8 @@ func TestSmallThings(t *testing.T) {
 	if _, err := reader.OnTurnStart(t.Context(), nil); err == nil {
 		t.Error("OnTurnStart of a manager that only reads: no error")
 	}
-	if after, err := os.ReadDir(filepath.Join(reader.StoreDir(), "worktrees", reader.Project().Worktree)); err != nil || len(after) != len(before) {
+	if after, err := os.ReadDir(filepath.Join(reader.StoreDir(), "worktrees", reader.Project().Worktree)); err != nil ||
+		len(after) != len(before) {
 		t.Errorf("%v became %v, %v", before, after, err)
 	}
 }
@@ -866,11 +880,15 @@ func TestLeafIsNotMoved(t *testing.T) {
 		t.Errorf("the leaf moved from %s to %s", leaf, b.log.Leaf())
 	}
 	b.write("right", "1")
-	r, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) { return "right-step", nil })
+	r, err := m.OnTurnEnd(t.Context(), func(_ context.Context,
+		d *StepSnapshotData) (string, error) {
+		return "right-step", nil
+	})
 	if err != nil || r.Data.TurnIndex != 1 {
 		t.Fatal(r, err)
 	}
-	if d := cmp.Diff(map[string]string{"left": "added turn", "right": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"left": "added turn", "right": "added turn"},
+		brief(b.modified(m, nil))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
@@ -887,7 +905,8 @@ func TestSnapshotsWithoutData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		snap := &store.Snapshot{Tree: id, Worktree: m.Project().Worktree, Session: "s", Kind: "step", Entry: "old", Parent: seq}
+		snap := &store.Snapshot{Tree: id, Worktree: m.Project().Worktree, Session: "s", Kind: "step",
+			Entry: "old", Parent: seq}
 		if err := errors.Join(w.Commit(t.Context(), snap, seq), w.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -1080,7 +1099,10 @@ func (b *bench) failing(m *FileSnapshotManager, fn func()) {
 	b.Helper()
 	b.start(m)
 	fn()
-	_, err := m.OnTurnEnd(b.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") })
+	_, err := m.OnTurnEnd(b.Context(), func(context.Context, *StepSnapshotData) (string,
+		error) {
+		return "", errors.New("full")
+	})
 	if err == nil {
 		b.Error("no error")
 	}
@@ -1469,7 +1491,10 @@ func TestDetachedTurnOnBranch(t *testing.T) {
 	}
 	m = b.reopen("s", detached)
 	b.write("right", "1")
-	if _, err := m.OnTurnEnd(t.Context(), func(context.Context, *StepSnapshotData) (string, error) { return "", errors.New("full") }); err == nil {
+	if _, err := m.OnTurnEnd(t.Context(), func(context.Context, *StepSnapshotData) (string,
+		error) {
+		return "", errors.New("full")
+	}); err == nil {
 		t.Error("no error")
 	}
 	for _, leaf := range []string{root, left} {
@@ -1662,10 +1687,12 @@ func TestLateStepAboveFork(t *testing.T) {
 	}
 	b.message("assistant")
 	b.message("user")
-	if d := cmp.Diff(map[string]string{"f": "added turn", "g": "added turn", "h": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"f": "added turn", "g": "added turn", "h": "added turn"},
+		brief(b.modified(m, nil))); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(map[string]string{"f": "added turn", "g": "added turn"}, brief(b.modified(m, &Range{To: fork}))); d != "" {
+	if d := cmp.Diff(map[string]string{"f": "added turn", "g": "added turn"},
+		brief(b.modified(m, &Range{To: fork}))); d != "" {
 		t.Errorf("where the branches part (-want +got):\n%s", d)
 	}
 }

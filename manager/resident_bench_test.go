@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-var benchTree = flag.String("bench.tree", "", "a directory of which BenchmarkResident takes a copy, besides those that it makes")
+var benchTree = flag.String("bench.tree", "",
+	"a directory of which BenchmarkResident takes a copy, besides those that it makes")
 
 // BenchmarkResident is the end of a turn that changed 10 files just before, in a
 // process that stays. The floors: a walk of the same directory by a process that

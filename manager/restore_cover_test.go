@@ -88,13 +88,15 @@ func (cm *coverModel) edit() {
 				os.Remove(filepath.Dir(p)) // if it is empty
 			}
 		case 2: // too large to be captured
-			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(strings.Repeat(fmt.Sprint(cm.rng.IntN(4)), 30)), 0o644))
+			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755),
+				os.WriteFile(p, []byte(strings.Repeat(fmt.Sprint(cm.rng.IntN(4)), 30)), 0o644))
 		case 3:
 			err = os.RemoveAll(filepath.Join(cm.dir, "dir", "sub"))
 		case 4:
 			err = os.WriteFile(filepath.Join(cm.dir, ".gitignore"), []byte(cmRules[cm.rng.IntN(len(cmRules))]), 0o644)
 		default:
-			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(fmt.Sprint(cm.rng.IntN(4))), 0o644))
+			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755),
+				os.WriteFile(p, []byte(fmt.Sprint(cm.rng.IntN(4))), 0o644))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			cm.Fatal(err)
@@ -164,7 +166,8 @@ func (cm *coverModel) restore() {
 		cm.Fatalf("%+v: %v", opts, err)
 	}
 	after := readWorld(cm.T, cm.dir)
-	preview.Preview, preview.EntryID, preview.PreRollbackTreeHash, preview.Snapshot = false, r.EntryID, r.PreRollbackTreeHash, r.Snapshot
+	preview.Preview, preview.EntryID, preview.PreRollbackTreeHash, preview.Snapshot = false, r.EntryID,
+		r.PreRollbackTreeHash, r.Snapshot
 	if d := cmp.Diff(preview, r); d != "" {
 		cm.Errorf("%+v (-preview +done):\n%s", opts, d)
 	}
@@ -211,7 +214,8 @@ func (cm *coverModel) checkPath(opts *RestoreOptions, r *RestoreResult, target *
 	if stays && !dir && !dirty {
 		byTurns := !opts.Exact && opts.Paths == nil
 		f, err := cm.m.fileIn(cm.Context(), target.State, p)
-		if (err != nil || f.entry == nil || string(f.file.Content) != is.content) && !(byTurns && slices.Contains(cm.touched[p], is)) {
+		if (err != nil || f.entry == nil || string(f.file.Content) != is.content) &&
+			!(byTurns && slices.Contains(cm.touched[p], is)) {
 			cm.Errorf("%s: is %q, and not as at the target (%v)", p, is.content, err)
 		}
 	}

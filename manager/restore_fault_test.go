@@ -58,7 +58,8 @@ func restoreDay(t *testing.T, dir string, m *FileSnapshotManager) (before, after
 	write("made/by/agent", "agent")
 	do(os.RemoveAll(filepath.Join(dir, "removed")), os.RemoveAll(filepath.Join(dir, "kind")))
 	write("kind", "now a file")
-	do(os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "elsewhere")), os.Chmod(filepath.Join(dir, "exec"), 0o755))
+	do(os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "elsewhere")),
+		os.Chmod(filepath.Join(dir, "exec"), 0o755))
 	write("elsewhere/one", "edited")
 	write("elsewhere/new", "agent")
 	do(second(m.OnTurnEnd(t.Context(), nil)))
@@ -123,7 +124,8 @@ func restoreFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 	}
 	where := fmt.Sprintf("operation %d, sticky %v, then %s", at, sticky, how)
 	for p, content := range b.files() {
-		if !strings.Contains(p, ".boo-") && !strings.HasPrefix(p, "moved/") && content != before[p] && content != after[p] {
+		if !strings.Contains(p, ".boo-") && !strings.HasPrefix(p, "moved/") && content != before[p] &&
+			content != after[p] {
 			t.Errorf("%s: %s holds %q", where, p, content)
 		}
 	}
@@ -155,7 +157,8 @@ func restoreFaultAt(t *testing.T, at int64, sticky bool, how string) bool {
 	if len(left) > 0 {
 		for _, files := range []map[string]string{before, after} {
 			for p := range files {
-				if got[p] != before[p] && !slices.ContainsFunc(left, func(l string) bool { return l == p || strings.HasPrefix(p, l+"/") }) {
+				if got[p] != before[p] && !slices.ContainsFunc(left,
+					func(l string) bool { return l == p || strings.HasPrefix(p, l+"/") }) {
 					t.Errorf("%s: %s is %q, and the result says that only %q was left", where, p, got[p], left)
 				}
 			}
@@ -325,7 +328,8 @@ func TestRestoreReadsItsPathsOnly(t *testing.T) {
 	}
 	b.initialize(m)
 	b.turn(m, func() { b.write("d1/e1/f1", "2"); b.write("d2/new", "2"); b.remove("d3/e0/f3") })
-	allowed := map[string]bool{".": true, "d1": true, "d1/e1": true, "d1/e1/f1": true, "d2": true, "d2/new": true, "d3": true, "d3/e0": true, "d3/e0/f3": true}
+	allowed := map[string]bool{".": true, "d1": true, "d1/e1": true, "d1/e1/f1": true, "d2": true, "d2/new": true,
+		"d3": true, "d3/e0": true, "d3/e0/f3": true}
 	var mu sync.Mutex
 	fault := &vfstest.Fault{At: -1, Trace: func(op, name string) {
 		mu.Lock()
@@ -381,7 +385,8 @@ func TestFinishRestoreLeaves(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, want := range map[bool]map[string]string{false: {"f": "old", "g": "agent"}, true: {"f": "agent", "g": "old"}}[abort] {
+		for name, want := range map[bool]map[string]string{false: {"f": "old", "g": "agent"},
+			true: {"f": "agent", "g": "old"}}[abort] {
 			e, err := trees.Lookup(t.Context(), m.store, last.Tree, name)
 			if err != nil || e.ID != object.Hash(object.Blob, []byte(want)) {
 				t.Errorf("abort %v: %s is on record as %v, %v, want %q", abort, name, e, err, want)

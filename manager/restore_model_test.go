@@ -87,7 +87,8 @@ func TestRestoreModel(t *testing.T) {
 	first := testseed.Of(t)
 	for i := range uint64(*modelRuns) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
-			rm := &restoreModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 1)), disk: vfstest.NewMem()}
+			rm := &restoreModel{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 1)),
+				disk: vfstest.NewMem()}
 			rm.run()
 		})
 	}
@@ -193,7 +194,8 @@ func (rm *restoreModel) edit() {
 			}
 		default:
 			os.Remove(p)
-			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755), os.WriteFile(p, []byte(fmt.Sprint(rm.rng.IntN(4))), 0o644))
+			err = errors.Join(os.MkdirAll(filepath.Dir(p), 0o755),
+				os.WriteFile(p, []byte(fmt.Sprint(rm.rng.IntN(4))), 0o644))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			rm.Fatal(err)
@@ -314,7 +316,8 @@ func (rm *restoreModel) wants(target rmStanding) map[string]rmWant {
 			continue
 		}
 		goes, comes := lacks(from, to), lacks(to, from)
-		w := rmWant{new: to.expected, old: from.expected, doubt: from.expected == rmUnknown, kept: to.expected == rmUnknown}
+		w := rmWant{new: to.expected, old: from.expected, doubt: from.expected == rmUnknown,
+			kept: to.expected == rmUnknown}
 		back := len(goes) > 0 && len(comes) == 0 && slices.Equal(goes[0].under[p].in, to.in)
 		if back { // with what the first of them found
 			w.new, w.kept = goes[0].changes[p].old, false
@@ -351,7 +354,8 @@ func (rm *restoreModel) wants(target rmStanding) map[string]rmWant {
 
 // restoreRandom restores to a random moment, in a random way.
 func (rm *restoreModel) restoreRandom() {
-	opts := &RestoreOptions{Target: "start", OnDirty: []rollback.Policy{"", rollback.Skip, rollback.Overwrite, rollback.Abort}[rm.rng.IntN(4)]}
+	opts := &RestoreOptions{Target: "start", OnDirty: []rollback.Policy{"", rollback.Skip,
+		rollback.Overwrite, rollback.Abort}[rm.rng.IntN(4)]}
 	world, target := rm.start, rm.begin
 	if n := rm.rng.IntN(len(rm.steps) + 1); n < len(rm.steps) {
 		opts.Target, world, target = rm.steps[n].entry, rm.steps[n].after, rm.steps[n].stands
@@ -424,7 +428,8 @@ func (rm *restoreModel) navigate() {
 		return r.Restore, err
 	}, func(changes map[string][2]string, changed bool) {
 		about := rmNames
-		if last := (&RestoreResult{}).recordOr(rm); last != nil && last.Facts.Pos != 0 { // nothing was to be done: it is as it was
+		// nothing was to be done: it is as it was
+		if last := (&RestoreResult{}).recordOr(rm); last != nil && last.Facts.Pos != 0 {
 			about = nil
 		}
 		rm.done(changes, target, about)
@@ -503,41 +508,43 @@ func (rm *restoreModel) takeBack(undo bool) {
 		wants[p] = w
 	}
 	now := rm.look()
-	rm.try(fmt.Sprintf("undo %v", undo), wants, rollback.Skip, now, do, func(changes map[string][2]string, changed bool) {
-		if !changed { // it counts if all was as wanted already
-			for p, w := range wants {
-				if now[p] != w.new || w.hidden {
-					return
+	rm.try(fmt.Sprintf("undo %v", undo), wants, rollback.Skip, now, do,
+		func(changes map[string][2]string, changed bool) {
+			if !changed { // it counts if all was as wanted already
+				for p, w := range wants {
+					if now[p] != w.new || w.hidden {
+						return
+					}
 				}
 			}
-		}
-		var about []string
-		rest := make(map[string]bool)
-		target := maps.Clone(x.before)
-		for _, p := range rmNames { // what has come since stays
-			if x.rest != nil && !x.rest[p] {
-				continue
+			var about []string
+			rest := make(map[string]bool)
+			target := maps.Clone(x.before)
+			for _, p := range rmNames { // what has come since stays
+				if x.rest != nil && !x.rest[p] {
+					continue
+				}
+				about = append(about, p)
+				rest[p] = slices.Contains(rm.dirty, p)
+				if _, done := changes[p]; !done {
+					target[p] = rm.beside(p, x, now[p])
+				}
 			}
-			about = append(about, p)
-			rest[p] = slices.Contains(rm.dirty, p)
-			if _, done := changes[p]; !done {
-				target[p] = rm.beside(p, x, now[p])
+			if x.rest = rest; len(rm.dirty) == 0 {
+				x.rest = nil
 			}
-		}
-		if x.rest = rest; len(rm.dirty) == 0 {
-			x.rest = nil
-		}
-		r := rm.record(changes, target, about)
-		if len(rm.dirty) == 0 {
-			*list = (*list)[:len(*list)-1]
-		}
-		*other = append(*other, r)
-	})
+			r := rm.record(changes, target, about)
+			if len(rm.dirty) == 0 {
+				*list = (*list)[:len(*list)-1]
+			}
+			*other = append(*other, r)
+		})
 }
 
 // try has a restore done, perhaps by a process that dies meanwhile, and checks
 // what has come of it. done is called with what was changed.
-func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollback.Policy, now files, do func() (*RestoreResult, error), done func(map[string][2]string, bool)) {
+func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollback.Policy, now files,
+	do func() (*RestoreResult, error), done func(map[string][2]string, bool)) {
 	rm.Logf("%s: %q", what, now)
 	want := maps.Clone(now)
 	changes := make(map[string][2]string)
@@ -597,7 +604,8 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 		case maps.Equal(got, now): // as if it had not been
 			rm.syncAborted()
 		default:
-			rm.Errorf("%s, cut off: neither as it was nor as wanted (-wanted +got):\n%s(was %q)", what, cmp.Diff(want, got), now)
+			rm.Errorf("%s, cut off: neither as it was nor as wanted (-wanted +got):\n%s(was %q)", what,
+				cmp.Diff(want, got), now)
 		}
 		rm.crashes++
 		return
@@ -606,7 +614,8 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 	if err != nil {
 		rm.Fatalf("%s: %v", what, err)
 	}
-	if r.Aborted && len(dirty) == 0 && slices.ContainsFunc(r.Dirty, func(p string) bool { return !slices.Contains(rmNames, p) }) {
+	if r.Aborted && len(dirty) == 0 && slices.ContainsFunc(r.Dirty,
+		func(p string) bool { return !slices.Contains(rmNames, p) }) {
 		want = now // for a directory that the user has removed or made
 		clear(changes)
 	}

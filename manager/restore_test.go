@@ -127,10 +127,11 @@ func TestRestoreFiles(t *testing.T) {
 	t.Run("appends unrevert-point entry", func(t *testing.T) {
 		b, m := setup(t)
 		var got *session.Entry
-		r := b.restore(m, &RestoreOptions{Target: "start", Append: func(_ context.Context, e *session.Entry) (string, error) {
-			got = e
-			return "urv1", nil
-		}})
+		r := b.restore(m, &RestoreOptions{Target: "start",
+			Append: func(_ context.Context, e *session.Entry) (string, error) {
+				got = e
+				return "urv1", nil
+			}})
 		if got == nil || got.CustomType != sessionlog.UnrevertPoint || r.EntryID != "urv1" {
 			t.Fatalf("appended %+v, result %+v", got, r)
 		}
@@ -305,7 +306,9 @@ func TestRestoreAgreed(t *testing.T) {
 	b.write("g", "mine")
 	opts := &RestoreOptions{Target: "start", Paths: []string{"f", "g"}, Preview: true}
 	r := b.restore(m, opts)
-	if exp := r.Items[slices.IndexFunc(r.Items, func(it rollback.Item) bool { return it.Path == "f" })]; !slices.Equal(r.Skipped, []string{"f", "g"}) || exp.Left == nil || exp.Left.ID != object.Hash(object.Blob, []byte("1")) || *exp.LeftBy != 0 {
+	if exp := r.Items[slices.IndexFunc(r.Items,
+		func(it rollback.Item) bool { return it.Path == "f" })]; !slices.Equal(r.Skipped, []string{"f", "g"}) ||
+		exp.Left == nil || exp.Left.ID != object.Hash(object.Blob, []byte("1")) || *exp.LeftBy != 0 {
 		t.Fatalf("preview: skipped %q, expected %+v", r.Skipped, r.Items)
 	}
 	opts.Preview, opts.Agreed = false, map[string]*tree.Entry{"f": r.Items[0].Now}
@@ -457,7 +460,8 @@ func TestPreviewAfterCutOffTurn(t *testing.T) {
 		m := b.open("s")
 		preview := b.restore(m, &RestoreOptions{Target: target, Preview: true})
 		done := b.restore(m, &RestoreOptions{Target: target})
-		if d := cmp.Diff([][]string{done.Skipped, done.Deleted}, [][]string{preview.Skipped, preview.Deleted}); d != "" {
+		if d := cmp.Diff([][]string{done.Skipped, done.Deleted},
+			[][]string{preview.Skipped, preview.Deleted}); d != "" {
 			t.Errorf("a preview of %s is not what is done (-done +preview):\n%s", target, d)
 		}
 	}
@@ -477,7 +481,8 @@ func TestSnapshotAfterRestore(t *testing.T) {
 		t.Errorf("a snapshot of nothing: %+v, %v", r.Data, err)
 	}
 	b.write("h", "1")
-	if r, err = m.Snapshot(t.Context(), nil); err != nil || r.Data == nil || !cmp.Equal(r.Data.Diff.Added, []string{"h"}) {
+	if r, err = m.Snapshot(t.Context(), nil); err != nil || r.Data == nil ||
+		!cmp.Equal(r.Data.Diff.Added, []string{"h"}) {
 		t.Errorf("a snapshot of h: %+v, %v", r.Data, err)
 	}
 }
@@ -556,7 +561,9 @@ func TestRestorePaths(t *testing.T) {
 	b.undo(m)
 	b.restore(m, &RestoreOptions{Target: "start", Paths: []string{"[id]/p"}})
 	for _, p := range []string{"sub/.git", "sub/.git/HEAD", ".git"} {
-		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", Paths: []string{p}, OnDirty: rollback.Overwrite}); !errors.Is(err, ErrOutside) {
+		if _, err := m.RestoreFiles(t.Context(),
+			&RestoreOptions{Target: "start", Paths: []string{p},
+				OnDirty: rollback.Overwrite}); !errors.Is(err, ErrOutside) {
 			t.Errorf("%s: %v, want %v", p, err, ErrOutside)
 		}
 	}
@@ -773,12 +780,15 @@ func TestRestoreWhereMovesFail(t *testing.T) {
 		d, err := vfs.OpenDir(path)
 		return &noMoveDir{d}, err
 	}
-	if r := b.restore(m, &RestoreOptions{Target: "start"}); r.IsComplete() || len(r.Moves) != 1 || r.Moves[0].Why == "" {
+	if r := b.restore(m, &RestoreOptions{Target: "start"}); r.IsComplete() || len(r.Moves) != 1 ||
+		r.Moves[0].Why == "" {
 		t.Errorf("%+v", r)
 	}
-	b.expectFiles(files{".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "cache/\n", "old/a": "aaa", "old/b": "bbb", "new/cache/x": "ignored"})
+	b.expectFiles(files{".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "cache/\n", "old/a": "aaa", "old/b": "bbb",
+		"new/cache/x": "ignored"})
 	b.undo(m)
-	b.expectFiles(files{".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "cache/\n", "new/a": "aaa", "new/b": "bbb", "new/cache/x": "ignored"})
+	b.expectFiles(files{".git/HEAD": "ref: refs/heads/main\n", ".gitignore": "cache/\n", "new/a": "aaa", "new/b": "bbb",
+		"new/cache/x": "ignored"})
 }
 
 // A noMoveDir moves no directory.

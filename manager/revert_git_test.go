@@ -275,8 +275,8 @@ func TestRevertAgreesWithGit(t *testing.T) {
 			}
 			otherwise++
 			if *gitShow || *gitCases <= 20 {
-				t.Logf("seed %d, %s without turns %d: (-git +ours)\n%s\nit was\n%s\n%v", seed, p, turns, cmp.Diff(want, got), was[p],
-					r.Conflicts)
+				t.Logf("seed %d, %s without turns %d: (-git +ours)\n%s\nit was\n%s\n%v", seed, p, turns,
+					cmp.Diff(want, got), was[p], r.Conflicts)
 			}
 		}
 		if len(r.Restored)+len(r.Deleted) == 0 {
@@ -289,7 +289,8 @@ func TestRevertAgreesWithGit(t *testing.T) {
 			t.Errorf("seed %d: an undo of the revert of %d (-want +got):\n%s", seed, turns, diff)
 		}
 	}
-	t.Logf("%d files: %d conflicts for both, %d under a deletion, %d decided otherwise", files, conflicts, hidden, otherwise)
+	t.Logf("%d files: %d conflicts for both, %d under a deletion, %d decided otherwise", files, conflicts,
+		hidden, otherwise)
 	if otherwise*500 > files {
 		t.Errorf("git decides %d of %d otherwise, want at most 0.2 %%", otherwise, files)
 	}

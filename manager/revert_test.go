@@ -78,7 +78,8 @@ func TestRevertNames(t *testing.T) {
 			want: files{"p": "A\n-\n2\n-\nu\n", "q": "Q\n", "r": "R\n"}},
 		{name: "all", turns: []string{"0..3"}, want: files{"p": none}},
 		{name: "nothing", err: ErrUnknown, says: "no turn is named"},
-		{name: "one that changed nothing alone", turns: []string{"2"}, err: ErrChangedNothing, says: "turn 2 changed nothing"},
+		{name: "one that changed nothing alone", turns: []string{"2"}, err: ErrChangedNothing,
+			says: "turn 2 changed nothing"},
 		{name: "one that is not", turns: []string{"4"}, err: ErrUnknown, says: "has had turns 0 to 3"},
 		{name: "a range to one that is not", turns: []string{"0..4"}, err: ErrUnknown, says: "has had turns 0 to 3"},
 		{name: "backwards", turns: []string{"1..0"}, err: ErrUnknown, says: "the first comes after the last"},
@@ -149,7 +150,8 @@ func TestRevertTwice(t *testing.T) {
 	b.expectFiles(before)
 	b.restore(m, &RestoreOptions{Target: "@~1", OnDirty: rollback.Merge})
 	b.expectFiles(files{"p": "1\n-\nB\n-\nu\n"}) // turn 0 stays out
-	if r := b.restore(m, &RestoreOptions{Target: "turn:3", OnDirty: rollback.Merge}); !slices.Equal(r.TurnsPutBack, []int{0, 3}) {
+	if r := b.restore(m, &RestoreOptions{Target: "turn:3",
+		OnDirty: rollback.Merge}); !slices.Equal(r.TurnsPutBack, []int{0, 3}) {
 		t.Errorf("put back %v", r.TurnsPutBack)
 	}
 	b.expectFiles(files{"p": "A\n-\nB\n-\nu\n", "q": "Q\n", "r": "R\n"})
@@ -425,9 +427,12 @@ func TestRevertDirectories(t *testing.T) {
 		{"nothing else", func(*bench, *FileSnapshotManager) {}, "[d d/e d/e/a]", files{}},
 		{"a later turn's file", func(b *bench, m *FileSnapshotManager) { b.turn(m, func() { b.write("d/e/b", "B") }) },
 			"[d/e/a]", files{"d/e/b": "B"}},
-		{"a later turn's file above", func(b *bench, m *FileSnapshotManager) { b.turn(m, func() { b.write("d/b", "B") }) },
+		{"a later turn's file above", func(b *bench, m *FileSnapshotManager) {
+			b.turn(m, func() { b.write("d/b", "B") })
+		},
 			"[d/e d/e/a]", files{"d/b": "B"}},
-		{"the user's file", func(b *bench, _ *FileSnapshotManager) { b.write("d/e/u", "u") }, "[d/e/a]", files{"d/e/u": "u"}},
+		{"the user's file", func(b *bench, _ *FileSnapshotManager) { b.write("d/e/u", "u") }, "[d/e/a]",
+			files{"d/e/u": "u"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)

@@ -338,7 +338,8 @@ func (w *rules) close(name string) {
 	s.window, s.left = false, maps.Clone(w.disk)
 	for _, p := range ruleDiffer(s.seen, w.disk) {
 		w.time++
-		c := &ruleChange{id: w.time, turn: s.turn, path: p, before: s.seen.at(p), after: w.disk.at(p), under: s.in[p], stretch: s.stretch}
+		c := &ruleChange{id: w.time, turn: s.turn, path: p, before: s.seen.at(p), after: w.disk.at(p), under: s.in[p],
+			stretch: s.stretch}
 		c.mixed = s.expects(p, s.in[p]) != c.before
 		s.changes[c.id] = c
 		s.in[p] = s.in[p].plus(ruleSet{c.id})
@@ -755,7 +756,8 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 	known := rp.text != ruleUnknown
 	if !known {
 		switch n := len(comes); { // it is so already by what goes, or comes
-		case n > 0 && s.changes[comes[n-1]].after == rp.found, n == 0 && len(goes) > 0 && s.changes[goes[0]].before == rp.found:
+		case n > 0 && s.changes[comes[n-1]].after == rp.found,
+			n == 0 && len(goes) > 0 && s.changes[goes[0]].before == rp.found:
 			rp.text = rp.found
 		}
 	}
@@ -809,7 +811,8 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 	}
 	for _, c := range s.joined(comes) {
 		if recut(c); c.turn >= 0 {
-			list = append(list, ruleStep{c: c, half: s.isHalf(c), comes: true, base: c.before, theirs: s.without(c, to)})
+			list = append(list, ruleStep{c: c, half: s.isHalf(c), comes: true, base: c.before,
+				theirs: s.without(c, to)})
 		}
 	}
 	return list
@@ -1108,7 +1111,8 @@ func (w *rules) cut(s *ruleSession, rp *rulePath) {
 			came = append(came, st.c.turn)
 		}
 	}
-	again := slices.DeleteFunc(rp.from.minus(rp.to), func(id int) bool { return s.changes[id].turn >= 0 }) // cuts that are said anew
+	// cuts that are said anew
+	again := slices.DeleteFunc(rp.from.minus(rp.to), func(id int) bool { return s.changes[id].turn >= 0 })
 	in := rp.from.minus(again)
 	for _, id := range rp.to.minus(rp.from) {
 		if c := s.changes[id]; came.has(c.turn) {

@@ -73,7 +73,8 @@ func TestTwoSessions(t *testing.T) {
 		}
 	}
 	got := brief(b.modified(one, &Range{Foreign: true}))
-	for path, want := range map[string]string{"user.txt": "modified offline", "two.txt": "added other", "alone-two.txt": "added other"} {
+	for path, want := range map[string]string{"user.txt": "modified offline", "two.txt": "added other",
+		"alone-two.txt": "added other"} {
 		if got[path] != want {
 			t.Errorf("with those of others %s is %q, want %q", path, got[path], want)
 		}
@@ -337,7 +338,8 @@ func TestAppendCallback(t *testing.T) {
 	log := session.NewTree()
 	for i, d := range told {
 		id := []string{"first", "second", "third"}[i]
-		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom", CustomType: sessionlog.StepSnapshot, Data: encode(d)})
+		log.Add(session.Entry{ID: id, ParentID: log.Leaf(), Type: "custom",
+			CustomType: sessionlog.StepSnapshot, Data: encode(d)})
 	}
 	again := b.open("s")
 	if err := again.RebuildIndex(t.Context(), log); err != nil {
@@ -489,7 +491,8 @@ func TestIncumbentBugs(t *testing.T) {
 		b.initialize(m)
 		b.turn(m, func() { b.write("bin", "\xff\xfe\x00\x01\x81"); b.write("na\xffme", "2") })
 		d, err := m.FileDiff(t.Context(), &FileRange{Path: "bin", Bytes: true})
-		if err != nil || string(d.OldBytes) != "\xff\xfe\x00\x01\x80" || string(d.NewBytes) != "\xff\xfe\x00\x01\x81" || !d.Binary || d.NewContent != nil {
+		if err != nil || string(d.OldBytes) != "\xff\xfe\x00\x01\x80" || string(d.NewBytes) != "\xff\xfe\x00\x01\x81" ||
+			!d.Binary || d.NewContent != nil {
 			t.Errorf("FileDiff = %+v, %v", d, err)
 		}
 		rows := b.modified(m, nil)
@@ -588,12 +591,17 @@ func TestBadInput(t *testing.T) {
 		want error
 		says string
 	}{
-		"unknown entry":              {func() error { _, err := m.ModifiedFiles(t.Context(), &Range{From: "nope"}); return err }, ErrUnknown, `"nope"`},
-		"entry of another session":   {func() error { _, err := other.ModifiedFiles(t.Context(), &Range{From: id}); return err }, ErrOtherSession, `"s"`},
-		"path outside":               {func() error { _, err := m.FileDiff(t.Context(), &FileRange{Path: "../x"}); return err }, ErrOutside, `"../x"`},
-		"absolute path outside":      {func() error { return m.Claim(t.Context(), "/etc/passwd") }, ErrOutside, "/etc/passwd"},
-		"claim without a turn":       {func() error { return m.Claim(t.Context(), "a") }, ErrNoTurn, ""},
-		"turn that never was":        {func() error { _, err := m.SnapshotAtTurn(t.Context(), 1); return err }, ErrUnknown, "turn 0 only so far"},
+		"unknown entry":            {func() error { _, err := m.ModifiedFiles(t.Context(), &Range{From: "nope"}); return err }, ErrUnknown, `"nope"`},
+		"entry of another session": {func() error { _, err := other.ModifiedFiles(t.Context(), &Range{From: id}); return err }, ErrOtherSession, `"s"`},
+		"path outside":             {func() error { _, err := m.FileDiff(t.Context(), &FileRange{Path: "../x"}); return err }, ErrOutside, `"../x"`},
+		"absolute path outside": {func() error {
+			return m.Claim(t.Context(), "/etc/passwd")
+		}, ErrOutside, "/etc/passwd"},
+		"claim without a turn": {func() error { return m.Claim(t.Context(), "a") }, ErrNoTurn, ""},
+		"turn that never was": {func() error {
+			_, err := m.SnapshotAtTurn(t.Context(), 1)
+			return err
+		}, ErrUnknown, "turn 0 only so far"},
 		"cursor of nobody":           {func() error { _, err := m.ModifiedFiles(t.Context(), &Range{Cursor: "?"}); return err }, nil, `"?"`},
 		"a session's name is a path": {func() error { return inside.Of(m).UseSession("../x") }, nil, `"../x"`},
 	} {
@@ -635,8 +643,10 @@ func TestBadSessionFile(t *testing.T) {
 		}
 		return Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s", SessionFile: file, ReadOnly: true})
 	}
-	for name, content := range map[string]string{"empty": "", "not JSON": "hello\n", "another format": "{\"type\":\"other\"}\n", "newer": "{\"type\":\"session\",\"version\":4,\"id\":\"x\"}\n"} {
-		if _, err := open([]byte(content)); !errors.Is(err, sessionlog.ErrFormat) || !strings.Contains(err.Error(), file) {
+	for name, content := range map[string]string{"empty": "", "not JSON": "hello\n",
+		"another format": "{\"type\":\"other\"}\n", "newer": "{\"type\":\"session\",\"version\":4,\"id\":\"x\"}\n"} {
+		if _, err := open([]byte(content)); !errors.Is(err, sessionlog.ErrFormat) ||
+			!strings.Contains(err.Error(), file) {
 			t.Errorf("%s: %v, want ErrFormat that names the file", name, err)
 		}
 	}
@@ -760,7 +770,8 @@ func TestSpoiltTurns(t *testing.T) {
 	}
 	b.write("mine.txt", "1")
 	r = b.end(m)
-	if d := cmp.Diff(&Diff{Added: []string{"mine.txt"}, Modified: []string{}, Deleted: []string{}}, r.Data.Diff); d != "" || r.Data.Contested != nil {
+	if d := cmp.Diff(&Diff{Added: []string{"mine.txt"}, Modified: []string{}, Deleted: []string{}},
+		r.Data.Diff); d != "" || r.Data.Contested != nil {
 		t.Errorf("turn (-want +got):\n%s%+v", d, r.Data.Contested)
 	}
 }

@@ -62,7 +62,8 @@ func TestFileSnapshotManager(t *testing.T) {
 			if err != nil || r.EntryID != "e1" {
 				t.Fatal(r, err)
 			}
-			want := &StepSnapshotData{BaselineTreeHash: &start.Tree, SnapshotTreeHash: r.Tree, Diff: test.want, SnapshotSeq: 2}
+			want := &StepSnapshotData{BaselineTreeHash: &start.Tree, SnapshotTreeHash: r.Tree,
+				Diff: test.want, SnapshotSeq: 2}
 			if d := cmp.Diff(want, got); d != "" {
 				t.Errorf("data (-want +got):\n%s", d)
 			}
@@ -163,9 +164,12 @@ func TestGetModifiedFiles(t *testing.T) {
 	t.Run("returns all changes for session", func(t *testing.T) {
 		b, m, id := session(t)
 		want := []ModifiedFileInfo{
-			{Path: "a", Status: "modified", EntryID: id[0], NetStatus: "modified", LastTurnIndex: 2, LastEntryID: id[2], Owner: OwnTurn},
-			{Path: "b", Status: "added", TurnIndex: 1, EntryID: id[1], NetStatus: "added", LastTurnIndex: 1, LastEntryID: id[1], Owner: OwnTurn},
-			{Path: "c", Status: "deleted", TurnIndex: 1, EntryID: id[1], NetStatus: "deleted", LastTurnIndex: 1, LastEntryID: id[1], Owner: OwnTurn},
+			{Path: "a", Status: "modified", EntryID: id[0], NetStatus: "modified", LastTurnIndex: 2,
+				LastEntryID: id[2], Owner: OwnTurn},
+			{Path: "b", Status: "added", TurnIndex: 1, EntryID: id[1], NetStatus: "added", LastTurnIndex: 1,
+				LastEntryID: id[1], Owner: OwnTurn},
+			{Path: "c", Status: "deleted", TurnIndex: 1, EntryID: id[1], NetStatus: "deleted", LastTurnIndex: 1,
+				LastEntryID: id[1], Owner: OwnTurn},
 		}
 		if d := cmp.Diff(want, b.modified(m, nil)); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
@@ -200,7 +204,8 @@ func TestGetModifiedFiles(t *testing.T) {
 		b, m, id := session(t)
 		rows := b.modified(m, &Range{All: true})
 		last := rows[len(rows)-1]
-		want := ModifiedFileInfo{Path: "d", Status: "added", EntryID: id[0], NetStatus: "none", LastTurnIndex: 2, LastEntryID: id[2], Owner: OwnTurn}
+		want := ModifiedFileInfo{Path: "d", Status: "added", EntryID: id[0], NetStatus: "none", LastTurnIndex: 2,
+			LastEntryID: id[2], Owner: OwnTurn}
 		if d := cmp.Diff(want, last); d != "" {
 			t.Errorf("added, then deleted (-want +got):\n%s", d)
 		}
@@ -213,7 +218,11 @@ func TestGetFileDiff(t *testing.T) {
 	b.write("gone.txt", "gone\n")
 	m := b.open("s")
 	b.initialize(m)
-	first := b.turn(m, func() { b.write("changed.txt", "new\n"); b.write("added.txt", "hello\n"); b.remove("gone.txt") })
+	first := b.turn(m, func() {
+		b.write("changed.txt", "new\n")
+		b.write("added.txt", "hello\n")
+		b.remove("gone.txt")
+	})
 	b.turn(m, func() { b.write("changed.txt", "newer\n") })
 	diff := func(t *testing.T, r *FileRange) *FileDiffInfo {
 		t.Helper()

@@ -21,7 +21,8 @@ func (b *bench) run(args ...string) {
 	b.Helper()
 	cmd := exec.Command("git", args...)
 	cmd.Dir = b.dir
-	cmd.Env = append(os.Environ(), "HOME="+b.stores, "XDG_CONFIG_HOME=", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull,
+	cmd.Env = append(os.Environ(), "HOME="+b.stores, "XDG_CONFIG_HOME=", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_CONFIG_GLOBAL="+os.DevNull,
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("git %q: %v\n%s", args, err, out)
@@ -168,7 +169,8 @@ func TestSparseUser(t *testing.T) {
 	b.run("commit", "-qam", "edited")
 	b.run("sparse-checkout", "set", "src")
 	b.turn(m, func() { b.write("src/c", "edited") })
-	if d := cmp.Diff(map[string]string{"src/c": "modified turn"}, brief(b.modified(m, &Range{From: "turn:0", To: "turn:1"}))); d != "" {
+	if d := cmp.Diff(map[string]string{"src/c": "modified turn"},
+		brief(b.modified(m, &Range{From: "turn:0", To: "turn:1"}))); d != "" {
 		t.Errorf("the second turn (-want +got):\n%s", d)
 	}
 	r := b.restore(m, &RestoreOptions{Target: "start", AcrossHead: true})
@@ -216,10 +218,12 @@ func TestSparseWritten(t *testing.T) {
 		b.write("docs/new", "new")
 		b.write("docs/a", "written")
 	})
-	if d := cmp.Diff(map[string]string{"docs/a": "added turn", "docs/new": "added turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"docs/a": "added turn", "docs/new": "added turn"},
+		brief(b.modified(m, nil))); d != "" {
 		t.Errorf("the turn (-want +got):\n%s", d)
 	}
-	if d, err := m.FileDiff(t.Context(), &FileRange{Path: "docs/a", From: "start"}); err != nil || *d.NewContent != "written" {
+	if d, err := m.FileDiff(t.Context(), &FileRange{Path: "docs/a", From: "start"}); err != nil ||
+		*d.NewContent != "written" {
 		t.Errorf("FileDiff: %+v, %v", d, err)
 	}
 	b.turn(m, func() { b.remove("docs/new") })
@@ -297,7 +301,8 @@ func TestSparseBackAndMade(t *testing.T) {
 	b.turn(m, func() { b.remove("docs/own") })
 	b.run("sparse-checkout", "set", "src")
 	b.turn(m, func() { b.write("src/c", "edited") })
-	if d := cmp.Diff(map[string]string{"docs/own": "deleted turn", "src/c": "modified turn"}, brief(b.modified(m, nil))); d != "" {
+	if d := cmp.Diff(map[string]string{"docs/own": "deleted turn", "src/c": "modified turn"},
+		brief(b.modified(m, nil))); d != "" {
 		t.Errorf("the turns (-want +got):\n%s", d)
 	}
 	r := b.restore(m, &RestoreOptions{Target: "start"})

@@ -110,7 +110,8 @@ func (st *storyTeller) closeAll() {
 
 // open is a process for a session.
 func (st *storyTeller) open(name string) {
-	opts := &Options{StoreRoot: st.real.stores, Session: name, ToolWindows: st.tools, Engine: st.engine, Detached: st.detached}
+	opts := &Options{StoreRoot: st.real.stores, Session: name, ToolWindows: st.tools, Engine: st.engine,
+		Detached: st.detached}
 	m, err := Open(st.Context(), st.real.dir, opts)
 	if err != nil {
 		st.Fatal(err)
@@ -691,7 +692,8 @@ func (st *storyTeller) wantLine(name string, turns ...int) {
 func (st *storyTeller) wantAnswer(outcome string, skipped ...string) {
 	st.Helper()
 	if got := slices.Sorted(maps.Keys(st.last.skipped)); st.last.outcome != outcome || !slices.Equal(got, skipped) {
-		st.fail("by the rules the answer is %s, skipped %v; want %s, %v", st.last.outcome, st.last.skipped, outcome, skipped)
+		st.fail("by the rules the answer is %s, skipped %v; want %s, %v", st.last.outcome, st.last.skipped,
+			outcome, skipped)
 	}
 }
 
@@ -811,41 +813,44 @@ var stories = []story{
 				st.wantLine("s", 0, 1)
 			}
 		}},
-	{name: "S6", why: "start is the start behind a revert", real: true, merge: true, tell: func(st *storyTeller, _ int) {
-		st.a()
-		st.b()
-		st.revert("s", nil, 0)
-		st.want("p", "0B00")
-		st.wantLine("s", 1)
-		st.restore("s", "start")
-		st.want("p", "0000")
-		st.wantAnswer("ok")
-	}},
-	{name: "S7", why: "@~N is relative, turn:N is not", ways: 2, real: true, merge: true, tell: func(st *storyTeller, way int) {
-		st.a()
-		st.b()
-		st.revert("s", nil, 0)
-		st.q()
-		if way == 0 {
-			st.restore("s", "@~1")
-			st.want("p", "0B00", "q", "-")
+	{name: "S6", why: "start is the start behind a revert", real: true, merge: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.b()
+			st.revert("s", nil, 0)
+			st.want("p", "0B00")
 			st.wantLine("s", 1)
-			return
-		}
-		st.restore("s", "turn:1")
-		st.want("p", "AB00", "q", "-")
-		if !st.last.in.is(ruleSet{0}) || !st.last.out.is(ruleSet{2}) {
-			st.fail("puts %v back and takes %v", st.last.in, st.last.out)
-		}
-	}},
-	{name: "S8", why: "what was taken back is not taken back again", real: true, merge: true, tell: func(st *storyTeller, _ int) {
-		st.a()
-		st.revert("s", nil, 0)
-		st.a()
-		st.revert("s", nil, 0)
-		st.wantAnswer("already")
-		st.want("p", "A000")
-	}},
+			st.restore("s", "start")
+			st.want("p", "0000")
+			st.wantAnswer("ok")
+		}},
+	{name: "S7", why: "@~N is relative, turn:N is not", ways: 2, real: true, merge: true,
+		tell: func(st *storyTeller, way int) {
+			st.a()
+			st.b()
+			st.revert("s", nil, 0)
+			st.q()
+			if way == 0 {
+				st.restore("s", "@~1")
+				st.want("p", "0B00", "q", "-")
+				st.wantLine("s", 1)
+				return
+			}
+			st.restore("s", "turn:1")
+			st.want("p", "AB00", "q", "-")
+			if !st.last.in.is(ruleSet{0}) || !st.last.out.is(ruleSet{2}) {
+				st.fail("puts %v back and takes %v", st.last.in, st.last.out)
+			}
+		}},
+	{name: "S8", why: "what was taken back is not taken back again", real: true, merge: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.revert("s", nil, 0)
+			st.a()
+			st.revert("s", nil, 0)
+			st.wantAnswer("already")
+			st.want("p", "A000")
+		}},
 	{name: "S8a", why: "what a revert brought back of the user's is the user's", real: true,
 		tell: func(st *storyTeller, _ int) {
 			st.q()
@@ -1062,21 +1067,22 @@ var stories = []story{
 		}
 		st.want("p", "0000", "q", "-", "r", "-")
 	}},
-	{name: "S19b", why: "undo --past leaves alone what a restore that it passes over is to give back first", merge: true, tell: func(st *storyTeller, _ int) {
-		st.a()
-		st.b()
-		st.restore("s", "@~1")
-		st.restore("s", "start")
-		st.line("p", 1, "u") // where the newer restore took A away
-		st.takeBack("undo", "s", true)
-		st.wantAnswer("nothing")
-		st.want("p", "u000") // not B without A
-		st.put("p", storyText("0000"))
-		st.undo("s")
-		st.want("p", "A000")
-		st.undo("s")
-		st.want("p", "AB00")
-	}},
+	{name: "S19b", why: "undo --past leaves alone what a restore that it passes over is to give back first",
+		merge: true, tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.b()
+			st.restore("s", "@~1")
+			st.restore("s", "start")
+			st.line("p", 1, "u") // where the newer restore took A away
+			st.takeBack("undo", "s", true)
+			st.wantAnswer("nothing")
+			st.want("p", "u000") // not B without A
+			st.put("p", storyText("0000"))
+			st.undo("s")
+			st.want("p", "A000")
+			st.undo("s")
+			st.want("p", "AB00")
+		}},
 	{name: "S19c", why: "also where the older one wrote nothing", real: true, tell: func(st *storyTeller, _ int) {
 		st.turn("s", func() { st.line("p", 1, "A"); st.put("q", storyText("Q")) })
 		st.turn("s", func() { st.put("p", ruleNone) })
@@ -1092,29 +1098,31 @@ var stories = []story{
 		st.restore("s", "start")
 		st.want("p", "0000")
 	}},
-	{name: "S19d", why: "what a change found where nothing was expected is somebody's", real: true, tell: func(st *storyTeller, _ int) {
-		st.turn("s", func() { st.put("q", storyText("Q")) })
-		st.turn("s", func() { st.put("q", ruleNone) })
-		st.restore("s", "turn:0")
-		st.turn("s", func() { st.line("q", 1, "C") })
-		st.put("q", ruleNone)
-		st.undo("s") // it is gone already; turn 1 and turn 2 are in
-		st.turn("s", func() { st.put("q", storyText("R")) })
-		st.restore("s", "start")
-		st.wantAnswer("left", "q")
-		st.want("q", "R")
-	}},
-	{name: "S19e", why: "one change after the other goes where nothing is expected without it", real: true, tell: func(st *storyTeller, _ int) {
-		st.turn("s", func() { st.put("p", ruleNone) })
-		st.restore("s", "start")
-		st.turn("s", func() { st.line("p", 1, "A") })
-		st.turn("s", func() { st.put("p", ruleNone) })
-		st.undo("s") // turn 0 is in beside both
-		st.restore("s", "@~1")
-		st.want("p", "A000")
-	}},
-	{name: "S19f", why: "a change that stays counts if somebody else was there during its turn", real: true, merge: true, tools: true,
-		start: ruleFiles{}, tell: func(st *storyTeller, _ int) {
+	{name: "S19d", why: "what a change found where nothing was expected is somebody's", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("q", storyText("Q")) })
+			st.turn("s", func() { st.put("q", ruleNone) })
+			st.restore("s", "turn:0")
+			st.turn("s", func() { st.line("q", 1, "C") })
+			st.put("q", ruleNone)
+			st.undo("s") // it is gone already; turn 1 and turn 2 are in
+			st.turn("s", func() { st.put("q", storyText("R")) })
+			st.restore("s", "start")
+			st.wantAnswer("left", "q")
+			st.want("q", "R")
+		}},
+	{name: "S19e", why: "one change after the other goes where nothing is expected without it", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.restore("s", "start")
+			st.turn("s", func() { st.line("p", 1, "A") })
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.undo("s") // turn 0 is in beside both
+			st.restore("s", "@~1")
+			st.want("p", "A000")
+		}},
+	{name: "S19f", why: "a change that stays counts if somebody else was there during its turn", real: true,
+		merge: true, tools: true, start: ruleFiles{}, tell: func(st *storyTeller, _ int) {
 			turn := func(fns ...func()) {
 				st.turnStart("s")
 				for _, fn := range fns {
@@ -1196,8 +1204,8 @@ var stories = []story{
 			st.want("p", "X000")
 			st.wantLine("s", 0, 2)
 		}},
-	{name: "S19k", why: "a turn stays on the line by PATH that is in at the target, which has it not on its line", real: true,
-		tell: func(st *storyTeller, _ int) {
+	{name: "S19k", why: "a turn stays on the line by PATH that is in at the target, which has it not on its line",
+		real: true, tell: func(st *storyTeller, _ int) {
 			st.turn("s", func() { st.line("p", 1, "X"); st.put("q", storyText("Q")) })
 			st.u()
 			st.restore("s", "@~1", storySkip)
@@ -1212,13 +1220,14 @@ var stories = []story{
 			st.want("q", "-")
 			st.wantLine("s", 0, 1)
 		}},
-	{name: "S20", why: "what an undo put back can be taken back", real: true, merge: true, tell: func(st *storyTeller, _ int) {
-		st.a()
-		st.restore("s", "start")
-		st.undo("s")
-		st.revert("s", nil, 0)
-		st.want("p", "0000")
-	}},
+	{name: "S20", why: "what an undo put back can be taken back", real: true, merge: true,
+		tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.restore("s", "start")
+			st.undo("s")
+			st.revert("s", nil, 0)
+			st.want("p", "0000")
+		}},
 	{name: "S21", why: "back, forward, undo, undo", real: true, tell: func(st *storyTeller, _ int) {
 		st.a()
 		st.b()
@@ -1365,31 +1374,33 @@ var stories = []story{
 		st.undo("s")
 		st.wantAnswer("nothing")
 	}},
-	{name: "undo beside a turn that did the same", why: "both have deleted it then", real: true, tell: func(st *storyTeller, _ int) {
-		st.turn("s", func() { st.put("p", ruleNone) })
-		st.restore("s", "start")
-		st.turn("s", func() { st.put("p", ruleNone) })
-		st.undo("s")
-		st.want("p", "-")
-		st.wantAnswer("ok")
-		st.wantLine("s", 0, 1)
-		st.restore("s", "@~1")
-		st.want("p", "-")
-		st.restore("s", "start")
-		st.want("p", "0000")
-		st.wantAnswer("ok")
-	}},
-	{name: "@~1 exactly", why: "it names the end of a turn, not what is left of it", real: true, tell: func(st *storyTeller, _ int) {
-		st.turn("s", func() { st.line("p", 1, "A"); st.put("q", storyText("q")) })
-		st.restore("s", "start", storyPath("q"))
-		st.want("p", "A000", "q", "-")
-		st.turn("s", func() {})
-		st.restore("s", "@~1", storyExact)
-		st.want("p", "A000", "q", "q")
-		st.restore("s", "start")
-		st.want("p", "0000", "q", "-")
-		st.wantAnswer("ok")
-	}},
+	{name: "undo beside a turn that did the same", why: "both have deleted it then", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.restore("s", "start")
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.undo("s")
+			st.want("p", "-")
+			st.wantAnswer("ok")
+			st.wantLine("s", 0, 1)
+			st.restore("s", "@~1")
+			st.want("p", "-")
+			st.restore("s", "start")
+			st.want("p", "0000")
+			st.wantAnswer("ok")
+		}},
+	{name: "@~1 exactly", why: "it names the end of a turn, not what is left of it", real: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.line("p", 1, "A"); st.put("q", storyText("q")) })
+			st.restore("s", "start", storyPath("q"))
+			st.want("p", "A000", "q", "-")
+			st.turn("s", func() {})
+			st.restore("s", "@~1", storyExact)
+			st.want("p", "A000", "q", "q")
+			st.restore("s", "start")
+			st.want("p", "0000", "q", "-")
+			st.wantAnswer("ok")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is

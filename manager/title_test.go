@@ -140,7 +140,8 @@ func TestTitleLost(t *testing.T) {
 	if _, err := m.OnTurnStart(t.Context(), &Turn{Title: "secret, of the open turn"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := retain.PlanForget(t.Context(), m.store, &retain.ForgetOptions{Prompts: true, Session: "nobody"}); !errors.Is(err, retain.ErrNothingToForget) {
+	if _, err := retain.PlanForget(t.Context(), m.store,
+		&retain.ForgetOptions{Prompts: true, Session: "nobody"}); !errors.Is(err, retain.ErrNothingToForget) {
 		t.Errorf("forget prompts of nobody: %v", err)
 	}
 	plan := b.forget(m, &retain.ForgetOptions{Prompts: true, Session: "s"})
@@ -188,7 +189,8 @@ func TestForgetTitlesSpoilt(t *testing.T) {
 		t.Fatal(err)
 	}
 	text = append([]byte("{}"), text...) // as where a longer text was being replaced
-	for _, name := range []string{turns + ".new", filepath.Join(m.StoreDir(), "quarantine", "turns-"+m.project.Worktree+"-00"), turns} {
+	for _, name := range []string{turns + ".new",
+		filepath.Join(m.StoreDir(), "quarantine", "turns-"+m.project.Worktree+"-00"), turns} {
 		if err := os.WriteFile(name, text, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -30,7 +30,8 @@ func (b *bench) turnDiff(m *FileSnapshotManager, rev string) []string {
 			name string
 			id   func() store.ID
 			has  bool
-		}{{"old", func() store.ID { return c.Old.ID }, c.Old != nil}, {"new", func() store.ID { return c.New.ID }, c.New != nil}} {
+		}{{"old", func() store.ID { return c.Old.ID }, c.Old != nil},
+			{"new", func() store.ID { return c.New.ID }, c.New != nil}} {
 			if !e.has {
 				continue
 			}
@@ -114,7 +115,8 @@ func TestTurnDiff(t *testing.T) {
 	}
 	b.turn(m, func() {})
 	for _, rev := range []string{"turn:2", "@"} {
-		if got, err := m.TurnDiff(t.Context(), rev); err != nil || got.TurnIndex != 2 || got.Kind != "step" || got.Changes != nil {
+		if got, err := m.TurnDiff(t.Context(), rev); err != nil || got.TurnIndex != 2 || got.Kind != "step" ||
+			got.Changes != nil {
 			t.Errorf("%s, a turn that changed nothing: %+v, %v", rev, got, err)
 		}
 	}
@@ -147,7 +149,8 @@ func TestLookNames(t *testing.T) {
 	}
 	b.start(m)
 	b.end(m)
-	for _, bad := range []string{"look:", "look:x", "look:0", "look:-1", "look:+1", "look:99999", "look:99999999999999999999"} {
+	for _, bad := range []string{"look:", "look:x", "look:0", "look:-1", "look:+1", "look:99999",
+		"look:99999999999999999999"} {
 		if _, err := m.Resolve(t.Context(), bad); !errors.Is(err, ErrUnknown) {
 			t.Errorf("Resolve(%q): %v", bad, err)
 		}
@@ -177,7 +180,11 @@ func TestTurnDiffByLog(t *testing.T) {
 	b.write("a", "2")
 	b.remove("dir")
 	b.write("dir", "a file")
-	if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string, error) { data = d; return "e", nil }); err != nil {
+	if _, err := m.OnTurnEnd(t.Context(), func(_ context.Context, d *StepSnapshotData) (string,
+		error) {
+		data = d
+		return "e", nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{`modified a 1/1 old "1" new "2" turn`, `added dir 1/1 new "a file" turn`, `deleted dir/f 1/1 old "1" turn`}

@@ -16,11 +16,17 @@ func TestTurnUncaptures(t *testing.T) {
 		captured []string
 		lost     []string // not captured any more
 	}{
-		"a file grows":           {func(b *bench) { b.write("f", "much larger than 10 bytes") }, nil, []string{"f"}},
-		"a file shrinks":         {func(b *bench) { b.write("large", "small") }, []string{"large"}, nil},
-		"a rule":                 {func(b *bench) { b.write(".git/info/exclude", "ignored\nf\n"); b.write("f", "other") }, nil, []string{"f"}},
-		"a rule goes":            {func(b *bench) { b.write(".git/info/exclude", "") }, []string{"ignored"}, nil},
-		"something else as well": {func(b *bench) { b.write("f", "much larger than 10 bytes"); b.write("z", "2") }, nil, []string{"f"}},
+		"a file grows":   {func(b *bench) { b.write("f", "much larger than 10 bytes") }, nil, []string{"f"}},
+		"a file shrinks": {func(b *bench) { b.write("large", "small") }, []string{"large"}, nil},
+		"a rule": {func(b *bench) {
+			b.write(".git/info/exclude", "ignored\nf\n")
+			b.write("f", "other")
+		}, nil, []string{"f"}},
+		"a rule goes": {func(b *bench) { b.write(".git/info/exclude", "") }, []string{"ignored"}, nil},
+		"something else as well": {func(b *bench) {
+			b.write("f", "much larger than 10 bytes")
+			b.write("z", "2")
+		}, nil, []string{"f"}},
 	} {
 		for _, snapshot := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, snapshot %v", name, snapshot), func(t *testing.T) {

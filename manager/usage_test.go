@@ -78,7 +78,8 @@ func (b *bench) keep(st *cas.Store, worktree, session, content string) {
 	for i := range roots {
 		id, err := w.Put(object.Blob, []byte(content))
 		if err == nil {
-			roots[i], err = trees.Put(w, []tree.Entry{{Name: "kept", Mode: tree.ModeFile | 0o644, Size: int64(len(content)), ID: id}})
+			roots[i], err = trees.Put(w, []tree.Entry{{Name: "kept", Mode: tree.ModeFile | 0o644,
+				Size: int64(len(content)), ID: id}})
 		}
 		if err != nil {
 			b.Fatal(err)
@@ -154,7 +155,8 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(u.Sessions) != 4 || len(u.Problems) > 0 {
-		t.Errorf("Usage has %d sessions, want one, two, edits and that elsewhere; problems %v", len(u.Sessions), u.Problems)
+		t.Errorf("Usage has %d sessions, want one, two, edits and that elsewhere; problems %v", len(u.Sessions),
+			u.Problems)
 	}
 	shared := make(map[store.ID]object.Kind)
 	total := u.Shared.Stored + u.Unnamed.Stored
@@ -173,7 +175,9 @@ func TestUsage(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("session %s: %s", s.Session, diff)
 		}
-		newest := all[slices.IndexFunc(all, func(r *store.Snapshot) bool { return r.Session == s.Session && r.Worktree == s.Worktree })]
+		newest := all[slices.IndexFunc(all, func(r *store.Snapshot) bool {
+			return r.Session == s.Session && r.Worktree == s.Worktree
+		})]
 		if !s.Last.Equal(newest.Time) || s.Root != newest.Root {
 			t.Errorf("session %s: last %v in %q, want %v in %q", s.Session, s.Last, s.Root, newest.Time, newest.Root)
 		}
@@ -228,7 +232,8 @@ func TestUsage(t *testing.T) {
 	for _, p := range paths {
 		versions[p.Path] = p.Versions
 	}
-	if diff := cmp.Diff(map[string]int{".gitignore": 1, "shared/a": 1, "mine": 4, "large": 1, "theirs": 1, "kept": 2}, versions); diff != "" || paths[0].Path != "large" {
+	if diff := cmp.Diff(map[string]int{".gitignore": 1, "shared/a": 1, "mine": 4, "large": 1, "theirs": 1, "kept": 2},
+		versions); diff != "" || paths[0].Path != "large" {
 		t.Errorf("PathUsage has %q first: %s", paths[0].Path, diff)
 	}
 }
@@ -326,7 +331,8 @@ func TestUsageDamage(t *testing.T) {
 	}
 	defer m.Close()
 	u, err := retain.BySession(t.Context(), m.store)
-	if err != nil || len(u.Problems) != 1 || u.Problems[0].Path != "dir/b" || len(u.Sessions) != 1 || u.Sessions[0].Needs.Objects != 4 {
+	if err != nil || len(u.Problems) != 1 || u.Problems[0].Path != "dir/b" || len(u.Sessions) != 1 ||
+		u.Sessions[0].Needs.Objects != 4 {
 		t.Errorf("Usage = %+v, %v", u, err)
 	}
 	if _, problems, err := retain.ByTurn(t.Context(), m.store, ""); err != nil || len(problems) != 1 {

@@ -21,7 +21,8 @@ func TestFileNamedVCS(t *testing.T) {
 	want[".hg"] = "three"
 	b.expectFiles(want)
 	for _, p := range []string{".jj", ".jj/inside", "d/.hg/x", "d/.git"} {
-		if _, err := m.RestoreFiles(t.Context(), &RestoreOptions{Target: "start", Paths: []string{p}}); !errors.Is(err, ErrOutside) {
+		if _, err := m.RestoreFiles(t.Context(),
+			&RestoreOptions{Target: "start", Paths: []string{p}}); !errors.Is(err, ErrOutside) {
 			t.Errorf("%s: %v", p, err)
 		}
 	}

@@ -11,7 +11,9 @@ import (
 // benchFile is 100,000 lines of code-like text, 3.5 MB.
 func benchFile() []byte {
 	rng := rand.New(rand.NewPCG(7, 7))
-	words := strings.Fields("if err != nil return func range index value buffer length append result context state reader writer options config handler request response string int64 byte error panic close open read write")
+	words := strings.Fields("if err != nil return func range index value " +
+		"buffer length append result context state reader writer options " +
+		"config handler request response string int64 byte error panic close open read write")
 	var b bytes.Buffer
 	for i := range 100_000 {
 		b.WriteString(strings.Repeat("\t", rng.IntN(4)))

@@ -187,7 +187,9 @@ func TestReplace(t *testing.T) {
 		"elision for lines": {content: "begin of it all\nfoo()\nthe end of it all\n",
 			old: "begin of it all\n// ... existing code ...\nthe end of it all\n", new: "x\n// ... existing code ...\n",
 			opts: Options{AnchorMin: 0.0001}, kind: IsNotFound, reason: reasonElision},
-		"anchors tie however summed": {content: "BEGIN\nXaaaaaaaaa\nXXbbbbbbbb\nXXXccccccc\nEND\nBEGIN\nXXXaaaaaaa\nXXbbbbbbbb\nXccccccccc\nEND\n", old: "BEGIN\naaaaaaaaaa\nbbbbbbbbbb\ncccccccccc\nEND\n", new: "x", kind: IsAmbiguous, stage: BlockAnchor, reason: reasonSeveral},
+		"anchors tie however summed": {content: "BEGIN\nXaaaaaaaaa\nXXbbbbbbbb\nXXXccccccc\nEND\nBEGIN\nXXXaaaaaaa\n" +
+			"XXbbbbbbbb\nXccccccccc\nEND\n", old: "BEGIN\naaaaaaaaaa\nbbbbbbbbbb\ncccccccccc\nEND\n", new: "x",
+			kind: IsAmbiguous, stage: BlockAnchor, reason: reasonSeveral},
 		"hint far down": {content: strings.Repeat("x\n", 3000), old: "x\n", new: "y\n",
 			opts: Options{LineHint: 2500}, kind: IsExact, stage: Exact,
 			want: strings.Repeat("x\n", 2499) + "y\n" + strings.Repeat("x\n", 500)},
@@ -294,7 +296,8 @@ func TestReplace(t *testing.T) {
 // A refusal names the nearest places and the first line that differs.
 func TestNear(t *testing.T) {
 	content := "a\nfunc f() {\n\tcount := 1\n\tname := \"x\"\n\treturn count\n}\nb\n"
-	old := "func f() {\n\tcounter := aVeryDifferentCallToSomething(42)\n\twhatever := thisIsNotThere(1, 2, 3)\n\tnothing := likeIt()\n\treturn count\n"
+	old := "func f() {\n\tcounter := aVeryDifferentCallToSomething(42)\n\twhatever := thisIsNotThere(1, 2, 3)\n" +
+		"\tnothing := likeIt()\n\treturn count\n"
 	m := Locate([]byte(content), []byte(old), nil)
 	if m.Kind != IsNotFound || len(m.Near) == 0 || m.Near[0].StartLine != 2 || m.Near[0].Line != 3 ||
 		m.Near[0].Got != "\tcount := 1" {

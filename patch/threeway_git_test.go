@@ -263,7 +263,8 @@ type tally struct {
 func (n *tally) otherwise() int { return n.onlyOurs + n.onlyGit + n.differ }
 
 func (n *tally) String() string {
-	return fmt.Sprintf("%d cases: %d the same text, %d merged but for line ends; %d a conflict for both, %d of these the same "+
+	return fmt.Sprintf("%d cases: %d the same text, %d merged but for "+
+		"line ends; %d a conflict for both, %d of these the same "+
 		"text, %d conflicts of ours and %d of git's; %d a conflict for us alone, %d for git alone, %d not the same text",
 		n.cases, n.same, n.ends, n.conflict, n.sameText, n.ours, n.git, n.onlyOurs, n.onlyGit, n.differ)
 }

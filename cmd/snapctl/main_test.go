@@ -254,7 +254,8 @@ func cmdFifo(ts *testscript.TestScript, _ bool, args []string) {
 func cmdSum(ts *testscript.TestScript, _ bool, args []string) {
 	var u duAnswer
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &u))
-	sum := u.Shared.Stored + u.Unnamed.Stored + u.Copies.Stored + u.PackBytes + u.IndexBytes + u.JournalBytes + u.WorktreeBytes + u.TrashBytes + u.QuarantineBytes + u.BallastBytes + u.OtherBytes
+	sum := u.Shared.Stored + u.Unnamed.Stored + u.Copies.Stored + u.PackBytes + u.IndexBytes +
+		u.JournalBytes + u.WorktreeBytes + u.TrashBytes + u.QuarantineBytes + u.BallastBytes + u.OtherBytes
 	for _, s := range u.Sessions {
 		sum += s.Alone.Stored
 	}

@@ -111,7 +111,8 @@ func TestEngineStopped(t *testing.T) {
 	}
 	r.write("f", "one")
 	entries := make(map[string]string) // by label
-	told := fmt.Sprintf("the engine does not answer: process %d: done without it ('kill -CONT %d' wakes it if it was stopped;", pid, pid)
+	told := fmt.Sprintf("the engine does not answer: process %d: done "+
+		"without it ('kill -CONT %d' wakes it if it was stopped;", pid, pid)
 	for _, args := range [][]string{{"status"}, {"diff"}, {"--session", "s", "snapshot", "--label", "one"}} {
 		code, out, said := r.say(args...)
 		if code != 0 || out == "" || strings.Count(said, told) != 1 {

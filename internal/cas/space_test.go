@@ -76,7 +76,8 @@ func TestNoSpace(t *testing.T) {
 				w.Close() // it may say that all is lost
 				s.waitSealed()
 				if after := freeOf(t, disk); after < before-memBlocks(2) {
-					t.Errorf("%d bytes were free, %d after a capture that did not fit (sealMax %d, keep %d, named %v): %q %q", before, after,
+					t.Errorf("%d bytes were free, %d after a capture that "+
+						"did not fit (sealMax %d, keep %d, named %v): %q %q", before, after,
 						sealMax, keep, named, names(t, disk, "packs", ""), names(t, disk, "tmp", ""))
 				}
 				acks = append(acks, commit(t, s, "", large), commit(t, s, "more", random(50<<10, 7)))

@@ -53,7 +53,8 @@ func TestAllErrors(t *testing.T) {
 						}
 						full := path.Base(pkg) + "." + id.Name
 						if (none[full] == "") != slices.Contains(in, full) {
-							t.Errorf("%s is not in the table, or in it and in the list of those that no face answers with", full)
+							t.Errorf("%s is not in the table, or in it "+
+								"and in the list of those that no face answers with", full)
 						}
 					}
 				}

@@ -60,7 +60,8 @@ func TestParseConfig(t *testing.T) {
 	for _, text := range configs {
 		checkConfig(t, dir, text)
 	}
-	for _, b := range nearmiss.Of([]byte("\xef\xbb\xbf[a]b=c;d\r\n[A \"\\\\B\"] \n D = \" e # \"\\\n f\\t\n[x.y-1]\ng\n;h\n")) {
+	for _, b := range nearmiss.Of([]byte("\xef\xbb\xbf[a]b=c;d\r\n[A \"\\\\B\"] \n D = \" e # \"\\\n f\\t\n[x.y-1]\n" +
+		"g\n;h\n")) {
 		checkConfig(t, dir, string(b))
 	}
 }

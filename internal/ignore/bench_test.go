@@ -24,15 +24,18 @@ func kernelLike() []byte {
 		fmt.Fprintf(&b, "!.%s\n", name)
 	}
 	b.WriteString("/include/config/\n/include/generated/\n/include/ksym/\n/arch/*/include/generated/\n")
-	b.WriteString("patches-*\npatches\nseries\ntags\nTAGS\n!tags/\ncscope.*\nncscope.*\nGPATH\nGRTAGS\nGSYMS\nGTAGS\n*.sw[a-p]\n")
-	b.WriteString("x509.genkey\nsigning_key.pem\nextra_certificates\nallrandom.config\nallyes.config\nCLAUDE*\nKconfig.gen\nnconf-cfg\n")
+	b.WriteString("patches-*\npatches\nseries\ntags\nTAGS\n!tags/\ncscope.*\nncscope.*\nGPATH\nGRTAGS\nGSYMS\nGTAGS\n" +
+		"*.sw[a-p]\n")
+	b.WriteString("x509.genkey\nsigning_key.pem\nextra_certificates\nallrandom.config\nallyes.config\nCLAUDE*\n" +
+		"Kconfig.gen\nnconf-cfg\n")
 	return []byte(b.String())
 }
 
 // fileNames are 80 names of which a few are ignored.
 func fileNames() []string {
 	var names []string
-	for i, stem := range strings.Fields("Makefile core main ethernet-driver ioctl i2c-designware-platdrv super inode tls_device README") {
+	for i, stem := range strings.Fields("Makefile core main ethernet-driver " +
+		"ioctl i2c-designware-platdrv super inode tls_device README") {
 		for j, ext := range strings.Fields(".c .h .rst .S .yaml .dts .o _defs.h") {
 			names = append(names, fmt.Sprintf("%s%d%s", stem, i*j, ext))
 		}

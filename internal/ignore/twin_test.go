@@ -223,7 +223,8 @@ const (
 
 var twinClasses = map[string]string{
 	"alnum:": lowers + uppers + digits, "alpha:": lowers + uppers, "blank:": " \t",
-	"cntrl:": "\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f",
+	"cntrl:": "\x01\x02\x03\x04\x05\x06\x07\x08\t\n" +
+		"\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f",
 	"digit:": digits, "graph:": lowers + uppers + digits + puncts, "lower:": lowers,
 	"print:": lowers + uppers + digits + puncts + " ", "punct:": puncts, "space:": " \t\n\r",
 	"upper:": uppers, "xdigit:": digits + "abcdefABCDEF",

@@ -124,7 +124,8 @@ func TestInstall(t *testing.T) {
 		want      string // is printed
 		installed string // below home; "": it fails
 	}{
-		{"--from " + release, "installed snapctl v1.2.3\nIt is in " + home + "/.local/bin, which is not in PATH.", ".local/bin"},
+		{"--from " + release, "installed snapctl v1.2.3\nIt is in " + home +
+			"/.local/bin, which is not in PATH.", ".local/bin"},
 		{"--from " + release + " --dir " + home + "/a/bin --version v1.2.3", "installed snapctl v1.2.3", "a/bin"},
 		{"--from " + release + " --dir " + home + "/none --version 1.2", "no archive of 1.2 for", ""},
 		{"--from " + damaged + " --dir " + home + "/none", "nothing was installed", ""},

@@ -145,10 +145,12 @@ func tryNPM(t *testing.T, dir string) {
 		must(t, "npm", "install", "-g", "--offline", "--prefix", root, scripts, one(t, dir, "npm-snapctl-[0-9]*.tgz"),
 			one(t, dir, "npm-snapctl-linux-x64-*.tgz"))
 		takeBack(t, root, filepath.Join(root, "bin/snapctl"))
-		if code := exec.Command(filepath.Join(root, "bin/snapctl"), "nonsense").Run().(*exec.ExitError).ExitCode(); code != 2 {
+		if code := exec.Command(filepath.Join(root, "bin/snapctl"),
+			"nonsense").Run().(*exec.ExitError).ExitCode(); code != 2 {
 			t.Errorf("%s: a wrong command ends with %d, want 2", scripts, code)
 		}
-		if must(t, "sh", "-c", "head -c 4 "+root+"/bin/snapctl | tr -d '\\177'") == "ELF" != (scripts == "--foreground-scripts") {
+		if must(t, "sh", "-c", "head -c 4 "+root+
+			"/bin/snapctl | tr -d '\\177'") == "ELF" != (scripts == "--foreground-scripts") {
 			t.Errorf("%s: the program is in the place of its launcher, or is not", scripts)
 		}
 	}

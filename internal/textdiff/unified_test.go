@@ -486,7 +486,8 @@ func TestUnifiedForms(t *testing.T) {
 		{"no prefix, mode", same, File{Name: "x", Content: []byte("1\n"), Mode: program}, noPrefix,
 			"diff --git x x\nold mode 100644\nnew mode 100755\n" + EndOfHeader},
 		{"no prefix, rename", same, File{Name: "y", Content: []byte("2\n"), Mode: regular}, noPrefix,
-			"diff --git x y\nrename from x\nrename to y\nindex d00491f..0cfbf08 100644\n--- x\n+++ y\n@@ -1 +1 @@\n-1\n+2\n"},
+			"diff --git x y\nrename from x\nrename to y\nindex d00491f..0cfbf08 100644\n--- x\n+++ y\n@@ -1 +1 @@\n" +
+				"-1\n+2\n"},
 		{"no prefix, link", File{Name: "x", Content: []byte("1"), Mode: link},
 			File{Name: "x", Content: []byte("2"), Mode: link}, noPrefix,
 			"diff --git x x\nindex 56a6051..d8263ee 120000\n--- x\n+++ x\n@@ -1 +1 @@\n" +

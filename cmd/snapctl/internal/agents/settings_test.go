@@ -19,22 +19,24 @@ const hookCommand = "snapctl hook claude || true"
 
 // odd are settings as people have them.
 var odd = map[string]string{
-	"empty file":         "",
-	"blank file":         " \n\n",
-	"empty object":       "{}",
-	"with a line end":    "{}\n",
-	"blanks inside":      "{ \n }\n",
-	"no hooks":           "{\n  \"model\": \"x\"\n}\n",
-	"no last line end":   "{\n  \"model\": \"x\"\n}",
-	"tabs":               "{\n\t\"model\": \"x\",\n\t\"n\": 1.50e3\n}\n",
-	"four blanks":        "{\n    \"b\": {\"z\":1,\"a\":2},\n    \"a\": [ ]\n}\n",
-	"CRLF":               "{\r\n  \"model\": \"x\"\r\n}\r\n",
-	"byte order mark":    bom + "{\n  \"model\": \"x\"\n}\n",
-	"mark and no more":   bom,
-	"one line":           `{"model":"x","permissions":{"allow":["Bash(ls:*)"]}}`,
-	"empty hooks":        "{\n  \"hooks\": {}\n}\n",
-	"empty event":        "{\n  \"hooks\": {\n    \"Stop\": [],\n    \"PreToolUse\": [\n    ]\n  }\n}\n",
-	"hooks of others":    "{\n  \"hooks\": {\n    \"PreToolUse\": [\n      {\n        \"matcher\": \"Bash\",\n        \"hooks\": [ { \"type\": \"command\", \"command\": \"lint\" } ]\n      }\n    ],\n    \"Notification\": [{\"hooks\":[]}]\n  },\n  \"model\": \"x\"\n}\n",
+	"empty file":       "",
+	"blank file":       " \n\n",
+	"empty object":     "{}",
+	"with a line end":  "{}\n",
+	"blanks inside":    "{ \n }\n",
+	"no hooks":         "{\n  \"model\": \"x\"\n}\n",
+	"no last line end": "{\n  \"model\": \"x\"\n}",
+	"tabs":             "{\n\t\"model\": \"x\",\n\t\"n\": 1.50e3\n}\n",
+	"four blanks":      "{\n    \"b\": {\"z\":1,\"a\":2},\n    \"a\": [ ]\n}\n",
+	"CRLF":             "{\r\n  \"model\": \"x\"\r\n}\r\n",
+	"byte order mark":  bom + "{\n  \"model\": \"x\"\n}\n",
+	"mark and no more": bom,
+	"one line":         `{"model":"x","permissions":{"allow":["Bash(ls:*)"]}}`,
+	"empty hooks":      "{\n  \"hooks\": {}\n}\n",
+	"empty event":      "{\n  \"hooks\": {\n    \"Stop\": [],\n    \"PreToolUse\": [\n    ]\n  }\n}\n",
+	"hooks of others": "{\n  \"hooks\": {\n    \"PreToolUse\": [\n      {\n        \"matcher\": \"Bash\",\n" +
+		"        \"hooks\": [ { \"type\": \"command\", \"command\": \"lint\" } ]\n      }\n    ],\n" +
+		"    \"Notification\": [{\"hooks\":[]}]\n  },\n  \"model\": \"x\"\n}\n",
 	"others in one line": `{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"say done"}]}]}, "a": null}`,
 	"escapes":            "{\n  \"\\u0068ello\": \"}],{[\\\" <&>\\u2028\"\n}\n",
 	"key twice":          "{\n  \"hooks\": {\"Stop\": []},\n  \"hooks\": {\"Stop\": [1]}\n}\n",
@@ -51,7 +53,8 @@ var commented = map[string]string{
 	"comma, no blank":   "{\n  \"x\": 1,}",
 	"comment and comma": "{\n  \"x\": 1 /* c */, // d\n}\n",
 	"empty hooks":       "{\n  \"hooks\": { /* none */ }, // c\n}\n",
-	"hooks of others":   "{\n  \"hooks\": {\n    // d\n    \"BeforeTool\": [\n      // lint\n      {\"hooks\": []}, // e\n      // f\n    ],\n  },\n}\n",
+	"hooks of others": "{\n  \"hooks\": {\n    // d\n    \"BeforeTool\": [\n      // lint\n" +
+		"      {\"hooks\": []}, // e\n      // f\n    ],\n  },\n}\n",
 }
 
 // TestSettings: hooks are added once, and what is left when they are taken out

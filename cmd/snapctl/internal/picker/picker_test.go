@@ -83,8 +83,8 @@ func (f *fake) Do(_ context.Context, ask *Ask) (*Answer, error) {
 }
 
 func hunk(id, path string, line int, text, state string) manager.Hunk {
-	return manager.Hunk{ID: id, Path: path, Kind: "lines", Before: [2]int{line, line + 1}, After: [2]int{line, line + 1},
-		State: state, Text: text}
+	return manager.Hunk{ID: id, Path: path, Kind: "lines", Before: [2]int{line, line + 1},
+		After: [2]int{line, line + 1}, State: state, Text: text}
 }
 
 func newFake() *fake {
@@ -93,9 +93,10 @@ func newFake() *fake {
 			{Rev: "turn:3", Name: "turn 3", Text: "sort the cart by price\nand then by name", Who: "claude",
 				When: noon.Add(-2 * time.Minute), Files: 2, IsTurn: true},
 			{Rev: "look:9", Name: "you", Text: "changed 1 file", When: noon.Add(-time.Hour), Files: 1},
-			{Rev: "turn:2", Name: "turn 2", Text: "价格加上税 — add tax to the price 💶 of all that is in the cart", Who: "pi",
-				When: noon.Add(-26 * time.Hour), Files: 1, IsTurn: true, State: "in part: without a.txt"},
-			{Rev: "turn:1", Name: "turn 1", Text: "rename it", Who: "pi", When: noon.Add(-40 * 24 * time.Hour), Files: 3,
+			{Rev: "turn:2", Name: "turn 2", Text: "价格加上税 — add tax to the price 💶 of all that is in the cart",
+				Who: "pi", When: noon.Add(-26 * time.Hour), Files: 1, IsTurn: true, State: "in part: without a.txt"},
+			{Rev: "turn:1", Name: "turn 1", Text: "rename it", Who: "pi",
+				When: noon.Add(-40 * 24 * time.Hour), Files: 3,
 				IsTurn: true, IsBack: true, State: "taken back 2026-11-25 11:00:00"},
 			{Rev: "turn:0", Name: "turn 0", Text: "what is this?", Who: "pi", When: noon.Add(-400 * 24 * time.Hour)},
 			{Rev: "start", Name: "start", When: noon.Add(-400 * 24 * time.Hour)},
@@ -103,7 +104,9 @@ func newFake() *fake {
 		hunks: map[string][]manager.Hunk{
 			"turn:3": {
 				hunk("aaaa", "cart.py", 4, " def total():\n-    return 1\n+\treturn 2\n \n", "clean"),
-				hunk("bbbb", "cart.py", 40, "-old\n+new line that is so long that it has to go on in the next line of the screen\n", "conflict"),
+				hunk("bbbb", "cart.py", 40,
+					"-old\n+new line that is so long that it has to go on in the next line of the screen\n",
+					"conflict"),
 				hunk("cccc", "文档.md", 0, "-一二三\n+四五六\n", "done"),
 				hunk("dddd", "文档.md", 7, "-a\n+b\n", "clean"),
 			},
@@ -251,7 +254,8 @@ func TestDone(t *testing.T) {
 		{"a turn without a hunk", "space tab j space enter enter", []string{"take back turn:3[bbbb dddd]"}, ""},
 		{"a turn and a hunk", "space j j tab j space enter enter", []string{"take back turn:3[]turn:2[]"}, ""},
 		{"no marks", "space x j j enter enter", []string{"take back turn:2[]"}, ""},
-		{"undone", "enter enter u", []string{"take back turn:3[]", "undo"}, "1 restored, 0 deleted; r takes the undo back"},
+		{"undone", "enter enter u", []string{"take back turn:3[]", "undo"},
+			"1 restored, 0 deleted; r takes the undo back"},
 		{"and redone", "enter enter u r", []string{"take back turn:3[]", "undo", "redo"}, ""},
 		{"an older restore is shown before", "u", nil, ""},
 		{"and then undone", "u enter", []string{"undo"}, ""},
@@ -264,7 +268,8 @@ func TestDone(t *testing.T) {
 		{"a hunk that is", "tab n j space", nil, "the hunk is taken back already"},
 		{"a turn that did nothing", "j j j j space", nil, "turn 0 changed no file"},
 		{"found", "/ tax enter enter enter", []string{"take back turn:2[]"}, ""},
-		{"found by its name", "/ turn backspace 2 backspace backspace esc space enter enter", []string{"take back turn:3[]"}, ""},
+		{"found by its name", "/ turn backspace 2 backspace backspace esc space enter enter",
+			[]string{"take back turn:3[]"}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFake()
@@ -389,7 +394,8 @@ func TestManyTurns(t *testing.T) {
 	f.rows, f.hunks = nil, make(map[string][]manager.Hunk)
 	for i := range 10_000 {
 		rev := fmt.Sprintf("turn:%d", 9999-i)
-		f.rows = append(f.rows, Row{Rev: rev, Name: "turn " + rev[5:], Text: "do " + rev, When: noon, Files: 1, IsTurn: true})
+		f.rows = append(f.rows, Row{Rev: rev, Name: "turn " + rev[5:], Text: "do " + rev, When: noon,
+			Files: 1, IsTurn: true})
 		f.hunks[rev] = []manager.Hunk{hunk("aaaa", "f", 0, "+x\n", "clean")}
 	}
 	d := start(t, f, 80, 24)

@@ -631,7 +631,8 @@ func TestFinishAtEOF(t *testing.T) {
 	b.write("a", "one\n")
 	b.server.FinishAtEOF = true
 	var out bytes.Buffer
-	in := fmt.Sprintf("{\"id\":1,\"type\":\"initialize\",\"cwd\":%q,\"sessionId\":\"s\",\"ownLog\":true}\n{\"id\":2,\"type\":\"turn_end\",\"sessionId\":\"s\"}\n", b.dir)
+	in := fmt.Sprintf("{\"id\":1,\"type\":\"initialize\",\"cwd\":%q,\"sessionId\":\"s\",\"ownLog\":true}\n"+
+		"{\"id\":2,\"type\":\"turn_end\",\"sessionId\":\"s\"}\n", b.dir)
 	if err := b.server.Serve(t.Context(), strings.NewReader(in), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -647,7 +648,8 @@ func FuzzFrames(f *testing.F) {
 		f.Add(b)
 	}
 	f.Add([]byte("{\"id\":1,\"type\":\"cancel\",\"requestId\":1}\r\n{\"id\":\"1\"}\n"))
-	f.Add([]byte("{\"id\":\"\u0031\",\"type\":\"stats\",\"timeoutMs\":1,\"progress\":true}\n{\"id\":\"1\",\"type\":\"cancel\",\"requestId\":\"\u0031\"}\n"))
+	f.Add([]byte("{\"id\":\"\u0031\",\"type\":\"stats\",\"timeoutMs\":1,\"progress\":true}\n" +
+		"{\"id\":\"1\",\"type\":\"cancel\",\"requestId\":\"\u0031\"}\n"))
 	f.Add([]byte("{\"id\":1,\"type\":\"locate\",\"content\":\"a\\nb\\n\",\"old\":\"b\"}\n"))
 	for name := range commands {
 		f.Add(fmt.Appendf(nil, "{\"id\":1,\"type\":%q,\"sessionId\":\"s\"}\n", name))
