@@ -34,6 +34,7 @@ import (
 const (
 	maxCompleted = 50   // revisions, sessions and the like
 	maxPaths     = 1000 // of one directory
+	maxLookedAt  = 4000 // moments in which a label is looked for: 10,000 take 80 ms
 
 	// completeTime is how long a shell is kept waiting.
 	completeTime = time.Second
@@ -213,11 +214,16 @@ func (c *completing) labels(ctx context.Context) error {
 	if err := c.chooseSession(ctx); err != nil {
 		return err
 	}
+	n := 0
 	for mo, err := range c.m.Timeline(ctx) {
 		if err != nil {
 			return err
 		}
-		if mo.Snapshot != nil && mo.Snapshot.Label != "" && !c.add(mo.Snapshot.Label, clock(mo.Snapshot.Time)) {
+		isLabelled := mo.Snapshot != nil && mo.Snapshot.Label != ""
+		if isLabelled && !c.add(mo.Snapshot.Label, clock(mo.Snapshot.Time)) {
+			break
+		}
+		if n++; n == maxLookedAt {
 			break
 		}
 	}

@@ -205,7 +205,7 @@ func (m *model) sift(rev string) {
 	for i := range m.rows {
 		r := &m.rows[i]
 		if want == "" || strings.Contains(strings.ToLower(r.Name+"\n"+r.Text+"\n"+r.Who+"\n"+r.State), want) {
-			if r.Rev == rev && found < 0 {
+			if rev != "" && r.Rev == rev && found < 0 {
 				found = len(m.shown)
 			}
 			m.shown = append(m.shown, i)

@@ -398,7 +398,11 @@ func TestManyTurns(t *testing.T) {
 			Files: 1, IsTurn: true})
 		f.hunks[rev] = []manager.Hunk{hunk("aaaa", "f", 0, "+x\n", "clean")}
 	}
+	f.rows[70].Rev, f.rows[9000].Rev = "", "" // pruned
 	d := start(t, f, 80, 24)
+	if d.m.at != 0 || d.m.top != 0 {
+		t.Errorf("begins at row %d, %d on top", d.m.at, d.m.top)
+	}
 	d.keys("end")
 	if row := d.m.row(); row == nil || row.Rev != "turn:0" || !strings.Contains(d.screen(), "do turn:0") {
 		t.Errorf("at %+v\n%s", row, d.screen())
