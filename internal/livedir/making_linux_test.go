@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -71,20 +72,20 @@ func TestMakingIgnored(t *testing.T) {
 	p := b.plan(b.wants(left, world{"a": "file 644 1", "b": "file 644 1"}), rollback.Skip)
 	r := b.root()
 	real := r.dir
-	seen := 0
+	var seen atomic.Int64
 	r.dir = vfstest.WithFaultDir(real, &vfstest.Fault{At: -1, Trace: func(op, name string) {
 		if _, err := os.Stat(filepath.Join(b.dir, trees.MakingName("testtest"), ignoreName)); op != "Rename" ||
 			err != nil {
 			return
 		}
-		seen++
+		seen.Add(1)
 		if out := git("status", "--porcelain", "--untracked-files=all"); strings.Contains(out, ".boo-") {
 			t.Errorf("before %s %s: git sees %s", op, name, out)
 		}
 	}})
 	err := p.Apply(t.Context(), r, b.store, "testtest")
 	r.dir = real
-	if err != nil || seen == 0 {
-		t.Errorf("error %v, looked %d times", err, seen)
+	if err != nil || seen.Load() == 0 {
+		t.Errorf("error %v, looked %d times", err, seen.Load())
 	}
 }

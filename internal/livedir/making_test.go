@@ -148,8 +148,11 @@ func TestMakingFails(t *testing.T) {
 		r := b.root()
 		var failed string
 		f := &vfstest.Fault{At: at}
+		var mu sync.Mutex
 		n := int64(0)
 		f.Trace = func(op, name string) {
+			mu.Lock()
+			defer mu.Unlock()
 			if n == at && strings.HasPrefix(name, trees.MakingName("testtest")) &&
 				!strings.Contains(name, prefix("testtest")) {
 				failed = op + " " + name
