@@ -40,7 +40,9 @@ func (m door) Store() *cas.Store { return m.store }
 func (m door) Disk(ctx context.Context, opts *capture.Options) (*tree.Result, trees.Getter, error) {
 	overlay := trees.NewOverlay(m.store)
 	o := *opts
-	o.Limits.FileSize = cmp.Or(o.Limits.FileSize, m.opts.Limits.FileSize)
+	if o.Limits.FileSize == 0 && o.Limits.FileSizes == "" {
+		o.Limits.FileSize, o.Limits.FileSizes = m.opts.Limits.FileSize, m.opts.Limits.FileSizes
+	}
 	r, err := m.engine.capture(ctx, m.tree, overlay, &o)
 	return r, overlay, err
 }

@@ -171,7 +171,9 @@ func Open(ctx context.Context, root string, opts *Options) (*FileSnapshotManager
 // newManager returns the manager of a worktree that an engine has open.
 func newManager(e *Engine, wt *worktree, opts *Options) *FileSnapshotManager {
 	o := *opts
-	o.Limits.FileSize = cmp.Or(o.Limits.FileSize, e.opts.Limits.FileSize)
+	if o.Limits.FileSize == 0 && o.Limits.FileSizes == "" {
+		o.Limits.FileSize, o.Limits.FileSizes = e.opts.Limits.FileSize, e.opts.Limits.FileSizes
+	}
 	o.Limits.NewBytes = cmp.Or(o.Limits.NewBytes, e.opts.Limits.NewBytes)
 	o.Limits.Files = cmp.Or(o.Limits.Files, e.opts.Limits.Files)
 	o.Limits.Time = cmp.Or(o.Limits.Time, e.opts.Limits.Time)

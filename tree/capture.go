@@ -10,7 +10,13 @@ import (
 // Limits bound a capture. For each, 0 is the default and a negative number
 // no limit.
 type Limits struct {
-	FileSize int64         // a larger file is left out; default 100 MiB
+	FileSize int64 // a larger file is left out; default 100 MiB
+
+	// FileSizes are limits of single files in place of FileSize: words such as *.psd=500000000,
+	// of a pattern as [path.Match] has it and bytes, negative for no limit. A pattern with a
+	// slash is for the path, others are for the name. The last that matches decides.
+	FileSizes string
+
 	NewBytes int64         // content to be read; default 4 GiB
 	Files    int64         // files and links in the tree; default 2,000,000
 	Time     time.Duration // default none

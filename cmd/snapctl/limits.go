@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +46,11 @@ func (l *limitFlags) limits(a *app) tree.Limits {
 		n, _ := parseQuantity(a.setting(key)) // as it was checked
 		return n
 	}
-	return tree.Limits{FileSize: cmp.Or(l.fileSize, set("max-file-size")),
+	sizes := ""
+	if l.fileSize == 0 { // a flag is for all files
+		sizes, _ = parseSizes(a.setting("max-file-sizes"))
+	}
+	return tree.Limits{FileSize: cmp.Or(l.fileSize, set("max-file-size")), FileSizes: sizes,
 		NewBytes: cmp.Or(l.newBytes, set("max-bytes")), Files: cmp.Or(l.files, set("max-files"))}
 }
 
@@ -75,6 +81,24 @@ func parseQuantity(text string) (int64, error) {
 		return 0, errors.New("want a number above 0, with a unit such as MB or GiB, or none")
 	}
 	return int64(f * factor), nil
+}
+
+// parseSizes reads limits of single files, such as "*.psd=500MB assets/*=none", and writes
+// them as [tree.Limits] has them.
+func parseSizes(text string) (string, bool) {
+	var words []string
+	for word := range strings.FieldsSeq(text) {
+		i := strings.LastIndexByte(word, '=')
+		if i < 1 {
+			return "", false
+		}
+		n, err := parseQuantity(word[i+1:])
+		if _, bad := path.Match(word[:i], ""); err != nil || bad != nil || strings.Contains(word[:i], "=") {
+			return "", false
+		}
+		words = append(words, fmt.Sprintf("%s=%d", word[:i], n))
+	}
+	return strings.Join(words, " "), true
 }
 
 // parseAge reads a time in hours, days, weeks or years.

@@ -46,6 +46,8 @@ var settings = []setting{
 		doc: "keep the first 4 KiB of each prompt, to say in log what a turn was for"},
 	{key: "max-file-size", kind: quantityKind, def: "100MiB", flag: "max-file-size",
 		doc: "leave out larger files; none is no limit"},
+	{key: "max-file-sizes", kind: sizesKind, def: "",
+		doc: `limits of single files instead, by name or path: "*.psd=500MB data/*.csv=none"`},
 	{key: "max-bytes", kind: quantityKind, def: "4GiB", flag: "max-bytes",
 		doc: "read at most so much that is new or changed for one snapshot"},
 	{key: "max-files", kind: quantityKind, def: "2000000", flag: "max-files",
@@ -86,6 +88,11 @@ var (
 		read: func(text string) (string, bool) {
 			_, err := parseQuantity(text)
 			return text, err == nil
+		}}
+	sizesKind = &settingKind{want: `words such as "*.psd=500MB" or "data/*.csv=none"`,
+		read: func(text string) (string, bool) {
+			_, ok := parseSizes(text)
+			return text, ok
 		}}
 	colourKind = &settingKind{want: `words such as "bold red", "bright-blue", "208" or "#ff8700", or none`,
 		read: func(text string) (string, bool) {

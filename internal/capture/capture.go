@@ -39,13 +39,15 @@ const (
 	defaultFiles    = 2_000_000
 )
 
+const noLimit = 1<<63 - 1
+
 func withDefaults(l tree.Limits) tree.Limits {
 	def := func(v *int64, d int64) {
 		if *v == 0 {
 			*v = d
 		}
 		if *v < 0 {
-			*v = 1<<63 - 1
+			*v = noLimit
 		}
 	}
 	def(&l.FileSize, DefaultFileSize)
@@ -72,7 +74,9 @@ type capture struct {
 	ws       *Workspace
 	sink     Sink
 	limits   tree.Limits
-	deadline time.Time // zero: none
+	sizes    []sizeRule // of limits
+	least    int64      // up to which size no file is too large
+	deadline time.Time  // zero: none
 	partial  bool
 	progress *progress.Progress // nil: nobody wants to know
 
@@ -237,6 +241,14 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 		changed: make(map[uint32]block), edits: make(map[uint32]*blockEdit), sums: make(map[uint32]dirSum),
 	}
 	c.after = ws.adopted
+	var err error
+	if c.sizes, err = parseSizes(c.limits.FileSizes); err != nil {
+		return nil, err
+	}
+	c.least = c.limits.FileSize
+	for _, r := range c.sizes {
+		c.least = min(c.least, r.most)
+	}
 	// Read before the walk: what changes from now on gets this time or a later one.
 	c.racyFrom = vfs.CoarseTime()
 	if c.limits.Time > 0 {
@@ -248,7 +260,6 @@ func (ws *Workspace) newCapture(sink Sink, opts *Options) (*capture, error) {
 		c.racyFrom = c.foreignFrom
 	}
 	c.index = sync.OnceValues(ws.gitIndex)
-	var err error
 	if c.stamp, err = ws.indexStamp(); err != nil {
 		return nil, err
 	}

@@ -325,7 +325,8 @@ func (j *dirJob) verify(w *worker) (doubtful []int) {
 		case e.reason() != 0, e.flags()&flagMatched != 0 && !c.asked:
 			doubtful = append(doubtful, i)
 		case e.kind() == vfs.Directory:
-		case e.flags()&flagRacy != 0 || j.dir.Lstat(j.old.name(i), &w.st) != nil || !j.reusable(e, &w.st):
+		case e.flags()&flagRacy != 0 || j.dir.Lstat(j.old.name(i), &w.st) != nil ||
+			!j.reusable(e, j.old.name(i), &w.st):
 			doubtful = append(doubtful, i)
 		default:
 			if e.kind() == vfs.Symlink {
@@ -344,10 +345,10 @@ func (j *dirJob) verify(w *worker) (doubtful []int) {
 }
 
 // reusable reports whether what the cache knows of a file is still true.
-func (j *dirJob) reusable(e entry, st *vfs.Stat) bool {
+func (j *dirJob) reusable(e entry, name string, st *vfs.Stat) bool {
 	c := j.c
 	if e.reason() != 0 || e.flags()&flagRacy != 0 || !e.same(st, j.st.Dev) || e.ctime() >= c.reliable ||
-		st.Kind == vfs.Regular && st.Size > c.limits.FileSize {
+		st.Kind == vfs.Regular && st.Size > j.most(name, st.Size) {
 		return false
 	}
 	return c.has(e.id())

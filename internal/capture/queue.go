@@ -115,9 +115,10 @@ func (c *capture) work(workers int) {
 
 // A worker does tasks. What it holds is reused from one to the next.
 type worker struct {
-	c   *capture
-	st  vfs.Stat
-	buf []byte
+	most int64 // how large the file may be that is read
+	c    *capture
+	st   vfs.Stat
+	buf  []byte
 }
 
 func (w *worker) do(t task) {

@@ -137,7 +137,7 @@ func (c *capture) takeChanges() {
 	ws.pending = ws.watcher.Take()
 	c.changes = ws.pending
 	c.skip = c.cache.sum(0).known && c.outSame && !c.lookup && c.reliable == alwaysReliable &&
-		c.limits.FileSize == ws.fileSize && (c.changes == nil || !c.changes.Whole)
+		c.limits.FileSize == ws.fileSize && c.limits.FileSizes == ws.fileSizes && (c.changes == nil || !c.changes.Whole)
 }
 
 // overtaken reports whether the cache in memory has learned from another capture
@@ -152,7 +152,7 @@ func (c *capture) overtaken() bool {
 func (c *capture) remember(h batchHeader) {
 	ws := c.ws
 	c.cache.adopt(c, h)
-	ws.cache, ws.fileSize = c.cache, c.limits.FileSize
+	ws.cache, ws.fileSize, ws.fileSizes = c.cache, c.limits.FileSize, c.limits.FileSizes
 	ws.latest, ws.latestRules = c.result, ws.rules.ID()
 	ws.adopted++
 	ws.unsaved = true

@@ -69,7 +69,7 @@ func (j *dirJob) visitOnce(w *worker, s *slot) bool {
 	}
 	s.st = w.st
 	if s.old >= 0 {
-		if e := j.old.entry(s.old); j.reusable(e, &w.st) {
+		if e := j.old.entry(s.old); j.reusable(e, s.name, &w.st) {
 			s.id = e.id()
 			s.racy = false
 			return true
@@ -100,7 +100,7 @@ func (j *dirJob) readFile(w *worker, s *slot) (err error) {
 	c := j.c
 	size := s.st.Size
 	j.weight.files.Add(1)
-	if size > c.limits.FileSize {
+	if w.most = j.most(s.name, size); size > w.most {
 		return errTooLarge
 	}
 	j.weight.bytes.Add(size)
@@ -245,7 +245,7 @@ func (w *worker) readFile(dir vfs.Dir, name string) (store.ID, error) {
 		return store.ID{}, vfs.SourceError{Err: err}
 	}
 	defer f.Close()
-	if w.st.Size > w.c.limits.FileSize {
+	if w.st.Size > max(w.c.limits.FileSize, w.most) { // it has grown
 		return store.ID{}, errTooLarge
 	}
 	var id store.ID

@@ -51,6 +51,7 @@ type Workspace struct {
 	cache          *statCache     // in memory; nil: none, or not loaded yet
 	unsaved        bool           // it is not as the file has it
 	fileSize       int64          // limit under which it was made
+	fileSizes      string         // and those of single files
 	adopted        int            // captures that it has learned from
 	latest         *tree.Result   // of the last of them; nil: it has none
 	latestRules    [16]byte       // by which that was made
