@@ -174,12 +174,19 @@ func (r *report) print(t test) {
 	delete(r.said, t)
 }
 
-var position = regexp.MustCompile(`^\s*[\w.-]+\.go:\d+: `)
+var (
+	position   = regexp.MustCompile(`^\s*[\w.-]+\.go:\d+: `)
+	scriptSkip = regexp.MustCompile(`^(\[[^]]*\] )?skip\b`)
+)
 
-// reason finds why a test was skipped in what it has said: the last thing with a position.
+// reason finds why a test was skipped in what it has said: the last thing with a position, or
+// the line of a script.
 func reason(said []string) string {
 	at := -1
 	for i, line := range said {
+		if command, ok := strings.CutPrefix(strings.TrimSpace(line), "> "); ok && scriptSkip.MatchString(command) {
+			return command
+		}
 		if position.MatchString(line) {
 			at = i
 		}

@@ -24,6 +24,10 @@ const events = `{"ImportPath":"m/broken","Action":"build-output","Output":"x.go:
 {"Action":"skip","Package":"m/a","Test":"TestSkip/git"}
 {"Action":"output","Package":"m/a","Test":"TestSilent","Output":"--- SKIP: TestSilent (0.00s)\n"}
 {"Action":"skip","Package":"m/a","Test":"TestSilent"}
+{"Action":"output","Package":"m/a","Test":"TestScript","Output":"    testscript.go:1: WORK=$WORK\n"}
+{"Action":"output","Package":"m/a","Test":"TestScript","Output":"        > exec skip-nothing\n"}
+{"Action":"output","Package":"m/a","Test":"TestScript","Output":"        > [root] skip\n"}
+{"Action":"skip","Package":"m/a","Test":"TestScript"}
 {"Action":"output","Package":"m/a","Test":"TestFail","Output":"=== RUN   TestFail\n"}
 {"Action":"output","Package":"m/a","Test":"TestFail","Output":"    a_test.go:9: one is not two\n"}
 {"Action":"output","Package":"m/a","Test":"TestFail","Output":"--- FAIL: TestFail (0.00s)\n"}
@@ -49,10 +53,12 @@ go: a line of go itself
 Not tested, and why:
     1  SKIPPED: no git: it is not installed
        a.TestSkip/git
+    1  [root] skip
+       a.TestScript
     1  no reason
        a.TestSilent
 
-1 passed, 1 failed, 2 skipped
+1 passed, 1 failed, 3 skipped
 `
 
 func TestReport(t *testing.T) {
@@ -64,7 +70,7 @@ func TestReport(t *testing.T) {
 	if unexpected := r.end(nil, false); unexpected || out.String() != want {
 		t.Errorf("it prints (unexpected: %v)\n%s\nwant\n%s", unexpected, &out, want)
 	}
-	for pattern, want := range map[string]bool{"SKIPPED: no git|no reason": false, "no git|no reason": true} {
+	for pattern, want := range map[string]bool{`SKIPPED: no git|no reason|\[root\] skip`: false, `no git|no reason|\[root\]`: true} {
 		out.Reset()
 		got := r.end([]*regexp.Regexp{regexp.MustCompile("^(?:" + pattern + ")")}, true)
 		if got != want || strings.Contains(out.String(), "NOT ALLOWED HERE: SKIPPED: no git") != want {

@@ -199,7 +199,13 @@ func tryARM(t *testing.T, dir string) {
 
 func tryWindows(t *testing.T, dir string) {
 	need(t, "wine")
-	takeBack(t, t.TempDir(), "wine", filepath.Join(dir, "bin/windows_amd64/snapctl.exe"))
+	program := filepath.Join(dir, "bin/windows_amd64/snapctl.exe")
+	cmd := exec.Command("wine", program, "version")
+	cmd.Env = append(os.Environ(), "WINEDEBUG=-all", "WINEPREFIX="+t.TempDir())
+	if out, err := cmd.CombinedOutput(); err != nil && bytes.Contains(out, []byte("bcryptprimitives.dll")) {
+		t.Skip("SKIPPED: no program of Go runs in this Wine, which has no bcryptprimitives.dll; see .ci/wine")
+	}
+	takeBack(t, t.TempDir(), "wine", program)
 }
 
 func tryFormula(t *testing.T, dir string) {
