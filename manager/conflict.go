@@ -107,9 +107,9 @@ func (c *clash) text() string {
 	case whyMade:
 		text = fmt.Sprintf("%s made it, and %s changed it", whose, namesOf(c.by))
 	case whyDeleted:
-		text = whose + " deleted it, and it was made again meanwhile"
+		text = whose + " deleted it, and it was made again since"
 	case whyUserDeleted:
-		text = fmt.Sprintf("it was deleted meanwhile, and %s changed it", whose)
+		text = fmt.Sprintf("it was deleted since, and %s changed it", whose)
 	case whyBinary:
 		text = both + " it, and it is binary"
 	case whyLarge:

@@ -63,7 +63,7 @@ func TestGoldenJSON(t *testing.T) {
 		"restore-result": &RestoreResult{Restored: []string{"a"}, Deleted: []string{}, Skipped: []string{"b"},
 			Dirty: []string{"b"},
 			Items: []rollback.Item{{Path: "a", Do: rollback.Restore},
-				{Path: "b", Do: rollback.Skipped, Why: "it was changed meanwhile"}}, PreRollbackTreeHash: hash("a"),
+				{Path: "b", Do: rollback.Skipped, Why: "it was changed since"}}, PreRollbackTreeHash: hash("a"),
 			EntryID: "urv1"},
 		"restore-result-full": &RestoreResult{Restored: []string{}, Deleted: []string{"na\xffme"}, Skipped: []string{},
 			Dirty: []string{}, Kept: []string{"k"}, Failed: []string{"f"},

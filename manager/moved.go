@@ -179,7 +179,7 @@ func (mv *mover) bring(from, to string, steps []mergeStep) error {
 	now := *mg.now
 	now.Name = path.Base(to)
 	source.Old, source.Doubt, source.Merged, source.Created = it.Now, it.Why, true, true
-	w.New, w.Old, w.Doubt, w.Merged, w.From = &now, nil, fmt.Sprintf("%q was changed meanwhile", from), true, from
+	w.New, w.Old, w.Doubt, w.Merged, w.From = &now, nil, fmt.Sprintf("%q was changed since", from), true, from
 	mv.x.hunks[to] = mv.x.hunks[from]
 	return nil
 }
@@ -250,7 +250,7 @@ func (mv *mover) byOthers(gone []string) (more []livedir.Want, err error) {
 		mv.a.moved[to] = p
 		w.Old, w.New, w.Doubt = nil, nil, "" // all is done at the other path
 		more = append(more, livedir.Want{Path: to, Old: disk, New: mg.now, Merged: true,
-			Doubt: fmt.Sprintf("it was moved from %q meanwhile", p)})
+			Doubt: fmt.Sprintf("it was moved from %q since", p)})
 	}
 	return more, nil
 }

@@ -824,7 +824,7 @@ func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]pathCha
 		return changesOf(ctx, m.tree.pages, list, newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign))
 	}
 	if d := r.logged.Diff; d != nil && d.Unknown != "" {
-		return nil, lossError("what it changed is not known: " + d.Unknown)
+		return nil, lossError("its changes are not known: " + d.Unknown)
 	}
 	var changes []pathChange
 	for _, part := range []struct {

@@ -294,7 +294,7 @@ func (m *FileSnapshotManager) loggedPieces(ctx context.Context, r *record) ([]Tu
 			changes = append(changes, TurnChange{d, c.owner, 1, 1})
 		}
 		if !found { // changed, and changed back by somebody else
-			return nil, lossError(fmt.Sprintf("what it did to %q is not known: only the log has it", c.path))
+			return nil, lossError(fmt.Sprintf("its change of %q is not known: only the session's log has it", c.path))
 		}
 	}
 	return changes, nil

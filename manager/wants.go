@@ -392,7 +392,7 @@ func (w *want) doubt(r *record, c *pathChange) {
 	switch {
 	case w.Doubt != "":
 	case c.owner == Contested && r.Facts.Interrupted:
-		w.Doubt = fmt.Sprintf("contested: turn %d was cut off, and nobody knows who has changed it since it began",
+		w.Doubt = fmt.Sprintf("contested: turn %d was cut off, and it is not known who changed the file since",
 			r.Turn())
 	case c.owner == Contested:
 		w.Doubt = "contested: it may have been another session, or the user"
@@ -493,9 +493,9 @@ func (ws *wants) expect() error {
 	})
 }
 
-const unknownBefore = "unknown: nothing says what it was before "
+const unknownBefore = "unknown: it is not known what it was before "
 
-const unknownDoubt = "unknown: what it should be is not on record, so nobody knows who has changed it"
+const unknownDoubt = "unknown: its expected content is not on record, so it is not known who changed it"
 
 // addDirs adds the directories above the paths: those that are to be there
 // again, and those that go with what is in them.

@@ -73,7 +73,7 @@ func (a *app) readLine() (line string, ok bool) {
 // be typed.
 func (a *app) confirm(cmd *cobra.Command, name, what, question string) error {
 	if !a.canAsk() {
-		return &failure{exitUsage, fmt.Errorf("%s: %s, which cannot be undone: want -y", name, what),
+		return &failure{exitUsage, fmt.Errorf("%s: %s, which cannot be undone: -y is needed", name, what),
 			fmt.Sprintf("-n lists it; to do it: %s", a.commandAfter(cmd.Name(), "-y"))}
 	}
 	if !a.ask(cmd.Context(), "It cannot be undone. %s", question) {

@@ -23,13 +23,13 @@ func (f *restoreFlags) addHunks(c *cobra.Command) {
 func (a *app) checkHunks(cmd *cobra.Command, f *restoreFlags) error {
 	switch {
 	case f.asksHunks && len(f.hunks) > 0:
-		return usageError(cmd, "%s: -p asks which hunks, and --hunks says it", cmd.Name())
+		return usageError(cmd, "%s: -p and --hunks", cmd.Name())
 	case cmd.Flags().Changed("hunks") && len(f.hunks) == 0:
 		return usageError(cmd, "%s: --hunks names none", cmd.Name())
 	case (f.asksHunks || len(f.hunks) > 0) && f.exact:
 		return usageError(cmd, "%s: --exact takes files whole", cmd.Name())
 	case f.asksHunks && !a.canAsk():
-		return &failure{exitUsage, fmt.Errorf("%s: -p asks on a terminal, and nobody can be asked here", cmd.Name()),
+		return &failure{exitUsage, fmt.Errorf("%s: -p asks on a terminal, and there is none", cmd.Name()),
 			"'snapctl diff --hunks --turn REV' lists pieces of what a turn did; to take some back: " +
 				"snapctl " + cmd.Name() + " --hunks ID,ID"}
 	}

@@ -17,7 +17,7 @@ func (a *app) adoptCommand() *cobra.Command {
 	var yes, fresh bool
 	c := &cobra.Command{
 		Use:   "adopt [OLDPATH|STORE]",
-		Short: "Have the history of a directory that was moved go on here",
+		Short: "Continue the history of a directory that was moved",
 		Args:  args(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from := strings.Join(args, "") // there is one at most

@@ -36,7 +36,7 @@ func (a *app) checkCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&f.readData, "read-data", false, "read all content and verify its hashes")
 	c.Flags().BoolVar(&f.resume, "resume", false,
-		"go on reading content where the last check got to, or was interrupted")
+		"continue reading content where the last check got to, or was interrupted")
 	addParsed(c.Flags(), &f.sample, parsePercent, "sample",
 		"read `PART` of the content, as 5%, and the next time what comes behind it")
 	return c
@@ -184,7 +184,7 @@ func (j *checkAnswer) readContent(ctx context.Context, s *cas.Store, dir string,
 	damage, read, ended, err := health.CheckNext(ctx, s, dir, part)
 	if errors.Is(err, context.Canceled) {
 		return &failure{exitInterrupted, fmt.Errorf("check: interrupted, %s read, %s", words.Size(read),
-			words.Count(len(damage), "damaged object")), "'snapctl check --resume' goes on"}
+			words.Count(len(damage), "damaged object")), "'snapctl check --resume' continues"}
 	}
 	j.Content, j.ReadData, j.Report.Damage = read, ended, append(j.Report.Damage, damage...)
 	return err

@@ -16,7 +16,7 @@ func (a *app) coverageCommand() *cobra.Command {
 	nul := false
 	c := &cobra.Command{
 		Use:   "coverage [REV]",
-		Short: "List what was there and is not in a snapshot, and why",
+		Short: "List the files that a snapshot left out, and why",
 		Args:  args(0, 1),
 		RunE: a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			text := "@"

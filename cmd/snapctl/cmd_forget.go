@@ -45,7 +45,7 @@ func (a *app) forgetCommand() *cobra.Command {
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false, "do not ask; without a terminal nothing is done without it")
 	c.Flags().BoolVar(&f.prompts, "prompts", false,
 		"remove what turns were for: of all sessions, or of the one that --session names")
-	c.Flags().BoolVar(&f.despite, "despite-damage", false, "go on although something is missing that snapshots need")
+	c.Flags().BoolVar(&f.despite, "despite-damage", false, "ignore this once that snapshots lack something they need")
 	c.Flags().DurationVar(&f.wait, "wait", 0, "wait for those who write or restore for at most `TIME` (default 1m)")
 	return c
 }

@@ -493,7 +493,7 @@ func (a *app) printMoment(l *logLine, asRecord bool) {
 		line.add("", counts)
 		add(counts == "" && l.Kind == "empty", "", "nothing changed")
 	}
-	add(l.isPart, asNote, "a part: the turn goes on")
+	add(l.isPart, asNote, "a part of the turn")
 	line.add(asNote, standingText(l.Moment, func(s *store.Snapshot) string { return clock(s.Time) }))
 	add(l.Unknown != "", asRemoved, "changes not known")
 	add(l.Interrupted, asRemoved, "interrupted")

@@ -38,7 +38,7 @@ func (f *matchFlags) add(flags *pflag.FlagSet, apply bool) {
 	flags.IntVar(&f.expect, "expect", 1, "how `OFTEN` it must be there, exactly; 0: all are replaced")
 	flags.StringSliceVar(&f.stages, "stages", nil,
 		"`STAGES` to try: exact, whitespace, unicode, block_anchor, levenshtein")
-	flags.Float64Var(&f.minSimilarity, "min-similarity", 0, "least `SIMILARITY` of what is only similar, 0 to 1")
+	flags.Float64Var(&f.minSimilarity, "min-similarity", 0, "least `SIMILARITY` of a match that is not exact, 0 to 1")
 	flags.IntVar(&f.lineHint, "line", 0, "of places as good, the one nearest to this `LINE`")
 	const reindent = "`auto|off`: auto fits the new text to the file's indentation"
 	if !apply {
@@ -122,7 +122,7 @@ func (a *app) patchLocateCommand() *cobra.Command {
 			return a.patchLocate(cmd, args[0], &f, !exact)
 		}}
 	f.add(c.Flags(), false)
-	c.Flags().BoolVar(&exact, "exact", false, "only what is exactly so")
+	c.Flags().BoolVar(&exact, "exact", false, "only exact matches")
 	c.Flags().BoolVar(&lines, "jsonl", false, "answer requests on stdin, a JSON object a line")
 	return c
 }
@@ -191,7 +191,7 @@ func (a *app) patchApplyCommand() *cobra.Command {
 		"`FORMAT` of the patch: search-replace, v4a, udiff or edits (default: by its look)")
 	flags.StringVar(&f.path, "path", "", "the `FILE` to edit, where the patch names none")
 	flags.BoolVarP(&f.dryRun, "dry-run", "n", false, "print what would be changed, and do nothing")
-	flags.BoolVar(&f.fuzzy, "fuzzy", false, "also edit what is only similar, from 0.92 on")
+	flags.BoolVar(&f.fuzzy, "fuzzy", false, "also edit similar text, from 0.92 on")
 	flags.BoolVar(&f.sequential, "sequential", false, "look for each piece in what the one before it left")
 	flags.IntVar(&f.fuzz, "fuzz", 2, "how many `LINES` of context a hunk of a diff may lose at each end")
 	flags.StringVar(&f.expectedHash, "expected-hash", "", "`HASH` that the file must have, BLAKE3 or SHA-256")
@@ -375,7 +375,7 @@ func (a *app) patchUndoCommand() *cobra.Command {
 			return a.printEdit(r)
 		}}
 	c.Flags().BoolVar(&opts.Force, "force", false,
-		"also where the file was changed since: it is what it was before the edit, then")
+		"make the file what it was before the edit, even if it was changed since")
 	c.Flags().BoolVar(&opts.Reverse, "reverse", false, "take back only what the edit changed, wherever that is now")
 	c.Flags().BoolVarP(&opts.Preview, "dry-run", "n", false, "print what would be changed, and do nothing")
 	return c

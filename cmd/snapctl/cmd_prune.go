@@ -62,7 +62,7 @@ func (a *app) pruneCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.dropSession, "drop-session", false, "drop all that --session has")
 	c.Flags().BoolVarP(&f.yes, "yes", "y", false,
 		"with --drop-session: do not ask; without a terminal nothing is done without it")
-	c.Flags().BoolVar(&f.despite, "despite-damage", false, "go on although something is missing that snapshots need")
+	c.Flags().BoolVar(&f.despite, "despite-damage", false, "ignore this once that snapshots lack something they need")
 	c.Flags().BoolVar(&f.auto, "auto", false, "do what retention.json beside the stores says, if it is due")
 	c.Flags().DurationVar(&f.wait, "wait", 0, "wait for those who write or restore for at most `TIME` (default 1m)")
 	return c

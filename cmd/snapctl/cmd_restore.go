@@ -88,7 +88,7 @@ func (a *app) restoreCommand() *cobra.Command {
 	f.add(c)
 	f.addOnConflict(c)
 	f.addHunks(c)
-	c.Flags().BoolVar(&f.exact, "exact", false, "restore all that differs, or all of the PATHs, whoever changed it")
+	c.Flags().BoolVar(&f.exact, "exact", false, "make everything, or the PATHs, as it was, whoever changed it")
 	c.Flags().BoolVar(&f.finish, "continue", false, "bring a restore to its end that was cut off")
 	c.Flags().BoolVar(&f.abort, "abort", false, "change back what a restore did that was cut off")
 	return c
@@ -227,7 +227,7 @@ func (a *app) explainPath(cmd *cobra.Command, p *place, rev string, err error) e
 	if perr != nil || !a.isPathOf(cmd.Context(), p, path) {
 		return err
 	}
-	return &failure{exitUsage, fmt.Errorf("restore: %q is a file, and no REV says when it was as you want it", rev),
+	return &failure{exitUsage, fmt.Errorf("restore: %q is a file: name the REV, too", rev),
 		fmt.Sprintf("'snapctl restore @ %[1]s' makes it what it was at the newest turn; "+
 			"'snapctl log -- %[1]s' lists others", words.Quote(rev))}
 }
@@ -406,7 +406,7 @@ func (a *app) navigate(cmd *cobra.Command, entry string, f *restoreFlags) error 
 		if a.flags.json {
 			return a.printJSON(r)
 		}
-		a.note("the session goes on from %s; no file was changed", entry)
+		a.note("the session continues from %s; no file was changed", entry)
 		return nil
 	}
 	return a.runAgreed(cmd, p, f, "undo", func(preview bool) (*manager.RestoreResult, error) {
@@ -471,7 +471,7 @@ func (p *place) agree(ctx context.Context, f *restoreFlags,
 	}
 	if !a.canAsk() {
 		return nil, refuse("to do it: "+a.commandAfter("revert", "-y"),
-			"revert: nothing was changed, as nobody can be asked here")
+			"revert: nothing was changed: there is no terminal to ask on")
 	}
 	question := "go on"
 	if f.always && len(preview.TurnsTakenBack) > 0 {
@@ -557,9 +557,9 @@ func (p *place) whatStays(ctx context.Context, r *manager.RestoreResult, f *rest
 		return "", part
 	}
 	if sessions, err := p.worked(ctx); err == nil && len(sessions) < 2 {
-		return "(your changes in it stay)", part
+		return "(your changes stay)", part
 	}
-	return "(what you, or another session, changed in it stays)", part
+	return "(changes by you or another session stay)", part
 }
 
 // printItems prints a line for each path that is to be shown, and for what was
@@ -620,7 +620,7 @@ func (p *place) printItems(ctx context.Context, r *manager.RestoreResult, f *res
 		case inConflict:
 			text, colour = part, asChanged
 		case stays != "" && !it.Dirty:
-			text = "(what later turns changed in it stays)"
+			text = "(changes of later turns stay)"
 		}
 		a.printItem(&it, r.Preview, text, was[it.Path], colour)
 	}

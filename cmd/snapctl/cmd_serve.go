@@ -99,7 +99,7 @@ func (a *app) serveCommand() *cobra.Command {
 		}}
 	c.Flags().DurationVar(&f.idle, "idle", serveIdle, "end after `TIME` without a client; 0: never")
 	c.Flags().BoolVar(&f.detach, "detach", false,
-		"go on in the background, and return when it serves; no error if it does already")
+		"run in the background, and return once it answers; no error if one runs already")
 	c.Flags().BoolVar(&f.stop, "stop", false, "end the one that serves")
 	f.http.add(c)
 	return c
@@ -326,12 +326,12 @@ func (a *app) stopServing(ctx context.Context) error {
 	}
 	err = stopEngine(ctx, dir)
 	if errors.Is(err, errNobodyServes) {
-		return refuse("", "nobody serves %q", dir)
+		return refuse("", "no engine serves %q", dir)
 	}
 	return err
 }
 
-var errNobodyServes = errors.New("nobody serves the store")
+var errNobodyServes = errors.New("no engine serves the store")
 
 // stopEngine ends the engine that serves a store, and waits until it has closed it.
 func stopEngine(ctx context.Context, dir string) error {

@@ -350,7 +350,7 @@ func writeSettings(name string, old, text []byte, mode fs.FileMode) error {
 		return err
 	}
 	if !bytes.Equal(now, old) || (now == nil) != (old == nil) {
-		return refuse("look at it, and try again", "%q was changed meanwhile: nothing was written", name)
+		return refuse("look at it, and try again", "another program changed %q just now: nothing was written", name)
 	}
 	if now != nil {
 		if name, err = filepath.EvalSymlinks(name); err != nil {

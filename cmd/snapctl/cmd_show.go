@@ -147,7 +147,7 @@ func (p *place) showScreen(ctx context.Context, point *manager.Point, turn *mana
 	}
 	line.end("")
 	if step.Interrupted {
-		fmt.Fprintln(a.out, a.paint(asRemoved, "interrupted: what it has not claimed is contested"))
+		fmt.Fprintln(a.out, a.paint(asRemoved, "interrupted: changes other than by its editing tools may be anybody's"))
 	}
 	if turn.Title != "" {
 		fmt.Fprintln(a.out)
@@ -195,7 +195,7 @@ func (a *app) printHeader(point *manager.Point, turn *manager.TurnDiff, step *ma
 	a.printField("agent", words.Quote(turn.Agent))
 	a.printField("model", words.Quote(turn.Model))
 	if step.Interrupted {
-		a.printField("interrupted", "yes: what it has not claimed is contested")
+		a.printField("interrupted", "yes: changes other than by its editing tools may be anybody's")
 	}
 	if snap.Pruned {
 		a.printField("pruned", textPruned)

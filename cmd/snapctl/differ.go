@@ -66,7 +66,7 @@ func (d *differ) run(ctx context.Context, only filter) error {
 	case d.left != nil && d.left.isPart():
 		return &failure{code: exitPart}
 	case d.Turn != nil && d.Turn.Unknown != "":
-		return &failure{exitDamage, fmt.Errorf("what it did is not known: %s", d.Turn.Unknown), hintCheck}
+		return &failure{exitDamage, fmt.Errorf("the changes of the turn are not known: %s", d.Turn.Unknown), hintCheck}
 	case d.flags.exitCode && d.found > 0:
 		return &failure{code: exitRefused}
 	}

@@ -159,9 +159,9 @@ var whenInterrupted = map[string]struct{ state, hint string }{
 	"navigate": {"nothing was changed", ""},
 	"export":   {"nothing was written", ""},
 	"check":    {"the store is as it was", "'snapctl check' can be run again"},
-	"repair":   {"the store is no worse than it was", "'snapctl repair' goes on"},
-	"prune":    {"the store is whole", "'snapctl prune', with the same flags, goes on"},
-	"forget":   {"the store is whole, and what was to go may still be in it", "run the same command again"},
+	"repair":   {"the store is no worse than it was", "'snapctl repair' continues"},
+	"prune":    {"the store is whole", "'snapctl prune', with the same flags, continues"},
+	"forget":   {"the store is whole, and may still hold the content", "run the same command again"},
 	"adopt":    {"the history is whole", "'snapctl adopt' can be run again"},
 }
 

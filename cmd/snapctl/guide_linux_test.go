@@ -197,16 +197,7 @@ func (p *page) run(text string) string {
 			for i := range out {
 				out[i] = "    " + out[i] + "\n"
 			}
-			if fits(shown, out) {
-				out = shown
-			} else {
-				for i := range min(len(shown), len(out)) {
-					if masked(shown[i]) == masked(out[i]) {
-						out[i] = shown[i]
-					}
-				}
-			}
-			got.WriteString(strings.Join(out, ""))
+			got.WriteString(strings.Join(asShown(shown, out), ""))
 			if i == len(lines) || !strings.HasPrefix(lines[i], "    ") {
 				p.takePicture()
 			}
@@ -295,6 +286,30 @@ func fits(shown, out []string) bool {
 		}
 	}
 	return len(shown) == len(out)
+}
+
+// asShown returns what is printed as a page shows it: as it stands there if it fits, else
+// anew, with a line "…" for as many lines in the middle as the page leaves out.
+func asShown(shown, out []string) []string {
+	if fits(shown, out) {
+		return shown
+	}
+	isCut := func(line string) bool { return strings.TrimSpace(line) == "…" }
+	if first := slices.IndexFunc(shown, isCut); first >= 0 {
+		last := shown[first+1:]
+		for at := slices.IndexFunc(last, isCut); at >= 0; at = slices.IndexFunc(last, isCut) {
+			last = last[at+1:]
+		}
+		if begin := len(out) - len(last); begin > first {
+			return slices.Concat(asShown(shown[:first], out[:first]), shown[first:first+1], asShown(last, out[begin:]))
+		}
+	}
+	for i := range min(len(shown), len(out)) {
+		if masked(shown[i]) == masked(out[i]) {
+			out[i] = shown[i]
+		}
+	}
+	return out
 }
 
 // question is the end of a line in which a command asks.

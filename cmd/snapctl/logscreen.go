@@ -200,7 +200,7 @@ func notesOf(l *logLine, now time.Time) (notes []string) {
 		return when.Ago(s.Time, now) + " by " + history.NameOf(s.Entry, s)
 	})
 	add(standing != "", standing)
-	add(l.isPart, "a part: the turn goes on")
+	add(l.isPart, "a part of the turn")
 	add(l.Unknown != "", "changes not known: "+l.Unknown)
 	add(l.Interrupted, "interrupted")
 	add(l.Snapshot != nil && l.Snapshot.Pruned, "pruned")

@@ -28,7 +28,7 @@ func (d *differ) noteOthers() {
 		d.app.note("contested, it may have been another session, or the user: %s", someOf(contested))
 	}
 	if len(mixed) > 0 {
-		d.app.note("somebody else has changed it during the turn, which is left out: %s", someOf(mixed))
+		d.app.note("left out, as you or another session made them during the turn: changes of %s", someOf(mixed))
 	}
 }
 
@@ -117,7 +117,7 @@ func (p *place) turnDiff(ctx context.Context, text string) (*manager.TurnDiff, e
 	}
 	t, err := p.m.TurnDiff(ctx, text)
 	if err == nil && t.Kind == "start" {
-		err = refuse("'snapctl ls -r "+text+"' lists what was there", "revision %q: the start of a session is no turn",
+		err = refuse("'snapctl ls -r "+text+"' lists its files", "revision %q: the start of a session is no turn",
 			text)
 	}
 	return t, err

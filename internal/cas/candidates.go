@@ -268,7 +268,7 @@ func (l *Live) AddBlob(id store.ID, size int64) error {
 // addChunk takes up a chunk of a blob.
 func (l *Live) addChunk(id, chunk store.ID) error {
 	if l.forget[chunk] {
-		return fmt.Errorf("blob %s is a part of %s, which stays: forget that, too", chunk.Short(), id)
+		return fmt.Errorf("blob %s is a part of %s, which is kept: forget that, too", chunk.Short(), id)
 	}
 	l.Add(chunk)
 	return nil

@@ -30,7 +30,7 @@ func use(ctx context.Context, fsys vfs.FS, readOnly bool) (vfs.File, error) {
 		return nil, err
 	}
 	wait, cancel := context.WithTimeoutCause(ctx, layout.MaxWait,
-		fmt.Errorf("somebody moves or removes the store, and has for %v", layout.MaxWait))
+		fmt.Errorf("another program has been moving or removing the store for %v", layout.MaxWait))
 	defer cancel()
 	err = vfs.Lock(wait, f, vfs.Shared)
 	if errors.Is(err, errors.ErrUnsupported) { // so nobody can hold it

@@ -327,7 +327,7 @@ func (r *pruneRun) takeAway(ctx context.Context) error {
 		return err
 	}
 	wait := cmp.Or(r.plan.opts.Wait, time.Minute)
-	busy := fmt.Errorf("%w: somebody has written or restored for %v", ErrBusy, wait)
+	busy := fmt.Errorf("%w: other programs have been recording or restoring for %v", ErrBusy, wait)
 	patience, cancel := context.WithTimeoutCause(ctx, wait, busy)
 	defer cancel()
 	progress.Of(ctx).Begin(progress.Phase{Name: "waiting for those who write or restore"})

@@ -150,8 +150,8 @@ var Kinds = []*Kind{
 		Hint:   "free some space on that disk; if the store is on it, 'snapctl prune --keep-last 50' may do so",
 		Advice: "The disk is full: ask the user to free some, or to run snapctl prune."},
 	{Code: "damaged", Exit: Damage, Status: broken, Errs: []error{retain.ErrDamaged},
-		Hint: "run 'snapctl repair', and with --accept-loss if it cannot mend all; --despite-damage goes on " +
-			"without what is lost, once",
+		Hint: "run 'snapctl repair'; if it cannot mend everything, --accept-loss of repair accepts the loss for " +
+			"good, and --despite-damage ignores it this once",
 		Advice: "The store is damaged: ask the user to run 'snapctl repair'."},
 	{Code: "forgotten", Exit: Refused, Status: gone, Errs: []error{store.ErrForgotten},
 		Hint:   "'snapctl forget' removed it from all snapshots, for good",

@@ -330,15 +330,15 @@ func (pl *planner) judge(i int) error {
 func describe(old, now *tree.Entry) string {
 	switch {
 	case now == nil:
-		return "it was deleted meanwhile"
+		return "it was deleted since"
 	case old == nil:
-		return "it was made meanwhile"
+		return "it was made since"
 	case now.Mode.Kind() != old.Mode.Kind():
-		return "it was replaced meanwhile"
+		return "it was replaced since"
 	case now.Mode != old.Mode && (now.ID == old.ID || now.Mode.IsDir()):
-		return "its mode was changed meanwhile"
+		return "its mode was changed since"
 	}
-	return "it was changed meanwhile"
+	return "it was changed since"
 }
 
 // holds returns what hinders a directory from being replaced: something in it

@@ -270,15 +270,15 @@ func TestChangedSinceSaved(t *testing.T) {
 		left, wanted, now string // of one path, "" for nothing
 		why               string
 	}{
-		{"file 644 2", "file 644 1", "file 644 user", "it was changed meanwhile"},
-		{"file 644 2", "file 644 1", "file 600 2", "its mode was changed meanwhile"},
-		{"file 644 2", "file 644 1", "link user", "it was replaced meanwhile"},
-		{"", "file 644 1", "file 644 user", "it was made meanwhile"},
-		{"", "link old", "file 644 user", "it was made meanwhile"},
-		{"file 644 2", "", "file 644 user", "it was changed meanwhile"},
-		{"file 644 2", "", "dir 755", "it was replaced meanwhile"},
-		{"dir 755", "file 644 1", "file 644 user", "it was replaced meanwhile"},
-		{"file 644 2", "dir 755", "file 644 user", "it was changed meanwhile"},
+		{"file 644 2", "file 644 1", "file 644 user", "it was changed since"},
+		{"file 644 2", "file 644 1", "file 600 2", "its mode was changed since"},
+		{"file 644 2", "file 644 1", "link user", "it was replaced since"},
+		{"", "file 644 1", "file 644 user", "it was made since"},
+		{"", "link old", "file 644 user", "it was made since"},
+		{"file 644 2", "", "file 644 user", "it was changed since"},
+		{"file 644 2", "", "dir 755", "it was replaced since"},
+		{"dir 755", "file 644 1", "file 644 user", "it was replaced since"},
+		{"file 644 2", "dir 755", "file 644 user", "it was changed since"},
 	} {
 		for _, exchange := range []bool{true, false} {
 			at := func(what string) world {
@@ -420,10 +420,10 @@ func TestChangedBeforeSave(t *testing.T) {
 	if err := p.Save(t.Context(), b.root(), b.w); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"changed": "skipped: it was changed meanwhile",
-		"gone":  "skipped: it was deleted meanwhile",
-		"there": "skipped: it was changed meanwhile", "same": "restored",
-		"mode": "skipped: its mode was changed meanwhile"}
+	want := map[string]string{"changed": "skipped: it was changed since",
+		"gone":  "skipped: it was deleted since",
+		"there": "skipped: it was changed since", "same": "restored",
+		"mode": "skipped: its mode was changed since"}
 	if d := cmp.Diff(want, outcome(p)); d != "" {
 		t.Errorf("after Save (-want +got):\n%s", d)
 	}

@@ -230,7 +230,7 @@ func (mv *Moved) check(ctx context.Context, loc *Location, opts *AdoptOptions) e
 }
 
 func (mv *Moved) taken() error {
-	return fmt.Errorf("%q %w, and that of %q stays by itself", mv.To, ErrHasHistory, mv.From)
+	return fmt.Errorf("%q %w; that of %q is kept, too", mv.To, ErrHasHistory, mv.From)
 }
 
 var storeNamePart = regexp.MustCompile(`^[0-9a-f]{4,32}$`)

@@ -12,7 +12,7 @@ var (
 	// ErrStillThere: the directory whose history is to go on elsewhere is there.
 	ErrStillThere = errors.New("is still there")
 	// ErrHasHistory: the directory has a history of its own.
-	ErrHasHistory = errors.New("has a history of its own, which goes on")
+	ErrHasHistory = errors.New("has a history of its own already")
 )
 
 // ErrMovedAway: the directory has the history of one that is gone, and nobody has

@@ -272,7 +272,7 @@ func (r *Diff) text() string {
 		fmt.Fprintf(&b, "\n\n%s", strings.ToValidUTF8(r.UnifiedDiff, "\uFFFD"))
 	}
 	if r.DiffBytes != "" {
-		b.WriteString("\nNot all of it is UTF-8: what is not is shown as \uFFFD.")
+		b.WriteString("\nNot all of it is UTF-8: other bytes are shown as \uFFFD.")
 	}
 	return b.String() + more(r.NextCursor)
 }
@@ -473,7 +473,7 @@ func (r *FileDiff) text() string {
 		fmt.Fprintf(&b, "\n\n%s", strings.ToValidUTF8(r.Content, "\uFFFD"))
 	}
 	if r.ContentBytes != "" {
-		b.WriteString("\nNot all of it is UTF-8: what is not is shown as \uFFFD.")
+		b.WriteString("\nNot all of it is UTF-8: other bytes are shown as \uFFFD.")
 	}
 	return b.String() + more(r.NextCursor)
 }

@@ -381,7 +381,7 @@ func (r *Restored) text() string {
 		case i.Merged && i.Conflict != "":
 			b.WriteString(" (merged in part)")
 		case i.Merged:
-			b.WriteString(" (merged: what others changed in it stays)")
+			b.WriteString(" (merged: changes by others stay)")
 		}
 		if i.To != "" {
 			fmt.Fprintf(&b, " to %s", quote(i.To))
