@@ -12,7 +12,6 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/object"
-	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -105,27 +104,25 @@ func (s *standings) turnOf(ctx context.Context, sc *stepChange) (*record, error)
 
 // cutsIn returns what was taken back of changes at a path that are in at a position, of
 // those from a record on, newest first.
-func (s *standings) cutsIn(ctx context.Context, at *record, p string, from uint64) (list []history.Cut, err error) {
-	for t := s.l.trail(at, p); ; {
-		r, err := t.next(ctx)
-		if r == nil || err != nil || r.Seq < from {
-			return list, err
-		}
+func (l *line) cutsIn(ctx context.Context, at *record, p string, from uint64) (list []history.Cut, err error) {
+	in, err := l.inAt(ctx, at, p, from)
+	for _, r := range in {
 		if r.IsJoint() {
 			list = append(list, r.cutAt(p)...)
 		}
 	}
+	return list, err
 }
 
 // staysAt returns what stays in at a path when changes go, the newest of them first: what
 // came behind the oldest of these.
 func (s *standings) staysAt(ctx context.Context, at *record, p string, goes []stepChange) (list []stepChange,
 	err error) {
-	for t := s.l.trail(at, p); ; {
-		r, err := t.next(ctx)
-		if r == nil || err != nil || r.Seq < goes[len(goes)-1].r.Seq {
-			return list, err
-		}
+	in, err := s.l.inAt(ctx, at, p, goes[len(goes)-1].r.Seq)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range in {
 		c, err := s.at(ctx, r, p)
 		if err != nil {
 			return nil, err
@@ -134,6 +131,7 @@ func (s *standings) staysAt(ctx context.Context, at *record, p string, goes []st
 			list = append(list, stepChange{r, c})
 		}
 	}
+	return list, nil
 }
 
 // A pathCuts is what was taken back of changes at a path, what of that stays so, whatever
@@ -153,7 +151,7 @@ func (a *aim) cutsAt(ctx context.Context, tip *record, p string) (c pathCuts, er
 	if !any {
 		return c, nil
 	}
-	if c.now, err = a.standings.cutsIn(ctx, tip, p, oldest); err != nil {
+	if c.now, err = a.standings.l.cutsIn(ctx, tip, p, oldest); err != nil {
 		return c, err
 	}
 	c.stay = slices.Clone(c.now)
@@ -422,36 +420,22 @@ func (st *mergeStep) inPart(ctx context.Context, m *FileSnapshotManager, isMode 
 		return d, false, err
 	}
 	var all, moved, at []history.Span // all that are out, those that go or come, where they are in base and theirs
-	for _, s := range sortSpans(slices.Concat(now, then)) {
-		if len(all) > 0 && s == all[len(all)-1] {
-			continue
-		}
+	for _, s := range slices.Compact(sortSpans(slices.Concat(now, then))) {
 		if all = append(all, s); slices.Contains(now, s) != slices.Contains(then, s) {
 			a, b := whereSpan(s, now)
 			c, d := whereSpan(s, then)
 			moved, at = append(moved, s), append(at, history.Span{a, b, c, d})
 		}
 	}
-	list, ok := hunks.Of(theirs, base, at)
-	if !ok {
+	is, merged, ok := hunks.Partly(base, ours, theirs, at)
+	if !ok || !bytes.Equal(merged, text) {
 		return d, false, nil
 	}
-	file := func(text []byte) hunks.State { return hunks.State{Mode: tree.ModeFile, Text: text} }
-	places := hunks.Places(hunks.State{}, file(base), file(ours), list)
 	done := make(map[history.Span]bool)
-	i := 0
-	merged := patch.Merge(base, ours, hunks.TakenBack(base, list, func(*hunks.Hunk) bool {
-		is := places[i].Outcome != hunks.Conflict
-		if is {
-			done[moved[i]] = true
-		}
-		i++
-		return is
-	}), nil)
-	if len(merged.Conflicts) > 0 || !bytes.Equal(merged.Text, text) {
-		return d, false, nil
+	for i, s := range moved {
+		done[s] = is[i]
 	}
-	d = stepDone{st: st, some: len(done) > 0 || isMode && p.isModeOut(p.now) != p.isModeOut(p.then)}
+	d = stepDone{st: st, some: slices.Contains(is, true) || isMode && p.isModeOut(p.now) != p.isModeOut(p.then)}
 	if isOut(p.stay) {
 		return d, true, nil
 	}
@@ -547,13 +531,13 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, c
 			oldest = min(oldest, rests[c.Turn].r.behind.Seq)
 		}
 	}
-	in, err := a.standings.inAt(ctx, at, p, oldest)
+	in, err := a.standings.l.inAt(ctx, at, p, oldest)
 	if err != nil {
 		return nil, err
 	}
 	for _, c := range j.r.cutAt(p) {
 		rest, isRest := rests[c.Turn]
-		if seen[c.Turn] || !in[c.Turn] && !(isRest && in[rest.r.behind.Seq]) {
+		if seen[c.Turn] || !hasRecord(in, c.Turn) && !(isRest && hasRecord(in, rest.r.behind.Seq)) {
 			continue
 		}
 		seen[c.Turn] = true

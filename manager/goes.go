@@ -111,17 +111,10 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 		left[p] = true
 	}
 	done, skipped := make(map[string]bool), make(map[string]bool)
-	var parted []history.Cut
-	apart := make(map[string]*history.Apart) // of paths at which not all was done
 	for _, it := range plan.Items {
 		switch {
 		case change.IsLeft(it), it.IsPart():
 			left[it.Path], skipped[it.Path] = true, true
-			if part := x.parted[it.Path]; it.IsPart() && part != nil {
-				if parted = append(parted, part.cuts...); len(part.with)+len(part.without) > 0 {
-					apart[it.Path] = &history.Apart{From: g.from, With: part.with, Without: part.without}
-				}
-			}
 		case it.Parent, x.undoes != nil && (it.Do == livedir.Nothing || it.Merged) &&
 			(left[it.Path] || g.apart[it.Path] != nil):
 		default:
@@ -134,14 +127,13 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 			d.Cuts = append(d.Cuts, g.cuts[p]...)
 		}
 	}
-	d.Cuts = append(d.Cuts, parted...)
 	if g.reverts {
 		x.noteKnown(plan)
 		d.Reverts, d.Apart = x.reverts, apartBut(g.apart, left, nil)
 	} else {
 		d.Apart = apartBut(g.apart, left, done)
 	}
-	d.Apart = append(d.Apart, apartBut(apart, nil, nil)...)
+	x.noteParted(d, plan)
 	if x.undoes != nil { // what is as it is to be stays, and no undo has to go on with it
 		if rest := history.PathBytes(left, skipped); len(rest) > 0 {
 			d.Apart = append(d.Apart, history.Apart{Paths: rest, From: g.leftFrom})
@@ -149,7 +141,9 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 		left = skipped
 	}
 	if g.leftFrom != 0 {
-		d.Left = history.PathBytes(left, nil)
+		if d.Left = history.PathBytes(left, nil); len(d.Left) > 0 {
+			d.LeftFrom = g.leftFrom
+		}
 	}
 	if g.reverts {
 		g.settle(d, done)
@@ -162,15 +156,26 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 		d.Took = history.PathBytes(done, nil)
 		g.settle(d, done)
 	}
-	if len(d.Left) > 0 {
-		d.LeftFrom = g.leftFrom
-	}
 	if d.IsJoint() {
 		d.TookFrom = g.tookFrom
 		if d.Depth = max(0, g.depth+len(d.With)-len(d.Without)); g.reverts {
 			d.Depth = max(0, g.depth-len(numbersOf(g.back, d.Without)))
 		}
 	}
+}
+
+// noteParted notes where the paths stand at which not all was done that was to be.
+func (x *restore) noteParted(d *history.Facts, plan *livedir.Plan) {
+	apart := make(map[string]*history.Apart)
+	for i := range plan.Items {
+		it := &plan.Items[i]
+		if part := x.parted[it.Path]; it.IsPart() && part != nil {
+			if d.Cuts = append(d.Cuts, part.cuts...); len(part.with)+len(part.without) > 0 {
+				apart[it.Path] = &history.Apart{From: x.goes.from, With: part.with, Without: part.without}
+			}
+		}
+	}
+	d.Apart = append(d.Apart, apartBut(apart, nil, nil)...)
 }
 
 // noteKnown notes at which paths that stand apart after turns were taken back what is

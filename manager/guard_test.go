@@ -155,7 +155,7 @@ func TestGuardStands(t *testing.T) {
 	}
 	before := b.files()
 	for _, preview := range []bool{true, false} {
-		x := &restore{m: m, opts: RestoreOptions{OnDirty: rollback.Overwrite, Preview: preview}}
+		x := &restore{m: m, asked: asked{opts: RestoreOptions{OnDirty: rollback.Overwrite, Preview: preview}}}
 		_, err = x.run(t.Context(), func() error { // deletes what no turn has made
 			x.tip = head
 			x.about = []*record{head}

@@ -64,7 +64,7 @@ func (b *hunkBlamer) all(ctx context.Context) error {
 	}
 	defer x.root.Close()
 	x.o.windows = x.o.who()
-	a := &aim{clashes: make(map[string]*clash), back: make(map[string][]stepChange)}
+	a := &aim{merges: merges{clashes: make(map[string]*clash)}, back: make(map[string][]stepChange)}
 	for _, f := range b.files { // none of them is in the way of another
 		if f.of.r != nil {
 			a.back[f.path] = append(a.back[f.path], f.of)

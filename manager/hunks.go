@@ -426,7 +426,7 @@ func (s *standings) hunked(ctx context.Context, tip *record, sc stepChange) (fil
 	}
 	var cuts []history.Cut
 	if s.cut[c.path] {
-		if cuts, err = s.cutsIn(ctx, tip, c.path, sc.r.Seq); err != nil {
+		if cuts, err = s.l.cutsIn(ctx, tip, c.path, sc.r.Seq); err != nil {
 			return nil, err
 		}
 	}

@@ -41,8 +41,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		return plan, err
 	}
 	wants := slices.Clone(a.wants)
-	a.clashes, a.parted = make(map[string]*clash), make(map[string]*partial)
-	a.moved, a.replaced = make(map[string]string), make(map[string]bool)
+	a.merges = merges{make(map[string]*clash), make(map[string]*partial), make(map[string]string), make(map[string]bool)}
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]

@@ -69,7 +69,7 @@ func (m *FileSnapshotManager) navigate(
 	}
 	if opts.EndTurn && !opts.Preview && !opts.SkipFiles { // before it is asked where the conversation stands
 		m.mayEnd = true
-		err := (&restore{m: m, opts: RestoreOptions{Append: opts.Append}}).endTurn(ctx)
+		err := (&restore{m: m, asked: asked{opts: RestoreOptions{Append: opts.Append}}}).endTurn(ctx)
 		if m.mayEnd = false; err != nil {
 			return nil, err
 		}

@@ -187,7 +187,7 @@ func (m *FileSnapshotManager) RestoreFiles(ctx context.Context, opts *RestoreOpt
 func (m *FileSnapshotManager) restoreFiles(
 	ctx context.Context, opts *RestoreOptions, nav *navigation,
 ) (*RestoreResult, error) {
-	x := &restore{m: m, opts: *opts}
+	x := &restore{m: m, asked: asked{opts: *opts}}
 	if x.opts.OnDirty == "" && opts.Exact {
 		x.opts.OnDirty = rollback.Overwrite
 	}
@@ -198,36 +198,47 @@ func (m *FileSnapshotManager) restoreFiles(
 	return x.run(ctx, func() error { return x.findOut(ctx) })
 }
 
-// A restore is one while it runs, or an undo.
+// A restore is one while it runs, or an undo, or a revert: what was asked, where things are
+// before it, what is to be done, and what comes of that.
 type restore struct {
-	m       *FileSnapshotManager
+	m *FileSnapshotManager
+	asked
+
+	o    *look
+	root *livedir.Root // the session's directory
+	tip  *record       // where the files stand before it
+	aim
+	mergeTexts
+
+	intent *record // what it is about to do
+	done   *record // what it did
+	result *RestoreResult
+	undo   history.BackList // the lists after it, without itself
+	redo   history.BackList
+	again  history.BackList // the list that it is taken from, if it stays on that
+}
+
+// An asked is what somebody wants of a restore.
+type asked struct {
 	opts    RestoreOptions // of an undo, or a revert, those that it has
 	reverts []int          // numbers of the turns that it takes back by name; nil: it goes to a moment
+	list    string         // in which it comes next then: history.TopsUndo or history.TopsRedo
+
 	// What git has taken out is put back, too: files are named that are to be
 	// as they were, whoever has changed them.
 	expressly bool
 	always    bool // it is recorded even if it changes nothing
 
-	o      *look
-	root   *livedir.Root // the session's directory
-	intent *record       // what it is about to do
-	done   *record       // what it did
-	result *RestoreResult
+	oldLeaf *string // of the log, if the conversation goes along; nil: it does not
+	newLeaf *string
+}
+
+// mergeTexts are what merges have made, and know.
+type mergeTexts struct {
 	merged map[store.ID]bool   // texts that were merged, which the guard has looked at
 	texts  map[store.ID][]byte // what turns would have left without what was taken back of their changes
 	hunks  map[string]int      // how many places were changed in each file that was merged
 	marked map[string][]int    // files in which restores have left markers, with their signs; nil: not known yet
-
-	tip *record // where the files stand before it
-	aim
-
-	list  string           // in which it comes next then: history.TopsUndo or history.TopsRedo
-	undo  history.BackList // the lists after it, without itself
-	redo  history.BackList
-	again history.BackList // the list that it is taken from, if it stays on that
-
-	oldLeaf *string // of the log, if the conversation goes along; nil: it does not
-	newLeaf *string
 }
 
 // An aim is what a restore is to do, and where the session's files stand then.
@@ -236,30 +247,35 @@ type aim struct {
 	undoes *record // the restore that it takes back
 	undone *undone // which finds out about it
 
-	standings *standings          // nil: of an undo
-	parted    map[string]*partial // paths at which something stays that was to go, or to come
-
-	wants    []livedir.Want
-	expected map[string]*want // what is known of their paths; nil: of an undo
-	moves    []rollback.Move  // that are known
+	standings *standings       // nil: of an undo
+	expected  map[string]*want // what is known of the paths of wants; nil: of an undo
 
 	// The changes that are to take back at each path, newest first, and those to do
-	// then, oldest first; nil: of an undo, and where paths are to be as at the target.
+	// then, oldest first; nil: of an undo of which nothing is to be merged, and where paths are
+	// to be as at the target.
 	back, forth map[string][]stepChange
 
-	replaced map[string]bool // files that become what is wanted whole, whatever others changed in them
+	wants []livedir.Want
+	moves []rollback.Move // that are known
+	goes  goes
+	whole bool // paths are to be as the target has them, whoever changed them
 
-	moved   map[string]string  // files that somebody has moved, and the paths at which changes that go or come are
-	clashes map[string]*clash  // what could not be merged, by path
-	hidden  map[string]*record // paths that a turn which stays has deleted, and is left so: that turn
+	about       []*record          // turns whose changes go or come
+	stay        []*record          // turns, and joints, that have left what is there then
+	hidden      map[string]*record // paths that a turn which stays has deleted, and is left so: that turn
+	untouched   []string           // paths that it is about and does not touch, since their content is not known
+	notCaptured []string           // those of them that no other path's sake touches
+	differing   int                // files that differ from the target, if none of them is wanted
 
-	goes        goes
-	whole       bool      // paths are to be as the target has them, whoever changed them
-	about       []*record // turns whose changes go or come
-	stay        []*record // turns, and joints, that have left what is there then
-	untouched   []string  // paths that it is about and does not touch, since their content is not known
-	notCaptured []string  // those of them that no other path's sake touches
-	differing   int       // files that differ from the target, if none of them is wanted
+	merges
+}
+
+// Merges are what comes of the dirty files of a plan.
+type merges struct {
+	clashes  map[string]*clash   // what could not be merged, by path
+	parted   map[string]*partial // paths at which something stays that was to go, or to come
+	moved    map[string]string   // files that somebody has moved, and the paths at which changes that go or come are
+	replaced map[string]bool     // files that become what is wanted whole, whatever others changed in them
 }
 
 // isOwn reports whether the unrevert-point has an entry of ours.

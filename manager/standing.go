@@ -888,16 +888,20 @@ func (s *standings) without(at *record, path string, list []stepChange) *trail {
 	return t
 }
 
-// inAt returns the numbers of the turns that are in at a path, from one on.
-func (s *standings) inAt(ctx context.Context, at *record, path string, from uint64) (map[uint64]bool, error) {
-	in := make(map[uint64]bool)
-	for t := s.l.trail(at, path); ; {
+// inAt returns the turns and cuts that are in at a path, from a number on, newest first.
+func (l *line) inAt(ctx context.Context, at *record, path string, from uint64) (list []*record, err error) {
+	for t := l.trail(at, path); ; {
 		r, err := t.next(ctx)
 		if r == nil || err != nil || r.Seq < from {
-			return in, err
+			return list, err
 		}
-		in[r.Seq] = true
+		list = append(list, r)
 	}
+}
+
+// hasRecord reports whether a list has the record of a number.
+func hasRecord(list []*record, seq uint64) bool {
+	return slices.ContainsFunc(list, func(r *record) bool { return r.Seq == seq })
 }
 
 // anyAt reports whether one of the turns with these numbers has changed a path.

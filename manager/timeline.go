@@ -377,7 +377,7 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 		if isIn && p.s.cut[path] {
 			cuts, known := p.cuts[path]
 			if !known {
-				if cuts, err = p.s.cutsIn(ctx, p.at, path, 0); err != nil {
+				if cuts, err = p.l.cutsIn(ctx, p.at, path, 0); err != nil {
 					return nil, nil, err
 				}
 				p.cuts[path] = cuts

@@ -36,9 +36,9 @@ func (m *FileSnapshotManager) Redo(ctx context.Context, opts *UndoOptions) (*Res
 // comes next in the other.
 func (m *FileSnapshotManager) takeBack(ctx context.Context, opts *UndoOptions, to string) (*RestoreResult, error) {
 	opts = cmp.Or(opts, new(UndoOptions))
-	x := &restore{m: m, list: to, always: true, expressly: opts.OnDirty == rollback.Overwrite, opts: RestoreOptions{
-		OnDirty: opts.OnDirty, Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
-		Label: opts.Label, Append: opts.Append}}
+	x := &restore{m: m, asked: asked{list: to, always: true, expressly: opts.OnDirty == rollback.Overwrite,
+		opts: RestoreOptions{OnDirty: opts.OnDirty, Preview: opts.Preview, Force: opts.Force, EndTurn: opts.EndTurn,
+			Label: opts.Label, Append: opts.Append}}}
 	return x.run(ctx, func() error { return x.takeBackNext(ctx, opts.Past) })
 }
 
@@ -277,10 +277,10 @@ func (u *undone) isByChanges(a *aim, w *livedir.Want) (is bool, err error) {
 	for _, sc := range slices.Concat(a.back[p], a.forth[p]) {
 		oldest = min(oldest, sc.r.Seq)
 	}
-	in, err := a.standings.inAt(u.ctx, x.tip, p, oldest)
+	in, err := a.standings.l.inAt(u.ctx, x.tip, p, oldest)
 	if err != nil ||
-		slices.ContainsFunc(a.back[p], func(sc stepChange) bool { return !in[sc.r.Seq] }) ||
-		slices.ContainsFunc(a.forth[p], func(sc stepChange) bool { return sc.r.behind == nil && in[sc.r.Seq] }) {
+		slices.ContainsFunc(a.back[p], func(sc stepChange) bool { return !hasRecord(in, sc.r.Seq) }) ||
+		slices.ContainsFunc(a.forth[p], func(sc stepChange) bool { return sc.r.behind == nil && hasRecord(in, sc.r.Seq) }) {
 		return false, err
 	}
 	steps, err := x.mergeSteps(u.ctx, a, u.to, w)
@@ -468,12 +468,12 @@ func (u *undone) standApart(s *standings, paths []string, back, forth map[string
 				a.Without = append(a.Without, sc.r.behind.Seq)
 			}
 		}
-		in, err := s.inAt(u.ctx, x.tip, p, slices.Min(slices.Concat(a.With, a.Without)))
+		in, err := u.l.inAt(u.ctx, x.tip, p, slices.Min(slices.Concat(a.With, a.Without)))
 		if err != nil {
 			return err
 		}
-		a.Without = slices.DeleteFunc(a.Without, func(seq uint64) bool { return !in[seq] })
-		a.With = slices.DeleteFunc(a.With, func(seq uint64) bool { return in[seq] })
+		a.Without = slices.DeleteFunc(a.Without, func(seq uint64) bool { return !hasRecord(in, seq) })
+		a.With = slices.DeleteFunc(a.With, func(seq uint64) bool { return hasRecord(in, seq) })
 		if len(a.With)+len(a.Without) > 0 {
 			x.goes.apart[p] = a
 		}

@@ -254,6 +254,24 @@ func Places(before, after, now State, list []Hunk) []Place {
 	return appendPlaces(places, after.Text, now.Text, list)
 }
 
+// Partly merges ours with those of some pieces that lead from base to theirs which are not
+// in conflict with it, and says which these are. Each piece has its lines in base, then
+// those in theirs; they come in order. Not ok: a text has no such lines, or a merge divides
+// what was changed in another way.
+func Partly[T ~[4]int](base, ours, theirs []byte, pieces []T) (done []bool, text []byte, ok bool) {
+	list, ok := Of(theirs, base, pieces)
+	if !ok {
+		return nil, nil, false
+	}
+	file := func(text []byte) State { return State{Mode: tree.ModeFile, Text: text} }
+	for _, p := range Places(State{}, file(base), file(ours), list) {
+		done = append(done, p.Outcome != Conflict)
+	}
+	i := -1
+	m := patch.Merge(base, ours, TakenBack(base, list, func(*Hunk) bool { i++; return done[i] }), nil)
+	return done, m.Text, len(m.Conflicts) == 0
+}
+
 func appendPlaces(places []Place, after, now []byte, list []Hunk) []Place {
 	n := len(places)
 	before := TakenBack(after, list, func(*Hunk) bool { return true })
