@@ -150,22 +150,11 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 	if e.closed {
 		return nil, fs.ErrClosed
 	}
-	if mv := loc.Moved; mv != nil {
-		switch {
-		case mv.Sure && !opts.ReadOnly && (opts.Adopt || e.resident):
-			if err := e.adoptMoved(ctx, mv); err != nil {
-				return nil, fmt.Errorf("root %q: %w", root, err)
-			}
-			if loc, err = places.Locate(e.opts.StoreRoot, root); err != nil {
-				return nil, err
-			}
-			project = loc.Project
-		case mv.Sure || !opts.Adopt && !e.resident:
-			return nil, &places.MovedError{Moved: *mv}
-		case !opts.ReadOnly:
-			e.opts.Logger.Warn("the directory begins a history of its own: it may have that of one that is gone",
-				"root", project.Root, "gone", mv.From)
+	if loc.Moved != nil {
+		if loc, err = e.followMoved(ctx, loc, root, opts); err != nil {
+			return nil, err
 		}
+		project = loc.Project
 	}
 	if wt := e.trees[project.Root]; wt != nil && wt.project.Main == project.Main {
 		wt.managers++
@@ -178,35 +167,59 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 		e.drop(old)
 	}
 	e.dropIdle(maxIdle - 1)
-	dir := loc.Dir
-	var s *cas.Store
-	for _, other := range e.trees {
-		if other.dir == dir {
-			s = other.store
-		}
-	}
-	readOnly := opts.ReadOnly
-	if e.resident && readOnly { // others may write
-		if _, err := cas.Describe(vfs.OS(dir)); err != nil {
-			return nil, err
-		}
-		readOnly = false
-	}
-	if s == nil {
-		s, err = cas.Open(ctx, dir, &cas.Options{Root: project.Main, ReadOnly: readOnly, Logger: e.opts.Logger})
-		if err != nil {
-			return nil, err
-		}
+	s, err := e.storeAt(ctx, loc.Dir, project.Main, opts.ReadOnly)
+	if err != nil {
+		return nil, err
 	}
 	if !opts.ReadOnly { // that it could not only means that it is not recognised elsewhere
 		if err := loc.Note(ctx, s.FS()); err != nil {
 			e.opts.Logger.Warn("it is not written down which directory it is", "root", project.Root, "err", err)
 		}
 	}
-	wt := newWorktree(project, dir, s)
+	wt := newWorktree(project, loc.Dir, s)
 	e.trees[project.Root] = wt
 	wt.managers = 1
 	return wt, nil
+}
+
+// followMoved has the history of a directory that was moved go on, if it is to, and returns
+// where the store is then.
+func (e *Engine) followMoved(ctx context.Context, loc *places.Location, root string, opts *Options) (
+	*places.Location, error) {
+	mv := loc.Moved
+	switch {
+	case mv.Sure && !opts.ReadOnly && (opts.Adopt || e.resident):
+		if err := e.adoptMoved(ctx, mv); err != nil {
+			return nil, fmt.Errorf("root %q: %w", root, err)
+		}
+		return places.Locate(e.opts.StoreRoot, root)
+	case mv.Sure || !opts.Adopt && !e.resident:
+		return nil, &places.MovedError{Moved: *mv}
+	case !opts.ReadOnly:
+		e.opts.Logger.Warn("the directory begins a history of its own: it may have that of one that is gone",
+			"root", loc.Project.Root, "gone", mv.From)
+	}
+	return loc, nil
+}
+
+// storeAt returns the store in a directory, which may be open already. root is the path of its
+// project.
+func (e *Engine) storeAt(ctx context.Context, dir, root string, readOnly bool) (s *cas.Store, err error) {
+	for _, other := range e.trees {
+		if other.dir == dir {
+			s = other.store
+		}
+	}
+	if e.resident && readOnly { // others may write
+		if _, err := cas.Describe(vfs.OS(dir)); err != nil {
+			return nil, err
+		}
+		readOnly = false
+	}
+	if s != nil {
+		return s, nil
+	}
+	return cas.Open(ctx, dir, &cas.Options{Root: root, ReadOnly: readOnly, Logger: e.opts.Logger})
 }
 
 const (

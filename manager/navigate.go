@@ -78,29 +78,9 @@ func (m *FileSnapshotManager) navigate(
 	if err != nil {
 		return nil, err
 	}
-	nav := new(navigation)
-	if l.log != nil {
-		e, err := l.named(target)
-		if err != nil {
-			return nil, err
-		}
-		target, nav.old = e.ID, m.leaf(l.log)
-		if nav.new, err = sessionlog.Target(l.log, e); err != nil {
-			return nil, err
-		}
-	} else {
-		tip, err := m.conversation(ctx)
-		if err != nil {
-			return nil, err
-		}
-		p, err := m.resolve(ctx, target)
-		if err != nil {
-			return nil, err
-		}
-		if p.on == nil {
-			return nil, fmt.Errorf("%w: it is no step of the session", ErrUnknown)
-		}
-		nav.old, nav.new = tip.Entry, p.EntryID
+	nav, target, err := l.navigation(ctx, target)
+	if err != nil {
+		return nil, err
 	}
 	result := &NavigateResult{OldLeafID: words.OrNull(nav.old), NewLeafID: words.OrNull(nav.new), Preview: opts.Preview}
 	switch {
@@ -124,6 +104,34 @@ func (m *FileSnapshotManager) navigate(
 	}
 	result.SummaryID, err = m.summarize(ctx, opts, nav)
 	return result, err
+}
+
+// navigation finds out which way a navigation to a target goes. The target is named by its
+// entry then, if there is a log.
+func (l *line) navigation(ctx context.Context, target string) (nav *navigation, name string, err error) {
+	nav = new(navigation)
+	if l.log != nil {
+		e, err := l.named(target)
+		if err != nil {
+			return nil, "", err
+		}
+		nav.old = l.m.leaf(l.log)
+		nav.new, err = sessionlog.Target(l.log, e)
+		return nav, e.ID, err
+	}
+	tip, err := l.m.conversation(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := l.m.resolve(ctx, target)
+	if err != nil {
+		return nil, "", err
+	}
+	if p.on == nil {
+		return nil, "", fmt.Errorf("%w: it is no step of the session", ErrUnknown)
+	}
+	nav.old, nav.new = tip.Entry, p.EntryID
+	return nav, target, nil
 }
 
 // conversation returns the turn, or the start, at which the conversation stands of

@@ -649,42 +649,15 @@ func (m *FileSnapshotManager) pointOfTree(ctx context.Context, list []*store.Sna
 	if err != nil {
 		return nil, err
 	}
-	type candidate struct {
-		r    *record
-		rank int
-		off  bool // not on the line
-	}
-	var all []candidate
+	var all []treeCandidate
 	for _, s := range list {
-		r, err := readRecord(s)
+		c, err := l.candidate(ctx, tip, past, s)
 		if err != nil {
 			return nil, err
 		}
-		c := candidate{r: r, rank: rankForeign, off: true}
-		here := r.Worktree == m.project.Worktree
-		if here && tip != nil && tip.Seq != 0 && (r.IsTurn() || r.Facts.Within != 0) {
-			on, err := l.isOn(ctx, tip, r)
-			if err != nil {
-				return nil, err
-			}
-			c.off = !on
-		}
-		own := here && r.Seq <= past[r.Session]
-		switch {
-		case r.Kind == history.KindIntent:
-			c.rank = rankIntent
-		case !here:
-			c.rank = rankElsewhere
-		case r.IsTurn() && (own || !c.off):
-			c.rank = rankTurn
-		case r.Facts.Within != 0 && (own || !c.off):
-			c.rank = rankLook
-		case r.Kind == history.KindStart && (own || tip != nil && r.Seq == tip.Start()):
-			c.rank = rankStart
-		}
 		all = append(all, c)
 	}
-	first := slices.MinFunc(all, func(a, b candidate) int {
+	first := slices.MinFunc(all, func(a, b treeCandidate) int {
 		return cmp.Or(cmp.Compare(a.rank, b.rank), boolCompare(a.off, b.off), cmp.Compare(b.r.Seq, a.r.Seq))
 	})
 	p, err := m.recordPoint(ctx, first.r.Snapshot)
@@ -706,6 +679,46 @@ func (m *FileSnapshotManager) pointOfTree(ctx context.Context, list []*store.Sna
 		p.same = append(p.same, o)
 	}
 	return p, nil
+}
+
+// A treeCandidate is a record that has left a tree, with how likely it is meant by that.
+type treeCandidate struct {
+	r    *record
+	rank int
+	off  bool // not on the line
+}
+
+// candidate returns a record as one that may be meant: past is how far the sessions go that
+// the line is of.
+func (l *line) candidate(ctx context.Context, tip *record, past map[string]uint64, s *store.Snapshot) (
+	c treeCandidate, err error) {
+	r, err := readRecord(s)
+	if err != nil {
+		return c, err
+	}
+	c = treeCandidate{r: r, rank: rankForeign, off: true}
+	here := r.Worktree == l.m.project.Worktree
+	if here && tip != nil && tip.Seq != 0 && (r.IsTurn() || r.Facts.Within != 0) {
+		on, err := l.isOn(ctx, tip, r)
+		if err != nil {
+			return c, err
+		}
+		c.off = !on
+	}
+	own := here && r.Seq <= past[r.Session]
+	switch {
+	case r.Kind == history.KindIntent:
+		c.rank = rankIntent
+	case !here:
+		c.rank = rankElsewhere
+	case r.IsTurn() && (own || !c.off):
+		c.rank = rankTurn
+	case r.Facts.Within != 0 && (own || !c.off):
+		c.rank = rankLook
+	case r.Kind == history.KindStart && (own || tip != nil && r.Seq == tip.Start()):
+		c.rank = rankStart
+	}
+	return c, nil
 }
 
 // past returns the sessions to which the records of this one's past belong, its own
