@@ -41,7 +41,8 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 		return plan, err
 	}
 	wants := slices.Clone(a.wants)
-	a.merges = merges{make(map[string]*clash), make(map[string]*partial), make(map[string]string), make(map[string]bool)}
+	a.merges = merges{clashes: make(map[string]*clash), parted: make(map[string]*partial),
+		moved: make(map[string]string), replaced: make(map[string]bool)}
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]

@@ -278,9 +278,9 @@ func (u *undone) isByChanges(a *aim, w *livedir.Want) (is bool, err error) {
 		oldest = min(oldest, sc.r.Seq)
 	}
 	in, err := a.standings.l.inAt(u.ctx, x.tip, p, oldest)
-	if err != nil ||
-		slices.ContainsFunc(a.back[p], func(sc stepChange) bool { return !hasRecord(in, sc.r.Seq) }) ||
-		slices.ContainsFunc(a.forth[p], func(sc stepChange) bool { return sc.r.behind == nil && hasRecord(in, sc.r.Seq) }) {
+	isOut := func(sc stepChange) bool { return !hasRecord(in, sc.r.Seq) }
+	isIn := func(sc stepChange) bool { return sc.r.behind == nil && !isOut(sc) }
+	if err != nil || slices.ContainsFunc(a.back[p], isOut) || slices.ContainsFunc(a.forth[p], isIn) {
 		return false, err
 	}
 	steps, err := x.mergeSteps(u.ctx, a, u.to, w)
