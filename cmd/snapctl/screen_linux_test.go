@@ -151,7 +151,7 @@ func TestScreenColours(t *testing.T) {
 	plain := log()
 	delete(s.env, "NO_COLOR")
 	coloured := log()
-	for _, want := range []string{"\x1b[1m0\x1b[m", "\x1b[32m+13\x1b[m", "\x1b[2m○ 3"} {
+	for _, want := range []string{"\x1b[1m0\x1b[m", "\x1b[32m+13\x1b[m", "○ \x1b[2m3"} {
 		if !strings.Contains(coloured, want) {
 			t.Errorf("no %q in %q", want, coloured)
 		}
