@@ -105,7 +105,7 @@ merge: ## 8,200 merges beside git merge-file, and how long those of long texts t
 	go test -count=1 -timeout 60m -run 'TestHunksOfHistory$$' ./manager -v -hunks.cases 2000 -seed $(SEED)
 
 .PHONY: wine
-wine: ## tests as windows/amd64, and the command, under Wine (Debian's wine64); docs/platforms.md
+wine: ## tests as windows/amd64 under Wine (Debian's wine64), some of which fail: docs/platforms.md
 	.ci/wine
 
 .PHONY: house
