@@ -278,8 +278,8 @@ func (p *place) hunksMarked(ctx context.Context, marks []picker.Mark, turns []st
 			}
 		}
 		if found < len(m.Hunks) {
-			return nil, refuse("take the mark off, and look again", "a hunk of %s that is marked is not in it any more",
-				m.Turn)
+			return nil, refuse("take it off, and look again", "%s: a mark is on a hunk that is not in it any more",
+				strings.Replace(m.Turn, ":", " ", 1))
 		}
 	}
 	all, err := allHunks(ctx, p, &manager.HunkRange{Turns: turns})

@@ -130,7 +130,8 @@ func TestCompletionInShells(t *testing.T) {
 . ` + bashCompletion + `
 . <(snapctl completion bash)
 compopt() { :; }
-try() { COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}; COMP_TYPE=63; COLUMNS=100; COMPREPLY=()
+try() { COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); COMP_LINE="$*"; COMP_POINT=${#COMP_LINE}
+  COMP_TYPE=63; COLUMNS=100; COMPREPLY=()
   __start_snapctl || true; printf '%s\n' "${COMPREPLY[@]}"; }
 try snapctl restore ''
 try snapctl restore --on-dirty ''
@@ -139,7 +140,8 @@ try snapctl restore turn:1 w
 		"zsh": `autoload -Uz compinit; compinit -u -d $HOME/.zcompdump
 source <(snapctl completion zsh)
 compdef() { :; }
-_describe() { local -a list; list=("${(@P)3}"); [ -n "${list[*]}" ] || list=("${(@P)2}"); print -rl -- "${list[@]}"; return 0; }
+_describe() { local -a list; list=("${(@P)3}"); [ -n "${list[*]}" ] || list=("${(@P)2}")
+  print -rl -- "${list[@]}"; return 0; }
 try() { words=("$@"); CURRENT=$#; _snapctl; }
 try snapctl restore ''
 try snapctl restore --on-dirty ''

@@ -261,6 +261,11 @@ func (m *model) key(key, text string) tea.Cmd {
 	case m.screen != browsing:
 		return m.keyOfText(key)
 	}
+	return m.browse(key)
+}
+
+// browse does what a key stands for while turns, or what one changed, are looked at.
+func (m *model) browse(key string) tea.Cmd {
 	switch key {
 	case "q":
 		return tea.Quit
