@@ -371,11 +371,11 @@ func TestCancelled(t *testing.T) {
 		{[]string{"check"},
 			"snapctl: check: interrupted, the store is as it was\nhint: 'snapctl check' can be run again\n"},
 		{[]string{"repair"},
-			"snapctl: repair: interrupted, the store is no worse than it was\nhint: 'snapctl repair' goes on\n"},
+			"snapctl: repair: interrupted, the store is no worse than it was\nhint: 'snapctl repair' continues\n"},
 		{[]string{"prune"}, "snapctl: prune: interrupted, the store is whole\n" +
-			"hint: 'snapctl prune', with the same flags, goes on\n"},
+			"hint: 'snapctl prune', with the same flags, continues\n"},
 		{[]string{"forget", "-y", "a"},
-			"snapctl: forget: interrupted, the store is whole, and what was to go may still be in it\n" +
+			"snapctl: forget: interrupted, the store is whole, and may still hold the content\n" +
 				"hint: run the same command again\n"},
 	} {
 		stderr.Reset()
