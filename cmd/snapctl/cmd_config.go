@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -123,8 +124,12 @@ func (a *app) setConfig(key, text string) error {
 		return err
 	}
 	value, ok := s.kind.read(text)
+	want := s.kind.want
+	if ok && !utf8.ValidString(value) { // which the file cannot hold
+		ok, want = false, "UTF-8"
+	}
 	if !ok {
-		return &failure{code: exitUsage, err: fmt.Errorf("config: %s %q: want %s", key, text, s.kind.want)}
+		return &failure{code: exitUsage, err: fmt.Errorf("config: %s %q: want %s", key, text, want)}
 	}
 	name, was, err := a.configText()
 	if err != nil {
@@ -158,17 +163,50 @@ func (a *app) configText() (name string, text []byte, err error) {
 	if name, err = a.configPath(); err != nil {
 		return "", nil, err
 	}
-	if to, err := filepath.EvalSymlinks(name); err == nil {
-		name = to
+	name = linkedFile(name)
+	text, err = readConfigFile(name)
+	return name, text, err
+}
+
+// linkedFile returns the file to which a symbolic link leads, which need not be there yet; of any
+// other name, and of links that lead in a circle, a name of the same thing.
+func linkedFile(name string) string {
+	const most = 40 // as Linux has it
+	for range most {
+		dir := filepath.Dir(name)
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dir = real
+		}
+		name = filepath.Join(dir, filepath.Base(name))
+		to, err := os.Readlink(name)
+		switch {
+		case err != nil:
+			return name
+		case filepath.IsAbs(to):
+			name = to
+		default:
+			name = filepath.Join(dir, to)
+		}
 	}
-	text, err = os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	return name
+}
+
+// readConfigFile returns what a file of the configuration holds; nil, if there is none. What is
+// no file, as a pipe or a device, is neither waited for nor replaced.
+func readConfigFile(name string) (text []byte, err error) {
+	st, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err == nil && !st.Mode().IsRegular():
+		err = fmt.Errorf("%q is no file", name)
+	case err == nil:
+		text, err = os.ReadFile(name)
 	}
 	if err != nil {
-		err = fmt.Errorf("configuration: %w", err)
+		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	return name, text, err
+	return text, nil
 }
 
 // writeConfig puts a text in the place of a file, as a whole.
@@ -226,8 +264,8 @@ func (a *app) editConfig() error {
 	if err := c.Run(); err != nil {
 		return &failure{exitEnvironment, fmt.Errorf("editor %q: %w", editor, err), "VISUAL or EDITOR names another"}
 	}
-	if text, err = os.ReadFile(name); err != nil {
-		return fmt.Errorf("configuration: %w", err)
+	if text, err = readConfigFile(name); err != nil {
+		return err
 	}
 	_, err = parseConfig(name, text)
 	return err

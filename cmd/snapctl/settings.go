@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -217,12 +215,9 @@ func (a *app) readConfig() (map[string]settingValue, error) {
 	if err != nil {
 		return nil, nil // nor is there a file
 	}
-	text, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	text, err := readConfigFile(name)
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, err
 	}
 	return parseConfig(name, text)
 }

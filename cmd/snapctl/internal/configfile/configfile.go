@@ -51,9 +51,13 @@ func (e *Error) Unwrap() error { return e.Err }
 // A File is a text that was read.
 type File struct {
 	Entries []Entry // in order of lines
+	mark    []byte  // before the text
 	text    []byte
 	tables  map[string]int // where the line of a table's name ends; of "", where the first table begins
 }
+
+// byteOrderMark is what a text may begin with that an editor on Windows has written.
+var byteOrderMark = []byte("\ufeff")
 
 // inline is the indent of what is in a table that is written in one line, {…}, and what
 // tables has of that.
@@ -61,7 +65,11 @@ const inline, inlineTable = "{", -1
 
 // Parse reads a text. An error is an [*Error]; the file has what stands before it then.
 func Parse(text []byte) (*File, error) {
-	f := &File{text: text, tables: map[string]int{"": len(text)}}
+	f := new(File)
+	if bytes.HasPrefix(text, byteOrderMark) {
+		f.mark, text = byteOrderMark, text[len(byteOrderMark):]
+	}
+	f.text, f.tables = text, map[string]int{"": len(text)}
 	var p unstable.Parser
 	p.Reset(text)
 	seen := make(map[string]bool)
@@ -203,7 +211,7 @@ func (f *File) Set(table, name, value string) ([]byte, error) {
 			continue
 		}
 		if e.Name == name {
-			return slices.Concat(f.text[:e.start], []byte(Literal(value)), f.text[e.end:]), nil
+			return slices.Concat(f.mark, f.text[:e.start], []byte(Literal(value)), f.text[e.end:]), nil
 		}
 		at, indent = f.endOfLine(e.end), e.indent
 	}
@@ -229,7 +237,7 @@ func (f *File) Set(table, name, value string) ([]byte, error) {
 		before = "\n" + before
 	}
 	line := before + indent + bare(name) + " = " + Literal(value) + "\n" + after
-	return slices.Concat(f.text[:at], []byte(line), f.text[at:]), nil
+	return slices.Concat(f.mark, f.text[:at], []byte(line), f.text[at:]), nil
 }
 
 // Literal writes a value: numbers and booleans as such, all else as a text.

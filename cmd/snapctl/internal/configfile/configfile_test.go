@@ -30,6 +30,7 @@ func TestParse(t *testing.T) {
 		{"a = 'x'\n[theme]\n# c\n  added = \"green\"\n\n[limits]\n\"*.psd\" = \"500MB\"",
 			[]string{"1:a=x", "4:theme.added=green", "7:limits.*.psd=500MB"}},
 		{"theme = { added = \"green\", removed = \"red\" }\n", []string{"1:theme.added=green", "1:theme.removed=red"}},
+		{"\ufeffpager = 1\r\n", []string{"1:pager=1"}},
 		{"theme . added = \"green\"\n", []string{"1:theme.added=green"}},
 		{"a = \"\"\"\none\ntwo\"\"\"\nb = 1\n", []string{"1:a=one\ntwo", "4:b=1"}},
 	} {
@@ -87,6 +88,8 @@ func TestSet(t *testing.T) {
 		{"a = 1\n", "limits", "*.psd", "500MB", "a = 1\n\n[limits]\n\"*.psd\" = \"500MB\"\n"},
 		{"theme = {added = 'x', id = 'y'}\n", "theme", "added", "z", "theme = {added = \"z\", id = 'y'}\n"},
 		{"a = '''\nx\n'''\n", "", "a", "y", "a = \"y\"\n"},
+		{"\ufeffa = 1\r\n", "", "b", "2", "\ufeffa = 1\r\nb = 2\n"},
+		{"\ufeff[t]\n", "", "b", "2", "\ufeffb = 2\n\n[t]\n"},
 	} {
 		f, err := Parse([]byte(tt.text))
 		if err != nil {
