@@ -43,6 +43,25 @@ func terminal(t *testing.T) (user, program *os.File) {
 	return user, program
 }
 
+// Nobody looks at another device, or answers there: a restore that a cron job makes asks nothing.
+func TestIsTerminal(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { null.Close() })
+	user, program := terminal(t)
+	for _, tt := range []struct {
+		name string
+		file *os.File
+		want bool
+	}{{os.DevNull, null, false}, {"a terminal", program, true}, {"its other side", user, true}} {
+		if got := isTerminal(tt.file); got != tt.want {
+			t.Errorf("isTerminal(%s) = %v", tt.name, got)
+		}
+	}
+}
+
 // onTerminal returns what runs a command with an answer, in its own terminal: what
 // it prints and what it says there.
 func onTerminal(t *testing.T, stores string) func(answer string, args ...string) (code int, out, said string) {

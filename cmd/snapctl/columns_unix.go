@@ -16,3 +16,10 @@ func sizeOf(f *os.File) (columns, rows int) {
 	}
 	return int(size.Col), int(size.Row)
 }
+
+// isConsole reports whether a file is a terminal, which other devices are not: nobody looks at
+// /dev/null, or answers there.
+func isConsole(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}

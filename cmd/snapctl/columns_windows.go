@@ -14,3 +14,10 @@ func sizeOf(f *os.File) (columns, rows int) {
 	}
 	return int(info.Window.Right-info.Window.Left) + 1, int(info.Window.Bottom-info.Window.Top) + 1
 }
+
+// isConsole reports whether a file is a terminal, which other devices are not: nobody looks at
+// NUL, or answers there.
+func isConsole(f *os.File) bool {
+	var mode uint32
+	return windows.GetConsoleMode(windows.Handle(f.Fd()), &mode) == nil
+}

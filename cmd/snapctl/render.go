@@ -40,8 +40,8 @@ func isTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	st, err := f.Stat()
-	return err == nil && st.Mode()&os.ModeCharDevice != 0
+	st, err := f.Stat() // first: to ask a pipe by its descriptor has it block
+	return err == nil && st.Mode()&os.ModeCharDevice != 0 && isConsole(f)
 }
 
 // printJSON prints a value as one line.
