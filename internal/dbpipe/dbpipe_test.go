@@ -145,7 +145,7 @@ func TestManyAtOnce(t *testing.T) {
 // A faulty driver does what the statement says.
 type faulty struct{ execs *atomic.Int64 }
 
-func (f faulty) Open(string) (driver.Conn, error)        { return faultyConn{f.execs}, nil }
+func (f faulty) Open(string) (driver.Conn, error)        { return faultyConn(f), nil }
 func (c faultyConn) Prepare(string) (driver.Stmt, error) { return nil, errNotHere }
 func (c faultyConn) Begin() (driver.Tx, error)           { return nil, errNotHere }
 func (c faultyConn) Close() error                        { return nil }
