@@ -242,6 +242,9 @@ func (c *conn) QueryContext(ctx context.Context, text string, args []driver.Name
 func (c *conn) run(ctx context.Context, op, text string, args []driver.NamedValue) (*answer, error) {
 	q := &request{Op: op, Conn: c.id, Text: text}
 	for _, arg := range args {
+		if arg.Name != "" {
+			return nil, fmt.Errorf("database: argument %q: names of arguments are not passed on", arg.Name)
+		}
 		v, err := encode(arg.Value)
 		if err != nil {
 			return nil, err

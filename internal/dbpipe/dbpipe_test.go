@@ -148,9 +148,36 @@ type faulty struct{ execs *atomic.Int64 }
 func (f faulty) Open(string) (driver.Conn, error)        { return faultyConn(f), nil }
 func (c faultyConn) Prepare(string) (driver.Stmt, error) { return nil, errNotHere }
 func (c faultyConn) Begin() (driver.Tx, error)           { return nil, errNotHere }
-func (c faultyConn) Close() error                        { return nil }
 
 type faultyConn struct{ execs *atomic.Int64 }
+
+var errClose = errors.New("it will not close")
+
+func (c faultyConn) Close() error {
+	if c.execs.Load() < 0 {
+		return errClose
+	}
+	return nil
+}
+
+// QueryContext answers with three rows, which come one after the other in the same bytes.
+func (c faultyConn) QueryContext(context.Context, string, []driver.NamedValue) (driver.Rows, error) {
+	return &faultyRows{b: []byte("0")}, nil
+}
+
+type faultyRows struct{ b []byte }
+
+func (*faultyRows) Columns() []string { return []string{"b"} }
+func (*faultyRows) Close() error      { return nil }
+
+func (r *faultyRows) Next(row []driver.Value) error {
+	if r.b[0] == '3' {
+		return io.EOF
+	}
+	r.b[0]++
+	row[0] = r.b
+	return nil
+}
 
 type conflict struct{ error }
 
@@ -254,6 +281,47 @@ func TestEndRollsBack(t *testing.T) {
 	n := -1
 	if err := open(t, "sqlite", file).QueryRow(`SELECT count(*) FROM t`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d rows, %v, want none", n, err)
+	}
+}
+
+// TestRowsInTheSameBytes: a driver may use the bytes of a row for the next one.
+func TestRowsInTheSameBytes(t *testing.T) {
+	rows, err := open(t, "faulty", "").Query("any")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	got := ""
+	for rows.Next() {
+		var b []byte
+		if err := rows.Scan(&b); err != nil {
+			t.Fatal(err)
+		}
+		got += string(b)
+	}
+	if rows.Err() != nil || got != "123" {
+		t.Errorf("rows %q, %v, want %q", got, rows.Err(), "123")
+	}
+}
+
+// TestNamedArguments: a name is not dropped, as if its place had been meant.
+func TestNamedArguments(t *testing.T) {
+	if _, err := open(t, "faulty", "").Exec("any", sql.Named("who", 1)); err == nil ||
+		!strings.Contains(err.Error(), `"who"`) {
+		t.Errorf("an argument that has a name: %v", err)
+	}
+}
+
+// TestEndTellsOfConnections: the end of the input is no error, and hides none.
+func TestEndTellsOfConnections(t *testing.T) {
+	defer faultyExecs.Store(0)
+	faultyExecs.Store(-1)
+	var in, out bytes.Buffer
+	if err := json.NewEncoder(&in).Encode(&request{ID: 1, Op: opOpen, Conn: 1, Driver: "faulty"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(&in, &out); !errors.Is(err, errClose) || errors.Is(err, io.EOF) {
+		t.Errorf("a connection that cannot be closed: %v\n%s", err, &out)
 	}
 }
 

@@ -8,8 +8,8 @@
 // a connection that is lost, what a cancelled statement leaves, the SQLSTATE of an error.
 //
 // Transactions are begun and ended by statements, as package checkpoint does it. Prepared
-// statements and sql.Tx are not carried over, nor are types of columns. The answer to a query is
-// held in memory as a whole.
+// statements, sql.Tx and named arguments are refused, and types of columns are not known. The
+// answer to a query is held in memory as a whole.
 //
 // Both sides are of one release: the first line that the program writes says which protocol
 // it speaks, and any other than ours is an error.

@@ -2,6 +2,7 @@ package dbpipe
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -28,13 +29,13 @@ func Serve(in io.Reader, out io.Writer) error {
 			err = s.out.failed()
 		}
 	}
+	if err == io.EOF {
+		err = nil
+	}
 	cancel()
 	s.work.Wait()
 	for _, c := range s.conns {
 		err = errors.Join(err, c.Close())
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
 	}
 	return err
 }
@@ -190,6 +191,9 @@ func query(ctx context.Context, c driver.Conn, text string, args []driver.NamedV
 		}
 		line := make([]value, len(row))
 		for i, v := range row {
+			if b, ok := v.([]byte); ok {
+				v = bytes.Clone(b) // a driver may put the next row into the same bytes
+			}
 			if line[i], err = encode(v); err != nil {
 				return nil, err
 			}
