@@ -679,6 +679,15 @@ func (a *applier) put(i int, side, dir vfs.Dir, name string) error {
 // renamed to there from where it is. It returns the path's directory.
 func (a *applier) writeBeside(root *Root, i int) (vfs.Dir, error) {
 	for _, name := range []string{a.newName(i), a.oldName(i)} { // under either by now
+		made, err := entryIn(a.ctx, a.making, name, a.hash)
+		switch {
+		case err != nil:
+			return nil, err
+		case made == nil:
+			continue
+		case !same(made, a.plan.Items[i].New): // it was put aside there: see sweep
+			return nil, errors.New("it cannot be exchanged with its new content")
+		}
 		if err := a.making.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

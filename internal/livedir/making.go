@@ -21,8 +21,8 @@ import (
 // A making is the directory in which the files of one restore are made.
 type making struct {
 	vfs.Dir
-	heritage string
 	name     string // below the root
+	heritage string // to be known before files are made in it
 }
 
 const (
@@ -32,20 +32,15 @@ const (
 
 // openMaking opens the directory of a restore that has begun before; nil if there is none.
 func openMaking(root *Root, id string) (*making, error) {
-	m := &making{name: trees.MakingName(id)}
-	var err error
-	if m.Dir, err = root.dir.OpenDir(m.name); errors.Is(err, fs.ErrNotExist) {
+	name := trees.MakingName(id)
+	dir, err := root.dir.OpenDir(name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	if err == nil {
-		if m.heritage, err = m.Heritage(); err != nil {
-			err = errors.Join(err, m.Close())
-		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return m, nil
+	return &making{Dir: dir, name: name}, nil
 }
 
 // newMaking makes the directory of a restore. Where that cannot be done, or would be of no
@@ -59,7 +54,9 @@ func newMaking(root *Root, id string) (*making, error) {
 	var m *making
 	if err == nil || errors.Is(err, fs.ErrExist) { // left by what is taken back now
 		if m, err = openMaking(root, id); err == nil && m != nil {
-			err = m.ignore()
+			if m.heritage, err = m.Heritage(); err == nil {
+				err = m.ignore()
+			}
 		}
 	}
 	if err == nil {

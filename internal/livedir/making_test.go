@@ -2,6 +2,7 @@ package livedir
 
 import (
 	"errors"
+	"io"
 	"maps"
 	"strings"
 	"sync"
@@ -133,6 +134,75 @@ func TestMakingElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := worldOf(t, disk.Dir()); !maps.Equal(got, want) {
+		t.Errorf("the directory is %v, want %v\n%v", got, want, outcome(p))
+	}
+}
+
+// A failingDir fails to read what was put aside, and to put it back, once somebody has written
+// into a file in the moment in which that is put aside.
+type failingDir struct {
+	vfs.Dir
+	exchanged *int
+}
+
+func (d *failingDir) OpenDir(name string) (vfs.Dir, error) {
+	sub, err := d.Dir.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &failingDir{sub, d.exchanged}, nil
+}
+
+func (d *failingDir) Open(name string, st *vfs.Stat) (vfs.Reader, error) {
+	if *d.exchanged == 1 {
+		return nil, errors.ErrUnsupported
+	}
+	return d.Dir.Open(name, st)
+}
+
+func (d *failingDir) Rename(name string, to vfs.Dir, newname string, mode vfs.RenameMode) error {
+	if mode == vfs.Exchange {
+		switch *d.exchanged++; *d.exchanged {
+		case 1:
+			if err := errors.Join(to.Remove(newname), write(to, newname, "edited")); err != nil {
+				return err
+			}
+		case 2:
+			return errors.ErrUnsupported
+		}
+	}
+	return d.Dir.Rename(name, to.(*failingDir).Dir, newname, mode)
+}
+
+func write(dir vfs.Dir, name, text string) error {
+	w, err := dir.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return errors.Join(err, w.Chmod(0o644), w.Close())
+}
+
+// What was put aside, and nobody else has, is not deleted to make the new content elsewhere.
+func TestMakingKeepsWhatWasPutAside(t *testing.T) {
+	left, want := world{"a": "file 644 2"}, world{"a": "file 644 1"}
+	b := newBench(t)
+	left.write(t, b.dir)
+	wants := b.wants(left, want)
+	disk := vfstest.NewMem()
+	left.writeTo(t, disk.Dir())
+	root := NewRoot(&failingDir{disk.Dir(), new(int)})
+	p, err := NewPlan(t.Context(), root, wants, &Options{Policy: rollback.Skip})
+	if err == nil {
+		err = p.Save(t.Context(), root, b.w)
+	}
+	if err == nil {
+		err = p.Apply(t.Context(), root, b.store, "testtest")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := worldOf(t, disk.Dir()), (world{"a": "file 644 edited"}); !maps.Equal(got, want) {
 		t.Errorf("the directory is %v, want %v\n%v", got, want, outcome(p))
 	}
 }
