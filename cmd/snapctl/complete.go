@@ -92,12 +92,7 @@ func (c *completing) add(text, what string) bool {
 // plainLine returns the first line of a text, or as much of it as there is room for, without
 // characters that a terminal or a shell would obey.
 func plainLine(text string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) && r != '\u200c' && r != '\u200d' {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(words.FirstLine(text, maxTitleShown), "\ufffd")))
+	return strings.TrimSpace(words.Plain(words.FirstLine(text, maxTitleShown)))
 }
 
 // describeMoment says by what people know a moment: what the turn was for, else its label, else how

@@ -53,8 +53,7 @@ func characters(text string) iter.Seq2[string, bool] {
 			r, size := utf8.DecodeRuneInString(text)
 			isPlain := escape(text[0]) == 0
 			if r >= utf8.RuneSelf && size > 1 {
-				isHidden := unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
-				isPlain = !isHidden || isJoiner(r) && before >= utf8.RuneSelf
+				isPlain = !isHidden(r) || isJoiner(r) && before >= utf8.RuneSelf
 			}
 			if !yield(text[:size], isPlain) {
 				return
@@ -67,6 +66,21 @@ func characters(text string) iter.Seq2[string, bool] {
 // isJoiner reports whether a character says how those beside it are joined:
 // several scripts, and pictures, are not spelled without.
 func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
+
+// Plain returns a text of one or more lines as a terminal may have it, where nobody has to type it
+// again: characters that cannot be seen, and bytes that are not UTF-8, are replaced, not escaped
+// as by [Quote].
+func Plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && isHidden(r) && !isJoiner(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\ufffd"))
+}
+
+// isHidden reports whether a character cannot be seen, and moves or hides what stands around it.
+func isHidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 // octal is what escape returns for bytes that have no letter.
 const octal = 'o'

@@ -18,6 +18,13 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+func TestPlain(t *testing.T) {
+	const text = "a\x1b[2Jb\u202ec\u2028d\te\nf\xffg\u200d"
+	if got, want := Plain(text), "a [2Jb c d e\nf\ufffdg\u200d"; got != want {
+		t.Errorf("Plain(%q) = %q, want %q", text, got, want)
+	}
+}
+
 func TestJSON(t *testing.T) {
 	for _, s := range []string{"", "a", "é", "\xff", "a\xc3"} {
 		b := BytesUnlessText(s)

@@ -103,8 +103,11 @@ func (m *model) header() string {
 		return m.previewTitle()
 	}
 	text := m.opts.Title
-	if !m.isRead {
+	switch {
+	case !m.isRead:
 		text += "  reading…"
+	case m.readErr != nil && len(m.rows) > 0:
+		text = "not all could be read: " + words.FirstLine(words.Plain(m.readErr.Error()), m.width) + "  " + text
 	}
 	if m.filter != "" {
 		text += fmt.Sprintf(", %s with %q", words.Comma(len(m.shown)), m.filter)
@@ -218,22 +221,27 @@ func (m *model) drawBody() []string {
 }
 
 func (m *model) drawList(width, height int) []string {
+	var said []string // in place of rows
+	style := ""
+	switch {
+	case len(m.shown) > 0:
+	case m.readErr != nil:
+		said, style = strings.Split(words.Plain(m.readErr.Error()), "\n"), red
+	case len(m.rows) > 0:
+		said = []string{" no row has that"}
+	default:
+		said = []string{" …"}
+	}
 	lines := make([]string, height)
 	for i := range lines {
-		at := m.top + i
-		text := ""
-		switch {
+		switch at := m.top + i; {
 		case at < len(m.shown):
-			text = m.drawRow(&m.rows[m.shown[at]], width, at == m.at)
-		case i > 0:
-		case m.readErr != nil:
-			text = m.paint(red, fit(m.readErr.Error(), width))
-		case len(m.rows) > 0:
-			text = fit(" no row has that", width)
+			lines[i] = fit(m.drawRow(&m.rows[m.shown[at]], width, at == m.at), width)
+		case i < len(said):
+			lines[i] = m.paint(style, fit(said[i], width))
 		default:
-			text = fit(" …", width)
+			lines[i] = fit("", width)
 		}
-		lines[i] = fit(text, width)
 	}
 	return lines
 }
@@ -253,7 +261,7 @@ func (m *model) drawRow(r *Row, width int, isAt bool) string {
 		style = dim
 	}
 	number, isTurn := strings.CutPrefix(r.Name, "turn ")
-	text := words.FirstLine(plain(r.Text), width)
+	text := words.FirstLine(words.Plain(r.Text), width)
 	if !isTurn {
 		number = ""
 		text = strings.TrimSuffix(r.Name+": "+text, ": ")
@@ -287,16 +295,6 @@ func (m *model) age(t time.Time) string {
 	return strconv.FormatInt(int64(d/time.Second), 10) + "s"
 }
 
-// plain returns a text without what a terminal would obey.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' || r >= 0x7f && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "\ufffd"))
-}
-
 // headOf returns what is said of a row above what it changed.
 func (m *model) headOf(r *Row, width int) []string {
 	var about []string
@@ -310,7 +308,7 @@ func (m *model) headOf(r *Row, width int) []string {
 	}
 	head := []string{m.paint(bold, fit(" "+strings.Join(about, "  "), width))}
 	const most = 3 // lines of a prompt
-	text := wrap(strings.Join(strings.Fields(plain(r.Text)), " "), max(width-2, 1))
+	text := wrap(strings.Join(strings.Fields(words.Plain(r.Text)), " "), max(width-2, 1))
 	for i, l := range text {
 		if l == "" {
 			continue
