@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -33,9 +34,10 @@ type model struct {
 
 	width, height int
 	screen        screen
-	message       string // of the last line, until the next key
-	busy          bool   // the Source is at work for the user
-	isLeaving     bool   // the picker ends when that is done
+	message       string     // of the last line, until the next key
+	busy          bool       // the Source is at work for the user
+	working       sync.Mutex // held while it is
+	isLeaving     bool       // the picker ends when that is done
 
 	rows    []Row
 	shown   []int // those that fit the filter
@@ -424,6 +426,8 @@ func (m *model) do(ask *Ask, shown *Answer) tea.Cmd {
 	m.busy = true
 	ctx, src := m.ctx, m.src
 	return func() tea.Msg {
+		m.working.Lock()
+		defer m.working.Unlock()
 		if shown != nil {
 			again := *ask
 			again.Preview = true

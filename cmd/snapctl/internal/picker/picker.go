@@ -89,7 +89,8 @@ type Options struct {
 	IsColour bool
 }
 
-// Run shows a session until the user has seen enough, or ctx ends.
+// Run shows a session until the user has seen enough, or ctx ends. Then the Source has ended what it
+// was doing.
 func Run(ctx context.Context, src Source, opts *Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,6 +98,7 @@ func Run(ctx context.Context, src Source, opts *Options) error {
 	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithInput(opts.In), tea.WithOutput(opts.Out),
 		tea.WithEnvironment(opts.Environ), tea.WithoutSignalHandler()).Run()
 	if cause := context.Cause(ctx); cause != nil {
+		m.working.Lock() // the program's loop does not wait for what it has begun
 		return cause
 	}
 	return err

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +29,7 @@ var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 // A fake is a session without files. What it is asked to do it keeps in done.
 type fake struct {
 	rows    []Row
+	readErr error // behind the rows
 	hunks   map[string][]manager.Hunk
 	done    []string
 	preview func(ask *Ask) (*Answer, error) // nil: it says what it is asked
@@ -40,6 +43,9 @@ func (f *fake) Rows(context.Context) iter.Seq2[Row, error] {
 			if !yield(r, nil) {
 				return
 			}
+		}
+		if f.readErr != nil {
+			yield(Row{}, f.readErr)
 		}
 	}
 }
@@ -113,6 +119,53 @@ func newFake() *fake {
 			"look:9": {hunk("eeee", "mine", 0, "+mine\n", "clean")},
 			"turn:2": {hunk("ffff", "a.txt", 0, "+tax\n", "clean")},
 		},
+	}
+}
+
+// TestNotAllIsRead: rows that end in an error do not pass for all that there are.
+func TestNotAllIsRead(t *testing.T) {
+	f := newFake()
+	f.readErr = errors.New("record 7: damaged\n'snapctl check' says more")
+	if got := start(t, f, 100, 12).screen(); !strings.Contains(got, "not all could be read: record 7: damaged") ||
+		!strings.Contains(got, "sort the cart") {
+		t.Errorf("rows, and an error behind them:\n%s", got)
+	}
+	f.rows = nil
+	got := start(t, f, 100, 12).screen()
+	if !strings.Contains(got, "\nrecord 7: damaged ") || !strings.Contains(got, "\n'snapctl check' says more ") {
+		t.Errorf("an error in place of rows:\n%s", got)
+	}
+}
+
+// A slowFake goes on for a while with what it is asked to do after it was told to stop.
+type slowFake struct {
+	*fake
+	begun chan struct{}
+	ended atomic.Bool
+}
+
+func (f *slowFake) Do(ctx context.Context, _ *Ask) (*Answer, error) {
+	close(f.begun)
+	<-ctx.Done()
+	time.Sleep(50 * time.Millisecond)
+	f.ended.Store(true)
+	return nil, ctx.Err()
+}
+
+// TestRunWaitsForTheSource: who is told to end, by SIGTERM, ends when files are in order again.
+func TestRunWaitsForTheSource(t *testing.T) {
+	src := &slowFake{fake: newFake(), begun: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	in, keys := io.Pipe()
+	defer keys.Close()
+	go keys.Write([]byte("u"))
+	go func() {
+		<-src.begun
+		cancel()
+	}()
+	err := Run(ctx, src, &Options{In: in, Out: io.Discard, Environ: []string{"TERM=xterm"}})
+	if !errors.Is(err, context.Canceled) || !src.ended.Load() {
+		t.Errorf("run: %v, and what it did has ended: %v", err, src.ended.Load())
 	}
 }
 
