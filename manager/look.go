@@ -451,6 +451,8 @@ func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error
 // tellSecrets returns the files in a tree that seem to hold secrets, but for those that
 // the session was told of before. What goes wrong is no harm to the turn.
 func (m *FileSnapshotManager) tellSecrets(ctx context.Context, root store.ID) []string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // another process that hangs may have the list
+	defer cancel()
 	paths, err := secrets.Tell(ctx, m.store.FS(), m.place(), m.opts.Session, func(path string) (bool, error) {
 		e, err := trees.EntryAt(ctx, m.store, root, path)
 		return e != nil, err

@@ -288,6 +288,10 @@ func (p *place) hunksMarked(ctx context.Context, marks []picker.Mark, turns []st
 			ids = append(ids, h.ID)
 		}
 	}
+	if err == nil && len(ids) < len(wanted) {
+		err = refuse("mark fewer turns at once", "not all that is marked is to be found among %s",
+			strings.Join(turns, ", "))
+	}
 	return ids, err
 }
 
