@@ -2,7 +2,7 @@
 // begin with, and keeps the list of those that captures of a directory have stored: so
 // the user of each session can be told once.
 //
-// The list is beside the directory's stat cache (docs/format.md §9). It is for warnings
+// The list is beside the directory's stat cache (docs/reference/format.md §9). It is for warnings
 // alone: one that is lost or damaged is an empty one.
 package secrets
 
