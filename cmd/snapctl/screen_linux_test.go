@@ -114,7 +114,7 @@ func TestScreens(t *testing.T) {
 				}
 				got.WriteString(changing.ReplaceAllStringFunc(line, func(text string) string {
 					if strings.HasSuffix(text, " ago") { // it takes the room of another
-						return pad("just now", len(text))
+						return fmt.Sprintf("%-*s", len(text), "just now")
 					}
 					return strings.Repeat("x", min(len(text), 12))
 				}))

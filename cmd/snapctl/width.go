@@ -38,11 +38,6 @@ func fitPath(path string, columns int) string {
 	return "…" + path[cut:]
 }
 
-// pad puts spaces behind a text up to so many columns.
-func pad(text string, columns int) string {
-	return text + strings.Repeat(" ", max(0, columns-width(text)))
-}
-
 // fitQuoted returns the first line of a title in quotes, in so many columns.
 func fitQuoted(title string, columns int) string {
 	line := words.FirstLine(title, len(title))

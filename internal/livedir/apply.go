@@ -28,7 +28,7 @@ import (
 func (p *Plan) Save(ctx context.Context, root *Root, to Sink) error {
 	done := progress.Of(ctx)
 	done.Begin(p.phase("saving", isChanged, was))
-	root.Distinguish(p.paths)
+	root.distinguish(p.paths)
 	for i := range p.Items {
 		it := &p.Items[i]
 		if !isChanged(it) {

@@ -30,7 +30,7 @@ type Root struct {
 	path string    // of the directories that are open
 	open []vfs.Dir // one for each name in path
 
-	spellings map[string]bool            // see Distinguish
+	spellings map[string]bool            // see distinguish
 	names     map[string]map[string]bool // in directories, by path
 }
 

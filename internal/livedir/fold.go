@@ -56,9 +56,9 @@ func folded(path string) string {
 	return strings.Join(names, "/")
 }
 
-// Distinguish has Entry tell paths of a set from each other that differ in spelling alone.
+// distinguish has Entry tell paths of a set from each other that differ in spelling alone.
 // It holds until it is called again.
-func (r *Root) Distinguish(paths iter.Seq[string]) {
+func (r *Root) distinguish(paths iter.Seq[string]) {
 	r.spellings, r.names = spellings(paths), nil
 }
 

@@ -106,7 +106,7 @@ func (pl *planner) plan(wants []Want, opts *Options) (*Plan, error) {
 	pl.items = make([]rollback.Item, len(wants))
 	pl.byPath = make(map[string]int, len(wants))
 	pl.blocked = make(map[int]*notDirError)
-	pl.root.Distinguish(func(yield func(string) bool) {
+	pl.root.distinguish(func(yield func(string) bool) {
 		for i := range pl.wants {
 			if !yield(pl.wants[i].Path) {
 				return

@@ -29,14 +29,11 @@ type Entry struct {
 
 // Key returns the name of the entry's key: behind that of its table and a dot, if it is in
 // one.
-func (e *Entry) Key() string { return JoinKey(e.Table, e.Name) }
-
-// JoinKey returns a key's name as people write it.
-func JoinKey(table, name string) string {
-	if table == "" {
-		return name
+func (e *Entry) Key() string {
+	if e.Table == "" {
+		return e.Name
 	}
-	return table + "." + name
+	return e.Table + "." + e.Name
 }
 
 // An Error says what is wrong with a text, and in which line.

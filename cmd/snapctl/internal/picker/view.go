@@ -19,7 +19,6 @@ const (
 	reverse = "7"
 	red     = "31"
 	green   = "32"
-	yellow  = "33"
 	cyan    = "36"
 )
 
