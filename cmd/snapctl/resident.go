@@ -67,7 +67,7 @@ func build() string {
 var (
 	environment = slices.Concat(sameEnvironment, linkVariables,
 		[]string{"BOO_STORE", "BOO_SESSION", "NO_COLOR", "TERM", "SNAPCTL_DEBUG"})
-	sameEnvironment = []string{"HOME", "XDG_CONFIG_HOME", "TZ"}
+	sameEnvironment = []string{"HOME", "XDG_CONFIG_HOME", "AppData", "TZ"}
 )
 
 // lastWord is how long an interrupted command waits for the engine to say that it
