@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -198,6 +199,7 @@ func (s *pickSource) Do(ctx context.Context, ask *picker.Ask) (answer *picker.An
 		answer.Summary, _ = summaryOf(r)
 		answer.IsNothing = r.Preview && len(r.Restored)+len(r.Deleted)+len(r.Moves) == 0
 		answer.IsPart = !r.IsComplete()
+		answer.Plan = planSum(r)
 		if r.Snapshot != nil {
 			answer.Record = r.Snapshot.Seq
 		}
@@ -213,6 +215,16 @@ func (s *pickSource) Do(ctx context.Context, ask *picker.Ask) (answer *picker.An
 		answer.Lines = strings.Split(lines, "\n")
 	}
 	return answer, nil
+}
+
+// planSum returns a sum of what a restore does to which contents.
+func planSum(r *manager.RestoreResult) string {
+	h := sha256.New()
+	for i := range r.Items {
+		it := &r.Items[i]
+		fmt.Fprintf(h, "%q %s %q %+v %+v %q\n", it.Path, it.Do, it.Why, it.Now, it.New, it.From)
+	}
+	return string(h.Sum(nil))
 }
 
 // readyToPick finds out whether the session has a turn that has not ended, and is to end first.

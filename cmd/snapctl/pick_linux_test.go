@@ -104,6 +104,25 @@ func TestPick(t *testing.T) {
 	holds("after u", two)
 	s.types("r", "takes")
 	holds("after r", half)
+
+	// What is shown is done, also to a file that would be merged before it was edited, and after.
+	edit := func(from, to string) {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(file, bytes.Replace(text, []byte(from), []byte(to), 1), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit("5", "mine")
+	s.types("h\r", "merge")
+	edit("6", "mine, too")
+	s.types("\r", "meanwhile")
+	s.types("\r", "takes")
+	holds("after a preview that was shown again,",
+		strings.NewReplacer("5", "mine", "6", "mine, too").Replace(one))
 	s.types("q", "\x1b[?1049l")
 	if code := <-ended; code != exitDone {
 		t.Errorf("exit code %d", code)

@@ -441,9 +441,10 @@ func (m *model) do(ask *Ask, shown *Answer) tea.Cmd {
 	}
 }
 
-// isLike reports whether two previews say the same.
+// isLike reports whether two previews say the same, of the same contents.
 func (a *Answer) isLike(other *Answer) bool {
-	return slices.Equal(a.Lines, other.Lines) && a.Summary == other.Summary && a.Open == other.Open
+	return slices.Equal(a.Lines, other.Lines) && a.Summary == other.Summary && a.Plan == other.Plan &&
+		a.Open == other.Open
 }
 
 // take takes in what the Source has done, or would do.

@@ -73,6 +73,7 @@ type Ask struct {
 type Answer struct {
 	Lines     []string // one for each path, and what else is to be known; they may have colours
 	Summary   string
+	Plan      string // of a preview: a sum of what which contents become, of which Lines have the paths
 	Open      string // of a preview: which turn of the session has not ended, so that nothing can be done
 	IsNothing bool   // nothing would be done
 	IsPart    bool   // something is in conflict, or cannot be done

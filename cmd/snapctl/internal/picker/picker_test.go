@@ -349,10 +349,14 @@ func TestChangedMeanwhile(t *testing.T) {
 	d := start(t, f, 80, 24)
 	n = -3
 	d.keys("enter")
-	f.preview = func(*Ask) (*Answer, error) { return &Answer{Lines: []string{"another"}, Summary: "so"}, nil }
-	d.keys("enter")
-	if len(f.done) > 0 || !strings.Contains(d.screen(), "another") || !strings.Contains(d.m.message, "meanwhile") {
-		t.Errorf("done %q, says %q, shows %s", f.done, d.m.message, d.screen())
+	for _, plan := range []string{"1", "2"} {
+		f.preview = func(*Ask) (*Answer, error) {
+			return &Answer{Lines: []string{"another"}, Summary: "so", Plan: plan}, nil
+		}
+		d.keys("enter")
+		if len(f.done) > 0 || !strings.Contains(d.screen(), "another") || !strings.Contains(d.m.message, "meanwhile") {
+			t.Errorf("done %q, says %q, shows %s", f.done, d.m.message, d.screen())
+		}
 	}
 	d.keys("enter")
 	if len(f.done) != 1 {
