@@ -137,7 +137,7 @@ func (a *app) beginFresh(ctx context.Context) error {
 		return err
 	}
 	a.note("%s begins a new history; 'snapctl --root %s log' shows that of its old path",
-		words.Quote(loc.Project.Root), words.Quote(loc.Moved.From))
+		words.Quote(loc.Project.Root), words.ShellQuote(loc.Moved.From))
 	return nil
 }
 

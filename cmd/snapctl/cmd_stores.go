@@ -112,7 +112,7 @@ func (a *app) printStore(s *places.StoreInfo) error {
 		words.Count(s.Sessions, "session"), presence, project)
 	if s.MovedTo != "" {
 		fmt.Fprintf(a.out, "          is probably %s now; to continue its history there: snapctl --root %s adopt\n",
-			words.Quote(s.MovedTo), words.Quote(s.MovedTo))
+			words.Quote(s.MovedTo), words.ShellQuote(s.MovedTo))
 	}
 	for _, w := range s.Worktrees {
 		if w.Root != s.Project {
@@ -166,7 +166,7 @@ func (a *app) removeStore(ctx context.Context, name string, yes bool) error {
 	err = places.Remove(ctx, dir)
 	if errors.Is(err, cas.ErrBusy) {
 		return refuse("nothing was changed; stop the program that has the store open, the engine by 'snapctl --root "+
-			words.Quote(info.Project)+" serve --stop', and try again", "stores rm: %w", err)
+			words.ShellQuote(info.Project)+" serve --stop', and try again", "stores rm: %w", err)
 	}
 	if err != nil {
 		return err

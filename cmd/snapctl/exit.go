@@ -110,7 +110,7 @@ func failureOf(err error) *failure {
 	}
 	if away, ok := errors.AsType[*places.MovedError](err); ok {
 		return &failure{exitRefused, err, "'snapctl adopt' continues its history here; 'snapctl --root " +
-			words.Quote(away.From) + " log' reads it as it is; 'snapctl adopt --fresh' begins a new one"}
+			words.ShellQuote(away.From) + " log' reads it as it is; 'snapctl adopt --fresh' begins a new one"}
 	}
 	if other, ok := errors.AsType[*places.OtherProjectError](err); ok {
 		return &failure{exitRefused, err, fmt.Sprintf("nothing was changed; move the directory to where it belongs: %s",

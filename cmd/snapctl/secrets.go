@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/boocode/filestore/internal/words"
@@ -20,6 +21,9 @@ func secretsText(paths []string) string {
 		rules = append(rules, words.ShellQuote(ignoreRule(p)))
 		names = append(names, words.ShellQuote(p))
 	}
+	if slices.ContainsFunc(names, func(name string) bool { return name[0] == '-' }) {
+		names = append([]string{"--"}, names...)
+	}
 	more, verb, it := "", "seem", "them"
 	if n := len(paths) - len(listed); n > 0 {
 		more = fmt.Sprintf(" and %s", words.Count(n, "other"))
@@ -36,14 +40,17 @@ func secretsText(paths []string) string {
 // ignoreRule returns the line of a .booignore, in the project's directory, that leaves out one
 // file.
 func ignoreRule(path string) string {
-	special := func(r rune) bool { return strings.ContainsRune(`\*?[`, r) }
 	var b strings.Builder
 	b.WriteByte('/')
-	for _, r := range path {
-		if special(r) {
-			b.WriteByte('\\')
+	for i := range len(path) {
+		switch c := path[i]; c {
+		case '\\', '*', '?', '[':
+			b.Write([]byte{'\\', c})
+		case '\n', '\r': // which end a line
+			b.WriteByte('?')
+		default:
+			b.WriteByte(c)
 		}
-		b.WriteRune(r)
 	}
 	rule := b.String()
 	if strings.HasSuffix(rule, " ") {

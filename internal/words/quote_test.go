@@ -3,7 +3,10 @@ package words
 import (
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 )
 
 func TestQuote(t *testing.T) {
@@ -48,10 +51,15 @@ func TestShellQuote(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: it is for a POSIX shell")
 	}
-	for _, arg := range []string{"", "a b", "it's", "~", "a~b", "a*", "$HOME", "-n", "a\nb", "ä", "a\xffb", "`id`", "x;y", "#a"} {
-		out, err := exec.Command("sh", "-c", "printf %s "+ShellQuote(arg)).Output()
+	for _, arg := range []string{"", "a b", "it's", "~", "a~b", "a*", "$HOME", "-n", "a\nb", "ä", "a\xffb", "`id`",
+		"x;y", "#a", "\x1b]0;it's\a\\ \"1\"", "\u202e1", "\r\n", "\u200d"} {
+		quoted := ShellQuote(arg)
+		out, err := exec.Command("bash", "-c", "printf %s "+quoted).Output()
 		if err != nil || string(out) != arg {
-			t.Errorf("%q: a shell takes %s for %q, %v", arg, ShellQuote(arg), out, err)
+			t.Errorf("%q: a shell takes %s for %q, %v", arg, quoted, out, err)
+		}
+		if strings.ContainsFunc(quoted, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) {
+			t.Errorf("%q: %q is not to be read", arg, quoted)
 		}
 	}
 }

@@ -99,9 +99,27 @@ func escape(c byte) byte {
 	return 0
 }
 
-// ShellQuote returns an argument as a POSIX shell takes it: as it is, if no character of it
-// means anything there, else in single quotes.
+// ShellQuote returns an argument as a shell takes it, and people can read it: as it is, if no
+// character of it means anything to a shell, else in single quotes or, if it holds a character that
+// cannot be seen or is not UTF-8, with escapes in $'…', which is of POSIX since 2024.
 func ShellQuote(arg string) string {
+	escaped, isShown := []byte("$'"), true
+	for char, isPlain := range characters(arg) {
+		switch {
+		case char == "'", char == `\`:
+			escaped = append(escaped, '\\', char[0])
+		case isPlain, char == `"`:
+			escaped = append(escaped, char...)
+		default:
+			isShown = false
+			for i := range len(char) {
+				escaped = fmt.Appendf(escaped, `\%03o`, char[i])
+			}
+		}
+	}
+	if !isShown {
+		return string(append(escaped, '\''))
+	}
 	isPlain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r >= 0xa0 ||
 			strings.ContainsRune("@%+=:,./_-~", r)
