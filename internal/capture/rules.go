@@ -203,14 +203,22 @@ func (ws *Workspace) findRules(env tree.GitEnv) error {
 	return nil
 }
 
-// ownPatterns reads the user's own patterns. A file that is not there has none.
+// ownPatterns reads the user's own patterns. A file that is not there has none, and a pipe or a device
+// in its place is not waited for.
 func (ws *Workspace) ownPatterns() []byte {
 	if ws.ignoreFile == "" {
 		return nil
 	}
-	b, err := os.ReadFile(ws.ignoreFile)
-	if err == nil && len(b) > maxPatternFile {
+	var b []byte
+	st, err := os.Stat(ws.ignoreFile)
+	switch {
+	case err != nil:
+	case !st.IsDir() && !st.Mode().IsRegular():
+		err = errors.New("it is no file")
+	case st.Size() > maxPatternFile:
 		err = errTooLarge
+	default:
+		b, err = os.ReadFile(ws.ignoreFile)
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
