@@ -35,7 +35,7 @@ const TALK = "Conversation only";
 const CANCEL = "Cancel";
 
 /** A choice that also overwrites what the user has edited. */
-const over = (choice: string, r: Restored): string => `${choice}, and overwrite my edits to ${count(r.skipped.length, "file")}`;
+const overwriting = (choice: string, r: Restored): string => `${choice}, and overwrite my edits to ${count(r.skipped.length, "file")}`;
 
 /** Why files stay where pi keeps no log. */
 const NO_LOG = "Without a session file (--no-session) files cannot go back with the conversation; 'snapctl restore turn:N' takes them back.";
@@ -366,7 +366,7 @@ export default function (pi: ExtensionAPI) {
 		}
 		if (isEmpty(preview)) return CONVERSATION;
 		if (!ctx.hasUI) return { files: true, onDirty: "merge", acrossHead: false };
-		const bothOver = over(BOTH, preview);
+		const bothOver = overwriting(BOTH, preview);
 		const answer = await ctx.ui.select(question(preview), [...(doesSomething(preview) ? [BOTH] : []), ...(preview.skipped.length > 0 ? [bothOver] : []), TALK, CANCEL]);
 		if (answer === TALK) return CONVERSATION;
 		if (answer !== BOTH && answer !== bothOver) return undefined;
@@ -503,7 +503,7 @@ export default function (pi: ExtensionAPI) {
 		// Of the newest prompt it is what going back to before it does.
 		const isNewest = prompts(ctx)[0]?.id === target;
 		const only: Restored | undefined = named || isNewest ? undefined : await ask("revert_preview", { turns: [target] }).catch(() => undefined);
-		const [bothOver, filesOver] = [over(BOTH, preview), over(FILES, preview)];
+		const [bothOver, filesOver] = [overwriting(BOTH, preview), overwriting(FILES, preview)];
 		const options = [
 			...(doesSomething(preview) ? [BOTH, FILES] : []),
 			...(only && doesSomething(only) ? [ONLY] : []),
