@@ -153,7 +153,7 @@ func TestPiOnly(t *testing.T) {
 		a.asked(func(title string, options []any) string {
 			for _, o := range options {
 				if s := fmt.Sprint(o); strings.HasPrefix(s, "2. ") ||
-					strings.HasPrefix(s, "Only what this prompt did") {
+					strings.HasPrefix(s, "Only the file changes of this prompt") {
 					return s
 				}
 			}
