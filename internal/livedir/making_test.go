@@ -138,6 +138,29 @@ func TestMakingElsewhere(t *testing.T) {
 	}
 }
 
+// What cannot go back to its path after a crash, since that is of another file system by now,
+// stays, and the error says where.
+func TestSweepElsewhere(t *testing.T) {
+	left, want := world{"stray": "dir 755", "stray/a": "file 644 2"}, world{"stray": "dir 755", "stray/a": "file 644 1"}
+	b := newBench(t)
+	left.write(t, b.dir)
+	wants := b.wants(left, want)
+	making, aside := trees.MakingName("testtest"), oldName("testtest", "stray/a")
+	disk := vfstest.NewMem()
+	now := world{"stray": "dir 755", making: "dir 700", trees.Join(making, aside): "file 644 2"}
+	now.writeTo(t, disk.Dir())
+	root := NewRoot(&strayDir{disk.Dir(), false})
+	err := Sweep(t.Context(), root, wants, "testtest")
+	if !errors.Is(err, ErrAside) || !strings.Contains(err.Error(), trees.Join(making, aside)) {
+		t.Errorf("Sweep = %v", err)
+	}
+	got := worldOf(t, disk.Dir())
+	delete(got, trees.Join(making, ignoreName))
+	if !maps.Equal(got, now) {
+		t.Errorf("the directory is %v, want %v", got, now)
+	}
+}
+
 // A failingDir fails to read what was put aside, and to put it back, once somebody has written
 // into a file in the moment in which that is put aside.
 type failingDir struct {

@@ -170,7 +170,11 @@ func (s *sweeper) aside(side, dir vfs.Dir, path string, old, new *tree.Entry) er
 	case err != nil:
 		return err
 	case now == nil:
-		return errors.Join(renameFree(side, asideName, dir, name), dir.Sync())
+		err := renameFree(side, asideName, dir, name)
+		if side != dir && errors.Is(err, errors.ErrUnsupported) { // it is of another file system by now
+			return s.leave(side, dir, up, path, "what it held")
+		}
+		return errors.Join(err, dir.Sync())
 	case same(aside, new), same(aside, old): // the store has both
 		err := side.Remove(asideName)
 		if err == nil || !aside.Mode.IsDir() {
