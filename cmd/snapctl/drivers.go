@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/boocode/filestore/internal/version"
@@ -47,9 +48,9 @@ const driversEndWithin = 10 * time.Second
 // A driversProgram runs. It has the environment of this process, where drivers look for
 // passwords, and its standard error.
 type driversProgram struct {
-	cmd *exec.Cmd
-	io.WriteCloser
-	io.Reader
+	in   io.WriteCloser
+	out  *os.File
+	wait func() error // until it has ended; again it returns the same
 }
 
 func startDrivers(program string) (io.ReadWriteCloser, error) {
@@ -59,22 +60,40 @@ func startDrivers(program string) (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	out, w, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
-	return &driversProgram{cmd, in, out}, nil
+	cmd.Stdout = w
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		return nil, errors.Join(err, in.Close(), out.Close())
+	}
+	wait := sync.OnceValue(func() error {
+		late := time.AfterFunc(driversEndWithin, func() { cmd.Process.Kill() })
+		defer late.Stop()
+		return cmd.Wait()
+	})
+	return &driversProgram{in, out, wait}, nil
+}
+
+func (p *driversProgram) Write(b []byte) (int, error) { return p.in.Write(b) }
+
+// Read reads answers to their end, also when the program has ended before: so a statement
+// that was done is told as done.
+func (p *driversProgram) Read(b []byte) (int, error) {
+	n, err := p.out.Read(b)
+	if err != nil {
+		p.out.Close()
+	}
+	return n, err
 }
 
 // Close has the program end, and waits until it has.
 func (p *driversProgram) Close() error {
-	p.WriteCloser.Close()
-	late := time.AfterFunc(driversEndWithin, func() { p.cmd.Process.Kill() })
-	defer late.Stop()
-	if err := p.cmd.Wait(); err != nil {
+	p.in.Close()
+	if err := p.wait(); err != nil {
 		return fmt.Errorf("%s: %w", driversName, err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 )
 
 // A Connector opens connections to a database through another program. It may be used from
@@ -89,11 +90,19 @@ type program struct {
 	err     error // why there will be no more answers
 }
 
+// helloWithin is how long a program may take to say its first line: a start takes
+// milliseconds, and nobody else can connect meanwhile.
+var helloWithin = 5 * time.Second
+
 func newProgram(rw io.ReadWriteCloser) (*program, error) {
 	p := &program{rw: rw, out: writer{out: json.NewEncoder(rw)}, waiting: make(map[int64]chan<- *answer)}
 	d := json.NewDecoder(bufio.NewReader(rw))
 	var hello string
+	hung := time.AfterFunc(helloWithin, func() { rw.Close() }) // which ends the reading
 	err := d.Decode(&hello)
+	if !hung.Stop() {
+		err = fmt.Errorf("it said nothing within %v", helloWithin)
+	}
 	if err == nil && hello != protocol {
 		err = fmt.Errorf("it speaks %q, want %q: it is of another release", hello, protocol)
 	}

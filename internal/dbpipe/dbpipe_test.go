@@ -340,6 +340,25 @@ func TestOtherRelease(t *testing.T) {
 	}
 }
 
+// A program that says nothing is ended: else all who want a connection would wait for it.
+func TestProgramSaysNothing(t *testing.T) {
+	before := helloWithin
+	helloWithin = time.Millisecond
+	t.Cleanup(func() { helloWithin = before })
+	db := sql.OpenDB(NewConnector("sqlite", ":memory:", func() (io.ReadWriteCloser, error) {
+		r, w := io.Pipe()
+		return &silent{r, w}, nil
+	}))
+	if err := db.Ping(); err == nil || !strings.Contains(err.Error(), "said nothing") {
+		t.Errorf("Ping = %v", err)
+	}
+}
+
+type silent struct {
+	*io.PipeReader
+	io.Writer
+}
+
 type saying struct{ io.Reader }
 
 func (*saying) Write(b []byte) (int, error) { return len(b), nil }
