@@ -2,6 +2,7 @@ package capture
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -259,7 +260,7 @@ func (j *dirJob) list() error {
 	j.shifting = true
 	for try := 0; try < maxTries && j.shifting; try++ {
 		err := j.dir.ReadNames(func(name []byte, kind vfs.Kind) {
-			if !trees.IsMaking(string(name)) {
+			if !j.isMaking(string(name), kind) {
 				j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
 			}
 		})
@@ -288,6 +289,22 @@ func (j *dirJob) list() error {
 		}
 	}
 	return nil
+}
+
+// isMaking reports whether a name is a directory in which a restore has files in the making,
+// or was one. kind is 0 if it is not known.
+func (j *dirJob) isMaking(name string, kind vfs.Kind) bool {
+	if !trees.IsMaking(name) {
+		return false
+	}
+	if kind == 0 {
+		var st vfs.Stat
+		if err := j.dir.Lstat(name, &st); err != nil {
+			return errors.Is(err, fs.ErrNotExist)
+		}
+		kind = st.Kind
+	}
+	return kind == vfs.Directory
 }
 
 // takeOld makes slots of the old block, as if all had been visited.

@@ -309,11 +309,15 @@ func (j *dirJob) visitTouched(w *worker) {
 	var others []slot // made, gone, or become something else
 	edits := make(map[int]slot)
 	for name, c := range j.changes.Names {
-		if !c.Touched || trees.IsMaking(name) {
+		if !c.Touched {
 			continue
 		}
 		s := slot{name: name, old: -1}
-		if i, ok := j.findName(name); ok {
+		i, known := j.findName(name)
+		if !known && j.isMaking(name, 0) {
+			continue
+		}
+		if known {
 			s.old, s.out = i, j.old.entry(i).out()
 			if e := j.old.entry(i); e.reason() == 0 && e.kind() != vfs.Directory {
 				j.c.seen.Add(-1) // it is counted again

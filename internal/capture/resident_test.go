@@ -420,9 +420,22 @@ func TestFilesInTheMaking(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(root, ".boo-notes", "file"), "the user's")
+	file := trees.MakingName("00000000000000ff") // a restore makes no file of that name
+	for _, text := range []string{"1", "the user's"} {
+		write(t, filepath.Join(root, file), text)
+		for name, ws := range workspaces {
+			got := paths(t, s, snapshot(t, s, ws, nil).Tree)
+			if !slices.Contains(got, ".boo-notes/file") || !slices.Contains(got, file) {
+				t.Errorf("%s: files of the user are not in %q", name, got)
+			}
+		}
+	}
+	if err := os.Remove(filepath.Join(root, file)); err != nil {
+		t.Fatal(err)
+	}
 	for name, ws := range workspaces {
-		if r := snapshot(t, s, ws, nil); !slices.Contains(paths(t, s, r.Tree), ".boo-notes/file") {
-			t.Errorf("%s: the user's file is not in %q", name, paths(t, s, r.Tree))
+		if got := paths(t, s, snapshot(t, s, ws, nil).Tree); slices.Contains(got, file) {
+			t.Errorf("%s: what is gone is in %q", name, got)
 		}
 	}
 }

@@ -11,7 +11,7 @@ const makingPrefix = ".boo-"
 func MakingName(id string) string { return makingPrefix + id }
 
 // IsMaking reports whether a name is that of such a directory, with an id of 16 hex digits:
-// nobody captures it.
+// nobody captures a directory of that name.
 func IsMaking(name string) bool {
 	id, ok := strings.CutPrefix(name, makingPrefix)
 	return ok && len(id) == 16 && strings.Trim(id, "0123456789abcdef") == ""
