@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/boocode/filestore/internal/history"
@@ -873,6 +874,33 @@ func (s *standings) alike(ctx context.Context, a, b *trail) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// deletedOver returns the oldest of some changes of a path, which are the newest first, that
+// has deleted it while one of others was in there, nil if none has. A turn that made the
+// path again has not deleted it.
+func (s *standings) deletedOver(ctx context.Context, path string, stay, goes []stepChange) (*stepChange, error) {
+	oldest := uint64(math.MaxUint64)
+	for _, sc := range goes {
+		oldest = min(oldest, sc.r.Seq)
+	}
+	for i, sc := range slices.Backward(stay) {
+		if sc.c.new != nil || sc.r.Seq < oldest || i > 0 && stay[i-1].r.isSameTurn(sc.r) {
+			continue
+		}
+		before, err := s.l.foundBy(ctx, sc.r)
+		if err != nil {
+			return nil, err
+		}
+		in, err := s.l.inAt(ctx, before, path, oldest)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(goes, func(o stepChange) bool { return hasRecord(in, o.r.Seq) }) {
+			return &stay[i], nil
+		}
+	}
+	return nil, nil
 }
 
 // without returns the way back from a position at a path on which changes have

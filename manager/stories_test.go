@@ -1173,6 +1173,23 @@ var stories = []story{
 			st.want("p", "-")
 			st.wantAnswer("ok")
 		}},
+	{name: "S19h user", why: "also if what it deleted was the user's: nothing of the turns lies under that",
+		real: true, merge: true, start: ruleFiles{}, tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("p", storyText("A000")) })
+			st.restore("s", "start")
+			st.turn("s", func() { st.put("p", storyText("B000")) })
+			st.restore("s", "turn:0")
+			st.restore("s", "start")
+			st.put("p", storyText("uuuu"))
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.undo("s")
+			st.want("p", "A000")
+			st.undo("s")
+			st.want("p", "B000")
+			st.wantAnswer("ok")
+			st.revert("s", nil, 1)
+			st.want("p", "-")
+		}},
 	{name: "S19i", why: "what a turn did to a file of which nothing is known comes again", real: true, merge: true,
 		tell: func(st *storyTeller, _ int) {
 			st.u()

@@ -427,15 +427,18 @@ func (u *undone) comeAlong() error {
 			if x.goes.apart[w.Path] == nil {
 				x.untouched = append(x.untouched, w.Path)
 			}
-			last := list[len(list)-1]
-			w.Held = last.r.deed() + " has changed it since"
-			for _, sc := range list {
-				if sc.c.new == nil {
-					w.Held = sc.r.deed() + " has deleted it since"
-					if w.Hidden = back[w.Path] != nil; w.Hidden {
-						x.hide(w.Path, sc.r)
-					}
-				}
+			slices.Reverse(list)
+			w.Held = list[0].r.deed() + " has changed it since"
+			if list[0].c.new == nil {
+				w.Held = list[0].r.deed() + " has deleted it since"
+			}
+			by, err := s.deletedOver(u.ctx, w.Path, list, back[w.Path])
+			if err != nil {
+				return err
+			}
+			if by != nil {
+				w.Held, w.Hidden = by.r.deed()+" has deleted it since", true
+				x.hide(w.Path, by.r)
 			}
 			if a := x.goes.apart[w.Path]; w.Hidden && a != nil {
 				told, err := s.isTold(u.ctx, x.tip, w.Path, a)

@@ -179,14 +179,14 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 // untold wants of a path what follows from its changes, where no moment says it. What
 // a turn that stays has deleted since stays deleted, and keeps what it hides.
 func (ws *wants) untold(w *want, back, forth []stepChange) error {
-	later := ws.stays[w.Path] // newest first
-	for i, sc := range slices.Backward(later) {
-		isMadeAgain := i > 0 && later[i-1].r.isSameTurn(sc.r)
-		if sc.c.new == nil && sc.r.Seq > back[len(back)-1].r.Seq && !isMadeAgain {
-			w.Held, w.Hidden = hiddenBy(sc, back[len(back)-1]), true
-			ws.hide(w.Path, sc.r)
-			return nil
-		}
+	by, err := ws.standings.deletedOver(ws.ctx, w.Path, ws.stays[w.Path], back)
+	if err != nil {
+		return err
+	}
+	if by != nil {
+		w.Held, w.Hidden = hiddenBy(*by, back[len(back)-1]), true
+		ws.hide(w.Path, by.r)
+		return nil
 	}
 	return ws.oneByOne(w, back, forth)
 }
