@@ -506,10 +506,11 @@ func (a *aim) isAbout(r *record) {
 }
 
 // recut returns what is to be done where a restore that took back parts of changes is
-// taken back, or done again, and some of these stay in. The steps of those that go or
-// come have it; so have those of before, the changes before it in the list.
-func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, cuts pathCuts, before []stepChange) (
-	steps []mergeStep, err error) {
+// taken back, or done again (isBack says which), and some of these stay in: what it took
+// back comes again the older change first, and goes the newer first. The steps of those
+// that go or come have it; so have those of before, the changes before it in the list.
+func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, isBack bool, cuts pathCuts,
+	before []stepChange) (steps []mergeStep, err error) {
 	p := j.c.path
 	seen := make(map[uint64]bool)
 	for _, sc := range before {
@@ -535,7 +536,8 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, c
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range j.r.cutAt(p) {
+	newest := func(a, b history.Cut) int { return cmp.Compare(b.Turn, a.Turn) }
+	for _, c := range slices.SortedFunc(slices.Values(j.r.cutAt(p)), newest) {
 		rest, isRest := rests[c.Turn]
 		if seen[c.Turn] || !hasRecord(in, c.Turn) && !(isRest && hasRecord(in, rest.r.behind.Seq)) {
 			continue
@@ -563,6 +565,9 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, c
 			return nil, err
 		}
 		steps = append(steps, list...)
+	}
+	if isBack {
+		slices.Reverse(steps)
 	}
 	return steps, nil
 }

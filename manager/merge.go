@@ -129,7 +129,7 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 		case c.owner == Contested || c.status == tree.Captured || c.status == tree.Uncaptured:
 			return nil, nil
 		case sc.r.IsJoint():
-			list, err = x.recut(ctx, a, at, sc, cuts, slices.Concat(back, forth)[:i])
+			list, err = x.recut(ctx, a, at, sc, isBack, cuts, slices.Concat(back, forth)[:i])
 		default:
 			isCut := func(c history.Cut) bool { return c.Turn == sc.r.Seq }
 			stays := isBack && slices.ContainsFunc(a.goes.cuts[w.Path], isCut)

@@ -796,8 +796,13 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 	for _, c := range append(s.joined(goes), s.joined(comes)...) {
 		done = append(done, c.id)
 	}
-	recut := func(cut ruleChange) {
-		for _, c := range cut.cuts {
+	// What was cut of several changes comes again the older first, and goes the newer first.
+	recut := func(cut ruleChange, comes bool) {
+		cuts := slices.SortedFunc(slices.Values(cut.cuts), func(a, b ruleCut) int { return b.of.id - a.of.id })
+		if !comes {
+			slices.Reverse(cuts)
+		}
+		for _, c := range cuts {
 			if in.has(c.of.id) && !done.has(c.of.id) {
 				done = append(done, c.of.id)
 				list = append(list, ruleStep{c: c.of, base: s.without(c.of, in), theirs: s.without(c.of, to)})
@@ -805,12 +810,12 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 		}
 	}
 	for _, c := range slices.Backward(s.joined(goes)) {
-		if recut(c); c.turn >= 0 {
+		if recut(c, false); c.turn >= 0 {
 			list = append(list, ruleStep{c: c, half: s.isHalf(c), base: s.without(c, in), theirs: c.before})
 		}
 	}
 	for _, c := range s.joined(comes) {
-		if recut(c); c.turn >= 0 {
+		if recut(c, true); c.turn >= 0 {
 			list = append(list, ruleStep{c: c, half: s.isHalf(c), comes: true, base: c.before,
 				theirs: s.without(c, to)})
 		}

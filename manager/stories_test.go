@@ -1010,6 +1010,25 @@ var stories = []story{
 			st.restore("s", "turn:1")
 			st.want("p", "u000", "q", "Q")
 		}},
+	{name: "S17d", why: "what was taken back of two turns at one line comes again, the older first", real: true,
+		merge: true, tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.turn("s", func() {
+				st.line("p", 1, "B")
+				st.line("p", 3, "C")
+			})
+			st.restore("s", "start")
+			st.restore("s", "turn:1")
+			st.turn("s", func() { st.line("p", 3, "D") })
+			st.undo("s") // C has gone below D
+			st.want("p", "00D0")
+			st.revert("s", nil, 2)
+			st.want("p", "00C0")
+			st.u()
+			st.restore("s", "turn:1")
+			st.want("p", "B0Cu")
+			st.wantAnswer("ok")
+		}},
 	{name: "S18", why: "a file that is named is made, another is not", ways: 2, real: true,
 		tell: func(st *storyTeller, way int) {
 			st.a()
