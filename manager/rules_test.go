@@ -141,6 +141,7 @@ type ruleChange struct {
 	stretch       int     // windows between which nobody changed anything have one number
 	mixed         bool    // it found something else than was expected
 	under         ruleSet // what was in just before
+	none          bool    // its turn took it back in a later window (rule 15)
 
 	cuts []ruleCut // of a restore that took back a part of changes, and is one itself: turn is -1
 }
@@ -387,6 +388,11 @@ func (w *rules) turnEnd(name string) *ruleMoment {
 // leaveOut takes changes of the open turn at a path for none: what it did after them was
 // done on what was there without them.
 func (s *ruleSession) leaveOut(p string, none ruleSet) {
+	for _, id := range none {
+		c := *s.changes[id]
+		c.none = true
+		s.changes[id] = &c
+	}
 	in := s.in[p].minus(none)
 	s.in[p] = in
 	for _, id := range in {
@@ -868,7 +874,7 @@ func (s *ruleSession) joined(ids ruleSet) (list []ruleChange) {
 func (s *ruleSession) isHalf(c ruleChange) bool {
 	var all ruleSet
 	for id, o := range s.changes {
-		if o.turn == c.turn && o.path == c.path {
+		if o.turn == c.turn && o.path == c.path && !o.none {
 			all = append(all, id)
 		}
 	}

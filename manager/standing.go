@@ -436,18 +436,24 @@ func (l *line) onLine(ctx context.Context, at, turn *record) (*record, error) {
 	return l.trail(at, "").find(ctx, turn)
 }
 
-// find returns the record by which a turn is ahead of a trail, also if it is in in part;
-// nil if it is not.
+// find returns the record by which a turn is ahead of a trail: its own, or else one by which
+// it is in in part; nil if it is not.
 func (t *trail) find(ctx context.Context, turn *record) (*record, error) {
+	var part *record // a look within the turn may be there beside the whole of it
 	for {
 		r, err := t.next(ctx)
 		switch {
-		case r == nil || err != nil:
+		case err != nil:
 			return nil, err
-		case isSame(r, turn) || r.endsAt(turn) || turn.endsAt(r):
+		case r == nil:
+			return part, nil
+		case isSame(r, turn):
 			return r, nil
-		case r.Seq < turn.Seq && r.Seq != 0:
-			return nil, nil
+		case r.endsAt(turn) || turn.endsAt(r):
+			part = cmp.Or(part, r)
+		}
+		if r.Seq < turn.Seq && r.Seq != 0 {
+			return part, nil
 		}
 	}
 }
