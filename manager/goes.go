@@ -271,8 +271,11 @@ func (g *goes) settle(d *history.Facts, took map[string]bool) {
 		}
 	}
 	for _, r := range slices.Backward(g.forth) {
-		if comes[r.Seq] {
-			d.With = append(d.With, r.Seq)
+		if !comes[r.Seq] {
+			continue
+		}
+		if d.With = append(d.With, r.Seq); r.behind != nil { // in place of the part that was there
+			d.Without = append(d.Without, r.behind.Seq)
 		}
 	}
 }

@@ -1353,6 +1353,29 @@ var stories = []story{
 			st.restore("s", "start", storyPath("q"))
 			st.wantLine("s", 0)
 		}},
+	{name: "S23e", why: "a turn that came back by PATH beside a part of it leaves the line as one", real: true,
+		tools: true, tell: func(st *storyTeller, _ int) {
+			made := func(name string) {
+				st.turnStart("s")
+				st.tool("s", func() { st.put(name, storyText("N")) })
+				st.turnEnd("s")
+			}
+			st.turnStart("s")
+			st.tool("s", func() { st.line("p", 1, "A") })
+			st.tool("s", func() { st.put("q", storyText("Q")) })
+			st.turnEnd("s")
+			st.restore("s", "look:1")
+			st.want("p", "A000", "q", "-")
+			st.restore("s", "turn:0", storyPath("q"))
+			st.want("p", "A000", "q", "Q")
+			made("new")
+			st.restore("s", "start")
+			st.restore("s", "turn:1")
+			made("newer")
+			st.undo("s")
+			st.want("p", "0000", "q", "-", "new", "-", "newer", "N")
+			st.wantLine("s", 2)
+		}},
 	{name: "S23d", why: "what a turn made where the user had deleted something goes, and nothing comes", real: true,
 		tools: true, tell: func(st *storyTeller, _ int) {
 			st.put("p", ruleNone)

@@ -266,10 +266,12 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 	}
 	if next, err := tl.line.peek(ctx); err != nil {
 		return err
-	} else if next != nil && r.endsAt(next) { // the line ends within it
-		if _, on, err = tl.line.pop(ctx); err != nil {
+	} else if next != nil && r.endsAt(next) { // the line ends within it, unless it came back beside that
+		_, in, err := tl.line.pop(ctx)
+		if err != nil {
 			return err
 		}
+		on = on || in
 	}
 	mo := tl.l.m.momentOf(r)
 	if tl.path != nil {
