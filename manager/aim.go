@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/change"
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
@@ -45,7 +46,7 @@ func (x *restore) findOut(ctx context.Context) error {
 	if x.tip == nil {
 		return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 	}
-	x.undo, _ = last.lists()
+	x.undo, _ = last.Lists()
 	if x.aim, err = x.aimAt(ctx, l, target); err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (ws *wants) nothingIn(gone []*record) error {
 		if r == nil {
 			return fmt.Errorf("%s %w, and neither did a turn before", which, ErrChangedNothing)
 		}
-		if last == nil || !r.isSameTurn(last) {
+		if last == nil || !r.IsSameTurn(last) {
 			n++
 		}
 		last = r
@@ -326,14 +327,14 @@ func (ws *wants) standAfter(named bool) error {
 		return nil
 	}
 	for i, r := range ws.goes.back {
-		if r.behind == nil {
+		if r.Behind == nil {
 			continue
 		}
-		if list, err := ws.standings.of(ws.ctx, r.behind); err != nil {
+		if list, err := ws.standings.of(ws.ctx, r.Behind); err != nil {
 			return err
 		} else if len(list) == 0 { // so what goes is all of the turn
 			whole := *r
-			whole.behind, ws.goes.back[i] = nil, &whole
+			whole.Behind, ws.goes.back[i] = nil, &whole
 		}
 	}
 	ws.goes.tookFrom = to
@@ -388,7 +389,7 @@ func (ws *wants) staysOnLine() error {
 	}
 	var stay []*record
 	for _, r := range g.back {
-		if !goes[r.Seq] || r.behind != nil {
+		if !goes[r.Seq] || r.Behind != nil {
 			continue
 		}
 		if stays, err := ws.staysElsewhere(r); err != nil {
@@ -408,7 +409,7 @@ func (ws *wants) staysElsewhere(turn *record) (bool, error) {
 		return false, err
 	}
 	for p := range list {
-		isOf := func(sc stepChange) bool { return isSame(sc.r, turn) || sc.r.endsAt(turn) || turn.endsAt(sc.r) }
+		isOf := func(sc stepChange) bool { return history.IsSame(sc.r, turn) || sc.r.EndsAt(turn) || turn.EndsAt(sc.r) }
 		if slices.ContainsFunc(ws.goes.pathsBack[p], isOf) {
 			continue
 		}

@@ -365,8 +365,8 @@ func (b *blamer) names(windows []string, seq uint64) (by []string) {
 // began returns the number of a record before all that a step's change did.
 func (st *mergeStep) began() uint64 {
 	r := st.of
-	if r.behind != nil {
-		return r.behind.Seq
+	if r.Behind != nil {
+		return r.Behind.Seq
 	}
 	if r.Kind == history.KindRestore {
 		return r.Seq
@@ -605,7 +605,7 @@ func (m *FileSnapshotManager) markedFiles(ctx context.Context) (map[string][]int
 		if s.Worktree != m.project.Worktree || history.IsEdit(s) {
 			continue
 		}
-		head, err := readRecord(s)
+		head, err := history.Read(s)
 		if err != nil {
 			return nil, err
 		}

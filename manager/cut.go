@@ -23,31 +23,9 @@ import (
 // moment before it, and it is void where the turns are not in. A turn that is in with cuts
 // has done less: merges take what it left without them for what it left.
 
-// cutAt returns what a joint says was taken back of changes at a path, nil if nothing.
-func (r *record) cutAt(p string) []history.Cut {
-	if r.cuts == nil {
-		r.cuts = make(map[string][]history.Cut)
-		for _, c := range r.Facts.Cuts {
-			r.cuts[string(c.Path)] = append(r.cuts[string(c.Path)], c)
-		}
-	}
-	return r.cuts[p]
-}
-
-// tellsOf reports whether a joint says anything of a path.
-func (r *record) tellsOf(p string) bool { return r.way(p) != nil || r.cutAt(p) != nil }
-
-// saysAnew reports whether a joint says again what others had taken back at a path, of
-// which it has done a part: what these had found is not known to be expected.
-func saysAnew(j *record, p string) bool {
-	a := j.standsApart(p)
-	isLeft := func(q []byte) bool { return string(q) == p }
-	return a != nil && len(a.Without) > 0 && slices.ContainsFunc(j.Facts.Left, isLeft)
-}
-
 // hasCut reports whether a turn is in from which a joint takes something back.
 func (t *trail) hasCut(j *record) bool {
-	return slices.ContainsFunc(j.cutAt(t.path), func(c history.Cut) bool { return !t.without[c.Turn] })
+	return slices.ContainsFunc(j.CutAt(t.path), func(c history.Cut) bool { return !t.without[c.Turn] })
 }
 
 // cutsOf returns what a restore did that took back parts of changes, by path.
@@ -81,22 +59,14 @@ func withoutLoose(list []stepChange) []stepChange {
 // cutsOnly reports whether a change is a cut of nothing but what turns did for which
 // is holds, and which are in a list.
 func (sc *stepChange) cutsOnly(list []stepChange, is func(*record) bool) bool {
-	return sc.r.IsJoint() && !slices.ContainsFunc(sc.r.cutAt(sc.c.path), func(c history.Cut) bool {
+	return sc.r.IsJoint() && !slices.ContainsFunc(sc.r.CutAt(sc.c.path), func(c history.Cut) bool {
 		return !slices.ContainsFunc(list, func(o stepChange) bool { return o.r.Seq == c.Turn && is(o.r) })
 	})
 }
 
-// deed says what made a change: a turn, or the restore that took back a part of one.
-func (r *record) deed() string {
-	if r.IsJoint() {
-		return "a restore of a part of it"
-	}
-	return fmt.Sprintf("turn %d", r.Turn())
-}
-
 // turnOf returns the turn that made a change, or one of those that it cuts.
 func (s *standings) turnOf(ctx context.Context, sc *stepChange) (*record, error) {
-	if cuts := sc.r.cutAt(sc.c.path); sc.r.IsJoint() && len(cuts) > 0 {
+	if cuts := sc.r.CutAt(sc.c.path); sc.r.IsJoint() && len(cuts) > 0 {
 		return s.l.m.stepAt(ctx, cuts[0].Turn, sc.r.Session)
 	}
 	return sc.r, nil
@@ -108,7 +78,7 @@ func (l *line) cutsIn(ctx context.Context, at *record, p string, from uint64) (l
 	in, err := l.inAt(ctx, at, p, from)
 	for _, r := range in {
 		if r.IsJoint() {
-			list = append(list, r.cutAt(p)...)
+			list = append(list, r.CutAt(p)...)
 		}
 	}
 	return list, err
@@ -143,7 +113,7 @@ func (a *aim) cutsAt(ctx context.Context, tip *record, p string) (c pathCuts, er
 	oldest, any := uint64(math.MaxUint64), len(a.goes.cuts[p]) > 0 || a.standings.cut[p]
 	for _, side := range [][]stepChange{a.back[p], a.forth[p]} {
 		for _, sc := range side {
-			for _, cut := range append(sc.r.cutAt(p), history.Cut{Turn: sc.r.Seq}) {
+			for _, cut := range append(sc.r.CutAt(p), history.Cut{Turn: sc.r.Seq}) {
 				oldest = min(oldest, cut.Turn)
 			}
 		}
@@ -156,11 +126,11 @@ func (a *aim) cutsAt(ctx context.Context, tip *record, p string) (c pathCuts, er
 	}
 	c.stay = slices.Clone(c.now)
 	for _, sc := range a.back[p] {
-		c.stay = cutsBut(c.stay, sc.r.cutAt(p))
+		c.stay = cutsBut(c.stay, sc.r.CutAt(p))
 	}
 	c.then = slices.Clone(c.stay)
 	for _, sc := range a.forth[p] {
-		c.then = append(c.then, sc.r.cutAt(p)...)
+		c.then = append(c.then, sc.r.CutAt(p)...)
 	}
 	c.then = append(c.then, a.goes.cuts[p]...)
 	return c, nil
@@ -292,7 +262,7 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 // the look.
 func (x *restore) windowsBefore(ctx context.Context, sc stepChange, list []mergeStep) (n int, over *tree.Entry,
 	isOver bool, err error) {
-	if sc.r.behind == nil || len(list) == 0 {
+	if sc.r.Behind == nil || len(list) == 0 {
 		return 0, nil, false, nil
 	}
 	turn, err := x.m.record(ctx, sc.r.Seq)
@@ -479,8 +449,8 @@ func (mg *merging) partial(back []stepChange) *partial {
 	for _, d := range mg.done {
 		if r := d.st.of; d.st.comes && d.some && !came[r.Seq] {
 			came[r.Seq] = true
-			if p.with = append(p.with, r.Seq); r.behind != nil { // which has been in
-				p.without = append(p.without, r.behind.Seq)
+			if p.with = append(p.with, r.Seq); r.Behind != nil { // which has been in
+				p.without = append(p.without, r.Behind.Seq)
 			}
 		}
 	}
@@ -500,7 +470,7 @@ func (mg *merging) partial(back []stepChange) *partial {
 
 // isAbout notes a turn of which something goes or comes.
 func (a *aim) isAbout(r *record) {
-	if !slices.ContainsFunc(a.about, func(o *record) bool { return isSame(o, r) }) {
+	if !slices.ContainsFunc(a.about, func(o *record) bool { return history.IsSame(o, r) }) {
 		a.about = append(a.about, r)
 	}
 }
@@ -514,22 +484,22 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, i
 	p := j.c.path
 	seen := make(map[uint64]bool)
 	for _, sc := range before {
-		for _, c := range sc.r.cutAt(p) {
+		for _, c := range sc.r.CutAt(p) {
 			seen[c.Turn] = true
 		}
 	}
 	rests := make(map[uint64]stepChange) // of turns of which the part before a look stays in
 	for _, sc := range slices.Concat(a.back[p], a.forth[p]) {
-		if sc.r.behind != nil {
+		if sc.r.Behind != nil {
 			rests[sc.r.Seq] = sc
 		} else {
 			seen[sc.r.Seq] = true
 		}
 	}
 	oldest := uint64(math.MaxUint64)
-	for _, c := range j.r.cutAt(p) {
+	for _, c := range j.r.CutAt(p) {
 		if oldest = min(oldest, c.Turn); rests[c.Turn].r != nil {
-			oldest = min(oldest, rests[c.Turn].r.behind.Seq)
+			oldest = min(oldest, rests[c.Turn].r.Behind.Seq)
 		}
 	}
 	in, err := a.standings.l.inAt(ctx, at, p, oldest)
@@ -537,9 +507,9 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, i
 		return nil, err
 	}
 	newest := func(a, b history.Cut) int { return cmp.Compare(b.Turn, a.Turn) }
-	for _, c := range slices.SortedFunc(slices.Values(j.r.cutAt(p)), newest) {
+	for _, c := range slices.SortedFunc(slices.Values(j.r.CutAt(p)), newest) {
 		rest, isRest := rests[c.Turn]
-		if seen[c.Turn] || !hasRecord(in, c.Turn) && !(isRest && hasRecord(in, rest.r.behind.Seq)) {
+		if seen[c.Turn] || !hasRecord(in, c.Turn) && !(isRest && hasRecord(in, rest.r.Behind.Seq)) {
 			continue
 		}
 		seen[c.Turn] = true

@@ -125,7 +125,7 @@ func (m door) UnendedTurn() (t *history.OpenTurn, open bool, err error) {
 }
 
 func (m door) Title(ctx context.Context, s *store.Snapshot) string {
-	r, err := readRecord(s)
+	r, err := history.Read(s)
 	if err != nil {
 		return ""
 	}
@@ -202,7 +202,7 @@ func (m door) Restores(ctx context.Context) (undo, redo, cutOff *store.Snapshot,
 	if last, err = m.lastRestore(ctx, head); err != nil {
 		return nil, nil, nil, err
 	}
-	toUndo, toRedo := last.lists()
+	toUndo, toRedo := last.Lists()
 	if undo, err = m.firstOf(ctx, toUndo); err == nil {
 		redo, err = m.firstOf(ctx, toRedo)
 	}
@@ -220,7 +220,7 @@ func (m door) NextBack(ctx context.Context, redo bool) ([]*store.Snapshot, error
 		if s.Worktree != m.project.Worktree || history.IsEdit(s) || s.Pruned {
 			continue
 		}
-		head, err := readRecord(s)
+		head, err := history.Read(s)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +230,7 @@ func (m door) NextBack(ctx context.Context, redo bool) ([]*store.Snapshot, error
 				return nil, err
 			}
 		}
-		back, toRedo := last.lists()
+		back, toRedo := last.Lists()
 		if redo {
 			back = toRedo
 		}

@@ -243,7 +243,7 @@ func (m *FileSnapshotManager) newestUntold(ctx context.Context, head *record) (u
 func (m *FileSnapshotManager) untoldBack(ctx context.Context, head *record) iter.Seq2[*record, error] {
 	return func(yield func(*record, error) bool) {
 		for r := head; r != nil; {
-			if r.isUntold() && !yield(r, nil) || r.Facts.Untold == 0 {
+			if r.IsUntold() && !yield(r, nil) || r.Facts.Untold == 0 {
 				return
 			}
 			var err error
@@ -260,14 +260,10 @@ func ofSession(session string) func(*store.Snapshot) bool {
 	return func(s *store.Snapshot) bool { return s.Session == session }
 }
 
-// isUntold reports whether a record is a step that no log has been given, and
-// can be.
-func (r *record) isUntold() bool { return r.Kind == history.KindStep && !r.Facts.Told && !r.Pruned }
-
 // bind records which entry of the runtime's log a step has, unless it was pruned. If the
 // log itself has the entry, it leads to the step, and a power cut may take the record.
 func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string, isLogged bool) error {
-	amended := &record{Record: history.Record{Snapshot: new(store.Snapshot), Facts: r.Facts}}
+	amended := &record{Snapshot: new(store.Snapshot), Facts: r.Facts}
 	*amended.Snapshot = *r.Snapshot
 	amended.Entry, amended.Facts.Told = entry, true
 	// Those before it may have been told since. Of a runtime that tells each step

@@ -88,7 +88,7 @@ func TestFormatRecord(t *testing.T) {
 	}{want, 91})
 	for _, kind := range []string{history.KindStart, history.KindBase, history.KindTool, history.KindStep,
 		history.KindPin, history.KindIntent, history.KindRestore} {
-		r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kind, Data: b, Also: make([]store.State, 1)})
+		r, err := history.Read(&store.Snapshot{Seq: 100, Kind: kind, Data: b, Also: make([]store.State, 1)})
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
@@ -114,7 +114,7 @@ func TestFormatRecord2(t *testing.T) {
 			With: []uint64{76, 75}, Without: []uint64{74}}}}
 	b := sample(t, "../v2/record.json", want)
 	for _, kind := range []string{history.KindStart, history.KindEmpty, history.KindTool, history.KindRestore} {
-		r, err := readRecord(&store.Snapshot{Seq: 100, Kind: kind, Data: b})
+		r, err := history.Read(&store.Snapshot{Seq: 100, Kind: kind, Data: b})
 		if err != nil {
 			t.Errorf("%s: %v", kind, err)
 			continue
@@ -130,14 +130,14 @@ func TestFormatRecordMarks(t *testing.T) {
 	want := history.Facts{Version: 1, LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81}, Restored: 97,
 		RestoreFacts: history.RestoreFacts{From: 96, Tops: "undo", Marks: 95}}
 	b := sample(t, "../v2/record-marks.json", want)
-	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
+	r, err := history.Read(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, r.Facts); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if _, err := readRecord(&store.Snapshot{Seq: 95, Kind: history.KindRestore, Data: b}); !errors.Is(err,
+	if _, err := history.Read(&store.Snapshot{Seq: 95, Kind: history.KindRestore, Data: b}); !errors.Is(err,
 		store.ErrCorrupt) {
 		t.Errorf("it names one after it: %v", err)
 	}
@@ -155,7 +155,7 @@ func TestFormatRecord3(t *testing.T) {
 					Spans: []history.Span{{1, 2, 1, 3}, {4, 4, 5, 6}}, Mode: true},
 				{Path: []byte("cut\xff"), Turn: 77, Whole: true}}}}}
 	b := sample(t, "../v2/record-cuts.json", want)
-	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
+	r, err := history.Read(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,14 +165,14 @@ func TestFormatRecord3(t *testing.T) {
 	if r.Write(); r.Facts.Version != 3 || r.Position() != 100 {
 		t.Errorf("it is of version %d, and the files stand at %d then", r.Facts.Version, r.Position())
 	}
-	if _, err := readRecord(&store.Snapshot{Seq: 78, Kind: history.KindRestore, Data: b}); !errors.Is(err,
+	if _, err := history.Read(&store.Snapshot{Seq: 78, Kind: history.KindRestore, Data: b}); !errors.Is(err,
 		store.ErrCorrupt) {
 		t.Errorf("a cut of a turn that comes after it: %v", err)
 	}
 	for _, spans := range []string{"[[2,1,0,0]]", "[[0,1,3,2]]", "[[-1,1,0,0]]", "[[1,2,0,0],[1,3,0,0]]",
 		"[[1,2,3,4],[2,3,3,4]]"} {
 		b := []byte(`{"v":3,"cuts":[{"path":"cA==","turn":1,"spans":` + spans + `}]}`)
-		if _, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b}); !errors.Is(err,
+		if _, err := history.Read(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b}); !errors.Is(err,
 			store.ErrCorrupt) {
 			t.Errorf("spans %s: %v", spans, err)
 		}
@@ -186,14 +186,14 @@ func TestFormatRecordPast(t *testing.T) {
 		RestoreFacts: history.RestoreFacts{From: 92, Undoes: 73, Undo: 72, UndoPast: []uint64{75, 74},
 			Redo: 71, RedoPast: []uint64{70}, Below: 71, Tops: "redo"}}
 	b := sample(t, "../v2/record-past.json", want)
-	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
+	r, err := history.Read(&store.Snapshot{Seq: 100, Kind: history.KindRestore, Data: b})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(want, r.Facts); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
 	}
-	if _, err := readRecord(&store.Snapshot{Seq: 75, Kind: history.KindRestore, Data: b}); !errors.Is(err,
+	if _, err := history.Read(&store.Snapshot{Seq: 75, Kind: history.KindRestore, Data: b}); !errors.Is(err,
 		store.ErrCorrupt) {
 		t.Errorf("a record that names one after it: %v", err)
 	}
@@ -205,7 +205,7 @@ func TestFormatRecordTitle(t *testing.T) {
 		LineFacts: history.LineFacts{Prev: 98, Start: 80, Begin: 81, First: 82, Since: 83},
 		TurnFacts: history.TurnFacts{Turn: 3, GoesOn: true, Agent: "claude", Model: "m-1"}}
 	b := sample(t, "../v2/record-title.json", want)
-	r, err := readRecord(&store.Snapshot{Seq: 100, Kind: history.KindStep, Data: b})
+	r, err := history.Read(&store.Snapshot{Seq: 100, Kind: history.KindStep, Data: b})
 	if err != nil {
 		t.Fatal(err)
 	}

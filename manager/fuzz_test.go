@@ -24,8 +24,8 @@ import (
 
 // FuzzRecord checks that data of a record is refused or can be used.
 func FuzzRecord(f *testing.F) {
-	good := newRecord(&store.Snapshot{Kind: history.KindStep, Base: store.State{Tree: store.ID{1}},
-		Also: make([]store.State, 2)})
+	good := &record{Snapshot: &store.Snapshot{Kind: history.KindStep, Base: store.State{Tree: store.ID{1}},
+		Also: make([]store.State, 2)}}
 	good.SetParts([]history.Stretch{{From: store.State{Tree: store.ID{1}}, To: store.State{Tree: store.ID{2}}},
 		{From: store.State{Tree: store.ID{3}}, To: store.State{Tree: store.ID{4}}, Contested: true}},
 		store.State{Tree: store.ID{4}})
@@ -42,7 +42,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"v":1}`), uint8(0), "of the future")
 	f.Fuzz(func(t *testing.T, data []byte, also uint8, kind string) {
 		s := &store.Snapshot{Seq: 7, Kind: kind, Also: make([]store.State, also), Data: data}
-		r, err := readRecord(s)
+		r, err := history.Read(s)
 		if err != nil {
 			return
 		}
@@ -51,7 +51,7 @@ func FuzzRecord(f *testing.F) {
 		r.Start()
 		(&FileSnapshotManager{}).dataOf(r, nil, "")
 		r.Write()
-		if _, err := readRecord(r.Snapshot); err != nil {
+		if _, err := history.Read(r.Snapshot); err != nil {
 			t.Errorf("what was read and written is refused: %v", err)
 		}
 	})

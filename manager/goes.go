@@ -51,7 +51,7 @@ func (x *restore) Done(ctx context.Context, c *change.Change) (err error) {
 
 // record returns a record of the restore that builds on a state.
 func (x *restore) record(kind string, base store.State, plan *livedir.Plan) *record {
-	r := newRecord(&store.Snapshot{Kind: kind, Base: base, Label: x.opts.Label})
+	r := &record{Snapshot: &store.Snapshot{Kind: kind, Base: base, Label: x.opts.Label}}
 	d := &r.Facts
 	d.Own, d.OldLeaf, d.NewLeaf, d.Moves = x.isOwn(), x.oldLeaf, x.newLeaf, movesOf(plan)
 	if x.note(d, plan); !plan.Changes() && x.undoes == nil { // the conversation goes alone
@@ -262,11 +262,11 @@ func (g *goes) settle(d *history.Facts, took map[string]bool) {
 	for _, r := range g.back {
 		in, some := stays[r.Seq]
 		for _, o := range parts[r.Turn()] { // it may be on the line in part, and whole at a path, or the reverse
-			if o.endsAt(r) || r.endsAt(o) {
+			if o.EndsAt(r) || r.EndsAt(o) {
 				in, some = in || stays[o.Seq], true
 			}
 		}
-		if some && !in && r.behind == nil {
+		if some && !in && r.Behind == nil {
 			d.Without = append(d.Without, r.Seq)
 		}
 	}
@@ -274,8 +274,8 @@ func (g *goes) settle(d *history.Facts, took map[string]bool) {
 		if !comes[r.Seq] {
 			continue
 		}
-		if d.With = append(d.With, r.Seq); r.behind != nil { // in place of the part that was there
-			d.Without = append(d.Without, r.behind.Seq)
+		if d.With = append(d.With, r.Seq); r.Behind != nil { // in place of the part that was there
+			d.Without = append(d.Without, r.Behind.Seq)
 		}
 	}
 }

@@ -62,7 +62,7 @@ func (x *restore) guardOf(ctx context.Context, g trees.Getter) *guard {
 func guardedTurns(list []*record) (turns []guardedTurn) {
 	for _, r := range list {
 		t := guardedTurn{number: r.Turn()}
-		if r.logged != nil || r.behind != nil || !r.IsTurn() {
+		if r.Logged != nil || r.Behind != nil || !r.IsTurn() {
 			t.parts = append(t.parts, [2]store.ID{r.Base.Tree, r.Tree})
 		}
 		for _, p := range r.Facts.Parts {

@@ -23,7 +23,7 @@ type hunkBlamer struct {
 // add notes a hunk that was listed last, if somebody is in its way.
 func (b *hunkBlamer) add(list *HunkList, f *hunkedFile, i int) {
 	h := &f.list[i]
-	if f.of.r == nil || f.of.r.logged != nil || list.Hunks[len(list.Hunks)-1].State != string(hunks.Conflict) {
+	if f.of.r == nil || f.of.r.Logged != nil || list.Hunks[len(list.Hunks)-1].State != string(hunks.Conflict) {
 		return
 	}
 	var disk *tree.Entry

@@ -352,7 +352,7 @@ func (l *line) hunkedOf(ctx context.Context, turns []*record) (files []hunkedFil
 			if err != nil {
 				return nil, err
 			}
-			isIn := func(sc stepChange) bool { return isSame(sc.r, r) || r.endsAt(sc.r) }
+			isIn := func(sc stepChange) bool { return history.IsSame(sc.r, r) || r.EndsAt(sc.r) }
 			for i := range list {
 				list[i].isGone = r.Session == l.m.opts.Session && in != nil && !slices.ContainsFunc(in[path], isIn)
 			}

@@ -14,45 +14,17 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// A record is one of the store's with what a manager makes of it. For a step, or a
-// start, that only a log knows one is made up, with the number 0.
-type record struct {
-	history.Record
-	logged *StepSnapshotData         // of a step that only a log knows
-	behind *record                   // only what the turn did behind this look; nil: all of it
-	ways   map[string]*history.Apart // of a joint, by path: see way
-	cuts   map[string][]history.Cut  // of a joint, by path: see cutAt
-}
+// A record is one of the store's, or what a log tells of one elsewhere.
+type record = history.Record
 
-// newRecord returns the record that a snapshot is to be.
-func newRecord(s *store.Snapshot) *record { return &record{Record: history.Record{Snapshot: s}} }
-
-func readRecord(s *store.Snapshot) (*record, error) {
-	r, err := history.Read(s)
-	if err != nil {
-		return nil, err
+// loggedData returns what a log has of a step that only it knows, nil if that is another
+// program's.
+func loggedData(r *record) *StepSnapshotData {
+	d := new(StepSnapshotData)
+	if json.Unmarshal(r.Logged, d) != nil {
+		return nil
 	}
-	return &record{Record: *r}, nil
-}
-
-// withSession returns what a record that is not committed yet will be in a
-// session.
-func (r *record) withSession(session string) *record {
-	named := *r
-	named.Snapshot = &store.Snapshot{Session: session, Kind: r.Kind}
-	return &named
-}
-
-// withEntry returns the record with the entry that a log has for it.
-func (r *record) withEntry(id string) *record {
-	if r.Entry == id {
-		return r
-	}
-	named := *r
-	named.Snapshot = new(store.Snapshot)
-	*named.Snapshot = *r.Snapshot
-	named.Entry = id
-	return &named
+	return d
 }
 
 // record returns a record by its number. Records do not change, but for the
@@ -65,7 +37,7 @@ func (m *FileSnapshotManager) record(ctx context.Context, seq uint64) (*record, 
 	if err != nil {
 		return nil, err
 	}
-	r, err := readRecord(s)
+	r, err := history.Read(s)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +63,8 @@ func (m *FileSnapshotManager) stepAt(ctx context.Context, seq uint64, session st
 			s.Kind == history.KindStart)
 	})
 	if r == nil && err == nil {
-		r = newRecord(&store.Snapshot{Seq: seq, Kind: history.KindStart, Session: session,
-			Worktree: m.project.Worktree})
+		r = &record{Snapshot: &store.Snapshot{Seq: seq, Kind: history.KindStart, Session: session,
+			Worktree: m.project.Worktree}}
 	}
 	return r, err
 }
@@ -111,7 +83,7 @@ func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64,
 			return nil, err
 		}
 		if s.Seq < seq && s.Worktree == m.project.Worktree && fits(s) {
-			return readRecord(s)
+			return history.Read(s)
 		}
 	}
 	return nil, nil
@@ -134,7 +106,7 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if err != nil {
 		return err
 	}
-	if r.Facts.Depth = prev.Facts.Depth + 1; r.isSameTurn(before) {
+	if r.Facts.Depth = prev.Facts.Depth + 1; r.IsSameTurn(before) {
 		r.Facts.Depth--
 	}
 	if r.Facts.Jump = prev.Seq; prev.Facts.Jump == 0 {
@@ -379,13 +351,14 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 		case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat): // an entry from elsewhere
 		case err != nil:
 			return nil, err
-		case s.IsOf(&r.Record):
-			return r.withEntry(e.ID), nil
+		case s.IsOf(r):
+			return r.WithEntry(e.ID), nil
 		}
 	}
-	r := newRecord(&store.Snapshot{Kind: history.KindStep, Tree: s.Tree, Entry: e.ID, Base: store.State{Tree: s.Base}})
-	r.Facts.Turn, r.Facts.Counts, r.Facts.Unknown, r.logged = s.Turn, s.Counts, s.Unknown, new(StepSnapshotData)
-	if json.Unmarshal(e.Data, r.logged) != nil {
+	r := &record{Snapshot: &store.Snapshot{Kind: history.KindStep, Entry: e.ID, Tree: s.Tree,
+		Base: store.State{Tree: s.Base}}}
+	r.Facts.Turn, r.Facts.Counts, r.Facts.Unknown, r.Logged = s.Turn, s.Counts, s.Unknown, e.Data
+	if loggedData(r) == nil {
 		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours", e.ID, ErrUnknown)
 	}
 	return r, nil
@@ -406,7 +379,7 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 			prev, err = l.at(ctx, e.ParentID, true)
 		}
 		if prev == nil && err == nil {
-			prev = madeUpStart(r)
+			prev = history.MadeUpStart(r)
 		}
 		return prev, err
 	case r.Facts.Prev == 0:
@@ -417,7 +390,7 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 		return prev, err
 	}
 	if e := l.entryOf(prev); e != nil {
-		prev = prev.withEntry(e.ID)
+		prev = prev.WithEntry(e.ID)
 	}
 	place := r.Above
 	if e, ok := l.log.Entry(r.Entry); ok && l.stands(r) {
@@ -482,15 +455,10 @@ func (l *line) stands(r *record) bool {
 	return s != nil && !s.Late
 }
 
-// madeUpStart returns the start of a line whose first step only a log has.
-func madeUpStart(first *record) *record {
-	return newRecord(&store.Snapshot{Kind: history.KindStart, Tree: first.Base.Tree, Coverage: first.Base.Coverage})
-}
-
 // entryOf returns the entry that the log has of a step, nil if it has none.
 func (l *line) entryOf(r *record) *session.Entry {
 	e := l.index().bySeq[r.Seq]
-	if e == nil || !l.m.stepIn(e).IsOf(&r.Record) {
+	if e == nil || !l.m.stepIn(e).IsOf(r) {
 		return nil
 	}
 	return e
@@ -536,7 +504,7 @@ func (l *line) startOf(ctx context.Context, r *record) (*record, error) {
 	if err := l.m.hasTree(ctx, r.Base.Tree, r.Entry); err != nil {
 		return nil, err
 	}
-	return madeUpStart(r), nil
+	return history.MadeUpStart(r), nil
 }
 
 // forkedAt returns the position of another session from which the log goes on,
@@ -577,7 +545,7 @@ func (l *line) emptyOf(ctx context.Context, e *session.Entry) (*record, error) {
 			return nil, err
 		}
 		if s.Entry == e.ID && s.Kind == history.KindEmpty && s.Worktree == l.m.project.Worktree && !s.Pruned {
-			return readRecord(s)
+			return history.Read(s)
 		}
 	}
 	return nil, nil

@@ -209,7 +209,7 @@ func (m *FileSnapshotManager) pin(ctx context.Context, want map[store.State]bool
 	also := slices.SortedFunc(maps.Keys(want), func(a, b store.State) int {
 		return cmp.Or(bytes.Compare(a.Tree[:], b.Tree[:]), bytes.Compare(a.Coverage[:], b.Coverage[:]))
 	})
-	return m.commit(ctx, o, newRecord(&store.Snapshot{Kind: history.KindPin, Also: also}))
+	return m.commit(ctx, o, &record{Snapshot: &store.Snapshot{Kind: history.KindPin, Also: also}})
 }
 
 // stepIn returns what a step-snapshot entry says in short, nil if the entry is

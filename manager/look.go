@@ -251,7 +251,7 @@ func (m *FileSnapshotManager) newestOf(epoch uint64, s *store.Snapshot, err erro
 	if err != nil {
 		return nil, err
 	}
-	return readRecord(s)
+	return history.Read(s)
 }
 
 // newestSeq returns the number of the worktree's newest record.
@@ -311,7 +311,7 @@ func (m *FileSnapshotManager) found(ctx context.Context, o *look, kind string) e
 		}
 		o.result.Offline = diff.orNil()
 	}
-	r := newRecord(&store.Snapshot{Kind: kind})
+	r := &record{Snapshot: &store.Snapshot{Kind: kind}}
 	r.Facts.Windows = o.windows
 	if d := o.result.Offline; d != nil {
 		r.Facts.Counts, r.Facts.Unknown = d.counts(), d.Unknown
@@ -337,7 +337,7 @@ func (m *FileSnapshotManager) within(ctx context.Context, o *look, r *record) er
 	d.Claims, d.Foreign = t.Claims, t.Foreign
 	var list []history.Stretch // up to the look before, which has them
 	since := t
-	if before := o.head; before.Facts.Within == d.Within && before.isSameTurn(r.withSession(m.opts.Session)) {
+	if before := o.head; before.Facts.Within == d.Within && before.IsSameTurn(r.WithSession(m.opts.Session)) {
 		list = before.Stretches()
 		since = &history.OpenTurn{Session: m.opts.Session, After: before.Seq, Base: before.State()}
 	}

@@ -175,10 +175,10 @@ func (m *FileSnapshotManager) moveLeaf(ctx context.Context, l *line, target, lab
 		if err != nil {
 			return err
 		}
-		r := newRecord(&store.Snapshot{Kind: history.KindRestore, Base: o.last.State(), Label: label})
+		r := &record{Snapshot: &store.Snapshot{Kind: history.KindRestore, Base: o.last.State(), Label: label}}
 		d := &r.Facts
 		d.Prev, d.From, d.Pos, d.Tops = p.on.Seq, o.head.Position(), o.head.Position(), history.TopsNone
-		d.SetBack(last.lists())
+		d.SetBack(last.Lists())
 		return m.commitAt(ctx, o, r, o.last.State())
 	})
 }

@@ -263,7 +263,7 @@ func (ws *wants) takeHunksAt(path string, list []stepChange, p *picks) (back []s
 			continue
 		case !pk.rest:
 			took[sc.r.Seq] = true
-		case sc.r.behind != nil:
+		case sc.r.Behind != nil:
 			return nil, fmt.Errorf("%q: turn %d would be taken back in part: revert its hunks", path, sc.r.Turn())
 		default:
 			g.cuts[path] = append(g.cuts[path], pk.cuts...)

@@ -93,8 +93,8 @@ func (m *FileSnapshotManager) stepSnapshot(ctx context.Context, p *Point) (*Step
 		if p.Snapshot != nil {
 			s.SnapshotSeq = p.Snapshot.Seq
 		}
-	case r.logged != nil:
-		s.StepSnapshotData = *r.logged
+	case r.Logged != nil:
+		s.StepSnapshotData = *loggedData(r)
 	default:
 		d, err := m.readData(ctx, r)
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 // Ended records what became of a restore that was cut off.
 func (x *restore) Ended(ctx context.Context, to change.Direction, now store.State, plan *livedir.Plan) (err error) {
 	intent := x.intent
-	r := newRecord(&store.Snapshot{Kind: history.KindRestore, Base: intent.State(), Label: intent.Label})
+	r := &record{Snapshot: &store.Snapshot{Kind: history.KindRestore, Base: intent.State(), Label: intent.Label}}
 	r.Facts = intent.Facts
 	d := &r.Facts
 	d.Windows, d.Counts = nil, countsOf(plan)
@@ -34,7 +34,7 @@ func (x *restore) Ended(ctx context.Context, to change.Direction, now store.Stat
 		if err != nil {
 			return err
 		}
-		d.SetBack(last.lists())
+		d.SetBack(last.Lists())
 	}
 	if d.Own {
 		if r.Entry, err = unusedID(x.o.w.HasEntry); err != nil {

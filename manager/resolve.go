@@ -218,7 +218,7 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r != nil && last != nil && r.isSameTurn(last) {
+		if r != nil && last != nil && r.IsSameTurn(last) {
 			last = r
 			continue
 		}
@@ -248,10 +248,10 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 		if next, err = t.next(ctx); err != nil {
 			return nil, err
 		}
-		if next == nil || passed && !next.isSameTurn(last) {
+		if next == nil || passed && !next.IsSameTurn(last) {
 			break
 		}
-		passed = passed || isSame(next, last)
+		passed = passed || history.IsSame(next, last)
 	}
 	return l.generation(ctx, next, n, nil, gone)
 }
@@ -560,7 +560,7 @@ func (m *FileSnapshotManager) owns(ctx context.Context, s *store.Snapshot) (bool
 }
 
 func (m *FileSnapshotManager) recordPoint(ctx context.Context, s *store.Snapshot) (*Point, error) {
-	r, err := readRecord(s)
+	r, err := history.Read(s)
 	if err != nil {
 		return nil, err
 	}
@@ -692,7 +692,7 @@ type treeCandidate struct {
 // the line is of.
 func (l *line) candidate(ctx context.Context, tip *record, past map[string]uint64, s *store.Snapshot) (
 	c treeCandidate, err error) {
-	r, err := readRecord(s)
+	r, err := history.Read(s)
 	if err != nil {
 		return c, err
 	}
@@ -819,7 +819,7 @@ func lost(err error) (unknown string, other error) {
 
 // stretchesOf returns the stretches of a turn, or of what is left of one.
 func (m *FileSnapshotManager) stretchesOf(ctx context.Context, r *record) ([]history.Stretch, error) {
-	if look := r.behind; look != nil {
+	if look := r.Behind; look != nil {
 		return m.stretches(ctx, r.Seq, &history.OpenTurn{Session: r.Session,
 			After: look.Seq, Base: look.State()}, true)
 	}
@@ -829,21 +829,22 @@ func (m *FileSnapshotManager) stretchesOf(ctx context.Context, r *record) ([]his
 // changes returns what a turn changed, or a part of one, as the store recorded it
 // or, where it has not, as the log says.
 func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]pathChange, error) {
-	if r.logged == nil {
+	if r.Logged == nil {
 		list, err := m.stretchesOf(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		return changesOf(ctx, m.tree.pages, list, newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign))
 	}
-	if d := r.logged.Diff; d != nil && d.Unknown != "" {
+	logged := loggedData(r)
+	if d := logged.Diff; d != nil && d.Unknown != "" {
 		return nil, lossError("its changes are not known: " + d.Unknown)
 	}
 	var changes []pathChange
 	for _, part := range []struct {
 		diff  *Diff
 		owner Owner
-	}{{r.logged.Diff, OwnTurn}, {r.logged.Contested, Contested}} {
+	}{{logged.Diff, OwnTurn}, {logged.Contested, Contested}} {
 		if part.diff == nil {
 			continue
 		}

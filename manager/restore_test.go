@@ -226,7 +226,7 @@ func (b *bench) entryOf(m *FileSnapshotManager, turn int) string {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if r, err := readRecord(s); err == nil && r.Kind == history.KindStep && r.Facts.Turn == turn {
+		if r, err := history.Read(s); err == nil && r.Kind == history.KindStep && r.Facts.Turn == turn {
 			return r.Entry
 		}
 	}

@@ -88,7 +88,7 @@ func (x *restore) findTurns(ctx context.Context, names []string) error {
 	if x.tip == nil {
 		return fmt.Errorf("session %q: %w", x.m.opts.Session, ErrNoSession)
 	}
-	x.undo, _ = last.lists()
+	x.undo, _ = last.Lists()
 	if x.reverts, err = l.turnNumbers(ctx, names); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (l *line) turnNumber(ctx context.Context, name string) (int, error) {
 				return 0, fmt.Errorf("%q: %w: turn:%s, and something else that begins so", name, ErrAmbiguous, digits)
 			}
 		}
-		if err == nil && p.on.logged != nil && p.on.Turn() == n {
+		if err == nil && p.on.Logged != nil && p.on.Turn() == n {
 			err = onlyLogged(n)
 		}
 		if err == nil || !mayBeEntry {
@@ -235,7 +235,7 @@ func (ws *wants) withoutTurns(turns []*record) error {
 	if len(turns) == 0 {
 		return ws.noChange()
 	}
-	isOne := func(r *record) bool { return slices.ContainsFunc(turns, r.isSameTurn) }
+	isOne := func(r *record) bool { return slices.ContainsFunc(turns, r.IsSameTurn) }
 	all, _, err := s.backOf(ws.ctx, x.tip, turns)
 	if err != nil {
 		return err
@@ -333,13 +333,13 @@ func (ws *wants) turnsGo(turns []*record, back map[string][]stepChange) error {
 		if r == nil || r.Seq != 0 && r.Turn() < x.reverts[0] {
 			break
 		}
-		if slices.ContainsFunc(turns, r.isSameTurn) {
+		if slices.ContainsFunc(turns, r.IsSameTurn) {
 			ws.goes.back = append(ws.goes.back, r)
 			seqs[r.Seq] = true
 		}
 	}
 	for _, r := range turns {
-		onLine := slices.ContainsFunc(ws.goes.back, r.isSameTurn)
+		onLine := slices.ContainsFunc(ws.goes.back, r.IsSameTurn)
 		if some[r.Turn()] || onLine {
 			continue
 		}
@@ -393,7 +393,7 @@ func (x *restore) takenBackError(ctx context.Context, l *line, turn *record, pat
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(back, turn.isSameTurn) {
+		if !slices.ContainsFunc(back, turn.IsSameTurn) {
 			continue
 		}
 		by := r.Event()

@@ -100,7 +100,7 @@ func (l *line) movedAnywhere(ctx context.Context, from, to *record) (went, came 
 					turns[i] = append(turns[i], sc.r)
 					continue
 				}
-				for _, cut := range sc.r.cutAt(path) { // where that comes, a part of its turn goes
+				for _, cut := range sc.r.CutAt(path) { // where that comes, a part of its turn goes
 					if slices.ContainsFunc(list, func(o stepChange) bool { return o.r.Seq == cut.Turn }) {
 						continue
 					}

@@ -26,53 +26,6 @@ import (
 // that took back only a part of what a turn did there, a cut, is itself a change that is
 // in: see cut.go.
 
-// isSameTurn reports whether two records belong to one turn of a session: a
-// runtime may announce a prompt as several.
-func (r *record) isSameTurn(o *record) bool {
-	return r.Turn() >= 0 && r.Turn() == o.Turn() && r.Session == o.Session
-}
-
-// endsAt reports whether a record is the turn within which a look was, or a later
-// look within the same.
-func (r *record) endsAt(look *record) bool {
-	if look.Facts.Within == 0 || r.behind != nil || r.Seq <= look.Seq || !r.isSameTurn(look) {
-		return false
-	}
-	if r.Kind == history.KindStep {
-		return r.Facts.Since == 0 || r.Facts.Since == look.Facts.Within
-	}
-	return r.Facts.Within == look.Facts.Within
-}
-
-// way returns how a path goes on from a joint, if the joint tells of it, else nil:
-// other paths go on from Prev.
-func (r *record) way(p string) *history.Apart {
-	if r.ways == nil {
-		d := &r.Facts
-		r.ways = make(map[string]*history.Apart, len(d.Left)+len(d.Took))
-		tell := func(list history.PathList, a *history.Apart) {
-			for _, q := range list {
-				r.ways[string(q)] = a
-			}
-		}
-		tell(d.Took, &history.Apart{From: d.TookFrom})
-		tell(d.Left, &history.Apart{From: d.LeftFrom})
-		for i := range d.Apart { // also of paths that were left in part
-			tell(d.Apart[i].Paths, &d.Apart[i])
-		}
-	}
-	return r.ways[p]
-}
-
-// standsApart returns what a joint says of a path where what is in is in at no other
-// position, else nil.
-func (r *record) standsApart(p string) *history.Apart {
-	if a := r.way(p); a != nil && len(a.With)+len(a.Without) > 0 {
-		return a
-	}
-	return nil
-}
-
 // anyPath stands for a path that no joint tells of.
 const anyPath = "\x00"
 
@@ -101,14 +54,14 @@ func (l *line) trail(at *record, path string) *trail {
 func (t *trail) settle(ctx context.Context) error {
 	for t.at != nil && t.at.IsJoint() {
 		j := t.at
-		if j != t.past && j.cutAt(t.path) != nil {
+		if j != t.past && j.CutAt(t.path) != nil {
 			return nil
 		}
 		if t.joint != nil {
 			t.joint(j)
 		}
 		to, with, without := j.Facts.Prev, []uint64(nil), j.Facts.Without
-		switch way := j.way(t.path); {
+		switch way := j.Way(t.path); {
 		case t.path == "":
 			with = j.Facts.With
 		case way != nil:
@@ -249,7 +202,7 @@ func (l *line) difference(ctx context.Context, a, b *trail) (back, forth []*reco
 		if err != nil {
 			return nil, nil, err
 		}
-		if x == nil && y == nil || a.isPure() && b.isPure() && isSame(x, y) {
+		if x == nil && y == nil || a.isPure() && b.isPure() && history.IsSame(x, y) {
 			break
 		}
 		if x != nil && x.Seq == 0 || y != nil && y.Seq == 0 { // what only a log has knows no time
@@ -287,32 +240,12 @@ func (l *line) difference(ctx context.Context, a, b *trail) (back, forth []*reco
 // foundBy returns the position that a turn, or what is left of one, began at.
 func (l *line) foundBy(ctx context.Context, r *record) (*record, error) {
 	switch {
-	case r.behind != nil:
-		return r.behind, nil
+	case r.Behind != nil:
+		return r.Behind, nil
 	case r.IsJoint():
 		return l.m.stepAt(ctx, r.Facts.From, r.Session)
 	}
 	return l.prev(ctx, r)
-}
-
-// isSame reports whether two records are one.
-func isSame(a, b *record) bool {
-	switch {
-	case a == nil || b == nil:
-		return a == b
-	case a.Seq == 0:
-		return b.Seq == 0 && a.Entry == b.Entry
-	}
-	return a.Seq == b.Seq
-}
-
-// after returns what a turn did behind a look within it.
-func (r *record) after(look *record) *record {
-	rest := *r
-	rest.Snapshot = new(store.Snapshot)
-	*rest.Snapshot = *r.Snapshot
-	rest.behind, rest.Base = look, look.State()
-	return &rest
 }
 
 // rests replaces a turn on one side and a look within it on the other by what the
@@ -320,11 +253,11 @@ func (r *record) after(look *record) *record {
 func rests(a, b []*record) (x, y []*record) {
 	rest := func(whole, parts []*record) ([]*record, []*record) {
 		for i, w := range whole {
-			j := slices.IndexFunc(parts, w.endsAt)
+			j := slices.IndexFunc(parts, w.EndsAt)
 			if j < 0 {
 				continue
 			}
-			whole[i], parts = w.after(parts[j]), slices.Delete(parts, j, j+1)
+			whole[i], parts = w.PartAfter(parts[j]), slices.Delete(parts, j, j+1)
 		}
 		return whole, parts
 	}
@@ -429,7 +362,7 @@ func (l *line) isOn(ctx context.Context, at, turn *record) (bool, error) {
 // onLine returns the record by which a turn is on the line that leads to a position,
 // nil if it is not.
 func (l *line) onLine(ctx context.Context, at, turn *record) (*record, error) {
-	at, err := l.ancestor(ctx, at, func(r *record) bool { return r.Seq <= turn.Seq || r.isSameTurn(turn) })
+	at, err := l.ancestor(ctx, at, func(r *record) bool { return r.Seq <= turn.Seq || r.IsSameTurn(turn) })
 	if err != nil {
 		return nil, err
 	}
@@ -447,9 +380,9 @@ func (t *trail) find(ctx context.Context, turn *record) (*record, error) {
 			return nil, err
 		case r == nil:
 			return part, nil
-		case isSame(r, turn):
+		case history.IsSame(r, turn):
 			return r, nil
-		case r.endsAt(turn) || turn.endsAt(r):
+		case r.EndsAt(turn) || turn.EndsAt(r):
 			part = cmp.Or(part, r)
 		}
 		if r.Seq < turn.Seq && r.Seq != 0 {
@@ -500,12 +433,12 @@ func (s *standings) of(ctx context.Context, r *record) (map[string]*pathChange, 
 			// A directory that took the place of a file is seen as such, and a
 			// file that took one's.
 			if c.old == nil {
-				if c.old, err = entryIn(ctx, s.g, r.Base, c.path, r.logged == nil); err != nil {
+				if c.old, err = entryIn(ctx, s.g, r.Base, c.path, r.Logged == nil); err != nil {
 					return nil, err
 				}
 			}
 			if c.new == nil {
-				if c.new, err = entryIn(ctx, s.g, r.State(), c.path, r.logged == nil); err != nil {
+				if c.new, err = entryIn(ctx, s.g, r.State(), c.path, r.Logged == nil); err != nil {
 					return nil, err
 				}
 			}
@@ -590,13 +523,13 @@ func together(paths map[string]bool, walk func(p string, joint func(*record)) er
 			return err
 		}
 		way := ownWay{
-			told:  slices.ContainsFunc(joints, func(j *record) bool { return j.tellsOf(first) }),
-			apart: slices.ContainsFunc(joints, func(j *record) bool { return j.standsApart(first) != nil }),
+			told:  slices.ContainsFunc(joints, func(j *record) bool { return j.TellsOf(first) }),
+			apart: slices.ContainsFunc(joints, func(j *record) bool { return j.StandsApart(first) != nil }),
 		}
 		var others []string
 		for _, p := range rest {
 			if slices.ContainsFunc(joints, func(j *record) bool {
-				return j.way(p) != j.way(first) || (j.cutAt(p) == nil) != (j.cutAt(first) == nil)
+				return j.Way(p) != j.Way(first) || (j.CutAt(p) == nil) != (j.CutAt(first) == nil)
 			}) {
 				others = append(others, p)
 			} else if err := fn(p, way); err != nil {
@@ -630,7 +563,7 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 	also []uint64, err error) {
 	own := make(map[string]bool)
 	oldest := turns[len(turns)-1]
-	isBefore := func(r *record) bool { return r.Seq < oldest.Seq && !oldest.endsAt(r) } // that may be in in part
+	isBefore := func(r *record) bool { return r.Seq < oldest.Seq && !oldest.EndsAt(r) } // that may be in in part
 	t := s.l.trail(at, anyPath)
 	t.joint = func(j *record) { s.pass(j, own) }
 	var in []*record // at paths that no joint tells of
@@ -642,7 +575,7 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 		if r == nil || isBefore(r) {
 			break
 		}
-		if i := slices.IndexFunc(turns, func(o *record) bool { return isSame(o, r) }); i >= 0 {
+		if i := slices.IndexFunc(turns, func(o *record) bool { return history.IsSame(o, r) }); i >= 0 {
 			r = turns[i]
 		}
 		if isIn {
@@ -662,7 +595,7 @@ func (s *standings) backOf(ctx context.Context, at *record, turns []*record) (ba
 		}
 		back[p] = list
 		for _, sc := range list {
-			if !slices.ContainsFunc(turns, func(o *record) bool { return isSame(o, sc.r) }) &&
+			if !slices.ContainsFunc(turns, func(o *record) bool { return history.IsSame(o, sc.r) }) &&
 				!sc.r.IsJoint() && !slices.Contains(also, sc.r.Seq) {
 				also = append(also, sc.r.Seq)
 			}
@@ -812,7 +745,7 @@ func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string
 	var joint *record    // the newest at which it stands apart
 	var altered []uint64 // turns by which what is in ahead differs from what is in there
 	t.joint = func(j *record) {
-		if j.standsApart(p) != nil && joint == nil {
+		if j.StandsApart(p) != nil && joint == nil {
 			joint, altered = j, slices.Collect(maps.Keys(t.without))
 			for _, r := range t.with {
 				altered = append(altered, r.Seq)
@@ -834,7 +767,7 @@ func (s *standings) newestOn(ctx context.Context, t *trail, settle func(p string
 	switch {
 	case err != nil:
 		return err
-	case joint != nil && !isAltered && joint.standsApart(p).Known:
+	case joint != nil && !isAltered && joint.StandsApart(p).Known:
 		return settle(p, nil, joint)
 	case found == nil:
 		return settle(p, nil, start)
@@ -891,7 +824,7 @@ func (s *standings) deletedOver(ctx context.Context, path string, stay, goes []s
 		oldest = min(oldest, sc.r.Seq)
 	}
 	for i, sc := range slices.Backward(stay) {
-		if sc.c.new != nil || sc.r.Seq < oldest || i > 0 && stay[i-1].r.isSameTurn(sc.r) {
+		if sc.c.new != nil || sc.r.Seq < oldest || i > 0 && stay[i-1].r.IsSameTurn(sc.r) {
 			continue
 		}
 		before, err := s.l.foundBy(ctx, sc.r)
@@ -915,8 +848,8 @@ func (s *standings) without(at *record, path string, list []stepChange) *trail {
 	t := s.l.trail(at, path)
 	t.without, t.altered = make(map[uint64]bool), true
 	for _, sc := range list {
-		if t.without[sc.r.Seq] = true; sc.r.behind != nil { // of which the rest goes
-			t.with = append(t.with, sc.r.behind)
+		if t.without[sc.r.Seq] = true; sc.r.Behind != nil { // of which the rest goes
+			t.with = append(t.with, sc.r.Behind)
 		}
 	}
 	return t

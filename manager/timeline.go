@@ -203,7 +203,7 @@ func (tl *timeline) own(ctx context.Context, r *record) error {
 			return nil
 		}
 		return tl.say(mo)
-	case r.isOffline():
+	case r.IsOffline():
 		return tl.say(m.momentOf(r))
 	}
 	return nil
@@ -259,14 +259,14 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 				return err
 			}
 		}
-		if isSame(popped, r) {
+		if history.IsSame(popped, r) {
 			on = in
 			break
 		}
 	}
 	if next, err := tl.line.peek(ctx); err != nil {
 		return err
-	} else if next != nil && r.endsAt(next) { // the line ends within it, unless it came back beside that
+	} else if next != nil && r.EndsAt(next) { // the line ends within it, unless it came back beside that
 		_, in, err := tl.line.pop(ctx)
 		if err != nil {
 			return err
@@ -346,7 +346,7 @@ func (l *line) parts(at *record) *parts {
 // pruned.
 func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error) {
 	at, err := p.trail.upTo(ctx, r)
-	if err != nil || r.Pruned || len(p.own) == 0 && (at == nil || isSame(at, r)) {
+	if err != nil || r.Pruned || len(p.own) == 0 && (at == nil || history.IsSame(at, r)) {
 		return nil, nil, err
 	}
 	list, err := p.s.of(ctx, r)
@@ -367,9 +367,9 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 			}
 		}
 		isIn := x != nil
-		if x != nil && !isSame(x, r) {
+		if x != nil && !history.IsSame(x, r) {
 			if behind[x.Seq] == nil {
-				if behind[x.Seq], err = p.s.of(ctx, r.after(x)); err != nil {
+				if behind[x.Seq], err = p.s.of(ctx, r.PartAfter(x)); err != nil {
 					return nil, nil, err
 				}
 			}
@@ -421,7 +421,7 @@ func (t *trail) upTo(ctx context.Context, turn *record) (*record, error) {
 		if err != nil || r == nil {
 			return nil, err
 		}
-		found := isSame(r, turn) || turn.endsAt(r)
+		found := history.IsSame(r, turn) || turn.EndsAt(r)
 		if !found && r.Seq != 0 && r.Seq < turn.Seq {
 			return nil, nil
 		}
@@ -504,7 +504,7 @@ func (tl *timeline) offline(ctx context.Context, after, newer *record) error {
 		if err != nil || r.Seq <= after.Seq {
 			return err
 		}
-		if r.Seq < newer.Seq && r.isOffline() {
+		if r.Seq < newer.Seq && r.IsOffline() {
 			if err := tl.say(tl.l.m.momentOf(r)); err != nil {
 				return err
 			}
@@ -516,12 +516,6 @@ func (tl *timeline) offline(ctx context.Context, after, newer *record) error {
 // before returns the session's record before another; nil if all are lost.
 func (m *FileSnapshotManager) before(ctx context.Context, r *record) (*record, error) {
 	return m.recordOrBefore(ctx, r.Parent, func(s *store.Snapshot) bool { return s.Session == r.Session })
-}
-
-// isOffline reports whether a record is of changes that no turn made.
-func (r *record) isOffline() bool {
-	return (r.Kind == history.KindBase || r.Kind == history.KindIntent) && len(r.Facts.Windows) == 0 &&
-		(r.Facts.Counts != [3]int{} || r.Facts.Unknown != "")
 }
 
 func (m *FileSnapshotManager) momentOf(r *record) *Moment {
@@ -614,7 +608,7 @@ func (m *FileSnapshotManager) Sessions(ctx context.Context, all bool) ([]Session
 
 // fillInfo fills in what the records say of a session whose newest is s.
 func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s *store.Snapshot) error {
-	r, err := readRecord(s)
+	r, err := history.Read(s)
 	if err != nil {
 		return err
 	}

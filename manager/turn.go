@@ -77,7 +77,7 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 // startRecord returns the record of a session's start, to be committed. A session
 // whose log goes on from another one's begins where that stood.
 func (m *FileSnapshotManager) startRecord(ctx context.Context, o *look) (*record, error) {
-	r := newRecord(&store.Snapshot{Kind: history.KindStart})
+	r := &record{Snapshot: &store.Snapshot{Kind: history.KindStart}}
 	if o.hasChanged() {
 		r.Facts.Windows = o.windows
 	}
@@ -256,7 +256,7 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 	for i := range list {
 		list[i].Contested = true
 	}
-	r := newRecord(new(store.Snapshot))
+	r := &record{Snapshot: new(store.Snapshot)}
 	r.Facts.Interrupted = true
 	changes, err := m.step(ctx, o, t, join(list), r, false)
 	if err == nil && r.Seq != 0 {
@@ -277,7 +277,7 @@ func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.Ope
 	if err := m.found(ctx, o, history.KindBase); err != nil { // what is captured may have changed, or others have
 		return nil, err
 	}
-	r := newRecord(&store.Snapshot{Kind: history.KindEmpty, Base: t.Base})
+	r := &record{Snapshot: &store.Snapshot{Kind: history.KindEmpty, Base: t.Base}}
 	r.Facts.Turn, r.Facts.RuntimeTurn, r.Facts.Prev, r.Facts.Told = t.Turn, t.RuntimeTurn, t.Prev, true
 	r.Facts.GoesOn = goesOn
 	if err := o.putTitle(r, t); err != nil {
@@ -299,7 +299,7 @@ func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.Ope
 		if err == nil {
 			before, err = m.turnAt(ctx, before)
 		}
-		if err != nil || r.withSession(m.opts.Session).isSameTurn(before) {
+		if err != nil || r.WithSession(m.opts.Session).IsSameTurn(before) {
 			return nil, err
 		}
 	}
@@ -782,7 +782,7 @@ func (e *turnEnd) stretches(ctx context.Context) (*record, []history.Stretch, er
 	if err != nil {
 		return nil, nil, err
 	}
-	r := e.name(newRecord(new(store.Snapshot)))
+	r := e.name(&record{Snapshot: new(store.Snapshot)})
 	if e.hasChanged() && slices.Contains(e.windows, e.m.opts.Session) {
 		list = join(append(list, history.Stretch{From: e.last.State(), To: e.state, Contested: len(e.windows) > 1}))
 		r.Facts.Windows = e.windows

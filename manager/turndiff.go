@@ -110,14 +110,14 @@ func (m *FileSnapshotManager) turnDiff(ctx context.Context, r *record) (*TurnDif
 		Title: m.title(ctx, r), Agent: mo.Agent, Model: mo.Model}
 	var err error
 	switch {
-	case r.logged != nil:
+	case r.Logged != nil:
 		t.Changes, err = m.loggedPieces(ctx, r)
 	case r.Kind == history.KindStep:
 		t.Changes, err = piecesOf(ctx, m.tree.pages, r.Stretches(), newPathSet(r.Facts.Claims),
 			newPathSet(r.Facts.Foreign))
 	case r.Kind == history.KindStart || r.Base.IsZero():
 	default:
-		owner := r.foundOwner()
+		owner := foundOwner(r)
 		for d, derr := range trees.Compare(ctx, m.tree.pages, r.Base, r.State()) {
 			if err = derr; err != nil {
 				break
@@ -130,7 +130,7 @@ func (m *FileSnapshotManager) turnDiff(ctx context.Context, r *record) (*TurnDif
 }
 
 // foundOwner tells whose doing is what a record found that is no step.
-func (r *record) foundOwner() Owner {
+func foundOwner(r *record) Owner {
 	windows := r.Facts.Windows
 	switch {
 	case r.Kind == history.KindRestore:

@@ -53,7 +53,7 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 		return ErrNothing
 	}
 	from := &x.undo // the list that it is taken from
-	if x.undo, x.redo = last.lists(); x.list == history.TopsUndo {
+	if x.undo, x.redo = last.Lists(); x.list == history.TopsUndo {
 		from = &x.redo
 	}
 	var passed []uint64
@@ -223,8 +223,8 @@ func (u *undone) moves() (*undoneMoves, error) {
 	for _, again := range slices.Backward(u.again) {
 		for _, left := range again.Facts.Left {
 			p := string(left)
-			way := again.way(p)
-			if again.cutAt(p) == nil && again.standsApart(p) == nil {
+			way := again.Way(p)
+			if again.CutAt(p) == nil && again.StandsApart(p) == nil {
 				continue
 			}
 			mv.inPart[p] = true
@@ -279,7 +279,7 @@ func (u *undone) isByChanges(a *aim, w *livedir.Want) (is bool, err error) {
 	}
 	in, err := a.standings.l.inAt(u.ctx, x.tip, p, oldest)
 	isOut := func(sc stepChange) bool { return !hasRecord(in, sc.r.Seq) }
-	isIn := func(sc stepChange) bool { return sc.r.behind == nil && !isOut(sc) }
+	isIn := func(sc stepChange) bool { return sc.r.Behind == nil && !isOut(sc) }
 	if err != nil || slices.ContainsFunc(a.back[p], isOut) || slices.ContainsFunc(a.forth[p], isIn) {
 		return false, err
 	}
@@ -351,7 +351,7 @@ func (u *undone) standAfter() error {
 	x, l, ctx, from, to := u.x, u.l, u.ctx, u.from, u.to
 	var err error
 	x.goes = goes{from: x.tip.Seq, to: from.Seq, depth: from.Facts.Depth, leftFrom: x.tip.Seq}
-	if isSame(x.tip, to) {
+	if history.IsSame(x.tip, to) {
 		x.goes.back, x.goes.forth, err = l.between(ctx, x.tip, from, "", nil)
 		return err
 	}
@@ -362,8 +362,8 @@ func (u *undone) standAfter() error {
 	x.goes = goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth, tookFrom: from.Seq, leftFrom: x.tip.Seq}
 	for _, turn := range slices.Backward(went) {
 		on, err := l.isOn(ctx, x.tip, turn)
-		if err == nil && !on && turn.behind != nil { // its rest does not put it on the line
-			on, err = l.isOn(ctx, x.tip, turn.behind)
+		if err == nil && !on && turn.Behind != nil { // its rest does not put it on the line
+			on, err = l.isOn(ctx, x.tip, turn.Behind)
 			on = !on
 		}
 		if err != nil {
@@ -371,8 +371,8 @@ func (u *undone) standAfter() error {
 		}
 		if !on {
 			x.goes.with, x.goes.forth = append(x.goes.with, turn.Seq), append(x.goes.forth, turn)
-			if turn.behind != nil {
-				x.goes.without = append(x.goes.without, turn.behind.Seq)
+			if turn.Behind != nil {
+				x.goes.without = append(x.goes.without, turn.Behind.Seq)
 			}
 		}
 	}
@@ -383,8 +383,8 @@ func (u *undone) standAfter() error {
 		}
 		if on != nil { // it may be there in part, or whole by now
 			x.goes.without, x.goes.back = append(x.goes.without, on.Seq), append(x.goes.back, turn)
-			if turn.behind != nil { // of which the rest goes
-				x.goes.with = append(x.goes.with, turn.behind.Seq)
+			if turn.Behind != nil { // of which the rest goes
+				x.goes.with = append(x.goes.with, turn.Behind.Seq)
 			}
 		}
 	}
@@ -428,16 +428,16 @@ func (u *undone) comeAlong() error {
 				x.untouched = append(x.untouched, w.Path)
 			}
 			slices.Reverse(list)
-			w.Held = list[0].r.deed() + " has changed it since"
+			w.Held = list[0].r.Deed() + " has changed it since"
 			if list[0].c.new == nil {
-				w.Held = list[0].r.deed() + " has deleted it since"
+				w.Held = list[0].r.Deed() + " has deleted it since"
 			}
 			by, err := s.deletedOver(u.ctx, w.Path, list, back[w.Path])
 			if err != nil {
 				return err
 			}
 			if by != nil {
-				w.Held, w.Hidden = by.r.deed()+" has deleted it since", true
+				w.Held, w.Hidden = by.r.Deed()+" has deleted it since", true
 				x.hide(w.Path, by.r)
 			}
 			if a := x.goes.apart[w.Path]; w.Hidden && a != nil {
@@ -462,13 +462,13 @@ func (u *undone) standApart(s *standings, paths []string, back, forth map[string
 	for _, p := range slices.Compact(paths) {
 		a := &history.Apart{From: x.tip.Seq}
 		for _, sc := range back[p] {
-			if a.Without = append(a.Without, sc.r.Seq); sc.r.behind != nil { // of which the rest goes
-				a.With = append(a.With, sc.r.behind.Seq)
+			if a.Without = append(a.Without, sc.r.Seq); sc.r.Behind != nil { // of which the rest goes
+				a.With = append(a.With, sc.r.Behind.Seq)
 			}
 		}
 		for _, sc := range slices.Backward(forth[p]) {
-			if a.With = append(a.With, sc.r.Seq); sc.r.behind != nil {
-				a.Without = append(a.Without, sc.r.behind.Seq)
+			if a.With = append(a.With, sc.r.Seq); sc.r.Behind != nil {
+				a.Without = append(a.Without, sc.r.Behind.Seq)
 			}
 		}
 		in, err := u.l.inAt(u.ctx, x.tip, p, slices.Min(slices.Concat(a.With, a.Without)))
@@ -564,12 +564,4 @@ func (m *FileSnapshotManager) restoreBefore(ctx context.Context, head *record) (
 	return m.recordOrBefore(ctx, head.Facts.Restored, func(s *store.Snapshot) bool {
 		return s.Session == head.Session && s.Kind == history.KindRestore
 	})
-}
-
-// lists returns the lists of undo and redo after a restore, empty ones after none.
-func (r *record) lists() (undo, redo history.BackList) {
-	if r == nil {
-		return undo, redo
-	}
-	return r.Undo(), r.Redo()
 }

@@ -251,7 +251,7 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		if r == nil || err != nil {
 			return err
 		}
-		isFirst := isSame(r, first)
+		isFirst := history.IsSame(r, first)
 		if isFirst {
 			r = first // or what is left of it
 		}
@@ -261,7 +261,7 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		}
 		switch {
 		case c == nil || isFirst && found:
-		case c.mixed, r.IsJoint() && saysAnew(r, w.Path):
+		case c.mixed, r.IsJoint() && history.SaysAnew(r, w.Path):
 			w.mix(mixedWithin)
 		default:
 			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.old })
@@ -304,10 +304,10 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 		switch {
 		case err != nil:
 		case sc == nil && start == nil:
-			ws.paths[p].Doubt = unknownBefore + r.deed()
+			ws.paths[p].Doubt = unknownBefore + r.Deed()
 			ws.paths[p].mixed = true
 		case !state.IsZero() && !same(e, found(p)):
-			ws.paths[p].mix("you, or another session, changed it before " + r.deed())
+			ws.paths[p].mix("you, or another session, changed it before " + r.Deed())
 		}
 		return err
 	})

@@ -9,13 +9,20 @@ import (
 	"github.com/boocode/filestore/store"
 )
 
-// A Record is a snapshot in the store with what it remembers beside.
+// A Record is a snapshot in the store with what it remembers beside. For a step, or a
+// start, that only a session's log knows one is made up, with the number 0.
 type Record struct {
 	*store.Snapshot
 	Facts Facts
+
+	Logged []byte  // data of the entry of a step that only a log knows; nil of all others
+	Behind *Record // only what the turn did behind this look; nil: all of it
+
+	ways map[string]*Apart // of a joint, by path: see Way
+	cuts map[string][]Cut  // of a joint, by path: see CutAt
 }
 
-// ReadRecord returns the record that a snapshot is.
+// Read returns the record that a snapshot is.
 func Read(s *store.Snapshot) (*Record, error) {
 	r := &Record{Snapshot: s}
 	if len(s.Data) == 0 { // by a version that knew no turns: a line of steps may begin here
