@@ -61,14 +61,14 @@ func (x *restore) findOut(ctx context.Context) error {
 // returns the session's newest restore, nil if there is none.
 func (x *restore) begin(ctx context.Context) (last *record, err error) {
 	m := x.m
-	head, err := m.newest(ctx, m.opts.Session)
+	head, err := m.records.Newest(m.opts.Session)
 	if err != nil || head == nil || head.Position() == 0 {
 		return nil, err
 	}
-	if x.tip, err = m.stepAt(ctx, head.Position(), m.opts.Session); err != nil {
+	if x.tip, err = m.records.StepAt(ctx, head.Position(), m.opts.Session); err != nil {
 		return nil, err
 	}
-	return m.lastRestore(ctx, head)
+	return m.records.LastRestore(ctx, head)
 }
 
 // checkHead refuses a restore across a change of the commit that is checked

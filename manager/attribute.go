@@ -2,14 +2,12 @@ package manager
 
 import (
 	"context"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/trees"
-	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -185,29 +183,6 @@ func diffsOf(changes []pathChange) (own, contested *Diff) {
 	return own, contested
 }
 
-// since yields the records of the worktree from the newest to the one after
-// seq, of all sessions, but those that were pruned: of these the state is not
-// known, and the next one is after a gap. Each pair is a record and nil, or nil
-// and the error that ends the sequence.
-func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) iter.Seq2[*record, error] {
-	return func(yield func(*record, error) bool) {
-		for newest > seq {
-			r, err := m.recordOrBefore(ctx, newest, func(*store.Snapshot) bool { return true })
-			if r == nil && err == nil || r != nil && r.Seq <= seq {
-				return
-			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if !r.Pruned && !yield(r, nil) {
-				return
-			}
-			newest = r.Facts.After
-		}
-	}
-}
-
 // stretches returns what happened in the windows of a turn after the record
 // seq of the worktree and up to newest, and what state the directory had
 // there. A turn that nobody announced has had every moment in which no other
@@ -215,7 +190,7 @@ func (m *FileSnapshotManager) since(ctx context.Context, newest, seq uint64) ite
 func (m *FileSnapshotManager) stretches(ctx context.Context, newest uint64, o *history.OpenTurn,
 	announced bool) ([]history.Stretch, error) {
 	var records []*record
-	for r, err := range m.since(ctx, newest, o.After) {
+	for r, err := range m.records.Since(ctx, newest, o.After) {
 		if err != nil {
 			return nil, err
 		}

@@ -288,7 +288,7 @@ func (b *blamer) collect() (err error) {
 		b.turns[t.Session] = t.Turn
 	}
 	var newer *record
-	for r, err := range m.since(b.ctx, b.x.o.newestSeq(), max(b.oldest, 1)-1) {
+	for r, err := range m.records.Since(b.ctx, b.x.o.newestSeq(), max(b.oldest, 1)-1) {
 		if err != nil {
 			return err
 		}
@@ -626,7 +626,7 @@ func (m *FileSnapshotManager) markedFiles(ctx context.Context) (map[string][]int
 
 // newestMarked returns the session's newest restore that has left markers, nil if none has.
 func (m *FileSnapshotManager) newestMarked(ctx context.Context, head *record) (*record, error) {
-	r, err := m.lastRestore(ctx, head)
+	r, err := m.records.LastRestore(ctx, head)
 	if r == nil || err != nil || len(r.Facts.Marked) > 0 {
 		return r, err
 	}
@@ -639,10 +639,10 @@ func (m *FileSnapshotManager) markedBefore(ctx context.Context, r *record) (*rec
 	for {
 		var err error
 		if r.Facts.Marks == 0 {
-			r, err = m.restoreBefore(ctx, r)
+			r, err = m.records.RestoreBefore(ctx, r)
 		} else {
 			session := r.Session
-			r, err = m.recordOrBefore(ctx, r.Facts.Marks, func(s *store.Snapshot) bool {
+			r, err = m.records.OrBefore(ctx, r.Facts.Marks, func(s *store.Snapshot) bool {
 				return s.Session == session && (s.Kind == history.KindRestore || s.Kind == history.KindStart)
 			})
 		}

@@ -254,7 +254,7 @@ func TestMarkedReadsFew(t *testing.T) {
 		t.Helper()
 		o := b.open("s")
 		got, err := o.Marked(t.Context())
-		if n := len(o.loaded); err != nil || !slices.Equal(got, want) || n > 4 {
+		if n := o.records.Len(); err != nil || !slices.Equal(got, want) || n > 4 {
 			t.Errorf("marked: %q, %v, want %q, from %d records", got, err, want, n)
 		}
 	}

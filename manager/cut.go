@@ -67,7 +67,7 @@ func (sc *stepChange) cutsOnly(list []stepChange, is func(*record) bool) bool {
 // turnOf returns the turn that made a change, or one of those that it cuts.
 func (s *standings) turnOf(ctx context.Context, sc *stepChange) (*record, error) {
 	if cuts := sc.r.CutAt(sc.c.path); sc.r.IsJoint() && len(cuts) > 0 {
-		return s.l.m.stepAt(ctx, cuts[0].Turn, sc.r.Session)
+		return s.l.m.records.StepAt(ctx, cuts[0].Turn, sc.r.Session)
 	}
 	return sc.r, nil
 }
@@ -265,7 +265,7 @@ func (x *restore) windowsBefore(ctx context.Context, sc stepChange, list []merge
 	if sc.r.Behind == nil || len(list) == 0 {
 		return 0, nil, false, nil
 	}
-	turn, err := x.m.record(ctx, sc.r.Seq)
+	turn, err := x.m.records.Record(ctx, sc.r.Seq)
 	if err != nil {
 		return 0, nil, false, err
 	}
@@ -513,7 +513,7 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, i
 			continue
 		}
 		seen[c.Turn] = true
-		r, err := x.m.record(ctx, c.Turn)
+		r, err := x.m.records.Record(ctx, c.Turn)
 		if err != nil {
 			return nil, err
 		}

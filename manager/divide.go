@@ -31,7 +31,7 @@ func (o *look) catchUp(ctx context.Context) error {
 	if o.head.Facts.From != 0 { // of a restore: the part that it goes back from
 		seq = o.head.Facts.From
 	}
-	part, err := o.m.stepAt(ctx, seq, o.session)
+	part, err := o.m.records.StepAt(ctx, seq, o.session)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func (h *hooked) do(steps string) {
 		case strings.HasPrefix(step, "+"):
 			h.tool(func(*FileSnapshotManager) { h.write(step[1:], "agent") })
 		case step == "look":
-			head, err := h.open("s").newest(h.Context(), "s")
+			head, err := h.open("s").records.Newest("s")
 			if err != nil {
 				h.Fatal(err)
 			}

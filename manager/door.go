@@ -176,7 +176,7 @@ func (m door) CutOff(ctx context.Context) (restore, edit bool, err error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return false, false, err
 	}
-	last, err := m.newest(ctx, cas.AnySession)
+	last, err := m.records.Newest(cas.AnySession)
 	if err != nil {
 		return false, false, err
 	}
@@ -188,18 +188,18 @@ func (m door) CutOff(ctx context.Context) (restore, edit bool, err error) {
 func (m door) Restores(ctx context.Context) (undo, redo, cutOff *store.Snapshot, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	last, err := m.newest(ctx, cas.AnySession)
+	last, err := m.records.Newest(cas.AnySession)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if last != nil && last.Kind == history.KindIntent {
 		cutOff = last.Snapshot
 	}
-	head, err := m.newest(ctx, m.opts.Session)
+	head, err := m.records.Newest(m.opts.Session)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if last, err = m.lastRestore(ctx, head); err != nil {
+	if last, err = m.records.LastRestore(ctx, head); err != nil {
 		return nil, nil, nil, err
 	}
 	toUndo, toRedo := last.Lists()
@@ -226,7 +226,7 @@ func (m door) NextBack(ctx context.Context, redo bool) ([]*store.Snapshot, error
 		}
 		last := head // of one that was cut off its intent says what will be on the lists
 		if head.Kind != history.KindIntent {
-			if last, err = m.lastRestore(ctx, head); err != nil {
+			if last, err = m.records.LastRestore(ctx, head); err != nil {
 				return nil, err
 			}
 		}

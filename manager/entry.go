@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/session"
@@ -83,10 +82,10 @@ type offer struct {
 // that ends it yields at most so many as limit says.
 func (m *FileSnapshotManager) offers(ctx context.Context, l *line, result *Result, limit int) iter.Seq2[offer, error] {
 	return func(yield func(offer, error) bool) {
-		head, err := m.newest(ctx, m.opts.Session)
+		head, err := m.records.Newest(m.opts.Session)
 		var untold []*record
 		if err == nil {
-			untold, err = m.untold(ctx, head)
+			untold, err = m.records.Untold(ctx, head)
 		}
 		if err != nil {
 			yield(offer{}, err)
@@ -130,7 +129,7 @@ func (m *FileSnapshotManager) Told(ctx context.Context, seq uint64, entryID stri
 		return err
 	}
 	defer unlock()
-	r, err := m.record(ctx, seq)
+	r, err := m.records.Record(ctx, seq)
 	if err == nil && (r.Session != m.opts.Session || r.Worktree != m.project.Worktree ||
 		r.Kind != history.KindStep && r.Kind != history.KindRestore) {
 		err = fmt.Errorf("%w: it is none of the session's", ErrUnknown)
@@ -210,56 +209,6 @@ func (m *FileSnapshotManager) isFree(ctx context.Context, id string, r *record) 
 	return nil
 }
 
-// untold returns the steps that no log has been given, oldest first. head is
-// the session's newest record, or nil.
-func (m *FileSnapshotManager) untold(ctx context.Context, head *record) ([]*record, error) {
-	var list []*record
-	for r, err := range m.untoldBack(ctx, head) {
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, r)
-	}
-	slices.Reverse(list)
-	return list, nil
-}
-
-// newestUntold returns the number of the newest step that no log has been
-// given, 0 if there is none.
-func (m *FileSnapshotManager) newestUntold(ctx context.Context, head *record) (uint64, error) {
-	for r, err := range m.untoldBack(ctx, head) {
-		if err != nil {
-			return 0, err
-		}
-		return r.Seq, nil
-	}
-	return 0, nil
-}
-
-// untoldBack yields the steps that no log has been given, newest first. Each
-// record knows the one that was the newest when it was made; some of those may
-// have been told since. A pair is a record and nil, or nil and the error that
-// ends the sequence.
-func (m *FileSnapshotManager) untoldBack(ctx context.Context, head *record) iter.Seq2[*record, error] {
-	return func(yield func(*record, error) bool) {
-		for r := head; r != nil; {
-			if r.IsUntold() && !yield(r, nil) || r.Facts.Untold == 0 {
-				return
-			}
-			var err error
-			r, err = m.recordOrBefore(ctx, r.Facts.Untold, ofSession(head.Session))
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-		}
-	}
-}
-
-func ofSession(session string) func(*store.Snapshot) bool {
-	return func(s *store.Snapshot) bool { return s.Session == session }
-}
-
 // bind records which entry of the runtime's log a step has, unless it was pruned. If the
 // log itself has the entry, it leads to the step, and a power cut may take the record.
 func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string, isLogged bool) error {
@@ -269,9 +218,10 @@ func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string,
 	// Those before it may have been told since. Of a runtime that tells each step
 	// after the next one the chain would lead over all of them.
 	if r.Facts.Untold != 0 {
-		before, err := m.recordOrBefore(ctx, r.Facts.Untold, ofSession(r.Session))
+		isOwn := func(s *store.Snapshot) bool { return s.Session == r.Session }
+		before, err := m.records.OrBefore(ctx, r.Facts.Untold, isOwn)
 		if err == nil {
-			amended.Facts.Untold, err = m.newestUntold(ctx, before)
+			amended.Facts.Untold, err = m.records.NewestUntold(ctx, before)
 		}
 		if err != nil {
 			return err
@@ -289,14 +239,14 @@ func (m *FileSnapshotManager) bind(ctx context.Context, r *record, entry string,
 	if err != nil {
 		return err
 	}
-	m.loaded[r.Seq] = amended
+	m.records.Remember(amended)
 	return nil
 }
 
 // nameUntold gives entries of ours to the steps that no log has been given: turns that
 // were cut off, of a session that no runtime keeps a log of. head is its newest record.
 func (m *FileSnapshotManager) nameUntold(ctx context.Context, head *record) error {
-	untold, err := m.untold(ctx, head)
+	untold, err := m.records.Untold(ctx, head)
 	for _, r := range untold {
 		var id string
 		if id, err = m.newEntryID(ctx); err == nil {

@@ -149,7 +149,7 @@ func TestGuardStands(t *testing.T) {
 	b.write("user", "user")
 	b.initialize(m)
 	b.turn(m, func() { b.write("agent", "agent") })
-	head, err := m.newest(t.Context(), "s")
+	head, err := m.records.Newest("s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestGuardStands(t *testing.T) {
 			t.Errorf("preview %v: %v, want an internal error", preview, err)
 		}
 		b.expectFiles(before)
-		if now, err := m.newest(t.Context(), "s"); err != nil || now.Seq != head.Seq {
+		if now, err := m.records.Newest("s"); err != nil || now.Seq != head.Seq {
 			t.Errorf("preview %v: something is on record: %+v, %v", preview, now, err)
 		}
 	}

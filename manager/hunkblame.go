@@ -51,7 +51,7 @@ func (b *hunkBlamer) all(ctx context.Context) error {
 		x.tip, err = l.tip(ctx)
 	}
 	if err == nil {
-		x.o.last, err = m.newest(ctx, cas.AnySession)
+		x.o.last, err = m.records.Newest(cas.AnySession)
 	}
 	if err == nil {
 		x.o.turns, _, err = m.readTurns()

@@ -307,7 +307,7 @@ func (l *line) hunkedBy(ctx context.Context, rev string) (turns []int, files []h
 	case r == nil && p.Snapshot == nil:
 		return nil, nil, fmt.Errorf("%w: a tree, and not a turn of the session", ErrUnknown)
 	case r == nil:
-		if r, err = m.record(ctx, p.Snapshot.Seq); err != nil {
+		if r, err = m.records.Record(ctx, p.Snapshot.Seq); err != nil {
 			return nil, nil, err
 		}
 	}

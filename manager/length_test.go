@@ -63,7 +63,7 @@ func TestLongSession(t *testing.T) {
 				if err := end(); err != nil {
 					t.Fatal(err)
 				}
-				return len(m.loaded)
+				return m.records.Len()
 			}
 			var few [2]int
 			for i := range 200 {

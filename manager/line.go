@@ -27,68 +27,6 @@ func loggedData(r *record) *StepSnapshotData {
 	return d
 }
 
-// record returns a record by its number. Records do not change, but for the
-// entry that a step gets.
-func (m *FileSnapshotManager) record(ctx context.Context, seq uint64) (*record, error) {
-	if r := m.loaded[seq]; r != nil {
-		return r, nil
-	}
-	s, err := m.store.Snapshot(ctx, seq)
-	if err != nil {
-		return nil, err
-	}
-	r, err := history.Read(s)
-	if err != nil {
-		return nil, err
-	}
-	if len(m.loaded) >= maxLoaded {
-		clear(m.loaded)
-	}
-	if r.Entry != "" || r.Kind != history.KindStep {
-		m.loaded[seq] = r
-	}
-	return r, nil
-}
-
-// maxLoaded bounds the records that are kept, of about a kilobyte each.
-const maxLoaded = 4096
-
-// stepAt returns the step, or the start, of a number that a record of a session
-// has named. If damage took it, it is the one before it of that session: what
-// is lost costs itself, not what comes after. If there is none, it is a start
-// of which nothing else is known.
-func (m *FileSnapshotManager) stepAt(ctx context.Context, seq uint64, session string) (*record, error) {
-	r, err := m.recordOrBefore(ctx, seq, func(s *store.Snapshot) bool {
-		return s.Session == session && (s.Kind == history.KindStep || s.Kind == history.KindEmpty ||
-			s.Kind == history.KindStart)
-	})
-	if r == nil && err == nil {
-		r = &record{Snapshot: &store.Snapshot{Seq: seq, Kind: history.KindStart, Session: session,
-			Worktree: m.project.Worktree}}
-	}
-	return r, err
-}
-
-// recordOrBefore returns the record of a number or, if it is lost, the newest
-// one before it in the worktree that fits; nil if there is none.
-func (m *FileSnapshotManager) recordOrBefore(ctx context.Context, seq uint64,
-	fits func(*store.Snapshot) bool) (*record, error) {
-	r, err := m.record(ctx, seq)
-	if !errors.Is(err, store.ErrNotFound) {
-		return r, err
-	}
-	m.log.Warn("record is lost: see the store's check", "seq", seq)
-	for s, err := range m.store.Snapshots(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		if s.Seq < seq && s.Worktree == m.project.Worktree && fits(s) {
-			return history.Read(s)
-		}
-	}
-	return nil, nil
-}
-
 // link gives a turn its place in the line of turns. Beside the position before
 // it each knows one further back, chosen so that any is found in a number of
 // hops that grows with the logarithm of their number (Myers, An applicative
@@ -98,7 +36,7 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if r.Facts.Prev == 0 {
 		return nil
 	}
-	prev, err := m.stepAt(ctx, r.Facts.Prev, r.Session)
+	prev, err := m.records.StepAt(ctx, r.Facts.Prev, r.Session)
 	if err != nil {
 		return err
 	}
@@ -112,14 +50,14 @@ func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
 	if r.Facts.Jump = prev.Seq; prev.Facts.Jump == 0 {
 		return nil
 	}
-	jump, err := m.stepAt(ctx, prev.Facts.Jump, prev.Session)
+	jump, err := m.records.StepAt(ctx, prev.Facts.Jump, prev.Session)
 	if err != nil {
 		return err
 	}
 	if jump.Facts.Jump == 0 {
 		return nil
 	}
-	further, err := m.stepAt(ctx, jump.Facts.Jump, jump.Session)
+	further, err := m.records.StepAt(ctx, jump.Facts.Jump, jump.Session)
 	if err != nil {
 		return err
 	}
@@ -142,7 +80,7 @@ func (m *FileSnapshotManager) turnAt(ctx context.Context, at *record) (*record, 
 	case r == nil || slices.Contains(d.Without, r.Seq):
 		return l.turnAt(ctx, at)
 	case len(d.With) > 0 && d.With[0] > r.Seq:
-		return m.stepAt(ctx, d.With[0], at.Session)
+		return m.records.StepAt(ctx, d.With[0], at.Session)
 	}
 	return r, nil
 }
@@ -168,11 +106,11 @@ func (m *FileSnapshotManager) line(ctx context.Context) (*line, error) {
 // lineOf returns the session's line by a log.
 func (m *FileSnapshotManager) lineOf(ctx context.Context, log *session.Tree) (*line, error) {
 	l := &line{m: m, log: log}
-	head, err := m.newest(ctx, m.opts.Session)
+	head, err := m.records.Newest(m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
-	untold, err := m.newestUntold(ctx, head)
+	untold, err := m.records.NewestUntold(ctx, head)
 	l.hasWaiting = untold != 0 || len(l.index().late) > 0
 	return l, err
 }
@@ -182,13 +120,13 @@ func (m *FileSnapshotManager) lineOf(ctx context.Context, log *session.Tree) (*l
 // say so, wherever the conversation is. Only of a session that has recorded no
 // turn here the log says it: that came from elsewhere.
 func (l *line) tip(ctx context.Context) (*record, error) {
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+	head, err := l.m.records.Newest(l.m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
 	var tip *record
 	if head != nil && head.Position() != 0 {
-		if tip, err = l.m.stepAt(ctx, head.Position(), head.Session); err != nil {
+		if tip, err = l.m.records.StepAt(ctx, head.Position(), head.Session); err != nil {
 			return nil, err
 		}
 	}
@@ -254,7 +192,7 @@ func (l *line) recorded(ctx context.Context, tip *record) (uint64, error) {
 	if tip != nil {
 		return tip.Seq, nil
 	}
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+	head, err := l.m.records.Newest(l.m.opts.Session)
 	if err != nil || head == nil {
 		return 0, err
 	}
@@ -273,11 +211,11 @@ func (l *line) waiting(ctx context.Context, path []*session.Entry, after bool) (
 	if len(path) > 0 {
 		id = path[len(path)-1].ID
 	}
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+	head, err := l.m.records.Newest(l.m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
-	untold, err := l.m.untold(ctx, head)
+	untold, err := l.m.records.Untold(ctx, head)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +284,7 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 		return nil, fmt.Errorf("step-snapshot %q: %w: its data is not ours", e.ID, ErrUnknown)
 	}
 	if s.Seq != 0 {
-		r, err := l.m.record(ctx, s.Seq)
+		r, err := l.m.records.Record(ctx, s.Seq)
 		switch {
 		case errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat): // an entry from elsewhere
 		case err != nil:
@@ -369,7 +307,7 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 	switch {
 	case r.Kind == history.KindStart && r.Facts.Fork != 0:
-		return l.m.stepAt(ctx, r.Facts.Fork, r.Session)
+		return l.m.records.StepAt(ctx, r.Facts.Fork, r.Session)
 	case r.Kind == history.KindStart:
 		return nil, nil
 	case r.Seq == 0:
@@ -385,7 +323,7 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 	case r.Facts.Prev == 0:
 		return nil, nil
 	}
-	prev, err := l.m.stepAt(ctx, r.Facts.Prev, r.Session)
+	prev, err := l.m.records.StepAt(ctx, r.Facts.Prev, r.Session)
 	if err != nil || l.log == nil {
 		return prev, err
 	}
@@ -419,7 +357,7 @@ func (l *line) stepBefore(ctx context.Context, r *record) (*record, error) {
 	for {
 		var err error
 		if r.Facts.Step != 0 {
-			r, err = l.m.stepAt(ctx, r.Facts.Step, r.Session)
+			r, err = l.m.records.StepAt(ctx, r.Facts.Step, r.Session)
 		} else {
 			r, err = l.prev(ctx, r)
 		}
@@ -496,7 +434,7 @@ func (l *line) start(ctx context.Context) (*record, error) {
 // is if no log has steps before it.
 func (l *line) startOf(ctx context.Context, r *record) (*record, error) {
 	if r.Seq != 0 && r.Start() != 0 {
-		return l.m.stepAt(ctx, r.Start(), r.Session)
+		return l.m.records.StepAt(ctx, r.Start(), r.Session)
 	}
 	if r.Base.IsZero() {
 		return nil, fmt.Errorf("start of session %q: %w", l.m.opts.Session, ErrUnknown)
@@ -532,7 +470,7 @@ func (l *line) forkedAt(ctx context.Context) (*record, error) {
 		if r.Seq == 0 || r.Session == l.m.opts.Session {
 			return nil, nil
 		}
-		return l.m.stepAt(ctx, r.Position(), r.Session)
+		return l.m.records.StepAt(ctx, r.Position(), r.Session)
 	}
 	return nil, nil
 }
@@ -559,7 +497,7 @@ func (l *line) restoreOf(ctx context.Context, e *session.Entry) (*record, error)
 		d.SnapshotSeq == 0 {
 		return nil, nil
 	}
-	r, err := l.m.record(ctx, d.SnapshotSeq)
+	r, err := l.m.records.Record(ctx, d.SnapshotSeq)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrFormat) ||
 		err == nil && (r.Kind != history.KindRestore || r.Tree != d.TreeHash) {
 		return nil, nil

@@ -123,7 +123,7 @@ func (m *FileSnapshotManager) adopt(ctx context.Context, entries *session.Tree) 
 
 // adoptEntry records the entry that a log has for a step, if none is on record.
 func (m *FileSnapshotManager) adoptEntry(ctx context.Context, r *record) error {
-	old, err := m.record(ctx, r.Seq)
+	old, err := m.records.Record(ctx, r.Seq)
 	if err != nil || old.Entry != "" {
 		return err
 	}
@@ -154,7 +154,7 @@ func (m *FileSnapshotManager) needs(ctx context.Context, r *record, want map[sto
 	for _, state := range append([]store.State{r.Base, r.State()}, r.Also...) {
 		want[state] = true
 	}
-	start, err := m.stepAt(ctx, r.Start(), r.Session)
+	start, err := m.records.StepAt(ctx, r.Start(), r.Session)
 	if err == nil && !start.Pruned {
 		want[start.State()] = true
 	}
@@ -165,13 +165,13 @@ func (m *FileSnapshotManager) needs(ctx context.Context, r *record, want map[sto
 // long as it is.
 func (m *FileSnapshotManager) pin(ctx context.Context, want map[store.State]bool) (err error) {
 	delete(want, store.State{})
-	head, err := m.newest(ctx, m.opts.Session)
+	head, err := m.records.Newest(m.opts.Session)
 	if err != nil {
 		return err
 	}
 	if head != nil {
 		for _, seq := range append(slices.Clone(head.Facts.Pins), head.Seq) {
-			r, err := m.record(ctx, seq)
+			r, err := m.records.Record(ctx, seq)
 			if err != nil && !errors.Is(err, store.ErrNotFound) {
 				return err
 			}
@@ -296,11 +296,11 @@ func (l *line) search(ctx context.Context, e *session.Entry, oldest bool,
 		}
 		queue = append(l.log.Children(e.ID), queue...)
 	}
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+	head, err := l.m.records.Newest(l.m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
-	untold, err := l.m.untold(ctx, head)
+	untold, err := l.m.records.Untold(ctx, head)
 	if err != nil {
 		return nil, err
 	}

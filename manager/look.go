@@ -168,8 +168,8 @@ func (m *FileSnapshotManager) under(ctx context.Context, t *history.Turns) (*loo
 	if o.w, err = m.store.Begin(ctx); err != nil {
 		return nil, err
 	}
-	if o.last, err = m.newestIn(o.w, cas.AnySession); err == nil {
-		o.head, err = m.newestIn(o.w, m.opts.Session)
+	if o.last, err = m.records.NewestIn(o.w, cas.AnySession); err == nil {
+		o.head, err = m.records.NewestIn(o.w, m.opts.Session)
 	}
 	if err != nil {
 		o.close()
@@ -226,34 +226,6 @@ func (m *FileSnapshotManager) turnOptions() *capture.Options {
 	return &capture.Options{Limits: limits, Partial: true}
 }
 
-// newest returns the newest record of a session in the worktree, nil if there
-// is none.
-func (m *FileSnapshotManager) newest(ctx context.Context, session string) (*record, error) {
-	s, epoch, err := m.store.NewestNow(m.project.Worktree, session)
-	return m.newestOf(epoch, s, err)
-}
-
-// newestIn is newest as of when a look began, which nobody can have changed since: it
-// holds the lock on the turns.
-func (m *FileSnapshotManager) newestIn(w *cas.Writer, session string) (*record, error) {
-	s, err := w.Newest(m.project.Worktree, session)
-	return m.newestOf(w.Epoch(), s, err)
-}
-
-func (m *FileSnapshotManager) newestOf(epoch uint64, s *store.Snapshot, err error) (*record, error) {
-	if epoch != m.epoch { // what is remembered may have been pruned
-		clear(m.loaded)
-		m.epoch = epoch
-	}
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return history.Read(s)
-}
-
 // newestSeq returns the number of the worktree's newest record.
 func (o *look) newestSeq() uint64 {
 	if o.last == nil {
@@ -271,7 +243,7 @@ func (m *FileSnapshotManager) sincePoint(ctx context.Context, head *record) (*Po
 		return nil, err
 	}
 	p := pointOf(r)
-	last, err := m.lastRestore(ctx, head)
+	last, err := m.records.LastRestore(ctx, head)
 	if err == nil && last != nil && last.Seq > r.Seq && !last.State().IsZero() && !last.Pruned {
 		p.State = last.State()
 	}
@@ -282,7 +254,7 @@ func (m *FileSnapshotManager) sincePoint(ctx context.Context, head *record) (*Po
 // what the session began with.
 func (m *FileSnapshotManager) newestStep(ctx context.Context, r *record) (*record, error) {
 	l := &line{m: m}
-	r, err := m.stepAt(ctx, r.Step(), r.Session)
+	r, err := m.records.StepAt(ctx, r.Step(), r.Session)
 	for err == nil && r.Kind != history.KindStep {
 		var before *record
 		if before, err = l.stepBefore(ctx, r); before == nil {
@@ -408,7 +380,7 @@ func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error
 	if d.Prev == 0 {
 		d.Prev = head.Step()
 	}
-	prev, err := m.stepAt(ctx, d.Prev, r.Session)
+	prev, err := m.records.StepAt(ctx, d.Prev, r.Session)
 	if err != nil {
 		return err
 	}
@@ -444,7 +416,7 @@ func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error
 			d.Marks = marked.Seq
 		}
 	}
-	d.Untold, err = m.newestUntold(ctx, head)
+	d.Untold, err = m.records.NewestUntold(ctx, head)
 	return err
 }
 

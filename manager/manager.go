@@ -114,15 +114,14 @@ type FileSnapshotManager struct {
 
 	busy chan struct{} // holds one while something is being changed, which then has mu, too, but during a capture
 
-	mu     sync.Mutex                       // guards the rest
-	file   *sessionlog.File                 // of Options.SessionFile
-	given  *session.Tree                    // by RebuildIndex
-	mayEnd bool                             // while it may end a turn of the session that no process holds
-	held   vfs.File                         // locked while a turn is open here
-	loaded map[uint64]*record               // records that were read
-	epoch  uint64                           // of the store when they were
-	steps  map[*session.Entry]*history.Step // step-snapshots of the log that were read; nil: not ours
-	index  *logIndex
+	mu      sync.Mutex       // guards the rest
+	file    *sessionlog.File // of Options.SessionFile
+	given   *session.Tree    // by RebuildIndex
+	mayEnd  bool             // while it may end a turn of the session that no process holds
+	held    vfs.File         // locked while a turn is open here
+	records *history.Records
+	steps   map[*session.Entry]*history.Step // step-snapshots of the log that were read; nil: not ours
+	index   *logIndex
 
 	reads map[string]string // hashes of files that were read to be edited
 
@@ -179,7 +178,8 @@ func newManager(e *Engine, wt *worktree, opts *Options) *FileSnapshotManager {
 	o.Limits.Time = cmp.Or(o.Limits.Time, e.opts.Limits.Time)
 	return &FileSnapshotManager{opts: o, engine: e, tree: wt, project: wt.project, store: wt.store,
 		log: e.opts.Logger, openDir: vfs.OpenDir,
-		busy: make(chan struct{}, 1), loaded: make(map[uint64]*record), steps: make(map[*session.Entry]*history.Step)}
+		busy: make(chan struct{}, 1), records: history.NewRecords(wt.store, wt.project.Worktree, e.opts.Logger),
+		steps: make(map[*session.Entry]*history.Step)}
 }
 
 // closeOwn closes what no other manager has.

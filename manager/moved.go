@@ -271,7 +271,7 @@ func (mv *mover) seenMoving(paths []string) (map[string]string, error) {
 	}
 	var windows []window // the newest first
 	var newer *record
-	for r, err := range m.since(mv.ctx, mv.x.o.newestSeq(), max(oldest, 1)-1) {
+	for r, err := range m.records.Since(mv.ctx, mv.x.o.newestSeq(), max(oldest, 1)-1) {
 		if err != nil {
 			return nil, err
 		}

@@ -137,14 +137,14 @@ func (l *line) navigation(ctx context.Context, target string) (nav *navigation, 
 // conversation returns the turn, or the start, at which the conversation stands of
 // a session without a log.
 func (m *FileSnapshotManager) conversation(ctx context.Context) (*record, error) {
-	head, err := m.newest(ctx, m.opts.Session)
+	head, err := m.records.Newest(m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
 	if head == nil {
 		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 	}
-	r, err := m.stepAt(ctx, head.Step(), m.opts.Session)
+	r, err := m.records.StepAt(ctx, head.Step(), m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (m *FileSnapshotManager) moveLeaf(ctx context.Context, l *line, target, lab
 		if o.head == nil || o.last == nil {
 			return fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 		}
-		last, err := m.lastRestore(ctx, o.head)
+		last, err := m.records.LastRestore(ctx, o.head)
 		if err != nil {
 			return err
 		}

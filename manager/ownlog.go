@@ -56,7 +56,7 @@ func (m *FileSnapshotManager) exportLog(ctx context.Context, last *session.Entry
 // missingFrom adds to our own log what it lacks of the session's line and of its restores,
 // and returns the entries.
 func (m *FileSnapshotManager) missingFrom(ctx context.Context, log *session.Tree) (entries []session.Entry, err error) {
-	head, err := m.newest(ctx, m.opts.Session)
+	head, err := m.records.Newest(m.opts.Session)
 	if err == nil && head == nil {
 		err = ErrNoSession
 	}
@@ -69,16 +69,16 @@ func (m *FileSnapshotManager) missingFrom(ctx context.Context, log *session.Tree
 		return ok && r.Facts.Own || r.Pruned
 	}
 	steps := &line{m: m}
-	r, err := m.stepAt(ctx, head.Step(), head.Session)
+	r, err := m.records.StepAt(ctx, head.Step(), head.Session)
 	for ; err == nil && r != nil && !(r.IsStep() && r.Facts.Own && isKnown(r)); r, err = steps.stepBefore(ctx, r) {
 		if r.Facts.Own && r.IsStep() { // no start without an entry, and no step that a runtime's log has
 			missing = append(missing, r)
 		}
 	}
 	if err == nil {
-		r, err = m.lastRestore(ctx, head)
+		r, err = m.records.LastRestore(ctx, head)
 	}
-	for ; err == nil && r != nil && !isKnown(r); r, err = m.restoreBefore(ctx, r) {
+	for ; err == nil && r != nil && !isKnown(r); r, err = m.records.RestoreBefore(ctx, r) {
 		if r.Facts.Own {
 			missing = append(missing, r)
 		}
@@ -103,7 +103,7 @@ func (m *FileSnapshotManager) missingFrom(ctx context.Context, log *session.Tree
 func (m *FileSnapshotManager) ownEntry(ctx context.Context, r *record, log *session.Tree) (*session.Entry, error) {
 	parent := ""
 	for seq := r.Facts.Prev; seq != 0 && parent == ""; {
-		up, err := m.stepAt(ctx, seq, r.Session)
+		up, err := m.records.StepAt(ctx, seq, r.Session)
 		if err != nil {
 			return nil, err
 		}

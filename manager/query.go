@@ -285,11 +285,11 @@ func (m *FileSnapshotManager) positionOf(ctx context.Context, p *Point) (*record
 	if p.Snapshot == nil {
 		return nil, fmt.Errorf("tree %s: %w: not a snapshot of the session", p.State.Tree.Short(), ErrUnknown)
 	}
-	r, err := m.record(ctx, p.Snapshot.Seq)
+	r, err := m.records.Record(ctx, p.Snapshot.Seq)
 	if err != nil {
 		return nil, err
 	}
-	return m.stepAt(ctx, r.Position(), r.Session)
+	return m.records.StepAt(ctx, r.Position(), r.Session)
 }
 
 // net tells what two states say of a path; a zero Status: it is the same.
@@ -320,7 +320,7 @@ func (m *FileSnapshotManager) addForeign(ctx context.Context, rows map[string]*M
 		low, high = high, low
 	}
 	var newer *record
-	for r, err := range m.since(ctx, high, low-1) {
+	for r, err := range m.records.Since(ctx, high, low-1) {
 		if err != nil {
 			return err
 		}

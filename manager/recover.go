@@ -30,7 +30,7 @@ func (x *restore) Ended(ctx context.Context, to change.Direction, now store.Stat
 		d.Reverts, d.Marked = nil, nil
 		d.Moves, d.OldLeaf, d.NewLeaf, d.Depth = nil, nil, nil, 0
 		d.Stay()
-		last, err := x.m.lastRestore(ctx, intent)
+		last, err := x.m.records.LastRestore(ctx, intent)
 		if err != nil {
 			return err
 		}

@@ -1123,7 +1123,7 @@ func TestManyUntoldSteps(t *testing.T) {
 			for i := range 40 {
 				b.failing(m, func() { b.write(fmt.Sprint("f", i), "1") })
 				if i == 20 {
-					r, err := m.newest(t.Context(), "s")
+					r, err := m.records.Newest("s")
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -311,7 +311,7 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+	head, err := l.m.records.Newest(l.m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +341,7 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 		return l.stepPoint(ctx, r)
 	}
 	var before *record // of the turns that were taken back
-	for o, err := range l.m.timeBack(ctx, head) {
+	for o, err := range l.m.records.TimeBack(ctx, head) {
 		if err != nil {
 			return nil, err
 		}
@@ -573,7 +573,7 @@ func (m *FileSnapshotManager) recordPoint(ctx context.Context, s *store.Snapshot
 	case r.Facts.Within != 0:
 		p.at = r
 	case r.Position() != 0:
-		p.at, err = m.stepAt(ctx, r.Position(), r.Session)
+		p.at, err = m.records.StepAt(ctx, r.Position(), r.Session)
 	}
 	return p, err
 }
@@ -725,13 +725,13 @@ func (l *line) candidate(ctx context.Context, tip *record, past map[string]uint6
 // and those that it was forked from, each with the number of the newest that does.
 func (l *line) past(ctx context.Context) (map[string]uint64, error) {
 	past := map[string]uint64{l.m.opts.Session: math.MaxUint64}
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+	head, err := l.m.records.Newest(l.m.opts.Session)
 	for head != nil && err == nil {
 		var start *record
-		if start, err = l.m.stepAt(ctx, head.Begin(), head.Session); err != nil || start.Facts.Fork == 0 {
+		if start, err = l.m.records.StepAt(ctx, head.Begin(), head.Session); err != nil || start.Facts.Fork == 0 {
 			break
 		}
-		if head, err = l.m.stepAt(ctx, start.Facts.Fork, start.Session); err == nil {
+		if head, err = l.m.records.StepAt(ctx, start.Facts.Fork, start.Session); err == nil {
 			past[head.Session] = max(past[head.Session], head.Seq)
 		}
 	}
@@ -751,11 +751,11 @@ func boolCompare(a, b bool) int {
 // position returns the number of the record that a turn would build on, and what
 // number it would have. w is that of the look.
 func (l *line) position(ctx context.Context, w *cas.Writer) (prev uint64, turn int, err error) {
-	head, err := l.m.newestIn(w, l.m.opts.Session)
+	head, err := l.m.records.NewestIn(w, l.m.opts.Session)
 	if err != nil || head == nil {
 		return 0, 0, err
 	}
-	at, err := l.m.stepAt(ctx, head.Position(), head.Session)
+	at, err := l.m.records.StepAt(ctx, head.Position(), head.Session)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -769,7 +769,7 @@ func (l *line) nextTurn(ctx context.Context, head *record) (int, error) {
 	next := head.Facts.Next
 	// A version that did not remember it has had turns, or they were taken back.
 	if next == 0 && (head.Step() != head.Begin() || head.Facts.Restored != 0 || head.Kind == history.KindRestore) {
-		for r, err := range l.m.ownBack(ctx, head) {
+		for r, err := range l.m.records.OwnBack(ctx, head) {
 			if err != nil {
 				return 0, err
 			}

@@ -381,7 +381,7 @@ func TestFinishRestoreLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.holds("g", "the user's")
-		last, err := m.newest(t.Context(), "s")
+		last, err := m.records.Newest("s")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -588,11 +588,11 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 		case maps.Equal(want, now):
 			// Whether it was recorded does not show. Undo and redo without a
 			// change are recorded.
-			head, err := rm.m.newest(rm.Context(), "s")
+			head, err := rm.m.records.Newest("s")
 			if err != nil {
 				rm.Fatal(err)
 			}
-			last, err := rm.m.lastRestore(rm.Context(), head)
+			last, err := rm.m.records.LastRestore(rm.Context(), head)
 			if err != nil {
 				rm.Fatal(err)
 			}
@@ -635,11 +635,11 @@ func (rm *restoreModel) try(what string, wants map[string]rmWant, policy rollbac
 
 // recordOr returns the session's newest restore.
 func (r *RestoreResult) recordOr(rm *restoreModel) *record {
-	head, err := rm.m.newest(rm.Context(), "s")
+	head, err := rm.m.records.Newest("s")
 	if err != nil {
 		rm.Fatal(err)
 	}
-	last, err := rm.m.lastRestore(rm.Context(), head)
+	last, err := rm.m.records.LastRestore(rm.Context(), head)
 	if err != nil {
 		rm.Fatal(err)
 	}
@@ -653,7 +653,7 @@ func (rm *restoreModel) count(last *record) (n int) {
 			n++
 		}
 		var err error
-		if r, err = rm.m.restoreBefore(rm.Context(), r); err != nil {
+		if r, err = rm.m.records.RestoreBefore(rm.Context(), r); err != nil {
 			rm.Fatal(err)
 		}
 	}

@@ -290,7 +290,7 @@ func TestManyPathsBehindATurn(t *testing.T) {
 	for i := range n {
 		tb.holds(name(i), "0")
 	}
-	head, err := m.newest(t.Context(), "s")
+	head, err := m.records.Newest("s")
 	if err != nil || len(head.Facts.Took) != n {
 		t.Fatalf("the joint: %+v, %v", head, err)
 	}

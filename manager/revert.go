@@ -208,11 +208,11 @@ func (l *line) turnOfEntry(ctx context.Context, e *session.Entry) (int, error) {
 // first. A turn that was divided has several; one that nothing is on record of changed
 // nothing.
 func (l *line) turnsOf(ctx context.Context, numbers []int) (turns []*record, err error) {
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+	head, err := l.m.records.Newest(l.m.opts.Session)
 	if err != nil {
 		return nil, err
 	}
-	for r, err := range l.m.timeBack(ctx, head) {
+	for r, err := range l.m.records.TimeBack(ctx, head) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -375,11 +375,11 @@ func (x *restore) takenBackError(ctx context.Context, l *line, turn *record, pat
 	if path != "" {
 		what = fmt.Sprintf("what %s did to %q", what, path)
 	}
-	head, err := x.m.newest(ctx, x.m.opts.Session)
+	head, err := x.m.records.Newest(x.m.opts.Session)
 	if err != nil {
 		return err
 	}
-	for r, err := range x.m.ownBack(ctx, head) {
+	for r, err := range x.m.records.OwnBack(ctx, head) {
 		if err != nil {
 			return err
 		}

@@ -40,11 +40,11 @@ func (m *FileSnapshotManager) sinceLast(ctx context.Context, head *record) (stri
 	if err != nil {
 		return "", err
 	}
-	from, err := m.stepAt(ctx, oldest.Facts.From, oldest.Session)
+	from, err := m.records.StepAt(ctx, oldest.Facts.From, oldest.Session)
 	if err != nil {
 		return "", err
 	}
-	to, err := m.stepAt(ctx, newest.Position(), newest.Session)
+	to, err := m.records.StepAt(ctx, newest.Position(), newest.Session)
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +104,7 @@ func (l *line) movedAnywhere(ctx context.Context, from, to *record) (went, came 
 					if slices.ContainsFunc(list, func(o stepChange) bool { return o.r.Seq == cut.Turn }) {
 						continue
 					}
-					r, err := l.m.record(ctx, cut.Turn)
+					r, err := l.m.records.Record(ctx, cut.Turn)
 					if err != nil {
 						return nil, nil, err
 					}
@@ -137,7 +137,7 @@ func wholeAndPartText(whole, some []int) string {
 // restoresSince returns the restores since the session's last turn, but for those of tools
 // of a turn, newest first.
 func (m *FileSnapshotManager) restoresSince(ctx context.Context, head *record) (list []*record, err error) {
-	for r, err := range m.ownBack(ctx, head) {
+	for r, err := range m.records.OwnBack(ctx, head) {
 		switch {
 		case err != nil:
 			return nil, err

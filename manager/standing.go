@@ -17,7 +17,7 @@ import (
 
 // This file answers where a path stands in a session: which of the session's
 // changes are in, and what is expected to be there. Both are read off the
-// records. A position is a record from which others lead back, newest first: a
+//  A position is a record from which others lead back, newest first: a
 // turn to what it was built on, a start to the line that it was forked from. A
 // restore moves the position to another one. Where it could not do so for every
 // path it is a joint: a position from which some paths go back another way than
@@ -74,7 +74,7 @@ func (t *trail) settle(ctx context.Context) error {
 		}
 		t.passOver(without)
 		var err error
-		if t.at, err = t.l.m.stepAt(ctx, to, j.Session); err != nil {
+		if t.at, err = t.l.m.records.StepAt(ctx, to, j.Session); err != nil {
 			return err
 		}
 	}
@@ -85,7 +85,7 @@ func (t *trail) settle(ctx context.Context) error {
 // it goes on.
 func (t *trail) beside(ctx context.Context, turns []uint64) error {
 	for _, seq := range turns {
-		r, err := t.l.m.record(ctx, seq)
+		r, err := t.l.m.records.Record(ctx, seq)
 		isLost := errors.Is(err, store.ErrNotFound) // it costs itself
 		if err != nil && !isLost {
 			return err
@@ -243,7 +243,7 @@ func (l *line) foundBy(ctx context.Context, r *record) (*record, error) {
 	case r.Behind != nil:
 		return r.Behind, nil
 	case r.IsJoint():
-		return l.m.stepAt(ctx, r.Facts.From, r.Session)
+		return l.m.records.StepAt(ctx, r.Facts.From, r.Session)
 	}
 	return l.prev(ctx, r)
 }
@@ -311,7 +311,7 @@ func (l *line) way(ctx context.Context, from, to *record) (back, forth []*record
 func (l *line) ancestor(ctx context.Context, r *record, is func(*record) bool) (*record, error) {
 	for !is(r) && !r.TurnsLine() {
 		if l.log == nil && r.Facts.Jump != 0 {
-			jump, err := l.m.stepAt(ctx, r.Facts.Jump, r.Session)
+			jump, err := l.m.records.StepAt(ctx, r.Facts.Jump, r.Session)
 			if err != nil {
 				return nil, err
 			}
@@ -874,7 +874,7 @@ func hasRecord(list []*record, seq uint64) bool {
 // anyAt reports whether one of the turns with these numbers has changed a path.
 func (s *standings) anyAt(ctx context.Context, turns []uint64, path string) (bool, error) {
 	for _, seq := range turns {
-		r, err := s.l.m.record(ctx, seq)
+		r, err := s.l.m.records.Record(ctx, seq)
 		if err != nil {
 			return false, err
 		}

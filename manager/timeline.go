@@ -153,11 +153,11 @@ func (tl *timeline) run(ctx context.Context) error {
 		}
 	}
 	tl.line, tl.parts = l.trail(tip, ""), l.parts(tip)
-	head, err := l.m.newest(ctx, l.m.opts.Session)
+	head, err := l.m.records.Newest(l.m.opts.Session)
 	if err != nil {
 		return err
 	}
-	for r, err := range l.m.ownBack(ctx, head) {
+	for r, err := range l.m.records.OwnBack(ctx, head) {
 		if err = errors.Join(err, context.Cause(ctx)); err == nil && r.Kind == history.KindStart {
 			break
 		}
@@ -217,11 +217,11 @@ func (l *line) effect(ctx context.Context, r *record, path string) (back, forth 
 	if r.Facts.From == 0 {
 		return nil, nil, nil
 	}
-	from, err := m.stepAt(ctx, r.Facts.From, r.Session)
+	from, err := m.records.StepAt(ctx, r.Facts.From, r.Session)
 	if err != nil {
 		return nil, nil, err
 	}
-	to, err := m.stepAt(ctx, r.Position(), r.Session)
+	to, err := m.records.StepAt(ctx, r.Position(), r.Session)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -307,7 +307,7 @@ func (l *line) builtOn(ctx context.Context, r *record) (uint64, error) {
 	if r.Facts.Prev == 0 {
 		return 0, nil
 	}
-	prev, err := l.m.stepAt(ctx, r.Facts.Prev, r.Session)
+	prev, err := l.m.records.StepAt(ctx, r.Facts.Prev, r.Session)
 	if err != nil {
 		return 0, err
 	}
@@ -480,7 +480,7 @@ func (tl *timeline) inherited(ctx context.Context, head *record) error {
 		}
 		switch {
 		case r.Kind == history.KindStart && r.Facts.Fork != 0:
-			from, err := l.m.stepAt(ctx, r.Facts.Fork, r.Session)
+			from, err := l.m.records.StepAt(ctx, r.Facts.Fork, r.Session)
 			if err != nil {
 				return err
 			}
@@ -500,7 +500,7 @@ func (tl *timeline) inherited(ctx context.Context, head *record) error {
 // offline lists what a session found after one of its records that no turn did,
 // down from another.
 func (tl *timeline) offline(ctx context.Context, after, newer *record) error {
-	for r, err := range tl.l.m.ownBack(ctx, newer) {
+	for r, err := range tl.l.m.records.OwnBack(ctx, newer) {
 		if err != nil || r.Seq <= after.Seq {
 			return err
 		}
@@ -511,11 +511,6 @@ func (tl *timeline) offline(ctx context.Context, after, newer *record) error {
 		}
 	}
 	return nil
-}
-
-// before returns the session's record before another; nil if all are lost.
-func (m *FileSnapshotManager) before(ctx context.Context, r *record) (*record, error) {
-	return m.recordOrBefore(ctx, r.Parent, func(s *store.Snapshot) bool { return s.Session == r.Session })
 }
 
 func (m *FileSnapshotManager) momentOf(r *record) *Moment {
@@ -614,13 +609,13 @@ func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s
 	}
 	info.Worked = info.Worked || r.Kind == history.KindRestore || r.Facts.Restored != 0
 	turns := r.Next()
-	at, err := m.record(ctx, r.Position())
+	at, err := m.records.Record(ctx, r.Position())
 	if err != nil {
 		return err
 	}
 	first := r
 	if r.Facts.First != 0 {
-		if first, err = m.stepAt(ctx, r.Facts.First, r.Session); err != nil {
+		if first, err = m.records.StepAt(ctx, r.Facts.First, r.Session); err != nil {
 			return err
 		}
 	}
@@ -634,7 +629,7 @@ func (m *FileSnapshotManager) fillInfo(ctx context.Context, info *SessionInfo, s
 		info.LastTurn, info.Worked = r.Time, true
 	}
 	info.Steps, info.EntryID, info.Turns = at.Facts.Depth, r.Entry, turns
-	if r, err = m.record(ctx, r.Start()); err != nil {
+	if r, err = m.records.Record(ctx, r.Start()); err != nil {
 		return err
 	}
 	info.Began = r.Time

@@ -161,7 +161,7 @@ func TestTitleLost(t *testing.T) {
 	}
 
 	b.titled(m, &Turn{Title: "to be lost"}, func() { b.write("a", "4") })
-	head, err := m.newest(t.Context(), "s")
+	head, err := m.records.Newest("s")
 	if err != nil {
 		t.Fatal(err)
 	}

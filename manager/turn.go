@@ -222,7 +222,7 @@ func (m *FileSnapshotManager) nextTurn(ctx context.Context, o *look, turn *Turn)
 	}
 	var goesOn *record
 	if turn.Continues {
-		last, err := m.stepAt(ctx, o.head.Step(), m.opts.Session)
+		last, err := m.records.StepAt(ctx, o.head.Step(), m.opts.Session)
 		if err != nil {
 			return nil, err
 		}
@@ -295,7 +295,7 @@ func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.Ope
 		return nil, err
 	}
 	if log == nil || goesOn {
-		before, err := m.stepAt(ctx, t.Prev, m.opts.Session)
+		before, err := m.records.StepAt(ctx, t.Prev, m.opts.Session)
 		if err == nil {
 			before, err = m.turnAt(ctx, before)
 		}
@@ -312,7 +312,7 @@ func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.Ope
 // isRecorded reports whether the step of an open turn is there: whoever
 // recorded it did not get to saying that the turn has ended.
 func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *history.OpenTurn) (bool, error) {
-	last, err := m.stepAt(ctx, o.head.Step(), m.opts.Session)
+	last, err := m.records.StepAt(ctx, o.head.Step(), m.opts.Session)
 	if err != nil {
 		return false, err
 	}
@@ -801,7 +801,7 @@ func (e *turnEnd) isWanted(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	last, err := e.m.lastRestore(ctx, e.head)
+	last, err := e.m.records.LastRestore(ctx, e.head)
 	if err == nil && last != nil && last.Seq > newest.Seq {
 		newest = last
 	}

@@ -61,7 +61,7 @@ func (m *FileSnapshotManager) TurnDiff(ctx context.Context, rev string) (*TurnDi
 	case r == nil && p.Snapshot == nil:
 		err = fmt.Errorf("revision %q: %w: a tree, and not a turn of the session", rev, ErrUnknown)
 	case r == nil:
-		r, err = m.record(ctx, p.Snapshot.Seq)
+		r, err = m.records.Record(ctx, p.Snapshot.Seq)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("turn's diff: %w", err)

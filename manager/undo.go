@@ -59,7 +59,7 @@ func (x *restore) takeBackNext(ctx context.Context, past bool) error {
 	var passed []uint64
 	held := make(map[string]bool) // paths of those that were passed over
 	for list := *from; list.First() != 0; {
-		r, err := x.m.record(ctx, list.First())
+		r, err := x.m.records.Record(ctx, list.First())
 		if err == nil && r.Pruned {
 			err = fmt.Errorf("the restore of %s: the snapshot of what was there before it %w",
 				r.Time.Local().Format(time.DateTime), store.ErrPruned)
@@ -138,10 +138,10 @@ func (x *restore) undone(ctx context.Context, r, last *record) (*undone, error) 
 		return nil, err
 	}
 	u := &undone{record: r, x: x, ctx: ctx, l: l}
-	if u.from, err = m.stepAt(ctx, r.Facts.From, r.Session); err != nil {
+	if u.from, err = m.records.StepAt(ctx, r.Facts.From, r.Session); err != nil {
 		return nil, err
 	}
-	if u.to, err = m.stepAt(ctx, r.Position(), r.Session); err != nil {
+	if u.to, err = m.records.StepAt(ctx, r.Position(), r.Session); err != nil {
 		return nil, err
 	}
 	for again := last; again != nil && again.Seq > r.Seq; {
@@ -154,7 +154,7 @@ func (x *restore) undone(ctx context.Context, r, last *record) (*undone, error) 
 			}
 			u.again = append(u.again, again)
 		}
-		if again, err = m.restoreBefore(ctx, again); err != nil {
+		if again, err = m.records.RestoreBefore(ctx, again); err != nil {
 			return nil, err
 		}
 	}
@@ -530,7 +530,7 @@ func (m *FileSnapshotManager) firstOf(ctx context.Context, list history.BackList
 	if list.First() == 0 {
 		return nil, nil
 	}
-	r, err := m.record(ctx, list.First())
+	r, err := m.records.Record(ctx, list.First())
 	if err != nil {
 		return nil, err
 	}
@@ -545,23 +545,4 @@ func (m *FileSnapshotManager) standsAt(r *record) bool {
 	}
 	leaf := m.leaf(m.given)
 	return leaf == *r.Facts.NewLeaf || r.Entry != "" && leaf == r.Entry
-}
-
-// lastRestore returns the session's newest restore, nil if there is none.
-func (m *FileSnapshotManager) lastRestore(ctx context.Context, head *record) (*record, error) {
-	if head == nil || head.Kind == history.KindRestore {
-		return head, nil
-	}
-	return m.restoreBefore(ctx, head)
-}
-
-// restoreBefore returns the session's newest restore before a record, nil if
-// there is none.
-func (m *FileSnapshotManager) restoreBefore(ctx context.Context, head *record) (*record, error) {
-	if head.Facts.Restored == 0 {
-		return nil, nil
-	}
-	return m.recordOrBefore(ctx, head.Facts.Restored, func(s *store.Snapshot) bool {
-		return s.Session == head.Session && s.Kind == history.KindRestore
-	})
 }

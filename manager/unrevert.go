@@ -48,7 +48,7 @@ func (x *restore) log(ctx context.Context, r *record) error {
 func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*unrevertPointData, error) {
 	d := &unrevertPointData{PreRollbackTreeHash: r.Base.Tree, RestoredFiles: []string{}, DeletedFiles: []string{},
 		TreeHash: r.Tree, SnapshotSeq: r.Seq, Undoes: r.Facts.Undoes}
-	to, err := m.stepAt(ctx, r.Position(), r.Session)
+	to, err := m.records.StepAt(ctx, r.Position(), r.Session)
 	if err == nil {
 		to, err = (&line{m: m}).turnAt(ctx, to)
 	}

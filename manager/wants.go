@@ -424,48 +424,6 @@ func entryIn(ctx context.Context, g trees.Getter, s store.State, p string, dirsO
 	return e, err
 }
 
-// ownBack yields the records of a session, newest first.
-func (m *FileSnapshotManager) ownBack(ctx context.Context, head *record) func(func(*record, error) bool) {
-	return func(yield func(*record, error) bool) {
-		for r := head; r != nil; {
-			if !yield(r, nil) || r.Parent == 0 {
-				return
-			}
-			var err error
-			if r, err = m.before(ctx, r); err != nil {
-				yield(nil, err)
-				return
-			}
-		}
-	}
-}
-
-// timeBack is ownBack, and goes on with the session that a fork began from, from
-// there.
-func (m *FileSnapshotManager) timeBack(ctx context.Context, head *record) func(func(*record, error) bool) {
-	return func(yield func(*record, error) bool) {
-		for head != nil {
-			fork := uint64(0)
-			for r, err := range m.ownBack(ctx, head) {
-				if !yield(r, err) || err != nil {
-					return
-				}
-				if r.Kind == history.KindStart {
-					fork = r.Facts.Fork
-				}
-			}
-			if fork == 0 {
-				return
-			}
-			var err error
-			if head, err = m.stepAt(ctx, fork, head.Session); err != nil {
-				yield(nil, err)
-				return
-			}
-		}
-	}
-}
-
 // expect fills in what is expected to be at each path: what the newest change left
 // that is in there; if none is, what was there when the session began.
 func (ws *wants) expect() error {
