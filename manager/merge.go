@@ -266,8 +266,14 @@ func (mg *merging) step(st *mergeStep) (why string, err error) {
 
 // become has the file become another one as a whole, whatever it was merged to.
 func (mg *merging) become(e *tree.Entry) {
-	mg.now, mg.isWhole, mg.isMerged, mg.given = e, true, false, nil
-	if mg.isMade(e) { // so it is still to be put into the store
+	mg.take(e)
+	mg.isWhole = true
+}
+
+// take has the file be another one, which need not be in the store yet.
+func (mg *merging) take(e *tree.Entry) {
+	mg.now, mg.isMerged, mg.given = e, false, nil
+	if mg.isMade(e) {
 		mg.text, mg.isMerged = mg.x.texts[e.ID], true
 		mg.texts, mg.found = [][]byte{nil, mg.text}, nil
 	}
@@ -276,8 +282,8 @@ func (mg *merging) become(e *tree.Entry) {
 func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	ours, base, theirs := mg.now, st.base, st.theirs
 	switch {
-	case same(ours, base) && !mg.isMade(theirs):
-		mg.now, mg.isMerged = theirs, false
+	case same(ours, base) && (!isFile(ours) || !mg.isMade(theirs)):
+		mg.take(theirs)
 		mg.noClash()
 		return "", nil
 	case same(ours, theirs):

@@ -1029,6 +1029,21 @@ var stories = []story{
 			st.want("p", "B0Cu")
 			st.wantAnswer("ok")
 		}},
+	{name: "S17e", why: "what was taken back in part, and then deleted, goes as a whole", real: true, merge: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() {
+				st.line("p", 2, "B")
+				st.line("p", 3, "C")
+			})
+			st.line("p", 2, "u")
+			st.restore("s", "start")
+			st.want("p", "0u00")
+			st.line("p", 2, "B") // so it is what the turn left without that part
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.restore("s", "start")
+			st.want("p", "0000")
+			st.wantAnswer("ok")
+		}},
 	{name: "S18", why: "a file that is named is made, another is not", ways: 2, real: true,
 		tell: func(st *storyTeller, way int) {
 			st.a()
