@@ -437,9 +437,9 @@ type partial struct {
 }
 
 // partial returns that of what was merged. The changes that go stay in, those that come are
-// in if something of their turn has come, and what is out of them is cut; cuts that go are
-// said anew.
-func (mg *merging) partial(back []stepChange) *partial {
+// in if something of their turn has come, and what is out of them is cut; cuts that go, or
+// come, are said anew.
+func (mg *merging) partial(back, forth []stepChange) *partial {
 	isCut := func(sc stepChange) bool { return sc.r.IsJoint() }
 	if (mg.isUntold || mg.isVague) && slices.ContainsFunc(back, isCut) {
 		return new(partial)
@@ -460,7 +460,7 @@ func (mg *merging) partial(back []stepChange) *partial {
 			p.cuts = append(p.cuts, d.out...)
 		}
 	}
-	for _, sc := range back {
+	for _, sc := range slices.Concat(back, forth) { // one that comes may be on the way, with its turn
 		if isCut(sc) {
 			p.without = append(p.without, sc.r.Seq)
 		}

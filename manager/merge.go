@@ -209,7 +209,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 		if c.isWhole = same(mg.now, it.Now); c.isWhole {
 			return nil
 		}
-		a.parted[w.Path] = mg.partial(a.back[w.Path])
+		a.parted[w.Path] = mg.partial(a.back[w.Path], a.forth[w.Path])
 	}
 	if mg.isMerged {
 		if err := mg.keep(); err != nil {

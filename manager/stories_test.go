@@ -563,7 +563,7 @@ func (st *storyTeller) compareLog(name string) {
 			got[n] = "all but " + strings.Join(mo.But, " ")
 		case mo.TakenBack != nil:
 			got[n] = "all"
-		case len(mo.Without) > 0:
+		case len(mo.Without) > len(mo.InPart): // the rules mark no lines
 			got[n] = "in part: " + strings.Join(mo.Without, " ")
 		default:
 			got[n] = ""
@@ -1042,6 +1042,22 @@ var stories = []story{
 			st.turn("s", func() { st.put("p", ruleNone) })
 			st.restore("s", "start")
 			st.want("p", "0000")
+			st.wantAnswer("ok")
+		}},
+	{name: "S17f", why: "what came back in part twice goes as a whole", real: true, merge: true, ways: 2,
+		start: ruleFiles{"p": storyText("1234")}, tell: func(st *storyTeller, way int) {
+			st.turn("s", func() { st.put("p", storyText("ABCD")) })
+			st.restore("s", "start")
+			st.line("p", 2, "u")
+			st.undo("s")
+			st.want("p", "AuCD")
+			st.restore("s", []string{"start", "@~1"}[way])
+			st.want("p", "1u34")
+			st.turn("s", func() { st.line("p", 3, "E") })
+			st.undo("s")
+			st.want("p", "AuED")
+			st.restore("s", "start")
+			st.want("p", "1u34")
 			st.wantAnswer("ok")
 		}},
 	{name: "S18", why: "a file that is named is made, another is not", ways: 2, real: true,
