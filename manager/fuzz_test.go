@@ -70,7 +70,7 @@ func FuzzStepData(f *testing.F) {
 	f.Add([]byte(`{"snapshotTreeHash":null,"turnIndex":-1}`))
 	f.Add([]byte(`{"diff":{"added":null,"pathBytes":{"added":{"-1":"AA=="}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m := newManager(newEngine(&EngineOptions{}), newWorktree(nil, "", nil), &Options{Session: "s"})
+		m := newManager(newEngine(&EngineOptions{}), newWorktree(new(capture.Project), "", nil), &Options{Session: "s"})
 		e := &session.Entry{ID: "e", Type: "custom", CustomType: sessionlog.StepSnapshot, Data: data}
 		got := history.ParseStep(e)
 		if got == nil {
