@@ -295,7 +295,7 @@ func (x *restore) effects(ctx context.Context, a *aim) ([]rollback.Item, error) 
 
 // isSameEffect reports whether two items have the same effect.
 func isSameEffect(a, b rollback.Item) bool {
-	return a.Path == b.Path && a.Do == b.Do && (change.IsLeft(a) || same(a.New, b.New))
+	return a.Path == b.Path && a.Do == b.Do && (change.IsLeft(a) || trees.Same(a.New, b.New))
 }
 
 // standAfter notes where the files stand after the restore, which is of named paths or

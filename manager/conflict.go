@@ -309,7 +309,7 @@ func (b *blamer) collect() (err error) {
 }
 
 func (b *blamer) add(s stage, p string) {
-	if b.a.clashes[p] != nil && !same(s.from, s.to) {
+	if b.a.clashes[p] != nil && !trees.Same(s.from, s.to) {
 		b.stages[p] = append(b.stages[p], &s)
 	}
 }
@@ -385,7 +385,7 @@ func (b *blamer) blame(c *clash) error {
 	for _, part := range c.parts {
 		stages := b.stages[c.want.Path]
 		// The newest place at which the path was as the change left it, or found it.
-		is := func(s *stage) bool { return s.seq <= part.step.of.Seq && same(s.to, part.step.base) }
+		is := func(s *stage) bool { return s.seq <= part.step.of.Seq && trees.Same(s.to, part.step.base) }
 		if i := slices.IndexFunc(stages, is); i >= 0 {
 			stages = stages[:i]
 		}

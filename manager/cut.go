@@ -12,6 +12,8 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -29,17 +31,17 @@ func (t *trail) hasCut(j *record) bool {
 }
 
 // cutsOf returns what a restore did that took back parts of changes, by path.
-func (s *standings) cutsOf(ctx context.Context, j *record) (map[string]*pathChange, error) {
-	list := make(map[string]*pathChange)
+func (s *standings) cutsOf(ctx context.Context, j *record) (map[string]*windows.Change, error) {
+	list := make(map[string]*windows.Change)
 	for _, cut := range j.Facts.Cuts {
 		p := string(cut.Path)
 		if list[p] != nil {
 			continue
 		}
-		c := &pathChange{path: p, status: tree.Modified, owner: OwnTurn}
+		c := &windows.Change{Path: p, Status: tree.Modified, Owner: windows.Own}
 		var err error
-		if c.old, err = entryIn(ctx, s.g, j.Base, p, false); err == nil {
-			c.new, err = entryIn(ctx, s.g, j.State(), p, false)
+		if c.Old, err = entryIn(ctx, s.g, j.Base, p, false); err == nil {
+			c.New, err = entryIn(ctx, s.g, j.State(), p, false)
 		}
 		if err != nil {
 			return nil, err
@@ -59,14 +61,14 @@ func withoutLoose(list []stepChange) []stepChange {
 // cutsOnly reports whether a change is a cut of nothing but what turns did for which
 // is holds, and which are in a list.
 func (sc *stepChange) cutsOnly(list []stepChange, is func(*record) bool) bool {
-	return sc.r.IsJoint() && !slices.ContainsFunc(sc.r.CutAt(sc.c.path), func(c history.Cut) bool {
+	return sc.r.IsJoint() && !slices.ContainsFunc(sc.r.CutAt(sc.c.Path), func(c history.Cut) bool {
 		return !slices.ContainsFunc(list, func(o stepChange) bool { return o.r.Seq == c.Turn && is(o.r) })
 	})
 }
 
 // turnOf returns the turn that made a change, or one of those that it cuts.
 func (s *standings) turnOf(ctx context.Context, sc *stepChange) (*record, error) {
-	if cuts := sc.r.CutAt(sc.c.path); sc.r.IsJoint() && len(cuts) > 0 {
+	if cuts := sc.r.CutAt(sc.c.Path); sc.r.IsJoint() && len(cuts) > 0 {
 		return s.l.m.records.StepAt(ctx, cuts[0].Turn, sc.r.Session)
 	}
 	return sc.r, nil
@@ -223,7 +225,7 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 		if isOver && i == 0 {
 			part.found = over
 		}
-		part.cut = history.Cut{Path: []byte(sc.c.path), Turn: sc.r.Seq}
+		part.cut = history.Cut{Path: []byte(sc.c.Path), Turn: sc.r.Seq}
 		if before+len(list) > 1 {
 			part.cut.Window = before + i + 1
 		}
@@ -235,10 +237,10 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 			part.then = part.of(cuts.then)
 		}
 		st := mergeStep{of: sc.r, comes: !goes, part: part}
-		if st.base, err = x.without(ctx, sc.c.path, part.found, part.left, part.now); err != nil {
+		if st.base, err = x.without(ctx, sc.c.Path, part.found, part.left, part.now); err != nil {
 			return nil, err
 		}
-		if st.theirs, err = x.without(ctx, sc.c.path, part.found, part.left, part.then); err != nil {
+		if st.theirs, err = x.without(ctx, sc.c.Path, part.found, part.left, part.then); err != nil {
 			return nil, err
 		}
 		if isOver && i == 0 { // what was done up to the look stays
@@ -269,12 +271,12 @@ func (x *restore) windowsBefore(ctx context.Context, sc stepChange, list []merge
 	if err != nil {
 		return 0, nil, false, err
 	}
-	all, err := x.m.piecesAt(ctx, turn, sc.c.path)
+	all, err := x.m.piecesAt(ctx, turn, sc.c.Path)
 	if n = len(all) - len(list); n < 0 || err != nil {
 		return 0, nil, false, err
 	}
-	over, err = entryIn(ctx, x.m.tree.pages, all[n].from, sc.c.path, false)
-	return n, over, !same(over, list[0].base), err
+	over, err = entryIn(ctx, x.m.tree.pages, all[n].from, sc.c.Path, false)
+	return n, over, !trees.Same(over, list[0].base), err
 }
 
 // A stepPart is the window of a change that a step is about.
@@ -481,7 +483,7 @@ func (a *aim) isAbout(r *record) {
 // that go or come have it; so have those of before, the changes before it in the list.
 func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, isBack bool, cuts pathCuts,
 	before []stepChange) (steps []mergeStep, err error) {
-	p := j.c.path
+	p := j.c.Path
 	seen := make(map[uint64]bool)
 	for _, sc := range before {
 		for _, c := range sc.r.CutAt(p) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -110,6 +111,19 @@ func (d *Diff) Len() int {
 
 // counts returns how many paths were added, modified and deleted.
 func (d *Diff) counts() [3]int { return [3]int{len(d.Added), len(d.Modified), len(d.Deleted)} }
+
+// diffsOf returns a turn's own changes and the contested ones as lists.
+func diffsOf(changes []windows.Change) (own, contested *Diff) {
+	own, contested = newDiff(), newDiff()
+	for _, c := range changes {
+		if c.Owner == windows.Contested {
+			contested.Add(c.Path, c.Status)
+		} else {
+			own.Add(c.Path, c.Status)
+		}
+	}
+	return own, contested
+}
 
 // orNil returns nil for a Diff of two states that are the same.
 func (d *Diff) orNil() *Diff {

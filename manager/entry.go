@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
@@ -49,7 +50,7 @@ func unusedID(isUsed func(string) (bool, error)) (string, error) {
 }
 
 // dataOf returns the data of a step's entry.
-func (m *FileSnapshotManager) dataOf(r *record, changes []pathChange, unknown string) *StepSnapshotData {
+func (m *FileSnapshotManager) dataOf(r *record, changes []windows.Change, unknown string) *StepSnapshotData {
 	own, contested := diffsOf(changes)
 	own.Unknown = unknown
 	d := &StepSnapshotData{SnapshotTreeHash: r.Tree, Diff: own.orNil(), Contested: contested.orNil(),

@@ -184,7 +184,7 @@ func (x *restore) noteKnown(plan *livedir.Plan) {
 	for _, it := range plan.Items {
 		if a := x.goes.apart[it.Path]; a != nil && len(a.With)+len(a.Without) > 0 {
 			w := x.expected[it.Path]
-			a.Known = w != nil && w.Doubt == "" && same(it.Now, w.Old)
+			a.Known = w != nil && w.Doubt == "" && trees.Same(it.Now, w.Old)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -255,7 +256,7 @@ func appendHunked(files []hunkedFile, f hunkedFile) []hunkedFile {
 			*side = nil
 		}
 	}
-	if same(f.old, f.new) {
+	if trees.Same(f.old, f.new) {
 		return files
 	}
 	return append(files, f)
@@ -421,17 +422,17 @@ func (s *standings) takenBackBy(ctx context.Context, tip *record, p *Point) (bac
 // hunked returns a change window by window, nothing of one that is not of a file.
 func (s *standings) hunked(ctx context.Context, tip *record, sc stepChange) (files []hunkedFile, err error) {
 	c := sc.c
-	if c.status == tree.Captured || c.status == tree.Uncaptured || sc.r.IsJoint() {
+	if c.Status == tree.Captured || c.Status == tree.Uncaptured || sc.r.IsJoint() {
 		return nil, nil
 	}
 	var cuts []history.Cut
-	if s.cut[c.path] {
-		if cuts, err = s.l.cutsIn(ctx, tip, c.path, sc.r.Seq); err != nil {
+	if s.cut[c.Path] {
+		if cuts, err = s.l.cutsIn(ctx, tip, c.Path, sc.r.Seq); err != nil {
 			return nil, err
 		}
 	}
 	by := fmt.Sprint("turn:", sc.r.Turn())
-	if c.owner == Contested {
+	if c.Owner == windows.Contested {
 		by = string(Contested)
 	}
 	list, err := s.l.m.windowsOf(ctx, sc.r, c)
@@ -439,7 +440,7 @@ func (s *standings) hunked(ctx context.Context, tip *record, sc stepChange) (fil
 		return nil, err
 	}
 	for i, w := range list {
-		f := hunkedFile{path: c.path, old: w.base, new: w.theirs, by: by, of: sc}
+		f := hunkedFile{path: c.Path, old: w.base, new: w.theirs, by: by, of: sc}
 		if len(list) > 1 {
 			f.window = i + 1
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/secrets"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -313,7 +314,7 @@ func (m *FileSnapshotManager) within(ctx context.Context, o *look, r *record) er
 		list = before.Stretches()
 		since = &history.OpenTurn{Session: m.opts.Session, After: before.Seq, Base: before.State()}
 	}
-	more, err := m.stretches(ctx, o.newestSeq(), since, true)
+	more, err := windows.Stretches(ctx, m.records, o.newestSeq(), since, true)
 	if err != nil {
 		return err
 	}
@@ -321,7 +322,7 @@ func (m *FileSnapshotManager) within(ctx context.Context, o *look, r *record) er
 	if slices.Contains(o.windows, m.opts.Session) {
 		list = append(list, history.Stretch{From: o.last.State(), To: o.state, Contested: len(o.windows) > 1})
 	}
-	r.SetParts(join(list), o.state)
+	r.SetParts(windows.Join(list), o.state)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -126,7 +127,7 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 		var list []mergeStep
 		isBack := i < len(back)
 		switch c := sc.c; {
-		case c.owner == Contested || c.status == tree.Captured || c.status == tree.Uncaptured:
+		case c.Owner == windows.Contested || c.Status == tree.Captured || c.Status == tree.Uncaptured:
 			return nil, nil
 		case sc.r.IsJoint():
 			list, err = x.recut(ctx, a, at, sc, isBack, cuts, slices.Concat(back, forth)[:i])
@@ -136,7 +137,7 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 			list, err = x.stepsOf(ctx, sc, cuts, isBack, !isBack || stays)
 		}
 		if trees.IsLoss(err) || errors.Is(err, store.ErrForgotten) {
-			return nil, &lostStep{mergeStep{base: sc.c.new, theirs: sc.c.old, of: sc.r}, err}
+			return nil, &lostStep{mergeStep{base: sc.c.New, theirs: sc.c.Old, of: sc.r}, err}
 		}
 		if err != nil {
 			return nil, err
@@ -148,18 +149,19 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 
 // windowsOf returns what a change of a turn did, in steps where somebody else has
 // changed the path between its windows.
-func (m *FileSnapshotManager) windowsOf(ctx context.Context, r *record, c *pathChange) (list []mergeStep, err error) {
-	if !c.mixed {
-		return []mergeStep{{base: c.old, theirs: c.new}}, nil
+func (m *FileSnapshotManager) windowsOf(ctx context.Context, r *record, c *windows.Change) (list []mergeStep,
+	err error) {
+	if !c.Mixed {
+		return []mergeStep{{base: c.Old, theirs: c.New}}, nil
 	}
-	pieces, err := m.piecesAt(ctx, r, c.path)
+	pieces, err := m.piecesAt(ctx, r, c.Path)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range pieces {
 		var st mergeStep
-		if st.base, err = entryIn(ctx, m.tree.pages, p.from, c.path, false); err == nil {
-			st.theirs, err = entryIn(ctx, m.tree.pages, p.to, c.path, false)
+		if st.base, err = entryIn(ctx, m.tree.pages, p.from, c.Path, false); err == nil {
+			st.theirs, err = entryIn(ctx, m.tree.pages, p.to, c.Path, false)
 		}
 		if err != nil {
 			return nil, err
@@ -206,7 +208,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 	if c := mg.clash; c != nil {
 		c.want, c.disk = w, it.Now
 		a.clashes[w.Path] = c
-		if c.isWhole = same(mg.now, it.Now); c.isWhole {
+		if c.isWhole = trees.Same(mg.now, it.Now); c.isWhole {
 			return nil
 		}
 		a.parted[w.Path] = mg.partial(a.back[w.Path], a.forth[w.Path])
@@ -217,7 +219,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 		}
 	}
 	doubt := ""
-	if it.Dirty || !same(it.Now, w.Old) {
+	if it.Dirty || !trees.Same(it.Now, w.Old) {
 		doubt = it.Why
 	}
 	w.Old, w.New, w.Doubt, w.Held, w.Keep, w.Lost = it.Now, mg.now, doubt, "", "", ""
@@ -282,14 +284,14 @@ func (mg *merging) take(e *tree.Entry) {
 func (mg *merging) stepOf(st *mergeStep) (why string, err error) {
 	ours, base, theirs := mg.now, st.base, st.theirs
 	switch {
-	case same(ours, base) && (!isFile(ours) || !mg.isMade(theirs)):
+	case trees.Same(ours, base) && (!isFile(ours) || !mg.isMade(theirs)):
 		mg.take(theirs)
 		mg.noClash()
 		return "", nil
-	case same(ours, theirs):
+	case trees.Same(ours, theirs):
 		mg.noClash()
 		return "", nil
-	case same(base, theirs):
+	case trees.Same(base, theirs):
 		return "", nil
 	case ours == nil:
 		return whyUserDeleted, nil

@@ -243,7 +243,7 @@ func (ws *wants) takeHunks(all map[string][]stepChange, isMore bool) (is bool, e
 	for path := range g.cuts { // no moment had what they are to become
 		if w := ws.paths[path]; w != nil && (w.Doubt == "" || w.mixed) {
 			last := back[path][len(back[path])-1]
-			w.New, w.at, w.Created, w.Keep = last.c.old, last.r.Base, last.c.old == nil, whyUntold
+			w.New, w.at, w.Created, w.Keep = last.c.Old, last.r.Base, last.c.Old == nil, whyUntold
 		}
 	}
 	return false, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -255,19 +256,19 @@ func (m *FileSnapshotManager) rows(ctx context.Context, from, to *Point) (map[st
 				}
 				row := rows[path]
 				if row == nil {
-					row = &ModifiedFileInfo{Status: seen(sc.c.status).String(), TurnIndex: r.Turn(),
-						EntryID: r.Entry, Owner: sc.c.owner}
+					row = &ModifiedFileInfo{Status: seen(sc.c.Status).String(), TurnIndex: r.Turn(),
+						EntryID: r.Entry, Owner: Owner(sc.c.Owner)}
 					rows[path] = row
 				}
 				row.LastTurnIndex, row.LastEntryID = r.Turn(), r.Entry
-				if sc.c.owner == Contested || row.Owner == OwnTurn {
-					row.Owner = sc.c.owner
+				if sc.c.Owner == windows.Contested || row.Owner == OwnTurn {
+					row.Owner = Owner(sc.c.Owner)
 				}
 			}
 		}
 		return nil
 	}
-	if err := add(back, invert); err != nil {
+	if err := add(back, trees.Inverse); err != nil {
 		return nil, err
 	}
 	return rows, add(forth, func(status tree.Status) tree.Status { return status })
@@ -354,7 +355,7 @@ func (m *FileSnapshotManager) addStretch(ctx context.Context, rows map[string]*M
 		}
 		status := d.Status
 		if back {
-			status = invert(status)
+			status = trees.Inverse(status)
 		}
 		row := rows[d.Path]
 		switch {

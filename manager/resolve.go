@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/sessionlog"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -817,40 +818,32 @@ func lost(err error) (unknown string, other error) {
 	return "", err
 }
 
-// stretchesOf returns the stretches of a turn, or of what is left of one.
-func (m *FileSnapshotManager) stretchesOf(ctx context.Context, r *record) ([]history.Stretch, error) {
-	if look := r.Behind; look != nil {
-		return m.stretches(ctx, r.Seq, &history.OpenTurn{Session: r.Session,
-			After: look.Seq, Base: look.State()}, true)
-	}
-	return r.Stretches(), nil
-}
-
-// changes returns what a turn changed, or a part of one, as the store recorded it
-// or, where it has not, as the log says.
-func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]pathChange, error) {
-	if r.Logged == nil {
-		list, err := m.stretchesOf(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		return changesOf(ctx, m.tree.pages, list, newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign))
-	}
+// loggedChanges returns what a turn changed that only a log knows.
+func loggedChanges(r *record) ([]windows.Change, error) {
 	logged := loggedData(r)
 	if d := logged.Diff; d != nil && d.Unknown != "" {
 		return nil, lossError("its changes are not known: " + d.Unknown)
 	}
-	var changes []pathChange
+	var changes []windows.Change
 	for _, part := range []struct {
 		diff  *Diff
-		owner Owner
-	}{{logged.Diff, OwnTurn}, {logged.Contested, Contested}} {
+		owner windows.Owner
+	}{{logged.Diff, windows.Own}, {logged.Contested, windows.Contested}} {
 		if part.diff == nil {
 			continue
 		}
 		for path, status := range part.diff.Paths() {
-			changes = append(changes, pathChange{path: path, status: status, owner: part.owner})
+			changes = append(changes, windows.Change{Path: path, Status: status, Owner: part.owner})
 		}
 	}
 	return changes, nil
+}
+
+// changes returns what a turn changed, or a part of one, as the store recorded it
+// or, where it has not, as the log says.
+func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]windows.Change, error) {
+	if r.Logged != nil {
+		return loggedChanges(r)
+	}
+	return windows.Changes(ctx, m.records, m.tree.pages, r)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
 )
 
@@ -394,29 +395,29 @@ func (t *trail) find(ctx context.Context, turn *record) (*record, error) {
 // A stepChange is a change with the turn that made it.
 type stepChange struct {
 	r *record
-	c *pathChange
+	c *windows.Change
 }
 
 // A standings tells where paths stand. It remembers what turns changed.
 type standings struct {
 	l       *line
 	g       trees.Getter
-	changes map[*record]map[string]*pathChange
+	changes map[*record]map[string]*windows.Change
 	own     map[string]bool // paths whose changes need not have been made on top of one another
 	cut     map[string]bool // paths at which parts of changes were taken back, of those that it was asked for
 }
 
 func (l *line) standings(g trees.Getter) *standings {
-	return &standings{l: l, g: g, changes: make(map[*record]map[string]*pathChange), own: make(map[string]bool),
+	return &standings{l: l, g: g, changes: make(map[*record]map[string]*windows.Change), own: make(map[string]bool),
 		cut: make(map[string]bool)}
 }
 
 // of returns what a turn changed, by path. Both sides of each change are there.
-func (s *standings) of(ctx context.Context, r *record) (map[string]*pathChange, error) {
+func (s *standings) of(ctx context.Context, r *record) (map[string]*windows.Change, error) {
 	if list, ok := s.changes[r]; ok {
 		return list, nil
 	}
-	list := make(map[string]*pathChange)
+	list := make(map[string]*windows.Change)
 	switch {
 	case r.IsJoint():
 		var err error
@@ -432,17 +433,17 @@ func (s *standings) of(ctx context.Context, r *record) (map[string]*pathChange, 
 			c := &changes[i]
 			// A directory that took the place of a file is seen as such, and a
 			// file that took one's.
-			if c.old == nil {
-				if c.old, err = entryIn(ctx, s.g, r.Base, c.path, r.Logged == nil); err != nil {
+			if c.Old == nil {
+				if c.Old, err = entryIn(ctx, s.g, r.Base, c.Path, r.Logged == nil); err != nil {
 					return nil, err
 				}
 			}
-			if c.new == nil {
-				if c.new, err = entryIn(ctx, s.g, r.State(), c.path, r.Logged == nil); err != nil {
+			if c.New == nil {
+				if c.New, err = entryIn(ctx, s.g, r.State(), c.Path, r.Logged == nil); err != nil {
 					return nil, err
 				}
 			}
-			list[c.path] = c
+			list[c.Path] = c
 		}
 	}
 	s.changes[r] = list
@@ -450,7 +451,7 @@ func (s *standings) of(ctx context.Context, r *record) (map[string]*pathChange, 
 }
 
 // at returns what a turn did to one path, nil if nothing.
-func (s *standings) at(ctx context.Context, r *record, path string) (*pathChange, error) {
+func (s *standings) at(ctx context.Context, r *record, path string) (*windows.Change, error) {
 	list, err := s.of(ctx, r)
 	return list[path], err
 }
@@ -712,8 +713,8 @@ func (s *standings) newest(ctx context.Context, at *record, paths []string, sett
 
 // changedOf yields those of some paths that a record has changed. The cost follows the
 // fewer: a restore may be about 100,000 paths, with 1,000 turns behind the one that changed them.
-func changedOf(paths map[string]bool, list map[string]*pathChange) iter.Seq2[string, *pathChange] {
-	return func(yield func(string, *pathChange) bool) {
+func changedOf(paths map[string]bool, list map[string]*windows.Change) iter.Seq2[string, *windows.Change] {
+	return func(yield func(string, *windows.Change) bool) {
 		if len(list) < len(paths) {
 			for p, c := range list {
 				if paths[p] && !yield(p, c) {
@@ -824,7 +825,7 @@ func (s *standings) deletedOver(ctx context.Context, path string, stay, goes []s
 		oldest = min(oldest, sc.r.Seq)
 	}
 	for i, sc := range slices.Backward(stay) {
-		if sc.c.new != nil || sc.r.Seq < oldest || i > 0 && stay[i-1].r.IsSameTurn(sc.r) {
+		if sc.c.New != nil || sc.r.Seq < oldest || i > 0 && stay[i-1].r.IsSameTurn(sc.r) {
 			continue
 		}
 		before, err := s.l.foundBy(ctx, sc.r)

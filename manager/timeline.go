@@ -11,6 +11,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
 )
 
@@ -72,7 +73,7 @@ func (m *FileSnapshotManager) changesIn(ctx context.Context, r *record) (own, co
 	case history.KindEmpty: // what others did within it is not the turn's
 		return newDiff(), contested, nil
 	case history.KindStep:
-		var changes []pathChange
+		var changes []windows.Change
 		changes, err = m.changes(ctx, r)
 		own, contested = diffsOf(changes)
 	default:
@@ -353,7 +354,7 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	behind := make(map[uint64]map[string]*pathChange) // looks within the turn: what it did after them
+	behind := make(map[uint64]map[string]*windows.Change) // looks within the turn: what it did after them
 	for _, path := range slices.Sorted(maps.Keys(list)) {
 		x := at
 		if p.own[path] {

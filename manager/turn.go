@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
@@ -56,12 +57,12 @@ func (m *FileSnapshotManager) begin(ctx context.Context, o *look) error {
 			return err
 		}
 		since := &history.OpenTurn{After: head.Seq, Base: head.State()} // of no session: while nobody's window was open
-		list, err := m.stretches(ctx, o.newestSeq(), since, false)
+		list, err := windows.Stretches(ctx, m.records, o.newestSeq(), since, false)
 		if err != nil {
 			return err
 		}
 		list = slices.DeleteFunc(list, func(s history.Stretch) bool { return s.Contested })
-		changes, err := changesOf(ctx, m.tree.pages, list, nil, nil)
+		changes, err := windows.ChangesOf(ctx, m.tree.pages, list, nil, nil)
 		own, _ := diffsOf(changes)
 		own.Unknown, err = lost(err)
 		o.result.Offline = own.orNil()
@@ -249,7 +250,7 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 	if t.End == 0 {
 		t.End = max(o.newestSeq(), 1)
 	}
-	list, err := m.stretches(ctx, o.newestSeq(), t, true)
+	list, err := windows.Stretches(ctx, m.records, o.newestSeq(), t, true)
 	if err != nil {
 		return err
 	}
@@ -258,7 +259,7 @@ func (m *FileSnapshotManager) interrupt(ctx context.Context, o *look, t *history
 	}
 	r := &record{Snapshot: new(store.Snapshot)}
 	r.Facts.Interrupted = true
-	changes, err := m.step(ctx, o, t, join(list), r, false)
+	changes, err := m.step(ctx, o, t, windows.Join(list), r, false)
 	if err == nil && r.Seq != 0 {
 		o.cutOff = m.dataOf(r, changes, r.Facts.Unknown)
 	} else if err == nil {
@@ -322,9 +323,9 @@ func (m *FileSnapshotManager) isRecorded(ctx context.Context, o *look, t *histor
 // step records a turn, unless it has changed nothing and need not be recorded. What
 // is captured no more, or is now, is a change: the state is another.
 func (m *FileSnapshotManager) step(ctx context.Context, o *look, t *history.OpenTurn, list []history.Stretch,
-	r *record, always bool) ([]pathChange, error) {
-	claims, foreign := newPathSet(t.Claims), newPathSet(t.Foreign)
-	changes, err := changesOf(ctx, m.tree.pages, list, claims, foreign)
+	r *record, always bool) ([]windows.Change, error) {
+	claims, foreign := windows.NewPathSet(t.Claims), windows.NewPathSet(t.Foreign)
+	changes, err := windows.ChangesOf(ctx, m.tree.pages, list, claims, foreign)
 	r.Facts.Unknown, err = lost(err)
 	if err != nil || len(changes) == 0 && r.Facts.Unknown == "" && !always {
 		return nil, err
@@ -778,13 +779,14 @@ func (e *turnEnd) findTurn(ctx context.Context) (err error) {
 // has changed since the last look is one of them if the turn may be its cause; else it is
 // recorded.
 func (e *turnEnd) stretches(ctx context.Context) (*record, []history.Stretch, error) {
-	list, err := e.m.stretches(ctx, e.newestSeq(), e.turn, e.announced)
+	list, err := windows.Stretches(ctx, e.m.records, e.newestSeq(), e.turn, e.announced)
 	if err != nil {
 		return nil, nil, err
 	}
 	r := e.name(&record{Snapshot: new(store.Snapshot)})
 	if e.hasChanged() && slices.Contains(e.windows, e.m.opts.Session) {
-		list = join(append(list, history.Stretch{From: e.last.State(), To: e.state, Contested: len(e.windows) > 1}))
+		last := history.Stretch{From: e.last.State(), To: e.state, Contested: len(e.windows) > 1}
+		list = windows.Join(append(list, last))
 		r.Facts.Windows = e.windows
 		return r, list, nil
 	}

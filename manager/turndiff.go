@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -113,8 +114,8 @@ func (m *FileSnapshotManager) turnDiff(ctx context.Context, r *record) (*TurnDif
 	case r.Logged != nil:
 		t.Changes, err = m.loggedPieces(ctx, r)
 	case r.Kind == history.KindStep:
-		t.Changes, err = piecesOf(ctx, m.tree.pages, r.Stretches(), newPathSet(r.Facts.Claims),
-			newPathSet(r.Facts.Foreign))
+		t.Changes, err = piecesOf(ctx, m.tree.pages, r.Stretches(), windows.NewPathSet(r.Facts.Claims),
+			windows.NewPathSet(r.Facts.Foreign))
 	case r.Kind == history.KindStart || r.Base.IsZero():
 	default:
 		owner := foundOwner(r)
@@ -148,7 +149,7 @@ func foundOwner(r *record) Owner {
 // A piece is what a turn did to a path as long as nobody else changed it.
 type piece struct {
 	from, to store.State
-	owner    Owner
+	owner    windows.Owner
 	last     int // number of the newest of its stretches
 }
 
@@ -156,7 +157,7 @@ type piece struct {
 type pieces []piece
 
 // add notes that a turn has changed a path in a stretch of this number.
-func (l pieces) add(ctx context.Context, g trees.Getter, path string, i int, s history.Stretch, owner Owner) (
+func (l pieces) add(ctx context.Context, g trees.Getter, path string, i int, s history.Stretch, owner windows.Owner) (
 	pieces, error) {
 	next := piece{s.From, s.To, owner, i}
 	if len(l) == 0 {
@@ -166,7 +167,7 @@ func (l pieces) add(ctx context.Context, g trees.Getter, path string, i int, s h
 	goesOn := last.last == i // the second of a file and a directory
 	if !goesOn {
 		var err error
-		if goesOn, err = isSameAt(ctx, g, last.to, s.From, path); err != nil {
+		if goesOn, err = trees.IsSameAt(ctx, g, last.to, s.From, path); err != nil {
 			return nil, err
 		}
 	}
@@ -174,7 +175,7 @@ func (l pieces) add(ctx context.Context, g trees.Getter, path string, i int, s h
 		return append(l, next), nil
 	}
 	last.to, last.last = s.To, i
-	if owner == Contested || last.owner == OwnTurn {
+	if owner == windows.Contested || last.owner == windows.Own {
 		last.owner = owner
 	}
 	return l, nil
@@ -183,17 +184,17 @@ func (l pieces) add(ctx context.Context, g trees.Getter, path string, i int, s h
 // piecesAt returns what a turn did to a path, with the same at both ends where it has
 // taken all of it back.
 func (m *FileSnapshotManager) piecesAt(ctx context.Context, r *record, path string) (list pieces, err error) {
-	stretches, err := m.stretchesOf(ctx, r)
+	stretches, err := windows.StretchesOf(ctx, m.records, r)
 	if err != nil {
 		return nil, err
 	}
-	claims, foreign := newPathSet(r.Facts.Claims), newPathSet(r.Facts.Foreign)
+	claims, foreign := windows.NewPathSet(r.Facts.Claims), windows.NewPathSet(r.Facts.Foreign)
 	for i, s := range stretches {
-		owner, own := ownerIn(s, path, claims, foreign)
+		owner, own := windows.OwnerIn(s, path, claims, foreign)
 		if !own {
 			continue
 		}
-		isSame, err := isSameAt(ctx, m.tree.pages, s.From, s.To, path)
+		isSame, err := trees.IsSameAt(ctx, m.tree.pages, s.From, s.To, path)
 		if err == nil && !isSame {
 			list, err = list.add(ctx, m.tree.pages, path, i, s, owner)
 		}
@@ -208,7 +209,7 @@ func (m *FileSnapshotManager) piecesAt(ctx context.Context, r *record, path stri
 // none of the changes: a piece ends where it was done, and the next one begins
 // behind it.
 func piecesOf(ctx context.Context, g trees.Getter, list []history.Stretch, claims,
-	foreign pathSet) ([]TurnChange, error) {
+	foreign windows.PathSet) ([]TurnChange, error) {
 	byPath := make(map[string]pieces)
 	unseen := make(map[string]TurnChange) // what only came to be captured, or left out
 	for i, s := range list {
@@ -216,11 +217,11 @@ func piecesOf(ctx context.Context, g trees.Getter, list []history.Stretch, claim
 			if err != nil {
 				return nil, err
 			}
-			owner, ok := ownerIn(s, d.Path, claims, foreign)
+			owner, ok := windows.OwnerIn(s, d.Path, claims, foreign)
 			switch {
 			case !ok:
 			case d.Status == tree.Captured || d.Status == tree.Uncaptured:
-				unseen[d.Path] = TurnChange{d, owner, 1, 1}
+				unseen[d.Path] = TurnChange{d, Owner(owner), 1, 1}
 			default:
 				if byPath[d.Path], err = byPath[d.Path].add(ctx, g, d.Path, i, s, owner); err != nil {
 					return nil, err
@@ -254,7 +255,7 @@ func (l pieces) changes(ctx context.Context, g trees.Getter, path string) (chang
 			if err != nil {
 				return nil, err
 			}
-			changes = append(changes, TurnChange{Difference: d, Owner: p.owner, Piece: n + 1})
+			changes = append(changes, TurnChange{Difference: d, Owner: Owner(p.owner), Piece: n + 1})
 		}
 		if len(changes) > before {
 			n++
@@ -266,35 +267,25 @@ func (l pieces) changes(ctx context.Context, g trees.Getter, path string) (chang
 	return changes, nil
 }
 
-// isSameAt reports whether two states have the same at a path.
-func isSameAt(ctx context.Context, g trees.Getter, a, b store.State, path string) (bool, error) {
-	x, err := trees.EntryAt(ctx, g, a.Tree, path)
-	if err != nil {
-		return false, err
-	}
-	y, err := trees.EntryAt(ctx, g, b.Tree, path)
-	return same(x, y), err
-}
-
 // loggedPieces is piecesOf for a step that only a log knows: it has the names.
 func (m *FileSnapshotManager) loggedPieces(ctx context.Context, r *record) ([]TurnChange, error) {
-	list, err := m.changes(ctx, r)
+	list, err := loggedChanges(r)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list, func(a, b pathChange) int { return strings.Compare(a.path, b.path) })
+	slices.SortFunc(list, func(a, b windows.Change) int { return strings.Compare(a.Path, b.Path) })
 	var changes []TurnChange
 	for _, c := range list {
 		found := false
-		for d, err := range trees.CompareAt(ctx, m.tree.pages, r.Base, r.State(), c.path) {
+		for d, err := range trees.CompareAt(ctx, m.tree.pages, r.Base, r.State(), c.Path) {
 			if err != nil {
 				return nil, err
 			}
 			found = true
-			changes = append(changes, TurnChange{d, c.owner, 1, 1})
+			changes = append(changes, TurnChange{d, Owner(c.Owner), 1, 1})
 		}
 		if !found { // changed, and changed back by somebody else
-			return nil, lossError(fmt.Sprintf("its change of %q is not known: only the session's log has it", c.path))
+			return nil, lossError(fmt.Sprintf("its change of %q is not known: only the session's log has it", c.Path))
 		}
 	}
 	return changes, nil

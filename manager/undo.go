@@ -288,7 +288,7 @@ func (u *undone) isByChanges(a *aim, w *livedir.Want) (is bool, err error) {
 		return false, unlessLost(err)
 	}
 	mg, err := x.mergeAll(u.ctx, p, w.Old, steps)
-	return err == nil && mg.clash == nil && same(mg.now, w.New), err
+	return err == nil && mg.clash == nil && trees.Same(mg.now, w.New), err
 }
 
 // hold leaves alone those of its paths that are held: else changes would come without
@@ -429,7 +429,7 @@ func (u *undone) comeAlong() error {
 			}
 			slices.Reverse(list)
 			w.Held = list[0].r.Deed() + " has changed it since"
-			if list[0].c.new == nil {
+			if list[0].c.New == nil {
 				w.Held = list[0].r.Deed() + " has deleted it since"
 			}
 			by, err := s.deletedOver(u.ctx, w.Path, list, back[w.Path])
@@ -509,7 +509,7 @@ func (u *undone) knownApart(s *standings) error {
 			} else {
 				e, err = ws.entry(c.is, p, false)
 			}
-			if err == nil && same(e, want) {
+			if err == nil && trees.Same(e, want) {
 				seen[p]++
 			}
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -201,7 +202,7 @@ func (a *aim) hide(p string, by *record) {
 
 // hiddenBy says that a change lies under the deletion of another turn.
 func hiddenBy(by, hidden stepChange) string {
-	if hidden.c.old == nil {
+	if hidden.c.Old == nil {
 		return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d made", by.r.Turn(), hidden.r.Turn())
 	}
 	return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d changed", by.r.Turn(), hidden.r.Turn())
@@ -216,10 +217,10 @@ func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
 	}
 	var moves []move
 	for _, sc := range back {
-		moves = append(moves, move{sc.c.new, sc.c.old, sc.r.Base})
+		moves = append(moves, move{sc.c.New, sc.c.Old, sc.r.Base})
 	}
 	for _, sc := range forth {
-		moves = append(moves, move{sc.c.old, sc.c.new, sc.r.State()})
+		moves = append(moves, move{sc.c.Old, sc.c.New, sc.r.State()})
 	}
 	return ws.standings.newestOf(ws.ctx, ws.x.tip, w.Path, func(p string, sc *stepChange, start *record) error {
 		e, at, err := ws.expectedOf(p, sc, start)
@@ -229,9 +230,9 @@ func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
 		w.Keep = whyUntold
 		for _, m := range moves {
 			switch {
-			case at.IsZero(), !same(e, m.from) && !same(e, m.to):
+			case at.IsZero(), !trees.Same(e, m.from) && !trees.Same(e, m.to):
 				return nil
-			case same(e, m.from):
+			case trees.Same(e, m.from):
 				e, at = m.to, m.at
 			}
 		}
@@ -261,10 +262,10 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		}
 		switch {
 		case c == nil || isFirst && found:
-		case c.mixed, r.IsJoint() && history.SaysAnew(r, w.Path):
+		case c.Mixed, r.IsJoint() && history.SaysAnew(r, w.Path):
 			w.mix(mixedWithin)
 		default:
-			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.old })
+			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.Old })
 		}
 		if isFirst || err != nil {
 			return err
@@ -284,7 +285,7 @@ func (ws *wants) foundMore(back, forth map[string][]stepChange) error {
 		}
 	}
 	for r, paths := range first {
-		err := ws.foundMoreAt(r, paths, func(p string) *tree.Entry { return back[p][len(back[p])-1].c.old })
+		err := ws.foundMoreAt(r, paths, func(p string) *tree.Entry { return back[p][len(back[p])-1].c.Old })
 		if err != nil {
 			return err
 		}
@@ -306,7 +307,7 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 		case sc == nil && start == nil:
 			ws.paths[p].Doubt = unknownBefore + r.Deed()
 			ws.paths[p].mixed = true
-		case !state.IsZero() && !same(e, found(p)):
+		case !state.IsZero() && !trees.Same(e, found(p)):
 			ws.paths[p].mix("you, or another session, changed it before " + r.Deed())
 		}
 		return err
@@ -317,10 +318,10 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 // state in which it was seen; a zero one if that is not known.
 func (ws *wants) expectedOf(p string, sc *stepChange, start *record) (e *tree.Entry, s store.State, err error) {
 	switch {
-	case sc != nil && sc.c.status == tree.Uncaptured:
+	case sc != nil && sc.c.Status == tree.Uncaptured:
 		return nil, s, nil
 	case sc != nil:
-		if e, s = sc.c.new, sc.r.State(); e == nil { // or a directory that is not empty
+		if e, s = sc.c.New, sc.r.State(); e == nil { // or a directory that is not empty
 			e, err = ws.entry(s, p, true)
 		}
 		return e, s, err
@@ -337,8 +338,8 @@ func (ws *wants) expectedOf(p string, sc *stepChange, start *record) (e *tree.En
 }
 
 // isReal reports whether a path was changed, and not only captured or left out.
-func isReal(c *pathChange, isNewest bool) bool {
-	return c.status != tree.Captured && (isNewest || c.status != tree.Uncaptured)
+func isReal(c *windows.Change, isNewest bool) bool {
+	return c.Status != tree.Captured && (isNewest || c.Status != tree.Uncaptured)
 }
 
 // takeBack notes that a change goes, the first of its path or one before those
@@ -346,23 +347,23 @@ func isReal(c *pathChange, isNewest bool) bool {
 func (w *want) takeBack(sc stepChange, isNewest bool) {
 	r, c := sc.r, sc.c
 	w.real = w.real || isReal(c, isNewest)
-	if c.status == tree.Captured { // what it was before is not known
-		w.New, w.at, w.by, w.unknown, w.seen = nil, r.Base, r, true, c.new
+	if c.Status == tree.Captured { // what it was before is not known
+		w.New, w.at, w.by, w.unknown, w.seen = nil, r.Base, r, true, c.New
 		return
 	}
-	left, found := c.new, w.New
-	if c.status == tree.Uncaptured {
-		left = c.old
+	left, found := c.New, w.New
+	if c.Status == tree.Uncaptured {
+		left = c.Old
 	}
 	if w.unknown {
 		found = w.seen
 	}
-	if !isNewest && !same(left, found) && w.Doubt == "" {
+	if !isNewest && !trees.Same(left, found) && w.Doubt == "" {
 		w.mix(mixedDoubt(r, w.by))
 	}
-	w.New, w.at, w.by, w.unknown = c.old, r.Base, r, false
+	w.New, w.at, w.by, w.unknown = c.Old, r.Base, r, false
 	w.doubt(r, c)
-	w.Created = c.old == nil
+	w.Created = c.Old == nil
 }
 
 // mixedDoubt says that somebody has changed a path between two turns.
@@ -377,26 +378,26 @@ func mixedDoubt(older, newer *record) string {
 func (w *want) do(sc stepChange) {
 	r, c := sc.r, sc.c
 	w.real = true
-	if c.status == tree.Uncaptured { // what it became is not known
+	if c.Status == tree.Uncaptured { // what it became is not known
 		w.New, w.at, w.unknown = nil, r.State(), true
 		return
 	}
-	w.New, w.at, w.unknown = c.new, r.State(), false
-	if c.owner == Contested { // what it found does not matter: that is not where it goes
+	w.New, w.at, w.unknown = c.New, r.State(), false
+	if c.Owner == windows.Contested { // what it found does not matter: that is not where it goes
 		w.doubt(r, c)
 	}
-	w.Created = c.new == nil
+	w.Created = c.New == nil
 }
 
-func (w *want) doubt(r *record, c *pathChange) {
+func (w *want) doubt(r *record, c *windows.Change) {
 	switch {
 	case w.Doubt != "":
-	case c.owner == Contested && r.Facts.Interrupted:
+	case c.Owner == windows.Contested && r.Facts.Interrupted:
 		w.Doubt = fmt.Sprintf("contested: turn %d was cut off, and it is not known who changed the file since",
 			r.Turn())
-	case c.owner == Contested:
+	case c.Owner == windows.Contested:
 		w.Doubt = "contested: it may have been another session, or the user"
-	case c.mixed:
+	case c.Mixed:
 		w.mix(mixedWithin)
 	}
 }
@@ -405,9 +406,6 @@ const mixedWithin = "you, or another session, changed it during the turn"
 
 // mix notes that a change found, or left, what somebody else has changed.
 func (w *want) mix(why string) { w.Doubt, w.mixed = why, true }
-
-// same reports whether two entries are the same; nil is nothing.
-func same(a, b *tree.Entry) bool { return netStatus(a, b) == 0 }
 
 // entry is entryIn for the trees that the wants are about.
 func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
