@@ -1342,7 +1342,7 @@ func (w *rules) takeHunk(name string, turn int, p string, lines ...int) {
 // is in, and nothing was between what it did there.
 func (s *ruleSession) isCutAway(c *ruleChange) bool {
 	for _, o := range s.changes {
-		if o.turn == c.turn && o.path == c.path && o.stretch != c.stretch {
+		if o.turn == c.turn && o.path == c.path && o.stretch != c.stretch && !o.none {
 			return false
 		}
 	}

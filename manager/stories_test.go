@@ -1354,6 +1354,21 @@ var stories = []story{
 			st.restore("s", "start")
 			st.want("p", st.either("000u", "AB0u"))
 		}},
+	{name: "S23f", why: "what a turn did and took back is no part of what it did", real: true, tools: true, merge: true,
+		start: ruleFiles{"p": storyText("1234")}, tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.tool("s", func() { st.line("p", 1, "A") }) })
+			st.line("p", 1, "u")
+			st.turnStart("s")
+			st.tool("s", func() { st.line("p", 4, "D") })
+			st.tool("s", func() { st.line("p", 4, "4") })
+			st.put("new", storyText("v"))
+			st.tool("s", func() { st.line("p", 2, "B") })
+			st.turnEnd("s")
+			st.want("p", "uB34")
+			st.restore("s", "start")
+			st.want("p", "u234")
+			st.wantAnswer("left", "p")
+		}},
 	{name: "S23b", why: "a turn is on the line as long as a part of it is in somewhere", real: true, tools: true,
 		tell: func(st *storyTeller, _ int) {
 			st.turnStart("s")
