@@ -400,6 +400,17 @@ func (l *ledger) request(name string) *ledgerRequest {
 		may: ledgerEffect{came: make(lineOf), went: make(lineOf)}}
 }
 
+// mayGo lets lines go that a turn has moved. They need not come where they were: another turn,
+// or whoever edited that file once it was back there, has deleted it.
+func (l *ledger) mayGo(q *ledgerRequest, e ledgerEffect) {
+	for line := range e.moved {
+		isGone := func(other ledgerEffect) bool { return other.went[line] != "" }
+		if slices.ContainsFunc(l.turns, isGone) || l.brought[line] != "" {
+			q.may.went[line] = ""
+		}
+	}
+}
+
 // revertAtRandom takes one turn or two back.
 func (l *ledger) revertAtRandom() {
 	opts := RevertOptions{Turns: []string{fmt.Sprint(l.rng.IntN(len(l.turns)))}}
@@ -416,15 +427,7 @@ func (l *ledger) revertAtRandom() {
 		maps.Copy(q.may.went, e.came)
 		maps.Copy(q.may.came, e.went)
 		maps.Copy(q.may.came, e.moved) // it is as if the turn had deleted the file where it was
-		for line := range e.moved {
-			// It need not come where it was: another turn, or whoever edited that file once it
-			// was back there, has deleted it; or of two turns that have moved the file the
-			// second did so with what somebody wrote between them.
-			isGone := func(other ledgerEffect) bool { return other.went[line] != "" }
-			if len(opts.Turns) > 1 || slices.ContainsFunc(l.turns, isGone) || l.brought[line] != "" {
-				q.may.went[line] = ""
-			}
-		}
+		l.mayGo(q, e)
 		for line := range e.came {
 			q.must[line] = ""
 		}
@@ -479,10 +482,12 @@ func (l *ledger) restoreAtRandom() {
 	}
 	q := l.request("restore " + target)
 	for _, e := range l.turns { // of turns that go, and of those that come
-		for _, lines := range []lineOf{e.came, e.went, e.moved} {
+		for _, lines := range []lineOf{e.came, e.went} {
 			maps.Copy(q.may.came, lines)
 			maps.Copy(q.may.went, lines)
 		}
+		maps.Copy(q.may.came, e.moved)
+		l.mayGo(q, e)
 		if target == "start" {
 			for line := range e.came {
 				q.must[line] = ""

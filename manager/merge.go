@@ -37,6 +37,11 @@ const (
 // where that is the policy. With another one, or where paths are to be as at the target,
 // they are wanted as they are.
 func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*livedir.Plan, error) {
+	if !a.whole {
+		if err := x.carry(ctx, a); err != nil {
+			return nil, err
+		}
+	}
 	plan, err := livedir.NewPlan(ctx, x.root, a.wants, opts)
 	if err != nil || opts.Policy != rollback.Merge || a.whole {
 		return plan, err

@@ -104,6 +104,11 @@ func (mv *mover) byChanges(edited []string) error {
 		}
 		w := mv.want[to]
 		if to == p || !isFile(w.New) || w.Held != "" || w.Out != "" || mv.done[to] {
+			if mv.a.carried[p] {
+				if err := mv.stay(p, steps); err != nil {
+					return fmt.Errorf("merge %q: %w", p, err)
+				}
+			}
 			continue
 		}
 		if err := mv.bring(p, to, steps); err != nil {
@@ -137,12 +142,76 @@ func (mv *mover) pairs(of *record) (map[string]string, error) {
 			going = append(going, mv.candidate(p, last.base))
 		}
 	}
+	return renames(going, coming)
+}
+
+// renames returns, by the path at which a file goes, the one at which it comes.
+func renames(going, coming []similar.Candidate) (map[string]string, error) {
 	list, _, err := similar.PairRenames(going, coming, nil)
 	pairs := make(map[string]string)
 	for _, r := range list {
 		pairs[going[r.Removed].Name] = coming[r.Added].Name
 	}
 	return pairs, err
+}
+
+// carry doubts files of which a change has made others by moving them, if somebody had
+// changed them since an older change that goes as well: what that somebody wrote went along.
+func (x *restore) carry(ctx context.Context, a *aim) error {
+	var from []string // paths at which such a file was
+	for p, list := range a.back {
+		if w := a.expected[p]; w != nil && w.mixed && len(list) > 1 && list[0].c.New == nil {
+			from = append(from, p)
+		}
+	}
+	slices.Sort(from)
+	mv := &mover{x: x, ctx: ctx, a: a}
+	pairs := make(map[*record]map[string]string)
+	a.carried = make(map[string]bool)
+	for len(from) > 0 {
+		p, by := from[0], a.back[from[0]][0].r
+		from = from[1:]
+		if pairs[by] == nil {
+			found, err := mv.movedBy(by)
+			if err != nil {
+				return err
+			}
+			pairs[by] = found
+		}
+		to, ok := pairs[by][p]
+		if !ok || a.carried[to] {
+			continue
+		}
+		w := a.expected[to]
+		if a.carried[to] = true; w.Doubt == "" {
+			w.mix(a.expected[p].Doubt)
+		}
+		if a.back[to][0].c.New == nil { // it was moved on
+			from = append(from, to)
+		}
+	}
+	for i := range a.wants {
+		if w := &a.wants[i]; a.carried[w.Path] {
+			w.Doubt = a.expected[w.Path].Doubt
+		}
+	}
+	return nil
+}
+
+// movedBy returns, by the path at which a change that goes found a file that it moved, the
+// one to which it did so, if other changes found it there, or made it.
+func (mv *mover) movedBy(r *record) (map[string]string, error) {
+	var went, came []similar.Candidate
+	for p, list := range mv.a.back {
+		newest, oldest := list[0], list[len(list)-1]
+		switch {
+		case newest.r == r && newest.c.New == nil && isFile(newest.c.Old):
+			went = append(went, mv.candidate(p, newest.c.Old))
+		case oldest.r == r && oldest.c.Old == nil && isFile(oldest.c.New):
+			came = append(came, mv.candidate(p, oldest.c.New))
+		}
+	}
+	return renames(went, came)
 }
 
 // candidate returns a file of which another may be the same, moved. One that cannot be
@@ -181,6 +250,26 @@ func (mv *mover) bring(from, to string, steps []mergeStep) error {
 	source.Old, source.Doubt, source.Merged, source.Created = it.Now, it.Why, true, true
 	w.New, w.Old, w.Doubt, w.Merged, w.From = &now, nil, fmt.Sprintf("%q was changed since", from), true, from
 	mv.x.hunks[to] = mv.x.hunks[from]
+	return nil
+}
+
+// stay has a file stay that would be deleted with what somebody wrote in it before it was
+// moved, unless that is given up.
+func (mv *mover) stay(p string, steps []mergeStep) error {
+	if mv.x.opts.OnConflict == rollback.ConflictTheirs {
+		return nil
+	}
+	it := mv.item[p]
+	mg, err := mv.x.mergeAll(mv.ctx, p, it.Now, steps)
+	if err != nil {
+		return err
+	}
+	c := mg.clash
+	if c == nil {
+		c = &clash{why: whyMade, parts: []clashPart{{&steps[len(steps)-1], nil}}}
+	}
+	c.want, c.disk, c.isWhole = mv.want[p], it.Now, true
+	mv.done[p], mv.a.clashes[p] = true, c
 	return nil
 }
 
@@ -316,13 +405,9 @@ func (w *window) move(at map[string]string) error {
 			continue
 		}
 		if pairs == nil {
-			pairs = make(map[string]string)
-			list, _, err := similar.PairRenames(w.went, w.came, nil)
-			if err != nil {
+			var err error
+			if pairs, err = renames(w.went, w.came); err != nil {
 				return err
-			}
-			for _, r := range list {
-				pairs[w.went[r.Removed].Name] = w.came[r.Added].Name
 			}
 		}
 		if at[p] = nowhere; pairs[from] != "" {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -368,5 +369,89 @@ func TestMergeInDividedTurn(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.expectFiles(want)
+	}
+}
+
+// What the user has written in a file before a turn moved it stays when older turns go as
+// well, or the file does and is listed.
+func TestMergeMovedBetween(t *testing.T) {
+	base, user := numbered(nil), numbered(map[int]string{8: "user"})
+	turn, both := numbered(map[int]string{1: "turn"}), numbered(map[int]string{1: "turn", 8: "user"})
+	clash := numbered(map[int]string{1: "user"})
+	for _, c := range []struct {
+		name string
+		days []files // what is there at first, and after each turn and the user in turn
+		want files   // without the turns
+		skip files   // where dirty files are skipped
+		left string  // the file that is listed
+	}{
+		{"moved twice", []files{{"a": base}, {"b": base}, {"b": user}, {"c": user}}, files{"a": user},
+			files{"a": base, "c": user}, ""},
+		{"and edited", []files{{"a": base}, {"b": turn}, {"b": both}, {"c": both}}, files{"a": user},
+			files{"a": base, "c": both}, ""},
+		{"three times", []files{{"a": base}, {"b": base}, {"b": user}, {"c": user}, {"c": user}, {"d": user}},
+			files{"a": user}, files{"a": base, "d": user}, ""},
+		{"made, and moved", []files{{}, {"b": base}, {"b": user}, {"c": user}}, files{"c": user}, files{"c": user}, "c"},
+		{"the same lines", []files{{"a": base}, {"b": turn}, {"b": clash}, {"c": clash}}, files{"c": clash},
+			files{"a": base, "c": clash}, "c"},
+		{"its place is taken", []files{{"a": base}, {"b": base}, {"b": user}, {"c": user}, {"a": "mine", "c": user}},
+			files{"a": "mine", "c": user}, files{"a": "mine", "c": user}, "c"},
+		{"the user touched nothing", []files{{"a": base}, {"b": turn}, {"b": turn}, {"c": turn}}, files{"a": base},
+			files{"a": base}, ""},
+	} {
+		for _, how := range []string{"start", "revert", "skip"} {
+			t.Run(c.name+", "+how, func(t *testing.T) {
+				b := newBench(t)
+				m := b.open("s")
+				become := func(to files) {
+					for p := range b.files() {
+						if _, ok := to[p]; !ok {
+							b.remove(p)
+						}
+					}
+					for p, text := range to {
+						b.write(p, text)
+					}
+				}
+				become(c.days[0])
+				b.initialize(m)
+				var turns []string
+				for i, day := range c.days[1:] {
+					if i%2 == 1 {
+						become(day)
+						continue
+					}
+					turns = append(turns, fmt.Sprint(i/2))
+					b.turn(m, func() { become(day) })
+				}
+				last, want := b.files(), c.want
+				opts := &RestoreOptions{Target: "start", OnDirty: rollback.Merge}
+				if how == "skip" {
+					opts.OnDirty, want = rollback.Skip, c.skip
+				}
+				var r *RestoreResult
+				if how == "revert" {
+					var err error
+					if r, err = m.Revert(t.Context(), &RevertOptions{Turns: turns}); err != nil {
+						t.Fatal(err)
+					}
+				} else {
+					r = b.restore(m, opts)
+				}
+				b.expectFiles(want)
+				var left []string
+				for _, conflict := range r.Conflicts {
+					left = append(left, conflict.Path)
+				}
+				if how == "skip" && want["a"] != c.want["a"] && len(r.Skipped) == 0 ||
+					how != "skip" && c.left != "" && !slices.Contains(left, c.left) {
+					t.Errorf("skipped %q, conflicts %q; %+v", r.Skipped, left, r.Items)
+				}
+				if r.Snapshot != nil {
+					b.undo(m)
+					b.expectFiles(last)
+				}
+			})
+		}
 	}
 }
