@@ -12,6 +12,7 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -162,7 +163,7 @@ func (x *restore) aimAt(ctx context.Context, l *line, target *Point) (aim, error
 
 // newWants returns the wants of a restore, none yet.
 func (x *restore) newWants(ctx context.Context, l *line) *wants {
-	return &wants{x: x, ctx: ctx, g: x.m.tree.pages, aim: aim{standings: l.standings(x.m.tree.pages)},
+	return &wants{x: x, ctx: ctx, line: l, g: x.m.tree.pages, aim: aim{standings: l.Paths(x.m.tree.pages)},
 		paths: make(map[string]*want), unseen: make(map[string]bool)}
 }
 
@@ -191,12 +192,12 @@ func (ws *wants) newestTurns() error {
 	s, p, tip := ws.standings, ws.target, ws.x.tip
 	if p.gone == nil {
 		joints := false // paths may go their own way
-		gone, _, err := s.l.between(ws.ctx, tip, p.at, "", func(*record) { joints = true })
+		gone, _, err := s.Line.Between(ws.ctx, tip, p.at, "", func(*record) { joints = true })
 		if err != nil {
 			return err
 		}
 		if !joints {
-			back, _, err := s.paths(ws.ctx, tip, p.at)
+			back, _, err := s.Between(ws.ctx, tip, p.at)
 			if err == nil && len(back) == 0 {
 				err = ws.nothingIn(gone)
 			}
@@ -205,7 +206,7 @@ func (ws *wants) newestTurns() error {
 		q := *p
 		q.at, q.gone, ws.target = nil, gone, &q
 	}
-	back, also, err := s.backOf(ws.ctx, tip, ws.target.gone)
+	back, also, err := s.BackOf(ws.ctx, tip, ws.target.gone)
 	if err != nil {
 		return err
 	}
@@ -227,8 +228,8 @@ func (ws *wants) nothingIn(gone []*record) error {
 	}
 	n := 0
 	var last *record
-	for t := ws.standings.l.trail(ws.x.tip, ""); ; {
-		r, err := t.next(ws.ctx)
+	for t := ws.standings.Line.Trail(ws.x.tip, ""); ; {
+		r, err := t.Next(ws.ctx)
 		if err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func (ws *wants) nothingIn(gone []*record) error {
 			n++
 		}
 		last = r
-		list, err := ws.standings.of(ws.ctx, r)
+		list, err := ws.standings.Of(ws.ctx, r)
 		if err != nil {
 			return err
 		}
@@ -314,12 +315,12 @@ func (ws *wants) standAfter(named bool) error {
 	case at == nil: // bytes of others: they are the user's from now on
 		return nil
 	}
-	l := ws.standings.l
+	l := ws.line
 	to, err := l.recorded(ws.ctx, at)
 	if err != nil {
 		return err
 	}
-	if ws.goes.back, ws.goes.forth, err = l.between(ws.ctx, ws.x.tip, at, "", nil); err != nil {
+	if ws.goes.back, ws.goes.forth, err = l.Between(ws.ctx, ws.x.tip, at, "", nil); err != nil {
 		return err
 	}
 	if !named {
@@ -330,7 +331,7 @@ func (ws *wants) standAfter(named bool) error {
 		if r.Behind == nil {
 			continue
 		}
-		if list, err := ws.standings.of(ws.ctx, r.Behind); err != nil {
+		if list, err := ws.standings.Of(ws.ctx, r.Behind); err != nil {
 			return err
 		} else if len(list) == 0 { // so what goes is all of the turn
 			whole := *r
@@ -338,7 +339,7 @@ func (ws *wants) standAfter(named bool) error {
 		}
 	}
 	ws.goes.tookFrom = to
-	ws.goes.pathsBack, ws.goes.pathsForth, err = ws.standings.paths(ws.ctx, ws.x.tip, at)
+	ws.goes.pathsBack, ws.goes.pathsForth, err = ws.standings.Between(ws.ctx, ws.x.tip, at)
 	if err != nil {
 		return err
 	}
@@ -355,11 +356,11 @@ func (ws *wants) goesElsewhere() error {
 	}
 	for _, list := range g.pathsBack {
 		for _, sc := range list {
-			if asked[sc.r.Seq] {
+			if asked[sc.By.Seq] {
 				continue
 			}
-			asked[sc.r.Seq] = true
-			on, err := s.l.onLine(ws.ctx, ws.x.tip, sc.r)
+			asked[sc.By.Seq] = true
+			on, err := s.Line.OnLine(ws.ctx, ws.x.tip, sc.By)
 			if err == nil && on != nil && !listed[on.Seq] {
 				listed[on.Seq] = true
 				var stays bool
@@ -383,8 +384,8 @@ func (ws *wants) staysOnLine() error {
 	goes := make(map[uint64]bool) // turns of which something goes, but not at paths that stay as they are
 	for p, list := range g.pathsBack {
 		for _, sc := range list {
-			is, known := goes[sc.r.Seq]
-			goes[sc.r.Seq] = (is || !known) && ws.paths[p] != nil
+			is, known := goes[sc.By.Seq]
+			goes[sc.By.Seq] = (is || !known) && ws.paths[p] != nil
 		}
 	}
 	var stay []*record
@@ -404,16 +405,18 @@ func (ws *wants) staysOnLine() error {
 
 // staysElsewhere reports whether a turn is in at a path where it does not go.
 func (ws *wants) staysElsewhere(turn *record) (bool, error) {
-	list, err := ws.standings.of(ws.ctx, turn)
+	list, err := ws.standings.Of(ws.ctx, turn)
 	if err != nil {
 		return false, err
 	}
 	for p := range list {
-		isOf := func(sc stepChange) bool { return history.IsSame(sc.r, turn) || sc.r.EndsAt(turn) || turn.EndsAt(sc.r) }
+		isOf := func(sc standing.StepChange) bool {
+			return history.IsSame(sc.By, turn) || sc.By.EndsAt(turn) || turn.EndsAt(sc.By)
+		}
 		if slices.ContainsFunc(ws.goes.pathsBack[p], isOf) {
 			continue
 		}
-		in, err := ws.standings.l.trail(ws.x.tip, p).find(ws.ctx, turn)
+		in, err := ws.standings.Line.Trail(ws.x.tip, p).Find(ws.ctx, turn)
 		if in != nil || err != nil {
 			return true, err
 		}
@@ -430,7 +433,7 @@ func (ws *wants) named() error {
 			files, found = false, true
 			return true, nil
 		}
-		then, err := ws.entry(ws.target.State, rel, false)
+		then, err := trees.EntryAt(ws.ctx, ws.g, ws.target.State.Tree, rel)
 		if err != nil {
 			return false, err
 		}
@@ -508,12 +511,12 @@ func (ws *wants) exactly(match func(string) bool) error {
 		w.New, w.Old = cmp.Or(w.New, d.Old), cmp.Or(w.Old, d.New)
 		// A directory that is not empty is not listed.
 		if w.New == nil {
-			if w.New, err = ws.entry(ws.target.State, d.Path, true); err != nil {
+			if w.New, err = trees.DirAt(ws.ctx, ws.g, ws.target.State.Tree, d.Path); err != nil {
 				return err
 			}
 		}
 		if w.Old == nil {
-			if w.Old, err = ws.entry(disk, d.Path, true); err != nil {
+			if w.Old, err = trees.DirAt(ws.ctx, ws.g, disk.Tree, d.Path); err != nil {
 				return err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
@@ -294,7 +295,7 @@ func (b *blamer) collect() (err error) {
 		}
 		if newer == nil {
 			for p, c := range b.a.clashes {
-				e, err := entryIn(b.ctx, m.tree.pages, r.State(), p, false)
+				e, err := trees.EntryAt(b.ctx, m.tree.pages, r.Tree, p)
 				if err != nil {
 					return err
 				}
@@ -422,9 +423,9 @@ func (b *blamer) stays(p, who string) (bool, error) {
 	if !strings.HasPrefix(who, "turn:") {
 		return true, nil
 	}
-	for _, side := range []map[string][]stepChange{b.a.back, b.a.forth} {
+	for _, side := range []map[string][]standing.StepChange{b.a.back, b.a.forth} {
 		for _, sc := range side[p] {
-			if who == fmt.Sprint("turn:", sc.r.Turn()) {
+			if who == fmt.Sprint("turn:", sc.By.Turn()) {
 				return false, nil
 			}
 		}
@@ -435,13 +436,13 @@ func (b *blamer) stays(p, who string) (bool, error) {
 
 // turnsIn returns the turns of the session that are in at a path.
 func (b *blamer) turnsIn(p string) (map[string]bool, error) {
-	if b.in[anyPath] == nil {
-		if err := b.walk(anyPath); err != nil {
+	if b.in[standing.AnyPath] == nil {
+		if err := b.walk(standing.AnyPath); err != nil {
 			return nil, err
 		}
 	}
 	if !b.own[p] {
-		p = anyPath
+		p = standing.AnyPath
 	}
 	if b.in[p] == nil {
 		if err := b.walk(p); err != nil {
@@ -454,14 +455,14 @@ func (b *blamer) turnsIn(p string) (map[string]bool, error) {
 // walk finds the turns that are in at a path.
 func (b *blamer) walk(p string) error {
 	b.in[p] = make(map[string]bool)
-	t := b.l.trail(b.x.tip, p)
-	t.joint = func(j *record) {
+	t := b.l.Trail(b.x.tip, p)
+	t.Joint = func(j *record) {
 		for q := range j.Facts.OwnPaths() {
 			b.own[q] = true
 		}
 	}
 	for {
-		r, err := t.next(b.ctx)
+		r, err := t.Next(b.ctx)
 		if r == nil || err != nil || r.Seq < b.oldest {
 			return err
 		}

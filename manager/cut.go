@@ -12,99 +12,14 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
-	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
-// This file is about cuts: restores that took back a part of what turns did at a path,
-// while the rest of it stays in. The record of such a restore, a joint, names the turns
-// and the lines. At the path it is a change itself, from what the restore found to what it
-// left, which is in behind those of the turns: it can be taken back, as by a restore to a
-// moment before it, and it is void where the turns are not in. A turn that is in with cuts
-// has done less: merges take what it left without them for what it left.
-
-// hasCut reports whether a turn is in from which a joint takes something back.
-func (t *trail) hasCut(j *record) bool {
-	return slices.ContainsFunc(j.CutAt(t.path), func(c history.Cut) bool { return !t.without[c.Turn] })
-}
-
-// cutsOf returns what a restore did that took back parts of changes, by path.
-func (s *standings) cutsOf(ctx context.Context, j *record) (map[string]*windows.Change, error) {
-	list := make(map[string]*windows.Change)
-	for _, cut := range j.Facts.Cuts {
-		p := string(cut.Path)
-		if list[p] != nil {
-			continue
-		}
-		c := &windows.Change{Path: p, Status: tree.Modified, Owner: windows.Own}
-		var err error
-		if c.Old, err = entryIn(ctx, s.g, j.Base, p, false); err == nil {
-			c.New, err = entryIn(ctx, s.g, j.State(), p, false)
-		}
-		if err != nil {
-			return nil, err
-		}
-		list[p] = c
-	}
-	return list, nil
-}
-
-// withoutLoose returns changes that go, newest first, but for cuts of others: these stay.
-func withoutLoose(list []stepChange) []stepChange {
-	return slices.DeleteFunc(list, func(sc stepChange) bool {
-		return sc.r.IsJoint() && !sc.cutsOnly(list, func(*record) bool { return true })
-	})
-}
-
-// cutsOnly reports whether a change is a cut of nothing but what turns did for which
-// is holds, and which are in a list.
-func (sc *stepChange) cutsOnly(list []stepChange, is func(*record) bool) bool {
-	return sc.r.IsJoint() && !slices.ContainsFunc(sc.r.CutAt(sc.c.Path), func(c history.Cut) bool {
-		return !slices.ContainsFunc(list, func(o stepChange) bool { return o.r.Seq == c.Turn && is(o.r) })
-	})
-}
-
-// turnOf returns the turn that made a change, or one of those that it cuts.
-func (s *standings) turnOf(ctx context.Context, sc *stepChange) (*record, error) {
-	if cuts := sc.r.CutAt(sc.c.Path); sc.r.IsJoint() && len(cuts) > 0 {
-		return s.l.m.records.StepAt(ctx, cuts[0].Turn, sc.r.Session)
-	}
-	return sc.r, nil
-}
-
-// cutsIn returns what was taken back of changes at a path that are in at a position, of
-// those from a record on, newest first.
-func (l *line) cutsIn(ctx context.Context, at *record, p string, from uint64) (list []history.Cut, err error) {
-	in, err := l.inAt(ctx, at, p, from)
-	for _, r := range in {
-		if r.IsJoint() {
-			list = append(list, r.CutAt(p)...)
-		}
-	}
-	return list, err
-}
-
-// staysAt returns what stays in at a path when changes go, the newest of them first: what
-// came behind the oldest of these.
-func (s *standings) staysAt(ctx context.Context, at *record, p string, goes []stepChange) (list []stepChange,
-	err error) {
-	in, err := s.l.inAt(ctx, at, p, goes[len(goes)-1].r.Seq)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range in {
-		c, err := s.at(ctx, r, p)
-		if err != nil {
-			return nil, err
-		}
-		if c != nil && !slices.ContainsFunc(goes, func(sc stepChange) bool { return sc.r.Seq == r.Seq }) {
-			list = append(list, stepChange{r, c})
-		}
-	}
-	return list, nil
-}
+// This file is about cuts in merges: see package standing. A turn that is in with cuts has
+// done less: merges take what it left without them for what it left.
 
 // A pathCuts is what was taken back of changes at a path, what of that stays so, whatever
 // becomes of the changes that go and come, and what is to be.
@@ -112,10 +27,10 @@ type pathCuts struct{ now, stay, then []history.Cut }
 
 // cutsAt returns that of a path at which changes go and come.
 func (a *aim) cutsAt(ctx context.Context, tip *record, p string) (c pathCuts, err error) {
-	oldest, any := uint64(math.MaxUint64), len(a.goes.cuts[p]) > 0 || a.standings.cut[p]
-	for _, side := range [][]stepChange{a.back[p], a.forth[p]} {
+	oldest, any := uint64(math.MaxUint64), len(a.goes.cuts[p]) > 0 || a.standings.Cut[p]
+	for _, side := range [][]standing.StepChange{a.back[p], a.forth[p]} {
 		for _, sc := range side {
-			for _, cut := range append(sc.r.CutAt(p), history.Cut{Turn: sc.r.Seq}) {
+			for _, cut := range append(sc.By.CutAt(p), history.Cut{Turn: sc.By.Seq}) {
 				oldest = min(oldest, cut.Turn)
 			}
 		}
@@ -123,16 +38,16 @@ func (a *aim) cutsAt(ctx context.Context, tip *record, p string) (c pathCuts, er
 	if !any {
 		return c, nil
 	}
-	if c.now, err = a.standings.l.cutsIn(ctx, tip, p, oldest); err != nil {
+	if c.now, err = a.standings.Line.CutsIn(ctx, tip, p, oldest); err != nil {
 		return c, err
 	}
 	c.stay = slices.Clone(c.now)
 	for _, sc := range a.back[p] {
-		c.stay = cutsBut(c.stay, sc.r.CutAt(p))
+		c.stay = cutsBut(c.stay, sc.By.CutAt(p))
 	}
 	c.then = slices.Clone(c.stay)
 	for _, sc := range a.forth[p] {
-		c.then = append(c.then, sc.r.CutAt(p)...)
+		c.then = append(c.then, sc.By.CutAt(p)...)
 	}
 	c.then = append(c.then, a.goes.cuts[p]...)
 	return c, nil
@@ -210,9 +125,10 @@ func (x *restore) without(ctx context.Context, p string, found, left *tree.Entry
 // stepsOf returns what is to be done to take back what a change did, or to do it: goes
 // and comes say whether it is in now, and then. Of one that stays in, that is what was cut
 // out of it.
-func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goes, comes bool) (steps []mergeStep,
+func (x *restore) stepsOf(ctx context.Context, sc standing.StepChange, cuts pathCuts, goes, comes bool) (
+	steps []mergeStep,
 	err error) {
-	list, err := x.m.windowsOf(ctx, sc.r, sc.c)
+	list, err := x.m.windowsOf(ctx, sc.By, sc.Change)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +141,7 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 		if isOver && i == 0 {
 			part.found = over
 		}
-		part.cut = history.Cut{Path: []byte(sc.c.Path), Turn: sc.r.Seq}
+		part.cut = history.Cut{Path: []byte(sc.Change.Path), Turn: sc.By.Seq}
 		if before+len(list) > 1 {
 			part.cut.Window = before + i + 1
 		}
@@ -236,11 +152,11 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 		if comes {
 			part.then = part.of(cuts.then)
 		}
-		st := mergeStep{of: sc.r, comes: !goes, part: part}
-		if st.base, err = x.without(ctx, sc.c.Path, part.found, part.left, part.now); err != nil {
+		st := mergeStep{of: sc.By, comes: !goes, part: part}
+		if st.base, err = x.without(ctx, sc.Change.Path, part.found, part.left, part.now); err != nil {
 			return nil, err
 		}
-		if st.theirs, err = x.without(ctx, sc.c.Path, part.found, part.left, part.then); err != nil {
+		if st.theirs, err = x.without(ctx, sc.Change.Path, part.found, part.left, part.then); err != nil {
 			return nil, err
 		}
 		if isOver && i == 0 { // what was done up to the look stays
@@ -262,20 +178,20 @@ func (x *restore) stepsOf(ctx context.Context, sc stepChange, cuts pathCuts, goe
 // windowsBefore returns how many windows of a turn came before those of what is left of it
 // behind a look, which are in a list; and what the first of them had found, if it goes over
 // the look.
-func (x *restore) windowsBefore(ctx context.Context, sc stepChange, list []mergeStep) (n int, over *tree.Entry,
+func (x *restore) windowsBefore(ctx context.Context, sc standing.StepChange, list []mergeStep) (n int, over *tree.Entry,
 	isOver bool, err error) {
-	if sc.r.Behind == nil || len(list) == 0 {
+	if sc.By.Behind == nil || len(list) == 0 {
 		return 0, nil, false, nil
 	}
-	turn, err := x.m.records.Record(ctx, sc.r.Seq)
+	turn, err := x.m.records.Record(ctx, sc.By.Seq)
 	if err != nil {
 		return 0, nil, false, err
 	}
-	all, err := x.m.piecesAt(ctx, turn, sc.c.Path)
+	all, err := x.m.piecesAt(ctx, turn, sc.Change.Path)
 	if n = len(all) - len(list); n < 0 || err != nil {
 		return 0, nil, false, err
 	}
-	over, err = entryIn(ctx, x.m.tree.pages, all[n].from, sc.c.Path, false)
+	over, err = trees.EntryAt(ctx, x.m.tree.pages, all[n].from.Tree, sc.Change.Path)
 	return n, over, !trees.Same(over, list[0].base), err
 }
 
@@ -441,8 +357,8 @@ type partial struct {
 // partial returns that of what was merged. The changes that go stay in, those that come are
 // in if something of their turn has come, and what is out of them is cut; cuts that go, or
 // come, are said anew.
-func (mg *merging) partial(back, forth []stepChange) *partial {
-	isCut := func(sc stepChange) bool { return sc.r.IsJoint() }
+func (mg *merging) partial(back, forth []standing.StepChange) *partial {
+	isCut := func(sc standing.StepChange) bool { return sc.By.IsJoint() }
 	if (mg.isUntold || mg.isVague) && slices.ContainsFunc(back, isCut) {
 		return new(partial)
 	}
@@ -464,7 +380,7 @@ func (mg *merging) partial(back, forth []stepChange) *partial {
 	}
 	for _, sc := range slices.Concat(back, forth) { // one that comes may be on the way, with its turn
 		if isCut(sc) {
-			p.without = append(p.without, sc.r.Seq)
+			p.without = append(p.without, sc.By.Seq)
 		}
 	}
 	return p
@@ -481,37 +397,37 @@ func (a *aim) isAbout(r *record) {
 // taken back, or done again (isBack says which), and some of these stay in: what it took
 // back comes again the older change first, and goes the newer first. The steps of those
 // that go or come have it; so have those of before, the changes before it in the list.
-func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, isBack bool, cuts pathCuts,
-	before []stepChange) (steps []mergeStep, err error) {
-	p := j.c.Path
+func (x *restore) recut(ctx context.Context, a *aim, at *record, j standing.StepChange, isBack bool, cuts pathCuts,
+	before []standing.StepChange) (steps []mergeStep, err error) {
+	p := j.Change.Path
 	seen := make(map[uint64]bool)
 	for _, sc := range before {
-		for _, c := range sc.r.CutAt(p) {
+		for _, c := range sc.By.CutAt(p) {
 			seen[c.Turn] = true
 		}
 	}
-	rests := make(map[uint64]stepChange) // of turns of which the part before a look stays in
+	rests := make(map[uint64]standing.StepChange) // of turns of which the part before a look stays in
 	for _, sc := range slices.Concat(a.back[p], a.forth[p]) {
-		if sc.r.Behind != nil {
-			rests[sc.r.Seq] = sc
+		if sc.By.Behind != nil {
+			rests[sc.By.Seq] = sc
 		} else {
-			seen[sc.r.Seq] = true
+			seen[sc.By.Seq] = true
 		}
 	}
 	oldest := uint64(math.MaxUint64)
-	for _, c := range j.r.CutAt(p) {
-		if oldest = min(oldest, c.Turn); rests[c.Turn].r != nil {
-			oldest = min(oldest, rests[c.Turn].r.Behind.Seq)
+	for _, c := range j.By.CutAt(p) {
+		if oldest = min(oldest, c.Turn); rests[c.Turn].By != nil {
+			oldest = min(oldest, rests[c.Turn].By.Behind.Seq)
 		}
 	}
-	in, err := a.standings.l.inAt(ctx, at, p, oldest)
+	in, err := a.standings.Line.InAt(ctx, at, p, oldest)
 	if err != nil {
 		return nil, err
 	}
 	newest := func(a, b history.Cut) int { return cmp.Compare(b.Turn, a.Turn) }
-	for _, c := range slices.SortedFunc(slices.Values(j.r.CutAt(p)), newest) {
+	for _, c := range slices.SortedFunc(slices.Values(j.By.CutAt(p)), newest) {
 		rest, isRest := rests[c.Turn]
-		if seen[c.Turn] || !hasRecord(in, c.Turn) && !(isRest && hasRecord(in, rest.r.Behind.Seq)) {
+		if seen[c.Turn] || !standing.HasRecord(in, c.Turn) && !(isRest && standing.HasRecord(in, rest.By.Behind.Seq)) {
 			continue
 		}
 		seen[c.Turn] = true
@@ -519,18 +435,18 @@ func (x *restore) recut(ctx context.Context, a *aim, at *record, j stepChange, i
 		if err != nil {
 			return nil, err
 		}
-		sc := stepChange{r: r}
-		if sc.c, err = a.standings.at(ctx, r, p); err != nil {
+		sc := standing.StepChange{By: r}
+		if sc.Change, err = a.standings.At(ctx, r, p); err != nil {
 			return nil, err
 		}
-		if sc.c == nil {
+		if sc.Change == nil {
 			return nil, errCut
 		}
 		a.isAbout(r)
 		list, err := x.stepsOf(ctx, sc, cuts, true, true)
 		if err == nil && isRest { // its windows have steps of their own
 			var windows []mergeStep
-			windows, err = x.m.windowsOf(ctx, rest.r, rest.c)
+			windows, err = x.m.windowsOf(ctx, rest.By, rest.Change)
 			list = list[min(len(windows), len(list)):]
 		}
 		if err != nil {

@@ -64,7 +64,7 @@ func (m *FileSnapshotManager) dataOf(r *record, changes []windows.Change, unknow
 
 // readData is dataOf for a step of which the changes are not at hand.
 func (m *FileSnapshotManager) readData(ctx context.Context, r *record) (*StepSnapshotData, error) {
-	changes, err := m.changes(ctx, r)
+	changes, err := m.byRecords().Changes(ctx, r)
 	unknown, err := lost(err)
 	if err != nil {
 		return nil, err

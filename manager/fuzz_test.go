@@ -82,14 +82,14 @@ func FuzzStepData(f *testing.F) {
 		if got.Seq != 0 {
 			return // a record is looked up
 		}
-		r, err := (&line{m: m}).stepOf(context.Background(), e)
+		r, err := m.byRecords().stepOf(context.Background(), e)
 		if errors.Is(err, ErrUnknown) {
 			return
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := m.changes(context.Background(), r); err != nil {
+		if _, err := loggedChanges(r); err != nil {
 			t.Error(err)
 		}
 	})

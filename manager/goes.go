@@ -9,6 +9,7 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -211,9 +212,9 @@ type goes struct {
 	cuts    map[string][]history.Cut   // parts of changes that go; the rest of each stays in
 	reverts bool                       // turns go by name: paths of which other turns stay in stand apart then
 
-	with, without         []uint64                // the turns by which its line differs from that of to
-	back, forth           []*record               // turns that go, and that come, on the line
-	pathsBack, pathsForth map[string][]stepChange // at each path, of a restore of some paths
+	with, without         []uint64                         // the turns by which its line differs from that of to
+	back, forth           []*record                        // turns that go, and that come, on the line
+	pathsBack, pathsForth map[string][]standing.StepChange // at each path, of a restore of some paths
 }
 
 // apartBut returns what a record says of the paths that stand apart: neither left
@@ -247,15 +248,15 @@ func (g *goes) settle(d *history.Facts, took map[string]bool) {
 	parts := make(map[int][]*record) // by turn: it, and looks within it, that are in at a path
 	for p, list := range g.pathsBack {
 		for _, sc := range list {
-			if _, seen := stays[sc.r.Seq]; !seen {
-				parts[sc.r.Turn()] = append(parts[sc.r.Turn()], sc.r)
+			if _, seen := stays[sc.By.Seq]; !seen {
+				parts[sc.By.Turn()] = append(parts[sc.By.Turn()], sc.By)
 			}
-			stays[sc.r.Seq] = stays[sc.r.Seq] || !took[p] || g.took != nil && !g.took[p][sc.r.Seq]
+			stays[sc.By.Seq] = stays[sc.By.Seq] || !took[p] || g.took != nil && !g.took[p][sc.By.Seq]
 		}
 	}
 	for p, list := range g.pathsForth {
 		for _, sc := range list {
-			comes[sc.r.Seq] = comes[sc.r.Seq] || took[p]
+			comes[sc.By.Seq] = comes[sc.By.Seq] || took[p]
 		}
 	}
 	d.With, d.Without = nil, nil

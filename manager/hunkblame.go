@@ -7,6 +7,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/tree"
 )
@@ -23,14 +24,14 @@ type hunkBlamer struct {
 // add notes a hunk that was listed last, if somebody is in its way.
 func (b *hunkBlamer) add(list *HunkList, f *hunkedFile, i int) {
 	h := &f.list[i]
-	if f.of.r == nil || f.of.r.Logged != nil || list.Hunks[len(list.Hunks)-1].State != string(hunks.Conflict) {
+	if f.of.By == nil || f.of.By.Logged != nil || list.Hunks[len(list.Hunks)-1].State != string(hunks.Conflict) {
 		return
 	}
 	var disk *tree.Entry
 	if f.now.Mode != 0 {
 		disk = &tree.Entry{Mode: f.now.Mode, ID: f.now.ID, Size: int64(len(f.now.Text))}
 	}
-	part := clashPart{step: &mergeStep{base: f.new, theirs: f.old, of: f.of.r}}
+	part := clashPart{step: &mergeStep{base: f.new, theirs: f.old, of: f.of.By}}
 	if h.Kind == hunks.Lines && f.now.IsText() {
 		part.places = []patch.Span{h.After.Lines}
 	}
@@ -64,9 +65,9 @@ func (b *hunkBlamer) all(ctx context.Context) error {
 	}
 	defer x.root.Close()
 	x.o.windows = x.o.who()
-	a := &aim{merges: merges{clashes: make(map[string]*clash)}, back: make(map[string][]stepChange)}
+	a := &aim{merges: merges{clashes: make(map[string]*clash)}, back: make(map[string][]standing.StepChange)}
 	for _, f := range b.files { // none of them is in the way of another
-		if f.of.r != nil {
+		if f.of.By != nil {
 			a.back[f.path] = append(a.back[f.path], f.of)
 		}
 	}

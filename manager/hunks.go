@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/windows"
@@ -169,8 +170,8 @@ type hunkedFile struct {
 	cuts     []history.Cut // what was taken back of it
 	isGone   bool          // all of it was
 	by       string
-	of       stepChange // the change; zero: it is of two points
-	isAgain  bool       // others that are asked for are between the same states
+	of       standing.StepChange // the change; zero: it is of two points
+	isAgain  bool                // others that are asked for are between the same states
 	list     []hunks.Hunk
 	partOf   []string // of each in list
 	places   []hunks.Place
@@ -231,7 +232,7 @@ func tellApart(files []hunkedFile) {
 	}
 	for i := range files {
 		f := &files[i]
-		f.isAgain = f.of.r != nil && times[of(f)] > 1
+		f.isAgain = f.of.By != nil && times[of(f)] > 1
 	}
 }
 
@@ -336,24 +337,24 @@ func (l *line) hunkedOf(ctx context.Context, turns []*record) (files []hunkedFil
 	if err != nil {
 		return nil, err
 	}
-	s := l.standings(l.m.tree.pages)
-	var in map[string][]stepChange
+	s := l.Paths(l.m.tree.pages)
+	var in map[string][]standing.StepChange
 	if tip != nil && len(turns) > 0 && turns[0].Seq != 0 {
-		if in, _, err = s.backOf(ctx, tip, turns); err != nil { // which finds cuts, too
+		if in, _, err = s.BackOf(ctx, tip, turns); err != nil { // which finds cuts, too
 			return nil, err
 		}
 	}
 	for _, r := range turns {
-		changes, err := s.of(ctx, r)
+		changes, err := s.Of(ctx, r)
 		if err != nil {
 			return nil, err
 		}
 		for _, path := range slices.Sorted(maps.Keys(changes)) {
-			list, err := s.hunked(ctx, tip, stepChange{r, changes[path]})
+			list, err := l.m.hunked(ctx, s, tip, standing.StepChange{By: r, Change: changes[path]})
 			if err != nil {
 				return nil, err
 			}
-			isIn := func(sc stepChange) bool { return history.IsSame(sc.r, r) || r.EndsAt(sc.r) }
+			isIn := func(sc standing.StepChange) bool { return history.IsSame(sc.By, r) || r.EndsAt(sc.By) }
 			for i := range list {
 				list[i].isGone = r.Session == l.m.opts.Session && in != nil && !slices.ContainsFunc(in[path], isIn)
 			}
@@ -381,14 +382,14 @@ func (m *FileSnapshotManager) hunkedByRestore(ctx context.Context, target string
 	if tip == nil {
 		return nil, fmt.Errorf("session %q: %w", m.opts.Session, ErrNoSession)
 	}
-	s := l.standings(m.tree.pages)
-	back, _, _, err := s.takenBackBy(ctx, tip, p)
+	s := l.Paths(m.tree.pages)
+	back, _, _, err := takenBackBy(ctx, s, tip, p)
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range slices.Sorted(maps.Keys(back)) {
 		for _, sc := range back[path] {
-			list, err := s.hunked(ctx, tip, sc)
+			list, err := m.hunked(ctx, s, tip, sc)
 			if err != nil {
 				return nil, err
 			}
@@ -400,42 +401,43 @@ func (m *FileSnapshotManager) hunkedByRestore(ctx context.Context, target string
 
 // takenBackBy returns what a restore to a point would take back of what is in, by path,
 // newest first, what it would put back, and which turns it would take off the line.
-func (s *standings) takenBackBy(ctx context.Context, tip *record, p *Point) (back, forth map[string][]stepChange,
-	turns []*record, err error) {
+func takenBackBy(ctx context.Context, s *standing.Paths, tip *record, p *Point) (
+	back, forth map[string][]standing.StepChange, turns []*record, err error) {
 	turns = p.gone
 	switch {
 	case p.at == nil && p.gone == nil:
 		return nil, nil, nil, fmt.Errorf("%w: no turn of this session left it", ErrUnknown)
 	case p.gone == nil:
-		if turns, _, err = s.l.between(ctx, tip, p.at, "", nil); err != nil {
+		if turns, _, err = s.Line.Between(ctx, tip, p.at, "", nil); err != nil {
 			return nil, nil, nil, err
 		}
 	}
 	if p.n > 0 && len(turns) > 0 {
-		back, _, err = s.backOf(ctx, tip, turns)
+		back, _, err = s.BackOf(ctx, tip, turns)
 	} else if p.at != nil {
-		back, forth, err = s.paths(ctx, tip, p.at)
+		back, forth, err = s.Between(ctx, tip, p.at)
 	}
 	return back, forth, turns, err
 }
 
 // hunked returns a change window by window, nothing of one that is not of a file.
-func (s *standings) hunked(ctx context.Context, tip *record, sc stepChange) (files []hunkedFile, err error) {
-	c := sc.c
-	if c.Status == tree.Captured || c.Status == tree.Uncaptured || sc.r.IsJoint() {
+func (m *FileSnapshotManager) hunked(ctx context.Context, s *standing.Paths, tip *record, sc standing.StepChange) (
+	files []hunkedFile, err error) {
+	c := sc.Change
+	if c.Status == tree.Captured || c.Status == tree.Uncaptured || sc.By.IsJoint() {
 		return nil, nil
 	}
 	var cuts []history.Cut
-	if s.cut[c.Path] {
-		if cuts, err = s.l.cutsIn(ctx, tip, c.Path, sc.r.Seq); err != nil {
+	if s.Cut[c.Path] {
+		if cuts, err = s.Line.CutsIn(ctx, tip, c.Path, sc.By.Seq); err != nil {
 			return nil, err
 		}
 	}
-	by := fmt.Sprint("turn:", sc.r.Turn())
+	by := fmt.Sprint("turn:", sc.By.Turn())
 	if c.Owner == windows.Contested {
 		by = string(Contested)
 	}
-	list, err := s.l.m.windowsOf(ctx, sc.r, c)
+	list, err := m.windowsOf(ctx, sc.By, c)
 	if err != nil {
 		return nil, err
 	}
@@ -444,7 +446,7 @@ func (s *standings) hunked(ctx context.Context, tip *record, sc stepChange) (fil
 		if len(list) > 1 {
 			f.window = i + 1
 		}
-		f.cuts = cutsOfWindow(cuts, sc.r.Seq, f.window)
+		f.cuts = cutsOfWindow(cuts, sc.By.Seq, f.window)
 		files = appendHunked(files, f)
 	}
 	return files, nil
@@ -547,9 +549,9 @@ func (f *hunkedFile) describe(i, context int) Hunk {
 	d := Hunk{ID: h.ID, Path: f.path, PathBytes: words.BytesUnlessText(f.path), Kind: string(h.Kind), Window: f.window,
 		State: string(p.Outcome), By: f.by, PartOf: f.partOf[i]}
 	if f.isAgain {
-		d.ID = hunkID(d.ID, f.of.r.Seq, f.window)
+		d.ID = hunkID(d.ID, f.of.By.Seq, f.window)
 		if d.PartOf != "" {
-			d.PartOf = hunkID(d.PartOf, f.of.r.Seq, f.window)
+			d.PartOf = hunkID(d.PartOf, f.of.By.Seq, f.window)
 		}
 	}
 	if p.Outcome != hunks.Conflict {

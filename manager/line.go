@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
 )
@@ -27,85 +28,34 @@ func loggedData(r *record) *StepSnapshotData {
 	return d
 }
 
-// link gives a turn its place in the line of turns. Beside the position before
-// it each knows one further back, chosen so that any is found in a number of
-// hops that grows with the logarithm of their number (Myers, An applicative
-// random-access stack, 1983). No hop goes over a start or a joint, or to a look:
-// where there is one, the hops begin anew. Turns of one number are one turn.
-func (m *FileSnapshotManager) link(ctx context.Context, r *record) error {
-	if r.Facts.Prev == 0 {
-		return nil
-	}
-	prev, err := m.records.StepAt(ctx, r.Facts.Prev, r.Session)
-	if err != nil {
-		return err
-	}
-	before, err := m.turnAt(ctx, prev)
-	if err != nil {
-		return err
-	}
-	if r.Facts.Depth = prev.Facts.Depth + 1; r.IsSameTurn(before) {
-		r.Facts.Depth--
-	}
-	if r.Facts.Jump = prev.Seq; prev.Facts.Jump == 0 {
-		return nil
-	}
-	jump, err := m.records.StepAt(ctx, prev.Facts.Jump, prev.Session)
-	if err != nil {
-		return err
-	}
-	if jump.Facts.Jump == 0 {
-		return nil
-	}
-	further, err := m.records.StepAt(ctx, jump.Facts.Jump, jump.Session)
-	if err != nil {
-		return err
-	}
-	if prev.Facts.Depth-jump.Facts.Depth == jump.Facts.Depth-further.Facts.Depth {
-		r.Facts.Jump = further.Seq
-	}
-	return nil
-}
-
-// turnAt returns the newest turn that is in at a position, or the start if none is.
-func (m *FileSnapshotManager) turnAt(ctx context.Context, at *record) (*record, error) {
-	if !at.IsJoint() {
-		return at, nil
-	}
-	l, d := &line{m: m}, &at.Facts
-	r, err := l.stepBefore(ctx, at)
-	switch {
-	case err != nil:
-		return nil, err
-	case r == nil || slices.Contains(d.Without, r.Seq):
-		return l.turnAt(ctx, at)
-	case len(d.With) > 0 && d.With[0] > r.Seq:
-		return m.records.StepAt(ctx, d.With[0], at.Session)
-	}
-	return r, nil
-}
-
 // A line tells which steps lead to a place in the session. The records know:
 // each step names the one before it. A log, where there is one, says where its
 // entries are on the line, and has steps that were recorded elsewhere.
 type line struct {
+	*standing.Line
 	m          *FileSnapshotManager
 	log        *session.Tree // nil: there is none
 	hasWaiting bool          // there are steps that do not stand where they belong in the log
+}
+
+// byRecords returns a line by the records, whatever a log says.
+func (m *FileSnapshotManager) byRecords() *line {
+	return &line{Line: &standing.Line{Records: m.records, Pages: m.tree.pages, Logged: loggedChanges}, m: m}
 }
 
 // line returns the session's line.
 func (m *FileSnapshotManager) line(ctx context.Context) (*line, error) {
 	log, err := m.entries(ctx)
 	if err != nil || log == nil {
-		return &line{m: m}, err
+		return m.byRecords(), err
 	}
 	return m.lineOf(ctx, log)
 }
 
 // lineOf returns the session's line by a log.
 func (m *FileSnapshotManager) lineOf(ctx context.Context, log *session.Tree) (*line, error) {
-	l := &line{m: m, log: log}
+	l := m.byRecords()
+	l.log, l.Before = log, l.before
 	head, err := m.records.Newest(m.opts.Session)
 	if err != nil {
 		return nil, err
@@ -185,7 +135,7 @@ func (l *line) at(ctx context.Context, id string, after bool) (*record, error) {
 func (l *line) recorded(ctx context.Context, tip *record) (uint64, error) {
 	var err error
 	for tip != nil && tip.Seq == 0 {
-		if tip, err = l.prev(ctx, tip); err != nil {
+		if tip, err = l.Prev(ctx, tip); err != nil {
 			return 0, err
 		}
 	}
@@ -302,30 +252,11 @@ func (l *line) stepOf(ctx context.Context, e *session.Entry) (*record, error) {
 	return r, nil
 }
 
-// prev returns the step, or the start, before a step; nil before a start. It is
-// the one that the record names, unless the log has one between them.
-func (l *line) prev(ctx context.Context, r *record) (*record, error) {
-	switch {
-	case r.Kind == history.KindStart && r.Facts.Fork != 0:
-		return l.m.records.StepAt(ctx, r.Facts.Fork, r.Session)
-	case r.Kind == history.KindStart:
-		return nil, nil
-	case r.Seq == 0:
-		e, _ := l.log.Entry(r.Entry)
-		prev, err := l.above(ctx, e.ParentID)
-		if err == nil && l.hasWaiting {
-			prev, err = l.at(ctx, e.ParentID, true)
-		}
-		if prev == nil && err == nil {
-			prev = history.MadeUpStart(r)
-		}
-		return prev, err
-	case r.Facts.Prev == 0:
-		return nil, nil
-	}
-	prev, err := l.m.records.StepAt(ctx, r.Facts.Prev, r.Session)
-	if err != nil || l.log == nil {
-		return prev, err
+// before returns the step, or the start, before another: prev, unless the log has one
+// between them. prev is nil for a step that only the log has.
+func (l *line) before(ctx context.Context, r, prev *record) (*record, error) {
+	if prev == nil {
+		return l.beforeLogged(ctx, r)
 	}
 	if e := l.entryOf(prev); e != nil {
 		prev = prev.WithEntry(e.ID)
@@ -350,21 +281,17 @@ func (l *line) prev(ctx context.Context, r *record) (*record, error) {
 	return above, nil
 }
 
-// stepBefore returns the newest turn before a record that changed something, or
-// the start if that comes first; nil before a start. However many positions that
-// are neither lie between, it is one hop: each knows where it leads.
-func (l *line) stepBefore(ctx context.Context, r *record) (*record, error) {
-	for {
-		var err error
-		if r.Facts.Step != 0 {
-			r, err = l.m.records.StepAt(ctx, r.Facts.Step, r.Session)
-		} else {
-			r, err = l.prev(ctx, r)
-		}
-		if r == nil || err != nil || r.Kind == history.KindStep || r.Kind == history.KindStart {
-			return r, err
-		}
+// beforeLogged returns the step before one that only the log has, or the start.
+func (l *line) beforeLogged(ctx context.Context, r *record) (*record, error) {
+	e, _ := l.log.Entry(r.Entry)
+	prev, err := l.above(ctx, e.ParentID)
+	if err == nil && l.hasWaiting {
+		prev, err = l.at(ctx, e.ParentID, true)
 	}
+	if prev == nil && err == nil {
+		prev = history.MadeUpStart(r)
+	}
+	return prev, err
 }
 
 // above returns the step that stands nearest above an entry of the log, or on

@@ -254,11 +254,11 @@ func (m *FileSnapshotManager) sincePoint(ctx context.Context, head *record) (*Po
 // newestStep returns the newest turn before a record that changed something, or
 // what the session began with.
 func (m *FileSnapshotManager) newestStep(ctx context.Context, r *record) (*record, error) {
-	l := &line{m: m}
+	l := m.byRecords()
 	r, err := m.records.StepAt(ctx, r.Step(), r.Session)
 	for err == nil && r.Kind != history.KindStep {
 		var before *record
-		if before, err = l.stepBefore(ctx, r); before == nil {
+		if before, err = l.StepBefore(ctx, r); before == nil {
 			break
 		}
 		r = before
@@ -352,7 +352,7 @@ func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, 
 		}
 	}
 	if r.IsTurn() || r.Facts.Within != 0 {
-		if err := m.link(ctx, r); err != nil {
+		if err := m.byRecords().Link(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -367,7 +367,7 @@ func (m *FileSnapshotManager) commitAt(ctx context.Context, o *look, r *record, 
 // follow makes a record the one behind the session's newest: it has the place of that on
 // the session's lines, unless it brings its own.
 func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error {
-	d, steps := &r.Facts, &line{m: m}
+	d, steps := &r.Facts, m.byRecords()
 	r.Parent = head.Seq
 	if d.Pins = head.Facts.Pins; head.Kind == history.KindPin {
 		d.Pins = append(slices.Clone(d.Pins), head.Seq)
@@ -393,7 +393,7 @@ func (m *FileSnapshotManager) follow(ctx context.Context, head, r *record) error
 	if r.Kind == history.KindEmpty || r.IsJoint() {
 		step := prev
 		if prev.Kind != history.KindStep && prev.Kind != history.KindStart {
-			step, err = steps.stepBefore(ctx, prev)
+			step, err = steps.StepBefore(ctx, prev)
 		}
 		if err != nil {
 			return err

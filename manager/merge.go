@@ -131,18 +131,18 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 	for i, sc := range slices.Concat(back, forth) {
 		var list []mergeStep
 		isBack := i < len(back)
-		switch c := sc.c; {
+		switch c := sc.Change; {
 		case c.Owner == windows.Contested || c.Status == tree.Captured || c.Status == tree.Uncaptured:
 			return nil, nil
-		case sc.r.IsJoint():
+		case sc.By.IsJoint():
 			list, err = x.recut(ctx, a, at, sc, isBack, cuts, slices.Concat(back, forth)[:i])
 		default:
-			isCut := func(c history.Cut) bool { return c.Turn == sc.r.Seq }
+			isCut := func(c history.Cut) bool { return c.Turn == sc.By.Seq }
 			stays := isBack && slices.ContainsFunc(a.goes.cuts[w.Path], isCut)
 			list, err = x.stepsOf(ctx, sc, cuts, isBack, !isBack || stays)
 		}
 		if trees.IsLoss(err) || errors.Is(err, store.ErrForgotten) {
-			return nil, &lostStep{mergeStep{base: sc.c.New, theirs: sc.c.Old, of: sc.r}, err}
+			return nil, &lostStep{mergeStep{base: sc.Change.New, theirs: sc.Change.Old, of: sc.By}, err}
 		}
 		if err != nil {
 			return nil, err
@@ -165,8 +165,8 @@ func (m *FileSnapshotManager) windowsOf(ctx context.Context, r *record, c *windo
 	}
 	for _, p := range pieces {
 		var st mergeStep
-		if st.base, err = entryIn(ctx, m.tree.pages, p.from, c.Path, false); err == nil {
-			st.theirs, err = entryIn(ctx, m.tree.pages, p.to, c.Path, false)
+		if st.base, err = trees.EntryAt(ctx, m.tree.pages, p.from.Tree, c.Path); err == nil {
+			st.theirs, err = trees.EntryAt(ctx, m.tree.pages, p.to.Tree, c.Path)
 		}
 		if err != nil {
 			return nil, err

@@ -160,7 +160,7 @@ func renames(going, coming []similar.Candidate) (map[string]string, error) {
 func (x *restore) carry(ctx context.Context, a *aim) error {
 	var from []string // paths at which such a file was
 	for p, list := range a.back {
-		if w := a.expected[p]; w != nil && w.mixed && len(list) > 1 && list[0].c.New == nil {
+		if w := a.expected[p]; w != nil && w.mixed && len(list) > 1 && list[0].Change.New == nil {
 			from = append(from, p)
 		}
 	}
@@ -169,7 +169,7 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 	pairs := make(map[*record]map[string]string)
 	a.carried = make(map[string]bool)
 	for len(from) > 0 {
-		p, by := from[0], a.back[from[0]][0].r
+		p, by := from[0], a.back[from[0]][0].By
 		from = from[1:]
 		if pairs[by] == nil {
 			found, err := mv.movedBy(by)
@@ -186,7 +186,7 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 		if a.carried[to] = true; w.Doubt == "" {
 			w.mix(a.expected[p].Doubt)
 		}
-		if a.back[to][0].c.New == nil { // it was moved on
+		if a.back[to][0].Change.New == nil { // it was moved on
 			from = append(from, to)
 		}
 	}
@@ -205,10 +205,10 @@ func (mv *mover) movedBy(r *record) (map[string]string, error) {
 	for p, list := range mv.a.back {
 		newest, oldest := list[0], list[len(list)-1]
 		switch {
-		case newest.r == r && newest.c.New == nil && isFile(newest.c.Old):
-			went = append(went, mv.candidate(p, newest.c.Old))
-		case oldest.r == r && oldest.c.Old == nil && isFile(oldest.c.New):
-			came = append(came, mv.candidate(p, oldest.c.New))
+		case newest.By == r && newest.Change.New == nil && isFile(newest.Change.Old):
+			went = append(went, mv.candidate(p, newest.Change.Old))
+		case oldest.By == r && oldest.Change.Old == nil && isFile(oldest.Change.New):
+			came = append(came, mv.candidate(p, oldest.Change.New))
 		}
 	}
 	return renames(went, came)

@@ -148,7 +148,7 @@ func (m *FileSnapshotManager) conversation(ctx context.Context) (*record, error)
 	if err != nil {
 		return nil, err
 	}
-	return (&line{m: m}).turnAt(ctx, r)
+	return m.byRecords().TurnAt(ctx, r)
 }
 
 // moveLeaf moves the conversation and not the files.

@@ -68,9 +68,9 @@ func (m *FileSnapshotManager) missingFrom(ctx context.Context, log *session.Tree
 		_, ok := log.Entry(r.Entry)
 		return ok && r.Facts.Own || r.Pruned
 	}
-	steps := &line{m: m}
+	steps := m.byRecords()
 	r, err := m.records.StepAt(ctx, head.Step(), head.Session)
-	for ; err == nil && r != nil && !(r.IsStep() && r.Facts.Own && isKnown(r)); r, err = steps.stepBefore(ctx, r) {
+	for ; err == nil && r != nil && !(r.IsStep() && r.Facts.Own && isKnown(r)); r, err = steps.StepBefore(ctx, r) {
 		if r.Facts.Own && r.IsStep() { // no start without an entry, and no step that a runtime's log has
 			missing = append(missing, r)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
+	"github.com/boocode/filestore/internal/standing"
 )
 
 // This file finds out what hunks, which somebody has chosen, are of: of a change of which
@@ -165,11 +166,12 @@ func countParts(partOf []string) int {
 }
 
 // pick returns what was chosen of changes of a path, of each.
-func (x *restore) pick(ctx context.Context, s *standings, list []stepChange, p *picks) (of []picked, err error) {
+func (x *restore) pick(ctx context.Context, s *standing.Paths, list []standing.StepChange, p *picks) (of []picked,
+	err error) {
 	var files []hunkedFile
 	var at []int // of each, its change in the list
 	for i, sc := range list {
-		more, err := s.hunked(ctx, x.tip, sc)
+		more, err := x.m.hunked(ctx, s, x.tip, sc)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +182,7 @@ func (x *restore) pick(ctx context.Context, s *standings, list []stepChange, p *
 		if err := x.m.divideHunks(ctx, &files[i]); err != nil {
 			return nil, err
 		}
-		if err := of[at[i]].pick(&files[i], list[at[i]].r.Seq, p); err != nil {
+		if err := of[at[i]].pick(&files[i], list[at[i]].By.Seq, p); err != nil {
 			return nil, err
 		}
 	}
@@ -191,7 +193,7 @@ func (x *restore) pick(ctx context.Context, s *standings, list []stepChange, p *
 // take back. It reports whether they are all that the restore would do, and does nothing
 // then.
 func (ws *wants) hunksBack() (all bool, err error) {
-	back, forth, turns, err := ws.standings.takenBackBy(ws.ctx, ws.x.tip, ws.target)
+	back, forth, turns, err := takenBackBy(ws.ctx, ws.standings, ws.x.tip, ws.target)
 	if err != nil {
 		return false, err
 	}
@@ -207,7 +209,7 @@ func (ws *wants) hunksBack() (all bool, err error) {
 // takeHunks wants those hunks to be taken back that were chosen, of changes that would go,
 // newest first. What is in beside them stays. It reports whether they are all of these,
 // unless there is more, and does nothing then.
-func (ws *wants) takeHunks(all map[string][]stepChange, isMore bool) (is bool, err error) {
+func (ws *wants) takeHunks(all map[string][]standing.StepChange, isMore bool) (is bool, err error) {
 	g, some := &ws.goes, all
 	if len(ws.x.opts.Paths) > 0 {
 		if some, err = ws.onlyPaths(all); err != nil {
@@ -219,8 +221,8 @@ func (ws *wants) takeHunks(all map[string][]stepChange, isMore bool) (is bool, e
 		return false, err
 	}
 	g.pathsBack, g.took, g.cuts = all, make(map[string]map[uint64]bool), make(map[string][]history.Cut)
-	ws.stays = make(map[string][]stepChange)
-	back := make(map[string][]stepChange)
+	ws.stays = make(map[string][]standing.StepChange)
+	back := make(map[string][]standing.StepChange)
 	for path, list := range some {
 		if back[path], err = ws.takeHunksAt(path, list, p); err != nil {
 			return false, err
@@ -232,7 +234,7 @@ func (ws *wants) takeHunks(all map[string][]stepChange, isMore bool) (is bool, e
 	if err := p.check(); err != nil {
 		return false, err
 	}
-	isWhole := func(a, b []stepChange) bool { return len(a) == len(b) }
+	isWhole := func(a, b []standing.StepChange) bool { return len(a) == len(b) }
 	if !isMore && len(g.cuts) == 0 && maps.EqualFunc(all, back, isWhole) {
 		ws.stays, g.took, g.pathsBack, g.apart = nil, nil, nil, make(map[string]*history.Apart)
 		return true, nil
@@ -243,14 +245,15 @@ func (ws *wants) takeHunks(all map[string][]stepChange, isMore bool) (is bool, e
 	for path := range g.cuts { // no moment had what they are to become
 		if w := ws.paths[path]; w != nil && (w.Doubt == "" || w.mixed) {
 			last := back[path][len(back[path])-1]
-			w.New, w.at, w.Created, w.Keep = last.c.Old, last.r.Base, last.c.Old == nil, whyUntold
+			w.New, w.at, w.Created, w.Keep = last.Change.Old, last.By.Base, last.Change.Old == nil, whyUntold
 		}
 	}
 	return false, nil
 }
 
 // takeHunksAt is takeHunks for one path. It returns the changes of which something goes.
-func (ws *wants) takeHunksAt(path string, list []stepChange, p *picks) (back []stepChange, err error) {
+func (ws *wants) takeHunksAt(path string, list []standing.StepChange, p *picks) (back []standing.StepChange,
+	err error) {
 	s, g := ws.standings, &ws.goes
 	took := make(map[uint64]bool)
 	of, err := ws.x.pick(ws.ctx, s, list, p)
@@ -262,9 +265,9 @@ func (ws *wants) takeHunksAt(path string, list []stepChange, p *picks) (back []s
 		case len(pk.cuts) == 0:
 			continue
 		case !pk.rest:
-			took[sc.r.Seq] = true
-		case sc.r.Behind != nil:
-			return nil, fmt.Errorf("%q: turn %d would be taken back in part: revert its hunks", path, sc.r.Turn())
+			took[sc.By.Seq] = true
+		case sc.By.Behind != nil:
+			return nil, fmt.Errorf("%q: turn %d would be taken back in part: revert its hunks", path, sc.By.Turn())
 		default:
 			g.cuts[path] = append(g.cuts[path], pk.cuts...)
 		}
@@ -273,26 +276,26 @@ func (ws *wants) takeHunksAt(path string, list []stepChange, p *picks) (back []s
 	if len(back) == 0 {
 		return nil, nil
 	}
-	var whole []stepChange
+	var whole []standing.StepChange
 	isWhole := func(r *record) bool { return took[r.Seq] }
 	for _, sc := range list {
-		if isWhole(sc.r) || sc.cutsOnly(list, isWhole) {
+		if isWhole(sc.By) || sc.CutsOnly(list, isWhole) {
 			whole = append(whole, sc)
 		}
 	}
 	g.took[path] = took
-	stay, err := s.staysAt(ws.ctx, ws.x.tip, path, back)
+	stay, err := s.StaysAt(ws.ctx, ws.x.tip, path, back)
 	if err != nil {
 		return nil, err
 	}
-	stay = slices.DeleteFunc(stay, func(sc stepChange) bool { return sc.cutsOnly(list, isWhole) })
+	stay = slices.DeleteFunc(stay, func(sc standing.StepChange) bool { return sc.CutsOnly(list, isWhole) })
 	for _, sc := range back {
-		if !took[sc.r.Seq] {
+		if !took[sc.By.Seq] {
 			stay = append(stay, sc)
 		}
 	}
 	if len(stay) > 0 {
-		s.own[path], ws.stays[path] = true, stay
+		s.Own[path], ws.stays[path] = true, stay
 	}
 	if len(whole) > 0 {
 		if err := ws.standApart(path, whole); err != nil {

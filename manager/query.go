@@ -11,6 +11,7 @@ import (
 	"github.com/boocode/filestore/internal/filediff"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/internal/words"
@@ -241,28 +242,28 @@ func (m *FileSnapshotManager) rows(ctx context.Context, from, to *Point) (map[st
 	if err != nil {
 		return nil, err
 	}
-	s := l.standings(m.tree.pages)
-	back, forth, err := s.paths(ctx, a, b)
+	s := l.Paths(m.tree.pages)
+	back, forth, err := s.Between(ctx, a, b)
 	if err != nil {
 		return nil, err
 	}
 	rows := make(map[string]*ModifiedFileInfo)
-	add := func(changes map[string][]stepChange, seen func(tree.Status) tree.Status) error {
+	add := func(changes map[string][]standing.StepChange, seen func(tree.Status) tree.Status) error {
 		for path, list := range changes {
 			for _, sc := range list {
-				r, err := s.turnOf(ctx, &sc)
+				r, err := s.TurnOf(ctx, &sc)
 				if err != nil {
 					return err
 				}
 				row := rows[path]
 				if row == nil {
-					row = &ModifiedFileInfo{Status: seen(sc.c.Status).String(), TurnIndex: r.Turn(),
-						EntryID: r.Entry, Owner: Owner(sc.c.Owner)}
+					row = &ModifiedFileInfo{Status: seen(sc.Change.Status).String(), TurnIndex: r.Turn(),
+						EntryID: r.Entry, Owner: Owner(sc.Change.Owner)}
 					rows[path] = row
 				}
 				row.LastTurnIndex, row.LastEntryID = r.Turn(), r.Entry
-				if sc.c.Owner == windows.Contested || row.Owner == OwnTurn {
-					row.Owner = Owner(sc.c.Owner)
+				if sc.Change.Owner == windows.Contested || row.Owner == OwnTurn {
+					row.Owner = Owner(sc.Change.Owner)
 				}
 			}
 		}

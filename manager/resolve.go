@@ -205,17 +205,17 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 	at, left := tip, n
 	if l.log == nil {
 		depth := tip.Facts.Depth - n
-		if at, err = l.ancestor(ctx, tip, func(r *record) bool { return r.Facts.Depth <= depth }); err != nil {
+		if at, err = l.Ancestor(ctx, tip, func(r *record) bool { return r.Facts.Depth <= depth }); err != nil {
 			return nil, err
 		}
 		left = max(at.Facts.Depth-depth, 0)
 	}
-	t := l.trail(at, "")
+	t := l.Trail(at, "")
 	pure := true
 	var last *record // that goes
 	for {
-		before, wasPure := t.at, t.isPure()
-		r, err := t.next(ctx)
+		before, wasPure := t.At, t.IsPure()
+		r, err := t.Next(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -236,7 +236,7 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 		return nil, fmt.Errorf("revision @~%d: %w: session %q has %s", n, ErrUnknown, l.m.opts.Session,
 			words.Count(n-left, "turn"))
 	}
-	r, err := l.turnAt(ctx, at)
+	r, err := l.TurnAt(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -245,8 +245,8 @@ func (l *line) nthLast(ctx context.Context, n int) (*Point, error) {
 	}
 	var gone []*record
 	var next *record
-	for t, passed := l.trail(tip, ""), false; ; gone = append(gone, next) {
-		if next, err = t.next(ctx); err != nil {
+	for t, passed := l.Trail(tip, ""), false; ; gone = append(gone, next) {
+		if next, err = t.Next(ctx); err != nil {
 			return nil, err
 		}
 		if next == nil || passed && !next.IsSameTurn(last) {
@@ -326,14 +326,14 @@ func (l *line) atTurn(ctx context.Context, n int) (*Point, error) {
 		return nil, fmt.Errorf("turn %d: %w: session %q has had %s so far", n, ErrUnknown,
 			l.m.opts.Session, turnsUpTo(next))
 	}
-	r, err := l.ancestor(ctx, tip, func(r *record) bool {
+	r, err := l.Ancestor(ctx, tip, func(r *record) bool {
 		if r.IsJoint() {
 			return r.Next() <= n+1
 		}
 		return r.Turn() <= n
 	})
 	if err == nil {
-		r, err = l.turnAt(ctx, r)
+		r, err = l.TurnAt(ctx, r)
 	}
 	if err != nil {
 		return nil, err
@@ -441,11 +441,11 @@ func (l *line) beginOf(ctx context.Context, e *session.Entry) (*Point, error) {
 			return nil, err
 		}
 	}
-	at, err := l.prev(ctx, first)
+	at, err := l.Prev(ctx, first)
 	if at == nil || err != nil {
 		return nil, err
 	}
-	r, err := l.turnAt(ctx, at)
+	r, err := l.TurnAt(ctx, at)
 	if err != nil {
 		return nil, err
 	}
@@ -700,7 +700,7 @@ func (l *line) candidate(ctx context.Context, tip *record, past map[string]uint6
 	c = treeCandidate{r: r, rank: rankForeign, off: true}
 	here := r.Worktree == l.m.project.Worktree
 	if here && tip != nil && tip.Seq != 0 && (r.IsTurn() || r.Facts.Within != 0) {
-		on, err := l.isOn(ctx, tip, r)
+		on, err := l.IsOn(ctx, tip, r)
 		if err != nil {
 			return c, err
 		}
@@ -837,13 +837,4 @@ func loggedChanges(r *record) ([]windows.Change, error) {
 		}
 	}
 	return changes, nil
-}
-
-// changes returns what a turn changed, or a part of one, as the store recorded it
-// or, where it has not, as the log says.
-func (m *FileSnapshotManager) changes(ctx context.Context, r *record) ([]windows.Change, error) {
-	if r.Logged != nil {
-		return loggedChanges(r)
-	}
-	return windows.Changes(ctx, m.records, m.tree.pages, r)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/rollback"
@@ -247,13 +248,13 @@ type aim struct {
 	undoes *record // the restore that it takes back
 	undone *undone // which finds out about it
 
-	standings *standings       // nil: of an undo
+	standings *standing.Paths  // nil: of an undo
 	expected  map[string]*want // what is known of the paths of wants; nil: of an undo
 
 	// The changes that are to take back at each path, newest first, and those to do
 	// then, oldest first; nil: of an undo of which nothing is to be merged, and where paths are
 	// to be as at the target.
-	back, forth map[string][]stepChange
+	back, forth map[string][]standing.StepChange
 
 	wants []livedir.Want
 	moves []rollback.Move // that are known

@@ -13,6 +13,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
@@ -236,18 +237,18 @@ func (ws *wants) withoutTurns(turns []*record) error {
 		return ws.noChange()
 	}
 	isOne := func(r *record) bool { return slices.ContainsFunc(turns, r.IsSameTurn) }
-	all, _, err := s.backOf(ws.ctx, x.tip, turns)
+	all, _, err := s.BackOf(ws.ctx, x.tip, turns)
 	if err != nil {
 		return err
 	}
-	back := make(map[string][]stepChange)
-	stay := make(map[string][]stepChange) // changes that came since and stay
+	back := make(map[string][]standing.StepChange)
+	stay := make(map[string][]standing.StepChange) // changes that came since and stay
 	for p, list := range all {
-		for len(list) > 0 && !isOne(list[len(list)-1].r) {
+		for len(list) > 0 && !isOne(list[len(list)-1].By) {
 			list = list[:len(list)-1]
 		}
 		for _, sc := range list {
-			if isOne(sc.r) || sc.cutsOnly(list, isOne) {
+			if isOne(sc.By) || sc.CutsOnly(list, isOne) {
 				back[p] = append(back[p], sc)
 			} else {
 				stay[p] = append(stay[p], sc)
@@ -269,7 +270,7 @@ func (ws *wants) withoutTurns(turns []*record) error {
 	}
 	for p, list := range back {
 		if len(stay[p]) > 0 {
-			s.own[p], ws.stays = true, stay
+			s.Own[p], ws.stays = true, stay
 		} else if ws.goes.pathsBack == nil {
 			continue // it goes the line's way
 		}
@@ -288,13 +289,13 @@ func (x *restore) staying() goes {
 
 // standApart notes where a path stands once changes are taken back, the newest first,
 // which are not all on the way that the line goes.
-func (ws *wants) standApart(p string, list []stepChange) error {
+func (ws *wants) standApart(p string, list []standing.StepChange) error {
 	s := ws.standings
 	if len(ws.stays[p]) == 0 {
-		before, err := s.l.foundBy(ws.ctx, list[len(list)-1].r)
-		is := before != nil && !s.own[p]
-		if err == nil && before != nil && s.own[p] {
-			is, err = s.alike(ws.ctx, s.without(ws.x.tip, p, list), s.l.trail(before, p))
+		before, err := s.Line.FoundBy(ws.ctx, list[len(list)-1].By)
+		is := before != nil && !s.Own[p]
+		if err == nil && before != nil && s.Own[p] {
+			is, err = s.Alike(ws.ctx, s.Without(ws.x.tip, p, list), s.Line.Trail(before, p))
 		}
 		if err != nil {
 			return err
@@ -306,7 +307,7 @@ func (ws *wants) standApart(p string, list []stepChange) error {
 	}
 	a := &history.Apart{From: ws.x.tip.Seq}
 	for _, sc := range list {
-		a.Without = append(a.Without, sc.r.Seq)
+		a.Without = append(a.Without, sc.By.Seq)
 	}
 	ws.goes.apart[p] = a
 	return nil
@@ -314,19 +315,19 @@ func (ws *wants) standApart(p string, list []stepChange) error {
 
 // turnsGo notes which turns leave the line: all that are named, if something of each is
 // in. back has what is in of them.
-func (ws *wants) turnsGo(turns []*record, back map[string][]stepChange) error {
-	x, l := ws.x, ws.standings.l
+func (ws *wants) turnsGo(turns []*record, back map[string][]standing.StepChange) error {
+	x, l := ws.x, ws.line
 	some := make(map[int]bool) // turns of which something is in
 	seqs := make(map[uint64]bool)
 	for _, list := range back {
 		for _, sc := range list {
-			if !sc.r.IsJoint() {
-				some[sc.r.Turn()], seqs[sc.r.Seq] = true, true
+			if !sc.By.IsJoint() {
+				some[sc.By.Turn()], seqs[sc.By.Seq] = true, true
 			}
 		}
 	}
-	for t := l.trail(x.tip, ""); ; {
-		r, err := t.next(ws.ctx)
+	for t := l.Trail(x.tip, ""); ; {
+		r, err := t.Next(ws.ctx)
 		if err != nil {
 			return err
 		}
@@ -343,7 +344,7 @@ func (ws *wants) turnsGo(turns []*record, back map[string][]stepChange) error {
 		if some[r.Turn()] || onLine {
 			continue
 		}
-		did, err := ws.standings.of(ws.ctx, r)
+		did, err := ws.standings.Of(ws.ctx, r)
 		if err != nil {
 			return err
 		}
@@ -407,7 +408,7 @@ func (x *restore) takenBackError(ctx context.Context, l *line, turn *record, pat
 }
 
 // onlyPaths returns what is at those paths that were named.
-func (ws *wants) onlyPaths(back map[string][]stepChange) (map[string][]stepChange, error) {
+func (ws *wants) onlyPaths(back map[string][]standing.StepChange) (map[string][]standing.StepChange, error) {
 	missing := ""
 	match, err := ws.x.m.matcher(ws.x.opts.Paths, func(rel string) (bool, error) {
 		for p := range back {
@@ -428,7 +429,7 @@ func (ws *wants) onlyPaths(back map[string][]stepChange) (map[string][]stepChang
 			return p == missing || strings.HasPrefix(p, missing+"/")
 		})
 	}
-	only := make(map[string][]stepChange)
+	only := make(map[string][]standing.StepChange)
 	for p, list := range back {
 		if match(p) {
 			only[p] = list
@@ -443,7 +444,7 @@ func (ws *wants) onlyPaths(back map[string][]stepChange) (map[string][]stepChang
 // nothingAt says that nothing that was to be taken back is at paths for which match holds:
 // it was taken back already, or there was nothing.
 func (ws *wants) nothingAt(where string, match func(string) bool) error {
-	x, l := ws.x, ws.standings.l
+	x, l := ws.x, ws.line
 	if x.reverts == nil {
 		return fmt.Errorf("%s: %w: no turn that would be taken back changed anything there", where, ErrUnknown)
 	}
@@ -452,7 +453,7 @@ func (ws *wants) nothingAt(where string, match func(string) bool) error {
 		return err
 	}
 	for _, r := range turns {
-		did, err := ws.standings.of(ws.ctx, r)
+		did, err := ws.standings.Of(ws.ctx, r)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/tree"
@@ -48,7 +49,7 @@ func (m *FileSnapshotManager) sinceLast(ctx context.Context, head *record) (stri
 	if err != nil {
 		return "", err
 	}
-	back, forth, err := l.between(ctx, from, to, "", nil)
+	back, forth, err := l.Between(ctx, from, to, "", nil)
 	if err != nil {
 		return "", err
 	}
@@ -88,20 +89,20 @@ func (m *FileSnapshotManager) sinceLast(ctx context.Context, head *record) (stri
 // movedAnywhere returns the numbers of the turns of which anything is in at one position, at
 // any path, and not at another, and the other way around.
 func (l *line) movedAnywhere(ctx context.Context, from, to *record) (went, came []int, err error) {
-	var sides [2]map[string][]stepChange
-	if sides[0], sides[1], err = l.standings(l.m.tree.pages).paths(ctx, from, to); err != nil {
+	var sides [2]map[string][]standing.StepChange
+	if sides[0], sides[1], err = l.Paths(l.m.tree.pages).Between(ctx, from, to); err != nil {
 		return nil, nil, err
 	}
 	var turns [2][]*record
 	for i, side := range sides {
 		for path, list := range side {
 			for _, sc := range list {
-				if !sc.r.IsJoint() {
-					turns[i] = append(turns[i], sc.r)
+				if !sc.By.IsJoint() {
+					turns[i] = append(turns[i], sc.By)
 					continue
 				}
-				for _, cut := range sc.r.CutAt(path) { // where that comes, a part of its turn goes
-					if slices.ContainsFunc(list, func(o stepChange) bool { return o.r.Seq == cut.Turn }) {
+				for _, cut := range sc.By.CutAt(path) { // where that comes, a part of its turn goes
+					if slices.ContainsFunc(list, func(o standing.StepChange) bool { return o.By.Seq == cut.Turn }) {
 						continue
 					}
 					r, err := l.m.records.Record(ctx, cut.Turn)

@@ -527,8 +527,8 @@ func (st *storyTeller) compareLine(name string) {
 		st.Fatal(err)
 	}
 	var got, want []int
-	for t := l.trail(tip, ""); ; {
-		r, err := t.next(st.Context())
+	for t := l.Trail(tip, ""); ; {
+		r, err := t.Next(st.Context())
 		if err != nil {
 			st.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
 )
@@ -74,7 +75,7 @@ func (m *FileSnapshotManager) changesIn(ctx context.Context, r *record) (own, co
 		return newDiff(), contested, nil
 	case history.KindStep:
 		var changes []windows.Change
-		changes, err = m.changes(ctx, r)
+		changes, err = m.byRecords().Changes(ctx, r)
 		own, contested = diffsOf(changes)
 	default:
 		own, err = m.diff(ctx, r.Base, r.State())
@@ -127,7 +128,7 @@ type timeline struct {
 	l     *line
 	yield func(*Moment, error) bool
 
-	line      *trail // what is in and was not listed yet
+	line      *standing.Trail // what is in and was not listed yet
 	parts     *parts
 	takenBack map[uint64]*record // turns that are not on the line, and the newest restore that took each back
 	path      map[string]bool    // entries on the path to the leaf of the log; nil: there is no log
@@ -153,7 +154,7 @@ func (tl *timeline) run(ctx context.Context) error {
 			tl.path[e.ID] = true
 		}
 	}
-	tl.line, tl.parts = l.trail(tip, ""), l.parts(tip)
+	tl.line, tl.parts = l.Trail(tip, ""), l.parts(tip)
 	head, err := l.m.records.Newest(l.m.opts.Session)
 	if err != nil {
 		return err
@@ -226,7 +227,7 @@ func (l *line) effect(ctx context.Context, r *record, path string) (back, forth 
 	if err != nil {
 		return nil, nil, err
 	}
-	return l.between(ctx, from, to, path, nil)
+	return l.Between(ctx, from, to, path, nil)
 }
 
 // numbers returns the numbers of turns, in order.
@@ -244,14 +245,14 @@ func numbers(turns []*record) (list []int) {
 func (tl *timeline) turn(ctx context.Context, r *record) error {
 	on := false
 	for {
-		next, err := tl.line.peek(ctx)
+		next, err := tl.line.Peek(ctx)
 		if err != nil {
 			return err
 		}
 		if next == nil || next.Seq < r.Seq && next.Seq != 0 {
 			break
 		}
-		popped, in, err := tl.line.pop(ctx)
+		popped, in, err := tl.line.Pop(ctx)
 		if err != nil {
 			return err
 		}
@@ -265,10 +266,10 @@ func (tl *timeline) turn(ctx context.Context, r *record) error {
 			break
 		}
 	}
-	if next, err := tl.line.peek(ctx); err != nil {
+	if next, err := tl.line.Peek(ctx); err != nil {
 		return err
 	} else if next != nil && r.EndsAt(next) { // the line ends within it, unless it came back beside that
-		_, in, err := tl.line.pop(ctx)
+		_, in, err := tl.line.Pop(ctx)
 		if err != nil {
 			return err
 		}
@@ -312,8 +313,8 @@ func (l *line) builtOn(ctx context.Context, r *record) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	for t := l.trail(prev, ""); ; {
-		x, in, err := t.pop(ctx)
+	for t := l.Trail(prev, ""); ; {
+		x, in, err := t.Pop(ctx)
 		switch {
 		case err != nil || x == nil:
 			return 0, err
@@ -328,17 +329,17 @@ func (l *line) builtOn(ctx context.Context, r *record) (uint64, error) {
 type parts struct {
 	l      *line
 	at     *record
-	s      *standings
-	trail  *trail            // of the paths of which no joint tells
-	own    map[string]bool   // the others
-	trails map[string]*trail // of those of them that were asked for
+	s      *standing.Paths
+	trail  *standing.Trail            // of the paths of which no joint tells
+	own    map[string]bool            // the others
+	trails map[string]*standing.Trail // of those of them that were asked for
 	cuts   map[string][]history.Cut
 }
 
 func (l *line) parts(at *record) *parts {
-	p := &parts{l: l, at: at, s: l.standings(l.m.tree.pages), trail: l.trail(at, anyPath), own: make(map[string]bool),
-		trails: make(map[string]*trail), cuts: make(map[string][]history.Cut)}
-	p.trail.joint = func(j *record) { p.s.pass(j, p.own) }
+	p := &parts{l: l, at: at, s: l.Paths(l.m.tree.pages), trail: l.Trail(at, standing.AnyPath),
+		own: make(map[string]bool), trails: make(map[string]*standing.Trail), cuts: make(map[string][]history.Cut)}
+	p.trail.Joint = func(j *record) { p.s.Pass(j, p.own) }
 	return p
 }
 
@@ -346,11 +347,11 @@ func (l *line) parts(at *record) *parts {
 // not, or not all of it. Both are nil if no restore tells its paths apart, or it was
 // pruned.
 func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error) {
-	at, err := p.trail.upTo(ctx, r)
+	at, err := upTo(ctx, p.trail, r)
 	if err != nil || r.Pruned || len(p.own) == 0 && (at == nil || history.IsSame(at, r)) {
 		return nil, nil, err
 	}
-	list, err := p.s.of(ctx, r)
+	list, err := p.s.Of(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -360,27 +361,27 @@ func (p *parts) of(ctx context.Context, r *record) (in, out []string, err error)
 		if p.own[path] {
 			t := p.trails[path]
 			if t == nil {
-				t = p.l.trail(p.at, path)
+				t = p.l.Trail(p.at, path)
 				p.trails[path] = t
 			}
-			if x, err = t.upTo(ctx, r); err != nil {
+			if x, err = upTo(ctx, t, r); err != nil {
 				return nil, nil, err
 			}
 		}
 		isIn := x != nil
 		if x != nil && !history.IsSame(x, r) {
 			if behind[x.Seq] == nil {
-				if behind[x.Seq], err = p.s.of(ctx, r.PartAfter(x)); err != nil {
+				if behind[x.Seq], err = p.s.Of(ctx, r.PartAfter(x)); err != nil {
 					return nil, nil, err
 				}
 			}
 			isIn = behind[x.Seq][path] == nil
 		}
 		isPart := false
-		if isIn && p.s.cut[path] {
+		if isIn && p.s.Cut[path] {
 			cuts, known := p.cuts[path]
 			if !known {
-				if cuts, err = p.l.cutsIn(ctx, p.at, path, 0); err != nil {
+				if cuts, err = p.l.CutsIn(ctx, p.at, path, 0); err != nil {
 					return nil, nil, err
 				}
 				p.cuts[path] = cuts
@@ -416,9 +417,9 @@ func inBoth(in, out []string) []string {
 
 // upTo goes on to a turn. It returns that, or a look within it at which the trail
 // goes on, if it is in; else nil.
-func (t *trail) upTo(ctx context.Context, turn *record) (*record, error) {
+func upTo(ctx context.Context, t *standing.Trail, turn *record) (*record, error) {
 	for {
-		r, err := t.peek(ctx)
+		r, err := t.Peek(ctx)
 		if err != nil || r == nil {
 			return nil, err
 		}
@@ -426,7 +427,7 @@ func (t *trail) upTo(ctx context.Context, turn *record) (*record, error) {
 		if !found && r.Seq != 0 && r.Seq < turn.Seq {
 			return nil, nil
 		}
-		r, in, err := t.pop(ctx)
+		r, in, err := t.Pop(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -451,7 +452,7 @@ func (tl *timeline) inherited(ctx context.Context, head *record) error {
 	l := tl.l
 	var newer *record // of the session of the turn that was listed last
 	for {
-		r, in, err := tl.line.pop(ctx)
+		r, in, err := tl.line.Pop(ctx)
 		if err = errors.Join(err, context.Cause(ctx)); err != nil || r == nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func (m *FileSnapshotManager) startRecord(ctx context.Context, o *look) (*record
 		return r, err
 	}
 	r.Facts.Fork, r.Facts.Start, r.Facts.Depth = at.Seq, at.Start(), at.Facts.Depth
-	r.Facts.Next, err = (&line{m: m}).nextTurn(ctx, at)
+	r.Facts.Next, err = m.byRecords().nextTurn(ctx, at)
 	return r, err
 }
 
@@ -298,7 +298,7 @@ func (m *FileSnapshotManager) empty(ctx context.Context, o *look, t *history.Ope
 	if log == nil || goesOn {
 		before, err := m.records.StepAt(ctx, t.Prev, m.opts.Session)
 		if err == nil {
-			before, err = m.turnAt(ctx, before)
+			before, err = m.byRecords().LastTurn(ctx, before)
 		}
 		if err != nil || r.WithSession(m.opts.Session).IsSameTurn(before) {
 			return nil, err

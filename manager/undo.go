@@ -12,6 +12,7 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -124,8 +125,8 @@ type undone struct {
 
 // undoneMoves are the changes that go and come at paths when a restore is taken back.
 type undoneMoves struct {
-	s           *standings
-	back, forth map[string][]stepChange
+	s           *standing.Paths
+	back, forth map[string][]standing.StepChange
 	inPart      map[string]bool // paths at which an undo has done a part of it
 }
 
@@ -201,7 +202,7 @@ func (u *undone) paths() (map[string]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, side := range []map[string][]stepChange{moved.back, moved.forth} {
+	for _, side := range []map[string][]standing.StepChange{moved.back, moved.forth} {
 		for p := range side {
 			list[p] = true
 		}
@@ -215,9 +216,9 @@ func (u *undone) moves() (*undoneMoves, error) {
 	if u.moved != nil {
 		return u.moved, nil
 	}
-	mv := &undoneMoves{s: u.l.standings(u.x.m.tree.pages), inPart: make(map[string]bool)}
+	mv := &undoneMoves{s: u.l.Paths(u.x.m.tree.pages), inPart: make(map[string]bool)}
 	var err error
-	if mv.back, mv.forth, err = mv.s.paths(u.ctx, u.to, u.from); err != nil {
+	if mv.back, mv.forth, err = mv.s.Between(u.ctx, u.to, u.from); err != nil {
 		return nil, err
 	}
 	for _, again := range slices.Backward(u.again) {
@@ -228,16 +229,16 @@ func (u *undone) moves() (*undoneMoves, error) {
 				continue
 			}
 			mv.inPart[p] = true
-			isIn := func(list []uint64) func(stepChange) bool {
-				return func(sc stepChange) bool { return slices.Contains(list, sc.r.Seq) }
+			isIn := func(list []uint64) func(standing.StepChange) bool {
+				return func(sc standing.StepChange) bool { return slices.Contains(list, sc.By.Seq) }
 			}
 			mv.forth[p] = slices.DeleteFunc(slices.Clone(mv.forth[p]), isIn(way.With))
 			mv.back[p] = slices.DeleteFunc(slices.Clone(mv.back[p]), isIn(way.Without))
-			if c, err := mv.s.at(u.ctx, again, p); err != nil {
+			if c, err := mv.s.At(u.ctx, again, p); err != nil {
 				return nil, err
 			} else if c != nil {
-				mv.back[p] = slices.Insert(mv.back[p], 0, stepChange{again, c})
-				mv.s.cut[p] = true
+				mv.back[p] = slices.Insert(mv.back[p], 0, standing.StepChange{By: again, Change: c})
+				mv.s.Cut[p] = true
 			}
 		}
 	}
@@ -275,11 +276,11 @@ func (u *undone) isByChanges(a *aim, w *livedir.Want) (is bool, err error) {
 	x, p := u.x, w.Path
 	oldest := uint64(math.MaxUint64)
 	for _, sc := range slices.Concat(a.back[p], a.forth[p]) {
-		oldest = min(oldest, sc.r.Seq)
+		oldest = min(oldest, sc.By.Seq)
 	}
-	in, err := a.standings.l.inAt(u.ctx, x.tip, p, oldest)
-	isOut := func(sc stepChange) bool { return !hasRecord(in, sc.r.Seq) }
-	isIn := func(sc stepChange) bool { return sc.r.Behind == nil && !isOut(sc) }
+	in, err := a.standings.Line.InAt(u.ctx, x.tip, p, oldest)
+	isOut := func(sc standing.StepChange) bool { return !standing.HasRecord(in, sc.By.Seq) }
+	isIn := func(sc standing.StepChange) bool { return sc.By.Behind == nil && !isOut(sc) }
 	if err != nil || slices.ContainsFunc(a.back[p], isOut) || slices.ContainsFunc(a.forth[p], isIn) {
 		return false, err
 	}
@@ -352,18 +353,18 @@ func (u *undone) standAfter() error {
 	var err error
 	x.goes = goes{from: x.tip.Seq, to: from.Seq, depth: from.Facts.Depth, leftFrom: x.tip.Seq}
 	if history.IsSame(x.tip, to) {
-		x.goes.back, x.goes.forth, err = l.between(ctx, x.tip, from, "", nil)
+		x.goes.back, x.goes.forth, err = l.Between(ctx, x.tip, from, "", nil)
 		return err
 	}
-	came, went, err := l.between(ctx, to, from, "", nil)
+	came, went, err := l.Between(ctx, to, from, "", nil)
 	if err != nil {
 		return err
 	}
 	x.goes = goes{from: x.tip.Seq, to: x.tip.Seq, depth: x.tip.Facts.Depth, tookFrom: from.Seq, leftFrom: x.tip.Seq}
 	for _, turn := range slices.Backward(went) {
-		on, err := l.isOn(ctx, x.tip, turn)
+		on, err := l.IsOn(ctx, x.tip, turn)
 		if err == nil && !on && turn.Behind != nil { // its rest does not put it on the line
-			on, err = l.isOn(ctx, x.tip, turn.Behind)
+			on, err = l.IsOn(ctx, x.tip, turn.Behind)
 			on = !on
 		}
 		if err != nil {
@@ -377,7 +378,7 @@ func (u *undone) standAfter() error {
 		}
 	}
 	for _, turn := range came {
-		on, err := l.onLine(ctx, x.tip, turn)
+		on, err := l.OnLine(ctx, x.tip, turn)
 		if err != nil {
 			return err
 		}
@@ -401,12 +402,12 @@ func (u *undone) comeAlong() error {
 		return err
 	}
 	s, back, forth := moved.s, moved.back, moved.forth
-	gone, came, err := s.paths(u.ctx, u.to, x.tip)
+	gone, came, err := s.Between(u.ctx, u.to, x.tip)
 	if err != nil {
 		return err
 	}
 	var since []string
-	for _, list := range []map[string][]stepChange{back, forth} {
+	for _, list := range []map[string][]standing.StepChange{back, forth} {
 		for p := range list {
 			switch {
 			case rest != nil && !rest[p]:
@@ -428,20 +429,20 @@ func (u *undone) comeAlong() error {
 				x.untouched = append(x.untouched, w.Path)
 			}
 			slices.Reverse(list)
-			w.Held = list[0].r.Deed() + " has changed it since"
-			if list[0].c.New == nil {
-				w.Held = list[0].r.Deed() + " has deleted it since"
+			w.Held = list[0].By.Deed() + " has changed it since"
+			if list[0].Change.New == nil {
+				w.Held = list[0].By.Deed() + " has deleted it since"
 			}
-			by, err := s.deletedOver(u.ctx, w.Path, list, back[w.Path])
+			by, err := s.DeletedOver(u.ctx, w.Path, list, back[w.Path])
 			if err != nil {
 				return err
 			}
 			if by != nil {
-				w.Held, w.Hidden = by.r.Deed()+" has deleted it since", true
-				x.hide(w.Path, by.r)
+				w.Held, w.Hidden = by.By.Deed()+" has deleted it since", true
+				x.hide(w.Path, by.By)
 			}
 			if a := x.goes.apart[w.Path]; w.Hidden && a != nil {
-				told, err := s.isTold(u.ctx, x.tip, w.Path, a)
+				told, err := s.IsTold(u.ctx, x.tip, w.Path, a)
 				if err != nil {
 					return err
 				}
@@ -455,28 +456,28 @@ func (u *undone) comeAlong() error {
 // standApart notes of paths that a turn has changed since what is in there if
 // nothing has to be written to them: what that turn did, and what the restore took
 // back.
-func (u *undone) standApart(s *standings, paths []string, back, forth map[string][]stepChange) error {
+func (u *undone) standApart(s *standing.Paths, paths []string, back, forth map[string][]standing.StepChange) error {
 	x := u.x
 	slices.Sort(paths)
 	x.goes.apart = make(map[string]*history.Apart)
 	for _, p := range slices.Compact(paths) {
 		a := &history.Apart{From: x.tip.Seq}
 		for _, sc := range back[p] {
-			if a.Without = append(a.Without, sc.r.Seq); sc.r.Behind != nil { // of which the rest goes
-				a.With = append(a.With, sc.r.Behind.Seq)
+			if a.Without = append(a.Without, sc.By.Seq); sc.By.Behind != nil { // of which the rest goes
+				a.With = append(a.With, sc.By.Behind.Seq)
 			}
 		}
 		for _, sc := range slices.Backward(forth[p]) {
-			if a.With = append(a.With, sc.r.Seq); sc.r.Behind != nil {
-				a.Without = append(a.Without, sc.r.Behind.Seq)
+			if a.With = append(a.With, sc.By.Seq); sc.By.Behind != nil {
+				a.Without = append(a.Without, sc.By.Behind.Seq)
 			}
 		}
-		in, err := u.l.inAt(u.ctx, x.tip, p, slices.Min(slices.Concat(a.With, a.Without)))
+		in, err := u.l.InAt(u.ctx, x.tip, p, slices.Min(slices.Concat(a.With, a.Without)))
 		if err != nil {
 			return err
 		}
-		a.Without = slices.DeleteFunc(a.Without, func(seq uint64) bool { return !hasRecord(in, seq) })
-		a.With = slices.DeleteFunc(a.With, func(seq uint64) bool { return hasRecord(in, seq) })
+		a.Without = slices.DeleteFunc(a.Without, func(seq uint64) bool { return !standing.HasRecord(in, seq) })
+		a.With = slices.DeleteFunc(a.With, func(seq uint64) bool { return standing.HasRecord(in, seq) })
 		if len(a.With)+len(a.Without) > 0 {
 			x.goes.apart[p] = a
 		}
@@ -489,7 +490,7 @@ func (u *undone) standApart(s *standings, paths []string, back, forth map[string
 
 // knownApart finds out at which of the paths that stand apart what is there is
 // expected: what was there before the restore, and after it, and is now, was.
-func (u *undone) knownApart(s *standings) error {
+func (u *undone) knownApart(s *standing.Paths) error {
 	x, ctx := u.x, u.ctx
 	seen := make(map[string]int)
 	for _, c := range []struct {
@@ -498,7 +499,7 @@ func (u *undone) knownApart(s *standings) error {
 	}{{u.from, u.Base}, {u.to, u.State()}, {x.tip, store.State{}}} {
 		ws := &wants{x: x, ctx: ctx, g: x.m.tree.pages}
 		paths := slices.Collect(maps.Keys(x.goes.apart))
-		err := s.newest(ctx, c.at, paths, func(p string, sc *stepChange, start *record) error {
+		err := s.Newest(ctx, c.at, paths, func(p string, sc *standing.StepChange, start *record) error {
 			want, state, err := ws.expectedOf(p, sc, start)
 			if err != nil || state.IsZero() {
 				return err
@@ -507,7 +508,7 @@ func (u *undone) knownApart(s *standings) error {
 			if c.is.IsZero() {
 				e, err = x.root.Entry(ctx, p, trees.NewOverlay(nil))
 			} else {
-				e, err = ws.entry(c.is, p, false)
+				e, err = trees.EntryAt(ws.ctx, ws.g, c.is.Tree, p)
 			}
 			if err == nil && trees.Same(e, want) {
 				seen[p]++

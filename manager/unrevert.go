@@ -50,7 +50,7 @@ func (m *FileSnapshotManager) unrevertPoint(ctx context.Context, r *record) (*un
 		TreeHash: r.Tree, SnapshotSeq: r.Seq, Undoes: r.Facts.Undoes}
 	to, err := m.records.StepAt(ctx, r.Position(), r.Session)
 	if err == nil {
-		to, err = (&line{m: m}).turnAt(ctx, to)
+		to, err = m.byRecords().TurnAt(ctx, to)
 	}
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
@@ -22,10 +23,12 @@ type wants struct {
 
 	x       *restore // that wants them
 	ctx     context.Context
+	line    *line
 	reached *record      // the oldest turn that is undone, which began at what had become of the target; nil: none is
 	g       trees.Getter // of trees, also of those of the disk
 
-	stays map[string][]stepChange // of turns that are taken back by name: changes that came later, newest first
+	// of turns that are taken back by name: changes that came later, newest first
+	stays map[string][]standing.StepChange
 
 	disk store.State // if all of it was compared with the target
 
@@ -62,7 +65,7 @@ func (ws *wants) path(p string) *want {
 // files stand. Those at which changes go, and none come, go to what the first of
 // them found; those at which changes come to what the last of them left.
 func (ws *wants) between(to *record) error {
-	back, forth, err := ws.standings.paths(ws.ctx, ws.x.tip, to)
+	back, forth, err := ws.standings.Between(ws.ctx, ws.x.tip, to)
 	if err != nil {
 		return err
 	}
@@ -71,12 +74,12 @@ func (ws *wants) between(to *record) error {
 
 // undo collects the paths of changes: those to take back, newest first, and those
 // to do then, oldest first. to is the position to which that leads, nil if it is none.
-func (ws *wants) undo(back, forth map[string][]stepChange, to *record) error {
+func (ws *wants) undo(back, forth map[string][]standing.StepChange, to *record) error {
 	about := make(map[*record]bool)
-	for _, side := range []map[string][]stepChange{back, forth} {
+	for _, side := range []map[string][]standing.StepChange{back, forth} {
 		for _, list := range side {
 			for _, sc := range list {
-				about[sc.r] = true
+				about[sc.By] = true
 			}
 		}
 	}
@@ -84,23 +87,23 @@ func (ws *wants) undo(back, forth map[string][]stepChange, to *record) error {
 	for p, list := range back {
 		w := ws.path(p)
 		for i, sc := range list {
-			if !ws.standings.own[p] {
+			if !ws.standings.Own[p] {
 				w.takeBack(sc, i == 0)
 			}
-			if ws.reached == nil || sc.r.Seq != 0 && sc.r.Seq < ws.reached.Seq {
-				ws.reached = sc.r
+			if ws.reached == nil || sc.By.Seq != 0 && sc.By.Seq < ws.reached.Seq {
+				ws.reached = sc.By
 			}
 		}
 	}
 	for p, list := range forth {
 		w := ws.path(p)
 		for _, sc := range list {
-			if !ws.standings.own[p] {
+			if !ws.standings.Own[p] {
 				w.do(sc)
 			}
 		}
 	}
-	for p := range ws.standings.own {
+	for p := range ws.standings.Own {
 		if w := ws.paths[p]; w != nil {
 			if err := ws.goOwnWay(w, back[p], forth[p], to); err != nil {
 				return err
@@ -127,10 +130,10 @@ func (ws *wants) undo(back, forth map[string][]stepChange, to *record) error {
 // changes only go, and nothing else stays in than what the first of them found, it
 // goes to that; else to what is expected there. to is the target, nil if it is no
 // position.
-func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
+func (ws *wants) goOwnWay(w *want, back, forth []standing.StepChange, to *record) error {
 	s := ws.standings
 	for i, sc := range back {
-		w.real = w.real || isReal(sc.c, i == 0)
+		w.real = w.real || isReal(sc.Change, i == 0)
 	}
 	if len(forth) > 0 {
 		w.do(forth[len(forth)-1])
@@ -139,27 +142,27 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 	if len(back) > 0 && len(forth) == 0 {
 		first := back[len(back)-1]
 		w.takeBack(first, true)
-		before, err := s.l.foundBy(ws.ctx, first.r)
+		before, err := s.Line.FoundBy(ws.ctx, first.By)
 		if err != nil || before == nil {
 			return err
 		}
-		if found, err = s.alike(ws.ctx, s.without(ws.x.tip, w.Path, back), s.l.trail(before, w.Path)); err != nil {
+		if found, err = s.Alike(ws.ctx, s.Without(ws.x.tip, w.Path, back), s.Line.Trail(before, w.Path)); err != nil {
 			return err
 		}
 	}
 	if !found {
-		t := s.without(ws.x.tip, w.Path, back)
+		t := s.Without(ws.x.tip, w.Path, back)
 		if to != nil {
-			t = s.l.trail(to, w.Path)
+			t = s.Line.Trail(to, w.Path)
 		}
-		err := s.newestOn(ws.ctx, t, func(p string, sc *stepChange, start *record) error {
+		err := s.NewestOn(ws.ctx, t, func(p string, sc *standing.StepChange, start *record) error {
 			e, state, err := ws.expectedOf(p, sc, start)
 			if err == nil && state.IsZero() {
 				return ws.untold(w, back, forth)
 			}
 			w.New, w.at, w.Created, w.unknown = e, state, e == nil, false
 			if sc != nil {
-				start = sc.r
+				start = sc.By
 			}
 			ws.stay = append(ws.stay, start)
 			return err
@@ -172,21 +175,21 @@ func (ws *wants) goOwnWay(w *want, back, forth []stepChange, to *record) error {
 		return nil
 	}
 	for _, sc := range back {
-		w.doubt(sc.r, sc.c)
+		w.doubt(sc.By, sc.Change)
 	}
-	return ws.foundMoreSince(w, back[len(back)-1].r, found)
+	return ws.foundMoreSince(w, back[len(back)-1].By, found)
 }
 
 // untold wants of a path what follows from its changes, where no moment says it. What
 // a turn that stays has deleted since stays deleted, and keeps what it hides.
-func (ws *wants) untold(w *want, back, forth []stepChange) error {
-	by, err := ws.standings.deletedOver(ws.ctx, w.Path, ws.stays[w.Path], back)
+func (ws *wants) untold(w *want, back, forth []standing.StepChange) error {
+	by, err := ws.standings.DeletedOver(ws.ctx, w.Path, ws.stays[w.Path], back)
 	if err != nil {
 		return err
 	}
 	if by != nil {
 		w.Held, w.Hidden = hiddenBy(*by, back[len(back)-1]), true
-		ws.hide(w.Path, by.r)
+		ws.hide(w.Path, by.By)
 		return nil
 	}
 	return ws.oneByOne(w, back, forth)
@@ -201,28 +204,29 @@ func (a *aim) hide(p string, by *record) {
 }
 
 // hiddenBy says that a change lies under the deletion of another turn.
-func hiddenBy(by, hidden stepChange) string {
-	if hidden.c.Old == nil {
-		return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d made", by.r.Turn(), hidden.r.Turn())
+func hiddenBy(by, hidden standing.StepChange) string {
+	if hidden.Change.Old == nil {
+		return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d made", by.By.Turn(), hidden.By.Turn())
 	}
-	return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d changed", by.r.Turn(), hidden.r.Turn())
+	return fmt.Sprintf("hidden by turn %d, which has deleted what turn %d changed", by.By.Turn(), hidden.By.Turn())
 }
 
 // oneByOne wants of a path what is there without changes, newest first, and with
 // others then: each has to have left, or found, all that is expected there.
-func (ws *wants) oneByOne(w *want, back, forth []stepChange) error {
+func (ws *wants) oneByOne(w *want, back, forth []standing.StepChange) error {
 	type move struct {
 		from, to *tree.Entry
 		at       store.State
 	}
 	var moves []move
 	for _, sc := range back {
-		moves = append(moves, move{sc.c.New, sc.c.Old, sc.r.Base})
+		moves = append(moves, move{sc.Change.New, sc.Change.Old, sc.By.Base})
 	}
 	for _, sc := range forth {
-		moves = append(moves, move{sc.c.Old, sc.c.New, sc.r.State()})
+		moves = append(moves, move{sc.Change.Old, sc.Change.New, sc.By.State()})
 	}
-	return ws.standings.newestOf(ws.ctx, ws.x.tip, w.Path, func(p string, sc *stepChange, start *record) error {
+	return ws.standings.NewestOf(ws.ctx, ws.x.tip, w.Path, func(p string, sc *standing.StepChange,
+		start *record) error {
 		e, at, err := ws.expectedOf(p, sc, start)
 		if err != nil {
 			return err
@@ -247,8 +251,8 @@ const whyUntold = "it is not known what the file would be without the changes th
 // has found something else than was expected there. What the first has found does
 // not matter if the path goes back to that.
 func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
-	for t := ws.standings.l.trail(ws.x.tip, w.Path); w.Doubt == ""; {
-		r, err := t.next(ws.ctx)
+	for t := ws.standings.Line.Trail(ws.x.tip, w.Path); w.Doubt == ""; {
+		r, err := t.Next(ws.ctx)
 		if r == nil || err != nil {
 			return err
 		}
@@ -256,7 +260,7 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		if isFirst {
 			r = first // or what is left of it
 		}
-		c, err := ws.standings.at(ws.ctx, r, w.Path)
+		c, err := ws.standings.At(ws.ctx, r, w.Path)
 		if err != nil {
 			return err
 		}
@@ -276,16 +280,16 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 
 // foundMore looks at paths at which changes go and others come: what the first
 // that goes has found is overwritten then, so it has to be what was expected there.
-func (ws *wants) foundMore(back, forth map[string][]stepChange) error {
+func (ws *wants) foundMore(back, forth map[string][]standing.StepChange) error {
 	first := make(map[*record][]string) // paths, by the first turn that goes
 	for p := range forth {
-		if list := back[p]; len(list) > 0 && ws.paths[p].Doubt == "" && !ws.standings.own[p] {
-			r := list[len(list)-1].r
+		if list := back[p]; len(list) > 0 && ws.paths[p].Doubt == "" && !ws.standings.Own[p] {
+			r := list[len(list)-1].By
 			first[r] = append(first[r], p)
 		}
 	}
 	for r, paths := range first {
-		err := ws.foundMoreAt(r, paths, func(p string) *tree.Entry { return back[p][len(back[p])-1].c.Old })
+		err := ws.foundMoreAt(r, paths, func(p string) *tree.Entry { return back[p][len(back[p])-1].Change.Old })
 		if err != nil {
 			return err
 		}
@@ -296,11 +300,11 @@ func (ws *wants) foundMore(back, forth map[string][]stepChange) error {
 // foundMoreAt doubts the paths at which a turn has found something else than was
 // expected there.
 func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tree.Entry) error {
-	before, err := ws.standings.l.foundBy(ws.ctx, r)
+	before, err := ws.standings.Line.FoundBy(ws.ctx, r)
 	if before == nil || err != nil {
 		return err
 	}
-	return ws.standings.newest(ws.ctx, before, paths, func(p string, sc *stepChange, start *record) error {
+	return ws.standings.Newest(ws.ctx, before, paths, func(p string, sc *standing.StepChange, start *record) error {
 		e, state, err := ws.expectedOf(p, sc, start)
 		switch {
 		case err != nil:
@@ -316,19 +320,20 @@ func (ws *wants) foundMoreAt(r *record, paths []string, found func(p string) *tr
 
 // expectedOf returns what the newest change that is in left at a path, and the
 // state in which it was seen; a zero one if that is not known.
-func (ws *wants) expectedOf(p string, sc *stepChange, start *record) (e *tree.Entry, s store.State, err error) {
+func (ws *wants) expectedOf(p string, sc *standing.StepChange, start *record) (e *tree.Entry, s store.State,
+	err error) {
 	switch {
-	case sc != nil && sc.c.Status == tree.Uncaptured:
+	case sc != nil && sc.Change.Status == tree.Uncaptured:
 		return nil, s, nil
 	case sc != nil:
-		if e, s = sc.c.New, sc.r.State(); e == nil { // or a directory that is not empty
-			e, err = ws.entry(s, p, true)
+		if e, s = sc.Change.New, sc.By.State(); e == nil { // or a directory that is not empty
+			e, err = trees.DirAt(ws.ctx, ws.g, s.Tree, p)
 		}
 		return e, s, err
 	case start == nil || start.Tree.IsZero():
 		return nil, s, nil
 	}
-	if e, err = ws.entry(start.State(), p, false); e != nil || err != nil {
+	if e, err = trees.EntryAt(ws.ctx, ws.g, start.Tree, p); e != nil || err != nil {
 		return e, start.State(), err
 	}
 	if out, err := trees.IsOmitted(ws.ctx, ws.x.m.tree.pages, start.Coverage, p); out || err != nil {
@@ -344,8 +349,8 @@ func isReal(c *windows.Change, isNewest bool) bool {
 
 // takeBack notes that a change goes, the first of its path or one before those
 // that it was told of.
-func (w *want) takeBack(sc stepChange, isNewest bool) {
-	r, c := sc.r, sc.c
+func (w *want) takeBack(sc standing.StepChange, isNewest bool) {
+	r, c := sc.By, sc.Change
 	w.real = w.real || isReal(c, isNewest)
 	if c.Status == tree.Captured { // what it was before is not known
 		w.New, w.at, w.by, w.unknown, w.seen = nil, r.Base, r, true, c.New
@@ -375,8 +380,8 @@ func mixedDoubt(older, newer *record) string {
 }
 
 // do notes that a change comes, behind those that it was told of.
-func (w *want) do(sc stepChange) {
-	r, c := sc.r, sc.c
+func (w *want) do(sc standing.StepChange) {
+	r, c := sc.By, sc.Change
 	w.real = true
 	if c.Status == tree.Uncaptured { // what it became is not known
 		w.New, w.at, w.unknown = nil, r.State(), true
@@ -407,21 +412,6 @@ const mixedWithin = "you, or another session, changed it during the turn"
 // mix notes that a change found, or left, what somebody else has changed.
 func (w *want) mix(why string) { w.Doubt, w.mixed = why, true }
 
-// entry is entryIn for the trees that the wants are about.
-func (ws *wants) entry(s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
-	return entryIn(ws.ctx, ws.g, s, p, dirsOnly)
-}
-
-// entryIn returns what a state has at a path, nil for nothing. With dirsOnly what
-// is no directory counts as nothing.
-func entryIn(ctx context.Context, g trees.Getter, s store.State, p string, dirsOnly bool) (*tree.Entry, error) {
-	e, err := trees.EntryAt(ctx, g, s.Tree, p)
-	if e != nil && dirsOnly && !e.Mode.IsDir() {
-		e = nil
-	}
-	return e, err
-}
-
 // expect fills in what is expected to be at each path: what the newest change left
 // that is in there; if none is, what was there when the session began.
 func (ws *wants) expect() error {
@@ -434,14 +424,15 @@ func (ws *wants) expect() error {
 	if len(paths) == 0 {
 		return nil
 	}
-	return ws.standings.newest(ws.ctx, ws.x.tip, paths, func(p string, sc *stepChange, start *record) (err error) {
+	return ws.standings.Newest(ws.ctx, ws.x.tip, paths, func(p string, sc *standing.StepChange, start *record) (
+		err error) {
 		w := ws.paths[p]
 		w.known = true
 		if w.Old, w.left, err = ws.expectedOf(p, sc, start); w.left.IsZero() {
 			w.Doubt, w.mixed = unknownDoubt, true
 		} else if w.isKnown, w.after = w.Doubt == "", -1; sc != nil && err == nil {
 			var r *record
-			if r, err = ws.standings.turnOf(ws.ctx, sc); err == nil {
+			if r, err = ws.standings.TurnOf(ws.ctx, sc); err == nil {
 				w.after = r.Turn()
 			}
 		}
@@ -469,7 +460,7 @@ func (ws *wants) addDirs() error {
 			if known != nil && (known.New != nil || w.New == nil) {
 				continue
 			}
-			wanted, err := ws.entry(w.at, up, true)
+			wanted, err := trees.DirAt(ws.ctx, ws.g, w.at.Tree, up)
 			if err != nil {
 				return err
 			}
@@ -484,7 +475,7 @@ func (ws *wants) addDirs() error {
 			case wanted != nil || holds[up]:
 				continue // it stays
 			default:
-				if d.Old, err = ws.entry(w.left, up, true); err != nil {
+				if d.Old, err = trees.DirAt(ws.ctx, ws.g, w.left.Tree, up); err != nil {
 					return err
 				}
 				if d.Created, d.Follows = true, ws.x.reverts != nil; d.Old == nil {

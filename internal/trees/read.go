@@ -103,6 +103,15 @@ func Lookup(ctx context.Context, g Getter, root store.ID, path string) (tree.Ent
 	return e, nil
 }
 
+// DirAt is [EntryAt] to which what is no directory is nothing.
+func DirAt(ctx context.Context, g Getter, root store.ID, path string) (*tree.Entry, error) {
+	e, err := EntryAt(ctx, g, root, path)
+	if e != nil && !e.Mode.IsDir() {
+		e = nil
+	}
+	return e, err
+}
+
 // EntryAt is [Lookup] that returns nil where there is nothing. A zero root has nothing.
 func EntryAt(ctx context.Context, g Getter, root store.ID, path string) (*tree.Entry, error) {
 	if root.IsZero() {
