@@ -34,6 +34,30 @@ func conflictDay(t *testing.T, since func(b *bench, m *FileSnapshotManager)) (*b
 	return b, m
 }
 
+// Lines of a turn that were given up by theirs are the turn's still: what comes back of it
+// with an undo does not go with another revert for being nowhere that others have left.
+func TestGivenUpComesBack(t *testing.T) {
+	b, m := conflictDay(t, func(b *bench, m *FileSnapshotManager) {
+		b.turn(m, func() { b.replace("p", "A", "B") })
+	})
+	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictTheirs})
+	if err != nil || !r.IsComplete() {
+		t.Fatal(r, err)
+	}
+	b.expectFiles(files{"p": revertText, "q": "Q\n"})
+	b.turn(m, func() { b.replace("p", "2", "D") })
+	if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge}); err != nil {
+		t.Fatal(err)
+	}
+	all := files{"p": "B\n-\nD\n-\nC\n", "q": "Q\n"}
+	b.expectFiles(all)
+	r, err = m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}})
+	if err != nil || len(r.Conflicts) != 1 || r.Conflicts[0].Path != "p" {
+		t.Errorf("%+v, %v; want a conflict in p", r, err)
+	}
+	b.expectFiles(files{"p": "B\n-\nD\n-\n3\n", "q": "Q\n"})
+}
+
 // What is in the way of a revert is named: turns of this session and of others, the user,
 // and of turns only those that touch the same lines.
 func TestBlockedBy(t *testing.T) {

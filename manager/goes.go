@@ -180,12 +180,12 @@ func (x *restore) noteParted(d *history.Facts, plan *livedir.Plan) {
 }
 
 // noteKnown notes at which paths that stand apart after turns were taken back what is
-// there is expected: all that it was made of was.
+// there is expected: all that it was made of was, and nothing was given up for it.
 func (x *restore) noteKnown(plan *livedir.Plan) {
 	for _, it := range plan.Items {
 		if a := x.goes.apart[it.Path]; a != nil && len(a.With)+len(a.Without) > 0 {
 			w := x.expected[it.Path]
-			a.Known = w != nil && w.Doubt == "" && trees.Same(it.Now, w.Old)
+			a.Known = w != nil && w.Doubt == "" && trees.Same(it.Now, w.Old) && !x.gaveUp[it.Path]
 		}
 	}
 }

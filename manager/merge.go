@@ -48,7 +48,7 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 	}
 	wants := slices.Clone(a.wants)
 	a.merges = merges{clashes: make(map[string]*clash), parted: make(map[string]*partial),
-		moved: make(map[string]string), replaced: make(map[string]bool)}
+		moved: make(map[string]string), gaveUp: make(map[string]bool), replaced: make(map[string]bool)}
 	byPath := make(map[string]*livedir.Want)
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]
@@ -229,6 +229,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 	}
 	w.Old, w.New, w.Doubt, w.Held, w.Keep, w.Lost = it.Now, mg.now, doubt, "", "", ""
 	w.Merged, w.Created, a.replaced[w.Path] = true, mg.now == nil, mg.isWhole
+	a.gaveUp[w.Path] = mg.isWhole || len(mg.given) > 0
 	return nil
 }
 

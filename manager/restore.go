@@ -277,6 +277,7 @@ type merges struct {
 	clashes  map[string]*clash   // what could not be merged, by path
 	parted   map[string]*partial // paths at which something stays that was to go, or to come
 	moved    map[string]string   // files that somebody has moved, and the paths at which changes that go or come are
+	gaveUp   map[string]bool     // files in which what others changed was given up for that
 	replaced map[string]bool     // files that become what is wanted whole, whatever others changed in them
 }
 
