@@ -313,7 +313,10 @@ func (l *ledger) ask(q *ledgerRequest) {
 		}
 	}
 	for line, p := range was.but(is) {
-		if _, may := q.may.went[line]; !may && !overwritten[family(p)] {
+		_, may := q.may.went[line]
+		hasMoved := func(e ledgerEffect) bool { return e.moved[line] != "" }
+		isMoved := left[family(p)] && slices.ContainsFunc(l.turns, hasMoved)
+		if !may && !overwritten[family(p)] && !isMoved {
 			l.wrong("the line %s of %s is gone: %+v", line, p, r)
 		}
 	}
@@ -481,6 +484,10 @@ func (l *ledger) restoreAtRandom() {
 		target = fmt.Sprint("turn:", l.rng.IntN(len(l.turns)))
 	}
 	q := l.request("restore " + target)
+	for _, e := range l.effects { // which a cut had found, or left
+		maps.Copy(q.may.came, e.went)
+		maps.Copy(q.may.went, e.came)
+	}
 	for _, e := range l.turns { // of turns that go, and of those that come
 		for _, lines := range []lineOf{e.came, e.went} {
 			maps.Copy(q.may.came, lines)

@@ -155,12 +155,14 @@ func renames(going, coming []similar.Candidate) (map[string]string, error) {
 	return pairs, err
 }
 
-// carry doubts files of which a change has made others by moving them, if somebody had
-// changed them since an older change that goes as well: what that somebody wrote went along.
+// carry doubts files that a change which goes has made by moving others, if somebody had
+// changed those before, and they do not become what it found: what that somebody wrote is
+// in the file that goes.
 func (x *restore) carry(ctx context.Context, a *aim) error {
 	var from []string // paths at which such a file was
 	for p, list := range a.back {
-		if w := a.expected[p]; w != nil && w.mixed && len(list) > 1 && list[0].Change.New == nil {
+		moved := list[0].Change
+		if w := a.expected[p]; w != nil && w.mixed && moved.New == nil && !trees.Same(w.New, moved.Old) {
 			from = append(from, p)
 		}
 	}

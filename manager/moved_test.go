@@ -391,7 +391,8 @@ func TestMergeMovedBetween(t *testing.T) {
 			files{"a": base, "c": both}, ""},
 		{"three times", []files{{"a": base}, {"b": base}, {"b": user}, {"c": user}, {"c": user}, {"d": user}},
 			files{"a": user}, files{"a": base, "d": user}, ""},
-		{"made, and moved", []files{{}, {"b": base}, {"b": user}, {"c": user}}, files{"c": user}, files{"c": user}, "c"},
+		{"made, and moved", []files{{}, {"b": base}, {"b": user}, {"c": user}}, files{"c": user},
+			files{"c": user}, "c"},
 		{"the same lines", []files{{"a": base}, {"b": turn}, {"b": clash}, {"c": clash}}, files{"c": clash},
 			files{"a": base, "c": clash}, "c"},
 		{"its place is taken", []files{{"a": base}, {"b": base}, {"b": user}, {"c": user}, {"a": "mine", "c": user}},
@@ -454,4 +455,27 @@ func TestMergeMovedBetween(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A file that goes since the turn that moved it goes, and does not come where it was, which
+// another turn has deleted, stays with what the user wrote in it.
+func TestMergeMovedFromDeletion(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", numbered(nil))
+	b.write("keep", "k\n")
+	b.initialize(m)
+	b.turn(m, func() { b.remove("a") })
+	b.revert(m, "0")
+	user := numbered(map[int]string{8: "user"})
+	b.write("a", user)
+	b.turn(m, func() { b.remove("a"); b.write("b", user) })
+	if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"1"}})
+	if err != nil || len(r.Conflicts) != 1 || r.Conflicts[0].Path != "b" {
+		t.Errorf("%+v, %v; want a conflict in b", r, err)
+	}
+	b.expectFiles(files{"b": user, "keep": "k\n"})
 }
