@@ -29,6 +29,7 @@ type historyStep struct {
 	target string
 	exact  bool
 	past   bool // of undo and redo
+	abort  bool // of restore and revert: if there is a conflict
 	path   string
 	policy string
 	turns  []int
@@ -82,6 +83,9 @@ func (h historyStep) String() string {
 	if h.past {
 		b.WriteString(" past")
 	}
+	if h.abort {
+		b.WriteString(" abort if in conflict")
+	}
 	if len(h.turns) > 0 {
 		fmt.Fprint(&b, " ", h.turns)
 	}
@@ -93,7 +97,7 @@ func (h historyStep) String() string {
 
 // A historyKind says what histories have.
 type historyKind struct {
-	merge, user, two, forks, exact, overwrite, tools, links, engine, logged, restarts, divided bool
+	merge, user, two, forks, exact, overwrite, tools, links, engine, logged, restarts, divided, aborts bool
 }
 
 func (k historyKind) String() string {
@@ -112,6 +116,7 @@ type aHistory struct {
 	*storyTeller
 	kind   historyKind
 	rng    *rand.Rand
+	coin   *rand.Rand // of what is asked for of conflicts
 	inode  map[string]int
 	next   int
 	wrong  string // what does not hold
@@ -214,6 +219,7 @@ func (h *aHistory) generate() historyStep {
 		st.kind = "redo"
 	}
 	h.before = st.kind
+	st.abort = h.kind.aborts && h.coin.IntN(3) == 0
 	st.past = (st.kind == "undo" || st.kind == "redo") && h.rng.IntN(3) == 0
 	return st
 }
@@ -520,7 +526,7 @@ func (h *aHistory) doRestore(st historyStep) {
 		if st.path != "" {
 			paths = append(paths, st.path)
 		}
-		h.revert(st.who, paths, st.turns...)
+		h.revertOr(st.who, st.abort, paths, st.turns...)
 		h.checkText(before, st, nil)
 		h.checkLedger(before, st)
 	default:
@@ -529,7 +535,7 @@ func (h *aHistory) doRestore(st historyStep) {
 			return
 		}
 		h.restore(st.who, st.target, func(q *ruleRequest) {
-			q.policy, q.exact = st.policy, st.exact
+			q.policy, q.exact, q.abort = st.policy, st.exact, st.abort
 			if st.path != "" {
 				q.paths = []string{st.path}
 			}
@@ -758,7 +764,7 @@ func (h *aHistory) probe() {
 // something is wrong.
 func tellHistory(t *testing.T, kind historyKind, real bool, seed uint64, steps int) (list []historyStep, wrong string) {
 	h := newHistory(t, kind, real)
-	h.rng = rand.New(rand.NewPCG(seed, 2))
+	h.rng, h.coin = rand.New(rand.NewPCG(seed, 2)), rand.New(rand.NewPCG(seed, 4))
 	for range steps {
 		st := h.generate()
 		list = append(list, st)
@@ -888,7 +894,7 @@ func TestRulesHold(t *testing.T) {
 	for i := range uint64(n) {
 		rng := rand.New(rand.NewPCG(first+i, 1))
 		kind := randomKind(rng)
-		kind.merge, kind.links = rng.IntN(3) > 0, false
+		kind.merge, kind.links, kind.aborts = rng.IntN(3) > 0, false, true
 		list, wrong := tellHistory(t, kind, false, first+i, min(*modelSteps, 30))
 		if wrong != "" {
 			list, wrong = shortenHistory(t, kind, false, list, wrong, time.Now().Add(20*time.Second))
@@ -908,7 +914,7 @@ func TestHistories(t *testing.T) {
 	}
 	first := testseed.Of(t)
 	for i := range uint64(n) {
-		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) { compareHistory(t, first+i) })
+		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) { compareHistory(t, first+i, true) })
 	}
 }
 
@@ -917,15 +923,17 @@ func TestHistories(t *testing.T) {
 func TestHistoriesOnceWrong(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{60901, 92112, 94023, 700077, 800111, 800493} {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { compareHistory(t, seed) })
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { compareHistory(t, seed, false) })
 	}
 }
 
-func compareHistory(t *testing.T, seed uint64) {
+// compareHistory has a history happen; aborts: some restores are to do nothing if there is
+// a conflict.
+func compareHistory(t *testing.T, seed uint64, aborts bool) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	kind := randomKind(rng)
 	kind.engine, kind.merge = rng.IntN(2) == 0, rng.IntN(2) == 0
-	kind.divided = kind.divided && !kind.forks
+	kind.divided, kind.aborts = kind.divided && !kind.forks, aborts
 	kind.logged = !kind.divided && (kind.forks || rng.IntN(3) == 0)
 	list, wrong := tellHistory(t, kind, true, seed, *modelSteps)
 	if wrong == "" {

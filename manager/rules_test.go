@@ -480,6 +480,7 @@ type ruleRequest struct {
 	exact   bool
 	policy  string // skip, overwrite, abort, merge; "": what the directory's rule is
 	past    bool
+	abort   bool // a conflict of a merge: nothing is done
 }
 
 // A ruleAnswer says what comes of it.
@@ -581,7 +582,7 @@ func (w *rules) restoreBack(s *ruleSession, q ruleRequest) *ruleAnswer {
 	goes := func(c *ruleChange) bool {
 		return taken.has(c.turn) || c.turn > taken[0] && !s.line.has(c.turn) // left by an earlier one
 	}
-	return w.apply(s, q.policy, w.without(s, goes, nil, q.policy), s.line.minus(taken))
+	return w.apply(s, q, w.without(s, goes, nil, q.policy), s.line.minus(taken))
 }
 
 func (w *rules) revert(q ruleRequest) *ruleAnswer {
@@ -604,7 +605,7 @@ func (w *rules) revert(q ruleRequest) *ruleAnswer {
 			return &ruleAnswer{outcome: "unknown", of: s.name}
 		}
 	}
-	return w.apply(s, q.policy, plan, line)
+	return w.apply(s, q, plan, line)
 }
 
 // without plans to take changes out.
@@ -660,7 +661,7 @@ func (w *rules) restoreTo(s *ruleSession, q ruleRequest) *ruleAnswer {
 				plan = append(plan, w.plan(s, p, to, q.policy))
 			}
 		}
-		return w.apply(s, q.policy, plan, q.to.line)
+		return w.apply(s, q, plan, q.to.line)
 	}
 	names := q.paths
 	if q.exact && len(names) == 0 {
@@ -692,7 +693,7 @@ func (w *rules) restoreTo(s *ruleSession, q ruleRequest) *ruleAnswer {
 	if len(q.paths) > 0 {
 		line = append(ruleByPath, line...)
 	}
-	return w.apply(s, q.policy, plan, line)
+	return w.apply(s, q, plan, line)
 }
 
 // restoreHash finds out which moment a tree names.
@@ -1033,9 +1034,11 @@ func ruleMergeLine(base, ours, theirs string) (line string, conflict bool) {
 var ruleByPath = ruleSet{-1}
 
 // apply does what is planned.
-func (w *rules) apply(s *ruleSession, policy string, plan []*rulePath, line ruleSet) *ruleAnswer {
+func (w *rules) apply(s *ruleSession, q ruleRequest, plan []*rulePath, line ruleSet) *ruleAnswer {
 	a := ruleTell(s, plan)
-	if policy == "abort" && len(a.dirty) > 0 {
+	isConflict := func(rp *rulePath) bool { return rp.left != "" && rp.left != "unknown" }
+	if q.policy == "abort" && len(a.dirty) > 0 ||
+		q.abort && q.policy == "merge" && slices.ContainsFunc(plan, isConflict) {
 		a.outcome, a.restored, a.deleted = "aborted", nil, nil
 		return a
 	}

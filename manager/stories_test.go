@@ -369,6 +369,9 @@ func (st *storyTeller) restore(name, target string, change ...func(*ruleRequest)
 	return st.both(q, func(preview bool) (*RestoreResult, error) {
 		o := *opts
 		o.Preview, o.EndTurn = preview, st.ends
+		if q.abort {
+			o.OnConflict = rollback.ConflictAbort
+		}
 		if st.logged {
 			o.Append = st.real.appendTo
 		}
@@ -379,6 +382,11 @@ func (st *storyTeller) restore(name, target string, change ...func(*ruleRequest)
 // revert takes back turns; of one that was divided all parts. paths: only what they did
 // there.
 func (st *storyTeller) revert(name string, paths []string, turns ...int) *ruleAnswer {
+	return st.revertOr(name, false, paths, turns...)
+}
+
+// revertOr is revert; abort: nothing is done if something is in conflict.
+func (st *storyTeller) revertOr(name string, abort bool, paths []string, turns ...int) *ruleAnswer {
 	st.step("%s: revert %d %s", name, turns, strings.Join(paths, " "))
 	opts := &RevertOptions{OnDirty: st.policy(), Paths: paths}
 	s := st.rules.sessions[name]
@@ -391,7 +399,10 @@ func (st *storyTeller) revert(name string, paths []string, turns ...int) *ruleAn
 			}
 		}
 	}
-	q := ruleRequest{verb: "revert", session: name, turns: parts, paths: paths}
+	q := ruleRequest{verb: "revert", session: name, turns: parts, paths: paths, abort: abort}
+	if abort {
+		opts.OnConflict = rollback.ConflictAbort
+	}
 	return st.both(q, func(preview bool) (*RestoreResult, error) {
 		o := *opts
 		if o.Preview, o.EndTurn = preview, st.ends; st.logged {
