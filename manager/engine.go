@@ -425,6 +425,7 @@ func (e *Engine) store(ctx context.Context, wt *worktree, ws *capture.Workspace)
 		return err
 	}
 	w.KeepFree(keep, wt.dir)
+	w.Single()
 	limits.NewBytes, limits.Time = settleBytes, defaultTime
 	_, err = ws.Capture(ctx, w, &capture.Options{Limits: limits, Partial: true, Workers: 1})
 	return errors.Join(err, w.Close())

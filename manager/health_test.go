@@ -107,7 +107,7 @@ func TestDamagedIsStoredAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		texts := files{"small": noise(500, 1), "large": noise(5<<20, 2), "d/other": noise(700, 3)}
+		texts := files{"small": noise(150<<10, 1), "large": noise(5<<20, 2), "d/other": noise(700, 3)}
 		for name, text := range texts {
 			b.write(name, text)
 		}

@@ -199,12 +199,12 @@ func (m *FileSnapshotManager) under(ctx context.Context, t *history.Turns) (*loo
 // close ends the writing of a look, and says what it added to the store.
 func (o *look) close() {
 	o.turns.Last = max(o.turns.Last, o.newestSeq())
-	added := o.w.Stats()
-	o.result.NewObjects, o.result.StoredBytes = added.Objects, added.Stored
 	// What was put and not committed stays, for the next try.
 	if err := o.w.Close(); err != nil {
 		o.m.log.Debug("writer not closed cleanly", "err", err)
 	}
+	added := o.w.Stats()
+	o.result.NewObjects, o.result.StoredBytes = added.Objects, added.Stored
 }
 
 // who returns the sessions that may be the cause of what has changed since the

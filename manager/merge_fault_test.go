@@ -240,7 +240,7 @@ func TestMergeFullDisk(t *testing.T) {
 // A text that a merge needs is damaged: its file stays, and the reason is told.
 func TestMergeDamaged(t *testing.T) {
 	noise := func(first, last string) string {
-		return first + "\n" + strings.Repeat("the middle of a text that is merged\n", 9) + last + "\n"
+		return first + "\n" + strings.Repeat("the middle of a text that is merged\n", 4500) + last + "\n"
 	}
 	for _, c := range []struct {
 		name, damaged, user string

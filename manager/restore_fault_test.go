@@ -273,7 +273,7 @@ func TestRestoreLostObject(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	content := strings.Repeat("the old content of a file ", 10)
+	content := strings.Repeat("the old content of a file ", 6000) // in a record of its own
 	b.write("lost", content)
 	b.write("kept", "old")
 	b.initialize(m)

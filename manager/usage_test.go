@@ -303,7 +303,8 @@ func TestTurnUsage(t *testing.T) {
 func TestUsageDamage(t *testing.T) {
 	b := newBench(t)
 	b.write("a", "a")
-	b.write("dir/b", "b")
+	text := strings.Repeat("b", 150<<10) // in a record of its own
+	b.write("dir/b", text)
 	m, err := Open(t.Context(), b.dir, &Options{StoreRoot: b.stores, Session: "s"})
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +321,7 @@ func TestUsageDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := object.Hash(object.Blob, []byte("b"))
+	id := object.Hash(object.Blob, []byte(text))
 	content[strings.Index(string(content), string(id[:]))] ^= 1
 	if err := os.WriteFile(packs[0], content, 0o600); err != nil {
 		t.Fatal(err)

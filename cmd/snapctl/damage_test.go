@@ -91,6 +91,7 @@ func newDamageSample(t *testing.T, pruned bool) *damageSample {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 1))
+	write("large", strings.Repeat("in a record of its own\n", 8000)) // the first of the pack
 	for i := range 8 {
 		write("always", "this file is never changed")
 		write(fmt.Sprintf("d/f%d", i), fmt.Sprint(r.Uint64(), r.Uint64(), r.Uint64()))

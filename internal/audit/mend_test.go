@@ -100,6 +100,7 @@ func TestMendFaults(t *testing.T) {
 			if err := os.Symlink(target, filepath.Join(root, "link")); err != nil {
 				t.Fatal(err)
 			}
+			// Small, kept and target are in one group.
 			hurt := vfstest.NewMem()
 			s := reopenStore(t, hurt)
 			want := snapshot(t, s, root)
@@ -124,7 +125,7 @@ func TestMendFaults(t *testing.T) {
 				if r.err == nil && r.lost > 0 && r.unread == 0 {
 					t.Fatalf("fault %d: %d paths are said to be lost", at, r.lost)
 				}
-				if !fault.Fired() && (r.err != nil || r.done != 3 || r.unread > 0) {
+				if !fault.Fired() && (r.err != nil || r.done != 4 || r.unread > 0) {
 					t.Fatalf("without a fault: %+v", r)
 				}
 				for i, d := range []*vfstest.Mem{disk.AfterCrash(nil),

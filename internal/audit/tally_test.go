@@ -309,6 +309,7 @@ func TestTallyDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.Single() // one object is spoilt, and no other
 	good := modelDir{"a": "a", "sub": modelDir{"b": "b"}}.put(t, w)
 	blob, _ := w.Put(object.Blob, []byte("spoilt"))
 	gone := object.Hash(object.Blob, []byte("gone"))

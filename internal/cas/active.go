@@ -20,9 +20,9 @@ func (s *Store) reserve(id store.ID) (bool, error) {
 		if ok, err := s.counts(id); ok || err != nil {
 			return false, err
 		}
-		s.mu.Lock()
+		s.mu.Lock() // who has stored it has done so before it is released
 		loc, stored := s.objects[id]
-		stored = stored && !s.absent[loc.Pack.ID] && !s.damaged[place{loc.Pack.ID, loc.Off}]
+		stored = stored && !s.absent[loc.Pack.ID] && !s.damaged[place{loc.Pack.ID, loc.Off}] || s.isGrouped(id)
 		done := s.pending[id]
 		if !stored && done == nil {
 			s.pending[id] = make(chan struct{})
@@ -45,6 +45,35 @@ func (s *Store) release(id store.ID) {
 
 // append writes a record to the active pack.
 func (s *Store) append(generation int, h pack.Header, payload []byte) error {
+	return s.appendRecord(generation, func(w *pack.Writer) error {
+		loc, err := w.Append(h, payload)
+		if err == nil {
+			s.mu.Lock()
+			s.objects[h.ID] = loc
+			s.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// appendGroup writes the record of a group to the active pack.
+func (s *Store) appendGroup(generation int, h pack.Header, payload []byte, members []pack.Member) error {
+	return s.appendRecord(generation, func(w *pack.Writer) error {
+		loc, err := w.AppendGroup(h, payload, members)
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i := range members {
+			loc.Member = i + 1
+			s.objects[members[i].ID] = loc
+		}
+		return nil
+	})
+}
+
+func (s *Store) appendRecord(generation int, do func(*pack.Writer) error) error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if generation != s.generation {
@@ -56,14 +85,10 @@ func (s *Store) append(generation int, h pack.Header, payload []byte) error {
 			return err
 		}
 	}
-	loc, err := s.active.Append(h, payload)
-	if err != nil {
+	if err := do(s.active); err != nil {
 		s.fail(err)
 		return err
 	}
-	s.mu.Lock()
-	s.objects[h.ID] = loc
-	s.mu.Unlock()
 	// What lies behind what is on record goes to waste if we are killed: of a pack
 	// that has a name not much is to.
 	if end := s.active.End(); end >= pack.SealSizeMax || end >= pack.SealSizeIdle && s.active.IsNamed() {
@@ -281,6 +306,7 @@ func (s *Store) fail(err error) {
 	s.failed = fmt.Errorf("%w: %w", ErrLost, err)
 	list := s.open()
 	s.active, s.ended, s.unwanted = nil, nil, nil
+	s.dropGroups()
 	for _, w := range list {
 		if slices.Contains(s.offered, w) { // see endOffer
 			w.Dropped = err
@@ -379,6 +405,7 @@ func (s *Store) leave(full error) {
 func (s *Store) state(generation int) (intact, committed bool) {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	committed = !slices.ContainsFunc(s.open(), func(w *pack.Writer) bool { return !w.Settled() })
+	committed = s.grouping.bytes == 0 &&
+		!slices.ContainsFunc(s.open(), func(w *pack.Writer) bool { return !w.Settled() })
 	return generation == s.generation, committed
 }

@@ -24,12 +24,16 @@ type candidate struct {
 	size    int64 // of its files
 	live    int64 // bytes of records to be copied
 	records int
+	kept    int // of them: that are to be copied
 	sealed  bool
 	stays   bool            // somebody may append to it, or it is damaged: for a repair
 	lists   []pack.Location // of chunks, that nothing needs
 }
 
 func (c *candidate) dead() int64 { return c.size - c.live }
+
+// waste is dead without what another pack would take for what stays.
+func (c *candidate) waste() int64 { return c.dead() - packOverhead - pack.EntrySize*int64(c.kept) }
 
 // candidates counts in each pack what is to stay. Of several copies of an
 // object one counts.
@@ -118,84 +122,124 @@ func (s *Store) candidate(id [16]byte) (*candidate, error) {
 // not; in a pack that stays, all of them.
 func (s *Store) count(c *candidate, live *Live, durable int64) error {
 	var damage error // of the first header that is
-	err := s.eachRecord(c, durable, func(e pack.Entry, read func() (pack.Header, error)) error {
-		c.records++
-		prefix := [pack.PrefixSize]byte(e.ID[:])
-		seen, ok := live.seen[prefix]
-		if ok && !seen {
-			live.seen[prefix] = true
-			c.live += e.Size()
+	err := s.eachRecord(c, durable, func(r *packRecord) error {
+		for i, e := range r.entries {
+			c.records++
+			prefix := [pack.PrefixSize]byte(e.ID[:])
+			seen, ok := live.seen[prefix]
+			if ok && !seen {
+				live.seen[prefix] = true
+				c.live += r.share(i)
+				c.kept++
+			}
+			if ok && !c.stays {
+				continue
+			}
+			kind, err := r.kind()
+			if err == nil && kind == pack.RecChunked {
+				c.lists = append(c.lists, e.Location)
+			}
+			if errors.Is(err, store.ErrCorrupt) {
+				damage, err = cmp.Or(damage, err), nil
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if ok && !c.stays {
-			return nil
-		}
-		h, err := read()
-		if err == nil && h.Kind == pack.RecChunked {
-			c.lists = append(c.lists, e.Location)
-		}
-		if errors.Is(err, store.ErrCorrupt) {
-			damage, err = cmp.Or(damage, err), nil
-		}
-		return err
+		return nil
 	})
 	return cmp.Or(err, damage)
 }
 
-// eachRecord calls fn for each record of a pack, in the order of the file, with
-// what is known of its ID, the prefix in an index, and with what reads its header.
-func (s *Store) eachRecord(
-	c *candidate, durable int64, fn func(e pack.Entry, read func() (pack.Header, error)) error,
-) error {
+// A packRecord is a record of a pack with what is known of its objects: of their IDs the
+// prefix in an index, at least.
+type packRecord struct {
+	p       *pack.Pack
+	entries []pack.Entry // one, or those of a group that are listed
+	members []pack.Member
+	size    int64
+	err     error // why the members of a group are not known
+}
+
+// share returns how much of the record an object takes.
+func (r *packRecord) share(i int) int64 {
+	e := &r.entries[i]
+	switch {
+	case e.Member == 0:
+		return e.Size()
+	case e.Member > len(r.members):
+		return 0
+	}
+	return pack.Share(r.members, r.size, e.Member-1)
+}
+
+// kind returns of which kind the record is, from its header.
+func (r *packRecord) kind() (uint8, error) {
+	e := &r.entries[0]
+	if e.Member > 0 {
+		return pack.RecGroup, r.err
+	}
+	var b [pack.HeaderSize]byte
+	if _, err := r.p.F.ReadAt(b[:], e.Off); err != nil && err != io.EOF {
+		return 0, err
+	}
+	h, err := pack.ParseHeader(b[:])
+	if err != nil {
+		return 0, corrupt(e.Location, "%w", err)
+	}
+	return h.Kind, nil
+}
+
+// eachRecord calls fn for each record of a pack, in the order of the file.
+func (s *Store) eachRecord(c *candidate, durable int64, fn func(*packRecord) error) error {
 	p, err := pack.Open(s.fsys, s.id, c.id, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer p.F.Close()
-	var entries []pack.Entry
-	if c.sealed {
-		x, err := pack.OpenIndex(s.fsys, s.id, p)
-		if err == nil {
-			defer x.F.Close()
-			err = x.All(func(prefix [pack.PrefixSize]byte, loc pack.Location) {
-				e := pack.Entry{Location: loc}
-				copy(e.ID[:], prefix[:])
-				entries = append(entries, e)
-			})
-		}
-		if errors.Is(err, pack.ErrIndex) || errors.Is(err, layout.ErrHeader) || errors.Is(err, store.ErrFormat) ||
-			errors.Is(err, io.EOF) {
-			return &object.CorruptError{Path: layout.IndexName(c.id), Err: err}
-		}
-		if err != nil {
-			return err
-		}
-	} else {
-		damage, err := p.Scan(layout.HeaderSize, durable, func(e pack.Entry) { entries = append(entries, e) })
-		if err != nil {
-			return err
-		}
-		if len(damage) > 0 {
-			return damage[0]
-		}
+	entries, err := s.entriesOf(c, p, durable)
+	if err != nil {
+		return err
 	}
-	slices.SortFunc(entries, func(a, b pack.Entry) int { return cmp.Compare(a.Off, b.Off) })
-	var b [pack.HeaderSize]byte
-	for _, e := range entries {
-		err := fn(e, func() (pack.Header, error) {
-			if _, err := p.F.ReadAt(b[:], e.Off); err != nil && err != io.EOF {
-				return pack.Header{}, err
+	slices.SortFunc(entries, comparePlaces)
+	for list := range eachGroup(entries) {
+		r := &packRecord{p: p, entries: list}
+		if list[0].Member > 0 {
+			r.members, r.size, r.err = p.ReadMembers(list[0].Location)
+			if r.err != nil && !errors.Is(r.err, store.ErrCorrupt) {
+				return r.err
 			}
-			h, err := pack.ParseHeader(b[:])
-			if err != nil {
-				return h, corrupt(e.Location, "%w", err)
-			}
-			return h, nil
-		})
-		if err != nil {
+		}
+		if err := fn(r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// entriesOf lists what is in a pack, by its index if it is sealed.
+func (s *Store) entriesOf(c *candidate, p *pack.Pack, durable int64) (entries []pack.Entry, err error) {
+	if !c.sealed {
+		damage, err := p.Scan(layout.HeaderSize, durable, func(e pack.Entry) { entries = append(entries, e) })
+		if err == nil && len(damage) > 0 {
+			err = damage[0]
+		}
+		return entries, err
+	}
+	x, err := pack.OpenIndex(s.fsys, s.id, p)
+	if err == nil {
+		defer x.F.Close()
+		err = x.All(func(prefix [pack.PrefixSize]byte, loc pack.Location) {
+			e := pack.Entry{Location: loc}
+			copy(e.ID[:], prefix[:])
+			entries = append(entries, e)
+		})
+	}
+	if errors.Is(err, pack.ErrIndex) || errors.Is(err, layout.ErrHeader) || errors.Is(err, store.ErrFormat) ||
+		errors.Is(err, io.EOF) {
+		return nil, &object.CorruptError{Path: layout.IndexName(c.id), Err: err}
+	}
+	return entries, err
 }
 
 // hasSound reports whether an object can be read from where a writer may count
@@ -214,7 +258,7 @@ func (s *Store) hasSound(id store.ID) (bool, error) {
 		if err := s.flushFor(loc); err != nil {
 			return false, err
 		}
-		h, _, err := readRecord(pack.Entry{ID: id, Location: loc})
+		h, _, err := new(recordReader).read(pack.Entry{ID: id, Location: loc})
 		if err == nil && h.ID == id {
 			return true, nil
 		}

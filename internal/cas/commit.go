@@ -80,6 +80,7 @@ func (s *Store) commitBatch(ctx context.Context, batch []*commitRequest) error {
 	if err := s.there(); err != nil {
 		return err
 	}
+	s.flushGroups()
 	packs, err := s.syncPacks()
 	if err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 // TestCheckContent: in parts, all packs are read once, also if it is interrupted, and
 // what is damaged is found in the part that has it.
 func TestCheckContent(t *testing.T) {
+	withoutGroups(t)
 	mem := vfstest.NewMem()
 	s := openDamaged(t, mem)
 	for i := range 4 {

@@ -23,7 +23,7 @@ func TestNeedToRead(t *testing.T) {
 		}
 		return f.Features.Read
 	}
-	if got := read(fsys); len(got) != 0 {
+	if got := read(fsys); !slices.Equal(got, []string{FeatureGroups}) {
 		t.Fatalf("a new store needs %q", got)
 	}
 	for _, s := range []*Store{a, b, a} {
@@ -32,7 +32,7 @@ func TestNeedToRead(t *testing.T) {
 		}
 	}
 	crashed := fsys.AfterCrash(nil)
-	if got := read(crashed); !slices.Equal(got, []string{FeatureSparse}) {
+	if got := read(crashed); !slices.Equal(got, []string{FeatureGroups, FeatureSparse}) {
 		t.Errorf("after a power cut reading needs %q", got)
 	}
 	again, err := OpenFS(t.Context(), crashed, &Options{})

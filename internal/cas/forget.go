@@ -246,18 +246,20 @@ func (s *Store) purify(name string, live *Live) (err error) {
 	}
 	var content []byte
 	if !strings.HasPrefix(name, "tmp/") {
-		for _, e := range keep {
-			h, payload, err := p.Read(e.Location)
-			if errors.Is(err, store.ErrCorrupt) {
-				continue
-			}
-			if err != nil {
-				return err
-			}
+		c := &copier{s: s, put: func(h pack.Header, payload []byte, _ []pack.Member) error {
 			if len(content) == 0 {
 				content = layout.Header{Magic: layout.PackMagic, Store: s.id}.Append(nil)
 			}
 			content = append(h.Append(content), payload...)
+			return nil
+		}}
+		for list := range eachGroup(keep) {
+			if err := c.copy(p, list); err != nil && !errors.Is(err, store.ErrCorrupt) {
+				return err
+			}
+		}
+		if err := c.flush(); err != nil {
+			return err
 		}
 	}
 	if content != nil {

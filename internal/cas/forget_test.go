@@ -53,11 +53,7 @@ func findSecret(t *testing.T, fsys vfs.FS, secret []byte) (name string) {
 			name = file
 		}
 		_, err = s.scanAny(file, size, func(e pack.Entry) {
-			h, payload, err := e.Pack.Read(e.Location)
-			if err != nil {
-				return
-			}
-			if data, err := pack.Decompress(&h, payload); err == nil && bytes.Contains(data, secret) {
+			if _, data, err := new(recordReader).object(e.Location); err == nil && bytes.Contains(data, secret) {
 				name = file
 			}
 		})

@@ -28,9 +28,13 @@ const oldestFormat = 1
 // page with the reason "sparse" (docs/reference/format.md §7).
 const FeatureSparse = "sparse"
 
+// FeatureGroups is the name of what a program must know to read records that hold many
+// objects (docs/reference/format.md §3.6).
+const FeatureGroups = "groups"
+
 // The features that this version knows.
 var (
-	knownToRead  = []string{FeatureSparse}
+	knownToRead  = []string{FeatureSparse, FeatureGroups}
 	knownToWrite = []string{FeatureMoved}
 	knownToPrune = []string{FeatureMoved}
 )

@@ -53,6 +53,9 @@ func mendRecords(b []byte) []byte {
 		h := b[at : at+pack.HeaderSize]
 		stored := int(layout.Le.Uint32(h[12:]))
 		whole := stored <= len(b)-at-pack.HeaderSize
+		if n := int(layout.Le.Uint32(h[16:])); h[4] == pack.RecGroup && n < stored/37 && whole {
+			layout.Le.PutUint32(h[20:], layout.Checksum(b[at+pack.HeaderSize:][:n*37]))
+		}
 		if whole {
 			layout.Le.PutUint32(h[48:], layout.Checksum(b[at+pack.HeaderSize:][:stored]))
 		}
@@ -290,10 +293,41 @@ func FuzzPackScan(f *testing.F) {
 		f.Add(b)
 	}
 	addSeeds(f, slices.Concat(one, two[:pack.HeaderSize]))
+	addSeeds(f, rawGroup(small, []byte("tree"), nil))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		checkScan(t, body)
 		checkScan(t, mendRecords(body))
 	})
+}
+
+// plainMembers lists what is in the group at some offset, or that it is damaged: the plain
+// way, as docs/reference/format.md §3.6 says.
+func plainMembers(file []byte, at int, h *pack.Header) (list []string) {
+	n := int(layout.Le.Uint32(file[at+16:]))
+	table := file[at+pack.HeaderSize:][:n*37]
+	sum := 0
+	for i := range n {
+		sum += int(layout.Le.Uint32(table[i*37+1:]))
+		list = append(list, fmt.Sprint("member ", at, i+1, store.ID(table[i*37+5:i*37+37]), h.Stored))
+	}
+	if layout.Checksum(table) != layout.Le.Uint32(file[at+20:]) || sum != int(h.Raw) {
+		return []string{fmt.Sprint("damage ", at)}
+	}
+	return list
+}
+
+// checkMember requires of a member that is read that it is as long as the table says.
+func checkMember(t *testing.T, p *pack.Pack, e pack.Entry) {
+	t.Helper()
+	list, size, err := p.ReadMembers(e.Location)
+	if err != nil || size != e.Size() || list[e.Member-1].ID != e.ID {
+		t.Errorf("members at %d: %v, %d bytes, %v; want %v", e.Off, list, size, err, e)
+		return
+	}
+	h, data, err := new(recordReader).object(e.Location)
+	if err == nil && (len(data) != int(list[e.Member-1].Raw) || h.ID != e.ID) {
+		t.Errorf("member %d at %d has %d bytes, want %d", e.Member, e.Off, len(data), list[e.Member-1].Raw)
+	}
 }
 
 func checkScan(t *testing.T, body []byte) {
@@ -312,6 +346,12 @@ func checkScan(t *testing.T, body []byte) {
 	damaged := false
 	for at := layout.HeaderSize; at < len(file); {
 		h, err := pack.ParseHeader(file[at:])
+		if err == nil && at+int(h.Size()) <= len(file) && h.Kind == pack.RecGroup {
+			want = append(want, plainMembers(file, at, &h)...)
+			at += int(h.Size())
+			damaged = false
+			continue
+		}
 		if err == nil && at+int(h.Size()) <= len(file) {
 			want = append(want, fmt.Sprint("record ", at, h.ID, h.Stored))
 			at += int(h.Size())
@@ -325,6 +365,11 @@ func checkScan(t *testing.T, body []byte) {
 		at++
 	}
 	damage, err := p.Scan(layout.HeaderSize, int64(len(file)), func(e pack.Entry) {
+		if e.Member > 0 {
+			got = append(got, fmt.Sprint("member ", e.Off, e.Member, e.ID, e.Stored))
+			checkMember(t, p, e)
+			return
+		}
 		got = append(got, fmt.Sprint("record ", e.Off, e.ID, e.Stored))
 		h, payload, err := p.Read(e.Location)
 		if err == nil && (h.ID != e.ID || len(payload) != int(h.Stored)) {

@@ -73,6 +73,7 @@ func readAll(t *testing.T, disk *vfstest.Mem, name string) []byte {
 // With the index and without, the damage is found and located, and all
 // objects but the one that is hit can be read.
 func TestDamagedPack(t *testing.T) {
+	withoutGroups(t)
 	disk, sealed, entries := sealedDisk(t)
 	index := strings.TrimSuffix(sealed, ".pack") + ".idx"
 	size := len(readAll(t, disk, sealed))

@@ -188,7 +188,7 @@ func (s *Store) choose(p *PrunePlan, list []*candidate) error {
 		if c.sealed && !c.stays {
 			p.staying[c.id] = true
 		}
-		p.Left += max(c.dead()-packOverhead, 0)
+		p.Left += max(c.waste(), 0)
 		if err := s.keepChunks(p.live, c.lists); err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (p *PrunePlan) condemn(list []*candidate) (small, stay []*candidate) {
 		smallSize = pack.SealSizeMax / 2
 	}
 	for _, c := range list {
-		dead := c.dead() - packOverhead
+		dead := c.waste()
 		switch {
 		case forget && !c.isPure(): // who appends to it must end
 			c.stays = !p.take(c)
@@ -246,7 +246,8 @@ func (s *Store) keepChunks(live *Live, lists []pack.Location) error {
 		if err != nil {
 			return err
 		}
-		h, list, err := readRecord(pack.Entry{Location: pack.Location{Pack: p, Off: loc.Off, Stored: loc.Stored}})
+		loc.Pack = p
+		h, list, err := new(recordReader).read(pack.Entry{Location: loc})
 		p.F.Close()
 		if errors.Is(err, store.ErrCorrupt) {
 			continue // nobody can count on it
@@ -545,8 +546,9 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 	done := progress.Of(ctx)
 	done.Begin(progress.Phase{Name: "copying", Unit: "pack", Items: int64(len(r.condemned)), Bytes: r.plan.Copy})
 	var whole []*candidate
+	to := &copier{s: s, generation: w.generation}
 	for _, c := range r.condemned {
-		err := r.copyPack(ctx, w, c)
+		err := r.copyPack(ctx, to, c)
 		if damage, ok := errors.AsType[*object.CorruptError](err); ok && len(r.plan.opts.Forget) == 0 {
 			r.result.Kept = append(r.result.Kept, damage)
 			err = s.keepChunks(r.plan.live, c.lists)
@@ -560,7 +562,7 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 	}
 	for _, c := range whole {
 		if len(r.result.Kept) > 0 { // the chunks of lists that stay
-			if err := r.copyPack(ctx, w, c); err != nil {
+			if err := r.copyPack(ctx, to, c); err != nil {
 				return err
 			}
 		}
@@ -569,30 +571,57 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 		r.result.Freed += c.size
 	}
 	r.result.Freed -= r.result.Copied
+	if err := to.flush(); err != nil {
+		return err
+	}
 	return w.commit(ctx, &commitRequest{generation: w.generation})
 }
 
-func (r *pruneRun) copyPack(ctx context.Context, w *Writer, c *candidate) error {
+func (r *pruneRun) copyPack(ctx context.Context, to *copier, c *candidate) error {
 	p, err := pack.Open(r.s.fsys, r.s.id, c.id, os.O_RDONLY)
 	if err != nil {
 		return err
 	}
 	defer p.F.Close()
-	return r.s.eachRecord(c, 0, func(e pack.Entry, _ func() (pack.Header, error)) error {
-		if err := context.Cause(ctx); err != nil || !r.plan.live.has(e.ID) {
+	return r.s.eachRecord(c, 0, func(rec *packRecord) error {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		h, payload, err := p.Read(pack.Location{Pack: p, Off: e.Off, Stored: e.Stored})
-		if err != nil {
-			return err
+		var list []pack.Entry
+		for i, e := range rec.entries {
+			if !r.plan.live.has(e.ID) {
+				continue
+			}
+			if e.Member > 0 && e.Member <= len(rec.members) {
+				e.ID = rec.members[e.Member-1].ID
+			}
+			if e.Member == 0 {
+				return r.copyRecord(ctx, to, p, e)
+			}
+			if there, err := r.s.hasSound(e.ID); err != nil {
+				return err
+			} else if !there {
+				list = append(list, e)
+				r.result.Copied += rec.share(i)
+				progress.Of(ctx).Count(0, rec.share(i))
+			}
 		}
-		if there, err := r.s.hasSound(h.ID); there || err != nil {
-			return err
-		}
-		r.result.Copied += h.Size()
-		progress.Of(ctx).Count(0, h.Size())
-		return r.s.append(w.generation, h, payload)
+		return cmp.Or(rec.err, to.copy(p, list))
 	})
+}
+
+// copyRecord copies a record that is one object, unless that is elsewhere.
+func (r *pruneRun) copyRecord(ctx context.Context, to *copier, p *pack.Pack, e pack.Entry) error {
+	h, payload, err := p.Read(pack.Location{Pack: p, Off: e.Off, Stored: e.Stored})
+	if err != nil {
+		return err
+	}
+	if there, err := r.s.hasSound(h.ID); there || err != nil {
+		return err
+	}
+	r.result.Copied += h.Size()
+	progress.Of(ctx).Count(0, h.Size())
+	return to.append(h, payload, nil)
 }
 
 // cleanUp removes the packs, and what nobody needs any more.

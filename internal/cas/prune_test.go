@@ -640,6 +640,7 @@ func FuzzSeqSet(f *testing.F) {
 
 // Of an object that is there twice, the copy that stays may be the damaged one.
 func TestPruneDamagedCopy(t *testing.T) {
+	withoutGroups(t)
 	setLimits(t, never, 1, never)
 	disk := vfstest.NewMem()
 	lib := new(library)
@@ -682,6 +683,7 @@ func TestPruneDamagedCopy(t *testing.T) {
 // A pack that was to go and turns out to be damaged when it is copied stays, for a
 // repair, and the others go.
 func TestPruneDamagedStays(t *testing.T) {
+	withoutGroups(t)
 	setLimits(t, never, 1, never) // a pack for each commit
 	disk := vfstest.NewMem()
 	lib := new(library)

@@ -26,12 +26,18 @@ import (
 // stored since this one looked last may go unseen; storing them again is
 // harmless.
 func (s *Store) Has(id store.ID) (bool, error) {
+	if s.isGrouped(id) {
+		return true, nil
+	}
 	_, ok, err := s.find(id)
 	return ok, err
 }
 
 // find looks an object up in what is known of the packs.
 func (s *Store) find(id store.ID) (pack.Location, bool, error) {
+	if s.isGrouped(id) {
+		s.flushGroups()
+	}
 	s.mu.RLock()
 	loaded := s.loaded
 	loc, ok := s.objects[id]
@@ -64,6 +70,9 @@ func (s *Store) find(id store.ID) (pack.Location, bool, error) {
 // counts reports whether an object is where a writer may count on it: not only
 // in packs that are about to be taken away.
 func (s *Store) counts(id store.ID) (bool, error) {
+	if s.isGrouped(id) {
+		return true, nil
+	}
 	loc, ok, err := s.find(id)
 	if err != nil || !ok {
 		return false, err
@@ -300,6 +309,8 @@ func (s *Store) Get(ctx context.Context, kind object.Kind, id store.ID) ([]byte,
 	case h.Kind == uint8(kind) && h.Kind != pack.RecChunked:
 		if object.Hash(kind, data) != id {
 			err = corrupt(loc, "content does not hash to %s", id.Short())
+		} else if loc.Member > 0 {
+			data = slices.Clone(data) // the group is for others, too
 		}
 	case h.Kind == pack.RecChunked && kind == object.Blob:
 		var b appendWriter
@@ -339,7 +350,8 @@ func (s *Store) CopyBlob(ctx context.Context, w io.Writer, id store.ID) (int64, 
 	return 0, fmt.Errorf("blob %s: %w", id.Short(), err)
 }
 
-// object reads and unpacks a record. It does not check the ID.
+// object reads and unpacks what has an ID. It does not check that. The bytes of a member of
+// a group are not to be changed.
 func (s *Store) object(id store.ID) (pack.Header, []byte, pack.Location, error) {
 	loc, err := s.locate(id)
 	if err != nil {
@@ -373,16 +385,21 @@ func (s *Store) readAt(id store.ID, loc pack.Location) (pack.Header, []byte, err
 	if err := s.flushFor(loc); err != nil {
 		return pack.Header{}, nil, err
 	}
-	h, payload, err := loc.Pack.Read(loc)
+	var h pack.Header
+	var data []byte
+	var err error
+	if loc.Member > 0 {
+		var g *pack.Group
+		g, err = s.groups.get(loc)
+		h, data, err = memberOf(g, err, loc, loc.Member-1)
+	} else {
+		h, data, err = new(recordReader).object(loc)
+	}
+	if err == nil && h.ID != id {
+		err = corrupt(loc, "holds object %s, not %s", h.ID.Short(), id.Short())
+	}
 	if err != nil {
 		return h, nil, err
-	}
-	if h.ID != id {
-		return h, nil, corrupt(loc, "holds object %s, not %s", h.ID.Short(), id.Short())
-	}
-	data, err := pack.Decompress(&h, payload)
-	if err != nil {
-		return h, nil, corrupt(loc, "%w", err)
 	}
 	return h, data, nil
 }

@@ -203,13 +203,18 @@ func (x *examined) untouchable() bool {
 // verify reads all records, and calls fn for those that are intact.
 func (p *surveyed) verify(ctx context.Context, fn func(e pack.Entry, kind uint8)) error {
 	done := progress.Of(ctx)
+	var r recordReader
 	for _, e := range p.records {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		done.Count(0, int64(e.Stored))
-		h, data, err := readRecord(e)
+		if e.Member <= 1 {
+			done.Count(0, int64(e.Stored))
+		}
+		h, data, err := r.read(e)
 		switch {
+		case err != nil && e.Member > 0 && len(p.damage) > 0 && p.damage[len(p.damage)-1].Off == e.Off:
+			p.bad++ // a group that is damaged is so once
 		case err != nil:
 			if err := unlessDamage(&p.damage, err); err != nil {
 				return err
@@ -252,7 +257,7 @@ func (v *survey) checkList(ctx context.Context, l chunkList) error {
 		if !ok {
 			return nil, corrupt(l.Location, "chunk %s: %w", chunk.Short(), store.ErrNotFound)
 		}
-		_, data, err := readRecord(pack.Entry{ID: chunk, Location: at})
+		_, data, err := new(recordReader).read(pack.Entry{ID: chunk, Location: at})
 		return data, err
 	})
 }
@@ -478,20 +483,20 @@ func (r *replacement) copyPack(ctx context.Context, w *Writer, p *surveyed) erro
 			p.intact = append(p.intact, l.Entry)
 		}
 	}
-	for _, e := range p.intact {
-		if r.copied[e.ID] || r.elsewhere(e.ID) {
-			continue
-		}
-		h, payload, err := p.pack.Read(e.Location)
-		if err != nil {
+	slices.SortFunc(p.intact, comparePlaces)
+	c := &copier{s: r.s, generation: w.generation}
+	for list := range eachGroup(p.intact) {
+		list = slices.DeleteFunc(slices.Clone(list), func(e pack.Entry) bool {
+			return r.copied[e.ID] || r.elsewhere(e.ID)
+		})
+		if err := c.copy(p.pack, list); err != nil {
 			return err
 		}
-		if err := r.s.append(w.generation, h, payload); err != nil {
-			return err
+		for _, e := range list {
+			r.copied[e.ID] = true
 		}
-		r.copied[e.ID] = true
 	}
-	return nil
+	return c.flush()
 }
 
 // elsewhere reports whether a pack that stays has an object.

@@ -34,6 +34,7 @@ func repair(ctx context.Context, s *Store) (*RepairPlan, error) {
 // "twice" is damaged in one pack and intact in another.
 func hurtDisk(t *testing.T) (disk *vfstest.Mem, acks []acked, bad []string) {
 	t.Helper()
+	withoutGroups(t)
 	setLimits(t, never, 3<<10, 400)
 	disk = vfstest.NewMem()
 	var stores []*Store // each has a pack of its own, and does not look at the others'

@@ -86,14 +86,22 @@ func (w *Writer) spend(n int64) error {
 	return nil
 }
 
+// spent notes that a record was appended, or was not.
+func (w *Writer) spent(n int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending -= n
+}
+
 // buffered returns how many bytes are appended and not yet written.
 func (s *Store) buffered() int64 {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	if s.active == nil {
-		return 0
+	n := s.grouping.bytes // they get shorter
+	if s.active != nil {
+		n += int64(len(s.active.Buf))
 	}
-	return int64(len(s.active.Buf))
+	return n
 }
 
 // ballastSize is how many bytes the ballast has. Enough for a few records of the

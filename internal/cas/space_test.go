@@ -135,6 +135,7 @@ func TestNoSpaceBesideWriter(t *testing.T) {
 // What a process wrote that was killed before its first commit is removed by the
 // next that opens the store to write, and by none while the process lives.
 func TestDeadPacks(t *testing.T) {
+	withoutGroups(t)
 	setLimits(t, 300<<10, 200<<10, never)
 	disk := vfstest.NewMem()
 	s := openMem(t, disk)

@@ -23,9 +23,8 @@ type Spares struct {
 }
 
 type spare struct {
-	file   string
-	off    int64
-	stored uint32
+	file string
+	at   pack.Location // its Pack is nil
 }
 
 // Spares looks for records. What it could not read, [Spares.Unread] tells.
@@ -42,7 +41,8 @@ func (s *Store) Spares(ctx context.Context) (*Spares, error) {
 func (x *Spares) scanFile(name string, size int64) error {
 	err := x.open(name, func(p *pack.Pack) error {
 		_, err := p.Scan(0, size, func(e pack.Entry) {
-			x.at[e.ID] = append(x.at[e.ID], spare{name, e.Off, e.Stored})
+			e.Pack = nil
+			x.at[e.ID] = append(x.at[e.ID], spare{name, e.Location})
 		})
 		return err
 	})
@@ -97,7 +97,9 @@ func (x *Spares) Find(ctx context.Context, w io.Writer, kind object.Kind, id sto
 // read returns what a record of an object holds, and its kind, if it is intact.
 func (x *Spares) read(id store.ID, sp spare) (kind uint8, data []byte, ok bool) {
 	err := x.open(sp.file, func(p *pack.Pack) error {
-		h, b, err := readRecord(pack.Entry{ID: id, Location: pack.Location{Pack: p, Off: sp.off, Stored: sp.stored}})
+		loc := sp.at
+		loc.Pack = p
+		h, b, err := new(recordReader).read(pack.Entry{ID: id, Location: loc})
 		kind, data, ok = h.Kind, b, err == nil && h.ID == id
 		return err
 	})

@@ -70,7 +70,8 @@ type Store struct {
 	seen    uint64                     // number of the journal's record up to which absent goes
 	indexes []*pack.Index              // of sealed packs
 	pending map[store.ID]chan struct{} // being compressed or appended right now; closed when done
-	retired []io.Closer                // files no longer used that others may be reading: closed with the store
+	groups  groupCache
+	retired []io.Closer // files no longer used that others may be reading: closed with the store
 
 	wmu        sync.Mutex // guards the rest of this block
 	writers    int        // that are open
@@ -84,7 +85,8 @@ type Store struct {
 	sealing    []chan struct{}   // of packs that are sealed or synced in the background: closed at the end
 	sealed     []*pack.Pack      // those that were, and whose objects are in objects
 
-	commits groupCommit
+	grouping grouping
+	commits  groupCommit
 }
 
 // Open opens the store in a directory, creating it if it does not exist.
@@ -260,6 +262,7 @@ func (s *Store) take(f *format, damage *object.CorruptError, opts *Options) erro
 		return err
 	}
 	s.id, s.needs = [16]byte(id), f.Features.Read
+	s.grouping.on = slices.Contains(s.needs, FeatureGroups)
 	if damage != nil {
 		s.remade, s.badFormat = f, damage
 		s.log.Warn("store damaged", "path", damage.Path, "err", damage.Err)
@@ -339,7 +342,7 @@ func create(ctx context.Context, fsys vfs.FS, opts *Options) (*format, error) {
 		}
 		id := layout.RandomID()
 		f = &format{Format: FormatVersion, ID: hex.EncodeToString(id[:]), Hash: "blake3",
-			Features: features{[]string{}, []string{}, []string{}},
+			Features: features{[]string{FeatureGroups}, []string{}, []string{}},
 			Root:     []byte(opts.Root), Created: time.Now().UTC()}
 		return f.write(fsys)
 	})

@@ -48,6 +48,14 @@ func openMem(t *testing.T, fsys vfs.FS) *Store {
 	return s
 }
 
+// withoutGroups has each object stored in a record of its own, for tests that look for them
+// there.
+func withoutGroups(t *testing.T) {
+	old := maxMember
+	maxMember = 0
+	t.Cleanup(func() { maxMember = old })
+}
+
 // openDamaged opens a store that the test has damaged, or will.
 func openDamaged(t *testing.T, fsys vfs.FS) *Store {
 	t.Helper()

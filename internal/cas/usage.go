@@ -83,13 +83,24 @@ func (s *Store) JournalDamage() ([]*object.CorruptError, error) {
 // error.
 func (s *Store) countRecords(ctx context.Context, u *Usage) (bad *pack.Index, err error) {
 	u.Objects, u.ObjectBytes, u.Copies, u.CopyBytes = 0, 0, 0, 0
+	groups := make(map[place]bool) // that were counted
+	size := func(loc pack.Location) int64 {
+		if loc.Member > 0 {
+			at := place{loc.Pack.ID, loc.Off}
+			if groups[at] {
+				return 0
+			}
+			groups[at] = true
+		}
+		return loc.Size()
+	}
 	s.mu.RLock()
 	indexes := s.indexes
 	var loose [pack.BucketCount][]pack.Entry
 	for id, loc := range s.objects {
 		loose[id[0]] = append(loose[id[0]], pack.Entry{ID: id, Location: loc})
 		u.Objects++
-		u.ObjectBytes += loc.Size()
+		u.ObjectBytes += size(loc)
 	}
 	s.mu.RUnlock()
 
@@ -114,10 +125,10 @@ func (s *Store) countRecords(ctx context.Context, u *Usage) (bad *pack.Index, er
 				case !ok:
 					seen[prefix] = loc
 					u.Objects++
-					u.ObjectBytes += loc.Size()
+					u.ObjectBytes += size(loc)
 				case before != loc: // else its pack was sealed since we found it
 					u.Copies++
-					u.CopyBytes += loc.Size()
+					u.CopyBytes += size(loc)
 				}
 			}
 		}
@@ -207,6 +218,9 @@ func (s *Store) stored(kind object.Kind, id store.ID) (Stored, error) {
 	if err := s.flushFor(loc); err != nil {
 		return o, err
 	}
+	if loc.Member > 0 {
+		return s.storedMember(kind, id, loc)
+	}
 
 	var b [pack.HeaderSize]byte
 	if _, err := loc.Pack.F.ReadAt(b[:], loc.Off); err == io.EOF {
@@ -237,4 +251,19 @@ func (s *Store) stored(kind object.Kind, id store.ID) (Stored, error) {
 		o.Chunks = append(o.Chunks, store.ID(ref[:len(id)]))
 	}
 	return o, nil
+}
+
+// storedMember is stored for a member of a group, of which it takes its part.
+func (s *Store) storedMember(kind object.Kind, id store.ID, loc pack.Location) (o Stored, err error) {
+	list, size, err := loc.Pack.ReadMembers(loc)
+	switch i := loc.Member - 1; {
+	case err != nil:
+		return o, err
+	case i >= len(list) || list[i].ID != id:
+		return o, corrupt(loc, "holds another object than %s", id.Short())
+	case list[i].Kind != uint8(kind):
+		return o, corrupt(loc, "is of kind %d, not a %s", list[i].Kind, kind)
+	default:
+		return Stored{Bytes: pack.Share(list, size, i), Size: int64(list[i].Raw)}, nil
+	}
 }

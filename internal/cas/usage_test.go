@@ -38,6 +38,7 @@ func onDisk(t *testing.T, elem ...string) (n int64) {
 // TestUsage: what Usage says is what headers of records say and what the disk
 // says, for sealed packs and others, objects stored twice and bytes of nobody.
 func TestUsage(t *testing.T) {
+	withoutGroups(t)
 	setLimits(t, 64<<10, 4<<10, never)
 	dir := t.TempDir()
 	a := openMem(t, vfs.OS(dir))
@@ -142,6 +143,7 @@ func recordsOf(t *testing.T, s *Store) (objects map[store.ID]pack.Header, first,
 // TestUsageDamage: a damaged index is made anew, a damaged record is told of
 // with its length.
 func TestUsageDamage(t *testing.T) {
+	withoutGroups(t)
 	disk, sealed, entries := sealedDisk(t)
 	want, err := openMem(t, disk).Usage(t.Context())
 	if err != nil {

@@ -32,6 +32,7 @@ type Writer struct {
 	lock       vfs.File // of the epoch, held shared: nothing that we find is taken away
 	epoch      uint64
 	generation int
+	single     atomic.Bool // objects have records of their own
 	asked      atomic.Bool // an object was looked up since the journal was read
 
 	mu      sync.Mutex // guards the rest
@@ -162,32 +163,55 @@ func (w *Writer) put(kind uint8, id store.ID, data []byte) error {
 		return err
 	}
 	defer w.s.release(id)
-	buf := scratches.Get().(*scratch)
-	defer scratches.Put(buf)
-	codec, stored := pack.Compress(kind, data, &buf.packed)
-	err = pack.VerifyCompressed(codec, stored, data, &buf.plain)
-	h := pack.Header{Kind: kind, Codec: codec, Raw: uint32(len(data)), Stored: uint32(len(stored)),
-		ID: id, Crc: layout.Checksum(stored)}
-	if err == nil {
-		err = w.spend(h.Size())
+	var stored int64
+	if w.isGroupable(kind, len(data)) {
+		err = w.putMember(kind, id, data)
+	} else {
+		stored, err = w.putRecord(kind, id, data)
 	}
-	if err != nil {
-		return fmt.Errorf("put object %s: %w", id.Short(), err)
-	}
-	err = w.s.append(w.generation, h, stored)
-	w.mu.Lock()
-	w.pending -= h.Size()
-	w.mu.Unlock()
 	if err != nil {
 		return fmt.Errorf("put object %s: %w", id.Short(), err)
 	}
 	w.mu.Lock()
 	w.stats.Objects++
 	w.stats.Bytes += int64(len(data))
-	w.stats.Stored += h.Size()
+	w.stats.Stored += stored
 	w.settled = false
 	w.mu.Unlock()
 	return nil
+}
+
+// putRecord stores an object in a record of its own, and returns how long that is.
+func (w *Writer) putRecord(kind uint8, id store.ID, data []byte) (stored int64, err error) {
+	buf := scratches.Get().(*scratch)
+	defer scratches.Put(buf)
+	h, packed, err := recordOf(kind, id, data, buf)
+	if err != nil {
+		return 0, err
+	}
+	if err := w.spend(h.Size()); err != nil {
+		return 0, err
+	}
+	defer w.spent(h.Size())
+	return h.Size(), w.s.append(w.generation, h, packed)
+}
+
+// recordOf makes the record of an object, which decodes to it.
+func recordOf(kind uint8, id store.ID, data []byte, buf *scratch) (pack.Header, []byte, error) {
+	codec, packed := pack.Compress(kind, data, &buf.packed)
+	h := pack.Header{Kind: kind, Codec: codec, Raw: uint32(len(data)), Stored: uint32(len(packed)),
+		ID: id, Crc: layout.Checksum(packed)}
+	return h, packed, pack.VerifyCompressed(codec, packed, data, &buf.plain)
+}
+
+// putMember stores an object in a group.
+func (w *Writer) putMember(kind uint8, id store.ID, data []byte) error {
+	n := int64(pack.HeaderSize + len(data)) // it gets shorter
+	if err := w.spend(n); err != nil {
+		return err
+	}
+	defer w.spent(n)
+	return w.putInGroup(kind, id, data)
 }
 
 // PutReader stores what r gives as a blob and returns its ID and length. The

@@ -26,8 +26,28 @@ var (
 	treeEncoder = sync.OnceValue(func() *zstd.Encoder {
 		return newEncoder(zstd.SpeedFastest, zstd.WithNoEntropyCompression(true))
 	})
-	Encoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
+	Encoder       = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
+	betterEncoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedBetterCompression) })
 )
+
+// A Level says how hard to try when a group is compressed.
+type Level int
+
+const (
+	LevelTrees  Level = iota // of trees, which are hashes for the most part
+	LevelBlobs               // while somebody waits
+	LevelBetter              // while nobody does
+)
+
+func (l Level) encoder() *zstd.Encoder {
+	switch l {
+	case LevelTrees:
+		return treeEncoder()
+	case LevelBetter:
+		return betterEncoder()
+	}
+	return Encoder()
+}
 
 func newEncoder(level zstd.EncoderLevel, more ...zstd.EOption) *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, append(more,

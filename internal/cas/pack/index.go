@@ -22,6 +22,7 @@ type Location struct {
 	Pack   *Pack
 	Off    int64
 	Stored uint32 // length of the payload
+	Member int    // which of a group it is, from 1 on; 0: the record is the object
 }
 
 // Index files (docs/reference/format.md §4): header, 256 buckets by the first byte of
@@ -35,6 +36,10 @@ const (
 	// in 32 bits: a pack is sealed long before.
 	EntrySize  = 32
 	PrefixSize = 24
+
+	// Of a member of a group the length has its number, and this bit.
+	inGroup     = 1 << 31
+	memberShift = 21 // a group and its table are shorter than that
 )
 
 // An Entry is a record's place in its pack.
@@ -58,7 +63,11 @@ func EncodeIndex(store, pack [16]byte, bodyEnd int64, entries []Entry) []byte {
 			e := entries[i]
 			body = append(body, e.ID[:PrefixSize]...)
 			body = layout.Le.AppendUint32(body, uint32(e.Off))
-			body = layout.Le.AppendUint32(body, e.Stored)
+			stored := e.Stored
+			if e.Member > 0 {
+				stored |= inGroup | uint32(e.Member)<<memberShift
+			}
+			body = layout.Le.AppendUint32(body, stored)
 		}
 		buckets = layout.Le.AppendUint32(buckets, uint32(i))
 		buckets = layout.Le.AppendUint32(buckets, layout.Checksum(body[start:]))
@@ -172,7 +181,13 @@ func (x *Index) Find(id store.ID) (loc Location, ok bool, err error) {
 }
 
 func (x *Index) Location(b []byte) Location {
-	return Location{x.Pack, int64(layout.Le.Uint32(b[PrefixSize:])), layout.Le.Uint32(b[PrefixSize+4:])}
+	loc := Location{Pack: x.Pack, Off: int64(layout.Le.Uint32(b[PrefixSize:]))}
+	loc.Stored = layout.Le.Uint32(b[PrefixSize+4:])
+	if loc.Stored&inGroup != 0 {
+		loc.Member = int(loc.Stored &^ inGroup >> memberShift)
+		loc.Stored &= 1<<memberShift - 1
+	}
+	return loc
 }
 
 // Read returns the entries of one bucket, checked.
@@ -241,4 +256,5 @@ func (x *Index) All(fn func(prefix [PrefixSize]byte, loc Location)) error {
 }
 
 // Size returns the length of the record.
+// Size is the length of the whole record, with all members of a group.
 func (l Location) Size() int64 { return HeaderSize + int64(l.Stored) }

@@ -140,7 +140,13 @@ func (p *Pack) Scan(from, end int64, fn func(Entry)) (damage []*object.CorruptEr
 		}
 		h, err := ParseHeader(b)
 		if err == nil && off+h.Size() <= end {
-			fn(Entry{h.ID, Location{p, off, h.Stored}})
+			if err := p.scanRecord(r, &h, off, fn); err != nil {
+				damaged, ok := errors.AsType[*object.CorruptError](err)
+				if !ok {
+					return damage, err
+				}
+				damage = append(damage, damaged)
+			}
 			off += h.Size()
 			continue
 		}
@@ -158,6 +164,29 @@ func (p *Pack) Scan(from, end int64, fn func(Entry)) (damage []*object.CorruptEr
 			Err: fmt.Errorf("%d bytes are not a record", off-bad)})
 	}
 	return damage, nil
+}
+
+// scanRecord calls fn for the object of a record, or for each of a group.
+func (p *Pack) scanRecord(r *windowReader, h *Header, off int64, fn func(Entry)) error {
+	loc := Location{Pack: p, Off: off, Stored: h.Stored}
+	if h.Kind != RecGroup {
+		fn(Entry{h.ID, loc})
+		return nil
+	}
+	n, _ := h.members()
+	b, err := r.at(off+HeaderSize, n*memberSize)
+	if err != nil {
+		return err
+	}
+	list, err := h.table(b)
+	if err != nil {
+		return p.corrupt(loc, err)
+	}
+	for i := range list {
+		loc.Member = i + 1
+		fn(Entry{list[i].ID, loc})
+	}
+	return nil
 }
 
 // A windowReader reads a file in larger pieces than it is asked for.
@@ -210,7 +239,7 @@ func (w *Writer) End() int64 { return w.Written + int64(len(w.Buf)) }
 
 // Append adds a record. It is readable after flush.
 func (w *Writer) Append(h Header, payload []byte) (Location, error) {
-	loc := Location{w.Pack, w.End(), h.Stored}
+	loc := Location{Pack: w.Pack, Off: w.End(), Stored: h.Stored}
 	w.Buf = h.Append(w.Buf)
 	w.Buf = append(w.Buf, payload...)
 	w.Entries = append(w.Entries, Entry{h.ID, loc})
@@ -218,6 +247,18 @@ func (w *Writer) Append(h Header, payload []byte) (Location, error) {
 		return loc, w.Flush()
 	}
 	return loc, nil
+}
+
+// AppendGroup adds the record of a group. It is readable after flush.
+func (w *Writer) AppendGroup(h Header, payload []byte, members []Member) (Location, error) {
+	loc, err := w.Append(h, payload)
+	w.Entries = w.Entries[:len(w.Entries)-1]
+	for i := range members {
+		loc.Member = i + 1
+		w.Entries = append(w.Entries, Entry{members[i].ID, loc})
+	}
+	loc.Member = 0
+	return loc, err
 }
 
 // Flush writes what was collected.

@@ -10,6 +10,7 @@ import (
 // Record kinds in a pack (§3.2). Those of objects are the numbers of Kind.
 const (
 	RecChunked = 2   // a blob as a list of chunks, each a blob
+	RecGroup   = 5   // many small objects: see group.go
 	RecSeal    = 255 // the end of a sealed pack
 )
 
@@ -34,10 +35,10 @@ const (
 type Header struct {
 	Kind   uint8
 	Codec  uint8
-	Raw    uint32 // length of the object
-	Stored uint32 // length of the payload that follows
-	ID     store.ID
-	Crc    uint32 // of the payload
+	Raw    uint32   // length of the object
+	Stored uint32   // length of the payload that follows
+	ID     store.ID // of a group: how many members it has, and the checksum of their table
+	Crc    uint32   // of the payload
 }
 
 func (h *Header) Append(b []byte) []byte {
@@ -66,7 +67,7 @@ func ParseHeader(b []byte) (Header, error) {
 		ID:     store.ID(b[16:48]),
 		Crc:    layout.Le.Uint32(b[48:]),
 	}
-	if h.Raw > MaxObject || h.Stored > h.Raw {
+	if h.Kind == RecGroup && !h.isGroup() || h.Raw > MaxObject || h.Kind != RecGroup && h.Stored > h.Raw {
 		return Header{}, ErrRecord // raw is chosen where it is smaller
 	}
 	return h, nil

@@ -1,0 +1,162 @@
+package cas
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/store"
+)
+
+// This file puts small objects into groups. Who is found in a group that is open is there
+// for every writer of the process: a commit writes all groups first.
+
+// maxMember is the length from which on an object has a record of its own.
+//
+// A variable, so that tests can do without groups.
+var maxMember = groupSize / 2
+
+// A grouping is what a Store has of groups that are not written yet. Store.wmu guards
+// it, but for in.
+type grouping struct {
+	on    bool // the store may have groups
+	open  [2]*openGroup
+	bytes int64 // in those that are open, or being written
+
+	in      sync.Map // of store.ID: objects in them
+	writing []*openGroup
+}
+
+// An openGroup is a group that objects are added to, or that is being compressed.
+type openGroup struct {
+	group
+	owners []*Writer
+	done   chan struct{} // closed when it was written, or could not be
+}
+
+// isGroupable reports whether an object goes into a group.
+func (w *Writer) isGroupable(kind uint8, n int) bool {
+	return w.s.grouping.on && !w.single.Load() && kind != pack.RecChunked && n < maxMember
+}
+
+// Single has the writer store objects by themselves: for who stores what nobody has asked for,
+// a little now and then.
+func (w *Writer) Single() { w.single.Store(true) }
+
+// putInGroup adds an object to the open group of its kind. The objects of a group that is
+// full then are written by the caller.
+func (w *Writer) putInGroup(kind uint8, id store.ID, data []byte) error {
+	s := w.s
+	of := 0
+	if kind != uint8(object.Blob) {
+		of = 1
+	}
+	s.wmu.Lock()
+	if w.generation != s.generation {
+		defer s.wmu.Unlock()
+		return s.failed
+	}
+	g := &s.grouping
+	var full *openGroup
+	if o := g.open[of]; o != nil && !o.fits(len(data)) {
+		full = s.takeGroup(of)
+	}
+	if g.open[of] == nil {
+		g.open[of] = &openGroup{done: make(chan struct{})}
+	}
+	o := g.open[of]
+	o.add(pack.Member{Kind: kind, Raw: uint32(len(data)), ID: id}, data)
+	o.owners = append(o.owners, w)
+	g.bytes += int64(len(data))
+	g.in.Store(id, nil)
+	s.wmu.Unlock()
+	if full != nil {
+		s.writeGroup(w.generation, full) // who fails ends the generation
+	}
+	return nil
+}
+
+// takeGroup takes an open group out, which the caller is about to write. Store.wmu is held.
+func (s *Store) takeGroup(of int) *openGroup {
+	o := s.grouping.open[of]
+	s.grouping.open[of] = nil
+	s.grouping.writing = append(s.grouping.writing, o)
+	return o
+}
+
+// writeGroup writes a group that was taken out. If it cannot be written, all writers of the
+// process end: any of them may count on it.
+func (s *Store) writeGroup(generation int, o *openGroup) {
+	defer close(o.done)
+	buf := scratches.Get().(*scratch)
+	defer scratches.Put(buf)
+	size, err := o.write(buf, func(h pack.Header, payload []byte, members []pack.Member) error {
+		return s.appendMembers(generation, h, payload, members)
+	})
+	if err != nil {
+		s.wmu.Lock()
+		if generation == s.generation {
+			s.fail(fmt.Errorf("write group of %d objects: %w", len(o.members), err))
+		}
+		s.wmu.Unlock()
+	}
+	for i := range o.members {
+		s.grouping.in.Delete(o.members[i].ID) // by now it is in objects
+		o.owners[i].countStored(pack.Share(o.members, size, i))
+	}
+	s.wmu.Lock()
+	s.grouping.bytes -= int64(len(o.raw))
+	i := slices.Index(s.grouping.writing, o)
+	s.grouping.writing = slices.Delete(s.grouping.writing, i, i+1)
+	s.wmu.Unlock()
+}
+
+func (w *Writer) countStored(n int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.Stored += n
+}
+
+// flushGroups writes the groups that are open, and waits for those that others are writing.
+func (s *Store) flushGroups() {
+	s.wmu.Lock()
+	generation := s.generation
+	var list []*openGroup
+	for of := range s.grouping.open {
+		if s.grouping.open[of] != nil {
+			list = append(list, s.takeGroup(of))
+		}
+	}
+	writing := slices.Clone(s.grouping.writing)
+	s.wmu.Unlock()
+	for _, o := range list {
+		s.writeGroup(generation, o)
+	}
+	for _, o := range writing {
+		<-o.done
+	}
+}
+
+// isGrouped reports whether an object is in a group that is not written yet.
+func (s *Store) isGrouped(id store.ID) bool {
+	_, ok := s.grouping.in.Load(id)
+	return ok
+}
+
+// dropGroups forgets the groups that are open, of a generation that has failed. Store.wmu is
+// held.
+func (s *Store) dropGroups() {
+	g := &s.grouping
+	for of, o := range g.open {
+		if o == nil {
+			continue
+		}
+		for i := range o.members {
+			g.in.Delete(o.members[i].ID)
+		}
+		g.bytes -= int64(len(o.raw))
+		g.open[of] = nil
+	}
+}
