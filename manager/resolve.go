@@ -64,7 +64,8 @@ func pointOf(r *record) *Point {
 // Resolve finds a point of the session by what people call it: "start", "@" for
 // the newest turn that is not taken back, "@~N" for the one N turns before,
 // "turn:N" for the end of a turn, also of one that was taken back, an entry,
-// "look:N" for the record of a number, or a tree. An entry of what the user said
+// "look:N" for the record of a number, "@{yesterday}" for the newest record by some
+// time, as package when reads it, a label, or a tree. An entry of what the user said
 // stands for the begin of its turn. A tree that several records have is the
 // session's own turn first, then what it looked at within one, then its start, and
 // then whatever else; of several turns one that is not taken back goes first, then
@@ -115,6 +116,9 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 	}
 	if digits, ok := strings.CutPrefix(rev, history.LookPrefix); ok {
 		return m.atLook(ctx, digits)
+	}
+	if text, ok := timeIn(rev); ok {
+		return m.atTime(ctx, text)
 	}
 	if l.log == nil {
 		return m.named(ctx, rev)
@@ -525,6 +529,11 @@ func (m *FileSnapshotManager) named(ctx context.Context, rev string) (*Point, er
 		return nil, fmt.Errorf("entry %q: %w: of %q in %q", rev, ErrOtherSession, other.Session, other.Root)
 	}
 	p, terr := m.namedTree(ctx, rev)
+	if p == nil && len(found) == 0 && errors.Is(terr, ErrUnknown) {
+		if p, err := m.labelled(ctx, rev); p != nil || err != nil {
+			return p, err
+		}
+	}
 	switch {
 	case len(found) == 0 || len(rev) < minPrefix:
 		return p, terr

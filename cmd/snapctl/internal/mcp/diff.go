@@ -23,7 +23,7 @@ import (
 )
 
 const revisions = "start, @ (newest step), @~N (N steps before it), turn:N, an entry id or look:N as snapshot_list " +
-	"has it, or a tree hash; 4 characters of an id or a hash are enough"
+	"has it, a time as @{2 hours ago}, a label, or a tree hash; 4 characters of an id or a hash are enough"
 
 func (x *tools) addDiffs() {
 	add(x, "snapshot_diff", "Compare snapshots", looks,

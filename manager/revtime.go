@@ -1,0 +1,87 @@
+package manager
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/when"
+	"github.com/boocode/filestore/store"
+)
+
+// timeIn returns the text of a revision that is a time, "@{yesterday}".
+func timeIn(rev string) (text string, ok bool) {
+	text, ok = strings.CutPrefix(rev, "@{")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(text, "}")
+}
+
+// atTime finds what the session's newest record had by a time.
+func (m *FileSnapshotManager) atTime(ctx context.Context, text string) (*Point, error) {
+	t, err := when.Parse(text, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("revision @{%s}: %w: %w", text, ErrUnknown, err)
+	}
+	oldest := ""
+	for s, err := range m.moments(ctx) {
+		switch {
+		case err != nil:
+			return nil, err
+		case s.Time.After(t):
+			oldest = ": the first record is of " + s.Time.In(t.Location()).Format(time.DateTime)
+		case s.Pruned:
+			return nil, fmt.Errorf("revision @{%s}: the snapshot of then %w", text, store.ErrPruned)
+		default:
+			return m.recordPoint(ctx, s)
+		}
+	}
+	return nil, fmt.Errorf("revision @{%s}: %w: nothing was recorded by then%s", text, ErrUnknown, oldest)
+}
+
+// labelled finds the record of the session that has a label; nil if there is none. Of several
+// none is meant.
+func (m *FileSnapshotManager) labelled(ctx context.Context, label string) (*Point, error) {
+	var found []*store.Snapshot
+	for s, err := range m.moments(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if s.Label == label {
+			found = append(found, s)
+		}
+	}
+	switch {
+	case len(found) == 0 || label == "":
+		return nil, nil
+	case len(found) > 1:
+		var names []string
+		for _, s := range found {
+			names = append(names, history.NameOf(s.Entry, s))
+		}
+		return nil, fmt.Errorf("revision %q: %w: the label is that of %s", label, ErrAmbiguous,
+			strings.Join(names, ", "))
+	case found[0].Pruned:
+		return nil, fmt.Errorf("revision %q: the snapshot %w", label, store.ErrPruned)
+	}
+	return m.recordPoint(ctx, found[0])
+}
+
+// moments yields the records of the session, or of all in its directory where any will do,
+// newest first: each is a state that the directory had.
+func (m *FileSnapshotManager) moments(ctx context.Context) func(func(*store.Snapshot, error) bool) {
+	return func(yield func(*store.Snapshot, error) bool) {
+		for s, err := range m.store.Snapshots(ctx) {
+			own := err != nil
+			if err == nil && !history.IsEdit(s) && s.Kind != history.KindIntent && s.Worktree == m.project.Worktree {
+				own, err = m.owns(ctx, s)
+			}
+			if own && !yield(s, err) || err != nil {
+				return
+			}
+		}
+	}
+}
