@@ -53,16 +53,16 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 	for i := range wants {
 		byPath[wants[i].Path] = &wants[i]
 	}
-	followed, more, err := x.follow(ctx, a, plan, byPath)
+	mv, more, err := x.follow(ctx, a, plan, byPath)
 	if err != nil {
 		return nil, err
 	}
-	again := len(followed) > 0
+	again := len(mv.done) > 0
 	for i := range plan.Items {
 		it := &plan.Items[i]
 		w := byPath[it.Path]
 		isUntold := it.Do == rollback.Kept && w.Keep == whyUntold
-		if followed[it.Path] || w.Out != "" || !isUntold && (it.Do != rollback.Skipped || !it.Dirty) {
+		if mv.done[it.Path] || w.Out != "" || !isUntold && (it.Do != rollback.Skipped || !it.Dirty) {
 			continue
 		}
 		steps, err := x.mergeSteps(ctx, a, x.tip, w)
@@ -79,10 +79,14 @@ func (x *restore) newPlan(ctx context.Context, a *aim, opts *livedir.Options) (*
 			return nil, fmt.Errorf("merge %q: %w", it.Path, err)
 		}
 	}
+	keeps, err := mv.keepSources()
+	if err != nil {
+		return nil, err
+	}
 	if err := x.blame(ctx, a); err != nil {
 		return nil, err
 	}
-	if !again {
+	if !again && !keeps {
 		return plan, nil
 	}
 	return livedir.NewPlan(ctx, x.root, append(wants, more...), opts)

@@ -34,12 +34,12 @@ type mover struct {
 	done  map[string]bool        // paths that are settled
 }
 
-// follow merges files of a plan that were moved. It returns the paths that need not be
-// looked at any more, and what is wanted besides.
+// follow merges files of a plan that were moved. Paths that mv has done need not be looked at
+// any more; more is what is wanted besides.
 func (x *restore) follow(ctx context.Context, a *aim, plan *livedir.Plan, byPath map[string]*livedir.Want) (
-	done map[string]bool, more []livedir.Want, err error,
+	mv *mover, more []livedir.Want, err error,
 ) {
-	mv := &mover{x: x, ctx: ctx, a: a, want: byPath, item: make(map[string]*rollback.Item),
+	mv = &mover{x: x, ctx: ctx, a: a, want: byPath, item: make(map[string]*rollback.Item),
 		steps: make(map[string][]mergeStep), done: make(map[string]bool)}
 	var edited, gone []string
 	for i := range plan.Items {
@@ -63,7 +63,7 @@ func (x *restore) follow(ctx context.Context, a *aim, plan *livedir.Plan, byPath
 	if len(gone) > 0 {
 		more, err = mv.byOthers(gone)
 	}
-	return mv.done, more, err
+	return mv, more, err
 }
 
 func isFile(e *tree.Entry) bool { return e != nil && e.Mode.Kind() == tree.ModeFile }
@@ -273,6 +273,55 @@ func (mv *mover) stay(p string, steps []mergeStep) error {
 	c.want, c.disk, c.isWhole = mv.want[p], it.Now, true
 	mv.done[p], mv.a.clashes[p] = true, c
 	return nil
+}
+
+// keepSources keeps files that a step would delete since it moves them to where there is a
+// conflict: they would be at neither place. It reports whether there are any.
+func (mv *mover) keepSources() (found bool, err error) {
+	coming := make(map[*record][]similar.Candidate)
+	for p, c := range mv.a.clashes {
+		if !c.isWhole || mv.done[p] {
+			continue
+		}
+		steps, err := mv.mergeSteps(mv.want[p])
+		if err != nil {
+			return false, err
+		}
+		for _, st := range steps {
+			if st.base == nil && isFile(st.theirs) {
+				coming[st.of] = append(coming[st.of], mv.candidate(p, st.theirs))
+			}
+		}
+	}
+	if len(coming) == 0 {
+		return false, nil
+	}
+	going := make(map[*record][]similar.Candidate)
+	for p, it := range mv.item {
+		if it.Do != rollback.Delete || !isFile(it.Now) {
+			continue
+		}
+		steps, err := mv.mergeSteps(mv.want[p])
+		if err != nil {
+			return false, err
+		}
+		if len(steps) == 0 {
+			continue
+		}
+		if last := &steps[len(steps)-1]; len(coming[last.of]) > 0 && last.theirs == nil && isFile(last.base) {
+			going[last.of] = append(going[last.of], mv.candidate(p, last.base))
+		}
+	}
+	for of, list := range going {
+		pairs, err := renames(list, coming[of])
+		if err != nil {
+			return false, err
+		}
+		for from, to := range pairs {
+			mv.want[from].Held, found = fmt.Sprintf("it is to be moved to %q, which is in conflict", to), true
+		}
+	}
+	return found, nil
 }
 
 // merged does steps to what is at a path. What cannot be done of it, in part or as a

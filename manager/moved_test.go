@@ -479,3 +479,43 @@ func TestMergeMovedFromDeletion(t *testing.T) {
 	}
 	b.expectFiles(files{"b": user, "keep": "k\n"})
 }
+
+// A file that a restore would move to where there is a conflict stays where it is.
+func TestMergeMovedToConflict(t *testing.T) {
+	text, turn := numbered(nil), numbered(map[int]string{2: "turn"})
+	t.Run("a change of what is not there", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", text)
+		b.initialize(m)
+		b.turn(m, func() { b.remove("a"); b.write("b", text) })
+		b.turn(m, func() { b.write("b", turn) })
+		opts := &RevertOptions{Turns: []string{"0"}, OnConflict: rollback.ConflictTheirs}
+		if _, err := m.Revert(t.Context(), opts); err != nil {
+			t.Fatal(err)
+		}
+		b.expectFiles(files{"a": text})
+		b.staysAt(m, &RestoreOptions{Target: "turn:0", OnDirty: rollback.Merge}, "a", "b")
+	})
+	t.Run("another file", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", text)
+		b.initialize(m)
+		b.turn(m, func() { b.remove("a"); b.write("b", text) })
+		b.write("a", "mine\n")
+		b.staysAt(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge}, "b", "a")
+	})
+}
+
+// staysAt requires that a restore leaves all files as they are, with a path of them listed
+// since another one is in conflict.
+func (b *bench) staysAt(m *FileSnapshotManager, opts *RestoreOptions, path, clash string) {
+	b.Helper()
+	was := b.files()
+	r := b.restore(m, opts)
+	b.expectFiles(was)
+	if len(r.Conflicts) != 1 || r.Conflicts[0].Path != clash || !slices.Contains(r.Skipped, path) {
+		b.Errorf("skipped %q, conflicts %+v; want %q, and one in %q", r.Skipped, r.Conflicts, path, clash)
+	}
+}
