@@ -32,23 +32,34 @@ type logFlags struct {
 	turns      bool // what each did is to be known
 
 	since, until time.Time // zero: always
-	grep         *regexp.Regexp
+	grep, author *regexp.Regexp
 	diff         diffFlags
 }
 
 // isPart reports whether not all is listed that has happened.
-func (f *logFlags) isPart() bool { return !f.since.IsZero() || !f.until.IsZero() || f.grep != nil }
+func (f *logFlags) isPart() bool {
+	return !f.since.IsZero() || !f.until.IsZero() || f.grep != nil || f.author != nil
+}
 
-// wants reports whether something is listed by when it was, and by its title and label.
+// wants reports whether something is listed by when it was, by its title and label, and by
+// whose it is.
 func (f *logFlags) wants(mo *manager.Moment) bool {
 	var at time.Time // of what only a log knows it is not known
-	label := ""
+	label, session := "", ""
 	if s := mo.Snapshot; s != nil {
-		at, label = s.Time, s.Label
+		at, label, session = s.Time, s.Label, s.Session
 	}
+	by := []string{mo.Agent, cmp.Or(mo.ForkedFrom, session)}
+	if mo.Kind == "base" {
+		by = []string{"user", "you"}
+	}
+	byAuthor := f.author != nil && slices.ContainsFunc(by, func(who string) bool {
+		return who != "" && f.author.MatchString(who)
+	})
 	return (f.since.IsZero() || !at.Before(f.since)) &&
 		(f.until.IsZero() || at.Before(f.until) && !at.IsZero()) &&
-		(f.grep == nil || f.grep.MatchString(mo.Title) || f.grep.MatchString(label))
+		(f.grep == nil || f.grep.MatchString(mo.Title) || f.grep.MatchString(label)) &&
+		(f.author == nil || byAuthor)
 }
 
 func (a *app) logCommand() *cobra.Command {
@@ -83,6 +94,8 @@ func (a *app) logCommand() *cobra.Command {
 	addParsed(c.Flags(), &f.until, parseTime, "until", "list what happened before `TIME`")
 	addParsed(c.Flags(), &f.grep, smartCase, "grep",
 		"list what has a title or label that a `PATTERN` matches; without capitals case does not count")
+	addParsed(c.Flags(), &f.author, smartCase, "author",
+		"list turns whose agent or session a `PATTERN` matches; user: your own changes")
 	c.Flags().BoolVar(&f.names, "name-status", false, "list the paths that each turn changed")
 	c.Flags().BoolVar(&f.graph, "graph", false,
 		"draw which turn builds on which, with all branches of the conversation")
