@@ -313,10 +313,7 @@ func (l *ledger) ask(q *ledgerRequest) {
 		}
 	}
 	for line, p := range was.but(is) {
-		_, may := q.may.went[line]
-		hasMoved := func(e ledgerEffect) bool { return e.moved[line] != "" }
-		isMoved := left[family(p)] && slices.ContainsFunc(l.turns, hasMoved)
-		if !may && !overwritten[family(p)] && !isMoved {
+		if _, may := q.may.went[line]; !may && !overwritten[family(p)] {
 			l.wrong("the line %s of %s is gone: %+v", line, p, r)
 		}
 	}
