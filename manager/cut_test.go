@@ -913,3 +913,21 @@ func TestUndoneInPartTwice(t *testing.T) {
 	b.to("@~1")
 	b.holds("A2345678Cabcd")
 }
+
+// What an undo could not put back, since turns were in the way, comes once they are gone.
+func TestCutComesWithoutOthers(t *testing.T) {
+	b := newCutBench(t)
+	b.restore(b.m, &RestoreOptions{Target: "start", Exact: true})
+	b.turn(b.m, func() { b.write("p", strings.Replace(cutBefore, "1\n", "X\n", 1)) })
+	b.turn(b.m, func() { b.write("p", strings.Replace(strings.Replace(cutBefore, "1\n", "X\n", 1), "d\n", "D\n", 1)) })
+	opts := &UndoOptions{OnDirty: rollback.Merge}
+	if _, err := b.m.Undo(t.Context(), opts); err != nil {
+		t.Fatal(err)
+	}
+	b.restore(b.m, &RestoreOptions{Target: "@~1", OnDirty: rollback.Merge})
+	r := b.restore(b.m, &RestoreOptions{Target: "turn:0", OnDirty: rollback.Merge})
+	if len(r.Conflicts) > 0 {
+		t.Errorf("%+v", r.Conflicts)
+	}
+	b.expectFiles(files{"p": cutAfter})
+}

@@ -132,6 +132,7 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 		return nil, err
 	}
 	back, forth := a.back[w.Path], a.forth[w.Path]
+	var again []mergeStep // of older changes, of which lines come once those that go are gone
 	for i, sc := range slices.Concat(back, forth) {
 		var list []mergeStep
 		isBack := i < len(back)
@@ -151,7 +152,14 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, list...)
+		if isBack && sc.By.IsJoint() {
+			again = append(again, list...)
+		} else {
+			steps = append(steps, list...)
+		}
+		if i == len(back)-1 {
+			steps = append(steps, again...)
+		}
 	}
 	return steps, nil
 }
