@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/similar"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
@@ -162,7 +164,11 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 	var from []string // paths at which such a file was
 	for p, list := range a.back {
 		moved := list[0].Change
-		if w := a.expected[p]; w != nil && w.mixed && moved.New == nil && !trees.Same(w.New, moved.Old) {
+		w := a.expected[p]
+		if w == nil || moved.New != nil || trees.Same(w.New, moved.Old) {
+			continue
+		}
+		if w.mixed || isBroken(list) {
 			from = append(from, p)
 		}
 	}
@@ -186,7 +192,7 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 		}
 		w := a.expected[to]
 		if a.carried[to] = true; w.Doubt == "" {
-			w.mix(a.expected[p].Doubt)
+			w.mix(cmp.Or(a.expected[p].Doubt, fmt.Sprintf("it was changed at %q by a turn that stays", p)))
 		}
 		if a.back[to][0].Change.New == nil { // it was moved on
 			from = append(from, to)
@@ -198,6 +204,16 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 		}
 	}
 	return nil
+}
+
+// isBroken reports whether changes at a path, the newest first, do not follow on one another.
+func isBroken(list []standing.StepChange) bool {
+	for i, older := range list[1:] {
+		if !trees.Same(list[i].Change.Old, older.Change.New) {
+			return true
+		}
+	}
+	return false
 }
 
 // movedBy returns, by the path at which a change that goes found a file that it moved, the

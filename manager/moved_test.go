@@ -480,6 +480,25 @@ func TestMergeMovedFromDeletion(t *testing.T) {
 	b.expectFiles(files{"b": user, "keep": "k\n"})
 }
 
+// What a turn that stays wrote in a file between two moves of it that go stays in the file.
+func TestMergeMovedBetweenTurns(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	text, turn := numbered(nil), numbered(map[int]string{4: "turn"})
+	b.write("a", text)
+	b.initialize(m)
+	b.turn(m, func() { b.remove("a"); b.write("b", text) })
+	b.turn(m, func() { b.write("b", turn) })
+	b.turn(m, func() { b.remove("b"); b.write("c", turn) })
+	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "2"}})
+	if err != nil || len(r.Conflicts) != 1 || r.Conflicts[0].Path != "c" {
+		t.Errorf("%+v, %v; want a conflict in c", r, err)
+	}
+	b.expectFiles(files{"a": text, "c": turn})
+	b.undo(m)
+	b.expectFiles(files{"c": turn})
+}
+
 // A file that a restore would move to where there is a conflict stays where it is.
 func TestMergeMovedToConflict(t *testing.T) {
 	text, turn := numbered(nil), numbered(map[int]string{2: "turn"})
