@@ -12,6 +12,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
@@ -46,19 +47,9 @@ type Conflict struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// Why something cannot be merged, as a [Conflict] has it.
-const (
-	whyLines       = "lines"
-	whyMade        = "made-then-changed"
-	whyDeleted     = "deleted-then-made"
-	whyUserDeleted = "changed-then-deleted"
-	whyBinary      = "binary"
-	whyLarge       = "large"
-	whyKind        = "kind"
-	whyLost        = "lost"
-	whyMarkers     = "markers"
-	whyHidden      = "hidden"
-)
+// whyHidden is why a path that a turn has deleted stays so, as a [Conflict] has it: see also
+// package merging.
+const whyHidden = "hidden"
 
 // byUser and byUnknown are who is in the way where no turn is.
 const (
@@ -66,61 +57,30 @@ const (
 	byUnknown = "unknown"
 )
 
-// A clash is what cannot be merged of a path.
-type clash struct {
-	want    *livedir.Want
-	disk    *tree.Entry // what is there; nil: nothing
-	why     string
-	parts   []clashPart
-	isWhole bool   // nothing of it is merged
-	lost    error  // of whyLost
-	note    string // what is said besides, with a comma
-	signs   []int  // of the markers that were put in
-
-	by []string // who is in the way, the newest last
-}
-
-// A clashPart is a step that cannot be done to a file.
-type clashPart struct {
-	step   *mergeStep
-	places []patch.Span // lines of its base; nil: the whole file
-}
-
-// whose names the turn that made a change, or the restore.
-func (st *mergeStep) whose() string {
-	if n := st.of.Turn(); n >= 0 {
-		return fmt.Sprint("turn ", n)
-	}
-	if st.of.Kind == history.KindRestore {
-		return "the restore"
-	}
-	return "the turn"
-}
-
 // text says why something stays, for people.
 func (c *clash) text() string {
-	whose := c.parts[0].step.whose()
+	whose := c.Parts[0].Step.Whose()
 	both := listed(append(peopleOf(c.by), whose)) + " changed"
 	text := ""
-	switch c.why {
-	case whyLines:
+	switch c.Why {
+	case merging.WhyLines:
 		text = both + " the same lines"
-	case whyMade:
+	case merging.WhyMade:
 		text = fmt.Sprintf("%s made it, and %s changed it", whose, namesOf(c.by))
-	case whyDeleted:
+	case merging.WhyDeleted:
 		text = whose + " deleted it, and it was made again since"
-	case whyUserDeleted:
+	case merging.WhyUserDeleted:
 		text = fmt.Sprintf("it was deleted since, and %s changed it", whose)
-	case whyBinary:
+	case merging.WhyBinary:
 		text = both + " it, and it is binary"
-	case whyLarge:
+	case merging.WhyLarge:
 		text = both + " it, and it is too large to be merged"
-	case whyKind:
+	case merging.WhyKind:
 		text = both + " it, and only files are merged"
-	case whyMarkers:
+	case merging.WhyMarkers:
 		text = "it has the markers of another one, which is to be resolved first"
-	case whyLost:
-		text = fmt.Sprintf("it cannot be merged with what %s did: %v", whose, c.lost)
+	case merging.WhyLost:
+		text = fmt.Sprintf("it cannot be merged with what %s did: %v", whose, c.Lost)
 	}
 	return "conflict: " + text + c.note
 }
@@ -160,6 +120,15 @@ func listed(names []string) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
+// A clash is what cannot be merged of a path.
+type clash struct {
+	*merging.Clash
+	want *livedir.Want
+	disk *tree.Entry // what is there; nil: nothing
+	note string      // what is said besides, with a comma
+	by   []string    // who is in the way, the newest last
+}
+
 // conflictAt returns what is in the way at a path that was left alone, or changed in
 // part; nil: nothing of that kind is.
 func (x *restore) conflictAt(it *rollback.Item) *Conflict {
@@ -175,7 +144,7 @@ func (x *restore) conflictAt(it *rollback.Item) *Conflict {
 	doubt, _, _ := strings.Cut(why, ":")
 	switch found := x.clashes[it.Path]; {
 	case found != nil:
-		c.Why, c.BlockedBy = found.why, found.by
+		c.Why, c.BlockedBy = found.Why, found.by
 	case x.hidden[it.Path] != nil:
 		c.Why, c.BlockedBy = whyHidden, []string{fmt.Sprint("turn:", x.hidden[it.Path].Turn())}
 	case doubt == "contested" || doubt == "unknown":
@@ -233,7 +202,7 @@ func (x *restore) blame(ctx context.Context, a *aim) error {
 		if err := b.blame(c); err != nil {
 			return err
 		}
-		if text := c.text(); c.isWhole {
+		if text := c.text(); c.IsWhole {
 			c.want.Held = text
 		} else {
 			c.want.Part, c.want.Doubt = text, text
@@ -281,8 +250,8 @@ func (b *blamer) collect() (err error) {
 	}
 	b.oldest = b.x.o.newestSeq()
 	for _, c := range b.a.clashes {
-		for _, part := range c.parts {
-			b.oldest = min(b.oldest, part.step.began())
+		for _, part := range c.Parts {
+			b.oldest = min(b.oldest, part.Step.Began())
 		}
 	}
 	for _, t := range b.x.o.turns.Open {
@@ -363,34 +332,17 @@ func (b *blamer) names(windows []string, seq uint64) (by []string) {
 	return by
 }
 
-// began returns the number of a record before all that a step's change did.
-func (st *mergeStep) began() uint64 {
-	r := st.of
-	if r.Behind != nil {
-		return r.Behind.Seq
-	}
-	if r.Kind == history.KindRestore {
-		return r.Seq
-	}
-	for _, seq := range []uint64{r.Facts.Since, r.Facts.Within, r.Facts.Prev} {
-		if seq != 0 {
-			return seq
-		}
-	}
-	return r.Seq
-}
-
 // blame finds out who is in the way of a clash.
 func (b *blamer) blame(c *clash) error {
 	newest := make(map[string]uint64) // where each of them was in the way last
-	for _, part := range c.parts {
+	for _, part := range c.Parts {
 		stages := b.stages[c.want.Path]
 		// The newest place at which the path was as the change left it, or found it.
-		is := func(s *stage) bool { return s.seq <= part.step.of.Seq && trees.Same(s.to, part.step.base) }
+		is := func(s *stage) bool { return s.seq <= part.Step.Of.Seq && trees.Same(s.to, part.Step.Base) }
 		if i := slices.IndexFunc(stages, is); i >= 0 {
 			stages = stages[:i]
 		}
-		places, whole := part.places, part.places == nil
+		places, whole := part.Places, part.Places == nil
 		for _, s := range slices.Backward(stages) {
 			touched := true
 			if !whole {
@@ -493,11 +445,10 @@ func (b *blamer) compare(p string, s *stage) error {
 	s.known, s.isWhole = true, true
 	var lines [2][]string
 	for i, e := range []*tree.Entry{s.from, s.to} {
-		if e == nil || e.Mode.Kind() != tree.ModeFile || e.Size > maxMerged {
+		if e == nil || e.Mode.Kind() != tree.ModeFile || e.Size > merging.MaxText {
 			return nil
 		}
-		mg := &merging{x: b.x, ctx: b.ctx, path: p, disk: s.to}
-		text, err := mg.read(e)
+		text, err := b.x.merger().Read(b.ctx, p, s.to, e)
 		if err != nil {
 			return context.Cause(b.ctx)
 		}
@@ -539,7 +490,7 @@ func (x *restore) markedIn(plan *livedir.Plan) (list []history.Marked) {
 	for i := range plan.Items {
 		it := &plan.Items[i]
 		if c := x.clashes[it.Path]; c != nil && it.IsPart() {
-			for _, signs := range c.signs {
+			for _, signs := range c.Signs {
 				if paths[signs] == nil {
 					paths[signs] = make(map[string]bool)
 				}
@@ -553,9 +504,9 @@ func (x *restore) markedIn(plan *livedir.Plan) (list []history.Marked) {
 	return list
 }
 
-// isMarked reports whether a text, of a path, has markers of conflicts that a restore has
+// IsMarked reports whether a text, of a path, has markers of conflicts that a restore has
 // left there.
-func (x *restore) isMarked(ctx context.Context, p string, text []byte) (is bool, err error) {
+func (x *restore) IsMarked(ctx context.Context, p string, text []byte) (is bool, err error) {
 	if !bytes.Contains(text, []byte("<<<<<<<")) {
 		return false, nil
 	}
@@ -564,7 +515,7 @@ func (x *restore) isMarked(ctx context.Context, p string, text []byte) (is bool,
 			return false, err
 		}
 	}
-	return hasMarkers(text, x.marked[p]), nil
+	return merging.HasMarkers(text, x.marked[p]), nil
 }
 
 // Marked lists the files of the directory in which restores of whatever session have left
@@ -589,7 +540,7 @@ func (m *FileSnapshotManager) Marked(ctx context.Context) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if e != nil && e.Mode.Kind() == tree.ModeFile && hasMarkers(to.text, files[p]) {
+		if e != nil && e.Mode.Kind() == tree.ModeFile && merging.HasMarkers(to.text, files[p]) {
 			list = append(list, p)
 		}
 	}
@@ -654,35 +605,4 @@ func (m *FileSnapshotManager) markedBefore(ctx context.Context, r *record) (*rec
 			return nil, nil
 		}
 	}
-}
-
-// hasMarkers reports whether a text has markers of one of these numbers of signs.
-func hasMarkers(text []byte, signs []int) bool {
-	for line := range bytes.Lines(text) {
-		if slices.ContainsFunc(signs, func(n int) bool { return isMarker(line, n) }) {
-			return true
-		}
-	}
-	return false
-}
-
-// markersIn returns how many signs each marker has in a text that begins with one, and
-// the lines that are markers.
-func markersIn(text []byte) (signs int, lines []byte) {
-	signs = len(text) - len(bytes.TrimLeft(text, "<"))
-	for line := range bytes.Lines(text) {
-		if isMarker(line, signs) {
-			lines = append(lines, line...)
-		}
-	}
-	return signs, lines
-}
-
-// isMarker reports whether a line is a marker of so many signs.
-func isMarker(line []byte, signs int) bool {
-	if len(line) < signs || !bytes.ContainsRune([]byte("<|=>"), rune(line[0])) {
-		return false
-	}
-	rest := bytes.TrimLeft(line, string(line[:1]))
-	return len(line)-len(rest) == signs && (len(rest) == 0 || bytes.ContainsRune([]byte(" \r\n"), rune(rest[0])))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
@@ -299,8 +300,9 @@ func TestTheirsWhole(t *testing.T) {
 		start, turn string // "-": no file
 		user, why   string
 	}{
-		{"made", "-", "A\n", "u\n", whyMade}, {"deleted", "1\n", "-", "u\n", whyDeleted},
-		{"deleted by the user", "1\n", "A\n", "-", whyUserDeleted}, {"binary", "\x001", "\x002", "\x003", whyBinary},
+		{"made", "-", "A\n", "u\n", merging.WhyMade}, {"deleted", "1\n", "-", "u\n", merging.WhyDeleted},
+		{"deleted by the user", "1\n", "A\n", "-", merging.WhyUserDeleted}, {"binary", "\x001", "\x002", "\x003",
+			merging.WhyBinary},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBench(t)

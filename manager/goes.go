@@ -171,8 +171,8 @@ func (x *restore) noteParted(d *history.Facts, plan *livedir.Plan) {
 	for i := range plan.Items {
 		it := &plan.Items[i]
 		if part := x.parted[it.Path]; it.IsPart() && part != nil {
-			if d.Cuts = append(d.Cuts, part.cuts...); len(part.with)+len(part.without) > 0 {
-				apart[it.Path] = &history.Apart{From: x.goes.from, With: part.with, Without: part.without}
+			if d.Cuts = append(d.Cuts, part.Cuts...); len(part.With)+len(part.Without) > 0 {
+				apart[it.Path] = &history.Apart{From: x.goes.from, With: part.With, Without: part.Without}
 			}
 		}
 	}

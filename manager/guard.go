@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -215,18 +216,18 @@ func checkMerged(text, disk []byte, recorded, given [][]byte) error {
 	known := make(map[string]bool)
 	for _, t := range recorded {
 		for line := range bytes.Lines(t) {
-			known[guardLine(line)] = true
+			known[merging.Bare(line)] = true
 		}
 	}
 	own := make(map[string]int) // lines that only the disk had, less those that are left
 	for line := range bytes.Lines(disk) {
-		if l := guardLine(line); !known[l] {
+		if l := merging.Bare(line); !known[l] {
 			own[l]++
 		}
 	}
 	for _, t := range append(given, text) {
 		for line := range bytes.Lines(t) {
-			if l := guardLine(line); !known[l] {
+			if l := merging.Bare(line); !known[l] {
 				own[l]--
 			}
 		}
@@ -239,5 +240,3 @@ func checkMerged(text, disk []byte, recorded, given [][]byte) error {
 	}
 	return nil
 }
-
-func guardLine(line []byte) string { return string(bytes.TrimRight(line, "\r\n")) }

@@ -7,6 +7,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/tree"
@@ -31,12 +32,13 @@ func (b *hunkBlamer) add(list *HunkList, f *hunkedFile, i int) {
 	if f.now.Mode != 0 {
 		disk = &tree.Entry{Mode: f.now.Mode, ID: f.now.ID, Size: int64(len(f.now.Text))}
 	}
-	part := clashPart{step: &mergeStep{base: f.new, theirs: f.old, of: f.of.By}}
+	part := merging.ClashPart{Step: &merging.Step{Base: f.new, Theirs: f.old, Of: f.of.By}}
 	if h.Kind == hunks.Lines && f.now.IsText() {
-		part.places = []patch.Span{h.After.Lines}
+		part.Places = []patch.Span{h.After.Lines}
 	}
 	at := len(list.Hunks) - 1
-	b.clashes = append(b.clashes, &clash{want: &livedir.Want{Path: f.path}, disk: disk, parts: []clashPart{part}})
+	b.clashes = append(b.clashes, &clash{want: &livedir.Want{Path: f.path}, disk: disk,
+		Clash: &merging.Clash{Parts: []merging.ClashPart{part}}})
 	b.tell = append(b.tell, func(by []string) { list.Hunks[at].BlockedBy = by })
 }
 
@@ -73,7 +75,7 @@ func (b *hunkBlamer) all(ctx context.Context) error {
 	}
 	for _, c := range b.clashes { // the oldest change of each path, so that all since is known
 		p := c.want.Path
-		if have := a.clashes[p]; have == nil || c.parts[0].step.began() < have.parts[0].step.began() {
+		if have := a.clashes[p]; have == nil || c.Parts[0].Step.Began() < have.Parts[0].Step.Began() {
 			a.clashes[p] = c
 		}
 	}

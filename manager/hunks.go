@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
@@ -442,11 +443,11 @@ func (m *FileSnapshotManager) hunked(ctx context.Context, s *standing.Paths, tip
 		return nil, err
 	}
 	for i, w := range list {
-		f := hunkedFile{path: c.Path, old: w.base, new: w.theirs, by: by, of: sc}
+		f := hunkedFile{path: c.Path, old: w.Base, new: w.Theirs, by: by, of: sc}
 		if len(list) > 1 {
 			f.window = i + 1
 		}
-		f.cuts = cutsOfWindow(cuts, sc.By.Seq, f.window)
+		f.cuts = merging.CutsOfWindow(cuts, sc.By.Seq, f.window)
 		files = appendHunked(files, f)
 	}
 	return files, nil
@@ -540,7 +541,7 @@ func diskState(ctx context.Context, root *livedir.Root, path string) (s hunks.St
 	case e == nil || e.Mode.IsDir():
 		return s, nil
 	}
-	return hunks.State{ID: e.ID, Mode: e.Mode, Text: to.text, Opaque: e.Size > maxMerged}, nil
+	return hunks.State{ID: e.ID, Mode: e.Mode, Text: to.text, Opaque: e.Size > merging.MaxText}, nil
 }
 
 // describe returns the hunk of a number as it is listed, with lines around it.

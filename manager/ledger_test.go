@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -127,7 +128,7 @@ func (l *ledger) linesOf(before, after files) (was, is lineOf) {
 		for p, text := range f {
 			for line := range strings.Lines(text) {
 				line = strings.TrimSuffix(line, "\n")
-				if _, again := lines[line]; again || line == "}" || isMarker([]byte(line), 7) {
+				if _, again := lines[line]; again || line == "}" || merging.IsMarker([]byte(line), 7) {
 					l.copied[line] = p
 				}
 				lines[line] = p
@@ -240,7 +241,7 @@ func (l *ledger) resolve() {
 		var b strings.Builder
 		keep, marked := true, false
 		for line := range strings.Lines(text) {
-			if isMarker([]byte(line), 7) {
+			if merging.IsMarker([]byte(line), 7) {
 				keep, marked = line[0] == '<' || line[0] == '>', true
 			} else if keep {
 				b.WriteString(line)

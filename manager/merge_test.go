@@ -7,14 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/rollback"
 )
 
 // What a restore makes of a whole path that a turn and the user have changed.
 func TestMergeWholePaths(t *testing.T) {
 	const text, turn, user, both = "1\n2\n3\n", "one\n2\n3\n", "one\n2\nthree\n", "1\n2\nthree\n"
-	large := strings.Repeat("0123456789abcde\n", maxMerged/16+1)
-	many := strings.Repeat("\n", maxMergedLines/3)
+	large := strings.Repeat("0123456789abcde\n", merging.MaxText/16+1)
+	many := strings.Repeat("\n", merging.MaxLines/3)
 	link := func(to string) func(*testing.T, string) {
 		return func(t *testing.T, p string) {
 			os.Remove(p)
@@ -228,7 +229,7 @@ func TestMergeMovedLine(t *testing.T) {
 	b.write("p", "1!\n2\n3\n4\n5\nuser\n6\n")
 	r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
 	b.expectFiles(files{"p": "1!\n2\n3\n4\n5\nuser\n6\n"})
-	if len(r.Conflicts) != 1 || r.Conflicts[0].Why != whyLines || len(r.Skipped) != 1 {
+	if len(r.Conflicts) != 1 || r.Conflicts[0].Why != merging.WhyLines || len(r.Skipped) != 1 {
 		t.Errorf("%+v", r)
 	}
 }

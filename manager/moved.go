@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/similar"
 	"github.com/boocode/filestore/internal/standing"
@@ -32,8 +33,8 @@ type mover struct {
 	want map[string]*livedir.Want
 	item map[string]*rollback.Item
 
-	steps map[string][]mergeStep // of paths at which something comes or goes
-	done  map[string]bool        // paths that are settled
+	steps map[string][]merging.Step // of paths at which something comes or goes
+	done  map[string]bool           // paths that are settled
 }
 
 // follow merges files of a plan that were moved. Paths that mv has done need not be looked at
@@ -42,7 +43,7 @@ func (x *restore) follow(ctx context.Context, a *aim, plan *livedir.Plan, byPath
 	mv *mover, more []livedir.Want, err error,
 ) {
 	mv = &mover{x: x, ctx: ctx, a: a, want: byPath, item: make(map[string]*rollback.Item),
-		steps: make(map[string][]mergeStep), done: make(map[string]bool)}
+		steps: make(map[string][]merging.Step), done: make(map[string]bool)}
 	var edited, gone []string
 	for i := range plan.Items {
 		it := &plan.Items[i]
@@ -51,9 +52,9 @@ func (x *restore) follow(ctx context.Context, a *aim, plan *livedir.Plan, byPath
 		isDirty := it.Do == rollback.Skipped && it.Dirty && w.Held == "" && w.Out == "" && w.Keep == ""
 		switch {
 		case !isDirty:
-		case isFile(it.Now) && w.New == nil:
+		case trees.IsFile(it.Now) && w.New == nil:
 			edited = append(edited, it.Path)
-		case it.Now == nil && isFile(w.New):
+		case it.Now == nil && trees.IsFile(w.New):
 			gone = append(gone, it.Path)
 		}
 	}
@@ -68,13 +69,11 @@ func (x *restore) follow(ctx context.Context, a *aim, plan *livedir.Plan, byPath
 	return mv, more, err
 }
 
-func isFile(e *tree.Entry) bool { return e != nil && e.Mode.Kind() == tree.ModeFile }
-
 // byChanges merges files that a change has moved and that were edited since.
 func (mv *mover) byChanges(edited []string) error {
 	for p, w := range mv.want {
 		it := mv.item[p]
-		if it == nil || w.Parent || w.Keep != "" || w.Lost != "" || it.Now != nil && !isFile(it.Now) {
+		if it == nil || w.Parent || w.Keep != "" || w.Lost != "" || it.Now != nil && !trees.IsFile(it.Now) {
 			continue
 		}
 		steps, err := mv.mergeSteps(w)
@@ -88,24 +87,24 @@ func (mv *mover) byChanges(edited []string) error {
 	pairs := make(map[*record]map[string]string)
 	for _, p := range edited {
 		to, steps := p, slices.Clone(mv.steps[p])
-		for len(steps) > 0 && steps[len(steps)-1].theirs == nil {
+		for len(steps) > 0 && steps[len(steps)-1].Theirs == nil {
 			last := &steps[len(steps)-1]
-			if pairs[last.of] == nil {
-				found, err := mv.pairs(last.of)
+			if pairs[last.Of] == nil {
+				found, err := mv.pairs(last.Of)
 				if err != nil {
 					return err
 				}
-				pairs[last.of] = found
+				pairs[last.Of] = found
 			}
-			next, ok := pairs[last.of][to]
+			next, ok := pairs[last.Of][to]
 			if !ok || mv.item[next].Now != nil {
 				break
 			}
-			last.theirs, last.part = mv.steps[next][0].theirs, nil
+			last.Theirs, last.Part = mv.steps[next][0].Theirs, nil
 			to, steps = next, append(steps, mv.steps[next][1:]...)
 		}
 		w := mv.want[to]
-		if to == p || !isFile(w.New) || w.Held != "" || w.Out != "" || mv.done[to] {
+		if to == p || !trees.IsFile(w.New) || w.Held != "" || w.Out != "" || mv.done[to] {
 			if mv.a.carried[p] {
 				if err := mv.stay(p, steps); err != nil {
 					return fmt.Errorf("merge %q: %w", p, err)
@@ -121,7 +120,7 @@ func (mv *mover) byChanges(edited []string) error {
 }
 
 // mergeSteps is that of the restore. There are none where something of them is lost.
-func (mv *mover) mergeSteps(w *livedir.Want) ([]mergeStep, error) {
+func (mv *mover) mergeSteps(w *livedir.Want) ([]merging.Step, error) {
 	steps, err := mv.x.mergeSteps(mv.ctx, mv.a, mv.x.tip, w)
 	if _, ok := errors.AsType[*lostStep](err); ok {
 		return nil, nil
@@ -137,11 +136,11 @@ func (mv *mover) mergeSteps(w *livedir.Want) ([]mergeStep, error) {
 func (mv *mover) pairs(of *record) (map[string]string, error) {
 	var going, coming []similar.Candidate
 	for p, steps := range mv.steps {
-		if first := &steps[0]; first.of == of && first.base == nil && isFile(first.theirs) {
-			coming = append(coming, mv.candidate(p, first.theirs))
+		if first := &steps[0]; first.Of == of && first.Base == nil && trees.IsFile(first.Theirs) {
+			coming = append(coming, mv.candidate(p, first.Theirs))
 		}
-		if last := &steps[len(steps)-1]; last.of == of && last.theirs == nil && isFile(last.base) {
-			going = append(going, mv.candidate(p, last.base))
+		if last := &steps[len(steps)-1]; last.Of == of && last.Theirs == nil && trees.IsFile(last.Base) {
+			going = append(going, mv.candidate(p, last.Base))
 		}
 	}
 	return renames(going, coming)
@@ -223,9 +222,9 @@ func (mv *mover) movedBy(r *record) (map[string]string, error) {
 	for p, list := range mv.a.back {
 		newest, oldest := list[0], list[len(list)-1]
 		switch {
-		case newest.By == r && newest.Change.New == nil && isFile(newest.Change.Old):
+		case newest.By == r && newest.Change.New == nil && trees.IsFile(newest.Change.Old):
 			went = append(went, mv.candidate(p, newest.Change.Old))
-		case oldest.By == r && oldest.Change.Old == nil && isFile(oldest.Change.New):
+		case oldest.By == r && oldest.Change.Old == nil && trees.IsFile(oldest.Change.New):
 			came = append(came, mv.candidate(p, oldest.Change.New))
 		}
 	}
@@ -236,7 +235,7 @@ func (mv *mover) movedBy(r *record) (map[string]string, error) {
 // read is like none.
 func (mv *mover) candidate(p string, e *tree.Entry) similar.Candidate {
 	c := similar.Candidate{Name: p, ID: e.ID.String(), Mode: uint32(e.Mode), Size: e.Size}
-	if e.Size > maxMerged {
+	if e.Size > merging.MaxText {
 		return c
 	}
 	c.Load = func() ([]byte, error) {
@@ -250,20 +249,21 @@ func (mv *mover) candidate(p string, e *tree.Entry) similar.Candidate {
 }
 
 // bring has what is at one path become what is at another, with steps done to it.
-func (mv *mover) bring(from, to string, steps []mergeStep) error {
+func (mv *mover) bring(from, to string, steps []merging.Step) error {
 	it, w, source := mv.item[from], mv.want[to], mv.want[from]
 	mv.done[from], mv.done[to] = true, true
 	mg, err := mv.merged(from, it.Now, steps)
 	if err != nil {
 		return err
 	}
-	if c := mg.clash; c != nil {
-		c.want, c.disk, c.isWhole, c.note = source, it.Now, true, fmt.Sprintf(", and it was moved from %q", to)
-		mv.a.clashes[from] = c
+	if c := mg.Clash; c != nil {
+		c.IsWhole = true
+		mv.a.clashes[from] = &clash{Clash: c, want: source, disk: it.Now,
+			note: fmt.Sprintf(", and it was moved from %q", to)}
 		w.Held = fmt.Sprintf("it is to be made of %q, which is in conflict", from)
 		return nil
 	}
-	now := *mg.now
+	now := *mg.Now
 	now.Name = path.Base(to)
 	source.Old, source.Doubt, source.Merged, source.Created = it.Now, it.Why, true, true
 	w.New, w.Old, w.Doubt, w.Merged, w.From = &now, nil, fmt.Sprintf("%q was changed since", from), true, from
@@ -273,21 +273,21 @@ func (mv *mover) bring(from, to string, steps []mergeStep) error {
 
 // stay has a file stay that would be deleted with what somebody wrote in it before it was
 // moved, unless that is given up.
-func (mv *mover) stay(p string, steps []mergeStep) error {
+func (mv *mover) stay(p string, steps []merging.Step) error {
 	if mv.x.opts.OnConflict == rollback.ConflictTheirs {
 		return nil
 	}
 	it := mv.item[p]
-	mg, err := mv.x.mergeAll(mv.ctx, p, it.Now, steps)
+	mg, err := mv.x.merger().Merge(mv.ctx, p, it.Now, steps)
 	if err != nil {
 		return err
 	}
-	c := mg.clash
+	c := mg.Clash
 	if c == nil {
-		c = &clash{why: whyMade, parts: []clashPart{{&steps[len(steps)-1], nil}}}
+		c = &merging.Clash{Why: merging.WhyMade, Parts: []merging.ClashPart{{Step: &steps[len(steps)-1]}}}
 	}
-	c.want, c.disk, c.isWhole = mv.want[p], it.Now, true
-	mv.done[p], mv.a.clashes[p] = true, c
+	c.IsWhole = true
+	mv.done[p], mv.a.clashes[p] = true, &clash{Clash: c, want: mv.want[p], disk: it.Now}
 	return nil
 }
 
@@ -296,7 +296,7 @@ func (mv *mover) stay(p string, steps []mergeStep) error {
 func (mv *mover) keepSources() (found bool, err error) {
 	coming := make(map[*record][]similar.Candidate)
 	for p, c := range mv.a.clashes {
-		if !c.isWhole || mv.done[p] {
+		if !c.IsWhole || mv.done[p] {
 			continue
 		}
 		steps, err := mv.mergeSteps(mv.want[p])
@@ -304,8 +304,8 @@ func (mv *mover) keepSources() (found bool, err error) {
 			return false, err
 		}
 		for _, st := range steps {
-			if st.base == nil && isFile(st.theirs) {
-				coming[st.of] = append(coming[st.of], mv.candidate(p, st.theirs))
+			if st.Base == nil && trees.IsFile(st.Theirs) {
+				coming[st.Of] = append(coming[st.Of], mv.candidate(p, st.Theirs))
 			}
 		}
 	}
@@ -314,7 +314,7 @@ func (mv *mover) keepSources() (found bool, err error) {
 	}
 	going := make(map[*record][]similar.Candidate)
 	for p, it := range mv.item {
-		if it.Do != rollback.Delete || !isFile(it.Now) {
+		if it.Do != rollback.Delete || !trees.IsFile(it.Now) {
 			continue
 		}
 		steps, err := mv.mergeSteps(mv.want[p])
@@ -324,8 +324,8 @@ func (mv *mover) keepSources() (found bool, err error) {
 		if len(steps) == 0 {
 			continue
 		}
-		if last := &steps[len(steps)-1]; len(coming[last.of]) > 0 && last.theirs == nil && isFile(last.base) {
-			going[last.of] = append(going[last.of], mv.candidate(p, last.base))
+		if last := &steps[len(steps)-1]; len(coming[last.Of]) > 0 && last.Theirs == nil && trees.IsFile(last.Base) {
+			going[last.Of] = append(going[last.Of], mv.candidate(p, last.Base))
 		}
 	}
 	for of, list := range going {
@@ -342,18 +342,18 @@ func (mv *mover) keepSources() (found bool, err error) {
 
 // merged does steps to what is at a path. What cannot be done of it, in part or as a
 // whole, is the clash of the result.
-func (mv *mover) merged(p string, disk *tree.Entry, steps []mergeStep) (*merging, error) {
-	mg, err := mv.x.mergeAll(mv.ctx, p, disk, steps)
-	if err != nil || mg.clash != nil {
+func (mv *mover) merged(p string, disk *tree.Entry, steps []merging.Step) (*merging.Path, error) {
+	mg, err := mv.x.merger().Merge(mv.ctx, p, disk, steps)
+	if err != nil || mg.Clash != nil {
 		return mg, err
 	}
 	switch {
-	case !isFile(mg.now):
-		mg.clash = &clash{why: whyKind, parts: []clashPart{{&steps[len(steps)-1], nil}}}
-	case mg.isMerged:
-		return mg, mg.keep()
+	case !trees.IsFile(mg.Now):
+		mg.Clash = &merging.Clash{Why: merging.WhyKind, Parts: []merging.ClashPart{{Step: &steps[len(steps)-1]}}}
+	case mg.IsMerged:
+		return mg, mv.x.keep(p, mg)
 	default:
-		mv.x.addMerged(mg.now.ID, p, 0)
+		mv.x.addMerged(mg.Now.ID, p, 0)
 	}
 	return mg, nil
 }
@@ -369,7 +369,7 @@ func (mv *mover) byOthers(gone []string) (more []livedir.Want, err error) {
 		if err != nil {
 			return nil, err
 		}
-		made := func(st mergeStep) bool { return !isFile(st.base) || !isFile(st.theirs) }
+		made := func(st merging.Step) bool { return !trees.IsFile(st.Base) || !trees.IsFile(st.Theirs) }
 		if mv.steps[p] = steps; len(steps) > 0 && !slices.ContainsFunc(steps, made) {
 			paths = append(paths, p)
 		}
@@ -390,7 +390,7 @@ func (mv *mover) byOthers(gone []string) (more []livedir.Want, err error) {
 		if cause := context.Cause(mv.ctx); cause != nil {
 			return nil, cause
 		}
-		if err != nil || !isFile(disk) {
+		if err != nil || !trees.IsFile(disk) {
 			continue
 		}
 		mg, err := mv.merged(to, disk, mv.steps[p])
@@ -398,14 +398,14 @@ func (mv *mover) byOthers(gone []string) (more []livedir.Want, err error) {
 			return nil, fmt.Errorf("merge %q: %w", to, err)
 		}
 		w := mv.want[p]
-		if mv.done[p] = true; mg.clash != nil {
-			mg.clash.want, mg.clash.isWhole, mg.clash.note = w, true, fmt.Sprintf(", and it is at %q now", to)
-			mv.a.clashes[p] = mg.clash
+		if mv.done[p] = true; mg.Clash != nil {
+			mg.Clash.IsWhole = true
+			mv.a.clashes[p] = &clash{Clash: mg.Clash, want: w, note: fmt.Sprintf(", and it is at %q now", to)}
 			continue
 		}
 		mv.a.moved[to] = p
 		w.Old, w.New, w.Doubt = nil, nil, "" // all is done at the other path
-		more = append(more, livedir.Want{Path: to, Old: disk, New: mg.now, Merged: true,
+		more = append(more, livedir.Want{Path: to, Old: disk, New: mg.Now, Merged: true,
 			Doubt: fmt.Sprintf("it was moved from %q since", p)})
 	}
 	return more, nil
@@ -423,7 +423,7 @@ func (mv *mover) seenMoving(paths []string) (map[string]string, error) {
 	m := mv.x.m
 	oldest := mv.x.o.newestSeq()
 	for _, p := range paths {
-		oldest = min(oldest, mv.steps[p][0].of.Seq)
+		oldest = min(oldest, mv.steps[p][0].Of.Seq)
 	}
 	var windows []window // the newest first
 	var newer *record
@@ -445,7 +445,7 @@ func (mv *mover) seenMoving(paths []string) (map[string]string, error) {
 	at := make(map[string]string) // by where a file is
 	for _, w := range slices.Backward(windows) {
 		for _, p := range paths {
-			if mv.steps[p][0].of.Seq < w.seq && at[p] == "" {
+			if mv.steps[p][0].Of.Seq < w.seq && at[p] == "" {
 				at[p] = p
 			}
 		}
@@ -491,9 +491,9 @@ func (mv *mover) window(r, newer *record) (w window, err error) {
 		switch {
 		case err != nil:
 			return w, err
-		case d.Status == tree.Deleted && isFile(d.Old):
+		case d.Status == tree.Deleted && trees.IsFile(d.Old):
 			w.went = append(w.went, mv.candidate(d.Path, d.Old))
-		case d.Status == tree.Added && isFile(d.New):
+		case d.Status == tree.Added && trees.IsFile(d.New):
 			w.came = append(w.came, mv.candidate(d.Path, d.New))
 		}
 	}

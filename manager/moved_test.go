@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/rollback"
@@ -328,7 +329,7 @@ func TestMergeMovedTwice(t *testing.T) {
 		move(b, "a", "b", numbered(map[int]string{1: "turn"}))
 		r := b.restore(m, &RestoreOptions{Target: "start", OnDirty: rollback.Merge})
 		b.expectFiles(files{"b": numbered(map[int]string{1: "turn"})})
-		if len(r.Conflicts) != 1 || r.Conflicts[0].Why != whyUserDeleted {
+		if len(r.Conflicts) != 1 || r.Conflicts[0].Why != merging.WhyUserDeleted {
 			t.Errorf("%+v", r.Conflicts)
 		}
 	})

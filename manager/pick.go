@@ -9,6 +9,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/standing"
 )
 
@@ -79,7 +80,7 @@ func restOf(h *hunks.Hunk, cuts []history.Cut) (rest []history.Span) {
 			rest = append(rest, s)
 		}
 	}
-	for _, s := range spansOf(cuts) {
+	for _, s := range merging.SpansOf(cuts) {
 		if s[1] <= left[0] && s[3] <= left[2] || s[0] >= left[1] && s[2] >= left[3] {
 			continue // before it, or behind it
 		}

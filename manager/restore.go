@@ -14,6 +14,7 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/words"
@@ -236,10 +237,10 @@ type asked struct {
 
 // mergeTexts are what merges have made, and know.
 type mergeTexts struct {
-	merged map[store.ID]bool   // texts that were merged, which the guard has looked at
-	texts  map[store.ID][]byte // what turns would have left without what was taken back of their changes
-	hunks  map[string]int      // how many places were changed in each file that was merged
-	marked map[string][]int    // files in which restores have left markers, with their signs; nil: not known yet
+	merged map[store.ID]bool // texts that were merged, which the guard has looked at
+	mr     *merging.Merger   // of its paths: see merger
+	hunks  map[string]int    // how many places were changed in each file that was merged
+	marked map[string][]int  // files in which restores have left markers, with their signs; nil: not known yet
 }
 
 // An aim is what a restore is to do, and where the session's files stand then.
@@ -274,11 +275,12 @@ type aim struct {
 
 // Merges are what comes of the dirty files of a plan.
 type merges struct {
-	clashes  map[string]*clash   // what could not be merged, by path
-	parted   map[string]*partial // paths at which something stays that was to go, or to come
-	moved    map[string]string   // files that somebody has moved, and the paths at which changes that go or come are
-	gaveUp   map[string]bool     // files in which what others changed was given up for that
-	replaced map[string]bool     // files that become what is wanted whole, whatever others changed in them
+	clashes map[string]*clash           // what could not be merged, by path
+	parted  map[string]*merging.Partial // paths at which something stays that was to go, or to come
+	// files that somebody has moved, and the paths at which changes that go or come are
+	moved    map[string]string
+	gaveUp   map[string]bool // files in which what others changed was given up for that
+	replaced map[string]bool // files that become what is wanted whole, whatever others changed in them
 }
 
 // isOwn reports whether the unrevert-point has an entry of ours.

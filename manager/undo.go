@@ -12,6 +12,7 @@ import (
 	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
@@ -248,7 +249,7 @@ func (u *undone) moves() (*undoneMoves, error) {
 
 // steps returns what is to be done at a dirty path change by change, if that is all that it
 // has done there, or is left of it; else nothing.
-func (u *undone) steps(w *livedir.Want) (steps []mergeStep, err error) {
+func (u *undone) steps(w *livedir.Want) (steps []merging.Step, err error) {
 	mv, err := u.moves()
 	if err != nil {
 		return nil, err
@@ -265,7 +266,7 @@ func (u *undone) steps(w *livedir.Want) (steps []mergeStep, err error) {
 		return nil, unlessLost(err)
 	}
 	for _, st := range steps {
-		x.isAbout(st.of)
+		x.isAbout(st.Of)
 	}
 	return steps, nil
 }
@@ -288,8 +289,8 @@ func (u *undone) isByChanges(a *aim, w *livedir.Want) (is bool, err error) {
 	if err != nil || len(steps) == 0 {
 		return false, unlessLost(err)
 	}
-	mg, err := x.mergeAll(u.ctx, p, w.Old, steps)
-	return err == nil && mg.clash == nil && trees.Same(mg.now, w.New), err
+	mg, err := x.merger().Merge(u.ctx, p, w.Old, steps)
+	return err == nil && mg.Clash == nil && trees.Same(mg.Now, w.New), err
 }
 
 // hold leaves alone those of its paths that are held: else changes would come without

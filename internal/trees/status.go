@@ -51,3 +51,6 @@ func IsSameAt(ctx context.Context, g Getter, a, b store.State, path string) (boo
 	y, err := EntryAt(ctx, g, b.Tree, path)
 	return Same(x, y), err
 }
+
+// IsFile reports whether there is a file.
+func IsFile(e *tree.Entry) bool { return e != nil && e.Mode.Kind() == tree.ModeFile }
