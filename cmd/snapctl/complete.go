@@ -537,6 +537,7 @@ func (a *app) flagCompletion() map[string]cobra.CompletionFunc {
 		"store":   dirs,
 		"root":    dirs,
 		"session": a.completeWith((*completing).sessions),
+		"author":  a.completeWith((*completing).sessions),
 		"color": values(describe("auto", "on a terminal, unless NO_COLOR is set"), describe("always", "in a pipe, too"),
 			"never"),
 		"progress": values(describe(progressAuto, "a line on a terminal (default)"),
