@@ -66,7 +66,7 @@ func TestCompletion(t *testing.T) {
 
 // isOfStore reports whether what a flag takes is in a store, or on the disk.
 func isOfStore(flag string) bool {
-	return slices.Contains([]string{"store", "root", "session", "turn", "label", "message", "hunks"}, flag)
+	return slices.Contains([]string{"store", "root", "session", "author", "turn", "label", "message", "hunks"}, flag)
 }
 
 func newTestApp() *app {
