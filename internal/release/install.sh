@@ -68,7 +68,8 @@ main() {
 		cp "$unpacked/$program" "$dir/.$program.$$"
 		mv -f "$dir/.$program.$$" "$dir/$program"
 	done
-	printf 'installed %s\n' "$("$dir/snapctl" version)"
+	version=$("$dir/snapctl" version) || fail "$dir/snapctl was installed, and does not run here"
+	printf 'installed %s\n' "$version"
 	case $dir in
 	*/bin)
 		share=${dir%/bin}/share

@@ -14,6 +14,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -107,7 +108,7 @@ func run(out, version, only string) error {
 		return err
 	}
 	defer os.RemoveAll(r.work)
-	if err := errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755)); err != nil {
+	if err := makeEmpty(out); err != nil {
 		return err
 	}
 	if err := r.share(); err != nil {
@@ -119,6 +120,21 @@ func run(out, version, only string) error {
 		}
 	}
 	return r.finish(chosen)
+}
+
+// sumsName is the file that each release has, and by which one is known.
+const sumsName = "SHA256SUMS"
+
+// makeEmpty makes an empty directory, in place of an older release, and of nothing else.
+func makeEmpty(out string) error {
+	list, err := os.ReadDir(out)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(out, sumsName)); len(list) > 0 && err != nil {
+		return fmt.Errorf("%s is not empty, and no release: nothing was written", out)
+	}
+	return errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755))
 }
 
 // choose returns the targets that are asked for.
@@ -255,7 +271,7 @@ func (r *release) writeSums() error {
 			fmt.Fprintf(&sums, "%s  %s\n", sum, d.Name())
 		}
 	}
-	return r.write("SHA256SUMS", sums.Bytes())
+	return r.write(sumsName, sums.Bytes())
 }
 
 // write writes a file of the release.

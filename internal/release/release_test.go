@@ -153,3 +153,31 @@ func TestInstall(t *testing.T) {
 		}
 	}
 }
+
+// Nothing is removed but an older release.
+func TestMakeEmpty(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "mine")
+	if err := os.WriteFile(name, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := makeEmpty(dir); err == nil {
+		t.Error("a directory with a file in it is made empty")
+	}
+	if _, err := os.Stat(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, sumsName), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	list, err := os.ReadDir(dir)
+	if err := makeEmpty(dir); err != nil || len(list) != 2 {
+		t.Errorf("a release is not replaced: %v", err)
+	}
+	if list, err = os.ReadDir(dir); len(list) > 0 || err != nil {
+		t.Errorf("left are %v, %v", list, err)
+	}
+	if err := makeEmpty(filepath.Join(dir, "new")); err != nil {
+		t.Error(err)
+	}
+}
