@@ -170,11 +170,10 @@ func TestMakeEmpty(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, sumsName), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	list, err := os.ReadDir(dir)
-	if err := makeEmpty(dir); err != nil || len(list) != 2 {
+	if err := makeEmpty(dir); err != nil {
 		t.Errorf("a release is not replaced: %v", err)
 	}
-	if list, err = os.ReadDir(dir); len(list) > 0 || err != nil {
+	if list, err := os.ReadDir(dir); len(list) > 0 || err != nil {
 		t.Errorf("left are %v, %v", list, err)
 	}
 	if err := makeEmpty(filepath.Join(dir, "new")); err != nil {
