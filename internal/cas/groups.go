@@ -92,9 +92,9 @@ type cachedGroup struct {
 	err   error
 }
 
-// What is kept at most. Four groups serve as many goroutines, of which each reads
-// a directory in order.
-const maxCachedGroups = 4
+// What is kept at most: 4 MiB of fresh packs. Several goroutines read, each a directory in
+// order: an export of Linux 6.1 takes 3.6 s of processor time with 4 groups, 2.3 s with 16.
+const maxCachedGroups = 16
 
 // get returns the group at a place.
 func (c *groupCache) get(loc pack.Location) (*pack.Group, error) {
