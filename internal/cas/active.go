@@ -43,37 +43,8 @@ func (s *Store) release(id store.ID) {
 	delete(s.pending, id)
 }
 
-// append writes a record to the active pack.
-func (s *Store) append(generation int, h pack.Header, payload []byte) error {
-	return s.appendRecord(generation, func(w *pack.Writer) error {
-		loc, err := w.Append(h, payload)
-		if err == nil {
-			s.mu.Lock()
-			s.objects[h.ID] = loc
-			s.mu.Unlock()
-		}
-		return err
-	})
-}
-
-// appendGroup writes the record of a group to the active pack.
-func (s *Store) appendGroup(generation int, h pack.Header, payload []byte, members []pack.Member) error {
-	return s.appendRecord(generation, func(w *pack.Writer) error {
-		loc, err := w.AppendGroup(h, payload, members)
-		if err != nil {
-			return err
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for i := range members {
-			loc.Member = i + 1
-			s.objects[members[i].ID] = loc
-		}
-		return nil
-	})
-}
-
-func (s *Store) appendRecord(generation int, do func(*pack.Writer) error) error {
+// append writes a record to the active pack: of an object, or of a group, which has members.
+func (s *Store) append(generation int, h pack.Header, payload []byte, members []pack.Member) error {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if generation != s.generation {
@@ -85,10 +56,16 @@ func (s *Store) appendRecord(generation int, do func(*pack.Writer) error) error 
 			return err
 		}
 	}
-	if err := do(s.active); err != nil {
+	entries, err := s.active.Append(h, payload, members)
+	if err != nil {
 		s.fail(err)
 		return err
 	}
+	s.mu.Lock()
+	for _, e := range entries {
+		s.objects[e.ID] = e.Location
+	}
+	s.mu.Unlock()
 	// What lies behind what is on record goes to waste if we are killed: of a pack
 	// that has a name not much is to.
 	if end := s.active.End(); end >= pack.SealSizeMax || end >= pack.SealSizeIdle && s.active.IsNamed() {

@@ -250,9 +250,9 @@ func seal(b *testing.B, s *Store, fill func(put func(h pack.Header, payload []by
 	}
 	fill(func(h pack.Header, payload []byte) pack.Location {
 		h.Stored, h.Crc = uint32(len(payload)), layout.Checksum(payload)
-		loc, aerr := w.Append(h, payload)
+		list, aerr := w.Append(h, payload, nil)
 		err = errors.Join(err, aerr)
-		return loc
+		return list[0].Location
 	})
 	if err := errors.Join(err, w.Flush(), w.Seal(s.fsys, s.id, w.Written), w.F.Close()); err != nil {
 		b.Fatal(err)

@@ -157,8 +157,8 @@ type packRecord struct {
 	p       *pack.Pack
 	entries []pack.Entry // one, or those of a group that are listed
 	members []pack.Member
-	size    int64
-	err     error // why the members of a group are not known
+	shares  []int64 // of the record, that members take
+	err     error   // why the members of a group are not known
 }
 
 // share returns how much of the record an object takes.
@@ -170,7 +170,7 @@ func (r *packRecord) share(i int) int64 {
 	case e.Member > len(r.members):
 		return 0
 	}
-	return pack.Share(r.members, r.size, e.Member-1)
+	return r.shares[e.Member-1]
 }
 
 // kind returns of which kind the record is, from its header.
@@ -205,10 +205,12 @@ func (s *Store) eachRecord(c *candidate, durable int64, fn func(*packRecord) err
 	for list := range eachGroup(entries) {
 		r := &packRecord{p: p, entries: list}
 		if list[0].Member > 0 {
-			r.members, r.size, r.err = p.ReadMembers(list[0].Location)
+			var size int64
+			r.members, size, r.err = p.ReadMembers(list[0].Location)
 			if r.err != nil && !errors.Is(r.err, store.ErrCorrupt) {
 				return r.err
 			}
+			r.shares = pack.Shares(r.members, size)
 		}
 		if err := fn(r); err != nil {
 			return err

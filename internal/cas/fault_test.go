@@ -644,7 +644,7 @@ func TestCrashDuringSeal(t *testing.T) {
 		}
 		if _, err := s.active.Append(pack.Header{Kind: uint8(object.Blob), Raw: uint32(len(large)),
 			Stored: uint32(len(large)),
-			ID:     object.Hash(object.Blob, large), Crc: layout.Checksum(large)}, large); err != nil {
+			ID:     object.Hash(object.Blob, large), Crc: layout.Checksum(large)}, large, nil); err != nil {
 			t.Fatal(err)
 		}
 		own := s.active.F

@@ -16,16 +16,16 @@ import (
 // maxMember is the length from which on an object has a record of its own.
 //
 // A variable, so that tests can do without groups.
-var maxMember = groupSize / 2
+var maxMember = 128 << 10
 
 // A grouping is what a Store has of groups that are not written yet. Store.wmu guards
 // it, but for in.
 type grouping struct {
 	on    bool // the store may have groups
 	open  [2]*openGroup
-	bytes int64 // in those that are open, or being written
+	bytes int64 // that those take at most which are open, or being written
 
-	in      sync.Map // of store.ID: objects in them
+	in      sync.Map // of store.ID: the *openGroup, open or being written, that an object is in
 	writing []*openGroup
 }
 
@@ -69,13 +69,26 @@ func (w *Writer) putInGroup(kind uint8, id store.ID, data []byte) error {
 	o := g.open[of]
 	o.add(pack.Member{Kind: kind, Raw: uint32(len(data)), ID: id}, data)
 	o.owners = append(o.owners, w)
-	g.bytes += int64(len(data))
-	g.in.Store(id, nil)
+	g.bytes += memberBytes(len(data))
+	g.in.Store(id, o)
 	s.wmu.Unlock()
 	if full != nil {
 		s.writeGroup(w.generation, full) // who fails ends the generation
 	}
 	return nil
+}
+
+// memberBytes is what an object takes at most, also an empty one.
+func memberBytes(n int) int64 { return int64(pack.HeaderSize + n) }
+
+// size is what a group takes at most.
+func (o *openGroup) size() int64 { return memberBytes(0)*int64(len(o.members)) + int64(len(o.raw)) }
+
+// leave forgets that objects are in a group: they are on the disk, or lost with it.
+func (g *grouping) leave(o *openGroup) {
+	for i := range o.members {
+		g.in.CompareAndDelete(o.members[i].ID, o)
+	}
 }
 
 // takeGroup takes an open group out, which the caller is about to write. Store.wmu is held.
@@ -93,7 +106,7 @@ func (s *Store) writeGroup(generation int, o *openGroup) {
 	buf := scratches.Get().(*scratch)
 	defer scratches.Put(buf)
 	size, err := o.write(buf, func(h pack.Header, payload []byte, members []pack.Member) error {
-		return s.appendMembers(generation, h, payload, members)
+		return s.append(generation, h, payload, members)
 	})
 	if err != nil {
 		s.wmu.Lock()
@@ -102,12 +115,12 @@ func (s *Store) writeGroup(generation int, o *openGroup) {
 		}
 		s.wmu.Unlock()
 	}
-	for i := range o.members {
-		s.grouping.in.Delete(o.members[i].ID) // by now it is in objects
-		o.owners[i].countStored(pack.Share(o.members, size, i))
+	s.grouping.leave(o) // by now they are in objects
+	for i, share := range pack.Shares(o.members, size) {
+		o.owners[i].countStored(share)
 	}
 	s.wmu.Lock()
-	s.grouping.bytes -= int64(len(o.raw))
+	s.grouping.bytes -= o.size()
 	i := slices.Index(s.grouping.writing, o)
 	s.grouping.writing = slices.Delete(s.grouping.writing, i, i+1)
 	s.wmu.Unlock()
@@ -145,18 +158,18 @@ func (s *Store) isGrouped(id store.ID) bool {
 	return ok
 }
 
-// dropGroups forgets the groups that are open, of a generation that has failed. Store.wmu is
-// held.
+// dropGroups forgets what is in groups, of a generation that has failed: what is being written
+// will not be there. Store.wmu is held.
 func (s *Store) dropGroups() {
 	g := &s.grouping
 	for of, o := range g.open {
-		if o == nil {
-			continue
+		if o != nil {
+			g.leave(o)
+			g.bytes -= o.size()
+			g.open[of] = nil
 		}
-		for i := range o.members {
-			g.in.Delete(o.members[i].ID)
-		}
-		g.bytes -= int64(len(o.raw))
-		g.open[of] = nil
+	}
+	for _, o := range g.writing {
+		g.leave(o)
 	}
 }

@@ -208,20 +208,10 @@ func (c *copier) copy(p *pack.Pack, list []pack.Entry) error {
 }
 
 func (c *copier) append(h pack.Header, payload []byte, members []pack.Member) error {
-	switch {
-	case c.put != nil:
+	if c.put != nil {
 		return c.put(h, payload, members)
 	}
-	return c.s.appendMembers(c.generation, h, payload, members)
-}
-
-// appendMembers writes the record of a group, or that of one object: then there are no
-// members.
-func (s *Store) appendMembers(generation int, h pack.Header, payload []byte, members []pack.Member) error {
-	if members != nil {
-		return s.appendGroup(generation, h, payload, members)
-	}
-	return s.append(generation, h, payload)
+	return c.s.append(c.generation, h, payload, members)
 }
 
 // flush writes what is left of groups.

@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/cas/pack"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
@@ -202,6 +206,66 @@ func TestGroupNotWritten(t *testing.T) {
 	}
 }
 
+// What is in a group that is being written when another write fails is not there for writers that
+// begin after that: they store it again.
+func TestGroupOfBeforeFailure(t *testing.T) {
+	disk := vfstest.NewMem()
+	s := openMem(t, disk)
+	before, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	if _, err := before.Put(object.Blob, small); err != nil {
+		t.Fatal(err)
+	}
+	s.wmu.Lock()
+	o := s.takeGroup(0) // as who fills it does
+	s.fail(errors.New("another write has failed"))
+	s.wmu.Unlock()
+	after, err := s.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer after.Close()
+	id, err := after.Put(object.Blob, small)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.writeGroup(before.generation, o) // it ends late
+	if ok, err := s.Has(id); !ok || err != nil {
+		t.Errorf("Has of what was put again: %v, %v", ok, err)
+	}
+	if err := after.Commit(t.Context(), &store.Snapshot{Tree: id}, 0); err != nil {
+		t.Fatal(err)
+	}
+	checkBlob(t, openMem(t, disk.AfterCrash(nil)), id)
+}
+
+// An empty object in an open group is not on record either: who counts on it says so.
+func TestGroupOfNothing(t *testing.T) {
+	disk := vfstest.NewMem()
+	s := openMem(t, disk)
+	var list []*Writer
+	for range 2 {
+		w, err := s.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		if _, err := w.Put(object.Blob, nil); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, w)
+	}
+	durable := false
+	list[1].OnClose(func(is bool) { durable = is })
+	if err := list[1].Close(); err != nil || !durable {
+		t.Fatalf("Close: %v, durable %v", err, durable)
+	}
+	checkBlob(t, openMem(t, disk.AfterCrash(nil)), object.Hash(object.Blob, nil))
+}
+
 // Each byte of a group is hit in turn, or of its content some. The damage is found once and
 // where it is, no member is given out wrong, everything else can be read, and
 // who has the content stores it again.
@@ -368,4 +432,61 @@ func TestStoreWithoutGroups(t *testing.T) {
 		t.Errorf("%d groups in a store that has none", len(list))
 	}
 	checkAcked(t, s, []acked{a})
+}
+
+// TestGroupsBesideFaults: several goroutines put objects that they have in common, and commit,
+// while a write or a sync fails now and then, which ends all groups and writers. What was
+// reported done is there after a power cut, at the end and in between.
+func TestGroupsBesideFaults(t *testing.T) {
+	rng := testseed.Rand(t)
+	var pool [][]byte // what takes a while to compress
+	for i := range 200 {
+		pool = append(pool, fmt.Appendf(nil, "%d %x", i, random(8<<10, byte(i))))
+	}
+	runs := 40
+	switch {
+	case *every:
+		runs = 1000
+	case testing.Short():
+		runs = 8
+	}
+	for range runs {
+		disk := vfstest.NewMem()
+		var on atomic.Bool
+		var count atomic.Uint64
+		every := 2 + rng.Uint64()%4
+		s := openDamaged(t, vfstest.WithFault(disk, &vfstest.Fault{At: -1, Fails: func(op, name string) bool {
+			return on.Load() && op == "WriteAt" && strings.HasSuffix(name, ".pack") && count.Add(1)%every == 0
+		}}))
+		on.Store(true)
+		var mu sync.Mutex
+		var acks []acked
+		var wg sync.WaitGroup
+		for who := range 6 {
+			seeds := rand.New(rand.NewPCG(rng.Uint64(), uint64(who)))
+			wg.Go(func() {
+				for n := range 10 {
+					var blobs [][]byte
+					for range 1 + seeds.IntN(24) {
+						blobs = append(blobs, pool[n*20+seeds.IntN(20)])
+					}
+					for range 5 { // who fails tries again, at once
+						a, err := tryCommit(t.Context(), s, fmt.Sprint("of ", who, " ", n), blobs...)
+						if err == nil {
+							mu.Lock()
+							acks = append(acks, a)
+							mu.Unlock()
+							break
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		on.Store(false)
+		checkAcked(t, openDamaged(t, disk.AfterCrash(nil)), acks)
+		if t.Failed() {
+			t.Fatalf("every %d. write fails", every)
+		}
+	}
 }

@@ -606,7 +606,10 @@ func (r *pruneRun) copyPack(ctx context.Context, to *copier, c *candidate) error
 				progress.Of(ctx).Count(0, rec.share(i))
 			}
 		}
-		return cmp.Or(rec.err, to.copy(p, list))
+		if len(list) > 0 && rec.err != nil {
+			return rec.err
+		}
+		return to.copy(p, list)
 	})
 }
 

@@ -264,6 +264,6 @@ func (s *Store) storedMember(kind object.Kind, id store.ID, loc pack.Location) (
 	case list[i].Kind != uint8(kind):
 		return o, corrupt(loc, "is of kind %d, not a %s", list[i].Kind, kind)
 	default:
-		return Stored{Bytes: pack.Share(list, size, i), Size: int64(list[i].Raw)}, nil
+		return Stored{Bytes: pack.Shares(list, size)[i], Size: int64(list[i].Raw)}, nil
 	}
 }

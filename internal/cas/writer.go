@@ -193,7 +193,7 @@ func (w *Writer) putRecord(kind uint8, id store.ID, data []byte) (stored int64, 
 		return 0, err
 	}
 	defer w.spent(h.Size())
-	return h.Size(), w.s.append(w.generation, h, packed)
+	return h.Size(), w.s.append(w.generation, h, packed, nil)
 }
 
 // recordOf makes the record of an object, which decodes to it.
@@ -206,7 +206,7 @@ func recordOf(kind uint8, id store.ID, data []byte, buf *scratch) (pack.Header, 
 
 // putMember stores an object in a group.
 func (w *Writer) putMember(kind uint8, id store.ID, data []byte) error {
-	n := int64(pack.HeaderSize + len(data)) // it gets shorter
+	n := memberBytes(len(data))
 	if err := w.spend(n); err != nil {
 		return err
 	}

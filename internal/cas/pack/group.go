@@ -105,18 +105,20 @@ func (g *Group) Data(i int) []byte {
 	return g.raw[start:g.ends[i]:g.ends[i]]
 }
 
-// Share returns which part of the record's length a member takes: by its length, and
-// all of them the whole.
-func Share(members []Member, size int64, i int) int64 {
-	var before, sum int64
-	for k := range members {
-		if k < i {
-			before += int64(members[k].Raw) + memberSize
-		}
-		sum += int64(members[k].Raw) + memberSize
+// Shares returns which part of the length of a group's record each member takes, by their
+// lengths: all of them take the whole.
+func Shares(members []Member, size int64) []int64 {
+	var sum, before, taken int64
+	for i := range members {
+		sum += int64(members[i].Raw) + memberSize
 	}
-	own := int64(members[i].Raw) + memberSize
-	return (before+own)*size/sum - before*size/sum
+	list := make([]int64, len(members))
+	for i := range members {
+		before += int64(members[i].Raw) + memberSize
+		list[i] = before*size/sum - taken
+		taken += list[i]
+	}
+	return list
 }
 
 // decodeGroup returns what the payload of a group holds.

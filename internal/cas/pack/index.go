@@ -255,6 +255,5 @@ func (x *Index) All(fn func(prefix [PrefixSize]byte, loc Location)) error {
 	return nil
 }
 
-// Size returns the length of the record.
 // Size is the length of the whole record, with all members of a group.
 func (l Location) Size() int64 { return HeaderSize + int64(l.Stored) }

@@ -237,28 +237,24 @@ type Writer struct {
 // End is the offset that the next record gets.
 func (w *Writer) End() int64 { return w.Written + int64(len(w.Buf)) }
 
-// Append adds a record. It is readable after flush.
-func (w *Writer) Append(h Header, payload []byte) (Location, error) {
+// Append adds a record, and returns what is in it: an object, or the members of a group. It is
+// readable after flush.
+func (w *Writer) Append(h Header, payload []byte, members []Member) ([]Entry, error) {
 	loc := Location{Pack: w.Pack, Off: w.End(), Stored: h.Stored}
 	w.Buf = h.Append(w.Buf)
 	w.Buf = append(w.Buf, payload...)
-	w.Entries = append(w.Entries, Entry{h.ID, loc})
-	if len(w.Buf) >= appendBuffer {
-		return loc, w.Flush()
+	before := len(w.Entries)
+	if members == nil {
+		w.Entries = append(w.Entries, Entry{h.ID, loc})
 	}
-	return loc, nil
-}
-
-// AppendGroup adds the record of a group. It is readable after flush.
-func (w *Writer) AppendGroup(h Header, payload []byte, members []Member) (Location, error) {
-	loc, err := w.Append(h, payload)
-	w.Entries = w.Entries[:len(w.Entries)-1]
 	for i := range members {
 		loc.Member = i + 1
 		w.Entries = append(w.Entries, Entry{members[i].ID, loc})
 	}
-	loc.Member = 0
-	return loc, err
+	if len(w.Buf) >= appendBuffer {
+		return w.Entries[before:], w.Flush()
+	}
+	return w.Entries[before:], nil
 }
 
 // Flush writes what was collected.
