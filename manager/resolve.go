@@ -126,10 +126,10 @@ func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, err
 	if e, ok := l.log.Entry(rev); ok {
 		return l.atEntry(ctx, e)
 	}
-	if len(rev) < minPrefix {
-		return nil, fmt.Errorf("revision %q: %w", rev, ErrUnknown)
-	}
 	p, perr := m.named(ctx, rev)
+	if len(rev) < minPrefix { // it may be a label
+		return p, perr
+	}
 	e, err := l.named(rev)
 	switch {
 	case errors.Is(err, session.ErrUnknownEntry):

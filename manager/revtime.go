@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -72,14 +73,21 @@ func (m *FileSnapshotManager) labelled(ctx context.Context, label string) (*Poin
 
 // moments yields the records of the session, or of all in its directory where any will do,
 // newest first: each is a state that the directory had.
-func (m *FileSnapshotManager) moments(ctx context.Context) func(func(*store.Snapshot, error) bool) {
+func (m *FileSnapshotManager) moments(ctx context.Context) iter.Seq2[*store.Snapshot, error] {
 	return func(yield func(*store.Snapshot, error) bool) {
 		for s, err := range m.store.Snapshots(ctx) {
-			own := err != nil
-			if err == nil && !history.IsEdit(s) && s.Kind != history.KindIntent && s.Worktree == m.project.Worktree {
+			if err == nil && (history.IsEdit(s) || s.Kind == history.KindIntent || s.Worktree != m.project.Worktree) {
+				continue
+			}
+			own := false
+			if err == nil {
 				own, err = m.owns(ctx, s)
 			}
-			if own && !yield(s, err) || err != nil {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if own && !yield(s, nil) {
 				return
 			}
 		}

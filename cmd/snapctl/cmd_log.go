@@ -342,6 +342,9 @@ func (p *place) recordLines(ctx context.Context, f *logFlags) iter.Seq2[*logLine
 			}
 			mo := &manager.Moment{EntryID: s.Entry, TurnIndex: -1, Kind: s.Kind, Tree: s.Tree, Snapshot: s,
 				Title: inside.Of(p.m).Title(ctx, s)}
+			if r, err := history.Read(s); err == nil { // of a newer version it is not known
+				mo.Agent, mo.Model = r.Facts.Agent, r.Facts.Model
+			}
 			if !f.wants(mo) {
 				continue
 			}

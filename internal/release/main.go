@@ -122,7 +122,7 @@ func run(out, version, only string) error {
 	return r.finish(chosen)
 }
 
-// sumsName is the file that each release has, and by which one is known.
+// sumsName is the file that names all others of a release, but for the programs in bin/.
 const sumsName = "SHA256SUMS"
 
 // makeEmpty makes an empty directory, in place of an older release, and of nothing else.
@@ -131,8 +131,13 @@ func makeEmpty(out string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(out, sumsName)); len(list) > 0 && err != nil {
-		return fmt.Errorf("%s is not empty, and no release: nothing was written", out)
+	sums, _ := os.ReadFile(filepath.Join(out, sumsName)) // without them nothing is known
+	for _, d := range list {
+		isOurs := d.Name() == sumsName || d.Name() == "bin" && d.IsDir() && len(sums) > 0 ||
+			bytes.Contains(sums, []byte("  "+d.Name()+"\n"))
+		if !isOurs {
+			return fmt.Errorf("%s has %s, which is of no release: nothing was written", out, d.Name())
+		}
 	}
 	return errors.Join(os.RemoveAll(out), os.MkdirAll(out, 0o755))
 }

@@ -157,17 +157,24 @@ func TestInstall(t *testing.T) {
 // Nothing is removed but an older release.
 func TestMakeEmpty(t *testing.T) {
 	dir := t.TempDir()
-	name := filepath.Join(dir, "mine")
-	if err := os.WriteFile(name, nil, 0o644); err != nil {
-		t.Fatal(err)
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := makeEmpty(dir); err == nil {
-		t.Error("a directory with a file in it is made empty")
+	refused := func(why string) {
+		t.Helper()
+		if err := makeEmpty(dir); err == nil {
+			t.Errorf("removed is %s", why)
+		}
 	}
-	if _, err := os.Stat(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, sumsName), nil, 0o644); err != nil {
+	write("mine", "")
+	refused("a file in a directory that is no release")
+	write(sumsName, "0123  ours.tar.gz\n")
+	write("ours.tar.gz", "")
+	refused("a file beside a release")
+	if err := os.Remove(filepath.Join(dir, "mine")); err != nil {
 		t.Fatal(err)
 	}
 	if err := makeEmpty(dir); err != nil {
