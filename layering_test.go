@@ -66,6 +66,8 @@ var mayImport = map[string][]string{
 	"internal/change": {"rollback", "internal/livedir", "internal/trees", "tree", "store"},
 	"internal/history": {"rollback", "store", "internal/cas", "internal/cas/layout", "session",
 		"internal/vfs", "internal/sessionlog", "internal/object"},
+	"internal/bisect":   {},
+	"internal/scratch":  {"internal/object", "internal/progress", "internal/trees", "internal/vfs", "store", "tree"},
 	"internal/windows":  {"internal/history", "internal/trees", "tree"},
 	"internal/standing": {"internal/history", "internal/windows", "internal/trees", "store", "tree"},
 	"internal/merging": {"internal/history", "internal/hunks", "internal/object", "internal/standing",

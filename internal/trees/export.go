@@ -245,20 +245,35 @@ func (x *exporter) spawn(d *openDir, path string, batch []tree.Entry) {
 }
 
 func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
-	if e.Mode.Kind() == tree.ModeSymlink {
-		target, err := x.g.Get(x.ctx, object.Blob, e.ID)
-		if err != nil {
-			return err
-		}
-		x.links.Add(1)
-		x.progress.Count(1, 0)
-		return dir.Symlink(string(target), e.Name)
-	}
-	f, err := dir.Create(e.Name)
+	n, err := WriteEntry(x.ctx, x.g, dir, &e)
 	if err != nil {
 		return err
 	}
-	n, err := x.g.CopyBlob(x.ctx, f, e.ID)
+	if e.Mode.Kind() == tree.ModeSymlink {
+		x.links.Add(1)
+	} else {
+		x.files.Add(1)
+		x.bytes.Add(n)
+	}
+	x.progress.Count(1, n)
+	return nil
+}
+
+// WriteEntry writes a file, or a symbolic link, into a directory that has nothing of its
+// name, and returns how many bytes the file has. With an error there is nothing of it.
+func WriteEntry(ctx context.Context, g BlobGetter, dir vfs.Dir, e *tree.Entry) (int64, error) {
+	if e.Mode.Kind() == tree.ModeSymlink {
+		target, err := g.Get(ctx, object.Blob, e.ID)
+		if err != nil {
+			return 0, err
+		}
+		return 0, dir.Symlink(string(target), e.Name)
+	}
+	f, err := dir.Create(e.Name)
+	if err != nil {
+		return 0, err
+	}
+	n, err := g.CopyBlob(ctx, f, e.ID)
 	if err == nil && n != e.Size {
 		err = fmt.Errorf("blob %s has %d bytes, not %d: %w", e.ID.Short(), n, e.Size, store.ErrCorrupt)
 	}
@@ -272,10 +287,7 @@ func (x *exporter) entry(dir vfs.Dir, e tree.Entry) error {
 		if rerr := dir.Remove(e.Name); rerr != nil {
 			err = fmt.Errorf("%v, and what is there of it cannot be removed: %w", err, rerr)
 		}
-		return err
+		return 0, err
 	}
-	x.files.Add(1)
-	x.bytes.Add(n)
-	x.progress.Count(1, n)
-	return nil
+	return n, nil
 }
