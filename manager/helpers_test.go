@@ -5,8 +5,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,7 +16,9 @@ import (
 	"github.com/boocode/filestore/internal/audit"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/moments"
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/session"
 )
 
@@ -76,6 +80,7 @@ func (b *bench) check(s *cas.Store) {
 			b.Errorf("snapshot %d: %v %v", snap.Seq, problems, err)
 		}
 	}
+	b.checkMoments(s)
 }
 
 func (b *bench) write(name, content string) {
@@ -199,4 +204,78 @@ func stride(normal, short int64) int64 {
 		return short
 	}
 	return normal
+}
+
+// checkMoments requires that the moments of each worktree follow one another without a
+// hole that is not said, and that each turn has the stretches that its record says.
+func (b *bench) checkMoments(s *cas.Store) {
+	b.Helper()
+	ctx := context.Background()
+	for wt := range worktreesIn(ctx, b.T, s) {
+		rs := history.NewRecords(s, wt, slog.New(slog.DiscardHandler))
+		newest, err := rs.Newest(cas.AnySession)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		b.checkMomentsOf(rs, newest)
+	}
+}
+
+func (b *bench) checkMomentsOf(rs *history.Records, newest *history.Record) {
+	b.Helper()
+	stretches := make(map[*history.Record][]history.Stretch) // newest first
+	var newer *moments.Moment
+	hasHole := false
+	for m, err := range moments.Back(context.Background(), rs, newest, 0, nil) {
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		hasHole = hasHole || m.IsHole || m.Kind == moments.Pruned || m.Kind == moments.Unknown
+		if m.State.IsZero() {
+			continue
+		}
+		if newer != nil && newer.From != m.State {
+			b.Errorf("the moment of record %d begins with %v, the one before ended with %v", newer.Seq(), newer.From,
+				m.State)
+		}
+		newer = m
+		for _, w := range m.Who {
+			if w.Record != nil {
+				list := stretches[w.Record]
+				stretches[w.Record] = append(list, history.Stretch{From: m.From, To: m.State,
+					Contested: m.Kind == moments.Contested})
+			}
+		}
+	}
+	if newer != nil && !newer.From.IsZero() {
+		b.Errorf("the first moment, of record %d, begins with %v", newer.Seq(), newer.From)
+	}
+	if hasHole {
+		return
+	}
+	for r, list := range stretches {
+		slices.Reverse(list)
+		got, want := windows.Join(list), r.Stretches()
+		if r.Kind == history.KindStep && !slices.Equal(got, want) {
+			b.Errorf("turn %d of %s, record %d: its moments are %v, its record has %v", r.Turn(), r.Session, r.Seq,
+				got, want)
+		}
+	}
+}
+
+func worktreesIn(ctx context.Context, t *testing.T, s *cas.Store) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	for snap, err := range s.Snapshots(ctx) {
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		if !history.IsEdit(snap) {
+			found[snap.Worktree] = true
+		}
+	}
+	return found
 }

@@ -168,25 +168,38 @@ func (rs *Records) TimeBack(ctx context.Context, head *Record) iter.Seq2[*Record
 	}
 }
 
+// Chain yields the records of the worktree from the newest, of all sessions, also those that
+// were pruned: of these the state is not known. What damage took is left out; the record
+// before is not the one that the one behind it names in After then. Each pair is a record
+// and nil, or nil and the error that ends the sequence.
+func (rs *Records) Chain(ctx context.Context, newest uint64) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		for newest > 0 {
+			r, err := rs.OrBefore(ctx, newest, func(*store.Snapshot) bool { return true })
+			if r == nil && err == nil {
+				return
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
+			newest = r.Facts.After
+		}
+	}
+}
+
 // Since yields the records of the worktree from the newest to the one after
 // seq, of all sessions, but those that were pruned: of these the state is not
 // known, and the next one is after a gap. Each pair is a record and nil, or nil
 // and the error that ends the sequence.
 func (rs *Records) Since(ctx context.Context, newest, seq uint64) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
-		for newest > seq {
-			r, err := rs.OrBefore(ctx, newest, func(*store.Snapshot) bool { return true })
-			if r == nil && err == nil || r != nil && r.Seq <= seq {
+		for r, err := range rs.Chain(ctx, newest) {
+			if err == nil && r.Seq <= seq {
 				return
 			}
-			if err != nil {
-				yield(nil, err)
+			if (err != nil || !r.Pruned) && !yield(r, err) {
 				return
 			}
-			if !r.Pruned && !yield(r, nil) {
-				return
-			}
-			newest = r.Facts.After
 		}
 	}
 }
