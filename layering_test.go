@@ -93,6 +93,9 @@ var mayImport = map[string][]string{
 	"cmd/snapctl/internal/agents":     {"integrations"},
 	"cmd/snapctl/internal/picker":     {"manager", "internal/words"},
 	"cmd/snapctl/internal/configfile": {},
+	"cmd/snapctl/internal/s3":         {"internal/remote"},
+	"internal/remote":                 {},
+	"internal/remote/remotetest":      {"internal/remote"}, // for tests
 	"internal/wire":                   {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},
 	"internal/dbpipe":                 {},
 	"internal/version":                {},
@@ -137,7 +140,8 @@ var only = map[string][]string{
 	"github.com/google/go-cmp": {},
 	// snapctl starts itself
 	"os/exec": {"bench", "bench/years", "cmd/snapctl", "examples/runtime",
-		"internal/gotest", "internal/mutants", "internal/release", "internal/testhistory"},
+		"internal/gotest", "internal/mutants", "internal/release", "internal/testhistory",
+		"internal/remote/remotetest"},
 	"github.com/modelcontextprotocol/go-sdk": {"cmd/snapctl/internal/mcp", "cmd/snapctl"},
 	"github.com/tailscale/hujson":            {"cmd/snapctl/internal/agents"},
 	"charm.land/bubbletea":                   {"cmd/snapctl/internal/picker"},
@@ -150,8 +154,8 @@ var only = map[string][]string{
 	"modernc.org/sqlite":                     {"cmd/snapctl-checkpoints", "examples/runtime"},
 	"github.com/hanwen/go-fuse":              {"faults/fuse"},
 	"net": {"internal/wire", "cmd/snapctl/internal/rpc",
-		"checkpoint/httpapi", "cmd/snapctl"},
-	"net/http": {"checkpoint/httpapi", "cmd/snapctl"},
+		"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3", "internal/remote/remotetest"},
+	"net/http": {"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3"},
 	"flag": {"bench", "bench/years", "examples/runtime", "internal/gotest",
 		"internal/mutants", "internal/release", "internal/testformat", "internal/testseed"},
 }

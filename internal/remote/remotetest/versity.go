@@ -1,0 +1,137 @@
+package remotetest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A Server is a process that serves S3 on this machine.
+type Server struct {
+	URL    string // for AWS_ENDPOINT_URL
+	Bucket string // that is there
+	Dir    string // where its files are
+
+	binary, addr string
+	cmd          *exec.Cmd
+}
+
+// Who may ask a Server.
+const (
+	AccessKey = "test-key"
+	SecretKey = "test-secret"
+)
+
+// Versity starts versitygw, which is built as internal/tools/s3/go.mod has it. The test is
+// skipped where that cannot be had.
+func Versity(t testing.TB) *Server {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("SKIPPED: it takes 10 s")
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Bucket: "bucket", Dir: t.TempDir(), binary: filepath.Join(os.TempDir(), "snapctl-versitygw-1.8.0")}
+	if _, err := os.Stat(s.binary); err != nil {
+		tmp := filepath.Join(t.TempDir(), "versitygw")
+		const program = "github.com/versity/versitygw/cmd/versitygw"
+		build := exec.CommandContext(t.Context(), "go", "build", "-o", tmp, program)
+		build.Dir = filepath.Join(root, "internal", "tools", "s3")
+		build.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Skipf("SKIPPED: versitygw cannot be built here: %v\n%s", err, out)
+		}
+		if err := copyProgram(tmp, s.binary); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(s.Dir, s.Bucket), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.addr = freeAddr(t)
+	s.URL = "http://" + s.addr
+	s.Start(t)
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// copyProgram gives a program its name at once: other tests may want it, too.
+func copyProgram(from, to string) error {
+	b, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(to), "versitygw-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err := errors.Join(err, f.Chmod(0o700), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), to)
+}
+
+// Start starts the process, again if it was killed, and waits until it answers.
+func (s *Server) Start(t testing.TB) {
+	t.Helper()
+	s.cmd = exec.CommandContext(context.Background(), s.binary, "--port", s.addr, "--quiet", "posix", s.Dir)
+	s.cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID="+AccessKey, "ROOT_SECRET_ACCESS_KEY="+SecretKey)
+	s.cmd.Dir = s.Dir
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("versitygw does not answer: %v", err)
+		}
+	}
+}
+
+// Kill kills the process.
+func (s *Server) Kill() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+}
+
+// Env are the environment variables by which a program finds the server.
+func (s *Server) Env() []string {
+	return []string{"AWS_ENDPOINT_URL=" + s.URL, "AWS_ACCESS_KEY_ID=" + AccessKey,
+		"AWS_SECRET_ACCESS_KEY=" + SecretKey, "AWS_REGION=us-east-1"}
+}
+
+func freeAddr(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// moduleRoot finds the directory of this module, in which tests run.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, serr := os.Stat(filepath.Join(dir, "internal", "tools", "s3", "go.mod")); serr == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("internal/tools/s3/go.mod: not found above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", err
+}
