@@ -268,7 +268,7 @@ func (l *line) generation(ctx context.Context, turn *record, n int, at *record, 
 	case turn == nil:
 		p, err = l.startPoint(ctx)
 	case turn.Facts.Within != 0: // it is on the line in part
-		p, err = l.atTurn(ctx, turn.Turn())
+		p, err = l.endOf(ctx, turn)
 	default:
 		p, err = l.stepPoint(ctx, turn)
 	}
@@ -277,6 +277,27 @@ func (l *line) generation(ctx context.Context, turn *record, n int, at *record, 
 	}
 	p.end, p.at, p.n, p.gone = p.at, at, n, gone
 	return p, nil
+}
+
+// endOf returns the end of the turn within which a look was, or of that part of one which was
+// divided.
+func (l *line) endOf(ctx context.Context, look *record) (*Point, error) {
+	head, err := l.m.records.Newest(l.m.opts.Session)
+	if err != nil {
+		return nil, err
+	}
+	for r, err := range l.m.records.TimeBack(ctx, head) {
+		switch {
+		case err != nil:
+			return nil, err
+		case r.Kind == history.KindStep && r.EndsAt(look):
+			return l.stepPoint(ctx, r)
+		}
+		if r.Seq <= look.Seq {
+			break
+		}
+	}
+	return l.atTurn(ctx, look.Turn())
 }
 
 // stepPoint returns the point of a step whose tree is in the store.

@@ -725,6 +725,7 @@ type story struct {
 	merge  bool // it is told so only
 	logged bool // it needs the runtime's log
 	tools  bool
+	parts  bool      // tools may divide turns
 	start  ruleFiles // default: p is 0000
 	tell   func(st *storyTeller, way int)
 }
@@ -1517,6 +1518,22 @@ var stories = []story{
 			st.want("p", "0000", "q", "-")
 			st.wantAnswer("ok")
 		}},
+	{name: "@~1 exactly in part", why: "of a turn that was divided it names the end of the part that is there",
+		real: true, parts: true, tell: func(st *storyTeller, _ int) {
+			st.turnStart("s")
+			st.tool("s", func() { st.line("p", 1, "A") })
+			st.tool("s", func() {
+				st.line("p", 2, "B")
+				st.divide("s", func() { st.restore("s", "start") })
+			})
+			st.turnEnd("s")
+			st.want("p", "0000")
+			st.restore("s", "look:1")
+			st.want("p", "A000")
+			st.turn("s", func() { st.tool("s", func() { st.put("q", storyText("q")) }) })
+			st.restore("s", "@~1", storyExact)
+			st.want("p", "AB00", "q", "-")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is
@@ -1584,7 +1601,7 @@ func TestStories(t *testing.T) {
 				for _, merge := range []bool{true, false} {
 					if merge || !s.merge {
 						st := newStory(t, merge, false, start)
-						st.tools = s.tools
+						st.tools, st.detached = s.tools || s.parts, s.parts
 						st.begin("s")
 						s.tell(st, way)
 					}
@@ -1595,7 +1612,7 @@ func TestStories(t *testing.T) {
 					}
 					t.Run(fmt.Sprintf("real %d merge=%t", way, merge), func(t *testing.T) {
 						st := newStory(t, merge, true, start)
-						st.tools, st.logged = s.tools, s.logged
+						st.tools, st.logged, st.detached = s.tools || s.parts, s.logged, s.parts
 						st.begin("s")
 						s.tell(st, way)
 					})
