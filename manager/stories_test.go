@@ -1534,6 +1534,22 @@ var stories = []story{
 			st.restore("s", "@~1", storyExact)
 			st.want("p", "AB00", "q", "-")
 		}},
+	{name: "expected behind a cut", why: "what came in part has found what was expected there", real: true, merge: true,
+		tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("p", storyText("AB0E")) })
+			st.restore("s", "start")
+			st.turn("s", func() { st.line("p", 2, "C") })
+			st.undo("s")
+			st.want("p", "AC0E")
+			st.restore("s", "turn:1", storyExact)
+			st.want("p", "0C00")
+			st.turn("s", func() { st.line("p", 4, "D") })
+			st.undo("s")
+			st.want("p", "AC0D")
+			st.restore("s", "start", func(q *ruleRequest) { q.policy = "abort" })
+			st.want("p", "0000")
+			st.wantAnswer("ok")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is

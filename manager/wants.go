@@ -264,9 +264,13 @@ func (ws *wants) foundMoreSince(w *want, first *record, found bool) error {
 		if err != nil {
 			return err
 		}
+		isAnew, err := ws.standings.Line.SaysAnew(ws.ctx, r, w.Path)
+		if err != nil {
+			return err
+		}
 		switch {
 		case c == nil || isFirst && found:
-		case c.Mixed, r.IsJoint() && history.SaysAnew(r, w.Path):
+		case c.Mixed, isAnew:
 			w.mix(mixedWithin)
 		default:
 			err = ws.foundMoreAt(r, []string{w.Path}, func(string) *tree.Entry { return c.Old })

@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/boocode/filestore/store"
 )
@@ -67,14 +66,6 @@ func (r *Record) CutAt(p string) []Cut {
 
 // TellsOf reports whether a joint says anything of a path.
 func (r *Record) TellsOf(p string) bool { return r.Way(p) != nil || r.CutAt(p) != nil }
-
-// SaysAnew reports whether a joint says again what others had taken back at a path, of
-// which it has done a part: what these had found is not known to be expected.
-func SaysAnew(j *Record, p string) bool {
-	a := j.StandsApart(p)
-	isLeft := func(q []byte) bool { return string(q) == p }
-	return a != nil && len(a.Without) > 0 && slices.ContainsFunc(j.Facts.Left, isLeft)
-}
 
 // IsSame reports whether two records are one.
 func IsSame(a, b *Record) bool {

@@ -187,6 +187,23 @@ func (l *Line) CutsIn(ctx context.Context, at *history.Record, p string, from ui
 	return list, err
 }
 
+// SaysAnew reports whether a joint says cuts again that were in at a path before it, and of
+// which it has done a part: what these had found is not known to be expected.
+func (l *Line) SaysAnew(ctx context.Context, j *history.Record, p string) (bool, error) {
+	a := j.StandsApart(p)
+	isLeft := func(q []byte) bool { return string(q) == p }
+	if a == nil || len(a.Without) == 0 || !slices.ContainsFunc(j.Facts.Left, isLeft) {
+		return false, nil
+	}
+	before, err := l.FoundBy(ctx, j)
+	if err != nil {
+		return false, err
+	}
+	in, err := l.InAt(ctx, before, p, slices.Min(a.Without))
+	isAgain := func(r *history.Record) bool { return r.IsJoint() && slices.Contains(a.Without, r.Seq) }
+	return slices.ContainsFunc(in, isAgain), err
+}
+
 // Link gives a turn its place in the line of turns. Beside the position before
 // it each knows one further back, chosen so that any is found in a number of
 // hops that grows with the logarithm of their number (Myers, An applicative
