@@ -1550,6 +1550,22 @@ var stories = []story{
 			st.want("p", "0000")
 			st.wantAnswer("ok")
 		}},
+	{name: "expected before", why: "a set that was there once is known, whatever has come and gone since", real: true,
+		merge: true, tell: func(st *storyTeller, _ int) {
+			st.a()
+			st.restore("s", "start")
+			st.b()
+			st.undo("s")
+			st.want("p", "AB00")
+			st.turn("s", func() { st.put("p", ruleNone) })
+			st.turn("s", func() { st.put("p", storyText("NNNN")) })
+			st.put("p", ruleNone)
+			st.revert("s", nil, 2)
+			st.want("p", "AB00")
+			st.restore("s", "@~1")
+			st.want("p", "AB00")
+			st.wantAnswer("nothing")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is

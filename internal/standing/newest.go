@@ -92,15 +92,19 @@ func (s *Paths) NewestOf(ctx context.Context, at *history.Record, p string, sett
 func (s *Paths) NewestOn(ctx context.Context, t *Trail, settle func(p string, sc *StepChange,
 	start *history.Record) error) error {
 	p := t.path
-	var joint *history.Record // the newest at which it stands apart
-	var altered []uint64      // turns by which what is in ahead differs from what is in there
+	isApart := false
+	var known []*history.Record // joints at which it stands apart, newest first, that know what is expected
+	var altered [][]uint64      // turns by which what is in ahead differs from what is in at each
 	t.Joint = func(j *history.Record) {
-		if j.StandsApart(p) != nil && joint == nil {
-			joint, altered = j, slices.Collect(maps.Keys(t.without))
-			for _, r := range t.with {
-				altered = append(altered, r.Seq)
-			}
+		a := j.StandsApart(p)
+		if isApart = isApart || a != nil; a == nil || !a.Known {
+			return
 		}
+		turns := slices.Collect(maps.Keys(t.without))
+		for _, r := range t.with {
+			turns = append(turns, r.Seq)
+		}
+		known, altered = append(known, j), append(altered, turns)
 	}
 	var found *StepChange
 	start, err := s.first(ctx, t, func(r *history.Record) (bool, error) {
@@ -113,15 +117,17 @@ func (s *Paths) NewestOn(ctx context.Context, t *Trail, settle func(p string, sc
 	if err != nil {
 		return err
 	}
-	isAltered, err := s.anyAt(ctx, altered, p)
+	for i, j := range known {
+		if isAltered, err := s.anyAt(ctx, altered[i], p); err != nil {
+			return err
+		} else if !isAltered {
+			return settle(p, nil, j)
+		}
+	}
 	switch {
-	case err != nil:
-		return err
-	case joint != nil && !isAltered && joint.StandsApart(p).Known:
-		return settle(p, nil, joint)
 	case found == nil:
 		return settle(p, nil, start)
-	case joint == nil && !t.altered && !found.By.IsJoint():
+	case !isApart && !t.altered && !found.By.IsJoint():
 		return settle(p, found, nil)
 	}
 	// What the change left is expected if nothing else is in than when it was made.
