@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 
+	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/object"
@@ -15,6 +17,7 @@ import (
 	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/rollback"
+	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
 
@@ -143,7 +146,28 @@ func (mv *mover) pairs(of *record) (map[string]string, error) {
 			going = append(going, mv.candidate(p, last.Base))
 		}
 	}
+	if of == mv.a.undoes {
+		return mv.movedBack(of, going, coming)
+	}
 	return renames(going, coming)
+}
+
+// movedBack is pairs for a restore that is taken back. It had not moved what it put back,
+// unless a change that it took back, or did again, was a move.
+func (mv *mover) movedBack(of *record, going, coming []similar.Candidate) (map[string]string, error) {
+	at := make(map[string]string)
+	for _, c := range going {
+		at[c.Name] = c.Name
+	}
+	windows, err := mv.windowsOf(of)
+	for _, w := range slices.Backward(windows) {
+		w.went, w.came = w.came, w.went
+		err = errors.Join(err, w.move(at))
+	}
+	maps.DeleteFunc(at, func(_, to string) bool {
+		return !slices.ContainsFunc(coming, func(c similar.Candidate) bool { return c.Name == to })
+	})
+	return at, err
 }
 
 // renames returns, by the path at which a file goes, the one at which it comes.
@@ -411,9 +435,10 @@ func (mv *mover) byOthers(gone []string) (more []livedir.Want, err error) {
 	return more, nil
 }
 
-// A window is what went and what came between two records that follow one another.
+// A window is what went and what came between two records that follow one another, or
+// with a change.
 type window struct {
-	seq        uint64 // of the newer one
+	seq        uint64 // of the newer one, or of the restore that takes the change back
 	went, came []similar.Candidate
 }
 
@@ -432,13 +457,12 @@ func (mv *mover) seenMoving(paths []string) (map[string]string, error) {
 			return nil, err
 		}
 		if newer != nil {
-			w, err := mv.window(r, newer)
+			list, err := mv.windows(r, newer)
 			if err != nil {
 				return nil, err
 			}
-			if len(w.went) > 0 && len(w.came) > 0 {
-				windows = append(windows, w)
-			}
+			slices.Reverse(list)
+			windows = append(windows, list...)
 		}
 		newer = r
 	}
@@ -482,6 +506,70 @@ func (w *window) move(at map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// windows returns the windows between two records that follow one another in which something
+// may have been moved, the oldest first. What a restore has put back was not moved there from
+// where something went, unless a change that it takes back, or does again, says so.
+func (mv *mover) windows(r, newer *record) ([]window, error) {
+	w, err := mv.window(r, newer)
+	if err != nil || len(w.went) == 0 || len(w.came) == 0 {
+		return nil, err
+	}
+	if newer.Kind != history.KindRestore {
+		return []window{w}, nil
+	}
+	list, err := mv.windowsOf(newer)
+	w.came = nil
+	return append(list, w), err
+}
+
+// windowsOf returns what went and what came with each change that a restore took back, or did
+// again, in that order; nothing if that is not known any more.
+func (mv *mover) windowsOf(r *record) ([]window, error) {
+	l := mv.x.m.byRecords()
+	from, err := l.Records.StepAt(mv.ctx, r.Facts.From, r.Session)
+	if err != nil {
+		return nil, err
+	}
+	to, err := l.Records.StepAt(mv.ctx, r.Position(), r.Session)
+	if err != nil {
+		return nil, err
+	}
+	back, forth, err := l.Paths(mv.x.m.tree.pages).Between(mv.ctx, from, to)
+	if trees.IsLoss(err) || errors.Is(err, store.ErrPruned) {
+		return nil, nil
+	}
+	goes, comes := mv.changesAs(r.Seq, back), mv.changesAs(r.Seq, forth)
+	slices.Reverse(goes)
+	for i, w := range goes {
+		goes[i].went, goes[i].came = w.came, w.went
+	}
+	return append(goes, comes...), err
+}
+
+// changesAs returns what went and what came with each of some changes, the oldest first.
+func (mv *mover) changesAs(seq uint64, changes map[string][]standing.StepChange) (list []window) {
+	by := make(map[uint64]*window)
+	for p, steps := range changes {
+		for _, sc := range steps {
+			w := by[sc.By.Seq]
+			if w == nil {
+				w = &window{seq: seq}
+				by[sc.By.Seq] = w
+			}
+			switch c := sc.Change; {
+			case c.New == nil && trees.IsFile(c.Old):
+				w.went = append(w.went, mv.candidate(p, c.Old))
+			case c.Old == nil && trees.IsFile(c.New):
+				w.came = append(w.came, mv.candidate(p, c.New))
+			}
+		}
+	}
+	for _, seq := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, *by[seq])
+	}
+	return list
 }
 
 // window returns what went and what came between two records that follow one another.

@@ -1566,6 +1566,29 @@ var stories = []story{
 			st.want("p", "AB00")
 			st.wantAnswer("nothing")
 		}},
+	{name: "no move", why: "a restore that makes one file and deletes another like it has not moved it", real: true,
+		merge: true, ways: 2, tell: func(st *storyTeller, way int) {
+			st.begin("t")
+			st.turn("t", func() { st.put("q", storyText("0000")) })
+			edit := func(p string) { st.turn("s", func() { st.line(p, 1, "A") }) }
+			if way == 0 {
+				edit("q")
+				st.restore("s", "start")
+			}
+			st.turn("t", func() { st.put("p", ruleNone) })
+			st.restore("t", "start")
+			st.want("p", "0000", "q", "-")
+			if way == 0 { // q is not p by now
+				st.undo("s")
+				st.want("p", "0000", "q", "-")
+				st.wantAnswer("left", "q")
+				return
+			}
+			edit("p")
+			st.undo("t") // nor is p to be q
+			st.want("p", "A000", "q", "0000")
+			st.wantAnswer("left", "p")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is
