@@ -922,7 +922,8 @@ func TestHistories(t *testing.T) {
 // went wrong: as long as histories are made up as they are now.
 func TestHistoriesOnceWrong(t *testing.T) {
 	t.Parallel()
-	for _, seed := range []uint64{60901, 92112, 94023, 700077, 800111, 800493, 810618, 810627, 830169, 830309} {
+	for _, seed := range []uint64{60901, 92112, 94023, 700077, 800111, 800493, 810618, 810627, 830169, 830309,
+		901102} {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) { compareHistory(t, seed, false) })
 	}
 }

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -140,14 +141,15 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 		}
 		if isBack && sc.By.IsJoint() {
 			again = append(again, list...)
-		} else {
-			steps = append(steps, list...)
+			slices.SortStableFunc(again, func(a, b merging.Step) int { return cmp.Compare(a.Of.Seq, b.Of.Seq) })
+			continue
 		}
-		if i == len(back)-1 {
-			steps = append(steps, again...)
+		for !isBack && len(again) > 0 && again[0].Of.Seq < sc.By.Seq { // before what was done on it
+			steps, again = append(steps, again[0]), again[1:]
 		}
+		steps = append(steps, list...)
 	}
-	return steps, nil
+	return append(steps, again...), nil
 }
 
 // windowsOf returns what a change of a turn did, in steps where somebody else has

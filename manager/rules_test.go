@@ -804,7 +804,7 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 		done = append(done, c.id)
 	}
 	// What was cut of several changes comes again the older first, and goes the newer first.
-	recut := func(cut ruleChange, comes bool) {
+	recut := func(cut ruleChange, comes bool) (list []ruleStep) {
 		cuts := slices.SortedFunc(slices.Values(cut.cuts), func(a, b ruleCut) int { return b.of.id - a.of.id })
 		if !comes {
 			slices.Reverse(cuts)
@@ -815,19 +815,25 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 				list = append(list, ruleStep{c: c.of, base: s.without(c.of, in), theirs: s.without(c.of, to)})
 			}
 		}
+		return list
 	}
+	var again []ruleStep // comes again, once what goes is gone, and before what was done on it
 	for _, c := range slices.Backward(s.joined(goes)) {
-		if recut(c, false); c.turn >= 0 {
+		if again = append(again, recut(c, false)...); c.turn >= 0 {
 			list = append(list, ruleStep{c: c, half: s.isHalf(c), base: s.without(c, in), theirs: c.before})
 		}
 	}
+	slices.SortStableFunc(again, func(a, b ruleStep) int { return a.c.id - b.c.id })
 	for _, c := range s.joined(comes) {
-		if recut(c, true); c.turn >= 0 {
+		for len(again) > 0 && again[0].c.id < c.id {
+			list, again = append(list, again[0]), again[1:]
+		}
+		if list = append(list, recut(c, true)...); c.turn >= 0 {
 			list = append(list, ruleStep{c: c, half: s.isHalf(c), comes: true, base: c.before,
 				theirs: s.without(c, to)})
 		}
 	}
-	return list
+	return append(list, again...)
 }
 
 // without returns what a change left without what was taken back of it by cuts that are in.

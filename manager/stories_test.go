@@ -1589,6 +1589,26 @@ var stories = []story{
 			st.want("p", "A000", "q", "0000")
 			st.wantAnswer("left", "p")
 		}},
+	{name: "lines again", why: "a line of a change comes again behind the older one on which it was done", real: true,
+		merge: true, ways: 2, tell: func(st *storyTeller, way int) {
+			st.a()
+			st.turn("s", func() {
+				st.line("p", 1, "B")
+				st.line("p", 2, "C")
+			})
+			st.restore("s", "start")
+			st.turn("s", func() { st.line("p", 1, "D") })
+			st.undo("s")
+			st.want("p", "DC00")
+			st.restore("s", "@~1")
+			st.want("p", "0C00")
+			if way == 1 {
+				st.u()
+			}
+			st.restore("s", "turn:1")
+			st.want("p", []string{"BC00", "BC0u"}[way])
+			st.wantAnswer("ok")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is
