@@ -95,6 +95,7 @@ var mayImport = map[string][]string{
 	"cmd/snapctl/internal/configfile": {},
 	"cmd/snapctl/internal/s3":         {"internal/remote"},
 	"internal/remote":                 {},
+	"internal/remote/lines":           {"internal/remote"},
 	"internal/remote/remotetest":      {"internal/remote"}, // for tests
 	"internal/wire":                   {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},
 	"internal/dbpipe":                 {},

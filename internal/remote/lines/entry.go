@@ -1,0 +1,263 @@
+package lines
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/zeebo/blake3"
+)
+
+// The bytes of an entry (docs/reference/format-remote.md §5).
+const (
+	entryMagic      = "boorent\n"
+	entryVersion    = 1
+	entryHeaderSize = 80
+)
+
+var le = binary.LittleEndian
+
+// A Line is the identity of a line.
+type Line [16]byte
+
+func (l Line) String() string { return hex.EncodeToString(l[:]) }
+
+// A Position is an entry of a line, and what it has to be.
+type Position struct {
+	Line  Line
+	Entry uint64
+	Hash  [32]byte // of its bytes
+}
+
+// A Name says which record a number in the writer's store stands for, if that came from
+// another line.
+type Name struct {
+	Seq  uint64 // in the writer's store
+	Line Line
+	At   uint64 // the number that the record has in that line
+}
+
+// A Record is one of the journal of the writer's store.
+type Record struct {
+	Seq  uint64 // in the writer's store; one that came before is said again
+	Body []byte // as docs/reference/format.md §5.3 has it
+}
+
+// A PackRef names a pack, and says what there is to know before it is read.
+type PackRef struct {
+	Generation uint64
+	Line       Line
+	Hash       [32]byte
+	Size       uint64 // of the object
+	Index      uint64 // offset of its index
+}
+
+func (p *PackRef) dir() string { return fmt.Sprintf("data/%08d/%s/", p.Generation, p.Line) }
+
+// Key returns the key of the pack.
+func (p *PackRef) Key() string { return p.dir() + hex.EncodeToString(p.Hash[:]) }
+
+// An Opening is what the first entry of a line says of it.
+type Opening struct {
+	Base     *Position // what it goes on from; nil: it is the first of its session
+	Session  string
+	Store    [16]byte // of the writer
+	Worktree string   // what that store calls the directory
+	Root     string   // path of the directory there, raw bytes
+}
+
+// An Entry is what a line gets longer by.
+type Entry struct {
+	Generation uint64   // of prunes: the newest that the writer knew of
+	Opening    *Opening // of the first entry of a line, and only of it
+	Records    []Record
+	Names      []Name     // of numbers in Records, ascending
+	Packs      []PackRef  // that were made for it
+	Lost       [][32]byte // objects that the records need and the writer's store had not
+	Objects    []byte     // records of objects: docs/reference/format.md §3.2, one behind the other
+}
+
+// Tags of the fields of an entry's body.
+const (
+	tagGeneration = 1
+	tagBase       = 2
+	tagSession    = 3
+	tagStore      = 4
+	tagWorktree   = 5
+	tagRoot       = 6
+	tagRecord     = 7
+	tagName       = 8
+	tagPack       = 9
+	tagLost       = 10
+	tagObjects    = 11
+)
+
+func field(b []byte, tag uint8, parts ...[]byte) []byte {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	b = binary.AppendUvarint(append(b, tag), uint64(n))
+	for _, p := range parts {
+		b = append(b, p...)
+	}
+	return b
+}
+
+func number(n uint64) []byte { return le.AppendUint64(nil, n) }
+
+// body returns the fields of an entry.
+func (e *Entry) body() []byte {
+	b := field(nil, tagGeneration, number(e.Generation))
+	if o := e.Opening; o != nil {
+		if o.Base != nil {
+			b = field(b, tagBase, o.Base.Line[:], number(o.Base.Entry), o.Base.Hash[:])
+		}
+		b = field(b, tagSession, []byte(o.Session))
+		b = field(b, tagStore, o.Store[:])
+		b = field(b, tagWorktree, []byte(o.Worktree))
+		b = field(b, tagRoot, []byte(o.Root))
+	}
+	for _, r := range e.Records {
+		b = field(b, tagRecord, number(r.Seq), r.Body)
+	}
+	for _, n := range e.Names {
+		b = field(b, tagName, number(n.Seq), n.Line[:], number(n.At))
+	}
+	for _, p := range e.Packs {
+		b = field(b, tagPack, number(p.Generation), p.Line[:], p.Hash[:], number(p.Size), number(p.Index))
+	}
+	for _, id := range e.Lost {
+		b = field(b, tagLost, id[:])
+	}
+	if len(e.Objects) > 0 {
+		b = field(b, tagObjects, e.Objects)
+	}
+	return b
+}
+
+var errBody = errors.New("its body is not as it has to be")
+
+// parseBody reads what body writes, and nothing else but fields of tags from 128 on.
+func parseBody(b []byte) (*Entry, error) {
+	e, o := new(Entry), new(Opening)
+	seen, last := make(map[uint8]int), uint8(0)
+	for len(b) > 0 {
+		tag := b[0]
+		n, w := binary.Uvarint(b[1:])
+		if w <= 0 || n > uint64(len(b)-1-w) || w > 1 && b[w] == 0 || tag < last {
+			return nil, errBody
+		}
+		v := b[1+w : 1+w+int(n)]
+		b = b[1+w+int(n):]
+		last = tag
+		seen[tag]++
+		if err := e.parseField(o, tag, v); err != nil {
+			return nil, err
+		}
+	}
+	once := seen[tagGeneration] == 1 && seen[tagObjects] <= 1
+	for tag := uint8(tagBase); tag <= tagRoot; tag++ {
+		once = once && seen[tag] <= 1 && (tag == tagBase || seen[tag] == seen[tagSession])
+	}
+	if !once || seen[tagBase] > seen[tagSession] {
+		return nil, errBody
+	}
+	if seen[tagSession] > 0 {
+		e.Opening = o
+	}
+	return e, nil
+}
+
+func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
+	want := map[uint8]int{tagGeneration: 8, tagBase: 56, tagStore: 16, tagName: 32, tagPack: 72, tagLost: 32}
+	if n, ok := want[tag]; ok && len(v) != n {
+		return errBody
+	}
+	switch tag {
+	case tagGeneration:
+		e.Generation = le.Uint64(v)
+	case tagBase:
+		o.Base = &Position{Line(v[:16]), le.Uint64(v[16:]), [32]byte(v[24:])}
+	case tagSession:
+		o.Session = string(v)
+	case tagStore:
+		o.Store = [16]byte(v)
+	case tagWorktree:
+		o.Worktree = string(v)
+	case tagRoot:
+		o.Root = string(v)
+	case tagRecord:
+		if len(v) < 8 {
+			return errBody
+		}
+		e.Records = append(e.Records, Record{le.Uint64(v), bytes.Clone(v[8:])})
+	case tagName:
+		n := Name{le.Uint64(v), Line(v[8:24]), le.Uint64(v[24:])}
+		if k := len(e.Names); k > 0 && e.Names[k-1].Seq >= n.Seq {
+			return errBody
+		}
+		e.Names = append(e.Names, n)
+	case tagPack:
+		e.Packs = append(e.Packs, PackRef{Generation: le.Uint64(v), Line: Line(v[8:24]), Hash: [32]byte(v[24:56]),
+			Size: le.Uint64(v[56:]), Index: le.Uint64(v[64:])})
+	case tagLost:
+		e.Lost = append(e.Lost, [32]byte(v))
+	case tagObjects:
+		if len(v) == 0 {
+			return errBody
+		}
+		e.Objects = bytes.Clone(v)
+	default:
+		if tag < 128 {
+			return fmt.Errorf("%w: field %d of an entry", ErrNewer, tag)
+		}
+	}
+	return nil
+}
+
+// seal returns the bytes of an entry.
+func (e *Entry) seal(ks keyring, name string, prev [32]byte) []byte {
+	epoch := uint32(len(ks))
+	b := append([]byte(nil), entryMagic...)
+	b = le.AppendUint32(b, entryVersion)
+	b = le.AppendUint32(b, epoch)
+	b = append(b, prev[:]...)
+	body := e.body()
+	k := ks[epoch-1]
+	// All that is sealed or vouched for is in the hash, so no key seals two texts.
+	h := k.derive(contextEntry).hash([]byte(name), []byte{0}, b, body)
+	b = append(b, h[:]...)
+	seal := key(k.derive(contextSeal).hash(h[:])).aead()
+	return seal.Seal(b, make([]byte, seal.NonceSize()), body, append([]byte(name), b...))
+}
+
+// openEntry reads an entry, and returns the hash of the one before it.
+func openEntry(ks keyring, name string, b []byte) (e *Entry, prev [32]byte, err error) {
+	if len(b) < entryHeaderSize || string(b[:8]) != entryMagic {
+		return nil, prev, errors.New("it is no entry")
+	}
+	if v := le.Uint32(b[8:]); v != entryVersion {
+		return nil, prev, fmt.Errorf("%w: an entry of version %d", ErrNewer, v)
+	}
+	k, err := ks.of(le.Uint32(b[12:]))
+	if err != nil {
+		return nil, prev, err
+	}
+	header, h := b[:entryHeaderSize:entryHeaderSize], b[48:entryHeaderSize]
+	seal := key(k.derive(contextSeal).hash(h)).aead()
+	body, err := seal.Open(nil, make([]byte, seal.NonceSize()), b[entryHeaderSize:], append([]byte(name), header...))
+	if err != nil {
+		return nil, prev, errors.New("it is not what was put there")
+	}
+	if k.derive(contextEntry).hash([]byte(name), []byte{0}, b[:48], body) != [32]byte(h) {
+		return nil, prev, errors.New("it is sealed with another key than its own")
+	}
+	e, err = parseBody(body)
+	return e, [32]byte(b[16:48]), err
+}
+
+// hashOf returns the hash by which the next entry names one.
+func hashOf(b []byte) [32]byte { return blake3.Sum256(b) }

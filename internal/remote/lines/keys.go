@@ -1,0 +1,242 @@
+package lines
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/boocode/filestore/internal/remote"
+)
+
+// What a key is derived for (docs/reference/format-remote.md §4).
+const (
+	contextNames = "github.com/boocode/filestore 2026-11-25 remote names v1"
+	contextPack  = "github.com/boocode/filestore 2026-11-25 remote pack v1"
+	contextEntry = "github.com/boocode/filestore 2026-11-25 remote entry v1"
+	contextSeal  = "github.com/boocode/filestore 2026-11-25 remote seal v1"
+)
+
+type key [32]byte
+
+// derive returns the key of a purpose.
+func (k key) derive(context string) (d key) {
+	blake3.DeriveKey(context, k[:], d[:])
+	return d
+}
+
+// hash returns the keyed hash of the parts, which the caller has made such that they cannot
+// be divided in another way.
+func (k key) hash(parts ...[]byte) (sum [32]byte) {
+	h, err := blake3.NewKeyed(k[:])
+	if err != nil {
+		panic("lines: internal error: " + err.Error())
+	}
+	for _, p := range parts {
+		h.Write(p)
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// aead returns what seals with a key, of which each nonce is used for one text.
+func (k key) aead() cipher.AEAD {
+	b, err := aes.NewCipher(k[:])
+	if err == nil {
+		var a cipher.AEAD
+		if a, err = cipher.NewGCM(b); err == nil {
+			return a
+		}
+	}
+	panic("lines: internal error: " + err.Error())
+}
+
+// keyring has the key of each epoch; that of epoch n is at n-1.
+type keyring []key
+
+const keyringTitle = "boo-remote-keys 1\n"
+
+// text returns the keys as they are wrapped.
+func (ks keyring) text() []byte {
+	b := []byte(keyringTitle)
+	for i, k := range ks {
+		b = fmt.Appendf(b, "%d %x\n", i+1, k)
+	}
+	return b
+}
+
+func parseKeyring(b []byte) (ks keyring, err error) {
+	rest, ok := strings.CutPrefix(string(b), keyringTitle)
+	if !ok {
+		return nil, errors.New("it is no key of a remote")
+	}
+	for line := range strings.Lines(rest) {
+		n, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		raw, herr := hex.DecodeString(text)
+		if n != strconv.Itoa(len(ks)+1) || herr != nil || len(raw) != len(key{}) {
+			return nil, errors.New("it is no key of a remote")
+		}
+		ks = append(ks, key(raw))
+	}
+	if len(ks) == 0 || !bytes.Equal(ks.text(), b) {
+		return nil, errors.New("it is no key of a remote")
+	}
+	return ks, nil
+}
+
+// of returns the key of an epoch.
+func (ks keyring) of(epoch uint32) (key, error) {
+	if epoch == 0 || int(epoch) > len(ks) {
+		return key{}, fmt.Errorf("of key epoch %d, of which there is no key", epoch)
+	}
+	return ks[epoch-1], nil
+}
+
+// format is the object FORMAT.
+type format struct {
+	Format   int      `json:"format"`
+	ID       string   `json:"id"`
+	Features features `json:"features"`
+	Keys     []byte   `json:"keys,omitempty"`      // the keyring in an age file
+	Plain    string   `json:"plainKeys,omitempty"` // the keyring, for all who can read
+	Created  string   `json:"created"`
+}
+
+type features struct {
+	Read  []string `json:"read"`
+	Write []string `json:"write"`
+	Prune []string `json:"prune"`
+}
+
+const (
+	formatName    = "FORMAT"
+	formatVersion = 1
+)
+
+var (
+	// ErrNone: there is no remote there.
+	ErrNone = errors.New("no remote is there")
+	// ErrThere: there is a remote already.
+	ErrThere = errors.New("a remote is there already")
+	// ErrNoKey: the remote is encrypted, and not for any identity that was given.
+	ErrNoKey = errors.New("no identity opens it")
+	// ErrNewer: the remote is of a newer format.
+	ErrNewer = errors.New("made by a newer version")
+)
+
+// Init makes a remote where there is none. wrap encrypts its keys; nil has them lie there for
+// all who can read it.
+func Init(ctx context.Context, b remote.Backend, wrap func([]byte) ([]byte, error)) (*Repo, error) {
+	var k key
+	var id [16]byte
+	rand.Read(k[:]) // never fails (crypto/rand)
+	rand.Read(id[:])
+	f := &format{Format: formatVersion, ID: hex.EncodeToString(id[:]), Created: time.Now().UTC().Format(time.RFC3339),
+		Features: features{Read: []string{}, Write: []string{}, Prune: []string{}}}
+	if text := (keyring{k}).text(); wrap == nil {
+		f.Plain = string(text)
+	} else {
+		var err error
+		if f.Keys, err = wrap(text); err != nil {
+			return nil, err
+		}
+	}
+	doc, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	err = b.Create(ctx, formatName, append(doc, '\n'))
+	if errors.Is(err, remote.ErrExists) {
+		return nil, ErrThere
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newRepo(b, f, keyring{k}), nil
+}
+
+// Open opens a remote. unwrap decrypts its keys; it is not called if they lie there for all.
+//
+// The error matches [ErrNone], [ErrNewer], or what unwrap says.
+func Open(ctx context.Context, b remote.Backend, unwrap func([]byte) ([]byte, error)) (*Repo, error) {
+	doc, err := b.Get(ctx, formatName, 0, -1)
+	if errors.Is(err, remote.ErrNoKey) {
+		return nil, ErrNone
+	}
+	if err != nil {
+		return nil, err
+	}
+	f, err := parseFormat(doc)
+	if err != nil {
+		return nil, err
+	}
+	wrapped := f.Keys
+	for item, err := range b.List(ctx, "keys/", "") { // the newest has all
+		if err != nil {
+			return nil, err
+		}
+		if wrapped, err = b.Get(ctx, item.Key, 0, -1); err != nil {
+			return nil, err
+		}
+	}
+	text := []byte(f.Plain)
+	if f.Plain == "" {
+		if text, err = unwrap(wrapped); err != nil {
+			return nil, err
+		}
+	}
+	ks, err := parseKeyring(text)
+	if err != nil {
+		return nil, damaged(formatName, err)
+	}
+	return newRepo(b, f, ks), nil
+}
+
+func parseFormat(doc []byte) (*format, error) {
+	var f format
+	if err := json.Unmarshal(doc, &f); err != nil {
+		return nil, damaged(formatName, err)
+	}
+	id, err := hex.DecodeString(f.ID)
+	switch {
+	case f.Format > formatVersion:
+		return nil, fmt.Errorf("%w: format %d", ErrNewer, f.Format)
+	case f.Format != formatVersion || err != nil || len(id) != 16 || (f.Plain == "") == (len(f.Keys) == 0):
+		return nil, damaged(formatName, errors.New("it is not of a remote"))
+	case len(f.Features.Read) > 0:
+		return nil, fmt.Errorf("%w: feature %q", ErrNewer, f.Features.Read[0])
+	}
+	return &f, nil
+}
+
+// mayWrite returns an error if the remote has a feature that a writer must know.
+func (f *format) mayWrite() error {
+	if i := slices.IndexFunc(f.Features.Write, func(string) bool { return true }); i >= 0 {
+		return fmt.Errorf("%w: feature %q", ErrNewer, f.Features.Write[i])
+	}
+	return nil
+}
+
+// A DamageError says which object of a remote is not what was put there.
+type DamageError struct {
+	Key string
+	Err error
+}
+
+func damaged(key string, err error) error { return &DamageError{key, err} }
+
+func (e *DamageError) Error() string { return "damaged: " + e.Key + ": " + e.Err.Error() }
+
+// Unwrap returns what is wrong with it.
+func (e *DamageError) Unwrap() error { return e.Err }

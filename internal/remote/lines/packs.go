@@ -1,0 +1,193 @@
+package lines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// The bytes of a pack (docs/reference/format-remote.md §6).
+const (
+	packMagic      = "boorpak\n"
+	packVersion    = 1
+	packHeaderSize = 16
+	sealSize       = 16 // by so much is longer what is sealed
+)
+
+// A Part is a record of objects, as docs/reference/format.md §3.2 has it, and which they are.
+type Part struct {
+	Bytes []byte
+	Kind  uint8 // of the record
+	IDs   []ID  // one, or those of a group
+}
+
+// An ID names an object in an index.
+type ID struct {
+	Kind uint8
+	ID   [32]byte
+}
+
+// index returns what a pack says of its parts.
+func index(parts []Part) []byte {
+	b := le.AppendUint32(nil, uint32(len(parts)))
+	for _, p := range parts {
+		b = le.AppendUint32(b, uint32(len(p.Bytes)))
+		b = append(b, p.Kind, 0)
+		b = le.AppendUint16(b, uint16(len(p.IDs)))
+		for _, id := range p.IDs {
+			b = append(append(b, id.Kind), id.ID[:]...)
+		}
+	}
+	return b
+}
+
+var errIndex = errors.New("its index is not as it has to be")
+
+// parseIndex reads what index writes, and nothing else. The parts have their lengths only.
+func parseIndex(b []byte) ([]indexed, error) {
+	if len(b) < 4 {
+		return nil, errIndex
+	}
+	n := le.Uint32(b)
+	b = b[4:]
+	var list []indexed
+	for range n {
+		if len(b) < 8 {
+			return nil, errIndex
+		}
+		x := indexed{Length: le.Uint32(b), Kind: b[4]}
+		ids := int(le.Uint16(b[6:]))
+		if b[5] != 0 || ids == 0 || len(b) < 8+33*ids {
+			return nil, errIndex
+		}
+		b = b[8:]
+		for range ids {
+			x.IDs = append(x.IDs, ID{b[0], [32]byte(b[1:33])})
+			b = b[33:]
+		}
+		list = append(list, x)
+	}
+	if len(b) > 0 {
+		return nil, errIndex
+	}
+	return list, nil
+}
+
+// indexed is what an index says of a part.
+type indexed struct {
+	Length uint32
+	Kind   uint8
+	IDs    []ID
+}
+
+func nonceAt(off int) []byte { return le.AppendUint64(make([]byte, 4, 12), uint64(off)) }
+
+// sealPack returns the bytes of a pack, and its name.
+func sealPack(ks keyring, generation uint64, line Line, parts []Part) ([]byte, PackRef) {
+	epoch := uint32(len(ks))
+	ref := PackRef{Generation: generation, Line: line}
+	k, list := ks[epoch-1], index(parts)
+	b := append([]byte(nil), packMagic...)
+	b = le.AppendUint32(b, packVersion)
+	b = le.AppendUint32(b, epoch)
+	texts := [][]byte{[]byte(ref.dir()), {0}, b[:packHeaderSize:packHeaderSize], list}
+	total := 2*sealSize + len(list)
+	for _, p := range parts {
+		texts = append(texts, p.Bytes)
+		total += len(p.Bytes) + sealSize
+	}
+	ref.Hash = k.derive(contextPack).hash(texts...)
+	aad := append([]byte(ref.Key()), b...)
+	seal := key(k.derive(contextSeal).hash(ref.Hash[:])).aead()
+	b = append(make([]byte, 0, total), b...)
+	for _, p := range parts {
+		b = seal.Seal(b, nonceAt(len(b)), p.Bytes, aad)
+	}
+	ref.Index = uint64(len(b))
+	b = seal.Seal(b, nonceAt(len(b)), list, aad)
+	ref.Size = uint64(len(b))
+	return b, ref
+}
+
+// openPack calls fn with each record of a pack, whose bytes it must not keep.
+func openPack(ks keyring, ref *PackRef, b []byte, fn func(record []byte) error) error {
+	if len(b) < packHeaderSize+sealSize || string(b[:8]) != packMagic {
+		return errors.New("it is no pack")
+	}
+	if v := le.Uint32(b[8:]); v != packVersion {
+		return fmt.Errorf("%w: a pack of version %d", ErrNewer, v)
+	}
+	k, err := ks.of(le.Uint32(b[12:]))
+	if err != nil {
+		return err
+	}
+	if uint64(len(b)) != ref.Size || ref.Index < packHeaderSize || ref.Index > ref.Size-sealSize {
+		return fmt.Errorf("it has %d bytes, not %d", len(b), ref.Size)
+	}
+	changed := errors.New("it is not what was put there")
+	aad := append([]byte(ref.Key()), b[:packHeaderSize]...)
+	seal := key(k.derive(contextSeal).hash(ref.Hash[:])).aead()
+	text, err := seal.Open(nil, nonceAt(int(ref.Index)), b[ref.Index:], aad)
+	if err != nil {
+		return changed
+	}
+	list, err := parseIndex(text)
+	if err != nil {
+		return err
+	}
+	h := k.derive(contextPack)
+	texts := [][]byte{[]byte(ref.dir()), {0}, b[:packHeaderSize], text}
+	off, end := packHeaderSize, int(ref.Index)
+	for _, x := range list {
+		n := int(x.Length) + sealSize
+		if n > end-off {
+			return errIndex
+		}
+		// In place: what is left open is as long as the text.
+		record, err := seal.Open(b[off:off], nonceAt(off), b[off:off+n], aad)
+		if err != nil {
+			return changed
+		}
+		texts = append(texts, record)
+		off += n
+	}
+	if off != end || h.hash(texts...) != ref.Hash {
+		return errors.New("it is sealed with another key than its own")
+	}
+	for _, record := range texts[4:] {
+		if err := fn(record); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// PutPack puts records of objects, before the entry that relies on them.
+func (r *Repo) PutPack(ctx context.Context, generation uint64, line Line, parts []Part) (PackRef, error) {
+	b, ref := sealPack(r.keys, generation, line, parts)
+	return ref, r.create(ctx, ref.Key(), b)
+}
+
+// ReadPack calls fn with each record of a pack, whose bytes it must not keep. All of it was
+// verified before.
+func (r *Repo) ReadPack(ctx context.Context, ref *PackRef, fn func(record []byte) error) error {
+	b, err := r.b.Get(ctx, ref.Key(), 0, -1)
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = openPack(r.keys, ref, b, func(record []byte) error {
+		failed = fn(record)
+		return failed
+	})
+	if err != nil && failed == nil {
+		return damaged(ref.Key(), err)
+	}
+	return err
+}
+
+// HasPack reports whether a pack is there, and as long as it has to be.
+func (r *Repo) HasPack(ctx context.Context, ref *PackRef) (bool, error) {
+	n, err := r.b.Stat(ctx, ref.Key())
+	return err == nil && uint64(n) == ref.Size, err
+}
