@@ -110,24 +110,30 @@ func (m *FileSnapshotManager) turnDiff(ctx context.Context, r *record) (*TurnDif
 	t := &TurnDiff{EntryID: mo.EntryID, TurnIndex: mo.TurnIndex, Kind: mo.Kind, Snapshot: mo.Snapshot,
 		Title: m.title(ctx, r), Agent: mo.Agent, Model: mo.Model}
 	var err error
-	switch {
-	case r.Logged != nil:
-		t.Changes, err = m.loggedPieces(ctx, r)
-	case r.Kind == history.KindStep:
-		t.Changes, err = piecesOf(ctx, m.tree.pages, r.Stretches(), windows.NewPathSet(r.Facts.Claims),
-			windows.NewPathSet(r.Facts.Foreign))
-	case r.Kind == history.KindStart || r.Base.IsZero():
-	default:
-		owner := foundOwner(r)
-		for d, derr := range trees.Compare(ctx, m.tree.pages, r.Base, r.State()) {
-			if err = derr; err != nil {
-				break
-			}
-			t.Changes = append(t.Changes, TurnChange{d, owner, 1, 1})
-		}
-	}
+	t.Changes, err = m.turnChanges(ctx, r)
 	t.Unknown, err = lost(err)
 	return t, err
+}
+
+// turnChanges returns what a TurnDiff of a record lists.
+func (m *FileSnapshotManager) turnChanges(ctx context.Context, r *record) (changes []TurnChange, err error) {
+	switch {
+	case r.Logged != nil:
+		return m.loggedPieces(ctx, r)
+	case r.Kind == history.KindStep:
+		return piecesOf(ctx, m.tree.pages, r.Stretches(), windows.NewPathSet(r.Facts.Claims),
+			windows.NewPathSet(r.Facts.Foreign))
+	case r.Kind == history.KindStart || r.Base.IsZero():
+		return nil, nil
+	}
+	owner := foundOwner(r)
+	for d, err := range trees.Compare(ctx, m.tree.pages, r.Base, r.State()) {
+		if err != nil {
+			return nil, err
+		}
+		changes = append(changes, TurnChange{d, owner, 1, 1})
+	}
+	return changes, nil
 }
 
 // foundOwner tells whose doing is what a record found that is no step.

@@ -473,7 +473,8 @@ func (a *app) argumentCompletion() map[string]cobra.CompletionFunc {
 		"restore": (*completing).revThenPaths, "revert": (*completing).ofRevert, "navigate": (*completing).entries,
 		"diff": (*completing).ofDiff, "show": (*completing).ofShow, "coverage": (*completing).oneRev,
 		"log": (*completing).pathsBehindDash, "status": (*completing).pathsBehindDash,
-		"ls": (*completing).revThenPath, "cat": (*completing).revThenPath, "export": (*completing).ofExport,
+		"find": (*completing).pathsBehindDash,
+		"ls":   (*completing).revThenPath, "cat": (*completing).revThenPath, "export": (*completing).ofExport,
 		"whereis": (*completing).pathsOfNewest, "forget": (*completing).pathsOfNewest,
 		"patch undo": (*completing).edits,
 	}

@@ -112,6 +112,17 @@ var facesOf = map[string]faces{
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *verbs.File) (any, error) {
 			return m.WhereIs(ctx, a.Path)
 		})},
+	"find": {"Find", "find", "find", "",
+		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *verbs.Find) (any, error) {
+			list := []*manager.Found{}
+			for f, err := range m.Find(ctx, &a.FindOptions) {
+				if err != nil {
+					return list, err
+				}
+				list = append(list, f)
+			}
+			return list, nil
+		})},
 	"get_coverage": {"Resolve", "", "coverage", "snapshot_create says it to models",
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *verbs.CoverageOf) (any, error) {
 			return m.Resolve(ctx, a.Rev)
@@ -409,8 +420,8 @@ func afterReadOnly(w *world, _ *manager.FileSnapshotManager) error {
 var rare = map[string]string{
 	"bad_command": "of RPC", "duplicate_id": "of RPC", "too_many": "of RPC", "too_long": "of RPC",
 	"no_session": "of RPC", "stalled": "it takes 90 s", "internal": "a mistake", "changed": "of MCP",
-	"several_turns": "of MCP",
-	"cancelled":     "by who asks", "timed_out": "by who asks", "budget": "large files",
+	"several_turns": "of MCP", "not_all": "find says it in its answer",
+	"cancelled": "by who asks", "timed_out": "by who asks", "budget": "large files",
 	"too_broad": "the user's home", "moved": "opening", "not_moved": "adopt", "has_history": "adopt",
 	"other_project": "opening", "other_user": "opening", "busy": "prune", "plan_stale": "prune",
 	"no_space": "a full disk", "damaged": "a damaged store", "forgotten": "forget",
@@ -456,6 +467,12 @@ var conforms = []conform{
 	{verb: "whereis", args: `{"path":"none"}`, cli: "none", code: "unknown"},
 	{verb: "whereis", args: `{"path":"../a"}`, cli: "../a", code: "outside"},
 	{verb: "whereis", args: `{"path":"b"}`, cli: "b", before: afterPruned, code: "pruned"},
+	{verb: "find", args: `{"text":"new"}`, cli: "--json new", has: []string{`"new"`, "b"}},
+	{verb: "find", args: `{"text":"^one$","regexp":true,"paths":["a"]}`, cli: "--json -e ^one$ -- a",
+		has: []string{`"one"`, "a"}},
+	{verb: "find", args: `{"text":"a(","regexp":true}`, cli: "-e a(", code: "bad_pattern"},
+	{verb: "find", args: `{"text":"x","paths":["../a"]}`, cli: "x -- ../a", code: "outside"},
+	{verb: "find", args: `{"text":"x","since":"turn:9"}`, cli: "x --since turn:9", code: "unknown"},
 	{verb: "get_coverage", args: `{"rev":"@"}`, cli: "@"},
 	{verb: "get_coverage", args: `{"rev":"turn:9"}`, cli: "turn:9", code: "unknown"},
 	{verb: "restore_preview", args: `{"target":"@~1"}`, cli: "-n @~1", has: []string{"a", "b"}},

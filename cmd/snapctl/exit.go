@@ -158,6 +158,7 @@ var whenInterrupted = map[string]struct{ state, hint string }{
 	"revert":   {"nothing was changed", ""},
 	"navigate": {"nothing was changed", ""},
 	"export":   {"nothing was written", ""},
+	"find":     {"not all was searched", ""},
 	"check":    {"the store is as it was", "'snapctl check' can be run again"},
 	"repair":   {"the store is no worse than it was", "'snapctl repair' continues"},
 	"prune":    {"the store is whole", "'snapctl prune', with the same flags, continues"},

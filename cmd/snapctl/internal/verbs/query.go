@@ -3,6 +3,7 @@ package verbs
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 
@@ -62,6 +63,19 @@ type Snapshot struct {
 type Snapshots struct {
 	Snapshots  []Snapshot `json:"snapshots"`
 	NextCursor string     `json:"nextCursor,omitempty"`
+}
+
+// Find asks for changes by which a text came or went.
+type Find struct {
+	Page
+	manager.FindOptions
+}
+
+// Found are a part of them, newest first.
+type Found struct {
+	Found      []*manager.Found `json:"found"`
+	NextCursor string           `json:"nextCursor,omitempty"`
+	NotAll     string           `json:"notAll,omitempty"` // why there may be more: what could not be searched
 }
 
 // CoverageOf asks for what was left out of a snapshot.
@@ -127,6 +141,31 @@ func whereIs(ctx context.Context, s *Session, a *File) (*manager.Touch, error) {
 		return nil, err
 	}
 	return s.WhereIs(ctx, a.Path)
+}
+
+func find(ctx context.Context, s *Session, a *Find) (*Found, error) {
+	from, to, err := a.bounds()
+	if err != nil {
+		return nil, err
+	}
+	answer := &Found{Found: []*manager.Found{}}
+	i := 0
+	for f, err := range s.Find(ctx, &a.FindOptions) {
+		switch {
+		case errors.Is(err, manager.ErrNotAll):
+			answer.NotAll = err.Error()
+			return answer, nil
+		case err != nil:
+			return nil, err
+		case i == to:
+			answer.NextCursor = strconv.Itoa(to)
+			return answer, nil
+		case i >= from:
+			answer.Found = append(answer.Found, f)
+		}
+		i++
+	}
+	return answer, nil
 }
 
 func fileDiff(ctx context.Context, s *Session, a *manager.FileRange) (*FileDiff, error) {
