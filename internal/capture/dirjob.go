@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/boocode/filestore/internal/ignore"
 	"github.com/boocode/filestore/internal/trees"
@@ -258,11 +259,14 @@ func (j *dirJob) list() error {
 	// directory that changes is listed again. What any listing had is looked
 	// at: what is gone by then says so itself.
 	j.shifting = true
+	making := false
 	for try := 0; try < maxTries && j.shifting; try++ {
 		err := j.dir.ReadNames(func(name []byte, kind vfs.Kind) {
-			if !j.isMaking(string(name), kind) {
-				j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
+			if j.isMaking(string(name), kind) {
+				making = true
+				return
 			}
+			j.slots = append(j.slots, slot{name: string(name), kind: kind, old: -1})
 		})
 		if err != nil {
 			return err
@@ -273,6 +277,7 @@ func (j *dirJob) list() error {
 		}
 		j.shifting = j.st != before
 	}
+	j.shifting = j.shifting || making // what is in there when the restore ends was put there by others
 	slices.SortFunc(j.slots, byName)
 	j.slots = slices.CompactFunc(j.slots, func(a, b slot) bool { return a.name == b.name })
 	j.mergeOut()
@@ -294,17 +299,31 @@ func (j *dirJob) list() error {
 // isMaking reports whether a name is a directory in which a restore has files in the making,
 // or was one. kind is 0 if it is not known.
 func (j *dirJob) isMaking(name string, kind vfs.Kind) bool {
-	if !trees.IsMaking(name) {
+	if !trees.IsMaking(name) || kind != 0 && kind != vfs.Directory {
 		return false
 	}
-	if kind == 0 {
-		var st vfs.Stat
-		if err := j.dir.Lstat(name, &st); err != nil {
-			return errors.Is(err, fs.ErrNotExist)
+	for range 10 {
+		held, empty, err := j.lookInto(name)
+		if err != nil || held || !empty {
+			return held || errors.Is(err, fs.ErrNotExist)
 		}
-		kind = st.Kind
+		time.Sleep(time.Millisecond) // a restore may have made it just now, and take the lock next
 	}
-	return kind == vfs.Directory
+	return false
+}
+
+// lookInto reports whether somebody holds the lock on a subdirectory, and whether it is empty.
+func (j *dirJob) lookInto(name string) (held, empty bool, err error) {
+	dir, err := j.dir.OpenDir(name)
+	if err != nil {
+		return false, false, err
+	}
+	free, err := dir.TryLock(vfs.Shared)
+	empty = true
+	if err == nil && free {
+		err = dir.ReadNames(func([]byte, vfs.Kind) { empty = false })
+	}
+	return err == nil && !free, empty, errors.Join(err, dir.Close())
 }
 
 // takeOld makes slots of the old block, as if all had been visited.

@@ -315,6 +315,7 @@ func (j *dirJob) visitTouched(w *worker) {
 		s := slot{name: name, old: -1}
 		i, known := j.findName(name)
 		if !known && j.isMaking(name, 0) {
+			j.shifting = true
 			continue
 		}
 		if known {

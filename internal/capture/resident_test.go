@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/testseed"
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/internal/vfs/vfstest"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
@@ -400,8 +402,12 @@ func TestResidentAtOnce(t *testing.T) {
 }
 
 // Files in the making of a restore are in no capture, whether it lists directories or goes
-// by what the watcher tells. What only looks like them is.
+// by what the watcher tells, as long as the restore holds the lock on their directory. What
+// is there afterwards, and what only looks like them, is the user's.
 func TestFilesInTheMaking(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("restores make no such directory there")
+	}
 	root := t.TempDir()
 	write(t, filepath.Join(root, "d/f"), "x")
 	s := openStore(t, vfstest.NewMem())
@@ -412,10 +418,49 @@ func TestFilesInTheMaking(t *testing.T) {
 	}
 	for _, making := range []string{trees.MakingName("0123456789abcdef"), "d/" + trees.MakingName("fedcba9876543210")} {
 		write(t, filepath.Join(root, making, "file"), "new")
+		dir, err := vfs.OpenDir(filepath.Join(root, making))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := dir.TryLock(vfs.Exclusive); !ok {
+			t.Fatal("no lock:", err)
+		}
+		for range 2 {
+			for name, ws := range workspaces {
+				if r := snapshot(t, s, ws, nil); r.Tree != before[name].Tree || r.Coverage != before[name].Coverage {
+					t.Errorf("%s, with %s: %q, %q are left out", name, making, paths(t, s, r.Tree),
+						omissions(t, s, r.Coverage))
+				}
+			}
+		}
+		dir.Close()
 		for name, ws := range workspaces {
-			if r := snapshot(t, s, ws, nil); r.Tree != before[name].Tree || r.Coverage != before[name].Coverage {
-				t.Errorf("%s, with %s: %q, %q are left out", name, making, paths(t, s, r.Tree),
-					omissions(t, s, r.Coverage))
+			got := paths(t, s, snapshot(t, s, ws, nil).Tree)
+			if !slices.Contains(got, making+"/file") {
+				t.Errorf("%s: after the restore %s/file is not in %q", name, making, got)
+			}
+		}
+		if err := os.RemoveAll(filepath.Join(root, making)); err != nil {
+			t.Fatal(err)
+		}
+		for name, ws := range workspaces {
+			if r := snapshot(t, s, ws, nil); r.Tree != before[name].Tree {
+				t.Errorf("%s: what is gone is in %q", name, paths(t, s, r.Tree))
+			}
+		}
+	}
+	for _, users := range []string{trees.MakingName("aaaabbbbccccdddd"), "d/" + trees.MakingName("aaaabbbbccccdddd")} {
+		if err := os.Mkdir(filepath.Join(root, users), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []string{users, users + "/.boo-aaaabbbbccccdddd-0011.old"} {
+			if p != users {
+				write(t, filepath.Join(root, p), "a copy")
+			}
+			for name, ws := range workspaces {
+				if got := paths(t, s, snapshot(t, s, ws, nil).Tree); !slices.Contains(got, p) {
+					t.Errorf("%s: the user's %s is not in %q", name, p, got)
+				}
 			}
 		}
 	}

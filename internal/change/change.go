@@ -90,7 +90,7 @@ func (c *Change) Do(ctx context.Context) (changed bool, err error) {
 	if err := c.Records.Intend(ctx, c); err != nil {
 		return false, err
 	}
-	if err = plan.Apply(ctx, c.Root, c.Blobs, c.ID); err == nil {
+	if err = c.apply(ctx, plan); err == nil {
 		err = c.refused()
 	}
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *Change) End(ctx context.Context, to Direction) (*livedir.Plan, error) {
 		err = plan.Save(ctx, c.Root, c.Writer)
 	}
 	if err == nil {
-		err = plan.Apply(ctx, c.Root, c.Blobs, c.ID)
+		err = c.apply(ctx, plan)
 	}
 	if err != nil {
 		return nil, err
@@ -215,6 +215,14 @@ func (c *Change) End(ctx context.Context, to Direction) (*livedir.Plan, error) {
 		return nil, err
 	}
 	return plan, c.Records.Ended(ctx, to, now, plan)
+}
+
+func (c *Change) apply(ctx context.Context, plan *livedir.Plan) error {
+	err := plan.Apply(ctx, c.Root, c.Blobs, c.ID)
+	if plan.Stays != "" {
+		c.Log.Warn(plan.Stays)
+	}
+	return err
 }
 
 // acceptHalfMade takes directories for unchanged that the change has made or opened and

@@ -978,8 +978,12 @@ func (a *applier) sweep() error {
 		}
 	}
 	if a.making != nil {
-		errs = append(errs, a.making.remove(a.root))
-		a.making = nil
+		err := a.making.remove(a.root)
+		if a.making = nil; errors.Is(err, ErrAside) {
+			a.plan.Stays = err.Error()
+		} else {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
+	"time"
 
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
@@ -14,7 +16,9 @@ import (
 
 // Files are made, and put aside, in one directory below the root, so that nobody meets
 // them among their own: neither watchers of a build nor git, since the directory holds a
-// .gitignore with which git ignores all of it. A file is renamed from there to its place
+// .gitignore with which git ignores all of it. As long as the restore runs it holds the
+// lock on the directory: by that a capture tells it from a directory of the user's that has
+// such a name. A file is renamed from there to its place
 // only if that makes no difference to it: see [vfs.Dir.Heritage]. Else it is made beside
 // its path, as are directories, which only who may write into them can move.
 
@@ -30,7 +34,10 @@ const (
 	ignoreAll  = "*\n"
 )
 
-// openMaking opens the directory of a restore that has begun before; nil if there is none.
+// errHeld: somebody else holds the lock on the directory, and does not give it back.
+var errHeld = errors.New("another process holds the lock on it")
+
+// openMaking opens the directory of a restore, and takes the lock on it; nil if there is none.
 func openMaking(root *Root, id string) (*making, error) {
 	name := trees.MakingName(id)
 	dir, err := root.dir.OpenDir(name)
@@ -40,8 +47,23 @@ func openMaking(root *Root, id string) (*making, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A capture has the lock for a moment, to see whether it is free.
+	for range maxLocks {
+		var got bool
+		if got, err = dir.TryLock(vfs.Exclusive); got || err != nil {
+			break
+		}
+		err = errHeld
+		time.Sleep(time.Millisecond)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%q: %w", name, err), dir.Close())
+	}
 	return &making{Dir: dir, name: name}, nil
 }
+
+// maxLocks is how often the lock on the directory is asked for, a millisecond apart.
+const maxLocks = 1000
 
 // newMaking makes the directory of a restore. Where that cannot be done, or would be of no
 // use, it returns nil; an error is one of the disk.
@@ -86,19 +108,47 @@ func (m *making) ignore() error {
 	return errors.Join(err, w.Close())
 }
 
-// remove removes the directory, unless something is in it that somebody may want, and
-// closes it.
+// remove removes the directory and closes it. If something is in it that is not of the
+// restore, it stays, and the error matches [ErrAside]: it is the user's from now on, and git
+// and captures see it.
 func (m *making) remove(root *Root) error {
-	err := m.Remove(ignoreName)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	err := m.removeIgnore()
+	if err == nil {
 		err = root.dir.Remove(m.name)
 	}
-	if errors.Is(err, fs.ErrExist) { // it is not empty
-		err = m.ignore()
+	if errors.Is(err, fs.ErrExist) {
+		err = staysError(m.name)
 	} else if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return errors.Join(err, m.Close())
+}
+
+// A staysError is the name of a directory of a restore that is not empty at its end.
+type staysError string
+
+func (e staysError) Error() string {
+	return fmt.Sprintf("directory %q of the restore stays, since something is in it", string(e))
+}
+
+func (e staysError) Is(target error) bool { return target == ErrAside }
+
+// removeIgnore removes what ignore has made, also if a crash has cut it off or left zeros in
+// it. What somebody else has made of it stays.
+func (m *making) removeIgnore() error {
+	r, err := m.Open(ignoreName, nil)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrNotRegular) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(io.LimitReader(r, int64(len(ignoreAll))+1))
+	isOurs := strings.HasPrefix(ignoreAll, strings.TrimRight(string(text), "\x00"))
+	if err = errors.Join(err, r.Close()); err != nil || !isOurs {
+		return err
+	}
+	return m.Remove(ignoreName)
 }
 
 // room makes the directory for the files of this restore.

@@ -45,7 +45,8 @@ type Plan struct {
 	Items   []rollback.Item // in the order of paths, a directory before what is in it
 	Made    []Made          // in the order of paths
 	Moves   []rollback.Move
-	Aborted bool // it was stopped: something is dirty, and the policy is to do nothing then
+	Stays   string // says of a directory that Apply has made for its files that it could not go, and why
+	Aborted bool   // it was stopped: something is dirty, and the policy is to do nothing then
 }
 
 // Nothing is what is done to a path that is as it is wanted. No result lists those.

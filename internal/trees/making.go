@@ -10,8 +10,8 @@ const makingPrefix = ".boo-"
 // restore has.
 func MakingName(id string) string { return makingPrefix + id }
 
-// IsMaking reports whether a name is that of such a directory, with an id of 16 hex digits:
-// nobody captures a directory of that name.
+// IsMaking reports whether a name is that of such a directory, with an id of 16 hex digits.
+// It is one if a restore holds the lock on it: nobody captures it then.
 func IsMaking(name string) bool {
 	id, ok := strings.CutPrefix(name, makingPrefix)
 	return ok && len(id) == 16 && strings.Trim(id, "0123456789abcdef") == ""

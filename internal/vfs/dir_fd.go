@@ -77,6 +77,17 @@ func (f *fdFile) Chmod(perm uint16) error {
 	return nil
 }
 
+func (d *fdDir) TryLock(mode LockMode) (bool, error) {
+	switch err := flock(d.fd, mode); err {
+	case nil:
+		return true, nil
+	case unix.EWOULDBLOCK:
+		return false, nil
+	default:
+		return false, pathError("lock", d.name, err)
+	}
+}
+
 // A fdDir looks names up relative to its descriptor, so that nothing it
 // does depends on where the directory lies or how long its path is.
 type fdDir struct{ fdFile }

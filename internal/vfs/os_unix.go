@@ -21,17 +21,19 @@ func retry(fn func() error) error {
 }
 
 func tryLock(f *os.File, mode LockMode) (bool, error) {
-	how := unix.LOCK_SH
-	if mode == Exclusive {
-		how = unix.LOCK_EX
-	}
-	err := control(f, "lock", func(fd uintptr) error {
-		return retry(func() error { return unix.Flock(int(fd), how|unix.LOCK_NB) })
-	})
+	err := control(f, "lock", func(fd uintptr) error { return flock(int(fd), mode) })
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+func flock(fd int, mode LockMode) error {
+	how := unix.LOCK_SH
+	if mode == Exclusive {
+		how = unix.LOCK_EX
+	}
+	return retry(func() error { return unix.Flock(fd, how|unix.LOCK_NB) })
 }
 
 func unlock(f *os.File) error {

@@ -144,6 +144,10 @@ type Dir interface {
 	// directories of the same heritage a file can be renamed, and is then as if it had been
 	// made where it is. "": nobody knows.
 	Heritage() (string, error)
+	// TryLock takes the advisory lock on the directory without waiting, and reports whether
+	// it got it: see [File]. Close gives it back. Where the system has no such lock,
+	// everybody gets it.
+	TryLock(mode LockMode) (bool, error)
 	// Remove deletes a file, a link or an empty directory.
 	Remove(name string) error
 	// Chmod sets the permission bits of the directory itself.

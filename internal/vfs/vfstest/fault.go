@@ -321,6 +321,13 @@ func (v *faultDir) Heritage() (string, error) {
 	return v.dir.Heritage()
 }
 
+func (v *faultDir) TryLock(mode vfs.LockMode) (bool, error) {
+	if err := v.fault.next("TryLock", v.path); err != nil {
+		return false, err
+	}
+	return v.dir.TryLock(mode)
+}
+
 func (v *faultDir) Remove(name string) error {
 	if err := v.fault.next("Remove", v.join(name)); err != nil {
 		return err

@@ -94,7 +94,7 @@ type memNode struct {
 
 	// of a file; of a link its target
 	data, syncedData []byte
-	locks            map[*memFile]vfs.LockMode
+	locks            map[any]vfs.LockMode // by open file or directory
 
 	// of a directory
 	names, syncedNames map[string]*memNode
@@ -104,7 +104,7 @@ type memNode struct {
 
 func (m *Mem) newNode(mode fs.FileMode) *memNode {
 	m.inos++
-	n := &memNode{mode: mode, ino: m.inos, locks: make(map[*memFile]vfs.LockMode)}
+	n := &memNode{mode: mode, ino: m.inos, locks: make(map[any]vfs.LockMode)}
 	if mode.IsDir() {
 		n.names = make(map[string]*memNode)
 	}
@@ -452,18 +452,23 @@ func (f *memFile) Sync() error {
 
 func (f *memFile) TryLock(mode vfs.LockMode) (ok bool, err error) {
 	err = f.do("lock", func() error {
-		// As flock does it: a lock that cannot change its mode is lost.
-		delete(f.node.locks, f)
-		for _, held := range f.node.locks {
-			if mode == vfs.Exclusive || held == vfs.Exclusive {
-				return nil
-			}
-		}
-		f.node.locks[f] = mode
-		ok = true
+		ok = f.node.lock(f, mode)
 		return nil
 	})
 	return ok, err
+}
+
+// lock gives who the lock on a node, if nobody else's keeps it from that.
+func (n *memNode) lock(who any, mode vfs.LockMode) bool {
+	// As flock does it: a lock that cannot change its mode is lost.
+	delete(n.locks, who)
+	for _, held := range n.locks {
+		if mode == vfs.Exclusive || held == vfs.Exclusive {
+			return false
+		}
+	}
+	n.locks[who] = mode
+	return true
 }
 
 func (f *memFile) Unlock() error {
@@ -534,7 +539,7 @@ func (c *crash) node(n *memNode) *memNode {
 	if left := c.nodes[n]; left != nil {
 		return left
 	}
-	left := &memNode{mode: n.mode, ino: n.ino, mtime: n.mtime, ctime: n.ctime, locks: make(map[*memFile]vfs.LockMode)}
+	left := &memNode{mode: n.mode, ino: n.ino, mtime: n.mtime, ctime: n.ctime, locks: make(map[any]vfs.LockMode)}
 	c.nodes[n] = left
 	if n.mode.IsDir() {
 		left.names = c.names(n)

@@ -60,6 +60,7 @@ func (o *memOpen) Chmod(perm uint16) error {
 func (o *memOpen) Close() error {
 	return o.do("close", o.name, func() error {
 		o.closed = true
+		delete(o.node.locks, o)
 		return nil
 	})
 }
@@ -237,6 +238,14 @@ func (n *memNode) holds(other *memNode) bool {
 
 // Heritage is the same everywhere.
 func (d *memDir) Heritage() (string, error) { return "memory", nil }
+
+func (d *memDir) TryLock(mode vfs.LockMode) (ok bool, err error) {
+	err = d.do("lock", d.name, func() error {
+		ok = d.node.lock(&d.memOpen, mode)
+		return nil
+	})
+	return ok, err
+}
 
 func (d *memDir) Remove(name string) error {
 	return d.there("remove", name, func(n *memNode) error {
