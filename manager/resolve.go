@@ -63,7 +63,8 @@ func pointOf(r *record) *Point {
 
 // Resolve finds a point of the session by what people call it: "start", "@" for
 // the newest turn that is not taken back, "@~N" for the one N turns before,
-// "turn:N" for the end of a turn, also of one that was taken back, an entry,
+// "turn:N" for the end of a turn, also of one that was taken back, an entry, "~N" behind
+// the name of a turn's end for the turn N before it,
 // "look:N" for the record of a number, "@{yesterday}" for the newest record by some
 // time, as package when reads it, a label, or a tree. An entry of what the user said
 // stands for the begin of its turn. A tree that several records have is the
@@ -94,6 +95,70 @@ func (m *FileSnapshotManager) resolve(ctx context.Context, rev string) (*Point, 
 
 // find is resolve, but what it finds may be a start that is lost.
 func (m *FileSnapshotManager) find(ctx context.Context, rev string) (*Point, error) {
+	p, err := m.findName(ctx, rev)
+	if !errors.Is(err, ErrUnknown) {
+		return p, err
+	}
+	// Only what nothing is called goes back from what its beginning names.
+	i := strings.LastIndexByte(rev, '~')
+	if i <= 0 || rev[:i] == "@" {
+		return nil, err
+	}
+	n := 1
+	if digits := rev[i+1:]; digits != "" {
+		var perr error
+		if n, perr = parseNumber(digits); perr != nil {
+			return nil, err
+		}
+	}
+	if p, err = m.find(ctx, rev[:i]); err != nil {
+		return nil, err
+	}
+	l, err := m.line(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.turnsBefore(ctx, p, rev[:i], n)
+}
+
+// turnsBefore returns the end of the turn n before one whose end is at a point, which rev
+// names. It is a moment: nothing of which turns go.
+func (l *line) turnsBefore(ctx context.Context, p *Point, rev string, n int) (*Point, error) {
+	at, left := cmp.Or(p.end, p.at), n
+	if at == nil || !at.IsTurn() {
+		return nil, fmt.Errorf("revision \"%s~%d\": %w: %q is not the end of a turn", rev, n, ErrUnknown, rev)
+	}
+	if p.turn(rev) != at.Turn() { // that changed nothing, and has no record
+		left--
+	}
+	var last *record
+	for t := l.Trail(at, ""); ; {
+		r, err := t.Next(ctx)
+		switch {
+		case err != nil:
+			return nil, err
+		case r == nil && left <= 1:
+			return l.startPoint(ctx)
+		case r == nil:
+			return nil, fmt.Errorf("revision \"%s~%d\": %w: %s before it", rev, n, ErrUnknown,
+				words.Count(n-left, "turn"))
+		case last != nil && r.IsSameTurn(last):
+			continue
+		case last != nil:
+			left--
+		}
+		if last = r; left > 0 {
+			continue
+		}
+		if r.Facts.Within != 0 { // it is on the line in part
+			return l.atTurn(ctx, r.Turn())
+		}
+		return l.stepPoint(ctx, r)
+	}
+}
+
+// findName finds what has a name of its own.
+func (m *FileSnapshotManager) findName(ctx context.Context, rev string) (*Point, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}

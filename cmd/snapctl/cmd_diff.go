@@ -15,6 +15,7 @@ type diffFlags struct {
 	patch, stat, numstat, nameStatus, nameOnly bool
 
 	nul, exitCode, renames, hunks bool
+	ignoreSpace                   bool
 	raw                           bool // to a terminal, too
 	context                       int
 	turn                          string // whose changes are wanted; "": two states are compared
@@ -44,12 +45,15 @@ func (a *app) diffCommand() *cobra.Command {
 	flags.BoolVarP(&f.nul, "null", "z", false, "end fields with NUL and print paths as they are")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something differs")
 	flags.IntVarP(&f.context, "unified", "U", 3, "print `N` lines around each change of a patch")
-	f.addRaw(flags)
+	f.addText(flags)
 	f.limits.addFileSize(flags)
 	return c
 }
 
-func (f *diffFlags) addRaw(flags *pflag.FlagSet) {
+// addText adds the flags that say how lines of files are read and written.
+func (f *diffFlags) addText(flags *pflag.FlagSet) {
+	flags.BoolVarP(&f.ignoreSpace, "ignore-all-space", "w", false,
+		"take lines for the same that differ in white space only")
 	flags.BoolVar(&f.raw, "raw", false, "print control characters of files as they are, to a terminal, too")
 }
 
@@ -65,8 +69,8 @@ func (f *diffFlags) check(cmd *cobra.Command, json bool) error {
 	case n > 1:
 		return usageError(cmd, "diff: more than one of --patch, --stat, --numstat, --name-status, --name-only "+
 			"and --hunks")
-	case f.hunks && f.renames:
-		return usageError(cmd, "diff: --hunks and -M")
+	case f.hunks && (f.renames || f.ignoreSpace):
+		return usageError(cmd, "diff: --hunks shows pieces as they can be taken back: no -M or -w with it")
 	case f.nul && (json || !f.numstat && !f.nameStatus && !f.nameOnly):
 		return usageError(cmd, "diff: -z goes with --numstat, --name-status or --name-only")
 	case f.context < 0:

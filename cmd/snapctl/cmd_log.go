@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
@@ -29,6 +30,7 @@ type logFlags struct {
 	all, names bool
 	oneLine    bool
 	graph      bool
+	reverse    bool
 	turns      bool // what each did is to be known
 
 	since, until time.Time // zero: always
@@ -62,10 +64,12 @@ func (f *logFlags) wants(mo *manager.Moment) bool {
 		(f.author == nil || byAuthor)
 }
 
+const logCommandName = "log"
+
 func (a *app) logCommand() *cobra.Command {
 	var f logFlags
 	c := &cobra.Command{
-		Use:   "log [flags] [-- PATH...]",
+		Use:   logCommandName + " [flags] [-- PATH...]",
 		Short: "List the turns of a session, newest first",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -75,6 +79,8 @@ func (a *app) logCommand() *cobra.Command {
 				return usageError(cmd, "log: %q: paths come after --", args[0])
 			case f.graph && (f.all || f.oneLine || a.flags.json):
 				return usageError(cmd, "log: --graph is for people: no --all, --oneline or --json with it")
+			case f.graph && f.reverse:
+				return usageError(cmd, "log: --graph begins with the newest: no --reverse with it")
 			case f.all && (len(args) > 0 || f.names || f.diff.shows() || a.flags.sessionFile != ""):
 				return usageError(cmd, "log: --all lists records as they are: "+
 					"no PATH, --name-status, --patch, --stat or --session-file with it")
@@ -86,6 +92,7 @@ func (a *app) logCommand() *cobra.Command {
 		})),
 	}
 	c.Flags().IntVarP(&f.limit, "limit", "n", 0, "list at most `N` of them (default all)")
+	c.Flags().BoolVar(&f.reverse, "reverse", false, "list the oldest first; with --limit, of the newest N")
 	c.Flags().BoolVar(&f.all, "all", false,
 		"list all records of all sessions, of all working trees that share the store")
 	now := time.Now()
@@ -124,21 +131,30 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 		lines = withoutIdle(lines)
 	}
 	var large tooLarge
+	var last []*logLine // to be printed when all are known
 	for line, err := range lines {
 		if err == nil && n < shownAtOnce && !f.all && line.Snapshot != nil && !line.Snapshot.Pruned {
 			err = large.add(ctx, p.store, line)
 		}
-		if err == nil {
+		if err == nil && !f.reverse {
 			err = a.printLogLine(ctx, p, line, f, only, screen)
 		}
 		if err != nil {
 			return err
+		}
+		if f.reverse {
+			last = append(last, line)
 		}
 		if n++; n == f.limit {
 			break
 		}
 		if screen != nil && n <= shownAtOnce {
 			a.out.Flush()
+		}
+	}
+	for _, line := range slices.Backward(last) {
+		if err := a.printLogLine(ctx, p, line, f, only, screen); err != nil {
+			return err
 		}
 	}
 	if n == 0 && f.isPart() {
@@ -155,6 +171,37 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 // others are looked for.
 const shownAtOnce = 200
 
+// withLimit returns arguments with -N of log as --limit=N: git's users type it, and flags have
+// no such form.
+func withLimit(root *cobra.Command, args []string) []string {
+	c, _, err := root.Find(args)
+	if err != nil || c.Name() != logCommandName {
+		return args
+	}
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		digits, ok := strings.CutPrefix(arg, "-")
+		if ok && digits != "" && strings.Trim(digits, "0123456789") == "" && (i == 0 || !takesNext(c, args[i-1])) {
+			args[i] = "--limit=" + digits
+		}
+	}
+	return args
+}
+
+// takesNext reports whether an argument is a flag whose value is the argument behind it.
+func takesNext(c *cobra.Command, arg string) bool {
+	var f *pflag.Flag
+	if name, ok := strings.CutPrefix(arg, "--"); ok {
+		f = c.Flag(name)
+	} else if len(arg) > 1 && arg[0] == '-' {
+		f = c.Flags().ShorthandLookup(arg[len(arg)-1:])
+	}
+	return f != nil && f.NoOptDefVal == ""
+}
+
 // areThere reports whether arguments are paths, as git takes them without --.
 func (a *app) areThere(args []string) bool {
 	return !slices.ContainsFunc(args, func(arg string) bool {
@@ -165,10 +212,11 @@ func (a *app) areThere(args []string) bool {
 
 // smartCase reads a pattern. One without capitals matches them, too.
 func smartCase(text string) (*regexp.Regexp, error) {
-	if strings.ToLower(text) == text {
-		text = "(?i)" + text
+	re, err := regexp.Compile(text)
+	if err == nil && strings.ToLower(text) == text {
+		re, err = regexp.Compile("(?i)" + text)
 	}
-	return regexp.Compile(text)
+	return re, err
 }
 
 // A logLine is what log says of a snapshot.

@@ -16,8 +16,8 @@ import (
 )
 
 type statusFlags struct {
-	exitCode, nul bool
-	limits        limitFlags
+	exitCode, nul, short bool
+	limits               limitFlags
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -28,9 +28,11 @@ func (a *app) statusCommand() *cobra.Command {
 		RunE: a.resident(a.reading(func(cmd *cobra.Command, p *place, args []string) error {
 			return a.status(cmd, p, args, &f)
 		})),
+		PreRun: func(*cobra.Command, []string) { a.flags.quiet = a.flags.quiet || f.short },
 	}
 	c.Flags().BoolVar(&f.exitCode, "exit-code", false, "exit with 1 if something changed")
 	c.Flags().BoolVarP(&f.nul, "null", "z", false, "end lines with NUL and print paths as they are")
+	c.Flags().BoolVarP(&f.short, "short", "s", false, "print the lines only, as --quiet does")
 	f.limits.addFileSize(c.Flags())
 	return c
 }

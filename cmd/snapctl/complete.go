@@ -587,4 +587,19 @@ func (a *app) addCompletion(root *cobra.Command) {
 		}
 	}
 	add(root)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args = cobra.ArbitraryArgs
+			c.RunE = completionHelp
+		}
+	}
+}
+
+// completionHelp is reached with arguments only if the first is no shell that there is a script for.
+func completionHelp(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError(c, "completion: there is none for %q: want bash, zsh, fish or powershell", args[0])
+	}
+	return c.Help()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,11 +29,12 @@ type differ struct {
 
 	found  int        // changes printed
 	silent int        // changes that a patch or a count does not show
+	spaced int        // files that differ in white space only, if that does not count
 	stats  []fileStat // for the chart
 }
 
 func (p *place) newDiffer(f *diffFlags) *differ {
-	return &differ{Comparison: verbs.NewComparison(p.m), app: p.app, flags: f}
+	return &differ{Comparison: verbs.NewComparison(p.m), app: p.app, flags: cmp.Or(f, new(diffFlags))}
 }
 
 // A change is a difference as it is printed.
@@ -41,6 +43,14 @@ type change struct {
 	from       string   // where the file was; "": it was not moved
 	similarity int      // to what it was there, in percent
 	pieces     []change // of what a turn did there, where there are several and they are shown as one
+}
+
+// parts returns the pieces of a change, or itself.
+func (c *change) parts() []change {
+	if c.pieces == nil {
+		return []change{*c}
+	}
+	return c.pieces
 }
 
 // run prints all that a filter keeps, and returns the failure that the exit code stands for.
@@ -55,6 +65,9 @@ func (d *differ) run(ctx context.Context, only filter) error {
 	if d.silent > 0 {
 		d.app.note("%s came or went by a rule, a limit or git's sparse checkout: see --name-status",
 			words.Count(d.silent, "path"))
+	}
+	if d.spaced > 0 {
+		d.app.note("%s changed in white space only: see it without -w", words.Count(d.spaced, "file"))
 	}
 	if d.left != nil {
 		d.left.warn(d.app)
@@ -92,6 +105,45 @@ func (d *differ) printAll(ctx context.Context, only filter) error {
 
 // changes yields what is to be printed.
 func (d *differ) changes(ctx context.Context, only filter) iter.Seq2[change, error] {
+	all := d.allChanges(ctx, only)
+	if !d.flags.ignoreSpace {
+		return all
+	}
+	return func(yield func(change, error) bool) {
+		for c, err := range all {
+			isSpace := false
+			if err == nil {
+				isSpace, err = d.isSpace(ctx, &c)
+			}
+			if isSpace {
+				d.spaced++
+			} else if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// isSpace reports whether a change is of nothing but white space.
+func (d *differ) isSpace(ctx context.Context, c *change) (bool, error) {
+	for _, p := range c.parts() {
+		if p.Old == nil || p.New == nil || p.Old.Mode != p.New.Mode || p.Old.Mode.IsDir() || p.from != "" ||
+			p.Status != tree.Modified {
+			return false, nil
+		}
+		old, new, err := d.Files(ctx, "", &p.Difference)
+		if err != nil {
+			return false, err
+		}
+		if filediff.Count(old, new).Binary || !bytes.Equal(textdiff.Respaced(old.Content, new.Content), new.Content) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// allChanges yields all that a filter keeps.
+func (d *differ) allChanges(ctx context.Context, only filter) iter.Seq2[change, error] {
 	return func(yield func(change, error) bool) {
 		var list []change // all, where changes may become one
 		for c, err := range d.Changes(ctx) {
@@ -244,7 +296,8 @@ func (d *differ) unified(ctx context.Context, c *change) ([]byte, error) {
 	if lines == 0 {
 		lines = -1 // 0 is the default there
 	}
-	return textdiff.AppendUnified(nil, old, new, &textdiff.UnifiedOptions{Context: lines}), nil
+	opts := &textdiff.UnifiedOptions{Context: lines, IgnoreSpace: d.flags.ignoreSpace}
+	return textdiff.AppendUnified(nil, old, new, opts), nil
 }
 
 func (d *differ) printPatch(ctx context.Context, c *change) error {
@@ -278,17 +331,16 @@ func (d *differ) stat(ctx context.Context, c *change) (s fileStat, err error) {
 	if c.New != nil {
 		s.newSize = c.New.Size
 	}
-	pieces := c.pieces
-	if pieces == nil {
-		pieces = []change{*c}
-	}
-	for _, p := range pieces {
+	for _, p := range c.parts() {
 		if p.Old != nil && p.New != nil && p.Old.ID == p.New.ID { // mode only
 			continue
 		}
 		old, new, err := d.Files(ctx, p.from, &p.Difference)
 		if err != nil {
 			return s, err
+		}
+		if d.flags.ignoreSpace && !old.Opaque && !new.Opaque {
+			old.Content = textdiff.Respaced(old.Content, new.Content)
 		}
 		n := filediff.Count(old, new)
 		s.Added, s.Deleted, s.Binary = s.Added+n.Added, s.Deleted+n.Deleted, s.Binary || n.Binary

@@ -31,16 +31,25 @@ func (p *place) newLogScreen(only filter) *logScreen {
 
 // logColumns are how wide the columns of log are; 0: it has no room.
 type logColumns struct {
-	number, ago, who, what, files, lines, names int
+	number, ago, who, what, files, lines, names, rev int
 }
 
 // widthOfREV is how much room the last column has: for an entry's id, or look: and a number.
 const widthOfREV = 9
 
+// leastWhat is how much room what it was for has at least.
+const leastWhat = 8
+
 // columnsOfLog divides a line of the terminal. Of a narrow one the names of files go first,
-// then who it was, then the lines, then how many files.
+// then who it was, then the lines, then how many files, then how long ago it was, and the REV.
 func columnsOfLog(columns int) logColumns {
-	c := logColumns{number: 4, ago: 11}
+	c := logColumns{number: 4}
+	if columns >= 28 {
+		c.rev = widthOfREV
+	}
+	if columns >= 44 {
+		c.ago = 11
+	}
 	if columns >= 60 {
 		c.files = 9
 	}
@@ -51,8 +60,8 @@ func columnsOfLog(columns int) logColumns {
 		c.who = 8
 	}
 	const sign, gap = 1, 2
-	c.what = columns - sign - (1 + c.number) - (gap + widthOfREV) - gap
-	for _, n := range []int{c.ago, c.who, c.files, c.lines} {
+	c.what = columns - sign - (1 + c.number) - gap
+	for _, n := range []int{c.ago, c.who, c.files, c.lines, c.rev} {
 		if n > 0 {
 			c.what -= gap + n
 		}
@@ -62,7 +71,7 @@ func columnsOfLog(columns int) logColumns {
 		c.names = max(16, (c.what-gap)*2/5)
 		c.what -= gap + c.names
 	}
-	c.what = max(c.what, 12)
+	c.what = max(c.what, leastWhat)
 	return c
 }
 
@@ -97,7 +106,7 @@ func signOf(mo *manager.Moment) string {
 func (s *logScreen) print(ctx context.Context, l *logLine, turn *manager.TurnDiff) error {
 	all := s.logColumns
 	defer func() { s.logColumns = all }()
-	s.what = max(8, s.what-max(0, width(l.sign)-2)) // lanes of a graph take room
+	s.what = max(leastWhat, s.what-max(0, width(l.sign)-2)) // lanes of a graph take room
 	names, lines, err := s.changes(ctx, turn)
 	if err != nil {
 		return err
@@ -126,7 +135,7 @@ func (s *logScreen) print(ctx context.Context, l *logLine, turn *manager.TurnDif
 	row.column("", s.filesText(l, names), s.files)
 	row.lines(lines, s.logColumns.lines)
 	row.paths(names, s.names)
-	row.column(asName, shortREV(history.NameOf(l.EntryID, l.Snapshot)), widthOfREV)
+	row.column(asName, shortREV(history.NameOf(l.EntryID, l.Snapshot)), s.rev)
 	row.end()
 	for _, note := range notes {
 		row.before = beside
@@ -215,6 +224,8 @@ func (s *logScreen) filesText(l *logLine, names []string) string {
 		n = len(names)
 	}
 	switch {
+	case n >= 1000:
+		return shortCount(n) + " files"
 	case n > 0:
 		return words.Count(n, "file")
 	case l.Kind == "empty":

@@ -61,7 +61,7 @@ func newApp(args []string, stdin *os.File, stdout, stderr io.Writer, getenv func
 // run executes the command line.
 func (a *app) run(ctx context.Context) int {
 	root := a.rootCommand()
-	root.SetArgs(a.args)
+	root.SetArgs(withLimit(root, a.args))
 	root.SetOut(a.out)
 	root.SetErr(a.stderr)
 	c, err := root.ExecuteContextC(ctx)

@@ -184,13 +184,13 @@ func TestScreenColours(t *testing.T) {
 func TestColumnsOfLog(t *testing.T) {
 	for columns := 1; columns < 300; columns++ {
 		c := columnsOfLog(columns)
-		sum := 1 + 1 + c.number + 2 + widthOfREV + 2 + c.what
-		for _, n := range []int{c.ago, c.who, c.files, c.lines, c.names} {
+		sum := 1 + 1 + c.number + 2 + c.what
+		for _, n := range []int{c.ago, c.who, c.files, c.lines, c.names, c.rev} {
 			if n > 0 {
 				sum += 2 + n
 			}
 		}
-		if columns >= 45 && sum != columns || c.what < 12 {
+		if columns >= 16 && sum != columns || c.what < leastWhat {
 			t.Errorf("on %d columns there are %d: %+v", columns, sum, c)
 		}
 	}

@@ -195,18 +195,24 @@ func (a *app) variableSetting(s *setting, name string) (settingValue, bool) {
 
 // configPath returns where the user's configuration is, or would be.
 func (a *app) configPath() (string, error) {
-	dir := a.getenv("XDG_CONFIG_HOME")
-	if runtime.GOOS == "windows" && dir == "" {
-		dir = a.getenv("AppData")
+	name := "XDG_CONFIG_HOME"
+	if runtime.GOOS == "windows" && a.getenv(name) == "" {
+		name = "AppData"
 	}
-	if home := a.getenv("HOME"); dir == "" && home != "" {
-		dir = filepath.Join(home, ".config")
+	below := ""
+	if a.getenv(name) == "" {
+		name, below = "HOME", ".config"
 	}
-	if !filepath.IsAbs(dir) {
+	switch dir := a.getenv(name); {
+	case dir == "":
 		return "", &failure{exitUsage, errors.New("no place for the configuration: HOME is not set"),
 			"XDG_CONFIG_HOME names a directory for it"}
+	case !filepath.IsAbs(dir):
+		return "", &failure{code: exitUsage,
+			err: fmt.Errorf("no place for the configuration: %s is %q: want a path from the root", name, dir)}
+	default:
+		return filepath.Join(dir, below, "snapctl", "config.toml"), nil
 	}
-	return filepath.Join(dir, "snapctl", "config.toml"), nil
 }
 
 // readConfig returns what the user's file has, of each setting. There is none: nil.

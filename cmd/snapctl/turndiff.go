@@ -69,7 +69,7 @@ func (f *diffFlags) addTo(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.stat, "stat", false, "print how many lines it changed in each file, as a chart")
 	flags.BoolVarP(&f.renames, "find-renames", "M", false, "with these, show a file that was moved as one change")
 	flags.IntVarP(&f.context, "unified", "U", 3, "print `N` lines around each change of a patch")
-	f.addRaw(flags)
+	f.addText(flags)
 }
 
 // checkShown refuses those of them that make no sense.

@@ -1,11 +1,5 @@
 #!/bin/sh
-# Installs snapctl for this user:
-#
-#	curl -fsSL https://github.com/boocode/filestore/releases/latest/download/install.sh | sh
-#
-#	--dir DIR          put the programs there (default ~/.local/bin)
-#	--version VERSION  that one, as 1.2.0 (default the newest)
-#	--from PLACE       take the files from a directory or another URL
+# Installs snapctl for this user: see usage below.
 #
 # The archive must have the checksum that SHA256SUMS of the release says; nothing is installed else.
 set -eu
@@ -15,20 +9,39 @@ fail() {
 	exit 1
 }
 
+usage() {
+	cat <<'END'
+install.sh installs snapctl for this user:
+
+  curl -fsSL https://github.com/boocode/filestore/releases/latest/download/install.sh | sh
+
+  --dir DIR          put the programs there (default ~/.local/bin)
+  --version VERSION  that one, as 1.2.0 (default the newest)
+  --from PLACE       take the files from a directory or another URL
+
+With options: ... | sh -s -- --dir /opt/bin
+END
+}
+
 main() {
-	dir=${HOME:?}/.local/bin version= from=
+	dir=${HOME-}/.local/bin version= from=
 	while [ $# -gt 0 ]; do
 		case $1 in
+		-h | --help)
+			usage
+			return
+			;;
 		--dir | --version | --from) [ $# -ge 2 ] || fail "$1: a value is missing" ;;
 		esac
 		case $1 in
 		--dir) dir=$2 ;;
 		--version) version=${2#v} ;;
 		--from) from=${2%/} ;;
-		*) fail "unknown argument: $1 (see the head of this script)" ;;
+		*) fail "unknown argument: $1 (see --help)" ;;
 		esac
 		shift 2
 	done
+	[ "$dir" != /.local/bin ] || fail "HOME is not set: name a directory with --dir"
 	releases=https://github.com/boocode/filestore/releases
 	if [ -z "$from" ] && [ -n "$version" ]; then
 		from=$releases/download/v$version

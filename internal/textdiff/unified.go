@@ -34,6 +34,10 @@ type UnifiedOptions struct {
 	// with what "---" and "+++" lines cannot say: modes, links, renames, binary
 	// files and files that come or go empty. Default false.
 	NoPrefix bool
+
+	// IgnoreSpace takes lines for the same that differ in white space only: they are written
+	// as new has them. Such a diff is to be read, not to be applied. Default false.
+	IgnoreSpace bool
 }
 
 // AppendUnified appends to dst the diff that turns old into new, in git's
@@ -89,7 +93,11 @@ func appendChange(dst []byte, old, new File, opts *UnifiedOptions, git bool) []b
 		if opts.Context == 0 {
 			context = 3
 		}
-		return appendHunks(dst, SplitLines(old.Content), SplitLines(new.Content), context)
+		a, b := SplitLines(old.Content), SplitLines(new.Content)
+		if opts.IgnoreSpace {
+			a = respaced(a, b)
+		}
+		return appendHunks(dst, a, b, context)
 	}
 	if !same {
 		dst = fmt.Appendf(dst, "Binary files %s and %s differ\n", oldLabel, newLabel)

@@ -1,0 +1,55 @@
+package manager
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/boocode/filestore/internal/object"
+)
+
+// ~N behind the name of a turn's end is the turn N before it, also where it was taken back,
+// and behind a turn that changed nothing.
+func TestResolveBefore(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "start")
+	m := b.open("s")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "0") })
+	b.turn(m, func() {})
+	b.turn(m, func() { b.write("a", "2") })
+	b.turn(m, func() { b.write("a", "3") })
+	last, err := m.Resolve(t.Context(), "@")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.restore(m, &RestoreOptions{Target: "@~1"}) // turn 3 goes
+	b.turn(m, func() { b.write("a", "4") })
+	for rev, want := range map[string]string{
+		"turn:3~0": "3", "turn:3~": "2", "turn:3~1": "2", "turn:3~2": "0", "turn:3~3": "0", "turn:3~4": "start",
+		"turn:4~1": "2", "turn:1~1": "0", "turn:1~2": "start", "turn:0~1": "start", "@~1~1": "0", "turn:3~1~1": "0",
+		last.EntryID + "~1": "2",
+	} {
+		p, err := m.Resolve(t.Context(), rev)
+		if err != nil {
+			t.Errorf("%s: %v", rev, err)
+			continue
+		}
+		f, err := m.fileIn(t.Context(), p.State, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := m.store.Get(t.Context(), object.Blob, f.entry.ID)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: a is %q, want %q; %v", rev, got, want, err)
+		}
+	}
+	for _, rev := range []string{"turn:3~5", "turn:9~1", "start~1", "turn:1~x", "~1", "turn:~1"} {
+		if p, err := m.Resolve(t.Context(), rev); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %+v, %v", rev, p, err)
+		}
+	}
+	if r := b.restore(m, &RestoreOptions{Target: "turn:4~1"}); len(r.Restored) != 1 {
+		t.Errorf("restore: %+v", r)
+	}
+	b.expectFiles(files{"a": "2"})
+}
