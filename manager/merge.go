@@ -11,6 +11,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/hunks"
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/object"
@@ -197,7 +198,7 @@ func (x *restore) merge(ctx context.Context, a *aim, w *livedir.Want, it *rollba
 		a.parted[w.Path] = mg.Partial(a.back[w.Path], a.forth[w.Path])
 	}
 	if mg.IsMerged {
-		if err := x.keep(w.Path, mg); err != nil {
+		if err := x.keep(ctx, w.Path, mg); err != nil {
 			return err
 		}
 	}
@@ -250,12 +251,13 @@ func (x *restore) Rest(ctx context.Context, p *merging.Part, cuts []history.Cut)
 
 // keep puts what a path was merged to into the store, unless nothing is to be changed, and
 // has the guard look at it.
-func (x *restore) keep(p string, mg *merging.Path) error {
+func (x *restore) keep(ctx context.Context, p string, mg *merging.Path) error {
 	if err := checkMerged(mg.Text, mg.Texts[0], mg.Texts[1:], mg.Given); err != nil {
 		return err
 	}
 	x.addMerged(mg.Now.ID, p, len(textdiff.Edits(mg.Found, mg.Text)))
 	if x.opts.Preview {
+		inside.TellMerged(ctx, mg.Now.ID, mg.Text)
 		return nil
 	}
 	_, err := x.o.w.Put(object.Blob, mg.Text)

@@ -375,7 +375,7 @@ func (mv *mover) merged(p string, disk *tree.Entry, steps []merging.Step) (*merg
 	case !trees.IsFile(mg.Now):
 		mg.Clash = &merging.Clash{Why: merging.WhyKind, Parts: []merging.ClashPart{{Step: &steps[len(steps)-1]}}}
 	case mg.IsMerged:
-		return mg, mv.x.keep(p, mg)
+		return mg, mv.x.keep(mv.ctx, p, mg)
 	default:
 		mv.x.addMerged(mg.Now.ID, p, 0)
 	}

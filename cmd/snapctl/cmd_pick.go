@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/picker"
+	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/words"
@@ -199,7 +199,7 @@ func (s *pickSource) Do(ctx context.Context, ask *picker.Ask) (answer *picker.An
 		answer.Summary, _ = summaryOf(r)
 		answer.IsNothing = r.Preview && len(r.Restored)+len(r.Deleted)+len(r.Moves) == 0
 		answer.IsPart = !r.IsComplete()
-		answer.Plan = planSum(r)
+		answer.Plan = verbs.PlanSum(r)
 		if r.Snapshot != nil {
 			answer.Record = r.Snapshot.Seq
 		}
@@ -215,16 +215,6 @@ func (s *pickSource) Do(ctx context.Context, ask *picker.Ask) (answer *picker.An
 		answer.Lines = strings.Split(lines, "\n")
 	}
 	return answer, nil
-}
-
-// planSum returns a sum of what a restore does to which contents.
-func planSum(r *manager.RestoreResult) string {
-	h := sha256.New()
-	for i := range r.Items {
-		it := &r.Items[i]
-		fmt.Fprintf(h, "%q %s %q %+v %+v %q\n", it.Path, it.Do, it.Why, it.Now, it.New, it.From)
-	}
-	return string(h.Sum(nil))
 }
 
 // readyToPick finds out whether the session has a turn that has not ended, and is to end first.

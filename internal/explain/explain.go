@@ -88,6 +88,9 @@ var (
 	SeveralTurns = &Kind{Code: "several_turns", Exit: Refused, Status: conflict,
 		Advice: "Nothing was done. Another session calls the same tool at this moment: call again once, " +
 			"and if that is refused, too, leave it and tell the user."}
+	// OtherPlan: what would be done is not what was agreed to.
+	OtherPlan = &Kind{Code: "other_plan", Exit: Refused, Status: conflict,
+		Hint: "nothing was changed; look at what would be done now", Advice: "Ask for a preview again."}
 	// Changed: a list is not what it was for the part before.
 	Changed = &Kind{Code: "changed", Exit: Environment, Status: conflict, Advice: "Call again without cursor."}
 )
@@ -95,7 +98,8 @@ var (
 // Kinds are all of them. Of those that an error matches the first counts: some
 // have others as causes.
 var Kinds = []*Kind{
-	BadRequest, BadCommand, DuplicateID, TooMany, TooLong, NoSession, Stalled, SeveralTurns, Changed, Internal,
+	BadRequest, BadCommand, DuplicateID, TooMany, TooLong, NoSession, Stalled, SeveralTurns, OtherPlan, Changed,
+	Internal,
 	Cancelled,
 	{Code: "timed_out", Exit: Environment, Status: late, Errs: []error{context.DeadlineExceeded},
 		Advice: "Call again: what was read until then is kept."},

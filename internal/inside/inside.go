@@ -133,6 +133,21 @@ func Location(ctx context.Context) *places.Location {
 	return loc
 }
 
+type mergedKey struct{}
+
+// WithMerged has a preview of a restore give fn each text that a file would be merged to: the
+// store does not have it.
+func WithMerged(ctx context.Context, fn func(id store.ID, text []byte)) context.Context {
+	return context.WithValue(ctx, mergedKey{}, fn)
+}
+
+// TellMerged tells who has called WithMerged of a text.
+func TellMerged(ctx context.Context, id store.ID, text []byte) {
+	if fn, ok := ctx.Value(mergedKey{}).(func(store.ID, []byte)); ok {
+		fn(id, text)
+	}
+}
+
 type branchesKey struct{}
 
 // WithAllBranches has Timeline list the turns of all branches of the conversation.

@@ -28,35 +28,44 @@ type Page struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
+// SnapshotsOf asks for a session's history.
+type SnapshotsOf struct {
+	Page
+	NewestFirst bool     `json:"newestFirst,omitempty"` // and no more of it is read than is asked for
+	Paths       []string `json:"paths,omitempty"`       // only what has changed something at these, or below them
+}
+
 // A Snapshot is a line of a session's history.
 type Snapshot struct {
-	EntryID     string   `json:"entryId,omitempty"`
-	Rev         string   `json:"rev,omitempty"` // the entry, or look:N of what has none: a revision
-	TurnIndex   int      `json:"turnIndex"`     // -1: of no turn
-	Kind        string   `json:"kind"`          // step, empty (of a turn), start, fork, restore, undo, redo or base
-	TreeHash    store.ID `json:"treeHash"`
-	SnapshotSeq uint64   `json:"snapshotSeq,omitempty"`
-	Time        string   `json:"time,omitempty"` // RFC 3339
-	Label       string   `json:"label,omitempty"`
-	Title       string   `json:"title,omitempty"` // of a turn: what it was to do, as turn_start said
-	Agent       string   `json:"agent,omitempty"`
-	Model       string   `json:"model,omitempty"`
-	Added       int      `json:"added"`
-	Modified    int      `json:"modified"`
-	Deleted     int      `json:"deleted"`
-	Unknown     string   `json:"unknown,omitempty"` // why these three are not all: what was there before is lost
-	Interrupted bool     `json:"interrupted,omitempty"`
-	GoesOn      bool     `json:"goesOn,omitempty"` // it is a part of a turn that was divided
-	Partial     bool     `json:"partial,omitempty"`
-	TakenBack   uint64   `json:"takenBackSeq,omitempty"` // the turn: snapshotSeq of the restore that did
-	But         []string `json:"but,omitempty"`          // paths at which it did not
-	Without     []string `json:"without,omitempty"`      // of a turn that is in: paths at which it is not, or in part
-	InPart      []string `json:"inPart,omitempty"`       // those of both lists at which a part of it is in, and a part is not
-	Elsewhere   bool     `json:"elsewhere,omitempty"`    // on another branch of the conversation
-	ForkedFrom  string   `json:"forkedFrom,omitempty"`   // the session whose turn it is, or that a fork began from
-	TookBack    []int    `json:"tookBack,omitempty"`     // turns that a restore took back
-	Reverts     []int    `json:"reverts,omitempty"`      // turns that it was asked to take back by name
-	PutBack     []int    `json:"putBack,omitempty"`      // and those that it put back
+	EntryID      string   `json:"entryId,omitempty"`
+	Rev          string   `json:"rev,omitempty"` // the entry, or look:N of what has none: a revision
+	TurnIndex    int      `json:"turnIndex"`     // -1: of no turn
+	Kind         string   `json:"kind"`          // step, empty (of a turn), start, fork, restore, undo, redo or base
+	TreeHash     store.ID `json:"treeHash"`
+	CoverageHash store.ID `json:"coverageHash,omitzero"` // of what was left out; none: nothing
+	SnapshotSeq  uint64   `json:"snapshotSeq,omitempty"`
+	Pruned       bool     `json:"pruned,omitempty"`
+	Time         string   `json:"time,omitempty"` // RFC 3339
+	Label        string   `json:"label,omitempty"`
+	Title        string   `json:"title,omitempty"` // of a turn: what it was to do, as turn_start said
+	Agent        string   `json:"agent,omitempty"`
+	Model        string   `json:"model,omitempty"`
+	Added        int      `json:"added"`
+	Modified     int      `json:"modified"`
+	Deleted      int      `json:"deleted"`
+	Unknown      string   `json:"unknown,omitempty"` // why these three are not all: what was there before is lost
+	Interrupted  bool     `json:"interrupted,omitempty"`
+	GoesOn       bool     `json:"goesOn,omitempty"` // it is a part of a turn that was divided
+	Partial      bool     `json:"partial,omitempty"`
+	TakenBack    uint64   `json:"takenBackSeq,omitempty"` // the turn: snapshotSeq of the restore that did
+	But          []string `json:"but,omitempty"`          // paths at which it did not
+	Without      []string `json:"without,omitempty"`      // of a turn that is in: paths at which it is not, or in part
+	InPart       []string `json:"inPart,omitempty"`       // those of both lists at which a part of it is in, and a part is not
+	Elsewhere    bool     `json:"elsewhere,omitempty"`    // on another branch of the conversation
+	ForkedFrom   string   `json:"forkedFrom,omitempty"`   // the session whose turn it is, or that a fork began from
+	TookBack     []int    `json:"tookBack,omitempty"`     // turns that a restore took back
+	Reverts      []int    `json:"reverts,omitempty"`      // turns that it was asked to take back by name
+	PutBack      []int    `json:"putBack,omitempty"`      // and those that it put back
 }
 
 // Snapshots are a part of a session's history, oldest first.
@@ -176,31 +185,28 @@ func fileDiff(ctx context.Context, s *Session, a *manager.FileRange) (*FileDiff,
 	return &FileDiff{info}, err
 }
 
-func snapshots(ctx context.Context, s *Session, p *Page) (*Snapshots, error) {
+func snapshots(ctx context.Context, s *Session, p *SnapshotsOf) (*Snapshots, error) {
 	from, to, err := p.bounds()
 	if err != nil {
 		return nil, err
+	}
+	paths, err := s.treePaths(p.Paths)
+	if err != nil {
+		return nil, err
+	}
+	answer := &Snapshots{Snapshots: []Snapshot{}}
+	if p.NewestFirst {
+		return answer, s.newestMoments(ctx, answer, paths, from, to)
+	}
+	if len(paths) > 0 {
+		return nil, explain.Errorf(explain.BadRequest, "paths: only with newestFirst")
 	}
 	all, err := s.moments(ctx, from == 0)
 	if err != nil {
 		return nil, err
 	}
-	answer := &Snapshots{Snapshots: []Snapshot{}}
 	for _, mo := range all[min(from, len(all)):min(to, len(all))] {
-		line := Snapshot{EntryID: mo.EntryID, Rev: history.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex,
-			Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
-			Unknown: mo.Unknown, Interrupted: mo.Interrupted, GoesOn: mo.GoesOn, Partial: mo.Partial,
-			But: mo.But, Without: mo.Without, InPart: mo.InPart,
-			Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
-			TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
-		if s := mo.TakenBack; s != nil {
-			line.TakenBack = s.Seq
-		}
-		if snap := mo.Snapshot; snap != nil {
-			line.SnapshotSeq, line.Label = snap.Seq, snap.Label
-			line.Time = snap.Time.Format("2006-01-02T15:04:05.000Z07:00")
-		}
-		answer.Snapshots = append(answer.Snapshots, line)
+		answer.Snapshots = append(answer.Snapshots, newSnapshot(mo))
 	}
 	if to < len(all) {
 		answer.NextCursor = strconv.Itoa(to)
@@ -208,6 +214,67 @@ func snapshots(ctx context.Context, s *Session, p *Page) (*Snapshots, error) {
 		s.listed.Store(nil)
 	}
 	return answer, nil
+}
+
+// newestMoments adds a part of what happened in the session, the newest first, to an answer.
+func (s *Session) newestMoments(ctx context.Context, answer *Snapshots, paths []string, from, to int) error {
+	i := 0
+	for mo, err := range s.Timeline(ctx) {
+		isIn := true
+		if err == nil && len(paths) > 0 {
+			isIn, err = changedAny(ctx, mo, paths)
+		}
+		switch {
+		case err != nil:
+			return err
+		case !isIn:
+			continue
+		case i == to:
+			answer.NextCursor = strconv.Itoa(to)
+			return nil
+		case i >= from:
+			answer.Snapshots = append(answer.Snapshots, newSnapshot(mo))
+		}
+		i++
+	}
+	return nil
+}
+
+// changedAny reports whether a moment has changed something at paths, or below them; not of one of
+// which that is not known.
+func changedAny(ctx context.Context, mo *manager.Moment, paths []string) (bool, error) {
+	if mo.Snapshot == nil || mo.Snapshot.Pruned {
+		return false, nil
+	}
+	own, contested, err := mo.Changes(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, d := range []*manager.Diff{own, contested} {
+		for path := range d.Paths() {
+			if IsBelow(path, paths) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+func newSnapshot(mo *manager.Moment) Snapshot {
+	line := Snapshot{EntryID: mo.EntryID, Rev: history.NameOf(mo.EntryID, mo.Snapshot), TurnIndex: mo.TurnIndex,
+		Kind: mo.Kind, TreeHash: mo.Tree, Added: mo.Added, Modified: mo.Modified, Deleted: mo.Deleted,
+		Unknown: mo.Unknown, Interrupted: mo.Interrupted, GoesOn: mo.GoesOn, Partial: mo.Partial,
+		But: mo.But, Without: mo.Without, InPart: mo.InPart,
+		Title: mo.Title, Agent: mo.Agent, Model: mo.Model, Elsewhere: mo.Elsewhere, ForkedFrom: mo.ForkedFrom,
+		TookBack: mo.TookBack, PutBack: mo.PutBack, Reverts: mo.Reverts}
+	if s := mo.TakenBack; s != nil {
+		line.TakenBack = s.Seq
+	}
+	if snap := mo.Snapshot; snap != nil {
+		line.SnapshotSeq, line.Label, line.Pruned, line.CoverageHash = snap.Seq, snap.Label, snap.Pruned, snap.Coverage
+		line.Time = snap.Time.Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	return line
 }
 
 // moments returns what happened in the session, oldest first. All pages after the

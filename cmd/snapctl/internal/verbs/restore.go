@@ -3,6 +3,7 @@ package verbs
 import (
 	"context"
 
+	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/session"
 )
@@ -13,9 +14,40 @@ type Navigate struct {
 	manager.NavigateOptions
 }
 
+// Restore brings files back, Revert takes turns back, and Undo takes one of these back.
+type (
+	Restore struct {
+		manager.RestoreOptions
+		Agreed
+	}
+	Revert struct {
+		manager.RevertOptions
+		Agreed
+	}
+	Undo struct {
+		manager.UndoOptions
+		Agreed
+		Planned
+	}
+)
+
+// RestorePreview says what Restore would do, RevertPreview what Revert would.
+type (
+	RestorePreview struct {
+		manager.RestoreOptions
+		Planned
+	}
+	RevertPreview struct {
+		manager.RevertOptions
+		Planned
+	}
+)
+
 // Restored says what a restore did, or would do.
 type Restored struct {
 	*manager.RestoreResult
+	Plan        string          `json:"plan,omitempty"`        // of a preview: stands for all that would be done
+	Diffs       []PlannedFile   `json:"diffs,omitempty"`       // of a preview, if they were asked for
 	SnapshotSeq uint64          `json:"snapshotSeq,omitempty"` // number of the record; 0: nothing was changed
 	Complete    bool            `json:"complete"`              // all that was wanted was done
 	Entries     []session.Entry `json:"entries"`               // for the runtime's log: then send told
@@ -41,11 +73,23 @@ func (s *Session) entries(list *[]session.Entry) manager.EntryFunc {
 }
 
 // restoring has do restore files. What the manager wants to append to the runtime's log,
-// by the field to of its options, is in the answer.
-func (s *Session) restoring(to *manager.EntryFunc, do func() (*manager.RestoreResult, error)) (*Restored, error) {
+// by the field to of its options, is in the answer. isPreview is the field of the options that says
+// whether it is one; nil: it is not.
+func (s *Session) restoring(ctx context.Context, to *manager.EntryFunc, isPreview *bool, agreed *Agreed, p *Planned,
+	do func(ctx context.Context) (*manager.RestoreResult, error)) (*Restored, error) {
 	var entries []session.Entry
 	*to = s.entries(&entries)
-	r, err := do()
+	if agreed != nil && agreed.Plan != "" && !*isPreview {
+		if answer, err := s.holds(ctx, isPreview, agreed.Plan, do); err != nil {
+			return answer, err
+		}
+	}
+	var texts mergedTexts
+	if p != nil && p.Diffs {
+		texts = make(mergedTexts)
+		ctx = inside.WithMerged(ctx, texts.add)
+	}
+	r, err := do(ctx)
 	if r == nil {
 		return nil, err
 	}
@@ -53,33 +97,49 @@ func (s *Session) restoring(to *manager.EntryFunc, do func() (*manager.RestoreRe
 	if r.Snapshot != nil {
 		answer.SnapshotSeq = r.Snapshot.Seq
 	}
+	if r.Preview {
+		answer.Plan = PlanSum(r)
+	}
+	if r.Preview && texts != nil && err == nil {
+		answer.Diffs, err = s.planDiffs(ctx, r, texts, p.Context)
+	}
 	return answer, err
 }
 
-func restore(ctx context.Context, s *Session, a *manager.RestoreOptions) (*Restored, error) {
-	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.RestoreFiles(ctx, a) })
+func restore(ctx context.Context, s *Session, a *Restore) (*Restored, error) {
+	return s.restoring(ctx, &a.Append, &a.Preview, &a.Agreed, nil,
+		func(ctx context.Context) (*manager.RestoreResult, error) {
+			return s.RestoreFiles(ctx, &a.RestoreOptions)
+		})
 }
 
-func restorePreview(ctx context.Context, s *Session, a *manager.RestoreOptions) (*Restored, error) {
+func restorePreview(ctx context.Context, s *Session, a *RestorePreview) (*Restored, error) {
 	a.Preview = true
-	return restore(ctx, s, a)
+	return s.restoring(ctx, &a.Append, &a.Preview, nil, &a.Planned,
+		func(ctx context.Context) (*manager.RestoreResult, error) {
+			return s.RestoreFiles(ctx, &a.RestoreOptions)
+		})
 }
 
-func revert(ctx context.Context, s *Session, a *manager.RevertOptions) (*Restored, error) {
-	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.Revert(ctx, a) })
+func revert(ctx context.Context, s *Session, a *Revert) (*Restored, error) {
+	return s.restoring(ctx, &a.Append, &a.Preview, &a.Agreed, nil,
+		func(ctx context.Context) (*manager.RestoreResult, error) { return s.Revert(ctx, &a.RevertOptions) })
 }
 
-func revertPreview(ctx context.Context, s *Session, a *manager.RevertOptions) (*Restored, error) {
+func revertPreview(ctx context.Context, s *Session, a *RevertPreview) (*Restored, error) {
 	a.Preview = true
-	return revert(ctx, s, a)
+	return s.restoring(ctx, &a.Append, &a.Preview, nil, &a.Planned,
+		func(ctx context.Context) (*manager.RestoreResult, error) { return s.Revert(ctx, &a.RevertOptions) })
 }
 
-func undo(ctx context.Context, s *Session, a *manager.UndoOptions) (*Restored, error) {
-	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.Undo(ctx, a) })
+func undo(ctx context.Context, s *Session, a *Undo) (*Restored, error) {
+	return s.restoring(ctx, &a.Append, &a.Preview, &a.Agreed, &a.Planned,
+		func(ctx context.Context) (*manager.RestoreResult, error) { return s.Undo(ctx, &a.UndoOptions) })
 }
 
-func redo(ctx context.Context, s *Session, a *manager.UndoOptions) (*Restored, error) {
-	return s.restoring(&a.Append, func() (*manager.RestoreResult, error) { return s.Redo(ctx, a) })
+func redo(ctx context.Context, s *Session, a *Undo) (*Restored, error) {
+	return s.restoring(ctx, &a.Append, &a.Preview, &a.Agreed, &a.Planned,
+		func(ctx context.Context) (*manager.RestoreResult, error) { return s.Redo(ctx, &a.UndoOptions) })
 }
 
 func navigateTree(ctx context.Context, s *Session, a *Navigate) (*Navigated, error) {

@@ -25,7 +25,28 @@ type TurnDiffOf struct {
 	Rev     string   `json:"rev,omitempty"`     // of the turn; default "@"
 	Paths   []string `json:"paths,omitempty"`   // only these, and what is below them
 	Context int      `json:"context,omitempty"` // unchanged lines around each change; negative for none; default 3
+	Detail  Detail   `json:"detail,omitempty"`  // default "diffs"
 }
+
+// A Detail says how much is said of each file.
+type Detail string
+
+const (
+	Diffs  Detail = "diffs"
+	Counts Detail = "counts" // of lines, without diffs: as many files as are asked for, up to 10,000
+	Names  Detail = "names"  // not even these: no content is read
+)
+
+// UnmarshalText reads one of these.
+func (d *Detail) UnmarshalText(text []byte) error {
+	if *d = Detail(text); *d != "" && *d != Diffs && *d != Counts && *d != Names {
+		return fmt.Errorf("detail %q: want diffs, counts or names", text)
+	}
+	return nil
+}
+
+// maxFiles is how many files an answer without diffs has at most.
+const maxFiles = 10_000
 
 // TurnDiff is a part of what a turn did, in order of path.
 type TurnDiff struct {
@@ -45,11 +66,13 @@ type TurnChange struct {
 	Path        string        `json:"path"`
 	PathBytes   []byte        `json:"pathBytes,omitempty"` // if it is not UTF-8
 	Status      string        `json:"status"`
-	Owner       manager.Owner `json:"owner,omitempty"`   // whose; of what no turn did offline or other, too
-	Piece       int           `json:"piece"`             // from 1
-	Pieces      int           `json:"pieces"`            // more than 1: somebody else has changed it between them
-	OldHash     *store.ID     `json:"oldHash"`           // null: absent
-	NewHash     *store.ID     `json:"newHash"`           // null: absent
+	Owner       manager.Owner `json:"owner,omitempty"` // whose; of what no turn did offline or other, too
+	Piece       int           `json:"piece"`           // from 1
+	Pieces      int           `json:"pieces"`          // more than 1: somebody else has changed it between them
+	OldHash     *store.ID     `json:"oldHash"`         // null: absent
+	NewHash     *store.ID     `json:"newHash"`         // null: absent
+	OldSize     int64         `json:"oldSize,omitempty"`
+	NewSize     int64         `json:"newSize,omitempty"`
 	OldMode     string        `json:"oldMode,omitempty"` // as git has it
 	NewMode     string        `json:"newMode,omitempty"`
 	Added       int           `json:"added"` // lines
@@ -69,13 +92,12 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 	if err != nil {
 		return nil, err
 	}
-	var paths []string
-	for _, arg := range p.Paths {
-		path, err := inside.Of(s).TreePath(arg)
-		if err != nil {
-			return nil, err
-		}
-		paths = append(paths, path)
+	if isShort := p.Detail == Counts || p.Detail == Names; isShort && p.Limit > maxPageSize {
+		to = from + min(p.Limit, maxFiles)
+	}
+	paths, err := s.treePaths(p.Paths)
+	if err != nil {
+		return nil, err
 	}
 	d, err := s.TurnDiff(ctx, cmp.Or(p.Rev, "@"))
 	if err != nil {
@@ -91,7 +113,11 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 		if i++; i <= from {
 			continue
 		}
-		text, stat, err := files.text(ctx, &c.Difference, p.Context)
+		var text []byte
+		var stat filediff.Stat
+		if p.Detail != Names && i <= to {
+			text, stat, err = files.text(ctx, &c.Difference, p)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -105,9 +131,21 @@ func turnDiff(ctx context.Context, s *Session, p *TurnDiffOf) (*TurnDiff, error)
 	return answer, nil
 }
 
-// text returns a change as people read it, and counts its lines; nothing of a directory,
-// and where only what is captured has changed.
-func (c *Comparison) text(ctx context.Context, d *tree.Difference, context int) ([]byte, filediff.Stat, error) {
+// treePaths returns paths as trees have them.
+func (s *Session) treePaths(args []string) (paths []string, err error) {
+	for _, arg := range args {
+		path, err := inside.Of(s).TreePath(arg)
+		if err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}
+
+// text returns a change as people read it, if that is asked for, and counts its lines; nothing of
+// a directory, and where only what is captured has changed.
+func (c *Comparison) text(ctx context.Context, d *tree.Difference, p *TurnDiffOf) ([]byte, filediff.Stat, error) {
 	if trees.ModeOf(d).IsDir() || d.Status == tree.Captured || d.Status == tree.Uncaptured {
 		return nil, filediff.Stat{}, nil
 	}
@@ -115,7 +153,10 @@ func (c *Comparison) text(ctx context.Context, d *tree.Difference, context int) 
 	if err != nil {
 		return nil, filediff.Stat{}, fmt.Errorf("diff of %q: %w", d.Path, err)
 	}
-	unified := textdiff.AppendUnified(nil, old, new, &textdiff.UnifiedOptions{Context: context})
+	var unified []byte
+	if p.Detail != Counts {
+		unified = textdiff.AppendUnified(nil, old, new, &textdiff.UnifiedOptions{Context: p.Context})
+	}
 	return unified, filediff.Count(old, new), nil
 }
 
@@ -124,9 +165,11 @@ func newTurnChange(c *manager.TurnChange, text []byte, stat filediff.Stat) TurnC
 		Piece: c.Piece, Pieces: c.Pieces, Added: stat.Added, Deleted: stat.Deleted, Binary: stat.Binary,
 		UnifiedDiff: string(text)}
 	if c.Old != nil {
+		t.OldSize = c.Old.Size
 		t.OldHash, t.OldMode = &c.Old.ID, strconv.FormatUint(uint64(filediff.GitMode(c.Old.Mode)), 8)
 	}
 	if c.New != nil {
+		t.NewSize = c.New.Size
 		t.NewHash, t.NewMode = &c.New.ID, strconv.FormatUint(uint64(filediff.GitMode(c.New.Mode)), 8)
 	}
 	switch {

@@ -161,6 +161,29 @@ func Ask(ctx context.Context, e *manager.Engine, name string, request []byte) (a
 	return do(ctx, s)
 }
 
+// Look is Ask for verbs that change nothing: the store is only read, and must be there.
+func Look(ctx context.Context, e *manager.Engine, name string, request []byte) (answer any, err error) {
+	v := Named(name)
+	if v == nil || v.Changes {
+		return nil, explain.Errorf(explain.BadCommand, "no verb %q that only looks", name)
+	}
+	do, err := v.Bind(request, reflect.TypeFor[client.Initialize]())
+	if err != nil {
+		return nil, err
+	}
+	of, err := Initialize(request)
+	if err != nil {
+		return nil, err
+	}
+	m, err := manager.Open(ctx, of.CWD, &manager.Options{Engine: e, Session: of.SessionID, SessionFile: of.SessionFile,
+		ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	return do(ctx, &Session{FileSnapshotManager: m, logs: !of.OwnLog})
+}
+
 func initialize(ctx context.Context, s *Session, a *client.Initialize) (*client.Initialized, error) {
 	if a.Resume {
 		if err := inside.Of(s).ResumeTurn(ctx); err != nil {
