@@ -104,6 +104,15 @@ merge: ## 8,200 merges beside git merge-file, and how long those of long texts t
 	go test -count=1 -timeout 60m -run 'TestMergeOfLongTexts$$' ./patch -v -merge.table
 	go test -count=1 -timeout 60m -run 'TestHunksOfHistory$$' ./manager -v -hunks.cases 2000 -seed $(SEED)
 
+.PHONY: web
+web: ## the page of 'snapctl timeline', from web/src into the sources; needs npm, and 'go build' does not
+	cd web && npm ci --no-audit --no-fund --silent && npx tsc --noEmit
+	go run -C web ./build
+
+.PHONY: web-test
+web-test: ## the page in a real Chromium, with the bytes on the disk compared; RUN=name: these tests only
+	go test -C web -count=1 -timeout 20m ./... -run '$(RUN)'
+
 .PHONY: wine
 wine: ## tests as windows/amd64 under Wine (Debian's wine64), some of which fail: docs/platforms.md
 	.ci/wine

@@ -116,11 +116,14 @@ var mayImport = map[string][]string{
 		"internal/explain", "internal/wire", "manager", "rollback", "session", "tree", "store", "patch",
 		"internal/textdiff", "internal/filediff", "internal/words", "internal/inside", "internal/object",
 		"internal/history"},
+	"cmd/snapctl/internal/timeline": {"cmd/snapctl/internal/verbs", "internal/cas", "internal/cas/layout",
+		"internal/explain", "internal/filediff", "internal/history", "internal/inside", "internal/places",
+		"internal/vfs", "internal/wire", "manager", "store"},
 	"cmd/snapctl": {"internal/progress", "internal/change", "internal/history", "internal/places",
 		"internal/health", "internal/retain", "internal/trees", "internal/capture", "internal/audit", "checkpoint",
 		"checkpoint/httpapi", "client", "cmd/snapctl/internal/agents", "cmd/snapctl/internal/configfile",
 		"cmd/snapctl/internal/mcp", "cmd/snapctl/internal/picker", "cmd/snapctl/internal/rpc",
-		"cmd/snapctl/internal/verbs", "internal/explain",
+		"cmd/snapctl/internal/timeline", "cmd/snapctl/internal/verbs", "internal/explain",
 		"internal/wire", "manager", "rollback", "session", "tree", "store", "internal/cas", "patch", "internal/vfs",
 		"internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside",
 		"internal/cas/layout", "internal/object", "internal/dbpipe", "internal/version", "internal/pickaxe"},
@@ -130,6 +133,8 @@ var mayImport = map[string][]string{
 	"e2e":              {}, // tests
 	"faults":           {}, // tests
 	"faults/fuse":      {}, // a module of its own
+	"web/build":        {}, // a module of its own
+	"web/test":         {}, // tests of that
 }
 
 // only lists who may use a module that embedders should not have to take.
@@ -156,10 +161,13 @@ var only = map[string][]string{
 	"github.com/jackc/pgx":                   {"cmd/snapctl-checkpoints"},
 	"modernc.org/sqlite":                     {"cmd/snapctl-checkpoints", "examples/runtime"},
 	"github.com/hanwen/go-fuse":              {"faults/fuse"},
+	"github.com/evanw/esbuild":               {"web/build"},
 	"net": {"internal/wire", "cmd/snapctl/internal/rpc",
-		"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3", "internal/remote/remotetest"},
-	"net/http": {"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3"},
-	"flag": {"bench", "bench/years", "examples/runtime", "internal/gotest",
+		"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3", "cmd/snapctl/internal/timeline", "web/build",
+		"internal/remote/remotetest"},
+	"net/http": {"checkpoint/httpapi", "cmd/snapctl", "cmd/snapctl/internal/s3", "cmd/snapctl/internal/timeline",
+		"web/build"},
+	"flag": {"web/build", "bench", "bench/years", "examples/runtime", "internal/gotest",
 		"internal/mutants", "internal/release", "internal/testformat", "internal/testseed"},
 }
 

@@ -22,6 +22,7 @@ func TestCompletion(t *testing.T) {
 		"db": file, "old": text, "new": text, "title": text, "expected-hash": text, "http": text, "hook": text,
 		"grep": text, "regexp": text, "since": "a time in words", "until": "a time in words",
 		"unified": number, "limit": number, "depth": number, "expect": number, "fuzz": number, "line": number,
+		"port":           number,
 		"min-similarity": number, "keep-last": number, "sample": number, "max-files": number,
 		"keep-within": duration, "keep-deleted": duration, "wait": duration, "quiet": duration, "idle": duration,
 		"timeout": duration, "max-size": size, "max-file-size": size, "max-bytes": size,

@@ -208,7 +208,7 @@ var alone = map[string]map[string]string{
 		"adopt": "upkeep", "stores": "upkeep", "stores rm": "upkeep", "stats": "upkeep", "du": "upkeep",
 		"config edit": "settings", "config get": "settings", "config list": "settings", "config path": "settings",
 		"config set": "settings",
-		"version":    "itself", "man": "itself", "pick": "a terminal",
+		"version":    "itself", "man": "itself", "pick": "a terminal", "timeline": "a browser",
 		"patch log":    "edits of all sessions",
 		"patch locate": "no session",
 	},

@@ -159,7 +159,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.findCommand(), a.sessionsCommand(), a.whereisCommand(), a.lsCommand(), a.catCommand(),
-			a.coverageCommand()}},
+			a.coverageCommand(), a.timelineCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
 		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
 			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(),

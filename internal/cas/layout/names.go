@@ -53,6 +53,7 @@ func (w Worktree) Turns() string     { return w.Dir() + "/turns" } // the turns 
 func (w Worktree) TurnsLock() string { return w.Dir() + "/turns.lock" }
 func (w Worktree) Sessions() string  { return w.Dir() + "/sessions" }
 func (w Worktree) Secrets() string   { return w.Dir() + "/secrets" }      // files that seem to hold some
+func (w Worktree) Reviewed() string  { return w.Dir() + "/reviewed" }     // hunks that somebody has looked at
 func (w Worktree) HookLock() string  { return "locks/hook-" + string(w) } // before TurnsLock
 
 func PackName(id [16]byte) string { return "packs/" + hex.EncodeToString(id[:]) + ".pack" }

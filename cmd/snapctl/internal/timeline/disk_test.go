@@ -1,0 +1,3 @@
+package timeline
+
+import _ "github.com/boocode/filestore/internal/testdisk"

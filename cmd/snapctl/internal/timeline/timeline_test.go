@@ -1,0 +1,431 @@
+package timeline
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/boocode/filestore/manager"
+)
+
+const token = "the token of the tests"
+
+// A world is a directory with a history, and a server of it.
+type world struct {
+	*testing.T
+	dir, stores string
+	s           *Server
+	web         *httptest.Server
+}
+
+func newWorld(t *testing.T, change func(*Options)) *world {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, dir: dir, stores: t.TempDir()}
+	e, err := manager.NewEngine(&manager.EngineOptions{StoreRoot: w.stores})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := &Options{Engine: e, StoreRoot: w.stores, Root: dir, Token: token}
+	if change != nil {
+		change(opts)
+	}
+	w.s = New(opts)
+	w.web = httptest.NewServer(w.s)
+	t.Cleanup(func() {
+		w.s.Close()
+		w.web.Close()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func (w *world) write(name, content string) {
+	w.Helper()
+	if err := os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o644); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) holds(name, want string) {
+	w.Helper()
+	if b, err := os.ReadFile(filepath.Join(w.dir, name)); string(b) != want {
+		w.Errorf("%s: %q, %v, want %q", name, b, err, want)
+	}
+}
+
+// runtime opens the session as another process does.
+func (w *world) runtime() *manager.FileSnapshotManager {
+	w.Helper()
+	m, err := manager.Open(w.Context(), w.dir, &manager.Options{StoreRoot: w.stores, Session: "s"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return m
+}
+
+// turn has a turn of the runtime write a file.
+func (w *world) turn(title, name, content string) {
+	w.Helper()
+	m := w.runtime()
+	defer m.Close()
+	_, err := m.OnTurnStart(w.Context(), &manager.Turn{Title: title, Agent: "tester"})
+	w.write(name, content)
+	if err == nil {
+		_, err = m.OnTurnEnd(w.Context(), nil)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// ask sends a request, and returns the status and what was answered.
+func (w *world) ask(method, path, body string, headers ...string) (int, map[string]any) {
+	w.Helper()
+	q, err := http.NewRequestWithContext(w.Context(), method, w.web.URL+path, strings.NewReader(body))
+	if err != nil {
+		w.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+token)
+	if body != "" {
+		q.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if q.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			q.Host = headers[i+1]
+		}
+	}
+	r, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	var m map[string]any
+	if err == nil && r.Header.Get("Content-Type") == "application/json" {
+		err = json.Unmarshal(b, &m)
+	} else {
+		m = map[string]any{"text": string(b)}
+	}
+	if err != nil {
+		w.Fatalf("%s %s: %s: %v", method, path, b, err)
+	}
+	return r.StatusCode, m
+}
+
+// verb asks a verb of the session.
+func (w *world) verb(name, fields string) (int, map[string]any) {
+	w.Helper()
+	return w.ask("POST", "/v1/verbs/"+name, fmt.Sprintf(`{"cwd":%q,"sessionId":"s","ownLog":true%s}`, w.dir, fields))
+}
+
+func codeOf(m map[string]any) string {
+	e, _ := m["error"].(map[string]any)
+	code, _ := e["code"].(string)
+	return code
+}
+
+// TestGuard: nobody is answered who may not ask, and the page itself holds no data.
+func TestGuard(t *testing.T) {
+	w := newWorld(t, nil)
+	w.turn("a secret prompt", "a", "secret\n")
+	body := fmt.Sprintf(`{"cwd":%q,"sessionId":"s"}`, w.dir)
+	const looks = "/v1/verbs/get_snapshots"
+	for _, c := range []struct {
+		what, method, path, body string
+		headers                  []string
+		status                   int
+		code                     string
+	}{
+		{"all is well", "POST", looks, body, nil, 200, ""},
+		{"no token", "POST", looks, body, []string{"Authorization", ""}, 401, "unauthorized"},
+		{"another token", "POST", looks, body, []string{"Authorization", "Bearer the token of the test"}, 401,
+			"unauthorized"},
+		{"a token as basic", "POST", looks, body, []string{"Authorization", "Basic " + token}, 401, "unauthorized"},
+		{"another host", "POST", looks, body, []string{"Host", "evil.example"}, 421, "host"},
+		{"a host that begins alike", "GET", "/", "", []string{"Host", "127.0.0.1.evil.example"}, 421, "host"},
+		{"the page of another host", "GET", "/", "", []string{"Host", "evil.example:80"}, 421, "host"},
+		{"a forwarded port", "POST", looks, body, []string{"Host", "localhost:9"}, 200, ""},
+		{"IPv6", "POST", looks, body, []string{"Host", "[::1]:9"}, 200, ""},
+		{"another origin", "POST", looks, body, []string{"Origin", "http://evil.example"}, 403, "origin"},
+		{"an origin of no site", "POST", looks, body, []string{"Origin", "null"}, 403, "origin"},
+		{"its own origin", "POST", looks, body, []string{"Origin", "http://localhost:9", "Host", "localhost:9"}, 200,
+			""},
+		{"another port's origin", "POST", looks, body, []string{"Origin", "http://localhost:8", "Host", "localhost:9"},
+			403, "origin"},
+		{"another site", "POST", looks, body, []string{"Sec-Fetch-Site", "cross-site"}, 403, "origin"},
+		{"another port's page", "POST", looks, body, []string{"Sec-Fetch-Site", "same-site"}, 403, "origin"},
+		{"another method", "GET", looks, "", nil, 405, "method"},
+		{"another method of the page", "POST", "/", "x", nil, 405, "method"},
+		{"a form", "POST", looks, body, []string{"Content-Type", "text/plain"}, 415, "content_type"},
+		{"no JSON", "POST", looks, "{", nil, 400, "bad_request"},
+		{"another directory", "POST", looks, `{"cwd":"/","sessionId":"s"}`, nil, 403, "forbidden"},
+		{"no verb", "POST", "/v1/verbs/dance", body, nil, 404, "bad_command"},
+		{"a verb of runtimes", "POST", "/v1/verbs/turn_start", body, nil, 403, "forbidden"},
+		{"a verb that edits", "POST", "/v1/verbs/apply_patch", body, nil, 403, "forbidden"},
+		{"no such file", "GET", "/assets/app.js", "", nil, 404, "not_found"},
+		{"a file outside", "GET", "/%2e%2e/guard.go", "", nil, 404, "not_found"},
+	} {
+		status, answer := w.ask(c.method, c.path, c.body, c.headers...)
+		if status != c.status || codeOf(answer) != c.code {
+			t.Errorf("%s: %d %v, want %d %q", c.what, status, answer, c.status, c.code)
+		}
+		if status != 200 && strings.Contains(fmt.Sprint(answer), "secret") {
+			t.Errorf("%s: it tells a secret: %v", c.what, answer)
+		}
+	}
+	for _, name := range []string{"/", "/app.js", "/app.css"} {
+		status, answer := w.ask("GET", name, "", "Authorization", "")
+		text := fmt.Sprint(answer)
+		if status != 200 || strings.Contains(text, "secret") || strings.Contains(text, w.dir) {
+			t.Errorf("%s without a token: %d %.200s", name, status, text)
+		}
+	}
+}
+
+// TestTakeBack: what a preview says is done to the files, and only that.
+func TestTakeBack(t *testing.T) {
+	w := newWorld(t, nil)
+	w.write("a", "1\n2\n3\n4\n5\n")
+	w.turn("change both ends", "a", "one\n2\n3\n4\nfive\n")
+	_, list := w.verb("hunks", `,"turns":["turn:0"],"paths":["a"]`)
+	hunks := list["hunks"].([]any)
+	if len(hunks) != 2 {
+		t.Fatalf("hunks: %v", list)
+	}
+	args := fmt.Sprintf(`,"turns":["turn:0"],"hunks":[%q]`, hunks[1].(map[string]any)["id"])
+	status, preview := w.verb("revert_preview", args+`,"diffs":true`)
+	if status != 200 || len(preview["diffs"].([]any)) != 1 {
+		t.Fatalf("preview: %d %v", status, preview)
+	}
+	w.holds("a", "one\n2\n3\n4\nfive\n")
+	w.write("a", "one\n2\n3!\n4\nfive\n")
+	if status, answer := w.verb("revert", fmt.Sprintf(`%s,"plan":%q`, args, preview["plan"])); status != 409 ||
+		codeOf(answer) != "other_plan" {
+		t.Errorf("another plan: %d %v", status, answer)
+	}
+	_, preview = w.verb("revert_preview", args)
+	if status, answer := w.verb("revert", fmt.Sprintf(`%s,"plan":%q`, args, preview["plan"])); status != 200 {
+		t.Errorf("revert: %d %v", status, answer)
+	}
+	w.holds("a", "one\n2\n3!\n4\n5\n")
+	path := "/v1/sessions?session=s&cwd=" + w.dir
+	if _, sessions := w.ask("GET", path, ""); sessions["undoSeq"] == nil || sessions["redoSeq"] != nil {
+		t.Errorf("what undo takes back: %v", sessions)
+	}
+	if status, answer := w.verb("undo", ""); status != 200 {
+		t.Errorf("undo: %d %v", status, answer)
+	}
+	w.holds("a", "one\n2\n3!\n4\nfive\n")
+}
+
+// TestReadOnly: nothing is changed, not even a store that is not there.
+func TestReadOnly(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.ReadOnly = true })
+	for _, name := range []string{"get_snapshots", "restore_preview", "undo"} {
+		if status, answer := w.verb(name, `,"target":"start"`); status == 200 {
+			t.Errorf("%s without a store: %v", name, answer)
+		}
+	}
+	status, answer := w.ask("GET", "/v1/sessions?cwd="+w.dir, "")
+	if status != 200 || len(answer["sessions"].([]any)) != 0 {
+		t.Errorf("sessions without a store: %d %v", status, answer)
+	}
+	if list, _ := os.ReadDir(w.stores); len(list) > 0 {
+		t.Errorf("it has made %v", list)
+	}
+	w.turn("x", "a", "1\n")
+	for _, name := range []string{"restore", "revert", "undo", "redo", "restore_preview", "revert_preview"} {
+		if status, answer := w.verb(name, ""); status != 403 || codeOf(answer) != "read_only" {
+			t.Errorf("%s: %d %v", name, status, answer)
+		}
+	}
+	for _, path := range []string{"/v1/label", "/v1/export"} {
+		body := fmt.Sprintf(`{"cwd":%q,"sessionId":"s","label":"l"}`, w.dir)
+		if status, answer := w.ask("POST", path, body); status != 403 || codeOf(answer) != "read_only" {
+			t.Errorf("%s: %d %v", path, status, answer)
+		}
+	}
+	if status, answer := w.verb("get_snapshots", ""); status != 200 || len(answer["snapshots"].([]any)) != 2 {
+		t.Errorf("get_snapshots: %d %v", status, answer)
+	}
+}
+
+// TestContent: what a blob holds comes as it is, and is no page.
+func TestContent(t *testing.T) {
+	w := newWorld(t, nil)
+	const content = "<script>alert(1)</script>\xff"
+	w.turn("x", "a.html", content)
+	_, d := w.verb("get_turn_diff", `,"detail":"names"`)
+	id := d["files"].([]any)[0].(map[string]any)["newHash"].(string)
+	q, _ := http.NewRequest("GET", fmt.Sprintf("%s/v1/content?id=%s&cwd=%s", w.web.URL, id, w.dir), nil)
+	q.Header.Set("Authorization", "Bearer "+token)
+	r, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, _ := io.ReadAll(r.Body)
+	h := r.Header
+	if string(b) != content || h.Get("Content-Type") != "application/octet-stream" ||
+		h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Disposition") != "attachment" {
+		t.Errorf("%q with %v", b, h)
+	}
+	for _, bad := range []string{"", "x", strings.Repeat("0", 64)} {
+		if status, answer := w.ask("GET", "/v1/content?cwd="+w.dir+"&id="+bad, ""); status < 400 {
+			t.Errorf("id %q: %d %v", bad, status, answer)
+		}
+	}
+}
+
+// A listener reads the stream of events.
+type listener struct {
+	events chan event
+	end    context.CancelFunc
+}
+
+func (w *world) listen(query string) *listener {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	w.Cleanup(cancel)
+	q, err := http.NewRequestWithContext(ctx, "GET", w.web.URL+"/v1/events"+query, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	q.Header.Set("Authorization", "Bearer "+token)
+	r, err := http.DefaultTransport.RoundTrip(q)
+	if err != nil {
+		w.Fatal(err)
+	}
+	l := &listener{make(chan event, 1000), cancel}
+	go func() {
+		defer r.Body.Close()
+		for lines := bufio.NewScanner(r.Body); lines.Scan(); {
+			var e event
+			if json.Unmarshal(lines.Bytes(), &e) == nil && e.Type != "beat" {
+				l.events <- e
+			}
+		}
+		close(l.events)
+	}()
+	return l
+}
+
+// next returns the next event that fits, and how long it took to come.
+func (w *world) next(l *listener, fits func(event) bool) (event, time.Duration) {
+	w.Helper()
+	began := time.Now()
+	for late := time.After(10 * time.Second); ; {
+		select {
+		case e, ok := <-l.events:
+			if !ok {
+				w.Fatal("the stream has ended")
+			}
+			if fits(e) {
+				return e, time.Since(began)
+			}
+		case <-late:
+			w.Fatal("the event does not come")
+		}
+	}
+}
+
+// TestEvents: the begin of a turn, a look and its end are told soon, whoever records them, and who
+// comes back is told what was missed.
+func TestEvents(t *testing.T) {
+	w := newWorld(t, nil)
+	w.turn("first", "a", "1\n")
+	l := w.listen("")
+	hello, _ := w.next(l, func(e event) bool { return e.Type == "hello" })
+	if !hello.Reset || hello.Run == "" {
+		t.Errorf("hello: %+v", hello)
+	}
+	m := w.runtime()
+	defer m.Close()
+	if _, err := m.OnTurnStart(t.Context(), &manager.Turn{Title: "second"}); err != nil {
+		t.Fatal(err)
+	}
+	isOpen := func(e event) bool { return e.Type == "turns" && len(e.Open) == 1 }
+	start, took := w.next(l, isOpen)
+	if start.Open[0].Title != "second" || start.Root != w.dir {
+		t.Errorf("a turn that begins: %+v", start)
+	}
+	w.write("a", "2\n")
+	if _, err := m.OnTurnEnd(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	end, tookEnd := w.next(l, func(e event) bool { return e.Type == "record" && e.Kind == "step" })
+	if end.Session != "s" || end.Seq == 0 || end.Root != w.dir {
+		t.Errorf("a turn that ends: %+v", end)
+	}
+	t.Logf("told after %v and %v", took, tookEnd)
+	const soon = 2 * time.Second // 100 ms on a machine that does nothing else
+	if took > soon || tookEnd > soon {
+		t.Errorf("told after %v and %v", took, tookEnd)
+	}
+	l.end()
+
+	// What happens while nobody listens is told to who comes back.
+	w.turn("third", "a", "3\n")
+	back := w.listen(fmt.Sprintf("?run=%s&since=%d", hello.Run, end.N))
+	if again, _ := w.next(back, func(e event) bool { return e.Type == "hello" }); again.Reset {
+		t.Errorf("hello of who comes back: %+v", again)
+	}
+	missed, _ := w.next(back, func(e event) bool { return e.Kind == "step" })
+	if missed.N <= end.N || missed.Seq <= end.Seq {
+		t.Errorf("what was missed: %+v, after %+v", missed, end)
+	}
+	for _, query := range []string{"?run=another&since=1", "?run=" + hello.Run + "&since=99999999", "?since=1"} {
+		if other, _ := w.next(w.listen(query), func(e event) bool { return e.Type == "hello" }); !other.Reset {
+			t.Errorf("%s: %+v", query, other)
+		}
+	}
+	w.s.Close() // with streams open
+	if _, open := <-back.events; open {
+		for range back.events {
+		}
+	}
+}
+
+// TestFirstStore: a directory that nobody has recorded yet is followed from its first turn.
+func TestFirstStore(t *testing.T) {
+	w := newWorld(t, nil)
+	l := w.listen("")
+	w.next(l, func(e event) bool { return e.Type == "hello" })
+	w.turn("first", "a", "1\n")
+	w.next(l, func(e event) bool { return e.Type == "record" && e.Kind == "step" })
+}
+
+// TestAll: all projects are listed, and nothing is begun in a directory that has no history.
+func TestAll(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Root = "" })
+	w.turn("x", "a", "1\n")
+	other := t.TempDir()
+	if _, p := w.ask("GET", "/v1/projects", ""); len(p["projects"].([]any)) != 1 || p["all"] != true {
+		t.Errorf("projects: %v", p)
+	}
+	if status, answer := w.verb("undo", ""); codeOf(answer) != "nothing" {
+		t.Errorf("undo: %d %v", status, answer)
+	}
+	w.dir = other
+	if status, answer := w.verb("undo", ""); status == 200 {
+		t.Errorf("undo without a history: %v", answer)
+	}
+	if list, _ := os.ReadDir(w.stores); len(list) != 1 {
+		t.Errorf("stores: %v", list)
+	}
+}

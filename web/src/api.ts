@@ -1,0 +1,78 @@
+// How the page asks its server. The token comes in the fragment of the address, is kept in
+// memory only, and leaves the address at once.
+import type { ServerEvent } from './types'
+
+let token = location.hash.slice(1)
+if (token) history.replaceState(null, '', location.pathname)
+
+// A page that is loaded again has no fragment any more: the tab keeps the token, and nothing else.
+try {
+  if (token) sessionStorage.setItem('token', token)
+  else token = sessionStorage.getItem('token') ?? ''
+} catch { /* it may not store: then each load needs the whole address */ }
+
+export const hasToken = () => token !== ''
+
+export class Failure extends Error {
+  constructor(readonly code: string, message: string, readonly hint = '', readonly data: unknown = null) { super(message) }
+}
+
+const gone = () => new Failure('gone', 'snapctl timeline does not answer: it was ended, or the connection is cut')
+
+async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  let r: Response
+  try {
+    r = await fetch(path, { ...init, headers: { authorization: `Bearer ${token}`, ...init.headers } })
+  } catch (e) {
+    if (e instanceof DOMException && e.name === 'AbortError') throw e
+    throw gone()
+  }
+  if (r.ok) return r
+  const error = (await r.json().catch(() => null))?.error
+  throw new Failure(error?.code ?? 'internal', error?.message ?? `the server answers with ${r.status}`, error?.hint, error?.data)
+}
+
+export const get = async <T>(path: string, args: Record<string, string> = {}): Promise<T> =>
+  (await request(`${path}?${new URLSearchParams(args)}`)).json()
+
+export const post = async <T>(path: string, body: unknown): Promise<T> =>
+  (await request(path, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })).json()
+
+export const content = async (cwd: string, id: string): Promise<Uint8Array<ArrayBuffer>> =>
+  new Uint8Array(await (await request(`/v1/content?${new URLSearchParams({ cwd, id })}`)).arrayBuffer())
+
+// follow reads the stream of events for ever, and goes on where it was cut off. An event is given
+// to each; up says whether the server answers.
+export async function follow(each: (e: ServerEvent) => void, up: (is: boolean, e?: Failure) => void) {
+  let run = '', n = 0
+  for (let wait = 250; ; wait = Math.min(wait * 2, 4000)) {
+    try {
+      const stop = new AbortController()
+      const r = await request(`/v1/events?run=${run}&since=${n}`, { signal: stop.signal })
+      up(true)
+      wait = 250
+      const reader = r.body!.pipeThrough(new TextDecoderStream()).getReader()
+      let rest = ''
+      for (;;) {
+        // The server says something each 10 s: a connection that is silent for longer is dead.
+        const timer = setTimeout(() => stop.abort(), 30_000)
+        const { value, done } = await reader.read()
+        clearTimeout(timer)
+        if (done) break
+        const lines = (rest + value).split('\n')
+        rest = lines.pop()!
+        for (const line of lines) {
+          if (!line) continue
+          const e: ServerEvent = JSON.parse(line)
+          if (e.type === 'hello') run = e.run!
+          n = e.n
+          each(e)
+        }
+      }
+    } catch (e) {
+      if (e instanceof Failure && e.code === 'unauthorized') return up(false, e)
+    }
+    up(false)
+    await new Promise(done => setTimeout(done, wait))
+  }
+}

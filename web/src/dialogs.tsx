@@ -1,0 +1,155 @@
+import type { ComponentChildren } from 'preact'
+import { useLayoutEffect, useRef } from 'preact/hooks'
+import { LabelForm } from './app'
+import { fromUnified, type Row } from './diff'
+import { Rows } from './diffview'
+import { S, apply, exportLog, nameOf, preview, select, set, keyOf, takeBack, whenIdle } from './store'
+import { ago } from './time'
+import type { PlannedFile } from './types'
+
+export function Dialogs() {
+  return (
+    <>
+      {S.preview && <PreviewDialog />}
+      {S.dialog === 'help' && <Dialog title="Keys" close={() => set({ dialog: '' })}><Help /></Dialog>}
+      {S.dialog === 'restores' && <Dialog title="Restores" close={() => set({ dialog: '' })}><Restores /></Dialog>}
+      {S.dialog === 'label' && <Dialog title="Label the files as they are" close={() => set({ dialog: '' })}><LabelForm /></Dialog>}
+      {S.dialog === 'left' && <Dialog title="Not captured" close={() => set({ dialog: '' })}>
+        <p>These paths are not in the snapshot: nothing brings them back.</p>
+        <ul class="items">{S.leftOut?.map(o => <li><code>{o.path}</code> {o.reason}</li>)}</ul>
+      </Dialog>}
+    </>
+  )
+}
+
+function Dialog(p: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }) {
+  const box = useRef<HTMLDialogElement>(null)
+  useLayoutEffect(() => {
+    const before = document.activeElement as HTMLElement | null
+    box.current?.showModal()
+    return () => { box.current?.close(); before?.focus?.() }
+  }, [])
+  return (
+    <dialog ref={box} class={p.wide ? 'wide' : ''} aria-labelledby="dialog-title" onCancel={e => { e.preventDefault(); p.close() }}>
+      <h2 id="dialog-title">{p.title}</h2>
+      {p.children}
+      {!p.wide && <button class="close" aria-label="Close" onClick={p.close}>×</button>}
+    </dialog>
+  )
+}
+
+let parsed: [PlannedFile, Row[]] | undefined
+function rowsOf(f: PlannedFile): Row[] {
+  if (parsed?.[0] !== f) parsed = [f, fromUnified(f.unifiedDiff)]
+  return parsed[1]
+}
+
+let shownFile = 0
+
+function PreviewDialog() {
+  const p = S.preview!
+  const go = useRef<HTMLButtonElement>(null)
+  const since = useRef(0) // when what is shown came
+  const r = p.answer
+  const does = r && r.restored.length + r.deleted.length > 0
+  useLayoutEffect(() => {
+    since.current = performance.now()
+    if (does && !p.busy) go.current?.focus()
+  }, [r, does, p.busy, p.error])
+  // A key that is held down since it asked for the preview does not agree to it.
+  const agree = () => { if (performance.now() - since.current > 250) apply() }
+  const close = () => set({ preview: undefined })
+  const others = r ? r.items.filter(i => i.action !== 'restored' && i.action !== 'deleted') : []
+  const diffs = r?.diffs ?? []
+  const file = diffs[Math.min(shownFile, diffs.length - 1)]
+  return (
+    <Dialog title={p.ask.what} close={close} wide>
+      {p.changed && <p class="warn" role="alert">Files have changed since: nothing was done yet, and this is what would be done now.</p>}
+      {p.error && <Trouble />}
+      {p.waits && <p role="status">Waiting for the end of the open turn. It is done then, if it is still what is shown here.</p>}
+      {p.busy && !r && <p role="status">Finding out what would be done…</p>}
+      {r && <>
+        <p class="summary" role="status">
+          {does ? <>This changes <b>{r.restored.length}</b> file{r.restored.length === 1 ? '' : 's'}{r.deleted.length > 0 && <> and deletes <b>{r.deleted.length}</b></>}.</>
+            : <b>Nothing would be done.</b>} {r.headChanged && <span class="warn">! Another commit is checked out than at the time.</span>}
+        </p>
+        {(r.conflicts ?? []).length > 0 && <div class="conflicts" role="group" aria-label="Conflicts">
+          <p class="warn"><b>! {r.conflicts!.length} file{r.conflicts!.length === 1 ? '' : 's'} in conflict:</b> changed since, at the same lines.
+            {p.ask.verb !== 'undo' && p.ask.verb !== 'redo' && <label>These lines <select value={p.onConflict} onChange={e => preview(p.ask, { onConflict: e.currentTarget.value })}>
+              <option value="keep">stay as they are</option><option value="theirs">are taken back all the same</option><option value="markers">get markers, both ways</option>
+            </select></label>}</p>
+          <ul class="items">{r.conflicts!.slice(0, 50).map(c => <li><code>{c.path}</code> {c.why}{c.blockedBy?.length ? `: ${c.blockedBy.map(b => b.replace(':', ' ')).join(', ')}` : ''}</li>)}</ul>
+        </div>}
+        {others.length > 0 && <ul class="items">{others.slice(0, 50).map(i => <li><code>{i.path}</code> {i.action}: {i.reason}</li>)}</ul>}
+        {diffs.length > 1 && <label class="which">File <select value={file ? diffs.indexOf(file) : 0} onChange={e => { shownFile = +e.currentTarget.value; set({}) }}>
+          {diffs.map((d, i) => <option value={i}>{d.action === 'deleted' ? 'D ' : ''}{d.path} +{d.added} −{d.deleted}</option>)}
+        </select></label>}
+        {file && <div class="result">
+          <h3>{file.path} {file.action === 'deleted' ? 'is deleted' : 'as it would be'}</h3>
+          {file.binary ? <p>It is no text.</p> : file.tooLong ? <p>The difference is too long to be shown.</p>
+            : <Rows rows={rowsOf(file)} isSplit={false} path={file.path} />}
+        </div>}
+      </>}
+      <p class="buttons">
+        <button onClick={close}>Cancel  <kbd>Esc</kbd></button>
+        <button ref={go} class="go" disabled={!does || p.busy || p.waits || !!p.error} onClick={agree}>{p.busy && r ? 'Working…' : p.ask.what}  <kbd>Enter</kbd></button>
+      </p>
+    </Dialog>
+  )
+}
+
+function Trouble() {
+  const p = S.preview!
+  const e = p.error!
+  const held = S.open.some(t => t.held)
+  return (
+    <div class="trouble" role="alert">
+      <p><b>{e.message}</b></p>
+      {e.code === 'turn_open' ? <p class="buttons">
+        {p.answer && <button class="go" onClick={whenIdle}>Wait for the end of the turn, then do it</button>}
+        {!held && <button onClick={() => preview(p.ask, { onConflict: p.onConflict, endTurn: true })}>The agent was stopped: end its turn</button>}
+      </p> : e.hint && <p>{e.hint}</p>}
+    </div>
+  )
+}
+
+function Restores() {
+  const rows = S.rows.filter(m => ['restore', 'undo', 'redo'].includes(m.kind))
+  const readOnly = S.page!.readOnly
+  return (
+    <>
+      {rows.length === 0 && <p>Nothing was taken back in this session.</p>}
+      <ul class="items">{rows.slice(0, 200).map(m => (
+        <li>
+          <button class="link" onClick={() => { select(keyOf(m)); set({ dialog: '' }) }}>{nameOf(m)} {ago(m.time)}</button>
+          {' '}{m.tookBack?.length ? `took back turn ${m.tookBack.join(', ')}` : ''}{m.putBack?.length ? ` put back turn ${m.putBack.join(', ')}` : ''} {m.added + m.modified + m.deleted} files
+          {m.snapshotSeq === S.undoSeq && <b> · undo takes this back next</b>}
+          {m.snapshotSeq === S.redoSeq && <b> · redo does this again next</b>}
+        </li>
+      ))}</ul>
+      {!readOnly && <p class="buttons">
+        <button disabled={!S.undoSeq} onClick={() => { set({ dialog: '' }); takeBack('undo') }}>Undo</button>
+        <button disabled={!S.redoSeq} onClick={() => { set({ dialog: '' }); takeBack('redo') }}>Redo</button>
+        <button disabled={!S.session} onClick={() => { set({ dialog: '' }); exportLog() }}>Export the session's log</button>
+      </p>}
+    </>
+  )
+}
+
+const keys: [string, string][] = [
+  ['j k', 'next and previous turn'], ['J K', 'next and previous file'], ['n p', 'next and previous hunk'],
+  ['space', 'pick the hunk; the turn, if no hunk is shown'], ['x', 'pick the file'], ['t', 'pick the turn'], ['v', 'the hunk is reviewed'],
+  ['enter', 'preview what is picked, or the turn; then do it'], ['esc', 'back'], ['u U', 'undo, redo'], ['b', 'take back all since the turn'],
+  ['s', 'side by side, or unified'], ['e', 'unfold all'], ['h', 'history of the file; ← and → go through it'], ['/', 'search'], ['?', 'these keys'],
+]
+
+function Help() {
+  return (
+    <>
+      <table><tbody>{keys.map(([k, what]) => <tr><th scope="row">{k.split(' ').map(c => <kbd>{c}</kbd>)}</th><td>{what}</td></tr>)}</tbody></table>
+      <p>Hunks: <b>can go</b> is taken back as it is, <b>! conflict</b> was changed since, <b>✓ taken back</b> is gone already.
+        Files: A added, M modified, D deleted, R renamed, T another kind.</p>
+      <p><small>snapctl {S.page?.version}</small></p>
+    </>
+  )
+}

@@ -1,0 +1,189 @@
+import { useEffect, useState } from 'preact/hooks'
+import { differing, maxShown, type Row, type Side } from './diff'
+import { S, canTakeBack, chosen, diffRows, isPicked, keyOf, pickHunk, picksOf, review, select, set, showVersions } from './store'
+import { tokens } from './syntax'
+import { exactly } from './time'
+import type { Hunk } from './types'
+import { Virtual } from './virtual'
+
+export function DiffBar() {
+  const { diff } = S
+  if (!S.path) return null
+  const c = diff.changes[0]
+  const last = diff.changes[diff.changes.length - 1]
+  const mode = c && last && c.oldMode && last.newMode && c.oldMode !== last.newMode ? `mode ${c.oldMode} → ${last.newMode}` : ''
+  return (
+    <div class="head">
+      <button class="up" onClick={() => set({ pane: 'files' })}>‹ Files</button>
+      <h2 title={S.path}>{S.path}</h2>
+      <p class="meta">
+        {diff.hunks.length > 0 && <span>{S.hunk + 1} of {diff.hunks.length} hunk{diff.hunks.length === 1 ? '' : 's'}</span>}
+        {mode && <span>{mode}</span>}
+        {diff.note && <span>{diff.note}</span>}
+        <span class="grow" />
+        <button class="link" onClick={() => S.versions ? set({ versions: undefined }) : showVersions(S.path)}>{S.versions ? 'Close history' : 'History'}</button>
+        <button class="link" aria-pressed={S.isSplit} onClick={() => set({ isSplit: !S.isSplit })}>{S.isSplit ? 'Side by side' : 'Unified'}</button>
+      </p>
+      {S.versions && <Scrubber />}
+    </div>
+  )
+}
+
+// Scrubber goes through all that has changed the file.
+function Scrubber() {
+  const { rows, loading } = S.versions!
+  if (loading) return <p class="scrubber">Reading the history of the file…</p>
+  const at = rows.findIndex(m => keyOf(m) === S.at)
+  const m = rows[at]
+  return (
+    <p class="scrubber">
+      <input type="range" min={0} max={Math.max(0, rows.length - 1)} value={at < 0 ? rows.length - 1 : at} aria-label="Version of the file"
+        aria-valuetext={m ? `${m.turnIndex >= 0 ? `turn ${m.turnIndex}` : m.kind}, ${exactly(m.time)}` : 'none'}
+        onInput={e => { const row = rows[+e.currentTarget.value]; if (row) select(keyOf(row)) }} />
+      <span>{rows.length} changes{m ? `: ${at + 1}, ${m.turnIndex >= 0 ? `turn ${m.turnIndex}` : m.kind === 'base' ? 'you' : m.kind}, ${exactly(m.time)}` : ''}</span>
+    </p>
+  )
+}
+
+export function Diff() {
+  const { diff } = S
+  if (diff.error) return <div class="empty" role="alert"><p>{diff.error.message}</p>{diff.error.hint && <p>{diff.error.hint}</p>}</div>
+  if (diff.loading) return <div class="empty">Reading…</div>
+  if (!S.path) return <div class="empty">{S.rows.length > 0 && 'Choose a turn and a file to see what changed.'}</div>
+  const rows = diffRows()
+  const at = rows.findIndex(r => r.type === 'hunk' && r.index === S.hunk)
+  return (
+    <>
+      {diff.images?.some(Boolean) && <div class="images">
+        {diff.images.map((url, i) => url && <figure><img src={url} alt={i ? 'the image after the turn' : 'the image before the turn'} /><figcaption>{i ? 'after' : 'before'}</figcaption></figure>)}
+      </div>}
+      <Rows rows={rows} isSplit={S.isSplit} path={S.path} show={at} showKey={S.hunk + S.diff.key} />
+    </>
+  )
+}
+
+const height = (rows: Row[]) => (i: number) => rows[i].type === 'hunk' ? 30 : rows[i].type === 'line' ? 20 : 26
+
+let heights: [Row[], (i: number) => number] | undefined
+function heightOf(rows: Row[]) {
+  if (heights?.[0] !== rows) heights = [rows, height(rows)]
+  return heights[1]
+}
+
+export function Rows(p: { rows: Row[]; isSplit: boolean; path: string; show?: number; showKey?: unknown }) {
+  return (
+    <Virtual class={p.isSplit ? 'code split' : 'code'} wide count={p.rows.length} height={heightOf(p.rows)} show={p.show} showKey={p.showKey}
+      row={i => <RowView key={i} rows={p.rows} i={i} isSplit={p.isSplit} path={p.path} />}
+      attrs={{ tabIndex: 0, role: 'region', 'aria-label': `Changes in ${p.path}` }} />
+  )
+}
+
+function RowView(p: { rows: Row[]; i: number; isSplit: boolean; path: string }) {
+  const r = p.rows[p.i]
+  switch (r.type) {
+    case 'part': return <div class="part">{r.text}</div>
+    case 'note': return <div class="part">{r.text}</div>
+    case 'fold': return <button class="fold" onClick={() => set({ unfolded: new Set(S.unfolded).add(r.key) })}>⋯ {r.count} lines that are the same</button>
+    case 'hunk': return <HunkBar h={r.hunk} i={r.index} />
+  }
+  const isAt = r.hunk !== undefined && r.hunk === S.hunk ? ' at' : ''
+  if (p.isSplit) {
+    const marks = r.left && r.right && r.left.kind === '-' ? differing(r.left.text, r.right.text) : null
+    return (
+      <div class={`line${isAt}`}>
+        <Code side={r.left} path={p.path} mark={marks && [marks[0], marks[1]]} />
+        <Code side={r.right} path={p.path} mark={marks && [marks[0], marks[2]]} />
+      </div>
+    )
+  }
+  return <div class={`line${isAt}`}><Code side={r.left && r.left.kind !== ' ' ? r.left : r.right} other={r.left && r.right ? r.left.no : undefined} path={p.path} mark={partner(p.rows, p.i)} /></div>
+}
+
+// partner finds, in a unified diff, the line that a line stands for, and what of it differs.
+function partner(rows: Row[], i: number): [number, number] | null {
+  const r = rows[i]
+  if (r.type !== 'line' || r.left && r.right) return null
+  const sideAt = (j: number, which: 'left' | 'right') => {
+    const o = rows[j]
+    return o?.type === 'line' && !(o.left && o.right) && o.hunk === r.hunk ? o[which] : undefined
+  }
+  const which = r.left ? 'left' : 'right'
+  let first = i
+  while (sideAt(first - 1, which)) first--
+  if (i - first > 200) return null
+  let other = first
+  if (which === 'left') while (sideAt(other, 'left')) other++
+  else while (sideAt(other - 1, 'left')) other--
+  if (Math.abs(other - i) > 400) return null
+  const j = other + (i - first)
+  const to = which === 'left' ? sideAt(j, 'right') : j < first ? sideAt(j, 'left') : undefined
+  if (!to) return null
+  const d = which === 'left' ? differing(r.left!.text, to.text) : differing(to.text, r.right!.text)
+  return d && [d[0], which === 'left' ? d[1] : d[2]]
+}
+
+function Code(p: { side?: Side; other?: number; path: string; mark?: [number, number] | null }) {
+  const s = p.side
+  if (!s) return <div class="side none" />
+  const text = s.text.length > maxShown ? s.text.slice(0, maxShown) : s.text
+  const kind = s.kind === '+' ? 'plus' : s.kind === '-' ? 'minus' : ''
+  return (
+    <div class={`side ${kind}`}>
+      <span class="no" aria-hidden="true">{p.other !== undefined && p.other !== s.no ? `${p.other} ` : ''}{s.no}</span>
+      <span class="sign">{s.kind}</span>
+      <code>{pieces(text, p.path, p.mark)}</code>
+      {s.text.length > maxShown && <span class="more">… {(s.text.length - maxShown).toLocaleString()} more characters</span>}
+    </div>
+  )
+}
+
+// pieces are always text nodes: whatever a file holds is shown, and never read.
+function pieces(text: string, path: string, mark: [number, number] | null | undefined) {
+  const out = []
+  let at = 0
+  for (const t of tokens(text, path)) {
+    let from = at
+    at += t.text.length
+    for (const [to, isMarked] of mark ? [[mark[0], false], [mark[1], true], [at, false]] as const : [[at, false]] as const) {
+      const end = Math.min(Math.max(to, from), at)
+      if (end > from) {
+        const kind = (t.kind ? `t-${t.kind}` : '') + (isMarked ? ' differs' : '')
+        const piece = visible(text.slice(from, end))
+        out.push(kind ? <span class={kind}>{piece}</span> : piece)
+        from = end
+      }
+    }
+  }
+  return out
+}
+
+// visible shows characters that would turn others around, or that are not seen.
+const visible = (s: string) => s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g,
+  c => c === '\r' ? '␍' : `⟨${c.charCodeAt(0).toString(16).padStart(2, '0')}⟩`)
+
+const states = { clean: 'can go', conflict: 'conflict', done: 'taken back' }
+
+function HunkBar({ h, i }: { h: Hunk; i: number }) {
+  const m = chosen()
+  const [isBusy, setBusy] = useState(false)
+  useEffect(() => setBusy(false), [h])
+  if (!m) return null
+  const isIn = isPicked(picksOf(m), h)
+  const lines = h.kind === 'lines' || h.kind === 'whole' && h.after[1] > h.after[0]
+    ? `line${h.after[1] - h.after[0] === 1 ? '' : 's'} ${h.after[0] + 1}${h.after[1] - h.after[0] > 1 ? `–${h.after[1]}` : ''}`
+    : h.kind === 'mode' ? 'mode' : 'the whole file'
+  const isReviewed = S.reviewed.has(h.id)
+  const can = canTakeBack(m) && h.state !== 'done' && !S.page!.readOnly
+  const what = `hunk ${i + 1}, ${lines}, ${states[h.state]}`
+  return (
+    <div class={`hunk ${h.state} ${i === S.hunk ? 'at' : ''}`} onClick={() => set({ hunk: i })}>
+      {can && <input type="checkbox" checked={isIn} aria-label={`Pick ${what}`} onClick={e => e.stopPropagation()} onChange={() => { set({ hunk: i }); pickHunk(m, h) }} />}
+      <b>{lines}</b>
+      <span class={`state ${h.state}`}>{h.state === 'conflict' ? '! ' : h.state === 'done' ? '✓ ' : ''}{states[h.state]}</span>
+      {h.by && <span class="by">{h.by === 'contested' ? '! contested' : h.by.replace(':', ' ')}</span>}
+      {!!h.blockedBy?.length && <span class="warn">changed since by {h.blockedBy.map(b => b.replace(':', ' ')).join(', ')}</span>}
+      <span class="grow" />
+      <button class="link" disabled={isBusy} aria-pressed={isReviewed} aria-label={`Reviewed: ${what}`} onClick={e => { e.stopPropagation(); review(h) }}>{isReviewed ? '☑' : '☐'} reviewed</button>
+    </div>
+  )
+}

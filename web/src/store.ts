@@ -1,0 +1,580 @@
+// What the page knows and does. There is one state; whoever changes it has all drawn again.
+import { Failure, content, follow, get, hasToken, post } from './api'
+import { layOut, splitLines, type Piece, type Row } from './diff'
+import type { FileChange, Hunk, Moment, OpenTurn, Page, Restored, ServerEvent, SessionList, SessionRow } from './types'
+
+export interface FilesOf { key: string; list: FileChange[]; error?: Failure; loading: boolean; took?: number }
+
+export interface DiffOf {
+  key: string; path: string; loading: boolean; error?: Failure
+  changes: FileChange[]; pieces: Piece[]; hunks: Hunk[]; images?: (string | null)[]; note?: string
+}
+
+// Picks are what is marked of a turn: all of it, files, or hunks.
+export interface Picks { turn: string; all: boolean; files: Set<string>; hunks: Map<string, string> }
+
+export interface Ask { verb: 'revert' | 'restore' | 'undo' | 'redo'; args: Record<string, unknown>; what: string }
+
+export interface Preview { ask: Ask; answer?: Restored; error?: Failure; busy: boolean; waits?: boolean; changed?: boolean; onConflict: string; endTurn: boolean }
+
+export interface Toast { text: string; lines: string[]; canUndo?: boolean; isBad?: boolean; n: number }
+
+export interface State {
+  phase: 'loading' | 'ready' | 'token' | 'error'
+  error?: Failure
+  isUp: boolean
+  page?: Page
+  root: string
+  sessions: SessionRow[]
+  session: string
+  sessionRoot: string
+  open: OpenTurn[]
+  undoSeq: number
+  redoSeq: number
+  rows: Moment[]
+  cursor?: string
+  isAll: boolean
+  query: string
+  at: string // key of the row that is chosen
+  files: FilesOf
+  path: string
+  folded: Set<string> // directories of the tree
+  diff: DiffOf
+  hunk: number
+  isSplit: boolean
+  unfolded: Set<string>
+  picks: Map<string, Picks>
+  reviewed: Set<string>
+  counts: Map<string, { added: number; deleted: number; contested: number; more: boolean }>
+  left: Map<string, number> // of a coverage: how many paths were left out
+  versions?: { path: string; rows: Moment[]; loading: boolean }
+  preview?: Preview
+  dialog: '' | 'help' | 'restores' | 'label' | 'left'
+  leftOut?: { path: string; reason: string }[]
+  toast?: Toast
+  said: string // for the live region
+  pane: 'turns' | 'files' | 'diff' // of a narrow page
+}
+
+const nothing: DiffOf = { key: '', path: '', loading: false, changes: [], pieces: [], hunks: [] }
+
+export const S: State = {
+  phase: 'loading', isUp: true, root: '', sessions: [], session: '', sessionRoot: '', open: [], undoSeq: 0, redoSeq: 0,
+  rows: [], isAll: false, query: '', at: '', files: { key: '', list: [], loading: false }, path: '', folded: new Set(),
+  diff: nothing, hunk: -1, isSplit: innerWidth > 1700, unfolded: new Set(), picks: new Map(), reviewed: new Set(),
+  counts: new Map(), left: new Map(), dialog: '', said: '', pane: 'turns',
+}
+
+let draw = () => {}
+let isDrawn = true
+export const onChange = (fn: () => void) => { draw = fn }
+export function set(change: Partial<State>) {
+  Object.assign(S, change)
+  if (!isDrawn) return
+  isDrawn = false
+  queueMicrotask(() => { isDrawn = true; draw() })
+}
+
+const failureOf = (e: unknown) => e instanceof Failure ? e : new Failure('internal', String(e))
+const of = () => ({ cwd: S.sessionRoot, sessionId: S.session, ownLog: true })
+const verb = <T>(name: string, args: Record<string, unknown> = {}) => post<T>(`/v1/verbs/${name}`, { ...of(), ...args })
+
+// keyOf names a row for as long as the page is there.
+export const keyOf = (m: Moment) => `${m.snapshotSeq ?? 0}:${m.rev ?? m.treeHash}`
+
+// turnOf is what the verbs call what a row did.
+export const turnOf = (m: Moment) => m.turnIndex >= 0 && !m.goesOn && !m.forkedFrom ? `turn:${m.turnIndex}` : m.rev ?? ''
+
+export const isTurn = (m: Moment) => m.turnIndex >= 0
+export const canTakeBack = (m: Moment) => m.kind === 'step' && !m.pruned && !(m.takenBackSeq && !m.but?.length)
+
+export const chosen = () => S.rows.find(m => keyOf(m) === S.at)
+
+let shownOf: [Moment[], string, Moment[]] | undefined
+// shown are the rows that the search leaves.
+export function shown(): Moment[] {
+  if (shownOf && shownOf[0] === S.rows && shownOf[1] === S.query) return shownOf[2]
+  const q = S.query.trim().toLowerCase()
+  const list = !q ? S.rows : S.rows.filter(m =>
+    `${m.title ?? ''}\n${m.label ?? ''}\n${m.agent ?? ''}\n${m.model ?? ''}\nturn ${m.turnIndex}`.toLowerCase().includes(q))
+  shownOf = [S.rows, S.query, list]
+  return list
+}
+
+// start begins with the page.
+export async function start() {
+  if (!hasToken()) return set({ phase: 'token' })
+  follow(told, (isUp, e) => {
+    if (e) return set({ phase: 'token' })
+    if (isUp !== S.isUp) set({ isUp, said: isUp ? 'connected again' : 'the engine is gone' })
+  })
+}
+
+async function load() {
+  try {
+    const page = await get<Page>('/v1/projects')
+    const root = page.projects.some(p => p.root === S.root) ? S.root : page.projects[0]?.root ?? ''
+    set({ page, root })
+    if (root) await loadSessions(root)
+    set({ phase: 'ready' })
+  } catch (e) {
+    const error = failureOf(e)
+    if (error.code !== 'gone') set({ phase: error.code === 'unauthorized' ? 'token' : 'error', error })
+  }
+}
+
+export async function loadSessions(root: string) {
+  const list = await get<SessionList>('/v1/sessions', { cwd: root })
+  const sessions = list.sessions
+  const same = sessions.find(s => s.session === S.session && s.root === S.sessionRoot)
+  const first = same ?? sessions.find(s => s.root === root) ?? sessions[0]
+  set({ root, sessions, open: list.open })
+  if (first) await choose(first.session, first.root)
+  else set({ session: '', sessionRoot: root, rows: [], isAll: true, at: '' })
+}
+
+// choose shows a session.
+export async function choose(session: string, root: string) {
+  const isOther = session !== S.session || root !== S.sessionRoot
+  if (isOther) set({ session, sessionRoot: root, rows: [], isAll: false, at: '', picks: new Map(), counts: new Map(), files: { key: '', list: [], loading: false }, path: '', diff: nothing, versions: undefined })
+  await Promise.all([refresh(), loadLists()])
+  if (isOther) loadReviewed()
+}
+
+async function loadLists() {
+  const list = await get<SessionList>('/v1/sessions', { cwd: S.sessionRoot, session: S.session })
+  set({ open: list.open, undoSeq: list.undoSeq ?? 0, redoSeq: list.redoSeq ?? 0, sessions: S.page?.all ? S.sessions : list.sessions })
+}
+
+const pageSize = 200
+let asked = 0
+
+// refresh reads the newest rows, and keeps those that were read before: they may have been taken
+// back since.
+async function refresh() {
+  const number = ++asked
+  const list = await verb<{ snapshots: Moment[]; nextCursor?: string }>('get_snapshots', { newestFirst: true, limit: pageSize })
+  if (number !== asked) return
+  const rows = list.snapshots
+  const wasAtTop = S.at === '' || S.rows.length === 0
+  const old = rows.length > 0 && S.rows.length > rows.length ? tail(rows) : []
+  set({ rows: [...rows, ...old], isAll: !list.nextCursor || old.length > 0 && S.isAll, cursor: String(rows.length + old.length) })
+  if (wasAtTop && rows.length > 0) select(keyOf(rows.find(canTakeBack) ?? rows[0]))
+  else if (S.at && chosen()) loadDiff()
+  if (!S.isAll) more()
+}
+
+// tail returns rows that were read before and that are older than some.
+function tail(rows: Moment[]): Moment[] {
+  const last = keyOf(rows[rows.length - 1])
+  const i = S.rows.findIndex(m => keyOf(m) === last)
+  return i < 0 ? [] : S.rows.slice(i + 1)
+}
+
+// more reads the rest, page by page, when there is nothing else to do.
+async function more() {
+  const number = asked
+  while (!S.isAll && number === asked) {
+    await new Promise(done => 'requestIdleCallback' in window ? requestIdleCallback(done, { timeout: 300 }) : setTimeout(done, 50))
+    if (number !== asked) return
+    const list = await verb<{ snapshots: Moment[]; nextCursor?: string }>('get_snapshots', { newestFirst: true, limit: pageSize, cursor: S.cursor })
+    if (number !== asked) return
+    const seen = new Set(S.rows.map(keyOf))
+    set({ rows: [...S.rows, ...list.snapshots.filter(m => !seen.has(keyOf(m)))], cursor: list.nextCursor, isAll: !list.nextCursor })
+  }
+}
+
+// select chooses a row.
+export function select(key: string) {
+  if (key === S.at) return
+  set({ at: key, unfolded: new Set(), hunk: -1 })
+  clearTimeout(timer)
+  timer = setTimeout(() => loadFiles(), 30) as unknown as number // who holds a key down waits for none
+}
+let timer = 0
+
+async function loadFiles() {
+  const m = chosen()
+  if (!m) return
+  const key = keyOf(m)
+  set({ files: { key, list: S.files.key === key ? S.files.list : [], loading: true } })
+  try {
+    const list: FileChange[] = []
+    for (let cursor: string | undefined = ''; cursor !== undefined;) {
+      const d: { files: FileChange[]; nextCursor?: string } =
+        await verb('get_turn_diff', { rev: m.rev, detail: 'names', limit: 10_000, cursor })
+      list.push(...d.files.filter(f => !(f.oldMode ?? '').startsWith('4') && !(f.newMode ?? '').startsWith('4')))
+      cursor = d.nextCursor
+    }
+    if (S.at !== key) return
+    const path = list.some(f => f.path === S.path) ? S.path : list[0]?.path ?? ''
+    set({ files: { key, list, loading: false }, path, said: `${list.length} files` })
+    loadDiff()
+    loadCounts(m, list)
+  } catch (e) {
+    if (S.at === key) set({ files: { key, list: [], loading: false, error: failureOf(e) }, diff: nothing })
+  }
+}
+
+// loadCounts counts the lines of a turn's files, some hundred at a time.
+async function loadCounts(m: Moment, list: FileChange[]) {
+  const key = keyOf(m)
+  let cursor: string | undefined = ''
+  for (let at = 0; cursor !== undefined && S.at === key && at < 2000;) {
+    const d: { files: FileChange[]; nextCursor?: string } =
+      await verb('get_turn_diff', { rev: m.rev, detail: 'counts', limit: 200, cursor }).catch(() => ({ files: [] })) as never
+    const known = new Map(list.map(f => [f.path + '\0' + f.piece, f]))
+    for (const f of d.files) Object.assign(known.get(f.path + '\0' + f.piece) ?? {}, { added: f.added, deleted: f.deleted, binary: f.binary })
+    cursor = d.nextCursor
+    at += 200
+    if (S.at === key) set({ files: { ...S.files } })
+  }
+}
+
+const counting = new Set<string>()
+// count finds out how many lines a row changed, once; in the list that is said when it is known.
+export function count(m: Moment) {
+  const key = keyOf(m)
+  if (S.counts.has(key) || counting.has(key) || counting.size > 3 || !m.rev || m.pruned || !isTurn(m) && m.kind !== 'base') return
+  counting.add(key)
+  verb<{ files: FileChange[]; nextCursor?: string }>('get_turn_diff', { rev: m.rev, detail: 'counts', limit: 300 }).then(d => {
+    let added = 0, deleted = 0, contested = 0
+    for (const f of d.files) { added += f.added; deleted += f.deleted; contested += f.owner === 'contested' ? 1 : 0 }
+    S.counts.set(key, { added, deleted, contested, more: !!d.nextCursor })
+  }, () => S.counts.set(key, { added: 0, deleted: 0, contested: 0, more: true })).finally(() => { counting.delete(key); set({}) })
+  if (m.coverageHash && !S.left.has(m.coverageHash)) {
+    S.left.set(m.coverageHash, 0)
+    verb<{ omissions: { reason: string }[]; nextCursor?: string }>('get_coverage', { coverageHash: m.coverageHash, limit: 200, reasons: ['too-large', 'unreadable', 'unstable', 'budget'] })
+      .then(c => { S.left.set(m.coverageHash!, c.omissions.length); set({}) }, () => {})
+  }
+}
+
+export async function showLeftOut(m: Moment) {
+  const c = await verb<{ omissions: { path: string; reason: string }[] }>('get_coverage', { coverageHash: m.coverageHash, limit: 200, reasons: ['too-large', 'unreadable', 'unstable', 'budget'] })
+  set({ leftOut: c.omissions, dialog: 'left' })
+}
+
+export function openFile(path: string) {
+  set({ path, unfolded: new Set(), hunk: -1, pane: 'diff' })
+  loadDiff()
+}
+
+// glob has a path stand for itself where globs are taken.
+export const glob = (path: string) => path.replace(/[\\*?[]/g, '\\$&')
+
+async function allHunks(args: Record<string, unknown>): Promise<Hunk[]> {
+  const list: Hunk[] = []
+  for (let cursor: string | undefined = ''; cursor !== undefined;) {
+    const l: { hunks: Hunk[]; nextCursor?: string } = await verb('hunks', { ...args, cursor })
+    list.push(...l.hunks)
+    cursor = l.nextCursor
+  }
+  return list
+}
+
+const isImage = (b: Uint8Array): string =>
+  b[0] === 0x89 && b[1] === 0x50 ? 'image/png' : b[0] === 0xff && b[1] === 0xd8 ? 'image/jpeg' :
+  b[0] === 0x47 && b[1] === 0x49 && b[2] === 0x46 ? 'image/gif' :
+  b[0] === 0x52 && b[1] === 0x49 && b[8] === 0x57 && b[9] === 0x45 ? 'image/webp' : ''
+
+async function loadDiff() {
+  const m = chosen()
+  const path = S.path
+  if (!m || !path) return set({ diff: nothing, hunk: -1 })
+  const key = keyOf(m) + '\0' + path
+  const changes = S.files.list.filter(f => f.path === path)
+  const isSame = S.diff.key === key
+  if (!isSame) {
+    for (const url of S.diff.images ?? []) if (url) URL.revokeObjectURL(url)
+    set({ diff: { ...nothing, key, path, loading: true, changes } })
+  }
+  try {
+    const read = (id: string | null) => id ? content(S.sessionRoot, id) : Promise.resolve(null)
+    const [hunks, ...sides] = await Promise.all([
+      allHunks({ turns: [turnOf(m)], paths: [glob(path)] }),
+      ...(isSame && !S.diff.loading ? [] : changes.flatMap(c => [read(c.oldHash), read(c.newHash)])),
+    ])
+    if (keyOf(chosen() ?? m) + '\0' + S.path !== key) return
+    const mine = hunks.filter(h => h.path === path)
+    if (isSame && S.diff.pieces.length > 0) {
+      const pieces = S.diff.pieces.map((p, i) => ({ ...p, hunks: mine.filter(h => !h.window || h.window === i + 1) }))
+      return set({ diff: { ...S.diff, pieces, hunks: mine, loading: false } })
+    }
+    const diff: DiffOf = { ...nothing, key, path, changes, hunks: mine }
+    const isBinary = sides.some(s => s && s.subarray(0, 8000).includes(0))
+    if (isBinary) {
+      diff.images = sides.slice(0, 2).map(s => s && isImage(s) ? URL.createObjectURL(new Blob([s], { type: isImage(s) })) : null)
+      diff.pieces = [{ before: [], after: [], hunks: mine.map(h => ({ ...h, text: '' })) }]
+      diff.note = sides.map((s, i) => `${i % 2 ? 'after' : 'before'}: ${s ? `${s.length.toLocaleString()} bytes` : 'no file'}`).join(', ')
+    } else {
+      const text = new TextDecoder('utf-8')
+      diff.pieces = changes.map((c, i) => {
+        const [before, after] = [sides[2 * i], sides[2 * i + 1]].map(s => s ? splitLines(text.decode(s)) : [])
+        return {
+          before, after, hunks: mine.filter(h => !h.window || h.window === c.piece),
+          title: changes.length > 1 ? `part ${c.piece} of ${c.pieces}: somebody else has changed the file in between` : undefined,
+        }
+      })
+    }
+    set({ diff, hunk: mine.length > 0 ? 0 : -1, said: `${path}: ${mine.length} hunks` })
+  } catch (e) {
+    if (S.diff.key === key) set({ diff: { ...nothing, key, path, changes, error: failureOf(e) } })
+  }
+}
+
+let laidOut: [DiffOf, boolean, Set<string>, Row[]] | undefined
+// diffRows are the rows of the file that is shown.
+export function diffRows(): Row[] {
+  if (laidOut && laidOut[0] === S.diff && laidOut[1] === S.isSplit && laidOut[2] === S.unfolded) return laidOut[3]
+  const rows = layOut(S.diff.pieces, S.isSplit, S.unfolded)
+  laidOut = [S.diff, S.isSplit, S.unfolded, rows]
+  return rows
+}
+
+// picksOf returns what is marked of a row.
+export const picksOf = (m: Moment | undefined): Picks | undefined => m && S.picks.get(turnOf(m))
+
+function change(m: Moment, fn: (p: Picks) => void) {
+  const picks = new Map(S.picks)
+  const old = picks.get(turnOf(m))
+  const p: Picks = { turn: turnOf(m), all: old?.all ?? false, files: new Set(old?.files), hunks: new Map(old?.hunks) }
+  fn(p)
+  if (p.all || p.files.size + p.hunks.size > 0) picks.set(p.turn, p)
+  else picks.delete(p.turn)
+  set({ picks, said: pickedText(picks) || 'nothing picked' })
+}
+
+export function pickTurn(m: Moment) {
+  if (canTakeBack(m)) change(m, p => { p.all = !p.all; p.files.clear(); p.hunks.clear() })
+}
+
+export function pickFile(m: Moment, path: string) {
+  if (!canTakeBack(m)) return
+  change(m, p => {
+    if (p.all) { p.all = false; for (const f of S.files.list) p.files.add(f.path) }
+    if (!p.files.delete(path)) p.files.add(path)
+    for (const [id, of] of p.hunks) if (of === path) p.hunks.delete(id)
+  })
+}
+
+export function pickHunk(m: Moment, h: Hunk) {
+  if (!canTakeBack(m) || h.state === 'done') return
+  change(m, p => {
+    if (p.all) { p.all = false; for (const f of S.files.list) p.files.add(f.path) }
+    if (p.files.delete(h.path)) for (const other of S.diff.hunks) if (other.state !== 'done') p.hunks.set(other.id, h.path)
+    if (!p.hunks.delete(h.id)) p.hunks.set(h.id, h.path)
+  })
+}
+
+export const isPicked = (p: Picks | undefined, h: Hunk) => !!p && (p.all || p.files.has(h.path) || p.hunks.has(h.id))
+
+const n = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
+
+export function pickedText(picks = S.picks): string {
+  let turns = 0, files = 0, hunks = 0
+  for (const p of picks.values()) { turns += p.all ? 1 : 0; files += p.files.size; hunks += p.hunks.size }
+  return [turns && n(turns, 'turn'), files && n(files, 'file'), hunks && n(hunks, 'hunk')].filter(Boolean).join(', ')
+}
+
+// previewPicks shows what would be done if what is picked was taken back: what is chosen, if
+// nothing is picked.
+export async function previewPicks() {
+  const m = chosen()
+  let picks = S.picks
+  if (picks.size === 0) {
+    if (!m || !canTakeBack(m)) return
+    picks = new Map([[turnOf(m), { turn: turnOf(m), all: true, files: new Set(), hunks: new Map() }]])
+  }
+  const list = [...picks.values()]
+  const turns = list.map(p => p.turn)
+  const args: Record<string, unknown> = { turns }
+  try {
+    if (list.length === 1 && list[0].files.size > 0 && list[0].hunks.size === 0) args.paths = [...list[0].files].map(glob)
+    else if (list.some(p => !p.all)) args.hunks = await hunksPicked(list, turns)
+  } catch (e) { return toast(failureOf(e).message, [], true) }
+  return preview({ verb: 'revert', args, what: `Take back ${pickedText(picks)}` })
+}
+
+// hunksPicked returns the IDs of what is picked, as they are in a list of all these turns: there,
+// other IDs tell apart what several turns have changed alike.
+async function hunksPicked(list: Picks[], turns: string[]): Promise<string[]> {
+  if (list.length === 1 && list[0].files.size === 0) return [...list[0].hunks.keys()]
+  const key = (h: Hunk) => JSON.stringify([h.by, h.kind, h.window, h.before, h.after, h.path])
+  const wanted = new Set<string>()
+  for (const p of list) for (const h of await allHunks({ turns: [p.turn] })) if (isPicked(p, h) && h.state !== 'done') wanted.add(key(h))
+  return (await allHunks({ turns })).filter(h => wanted.has(key(h))).map(h => h.id)
+}
+
+export const previewGoBack = (m: Moment) => preview({ verb: 'restore', args: { target: turnOf(m), acrossHead: true }, what: `Go back to the end of ${nameOf(m)}` })
+export const previewBringBack = (m: Moment) => preview({ verb: 'restore', args: { target: turnOf(m), acrossHead: true }, what: `Bring back ${nameOf(m)}` })
+
+export const nameOf = (m: Moment): string =>
+  isTurn(m) ? `turn ${m.turnIndex}` : m.kind === 'base' ? 'changes of yours' : m.kind
+
+export async function preview(ask: Ask, change: Partial<Preview> = {}) {
+  const p: Preview = { ask, busy: true, onConflict: 'keep', endTurn: false, ...change }
+  set({ preview: p })
+  try {
+    const args = { ...ask.args, diffs: true, ...(p.onConflict !== 'keep' ? { onConflict: p.onConflict } : {}), ...(p.endTurn ? { endTurn: true } : {}) }
+    const answer = ask.verb === 'undo' || ask.verb === 'redo'
+      ? await verb<Restored>(ask.verb, { ...args, preview: true }) : await verb<Restored>(`${ask.verb}_preview`, args)
+    if (S.preview?.ask === ask) set({ preview: { ...p, answer, busy: false } })
+  } catch (e) {
+    if (S.preview?.ask === ask) set({ preview: { ...p, error: failureOf(e), busy: false } })
+  }
+}
+
+// apply does what the preview shows, and nothing else.
+export async function apply() {
+  const p = S.preview
+  if (!p?.answer || p.busy) return
+  set({ preview: { ...p, busy: true } })
+  const args = { ...p.ask.args, plan: p.answer.plan, ...(p.onConflict !== 'keep' ? { onConflict: p.onConflict } : {}), ...(p.endTurn ? { endTurn: true } : {}) }
+  try {
+    const r = await verb<Restored>(p.ask.verb, args)
+    set({ preview: undefined, picks: new Map() })
+    done(p.ask, r)
+  } catch (e) {
+    const error = failureOf(e)
+    if (error.code === 'other_plan') return preview(p.ask, { changed: true, onConflict: p.onConflict, endTurn: p.endTurn })
+    set({ preview: { ...p, busy: false, error } })
+  }
+}
+
+// whenIdle has what the preview shows done once no turn is open in the directory, if it is still
+// that: else the new preview is shown.
+export function whenIdle() {
+  if (!S.preview) return
+  set({ preview: { ...S.preview, waits: true, error: undefined } })
+  if (S.open.length === 0) idle()
+}
+
+function idle() {
+  if (!S.preview?.waits) return
+  set({ preview: { ...S.preview, waits: false } })
+  apply()
+}
+
+export function done(ask: Ask, r: Restored) {
+  const text = `${ask.what}: ${[r.restored.length && n(r.restored.length, 'file') + ' restored', r.deleted.length && n(r.deleted.length, 'file') + ' deleted'].filter(Boolean).join(', ') || 'nothing to do'}`
+  toast(text, (r.conflicts ?? []).map(c => `${c.path} stays in part: ${c.why}`), false, ask.verb !== 'undo' && !!r.snapshotSeq)
+  after()
+}
+
+export async function takeBack(which: 'undo' | 'redo') {
+  if (S.page?.readOnly) return
+  try {
+    const r = await verb<Restored>(which)
+    done({ verb: which, args: {}, what: which === 'undo' ? 'Undo' : 'Redo' }, r)
+  } catch (e) {
+    const error = failureOf(e)
+    if (error.code === 'turn_open') preview({ verb: which, args: {}, what: which === 'undo' ? 'Undo' : 'Redo' })
+    else toast(error.message, error.hint ? [error.hint] : [], true)
+  }
+}
+
+// after reads what is another after something was done.
+async function after() {
+  await Promise.all([refresh(), loadLists()]).catch(() => {})
+}
+
+let toasts = 0
+export function toast(text: string, lines: string[] = [], isBad = false, canUndo = false) {
+  const number = ++toasts
+  set({ toast: { text, lines, isBad, canUndo, n: number } })
+  if (!isBad) setTimeout(() => S.toast?.n === number && set({ toast: undefined }), 20_000)
+}
+
+export async function label(text: string) {
+  try {
+    await post('/v1/label', { cwd: S.sessionRoot, sessionId: S.session, label: text })
+    set({ dialog: '' })
+    toast(`Labelled “${text}”`)
+    after()
+  } catch (e) { toast(failureOf(e).message, [failureOf(e).hint].filter(Boolean), true) }
+}
+
+export async function exportLog() {
+  try {
+    const { file } = await post<{ file: string }>('/v1/export', { cwd: S.sessionRoot, sessionId: S.session })
+    toast('The session was exported', [file])
+  } catch (e) { toast(failureOf(e).message, [failureOf(e).hint].filter(Boolean), true) }
+}
+
+async function loadReviewed() {
+  const r = await get<{ ids: string[] }>('/v1/reviewed', { cwd: S.sessionRoot }).catch(() => ({ ids: [] }))
+  set({ reviewed: new Set(r.ids) })
+}
+
+// review marks a hunk as reviewed, or not.
+export function review(h: Hunk) {
+  const reviewed = new Set(S.reviewed)
+  const is = !reviewed.delete(h.id)
+  if (is) reviewed.add(h.id)
+  set({ reviewed, said: is ? 'reviewed' : 'not reviewed' })
+  if (!S.page?.readOnly) post('/v1/reviewed', { cwd: S.sessionRoot, ids: [h.id], is }).catch(e => toast(failureOf(e).message, [], true))
+}
+
+// showVersions shows the history of a file.
+export async function showVersions(path: string) {
+  set({ versions: { path, rows: [], loading: true } })
+  try {
+    const rows: Moment[] = []
+    for (let cursor: string | undefined = ''; cursor !== undefined;) {
+      const l: { snapshots: Moment[]; nextCursor?: string } = await verb('get_snapshots', { newestFirst: true, limit: 200, cursor, paths: [path] })
+      rows.push(...l.snapshots)
+      cursor = l.nextCursor
+    }
+    if (S.versions?.path === path) set({ versions: { path, rows: rows.reverse(), loading: false } })
+  } catch (e) {
+    set({ versions: undefined })
+    toast(failureOf(e).message, [], true)
+  }
+}
+
+// told hears what happens.
+function told(e: ServerEvent) {
+  switch (e.type) {
+    case 'hello':
+      if (e.reset || S.phase !== 'ready') load()
+      break
+    case 'projects':
+      load()
+      break
+    case 'turns':
+      if (e.root !== S.sessionRoot) {
+        if (e.root === S.root && !S.session) load()
+        break
+      }
+      heardOf(e.open ?? [])
+      break
+    case 'record':
+      if (e.root === S.sessionRoot && !S.session || e.session === S.session && e.root === S.sessionRoot) soon()
+      else if (e.root === S.root && !S.sessions.some(s => s.session === e.session)) soonSessions()
+      break
+  }
+}
+
+function heardOf(open: OpenTurn[]) {
+  const mine = open.find(t => t.session === S.session)
+  const was = S.open.find(t => t.session === S.session)
+  set({ open, said: mine && !was ? `turn ${mine.turn} began` : !mine && was ? 'the turn has ended' : S.said })
+  if (open.length === 0) idle()
+}
+
+let isSoon = false
+async function soon() {
+  if (isSoon) return
+  isSoon = true
+  await new Promise(done => setTimeout(done, 10)) // several records come together
+  isSoon = false
+  if (!S.session) return load()
+  await after()
+}
+
+let isListing = false
+async function soonSessions() {
+  if (isListing) return
+  isListing = true
+  setTimeout(() => { isListing = false; get<SessionList>('/v1/sessions', { cwd: S.root }).then(l => set({ sessions: l.sessions }), () => {}) }, 200)
+}

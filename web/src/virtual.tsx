@@ -1,0 +1,79 @@
+// A list of which only what is seen is in the page.
+import type { ComponentChildren, HTMLAttributes } from 'preact'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+
+interface Props {
+  count: number
+  height: number | ((i: number) => number) // of a row, in pixels
+  row: (i: number) => ComponentChildren
+  show?: number // row that is to be seen
+  showKey?: unknown // when this is another, show is brought into view
+  onEnd?: () => void // the last row comes into view
+  class?: string
+  wide?: boolean // rows may be wider than the list
+  attrs?: HTMLAttributes<HTMLDivElement>
+}
+
+const beyond = 6 // rows above and below what is seen
+
+export function Virtual(p: Props) {
+  const box = useRef<HTMLDivElement>(null)
+  const [top, setTop] = useState(0)
+  const [size, setSize] = useState(600)
+  const offsets = useOffsets(p.count, p.height)
+  const total = offsets(p.count)
+
+  useLayoutEffect(() => {
+    const el = box.current!
+    const watch = new ResizeObserver(() => setSize(el.clientHeight))
+    watch.observe(el)
+    setSize(el.clientHeight)
+    return () => watch.disconnect()
+  }, [])
+
+  useLayoutEffect(() => {
+    const el = box.current!
+    if (p.show === undefined || p.show < 0 || p.show >= p.count) return
+    const from = offsets(p.show), to = offsets(p.show + 1)
+    if (from < el.scrollTop) el.scrollTop = Math.max(0, from - (to - from))
+    else if (to > el.scrollTop + el.clientHeight) el.scrollTop = to - el.clientHeight + (to - from)
+    setTop(el.scrollTop)
+  }, [p.show, p.showKey, p.count === 0])
+
+  const first = Math.max(0, at(offsets, p.count, top) - beyond)
+  const last = Math.min(p.count, at(offsets, p.count, top + size) + 1 + beyond)
+  useLayoutEffect(() => { if (last >= p.count && p.count > 0) p.onEnd?.() }, [last >= p.count, p.count])
+
+  const rows: ComponentChildren[] = []
+  for (let i = first; i < last; i++) rows.push(p.row(i))
+  return (
+    <div {...p.attrs} ref={box} class={`virtual ${p.class ?? ''}`} onScroll={e => setTop(e.currentTarget.scrollTop)}>
+      <div role="presentation" class="space" style={{ height: `${total}px` }}>
+        <div role="presentation" class={p.wide ? 'window wide' : 'window'} style={{ transform: `translateY(${offsets(first)}px)` }}>{rows}</div>
+      </div>
+    </div>
+  )
+}
+
+function useOffsets(count: number, height: Props['height']): (i: number) => number {
+  const kept = useRef<{ height: Props['height']; count: number; sums: Float64Array }>(undefined)
+  if (typeof height === 'number') return i => i * height
+  if (kept.current?.height !== height || kept.current.count !== count) {
+    const sums = new Float64Array(count + 1)
+    for (let i = 0; i < count; i++) sums[i + 1] = sums[i] + height(i)
+    kept.current = { height, count, sums }
+  }
+  const { sums } = kept.current
+  return i => sums[i]
+}
+
+// at returns the row at a height.
+function at(offsets: (i: number) => number, count: number, y: number): number {
+  let low = 0, high = count
+  while (low < high) {
+    const mid = (low + high) >> 1
+    if (offsets(mid + 1) <= y) low = mid + 1
+    else high = mid
+  }
+  return Math.min(low, count)
+}
