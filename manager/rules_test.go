@@ -768,21 +768,23 @@ func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *ruleP
 			rp.text = rp.found
 		}
 	}
-	if rp.text == rp.found {
-		return rp
-	}
+	why := ""
 	if exp := s.expects(p, in); exp != rp.found {
-		rp.why = ruleWhy(rp.found, exp)
+		why = ruleWhy(rp.found, exp)
 	}
 	for _, id := range in {
-		if len(goes) > 0 && rp.why == "" && s.changes[id].mixed && (id > goes[0] || id == goes[0] && !back) {
-			rp.why = "mixed"
+		if len(goes) > 0 && why == "" && s.changes[id].mixed && (id > goes[0] || id == goes[0] && !back) {
+			why = "mixed"
 		}
 	}
-	rp.pure = rp.why == "" && !back // what it found there is not known to be the session's
+	rp.pure = why == "" && !back // what it found there is not known to be the session's
 	for _, id := range comes {
 		rp.pure = rp.pure && !s.changes[id].mixed
 	}
+	if rp.text == rp.found {
+		return rp
+	}
+	rp.why = why
 	switch {
 	case rp.why != "" && (policy == "skip" || policy == "abort"):
 		rp.left = rp.why

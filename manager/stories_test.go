@@ -1609,6 +1609,18 @@ var stories = []story{
 			st.want("p", []string{"BC00", "BC0u"}[way])
 			st.wantAnswer("ok")
 		}},
+	{name: "expected unwritten", why: "what is already as it is to be is what is expected there then",
+		real: true, merge: true, tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("q", storyText("AAAA")) })
+			st.turn("s", func() { st.line("q", 1, "B") })
+			st.turn("s", func() { st.line("p", 1, "C"); st.put("q", ruleNone) })
+			st.revert("s", nil, 0, 2)
+			st.want("p", "0000", "q", "-")
+			st.turn("s", func() { st.put("q", storyText("NNNN")) })
+			st.restore("s", "start")
+			st.want("q", "-")
+			st.wantAnswer("ok")
+		}},
 }
 
 // The log says of a turn of which a restore of some paths took only these that it is
