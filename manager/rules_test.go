@@ -814,7 +814,8 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 		for _, c := range cuts {
 			if in.has(c.of.id) && !done.has(c.of.id) {
 				done = append(done, c.of.id)
-				list = append(list, ruleStep{c: c.of, base: s.without(c.of, in), theirs: s.without(c.of, to)})
+				of := s.stays(c.of, in, to)
+				list = append(list, ruleStep{c: of, base: s.without(of, in), theirs: s.without(of, to)})
 			}
 		}
 		return list
@@ -836,6 +837,18 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 		}
 	}
 	return append(list, again...)
+}
+
+// stays returns what of a change stays in, which is one with those that it is joined with.
+func (s *ruleSession) stays(c ruleChange, in, to ruleSet) ruleChange {
+	of := *s.changes[c.id]
+	for _, id := range in {
+		next := s.changes[id]
+		if to.has(id) && id > of.id && next.turn == of.turn && next.before == of.after {
+			of.after = next.after
+		}
+	}
+	return of
 }
 
 // without returns what a change left without what was taken back of it by cuts that are in.

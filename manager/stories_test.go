@@ -1609,6 +1609,21 @@ var stories = []story{
 			st.want("p", []string{"BC00", "BC0u"}[way])
 			st.wantAnswer("ok")
 		}},
+	{name: "part of a cut", why: "what was taken back of a window that goes does not come back", real: true,
+		merge: true, tools: true, ways: 2, tell: func(st *storyTeller, way int) {
+			st.turnStart("s")
+			st.tool("s", func() { st.line("p", 4, "A"); st.line("p", 2, "B") })
+			st.tool("s", func() { st.line("p", 1, "C") })
+			st.turnEnd("s")
+			st.u()
+			st.restore("s", "start")
+			st.want("p", "000u")
+			if way == 1 {
+				st.q()
+			}
+			st.restore("s", "look:1")
+			st.want("p", "0B0u")
+		}},
 	{name: "expected unwritten", why: "what is already as it is to be is what is expected there then",
 		real: true, merge: true, tell: func(st *storyTeller, _ int) {
 			st.turn("s", func() { st.put("q", storyText("AAAA")) })
