@@ -34,7 +34,8 @@ type Conflict struct {
 	// "made-then-changed", "deleted-then-made", "changed-then-deleted", "binary", "large",
 	// "kind" (one is no file), "lost" (a content is not in the store), "markers" (of another
 	// conflict are in it: see [FileSnapshotManager.Marked]); "hidden" under the deletion by
-	// a turn that stays; "contested" or "unknown": nobody knows whose it is.
+	// a turn that stays, or in a file that such a turn has moved; "contested" or "unknown":
+	// nobody knows whose it is.
 	Why string `json:"why"`
 
 	// BlockedBy are those who have changed it since, the newest last: "turn:9" of this

@@ -539,3 +539,56 @@ func (b *bench) staysAt(m *FileSnapshotManager, opts *RestoreOptions, path, clas
 		b.Errorf("skipped %q, conflicts %+v; want %q, and one in %q", r.Skipped, r.Conflicts, path, clash)
 	}
 }
+
+// A file to which a turn that stays has moved what a turn wrote that goes is listed where the
+// move is there in part only, and stays.
+func TestRevertMovedOn(t *testing.T) {
+	text, wrote := numbered(nil), numbered(map[int]string{2: "turn 0"})
+	moved := func(t *testing.T, wrote string) (*bench, *FileSnapshotManager) {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", text)
+		b.initialize(m)
+		b.turn(m, func() { b.write("a", wrote); b.write("c", "new\n") })
+		b.turn(m, func() { b.remove("a"); b.write("b", wrote) })
+		return b, m
+	}
+	t.Run("back at both places", func(t *testing.T) {
+		b, m := moved(t, wrote)
+		b.restore(m, &RestoreOptions{Target: "start"})
+		later := numbered(map[int]string{8: "turn 2"})
+		b.turn(m, func() { b.write("a", later) })
+		if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge}); err != nil {
+			t.Fatal(err)
+		}
+		b.expectFiles(files{"a": later, "b": wrote, "c": "new\n"})
+		r := b.revert(m, "0")
+		want := []Conflict{{Path: "b", Why: "hidden", BlockedBy: []string{"turn:1"},
+			Hint: "snapctl revert turn:0 turn:1"}}
+		if d := cmp.Diff(want, r.Conflicts); d != "" || !slices.Equal(r.Skipped, []string{"b"}) {
+			t.Errorf("skipped %q, conflicts (-want +got):\n%s", r.Skipped, d)
+		}
+		b.expectFiles(files{"a": later, "b": wrote})
+		b.undo(m)
+		b.expectFiles(files{"a": later, "b": wrote, "c": "new\n"})
+	})
+	t.Run("somebody has written over it", func(t *testing.T) {
+		b, m := moved(t, wrote)
+		b.restore(m, &RestoreOptions{Target: "start"})
+		b.turn(m, func() { b.write("a", numbered(map[int]string{8: "turn 2"})) })
+		if _, err := m.Undo(t.Context(), &UndoOptions{OnDirty: rollback.Merge}); err != nil {
+			t.Fatal(err)
+		}
+		b.write("b", text)
+		if r := b.revert(m, "0"); !r.IsComplete() {
+			t.Errorf("nothing of the turn is in b: %+v", r)
+		}
+	})
+	t.Run("gone where it was", func(t *testing.T) {
+		b, m := moved(t, wrote)
+		r := b.revert(m, "0")
+		if len(r.Conflicts) != 1 || r.Conflicts[0].Path != "a" || r.Conflicts[0].Why != "hidden" {
+			t.Errorf("conflicts %+v, want one in a", r.Conflicts)
+		}
+	})
+}

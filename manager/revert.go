@@ -278,7 +278,10 @@ func (ws *wants) withoutTurns(turns []*record) error {
 			return err
 		}
 	}
-	return ws.undo(back, nil, nil)
+	if err := ws.undo(back, nil, nil); err != nil || len(x.opts.Hunks) > 0 {
+		return err
+	}
+	return ws.hideMoved(turns, all)
 }
 
 // staying says that files stand where they do, but for what is still to be noted.

@@ -1,0 +1,158 @@
+package manager
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/boocode/filestore/internal/livedir"
+	"github.com/boocode/filestore/internal/merging"
+	"github.com/boocode/filestore/internal/similar"
+	"github.com/boocode/filestore/internal/standing"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/tree"
+)
+
+// A turn that goes may have written into a file that another turn, which stays, has moved
+// since. Mostly the file is gone where it was written, and that is said: what the turn wrote
+// is hidden. But it may be back there, too, since a conflict had left one of both places, or
+// a piece of the move was taken back. The file at the other place has what the turn wrote
+// then, and the records say nothing of it there. It stays, and is listed.
+
+// hideMoved leaves alone the files to which turns that stay have moved what turns wrote that
+// go. all is what is in since these, at each path.
+func (ws *wants) hideMoved(turns []*record, all map[string][]standing.StepChange) error {
+	wrote := make(map[string][]standing.StepChange) // what goes, by the path at which it is by then
+	for _, r := range turns {
+		did, err := ws.standings.Of(ws.ctx, r)
+		if err != nil {
+			return err
+		}
+		for p, c := range did {
+			if trees.IsFile(c.New) {
+				wrote[p] = append(wrote[p], standing.StepChange{By: r, Change: c})
+			}
+		}
+	}
+	later := make(map[uint64]*record) // turns that stay, of which something is in
+	for _, list := range all {
+		for _, sc := range list {
+			if !sc.By.IsJoint() && !slices.ContainsFunc(turns, sc.By.IsSameTurn) {
+				later[sc.By.Seq] = sc.By
+			}
+		}
+	}
+	for _, seq := range slices.Sorted(maps.Keys(later)) {
+		moved, err := ws.movesIn(later[seq], wrote)
+		if err != nil {
+			return err
+		}
+		for from, to := range moved {
+			wrote[to] = append(wrote[to], wrote[from]...)
+			isMade := func(sc standing.StepChange) bool { return sc.By.Seq == seq }
+			if w := ws.paths[from]; w != nil && w.Hidden || !slices.ContainsFunc(all[to], isMade) {
+				continue
+			}
+			if err := ws.hideAt(to, from, later[seq], wrote[from]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// movesIn returns, by the path at which a turn found a file into which others wrote, the one
+// to which it moved it.
+func (ws *wants) movesIn(r *record, wrote map[string][]standing.StepChange) (map[string]string, error) {
+	did, err := ws.standings.Of(ws.ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	mv := &mover{x: ws.x, ctx: ws.ctx}
+	var went, came []similar.Candidate
+	isBefore := func(sc standing.StepChange) bool { return sc.By.Seq < r.Seq }
+	is := func(p string) bool { return slices.ContainsFunc(wrote[p], isBefore) }
+	any := false
+	for p, c := range did {
+		switch {
+		case c.New == nil && trees.IsFile(c.Old):
+			any = any || is(p)
+			went = append(went, mv.candidate(p, c.Old))
+		case c.Old == nil && trees.IsFile(c.New):
+			came = append(came, mv.candidate(p, c.New))
+		}
+	}
+	if !any || len(came) == 0 {
+		return nil, nil
+	}
+	moved, err := renames(went, came)
+	maps.DeleteFunc(moved, func(from, _ string) bool { return !is(from) })
+	return moved, err
+}
+
+// hideAt leaves a file alone to which a turn has moved another, if something of what others
+// wrote into that is there.
+func (ws *wants) hideAt(p, from string, by *record, wrote []standing.StepChange) error {
+	disk, err := ws.x.root.Entry(ws.ctx, p, trees.NewOverlay(nil))
+	if err != nil { // which the plan says, if anything is wanted there
+		return context.Cause(ws.ctx)
+	}
+	w, will := ws.paths[p], disk
+	if w != nil {
+		will = w.New
+	}
+	if !trees.IsFile(will) {
+		return nil
+	}
+	for _, sc := range wrote {
+		is, err := ws.has(p, disk, will, sc.Change.Old, sc.Change.New)
+		if err != nil {
+			return fmt.Errorf("%q: %w", p, err)
+		}
+		if !is {
+			continue
+		}
+		if w == nil {
+			w = ws.path(p)
+			w.Want = livedir.Want{Path: p, Old: disk, New: disk}
+			w.at, w.known = by.State(), true
+		}
+		w.Held = fmt.Sprintf("hidden by turn %d, which has moved what turn %d wrote from %q", by.Turn(), sc.By.Turn(),
+			from)
+		w.Hidden = true
+		ws.hide(p, by)
+		return nil
+	}
+	return nil
+}
+
+// has reports whether a file is what a change left, or has a line that it brought.
+func (ws *wants) has(p string, disk, file, before, after *tree.Entry) (bool, error) {
+	if file.ID == after.ID {
+		return true, nil
+	}
+	var lines [3]map[string]bool
+	for i, e := range []*tree.Entry{before, after, file} {
+		if lines[i] = make(map[string]bool); !trees.IsFile(e) || e.Size > merging.MaxText {
+			continue
+		}
+		text, err := ws.x.Text(ws.ctx, p, disk, e)
+		if err != nil && !trees.IsLoss(err) {
+			return false, err
+		}
+		for line := range bytes.Lines(text) {
+			lines[i][merging.Bare(line)] = true
+		}
+	}
+	isWord := func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
+	for line := range lines[1] {
+		if !lines[0][line] && lines[2][line] && strings.ContainsFunc(line, isWord) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
