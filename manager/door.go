@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/moments"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/vfs"
 	"github.com/boocode/filestore/session"
@@ -130,6 +131,20 @@ func (m door) Title(ctx context.Context, s *store.Snapshot) string {
 		return ""
 	}
 	return m.title(ctx, r)
+}
+
+func (m door) Moments(ctx context.Context) ([]*moments.Moment, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []*moments.Moment
+	for mo, err := range m.looks(ctx, 0) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, mo)
+	}
+	slices.Reverse(list)
+	return list, nil
 }
 
 func (m door) ResumeTurn(ctx context.Context) error {

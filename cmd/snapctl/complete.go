@@ -476,10 +476,12 @@ func (a *app) argumentCompletion() map[string]cobra.CompletionFunc {
 		"find": (*completing).pathsBehindDash,
 		"ls":   (*completing).revThenPath, "cat": (*completing).revThenPath, "export": (*completing).ofExport,
 		"whereis": (*completing).pathsOfNewest, "forget": (*completing).pathsOfNewest,
-		"patch undo": (*completing).edits,
+		"patch undo": (*completing).edits, "bisect good": (*completing).oneRev, "bisect bad": (*completing).oneRev,
+		"bisect skip": (*completing).oneRev,
 	}
 	all := map[string]cobra.CompletionFunc{
-		"run": files, "patch locate": files, "patch apply": files, "man": only(cobra.ShellCompDirectiveFilterDirs),
+		"run": files, "bisect run": files, "patch locate": files, "patch apply": files,
+		"man":       only(cobra.ShellCompDirectiveFilterDirs),
 		"adopt":     a.completeProjects(func(p places.Presence) bool { return p != places.There }),
 		"stores rm": a.completeProjects(func(places.Presence) bool { return true }),
 	}
@@ -544,6 +546,8 @@ func (a *app) flagCompletion() map[string]cobra.CompletionFunc {
 		"progress": values(describe(progressAuto, "a line on a terminal (default)"),
 			describe(progressJSON, "events, a JSON object a line"), progressNone),
 		"turn":  a.completeWith((*completing).revs),
+		"good":  a.completeWith((*completing).revs),
+		"bad":   a.completeWith((*completing).revs),
 		"label": a.completeWith((*completing).labels),
 		"hunks": a.completeWith((*completing).hunkIDs),
 		"on-dirty": values(describe(string(rollback.Merge), "keep what others changed in them (default)"),

@@ -20,7 +20,8 @@ func TestCompletion(t *testing.T) {
 	open := map[string]string{
 		"session-file": file, "old-file": file, "new-file": file, "path": file, "token-file": file, "schema": file,
 		"db": file, "old": text, "new": text, "title": text, "expected-hash": text, "http": text, "hook": text,
-		"grep": text, "regexp": text, "since": "a time in words", "until": "a time in words",
+		"grep": text, "setup": text, "link": file, "regexp": text,
+		"since": "a time in words", "until": "a time in words",
 		"unified": number, "limit": number, "depth": number, "expect": number, "fuzz": number, "line": number,
 		"port":           number,
 		"min-similarity": number, "keep-last": number, "sample": number, "max-files": number,
@@ -67,7 +68,8 @@ func TestCompletion(t *testing.T) {
 
 // isOfStore reports whether what a flag takes is in a store, or on the disk.
 func isOfStore(flag string) bool {
-	return slices.Contains([]string{"store", "root", "session", "author", "turn", "label", "message", "hunks"}, flag)
+	return slices.Contains([]string{"store", "root", "session", "author", "turn", "good", "bad", "label", "message",
+		"hunks"}, flag)
 }
 
 func newTestApp() *app {

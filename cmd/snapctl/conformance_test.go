@@ -184,6 +184,8 @@ func ask[A any](fn func(context.Context, *manager.FileSnapshotManager, *A) (any,
 	}
 }
 
+const bisects = "a program runs commands of its own"
+
 // alone are what one face has, and others do not need, with the reason.
 var alone = map[string]map[string]string{
 	"method": {
@@ -200,6 +202,8 @@ var alone = map[string]map[string]string{
 	"command": {
 		"snapshot": "who has no turns: Snapshot", "run": "turn_start and turn_end around a program",
 		"export": "objects", "cat": "objects", "ls": "objects",
+		"bisect run": bisects, "bisect start": bisects, "bisect good": bisects, "bisect bad": bisects,
+		"bisect skip": bisects, "bisect log": bisects, "bisect reset": bisects,
 		"status": "the disk", "show": "get_turn_diff, with what is known of the turn", "sessions": "all sessions",
 		"serve": "a server", "rpc": "a server", "mcp": "a server", "hook claude": "turns", "hook codex": "turns",
 		"hook gemini": "turns", "setup claude": "upkeep", "setup codex": "upkeep", "setup gemini": "upkeep",

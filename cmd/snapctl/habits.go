@@ -7,7 +7,6 @@ var habits = map[string]string{
 	"add":         "nothing has to be added: 'snapctl snapshot' records all files",
 	"annotate":    hintBlame,
 	"blame":       hintBlame,
-	"bisect":      "'snapctl log -- PATH' lists the turns that changed a path, 'snapctl restore @~N' goes back",
 	"branch":      "'snapctl sessions' lists conversations, 'snapctl navigate REV' goes to another point of one",
 	"checkout":    "'snapctl restore REV' goes back, 'snapctl restore REV PATH' brings back files",
 	"clean":       "'snapctl restore @ --exact' makes all files as the newest turn left them",

@@ -158,7 +158,7 @@ func (a *app) rootCommand() *cobra.Command {
 			a.navigateCommand(), a.pickCommand()}},
 		{"edit", []*cobra.Command{a.patchCommand()}},
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
-			a.findCommand(), a.sessionsCommand(), a.whereisCommand(), a.lsCommand(), a.catCommand(),
+			a.findCommand(), a.sessionsCommand(), a.bisectCommand(), a.whereisCommand(), a.lsCommand(), a.catCommand(),
 			a.coverageCommand(), a.timelineCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
 		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),

@@ -21,6 +21,19 @@ func (v Verdict) String() string {
 	return [...]string{"unasked", "good", "bad", "skipped"}[v]
 }
 
+// MarshalText returns the verdict in a word.
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads what MarshalText returned.
+func (v *Verdict) UnmarshalText(text []byte) error {
+	for *v = Unasked; *v <= Skipped; *v++ {
+		if v.String() == string(text) {
+			return nil
+		}
+	}
+	return fmt.Errorf("verdict %q", text)
+}
+
 // A Search is for the first bad one of a list. It takes what is before a good one for good,
 // and what is behind a bad one for bad.
 type Search struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/moments"
 	"github.com/boocode/filestore/internal/places"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/store"
@@ -67,6 +68,10 @@ type Door interface {
 	// Title returns what the turn was for of which a snapshot is the record; "": it is not
 	// known.
 	Title(ctx context.Context, s *store.Snapshot) string
+
+	// Moments returns what happened to the directory, in turns of all sessions and between
+	// them, the oldest first.
+	Moments(ctx context.Context) ([]*moments.Moment, error)
 
 	// ResumeTurn has the session's open turn go on, if the process that held it has died:
 	// whoever runs the turn has not. It comes before Initialize, which closes such a turn.

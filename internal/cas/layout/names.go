@@ -56,6 +56,12 @@ func (w Worktree) Secrets() string   { return w.Dir() + "/secrets" }      // fil
 func (w Worktree) Reviewed() string  { return w.Dir() + "/reviewed" }     // hunks that somebody has looked at
 func (w Worktree) HookLock() string  { return "locks/hook-" + string(w) } // before TurnsLock
 
+// What a bisect of a worktree keeps: a directory in which commands are run, and files that say
+// how far it is, and that a process is at it.
+func (w Worktree) Bisect() string      { return w.Dir() + "/bisect" }
+func (w Worktree) BisectState() string { return w.Dir() + "/bisect.state" }
+func (w Worktree) BisectLock() string  { return w.Dir() + "/bisect.lock" }
+
 func PackName(id [16]byte) string { return "packs/" + hex.EncodeToString(id[:]) + ".pack" }
 
 func IndexName(id [16]byte) string { return "packs/" + hex.EncodeToString(id[:]) + ".idx" }
