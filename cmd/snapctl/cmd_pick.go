@@ -52,9 +52,13 @@ func (a *app) pick(ctx context.Context) error {
 	}
 	a.out.Flush()
 	s := &pickSource{app: a, session: session, isAlone: len(sessions) < 2}
-	return picker.Run(ctx, s, &picker.Options{Title: words.Quote(root) + "  session " + session, In: a.stdin,
+	err = picker.Run(ctx, s, &picker.Options{Title: words.Quote(root) + "  session " + session, In: a.stdin,
 		Out: a.stdout, Environ: []string{"TERM=" + a.getenv("TERM"), "COLORTERM=" + a.getenv("COLORTERM"),
 			"NO_COLOR=" + a.getenv("NO_COLOR")}, IsColour: a.colour})
+	if cut, ok := errors.AsType[*picker.InterruptedError](err); ok {
+		return &failure{code: exitInterrupted, err: fmt.Errorf("pick: %w", cut)}
+	}
+	return err
 }
 
 // A pickSource is the session that the picker shows. Whatever it is asked for it does as a command
@@ -106,6 +110,16 @@ func (s *pickSource) Rows(ctx context.Context) iter.Seq2[picker.Row, error] {
 				return err
 			}
 			listed := make(map[int]bool)
+			turn, isOpen, err := inside.Of(p.m).UnendedTurn()
+			if err != nil {
+				return err
+			}
+			if turn != nil {
+				if !yield(unendedRow(turn, isOpen), nil) {
+					return nil
+				}
+				listed[turn.Turn] = true
+			}
 			for mo, err := range p.m.Timeline(ctx) {
 				if err != nil {
 					return err
@@ -124,6 +138,16 @@ func (s *pickSource) Rows(ctx context.Context) iter.Seq2[picker.Row, error] {
 			yield(picker.Row{}, err)
 		}
 	}
+}
+
+// unendedRow is the row of a turn that no list has, or only a part of it.
+func unendedRow(t *history.OpenTurn, isOpen bool) picker.Row {
+	r := picker.Row{Rev: fmt.Sprintf("turn:%d", t.Turn), Name: turnName("step", t.Turn), Text: t.Title, Who: t.Agent,
+		When: t.Began, State: "has not ended", IsTurn: true}
+	if !isOpen {
+		r.State = "was cut off"
+	}
+	return r
 }
 
 func (s *pickSource) row(mo *manager.Moment) picker.Row {
@@ -165,6 +189,12 @@ func (s *pickSource) Hunks(ctx context.Context, rev string, lines int, cursor st
 	next string, err error) {
 	err = s.within(ctx, false, new(bytes.Buffer), func(p *place) error {
 		list, err := p.m.Hunks(ctx, &manager.HunkRange{Turns: []string{rev}, Context: lines, Cursor: cursor})
+		if errors.Is(err, manager.ErrUnknown) || err == nil && len(list.Hunks) == 0 && cursor == "" {
+			turn, _, terr := inside.Of(p.m).UnendedTurn()
+			if terr == nil && turn != nil && rev == unendedRow(turn, true).Rev {
+				err = errors.New("it has not ended, and what it did is not recorded yet: enter shows which files")
+			}
+		}
 		if err != nil {
 			return err
 		}

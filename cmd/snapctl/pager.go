@@ -26,10 +26,10 @@ func (a *app) paged(run func(cmd *cobra.Command, args []string) error) func(*cob
 		cmd.SetContext(p.ctx)
 		p.attach()
 		err := run(cmd, args)
-		if p.detach() {
+		if p.detach() && p.interrupted.Err() == nil {
 			return nil
 		}
-		return err
+		return err // after Ctrl-C also if the pager was left: not all was in it
 	}
 }
 

@@ -190,3 +190,64 @@ func TestPickRefused(t *testing.T) {
 	}
 	holds("A234B678C|")
 }
+
+// A turn that has not ended is a row, and can be taken back: also the first one, which no list has.
+func TestPickOpenTurn(t *testing.T) {
+	s, holds, _ := newPickSource(t)
+	root := s.app.flags.root
+	hook := func(event, more string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"session_id":"claude","cwd":%q,"hook_event_name":%q%s}`, root, event, more)
+		in := filepath.Join(t.TempDir(), "stdin")
+		if err := os.WriteFile(in, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Open(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		args := []string{"--store", s.app.flags.store, "hook", "claude"}
+		if code := run(t.Context(), args, f, new(bytes.Buffer), new(bytes.Buffer), s.app.getenv); code != exitDone {
+			t.Fatalf("%s: exit code %d", event, code)
+		}
+	}
+	hook("SessionStart", `,"source":"startup"`)
+	hook("UserPromptSubmit", `,"prompt":"change b"`)
+	hook("PreToolUse", `,"tool_name":"Bash","tool_input":{},"tool_use_id":"1"`)
+	if err := os.WriteFile(filepath.Join(root, "b"), []byte("agent\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	hook("PostToolUse", `,"tool_name":"Bash","tool_input":{},"tool_response":{},"tool_use_id":"1"`)
+	s.session = "claude"
+	var rows []picker.Row
+	for r, err := range s.Rows(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	if len(rows) != 2 || rows[0].Rev != "turn:0" || rows[0].Text != "change b" || !rows[0].IsTurn ||
+		rows[0].State != "has not ended" {
+		t.Fatalf("rows: %+v", rows)
+	}
+	_, _, err := s.Hunks(t.Context(), "turn:0", 3, "")
+	if err == nil || !strings.Contains(err.Error(), "not recorded yet") {
+		t.Errorf("its hunks: %v", err)
+	}
+	ask := picker.Ask{Do: picker.TakeBack, Marks: []picker.Mark{{Turn: "turn:0"}}, Preview: true}
+	if a, err := s.Do(t.Context(), &ask); err != nil || a.Open == "" {
+		t.Errorf("before it ends: %+v, %v", a, err)
+	}
+	ask.EndTurn = true
+	a, err := s.Do(t.Context(), &ask)
+	if err != nil || a.IsNothing || !strings.Contains(strings.Join(a.Lines, "\n"), "would restore b") {
+		t.Errorf("preview: %+v, %v", a, err)
+	}
+	holds("A2X4B678C|agent")
+	ask.Preview = false
+	if a, err := s.Do(t.Context(), &ask); err != nil || a.IsPart {
+		t.Errorf("done: %+v, %v", a, err)
+	}
+	holds("A2X4B678C|new")
+}

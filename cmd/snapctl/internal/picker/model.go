@@ -38,6 +38,7 @@ type model struct {
 	busy          bool       // the Source is at work for the user
 	working       sync.Mutex // held while it is
 	isLeaving     bool       // the picker ends when that is done
+	cut           *InterruptedError
 
 	rows    []Row
 	shown   []int // those that fit the filter
@@ -251,6 +252,7 @@ func (m *model) key(key, text string) tea.Cmd {
 			m.isLeaving = true
 			return nil
 		}
+		m.cut = new(InterruptedError)
 		return tea.Quit
 	}
 	if m.busy {
@@ -450,19 +452,31 @@ func (a *Answer) isLike(other *Answer) bool {
 // take takes in what the Source has done, or would do.
 func (m *model) take(msg *answerMsg) tea.Cmd {
 	if m.busy = false; m.isLeaving {
+		m.cut = new(InterruptedError)
+		switch {
+		case msg.ask.Preview:
+		case msg.err != nil:
+			m.cut.Done = msg.err.Error()
+		default:
+			m.cut.Done = msg.answer.Summary
+		}
 		return tea.Quit
 	}
 	ask, answer := msg.ask, msg.answer
 	if ask.Preview {
+		// What was just done here is undone at once, unless there is something to be seen first.
 		isOwn := (ask.Do == Undo || ask.Do == Redo) && msg.err == nil && m.own[answer.Undoes] && m.screen == browsing
-		if isOwn {
+		if isOwn && !msg.isChanged && !answer.IsPart && !answer.IsNothing && answer.Open == "" {
 			now := *ask
 			now.Preview = false
-			return m.do(&now, nil)
+			return m.do(&now, answer)
 		}
 		m.ask, m.answer, m.err, m.screen, m.from = ask, answer, msg.err, previewing, 0
 		if msg.isChanged {
 			m.message = "the files have changed meanwhile: this is what it would do now"
+		}
+		if msg.isChanged || msg.err != nil { // what is listed is not what is there
+			return m.reload()
 		}
 		return nil
 	}

@@ -90,8 +90,20 @@ type Options struct {
 	IsColour bool
 }
 
+// An InterruptedError says that the user has left by Ctrl-C.
+type InterruptedError struct {
+	Done string // what became of what was being done meanwhile; "": nothing was
+}
+
+func (e *InterruptedError) Error() string {
+	if e.Done == "" {
+		return "interrupted"
+	}
+	return "interrupted, but what was begun came to its end: " + e.Done
+}
+
 // Run shows a session until the user has seen enough, or ctx ends. Then the Source has ended what it
-// was doing.
+// was doing. The error is an *InterruptedError if the user has left by Ctrl-C.
 func Run(ctx context.Context, src Source, opts *Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -101,6 +113,9 @@ func Run(ctx context.Context, src Source, opts *Options) error {
 	if cause := context.Cause(ctx); cause != nil {
 		m.working.Lock() // the program's loop does not wait for what it has begun
 		return cause
+	}
+	if err == nil && m.cut != nil {
+		return m.cut
 	}
 	return err
 }

@@ -423,10 +423,61 @@ func TestLeave(t *testing.T) {
 		if !d.quit {
 			t.Errorf("not ended, twice: %v", twice)
 		}
+		want := "interrupted, but what was begun came to its end: 1 restored, 0 deleted"
+		if twice {
+			want = "interrupted"
+		}
+		if d.m.cut == nil || d.m.cut.Error() != want {
+			t.Errorf("twice: %v: says %v, want %s", twice, d.m.cut, want)
+		}
 	}
 	d := start(t, newFake(), 80, 24)
-	if d.send(interrupt); !d.quit {
-		t.Error("not ended where nothing is being done")
+	if d.send(interrupt); !d.quit || d.m.cut == nil {
+		t.Error("not ended where nothing is being done, or not as interrupted")
+	}
+	d = start(t, newFake(), 80, 24)
+	if d.keys("q"); !d.quit || d.m.cut != nil {
+		t.Errorf("q: ended %v, as interrupted: %v", d.quit, d.m.cut)
+	}
+}
+
+// What was done here is undone without a look, but not if the look would show something, or if it
+// has become something else since.
+func TestUndoOwn(t *testing.T) {
+	for name, second := range map[string]Answer{
+		"conflict": {Summary: "so", IsPart: true},
+		"nothing":  {Summary: "so", IsNothing: true},
+		"open":     {Summary: "so", Open: "The turn has not ended"},
+		"changed":  {Summary: "so"},
+	} {
+		f := newFake()
+		d := start(t, f, 80, 24)
+		d.keys("enter enter")
+		n := 0
+		f.preview = func(*Ask) (*Answer, error) {
+			a := second
+			a.Undoes = f.records
+			if n++; name == "changed" {
+				a.Plan = fmt.Sprint(n)
+			}
+			return &a, nil
+		}
+		if d.keys("u"); len(f.done) != 1 || d.m.screen != previewing {
+			t.Errorf("%s: did %q, on screen %d", name, f.done, d.m.screen)
+		}
+	}
+}
+
+// What has changed since it was shown is read again.
+func TestReadAgain(t *testing.T) {
+	f := newFake()
+	d := start(t, f, 80, 24)
+	d.keys("enter")
+	f.rows = append([]Row{{Rev: "turn:4", Name: "turn 4", Text: "of another session", IsTurn: true}}, f.rows...)
+	f.preview = func(*Ask) (*Answer, error) { return nil, errors.New("not as it was") }
+	d.keys("enter esc")
+	if got := d.screen(); len(f.done) > 0 || !strings.Contains(got, "of another session") {
+		t.Errorf("did %q, shows %s", f.done, got)
 	}
 }
 
