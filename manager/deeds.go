@@ -13,6 +13,7 @@ import (
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // A deed is what a turn did to files, or a restore, or nobody's turn.
@@ -128,7 +129,8 @@ func (found *deed) know(d *deeds, changes []TurnChange, err error) error {
 	if unknown != "" {
 		found.lost++
 	}
-	found.changes = d.changesOf(changes)
+	differenceOf := func(c *TurnChange) *tree.Difference { return &c.Difference }
+	found.changes = pickaxe.Narrow(changes, differenceOf, d.wants)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package manager
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
-	"github.com/boocode/filestore/tree"
 )
 
 // FindOptions say what [FileSnapshotManager.Find] looks for, and where.
@@ -64,34 +62,6 @@ type Found struct {
 // ErrNotAll: a search has found what it could, and could not look everywhere.
 var ErrNotAll = errors.New("not all could be searched")
 
-// A findGap is what a search could not look into.
-type findGap struct {
-	pruned int      // snapshots
-	lost   int      // snapshots, at least, or what they changed
-	unread []string // files of which a content is not to be had, such as one that was forgotten
-	why    error    // not that of the first
-}
-
-func (e *findGap) Error() string {
-	var list []string
-	if e.pruned > 0 {
-		list = append(list, words.Count(e.pruned, "snapshot")+" pruned")
-	}
-	if e.lost > 0 {
-		list = append(list, words.Count(e.lost, "snapshot")+" lost")
-	}
-	if n := len(e.unread); n > 0 {
-		text := fmt.Sprintf("%s not to be read: %s: %v", words.Count(n, "file"), words.Quote(e.unread[0]), e.why)
-		if n > 1 {
-			text += ", and others"
-		}
-		list = append(list, text)
-	}
-	return ErrNotAll.Error() + ": " + strings.Join(list, "; ")
-}
-
-func (e *findGap) Is(target error) bool { return target == ErrNotAll }
-
 // Find yields the changes by which a text came or went, newest first: those of turns of all
 // sessions of the directory, of restores, and what nobody's turn did. A file that was moved
 // has not changed. Each pair is a change and nil, or nil and the error that ends the sequence.
@@ -120,7 +90,7 @@ type finder struct {
 	since   uint64    // only records after this one
 	after   time.Time // and of this time or later; zero: of any
 
-	gap     findGap
+	gap     pickaxe.Gap
 	settled map[string]bool // files of which it is known whether the text is there now
 }
 
@@ -188,8 +158,8 @@ func (f *finder) run(ctx context.Context, say func(*Found) bool) error {
 			}
 		}
 	}
-	if g := &f.gap; g.pruned+g.lost+len(g.unread) > 0 {
-		return g
+	if why := f.gap.String(); why != "" {
+		return fmt.Errorf("%w: %s", ErrNotAll, why)
 	}
 	return nil
 }
@@ -197,17 +167,16 @@ func (f *finder) run(ctx context.Context, say func(*Found) bool) error {
 // foundIn returns what of the hits of a deed is asked for, and notes what is not known.
 func (f *finder) foundIn(ctx context.Context, r *pickaxe.Result[*deed]) (list []*Found) {
 	d := r.Of
-	f.gap.pruned += d.pruned
-	f.gap.lost += d.lost
+	f.gap.Pruned += d.pruned
+	f.gap.Lost += d.lost
 	for _, u := range r.Unread {
-		if path := r.Changes[u.Change].Path; f.wants(path) && !slices.Contains(f.gap.unread, path) {
-			f.gap.unread = append(f.gap.unread, path)
-			f.gap.why = cmp.Or(f.gap.why, u.Err)
+		if path := r.Changes[u.Change].Path; f.wants(path) {
+			f.gap.AddUnread(path, u.Err)
 		}
 	}
 	for _, h := range r.Hits {
 		c := &d.changes[h.Change]
-		if !f.wants(c.Path) {
+		if !f.wants(c.Path) && (h.From == "" || !f.wants(h.From)) {
 			continue
 		}
 		if last := len(list) - 1; last >= 0 && list[last].Path == c.Path { // a later piece of the same file
@@ -245,20 +214,6 @@ func (f *finder) wants(path string) bool {
 func (f *finder) isAsked(d *deed) bool {
 	return !f.opts.Own || d.found.Session == f.m.opts.Session && d.found.Kind != history.KindBase &&
 		d.found.Kind != history.KindStart
-}
-
-// changesOf returns the changes of files that are looked at. Where one came from, and where it
-// went, may be elsewhere: so what else came and went is among them where it matters.
-func (f *finder) changesOf(all []TurnChange) []TurnChange {
-	var came, went bool
-	for i := range all {
-		if f.wants(all[i].Path) {
-			came, went = came || all[i].Status == tree.Added, went || all[i].Status == tree.Deleted
-		}
-	}
-	return slices.DeleteFunc(all, func(c TurnChange) bool {
-		return !f.wants(c.Path) && !(came && c.Status == tree.Deleted) && !(went && c.Status == tree.Added)
-	})
 }
 
 func (m *FileSnapshotManager) lockedTitle(ctx context.Context, r *record) string {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/pickaxe"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
@@ -35,12 +36,15 @@ type logFlags struct {
 
 	since, until time.Time // zero: always
 	grep, author *regexp.Regexp
+	text, lines  string           // what came or went, "": whatever; a pattern of lines that did
+	pattern      *pickaxe.Pattern // one of these
+	follow       bool
 	diff         diffFlags
 }
 
 // isPart reports whether not all is listed that has happened.
 func (f *logFlags) isPart() bool {
-	return !f.since.IsZero() || !f.until.IsZero() || f.grep != nil || f.author != nil
+	return !f.since.IsZero() || !f.until.IsZero() || f.grep != nil || f.author != nil || f.pattern != nil
 }
 
 // wants reports whether something is listed by when it was, by its title and label, and by
@@ -72,6 +76,7 @@ func (a *app) logCommand() *cobra.Command {
 		Use:   logCommandName + " [flags] [-- PATH...]",
 		Short: "List the turns of a session, newest first",
 		PreRunE: func(cmd *cobra.Command, args []string) error {
+			byCount, byLines := cmd.Flags().Changed("pickaxe"), cmd.Flags().Changed("pickaxe-lines")
 			switch {
 			case f.limit < 0 || f.limit == 0 && cmd.Flags().Changed("limit"):
 				return usageError(cmd, "log: --limit %d: want 1 or more", f.limit)
@@ -81,9 +86,22 @@ func (a *app) logCommand() *cobra.Command {
 				return usageError(cmd, "log: --graph is for people: no --all, --oneline or --json with it")
 			case f.graph && f.reverse:
 				return usageError(cmd, "log: --graph begins with the newest: no --reverse with it")
+			case byCount && byLines:
+				return usageError(cmd, "log: -S and -G: want one of them")
+			case f.follow && len(args) != 1:
+				return usageError(cmd, "log: --follow: want one PATH")
+			case f.all && (byCount || byLines || f.follow):
+				return usageError(cmd, "log: --all lists records as they are: no -S, -G or --follow with it; "+
+					"'snapctl find' looks in all sessions")
 			case f.all && (len(args) > 0 || f.names || f.diff.shows() || a.flags.sessionFile != ""):
 				return usageError(cmd, "log: --all lists records as they are: "+
 					"no PATH, --name-status, --patch, --stat or --session-file with it")
+			}
+			if byCount || byLines {
+				var err error
+				if f.pattern, err = f.compile(); err != nil {
+					return usageError(cmd, "log: %v", err)
+				}
 			}
 			return f.diff.checkShown(cmd)
 		},
@@ -103,6 +121,11 @@ func (a *app) logCommand() *cobra.Command {
 		"list what has a title or label that a `PATTERN` matches; without capitals case does not count")
 	addParsed(c.Flags(), &f.author, smartCase, "author",
 		"list turns whose agent or session a `PATTERN` matches; user: your own changes")
+	c.Flags().StringVarP(&f.text, "pickaxe", "S", "",
+		"list turns after which a `STRING` is in another number of places in a file")
+	c.Flags().StringVarP(&f.lines, "pickaxe-lines", "G", "",
+		"list turns that added or removed a line that a `REGEX` matches")
+	c.Flags().BoolVar(&f.follow, "follow", false, "list what changed the file before it was moved to PATH, too")
 	c.Flags().BoolVar(&f.names, "name-status", false, "list the paths that each turn changed")
 	c.Flags().BoolVar(&f.graph, "graph", false,
 		"draw which turn builds on which, with all branches of the conversation")
@@ -123,10 +146,15 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 		f.oneLine = !isTerminal(a.stdout) && !f.graph
 	}
 	if !a.flags.json && !f.all && !f.oneLine {
-		screen = p.newLogScreen(only)
+		screen = p.newLogScreen()
 	}
+	f.diff.renames = f.diff.renames || f.follow
 	f.turns = screen != nil || f.diff.shows()
+	var gap pickaxe.Gap
 	lines := p.logLines(ctx, f, only)
+	if f.pattern != nil {
+		lines = p.picked(ctx, lines, f, &gap)
+	}
 	if !a.flags.json && !f.all {
 		lines = withoutIdle(lines)
 	}
@@ -137,7 +165,7 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 			err = large.add(ctx, p.store, line)
 		}
 		if err == nil && !f.reverse {
-			err = a.printLogLine(ctx, p, line, f, only, screen)
+			err = a.printLogLine(ctx, p, line, f, screen)
 		}
 		if err != nil {
 			return err
@@ -153,12 +181,17 @@ func (a *app) listLog(cmd *cobra.Command, p *place, args []string, f *logFlags) 
 		}
 	}
 	for _, line := range slices.Backward(last) {
-		if err := a.printLogLine(ctx, p, line, f, only, screen); err != nil {
+		if err := a.printLogLine(ctx, p, line, f, screen); err != nil {
 			return err
 		}
 	}
 	if n == 0 && f.isPart() {
 		a.note("nothing that happened matches")
+	}
+	if why := gap.String(); why != "" {
+		return fmt.Errorf("log: %w: %s", manager.ErrNotAll, why)
+	}
+	if n == 0 && f.isPart() {
 		return nil
 	}
 	if n == 0 && len(only) == 0 {
@@ -222,6 +255,7 @@ func smartCase(text string) (*regexp.Regexp, error) {
 // A logLine is what log says of a snapshot.
 type logLine struct {
 	*manager.Moment
+	only           filter            // of paths; with --follow those that the file had
 	own, contested *manager.Diff     // with --name-status, or where paths were named
 	turn           *manager.TurnDiff // if it was asked for
 	isPart         bool              // of a turn that goes on: another line has the rest, or it is open
@@ -252,7 +286,7 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 			return
 		}
 		for mo, err := range p.m.Timeline(ctx) {
-			line := &logLine{Moment: mo}
+			line := &logLine{Moment: mo, only: only}
 			if err == nil && mo.ForkedFrom == "" {
 				line.isPart = mo.GoesOn && more[mo.TurnIndex]
 				more[mo.TurnIndex] = more[mo.TurnIndex] || mo.Kind == "step"
@@ -260,16 +294,23 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 			if err == nil && g != nil {
 				line.joins, line.sign, line.beside = g.add(mo)
 			}
-			if err == nil && !f.wants(mo) {
+			isWanted := err != nil || f.wants(mo)
+			if !isWanted && !f.follow { // which goes over what is not listed, too
 				continue
 			}
-			isKnown := err == nil && (mo.Snapshot == nil || !mo.Snapshot.Pruned)
+			isKnown := err == nil && line.isKnown()
 			if isKnown && (f.names || len(only) > 0) {
 				line.own, line.contested, err = mo.Changes(ctx)
 				if err == nil && len(only) > 0 && line.own.Unknown == "" && !only.keepsAny(line.own) &&
 					!only.keepsAny(line.contested) {
 					continue
 				}
+			}
+			if err == nil && isKnown && f.follow {
+				only, err = p.follow(ctx, line)
+			}
+			if err == nil && !isWanted {
+				continue
 			}
 			if err == nil && isKnown && f.turns {
 				line.turn, err = mo.TurnDiff(ctx)
@@ -279,6 +320,32 @@ func (p *place) logLines(ctx context.Context, f *logFlags, only filter) iter.Seq
 			}
 		}
 	}
+}
+
+// isKnown reports whether it is on record what was changed.
+func (l *logLine) isKnown() bool { return l.Snapshot == nil || !l.Snapshot.Pruned }
+
+// follow returns what the one file was called before a line. If that moved it, both names are
+// those of the line.
+func (p *place) follow(ctx context.Context, l *logLine) (filter, error) {
+	if !slices.Contains(slices.Concat(l.own.Added, l.contested.Added), l.only[0]) {
+		return l.only, nil
+	}
+	turn, err := l.TurnDiff(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := p.turnDiffer(turn, &diffFlags{renames: true})
+	for c, err := range d.changes(ctx, nil) {
+		if err != nil {
+			return nil, err
+		}
+		if c.Path == l.only[0] && c.from != "" {
+			l.only = filter{c.Path, c.from}
+			return filter{c.from}, nil
+		}
+	}
+	return l.only, nil
 }
 
 // tooLarge finds out of the lines of log how many files were left out for their size.
@@ -474,14 +541,13 @@ type jsonCounts struct {
 }
 
 // printLogLine prints a line, on a screen if there is one.
-func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlags, only filter,
-	screen *logScreen) error {
+func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlags, screen *logScreen) error {
 	var d *differ
 	if l.turn != nil && f.diff.shows() {
 		d = p.turnDiffer(l.turn, &f.diff)
 	}
 	if a.flags.json {
-		return a.printJSONMoment(ctx, l, f, d, only)
+		return a.printJSONMoment(ctx, l, f, d)
 	}
 	if screen == nil {
 		a.printMoment(l, f.all)
@@ -501,13 +567,13 @@ func (a *app) printLogLine(ctx context.Context, p *place, l *logLine, f *logFlag
 		fmt.Fprintln(a.out, a.paint(asRemoved, "not known: "+l.turn.Unknown))
 		l.turn.Unknown = "" // said, and no reason to end
 	}
-	err := d.run(ctx, only)
+	err := d.run(ctx, l.only)
 	fmt.Fprintln(a.out)
 	return err
 }
 
 // printJSONMoment prints a line in JSON. d has the files that are shown; nil: none are.
-func (a *app) printJSONMoment(ctx context.Context, l *logLine, f *logFlags, d *differ, only filter) (err error) {
+func (a *app) printJSONMoment(ctx context.Context, l *logLine, f *logFlags, d *differ) (err error) {
 	j := &jsonMoment{Rev: words.OrNull(history.NameOf(l.EntryID, l.Snapshot)), EntryID: words.OrNull(l.EntryID),
 		Kind: l.Kind, SnapshotTreeHash: l.Tree, Interrupted: l.Interrupted, GoesOn: l.GoesOn, Partial: l.Partial,
 		TurnIndex: turnOrNull(l.TurnIndex), TooLarge: l.tooLarge, jsonTitle: jsonTitle{l.Title, l.Agent, l.Model}}
@@ -519,7 +585,7 @@ func (a *app) printJSONMoment(ctx context.Context, l *logLine, f *logFlags, d *d
 		j.Diff, j.Contested = l.own, l.contested
 	}
 	if d != nil {
-		if j.Files, err = d.list(ctx, only); err != nil {
+		if j.Files, err = d.list(ctx, l.only); err != nil {
 			return err
 		}
 		j.Unknown = cmp.Or(l.turn.Unknown, j.Unknown)

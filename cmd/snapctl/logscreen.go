@@ -17,16 +17,15 @@ import (
 // A logScreen prints log as people read it on a terminal: first what a turn was for and how
 // long ago it was, then what it changed, and last the REV that names it.
 type logScreen struct {
-	app  *app
-	p    *place
-	only filter
-	now  time.Time
+	app *app
+	p   *place
+	now time.Time
 	logColumns
 }
 
-func (p *place) newLogScreen(only filter) *logScreen {
+func (p *place) newLogScreen() *logScreen {
 	columns, _ := p.app.terminalSize()
-	return &logScreen{p.app, p, only, time.Now(), columnsOfLog(columns)}
+	return &logScreen{p.app, p, time.Now(), columnsOfLog(columns)}
 }
 
 // logColumns are how wide the columns of log are; 0: it has no room.
@@ -107,7 +106,7 @@ func (s *logScreen) print(ctx context.Context, l *logLine, turn *manager.TurnDif
 	all := s.logColumns
 	defer func() { s.logColumns = all }()
 	s.what = max(leastWhat, s.what-max(0, width(l.sign)-2)) // lanes of a graph take room
-	names, lines, err := s.changes(ctx, turn)
+	names, lines, err := s.changes(ctx, turn, l.only)
 	if err != nil {
 		return err
 	}
@@ -220,7 +219,7 @@ func notesOf(l *logLine, now time.Time) (notes []string) {
 
 func (s *logScreen) filesText(l *logLine, names []string) string {
 	n := l.Added + l.Modified + l.Deleted
-	if len(s.only) > 0 {
+	if len(l.only) > 0 {
 		n = len(names)
 	}
 	switch {
@@ -250,13 +249,14 @@ const (
 
 // changes returns the paths that were changed, and counts the lines of a reasonable number
 // of them.
-func (s *logScreen) changes(ctx context.Context, turn *manager.TurnDiff) (names []string, n lineCount, err error) {
+func (s *logScreen) changes(ctx context.Context, turn *manager.TurnDiff, only filter) (names []string, n lineCount,
+	err error) {
 	if turn == nil {
 		return nil, n, nil
 	}
 	d := s.p.turnDiffer(turn, &diffFlags{stat: true})
 	counted, total := 0, int64(0)
-	for c, err := range d.changes(ctx, s.only) {
+	for c, err := range d.changes(ctx, only) {
 		if err != nil {
 			return nil, n, err
 		}
