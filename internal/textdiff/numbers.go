@@ -45,13 +45,18 @@ func Number(texts ...[]string) (lists [][]int32, distinct int) {
 // has often and that stand among such: blank lines and braces in what was written
 // anew would cut it to pieces. git does both.
 func CompareNumbers(old, new []int32, distinct int) []Edit {
+	return compareNumbers(old, new, distinct, 0)
+}
+
+// compareNumbers is CompareNumbers of texts that both begin with more lines, so many.
+func compareNumbers(old, new []int32, distinct, above int) []Edit {
 	m := newMatcher(len(old), mergeEffort())
 	whole := trim(m, old, new, gap{0, len(old), 0, len(new)})
 	m.a, m.b = old, new
 	m.prepare(distinct, whole)
 	m.count(whole)
-	fromA := worthy(old, m.inB, whole.a0, whole.a1)
-	fromB := worthy(new, m.inA, whole.b0, whole.b1)
+	fromA := worthy(old, m.inB, whole.a0, whole.a1, above)
+	fromB := worthy(new, m.inA, whole.b0, whole.b1, above)
 	rest := newMatcher(len(fromA), m.left)
 	rest.a, rest.b = picked(old, fromA), picked(new, fromB)
 	whole = gap{0, len(fromA), 0, len(fromB)}
@@ -74,12 +79,13 @@ const (
 )
 
 // worthy returns where in a text, from one line to another, the lines are that may
-// have partners in the other, which has each number as often as counts says.
+// have partners in the other, which has each number as often as counts says. The text has more
+// lines above.
 //
 // One that it has often may not if around it, up to one that it has and not often,
 // there are more than three times as many that it has not as that it has often.
-func worthy(lines, counts []int32, from, to int) []int32 {
-	often := int32(min(1<<((bits.Len(uint(len(lines)))+1)/2), mostOften)) // about the square root
+func worthy(lines, counts []int32, from, to, above int) []int32 {
+	often := int32(min(1<<((bits.Len(uint(len(lines)+above))+1)/2), mostOften)) // about the square root
 	frequent := func(i int) bool { return counts[lines[i]] > 0 && counts[lines[i]] >= often }
 	list := make([]int32, 0, to-from)
 	// Of the lines up to each: how many are not in the other text, and the next one
@@ -105,7 +111,7 @@ func worthy(lines, counts []int32, from, to int) []int32 {
 		case frequent(i):
 			start, end := max(last+1, i-worthyAround), min(int(next[i-from]), i+1+worthyAround)
 			before, behind := alone[i-from]-alone[start-from], alone[end-from]-alone[i-from]
-			if before > 0 && behind > 0 && 4*int(before+behind) > 3*(end-start) {
+			if before > 0 && behind > 0 && 4*int(before+behind) > 3*(end-start+1) {
 				continue
 			}
 		default:

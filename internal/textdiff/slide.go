@@ -9,7 +9,13 @@ package textdiff
 // The lines are given by their numbers (see [Number]). Two merges of one base need
 // this: without it, each has its own idea of where the same change is.
 func Slide(old, new []int32, list []Edit) []Edit {
-	a, b := &side{lines: old, apart: make([]bool, len(old)+1)}, &side{lines: new, apart: make([]bool, len(new)+1)}
+	return slide(&side{lines: old}, &side{lines: new}, list)
+}
+
+// slide is Slide.
+func slide(a, b *side, list []Edit) []Edit {
+	old, new := a.lines, b.lines
+	a.apart, b.apart = make([]bool, len(old)+1), make([]bool, len(new)+1)
 	for _, e := range list {
 		for i := e.OldStart; i < e.OldEnd; i++ {
 			a.apart[i] = true
@@ -43,7 +49,9 @@ const slideSteps = 1e6
 // A side is one of two texts.
 type side struct {
 	lines []int32
-	apart []bool // of each line: the other text has none for it; one more, which is false
+	apart []bool   // of each line: the other text has none for it; one more, which is false
+	text  []string // the lines themselves, by which a run is placed; nil: it is as far down as it may be
+	isUp  bool     // a run has come up to the first line
 }
 
 // A run is the lines [start, end) that a side has between two that both have, or
@@ -74,6 +82,7 @@ func (s *side) before(end int) run {
 // up moves a run that is not empty up by a line, if that makes no difference. It
 // joins the one above that it meets.
 func (s *side) up(r *run) bool {
+	s.isUp = s.isUp || r.start == 0
 	if r.start == 0 || s.lines[r.start-1] != s.lines[r.end-1] {
 		return false
 	}
@@ -114,6 +123,7 @@ func (s *side) place(mine *run, other *side, theirs *run, left *int) {
 			*theirs = other.before(theirs.start - 1)
 			*left--
 		}
+		first := mine.end
 		opposite = -1
 		if !theirs.empty() {
 			opposite = mine.end
@@ -127,6 +137,9 @@ func (s *side) place(mine *run, other *side, theirs *run, left *int) {
 		}
 		if size != mine.end-mine.start {
 			continue // with what it has joined it may get further up
+		}
+		if opposite < 0 && s.text != nil {
+			opposite = s.bestEnd(*mine, first)
 		}
 		for opposite >= 0 && mine.end > opposite && s.up(mine) {
 			*theirs = other.before(theirs.start - 1)
