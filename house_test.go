@@ -22,7 +22,7 @@ import (
 // disk is counted by TestNatural of package manager.
 func TestHouse(t *testing.T) {
 	const mostWideTests = 23 // texts that are as they are in files
-	const mostExported, mostLeaks, mostWide = 319, 0, 10
+	const mostExported, mostLeaks, mostWide = 324, 0, 10
 	h := measure(t)
 	t.Logf("%-30s %7s %9s %7s", "package", "lines", "exported", "fields")
 	var lines, exported int

@@ -18,8 +18,11 @@ import (
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/moments"
 	"github.com/boocode/filestore/internal/sessionlog"
+	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/windows"
 	"github.com/boocode/filestore/session"
+	"github.com/boocode/filestore/store"
+	"github.com/boocode/filestore/tree"
 )
 
 // A bench is a directory with a store, and managers of its sessions.
@@ -278,4 +281,10 @@ func worktreesIn(ctx context.Context, t *testing.T, s *cas.Store) map[string]boo
 		}
 	}
 	return found
+}
+
+// entryAt returns what a state has at a path.
+func (m *FileSnapshotManager) entryAt(t *testing.T, s store.State, path string) (*tree.Entry, error) {
+	t.Helper()
+	return trees.EntryAt(t.Context(), m.store, s.Tree, path)
 }

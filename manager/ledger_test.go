@@ -33,7 +33,9 @@ type ledger struct {
 	copied  lineOf                  // lines that were in two files
 	brought lineOf                  // lines that restores have brought
 	moved   map[string]bool         // families of files of which the user has moved one
-	steps   []string
+	// hasMoved is the same of everybody: "user", or "t5" for a turn.
+	hasMoved map[string]map[string]bool
+	steps    []string
 }
 
 // A ledgerEffect is the lines that somebody brought, took away, and moved to another file.
@@ -56,7 +58,7 @@ func TestLedger(t *testing.T) {
 		t.Run(fmt.Sprint("seed=", first+i), func(t *testing.T) {
 			l := &ledger{bench: &bench{T: t, dir: t.TempDir()}, rng: rand.New(rand.NewPCG(first+i, 3)),
 				effects: make(map[uint64]ledgerEffect), copied: make(lineOf), brought: make(lineOf),
-				moved: make(map[string]bool)}
+				moved: make(map[string]bool), hasMoved: make(map[string]map[string]bool)}
 			m, err := openOn(t, l.dir, vfstest.NewMem())
 			if err != nil {
 				t.Fatal(err)
@@ -95,6 +97,7 @@ func (l *ledger) run() {
 			l.takeBackAtRandom()
 		}
 		l.resolve()
+		l.blames()
 		if testing.Verbose() {
 			l.Logf("%s\n%s", l.steps[len(l.steps)-1], storyFiles(l.files()))
 		}
@@ -208,6 +211,7 @@ func (l *ledger) edits(who string, n int) (said string) {
 			to := fmt.Sprint(family(p), "~", l.made)
 			said += fmt.Sprintf(" move %s to %s", p, to)
 			l.moved[family(p)] = l.moved[family(p)] || who == "u"
+			l.noteMove(who, family(p))
 			l.remove(p)
 			l.write(to, now[p])
 		case k < 7:
@@ -225,6 +229,17 @@ func (l *ledger) edits(who string, n int) (said string) {
 		}
 	}
 	return said
+}
+
+// noteMove notes that somebody has moved a file of a family.
+func (l *ledger) noteMove(who, family string) {
+	if who == "u" {
+		who = "user"
+	}
+	if l.hasMoved[who] == nil {
+		l.hasMoved[who] = make(map[string]bool)
+	}
+	l.hasMoved[who][family] = true
 }
 
 func (l *ledger) turnAtRandom() {

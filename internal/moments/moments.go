@@ -133,10 +133,10 @@ func (m *Moment) At(path string) Whose {
 func Back(ctx context.Context, rs *history.Records, newest *history.Record, seq uint64,
 	open []*history.OpenTurn) iter.Seq2[*Moment, error] {
 	return func(yield func(*Moment, error) bool) {
-		b := &back{ctx: ctx, rs: rs, turns: make(map[string]*Who), yield: func(m *Moment) bool { return yield(m, nil) }}
+		b := &back{ctx: ctx, rs: rs, turns: make(map[string]*Who),
+			yield: func(m *Moment) bool { return yield(m, nil) }}
 		for _, o := range open {
-			b.turns[o.Session] = &Who{Session: o.Session, Turn: o.Turn, Agent: o.Agent, Model: o.Model, Open: o,
-				began: o.After, claims: windows.NewPathSet(o.Claims), foreign: windows.NewPathSet(o.Foreign)}
+			b.turns[o.Session] = whoIsAt(o)
 		}
 		if newest == nil {
 			return
@@ -145,4 +145,34 @@ func Back(ctx context.Context, rs *history.Records, newest *history.Record, seq 
 			yield(nil, err)
 		}
 	}
+}
+
+// Now returns the moment that has not been looked at yet: what is changed by now since the
+// newest record, while these turns are open. It has no State.
+func Now(newest *history.Record, open []*history.OpenTurn) *Moment {
+	m := &Moment{Kind: User, From: newest.State(), Record: newest}
+	isUnknown := false
+	for _, o := range open {
+		switch {
+		case o.Session == history.Nobody:
+			isUnknown = true
+		case o.IsWindow():
+			m.Who = append(m.Who, whoIsAt(o))
+		}
+	}
+	switch {
+	case isUnknown && len(m.Who) == 0:
+		m.Kind = Unknown
+	case isUnknown || len(m.Who) > 1:
+		m.Kind = Contested
+	case len(m.Who) == 1:
+		m.Kind = Turn
+	}
+	return m
+}
+
+// whoIsAt returns a turn that is open.
+func whoIsAt(o *history.OpenTurn) *Who {
+	return &Who{Session: o.Session, Turn: o.Turn, Agent: o.Agent, Model: o.Model, Open: o, began: o.After,
+		claims: windows.NewPathSet(o.Claims), foreign: windows.NewPathSet(o.Foreign)}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/blame"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/history"
@@ -144,6 +145,9 @@ func (p *ForgetPlan) removeCaches(ctx context.Context) error {
 		if _, err := history.ForgetTitles(ctx, p.s, p.opts.Session, true); err != nil {
 			return err
 		}
+	}
+	if err := blame.Remove(ctx, p.s.FS()); err != nil { // it has prompts, and what lines were alike
+		return err
 	}
 	for _, name := range p.caches {
 		if err := p.s.FS().Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/blame"
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/places"
@@ -94,6 +95,9 @@ func (p *PrunePlan) Do(ctx context.Context) (*cas.PruneResult, error) {
 	room := p.s.MakeRoom(false)
 	defer p.s.KeepBallast()
 	r, err := p.first(ctx)
+	if err == nil {
+		err = blame.Remove(ctx, p.s.FS()) // what it says was so before
+	}
 	if err != nil {
 		return nil, err
 	}
