@@ -42,8 +42,7 @@ func TestAsGit(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, AsGit(p[0], p[1])); diff != "" {
 			differ++
-			t.Logf("%d and %d lines (-git +ours):\n%s", bytes.Count(p[0], []byte("\n")), bytes.Count(p[1], []byte("\n")),
-				diff)
+			t.Logf("%.60q… (-git +ours):\n%s", p[0], diff)
 		}
 	}
 	if differ*100 > len(pairs) {
