@@ -862,7 +862,9 @@ func (s *ruleSession) without(c ruleChange, in ruleSet) string {
 				return c.before
 			default:
 				for i := range cut.lines {
-					after[i] = before[i]
+					if len(after) == len(before) { // else it is of more windows than these
+						after[i] = before[i]
+					}
 				}
 			}
 		}
