@@ -111,10 +111,10 @@ func (x *restore) note(d *history.Facts, plan *livedir.Plan) {
 	for _, p := range x.untouched {
 		left[p] = true
 	}
-	done, skipped := make(map[string]bool), make(map[string]bool)
+	done, skipped, stays := make(map[string]bool), make(map[string]bool), x.leftBy(plan)
 	for _, it := range plan.Items {
 		switch {
-		case change.IsLeft(it), it.IsPart():
+		case stays[it.Path], it.IsPart():
 			left[it.Path], skipped[it.Path] = true, true
 		case it.Parent, x.undoes != nil && (it.Do == livedir.Nothing || it.Merged) &&
 			(left[it.Path] || g.apart[it.Path] != nil):

@@ -127,6 +127,18 @@ func (b *bench) turn(m *FileSnapshotManager, fn func()) string {
 	return b.end(m).EntryID
 }
 
+// tool is a window of the open turn.
+func (b *bench) tool(m *FileSnapshotManager, name string, fn func()) {
+	b.Helper()
+	if _, err := m.OnToolStart(b.Context(), name); err != nil {
+		b.Fatal(err)
+	}
+	fn()
+	if _, err := m.OnToolEnd(b.Context(), name); err != nil {
+		b.Fatal(err)
+	}
+}
+
 func (b *bench) start(m *FileSnapshotManager) *Result {
 	b.Helper()
 	r, err := m.OnTurnStart(b.Context(), nil)

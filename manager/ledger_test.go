@@ -25,6 +25,7 @@ var ledgerRuns = flag.Int("ledger.runs", 40, "histories of TestLedger")
 type ledger struct {
 	*bench
 	m       *FileSnapshotManager
+	tools   bool // turns have windows, and the user edits between them
 	rng     *rand.Rand
 	written int // lines
 	made    int // files, and names of files
@@ -63,7 +64,8 @@ func TestLedger(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.m = m
+			l.m, l.tools = m, rand.New(rand.NewPCG(first+i, 6)).IntN(3) == 0
+			m.opts.ToolWindows = l.tools
 			l.run()
 			l.check(m.store)
 			if err := m.Close(); err != nil {
@@ -243,11 +245,45 @@ func (l *ledger) noteMove(who, family string) {
 }
 
 func (l *ledger) turnAtRandom() {
+	if l.tools {
+		l.turnOfTools()
+		return
+	}
 	n := len(l.turns)
 	before, said := l.files(), ""
 	l.turn(l.m, func() { said = l.edits(fmt.Sprint("t", n), 1+l.rng.IntN(3)) })
 	l.step("turn %d:%s", n, said)
 	l.turns = append(l.turns, l.effectOf(before, l.files()))
+}
+
+// turnOfTools is a turn in windows, between which the user edits files.
+func (l *ledger) turnOfTools() {
+	n := len(l.turns)
+	said := ""
+	e := ledgerEffect{make(lineOf), make(lineOf), make(lineOf)}
+	l.start(l.m)
+	for i := range 1 + l.rng.IntN(3) {
+		if i > 0 && l.rng.IntN(2) == 0 {
+			said += " (the user:" + l.edits("u", 1) + ")"
+		}
+		name := fmt.Sprint("tool", i)
+		if _, err := l.m.OnToolStart(l.Context(), name); err != nil {
+			l.Fatal(err)
+		}
+		before := l.files()
+		said += " [" + l.edits(fmt.Sprint("t", n), 1+l.rng.IntN(2)) + " ]"
+		is := l.effectOf(before, l.files())
+		maps.DeleteFunc(e.came, func(line, _ string) bool { return is.went[line] != "" })
+		maps.Copy(e.came, is.came)
+		maps.Copy(e.went, is.went)
+		maps.Copy(e.moved, is.moved)
+		if _, err := l.m.OnToolEnd(l.Context(), name); err != nil {
+			l.Fatal(err)
+		}
+	}
+	l.end(l.m)
+	l.step("turn %d:%s", n, said)
+	l.turns = append(l.turns, e)
 }
 
 // resolve has the user take the upper side of all conflicts that are marked.

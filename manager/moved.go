@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/boocode/filestore/internal/change"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/merging"
@@ -108,7 +109,7 @@ func (mv *mover) byChanges(edited []string) error {
 		}
 		w := mv.want[to]
 		if to == p || !trees.IsFile(w.New) || w.Held != "" || w.Out != "" || mv.done[to] {
-			if mv.a.carried[p] {
+			if mv.a.carried[p] != "" {
 				if err := mv.stay(p, steps); err != nil {
 					return fmt.Errorf("merge %q: %w", p, err)
 				}
@@ -186,9 +187,15 @@ func renames(going, coming []similar.Candidate) (map[string]string, error) {
 func (x *restore) carry(ctx context.Context, a *aim) error {
 	var from []string // paths at which such a file was
 	for p, list := range a.back {
-		moved := list[0].Change
 		w := a.expected[p]
-		if w == nil || moved.New != nil || trees.Same(w.New, moved.Old) {
+		if w == nil || list[0].Change.New != nil {
+			continue
+		}
+		_, found, err := x.m.endsOf(ctx, list[0])
+		if err != nil {
+			return err
+		}
+		if trees.Same(w.New, found) {
 			continue
 		}
 		if w.mixed || isBroken(list) {
@@ -198,7 +205,7 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 	slices.Sort(from)
 	mv := &mover{x: x, ctx: ctx, a: a}
 	pairs := make(map[*record]map[string]string)
-	a.carried = make(map[string]bool)
+	a.carried = make(map[string]string)
 	for len(from) > 0 {
 		p, by := from[0], a.back[from[0]][0].By
 		from = from[1:]
@@ -210,11 +217,11 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 			pairs[by] = found
 		}
 		to, ok := pairs[by][p]
-		if !ok || a.carried[to] {
+		if !ok || a.carried[to] != "" {
 			continue
 		}
 		w := a.expected[to]
-		if a.carried[to] = true; w.Doubt == "" {
+		if a.carried[to] = p; w.Doubt == "" {
 			w.mix(cmp.Or(a.expected[p].Doubt, fmt.Sprintf("it was changed at %q by a turn that stays", p)))
 		}
 		if a.back[to][0].Change.New == nil { // it was moved on
@@ -222,11 +229,30 @@ func (x *restore) carry(ctx context.Context, a *aim) error {
 		}
 	}
 	for i := range a.wants {
-		if w := &a.wants[i]; a.carried[w.Path] {
+		if w := &a.wants[i]; a.carried[w.Path] != "" {
 			w.Doubt = a.expected[w.Path].Doubt
 		}
 	}
 	return nil
+}
+
+// leftBy returns the paths that a plan leaves as they are, and those of which it writes
+// nothing from which changes that go have moved files that it leaves: whoever takes these
+// changes back again is to know of the move.
+func (a *aim) leftBy(plan *livedir.Plan) map[string]bool {
+	left, written := make(map[string]bool), make(map[string]bool)
+	for _, it := range plan.Items {
+		left[it.Path], written[it.Path] = change.IsLeft(it), it.Do != livedir.Nothing
+	}
+	for found := true; found; {
+		found = false
+		for to, from := range a.carried {
+			if left[to] && !written[from] && !left[from] {
+				left[from], found = true, true
+			}
+		}
+	}
+	return left
 }
 
 // isBroken reports whether changes at a path, the newest first, do not follow on one another.
@@ -245,14 +271,40 @@ func (mv *mover) movedBy(r *record) (map[string]string, error) {
 	var went, came []similar.Candidate
 	for p, list := range mv.a.back {
 		newest, oldest := list[0], list[len(list)-1]
-		switch {
-		case newest.By == r && newest.Change.New == nil && trees.IsFile(newest.Change.Old):
-			went = append(went, mv.candidate(p, newest.Change.Old))
-		case oldest.By == r && oldest.Change.Old == nil && trees.IsFile(oldest.Change.New):
-			came = append(came, mv.candidate(p, oldest.Change.New))
+		if newest.By == r && newest.Change.New == nil {
+			_, found, err := mv.x.m.endsOf(mv.ctx, newest)
+			if err != nil {
+				return nil, err
+			}
+			if trees.IsFile(found) {
+				went = append(went, mv.candidate(p, found))
+				continue
+			}
+		}
+		if oldest.By == r && oldest.Change.Old == nil {
+			left, _, err := mv.x.m.endsOf(mv.ctx, oldest)
+			if err != nil {
+				return nil, err
+			}
+			if trees.IsFile(left) {
+				came = append(came, mv.candidate(p, left))
+			}
 		}
 	}
 	return renames(went, came)
+}
+
+// endsOf returns what the first window of a change left, and what the last one found: in
+// between somebody else may have changed the path.
+func (m *FileSnapshotManager) endsOf(ctx context.Context, sc standing.StepChange) (left, found *tree.Entry, err error) {
+	if sc.By.IsJoint() || !sc.Change.Mixed {
+		return sc.Change.New, sc.Change.Old, nil
+	}
+	windows, err := m.windowsOf(ctx, sc.By, sc.Change)
+	if err != nil || len(windows) == 0 {
+		return sc.Change.New, sc.Change.Old, err
+	}
+	return windows[0].Theirs, windows[len(windows)-1].Base, nil
 }
 
 // candidate returns a file of which another may be the same, moved. One that cannot be

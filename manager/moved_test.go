@@ -592,3 +592,58 @@ func TestRevertMovedOn(t *testing.T) {
 		}
 	})
 }
+
+// What the user wrote in a file between two windows of a turn, which moved it before and
+// behind that, stays when the turn goes: where it was first, or where it is.
+func TestMergeMovedWithin(t *testing.T) {
+	text, user := numbered(nil), numbered(map[int]string{4: "user"})
+	day := func(t *testing.T, first string) (*bench, *FileSnapshotManager) {
+		b := newBench(t)
+		m := b.open("s", func(o *Options) { o.ToolWindows = true })
+		b.write("keep", "k\n")
+		if first == "a" {
+			b.write("a", text)
+		}
+		b.initialize(m)
+		b.start(m)
+		b.tool(m, "one", func() { b.remove("a"); b.write("b", text) })
+		b.write("b", user)
+		b.tool(m, "two", func() { b.remove("b"); b.write("c", user) })
+		b.end(m)
+		return b, m
+	}
+	for _, policy := range []rollback.Policy{rollback.Merge, rollback.Skip} {
+		t.Run("moved twice/"+string(policy), func(t *testing.T) {
+			b, m := day(t, "a")
+			opts := &RestoreOptions{Target: "start", OnDirty: policy}
+			r := b.restore(m, opts)
+			if policy == rollback.Merge {
+				b.expectFiles(files{"a": user, "keep": "k\n"})
+				b.undo(m)
+				b.expectFiles(files{"c": user, "keep": "k\n"})
+				return
+			}
+			for range 2 { // also for who takes the rest back
+				if !slices.Contains(r.Skipped, "c") || b.files()["c"] != user {
+					t.Errorf("skipped %q, %v; want c, as it was", r.Skipped, b.files())
+				}
+				r = b.restore(m, opts)
+			}
+		})
+		t.Run("made and moved/"+string(policy), func(t *testing.T) {
+			b, m := day(t, "")
+			b.turn(m, func() { b.tool(m, "one", func() { b.write("d", "d\n") }) })
+			for i := range 3 {
+				r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, OnDirty: policy})
+				if err != nil || !slices.Contains(r.Skipped, "c") {
+					t.Fatalf("%d: %+v, %v; want c skipped", i, r, err)
+				}
+				b.expectFiles(files{"c": user, "keep": "k\n", "d": "d\n"})
+				if i == 1 {
+					b.restore(m, &RestoreOptions{Target: "@~1"})
+					b.undo(m)
+				}
+			}
+		})
+	}
+}

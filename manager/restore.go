@@ -263,7 +263,7 @@ type aim struct {
 	whole bool // paths are to be as the target has them, whoever changed them
 
 	about       []*record          // turns whose changes go or come
-	carried     map[string]bool    // paths to which changes that go have moved what somebody had changed
+	carried     map[string]string  // where changes that go have moved what somebody had changed, and from where
 	stay        []*record          // turns, and joints, that have left what is there then
 	hidden      map[string]*record // paths that a turn which stays has deleted, and is left so: that turn
 	untouched   []string           // paths that it is about and does not touch, since their content is not known
