@@ -1,12 +1,13 @@
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { Diff, DiffBar } from './diffview'
 import { Dialogs } from './dialogs'
 import {
-  S, canTakeBack, choose, chosen, count, isTurn, keyOf, label, loadSessions, nameOf, openFile, pickFile, pickedText,
+  S, canBringBack, canTakeBack, choose, chosen, count, isTurn, keyOf, label, loadSessions, nameOf, openFile, pickFile, pickedText,
   picksOf, preview, previewBringBack, previewGoBack, previewPicks, select, set, showLeftOut, shown, takeBack, turnOf,
 } from './store'
 import { ago, exactly } from './time'
 import type { FileChange, Moment, OpenTurn, SessionRow } from './types'
+import { inLine, visible } from './visible'
 import { Virtual } from './virtual'
 
 export function App() {
@@ -34,7 +35,7 @@ export function App() {
       <Picked />
       <Dialogs />
       <Toasts />
-      <div class="said" role="status" aria-live="polite">{S.said}</div>
+      <div class="said" role="status" aria-live="polite">{inLine(S.said)}</div>
     </>
   )
 }
@@ -43,16 +44,16 @@ function Notice(p: { title: string; text: string; hint?: string }) {
   return <main class="notice"><h1>{p.title}</h1><p>{p.text}</p>{p.hint && <p>{p.hint}</p>}</main>
 }
 
-const firstLine = (text: string | undefined) => (text ?? '').trim().split('\n', 1)[0]
+const firstLine = (text: string | undefined) => inLine((text ?? '').trim().split('\n', 1)[0])
 
 const sessionText = (s: SessionRow) =>
-  [firstLine(s.title).slice(0, 60) || s.session, s.agent, s.open ? 'in a turn' : ago(s.last)].filter(Boolean).join(' · ')
+  [firstLine(s.title).slice(0, 60) || s.session, inLine(s.agent ?? ''), s.open ? 'in a turn' : ago(s.last)].filter(Boolean).join(' · ')
 
 function Bar() {
   const readOnly = S.page!.readOnly
   return (
     <header class="bar">
-      <h1 title={S.sessionRoot}>{S.sessionRoot.split(/[\\/]/).pop() || 'Timeline'}</h1>
+      <h1 title={inLine(S.sessionRoot)}>{inLine(S.sessionRoot.split(/[\\/]/).pop() || 'Timeline')}</h1>
       {S.page!.all && <select aria-label="Project" value={S.root} onChange={e => loadSessions(e.currentTarget.value)}>
         {S.page!.projects.map(p => <option value={p.root} title={p.root}>{p.name}</option>)}
       </select>}
@@ -107,14 +108,14 @@ function Live({ turn: t }: { turn: OpenTurn }) {
   return (
     <div class="live" role="status">
       <span class="dot" aria-hidden="true" /> <b>turn {t.turn}</b> {firstLine(t.title) || 'is under way'}
-      <small>{[t.agent, t.model, t.began && `began ${ago(t.began)}`, t.tools?.length ? 'a tool runs' : ''].filter(Boolean).join(' · ')}</small>
+      <small>{[inLine(t.agent ?? ''), inLine(t.model ?? ''), t.began && `began ${ago(t.began)}`, t.tools?.length ? 'a tool runs' : ''].filter(Boolean).join(' · ')}</small>
     </div>
   )
 }
 
 const standing = (m: Moment): string => [
   m.takenBackSeq ? m.but?.length ? `taken back but for ${m.but.length} files` : 'taken back' : '',
-  m.without?.length ? `in part: without ${m.without.slice(0, 2).join(', ')}${m.without.length > 2 ? ' and more' : ''}` : '',
+  m.without?.length ? `in part: without ${inLine(m.without.slice(0, 2).join(', '))}${m.without.length > 2 ? ' and more' : ''}` : '',
   m.elsewhere ? 'on another branch' : '', m.forkedFrom ? `from session ${m.forkedFrom}` : '',
   m.tookBack?.length ? `took back ${turnList(m.tookBack)}` : m.reverts?.length ? `took back a part of ${turnList(m.reverts)}` : '',
   m.putBack?.length ? `put back ${turnList(m.putBack)}` : '',
@@ -137,13 +138,13 @@ function TurnRow({ m, i, all }: { m: Moment; i: number; all: number }) {
     <div key={key} id={`turn-${i}`} role="option" aria-selected={key === S.at} aria-setsize={S.isAll ? all : -1} aria-posinset={i + 1}
       class={`turn kind-${m.kind} ${key === S.at ? 'at' : ''} ${m.takenBackSeq || m.elsewhere ? 'back' : ''}`}
       onClick={() => { select(key); set({ pane: 'files' }) }}>
-      <div class="title" title={m.title}>
+      <div class="title" title={visible(m.title ?? '')}>
         {picks && <span class="mark" aria-label="picked">{picks.all ? '☑' : '◩'}</span>}
-        {m.label && <span class="label">{m.label}</span>}{title}
+        {m.label && <span class="label">{inLine(m.label)}</span>}{title}
       </div>
       <div class="meta">
         <b>{nameOf(m)}</b>
-        {m.agent && <span>{m.agent}{m.model ? ` ${m.model}` : ''}</span>}
+        {m.agent && <span>{inLine(`${m.agent} ${m.model ?? ''}`)}</span>}
         <span title={exactly(m.time)}>{ago(m.time)}</span>
         {files > 0 && <span>{files} file{files === 1 ? '' : 's'}</span>}
         {lines && <><span class="add">+{lines.added}{lines.more ? '…' : ''}</span><span class="del">−{lines.deleted}{lines.more ? '…' : ''}</span></>}
@@ -211,12 +212,12 @@ function Files() {
     <section class="pane files" aria-label="Files">
       <div class="head">
         <button class="up" onClick={() => set({ pane: 'turns' })}>‹ Turns</button>
-        {m && <p class="prompt">{m.title || m.label || nameOf(m)}</p>}
+        {m && <p class="prompt" tabIndex={0}>{visible(m.title || m.label || nameOf(m))}</p>}
         {m && <Actions m={m} />}
       </div>
       {files.error ? <div class="empty" role="alert"><p>{files.error.message}</p>{files.error.hint && <p>{files.error.hint}</p>}</div>
         : files.loading && nodes.length === 0 ? <div class="empty">Reading…</div>
-        : nodes.length === 0 ? <div class="empty">{m ? 'It changed no file.' : ''}</div>
+        : nodes.length === 0 ? <div class="empty">{!m ? '' : m.pruned ? 'What it changed was dropped from the store by prune, or by retention.' : 'It changed no file.'}</div>
         : <Virtual count={nodes.length} height={26} show={at} showKey={S.path} row={i => <FileRow m={m!} node={nodes[i]} i={i} />}
           attrs={{ id: 'files', role: 'tree', tabIndex: 0, 'aria-label': 'Files of the turn', 'aria-activedescendant': at >= 0 ? `file-${at}` : undefined }} />}
       <p class="count">{nodes.length > 0 && `${new Set(files.list.map(f => f.path)).size.toLocaleString()} files`}
@@ -232,8 +233,8 @@ function Actions({ m }: { m: Moment }) {
     <p class="actions">
       {canTakeBack(m)
         ? <button onClick={() => preview({ verb: 'revert', args: { turns: [turnOf(m)] }, what: `Take back ${nameOf(m)}` })}>Take back this turn…</button>
-        : !!m.takenBackSeq && <button onClick={() => previewBringBack(m)}>Bring it back…</button>}
-      {!m.takenBackSeq && !m.elsewhere && <button onClick={() => previewGoBack(m)}>Take back all since…</button>}
+        : canBringBack(m) && <button onClick={() => previewBringBack(m)}>Bring it back…</button>}
+      {!m.elsewhere && !m.goesOn && !m.forkedFrom && <button onClick={() => previewGoBack(m)}>{m.takenBackSeq ? 'Go back to its end…' : 'Take back all since…'}</button>}
     </p>
   )
 }
@@ -249,7 +250,7 @@ function FileRow({ m, node, i }: { m: Moment; node: Node; i: number }) {
           if (!folded.delete(node.dir)) folded.add(node.dir)
           set({ folded })
         }}>
-        <span class="arrow" aria-hidden="true">{isFolded ? '▸' : '▾'}</span><span class="name">{node.name}/</span><span class="many">{node.count}</span>
+        <span class="arrow" aria-hidden="true">{isFolded ? '▸' : '▾'}</span><span class="name">{inLine(node.name)}/</span><span class="many">{node.count}</span>
       </div>
     )
   }
@@ -260,12 +261,12 @@ function FileRow({ m, node, i }: { m: Moment; node: Node; i: number }) {
   const from = renamedFrom(f)
   const owner = f.owner === 'contested' ? '!' : ''
   return (
-    <div key={f.path} id={`file-${i}`} role="treeitem" aria-level={node.depth + 1} aria-selected={f.path === S.path} title={from ? `${from} → ${f.path}` : f.path}
+    <div key={f.path} id={`file-${i}`} role="treeitem" aria-level={node.depth + 1} aria-selected={f.path === S.path} title={inLine(from ? `${from} → ${f.path}` : f.path)}
       class={`file ${f.path === S.path ? 'at' : ''} ${m.takenBackSeq ? 'back' : ''}`} style={pad} onClick={() => openFile(f.path)}>
       {canTakeBack(m) && !S.page!.readOnly && <span class="mark" aria-label={isAll ? 'picked' : isPart ? 'picked in part' : 'pick this file'}
         onClick={e => { e.stopPropagation(); pickFile(m, f.path) }}>{isAll ? '☑' : isPart ? '◩' : '☐'}</span>}
       <span class={`letter ${f.status}`} aria-label={from ? 'renamed' : f.status}>{from ? 'R' : letters[f.status] ?? '?'}</span>
-      <span class="name">{node.name}</span>
+      <span class="name">{inLine(node.name)}</span>
       {owner && <span class="warn" title="Another session, or you, may have changed it, too">! contested</span>}
       {f.binary ? <span class="many">binary</span> : f.added + f.deleted > 0 && <span class="many"><span class="add">+{f.added}</span> <span class="del">−{f.deleted}</span></span>}
     </div>
@@ -289,7 +290,7 @@ function Toasts() {
   if (!t) return null
   return (
     <div key={t.n} class={`toast ${t.isBad ? 'bad' : ''}`} role={t.isBad ? 'alert' : 'status'}>
-      <div><b>{t.text}</b>{t.lines.map(l => <p>{l}</p>)}</div>
+      <div><b>{inLine(t.text)}</b>{t.lines.map(l => <p>{inLine(l)}</p>)}</div>
       {t.canUndo && <button class="go" onClick={() => takeBack('undo')}>Undo</button>}
       <button onClick={() => set({ toast: undefined })} aria-label="Close this message">×</button>
     </div>
@@ -298,7 +299,6 @@ function Toasts() {
 
 export function LabelForm() {
   const input = useRef<HTMLInputElement>(null)
-  useLayoutEffect(() => input.current?.focus(), [])
   return (
     <form onSubmit={e => { e.preventDefault(); if (input.current!.value.trim()) label(input.current!.value.trim()) }}>
       <p>The files are recorded as they are now, under this name.</p>

@@ -3,9 +3,10 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 import { LabelForm } from './app'
 import { fromUnified, type Row } from './diff'
 import { Rows } from './diffview'
-import { S, apply, exportLog, nameOf, preview, select, set, keyOf, takeBack, whenIdle } from './store'
+import { S, apply, exportLog, files, nameOf, preview, select, set, keyOf, takeBack, whenIdle } from './store'
 import { ago } from './time'
 import type { PlannedFile } from './types'
+import { inLine } from './visible'
 
 export function Dialogs() {
   return (
@@ -13,25 +14,27 @@ export function Dialogs() {
       {S.preview && <PreviewDialog />}
       {S.dialog === 'help' && <Dialog title="Keys" close={() => set({ dialog: '' })}><Help /></Dialog>}
       {S.dialog === 'restores' && <Dialog title="Restores" close={() => set({ dialog: '' })}><Restores /></Dialog>}
-      {S.dialog === 'label' && <Dialog title="Label the files as they are" close={() => set({ dialog: '' })}><LabelForm /></Dialog>}
+      {S.dialog === 'label' && <Dialog title="Label the files as they are" first="input" close={() => set({ dialog: '' })}><LabelForm /></Dialog>}
       {S.dialog === 'left' && <Dialog title="Not captured" close={() => set({ dialog: '' })}>
         <p>These paths are not in the snapshot: nothing brings them back.</p>
-        <ul class="items">{S.leftOut?.map(o => <li><code>{o.path}</code> {o.reason}</li>)}</ul>
+        <ul class="items">{S.leftOut?.map(o => <li><code>{inLine(o.path)}</code> {o.reason}</li>)}</ul>
       </Dialog>}
     </>
   )
 }
 
-function Dialog(p: { title: string; close: () => void; children: ComponentChildren; wide?: boolean }) {
+function Dialog(p: { title: string; close: () => void; children: ComponentChildren; wide?: boolean; first?: string }) {
   const box = useRef<HTMLDialogElement>(null)
   useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null
     box.current?.showModal()
+    // And no button: it would be pressed by who types on.
+    box.current?.querySelector<HTMLElement>(p.first ?? '#dialog-title')?.focus()
     return () => { box.current?.close(); before?.focus?.() }
   }, [])
   return (
     <dialog ref={box} class={p.wide ? 'wide' : ''} aria-labelledby="dialog-title" onCancel={e => { e.preventDefault(); p.close() }}>
-      <h2 id="dialog-title">{p.title}</h2>
+      <h2 id="dialog-title" tabIndex={-1}>{p.title}</h2>
       {p.children}
       {!p.wide && <button class="close" aria-label="Close" onClick={p.close}>×</button>}
     </dialog>
@@ -45,6 +48,7 @@ function rowsOf(f: PlannedFile): Row[] {
 }
 
 let shownFile = 0
+const maxListed = 300 // files of a preview
 
 function PreviewDialog() {
   const p = S.preview!
@@ -70,7 +74,7 @@ function PreviewDialog() {
       {p.busy && !r && <p role="status">Finding out what would be done…</p>}
       {r && <>
         <p class="summary" role="status">
-          {does ? <>This changes <b>{r.restored.length}</b> file{r.restored.length === 1 ? '' : 's'}{r.deleted.length > 0 && <> and deletes <b>{r.deleted.length}</b></>}.</>
+          {does ? <>This changes <b>{files(r, 'restored')}</b> file{files(r, 'restored') === 1 ? '' : 's'}{r.deleted.length > 0 && <> and deletes <b>{files(r, 'deleted')}</b></>}.</>
             : <b>Nothing would be done.</b>} {r.headChanged && <span class="warn">! Another commit is checked out than at the time.</span>}
         </p>
         {(r.conflicts ?? []).length > 0 && <div class="conflicts" role="group" aria-label="Conflicts">
@@ -78,14 +82,14 @@ function PreviewDialog() {
             {p.ask.verb !== 'undo' && p.ask.verb !== 'redo' && <label>These lines <select value={p.onConflict} onChange={e => preview(p.ask, { onConflict: e.currentTarget.value })}>
               <option value="keep">stay as they are</option><option value="theirs">are taken back all the same</option><option value="markers">get markers, both ways</option>
             </select></label>}</p>
-          <ul class="items">{r.conflicts!.slice(0, 50).map(c => <li><code>{c.path}</code> {c.why}{c.blockedBy?.length ? `: ${c.blockedBy.map(b => b.replace(':', ' ')).join(', ')}` : ''}</li>)}</ul>
+          <ul class="items">{r.conflicts!.slice(0, 50).map(c => <li><code>{inLine(c.path)}</code> {c.why}{c.blockedBy?.length ? `: ${c.blockedBy.map(b => b.replace(':', ' ')).join(', ')}` : ''}</li>)}</ul>
         </div>}
-        {others.length > 0 && <ul class="items">{others.slice(0, 50).map(i => <li><code>{i.path}</code> {i.action}: {i.reason}</li>)}</ul>}
+        {others.length > 0 && <ul class="items">{others.slice(0, 50).map(i => <li><code>{inLine(i.path)}</code> {i.action}: {i.reason}</li>)}</ul>}
         {diffs.length > 1 && <label class="which">File <select value={file ? diffs.indexOf(file) : 0} onChange={e => { shownFile = +e.currentTarget.value; set({}) }}>
-          {diffs.map((d, i) => <option value={i}>{d.action === 'deleted' ? 'D ' : ''}{d.path} +{d.added} −{d.deleted}</option>)}
-        </select></label>}
+          {diffs.slice(0, maxListed).map((d, i) => <option value={i}>{d.action === 'deleted' ? 'D ' : ''}{inLine(d.path)} +{d.added} −{d.deleted}</option>)}
+        </select>{diffs.length > maxListed && ` and ${diffs.length - maxListed} more`}</label>}
         {file && <div class="result">
-          <h3>{file.path} {file.action === 'deleted' ? 'is deleted' : 'as it would be'}</h3>
+          <h3>{inLine(file.path)} {file.action === 'deleted' ? 'is deleted' : 'as it would be'}</h3>
           {file.binary ? <p>It is no text.</p> : file.tooLong ? <p>The difference is too long to be shown.</p>
             : <Rows rows={rowsOf(file)} isSplit={false} path={file.path} />}
         </div>}
@@ -104,7 +108,7 @@ function Trouble() {
   const held = S.open.some(t => t.held)
   return (
     <div class="trouble" role="alert">
-      <p><b>{e.message}</b></p>
+      <p><b>{inLine(e.message)}</b></p>
       {e.code === 'turn_open' ? <p class="buttons">
         {p.answer && <button class="go" onClick={whenIdle}>Wait for the end of the turn, then do it</button>}
         {!held && <button onClick={() => preview(p.ask, { onConflict: p.onConflict, endTurn: true })}>The agent was stopped: end its turn</button>}

@@ -4,6 +4,7 @@ import { S, canTakeBack, chosen, diffRows, isPicked, keyOf, pickHunk, picksOf, r
 import { tokens } from './syntax'
 import { exactly } from './time'
 import type { Hunk } from './types'
+import { inLine, visible } from './visible'
 import { Virtual } from './virtual'
 
 export function DiffBar() {
@@ -15,14 +16,14 @@ export function DiffBar() {
   return (
     <div class="head">
       <button class="up" onClick={() => set({ pane: 'files' })}>‹ Files</button>
-      <h2 title={S.path}>{S.path}</h2>
+      <h2 title={inLine(S.path)}>{inLine(S.path)}</h2>
       <p class="meta">
         {diff.hunks.length > 0 && <span>{S.hunk + 1} of {diff.hunks.length} hunk{diff.hunks.length === 1 ? '' : 's'}</span>}
         {mode && <span>{mode}</span>}
         {diff.note && <span>{diff.note}</span>}
         <span class="grow" />
         <button class="link" onClick={() => S.versions ? set({ versions: undefined }) : showVersions(S.path)}>{S.versions ? 'Close history' : 'History'}</button>
-        <button class="link" aria-pressed={S.isSplit} onClick={() => set({ isSplit: !S.isSplit })}>{S.isSplit ? 'Side by side' : 'Unified'}</button>
+        <button class="link" aria-pressed={S.isSplit} onClick={() => set({ isSplit: !S.isSplit })}>Side by side</button>
       </p>
       {S.versions && <Scrubber />}
     </div>
@@ -74,7 +75,7 @@ export function Rows(p: { rows: Row[]; isSplit: boolean; path: string; show?: nu
   return (
     <Virtual class={p.isSplit ? 'code split' : 'code'} wide count={p.rows.length} height={heightOf(p.rows)} show={p.show} showKey={p.showKey}
       row={i => <RowView key={i} rows={p.rows} i={i} isSplit={p.isSplit} path={p.path} />}
-      attrs={{ tabIndex: 0, role: 'region', 'aria-label': `Changes in ${p.path}` }} />
+      attrs={{ tabIndex: 0, role: 'region', 'aria-label': `Changes in ${inLine(p.path)}` }} />
   )
 }
 
@@ -156,10 +157,6 @@ function pieces(text: string, path: string, mark: [number, number] | null | unde
   }
   return out
 }
-
-// visible shows characters that would turn others around, or that are not seen.
-const visible = (s: string) => s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g,
-  c => c === '\r' ? '␍' : `⟨${c.charCodeAt(0).toString(16).padStart(2, '0')}⟩`)
 
 const states = { clean: 'can go', conflict: 'conflict', done: 'taken back' }
 

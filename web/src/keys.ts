@@ -44,7 +44,7 @@ export function pressed(e: KeyboardEvent) {
     x: () => { if (m && S.path && !S.page?.readOnly) pickFile(m, S.path) },
     t: () => { if (m && !S.page?.readOnly) pickTurn(m) },
     u: () => takeBack('undo'), U: () => takeBack('redo'),
-    b: () => { if (m && m.turnIndex >= 0 && !m.takenBackSeq && !S.page?.readOnly) previewGoBack(m) },
+    b: () => { if (m && m.turnIndex >= 0 && !m.elsewhere && !S.page?.readOnly) previewGoBack(m) },
     s: () => set({ isSplit: !S.isSplit }),
     e: () => set({ unfolded: new Set([...S.unfolded, ...diffRows().flatMap(r => r.type === 'fold' ? [r.key] : [])]) }),
     h: () => S.versions ? set({ versions: undefined }) : S.path && showVersions(S.path),

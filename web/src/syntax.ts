@@ -15,15 +15,15 @@ const keywords: Record<string, Set<string>> = {
   sh: words('if then else elif fi for in do done while case esac function return local export set echo exit'),
 }
 
-const families: Record<string, [keyof typeof keywords, string]> = {}
+const families = new Map<string, [family: string, comment: string]>()
 for (const [list, family, comment] of [
   ['go', 'go', '//'], ['ts tsx js jsx mjs cjs json vue svelte', 'js', '//'], ['rs', 'rs', '//'], ['py toml yml yaml', 'py', '#'],
   ['c h cc cpp hpp java kt cs swift scala php dart css scss', 'c', '//'], ['sh bash zsh rb pl', 'sh', '#'], ['sql lua', 'sh', '--'],
-] as const) for (const ext of list.split(' ')) families[ext] = [family, comment]
+] as const) for (const ext of list.split(' ')) families.set(ext, [family, comment])
 
 export function tokens(line: string, path: string): Token[] {
   const name = path.slice(path.lastIndexOf('/') + 1)
-  const family = families[name.slice(name.lastIndexOf('.') + 1).toLowerCase()]
+  const family = families.get(name.slice(name.lastIndexOf('.') + 1).toLowerCase())
   if (!family || line.length > 500) return [{ text: line, kind: '' }]
   const [of, comment] = family
   const out: Token[] = []

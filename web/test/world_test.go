@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -94,7 +97,12 @@ func (w *world) holds(name, want string) {
 	w.Helper()
 	for late := time.Now().Add(10 * time.Second); w.read(name) != want; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
-			w.Fatalf("%s: %q, want %q", name, w.read(name), want)
+			got, want := strings.Split(w.read(name), "\n"), strings.Split(want, "\n")
+			i := 0
+			for i < len(got) && i < len(want) && got[i] == want[i] {
+				i++
+			}
+			w.Fatalf("%s, from line %d: %.200q, want %.200q", name, i+1, got[i:], want[i:])
 		}
 	}
 }
@@ -283,12 +291,30 @@ func (b *browser) sees(text string) {
 	b.until(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// keys types keys, one after the other.
+// keys presses keys, one after the other. Where the page takes one, a browser has it type nothing.
 func (b *browser) keys(keys ...string) {
 	b.Helper()
 	for _, k := range keys {
-		b.run(chromedp.KeyEvent(k))
+		if len(k) != 1 || k < " " || k > "~" {
+			b.run(chromedp.KeyEvent(k))
+			continue
+		}
+		b.run(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+			for _, how := range []input.DispatchKeyEventType{"rawKeyDown", "keyUp"} {
+				p := input.DispatchKeyEventParams{Type: how, Key: k}
+				if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
 	}
+}
+
+// types types a text into what has the focus.
+func (b *browser) types(text string) {
+	b.Helper()
+	b.run(chromedp.KeyEvent(text))
 }
 
 // click clicks what a selector names and a text is in.
@@ -314,4 +340,13 @@ func (b *browser) quiet() {
 	if len(b.errors) > 0 {
 		b.Errorf("the browser complains: %q", b.errors)
 	}
+}
+
+// colours has the page be light or dark.
+func colours(scheme string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+		return err
+	})
 }
