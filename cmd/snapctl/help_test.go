@@ -24,7 +24,8 @@ func TestHelp(t *testing.T) {
 	var look func(c *cobra.Command, prefix string)
 	look = func(c *cobra.Command, prefix string) {
 		name := prefix + c.Name()
-		if !texts[name+".txt"] && agents.Named(c.Name()) == nil && prefix != configCommandName+"-" {
+		isCobras := name == "completion" || prefix == "completion-" // which says it itself
+		if !texts[name+".txt"] && agents.Named(c.Name()) == nil && prefix != configCommandName+"-" && !isCobras {
 			t.Errorf("%s has no text in help", name)
 		}
 		delete(texts, name+".txt")
