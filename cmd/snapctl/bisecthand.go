@@ -99,7 +99,11 @@ func (a *app) bisectStart(ctx context.Context, p *place, f *bisectFlags) error {
 	defer b.lock.Close()
 	st := &bisectState{Version: bisectVersion, Root: p.project.Root, Good: b.stops[0].Seq(),
 		Bad: b.stops[len(b.stops)-1].Seq(), Links: f.links, Clean: f.clean, Said: []verdict{}}
-	return b.goOn(ctx, st)
+	err = b.goOn(ctx, st)
+	if _, isMore := b.search.Next(); err != nil && isMore { // nothing has begun
+		err = errors.Join(err, b.removeBisect())
+	}
+	return err
 }
 
 // resumeBisect goes on with a bisect by hand.
@@ -143,9 +147,15 @@ func (p *place) bisectSay(ctx context.Context, args []string, is bisect.Verdict)
 		return err
 	}
 	i := stopAt(b.stops, st.Now)
-	if len(args) > 0 {
-		i, err = p.find(ctx, b.stops, args[0])
-	} else if st.Now == 0 || i < 0 {
+	_, isMore := b.search.Next()
+	switch {
+	case len(args) > 0:
+		i, err = b.findBetween(ctx, args[0])
+	case st.Now == 0 && isMore: // it was cut off before a state was there
+		a := b.app
+		a.tell("snapctl: bisect: no state was there of which something could be said; this one is:")
+		return errors.Join(p.openScratch(ctx, b, st), b.goOn(ctx, st))
+	case st.Now == 0 || i < 0:
 		err = refuse("'snapctl bisect reset' ends it", "bisect: nothing is left to ask of")
 	}
 	if err != nil {
@@ -159,6 +169,23 @@ func (p *place) bisectSay(ctx context.Context, args []string, is bisect.Verdict)
 		return err
 	}
 	return b.goOn(ctx, st)
+}
+
+// findBetween returns the index of the state that a REV names, which is to be between the ends.
+func (b *bisection) findBetween(ctx context.Context, text string) (int, error) {
+	list, err := b.place.stops(ctx)
+	if err != nil {
+		return 0, err
+	}
+	at, err := b.find(ctx, list, text)
+	if err != nil {
+		return 0, err
+	}
+	i := stopAt(b.stops, list[at].first)
+	if i < 0 || b.stops[i].first != list[at].first {
+		return 0, refuse("'snapctl bisect log' lists both ends", "bisect: %s is not between the ends", list[at].what())
+	}
+	return i, nil
 }
 
 // openScratch opens the scratch directory. Where nobody knows what it has, it is made anew.
@@ -269,7 +296,12 @@ func (p *place) bisectReset() error {
 		return err
 	}
 	defer lock.Close()
-	err = os.Remove(p.bisectFile(layout.Worktree.BisectState))
+	return p.removeBisect()
+}
+
+// removeBisect removes the scratch directory, and what is known of a bisect by hand.
+func (p *place) removeBisect() error {
+	err := os.Remove(p.bisectFile(layout.Worktree.BisectState))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}

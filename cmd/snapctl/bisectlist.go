@@ -169,9 +169,9 @@ func (p *place) newJSONStop(ctx context.Context, s *stop) *jsonStop {
 	return j
 }
 
-// sayChanges prints what changed from one state to the next, as a chart, and how it is taken
-// back.
-func (p *place) sayChanges(ctx context.Context, before, s *stop) error {
+// sayChanges prints what changed from one state to another, as a chart. one: that is what s did.
+// It says how that is taken back, or how it is seen.
+func (p *place) sayChanges(ctx context.Context, before, s *stop, one bool) error {
 	a := p.app
 	d := p.newDiffer(&diffFlags{stat: true})
 	d.Old.Point, d.New.Point = &manager.Point{State: before.State}, &manager.Point{State: s.State}
@@ -179,9 +179,9 @@ func (p *place) sayChanges(ctx context.Context, before, s *stop) error {
 		return err
 	}
 	switch session, n := s.turn(); {
-	case n >= 0 && session != defaultSession:
+	case one && n >= 0 && session != defaultSession:
 		fmt.Fprintf(a.out, "to take it back: %s --session %s revert turn:%d\n", a.snapctl(), session, n)
-	case n >= 0:
+	case one && n >= 0:
 		fmt.Fprintf(a.out, "to take it back: %s revert turn:%d\n", a.snapctl(), n)
 	default:
 		fmt.Fprintf(a.out, "to see it: %s diff %s %s\n", a.snapctl(), before.look(), s.look())

@@ -372,7 +372,7 @@ func (b *bisection) sayResult(ctx context.Context) error {
 		line := a.newLine()
 		line.add(asHeading, s.what()+" is the first bad one")
 		line.end(b.titleOf(ctx, s))
-		if err := b.sayChanges(ctx, b.stops[to-1], s); err != nil {
+		if err := b.sayChanges(ctx, b.stops[to-1], s, true); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.out, "first bad: %s, entry %s\n", s.what(), s.name())
@@ -383,6 +383,9 @@ func (b *bisection) sayResult(ctx context.Context) error {
 		line := a.newLine()
 		line.add("", " "+b.nameOf(from+i))
 		line.end(b.titleOf(ctx, s))
+	}
+	if err := b.sayChanges(ctx, b.stops[from-1], s, false); err != nil {
+		return err
 	}
 	d := b.stops[from]
 	fmt.Fprintf(a.out, "first bad: between %s, entry %s, and %s, entry %s\n", d.what(), d.name(), s.what(), s.name())
