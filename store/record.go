@@ -31,6 +31,10 @@ type Snapshot struct {
 	// told of it, and may be asked to forget; zero: nothing.
 	Note ID `json:"note,omitzero"`
 
+	// Origin names the record in a remote, if it came from there: what package lines says of
+	// it. It is unique in a store. Empty: the record was made here.
+	Origin []byte `json:"-"`
+
 	// Pruned says that the snapshot was not kept: what it says still holds, but
 	// its trees are gone. Their IDs are not those that they had, though equal
 	// where those were; who asks for one gets an error that matches [ErrPruned].

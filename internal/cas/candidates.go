@@ -276,6 +276,9 @@ type Live struct {
 	s      *Store
 	seen   map[[pack.PrefixSize]byte]bool // and whether a pack that has it was seen
 	forget map[store.ID]bool              // these are not taken up
+
+	collects bool // added has what is taken up
+	added    []store.ID
 }
 
 // Add takes up an object, and reports whether it is new.
@@ -285,6 +288,9 @@ func (l *Live) Add(id store.ID) bool {
 		return false
 	}
 	l.seen[prefix] = false
+	if l.collects {
+		l.added = append(l.added, id)
+	}
 	return true
 }
 

@@ -19,7 +19,8 @@ type commitRequest struct {
 	generation int
 	snap       *store.Snapshot // nil: objects only
 	newest     uint64
-	done       bool // set, like err, by the leader
+	imports    func(first uint64) ([]*store.Snapshot, error) // of another store: see [Writer.Import]; nil: none
+	done       bool                                          // set, like err, by the leader
 	err        error
 }
 
@@ -155,6 +156,12 @@ func (s *Store) appendRecords(batch []*commitRequest, packs []journal.PackLen) e
 	taken := make(map[journal.HeadKey]bool) // sessions that this batch moves
 	var numbered []*store.Snapshot
 	for _, r := range batch {
+		if r.imports != nil {
+			var list []journal.Record
+			list, r.err = importRecords(r, s.j.Given()+1+uint64(len(records)), packs)
+			records = append(records, list...)
+			continue
+		}
 		if r.snap == nil {
 			records = append(records, journal.Record{Kind: journal.FramePacks, Body: journal.AppendPacks(nil, packs)})
 			continue

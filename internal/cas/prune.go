@@ -72,7 +72,7 @@ func (p *PrunePlan) Empty() bool { return len(p.Dropped)+len(p.condemned)+len(p.
 // PlanPrune finds out what the store has that no snapshot needs, of those that
 // are kept. It writes nothing but indexes that are missing.
 func (s *Store) PlanPrune(ctx context.Context, opts *PruneOptions) (*PrunePlan, error) {
-	p := &PrunePlan{opts: opts, live: &Live{s, make(map[[pack.PrefixSize]byte]bool), opts.Forget},
+	p := &PrunePlan{opts: opts, live: &Live{s: s, seen: make(map[[pack.PrefixSize]byte]bool), forget: opts.Forget},
 		staying: make(map[[16]byte]bool)}
 	if err := s.planPrune(ctx, p); err != nil {
 		return nil, fmt.Errorf("plan prune: %w", err)

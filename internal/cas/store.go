@@ -73,6 +73,8 @@ type Store struct {
 	groups  groupCache
 	retired []io.Closer // files no longer used that others may be reading: closed with the store
 
+	whole sync.Mutex // who stores a record of many objects as it is: see putAsIs
+
 	wmu        sync.Mutex // guards the rest of this block
 	writers    int        // that are open
 	active     *pack.Writer

@@ -3,6 +3,7 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/boocode/filestore/rollback"
@@ -45,22 +46,16 @@ func Read(s *store.Snapshot) (*Record, error) {
 	default:
 		return nil, fmt.Errorf("snapshot %d: %w: kind %q", s.Seq, store.ErrFormat, s.Kind)
 	}
-	d := &r.Facts
-	named := slices.Concat(d.With, d.Without, d.UndoPast, d.RedoPast, []uint64{d.After, d.Prev, d.Jump, d.Start,
-		d.Begin, d.First, d.Untold, d.Restored, d.Pos, d.Fork, d.Within, d.Since, d.Step, d.LeftFrom, d.TookFrom,
-		d.From, d.Undoes, d.Marks, d.Undo, d.Redo, d.Below})
-	for _, a := range d.Apart {
-		named = append(append(append(named, a.From), a.With...), a.Without...)
+	for n := range r.Facts.numbers() {
+		if *n >= s.Seq {
+			return nil, fmt.Errorf("snapshot %d: data: %w: it names one after it", s.Seq, store.ErrCorrupt)
+		}
 	}
-	for _, c := range d.Cuts {
-		named = append(named, c.Turn)
+	for _, c := range r.Facts.Cuts {
 		if !c.isInOrder() {
 			return nil, fmt.Errorf("snapshot %d: data: %w: a cut of lines that do not follow one another",
 				s.Seq, store.ErrCorrupt)
 		}
-	}
-	if slices.Max(named) >= s.Seq {
-		return nil, fmt.Errorf("snapshot %d: data: %w: it names one after it", s.Seq, store.ErrCorrupt)
 	}
 	states := len(s.Also) + 2
 	for _, p := range r.Facts.Parts {
@@ -69,6 +64,78 @@ func Read(s *store.Snapshot) (*Record, error) {
 		}
 	}
 	return r, nil
+}
+
+// numbers yields all that name other records: 0 where none is named.
+func (d *Facts) numbers() iter.Seq[*uint64] {
+	return func(yield func(*uint64) bool) {
+		one := []*uint64{&d.After, &d.Prev, &d.Jump, &d.Start, &d.Begin, &d.First, &d.Untold, &d.Restored, &d.Pos,
+			&d.Fork, &d.Within, &d.Since, &d.Step, &d.LeftFrom, &d.TookFrom, &d.From, &d.Undoes, &d.Marks, &d.Undo,
+			&d.Redo, &d.Below}
+		lists := [][]uint64{d.With, d.Without, d.UndoPast, d.RedoPast, d.Pins}
+		for i := range d.Apart {
+			one = append(one, &d.Apart[i].From)
+			lists = append(lists, d.Apart[i].With, d.Apart[i].Without)
+		}
+		for i := range d.Cuts {
+			one = append(one, &d.Cuts[i].Turn)
+		}
+		for _, list := range lists {
+			for i := range list {
+				one = append(one, &list[i])
+			}
+		}
+		for _, n := range one {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// Numbers returns the numbers of the records that a snapshot's data names.
+func Numbers(s *store.Snapshot) ([]uint64, error) {
+	r, err := Read(s)
+	if err != nil {
+		return nil, err
+	}
+	var list []uint64
+	for n := range r.Facts.numbers() {
+		if *n != 0 {
+			list = append(list, *n)
+		}
+	}
+	return list, nil
+}
+
+// Renumber gives a snapshot of another store data that names records by the numbers that they
+// have in this one, as number says; 0 is one that is not here. That a look was within a turn
+// holds also where the record is not here at which the turn began: near returns the one before
+// that which is, or any if none is.
+func Renumber(s *store.Snapshot, number, near func(uint64) uint64) error {
+	if len(s.Data) == 0 {
+		return nil
+	}
+	r := &Record{Snapshot: s}
+	if err := json.Unmarshal(s.Data, &r.Facts); err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	if v := r.Facts.Version; v < 1 || v > recordVersion {
+		return fmt.Errorf("%w: version %d of its data", store.ErrFormat, v)
+	}
+	d := &r.Facts
+	for n := range d.numbers() {
+		was := *n
+		if was == 0 {
+			continue
+		}
+		if *n = number(was); *n == 0 && (n == &d.Within || n == &d.Since) {
+			*n = max(near(was), 1)
+		}
+	}
+	b, err := json.Marshal(&r.Facts)
+	s.Data = b
+	return err
 }
 
 // Moves returns the moves of a restore.

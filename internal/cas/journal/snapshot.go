@@ -16,6 +16,9 @@ import (
 // Present returns a copy for the caller, without trees if it was pruned.
 func Present(s *store.Snapshot, pruned SeqSet) *store.Snapshot {
 	c := *s
+	if c.Pruned = IsPruned(s.Tree); c.Pruned { // in the store from which it came
+		return &c
+	}
 	if !pruned.Has(s.Seq) {
 		return &c
 	}
@@ -90,6 +93,7 @@ const (
 	tagRemoved   = 68 // repeated
 	tagPruned    = 69
 	tagNote      = 128
+	tagOrigin    = 129
 )
 
 // Frame kinds (§5.2).
@@ -155,6 +159,7 @@ func AppendSnapshot(b []byte, s *store.Snapshot, packs []PackLen) []byte {
 	if !s.Note.IsZero() {
 		b = AppendField(b, tagNote, s.Note[:])
 	}
+	str(tagOrigin, string(s.Origin))
 	return b
 }
 
@@ -284,6 +289,8 @@ func ParseSnapshot(f Frame) (*store.Snapshot, error) {
 		case TagPack:
 		case tagNote:
 			return parseBytes(s.Note[:], v)
+		case tagOrigin:
+			s.Origin = bytes.Clone(v)
 		default:
 			return unknownField(tag)
 		}

@@ -426,7 +426,7 @@ func (j *Journal) candidates(seg uint64, c *closedSegment, later *said, refs Cho
 func SameFacts(a, b *store.Snapshot) bool {
 	return a.Tree == b.Tree && a.Coverage == b.Coverage && a.Base == b.Base && slices.Equal(a.Also, b.Also) &&
 		a.Time.Equal(b.Time) && a.Worktree == b.Worktree && a.Root == b.Root && a.Head == b.Head &&
-		a.Session == b.Session && a.Parent == b.Parent && a.Kind == b.Kind
+		a.Session == b.Session && a.Parent == b.Parent && a.Kind == b.Kind && bytes.Equal(a.Origin, b.Origin)
 }
 
 // EndEpoch starts a segment with the next epoch, which counts on no pack that

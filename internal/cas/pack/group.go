@@ -121,8 +121,8 @@ func Shares(members []Member, size int64) []int64 {
 	return list
 }
 
-// decodeGroup returns what the payload of a group holds.
-func decodeGroup(h *Header, payload []byte) (*Group, error) {
+// DecodeGroup returns what the payload of a group holds.
+func DecodeGroup(h *Header, payload []byte) (*Group, error) {
 	list, err := h.table(payload)
 	if err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (p *Pack) ReadGroup(loc Location) (*Group, error) {
 	if h.Kind != RecGroup {
 		err = ErrRecord
 	} else {
-		g, err = decodeGroup(&h, payload)
+		g, err = DecodeGroup(&h, payload)
 	}
 	if err == nil && loc.Member > len(g.Members) {
 		err = fmt.Errorf("no member %d in a group of %d", loc.Member, len(g.Members))
@@ -190,7 +190,7 @@ func (p *Pack) corrupt(loc Location, err error) error {
 // VerifyGroup makes sure that a record that was just made decodes to what it was made
 // of.
 func VerifyGroup(h *Header, payload, raw []byte) error {
-	g, err := decodeGroup(h, payload)
+	g, err := DecodeGroup(h, payload)
 	if err != nil || !bytes.Equal(g.raw, raw) {
 		return fmt.Errorf("compressed group does not decode to itself: %w", errors.Join(err, store.ErrCorrupt))
 	}

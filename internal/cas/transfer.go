@@ -1,0 +1,264 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/boocode/filestore/internal/cas/journal"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/cas/pack"
+	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/store"
+)
+
+// This file takes objects and snapshots out of a store as they are kept, and into another.
+
+// A Parcel is a record of a pack, with what is in it.
+type Parcel struct {
+	Record  []byte // docs/reference/format.md §3.2
+	Kind    uint8  // of the record
+	Objects []ParcelObject
+}
+
+// A ParcelObject is an object in a Parcel.
+type ParcelObject struct {
+	Kind uint8
+	ID   store.ID
+}
+
+// NewLive returns a set that is empty, and that remembers what is added: see [Live.Take].
+func (s *Store) NewLive() *Live {
+	return &Live{s: s, seen: make(map[[pack.PrefixSize]byte]bool), collects: true}
+}
+
+// Take returns what was added since it was called last, in order.
+func (l *Live) Take() []store.ID {
+	ids := l.added
+	l.added = nil
+	return ids
+}
+
+// Parcels calls fn with records that have objects, and nothing else. It returns those objects
+// that the store has not. A Writer must be open, so that nobody takes away what is there.
+func (s *Store) Parcels(ctx context.Context, ids []store.ID, fn func(*Parcel) error) (missing []store.ID, err error) {
+	byPack := make(map[*pack.Pack][]pack.Entry)
+	var packs []*pack.Pack
+	for _, id := range ids {
+		loc, err := s.locate(id)
+		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrForgotten) {
+			missing = append(missing, id)
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("object %s: %w", id.Short(), err)
+		}
+		if byPack[loc.Pack] == nil {
+			packs = append(packs, loc.Pack)
+		}
+		byPack[loc.Pack] = append(byPack[loc.Pack], pack.Entry{ID: id, Location: loc})
+	}
+	c := &copier{s: s, put: func(h pack.Header, payload []byte, members []pack.Member) error {
+		p := &Parcel{Record: append(h.Append(nil), payload...), Kind: h.Kind}
+		for i := range members {
+			p.Objects = append(p.Objects, ParcelObject{members[i].Kind, members[i].ID})
+		}
+		if members == nil {
+			p.Objects = []ParcelObject{{h.Kind, h.ID}}
+		}
+		return fn(p)
+	}}
+	for _, p := range packs {
+		list := byPack[p]
+		slices.SortFunc(list, comparePlaces)
+		for one := range eachGroup(list) {
+			if err := context.Cause(ctx); err != nil {
+				return nil, err
+			}
+			if err := s.flushFor(one[0].Location); err != nil {
+				return nil, err
+			}
+			if err := c.copy(p, one); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return missing, c.flush()
+}
+
+// PutParcel stores the objects of a record that [Store.Parcels] has given, verified, unless they
+// are there. What a list of chunks stands for is verified when it is read: [Store.CopyBlob].
+func (w *Writer) PutParcel(record []byte) (lists []store.ID, err error) {
+	bad := func(err error) ([]store.ID, error) { return nil, fmt.Errorf("record of objects: %w", err) }
+	h, err := pack.ParseHeader(record)
+	if err != nil {
+		return bad(err)
+	}
+	if h.Size() != int64(len(record)) || layout.Checksum(record[pack.HeaderSize:]) != h.Crc {
+		return bad(errors.New("does not match its checksum"))
+	}
+	payload := record[pack.HeaderSize:]
+	if h.Kind == pack.RecGroup {
+		g, err := pack.DecodeGroup(&h, payload)
+		if err != nil {
+			return bad(err)
+		}
+		return nil, w.putGroup(h, payload, g)
+	}
+	data, err := pack.Decompress(&h, payload)
+	if err != nil {
+		return bad(err)
+	}
+	switch h.Kind {
+	case uint8(object.Blob), uint8(object.Tree), uint8(object.Coverage):
+		if got := object.Hash(object.Kind(h.Kind), data); got != h.ID {
+			return bad(fmt.Errorf("content does not hash to %s", h.ID.Short()))
+		}
+	case pack.RecChunked:
+		if len(data) == 0 || len(data)%chunkRefSize != 0 {
+			return bad(fmt.Errorf("chunk list of %d bytes", len(data)))
+		}
+		lists = append(lists, h.ID)
+	default:
+		return bad(fmt.Errorf("%w: record of kind %d", store.ErrFormat, h.Kind))
+	}
+	return lists, w.putAsIs(h, payload, nil, []store.ID{h.ID}, func() error { return w.put(h.Kind, h.ID, data) })
+}
+
+// putGroup stores the members of a group.
+func (w *Writer) putGroup(h pack.Header, payload []byte, g *pack.Group) error {
+	ids := make([]store.ID, len(g.Members))
+	for i := range g.Members {
+		m := &g.Members[i]
+		if m.Kind != uint8(object.Blob) && m.Kind != uint8(object.Tree) && m.Kind != uint8(object.Coverage) {
+			return fmt.Errorf("record of objects: %w: member of kind %d", store.ErrFormat, m.Kind)
+		}
+		if object.Hash(object.Kind(m.Kind), g.Data(i)) != m.ID {
+			return fmt.Errorf("record of objects: content does not hash to %s", m.ID.Short())
+		}
+		ids[i] = m.ID
+	}
+	each := func() error {
+		for i := range g.Members {
+			if err := w.put(g.Members[i].Kind, g.Members[i].ID, g.Data(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !w.s.grouping.on {
+		return each()
+	}
+	return w.putAsIs(h, payload, g.Members, ids, each)
+}
+
+// putAsIs appends a record as it is if none of its objects is there; else each puts those
+// that are not. Only one goroutine may do so at a time: it reserves many.
+func (w *Writer) putAsIs(
+	h pack.Header, payload []byte, members []pack.Member, ids []store.ID, each func() error,
+) error {
+	w.s.whole.Lock()
+	defer w.s.whole.Unlock()
+	seen := make(map[store.ID]bool)
+	for _, id := range ids {
+		there, err := w.s.counts(id)
+		if err != nil {
+			return err
+		}
+		if there || seen[id] {
+			return each()
+		}
+		seen[id] = true
+	}
+	var reserved []store.ID
+	defer func() {
+		for _, id := range reserved {
+			w.s.release(id)
+		}
+	}()
+	for _, id := range ids {
+		ok, err := w.s.reserve(id)
+		if err != nil {
+			return err
+		}
+		if !ok { // somebody was faster: it is there twice
+			continue
+		}
+		reserved = append(reserved, id)
+	}
+	if err := w.spend(h.Size()); err != nil {
+		return err
+	}
+	defer w.spent(h.Size())
+	if err := w.s.append(w.generation, h, payload, members); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.Objects += len(ids)
+	w.stats.Bytes += int64(h.Raw)
+	w.stats.Stored += h.Size()
+	w.settled, w.vouched = false, false
+	return nil
+}
+
+// Import makes all objects put so far durable and then records snapshots of another store.
+// make is called with the number of the first, and the others follow it; it sets none. It may be
+// called again. When Import returns nil, all survive a power cut; if it does not, none or
+// all may be there.
+//
+// Snapshots that were pruned in the other store are pruned here.
+func (w *Writer) Import(ctx context.Context, make func(first uint64) ([]*store.Snapshot, error)) error {
+	if err := w.commit(ctx, &commitRequest{generation: w.generation, imports: make}); err != nil {
+		return fmt.Errorf("import snapshots: %w", err)
+	}
+	return nil
+}
+
+// importRecords returns the records of an import, the first of which gets a number.
+func importRecords(r *commitRequest, first uint64, packs []journal.PackLen) (list []journal.Record, err error) {
+	snaps, err := r.imports(first)
+	if err != nil {
+		return nil, err
+	}
+	for i, snap := range snaps {
+		body := journal.AppendSnapshot(nil, snap, packs)
+		if err := checkBody(body); err != nil {
+			return nil, err
+		}
+		snap.Seq = first + uint64(i)
+		list = append(list, journal.Record{Kind: journal.FrameSnapshot, Body: body})
+	}
+	return list, nil
+}
+
+// EncodeSnapshot returns what a record of the journal says of a snapshot, for another store.
+// DecodeSnapshot reads it; the number is the caller's to know.
+func EncodeSnapshot(snap *store.Snapshot) []byte { return journal.AppendSnapshot(nil, snap, nil) }
+
+// DecodeSnapshot reads what EncodeSnapshot has written in a store in which the snapshot has a
+// number. The error matches [store.ErrFormat] for one of a newer version.
+func DecodeSnapshot(seq uint64, body []byte) (*store.Snapshot, error) {
+	snap, err := journal.ParseSnapshot(journal.Frame{Kind: journal.FrameSnapshot, Seq: seq, Body: body})
+	if err != nil {
+		return nil, err
+	}
+	return journal.Present(snap, nil), nil
+}
+
+// RecordSize returns how long the first record is of several, one behind the other.
+func RecordSize(b []byte) (int, error) {
+	if len(b) < pack.HeaderSize {
+		return 0, fmt.Errorf("record of objects: %w", io.ErrUnexpectedEOF)
+	}
+	h, err := pack.ParseHeader(b[:pack.HeaderSize])
+	if err == nil && h.Size() > int64(len(b)) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return 0, fmt.Errorf("record of objects: %w", err)
+	}
+	return int(h.Size()), nil
+}
