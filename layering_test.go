@@ -100,14 +100,18 @@ var mayImport = map[string][]string{
 	"cmd/snapctl/internal/s3":         {"internal/remote"},
 	"internal/remote":                 {},
 	"internal/remote/lines":           {"internal/remote"},
-	"internal/remote/remotetest":      {"internal/remote"}, // for tests
-	"internal/wire":                   {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},
-	"internal/dbpipe":                 {},
-	"internal/version":                {},
-	"internal/gotest":                 {}, // a program that runs the tests
-	"internal/release":                {}, // a program that makes what is downloaded
-	"cmd/snapctl-checkpoints":         {"internal/dbpipe", "internal/explain", "internal/version"},
-	"client":                          {"internal/explain", "internal/wire", "manager", "session", "store"},
+	"internal/exchange": {"internal/audit", "internal/cas", "internal/cas/layout", "internal/history",
+		"internal/object", "internal/progress", "internal/remote", "internal/remote/lines", "internal/trees",
+		"internal/vfs", "store"},
+	"cmd/snapctl/internal/identity": {},
+	"internal/remote/remotetest":    {"internal/remote"}, // for tests
+	"internal/wire":                 {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},
+	"internal/dbpipe":               {},
+	"internal/version":              {},
+	"internal/gotest":               {}, // a program that runs the tests
+	"internal/release":              {}, // a program that makes what is downloaded
+	"cmd/snapctl-checkpoints":       {"internal/dbpipe", "internal/explain", "internal/version"},
+	"client":                        {"internal/explain", "internal/wire", "manager", "session", "store"},
 	"cmd/snapctl/internal/verbs": {"internal/health", "internal/trees", "client", "internal/explain",
 		"internal/wire", "manager", "rollback", "session", "tree", "store", "patch", "internal/words",
 		"internal/inside", "internal/filediff", "internal/textdiff", "internal/history"},
@@ -129,7 +133,9 @@ var mayImport = map[string][]string{
 		"cmd/snapctl/internal/timeline", "cmd/snapctl/internal/verbs", "internal/explain",
 		"internal/wire", "manager", "rollback", "session", "tree", "store", "internal/cas", "patch", "internal/vfs",
 		"internal/textdiff", "internal/filediff", "internal/words", "internal/when", "internal/inside",
-		"internal/cas/layout", "internal/object", "internal/dbpipe", "internal/version", "internal/pickaxe"},
+		"internal/cas/layout", "internal/object", "internal/dbpipe", "internal/version", "internal/exchange",
+		"internal/remote", "internal/remote/lines", "cmd/snapctl/internal/identity", "cmd/snapctl/internal/s3",
+		"internal/pickaxe"},
 	"bench":            {"client", "manager", "rollback"},
 	"bench/years":      {"manager"},
 	"examples/runtime": {"checkpoint", "manager", "rollback"},
@@ -160,6 +166,7 @@ var only = map[string][]string{
 	"github.com/clipperhouse/displaywidth":   {"cmd/snapctl"},
 	"github.com/pelletier/go-toml":           {"cmd/snapctl/internal/configfile"},
 	"github.com/google/jsonschema-go":        {"cmd/snapctl/internal/mcp"},
+	"filippo.io/age":                         {"cmd/snapctl/internal/identity"},
 	"database/sql":                           {"checkpoint", "internal/dbpipe", "cmd/snapctl", "examples/runtime"},
 	"github.com/jackc/pgx":                   {"cmd/snapctl-checkpoints"},
 	"modernc.org/sqlite":                     {"cmd/snapctl-checkpoints", "examples/runtime"},

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/boocode/filestore/cmd/snapctl/internal/mcp"
+	"github.com/boocode/filestore/internal/exchange"
 	"github.com/boocode/filestore/internal/history"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/places"
@@ -484,11 +485,36 @@ func (a *app) argumentCompletion() map[string]cobra.CompletionFunc {
 		"man":       only(cobra.ShellCompDirectiveFilterDirs),
 		"adopt":     a.completeProjects(func(p places.Presence) bool { return p != places.There }),
 		"stores rm": a.completeProjects(func(places.Presence) bool { return true }),
+		"clone":     secondIsDir,
+	}
+	for _, name := range []string{"remove", "push", "pull", "status", "check"} {
+		byStore["remote "+name] = (*completing).oneRemote
 	}
 	for name, fn := range byStore {
 		all[name] = a.completeWith(fn)
 	}
 	return all
+}
+
+// oneRemote completes the name of a remote.
+func (c *completing) oneRemote(context.Context) error {
+	if len(c.args) > 0 {
+		return nil
+	}
+	list, err := exchange.List(c.store.FS())
+	for _, r := range list {
+		c.add(r.Name, r.URL)
+	}
+	c.order = noFiles
+	return err
+}
+
+// secondIsDir completes a URL with nothing, and what is behind it with directories.
+func secondIsDir(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) == 1 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return nil, noFiles
 }
 
 // only completes with nothing but what a directive has the shell do.

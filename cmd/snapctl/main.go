@@ -146,6 +146,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError(cmd, "%v", err) })
 	root.AddGroup(&cobra.Group{ID: "take", Title: "Take:"}, &cobra.Group{ID: "back", Title: "Go back:"},
 		&cobra.Group{ID: "edit", Title: "Edit:"}, &cobra.Group{ID: "look", Title: "Look:"},
+		&cobra.Group{ID: "share", Title: "Share:"},
 		&cobra.Group{ID: "serve", Title: "Serve:"}, &cobra.Group{ID: "care", Title: "Care:"})
 	root.SetHelpCommandGroupID("care")
 	root.SetCompletionCommandGroupID("care")
@@ -160,6 +161,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"look", []*cobra.Command{a.statusCommand(), a.diffCommand(), a.logCommand(), a.showCommand(),
 			a.findCommand(), a.sessionsCommand(), a.bisectCommand(), a.whereisCommand(), a.lsCommand(), a.catCommand(),
 			a.coverageCommand(), a.timelineCommand()}},
+		{"share", []*cobra.Command{a.remoteCommand(), a.cloneCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
 		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
 			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(),

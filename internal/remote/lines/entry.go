@@ -59,9 +59,17 @@ func (p *PackRef) dir() string { return fmt.Sprintf("data/%08d/%s/", p.Generatio
 // Key returns the key of the pack.
 func (p *PackRef) Key() string { return p.dir() + hex.EncodeToString(p.Hash[:]) }
 
+// A Leaning is an entry of a line of another session, or directory. What its newest record needs is
+// there, and who leans on it does not put it again.
+type Leaning struct {
+	Session string
+	Position
+}
+
 // An Opening is what the first entry of a line says of it.
 type Opening struct {
 	Base     *Position // what it goes on from; nil: it is the first of its session
+	Leans    *Leaning  // what it needs beside, not to put that again; nil: nothing
 	Session  string
 	Store    [16]byte // of the writer
 	Worktree string   // what that store calls the directory
@@ -87,11 +95,12 @@ const (
 	tagStore      = 4
 	tagWorktree   = 5
 	tagRoot       = 6
-	tagRecord     = 7
-	tagName       = 8
-	tagPack       = 9
-	tagLost       = 10
-	tagObjects    = 11
+	tagLeans      = 7
+	tagRecord     = 8
+	tagName       = 9
+	tagPack       = 10
+	tagLost       = 11
+	tagObjects    = 12
 )
 
 func field(b []byte, tag uint8, parts ...[]byte) []byte {
@@ -119,6 +128,9 @@ func (e *Entry) body() []byte {
 		b = field(b, tagStore, o.Store[:])
 		b = field(b, tagWorktree, []byte(o.Worktree))
 		b = field(b, tagRoot, []byte(o.Root))
+		if l := o.Leans; l != nil {
+			b = field(b, tagLeans, l.Line[:], number(l.Entry), l.Hash[:], []byte(l.Session))
+		}
 	}
 	for _, r := range e.Records {
 		b = field(b, tagRecord, number(r.Seq), r.Body)
@@ -159,10 +171,11 @@ func parseBody(b []byte) (*Entry, error) {
 		}
 	}
 	once := seen[tagGeneration] == 1 && seen[tagObjects] <= 1
-	for tag := uint8(tagBase); tag <= tagRoot; tag++ {
-		once = once && seen[tag] <= 1 && (tag == tagBase || seen[tag] == seen[tagSession])
+	for tag := uint8(tagBase); tag <= tagLeans; tag++ {
+		mayLack := tag == tagBase || tag == tagLeans
+		once = once && seen[tag] <= 1 && (mayLack || seen[tag] == seen[tagSession])
 	}
-	if !once || seen[tagBase] > seen[tagSession] {
+	if !once || max(seen[tagBase], seen[tagLeans]) > seen[tagSession] {
 		return nil, errBody
 	}
 	if seen[tagSession] > 0 {
@@ -189,6 +202,11 @@ func (e *Entry) parseField(o *Opening, tag uint8, v []byte) error {
 		o.Worktree = string(v)
 	case tagRoot:
 		o.Root = string(v)
+	case tagLeans:
+		if len(v) < 56 {
+			return errBody
+		}
+		o.Leans = &Leaning{string(v[56:]), Position{Line(v[:16]), le.Uint64(v[16:]), [32]byte(v[24:56])}}
 	case tagRecord:
 		if len(v) < 8 {
 			return errBody

@@ -41,7 +41,7 @@ var (
 
 func opening(base *Position) *Entry {
 	o := &Opening{Base: base, Session: "secret-session", Store: [16]byte{1, 2}, Worktree: "secret-tree",
-		Root: "/home/secret-user/x"}
+		Root: "/home/secret-user/x", Leans: &Leaning{"secret-other", Position{lineB, 5, [32]byte{6}}}}
 	return &Entry{Opening: o, Records: []Record{{7, []byte("secret-record")}, {9, []byte{}}},
 		Names: []Name{{3, lineB, 4}, {5, lineB, 6}}, Lost: [][32]byte{{9}}, Objects: []byte("secret-object")}
 }

@@ -121,32 +121,48 @@ type Tip struct {
 
 // Tips lists the lines of a session, or of all if all is set. The error is a [*DamageError]
 // if an entry is missing in one.
-func (r *Repo) Tips(ctx context.Context, session string, all bool) (tips []Tip, err error) {
+func (r *Repo) Tips(ctx context.Context, session string, all bool) ([]Tip, error) {
 	prefix := "log/"
 	if !all {
 		prefix = r.dir(session)
 	}
+	tips, damage, err := r.tips(ctx, prefix)
+	if err == nil && len(damage) > 0 {
+		err = &damage[0]
+	}
+	return tips, err
+}
+
+// AllTips lists all lines, with what is missing or should not be there.
+func (r *Repo) AllTips(ctx context.Context) (tips []Tip, damage []DamageError, err error) {
+	return r.tips(ctx, "log/")
+}
+
+func (r *Repo) tips(ctx context.Context, prefix string) (tips []Tip, damage []DamageError, err error) {
+	missing := func(t Tip, from, to uint64) {
+		for n := from; n < to && n < from+1000; n++ {
+			damage = append(damage, DamageError{entryKey(t.Dir, t.Line, n), errors.New("it is missing")})
+		}
+	}
 	for item, err := range r.b.List(ctx, prefix, "") {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		t, n, ok := parseEntryKey(item.Key)
 		if !ok {
-			return nil, damaged(item.Key, errors.New("nothing has put it there"))
+			damage = append(damage, DamageError{item.Key, errors.New("nothing of ours has put it there")})
+			continue
 		}
 		if k := len(tips) - 1; k >= 0 && tips[k].Dir == t.Dir && tips[k].Line == t.Line {
-			if tips[k].Last+1 != n {
-				return nil, damaged(entryKey(t.Dir, t.Line, tips[k].Last+1), errors.New("it is missing"))
-			}
+			missing(t, tips[k].Last+1, n)
 			tips[k].Last = n
 			continue
 		}
-		if n != 0 {
-			return nil, damaged(entryKey(t.Dir, t.Line, 0), errors.New("it is missing"))
-		}
+		missing(t, 0, n)
+		t.Last = n
 		tips = append(tips, t)
 	}
-	return tips, nil
+	return tips, damage, nil
 }
 
 func parseEntryKey(key string) (t Tip, n uint64, ok bool) {

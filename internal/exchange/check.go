@@ -1,0 +1,183 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/boocode/filestore/internal/progress"
+	"github.com/boocode/filestore/internal/remote"
+	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/vfs"
+)
+
+// A CheckResult is what a check of a remote has found.
+type CheckResult struct {
+	Lines   int   `json:"lines"`
+	Entries int   `json:"entries"`
+	Records int   `json:"records"`
+	Packs   int   `json:"packs"` // that entries name
+	Bytes   int64 `json:"bytes"` // of entries and packs, as far as they were read or listed
+	Unnamed int   `json:"unnamed"`
+	Read    bool  `json:"read"` // packs were read, too
+
+	Damage []lines.DamageError `json:"-"`
+}
+
+// Check reads all entries of a remote, and finds out whether the packs are there that they
+// name; with data it reads these, too. Each is verified. What the store remembers to be there,
+// of the lines that it has pushed, must be.
+//
+// An error means that it could not be done, not that something was found.
+func Check(ctx context.Context, repo *lines.Repo, fsys vfs.FS, name string, data bool) (*CheckResult, error) {
+	c := &checking{ctx: ctx, repo: repo, result: &CheckResult{Read: data}, named: make(map[string]*lines.PackRef)}
+	tips, err := c.tips()
+	if err != nil {
+		return nil, err
+	}
+	c.result.Lines = len(tips)
+	for _, tip := range tips {
+		if err := c.line(tip); err != nil {
+			return nil, err
+		}
+	}
+	for _, b := range c.bases { // by now all entries are known
+		if h, ok := c.hashes[key(b.dir, b.at.Line, b.at.Entry)]; !ok || h != b.at.Hash {
+			c.damaged(key(b.dir, b.at.Line, b.at.Entry), errors.New("it is not the entry that another line counts on"))
+		}
+	}
+	if err := c.remembered(fsys, name); err != nil {
+		return nil, err
+	}
+	return c.result, c.packs(data)
+}
+
+type checking struct {
+	ctx    context.Context
+	repo   *lines.Repo
+	result *CheckResult
+	hashes map[string][32]byte
+	bases  []basis
+	named  map[string]*lines.PackRef
+}
+
+type basis struct {
+	dir string
+	at  *lines.Position
+}
+
+func key(dir string, line lines.Line, n uint64) string { return fmt.Sprintf("%s%s/%08d", dir, line, n) }
+
+func (c *checking) damaged(key string, err error) {
+	c.result.Damage = append(c.result.Damage, lines.DamageError{Key: key, Err: err})
+}
+
+// note keeps damage, and returns any other error.
+func (c *checking) note(err error) error {
+	if d, ok := errors.AsType[*lines.DamageError](err); ok {
+		c.result.Damage = append(c.result.Damage, *d)
+		return nil
+	}
+	return err
+}
+
+func (c *checking) tips() ([]lines.Tip, error) {
+	c.hashes = make(map[string][32]byte)
+	tips, damage, err := c.repo.AllTips(c.ctx)
+	c.result.Damage = append(c.result.Damage, damage...)
+	return tips, err
+}
+
+func (c *checking) line(tip lines.Tip) error {
+	var last [32]byte
+	known := true // the hash of the entry before
+	for n := range tip.Last + 1 {
+		e, at, prev, err := c.repo.Entry(c.ctx, tip.Dir, lines.Position{Line: tip.Line, Entry: n})
+		if errors.Is(err, remote.ErrNoKey) { // it was listed as missing
+			known = false
+			continue
+		}
+		if err != nil {
+			if err := c.note(err); err != nil {
+				return err
+			}
+			known = false
+			continue
+		}
+		if known && prev != last {
+			c.damaged(key(tip.Dir, tip.Line, n), errors.New("it is not behind the entry before it"))
+		}
+		last, known = at.Hash, true
+		c.hashes[key(tip.Dir, tip.Line, n)] = at.Hash
+		c.result.Entries++
+		c.result.Records += len(e.Records)
+		if e.Opening != nil && e.Opening.Base != nil {
+			c.bases = append(c.bases, basis{tip.Dir, e.Opening.Base})
+		}
+		if e.Opening != nil && e.Opening.Leans != nil {
+			c.bases = append(c.bases, basis{c.repo.DirOf(e.Opening.Leans.Session), &e.Opening.Leans.Position})
+		}
+		for i := range e.Packs {
+			c.named[e.Packs[i].Key()] = &e.Packs[i]
+		}
+	}
+	return nil
+}
+
+// remembered finds entries that the store has put or seen, and that are gone.
+func (c *checking) remembered(fsys vfs.FS, name string) error {
+	st := new(state)
+	if _, err := read(fsys, name, "lines", st); err != nil {
+		return err
+	}
+	for _, p := range st.Lines {
+		if p.Next == 0 || len(p.Line) != 16 {
+			continue
+		}
+		k := key(c.repo.DirOf(p.Session), lines.Line(p.Line), p.Next-1)
+		switch h, ok := c.hashes[k]; {
+		case !ok && !c.isDamaged(k):
+			c.damaged(k, errors.New("it is missing: this store has put it there"))
+		case ok && h != hash32(p.Hash):
+			c.damaged(k, errors.New("it is another than this store has put there"))
+		}
+	}
+	return nil
+}
+
+func (c *checking) isDamaged(key string) bool {
+	for _, d := range c.result.Damage {
+		if d.Key == key {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checking) packs(data bool) error {
+	there, err := c.repo.Packs(c.ctx)
+	if err != nil {
+		return err
+	}
+	c.result.Packs = len(c.named)
+	progress.Of(c.ctx).Begin(progress.Phase{Name: "checking", Unit: "pack", Items: int64(len(c.named))})
+	for k, ref := range c.named {
+		size, ok := there[k]
+		delete(there, k)
+		c.result.Bytes += size
+		switch {
+		case !ok:
+			c.damaged(k, errors.New("it is missing"))
+		case uint64(size) != ref.Size:
+			c.damaged(k, fmt.Errorf("it has %d bytes, not %d", size, ref.Size))
+		case data:
+			err := c.repo.ReadPack(c.ctx, ref, func(b []byte) error { return nil })
+			if err := c.note(err); err != nil {
+				return err
+			}
+		}
+		progress.Of(c.ctx).Count(1, size)
+	}
+	c.result.Unnamed = len(there)
+	return nil
+}

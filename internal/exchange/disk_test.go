@@ -1,0 +1,3 @@
+package exchange
+
+import _ "github.com/boocode/filestore/internal/testdisk"

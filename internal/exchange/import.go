@@ -1,0 +1,475 @@
+package exchange
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/zeebo/blake3"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/boocode/filestore/internal/audit"
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/cas/layout"
+	"github.com/boocode/filestore/internal/history"
+	"github.com/boocode/filestore/internal/progress"
+	"github.com/boocode/filestore/internal/remote/lines"
+	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/store"
+)
+
+// An Importer brings lines of a remote into a store.
+type Importer struct {
+	Store *cas.Store
+	Repo  *lines.Repo
+	Name  string // of the remote in the store
+
+	// What the store calls the directory in which sessions go on, and its path. With none
+	// every line has a directory of its own, which is nowhere: it is only looked at.
+	Worktree, Root string
+}
+
+// An ImportResult says what came.
+type ImportResult struct {
+	Records int   `json:"records"`
+	Amended int   `json:"amended"` // of records that were here, what was said again since
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"` // of the remote's objects that were read
+	Lost    int   `json:"lost"`  // objects that the writers had lost
+}
+
+// Import brings what of lines is not in the store, with all that it needs, verified. The lines in
+// goOn, and those that they go on from, become the history of the importer's directory; others
+// become those of directories that are only looked at. When it returns nil, all is durable. Done
+// again it changes nothing.
+func (m *Importer) Import(ctx context.Context, f *Fetched, goOn []*FetchedLine) (*ImportResult, error) {
+	lock, err := layout.Lock(ctx, m.Store.FS(), lockName(m.Name))
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	x := &importing{Importer: m, ctx: ctx, f: f, known: make(map[origin]uint64), result: new(ImportResult),
+		lost: make(map[store.ID]bool), local: make(map[*FetchedLine]uint64)}
+	for _, l := range goOn {
+		chain := f.Chain(l)
+		for i, c := range chain {
+			x.local[c] = max(x.local[c], ends(chain, i)+1)
+		}
+	}
+	if err := x.findHere(); err != nil {
+		return nil, err
+	}
+	return x.result, x.all()
+}
+
+// importing is one import.
+type importing struct {
+	*Importer
+	ctx    context.Context
+	f      *Fetched
+	known  map[origin]uint64       // records that are here
+	local  map[*FetchedLine]uint64 // how many entries of a line are of the importer's directory
+	lost   map[store.ID]bool
+	result *ImportResult
+}
+
+// findHere finds the records that are here: those that came before, and the store's own.
+func (x *importing) findHere() error {
+	for snap, err := range x.Store.Snapshots(x.ctx) {
+		if err != nil {
+			return err
+		}
+		if o, ok := parseOrigin(snap.Origin); ok {
+			x.known[o] = snap.Seq
+		}
+	}
+	for _, l := range x.f.Lines {
+		for _, r := range l.Records {
+			if r.here = x.known[origin{l.Line, r.Seq}]; r.here != 0 || l.Store != x.Store.RawID() {
+				continue
+			}
+			_, ok, err := ownRecord(x.ctx, x.Store, r.Record)
+			if err != nil {
+				return err
+			}
+			if ok {
+				r.here = r.Seq
+			}
+		}
+	}
+	return nil
+}
+
+func (x *importing) all() error {
+	w, err := x.Store.Begin(x.ctx)
+	if err != nil {
+		return err
+	}
+	err = x.put(w)
+	return errors.Join(err, w.Close())
+}
+
+// put stores the objects first, then the records.
+func (x *importing) put(w *cas.Writer) error {
+	todo := x.inOrder()
+	var lists []store.ID
+	needs := make(map[*FetchedLine]uint64) // from which entry on
+	for _, t := range todo {
+		if n, ok := needs[t.line]; !ok || t.Entry < n {
+			needs[t.line] = t.Entry
+		}
+		if t.Entry > 0 {
+			continue
+		}
+		// A line that is new here: all that it leans on comes, too.
+		for _, on := range x.f.needs(t.line) {
+			if on.Beside {
+				needs[on] = 0
+			}
+		}
+	}
+	for _, l := range x.f.Lines {
+		if from, ok := needs[l]; ok {
+			more, err := x.objects(w, l, from)
+			if err != nil {
+				return err
+			}
+			lists = append(lists, more...)
+		}
+	}
+	if err := x.verify(w, todo, lists); err != nil {
+		return err
+	}
+	for batch := range slices.Chunk(todo, 500) {
+		if err := w.Import(x.ctx, func(first uint64) ([]*store.Snapshot, error) {
+			return x.snapshots(batch, first)
+		}); err != nil {
+			return err
+		}
+		x.result.Records += len(batch)
+	}
+	x.result.Objects = w.Stats().Objects
+	return x.amend()
+}
+
+// objects stores the objects of a line's entries from one on. It returns lists of chunks.
+func (x *importing) objects(w *cas.Writer, l *FetchedLine, from uint64) (lists []store.ID, err error) {
+	put := func(record []byte) error {
+		more, err := w.PutParcel(record)
+		lists = append(lists, more...)
+		x.result.Bytes += int64(len(record))
+		progress.Of(x.ctx).Count(0, int64(len(record)))
+		return err
+	}
+	for n, e := range l.Entries {
+		for _, id := range e.Lost {
+			if !x.lost[id] {
+				x.lost[id] = true
+				x.result.Lost++
+			}
+		}
+		if uint64(n) < from {
+			continue
+		}
+		err := splitRecords(e.Objects, put)
+		if err != nil {
+			return nil, &lines.DamageError{Key: l.key(uint64(n)), Err: err}
+		}
+		if err := x.packs(e.Packs, put); err != nil {
+			return nil, err
+		}
+	}
+	return lists, nil
+}
+
+// packs reads packs, some of them ahead of the one whose records are stored.
+func (x *importing) packs(refs []lines.PackRef, put func([]byte) error) error {
+	const ahead = 3
+	ctx, cancel := context.WithCancel(x.ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	defer group.Wait() // nothing goes on behind an error
+	defer cancel()
+	slots := make(chan struct{}, ahead)
+	ready := make([]chan [][]byte, len(refs))
+	for i := range ready {
+		ready[i] = make(chan [][]byte, 1)
+	}
+	group.Go(func() error {
+		for i := range refs {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			group.Go(func() error {
+				var records [][]byte
+				err := x.Repo.ReadPack(ctx, &refs[i], func(b []byte) error {
+					records = append(records, b)
+					return nil
+				})
+				ready[i] <- records
+				return err
+			})
+		}
+		return nil
+	})
+	for i := range refs {
+		select {
+		case records := <-ready[i]:
+			for _, b := range records {
+				if err := put(b); err != nil {
+					return &lines.DamageError{Key: refs[i].Key(), Err: err}
+				}
+			}
+			<-slots
+		case <-ctx.Done():
+			return cmp.Or(group.Wait(), context.Cause(ctx))
+		}
+	}
+	return group.Wait()
+}
+
+// splitRecords calls fn with each record of docs/reference/format.md §3.2.
+func splitRecords(b []byte, fn func([]byte) error) error {
+	for len(b) > 0 {
+		n, err := cas.RecordSize(b)
+		if err != nil {
+			return err
+		}
+		if err := fn(b[:n]); err != nil {
+			return err
+		}
+		b = b[n:]
+	}
+	return nil
+}
+
+// verify finds out whether all is here that records need. Large contents are read, since only
+// the whole has the ID.
+func (x *importing) verify(w *cas.Writer, todo []*turn, lists []store.ID) error {
+	for _, id := range lists {
+		if _, err := x.Store.CopyBlob(x.ctx, io.Discard, id); err != nil {
+			return err
+		}
+	}
+	problems, err := x.problems(todo)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	// What was here before, and was pruned since, comes again.
+	done := make(map[*FetchedLine]bool)
+	for _, t := range todo {
+		for _, l := range x.f.needs(t.line) {
+			if !done[l] {
+				done[l] = true
+				if _, err := x.objects(w, l, 0); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if problems, err = x.problems(todo); err == nil && len(problems) > 0 {
+		err = fmt.Errorf("%q, %s, is missing in the remote: %w", problems[0].Path, problems[0].ID.Short(),
+			problems[0].Err)
+	}
+	return err
+}
+
+// problems lists what records need and is not here, but for what the writers had lost.
+func (x *importing) problems(todo []*turn) ([]trees.Problem, error) {
+	live, marker := x.Store.NewLive(), audit.NewMarker(x.Store)
+	for _, t := range todo {
+		if t.Snap.Pruned {
+			continue
+		}
+		if err := marker.MarkSnapshot(x.ctx, live, t.Snap); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(marker.Problems(), func(p trees.Problem) bool { return x.lost[p.ID] }), nil
+}
+
+// A turn is a record whose turn it is to be recorded.
+type turn struct {
+	*FetchedRecord
+	line *FetchedLine
+}
+
+// inOrder returns the records that are not here, each behind those that it names: records of one
+// store in the order in which that had them, and those of a line behind what it goes on from.
+func (x *importing) inOrder() (list []*turn) {
+	at := make([]int, len(x.f.Lines))
+	emitted := make(map[*FetchedRecord]bool)
+	for _, l := range x.f.Lines {
+		for _, r := range l.Records {
+			emitted[r] = r.here != 0 || l.Beside
+		}
+	}
+	for {
+		best := -1
+		for _, mustBeReady := range []bool{true, false} { // the second is for what no store writes
+			for i, l := range x.f.Lines {
+				for at[i] < len(l.Records) && emitted[l.Records[at[i]]] {
+					at[i]++
+				}
+				if at[i] == len(l.Records) || mustBeReady && !x.isReady(l, l.Records[at[i]], emitted) {
+					continue
+				}
+				if best < 0 || x.isBefore(l, l.Records[at[i]], x.f.Lines[best], x.f.Lines[best].Records[at[best]]) {
+					best = i
+				}
+			}
+			if best >= 0 {
+				break
+			}
+		}
+		if best < 0 {
+			return list
+		}
+		l := x.f.Lines[best]
+		list = append(list, &turn{l.Records[at[best]], l})
+		emitted[l.Records[at[best]]] = true
+	}
+}
+
+func (x *importing) isReady(l *FetchedLine, r *FetchedRecord, emitted map[*FetchedRecord]bool) bool {
+	if b := l.Base; b != nil {
+		for _, before := range x.f.line(b.Line).Records {
+			if before.Entry <= b.Entry && !emitted[before] {
+				return false
+			}
+		}
+	}
+	for _, o := range r.names {
+		if from := x.f.line(o.line); from != nil && from.of[o.seq] != nil && !emitted[from.of[o.seq]] {
+			return false
+		}
+	}
+	return true
+}
+
+// isBefore orders records that could both come next.
+func (x *importing) isBefore(l *FetchedLine, r *FetchedRecord, than *FetchedLine, other *FetchedRecord) bool {
+	if l.Store == than.Store {
+		return r.Seq < other.Seq
+	}
+	return r.Snap.Time.Before(other.Snap.Time)
+}
+
+// snapshots returns records as this store has them, the first with a number.
+func (x *importing) snapshots(batch []*turn, first uint64) (list []*store.Snapshot, err error) {
+	for i, t := range batch {
+		t.here = first + uint64(i)
+		snap, err := x.snapshot(t.line, t.FetchedRecord)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, snap)
+	}
+	return list, nil
+}
+
+// snapshot returns a record as this store has it, without a number.
+func (x *importing) snapshot(l *FetchedLine, r *FetchedRecord) (*store.Snapshot, error) {
+	s := *r.Snap
+	number := func(n uint64) uint64 { return x.number(l, r, n) }
+	near := func(n uint64) uint64 { return x.near(l, n) }
+	s.Parent, s.Seq, s.Log = number(s.Parent), 0, "" // the log is on another machine
+	if err := history.Renumber(&s, number, near); err != nil {
+		return nil, &lines.DamageError{Key: l.key(r.Entry), Err: fmt.Errorf("record %d: %w", r.Seq, err)}
+	}
+	s.Origin = origin{l.Line, r.Seq}.bytes()
+	if r.Entry < x.local[l] && x.Worktree != "" {
+		s.Worktree, s.Root = x.Worktree, x.Root
+	} else {
+		s.Worktree, s.Root = worktreeOf(l), x.Name+":"+l.Root
+	}
+	return &s, nil
+}
+
+// worktreeOf returns what a store calls the directory of a line that is only looked at.
+func worktreeOf(l *FetchedLine) string {
+	sum := blake3.Sum256(append([]byte("line of a remote\x00"), l.Line[:]...))
+	return hex.EncodeToString(sum[:16])
+}
+
+// number returns the number here of the record that another calls n; 0: it is not here.
+func (x *importing) number(l *FetchedLine, r *FetchedRecord, n uint64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	if o, ok := r.names[n]; ok {
+		if from := x.f.line(o.line); from != nil && from.of[o.seq] != nil {
+			return from.of[o.seq].here
+		}
+		return x.known[o]
+	}
+	chain := x.f.Chain(l)
+	for i, c := range chain {
+		if c.Store == l.Store && c.of[n] != nil && c.of[n].Entry <= ends(chain, i) {
+			return c.of[n].here
+		}
+	}
+	found := uint64(0)
+	for _, o := range x.f.Lines { // of another session
+		if o.Store != l.Store || slices.Contains(chain, o) || o.of[n] == nil {
+			continue
+		}
+		if found != 0 { // copies of a store have given it to two: it is not known which
+			return 0
+		}
+		found = o.of[n].here
+	}
+	return found
+}
+
+// near returns the number here of the newest record that the store of a line had when it had
+// the record n.
+func (x *importing) near(l *FetchedLine, n uint64) (here uint64) {
+	seq := uint64(0)
+	for _, o := range x.f.Lines {
+		if o.Store != l.Store {
+			continue
+		}
+		for _, r := range o.Records {
+			if r.Seq <= n && r.Seq >= seq && r.here != 0 {
+				seq, here = r.Seq, r.here
+			}
+		}
+	}
+	return here
+}
+
+// amend says records again that were here, and that their writer has said again since.
+func (x *importing) amend() error {
+	for _, l := range x.f.Lines {
+		if l.Store == x.Store.RawID() || l.Beside {
+			continue
+		}
+		for _, r := range l.Records {
+			have, err := x.Store.Snapshot(x.ctx, r.here)
+			if err != nil {
+				return err
+			}
+			now, err := x.snapshot(l, r)
+			if err != nil {
+				return err
+			}
+			same := have.Entry == now.Entry && have.Above == now.Above && have.Label == now.Label
+			if have.Pruned || now.Pruned || same {
+				continue
+			}
+			c := *have
+			c.Entry, c.Above, c.Label, c.Data = now.Entry, now.Above, now.Label, now.Data
+			if err := x.Store.Amend(x.ctx, &c); err != nil {
+				return err
+			}
+			x.result.Amended++
+		}
+	}
+	return nil
+}

@@ -1,0 +1,3 @@
+package remote_test
+
+import _ "github.com/boocode/filestore/internal/testdisk"
