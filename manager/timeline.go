@@ -95,7 +95,11 @@ func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, e
 		// The caller may ask the manager between two moments.
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		labels, lerr := m.store.LastLabels()
 		unlocked := func(mo *Moment, err error) bool {
+			if err == nil && mo.Snapshot != nil {
+				mo.Snapshot = relabelled(mo.Snapshot, labels)
+			}
 			if err == nil && mo.r != nil {
 				mo.Title = m.title(ctx, mo.r)
 			}
@@ -109,7 +113,7 @@ func (m *FileSnapshotManager) Timeline(ctx context.Context) iter.Seq2[*Moment, e
 			return yield(mo, err)
 		}
 		l, err := m.line(ctx)
-		if err = errors.Join(err, context.Cause(ctx)); err == nil {
+		if err = errors.Join(err, lerr, context.Cause(ctx)); err == nil {
 			tl := &timeline{l: l, yield: unlocked, takenBack: make(map[uint64]*record),
 				branches: inside.AllBranches(ctx)}
 			err = tl.run(ctx)

@@ -451,6 +451,14 @@ func (c *completing) ofExport(ctx context.Context) error {
 	return c.oneRev(ctx)
 }
 
+// ofTag completes a name, and then a revision.
+func (c *completing) ofTag(ctx context.Context) error {
+	if len(c.args) == 0 {
+		return c.labels(ctx)
+	}
+	return c.revs(ctx)
+}
+
 // ofShow and ofRevert complete one REV, or turns, and behind -- the paths that they have changed.
 func (c *completing) ofShow(ctx context.Context) error {
 	if c.isBehindDash() {
@@ -474,8 +482,8 @@ func (a *app) argumentCompletion() map[string]cobra.CompletionFunc {
 		"restore": (*completing).revThenPaths, "revert": (*completing).ofRevert, "navigate": (*completing).entries,
 		"diff": (*completing).ofDiff, "show": (*completing).ofShow, "coverage": (*completing).oneRev,
 		"log": (*completing).pathsBehindDash, "status": (*completing).pathsBehindDash,
-		"find": (*completing).pathsBehindDash,
-		"ls":   (*completing).revThenPath, "cat": (*completing).revThenPath, "export": (*completing).ofExport,
+		"find": (*completing).pathsBehindDash, "tag": (*completing).ofTag,
+		"ls": (*completing).revThenPath, "cat": (*completing).revThenPath, "export": (*completing).ofExport,
 		"whereis": (*completing).pathsOfNewest, "forget": (*completing).pathsOfNewest,
 		"patch undo": (*completing).edits, "bisect good": (*completing).oneRev, "bisect bad": (*completing).oneRev,
 		"bisect skip": (*completing).oneRev,

@@ -201,7 +201,7 @@ var alone = map[string]map[string]string{
 	"rpc":  {"cancel": "the connection", "ping": "the connection", "stats": "the connection", "locate": "no session"},
 	"command": {
 		"snapshot": "who has no turns: Snapshot", "run": "turn_start and turn_end around a program",
-		"export": "objects", "cat": "objects", "ls": "objects",
+		"tag": "a user's own names", "export": "objects", "cat": "objects", "ls": "objects",
 		"bisect run": bisects, "bisect start": bisects, "bisect good": bisects, "bisect bad": bisects,
 		"bisect skip": bisects, "bisect log": bisects, "bisect reset": bisects,
 		"status": "the disk", "show": "get_turn_diff, with what is known of the turn", "sessions": "all sessions",

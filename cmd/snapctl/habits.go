@@ -11,7 +11,7 @@ var habits = map[string]string{
 	"checkout":    "'snapctl restore REV' goes back, 'snapctl restore REV PATH' brings back files",
 	"clean":       "'snapctl restore @ --exact' makes all files as the newest turn left them",
 	"commit":      "'snapctl snapshot -m TEXT' records all files",
-	"describe":    "'snapctl snapshot -m TEXT' names what it records",
+	"describe":    "'snapctl tag NAME REV' names a turn, 'snapctl snapshot -m TEXT' what it records",
 	"evolog":      hintLog,
 	"fsck":        "'snapctl check' verifies the store, 'snapctl repair' mends it",
 	"gc":          hintPrune,
@@ -24,7 +24,6 @@ var habits = map[string]string{
 	"rm":          "'snapctl forget PATH' removes a content from all snapshots, 'snapctl prune' drops snapshots",
 	"stash":       "'snapctl snapshot -m TEXT' records all files, 'snapctl restore @~1' goes back",
 	"switch":      "'snapctl navigate REV' goes to another point of the conversation",
-	"tag":         "'snapctl snapshot -m TEXT' names what it records",
 	"whatchanged": hintLog,
 
 	// restic, borg and kopia

@@ -154,7 +154,7 @@ func (a *app) rootCommand() *cobra.Command {
 		id       string
 		commands []*cobra.Command
 	}{
-		{"take", []*cobra.Command{a.snapshotCommand(), a.runCommand(), a.exportCommand()}},
+		{"take", []*cobra.Command{a.snapshotCommand(), a.tagCommand(), a.runCommand(), a.exportCommand()}},
 		{"back", []*cobra.Command{a.restoreCommand(), a.revertCommand(), a.undoCommand(), a.redoCommand(),
 			a.navigateCommand(), a.pickCommand()}},
 		{"edit", []*cobra.Command{a.patchCommand()}},

@@ -27,9 +27,22 @@ func (p *place) resolve(ctx context.Context, text string) (*manager.Point, error
 // resolveSnapshot finds the snapshot that a REV stands for.
 func (p *place) resolveSnapshot(ctx context.Context, text string) (*manager.Point, error) {
 	point, err := p.resolve(ctx, text)
+	if err == nil && point.Snapshot != nil {
+		err = p.nameAnew(point)
+	}
 	if err == nil && point.Snapshot == nil {
 		err = refuse("'snapctl ls' and 'snapctl diff' take it",
 			"revision %q: only its tree is in this store, not the snapshot", text)
 	}
 	return point, err
+}
+
+// nameAnew sees to it that a snapshot has the label that it was given last.
+func (p *place) nameAnew(point *manager.Point) error {
+	labels, err := p.store.LastLabels()
+	if label, ok := labels[point.Snapshot.Seq]; ok {
+		s := *point.Snapshot
+		s.Label, point.Snapshot = label, &s
+	}
+	return err
 }

@@ -33,7 +33,7 @@ func (s *Store) amend(ctx context.Context, snap *store.Snapshot, durable bool) e
 		return fmt.Errorf("amend snapshot %d: store is open read-only", snap.Seq)
 	}
 	err := s.withJournal(ctx, func() error {
-		old, err := s.j.BySeq(snap.Seq)
+		old, err := s.j.LastBySeq(snap.Seq)
 		if err != nil {
 			return err
 		}
@@ -46,6 +46,7 @@ func (s *Store) amend(ctx context.Context, snap *store.Snapshot, durable bool) e
 		if !journal.SameFacts(old, snap) {
 			return errors.New("says something else than what happened")
 		}
+		snap.Label = old.Label // somebody may have named it meanwhile: see Relabel
 		// As of any record, the objects must not hang on one that may be lost.
 		body := journal.AppendSnapshot(nil, snap, s.j.UnsealedPacks())
 		return s.appendOne(journal.Record{Kind: journal.FrameSnapshot, Body: body, Again: snap.Seq}, durable)
@@ -54,6 +55,45 @@ func (s *Store) amend(ctx context.Context, snap *store.Snapshot, durable bool) e
 		return fmt.Errorf("amend snapshot %d: %w", snap.Seq, err)
 	}
 	return nil
+}
+
+// Relabel gives a snapshot another label, "" for none, and changes nothing else that is on
+// record of it. It returns the snapshot as it is then. Errors are those of Amend.
+func (s *Store) Relabel(ctx context.Context, seq uint64, label string) (snap *store.Snapshot, err error) {
+	if s.readOnly {
+		return nil, fmt.Errorf("label snapshot %d: store is open read-only", seq)
+	}
+	err = s.withJournal(ctx, func() error {
+		old, err := s.j.LastBySeq(seq)
+		switch {
+		case err != nil:
+			return err
+		case old == nil:
+			return store.ErrNotFound
+		case s.j.Pruned.Has(seq):
+			return store.ErrPruned
+		}
+		snap = new(*old)
+		snap.Label = label
+		body := journal.AppendSnapshot(nil, snap, s.j.UnsealedPacks())
+		return s.appendOne(journal.Record{Kind: journal.FrameSnapshot, Body: body, Again: seq}, true)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("label snapshot %d: %w", seq, err)
+	}
+	return snap, nil
+}
+
+// LastLabels returns the labels, "" among them, of some snapshots by their numbers: of all that
+// may have been given one so long after they were recorded that [Store.Snapshot] does not look
+// for it there. It reads a little of each segment of the journal.
+func (s *Store) LastLabels() (map[uint64]string, error) {
+	s.jmu.Lock()
+	defer s.jmu.Unlock()
+	if err := s.j.Refresh(); err != nil {
+		return nil, err
+	}
+	return s.j.LastLabels()
 }
 
 // Snapshot returns the snapshot of a number. The error matches [ErrNotFound]

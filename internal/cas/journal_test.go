@@ -427,12 +427,7 @@ func TestLostAmendment(t *testing.T) {
 	disk := vfstest.NewMem()
 	err := session(t.Context(), disk, func(s *Store) error {
 		commit(t, s, "a", small)
-		snap, err := s.Snapshot(t.Context(), 1)
-		if err != nil {
-			return err
-		}
-		snap.Label = strings.Repeat("a label ", 40)
-		if err := s.Amend(t.Context(), snap); err != nil {
+		if _, err := s.Relabel(t.Context(), 1, strings.Repeat("a label ", 40)); err != nil {
 			return err
 		}
 		commit(t, s, "b", large)

@@ -61,6 +61,7 @@ type PrunePlan struct {
 	pruned    journal.SeqSet // Dropped, and those of before
 	newest    uint64         // number of the newest record that was marked
 	before    journal.Ledger // the journal's when the plan was made
+	end       journal.End    // and where that ended
 	condemned []*candidate
 	staying   map[[16]byte]bool // sealed packs whose chunk lists need no look
 	note      bool              // some of what is to be forgotten is not in the list of that
@@ -90,7 +91,7 @@ func (s *Store) planPrune(ctx context.Context, p *PrunePlan) error {
 	}
 	s.jmu.Lock()
 	err = s.j.Refresh()
-	p.before = s.j.Ledger
+	p.before, p.end = s.j.Ledger, s.j.End()
 	s.jmu.Unlock()
 	if err != nil {
 		return err
@@ -309,7 +310,7 @@ func (s *Store) prune(ctx context.Context, plan *PrunePlan) (*PruneResult, error
 	} else if len(plan.Dropped) > 0 {
 		// Nobody has to leave, since what they count on stays.
 		err = r.record(ctx, func(l journal.Ledger) (journal.Ledger, error) {
-			err := r.isCurrent(l)
+			err := cmp.Or(r.isCurrent(l), r.isNamed())
 			l.Epoch++ // who remembers a snapshot looks again
 			l.Condemned, l.Removed, l.Pruned = nil, nil, plan.pruned
 			return l, err
@@ -429,7 +430,7 @@ func (r *pruneRun) announce(ctx context.Context) error {
 		for _, c := range r.condemned {
 			l.Condemned = append(l.Condemned, c.id)
 		}
-		return l, r.isCurrent(r.before)
+		return l, cmp.Or(r.isCurrent(r.before), r.isNamed())
 	})
 }
 
@@ -438,6 +439,20 @@ func (r *pruneRun) announce(ctx context.Context) error {
 func (r *pruneRun) isCurrent(l journal.Ledger) error {
 	if l.Epoch != r.plan.before.Epoch || !slices.Equal(l.Pruned, r.plan.before.Pruned) {
 		return ErrPlanStale
+	}
+	return nil
+}
+
+// isNamed returns an error if somebody has given a snapshot a label since, which is to go.
+// The journal is locked.
+func (r *pruneRun) isNamed() error {
+	for snap, err := range r.s.j.AgainSince(r.plan.end) {
+		if err != nil {
+			return err
+		}
+		if _, goes := slices.BinarySearch(r.plan.Dropped, snap.Seq); goes && snap.Label != "" {
+			return ErrPlanStale
+		}
 	}
 	return nil
 }

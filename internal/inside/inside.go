@@ -5,6 +5,7 @@ package inside
 
 import (
 	"context"
+	"errors"
 
 	"github.com/boocode/filestore/internal/capture"
 	"github.com/boocode/filestore/internal/cas"
@@ -99,6 +100,19 @@ type Door interface {
 	// first. One that was cut off comes first: it is brought to its end before.
 	NextBack(ctx context.Context, redo bool) ([]*store.Snapshot, error)
 
+	// Tags returns the snapshots of the session, or of all in the directory, that have a label,
+	// newest first.
+	Tags(ctx context.Context) ([]*store.Snapshot, error)
+
+	// Tag gives the snapshot that a revision names a label. What had the label loses it, and so
+	// does the snapshot another one that it had: that is before, and only with force. The error
+	// matches ErrNamed without it, else ErrBadName, or is one of Resolve.
+	Tag(ctx context.Context, name, rev string, force bool) (tagged, before *store.Snapshot, err error)
+
+	// Untag takes a label away, and returns what had it. The error matches manager.ErrUnknown if
+	// nothing has.
+	Untag(ctx context.Context, name string) (*store.Snapshot, error)
+
 	// ExportLog writes our own log of a session that no runtime keeps one of: a file in
 	// the store, in pi's format, whose path it returns. The log has the turns and restores
 	// of the session's line that were not pruned; what the file had before stays in it. A
@@ -106,6 +120,14 @@ type Door interface {
 	// make turns again that the journal has lost: see history.Rebuild.
 	ExportLog(ctx context.Context) (string, error)
 }
+
+// Errors of tags.
+var (
+	// ErrNamed: the name is another snapshot's, or the snapshot has another name.
+	ErrNamed = errors.New("already named")
+	// ErrBadName: a name that cannot be a label.
+	ErrBadName = errors.New("no name for a tag")
+)
 
 // An Engine is a *manager.Engine.
 type Engine interface{ Close() error }

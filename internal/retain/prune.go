@@ -171,7 +171,7 @@ func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention) (*PrunePlan, 
 	p := &PrunePlan{s: s, keep: keep, despite: keep.DespiteDamage,
 		rest: &Retention{MaxCopy: keep.MaxCopy, DespiteDamage: keep.DespiteDamage, Wait: keep.Wait, Alone: keep.Alone,
 			thorough: keep.MaxBytes > 0 || keep.thorough}}
-	drop, err := p.choose(ctx)
+	drop, named, err := p.choose(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("plan prune: %w", err)
 	}
@@ -185,7 +185,9 @@ func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention) (*PrunePlan, 
 	progress.Of(ctx).Begin(progress.Phase{Name: "marking", Unit: "snapshot", Items: p.stay})
 	marker := audit.NewMarker(s)
 	p.PrunePlan, err = s.PlanPrune(ctx, &cas.PruneOptions{
-		Drop:    func(snap *store.Snapshot) bool { return drop[snap.Seq] },
+		Drop: func(snap *store.Snapshot) bool { // not what was named meanwhile
+			return drop[snap.Seq] && (snap.Label == "" || named[snap.Seq])
+		},
 		Mark:    markSound(marker, func() bool { return p.PrunePlan == nil || p.despite }),
 		MaxCopy: maxCopy, Wait: keep.Wait, Thorough: p.rest.thorough, Alone: keep.Alone,
 	})
@@ -196,24 +198,25 @@ func PlanPrune(ctx context.Context, s *cas.Store, keep *Retention) (*PrunePlan, 
 	return p, err
 }
 
-// choose finds out which snapshots go, by number, and notes of which sessions.
-func (p *PrunePlan) choose(ctx context.Context) (drop map[uint64]bool, err error) {
+// choose finds out which snapshots go, by number, and which of these have a name, and notes of
+// which sessions.
+func (p *PrunePlan) choose(ctx context.Context) (drop, named map[uint64]bool, err error) {
 	keep := p.keep
 	all, err := datedSnapshots(ctx, p.s)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if keep.Session != "" && !slices.ContainsFunc(all, func(m dated) bool { return m.line.session == keep.Session }) {
-		return nil, fmt.Errorf("session %q: %w", keep.Session, history.ErrNoSession)
+		return nil, nil, fmt.Errorf("session %q: %w", keep.Session, history.ErrNoSession)
 	}
 	now := time.Now()
 	ps, _, err := places.Of(p.s.FS())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	deleted := deletedRoots(ps, keep.KeepDeleted > 0)
 	if err := protect(p.s, all, deleted); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range all {
 		m := &all[i]
@@ -231,14 +234,14 @@ func (p *PrunePlan) choose(ctx context.Context) (drop map[uint64]bool, err error
 	}
 	if keep.MaxBytes > 0 {
 		if err := p.fit(ctx, all, keep); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	drop = make(map[uint64]bool)
+	drop, named = make(map[uint64]bool), make(map[uint64]bool)
 	var lines []*sessionLine // of which some go
 	for i := range all {
 		m := &all[i]
-		drop[m.seq] = m.drop
+		drop[m.seq], named[m.seq] = m.drop, m.named
 		if !m.drop {
 			m.line.info.Kept++
 			p.stay++
@@ -254,7 +257,7 @@ func (p *PrunePlan) choose(ctx context.Context) (drop map[uint64]bool, err error
 		p.Sessions = append(p.Sessions, l.info)
 	}
 	slices.SortStableFunc(p.Sessions, func(a, b PrunedSession) int { return b.Newest.Compare(a.Newest) })
-	return drop, nil
+	return drop, named, nil
 }
 
 // problemsOf returns what a marker has missed, and what the journal has: that may

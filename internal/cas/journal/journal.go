@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"slices"
 	"strconv"
@@ -60,6 +61,9 @@ type Journal struct {
 	recent     []*store.Snapshot         // of the newest segment, by Seq
 	Older      map[uint64]*closedSegment // what was needed of the others
 	inMemory   []uint64                  // those of them whose content is kept, in the order of reading
+
+	again   map[uint64]uint64 // records that closed segments say again, and the last that does
+	againTo uint64            // the last that was read for it
 }
 
 func New(fsys vfs.FS, of [16]byte) *Journal {
@@ -738,4 +742,43 @@ func (j *Journal) Close() error {
 		return j.f.Close()
 	}
 	return nil
+}
+
+// An End is where the journal ended once.
+type End struct {
+	seg uint64
+	off int64
+	seq uint64
+}
+
+// End returns where the journal ends, as of the last refresh.
+func (j *Journal) End() End { return End{j.Seg, j.end, j.Seq} }
+
+// AgainSince yields what was said again since of records that were there, in the order of
+// the journal.
+func (j *Journal) AgainSince(e End) iter.Seq2[*store.Snapshot, error] {
+	return func(yield func(*store.Snapshot, error) bool) {
+		if j.End() == e {
+			return
+		}
+		for _, seg := range append(slices.Clone(j.ClosedSegs), j.Seg) {
+			if seg < e.seg {
+				continue
+			}
+			found, err := j.ReadSegment(seg)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, f := range found.List {
+				if f.Kind != FrameSnapshot || f.Seq > e.seq || seg == e.seg && f.Off < e.off {
+					continue
+				}
+				snap, err := ParseSnapshot(f.Frame)
+				if !yield(snap, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }

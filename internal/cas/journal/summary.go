@@ -269,7 +269,7 @@ func (j *Journal) distrust(seg uint64) error {
 		return err
 	}
 	j.Damage = append(j.Damage, damage...)
-	j.Older[seg].Sum = sum
+	j.Older[seg].Sum, j.again = sum, nil
 	return nil
 }
 
@@ -350,6 +350,96 @@ func (j *Journal) lookUp(seq uint64) (found *store.Snapshot, in uint64, err erro
 // sayAgain is in how many segments after its own a record is looked for that
 // was said again. It is there to bound the time: it is said again at once.
 const sayAgain = 4
+
+// LastBySeq is BySeq, and finds what was said again however much later: a label may come years
+// after its record. It reads the summaries of all segments behind that of the record.
+func (j *Journal) LastBySeq(seq uint64) (*store.Snapshot, error) {
+	found, err := j.BySeq(seq)
+	if _, isRecent := j.findRecent(seq); err != nil || found == nil || isRecent {
+		return found, err
+	}
+	if err := j.readAgain(); err != nil {
+		return nil, err
+	}
+	if seg := j.again[seq]; seg != 0 {
+		again, err := j.inSegment(seg, seq)
+		return cmp.Or(again, found), err
+	}
+	return found, nil
+}
+
+// LastLabels returns the labels, "" among them, of records that segments say again, and so maybe
+// later than BySeq looks, and of those of the newest segment.
+func (j *Journal) LastLabels() (map[uint64]string, error) {
+	labels := make(map[uint64]string)
+	if err := j.readAgain(); err != nil {
+		return nil, err
+	}
+	again := j.again
+	inOrder := func(a, b uint64) int { return cmp.Or(cmp.Compare(again[a], again[b]), cmp.Compare(a, b)) }
+	for _, seq := range slices.SortedFunc(maps.Keys(again), inOrder) { // each segment is read once
+		snap, err := j.inSegment(again[seq], seq)
+		if err != nil {
+			return nil, err
+		}
+		if snap != nil {
+			labels[seq] = snap.Label
+		}
+	}
+	for _, snap := range j.recent {
+		labels[snap.Seq] = snap.Label
+	}
+	return labels, nil
+}
+
+// inSegment returns a record as a closed segment has it, nil if it has not.
+func (j *Journal) inSegment(seg, seq uint64) (*store.Snapshot, error) {
+	for range 2 {
+		c, err := j.olderSegment(seg)
+		if err != nil {
+			return nil, err
+		}
+		k, ok := slices.BinarySearchFunc(c.Sum.Recs, seq, func(r RecordRef, seq uint64) int {
+			return cmp.Compare(r.Seq, seq)
+		})
+		if !ok {
+			return nil, nil
+		}
+		found, err := j.snapshotAt(seg, c.Sum.Recs[k])
+		if !errors.Is(err, errStale) {
+			return found, err
+		}
+		if err := j.distrust(seg); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errStale
+}
+
+// readAgain takes in which records closed segments say again. What was read stays known.
+func (j *Journal) readAgain() error {
+	if j.again == nil {
+		j.again, j.againTo = make(map[uint64]uint64), 0
+	}
+	for _, seg := range j.ClosedSegs {
+		if seg <= j.againTo {
+			continue
+		}
+		c, err := j.olderSegment(seg)
+		if err != nil {
+			j.again = nil
+			return err
+		}
+		for _, r := range c.Sum.Recs {
+			if r.Seq > c.Sum.Base {
+				break
+			}
+			j.again[r.Seq] = seg
+		}
+		j.againTo = seg
+	}
+	return nil
+}
 
 // A Chooser chooses the table of a summary, and the range of keys in it, that may have
 // what is looked for.
