@@ -50,7 +50,6 @@ var habits = map[string]string{
 	"rollback":    hintBack,
 	"save":        "'snapctl snapshot -m TEXT' records all files",
 	"settings":    "'snapctl config list' lists what is configured",
-	"timeline":    hintLog,
 }
 
 const (
