@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +51,30 @@ func TestHouse(t *testing.T) {
 	if n := len(h.leaks); n > mostLeaks {
 		t.Errorf("%d public names take or give a type that embedders cannot name, at most %d: %v", n,
 			mostLeaks, h.leaks)
+	}
+}
+
+// TestPatterns: no package that snapctl links compiles a regular expression when it is loaded, as
+// that is paid by each command. words.Pattern does it when it is needed.
+func TestPatterns(t *testing.T) {
+	atStart := regexp.MustCompile(`(?m)^(var )?\t?\w+ += regexp\.MustCompile`)
+	for _, root := range []string{"checkpoint", "client", "cmd", "internal", "manager", "patch", "session"} {
+		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+				return err
+			}
+			if slices.Contains([]string{"gotest", "mutants", "release"}, filepath.Base(filepath.Dir(name))) { // tools
+				return nil
+			}
+			src, err := os.ReadFile(name)
+			if at := atStart.FindIndex(src); at != nil {
+				t.Errorf("%s: %q: use words.Pattern", name, src[at[0]:at[1]])
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -5,9 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // A Dialect is the SQL that a database speaks.
@@ -105,8 +106,8 @@ func (s Schema) withDefaults(d Dialect) Schema {
 }
 
 var (
-	validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
-	validType = regexp.MustCompile(`^[A-Za-z]+(\([0-9]+\))?$`)
+	validName = words.Pattern(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)?$`)
+	validType = words.Pattern(`^[A-Za-z]+(\([0-9]+\))?$`)
 )
 
 // check refuses names that are none: they become part of statements.
@@ -122,7 +123,7 @@ func (s *Schema) check() error {
 		names = append(names, p.Table, p.Message)
 	}
 	for _, n := range names {
-		if !validName.MatchString(n) {
+		if !validName().MatchString(n) {
 			return fmt.Errorf("schema: %q is no name of a table or column", n)
 		}
 	}
@@ -135,7 +136,7 @@ func (s *Schema) check() error {
 	if len(slices.Compact(slices.Clone(tables))) < len(tables) {
 		return fmt.Errorf("schema: a table is named twice: %s", strings.Join(tables, ", "))
 	}
-	if !validType.MatchString(s.IDType) {
+	if !validType().MatchString(s.IDType) {
 		return fmt.Errorf("schema: %q is no type of IDs", s.IDType)
 	}
 	return nil

@@ -2,9 +2,10 @@ package patch
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // A reader goes through the lines of a patch.
@@ -27,13 +28,13 @@ func (r *reader) fail(format string, args ...any) error {
 
 // Marks of blocks, of several tools.
 var (
-	searchMark  = regexp.MustCompile(`^(<{5,9} SEARCH>?|-{5,9} SEARCH>?)\s*$`)
-	dividerMark = regexp.MustCompile(`^={5,9}\s*$`)
-	replaceMark = regexp.MustCompile(`^(>{5,9} REPLACE|\+{5,9} REPLACE>?)\s*$`)
-	startLine   = regexp.MustCompile(`^:(start_line|end_line):\s*(\d+)\s*$`)
-	ruleLine    = regexp.MustCompile(`^-{5,9}\s*$`)
-	escapedMark = regexp.MustCompile(`^\\(<{5,9}|={5,9}|>{5,9}|-{5,9}|\+{5,9}|:start_line:|:end_line:)`)
-	fenceLine   = regexp.MustCompile("^\\s*(`{3,}|~{3,})")
+	searchMark  = words.Pattern(`^(<{5,9} SEARCH>?|-{5,9} SEARCH>?)\s*$`)
+	dividerMark = words.Pattern(`^={5,9}\s*$`)
+	replaceMark = words.Pattern(`^(>{5,9} REPLACE|\+{5,9} REPLACE>?)\s*$`)
+	startLine   = words.Pattern(`^:(start_line|end_line):\s*(\d+)\s*$`)
+	ruleLine    = words.Pattern(`^-{5,9}\s*$`)
+	escapedMark = words.Pattern(`^\\(<{5,9}|={5,9}|>{5,9}|-{5,9}|\+{5,9}|:start_line:|:end_line:)`)
+	fenceLine   = words.Pattern("^\\s*(`{3,}|~{3,})")
 )
 
 // parseBlocks reads SEARCH/REPLACE blocks: a path on a line of its own, perhaps
@@ -44,7 +45,7 @@ func parseBlocks(input []byte, path string) (files []FilePatch, err error) {
 	for ; !r.done(); r.at++ {
 		l := r.peek()
 		switch {
-		case searchMark.MatchString(l):
+		case searchMark().MatchString(l):
 			if named != "" {
 				path = named
 			}
@@ -57,9 +58,9 @@ func parseBlocks(input []byte, path string) (files []FilePatch, err error) {
 			}
 			files = append(files, FilePatch{Op: Update, Path: path, Hunks: []Hunk{h}})
 			named = ""
-		case replaceMark.MatchString(l) || dividerMark.MatchString(l) && len(files) > 0:
+		case replaceMark().MatchString(l) || dividerMark().MatchString(l) && len(files) > 0:
 			return nil, r.fail("%q outside of a block", l)
-		case fenceLine.MatchString(l) || strings.TrimSpace(l) == "":
+		case fenceLine().MatchString(l) || strings.TrimSpace(l) == "":
 		case isMark(strings.TrimSpace(l)):
 			return nil, r.fail("%q is indented", l)
 		default:
@@ -72,7 +73,7 @@ func parseBlocks(input []byte, path string) (files []FilePatch, err error) {
 }
 
 // isMark reports whether a line begins or ends a block.
-func isMark(l string) bool { return searchMark.MatchString(l) || replaceMark.MatchString(l) }
+func isMark(l string) bool { return searchMark().MatchString(l) || replaceMark().MatchString(l) }
 
 // pathIn returns the path that a line holds, without what chats put around it.
 func pathIn(l string) string {
@@ -91,7 +92,7 @@ func (r *reader) block() (h Hunk, err error) {
 	var old, new []byte
 	r.at++
 	for ; !r.done(); r.at++ {
-		m := startLine.FindStringSubmatch(r.peek())
+		m := startLine().FindStringSubmatch(r.peek())
 		if m == nil {
 			break
 		}
@@ -99,28 +100,28 @@ func (r *reader) block() (h Hunk, err error) {
 			h.Options.LineHint, _ = strconv.Atoi(m[2])
 		}
 	}
-	if h.Options.LineHint > 0 && !r.done() && ruleLine.MatchString(r.peek()) {
+	if h.Options.LineHint > 0 && !r.done() && ruleLine().MatchString(r.peek()) {
 		r.at++
 	}
 	inNew := false
 	for ; !r.done(); r.at++ {
 		l := r.peek()
 		switch {
-		case searchMark.MatchString(l):
+		case searchMark().MatchString(l):
 			return h, r.fail("a block within a block")
-		case !inNew && replaceMark.MatchString(l):
+		case !inNew && replaceMark().MatchString(l):
 			return h, r.fail("a block without a line of =======")
-		case !inNew && dividerMark.MatchString(l):
+		case !inNew && dividerMark().MatchString(l):
 			inNew = true
 			continue
-		case inNew && dividerMark.MatchString(l):
+		case inNew && dividerMark().MatchString(l):
 			return h, r.fail("a second line of =======: put a \\ before those that are text")
-		case inNew && replaceMark.MatchString(l):
+		case inNew && replaceMark().MatchString(l):
 			h.Old, h.New = old, new
 			return h, nil
 		}
 		text := r.lines[r.at].content
-		if escapedMark.Match(text) {
+		if escapedMark().Match(text) {
 			text = text[1:]
 		}
 		if inNew {

@@ -2,9 +2,10 @@ package patch
 
 import (
 	"bytes"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // changes reports whether a hunk changes something.
@@ -17,7 +18,7 @@ func (h *Hunk) changes() bool {
 	return false
 }
 
-var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
+var hunkHead = words.Pattern(`^@@ -(\d+)(?:,(\d+))? \+\d+(?:,(\d+))? @@`)
 
 // parseUnified reads a unified diff, git's or another's.
 func parseUnified(input []byte) (files []FilePatch, err error) {
@@ -50,7 +51,7 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 			}
 			from = ""
 			named, cut = gitPath(l)
-		case mailStart.MatchString(l), l == mailEnd:
+		case mailStart().MatchString(l), l == mailEnd:
 			if err := flush(); err != nil {
 				return nil, err
 			}
@@ -131,7 +132,7 @@ func parseUnified(input []byte) (files []FilePatch, err error) {
 }
 
 // Lines that begin and end the mails of git format-patch.
-var mailStart = regexp.MustCompile(`^From [0-9a-f]{40} `)
+var mailStart = words.Pattern(`^From [0-9a-f]{40} `)
 
 const mailEnd = "-- "
 
@@ -160,7 +161,7 @@ func (r *reader) hunkUnified() (h Hunk, err error) {
 	h.Line = r.at + 1
 	h.stated = -1
 	counts := [2]int{-1, -1} // of old lines and new ones that are still to come
-	if m := hunkHead.FindStringSubmatch(r.peek()); m != nil {
+	if m := hunkHead().FindStringSubmatch(r.peek()); m != nil {
 		h.stated, _ = strconv.Atoi(m[1])
 		counts = [2]int{1, 1}
 		for i, s := range m[2:] {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"regexp"
 	"slices"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // slip returns why a new text is not put in the place of what was found; "": it
@@ -18,9 +20,9 @@ func (s *search) slip(m *Match, span Span, new *lined) string {
 	if m.Stage != BlockAnchor && m.Stage != Levenshtein {
 		return ""
 	}
-	for _, e := range escapes {
+	for _, e := range []*regexp.Regexp{escapedLine(), otherEscape(), entity()} {
 		if old := e.FindAll(s.old, -1); len(old) > len(e.FindAll(found, -1)) &&
-			(e == escapedLine || e.Match(new.bytes)) {
+			(e == escapedLine() || e.Match(new.bytes)) {
 			return reasonEscaped
 		}
 	}
@@ -41,7 +43,7 @@ func (s *search) mistake() string {
 			return reasonDiffMarks
 		}
 	}
-	if bytes.ContainsAny(s.old, "\\&") && there(unescaped.ReplaceAllFunc(s.old,
+	if bytes.ContainsAny(s.old, "\\&") && there(unescaped().ReplaceAllFunc(s.old,
 		func(b []byte) []byte { return []byte(plainForms[string(b)]) })) {
 		return reasonEscaped
 	}
@@ -49,11 +51,11 @@ func (s *search) mistake() string {
 }
 
 var (
-	escapedLine = regexp.MustCompile(`\\n`)
-	escapes     = []*regexp.Regexp{escapedLine, regexp.MustCompile(`\\["'t]`),
-		regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#39);`)}
-	unescaped  = regexp.MustCompile(`\\[nt"']|&(?:lt|gt|amp|quot|apos|#39);`)
-	plainForms = map[string]string{`\n`: "\n", `\t`: "\t", `\"`: `"`, `\'`: "'", "&lt;": "<", "&gt;": ">",
+	escapedLine = words.Pattern(`\\n`)
+	otherEscape = words.Pattern(`\\["'t]`)
+	entity      = words.Pattern(`&(?:lt|gt|amp|quot|apos|#39);`)
+	unescaped   = words.Pattern(`\\[nt"']|&(?:lt|gt|amp|quot|apos|#39);`)
+	plainForms  = map[string]string{`\n`: "\n", `\t`: "\t", `\"`: `"`, `\'`: "'", "&lt;": "<", "&gt;": ">",
 		"&amp;": "&", "&quot;": `"`, "&apos;": "'", "&#39;": "'"}
 )
 

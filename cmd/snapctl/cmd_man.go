@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
 	"strings"
 	"unicode/utf8"
@@ -113,7 +112,7 @@ func (m *manual) line(format string, args ...any) { fmt.Fprintf(&m.b, format+"\n
 
 var (
 	roffEscapes = strings.NewReplacer(`\`, `\(rs`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`)
-	placeholder = regexp.MustCompile(`[A-Z][A-Z]+`)
+	placeholder = words.Pattern(`[A-Z][A-Z]+`)
 )
 
 // roff returns a text of one line as roff prints it as it is.
@@ -141,7 +140,7 @@ func (m *manual) synopsis(c *cobra.Command) {
 	m.line(".SH SYNOPSIS\n.nf")
 	for line := range strings.SplitSeq(c.UseLine(), "\n") {
 		rest, _ := strings.CutPrefix(strings.TrimSpace(line), c.CommandPath())
-		m.line(`\fB%s\fR%s`, roff(c.CommandPath()), placeholder.ReplaceAllString(roff(rest), `\fI$0\fR`))
+		m.line(`\fB%s\fR%s`, roff(c.CommandPath()), placeholder().ReplaceAllString(roff(rest), `\fI$0\fR`))
 	}
 	m.line(".fi")
 }
@@ -184,7 +183,7 @@ func (m *manual) flags(title, usages string) {
 	m.line(".SH %s", title)
 	for line := range strings.Lines(usages) {
 		name, text, _ := strings.Cut(strings.TrimSpace(line), "   ")
-		name = placeholder.ReplaceAllString(`\fB`+roff(name)+`\fR`, `\fI$0\fB`)
+		name = placeholder().ReplaceAllString(`\fB`+roff(name)+`\fR`, `\fI$0\fB`)
 		m.line(".TP\n%s\n%s", name, roff(strings.TrimSpace(text)))
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -415,14 +414,14 @@ func isSameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-var plainWord = regexp.MustCompile(`^[\w./:@%+-]+$`)
+var plainWord = words.Pattern(`^[\w./:@%+-]+$`)
 
 // shellWord quotes a path for a shell.
 func shellWord(path string) string {
 	if runtime.GOOS == "windows" { // where hooks are run by a shell of Unix, too
 		return `"` + filepath.ToSlash(path) + `"`
 	}
-	if plainWord.MatchString(path) {
+	if plainWord().MatchString(path) {
 		return path
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"time"
 	"unicode/utf8"
 
@@ -64,7 +63,7 @@ func marshal(v any) ([]byte, error) {
 	if bytes.IndexByte(text, 0x7f) < 0 && bytes.IndexByte(text, 0xc2) < 0 { // as a rule
 		return text, err
 	}
-	return c1.ReplaceAllFunc(text, func(c []byte) []byte {
+	return c1().ReplaceAllFunc(text, func(c []byte) []byte {
 		r, _ := utf8.DecodeRune(c)
 		return fmt.Appendf(nil, `\u%04x`, r)
 	}), err
@@ -72,7 +71,7 @@ func marshal(v any) ([]byte, error) {
 
 // c1 are the control characters that are not escaped by package json, and that a
 // terminal obeys.
-var c1 = regexp.MustCompile("[\u007f-\u009f]")
+var c1 = words.Pattern("[\u007f-\u009f]")
 
 // A jsonPath is a path in JSON. JSON has no bytes: those of a path that is not
 // UTF-8 come beside it.

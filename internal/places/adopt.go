@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -233,8 +232,6 @@ func (mv *Moved) taken() error {
 	return fmt.Errorf("%q %w; that of %q is kept, too", mv.To, ErrHasHistory, mv.From)
 }
 
-var storeNamePart = regexp.MustCompile(`^[0-9a-f]{4,32}$`)
-
 // named finds what the user calls the directory whose history is to go on.
 func (loc *Location) named(opts *AdoptOptions) (*Moved, error) {
 	dir, path, err := Find(opts.StoreRoot, opts.From)
@@ -269,12 +266,15 @@ func (loc *Location) isMoved(path string) bool {
 	return loc.Moved != nil && loc.Moved.Sure && loc.Moved.From == path
 }
 
-// FindStore finds the store that somebody names: by the path of its project, or of
+// leastOfName is how much of a store's name is enough, if it fits one only.
+const leastOfName = 4
+
+// Find finds the store that somebody names: by the path of its project, or of
 // one of its worktrees, or by its name, or 4 and more characters of that. path is
 // that of the project, or of the worktree that was named. The error matches
 // [history.ErrUnknown] or [history.ErrAmbiguous].
 func Find(storeRoot, name string) (dir, path string, err error) {
-	if !strings.ContainsRune(name, os.PathSeparator) && storeNamePart.MatchString(name) {
+	if !strings.ContainsRune(name, os.PathSeparator) && isStoreName(name, leastOfName) {
 		names, err := Names(storeRoot)
 		if err != nil {
 			return "", "", err

@@ -9,8 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/boocode/filestore/internal/capture"
@@ -40,9 +40,15 @@ type Moved struct {
 	worktree string // identity of the one worktree that was moved; "": all of the store
 }
 
-// storeName is what the directory of a store is called: [capture.PathHash] of the path
+// lenStoreName is how long the name of a store's directory is: [capture.PathHash] of the path
 // of its project.
-var storeName = regexp.MustCompile(`^[0-9a-f]{32}$`)
+const lenStoreName = 32
+
+// isStoreName reports whether the directory of a store may be called so, or have a name that
+// begins so, of least characters.
+func isStoreName(name string, least int) bool {
+	return len(name) >= least && len(name) <= lenStoreName && strings.Trim(name, "0123456789abcdef") == ""
+}
 
 // storeNames lists the stores in a directory.
 func Names(storeRoot string) ([]string, error) {
@@ -50,7 +56,7 @@ func Names(storeRoot string) ([]string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !storeName.MatchString(name) })
+	names = slices.DeleteFunc(names, func(name string) bool { return !isStoreName(name, lenStoreName) })
 	return names, cas.OwnerOf(storeRoot, err)
 }
 

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/boocode/filestore/internal/words"
 )
 
 // A command is what a hook has a shell run, if that is this program and nothing
@@ -20,11 +22,11 @@ type command struct {
 const wordPattern = `(?:[^\s'"\\<>|&;()` + "`" + `]|\\.|'[^']*'|"(?:[^"$` + "`" + `]|\$[^("` + "`" + `])*")+`
 
 var (
-	word        = regexp.MustCompile(wordPattern)
-	commandLine = regexp.MustCompile(`^[ \t]*(` + wordPattern + `)((?:[ \t]+` + wordPattern +
+	word        = words.Pattern(wordPattern)
+	commandLine = words.Pattern(`^[ \t]*(` + wordPattern + `)((?:[ \t]+` + wordPattern +
 		`)+)([ \t]*\|\|[ \t]*true)?[ \t]*$`)
-	programName = regexp.MustCompile(`^(.*[/\\])?snapctl[\w.-]*$`)
-	assignment  = regexp.MustCompile(`^\w+=`)
+	programName = words.Pattern(`^(.*[/\\])?snapctl[\w.-]*$`)
+	assignment  = words.Pattern(`^\w+=`)
 )
 
 // TellFlag is what has the hook of a prompt tell the model what was taken back.
@@ -32,13 +34,13 @@ const TellFlag = " --tell"
 
 // parseCommand reports with ok whether it is one, for this agent.
 func (a *Agent) parseCommand(text string) (c command, ok bool) {
-	m := commandLine.FindStringSubmatch(text)
-	if m == nil || assignment.MatchString(m[1]) || !programName.MatchString(strings.NewReplacer(`'`,
+	m := commandLine().FindStringSubmatch(text)
+	if m == nil || assignment().MatchString(m[1]) || !programName().MatchString(strings.NewReplacer(`'`,
 		"", `"`, "").Replace(m[1])) {
 		return c, false
 	}
 	var names []string
-	for args := word.FindAllString(m[2], -1); len(args) > 0; args = args[1:] {
+	for args := word().FindAllString(m[2], -1); len(args) > 0; args = args[1:] {
 		if !strings.HasPrefix(args[0], "-") {
 			names = append(names, args[0])
 		} else if len(args) > 1 && !strings.Contains(args[0], "=") && a.isValue(args[1]) {

@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 
 	"github.com/boocode/filestore/integrations"
+	"github.com/boocode/filestore/internal/words"
 )
 
 // An OwnFile is one that setup writes, and that is ours alone. It says so in a line that
@@ -46,22 +46,22 @@ type ownFile struct {
 }
 
 var (
-	importOurs = regexp.MustCompile(`(?m)^import .* from "\.\.?/.*";\n`)
-	exported   = regexp.MustCompile(`(?m)^export `)
+	importOurs = words.Pattern(`(?m)^import .* from "\.\.?/.*";\n`)
+	exported   = words.Pattern(`(?m)^export `)
 )
 
 // inline returns a source without what joins it to others that are in the same file. Who
 // loads a plugin calls all that it exports: that is the last one's business.
 func inline(text []byte, last bool) []byte {
-	text = importOurs.ReplaceAll(text, nil)
+	text = importOurs().ReplaceAll(text, nil)
 	if !last {
-		text = exported.ReplaceAll(text, nil)
+		text = exported().ReplaceAll(text, nil)
 	}
 	return text
 }
 
 // signature is the line that says that a file is ours.
-var signature = regexp.MustCompile(`(?m)^(//|#) Written by 'snapctl setup [a-z]+', sum ([0-9a-f]{16}): .*\n`)
+var signature = words.Pattern(`(?m)^(//|#) Written by 'snapctl setup [a-z]+', sum ([0-9a-f]{16}): .*\n`)
 
 // sign puts the signature into a file: into a source at its beginning, into a document
 // into its head.
@@ -83,7 +83,7 @@ func sum(text []byte) string {
 // IsOwn reports whether a text is that of a file that setup wrote, of this version or
 // another, and nobody has changed.
 func IsOwn(text []byte) bool {
-	m := signature.FindSubmatchIndex(text)
+	m := signature().FindSubmatchIndex(text)
 	return m != nil && string(text[m[4]:m[5]]) == sum(bytes.Join([][]byte{text[:m[0]], text[m[1]:]}, nil))
 }
 

@@ -3,7 +3,6 @@ package mcp
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"syscall"
 
@@ -51,14 +50,14 @@ func bounded(text string, most int) string {
 
 // What the SDK says of arguments that a schema refuses, but for where.
 var (
-	sdkWhere   = regexp.MustCompile(`^validating "arguments": (?:validating root: )?(?:validating /properties/([^:]+): )?`)
-	sdkLess    = regexp.MustCompile(`^minimum: (-?\d+)(/1|\.0+)? is less than 0(\.0+)?$`)
-	sdkUnknown = regexp.MustCompile(`^unexpected additional properties (\[.*\])$`)
+	sdkWhere   = words.Pattern(`^validating "arguments": (?:validating root: )?(?:validating /properties/([^:]+): )?`)
+	sdkLess    = words.Pattern(`^minimum: (-?\d+)(/1|\.0+)? is less than 0(\.0+)?$`)
+	sdkUnknown = words.Pattern(`^unexpected additional properties (\[.*\])$`)
 )
 
 // ofSchema returns in our words what the SDK says of arguments that a schema refuses.
 func ofSchema(text string) string {
-	m := sdkWhere.FindStringSubmatchIndex(text)
+	m := sdkWhere().FindStringSubmatchIndex(text)
 	if m == nil {
 		return text
 	}
@@ -66,9 +65,9 @@ func ofSchema(text string) string {
 	if m[2] >= 0 {
 		where = strings.ReplaceAll(text[m[2]:m[3]], "/", ".")
 	}
-	if less := sdkLess.FindStringSubmatch(what); less != nil {
+	if less := sdkLess().FindStringSubmatch(what); less != nil {
 		what = "want 0 or more, have " + less[1]
-	} else if unknown := sdkUnknown.FindStringSubmatch(what); unknown != nil {
+	} else if unknown := sdkUnknown().FindStringSubmatch(what); unknown != nil {
 		what = "unknown: " + unknown[1]
 	} else {
 		what = strings.TrimPrefix(what, "type: ")
