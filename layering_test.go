@@ -78,7 +78,7 @@ var mayImport = map[string][]string{
 	"internal/merging": {"internal/history", "internal/hunks", "internal/object", "internal/standing",
 		"internal/trees", "patch", "rollback", "store", "tree"},
 	"internal/health": {"store", "internal/cas", "internal/cas/layout", "tree", "internal/vfs",
-		"internal/object"},
+		"internal/object", "internal/words"},
 	"internal/places": {"internal/capture", "internal/history", "store", "internal/cas",
 		"internal/cas/layout", "tree", "internal/vfs", "internal/object"},
 	"internal/retain": {"internal/blame", "internal/progress", "internal/trees", "internal/audit", "internal/history",

@@ -252,6 +252,27 @@ func TestEditUnlimited(t *testing.T) {
 	}
 }
 
+// A file may be edited that captures take: the limits of single paths go before that of all.
+func TestEditSizes(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s", func(o *Options) {
+		o.Limits.FileSize, o.Limits.FileSizes = 100, "*.log=50 big/*=-1"
+	})
+	large := "old" + strings.Repeat("x", 97) // and one more
+	for _, name := range []string{"a", "a.log", "big/a", "big/a.log"} {
+		b.write(name, large[:60])
+	}
+	b.write("big/large", large+"x")
+	b.write("large", large+"x")
+	for name, isIn := range map[string]bool{"a": true, "a.log": false, "big/a": true, "big/a.log": true,
+		"big/large": true, "large": false} {
+		_, err := m.ApplyEdits(t.Context(), &EditRequest{Path: name, Old: []byte("old"), New: []byte("new")})
+		if (err == nil) != isIn {
+			t.Errorf("%s: %v, want it done: %v", name, err, isIn)
+		}
+	}
+}
+
 // What is no text file of the directory is refused, and nothing changes.
 func TestEditRefused(t *testing.T) {
 	b := newBench(t)

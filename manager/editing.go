@@ -205,7 +205,10 @@ func (e *editing) file(asked string) (*editFile, error) {
 		st, err := os.Lstat(filepath.Join(e.m.project.Root, filepath.FromSlash(rel)))
 		f.linked = err == nil && st.Mode()&fs.ModeSymlink != 0
 	}
-	sink := e.sink()
+	sink, err := e.sink(path)
+	if err != nil {
+		return nil, err
+	}
 	if f.entry, err = e.root.Entry(e.ctx, path, sink); err != nil {
 		return nil, err
 	}
@@ -231,14 +234,14 @@ func (e *editing) file(asked string) (*editFile, error) {
 	return f, nil
 }
 
-// sink returns one that keeps a content as far as the limit allows.
-func (e *editing) sink() *memory {
-	limit := cmp.Or(e.m.opts.Limits.FileSize, capture.DefaultFileSize)
-	if limit < 0 { // none
-		limit = math.MaxInt64 - 1
-	}
-	return &memory{limit: limit}
+// sink returns one that keeps the content of a path, as far as captures take it.
+func (e *editing) sink(path string) (*memory, error) {
+	limit, err := capture.MostOf(e.m.opts.Limits, path)
+	return &memory{limit: min(limit, anySize)}, err
 }
+
+// anySize limits nothing.
+const anySize = math.MaxInt64 - 1
 
 func kindWord(mode tree.Mode) string {
 	if mode.IsDir() {
@@ -317,7 +320,7 @@ func (e *editing) dirPerm(p string) (tree.Mode, error) {
 func (e *editing) dir(p string) (*editDir, error) {
 	d, known := e.dirs[p]
 	if !known {
-		now, err := e.root.Entry(e.ctx, p, e.sink())
+		now, err := e.root.Entry(e.ctx, p, &memory{limit: anySize})
 		if err != nil {
 			return nil, err
 		}
@@ -329,7 +332,7 @@ func (e *editing) dir(p string) (*editDir, error) {
 
 // write writes what becomes of files.
 func (e *editing) write(t *history.Turns, results []patch.FileResult) error {
-	var dst trees.Putter = e.sink() // a preview keeps nothing
+	var dst trees.Putter = &memory{limit: anySize} // a preview keeps nothing
 	if !e.preview {
 		var err error
 		if e.w, err = e.m.store.Begin(e.ctx); err != nil {

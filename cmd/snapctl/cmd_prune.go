@@ -13,6 +13,7 @@ import (
 
 	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/retain"
+	"github.com/boocode/filestore/internal/when"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
 )
@@ -54,8 +55,8 @@ func (a *app) pruneCommand() *cobra.Command {
 	}
 	c.Flags().BoolVarP(&f.dryRun, "dry-run", "n", false, "only say what would be done")
 	c.Flags().IntVar(&f.keepLast, "keep-last", 0, "keep the newest `N` snapshots of each session")
-	addParsed(c.Flags(), &f.keepWithin, parseAge, "keep-within", "keep what is younger than `AGE`, e.g. 12h, 30d or 1y")
-	addParsed(c.Flags(), &f.keepDeleted, parseAge, "keep-deleted",
+	addParsed(c.Flags(), &f.keepWithin, when.ParseLength, "keep-within", "keep what is younger than `AGE`, e.g. 12h, 30d or 1y")
+	addParsed(c.Flags(), &f.keepDeleted, when.ParseLength, "keep-deleted",
 		"drop sessions whose log or directory was deleted, if they are older than `AGE`")
 	addParsed(c.Flags(), &f.maxSize, parseQuantity, "max-size",
 		"drop the oldest until the store is below `SIZE`, e.g. 2GB")

@@ -8,7 +8,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -99,23 +98,6 @@ func parseSizes(text string) (string, bool) {
 		words = append(words, fmt.Sprintf("%s=%d", word[:i], n))
 	}
 	return strings.Join(words, " "), true
-}
-
-// parseAge reads a time in hours, days, weeks or years.
-func parseAge(text string) (time.Duration, error) {
-	const day = 24 * time.Hour
-	for _, u := range []struct {
-		name string
-		unit time.Duration
-	}{{"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", day}, {"w", 7 * day}, {"y", 365 * day}} {
-		if number, ok := strings.CutSuffix(text, u.name); ok {
-			n, err := strconv.ParseFloat(number, 64)
-			if err == nil && n > 0 && n*float64(u.unit) < float64(200*365*day) {
-				return time.Duration(n * float64(u.unit)), nil
-			}
-		}
-	}
-	return 0, errors.New("want a number with s, m, h, d, w or y behind it")
 }
 
 // parsePercent reads a part of something, in percent.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/boocode/filestore/internal/trees"
+	"github.com/boocode/filestore/tree"
 )
 
 // A sizeRule is how large files may be that a pattern matches.
@@ -38,15 +39,26 @@ func (j *dirJob) most(name string, size int64) int64 {
 	if size <= c.least {
 		return c.least
 	}
-	most := c.limits.FileSize
-	for _, r := range c.sizes {
+	return mostOf(c.limits.FileSize, c.sizes, name, j.path)
+}
+
+// mostOf is most of a name in a directory, of which the path is asked for if a rule needs it.
+func mostOf(most int64, rules []sizeRule, name string, dir func() string) int64 {
+	for _, r := range rules {
 		of := name
 		if strings.Contains(r.pattern, "/") {
-			of = trees.Join(j.path(), name)
+			of = trees.Join(dir(), name)
 		}
 		if ok, _ := path.Match(strings.TrimPrefix(r.pattern, "/"), of); ok {
 			most = r.most
 		}
 	}
 	return most
+}
+
+// MostOf returns how large a file may be at a path for captures with such limits to take it.
+func MostOf(limits tree.Limits, at string) (int64, error) {
+	rules, err := parseSizes(limits.FileSizes)
+	dir, name := trees.Split(at)
+	return mostOf(withDefaults(limits).FileSize, rules, name, func() string { return dir }), err
 }

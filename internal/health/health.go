@@ -21,6 +21,7 @@ import (
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/store"
 	"github.com/boocode/filestore/tree"
 )
@@ -227,15 +228,14 @@ func (h *Health) Concerns(storeDir string, now time.Time) []Concern {
 		list = append(list, Concern{fmt.Sprintf(format, args...), urgent})
 	}
 	if n := h.Damage + h.Bad; n > 0 {
-		add(true, "damage was found in %s: 'snapctl check --read-data' lists it", counted(n, "place", "places"))
+		add(true, "damage was found in %s: 'snapctl check --read-data' lists it", words.Count(n, "place"))
 	}
 	if h.Failed > 0 {
-		add(false, "%s failed since it was checked, the last on %s: %s",
-			counted(h.Failed, "capture or prune has", "captures or prunes have"),
-			h.Last.Local().Format(time.DateTime), h.Why)
+		add(false, "since it was checked captures or prunes have failed %s, the last on %s: %s",
+			words.Count(h.Failed, "time"), h.Last.Local().Format(time.DateTime), h.Why)
 	}
 	if n := newerIn(fsys, "quarantine", h.Checked); n > 0 {
-		add(false, "%s moved to its quarantine, damaged or cut off by a crash", counted(n, "file was", "files were"))
+		add(false, "%s came into its quarantine, damaged or cut off by a crash", words.Count(n, "file"))
 	}
 	days := func(since time.Time) int { return int(now.Sub(since) / (24 * time.Hour)) }
 	if h.Checked.IsZero() {
@@ -255,15 +255,7 @@ func (h *Health) Concerns(storeDir string, now time.Time) []Concern {
 
 const howToCheck = "'snapctl check', or a part of it, 'snapctl check --sample 5%%'"
 
-// counted returns a number of things.
-func counted(n int, one, several string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, several)
-}
-
-// TellHealth returns what there is to say of a store, "" if nothing is, or it was said
+// Tell returns what there is to say of a store, "" if nothing is, or it was said
 // not long ago. urgent is what is damaged only.
 func Tell(storeDir string, said func(*Health) *time.Time, urgent bool) string {
 	h, now := Read(storeDir), time.Now()

@@ -159,6 +159,10 @@ var units = []unit{
 	{"y", "year", 365 * day, 0, 12},
 }
 
+func (u *unit) is(name string) bool {
+	return name == u.short || strings.TrimSuffix(name, "s") == u.name
+}
+
 const day = 24 * time.Hour
 
 // parseAgo reads how long ago it was: numbers, each with a unit.
@@ -178,9 +182,7 @@ func parseAgo(fields []string, now time.Time) (time.Time, bool) {
 	t := now
 	for text != "" {
 		n, name, rest, ok := cutAmount(text)
-		i := slices.IndexFunc(units, func(u unit) bool {
-			return name == u.short || strings.TrimSuffix(name, "s") == u.name
-		})
+		i := slices.IndexFunc(units, func(u unit) bool { return u.is(name) })
 		if !ok || i < 0 || n > int(maxYears*366*day/units[i].length) {
 			return time.Time{}, false
 		}
@@ -202,6 +204,20 @@ func cutAmount(text string) (n int, name, rest string, ok bool) {
 	rest = strings.TrimLeft(letters, "abcdefghijklmnopqrstuvwxyz")
 	name = letters[:len(letters)-len(rest)]
 	return n, name, strings.TrimLeft(rest, " "), err == nil && name != ""
+}
+
+// ParseLength reads how long something takes: a number, maybe with a fraction, and a unit of
+// those that are always as long, of a day 24 hours and of a year 365 days.
+func ParseLength(text string) (time.Duration, error) {
+	name := strings.TrimLeft(text, "0123456789.")
+	n, err := strconv.ParseFloat(text[:len(text)-len(name)], 64)
+	name = strings.TrimLeft(name, " ")
+	i := slices.IndexFunc(units, func(u unit) bool { return u.is(name) })
+	if err != nil || i < 0 || units[i].months == 1 || !(n > 0) ||
+		n*float64(units[i].length) >= float64(maxYears*365*day) {
+		return 0, errors.New("want a number with s, m, h, d, w or y behind it")
+	}
+	return time.Duration(n * float64(units[i].length)), nil
 }
 
 // Ago says how long before now a time was: "3 min ago", "2 weeks ago"; "just now" of what

@@ -143,3 +143,20 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestParseLength(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"90s": 90 * time.Second, "12h": 12 * time.Hour, "1.5h": 90 * time.Minute, "30d": 30 * day, "2w": 14 * day,
+		"1y": 365 * day, "2 days": 2 * day, "1 hour": time.Hour, "10min": 10 * time.Minute,
+	} {
+		if got, err := ParseLength(text); err != nil || got != want {
+			t.Errorf("ParseLength(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "h", "5", "-1h", "0d", "1mo", "2 months", "300y", "1h30m", "yesterday",
+		"1..5h", "h2"} {
+		if got, err := ParseLength(text); err == nil {
+			t.Errorf("ParseLength(%q) = %v, want an error", text, got)
+		}
+	}
+}

@@ -76,7 +76,7 @@ func find(ctx context.Context, m *manager.FileSnapshotManager, p *FindArgs) (*Fo
 		}
 		if i++; i > c.item {
 			r.Found = append(r.Found, FoundChange{newPath(f.Path), f.Rev, f.Turn, f.Session, f.Kind, string(f.Owner),
-				f.Before, f.After, f.Line, f.Text, f.Time.Format(timeFormat), shorten(f.Title)})
+				f.Before, f.After, f.Line, f.Text, f.Time.Format(timeFormat), words.FirstLine(f.Title, maxLabel)})
 		}
 	}
 	left := room

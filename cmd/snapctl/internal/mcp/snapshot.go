@@ -275,7 +275,7 @@ func list(ctx context.Context, m *manager.FileSnapshotManager, p *ListArgs) (*Sn
 			line.TurnIndex = &mo.TurnIndex
 		}
 		if s := mo.Snapshot; s != nil {
-			line.Time, line.Label = s.Time.Format(timeFormat), shorten(s.Label)
+			line.Time, line.Label = s.Time.Format(timeFormat), words.FirstLine(s.Label, maxLabel)
 		}
 		if s := mo.TakenBack; s != nil {
 			line.TakenBack = s.Time.Format(timeFormat)
@@ -312,14 +312,6 @@ func pageLimit(n int) int {
 		n = pageSize
 	}
 	return min(n, maxPageSize)
-}
-
-// shorten shows a label that was given elsewhere, and is long.
-func shorten(label string) string {
-	if r := []rune(label); len(r) > maxLabel {
-		return string(r[:maxLabel]) + "..."
-	}
-	return label
 }
 
 func (r *Snapshots) text() string {

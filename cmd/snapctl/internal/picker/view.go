@@ -29,8 +29,8 @@ func (m *model) paint(style, text string) string {
 	return "\x1b[" + style + "m" + text + "\x1b[m"
 }
 
-// fit returns a text of just so many columns.
-func fit(text string, width int) string {
+// fill returns a text, which may have colours, in just so many columns.
+func fill(text string, width int) string {
 	if n := ansi.StringWidth(text); n <= width {
 		return text + strings.Repeat(" ", width-n)
 	}
@@ -81,14 +81,14 @@ func (m *model) draw() []string {
 	if m.height < 3 || m.width < 20 {
 		return []string{ansi.Truncate("snapctl pick: the terminal is too small", m.width, "")}
 	}
-	lines := []string{m.paint(reverse, fit(" "+m.header(), m.width))}
+	lines := []string{m.paint(reverse, fill(" "+m.header(), m.width))}
 	switch m.screen {
 	case browsing:
 		lines = append(lines, m.drawBody()...)
 	default:
 		lines = append(lines, m.drawText()...)
 	}
-	return append(lines, fit(m.footer(), m.width))
+	return append(lines, fill(m.footer(), m.width))
 }
 
 // header says what is shown.
@@ -235,11 +235,11 @@ func (m *model) drawList(width, height int) []string {
 	for i := range lines {
 		switch at := m.top + i; {
 		case at < len(m.shown):
-			lines[i] = fit(m.drawRow(&m.rows[m.shown[at]], width, at == m.at), width)
+			lines[i] = fill(m.drawRow(&m.rows[m.shown[at]], width, at == m.at), width)
 		case i < len(said):
-			lines[i] = m.paint(style, fit(said[i], width))
+			lines[i] = m.paint(style, fill(said[i], width))
 		default:
-			lines[i] = fit("", width)
+			lines[i] = fill("", width)
 		}
 	}
 	return lines
@@ -269,7 +269,7 @@ func (m *model) drawRow(r *Row, width int, isAt bool) string {
 	if r.Files > 0 {
 		files = words.Comma(r.Files) + "f"
 	}
-	text = fit(fmt.Sprintf("%s%s%4s %4s %4s %s", cursor, mark, number, m.age(r.When), files, text), width)
+	text = fill(fmt.Sprintf("%s%s%4s %4s %4s %s", cursor, mark, number, m.age(r.When), files, text), width)
 	if isAt && !m.onRight {
 		style = reverse
 	}
@@ -305,7 +305,7 @@ func (m *model) headOf(r *Row, width int) []string {
 	if !r.When.IsZero() {
 		about = append(about, r.When.Local().Format("2006-01-02 15:04:05"))
 	}
-	head := []string{m.paint(bold, fit(" "+strings.Join(about, "  "), width))}
+	head := []string{m.paint(bold, fill(" "+strings.Join(about, "  "), width))}
 	const most = 3 // lines of a prompt
 	text := wrap(strings.Join(strings.Fields(words.Plain(r.Text)), " "), max(width-2, 1))
 	for i, l := range text {
@@ -313,15 +313,15 @@ func (m *model) headOf(r *Row, width int) []string {
 			continue
 		}
 		if i == most {
-			head[len(head)-1] = fit(ansi.Truncate(head[len(head)-1], width-1, "")+"…", width)
+			head[len(head)-1] = fill(ansi.Truncate(head[len(head)-1], width-1, "")+"…", width)
 			break
 		}
-		head = append(head, fit(" "+l, width))
+		head = append(head, fill(" "+l, width))
 	}
 	if r.State != "" {
-		head = append(head, m.paint(cyan, fit(" "+r.State, width)))
+		head = append(head, m.paint(cyan, fill(" "+r.State, width)))
 	}
-	return append(head, fit("", width))
+	return append(head, fill("", width))
 }
 
 // docHeight is how many lines of what a row changed are on the screen.
@@ -346,11 +346,11 @@ func (m *model) drawDetail(width, height int) []string {
 				lines = append(lines, m.drawLine(d, &l, width))
 			}
 		case r.Rev != "":
-			lines = append(lines, fit(" …", width))
+			lines = append(lines, fill(" …", width))
 		}
 	}
 	for len(lines) < height {
-		lines = append(lines, fit("", width))
+		lines = append(lines, fill("", width))
 	}
 	return lines[:height]
 }
@@ -379,7 +379,7 @@ func (m *model) drawLine(d *detail, l *line, width int) string {
 		}
 		text = cursor + indent + mark + " " + text + fold
 	}
-	return m.paint(style, fit(text, width))
+	return m.paint(style, fill(text, width))
 }
 
 // drawText draws a screen with a text that can be scrolled: a preview, a result, help.
@@ -392,10 +392,10 @@ func (m *model) drawText() []string {
 	m.from = max(min(m.from, len(text)-height), 0)
 	var lines []string
 	for _, l := range text[m.from:min(m.from+height, len(text))] {
-		lines = append(lines, fit(" "+l, m.width))
+		lines = append(lines, fill(" "+l, m.width))
 	}
 	for len(lines) < height {
-		lines = append(lines, fit("", m.width))
+		lines = append(lines, fill("", m.width))
 	}
 	return lines
 }
