@@ -102,7 +102,7 @@ var mayImport = map[string][]string{
 	"internal/remote/lines":           {"internal/remote"},
 	"internal/exchange": {"internal/audit", "internal/cas", "internal/cas/layout", "internal/history",
 		"internal/object", "internal/progress", "internal/remote", "internal/remote/lines", "internal/trees",
-		"internal/vfs", "store"},
+		"internal/vfs", "internal/words", "store"},
 	"cmd/snapctl/internal/identity": {},
 	"internal/remote/remotetest":    {"internal/remote"}, // for tests
 	"internal/wire":                 {"store", "internal/cas", "internal/vfs", "internal/cas/layout"},

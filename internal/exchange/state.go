@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"time"
 
@@ -18,15 +17,16 @@ import (
 	"github.com/boocode/filestore/internal/object"
 	"github.com/boocode/filestore/internal/remote/lines"
 	"github.com/boocode/filestore/internal/vfs"
+	"github.com/boocode/filestore/internal/words"
 )
 
 // dirName is the directory of a store that has one for each remote.
 const dirName = "remotes"
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
+var validName = words.Pattern(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
 // ValidName reports whether a remote may be called so: letters, digits, _ and -.
-func ValidName(name string) bool { return validName.MatchString(name) }
+func ValidName(name string) bool { return validName().MatchString(name) }
 
 // A Config is what a store knows of a remote.
 type Config struct {
