@@ -140,14 +140,14 @@ func (mv *mover) mergeSteps(w *livedir.Want) ([]merging.Step, error) {
 func (mv *mover) pairs(of *record) (map[string]string, error) {
 	var going, coming []similar.Candidate
 	for p, steps := range mv.steps {
-		if first := &steps[0]; first.Of == of && first.Base == nil && trees.IsFile(first.Theirs) {
+		if first := &steps[0]; history.IsSame(first.Of, of) && first.Base == nil && trees.IsFile(first.Theirs) {
 			coming = append(coming, mv.candidate(p, first.Theirs))
 		}
-		if last := &steps[len(steps)-1]; last.Of == of && last.Theirs == nil && trees.IsFile(last.Base) {
+		if last := &steps[len(steps)-1]; history.IsSame(last.Of, of) && last.Theirs == nil && trees.IsFile(last.Base) {
 			going = append(going, mv.candidate(p, last.Base))
 		}
 	}
-	if of == mv.a.undoes {
+	if history.IsSame(of, mv.a.undoes) {
 		return mv.movedBack(of, going, coming)
 	}
 	return renames(going, coming)
@@ -271,7 +271,7 @@ func (mv *mover) movedBy(r *record) (map[string]string, error) {
 	var went, came []similar.Candidate
 	for p, list := range mv.a.back {
 		newest, oldest := list[0], list[len(list)-1]
-		if newest.By == r && newest.Change.New == nil {
+		if history.IsSame(newest.By, r) && newest.Change.New == nil {
 			_, found, err := mv.x.m.endsOf(mv.ctx, newest)
 			if err != nil {
 				return nil, err
@@ -281,7 +281,7 @@ func (mv *mover) movedBy(r *record) (map[string]string, error) {
 				continue
 			}
 		}
-		if oldest.By == r && oldest.Change.Old == nil {
+		if history.IsSame(oldest.By, r) && oldest.Change.Old == nil {
 			left, _, err := mv.x.m.endsOf(mv.ctx, oldest)
 			if err != nil {
 				return nil, err
@@ -370,7 +370,17 @@ func (mv *mover) stay(p string, steps []merging.Step) error {
 // keepSources keeps files that a step would delete since it moves them to where there is a
 // conflict: they would be at neither place. It reports whether there are any.
 func (mv *mover) keepSources() (found bool, err error) {
-	coming := make(map[*record][]similar.Candidate)
+	type recordKey struct { // of a record there may be several copies
+		seq   uint64
+		entry string
+	}
+	keyOf := func(r *record) recordKey {
+		if r.Seq != 0 {
+			return recordKey{seq: r.Seq}
+		}
+		return recordKey{entry: r.Entry}
+	}
+	coming := make(map[recordKey][]similar.Candidate)
 	for p, c := range mv.a.clashes {
 		if !c.IsWhole || mv.done[p] {
 			continue
@@ -381,14 +391,14 @@ func (mv *mover) keepSources() (found bool, err error) {
 		}
 		for _, st := range steps {
 			if st.Base == nil && trees.IsFile(st.Theirs) {
-				coming[st.Of] = append(coming[st.Of], mv.candidate(p, st.Theirs))
+				coming[keyOf(st.Of)] = append(coming[keyOf(st.Of)], mv.candidate(p, st.Theirs))
 			}
 		}
 	}
 	if len(coming) == 0 {
 		return false, nil
 	}
-	going := make(map[*record][]similar.Candidate)
+	going := make(map[recordKey][]similar.Candidate)
 	for p, it := range mv.item {
 		if it.Do != rollback.Delete || !trees.IsFile(it.Now) {
 			continue
@@ -400,8 +410,9 @@ func (mv *mover) keepSources() (found bool, err error) {
 		if len(steps) == 0 {
 			continue
 		}
-		if last := &steps[len(steps)-1]; len(coming[last.Of]) > 0 && last.Theirs == nil && trees.IsFile(last.Base) {
-			going[last.Of] = append(going[last.Of], mv.candidate(p, last.Base))
+		last := &steps[len(steps)-1]
+		if of := keyOf(last.Of); len(coming[of]) > 0 && last.Theirs == nil && trees.IsFile(last.Base) {
+			going[of] = append(going[of], mv.candidate(p, last.Base))
 		}
 	}
 	for of, list := range going {

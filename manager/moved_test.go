@@ -647,3 +647,27 @@ func TestMergeMovedWithin(t *testing.T) {
 		})
 	}
 }
+
+// So it is where a turn between them stays, and a conflict had left the file before it was
+// moved again.
+func TestMergeMovedFromConflict(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	text, both := numbered(nil), numbered(map[int]string{1: "turn 1", 4: "user"})
+	b.write("a", text)
+	b.write("x", "x\n")
+	b.initialize(m)
+	b.turn(m, func() { b.remove("a"); b.write("b", text) })
+	b.write("b", numbered(map[int]string{4: "user"}))
+	b.turn(m, func() { b.write("b", both) })
+	b.revert(m, "0")
+	b.expectFiles(files{"a": text, "b": both, "x": "x\n"})
+	b.turn(m, func() { b.remove("b"); b.write("c", both); b.write("x", "turn 2\n") })
+	for range 2 {
+		r := b.revert(m, "0", "2")
+		if len(r.Conflicts) != 1 || r.Conflicts[0].Path != "c" {
+			t.Errorf("conflicts %+v, want one in c", r.Conflicts)
+		}
+		b.expectFiles(files{"a": text, "c": both, "x": "x\n"})
+	}
+}
