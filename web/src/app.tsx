@@ -144,10 +144,10 @@ function TurnRow({ m, i, all }: { m: Moment; i: number; all: number }) {
       </div>
       <div class="meta">
         <b>{nameOf(m)}</b>
-        {m.agent && <span>{inLine(`${m.agent} ${m.model ?? ''}`)}</span>}
-        <span title={exactly(m.time)}>{ago(m.time)}</span>
         {files > 0 && <span>{files} file{files === 1 ? '' : 's'}</span>}
         {lines && <><span class="add">+{lines.added}{lines.more ? '…' : ''}</span><span class="del">−{lines.deleted}{lines.more ? '…' : ''}</span></>}
+        {m.agent && <span>{inLine(`${m.agent} ${m.model ?? ''}`)}</span>}
+        <span title={exactly(m.time)}>{ago(m.time)}</span>
         {!!lines?.contested && <span class="warn" title="Another session, or you, may have changed these, too">! {lines.contested} contested</span>}
         {left > 0 && <span class="warn">! {left} not captured</span>}
       </div>

@@ -286,8 +286,9 @@ async function loadDiff() {
   const m = chosen()
   const path = S.path
   if (!m || !path) return set({ diff: nothing, hunk: -1 })
-  const key = keyOf(m) + '\0' + path
+  if (S.files.key !== keyOf(m) || S.files.loading) return // it is asked for again when the files are known
   const changes = S.files.list.filter(f => f.path === path)
+  const key = JSON.stringify([keyOf(m), path, changes.map(c => [c.oldHash, c.newHash])])
   const isSame = S.diff.key === key
   if (!isSame) {
     for (const url of S.diff.images ?? []) if (url) URL.revokeObjectURL(url)
@@ -299,7 +300,7 @@ async function loadDiff() {
       allHunks({ turns: [turnOf(m)], paths: [glob(path)] }),
       ...(isSame && !S.diff.loading ? [] : changes.flatMap(c => [read(c.oldHash), read(c.newHash)])),
     ])
-    if (keyOf(chosen() ?? m) + '\0' + S.path !== key) return
+    if (S.diff.key !== key) return
     const mine = hunks.filter(h => h.path === path)
     if (isSame && S.diff.pieces.length > 0) {
       const pieces = S.diff.pieces.map((p, i) => ({ ...p, hunks: mine.filter(h => !h.window || h.window === i + 1) }))
@@ -312,7 +313,7 @@ async function loadDiff() {
       diff.pieces = [{ before: [], after: [], hunks: mine.map(h => ({ ...h, text: '' })) }]
       diff.note = sides.map((s, i) => `${i % 2 ? 'after' : 'before'}: ${s ? `${s.length.toLocaleString()} bytes` : 'no file'}`).join(', ')
     } else {
-      const text = new TextDecoder('utf-8')
+      const text = new TextDecoder('utf-8', { ignoreBOM: true })
       diff.pieces = changes.map((c, i) => {
         const [before, after] = [sides[2 * i], sides[2 * i + 1]].map(s => s ? splitLines(text.decode(s)) : [])
         return {
@@ -321,10 +322,24 @@ async function loadDiff() {
         }
       })
     }
+    mustAgree(diff.pieces)
     set({ diff, hunk: mine.length > 0 ? 0 : -1, said: `${path}: ${mine.length} hunks` })
     requestAnimationFrame(() => performance.mark('diff'))
   } catch (e) {
     if (S.diff.key === key) set({ diff: { ...nothing, key, path, changes, error: failureOf(e) } })
+  }
+}
+
+// mustAgree checks that the lines that hunks have are those that are shown: nothing wrong is shown
+// whatever goes wrong.
+function mustAgree(pieces: Piece[]) {
+  for (const p of pieces) for (const h of p.hunks) {
+    if (h.kind !== 'lines' || h.text.includes('\ufffd')) continue
+    const shown = [...p.before.slice(...h.before).map(l => '-' + l), ...p.after.slice(...h.after).map(l => '+' + l)]
+    const said = splitLines(h.text).filter(l => l[0] === '-' || l[0] === '+')
+    if (shown.length !== said.length || shown.some((l, i) => l !== said[i])) {
+      throw new Failure('internal', `the lines of hunk ${h.id} are not those of the file`, 'load the page again')
+    }
   }
 }
 

@@ -446,6 +446,45 @@ func TestHostile(t *testing.T) {
 	b.quiet()
 }
 
+// TestSwitch: what is shown is of the turn that is chosen, also where others are recorded meanwhile.
+func TestSwitch(t *testing.T) {
+	w := newWorld(t)
+	zero := numbered(20)
+	w.write("a", text(zero))
+	w.turn("older", "a", text(changed(zero, 3)))
+	w.turn("newer", "a", text(changed(changed(zero, 3), 4)))
+	w.serve()
+	b := browse(t, w.address, 1400, 900)
+	b.chooses("older", "a")
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(15 * time.Millisecond):
+				w.turn("another", "b", fmt.Sprint(i))
+			}
+		}
+	}()
+	defer func() { <-ended }()
+	defer close(end)
+	for i := range 30 {
+		title, line := "newer", "line4()"
+		if i%2 == 1 {
+			title, line = "older", "line3()"
+		}
+		b.click(".turn", title)
+		b.until(fmt.Sprintf(`document.querySelector(".turn.at .title").textContent === %q &&
+			document.querySelector(".minus code")?.textContent.includes(%q)`, title, line))
+		if got := eval[string](b, `document.querySelector(".minus code").textContent`); strings.Contains(got, "changed") {
+			t.Fatalf("%s: it was %q before", title, got)
+		}
+	}
+	b.quiet()
+}
+
 // TestNarrow: on a phone one part after the other is seen, and nothing is wider than the screen.
 func TestNarrow(t *testing.T) {
 	w := newWorld(t)
