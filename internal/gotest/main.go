@@ -40,7 +40,12 @@ func run(out io.Writer) (code int, err error) {
 			return 0, err
 		}
 	}
-	cmd := exec.Command("go", append([]string{"test", "-json"}, flag.Args()...)...)
+	args := flag.Args()
+	command := []string{"test"}
+	if len(args) > 1 && args[0] == "-C" { // which has to come first
+		command, args = append(command, args[:2]...), args[2:]
+	}
+	cmd := exec.Command("go", append(append(command, "-json"), args...)...)
 	cmd.Stderr = os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err == nil {

@@ -2,8 +2,8 @@ import { useEffect, useRef } from 'preact/hooks'
 import { Diff, DiffBar } from './diffview'
 import { Dialogs } from './dialogs'
 import {
-  S, canBringBack, canTakeBack, choose, chosen, count, isTurn, keyOf, label, loadSessions, nameOf, openFile, pickFile, pickedText,
-  picksOf, preview, previewBringBack, previewGoBack, previewPicks, select, set, showLeftOut, shown, takeBack, turnOf,
+  S, canBringBack, canTakeBack, choose, chosen, count, find, isTurn, keyOf, label, loadSessions, nameOf, openFile, pickFile, pickedText,
+  picksOf, preview, previewBringBack, previewGoBack, previewPicks, search, select, set, show, showLeftOut, shown, takeBack, turnOf,
 } from './store'
 import { ago, exactly } from './time'
 import type { FileChange, Moment, OpenTurn, SessionRow } from './types'
@@ -63,8 +63,8 @@ function Bar() {
       }}>
         {S.sessions.map(s => <option value={`${s.session}\0${s.root}`}>{sessionText(s)}</option>)}
       </select>}
-      <input id="search" type="search" placeholder="Search prompts  /" aria-label="Search prompts" value={S.query}
-        onInput={e => set({ query: e.currentTarget.value })} />
+      <input id="search" type="search" placeholder="Search  /" aria-label="Search prompts, and with Enter contents" value={S.query}
+        onInput={e => search(e.currentTarget.value)} />
       <span class="grow" />
       {readOnly ? <span class="tag">read only</span> : <>
         <button disabled={!S.undoSeq} onClick={() => takeBack('undo')} title="Take back the newest restore (u)">Undo</button>
@@ -84,7 +84,11 @@ function Turns() {
   return (
     <section class="pane turns" aria-label="Turns">
       {live.map(t => <Live turn={t} />)}
-      {rows.length === 0
+      {S.query && <p class="searching">
+        <button class="link" aria-pressed={!S.found} onClick={() => set({ found: undefined })}>{rows.length.toLocaleString()} prompts</button>
+        <button class="link" aria-pressed={!!S.found} onClick={() => find(S.query)}>{S.found ? `${S.found.list.length.toLocaleString()} changes${S.found.loading ? '…' : ''}` : 'Find in contents  ⏎'}</button>
+      </p>}
+      {S.found ? <FoundList /> : rows.length === 0
         ? <Empty />
         : <Virtual count={rows.length} height={58} show={at} showKey={S.at} row={i => <TurnRow m={rows[i]} i={i} all={rows.length} />}
           attrs={{ id: 'turns', role: 'listbox', tabIndex: 0, 'aria-label': 'Turns, newest first', 'aria-activedescendant': at >= 0 ? `turn-${at}` : undefined }} />}
@@ -94,13 +98,34 @@ function Turns() {
 }
 
 function Empty() {
-  if (S.query) return <div class="empty"><p>Nothing has “{S.query}” in its prompt, label or agent.</p><button onClick={() => set({ query: '' })}>Show all</button></div>
+  if (S.query) return <div class="empty"><p>Nothing has “{S.query}” in its prompt, label or agent.</p><button onClick={() => search('')}>Show all</button></div>
   return (
     <div class="empty">
       <p><b>No turn was recorded here yet.</b></p>
       <p>Set an agent up with <code>snapctl setup</code>, or run one as <code>snapctl run -- COMMAND</code>.
         A turn appears here as soon as it begins.</p>
     </div>
+  )
+}
+
+function FoundList() {
+  const { list, loading, error, notAll, text } = S.found!
+  if (error) return <div class="empty" role="alert"><p>{inLine(error.message)}</p>{error.hint && <p>{error.hint}</p>}</div>
+  if (list.length === 0) return <div class="empty">{loading ? 'Searching…' : <p>No change brought “{inLine(text)}”, or took it away.{notAll && ` Not all could be searched: ${notAll}.`}</p>}</div>
+  return (
+    <>
+      <Virtual count={list.length} height={58} row={i => {
+        const f = list[i]
+        return (
+          <div key={i} role="option" aria-selected={false} aria-setsize={list.length} aria-posinset={i + 1} class="turn found" onClick={() => show(f)}>
+            <div class="title"><span class={f.after > f.before ? 'add' : 'del'}>{f.after > f.before ? '+' : '−'}</span> <code>{inLine(f.text.trim())}</code></div>
+            <div class="meta"><b>{f.turn >= 0 ? `turn ${f.turn}` : f.kind === 'base' ? 'you' : f.kind}</b><span>{inLine(f.path)}:{f.line}</span><span title={exactly(f.time)}>{ago(f.time)}</span></div>
+            <div class="state">{firstLine(f.title)}</div>
+          </div>
+        )
+      }} attrs={{ id: 'found', role: 'listbox', tabIndex: 0, 'aria-label': 'Changes by which the text came or went' }} />
+      {notAll && <p class="count warn">! Not all could be searched: {inLine(notAll)}</p>}
+    </>
   )
 }
 
@@ -217,7 +242,7 @@ function Files() {
       </div>
       {files.error ? <div class="empty" role="alert"><p>{files.error.message}</p>{files.error.hint && <p>{files.error.hint}</p>}</div>
         : files.loading && nodes.length === 0 ? <div class="empty">Reading…</div>
-        : nodes.length === 0 ? <div class="empty">{!m ? '' : m.pruned ? 'What it changed was dropped from the store by prune, or by retention.' : 'It changed no file.'}</div>
+        : nodes.length === 0 ? <div class="empty">{!m ? '' : m.pruned ? 'What it changed was dropped from the store by prune, or by retention.' : m.kind === 'start' ? 'Here the session began: what was there then is not a change.' : 'It changed no file.'}</div>
         : <Virtual count={nodes.length} height={26} show={at} showKey={S.path} row={i => <FileRow m={m!} node={nodes[i]} i={i} />}
           attrs={{ id: 'files', role: 'tree', tabIndex: 0, 'aria-label': 'Files of the turn', 'aria-activedescendant': at >= 0 ? `file-${at}` : undefined }} />}
       <p class="count">{nodes.length > 0 && `${new Set(files.list.map(f => f.path)).size.toLocaleString()} files`}

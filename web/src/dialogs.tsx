@@ -144,7 +144,7 @@ const keys: [string, string][] = [
   ['j k', 'next and previous turn'], ['J K', 'next and previous file'], ['n p', 'next and previous hunk'],
   ['space', 'pick the hunk; the turn, if no hunk is shown'], ['x', 'pick the file'], ['t', 'pick the turn'], ['v', 'the hunk is reviewed'],
   ['enter', 'preview what is picked, or the turn; then do it'], ['esc', 'back'], ['u U', 'undo, redo'], ['b', 'take back all since the turn'],
-  ['s', 'side by side, or unified'], ['e', 'unfold all'], ['h', 'history of the file; ← and → go through it'], ['/', 'search'], ['?', 'these keys'],
+  ['s', 'side by side, or unified'], ['e', 'unfold all'], ['h', 'history of the file; ← and → go through it'], ['/', 'search prompts; with enter, contents'], ['?', 'these keys'],
 ]
 
 function Help() {

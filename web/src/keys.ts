@@ -1,5 +1,5 @@
 // What keys do, wherever the focus is, but in a field or a dialog.
-import { S, canTakeBack, chosen, diffRows, keyOf, openFile, pickFile, pickHunk, pickTurn, previewGoBack, previewPicks, review, select, set, shown, showVersions, takeBack } from './store'
+import { S, canTakeBack, chosen, diffRows, find, keyOf, openFile, pickFile, pickHunk, pickTurn, previewGoBack, previewPicks, review, search, select, set, shown, showVersions, takeBack } from './store'
 
 const next = <T>(list: T[], is: (x: T) => boolean, by: number): T | undefined => {
   const at = list.findIndex(is)
@@ -33,6 +33,7 @@ export function pressed(e: KeyboardEvent) {
   if (document.querySelector('dialog[open]')) return
   if (isField) {
     if (e.key === 'Escape' || e.key === 'Enter') on.blur()
+    if (e.key === 'Enter' && on.id === 'search') find(S.query)
     return
   }
   const isButton = on.tagName === 'BUTTON' || on.tagName === 'INPUT'
@@ -50,7 +51,7 @@ export function pressed(e: KeyboardEvent) {
     h: () => S.versions ? set({ versions: undefined }) : S.path && showVersions(S.path),
     '/': () => document.getElementById('search')?.focus(),
     '?': () => set({ dialog: 'help' }),
-    Escape: () => S.versions ? set({ versions: undefined }) : S.query ? set({ query: '' }) : set({ picks: new Map(), toast: undefined }),
+    Escape: () => S.versions ? set({ versions: undefined }) : S.query ? search('') : set({ picks: new Map(), toast: undefined }),
   }
   if (!isButton) Object.assign(does, {
     ' ': () => { if (m && !S.page?.readOnly) h && canTakeBack(m) ? pickHunk(m, h) : pickTurn(m) },

@@ -1,7 +1,7 @@
 // What the page knows and does. There is one state; whoever changes it has all drawn again.
 import { Failure, content, follow, get, hasToken, post } from './api'
 import { layOut, splitLines, type Piece, type Row } from './diff'
-import type { FileChange, Hunk, Moment, OpenTurn, Page, Restored, ServerEvent, SessionList, SessionRow } from './types'
+import type { FileChange, Found, Hunk, Moment, OpenTurn, Page, Restored, ServerEvent, SessionList, SessionRow } from './types'
 
 export interface FilesOf { key: string; list: FileChange[]; error?: Failure; loading: boolean; took?: number }
 
@@ -35,6 +35,7 @@ export interface State {
   cursor?: string
   isAll: boolean
   query: string
+  found?: { text: string; list: Found[]; loading: boolean; notAll?: string; error?: Failure }
   at: string // key of the row that is chosen
   files: FilesOf
   path: string
@@ -99,6 +100,46 @@ export function shown(): Moment[] {
     `${m.title ?? ''}\n${m.label ?? ''}\n${m.agent ?? ''}\n${m.model ?? ''}\nturn ${m.turnIndex}`.toLowerCase().includes(q))
   shownOf = [S.rows, S.query, list]
   return list
+}
+
+// search sets what is searched for in prompts; what was found in contents goes.
+export const search = (query: string) => set({ query, found: undefined })
+
+// find looks for a text in all contents, by which turns it came and went.
+export async function find(text: string) {
+  if (!text.trim() || !S.session) return
+  const list: Found[] = []
+  const isStill = () => S.found?.text === text && S.query === text
+  set({ found: { text, list, loading: true } })
+  try {
+    for (let cursor: string | undefined = ''; cursor !== undefined && list.length < 1000;) {
+      const a: { found: Found[]; nextCursor?: string; notAll?: string } = await verb('find', { text, ignoreCase: text === text.toLowerCase(), limit: 200, cursor })
+      if (!isStill()) return
+      list.push(...a.found)
+      cursor = a.nextCursor
+      set({ found: { text, list, loading: cursor !== undefined, notAll: a.notAll }, said: `${list.length} changes found` })
+    }
+    if (isStill()) set({ found: { ...S.found!, loading: false } })
+  } catch (e) {
+    if (isStill()) set({ found: { text, list, loading: false, error: failureOf(e) } })
+  }
+}
+
+// show goes to what was found.
+export async function show(f: Found) {
+  if (f.session !== S.session) await choose(f.session, S.sessionRoot)
+  for (let i = 0; i < 100; i++) { // the rest of the rows comes page by page
+    const m = S.rows.find(m => m.rev === f.rev && f.rev || m.entryId === f.entryId && f.entryId)
+    if (m) {
+      set({ path: f.path, pane: 'diff' })
+      if (keyOf(m) === S.at) loadDiff()
+      else select(keyOf(m))
+      return
+    }
+    if (S.isAll) break
+    await new Promise(done => setTimeout(done, 50))
+  }
+  toast('It is on another branch of the conversation, or was found by a session that is not listed', [], true)
 }
 
 // start begins with the page.

@@ -37,6 +37,11 @@ export interface Hunk {
   state: 'clean' | 'conflict' | 'done'; by?: string; blockedBy?: string[]; text: string
 }
 
+export interface Found {
+  entryId?: string; turn: number; session: string; path: string; before: number; after: number
+  line: number; text: string; kind: string; rev?: string; time: string; title?: string; agent?: string
+}
+
 export interface PlannedFile {
   path: string; action: string; added: number; deleted: number; binary?: boolean
   unifiedDiff: string; tooLong?: boolean
