@@ -40,6 +40,7 @@ type Blame struct {
 	Ranges    []BlameRange `json:"ranges"`
 
 	Text []byte `json:"-"` // the file
+	Head string `json:"-"` // the commit that was checked out then; "": none, or it is not known
 }
 
 // A BlameRange is lines that follow one another and have one owner: the first and the last
@@ -87,7 +88,7 @@ const (
 // directory, or the user's. It follows the file where it was renamed in one window. What a
 // restore brings is whose it was; a file that it has merged has lines of both sides.
 //
-// The error matches [store.ErrNotFound] if there is no such file, [ErrNotText] if it is
+// The error matches [ErrUnknown] if there is no such file, or no such line, [ErrNotText] if it is
 // too large, or no file, [store.ErrForgotten] if it was forgotten; others are those of
 // [FileSnapshotManager.Resolve].
 func (m *FileSnapshotManager) Blame(ctx context.Context, opts *BlameOptions) (*Blame, error) {
@@ -95,7 +96,7 @@ func (m *FileSnapshotManager) Blame(ctx context.Context, opts *BlameOptions) (*B
 	defer m.mu.Unlock()
 	path, err := m.relative(opts.Path)
 	if err == nil && (opts.Start < 0 || opts.End < 0 || opts.End > 0 && opts.End < opts.Start) {
-		err = fmt.Errorf("lines %d to %d: %w: lines count from 1", opts.Start, opts.End, errLines)
+		err = fmt.Errorf("lines %d to %d: %w: lines count from 1", opts.Start, opts.End, ErrUnknown)
 	}
 	var b *Blame
 	if err == nil {
@@ -107,9 +108,6 @@ func (m *FileSnapshotManager) Blame(ctx context.Context, opts *BlameOptions) (*B
 	return b, nil
 }
 
-// errLines: there are no such lines.
-var errLines = errors.New("no such lines")
-
 // onDisk is the revision of what is on the disk.
 const onDisk = "disk"
 
@@ -120,13 +118,13 @@ func (m *FileSnapshotManager) blame(ctx context.Context, path string, opts *Blam
 		return nil, err
 	}
 	answer := &Blame{Path: path, PathBytes: words.BytesUnlessText(path), Rev: rev, Lines: b.end.Lines.Count(),
-		Ranges: []BlameRange{}, Text: b.end.Text}
+		Ranges: []BlameRange{}, Text: b.end.Text, Head: b.head}
 	first, last := max(opts.Start, 1), answer.Lines
 	if opts.End > 0 {
 		last = min(opts.End, last)
 	}
 	if opts.Start > answer.Lines {
-		return nil, fmt.Errorf("line %d of %q: %w: it has %d", opts.Start, path, errLines, answer.Lines)
+		return nil, fmt.Errorf("line %d of %q: %w: it has %d", opts.Start, path, ErrUnknown, answer.Lines)
 	}
 	line := 1
 	for _, r := range b.end.Lines {
@@ -213,7 +211,7 @@ func (b *blaming) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b.turns, b.to = turns.Open, b.newest.Seq
+	b.turns, b.to, b.head = turns.Open, b.newest.Seq, b.newest.Head
 	if b.epoch, err = m.store.Epoch(); err != nil {
 		return err
 	}
@@ -231,7 +229,7 @@ func (b *blaming) open(ctx context.Context) (err error) {
 	case p.Snapshot.Worktree != m.project.Worktree:
 		return fmt.Errorf("revision %q: %w: of another directory, %q", b.rev, ErrOtherSession, p.Snapshot.Root)
 	}
-	b.to = p.Snapshot.Seq
+	b.to, b.head = p.Snapshot.Seq, p.Snapshot.Head
 	b.isPast = b.to != b.newest.Seq
 	e, err := trees.EntryAt(ctx, m.tree.pages, p.State.Tree, b.path)
 	if err != nil {
@@ -245,7 +243,7 @@ func (b *blaming) open(ctx context.Context) (err error) {
 func (b *blaming) isBlamable(e *tree.Entry) error {
 	switch {
 	case e == nil:
-		return fmt.Errorf("path %q in %s: %w", b.path, b.rev, store.ErrNotFound)
+		return fmt.Errorf("path %q in %s: %w", b.path, b.rev, ErrUnknown)
 	case !trees.IsFile(e):
 		return fmt.Errorf("path %q in %s: %w", b.path, b.rev, ErrNotText)
 	case e.Size > filediff.MaxText:

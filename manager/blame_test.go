@@ -78,7 +78,7 @@ func TestBlame(t *testing.T) {
 		a.Ranges[0].Owner.Entry != entry {
 		t.Errorf("with -w: %+v, %v", a, err)
 	}
-	for path, want := range map[string]error{"none": store.ErrNotFound, "dir": ErrNotText, "../x": ErrOutside} {
+	for path, want := range map[string]error{"none": ErrUnknown, "dir": ErrNotText, "../x": ErrOutside} {
 		if _, err := one.Blame(t.Context(), &BlameOptions{Path: path}); !errors.Is(err, want) {
 			t.Errorf("blame %s: %v", path, err)
 		}

@@ -27,6 +27,7 @@ type blaming struct {
 	turns  []*history.OpenTurn
 	to     uint64       // the record that is asked about
 	isPast bool         // it is not the newest one
+	head   string       // the commit that was checked out then
 	now    *tree.Entry  // the file then; nil: it is only on the disk
 	disk   *fileVersion // what is on the disk, if that is another
 

@@ -400,6 +400,17 @@ func (c *completing) revThenPath(ctx context.Context) error {
 	return nil
 }
 
+// ofBlame completes a revision or a file, and then a file of the revision.
+func (c *completing) ofBlame(ctx context.Context) error {
+	if len(c.args) == 0 {
+		if err := c.revs(ctx); err != nil {
+			return err
+		}
+		return c.pathsOfNewest(ctx)
+	}
+	return c.revThenPath(ctx)
+}
+
 // revThenPaths completes a revision, and then paths of it and of the disk.
 func (c *completing) revThenPaths(ctx context.Context) error {
 	if len(c.args) == 0 {
@@ -482,7 +493,7 @@ func (a *app) argumentCompletion() map[string]cobra.CompletionFunc {
 		"restore": (*completing).revThenPaths, "revert": (*completing).ofRevert, "navigate": (*completing).entries,
 		"diff": (*completing).ofDiff, "show": (*completing).ofShow, "coverage": (*completing).oneRev,
 		"log": (*completing).pathsBehindDash, "status": (*completing).pathsBehindDash,
-		"find": (*completing).pathsBehindDash, "tag": (*completing).ofTag,
+		"find": (*completing).pathsBehindDash, "tag": (*completing).ofTag, "blame": (*completing).ofBlame,
 		"ls": (*completing).revThenPath, "cat": (*completing).revThenPath, "export": (*completing).ofExport,
 		"whereis": (*completing).pathsOfNewest, "forget": (*completing).pathsOfNewest,
 		"patch undo": (*completing).edits, "bisect good": (*completing).oneRev, "bisect bad": (*completing).oneRev,
@@ -570,6 +581,8 @@ func listOf(all ...string) cobra.CompletionFunc {
 func (a *app) flagCompletion() map[string]cobra.CompletionFunc {
 	dirs := only(cobra.ShellCompDirectiveFilterDirs)
 	describe := cobra.CompletionWithDesc
+	patchFormats := values(string(patch.SearchReplace), string(patch.V4A), string(patch.Unified),
+		string(patch.EditList))
 	return map[string]cobra.CompletionFunc{
 		"store":   dirs,
 		"root":    dirs,
@@ -596,8 +609,13 @@ func (a *app) flagCompletion() map[string]cobra.CompletionFunc {
 			string(patch.BlockAnchor), string(patch.Levenshtein)),
 		"reindent": values(describe(string(patch.ReindentAuto), "fit the new text to the file's indentation"),
 			string(patch.ReindentOff)),
-		"format": values(string(patch.SearchReplace), string(patch.V4A), string(patch.Unified), string(patch.EditList)),
-		"tools":  listOf(mcp.Choices()...),
+		"format": func(cmd *cobra.Command, args []string, text string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			if cmd.Name() == "blame" {
+				return values(agentTrace, gitAI)(cmd, args, text)
+			}
+			return patchFormats(cmd, args, text)
+		},
+		"tools": listOf(mcp.Choices()...),
 	}
 }
 

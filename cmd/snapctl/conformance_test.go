@@ -112,6 +112,10 @@ var facesOf = map[string]faces{
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *verbs.File) (any, error) {
 			return m.WhereIs(ctx, a.Path)
 		})},
+	"blame": {"Blame", "blame", "blame", "",
+		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *manager.BlameOptions) (any, error) {
+			return m.Blame(ctx, a)
+		})},
 	"find": {"Find", "find", "find", "",
 		ask(func(ctx context.Context, m *manager.FileSnapshotManager, a *verbs.Find) (any, error) {
 			list := []*manager.Found{}
@@ -476,6 +480,13 @@ var conforms = []conform{
 	{verb: "whereis", args: `{"path":"none"}`, cli: "none", code: "unknown"},
 	{verb: "whereis", args: `{"path":"../a"}`, cli: "../a", code: "outside"},
 	{verb: "whereis", args: `{"path":"b"}`, cli: "b", before: afterPruned, code: "pruned"},
+	{verb: "blame", args: `{"path":"b"}`, cli: "--json b", has: []string{"turn", "1"}},
+	{verb: "blame", args: `{"path":"b","rev":"@","start":1,"end":1}`, cli: "--json -L 1,1 @ b",
+		has: []string{"turn", "1"}},
+	{verb: "blame", args: `{"path":"none"}`, cli: "none", code: "unknown"},
+	{verb: "blame", args: `{"path":"b","rev":"turn:9"}`, cli: "turn:9 b", code: "unknown"},
+	{verb: "blame", args: `{"path":"b","start":99}`, cli: "-L 99 b", code: "unknown"},
+	{verb: "blame", args: `{"path":"../a"}`, cli: "../a", code: "outside"},
 	{verb: "find", args: `{"text":"new"}`, cli: "--json new", has: []string{`"new"`, "b"}},
 	{verb: "find", args: `{"text":"^one$","regexp":true,"paths":["a"]}`, cli: "--json -e ^one$ -- a",
 		has: []string{`"one"`, "a"}},

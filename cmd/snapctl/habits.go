@@ -6,7 +6,6 @@ var habits = map[string]string{
 	// git and jj
 	"add":         "nothing has to be added: 'snapctl snapshot' records all files",
 	"annotate":    hintBlame,
-	"blame":       hintBlame,
 	"branch":      "'snapctl sessions' lists conversations, 'snapctl navigate REV' goes to another point of one",
 	"checkout":    "'snapctl restore REV' goes back, 'snapctl restore REV PATH' brings back files",
 	"clean":       "'snapctl restore @ --exact' makes all files as the newest turn left them",
@@ -54,7 +53,7 @@ var habits = map[string]string{
 
 const (
 	hintBack  = "'snapctl restore @~1' takes back the newest turn, 'snapctl revert turn:N' an earlier one"
-	hintBlame = "'snapctl whereis PATH' says who changed a path last, 'snapctl log -p -- PATH' what all did"
+	hintBlame = "'snapctl blame FILE' says who wrote each line of a file, 'snapctl whereis PATH' who changed it last"
 	hintLog   = "'snapctl log' lists the turns, 'snapctl sessions' the conversations"
 	hintPrune = "'snapctl du' says what takes the room, 'snapctl prune' drops old snapshots"
 )

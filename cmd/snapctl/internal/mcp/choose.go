@@ -14,7 +14,8 @@ import (
 // groups are names that stand for several tools.
 var groups = map[string][]string{
 	"snapshots": {"snapshot_create", "snapshot_list"},
-	"look": {"snapshot_list", "snapshot_diff", "files_modified", "file_diff", "hunks", "whereis", "find",
+	"look": {"snapshot_list", "snapshot_diff", "files_modified", "file_diff", "hunks", "whereis", "blame",
+		"find",
 		"restore_preview", "revert_preview"},
 	"restore": {"restore_preview", "restore", "revert_preview", "revert", "undo", "redo"},
 	"edit":    {"patch_apply", "patch_undo"},

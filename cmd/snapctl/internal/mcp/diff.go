@@ -42,6 +42,7 @@ func (x *tools) addDiffs() {
 	addVerb(x, "whereis", "Find who changed a file", looks,
 		"Say which step changed a file last, when, and whose change it was: offline is the user's.",
 		map[string]string{"path": "the file, relative to the root"})
+	x.addBlame()
 	x.addFind()
 }
 

@@ -68,7 +68,7 @@ func TestTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	kinds := map[string]kind{"snapshot_create": records, "snapshot_list": looks, "snapshot_diff": looks,
-		"files_modified": looks, "file_diff": looks, "hunks": looks, "whereis": looks, "find": looks,
+		"files_modified": looks, "file_diff": looks, "hunks": looks, "whereis": looks, "blame": looks, "find": looks,
 		"restore_preview": looks, "restore": rewrites, "revert_preview": looks, "revert": rewrites, "undo": rewrites,
 		"redo": rewrites, "patch_apply": rewrites, "patch_undo": rewrites}
 	for _, tool := range list.Tools {

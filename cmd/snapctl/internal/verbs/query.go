@@ -152,6 +152,17 @@ func whereIs(ctx context.Context, s *Session, a *File) (*manager.Touch, error) {
 	return s.WhereIs(ctx, a.Path)
 }
 
+func blame(ctx context.Context, s *Session, a *manager.BlameOptions) (*manager.Blame, error) {
+	if err := wantPath(a.Path); err != nil {
+		return nil, err
+	}
+	if a.Start < 0 || a.End < 0 || a.End > 0 && a.End < a.Start {
+		return nil, explain.Errorf(explain.BadRequest, "start %d, end %d: want lines from 1, in order", a.Start,
+			a.End)
+	}
+	return s.Blame(ctx, a)
+}
+
 func find(ctx context.Context, s *Session, a *Find) (*Found, error) {
 	from, to, err := a.bounds()
 	if err != nil {

@@ -44,6 +44,7 @@ var All = []*Verb{
 	verb("hunks", looks, "lists pieces of a change, each with what would come of taking it back", hunks),
 	verb("get_snapshots", looks, "lists the session's history, oldest first", snapshots),
 	verb("whereis", looks, "says which turn changed a path last", whereIs),
+	verb("blame", looks, "says which turn wrote each line of a file", blame),
 	verb("find", looks, "lists the changes by which a text came or went, newest first", find),
 	verb("get_coverage", looks, "lists what was left out of a snapshot", coverage),
 	verb("restore_preview", changes, "says what restore would do, and does nothing", restorePreview),
