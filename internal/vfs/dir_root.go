@@ -57,7 +57,7 @@ func (d *rootDir) Lstat(name string, st *Stat) error {
 	if err := CheckName("lstat", name); err != nil {
 		return err
 	}
-	fi, err := d.root.Lstat(name)
+	fi, err := d.lstat(name)
 	if err != nil {
 		return err
 	}
@@ -65,11 +65,20 @@ func (d *rootDir) Lstat(name string, st *Stat) error {
 	return nil
 }
 
+// lstat describes a name. One that no file can have, as "*" on Windows, is not there.
+func (d *rootDir) lstat(name string) (fs.FileInfo, error) {
+	fi, err := d.root.Lstat(name)
+	if isNoName(err) {
+		err = &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
+	}
+	return fi, err
+}
+
 func (d *rootDir) OpenDir(name string) (Dir, error) {
 	if err := CheckName("open", name); err != nil {
 		return nil, err
 	}
-	seen, err := d.root.Lstat(name)
+	seen, err := d.lstat(name)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +104,7 @@ func (d *rootDir) Open(name string, st *Stat) (Reader, error) {
 	if err := CheckName("open", name); err != nil {
 		return nil, err
 	}
-	seen, err := d.root.Lstat(name)
+	seen, err := d.lstat(name)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,9 @@ func retry(fn func() error) error {
 	}
 }
 
+// isNoName reports whether a name was refused that no file can have: there is none.
+func isNoName(error) bool { return false }
+
 func tryLock(f *os.File, mode LockMode) (bool, error) {
 	err := control(f, "lock", func(fd uintptr) error { return flock(int(fd), mode) })
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -15,6 +15,9 @@ func lockRange() *windows.Overlapped {
 	return &windows.Overlapped{OffsetHigh: math.MaxInt32}
 }
 
+// isNoName reports whether a name was refused that no file can have.
+func isNoName(err error) bool { return errors.Is(err, windows.ERROR_INVALID_NAME) }
+
 func tryLock(f *os.File, mode LockMode) (bool, error) {
 	// A lock here does not change its mode: the old one goes first.
 	if err := unlock(f); err != nil {
