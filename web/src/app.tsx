@@ -46,6 +46,8 @@ function Notice(p: { title: string; text: string; hint?: string }) {
 
 const firstLine = (text: string | undefined) => inLine((text ?? '').trim().split('\n', 1)[0])
 
+const many = (n: number, what: string) => `${n.toLocaleString()} ${what}${n === 1 ? '' : 's'}`
+
 const sessionText = (s: SessionRow) =>
   [firstLine(s.title).slice(0, 60) || s.session, inLine(s.agent ?? ''), s.open ? 'in a turn' : ago(s.last)].filter(Boolean).join(' · ')
 
@@ -85,14 +87,14 @@ function Turns() {
     <section class="pane turns" aria-label="Turns">
       {live.map(t => <Live turn={t} />)}
       {S.query && <p class="searching">
-        <button class="link" aria-pressed={!S.found} onClick={() => set({ found: undefined })}>{rows.length.toLocaleString()} prompts</button>
-        <button class="link" aria-pressed={!!S.found} onClick={() => find(S.query)}>{S.found ? `${S.found.list.length.toLocaleString()} changes${S.found.loading ? '…' : ''}` : 'Find in contents  ⏎'}</button>
+        <button class="link" aria-pressed={!S.found} onClick={() => set({ found: undefined })}>{many(rows.length, 'prompt')}</button>
+        <button class="link" aria-pressed={!!S.found} onClick={() => find(S.query)}>{S.found ? `${many(S.found.list.length, 'change')}${S.found.loading ? '…' : ''}` : 'Find in contents  ⏎'}</button>
       </p>}
       {S.found ? <FoundList /> : rows.length === 0
         ? <Empty />
         : <Virtual count={rows.length} height={58} show={at} showKey={S.at} row={i => <TurnRow m={rows[i]} i={i} all={rows.length} />}
           attrs={{ id: 'turns', role: 'listbox', tabIndex: 0, 'aria-label': 'Turns, newest first', 'aria-activedescendant': at >= 0 ? `turn-${at}` : undefined }} />}
-      <p class="count">{rows.length.toLocaleString()}{S.isAll ? '' : '+'} {S.query ? 'found' : 'moments'}</p>
+      {!S.query && <p class="count">{rows.length.toLocaleString()}{S.isAll ? '' : '+'} moments</p>}
     </section>
   )
 }
@@ -245,7 +247,7 @@ function Files() {
         : nodes.length === 0 ? <div class="empty">{!m ? '' : m.pruned ? 'What it changed was dropped from the store by prune, or by retention.' : m.kind === 'start' ? 'Here the session began: what was there then is not a change.' : 'It changed no file.'}</div>
         : <Virtual count={nodes.length} height={26} show={at} showKey={S.path} row={i => <FileRow m={m!} node={nodes[i]} i={i} />}
           attrs={{ id: 'files', role: 'tree', tabIndex: 0, 'aria-label': 'Files of the turn', 'aria-activedescendant': at >= 0 ? `file-${at}` : undefined }} />}
-      <p class="count">{nodes.length > 0 && `${new Set(files.list.map(f => f.path)).size.toLocaleString()} files`}
+      <p class="count">{nodes.length > 0 && many(new Set(files.list.map(f => f.path)).size, 'file')}
         {m?.coverageHash && !!S.left.get(m.coverageHash) && <button class="link" onClick={() => showLeftOut(m)}>{S.left.get(m.coverageHash)} not captured</button>}
       </p>
     </section>
@@ -260,6 +262,7 @@ function Actions({ m }: { m: Moment }) {
         ? <button onClick={() => preview({ verb: 'revert', args: { turns: [turnOf(m)] }, what: `Take back ${nameOf(m)}` })}>Take back this turn…</button>
         : canBringBack(m) && <button onClick={() => previewBringBack(m)}>Bring it back…</button>}
       {!m.elsewhere && !m.goesOn && !m.forkedFrom && <button onClick={() => previewGoBack(m)}>{m.takenBackSeq ? 'Go back to its end…' : 'Take back all since…'}</button>}
+      {!m.label && !m.forkedFrom && <button onClick={() => set({ dialog: 'name' })}>Name…</button>}
     </p>
   )
 }
@@ -322,13 +325,13 @@ function Toasts() {
   )
 }
 
-export function LabelForm() {
+export function LabelForm(p: { isTurn?: boolean }) {
   const input = useRef<HTMLInputElement>(null)
   return (
-    <form onSubmit={e => { e.preventDefault(); if (input.current!.value.trim()) label(input.current!.value.trim()) }}>
-      <p>The files are recorded as they are now, under this name.</p>
+    <form onSubmit={e => { e.preventDefault(); if (input.current!.value.trim()) label(input.current!.value.trim(), p.isTurn ? chosen() : undefined) }}>
+      <p>{p.isTurn ? 'The name stands for the turn in every command, and keeps it.' : 'The files are recorded as they are now, under this name.'}</p>
       <label>Name <input ref={input} maxLength={200} /></label>
-      <p class="buttons"><button type="button" onClick={() => set({ dialog: '' })}>Cancel</button><button class="go">Label</button></p>
+      <p class="buttons"><button type="button" onClick={() => set({ dialog: '' })}>Cancel</button><button class="go">{p.isTurn ? 'Name' : 'Label'}</button></p>
     </form>
   )
 }

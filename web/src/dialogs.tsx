@@ -15,6 +15,7 @@ export function Dialogs() {
       {S.dialog === 'help' && <Dialog title="Keys" close={() => set({ dialog: '' })}><Help /></Dialog>}
       {S.dialog === 'restores' && <Dialog title="Restores" close={() => set({ dialog: '' })}><Restores /></Dialog>}
       {S.dialog === 'label' && <Dialog title="Label the files as they are" first="input" close={() => set({ dialog: '' })}><LabelForm /></Dialog>}
+      {S.dialog === 'name' && <Dialog title="Name this turn" first="input" close={() => set({ dialog: '' })}><LabelForm isTurn /></Dialog>}
       {S.dialog === 'left' && <Dialog title="Not captured" close={() => set({ dialog: '' })}>
         <p>These paths are not in the snapshot: nothing brings them back.</p>
         <ul class="items">{S.leftOut?.map(o => <li><code>{inLine(o.path)}</code> {o.reason}</li>)}</ul>
@@ -143,7 +144,7 @@ function Restores() {
 const keys: [string, string][] = [
   ['j k', 'next and previous turn'], ['J K', 'next and previous file'], ['n p', 'next and previous hunk'],
   ['space', 'pick the hunk; the turn, if no hunk is shown'], ['x', 'pick the file'], ['t', 'pick the turn'], ['v', 'the hunk is reviewed'],
-  ['enter', 'preview what is picked, or the turn; then do it'], ['esc', 'back'], ['u U', 'undo, redo'], ['b', 'take back all since the turn'],
+  ['enter', 'preview what is picked, or the turn; then do it'], ['esc', 'back'], ['u U', 'undo, redo'], ['b', 'take back all since the turn'], ['m', 'name the turn'],
   ['s', 'side by side, or unified'], ['e', 'unfold all'], ['h', 'history of the file; ← and → go through it'], ['/', 'search prompts; with enter, contents'], ['?', 'these keys'],
 ]
 

@@ -46,6 +46,7 @@ export function pressed(e: KeyboardEvent) {
     t: () => { if (m && !S.page?.readOnly) pickTurn(m) },
     u: () => takeBack('undo'), U: () => takeBack('redo'),
     b: () => { if (m && m.turnIndex >= 0 && !m.elsewhere && !S.page?.readOnly) previewGoBack(m) },
+    m: () => { if (m && m.turnIndex >= 0 && !m.label && !S.page?.readOnly) set({ dialog: 'name' }) },
     s: () => set({ isSplit: !S.isSplit }),
     e: () => set({ unfolded: new Set([...S.unfolded, ...diffRows().flatMap(r => r.type === 'fold' ? [r.key] : [])]) }),
     h: () => S.versions ? set({ versions: undefined }) : S.path && showVersions(S.path),

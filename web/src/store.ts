@@ -50,7 +50,7 @@ export interface State {
   left: Map<string, number> // of a coverage: how many paths were left out
   versions?: { path: string; rows: Moment[]; loading: boolean }
   preview?: Preview
-  dialog: '' | 'help' | 'restores' | 'label' | 'left'
+  dialog: '' | 'help' | 'restores' | 'label' | 'name' | 'left'
   leftOut?: { path: string; reason: string }[]
   toast?: Toast
   said: string // for the live region
@@ -132,6 +132,7 @@ export async function show(f: Found) {
     const m = S.rows.find(m => m.rev === f.rev && f.rev || m.entryId === f.entryId && f.entryId)
     if (m) {
       set({ path: f.path, pane: 'diff' })
+      goTo = f.line
       if (keyOf(m) === S.at) loadDiff()
       else select(keyOf(m))
       return
@@ -323,6 +324,8 @@ const isImage = (b: Uint8Array): string =>
   b[0] === 0x47 && b[1] === 0x49 && b[2] === 0x46 ? 'image/gif' :
   b[0] === 0x52 && b[1] === 0x49 && b[8] === 0x57 && b[9] === 0x45 ? 'image/webp' : ''
 
+let goTo = 0 // line at which the next file is to be shown, from 1; 0: at the first hunk
+
 async function loadDiff() {
   const m = chosen()
   const path = S.path
@@ -345,7 +348,7 @@ async function loadDiff() {
     const mine = hunks.filter(h => h.path === path)
     if (isSame && S.diff.pieces.length > 0) {
       const pieces = S.diff.pieces.map((p, i) => ({ ...p, hunks: mine.filter(h => !h.window || h.window === i + 1) }))
-      return set({ diff: { ...S.diff, pieces, hunks: mine, loading: false } })
+      return set({ diff: { ...S.diff, pieces, hunks: mine, loading: false }, ...(goTo > 0 ? { hunk: hunkAt(mine) } : {}) })
     }
     const diff: DiffOf = { ...nothing, key, path, changes, hunks: mine }
     const isBinary = sides.some(s => s && s.subarray(0, 8000).includes(0))
@@ -364,11 +367,19 @@ async function loadDiff() {
       })
     }
     mustAgree(diff.pieces)
-    set({ diff, hunk: mine.length > 0 ? 0 : -1, said: `${path}: ${mine.length} hunks` })
+    set({ diff, hunk: hunkAt(mine), said: `${path}: ${mine.length} hunks` })
     requestAnimationFrame(() => performance.mark('diff'))
   } catch (e) {
     if (S.diff.key === key) set({ diff: { ...nothing, key, path, changes, error: failureOf(e) } })
   }
+}
+
+// hunkAt returns the number of the hunk that is to be shown; -1: there is none.
+function hunkAt(hunks: Hunk[]): number {
+  const line = goTo - 1
+  goTo = 0
+  const at = hunks.findIndex(h => h.after[0] <= line && line < h.after[1])
+  return at >= 0 || hunks.length === 0 ? at : 0
 }
 
 // mustAgree checks that the lines that hunks have are those that are shown: nothing wrong is shown
@@ -556,11 +567,12 @@ export function toast(text: string, lines: string[] = [], isBad = false, canUndo
   if (!isBad) setTimeout(() => S.toast?.n === number && set({ toast: undefined }), 20_000)
 }
 
-export async function label(text: string) {
+// label names the turn that is chosen, or the files as they are now.
+export async function label(text: string, m?: Moment) {
   try {
-    await post('/v1/label', { cwd: S.sessionRoot, sessionId: S.session, label: text })
+    await post('/v1/label', { cwd: S.sessionRoot, sessionId: S.session, label: text, rev: m ? turnOf(m) : '' })
     set({ dialog: '' })
-    toast(`Labelled “${text}”`)
+    toast(m ? `${nameOf(m)} is “${text}”` : `Labelled “${text}”`)
     after()
   } catch (e) { toast(failureOf(e).message, [failureOf(e).hint].filter(Boolean), true) }
 }

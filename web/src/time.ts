@@ -1,16 +1,15 @@
-// How long ago something was, in words.
-const steps: [number, string][] = [[60, 'second'], [60, 'minute'], [24, 'hour'], [7, 'day'], [5, 'week'], [1e9, '']]
+// How long ago something was.
+const steps: [size: number, unit: string][] = [[60, 's'], [60, 'min'], [24, 'h'], [31, 'd']]
 
 export function ago(time: string | undefined, now = Date.now()): string {
   if (!time) return ''
   let n = Math.max(0, (now - Date.parse(time)) / 1000)
   if (n < 5) return 'now'
-  if (n > 30 * 86400) return time.slice(0, 10)
-  for (const [size, name] of steps) {
-    if (n < size) return `${Math.floor(n)} ${name}${Math.floor(n) === 1 ? '' : 's'} ago`
+  for (const [size, unit] of steps) {
+    if (n < size) return `${Math.floor(n)} ${unit} ago`
     n /= size
   }
-  return ''
+  return time.slice(0, 10)
 }
 
 export const exactly = (time: string | undefined) => time ? new Date(time).toLocaleString() : ''

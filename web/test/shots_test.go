@@ -89,7 +89,8 @@ func TestBroken(t *testing.T) {
 	b.keys("\r")
 	b.click(".turn.found", "math.Rnd")
 	b.until(`document.querySelectorAll(".hunk").length === 4 && document.querySelector(".hunk.at")`)
-	b.keys("n", " ", "\r")
+	b.until(`document.querySelector(".hunk.at b").textContent === "line 13"`) // that is where it goes
+	b.keys(" ", "\r")
 	b.agree()
 	w.holds("price.go", strings.Replace(before, "math.Rnd", "math.Round", 1))
 	b.quiet()

@@ -120,7 +120,7 @@ func TestManyFiles(t *testing.T) {
 	w.turn("one", "a", "x")
 	w.serve()
 	b := browse(t, w.address, 1400, 900)
-	b.sees("1 files")
+	b.sees("1 file")
 	time.Sleep(300 * time.Millisecond)
 	b.click(".turn", "many files")
 	b.sees("5,000 files")

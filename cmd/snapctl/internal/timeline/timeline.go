@@ -331,6 +331,7 @@ type ofSession struct {
 	CWD       string `json:"cwd"`
 	SessionID string `json:"sessionId"`
 	Label     string `json:"label,omitempty"`
+	Rev       string `json:"rev,omitempty"` // of label: the turn that is named; "": the directory as it is now
 }
 
 // write opens the session that a request names to write.
@@ -363,7 +364,8 @@ type labelled struct {
 	SnapshotSeq uint64 `json:"snapshotSeq"`
 }
 
-// label records the directory as it is under a name, as 'snapctl snapshot --label' does.
+// label names a turn, as 'snapctl tag' does, or records the directory as it is under a name, as
+// 'snapctl snapshot --label' does.
 func (s *Server) label(r *http.Request) (answer any, err error) {
 	var q ofSession
 	m, err := s.write(r, &q)
@@ -373,6 +375,13 @@ func (s *Server) label(r *http.Request) (answer any, err error) {
 	defer func() { err = errors.Join(err, m.Close()) }()
 	if q.Label == "" {
 		return nil, explain.Errorf(explain.BadRequest, "label: it is empty")
+	}
+	if q.Rev != "" {
+		tagged, _, err := inside.Of(m).Tag(r.Context(), q.Label, q.Rev, false)
+		if err != nil {
+			return nil, err
+		}
+		return &labelled{tagged.Seq}, nil
 	}
 	result, err := m.Snapshot(r.Context(), &manager.SnapshotOptions{Label: q.Label})
 	if err != nil {

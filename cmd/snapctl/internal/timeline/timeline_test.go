@@ -233,6 +233,41 @@ func TestTakeBack(t *testing.T) {
 	w.holds("a", "one\n2\n3!\n4\nfive\n")
 }
 
+// TestLabel: a turn is named afterwards, and the directory as it is now; a name that something else
+// has is refused.
+func TestLabel(t *testing.T) {
+	w := newWorld(t, nil)
+	w.turn("first", "a", "1\n")
+	w.turn("second", "a", "2\n")
+	label := func(name, rev string) (int, string) {
+		status, answer := w.ask("POST", "/v1/label",
+			fmt.Sprintf(`{"cwd":%q,"sessionId":"s","label":%q,"rev":%q}`, w.dir, name, rev))
+		return status, codeOf(answer)
+	}
+	if status, code := label("green", "turn:0"); status != 200 {
+		t.Errorf("name a turn: %d %s", status, code)
+	}
+	if status, code := label("now", ""); status != 200 {
+		t.Errorf("label the directory: %d %s", status, code)
+	}
+	for _, bad := range [][2]string{{"green", "turn:1"}, {"turn:7", "turn:1"}, {"x", "turn:9"}, {"", "turn:1"}} {
+		if status, _ := label(bad[0], bad[1]); status == 200 {
+			t.Errorf("name %q for %s: %d", bad[0], bad[1], status)
+		}
+	}
+	_, list := w.verb("get_snapshots", "")
+	labels := make(map[string]any)
+	for _, row := range list["snapshots"].([]any) {
+		row := row.(map[string]any)
+		if row["label"] != nil {
+			labels[row["label"].(string)] = row["turnIndex"]
+		}
+	}
+	if labels["green"] != 0.0 || len(labels) != 2 {
+		t.Errorf("labels: %v", labels)
+	}
+}
+
 // TestReadOnly: nothing is changed, not even a store that is not there.
 func TestReadOnly(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.ReadOnly = true })
