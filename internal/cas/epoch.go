@@ -134,6 +134,7 @@ func (s *Store) heed() error {
 	for _, id := range gone {
 		delete(s.packs, id)
 	}
+	s.groups.forget(func(p *pack.Pack) bool { return slices.Contains(gone, p.ID) })
 	s.indexes = slices.DeleteFunc(slices.Clone(s.indexes), func(x *pack.Index) bool {
 		return slices.Contains(gone, x.Pack.ID)
 	})
@@ -146,6 +147,7 @@ func (s *Store) heed() error {
 // by the next look into the packs. Store.wmu and Store.mu are held.
 func (s *Store) forgetObjects() {
 	clear(s.objects)
+	s.groups.forget(func(*pack.Pack) bool { return true }) // others may write where one was
 	s.sealed = nil
 	clear(s.scanned)
 	for id := range s.packs {

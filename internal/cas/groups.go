@@ -3,6 +3,7 @@ package cas
 import (
 	"cmp"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/boocode/filestore/internal/cas/pack"
@@ -123,6 +124,13 @@ func (c *groupCache) get(loc pack.Location) (*pack.Group, error) {
 	return g.group, g.err
 }
 
+// forget drops what was read of some packs, or of all: they may be gone, or end earlier now.
+func (c *groupCache) forget(of func(*pack.Pack) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.list = slices.DeleteFunc(slices.Clone(c.list), func(g *cachedGroup) bool { return of(g.at.Pack) })
+}
+
 // drop forgets a group that could not be read: it may be read next time.
 func (c *groupCache) drop(g *cachedGroup) {
 	c.mu.Lock()
@@ -189,6 +197,9 @@ func (c *copier) copy(p *pack.Pack, list []pack.Entry) error {
 		return c.append(h, payload, g.Members)
 	}
 	for _, e := range list {
+		if e.Member > len(g.Members) { // says an index
+			return corrupt(loc, "no member %d in a group of %d", e.Member, len(g.Members))
+		}
 		m := &g.Members[e.Member-1]
 		if c.seen[m.ID] {
 			continue

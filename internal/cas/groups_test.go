@@ -346,6 +346,55 @@ func TestPruneGroups(t *testing.T) {
 	}
 }
 
+// What was read of a pack that is gone is not kept: its bytes would stay on the disk, and those of
+// what was forgotten in memory.
+func TestGroupsOfPrunedPacks(t *testing.T) {
+	setLimits(t, never, 1, never)
+	lib := new(library)
+	s := openMem(t, vfstest.NewMem())
+	gone := lib.mustCommit(t, s, "gone", texts("gone", 10)...)
+	kept := lib.mustCommit(t, s, "kept", texts("kept", 10)...)
+	s.waitSealed()
+	checkAcked(t, s, []acked{gone, kept})
+	if n := len(s.groups.list); n != 2 {
+		t.Fatalf("%d groups are remembered, want 2", n)
+	}
+	if _, _, err := lib.prune(t.Context(), s, func(snap *store.Snapshot) bool { return snap.Session == "kept" }); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.groups.list); n > 1 {
+		t.Errorf("%d groups are remembered, and one of their packs is gone", n)
+	}
+	s.wmu.Lock()
+	s.fail(errors.New("a write has failed")) // who appends to the pack next writes where groups were
+	s.wmu.Unlock()
+	if n := len(s.groups.list); n > 0 {
+		t.Errorf("%d groups are remembered after a write has failed", n)
+	}
+}
+
+// A list of chunks is no member of a group, and an index that knows more members than a group
+// has is damage.
+func TestGroupOfWrongMembers(t *testing.T) {
+	var g group
+	g.add(pack.Member{Kind: pack.RecChunked, Raw: 36, ID: object.Hash(object.Blob, small)}, make([]byte, 36))
+	h, payload := pack.EncodeGroup(g.members, g.raw, pack.LevelBlobs, nil)
+	if err := pack.VerifyGroup(&h, payload, g.raw); err == nil {
+		t.Error("a group with a list of chunks is read")
+	}
+	setLimits(t, never, 1, never)
+	s := openMem(t, vfstest.NewMem())
+	commit(t, s, "a", texts("text", 5)...)
+	s.waitSealed()
+	list, _ := groupsOf(t, s)
+	e := list[0]
+	e.Member = 6
+	c := &copier{s: s}
+	if err := c.copy(e.Pack, []pack.Entry{list[0], e}); !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("copy of member 6 of 5: %v", err)
+	}
+}
+
 // What is forgotten is in no group any more, packed or not, and its neighbours are.
 func TestForgetMember(t *testing.T) {
 	setLimits(t, never, 1, never)

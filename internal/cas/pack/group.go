@@ -80,6 +80,9 @@ func (h *Header) table(b []byte) ([]Member, error) {
 		m := b[i*memberSize:][:memberSize]
 		list[i] = Member{Kind: m[0], Raw: layout.Le.Uint32(m[1:]), ID: store.ID(m[5:])}
 		sum += uint64(list[i].Raw)
+		if list[i].Kind == RecChunked || list[i].Kind == RecGroup || list[i].Kind == RecSeal {
+			return nil, fmt.Errorf("member of kind %d in a group", list[i].Kind)
+		}
 	}
 	if sum != uint64(h.Raw) {
 		return nil, fmt.Errorf("members of %d bytes in a group of %d", sum, h.Raw)
