@@ -37,6 +37,7 @@ type marking struct {
 }
 
 func (m *marking) enter(_ context.Context, p *place) (goOn bool, err error) {
+	m.live.At(p.dir, p.name)
 	switch {
 	case p.isNote(): // nothing else hangs on one that is lost
 		m.live.Add(p.id)

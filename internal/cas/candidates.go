@@ -21,6 +21,9 @@ import (
 // A candidate is a pack that may go.
 type candidate struct {
 	id      [16]byte
+	ord     uint32 // which of the candidates it is, from 1 on: see Live.seen
+	created uint64
+	begins  bool  // with a group of a compaction: what is in two is rather to stay here
 	size    int64 // of its files
 	live    int64 // bytes of records to be copied
 	records int
@@ -28,6 +31,8 @@ type candidate struct {
 	sealed  bool
 	stays   bool            // somebody may append to it, or it is damaged: for a repair
 	lists   []pack.Location // of chunks, that nothing needs
+
+	looseness // for a compaction
 }
 
 func (c *candidate) dead() int64 { return c.size - c.live }
@@ -59,14 +64,16 @@ func (s *Store) candidates(ctx context.Context, live *Live) ([]*candidate, error
 			list = append(list, c)
 		}
 	}
-	// First those that are not taken away, then the largest: what is in two is
-	// rather to stay in the larger.
+	// First those that are not taken away, then those that were compacted, then the largest:
+	// what is in two is rather to stay in these.
+	first := map[bool]int{true: -1}
 	slices.SortFunc(list, func(a, b *candidate) int {
-		if a.stays != b.stays {
-			return map[bool]int{true: -1, false: 1}[a.stays]
-		}
-		return cmp.Compare(b.size, a.size)
+		return cmp.Or(cmp.Compare(first[a.stays], first[b.stays]), cmp.Compare(first[a.begins], first[b.begins]),
+			cmp.Compare(b.size, a.size))
 	})
+	for i, c := range list {
+		c.ord = uint32(i) + 1
+	}
 	s.beginPacks(ctx, "weighing", ids, 0)
 	for _, c := range list {
 		if err := context.Cause(ctx); err != nil {
@@ -101,6 +108,9 @@ func (s *Store) candidate(id [16]byte) (*candidate, error) {
 		return nil, err
 	}
 	c := &candidate{id: id, size: st.Size}
+	if err := c.peek(f); err != nil {
+		return nil, err
+	}
 	index, err := s.fsys.Stat(layout.IndexName(id))
 	switch {
 	case err == nil:
@@ -118,17 +128,37 @@ func (s *Store) candidate(id [16]byte) (*candidate, error) {
 	return c, nil
 }
 
+// peek looks at where a pack begins.
+func (c *candidate) peek(f vfs.File) error {
+	var b [layout.HeaderSize + pack.HeaderSize]byte
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	if n >= layout.HeaderSize {
+		c.created = layout.Le.Uint64(b[layout.HeaderCreated:]) // it orders, and no more
+	}
+	h, err := pack.ParseHeader(b[min(n, layout.HeaderSize):n])
+	c.begins = err == nil && isCompact(&h)
+	return nil
+}
+
 // count counts what is to stay of a pack, and finds the chunk lists that are
 // not; in a pack that stays, all of them.
 func (s *Store) count(c *candidate, live *Live, durable int64) error {
 	var damage error // of the first header that is
 	err := s.eachRecord(c, durable, func(r *packRecord) error {
+		if live.order != nil {
+			if err := c.weigh(r); err != nil && !errors.Is(err, store.ErrCorrupt) {
+				return err
+			}
+		}
 		for i, e := range r.entries {
 			c.records++
 			prefix := [pack.PrefixSize]byte(e.ID[:])
-			seen, ok := live.seen[prefix]
-			if ok && !seen {
-				live.seen[prefix] = true
+			owner, ok := live.seen[prefix]
+			if ok && owner == 0 {
+				live.seen[prefix] = c.ord
 				c.live += r.share(i)
 				c.kept++
 			}
@@ -175,19 +205,25 @@ func (r *packRecord) share(i int) int64 {
 
 // kind returns of which kind the record is, from its header.
 func (r *packRecord) kind() (uint8, error) {
-	e := &r.entries[0]
-	if e.Member > 0 {
+	if r.entries[0].Member > 0 {
 		return pack.RecGroup, r.err
 	}
+	h, err := r.header()
+	return h.Kind, err
+}
+
+// header reads the header of the record.
+func (r *packRecord) header() (pack.Header, error) {
+	e := &r.entries[0]
 	var b [pack.HeaderSize]byte
 	if _, err := r.p.F.ReadAt(b[:], e.Off); err != nil && err != io.EOF {
-		return 0, err
+		return pack.Header{}, err
 	}
 	h, err := pack.ParseHeader(b[:])
 	if err != nil {
-		return 0, corrupt(e.Location, "%w", err)
+		return h, corrupt(e.Location, "%w", err)
 	}
-	return h.Kind, nil
+	return h, nil
 }
 
 // eachRecord calls fn for each record of a pack, in the order of the file.
@@ -274,11 +310,16 @@ func (s *Store) hasSound(id store.ID) (bool, error) {
 // Live is a set of objects that are to stay.
 type Live struct {
 	s      *Store
-	seen   map[[pack.PrefixSize]byte]bool // and whether a pack that has it was seen
-	forget map[store.ID]bool              // these are not taken up
+	seen   map[[pack.PrefixSize]byte]uint32 // and which candidate has it; 0: none that was seen
+	forget map[store.ID]bool                // these are not taken up
+	order  *order                           // nil: nobody asks
 
 	collects bool // added has what is taken up
 	added    []store.ID
+}
+
+func newLive(s *Store, forget map[store.ID]bool) *Live {
+	return &Live{s: s, seen: make(map[[pack.PrefixSize]byte]uint32), forget: forget}
 }
 
 // Add takes up an object, and reports whether it is new.
@@ -287,7 +328,8 @@ func (l *Live) Add(id store.ID) bool {
 	if _, ok := l.seen[prefix]; ok || l.forget[id] {
 		return false
 	}
-	l.seen[prefix] = false
+	l.seen[prefix] = 0
+	l.order.add(prefix)
 	if l.collects {
 		l.added = append(l.added, id)
 	}

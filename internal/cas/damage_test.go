@@ -138,6 +138,26 @@ func (sm *sample) prune(t *testing.T) {
 	}
 }
 
+// compact compacts all packs.
+func (sm *sample) compact(t *testing.T) {
+	t.Helper()
+	cas.CompactFew(t)
+	s, err := cas.OpenFS(t.Context(), sm.disk, &cas.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := s.PlanCompact(t.Context(), &cas.CompactOptions{Mark: audit.NewMarker(s).MarkSnapshot, Unsealed: true})
+	if err == nil && plan.Empty() {
+		err = errors.New("nothing to compact")
+	}
+	if err == nil {
+		_, err = s.Compact(t.Context(), plan)
+	}
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // contents reads all files and links of a tree, but for those in seen.
 func contents(ctx context.Context, s *cas.Store, root store.ID, seen map[store.ID]string) (map[string]string, error) {
 	out := make(map[string]string)
@@ -232,6 +252,13 @@ func TestDamageAnywhere(t *testing.T) {
 func TestDamageAnywherePruned(t *testing.T) {
 	sm := newSample(t)
 	sm.prune(t)
+	sm.damageAnywhere(t)
+}
+
+// The same of a store that was compacted.
+func TestDamageAnywhereCompact(t *testing.T) {
+	sm := newSample(t)
+	sm.compact(t)
 	sm.damageAnywhere(t)
 }
 

@@ -35,3 +35,10 @@ func CutMark() string {
 		}
 	}
 }
+
+// CompactFew has little be worth a compaction.
+func CompactFew(t *testing.T) {
+	before := minLoose
+	minLoose = 1
+	t.Cleanup(func() { minLoose = before })
+}

@@ -362,7 +362,7 @@ func TestFormatVectors(t *testing.T) {
 	for _, v := range vectors() {
 		if *update {
 			b := encodeRecord(pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: uint32(len(v1Text)),
-				ID: object.Hash(object.Blob, v1Text)}, pack.Encoder().EncodeAll(v1Text, nil))
+				ID: object.Hash(object.Blob, v1Text)}, pack.EncoderOf(uint8(object.Blob)).EncodeAll(v1Text, nil))
 			if v.encode != nil {
 				b = v.encode()
 			}

@@ -458,10 +458,10 @@ func FuzzObject(f *testing.F) {
 	// itself
 	f.Add(uint8(pack.RecChunked), uint8(pack.CodecRaw), uint32(36),
 		appendChunkRef(nil, object.Hash(object.Blob, v1Whole), len(v1Whole)))
-	for _, b := range nearmiss.Of(pack.Encoder().EncodeAll(v1Whole, nil)) {
+	for _, b := range nearmiss.Of(pack.EncoderOf(uint8(object.Blob)).EncodeAll(v1Whole, nil)) {
 		f.Add(uint8(object.Blob), uint8(pack.CodecZstd), uint32(len(v1Whole)), b)
 	}
-	packed := pack.Encoder().EncodeAll(list, nil)
+	packed := pack.EncoderOf(uint8(object.Blob)).EncodeAll(list, nil)
 	for raw := range uint32(len(list) + 2) {
 		f.Add(uint8(pack.RecChunked), uint8(pack.CodecZstd), raw, packed)
 	}

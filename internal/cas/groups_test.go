@@ -27,7 +27,7 @@ func rawGroup(blobs ...[]byte) []byte {
 	for _, b := range blobs {
 		g.add(pack.Member{Kind: uint8(object.Blob), Raw: uint32(len(b)), ID: object.Hash(object.Blob, b)}, b)
 	}
-	h, payload := pack.EncodeGroup(g.members, g.raw, pack.LevelBlobs, nil)
+	h, payload := pack.EncodeGroup(g.members, g.raw, pack.EncoderOf(uint8(object.Blob)), nil)
 	return append(h.Append(nil), payload...)
 }
 
@@ -359,7 +359,8 @@ func TestGroupsOfPrunedPacks(t *testing.T) {
 	if n := len(s.groups.list); n != 2 {
 		t.Fatalf("%d groups are remembered, want 2", n)
 	}
-	if _, _, err := lib.prune(t.Context(), s, func(snap *store.Snapshot) bool { return snap.Session == "kept" }); err != nil {
+	keep := func(snap *store.Snapshot) bool { return snap.Session == "kept" }
+	if _, _, err := lib.prune(t.Context(), s, keep); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(s.groups.list); n > 1 {
@@ -378,7 +379,7 @@ func TestGroupsOfPrunedPacks(t *testing.T) {
 func TestGroupOfWrongMembers(t *testing.T) {
 	var g group
 	g.add(pack.Member{Kind: pack.RecChunked, Raw: 36, ID: object.Hash(object.Blob, small)}, make([]byte, 36))
-	h, payload := pack.EncodeGroup(g.members, g.raw, pack.LevelBlobs, nil)
+	h, payload := pack.EncodeGroup(g.members, g.raw, pack.EncoderOf(uint8(object.Blob)), nil)
 	if err := pack.VerifyGroup(&h, payload, g.raw); err == nil {
 		t.Error("a group with a list of chunks is read")
 	}

@@ -388,7 +388,7 @@ func TestCraftedRecords(t *testing.T) {
 	}
 	smallID := object.Hash(object.Blob, small)
 	// What it unpacks to is the object, but not as long as the header says.
-	packed := pack.Encoder().EncodeAll(data, nil)
+	packed := pack.EncoderOf(uint8(object.Blob)).EncodeAll(data, nil)
 	short := pack.Header{Kind: uint8(object.Blob), Codec: pack.CodecZstd, Raw: 300, Stored: uint32(len(packed)), ID: id,
 		Crc: layout.Checksum(packed)}
 	shortZstd := append(short.Append(nil), packed...)

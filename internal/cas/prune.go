@@ -73,7 +73,7 @@ func (p *PrunePlan) Empty() bool { return len(p.Dropped)+len(p.condemned)+len(p.
 // PlanPrune finds out what the store has that no snapshot needs, of those that
 // are kept. It writes nothing but indexes that are missing.
 func (s *Store) PlanPrune(ctx context.Context, opts *PruneOptions) (*PrunePlan, error) {
-	p := &PrunePlan{opts: opts, live: &Live{s: s, seen: make(map[[pack.PrefixSize]byte]bool), forget: opts.Forget},
+	p := &PrunePlan{opts: opts, live: newLive(s, opts.Forget),
 		staying: make(map[[16]byte]bool)}
 	if err := s.planPrune(ctx, p); err != nil {
 		return nil, fmt.Errorf("plan prune: %w", err)
@@ -82,24 +82,7 @@ func (s *Store) PlanPrune(ctx context.Context, opts *PruneOptions) (*PrunePlan, 
 }
 
 func (s *Store) planPrune(ctx context.Context, p *PrunePlan) error {
-	f, err := readFormat(s.fsys)
-	if err != nil {
-		return err
-	}
-	if needs := unknown(f.Features.Prune, knownToPrune); len(needs) > 0 {
-		return fmt.Errorf("%w: pruning needs %q", store.ErrFormat, needs)
-	}
-	s.jmu.Lock()
-	err = s.j.Refresh()
-	p.before, p.end = s.j.Ledger, s.j.End()
-	s.jmu.Unlock()
-	if err != nil {
-		return err
-	}
-	if err := s.planDrops(ctx, p); err != nil {
-		return err
-	}
-	list, err := s.candidates(ctx, p.live)
+	list, err := s.weighAll(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -107,6 +90,28 @@ func (s *Store) planPrune(ctx context.Context, p *PrunePlan) error {
 		return err
 	}
 	return s.planForget(ctx, p)
+}
+
+// weighAll decides on each snapshot, and counts in each pack what is to stay.
+func (s *Store) weighAll(ctx context.Context, p *PrunePlan) ([]*candidate, error) {
+	f, err := readFormat(s.fsys)
+	if err != nil {
+		return nil, err
+	}
+	if needs := unknown(f.Features.Prune, knownToPrune); len(needs) > 0 {
+		return nil, fmt.Errorf("%w: pruning needs %q", store.ErrFormat, needs)
+	}
+	s.jmu.Lock()
+	err = s.j.Refresh()
+	p.before, p.end = s.j.Ledger, s.j.End()
+	s.jmu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.planDrops(ctx, p); err != nil {
+		return nil, err
+	}
+	return s.candidates(ctx, p.live)
 }
 
 // planDrops decides on each snapshot, and marks what those need that stay.
@@ -186,10 +191,17 @@ func (s *Store) choose(p *PrunePlan, list []*candidate) error {
 		}
 	}
 	for _, c := range stay {
+		p.Left += max(c.waste(), 0)
+	}
+	return s.keep(p, stay)
+}
+
+// keep has packs stay, with what they count on.
+func (s *Store) keep(p *PrunePlan, stay []*candidate) error {
+	for _, c := range stay {
 		if c.sealed && !c.stays {
 			p.staying[c.id] = true
 		}
-		p.Left += max(c.waste(), 0)
 		if err := s.keepChunks(p.live, c.lists); err != nil {
 			return err
 		}
@@ -365,6 +377,8 @@ type pruneRun struct {
 	epoch     uint64         // that was announced
 	drained   bool           // nobody is in an epoch before it
 	removed   [][16]byte
+	written   map[[pack.PrefixSize]byte]bool // what a compaction has made durable elsewhere
+	looked    bool                           // what stays may hang on what others have put
 }
 
 // begin brings an earlier prune to its end, and seals the packs that are to go
@@ -589,6 +603,9 @@ func (r *pruneRun) copy(ctx context.Context) (err error) {
 	if err := to.flush(); err != nil {
 		return err
 	}
+	if !r.looked { // all of it is in packs that are sealed
+		return nil
+	}
 	return w.commit(ctx, &commitRequest{generation: w.generation})
 }
 
@@ -604,9 +621,10 @@ func (r *pruneRun) copyPack(ctx context.Context, to *copier, c *candidate) error
 		}
 		var list []pack.Entry
 		for i, e := range rec.entries {
-			if !r.plan.live.has(e.ID) {
+			if !r.plan.live.has(e.ID) || r.written[[pack.PrefixSize]byte(e.ID[:])] {
 				continue
 			}
+			r.looked = true
 			if e.Member > 0 && e.Member <= len(rec.members) {
 				e.ID = rec.members[e.Member-1].ID
 			}

@@ -31,7 +31,9 @@ type ParcelObject struct {
 
 // NewLive returns a set that is empty, and that remembers what is added: see [Live.Take].
 func (s *Store) NewLive() *Live {
-	return &Live{s: s, seen: make(map[[pack.PrefixSize]byte]bool), collects: true}
+	l := newLive(s, nil)
+	l.collects = true
+	return l
 }
 
 // Take returns what was added since it was called last, in order.

@@ -27,6 +27,9 @@ const fileVersion = 1
 // journal segment starts with.
 const HeaderSize = 64
 
+// HeaderCreated is where the header of a pack has the time of its creation.
+const HeaderCreated = 44
+
 const (
 	PackMagic    = "boopack\n"
 	IndexMagic   = "booindx\n"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"runtime"
 	"sync"
 
@@ -26,36 +27,44 @@ var (
 	treeEncoder = sync.OnceValue(func() *zstd.Encoder {
 		return newEncoder(zstd.SpeedFastest, zstd.WithNoEntropyCompression(true))
 	})
-	Encoder       = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
-	betterEncoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedBetterCompression) })
+	blobEncoder = sync.OnceValue(func() *zstd.Encoder { return newEncoder(zstd.SpeedDefault) })
 )
 
-// A Level says how hard to try when a group is compressed.
-type Level int
+// An Encoder compresses. It may be used by several goroutines.
+type Encoder interface {
+	EncodeAll(src, dst []byte) []byte // appends to dst
+}
 
-const (
-	LevelTrees  Level = iota // of trees, which are hashes for the most part
-	LevelBlobs               // while somebody waits
-	LevelBetter              // while nobody does
-)
-
-func (l Level) encoder() *zstd.Encoder {
-	switch l {
-	case LevelTrees:
+// EncoderOf returns what compresses objects of a kind while somebody waits.
+func EncoderOf(kind uint8) Encoder {
+	if kind == uint8(object.Tree) {
 		return treeEncoder()
-	case LevelBetter:
-		return betterEncoder()
 	}
-	return Encoder()
+	return blobEncoder()
+}
+
+// IsBest says that a compaction compresses as well as it can.
+//
+// A variable, so that tests need no 40 MiB each time.
+var IsBest = true
+
+// NewBestEncoder returns what compresses while nobody waits, by so many goroutines at once. It
+// takes some 40 MiB for each, so it is not kept.
+func NewBestEncoder(workers int) Encoder {
+	level := zstd.SpeedBestCompression
+	if !IsBest {
+		level = zstd.SpeedDefault
+	}
+	return newEncoder(level, zstd.WithEncoderConcurrency(workers))
 }
 
 func newEncoder(level zstd.EncoderLevel, more ...zstd.EOption) *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, append(more,
+	e, err := zstd.NewWriter(nil, append([]zstd.EOption{
 		zstd.WithEncoderLevel(level),
 		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
 		zstd.WithWindowSize(MaxChunk),
 		zstd.WithLowerEncoderMem(true), // room for a chunk, not for two: 1 MiB less for each goroutine
-		zstd.WithEncoderCRC(false))...)
+		zstd.WithEncoderCRC(false)}, more...)...)
 	if err != nil {
 		panic("store: internal error: zstd encoder: " + err.Error())
 	}
@@ -86,11 +95,7 @@ func Compress(kind uint8, src []byte, scratch *[]byte) (codec uint8, stored []by
 	if len(src) < minCompress {
 		return CodecRaw, src
 	}
-	e := Encoder
-	if kind == uint8(object.Tree) {
-		e = treeEncoder
-	}
-	z := e().EncodeAll(src, (*scratch)[:0])
+	z := EncoderOf(kind).EncodeAll(src, (*scratch)[:0])
 	*scratch = z
 	if len(z) > len(src)-len(src)/20 { // saves less than 5 %: not worth decoding
 		return CodecRaw, src
@@ -121,6 +126,36 @@ func Decompress(h *Header, payload []byte) ([]byte, error) {
 		return out, nil
 	}
 	return nil, fmt.Errorf("%w: codec %d", store.ErrFormat, h.Codec)
+}
+
+// startDecoders decode the beginnings of groups: a block of 128 KiB after the other.
+var startDecoders = sync.Pool{New: func() any {
+	d, err := zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(1), // without goroutines, of which a pool could not get rid
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(MaxObject))
+	if err != nil {
+		panic("store: internal error: zstd decoder: " + err.Error())
+	}
+	return d
+}}
+
+// decompressStart returns the first bytes of what a payload decodes to.
+func decompressStart(payload []byte, n int) ([]byte, error) {
+	d := startDecoders.Get().(*zstd.Decoder)
+	defer startDecoders.Put(d)
+	out := make([]byte, n)
+	err := d.Reset(bytes.NewReader(payload))
+	if err == nil {
+		_, err = io.ReadFull(d, out)
+	}
+	if rerr := d.Reset(nil); err == nil { // it keeps nothing of the payload
+		err = rerr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return out, nil
 }
 
 // VerifyCompressed checks that stored decodes to src again. Compressor bugs

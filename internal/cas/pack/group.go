@@ -22,6 +22,9 @@ const (
 	MaxMembers = 1<<10 - 1
 
 	memberSize = 1 + 4 + 32 // kind, length, ID
+
+	// readWhole is the length up to which a group is decoded as a whole.
+	readWhole = 256 << 10
 )
 
 // A Member is an object in a group.
@@ -35,7 +38,7 @@ var errTable = errors.New("members do not match their checksum")
 
 // EncodeGroup makes the record of a group from its members and their bytes. The
 // payload is appended to scratch.
-func EncodeGroup(members []Member, raw []byte, level Level, scratch []byte) (Header, []byte) {
+func EncodeGroup(members []Member, raw []byte, by Encoder, scratch []byte) (Header, []byte) {
 	payload := scratch[:0]
 	for i := range members {
 		m := &members[i]
@@ -48,7 +51,7 @@ func EncodeGroup(members []Member, raw []byte, level Level, scratch []byte) (Hea
 	layout.Le.PutUint32(h.ID[:], uint32(len(members)))
 	layout.Le.PutUint32(h.ID[4:], layout.Checksum(payload))
 	h.Codec = CodecZstd
-	if payload = level.encoder().EncodeAll(raw, payload); len(payload)-table > len(raw)-len(raw)/20 {
+	if payload = by.EncodeAll(raw, payload); len(payload)-table > len(raw)-len(raw)/20 {
 		h.Codec, payload = CodecRaw, append(payload[:table], raw...)
 	}
 	h.Stored, h.Crc = uint32(len(payload)), layout.Checksum(payload)
@@ -90,13 +93,19 @@ func (h *Header) table(b []byte) ([]Member, error) {
 	return list, nil
 }
 
-// A Group is what a group holds, decoded.
+// A Group is what a group holds, decoded, or the beginning of that.
 type Group struct {
 	Members []Member
 	Size    int64 // of its record
 	ends    []uint32
-	raw     []byte
+	raw     []byte // as far as it was decoded
 }
+
+// Has reports whether the member of a number, from 0 on, was decoded.
+func (g *Group) Has(i int) bool { return int(g.ends[i]) <= len(g.raw) }
+
+// Decoded returns how many bytes were decoded.
+func (g *Group) Decoded() int { return len(g.raw) }
 
 // Data returns the bytes of the member of a number, from 0 on. They are not to be
 // changed.
@@ -125,27 +134,45 @@ func Shares(members []Member, size int64) []int64 {
 }
 
 // DecodeGroup returns what the payload of a group holds.
-func DecodeGroup(h *Header, payload []byte) (*Group, error) {
+func DecodeGroup(h *Header, payload []byte) (*Group, error) { return decodeGroup(h, payload, 0) }
+
+// decodeGroup returns what the payload of a group holds, if member is 0, or a part of it with
+// that member, from 1 on.
+func decodeGroup(h *Header, payload []byte, member int) (*Group, error) {
 	list, err := h.table(payload)
 	if err != nil {
 		return nil, err
 	}
-	inner := Header{Codec: h.Codec, Raw: h.Raw, Stored: h.Stored - uint32(len(list)*memberSize)}
-	g := &Group{Members: list, Size: h.Size(), ends: make([]uint32, len(list))}
-	if g.raw, err = Decompress(&inner, payload[len(list)*memberSize:]); err != nil {
-		return nil, err
+	if member > len(list) {
+		return nil, fmt.Errorf("no member %d in a group of %d", member, len(list))
 	}
+	g := &Group{Members: list, Size: h.Size(), ends: make([]uint32, len(list))}
 	end := uint32(0)
 	for i := range list {
 		end += list[i].Raw
 		g.ends[i] = end
+	}
+	inner := Header{Codec: h.Codec, Raw: h.Raw, Stored: h.Stored - uint32(len(list)*memberSize)}
+	payload = payload[len(list)*memberSize:]
+	if member > 0 && h.Codec == CodecZstd && h.Raw > readWhole && g.ends[member-1] < h.Raw/2 {
+		g.raw, err = decompressStart(payload, int(g.ends[member-1]))
+	} else {
+		g.raw, err = Decompress(&inner, payload)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return g, nil
 }
 
 // ReadGroup reads the group that an object is in, decoded. An error for damage is a
 // [*object.CorruptError].
-func (p *Pack) ReadGroup(loc Location) (*Group, error) {
+func (p *Pack) ReadGroup(loc Location) (*Group, error) { return p.readGroup(loc, 0) }
+
+// ReadGroupTo reads a group no further than to the member at a place, if that is worth it.
+func (p *Pack) ReadGroupTo(loc Location) (*Group, error) { return p.readGroup(loc, loc.Member) }
+
+func (p *Pack) readGroup(loc Location, member int) (*Group, error) {
 	h, payload, err := p.Read(loc)
 	if err != nil {
 		return nil, err
@@ -154,7 +181,7 @@ func (p *Pack) ReadGroup(loc Location) (*Group, error) {
 	if h.Kind != RecGroup {
 		err = ErrRecord
 	} else {
-		g, err = DecodeGroup(&h, payload)
+		g, err = decodeGroup(&h, payload, member)
 	}
 	if err == nil && loc.Member > len(g.Members) {
 		err = fmt.Errorf("no member %d in a group of %d", loc.Member, len(g.Members))

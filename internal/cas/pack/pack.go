@@ -287,6 +287,14 @@ func (w *Writer) Sync(end int64) error {
 // Seal ends the pack behind a body that is written: from now on it is
 // immutable and has an index.
 func (w *Writer) Seal(fsys vfs.FS, of [16]byte, bodyEnd int64) error {
+	if err := w.Finish(bodyEnd); err != nil {
+		return err
+	}
+	return w.WriteIndex(fsys, of, bodyEnd)
+}
+
+// Finish ends the pack behind a body that is written, durably. It has no index yet.
+func (w *Writer) Finish(bodyEnd int64) error {
 	// The body before the seal: a power cut may keep the later write and
 	// lose the earlier, and who finds a seal counts on all of the body.
 	if err := w.Sync(bodyEnd); err != nil {
@@ -297,9 +305,11 @@ func (w *Writer) Seal(fsys vfs.FS, of [16]byte, bodyEnd int64) error {
 		return err
 	}
 	// The seal before the index: a pack with an index is never added to.
-	if err := w.Sync(w.Written); err != nil {
-		return err
-	}
+	return w.Sync(w.Written)
+}
+
+// WriteIndex writes the index of a pack that has its seal.
+func (w *Writer) WriteIndex(fsys vfs.FS, of [16]byte, bodyEnd int64) error {
 	return layout.WriteFile(fsys, layout.IndexName(w.ID), EncodeIndex(of, w.ID, bodyEnd, w.Entries))
 }
 
