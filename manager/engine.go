@@ -54,6 +54,7 @@ type Engine struct {
 
 	mu     sync.Mutex // guards the rest
 	trees  map[string]*worktree
+	yield  context.CancelFunc // ends what care does while nobody works; nil: nothing
 	closed bool
 }
 
@@ -73,7 +74,7 @@ type worktree struct {
 	waiting int                // captures that somebody asked for
 	yield   context.CancelFunc // ends one that nobody did
 
-	managers int       // that have it open; guarded by the engine's mu
+	managers int       // that have it open; guarded by the engine's mu, changed by use
 	idle     time.Time // since when there is none
 }
 
@@ -157,7 +158,7 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 		project = loc.Project
 	}
 	if wt := e.trees[project.Root]; wt != nil && wt.project.Main == project.Main {
-		wt.managers++
+		e.use(wt)
 		return wt, nil
 	}
 	if old := e.trees[project.Root]; old != nil && old.managers > 0 {
@@ -178,7 +179,7 @@ func (e *Engine) open(ctx context.Context, root string, opts *Options) (*worktre
 	}
 	wt := newWorktree(project, loc.Dir, s)
 	e.trees[project.Root] = wt
-	wt.managers = 1
+	e.use(wt)
 	return wt, nil
 }
 

@@ -32,6 +32,7 @@ func (e *Engine) care(ctx context.Context) {
 	const look = 10 * time.Minute
 	tick := time.NewTicker(look)
 	defer tick.Stop()
+	left := make(map[string]*int64) // what a compaction has left, by store
 	for {
 		select {
 		case <-ctx.Done():
@@ -63,7 +64,40 @@ func (e *Engine) care(ctx context.Context) {
 			if err := health.CheckPart(ctx, dir, e.opts.Logger); err != nil && ctx.Err() == nil {
 				e.opts.Logger.Warn("store not checked", "path", dir, "err", err)
 			}
+			if left[dir] == nil {
+				left[dir] = new(int64)
+			}
+			if err := e.compact(ctx, dir, left[dir]); err != nil && ctx.Err() == nil {
+				e.opts.Logger.Warn("store not compacted", "path", dir, "err", err)
+			}
 		}
+	}
+}
+
+// compact compacts a part of a store until a manager is opened.
+func (e *Engine) compact(ctx context.Context, dir string, left *int64) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	e.mu.Lock()
+	for _, wt := range e.trees {
+		if wt.managers > 0 {
+			e.mu.Unlock()
+			return nil
+		}
+	}
+	e.yield = cancel
+	e.mu.Unlock()
+	_, err := retain.CompactIdle(ctx, dir, left, e.opts.Logger)
+	return err
+}
+
+// use counts a manager that opens a worktree: it is not to share the processors with what
+// care does. Engine.mu is held.
+func (e *Engine) use(wt *worktree) {
+	wt.managers++
+	if e.yield != nil {
+		e.yield()
+		e.yield = nil
 	}
 }
 

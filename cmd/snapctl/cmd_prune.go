@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,17 +104,18 @@ func (a *app) startPrune(m *manager.FileSnapshotManager) {
 
 // A pruneAnswer is what prune prints as JSON.
 type pruneAnswer struct {
-	DryRun   bool                `json:"dryRun"`
-	Kept     int                 `json:"kept"`    // snapshots
-	Dropped  int                 `json:"dropped"` // snapshots
-	Sessions []jsonPrunedSession `json:"sessions"`
-	Packs    int                 `json:"packs"` // taken away
-	Copied   int64               `json:"copiedBytes"`
-	Freed    int64               `json:"freedBytes"`
-	Left     int64               `json:"leftBytes"` // that nothing needs, and that stay for now
-	Over     int64               `json:"overBytes"` // by which what must stay is above --max-size
-	Damage   []string            `json:"damage"`    // for which packs stayed
-	Problems []jsonProblem       `json:"problems"`
+	DryRun    bool                `json:"dryRun"`
+	Kept      int                 `json:"kept"`    // snapshots
+	Dropped   int                 `json:"dropped"` // snapshots
+	Sessions  []jsonPrunedSession `json:"sessions"`
+	Packs     int                 `json:"packs"` // taken away
+	Copied    int64               `json:"copiedBytes"`
+	Compacted int                 `json:"compactedPacks"` // written anew to take less room: freedBytes has that, too
+	Freed     int64               `json:"freedBytes"`
+	Left      int64               `json:"leftBytes"` // that nothing needs, and that stay for now
+	Over      int64               `json:"overBytes"` // by which what must stay is above --max-size
+	Damage    []string            `json:"damage"`    // for which packs stayed
+	Problems  []jsonProblem       `json:"problems"`
 }
 
 type jsonPrunedSession struct {
@@ -158,15 +160,8 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 	}
 	j := newPruneAnswer(plan, f.dryRun)
 	if !f.dryRun {
-		shown, stop := a.showProgress(ctx)
-		r, err := plan.Do(shown)
-		stop()
-		if err != nil {
+		if err := a.doPrune(ctx, s, plan, j); err != nil {
 			return err
-		}
-		j.Dropped, j.Packs, j.Copied, j.Freed = r.Dropped, r.Packs, r.Copied, r.Freed
-		for _, why := range r.Kept {
-			j.Damage = append(j.Damage, why.Error())
 		}
 	}
 	if a.flags.json {
@@ -188,6 +183,26 @@ func (a *app) prune(cmd *cobra.Command, f *pruneFlags) error {
 		return &failure{code: exitPart}
 	}
 	return nil
+}
+
+// doPrune does what a plan says, and compacts behind that.
+func (a *app) doPrune(ctx context.Context, s *cas.Store, plan *retain.PrunePlan, j *pruneAnswer) error {
+	shown, stop := a.showProgress(ctx)
+	defer stop()
+	r, err := plan.Do(shown)
+	if err != nil {
+		return err
+	}
+	j.Dropped, j.Packs, j.Copied, j.Freed = r.Dropped, r.Packs, r.Copied, r.Freed
+	for _, why := range r.Kept {
+		j.Damage = append(j.Damage, why.Error())
+	}
+	c, err := retain.CompactSealed(shown, s)
+	if c != nil {
+		j.Compacted = c.Packs
+		j.Freed += c.Freed
+	}
+	return cmp.Or(err, context.Cause(ctx))
 }
 
 // planPrune finds out what there is to prune, of the session that is named if one is.

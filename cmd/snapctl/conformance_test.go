@@ -212,7 +212,7 @@ var alone = map[string]map[string]string{
 		"serve": "a server", "rpc": "a server", "mcp": "a server", "hook claude": "turns", "hook codex": "turns",
 		"hook gemini": "turns", "setup claude": "upkeep", "setup codex": "upkeep", "setup gemini": "upkeep",
 		"setup opencode": "upkeep", "setup pi": "upkeep",
-		"check": "upkeep", "repair": "upkeep", "prune": "upkeep", "forget": "upkeep",
+		"check": "upkeep", "repair": "upkeep", "prune": "upkeep", "compact": "upkeep", "forget": "upkeep",
 		"adopt": "upkeep", "stores": "upkeep", "stores rm": "upkeep", "stats": "upkeep", "du": "upkeep",
 		"remote init": "upkeep", "remote add": "upkeep", "remote list": "upkeep", "remote remove": "upkeep",
 		"remote push": "upkeep", "remote pull": "upkeep", "remote status": "upkeep", "remote check": "upkeep",

@@ -78,8 +78,8 @@ func (s *damageSample) must(t *testing.T, args ...string) string {
 }
 
 // newDamageSample takes snapshots of a directory. A repair ends a segment, a prune
-// has records that are not kept.
-func newDamageSample(t *testing.T, pruned bool) *damageSample {
+// has records that are not kept, a compaction large groups.
+func newDamageSample(t *testing.T, pruned, compacted bool) *damageSample {
 	s := &damageSample{project: t.TempDir(), stores: t.TempDir(), want: make(map[string]map[string]string)}
 	s.project = filepath.Join(s.project, "p")
 	write := func(name, text string) {
@@ -103,7 +103,7 @@ func newDamageSample(t *testing.T, pruned bool) *damageSample {
 		}
 		s.must(t, "snapshot", "-q")
 		s.must(t, "sessions", "--export")
-		if i%2 == 1 { // a pack is damaged, and replaced: the next segment begins
+		if i%2 == 1 && (!compacted || i < 7) { // a pack is damaged, and replaced: the next segment begins
 			packs, err := filepath.Glob(filepath.Join(s.stores, "*", "packs", "*.pack"))
 			if err != nil || len(packs) == 0 {
 				t.Fatal(packs, err)
@@ -119,6 +119,11 @@ func newDamageSample(t *testing.T, pruned bool) *damageSample {
 		}
 		if i == 4 && pruned {
 			s.must(t, "prune", "--keep-last", "2")
+		}
+		if i == 6 && compacted {
+			if out := s.must(t, "compact"); !strings.HasPrefix(out, "wrote ") {
+				t.Fatal(out)
+			}
 		}
 	}
 	dirs, err := filepath.Glob(filepath.Join(s.stores, "*", "FORMAT"))
@@ -330,8 +335,11 @@ func (d *damaged) told(when string) (lost map[string]bool, code int) {
 	}
 	d.lost, d.unknown = d.lost || len(lost) > 0, d.unknown || len(unknown) > 0
 	if len(unknown) > 0 {
-		if code, out, _ := d.run("prune"); code == 0 {
-			d.t.Errorf("%v: %s: %d snapshots are unknown, and prune goes on: %s", d.done, when, len(unknown), out)
+		for _, name := range []string{"prune", "compact"} {
+			if code, out, _ := d.run(name); code == 0 {
+				d.t.Errorf("%v: %s: %d snapshots are unknown, and %s goes on: %s", d.done, when, len(unknown),
+					name, out)
+			}
 		}
 	}
 	return lost, code
@@ -344,7 +352,7 @@ func (d *damaged) try() {
 		lost, _ = d.told("after a snapshot")
 	}
 	if d.r.IntN(3) == 0 {
-		d.run("prune")
+		d.run([]string{"prune", "compact"}[d.r.IntN(2)])
 	}
 	code, _, _ := d.run("repair")
 	left, check := d.told("repaired")
@@ -384,8 +392,10 @@ func (d *damaged) accept() {
 		}
 	}
 	lost, _ := d.exports("accepted")
-	if !maps.Equal(lost, before) {
-		d.t.Errorf("%v: lost before it was accepted: %v, after a prune: %v", d.done, before, lost)
+	for entry := range lost {
+		if !before[entry] { // fewer may be lost: this repair may bring back a record that the last has not
+			d.t.Errorf("%v: lost before it was accepted: %v, after a prune: %v", d.done, before, lost)
+		}
 	}
 	d.hurt()
 	more, _ := d.exports("hurt again")
@@ -407,7 +417,8 @@ func contentsOfOr(t *testing.T, dir string) map[string]string {
 func TestDamageRandom(t *testing.T) {
 	t.Parallel()
 	first := testseed.Of(t)
-	samples := []*damageSample{newDamageSample(t, false), newDamageSample(t, true)}
+	samples := []*damageSample{newDamageSample(t, false, false), newDamageSample(t, true, false),
+		newDamageSample(t, true, true)}
 	var wg sync.WaitGroup
 	work := make(chan int)
 	var mu sync.Mutex

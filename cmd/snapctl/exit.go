@@ -162,6 +162,7 @@ var whenInterrupted = map[string]struct{ state, hint string }{
 	"check":    {"the store is as it was", "'snapctl check' can be run again"},
 	"repair":   {"the store is no worse than it was", "'snapctl repair' continues"},
 	"prune":    {"the store is whole", "'snapctl prune', with the same flags, continues"},
+	"compact":  {"the store is whole, and what was written anew stays", "'snapctl compact' goes on where it was"},
 	"forget":   {"the store is whole, and may still hold the content", "run the same command again"},
 	"adopt":    {"the history is whole", "'snapctl adopt' can be run again"},
 }

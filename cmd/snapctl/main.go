@@ -164,6 +164,7 @@ func (a *app) rootCommand() *cobra.Command {
 		{"share", []*cobra.Command{a.remoteCommand(), a.cloneCommand()}},
 		{"serve", []*cobra.Command{a.serveCommand(), a.rpcCommand(), a.mcpCommand(), a.hookCommand()}},
 		{"care", []*cobra.Command{a.setupCommand(), a.checkCommand(), a.repairCommand(), a.pruneCommand(),
+			a.compactCommand(),
 			a.forgetCommand(), a.adoptCommand(), a.storesCommand(), a.statsCommand(), a.duCommand(),
 			a.configCommand(), a.manCommand(), a.versionCommand()}},
 	} {

@@ -374,6 +374,8 @@ func TestCancelled(t *testing.T) {
 			"snapctl: repair: interrupted, the store is no worse than it was\nhint: 'snapctl repair' continues\n"},
 		{[]string{"prune"}, "snapctl: prune: interrupted, the store is whole\n" +
 			"hint: 'snapctl prune', with the same flags, continues\n"},
+		{[]string{"compact"}, "snapctl: compact: interrupted, the store is whole, and what was written anew stays\n" +
+			"hint: 'snapctl compact' goes on where it was\n"},
 		{[]string{"forget", "-y", "a"},
 			"snapctl: forget: interrupted, the store is whole, and may still hold the content\n" +
 				"hint: run the same command again\n"},

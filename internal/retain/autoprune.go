@@ -1,6 +1,7 @@
 package retain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -122,8 +123,18 @@ func AutoPrune(ctx context.Context, storeDir string, log *slog.Logger) (r *cas.P
 		return nil, err
 	}
 	plan, err := PlanPrune(ctx, s, keep)
-	if err != nil || len(plan.Dropped) == 0 && plan.Free < worthwhile {
+	if err != nil {
 		return nil, err
 	}
-	return plan.Do(ctx)
+	if len(plan.Dropped) > 0 || plan.Free >= worthwhile {
+		if r, err = plan.Do(ctx); err != nil {
+			return r, err
+		}
+	}
+	c, err := compactSealed(ctx, s, new(int64), 1)
+	if c != nil && c.Packs > 0 {
+		r = cmp.Or(r, new(cas.PruneResult))
+		r.Freed += c.Freed
+	}
+	return r, err
 }
