@@ -423,3 +423,42 @@ func BenchmarkCommit(b *testing.B) {
 		return errors.Join(err, journal.Sync())
 	})
 }
+
+// BenchmarkGetFromGroup reads one object of 8 KiB out of a group that nobody has read before:
+// of a fresh pack, and of a compacted one. The floor is the group decoded as a whole.
+func BenchmarkGetFromGroup(b *testing.B) {
+	for _, size := range []int{groupSize, pack.MaxGroup} {
+		b.Run(fmt.Sprintf("group=%dk", size>>10), func(b *testing.B) {
+			s, err := Open(b.Context(), b.TempDir(), nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			w, err := s.Begin(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer w.Close()
+			var g group
+			var ids []store.ID
+			text := benchText(8*pack.MaxGroup, 1)
+			for i := 0; i+8<<10 <= size; i += 8 << 10 {
+				blob := text[i*5:][:8<<10]
+				ids = append(ids, object.Hash(object.Blob, blob))
+				g.add(pack.Member{Kind: uint8(object.Blob), Raw: uint32(len(blob)), ID: ids[len(ids)-1]}, blob)
+			}
+			h, payload := pack.EncodeGroup(g.members, g.raw, pack.NewBestEncoder(1), nil)
+			if err := errors.Join(s.append(w.generation, h, payload, g.members), w.Close()); err != nil {
+				b.Fatal(err)
+			}
+			i := 0
+			for b.Loop() {
+				s.groups.forget(func(*pack.Pack) bool { return true })
+				if _, err := s.Get(b.Context(), object.Blob, ids[i%len(ids)]); err != nil {
+					b.Fatal(err)
+				}
+				i += 7
+			}
+		})
+	}
+}

@@ -154,7 +154,7 @@ func decodeGroup(h *Header, payload []byte, member int) (*Group, error) {
 	}
 	inner := Header{Codec: h.Codec, Raw: h.Raw, Stored: h.Stored - uint32(len(list)*memberSize)}
 	payload = payload[len(list)*memberSize:]
-	if member > 0 && h.Codec == CodecZstd && h.Raw > readWhole && g.ends[member-1] < h.Raw/2 {
+	if member > 0 && h.Codec == CodecZstd && h.Raw > readWhole && g.ends[member-1] < h.Raw/8*7 {
 		g.raw, err = decompressStart(payload, int(g.ends[member-1]))
 	} else {
 		g.raw, err = Decompress(&inner, payload)
