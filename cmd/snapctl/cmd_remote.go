@@ -149,7 +149,7 @@ func (a *app) recipients(texts []string, answer *remoteInitAnswer) (identity.Rec
 const identityUsage = "open it with the identity in `FILE` (default $BOO_IDENTITY or your own)"
 
 func (a *app) remoteAddCommand() *cobra.Command {
-	var file string
+	var file, push string
 	c := &cobra.Command{
 		Use:   "add NAME URL",
 		Short: "Have this project use a remote",
@@ -158,12 +158,20 @@ func (a *app) remoteAddCommand() *cobra.Command {
 			if !exchange.ValidName(args[0]) {
 				return usageError(cmd, "remote add: name %q: want letters, digits, - and _", args[0])
 			}
-			return a.remoteAdd(cmd.Context(), args[0], args[1], file)
+			if push != pushAuto && push != pushManual {
+				return usageError(cmd, "remote add: --push %q: want auto or manual", push)
+			}
+			return a.remoteAdd(cmd.Context(), args[1], &exchange.Config{Name: args[0], Identity: file,
+				Manual: push == pushManual})
 		},
 	}
 	c.Flags().StringVar(&file, "identity", "", identityUsage)
+	c.Flags().StringVar(&push, "push", pushAuto,
+		"push when `HOW`: auto (an engine does, behind turns) or manual (only 'remote push')")
 	return c
 }
+
+const pushAuto, pushManual = "auto", "manual"
 
 // A jsonRemote is a remote of a project in JSON.
 type jsonRemote struct {
@@ -171,22 +179,25 @@ type jsonRemote struct {
 	URL      string `json:"url"`
 	ID       string `json:"id"`
 	Identity string `json:"identity,omitempty"`
+	Manual   bool   `json:"manual,omitempty"`
 }
 
 func newJSONRemote(c *exchange.Config) *jsonRemote {
-	return &jsonRemote{c.Name, c.URL, c.ID, c.Identity}
+	return &jsonRemote{c.Name, c.URL, c.ID, c.Identity, c.Manual}
 }
 
-func (a *app) remoteAdd(ctx context.Context, name, text, file string) error {
-	if file != "" {
-		file = a.path(file)
+// remoteAdd adds a remote, of which c has what the user has said.
+func (a *app) remoteAdd(ctx context.Context, text string, c *exchange.Config) error {
+	name := c.Name
+	if c.Identity != "" {
+		c.Identity = a.path(c.Identity)
 	}
 	return a.withRemotes(ctx, func(p *place) error {
-		repo, text, err := a.openRemote(ctx, text, file, "")
+		repo, text, err := a.openRemote(ctx, text, c.Identity, "")
 		if err != nil {
 			return err
 		}
-		c := &exchange.Config{Name: name, URL: text, ID: repo.ID(), Identity: file}
+		c.URL, c.ID = text, repo.ID()
 		err = exchange.Add(ctx, p.store.FS(), c)
 		if errors.Is(err, fs.ErrExist) {
 			return refuse("'snapctl remote remove "+name+"' has the project forget it", "there is a remote %q already",

@@ -19,6 +19,7 @@ import (
 
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/cmd/snapctl/internal/rpc"
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/inside"
 	"github.com/boocode/filestore/internal/version"
@@ -165,9 +166,22 @@ func (a *app) serve(ctx context.Context, f *serveFlags) error {
 		}
 	}
 	a.note("serving %s", words.Quote(m.StoreDir()))
+	endPushing := a.pushBehind(ctx, inside.Store(m))
 	err = s.ServeAll(work, l, idle)
 	h.all.Wait()
+	stop()
+	endPushing()
 	return errors.Join(err, endHTTP(), l.Close()) // whoever comes next has a token of its own
+}
+
+// pushBehind pushes to the remotes of a store until ctx ends. end waits until that is done.
+func (a *app) pushBehind(ctx context.Context, s *cas.Store) (end func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		newPusher(a, s).run(ctx)
+	}()
+	return func() { <-done }
 }
 
 // serveHTTPBeside serves checkpoints over HTTP until ctx ends. When that comes to an end

@@ -590,6 +590,8 @@ func (a *app) flagCompletion() map[string]cobra.CompletionFunc {
 		"author":  a.completeWith((*completing).sessions),
 		"color": values(describe("auto", "on a terminal, unless NO_COLOR is set"), describe("always", "in a pipe, too"),
 			"never"),
+		"push": values(describe(pushAuto, "an engine does, behind turns (default)"),
+			describe(pushManual, "only 'remote push'")),
 		"progress": values(describe(progressAuto, "a line on a terminal (default)"),
 			describe(progressJSON, "events, a JSON object a line"), progressNone),
 		"turn":  a.completeWith((*completing).revs),

@@ -35,6 +35,7 @@ type Config struct {
 	URL      string `json:"url"`
 	ID       string `json:"id"`                 // of the remote that was there: another is refused
 	Identity string `json:"identity,omitempty"` // file with the identity that opens it; "": the user's own
+	Manual   bool   `json:"manual,omitempty"`   // only who asks for it pushes, and no engine does
 }
 
 const stateVersion = 1
@@ -200,6 +201,13 @@ func LastOf(fsys vfs.FS, name string) *Last {
 		return new(Last) // it is for people, and another is written
 	}
 	return &l
+}
+
+// NoteFailure remembers, for people, why a remote could not even be opened.
+func NoteFailure(fsys vfs.FS, name string, why error) error {
+	last := LastOf(fsys, name)
+	last.Version, last.Tried, last.Err = stateVersion, time.Now(), why.Error()
+	return write(fsys, name, "last", last)
 }
 
 func write(fsys vfs.FS, name, file string, v any) error {

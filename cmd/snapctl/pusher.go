@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/boocode/filestore/internal/cas"
+	"github.com/boocode/filestore/internal/exchange"
+)
+
+// A pusher puts what a store records into its remotes, behind the turns: no turn waits for
+// it. It pushes when nothing more has come for a while, and at last when the oldest record has
+// waited for long. What fails is tried again, less and less often; 'snapctl remote status' says
+// why. The zero durations are not useful: see newPusher.
+type pusher struct {
+	app *app
+	s   *cas.Store
+	log *slog.Logger
+
+	every time.Duration // looks at the journal
+	quiet time.Duration // without another record, then it pushes
+	most  time.Duration // that a record waits while others come
+	again time.Duration // after a failure; doubled each time
+	last  time.Duration // for the rest, when the engine ends
+}
+
+func newPusher(a *app, s *cas.Store) *pusher {
+	return &pusher{app: a, s: s, log: a.log, every: 500 * time.Millisecond, quiet: 2 * time.Second,
+		most: 10 * time.Second, again: 5 * time.Second, last: 5 * time.Second}
+}
+
+// maxAgain bounds how long a remote that failed is left alone.
+const maxAgain = 5 * time.Minute
+
+// run pushes until ctx ends, and then what is left, if that does not take long.
+func (p *pusher) run(ctx context.Context) {
+	var seen, pushed uint64 // newest record
+	var first, newest time.Time
+	var next time.Time // not before, after a failure
+	failures := 0
+	tick := time.NewTicker(p.every)
+	defer tick.Stop()
+	pushed, seen = ^uint64(0), ^uint64(0) // what there was before may not be there
+	for {
+		select {
+		case <-ctx.Done():
+			rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.last)
+			defer cancel()
+			p.push(rest) // also what came since the last look
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		if seq := p.newest(ctx); seq != seen {
+			if seen == pushed {
+				first = now
+			}
+			seen, newest = seq, now
+		}
+		isDue := seen != pushed && (now.Sub(newest) >= p.quiet || now.Sub(first) >= p.most)
+		if !isDue && (failures == 0 || now.Before(next)) || failures > 0 && now.Before(next) {
+			continue
+		}
+		at := seen
+		if p.push(ctx) {
+			pushed, failures = at, 0
+			continue
+		}
+		failures++
+		next = time.Now().Add(min(p.again<<min(failures-1, 10), maxAgain))
+		pushed = at // it is tried again by next
+	}
+}
+
+// newest returns the number of the store's newest record, 0 if there is none.
+func (p *pusher) newest(ctx context.Context) uint64 {
+	for snap, err := range p.s.Snapshots(ctx) {
+		if err != nil {
+			return 0
+		}
+		return snap.Seq
+	}
+	return 0
+}
+
+// push pushes to all remotes that are to be pushed to, and reports whether all is there.
+func (p *pusher) push(ctx context.Context) bool {
+	list, err := exchange.List(p.s.FS())
+	if err != nil {
+		p.log.Debug("remotes not read", "err", err)
+		return false
+	}
+	ok := true
+	for _, c := range list {
+		if c.Manual {
+			continue
+		}
+		if err := p.pushTo(ctx, c); err != nil {
+			ok = false
+			p.log.Debug("push failed", "remote", c.Name, "err", err)
+		}
+	}
+	return ok
+}
+
+func (p *pusher) pushTo(ctx context.Context, c *exchange.Config) error {
+	w, err := exchange.Waiting(ctx, p.s, c.Name)
+	if err != nil || w.Records == 0 {
+		return err
+	}
+	pl := &place{app: p.app, store: p.s}
+	repo, err := pl.openKnown(ctx, c, "")
+	if err != nil {
+		return errors.Join(err, exchange.NoteFailure(p.s.FS(), c.Name, err))
+	}
+	_, err = (&exchange.Pusher{Store: p.s, Repo: repo, Name: c.Name}).Push(ctx)
+	return err
+}
