@@ -130,8 +130,14 @@ func Pending(ctx context.Context, s *cas.Store, st *state, sessions []string) ([
 			continue
 		}
 		at := st.of(snap.Worktree, snap.Session)
-		if snap.Seq <= at.Seq && !at.isOther(snap) { // as a rule
-			continue
+		if snap.Seq <= at.Seq { // as a rule
+			again, err := at.anyOther(ctx, s)
+			if err != nil {
+				return nil, err
+			}
+			if !again {
+				continue
+			}
 		}
 		list = append(list, &Todo{Worktree: snap.Worktree, Session: snap.Session, at: at})
 	}
@@ -197,6 +203,21 @@ func sumOf(body []byte) hexID {
 func (at *pushed) isOther(snap *store.Snapshot) bool {
 	i := slices.IndexFunc(at.Recent, func(r said) bool { return r.Seq == snap.Seq })
 	return i >= 0 && !bytes.Equal(at.Recent[i].Hash, sumOf(cas.EncodeSnapshot(snap))) && !snap.Pruned
+}
+
+// anyOther reports whether a record that was pushed lately says something else by now: one that
+// was named since, or whose entry became known.
+func (at *pushed) anyOther(ctx context.Context, s *cas.Store) (bool, error) {
+	for _, r := range at.Recent {
+		snap, err := s.Snapshot(ctx, r.Seq)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return false, err
+		}
+		if err == nil && at.isOther(snap) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // note remembers what was pushed.
