@@ -1,0 +1,271 @@
+//go:build linux
+
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/boocode/filestore/internal/object"
+)
+
+// reader is a program in Python that was written from docs/reference/format.md alone.
+const reader = "../../testdata/reader/read.py"
+
+// A readerBench has a project, its store, and a reader of that.
+type readerBench struct {
+	t                   *testing.T
+	home, stores, store string
+	project             string
+}
+
+func newReaderBench(t *testing.T, project, store string) *readerBench {
+	t.Helper()
+	for _, tool := range []string{"python3", "b3sum"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip("there is no " + tool)
+		}
+	}
+	if _, err := exec.LookPath("zstd"); err != nil && exec.Command("python3", "-c", "import zstandard").Run() != nil {
+		t.Skip("there is neither zstd nor zstandard for Python")
+	}
+	if _, err := os.ReadFile(reader); err != nil { // so that go test knows of it when it changes
+		t.Fatal(err)
+	}
+	stores := t.TempDir()
+	return &readerBench{t, t.TempDir(), stores, filepath.Join(stores, store), project}
+}
+
+// snapctl runs a command in the project, which may be gone.
+func (b *readerBench) snapctl(args ...string) (out string, ok bool) {
+	b.t.Helper()
+	c := exec.Command("snapctl", append([]string{"--root", b.project, "--store", b.stores, "-q"}, args...)...)
+	c.Env = append(os.Environ(), "HOME="+b.home, "BOO_STORE=", "BOO_SESSION=", "GORACE=atexit_sleep_ms=0")
+	got, err := c.CombinedOutput()
+	return string(got), err == nil
+}
+
+func (b *readerBench) must(args ...string) string {
+	b.t.Helper()
+	out, ok := b.snapctl(args...)
+	if !ok {
+		b.t.Fatalf("snapctl %q: %s", args, out)
+	}
+	return out
+}
+
+// read runs the reader on a store.
+func (b *readerBench) read(store string, args ...string) (out string, ok bool) {
+	b.t.Helper()
+	got, err := exec.Command("python3", append([]string{reader, store}, args...)...).CombinedOutput()
+	if strings.Contains(string(got), "Traceback") {
+		b.t.Fatalf("read.py %q: %s", args, got)
+	}
+	return string(got), err == nil
+}
+
+func (b *readerBench) write(name string, content []byte, mode fs.FileMode) {
+	b.t.Helper()
+	path := filepath.Join(b.project, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, mode); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// compare compares what the reader says of the store with what the command does: all
+// snapshots, which are exported by both, and whether something is lost. It returns the
+// number of records that the reader knows as pruned.
+func (b *readerBench) compare(snapshots int) (pruned int) {
+	t := b.t
+	t.Helper()
+	list, ok := b.read(b.store, "list")
+	if !ok {
+		t.Fatalf("list: %s", list)
+	}
+	for line := range strings.Lines(list) {
+		fields := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if fields[len(fields)-1] == "pruned" {
+			pruned++
+			continue
+		}
+		tree := fields[5]
+		if tree == "-" {
+			continue
+		}
+		snapshots--
+		theirs, ours := filepath.Join(t.TempDir(), "x"), filepath.Join(t.TempDir(), "x")
+		said, theyDo := b.read(b.store, "export", tree, theirs)
+		answer, weDo := b.snapctl("export", tree, ours)
+		if theyDo != weDo {
+			t.Errorf("record %s: the reader says %q, the command %q", fields[0], said, answer)
+		}
+		got, want := readerListing(t, theirs), readerListing(t, ours)
+		if !maps.Equal(got, want) || len(want) == 0 {
+			t.Errorf("record %s: the reader exports\n%v\nthe command\n%v", fields[0], got, want)
+		}
+	}
+	if snapshots != 0 {
+		t.Errorf("%d snapshots more than are listed:\n%s", snapshots, list)
+	}
+	if out, ok := b.read(b.store, "verify"); !ok {
+		t.Errorf("verify: %s", out)
+	}
+	return pruned
+}
+
+// readerListing gives for each path below dir its mode and its content.
+func readerListing(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == dir {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		var content []byte
+		switch {
+		case d.Type() == fs.ModeSymlink:
+			var to string
+			to, err = os.Readlink(path)
+			content = []byte(to)
+		case d.Type().IsRegular():
+			content, err = os.ReadFile(path)
+		}
+		all[path[len(dir):]] = fmt.Sprintf("%v %x", info.Mode(), sha256.Sum256(content))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestReader has an independent reader read a store with groups, chunks, directories of
+// several pages, a restore, a prune and a content that was forgotten.
+func TestReader(t *testing.T) {
+	b := newReaderBench(t, t.TempDir(), "")
+	random := rand.NewChaCha8([32]byte{1})
+	big := make([]byte, 3<<20)
+	random.Read(big)
+	b.write("big", big, 0o644)
+	b.write("large.txt", []byte(strings.Repeat("a text that repeats\n", 100_000)), 0o600)
+	b.write("empty", nil, 0o644)
+	b.write("bad\xffname", []byte{0, 0xff}, 0o755)
+	b.write("secret", []byte("it is 4711"), 0o600)
+	for i := range 400 {
+		b.write(fmt.Sprintf("many/f%d", i), fmt.Appendf(nil, "file %d\n", i), 0o644)
+	}
+	if err := os.Mkdir(filepath.Join(b.project, "nothing"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../\xfe", filepath.Join(b.project, "many/link")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		b.write("a.txt", fmt.Appendf(nil, "turn %d\n", i), 0o644)
+		copy(big[i<<19:], "changed")
+		b.write("big", big, 0o644)
+		b.must("snapshot")
+	}
+	b.must("restore", "-y", "@~1")
+	found, err := filepath.Glob(filepath.Join(b.stores, "*/FORMAT"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	b.store = filepath.Dir(found[0])
+	b.compare(8)
+	b.must("prune", "--keep-last", "2")
+	if pruned := b.compare(4); pruned != 4 {
+		t.Errorf("the reader knows %d records as pruned, want 4", pruned)
+	}
+	secret := object.Hash(object.Blob, []byte("it is 4711"))
+	if out, ok := b.read(b.store, "cat", secret.String()); !ok || out != "it is 4711" {
+		t.Errorf("cat: %q, %v", out, ok)
+	}
+	b.must("forget", "-y", "secret")
+	if pruned := b.compare(4); pruned != 4 {
+		t.Errorf("the reader knows %d records as pruned, want 4", pruned)
+	}
+	if out, ok := b.read(b.store, "cat", secret.String()); ok || !strings.Contains(out, ": forgotten") {
+		t.Errorf("cat of what was forgotten: %q, %v", out, ok)
+	}
+}
+
+// TestReaderOld has it read stores that old programs made; testdata/reader/README.md says how.
+func TestReaderOld(t *testing.T) {
+	for _, c := range []struct {
+		version           string
+		snapshots, pruned int
+	}{{"v1", 3, 0}, {"v2", 4, 6}} {
+		t.Run(c.version, func(t *testing.T) {
+			b := newReaderBench(t, "/home/user/project", "da4d070e79124cdf598fceaa24169c0c")
+			if err := os.CopyFS(b.store, os.DirFS("../../testdata/reader/stores/"+c.version)); err != nil {
+				t.Fatal(err)
+			}
+			if pruned := b.compare(c.snapshots); pruned != c.pruned {
+				t.Errorf("the reader knows %d records as pruned, want %d", pruned, c.pruned)
+			}
+		})
+	}
+}
+
+// TestReaderFlips has it find a bit that was flipped, anywhere in the packs and the journal of
+// a store that has nothing but what its snapshots need.
+func TestReaderFlips(t *testing.T) {
+	b := newReaderBench(t, t.TempDir(), "")
+	for i := range 20 {
+		b.write(fmt.Sprintf("d/f%d", i), fmt.Appendf(nil, "%s %d\n", strings.Repeat("content ", 30), i), 0o644)
+	}
+	b.must("snapshot")
+	b.write("d/f1", []byte("another"), 0o644)
+	b.must("snapshot")
+	files, err := filepath.Glob(filepath.Join(b.stores, "*/*/0*.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packs, err := filepath.Glob(filepath.Join(b.stores, "*/packs/*.pack"))
+	if err != nil || len(files) != 1 || len(packs) != 1 {
+		t.Fatal(files, packs, err)
+	}
+	store := filepath.Dir(filepath.Dir(packs[0]))
+	if out, ok := b.read(store, "verify"); !ok {
+		t.Fatalf("verify before: %s", out)
+	}
+	for _, name := range slices.Concat(files, packs) {
+		whole, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at := 0; at < len(whole); at += 1 + len(whole)/25 {
+			bad := slices.Clone(whole)
+			bad[at] ^= 1 << (at % 8)
+			if err := os.WriteFile(name, bad, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, ok := b.read(store, "verify"); ok {
+				t.Errorf("%s: a bit of byte %d was flipped, and verify says %s", filepath.Base(name), at, out)
+			}
+		}
+		if err := os.WriteFile(name, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
