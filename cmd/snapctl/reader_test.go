@@ -159,7 +159,7 @@ func readerListing(t *testing.T, dir string) map[string]string {
 }
 
 // TestReader has an independent reader read a store with groups, chunks, directories of
-// several pages, a restore, a prune and a content that was forgotten.
+// several pages, a restore, a prune, a compaction and a content that was forgotten.
 func TestReader(t *testing.T) {
 	b := newReaderBench(t, t.TempDir(), "")
 	random := rand.NewChaCha8([32]byte{1})
@@ -199,6 +199,10 @@ func TestReader(t *testing.T) {
 	secret := object.Hash(object.Blob, []byte("it is 4711"))
 	if out, ok := b.read(b.store, "cat", secret.String()); !ok || out != "it is 4711" {
 		t.Errorf("cat: %q, %v", out, ok)
+	}
+	b.must("compact")
+	if pruned := b.compare(4); pruned != 4 {
+		t.Errorf("after the compaction the reader knows %d records as pruned, want 4", pruned)
 	}
 	b.must("forget", "-y", "secret")
 	if pruned := b.compare(4); pruned != 4 {
