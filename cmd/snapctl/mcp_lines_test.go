@@ -151,12 +151,12 @@ func TestMCPNames(t *testing.T) {
 func TestMCPTools(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, tools, prompts string }{
-		{"", "file_diff files_modified find hunks patch_apply patch_undo redo restore restore_preview revert " +
+		{"", "blame file_diff files_modified find hunks patch_apply patch_undo redo restore restore_preview revert " +
 			"revert_preview snapshot_create snapshot_diff snapshot_list undo whereis", "changes rewind"},
 		{"snapshots,look,restore,edit",
-			"file_diff files_modified find hunks patch_apply patch_undo redo restore restore_preview revert " +
+			"blame file_diff files_modified find hunks patch_apply patch_undo redo restore restore_preview revert " +
 				"revert_preview snapshot_create snapshot_diff snapshot_list undo whereis", "changes rewind"},
-		{"look", "file_diff files_modified find hunks restore_preview revert_preview snapshot_diff snapshot_list whereis",
+		{"look", "blame file_diff files_modified find hunks restore_preview revert_preview snapshot_diff snapshot_list whereis",
 			"changes"},
 		{"restore,snapshot_create", "redo restore restore_preview revert revert_preview snapshot_create undo",
 			"rewind"},
@@ -199,7 +199,7 @@ func TestMCPTools(t *testing.T) {
 		}
 	}
 	r := &runner{t, t.TempDir(), t.TempDir()}
-	if out, err := r.command("mcp", "--tools", "look,erase").CombinedOutput(); err == nil || !strings.Contains(string(out), `no tool "erase": there are file_diff`) {
+	if out, err := r.command("mcp", "--tools", "look,erase").CombinedOutput(); err == nil || !strings.Contains(string(out), `no tool "erase": there are blame`) {
 		t.Errorf("an unknown tool: %v, %s", err, out)
 	}
 }

@@ -204,39 +204,3 @@ func countLines(text []byte) int {
 	}
 	return n
 }
-
-// step is how many bytes are compared at a time.
-const step = 1 << 12
-
-// commonHead returns how many bytes two texts begin with in common, whole lines.
-func commonHead(a, b []byte) int {
-	n, most := 0, min(len(a), len(b))
-	for n+step <= most && bytes.Equal(a[n:n+step], b[n:n+step]) {
-		n += step
-	}
-	for n < most && a[n] == b[n] {
-		n++
-	}
-	return bytes.LastIndexByte(a[:n], '\n') + 1
-}
-
-// commonTail returns how many bytes two texts end with in common, whole lines.
-func commonTail(a, b []byte) int {
-	n, most := 0, min(len(a), len(b))
-	for n+step <= most && bytes.Equal(a[len(a)-n-step:len(a)-n], b[len(b)-n-step:len(b)-n]) {
-		n += step
-	}
-	for n < most && a[len(a)-n-1] == b[len(b)-n-1] {
-		n++
-	}
-	tail := a[len(a)-n:]
-	isStart := func(text []byte) bool { return len(text) == n || text[len(text)-n-1] == '\n' }
-	if isStart(a) && isStart(b) {
-		return n
-	}
-	i := bytes.IndexByte(tail, '\n')
-	if i < 0 {
-		return 0
-	}
-	return n - i - 1
-}

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -405,9 +404,6 @@ func TestResidentAtOnce(t *testing.T) {
 // by what the watcher tells, as long as the restore holds the lock on their directory. What
 // is there afterwards, and what only looks like them, is the user's.
 func TestFilesInTheMaking(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("restores make no such directory there")
-	}
 	root := t.TempDir()
 	write(t, filepath.Join(root, "d/f"), "x")
 	s := openStore(t, vfstest.NewMem())

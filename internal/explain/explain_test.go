@@ -19,6 +19,7 @@ var none = map[string]string{
 	"sessionlog.ErrRewritten": "a log that was rewritten is read anew",
 	"cas.ErrMoved":            "the manager commits again behind what has come",
 	"cas.ErrLost":             "the next look begins with another writer",
+	"cas.ErrWork":             "the command says that a compaction goes on later; prunes and engines leave it at that",
 }
 
 // Whatever error the packages below export is in the table, and nothing else.
