@@ -471,26 +471,18 @@ func TestSwitch(t *testing.T) {
 	w.serve()
 	b := browse(t, w.address, 1400, 900)
 	b.chooses("older", "a")
-	end, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for i := 0; ; i++ {
-			select {
-			case <-end:
-				return
-			case <-time.After(15 * time.Millisecond):
-				w.turn("another", "b", fmt.Sprint(i))
-			}
-		}
-	}()
-	defer func() { <-ended }()
-	defer close(end)
-	for i := range 30 {
+	for i := range 14 { // no more rows than the list draws: both turns stay in it
 		title, line := "newer", "line4()"
 		if i%2 == 1 {
 			title, line = "older", "line3()"
 		}
+		recorded := make(chan struct{})
+		go func() {
+			defer close(recorded)
+			w.turn("another", "b", fmt.Sprint(i))
+		}()
 		b.click(".turn", title)
+		<-recorded
 		b.until(fmt.Sprintf(`document.querySelector(".turn.at .title").textContent === %q &&
 			document.querySelector(".minus code")?.textContent.includes(%q)`, title, line))
 		if got := eval[string](b, `document.querySelector(".minus code").textContent`); strings.Contains(got, "changed") {
