@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/boocode/filestore/internal/blame"
 	"github.com/boocode/filestore/internal/retain"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/store"
@@ -123,6 +124,24 @@ func TestBlameWhatIsNotKnown(t *testing.T) {
 	b.wantBlame(m, "a", "", "1-1:s/1 2-4:unknown")
 	b.prune(m.store, &retain.Retention{KeepLast: 4})
 	b.wantBlame(m, "a", "", "1-1:pruned 2-4:unknown")
+}
+
+// A manager that only looks, as that of the command, keeps lines, too.
+func TestBlameKeptByReaders(t *testing.T) {
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", "0\n")
+	b.initialize(m)
+	b.turn(m, func() { b.write("a", "0\n1\n") })
+	r := b.open("s", func(o *Options) { o.ReadOnly = true })
+	want := b.blame(r, "a", "")
+	kept := blame.Read(r.store.FS(), r.place(), "a")
+	if kept == nil || len(kept.Versions) != 2 {
+		t.Fatalf("kept: %+v", kept)
+	}
+	if diff := cmp.Diff(want, b.blame(m, "a", "")); diff != "" {
+		t.Errorf("of what was kept (-want +got):\n%s", diff)
+	}
 }
 
 // Whatever is in the place of what was kept, the answer is the same.

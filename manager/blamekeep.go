@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/boocode/filestore/internal/blame"
+	"github.com/boocode/filestore/internal/cas"
 )
 
 // maxKeptRuns bounds what is kept of a file, in runs of about four bytes each.
@@ -27,7 +28,7 @@ func (b *blaming) read(ctx context.Context, path string) *blame.File {
 // they are is not known for good.
 func (b *blaming) keep(ctx context.Context, kept *blame.File) {
 	m := b.m
-	if m.opts.ReadOnly {
+	if m.opts.ReadOnly && cas.CheckOwner(m.StoreDir()) != nil { // another user's store is only looked at
 		return
 	}
 	f := b.file(ctx, kept)

@@ -255,6 +255,9 @@ func (b *bench) checkMomentsOf(rs *history.Records, newest *history.Record) {
 			b.Errorf("the moment of record %d begins with %v, the one before ended with %v", newer.Seq(), newer.From,
 				m.State)
 		}
+		if m.IsHole && newer != nil && newer.Record == m.Record && !newer.IsHole {
+			b.checkBehindHole(newer)
+		}
 		newer = m
 		for _, w := range m.Who {
 			if w.Record != nil {
@@ -277,6 +280,18 @@ func (b *bench) checkMomentsOf(rs *history.Records, newest *history.Record) {
 			b.Errorf("turn %d of %s, record %d: its moments are %v, its record has %v", r.Turn(), r.Session, r.Seq,
 				got, want)
 		}
+	}
+}
+
+// checkBehindHole requires that what a turn's record has of the time before a hole is the
+// turn's, or contested.
+func (b *bench) checkBehindHole(m *moments.Moment) {
+	b.Helper()
+	r := m.Record
+	isIn := func(s history.Stretch) bool { return s.From == m.From && s.To == m.State }
+	isOwn := func(w *moments.Who) bool { return w.Record == r }
+	if r.IsTurn() && slices.ContainsFunc(r.Stretches(), isIn) && !slices.ContainsFunc(m.Who, isOwn) {
+		b.Errorf("turn %d of %s, record %d: behind a hole its own change is %s", r.Turn(), r.Session, r.Seq, m.Kind)
 	}
 }
 

@@ -123,3 +123,29 @@ func TestLooksThatWerePruned(t *testing.T) {
 	b.wantLooks(m, "a", "pruned", "pruned", "pruned", "pruned", "pruned", "pruned", "pruned hole", "user",
 		"turn s/3", "user", "turn s/4")
 }
+
+// What a turn's record knows of the time before a hole is what the turn did, although no
+// tool was at work at its last look.
+func TestLooksOfToolsThatWerePruned(t *testing.T) {
+	b := newBench(t)
+	b.write("a", "0")
+	m := b.open("s", func(o *Options) { o.ToolWindows = true })
+	b.initialize(m)
+	b.write("a", "user")
+	b.start(m)
+	_, err := m.OnToolStart(b.Context(), "t")
+	b.must(err)
+	b.write("a", "turn")
+	_, err = m.OnToolEnd(b.Context(), "t")
+	b.must(err)
+	b.end(m)
+	before := b.lookLines(m, "a")
+	if want := []string{"before", "user", "turn s/0"}; !slices.Equal(before, want) {
+		t.Fatalf("moments %q, want %q", before, want)
+	}
+	b.prune(m.store, &retain.Retention{KeepLast: 1})
+	got := b.lookLines(m, "a")
+	if got[len(got)-1] != "turn s/0" || slices.Contains(got, "user") {
+		t.Errorf("moments %q", got)
+	}
+}

@@ -54,14 +54,14 @@ func (b *back) walk(newest, seq uint64) error {
 
 // momentOf returns what a record says of itself, and takes note of a turn that it is.
 func (b *back) momentOf(r *history.Record) (*Moment, error) {
+	m := &Moment{Kind: Contested, Record: r}
 	if r.IsTurn() {
 		w, err := b.whoOf(r)
 		if err != nil {
 			return nil, err
 		}
-		b.turns[r.Session] = w
+		b.turns[r.Session], m.own = w, w
 	}
-	m := &Moment{Kind: Contested, Record: r}
 	isUnknown := false
 	for _, session := range slices.Sorted(slices.Values(r.Facts.Windows)) {
 		if isUnknown = isUnknown || session == history.Nobody; session != history.Nobody {
@@ -173,16 +173,26 @@ func (m *Moment) behindHole(before *history.Record, why Kind) (list []*Moment) {
 	}
 	add := func(kind Kind, to store.State) {
 		piece := &Moment{Kind: kind, From: at, State: to, Record: r, IsHole: kind == why}
-		if !piece.IsHole {
+		switch {
+		case piece.IsHole:
+		case m.own != nil && (kind == Turn || len(m.Who) == 0):
+			piece.Who = []*Who{m.own}
+		default:
 			piece.Who = m.Who
 		}
 		list, at = append(list, piece), to
+	}
+	its := m.Kind
+	if m.own != nil { // what a turn's record knows of the time before is what the turn did
+		if its = Turn; m.own.isCutOff() {
+			its = Contested
+		}
 	}
 	for _, s := range m.stretches(before) {
 		if s.From != at {
 			add(why, s.From)
 		}
-		kind := m.Kind
+		kind := its
 		if s.Contested {
 			kind = Contested
 		}

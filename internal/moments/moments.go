@@ -49,6 +49,8 @@ type Moment struct {
 
 	// IsHole says that the moment is no look: it is what is not known before Record.
 	IsHole bool
+
+	own *Who // the turn that Record is, if it is one
 }
 
 // A Who is a turn that was at work.

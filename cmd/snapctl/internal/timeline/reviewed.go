@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/boocode/filestore/internal/cas"
 	"github.com/boocode/filestore/internal/cas/layout"
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/inside"
@@ -81,6 +82,9 @@ func (s *Server) review(r *http.Request) (answer any, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := cas.CheckOwner(m.StoreDir()); err != nil { // it was opened to look
+		return nil, err
+	}
 	return struct{}{}, withReviewed(r.Context(), m, os.O_RDWR|os.O_CREATE, vfs.Exclusive,
 		func(f vfs.File, l *reviewed) error {
 			l.IDs = slices.DeleteFunc(l.IDs, func(id string) bool { return slices.Contains(q.IDs, id) })
