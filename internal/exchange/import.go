@@ -303,11 +303,16 @@ type turn struct {
 // store in the order in which that had them, and those of a line behind what it goes on from.
 func (x *importing) inOrder() (list []*turn) {
 	at := make([]int, len(x.f.Lines))
-	emitted := make(map[*FetchedRecord]bool)
+	emitted, based := make(map[*FetchedRecord]bool), make(map[*FetchedLine]bool)
 	for _, l := range x.f.Lines {
 		for _, r := range l.Records {
 			emitted[r] = r.here != 0 || l.Beside
 		}
+	}
+	// A line is not asked twice whether all that it goes on from has come: it stays.
+	isReady := func(l *FetchedLine, r *FetchedRecord) bool {
+		based[l] = based[l] || x.isBased(l, emitted)
+		return based[l] && x.isReady(l, r, emitted)
 	}
 	for {
 		best := -1
@@ -316,7 +321,7 @@ func (x *importing) inOrder() (list []*turn) {
 				for at[i] < len(l.Records) && emitted[l.Records[at[i]]] {
 					at[i]++
 				}
-				if at[i] == len(l.Records) || mustBeReady && !x.isReady(l, l.Records[at[i]], emitted) {
+				if at[i] == len(l.Records) || mustBeReady && !isReady(l, l.Records[at[i]]) {
 					continue
 				}
 				if best < 0 || x.isBefore(l, l.Records[at[i]], x.f.Lines[best], x.f.Lines[best].Records[at[best]]) {
@@ -336,14 +341,18 @@ func (x *importing) inOrder() (list []*turn) {
 	}
 }
 
-func (x *importing) isReady(l *FetchedLine, r *FetchedRecord, emitted map[*FetchedRecord]bool) bool {
-	if b := l.Base; b != nil {
-		for _, before := range x.f.line(b.Line).Records {
-			if before.Entry <= b.Entry && !emitted[before] {
-				return false
-			}
-		}
+// isBased reports whether all that a line goes on from has come.
+func (x *importing) isBased(l *FetchedLine, emitted map[*FetchedRecord]bool) bool {
+	if l.Base == nil {
+		return true
 	}
+	return !slices.ContainsFunc(x.f.line(l.Base.Line).Records, func(r *FetchedRecord) bool {
+		return r.Entry <= l.Base.Entry && !emitted[r]
+	})
+}
+
+// isReady reports whether all that a record names has come.
+func (x *importing) isReady(l *FetchedLine, r *FetchedRecord, emitted map[*FetchedRecord]bool) bool {
 	for _, o := range r.names {
 		if from := x.f.line(o.line); from != nil && from.of[o.seq] != nil && !emitted[from.of[o.seq]] {
 			return false
