@@ -30,6 +30,9 @@ type readerBench struct {
 
 func newReaderBench(t *testing.T, project, store string) *readerBench {
 	t.Helper()
+	if testing.Short() { // it is of another process for the most part
+		t.Skip("it takes 10 s")
+	}
 	for _, tool := range []string{"python3", "b3sum"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip("there is no " + tool)

@@ -391,7 +391,7 @@ func TestForgetCompact(t *testing.T) {
 // is on record is there, nothing lies in tmp/ that another would have to clear away, and the next
 // compaction does the rest.
 func TestCompactFaults(t *testing.T) {
-	step, rnd := stride(13, 61), testseed.Rand(t)
+	step, rnd := stride(13, 241), testseed.Rand(t)
 	h := newCompactHistory(t, 8)
 	for _, sticky := range []bool{false, true} {
 		for at := rnd.Int64N(step); h.faultAt(t, at, sticky) && !t.Failed(); at += step {
