@@ -18,6 +18,7 @@ import (
 // A change of 1 MiB in random data makes chunks of at most 4 MB new, at each of 40
 // places.
 func TestChangedChunks(t *testing.T) {
+	sequential(t)
 	const changed, limit = 1 << 20, 4_000_000
 	data := random(64<<20, 1)
 	var starts []int

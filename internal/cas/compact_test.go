@@ -318,6 +318,7 @@ func membersOf(t *testing.T, s *Store, e pack.Entry) map[store.ID]bool {
 
 // One flipped bit in a compacted pack costs one group, and check and repair say which.
 func TestDamagedCompactGroup(t *testing.T) {
+	sequential(t)
 	h := newCompactHistory(t, 20)
 	s := openMem(t, h.disk)
 	if _, _, err := h.lib.compact(t.Context(), s); err != nil {
@@ -391,6 +392,7 @@ func TestForgetCompact(t *testing.T) {
 // is on record is there, nothing lies in tmp/ that another would have to clear away, and the next
 // compaction does the rest.
 func TestCompactFaults(t *testing.T) {
+	sequential(t)
 	step, rnd := stride(13, 241), testseed.Rand(t)
 	h := newCompactHistory(t, 8)
 	for _, sticky := range []bool{false, true} {

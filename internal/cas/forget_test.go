@@ -270,6 +270,7 @@ func TestForgetDamaged(t *testing.T) {
 // secret is gone if that was said, what stays is there, and the next run does the
 // rest.
 func TestForgetFaults(t *testing.T) {
+	sequential(t)
 	setLimits(t, never, 8<<10, 500)
 	step, rnd := stride(7, 17), testseed.Rand(t)
 	for _, sticky := range []bool{false, true} {

@@ -54,6 +54,7 @@ func frameOffsets(t *testing.T, disk *vfstest.Mem, seg uint64) []int {
 // The last frame, cut anywhere, is absent. The next commit takes its place,
 // and what was there is in quarantine.
 func TestTornTail(t *testing.T) {
+	sequential(t)
 	disk, acks, offs := journalOf(t, 3)
 	last, end := offs[len(offs)-2], offs[len(offs)-1]
 	whole, err := vfs.ReadFile(disk, layout.SegmentName(1))

@@ -370,12 +370,19 @@ func explored(mistake mistake) *explorer {
 	return m
 }
 
-// TestPruneProtocol tries all there is to try.
-func TestPruneProtocol(t *testing.T) {
-	t.Parallel()
+// sequential skips a test of one goroutine where tests run under the race detector, which has nothing
+// to say of it and makes it ten times slower.
+func sequential(t *testing.T) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("one goroutine, of which the race detector has nothing to say")
 	}
+}
+
+// TestPruneProtocol tries all there is to try.
+func TestPruneProtocol(t *testing.T) {
+	t.Parallel()
+	sequential(t)
 	m := explored(noMistake)
 	t.Logf("%d states", len(m.seen))
 	if m.broken != "" {
@@ -389,9 +396,7 @@ func TestPruneProtocol(t *testing.T) {
 // TestPruneMistakes has the explorer find each mistake that is made on purpose.
 func TestPruneMistakes(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("one goroutine, of which the race detector has nothing to say")
-	}
+	sequential(t)
 	for _, mistake := range []mistake{drainsNewest, noRecheck, noRemark, usesCondemned, removesFirst, buildsOnDropped,
 		readsDropped, readsUnlocked, forgetsCrash, forgetsWithdraw} {
 		m := explored(mistake)
