@@ -37,7 +37,7 @@ const historyTurns = 80
 
 func newHistory(t *testing.T, rnd *rand.Rand) *aHistory {
 	dir := t.TempDir()
-	h := &aHistory{runner: &runner{t, filepath.Join(dir, "home"), filepath.Join(dir, "p")},
+	h := &aHistory{runner: &runner{t: t, home: filepath.Join(dir, "home"), project: filepath.Join(dir, "p")},
 		repo:  filepath.Join(dir, "repo"),
 		check: filepath.Join(dir, "check.sh"), sums: filepath.Join(dir, "sums"), said: filepath.Join(dir, "said")}
 	for _, d := range []string{h.home, h.project, h.repo} {

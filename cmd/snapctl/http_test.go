@@ -14,7 +14,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,20 +22,48 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite"
-
 	"github.com/boocode/filestore/checkpoint"
 	"github.com/boocode/filestore/client"
 	"github.com/boocode/filestore/internal/dbpipe"
 )
 
-// driversMain is what snapctl-checkpoints does, with the drivers of the tests.
-func driversMain() {
-	signal.Ignore(os.Interrupt, syscall.SIGTERM)
-	if err := dbpipe.Serve(os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+// A withDrivers runs tests in whose dir buildDrivers may make snapctl-checkpoints as users have it: with
+// the drivers in the tests themselves the race detector would have the whole of SQLite to compile.
+type withDrivers struct {
+	*testing.M
+	dir string
+}
+
+var buildDrivers func() (string, error)
+
+func (w *withDrivers) Run() int {
+	buildDrivers = sync.OnceValues(func() (dir string, err error) {
+		if w.dir, err = os.MkdirTemp("", "drivers"); err != nil {
+			return "", err
+		}
+		if out, err := exec.Command("go", "build", "-o", w.dir, "../"+driversName).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%w: %s", err, out)
+		}
+		return w.dir, nil
+	})
+	defer func() { os.RemoveAll(w.dir) }()
+	return w.M.Run()
+}
+
+// useDrivers has the test find snapctl-checkpoints, and returns its own door to the database of stores.
+func (r *runner) useDrivers(stores string) *sql.DB {
+	r.t.Helper()
+	dir, err := buildDrivers()
+	if err != nil {
+		r.t.Fatal(err)
 	}
+	r.env = append(r.env, "PATH="+dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	dsn := "file:" + filepath.Join(stores, defaultDB) + "?_pragma=busy_timeout(5000)"
+	db := sql.OpenDB(dbpipe.NewConnector("sqlite", dsn, func() (io.ReadWriteCloser, error) {
+		return startDrivers(filepath.Join(dir, driversName))
+	}))
+	r.t.Cleanup(func() { db.Close() })
+	return db
 }
 
 // A webServer is a 'snapctl serve --http' that runs.
@@ -156,6 +183,7 @@ func TestServeHTTP(t *testing.T) {
 	r := newRunner(t)
 	stores := filepath.Join(r.home, ".boo", "file-store")
 	hook := newHookServer(t)
+	db := r.useDrivers(stores)
 	s := r.serveHTTP("--hook", hook.URL)
 
 	for _, name := range []string{s.said.TokenFile, filepath.Join(stores, defaultDB)} {
@@ -163,11 +191,6 @@ func TestServeHTTP(t *testing.T) {
 			t.Errorf("%s: %v %v, want mode 0600", name, st.Mode(), err)
 		}
 	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(stores, defaultDB)+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
 	execute := func(query string, args ...any) {
 		t.Helper()
 		if _, err := db.Exec(query, args...); err != nil {
@@ -337,13 +360,8 @@ func testServeHTTPCutOff(t *testing.T, signal syscall.Signal) {
 	}))
 	defer stuck.Close()
 	defer cancel()
+	db := r.useDrivers(filepath.Join(r.home, ".boo", "file-store"))
 	s := r.serveHTTP("--hook", stuck.URL)
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(r.home, ".boo", "file-store", defaultDB)+
-		"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
 	for _, query := range []string{`INSERT INTO chats (id) VALUES ('c')`, `INSERT INTO messages (id, chat_id, role) VALUES ('m', 'c', 'assistant')`,
 		`INSERT INTO worktrees (id, path) VALUES ('w', '` + r.project + `')`} {
 		if _, err := db.Exec(query); err != nil {

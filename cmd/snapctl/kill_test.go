@@ -24,10 +24,11 @@ type runner struct {
 	t       *testing.T
 	home    string
 	project string
+	env     []string // besides, of its commands
 }
 
 func newRunner(t *testing.T) *runner {
-	r := &runner{t, t.TempDir(), filepath.Join(t.TempDir(), "p")}
+	r := &runner{t: t, home: t.TempDir(), project: filepath.Join(t.TempDir(), "p")}
 	for i := range 120 {
 		name := filepath.Join(r.project, fmt.Sprintf("d%d/f%d", i%9, i))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -43,6 +44,7 @@ func newRunner(t *testing.T) *runner {
 func (r *runner) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("snapctl", append([]string{"--root", r.project}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+r.home, "BOO_STORE=", "BOO_SESSION=", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(cmd.Env, r.env...)
 	return cmd
 }
 

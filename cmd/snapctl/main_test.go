@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Set("test.parallel", "8") // those that are parallel wait for what hangs
-	testscript.Main(m, map[string]func(){"snapctl": main, "soaker": soakerMain, driversName: driversMain})
+	testscript.Main(&withDrivers{M: m}, map[string]func(){"snapctl": main, "soaker": soakerMain})
 }
 
 var update = flag.Bool("update", false, "rewrite what scripts compare output with")
@@ -70,16 +70,17 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits":  cmdExits,
-			"write":  cmdWrite,
-			"get":    cmdGet,
-			"same":   cmdSame,
-			"find":   cmdFind,
-			"damage": cmdDamage,
-			"large":  cmdLarge,
-			"fifo":   cmdFifo,
-			"await":  cmdAwait,
-			"sum":    cmdSum,
+			"exits":   cmdExits,
+			"write":   cmdWrite,
+			"get":     cmdGet,
+			"same":    cmdSame,
+			"find":    cmdFind,
+			"damage":  cmdDamage,
+			"large":   cmdLarge,
+			"fifo":    cmdFifo,
+			"await":   cmdAwait,
+			"sum":     cmdSum,
+			"drivers": cmdDrivers,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond == "root" {
@@ -247,6 +248,13 @@ func cmdLarge(ts *testscript.TestScript, _ bool, args []string) {
 
 func cmdFifo(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(syscall.Mkfifo(ts.MkAbs(args[0]), 0o644))
+}
+
+// cmdDrivers puts snapctl-checkpoints into the path.
+func cmdDrivers(ts *testscript.TestScript, neg bool, args []string) {
+	dir, err := buildDrivers()
+	ts.Check(err)
+	ts.Setenv("PATH", dir+string(filepath.ListSeparator)+ts.Getenv("PATH"))
 }
 
 // cmdSum requires that the last output, of du --json, adds up to what is in a

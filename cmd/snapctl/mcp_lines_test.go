@@ -19,7 +19,7 @@ import (
 // TestMCPBadLines: a line that is no message is answered, and takes nothing along.
 func TestMCPBadLines(t *testing.T) {
 	t.Parallel()
-	r := &runner{t, t.TempDir(), t.TempDir()}
+	r := &runner{t: t, home: t.TempDir(), project: t.TempDir()}
 	const begin = `{"jsonrpc":"2.0","id":"begin","method":"initialize","params":{"protocolVersion":"2025-06-18",` +
 		`"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 	for _, test := range []struct {
@@ -198,7 +198,7 @@ func TestMCPTools(t *testing.T) {
 			t.Errorf("rewind: %+v, %v", p, err)
 		}
 	}
-	r := &runner{t, t.TempDir(), t.TempDir()}
+	r := &runner{t: t, home: t.TempDir(), project: t.TempDir()}
 	if out, err := r.command("mcp", "--tools", "look,erase").CombinedOutput(); err == nil || !strings.Contains(string(out), `no tool "erase": there are blame`) {
 		t.Errorf("an unknown tool: %v, %s", err, out)
 	}

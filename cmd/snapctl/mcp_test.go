@@ -34,7 +34,7 @@ type model struct {
 // newModel starts snapctl mcp in a project with the given files.
 func newModel(t *testing.T, files map[string]string, args ...string) *model {
 	t.Helper()
-	m := &model{runner: &runner{t, t.TempDir(), t.TempDir()}}
+	m := &model{runner: &runner{t: t, home: t.TempDir(), project: t.TempDir()}}
 	for name, content := range files {
 		m.write(name, content)
 	}
