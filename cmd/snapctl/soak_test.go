@@ -134,6 +134,7 @@ func soakOne(t *testing.T, seed uint64, d time.Duration, counts map[string]int) 
 	if *soakCaptures > 0 && !s.prune {
 		t.Log("snapctl has no prune: only captures")
 	}
+	s.must("snapshot") // on a busy machine nobody may have come to one when a check is due
 	for end := time.Now().Add(d); time.Now().Before(end) && !t.Failed(); {
 		s.round(min(time.Until(end), time.Second+time.Duration(s.intN(4000))*time.Millisecond))
 	}

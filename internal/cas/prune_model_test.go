@@ -7,16 +7,19 @@ import (
 	"testing"
 )
 
-// The protocol by which a prune is to run beside writers and readers, as a model
-// of which every interleaving is tried, with a crash after every step
-// (docs/adr/0019-prune-protocol.md). A prune that is written later does these
-// steps in this order; the mistakes below are those that it must not make.
+// The protocol by which prunes and compactions run beside writers and readers, as a
+// model of which every interleaving is tried, with a crash after every step
+// (docs/adr/0019-prune-protocol.md, docs/adr/0047-compaction.md). The mistakes below
+// are those that the code must not make.
 //
-// Two objects, a tree and the blob in it, are the snapshot "old", which the
-// retention drops. A third, "other", is a snapshot that stays, and lies in the pack
-// of the blob, so that the prune has to copy it. Writers capture the very same
-// tree again, or make a snapshot from the tree of the old one without looking at
-// what is in it, as a restore does; a reader restores the old one.
+// Two objects, a tree and the blob in it, are the snapshot "old", which a prune
+// drops and a compaction does not. A third, "other", is a snapshot that stays, and
+// lies in the pack of the blob, so that a prune has to copy it. Writers capture the
+// very same tree again, or make a snapshot from the tree of the old one without
+// looking at what is in it, as a restore does; a reader restores the old one.
+//
+// Writers may be of one process: then what one has put is in a group that is not
+// written yet, which the other finds, and it is gone if the process dies.
 
 const (
 	objTree uint8 = 1 << iota
@@ -28,7 +31,7 @@ const (
 const closure = objTree | objBlob
 
 // Packs: 0 has the blob and other, 1 the tree; then one for each writer, and one
-// for each run of the prune.
+// for each run of a prune or compaction.
 const (
 	modelWriters = 2
 	modelRuns    = 2
@@ -43,15 +46,31 @@ type modelActor struct {
 	skip    uint8 // condemned packs, as bits, that it takes for absent
 	noOld   bool  // for it the old snapshot is gone
 	patches bool  // a writer: it makes its snapshot from the old one's tree
+	open    uint8 // objects in the group that it has begun
 }
 
-// A modelPrune is a run of the prune.
-type modelPrune struct {
+// The steps of a run.
+const (
+	runPlans uint8 = iota
+	runLocks       // from here on to its end it has the lock of all runs
+	runAnnounces
+	runDrains
+	runMarks
+	runCopies
+	runSays
+	runRemoves
+	runOver
+)
+
+// A modelRun is a run of a prune or a compaction. Its plan it makes without the lock.
+type modelRun struct {
 	step      uint8
-	run       uint8
+	compacts  bool
 	condemned uint8
+	planned   uint8 // the epoch when it planned
+	prunes    bool  // the old snapshot is dropped by it, or was when it planned
 	drain     uint8 // the epoch that is waited for next
-	dropped   bool  // before it one had announced that the old snapshot is dropped
+	dropped   bool  // when it announced, the old snapshot was dropped
 	live      uint8
 }
 
@@ -59,19 +78,21 @@ type modelPrune struct {
 type modelState struct {
 	packs   [modelPacks]uint8 // objects
 	exists  uint8             // packs that are there
-	counted uint8             // packs that the journal vouches for
+	counted uint8             // packs that the journal vouches for, or their seals
 
-	epoch     uint8 // that the journal names: how many prunes were announced
-	completed uint8 // the last epoch whose prune has come to its end
+	epoch     uint8 // that the journal names
+	completed uint8 // the last epoch whose run has come to its end
 	announced uint8 // packs that were condemned since then
 	dropping  bool  // a prune was announced that drops the old snapshot
 	oldGone   bool  // and one that has done so
-	removed   uint8 // packs that a prune that is done has to remove
+	removed   uint8 // packs that a run that is done has to remove
 	commits   uint8 // of writers, as bits
 
-	writers [modelWriters]modelActor
-	reader  modelActor
-	prune   modelPrune
+	together bool // the writers are of one process
+	inTurn   bool // a run plans when the one before is over
+	writers  [modelWriters]modelActor
+	reader   modelActor
+	runs     [modelRuns]modelRun
 }
 
 // A mistake is one in the protocol.
@@ -89,19 +110,69 @@ const (
 	readsUnlocked   mistake = "restores without an epoch"
 	forgetsCrash    mistake = "counts a prune that crashed as completed"
 	forgetsWithdraw mistake = "counts a prune that was withdrawn as completed"
+	usesStalePlan   mistake = "goes by a plan that others have made wrong"
+	takesWritten    mistake = "takes what it has written for all that lives"
+	announcesFirst  mistake = "announces before its packs are there"
+	namesLate       mistake = "gives its packs their names when it is done"
+	keepsOpenGroups mistake = "commits without the groups that others have begun"
 )
 
 // An explorer tries one variant of the protocol.
 type explorer struct {
 	mistake mistake
-	seen    map[modelState]bool
-	trace   []string
+	seen    map[modelState]struct{}
+	trace   []modelStep
 	broken  string // what was lost, and how
 }
 
-func newModelState() modelState {
-	s := modelState{exists: 0b11, counted: 0b11}
+// A modelStep is what was done, to be formatted.
+type modelStep struct {
+	format string
+	args   []any
+}
+
+// A modelScene is who is there.
+type modelScene struct {
+	compacts [modelRuns]bool // which runs are compactions; prunes otherwise
+	alone    bool            // there is one writer
+	together bool            // both are of one process
+	inTurn   bool            // a run plans when the one before is over
+	single   bool            // there is one run
+	pruned   bool            // the old snapshot was pruned, and what it needs is still there
+}
+
+func (sc modelScene) String() string {
+	text := []string{}
+	for i, is := range sc.compacts {
+		if i == 0 || !sc.single {
+			text = append(text, map[bool]string{false: "prune", true: "compaction"}[is])
+		}
+	}
+	text = append(text, map[bool]string{false: "two writers", true: "a writer"}[sc.alone])
+	for _, also := range []struct {
+		is   bool
+		text string
+	}{{sc.together, "of a process"}, {sc.inTurn, "plans in turn"}, {sc.pruned, "after a prune"}} {
+		if also.is {
+			text = append(text, also.text)
+		}
+	}
+	return strings.Join(text, ", ")
+}
+
+func (sc modelScene) state() modelState {
+	s := modelState{exists: 0b11, counted: 0b11, together: sc.together}
 	s.packs[0], s.packs[1] = objBlob|objOther, objTree
+	for i, is := range sc.compacts {
+		s.runs[i].compacts = is
+	}
+	if sc.alone {
+		s.writers[0].step = 7
+	}
+	if sc.single {
+		s.end(1)
+	}
+	s.inTurn, s.oldGone = sc.inTurn, sc.pruned
 	return s
 }
 
@@ -131,12 +202,15 @@ func (s *modelState) lost() string {
 }
 
 // explore tries all that can happen next.
-func (m *explorer) explore(s modelState, what string) {
-	if m.broken != "" || m.seen[s] {
+func (m *explorer) explore(s modelState, format string, args ...any) {
+	if m.broken != "" {
 		return
 	}
-	m.seen[s] = true
-	m.trace = append(m.trace, what)
+	if _, ok := m.seen[s]; ok {
+		return
+	}
+	m.seen[s] = struct{}{}
+	m.trace = append(m.trace, modelStep{format, args})
 	defer func() { m.trace = m.trace[:len(m.trace)-1] }()
 	if lost := s.lost(); lost != "" {
 		m.fail(lost + " is lost")
@@ -146,10 +220,17 @@ func (m *explorer) explore(s modelState, what string) {
 		m.writer(s, i)
 	}
 	m.read(s)
-	m.runPrune(s)
+	for i := range s.runs {
+		m.run(s, i)
+	}
 }
 
-func (m *explorer) fail(what string) { m.broken = what + ":\n  " + strings.Join(m.trace, "\n  ") }
+func (m *explorer) fail(what string) {
+	m.broken = what + ":"
+	for _, step := range m.trace {
+		m.broken += "\n  " + fmt.Sprintf(step.format, step.args...)
+	}
+}
 
 // enter does the steps of an actor up to where it has its epoch. It reports
 // whether it is there.
@@ -158,53 +239,91 @@ func (m *explorer) enter(s modelState, name string, of func(s *modelState) *mode
 	switch a.step {
 	case 0:
 		a.epoch, a.step = s.epoch, 1
-		m.explore(s, fmt.Sprintf("%s reads epoch %d", name, a.epoch))
+		m.explore(s, "%s reads epoch %d", name, a.epoch)
 	case 1:
 		a.held, a.step = true, 2
-		m.explore(s, fmt.Sprintf("%s locks epoch %d", name, a.epoch))
+		m.explore(s, "%s locks epoch %d", name, a.epoch)
 	case 2:
 		if s.epoch != a.epoch && m.mistake != noRecheck {
 			a.held, a.step = false, 0
-			m.explore(s, name+" sees that the epoch is another")
+			m.explore(s, "%s sees that the epoch is another", name)
 			return false
 		}
 		a.skip, a.noOld, a.step = s.announced, s.dropping || s.oldGone, 3
 		if m.mistake == noRecheck { // it knows what it has read at first
 			a.skip, a.noOld = 0, s.oldGone
 		}
-		m.explore(s, name+" is in its epoch")
+		m.explore(s, "%s is in its epoch", name)
 	default:
 		return true
 	}
 	return false
 }
 
+// die ends a writer, and with it those of its process.
+func (s *modelState) die(i int) {
+	for k := range s.writers {
+		if k == i || s.together && s.writers[k].step < 7 {
+			s.writers[k] = modelActor{step: 7}
+		}
+	}
+}
+
+// look has a writer find an object, or put it. Nobody has to put again what a compaction
+// writes anew.
+func (m *explorer) look(s modelState, i int, obj uint8, what string) {
+	a := &s.writers[i]
+	skip := a.skip
+	if m.mistake == usesCondemned {
+		skip = 0
+	}
+	open := s.together && (s.writers[0].open|s.writers[1].open)&obj != 0
+	a.step++
+	if s.has(obj, skip) != 0 || open {
+		m.explore(s, "writer %d finds %s", i, what)
+		return
+	}
+	for _, r := range s.runs {
+		waits := r.step > runLocks && r.step <= runMarks // till then live is what it has planned with
+		if r.compacts && waits && r.live&obj != 0 && s.has(obj, 0)&r.condemned != 0 {
+			m.fail(fmt.Sprintf("writer %d puts %s again, which a compaction writes anew", i, what))
+			return
+		}
+	}
+	if s.together {
+		a.open |= obj
+	} else {
+		s.packs[2+i] |= obj
+		s.exists |= 1 << (2 + i)
+	}
+	m.explore(s, "writer %d puts %s", i, what)
+}
+
+// commit has a writer commit. First all groups of its process are written.
+func (m *explorer) commit(s modelState, i int) {
+	for k := range s.writers {
+		if s.together && (k == i || m.mistake != keepsOpenGroups) {
+			s.packs[2+i] |= s.writers[k].open
+			s.writers[k].open = 0
+			s.exists |= 1 << (2 + i)
+		}
+	}
+	s.counted |= 1 << (2 + i)
+	s.commits |= 1 << i
+	s.writers[i].step = 6
+	m.explore(s, "writer %d commits", i)
+}
+
 func (m *explorer) writer(s modelState, i int) {
 	of := func(s *modelState) *modelActor { return &s.writers[i] }
-	name := fmt.Sprintf("writer %d", i)
 	a := of(&s)
 	if a.step > 2 && a.step < 7 {
 		crashed := s
-		crashed.writers[i] = modelActor{step: 7}
-		m.explore(crashed, name+" crashes")
+		crashed.die(i)
+		m.explore(crashed, "writer %d crashes", i)
 	}
-	if !m.enter(s, name, of) {
+	if !m.enter(s, []string{"writer 0", "writer 1"}[i], of) {
 		return
-	}
-	own := uint8(1) << (2 + i)
-	look := func(obj uint8, what string) {
-		skip := a.skip
-		if m.mistake == usesCondemned {
-			skip = 0
-		}
-		did := " finds "
-		if s.has(obj, skip) == 0 {
-			s.packs[2+i] |= obj
-			s.exists |= own
-			did = " puts "
-		}
-		a.step++
-		m.explore(s, name+did+what)
 	}
 	switch a.step {
 	case 3:
@@ -213,23 +332,20 @@ func (m *explorer) writer(s modelState, i int) {
 			b := of(&p)
 			if b.noOld && m.mistake != buildsOnDropped || p.oldGone {
 				b.step, b.held = 7, false
-				m.explore(p, name+" finds the old snapshot gone")
+				m.explore(p, "writer %d finds the old snapshot gone", i)
 			} else {
 				b.patches, b.step = true, 5
-				m.explore(p, name+" builds on the old snapshot")
+				m.explore(p, "writer %d builds on the old snapshot", i)
 			}
 		}
-		look(objBlob, "the blob")
+		m.look(s, i, objBlob, "the blob")
 	case 4:
-		look(objTree, "the tree")
+		m.look(s, i, objTree, "the tree")
 	case 5:
-		s.counted |= own
-		s.commits |= 1 << i
-		a.step = 6
-		m.explore(s, name+" commits")
+		m.commit(s, i)
 	case 6:
 		a.held, a.step = false, 7
-		m.explore(s, name+" leaves")
+		m.explore(s, "writer %d leaves", i)
 	}
 }
 
@@ -263,110 +379,173 @@ func (m *explorer) read(s modelState) {
 	}
 }
 
-// marked returns the objects that snapshots need but for the one that is dropped.
-func (s *modelState) marked() uint8 {
-	if s.commits != 0 {
+// marked returns the objects that snapshots need, but for the old one if it is dropped.
+func (s *modelState) marked(dropped bool) uint8 {
+	if s.commits != 0 || !dropped {
 		return objOther | closure
 	}
 	return objOther
 }
 
-func (m *explorer) runPrune(s modelState) {
-	p := &s.prune
-	if p.run == modelRuns {
-		return
-	}
-	next := func(what string) { m.explore(s, fmt.Sprintf("prune %d %s", p.run, what)) }
-	if p.step > 1 {
+// run does the next step of a prune or a compaction.
+func (m *explorer) run(s modelState, i int) {
+	p := &s.runs[i]
+	if p.step > runAnnounces && p.step < runOver || p.step == runAnnounces && p.compacts {
 		crashed := s
 		if m.mistake == forgetsCrash {
 			crashed.completed = crashed.epoch
 		}
-		crashed.prune = modelPrune{run: p.run + 1}
-		m.explore(crashed, fmt.Sprintf("prune %d crashes", p.run))
+		crashed.end(i)
+		m.explore(crashed, "run %d crashes", i)
 	}
 	switch p.step {
-	case 0:
-		s.exists &^= s.removed // what the one before has left
-		p.live, p.step = s.marked(), 1
-		next("marks")
-	case 1:
-		// Any packs with something dead in them, but those of writers.
-		for choice := uint8(1); choice < 4; choice++ {
-			dead := true
-			for pack := range 2 {
-				if choice&(1<<pack) != 0 && (s.exists&(1<<pack) == 0 || s.packs[pack]&^p.live == 0) {
-					dead = false
-				}
-			}
-			if !dead {
-				continue
-			}
-			n := s
-			n.epoch++
-			n.announced = choice
-			n.dropping = true
-			n.prune.condemned, n.prune.drain, n.prune.step, n.prune.dropped = choice, n.completed, 2, s.dropping
-			if m.mistake == drainsNewest {
-				n.prune.drain = n.epoch - 1
-			}
-			m.explore(n, fmt.Sprintf("prune %d announces epoch %d without packs %02b", p.run, n.epoch, choice))
+	case runPlans:
+		if i == 0 || !s.inTurn || s.runs[0].step == runOver {
+			m.plan(s, i)
 		}
-	case 2:
-		w := s
-		w.epoch++
-		w.announced, w.dropping = 0, p.dropped
-		if m.mistake == forgetsWithdraw {
-			w.completed = w.epoch
+	case runLocks:
+		if other := s.runs[1-i].step; other <= runLocks || other == runOver {
+			m.begin(s, i)
 		}
-		w.prune = modelPrune{run: p.run + 1}
-		m.explore(w, fmt.Sprintf("prune %d withdraws", p.run))
-		holders := append(slices.Clone(s.writers[:]), s.reader)
-		if slices.ContainsFunc(holders, func(a modelActor) bool { return a.held && a.epoch == p.drain }) {
-			return // it waits
+	case runAnnounces:
+		m.announce(s, i)
+	case runDrains:
+		m.withdraw(s, i)
+		m.drain(s, i)
+	case runMarks:
+		m.withdraw(s, i)
+		if m.mistake != noRemark && (m.mistake != takesWritten || !p.compacts) {
+			p.live |= s.marked(true)
 		}
-		what := fmt.Sprintf("has seen all leave epoch %d", p.drain)
-		if p.drain++; p.drain == s.epoch {
-			p.step = 3
+		p.step++
+		m.explore(s, "run %d marks again", i)
+	case runCopies:
+		m.withdraw(s, i)
+		if p.condemned&^s.exists != 0 {
+			return // one is gone: it withdraws
 		}
-		next(what)
-	case 3:
-		if m.mistake != noRemark {
-			p.live = s.marked()
-		}
-		p.step = 4
-		next("marks again")
-	case 4:
-		pack := 2 + modelWriters + int(p.run)
-		for c := range 2 {
-			if p.condemned&(1<<c) != 0 {
-				s.packs[pack] |= s.packs[c] & p.live
-			}
-		}
-		s.exists |= 1 << pack
-		p.step = 5
+		s.write(i)
 		if m.mistake == removesFirst {
 			s.exists &^= p.condemned
 		}
-		next("copies")
-	case 5:
-		s.counted |= 1 << (2 + modelWriters + p.run)
-		s.completed, s.announced, s.dropping, s.oldGone = s.epoch, 0, false, true
+		p.step++
+		m.explore(s, "run %d copies", i)
+	case runSays:
+		if m.mistake != namesLate {
+			s.counted |= s.pack(i)
+		}
+		s.completed, s.announced, s.oldGone, s.dropping = s.epoch, 0, s.oldGone || s.dropping, false
 		s.removed |= p.condemned
 		s.counted &^= p.condemned
-		p.step = 6
-		next("says that it is done")
-	case 6:
+		p.step++
+		m.explore(s, "run %d says that it is done", i)
+	case runRemoves:
 		s.exists &^= s.removed
-		run := p.run + 1
-		s.prune = modelPrune{run: run}
-		m.explore(s, fmt.Sprintf("prune %d removes packs", run-1))
+		s.counted |= s.pack(i) & s.exists
+		s.end(i)
+		m.explore(s, "run %d removes packs", i)
 	}
 }
 
-func explored(mistake mistake) *explorer {
-	m := &explorer{mistake: mistake, seen: make(map[modelState]bool)}
-	m.explore(newModelState(), "")
+func (s *modelState) pack(i int) uint8 { return 1 << (2 + modelWriters + i) }
+
+// end ends a run.
+func (s *modelState) end(i int) { s.runs[i] = modelRun{step: runOver, compacts: s.runs[i].compacts} }
+
+// write writes into the run's pack what lives in those that are to go.
+func (s *modelState) write(i int) {
+	for c := range s.packs {
+		if s.runs[i].condemned&(1<<c) != 0 {
+			s.packs[2+modelWriters+i] |= s.packs[c] & s.runs[i].live
+		}
+	}
+	s.exists |= s.pack(i)
+}
+
+// plan marks, and chooses packs, but those of writers. A prune takes any with something
+// dead in them.
+func (m *explorer) plan(s modelState, i int) {
+	p := &s.runs[i]
+	p.planned, p.prunes, p.step = s.epoch, !p.compacts || s.dropping || s.oldGone, runLocks
+	p.live = s.marked(p.prunes)
+	may := uint8(0b11) | s.pack(1-i)
+	for choice := uint8(1); choice <= may; choice++ {
+		fits := choice&^(may&s.exists) == 0
+		for c := range s.packs {
+			fits = fits && (choice&(1<<c) == 0 || p.compacts || s.packs[c]&^p.live != 0)
+		}
+		if fits {
+			n := s
+			n.runs[i].condemned = choice
+			m.explore(n, "run %d plans to have packs %b go", i, choice)
+		}
+	}
+}
+
+// begin brings to its end what the run before has left. A compaction then writes its packs.
+func (m *explorer) begin(s modelState, i int) {
+	p := &s.runs[i]
+	s.exists &^= s.removed // what the one before has left
+	was := p.prunes && p.compacts
+	stale := s.epoch != p.planned || p.compacts && was != (s.dropping || s.oldGone)
+	if stale && m.mistake != usesStalePlan || p.compacts && p.condemned&^s.exists != 0 {
+		s.end(i)
+		m.explore(s, "run %d finds its plan stale", i)
+		return
+	}
+	p.step++
+	if p.compacts && m.mistake != announcesFirst {
+		s.write(i)
+		if m.mistake != namesLate {
+			s.counted |= s.pack(i)
+		}
+	}
+	m.explore(s, "run %d begins", i)
+}
+
+func (m *explorer) announce(s modelState, i int) {
+	p := &s.runs[i]
+	s.epoch++
+	p.dropped = s.dropping || s.oldGone
+	s.announced, s.dropping = p.condemned, p.prunes
+	s.oldGone = s.oldGone && p.prunes
+	if p.drain = s.completed; m.mistake == drainsNewest {
+		p.drain = s.epoch - 1
+	}
+	p.step++
+	m.explore(s, "run %d announces epoch %d without packs %b", i, s.epoch, p.condemned)
+}
+
+// withdraw takes the announcement back, at any time before it is done.
+func (m *explorer) withdraw(s modelState, i int) {
+	p := s.runs[i]
+	s.epoch++
+	s.announced, s.dropping = 0, p.dropped
+	if m.mistake == forgetsWithdraw {
+		s.completed = s.epoch
+	} else if p.step > runDrains {
+		s.completed = s.epoch - 1
+	}
+	s.end(i)
+	m.explore(s, "run %d withdraws", i)
+}
+
+func (m *explorer) drain(s modelState, i int) {
+	p := &s.runs[i]
+	holders := append(slices.Clone(s.writers[:]), s.reader)
+	if slices.ContainsFunc(holders, func(a modelActor) bool { return a.held && a.epoch == p.drain }) {
+		return // it waits
+	}
+	epoch := p.drain
+	if p.drain++; p.drain == s.epoch {
+		p.step++
+	}
+	m.explore(s, "run %d has seen all leave epoch %d", i, epoch)
+}
+
+func explored(mistake mistake, scene modelScene) *explorer {
+	m := &explorer{mistake: mistake, seen: make(map[modelState]struct{})}
+	m.explore(scene.state(), "%v", scene)
 	return m
 }
 
@@ -379,17 +558,39 @@ func sequential(t *testing.T) {
 	}
 }
 
+var (
+	modelPC = [modelRuns]bool{false, true}
+	modelCP = [modelRuns]bool{true, false}
+	modelCC = [modelRuns]bool{true, true}
+)
+
+// modelScenes are those that are tried. Two writers beside two runs are millions of states.
+func modelScenes() []modelScene {
+	list := []modelScene{
+		{single: true}, {single: true, compacts: modelCC}, {single: true, compacts: modelCC, pruned: true},
+		{single: true, together: true}, {single: true, together: true, compacts: modelCC, pruned: true},
+		{alone: true}, {alone: true, compacts: modelCP}, {alone: true, compacts: modelCC},
+	}
+	if *every {
+		list = append(list, modelScene{inTurn: true}, modelScene{inTurn: true, compacts: modelCP},
+			modelScene{inTurn: true, compacts: modelPC}, modelScene{inTurn: true, compacts: modelCC})
+	}
+	return list
+}
+
 // TestPruneProtocol tries all there is to try.
 func TestPruneProtocol(t *testing.T) {
 	t.Parallel()
 	sequential(t)
-	m := explored(noMistake)
-	t.Logf("%d states", len(m.seen))
-	if m.broken != "" {
-		t.Error(m.broken)
-	}
-	if len(m.seen) < 10_000 {
-		t.Errorf("only %d states", len(m.seen))
+	for _, scene := range modelScenes() {
+		m := explored(noMistake, scene)
+		t.Logf("%v: %d states", scene, len(m.seen))
+		if m.broken != "" {
+			t.Error(m.broken)
+		}
+		if len(m.seen) < 10_000 {
+			t.Errorf("%v: only %d states", scene, len(m.seen))
+		}
 	}
 }
 
@@ -397,13 +598,24 @@ func TestPruneProtocol(t *testing.T) {
 func TestPruneMistakes(t *testing.T) {
 	t.Parallel()
 	sequential(t)
-	for _, mistake := range []mistake{drainsNewest, noRecheck, noRemark, usesCondemned, removesFirst, buildsOnDropped,
-		readsDropped, readsUnlocked, forgetsCrash, forgetsWithdraw} {
-		m := explored(mistake)
-		if m.broken == "" {
-			t.Errorf("a prune or a writer that %s: nothing is lost in %d states", mistake, len(m.seen))
-		} else {
-			t.Logf("%s: %s", mistake, m.broken)
+	for _, c := range []struct {
+		modelScene
+		list []mistake
+	}{
+		{modelScene{alone: true}, []mistake{drainsNewest, noRecheck, noRemark, usesCondemned, removesFirst,
+			buildsOnDropped, readsDropped, readsUnlocked, forgetsCrash, forgetsWithdraw}},
+		{modelScene{alone: true, compacts: modelCP}, []mistake{drainsNewest, noRecheck, noRemark, usesCondemned,
+			removesFirst, readsUnlocked, usesStalePlan, announcesFirst, namesLate}},
+		{modelScene{single: true, compacts: modelCC, pruned: true}, []mistake{takesWritten}},
+		{modelScene{single: true, together: true}, []mistake{keepsOpenGroups}},
+	} {
+		for _, mistake := range c.list {
+			m := explored(mistake, c.modelScene)
+			if m.broken == "" {
+				t.Errorf("%v: who %s: nothing is lost in %d states", c.modelScene, mistake, len(m.seen))
+			} else {
+				t.Logf("%s: %s", mistake, m.broken)
+			}
 		}
 	}
 }
