@@ -37,7 +37,8 @@ func (a *app) mcpCommand() *cobra.Command {
 			return a.serveMCP(cmd.Context(), allowBroad, &limits, tools)
 		}}
 	c.Flags().BoolVar(&allowBroad, "allow-broad", false, "allow a home directory, a whole disk and the like")
-	c.Flags().StringSliceVar(&tools, "tools", nil, "serve only these `tools`, or groups: snapshots, look, restore, edit")
+	c.Flags().StringSliceVar(&tools, "tools", nil,
+		"serve only these `tools`, or groups: snapshots, look, restore, edit")
 	limits.addFileSize(c.Flags())
 	limits.addTotals(c.Flags())
 	return c
@@ -73,7 +74,7 @@ func (a *app) serveMCP(ctx context.Context, allowBroad bool, limits *limitFlags,
 	signal.Ignore(syscall.SIGPIPE)
 	s := &mcp.Server{Engine: e, Root: root, Session: cmp.Or(a.flags.session, mcpSession), Version: version.String(),
 		TurnOf: turnOf, Tools: tools, AllowBroad: allowBroad, Limits: limits.limits(a), Logger: a.log}
-	err = s.Serve(ctx, &mcp.Lines{R: a.stdin, W: a.stdout})
+	err = s.Serve(ctx, a.stdin, a.stdout)
 	if ctx.Err() != nil || errors.Is(err, syscall.EPIPE) {
 		err = nil
 	}

@@ -649,11 +649,13 @@ func (w *world) engine() *manager.Engine {
 
 // model returns a client of mcp.
 func (w *world) model() *sdk.ClientSession {
-	ours, theirs := sdk.NewInMemoryTransports()
+	in, theirs := io.Pipe()
+	ours, out := io.Pipe()
 	done := make(chan error)
 	s := &mcp.Server{Engine: w.engine(), Root: w.dir, Session: "s"}
-	go func() { done <- s.Serve(context.Background(), theirs) }()
-	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(w.Context(), ours, nil)
+	go func() { done <- s.Serve(context.Background(), in, out) }()
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(w.Context(),
+		&sdk.IOTransport{Reader: ours, Writer: theirs}, nil)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -397,7 +397,7 @@ func TestMCPErrors(t *testing.T) {
 	m.step()
 
 	// The schema refuses what makes no sense.
-	m.fails("restore", nil, `required`, `target`)
+	m.fails("restore", nil, `missing`, `target`)
 	m.fails("restore", arguments{"target": 7}, `target`, `string`)
 	m.fails("restore", arguments{"target": "@", "what": 1}, `what`)
 	m.fails("restore", arguments{"target": "@", "onDirty": "maybe"}, `onDirty`, `overwrite`)

@@ -1,14 +1,11 @@
 package mcp
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // groups are names that stand for several tools.
@@ -87,9 +84,9 @@ func (x *tools) addPrompts() {
 		})
 	}
 	if x.server.serves("restore") {
-		to := &sdk.PromptArgument{Name: "to", Title: "Where to",
+		to := promptArgument{Name: "to", Title: "Where to",
 			Description: "what to go back to, in words or as a revision; left out, the model asks"}
-		x.addPrompt("rewind", "Take files back", []*sdk.PromptArgument{to}, func(args map[string]string) string {
+		x.addPrompt("rewind", "Take files back", []promptArgument{to}, func(args map[string]string) string {
 			where := "If I have not said how far, show me the newest of snapshot_list and ask."
 			if args["to"] != "" {
 				where = fmt.Sprintf("Go back to: %s. Find the revision that I mean with snapshot_list; "+
@@ -105,10 +102,6 @@ func (x *tools) addPrompts() {
 }
 
 // addPrompt adds a prompt that is one message of the user.
-func (x *tools) addPrompt(name, title string, args []*sdk.PromptArgument, text func(map[string]string) string) {
-	p := &sdk.Prompt{Name: name, Title: title, Description: title, Arguments: args}
-	x.sdk.AddPrompt(p, func(_ context.Context, q *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-		return &sdk.GetPromptResult{Description: title, Messages: []*sdk.PromptMessage{
-			{Role: "user", Content: &sdk.TextContent{Text: text(q.Params.Arguments)}}}}, nil
-	})
+func (x *tools) addPrompt(name, title string, args []promptArgument, text func(map[string]string) string) {
+	x.prompts = append(x.prompts, &prompt{Name: name, Title: title, Description: title, Arguments: args, text: text})
 }

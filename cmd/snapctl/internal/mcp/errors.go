@@ -6,8 +6,6 @@ import (
 	"strings"
 	"syscall"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/words"
 	"github.com/boocode/filestore/manager"
@@ -36,7 +34,7 @@ const (
 	maxError = 1_000
 	// maxRefusals is how many are told of the pieces of a patch, with what is nearest.
 	maxRefusals = 6_000
-	// maxErrorText is how many are told of errors of the SDK, which repeat arguments.
+	// maxErrorText is how many are told of errors of the protocol, which repeat names.
 	maxErrorText = maxError + 500
 )
 
@@ -48,44 +46,11 @@ func bounded(text string, most int) string {
 	return fmt.Sprintf("%s ... and %d bytes more", strings.ToValidUTF8(text[:most], ""), len(text)-most)
 }
 
-// What the SDK says of arguments that a schema refuses, but for where.
-var (
-	sdkWhere   = words.Pattern(`^validating "arguments": (?:validating root: )?(?:validating /properties/([^:]+): )?`)
-	sdkLess    = words.Pattern(`^minimum: (-?\d+)(/1|\.0+)? is less than 0(\.0+)?$`)
-	sdkUnknown = words.Pattern(`^unexpected additional properties (\[.*\])$`)
-)
+// maxShown is how many bytes of an argument are told that is refused.
+const maxShown = 200
 
-// ofSchema returns in our words what the SDK says of arguments that a schema refuses.
-func ofSchema(text string) string {
-	m := sdkWhere().FindStringSubmatchIndex(text)
-	if m == nil {
-		return text
-	}
-	where, what := "arguments", text[m[1]:]
-	if m[2] >= 0 {
-		where = strings.ReplaceAll(text[m[2]:m[3]], "/", ".")
-	}
-	if less := sdkLess().FindStringSubmatch(what); less != nil {
-		what = "want 0 or more, have " + less[1]
-	} else if unknown := sdkUnknown().FindStringSubmatch(what); unknown != nil {
-		what = "unknown: " + unknown[1]
-	} else {
-		what = strings.TrimPrefix(what, "type: ")
-	}
-	return fmt.Sprintf("%s: %s", where, what)
-}
-
-// boundErrors bounds the texts of a result that is an error, and has those of the SDK in our
-// words.
-func boundErrors(r sdk.Result) {
-	if call, ok := r.(*sdk.CallToolResult); ok && call.IsError {
-		for _, c := range call.Content {
-			if c, ok := c.(*sdk.TextContent); ok && !strings.Contains(c.Text, whatToDo) {
-				c.Text = bounded(ofSchema(c.Text), maxErrorText)
-			}
-		}
-	}
-}
+// quoted returns as much of a name as is told.
+func quoted(name string) string { return fmt.Sprintf("%q", bounded(name, maxShown)) }
 
 // whatToDo comes before the advice of an error, which is bounded when it is made.
 const whatToDo = "\nWhat to do: "

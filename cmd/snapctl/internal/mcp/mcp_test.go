@@ -22,6 +22,7 @@ import (
 	"github.com/boocode/filestore/internal/explain"
 	"github.com/boocode/filestore/internal/health"
 	"github.com/boocode/filestore/internal/nearmiss"
+	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/patch"
 	"github.com/boocode/filestore/rollback"
@@ -38,13 +39,8 @@ func connect(t *testing.T) (*sdk.ClientSession, *Server) {
 	if err := os.WriteFile(filepath.Join(s.Root, "a"), []byte("1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ours, theirs := sdk.NewInMemoryTransports()
 	done := make(chan error)
-	go func() { done <- s.Serve(context.Background(), theirs) }()
-	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), ours, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := attach(t, func(r io.Reader, w io.Writer) { done <- s.Serve(context.Background(), r, w) })
 	t.Cleanup(func() {
 		c.Close()
 		if err := <-done; err != nil && !errors.Is(err, io.ErrClosedPipe) {
@@ -55,6 +51,24 @@ func connect(t *testing.T) (*sdk.ClientSession, *Server) {
 		}
 	})
 	return c, s
+}
+
+// attach returns a client, of the SDK, of what serves two streams.
+func attach(t *testing.T, serve func(io.Reader, io.Writer)) *sdk.ClientSession {
+	t.Helper()
+	in, theirs := io.Pipe()
+	ours, out := io.Pipe()
+	go func() {
+		serve(in, out)
+		in.Close()
+		out.Close()
+	}()
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(),
+		&sdk.IOTransport{Reader: ours, Writer: theirs}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // TestTools reads what a client is told of the tools.
@@ -131,19 +145,14 @@ func TestVerb(t *testing.T) {
 		error) {
 		return s.open(context.Background())
 	}},
-		log: slog.New(slog.DiscardHandler), sdk: sdk.NewServer(&sdk.Implementation{Name: "test"}, nil)}
+		log: slog.New(slog.DiscardHandler)}
 	addVerb(x, "get_modified_files", "Files", looks, "Lists files.", map[string]string{"from": "a revision"})
-	ours, theirs := sdk.NewInMemoryTransports()
-	server, err := x.sdk.Connect(t.Context(), theirs, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := sdk.NewClient(&sdk.Implementation{Name: "test"}, nil).Connect(t.Context(), ours, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	served := make(chan error)
+	c := attach(t, func(r io.Reader, w io.Writer) {
+		served <- (&conn{out: wire.LineWriter{W: w}}).serve(context.Background(), r, x.handle)
+	})
 	defer func() {
-		if err := errors.Join(c.Close(), server.Wait(), x.open.close()); err != nil &&
+		if err := errors.Join(c.Close(), <-served, x.open.close()); err != nil &&
 			!errors.Is(err, io.ErrClosedPipe) {
 			t.Error(err)
 		}
@@ -151,8 +160,8 @@ func TestVerb(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"from":"start"}`:   `"files":[]`,
 		`{"from":"turn:9"}`:  "get_modified_files failed [unknown]: ",
-		`{"foreign":true}`:   `unexpected additional properties ["foreign"]`,
-		`{"from":["start"]}`: "validating /properties/from",
+		`{"foreign":true}`:   `arguments: unknown: ["foreign"]`,
+		`{"from":["start"]}`: `from: ["start"] has type "array", want "string"`,
 	} {
 		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "get_modified_files",
 			Arguments: json.RawMessage(args)})
@@ -174,13 +183,63 @@ func TestOfSchema(t *testing.T) {
 	c, _ := connect(t)
 	for _, row := range []struct{ tool, args, want string }{
 		{"snapshot_list", `{"limit":-1}`, "limit: want 0 or more, have -1"},
+		{"snapshot_list", `{"limit":-1.0}`, "limit: want 0 or more, have -1"},
 		{"files_modified", `{"foreign":true}`, `arguments: unknown: ["foreign"]`},
+		{"snapshot_list", `{"limit":1.5}`, `limit: 1.5 has type "number", want "integer"`},
+		{"snapshot_list", `[1]`, `arguments: [1] has type "array", want "object"`},
 		{"snapshot_create", `{"label":7}`, `label: 7 has type "integer", want "string"`},
+		{"snapshot_create", `{"LABEL":"x"}`, `arguments: unknown: ["LABEL"]`},
+		{"snapshot_create", `{"partial":null}`, `partial: null has type "null", want "boolean"`},
+		{"snapshot_create", `{"label":"` + strings.Repeat("é", maxLabel+1) + `"}`,
+			"label: 201 characters, want at most 200"},
+		{"whereis", `{}`, `arguments: missing: ["path"]`},
+		{"snapshot_diff", `{"paths":["a",3]}`, `paths[1]: 3 has type "integer", want "string"`},
+		{"patch_apply", `{"expected":{"a":1}}`, `expected.a: 1 has type "integer", want "string"`},
+		{"restore", `{"target":"@","onDirty":"x"}`, `onDirty: "x" is none of merge, skip, overwrite, abort`},
 	} {
 		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: row.tool, Arguments: json.RawMessage(row.args)})
 		if err != nil || !r.IsError || r.Content[0].(*sdk.TextContent).Text != row.want {
 			t.Errorf("%s %s: %v, %+v, want %q", row.tool, row.args, err, r, row.want)
 		}
+	}
+}
+
+// TestWhole: a number without a fraction is an integer, and no arguments are none.
+func TestWhole(t *testing.T) {
+	c, _ := connect(t)
+	for _, args := range []string{`{"limit":2.0}`, `null`, `{}`} {
+		r, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "snapshot_list", Arguments: json.RawMessage(args)})
+		if err != nil || r.IsError {
+			t.Errorf("snapshot_list %s: %+v, %v", args, r, err)
+		}
+	}
+}
+
+// TestVersions: a client that asks with initialize is answered the version that it speaks,
+// or the newest that has initialize. One that says its version with each call need not ask.
+func TestVersions(t *testing.T) {
+	x := &tools{server: &Server{Version: "v"}}
+	for asked, want := range map[string]string{"2024-11-05": "2024-11-05", "2025-11-25": "2025-11-25",
+		stateless: "2025-11-25", "1999-01-01": "2025-11-25"} {
+		r, _, err := x.handle(t.Context(), message{method: "initialize",
+			params: json.RawMessage(`{"protocolVersion":"` + asked + `"}`)})
+		if err != nil || r.(*initialized).Version != want || r.(*initialized).ResultType != "" {
+			t.Errorf("initialize %s: %+v, %v, want %s", asked, r, err, want)
+		}
+	}
+	for _, method := range []string{"server/discover", "tools/list", "prompts/list"} {
+		r, _, err := x.handle(t.Context(), message{method: method,
+			params: json.RawMessage(`{"_meta":{"` + metaVersion + `":"` + stateless + `"}}`)})
+		b, jerr := json.Marshal(r)
+		if err != nil || jerr != nil || !strings.HasPrefix(string(b), `{"resultType":"complete","_meta":{"`) ||
+			!strings.Contains(string(b), `"ttlMs":0,"cacheScope":"public"`) {
+			t.Errorf("%s: %s, %v", method, b, err)
+		}
+	}
+	_, _, err := x.handle(t.Context(), message{method: "ping",
+		params: json.RawMessage(`{"_meta":{"` + metaVersion + `":"2099-01-01"}}`)})
+	if err == nil || err.Code != codeVersion {
+		t.Errorf("a version of the future: %v", err)
 	}
 }
 

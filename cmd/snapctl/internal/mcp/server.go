@@ -15,17 +15,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/boocode/filestore/cmd/snapctl/internal/verbs"
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/wire"
 	"github.com/boocode/filestore/manager"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/tree"
@@ -49,9 +50,9 @@ type Server struct {
 		tool, call string) (string, error)
 }
 
-// Serve serves one client until it hangs up, or ctx ends. Calls under way are
-// cancelled if ctx ends, and answered if the client has only ended its input.
-func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
+// Serve serves one client until r ends, and all calls are answered, or ctx ends, and calls
+// under way are cancelled. Messages are lines.
+func (s *Server) Serve(ctx context.Context, r io.Reader, w io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	log := s.Logger
@@ -59,36 +60,17 @@ func (s *Server) Serve(ctx context.Context, t sdk.Transport) error {
 		log = slog.New(slog.DiscardHandler)
 	}
 	o := &opener{open: func() (*manager.FileSnapshotManager, string, error) { return s.open(ctx) }}
-	x := &tools{server: s, open: o, log: log, sdk: sdk.NewServer(&sdk.Implementation{Name: "snapctl",
-		Title: "Snapshots", Version: s.Version},
-		&sdk.ServerOptions{Instructions: s.instruct(),
-			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Prompts: &sdk.PromptCapabilities{}}})}
+	x := &tools{server: s, open: o, log: log}
 	x.addAll()
 	x.addPrompts()
-	x.sdk.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-		return func(call context.Context, method string, req sdk.Request) (sdk.Result, error) {
-			call, done := context.WithCancelCause(call)
-			defer done(nil)
-			stop := context.AfterFunc(ctx, func() { done(context.Cause(ctx)) })
-			defer stop()
-			r, err := next(call, method, req)
-			if err == nil {
-				boundErrors(r)
-			}
-			return r, err
-		}
-	})
-	client, err := x.sdk.Connect(ctx, finisher{t}, nil)
-	if err != nil {
-		return fmt.Errorf("serve mcp: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { client.Close() })
-	defer stop()
 	o.attempt() // so that the first call need not wait for all of it
-	if err = client.Wait(); err != nil {
+	c := &conn{out: wire.LineWriter{W: w}}
+	err := c.serve(ctx, r, x.handle)
+	if err != nil {
 		err = fmt.Errorf("serve mcp: %w", err)
 	}
 	cancel(errGone)
+	c.all.Wait()
 	return errors.Join(err, o.close())
 }
 
@@ -219,10 +201,11 @@ func begin(ctx context.Context, m *manager.FileSnapshotManager) (news string, er
 
 // tools are those of a server.
 type tools struct {
-	server *Server
-	sdk    *sdk.Server
-	open   *opener
-	log    *slog.Logger
+	server  *Server
+	open    *opener
+	log     *slog.Logger
+	list    []*tool
+	prompts []*prompt
 }
 
 // callID is where Claude Code names the call, as it does to hooks.
@@ -230,7 +213,7 @@ const callID = "claudecode/toolUseId"
 
 // serve calls fn with the manager for a call: that of the session in whose turn it is, else
 // the server's own.
-func (x *tools) serve(ctx context.Context, tool string, meta sdk.Meta,
+func (x *tools) serve(ctx context.Context, tool string, meta map[string]json.RawMessage,
 	fn func(*manager.FileSnapshotManager) error) (err error) {
 	own, err := x.open.wait(ctx)
 	if err != nil {
@@ -239,7 +222,10 @@ func (x *tools) serve(ctx context.Context, tool string, meta sdk.Meta,
 	if x.server.TurnOf == nil {
 		return fn(own)
 	}
-	call, _ := meta[callID].(string)
+	var call string
+	if text, ok := meta[callID]; ok && json.Unmarshal(text, &call) != nil {
+		call = "" // no name
+	}
 	session, err := x.server.TurnOf(ctx, x.server.Engine, own, tool, call)
 	if err != nil {
 		return err
@@ -314,27 +300,35 @@ type verbatim struct{ json.RawMessage }
 func (v *verbatim) text() string { return string(v.RawMessage) }
 func (v *verbatim) tell(string)  {} // it is in the text
 
-func newTool(name, title string, k kind, text string) *sdk.Tool {
-	no, changes := false, k == rewrites
-	notes := &sdk.ToolAnnotations{Title: title, OpenWorldHint: &no, ReadOnlyHint: k == looks,
-		IdempotentHint: k == looks, DestructiveHint: &changes}
-	return &sdk.Tool{Name: name, Title: title, Description: text, Annotations: notes}
+func newTool(name, title string, k kind, text string) *tool {
+	t := &tool{Name: name, Title: title, Description: text}
+	t.Annotations.Title, t.Annotations.ReadOnly, t.Annotations.Idempotent = title, k == looks, k == looks
+	t.Annotations.Destructive = k == rewrites
+	return t
 }
 
-func addTool[P any, R answer](x *tools, t *sdk.Tool, fn func(context.Context, *manager.FileSnapshotManager, *P) (R,
+func addTool[P any, R answer](x *tools, t *tool, fn func(context.Context, *manager.FileSnapshotManager, *P) (R,
 	error)) {
 	if !x.server.serves(t.Name) {
 		return
 	}
-	ask := func(ctx context.Context, q *sdk.CallToolRequest, p P) (result *sdk.CallToolResult, r R, err error) {
+	if t.OutputSchema == nil {
+		t.OutputSchema = schemaOf(reflect.TypeFor[R]().Elem())
+	}
+	t.call = func(ctx context.Context, q *callParams) (result *called) {
 		defer func() {
 			if why := recover(); why != nil { // no harm to other calls
 				x.log.Error("internal error", "tool", t.Name, "panic", why, "stack", string(debug.Stack()))
-				err = failed(t.Name, fmt.Errorf("internal error: %v", why))
+				result = refused(failed(t.Name, fmt.Errorf("internal error: %v", why)).Error())
 			}
 		}()
-		err = x.serve(ctx, t.Name, q.Params.Meta, func(m *manager.FileSnapshotManager) (err error) {
-			r, err = fn(ctx, m, &p)
+		p := new(P)
+		if err := readArguments(t.InputSchema, q.Arguments, p); err != nil {
+			return refused(bounded(err.Error(), maxErrorText))
+		}
+		var r R
+		err := x.serve(ctx, t.Name, q.Meta, func(m *manager.FileSnapshotManager) (err error) {
+			r, err = fn(ctx, m, p)
 			return err
 		})
 		text := ""
@@ -344,10 +338,11 @@ func addTool[P any, R answer](x *tools, t *sdk.Tool, fn func(context.Context, *m
 			}
 		}
 		if err != nil {
-			return nil, r, fmt.Errorf("%s%w", text, failed(t.Name, err))
+			return refused(text + failed(t.Name, err).Error())
 		}
 		r.tell(strings.TrimSpace(text))
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text + r.text()}}}, r, nil
+		return &called{Content: []content{{"text", text + r.text()}}, Structured: r}
 	}
-	sdk.AddTool(x.sdk, t, ask)
+	x.list = append(x.list, t)
+	slices.SortFunc(x.list, func(a, b *tool) int { return strings.Compare(a.Name, b.Name) })
 }
