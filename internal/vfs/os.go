@@ -64,7 +64,7 @@ func (o osFS) Rename(oldname, newname string) error {
 	if err != nil {
 		return err
 	}
-	err = os.Rename(from, to)
+	err = o.rename(oldname, newname)
 	if link, ok := errors.AsType[*os.LinkError](err); ok {
 		// An FS promises a PathError; os has a type of its own here.
 		return &fs.PathError{Op: "rename", Path: from, Err: fmt.Errorf("to %s: %w", to, link.Err)}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -89,4 +90,12 @@ const openDirectly = openNonblock | unix.O_NOFOLLOW
 // isLink reports whether an open failed because of a link that it does not follow.
 func isLink(err error) bool {
 	return errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK) // FreeBSD's
+}
+
+func openFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	return os.OpenFile(path, flag, perm)
+}
+
+func (o osFS) rename(oldname, newname string) error {
+	return os.Rename(filepath.Join(o.dir, oldname), filepath.Join(o.dir, newname))
 }

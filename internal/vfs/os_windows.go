@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/windows"
 )
@@ -88,3 +89,28 @@ func Owners(fs.FileInfo) (owner, self int, ok bool) { return 0, 0, false }
 const openDirectly = 0
 
 func isLink(error) bool { return false }
+
+// openFile opens a file so that others may rename and delete it, as they may on Unix:
+// os.OpenFile does not allow that, and a Root does.
+func openFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
+	r, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	f, err := r.OpenFile(filepath.Base(path), flag, perm)
+	if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: bad.Err}
+	}
+	return f, err
+}
+
+// rename replaces a file that somebody has open, too.
+func (o osFS) rename(oldname, newname string) error {
+	r, err := os.OpenRoot(o.dir)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.Rename(oldname, newname)
+}

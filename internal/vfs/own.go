@@ -56,7 +56,7 @@ func ReadOwn(name string) ([]byte, error) {
 
 // openDirect opens a regular file, not following a link.
 func openDirect(name string, flag int, perm fs.FileMode) (*os.File, fs.FileInfo, error) {
-	f, err := os.OpenFile(name, flag|openDirectly, perm)
+	f, err := openFile(name, flag|openDirectly, perm)
 	if err != nil {
 		if fi, lerr := os.Lstat(name); isLink(err) && lerr == nil && fi.Mode().Type() == fs.ModeSymlink {
 			err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"sync"
 	"time"
 
@@ -319,9 +318,6 @@ func (w *Writer) IsNamed() bool { return w.File == w.Name() }
 // Settled reports whether all of the pack is on record.
 func (w *Writer) Settled() bool { return w.IsNamed() && w.End() == w.Committed }
 
-// namesLate says that a pack may get its name while it is open. Windows cannot.
-const namesLate = runtime.GOOS != "windows"
-
 // Create starts a new pack, locked. It lies in tmp/ until a commit has need of
 // it: like a segment of the journal it is whole and durable before it has
 // its name. So what lies there, and nobody has locked, no record has ever named.
@@ -330,16 +326,6 @@ func Create(fsys vfs.FS, of [16]byte) (*Writer, error) {
 		id := layout.RandomID()
 		header := layout.Header{Magic: layout.PackMagic, Store: of, Name: id,
 			A: uint64(time.Now().UnixNano())}.Append(nil)
-		if !namesLate {
-			if err := layout.WriteFile(fsys, layout.PackName(id), header); err != nil {
-				return nil, err
-			}
-			w, err := Adopt(fsys, of, id, func() (int64, error) { return layout.HeaderSize, nil })
-			if w != nil || err != nil {
-				return w, err
-			}
-			continue // another process took it up already: good for that one
-		}
 		name := layout.NewPackName(id)
 		f, err := fsys.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
