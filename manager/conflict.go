@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -200,7 +201,7 @@ func (x *restore) blame(ctx context.Context, a *aim) error {
 		return err
 	}
 	for _, c := range a.clashes {
-		if err := b.blame(c); err != nil {
+		if err := errors.Join(b.blame(c), b.blameCarried(c)); err != nil {
 			return err
 		}
 		if text := c.text(); c.IsWhole {
@@ -367,6 +368,25 @@ func (b *blamer) blame(c *clash) error {
 	c.by = slices.SortedFunc(maps.Keys(newest), func(a, b string) int {
 		return cmp.Or(cmp.Compare(newest[a], newest[b]), cmp.Compare(a, b))
 	})
+	return nil
+}
+
+// blameCarried finds out who is in the way in a file that was moved to where the clash is: by
+// turns that go, after those had changed it that stay.
+func (b *blamer) blameCarried(c *clash) error {
+	p := b.a.carried[c.want.Path]
+	for len(c.by) == 0 && p != "" {
+		stay, err := b.a.standings.StaysAt(b.ctx, b.x.tip, p, b.a.back[p])
+		if err != nil {
+			return err
+		}
+		for _, sc := range slices.Backward(stay) {
+			if who := fmt.Sprint("turn:", sc.By.Turn()); !sc.By.IsJoint() && !slices.Contains(c.by, who) {
+				c.by = append(c.by, who)
+			}
+		}
+		p = b.a.carried[p]
+	}
 	return nil
 }
 

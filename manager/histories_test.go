@@ -29,11 +29,11 @@ type historyStep struct {
 	target string
 	exact  bool
 	past   bool // of undo and redo
-	abort  bool // of restore and revert: if there is a conflict
 	path   string
 	policy string
 	turns  []int
-	look   bool // ask after it for what restores would do
+	how    string // of restore and revert: what becomes of conflicts
+	look   bool   // ask after it for what restores would do
 
 	within []historyStep // of a turn: what a tool of it asks for behind each part, if that has a kind
 	last   *historyStep  // of a turn: somebody asks for it, which ends the turn
@@ -83,8 +83,8 @@ func (h historyStep) String() string {
 	if h.past {
 		b.WriteString(" past")
 	}
-	if h.abort {
-		b.WriteString(" abort if in conflict")
+	if h.how != "" {
+		fmt.Fprintf(&b, " in conflict %s", h.how)
 	}
 	if len(h.turns) > 0 {
 		fmt.Fprint(&b, " ", h.turns)
@@ -97,7 +97,7 @@ func (h historyStep) String() string {
 
 // A historyKind says what histories have.
 type historyKind struct {
-	merge, user, two, forks, exact, overwrite, tools, links, engine, logged, restarts, divided, aborts bool
+	merge, user, two, forks, exact, overwrite, tools, links, engine, logged, restarts, divided, hows bool
 }
 
 func (k historyKind) String() string {
@@ -121,6 +121,8 @@ type aHistory struct {
 	next   int
 	wrong  string // what does not hold
 	before string // kind of the step before
+
+	gave map[string]bool // paths at which something was in conflict, and stayed or was given up
 }
 
 var historyPaths = []string{"a", "b", "d/c"}
@@ -129,7 +131,7 @@ func newHistory(t *testing.T, kind historyKind, real bool) *aHistory {
 	start := ruleFiles{"a": ruleText("a0", "a1", "a2", "a3"), "b": ruleText("b0", "b1", "b2", "b3"),
 		"d/keep": "kept\n"} // so that d stays
 	h := &aHistory{storyTeller: newStory(t, kind.merge, real, start), kind: kind,
-		inode: map[string]int{"a": -1, "b": -2}}
+		inode: map[string]int{"a": -1, "b": -2}, gave: make(map[string]bool)}
 	h.tools, h.logged, h.detached, h.quiet = kind.tools, kind.logged, kind.divided, true
 	if real && kind.engine {
 		h.engine = newHistoryEngine(h)
@@ -219,7 +221,9 @@ func (h *aHistory) generate() historyStep {
 		st.kind = "redo"
 	}
 	h.before = st.kind
-	st.abort = h.kind.aborts && h.coin.IntN(3) == 0
+	if h.kind.hows && h.coin.IntN(2) == 0 && (st.kind == "restore" || st.kind == "revert") {
+		st.how = []string{"theirs", "markers", "abort"}[h.coin.IntN(3)]
+	}
 	st.past = (st.kind == "undo" || st.kind == "redo") && h.rng.IntN(3) == 0
 	return st
 }
@@ -526,7 +530,7 @@ func (h *aHistory) doRestore(st historyStep) {
 		if st.path != "" {
 			paths = append(paths, st.path)
 		}
-		h.revertOr(st.who, st.abort, paths, st.turns...)
+		h.revertOr(st.who, st.how, paths, st.turns...)
 		h.checkText(before, st, nil)
 		h.checkLedger(before, st)
 	default:
@@ -535,15 +539,21 @@ func (h *aHistory) doRestore(st historyStep) {
 			return
 		}
 		h.restore(st.who, st.target, func(q *ruleRequest) {
-			q.policy, q.exact, q.abort = st.policy, st.exact, st.abort
+			q.policy, q.exact, q.conflict = st.policy, st.exact, st.how
 			if st.path != "" {
 				q.paths = []string{st.path}
 			}
 		})
 		h.checkText(before, st, nil)
 	}
+	maps.Copy(h.gave, h.last.gave)
+	for p := range h.last.skipped {
+		h.gave[p] = true
+	}
 	if h.last.outcome == "ok" || h.last.outcome == "left" && len(h.last.restored)+len(h.last.deleted) > 0 {
-		h.checkBack(before, st)
+		if st.how != "markers" || len(h.last.skipped) == 0 { // which the user has resolved
+			h.checkBack(before, st)
+		}
 	}
 }
 
@@ -558,6 +568,9 @@ func (h *aHistory) checkLedger(before *rules, st historyStep) {
 		return slices.ContainsFunc(st.turns, func(n int) bool { return s.numbers[n] == s.numbers[turn] })
 	}
 	for p, text := range before.disk {
+		if h.last.gave[p] {
+			continue
+		}
 		goes := st.path == "" || st.path == p
 		for _, line := range strings.Split(text, "\n") {
 			if line == "" || line[0] == '~' { // which several wrote
@@ -613,6 +626,9 @@ func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) 
 		if h.kind.links { // a link of the turn's may have brought it
 			break
 		}
+		if h.last.gave[p] {
+			continue
+		}
 		for _, line := range strings.Split(text, "\n") {
 			if !strings.HasPrefix(line, "u") || slices.Contains(strings.Split(h.rules.disk.at(p), "\n"), line) {
 				continue
@@ -620,7 +636,7 @@ func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) 
 			fine := false
 			came, went := is.in[p].minus(was.in[p]), was.in[p].minus(is.in[p])
 			if h.last.skipped[p] != "" { // some may have come, or gone, in part
-				came, went = was.out(p), was.in[p]
+				came, went = was.outAt(p), was.in[p]
 			}
 			for _, id := range came {
 				c := is.changes[id] // if it is mixed, the user had taken the line out before
@@ -645,8 +661,8 @@ func (h *aHistory) checkText(before *rules, st historyStep, taken *ruleRestore) 
 	}
 }
 
-// out returns the changes of a path that are not in.
-func (s *ruleSession) out(p string) (out ruleSet) {
+// outAt returns the changes of a path that are not in.
+func (s *ruleSession) outAt(p string) (out ruleSet) {
 	for id, c := range s.changes {
 		if c.path == p && !s.in[p].has(id) {
 			out = append(out, id)
@@ -706,7 +722,8 @@ func (h *aHistory) checkEffects() {
 	w := h.rules.clone()
 	a := w.do(ruleRequest{verb: "restore", session: "s", to: s.start()})
 	if !h.kind.user {
-		if d := ruleDiffer(w.disk, s.start().disk); len(d) > 0 {
+		unlessGiven := func(p string) bool { return h.gave[p] && a.skipped[p] != "" }
+		if d := slices.DeleteFunc(ruleDiffer(w.disk, s.start().disk), unlessGiven); len(d) > 0 {
 			h.bad("start does not give the start: %q, %s", d, a.outcome)
 		}
 	}
@@ -894,7 +911,7 @@ func TestRulesHold(t *testing.T) {
 	for i := range uint64(n) {
 		rng := rand.New(rand.NewPCG(first+i, 1))
 		kind := randomKind(rng)
-		kind.merge, kind.links, kind.aborts = rng.IntN(3) > 0, false, true
+		kind.merge, kind.links, kind.hows = rng.IntN(3) > 0, false, true
 		list, wrong := tellHistory(t, kind, false, first+i, min(*modelSteps, 30))
 		if wrong != "" {
 			list, wrong = shortenHistory(t, kind, false, list, wrong, time.Now().Add(20*time.Second))
@@ -928,13 +945,12 @@ func TestHistoriesOnceWrong(t *testing.T) {
 	}
 }
 
-// compareHistory has a history happen; aborts: some restores are to do nothing if there is
-// a conflict.
-func compareHistory(t *testing.T, seed uint64, aborts bool) {
+// compareHistory has a history happen; hows: some restores say what becomes of conflicts.
+func compareHistory(t *testing.T, seed uint64, hows bool) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	kind := randomKind(rng)
 	kind.engine, kind.merge = rng.IntN(2) == 0, rng.IntN(2) == 0
-	kind.divided, kind.aborts = kind.divided && !kind.forks, aborts
+	kind.divided, kind.hows = kind.divided && !kind.forks, hows
 	kind.logged = !kind.divided && (kind.forks || rng.IntN(3) == 0)
 	list, wrong := tellHistory(t, kind, true, seed, *modelSteps)
 	if wrong == "" {

@@ -315,8 +315,9 @@ type ledgerRequest struct {
 	how  rollback.OnConflict
 	do   func(how rollback.OnConflict, preview bool) (*RestoreResult, error)
 
-	may  ledgerEffect // lines that may come, and go
-	must lineOf       // those of them that have to go, with the file from which; "": from all
+	may   ledgerEffect // lines that may come, and go
+	never lineOf       // lines that may not come, whatever is given up
+	must  lineOf       // those of them that have to go, with the file from which; "": from all
 }
 
 // ask asks for it, and holds what comes of it against the lines.
@@ -371,7 +372,8 @@ func (l *ledger) ask(q *ledgerRequest) {
 	}
 	isMarked := func(p string) bool { return q.how == rollback.ConflictMarkers && left[family(p)] }
 	for line, p := range is.but(was) {
-		if _, may := q.may.came[line]; !may && !overwritten[family(p)] && !isMarked(p) {
+		_, never := q.never[line]
+		if _, may := q.may.came[line]; never || !may && !overwritten[family(p)] && !isMarked(p) {
 			l.wrong("the line %s of %s has come: %+v", line, p, r)
 		}
 	}
@@ -533,6 +535,12 @@ func (l *ledger) restoreAtRandom() {
 		target = fmt.Sprint("turn:", l.rng.IntN(len(l.turns)))
 	}
 	q := l.request("restore " + target)
+	if target == "start" && q.how != rollback.ConflictMarkers {
+		q.never = make(lineOf)
+		for _, e := range l.turns {
+			maps.Copy(q.never, e.came)
+		}
+	}
 	for _, e := range l.effects { // which a cut had found, or left
 		maps.Copy(q.may.came, e.went)
 		maps.Copy(q.may.went, e.came)

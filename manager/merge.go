@@ -15,6 +15,7 @@ import (
 	"github.com/boocode/filestore/internal/livedir"
 	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/internal/object"
+	"github.com/boocode/filestore/internal/standing"
 	"github.com/boocode/filestore/internal/textdiff"
 	"github.com/boocode/filestore/internal/trees"
 	"github.com/boocode/filestore/internal/windows"
@@ -133,6 +134,9 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 			isCut := func(c history.Cut) bool { return c.Turn == sc.By.Seq }
 			stays := isBack && slices.ContainsFunc(a.goes.cuts[w.Path], isCut)
 			list, err = x.stepsOf(ctx, sc, cuts, isBack, !isBack || stays)
+			if err == nil && x.opts.OnConflict == rollback.ConflictTheirs {
+				err = x.outOf(ctx, a, at, sc, list)
+			}
 		}
 		if trees.IsLoss(err) || errors.Is(err, store.ErrForgotten) {
 			return nil, &lostStep{merging.Step{Base: sc.Change.New, Theirs: sc.Change.Old, Of: sc.By}, err}
@@ -151,6 +155,72 @@ func (x *restore) mergeSteps(ctx context.Context, a *aim, at *record, w *livedir
 		steps = append(steps, list...)
 	}
 	return append(steps, again...), nil
+}
+
+// outOf notes in the steps of a change what it was made on and is out by now, or is cut.
+func (x *restore) outOf(ctx context.Context, a *aim, at *record, sc standing.StepChange, steps []merging.Step) error {
+	l, p := a.standings.Line, sc.Change.Path
+	before, err := l.FoundBy(ctx, sc.By)
+	if before == nil || err != nil {
+		return err
+	}
+	since, out, err := l.Between(ctx, at, before, p, nil)
+	if err != nil {
+		return err
+	}
+	comes := func(r *record) bool {
+		return slices.ContainsFunc(a.forth[p], func(o standing.StepChange) bool { return history.IsSame(o.By, r) })
+	}
+	isOut := make(map[uint64]bool)
+	var turns []*record
+	for _, r := range out {
+		if r.Seq != 0 && !r.IsJoint() && !comes(r) {
+			turns, isOut[r.Seq] = append(turns, r), true
+		}
+	}
+	for _, r := range since { // what was cut of others
+		for _, c := range r.CutAt(p) {
+			if c.Turn >= sc.By.Seq || isOut[c.Turn] || standing.HasRecord(turns, c.Turn) {
+				continue
+			}
+			turn, err := x.m.records.Record(ctx, c.Turn)
+			if err != nil {
+				return err
+			}
+			turns = append(turns, turn)
+		}
+	}
+	if len(turns) == 0 {
+		return nil
+	}
+	slices.SortFunc(turns, func(a, b *record) int { return cmp.Compare(b.Seq, a.Seq) })
+	var cuts pathCuts
+	oldest := turns[len(turns)-1].Seq
+	if cuts.now, err = l.CutsIn(ctx, before, p, oldest); err != nil {
+		return err
+	}
+	if cuts.then, err = l.CutsIn(ctx, at, p, oldest); err != nil {
+		return err
+	}
+	var list []merging.Step
+	for _, r := range turns {
+		of := standing.StepChange{By: r}
+		if of.Change, err = a.standings.At(ctx, r, p); err != nil {
+			return err
+		}
+		if of.Change == nil {
+			continue
+		}
+		undo, err := x.stepsOf(ctx, of, cuts, true, !isOut[r.Seq])
+		if err != nil {
+			return err
+		}
+		list = append(list, undo...)
+	}
+	for i := range steps {
+		steps[i].Out = list
+	}
+	return nil
 }
 
 // windowsOf returns what a change of a turn did, in steps where somebody else has

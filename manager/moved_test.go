@@ -584,6 +584,22 @@ func TestRevertMovedOn(t *testing.T) {
 			t.Errorf("nothing of the turn is in b: %+v", r)
 		}
 	})
+	t.Run("taken out before it was moved", func(t *testing.T) {
+		b := newBench(t)
+		m := b.open("s")
+		b.write("a", text)
+		b.initialize(m)
+		b.turn(m, func() { b.write("a", wrote); b.write("c", "new\n") })
+		if _, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0"}, Paths: []string{"a"}}); err != nil {
+			t.Fatal(err)
+		}
+		b.turn(m, func() { b.remove("a"); b.write("b", text) })
+		b.write("b", wrote) // by hand
+		if r := b.revert(m, "0"); !r.IsComplete() {
+			t.Errorf("nothing that the turn wrote is in b: %+v", r)
+		}
+		b.expectFiles(files{"b": wrote})
+	})
 	t.Run("gone where it was", func(t *testing.T) {
 		b, m := moved(t, wrote)
 		r := b.revert(m, "0")
@@ -591,6 +607,31 @@ func TestRevertMovedOn(t *testing.T) {
 			t.Errorf("conflicts %+v, want one in a", r.Conflicts)
 		}
 	})
+}
+
+// A file that two turns have moved, and one that stays has edited between them, stays, and is
+// listed with that turn.
+func TestRevertMovedAround(t *testing.T) {
+	text, edited := numbered(nil), numbered(map[int]string{2: "turn 1"})
+	b := newBench(t)
+	m := b.open("s")
+	b.write("a", text)
+	b.initialize(m)
+	b.turn(m, func() { b.remove("a"); b.write("b", text) })
+	b.turn(m, func() { b.write("b", edited) })
+	b.turn(m, func() { b.remove("b"); b.write("c", edited) })
+	r, err := m.Revert(t.Context(), &RevertOptions{Turns: []string{"0", "2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Conflict{{Path: "c", Why: "made-then-changed", BlockedBy: []string{"turn:1"},
+		Hint: "snapctl revert turn:0 turn:1 turn:2"}}
+	if d := cmp.Diff(want, r.Conflicts); d != "" {
+		t.Errorf("conflicts (-want +got):\n%s", d)
+	}
+	b.expectFiles(files{"a": text, "c": edited})
+	b.revert(m, "0", "1", "2")
+	b.expectFiles(files{"a": text})
 }
 
 // What the user wrote in a file between two windows of a turn, which moved it before and

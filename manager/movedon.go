@@ -23,10 +23,16 @@ import (
 // a piece of the move was taken back. The file at the other place has what the turn wrote
 // then, and the records say nothing of it there. It stays, and is listed.
 
+// A wrote is what a turn that goes wrote into a file, which is at a path by then.
+type wrote struct {
+	standing.StepChange
+	by uint64 // record that has to be in at the path for it to be there: the turn, or who moved it there
+}
+
 // hideMoved leaves alone the files to which turns that stay have moved what turns wrote that
 // go. all is what is in since these, at each path.
 func (ws *wants) hideMoved(turns []*record, all map[string][]standing.StepChange) error {
-	wrote := make(map[string][]standing.StepChange) // what goes, by the path at which it is by then
+	written := make(map[string][]wrote) // what goes, by the path at which it is by then
 	for _, r := range turns {
 		did, err := ws.standings.Of(ws.ctx, r)
 		if err != nil {
@@ -34,7 +40,7 @@ func (ws *wants) hideMoved(turns []*record, all map[string][]standing.StepChange
 		}
 		for p, c := range did {
 			if trees.IsFile(c.New) {
-				wrote[p] = append(wrote[p], standing.StepChange{By: r, Change: c})
+				written[p] = append(written[p], wrote{standing.StepChange{By: r, Change: c}, r.Seq})
 			}
 		}
 	}
@@ -47,17 +53,23 @@ func (ws *wants) hideMoved(turns []*record, all map[string][]standing.StepChange
 		}
 	}
 	for _, seq := range slices.Sorted(maps.Keys(later)) {
-		moved, err := ws.movesIn(later[seq], wrote)
+		moved, err := ws.movesIn(later[seq], written)
 		if err != nil {
 			return err
 		}
 		for from, to := range moved {
-			wrote[to] = append(wrote[to], wrote[from]...)
+			list, err := ws.inBefore(later[seq], from, written[from])
+			if err != nil {
+				return err
+			}
+			for _, wr := range list {
+				written[to] = append(written[to], wrote{wr.StepChange, seq})
+			}
 			isMade := func(sc standing.StepChange) bool { return sc.By.Seq == seq }
 			if w := ws.paths[from]; w != nil && w.Hidden || !slices.ContainsFunc(all[to], isMade) {
 				continue
 			}
-			if err := ws.hideAt(to, from, later[seq], wrote[from]); err != nil {
+			if err := ws.hideAt(to, from, later[seq], list); err != nil {
 				return err
 			}
 		}
@@ -65,17 +77,37 @@ func (ws *wants) hideMoved(turns []*record, all map[string][]standing.StepChange
 	return nil
 }
 
+// inBefore returns what of it was there when a turn began.
+func (ws *wants) inBefore(r *record, p string, list []wrote) (in []wrote, err error) {
+	before, err := ws.standings.Line.FoundBy(ws.ctx, r)
+	if before == nil || err != nil {
+		return nil, err
+	}
+	oldest := r.Seq
+	for _, wr := range list {
+		oldest = min(oldest, wr.by)
+	}
+	there, err := ws.standings.Line.InAt(ws.ctx, before, p, oldest)
+	for _, wr := range list {
+		is := func(o *record) bool { return o.Seq == wr.by || wr.by == wr.By.Seq && o.IsSameTurn(wr.By) }
+		if slices.ContainsFunc(there, is) {
+			in = append(in, wr)
+		}
+	}
+	return in, err
+}
+
 // movesIn returns, by the path at which a turn found a file into which others wrote, the one
 // to which it moved it.
-func (ws *wants) movesIn(r *record, wrote map[string][]standing.StepChange) (map[string]string, error) {
+func (ws *wants) movesIn(r *record, written map[string][]wrote) (map[string]string, error) {
 	did, err := ws.standings.Of(ws.ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	mv := &mover{x: ws.x, ctx: ws.ctx}
 	var went, came []similar.Candidate
-	isBefore := func(sc standing.StepChange) bool { return sc.By.Seq < r.Seq }
-	is := func(p string) bool { return slices.ContainsFunc(wrote[p], isBefore) }
+	isBefore := func(wr wrote) bool { return wr.By.Seq < r.Seq }
+	is := func(p string) bool { return slices.ContainsFunc(written[p], isBefore) }
 	any := false
 	for p, c := range did {
 		switch {
@@ -96,7 +128,7 @@ func (ws *wants) movesIn(r *record, wrote map[string][]standing.StepChange) (map
 
 // hideAt leaves a file alone to which a turn has moved another, if something of what others
 // wrote into that is there.
-func (ws *wants) hideAt(p, from string, by *record, wrote []standing.StepChange) error {
+func (ws *wants) hideAt(p, from string, by *record, list []wrote) error {
 	disk, err := ws.x.root.Entry(ws.ctx, p, trees.NewOverlay(nil))
 	if err != nil { // which the plan says, if anything is wanted there
 		return context.Cause(ws.ctx)
@@ -108,7 +140,7 @@ func (ws *wants) hideAt(p, from string, by *record, wrote []standing.StepChange)
 	if !trees.IsFile(will) {
 		return nil
 	}
-	for _, sc := range wrote {
+	for _, sc := range list {
 		is, err := ws.has(p, disk, will, sc.Change.Old, sc.Change.New)
 		if err != nil {
 			return fmt.Errorf("%q: %w", p, err)

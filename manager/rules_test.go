@@ -72,7 +72,10 @@ import (
 //  17. What a restore that undo --past passes over is still to give back is given
 //     back first: at these paths the older one is left alone, whatever is there.
 //     Else changes come without those that they were made on.
-//  18. A tool of a turn that restores, or takes a snapshot, divides the turn: each part
+//  18. theirs gives up what others have done where there is a conflict, and markers leaves
+//     both sides: there the user takes at once what was there. Else they do as keep does.
+//     What a change was made on, and is out by then, does not come with theirs.
+//  19. A tool of a turn that restores, or takes a snapshot, divides the turn: each part
 //     is a turn here, with the number of the first. @~N counts parts that are on the line
 //     and have one number as one.
 
@@ -480,7 +483,8 @@ type ruleRequest struct {
 	exact   bool
 	policy  string // skip, overwrite, abort, merge; "": what the directory's rule is
 	past    bool
-	abort   bool // a conflict of a merge: nothing is done
+
+	conflict string // what becomes of a conflict of a merge: keep, theirs, markers, abort; "": keep
 }
 
 // A ruleAnswer says what comes of it.
@@ -492,6 +496,8 @@ type ruleAnswer struct {
 	out, in           ruleSet      // turns taken back, and put back
 	of                string       // session
 	took              *ruleRestore // that an undo or a redo took back
+
+	gave map[string]bool // paths at which what others did was given up, for theirs
 }
 
 // A rulePath is what is planned for a path.
@@ -504,6 +510,10 @@ type rulePath struct {
 	part        bool   // but for lines that are merged
 	pure        bool   // text is the session's, and nothing else
 	steps       []ruleStep
+
+	how  string // what becomes of conflicts, as a ruleRequest has it
+	gave string // text that others had a part in, and that was given up in a conflict
+	ever bool   // there was one
 }
 
 // A ruleStep leads from what is there of a change to what is to be there of it.
@@ -512,7 +522,8 @@ type ruleStep struct {
 	comes        bool       // nothing of it was in
 	half         bool       // it is joined with earlier ones that neither go nor come
 	base, theirs string
-	got          string // base, with as much of theirs as was done
+	got          string     // base, with as much of theirs as was done
+	out          []ruleStep // what the change was made on and is out, newest first
 }
 
 // do does what is wanted, and tells.
@@ -582,7 +593,7 @@ func (w *rules) restoreBack(s *ruleSession, q ruleRequest) *ruleAnswer {
 	goes := func(c *ruleChange) bool {
 		return taken.has(c.turn) || c.turn > taken[0] && !s.line.has(c.turn) // left by an earlier one
 	}
-	return w.apply(s, q, w.without(s, goes, nil, q.policy), s.line.minus(taken))
+	return w.apply(s, q, w.without(s, q, goes, nil), s.line.minus(taken))
 }
 
 func (w *rules) revert(q ruleRequest) *ruleAnswer {
@@ -598,7 +609,7 @@ func (w *rules) revert(q ruleRequest) *ruleAnswer {
 			return &ruleAnswer{outcome: "already", of: s.name}
 		}
 	}
-	plan := w.without(s, func(c *ruleChange) bool { return slices.Contains(q.turns, c.turn) }, q.paths, q.policy)
+	plan := w.without(s, q, func(c *ruleChange) bool { return slices.Contains(q.turns, c.turn) }, q.paths)
 	line := s.line.minus(q.turns)
 	if len(q.paths) > 0 {
 		if line = ruleByPath; len(plan) == 0 {
@@ -609,12 +620,12 @@ func (w *rules) revert(q ruleRequest) *ruleAnswer {
 }
 
 // without plans to take changes out.
-func (w *rules) without(s *ruleSession, goes func(*ruleChange) bool, only []string, policy string) (plan []*rulePath) {
+func (w *rules) without(s *ruleSession, q ruleRequest, goes func(*ruleChange) bool, only []string) (plan []*rulePath) {
 	for p, in := range s.in {
 		to := slices.DeleteFunc(slices.Clone(in), func(id int) bool { return goes(s.changes[id]) })
 		to = slices.DeleteFunc(slices.Clone(to), func(id int) bool { return s.isVoid(id, to) })
 		if !to.is(in) && (len(only) == 0 || slices.Contains(only, p)) {
-			plan = append(plan, w.plan(s, p, to, policy))
+			plan = append(plan, w.plan(s, p, to, q))
 		}
 	}
 	return plan
@@ -658,7 +669,7 @@ func (w *rules) restoreTo(s *ruleSession, q ruleRequest) *ruleAnswer {
 		}
 		for _, p := range ruleKeys(s.in, q.to.in) {
 			if to := q.to.in[p]; !to.is(s.in[p]) {
-				plan = append(plan, w.plan(s, p, to, q.policy))
+				plan = append(plan, w.plan(s, p, to, q))
 			}
 		}
 		return w.apply(s, q, plan, q.to.line)
@@ -743,9 +754,9 @@ func (w *rules) restoreHash(s *ruleSession, q ruleRequest) *ruleAnswer {
 }
 
 // plan says what is to become of a path where other changes are to be in.
-func (w *rules) plan(s *ruleSession, p string, to ruleSet, policy string) *rulePath {
-	in := s.in[p]
-	rp := &rulePath{path: p, found: w.disk.at(p), text: ruleUnknown, from: in, to: to}
+func (w *rules) plan(s *ruleSession, p string, to ruleSet, q ruleRequest) *rulePath {
+	in, policy := s.in[p], q.policy
+	rp := &rulePath{path: p, found: w.disk.at(p), text: ruleUnknown, from: in, to: to, how: q.conflict}
 	goes, comes := in.minus(to), to.minus(in)
 	merges := policy == "merge"
 	back := false
@@ -836,7 +847,30 @@ func (s *ruleSession) steps(goes, comes, in, to ruleSet) (list []ruleStep) {
 				theirs: s.without(c, to)})
 		}
 	}
-	return append(list, again...)
+	list = append(list, again...)
+	for i := range list {
+		if c := list[i].c; c.turn >= 0 {
+			list[i].out = s.out(c, in.plus(to))
+		}
+	}
+	return list
+}
+
+// out returns what a change was made on, and is out where others are in, as steps that take it
+// back, newest first.
+func (s *ruleSession) out(c ruleChange, in ruleSet) (list []ruleStep) {
+	for _, o := range slices.Backward(s.joined(c.under)) {
+		switch st := (ruleStep{c: o, base: s.without(o, c.under), theirs: o.before}); {
+		case o.turn < 0:
+		case !in.has(o.id):
+			list = append(list, st)
+		default:
+			if st.theirs = s.without(o, in); st.theirs != st.base {
+				list = append(list, st)
+			}
+		}
+	}
+	return list
 }
 
 // stays returns what of a change stays in, which is one with those that it is joined with.
@@ -954,10 +988,12 @@ func (s *ruleSession) isSameTurn(a, b *ruleChange) bool {
 // step does to the text what leads from base to theirs; not by lines, it takes the
 // whole of it.
 func (rp *rulePath) step(st ruleStep, lines bool) {
-	if rp.part && (rp.text == st.base || rp.text == st.theirs) { // of what was in conflict nothing is there any more
-		rp.left, rp.part = "", false
-		for i := range rp.steps {
-			rp.steps[i].got = rp.steps[i].theirs
+	if rp.text == st.base || rp.text == st.theirs { // of what was in conflict nothing is there any more
+		if rp.gave = ""; rp.part {
+			rp.left, rp.part = "", false
+			for i := range rp.steps {
+				rp.steps[i].got = rp.steps[i].theirs
+			}
 		}
 	}
 	st.got = st.theirs
@@ -965,9 +1001,32 @@ func (rp *rulePath) step(st ruleStep, lines bool) {
 	case rp.left != "" && !rp.part || rp.text == st.theirs:
 	case lines || rp.text == st.base:
 		text, why, part := ruleMerge(st.base, rp.text, st.theirs)
-		if why != "" {
+		switch {
+		case why == "":
+		case rp.how == "theirs":
+			if len(st.out) > 0 {
+				theirs := &rulePath{text: st.theirs, how: rp.how}
+				for _, o := range st.out {
+					theirs.step(o, true)
+				}
+				st.theirs, st.out = theirs.text, nil
+				rp.step(st, true)
+				return
+			}
+			rp.gave, rp.ever = rp.text, true
+			if part {
+				text = ruleInConflict(st, rp.text, text, func(_, theirs string) string { return theirs })
+			} else {
+				text = st.theirs
+			}
+		default:
 			rp.left, rp.part = why, part
 			st.got = ruleGot(st.base, rp.text, st.theirs)
+			if part && rp.how == "markers" {
+				text = ruleInConflict(st, rp.text, text, func(ours, _ string) string {
+					return ruleMarker + strings.TrimPrefix(ours, ruleMarker)
+				})
+			}
 		}
 		rp.text = text
 	default:
@@ -990,9 +1049,27 @@ func ruleGot(base, ours, theirs string) string {
 	return strings.Join(b, "\n")
 }
 
+// ruleMarker stands before a line of a conflict in place of markers, until the user has
+// resolved it in favour of what was there.
+const ruleMarker = "<<<<<<< "
+
+// ruleInConflict returns a text that ruleMerge has made, with other lines where there is a
+// conflict.
+func ruleInConflict(st ruleStep, ours, text string, line func(ours, theirs string) string) string {
+	b, o, t := strings.Split(st.base, "\n"), strings.Split(ours, "\n"), strings.Split(st.theirs, "\n")
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		if _, clash := ruleMergeLine(b[i], o[i], t[i]); clash {
+			lines[i] = line(o[i], t[i])
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // settle ends merging: what is in conflict as a whole is as it was, and what no cut can say.
 func (rp *rulePath) settle() {
 	rp.part = rp.part && !slices.ContainsFunc(rp.steps, func(st ruleStep) bool { return st.half })
+	rp.pure = rp.pure && rp.gave == ""
 	if rp.left != "" && !rp.part {
 		rp.text = rp.found
 	}
@@ -1061,7 +1138,7 @@ func (w *rules) apply(s *ruleSession, q ruleRequest, plan []*rulePath, line rule
 	a := ruleTell(s, plan)
 	isConflict := func(rp *rulePath) bool { return rp.left != "" && rp.left != "unknown" }
 	if q.policy == "abort" && len(a.dirty) > 0 ||
-		q.abort && q.policy == "merge" && slices.ContainsFunc(plan, isConflict) {
+		q.conflict == "abort" && q.policy == "merge" && slices.ContainsFunc(plan, isConflict) {
 		a.outcome, a.restored, a.deleted = "aborted", nil, nil
 		return a
 	}
@@ -1080,13 +1157,16 @@ func (w *rules) apply(s *ruleSession, q ruleRequest, plan []*rulePath, line rule
 
 func ruleTell(s *ruleSession, plan []*rulePath) *ruleAnswer {
 	slices.SortFunc(plan, func(a, b *rulePath) int { return strings.Compare(a.path, b.path) })
-	a := &ruleAnswer{outcome: "ok", skipped: make(map[string]string), of: s.name}
+	a := &ruleAnswer{outcome: "ok", skipped: make(map[string]string), of: s.name, gave: make(map[string]bool)}
 	for _, rp := range plan {
 		if rp.why != "" && (rp.left != "" || rp.text != rp.found) {
 			a.dirty = append(a.dirty, rp.path)
 		}
 		if rp.left != "" {
 			a.skipped[rp.path], a.outcome = rp.left, "left"
+		}
+		if rp.ever {
+			a.gave[rp.path] = true
 		}
 		switch {
 		case rp.left != "" && !rp.part:
@@ -1137,6 +1217,11 @@ func (w *rules) move(s *ruleSession, plan []*rulePath, line ruleSet) *ruleRestor
 	r.out, r.in = s.line.minus(line), line.minus(s.line)
 	s.line = slices.Clone(line)
 	s.note("restore", w.disk)
+	for _, rp := range plan { // the user resolves what is marked
+		if rp.left == "" || rp.part {
+			w.disk.put(rp.path, strings.ReplaceAll(rp.text, ruleMarker, ""))
+		}
+	}
 	return r
 }
 

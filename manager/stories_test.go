@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/boocode/filestore/internal/inside"
+	"github.com/boocode/filestore/internal/merging"
 	"github.com/boocode/filestore/rollback"
 	"github.com/boocode/filestore/session"
 	"github.com/boocode/filestore/store"
@@ -369,9 +370,7 @@ func (st *storyTeller) restore(name, target string, change ...func(*ruleRequest)
 	return st.both(q, func(preview bool) (*RestoreResult, error) {
 		o := *opts
 		o.Preview, o.EndTurn = preview, st.ends
-		if q.abort {
-			o.OnConflict = rollback.ConflictAbort
-		}
+		o.OnConflict = rollback.OnConflict(q.conflict)
 		if st.logged {
 			o.Append = st.real.appendTo
 		}
@@ -382,11 +381,11 @@ func (st *storyTeller) restore(name, target string, change ...func(*ruleRequest)
 // revert takes back turns; of one that was divided all parts. paths: only what they did
 // there.
 func (st *storyTeller) revert(name string, paths []string, turns ...int) *ruleAnswer {
-	return st.revertOr(name, false, paths, turns...)
+	return st.revertOr(name, "", paths, turns...)
 }
 
-// revertOr is revert; abort: nothing is done if something is in conflict.
-func (st *storyTeller) revertOr(name string, abort bool, paths []string, turns ...int) *ruleAnswer {
+// revertOr is revert, with what becomes of what is in conflict.
+func (st *storyTeller) revertOr(name, conflict string, paths []string, turns ...int) *ruleAnswer {
 	st.step("%s: revert %d %s", name, turns, strings.Join(paths, " "))
 	opts := &RevertOptions{OnDirty: st.policy(), Paths: paths}
 	s := st.rules.sessions[name]
@@ -399,10 +398,8 @@ func (st *storyTeller) revertOr(name string, abort bool, paths []string, turns .
 			}
 		}
 	}
-	q := ruleRequest{verb: "revert", session: name, turns: parts, paths: paths, abort: abort}
-	if abort {
-		opts.OnConflict = rollback.ConflictAbort
-	}
+	q := ruleRequest{verb: "revert", session: name, turns: parts, paths: paths, conflict: conflict}
+	opts.OnConflict = rollback.OnConflict(conflict)
 	return st.both(q, func(preview bool) (*RestoreResult, error) {
 		o := *opts
 		if o.Preview, o.EndTurn = preview, st.ends; st.logged {
@@ -480,7 +477,9 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 		st.fail("a preview of %s changed %q", st.steps[len(st.steps)-1], d)
 	}
 	r, err := do(false)
-	st.ends = false
+	if st.ends = false; q.conflict == string(rollback.ConflictMarkers) {
+		st.resolve(r)
+	}
 	lists := q.policy != "overwrite" && (!q.exact || q.policy != "") && q.verb != "undo" && q.verb != "redo"
 	if a, b := storyAnswer(ahead, aheadErr, true), storyAnswer(r, err, true); a != b {
 		st.fail("%s: the preview said %s, the deed %s", st.steps[len(st.steps)-1], a, b)
@@ -500,6 +499,35 @@ func (st *storyTeller) both(q ruleRequest, do func(preview bool) (*RestoreResult
 		st.compareLog(q.session)
 	}
 	return st.last
+}
+
+// resolve has the user take what was there where there are markers, which only the files that
+// a restore lists have.
+func (st *storyTeller) resolve(r *RestoreResult) {
+	st.Helper()
+	for p, text := range st.readReal() {
+		now := text
+		for n := 20; n >= 7; n-- { // of a conflict of what was marked first the outer ones
+			keep := true
+			var b strings.Builder
+			for line := range strings.Lines(now) {
+				if merging.IsMarker([]byte(line), n) {
+					keep = line[0] == '<' || line[0] == '>'
+				} else if keep {
+					b.WriteString(line)
+				}
+			}
+			now = b.String()
+		}
+		if now == text {
+			continue
+		}
+		is := func(c Conflict) bool { return c.Path == p }
+		if r == nil || !slices.ContainsFunc(r.Conflicts, is) {
+			st.fail("%s has markers, and no conflict is listed", p)
+		}
+		st.real.write(p, now)
+	}
 }
 
 // leavesMore reports whether a manager leaves alone what the rules do not, only since it
@@ -1623,6 +1651,61 @@ var stories = []story{
 			}
 			st.restore("s", "look:1")
 			st.want("p", "0B0u")
+		}},
+	{name: "found by the user's hand", why: "what a restore has not looked at is not what is expected there",
+		real: true, merge: true, tell: func(st *storyTeller, _ int) {
+			st.turn("s", func() { st.put("q", storyText("AAAA")) })
+			st.a()
+			st.turn("s", func() { st.put("q", ruleNone) })
+			st.restore("s", "start")
+			st.put("q", storyText("uuuu"))
+			st.undo("s")
+			st.turn("s", func() { st.line("q", 1, "B") })
+			st.redo("s")
+			st.turn("s", func() { st.line("q", 2, "C") })
+			st.undo("s")
+			st.restore("s", "@~1")
+			st.want("q", "Buuu")
+			if !slices.Equal(st.last.dirty, []string{"q"}) {
+				st.fail("dirty %q, want q", st.last.dirty)
+			}
+		}},
+	{name: "given up twice", why: "what a change was made on, and is out, does not come with theirs", real: true,
+		merge: true, ways: 2, tell: func(st *storyTeller, way int) {
+			how := func(q *ruleRequest) { q.conflict = "theirs" }
+			st.a()
+			st.turn("s", func() { st.line("p", 1, "B") })
+			st.line("p", 1, "u")
+			st.revertOr("s", "theirs", nil, 0)
+			st.want("p", "0000")
+			st.line("p", 1, "w")
+			if way == 0 {
+				st.restore("s", "start", how)
+			} else {
+				st.revertOr("s", "theirs", nil, 1)
+			}
+			st.want("p", "0000")
+		}},
+	{name: "marked", why: "markers leave what keep leaves, for whoever resolves them so", real: true, merge: true,
+		ways: 3, tell: func(st *storyTeller, way int) {
+			st.turn("s", func() { st.line("p", 1, "A"); st.line("p", 2, "B") })
+			st.line("p", 1, "u")
+			st.revertOr("s", "markers", nil, 0)
+			st.want("p", "u000")
+			st.wantAnswer("left", "p")
+			switch way {
+			case 0:
+				st.undo("s")
+				st.want("p", "uB00")
+			case 1:
+				st.restore("s", "start")
+				st.want("p", "u000")
+				st.wantAnswer("left", "p")
+			case 2:
+				st.line("p", 1, "A")
+				st.revert("s", nil, 0)
+				st.want("p", "0000")
+			}
 		}},
 	{name: "expected unwritten", why: "what is already as it is to be is what is expected there then",
 		real: true, merge: true, tell: func(st *storyTeller, _ int) {

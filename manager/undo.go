@@ -422,6 +422,9 @@ func (u *undone) comeAlong() error {
 	if err := u.standApart(s, since, back, forth); err != nil {
 		return err
 	}
+	if err := u.knownApart(s, came); err != nil {
+		return err
+	}
 	x.wants = slices.DeleteFunc(x.wants, func(w livedir.Want) bool { return rest != nil && !rest[w.Path] })
 	for i := range x.wants {
 		w := &x.wants[i]
@@ -483,16 +486,17 @@ func (u *undone) standApart(s *standing.Paths, paths []string, back, forth map[s
 			x.goes.apart[p] = a
 		}
 	}
+	return nil
+}
+
+// knownApart finds out at which of the paths that stand apart what is there is expected: what
+// was there before the restore, and after it, and is now, was. The restore has not looked at
+// a path that it did not write to: so what has come since has to have found that, too.
+func (u *undone) knownApart(s *standing.Paths, came map[string][]standing.StepChange) error {
+	x, ctx := u.x, u.ctx
 	if len(x.goes.apart) == 0 {
 		return nil
 	}
-	return u.knownApart(s)
-}
-
-// knownApart finds out at which of the paths that stand apart what is there is
-// expected: what was there before the restore, and after it, and is now, was.
-func (u *undone) knownApart(s *standing.Paths) error {
-	x, ctx := u.x, u.ctx
 	seen := make(map[string]int)
 	for _, c := range []struct {
 		at *record
@@ -511,7 +515,8 @@ func (u *undone) knownApart(s *standing.Paths) error {
 			} else {
 				e, err = trees.EntryAt(ws.ctx, ws.g, c.is.Tree, p)
 			}
-			if err == nil && trees.Same(e, want) {
+			isFound := c.at != u.to || len(came[p]) == 0 || trees.Same(came[p][0].Change.Old, want)
+			if err == nil && trees.Same(e, want) && isFound {
 				seen[p]++
 			}
 			return err

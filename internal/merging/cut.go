@@ -78,10 +78,8 @@ func (mr *Merger) Without(ctx context.Context, p string, found, left *tree.Entry
 		return nil, ErrCut
 	}
 	text := hunks.TakenBack(after.Text, list, func(*hunks.Hunk) bool { return true })
-	if e.ID, e.Size = object.Hash(object.Blob, text), int64(len(text)); mr.made == nil {
-		mr.made = make(map[store.ID][]byte)
-	}
-	mr.made[e.ID] = text
+	e.ID, e.Size = object.Hash(object.Blob, text), int64(len(text))
+	mr.keep(e.ID, text)
 	return &e, nil
 }
 

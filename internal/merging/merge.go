@@ -94,16 +94,39 @@ func (mg *Path) step(st *Step) (why string, err error) {
 	if mg.Clash != nil {
 		parts = len(mg.Clash.Parts)
 	}
+	was := *mg
 	why, err = mg.stepOf(st)
+	isTheirs := mg.mr.OnConflict == rollback.ConflictTheirs
+	if isTheirs && err == nil && len(st.Out) > 0 && (why != "" || len(mg.Given) > len(was.Given)) {
+		*mg = was
+		if st, err = mg.withoutOut(st); err != nil {
+			return "", err
+		}
+		why, err = mg.stepOf(st)
+	}
 	if mg.Clash == nil || len(mg.Clash.Parts) == parts {
 		mg.isUntold = mg.isUntold || st.Part == nil
 		mg.done = append(mg.done, st.done())
 	}
-	if why != "" && why != WhyLost && why != WhyMarkers && mg.mr.OnConflict == rollback.ConflictTheirs {
+	if why != "" && why != WhyLost && why != WhyMarkers && isTheirs {
 		mg.become(st.Theirs)
 		return "", err
 	}
 	return why, err
+}
+
+// withoutOut returns a step that leads to theirs without what its change was made on and is out.
+func (mg *Path) withoutOut(st *Step) (*Step, error) {
+	theirs, err := mg.mr.Merge(mg.ctx, mg.name, st.Theirs, st.Out)
+	if err != nil {
+		return nil, err
+	}
+	anew := *st
+	anew.Theirs, anew.Out = theirs.Now, nil
+	if theirs.Now != nil && theirs.IsMerged {
+		mg.mr.keep(theirs.Now.ID, theirs.Text)
+	}
+	return &anew, nil
 }
 
 // become has the file become another one as a whole, whatever it was merged to.
@@ -264,6 +287,9 @@ func (mg *Path) noteInPart(st *Step, base, ours, theirs, text []byte) error {
 	switch {
 	case ok && err == nil:
 		mg.done = append(mg.done, d)
+	case mg.mr.OnConflict == rollback.ConflictMarkers && (st.Comes || st.Part.isPutBack()):
+		// Whoever resolves the conflict may take it: who takes it for in will look for it.
+		mg.done = append(mg.done, stepDone{st: st, some: true})
 	case st.Comes || st.Part.isPutBack(): // it would be there, and not be in
 		mg.isUntold = true
 	default: // it is tried again, and is there no more
@@ -290,6 +316,14 @@ func hasCommon(text, ours, theirs []byte) bool {
 		}
 	}
 	return true
+}
+
+// keep notes a content that may be nowhere else.
+func (mr *Merger) keep(id store.ID, text []byte) {
+	if mr.made == nil {
+		mr.made = make(map[store.ID][]byte)
+	}
+	mr.made[id] = text
 }
 
 // isMade reports whether the content of a file may be nowhere: it is what a turn would have

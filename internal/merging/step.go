@@ -16,6 +16,10 @@ type Step struct {
 	Of           *history.Record // the turn, or the restore
 	Comes        bool            // it is done, and not taken back
 	Part         *Part           // the window of a change that it is about; nil: it is about more, or about less
+
+	// What the change was made on and is out, as steps that take it back, newest first: it
+	// does not come with theirs where that is taken in a conflict.
+	Out []Step
 }
 
 // A Part is the window of a change that a step is about.
